@@ -1,0 +1,51 @@
+// Counters that one thread writes and any thread reads.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/base/drop.h"
+
+namespace ipoib {
+
+/// One writer. A load, an add and a store, never a locked instruction; readers see a value that
+/// may be a moment old. reset() belongs to readers' side bookkeeping and is not offered: clearing
+/// statistics subtracts a remembered snapshot instead of racing with the writer.
+class Counter {
+ public:
+  void add(std::uint64_t n) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t get() const noexcept {
+    return value_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+/// Packets lost, by reason. One writer.
+struct DropCounters {
+  std::array<Counter, kDropCount> by_reason;
+
+  void add(Drop reason, std::uint64_t n = 1) noexcept {
+    by_reason[static_cast<std::size_t>(reason)].add(n);
+  }
+  [[nodiscard]] std::uint64_t get(Drop reason) const noexcept {
+    return by_reason[static_cast<std::size_t>(reason)].get();
+  }
+};
+
+/// What one lcore saw of one interface. Octets count from the IP or ARP header on.
+/// Writer: the lcore that owns the struct.
+struct alignas(64) InterfaceCounters {
+  Counter rx_packets;
+  Counter rx_bytes;
+  Counter tx_packets;
+  Counter tx_bytes;
+  DropCounters drops;
+};
+
+}  // namespace ipoib

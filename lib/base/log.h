@@ -1,0 +1,28 @@
+// Log lines of the control plane. Goes to rte_log, so EAL's --log-level=ipoib.link:debug works;
+// the header knows nothing of EAL, so every room may include it. Workers do not log.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+namespace ipoib {
+
+enum class LogArea { kApp, kConfig, kFabric, kLink, kSa, kRoute, kMgmt, kWorker, kCount };
+
+/// ERR: an operator must act. WARNING: degraded. NOTICE: state changed. INFO: set-up.
+enum class LogLevel { kErr, kWarning, kNotice, kInfo, kDebug };
+
+/// Writes one line "ipoib.<area>: text". Thread-safe.
+void log_line(LogArea area, LogLevel level, std::string_view text);
+
+/// True when a line of this level would be written: guards costly arguments.
+[[nodiscard]] bool log_enabled(LogArea area, LogLevel level);
+
+template <class... Args>
+void log(LogArea area, LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(area, level)) log_line(area, level, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace ipoib

@@ -1,0 +1,98 @@
+// What every InfiniBand device offers: one Hca per port. Data calls have the ethdev shape, a
+// function pointer per queue and one call per burst; control calls are virtual and made by the
+// management lcore only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/counters.h"
+#include "lib/base/result.h"
+#include "lib/fabric/types.h"
+
+struct rte_mbuf;
+
+namespace ipoib::fabric {
+
+/// Queue pair of type UD. rx_burst and tx_burst belong to one worker lcore.
+class UdQueue {
+ public:
+  UdQueue(const UdQueue&) = delete;
+  UdQueue& operator=(const UdQueue&) = delete;
+
+  /// Up to `n` received packets, each starting at its IPoIB header, PacketMeta::rx filled (but
+  /// iface). Ownership passes to the caller.
+  std::uint16_t rx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return rx_(*this, pkts, n); }
+
+  /// Sends packets that start at their IPoIB header, PacketMeta::tx filled. Returns how many were
+  /// taken, from the front; the rest stay the caller's. A packet that can never be sent (too long,
+  /// unknown address handle) counts as taken, is freed and counted by the device.
+  std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return tx_(*this, pkts, n); }
+
+  [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_; }
+
+ protected:
+  using BurstFn = std::uint16_t (*)(UdQueue&, rte_mbuf**, std::uint16_t) noexcept;
+  UdQueue(std::uint32_t qpn, BurstFn rx, BurstFn tx) : rx_{rx}, tx_{tx}, qpn_{qpn} {}
+  ~UdQueue() = default;
+
+ private:
+  BurstFn rx_;
+  BurstFn tx_;
+  std::uint32_t qpn_;
+};
+
+struct UdQueueConfig {
+  std::uint16_t pkey = wire::kDefaultPkey;  ///< Must match an entry of the port's table.
+};
+
+/// QP1 of a port. Management lcore only.
+class MadPort {
+ public:
+  virtual ~MadPort() = default;
+  /// Sends one MAD; it is copied. kUnavailable when the queue to the wire is full.
+  virtual Status send(const MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) = 0;
+  virtual std::optional<ReceivedMad> receive() = 0;
+  /// Descriptor that becomes readable when receive() may have something; -1: poll.
+  [[nodiscard]] virtual int descriptor() const { return -1; }
+};
+
+/// One port of an InfiniBand device.
+class Hca {
+ public:
+  virtual ~Hca() = default;
+
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual const PortAttr& attr() const = 0;
+  [[nodiscard]] virtual MadPort& mad_port() = 0;
+
+  /// The queue lives until destroyed; packets for it are received from here on. Its Q_Key starts
+  /// as 0, which no packet of a link carries.
+  virtual Result<UdQueue*> create_ud_queue(const UdQueueConfig& config) = 0;
+  virtual void destroy_ud_queue(UdQueue& queue) = 0;
+  virtual Status set_qkey(UdQueue& queue, std::uint32_t qkey) = 0;
+
+  /// Multicast packets of the MGID, sent to the MLID, are received by the queue from here on.
+  virtual Status attach(UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) = 0;
+  virtual Status detach(UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) = 0;
+
+  virtual Result<AhIndex> create_ah(const AhAttr& attr) = 0;
+  /// The number is used again only after every worker passed a quiescent state.
+  virtual void destroy_ah(AhIndex ah) = 0;
+
+  virtual std::optional<PortEvent> next_event() { return std::nullopt; }
+
+  /// Work a device without hardware of its own needs done once per loop by the lcore that owns its
+  /// queues (the software HCA reads its cable here); null for others.
+  using PollFn = void (*)(Hca&) noexcept;
+  [[nodiscard]] virtual PollFn poll_function() const { return nullptr; }
+
+  /// Packets discarded before a link saw them. Any thread.
+  [[nodiscard]] virtual const DropCounters& drops() const = 0;
+};
+
+}  // namespace ipoib::fabric

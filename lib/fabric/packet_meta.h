@@ -1,0 +1,45 @@
+// What goes with an mbuf between a device and the datapath: an mbuf dynamic field.
+// Received mbufs start at the IPoIB header (Ethernet ports: at the Ethernet header); the headers
+// before it stay where they were, in the headroom.
+#pragma once
+
+#include <rte_mbuf.h>
+#include <rte_mbuf_dyn.h>
+
+#include <cstdint>
+
+#include "lib/base/result.h"
+#include "lib/fabric/types.h"
+
+namespace ipoib::fabric {
+
+/// One field, two lives: `rx` until the packet is routed, `tx` from then on.
+union PacketMeta {
+  struct Rx {
+    std::uint32_t src_qpn;
+    std::uint16_t slid;
+    std::uint16_t iface;       ///< Interface it came in by; set by the worker.
+    std::uint8_t sl;
+    std::uint8_t grh_offset;   ///< GRH lies this many octets before the data; 0: no GRH came.
+    bool multicast;            ///< DLID was an MLID (or the DGID an MGID).
+  } rx;
+  struct Tx {
+    AhIndex ah;
+    std::uint32_t qpn;
+    std::uint16_t iface;  ///< Interface it leaves by; for packets handed to another lcore.
+  } tx;
+};
+static_assert(sizeof(PacketMeta) == 12);
+
+/// Offset of the dynamic field; the one global that DPDK's dynamic fields force on us. Set once by
+/// register_packet_meta() before any worker runs.
+inline int packet_meta_offset = -1;
+
+/// Registers the field. Call after rte_eal_init; repeating it is harmless.
+[[nodiscard]] Status register_packet_meta();
+
+[[nodiscard]] inline PacketMeta& meta_of(rte_mbuf* m) noexcept {
+  return *RTE_MBUF_DYNFIELD(m, packet_meta_offset, PacketMeta*);
+}
+
+}  // namespace ipoib::fabric

@@ -1,0 +1,69 @@
+// Plain values that travel between control, devices and datapath. No EAL, no verbs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/wire/gid.h"
+#include "lib/wire/mad.h"
+
+namespace ipoib::fabric {
+
+enum class PortState : std::uint8_t { kDown = 1, kInit = 2, kArmed = 3, kActive = 4 };
+
+/// What a port is, as the subnet manager set it up.
+struct PortAttr {
+  std::uint64_t guid = 0;
+  std::uint64_t gid_prefix = wire::kDefaultGidPrefix;
+  std::uint16_t lid = 0;
+  std::uint8_t lmc = 0;
+  std::uint16_t sm_lid = 0;
+  std::uint8_t sm_sl = 0;
+  std::uint8_t mtu = 4;   ///< Largest MTU the port carries, as code.
+  std::uint8_t rate = 3;  ///< As code.
+  PortState state = PortState::kActive;
+  std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
+
+  [[nodiscard]] wire::Gid gid() const { return wire::Gid::of(gid_prefix, guid); }
+};
+
+/// Where an address handle leads. Source: IBA vol 1 §11.2.2.1.
+struct AhAttr {
+  std::uint16_t dlid = 0;
+  std::uint8_t sl = 0;
+  std::uint8_t rate = 0;  ///< Path rate code; 0: as fast as the port.
+  bool global = false;    ///< Send a GRH with the fields below.
+  std::uint8_t tclass = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint32_t flow_label = 0;
+  wire::Gid dgid;
+
+  friend bool operator==(const AhAttr&, const AhAttr&) = default;
+};
+
+/// Number of an address handle of one Hca, as sent packets name it.
+using AhIndex = std::uint32_t;
+inline constexpr AhIndex kNoAh = 0xffff'ffff;
+
+/// Other end of a MAD on QP1.
+struct MadAddress {
+  std::uint16_t lid = 0;
+  std::uint8_t sl = 0;
+  std::uint32_t qpn = 1;
+  std::uint16_t pkey = wire::kDefaultPkey;
+};
+
+using MadBytes = std::array<std::byte, wire::kMadLen>;
+
+struct ReceivedMad {
+  MadAddress from;
+  MadBytes bytes;
+};
+
+enum class PortEvent : std::uint8_t {
+  kPortActive, kPortDown, kLidChange, kPkeyChange, kSmChange, kClientReregister, kGidChange, kFatal
+};
+
+}  // namespace ipoib::fabric

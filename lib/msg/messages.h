@@ -1,0 +1,53 @@
+// What travels over the rings between workers and the management lcore: plain structs by value,
+// one single-producer single-consumer ring per direction and worker. A full ring never blocks: up,
+// the worker drops the packet under punt_ring_full; down, the management lcore keeps the message
+// in a queue of its own and tries again.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "lib/table/neighbour.h"
+
+struct rte_mbuf;
+
+namespace ipoib::msg {
+
+/// Worker -> management. An mbuf, where there is one, changes owner with the message.
+struct Up {
+  enum class Kind : std::uint8_t {
+    kNeighbourWanted,  ///< addr on iface must be resolved; mbuf starts at the IP header and waits.
+    kArp,              ///< mbuf starts at the ARP header; PacketMeta::rx filled; iface it came by.
+    kLocal,            ///< mbuf starts at the IP header; for this node.
+    kIcmpError,        ///< mbuf starts at the IP header of the packet that could not be forwarded;
+                       ///< icmp_type, icmp_code, mtu say what to tell its sender.
+  };
+  Kind kind;
+  std::uint8_t icmp_type;
+  std::uint8_t icmp_code;
+  std::uint8_t reserved;
+  table::InterfaceId iface;  ///< kNeighbourWanted: outgoing; others: incoming.
+  std::uint16_t mtu;         ///< kIcmpError, fragmentation needed: MTU of the next hop.
+  rte_mbuf* mbuf;
+  wire::IpAddr addr;  ///< kNeighbourWanted.
+};
+static_assert(std::is_trivially_copyable_v<Up> && sizeof(Up) == 32);
+
+/// Management -> worker; applied between bursts.
+struct Down {
+  enum class Kind : std::uint8_t {
+    kNeighbourSet,     ///< Install `neighbour` at `index`, replacing what was there.
+    kNeighbourRemove,  ///< Free `index`.
+    kSendRouted,       ///< mbuf starts at an IP header: look the route up and send. TTL stays.
+    kSendRaw,          ///< mbuf starts at the IPoIB header with PacketMeta::tx set, or at the
+                       ///< Ethernet header: send on `iface` as it is.
+  };
+  Kind kind;
+  table::InterfaceId iface;  ///< kSendRaw.
+  table::NeighbourIndex index;
+  rte_mbuf* mbuf;
+  alignas(64) table::Neighbour neighbour;
+};
+static_assert(std::is_trivially_copyable_v<Down> && sizeof(Down) == 128);
+
+}  // namespace ipoib::msg

@@ -1,0 +1,51 @@
+// One neighbour as a worker needs it to send: everything in one cache line.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "lib/fabric/types.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::table {
+
+using InterfaceId = std::uint16_t;
+inline constexpr InterfaceId kNoInterface = 0xffff;
+
+/// Number of a neighbour, the same on every worker; assigned by the management lcore.
+using NeighbourIndex = std::uint32_t;
+inline constexpr NeighbourIndex kNoNeighbour = 0xffff'ffff;
+
+enum class NeighbourState : std::uint8_t {
+  kFree = 0,
+  kIncomplete,  ///< Known by address only: packets go up to be held.
+  kValid,
+  kFailed,      ///< Resolution failed: packets are dropped until management says otherwise.
+};
+
+enum class NeighbourMode : std::uint8_t { kEthernet, kUd, kRc, kUc };
+
+/// Written by its worker when a message arrives, read per packet. Trivially copyable: it travels
+/// in msg::Down by value.
+struct alignas(64) Neighbour {
+  wire::IpAddr addr;
+  InterfaceId iface = kNoInterface;
+  NeighbourState state = NeighbourState::kFree;
+  NeighbourMode mode = NeighbourMode::kUd;
+  std::uint16_t mtu = 0;  ///< Largest IP packet.
+  std::array<std::byte, 6> mac{};  ///< kEthernet: destination.
+  fabric::AhIndex ah = fabric::kNoAh;  ///< kUd.
+  std::uint32_t qpn = 0;               ///< kUd: destination QPN.
+  /// Coarse stamp of the last packet sent through this entry: seconds since the process started.
+  /// Writer: the worker (relaxed); reader: management lcore, to age and probe.
+  std::uint32_t last_used_s = 0;
+
+  [[nodiscard]] bool same_key(const wire::IpAddr& a, InterfaceId i) const noexcept {
+    return iface == i && addr == a;
+  }
+};
+static_assert(sizeof(Neighbour) == 64 && std::is_trivially_copyable_v<Neighbour>);
+
+}  // namespace ipoib::table

@@ -1,0 +1,58 @@
+#include "lib/wire/icrc.h"
+
+#include <isa-l/crc.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lib/wire/iba.h"
+
+namespace ipoib::wire {
+namespace {
+
+constexpr std::array<std::uint16_t, 256> kVcrcTable = [] {
+  std::array<std::uint16_t, 256> table{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t r = i;
+    for (int bit = 0; bit < 8; ++bit) r = (r >> 1) ^ ((r & 1) != 0 ? 0xd008U : 0U);
+    table[i] = static_cast<std::uint16_t>(r);
+  }
+  return table;
+}();
+
+/// ISA-L's CRC-32 of gzip; continues from an earlier result as zlib's crc32() does.
+std::uint32_t crc32(std::uint32_t crc, const std::byte* data, std::size_t len) noexcept {
+  return crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(data), len);
+}
+
+}  // namespace
+
+std::uint32_t icrc(std::span<const std::byte> packet) noexcept {
+  const bool global = (std::to_integer<unsigned>(packet[1]) & 3) == static_cast<unsigned>(Lnh::kGlobal);
+  const std::size_t head_len = sizeof(Lrh) + (global ? sizeof(Grh) : 0) + sizeof(Bth);
+  constexpr std::byte kOnes{0xff};
+
+  std::array<std::byte, sizeof(Lrh) + sizeof(Grh) + sizeof(Bth)> head;
+  std::memcpy(head.data(), packet.data(), head_len);
+  if (global) {
+    std::fill_n(head.begin(), sizeof(Lrh), kOnes);
+    std::byte* grh = head.data() + sizeof(Lrh);
+    grh[0] |= std::byte{0x0f};  // TClass and FlowLabel; IPVer stays
+    grh[1] = grh[2] = grh[3] = kOnes;
+    grh[7] = kOnes;  // HopLmt
+  } else {
+    head[0] |= std::byte{0xf0};  // VL
+  }
+  head[head_len - sizeof(Bth) + offsetof(Bth, resv8a)] = kOnes;
+  const std::uint32_t crc = crc32(0, head.data(), head_len);
+  return crc32(crc, packet.data() + head_len, packet.size() - head_len);
+}
+
+std::uint16_t vcrc(std::span<const std::byte> packet) noexcept {
+  std::uint32_t r = 0xffff;
+  for (const std::byte b : packet) r = (r >> 8) ^ kVcrcTable[(r ^ std::to_integer<std::uint32_t>(b)) & 0xff];
+  return static_cast<std::uint16_t>(~r);
+}
+
+}  // namespace ipoib::wire

@@ -1,0 +1,19 @@
+// The two checksums of an InfiniBand packet. Source: IBA vol 1 §7.8; reference §1.7, §1.8.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ipoib::wire {
+
+/// ICRC of a packet, from the LRH through the last pad octet (the ICRC itself not included), the
+/// octets as they are on the wire; the fields the ICRC leaves out are masked here.
+/// Shape: packet.size() >= 20 (no GRH) or 60 (GRH, told by LRH.LNH).
+/// Returns the value in host order whose little-endian octets go on the wire.
+[[nodiscard]] std::uint32_t icrc(std::span<const std::byte> packet) noexcept;
+
+/// VCRC of a packet, from the LRH through the ICRC; stored least significant octet first.
+[[nodiscard]] std::uint16_t vcrc(std::span<const std::byte> packet) noexcept;
+
+}  // namespace ipoib::wire

@@ -1,0 +1,121 @@
+// IPv4 and ICMP headers and addresses as the control plane and the datapath see them.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/wire/be.h"
+
+namespace ipoib::wire {
+
+enum class EtherType : std::uint16_t {
+  kIpv4 = 0x0800, kArp = 0x0806, kRarp = 0x8035, kIpv6 = 0x86dd, kIba = 0x88b5
+};
+
+/// IPv4 or IPv6 address, 16 octets in wire order; IPv4 is mapped (::ffff:a.b.c.d), so that one
+/// table holds both families.
+struct IpAddr {
+  std::array<std::byte, 16> bytes{};
+
+  [[nodiscard]] static constexpr IpAddr v4(std::uint32_t host) noexcept {
+    IpAddr a;
+    a.bytes[10] = a.bytes[11] = std::byte{0xff};
+    for (std::size_t i = 0; i < 4; ++i) a.bytes[12 + i] = static_cast<std::byte>(host >> (24 - 8 * i));
+    return a;
+  }
+  [[nodiscard]] constexpr bool is_v4() const noexcept {
+    for (std::size_t i = 0; i < 10; ++i)
+      if (bytes[i] != std::byte{0}) return false;
+    return bytes[10] == std::byte{0xff} && bytes[11] == std::byte{0xff};
+  }
+  /// Host order; meaningful when is_v4().
+  [[nodiscard]] constexpr std::uint32_t v4_host() const noexcept {
+    std::uint32_t v = 0;
+    for (std::size_t i = 12; i < 16; ++i) v = v << 8 | std::to_integer<std::uint32_t>(bytes[i]);
+    return v;
+  }
+  friend constexpr auto operator<=>(const IpAddr&, const IpAddr&) noexcept = default;
+};
+static_assert(WireRecord<IpAddr> && sizeof(IpAddr) == 16);
+
+/// Address and prefix length. len counts within the family: 0-32 or 0-128.
+struct IpPrefix {
+  IpAddr addr;
+  std::uint8_t len = 0;
+
+  friend constexpr auto operator<=>(const IpPrefix&, const IpPrefix&) noexcept = default;
+};
+
+struct Ipv4Hdr {
+  std::uint8_t version_ihl;
+  std::uint8_t tos;
+  Be16 total_len;
+  Be16 id;
+  Be16 flags_offset;  ///< 0x4000 DF, 0x2000 MF, offset in units of 8 octets.
+  std::uint8_t ttl;
+  std::uint8_t protocol;
+  Be16 checksum;
+  Be32 src;
+  Be32 dst;
+
+  static constexpr std::uint16_t kDontFragment = 0x4000;
+  static constexpr std::uint16_t kMoreFragments = 0x2000;
+  static constexpr std::uint16_t kOffsetMask = 0x1fff;
+
+  [[nodiscard]] constexpr std::uint8_t version() const noexcept { return version_ihl >> 4; }
+  [[nodiscard]] constexpr std::size_t header_len() const noexcept {
+    return std::size_t{version_ihl & 0x0fU} * 4;
+  }
+};
+static_assert(WireRecord<Ipv4Hdr> && sizeof(Ipv4Hdr) == 20);
+
+enum class IpProto : std::uint8_t { kIcmp = 1, kIgmp = 2, kTcp = 6, kUdp = 17, kIcmpv6 = 58 };
+
+struct IcmpHdr {
+  std::uint8_t type;
+  std::uint8_t code;
+  Be16 checksum;
+  Be32 rest;  ///< Echo: id, sequence. Fragmentation needed: 0, next-hop MTU.
+};
+static_assert(WireRecord<IcmpHdr> && sizeof(IcmpHdr) == 8);
+
+enum class IcmpType : std::uint8_t {
+  kEchoReply = 0, kUnreachable = 3, kRedirect = 5, kEchoRequest = 8, kTimeExceeded = 11
+};
+enum class IcmpUnreachable : std::uint8_t {
+  kNet = 0, kHost = 1, kProtocol = 2, kPort = 3, kFragmentationNeeded = 4
+};
+
+/// Internet checksum (RFC 1071) of the octets, host order, ready to be stored with Be16.
+[[nodiscard]] std::uint16_t internet_checksum(std::span<const std::byte> bytes) noexcept;
+
+/// "10.0.0.1", "fd00::1". to_string gives what inet_ntop would.
+[[nodiscard]] std::optional<IpAddr> parse_ip(std::string_view text);
+[[nodiscard]] std::string to_string(const IpAddr& addr);
+/// "10.0.0.1/24": host bits are kept; network() clears them.
+[[nodiscard]] std::optional<IpPrefix> parse_prefix(std::string_view text);
+[[nodiscard]] std::string to_string(const IpPrefix& prefix);
+[[nodiscard]] IpAddr network(const IpPrefix& prefix);
+[[nodiscard]] bool contains(const IpPrefix& prefix, const IpAddr& addr);
+/// All host bits one; IPv4 prefixes of length 31 and 32 have none.
+[[nodiscard]] std::optional<IpAddr> directed_broadcast(const IpPrefix& prefix);
+
+}  // namespace ipoib::wire
+
+template <>
+struct std::hash<ipoib::wire::IpAddr> {
+  std::size_t operator()(const ipoib::wire::IpAddr& a) const noexcept {
+    std::uint64_t hi, lo;
+    std::memcpy(&hi, a.bytes.data(), 8);
+    std::memcpy(&lo, a.bytes.data() + 8, 8);
+    return (hi * 0x9e3779b97f4a7c15ULL ^ lo) * 0xff51afd7ed558ccdULL;
+  }
+};

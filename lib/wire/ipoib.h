@@ -1,0 +1,117 @@
+// What RFC 4391 puts on the wire: the encapsulation header, the 20-octet link-layer address, ARP
+// over InfiniBand, and the mapping of IP groups to MGIDs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/wire/be.h"
+#include "lib/wire/gid.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::wire {
+
+/// 4-octet encapsulation header. Source: RFC 4391 §6.
+struct IpoibHdr {
+  Be16 type;
+  Be16 reserved;  ///< Zero on send, ignored on receive.
+};
+static_assert(WireRecord<IpoibHdr> && sizeof(IpoibHdr) == 4);
+
+/// 20-octet IPoIB link-layer address: flags:8, QPN:24, GID:128. Source: RFC 4391 §9.1.1,
+/// draft-ietf-ipoib-connected-mode-03 §3.1.
+struct LinkAddr {
+  std::uint8_t flags;
+  Be24 qpn;
+  Gid gid;
+
+  static constexpr std::uint8_t kFlagRc = 0x80;
+  static constexpr std::uint8_t kFlagUc = 0x40;
+
+  /// Same interface: QPN and GID; the flags octet tells what it can, not who it is.
+  [[nodiscard]] constexpr bool same_interface(const LinkAddr& o) const noexcept {
+    return qpn == o.qpn && gid == o.gid;
+  }
+  friend constexpr bool operator==(const LinkAddr&, const LinkAddr&) noexcept = default;
+};
+static_assert(WireRecord<LinkAddr> && sizeof(LinkAddr) == 20);
+
+/// As `ip neigh` writes it: 20 octets in hex, colons between.
+[[nodiscard]] std::string to_string(const LinkAddr& addr);
+[[nodiscard]] std::optional<LinkAddr> parse_link_addr(std::string_view text);
+
+using MacAddr = std::array<std::byte, 6>;
+[[nodiscard]] std::string to_string(const MacAddr& addr);
+[[nodiscard]] std::optional<MacAddr> parse_mac(std::string_view text);
+/// "fe80::2:c903:a:b09", as IPv6 is written.
+[[nodiscard]] std::string to_string(const Gid& gid);
+[[nodiscard]] std::optional<Gid> parse_gid(std::string_view text);
+
+enum class ArpOp : std::uint16_t {
+  kRequest = 1, kReply = 2, kRarpRequest = 3, kRarpReply = 4
+};
+
+inline constexpr std::uint16_t kArpHardwareEthernet = 1;
+inline constexpr std::uint16_t kArpHardwareInfiniband = 32;
+
+/// ARP for IPv4 over a link whose addresses have the shape of `Hw`. Source: RFC 826; RFC 4391 §9.2.
+template <class Hw>
+struct Arp {
+  Be16 hardware_type;
+  Be16 protocol_type;
+  std::uint8_t hardware_len;
+  std::uint8_t protocol_len;
+  Be16 op;
+  Hw sender_hw;
+  Be32 sender_ip;
+  Hw target_hw;
+  Be32 target_ip;
+};
+using IpoibArp = Arp<LinkAddr>;
+using EthArp = Arp<MacAddr>;
+static_assert(WireRecord<IpoibArp> && sizeof(IpoibArp) == 56 && offsetof(IpoibArp, target_hw) == 32);
+static_assert(WireRecord<EthArp> && sizeof(EthArp) == 28);
+
+template <class Hw>
+inline constexpr std::uint16_t kArpHardwareType =
+    sizeof(Hw) == 20 ? kArpHardwareInfiniband : kArpHardwareEthernet;
+
+template <class Hw>
+[[nodiscard]] constexpr Arp<Hw> make_arp(ArpOp op, const Hw& sender_hw, std::uint32_t sender_ip,
+                                         const Hw& target_hw, std::uint32_t target_ip) {
+  return {Be16{kArpHardwareType<Hw>}, Be16{0x0800}, sizeof(Hw), 4,
+          Be16{static_cast<std::uint16_t>(op)}, sender_hw, Be32{sender_ip}, target_hw,
+          Be32{target_ip}};
+}
+
+/// Copies an ARP record out of the octets behind the link header. Empty when they are too few, or
+/// hardware type, protocol type or lengths are not those of this link, or op is not 1-4.
+template <class Hw>
+[[nodiscard]] std::optional<Arp<Hw>> parse_arp(std::span<const std::byte> bytes) {
+  const auto arp = read<Arp<Hw>>(bytes);
+  if (!arp) return std::nullopt;
+  const bool good = arp->hardware_type.host() == kArpHardwareType<Hw> &&
+                    arp->protocol_type.host() == 0x0800 && arp->hardware_len == sizeof(Hw) &&
+                    arp->protocol_len == 4 && arp->op.host() >= 1 && arp->op.host() <= 4;
+  return good ? arp : std::nullopt;
+}
+
+/// MGID of an IPv4 or IPv6 multicast address, or of 255.255.255.255, on a link.
+/// scope: 4 bits of the link's broadcast-GID. pkey: the full-membership bit is set here.
+/// Source: RFC 4391 §4.
+[[nodiscard]] Gid mgid_of(const IpAddr& group, std::uint16_t pkey, std::uint8_t scope);
+[[nodiscard]] inline Gid broadcast_mgid(std::uint16_t pkey, std::uint8_t scope) {
+  return mgid_of(IpAddr::v4(0xffff'ffff), pkey, scope);
+}
+
+/// Interface identifier from a port GUID: universal/local bit set if clear (RFC 4391 §8, both
+/// rules at once, what Linux does).
+[[nodiscard]] constexpr std::uint64_t interface_id(std::uint64_t guid) noexcept {
+  return guid | 0x0200'0000'0000'0000ULL;
+}
+
+}  // namespace ipoib::wire
