@@ -1,0 +1,131 @@
+// The control face of an interface, IPoIB link or Ethernet port, and what such a state machine
+// needs from its surroundings. The program's surroundings are lib/mgmt; a test's are a simulated
+// fabric in virtual time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/drop.h"
+#include "lib/base/result.h"
+#include "lib/fabric/types.h"
+#include "lib/table/neighbour.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::link {
+
+/// A packet that waits for its neighbour: an mbuf in the program, a number in a simulation.
+/// Whoever holds it must give it back through release() or drop() exactly once.
+using HeldPacket = std::uintptr_t;
+
+/// Where the neighbour tables of all interfaces are installed and packets are let go.
+/// Implemented by lib/mgmt and by tests.
+class NeighbourSink {
+ public:
+  virtual ~NeighbourSink() = default;
+  /// A number no other neighbour of any interface has; kNoResources when the tables are full.
+  virtual Result<table::NeighbourIndex> allocate_index() = 0;
+  /// Withdraws the entry from every worker, then frees the number.
+  virtual void remove(table::NeighbourIndex index) = 0;
+  /// Installs or replaces the entry on every worker.
+  virtual void install(table::NeighbourIndex index, const table::Neighbour& neighbour) = 0;
+  /// When any worker last sent through the entry.
+  [[nodiscard]] virtual TimePoint last_used(table::NeighbourIndex index) const = 0;
+  /// Sends a held packet on, through the (now valid) entry.
+  virtual void release(HeldPacket packet) = 0;
+  /// Gives up a held packet; where `unreachable`, its sender is told (ICMP host unreachable).
+  virtual void drop(HeldPacket packet, Drop reason, bool unreachable) = 0;
+};
+
+enum class State : std::uint8_t { kDown, kWaiting, kJoining, kUp, kStopping, kStopped };
+[[nodiscard]] std::string_view to_string(State state);
+
+enum class NeighbourPhase : std::uint8_t {
+  kIncomplete,  ///< ARP request out.
+  kPath,        ///< Address known, PathRecord query out.
+  kReachable,
+  kStale,       ///< In use, confirmation due.
+  kProbe,       ///< Unicast probe out; packets still flow.
+  kFailed,      ///< Negative cache.
+  kStatic,
+};
+[[nodiscard]] std::string_view to_string(NeighbourPhase phase);
+
+/// One row of `show neigh`.
+struct NeighbourInfo {
+  wire::IpAddr addr;
+  std::string iface;
+  std::string lladdr;  ///< Empty while unknown.
+  NeighbourPhase phase = NeighbourPhase::kIncomplete;
+  table::NeighbourIndex index = table::kNoNeighbour;
+  std::uint32_t qpn = 0;      ///< IPoIB.
+  std::uint16_t lid = 0;      ///< IPoIB.
+  std::uint8_t sl = 0;
+  std::uint8_t rate = 0;      ///< Code; IPoIB.
+  std::uint16_t mtu = 0;
+  std::size_t held = 0;       ///< Packets waiting.
+  Duration age{};             ///< Since the last confirmation.
+};
+
+/// Timers and limits of neighbour resolution (RFC 1122 §2.3.2, RFC 4861 §10 in spirit).
+struct NeighbourConfig {
+  Duration retransmit = std::chrono::seconds(1);   ///< Between ARP requests.
+  unsigned max_requests = 3;                       ///< Broadcast requests before failing.
+  unsigned max_probes = 3;                         ///< Unicast probes before broadcasting again.
+  Duration reachable = std::chrono::seconds(30);   ///< Confirmation holds this long (+-50 %).
+  Duration probe_delay = std::chrono::seconds(1);  ///< Used stale entry is probed after this.
+  Duration negative = std::chrono::seconds(3);     ///< A failed entry answers "failed" this long.
+  Duration idle = std::chrono::seconds(300);       ///< An entry unused this long is forgotten.
+  std::size_t max_held_per_neighbour = 16;
+  std::size_t max_held = 2048;                     ///< Over all neighbours of the interface.
+  Duration max_held_age = std::chrono::seconds(3);
+  std::size_t max_entries = 65536;
+};
+
+/// What both kinds of interface offer. Management lcore only.
+class Interface {
+ public:
+  virtual ~Interface() = default;
+
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual table::InterfaceId id() const = 0;
+  [[nodiscard]] virtual State state() const = 0;
+  /// One line: why it is not up; empty when it is.
+  [[nodiscard]] virtual std::string reason() const = 0;
+  /// Largest IP packet it carries; 0 while unknown.
+  [[nodiscard]] virtual std::uint16_t mtu() const = 0;
+  [[nodiscard]] virtual const std::vector<wire::IpPrefix>& addresses() const = 0;
+
+  virtual void start(TimePoint now) = 0;
+  /// Begins an orderly end (memberships left, neighbours withdrawn); finished at State::kStopped.
+  virtual void stop(TimePoint now) = 0;
+
+  /// A worker has a packet for a neighbour it does not know. Takes over `packet`.
+  virtual void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) = 0;
+  /// The neighbour a gateway route goes through; exists from here on until forget_gateway.
+  virtual Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now) = 0;
+  virtual void forget_gateway(const wire::IpAddr& addr) = 0;
+
+  /// ARP octets from the ARP header on. `slid`, `src_qpn`: what the packet's headers said (0 on
+  /// Ethernet).
+  virtual void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
+                      TimePoint now) = 0;
+
+  virtual void tick(TimePoint now) = 0;
+  [[nodiscard]] virtual std::optional<TimePoint> next_deadline() const = 0;
+
+  [[nodiscard]] virtual std::vector<NeighbourInfo> neighbours(TimePoint now) const = 0;
+  /// Entry that never changes by itself. `lladdr`: 20 octets (IPoIB) or 6 (Ethernet) as text;
+  /// `lid`, `sl`: IPoIB path known beforehand, else (lid 0) asked of the SA.
+  virtual Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
+                            std::uint8_t sl, TimePoint now) = 0;
+  virtual Status remove_neighbour(const wire::IpAddr& addr) = 0;
+  /// Forgets every entry that is not static.
+  virtual void flush(TimePoint now) = 0;
+};
+
+}  // namespace ipoib::link

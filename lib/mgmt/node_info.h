@@ -1,0 +1,84 @@
+// What a node tells of itself: the rows of every `show` command, telemetry answer and test.
+// Filled on the management lcore; plain values, safe to hand to another thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/drop.h"
+#include "lib/link/interface.h"
+#include "lib/link/ipoib_link.h"
+
+namespace ipoib::mgmt {
+
+struct TrafficInfo {
+  std::uint64_t rx_packets = 0, tx_packets = 0, rx_bytes = 0, tx_bytes = 0;
+  std::array<std::uint64_t, kDropCount> drops{};
+};
+
+struct LinkInfo {
+  std::string name;
+  std::string state;
+  std::string reason;
+  std::string hca;
+  std::uint16_t lid = 0;
+  wire::Gid gid;
+  std::uint32_t qpn = 0;
+  std::uint16_t pkey = 0;
+  std::uint16_t mtu = 0;
+  std::string mode;     ///< "datagram"
+  std::string dialect;  ///< "rfc4391"
+  link::LinkParameters parameters;
+  link::LinkCounters counters;
+  std::vector<wire::IpPrefix> addresses;
+  TrafficInfo traffic;
+};
+
+struct PortInfo {
+  std::string name;
+  std::string device;
+  std::string driver;
+  std::string state;
+  wire::MacAddr mac{};
+  std::uint16_t mtu = 0;
+  std::uint32_t link_speed_mbps = 0;
+  std::vector<wire::IpPrefix> addresses;
+  TrafficInfo traffic;
+};
+
+struct HcaInfo {
+  std::string name;
+  std::string driver;  ///< "soft"
+  std::string wire;
+  fabric::PortAttr attr;
+  bool subnet_administrator = false;
+  std::array<std::uint64_t, kDropCount> drops{};
+};
+
+struct RouteInfo {
+  wire::IpPrefix to;
+  std::string kind;     ///< "connected", "local", "broadcast", "static", "blackhole"
+  std::string iface;
+  std::vector<wire::IpAddr> via;
+};
+
+struct WorkerInfo {
+  unsigned number = 0;
+  unsigned lcore = 0;
+  std::vector<std::string> interfaces;
+  std::uint64_t loops = 0, busy_loops = 0, rx_packets = 0, punts = 0;
+  std::uint64_t busy_cycles = 0;
+  std::size_t neighbours = 0;
+};
+
+/// One row: reason, where it was counted ("ib0", "eth0", "soft0"), how many.
+struct DropInfo {
+  Drop reason{};
+  std::string where;
+  std::uint64_t packets = 0;
+};
+
+}  // namespace ipoib::mgmt
