@@ -74,6 +74,32 @@ struct WorkerInfo {
   std::size_t neighbours = 0;
 };
 
+/// A row of `show sa`: one HCA's client, and the administrator where it runs here.
+struct SaInfo {
+  std::string hca;
+  std::uint16_t sm_lid = 0;
+  sa::ClientCounters client;
+  bool administrator = false;
+  struct Group {
+    wire::Gid mgid;
+    std::uint16_t mlid = 0;
+    std::uint16_t pkey = 0;
+    std::uint32_t qkey = 0;
+    std::uint16_t mtu = 0;  ///< Octets.
+    struct Member {
+      wire::Gid port_gid;
+      std::uint8_t join_state = 0;
+    };
+    std::vector<Member> members;
+  };
+  std::vector<Group> groups;  ///< Administrator only.
+  struct Port {
+    wire::Gid gid;
+    std::uint16_t lid = 0;
+  };
+  std::vector<Port> ports;  ///< Administrator only: as learned.
+};
+
 /// One row: reason, where it was counted ("ib0", "eth0", "soft0"), how many.
 struct DropInfo {
   Drop reason{};

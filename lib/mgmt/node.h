@@ -1,0 +1,76 @@
+// A node: the devices, interfaces, routes and workers of one dpdk-ipoib process, and the management
+// lcore's loop that ties them together. The CLI, telemetry and tests see it through this header.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/mgmt/event_loop.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_info.h"
+#include "lib/sa/client.h"
+
+namespace ipoib::mgmt {
+
+/// lcore ids, as EAL numbers them.
+struct NodeLcores {
+  unsigned management = 0;
+  std::vector<unsigned> workers;  ///< At least NodeConfig::worker.count.
+};
+
+/// Everything but post() and request_stop(): management lcore only.
+class Node {
+ public:
+  /// Sets every device up and checks what can only be checked against devices. Needs rte_eal_init.
+  static Result<std::unique_ptr<Node>> create(const NodeConfig& config, const NodeLcores& lcores);
+  virtual ~Node() = default;
+
+  /// Launches the workers, brings interfaces up, loops until request_stop(), then leaves every
+  /// group, withdraws everything, joins the workers and returns. Call once.
+  virtual void run() = 0;
+  /// Any thread; not from a signal handler.
+  virtual void request_stop() = 0;
+  /// Runs `task` on the management lcore, soon. Any thread.
+  virtual void post(std::function<void()> task) = 0;
+  [[nodiscard]] virtual EventLoop& events() = 0;
+
+  virtual void set_forwarding(bool on) = 0;
+  [[nodiscard]] virtual bool forwarding() const = 0;
+  virtual void set_forward_mode(ForwardMode mode) = 0;
+  [[nodiscard]] virtual ForwardMode forward_mode() const = 0;
+
+  [[nodiscard]] virtual const NodeConfig& config() const = 0;
+  [[nodiscard]] virtual std::vector<LinkInfo> links() const = 0;
+  [[nodiscard]] virtual std::vector<PortInfo> ports() const = 0;
+  [[nodiscard]] virtual std::vector<HcaInfo> hcas() const = 0;
+  /// `iface` empty: of all interfaces.
+  [[nodiscard]] virtual std::vector<link::NeighbourInfo> neighbours(std::string_view iface) const = 0;
+  [[nodiscard]] virtual std::vector<RouteInfo> routes() const = 0;
+  [[nodiscard]] virtual std::vector<WorkerInfo> workers() const = 0;
+  /// Only reasons that were counted.
+  [[nodiscard]] virtual std::vector<DropInfo> drops() const = 0;
+  [[nodiscard]] virtual std::vector<SaInfo> subnet_administration() const = 0;
+  /// Counters shown from here on count from here.
+  virtual void clear_stats() = 0;
+
+  virtual Status add_neighbour(const NeighbourEntryConfig& entry) = 0;
+  virtual Status remove_neighbour(std::string_view iface, const wire::IpAddr& addr) = 0;
+  /// Forgets what is not static; `iface` empty: of all interfaces.
+  virtual Status flush_neighbours(std::string_view iface) = 0;
+  virtual Status add_route(const RouteConfig& route) = 0;
+  virtual Status remove_route(const wire::IpPrefix& to) = 0;
+  virtual Status set_interface_up(std::string_view name, bool up) = 0;
+
+  /// Every frame of every HCA's wire goes to `path` (pcap of ERF records) until capture_stop().
+  virtual Status capture_start(const std::string& path) = 0;
+  /// Returns the number of frames written.
+  virtual Result<std::uint64_t> capture_stop() = 0;
+};
+
+}  // namespace ipoib::mgmt
