@@ -97,7 +97,8 @@ enum class IcmpUnreachable : std::uint8_t {
 /// Internet checksum (RFC 1071) of the octets, host order, ready to be stored with Be16.
 [[nodiscard]] std::uint16_t internet_checksum(std::span<const std::byte> bytes) noexcept;
 
-/// "10.0.0.1", "fd00::1". to_string gives what inet_ntop would.
+/// "10.0.0.1", "fd00::1". The mapped form "::ffff:10.0.0.1" is refused: IPv4 has one spelling.
+/// to_string gives what inet_ntop would.
 [[nodiscard]] std::optional<IpAddr> parse_ip(std::string_view text);
 [[nodiscard]] std::string to_string(const IpAddr& addr);
 /// "10.0.0.1/24": host bits are kept; network() clears them.
@@ -105,7 +106,7 @@ enum class IcmpUnreachable : std::uint8_t {
 [[nodiscard]] std::string to_string(const IpPrefix& prefix);
 [[nodiscard]] IpAddr network(const IpPrefix& prefix);
 [[nodiscard]] bool contains(const IpPrefix& prefix, const IpAddr& addr);
-/// All host bits one; IPv4 prefixes of length 31 and 32 have none.
+/// All host bits one; IPv4 prefixes of length 31 and 32 have none, nor has IPv6.
 [[nodiscard]] std::optional<IpAddr> directed_broadcast(const IpPrefix& prefix);
 
 }  // namespace ipoib::wire
