@@ -16,17 +16,21 @@ namespace ipoib::msg {
 /// Worker -> management. An mbuf, where there is one, changes owner with the message.
 struct Up {
   enum class Kind : std::uint8_t {
-    kNeighbourWanted,  ///< addr on iface must be resolved; mbuf starts at the IP header and waits.
+    kNeighbourWanted,  ///< addr on iface must be resolved; mbuf starts at the IP header and waits,
+                       ///< its TTL already taken down: send it on with Down::kSendRouted.
     kArp,              ///< mbuf starts at the ARP header; PacketMeta::rx filled; iface it came by.
-    kLocal,            ///< mbuf starts at the IP header; for this node.
+    kLocal,            ///< mbuf starts at the IP header, checked and cut to its total length; for
+                       ///< this node.
     kIcmpError,        ///< mbuf starts at the IP header of the packet that could not be forwarded;
-                       ///< icmp_type, icmp_code, mtu say what to tell its sender.
+                       ///< icmp_type, icmp_code, mtu say what to tell its sender. Its loss is
+                       ///< already counted: whoever frees it counts nothing more.
   };
   Kind kind;
   std::uint8_t icmp_type;
   std::uint8_t icmp_code;
   std::uint8_t reserved;
-  table::InterfaceId iface;  ///< kNeighbourWanted: outgoing; others: incoming.
+  table::InterfaceId iface;  ///< kNeighbourWanted: outgoing; others: incoming (kNoInterface: it
+                             ///< was management that sent it).
   std::uint16_t mtu;         ///< kIcmpError, fragmentation needed: MTU of the next hop.
   rte_mbuf* mbuf;
   wire::IpAddr addr;  ///< kNeighbourWanted.
@@ -39,11 +43,12 @@ struct Down {
     kNeighbourSet,     ///< Install `neighbour` at `index`, replacing what was there.
     kNeighbourRemove,  ///< Free `index`.
     kSendRouted,       ///< mbuf starts at an IP header: look the route up and send. TTL stays.
+                       ///< iface: the one it came by, or kNoInterface when it is this node's own.
     kSendRaw,          ///< mbuf starts at the IPoIB header with PacketMeta::tx set, or at the
-                       ///< Ethernet header: send on `iface` as it is.
+                       ///< Ethernet header: send on `iface` as it is, up or not.
   };
   Kind kind;
-  table::InterfaceId iface;  ///< kSendRaw.
+  table::InterfaceId iface;
   table::NeighbourIndex index;
   rte_mbuf* mbuf;
   alignas(64) table::Neighbour neighbour;

@@ -1,0 +1,28 @@
+// What a worker tells of its own work. Writer: that worker; readers: any thread.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/base/counters.h"
+
+namespace ipoib::fwd {
+
+struct alignas(64) WorkerStats {
+  Counter loops;
+  Counter busy_loops;   ///< Loops that found a packet or a message.
+  Counter busy_cycles;  ///< TSC cycles spent in those.
+  Counter rx_packets;
+  Counter punts;  ///< Messages that went up.
+  /// Receive calls by how many packets they gave: 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.
+  std::array<Counter, 7> bursts;
+
+  void count_burst(std::uint16_t n) noexcept {
+    rx_packets.add(n);
+    bursts[static_cast<std::size_t>(std::bit_width(n)) - 1].add(1);
+  }
+};
+
+}  // namespace ipoib::fwd

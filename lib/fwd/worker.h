@@ -1,0 +1,52 @@
+// One worker lcore: receives from the interfaces it owns, routes, sends, to completion; hands to
+// management what needs thought. What happens per packet is in the stages, one file each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "lib/base/counters.h"
+#include "lib/base/result.h"
+#include "lib/fwd/stats.h"
+#include "lib/fwd/worker_config.h"
+
+namespace ipoib::fwd {
+
+class Worker {
+ public:
+  /// Checks the configuration; allocates all that the worker will ever use.
+  /// kInvalidArgument: something missing or out of range; kNoResources: no memory.
+  static Result<std::unique_ptr<Worker>> create(const WorkerConfig& config);
+
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker();
+
+  /// Loops until stop(); registers with `rcu` for that time. Call on the worker's lcore:
+  /// rte_eal_remote_launch(&Worker::launch, worker, lcore).
+  void run() noexcept;
+  static int launch(void* worker) noexcept;
+  /// Any thread. run() returns after the loop it is in.
+  void stop() noexcept;
+
+  /// One pass of the loop, for tests and benchmarks. Returns packets and messages handled.
+  std::uint32_t iterate() noexcept;
+
+  // Any thread, at any time:
+  [[nodiscard]] const WorkerStats& stats() const noexcept;
+  /// What this worker counted for an interface of WorkerConfig::interfaces: receive and whatever
+  /// befell a packet until its way out was known under the interface it came by, the rest under
+  /// the one it leaves by.
+  [[nodiscard]] const InterfaceCounters& counters(table::InterfaceId iface) const noexcept;
+  /// Drops of packets that management sent and that came by no interface.
+  [[nodiscard]] const InterfaceCounters& local_counters() const noexcept;
+  /// Seconds since the process started when this worker last sent to the neighbour; 0: never.
+  [[nodiscard]] std::uint32_t last_used_s(table::NeighbourIndex index) const noexcept;
+
+ private:
+  struct State;
+  explicit Worker(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,99 @@
+// What a worker is given when it is made. Filled by lib/mgmt; everything pointed to outlives the
+// worker.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/fabric/hca.h"
+#include "lib/fwd/modes.h"
+#include "lib/table/neighbour.h"
+#include "lib/table/next_hop.h"
+#include "lib/table/prefix_table.h"
+#include "lib/wire/ipoib.h"
+
+struct rte_mempool;
+struct rte_rcu_qsbr;
+struct rte_ring;
+
+namespace ipoib::fwd {
+
+inline constexpr std::uint16_t kMaxBurst = 64;
+
+enum class InterfaceKind : std::uint8_t { kEthernet, kIpoib };
+
+/// One interface as every worker sees it. Its place in WorkerConfig::interfaces is its InterfaceId.
+/// Receiving and sending belong to the worker `owner` alone; the others hand packets over.
+/// All links of one Hca that has a poll_function() must have the same owner.
+struct alignas(64) InterfaceEntry {
+  // Fixed before the first worker starts.
+  InterfaceKind kind = InterfaceKind::kEthernet;
+  std::uint8_t owner = 0;               ///< Worker number.
+  std::uint16_t ethdev_port = 0;        ///< kEthernet.
+  std::uint16_t ethdev_queue = 0;       ///< kEthernet; for receive and transmit.
+  wire::MacAddr mac{};                  ///< kEthernet: own address.
+  fabric::UdQueue* ud_queue = nullptr;  ///< kIpoib.
+  // Writer: management lcore, while workers run; relaxed, each stands for itself.
+  std::atomic<std::uint16_t> mtu{0};  ///< Largest IP packet any neighbour may have.
+  std::atomic<bool> up{false};        ///< Down: routed packets to it are dropped as kLinkDown.
+};
+
+/// What the CLI may change while workers run; shared by all. Writer: management lcore, relaxed.
+struct alignas(64) Settings {
+  std::atomic<bool> forwarding{false};  ///< Off: IP packets are dropped as kForwardingStopped.
+  std::atomic<ForwardMode> mode{ForwardMode::kRoute};
+  std::atomic<IdlePolicy> idle{IdlePolicy::kPoll};
+  std::atomic<std::uint16_t> burst{32};  ///< 1 to kMaxBurst; a larger value counts as kMaxBurst.
+};
+
+/// How workers wake a management lcore that sleeps in epoll_wait; shared by all workers.
+///
+/// Management, before it sleeps: waiting.store(1), atomic_thread_fence(seq_cst), look at every up
+/// ring once more, and only when all are empty sleep on the descriptor. Worker, after pushing:
+/// atomic_thread_fence(seq_cst), waiting.load(); when set, clear it and write the descriptor.
+/// Whichever fence comes second sees the other side's store, so no message is slept on.
+struct alignas(64) Doorbell {
+  std::atomic<std::uint32_t> waiting{0};
+  int eventfd = -1;
+};
+
+/// How many packets of each kind a worker passes up per interval, so that no storm reaches the
+/// management lcore. What exceeds them is dropped and counted here.
+struct PuntLimits {
+  std::uint32_t interval_us = 100'000;
+  std::uint32_t neighbour_per_key = 16;  ///< Packets for one unresolved neighbour.
+  std::uint32_t neighbour = 1024;        ///< Packets for all unresolved neighbours.
+  std::uint32_t icmp_error = 128;
+  std::uint32_t arp = 4096;
+  std::uint32_t local = 8192;
+};
+
+struct WorkerConfig {
+  unsigned number = 0;                         ///< 0, 1, ...; also its thread id in `rcu`.
+  std::span<const InterfaceEntry> interfaces;  ///< All of the node, by InterfaceId.
+  std::vector<fabric::Hca*> hcas;  ///< Those whose poll_function() this worker calls once a loop.
+  const Settings* settings = nullptr;
+
+  /// Elements msg::Up and msg::Down (rte_ring_create_elem), single producer, single consumer.
+  rte_ring* up = nullptr;
+  rte_ring* down = nullptr;
+  Doorbell* doorbell = nullptr;
+  /// By worker number, the own place null: rings of rte_mbuf*, single producer, single consumer.
+  /// Worker a's handoff_out[b] is worker b's handoff_in[a]. Empty where there is one worker.
+  std::vector<rte_ring*> handoff_out;
+  std::vector<rte_ring*> handoff_in;
+
+  const table::NextHopTable* next_hops = nullptr;
+  const table::PrefixTable* prefixes = nullptr;
+  rte_rcu_qsbr* rcu = nullptr;  ///< The one `prefixes` was made with.
+
+  rte_mempool* fragment_pool = nullptr;     ///< mbufs for fragments; room for the largest link MTU.
+  std::size_t neighbour_capacity = 65'536;  ///< NeighbourIndex is below this.
+  std::uint64_t epoch_tsc = 0;              ///< TSC at the start of the process: TimePoint 0.
+  PuntLimits punt;
+};
+
+}  // namespace ipoib::fwd

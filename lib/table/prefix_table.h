@@ -1,0 +1,72 @@
+// Longest prefix match for IPv4: destination address to next-hop number, over rte_lpm.
+//
+// rte_lpm beside rte_fib (DIR24_8) is measured in perf/lib/table/prefix_table_bench.cc.
+#pragma once
+
+#include <rte_lpm.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "lib/base/result.h"
+#include "lib/table/next_hop.h"
+#include "lib/wire/ip.h"
+
+struct rte_rcu_qsbr;
+
+namespace ipoib::table {
+
+/// One writer (management lcore) for create, add and remove. Readers call lookup and must pass a
+/// quiescent state of `rcu` between bursts: the table's groups are used again only after that.
+class PrefixTable {
+ public:
+  struct Config {
+    std::string name = "ipv4";  ///< EAL-wide name of the table, at most 25 characters.
+    std::uint32_t max_prefixes = 65'536;
+    std::uint32_t max_groups = 4'096;  ///< /24s with prefixes longer than /24 in them.
+    int socket = -1;                   ///< NUMA node; -1: any.
+  };
+
+  /// `rcu`: initialised, outlives the table. kNoResources when memory or the name is taken.
+  static Result<std::unique_ptr<PrefixTable>> create(const Config& config, rte_rcu_qsbr* rcu);
+
+  PrefixTable(const PrefixTable&) = delete;
+  PrefixTable& operator=(const PrefixTable&) = delete;
+  ~PrefixTable();
+
+  /// Adds a prefix or replaces its next hop; host bits of `prefix.addr` are ignored. The next hop
+  /// must have been set in the NextHopTable before. kInvalidArgument: not IPv4, or a length or
+  /// number out of range; kNoResources: full (repeating it after a grace period may help).
+  Status add(const wire::IpPrefix& prefix, NextHopIndex next_hop);
+  /// kNotFound: no such prefix.
+  Status remove(const wire::IpPrefix& prefix);
+
+  /// Addresses in host order; out[i] is kNextHopNone where nothing matches.
+  /// Shape: out.size() >= addrs.size().
+  void lookup(std::span<const std::uint32_t> addrs, std::span<NextHopIndex> out) const noexcept {
+    const NextHopIndex miss = default_.load(std::memory_order_relaxed);
+    rte_lpm_lookup_bulk_func(lpm_, addrs.data(), out.data(), static_cast<unsigned>(addrs.size()));
+    for (std::size_t i = 0; i < addrs.size(); ++i)
+      out[i] = (out[i] & RTE_LPM_LOOKUP_SUCCESS) != 0 ? out[i] & kNumberMask : miss;
+  }
+  [[nodiscard]] NextHopIndex lookup(std::uint32_t addr) const noexcept {
+    NextHopIndex out = kNextHopNone;
+    lookup({&addr, 1}, {&out, 1});
+    return out;
+  }
+
+ private:
+  static constexpr std::uint32_t kNumberMask = 0x00ff'ffff;
+
+  explicit PrefixTable(rte_lpm* lpm) : lpm_{lpm} {}
+
+  rte_lpm* lpm_;
+  /// rte_lpm has no prefix of length 0: what misses there is this number's.
+  std::atomic<NextHopIndex> default_{kNextHopNone};
+};
+
+}  // namespace ipoib::table
