@@ -11,23 +11,23 @@ namespace ipoib {
 
 enum class Drop : std::uint8_t {
   // InfiniBand receive, in the order of the checks (software HCA).
-  kIbRunt,          ///< Shorter than its headers.
-  kIbVersion,       ///< LRH LVer, GRH IPVer/NxtHdr or BTH TVer.
-  kIbLength,        ///< LRH.PktLen, GRH.PayLen or Pad contradict the octets received.
-  kIbNotIba,        ///< LNH 0 or 1, or a frame that is not EtherType 0x88B5.
-  kIbLid,           ///< DLID is not ours and not an attached MLID.
-  kIbGid,           ///< GRH names a GID that is not ours, or is missing where it must be.
-  kIbMgid,          ///< MLID known, MGID not attached.
-  kIbOpcode,        ///< BTH opcode not of the queue pair's transport.
-  kIbQpn,           ///< No such queue pair.
+  kIbRunt,     ///< Shorter than its headers.
+  kIbVersion,  ///< LRH LVer, GRH IPVer/NxtHdr or BTH TVer.
+  kIbLength,   ///< LRH.PktLen, GRH.PayLen or Pad contradict the octets received.
+  kIbNotIba,   ///< LNH 0 or 1, or a frame that is not EtherType 0x88B5.
+  kIbLid,      ///< DLID is not ours and not an attached MLID.
+  kIbGid,      ///< GRH names a GID that is not ours, or is missing where it must be.
+  kIbMgid,     ///< MLID known, MGID not attached.
+  kIbOpcode,   ///< BTH opcode not of the queue pair's transport.
+  kIbQpn,      ///< No such queue pair.
   kIbPkey,
   kIbQkey,
   kIbIcrc,
-  kIbNoBuffer,      ///< Receive buffer, mempool or staging queue exhausted.
-  kIbMadOverflow,   ///< Management lcore did not keep up with MADs.
-  kIbTxFull,        ///< The wire did not take the packet.
-  kIbTxTooLong,     ///< Larger than the port's MTU.
-  kIbTxInvalid,     ///< Unknown address handle or queue.
+  kIbNoBuffer,     ///< Receive buffer, mempool or staging queue exhausted.
+  kIbMadOverflow,  ///< Management lcore did not keep up with MADs.
+  kIbTxFull,       ///< The wire did not take the packet.
+  kIbTxTooLong,    ///< Larger than the port's MTU.
+  kIbTxInvalid,    ///< Unknown address handle or queue.
   // Encapsulation.
   kIpoibRunt,
   kIpoibUnknownType,
@@ -42,31 +42,31 @@ enum class Drop : std::uint8_t {
   kIpHeaderLength,
   kIpTotalLength,
   kIpChecksum,
-  kIpMartianSource,    ///< Source is multicast, broadcast, loopback or zero.
+  kIpMartianSource,       ///< Source is multicast, broadcast, loopback or zero.
   kIpMartianDestination,  ///< Destination must not be forwarded (loopback, class E, link-local …).
-  kIpMulticast,        ///< Multicast without a route.
-  kIpBroadcast,        ///< Directed or limited broadcast, not forwarded.
+  kIpMulticast,           ///< Multicast without a route.
+  kIpBroadcast,           ///< Directed or limited broadcast, not forwarded.
   kIpNoRoute,
   kIpBlackhole,
   kIpTtlExceeded,
-  kIpTooBig,           ///< Larger than the next hop's MTU and DF is set.
+  kIpTooBig,  ///< Larger than the next hop's MTU and DF is set.
   kIpFragmentFailed,
   kIp6Unsupported,
-  kLocalUnsupported,   ///< For this node, but no protocol here wants it.
+  kLocalUnsupported,  ///< For this node, but no protocol here wants it.
   // Neighbours.
-  kNeighbourPending,   ///< Being resolved; as many packets are held as may be.
-  kNeighbourFailed,    ///< Resolution failed a moment ago (negative cache).
+  kNeighbourPending,  ///< Being resolved; as many packets are held as may be.
+  kNeighbourFailed,   ///< Resolution failed a moment ago (negative cache).
   kNeighbourHeldTooLong,
   kNeighbourTableFull,
-  kNeighbourGone,      ///< Entry withdrawn while the packet was on its way.
+  kNeighbourGone,  ///< Entry withdrawn while the packet was on its way.
   kArpInvalid,
   // Inside the appliance.
   kForwardingStopped,
-  kNoForwardPeer,      ///< io mode and the interface has no partner.
+  kNoForwardPeer,  ///< io mode and the interface has no partner.
   kLinkDown,
-  kPuntRingFull,       ///< Ring to the management lcore full.
+  kPuntRingFull,  ///< Ring to the management lcore full.
   kPuntRateLimited,
-  kHandoffRingFull,    ///< Ring to the lcore that owns the outgoing interface full.
+  kHandoffRingFull,  ///< Ring to the lcore that owns the outgoing interface full.
   kIcmpRateLimited,
   kNoMbuf,
   kCount
@@ -74,20 +74,60 @@ enum class Drop : std::uint8_t {
 
 inline constexpr std::size_t kDropCount = static_cast<std::size_t>(Drop::kCount);
 
-inline constexpr std::array<std::string_view, kDropCount> kDropNames = {
-    "ib_runt", "ib_version", "ib_length", "ib_not_iba", "ib_lid", "ib_gid", "ib_mgid",
-    "ib_opcode", "ib_qpn", "ib_pkey", "ib_qkey", "ib_icrc", "ib_no_buffer", "ib_mad_overflow",
-    "ib_tx_full", "ib_tx_too_long", "ib_tx_invalid",
-    "ipoib_runt", "ipoib_unknown_type", "ipoib_own_multicast",
-    "eth_runt", "eth_unknown_type", "eth_not_for_us", "eth_tx_full",
-    "ip_runt", "ip_version", "ip_header_length", "ip_total_length", "ip_checksum",
-    "ip_martian_source", "ip_martian_destination", "ip_multicast", "ip_broadcast", "ip_no_route",
-    "ip_blackhole", "ip_ttl_exceeded", "ip_too_big", "ip_fragment_failed", "ip6_unsupported",
-    "local_unsupported",
-    "neighbour_pending", "neighbour_failed", "neighbour_held_too_long", "neighbour_table_full",
-    "neighbour_gone", "arp_invalid",
-    "forwarding_stopped", "no_forward_peer", "link_down", "punt_ring_full", "punt_rate_limited",
-    "handoff_ring_full", "icmp_rate_limited", "no_mbuf"};
+inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt",
+                                                                        "ib_version",
+                                                                        "ib_length",
+                                                                        "ib_not_iba",
+                                                                        "ib_lid",
+                                                                        "ib_gid",
+                                                                        "ib_mgid",
+                                                                        "ib_opcode",
+                                                                        "ib_qpn",
+                                                                        "ib_pkey",
+                                                                        "ib_qkey",
+                                                                        "ib_icrc",
+                                                                        "ib_no_buffer",
+                                                                        "ib_mad_overflow",
+                                                                        "ib_tx_full",
+                                                                        "ib_tx_too_long",
+                                                                        "ib_tx_invalid",
+                                                                        "ipoib_runt",
+                                                                        "ipoib_unknown_type",
+                                                                        "ipoib_own_multicast",
+                                                                        "eth_runt",
+                                                                        "eth_unknown_type",
+                                                                        "eth_not_for_us",
+                                                                        "eth_tx_full",
+                                                                        "ip_runt",
+                                                                        "ip_version",
+                                                                        "ip_header_length",
+                                                                        "ip_total_length",
+                                                                        "ip_checksum",
+                                                                        "ip_martian_source",
+                                                                        "ip_martian_destination",
+                                                                        "ip_multicast",
+                                                                        "ip_broadcast",
+                                                                        "ip_no_route",
+                                                                        "ip_blackhole",
+                                                                        "ip_ttl_exceeded",
+                                                                        "ip_too_big",
+                                                                        "ip_fragment_failed",
+                                                                        "ip6_unsupported",
+                                                                        "local_unsupported",
+                                                                        "neighbour_pending",
+                                                                        "neighbour_failed",
+                                                                        "neighbour_held_too_long",
+                                                                        "neighbour_table_full",
+                                                                        "neighbour_gone",
+                                                                        "arp_invalid",
+                                                                        "forwarding_stopped",
+                                                                        "no_forward_peer",
+                                                                        "link_down",
+                                                                        "punt_ring_full",
+                                                                        "punt_rate_limited",
+                                                                        "handoff_ring_full",
+                                                                        "icmp_rate_limited",
+                                                                        "no_mbuf"};
 static_assert(!kDropNames.back().empty());
 
 [[nodiscard]] constexpr std::string_view drop_name(Drop reason) {

@@ -22,7 +22,8 @@ void log_line(LogArea area, LogLevel level, std::string_view text);
 
 template <class... Args>
 void log(LogArea area, LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
-  if (log_enabled(area, level)) log_line(area, level, fmt::format(format, std::forward<Args>(args)...));
+  if (log_enabled(area, level))
+    log_line(area, level, fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace ipoib

@@ -16,7 +16,9 @@ Result<std::unique_ptr<EventLoop>> EventLoop::create() {
   return std::unique_ptr<EventLoop>{new EventLoop{fd}};
 }
 
-EventLoop::~EventLoop() { close(epoll_fd_); }
+EventLoop::~EventLoop() {
+  close(epoll_fd_);
+}
 
 Status EventLoop::watch(int fd, std::uint32_t events, Handler handler) {
   epoll_event ev{};
@@ -37,8 +39,8 @@ void EventLoop::wait(Duration timeout) {
   // Rounded up: waking a moment early would spin until the deadline.
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
   std::array<epoll_event, 16> ready;
-  const int n = epoll_wait(epoll_fd_, ready.data(), static_cast<int>(ready.size()),
-                           static_cast<int>(ms));
+  const int n =
+      epoll_wait(epoll_fd_, ready.data(), static_cast<int>(ready.size()), static_cast<int>(ms));
   for (int i = 0; i < n; ++i) {
     const epoll_event& ev = ready[static_cast<std::size_t>(i)];
     const auto it = handlers_.find(ev.data.fd);

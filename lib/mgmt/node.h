@@ -50,7 +50,8 @@ class Node {
   [[nodiscard]] virtual std::vector<PortInfo> ports() const = 0;
   [[nodiscard]] virtual std::vector<HcaInfo> hcas() const = 0;
   /// `iface` empty: of all interfaces.
-  [[nodiscard]] virtual std::vector<link::NeighbourInfo> neighbours(std::string_view iface) const = 0;
+  [[nodiscard]] virtual std::vector<link::NeighbourInfo> neighbours(
+      std::string_view iface) const = 0;
   [[nodiscard]] virtual std::vector<RouteInfo> routes() const = 0;
   [[nodiscard]] virtual std::vector<WorkerInfo> workers() const = 0;
   /// Only reasons that were counted.

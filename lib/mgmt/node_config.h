@@ -17,15 +17,15 @@ namespace ipoib::mgmt {
 
 struct HcaConfig {
   std::string name;
-  std::string wire;                       ///< soft: name of the ethdev that is its cable.
+  std::string wire;  ///< soft: name of the ethdev that is its cable.
   std::uint64_t guid = 0;
   std::uint16_t lid = 0;
   std::uint16_t sm_lid = 1;
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
-  unsigned mtu = 2048;                    ///< Largest IB MTU of the port, octets.
+  unsigned mtu = 2048;  ///< Largest IB MTU of the port, octets.
   bool subnet_administrator = false;
-  bool icrc = true;                       ///< false: as hardware would do it; for measurements.
-  std::optional<std::uint32_t> first_qpn; ///< Queue pairs are numbered from here; none: random.
+  bool icrc = true;                        ///< false: as hardware would do it; for measurements.
+  std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.
 };
 
 struct LinkConfigEntry {
@@ -38,29 +38,29 @@ struct LinkConfigEntry {
 
 struct PortConfig {
   std::string name;
-  std::string device;                     ///< Any ethdev name.
+  std::string device;  ///< Any ethdev name.
   std::vector<wire::IpPrefix> addresses;
   std::uint16_t mtu = 1500;
 };
 
 struct RouteConfig {
   wire::IpPrefix to;
-  std::vector<wire::IpAddr> via;          ///< Empty with blackhole.
+  std::vector<wire::IpAddr> via;  ///< Empty with blackhole.
   bool blackhole = false;
 };
 
 struct NeighbourEntryConfig {
-  std::string iface;                      ///< Link or port name.
+  std::string iface;  ///< Link or port name.
   wire::IpAddr addr;
   std::string lladdr;
-  std::uint16_t lid = 0;                  ///< 0: asked of the SA.
+  std::uint16_t lid = 0;  ///< 0: asked of the SA.
   std::uint8_t sl = 0;
 };
 
 struct SubnetConfig {
-  unsigned mtu = 2048;                    ///< Octets.
+  unsigned mtu = 2048;  ///< Octets.
   std::uint32_t qkey = 0x8001'0b1b;
-  unsigned rate = 10;                     ///< Gb/s as written.
+  unsigned rate = 10;  ///< Gb/s as written.
   std::uint8_t sl = 0;
 };
 
@@ -68,7 +68,7 @@ enum class IdlePolicy : std::uint8_t { kPoll, kPause, kSleep };
 enum class ForwardMode : std::uint8_t { kRoute, kIo };
 
 struct WorkerConfig {
-  unsigned count = 1;                     ///< --nb-cores.
+  unsigned count = 1;  ///< --nb-cores.
   unsigned burst = 32;
   IdlePolicy idle = IdlePolicy::kPoll;
   /// Interface or HCA name -> worker number; empty: spread evenly.
@@ -83,12 +83,12 @@ struct NodeConfig {
   std::vector<NeighbourEntryConfig> neighbours;
   SubnetConfig subnet;
   WorkerConfig worker;
-  link::NeighbourConfig neighbour;        ///< [neighbour-cache]
+  link::NeighbourConfig neighbour;  ///< [neighbour-cache]
   ForwardMode mode = ForwardMode::kRoute;
   unsigned rxd = 512;
   unsigned txd = 512;
-  unsigned total_num_mbufs = 0;           ///< 0: worked out from queues.
-  unsigned mbuf_size = 0;                 ///< 0: worked out from the largest MTU.
+  unsigned total_num_mbufs = 0;  ///< 0: worked out from queues.
+  unsigned mbuf_size = 0;        ///< 0: worked out from the largest MTU.
   bool auto_start = false;
 };
 

@@ -20,12 +20,14 @@ enum class NextHopKind : std::uint8_t {
   kGateway,     ///< Through `neighbour` on `iface`.
   kBlackhole,   ///< Dropped silently.
   kUnreachable, ///< Dropped, ICMP host unreachable.
+  kGroup,       ///< ECMP: one of the `paths` next hops from number `neighbour` on, chosen by a
+                ///< hash of addresses, protocol and ports, so that a flow keeps its path.
 };
 
 /// 8 octets, so that one load sees a whole one.
 struct NextHop {
   NextHopKind kind = NextHopKind::kNone;
-  std::uint8_t reserved = 0;
+  std::uint8_t paths = 0;  ///< kGroup.
   InterfaceId iface = kNoInterface;
   NeighbourIndex neighbour = kNoNeighbour;
 

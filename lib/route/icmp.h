@@ -1,0 +1,56 @@
+// What the router itself says in ICMP: errors about packets it could not forward, and answers to
+// echo requests for its own addresses. Bytes in, bytes out. Source: RFC 792, RFC 1812 §4.3.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/rate_limiter.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::route {
+
+struct IcmpError {
+  std::uint8_t type = 0;
+  std::uint8_t code = 0;
+  std::uint16_t mtu = 0;  ///< Fragmentation needed: next hop's MTU (RFC 1191).
+};
+
+/// IP packet that tells the sender of `offending` (octets from its IP header on) what happened,
+/// quoting as much of it as fits 576 octets (RFC 1812 §4.3.2.3). Empty where no error may be sent
+/// (RFC 1812 §4.3.2.7): about ICMP errors, later fragments, broadcasts and multicasts, senders that
+/// are no single host, and packets too short to tell.
+[[nodiscard]] std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offending,
+                                                               const IcmpError& error,
+                                                               std::uint32_t source);
+
+enum class LocalVerdict : std::uint8_t {
+  kEchoReply,        ///< The packet was turned into the reply; send it.
+  kPortUnreachable,  ///< UDP nobody listens to: tell the sender.
+  kProtocolUnreachable,
+  kIgnore,  ///< Nothing to answer.
+};
+
+/// Decides what becomes of a packet (from the IP header on, header checked, total length ==
+/// packet.size()) for one of this node's own addresses; turns an echo request into its reply in
+/// place.
+[[nodiscard]] LocalVerdict answer_local(std::span<std::byte> packet);
+
+/// RFC 1812 §4.3.2.8: so many errors in all, and so many to one host.
+class IcmpLimiter {
+ public:
+  [[nodiscard]] bool allow(std::uint32_t destination, TimePoint now);
+
+ private:
+  static constexpr std::size_t kBuckets = 1024;
+  RateLimiter all_{std::chrono::milliseconds(1), 100};
+  // Hosts that share a bucket share its rate.
+  std::vector<RateLimiter> per_host_{kBuckets, RateLimiter{std::chrono::milliseconds(10), 10}};
+};
+
+}  // namespace ipoib::route

@@ -1,0 +1,154 @@
+#include "lib/route/icmp.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace ipoib::route {
+namespace {
+
+using wire::Be16;
+using wire::Be32;
+using wire::IcmpHdr;
+using wire::Ipv4Hdr;
+
+constexpr std::uint32_t kHost = 0xc0a8'0102;    // 192.168.1.2
+constexpr std::uint32_t kRouter = 0xc0a8'0101;  // 192.168.1.1
+
+std::vector<std::byte> packet(std::uint8_t protocol, std::vector<std::byte> body,
+                              std::uint16_t flags_offset = 0, std::uint32_t src = kHost,
+                              std::uint32_t dst = kRouter) {
+  Ipv4Hdr ip{0x45,
+             0,
+             Be16{static_cast<std::uint16_t>(20 + body.size())},
+             Be16{7},
+             Be16{flags_offset},
+             9,
+             protocol,
+             Be16{},
+             Be32{src},
+             Be32{dst}};
+  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+  std::vector<std::byte> p(20 + body.size());
+  std::memcpy(p.data(), &ip, 20);
+  std::copy(body.begin(), body.end(), p.begin() + 20);
+  return p;
+}
+
+std::vector<std::byte> icmp(std::uint8_t type, std::uint8_t code, std::size_t data) {
+  std::vector<std::byte> b(8 + data, std::byte{0x5a});
+  IcmpHdr h{type, code, Be16{}, Be32{0x0001'0002}};
+  std::memcpy(b.data(), &h, 8);
+  h.checksum.set(wire::internet_checksum(b));
+  std::memcpy(b.data(), &h, 8);
+  return b;
+}
+
+Ipv4Hdr header_of(const std::vector<std::byte>& p) {
+  return *wire::read<Ipv4Hdr>(p);
+}
+
+TEST(IcmpError, QuotesThePacketAndIsAddressedToItsSender) {
+  const auto offending = packet(17, std::vector<std::byte>(1000, std::byte{1}));
+  const auto error = icmp_error(offending, {3, 4, 1480}, kRouter);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->size(), 576U);
+  const auto ip = header_of(*error);
+  EXPECT_EQ(ip.src.host(), kRouter);
+  EXPECT_EQ(ip.dst.host(), kHost);
+  EXPECT_EQ(ip.total_len.host(), 576);
+  EXPECT_EQ(wire::internet_checksum(std::span{*error}.first(20)), 0);
+  EXPECT_EQ(wire::internet_checksum(std::span{*error}.subspan(20)), 0);
+  const auto h = *wire::read<IcmpHdr>(*error, 20);
+  EXPECT_EQ(h.type, 3);
+  EXPECT_EQ(h.code, 4);
+  EXPECT_EQ(h.rest.host(), 1480U);
+  EXPECT_EQ(std::memcmp(error->data() + 28, offending.data(), 548), 0);
+}
+
+TEST(IcmpError, IsNotSentWhereRfc1812ForbidsIt) {
+  const struct {
+    const char* what;
+    std::vector<std::byte> offending;
+  } rows[] = {
+      {"ICMP error", packet(1, icmp(3, 1, 20))},
+      {"ICMP redirect", packet(1, icmp(5, 0, 20))},
+      {"later fragment", packet(17, std::vector<std::byte>(16), 0x0010)},
+      {"multicast destination", packet(17, std::vector<std::byte>(16), 0, kHost, 0xe000'0001)},
+      {"broadcast destination", packet(17, std::vector<std::byte>(16), 0, kHost, 0xffff'ffff)},
+      {"multicast source", packet(17, std::vector<std::byte>(16), 0, 0xe000'0001)},
+      {"zero source", packet(17, std::vector<std::byte>(16), 0, 0)},
+      {"loopback source", packet(17, std::vector<std::byte>(16), 0, 0x7f00'0001)},
+      {"runt", std::vector<std::byte>(19, std::byte{0x45})},
+      {"ICMP without a type", packet(1, {})},
+  };
+  for (const auto& row : rows)
+    EXPECT_FALSE(icmp_error(row.offending, {11, 0, 0}, kRouter)) << row.what;
+  EXPECT_TRUE(icmp_error(packet(1, icmp(8, 0, 8)), {11, 0, 0}, kRouter))
+      << "echo requests are told";
+}
+
+TEST(AnswerLocal, TurnsAnEchoRequestIntoItsReply) {
+  auto p = packet(1, icmp(8, 0, 57));
+  const auto asked = p;
+  ASSERT_EQ(answer_local(p), LocalVerdict::kEchoReply);
+  const auto ip = header_of(p);
+  EXPECT_EQ(ip.src.host(), kRouter);
+  EXPECT_EQ(ip.dst.host(), kHost);
+  EXPECT_EQ(ip.ttl, 64);
+  EXPECT_EQ(wire::internet_checksum(std::span{p}.first(20)), 0);
+  EXPECT_EQ(wire::internet_checksum(std::span{p}.subspan(20)), 0);
+  EXPECT_EQ(wire::read<IcmpHdr>(p, 20)->type, 0);
+  EXPECT_EQ(std::memcmp(p.data() + 24, asked.data() + 24, p.size() - 24), 0)
+      << "id, sequence, data";
+}
+
+TEST(AnswerLocal, EverythingElseHasItsVerdict) {
+  auto bad_sum = packet(1, icmp(8, 0, 8));
+  bad_sum.back() ^= std::byte{1};
+  struct {
+    const char* what;
+    std::vector<std::byte> p;
+    LocalVerdict verdict;
+  } rows[] = {
+      {"UDP", packet(17, std::vector<std::byte>(8)), LocalVerdict::kPortUnreachable},
+      {"TCP", packet(6, std::vector<std::byte>(20)), LocalVerdict::kProtocolUnreachable},
+      {"IGMP", packet(2, std::vector<std::byte>(8)), LocalVerdict::kIgnore},
+      {"echo reply", packet(1, icmp(0, 0, 8)), LocalVerdict::kIgnore},
+      {"echo of code 1", packet(1, icmp(8, 1, 8)), LocalVerdict::kIgnore},
+      {"first fragment", packet(1, icmp(8, 0, 8), 0x2000), LocalVerdict::kIgnore},
+      {"wrong ICMP checksum", bad_sum, LocalVerdict::kIgnore},
+      {"broadcast source", packet(1, icmp(8, 0, 8), 0, 0xffff'ffff), LocalVerdict::kIgnore},
+      {"ICMP runt", packet(1, std::vector<std::byte>(7)), LocalVerdict::kIgnore},
+  };
+  for (auto& row : rows) {
+    const auto before = row.p;
+    EXPECT_EQ(answer_local(row.p), row.verdict) << row.what;
+    EXPECT_EQ(row.p, before) << row.what;
+  }
+}
+
+TEST(AnswerLocal, TruncatedPacketsOfEveryLengthAreIgnoredOrRefused) {
+  const auto whole = packet(1, icmp(8, 0, 32));
+  for (std::size_t len = 0; len < whole.size(); ++len) {
+    std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(len));
+    EXPECT_NE(answer_local(cut), LocalVerdict::kEchoReply) << len;
+  }
+}
+
+TEST(IcmpLimiter, BoundsErrorsInAllAndPerHost) {
+  IcmpLimiter limiter;
+  const TimePoint start{std::chrono::seconds(1)};
+  int one_host = 0;
+  for (int i = 0; i < 1000; ++i) one_host += limiter.allow(kHost, start) ? 1 : 0;
+  EXPECT_EQ(one_host, 10);
+  int all = 0;
+  for (std::uint32_t i = 0; i < 100'000; ++i) all += limiter.allow(i * 7919, start) ? 1 : 0;
+  EXPECT_EQ(all, 90) << "the burst of all less what the one host took";
+  EXPECT_TRUE(limiter.allow(kHost, start + std::chrono::milliseconds(10)));
+}
+
+}  // namespace
+}  // namespace ipoib::route

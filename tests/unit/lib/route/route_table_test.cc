@@ -1,0 +1,141 @@
+#include "lib/route/route_table.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace ipoib::route {
+namespace {
+
+using table::NextHop;
+using table::NextHopKind;
+
+wire::IpAddr ip(const char* text) {
+  return *wire::parse_ip(text);
+}
+wire::IpPrefix net(const char* text) {
+  return *wire::parse_prefix(text);
+}
+
+/// Tables as a worker would see them.
+struct FakeSink : RouteSink {
+  Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
+    if (full) return fail(Errc::kNoResources, "full");
+    prefixes[prefix] = next_hop;
+    return {};
+  }
+  void remove_prefix(const wire::IpPrefix& prefix) override {
+    EXPECT_EQ(prefixes.erase(prefix), 1U);
+  }
+  void set_next_hop(table::NextHopIndex index, const NextHop& hop) override { hops[index] = hop; }
+  Result<table::NeighbourIndex> use_gateway(table::InterfaceId iface,
+                                            const wire::IpAddr& a) override {
+    gateways.insert({iface, a});
+    return static_cast<table::NeighbourIndex>(a.v4_host() & 0xff);
+  }
+  void forget_gateway(table::InterfaceId iface, const wire::IpAddr& a) override {
+    EXPECT_EQ(gateways.erase({iface, a}), 1U);
+  }
+
+  NextHop lookup(const char* prefix) const {
+    const auto it = prefixes.find(net(prefix));
+    return it == prefixes.end() ? NextHop{} : hops.at(it->second);
+  }
+
+  std::map<wire::IpPrefix, table::NextHopIndex> prefixes;
+  std::map<table::NextHopIndex, NextHop> hops;
+  std::set<std::pair<table::InterfaceId, wire::IpAddr>> gateways;
+  bool full = false;
+};
+
+struct RouteTableTest : testing::Test {
+  void SetUp() override {
+    ASSERT_TRUE(table.add_address(0, net("10.0.0.1/24")));
+    ASSERT_TRUE(table.add_address(1, net("192.168.1.1/24")));
+  }
+  FakeSink sink;
+  RouteTable table{sink};
+};
+
+TEST_F(RouteTableTest, AnAddressBringsItsNetworkAndBroadcasts) {
+  EXPECT_EQ(sink.lookup("10.0.0.0/24"),
+            (NextHop{NextHopKind::kConnected, 0, 0, table::kNoNeighbour}));
+  EXPECT_EQ(sink.lookup("10.0.0.1/32").kind, NextHopKind::kLocal);
+  EXPECT_EQ(sink.lookup("10.0.0.255/32").kind, NextHopKind::kBroadcast);
+  EXPECT_EQ(sink.lookup("10.0.0.0/32").kind, NextHopKind::kBroadcast);
+  EXPECT_EQ(table.interface_of(ip("192.168.1.77")), 1);
+  EXPECT_EQ(table.interface_of(ip("172.16.0.1")), table::kNoInterface);
+}
+
+TEST_F(RouteTableTest, PointToPointPrefixesHaveNoBroadcast) {
+  ASSERT_TRUE(table.add_address(2, net("10.9.0.0/31")));
+  EXPECT_EQ(sink.lookup("10.9.0.0/32").kind, NextHopKind::kLocal);
+  EXPECT_EQ(sink.lookup("10.9.0.1/32").kind, NextHopKind::kNone);
+  ASSERT_TRUE(table.add_address(2, net("10.9.1.1/32")));
+  EXPECT_EQ(sink.lookup("10.9.1.1/32").kind, NextHopKind::kLocal);
+}
+
+TEST_F(RouteTableTest, AddressesAndNetworksAreNotUsedTwice) {
+  EXPECT_EQ(table.add_address(1, net("10.0.0.1/16")).error().code, Errc::kExists);
+  EXPECT_EQ(table.add_address(1, net("10.0.0.9/24")).error().code, Errc::kExists);
+}
+
+TEST_F(RouteTableTest, StaticRouteLeadsToItsGateway) {
+  ASSERT_TRUE(table.add_static(net("172.16.5.5/16"), {ip("10.0.0.2")}));
+  EXPECT_EQ(sink.lookup("172.16.0.0/16"), (NextHop{NextHopKind::kGateway, 0, 0, 2}));
+  ASSERT_TRUE(table.remove(net("172.16.0.0/16")));
+  EXPECT_EQ(sink.lookup("172.16.0.0/16").kind, NextHopKind::kNone);
+  EXPECT_TRUE(sink.gateways.empty());
+}
+
+TEST_F(RouteTableTest, AGatewayIsForgottenWithItsLastRoute) {
+  ASSERT_TRUE(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.add_static(net("0.0.0.0/0"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.remove(net("172.16.0.0/16")));
+  EXPECT_EQ(sink.gateways.size(), 1U);
+  ASSERT_TRUE(table.remove(net("0.0.0.0/0")));
+  EXPECT_TRUE(sink.gateways.empty());
+}
+
+TEST_F(RouteTableTest, SeveralGatewaysMakeAGroupOfConsecutiveNextHops) {
+  ASSERT_TRUE(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2"), ip("192.168.1.3")}));
+  const NextHop group = sink.lookup("172.16.0.0/16");
+  ASSERT_EQ(group.kind, NextHopKind::kGroup);
+  EXPECT_EQ(group.paths, 2);
+  EXPECT_EQ(sink.hops.at(group.neighbour), (NextHop{NextHopKind::kGateway, 0, 0, 2}));
+  EXPECT_EQ(sink.hops.at(group.neighbour + 1), (NextHop{NextHopKind::kGateway, 0, 1, 3}));
+}
+
+TEST_F(RouteTableTest, RefusalsNameTheFaultAndLeaveNothingBehind) {
+  const auto hops_before = sink.prefixes.size();
+  EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {ip("10.1.0.2")}).error().what,
+            "gateway 10.1.0.2 is in no connected network");
+  EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2"), ip("10.0.0.1")}).error().what,
+            "gateway 10.0.0.1 is an own or a broadcast address");
+  EXPECT_EQ(table.add_static(net("10.0.0.0/24"), {ip("10.0.0.2")}).error().code, Errc::kExists);
+  EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {}).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ(table.remove(net("10.0.0.0/24")).error().code, Errc::kRefused);
+  EXPECT_EQ(table.remove(net("10.7.0.0/24")).error().code, Errc::kNotFound);
+  sink.full = true;
+  EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2")}).error().code,
+            Errc::kNoResources);
+  EXPECT_TRUE(sink.gateways.empty());
+  EXPECT_EQ(sink.prefixes.size(), hops_before);
+}
+
+TEST_F(RouteTableTest, NextHopsAreUsedAgain) {
+  for (int i = 0; i < 200'000; ++i) {
+    ASSERT_TRUE(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2")}));
+    ASSERT_TRUE(table.remove(net("172.16.0.0/16")));
+  }
+}
+
+TEST_F(RouteTableTest, Blackhole) {
+  ASSERT_TRUE(table.add_blackhole(net("203.0.113.0/24")));
+  EXPECT_EQ(sink.lookup("203.0.113.0/24").kind, NextHopKind::kBlackhole);
+  ASSERT_TRUE(table.remove(net("203.0.113.0/24")));
+}
+
+}  // namespace
+}  // namespace ipoib::route
