@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds targets in a meson build folder under the root, which it sets up when it is not there.
+#   config/build.sh FOLDER [meson option]... [-- target...]
+# An existing folder that was given other options is reconfigured; no options: left as it is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+folder=$1
+shift
+options=()
+while (($#)) && [[ $1 != -- ]]; do
+  options+=("$1")
+  shift
+done
+(($#)) && shift
+
+configure() {
+  local log
+  log=$(meson "$@" 2>&1) || { echo "$log"; exit 1; }
+  echo "${options[*]}" >"$folder/.options"
+}
+
+if [[ ! -f $folder/build.ninja ]]; then
+  configure setup "$folder" "${options[@]}"
+elif ((${#options[@]})) && [[ ${options[*]} != "$(cat "$folder/.options" 2>/dev/null)" ]]; then
+  configure configure "$folder" "${options[@]}"
+fi
+exec ninja -C "$folder" --quiet "$@"

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs what Debian 12 lacks to build, run, test or measure dpdk-ipoib.
+#   config/setup.sh [build|run|test|perf]...      (default: run; each includes build)
+# Asks apt only when something is missing, so a second call takes no time.
+set -euo pipefail
+
+build=(g++ meson ninja-build pkg-config libdpdk-dev libnuma-dev libisal-dev libpcap-dev libfmt-dev
+  libexpected-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libgtest-dev libgmock-dev
+  libbenchmark-dev)
+run=(iproute2 iputils-ping procps iperf3 ethtool python3)
+test=(tshark arping clang-14 libclang-rt-14-dev clang-format ccache git)
+perf=(dpdk python3)
+
+wanted=("${build[@]}")
+for profile in "${@:-run}"; do
+  case $profile in
+    build) ;;
+    run) wanted+=("${run[@]}") ;;
+    test) wanted+=("${run[@]}" "${test[@]}") ;;
+    perf) wanted+=("${perf[@]}") ;;
+    *) echo "usage: $0 [build|run|test|perf]..." >&2; exit 2 ;;
+  esac
+done
+
+# `ii` alone is installed; a package apt has never heard of prints nothing.
+installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${wanted[@]}" 2>/dev/null |
+  awk '$1 == "ii" { print $2 }' || true)
+missing=()
+for package in "${wanted[@]}"; do
+  grep -qxF -- "$package" <<<"$installed" || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+if ((EUID != 0)); then
+  echo "$0: missing packages, and only root may install them: ${missing[*]}" >&2
+  exit 1
+fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
