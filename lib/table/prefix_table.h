@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,9 +50,16 @@ class PrefixTable {
   /// Shape: out.size() >= addrs.size().
   void lookup(std::span<const std::uint32_t> addrs, std::span<NextHopIndex> out) const noexcept {
     const NextHopIndex miss = default_.load(std::memory_order_relaxed);
-    rte_lpm_lookup_bulk_func(lpm_, addrs.data(), out.data(), static_cast<unsigned>(addrs.size()));
-    for (std::size_t i = 0; i < addrs.size(); ++i)
-      out[i] = (out[i] & RTE_LPM_LOOKUP_SUCCESS) != 0 ? out[i] & kNumberMask : miss;
+    std::size_t i = 0;
+    for (; i + 4 <= addrs.size(); i += 4) {
+      xmm_t four;
+      std::memcpy(&four, &addrs[i], sizeof(four));
+      rte_lpm_lookupx4(lpm_, four, &out[i], miss);
+    }
+    for (; i < addrs.size(); ++i) {
+      NextHopIndex found;
+      out[i] = rte_lpm_lookup(lpm_, addrs[i], &found) == 0 ? found : miss;
+    }
   }
   [[nodiscard]] NextHopIndex lookup(std::uint32_t addr) const noexcept {
     NextHopIndex out = kNextHopNone;
@@ -60,13 +68,12 @@ class PrefixTable {
   }
 
  private:
-  static constexpr std::uint32_t kNumberMask = 0x00ff'ffff;
-
   explicit PrefixTable(rte_lpm* lpm) : lpm_{lpm} {}
 
   rte_lpm* lpm_;
   /// rte_lpm has no prefix of length 0: what misses there is this number's.
   std::atomic<NextHopIndex> default_{kNextHopNone};
+  bool has_default_ = false;  ///< Writer's.
 };
 
 }  // namespace ipoib::table

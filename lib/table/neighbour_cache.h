@@ -1,0 +1,157 @@
+// A worker's private neighbour table: entries by number, and numbers by interface and address.
+#pragma once
+
+#include <rte_malloc.h>
+#include <rte_prefetch.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "lib/base/result.h"
+#include "lib/table/neighbour.h"
+
+namespace ipoib::table {
+
+/// One lcore reads and writes; the stamps alone may be read by any thread (last_used_s).
+///
+/// A hit costs two cache lines: one of eight slots, and the entry. Memory is fixed when the cache
+/// is made: 64 octets an entry and 16 to 32 octets of slots.
+class NeighbourCache {
+ public:
+  /// Numbers 0 to capacity-1 are usable; capacity is 1 to kMaxCapacity. `seed` makes the hash
+  /// private, so that nobody outside can choose addresses that collide. `socket`: NUMA node; -1:
+  /// any.
+  static Result<std::unique_ptr<NeighbourCache>> create(std::size_t capacity, std::uint64_t seed,
+                                                        int socket = -1);
+  static constexpr std::size_t kMaxCapacity = std::size_t{1} << 26;
+
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Octets allocated in all.
+  [[nodiscard]] std::size_t memory_size() const noexcept {
+    return capacity_ * sizeof(Neighbour) + (slot_mask_ + std::size_t{1}) * sizeof(Slot);
+  }
+
+  /// Installs the entry, replacing what the number held. A stamp survives while the key stays. Of
+  /// two numbers with one key, lookups find the newer. False: number out of range, or state kFree.
+  bool set(NeighbourIndex index, const Neighbour& neighbour) noexcept;
+  /// False: number out of range, or free already.
+  bool remove(NeighbourIndex index) noexcept;
+
+  /// Entry of a number; null when it is free or out of range.
+  [[nodiscard]] Neighbour* at(NeighbourIndex index) noexcept {
+    if (index >= capacity_) [[unlikely]]
+      return nullptr;
+    Neighbour& n = entries_[index];
+    return n.state == NeighbourState::kFree ? nullptr : &n;
+  }
+
+  /// Null: no such neighbour. addr in host order.
+  [[nodiscard]] Neighbour* lookup_v4(InterfaceId iface, std::uint32_t addr) noexcept {
+    return find_v4(hash_v4(iface, addr), iface, addr);
+  }
+
+  // The same in three steps, so that a burst overlaps its cache misses: prefetch the slots of all,
+  // the entries of all, then find.
+  [[nodiscard]] std::uint32_t hash_v4(InterfaceId iface, std::uint32_t addr) const noexcept {
+    return hash({0, low_half_v4(addr)}, iface);
+  }
+  void prefetch_slot(std::uint32_t hash) const noexcept { rte_prefetch0(&slots_[home(hash)]); }
+  void prefetch_entry(std::uint32_t hash) const noexcept {
+    const Slot& slot = slots_[home(hash)];
+    if (slot.hash == hash && slot.index != kNoNeighbour) rte_prefetch0(&entries_[slot.index]);
+  }
+  [[nodiscard]] Neighbour* find_v4(std::uint32_t hash, InterfaceId iface,
+                                   std::uint32_t addr) noexcept {
+    return find(hash, {0, low_half_v4(addr)}, iface);
+  }
+
+  /// Notes that a packet leaves through the entry. Stores only when the second has changed, so a
+  /// busy entry stays clean for those who read the stamp.
+  static void touch(Neighbour& neighbour, std::uint32_t now_s) noexcept {
+    const std::atomic_ref<std::uint32_t> stamp{neighbour.last_used_s};
+    if (stamp.load(std::memory_order_relaxed) != now_s)
+      stamp.store(now_s, std::memory_order_relaxed);
+  }
+  /// Any thread. 0 for a number that is out of range or was not used.
+  [[nodiscard]] std::uint32_t last_used_s(NeighbourIndex index) const noexcept {
+    if (index >= capacity_) return 0;
+    return std::atomic_ref<std::uint32_t>{entries_[index].last_used_s}.load(
+        std::memory_order_relaxed);
+  }
+
+ private:
+  /// Open addressing with linear probing. Free: index kNoNeighbour.
+  struct Slot {
+    std::uint32_t hash;
+    NeighbourIndex index;
+  };
+  static_assert(sizeof(Slot) == 8);
+
+  /// An address as two machine words, in memory order.
+  struct Key {
+    std::uint64_t high;
+    std::uint64_t low;
+  };
+  static_assert(offsetof(Neighbour, addr) == 0 && sizeof(Key) == sizeof(wire::IpAddr));
+
+  struct RteFree {
+    void operator()(void* p) const noexcept { rte_free(p); }
+  };
+
+  NeighbourCache() = default;
+
+  static Key key_of(const wire::IpAddr& addr) noexcept {
+    Key key;
+    std::memcpy(&key, &addr, sizeof(key));
+    return key;
+  }
+  /// Second half of wire::IpAddr::v4(addr): two zero octets, two of ones, the address.
+  static std::uint64_t low_half_v4(std::uint32_t addr) noexcept {
+    return 0xffff'0000ULL | std::uint64_t{__builtin_bswap32(addr)} << 32;
+  }
+
+  /// Multiplicative hashing with secret odd factors. For IPv4 the product's high half is a
+  /// bijection of the address, so neighbours of one prefix spread evenly and a hash that matches is
+  /// a hit. The interface goes where an IPv4 address has zeros.
+  [[nodiscard]] std::uint32_t hash(const Key& key, InterfaceId iface) const noexcept {
+    return static_cast<std::uint32_t>((key.high * high_factor_ + (key.low ^ iface) * low_factor_) >>
+                                      32);
+  }
+  [[nodiscard]] std::uint32_t home(std::uint32_t hash) const noexcept { return hash >> shift_; }
+
+  [[nodiscard]] Neighbour* find(std::uint32_t hash, const Key& key, InterfaceId iface) noexcept {
+    // Ends: at most half of the slots are taken.
+    for (std::uint32_t i = home(hash);; i = (i + 1) & slot_mask_) {
+      const Slot slot = slots_[i];
+      if (slot.index == kNoNeighbour) return nullptr;
+      if (slot.hash != hash) continue;
+      Neighbour& n = entries_[slot.index];
+      const Key found = key_of(n.addr);
+      if (found.low == key.low && found.high == key.high && n.iface == iface) [[likely]]
+        return &n;
+    }
+  }
+
+  [[nodiscard]] std::uint32_t hash_of(const Neighbour& n) const noexcept {
+    return hash(key_of(n.addr), n.iface);
+  }
+  void link(std::uint32_t hash, NeighbourIndex index) noexcept;
+  void unlink(std::uint32_t hash, NeighbourIndex index) noexcept;
+
+  Neighbour* entries_ = nullptr;
+  Slot* slots_ = nullptr;
+  std::uint64_t high_factor_ = 1;
+  std::uint64_t low_factor_ = 1;
+  std::uint32_t slot_mask_ = 0;
+  std::uint32_t shift_ = 0;
+  std::size_t capacity_ = 0;
+  std::size_t size_ = 0;
+  std::unique_ptr<void, RteFree> entries_memory_;
+  std::unique_ptr<void, RteFree> slots_memory_;
+};
+
+}  // namespace ipoib::table

@@ -1,0 +1,167 @@
+#include "lib/table/prefix_table.h"
+
+#include <rte_malloc.h>
+#include <rte_rcu_qsbr.h>
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace ipoib::table {
+namespace {
+
+wire::IpPrefix prefix(const char* text) {
+  return *wire::parse_prefix(text);
+}
+std::uint32_t addr(const char* text) {
+  return wire::parse_ip(text)->v4_host();
+}
+
+class PrefixTableTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    rcu_ = static_cast<rte_rcu_qsbr*>(
+        rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(4), RTE_CACHE_LINE_SIZE));
+    ASSERT_EQ(rte_rcu_qsbr_init(rcu_, 4), 0);
+    make({});
+  }
+  void TearDown() override {
+    table_.reset();
+    rte_free(rcu_);
+  }
+  void make(const PrefixTable::Config& config) {
+    table_.reset();
+    auto table = PrefixTable::create(config, rcu_);
+    ASSERT_TRUE(table) << table.error().what;
+    table_ = std::move(*table);
+  }
+
+  rte_rcu_qsbr* rcu_ = nullptr;
+  std::unique_ptr<PrefixTable> table_;
+};
+
+TEST_F(PrefixTableTest, EmptyTableFindsNothing) {
+  EXPECT_EQ(table_->lookup(0), kNextHopNone);
+  EXPECT_EQ(table_->lookup(0xffff'ffff), kNextHopNone);
+}
+
+TEST_F(PrefixTableTest, P05_LongestPrefixWins) {
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/8"), 1));
+  ASSERT_TRUE(table_->add(prefix("10.1.0.0/16"), 2));
+  ASSERT_TRUE(table_->add(prefix("10.1.2.0/24"), 3));
+  ASSERT_TRUE(table_->add(prefix("10.1.2.128/25"), 4));
+  ASSERT_TRUE(table_->add(prefix("10.1.2.200/32"), 5));
+  ASSERT_TRUE(table_->add(prefix("0.0.0.0/0"), 6));
+  const std::vector<std::pair<const char*, NextHopIndex>> rows = {
+      {"10.2.0.1", 1},   {"10.1.3.1", 2}, {"10.1.2.1", 3}, {"10.1.2.129", 4},     {"10.1.2.200", 5},
+      {"10.1.2.201", 4}, {"11.0.0.1", 6}, {"0.0.0.0", 6},  {"255.255.255.255", 6}};
+  for (const auto& [address, expected] : rows)
+    EXPECT_EQ(table_->lookup(addr(address)), expected) << address;
+
+  ASSERT_TRUE(table_->remove(prefix("10.1.2.200/32")));
+  EXPECT_EQ(table_->lookup(addr("10.1.2.200")), 4U);
+  ASSERT_TRUE(table_->remove(prefix("10.0.0.0/8")));
+  EXPECT_EQ(table_->lookup(addr("10.2.0.1")), 6U) << "the default route again";
+}
+
+TEST_F(PrefixTableTest, DefaultRouteStandsBesideTheTwoHalves) {
+  ASSERT_TRUE(table_->add(prefix("0.0.0.0/0"), 1));
+  ASSERT_TRUE(table_->add(prefix("0.0.0.0/1"), 2));
+  ASSERT_TRUE(table_->add(prefix("128.0.0.0/1"), 3));
+  EXPECT_EQ(table_->lookup(addr("1.1.1.1")), 2U);
+  EXPECT_EQ(table_->lookup(addr("200.1.1.1")), 3U);
+  ASSERT_TRUE(table_->remove(prefix("0.0.0.0/1")));
+  EXPECT_EQ(table_->lookup(addr("1.1.1.1")), 1U);
+  ASSERT_TRUE(table_->remove(prefix("0.0.0.0/0")));
+  EXPECT_EQ(table_->lookup(addr("1.1.1.1")), kNextHopNone);
+  EXPECT_EQ(table_->lookup(addr("200.1.1.1")), 3U);
+}
+
+TEST_F(PrefixTableTest, AddReplacesAndIgnoresHostBits) {
+  ASSERT_TRUE(table_->add(prefix("10.0.0.77/24"), 1));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.1")), 1U);
+  ASSERT_TRUE(table_->add(prefix("10.0.0.78/24"), 2));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.1")), 2U);
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/24"), 2)) << "once more the same";
+  ASSERT_TRUE(table_->remove(prefix("10.0.0.1/24")));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.1")), kNextHopNone);
+  EXPECT_EQ(table_->remove(prefix("10.0.0.0/24")).error().code, Errc::kNotFound);
+  EXPECT_EQ(table_->remove(prefix("0.0.0.0/0")).error().code, Errc::kNotFound);
+}
+
+TEST_F(PrefixTableTest, RefusesWhatItCannotHold) {
+  EXPECT_EQ(table_->add(prefix("fd00::/64"), 1).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ(table_->remove(prefix("fd00::/64")).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ(table_->add({wire::IpAddr::v4(0), 33}, 1).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ(table_->add(prefix("10.0.0.0/8"), kMaxNextHops).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ(PrefixTable::create({}, rcu_).error().code, Errc::kNoResources) << "name taken";
+}
+
+/// Burst lengths that are and are not multiples of the vector width, against a linear search.
+TEST_F(PrefixTableTest, P05_BurstsAgreeWithALinearSearch) {
+  std::independent_bits_engine<std::mt19937, 32, std::uint32_t> random{1};
+  std::vector<std::pair<wire::IpPrefix, NextHopIndex>> rows;
+  for (NextHopIndex hop = 1; hop <= 300; ++hop) {
+    // Prefixes of all lengths, close together, so that they nest.
+    const auto base = 0x0a00'0000U | (random() & 0x0003'ffffU);
+    wire::IpPrefix p{wire::IpAddr::v4(base), static_cast<std::uint8_t>(hop % 33)};
+    p.addr = wire::network(p);
+    bool known = false;
+    for (auto& [q, h] : rows)
+      if (q == p) {
+        h = hop;
+        known = true;
+      }
+    if (!known) rows.emplace_back(p, hop);
+    ASSERT_TRUE(table_->add(p, hop));
+  }
+  for (std::size_t n = 0; n <= 64; ++n) {
+    alignas(16) std::array<std::uint32_t, 64> addrs;
+    alignas(16) std::array<NextHopIndex, 64> out;
+    for (auto& a : addrs) a = random() % 8 == 0 ? random() : 0x0a00'0000U | (random() & 0x3'ffffU);
+    table_->lookup(std::span{addrs}.first(n), out);
+    for (std::size_t i = 0; i < n; ++i) {
+      NextHopIndex expected = kNextHopNone;
+      int best = -1;
+      for (const auto& [p, hop] : rows)
+        if (p.len > best && wire::contains(p, wire::IpAddr::v4(addrs[i]))) {
+          best = p.len;
+          expected = hop;
+        }
+      ASSERT_EQ(out[i], expected);
+    }
+  }
+}
+
+/// A reader that does not pass a quiescent state keeps freed groups from being used again; once it
+/// does, they are.
+TEST_F(PrefixTableTest, P07_GroupsAreUsedAgainOnlyAfterTheGracePeriod) {
+  make({.name = "rcu", .max_prefixes = 64, .max_groups = 2, .socket = -1});
+  rte_rcu_qsbr_thread_register(rcu_, 0);
+  rte_rcu_qsbr_thread_online(rcu_, 0);
+  ASSERT_TRUE(table_->add(prefix("10.0.0.1/32"), 1));
+  ASSERT_TRUE(table_->add(prefix("10.0.1.1/32"), 2));
+  EXPECT_EQ(table_->add(prefix("10.0.2.1/32"), 3).error().code, Errc::kNoResources);
+  ASSERT_TRUE(table_->remove(prefix("10.0.0.1/32")));
+  EXPECT_EQ(table_->add(prefix("10.0.2.1/32"), 3).error().code, Errc::kNoResources)
+      << "a reader may still look into the group";
+  rte_rcu_qsbr_quiescent(rcu_, 0);
+  EXPECT_TRUE(table_->add(prefix("10.0.2.1/32"), 3));
+  EXPECT_EQ(table_->lookup(addr("10.0.2.1")), 3U);
+  EXPECT_EQ(table_->lookup(addr("10.0.1.1")), 2U);
+  rte_rcu_qsbr_thread_offline(rcu_, 0);
+  rte_rcu_qsbr_thread_unregister(rcu_, 0);
+}
+
+TEST(NextHopTable, HoldsWhatWasSet) {
+  NextHopTable hops;
+  EXPECT_EQ(hops.get(kNextHopNone).kind, NextHopKind::kNone);
+  EXPECT_EQ(hops.get(kMaxNextHops - 1).kind, NextHopKind::kNone);
+  const NextHop hop{NextHopKind::kGateway, 0, 3, 77};
+  hops.set(5, hop);
+  EXPECT_EQ(hops.get(5), hop);
+}
+
+}  // namespace
+}  // namespace ipoib::table
