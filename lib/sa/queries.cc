@@ -1,0 +1,93 @@
+#include "lib/sa/queries.h"
+
+#include <fmt/format.h>
+
+namespace ipoib::sa {
+namespace {
+
+using wire::McMemberRecord;
+using wire::PathRecord;
+
+wire::Be16 full_member(std::uint16_t pkey) {
+  return wire::Be16{static_cast<std::uint16_t>(pkey | wire::kFullMemberBit)};
+}
+
+McMemberRecord membership(const wire::Gid& mgid, const wire::Gid& port_gid, wire::Be16 pkey,
+                          std::uint8_t join_state) {
+  McMemberRecord r{};
+  r.mgid = mgid;
+  r.port_gid = port_gid;
+  r.pkey = pkey;
+  r.scope_join = join_state & 0x0f;
+  return r;
+}
+
+Request mc_request(wire::Method method, std::uint64_t mask, const McMemberRecord& record) {
+  return Request::of(method, wire::Attr::kMcMemberRecord, mask, record);
+}
+
+}  // namespace
+
+Request join_group(const wire::Gid& mgid, const wire::Gid& port_gid, std::uint16_t pkey,
+                   std::uint8_t join_state) {
+  return mc_request(wire::Method::kSet, McMemberRecord::kJoinMask,
+                    membership(mgid, port_gid, full_member(pkey), join_state));
+}
+
+Request create_group(const wire::Gid& mgid, const wire::Gid& port_gid, std::uint8_t join_state,
+                     const McMemberRecord& like) {
+  McMemberRecord r = membership(mgid, port_gid, full_member(like.pkey.host()), join_state);
+  r.qkey = like.qkey;
+  r.mtu = wire::with_selector(wire::Selector::kExactly, like.mtu);
+  r.tclass = like.tclass;
+  r.rate = wire::with_selector(wire::Selector::kExactly, like.rate);
+  r.sl_flow_hop = like.sl_flow_hop;
+  return mc_request(wire::Method::kSet, McMemberRecord::kCreateMask, r);
+}
+
+Request leave_group(const wire::Gid& mgid, const wire::Gid& port_gid, std::uint16_t pkey,
+                    std::uint8_t join_state) {
+  return mc_request(wire::Method::kDelete, McMemberRecord::kJoinMask,
+                    membership(mgid, port_gid, full_member(pkey), join_state));
+}
+
+Request find_group(const wire::Gid& mgid) {
+  McMemberRecord r{};
+  r.mgid = mgid;
+  return mc_request(wire::Method::kGet, McMemberRecord::kMgid, r);
+}
+
+Request list_groups(std::uint16_t pkey) {
+  McMemberRecord r{};
+  r.pkey = full_member(pkey);
+  return mc_request(wire::Method::kGetTable, McMemberRecord::kPkey, r);
+}
+
+Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
+                  std::uint8_t tclass) {
+  PathRecord r{};
+  r.dgid = dgid;
+  r.sgid = sgid;
+  r.tclass = tclass;
+  r.reversible_numb = 1;
+  r.pkey = full_member(pkey);
+  return Request::of(wire::Method::kGet, wire::Attr::kPathRecord, PathRecord::kIpoibMask, r);
+}
+
+Request class_port_info() {
+  return Request{wire::Method::kGet, wire::Attr::kClassPortInfo, 0, {}};
+}
+
+std::string describe(const Failure& failure) {
+  switch (failure.code) {
+    case Errc::kRefused:
+      return fmt::format("SA refused: {} (0x{:04x})", wire::status_name(failure.status),
+                         failure.status);
+    case Errc::kTimedOut: return "SA did not answer";
+    case Errc::kUnavailable: return "SA not reachable: no subnet manager, or port not sending";
+    case Errc::kNoResources: return "too many SA requests waiting";
+    default: return "SA answered with something unusable";
+  }
+}
+
+}  // namespace ipoib::sa
