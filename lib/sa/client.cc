@@ -1,0 +1,235 @@
+#include "lib/sa/client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/sa/sa_mad.h"
+
+namespace ipoib::sa {
+namespace {
+
+bool answers(const wire::MadHdr& hdr, const Request& request) {
+  return hdr.method == response_of(static_cast<std::uint8_t>(request.method)) &&
+         hdr.attr_id.host() == static_cast<std::uint16_t>(request.attr);
+}
+
+tl::unexpected<Failure> failed(Errc code, std::uint16_t status = 0) {
+  return tl::make_unexpected(Failure{code, status});
+}
+
+}  // namespace
+
+Client::Client(MadSender send, ClientConfig config, std::uint64_t seed)
+    : send_{std::move(send)},
+      config_{config},
+      random_{seed},
+      next_id_{static_cast<TransactionId>(random_())} {
+  config_.max_outstanding = std::max(config_.max_outstanding, 1U);
+}
+
+void Client::set_sm(std::uint16_t sm_lid, std::uint8_t sm_sl, TimePoint now) {
+  if (sm_lid == sm_lid_ && sm_sl == sm_sl_) return;
+  sm_lid_ = sm_lid;
+  sm_sl_ = sm_sl;
+  std::vector<TransactionId> ids;
+  for (auto& [id, t] : outstanding_) {
+    t.timeout = config_.timeout;
+    t.retries_left = config_.retries;
+    ids.push_back(id);
+  }
+  for (const TransactionId id : ids) send(id, now);
+}
+
+TransactionId Client::submit(const Request& request, Handler handler, TimePoint now) {
+  last_now_ = now;
+  const TransactionId id = new_id();
+  if (down_) {
+    owe(id, std::move(handler), failed(Errc::kUnavailable));
+  } else if (outstanding_.size() >= config_.max_outstanding &&
+             waiting_.size() >= config_.max_waiting) {
+    ++counters_.overflowed;
+    owe(id, std::move(handler), failed(Errc::kNoResources));
+  } else {
+    waiting_.push_back({id, request, std::move(handler)});
+    waiting_by_id_.emplace(id, std::prev(waiting_.end()));
+    start_waiting(now);
+  }
+  return id;
+}
+
+void Client::cancel(TransactionId id) {
+  outstanding_.erase(id);  // The next in the queue takes its place at the next tick.
+  if (const auto it = waiting_by_id_.find(id); it != waiting_by_id_.end()) {
+    waiting_.erase(it->second);
+    waiting_by_id_.erase(it);
+  }
+  std::erase_if(finished_, [id](const Finished& f) { return f.id == id; });
+}
+
+void Client::shutdown(TimePoint now) {
+  last_now_ = now;
+  down_ = true;
+  for (auto& [id, t] : outstanding_) owe(id, std::move(t.handler), failed(Errc::kUnavailable));
+  outstanding_.clear();
+  for (Waiting& w : waiting_) owe(w.id, std::move(w.handler), failed(Errc::kUnavailable));
+  waiting_.clear();
+  waiting_by_id_.clear();
+  deliver(now);
+}
+
+bool Client::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
+  last_now_ = now;
+  const auto mad = wire::read<wire::SaMad>(received.bytes);
+  if (!mad || !is_sa_mad(mad->hdr.mad)) {
+    ++counters_.malformed;
+    return false;
+  }
+  const wire::MadHdr& hdr = mad->hdr.mad;
+  // Transports may rewrite the upper half of the transaction ID.
+  const auto id = static_cast<TransactionId>(hdr.tid.host());
+  const auto it = outstanding_.find(id);
+  if (it == outstanding_.end() || !answers(hdr, it->second.request) ||
+      received.from.lid != sm_lid_ || received.from.qpn != 1) {
+    ++counters_.unmatched;
+    return false;
+  }
+  if ((hdr.status.host() & static_cast<std::uint16_t>(wire::MadStatus::kBusy)) != 0) {
+    ++counters_.busy;
+    it->second.busy = true;  // Asked again when the time-out of this attempt has passed.
+    return true;
+  }
+  finish(id, count(read_answer(*mad, it->second.request.method)));
+  start_waiting(now);
+  deliver(now);
+  return true;
+}
+
+void Client::tick(TimePoint now) {
+  last_now_ = now;
+  std::vector<TransactionId> expired;
+  for (const auto& [id, t] : outstanding_)
+    if (t.deadline <= now) expired.push_back(id);
+  for (const TransactionId id : expired) expire(id, now);
+  start_waiting(now);
+  deliver(now);
+}
+
+std::optional<TimePoint> Client::next_deadline() const {
+  const bool room = outstanding_.size() < config_.max_outstanding;
+  if (!finished_.empty() || (room && !waiting_.empty())) return last_now_;
+  std::optional<TimePoint> next;
+  for (const auto& [id, t] : outstanding_) next = earlier(next, t.deadline);
+  return next;
+}
+
+TransactionId Client::new_id() {
+  do {
+    ++next_id_;
+  } while (next_id_ == kNoTransaction || outstanding_.count(next_id_) != 0 ||
+           waiting_by_id_.count(next_id_) != 0);
+  return next_id_;
+}
+
+Duration Client::with_jitter(Duration timeout) {
+  const auto most = static_cast<std::uint64_t>(std::max<Duration::rep>(timeout.count() / 4, 0));
+  return timeout + Duration{static_cast<Duration::rep>(random_() % (most + 1))};
+}
+
+/// One attempt. The sender may feed the answer right back, so `t` is not touched after it.
+void Client::send(TransactionId id, TimePoint now) {
+  const auto it = outstanding_.find(id);
+  if (it == outstanding_.end()) return;
+  Transaction& t = it->second;
+  const bool again = t.sent;
+  t.busy = false;
+  t.deadline = now + with_jitter(t.timeout);
+  if (sm_lid_ == 0) return;
+  t.sent = true;
+
+  const wire::SaMad mad = request_mad(t.request, id);
+  ++sending_;
+  const Status status = send_({sm_lid_, sm_sl_, 1, wire::kDefaultPkey}, wire::bytes_of(mad));
+  --sending_;
+  if (status) {
+    ++counters_.sent;
+    if (again) ++counters_.retried;
+    return;
+  }
+  ++counters_.send_failed;
+  if (const auto still = outstanding_.find(id); still != outstanding_.end())
+    still->second.sent = again;
+}
+
+void Client::start_waiting(TimePoint now) {
+  while (!waiting_.empty() && outstanding_.size() < config_.max_outstanding) {
+    Waiting& w = waiting_.front();
+    const TransactionId id = w.id;
+    outstanding_[id] = Transaction{
+        w.request, std::move(w.handler), now, config_.timeout, config_.retries, false, false};
+    waiting_by_id_.erase(id);
+    waiting_.pop_front();
+    send(id, now);
+  }
+}
+
+/// The time of an attempt has passed: the next one, or the end.
+void Client::expire(TransactionId id, TimePoint now) {
+  const auto it = outstanding_.find(id);
+  if (it == outstanding_.end()) return;
+  Transaction& t = it->second;
+  if (t.retries_left > 0) {
+    --t.retries_left;
+    t.timeout = std::min(t.timeout * 2, config_.max_timeout);
+    send(id, now);
+  } else if (t.busy) {
+    ++counters_.refused;
+    finish(id, failed(Errc::kRefused, static_cast<std::uint16_t>(wire::MadStatus::kBusy)));
+  } else {
+    ++counters_.timed_out;
+    finish(id, failed(t.sent ? Errc::kTimedOut : Errc::kUnavailable));
+  }
+}
+
+void Client::finish(TransactionId id, Outcome outcome) {
+  const auto it = outstanding_.find(id);
+  Handler handler = std::move(it->second.handler);
+  outstanding_.erase(it);
+  owe(id, std::move(handler), std::move(outcome));
+}
+
+void Client::owe(TransactionId id, Handler handler, Outcome outcome) {
+  finished_.push_back({id, std::move(handler), std::move(outcome)});
+}
+
+/// Calls the handlers owed. Must be the last thing its caller does: a handler may destroy the
+/// client. Those that become owed meanwhile are left for the next call, so that a handler that
+/// asks again at once cannot hold the loop for ever.
+void Client::deliver(TimePoint now) {
+  if (delivering_ || sending_ != 0) return;
+  delivering_ = true;
+  const std::weak_ptr<const bool> alive = alive_;
+  for (std::size_t n = finished_.size(); n > 0 && !finished_.empty(); --n) {
+    const Finished f = std::move(finished_.front());
+    finished_.pop_front();
+    if (f.handler) f.handler(f.outcome, now);
+    if (alive.expired()) return;
+  }
+  delivering_ = false;
+}
+
+Outcome Client::count(const tl::expected<Reply, Fault>& answer) {
+  if (answer) {
+    ++counters_.answered;
+    return *answer;
+  }
+  switch (answer.error().kind) {
+    case Fault::Kind::kRefused:
+      ++counters_.refused;
+      return failed(Errc::kRefused, answer.error().status);
+    case Fault::Kind::kSegmented: ++counters_.segmented; break;
+    case Fault::Kind::kMalformed: ++counters_.malformed; break;
+  }
+  return failed(Errc::kProtocol);
+}
+
+}  // namespace ipoib::sa
