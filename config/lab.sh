@@ -1,0 +1,255 @@
+# shellcheck shell=bash
+# A lab on this machine: hosts (network namespaces), nodes (dpdk-ipoib processes, each in its host's
+# namespace) and the cables between them. Sourced by the quick start and the scenario tests.
+#
+#   lab_begin NAME           unique names, a folder for logs and sockets, clean-up at every exit
+#   lab_host HOST            namespace with the interface eth0, whose far end (port0) is the node's
+#   lab_fabric MTU           a Linux bridge that stands for the switch
+#   lab_cable HOST MTU       veth from the host's namespace (ib0) to the fabric
+#   node_start HOST CONFIG [EAL argument...] [-- application argument...]
+#   node_stop HOST           SIGTERM, waits, gives the exit status of the node
+#   node_kill HOST           SIGKILL
+#   in_host HOST COMMAND...  runs a command in the host's namespace; background_in_host does not wait
+#   ping_all / tcp_rate / udp_rate     traffic of the hosts' kernels, with what must hold
+#   cli HOST COMMAND...      asks the node
+#   wait_for SECONDS WHAT COMMAND...   until the command succeeds
+#
+# Everything made is named after the process and taken down by lab_end.
+
+IPOIB_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+IPOIB_BUILD=${IPOIB_BUILD:-$IPOIB_ROOT/build}
+
+declare -A NODE_PID=()
+LAB_PIDS=()
+LAB_SPACES=()
+
+say() { printf '%s\n' "$*"; }
+fail() {
+  printf 'FAILED: %s\n' "$*" >&2
+  exit 1
+}
+
+# row TITLE COMMAND...: one line of the table. In an assignment a failure of the command counts.
+row() {
+  local title=$1 result
+  shift
+  result=$("$@")
+  printf '  %-30s %s\n' "$title" "$result"
+}
+
+lab_begin() {
+  ((EUID == 0)) || fail "network namespaces need root"
+  LAB=ipoib-$1-$$
+  LAB_DIR=$(mktemp -d "/tmp/$LAB.XXXXXX")
+  trap lab_end EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+}
+
+# Runs once, at the end of the shell, whatever the reason.
+lab_end() {
+  local status=$? pid space host
+  set +e
+  trap - EXIT
+  trap '' INT TERM HUP
+  if ((status && status < 128)); then
+    for host in "${!NODE_PID[@]}"; do
+      printf -- '--- last lines of node %s\n' "$host"
+      tail -n "${LAB_LOG_LINES:-25}" "$LAB_DIR/$host.log"
+    done >&2
+  fi
+  for pid in "${NODE_PID[@]}" "${LAB_PIDS[@]}"; do
+    kill "$pid" 2>/dev/null || continue
+    wait_for 5 "" process_gone "$pid" || kill -9 "$pid" 2>/dev/null || true
+  done
+  wait 2>/dev/null
+  for space in "${LAB_SPACES[@]}"; do
+    ip netns del "$space" 2>/dev/null
+    rm -rf "/run/dpdk/$space"
+  done
+  rm -rf "$LAB_DIR"
+  exit "$status"
+}
+
+# A child that ended but was not waited for counts as gone.
+process_gone() {
+  local state
+  state=$(ps -o state= -p "$1" 2>/dev/null) || return 0
+  [[ $state == Z* ]]
+}
+
+# Polls ten times a second. Without a text it tells failure by status alone.
+wait_for() {
+  local seconds=$1 what=$2 end
+  shift 2
+  end=$(($(date +%s%N) + seconds * 1000000000))
+  until "$@" >/dev/null 2>&1; do
+    if (($(date +%s%N) > end)); then
+      [[ -z $what ]] && return 1
+      fail "not within $seconds s: $what"
+    fi
+    sleep 0.1
+  done
+}
+
+lab_space() {
+  LAB_SPACES+=("$LAB-$1")
+  ip netns add "$LAB-$1"
+  ip netns exec "$LAB-$1" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
+    net.ipv6.conf.default.disable_ipv6=1
+  ip -n "$LAB-$1" link set lo up
+}
+
+# Runs until the lab ends.
+background_in_host() {
+  local host=$1
+  shift
+  ip netns exec "$LAB-$host" "$@" </dev/null >>"$LAB_DIR/background.log" 2>&1 &
+  LAB_PIDS+=($!)
+}
+
+in_host() {
+  local host=$1
+  shift
+  ip netns exec "$LAB-$host" "$@"
+}
+
+# net_tap of DPDK 22.11 sends no frame above 1522 octets, a veth under net_af_packet does. Check sums
+# must be made by the host: there is no hardware behind the veth that would.
+lab_host() {
+  local host=$1 mtu=${2:-2044}
+  lab_space "$host"
+  ip -n "$LAB-$host" link add eth0 mtu "$mtu" type veth peer name port0 mtu "$mtu"
+  in_host "$host" ethtool -K eth0 tx off tso off gso off >/dev/null
+  ip -n "$LAB-$host" link set eth0 up
+  ip -n "$LAB-$host" link set port0 up
+}
+
+# The host's address and its way to everything else.
+lab_host_address() {
+  local host=$1 address=$2 gateway=$3
+  ip -n "$LAB-$host" address add "$address" dev eth0
+  ip -n "$LAB-$host" route add default via "$gateway"
+}
+
+lab_fabric() {
+  lab_space fabric
+  ip -n "$LAB-fabric" link add br0 type bridge mcast_snooping 0 stp_state 0 forward_delay 0
+  ip -n "$LAB-fabric" link set br0 mtu "$1" up
+}
+
+lab_cable() {
+  local host=$1 mtu=$2
+  ip -n "$LAB-fabric" link add "to-$host" mtu "$mtu" type veth \
+    peer name ib0 mtu "$mtu" netns "$LAB-$host"
+  ip -n "$LAB-fabric" link set "to-$host" master br0 up
+  ip -n "$LAB-$host" link set ib0 up
+}
+
+AF_PACKET_SIZES=blocksz=4096,framesz=4096,framecnt=512
+port_device() { echo "--vdev=net_af_packet0,iface=port0,$AF_PACKET_SIZES"; }
+cable_device() { echo "--vdev=net_af_packet1,iface=ib0,$AF_PACKET_SIZES"; }
+memif_device() { echo "--vdev=net_memif0,role=$1,socket=$LAB_DIR/memif,socket-abstract=no,bsize=4096"; }
+
+# Hugepages where half a gigabyte of them is free, else ordinary memory. Both lcores may run on every
+# CPU this shell may use: a lab has more lcores than CPUs.
+eal_arguments() {
+  local cpus free size
+  cpus=$(awk '/Cpus_allowed_list/ { print $2 }' /proc/self/status)
+  free=$(awk '/HugePages_Free/ { print $2 }' /proc/meminfo)
+  size=$(awk '/Hugepagesize/ { print $2 }' /proc/meminfo)
+  if ((${free:-0} * ${size:-0} >= 524288)) && [[ -d /dev/hugepages ]]; then
+    echo --in-memory -m 256
+  else
+    echo --no-huge -m 512
+  fi
+  echo "--lcores 0@($cpus),1@($cpus) --no-pci --file-prefix=$LAB-$1"
+}
+
+node_start() {
+  local host=$1 config=$2 eal=() arguments
+  shift 2
+  while (($#)) && [[ $1 != -- ]]; do
+    eal+=("$1")
+    shift
+  done
+  (($#)) && shift
+  read -r -d '' -a arguments < <(eal_arguments "$host") || true
+  rm -f "$LAB_DIR/$host.sock"
+  ip netns exec "$LAB-$host" "$IPOIB_BUILD/app/dpdk-ipoib" "${arguments[@]}" "${eal[@]}" -- \
+    --config "$config" --cli-socket "$LAB_DIR/$host.sock" --idle-policy sleep --auto-start "$@" \
+    </dev/null >>"$LAB_DIR/$host.log" 2>&1 &
+  NODE_PID[$host]=$!
+}
+
+# Waits until the node answers; fails at once, with its words, when it ended instead.
+node_ready() {
+  local host=$1
+  wait_for 30 "node $host to answer" node_answers_or_gone "$host"
+  process_gone "${NODE_PID[$host]}" && fail "node $host ended at start"
+  return 0
+}
+node_answers_or_gone() { cli "$1" "show link json" || process_gone "${NODE_PID[$1]}"; }
+
+node_stop() {
+  local host=$1 pid=${NODE_PID[$1]}
+  kill "$pid"
+  wait_for 15 "node $host to end after SIGTERM" process_gone "$pid"
+  unset "NODE_PID[$host]"
+  wait "$pid"
+}
+
+node_kill() {
+  kill -9 "${NODE_PID[$1]}"
+  wait "${NODE_PID[$1]}" 2>/dev/null || true
+  unset "NODE_PID[$1]"
+}
+
+cli() {
+  local host=$1
+  shift
+  "$IPOIB_ROOT/config/ipoib-cli" "$LAB_DIR/$host.sock" "$@"
+}
+
+# json FILTER: evaluates a Python expression over the JSON document `d` on standard input.
+json() { python3 -c "import json, sys; d = json.load(sys.stdin); print($1)"; }
+
+link_up() { [[ $(cli "$1" "show link json" | json 'd[0]["state"]') == up ]]; }
+
+# ping_all FROM ADDRESS [ping argument...]: 20 echoes, all of them answered. Prints what ping counted.
+ping_all() {
+  local host=$1 address=$2 report
+  shift 2
+  report=$(in_host "$host" ping -q -c 20 -i 0.05 -w 10 "$@" "$address") || true
+  grep -q ' 0% packet loss' <<<"$report" ||
+    fail "ping $* from host $host to $address: ${report##*---}"
+  awk -F'[ /]' '/transmitted/ { sent = $1; got = $4 }
+    /^rtt/ { printf "%d of %d answered, round trip %s ms (mean)\n", got, sent, $8 }' <<<"$report"
+}
+
+iperf_server() {
+  background_in_host "$1" iperf3 -s
+  wait_for 10 "iperf3 to listen on host $1" iperf_listens "$1"
+}
+iperf_listens() { in_host "$1" ss -Hltn 'sport = :5201' | grep -q .; }
+
+# tcp_rate FROM ADDRESS SECONDS: what arrived; not one megabit a second is a failure.
+tcp_rate() {
+  local report rate
+  report=$(in_host "$1" timeout $(($3 + 15)) iperf3 -J -c "$2" -t "$3") ||
+    fail "iperf3 TCP from host $1 to $2: $(json 'd.get("error")' <<<"$report")"
+  rate=$(json 'round(d["end"]["sum_received"]["bits_per_second"] / 1e6)' <<<"$report")
+  ((rate > 0)) || fail "iperf3 TCP from host $1 to $2 carried nothing"
+  echo "$rate Mbit/s"
+}
+
+# udp_rate FROM ADDRESS SECONDS MBIT: what arrived; a loss of 5 % is a failure.
+udp_rate() {
+  local report lost
+  report=$(in_host "$1" timeout $(($3 + 15)) iperf3 -J -u -l 1400 -b "$4M" -c "$2" -t "$3") ||
+    fail "iperf3 UDP from host $1 to $2: $(json 'd.get("error")' <<<"$report")"
+  lost=$(json 'int(d["end"]["sum"]["lost_percent"])' <<<"$report")
+  ((lost < 5)) || fail "iperf3 UDP of $4 Mbit/s from host $1 to $2 lost $lost %"
+  json '(lambda s: "%.0f Mbit/s, %d of %d lost" % (s["bits_per_second"] / 1e6 * (1 - s["lost_percent"] / 100),
+    s["lost_packets"], s["packets"]))(d["end"]["sum"])' <<<"$report"
+}
