@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test this machine can run; names those it cannot
+# and why. Ends with `N passed, N failed`: GoogleTest cases, checks, fuzz targets, benchmarks and
+# scripts, each counted once a build. Status 0 when nothing failed.
+#   tests/run.sh [WORD]...   only the steps whose name contains one of the words
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+only=("$@")
+passed=0
+failed=0
+not_run=()
+step_pid=
+
+config/setup.sh test || exit 1
+mkdir -p build/tests
+exec 9>build/tests/.lock
+flock 9
+: >build/tests/passed.txt
+
+interrupted() {
+  [[ -n $step_pid ]] && kill "$step_pid" 2>/dev/null && wait "$step_pid"
+  exit 130
+}
+trap interrupted INT TERM HUP
+
+wanted() {
+  local word
+  ((${#only[@]})) || return 0
+  for word in "${only[@]}"; do [[ $1 == *"$word"* ]] && return 0; done
+  return 1
+}
+
+# run SECONDS LOG COMMAND...: in its own process group, so that a time-out or Ctrl-C ends all of it.
+run() {
+  local seconds=$1 log=$2
+  shift 2
+  timeout --kill-after=20 "$seconds" "$@" >"$log" 2>&1 </dev/null 9>&- &
+  step_pid=$!
+  wait "$step_pid"
+  local status=$?
+  step_pid=
+  return $status
+}
+
+# step NAME SECONDS COMMAND...: one thing that passes or fails.
+step() {
+  local name=$1 seconds=$2 log begin=$SECONDS status
+  shift 2
+  wanted "$name" || return 0
+  log=build/tests/${name//[^A-Za-z0-9_.-]/_}.log
+  run "$seconds" "$log" "$@"
+  status=$?
+  if ((status == 0)); then
+    ((++passed))
+    printf 'ok      %s (%d s)\n' "$name" $((SECONDS - begin))
+    echo "$name" >>build/tests/passed.txt
+    return 0
+  fi
+  ((++failed))
+  ((status == 124)) && echo "ended after $seconds s" >>"$log"
+  printf 'FAILED  %s (status %d)\n' "$name" "$status"
+  tail -n 60 "$log" | sed 's/^/        /'
+  return 1
+}
+
+cannot() { not_run+=("$1: $2"); }
+
+# unit_tests FOLDER SECONDS: every GoogleTest case of a build, one by one.
+unit_tests() {
+  local folder=$1 seconds=$2 log=build/tests/unit-$1.log counts names begin=$SECONDS
+  wanted "unit tests $folder" || return 0
+  rm -f "$folder"/meson-logs/testlog.junit.xml
+  run "$seconds" "$log" meson test -C "$folder" --no-rebuild --print-errorlogs
+  local status=$?
+  names=build/tests/cases-$folder.txt
+  counts=$(tests/gtest_cases.py "$folder/meson-logs/testlog.junit.xml" "$status" "$names") ||
+    counts="0 1"
+  passed=$((passed + ${counts% *}))
+  failed=$((failed + ${counts#* }))
+  while read -r verdict case; do
+    case $verdict in
+      ok) [[ $folder == build ]] && echo "$case" >>build/tests/passed.txt ;;
+      skipped) cannot "${case%% *} ($folder)" "${case#* }" ;;
+      failed) printf 'FAILED  %s (%s)\n' "$case" "$folder" ;;
+    esac
+  done <"$names"
+  if [[ ${counts#* } == 0 ]]; then
+    printf 'ok      unit tests %s: %d cases (%d s)\n' "$folder" "${counts% *}" $((SECONDS - begin))
+  else
+    tail -n 150 "$log" | sed 's/^/        /'
+  fi
+}
+
+step "check includes" 60 tests/check-includes
+step "check headers" 300 tests/check-headers
+if command -v clang-format >/dev/null; then
+  step "check formatting" 120 bash -c \
+    "git ls-files '*.cc' '*.h' | xargs clang-format --dry-run -Werror"
+else
+  cannot "check formatting" "no clang-format here"
+fi
+
+step "build" 900 config/build.sh build -Dwerror=true && unit_tests build 300
+step "build with sanitizers" 900 config/build.sh build-asan -Dwerror=true --buildtype=debug \
+  --optimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dbenchmarks=false &&
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 unit_tests build-asan 600
+
+if step "build with clang, fuzz targets" 900 env CC="ccache clang-14" CXX="ccache clang++-14" \
+  config/build.sh build-fuzz -Dwerror=true --buildtype=debugoptimized -Dfuzz=true -Dtests=false \
+  -Dbenchmarks=false -Db_lundef=false -Db_sanitize=address,undefined; then
+  for target in build-fuzz/tests/fuzz/*_fuzz; do
+    [[ -x $target ]] || continue
+    name=$(basename "$target")
+    mkdir -p "build/tests/corpus/$name"
+    corpus=("build/tests/corpus/$name")
+    [[ -d tests/fuzz/corpus/$name ]] && corpus+=("tests/fuzz/corpus/$name")
+    step "fuzz $name, kept inputs" 60 "$target" -runs=0 "${corpus[@]}"
+    step "fuzz $name, 5 s" 60 "$target" -max_total_time=5 -max_len=4200 \
+      -artifact_prefix="build/tests/$name-" "${corpus[@]}"
+  done
+fi
+
+for benchmark in build/perf/*/*_bench build/perf/*/*/*_bench; do
+  [[ -x $benchmark ]] || continue
+  step "benchmark $(basename "$benchmark"), once" 120 "$benchmark" --benchmark_min_time=0.001
+done
+
+export IPOIB_BUILD=$PWD/build
+if ((EUID != 0)); then
+  cannot "scenarios and quick start" "network namespaces need root"
+else
+  for script in tests/scenario/*.sh; do
+    [[ $script == */lib.sh ]] || step "$script" 180 "$script"
+  done
+  step "config/quickstart.sh" 180 config/quickstart.sh
+fi
+cannot "drivers/verbs on a host channel adapter" "this version has the software HCA only"
+
+((${#not_run[@]})) && printf 'not run %s\n' "${not_run[@]}"
+echo "$passed passed, $failed failed"
+((failed == 0))
