@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# A capture of every frame on a node's cable, judged by tshark: whole, without fault, and ARP, IPv4
+# and subnet administration told apart.
+# shows: U-08, U-11, U-13, U-14, U-19, U-23
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+lab_begin capture
+lab_fabric "$CABLE_MTU"
+for node in a b; do scenario_host "$node"; done
+scenario_node a
+wait_for 20 "the link of node a to come up" link_up a
+file=$LAB_DIR/fabric.pcap
+cli a "capture start $file"
+# Node b starts under observation: its join, paths and ARP are in the file too.
+scenario_node b
+wait_for 20 "the link of node b to come up" link_up b
+ping_all a "$(host_address b)"
+ping_all b "$(host_address a)" -M "do" -s 2016
+for octets in 1 2 3 4 5 6 7; do in_host a ping -q -c 1 -w 2 -s $octets "$(host_address b)" >/dev/null; done
+said=$(cli a "capture stop")
+
+judge() { tshark -r "$file" "$@" 2>/dev/null; }
+frames=$(judge | wc -l)
+expect_text "capture stop" "$said" "\b$frames\b"
+expect "frames that are InfiniBand" "$(judge -Y infiniband | wc -l)" "$frames"
+# 8388608: severity "error" of tshark.
+faults=$(judge -Y '_ws.malformed || _ws.expert.severity >= 8388608')
+[[ -z $faults ]] || fail "tshark finds fault with: $faults"
+
+count() { judge -Y "$1" | wc -l; }
+echoes=$(count 'icmp.type == 8 && infiniband')
+expect "echo requests" "$echoes" 47
+expect "echo replies" "$(count 'icmp.type == 0')" 47
+(($(count 'arp.opcode == 1 && infiniband.grh') >= 1)) || fail "no ARP request with a GRH"
+(($(count 'arp.opcode == 2 && !infiniband.grh') >= 1)) || fail "no ARP reply without a GRH"
+expect "ARP that is not of hardware type 32, length 20" \
+  "$(count 'arp && !(arp.hw.type == 32 && arp.hw.size == 20)')" 0
+(($(count 'infiniband.mad.attributeid == 0x38 && infiniband.mad.method == 0x02') >= 1)) ||
+  fail "no join of a multicast group"
+expect "IPoIB with a reserved field" "$(count 'infiniband.rwh.reserved != 0')" 0
+say "$frames frames, $(count arp) of ARP, $(count icmp) of ICMP, $(count infiniband.mad) of MADs"

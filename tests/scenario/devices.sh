@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# A cable too small for the link, and devices that do not exist, are refused at start in words.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+lab_begin devices
+lab_fabric 1500
+lab_host a
+lab_cable a 1500
+scenario_config a
+
+# refused PATTERN ARGUMENT...: the node ends by itself, status 1, with those words.
+refused() {
+  local pattern=$1 status=0
+  shift
+  : >"$LAB_DIR/a.log"
+  node_start a "$LAB_DIR/a.toml" "$@"
+  wait_for 20 "the node to give up" process_gone "${NODE_PID[a]}"
+  wait "${NODE_PID[a]}" || status=$?
+  unset "NODE_PID[a]"
+  expect "exit status" "$status" 1
+  expect_text "message" "$(cat "$LAB_DIR/a.log")" "$pattern"
+  grep -E -- "$pattern" "$LAB_DIR/a.log"
+}
+refused 'net_af_packet1.*1500.*2128' "$(port_device)" "$(cable_device)"
+refused 'net_af_packet1' "$(port_device)"
+refused 'net_af_packet0' "$(cable_device)"

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SIGTERM: the node leaves its groups, the subnet administrator forgets it, the exit status is 0.
+# shows: U-33
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+lab_begin leave
+scenario_up a b
+ping_all a "$(host_address b)"
+
+members() { cli a "show sa json" | grep -c 'fe80::2:c903:0:2' || true; }
+(($(members) >= 1)) || fail "the administrator does not know node b: $(cli a "show sa json")"
+status=0
+node_stop b || status=$?
+expect "exit status of node b" "$status" 0
+gone() { (($(members) == 0)); }
+wait_for 5 "the administrator to forget node b" gone
+status=0
+node_stop a || status=$?
+expect "exit status of node a" "$status" 0

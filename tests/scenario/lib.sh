@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+# What scenario scripts share: a fabric of up to nine nodes, each with one host behind it.
+#
+#   host x --- node x === Linux bridge === node y --- host y
+#
+# Node a, b, c … is number n = 1, 2, 3 …: LID n, 10.0.0.n on the link, 192.168.n.1 towards its host
+# 192.168.n.2, routes to the others. Node a has the subnet administrator.
+
+# shellcheck source=config/lab.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../config/lab.sh"
+LAB_LOG_LINES=40
+
+# Octets of Ethernet payload a cable needs for the InfiniBand MTU of 2048: more than DESIGN's 2128.
+CABLE_MTU=4200
+NODES=(a b c)
+
+number_of() {
+  local letters=abcdefghi before
+  before=${letters%%"$1"*}
+  echo $((${#before} + 1))
+}
+host_address() { echo "192.168.$(number_of "$1").2"; }
+
+# scenario_config NODE [PORT_MTU [PORT_DEVICE [CABLE_DEVICE]]]: writes $LAB_DIR/NODE.toml. Times of
+# the neighbour cache are short, so that healing takes seconds.
+scenario_config() {
+  local node=$1 n other
+  n=$(number_of "$node")
+  cat >"$LAB_DIR/$node.toml" <<END
+[hca.soft0]
+driver = "soft"
+wire = "${4:-net_af_packet1}"
+guid = "0x0002c9030000000$n"
+lid = $n
+sm-lid = 1
+subnet-administrator = $([[ $node == a ]] && echo true || echo false)
+
+[link.ib0]
+hca = "soft0"
+address = ["10.0.0.$n/24"]
+
+[port.eth0]
+device = "${3:-net_af_packet0}"
+address = ["192.168.$n.1/24"]
+mtu = ${2:-2044}
+
+[neighbour-cache]
+reachable = 4
+negative = 1
+END
+  for other in "${NODES[@]}"; do
+    [[ $other == "$node" ]] || printf '\n[[route]]\nto = "192.168.%d.0/24"\nvia = ["10.0.0.%d"]\n' \
+      "$(number_of "$other")" "$(number_of "$other")" >>"$LAB_DIR/$node.toml"
+  done
+}
+
+# scenario_host NODE [PORT_MTU]: the host and its cable; the node is not started.
+scenario_host() {
+  local node=$1 n
+  n=$(number_of "$node")
+  lab_host "$node" "${2:-2044}"
+  lab_host_address "$node" "192.168.$n.2/24" "192.168.$n.1"
+  lab_cable "$node" "$CABLE_MTU"
+  scenario_config "$node" "${2:-2044}"
+}
+
+# scenario_node NODE [application argument...]: starts it and waits for its answer.
+scenario_node() {
+  local node=$1 devices
+  shift
+  read -r -d '' -a devices < <(port_device; cable_device) || true
+  node_start "$node" "$LAB_DIR/$node.toml" "${devices[@]}" -- "$@"
+  node_ready "$node"
+}
+
+# scenario_up NODE...: fabric, hosts and nodes with their links up.
+scenario_up() {
+  local node
+  lab_fabric "$CABLE_MTU"
+  for node; do
+    scenario_host "$node"
+    scenario_node "$node"
+  done
+  for node; do
+    wait_for 20 "the link of node $node to come up" link_up "$node"
+  done
+}
+
+link_field() { cli "$1" "show link json" | json "d[0][\"$2\"]"; }
+
+# drops NODE REASON: packets lost for that reason, wherever it was counted.
+drops() {
+  cli "$1" "show drops json" | json "sum(x['packets'] for x in d if x['reason'] == '$2')"
+}
+all_drops() { cli "$1" "show drops json" | json "sum(x['packets'] for x in d)"; }
+
+expect() {
+  local what=$1 got=$2 wanted=$3
+  [[ $got == "$wanted" ]] || fail "$what: $got, expected $wanted"
+}
+
+# expect_text WHAT TEXT PATTERN (extended regular expression)
+expect_text() {
+  grep -qE -- "$3" <<<"$2" || fail "$1: nothing matches '$3' in: $2"
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Three nodes on a Linux bridge: every host reaches every other, with small and with the largest
+# packets; each node knows its neighbours by a 20-octet address.
+# shows: U-12, U-15, U-19, U-20, U-23
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+lab_begin three
+scenario_up a b c
+for from in a b c; do
+  for to in a b c; do
+    [[ $from == "$to" ]] && continue
+    row "$from to $to" ping_all "$from" "$(host_address "$to")"
+    row "$from to $to, 2044 octets" ping_all "$from" "$(host_address "$to")" -M "do" -s 2016
+  done
+done
+expect "link MTU" "$(link_field a mtu)" 2044
+
+# An IPoIB link-layer address: flags octet zero, QPN, the port's GID.
+neighbours=$(cli a "show neigh json" |
+  json '"\n".join(x["lladdr"] for x in d if x["iface"] == "ib0")')
+expect "neighbours of node a" "$(grep -cE '^00(:[0-9a-f]{2}){19}$' <<<"$neighbours")" 2
+expect_text "neighbours of node a" "$neighbours" 'fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:03$'
