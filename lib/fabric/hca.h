@@ -15,6 +15,8 @@
 #include "lib/fabric/types.h"
 
 struct rte_mbuf;
+struct rte_mempool;
+struct rte_ring;
 
 namespace ipoib::fabric {
 
@@ -61,6 +63,13 @@ class MadPort {
   [[nodiscard]] virtual int descriptor() const { return -1; }
 };
 
+/// Where copies of the frames on a device's wire go (lib/fabric/capture.h). The ring has one
+/// producer, the worker that owns the device; who takes mbufs from it frees them.
+struct CaptureTap {
+  rte_ring* ring = nullptr;
+  rte_mempool* pool = nullptr;
+};
+
 /// One port of an InfiniBand device.
 class Hca {
  public:
@@ -90,6 +99,14 @@ class Hca {
   /// queues (the software HCA reads its cable here); null for others.
   using PollFn = void (*)(Hca&) noexcept;
   [[nodiscard]] virtual PollFn poll_function() const { return nullptr; }
+
+  /// While set, every frame on the wire is copied to the tap; on return nothing uses the tap that
+  /// was set before. Nothing: no capture. kRefused: this device cannot show its wire.
+  virtual Status set_capture(const std::optional<CaptureTap>& /*tap*/) {
+    return fail(Errc::kRefused, "{} cannot show its wire", name());
+  }
+  /// Frames that found the tap's ring or pool exhausted.
+  [[nodiscard]] virtual std::uint64_t capture_lost() const { return 0; }
 
   /// Packets discarded before a link saw them. Any thread.
   [[nodiscard]] virtual const DropCounters& drops() const = 0;

@@ -5,11 +5,14 @@
 namespace ipoib::fabric {
 
 Status register_packet_meta() {
-  static constexpr rte_mbuf_dynfield kField = {
-      .name = "ipoib_packet_meta", .size = sizeof(PacketMeta), .align = alignof(PacketMeta), .flags = 0};
+  static constexpr rte_mbuf_dynfield kField = {.name = "ipoib_packet_meta",
+                                               .size = sizeof(PacketMeta),
+                                               .align = alignof(PacketMeta),
+                                               .flags = 0};
   packet_meta_offset = rte_mbuf_dynfield_register(&kField);
   if (packet_meta_offset < 0)
-    return fail(Errc::kNoResources, "no room for the packet field in mbufs: {}", rte_strerror(rte_errno));
+    return fail(Errc::kNoResources, "no room for the packet field in mbufs: {}",
+                rte_strerror(rte_errno));
   return {};
 }
 

@@ -18,10 +18,10 @@ union PacketMeta {
   struct Rx {
     std::uint32_t src_qpn;
     std::uint16_t slid;
-    std::uint16_t iface;       ///< Interface it came in by; set by the worker.
+    std::uint16_t iface;  ///< Interface it came in by; set by the worker.
     std::uint8_t sl;
-    std::uint8_t grh_offset;   ///< GRH lies this many octets before the data; 0: no GRH came.
-    bool multicast;            ///< DLID was an MLID (or the DGID an MGID).
+    std::uint8_t grh_offset;  ///< GRH lies this many octets before the data; 0: no GRH came.
+    bool multicast;           ///< DLID was an MLID (or the DGID an MGID).
   } rx;
   struct Tx {
     AhIndex ah;

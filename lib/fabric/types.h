@@ -63,7 +63,14 @@ struct ReceivedMad {
 };
 
 enum class PortEvent : std::uint8_t {
-  kPortActive, kPortDown, kLidChange, kPkeyChange, kSmChange, kClientReregister, kGidChange, kFatal
+  kPortActive,
+  kPortDown,
+  kLidChange,
+  kPkeyChange,
+  kSmChange,
+  kClientReregister,
+  kGidChange,
+  kFatal
 };
 
 }  // namespace ipoib::fabric
