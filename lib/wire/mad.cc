@@ -1,6 +1,28 @@
 #include "lib/wire/mad.h"
 
 namespace ipoib::wire {
+namespace {
+
+constexpr std::array<std::string_view, static_cast<std::size_t>(MadError::kCount)> kErrorNames = {
+    "none", "length", "base_version", "class", "class_version"};
+static_assert(!kErrorNames.back().empty());
+
+}  // namespace
+
+std::string_view mad_error_name(MadError error) noexcept {
+  return kErrorNames[static_cast<std::size_t>(error)];
+}
+
+MadError parse_sa_mad(std::span<const std::byte> payload, SaMad& out) noexcept {
+  const auto mad = read<SaMad>(payload);
+  if (!mad || payload.size() != kMadLen) return MadError::kLength;
+  out = *mad;
+  const MadHdr& hdr = out.hdr.mad;
+  if (hdr.base_version != kMadBaseVersion) return MadError::kBaseVersion;
+  if (hdr.mgmt_class != static_cast<std::uint8_t>(MgmtClass::kSubnAdm)) return MadError::kClass;
+  if (hdr.class_version != kSaClassVersion) return MadError::kClassVersion;
+  return MadError::kNone;
+}
 
 std::string_view status_name(std::uint16_t status) noexcept {
   switch (static_cast<MadStatus>(status)) {

@@ -14,6 +14,8 @@
 namespace ipoib::wire {
 
 inline constexpr std::size_t kMadLen = 256;
+inline constexpr std::uint8_t kMadBaseVersion = 1;
+inline constexpr std::uint8_t kSaClassVersion = 2;
 
 enum class MgmtClass : std::uint8_t { kSubnLid = 0x01, kSubnAdm = 0x03, kComMgt = 0x07, kSubnDr = 0x81 };
 
@@ -82,6 +84,21 @@ struct SaMad {
   std::array<std::byte, kSaDataLen> data;
 };
 static_assert(WireRecord<SaMad> && sizeof(SaMad) == kMadLen);
+
+enum class MadError : std::uint8_t {
+  kNone,
+  kLength,        ///< Not 256 octets.
+  kBaseVersion,   ///< Not 1.
+  kClass,         ///< Not subnet administration.
+  kClassVersion,  ///< Not 2.
+  kCount
+};
+/// "length", "base_version" …; "none" for kNone.
+[[nodiscard]] std::string_view mad_error_name(MadError error) noexcept;
+
+/// Copies an SA MAD out of a UD payload. Of its header the two versions and the class are judged,
+/// nothing else. `out` is whole unless the length is wrong: a bad version can be answered.
+[[nodiscard]] MadError parse_sa_mad(std::span<const std::byte> payload, SaMad& out) noexcept;
 
 /// Selector of MTU, rate and lifetime components (the two bits above the value).
 enum class Selector : std::uint8_t { kGreater = 0, kLess = 1, kExactly = 2, kBest = 3 };
