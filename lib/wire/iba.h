@@ -74,6 +74,7 @@ struct Bth {
   std::uint8_t ack_resv;
   Be24 psn;
 
+  static constexpr std::uint8_t kSolicited = 0x80;
   static constexpr std::uint8_t kMigReq = 0x40;
   static constexpr std::uint8_t kAckReq = 0x80;
 
