@@ -46,6 +46,8 @@ class Worker {
  private:
   struct State;
   explicit Worker(std::unique_ptr<State> state);
+  void begin_loop(std::uint64_t tsc) noexcept;
+
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,90 @@
+// Packets on their way through the stages of one worker.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/base/counters.h"
+#include "lib/fwd/worker_config.h"
+#include "lib/table/neighbour.h"
+
+namespace ipoib::fwd {
+
+/// Where the packets of a burst came by.
+struct Ingress {
+  table::InterfaceId iface;  ///< kNoInterface: management made them.
+  InterfaceCounters& counters;
+};
+
+/// Up to kMaxBurst packets in order. Whoever pushes knows that they fit.
+struct Burst {
+  std::array<rte_mbuf*, kMaxBurst> pkts;
+  std::uint16_t n = 0;
+
+  void push(rte_mbuf* m) noexcept { pkts[n++] = m; }
+  [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {pkts.data(), n}; }
+};
+
+/// Packets that start at their IPv4 header.
+struct Ip4Burst {
+  alignas(64) std::array<std::uint32_t, kMaxBurst> dst;  ///< Host order.
+  std::array<rte_mbuf*, kMaxBurst> pkts;
+  std::uint16_t n = 0;
+
+  void push(rte_mbuf* m, std::uint32_t destination) noexcept {
+    pkts[n] = m;
+    dst[n++] = destination;
+  }
+};
+
+/// Packets that start at their IPv4 header, each with the valid neighbour it goes to.
+struct RoutedBurst {
+  std::array<rte_mbuf*, kMaxBurst> pkts;
+  std::array<table::Neighbour*, kMaxBurst> to;
+  std::uint16_t n = 0;
+
+  void push(rte_mbuf* m, table::Neighbour* neighbour) noexcept {
+    pkts[n] = m;
+    to[n++] = neighbour;
+  }
+};
+
+/// Takes packets that are lost: counts each at once, frees them together.
+class DropBin {
+ public:
+  explicit DropBin(DropCounters& counters) noexcept : counters_{counters} {}
+  DropBin(const DropBin&) = delete;
+  DropBin& operator=(const DropBin&) = delete;
+  ~DropBin() { flush(); }
+
+  void add(rte_mbuf* m, Drop reason) noexcept {
+    counters_.add(reason);
+    if (burst_.n == kMaxBurst) flush();
+    burst_.push(m);
+  }
+  void add(std::span<rte_mbuf* const> pkts, Drop reason) noexcept {
+    for (rte_mbuf* m : pkts) add(m, reason);
+  }
+
+ private:
+  void flush() noexcept {
+    if (burst_.n != 0) rte_pktmbuf_free_bulk(burst_.pkts.data(), burst_.n);
+    burst_.n = 0;
+  }
+
+  DropCounters& counters_;
+  Burst burst_;
+};
+
+/// Takes `n` octets off the front; the first segment must hold them.
+inline void strip(rte_mbuf* m, std::uint16_t n) noexcept {
+  m->data_off = static_cast<std::uint16_t>(m->data_off + n);
+  m->data_len = static_cast<std::uint16_t>(m->data_len - n);
+  m->pkt_len -= n;
+}
+
+}  // namespace ipoib::fwd

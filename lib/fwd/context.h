@@ -1,0 +1,54 @@
+// What the stages of one worker share. All of it is the worker's own, but the tables, which are
+// read, and the interface states, which management writes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lib/base/counters.h"
+#include "lib/fwd/punt.h"
+#include "lib/fwd/stats.h"
+#include "lib/fwd/tx.h"
+#include "lib/fwd/worker_config.h"
+#include "lib/table/neighbour_cache.h"
+#include "lib/table/next_hop.h"
+#include "lib/table/prefix_table.h"
+
+namespace ipoib::fwd {
+
+struct Context {
+  Context(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache)
+      : interfaces{config.interfaces},
+        prefixes{*config.prefixes},
+        next_hops{*config.next_hops},
+        neighbours{std::move(cache)},
+        fragment_pool{config.fragment_pool},
+        counters(config.interfaces.size() + 1),
+        tx{config, counters},
+        punt{config, stats.punts} {}
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  std::span<const InterfaceEntry> interfaces;
+  const table::PrefixTable& prefixes;
+  const table::NextHopTable& next_hops;
+  std::unique_ptr<table::NeighbourCache> neighbours;
+  rte_mempool* fragment_pool;
+  std::uint32_t now_s = 0;  ///< Seconds since the process started; set once a loop.
+
+  /// By InterfaceId; the last is for packets that came by no interface.
+  std::vector<InterfaceCounters> counters;
+  WorkerStats stats;
+  Tx tx;
+  Punt punt;
+
+  /// Accepts kNoInterface.
+  [[nodiscard]] Ingress ingress(table::InterfaceId iface) noexcept {
+    return {iface, iface < interfaces.size() ? counters[iface] : counters.back()};
+  }
+};
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,22 @@
+// Forward mode io: frames cross between paired Ethernet ports as they are.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "lib/fwd/burst.h"
+#include "lib/fwd/context.h"
+
+namespace ipoib::fwd {
+
+/// Partner of each interface, by InterfaceId: Ethernet ports are paired in order, first with
+/// second, third with fourth; kNoInterface for all else.
+std::vector<table::InterfaceId> io_peers(std::span<const InterfaceEntry> interfaces);
+
+/// Takes packets with their link header; they leave through Tx by `peer`. Counts rx_bytes.
+///
+/// Errors: kForwardingStopped, kNoForwardPeer, kLinkDown.
+void io_forward(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
+                table::InterfaceId peer, bool forwarding) noexcept;
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,124 @@
+#include "lib/fwd/ip4_input.h"
+
+#include <array>
+#include <cstdint>
+
+#include "lib/fwd/ip4_header.h"
+
+namespace ipoib::fwd {
+namespace {
+
+using wire::Ipv4Hdr;
+
+/// Instead of a reason: nothing is wrong.
+constexpr Drop kGood = Drop::kCount;
+
+/// Checks of RFC 1812 §5.2.2 by their numbers. 60 octets of header at most, all in the first
+/// segment.
+Drop check_header(const rte_mbuf* m) noexcept {
+  if (m->data_len < sizeof(Ipv4Hdr)) [[unlikely]]
+    return Drop::kIpRunt;  // (1)
+  const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
+  const std::size_t header_len = hdr.header_len();
+  if (hdr.version_ihl != 0x45) [[unlikely]] {
+    if (hdr.version() != 4) return Drop::kIpVersion;  // (3)
+    if (header_len < sizeof(Ipv4Hdr) || header_len > m->data_len)
+      return Drop::kIpHeaderLength;  // (4)
+  }
+  const std::size_t total_len = hdr.total_len.host();
+  if (total_len < header_len || total_len > m->pkt_len) [[unlikely]]
+    return Drop::kIpTotalLength;  // (5)
+  if (ip4_header_sum(hdr, header_len) != 0xffff) [[unlikely]]
+    return Drop::kIpChecksum;  // (2)
+  return kGood;
+}
+
+/// Cuts the packet to `len` octets, at least those of its first segment's IP header.
+void trim(rte_mbuf* m, std::uint16_t len) noexcept {
+  m->pkt_len = len;
+  if (m->nb_segs == 1) [[likely]] {
+    m->data_len = len;
+    return;
+  }
+  rte_mbuf* last = m;
+  std::uint16_t segments = 1;
+  for (; len > last->data_len; last = last->next, ++segments)
+    len = static_cast<std::uint16_t>(len - last->data_len);
+  last->data_len = len;
+  if (last->next != nullptr) rte_pktmbuf_free(last->next);
+  last->next = nullptr;
+  m->nb_segs = segments;
+}
+
+/// First octets of addresses that need a closer look, as source or as destination.
+constexpr auto kOdd = [] {
+  std::array<bool, 256> odd{};
+  odd[0] = odd[127] = odd[169] = true;
+  for (std::size_t i = 224; i < 256; ++i) odd[i] = true;
+  return odd;
+}();
+
+constexpr bool is_link_local(std::uint32_t addr) {
+  return addr >> 16 == 0xa9fe;
+}
+
+/// For addresses of which one is odd. Link-local ones are good for local delivery only.
+Drop check_addresses(const Context& c, std::uint32_t src, std::uint32_t dst) noexcept {
+  if (dst == 0xffff'ffff) return Drop::kIpBroadcast;
+  const std::uint32_t src_net = src >> 24;
+  if (src_net == 0 || src_net == 127 || src_net >= 224) return Drop::kIpMartianSource;
+  const std::uint32_t dst_net = dst >> 24;
+  if (dst_net >= 224 && dst_net < 240) return Drop::kIpMulticast;
+  if (dst_net == 0 || dst_net == 127 || dst_net >= 240) return Drop::kIpMartianDestination;
+  if (is_link_local(src) || is_link_local(dst)) {
+    const table::NextHop hop = c.next_hops.get(c.prefixes.lookup(dst));
+    if (hop.kind == table::NextHopKind::kLocal) return kGood;
+    return is_link_local(src) ? Drop::kIpMartianSource : Drop::kIpMartianDestination;
+  }
+  return kGood;
+}
+
+Drop check_addresses_if_odd(const Context& c, const Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
+  const std::uint32_t src = hdr.src.host();
+  if ((kOdd[src >> 24] | kOdd[dst >> 24]) == 0) [[likely]]
+    return kGood;
+  return check_addresses(c, src, dst);
+}
+
+}  // namespace
+
+void ip4_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
+               Ip4Burst& out) noexcept {
+  DropBin bin{in.counters.drops};
+  for (rte_mbuf* m : pkts) {
+    Drop reason = check_header(m);
+    if (reason != kGood) [[unlikely]] {
+      bin.add(m, reason);
+      continue;
+    }
+    const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
+    const std::uint32_t dst = hdr.dst.host();
+    reason = check_addresses_if_odd(c, hdr, dst);
+    if (reason != kGood) [[unlikely]] {
+      bin.add(m, reason);
+      continue;
+    }
+    if (const std::uint16_t total_len = hdr.total_len.host(); total_len != m->pkt_len)
+      trim(m, total_len);
+    out.push(m, dst);
+  }
+}
+
+void ip4_input_broadcast(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts) noexcept {
+  DropBin bin{in.counters.drops};
+  for (rte_mbuf* m : pkts) {
+    Drop reason = check_header(m);
+    if (reason == kGood) {
+      const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
+      reason = check_addresses_if_odd(c, hdr, hdr.dst.host());
+    }
+    bin.add(m, reason == kGood ? Drop::kIpBroadcast : reason);
+  }
+}
+
+}  // namespace ipoib::fwd

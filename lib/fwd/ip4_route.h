@@ -1,0 +1,25 @@
+// Stage ip4_route: destination to next hop to neighbour; what needs no link leaves here.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/fwd/burst.h"
+#include "lib/fwd/context.h"
+
+namespace ipoib::fwd {
+
+enum class Ttl : std::uint8_t {
+  kTakeDown,  ///< Being forwarded. Source: RFC 1812 §5.3.1.
+  kStays,     ///< Of this node, or taken down before.
+};
+
+/// Takes checked packets; hands on those whose neighbour is valid, TTL taken down. Local packets,
+/// unresolved neighbours and ICMP errors go up.
+///
+/// Shape:  out empty; order kept.
+/// Errors: kIpNoRoute, kIpBlackhole, kIpBroadcast, kIpTtlExceeded, kLinkDown, kNeighbourFailed,
+///         kNeighbourGone, and those of Punt.
+void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
+               RoutedBurst& out) noexcept;
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,18 @@
+// Stage ipoib_input: what an IPoIB link received, sorted by what it carries. Source: RFC 4391 §6.
+#pragma once
+
+#include <span>
+
+#include "lib/fwd/eth_input.h"
+
+namespace ipoib::fwd {
+
+/// Takes packets that start at their IPoIB header, PacketMeta::rx filled. ARP and RARP go up;
+/// counts rx_bytes. The reserved half of the header is not looked at.
+///
+/// Shape:  as eth_input.
+/// Errors: kIpoibRunt, kIpoibUnknownType, kIp6Unsupported.
+void ipoib_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
+                 InputBursts& out) noexcept;
+
+}  // namespace ipoib::fwd

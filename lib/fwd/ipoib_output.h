@@ -1,0 +1,26 @@
+// Stage ipoib_output: the encapsulation header of a routed packet, and where the device is to send
+// it. Source: RFC 4391 §6.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <cstring>
+
+#include "lib/fabric/packet_meta.h"
+#include "lib/table/neighbour.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::fwd {
+
+/// False, and nothing changed: no headroom.
+inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to) noexcept {
+  char* const packet = rte_pktmbuf_prepend(m, sizeof(wire::IpoibHdr));
+  if (packet == nullptr) [[unlikely]]
+    return false;
+  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(wire::EtherType::kIpv4)}, {}};
+  std::memcpy(packet, &hdr, sizeof(hdr));
+  fabric::meta_of(m).tx = {to.ah, to.qpn, to.iface};
+  return true;
+}
+
+}  // namespace ipoib::fwd

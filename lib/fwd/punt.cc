@@ -1,0 +1,121 @@
+#include "lib/fwd/punt.h"
+
+#include <rte_cycles.h>
+#include <rte_ring.h>
+#include <rte_ring_elem.h>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "lib/fabric/packet_meta.h"
+
+namespace ipoib::fwd {
+namespace {
+
+void drop(const Ingress& in, rte_mbuf* m, Drop reason) noexcept {
+  in.counters.drops.add(reason);
+  rte_pktmbuf_free(m);
+}
+
+msg::Up message(msg::Up::Kind kind, table::InterfaceId iface, rte_mbuf* m) noexcept {
+  msg::Up up{};
+  up.kind = kind;
+  up.iface = iface;
+  up.mbuf = m;
+  return up;
+}
+
+}  // namespace
+
+Punt::Punt(const WorkerConfig& config, Counter& punts)
+    : ring_{config.up},
+      doorbell_{*config.doorbell},
+      punts_{punts},
+      per_key_{config.punt.neighbour_per_key},
+      interval_tsc_{rte_get_tsc_hz() * config.punt.interval_us / 1'000'000},
+      keys_(kKeys) {
+  const auto at = [this](Kind kind) -> std::uint32_t& {
+    return limit_[static_cast<std::size_t>(kind)];
+  };
+  at(Kind::kNeighbourWanted) = config.punt.neighbour;
+  at(Kind::kArp) = config.punt.arp;
+  at(Kind::kLocal) = config.punt.local;
+  at(Kind::kIcmpError) = config.punt.icmp_error;
+}
+
+void Punt::begin_interval(std::uint64_t tsc) noexcept {
+  interval_end_tsc_ = tsc + interval_tsc_;
+  ++interval_;
+  left_ = limit_;
+}
+
+void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
+  push_or_drop(in, message(Kind::kArp, in.iface, m));
+}
+
+void Punt::local(const Ingress& in, rte_mbuf* m) noexcept {
+  push_or_drop(in, message(Kind::kLocal, in.iface, m));
+}
+
+void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
+                            const wire::IpAddr& addr) noexcept {
+  KeyUse& use = use_of(out_iface, addr);
+  if (use.used >= per_key_) return drop(in, m, Drop::kNeighbourPending);
+  ++use.used;
+  msg::Up up = message(Kind::kNeighbourWanted, out_iface, m);
+  up.addr = addr;
+  push_or_drop(in, up);
+}
+
+void Punt::icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
+                      const IcmpError& error) noexcept {
+  in.counters.drops.add(reason);
+  msg::Up up = message(Kind::kIcmpError, in.iface, m);
+  up.icmp_type = static_cast<std::uint8_t>(error.type);
+  up.icmp_code = error.code;
+  up.mtu = error.mtu;
+  if (spent(Kind::kIcmpError) || !push(up)) rte_pktmbuf_free(m);
+}
+
+Punt::KeyUse& Punt::use_of(table::InterfaceId iface, const wire::IpAddr& addr) noexcept {
+  std::uint64_t high, low;
+  std::memcpy(&high, addr.bytes.data(), sizeof(high));
+  std::memcpy(&low, addr.bytes.data() + sizeof(high), sizeof(low));
+  std::uint64_t key = (high * 0x9e37'79b9'7f4a'7c15ULL) ^ (low + iface);
+  key *= 0xff51'afd7'ed55'8ccdULL;
+  key ^= key >> 32;
+  KeyUse& use = keys_[key % kKeys];
+  if (use.key != key || use.interval != interval_) use = {key, interval_, 0};
+  return use;
+}
+
+bool Punt::push(const msg::Up& message) noexcept {
+  if (rte_ring_sp_enqueue_elem(ring_, const_cast<msg::Up*>(&message), sizeof(message)) != 0)
+    return false;
+  --left_[static_cast<std::size_t>(message.kind)];
+  pushed_ = true;
+  punts_.add(1);
+  return true;
+}
+
+void Punt::push_or_drop(const Ingress& in, const msg::Up& message) noexcept {
+  if (spent(message.kind)) return drop(in, message.mbuf, Drop::kPuntRateLimited);
+  if (!push(message)) drop(in, message.mbuf, Drop::kPuntRingFull);
+}
+
+void Punt::wake() noexcept {
+  pushed_ = false;
+  // Pairs with the fence between management's store to `waiting` and its last look at the rings:
+  // either it sees what was pushed, or its store is seen here.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (doorbell_.waiting.load(std::memory_order_relaxed) == 0) return;
+  // One worker of all that see it rings; management sets it again before its next sleep.
+  if (doorbell_.waiting.exchange(0, std::memory_order_relaxed) == 0) return;
+  // Cannot fail but with the counter at its maximum, and then the descriptor is readable anyway.
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(doorbell_.eventfd, &one, sizeof(one));
+}
+
+}  // namespace ipoib::fwd

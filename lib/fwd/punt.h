@@ -1,0 +1,95 @@
+// Stage punt: what the worker cannot decide goes up to the management lcore, within limits that
+// leave established flows alone whatever comes in.
+//
+// A packet that goes up is not lost here, but for an ICMP error: that packet is counted under the
+// reason for which it could not be forwarded, whether or not the error is wanted of management, and
+// under nothing else. A packet that should go up and may not is counted once: kNeighbourPending
+// (its neighbour has had its share), kPuntRateLimited (its kind has), kPuntRingFull.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/counters.h"
+#include "lib/fwd/burst.h"
+#include "lib/fwd/worker_config.h"
+#include "lib/msg/messages.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::fwd {
+
+/// What to tell the sender of a packet that is lost. Source: RFC 792, RFC 1191.
+struct IcmpError {
+  wire::IcmpType type;
+  std::uint8_t code = 0;
+  std::uint16_t mtu = 0;  ///< Fragmentation needed: of the next hop.
+};
+
+constexpr IcmpError unreachable(wire::IcmpUnreachable code, std::uint16_t mtu = 0) {
+  return {wire::IcmpType::kUnreachable, static_cast<std::uint8_t>(code), mtu};
+}
+
+/// Every function takes the packet over.
+class Punt {
+ public:
+  Punt(const WorkerConfig& config, Counter& punts);
+
+  /// Starts a new interval when one is due.
+  void begin_loop(std::uint64_t tsc) noexcept {
+    if (tsc >= interval_end_tsc_) [[unlikely]]
+      begin_interval(tsc);
+  }
+
+  /// `m` starts at the ARP header.
+  void arp(const Ingress& in, rte_mbuf* m) noexcept;
+  /// From here on: `m` starts at the IP header.
+  void local(const Ingress& in, rte_mbuf* m) noexcept;
+  void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
+                        const wire::IpAddr& addr) noexcept;
+  void icmp_error(const Ingress& in, rte_mbuf* m, Drop reason, const IcmpError& error) noexcept;
+
+  /// Wakes management if it sleeps and something went up. Once a loop.
+  void ring_doorbell() noexcept {
+    if (pushed_) [[unlikely]]
+      wake();
+  }
+
+ private:
+  using Kind = msg::Up::Kind;
+  static constexpr std::size_t kKinds = 4;
+
+  /// How many packets went up for one neighbour in an interval. Direct-mapped: a neighbour that
+  /// falls on another's place takes it; the limit over all neighbours holds none the less.
+  struct KeyUse {
+    std::uint64_t key = 0;
+    std::uint32_t interval = 0;
+    std::uint32_t used = 0;
+  };
+  static constexpr std::size_t kKeys = 4096;
+
+  void begin_interval(std::uint64_t tsc) noexcept;
+  [[nodiscard]] KeyUse& use_of(table::InterfaceId iface, const wire::IpAddr& addr) noexcept;
+  [[nodiscard]] bool spent(Kind kind) const noexcept {
+    return left_[static_cast<std::size_t>(kind)] == 0;
+  }
+  bool push(const msg::Up& message) noexcept;
+  void push_or_drop(const Ingress& in, const msg::Up& message) noexcept;
+  void wake() noexcept;
+
+  rte_ring* ring_;
+  Doorbell& doorbell_;
+  Counter& punts_;
+  bool pushed_ = false;
+  std::uint32_t interval_ = 0;  ///< Number of the current one; keys start at 0, intervals at 1.
+  std::uint32_t per_key_;
+  std::uint64_t interval_tsc_;
+  std::uint64_t interval_end_tsc_ = 0;
+  std::array<std::uint32_t, kKinds> limit_;
+  std::array<std::uint32_t, kKinds> left_{};
+  std::vector<KeyUse> keys_;
+};
+
+}  // namespace ipoib::fwd

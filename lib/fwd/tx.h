@@ -1,0 +1,64 @@
+// Stage tx: finished packets wait here, by the interface they leave by, until the burst is full or
+// the loop ends.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/base/counters.h"
+#include "lib/fwd/worker_config.h"
+
+namespace ipoib::fwd {
+
+class Tx {
+ public:
+  /// `counters`: of this worker, by InterfaceId.
+  Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters);
+
+  /// Takes a packet with its link header, and with PacketMeta::tx where the interface is IPoIB.
+  /// One for an interface of another worker is handed over. What the device or the other worker
+  /// does not take is freed and counted under the outgoing interface (kEthTxFull, kIbTxFull,
+  /// kHandoffRingFull).
+  void enqueue(table::InterfaceId iface, rte_mbuf* m) noexcept {
+    Queue& q = queues_[queue_of_[iface]];
+    if (q.kind == Kind::kHandoff) [[unlikely]]
+      name_interface(m, iface);
+    q.pkts[q.n++] = m;
+    if (q.n == kMaxBurst) [[unlikely]]
+      flush(q);
+  }
+
+  /// Sends all that waits. Once a loop.
+  void flush() noexcept {
+    for (Queue& q : queues_)
+      if (q.n != 0) flush(q);
+  }
+
+ private:
+  enum class Kind : std::uint8_t { kEthernet, kIpoib, kHandoff };
+
+  /// An own interface, or another worker.
+  struct alignas(64) Queue {
+    std::uint16_t n = 0;
+    Kind kind = Kind::kHandoff;
+    table::InterfaceId iface = table::kNoInterface;  ///< Not of kHandoff.
+    const InterfaceEntry* interface = nullptr;       ///< Not of kHandoff.
+    rte_ring* ring = nullptr;                        ///< kHandoff.
+    std::array<rte_mbuf*, kMaxBurst> pkts;
+  };
+
+  static void name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept;
+  static std::uint16_t send(Queue& q) noexcept;
+  void flush(Queue& q) noexcept;
+  void count_unsent(const Queue& q, std::uint16_t sent) noexcept;
+
+  std::vector<Queue> queues_;
+  std::vector<std::uint16_t> queue_of_;  ///< By InterfaceId.
+  std::span<InterfaceCounters> counters_;
+};
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,146 @@
+#include "lib/fwd/worker.h"
+
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <rte_rcu_qsbr.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "lib/fwd/eth_input.h"
+#include "lib/fwd/handoff.h"
+#include "lib/fwd/inject.h"
+#include "lib/fwd/io_forward.h"
+#include "lib/fwd/ip4_input.h"
+#include "lib/fwd/ip4_output.h"
+#include "lib/fwd/ip4_route.h"
+#include "lib/fwd/ipoib_input.h"
+#include "lib/fwd/worker_state.h"
+
+namespace ipoib::fwd {
+namespace {
+
+template <class T>
+T get(const std::atomic<T>& setting) noexcept {
+  return setting.load(std::memory_order_relaxed);
+}
+
+std::uint16_t rx_burst(const InterfaceEntry& entry, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  return entry.kind == InterfaceKind::kEthernet
+             ? rte_eth_rx_burst(entry.ethdev_port, entry.ethdev_queue, pkts, n)
+             : entry.ud_queue->rx_burst(pkts, n);
+}
+
+/// One burst of one interface, from the link header to Tx.
+void route(Context& c, const Ingress& in, const InterfaceEntry& entry, const Burst& rx,
+           bool forwarding) noexcept {
+  InputBursts input;
+  if (entry.kind == InterfaceKind::kEthernet)
+    eth_input(c, in, entry, rx.span(), input);
+  else
+    ipoib_input(c, in, rx.span(), input);
+
+  if (!forwarding) [[unlikely]] {
+    DropBin bin{in.counters.drops};
+    bin.add(input.ip.span(), Drop::kForwardingStopped);
+    bin.add(input.ip_broadcast.span(), Drop::kForwardingStopped);
+    return;
+  }
+  if (input.ip_broadcast.n != 0) [[unlikely]]
+    ip4_input_broadcast(c, in, input.ip_broadcast.span());
+  if (input.ip.n == 0) return;
+
+  Ip4Burst ip;
+  ip4_input(c, in, input.ip.span(), ip);
+  RoutedBurst routed;
+  ip4_route(c, in, ip, Ttl::kTakeDown, routed);
+  ip4_output(c, in, routed);
+}
+
+}  // namespace
+
+std::uint32_t Worker::iterate() noexcept {
+  State& s = *state_;
+  Context& c = s.context;
+  begin_loop(rte_rdtsc());
+
+  for (const State::Device& device : s.devices) device.poll(*device.hca);
+  std::uint32_t work = inject(c, s.down);
+  work += handoff_input(c, s.handoff_in);
+
+  const bool forwarding = get(s.settings.forwarding);
+  const ForwardMode mode = get(s.settings.mode);
+  const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
+  for (const State::Owned& owned : s.owned) {
+    Burst rx;
+    rx.n = rx_burst(*owned.entry, rx.pkts.data(), burst);
+    if (rx.n == 0) continue;
+    work += rx.n;
+    const Ingress in = c.ingress(owned.id);
+    in.counters.rx_packets.add(rx.n);
+    c.stats.count_burst(rx.n);
+    if (mode == ForwardMode::kRoute)
+      route(c, in, *owned.entry, rx, forwarding);
+    else
+      io_forward(c, in, rx.span(), owned.io_peer, forwarding);
+  }
+
+  c.tx.flush();
+  c.punt.ring_doorbell();
+  rte_rcu_qsbr_quiescent(s.rcu, s.number);
+  s.busy = work != 0;
+  return work;
+}
+
+void Worker::begin_loop(std::uint64_t tsc) noexcept {
+  State& s = *state_;
+  WorkerStats& stats = s.context.stats;
+  stats.loops.add(1);
+  if (s.busy) {
+    stats.busy_loops.add(1);
+    stats.busy_cycles.add(tsc - s.loop_tsc);
+  }
+  s.loop_tsc = tsc;
+  s.context.punt.begin_loop(tsc);
+  for (; tsc >= s.next_second_tsc; s.next_second_tsc += s.tsc_hz) ++s.context.now_s;
+}
+
+void Worker::run() noexcept {
+  State& s = *state_;
+  allow_short_sleeps();
+  rte_rcu_qsbr_thread_register(s.rcu, s.number);
+  rte_rcu_qsbr_thread_online(s.rcu, s.number);
+  while (!get(s.stop)) {
+    const bool busy = iterate() != 0;
+    s.idle.after(get(s.settings.idle), busy);
+  }
+  rte_rcu_qsbr_thread_offline(s.rcu, s.number);
+  rte_rcu_qsbr_thread_unregister(s.rcu, s.number);
+}
+
+int Worker::launch(void* worker) noexcept {
+  static_cast<Worker*>(worker)->run();
+  return 0;
+}
+
+void Worker::stop() noexcept {
+  state_->stop.store(true, std::memory_order_relaxed);
+}
+
+const WorkerStats& Worker::stats() const noexcept {
+  return state_->context.stats;
+}
+
+const InterfaceCounters& Worker::counters(table::InterfaceId iface) const noexcept {
+  return state_->context.counters[iface];
+}
+
+const InterfaceCounters& Worker::local_counters() const noexcept {
+  return state_->context.counters.back();
+}
+
+std::uint32_t Worker::last_used_s(table::NeighbourIndex index) const noexcept {
+  return state_->context.neighbours->last_used_s(index);
+}
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,88 @@
+#include <rte_cycles.h>
+#include <rte_random.h>
+
+#include <algorithm>
+#include <new>
+
+#include "lib/fwd/io_forward.h"
+#include "lib/fwd/worker.h"
+#include "lib/fwd/worker_state.h"
+
+namespace ipoib::fwd {
+namespace {
+
+/// First thing that is missing; null: nothing.
+const char* missing(const WorkerConfig& c) {
+  if (c.settings == nullptr) return "settings";
+  if (c.up == nullptr || c.down == nullptr) return "rings to management";
+  if (c.doorbell == nullptr) return "doorbell";
+  if (c.next_hops == nullptr || c.prefixes == nullptr) return "route tables";
+  if (c.rcu == nullptr) return "RCU variable";
+  if (c.fragment_pool == nullptr) return "mempool for fragments";
+  if (c.punt.interval_us == 0) return "punt interval";
+  const auto null = [](const auto* p) { return p == nullptr; };
+  if (std::any_of(c.hcas.begin(), c.hcas.end(), null)) return "HCA";
+  return nullptr;
+}
+
+Status check_interface(const WorkerConfig& c, std::size_t id) {
+  const InterfaceEntry& entry = c.interfaces[id];
+  if (entry.owner == c.number) {
+    if (entry.kind == InterfaceKind::kIpoib && entry.ud_queue == nullptr)
+      return fail(Errc::kInvalidArgument, "worker {}: link {} has no queue", c.number, id);
+    return {};
+  }
+  const auto has_ring = [&entry](const std::vector<rte_ring*>& rings) {
+    return entry.owner < rings.size() && rings[entry.owner] != nullptr;
+  };
+  if (!has_ring(c.handoff_out))
+    return fail(Errc::kInvalidArgument, "worker {}: no ring to worker {}, which owns interface {}",
+                c.number, entry.owner, id);
+  return {};
+}
+
+std::uint64_t next_second(std::uint64_t epoch_tsc, std::uint64_t hz, std::uint64_t now,
+                          std::uint32_t& now_s) {
+  now_s = static_cast<std::uint32_t>((now - epoch_tsc) / hz);
+  return epoch_tsc + (std::uint64_t{now_s} + 1) * hz;
+}
+
+}  // namespace
+
+Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache)
+    : handoff_in{config.handoff_in},
+      down{config.down},
+      settings{*config.settings},
+      rcu{config.rcu},
+      number{config.number},
+      tsc_hz{rte_get_tsc_hz()},
+      context{config, std::move(cache)} {
+  next_second_tsc = next_second(config.epoch_tsc, tsc_hz, rte_rdtsc(), context.now_s);
+  handoff_in.erase(std::remove(handoff_in.begin(), handoff_in.end(), nullptr), handoff_in.end());
+  const std::vector<table::InterfaceId> peers = io_peers(config.interfaces);
+  for (std::size_t i = 0; i < config.interfaces.size(); ++i)
+    if (config.interfaces[i].owner == number)
+      owned.push_back({static_cast<table::InterfaceId>(i), peers[i], &config.interfaces[i]});
+  for (fabric::Hca* hca : config.hcas)
+    if (const auto poll = hca->poll_function()) devices.push_back({hca, poll});
+}
+
+Result<std::unique_ptr<Worker>> Worker::create(const WorkerConfig& config) {
+  if (const char* what = missing(config))
+    return fail(Errc::kInvalidArgument, "worker {}: no {}", config.number, what);
+  if (config.interfaces.size() >= table::kNoInterface)
+    return fail(Errc::kInvalidArgument, "worker {}: {} interfaces are too many", config.number,
+                config.interfaces.size());
+  for (std::size_t i = 0; i < config.interfaces.size(); ++i)
+    if (auto status = check_interface(config, i); !status)
+      return tl::make_unexpected(status.error());
+
+  auto cache = table::NeighbourCache::create(config.neighbour_capacity, rte_rand());
+  if (!cache) return tl::make_unexpected(cache.error());
+  return std::unique_ptr<Worker>{new Worker{std::make_unique<State>(config, std::move(*cache))}};
+}
+
+Worker::Worker(std::unique_ptr<State> state) : state_{std::move(state)} {}
+Worker::~Worker() = default;
+
+}  // namespace ipoib::fwd

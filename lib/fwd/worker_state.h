@@ -1,0 +1,52 @@
+// All that a worker is made of; shared by worker_create.cc and worker.cc.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "lib/fabric/hca.h"
+#include "lib/fwd/context.h"
+#include "lib/fwd/idle.h"
+#include "lib/fwd/worker.h"
+
+namespace ipoib::fwd {
+
+struct Worker::State {
+  /// An interface this worker receives from.
+  struct Owned {
+    table::InterfaceId id;
+    table::InterfaceId io_peer;
+    const InterfaceEntry* entry;
+  };
+  struct Device {
+    fabric::Hca* hca;
+    fabric::Hca::PollFn poll;
+  };
+
+  State(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache);
+
+  // Set up once, read every loop.
+  std::vector<Owned> owned;
+  std::vector<Device> devices;
+  std::vector<rte_ring*> handoff_in;
+  rte_ring* down;
+  const Settings& settings;
+  rte_rcu_qsbr* rcu;
+  unsigned number;
+
+  // The worker's.
+  Idle idle;
+  std::uint64_t tsc_hz;
+  std::uint64_t next_second_tsc;
+  std::uint64_t loop_tsc = 0;  ///< Start of the loop.
+  bool busy = false;           ///< The loop before found something to do.
+
+  Context context;
+
+  /// Writer: any thread; the store stands for itself.
+  alignas(64) std::atomic<bool> stop{false};
+};
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,239 @@
+// What the input stages let pass: eth_input, ipoib_input, ip4_input.
+#include <gtest/gtest.h>
+
+#include "lib/fwd/ip4_header.h"
+#include "tests/unit/lib/fwd/world.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+class InputTest : public World {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    start();
+    set_neighbour(0, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
+    set_neighbour(2, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
+    loop();
+  }
+};
+class EthInput : public InputTest {};
+class IpoibInput : public InputTest {};
+class Ip4Input : public InputTest {};
+
+struct Row {
+  const char* what;
+  Bytes frame;
+  Drop reason;
+};
+
+/// Each row into a new worker: exactly its reason is counted, nothing goes out or up.
+#define EXPECT_ROWS_DROPPED(iface, rows)                         \
+  for (const Row& row : rows) {                                  \
+    const auto before = drops(iface, row.reason);                \
+    const auto all_before = all_drops();                         \
+    receive(iface, row.frame);                                   \
+    loop();                                                      \
+    EXPECT_EQ(drops(iface, row.reason), before + 1) << row.what; \
+    EXPECT_EQ(all_drops(), all_before + 1) << row.what;          \
+    EXPECT_TRUE(punted().empty()) << row.what;                   \
+    EXPECT_TRUE(sent_by_link(kIb0).empty()) << row.what;         \
+    EXPECT_TRUE(sent_by_port(kEth0).empty()) << row.what;        \
+  }
+
+TEST_F(EthInput, DropsFramesByNamedReason) {
+  const Bytes ip = Ip4{}.bytes();
+  const std::vector<Row> rows = {
+      {"nothing at all", {}, Drop::kEthRunt},
+      {"13 octets", Bytes(13), Drop::kEthRunt},
+      {"header only", ethernet(mac(0xa0), mac(0x10), 0x0800, {}), Drop::kIpRunt},
+      {"for another station", ethernet(mac(0xa1), mac(0x10), 0x0800, ip), Drop::kEthNotForUs},
+      {"multicast", ethernet({std::byte{1}, std::byte{0}, std::byte{0x5e}}, mac(0x10), 0x0800, ip),
+       Drop::kEthNotForUs},
+      {"ARP for another station", ethernet(mac(0xa1), mac(0x10), 0x0806, Bytes(28)),
+       Drop::kEthNotForUs},
+      {"VLAN tag", ethernet(mac(0xa0), mac(0x10), 0x8100, ip), Drop::kEthUnknownType},
+      {"RARP", ethernet(mac(0xa0), mac(0x10), 0x8035, Bytes(28)), Drop::kEthUnknownType},
+      {"length instead of type", ethernet(mac(0xa0), mac(0x10), 46, ip), Drop::kEthUnknownType},
+      {"IPv6", ethernet(mac(0xa0), mac(0x10), 0x86dd, Bytes(40)), Drop::kIp6Unsupported},
+      {"IP by broadcast, unicast address", ethernet(kBroadcastMac, mac(0x10), 0x0800, ip),
+       Drop::kIpBroadcast},
+      {"IP by broadcast to this node",
+       ethernet(kBroadcastMac, mac(0x10), 0x0800, Ip4{.dst = "192.168.1.1"}.bytes()),
+       Drop::kIpBroadcast},
+      {"IP by broadcast to a group",
+       ethernet(kBroadcastMac, mac(0x10), 0x0800, Ip4{.dst = "224.0.0.1"}.bytes()),
+       Drop::kIpMulticast},
+      {"broken IP by broadcast",
+       ethernet(kBroadcastMac, mac(0x10), 0x0800, Ip4{.checksum_off = 1}.bytes()),
+       Drop::kIpChecksum},
+  };
+  EXPECT_ROWS_DROPPED(kEth0, rows);
+}
+
+TEST_F(EthInput, PassesArpUpFromItsHeaderOn) {
+  Bytes arp(28, std::byte{0x5a});
+  receive(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0806, arp));
+  receive(kEth0, ethernet(mac(0xa0), mac(0x10), 0x0806, arp));
+  loop();
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 2U);
+  for (const Punted& p : messages) {
+    EXPECT_EQ(p.message.kind, msg::Up::Kind::kArp);
+    EXPECT_EQ(p.message.iface, kEth0);
+    EXPECT_EQ(p.bytes, arp);
+    EXPECT_EQ(p.rx.iface, kEth0);
+    EXPECT_EQ(p.rx.slid, 0) << "no InfiniBand header told it";
+    EXPECT_EQ(p.rx.src_qpn, 0U);
+  }
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(EthInput, CutsPaddingOff) {
+  const Ip4 small{.payload_len = 1};
+  Bytes frame = to_eth0(small.bytes());
+  frame.resize(60);
+  receive(kEth0, frame);
+  loop();
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].bytes, to_link(forwarded(small)));
+}
+
+TEST_F(Ip4Input, CutsPaddingOffAcrossSegments) {
+  const Ip4 packet{.payload_len = 60};
+  const Bytes frame = [&] {
+    Bytes f = to_eth0(packet.bytes());
+    f.resize(f.size() + 50);
+    return f;
+  }();
+  ASSERT_EQ(frame.size(), 144U);
+  // The packet ends within the second, at the end of the second, within the third segment.
+  for (const auto& segments : std::vector<std::vector<std::size_t>>{
+           {80, 64}, {80, 14, 50}, {40, 40, 64}, {34, 30, 30, 25, 25}}) {
+    receive(kEth0, mbuf(frame, segments));
+    loop();
+    const auto sent = sent_by_link(kIb0);
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet)));
+  }
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(IpoibInput, U12_DropsOtherTypes) {
+  std::vector<Row> rows = {
+      {"nothing at all", {}, Drop::kIpoibRunt},
+      {"3 octets", Bytes(3), Drop::kIpoibRunt},
+      {"header only", encapsulated(0x0800, {}), Drop::kIpRunt},
+      {"IPv6", encapsulated(0x86dd, Bytes(40)), Drop::kIp6Unsupported},
+      {"IBA in IPoIB", encapsulated(0x88b5, Bytes(40)), Drop::kIpoibUnknownType},
+      {"octets of the type swapped", encapsulated(0x0008, Ip4{}.bytes()), Drop::kIpoibUnknownType},
+      {"type zero", encapsulated(0, Ip4{}.bytes()), Drop::kIpoibUnknownType},
+  };
+  EXPECT_ROWS_DROPPED(kIb0, rows);
+}
+
+TEST_F(IpoibInput, U12_CarriesIpv4ArpAndRarp) {
+  const Bytes arp(56, std::byte{0x5a});
+  receive(kIb0, encapsulated(0x0806, arp), true);
+  receive(kIb0, encapsulated(0x8035, arp), true);
+  receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
+  loop();
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 2U);
+  for (const Punted& p : messages) {
+    EXPECT_EQ(p.message.kind, msg::Up::Kind::kArp);
+    EXPECT_EQ(p.message.iface, kIb0);
+    EXPECT_EQ(p.bytes, arp);
+    EXPECT_EQ(p.rx.iface, kIb0);
+    EXPECT_EQ(p.rx.slid, 9) << "as the device wrote it";
+    EXPECT_EQ(p.rx.src_qpn, 0x77U);
+  }
+  EXPECT_EQ(sent_by_port(kEth0).size(), 1U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(IpoibInput, U11_IgnoresReservedOnReceive) {
+  const Ip4 packet{.src = "10.0.0.2", .dst = "192.168.1.10"};
+  receive(kIb0, encapsulated(0x0800, packet.bytes(), 0xffff));
+  loop();
+  EXPECT_EQ(sent_by_port(kEth0), Frames{ethernet(mac(0x10), mac(0xa0), 0x0800, forwarded(packet))});
+}
+
+TEST_F(IpoibInput, DoesNotForwardWhatCameByMulticast) {
+  receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()), true);
+  loop();
+  expect_drop(kIb0, Drop::kIpBroadcast);
+  EXPECT_TRUE(sent_by_port(kEth0).empty());
+}
+
+TEST_F(Ip4Input, P05_DropsMalformedHeadersByNamedReason) {
+  const auto ip = [](const Ip4& packet) { return to_eth0(packet.bytes()); };
+  Bytes short_header = Ip4{}.bytes();
+  short_header.resize(19);
+  Bytes cut_options = Ip4{.payload_len = 0, .options = Bytes(8, std::byte{1})}.bytes();
+  cut_options.resize(24);
+  const std::vector<Row> rows = {
+      {"19 octets", to_eth0(short_header), Drop::kIpRunt},
+      {"version 6", ip({.version_ihl = 0x65}), Drop::kIpVersion},
+      {"version 0", ip({.version_ihl = 0x05}), Drop::kIpVersion},
+      {"header of 16 octets", ip({.version_ihl = 0x44}), Drop::kIpHeaderLength},
+      {"header beyond the packet", to_eth0(cut_options), Drop::kIpHeaderLength},
+      {"total length below the header's", ip({.total_len = 19}), Drop::kIpTotalLength},
+      {"total length beyond the frame", ip({.total_len = 47}), Drop::kIpTotalLength},
+      {"checksum one off", ip({.checksum_off = 1}), Drop::kIpChecksum},
+      {"checksum of the options wrong",
+       ip({.options = Bytes(4, std::byte{1}), .checksum_off = 0x100}), Drop::kIpChecksum},
+  };
+  EXPECT_ROWS_DROPPED(kEth0, rows);
+}
+
+TEST_F(Ip4Input, P05_DropsAddressesThatMustNotBeForwarded) {
+  const std::vector<std::tuple<const char*, const char*, Drop>> addresses = {
+      {"0.0.0.0", "10.0.0.2", Drop::kIpMartianSource},
+      {"0.1.2.3", "10.0.0.2", Drop::kIpMartianSource},
+      {"127.0.0.1", "10.0.0.2", Drop::kIpMartianSource},
+      {"224.0.0.1", "10.0.0.2", Drop::kIpMartianSource},
+      {"240.0.0.1", "10.0.0.2", Drop::kIpMartianSource},
+      {"255.255.255.255", "10.0.0.2", Drop::kIpMartianSource},
+      {"169.254.1.1", "10.0.0.2", Drop::kIpMartianSource},
+      {"192.168.1.10", "0.0.0.0", Drop::kIpMartianDestination},
+      {"192.168.1.10", "127.0.0.1", Drop::kIpMartianDestination},
+      {"192.168.1.10", "169.254.1.1", Drop::kIpMartianDestination},
+      {"192.168.1.10", "240.0.0.1", Drop::kIpMartianDestination},
+      {"192.168.1.10", "255.255.255.254", Drop::kIpMartianDestination},
+      {"192.168.1.10", "224.0.0.1", Drop::kIpMulticast},
+      {"192.168.1.10", "239.255.255.255", Drop::kIpMulticast},
+      {"192.168.1.10", "255.255.255.255", Drop::kIpBroadcast},
+      {"0.0.0.0", "255.255.255.255", Drop::kIpBroadcast},
+      {"192.168.1.10", "10.0.255.255", Drop::kIpBroadcast},
+  };
+  std::vector<Row> rows;
+  for (const auto& [src, dst, reason] : addresses)
+    rows.push_back({dst, to_eth0(Ip4{.src = src, .dst = dst}.bytes()), reason});
+  EXPECT_ROWS_DROPPED(kEth0, rows);
+}
+
+TEST_F(Ip4Input, LinkLocalAddressesServeThisNodeOnly) {
+  add_route("169.254.7.1/32", {table::NextHopKind::kLocal, 0, kEth0, table::kNoNeighbour});
+  receive(kEth0, to_eth0(Ip4{.src = "169.254.7.9", .dst = "169.254.7.1"}.bytes()));
+  receive(kEth0, to_eth0(Ip4{.src = "169.254.7.9", .dst = "192.168.1.1"}.bytes()));
+  // The other addresses of 169/8 are like any.
+  receive(kEth0, to_eth0(Ip4{.src = "169.253.7.9"}.bytes()));
+  loop();
+  EXPECT_EQ(punted().size(), 2U);
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Ip4Input, ForwardsOptionsAsTheyAre) {
+  const Ip4 packet{.options = Bytes(40, std::byte{1})};
+  receive(kEth0, to_eth0(packet.bytes()));
+  loop();
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet)));
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test

@@ -1,0 +1,97 @@
+// Octets of packets, built field by field; what tests send and what they expect.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lib/wire/ip.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::fwd::test {
+
+using Bytes = std::vector<std::byte>;
+using Frames = std::vector<Bytes>;
+
+inline std::uint32_t addr(std::string_view text) {
+  return wire::parse_ip(text)->v4_host();
+}
+
+template <class T>
+void append(Bytes& to, const T& record) {
+  const auto bytes = std::as_bytes(std::span{&record, 1});
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+/// An IPv4 packet; the checksum is right unless `checksum_off` is added to it.
+struct Ip4 {
+  std::string_view src = "192.168.1.10";
+  std::string_view dst = "10.0.0.2";
+  std::uint8_t ttl = 64;
+  std::size_t payload_len = 26;
+  std::uint16_t flags_offset = 0;
+  wire::IpProto protocol = wire::IpProto::kUdp;
+  Bytes options{};               ///< A multiple of 4 octets.
+  std::uint8_t version_ihl = 0;  ///< 0: as it should be; so are the next two.
+  std::uint16_t total_len = 0;
+  std::uint16_t checksum_off = 0;
+  std::uint16_t id = 0x1234;
+  std::uint8_t first_payload = 0;
+
+  [[nodiscard]] Bytes bytes() const {
+    const std::size_t header_len = sizeof(wire::Ipv4Hdr) + options.size();
+    wire::Ipv4Hdr hdr{};
+    hdr.version_ihl =
+        version_ihl != 0 ? version_ihl : static_cast<std::uint8_t>(0x40 | header_len / 4);
+    const auto len = static_cast<std::uint16_t>(header_len + payload_len);
+    hdr.total_len.set(total_len != 0 ? total_len : len);
+    hdr.id.set(id);
+    hdr.flags_offset.set(flags_offset);
+    hdr.ttl = ttl;
+    hdr.protocol = static_cast<std::uint8_t>(protocol);
+    hdr.src.set(addr(src));
+    hdr.dst.set(addr(dst));
+    Bytes out;
+    append(out, hdr);
+    out.insert(out.end(), options.begin(), options.end());
+    const std::uint16_t sum = wire::internet_checksum(std::span{out}.first(header_len));
+    const wire::Be16 checksum{static_cast<std::uint16_t>(sum + checksum_off)};
+    std::memcpy(&out[offsetof(wire::Ipv4Hdr, checksum)], &checksum, sizeof(checksum));
+    for (std::size_t i = 0; i < payload_len; ++i)
+      out.push_back(static_cast<std::byte>(first_payload + i));
+    return out;
+  }
+};
+
+/// The packet as a router sends it on: TTL one less, checksum made anew.
+inline Bytes forwarded(Ip4 packet) {
+  --packet.ttl;
+  return packet.bytes();
+}
+
+inline wire::MacAddr mac(std::uint8_t last) {
+  return {std::byte{2}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{last}};
+}
+inline constexpr wire::MacAddr kBroadcastMac = {std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
+                                                std::byte{0xff}, std::byte{0xff}, std::byte{0xff}};
+
+inline Bytes ethernet(const wire::MacAddr& dst, const wire::MacAddr& src, std::uint16_t type,
+                      const Bytes& payload) {
+  Bytes out;
+  append(out, dst);
+  append(out, src);
+  append(out, wire::Be16{type});
+  out.insert(out.end(), payload.begin(), payload.end());
+  return out;
+}
+
+inline Bytes encapsulated(std::uint16_t type, const Bytes& payload, std::uint16_t reserved = 0) {
+  Bytes out;
+  append(out, wire::IpoibHdr{wire::Be16{type}, wire::Be16{reserved}});
+  out.insert(out.end(), payload.begin(), payload.end());
+  return out;
+}
+
+}  // namespace ipoib::fwd::test

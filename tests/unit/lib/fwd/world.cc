@@ -1,0 +1,328 @@
+#include "tests/unit/lib/fwd/world.h"
+
+#include <rte_bus_vdev.h>
+#include <rte_cycles.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_malloc.h>
+#include <rte_ring.h>
+#include <rte_ring_elem.h>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+namespace ipoib::fwd::test {
+namespace {
+
+constexpr unsigned kPoolSize = 2047;
+constexpr unsigned kWireSize = 256;
+constexpr unsigned kUpSize = 512;
+constexpr unsigned kDownSize = 256;
+
+std::string wire_name(table::InterfaceId iface) {
+  return "wire" + std::to_string(iface);
+}
+
+Bytes bytes_of(const rte_mbuf* m) {
+  Bytes out;
+  for (; m != nullptr; m = m->next) {
+    const auto* const data = rte_pktmbuf_mtod(m, const std::byte*);
+    out.insert(out.end(), data, data + m->data_len);
+  }
+  return out;
+}
+
+}  // namespace
+
+FakeUdQueue::~FakeUdQueue() {
+  for (rte_mbuf* m : incoming) rte_pktmbuf_free(m);
+  for (rte_mbuf* m : sent) rte_pktmbuf_free(m);
+}
+
+std::uint16_t FakeUdQueue::receive(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<FakeUdQueue&>(queue);
+  std::uint16_t got = 0;
+  for (; got < n && !self.incoming.empty(); ++got) {
+    pkts[got] = self.incoming.front();
+    self.incoming.pop_front();
+  }
+  return got;
+}
+
+std::uint16_t FakeUdQueue::send(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<FakeUdQueue&>(queue);
+  const auto taken = static_cast<std::uint16_t>(std::min<std::size_t>(n, self.room));
+  self.sent.insert(self.sent.end(), pkts, pkts + taken);
+  self.room -= taken;
+  self.tx_bursts.push_back(n);
+  return taken;
+}
+
+void World::SetUp() {
+  pool =
+      rte_pktmbuf_pool_create("world", kPoolSize, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+  ASSERT_NE(pool, nullptr);
+  pool_size_ = rte_mempool_avail_count(pool);
+  rcu = static_cast<rte_rcu_qsbr*>(
+      rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(4), RTE_CACHE_LINE_SIZE));
+  ASSERT_EQ(rte_rcu_qsbr_init(rcu, 4), 0);
+  auto table =
+      table::PrefixTable::create({.name = "world", .max_prefixes = 1024, .max_groups = 64}, rcu);
+  ASSERT_TRUE(table) << table.error().what;
+  prefixes = std::move(*table);
+  doorbell.eventfd = eventfd(0, EFD_NONBLOCK);
+
+  entries = std::vector<InterfaceEntry>(4);
+  for (const table::InterfaceId i : {kEth0, kEth1}) {
+    make_port(i);
+    entries[i].mac = mac(static_cast<std::uint8_t>(0xa0 + i));
+    entries[i].mtu = 1500;
+  }
+  for (const table::InterfaceId i : {kIb0, kIb1}) {
+    entries[i].kind = InterfaceKind::kIpoib;
+    entries[i].ud_queue = &links[i - kIb0];
+    entries[i].mtu = 2044;
+  }
+  for (InterfaceEntry& entry : entries) entry.up = true;
+  settings.forwarding = true;
+
+  using table::NextHopKind;
+  add_route("192.168.1.0/24", {NextHopKind::kConnected, 0, kEth0, table::kNoNeighbour});
+  add_route("192.168.2.0/24", {NextHopKind::kConnected, 0, kEth1, table::kNoNeighbour});
+  add_route("10.0.0.0/16", {NextHopKind::kConnected, 0, kIb0, table::kNoNeighbour});
+  add_route("10.1.0.0/16", {NextHopKind::kConnected, 0, kIb1, table::kNoNeighbour});
+  add_route("192.168.1.1/32", {NextHopKind::kLocal, 0, kEth0, table::kNoNeighbour});
+  add_route("10.0.0.1/32", {NextHopKind::kLocal, 0, kIb0, table::kNoNeighbour});
+  add_route("10.0.255.255/32", {NextHopKind::kBroadcast, 0, kIb0, table::kNoNeighbour});
+
+  configs.resize(1);
+}
+
+void World::TearDown() {
+  workers_.clear();
+  for (std::size_t i = 0; i < up.size(); ++i) punted(i);
+  for (const table::InterfaceId i : {kEth0, kEth1}) {
+    sent_by_port(i);
+    EXPECT_EQ(rte_eth_dev_stop(entries[i].ethdev_port), 0);
+    // The name rte_eth_from_rings gives its device.
+    EXPECT_EQ(rte_vdev_uninit(("net_ring_" + wire_name(i)).c_str()), 0);
+  }
+  for (const table::InterfaceId i : {kIb0, kIb1}) sent_by_link(i);
+  EXPECT_EQ(rte_mempool_avail_count(pool), pool_size_) << "packets leaked";
+  for (rte_ring* ring : rings_) rte_ring_free(ring);
+  prefixes.reset();
+  rte_mempool_free(pool);
+  rte_free(rcu);
+  close(doorbell.eventfd);
+}
+
+rte_ring* World::make_ring(std::string_view name, unsigned element_size, unsigned n) {
+  const std::string unique = std::string{name} + std::to_string(made_++);
+  rte_ring* const ring = rte_ring_create_elem(unique.c_str(), element_size, n, SOCKET_ID_ANY,
+                                              RING_F_SP_ENQ | RING_F_SC_DEQ);
+  EXPECT_NE(ring, nullptr);
+  rings_.push_back(ring);
+  return ring;
+}
+
+void World::make_port(table::InterfaceId iface) {
+  wire_in_[iface] = make_ring("in", sizeof(void*), kWireSize);
+  wire_out_[iface] = make_ring("out", sizeof(void*), kWireSize);
+  const int port = rte_eth_from_rings(wire_name(iface).c_str(), &wire_in_[iface], 1,
+                                      &wire_out_[iface], 1, SOCKET_ID_ANY);
+  ASSERT_GE(port, 0);
+  const auto id = static_cast<std::uint16_t>(port);
+  entries[iface].ethdev_port = id;
+  const rte_eth_conf conf{};
+  ASSERT_EQ(rte_eth_dev_configure(id, 1, 1, &conf), 0);
+  ASSERT_EQ(rte_eth_rx_queue_setup(id, 0, kWireSize, SOCKET_ID_ANY, nullptr, pool), 0);
+  ASSERT_EQ(rte_eth_tx_queue_setup(id, 0, kWireSize, SOCKET_ID_ANY, nullptr), 0);
+  ASSERT_EQ(rte_eth_dev_start(id), 0);
+}
+
+void World::start() {
+  const std::size_t n = configs.size();
+  std::vector<std::vector<rte_ring*>> between(n, std::vector<rte_ring*>(n, nullptr));
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b)
+      if (a != b) between[a][b] = make_ring("between", sizeof(void*), 64);
+  for (std::size_t i = 0; i < n; ++i) {
+    up.push_back(make_ring("up", sizeof(msg::Up), kUpSize));
+    down.push_back(make_ring("down", sizeof(msg::Down), kDownSize));
+    WorkerConfig& c = configs[i];
+    c.number = static_cast<unsigned>(i);
+    c.interfaces = entries;
+    c.settings = &settings;
+    c.up = up[i];
+    c.down = down[i];
+    c.doorbell = &doorbell;
+    c.next_hops = &hops;
+    c.prefixes = prefixes.get();
+    c.rcu = rcu;
+    if (c.fragment_pool == nullptr) c.fragment_pool = pool;
+    c.neighbour_capacity = 1024;
+    if (c.epoch_tsc == 0) c.epoch_tsc = rte_rdtsc();
+    for (std::size_t other = 0; other < n; ++other) {
+      c.handoff_out.push_back(between[i][other]);
+      c.handoff_in.push_back(between[other][i]);
+    }
+    auto worker = Worker::create(c);
+    ASSERT_TRUE(worker) << worker.error().what;
+    workers_.push_back(std::move(*worker));
+  }
+}
+
+void World::loop() {
+  for (auto& w : workers_) w->iterate();
+}
+
+void World::add_route(std::string_view prefix, const table::NextHop& hop) {
+  hops.set(next_hop_, hop);
+  ASSERT_TRUE(prefixes->add(*wire::parse_prefix(prefix), next_hop_));
+  ++next_hop_;
+}
+
+void World::set_neighbour(table::NeighbourIndex index, const table::Neighbour& neighbour) {
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kNeighbourSet;
+  message.index = index;
+  message.neighbour = neighbour;
+  for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
+}
+
+table::Neighbour World::eth_neighbour(table::InterfaceId iface, std::string_view address,
+                                      const wire::MacAddr& mac) {
+  table::Neighbour n;
+  n.addr = wire::IpAddr::v4(addr(address));
+  n.iface = iface;
+  n.state = table::NeighbourState::kValid;
+  n.mode = table::NeighbourMode::kEthernet;
+  n.mtu = 1500;
+  n.mac = mac;
+  return n;
+}
+
+table::Neighbour World::ib_neighbour(table::InterfaceId iface, std::string_view address,
+                                     fabric::AhIndex ah, std::uint32_t qpn) {
+  table::Neighbour n;
+  n.addr = wire::IpAddr::v4(addr(address));
+  n.iface = iface;
+  n.state = table::NeighbourState::kValid;
+  n.mode = table::NeighbourMode::kUd;
+  n.mtu = 2044;
+  n.ah = ah;
+  n.qpn = qpn;
+  return n;
+}
+
+rte_mbuf* World::mbuf(const Bytes& bytes, const std::vector<std::size_t>& segments) {
+  const auto one = [this](std::span<const std::byte> part) {
+    rte_mbuf* const m = rte_pktmbuf_alloc(pool);
+    char* const data = rte_pktmbuf_append(m, static_cast<std::uint16_t>(part.size()));
+    if (!part.empty()) std::memcpy(data, part.data(), part.size());
+    return m;
+  };
+  if (segments.empty()) return one(bytes);
+  std::span<const std::byte> rest{bytes};
+  rte_mbuf* head = nullptr;
+  for (const std::size_t len : segments) {
+    rte_mbuf* const m = one(rest.first(len));
+    rest = rest.subspan(len);
+    if (head == nullptr)
+      head = m;
+    else
+      EXPECT_EQ(rte_pktmbuf_chain(head, m), 0);
+  }
+  EXPECT_TRUE(rest.empty());
+  return head;
+}
+
+void World::receive(table::InterfaceId iface, const Bytes& frame, bool multicast) {
+  receive(iface, mbuf(frame), multicast);
+}
+
+void World::receive(table::InterfaceId iface, rte_mbuf* m, bool multicast) {
+  if (iface < kIb0) {
+    // What a device leaves in the field of an Ethernet frame is anything.
+    std::memset(static_cast<void*>(&fabric::meta_of(m)), 0xee, sizeof(fabric::PacketMeta));
+    ASSERT_EQ(rte_ring_sp_enqueue(wire_in_[iface], m), 0);
+    return;
+  }
+  fabric::meta_of(m).rx = {.src_qpn = 0x77,
+                           .slid = 9,
+                           .iface = 0xeeee,
+                           .sl = 1,
+                           .grh_offset = 0,
+                           .multicast = multicast};
+  links[iface - kIb0].incoming.push_back(m);
+}
+
+std::vector<Bytes> World::sent_by_port(table::InterfaceId iface) {
+  std::vector<Bytes> out;
+  void* m = nullptr;
+  while (rte_ring_sc_dequeue(wire_out_[iface], &m) == 0) {
+    out.push_back(bytes_of(static_cast<rte_mbuf*>(m)));
+    rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+  }
+  return out;
+}
+
+std::vector<SentOnLink> World::sent_by_link(table::InterfaceId iface) {
+  std::vector<SentOnLink> out;
+  for (rte_mbuf* m : links[iface - kIb0].sent) {
+    out.push_back({bytes_of(m), fabric::meta_of(m).tx});
+    rte_pktmbuf_free(m);
+  }
+  links[iface - kIb0].sent.clear();
+  return out;
+}
+
+std::vector<Punted> World::punted(std::size_t worker) {
+  std::vector<Punted> out;
+  msg::Up message;
+  while (rte_ring_sc_dequeue_elem(up[worker], &message, sizeof(message)) == 0) {
+    out.push_back({message, bytes_of(message.mbuf), fabric::meta_of(message.mbuf).rx});
+    rte_pktmbuf_free(message.mbuf);
+  }
+  return out;
+}
+
+void World::send_down(const msg::Down& message, std::size_t worker) {
+  msg::Down copy = message;
+  ASSERT_EQ(rte_ring_sp_enqueue_elem(down[worker], &copy, sizeof(copy)), 0);
+}
+
+void World::send_routed(const Bytes& packet, table::InterfaceId iface) {
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kSendRouted;
+  message.iface = iface;
+  message.mbuf = mbuf(packet);
+  send_down(message);
+}
+
+std::uint64_t World::drops(table::InterfaceId iface, Drop reason) {
+  std::uint64_t sum = 0;
+  for (const auto& w : workers_)
+    sum +=
+        (iface == table::kNoInterface ? w->local_counters() : w->counters(iface)).drops.get(reason);
+  return sum;
+}
+
+std::uint64_t World::all_drops() {
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < kDropCount; ++r) {
+    for (table::InterfaceId i = 0; i < entries.size(); ++i) sum += drops(i, static_cast<Drop>(r));
+    sum += drops(table::kNoInterface, static_cast<Drop>(r));
+  }
+  return sum;
+}
+
+void World::expect_drop(table::InterfaceId iface, Drop reason, std::string_view what) {
+  EXPECT_EQ(drops(iface, reason), 1U) << what << ": " << drop_name(reason);
+  EXPECT_EQ(all_drops(), 1U) << what;
+}
+
+}  // namespace ipoib::fwd::test
