@@ -1,0 +1,159 @@
+// Checks that look at more than one option: names, references, things that may be there only once.
+// A faulty value was reported where it was read and is left out here, so that one slip is one line.
+#include "app/config_check.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace ipoib::app {
+namespace {
+
+constexpr std::size_t kLongestName = 31;
+/// Words that stand where a name can stand on the command line.
+constexpr std::array<std::string_view, 2> kReservedNames = {"all", "json"};
+
+bool is_name(std::string_view name) {
+  const auto is_name_char = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= kLongestName &&
+         std::find(kReservedNames.begin(), kReservedNames.end(), name) == kReservedNames.end() &&
+         std::all_of(name.begin(), name.end(), is_name_char);
+}
+
+/// Counters, commands and worker.assign name HCAs, links and ports alike.
+void check_names(const Draft& draft, Report& report) {
+  Unique<std::string> unique{"name"};
+  const auto check = [&](const auto& entries) {
+    for (const auto& e : entries) {
+      const std::string& name = e.value.name;
+      if (!is_name(name))
+        report.error(e.table->source(),
+                     fmt::format("{}: read name {}, allowed: 1-{} letters, digits, _ and -, not "
+                                 "all or json",
+                                 e.path, quote(name), kLongestName));
+      unique.add(name, quote(name), e.path, e.table->source());
+    }
+  };
+  check(draft.hcas);
+  check(draft.links);
+  check(draft.ports);
+  unique.check(report);
+}
+
+void check_devices(const Draft& draft, Report& report) {
+  Unique<std::string> unique{"device"};
+  for (const auto& h : draft.hcas)
+    if (h.good("wire"))
+      unique.add(h.value.wire, quote(h.value.wire), h.path + ".wire", h.at("wire"));
+  for (const auto& p : draft.ports)
+    if (p.good("device"))
+      unique.add(p.value.device, quote(p.value.device), p.path + ".device", p.at("device"));
+  unique.check(report);
+}
+
+void check_pkey_table(const Placed<mgmt::HcaConfig>& hca, Report& report) {
+  std::map<int, std::uint16_t> partitions;
+  for (std::size_t i = 0; hca.good("pkeys") && i < hca.value.pkeys.size(); ++i) {
+    const auto pkey = hca.value.pkeys[i];
+    const auto [first, fresh] = partitions.emplace(pkey & 0x7fff, pkey);
+    if (!fresh)
+      report.error(hca.at("pkeys", i),
+                   fmt::format("{}.pkeys: read {:#06x}, but {:#06x} of the same partition stands "
+                               "before it, allowed: each partition once",
+                               hca.path, pkey, first->second));
+  }
+}
+
+void check_hcas(Draft& draft, Report& report) {
+  Unique<std::uint64_t> guids{"guid"};
+  Unique<std::uint16_t> lids{"lid"};
+  for (auto& h : draft.hcas) {
+    if (h.good("guid"))
+      guids.add(h.value.guid, fmt::format("{:#018x}", h.value.guid), h.path + ".guid",
+                h.at("guid"));
+    if (h.good("lid"))
+      lids.add(h.value.lid, std::to_string(h.value.lid), h.path + ".lid", h.at("lid"));
+    check_pkey_table(h, report);
+    if (!h.good("subnet-administrator") || !h.value.subnet_administrator || !h.good("lid"))
+      continue;
+    if (!h.given("sm-lid")) h.value.sm_lid = h.value.lid;
+    if (h.good("sm-lid") && h.value.sm_lid != h.value.lid)
+      report.error(h.at("sm-lid"),
+                   fmt::format("{}.sm-lid: read {}, allowed: {}, the port's own lid, because it "
+                               "runs the subnet administrator",
+                               h.path, h.value.sm_lid, h.value.lid));
+  }
+  guids.check(report);
+  lids.check(report);
+}
+
+void check_subnet(const Draft& draft, Report& report) {
+  const auto mtu = draft.node.subnet.mtu;
+  bool administrator = false;
+  for (const auto& h : draft.hcas) {
+    if (!h.value.subnet_administrator) continue;
+    administrator = true;
+    if (draft.subnet.good("mtu") && h.good("mtu") && mtu > h.value.mtu)
+      report.error(draft.subnet.given("mtu") ? draft.subnet.at("mtu") : h.at("mtu"),
+                   fmt::format("subnet.mtu: read {}, allowed: at most {}, the mtu of {}", mtu,
+                               h.value.mtu, h.path));
+  }
+  if (draft.subnet.table != nullptr && !administrator)
+    report.warning(draft.subnet.table->source(),
+                   "subnet: not used, because no hca has subnet-administrator = true");
+}
+
+void check_links(const Draft& draft, Report& report) {
+  for (const auto& link : draft.links) {
+    if (!link.good("hca")) continue;
+    const auto* hca = find(draft.hcas, link.value.hca);
+    if (hca == nullptr) {
+      report.error(link.at("hca"), fmt::format("{}.hca: read {}, allowed: {}", link.path,
+                                               quote(link.value.hca), names_of(draft.hcas)));
+      continue;
+    }
+    if (!link.good("pkey") || !hca->good("pkeys")) continue;
+    const auto& pkeys = hca->value.pkeys;
+    if (std::find(pkeys.begin(), pkeys.end(), link.value.pkey) == pkeys.end())
+      report.error(link.at("pkey"),
+                   fmt::format("{}.pkey: read {:#06x}, allowed: the pkeys of {}: {:#06x}",
+                               link.path, link.value.pkey, hca->path, fmt::join(pkeys, ", ")));
+  }
+}
+
+void check_workers(const Draft& draft, Report& report) {
+  if (!draft.worker.good("assign") || !draft.worker.given("assign")) return;
+  const auto* table = draft.worker.table->get("assign")->as_table();
+  for (const auto& [name, number] : draft.node.worker.assign) {
+    if (find(draft.hcas, name) == nullptr && find(draft.links, name) == nullptr &&
+        find(draft.ports, name) == nullptr)
+      report.error(table->find(name)->first.source(),
+                   fmt::format("worker.assign: read {}, allowed: hcas: {}; links: {}; ports: {}",
+                               quote(name), names_of(draft.hcas), names_of(draft.links),
+                               names_of(draft.ports)));
+    if (draft.worker.good("count") && number >= draft.node.worker.count)
+      report.error(
+          table->get(name)->source(),
+          fmt::format("worker.assign.{}: read {}, allowed: 0-{}, because worker.count is {}", name,
+                      number, draft.node.worker.count - 1, draft.node.worker.count));
+  }
+}
+
+}  // namespace
+
+void check_draft(Draft& draft, Report& report) {
+  if (draft.hcas.empty() && draft.ports.empty() && draft.links.empty())
+    report.error({}, "read no hca and no port, allowed: at least one, or there is nothing to do");
+  check_names(draft, report);
+  check_devices(draft, report);
+  check_hcas(draft, report);
+  check_subnet(draft, report);
+  check_links(draft, report);
+  check_ip(draft, report);
+  check_workers(draft, report);
+}
+
+}  // namespace ipoib::app

@@ -1,0 +1,178 @@
+// Checks of addresses, routes and neighbours against each other.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "app/config_check.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::app {
+namespace {
+
+/// An address of an interface, with its place.
+struct Own {
+  wire::IpPrefix prefix;
+  const std::string* name;
+  std::string path;
+  const toml::source_region* at;
+};
+
+template <class Entry>
+void collect_addresses(const std::vector<Placed<Entry>>& entries, std::vector<Own>& own) {
+  for (const auto& e : entries) {
+    if (!e.good("address")) continue;
+    for (std::size_t i = 0; i < e.value.addresses.size(); ++i)
+      own.push_back(
+          {e.value.addresses[i], &e.value.name, e.path + ".address", &e.at("address", i)});
+  }
+}
+
+std::vector<Own> own_addresses(const Draft& draft, const Report& report) {
+  std::vector<Own> own;
+  collect_addresses(draft.links, own);
+  collect_addresses(draft.ports, own);
+  std::stable_sort(own.begin(), own.end(), [&](const Own& a, const Own& b) {
+    return order_of(*a.at, report) < order_of(*b.at, report);
+  });
+  return own;
+}
+
+/// Each address once; and a prefix on one interface only, or its neighbours could be on either.
+void check_addresses(const std::vector<Own>& own, Report& report) {
+  Unique<wire::IpAddr> unique{"address"};
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const auto& a = own[i];
+    unique.add(a.prefix.addr, quote(wire::to_string(a.prefix)), a.path, *a.at);
+    for (std::size_t k = 0; k < i; ++k) {
+      const auto& b = own[k];
+      if (*a.name == *b.name || a.prefix.addr == b.prefix.addr || a.prefix.len != b.prefix.len ||
+          wire::network(a.prefix) != wire::network(b.prefix))
+        continue;
+      report.error(
+          *a.at,
+          fmt::format("{}: read {}, whose prefix {} has already ({}), allowed: each "
+                      "prefix on one interface",
+                      a.path, quote(wire::to_string(a.prefix)), b.path, line_of(*b.at, report)));
+      break;
+    }
+  }
+  unique.check(report);
+}
+
+bool on_any(const std::vector<Own>& own, const wire::IpAddr& addr) {
+  return std::any_of(own.begin(), own.end(),
+                     [&](const Own& o) { return wire::contains(o.prefix, addr); });
+}
+
+bool is_own(const std::vector<Own>& own, const wire::IpAddr& addr) {
+  return std::any_of(own.begin(), own.end(), [&](const Own& o) { return o.prefix.addr == addr; });
+}
+
+void check_next_hops(const Placed<mgmt::RouteConfig>& route, const std::vector<Own>& own,
+                     Report& report) {
+  std::vector<wire::IpAddr> seen;
+  for (std::size_t i = 0; i < route.value.via.size(); ++i) {
+    const auto& via = route.value.via[i];
+    const char* allowed = nullptr;
+    if (!on_any(own, via)) allowed = "an address in a prefix of a link or port";
+    if (is_own(own, via)) allowed = "an address that is not this node's own";
+    if (std::find(seen.begin(), seen.end(), via) != seen.end()) allowed = "each next hop once";
+    seen.push_back(via);
+    if (allowed != nullptr)
+      report.error(route.at("via", i), fmt::format("route.via: read {}, allowed: {}",
+                                                   quote(wire::to_string(via)), allowed));
+  }
+}
+
+void check_not_connected(const Placed<mgmt::RouteConfig>& route, const std::vector<Own>& own,
+                         Report& report) {
+  const auto same = std::find_if(own.begin(), own.end(), [&](const Own& o) {
+    return o.prefix.len == route.value.to.len && wire::network(o.prefix) == route.value.to.addr;
+  });
+  if (same != own.end())
+    report.error(route.at("to"), fmt::format("route.to: read {}, which is the prefix of {} ({}), "
+                                             "allowed: prefixes that no interface has",
+                                             quote(wire::to_string(route.value.to)), same->path,
+                                             line_of(*same->at, report)));
+}
+
+void check_routes(const Draft& draft, const std::vector<Own>& own, Report& report) {
+  Unique<wire::IpPrefix> unique{"destination"};
+  for (const auto& r : draft.routes) {
+    if (r.good("to")) {
+      const auto shown = quote(wire::to_string(r.value.to));
+      unique.add(r.value.to, shown, "route.to", r.at("to"));
+      check_not_connected(r, own, report);
+    }
+    if (!r.good("via") || !r.good("blackhole")) continue;
+    if (r.value.via.empty() != r.value.blackhole)
+      report.error(
+          r.table->source(),
+          fmt::format("route: read {}, allowed: either via or blackhole = true",
+                      r.value.blackhole ? "via and blackhole" : "neither via nor blackhole"));
+    check_next_hops(r, own, report);
+  }
+  unique.check(report);
+}
+
+/// What the kind of interface asks of the entry.
+void check_neighbour_kind(const Placed<mgmt::NeighbourEntryConfig>& n, bool on_link,
+                          Report& report) {
+  if (n.good("lladdr")) {
+    const auto link_addr = wire::parse_link_addr(n.value.lladdr);
+    const bool usable =
+        on_link ? link_addr && link_addr->qpn.host() != 0 && !link_addr->gid.is_multicast()
+                : wire::parse_mac(n.value.lladdr).has_value();
+    if (!usable)
+      report.error(
+          n.at("lladdr"),
+          fmt::format("neighbour.lladdr: read {}, allowed on {} {}: {}", quote(n.value.lladdr),
+                      on_link ? "link" : "port", n.value.iface,
+                      on_link ? "20 octets with a queue pair and a unicast GID" : "6 octets"));
+  }
+  if (!on_link && n.good("lid") && n.value.lid != 0)
+    report.error(n.at("lid"), fmt::format("neighbour.lid: read {}, allowed: on links only, and {} "
+                                          "is a port",
+                                          n.value.lid, n.value.iface));
+}
+
+void check_neighbours(const Draft& draft, const std::vector<Own>& own, Report& report) {
+  Unique<std::pair<std::string, wire::IpAddr>> unique{"address"};
+  for (const auto& n : draft.neighbours) {
+    if (!n.good("link")) continue;
+    const bool on_link = find(draft.links, n.value.iface) != nullptr;
+    if (!on_link && find(draft.ports, n.value.iface) == nullptr) {
+      report.error(n.at("link"),
+                   fmt::format("neighbour.link: read {}, allowed: links: {}; ports: {}",
+                               quote(n.value.iface), names_of(draft.links), names_of(draft.ports)));
+      continue;
+    }
+    check_neighbour_kind(n, on_link, report);
+    if (!n.good("address")) continue;
+    const auto shown = quote(wire::to_string(n.value.addr));
+    unique.add({n.value.iface, n.value.addr}, shown, "neighbour.address", n.at("address"));
+    if (is_own(own, n.value.addr))
+      report.error(n.at("address"), fmt::format("neighbour.address: read {}, allowed: an address "
+                                                "that is not this node's own",
+                                                shown));
+    else if (std::none_of(own.begin(), own.end(), [&](const Own& o) {
+               return *o.name == n.value.iface && wire::contains(o.prefix, n.value.addr);
+             }))
+      report.warning(n.at("address"),
+                     fmt::format("neighbour.address: read {}, which no prefix of {} holds: no "
+                                 "packet will go there",
+                                 shown, n.value.iface));
+  }
+  unique.check(report);
+}
+
+}  // namespace
+
+void check_ip(const Draft& draft, Report& report) {
+  const auto own = own_addresses(draft, report);
+  check_addresses(own, report);
+  check_routes(draft, own, report);
+  check_neighbours(draft, own, report);
+}
+
+}  // namespace ipoib::app

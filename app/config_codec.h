@@ -1,0 +1,226 @@
+// Kinds of option values. A codec says what it takes (type, allowed), reads a value out of the
+// file and writes one back in the same form; read() reports what it cannot take and gives nothing.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/config_report.h"
+#include "lib/base/clock.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::app {
+
+/// Type and range in one phrase, as errors say it.
+[[nodiscard]] std::string phrase(std::string_view type, std::string_view allowed);
+
+struct Integer {
+  std::int64_t min = 0;
+  std::int64_t max = std::numeric_limits<std::int64_t>::max();
+  bool hex = false;
+
+  [[nodiscard]] std::string type() const { return "integer"; }
+  [[nodiscard]] std::string allowed() const;
+  [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const;
+  [[nodiscard]] std::string write(std::int64_t value) const;
+};
+
+/// One of a few integers.
+struct IntegerOf {
+  std::vector<std::int64_t> values;
+
+  [[nodiscard]] std::string type() const { return "integer"; }
+  [[nodiscard]] std::string allowed() const;
+  [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const;
+  [[nodiscard]] std::string write(std::int64_t value) const { return std::to_string(value); }
+};
+
+/// A P_Key: 15 bits that are not all zero, and the bit of full membership.
+struct Pkey {
+  [[nodiscard]] std::string type() const { return "integer"; }
+  [[nodiscard]] std::string allowed() const { return "0x0001-0x7fff, 0x8001-0xffff"; }
+  [[nodiscard]] std::optional<std::uint16_t> read(const Field& field) const;
+  [[nodiscard]] std::string write(std::uint16_t value) const;
+};
+
+struct Boolean {
+  [[nodiscard]] std::string type() const { return "boolean"; }
+  [[nodiscard]] std::string allowed() const { return "true | false"; }
+  [[nodiscard]] std::optional<bool> read(const Field& field) const;
+  [[nodiscard]] std::string write(bool value) const { return value ? "true" : "false"; }
+};
+
+/// "on" and "off", or a boolean.
+struct Switch {
+  [[nodiscard]] std::string type() const { return "string or boolean"; }
+  [[nodiscard]] std::string allowed() const { return "\"on\" | \"off\" | true | false"; }
+  [[nodiscard]] std::optional<bool> read(const Field& field) const;
+  [[nodiscard]] std::string write(bool value) const { return value ? "\"on\"" : "\"off\""; }
+};
+
+/// Seconds, whole or with a fraction.
+struct Seconds {
+  double min = 0.001;
+  double max = 86400;
+
+  [[nodiscard]] std::string type() const { return "seconds"; }
+  [[nodiscard]] std::string allowed() const;
+  [[nodiscard]] std::optional<Duration> read(const Field& field) const;
+  [[nodiscard]] std::string write(Duration value) const;
+};
+
+/// Gb/s; 2.5 is kept as 2, as SubnetConfig has it.
+struct Rate {
+  [[nodiscard]] std::string type() const { return "number"; }
+  [[nodiscard]] std::string allowed() const;
+  [[nodiscard]] std::optional<unsigned> read(const Field& field) const;
+  [[nodiscard]] std::string write(unsigned value) const;
+};
+
+/// Text of printing characters.
+struct Text {
+  std::size_t longest = 63;
+
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const;
+  [[nodiscard]] std::optional<std::string> read(const Field& field) const;
+  [[nodiscard]] std::string write(const std::string& value) const { return quote(value); }
+};
+
+/// A name among a few. `later`: names the design has and this version does not.
+template <class T>
+struct OneOf {
+  std::vector<std::pair<std::string, T>> values;
+  std::vector<std::string> later{};
+
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const {
+    std::string text;
+    for (const auto& [name, value] : values) text += (text.empty() ? "" : " | ") + quote(name);
+    return text;
+  }
+  [[nodiscard]] std::optional<T> read(const Field& field) const {
+    const auto text = field.node().template value_exact<std::string>().value_or("");
+    for (const auto& [name, value] : values)
+      if (name == text) return value;
+    for (const auto& name : later) {
+      if (name != text) continue;
+      field.reject_unsupported(phrase(type(), allowed()));
+      return std::nullopt;
+    }
+    field.reject(phrase(type(), allowed()));
+    return std::nullopt;
+  }
+  [[nodiscard]] std::string write(const T& value) const {
+    for (const auto& [name, v] : values)
+      if (v == value) return quote(name);
+    return {};
+  }
+};
+
+/// 64-bit GUID: "0x0002c903000a0b01", not zero.
+struct Guid {
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const { return "\"0x\" and 1-16 hexadecimal digits, not 0"; }
+  [[nodiscard]] std::optional<std::uint64_t> read(const Field& field) const;
+  [[nodiscard]] std::string write(std::uint64_t value) const;
+};
+
+/// IPv4 address of a host.
+struct Address {
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const { return "IPv4 address of a host, \"10.0.0.2\""; }
+  [[nodiscard]] std::optional<wire::IpAddr> read(const Field& field) const;
+  [[nodiscard]] std::string write(const wire::IpAddr& value) const {
+    return quote(wire::to_string(value));
+  }
+};
+
+/// IPv4 address of an interface with the length of its prefix.
+struct InterfaceAddress {
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const {
+    return "IPv4 address of a host and prefix length, \"10.0.0.1/24\"";
+  }
+  [[nodiscard]] std::optional<wire::IpPrefix> read(const Field& field) const;
+  [[nodiscard]] std::string write(const wire::IpPrefix& value) const {
+    return quote(wire::to_string(value));
+  }
+};
+
+/// IPv4 prefix of a route, host bits zero.
+struct Prefix {
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const {
+    return "IPv4 prefix without host bits, \"192.168.2.0/24\"";
+  }
+  [[nodiscard]] std::optional<wire::IpPrefix> read(const Field& field) const;
+  [[nodiscard]] std::string write(const wire::IpPrefix& value) const {
+    return quote(wire::to_string(value));
+  }
+};
+
+/// 20 octets (IPoIB) or 6 (Ethernet); which of them fits is known when the interface is.
+struct LinkLayerAddress {
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const {
+    return "20 octets (link) or 6 octets (port) in hexadecimal, colons between";
+  }
+  [[nodiscard]] std::optional<std::string> read(const Field& field) const;
+  [[nodiscard]] std::string write(const std::string& value) const { return quote(value); }
+};
+
+/// An array of another kind; one value alone is taken as an array of one.
+template <class Codec>
+struct ListOf {
+  Codec element;
+  std::size_t fewest = 0;
+  std::size_t most = 128;
+
+  [[nodiscard]] std::string type() const { return "list of " + element.type(); }
+  [[nodiscard]] std::string allowed() const {
+    return fmt::format("{}-{} of: {}", fewest, most, element.allowed());
+  }
+  [[nodiscard]] auto read(const Field& field) const {
+    using Element = typename decltype(element.read(field))::value_type;
+    std::optional<std::vector<Element>> result{std::in_place};
+    const auto take = [&](const toml::node& node) {
+      auto value = element.read(field.at(node));
+      if (value && result) result->push_back(*std::move(value));
+      if (!value) result.reset();
+    };
+    const auto* array = field.node().as_array();
+    if (array == nullptr) {
+      take(field.node());
+    } else if (array->size() < fewest || array->size() > most) {
+      field.reject(phrase(type(), allowed()));
+      result.reset();
+    } else {
+      for (const auto& node : *array) take(node);
+    }
+    return result;
+  }
+  template <class Values>
+  [[nodiscard]] std::string write(const Values& values) const {
+    std::string text;
+    for (const auto& v : values) text += (text.empty() ? "" : ", ") + element.write(v);
+    return "[" + text + "]";
+  }
+};
+
+/// Interface or HCA name -> worker number; "auto" is the empty map.
+struct Assignment {
+  [[nodiscard]] std::string type() const { return "string or table"; }
+  [[nodiscard]] std::string allowed() const {
+    return "\"auto\" | { NAME = WORKER, ... }, workers from 0";
+  }
+  [[nodiscard]] std::optional<std::map<std::string, unsigned>> read(const Field& field) const;
+  [[nodiscard]] std::string write(const std::map<std::string, unsigned>& value) const;
+};
+
+}  // namespace ipoib::app

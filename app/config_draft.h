@@ -1,0 +1,56 @@
+// What was read from the file with the places it was read from: the checks that look at several
+// options together need both.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/config_report.h"
+#include "lib/mgmt/node_config.h"
+
+namespace ipoib::app {
+
+/// A table of the file.
+struct Place {
+  const toml::table* table = nullptr;         ///< Null for a section that is not there.
+  std::string path;                           ///< "hca.soft0", "route".
+  std::set<std::string, std::less<>> faulty;  ///< Keys whose value was not taken, or is missing.
+
+  /// The value of this option is what the file says, or its default.
+  [[nodiscard]] bool good(std::string_view key) const { return !faulty.contains(key); }
+  [[nodiscard]] bool given(std::string_view key) const {
+    return table != nullptr && table->contains(key);
+  }
+  /// Where the option (or the i-th element of its list) stands; the section's place when it does
+  /// not.
+  [[nodiscard]] const toml::source_region& at(std::string_view key, std::size_t i = 0) const {
+    static const toml::source_region kNowhere{};
+    if (table == nullptr) return kNowhere;
+    const toml::node* node = table->get(key);
+    if (node == nullptr) return table->source();
+    const auto* array = node->as_array();
+    return array != nullptr && i < array->size() ? array->get(i)->source() : node->source();
+  }
+};
+
+template <class Entry>
+struct Placed : Place {
+  Entry value;
+};
+
+struct Draft {
+  std::vector<Placed<mgmt::HcaConfig>> hcas;
+  std::vector<Placed<mgmt::LinkConfigEntry>> links;
+  std::vector<Placed<mgmt::PortConfig>> ports;
+  std::vector<Placed<mgmt::RouteConfig>> routes;
+  std::vector<Placed<mgmt::NeighbourEntryConfig>> neighbours;
+  mgmt::NodeConfig node;  ///< The single sections fill their parts of it.
+  Place subnet, worker, neighbour_cache;
+};
+
+/// Whatever cannot be seen by looking at one option alone.
+void check_draft(Draft& draft, Report& report);
+
+}  // namespace ipoib::app

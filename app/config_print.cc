@@ -1,0 +1,74 @@
+// Configuration out of the same tables that it is read by: effective values and the reference.
+#include <string>
+
+#include "app/config.h"
+#include "app/config_schema.h"
+
+namespace ipoib::app {
+namespace {
+
+template <class Entry>
+void print_entry(const Section<Entry>& section, const Entry& entry, std::string_view name,
+                 std::string& out) {
+  if (!out.empty()) out += '\n';
+  out += section.heading(name) + '\n';
+  for (const auto& row : section.rows)
+    if (const auto value = row.get(entry); !value.empty())
+      out += fmt::format("{} = {}\n", row.key, value);
+}
+
+template <class Entry>
+void print_entries(const Section<Entry>& section, const std::vector<Entry>& entries,
+                   std::string& out) {
+  for (const auto& entry : entries) {
+    if constexpr (requires { entry.name; })
+      print_entry(section, entry, entry.name, out);
+    else
+      print_entry(section, entry, {}, out);
+  }
+}
+
+/// Bars divide the columns of a Markdown table and must be escaped inside them.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string{"\\|"} : std::string{c};
+  return out;
+}
+
+template <class Entry>
+std::string default_cell(const Row<Entry>& row) {
+  if (row.required) return "required";
+  const auto value = row.fallback();
+  return value.empty() ? "none" : "`" + value + "`";
+}
+
+}  // namespace
+
+std::string print_config(const mgmt::NodeConfig& config) {
+  const Schema& s = schema();
+  std::string out;
+  print_entries(s.hca, config.hcas, out);
+  print_entries(s.link, config.links, out);
+  print_entries(s.port, config.ports, out);
+  print_entries(s.route, config.routes, out);
+  print_entries(s.neighbour, config.neighbours, out);
+  print_entry(s.subnet, config, {}, out);
+  print_entry(s.worker, config, {}, out);
+  print_entry(s.neighbour_cache, config, {}, out);
+  return out;
+}
+
+std::string config_reference() {
+  std::string out;
+  schema().for_each([&](const auto& section) {
+    out += fmt::format("{}### `{}`\n\n{}\n\n", out.empty() ? "" : "\n", section.heading(),
+                       section.help);
+    out += "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
+    for (const auto& row : section.rows)
+      out += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.key, cell(row.type),
+                         cell(default_cell(row)), cell(row.allowed), cell(row.help));
+  });
+  return out;
+}
+
+}  // namespace ipoib::app

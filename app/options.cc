@@ -1,0 +1,117 @@
+#include "app/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "app/config_schema.h"
+
+namespace ipoib::app {
+namespace {
+
+constexpr unsigned kMaxLcore = 1023;
+constexpr unsigned kMaxStatsPeriod = 86'400;
+
+/// An argument that is another name for an option of the configuration file.
+struct Shorthand {
+  const char* argument;
+  std::string_view section;
+  std::string_view key;
+  const char* value_name;
+};
+
+constexpr std::array kShorthands = {
+    Shorthand{"--forward-mode", "worker", "forward-mode", "MODE"},
+    Shorthand{"--burst", "worker", "burst", "N"},
+    Shorthand{"--nb-cores", "worker", "count", "N"},
+    Shorthand{"--rxd", "worker", "rxd", "N"},
+    Shorthand{"--txd", "worker", "txd", "N"},
+    Shorthand{"--total-num-mbufs", "worker", "total-num-mbufs", "N"},
+    Shorthand{"--mbuf-size", "worker", "mbuf-size", "N"},
+    Shorthand{"--idle-policy", "worker", "idle-policy", "POLICY"},
+};
+
+void add_shorthands(CLI::App& app, Options& options) {
+  for (const auto& s : kShorthands) {
+    const auto take = [&options, s](const std::string& value) {
+      options.overrides.push_back(
+          {fmt::format("{}={}", s.argument, value), fmt::format("{}.{}", s.section, s.key), value});
+    };
+    app.add_option_function<std::string>(s.argument, take, help_of(s.section, s.key))
+        ->option_text(s.value_name)
+        ->trigger_on_parse();
+  }
+}
+
+void add_set(CLI::App& app, Options& options) {
+  const auto take = [&options](const std::vector<std::string>& values) {
+    for (const auto& text : values) {
+      const auto equals = text.find('=');
+      if (equals == std::string::npos)
+        throw CLI::ValidationError("--set",
+                                   fmt::format("read {}, allowed: section.key=value", quote(text)));
+      options.overrides.push_back(
+          {"--set " + text, text.substr(0, equals), text.substr(equals + 1)});
+    }
+  };
+  app.add_option_function<std::vector<std::string>>(
+         "--set", take, "override an option of the configuration file, repeatable")
+      ->option_text("SECTION.KEY=VALUE")
+      ->allow_extra_args(false)
+      ->trigger_on_parse();
+}
+
+void describe(CLI::App& app, Options& options) {
+  app.set_help_flag();
+  app.name("dpdk-ipoib [EAL arguments] --");
+  app.add_flag("-i,--interactive", options.interactive, "read commands from the terminal");
+  app.add_flag("-a,--auto-start", options.auto_start,
+               "forward from the start; without -i this is so anyway");
+  app.add_option("--cmdline-file", options.cmdline_file, "run the commands of this file first")
+      ->option_text("FILE");
+  app.add_option("--stats-period", options.stats_period_s,
+                 fmt::format("print statistics every N seconds, 0-{}; 0: never", kMaxStatsPeriod))
+      ->option_text("N")
+      ->check(CLI::Range(0U, kMaxStatsPeriod));
+  app.add_option("--config", options.config_file, "configuration file")->option_text("FILE");
+  app.add_option("--mgmt-lcore", options.mgmt_lcore,
+                 "lcore of management and control; default: the main lcore")
+      ->option_text("N")
+      ->check(CLI::Range(0U, kMaxLcore));
+  app.add_option("--cli-socket", options.cli_socket,
+                 "serve the command line to clients of this Unix socket")
+      ->option_text("PATH");
+  add_shorthands(app, options);
+  add_set(app, options);
+  app.add_flag("--check", options.check, "validate the configuration, print it, exit 0 or 1");
+  app.add_flag("--help-config", options.help_config,
+               "print every option of the configuration file");
+  app.add_flag("-h,--help", options.help, "print this");
+  app.add_flag("-v,--version", options.version, "print the version");
+}
+
+}  // namespace
+
+Result<Options> parse_options(const std::vector<std::string>& args) {
+  Options options;
+  CLI::App app;
+  describe(app, options);
+  try {
+    std::vector<std::string> reversed{args.rbegin(), args.rend()};  // As CLI11 wants them.
+    app.parse(std::move(reversed));
+  } catch (const CLI::Error& e) {
+    return fail(Errc::kInvalidArgument, "{}; --help lists the arguments", e.what());
+  }
+  return options;
+}
+
+std::string options_help() {
+  Options options;
+  CLI::App app;
+  describe(app, options);
+  return app.help();
+}
+
+}  // namespace ipoib::app

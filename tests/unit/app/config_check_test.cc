@@ -1,0 +1,320 @@
+// Faults of the configuration, each with the line it gives.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/app/config_text.h"
+
+namespace ipoib::app {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+struct Case {
+  const char* name;
+  std::string text;  ///< After kGoodConfig, from line 16 on.
+  std::vector<std::string> lines;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+class ConfigFault : public testing::TestWithParam<Case> {};
+
+TEST_P(ConfigFault, IsOneLine) {
+  EXPECT_EQ(faults(kGoodConfig + GetParam().text), GetParam().lines);
+}
+
+const std::string kHca1 =
+    "[hca.soft1]\nwire = \"net_memif1\"\nguid = \"0x2\"\nlid = 2\n";  // Lines 16-19.
+const std::string kHostAddress = "string IPv4 address of a host and prefix length, \"10.0.0.1/24\"";
+
+const std::vector<Case> kCases = {
+    {"none", "", {}},
+    {"unknown_section",
+     "[switch]\na = 1\n",
+     {"t.toml:16:2: read unknown section \"switch\", allowed: [hca.NAME], [link.NAME], "
+      "[port.NAME], "
+      "[[route]], [[neighbour]], [subnet], [worker], [neighbour-cache]"}},
+    {"unknown_key",
+     "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
+     {"t.toml:18:3: port.eth1: read unknown key \"speed\", allowed: device, address, mtu"}},
+    {"missing_key",
+     "[port.eth1]\nmtu = 1500\n",
+     {"t.toml:16:1: port.eth1: device is missing, allowed: string of 1-63 printing characters"}},
+    {"several_at_once",
+     "[port.eth1]\nmtu = 1\nmut = 2\n",
+     {"t.toml:16:1: port.eth1: device is missing, allowed: string of 1-63 printing characters",
+      "t.toml:17:7: port.eth1.mtu: read 1, allowed: integer 68-9600",
+      "t.toml:18:1: port.eth1: read unknown key \"mut\", allowed: device, address, mtu"}},
+    {"section_shape",
+     "[[worker]]\nburst = 1\n",
+     {"t.toml:16:1: worker: read a list of 1, allowed: a table [worker]"}},
+    {"list_shape",
+     "[route]\nto = \"10.1.0.0/16\"\n",
+     {"t.toml:16:1: route: read a table, allowed: [[route]] tables"}},
+
+    // Names.
+    {"name",
+     "[port.\"a b\"]\ndevice = \"d\"\n",
+     {"t.toml:16:1: port.a b: read name \"a b\", allowed: 1-31 letters, digits, _ and -, not all "
+      "or "
+      "json"}},
+    {"reserved_name",
+     "[port.json]\ndevice = \"d\"\n",
+     {"t.toml:16:1: port.json: read name \"json\", allowed: 1-31 letters, digits, _ and -, not all "
+      "or json"}},
+    {"name_twice",
+     "[port.ib0]\ndevice = \"d\"\n",
+     {"t.toml:16:1: port.ib0: read name \"ib0\", which link.ib0 has already (line 8), allowed: "
+      "each "
+      "name once"}},
+
+    // HCAs.
+    {"driver_later",
+     kHca1 + "driver = \"verbs\"\n",
+     {"t.toml:20:10: hca.soft1.driver: read \"verbs\", which this version does not support, "
+      "allowed: "
+      "string \"soft\""}},
+    {"driver_unknown",
+     kHca1 + "driver = \"hard\"\n",
+     {"t.toml:20:10: hca.soft1.driver: read \"hard\", allowed: string \"soft\""}},
+    {"mad_later",
+     kHca1 + "mad = \"umad\"\n",
+     {"t.toml:20:7: hca.soft1.mad: read \"umad\", which this version does not support, allowed: "
+      "string \"wire\""}},
+    {"device_twice",
+     "[port.eth1]\ndevice = \"net_memif0\"\n",
+     {"t.toml:17:10: port.eth1.device: read device \"net_memif0\", which hca.soft0.wire has "
+      "already "
+      "(line 2), allowed: each device once"}},
+    {"guid_twice",
+     "[hca.b]\nwire = \"w\"\nguid = \"0x2c903000A0B01\"\nlid = 2\n",
+     {"t.toml:18:8: hca.b.guid: read guid 0x0002c903000a0b01, which hca.soft0.guid has already "
+      "(line "
+      "3), allowed: each guid once"}},
+    {"guid_zero",
+     "[hca.b]\nwire = \"w\"\nguid = \"0x0\"\nlid = 2\n",
+     {"t.toml:18:8: hca.b.guid: read \"0x0\", allowed: string \"0x\" and 1-16 hexadecimal digits, "
+      "not 0"}},
+    {"lid_twice",
+     "[hca.b]\nwire = \"w\"\nguid = \"0x2\"\nlid = 1\n",
+     {"t.toml:19:7: hca.b.lid: read lid 1, which hca.soft0.lid has already (line 4), allowed: each "
+      "lid once"}},
+    {"lid_multicast",
+     "[hca.b]\nwire = \"w\"\nguid = \"0x2\"\nlid = 0xC000\n",
+     {"t.toml:19:7: hca.b.lid: read 0xC000, allowed: integer 1-49151"}},
+    {"partition_twice",
+     kHca1 + "pkeys = [0xffff, 0x8001, 0x7fff]\n",
+     {"t.toml:20:26: hca.soft1.pkeys: read 0x7fff, but 0xffff of the same partition stands before "
+      "it, allowed: each partition once"}},
+    {"pkey_zero",
+     kHca1 + "pkeys = [0xffff, 0x8000]\n",
+     {"t.toml:20:18: hca.soft1.pkeys: read 0x8000, allowed: integer 0x0001-0x7fff, "
+      "0x8001-0xffff"}},
+    {"pkeys_empty",
+     kHca1 + "pkeys = []\n",
+     {"t.toml:20:9: hca.soft1.pkeys: read a list of 0, allowed: list of integer 1-128 of: "
+      "0x0001-0x7fff, 0x8001-0xffff"}},
+    {"sm_lid_of_another",
+     kHca1 + "subnet-administrator = true\nsm-lid = 1\n",
+     {"t.toml:21:10: hca.soft1.sm-lid: read 1, allowed: 2, the port's own lid, because it runs the "
+      "subnet administrator"}},
+    {"hca_mtu",
+     kHca1 + "mtu = 2000\n",
+     {"t.toml:20:7: hca.soft1.mtu: read 2000, allowed: integer 256 | 512 | 1024 | 2048 | 4096"}},
+    {"icrc",
+     kHca1 + "icrc = \"maybe\"\n",
+     {"t.toml:20:8: hca.soft1.icrc: read \"maybe\", allowed: string or boolean \"on\" | \"off\" | "
+      "true | false"}},
+
+    // Subnet.
+    {"subnet_mtu_over_hca",
+     "[subnet]\nmtu = 4096\n",
+     {"t.toml:17:7: subnet.mtu: read 4096, allowed: at most 2048, the mtu of hca.soft0"}},
+    {"subnet_rate",
+     "[subnet]\nrate = 11\n",
+     {"t.toml:17:8: subnet.rate: read 11, allowed: number 2.5 | 5 | 10 | 14 | 20 | 25 | 28 | 30 | "
+      "40 "
+      "| 50 | 56 | 60 | 80 | 100 | 112 | 120 | 168 | 200 | 300 | 400 | 600 | 800 | 1200"}},
+    {"subnet_sl",
+     "[subnet]\nsl = 16\n",
+     {"t.toml:17:6: subnet.sl: read 16, allowed: integer 0-15"}},
+
+    // Links.
+    {"unknown_hca",
+     "[link.ib1]\nhca = \"soft7\"\n",
+     {"t.toml:17:7: link.ib1.hca: read \"soft7\", allowed: soft0"}},
+    {"pkey_not_in_table",
+     "[link.ib1]\nhca = \"soft0\"\npkey = 0x0001\n",
+     {"t.toml:18:8: link.ib1.pkey: read 0x0001, allowed: the pkeys of hca.soft0: 0xffff, 0x8001"}},
+    {"mode_later",
+     "[link.ib1]\nhca = \"soft0\"\nmode = \"connected-rc\"\n",
+     {"t.toml:18:8: link.ib1.mode: read \"connected-rc\", which this version does not support, "
+      "allowed: string \"datagram\""}},
+    {"dialect_later",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\n",
+     {"t.toml:18:11: link.ib1.dialect: read \"ibarp2001\", which this version does not support, "
+      "allowed: string \"rfc4391\""}},
+    {"scope_later",
+     "[link.ib1]\nhca = \"soft0\"\nscope = \"auto\"\n",
+     {"t.toml:18:9: link.ib1.scope: read \"auto\", which this version does not support, allowed: "
+      "integer 2 | 5 | 8 | 14"}},
+    {"create_later",
+     "[link.ib1]\nhca = \"soft0\"\ncreate-broadcast = true\n",
+     {"t.toml:18:20: link.ib1.create-broadcast: read true, which this version does not support, "
+      "allowed: false"}},
+
+    // Addresses.
+    {"address_family",
+     "[link.ib1]\nhca = \"soft0\"\naddress = [\"10.1.0.1/24\", \"fd00::1/64\"]\n",
+     {"t.toml:18:27: link.ib1.address: read \"fd00::1/64\", which this version does not support, "
+      "allowed: " +
+      kHostAddress}},
+    {"address_of_network",
+     "[link.ib1]\nhca = \"soft0\"\naddress = [\"10.1.0.0/24\"]\n",
+     {"t.toml:18:12: link.ib1.address: read \"10.1.0.0/24\", allowed: " + kHostAddress}},
+    {"address_of_broadcast",
+     "[link.ib1]\nhca = \"soft0\"\naddress = [\"10.1.0.255/24\"]\n",
+     {"t.toml:18:12: link.ib1.address: read \"10.1.0.255/24\", allowed: " + kHostAddress}},
+    {"address_multicast",
+     "[link.ib1]\nhca = \"soft0\"\naddress = \"224.0.0.1/24\"\n",
+     {"t.toml:18:11: link.ib1.address: read \"224.0.0.1/24\", allowed: " + kHostAddress}},
+    {"address_number",
+     "[link.ib1]\nhca = \"soft0\"\naddress = [10]\n",
+     {"t.toml:18:12: link.ib1.address: read 10, allowed: " + kHostAddress}},
+    {"address_twice",
+     "[link.ib1]\nhca = \"soft0\"\naddress = \"192.168.1.1/32\"\n",
+     {"t.toml:18:11: link.ib1.address: read address \"192.168.1.1/32\", which port.eth0.address "
+      "has "
+      "already (line 14), allowed: each address once"}},
+    {"prefix_twice",
+     "[port.eth1]\ndevice = \"d\"\naddress = \"10.0.0.77/24\"\n",
+     {"t.toml:18:11: port.eth1.address: read \"10.0.0.77/24\", whose prefix link.ib0.address has "
+      "already (line 10), allowed: each prefix on one interface"}},
+
+    // Routes.
+    {"route_twice",
+     "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.2\"\n"
+     "[[route]]\nto = \"10.9.0.0/16\"\nblackhole = true\n",
+     {"t.toml:20:6: route.to: read destination \"10.9.0.0/16\", which route.to has already (line "
+      "17), allowed: each destination once"}},
+    {"route_host_bits",
+     "[[route]]\nto = \"10.9.0.1/16\"\nvia = \"10.0.0.2\"\n",
+     {"t.toml:17:6: route.to: read \"10.9.0.1/16\", allowed: string IPv4 prefix without host bits, "
+      "\"192.168.2.0/24\""}},
+    {"route_connected",
+     "[[route]]\nto = \"10.0.0.0/24\"\nvia = \"10.0.0.2\"\n",
+     {"t.toml:17:6: route.to: read \"10.0.0.0/24\", which is the prefix of link.ib0.address (line "
+      "10), allowed: prefixes that no interface has"}},
+    {"route_off_link",
+     "[[route]]\nto = \"10.9.0.0/16\"\nvia = [\"10.0.0.2\", \"10.8.0.1\"]\n",
+     {"t.toml:18:20: route.via: read \"10.8.0.1\", allowed: an address in a prefix of a link or "
+      "port"}},
+    {"route_to_self",
+     "[[route]]\nto = \"10.9.0.0/16\"\nvia = [\"10.0.0.1\"]\n",
+     {"t.toml:18:8: route.via: read \"10.0.0.1\", allowed: an address that is not this node's "
+      "own"}},
+    {"route_next_hop_twice",
+     "[[route]]\nto = \"10.9.0.0/16\"\nvia = [\"10.0.0.2\", \"10.0.0.2\"]\n",
+     {"t.toml:18:20: route.via: read \"10.0.0.2\", allowed: each next hop once"}},
+    {"route_nowhere",
+     "[[route]]\nto = \"10.9.0.0/16\"\n",
+     {"t.toml:16:1: route: read neither via nor blackhole, allowed: either via or blackhole = "
+      "true"}},
+    {"route_both",
+     "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.2\"\nblackhole = true\n",
+     {"t.toml:16:1: route: read via and blackhole, allowed: either via or blackhole = true"}},
+
+    // Neighbours.
+    {"neighbour_link",
+     "[[neighbour]]\nlink = \"ib7\"\naddress = \"10.0.0.9\"\nlladdr = \"02:00:00:00:00:01\"\n",
+     {"t.toml:17:8: neighbour.link: read \"ib7\", allowed: links: ib0; ports: eth0"}},
+    {"neighbour_short_lladdr",
+     "[[neighbour]]\nlink = \"ib0\"\naddress = \"10.0.0.9\"\nlladdr = \"02:00:00:00:00:01\"\n",
+     {"t.toml:19:10: neighbour.lladdr: read \"02:00:00:00:00:01\", allowed on link ib0: 20 octets "
+      "with a queue pair and a unicast GID"}},
+    {"neighbour_bad_lladdr",
+     "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00\"\n",
+     {"t.toml:19:10: neighbour.lladdr: read \"02:00\", allowed: string 20 octets (link) or 6 "
+      "octets "
+      "(port) in hexadecimal, colons between"}},
+    {"neighbour_lid_on_port",
+     "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00:00:00:00:01\"\n"
+     "lid = 3\n",
+     {"t.toml:20:7: neighbour.lid: read 3, allowed: on links only, and eth0 is a port"}},
+    {"neighbour_own",
+     "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.1\"\nlladdr = \"02:00:00:00:00:01\"\n",
+     {"t.toml:18:11: neighbour.address: read \"192.168.1.1\", allowed: an address that is not this "
+      "node's own"}},
+    {"neighbour_twice",
+     "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00:00:00:00:01\"\n"
+     "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00:00:00:00:02\"\n",
+     {"t.toml:22:11: neighbour.address: read address \"192.168.1.9\", which neighbour.address has "
+      "already (line 18), allowed: each address once"}},
+
+    // Workers.
+    {"assign_unknown",
+     "[worker]\nassign = { eth9 = 0 }\n",
+     {"t.toml:17:12: worker.assign: read \"eth9\", allowed: hcas: soft0; links: ib0; ports: eth0"}},
+    {"assign_beyond",
+     "[worker]\ncount = 2\nassign = { eth0 = 2 }\n",
+     {"t.toml:18:19: worker.assign.eth0: read 2, allowed: 0-1, because worker.count is 2"}},
+    {"assign_word",
+     "[worker]\nassign = \"manual\"\n",
+     {"t.toml:17:10: worker.assign: read \"manual\", allowed: string or table \"auto\" | { NAME = "
+      "WORKER, ... }, workers from 0"}},
+    {"burst",
+     "[worker]\nburst = 65\n",
+     {"t.toml:17:9: worker.burst: read 65, allowed: integer 1-64"}},
+    {"seconds",
+     "[neighbour-cache]\nidle = 0\nreachable = nan\nnegative = 86401\n",
+     {"t.toml:17:8: neighbour-cache.idle: read 0, allowed: seconds 0.001-86400",
+      "t.toml:18:13: neighbour-cache.reachable: read nan, allowed: seconds 0.001-86400",
+      "t.toml:19:12: neighbour-cache.negative: read 86401, allowed: seconds 0.001-86400"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, ConfigFault, testing::ValuesIn(kCases),
+                         [](const auto& c) { return std::string{c.param.name}; });
+
+TEST(ConfigCheck, NothingConfigured) {
+  EXPECT_EQ(faults(""), (Lines{"t.toml:1:1: read no hca and no port, allowed: at least "
+                               "one, or there is nothing to do"}));
+}
+
+// A warning is told and the configuration used.
+TEST(ConfigCheck, NeighbourNobodyCanReachIsAWarning) {
+  const auto result = parse_config(kGoodConfig +
+                                       "[[neighbour]]\nlink = \"eth0\"\naddress = \"10.0.0.9\"\n"
+                                       "lladdr = \"02:00:00:00:00:01\"\n",
+                                   "t.toml", {});
+  EXPECT_TRUE(result.ok());
+  EXPECT_EQ(lines_of(result),
+            (Lines{"t.toml:18:11: warning: neighbour.address: read \"10.0.0.9\", which "
+                   "no prefix of eth0 holds: no packet will go there"}));
+  EXPECT_EQ(result.config.neighbours.size(), 1U);
+}
+
+TEST(ConfigCheck, SubnetWithoutAdministratorIsAWarning) {
+  const auto lines = faults("[port.a]\ndevice = \"d\"\n[subnet]\nmtu = 4096\n");
+  EXPECT_EQ(lines, (Lines{"t.toml:3:1: warning: subnet: not used, because no hca has "
+                          "subnet-administrator = true"}));
+}
+
+// A value that was refused causes no second error elsewhere.
+TEST(ConfigCheck, OneSlipIsOneLine) {
+  EXPECT_EQ(faults("[hca.a]\nwire = \"w\"\nguid = \"0x1\"\nlid = -1\nsubnet-administrator = true\n"
+                   "pkeys = 0\n[link.b]\nhca = \"a\"\npkey = 0x8002\n"
+                   "[[route]]\nto = \"x\"\nvia = 3\n"),
+            (Lines{"t.toml:4:7: hca.a.lid: read -1, allowed: integer 1-49151",
+                   "t.toml:6:9: hca.a.pkeys: read 0, allowed: integer 0x0001-0x7fff, 0x8001-0xffff",
+                   "t.toml:11:6: route.to: read \"x\", allowed: string IPv4 prefix without host "
+                   "bits, \"192.168.2.0/24\"",
+                   "t.toml:12:7: route.via: read 3, allowed: string IPv4 address of a host, "
+                   "\"10.0.0.2\""}));
+}
+
+}  // namespace
+}  // namespace ipoib::app

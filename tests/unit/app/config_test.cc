@@ -1,0 +1,238 @@
+#include "app/config.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "tests/unit/app/config_text.h"
+
+namespace ipoib::app {
+namespace {
+
+const std::string kFullConfig = kGoodConfig + R"(
+[hca.soft9]
+driver = "soft"
+wire = "net_af_packet0"
+guid = "0x1"
+lid = 0xbfff
+sm-lid = 7
+mad = "wire"
+pkeys = 0x7fff
+mtu = 4096
+icrc = "off"
+first-qpn = 0x100
+
+[link.a-link_1]
+hca = "soft9"
+pkey = 0x7fff
+dialect = "rfc4391"
+mode = "datagram"
+scope = 14
+create-broadcast = false
+address = ["10.2.0.1/16", "10.3.0.1/32"]
+multicast-router = false
+
+[[route]]
+to = "0.0.0.0/0"
+via = ["10.0.0.2", "192.168.1.7"]
+
+[[route]]
+to = "172.16.0.0/12"
+blackhole = true
+
+[[neighbour]]
+link = "ib0"
+address = "10.0.0.9"
+lladdr = "00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:09"
+lid = 9
+sl = 3
+
+[[neighbour]]
+link = "eth0"
+address = "192.168.1.9"
+lladdr = "02:00:00:00:00:01"
+
+[subnet]
+mtu = 1024
+qkey = 0xffffffff
+rate = 2.5
+sl = 15
+
+[worker]
+count = 3
+burst = 64
+idle-policy = "sleep"
+assign = { soft0 = 0, soft9 = 2, eth0 = 1 }
+forward-mode = "io"
+rxd = 1024
+txd = 256
+total-num-mbufs = 4096
+mbuf-size = 2176
+
+[neighbour-cache]
+retransmit = 0.25
+max-requests = 5
+max-probes = 0
+reachable = 3600
+probe-delay = 2
+negative = 1.5
+idle = 60
+max-held-per-neighbour = 4
+max-held = 100
+max-held-age = 1
+max-entries = 9
+)";
+
+TEST(Config, ReadsEveryOption) {
+  const auto result = parse_config(kFullConfig, "t.toml", {});
+  EXPECT_EQ(lines_of(result), std::vector<std::string>{});
+  const auto& c = result.config;
+  ASSERT_EQ(c.hcas.size(), 2U);
+  EXPECT_EQ(c.hcas[0].name, "soft0");
+  EXPECT_EQ(c.hcas[0].sm_lid, 1);
+  const auto& hca = c.hcas[1];
+  EXPECT_EQ(hca.wire, "net_af_packet0");
+  EXPECT_EQ(hca.guid, 1U);
+  EXPECT_EQ(hca.lid, 0xbfff);
+  EXPECT_EQ(hca.sm_lid, 7);
+  EXPECT_EQ(hca.pkeys, std::vector<std::uint16_t>{0x7fff});
+  EXPECT_EQ(hca.mtu, 4096U);
+  EXPECT_FALSE(hca.icrc);
+  EXPECT_EQ(hca.first_qpn, 0x100U);
+  const auto& link = c.links.at(1);
+  EXPECT_EQ(link.name, "a-link_1");
+  EXPECT_EQ(link.pkey, 0x7fff);
+  EXPECT_EQ(link.scope, 14);
+  EXPECT_EQ(link.addresses, (std::vector{wire::IpPrefix{wire::IpAddr::v4(0x0a02'0001), 16},
+                                         wire::IpPrefix{wire::IpAddr::v4(0x0a03'0001), 32}}));
+  EXPECT_EQ(c.routes.at(0).to, (wire::IpPrefix{wire::IpAddr::v4(0), 0}));
+  EXPECT_EQ(c.routes[0].via,
+            (std::vector{wire::IpAddr::v4(0x0a00'0002), wire::IpAddr::v4(0xc0a8'0107)}));
+  EXPECT_TRUE(c.routes.at(1).blackhole);
+  EXPECT_EQ(c.neighbours.at(0).lid, 9);
+  EXPECT_EQ(c.neighbours[0].sl, 3);
+  EXPECT_EQ(c.neighbours.at(1).iface, "eth0");
+  EXPECT_EQ(c.subnet.rate, 2U);
+  EXPECT_EQ(c.subnet.qkey, 0xffff'ffffU);
+  EXPECT_EQ(c.worker.count, 3U);
+  EXPECT_EQ(c.worker.idle, mgmt::IdlePolicy::kSleep);
+  EXPECT_EQ(c.worker.assign.at("soft9"), 2U);
+  EXPECT_EQ(c.mode, mgmt::ForwardMode::kIo);
+  EXPECT_EQ(c.mbuf_size, 2176U);
+  EXPECT_EQ(c.neighbour.retransmit, std::chrono::milliseconds(250));
+  EXPECT_EQ(c.neighbour.max_entries, 9U);
+}
+
+// --check prints what would run; a node started from that print runs the same.
+TEST(Config, PrintReadsBackAsItself) {
+  for (const auto& text : {kGoodConfig, kFullConfig}) {
+    const auto first = parse_config(text, "t.toml", {});
+    ASSERT_TRUE(first.ok());
+    const auto printed = print_config(first.config);
+    const auto second = parse_config(printed, "printed.toml", {});
+    EXPECT_EQ(lines_of(second), std::vector<std::string>{}) << printed;
+    EXPECT_EQ(print_config(second.config), printed);
+  }
+}
+
+TEST(Config, EntriesKeepTheOrderOfTheFile) {
+  const auto result = parse_config(
+      "[port.z]\ndevice = \"net_a\"\n[port.a]\ndevice = \"net_b\"\n[port.m]\ndevice = \"net_c\"\n",
+      "t.toml", {{"--set port.b.device=net_d", "port.b.device", "net_d"}});
+  ASSERT_TRUE(result.ok());
+  std::vector<std::string> names;
+  for (const auto& p : result.config.ports) names.push_back(p.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"z", "a", "m", "b"}));
+}
+
+TEST(Config, SyntaxErrorsHavePositions) {
+  for (const auto& [text, where] : std::vector<std::pair<std::string, std::string>>{
+           {"[hca.soft0\nlid = 1\n", "t.toml:1:11: syntax: "},
+           {"[subnet]\nmtu = \n", "t.toml:2:7: syntax: "},
+           {"[subnet]\nmtu = 2048\nmtu = 1024\n", "t.toml:3:7: syntax: "},
+           {"[subnet]\n[subnet]\n", "t.toml:2:1: syntax: "},
+           {"a = \"\xff\"\n", "t.toml:1:5: syntax: "}}) {
+    const auto lines = faults(text);
+    ASSERT_EQ(lines.size(), 1U) << text;
+    EXPECT_TRUE(lines[0].starts_with(where)) << lines[0];
+  }
+}
+
+TEST(Config, OverridesWinOverTheFileInOrder) {
+  const auto result = parse_config(kGoodConfig, "t.toml",
+                                   {{"--set a", "hca.soft0.lid", "3"},
+                                    {"--set b", "worker.burst", "16"},
+                                    {"--burst=8", "worker.burst", "8"},
+                                    {"--set c", "worker.idle-policy", "pause"},
+                                    {"--set d", "link.ib0.address", "[\"10.9.0.1/24\"]"},
+                                    {"--set e", "neighbour-cache.idle", "1.5"},
+                                    {"--set f", "worker.assign.eth0", "0"}});
+  EXPECT_EQ(lines_of(result), std::vector<std::string>{});
+  EXPECT_EQ(result.config.hcas.at(0).lid, 3);
+  EXPECT_EQ(result.config.hcas.at(0).sm_lid, 3);  // Follows, as it runs the administrator.
+  EXPECT_EQ(result.config.hcas.at(0).wire, "net_memif0");
+  EXPECT_EQ(result.config.worker.burst, 8U);
+  EXPECT_EQ(result.config.worker.idle, mgmt::IdlePolicy::kPause);
+  EXPECT_EQ(wire::to_string(result.config.links.at(0).addresses.at(0)), "10.9.0.1/24");
+  EXPECT_EQ(result.config.neighbour.idle, std::chrono::milliseconds(1500));
+  EXPECT_EQ(result.config.worker.assign.at("eth0"), 0U);
+}
+
+TEST(Config, OverrideErrorsNameTheArgument) {
+  const auto lines =
+      faults(kGoodConfig, {{"--set hca.soft0.lid=0", "hca.soft0.lid", "0"},
+                           {"--burst=many", "worker.burst", "many"},
+                           {"--set nix=1", "nix", "1"},
+                           {"--set a b=1", "a b", "1"},
+                           {"--set worker.frob=1", "worker.frob", "1"},
+                           {"--set hca=1", "hca", "1"},
+                           {"--set worker.rxd=64\ntxd=1", "worker.rxd", "64\ntxd=1"}});
+  ASSERT_GE(lines.size(), 6U);
+  const auto has = [&](const std::string& start) {
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const auto& l) { return l.starts_with(start); });
+  };
+  EXPECT_TRUE(has("--burst=many: worker.burst: read \"many\", allowed: integer 1-64"));
+  EXPECT_TRUE(has("--set nix=1: read unknown section \"nix\", allowed: [hca.NAME], "));
+  EXPECT_TRUE(has("--set a b=1: read key \"a b\", allowed: section.key=value"));
+  EXPECT_TRUE(has("--set worker.frob=1: worker: read unknown key \"frob\", allowed: count, "));
+  EXPECT_TRUE(has("--set hca=1: hca: read 1, allowed: [hca.NAME] tables"));
+  EXPECT_TRUE(has("--set worker.rxd=64\\u000atxd=1: worker.rxd: read \"64\\u000atxd=1\", "));
+}
+
+TEST(Config, WholeNodeByArguments) {
+  const auto result = load_config(
+      "", {{"--set 1", "port.a.device", "net_pcap0"}, {"--set 2", "port.b.device", "net_null0"}});
+  ASSERT_TRUE(result && result->ok());
+  EXPECT_EQ(result->config.ports.at(1).device, "net_null0");
+}
+
+TEST(Config, FileThatCannotBeRead) {
+  for (const std::string file : {"/nonexistent/x.toml", "/"}) {
+    const auto result = load_config(file, {});
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().what, "configuration file " + file + " cannot be read");
+  }
+}
+
+TEST(Config, FileIsRead) {
+  const std::string file = testing::TempDir() + "config_test.toml";
+  std::ofstream{file} << kGoodConfig << "# " << std::string(10'000, 'x') << "\nend = 1\n";
+  const auto result = load_config(file, {});
+  std::remove(file.c_str());
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result->diagnostics.size(), 1U);
+  EXPECT_EQ(result->diagnostics[0].to_string(),
+            file + ":17:1: port.eth0: read unknown key \"end\", allowed: device, address, mtu");
+}
+
+TEST(Config, ControlCharactersStayOnOneLine) {
+  const auto lines = faults(kGoodConfig + "[port.\"x\\ny\"]\ndevice = \"a\\tb\"\n");
+  ASSERT_EQ(lines.size(), 2U);
+  for (const auto& line : lines) EXPECT_EQ(line.find_first_of("\n\t"), std::string::npos) << line;
+}
+
+}  // namespace
+}  // namespace ipoib::app
