@@ -228,6 +228,21 @@ TEST(Config, FileIsRead) {
             file + ":17:1: port.eth0: read unknown key \"end\", allowed: device, address, mtu");
 }
 
+// The files a reader starts from have no fault and fit together.
+TEST(Config, ExamplesAreGood) {
+  const std::string folder = IPOIB_EXAMPLES;
+  const auto a = load_config(folder + "/lab-node-a.toml", {});
+  const auto b = load_config(folder + "/lab-node-b.toml", {});
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(lines_of(*a), std::vector<std::string>{});
+  EXPECT_EQ(lines_of(*b), std::vector<std::string>{});
+  EXPECT_TRUE(a->config.hcas.at(0).subnet_administrator);
+  EXPECT_EQ(b->config.hcas.at(0).sm_lid, a->config.hcas.at(0).lid);
+  EXPECT_NE(b->config.hcas.at(0).guid, a->config.hcas.at(0).guid);
+  EXPECT_EQ(b->config.routes.at(0).via.at(0), a->config.links.at(0).addresses.at(0).addr);
+  EXPECT_EQ(a->config.routes.at(0).via.at(0), b->config.links.at(0).addresses.at(0).addr);
+}
+
 TEST(Config, ControlCharactersStayOnOneLine) {
   const auto lines = faults(kGoodConfig + "[port.\"x\\ny\"]\ndevice = \"a\\tb\"\n");
   ASSERT_EQ(lines.size(), 2U);
