@@ -46,9 +46,9 @@ std::size_t build_ud_packet(const UdSpec& spec, std::span<const std::byte> paylo
   if (!payload.empty()) std::memmove(out.data() + header_len, payload.data(), payload.size());
   std::fill_n(out.data() + header_len + payload.size(), pad, std::byte{0});
 
+  const unsigned sl_lnh = unsigned{spec.sl} << 4 | static_cast<unsigned>(lnh);
   std::byte* at = put(
-      out.data(), Lrh{static_cast<std::uint8_t>(spec.vl << 4),
-                      static_cast<std::uint8_t>(spec.sl << 4 | static_cast<unsigned>(lnh)),
+      out.data(), Lrh{static_cast<std::uint8_t>(spec.vl << 4), static_cast<std::uint8_t>(sl_lnh),
                       Be16{spec.dlid}, Be16{static_cast<std::uint16_t>(len / 4)}, Be16{spec.slid}});
   if (global) {
     const auto pay_len = static_cast<std::uint16_t>(len - sizeof(Lrh) - sizeof(Grh));
