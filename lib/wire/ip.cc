@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace ipoib::wire {
@@ -43,7 +44,7 @@ std::uint16_t internet_checksum(std::span<const std::byte> bytes) noexcept {
 std::optional<IpAddr> parse_ip(std::string_view text) {
   std::array<char, INET6_ADDRSTRLEN> name{};
   if (text.size() >= name.size() || text.find('\0') != std::string_view::npos) return std::nullopt;
-  std::memcpy(name.data(), text.data(), text.size());
+  std::copy(text.begin(), text.end(), name.begin());
 
   Be32 v4;
   if (inet_pton(AF_INET, name.data(), &v4) == 1) return IpAddr::v4(v4.host());
