@@ -1,0 +1,15 @@
+// The checksum kernels agree on whatever is long enough to have headers.
+#include "lib/wire/iba.h"
+#include "lib/wire/icrc.h"
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ipoib::wire;
+  const auto octets = ipoib::test::input(data, size);
+  (void)vcrc(octets);
+  if (octets.size() < sizeof(Lrh) + sizeof(Bth)) return 0;
+  const bool global = (data[1] & 3) == static_cast<std::uint8_t>(Lnh::kGlobal);
+  if (global && octets.size() < sizeof(Lrh) + sizeof(Grh) + sizeof(Bth)) return 0;
+  ipoib::test::require(icrc(octets) == icrc_portable(octets));
+  return 0;
+}
