@@ -1,0 +1,25 @@
+#include "lib/base/clock.h"
+
+#include <gtest/gtest.h>
+
+namespace ipoib {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Earlier, NoneMeansNever) {
+  const TimePoint soon{1s};
+  const TimePoint late{2s};
+  EXPECT_EQ(earlier(soon, late), soon);
+  EXPECT_EQ(earlier(late, soon), soon);
+  EXPECT_EQ(earlier(soon, soon), soon);
+  EXPECT_EQ(earlier(std::nullopt, late), late);
+  EXPECT_EQ(earlier(late, std::nullopt), late);
+  EXPECT_EQ(earlier(std::nullopt, std::nullopt), std::nullopt);
+  // The epoch is a time like any other, and so is what lies before it.
+  EXPECT_EQ(earlier(TimePoint{}, soon), TimePoint{});
+  EXPECT_EQ(earlier(TimePoint{-1s}, TimePoint{}), TimePoint{-1s});
+}
+
+}  // namespace
+}  // namespace ipoib
