@@ -80,7 +80,7 @@ Drop check_addresses(const Context& c, std::uint32_t src, std::uint32_t dst) noe
 
 Drop check_addresses_if_odd(const Context& c, const Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
   const std::uint32_t src = hdr.src.host();
-  if ((kOdd[src >> 24] | kOdd[dst >> 24]) == 0) [[likely]]
+  if (kOdd[src >> 24] + kOdd[dst >> 24] == 0) [[likely]]
     return kGood;
   return check_addresses(c, src, dst);
 }
