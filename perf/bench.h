@@ -1,0 +1,37 @@
+// What microbenchmarks share: the counters that the report shows.
+#pragma once
+
+#include <rte_cycles.h>
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+
+namespace ipoib::perf {
+
+/// From construction to destruction, around the loop of a benchmark: items, octets, and cycles of
+/// the time-stamp counter per packet.
+class PerPacket {
+ public:
+  /// packet_len: octets that count as processed per packet; 0 for none.
+  PerPacket(benchmark::State& state, std::int64_t packets_per_iteration,
+            std::int64_t packet_len = 0)
+      : state_{state}, per_iteration_{packets_per_iteration}, packet_len_{packet_len} {}
+  PerPacket(const PerPacket&) = delete;
+  PerPacket& operator=(const PerPacket&) = delete;
+  ~PerPacket() {
+    const std::uint64_t tsc = rte_rdtsc() - start_;
+    const std::int64_t packets = state_.iterations() * per_iteration_;
+    state_.SetItemsProcessed(packets);
+    if (packet_len_ != 0) state_.SetBytesProcessed(packets * packet_len_);
+    state_.counters["tsc_per_pkt"] = static_cast<double>(tsc) / static_cast<double>(packets);
+  }
+
+ private:
+  benchmark::State& state_;
+  std::int64_t per_iteration_;
+  std::int64_t packet_len_;
+  std::uint64_t start_ = rte_rdtsc();
+};
+
+}  // namespace ipoib::perf

@@ -1,0 +1,52 @@
+// Packets to measure with: a pool larger than one, so that no predictor learns the octets.
+#pragma once
+
+#include <cstddef>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "lib/wire/frame.h"
+
+namespace ipoib::perf {
+
+/// UD packets of one length, with payload of random octets.
+class Packets {
+ public:
+  static constexpr std::size_t kHot = 64;        ///< Stays in the caches.
+  static constexpr std::size_t kCold = 1 << 15;  ///< Does not.
+
+  /// count: a power of two.
+  Packets(std::size_t count, bool global, std::size_t payload_len)
+      : len_{wire::ud_packet_len(global, payload_len)},
+        stride_{(len_ + 127) & ~std::size_t{63}},
+        octets_(count * stride_),
+        count_{count} {
+    std::mt19937 random{1};
+    std::vector<std::byte> payload(payload_len);
+    for (auto& b : payload) b = static_cast<std::byte>(random());
+    wire::UdSpec spec{.dlid = 4, .slid = 3, .dest_qp = 0x49, .src_qp = 0x48, .qkey = 0xb1b};
+    if (global) spec.grh = wire::GrhSpec{wire::Gid::of(1, 2), wire::Gid::of(1, 3)};
+    for (std::size_t i = 0; i < count; ++i) {
+      spec.psn = static_cast<std::uint32_t>(i);
+      wire::build_ud_packet(spec, payload, {octets_.data() + i * stride_, stride_});
+    }
+  }
+
+  [[nodiscard]] std::size_t len() const { return len_; }
+  /// LRH through ICRC of the next packet, round and round; of a large pool in an order that no
+  /// prefetcher follows.
+  [[nodiscard]] std::span<std::byte> next() {
+    at_ = (at_ + 10'007) & (count_ - 1);
+    return {octets_.data() + at_ * stride_, len_};
+  }
+
+ private:
+  std::size_t len_;
+  std::size_t stride_;
+  std::vector<std::byte> octets_;
+  std::size_t count_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace ipoib::perf
