@@ -1,0 +1,71 @@
+// Address handles of a software HCA: per handle the first octets of every frame it sends, ready to
+// be copied.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "drivers/soft/frame.h"
+#include "drivers/soft/grace.h"
+#include "lib/base/result.h"
+#include "lib/fabric/types.h"
+
+namespace ipoib::soft {
+
+/// Ethernet, LRH and GRH with the lengths (LRH.PktLen, GRH.PayLen) left zero. One cache line.
+struct alignas(64) AhTemplate {
+  std::array<std::byte, kGlobalHeadLen> head;
+  std::atomic<std::uint8_t> len;  ///< Valid octets of head; 0: no such handle.
+  std::uint8_t route;             ///< Of kWire, kLocal, kMulticast.
+
+  static constexpr std::uint8_t kWire = 0;
+  static constexpr std::uint8_t kLocal = 1;      ///< DLID is one of the port's own.
+  static constexpr std::uint8_t kMulticast = 2;  ///< Other queues of the port may want a copy.
+};
+static_assert(sizeof(AhTemplate) == 64);
+
+/// True for each of the 2^LMC LIDs a port answers to.
+[[nodiscard]] inline bool is_own_lid(const fabric::PortAttr& port, std::uint16_t lid) noexcept {
+  return lid >> port.lmc == port.lid >> port.lmc;
+}
+
+/// Fills `out` but its `len`, which is returned: kLocalHeadLen or kGlobalHeadLen.
+std::uint8_t make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out);
+
+/// Fixed capacity. Management lcore, but find() and prefetch(), which are the worker's.
+class AhTable {
+ public:
+  static constexpr std::uint32_t kCapacity = 65'536;
+
+  /// kNoResources when there is no memory for the table.
+  [[nodiscard]] static Result<std::unique_ptr<AhTable>> create(int socket_id);
+  ~AhTable();
+  AhTable(const AhTable&) = delete;
+  AhTable& operator=(const AhTable&) = delete;
+
+  Result<fabric::AhIndex> add(const fabric::PortAttr& port, const fabric::AhAttr& to,
+                              const Grace& grace);
+  /// The number comes back into use after the grace period. Unknown numbers are ignored.
+  void remove(fabric::AhIndex ah, const Grace& grace);
+
+  /// Octets of the handle's template, and the template; 0 when there is no such handle.
+  [[nodiscard]] std::uint8_t find(fabric::AhIndex ah, const AhTemplate*& out) const noexcept {
+    if (ah >= kCapacity) return 0;
+    out = &slots_[ah];
+    return out->len.load(std::memory_order_relaxed);
+  }
+  void prefetch(fabric::AhIndex ah) const noexcept { __builtin_prefetch(&slots_[ah % kCapacity]); }
+
+ private:
+  explicit AhTable(AhTemplate* slots);
+
+  AhTemplate* slots_;
+  std::vector<fabric::AhIndex> free_;  ///< Last is used next.
+  Retired<fabric::AhIndex> retired_;
+};
+
+}  // namespace ipoib::soft

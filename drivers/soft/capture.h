@@ -1,0 +1,18 @@
+// Copies for a capture of the frames on the cable (lib/fabric/capture.h).
+#pragma once
+
+#include "lib/fabric/capture.h"
+#include "lib/fabric/hca.h"
+
+namespace ipoib::soft {
+
+using fabric::CaptureDirection;
+using fabric::CaptureTap;
+
+/// Copies the IBA packet out of a soft frame: LRH through ICRC, no Ethernet header, no padding.
+/// Null when the frame is not one (no EtherType 0x88B5) or when the pool is empty; only the
+/// latter is `lost`.
+[[nodiscard]] rte_mbuf* capture_copy(const CaptureTap& tap, const rte_mbuf* frame,
+                                     CaptureDirection direction, bool& lost) noexcept;
+
+}  // namespace ipoib::soft

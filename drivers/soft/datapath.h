@@ -1,0 +1,113 @@
+// What the worker lcore runs of a software HCA: frames from the cable are checked and sorted to
+// queue pairs (soft_rx.cc), packets of queue pairs become frames (soft_tx.cc).
+#pragma once
+
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "drivers/soft/ah_table.h"
+#include "drivers/soft/capture.h"
+#include "drivers/soft/rx_table.h"
+#include "drivers/soft/ud_queue.h"
+#include "lib/base/counters.h"
+
+namespace ipoib::soft {
+
+struct RxFrame;  // soft_rx.cc
+struct Detours;  // soft_tx.cc
+
+struct DatapathConfig {
+  std::uint16_t port_id = 0;    ///< Ethdev; its queues 0 belong to the worker.
+  bool icrc = true;             ///< False: sent as zero, not checked.
+  std::uint32_t mtu = 0;        ///< Largest UD payload, octets.
+  rte_mempool* pool = nullptr;  ///< For copies of packets that cannot be changed in place.
+  const AhTable* ahs = nullptr;
+  rte_ring* mads_out = nullptr;  ///< Whole frames to send; the worker is the one consumer.
+  rte_ring* mads_in = nullptr;   ///< Frames for QP1, checked; the worker is the one producer.
+};
+
+/// Worker lcore only, but publish(), set_tap() and the counters.
+///
+/// Every frame read from the cable, and every packet a queue pair sends to its own port, is
+/// handed to a queue pair or to mads_in, or freed and counted under one Drop.
+class alignas(64) Datapath {
+ public:
+  static constexpr std::uint16_t kBurst = 64;
+
+  explicit Datapath(const DatapathConfig& config) : config_{config} {}
+  ~Datapath();
+  Datapath(const Datapath&) = delete;
+  Datapath& operator=(const Datapath&) = delete;
+
+  /// Sends waiting MADs, then reads one burst from the cable and sorts it.
+  void poll() noexcept;
+
+  std::uint16_t rx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+    const std::uint16_t nb_rx = queue.pop(pkts, n);
+    // What is left would pile up: let the next frames wait in the ethdev's ring instead.
+    if (!queue.empty()) hold_reads_ = true;
+    return nb_rx;
+  }
+  std::uint16_t tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+
+  /// Frees and counts what is staged for a queue pair that goes away.
+  void drain(SoftUdQueue& queue) noexcept;
+
+  /// Management lcore: from now on the worker reads this table, and copies frames to this tap
+  /// (null: to none). It may use the old ones until the grace period is over.
+  void publish(const RxTable* table) noexcept { table_.store(table, std::memory_order_release); }
+  void set_tap(const CaptureTap* tap) noexcept { tap_.store(tap, std::memory_order_release); }
+
+  [[nodiscard]] const DropCounters& drops() const noexcept { return drops_; }
+  /// Frames that a capture missed because its ring or its mempool had no room.
+  [[nodiscard]] const Counter& capture_lost() const noexcept { return capture_lost_; }
+  /// Sent packets that had to be copied: shared, segmented, or without room for the headers.
+  [[nodiscard]] const Counter& tx_copies() const noexcept { return tx_copies_; }
+
+ private:
+  /// Polls in a row in which the wire took no MAD, after which those waiting are lost.
+  static constexpr unsigned kMadPatience = 1024;
+
+  void sort(std::span<rte_mbuf* const> frames, const RxTable& table,
+            const SoftUdQueue* sender) noexcept;
+  void stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
+  void stage_group(rte_mbuf* m, const RxFrame& f, const SoftUdQueue* sender) noexcept;
+
+  std::uint16_t tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  rte_mbuf* copy_with_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len,
+                           Drop& reason) noexcept;
+  rte_mbuf* group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept;
+  std::uint16_t settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts, std::uint16_t nb_sent,
+                       const Detours& detours) noexcept;
+  std::uint16_t transmit(std::span<rte_mbuf*> frames) noexcept;
+  void send_mads() noexcept;
+
+  rte_mbuf* copy_frame(const rte_mbuf* frame) noexcept;
+  rte_mbuf* copy_for(const CaptureTap& tap, const rte_mbuf* frame,
+                     CaptureDirection direction) noexcept;
+  void hand_to(const CaptureTap& tap, rte_mbuf* copy) noexcept;
+  void drop(rte_mbuf* m, Drop reason) noexcept {
+    drops_.add(reason);
+    rte_pktmbuf_free(m);
+  }
+
+  DatapathConfig config_;
+  // Management lcore writes, worker reads.
+  std::atomic<const RxTable*> table_{nullptr};
+  std::atomic<const CaptureTap*> tap_{nullptr};
+  // Worker.
+  bool hold_reads_ = false;
+  std::uint16_t nb_mads_ = 0;  ///< In mads_: taken from mads_out, not yet on the wire.
+  unsigned mad_waits_ = 0;
+  std::array<rte_mbuf*, kBurst> mads_;
+  DropCounters drops_;
+  Counter capture_lost_;
+  Counter tx_copies_;
+};
+
+}  // namespace ipoib::soft

@@ -1,0 +1,81 @@
+// The soft wire format: an IBA packet, LRH through ICRC, in an Ethernet frame of EtherType 0x88B5.
+// No VCRC: the Ethernet FCS takes its place. LRH.PktLen tells the packet's end, what follows is
+// Ethernet's padding.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/wire/be.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::soft {
+
+struct EthHdr {
+  std::array<std::byte, 6> dst;
+  std::array<std::byte, 6> src;
+  wire::Be16 ether_type;
+};
+static_assert(wire::WireRecord<EthHdr> && sizeof(EthHdr) == 14);
+
+/// IEEE 802 local experimental EtherType 1.
+inline constexpr std::uint16_t kEtherTypeIba = 0x88b5;
+inline constexpr std::size_t kMinEthPayload = 46;
+inline constexpr std::size_t kMinEthFrame = sizeof(EthHdr) + kMinEthPayload;
+
+/// What an ethdev's MTU must have above the IB MTU: LRH, GRH, BTH, DETH, ICRC, and 8 spare.
+inline constexpr unsigned kEthMtuOverhead = 80;
+
+/// BTH and DETH of a UD packet as five words, the shape in which the datapath reads and writes
+/// them: a 24-bit field is the low part of its word.
+struct UdWords {
+  wire::Be32 op_flags_pkey;
+  wire::Be32 resv_dest_qp;
+  wire::Be32 ack_psn;
+  wire::Be32 qkey;
+  wire::Be32 resv_src_qp;
+
+  [[nodiscard]] std::uint8_t opcode() const noexcept {
+    return static_cast<std::uint8_t>(op_flags_pkey.host() >> 24);
+  }
+  [[nodiscard]] std::uint8_t pad() const noexcept {
+    return static_cast<std::uint8_t>((op_flags_pkey.host() >> 20) & 3);
+  }
+  [[nodiscard]] std::uint8_t tver() const noexcept {
+    return static_cast<std::uint8_t>((op_flags_pkey.host() >> 16) & 0xf);
+  }
+  [[nodiscard]] std::uint16_t pkey() const noexcept {
+    return static_cast<std::uint16_t>(op_flags_pkey.host());
+  }
+  [[nodiscard]] std::uint32_t dest_qp() const noexcept { return resv_dest_qp.host() & 0xff'ffff; }
+  [[nodiscard]] std::uint32_t src_qp() const noexcept { return resv_src_qp.host() & 0xff'ffff; }
+
+  /// First word of a UD SEND. `flags`: Bth::kMigReq or 0.
+  [[nodiscard]] static constexpr wire::Be32 send_only(std::uint8_t flags, unsigned pad,
+                                                      std::uint16_t pkey) noexcept {
+    constexpr auto kOpcode = static_cast<std::uint32_t>(wire::Opcode::kUdSendOnly);
+    return wire::Be32{kOpcode << 24 | (std::uint32_t{flags} | pad << 4) << 16 | pkey};
+  }
+};
+static_assert(wire::WireRecord<UdWords> &&
+              sizeof(UdWords) == sizeof(wire::Bth) + sizeof(wire::Deth));
+
+/// Ethernet + LRH, and Ethernet + LRH + GRH: what an address handle decides of a frame.
+inline constexpr std::size_t kLocalHeadLen = sizeof(EthHdr) + sizeof(wire::Lrh);
+inline constexpr std::size_t kGlobalHeadLen = kLocalHeadLen + sizeof(wire::Grh);
+
+/// Ethernet destination of a DLID: unicast, multicast or, for the permissive LID, broadcast.
+[[nodiscard]] constexpr std::array<std::byte, 6> mac_of_dlid(std::uint16_t lid) noexcept {
+  constexpr std::byte kFf{0xff};
+  if (lid == 0xffff) return {kFf, kFf, kFf, kFf, kFf, kFf};
+  const std::byte first{wire::is_multicast_lid(lid) ? std::uint8_t{0x03} : std::uint8_t{0x02}};
+  return {first,
+          std::byte{0x49},
+          std::byte{0x42},
+          std::byte{0},
+          static_cast<std::byte>(lid >> 8),
+          static_cast<std::byte>(lid)};
+}
+
+}  // namespace ipoib::soft

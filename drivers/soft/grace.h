@@ -1,0 +1,53 @@
+// Memory that workers may still be reading: kept until each of them has passed a quiescent state.
+#pragma once
+
+#include <rte_rcu_qsbr.h>
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+namespace ipoib::soft {
+
+/// Grace periods of the workers. Management lcore only, which must not be registered in the RCU
+/// variable itself. Without a variable there is no worker: every period is over at once.
+class Grace {
+ public:
+  explicit Grace(rte_rcu_qsbr* qsbr) noexcept : qsbr_{qsbr} {}
+
+  /// Call after the workers' last way to the memory is gone.
+  [[nodiscard]] std::uint64_t start() const noexcept {
+    return qsbr_ != nullptr ? rte_rcu_qsbr_start(qsbr_) : 0;
+  }
+  [[nodiscard]] bool over(std::uint64_t token) const noexcept {
+    return qsbr_ == nullptr || rte_rcu_qsbr_check(qsbr_, token, false) == 1;
+  }
+  /// Blocks for at most one loop of the slowest worker.
+  void wait() const noexcept {
+    if (qsbr_ != nullptr) rte_rcu_qsbr_synchronize(qsbr_, RTE_QSBR_THRID_INVALID);
+  }
+
+ private:
+  rte_rcu_qsbr* qsbr_;
+};
+
+/// Values put aside until their grace period is over, oldest first.
+template <class T>
+class Retired {
+ public:
+  void add(T value, const Grace& grace) { items_.emplace_back(grace.start(), std::move(value)); }
+
+  /// Hands every value whose period is over to `release`; never waits.
+  template <class Release>
+  void reclaim(const Grace& grace, Release&& release) {
+    while (!items_.empty() && grace.over(items_.front().first)) {
+      release(std::move(items_.front().second));
+      items_.pop_front();
+    }
+  }
+
+ private:
+  std::deque<std::pair<std::uint64_t, T>> items_;
+};
+
+}  // namespace ipoib::soft

@@ -1,0 +1,122 @@
+#include "drivers/soft/mad_port.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "drivers/soft/ah_table.h"
+#include "drivers/soft/frame.h"
+#include "lib/wire/icrc.h"
+
+namespace ipoib::soft {
+namespace {
+
+constexpr std::uint32_t kGsiQpn = 1;
+constexpr std::size_t kFrameLen = kLocalHeadLen + sizeof(UdWords) + wire::kMadLen + wire::kIcrcLen;
+static_assert(kFrameLen >= kMinEthFrame && wire::kMadLen % 4 == 0, "a MAD needs no padding");
+
+}  // namespace
+
+SoftMadPort::~SoftMadPort() {
+  void* m = nullptr;
+  while (rte_ring_sc_dequeue(&from_wire_, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+}
+
+/// The port's own entry for a partition, as it goes into packets.
+Result<std::uint16_t> SoftMadPort::own_pkey(std::uint16_t pkey) const {
+  const auto found =
+      std::find_if(port_.pkeys.begin(), port_.pkeys.end(),
+                   [pkey](std::uint16_t own) { return ((own ^ pkey) & 0x7fff) == 0; });
+  if (found == port_.pkeys.end())
+    return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}, which is not in the port's table",
+                pkey);
+  return *found;
+}
+
+/// The port's own entry that let a packet in.
+std::uint16_t SoftMadPort::matching_pkey(std::uint16_t pkey) const {
+  const auto found =
+      std::find_if(port_.pkeys.begin(), port_.pkeys.end(),
+                   [pkey](std::uint16_t own) { return wire::pkeys_match(own, pkey); });
+  return found == port_.pkeys.end() ? pkey : *found;
+}
+
+Status SoftMadPort::send(const fabric::MadAddress& to,
+                         std::span<const std::byte, wire::kMadLen> mad) {
+  if (!wire::is_unicast_lid(to.lid) || to.sl > 15)
+    return fail(Errc::kInvalidArgument, "MAD to LID {:#06x}, SL {}: no such address", to.lid,
+                to.sl);
+  const Result<std::uint16_t> pkey = own_pkey(to.pkey);
+  if (!pkey) return tl::make_unexpected(pkey.error());
+
+  if (is_own_lid(port_, to.lid) && to.qpn == kGsiQpn) {
+    if (local_.size() >= kRingSize)
+      return fail(Errc::kUnavailable, "{} MADs of the port to itself are waiting", local_.size());
+    fabric::ReceivedMad& own = local_.emplace_back();
+    own.from = {.lid = port_.lid, .sl = to.sl, .qpn = kGsiQpn, .pkey = *pkey};
+    std::copy(mad.begin(), mad.end(), own.bytes.begin());
+    return {};
+  }
+  rte_mbuf* m = rte_pktmbuf_alloc(pool_);
+  if (m == nullptr) return fail(Errc::kUnavailable, "no mbuf for a MAD in mempool {}", pool_->name);
+  if (rte_pktmbuf_tailroom(m) < kFrameLen) {
+    rte_pktmbuf_free(m);
+    return fail(Errc::kNoResources, "mbufs of mempool {} do not hold a MAD's {} octets",
+                pool_->name, kFrameLen);
+  }
+  fill(m, to, *pkey, mad);
+  if (rte_ring_sp_enqueue(&to_wire_, m) != 0) {
+    rte_pktmbuf_free(m);
+    return fail(Errc::kUnavailable, "{} MADs are waiting for the wire", kRingSize);
+  }
+  return {};
+}
+
+void SoftMadPort::fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t pkey,
+                       std::span<const std::byte, wire::kMadLen> mad) {
+  AhTemplate head;
+  make_template(port_, {.dlid = to.lid, .sl = to.sl, .dgid = {}}, head);
+  // MigReq is 0 on QP1.
+  const UdWords ud{.op_flags_pkey = UdWords::send_only(0, 0, pkey),
+                   .resv_dest_qp = wire::Be32{to.qpn & 0xff'ffff},
+                   .ack_psn = wire::Be32{psn_++ & 0xff'ffff},
+                   .qkey = wire::Be32{wire::kGsiQkey},
+                   .resv_src_qp = wire::Be32{kGsiQpn}};
+  auto* frame = reinterpret_cast<std::byte*>(rte_pktmbuf_append(m, kFrameLen));
+  std::memcpy(frame, head.head.data(), kLocalHeadLen);
+  std::memcpy(frame + kLocalHeadLen, &ud, sizeof(ud));
+  std::memcpy(frame + kLocalHeadLen + sizeof(ud), mad.data(), mad.size());
+
+  constexpr std::size_t kIbaLen = kFrameLen - sizeof(EthHdr);
+  auto* lrh = reinterpret_cast<wire::Lrh*>(frame + sizeof(EthHdr));
+  lrh->resv_pktlen.set(kIbaLen / 4);
+  const std::uint32_t icrc =
+      icrc_ ? wire::icrc({frame + sizeof(EthHdr), kIbaLen - wire::kIcrcLen}) : 0;
+  std::memcpy(frame + kFrameLen - wire::kIcrcLen, &icrc, wire::kIcrcLen);
+}
+
+std::optional<fabric::ReceivedMad> SoftMadPort::receive() {
+  if (!local_.empty()) {
+    const fabric::ReceivedMad own = local_.front();
+    local_.pop_front();
+    return own;
+  }
+  void* object = nullptr;
+  if (rte_ring_sc_dequeue(&from_wire_, &object) != 0) return std::nullopt;
+  auto* m = static_cast<rte_mbuf*>(object);
+  // The worker has checked every header and length of the frame.
+  const auto* lrh = rte_pktmbuf_mtod_offset(m, const wire::Lrh*, sizeof(EthHdr));
+  const std::size_t head_len = lrh->lnh() == wire::Lnh::kGlobal ? kGlobalHeadLen : kLocalHeadLen;
+  const auto* ud = rte_pktmbuf_mtod_offset(m, const UdWords*, head_len);
+  const std::size_t end = sizeof(EthHdr) + lrh->packet_len() - wire::kIcrcLen - ud->pad();
+  fabric::ReceivedMad mad;
+  mad.from = {.lid = lrh->slid.host(),
+              .sl = lrh->sl(),
+              .qpn = ud->src_qp(),
+              .pkey = matching_pkey(ud->pkey())};
+  std::memcpy(mad.bytes.data(), rte_pktmbuf_mtod_offset(m, const std::byte*, end - wire::kMadLen),
+              wire::kMadLen);
+  rte_pktmbuf_free(m);
+  return mad;
+}
+
+}  // namespace ipoib::soft

@@ -1,0 +1,56 @@
+// QP1 of a software HCA: MADs travel as whole frames over one ring to the worker that owns the
+// cable, and over another back.
+#pragma once
+
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "lib/fabric/hca.h"
+
+namespace ipoib::soft {
+
+struct RingDeleter {
+  void operator()(rte_ring* ring) const noexcept { rte_ring_free(ring); }
+};
+using RingPtr = std::unique_ptr<rte_ring, RingDeleter>;
+
+/// Management lcore only.
+class SoftMadPort final : public fabric::MadPort {
+ public:
+  /// MADs on their way in either direction; a power of two.
+  static constexpr unsigned kRingSize = 1024;
+
+  /// `to_wire`: this object is the one producer; `from_wire`: the one consumer. Frames come from
+  /// `pool`. The references outlive the object.
+  SoftMadPort(const fabric::PortAttr& port, bool icrc, rte_mempool* pool, rte_ring& to_wire,
+              rte_ring& from_wire)
+      : port_{port}, icrc_{icrc}, pool_{pool}, to_wire_{to_wire}, from_wire_{from_wire} {}
+  ~SoftMadPort() override;
+
+  /// A MAD to the port's own LID is received here without touching the wire.
+  Status send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) override;
+  std::optional<fabric::ReceivedMad> receive() override;
+
+ private:
+  [[nodiscard]] Result<std::uint16_t> own_pkey(std::uint16_t pkey) const;
+  [[nodiscard]] std::uint16_t matching_pkey(std::uint16_t pkey) const;
+  void fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t pkey,
+            std::span<const std::byte, wire::kMadLen> mad);
+
+  const fabric::PortAttr& port_;
+  bool icrc_;
+  rte_mempool* pool_;
+  rte_ring& to_wire_;
+  rte_ring& from_wire_;
+  std::uint32_t psn_ = 0;
+  std::deque<fabric::ReceivedMad> local_;
+};
+
+}  // namespace ipoib::soft

@@ -1,0 +1,234 @@
+// Setup, teardown and control calls of the software HCA.
+#include "drivers/soft/soft_hca.h"
+
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_random.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/base/log.h"
+#include "lib/fabric/ethdev_mtu.h"
+#include "lib/fabric/packet_meta.h"
+
+namespace ipoib::soft {
+namespace {
+
+constexpr std::uint32_t kFirstFreeQpn = 2;
+constexpr std::uint32_t kLastQpn = wire::kMulticastQpn - 1;
+
+Status check_attr(const SoftHcaConfig& config) {
+  const fabric::PortAttr& attr = config.attr;
+  if (!wire::is_unicast_lid(attr.lid))
+    return fail(Errc::kInvalidArgument, "{}: LID {:#06x} is not a unicast LID (0x0001-0xbfff)",
+                config.name, attr.lid);
+  if (attr.lmc > 7)
+    return fail(Errc::kInvalidArgument, "{}: LMC {} exceeds 7", config.name, attr.lmc);
+  if (wire::mtu_octets(attr.mtu) == 0)
+    return fail(Errc::kInvalidArgument, "{}: MTU code {} does not exist", config.name, attr.mtu);
+  for (const std::uint16_t pkey : attr.pkeys)
+    if ((pkey & ~wire::kFullMemberBit) == 0)
+      return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is no partition", config.name, pkey);
+  if (config.first_qpn && (*config.first_qpn < kFirstFreeQpn || *config.first_qpn > kLastQpn))
+    return fail(Errc::kInvalidArgument, "{}: first QPN {:#x} is not in {:#x}-{:#x}", config.name,
+                *config.first_qpn, kFirstFreeQpn, kLastQpn);
+  return {};
+}
+
+Status check_cable(const SoftHcaConfig& config) {
+  if (rte_eth_dev_is_valid_port(config.port_id) == 0)
+    return fail(Errc::kNotFound, "{}: there is no ethdev {}", config.name, config.port_id);
+  const unsigned ib_mtu = wire::mtu_octets(config.attr.mtu);
+  const auto eth_mtu = static_cast<std::uint16_t>(ib_mtu + kEthMtuOverhead);
+  if (const Status fits = fabric::require_ethdev_mtu(config.port_id, eth_mtu); !fits)
+    return fail(fits.error().code, "{}: {} for an IB MTU of {}", config.name, fits.error().what,
+                ib_mtu);
+  return {};
+}
+
+Result<RingPtr> create_mad_ring(const SoftHcaConfig& config, const char* direction) {
+  const std::string name = fmt::format("soft{}_mad_{}", config.port_id, direction);
+  RingPtr ring{rte_ring_create(name.c_str(), SoftMadPort::kRingSize, config.socket_id,
+                               RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ)};
+  if (ring != nullptr) return ring;
+  if (rte_errno == EEXIST)
+    return fail(Errc::kExists, "{}: ethdev {} is the cable of another software HCA", config.name,
+                config.port_id);
+  return fail(Errc::kNoResources, "{}: ring {}: {}", config.name, name, rte_strerror(rte_errno));
+}
+
+void enable_promiscuous(const SoftHcaConfig& config) {
+  const int error = rte_eth_promiscuous_enable(config.port_id);
+  if (error != 0 && error != -ENOTSUP)
+    log(LogArea::kFabric, LogLevel::kWarning,
+        "{}: ethdev {} stays non-promiscuous and may not deliver frames to LID {:#06x}: {}",
+        config.name, config.port_id, config.attr.lid, rte_strerror(-error));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config) {
+  if (Status ok = check_attr(config); !ok) return tl::make_unexpected(ok.error());
+  if (Status ok = check_cable(config); !ok) return tl::make_unexpected(ok.error());
+  if (config.pool == nullptr)
+    return fail(Errc::kInvalidArgument, "{}: a mempool is needed", config.name);
+  if (Status ok = fabric::register_packet_meta(); !ok) return tl::make_unexpected(ok.error());
+  Result<RingPtr> mads_out = create_mad_ring(config, "out");
+  if (!mads_out) return tl::make_unexpected(mads_out.error());
+  Result<RingPtr> mads_in = create_mad_ring(config, "in");
+  if (!mads_in) return tl::make_unexpected(mads_in.error());
+  Result<std::unique_ptr<AhTable>> ahs = AhTable::create(config.socket_id);
+  if (!ahs) return tl::make_unexpected(ahs.error());
+  enable_promiscuous(config);
+  return std::unique_ptr<SoftHca>{
+      new SoftHca{config, std::move(*ahs), std::move(*mads_out), std::move(*mads_in)}};
+}
+
+SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<AhTable> ahs, RingPtr mads_out,
+                 RingPtr mads_in)
+    : config_{config},
+      grace_{config.qsbr},
+      next_qpn_{config.first_qpn.value_or(
+          kFirstFreeQpn + static_cast<std::uint32_t>(rte_rand_max(kLastQpn - kFirstFreeQpn + 1)))},
+      ahs_{std::move(ahs)},
+      mads_out_{std::move(mads_out)},
+      mads_in_{std::move(mads_in)},
+      datapath_{{.port_id = config.port_id,
+                 .icrc = config.icrc,
+                 .mtu = wire::mtu_octets(config.attr.mtu),
+                 .pool = config.pool,
+                 .ahs = ahs_.get(),
+                 .mads_out = mads_out_.get(),
+                 .mads_in = mads_in_.get()}},
+      mad_port_{config_.attr, config.icrc, config.pool, *mads_out_, *mads_in_} {
+  publish();
+}
+
+SoftHca::~SoftHca() {
+  for (const auto& queue : queues_) datapath_.drain(*queue);
+  void* m = nullptr;
+  while (rte_ring_sc_dequeue(mads_out_.get(), &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+}
+
+fabric::Hca::PollFn SoftHca::poll_function() const {
+  return &SoftHca::poll;
+}
+
+void SoftHca::poll(fabric::Hca& hca) noexcept {
+  static_cast<SoftHca&>(hca).datapath_.poll();
+}
+
+/// Shows the worker what the port receives from now on.
+void SoftHca::publish(SoftUdQueue* closing) {
+  std::vector<SoftUdQueue*> open;
+  for (const auto& queue : queues_)
+    if (queue.get() != closing) open.push_back(queue.get());
+  auto table = std::make_unique<const RxTable>(config_.attr, open, attachments_, closing);
+  datapath_.publish(table.get());
+  old_tables_.add(std::exchange(table_, std::move(table)), grace_);
+  old_tables_.reclaim(grace_, [](std::unique_ptr<const RxTable> old) { old.reset(); });
+}
+
+Result<std::uint32_t> SoftHca::allocate_qpn() {
+  if (queues_.size() > kLastQpn - kFirstFreeQpn)
+    return fail(Errc::kNoResources, "{}: every QPN is in use", config_.name);
+  for (;;) {
+    const std::uint32_t qpn = next_qpn_;
+    next_qpn_ = qpn == kLastQpn ? kFirstFreeQpn : qpn + 1;
+    const bool used = std::any_of(queues_.begin(), queues_.end(),
+                                  [qpn](const auto& queue) { return queue->qpn() == qpn; });
+    if (!used) return qpn;
+  }
+}
+
+Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& config) {
+  const auto& pkeys = config_.attr.pkeys;
+  const auto own = std::find_if(pkeys.begin(), pkeys.end(), [&](std::uint16_t pkey) {
+    return ((pkey ^ config.pkey) & ~wire::kFullMemberBit) == 0;
+  });
+  if (own == pkeys.end())
+    return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
+                config_.name, config.pkey);
+  const Result<std::uint32_t> qpn = allocate_qpn();
+  if (!qpn) return tl::make_unexpected(qpn.error());
+  queues_.push_back(std::make_unique<SoftUdQueue>(datapath_, *qpn, *own));
+  publish();
+  return queues_.back().get();
+}
+
+void SoftHca::destroy_ud_queue(fabric::UdQueue& queue) {
+  const auto found = std::find_if(queues_.begin(), queues_.end(),
+                                  [&](const auto& own) { return own.get() == &queue; });
+  if (found == queues_.end()) return;
+  SoftUdQueue& closing = **found;
+  std::erase_if(attachments_, [&](const Attachment& a) { return a.queue == &closing; });
+  publish(&closing);
+  // The first wait ends the last loop that may not have seen the new table, the second one a whole
+  // loop that has, and so has drained the queue.
+  grace_.wait();
+  grace_.wait();
+  std::unique_ptr<SoftUdQueue> owned = std::move(*found);
+  queues_.erase(found);
+  publish();
+  grace_.wait();
+  datapath_.drain(*owned);  // no worker was running
+}
+
+Status SoftHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
+  static_cast<SoftUdQueue&>(queue).set_qkey(qkey);
+  return {};
+}
+
+Status SoftHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
+  if (!mgid.is_multicast() || !wire::is_multicast_lid(mlid))
+    return fail(Errc::kInvalidArgument, "{}: attach to MLID {:#06x}: not a multicast GID and LID",
+                config_.name, mlid);
+  const Attachment wanted{mgid, mlid, static_cast<SoftUdQueue*>(&queue)};
+  if (std::find(attachments_.begin(), attachments_.end(), wanted) != attachments_.end())
+    return fail(Errc::kExists, "{}: QP {:#08x} is attached to this group on MLID {:#06x} already",
+                config_.name, queue.qpn(), mlid);
+  attachments_.push_back(wanted);
+  publish();
+  return {};
+}
+
+Status SoftHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
+  const Attachment gone{mgid, mlid, static_cast<SoftUdQueue*>(&queue)};
+  if (std::erase(attachments_, gone) == 0)
+    return fail(Errc::kNotFound, "{}: QP {:#08x} is not attached to this group on MLID {:#06x}",
+                config_.name, queue.qpn(), mlid);
+  publish();
+  return {};
+}
+
+Result<fabric::AhIndex> SoftHca::create_ah(const fabric::AhAttr& attr) {
+  return ahs_->add(config_.attr, attr, grace_);
+}
+
+void SoftHca::destroy_ah(fabric::AhIndex ah) {
+  ahs_->remove(ah, grace_);
+}
+
+Status SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
+  auto fresh = tap ? std::make_unique<const fabric::CaptureTap>(*tap) : nullptr;
+  datapath_.set_tap(fresh.get());
+  grace_.wait();
+  tap_ = std::move(fresh);
+  return {};
+}
+
+SoftUdQueue::SoftUdQueue(Datapath& datapath, std::uint32_t qpn, std::uint16_t pkey)
+    : UdQueue{qpn, &SoftUdQueue::rx, &SoftUdQueue::tx}, datapath_{datapath}, pkey_{pkey} {}
+
+std::uint16_t SoftUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<SoftUdQueue&>(queue);
+  return self.datapath_.rx_burst(self, pkts, n);
+}
+
+std::uint16_t SoftUdQueue::tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<SoftUdQueue&>(queue);
+  return self.datapath_.tx_burst(self, pkts, n);
+}
+
+}  // namespace ipoib::soft

@@ -1,0 +1,97 @@
+// A software HCA on any started ethdev, its "cable": whole IBA packets in Ethernet frames. A packet
+// it sends is what an HCA would put on the wire, and what an HCA would discard it discards.
+#pragma once
+
+#include <rte_mbuf.h>
+#include <rte_rcu_qsbr.h>
+#include <rte_ring.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "drivers/soft/ah_table.h"
+#include "drivers/soft/datapath.h"
+#include "drivers/soft/grace.h"
+#include "drivers/soft/mad_port.h"
+#include "drivers/soft/rx_table.h"
+#include "drivers/soft/ud_queue.h"
+#include "lib/fabric/hca.h"
+
+namespace ipoib::soft {
+
+struct SoftHcaConfig {
+  std::string name;
+  /// Ethdev, started by the caller. Its rx and tx queues 0 are used by poll_function() and
+  /// tx_burst() alone. One HCA an ethdev.
+  std::uint16_t port_id = 0;
+  fabric::PortAttr attr;
+  /// MADs and copies of multicast packets. Data room: a frame of the port's MTU.
+  rte_mempool* pool = nullptr;
+  bool icrc = true;                        ///< False: sent as zero and not checked.
+  std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.
+  /// Quiescent states of the workers; the management lcore is not registered in it. Null: the
+  /// caller is the only thread.
+  rte_rcu_qsbr* qsbr = nullptr;
+  int socket_id = SOCKET_ID_ANY;
+};
+
+/// Control calls: management lcore. poll_function() and bursts: the one worker that owns the cable.
+class SoftHca final : public fabric::Hca {
+ public:
+  /// Errors: kInvalidArgument (attributes, QPN), kNotFound (no such ethdev), kUnavailable (the
+  /// ethdev carries less than the IB MTU + 80), kExists (it is another HCA's cable), kNoResources.
+  /// Switches the ethdev to promiscuous mode where it can: frames are addressed by LID.
+  [[nodiscard]] static Result<std::unique_ptr<SoftHca>> create(const SoftHcaConfig& config);
+  /// No worker may use the HCA any more. Packets inside are freed.
+  ~SoftHca() override;
+
+  [[nodiscard]] const std::string& name() const override { return config_.name; }
+  [[nodiscard]] const fabric::PortAttr& attr() const override { return config_.attr; }
+  [[nodiscard]] fabric::MadPort& mad_port() override { return mad_port_; }
+
+  Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override;
+  /// Waits for the workers. Staged packets are counted under Drop::kIbQpn.
+  void destroy_ud_queue(fabric::UdQueue& queue) override;
+  Status set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) override;
+  Status attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override;
+  Status detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override;
+  Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override;
+  void destroy_ah(fabric::AhIndex ah) override;
+
+  [[nodiscard]] PollFn poll_function() const override;
+  [[nodiscard]] const DropCounters& drops() const override { return datapath_.drops(); }
+
+  /// What the wire takes or delivers, whatever the checks then say. Waits for the workers.
+  Status set_capture(const std::optional<fabric::CaptureTap>& tap) override;
+  [[nodiscard]] std::uint64_t capture_lost() const override {
+    return datapath_.capture_lost().get();
+  }
+  /// Sent packets that had to be copied: shared, segmented, or without room for the headers.
+  [[nodiscard]] std::uint64_t tx_copies() const { return datapath_.tx_copies().get(); }
+
+ private:
+  SoftHca(const SoftHcaConfig& config, std::unique_ptr<AhTable> ahs, RingPtr mads_out,
+          RingPtr mads_in);
+  static void poll(fabric::Hca& hca) noexcept;
+  void publish(SoftUdQueue* closing = nullptr);
+  [[nodiscard]] Result<std::uint32_t> allocate_qpn();
+
+  SoftHcaConfig config_;
+  Grace grace_;
+  std::uint32_t next_qpn_;
+  std::unique_ptr<AhTable> ahs_;
+  RingPtr mads_out_;
+  RingPtr mads_in_;
+  Datapath datapath_;
+  SoftMadPort mad_port_;
+  std::vector<std::unique_ptr<SoftUdQueue>> queues_;
+  std::vector<Attachment> attachments_;
+  std::unique_ptr<const RxTable> table_;
+  Retired<std::unique_ptr<const RxTable>> old_tables_;
+  std::unique_ptr<const fabric::CaptureTap> tap_;
+};
+
+}  // namespace ipoib::soft

@@ -1,0 +1,231 @@
+// Receive side of the software HCA: each frame of the cable is checked, in the order of reference
+// §1.9 and IBA vol 1 §9.6, and sorted to the queue pair it is for.
+#include <rte_ethdev.h>
+
+#include <cstring>
+
+#include "drivers/soft/datapath.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/wire/icrc.h"
+
+namespace ipoib::soft {
+
+/// What the checks learn of one frame.
+struct RxFrame {
+  std::span<const std::byte> bytes;  ///< From the Ethernet header to the end of padding.
+  const wire::Lrh* lrh;
+  const wire::Grh* grh;  ///< Null: none.
+  const UdWords* ud;
+  std::size_t end;         ///< Of the ICRC, from the Ethernet header.
+  std::size_t payload_at;  ///< From the Ethernet header.
+  std::size_t payload_len;
+  SoftUdQueue* queue;                     ///< Unicast; null: QP1.
+  std::span<SoftUdQueue* const> members;  ///< Multicast; empty: unicast.
+};
+
+namespace {
+
+constexpr std::size_t kPrefetchAhead = 4;
+constexpr std::size_t kImmDtLen = 4;
+constexpr std::uint32_t kGsiQpn = 1;
+constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly);
+constexpr auto kUdSendOnlyImm = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnlyImm);
+/// What an ethdev may have claimed of the frame does not hold for the packet inside.
+constexpr std::uint64_t kRxOffloadFlags =
+    RTE_MBUF_F_RX_IP_CKSUM_MASK | RTE_MBUF_F_RX_L4_CKSUM_MASK | RTE_MBUF_F_RX_RSS_HASH;
+/// Checks return a reason to drop, or this.
+constexpr Drop kGood = Drop::kCount;
+
+template <class T>
+const T* record_at(std::span<const std::byte> bytes, std::size_t offset) noexcept {
+  return reinterpret_cast<const T*>(bytes.data() + offset);
+}
+
+/// Ethernet and LRH: an IBA packet, whole, and for this port? Sets lrh, ud, end.
+inline Drop check_link(const RxTable& table, RxFrame& f) noexcept {
+  const std::size_t size = f.bytes.size();
+  if (size < sizeof(EthHdr)) return Drop::kIbRunt;
+  if (record_at<EthHdr>(f.bytes, 0)->ether_type.host() != kEtherTypeIba) return Drop::kIbNotIba;
+  if (size < kLocalHeadLen) return Drop::kIbRunt;
+  f.lrh = record_at<wire::Lrh>(f.bytes, sizeof(EthHdr));
+  if (f.lrh->lver() != 0) return Drop::kIbVersion;
+  f.end = sizeof(EthHdr) + f.lrh->packet_len();
+  if (f.end > size || (f.end < size && size > kMinEthFrame)) return Drop::kIbLength;
+  if (f.lrh->lnh() < wire::Lnh::kLocal) return Drop::kIbNotIba;
+  const std::size_t head_len = f.lrh->lnh() == wire::Lnh::kGlobal ? kGlobalHeadLen : kLocalHeadLen;
+  if (f.end < head_len + sizeof(wire::Bth) + wire::kIcrcLen) return Drop::kIbRunt;
+  f.ud = record_at<UdWords>(f.bytes, head_len);
+  const std::uint16_t dlid = f.lrh->dlid.host();
+  const bool ours = wire::is_multicast_lid(dlid) ? table.has_mlid(dlid) : table.is_own_lid(dlid);
+  return ours ? kGood : Drop::kIbLid;
+}
+
+/// GRH, where there is one or must be one. Sets grh, members.
+inline Drop check_network(const RxTable& table, RxFrame& f) noexcept {
+  const std::uint16_t dlid = f.lrh->dlid.host();
+  const bool multicast = wire::is_multicast_lid(dlid);
+  f.grh = nullptr;
+  f.members = {};
+  if (f.lrh->lnh() != wire::Lnh::kGlobal) return multicast ? Drop::kIbGid : kGood;
+
+  f.grh = record_at<wire::Grh>(f.bytes, kLocalHeadLen);
+  if (f.grh->ip_version() != 6 || f.grh->next_header != wire::Grh::kNextHeaderIba)
+    return Drop::kIbVersion;
+  if (f.grh->pay_len.host() != f.end - kGlobalHeadLen) return Drop::kIbLength;
+  if (!multicast) return table.is_own_gid(f.grh->dgid) ? kGood : Drop::kIbGid;
+  if (!f.grh->dgid.is_multicast()) return Drop::kIbGid;
+  f.members = table.members(f.grh->dgid, dlid);
+  return f.members.empty() ? Drop::kIbMgid : kGood;
+}
+
+/// BTH: a queue pair of ours, its transport, and a length that fits. Sets queue, payload.
+inline Drop check_transport(const RxTable& table, RxFrame& f) noexcept {
+  if (f.ud->tver() != 0) return Drop::kIbVersion;
+  const std::uint32_t qpn = f.ud->dest_qp();
+  f.queue = table.queue(qpn);
+  const bool mad = qpn == kGsiQpn;
+  if (f.members.empty() ? f.queue == nullptr && !mad : qpn != wire::kMulticastQpn)
+    return Drop::kIbQpn;
+  const std::uint8_t opcode = f.ud->opcode();
+  if (opcode != kUdSendOnly && opcode != kUdSendOnlyImm) return Drop::kIbOpcode;
+
+  const auto* bytes = reinterpret_cast<const std::byte*>(f.ud);
+  f.payload_at = static_cast<std::size_t>(bytes - f.bytes.data()) + sizeof(UdWords) +
+                 (opcode == kUdSendOnlyImm ? kImmDtLen : 0);
+  if (f.payload_at + wire::kIcrcLen > f.end) return Drop::kIbRunt;
+  const std::size_t padded_len = f.end - f.payload_at - wire::kIcrcLen;
+  if (f.ud->pad() > padded_len) return Drop::kIbLength;
+  f.payload_len = padded_len - f.ud->pad();
+  return (mad ? f.payload_len == wire::kMadLen : f.payload_len <= table.mtu()) ? kGood
+                                                                               : Drop::kIbLength;
+}
+
+inline Drop check_queue_keys(const SoftUdQueue& queue, const UdWords& ud) noexcept {
+  if (!wire::pkeys_match(queue.pkey(), ud.pkey())) return Drop::kIbPkey;
+  return queue.qkey() == ud.qkey.host() ? kGood : Drop::kIbQkey;
+}
+
+/// A multicast packet is good when it is for one of the queue pairs.
+Drop check_group_keys(const RxFrame& f, const SoftUdQueue* sender) noexcept {
+  Drop reason = Drop::kIbMgid;
+  for (const SoftUdQueue* queue : f.members) {
+    if (queue == sender) continue;
+    reason = check_queue_keys(*queue, *f.ud);
+    if (reason == kGood) return kGood;
+  }
+  return reason;
+}
+
+inline Drop check_keys(const RxTable& table, const RxFrame& f, const SoftUdQueue* sender) noexcept {
+  if (f.queue != nullptr) return check_queue_keys(*f.queue, *f.ud);
+  if (!f.members.empty()) return check_group_keys(f, sender);
+  if (!table.matches_any_pkey(f.ud->pkey())) return Drop::kIbPkey;
+  return f.ud->qkey.host() == wire::kGsiQkey ? kGood : Drop::kIbQkey;
+}
+
+inline Drop check_icrc(const RxFrame& f) noexcept {
+  std::uint32_t sent;  // least significant octet first on the wire
+  std::memcpy(&sent, f.bytes.data() + f.end - wire::kIcrcLen, sizeof(sent));
+  const auto covered = f.bytes.subspan(sizeof(EthHdr), f.end - sizeof(EthHdr) - wire::kIcrcLen);
+  return wire::icrc(covered) == sent ? kGood : Drop::kIbIcrc;
+}
+
+inline Drop check(const RxTable& table, const SoftUdQueue* sender, bool icrc, RxFrame& f) noexcept {
+  Drop reason = check_link(table, f);
+  if (reason == kGood) [[likely]]
+    reason = check_network(table, f);
+  if (reason == kGood) [[likely]]
+    reason = check_transport(table, f);
+  if (reason == kGood) [[likely]]
+    reason = check_keys(table, f, sender);
+  if (reason == kGood && icrc) reason = check_icrc(f);
+  return reason;
+}
+
+}  // namespace
+
+void Datapath::poll() noexcept {
+  if (nb_mads_ != 0 || rte_ring_empty(config_.mads_out) == 0) [[unlikely]]
+    send_mads();
+  // Pairs with the release stores of publish() and set_tap().
+  const RxTable* table = table_.load(std::memory_order_acquire);
+  if (table->closing() != nullptr) [[unlikely]]
+    drain(*table->closing());
+  if (hold_reads_) {
+    hold_reads_ = false;
+    return;
+  }
+  std::array<rte_mbuf*, kBurst> frames;
+  const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, 0, frames.data(), kBurst);
+  if (nb_rx == 0) return;
+  const std::span<rte_mbuf* const> burst{frames.data(), nb_rx};
+  if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
+    for (const rte_mbuf* m : burst) hand_to(*tap, copy_for(*tap, m, CaptureDirection::kReceived));
+  sort(burst, *table, nullptr);
+}
+
+void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
+                    const SoftUdQueue* sender) noexcept {
+  for (std::size_t i = 0; i < frames.size() && i < kPrefetchAhead; ++i)
+    rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
+
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (i + kPrefetchAhead < frames.size())
+      rte_prefetch0(rte_pktmbuf_mtod(frames[i + kPrefetchAhead], void*));
+    rte_mbuf* m = frames[i];
+    if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) [[unlikely]] {
+      drop(m, Drop::kIbNoBuffer);
+      continue;
+    }
+    RxFrame f;
+    f.bytes = {rte_pktmbuf_mtod(m, const std::byte*), rte_pktmbuf_data_len(m)};
+    if (const Drop reason = check(table, sender, config_.icrc, f); reason != kGood) [[unlikely]]
+      drop(m, reason);
+    else if (f.queue != nullptr)
+      stage(*f.queue, m, f);
+    else if (!f.members.empty())
+      stage_group(m, f, sender);
+    else if (rte_ring_sp_enqueue(config_.mads_in, m) != 0)
+      drop(m, Drop::kIbMadOverflow);
+  }
+}
+
+/// Strips what is around the payload and leaves the packet with the queue pair.
+inline void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept {
+  fabric::meta_of(m).rx = {
+      .src_qpn = f.ud->src_qp(),
+      .slid = f.lrh->slid.host(),
+      .iface = 0,
+      .sl = f.lrh->sl(),
+      .grh_offset = static_cast<std::uint8_t>(f.grh != nullptr ? f.payload_at - kLocalHeadLen : 0),
+      .multicast = !f.members.empty()};
+  m->ol_flags &= ~kRxOffloadFlags;
+  m->data_off = static_cast<std::uint16_t>(m->data_off + f.payload_at);
+  m->data_len = static_cast<std::uint16_t>(f.payload_len);
+  m->pkt_len = static_cast<std::uint32_t>(f.payload_len);
+  if (!queue.push(m)) [[unlikely]]
+    drop(m, Drop::kIbNoBuffer);
+}
+
+/// One queue pair gets the packet itself, the others a copy, headers included.
+void Datapath::stage_group(rte_mbuf* m, const RxFrame& f, const SoftUdQueue* sender) noexcept {
+  SoftUdQueue* last = nullptr;
+  for (SoftUdQueue* queue : f.members) {
+    if (queue == sender || check_queue_keys(*queue, *f.ud) != kGood) continue;
+    if (last != nullptr) {
+      if (rte_mbuf* copy = copy_frame(m); copy != nullptr)
+        stage(*last, copy, f);
+      else
+        drops_.add(Drop::kIbNoBuffer);
+    }
+    last = queue;
+  }
+  stage(*last, m, f);
+}
+
+void Datapath::drain(SoftUdQueue& queue) noexcept {
+  rte_mbuf* m = nullptr;
+  while (queue.pop(&m, 1) != 0) drop(m, Drop::kIbQpn);
+}
+
+}  // namespace ipoib::soft

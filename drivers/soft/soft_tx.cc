@@ -1,0 +1,330 @@
+// Send side of the software HCA: packets of queue pairs become frames, in their own mbufs where
+// these have room.
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "drivers/soft/datapath.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/wire/icrc.h"
+
+namespace ipoib::soft {
+
+/// Packets of a chunk that do not just go from the caller to the wire, in the caller's order. One
+/// packet may be listed twice: as kCopy, then as kEcho.
+struct Detours {
+  enum class Kind : std::uint8_t {
+    kDrop,   ///< Never to be sent.
+    kLocal,  ///< The frame goes to this port itself.
+    kCopy,   ///< The frame on the wire is a copy.
+    kEcho,   ///< Besides the frame on the wire, this copy goes to other queues of this port.
+  };
+  struct Detour {
+    std::uint16_t index;  ///< In the caller's array.
+    Kind kind;
+    Drop reason;      ///< kDrop only.
+    rte_mbuf* frame;  ///< kDrop: null. kLocal: may be the caller's mbuf.
+  };
+  std::array<Detour, 2 * std::size_t{Datapath::kBurst}> items;
+  std::size_t n = 0;
+
+  void add(std::size_t index, Kind kind, rte_mbuf* frame, Drop reason = Drop::kCount) noexcept {
+    items[n++] = {static_cast<std::uint16_t>(index), kind, reason, frame};
+  }
+  /// The run of entries from `at` on that belong to packet `index`.
+  [[nodiscard]] std::span<const Detour> of(std::size_t at, std::size_t index) const noexcept {
+    std::size_t end = at;
+    while (end < n && items[end].index == index) ++end;
+    return {&items[at], end - at};
+  }
+};
+
+namespace {
+
+constexpr std::size_t kPrefetchAhead = 4;
+
+/// Octets around a payload.
+struct Layout {
+  std::uint32_t head_len;  ///< Ethernet through DETH.
+  std::uint32_t pad;       ///< IBA's, before the ICRC.
+  std::uint32_t eth_pad;   ///< Ethernet's, after the ICRC of a very short frame.
+
+  [[nodiscard]] static Layout of(std::uint32_t template_len, std::uint32_t payload_len) noexcept {
+    const auto head_len = template_len + static_cast<std::uint32_t>(sizeof(UdWords));
+    const std::uint32_t pad = -payload_len & 3;
+    const auto frame_len =
+        head_len + payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
+    return {head_len, pad, std::max<std::uint32_t>(frame_len, kMinEthFrame) - frame_len};
+  }
+  [[nodiscard]] std::uint32_t tail_len() const noexcept {
+    return pad + static_cast<std::uint32_t>(wire::kIcrcLen) + eth_pad;
+  }
+};
+
+/// What one burst needs of its queue pair.
+struct TxKeys {
+  wire::Be32 qkey;
+  wire::Be32 src_qp;
+  std::uint16_t pkey;
+  bool icrc;
+};
+
+/// True when head and tail can be written around the packet where it lies.
+bool has_room(const rte_mbuf* m, const Layout& layout) noexcept {
+  return m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 &&
+         m->data_off >= layout.head_len && rte_pktmbuf_tailroom(m) >= layout.tail_len();
+}
+
+/// Writes head and tail around the packet. Shape: has_room(m, layout).
+inline void make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const TxKeys& keys,
+                       std::uint32_t qpn, std::uint32_t psn) noexcept {
+  const std::uint32_t payload_len = m->pkt_len;
+  const std::uint32_t template_len = layout.head_len - std::uint32_t{sizeof(UdWords)};
+  std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
+  std::byte* frame = payload - layout.head_len;
+  std::byte* iba = frame + sizeof(EthHdr);
+  const auto iba_len = static_cast<std::uint32_t>(layout.head_len - sizeof(EthHdr) + payload_len +
+                                                  layout.pad + wire::kIcrcLen);
+
+  if (template_len == kGlobalHeadLen) {
+    std::memcpy(frame, ah.head.data(), kGlobalHeadLen);
+    auto* grh = reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen);
+    grh->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
+  } else {
+    std::memcpy(frame, ah.head.data(), kLocalHeadLen);
+  }
+  reinterpret_cast<wire::Lrh*>(iba)->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
+  const UdWords ud{.op_flags_pkey = UdWords::send_only(wire::Bth::kMigReq, layout.pad, keys.pkey),
+                   .resv_dest_qp = wire::Be32{qpn & 0xff'ffff},
+                   .ack_psn = wire::Be32{psn & 0xff'ffff},
+                   .qkey = keys.qkey,
+                   .resv_src_qp = keys.src_qp};
+  std::memcpy(frame + template_len, &ud, sizeof(ud));
+
+  std::byte* tail = payload + payload_len;
+  std::memset(tail, 0, wire::kIcrcLen);  // the pad, at most 3 octets
+  const std::uint32_t icrc = keys.icrc ? wire::icrc({iba, iba_len - wire::kIcrcLen}) : 0;
+  std::memcpy(tail + layout.pad, &icrc, wire::kIcrcLen);  // least significant octet first
+  if (layout.eth_pad != 0) [[unlikely]]
+    std::memset(tail + layout.pad + wire::kIcrcLen, 0, layout.eth_pad);
+
+  m->data_off = static_cast<std::uint16_t>(m->data_off - layout.head_len);
+  m->pkt_len = layout.head_len + payload_len + layout.tail_len();
+  m->data_len = static_cast<std::uint16_t>(m->pkt_len);
+}
+
+/// Takes head and tail off again.
+void restore(rte_mbuf* m) noexcept {
+  const auto* lrh = rte_pktmbuf_mtod_offset(m, const wire::Lrh*, sizeof(EthHdr));
+  const std::size_t template_len =
+      lrh->lnh() == wire::Lnh::kGlobal ? kGlobalHeadLen : kLocalHeadLen;
+  const auto* ud = rte_pktmbuf_mtod_offset(m, const UdWords*, template_len);
+  const std::size_t head_len = template_len + sizeof(UdWords);
+  const std::size_t len =
+      sizeof(EthHdr) + lrh->packet_len() - head_len - ud->pad() - wire::kIcrcLen;
+  m->data_off = static_cast<std::uint16_t>(m->data_off + head_len);
+  m->data_len = static_cast<std::uint16_t>(len);
+  m->pkt_len = static_cast<std::uint32_t>(len);
+}
+
+}  // namespace
+
+std::uint16_t Datapath::tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  std::uint16_t taken = 0;
+  while (taken < n) {
+    const auto chunk = std::min<std::uint16_t>(static_cast<std::uint16_t>(n - taken), kBurst);
+    const std::uint16_t now = tx_chunk(queue, pkts + taken, chunk);
+    taken = static_cast<std::uint16_t>(taken + now);
+    if (now < chunk) break;
+  }
+  return taken;
+}
+
+std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  using Kind = Detours::Kind;
+  const TxKeys keys{.qkey = wire::Be32{queue.qkey()},
+                    .src_qp = wire::Be32{queue.qpn()},
+                    .pkey = queue.pkey(),
+                    .icrc = config_.icrc};
+  std::array<rte_mbuf*, kBurst> frames;
+  std::size_t nb_frames = 0;
+  Detours detours;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i + kPrefetchAhead < n)
+      config_.ahs->prefetch(fabric::meta_of(pkts[i + kPrefetchAhead]).tx.ah);
+    rte_mbuf* m = pkts[i];
+    const auto to = fabric::meta_of(m).tx;
+    const AhTemplate* ah = nullptr;
+    const std::uint32_t template_len = config_.ahs->find(to.ah, ah);
+    if (template_len == 0) [[unlikely]] {
+      detours.add(i, Kind::kDrop, nullptr, Drop::kIbTxInvalid);
+      continue;
+    }
+    if (m->pkt_len > config_.mtu) [[unlikely]] {
+      detours.add(i, Kind::kDrop, nullptr, Drop::kIbTxTooLong);
+      continue;
+    }
+    const Layout layout = Layout::of(template_len, m->pkt_len);
+    rte_mbuf* frame = m;
+    if (!has_room(m, layout)) [[unlikely]] {
+      Drop reason = Drop::kCount;
+      frame = copy_with_room(m, layout.head_len, layout.tail_len(), reason);
+      if (frame == nullptr) {
+        detours.add(i, Kind::kDrop, nullptr, reason);
+        continue;
+      }
+    }
+    make_frame(frame, *ah, layout, keys, to.qpn, queue.next_psn());
+    if (ah->route == AhTemplate::kLocal) [[unlikely]] {
+      detours.add(i, Kind::kLocal, frame);
+      continue;
+    }
+    frames[nb_frames++] = frame;
+    if (frame != m) [[unlikely]]
+      detours.add(i, Kind::kCopy, frame);
+    if (ah->route == AhTemplate::kMulticast) [[unlikely]]
+      if (rte_mbuf* echo = group_copy(queue, frame); echo != nullptr)
+        detours.add(i, Kind::kEcho, echo);
+  }
+  const std::uint16_t nb_sent =
+      nb_frames == 0 ? std::uint16_t{0} : transmit({frames.data(), nb_frames});
+  if (nb_sent == n && detours.n == 0) [[likely]]
+    return n;
+  return settle(queue, {pkts, n}, nb_sent, detours);
+}
+
+/// Puts a chunk in order after the wire took `nb_sent` frames of it: packets before the first
+/// frame it did not take leave by their door, that one and all behind it become what they were.
+std::uint16_t Datapath::settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts,
+                               std::uint16_t nb_sent, const Detours& detours) noexcept {
+  using Kind = Detours::Kind;
+  const RxTable& table = *table_.load(std::memory_order_acquire);
+  const auto stays_off_wire = [](const Detours::Detour& d) {
+    return d.kind == Kind::kDrop || d.kind == Kind::kLocal;
+  };
+  std::size_t i = 0;
+  std::size_t at = 0;
+  for (std::size_t nb_done = 0; i < pkts.size(); ++i) {
+    const auto run = detours.of(at, i);
+    if (std::none_of(run.begin(), run.end(), stays_off_wire) && nb_done++ == nb_sent) break;
+    at += run.size();
+    for (const Detours::Detour& d : run) {
+      rte_mbuf* frame = d.frame;
+      if (d.kind == Kind::kDrop) drop(pkts[i], d.reason);
+      if (d.kind == Kind::kCopy) rte_pktmbuf_free(pkts[i]);
+      if (d.kind == Kind::kLocal && frame != pkts[i]) rte_pktmbuf_free(pkts[i]);
+      if (d.kind == Kind::kLocal) sort({&frame, 1}, table, nullptr);
+      if (d.kind == Kind::kEcho) sort({&frame, 1}, table, &queue);
+    }
+  }
+  for (std::size_t unsent = i; unsent < pkts.size(); ++unsent) {
+    const auto run = detours.of(at, unsent);
+    at += run.size();
+    bool changed = true;
+    for (const Detours::Detour& d : run) {
+      if (d.kind == Kind::kDrop || (d.kind != Kind::kEcho && d.frame != pkts[unsent]))
+        changed = false;
+      if (d.frame != nullptr && d.frame != pkts[unsent]) rte_pktmbuf_free(d.frame);
+    }
+    if (changed) restore(pkts[unsent]);
+    if (run.empty() || run.front().kind != Kind::kDrop) queue.give_back_psn();
+  }
+  return static_cast<std::uint16_t>(i);
+}
+
+/// Null with a reason when there is no mbuf, or none as large as the frame.
+rte_mbuf* Datapath::copy_with_room(const rte_mbuf* m, std::uint32_t head_len,
+                                   std::uint32_t tail_len, Drop& reason) noexcept {
+  rte_mbuf* copy = rte_pktmbuf_alloc(config_.pool);
+  if (copy == nullptr) {
+    reason = Drop::kIbNoBuffer;
+    return nullptr;
+  }
+  if (head_len + m->pkt_len + tail_len > copy->buf_len) {
+    rte_pktmbuf_free(copy);
+    reason = Drop::kIbTxTooLong;
+    return nullptr;
+  }
+  copy->data_off = static_cast<std::uint16_t>(head_len);
+  copy->data_len = static_cast<std::uint16_t>(m->pkt_len);
+  copy->pkt_len = m->pkt_len;
+  auto* to = rte_pktmbuf_mtod(copy, std::byte*);
+  const void* from = rte_pktmbuf_read(m, 0, m->pkt_len, to);
+  if (from != to) std::memcpy(to, from, m->pkt_len);
+  tx_copies_.add(1);
+  return copy;
+}
+
+/// A copy of a multicast frame when queues of this port other than the sender want one.
+rte_mbuf* Datapath::group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept {
+  const auto* lrh = rte_pktmbuf_mtod_offset(frame, const wire::Lrh*, sizeof(EthHdr));
+  const auto* grh = rte_pktmbuf_mtod_offset(frame, const wire::Grh*, kLocalHeadLen);
+  const RxTable& table = *table_.load(std::memory_order_acquire);
+  const auto members = table.members(grh->dgid, lrh->dlid.host());
+  if (std::all_of(members.begin(), members.end(),
+                  [&](const SoftUdQueue* queue) { return queue == &sender; }))
+    return nullptr;
+  rte_mbuf* copy = copy_frame(frame);
+  if (copy == nullptr) drops_.add(Drop::kIbNoBuffer);
+  return copy;
+}
+
+/// One contiguous mbuf with the same octets; null when there is none.
+rte_mbuf* Datapath::copy_frame(const rte_mbuf* frame) noexcept {
+  rte_mbuf* copy = rte_pktmbuf_copy(frame, config_.pool, 0, UINT32_MAX);
+  if (copy == nullptr || copy->nb_segs == 1) return copy;
+  rte_pktmbuf_free(copy);
+  return nullptr;
+}
+
+std::uint16_t Datapath::transmit(std::span<rte_mbuf*> frames) noexcept {
+  const auto n = static_cast<std::uint16_t>(frames.size());
+  const CaptureTap* tap = tap_.load(std::memory_order_acquire);
+  if (tap == nullptr) [[likely]]
+    return rte_eth_tx_burst(config_.port_id, 0, frames.data(), n);
+
+  // Copied before: a frame that was sent is no longer ours to read.
+  std::array<rte_mbuf*, kBurst> copies;
+  for (std::size_t i = 0; i < n; ++i)
+    copies[i] = copy_for(*tap, frames[i], CaptureDirection::kSent);
+  const std::uint16_t nb_sent = rte_eth_tx_burst(config_.port_id, 0, frames.data(), n);
+  for (std::size_t i = 0; i < nb_sent; ++i) hand_to(*tap, copies[i]);
+  for (std::size_t i = nb_sent; i < n; ++i) rte_pktmbuf_free(copies[i]);
+  return nb_sent;
+}
+
+rte_mbuf* Datapath::copy_for(const CaptureTap& tap, const rte_mbuf* frame,
+                             CaptureDirection direction) noexcept {
+  bool lost = false;
+  rte_mbuf* copy = capture_copy(tap, frame, direction, lost);
+  if (lost) capture_lost_.add(1);
+  return copy;
+}
+
+void Datapath::hand_to(const CaptureTap& tap, rte_mbuf* copy) noexcept {
+  if (copy == nullptr || rte_ring_sp_enqueue(tap.ring, copy) == 0) return;
+  capture_lost_.add(1);
+  rte_pktmbuf_free(copy);
+}
+
+void Datapath::send_mads() noexcept {
+  if (nb_mads_ == 0)
+    nb_mads_ = static_cast<std::uint16_t>(rte_ring_sc_dequeue_burst(
+        config_.mads_out, reinterpret_cast<void**>(mads_.data()), kBurst, nullptr));
+  const std::uint16_t nb_sent = transmit({mads_.data(), nb_mads_});
+  std::copy(mads_.begin() + nb_sent, mads_.begin() + nb_mads_, mads_.begin());
+  nb_mads_ = static_cast<std::uint16_t>(nb_mads_ - nb_sent);
+  mad_waits_ = nb_sent == 0 ? mad_waits_ + 1 : 0;
+  if (mad_waits_ < kMadPatience) return;
+  mad_waits_ = 0;
+  drops_.add(Drop::kIbTxFull, nb_mads_);
+  rte_pktmbuf_free_bulk(mads_.data(), nb_mads_);
+  nb_mads_ = 0;
+}
+
+Datapath::~Datapath() {
+  rte_pktmbuf_free_bulk(mads_.data(), nb_mads_);
+}
+
+}  // namespace ipoib::soft

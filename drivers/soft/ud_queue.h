@@ -1,0 +1,63 @@
+// A UD queue pair of a software HCA: its keys, and the packets sorted to it that its worker has
+// not taken yet.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "lib/fabric/hca.h"
+
+namespace ipoib::soft {
+
+class Datapath;
+
+/// Worker lcore, but set_qkey().
+class alignas(64) SoftUdQueue final : public fabric::UdQueue {
+ public:
+  /// Packets that wait for rx_burst; more are lost (Drop::kIbNoBuffer).
+  static constexpr std::uint32_t kStaged = 256;
+
+  SoftUdQueue(Datapath& datapath, std::uint32_t qpn, std::uint16_t pkey);
+
+  [[nodiscard]] std::uint16_t pkey() const noexcept { return pkey_; }
+  [[nodiscard]] std::uint32_t qkey() const noexcept {
+    return qkey_.load(std::memory_order_relaxed);
+  }
+  /// Management lcore. Packets in flight are checked against the old or the new key.
+  void set_qkey(std::uint32_t qkey) noexcept { qkey_.store(qkey, std::memory_order_relaxed); }
+
+  [[nodiscard]] std::uint32_t next_psn() noexcept { return psn_++; }
+  /// For a packet that did not leave.
+  void give_back_psn() noexcept { --psn_; }
+
+  /// False, and the packet still the caller's, when there is no room.
+  [[nodiscard]] bool push(rte_mbuf* m) noexcept {
+    if (tail_ - head_ == kStaged) [[unlikely]]
+      return false;
+    staged_[tail_++ % kStaged] = m;
+    return true;
+  }
+  [[nodiscard]] std::uint16_t pop(rte_mbuf** pkts, std::uint16_t n) noexcept {
+    std::uint16_t i = 0;
+    for (; i < n && head_ != tail_; ++i) pkts[i] = staged_[head_++ % kStaged];
+    return i;
+  }
+  [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
+
+ private:
+  static std::uint16_t rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  static std::uint16_t tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+
+  Datapath& datapath_;
+  std::uint16_t pkey_;
+  std::atomic<std::uint32_t> qkey_{0};
+  std::uint32_t psn_ = 0;  ///< Low 24 bits count.
+  std::uint32_t head_ = 0;
+  std::uint32_t tail_ = 0;
+  std::array<rte_mbuf*, kStaged> staged_;
+};
+
+}  // namespace ipoib::soft

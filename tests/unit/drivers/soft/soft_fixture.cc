@@ -1,0 +1,203 @@
+#include "tests/unit/drivers/soft/soft_fixture.h"
+
+#include <rte_eal.h>
+#include <rte_eth_ring.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace ipoib::soft {
+namespace {
+
+constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
+
+void start(std::uint16_t port, rte_mempool* pool) {
+  const rte_eth_conf conf{};
+  if (rte_eth_dev_configure(port, 1, 1, &conf) != 0 ||
+      rte_eth_rx_queue_setup(port, 0, 256, kAnySocket, nullptr, pool) != 0 ||
+      rte_eth_tx_queue_setup(port, 0, 256, kAnySocket, nullptr) != 0 ||
+      rte_eth_dev_start(port) != 0)
+    throw std::runtime_error("ethdev does not start");
+}
+
+Bench make_bench() {
+  Bench bench{};
+  bench.pool = rte_pktmbuf_pool_create("bench", Bench::kMbufs, 0, 0, 2560 + RTE_PKTMBUF_HEADROOM,
+                                       SOCKET_ID_ANY);
+  for (int side : {0, 1})
+    bench.towards[side] = rte_ring_create(side == 0 ? "towards0" : "towards1", Bench::kCableLen,
+                                          SOCKET_ID_ANY, RING_F_EXACT_SZ);
+  for (int side : {0, 1}) {
+    const int port = rte_eth_from_rings(side == 0 ? "cable0" : "cable1", &bench.towards[side], 1,
+                                        &bench.towards[1 - side], 1, 0);
+    if (bench.pool == nullptr || port < 0) throw std::runtime_error("no mempool or no ethdev");
+    bench.port[side] = static_cast<std::uint16_t>(port);
+    start(bench.port[side], bench.pool);
+  }
+  return bench;
+}
+
+}  // namespace
+
+Bench& Bench::get() {
+  static Bench bench = make_bench();
+  return bench;
+}
+
+wire::Gid gid_of(std::string_view hex) {
+  wire::Gid gid;
+  std::memcpy(gid.bytes.data(), test::unhex(hex).data(), gid.bytes.size());
+  return gid;
+}
+
+std::vector<rte_mbuf*> Node::receive(fabric::UdQueue* from) const {
+  std::vector<rte_mbuf*> pkts(SoftUdQueue::kStaged);
+  pkts.resize((from != nullptr ? from : queue)->rx_burst(pkts.data(), SoftUdQueue::kStaged));
+  return pkts;
+}
+
+std::uint64_t Node::all_drops() const {
+  std::uint64_t sum = 0;
+  for (const Counter& counter : hca->drops().by_reason) sum += counter.get();
+  return sum;
+}
+
+void SoftHcaTest::SetUp() {
+  ASSERT_EQ(mbufs_in_use(), 0U);
+}
+
+void SoftHcaTest::TearDown() {
+  for (int side : {0, 1}) (void)on_cable(side);
+  EXPECT_EQ(mbufs_in_use(), 0U);
+}
+
+SoftHcaConfig SoftHcaTest::config(int side) {
+  SoftHcaConfig config;
+  config.name = side == 0 ? "soft0" : "soft1";
+  config.port_id = Bench::get().port[side];
+  config.pool = Bench::get().pool;
+  config.attr.guid = kGuid[side];
+  config.attr.lid = kLid[side];
+  config.attr.sm_lid = kLid[1];
+  config.first_qpn = side == 0 ? 0x48 : 0x49;
+  return config;
+}
+
+Node SoftHcaTest::make_node(const SoftHcaConfig& config) {
+  auto hca = SoftHca::create(config);
+  if (!hca) throw std::runtime_error(hca.error().what);
+  Node node{std::move(*hca)};
+  auto queue = node.hca->create_ud_queue({.pkey = config.attr.pkeys.front()});
+  if (!queue) throw std::runtime_error(queue.error().what);
+  node.queue = *queue;
+  EXPECT_TRUE(node.hca->set_qkey(*node.queue, kQkey));
+  return node;
+}
+
+fabric::AhIndex SoftHcaTest::ah_to(const Node& node, std::uint16_t dlid) {
+  fabric::AhAttr attr;
+  attr.dlid = dlid;
+  return node.hca->create_ah(attr).value();
+}
+
+fabric::AhIndex SoftHcaTest::group_ah(const Node& node, const wire::Gid& mgid, std::uint16_t mlid) {
+  fabric::AhAttr attr;
+  attr.dlid = mlid;
+  attr.global = true;
+  attr.dgid = mgid;
+  return node.hca->create_ah(attr).value();
+}
+
+rte_mbuf* SoftHcaTest::packet(std::span<const std::byte> payload, fabric::AhIndex ah,
+                              std::uint32_t qpn) {
+  rte_mbuf* m = rte_pktmbuf_alloc(Bench::get().pool);
+  char* data =
+      m == nullptr ? nullptr : rte_pktmbuf_append(m, static_cast<std::uint16_t>(payload.size()));
+  if (data == nullptr) throw std::runtime_error("no mbuf for a packet");
+  std::copy(payload.begin(), payload.end(), reinterpret_cast<std::byte*>(data));
+  fabric::meta_of(m).tx = {.ah = ah, .qpn = qpn, .iface = 7};
+  return m;
+}
+
+Bytes SoftHcaTest::bytes_of(const rte_mbuf* m) {
+  Bytes bytes(rte_pktmbuf_pkt_len(m));
+  const auto* data =
+      static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), bytes.data()));
+  if (data != bytes.data()) std::copy_n(data, bytes.size(), bytes.begin());
+  return bytes;
+}
+
+std::vector<Bytes> SoftHcaTest::on_cable(int side) {
+  std::vector<Bytes> frames;
+  void* object = nullptr;
+  while (rte_ring_dequeue(Bench::get().towards[side], &object) == 0) {
+    auto* m = static_cast<rte_mbuf*>(object);
+    frames.push_back(bytes_of(m));
+    rte_pktmbuf_free(m);
+  }
+  return frames;
+}
+
+void SoftHcaTest::put_on_cable(int side, std::span<const std::byte> frame) {
+  rte_mbuf* m = packet(frame, fabric::kNoAh, 0);
+  ASSERT_EQ(rte_ring_enqueue(Bench::get().towards[side], m), 0);
+}
+
+unsigned SoftHcaTest::mbufs_in_use() {
+  return rte_mempool_in_use_count(Bench::get().pool);
+}
+
+Bytes soft_frame(std::span<const std::byte> iba) {
+  const auto byte = [&](std::size_t i) { return iba.size() > i ? iba[i] : std::byte{0}; };
+  const bool multicast = byte(2) >= std::byte{0xc0};
+  Bytes frame = test::unhex(multicast ? "034942000000" : "024942000000");
+  frame[4] = byte(2);
+  frame[5] = byte(3);
+  const Bytes source = test::unhex("02494200000088b5");
+  frame.insert(frame.end(), source.begin(), source.end());
+  frame[10] = byte(6);
+  frame[11] = byte(7);
+  frame.insert(frame.end(), iba.begin(), iba.end());
+  if (frame.size() < kMinEthFrame) frame.resize(kMinEthFrame);
+  return frame;
+}
+
+Bytes vector_frame(std::string_view name) {
+  static const nlohmann::json kVectors = test::load_vectors("frames-generated.json");
+  for (const auto& frame : kVectors.at("frames"))
+    if (frame.at("name") == name) {
+      Bytes iba = test::octets(frame.at("hex"));
+      iba.resize(iba.size() - wire::kVcrcLen);
+      return soft_frame(iba);
+    }
+  throw std::runtime_error("no vector " + std::string{name});
+}
+
+void seal(Bytes& frame) {
+  const auto* lrh = reinterpret_cast<const wire::Lrh*>(frame.data() + sizeof(EthHdr));
+  const std::size_t covered = lrh->packet_len() - wire::kIcrcLen;
+  const std::uint32_t icrc = wire::icrc({frame.data() + sizeof(EthHdr), covered});
+  std::memcpy(frame.data() + sizeof(EthHdr) + covered, &icrc, sizeof(icrc));
+}
+
+Bytes counting(std::size_t len) {
+  Bytes bytes(len);
+  for (std::size_t i = 0; i < len; ++i) bytes[i] = static_cast<std::byte>(i * 7 + len);
+  return bytes;
+}
+
+}  // namespace ipoib::soft
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const char* eal[] = {"unit_soft", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry",
+                       "-m",        "256",       "-l",          "0"};
+  std::vector<char*> arguments;
+  for (const char* argument : eal) arguments.push_back(const_cast<char*>(argument));
+  if (rte_eal_init(static_cast<int>(arguments.size()), arguments.data()) < 0) return 1;
+  if (!ipoib::fabric::register_packet_meta()) return 1;
+  const int failed = RUN_ALL_TESTS();
+  rte_eal_cleanup();
+  return failed;
+}

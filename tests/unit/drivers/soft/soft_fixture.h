@@ -1,0 +1,87 @@
+// Two software HCAs on one cable made of rings, and hands to put frames on it and take them off.
+#pragma once
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "drivers/soft/soft_hca.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/wire/icrc.h"
+#include "tests/vectors/vectors.h"
+
+namespace ipoib::soft {
+
+using test::Bytes;
+
+/// What stays for all tests: the cable and the mempool.
+struct Bench {
+  static constexpr unsigned kMbufs = 2047;
+  static constexpr unsigned kCableLen = 255;  ///< Frames each direction holds.
+
+  rte_mempool* pool;
+  std::uint16_t port[2];
+  rte_ring* towards[2];  ///< Frames on their way to port[i].
+
+  static Bench& get();
+};
+
+inline constexpr std::uint64_t kGuid[2] = {0x0002'c903'00a1'b204, 0x0002'c903'00a1'b207};
+inline constexpr std::uint16_t kLid[2] = {3, 2};
+inline constexpr std::uint32_t kQkey = 0x0b1b;
+inline constexpr std::uint16_t kMlid = 0xc000;
+
+[[nodiscard]] wire::Gid gid_of(std::string_view hex);
+[[nodiscard]] inline wire::Gid broadcast_mgid() {
+  return gid_of("ff12401bffff000000000000ffffffff");
+}
+
+/// One port and one UD queue of it.
+struct Node {
+  std::unique_ptr<SoftHca> hca;
+  fabric::UdQueue* queue = nullptr;
+
+  void poll() const { hca->poll_function()(*hca); }
+  [[nodiscard]] std::vector<rte_mbuf*> receive(fabric::UdQueue* from = nullptr) const;
+  /// Receives exactly the drops, sum over all reasons.
+  [[nodiscard]] std::uint64_t all_drops() const;
+};
+
+class SoftHcaTest : public testing::Test {
+ protected:
+  void SetUp() override;
+  /// Every mbuf is back: nothing vanished.
+  void TearDown() override;
+
+  static SoftHcaConfig config(int side);
+  static Node make_node(const SoftHcaConfig& config);
+  static Node make_node(int side) { return make_node(config(side)); }
+  static fabric::AhIndex ah_to(const Node& node, std::uint16_t dlid);
+  static fabric::AhIndex group_ah(const Node& node, const wire::Gid& mgid, std::uint16_t mlid);
+
+  static rte_mbuf* packet(std::span<const std::byte> payload, fabric::AhIndex ah,
+                          std::uint32_t qpn);
+  static Bytes bytes_of(const rte_mbuf* m);
+  /// Frames on the cable towards a side, Ethernet header included; they are taken off it.
+  static std::vector<Bytes> on_cable(int side);
+  static void put_on_cable(int side, std::span<const std::byte> frame);
+  static unsigned mbufs_in_use();
+};
+
+/// The frame of a vector: Ethernet header, LRH through ICRC, padding; no VCRC.
+[[nodiscard]] Bytes soft_frame(std::span<const std::byte> iba);
+[[nodiscard]] Bytes vector_frame(std::string_view name);
+/// Computes the ICRC of a soft frame anew, over as much as LRH.PktLen says.
+void seal(Bytes& frame);
+[[nodiscard]] Bytes counting(std::size_t len);
+
+}  // namespace ipoib::soft
