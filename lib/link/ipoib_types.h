@@ -1,0 +1,74 @@
+// What an IPoIB link is given and what it tells: its surroundings, configuration, parameters and
+// counters.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/fabric/types.h"
+#include "lib/link/interface.h"
+#include "lib/sa/client.h"
+
+namespace ipoib::link {
+
+/// What an IPoIB link does to its queue pair and the fabric.
+class LinkActions {
+ public:
+  virtual ~LinkActions() = default;
+  [[nodiscard]] virtual const fabric::PortAttr& port() const = 0;
+  [[nodiscard]] virtual std::uint32_t qpn() const = 0;
+  virtual Status set_qkey(std::uint32_t qkey) = 0;
+  virtual Status attach(const wire::Gid& mgid, std::uint16_t mlid) = 0;
+  virtual void detach(const wire::Gid& mgid, std::uint16_t mlid) = 0;
+  virtual Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) = 0;
+  virtual void destroy_ah(fabric::AhIndex ah) = 0;
+  /// Sends octets that start at the IPoIB header. Losing them is allowed, as on any wire.
+  virtual void send(fabric::AhIndex ah, std::uint32_t qpn, std::span<const std::byte> frame) = 0;
+  virtual void state_changed(State state) = 0;
+};
+
+struct LinkConfig {
+  std::string name;
+  table::InterfaceId id = 0;
+  std::uint16_t pkey = wire::kDefaultPkey;
+  std::uint8_t scope = 2;  ///< Of the broadcast-GID.
+  std::vector<wire::IpPrefix> addresses;
+  NeighbourConfig neighbour;
+  Duration join_backoff_min = std::chrono::seconds(1);
+  Duration join_backoff_max = std::chrono::seconds(16);
+  /// The broadcast membership is confirmed with the SA this often, so that a restarted SA learns
+  /// of it again; 0: never.
+  Duration membership_refresh = std::chrono::seconds(60);
+};
+
+/// Parameters the broadcast group gave the link. Source: RFC 4391 §5.
+struct LinkParameters {
+  wire::Gid broadcast_mgid;
+  std::uint16_t broadcast_mlid = 0;
+  std::uint32_t qkey = 0;
+  std::uint8_t mtu_code = 0;
+  std::uint8_t rate = 0;
+  std::uint8_t sl = 0;
+  std::uint8_t tclass = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint32_t flow_label = 0;
+};
+
+struct LinkCounters {
+  std::uint64_t joins_sent = 0, joins_failed = 0, path_queries = 0, path_failures = 0;
+  std::uint64_t arp_sent = 0, arp_received = 0, arp_invalid = 0, address_conflicts = 0;
+  /// Not sent: no path to the host that asked, or too many replies wait for theirs.
+  std::uint64_t arp_unsent = 0;
+};
+
+/// Whether the SA itself denied what was asked, rather than being silent, busy or short of room.
+[[nodiscard]] inline bool sa_says_no(const sa::Failure& failure) {
+  return failure.code == Errc::kRefused &&
+         failure.status >= static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid);
+}
+
+}  // namespace ipoib::link
