@@ -48,9 +48,9 @@ enum class NeighbourPhase : std::uint8_t {
   kIncomplete,  ///< ARP request out.
   kPath,        ///< Address known, PathRecord query out.
   kReachable,
-  kStale,       ///< In use, confirmation due.
-  kProbe,       ///< Unicast probe out; packets still flow.
-  kFailed,      ///< Negative cache.
+  kStale,   ///< In use, confirmation due.
+  kProbe,   ///< Unicast probe out; packets still flow.
+  kFailed,  ///< Negative cache.
   kStatic,
 };
 [[nodiscard]] std::string_view to_string(NeighbourPhase phase);
@@ -62,13 +62,13 @@ struct NeighbourInfo {
   std::string lladdr;  ///< Empty while unknown.
   NeighbourPhase phase = NeighbourPhase::kIncomplete;
   table::NeighbourIndex index = table::kNoNeighbour;
-  std::uint32_t qpn = 0;      ///< IPoIB.
-  std::uint16_t lid = 0;      ///< IPoIB.
+  std::uint32_t qpn = 0;  ///< IPoIB.
+  std::uint16_t lid = 0;  ///< IPoIB.
   std::uint8_t sl = 0;
-  std::uint8_t rate = 0;      ///< Code; IPoIB.
+  std::uint8_t rate = 0;  ///< Code; IPoIB.
   std::uint16_t mtu = 0;
-  std::size_t held = 0;       ///< Packets waiting.
-  Duration age{};             ///< Since the last confirmation.
+  std::size_t held = 0;  ///< Packets waiting.
+  Duration age{};        ///< Since the last confirmation.
 };
 
 /// Timers and limits of neighbour resolution (RFC 1122 §2.3.2, RFC 4861 §10 in spirit).
@@ -81,7 +81,7 @@ struct NeighbourConfig {
   Duration negative = std::chrono::seconds(3);     ///< A failed entry answers "failed" this long.
   Duration idle = std::chrono::seconds(300);       ///< An entry unused this long is forgotten.
   std::size_t max_held_per_neighbour = 16;
-  std::size_t max_held = 2048;                     ///< Over all neighbours of the interface.
+  std::size_t max_held = 2048;  ///< Over all neighbours of the interface.
   Duration max_held_age = std::chrono::seconds(3);
   std::size_t max_entries = 65536;
 };

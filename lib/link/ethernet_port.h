@@ -1,0 +1,108 @@
+// One Ethernet port as an IP interface: ARP and neighbours. Source: RFC 826, RFC 894.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/link/arp_agent.h"
+#include "lib/link/interface.h"
+#include "lib/link/neighbour_cache.h"
+
+namespace ipoib::link {
+
+/// What an Ethernet port does to its device.
+class PortActions {
+ public:
+  virtual ~PortActions() = default;
+  [[nodiscard]] virtual wire::MacAddr mac() const = 0;
+  /// Sends octets that start at the Ethernet header. Losing them is allowed, as on any wire.
+  virtual void send(std::span<const std::byte> frame) = 0;
+  virtual void state_changed(State state) = 0;
+};
+
+struct EthernetPortConfig {
+  std::string name;
+  table::InterfaceId id = 0;
+  std::vector<wire::IpPrefix> addresses;
+  std::uint16_t mtu = 1500;
+  NeighbourConfig neighbour;
+};
+
+/// Up as soon as it is started and has a carrier. References given to the constructor must outlive
+/// it. stop() must be called before the end, or held packets are never given back.
+class EthernetPort final : public Interface,
+                           private ArpTransport<wire::MacAddr>,
+                           private NeighbourPaths<wire::MacAddr> {
+ public:
+  EthernetPort(EthernetPortConfig config, PortActions& actions, NeighbourSink& sink,
+               std::uint64_t seed);
+
+  [[nodiscard]] const std::string& name() const override { return config_.name; }
+  [[nodiscard]] table::InterfaceId id() const override { return config_.id; }
+  [[nodiscard]] State state() const override { return state_; }
+  [[nodiscard]] std::string reason() const override;
+  [[nodiscard]] std::uint16_t mtu() const override { return config_.mtu; }
+  [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const override {
+    return config_.addresses;
+  }
+
+  void start(TimePoint now) override;
+  /// All is withdrawn at once, static entries too; gateways stay until forgotten, knowing nothing.
+  void stop(TimePoint now) override;
+  /// A port is taken to have a carrier until told otherwise.
+  void set_carrier(bool carrier, TimePoint now);
+
+  void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) override;
+  Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now) override;
+  void forget_gateway(const wire::IpAddr& addr) override { cache_.forget_gateway(addr); }
+  void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
+              TimePoint now) override;
+
+  void tick(TimePoint now) override;
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const override;
+
+  [[nodiscard]] std::vector<NeighbourInfo> neighbours(TimePoint now) const override {
+    return cache_.list(now);
+  }
+  /// `lid` and `sl` have no meaning here.
+  Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
+                    std::uint8_t sl, TimePoint now) override;
+  Status remove_neighbour(const wire::IpAddr& addr) override { return cache_.remove(addr); }
+  void flush(TimePoint) override { cache_.flush(); }
+
+  [[nodiscard]] const ArpCounters& counters() const { return arp_.counters(); }
+
+ private:
+  // ArpTransport.
+  [[nodiscard]] wire::MacAddr own_hw() const override { return actions_.mac(); }
+  void broadcast_arp(std::span<const std::byte> arp) override;
+  void unicast_arp(const wire::MacAddr& to, std::span<const std::byte> arp, TimePoint now) override;
+  // NeighbourPaths: on Ethernet the address is all that sending takes.
+  PathState acquire(const wire::IpAddr&, const wire::MacAddr&, TimePoint) override {
+    return PathState::kReady;
+  }
+  void release(const wire::IpAddr&, const wire::MacAddr&) override {}
+  void refresh(const wire::MacAddr&, TimePoint) override {}
+  [[nodiscard]] PathState state(const wire::MacAddr&) const override { return PathState::kReady; }
+  [[nodiscard]] table::NeighbourMode mode() const override {
+    return table::NeighbourMode::kEthernet;
+  }
+  void describe(const wire::MacAddr& hw, table::Neighbour& out) const override;
+  void describe(const wire::MacAddr&, NeighbourInfo&) const override {}
+
+  void set_state(State state);
+  [[nodiscard]] Status can_be_neighbour(const wire::IpAddr& addr) const;
+
+  EthernetPortConfig config_;
+  PortActions& actions_;
+  NeighbourSink& sink_;
+  State state_ = State::kDown;
+  bool carrier_ = true;
+  ArpAgent<wire::MacAddr> arp_;
+  NeighbourCache<wire::MacAddr> cache_;
+};
+
+}  // namespace ipoib::link

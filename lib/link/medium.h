@@ -1,0 +1,81 @@
+// What the neighbour cache asks of the medium below it, so that InfiniBand and Ethernet share one
+// state machine. `Hw` is the link-layer address: wire::LinkAddr or wire::MacAddr.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "lib/base/clock.h"
+#include "lib/link/interface.h"
+#include "lib/table/neighbour.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::link {
+
+/// Puts the question "what is your link-layer address" on the wire.
+template <class Hw>
+class Solicitor {
+ public:
+  virtual ~Solicitor() = default;
+  /// Asks everybody.
+  virtual void request(const wire::IpAddr& addr, TimePoint now) = 0;
+  /// Asks the neighbour alone, at the address it had.
+  virtual void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) = 0;
+};
+
+enum class PathState : std::uint8_t { kReady, kPending, kFailed };
+
+/// What has to be known, beside the link-layer address, to reach it. Users are neighbours, named
+/// by their address; a user that was told kPending is told of the outcome later by
+/// NeighbourCache::on_path, and of every later change.
+template <class Hw>
+class NeighbourPaths {
+ public:
+  virtual ~NeighbourPaths() = default;
+  virtual PathState acquire(const wire::IpAddr& user, const Hw& hw, TimePoint now) = 0;
+  /// No installed entry of `user` may use the path any more.
+  virtual void release(const wire::IpAddr& user, const Hw& hw) = 0;
+  /// The path may have changed; what is known stays in use until the answer is there.
+  virtual void refresh(const Hw& hw, TimePoint now) = 0;
+  [[nodiscard]] virtual PathState state(const Hw& hw) const = 0;
+  [[nodiscard]] virtual table::NeighbourMode mode() const = 0;
+  /// Fills in what sending needs (MTU and addresses); the path is kReady.
+  virtual void describe(const Hw& hw, table::Neighbour& out) const = 0;
+  virtual void describe(const Hw& hw, NeighbourInfo& out) const = 0;
+};
+
+/// Sends ARP records; what comes before the ARP header is the medium's.
+template <class Hw>
+class ArpTransport {
+ public:
+  virtual ~ArpTransport() = default;
+  [[nodiscard]] virtual Hw own_hw() const = 0;
+  virtual void broadcast_arp(std::span<const std::byte> arp) = 0;
+  virtual void unicast_arp(const Hw& to, std::span<const std::byte> arp, TimePoint now) = 0;
+};
+
+[[nodiscard]] inline bool same_interface(const wire::LinkAddr& a, const wire::LinkAddr& b) {
+  return a.same_interface(b);
+}
+[[nodiscard]] inline bool same_interface(const wire::MacAddr& a, const wire::MacAddr& b) {
+  return a == b;
+}
+
+/// Whether both are reached over the same path.
+[[nodiscard]] inline bool same_path(const wire::LinkAddr& a, const wire::LinkAddr& b) {
+  return a.gid == b.gid;
+}
+[[nodiscard]] inline bool same_path(const wire::MacAddr&, const wire::MacAddr&) {
+  return true;
+}
+
+/// Whether a single interface can have this address. QPNs 0 and 1 are the management queue pairs.
+[[nodiscard]] inline bool is_plausible(const wire::LinkAddr& a) {
+  const auto qpn = a.qpn.host();
+  return qpn > 1 && qpn != wire::kMulticastQpn && !a.gid.is_multicast() && !a.gid.is_zero();
+}
+[[nodiscard]] inline bool is_plausible(const wire::MacAddr& a) {
+  return (a[0] & std::byte{1}) == std::byte{0} && a != wire::MacAddr{};
+}
+
+}  // namespace ipoib::link

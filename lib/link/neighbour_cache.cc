@@ -1,0 +1,474 @@
+#include "lib/link/neighbour_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ipoib::link {
+namespace {
+
+/// Workers stamp use by the second: a stamp may be this much older than the use.
+constexpr Duration kStampGrain = std::chrono::seconds(1);
+/// An entry used this recently is in use and not evicted.
+constexpr Duration kInUse = std::chrono::seconds(2);
+/// A stale entry is looked at every so many probe delays, to see whether it is used again.
+constexpr int kLookEvery = 5;
+
+constexpr unsigned kReachableSpread = 50;
+constexpr unsigned kRetransmitSpread = 10;
+
+/// Whether both tell a worker the same; its own stamp is not compared.
+bool same_install(const table::Neighbour& a, const table::Neighbour& b) {
+  return a.state == b.state && a.mode == b.mode && a.mtu == b.mtu && a.mac == b.mac &&
+         a.ah == b.ah && a.qpn == b.qpn;
+}
+
+}  // namespace
+
+template <class Hw>
+NeighbourCache<Hw>::NeighbourCache(const NeighbourConfig& config, table::InterfaceId iface,
+                                   NeighbourSink& sink, Solicitor<Hw>& solicitor,
+                                   NeighbourPaths<Hw>& paths, std::uint64_t seed)
+    : config_{config},
+      iface_{iface},
+      sink_{sink},
+      solicitor_{solicitor},
+      paths_{paths},
+      jitter_{seed},
+      held_{sink, config_} {}
+
+// --- Entries ---
+
+template <class Hw>
+auto NeighbourCache<Hw>::find(const wire::IpAddr& addr) -> Entry* {
+  const auto it = entries_.find(addr);
+  return it == entries_.end() ? nullptr : &it->second;
+}
+
+template <class Hw>
+auto NeighbourCache<Hw>::create(const wire::IpAddr& addr, TimePoint now) -> Result<Entry*> {
+  if (entries_.size() >= config_.max_entries && !evict_one(now))
+    return ipoib::fail(Errc::kNoResources, "all {} neighbours of the interface are in use",
+                       config_.max_entries);
+  auto index = sink_.allocate_index();
+  if (!index && evict_one(now)) index = sink_.allocate_index();
+  if (!index) return tl::make_unexpected(index.error());
+
+  Entry& e = entries_[addr];
+  e.addr = addr;
+  e.index = *index;
+  e.touched = now;
+  e.confirmed = now;
+  install(e, table::NeighbourState::kIncomplete);
+  schedule(e);
+  return &e;
+}
+
+/// Forgets the entry that was unused longest. The order knows when an entry was last seen in use,
+/// which may be out of date but is never too late, so an entry whose place is still right when
+/// looked at is the one. Looking moves it on: that happens at most once per use and entry.
+template <class Hw>
+bool NeighbourCache<Hw>::evict_one(TimePoint now) {
+  while (const auto addr = quiet_.first()) {
+    Entry& e = *find(*addr);
+    const auto use = last_use(e);
+    if (use > e.quiet) {
+      e.touched = use;
+      schedule(e);
+      continue;
+    }
+    if (use + kInUse > now) return false;
+    forget(e, Drop::kNeighbourGone);
+    return true;
+  }
+  return false;
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::forget(Entry& e, Drop reason) {
+  sink_.remove(e.index);  // before the path goes: workers must not use a destroyed handle
+  leave_path(e);
+  const auto packets = held_.take(e.held);
+  timers_.set(e.addr, e.wake, kNever);
+  quiet_.set(e.addr, e.quiet, kNever);
+  entries_.erase(wire::IpAddr{e.addr});
+  drop_all(packets, reason, false);
+}
+
+/// Knows nothing and does nothing until it is wanted.
+template <class Hw>
+void NeighbourCache<Hw>::to_sleep(Entry& e) {
+  e.phase = NeighbourPhase::kIncomplete;
+  e.attempts = 0;
+  e.phase_due = kNever;
+  install(e, table::NeighbourState::kIncomplete);
+  leave_path(e);
+  if (!e.is_static) e.has_hw = false;
+  schedule(e);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::schedule(Entry& e) {
+  const auto oldest = e.held.empty() ? kNever : e.held.front().expires;
+  timers_.set(e.addr, e.wake, std::min(e.phase_due, oldest));
+  quiet_.set(e.addr, e.quiet, e.kept() || e.busy() ? kNever : e.touched);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::install(Entry& e, table::NeighbourState state) {
+  table::Neighbour n;
+  n.addr = e.addr;
+  n.iface = iface_;
+  n.state = state;
+  n.mode = paths_.mode();
+  if (state == table::NeighbourState::kValid) paths_.describe(e.hw, n);
+  if (e.installed.iface == iface_ && same_install(n, e.installed)) return;
+  e.installed = n;
+  sink_.install(e.index, n);
+}
+
+template <class Hw>
+TimePoint NeighbourCache<Hw>::last_use(const Entry& e) const {
+  return std::max(e.touched, sink_.last_used(e.index));
+}
+
+template <class Hw>
+bool NeighbourCache<Hw>::used_since(const Entry& e, TimePoint when) const {
+  return e.gateways > 0 || e.wanted > when || sink_.last_used(e.index) + kStampGrain > when;
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::drop_all(const HeldQueue& packets, Drop reason, bool unreachable) {
+  for (const auto& h : packets) sink_.drop(h.packet, reason, unreachable);
+}
+
+// --- Demand ---
+
+template <class Hw>
+void NeighbourCache<Hw>::want(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
+  Entry* e = find(addr);
+  if (e == nullptr) {
+    // Where no packet can wait, none is worth resolving for: so a scan of the address space costs
+    // no more requests than packets can be held.
+    if (held_.full()) return sink_.drop(packet, Drop::kNeighbourPending, false);
+    const auto created = create(addr, now);
+    if (!created) return sink_.drop(packet, Drop::kNeighbourTableFull, false);
+    e = *created;
+  }
+  e->touched = e->wanted = now;
+  if (e->valid() || e->phase == NeighbourPhase::kFailed) {
+    const bool valid = e->valid();
+    schedule(*e);
+    if (valid) return sink_.release(packet);  // the worker asked before it was told
+    return sink_.drop(packet, Drop::kNeighbourFailed, true);
+  }
+  held_.hold(e->held, packet, now);
+  schedule(*e);
+  if (e->phase == NeighbourPhase::kIncomplete && e->attempts == 0) resolve(*e, now);
+}
+
+template <class Hw>
+Result<table::NeighbourIndex> NeighbourCache<Hw>::use_gateway(const wire::IpAddr& addr,
+                                                              TimePoint now) {
+  Entry* e = find(addr);
+  if (e == nullptr) {
+    const auto created = create(addr, now);
+    if (!created) return tl::make_unexpected(created.error());
+    e = *created;
+  }
+  ++e->gateways;
+  schedule(*e);
+  return e->index;
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::forget_gateway(const wire::IpAddr& addr) {
+  Entry* e = find(addr);
+  if (e == nullptr || e->gateways == 0) return;
+  --e->gateways;
+  const bool asleep = e->phase == NeighbourPhase::kIncomplete && !e->busy();
+  if (!e->kept() && asleep) return forget(*e, Drop::kNeighbourGone);
+  schedule(*e);
+}
+
+template <class Hw>
+Status NeighbourCache<Hw>::add_static(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
+  Entry* e = find(addr);
+  if (e == nullptr) {
+    const auto created = create(addr, now);
+    if (!created) return tl::make_unexpected(created.error());
+    e = *created;
+  }
+  e->is_static = true;
+  move(*e, hw, Evidence::kOther, now);
+  return {};
+}
+
+/// Forgets the entry, or where routes go through it, all that it knows.
+template <class Hw>
+void NeighbourCache<Hw>::reset(Entry& e, Drop reason) {
+  e.is_static = false;
+  if (e.gateways == 0) return forget(e, reason);
+  const auto packets = held_.take(e.held);
+  to_sleep(e);
+  drop_all(packets, reason, false);
+}
+
+template <class Hw>
+Status NeighbourCache<Hw>::remove(const wire::IpAddr& addr) {
+  Entry* e = find(addr);
+  if (e == nullptr) return ipoib::fail(Errc::kNotFound, "no neighbour {}", wire::to_string(addr));
+  reset(*e, Drop::kNeighbourGone);
+  return {};
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::reset_all(Drop reason, bool statics_too) {
+  std::vector<wire::IpAddr> addrs;
+  for (const auto& [addr, e] : entries_)
+    if (statics_too || !e.is_static) addrs.push_back(addr);
+  std::sort(addrs.begin(), addrs.end());
+  for (const auto& addr : addrs)
+    if (Entry* e = find(addr)) reset(*e, reason);
+}
+
+// --- Phases ---
+
+/// Begins to look for an address, or for the path to the one that was configured.
+template <class Hw>
+void NeighbourCache<Hw>::resolve(Entry& e, TimePoint now) {
+  if (e.is_static) return use_path(e, now);
+  e.phase = NeighbourPhase::kIncomplete;
+  e.attempts = 1;
+  e.phase_due = now + jitter_.around(config_.retransmit, kRetransmitSpread);
+  schedule(e);
+  solicitor_.request(e.addr, now);
+}
+
+/// The address is known: becomes valid, waits for the path or fails.
+template <class Hw>
+void NeighbourCache<Hw>::use_path(Entry& e, TimePoint now) {
+  e.has_path = true;
+  switch (paths_.acquire(e.addr, e.hw, now)) {
+    case PathState::kReady: return become_valid(e, now);
+    case PathState::kFailed: return fail(e, now);
+    case PathState::kPending: break;
+  }
+  e.phase = NeighbourPhase::kPath;
+  e.attempts = 0;
+  e.phase_due = kNever;  // on_path comes, whatever the SA says or does not say
+  install(e, table::NeighbourState::kIncomplete);
+  schedule(e);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::become_valid(Entry& e, TimePoint now) {
+  const auto packets = held_.take(e.held);
+  install(e, table::NeighbourState::kValid);
+  e.attempts = 0;
+  e.confirmed = now;
+  if (e.is_static) {
+    e.phase = NeighbourPhase::kStatic;
+    e.phase_due = kNever;
+    schedule(e);
+  } else if (e.evidence == Evidence::kReply) {
+    confirm(e, now);
+  } else {
+    become_stale(e, now);
+    if (!packets.empty()) e.phase_due = now + config_.probe_delay;
+    schedule(e);
+  }
+  for (const auto& h : packets) sink_.release(h.packet);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::confirm(Entry& e, TimePoint now) {
+  e.phase = NeighbourPhase::kReachable;
+  e.attempts = 0;
+  e.confirmed = now;
+  e.phase_due = now + jitter_.around(config_.reachable, kReachableSpread);
+  schedule(e);
+}
+
+/// Where it was used since the last confirmation, a probe follows soon.
+template <class Hw>
+void NeighbourCache<Hw>::become_stale(Entry& e, TimePoint now) {
+  const bool used = used_since(e, e.confirmed);
+  e.phase = NeighbourPhase::kStale;
+  e.attempts = 0;
+  e.looked = used ? e.confirmed : now;
+  e.phase_due = now + jitter_.around(used ? config_.probe_delay : config_.probe_delay * kLookEvery,
+                                     kRetransmitSpread);
+  schedule(e);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::fail(Entry& e, TimePoint now) {
+  const auto packets = held_.take(e.held);
+  e.phase = NeighbourPhase::kFailed;
+  e.attempts = 0;
+  e.phase_due = now + config_.negative;
+  install(e, table::NeighbourState::kFailed);
+  leave_path(e);
+  if (!e.is_static) e.has_hw = false;
+  schedule(e);
+  drop_all(packets, Drop::kNeighbourFailed, true);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::leave_path(Entry& e) {
+  if (std::exchange(e.has_path, false)) paths_.release(e.addr, e.hw);
+}
+
+/// Takes a new link-layer address; the old path goes once nothing installed uses it.
+template <class Hw>
+void NeighbourCache<Hw>::move(Entry& e, const Hw& hw, Evidence evidence, TimePoint now) {
+  const Hw old = std::exchange(e.hw, hw);
+  const bool stays = e.has_path && same_path(old, hw);
+  const bool leaves = e.has_path && !stays;
+  const auto addr = e.addr;
+  e.has_hw = true;
+  e.evidence = evidence;
+  if (stays && !e.valid()) {
+    schedule(e);  // the path is being asked for already
+  } else if (stays) {
+    // Same port, other queue pair: most likely it started anew, so the path is asked for again.
+    paths_.refresh(hw, now);
+    become_valid(e, now);
+  } else {
+    use_path(e, now);
+  }
+  if (leaves) paths_.release(addr, old);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence evidence,
+                               bool create_it, TimePoint now) {
+  Entry* e = find(addr);
+  if (e == nullptr) {
+    if (!create_it) return;
+    const auto created = create(addr, now);
+    if (!created) return;  // answered all the same; nothing waits for this entry
+    e = *created;
+  }
+  if (e->is_static) return;
+  const bool known = e->has_hw && same_interface(e->hw, hw);
+  if (!known) return move(*e, hw, evidence, now);
+  if (evidence != Evidence::kReply) return;
+  e->evidence = evidence;
+  if (e->valid()) confirm(*e, now);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::on_path(const wire::IpAddr& addr, TimePoint now) {
+  Entry* e = find(addr);
+  if (e == nullptr || !e->has_path) return;
+  const auto state = paths_.state(e->hw);
+  if (state == PathState::kFailed) return fail(*e, now);
+  if (state != PathState::kReady) return;
+  if (!e->valid()) return become_valid(*e, now);
+  install(*e, table::NeighbourState::kValid);
+  // A changed path in the middle of probing: it gets its own chance before everybody is asked.
+  if (e->phase == NeighbourPhase::kProbe) solicitor_.probe(addr, e->hw, now);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::reinstall() {
+  for (auto& [addr, e] : entries_)
+    if (e.valid()) install(e, table::NeighbourState::kValid);
+}
+
+// --- Time ---
+
+template <class Hw>
+void NeighbourCache<Hw>::tick(TimePoint now) {
+  while (const auto addr = timers_.due(now)) {
+    Entry& e = *find(*addr);
+    const auto expired = held_.take_expired(e.held, now);
+    if (e.phase_due <= now)
+      on_due(e, now);
+    else
+      schedule(e);
+    drop_all(expired, Drop::kNeighbourHeldTooLong, true);
+  }
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::on_due(Entry& e, TimePoint now) {
+  switch (e.phase) {
+    case NeighbourPhase::kIncomplete: return ask_again(e, now);
+    case NeighbourPhase::kReachable: return become_stale(e, now);
+    case NeighbourPhase::kStale: return check_use(e, now);
+    case NeighbourPhase::kProbe: return probe_again(e, now);
+    case NeighbourPhase::kFailed: return e.kept() ? to_sleep(e) : forget(e, Drop::kNeighbourGone);
+    case NeighbourPhase::kPath:
+    case NeighbourPhase::kStatic: break;
+  }
+  e.phase_due = kNever;
+  schedule(e);
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::ask_again(Entry& e, TimePoint now) {
+  if (e.attempts >= config_.max_requests) return fail(e, now);
+  ++e.attempts;
+  e.phase_due = now + jitter_.around(config_.retransmit, kRetransmitSpread);
+  schedule(e);
+  solicitor_.request(e.addr, now);
+}
+
+/// Stale: probed when used, forgotten when long unused.
+template <class Hw>
+void NeighbourCache<Hw>::check_use(Entry& e, TimePoint now) {
+  if (used_since(e, e.looked)) {
+    e.phase = NeighbourPhase::kProbe;
+    e.attempts = 0;
+    return probe_again(e, now);
+  }
+  const auto use = last_use(e);
+  if (now - use >= config_.idle) return forget(e, Drop::kNeighbourGone);
+  e.touched = use;
+  e.looked = now;
+  e.phase_due = now + std::min(config_.probe_delay * kLookEvery, use + config_.idle - now);
+  schedule(e);
+}
+
+/// Asks the neighbour alone; then, once its path was asked for again, everybody.
+template <class Hw>
+void NeighbourCache<Hw>::probe_again(Entry& e, TimePoint now) {
+  const auto attempt = e.attempts++;
+  if (attempt >= config_.max_probes + config_.max_requests) return fail(e, now);
+  e.phase_due = now + jitter_.around(config_.retransmit, kRetransmitSpread);
+  schedule(e);
+  if (attempt < config_.max_probes) return solicitor_.probe(e.addr, e.hw, now);
+  if (attempt == config_.max_probes) paths_.refresh(e.hw, now);
+  solicitor_.request(e.addr, now);
+}
+
+// --- Show ---
+
+template <class Hw>
+std::vector<NeighbourInfo> NeighbourCache<Hw>::list(TimePoint now) const {
+  std::vector<NeighbourInfo> rows;
+  rows.reserve(entries_.size());
+  for (const auto& [addr, e] : entries_) {
+    NeighbourInfo row;
+    row.addr = addr;
+    row.phase = e.phase;
+    row.index = e.index;
+    row.held = e.held.size();
+    row.age = now - e.confirmed;
+    if (e.has_hw) row.lladdr = wire::to_string(e.hw);
+    if (e.valid()) {
+      row.mtu = e.installed.mtu;
+      paths_.describe(e.hw, row);
+    }
+    rows.push_back(std::move(row));
+  }
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.addr < b.addr; });
+  return rows;
+}
+
+template class NeighbourCache<wire::LinkAddr>;
+template class NeighbourCache<wire::MacAddr>;
+
+}  // namespace ipoib::link

@@ -1,0 +1,38 @@
+#include "lib/link/own_addresses.h"
+
+#include <algorithm>
+
+namespace ipoib::link {
+
+bool is_own(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const auto& own) { return own.addr == addr; });
+}
+
+bool is_on_link(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const auto& own) { return wire::contains(own, addr); });
+}
+
+bool is_broadcast(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
+  return addr == wire::IpAddr::v4(0xffff'ffff) ||
+         std::any_of(addresses.begin(), addresses.end(),
+                     [&](const auto& own) { return wire::directed_broadcast(own) == addr; });
+}
+
+bool is_neighbour_address(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
+  if (!addr.is_v4()) return false;
+  const auto first = addr.v4_host() >> 24;
+  return first != 0 && first != 127 && first < 224 && !is_broadcast(addresses, addr) &&
+         !is_own(addresses, addr);
+}
+
+std::optional<Drop> why_no_neighbour(const std::vector<wire::IpPrefix>& addresses,
+                                     const wire::IpAddr& addr) {
+  if (!addr.is_v4()) return Drop::kIp6Unsupported;
+  if (is_own(addresses, addr)) return Drop::kLocalUnsupported;
+  if (is_broadcast(addresses, addr) || is_neighbour_address(addresses, addr)) return std::nullopt;
+  return addr.v4_host() >> 28 == 0xe ? Drop::kIpMulticast : Drop::kIpMartianDestination;
+}
+
+}  // namespace ipoib::link

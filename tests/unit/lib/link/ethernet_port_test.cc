@@ -1,0 +1,164 @@
+#include "lib/link/ethernet_port.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/unit/lib/link/fakes.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+using table::NeighbourState;
+
+constexpr wire::MacAddr mac(unsigned last) {
+  return {std::byte{2}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte(last)};
+}
+
+class EthernetPortTest : public ::testing::Test {
+ protected:
+  static EthernetPortConfig config() {
+    EthernetPortConfig c;
+    c.name = "eth0";
+    c.id = 1;
+    c.addresses = {prefix("192.168.1.1/24"), prefix("172.16.0.1/16")};
+    return c;
+  }
+  void run_for(Duration d) {
+    const auto end = now + d;
+    while (const auto next = port.next_deadline()) {
+      if (*next > end) break;
+      now = std::max(now, *next);
+      port.tick(now);
+    }
+    now = end;
+  }
+  void hear(wire::ArpOp op, const wire::MacAddr& from, std::string_view sender,
+            std::string_view target) {
+    const auto arp =
+        wire::make_arp(op, from, ip(sender).v4_host(), wire::MacAddr{}, ip(target).v4_host());
+    port.on_arp(wire::bytes_of(arp), 0, 0, now);
+  }
+  HeldPacket want(std::string_view addr) {
+    const auto p = sink.new_packet();
+    port.on_neighbour_wanted(ip(addr), p, now);
+    return p;
+  }
+
+  TimePoint now{100s};
+  FakeSink sink;
+  FakePortActions actions;
+  EthernetPort port{config(), actions, sink, 1};
+};
+
+TEST_F(EthernetPortTest, UpAtStartAndAnnouncesEveryAddress) {
+  EXPECT_EQ(port.state(), State::kDown);
+  port.start(now);
+  EXPECT_EQ(port.state(), State::kUp);
+  EXPECT_EQ(port.mtu(), 1500);
+  ASSERT_EQ(actions.frames.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(actions.frames[i].size(), 60U);
+    EXPECT_EQ(actions.frames[i][0], std::byte{0xff});
+    EXPECT_EQ(actions.frames[i][12], std::byte{0x08});
+    EXPECT_EQ(actions.frames[i][13], std::byte{0x06});
+    const auto arp = actions.arp(i);
+    ASSERT_TRUE(arp);
+    EXPECT_EQ(arp->hardware_type.host(), 1);
+    EXPECT_EQ(arp->sender_ip, arp->target_ip);
+    EXPECT_EQ(arp->sender_hw, actions.own_mac);
+  }
+}
+
+TEST_F(EthernetPortTest, ResolvesFromTheAddressInTheTargetsPrefix) {
+  port.start(now);
+  actions.frames.clear();
+  const auto packet = want("172.16.5.5");
+  ASSERT_EQ(actions.frames.size(), 1U);
+  EXPECT_EQ(actions.arp(0)->sender_ip.host(), ip("172.16.0.1").v4_host());
+  hear(wire::ArpOp::kReply, mac(9), "172.16.5.5", "172.16.0.1");
+  const auto* n = sink.find(ip("172.16.5.5"));
+  ASSERT_NE(n, nullptr);
+  EXPECT_EQ(n->state, NeighbourState::kValid);
+  EXPECT_EQ(n->mode, table::NeighbourMode::kEthernet);
+  EXPECT_EQ(n->mac, mac(9));
+  EXPECT_EQ(n->mtu, 1500);
+  EXPECT_EQ(sink.released, std::vector{packet});
+  EXPECT_EQ(port.neighbours(now).at(0).lladdr, "02:00:00:00:00:09");
+}
+
+TEST_F(EthernetPortTest, AnswersRequestsAndLearnsWhoAsked) {
+  port.start(now);
+  actions.frames.clear();
+  hear(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
+  ASSERT_EQ(actions.frames.size(), 1U);
+  EXPECT_EQ(actions.destination(0), mac(7));
+  EXPECT_EQ(actions.arp(0)->op.host(), 2);
+  EXPECT_TRUE(sink.valid(ip("192.168.1.7")));
+  hear(wire::ArpOp::kRequest, mac(8), "192.168.1.7", "192.168.1.99");  // moved
+  EXPECT_EQ(sink.find(ip("192.168.1.7"))->mac, mac(8));
+  // A host of another subnet is answered, but no packet goes to it directly.
+  hear(wire::ArpOp::kRequest, mac(9), "10.9.9.9", "192.168.1.1");
+  EXPECT_EQ(actions.frames.size(), 2U);
+  EXPECT_EQ(sink.find(ip("10.9.9.9")), nullptr);
+}
+
+TEST_F(EthernetPortTest, WithoutCarrierPacketsAreDroppedAndItComesBack) {
+  port.set_carrier(false, now);
+  port.start(now);
+  EXPECT_EQ(port.state(), State::kWaiting);
+  EXPECT_EQ(port.reason(), "no carrier");
+  want("192.168.1.7");
+  EXPECT_EQ(sink.drops[Drop::kLinkDown], 1U);
+  EXPECT_TRUE(actions.frames.empty());
+  port.set_carrier(true, now);
+  EXPECT_EQ(port.state(), State::kUp);
+  EXPECT_EQ(port.reason(), "");
+  EXPECT_EQ(actions.frames.size(), 2U);
+  EXPECT_EQ(actions.states, (std::vector{State::kWaiting, State::kUp}));
+}
+
+TEST_F(EthernetPortTest, BroadcastNeedsNoResolution) {
+  port.start(now);
+  actions.frames.clear();
+  want("192.168.1.255");
+  ASSERT_TRUE(sink.valid(ip("192.168.1.255")));
+  EXPECT_EQ(sink.find(ip("192.168.1.255"))->mac[0], std::byte{0xff});
+  EXPECT_TRUE(actions.frames.empty());
+}
+
+TEST_F(EthernetPortTest, StaticEntry) {
+  port.start(now);
+  ASSERT_TRUE(port.add_static(ip("192.168.1.5"), "02:00:00:00:00:33", 0, 0, now));
+  EXPECT_EQ(sink.find(ip("192.168.1.5"))->mac, mac(0x33));
+  hear(wire::ArpOp::kReply, mac(1), "192.168.1.5", "192.168.1.1");
+  EXPECT_EQ(sink.find(ip("192.168.1.5"))->mac, mac(0x33));
+  EXPECT_FALSE(port.add_static(ip("192.168.1.6"), "03:00:00:00:00:33", 0, 0, now));
+  EXPECT_FALSE(port.add_static(ip("192.168.1.6"), "nonsense", 0, 0, now));
+}
+
+TEST_F(EthernetPortTest, StopGivesEverythingBack) {
+  port.start(now);
+  want("192.168.1.5");
+  hear(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
+  ASSERT_TRUE(port.use_gateway(ip("192.168.1.8"), now));
+  port.stop(now);
+  EXPECT_EQ(port.state(), State::kStopped);
+  port.forget_gateway(ip("192.168.1.8"));
+  EXPECT_TRUE(sink.indexes.empty());
+  EXPECT_TRUE(sink.open.empty());
+  EXPECT_FALSE(port.next_deadline());
+}
+
+TEST_F(EthernetPortTest, ConflictIsCounted) {
+  port.start(now);
+  hear(wire::ArpOp::kRequest, mac(7), "192.168.1.1", "192.168.1.1");
+  EXPECT_EQ(port.counters().conflicts, 1U);
+  hear(wire::ArpOp::kRequest, actions.own_mac, "192.168.1.1", "192.168.1.1");
+  EXPECT_EQ(port.counters().conflicts, 1U);
+}
+
+}  // namespace
+}  // namespace ipoib::link

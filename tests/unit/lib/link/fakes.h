@@ -1,0 +1,206 @@
+// The surroundings of an interface in tests. Each checks what its user promises: packets given back
+// exactly once, no handle destroyed that an installed neighbour uses, nothing left at the end.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/link/ethernet_port.h"
+#include "lib/link/interface.h"
+#include "lib/link/ipoib_types.h"
+
+namespace ipoib::link {
+
+/// Neighbour tables of one node, and the packets that wait.
+class FakeSink final : public NeighbourSink {
+ public:
+  explicit FakeSink(std::size_t capacity = 1U << 20) : capacity_{capacity} {}
+
+  Result<table::NeighbourIndex> allocate_index() override {
+    if (indexes.size() >= capacity_) return fail(Errc::kNoResources, "tables full");
+    while (indexes.count(next_) != 0) ++next_;
+    indexes.insert(next_);
+    return next_++;
+  }
+  void remove(table::NeighbourIndex index) override {
+    EXPECT_EQ(indexes.erase(index), 1U) << "removed twice: " << index;
+    if (const auto it = installed.find(index); it != installed.end()) {
+      by_addr_.erase(it->second.addr);
+      installed.erase(it);
+    }
+    used.erase(index);
+  }
+  void install(table::NeighbourIndex index, const table::Neighbour& n) override {
+    EXPECT_EQ(indexes.count(index), 1U);
+    if (n.state == table::NeighbourState::kValid && n.mode == table::NeighbourMode::kUd) {
+      EXPECT_NE(n.ah, fabric::kNoAh);
+      EXPECT_NE(n.mtu, 0);
+    }
+    installed[index] = n;
+    by_addr_[n.addr] = index;
+    ++installs;
+  }
+  [[nodiscard]] TimePoint last_used(table::NeighbourIndex index) const override {
+    const auto it = used.find(index);
+    return it == used.end() ? TimePoint{} : it->second;
+  }
+  void release(HeldPacket packet) override {
+    settle(packet);
+    released.push_back(packet);
+    if (on_release) on_release(packet);
+  }
+  void drop(HeldPacket packet, Drop reason, bool unreachable) override {
+    settle(packet);
+    ++drops[reason];
+    if (unreachable) ++unreachables;
+    dropped.emplace_back(packet, reason);
+  }
+
+  /// A packet that is about to be handed over.
+  HeldPacket new_packet() {
+    const HeldPacket p = ++packets_;
+    open.insert(p);
+    return p;
+  }
+  [[nodiscard]] std::optional<table::NeighbourIndex> index_of(const wire::IpAddr& addr) const {
+    const auto it = by_addr_.find(addr);
+    if (it == by_addr_.end()) return std::nullopt;
+    return it->second;
+  }
+  /// What is installed for the address; null: nothing.
+  [[nodiscard]] const table::Neighbour* find(const wire::IpAddr& addr) const {
+    const auto index = index_of(addr);
+    return index ? &installed.at(*index) : nullptr;
+  }
+  [[nodiscard]] bool valid(const wire::IpAddr& addr) const {
+    const auto* n = find(addr);
+    return n != nullptr && n->state == table::NeighbourState::kValid;
+  }
+  [[nodiscard]] bool ah_in_use(fabric::AhIndex ah) const {
+    for (const auto& [index, n] : installed)
+      if (n.state == table::NeighbourState::kValid && n.ah == ah) return true;
+    return false;
+  }
+
+  std::set<table::NeighbourIndex> indexes;
+  std::map<table::NeighbourIndex, table::Neighbour> installed;
+  std::map<table::NeighbourIndex, TimePoint> used;
+  std::set<HeldPacket> open;  ///< Handed over and not given back.
+  std::vector<HeldPacket> released;
+  std::vector<std::pair<HeldPacket, Drop>> dropped;
+  std::map<Drop, std::size_t> drops;
+  std::size_t unreachables = 0;
+  std::size_t installs = 0;
+  std::function<void(HeldPacket)> on_release;
+
+ private:
+  void settle(HeldPacket packet) {
+    EXPECT_EQ(open.erase(packet), 1U) << "given back twice: " << packet;
+  }
+  std::size_t capacity_;
+  table::NeighbourIndex next_ = 0;
+  HeldPacket packets_ = 0;
+  std::map<wire::IpAddr, table::NeighbourIndex> by_addr_;  ///< Of one interface.
+};
+
+struct SentFrame {
+  fabric::AhAttr to;
+  std::uint32_t qpn;
+  std::vector<std::byte> bytes;
+
+  [[nodiscard]] std::optional<wire::IpoibArp> arp() const {
+    return wire::parse_arp<wire::LinkAddr>(std::span{bytes}.subspan(4));
+  }
+  [[nodiscard]] bool broadcast() const { return qpn == wire::kMulticastQpn; }
+};
+
+class FakeLinkActions final : public LinkActions {
+ public:
+  explicit FakeLinkActions(const FakeSink& sink) : sink_{sink} {}
+
+  [[nodiscard]] const fabric::PortAttr& port() const override { return attr; }
+  [[nodiscard]] std::uint32_t qpn() const override { return own_qpn; }
+  Status set_qkey(std::uint32_t key) override {
+    qkey = key;
+    return {};
+  }
+  Status attach(const wire::Gid& mgid, std::uint16_t mlid) override {
+    EXPECT_TRUE(attached.emplace(mgid, mlid).second) << "attached twice";
+    return {};
+  }
+  void detach(const wire::Gid& mgid, std::uint16_t mlid) override {
+    EXPECT_EQ(attached.erase({mgid, mlid}), 1U) << "detached twice";
+  }
+  Result<fabric::AhIndex> create_ah(const fabric::AhAttr& ah) override {
+    if (ahs.size() >= max_ahs) return fail(Errc::kNoResources, "no room for address handles");
+    ahs.emplace(next_ah_, ah);
+    return next_ah_++;
+  }
+  void destroy_ah(fabric::AhIndex ah) override {
+    EXPECT_FALSE(sink_.ah_in_use(ah)) << "destroyed while a neighbour uses it: " << ah;
+    EXPECT_EQ(ahs.erase(ah), 1U) << "destroyed twice: " << ah;
+  }
+  void send(fabric::AhIndex ah, std::uint32_t to_qpn, std::span<const std::byte> frame) override {
+    const auto it = ahs.find(ah);
+    ASSERT_NE(it, ahs.end()) << "sent through unknown handle " << ah;
+    SentFrame sent{it->second, to_qpn, {frame.begin(), frame.end()}};
+    if (on_send)
+      on_send(sent);
+    else
+      frames.push_back(std::move(sent));
+  }
+  void state_changed(State state) override { states.push_back(state); }
+
+  fabric::PortAttr attr;
+  std::uint32_t own_qpn = 0x48;
+  std::uint32_t qkey = 0;
+  std::size_t max_ahs = 1U << 20;
+  std::set<std::pair<wire::Gid, std::uint16_t>> attached;
+  std::map<fabric::AhIndex, fabric::AhAttr> ahs;
+  std::vector<SentFrame> frames;
+  std::vector<State> states;
+  std::function<void(const SentFrame&)> on_send;
+
+ private:
+  const FakeSink& sink_;
+  fabric::AhIndex next_ah_ = 0;
+};
+
+class FakePortActions final : public PortActions {
+ public:
+  [[nodiscard]] wire::MacAddr mac() const override { return own_mac; }
+  void send(std::span<const std::byte> frame) override {
+    frames.emplace_back(frame.begin(), frame.end());
+  }
+  void state_changed(State state) override { states.push_back(state); }
+
+  [[nodiscard]] std::optional<wire::EthArp> arp(std::size_t i) const {
+    return wire::parse_arp<wire::MacAddr>(std::span{frames.at(i)}.subspan(14));
+  }
+  [[nodiscard]] wire::MacAddr destination(std::size_t i) const {
+    return *wire::read<wire::MacAddr>(frames.at(i));
+  }
+
+  wire::MacAddr own_mac{std::byte{2}, std::byte{0}, std::byte{0},
+                        std::byte{0}, std::byte{0}, std::byte{1}};
+  std::vector<std::vector<std::byte>> frames;
+  std::vector<State> states;
+};
+
+inline wire::IpAddr ip(std::string_view text) {
+  return wire::parse_ip(text).value();
+}
+inline wire::IpPrefix prefix(std::string_view text) {
+  return wire::parse_prefix(text).value();
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,269 @@
+// Bounds and timing of the state machine that both kinds of interface share; on a medium that
+// needs no path.
+#include "lib/link/neighbour_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <vector>
+
+#include "tests/unit/lib/link/fakes.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+using table::NeighbourState;
+
+wire::IpAddr host(std::uint32_t n) {
+  return wire::IpAddr::v4(0x0a00'0000U + n);
+}
+
+struct Questions final : Solicitor<wire::MacAddr> {
+  void request(const wire::IpAddr& addr, TimePoint now) override {
+    ++asked[addr];
+    times.push_back(now);
+  }
+  void probe(const wire::IpAddr& addr, const wire::MacAddr&, TimePoint) override { ++probed[addr]; }
+  std::map<wire::IpAddr, unsigned> asked, probed;
+  std::vector<TimePoint> times;
+};
+
+struct NoPaths final : NeighbourPaths<wire::MacAddr> {
+  PathState acquire(const wire::IpAddr&, const wire::MacAddr&, TimePoint) override {
+    return PathState::kReady;
+  }
+  void release(const wire::IpAddr&, const wire::MacAddr&) override {}
+  void refresh(const wire::MacAddr&, TimePoint) override {}
+  [[nodiscard]] PathState state(const wire::MacAddr&) const override { return PathState::kReady; }
+  [[nodiscard]] table::NeighbourMode mode() const override {
+    return table::NeighbourMode::kEthernet;
+  }
+  void describe(const wire::MacAddr& hw, table::Neighbour& out) const override { out.mac = hw; }
+  void describe(const wire::MacAddr&, NeighbourInfo&) const override {}
+};
+
+class Bench {
+ public:
+  explicit Bench(const NeighbourConfig& config = {}, std::size_t capacity = 1U << 20)
+      : sink{capacity}, cache{config, 1, sink, questions, paths, 1} {}
+
+  HeldPacket want(const wire::IpAddr& addr) {
+    const auto p = sink.new_packet();
+    cache.want(addr, p, now);
+    return p;
+  }
+  void answer(const wire::IpAddr& addr) {
+    cache.learn(addr, wire::MacAddr{std::byte{2}}, Evidence::kReply, false, now);
+  }
+  void run_for(Duration d) {
+    const auto end = now + d;
+    while (const auto next = cache.next_deadline()) {
+      if (*next > end) break;
+      now = std::max(now, *next);
+      cache.tick(now);
+    }
+    now = end;
+  }
+
+  TimePoint now{100s};
+  FakeSink sink;
+  Questions questions;
+  NoPaths paths;
+  NeighbourCache<wire::MacAddr> cache;
+};
+
+TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
+  Bench b;
+  b.want(host(1));
+  b.run_for(2900ms);
+  // The first packets may not have expired and the third request is out, give or take a tenth.
+  b.run_for(500ms);
+  EXPECT_EQ(b.questions.asked[host(1)], 3U);
+  EXPECT_EQ(b.sink.find(host(1))->state, NeighbourState::kFailed);
+  EXPECT_TRUE(b.sink.open.empty());
+  EXPECT_EQ(b.sink.unreachables, 1U);
+  b.want(host(1));
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourFailed] + b.sink.drops[Drop::kNeighbourHeldTooLong], 2U);
+  EXPECT_EQ(b.sink.unreachables, 2U);
+  EXPECT_EQ(b.questions.asked[host(1)], 3U);
+  b.run_for(3s);
+  EXPECT_EQ(b.cache.size(), 0U);  // workers ask again
+  EXPECT_TRUE(b.sink.indexes.empty());
+}
+
+TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
+  NeighbourConfig config;
+  config.max_held_per_neighbour = 4;
+  Bench b{config};
+  std::vector<HeldPacket> packets;
+  for (int i = 0; i < 10; ++i) packets.push_back(b.want(host(1)));
+  EXPECT_EQ(b.cache.held(), 4U);
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 6U);
+  EXPECT_EQ(b.questions.asked[host(1)], 1U);
+  b.answer(host(1));
+  EXPECT_EQ(b.sink.released, std::vector(packets.end() - 4, packets.end()));
+  EXPECT_EQ(b.cache.held(), 0U);
+}
+
+TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
+  NeighbourConfig config;
+  config.max_held = 100;
+  Bench b{config};
+  for (std::uint32_t i = 0; i < 1000; ++i) b.want(host(i));
+  EXPECT_EQ(b.cache.held(), 100U);
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 900U);
+  // What cannot wait is not resolved either.
+  EXPECT_EQ(b.questions.asked.size(), 100U);
+  EXPECT_EQ(b.cache.size(), 100U);
+}
+
+TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
+  NeighbourConfig config;
+  config.max_held_age = 500ms;
+  Bench b{config};
+  b.want(host(1));
+  b.run_for(300ms);
+  b.want(host(1));
+  b.run_for(250ms);
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourHeldTooLong], 1U);
+  EXPECT_EQ(b.cache.held(), 1U);
+  b.answer(host(1));
+  EXPECT_EQ(b.sink.released.size(), 1U);
+  EXPECT_TRUE(b.sink.open.empty());
+}
+
+TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
+  Bench b;
+  const auto begin = b.now;
+  // Workers drop while an entry is failed; everything else comes up, ten times a second each.
+  while (b.now < begin + 60s) {
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+      const auto* index = b.sink.find(host(i));
+      if (index == nullptr || index->state == NeighbourState::kIncomplete) b.want(host(i));
+    }
+    b.run_for(500ms);
+  }
+  // Three requests in each cycle of about three seconds asking and three of silence.
+  EXPECT_LE(b.questions.times.size(), 60U * 550);
+  EXPECT_GE(b.questions.times.size(), 60U * 350);
+  std::map<std::int64_t, unsigned> per_second;
+  for (const auto t : b.questions.times)
+    ++per_second[std::chrono::duration_cast<std::chrono::seconds>(t - begin).count()];
+  for (const auto& [second, n] : per_second) EXPECT_LE(n, 2000U) << "second " << second;
+}
+
+TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
+  Bench b;
+  const auto begin = b.now;
+  std::uint32_t next = 0;
+  while (b.now < begin + 30s) {
+    for (int i = 0; i < 1000; ++i) b.want(host(next++));
+    b.run_for(10ms);
+  }
+  // 2,048 packets wait three seconds each, and each brought at most three requests.
+  EXPECT_LE(b.questions.times.size(), 30U * 2048 * 11 / 10);
+  EXPECT_LE(b.cache.size(), 3U * 2048);
+  b.cache.withdraw(Drop::kLinkDown);
+  EXPECT_TRUE(b.sink.open.empty());
+  EXPECT_TRUE(b.sink.indexes.empty());
+}
+
+/// Fills the table with resolved neighbours.
+void fill(Bench& b, std::uint32_t n) {
+  for (std::uint32_t i = 0; i < n; ++i) {
+    b.want(host(i));
+    b.answer(host(i));
+    b.run_for(1ms);
+  }
+}
+
+TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
+  NeighbourConfig config;
+  config.max_entries = 100;
+  Bench b{config};
+  fill(b, 100);
+  b.run_for(10s);
+  b.sink.used[*b.sink.index_of(host(0))] = b.now;  // the oldest, but in use
+  b.want(host(500));
+  EXPECT_EQ(b.cache.size(), 100U);
+  EXPECT_NE(b.sink.find(host(0)), nullptr);
+  EXPECT_EQ(b.sink.find(host(1)), nullptr);
+  EXPECT_NE(b.sink.find(host(2)), nullptr);
+  EXPECT_NE(b.sink.find(host(500)), nullptr);
+}
+
+TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
+  NeighbourConfig config;
+  config.max_entries = 4;
+  Bench b{config};
+  ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
+  ASSERT_TRUE(b.cache.add_static(host(2), wire::MacAddr{std::byte{2}}, b.now));
+  b.want(host(3));
+  b.answer(host(3));
+  b.run_for(10s);
+  b.sink.used[*b.sink.index_of(host(3))] = b.now;
+  b.want(host(4));  // being resolved
+  b.want(host(5));
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
+  EXPECT_FALSE(b.cache.use_gateway(host(6), b.now));
+  EXPECT_EQ(b.cache.size(), 4U);
+  b.answer(host(4));
+  b.run_for(3s);
+  b.want(host(5));  // host(3) was unused longest
+  EXPECT_EQ(b.sink.find(host(3)), nullptr);
+  EXPECT_NE(b.sink.find(host(5)), nullptr);
+}
+
+TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
+  Bench b{{}, 1};
+  b.want(host(1));
+  b.want(host(2));
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
+}
+
+TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
+  Bench b;
+  fill(b, 65536);
+  EXPECT_EQ(b.cache.size(), 65536U);
+  // A minute in which all are confirmed, go stale and are looked at.
+  b.run_for(60s);
+  // A full table, each new neighbour evicting one.
+  for (std::uint32_t i = 0; i < 20000; ++i) {
+    b.want(host(100000 + i));
+    b.answer(host(100000 + i));
+  }
+  EXPECT_EQ(b.cache.size(), 65536U);
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 0U);
+  EXPECT_TRUE(b.sink.open.empty());
+}
+
+TEST(NeighbourCache, PacketThatArrivesAfterTheAnswerIsLetGo) {
+  Bench b;
+  b.want(host(1));
+  b.answer(host(1));
+  const auto late = b.want(host(1));
+  EXPECT_EQ(b.sink.released.back(), late);
+}
+
+TEST(NeighbourCache, AnswerTooLateRevivesAFailedEntry) {
+  Bench b;
+  b.want(host(1));
+  b.run_for(3400ms);
+  ASSERT_EQ(b.sink.find(host(1))->state, NeighbourState::kFailed);
+  b.answer(host(1));
+  EXPECT_EQ(b.sink.find(host(1))->state, NeighbourState::kValid);
+}
+
+TEST(NeighbourCache, TimersAreJittered) {
+  Bench b;
+  for (std::uint32_t i = 0; i < 100; ++i) b.want(host(i));
+  b.run_for(1200ms);
+  std::map<TimePoint, unsigned> times;
+  for (const auto t : b.questions.times) ++times[t];
+  EXPECT_GE(times.size(), 90U);  // 100 at once, then each at a time of its own
+}
+
+}  // namespace
+}  // namespace ipoib::link
