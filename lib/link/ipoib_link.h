@@ -1,4 +1,100 @@
 // One IPoIB link over UD: bring-up through the SA, ARP, paths, neighbours. Source: RFC 4391.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/link/arp_agent.h"
+#include "lib/link/broadcast_membership.h"
+#include "lib/link/interface.h"
 #include "lib/link/ipoib_types.h"
+#include "lib/link/neighbour_cache.h"
+#include "lib/link/path_table.h"
+#include "lib/sa/client.h"
+
+namespace ipoib::link {
+
+/// Down until the broadcast group is joined and its parameters suit the port. Once up, what was
+/// resolved goes on working while a membership that the SA lost is sought again (kJoining).
+/// References given to the constructor must outlive it. stop() must be called before the end, or
+/// held packets and address handles are never given back.
+class IpoibLink final : public Interface,
+                        private ArpTransport<wire::LinkAddr>,
+                        private MembershipOwner {
+ public:
+  /// `seed`: of the jitter of its timers.
+  IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
+            std::uint64_t seed);
+
+  [[nodiscard]] const std::string& name() const override { return config_.name; }
+  [[nodiscard]] table::InterfaceId id() const override { return config_.id; }
+  [[nodiscard]] State state() const override { return state_; }
+  [[nodiscard]] std::string reason() const override;
+  [[nodiscard]] std::uint16_t mtu() const override { return mtu_; }
+  [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const override {
+    return config_.addresses;
+  }
+
+  void start(TimePoint now) override;
+  /// All is withdrawn at once, static entries too; gateways stay until forgotten, knowing nothing.
+  /// Then the group is left.
+  void stop(TimePoint now) override;
+
+  void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) override;
+  Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now) override;
+  void forget_gateway(const wire::IpAddr& addr) override { cache_.forget_gateway(addr); }
+  void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
+              TimePoint now) override;
+  /// The port changed: memberships and paths are confirmed, a link that waits tries at once.
+  void on_port_event(fabric::PortEvent event, TimePoint now);
+
+  void tick(TimePoint now) override;
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const override;
+
+  [[nodiscard]] std::vector<NeighbourInfo> neighbours(TimePoint now) const override {
+    return cache_.list(now);
+  }
+  Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
+                    std::uint8_t sl, TimePoint now) override;
+  Status remove_neighbour(const wire::IpAddr& addr) override;
+  void flush(TimePoint) override { cache_.flush(); }
+
+  [[nodiscard]] const LinkParameters& parameters() const { return parameters_; }
+  [[nodiscard]] LinkCounters counters() const;
+
+ private:
+  // ArpTransport.
+  [[nodiscard]] wire::LinkAddr own_hw() const override;
+  void broadcast_arp(std::span<const std::byte> arp) override;
+  void unicast_arp(const wire::LinkAddr& to, std::span<const std::byte> arp,
+                   TimePoint now) override;
+  // MembershipOwner.
+  [[nodiscard]] Status may_join() const override;
+  Status on_joined(const wire::McMemberRecord& record, TimePoint now) override;
+  void on_membership_changed(TimePoint now) override;
+
+  Status apply(const LinkParameters& next, TimePoint now);
+  void set_state(State state);
+  void unpin_unless_used(const wire::Gid& gid);
+
+  LinkConfig config_;
+  LinkActions& actions_;
+  NeighbourSink& sink_;
+  LinkCounters counters_;
+  LinkParameters parameters_;
+  State state_ = State::kDown;
+  std::uint16_t mtu_ = 0;
+  bool operational_ = false;  ///< Parameters are applied: packets may be sent.
+  std::optional<std::uint32_t> reported_qkey_;
+  std::unordered_map<wire::IpAddr, wire::Gid> pinned_;  ///< Static neighbours with a LID.
+  ArpAgent<wire::LinkAddr> arp_;
+  PathTable paths_;
+  NeighbourCache<wire::LinkAddr> cache_;
+  BroadcastMembership membership_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,81 @@
+// Membership of the broadcast group: joins it, tries again for ever with growing pauses, confirms
+// it from time to time, leaves it. Source: RFC 4391 §5; IBA vol 1 §15.2.5.17.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/link/ipoib_types.h"
+#include "lib/link/jitter.h"
+#include "lib/sa/client.h"
+#include "lib/wire/mad.h"
+
+namespace ipoib::link {
+
+/// The link whose membership it is.
+class MembershipOwner {
+ public:
+  virtual ~MembershipOwner() = default;
+  /// Asked before each join; an error's sentence becomes the reason.
+  virtual Status may_join() const = 0;
+  /// First answer and every confirmation. An error keeps the link down and trying.
+  virtual Status on_joined(const wire::McMemberRecord& record, TimePoint now) = 0;
+  /// state() or reason() may have changed.
+  virtual void on_membership_changed(TimePoint now) = 0;
+};
+
+class BroadcastMembership {
+ public:
+  enum class State : std::uint8_t { kIdle, kWaiting, kJoining, kMember, kLeaving, kLeft };
+
+  /// References are kept.
+  BroadcastMembership(const LinkConfig& config, LinkActions& actions, sa::Client& sa,
+                      LinkCounters& counters, MembershipOwner& owner, std::uint64_t seed);
+  ~BroadcastMembership();
+  BroadcastMembership(const BroadcastMembership&) = delete;
+  BroadcastMembership& operator=(const BroadcastMembership&) = delete;
+
+  void start(TimePoint now);
+  /// Leaves; ends in kLeft when the SA answered, or kept silent for a while.
+  void stop(TimePoint now);
+  /// Something changed that makes it worth asking the SA now.
+  void ask_again(TimePoint now);
+
+  [[nodiscard]] State state() const { return state_; }
+  /// Why it is not a member; empty when it is.
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return due_; }
+
+ private:
+  [[nodiscard]] wire::Gid mgid() const;
+  [[nodiscard]] std::string what() const;
+  void join(TimePoint now);
+  void on_answer(const sa::Outcome& outcome, TimePoint now);
+  Status accept(const sa::Reply& reply, TimePoint now);
+  void on_failure(const sa::Failure& failure, TimePoint now);
+  void try_later(TimePoint now);
+  void give_reason(std::string reason, State state, TimePoint now);
+  void left(TimePoint now);
+  void cancel();
+
+  const LinkConfig& config_;
+  LinkActions& actions_;
+  sa::Client& sa_;
+  LinkCounters& counters_;
+  MembershipOwner& owner_;
+  Jitter jitter_;
+  State state_ = State::kIdle;
+  std::string reason_;
+  bool asked_ = false;  ///< The SA may count this port as a member.
+  sa::TransactionId transaction_ = sa::kNoTransaction;
+  TimePoint began_{};  ///< Latest attempt.
+  Duration backoff_{};
+  std::optional<TimePoint> due_;
+};
+
+}  // namespace ipoib::link

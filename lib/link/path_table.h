@@ -1,0 +1,126 @@
+// Unicast paths of one IPoIB link: GID -> address handle, by PathRecord queries to the SA.
+// One query per GID whoever waits for it; answers cached, absence too. Source: RFC 4391 §9.1.2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/fabric/types.h"
+#include "lib/link/ipoib_types.h"
+#include "lib/link/jitter.h"
+#include "lib/link/medium.h"
+#include "lib/link/time_order.h"
+#include "lib/sa/client.h"
+
+namespace ipoib::link {
+
+struct PathConfig {
+  std::string name;  ///< Of the link, for the log.
+  std::uint16_t pkey = wire::kDefaultPkey;
+  Duration negative = std::chrono::seconds(3);
+};
+
+class PathTable final : public NeighbourPaths<wire::LinkAddr> {
+ public:
+  /// Told of every user of a path that became ready, changed or failed. May call back.
+  using Listener = std::function<void(const wire::IpAddr& user, TimePoint now)>;
+
+  PathTable(PathConfig config, LinkActions& actions, sa::Client& sa, LinkCounters& counters,
+            Listener listener, std::uint64_t seed);
+  ~PathTable() override;
+  PathTable(const PathTable&) = delete;
+  PathTable& operator=(const PathTable&) = delete;
+
+  /// From here on the SA is asked and handles are made; until then every path is pending.
+  /// Called again when the parameters change. `tclass`: of the broadcast group; `mtu`: of the
+  /// link, octets of IP.
+  void resume(std::uint8_t tclass, std::uint16_t mtu, TimePoint now);
+  /// The path to `gid` is known without the SA, until unpin().
+  void pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint now);
+  void unpin(const wire::Gid& gid);
+  /// Handle of a ready path; kNoAh otherwise.
+  [[nodiscard]] fabric::AhIndex ah(const wire::Gid& gid) const;
+  /// Sends a frame from the IPoIB header on, now or when the path is known. A frame whose path
+  /// fails, or for which too many wait, counts as LinkCounters::arp_unsent.
+  void send(const wire::LinkAddr& to, std::span<const std::byte> frame, TimePoint now);
+  /// Every path in use is asked for again, a few at a time: the fabric may have changed.
+  void refresh_all(TimePoint now);
+  /// Destroys every handle; nobody uses one any more. Back to before resume().
+  void clear();
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return timers_.next(); }
+  [[nodiscard]] std::size_t size() const { return paths_.size(); }
+
+  PathState acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) override;
+  void release(const wire::IpAddr& user, const wire::LinkAddr& hw) override;
+  void refresh(const wire::LinkAddr& hw, TimePoint now) override;
+  [[nodiscard]] PathState state(const wire::LinkAddr& hw) const override;
+  [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
+  void describe(const wire::LinkAddr& hw, table::Neighbour& out) const override;
+  void describe(const wire::LinkAddr& hw, NeighbourInfo& out) const override;
+
+ private:
+  struct Frame {
+    std::uint32_t qpn;
+    std::vector<std::byte> bytes;
+  };
+  struct Path {
+    wire::Gid gid;
+    PathState state = PathState::kPending;
+    bool pinned = false;
+    sa::TransactionId query = sa::kNoTransaction;
+    fabric::AhAttr attr;
+    fabric::AhIndex ah = fabric::kNoAh;
+    std::uint8_t mtu_code = 0;      ///< 0: not told.
+    TimePoint asked{};              ///< When the last query went out.
+    TimePoint refresh_at = kNever;  ///< Query (again) at this time.
+    TimePoint expires = kNever;     ///< Nobody uses it: forgotten at this time.
+    TimePoint wake = kNever;        ///< Place in the order of timers.
+    std::set<wire::IpAddr> users;
+    std::vector<Frame> waiting;
+
+    [[nodiscard]] bool unused() const { return users.empty() && waiting.empty() && !pinned; }
+  };
+
+  [[nodiscard]] const Path* find(const wire::Gid& gid) const;
+  Path* find(const wire::Gid& gid);
+  Path& find_or_make(const wire::Gid& gid);
+  void erase(Path& p);
+  void schedule(Path& p);
+  void query(Path& p, TimePoint now);
+  void on_answer(const wire::Gid& gid, const sa::Outcome& outcome, TimePoint now);
+  Result<wire::PathRecord> accept(const sa::Reply& reply) const;
+  Status apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_code, TimePoint now);
+  void on_failure(Path& p, const std::string& why, bool authoritative, TimePoint now);
+  void fail(Path& p, TimePoint now);
+  void notify(const Path& p, TimePoint now);
+  void flush_waiting(Path& p);
+  void drop_waiting(Path& p);
+
+  PathConfig config_;
+  LinkActions& actions_;
+  sa::Client& sa_;
+  LinkCounters& counters_;
+  Listener listener_;
+  Jitter jitter_;
+  bool operational_ = false;
+  std::uint8_t tclass_ = 0;
+  std::uint16_t link_mtu_ = 0;
+  std::size_t queries_ = 0;
+  std::size_t frames_waiting_ = 0;
+  TimePoint now_{};  ///< Latest time seen, for calls that bring none.
+  std::unordered_map<wire::Gid, Path> paths_;
+  TimeOrder<wire::Gid> timers_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,338 @@
+// Bring-up, membership and shutdown of one link against a scripted SA.
+#include "lib/link/ipoib_link.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "lib/wire/iba.h"
+#include "tests/unit/lib/link/link_bench.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(IpoibLink, U08_JoinsBeforeAnythingIsSentAndTakesTheGroupsParameters) {
+  LinkBench b;
+  b.sa_delay = 50ms;
+  b.start();
+  EXPECT_EQ(b.link.state(), State::kJoining);
+  EXPECT_FALSE(b.link.reason().empty());
+  // A packet and an ARP request that come too early cause no packet on the wire.
+  b.want(ip("10.0.0.2"));
+  b.hear_request(b.add_host(0xb, 0x50, 3), "10.0.0.2");
+  b.run_for(40ms);
+  EXPECT_TRUE(b.actions.frames.empty());
+  EXPECT_EQ(b.sink.drops[Drop::kLinkDown], 1U);
+
+  b.run_for(20ms);
+  ASSERT_EQ(b.link.state(), State::kUp);
+  EXPECT_EQ(b.link.reason(), "");
+  EXPECT_EQ(b.link.mtu(), 2044);
+  const auto& p = b.link.parameters();
+  EXPECT_EQ(p.qkey, 0x8001'0b1bU);
+  EXPECT_EQ(p.mtu_code, 4);
+  EXPECT_EQ(p.rate, 3);
+  EXPECT_EQ(p.sl, 5);
+  EXPECT_EQ(p.tclass, 7);
+  EXPECT_EQ(p.flow_label, 0x12345U);
+  EXPECT_EQ(p.hop_limit, 9);
+  EXPECT_EQ(b.actions.qkey, 0x8001'0b1bU);
+  EXPECT_EQ(b.actions.attached.count({b.sa.group.mgid, 0xc000}), 1U);
+
+  // Every own address is announced, through a handle with a GRH made of the group's values.
+  ASSERT_EQ(b.actions.frames.size(), 1U);
+  const auto& f = b.actions.frames[0];
+  EXPECT_EQ(f.to.dlid, 0xc000);
+  EXPECT_TRUE(f.to.global);
+  EXPECT_EQ(f.to.dgid, b.sa.group.mgid);
+  EXPECT_EQ(f.to.sl, 5);
+  EXPECT_EQ(f.to.rate, 3);
+  EXPECT_EQ(f.to.hop_limit, 9);
+  EXPECT_EQ(f.to.tclass, 7);
+  EXPECT_EQ(f.to.flow_label, 0x12345U);
+  const auto arp = f.arp();
+  ASSERT_TRUE(arp);
+  EXPECT_EQ(arp->sender_ip, arp->target_ip);
+  EXPECT_EQ(arp->sender_ip.host(), ip("10.0.0.1").v4_host());
+}
+
+TEST(IpoibLink, U05_JoinCarriesFullMembershipPkeyInMgidAndRecord) {
+  auto config = LinkBench::default_config();
+  config.pkey = 0x0003;
+  LinkBench b{config};
+  b.actions.attr.pkeys = {0xffff, 0x8003};
+  b.start();
+  ASSERT_EQ(b.sa.joins.size(), 1U);
+  EXPECT_EQ(b.sa.joins[0].hdr.comp_mask.host(), 0x10083U);
+  const auto r = *wire::read<wire::McMemberRecord>(b.sa.joins[0].data);
+  EXPECT_EQ(r.pkey.host(), 0x8003);
+  EXPECT_EQ(r.mgid, wire::Gid::of(0xff12'401b'8003'0000, 0xffff'ffff));
+  EXPECT_EQ(r.port_gid, b.actions.attr.gid());
+  EXPECT_EQ(r.join(), wire::join_state::kFullMember);
+}
+
+TEST(IpoibLink, U01_U04_ScopeOfTheBroadcastGidIsTheConfiguredOne) {
+  for (const unsigned scope : {2U, 5U, 8U, 14U}) {
+    auto config = LinkBench::default_config();
+    config.scope = static_cast<std::uint8_t>(scope);
+    LinkBench b{config};
+    b.start();
+    ASSERT_EQ(b.sa.joins.size(), 1U);
+    const auto r = *wire::read<wire::McMemberRecord>(b.sa.joins[0].data);
+    EXPECT_EQ(r.mgid,
+              wire::Gid::of(0xff10'401b'ffff'0000 | std::uint64_t{scope} << 48, 0xffff'ffff));
+  }
+}
+
+TEST(IpoibLink, U03_BroadcastAddressesMapToTheBroadcastGroup) {
+  LinkBench b;
+  b.bring_up();
+  for (const auto* addr : {"255.255.255.255", "10.0.0.255"}) {
+    const auto packet = b.want(ip(addr));
+    ASSERT_TRUE(b.sink.valid(ip(addr))) << addr;
+    const auto* n = b.sink.find(ip(addr));
+    EXPECT_EQ(n->qpn, wire::kMulticastQpn);
+    EXPECT_EQ(b.actions.ahs.at(n->ah).dgid, b.sa.group.mgid);
+    EXPECT_EQ(b.sink.released.back(), packet);
+  }
+  EXPECT_TRUE(b.sa.path_queries.empty());
+}
+
+TEST(IpoibLink, U09_MtuBeyondThePortKeepsTheLinkDownSayingWhy) {
+  LinkBench b;
+  b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 5);
+  b.start();
+  b.run_for(100ms);
+  EXPECT_EQ(b.link.state(), State::kJoining);
+  EXPECT_EQ(b.link.mtu(), 0);
+  EXPECT_NE(b.link.reason().find("4096"), std::string::npos) << b.link.reason();
+  EXPECT_NE(b.link.reason().find("2048"), std::string::npos) << b.link.reason();
+  EXPECT_TRUE(b.actions.frames.empty());
+  // It keeps trying, and comes up once the group suits.
+  b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 2);
+  b.run_for(3s);
+  EXPECT_EQ(b.link.state(), State::kUp);
+  EXPECT_EQ(b.link.mtu(), 508);
+}
+
+TEST(IpoibLink, U09_PkeyNotInThePortsTableIsNotEvenAskedFor) {
+  auto config = LinkBench::default_config();
+  config.pkey = 0x8001;
+  LinkBench b{config};
+  b.actions.attr.pkeys = {0xffff, 0x0001};
+  b.sa.group.mgid = wire::broadcast_mgid(0x8001, 2);
+  b.start();
+  b.run_for(1min);
+  EXPECT_EQ(b.link.state(), State::kWaiting);
+  EXPECT_NE(b.link.reason().find("0x8001"), std::string::npos) << b.link.reason();
+  EXPECT_NE(b.link.reason().find("limited"), std::string::npos) << b.link.reason();
+  b.actions.attr.pkeys = {0xffff};
+  b.run_for(1min);
+  EXPECT_NE(b.link.reason().find("0x8001"), std::string::npos) << b.link.reason();
+  EXPECT_NE(b.link.reason().find("0xffff"), std::string::npos) << b.link.reason();
+  EXPECT_TRUE(b.sa.joins.empty());
+
+  b.actions.attr.pkeys = {0xffff, 0x8001};
+  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
+  b.run_for(100ms);
+  EXPECT_EQ(b.link.state(), State::kUp);
+}
+
+TEST(IpoibLink, U09_PortThatIsNotActiveIsWaitedFor) {
+  LinkBench b;
+  b.actions.attr.state = fabric::PortState::kInit;
+  b.start();
+  b.run_for(1min);
+  EXPECT_EQ(b.link.state(), State::kWaiting);
+  EXPECT_TRUE(b.sa.joins.empty());
+  b.actions.attr.state = fabric::PortState::kActive;
+  b.link.on_port_event(fabric::PortEvent::kPortActive, b.now);
+  b.run_for(10ms);
+  EXPECT_EQ(b.link.state(), State::kUp);
+}
+
+TEST(IpoibLink, U06_UncontrolledQkeyWorks) {
+  LinkBench b;
+  b.sa.group.qkey = wire::Be32{0x0b1b};
+  b.bring_up();
+  EXPECT_EQ(b.actions.qkey, 0x0b1bU);
+}
+
+TEST(IpoibLink, U10_AbsentGroupIsWaitedForWithBackOffNotCreated) {
+  LinkBench b;
+  b.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaInsufficientComponents);
+  b.start();
+  const auto begin = b.now;
+  std::vector<TimePoint> times;
+  while (b.now < begin + 5min) {
+    const auto before = b.sa.joins.size();
+    b.run_for(100ms);
+    for (auto i = before; i < b.sa.joins.size(); ++i) times.push_back(b.now);
+  }
+  EXPECT_EQ(b.link.state(), State::kJoining);
+  EXPECT_NE(b.link.reason().find("0x0600"), std::string::npos) << b.link.reason();
+  for (const auto& mad : b.sa.joins) EXPECT_EQ(mad.hdr.comp_mask.host(), 0x10083U);
+  // 1, 2, 4, 8 and then 16 s, each give or take a fifth.
+  ASSERT_GT(times.size(), 8U);
+  EXPECT_LT(times.size(), 40U);
+  EXPECT_LE(times[0] - begin, 1300ms);
+  for (std::size_t i = 6; i < times.size(); ++i) {
+    EXPECT_GE(times[i] - times[i - 1], 12700ms);
+    EXPECT_LE(times[i] - times[i - 1], 19400ms);
+  }
+  b.sa.join_status = 0;
+  b.run_for(20s);
+  EXPECT_EQ(b.link.state(), State::kUp);
+  EXPECT_GT(b.link.counters().joins_failed, 8U);
+}
+
+TEST(IpoibLink, U08_AnswersThatMakeNoSenseKeepTheLinkDown) {
+  const auto good = ScriptedSa{}.group;
+  struct Case {
+    const char* name;
+    std::function<void(wire::McMemberRecord&)> spoil;
+  };
+  const Case cases[] = {
+      {"unicast MLID", [](auto& r) { r.mlid.set(0x0005); }},
+      {"permissive MLID", [](auto& r) { r.mlid.set(0xffff); }},
+      {"MTU code 0", [](auto& r) { r.mtu = 0x80; }},
+      {"MTU code 6", [](auto& r) { r.mtu = 0x86; }},
+      {"foreign MGID", [](auto& r) { r.mgid.bytes[15] = std::byte{1}; }},
+  };
+  for (const auto& c : cases) {
+    LinkBench b;
+    b.sa.group = good;
+    c.spoil(b.sa.group);
+    b.start();
+    b.run_for(30s);
+    EXPECT_NE(b.link.state(), State::kUp) << c.name;
+    EXPECT_FALSE(b.link.reason().empty()) << c.name;
+    EXPECT_TRUE(b.actions.attached.empty()) << c.name;
+    EXPECT_TRUE(b.actions.frames.empty()) << c.name;
+    EXPECT_GE(b.sa.joins.size(), 3U) << c.name;
+  }
+}
+
+TEST(IpoibLink, SilentSaThatComesBackBringsTheLinkUpWithinTheBackOffBound) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    LinkBench b{LinkBench::default_config(), seed};
+    b.sa.silent = true;
+    b.start();
+    b.run_for(10min + std::chrono::seconds(seed));
+    ASSERT_EQ(b.link.state(), State::kJoining);
+    b.sa.silent = false;
+    b.run_for(16s * 12 / 10 + 10ms);
+    EXPECT_EQ(b.link.state(), State::kUp) << "seed " << seed;
+  }
+}
+
+TEST(IpoibLink, MembershipIsConfirmedAndSilenceDoesNotEndIt) {
+  LinkBench b;
+  b.bring_up();
+  const auto hw = b.add_host(0xb, 0x50, 3);
+  b.want(ip("10.0.0.2"));
+  b.hear_reply(hw, "10.0.0.2");
+  b.run_for(10ms);
+  ASSERT_TRUE(b.sink.valid(ip("10.0.0.2")));
+  b.run_for(5min);
+  EXPECT_GE(b.sa.joins.size(), 5U);
+  EXPECT_LE(b.sa.joins.size(), 8U);
+  b.sa.silent = true;
+  b.run_for(5min);
+  EXPECT_EQ(b.link.state(), State::kUp);
+}
+
+TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
+  LinkBench b;
+  b.bring_up();
+  const auto hw = b.add_host(0xb, 0x50, 3);
+  b.want(ip("10.0.0.2"));
+  b.hear_reply(hw, "10.0.0.2");
+  b.run_for(10ms);
+  b.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaInsufficientComponents);
+  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
+  b.run_for(1s);
+  EXPECT_EQ(b.link.state(), State::kJoining);
+  EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
+  b.want(ip("10.0.0.2"));
+  EXPECT_TRUE(b.sink.open.empty());
+
+  // The new group differs in everything; the link takes it over.
+  b.sa.join_status = 0;
+  b.sa.group.mlid.set(0xc123);
+  b.sa.group.qkey.set(0x8000'0001);
+  b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
+  b.run_for(20s);
+  EXPECT_EQ(b.link.state(), State::kUp);
+  EXPECT_EQ(b.actions.qkey, 0x8000'0001U);
+  EXPECT_EQ(b.actions.attached.size(), 1U);
+  EXPECT_EQ(b.actions.attached.count({b.sa.group.mgid, 0xc123}), 1U);
+  EXPECT_EQ(b.link.mtu(), 1020);
+  EXPECT_EQ(b.sink.find(ip("10.0.0.2"))->mtu, 1020);
+  EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
+  EXPECT_EQ(b.actions.frames.back().to.dlid, 0xc123);
+}
+
+TEST(IpoibLink, StopGivesEverythingBackAndLeavesTheGroup) {
+  LinkBench b;
+  b.bring_up();
+  const auto hw = b.add_host(0xb, 0x50, 3);
+  b.want(ip("10.0.0.2"));
+  b.hear_reply(hw, "10.0.0.2");
+  b.want(ip("10.0.0.3"));  // stays unresolved
+  ASSERT_TRUE(b.link.add_static(ip("10.0.0.9"), wire::to_string(hw), 7, 1, b.now));
+  ASSERT_TRUE(b.link.use_gateway(ip("10.0.0.4"), b.now));
+  b.want(ip("255.255.255.255"));
+  b.run_for(100ms);
+  b.link.stop(b.now);
+  EXPECT_EQ(b.link.state(), State::kStopping);
+  EXPECT_EQ(b.sink.drops[Drop::kLinkDown], 1U);
+  EXPECT_EQ(b.sink.indexes.size(), 1U);  // the gateway, until its route is gone
+  EXPECT_EQ(b.sink.find(ip("10.0.0.4"))->state, table::NeighbourState::kIncomplete);
+  b.link.forget_gateway(ip("10.0.0.4"));
+  b.run_for(10ms);
+  EXPECT_EQ(b.link.state(), State::kStopped);
+  ASSERT_EQ(b.sa.leaves.size(), 1U);
+  EXPECT_EQ(b.sa.leaves[0].hdr.comp_mask.host(), 0x10083U);
+  b.expect_nothing_left();
+  EXPECT_FALSE(b.link.next_deadline());
+  // And back again.
+  b.bring_up();
+}
+
+TEST(IpoibLink, StopDoesNotWaitForASilentSa) {
+  LinkBench b;
+  b.bring_up();
+  b.sa.silent = true;
+  b.link.stop(b.now);
+  b.run_for(1900ms);
+  EXPECT_EQ(b.link.state(), State::kStopping);
+  b.run_for(101ms);
+  EXPECT_EQ(b.link.state(), State::kStopped);
+  EXPECT_EQ(b.client.outstanding(), 0U);
+}
+
+TEST(IpoibLink, StopBeforeAnyJoinNeedsNoSa) {
+  LinkBench b;
+  b.actions.attr.state = fabric::PortState::kDown;
+  b.start();
+  b.link.stop(b.now);
+  EXPECT_EQ(b.link.state(), State::kStopped);
+  EXPECT_TRUE(b.sa.leaves.empty());
+}
+
+TEST(IpoibLink, StopWhileTheJoinIsUnansweredLeavesAllTheSame) {
+  LinkBench b;
+  b.sa_delay = 1s;
+  b.start();
+  b.link.stop(b.now);
+  b.run_for(3s);
+  EXPECT_EQ(b.link.state(), State::kStopped);
+  EXPECT_GE(b.sa.leaves.size(), 1U);
+  b.expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace ipoib::link

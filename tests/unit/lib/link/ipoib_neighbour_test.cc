@@ -1,0 +1,537 @@
+// Address resolution and paths of an IPoIB link.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "lib/wire/iba.h"
+#include "tests/unit/lib/link/link_bench.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+using table::NeighbourState;
+
+const wire::IpAddr kPeer = ip("10.0.0.2");
+
+/// A link that is up, with one host the SA knows.
+class IpoibNeighbour : public ::testing::Test {
+ protected:
+  IpoibNeighbour() {
+    b.bring_up();
+    b.run_for(3s);  // both announcements
+    b.actions.frames.clear();
+    hw = b.add_host(0xb, 0x50, 3);
+  }
+  /// The peer is resolved and reachable.
+  void resolve() {
+    b.want(kPeer);
+    b.hear_reply(hw, "10.0.0.2");
+    b.run_for(10ms);
+    ASSERT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kReachable);
+    b.actions.frames.clear();
+  }
+  /// Lets time pass while a worker sends to the peer.
+  void run_using(Duration d) {
+    for (const auto end = b.now + d; b.now < end;) {
+      if (const auto index = b.sink.index_of(kPeer)) b.sink.used[*index] = b.now;
+      b.run_for(250ms);
+    }
+  }
+
+  LinkBench b;
+  wire::LinkAddr hw;
+};
+
+TEST_F(IpoibNeighbour, U23_RequestGoesToTheBroadcastGroup) {
+  const auto packet = b.want(kPeer);
+  ASSERT_EQ(b.actions.frames.size(), 1U);
+  const auto& f = b.actions.frames[0];
+  EXPECT_TRUE(f.broadcast());
+  EXPECT_EQ(f.to.dgid, b.sa.group.mgid);
+  ASSERT_EQ(f.bytes.size(), 60U);
+  EXPECT_EQ(f.bytes[0], std::byte{0x08});
+  EXPECT_EQ(f.bytes[1], std::byte{0x06});
+  EXPECT_EQ(f.bytes[2], std::byte{0});
+  EXPECT_EQ(f.bytes[3], std::byte{0});
+  const auto arp = f.arp();
+  ASSERT_TRUE(arp);
+  EXPECT_EQ(arp->hardware_type.host(), 32);
+  EXPECT_EQ(arp->hardware_len, 20);
+  EXPECT_EQ(arp->target_ip.host(), kPeer.v4_host());
+  EXPECT_EQ(arp->target_hw, wire::LinkAddr{});
+  EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kIncomplete);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
+  EXPECT_EQ(b.sink.open.count(packet), 1U);
+}
+
+TEST_F(IpoibNeighbour, U19_OwnLinkLayerAddressHasZeroFlagsQpnAndPortGid) {
+  b.want(kPeer);
+  const auto arp = b.actions.frames.at(0).arp();
+  ASSERT_TRUE(arp);
+  EXPECT_EQ(arp->sender_hw.flags, 0);
+  EXPECT_EQ(arp->sender_hw.qpn.host(), 0x48U);
+  EXPECT_EQ(arp->sender_hw.gid, wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'0000'000a));
+}
+
+TEST_F(IpoibNeighbour, U19_FlagsOctetOfOthersIsIgnored) {
+  resolve();
+  const auto installs = b.sink.installs;
+  auto flagged = hw;
+  flagged.flags = 0xff;
+  b.hear_reply(flagged, "10.0.0.2");
+  b.run_for(10ms);
+  EXPECT_EQ(b.sink.installs, installs);
+  EXPECT_EQ(b.sa.path_queries.size(), 1U);
+}
+
+TEST_F(IpoibNeighbour, U20_PathComesFromTheSaAndIsCached) {
+  const auto packet = b.want(kPeer);
+  b.hear_reply(hw, "10.0.0.2");
+  EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kPath);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
+  ASSERT_EQ(b.sa.path_queries.size(), 1U);
+  const auto& mad = b.sa.path_queries[0];
+  EXPECT_EQ(mad.hdr.comp_mask.host(), 0x340cU);
+  const auto asked = *wire::read<wire::PathRecord>(mad.data);
+  EXPECT_EQ(asked.dgid, hw.gid);
+  EXPECT_EQ(asked.sgid, b.actions.attr.gid());
+  EXPECT_EQ(asked.pkey.host(), 0xffff);
+  EXPECT_EQ(asked.tclass, 7);
+  b.run_for(10ms);
+
+  const auto* n = b.sink.find(kPeer);
+  ASSERT_EQ(n->state, NeighbourState::kValid);
+  EXPECT_EQ(n->mode, table::NeighbourMode::kUd);
+  EXPECT_EQ(n->iface, 3);
+  EXPECT_EQ(n->qpn, 0x50U);
+  EXPECT_EQ(n->mtu, 2044);
+  const auto& ah = b.actions.ahs.at(n->ah);
+  EXPECT_EQ(ah.dlid, 3);
+  EXPECT_EQ(ah.sl, 3);
+  EXPECT_EQ(ah.rate, 7);
+  EXPECT_FALSE(ah.global);
+  EXPECT_EQ(b.sink.released, std::vector{packet});
+
+  // A second address of the same port shares path and handle.
+  b.want(ip("10.0.0.3"));
+  b.hear_reply(hw, "10.0.0.3");
+  EXPECT_EQ(b.sink.find(ip("10.0.0.3"))->ah, n->ah);
+  EXPECT_EQ(b.sa.path_queries.size(), 1U);
+}
+
+TEST_F(IpoibNeighbour, U20_OneQueryServesAllWhoWaitForTheSameGid) {
+  for (const auto* addr : {"10.0.0.2", "10.0.0.3", "10.0.0.4"}) {
+    b.want(ip(addr));
+    b.hear_reply(hw, addr);
+    b.hear_request(hw, addr);
+  }
+  EXPECT_EQ(b.sa.path_queries.size(), 1U);
+  b.run_for(10ms);
+  EXPECT_TRUE(b.sink.valid(ip("10.0.0.4")));
+  EXPECT_EQ(b.sink.released.size(), 3U);
+  EXPECT_EQ(b.actions.ahs.size(), 2U);
+  EXPECT_EQ(b.actions.frames.size(), 6U);  // three requests, three replies
+}
+
+TEST_F(IpoibNeighbour, U20_SmallerPathMtuAndRouterInBetween) {
+  auto& path = b.sa.paths[hw.gid];
+  path.mtu = wire::with_selector(wire::Selector::kExactly, 2);
+  path.raw_flow_hop = wire::Be32{0x54321U << 8 | 64};
+  path.tclass = 9;
+  resolve();
+  const auto* n = b.sink.find(kPeer);
+  EXPECT_EQ(n->mtu, 508);
+  const auto& ah = b.actions.ahs.at(n->ah);
+  EXPECT_TRUE(ah.global);
+  EXPECT_EQ(ah.dgid, hw.gid);
+  EXPECT_EQ(ah.hop_limit, 64);
+  EXPECT_EQ(ah.flow_label, 0x54321U);
+  EXPECT_EQ(ah.tclass, 9);
+}
+
+TEST_F(IpoibNeighbour, U23_ReplyGoesToTheRequestersQpnOverThePathOfTheSa) {
+  b.hear_request(hw, "10.0.0.2");  // arrives with SLID 99, which is not the SA's path
+  EXPECT_TRUE(b.actions.frames.empty());
+  b.run_for(10ms);
+  ASSERT_EQ(b.actions.frames.size(), 1U);
+  const auto& f = b.actions.frames[0];
+  EXPECT_EQ(f.qpn, 0x50U);
+  EXPECT_EQ(f.to.dlid, 3);
+  const auto arp = f.arp();
+  ASSERT_TRUE(arp);
+  EXPECT_EQ(arp->op.host(), 2);
+  EXPECT_EQ(arp->sender_ip.host(), ip("10.0.0.1").v4_host());
+  EXPECT_EQ(arp->target_hw, hw);
+  EXPECT_EQ(arp->target_ip.host(), kPeer.v4_host());
+  // RFC 826: we were the target, so the sender is known now.
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kStale);
+}
+
+TEST_F(IpoibNeighbour, ProbeIsAnsweredButNotLearned) {
+  b.hear_request(hw, "0.0.0.0");
+  b.run_for(10ms);
+  ASSERT_EQ(b.actions.frames.size(), 1U);
+  EXPECT_EQ(b.actions.frames[0].qpn, 0x50U);
+  EXPECT_TRUE(b.link.neighbours(b.now).empty());
+  b.run_for(1min);
+  EXPECT_EQ(b.actions.ahs.size(), 1U);  // the path was given up again
+}
+
+TEST_F(IpoibNeighbour, RequestsForOthersUpdateButDoNotCreate) {
+  b.hear_request(hw, "10.0.0.2", "10.0.0.77");
+  b.hear_request(hw, "10.0.0.2", "10.0.0.2");
+  EXPECT_TRUE(b.link.neighbours(b.now).empty());
+  EXPECT_TRUE(b.sa.path_queries.empty());
+  resolve();
+  auto moved = hw;
+  moved.qpn.set(0x99);
+  b.hear_request(moved, "10.0.0.2", "10.0.0.77");
+  EXPECT_EQ(b.sink.find(kPeer)->qpn, 0x99U);
+}
+
+TEST_F(IpoibNeighbour, GratuitousArpWithNewQpnHealsAtOnceAndAsksForThePathAgain) {
+  resolve();
+  b.run_for(2s);
+  b.sa.paths[hw.gid].dlid.set(44);
+  auto restarted = hw;
+  restarted.qpn.set(0x51);
+  b.hear_request(restarted, "10.0.0.2", "10.0.0.2");
+  EXPECT_EQ(b.sink.find(kPeer)->qpn, 0x51U);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.sa.path_queries.size(), 2U);
+  b.run_for(10ms);
+  EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 44);
+  EXPECT_EQ(b.actions.ahs.size(), 2U);
+}
+
+TEST_F(IpoibNeighbour, ChangedGidWaitsForItsOwnPath) {
+  resolve();
+  const auto other = b.add_host(0xc, 0x60, 5);
+  b.hear_request(other, "10.0.0.2", "10.0.0.2");
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
+  const auto packet = b.want(kPeer);
+  b.run_for(10ms);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.sink.find(kPeer)->qpn, 0x60U);
+  EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 5);
+  EXPECT_EQ(b.sink.released.back(), packet);
+  b.run_for(40s);
+  EXPECT_EQ(b.actions.ahs.size(), 2U);  // the old path was given up
+}
+
+TEST_F(IpoibNeighbour, FlappingAddressCausesNoStormOfPathQueries) {
+  resolve();
+  auto a = hw;
+  for (unsigned i = 0; i < 10'000; ++i) {
+    a.qpn.set(0x100 + i % 2);
+    b.hear_request(a, "10.0.0.2", "10.0.0.2");
+    b.run_for(1ms);
+  }
+  EXPECT_LE(b.sa.path_queries.size(), 13U);
+}
+
+TEST_F(IpoibNeighbour, AbsentPathIsRememberedThenAskedForAgain) {
+  const auto gone =
+      wire::LinkAddr{0, wire::Be24{0x70}, wire::Gid::of(wire::kDefaultGidPrefix, 0xdead)};
+  b.want(kPeer);
+  b.hear_reply(gone, "10.0.0.2");
+  b.run_for(10ms);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourFailed], 1U);
+  EXPECT_EQ(b.sink.unreachables, 1U);
+  for (int i = 0; i < 20; ++i) {
+    b.hear_request(gone, "10.0.0.2");
+    b.run_for(100ms);
+  }
+  EXPECT_EQ(b.sa.path_queries.size(), 1U);
+  EXPECT_GE(b.link.counters().arp_unsent, 20U);
+  b.run_for(4s);
+  b.add_host(0xdead, 0x70, 8);
+  b.hear_request(gone, "10.0.0.2");
+  b.run_for(10ms);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+}
+
+TEST_F(IpoibNeighbour, SilentSaDoesNotEndAPathThatWorks) {
+  resolve();
+  b.sa.silent = true;
+  auto restarted = hw;
+  restarted.qpn.set(0x51);
+  b.run_for(2s);
+  b.hear_request(restarted, "10.0.0.2", "10.0.0.2");
+  for (int i = 0; i < 40; ++i) {
+    b.run_for(500ms);
+    b.hear_reply(restarted, "10.0.0.2");
+  }
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.link.counters().path_failures, 1U);
+}
+
+TEST_F(IpoibNeighbour, PathThatTheSaDeniesEndsTheNeighbour) {
+  resolve();
+  b.run_for(2s);
+  b.sa.paths.clear();
+  b.link.on_port_event(fabric::PortEvent::kSmChange, b.now);
+  b.run_for(100ms);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
+  EXPECT_EQ(b.actions.ahs.size(), 1U);
+}
+
+TEST_F(IpoibNeighbour, UnusablePathAnswersFail) {
+  const auto good = b.sa.paths[hw.gid];
+  struct Case {
+    const char* name;
+    std::function<void(wire::PathRecord&)> spoil;
+  };
+  const Case cases[] = {{"LID 0", [](auto& p) { p.dlid.set(0); }},
+                        {"multicast LID", [](auto& p) { p.dlid.set(0xc001); }},
+                        {"other partition", [](auto& p) { p.pkey.set(0x8002); }}};
+  for (const auto& c : cases) {
+    b.sa.paths[hw.gid] = good;
+    c.spoil(b.sa.paths[hw.gid]);
+    b.want(kPeer);
+    b.hear_reply(hw, "10.0.0.2");
+    b.run_for(10ms);
+    EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed) << c.name;
+    EXPECT_EQ(b.actions.ahs.size(), 1U) << c.name;
+    b.run_for(4s);
+  }
+}
+
+TEST_F(IpoibNeighbour, NoRoomForAddressHandlesFailsTheNeighbourOnly) {
+  b.actions.max_ahs = b.actions.ahs.size();
+  b.want(kPeer);
+  b.hear_reply(hw, "10.0.0.2");
+  b.run_for(10ms);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
+  b.actions.max_ahs = 100;
+  b.run_for(4s);
+  resolve();
+}
+
+TEST_F(IpoibNeighbour, U26_UsedEntryIsProbedAloneAndConfirmed) {
+  resolve();
+  for (int i = 0; i < 600 && b.arp_requests_for("10.0.0.2", false) == 0; ++i) run_using(100ms);
+  ASSERT_EQ(b.arp_requests_for("10.0.0.2", false), 1U);
+  EXPECT_EQ(b.actions.frames.back().qpn, 0x50U);
+  EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kProbe);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  b.hear_reply(hw, "10.0.0.2");
+  EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kReachable);
+  EXPECT_EQ(b.arp_requests_for("10.0.0.2", true), 0U);
+}
+
+TEST_F(IpoibNeighbour, U26_SilentPeerIsProbedThenAskedForAfterItsPathThenFails) {
+  resolve();
+  const auto begin = b.now;
+  while (b.sink.valid(kPeer) && b.now < begin + 2min) run_using(250ms);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
+  EXPECT_EQ(b.arp_requests_for("10.0.0.2", false), 3U);
+  EXPECT_EQ(b.arp_requests_for("10.0.0.2", true), 3U);
+  EXPECT_EQ(b.sa.path_queries.size(), 2U);
+  // Reachable for at most 45 s, a delay, three probes and three requests.
+  EXPECT_LE(b.now - begin, 53s);
+}
+
+TEST_F(IpoibNeighbour, U26_PeerRestartedSilentlyIsFoundByTheBroadcastAfterProbing) {
+  resolve();
+  b.run_for(2s);
+  auto restarted = hw;
+  restarted.qpn.set(0x51);
+  b.sa.paths[hw.gid].dlid.set(44);
+  const auto begin = b.now;
+  std::size_t seen = 0;
+  while (b.sink.find(kPeer)->qpn != 0x51 && b.now < begin + 2min) {
+    run_using(100ms);
+    for (; seen < b.actions.frames.size(); ++seen)  // it hears what reaches all, or its new QPN
+      if (const auto& f = b.actions.frames[seen];
+          f.broadcast() && f.arp()->target_ip == wire::Be32{kPeer.v4_host()})
+        b.hear_reply(restarted, "10.0.0.2");
+  }
+  b.run_for(100ms);
+  EXPECT_LE(b.now - begin, 50s);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 44);
+}
+
+TEST_F(IpoibNeighbour, UnusedEntryIsForgottenWithoutBeingProbed) {
+  resolve();
+  b.run_for(4min);
+  EXPECT_EQ(b.link.neighbours(b.now).size(), 1U);
+  EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kStale);
+  b.run_for(62s);
+  EXPECT_TRUE(b.link.neighbours(b.now).empty());
+  EXPECT_TRUE(b.sink.indexes.empty());
+  EXPECT_EQ(b.arp_requests_for("10.0.0.2", false), 0U);
+  b.run_for(31s);
+  EXPECT_EQ(b.actions.ahs.size(), 1U);
+}
+
+TEST_F(IpoibNeighbour, OwnAddressClaimedByAnotherIsCountedDefendedAndNotLearned) {
+  for (int i = 0; i < 100; ++i) {
+    b.hear_request(hw, "10.0.0.1", "10.0.0.1");
+    b.hear_request(hw, "10.0.0.1", "10.0.0.5");
+    b.run_for(10ms);
+  }
+  EXPECT_EQ(b.link.counters().address_conflicts, 200U);
+  EXPECT_TRUE(b.link.neighbours(b.now).empty());
+  ASSERT_EQ(b.actions.frames.size(), 1U);  // one announcement in ten seconds
+  EXPECT_TRUE(b.actions.frames[0].broadcast());
+}
+
+TEST_F(IpoibNeighbour, OwnReflectedArpIsIgnored) {
+  const wire::LinkAddr own{0x80, wire::Be24{0x48}, b.actions.attr.gid()};
+  b.hear_request(own, "10.0.0.1", "10.0.0.1");
+  b.hear_request(own, "10.0.0.5", "10.0.0.1");
+  EXPECT_EQ(b.link.counters().address_conflicts, 0U);
+  EXPECT_TRUE(b.actions.frames.empty());
+  EXPECT_TRUE(b.link.neighbours(b.now).empty());
+}
+
+TEST_F(IpoibNeighbour, ImplausibleSendersAreInvalid) {
+  const auto before = b.link.counters().arp_invalid;
+  std::uint64_t n = 0;
+  for (const auto* sender :
+       {"255.255.255.255", "10.0.0.255", "224.0.0.1", "127.0.0.1", "0.1.2.3", "240.0.0.1"}) {
+    b.hear_request(hw, sender);
+    ++n;
+  }
+  auto bad = hw;
+  for (const std::uint32_t qpn : {0U, 1U, 0xff'ffffU}) {
+    bad.qpn.set(qpn);
+    b.hear_request(bad, "10.0.0.2");
+    ++n;
+  }
+  bad = hw;
+  bad.gid = b.sa.group.mgid;
+  b.hear_request(bad, "10.0.0.2");
+  bad.gid = {};
+  b.hear_request(bad, "10.0.0.2");
+  b.hear(wire::ArpOp::kRarpRequest, hw, "10.0.0.2", {}, "10.0.0.1");
+  b.hear(wire::ArpOp::kReply, hw, "0.0.0.0", {}, "10.0.0.1");
+  n += 4;
+  b.run_for(1s);
+  EXPECT_EQ(b.link.counters().arp_invalid - before, n);
+  EXPECT_TRUE(b.link.neighbours(b.now).empty());
+  EXPECT_TRUE(b.actions.frames.empty());
+  EXPECT_TRUE(b.sa.path_queries.empty());
+}
+
+TEST_F(IpoibNeighbour, StaticWithLidNeedsNoSaAndDoesNotLearn) {
+  ASSERT_TRUE(b.link.add_static(kPeer, wire::to_string(hw), 77, 2, b.now));
+  EXPECT_TRUE(b.sa.path_queries.empty());
+  ASSERT_TRUE(b.sink.valid(kPeer));
+  const auto& ah = b.actions.ahs.at(b.sink.find(kPeer)->ah);
+  EXPECT_EQ(ah.dlid, 77);
+  EXPECT_EQ(ah.sl, 2);
+  EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kStatic);
+  auto other = hw;
+  other.qpn.set(0x66);
+  b.hear_request(other, "10.0.0.2");
+  EXPECT_EQ(b.sink.find(kPeer)->qpn, 0x50U);
+  b.link.flush(b.now);
+  b.run_for(20min);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.arp_requests_for("10.0.0.2", false), 0U);
+  ASSERT_TRUE(b.link.remove_neighbour(kPeer));
+  EXPECT_FALSE(b.link.remove_neighbour(kPeer));
+  b.run_for(1min);
+  EXPECT_EQ(b.actions.ahs.size(), 1U);
+}
+
+TEST_F(IpoibNeighbour, StaticWithoutLidAsksTheSaAndTriesAgainWhenWanted) {
+  const auto path = b.sa.paths[hw.gid];
+  b.sa.paths.clear();
+  ASSERT_TRUE(b.link.add_static(kPeer, wire::to_string(hw), 0, 0, b.now));
+  b.run_for(10ms);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
+  b.run_for(1min);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
+  EXPECT_EQ(b.sa.path_queries.size(), 1U);
+  b.sa.paths[hw.gid] = path;
+  const auto packet = b.want(kPeer);
+  b.run_for(10ms);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.sink.released.back(), packet);
+  EXPECT_EQ(b.arp_requests_for("10.0.0.2", true), 0U);
+}
+
+TEST(IpoibStatic, ConfiguredBeforeTheLinkIsUpWaitsForIt) {
+  LinkBench b;
+  const auto hw = b.add_host(0xb, 0x50, 3);
+  ASSERT_TRUE(b.link.add_static(kPeer, wire::to_string(hw), 0, 0, b.now));
+  ASSERT_TRUE(
+      b.link.add_static(ip("10.0.0.3"), wire::to_string(b.add_host(0xc, 9, 4)), 7, 0, b.now));
+  b.run_for(1min);
+  EXPECT_TRUE(b.sa.path_queries.empty());
+  EXPECT_TRUE(b.actions.ahs.empty());
+  b.bring_up();
+  b.run_for(10ms);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_TRUE(b.sink.valid(ip("10.0.0.3")));
+  EXPECT_EQ(b.sa.path_queries.size(), 1U);
+}
+
+TEST_F(IpoibNeighbour, BadStaticEntriesAreRefused) {
+  const auto good = wire::to_string(hw);
+  EXPECT_FALSE(b.link.add_static(kPeer, "00:11", 0, 0, b.now));
+  EXPECT_FALSE(b.link.add_static(kPeer, good, 0xc000, 0, b.now));
+  EXPECT_FALSE(b.link.add_static(kPeer, good, 5, 16, b.now));
+  EXPECT_FALSE(b.link.add_static(ip("10.0.0.1"), good, 5, 0, b.now));
+  EXPECT_FALSE(b.link.add_static(ip("224.0.0.1"), good, 5, 0, b.now));
+  EXPECT_FALSE(b.link.add_static(ip("fe80::1"), good, 5, 0, b.now));
+  EXPECT_TRUE(b.link.neighbours(b.now).empty());
+  EXPECT_EQ(b.actions.ahs.size(), 1U);
+}
+
+TEST_F(IpoibNeighbour, GatewayStaysWhateverHappens) {
+  const auto index = b.link.use_gateway(kPeer, b.now);
+  ASSERT_TRUE(index);
+  EXPECT_EQ(*b.link.use_gateway(kPeer, b.now), *index);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
+  b.run_for(10min);
+  EXPECT_TRUE(b.actions.frames.empty());  // resolved when wanted, not before
+  b.want(kPeer);
+  b.run_for(4s);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
+  b.run_for(4s);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
+  b.want(kPeer);
+  b.hear_reply(hw, "10.0.0.2");
+  b.run_for(10ms);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  // Unused, it is probed all the same, and kept.
+  std::size_t probes = 0;
+  for (int i = 0; i < 600; ++i) {
+    b.run_for(1s);
+    const auto now_sent = b.arp_requests_for("10.0.0.2", false);
+    if (now_sent != probes) b.hear_reply(hw, "10.0.0.2");
+    probes = now_sent;
+  }
+  EXPECT_GE(probes, 10U);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  b.link.flush(b.now);
+  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
+  b.link.forget_gateway(kPeer);
+  EXPECT_EQ(b.sink.indexes.count(*index), 1U);
+  b.link.forget_gateway(kPeer);
+  EXPECT_TRUE(b.sink.indexes.empty());
+  b.link.forget_gateway(kPeer);
+}
+
+TEST_F(IpoibNeighbour, PacketsThatCanHaveNoNeighbourAreDroppedByName) {
+  b.want(ip("fe80::1"));
+  b.want(ip("224.0.0.5"));
+  b.want(ip("10.0.0.1"));
+  b.want(ip("127.0.0.1"));
+  EXPECT_EQ(b.sink.drops[Drop::kIp6Unsupported], 1U);
+  EXPECT_EQ(b.sink.drops[Drop::kIpMulticast], 1U);
+  EXPECT_EQ(b.sink.drops[Drop::kLocalUnsupported], 1U);
+  EXPECT_EQ(b.sink.drops[Drop::kIpMartianDestination], 1U);
+  EXPECT_TRUE(b.sink.indexes.empty());
+}
+
+}  // namespace
+}  // namespace ipoib::link

@@ -1,0 +1,176 @@
+#include "tests/unit/lib/link/link_bench.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/sa/sa_mad.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::link {
+
+ScriptedSa::ScriptedSa() {
+  group.mgid = wire::broadcast_mgid(wire::kDefaultPkey, 2);
+  group.qkey = wire::Be32{0x8001'0b1b};
+  group.mlid = wire::Be16{0xc000};
+  group.mtu = wire::with_selector(wire::Selector::kExactly, 4);
+  group.tclass = 7;
+  group.pkey = wire::Be16{wire::kDefaultPkey};
+  group.rate = wire::with_selector(wire::Selector::kExactly, 3);
+  group.sl_flow_hop = wire::McMemberRecord::pack(5, 0x12345, 9);
+  group.scope_join = 0x21;
+}
+
+std::optional<ScriptedSa::Answer> ScriptedSa::answer(const wire::SaMad& mad) {
+  const auto attr = static_cast<wire::Attr>(mad.hdr.mad.attr_id.host());
+  const auto method = static_cast<wire::Method>(mad.hdr.mad.method);
+  const auto bytes = [](const auto& record) {
+    const auto b = wire::bytes_of(record);
+    return std::vector<std::byte>{b.begin(), b.end()};
+  };
+  const auto status = [](wire::MadStatus s) { return static_cast<std::uint16_t>(s); };
+  if (attr == wire::Attr::kMcMemberRecord && method == wire::Method::kSet) {
+    joins.push_back(mad);
+    if (silent) return std::nullopt;
+    if (join_status != 0) return Answer{join_status, {}};
+    members = 1;
+    return Answer{0, bytes(group)};
+  }
+  if (attr == wire::Attr::kMcMemberRecord && method == wire::Method::kDelete) {
+    leaves.push_back(mad);
+    if (silent) return std::nullopt;
+    members = 0;
+    return Answer{0, bytes(group)};
+  }
+  path_queries.push_back(mad);
+  if (silent) return std::nullopt;
+  const auto want = *wire::read<wire::PathRecord>(mad.data);
+  const auto it = paths.find(want.dgid);
+  if (it == paths.end()) return Answer{status(wire::MadStatus::kSaNoRecords), {}};
+  return Answer{0, bytes(it->second)};
+}
+
+fabric::ReceivedMad ScriptedSa::reply(const wire::SaMad& to, const Answer& answer) {
+  wire::SaMad mad = to;
+  mad.hdr.mad.method = sa::response_of(to.hdr.mad.method);
+  mad.hdr.mad.status.set(answer.status);
+  std::copy(answer.data.begin(), answer.data.end(), mad.data.begin());
+  fabric::ReceivedMad received{{kSmLid, 0, 1, wire::kDefaultPkey}, {}};
+  static_cast<void>(wire::write(std::span{received.bytes}, 0, mad));
+  return received;
+}
+
+LinkConfig LinkBench::default_config() {
+  LinkConfig config;
+  config.name = "ib0";
+  config.id = 3;
+  config.addresses = {prefix("10.0.0.1/24")};
+  return config;
+}
+
+LinkBench::LinkBench(LinkConfig config, std::uint64_t seed)
+    : client{[this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
+               const auto request = *wire::read<wire::SaMad>(mad);
+               if (const auto a = sa.answer(request))
+                 coming_.emplace(now + sa_delay, ScriptedSa::reply(request, *a));
+               return Status{};
+             },
+             {},
+             seed},
+      link{std::move(config), actions, sink, client, seed} {
+  actions.attr.guid = 0x0002'c903'0000'000a;
+  actions.attr.lid = 2;
+  actions.attr.sm_lid = kSmLid;
+  client.set_sm(kSmLid, 0, now);
+}
+
+void LinkBench::step() {
+  while (!coming_.empty() && coming_.begin()->first <= now) {
+    const auto mad = coming_.extract(coming_.begin());
+    client.on_mad(mad.mapped(), now);
+  }
+  client.tick(now);
+  link.tick(now);
+}
+
+void LinkBench::run_until(TimePoint end) {
+  step();
+  for (;;) {
+    auto next = earlier(client.next_deadline(), link.next_deadline());
+    if (!coming_.empty()) next = earlier(next, coming_.begin()->first);
+    if (!next || *next > end) break;
+    now = std::max(now, *next);
+    step();
+  }
+  now = end;
+  step();
+}
+
+void LinkBench::bring_up() {
+  start();
+  run_for(std::chrono::milliseconds(10));
+  ASSERT_EQ(link.state(), State::kUp) << link.reason();
+}
+
+HeldPacket LinkBench::want(const wire::IpAddr& addr) {
+  const auto packet = sink.new_packet();
+  link.on_neighbour_wanted(addr, packet, now);
+  return packet;
+}
+
+void LinkBench::hear(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
+                     const wire::LinkAddr& target, std::string_view target_ip) {
+  const auto arp =
+      wire::make_arp(op, sender, ip(sender_ip).v4_host(), target, ip(target_ip).v4_host());
+  link.on_arp(wire::bytes_of(arp), 99, sender.qpn.host(), now);
+}
+
+void LinkBench::hear_reply(const wire::LinkAddr& sender, std::string_view sender_ip) {
+  const wire::LinkAddr own{0, wire::Be24{actions.own_qpn}, actions.attr.gid()};
+  hear(wire::ArpOp::kReply, sender, sender_ip, own, "10.0.0.1");
+}
+
+void LinkBench::hear_request(const wire::LinkAddr& sender, std::string_view sender_ip,
+                             std::string_view target_ip) {
+  hear(wire::ArpOp::kRequest, sender, sender_ip, {}, target_ip);
+}
+
+wire::LinkAddr LinkBench::add_host(std::uint64_t guid, std::uint32_t qpn, std::uint16_t lid) {
+  const wire::LinkAddr hw{0, wire::Be24{qpn}, wire::Gid::of(wire::kDefaultGidPrefix, guid)};
+  wire::PathRecord path{};
+  path.dgid = hw.gid;
+  path.sgid = actions.attr.gid();
+  path.dlid = wire::Be16{lid};
+  path.slid = wire::Be16{actions.attr.lid};
+  path.pkey = wire::Be16{wire::kDefaultPkey};
+  path.qos_sl = wire::Be16{3};
+  path.mtu = wire::with_selector(wire::Selector::kExactly, 4);
+  path.rate = wire::with_selector(wire::Selector::kExactly, 7);
+  sa.paths[hw.gid] = path;
+  return hw;
+}
+
+NeighbourInfo LinkBench::row(std::string_view addr) const {
+  for (auto& r : link.neighbours(now))
+    if (r.addr == ip(addr)) return r;
+  ADD_FAILURE() << "no neighbour " << addr;
+  return {};
+}
+
+std::size_t LinkBench::arp_requests_for(std::string_view addr, bool broadcast) const {
+  return static_cast<std::size_t>(
+      std::count_if(actions.frames.begin(), actions.frames.end(), [&](const SentFrame& f) {
+        const auto arp = f.arp();
+        return arp && arp->op.host() == 1 && f.broadcast() == broadcast &&
+               arp->target_ip.host() == ip(addr).v4_host() && arp->sender_ip != arp->target_ip;
+      }));
+}
+
+void LinkBench::expect_nothing_left() {
+  EXPECT_TRUE(sink.indexes.empty());
+  EXPECT_TRUE(sink.open.empty());
+  EXPECT_TRUE(actions.ahs.empty());
+  EXPECT_TRUE(actions.attached.empty());
+  EXPECT_EQ(sa.members, 0U);
+}
+
+}  // namespace ipoib::link
