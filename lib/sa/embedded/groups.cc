@@ -1,0 +1,97 @@
+#include "lib/sa/embedded/groups.h"
+
+#include <algorithm>
+
+namespace ipoib::sa {
+namespace {
+
+constexpr std::uint16_t kFirstMlid = 0xc000;
+
+/// Members without whom a group would not be there.
+constexpr std::uint8_t kKeeps =
+    wire::join_state::kFullMember | wire::join_state::kSendOnlyFullMember;
+
+bool is_kept(const Group& group) {
+  return group.configured ||
+         std::any_of(group.members.begin(), group.members.end(),
+                     [](const auto& member) { return (member.second & kKeeps) != 0; });
+}
+
+}  // namespace
+
+const Group* GroupTable::find(const wire::Gid& mgid) const {
+  const auto it = groups_.find(mgid);
+  return it == groups_.end() ? nullptr : &it->second;
+}
+
+bool GroupTable::is_member_somewhere(const wire::Gid& port) const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [&port](const auto& group) { return group.second.members.count(port) != 0; });
+}
+
+bool GroupTable::room_for_group() const {
+  return groups_.size() < std::min(max_groups_, used_mlids_.size());
+}
+
+const Group& GroupTable::create(const wire::McMemberRecord& attributes, bool configured) {
+  Group& group = groups_[attributes.mgid];
+  group.record = attributes;
+  group.record.mlid.set(take_mlid(attributes.mlid.host()));
+  group.configured = configured;
+  return group;
+}
+
+std::uint8_t GroupTable::join(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits) {
+  const auto [member, added] = groups_.at(mgid).members.try_emplace(port, std::uint8_t{0});
+  if (added) ++members_;
+  member->second = static_cast<std::uint8_t>(member->second | bits);
+  return member->second;
+}
+
+std::uint8_t GroupTable::leave(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits) {
+  const auto it = groups_.find(mgid);
+  if (it == groups_.end()) return 0;
+  const auto member = it->second.members.find(port);
+  if (member == it->second.members.end()) return 0;
+  const auto left = static_cast<std::uint8_t>(member->second & ~bits);
+  member->second = left;
+  if (left == 0) {
+    it->second.members.erase(member);
+    --members_;
+  }
+  drop_unless_kept(it);
+  return left;
+}
+
+void GroupTable::remove_port(const wire::Gid& port) {
+  for (auto it = groups_.begin(); it != groups_.end();) {
+    const auto here = it++;
+    if (here->second.members.erase(port) == 0) continue;
+    --members_;
+    drop_unless_kept(here);
+  }
+}
+
+std::uint16_t GroupTable::take_mlid(std::uint16_t wanted) {
+  std::size_t n = lowest_free_;
+  if (wire::is_multicast_lid(wanted) && !used_mlids_.test(wanted - std::size_t{kFirstMlid}))
+    n = wanted - std::size_t{kFirstMlid};
+  used_mlids_.set(n);
+  while (lowest_free_ < used_mlids_.size() && used_mlids_.test(lowest_free_)) ++lowest_free_;
+  return static_cast<std::uint16_t>(kFirstMlid + n);
+}
+
+void GroupTable::free_mlid(std::uint16_t mlid) {
+  const std::size_t n = mlid - std::size_t{kFirstMlid};
+  used_mlids_.reset(n);
+  lowest_free_ = std::min(lowest_free_, n);
+}
+
+void GroupTable::drop_unless_kept(Iterator it) {
+  if (is_kept(it->second)) return;
+  members_ -= it->second.members.size();
+  free_mlid(it->second.record.mlid.host());
+  groups_.erase(it);
+}
+
+}  // namespace ipoib::sa

@@ -1,0 +1,62 @@
+// Multicast groups: attributes, MLIDs and who belongs to them. Knows no MADs and no rules of
+// requests (membership.h); only that a group lives while somebody keeps it.
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "lib/wire/gid.h"
+#include "lib/wire/mad.h"
+
+namespace ipoib::sa {
+
+struct Group {
+  wire::McMemberRecord record{};  ///< Attributes; PortGID zero, JoinState 0, selectors "exactly".
+  bool configured = false;        ///< Lives without members.
+  std::map<wire::Gid, std::uint8_t> members;  ///< PortGID -> JoinState bits, never 0.
+};
+
+class GroupTable {
+ public:
+  GroupTable(std::size_t max_groups, std::size_t max_members)
+      : max_groups_{max_groups}, max_members_{max_members} {}
+
+  [[nodiscard]] const Group* find(const wire::Gid& mgid) const;
+  /// Ordered by MGID.
+  [[nodiscard]] const std::map<wire::Gid, Group>& all() const { return groups_; }
+
+  [[nodiscard]] bool is_member_somewhere(const wire::Gid& port) const;
+  /// Room for one more group, MLIDs included.
+  [[nodiscard]] bool room_for_group() const;
+  [[nodiscard]] bool room_for_member() const { return members_ < max_members_; }
+
+  /// Adds a group whose MGID is not there yet; room_for_group() must have been true. Its MLID is
+  /// the record's if that is a free multicast LID, else the lowest free one.
+  const Group& create(const wire::McMemberRecord& attributes, bool configured);
+
+  /// Adds JoinState bits; the group must exist. Returns all the port now has.
+  std::uint8_t join(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits);
+  /// Takes bits away and returns what remains. With its last FullMember or SendOnlyFullMember a
+  /// group that is not configured goes, and with it the memberships of others, and its MLID is free
+  /// again. Nothing changes where the port has none of the bits.
+  std::uint8_t leave(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits);
+  /// The port is gone: all its memberships are.
+  void remove_port(const wire::Gid& port);
+
+ private:
+  using Iterator = std::map<wire::Gid, Group>::iterator;
+  std::uint16_t take_mlid(std::uint16_t wanted);
+  void free_mlid(std::uint16_t mlid);
+  void drop_unless_kept(Iterator it);
+
+  std::size_t max_groups_;
+  std::size_t max_members_;
+  std::size_t members_ = 0;
+  std::map<wire::Gid, Group> groups_;
+  std::bitset<0x3fff> used_mlids_;  ///< From 0xC000 on.
+  std::size_t lowest_free_ = 0;     ///< All below are used.
+};
+
+}  // namespace ipoib::sa

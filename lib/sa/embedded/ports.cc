@@ -1,0 +1,75 @@
+#include "lib/sa/embedded/ports.h"
+
+#include <algorithm>
+
+namespace ipoib::sa {
+
+using wire::MadStatus;
+
+void PortTable::add_own(const wire::Gid& gid, std::uint16_t lid) {
+  by_gid_[gid] = Port{gid, lid, {}, {}, true};
+  by_lid_[lid] = gid;
+}
+
+MadStatus PortTable::may_claim(const wire::Gid& gid, std::uint16_t lid, bool holder_idle,
+                               TimePoint now) const {
+  const Port* port = find(gid);
+  const Port* holder = at(lid);
+  if (port != nullptr && port == holder) return MadStatus::kOk;
+  if (port != nullptr && port->own) return MadStatus::kSaRequestInvalid;
+  if (holder != nullptr && holder->own) return MadStatus::kSaRequestInvalid;
+  if (holder != nullptr && !holder_idle && now - holder->heard < silence_)
+    return MadStatus::kSaRequestInvalid;
+  if (port == nullptr && holder == nullptr && by_gid_.size() >= max_ports_)
+    return MadStatus::kSaNoResources;
+  return MadStatus::kOk;
+}
+
+std::optional<wire::Gid> PortTable::claim(const wire::Gid& gid, std::uint16_t lid, TimePoint now) {
+  std::optional<wire::Gid> loser;
+  if (const Port* holder = at(lid); holder != nullptr && holder->gid != gid) {
+    loser = holder->gid;
+    by_gid_.erase(*loser);
+  }
+  Port& port = by_gid_[gid];
+  if (port.lid != 0 && port.lid != lid) by_lid_.erase(port.lid);
+  port.gid = gid;
+  port.lid = lid;
+  port.heard = now;
+  by_lid_[lid] = gid;
+  return loser;
+}
+
+bool PortTable::hear(const wire::Gid& gid, std::uint16_t lid, TimePoint now) {
+  const Port* port = find(gid);
+  const Port* holder = at(lid);
+  const bool together = port != nullptr && port == holder;
+  const bool both_new = port == nullptr && holder == nullptr && by_gid_.size() < max_ports_;
+  if (together || both_new) claim(gid, lid, now);
+  return together || both_new;
+}
+
+void PortTable::add_partition(const wire::Gid& gid, std::uint16_t pkey) {
+  if (const auto it = by_gid_.find(gid); it != by_gid_.end())
+    it->second.partitions.insert(partition_of(pkey));
+}
+
+const Port* PortTable::find(const wire::Gid& gid) const {
+  const auto it = by_gid_.find(gid);
+  return it == by_gid_.end() ? nullptr : &it->second;
+}
+
+const Port* PortTable::at(std::uint16_t lid) const {
+  const auto it = by_lid_.find(lid);
+  return it == by_lid_.end() ? nullptr : find(it->second);
+}
+
+std::optional<std::uint16_t> shared_partition(const Port& a, const Port& b) {
+  const std::uint16_t preferred = partition_of(wire::kDefaultPkey);
+  if (a.partitions.count(preferred) != 0 && b.partitions.count(preferred) != 0) return preferred;
+  const auto it = std::find_if(a.partitions.begin(), a.partitions.end(),
+                               [&b](std::uint16_t p) { return b.partitions.count(p) != 0; });
+  return it == a.partitions.end() ? std::nullopt : std::optional{*it};
+}
+
+}  // namespace ipoib::sa

@@ -1,0 +1,69 @@
+#include "lib/sa/embedded/selectors.h"
+
+#include "lib/wire/iba.h"
+
+namespace ipoib::sa {
+namespace {
+
+constexpr std::uint8_t kLastCode = 0x3f;
+
+bool satisfies(wire::Selector selector, unsigned wanted, unsigned have) {
+  switch (selector) {
+    case wire::Selector::kGreater: return have > wanted;
+    case wire::Selector::kLess: return have < wanted;
+    case wire::Selector::kExactly: return have == wanted;
+    case wire::Selector::kBest: break;
+  }
+  return true;
+}
+
+/// `quantity` turns a code into what is compared; 0 for a code that does not exist.
+template <class Quantity>
+bool code_satisfies(std::uint8_t component, std::uint8_t code, Quantity quantity) {
+  const wire::Selector selector = wire::selector_of(component);
+  const unsigned wanted = quantity(wire::value_of(component));
+  if (wanted == 0 && selector != wire::Selector::kBest) return false;
+  return satisfies(selector, wanted, quantity(code));
+}
+
+template <class Quantity>
+std::optional<std::uint8_t> choose(std::uint8_t component, std::uint8_t most, Quantity quantity) {
+  if (quantity(wire::value_of(component)) == 0) return std::nullopt;
+  std::optional<std::uint8_t> best;
+  for (std::uint8_t code = 1; code <= kLastCode; ++code) {
+    const unsigned q = quantity(code);
+    if (q == 0 || q > quantity(most) || !code_satisfies(component, code, quantity)) continue;
+    if (!best || q > quantity(*best)) best = code;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<std::uint8_t> choose_mtu(std::uint8_t component, std::uint8_t largest) {
+  return choose(component, largest, wire::mtu_octets);
+}
+
+std::optional<std::uint8_t> choose_rate(std::uint8_t component, std::uint8_t fastest) {
+  return choose(component, fastest, wire::rate_mbps);
+}
+
+std::optional<std::uint8_t> choose_lifetime(std::uint8_t component, std::uint8_t least) {
+  for (std::uint8_t code = least; code <= kLastCode; ++code)
+    if (lifetime_satisfies(component, code)) return code;
+  return std::nullopt;
+}
+
+bool mtu_satisfies(std::uint8_t component, std::uint8_t mtu) {
+  return code_satisfies(component, mtu, wire::mtu_octets);
+}
+
+bool rate_satisfies(std::uint8_t component, std::uint8_t rate) {
+  return code_satisfies(component, rate, wire::rate_mbps);
+}
+
+bool lifetime_satisfies(std::uint8_t component, std::uint8_t lifetime) {
+  return satisfies(wire::selector_of(component), wire::value_of(component), lifetime);
+}
+
+}  // namespace ipoib::sa

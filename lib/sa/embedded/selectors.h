@@ -1,0 +1,29 @@
+// What "greater than", "less than", "exactly" and "best" ask for, in MTU, rate and packet lifetime
+// components. Rate codes are not ordered by speed, so rates are compared in Mb/s. Source:
+// reference §2, §3.3, §3.4.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "lib/wire/mad.h"
+
+namespace ipoib::sa {
+
+/// The best MTU code up to `largest` that satisfies selector and value of `component`; none when
+/// there is none or the value is no MTU code.
+[[nodiscard]] std::optional<std::uint8_t> choose_mtu(std::uint8_t component, std::uint8_t largest);
+
+/// The same for a rate code; 2 (2.5 Gb/s) and 5 (5 Gb/s) are slower than 3 (10 Gb/s).
+[[nodiscard]] std::optional<std::uint8_t> choose_rate(std::uint8_t component, std::uint8_t fastest);
+
+/// The smallest packet lifetime code from `least` up that satisfies `component`.
+[[nodiscard]] std::optional<std::uint8_t> choose_lifetime(std::uint8_t component,
+                                                          std::uint8_t least);
+
+/// Whether an MTU, rate or lifetime that is given satisfies `component`; "best" takes any.
+[[nodiscard]] bool mtu_satisfies(std::uint8_t component, std::uint8_t mtu);
+[[nodiscard]] bool rate_satisfies(std::uint8_t component, std::uint8_t rate);
+[[nodiscard]] bool lifetime_satisfies(std::uint8_t component, std::uint8_t lifetime);
+
+}  // namespace ipoib::sa
