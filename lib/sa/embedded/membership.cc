@@ -1,0 +1,260 @@
+#include "lib/sa/embedded/membership.h"
+
+#include <optional>
+
+#include "lib/sa/embedded/selectors.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::sa {
+namespace {
+
+using wire::Gid;
+using wire::MadStatus;
+using wire::McMemberRecord;
+using wire::Selector;
+
+using R = McMemberRecord;
+constexpr std::uint64_t kWho = R::kMgid | R::kPortGid | R::kJoin;
+constexpr std::uint64_t kCreate = kWho | R::kQkey | R::kTclass | R::kPkey | R::kFlow | R::kSl;
+constexpr std::uint64_t kMtuMask = R::kMtuSel | R::kMtu;
+constexpr std::uint64_t kRateMask = R::kRateSel | R::kRate;
+constexpr std::uint64_t kLifeMask = R::kLifeSel | R::kLife;
+constexpr std::uint8_t kCreators =
+    wire::join_state::kFullMember | wire::join_state::kSendOnlyFullMember;
+
+constexpr std::uint16_t kSaAssigned = 0xa01b;  ///< Signature of MGIDs the SA makes up.
+
+std::uint8_t exactly(std::uint8_t value) {
+  return wire::with_selector(Selector::kExactly, value);
+}
+
+/// Parts of an MGID: ff, flags:4, scope:4, signature:16, P_Key:16 (IPoIB), the rest.
+std::uint8_t scope_of(const Gid& mgid) {
+  return (mgid.prefix() >> 48) & 0x0f;
+}
+std::uint16_t signature_of(const Gid& mgid) {
+  return static_cast<std::uint16_t>(mgid.prefix() >> 32);
+}
+std::uint16_t pkey_of(const Gid& mgid) {
+  return static_cast<std::uint16_t>(mgid.prefix() >> 16);
+}
+bool is_ipoib(const Gid& mgid) {
+  return signature_of(mgid) == 0x401b || signature_of(mgid) == 0x601b;
+}
+
+/// Attributes every group of the subnet starts from.
+McMemberRecord subnet_defaults(const AdministratorConfig& config) {
+  McMemberRecord r{};
+  r.qkey.set(config.qkey);
+  r.mtu = exactly(config.mtu);
+  r.rate = exactly(config.rate);
+  r.lifetime = exactly(config.lifetime);
+  r.sl_flow_hop = McMemberRecord::pack(config.sl, 0, 0);
+  return r;
+}
+
+std::uint8_t scope_bits(std::uint8_t scope) {
+  return static_cast<std::uint8_t>(scope << 4);
+}
+
+/// Whether the components given agree with the group's attributes. Packet lifetime is compared in
+/// look-ups only: a real SM lets anybody join whatever lifetime it names.
+bool attributes_match(const McQuery& q, const McMemberRecord& group, bool lifetime) {
+  const McMemberRecord& r = q.record;
+  if (q.has(R::kQkey) && r.qkey != group.qkey) return false;
+  if (q.has(R::kMlid) && r.mlid != group.mlid) return false;
+  if (q.has(kMtuMask) && !mtu_satisfies(r.mtu, wire::value_of(group.mtu))) return false;
+  if (q.has(R::kTclass) && r.tclass != group.tclass) return false;
+  if (q.has(R::kPkey) && partition_of(r.pkey.host()) != partition_of(group.pkey.host()))
+    return false;
+  if (q.has(kRateMask) && !rate_satisfies(r.rate, wire::value_of(group.rate))) return false;
+  if (lifetime && q.has(kLifeMask) &&
+      !lifetime_satisfies(r.lifetime, wire::value_of(group.lifetime)))
+    return false;
+  if (q.has(R::kSl) && r.sl() != group.sl()) return false;
+  if (q.has(R::kFlow) && r.flow_label() != group.flow_label()) return false;
+  if (q.has(R::kHop) && r.hop_limit() != group.hop_limit()) return false;
+  return !q.has(R::kScope) || r.scope() == group.scope();
+}
+
+/// MGID for one who leaves the choice to the SA: signature, subnet prefix, then a number.
+Gid make_mgid(const Subnet& subnet, std::uint8_t scope) {
+  const std::uint64_t prefix = subnet.config.gid.prefix();
+  const std::uint64_t high = 0xff10'0000'0000'0000ULL | std::uint64_t{scope} << 48 |
+                             std::uint64_t{kSaAssigned} << 32 | prefix >> 32;
+  std::uint32_t n = 0;
+  Gid mgid = Gid::of(high, prefix << 32);
+  while (subnet.groups.find(mgid) != nullptr) mgid = Gid::of(high, prefix << 32 | ++n);
+  return mgid;
+}
+
+bool usable_mgid(const Gid& mgid, const McQuery& q) {
+  const std::uint8_t scope = scope_of(mgid);
+  if (!mgid.is_multicast() || scope == 0 || scope == 0x0f) return false;
+  if (signature_of(mgid) == kSaAssigned) return false;  // Those are ours to give.
+  if (q.has(R::kScope) && q.record.scope() != scope) return false;
+  return !is_ipoib(mgid) || partition_of(pkey_of(mgid)) == partition_of(q.record.pkey.host());
+}
+
+/// IPoIB groups of a partition share the Q_Key of its broadcast group, which therefore comes first.
+bool follows_broadcast_group(const Subnet& subnet, const Gid& mgid, const McQuery& q) {
+  if (!is_ipoib(mgid)) return true;
+  const Gid broadcast = wire::broadcast_mgid(q.record.pkey.host(), scope_of(mgid));
+  if (mgid == broadcast) return true;
+  const Group* group = subnet.groups.find(broadcast);
+  return group != nullptr && group->record.qkey == q.record.qkey;
+}
+
+/// What a group that is not there would be, if this request may create it.
+Answer<McMemberRecord> new_group(const Subnet& subnet, const McQuery& q) {
+  const McMemberRecord& r = q.record;
+  if ((r.join() & kCreators) == 0) return refuse(MadStatus::kSaRequestInvalid);
+  if (!q.has(kCreate)) return refuse(MadStatus::kSaInsufficientComponents);
+
+  McMemberRecord group = subnet_defaults(subnet.config);
+  const std::uint8_t wanted_scope = q.has(R::kScope) ? r.scope() : subnet.config.scope;
+  group.mgid = r.mgid.is_zero() ? make_mgid(subnet, wanted_scope) : r.mgid;
+  if (!r.mgid.is_zero() && !usable_mgid(group.mgid, q)) return refuse(MadStatus::kSaRequestInvalid);
+  if (!follows_broadcast_group(subnet, group.mgid, q)) return refuse(MadStatus::kSaRequestInvalid);
+
+  const auto mtu = q.has(kMtuMask) ? choose_mtu(r.mtu, subnet.config.mtu) : subnet.config.mtu;
+  const auto rate = q.has(kRateMask) ? choose_rate(r.rate, subnet.config.rate) : subnet.config.rate;
+  const auto life = q.has(kLifeMask) ? choose_lifetime(r.lifetime, subnet.config.lifetime)
+                                     : subnet.config.lifetime;
+  if (!mtu || !rate || !life) return refuse(MadStatus::kSaRequestInvalid);
+  group.mtu = exactly(*mtu);
+  group.rate = exactly(*rate);
+  group.lifetime = exactly(*life);
+  group.qkey = r.qkey;
+  group.mlid = q.has(R::kMlid) ? r.mlid : wire::Be16{};
+  group.tclass = r.tclass;
+  group.pkey.set(static_cast<std::uint16_t>(r.pkey.host() | wire::kFullMemberBit));
+  group.sl_flow_hop = McMemberRecord::pack(r.sl(), r.flow_label(),
+                                           q.has(R::kHop) ? r.hop_limit() : std::uint8_t{0});
+  group.scope_join = scope_bits(scope_of(group.mgid));
+  if (!subnet.groups.room_for_group()) return refuse(MadStatus::kSaNoResources);
+  return group;
+}
+
+/// Everything about a join that does not depend on the group.
+MadStatus check_joiner(const Subnet& subnet, const McQuery& q) {
+  if (!q.has(kWho)) return MadStatus::kSaInsufficientComponents;
+  if (!subnet.on_subnet(q.record.port_gid)) return MadStatus::kSaInvalidGid;
+  if (q.record.join() == 0) return MadStatus::kSaRequestInvalid;
+  if (q.has(R::kPkey) && !subnet.has_partition(q.record.pkey.host()))
+    return MadStatus::kSaRequestInvalid;
+  const Port* holder = subnet.ports.at(q.from_lid);
+  const bool idle = holder != nullptr && holder->gid != q.record.port_gid &&
+                    !subnet.groups.is_member_somewhere(holder->gid);
+  return subnet.ports.may_claim(q.record.port_gid, q.from_lid, idle, q.now);
+}
+
+McMemberRecord member_record(const Group& group, const Gid& port, std::uint8_t bits) {
+  McMemberRecord r = group.record;
+  r.port_gid = port;
+  r.scope_join = static_cast<std::uint8_t>(r.scope_join | bits);
+  return r;
+}
+
+}  // namespace
+
+void create_broadcast_groups(Subnet& subnet) {
+  for (const Partition& p : subnet.config.partitions) {
+    if (!p.broadcast_group) continue;
+    McMemberRecord group = subnet_defaults(subnet.config);
+    group.pkey.set(static_cast<std::uint16_t>(p.pkey | wire::kFullMemberBit));
+    group.mgid = wire::broadcast_mgid(group.pkey.host(), subnet.config.scope);
+    group.scope_join = scope_bits(subnet.config.scope);
+    if (subnet.groups.find(group.mgid) == nullptr) subnet.groups.create(group, true);
+  }
+}
+
+Answer<McMemberRecord> join(Subnet& subnet, const McQuery& q) {
+  const McMemberRecord& r = q.record;
+  if (const MadStatus status = check_joiner(subnet, q); status != MadStatus::kOk)
+    return refuse(status);
+
+  const Group* group = r.mgid.is_zero() ? nullptr : subnet.groups.find(r.mgid);
+  if (group != nullptr && !attributes_match(q, group->record, false))
+    return refuse(MadStatus::kSaRequestInvalid);
+  const bool member = group != nullptr && group->members.count(r.port_gid) != 0;
+  std::optional<McMemberRecord> created;
+  if (group == nullptr) {
+    auto attributes = new_group(subnet, q);
+    if (!attributes) return refuse(attributes.error());
+    created = *attributes;
+  }
+  if (!member && !subnet.groups.room_for_member()) return refuse(MadStatus::kSaNoResources);
+
+  // From here on nothing can fail.
+  if (created) group = &subnet.groups.create(*created, false);
+  const std::uint8_t bits = subnet.groups.join(group->record.mgid, r.port_gid, r.join());
+  const McMemberRecord answer = member_record(*group, r.port_gid, bits);
+  const auto loser = subnet.ports.claim(r.port_gid, q.from_lid, q.now);
+  subnet.ports.add_partition(r.port_gid, answer.pkey.host());
+  if (loser) subnet.groups.remove_port(*loser);
+  return answer;
+}
+
+Answer<McMemberRecord> leave(Subnet& subnet, const McQuery& q) {
+  const McMemberRecord& r = q.record;
+  if (!q.has(kWho)) return refuse(MadStatus::kSaInsufficientComponents);
+  if (!subnet.on_subnet(r.port_gid)) return refuse(MadStatus::kSaInvalidGid);
+  const Group* group = subnet.groups.find(r.mgid);
+  if (group == nullptr) return refuse(MadStatus::kSaRequestInvalid);
+  const auto member = group->members.find(r.port_gid);
+  if (member == group->members.end() || (member->second & r.join()) == 0)
+    return refuse(MadStatus::kSaRequestInvalid);
+  const Port* port = subnet.ports.find(r.port_gid);
+  if (!q.trusted && (port == nullptr || port->lid != q.from_lid))
+    return refuse(MadStatus::kSaRequestInvalid);
+  if (q.has(R::kPkey) && partition_of(r.pkey.host()) != partition_of(group->record.pkey.host()))
+    return refuse(MadStatus::kSaRequestInvalid);
+
+  McMemberRecord answer = r;
+  const std::uint8_t left = subnet.groups.leave(r.mgid, r.port_gid, r.join());
+  answer.mtu = exactly(r.mtu);
+  answer.rate = exactly(r.rate);
+  answer.lifetime = exactly(r.lifetime);
+  answer.scope_join = static_cast<std::uint8_t>((r.scope_join & 0xf0) | left);
+  return answer;
+}
+
+std::vector<McMemberRecord> find(const Subnet& subnet, const McQuery& q, std::size_t limit) {
+  const std::uint8_t wanted = q.has(R::kJoin) ? q.record.join() : std::uint8_t{0};
+  const bool by_member = q.has(R::kPortGid) || wanted != 0;
+  const auto member_matches = [&](const Gid& gid, std::uint8_t bits) {
+    const Port* port = subnet.ports.find(gid);
+    const bool visible = q.trusted || (port != nullptr && port->lid == q.from_lid);
+    return visible && (!q.has(R::kPortGid) || gid == q.record.port_gid) &&
+           (bits & wanted) == wanted;
+  };
+
+  std::vector<McMemberRecord> found;
+  const auto look_at = [&](const Group& group) {
+    if (!attributes_match(q, group.record, true)) return;
+    bool any = false;
+    if (q.trusted || by_member) {
+      for (const auto& [gid, bits] : group.members) {
+        if (found.size() >= limit) return;
+        if (!member_matches(gid, bits)) continue;
+        any = true;
+        if (q.trusted) found.push_back(member_record(group, gid, bits));
+      }
+    }
+    const bool as_group = q.trusted ? group.members.empty() && !by_member : any || !by_member;
+    if (as_group && found.size() < limit) found.push_back(group.record);
+  };
+
+  if (q.has(R::kMgid)) {
+    if (const Group* group = subnet.groups.find(q.record.mgid)) look_at(*group);
+    return found;
+  }
+  for (const auto& [mgid, group] : subnet.groups.all()) {
+    if (found.size() >= limit) break;
+    look_at(group);
+  }
+  return found;
+}
+
+}  // namespace ipoib::sa

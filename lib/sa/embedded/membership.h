@@ -1,0 +1,42 @@
+// MCMemberRecord: joining, creating, leaving and listing groups. The rules are those a real subnet
+// manager was seen to follow (reference §3.3); where it leaves a choice, the comment says which was
+// taken.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lib/sa/embedded/subnet.h"
+
+namespace ipoib::sa {
+
+using McQuery = Query<wire::McMemberRecord>;
+
+/// Creates the broadcast groups of the configuration.
+void create_broadcast_groups(Subnet& subnet);
+
+/// Set. Joins, and creates where the group is absent. The answer is the group's record with PortGID
+/// and all JoinState bits the port now has. Nothing changes on refusal:
+///   kSaInsufficientComponents  MGID, PortGID, JoinState not in the mask; or the group is absent
+///   and
+///                              Q_Key, TClass, P_Key, SL or FlowLabel are not;
+///   kSaInvalidGid              PortGID is not of this subnet;
+///   kSaRequestInvalid          JoinState 0, attributes that do not match, unusable MGID, foreign
+///                              partition, absent group joined by no keeper, Q_Key unlike the
+///                              broadcast group's, PortGID in use elsewhere (PortTable::may_claim);
+///   kSaNoResources             groups, members or ports have reached their bound.
+/// A new group that names no MTU, rate or lifetime gets the subnet's; its scope is its MGID's.
+[[nodiscard]] Answer<wire::McMemberRecord> join(Subnet& subnet, const McQuery& query);
+
+/// Delete. The answer is the request with the JoinState that remains, as a real SM gives it.
+/// kSaRequestInvalid: no such group, no such membership, or asked from another port's LID without
+/// the SM_Key.
+[[nodiscard]] Answer<wire::McMemberRecord> leave(Subnet& subnet, const McQuery& query);
+
+/// Get and GetTable: records that match, at most `limit`. Trusted: one a member, or one without
+/// PortGID for a group that has none. Untrusted: one a group, PortGID and JoinState zero; to match
+/// by them reveals the asking port's own membership only.
+[[nodiscard]] std::vector<wire::McMemberRecord> find(const Subnet& subnet, const McQuery& query,
+                                                     std::size_t limit);
+
+}  // namespace ipoib::sa

@@ -1,0 +1,85 @@
+// What the embedded administrator is told and what it knows: shared by the handlers of the
+// different attributes.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/sa/embedded/groups.h"
+#include "lib/sa/embedded/ports.h"
+#include "lib/wire/gid.h"
+#include "lib/wire/mad.h"
+
+namespace ipoib::sa {
+
+struct Partition {
+  std::uint16_t pkey = wire::kDefaultPkey;  ///< With or without the membership bit.
+  /// Whether its IPv4 broadcast group is there from the start and for ever; else the first who may
+  /// creates it.
+  bool broadcast_group = true;
+};
+
+/// MTU, rate and times are codes (lib/wire/iba.h).
+struct AdministratorConfig {
+  wire::Gid gid;          ///< Of the administrator's port; its prefix is the subnet's.
+  std::uint16_t lid = 0;  ///< Of the administrator's port.
+  std::vector<Partition> partitions = std::vector<Partition>(1);
+  std::uint8_t scope = 2;  ///< Of the configured broadcast groups.
+  std::uint8_t mtu = 4;    ///< Of broadcast groups and paths; the largest a group may have.
+  std::uint8_t rate = 3;   ///< The same.
+  std::uint32_t qkey = 0x8001'0b1b;
+  std::uint8_t sl = 0;
+  std::uint8_t lifetime = 18;  ///< Packet lifetime of groups and paths.
+  std::uint64_t sm_key = 1;    ///< Who knows it is trusted with who is member of what.
+  std::size_t max_ports = 0xbfff;
+  std::size_t max_groups = 0x3fff;
+  std::size_t max_members = 1U << 20;  ///< Over all groups.
+  /// A member not heard this long may lose its LID to another port (PortTable::may_claim). Longer
+  /// than links take to confirm their memberships.
+  Duration port_silence = std::chrono::seconds(90);
+};
+
+struct Subnet {
+  explicit Subnet(const AdministratorConfig& c)
+      : config{c}, ports{c.max_ports, c.port_silence}, groups{c.max_groups, c.max_members} {}
+
+  AdministratorConfig config;
+  PortTable ports;
+  GroupTable groups;
+
+  [[nodiscard]] bool has_partition(std::uint16_t pkey) const {
+    for (const Partition& p : config.partitions)
+      if (partition_of(p.pkey) == partition_of(pkey)) return true;
+    return false;
+  }
+  [[nodiscard]] bool on_subnet(const wire::Gid& gid) const {
+    return gid.prefix() == config.gid.prefix() && gid.guid() != 0;
+  }
+};
+
+/// A request, its SA header taken apart.
+template <class Record>
+struct Query {
+  Record record;
+  std::uint64_t mask = 0;
+  std::uint16_t from_lid = 0;
+  bool trusted = false;  ///< Carries the SM_Key.
+  TimePoint now{};
+
+  [[nodiscard]] bool has(std::uint64_t components) const {
+    return (mask & components) == components;
+  }
+};
+
+template <class T>
+using Answer = tl::expected<T, wire::MadStatus>;
+
+[[nodiscard]] inline tl::unexpected<wire::MadStatus> refuse(wire::MadStatus status) {
+  return tl::make_unexpected(status);
+}
+
+}  // namespace ipoib::sa

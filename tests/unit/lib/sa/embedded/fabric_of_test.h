@@ -1,0 +1,103 @@
+// The subnet the recorded exchanges come from, with the embedded administrator as its SA.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "lib/sa/embedded/administrator.h"
+#include "lib/sa/queries.h"
+#include "lib/sa/sa_mad.h"
+
+namespace ipoib::sa::test {
+
+inline wire::Gid port_gid(std::uint64_t guid) {
+  return wire::Gid::of(wire::kDefaultGidPrefix, guid);
+}
+inline const wire::Gid kSmGid = port_gid(0x0002'c903'00a1'b201);
+inline const wire::Gid kB = port_gid(0x0002'c903'00a1'b204);
+inline const wire::Gid kC = port_gid(0x0002'c903'00a1'b207);
+inline constexpr std::uint16_t kSmLid = 1, kLidB = 3, kLidC = 4;
+
+inline wire::Gid ipoib_mgid(std::uint64_t group, std::uint16_t pkey = 0xffff,
+                            std::uint64_t scope = 2) {
+  return wire::Gid::of(0xff10'401b'0000'0000 | scope << 48 | std::uint64_t{pkey} << 16, group);
+}
+inline const wire::Gid kBroadcast = ipoib_mgid(0xffff'ffff);
+inline const wire::Gid kGroup = ipoib_mgid(0x0101'0203);
+
+inline AdministratorConfig recorded_config() {
+  AdministratorConfig config;
+  config.gid = kSmGid;
+  config.lid = kSmLid;
+  config.partitions = {{0xffff}, {0x8002}};
+  config.qkey = 0x0b1b;
+  return config;
+}
+
+/// Record a create copies its attributes from.
+inline wire::McMemberRecord like_broadcast() {
+  wire::McMemberRecord like{};
+  like.qkey.set(0x0b1b);
+  like.mtu = 4;
+  like.rate = 3;
+  like.pkey.set(0xffff);
+  return like;
+}
+
+class AdministratorTest : public ::testing::Test {
+ protected:
+  AdministratorTest() { restart(recorded_config()); }
+
+  void restart(const AdministratorConfig& config) { sa.emplace(*Administrator::create(config)); }
+
+  std::optional<wire::SaMad> exchange(const wire::SaMad& request, std::uint16_t from) {
+    return sa->answer({from, 0, 1, wire::kDefaultPkey}, wire::bytes_of(request), now);
+  }
+  wire::SaMad ask(const Request& request, std::uint16_t from, std::uint64_t sm_key = 0) {
+    wire::SaMad mad = request_mad(request, ++tid);
+    mad.hdr.sm_key.set(sm_key);
+    const auto answer = exchange(mad, from);
+    EXPECT_TRUE(answer);
+    return answer.value_or(wire::SaMad{});
+  }
+  static std::uint16_t status_of(const wire::SaMad& mad) { return mad.hdr.mad.status.host(); }
+  std::uint16_t status(const Request& request, std::uint16_t from) {
+    return status_of(ask(request, from));
+  }
+  template <class T>
+  T record(const Request& request, std::uint16_t from) {
+    const wire::SaMad mad = ask(request, from);
+    EXPECT_EQ(status_of(mad), 0);
+    return *wire::read<T>(mad.data);
+  }
+  wire::McMemberRecord member(const Request& request, std::uint16_t from) {
+    return record<wire::McMemberRecord>(request, from);
+  }
+  /// Records of a table answer.
+  Reply table(const Request& request, std::uint16_t from, std::uint64_t sm_key = 0) {
+    const auto reply = read_answer(ask(request, from, sm_key), wire::Method::kGetTable);
+    EXPECT_TRUE(reply);
+    return reply.value_or(Reply{});
+  }
+
+  static Request changed(Request request, std::uint64_t mask,
+                         void (*change)(wire::McMemberRecord&)) {
+    auto r = *wire::read<wire::McMemberRecord>(request.data);
+    change(r);
+    EXPECT_TRUE(wire::write(std::span{request.data}, 0, r));
+    request.comp_mask |= mask;
+    return request;
+  }
+  Request create(const wire::Gid& mgid = kGroup, const wire::Gid& port = kB,
+                 std::uint8_t state = 1) {
+    return create_group(mgid, port, state, like_broadcast());
+  }
+
+  TimePoint now{std::chrono::seconds(1)};
+  std::uint64_t tid = 100;
+  std::optional<Administrator> sa;
+};
+
+}  // namespace ipoib::sa::test

@@ -1,0 +1,163 @@
+#include "lib/sa/embedded/paths.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/lib/sa/embedded/fabric_of_test.h"
+
+namespace ipoib::sa::test {
+namespace {
+
+using R = wire::PathRecord;
+
+constexpr std::uint16_t kOk = 0, kNoResources = 0x0100, kNoRecords = 0x0300, kTooMany = 0x0400,
+                        kBadGid = 0x0500, kInsufficient = 0x0600;
+
+class PathsTest : public AdministratorTest {
+ protected:
+  void both_join(std::uint16_t pkey = 0xffff) {
+    EXPECT_EQ(status(join_group(ipoib_mgid(0xffff'ffff, pkey), kB, pkey, 1), kLidB), kOk);
+    EXPECT_EQ(status(join_group(ipoib_mgid(0xffff'ffff, pkey), kC, pkey, 1), kLidC), kOk);
+  }
+  static Request query(wire::Method method, std::uint64_t mask, void (*fill)(R&)) {
+    R r{};
+    fill(r);
+    return Request::of(method, wire::Attr::kPathRecord, mask, r);
+  }
+};
+
+TEST_F(PathsTest, U20_PathBetweenTwoPortsOfThePartition) {
+  AdministratorConfig config = recorded_config();
+  config.sl = 5;
+  config.rate = 7;
+  restart(config);
+  both_join();
+  const R path = record<R>(find_path(kB, kC, 0xffff, 9), kLidB);
+  EXPECT_EQ(path.sgid, kB);
+  EXPECT_EQ(path.dgid, kC);
+  EXPECT_EQ(path.slid.host(), kLidB);
+  EXPECT_EQ(path.dlid.host(), kLidC);
+  EXPECT_EQ(path.sl(), 5);
+  EXPECT_EQ(path.rate, 0x87);
+  EXPECT_EQ(path.mtu, 0x84);
+  EXPECT_EQ(path.tclass, 9);
+  EXPECT_EQ(path.hop_limit(), 0);
+  EXPECT_EQ(path.pkey.host(), 0xffff);
+  EXPECT_EQ(path.reversible_numb, 0x80);
+}
+
+TEST_F(PathsTest, PartitionMustBeShared) {
+  both_join(0x8002);
+  EXPECT_EQ(status(find_path(kB, kC, 0xffff), kLidB), kNoRecords);
+  EXPECT_EQ(status(find_path(kB, kC, 0x8003), kLidB), kNoRecords) << "no such partition";
+  EXPECT_EQ(record<R>(find_path(kB, kC, 0x8002), kLidB).pkey.host(), 0x8002);
+  const Request any = query(wire::Method::kGet, R::kSgid | R::kDgid, [](R& r) {
+    r.sgid = kB;
+    r.dgid = kC;
+  });
+  EXPECT_EQ(record<R>(any, kLidB).pkey.host(), 0x8002);
+}
+
+TEST_F(PathsTest, UnknownAndForeignEndsAreToldApart) {
+  both_join();
+  EXPECT_EQ(status(find_path(kB, port_gid(0x1234), 0xffff), kLidB), kNoRecords);
+  EXPECT_EQ(status(find_path(kB, wire::Gid::of(0xfec0ULL << 48, 1), 0xffff), kLidB), kBadGid);
+  EXPECT_EQ(status(find_path(wire::Gid::of(0xfec0ULL << 48, 1), kB, 0xffff), kLidB), kBadGid);
+  EXPECT_EQ(status(find_path(kB, ipoib_mgid(5), 0xffff), kLidB), kNoRecords);
+  EXPECT_EQ(status(query(wire::Method::kGet, R::kDgid, [](R& r) { r.dgid = kC; }), kLidB),
+            kInsufficient);
+}
+
+TEST_F(PathsTest, AskingTeachesTheAskingPort) {
+  EXPECT_EQ(status(join_group(kBroadcast, kC, 0xffff, 1), kLidC), kOk);
+  EXPECT_EQ(record<R>(find_path(kB, kC, 0xffff), kLidB).slid.host(), kLidB);
+  EXPECT_EQ(sa->ports().at(kB).lid, kLidB);
+  EXPECT_EQ(record<R>(find_path(kC, kB, 0xffff), kLidC).dlid.host(), kLidB);
+}
+
+TEST_F(PathsTest, AskingForOthersMovesNobody) {
+  both_join();
+  EXPECT_EQ(record<R>(find_path(kB, kC, 0xffff), 9).slid.host(), kLidB) << "asked by a third";
+  EXPECT_EQ(sa->ports().at(kB).lid, kLidB);
+  EXPECT_EQ(status(find_path(kB, kC, 0x8002), 9), kNoRecords);
+  EXPECT_EQ(sa->ports().at(kB).partitions, std::set<std::uint16_t>{0x7fff});
+}
+
+TEST_F(PathsTest, MovedPortIsReachedAtItsNewLid) {
+  both_join();
+  EXPECT_EQ(status(join_group(kBroadcast, kC, 0xffff, 1), 40), kOk);
+  EXPECT_EQ(record<R>(find_path(kB, kC, 0xffff), kLidB).dlid.host(), 40);
+}
+
+TEST_F(PathsTest, LimitsAreKeptOrThereIsNoPath) {
+  both_join();
+  struct Row {
+    const char* what;
+    std::uint64_t mask;
+    void (*change)(R&);
+    std::uint16_t status;
+  };
+  const auto mtu = R::kMtuSel | R::kMtu, rate = R::kRateSel | R::kRate;
+  const auto life = R::kLifeSel | R::kLife;
+  const Row rows[] = {
+      {"MTU > 1024", mtu, [](R& r) { r.mtu = 3; }, kOk},
+      {"MTU > 2048", mtu, [](R& r) { r.mtu = 4; }, kNoRecords},
+      {"MTU exactly 4096", mtu, [](R& r) { r.mtu = 0x85; }, kNoRecords},
+      {"rate < 2.5", rate, [](R& r) { r.rate = 0x42; }, kNoRecords},
+      {"rate exactly 5", rate, [](R& r) { r.rate = 0x85; }, kOk},
+      {"lifetime < 18", life, [](R& r) { r.lifetime = 0x40 | 18; }, kNoRecords},
+      {"lifetime best", life, [](R& r) { r.lifetime = 0xc0; }, kOk},
+      {"SL", R::kSl, [](R& r) { r.qos_sl.set(3); }, kNoRecords},
+      {"raw", R::kRaw, [](R& r) { r.raw_flow_hop.set(1U << 31); }, kNoRecords},
+      {"over a router", R::kHop, [](R& r) { r.raw_flow_hop.set(64); }, kNoRecords},
+      {"DLID of another", R::kDlid, [](R& r) { r.dlid.set(9); }, kNoRecords},
+      {"SLID of another", R::kSlid, [](R& r) { r.slid.set(9); }, kNoRecords},
+      {"reversible", R::kReversible, [](R& r) { r.reversible_numb = 0x81; }, kOk},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    Request request = find_path(kB, kC, 0xffff);
+    R r = *wire::read<R>(request.data);
+    row.change(r);
+    EXPECT_TRUE(wire::write(std::span{request.data}, 0, r));
+    request.comp_mask |= row.mask;
+    EXPECT_EQ(status(request, kLidB), row.status);
+  }
+}
+
+TEST_F(PathsTest, PathToAGroupHasItsAttributes) {
+  both_join();
+  wire::McMemberRecord like = like_broadcast();
+  like.sl_flow_hop = wire::McMemberRecord::pack(2, 0x12345, 7);
+  like.tclass = 3;
+  like.mtu = 3;
+  const auto group = member(create_group(kGroup, kC, 1, like), kLidC);
+  const R path = record<R>(find_path(kB, kGroup, 0xffff), kLidB);
+  EXPECT_EQ(path.dlid, group.mlid);
+  EXPECT_EQ(path.slid.host(), 0);
+  EXPECT_EQ(path.sl(), 2);
+  EXPECT_EQ(path.flow_label(), 0x12345U);
+  EXPECT_EQ(path.hop_limit(), 7);
+  EXPECT_EQ(path.tclass, 3);
+  EXPECT_EQ(path.mtu, 0x83);
+  EXPECT_EQ(status(find_path(kB, kGroup, 0x8002), kLidB), kNoRecords);
+}
+
+TEST_F(PathsTest, TablesOfAllPathsFromAPort) {
+  both_join();
+  EXPECT_EQ(status(join_group(kBroadcast, kSmGid, 0xffff, 1), kSmLid), kOk);
+  const auto all = [](wire::Method method) {
+    return query(method, R::kSgid, [](R& r) { r.sgid = kB; });
+  };
+  EXPECT_EQ(table(all(wire::Method::kGetTable), kLidB).count(), 3U);
+  EXPECT_EQ(status(all(wire::Method::kGet), kLidB), kTooMany);
+  EXPECT_EQ(status(join_group(kBroadcast, port_gid(9), 0xffff, 1), 9), kOk);
+  EXPECT_EQ(status(all(wire::Method::kGetTable), kLidB), kNoResources) << "does not fit";
+  const Request none = query(wire::Method::kGetTable, R::kSgid | R::kDgid, [](R& r) {
+    r.sgid = kB;
+    r.dgid = port_gid(0x1234);
+  });
+  EXPECT_EQ(table(none, kLidB).count(), 0U);
+}
+
+}  // namespace
+}  // namespace ipoib::sa::test

@@ -1,0 +1,120 @@
+// The embedded administrator is asked what a real subnet manager was asked, in the same order, and
+// must say the same. Where it differs on purpose, `as_we_answer` says so and what is said instead.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/lib/sa/embedded/fabric_of_test.h"
+#include "tests/vectors/vectors.h"
+
+namespace ipoib::sa::test {
+namespace {
+
+using ipoib::test::octets;
+using ipoib::test::to_hex;
+using wire::McMemberRecord;
+using wire::PathRecord;
+
+constexpr std::size_t kRecordAt = sizeof(wire::SaHdr);
+
+std::size_t record_len(wire::Attr attr) {
+  switch (attr) {
+    case wire::Attr::kMcMemberRecord: return sizeof(McMemberRecord);
+    case wire::Attr::kPathRecord: return sizeof(PathRecord);
+    default: return sizeof(wire::ClassPortInfo);
+  }
+}
+
+McMemberRecord as_we_answer(McMemberRecord r, const wire::SaMad& request) {
+  if (request.hdr.mad.method == static_cast<std::uint8_t>(wire::Method::kDelete)) return r;
+  // A group created without a lifetime gets the subnet's; the recorded SM left it 0.
+  if (wire::value_of(r.lifetime) == 0) r.lifetime = 0x80 | 18;
+  // The scope is the MGID's; the recorded SM left what the request said, even nothing.
+  r.scope_join = static_cast<std::uint8_t>(0x20 | r.join());
+  return r;
+}
+
+PathRecord as_we_answer(PathRecord r, const wire::SaMad& request) {
+  // Without a P_Key asked for, the default partition comes before others.
+  if ((request.hdr.comp_mask.host() & PathRecord::kPkey) == 0) r.pkey.set(0xffff);
+  // Path to a group: the group's lifetime, see above.
+  if (r.dgid.is_multicast()) r.lifetime = 0x80 | 18;
+  return r;
+}
+
+wire::ClassPortInfo as_we_answer(wire::ClassPortInfo r, const wire::SaMad&) {
+  // What is not offered is not announced: UD multicast and SendOnlyFullMember are.
+  r.capability_mask.set(0x0200);
+  r.capability2_resp_time.set(1U << 17 | 16);
+  return r;
+}
+
+template <class T>
+void adapt(wire::SaMad& expected, const wire::SaMad& request, std::size_t at) {
+  const auto r = wire::read<T>(expected.data, at);
+  ASSERT_TRUE(r);
+  ASSERT_TRUE(wire::write(std::span{expected.data}, at, as_we_answer(*r, request)));
+}
+
+/// Records in a recorded answer, whose length the recording kept.
+std::size_t records_in(const nlohmann::json& exchange, wire::Attr attr) {
+  if (attr == wire::Attr::kClassPortInfo) return 1;
+  return (exchange.at("response_octets_received").get<std::size_t>() - kRecordAt) /
+         record_len(attr);
+}
+
+void expect_answer(const wire::SaMad& got, wire::SaMad want, const wire::SaMad& request,
+                   std::size_t records) {
+  const auto attr = static_cast<wire::Attr>(request.hdr.mad.attr_id.host());
+  const bool refused = want.hdr.mad.status.host() != 0;
+  for (std::size_t i = 0; i < records && !refused; ++i) {
+    const std::size_t at = i * record_len(attr);
+    if (attr == wire::Attr::kMcMemberRecord) adapt<McMemberRecord>(want, request, at);
+    if (attr == wire::Attr::kPathRecord) adapt<PathRecord>(want, request, at);
+    if (attr == wire::Attr::kClassPortInfo) adapt<wire::ClassPortInfo>(want, request, at);
+  }
+  const std::size_t len = (refused ? 1 : records) * record_len(attr);
+  EXPECT_EQ(to_hex(wire::bytes_of(got.hdr.mad)), to_hex(wire::bytes_of(want.hdr.mad)));
+  EXPECT_EQ(got.hdr.attr_offset, want.hdr.attr_offset);
+  EXPECT_EQ(got.hdr.comp_mask, want.hdr.comp_mask);
+  EXPECT_EQ(got.hdr.sm_key, want.hdr.sm_key);
+  EXPECT_EQ(to_hex(std::span{got.data}.first(len)), to_hex(std::span{want.data}.first(len)));
+  if (got.hdr.mad.method != static_cast<std::uint8_t>(wire::Method::kGetTableResp)) return;
+  // The recording lost the RMPP header; a port adds it.
+  EXPECT_EQ(got.hdr.rmpp_version, 1);
+  EXPECT_EQ(got.hdr.rmpp_type, 1);
+  EXPECT_EQ(got.hdr.rmpp_rtime_flags & 7, 7);
+  EXPECT_EQ(got.hdr.rmpp_segment.host(), 1U);
+  EXPECT_EQ(got.hdr.rmpp_len.host(), 20 + len);
+}
+
+class RecordedTest : public AdministratorTest {};
+
+TEST_F(RecordedTest, P03_AnswersAreThoseOfARealSubnetManager) {
+  const auto file = ipoib::test::load_vectors("opensm-sa.json");
+  std::size_t compared = 0;
+  for (const auto& recorded : file.at("exchanges")) {
+    const std::string name = recorded.at("name");
+    SCOPED_TRACE(name);
+    const auto request = wire::read<wire::SaMad>(octets(recorded.at("request")));
+    ASSERT_TRUE(request);
+    const std::uint16_t from = recorded.at("client") == "node C" ? kLidC : kLidB;
+    const auto answer = exchange(*request, from);
+    ASSERT_TRUE(answer);
+    const auto attr = static_cast<wire::Attr>(request->hdr.mad.attr_id.host());
+    const bool served = attr == wire::Attr::kMcMemberRecord || attr == wire::Attr::kPathRecord ||
+                        attr == wire::Attr::kClassPortInfo;
+    if (!served || name == "unsupported-method") {  // There the recorded SM kept silent.
+      EXPECT_EQ(status_of(*answer), 0x000c);
+      continue;
+    }
+    const auto want = wire::read<wire::SaMad>(octets(recorded.at("response")));
+    ASSERT_TRUE(want);
+    expect_answer(*answer, *want, *request, records_in(recorded, attr));
+    ++compared;
+  }
+  EXPECT_EQ(compared, 33U);
+}
+
+}  // namespace
+}  // namespace ipoib::sa::test
