@@ -34,30 +34,23 @@ std::uint32_t device_argument(const rte_eth_dev_info& info, const char* key,
   return value;
 }
 
-/// MTU of a kernel interface, raised to `at_least` where it is smaller and can be; 0 when it cannot
-/// be read.
-std::uint32_t kernel_mtu(unsigned if_index, std::uint16_t at_least) {
+/// MTU of a kernel interface; 0 when it cannot be read.
+std::uint32_t kernel_mtu(unsigned if_index) {
   ifreq request{};
   if (!if_indextoname(if_index, request.ifr_name)) return 0;
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return 0;
-  std::uint32_t mtu = 0;
-  if (ioctl(fd, SIOCGIFMTU, &request) == 0) {
-    mtu = static_cast<std::uint32_t>(request.ifr_mtu);
-    request.ifr_mtu = at_least;
-    if (mtu < at_least && ioctl(fd, SIOCSIFMTU, &request) == 0) mtu = at_least;
-  }
+  const bool known = ioctl(fd, SIOCGIFMTU, &request) == 0;
   close(fd);
-  return mtu;
+  return known ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
 }
 
-/// Largest MTU the device carries though ethdev cannot set it.
-std::uint32_t carried_mtu(const rte_eth_dev_info& info, std::uint16_t current, std::uint16_t mtu) {
+/// Largest MTU the device carries though it cannot be set.
+std::uint32_t carried_mtu(const rte_eth_dev_info& info, std::uint16_t current) {
   const std::string_view driver{info.driver_name};
-  if (driver == "net_tap") return kernel_mtu(info.if_index, mtu);  // the interface is the device's
   if (driver == "net_memif") return device_argument(info, "bsize", kDefaultBuffer) - kEtherHeader;
   if (driver == "net_af_packet")
-    return std::min(kernel_mtu(info.if_index, 0),
+    return std::min(kernel_mtu(info.if_index),
                     device_argument(info, "framesz", kDefaultBuffer) - kPacketRingOverhead);
   // A device that can receive any length and does not know the notion of an MTU (ring, pcap).
   if (info.max_rx_pktlen > UINT16_MAX) return UINT16_MAX;
@@ -75,7 +68,7 @@ Status require_ethdev_mtu(std::uint16_t port_id, std::uint16_t mtu) {
   // What is known to carry less is asked no further: a driver may take the number and drop frames.
   const std::string_view driver{info.driver_name};
   const bool bounded = driver == "net_memif" || driver == "net_af_packet";
-  const std::uint32_t carried = carried_mtu(info, current, mtu);
+  const std::uint32_t carried = carried_mtu(info, current);
   if (carried >= mtu) return {};
   if (!bounded && rte_eth_dev_set_mtu(port_id, mtu) == 0) return {};
   return fail(Errc::kUnavailable, "{} carries an MTU of {}, {} is needed",
