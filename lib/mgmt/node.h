@@ -11,10 +11,14 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/fabric/hca.h"
 #include "lib/mgmt/event_loop.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_info.h"
 #include "lib/sa/client.h"
+
+struct rte_mempool;
+struct rte_rcu_qsbr;
 
 namespace ipoib::mgmt {
 
@@ -24,11 +28,22 @@ struct NodeLcores {
   std::vector<unsigned> workers;  ///< At least NodeConfig::worker.count.
 };
 
+/// What a device driver is given to make an Hca with. All of it outlives the Hca.
+struct HcaResources {
+  std::uint16_t ethdev_port = 0;  ///< Cable of a software HCA: configured and started.
+  rte_mempool* pool = nullptr;
+  rte_rcu_qsbr* qsbr = nullptr;  ///< Workers report quiescence to it.
+};
+/// Drivers are chosen by app/, which knows them.
+using HcaFactory = std::function<Result<std::unique_ptr<fabric::Hca>>(
+    const HcaConfig& config, const HcaResources& resources)>;
+
 /// Everything but post() and request_stop(): management lcore only.
 class Node {
  public:
   /// Sets every device up and checks what can only be checked against devices. Needs rte_eal_init.
-  static Result<std::unique_ptr<Node>> create(const NodeConfig& config, const NodeLcores& lcores);
+  static Result<std::unique_ptr<Node>> create(const NodeConfig& config, const NodeLcores& lcores,
+                                              const HcaFactory& make_hca);
   virtual ~Node() = default;
 
   /// Launches the workers, brings interfaces up, loops until request_stop(), then leaves every

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/fwd/modes.h"
 #include "lib/link/interface.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/ip.h"
@@ -64,8 +65,8 @@ struct SubnetConfig {
   std::uint8_t sl = 0;
 };
 
-enum class IdlePolicy : std::uint8_t { kPoll, kPause, kSleep };
-enum class ForwardMode : std::uint8_t { kRoute, kIo };
+using fwd::ForwardMode;
+using fwd::IdlePolicy;
 
 struct WorkerConfig {
   unsigned count = 1;  ///< --nb-cores.

@@ -1,0 +1,101 @@
+#include "lib/mgmt/eth_device.h"
+
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/fabric/ethdev_mtu.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+std::string known_devices() {
+  std::string names;
+  for (auto p = rte_eth_find_next(0); p < RTE_MAX_ETHPORTS;
+       p = rte_eth_find_next(static_cast<std::uint16_t>(p + 1))) {
+    std::array<char, RTE_ETH_NAME_MAX_LEN> name{};
+    if (rte_eth_dev_get_name_by_port(static_cast<std::uint16_t>(p), name.data()) != 0) continue;
+    if (!names.empty()) names += ", ";
+    names += name.data();
+  }
+  return names.empty() ? "none; give EAL a --vdev or a PCI device" : names;
+}
+
+Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
+                     const EthDeviceConfig& config) {
+  const auto step = [&](int result, const char* what) -> Status {
+    if (result == 0) return {};
+    return fail(Errc::kRefused, "device {}: {}: {}", config.device, what, std::strerror(-result));
+  };
+  // The MTU is settled apart: some drivers refuse here what they do carry.
+  rte_eth_conf conf{};
+  conf.rxmode.mtu = std::clamp<std::uint32_t>(RTE_ETHER_MTU, info.min_mtu, info.max_mtu);
+  if (auto s = step(rte_eth_dev_configure(port, 1, 1, &conf), "cannot be configured"); !s) return s;
+
+  auto rxd = static_cast<std::uint16_t>(config.rxd);
+  auto txd = static_cast<std::uint16_t>(config.txd);
+  if (auto s = step(rte_eth_dev_adjust_nb_rx_tx_desc(port, &rxd, &txd), "descriptors"); !s)
+    return s;
+  const auto socket = static_cast<unsigned>(rte_eth_dev_socket_id(port));
+  if (auto s =
+          step(rte_eth_rx_queue_setup(port, 0, rxd, socket, nullptr, config.pool), "receive queue");
+      !s)
+    return s;
+  return step(rte_eth_tx_queue_setup(port, 0, txd, socket, nullptr), "transmit queue");
+}
+
+}  // namespace
+
+Result<EthDevice> EthDevice::open(const EthDeviceConfig& config) {
+  std::uint16_t port = 0;
+  if (rte_eth_dev_get_port_by_name(config.device.c_str(), &port) != 0)
+    return fail(Errc::kNotFound, "no device {}; there are: {}", config.device, known_devices());
+  rte_eth_dev_info info{};
+  if (const int r = rte_eth_dev_info_get(port, &info); r != 0)
+    return fail(Errc::kRefused, "device {}: {}", config.device, std::strerror(-r));
+
+  if (auto s = set_up_queues(port, info, config); !s) return tl::make_unexpected(s.error());
+  EthDevice device{port, info.driver_name};
+  device.mtu_ = config.mtu;
+  if (auto s = fabric::require_ethdev_mtu(port, config.mtu); !s)
+    return tl::make_unexpected(s.error());
+  if (const int r = rte_eth_dev_start(port); r != 0)
+    return fail(Errc::kRefused, "device {} does not start: {}", config.device, std::strerror(-r));
+  if (config.promiscuous && rte_eth_promiscuous_enable(port) != 0)
+    log(LogArea::kFabric, LogLevel::kInfo, "device {} has no promiscuous mode", config.device);
+  rte_ether_addr mac{};
+  if (rte_eth_macaddr_get(port, &mac) == 0)
+    std::memcpy(device.mac_.data(), mac.addr_bytes, device.mac_.size());
+  return device;
+}
+
+EthDevice::EthDevice(EthDevice&& other) noexcept
+    : port_{std::exchange(other.port_, kNoPort)},
+      driver_{std::move(other.driver_)},
+      mac_{other.mac_},
+      mtu_{other.mtu_} {}
+
+EthDevice::~EthDevice() {
+  if (port_ == kNoPort) return;
+  if (const int r = rte_eth_dev_stop(port_); r != 0)
+    log(LogArea::kFabric, LogLevel::kWarning, "port {} does not stop: {}", port_,
+        std::strerror(-r));
+  rte_eth_dev_close(port_);
+}
+
+int EthDevice::socket() const {
+  return rte_eth_dev_socket_id(port_);
+}
+
+EthDevice::LinkStatus EthDevice::link_status() const {
+  rte_eth_link link{};
+  if (rte_eth_link_get_nowait(port_, &link) != 0) return {};
+  const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
+  return {link.link_status == RTE_ETH_LINK_UP, known ? link.link_speed : 0};
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,53 @@
+// The node's interfaces, by InterfaceId, as the parts of the management lcore share them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/counters.h"
+#include "lib/link/interface.h"
+
+namespace ipoib::mgmt {
+
+struct InterfaceSlot {
+  link::Interface* control = nullptr;
+  unsigned owner = 0;  ///< Worker that receives and sends.
+  DropCounters drops;  ///< Packets lost on the management lcore. Writer: that lcore.
+
+  /// An own IPv4 address to speak from.
+  [[nodiscard]] std::optional<std::uint32_t> address() const {
+    for (const wire::IpPrefix& p : control->addresses())
+      if (p.addr.is_v4()) return p.addr.v4_host();
+    return std::nullopt;
+  }
+};
+
+class InterfaceTable {
+ public:
+  InterfaceSlot& add(unsigned owner) {
+    slots_.push_back(std::make_unique<InterfaceSlot>());
+    slots_.back()->owner = owner;
+    return *slots_.back();
+  }
+  [[nodiscard]] std::size_t size() const { return slots_.size(); }
+  /// Null for ids that do not exist (kNoInterface among them).
+  [[nodiscard]] InterfaceSlot* find(table::InterfaceId id) const {
+    return id < slots_.size() ? slots_[id].get() : nullptr;
+  }
+  [[nodiscard]] InterfaceSlot* find(std::string_view name) const {
+    for (const auto& s : slots_)
+      if (s->control->name() == name) return s.get();
+    return nullptr;
+  }
+  [[nodiscard]] auto begin() const { return slots_.begin(); }
+  [[nodiscard]] auto end() const { return slots_.end(); }
+
+ private:
+  std::vector<std::unique_ptr<InterfaceSlot>> slots_;
+};
+
+}  // namespace ipoib::mgmt

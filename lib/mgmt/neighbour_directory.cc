@@ -1,0 +1,61 @@
+#include "lib/mgmt/neighbour_directory.h"
+
+#include <algorithm>
+
+#include "lib/mgmt/punt.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+msg::Down message(msg::Down::Kind kind, table::NeighbourIndex index) {
+  msg::Down m{};
+  m.kind = kind;
+  m.iface = table::kNoInterface;
+  m.index = index;
+  return m;
+}
+
+}  // namespace
+
+NeighbourDirectory::NeighbourDirectory(WorkerSet& workers, Punt& punt, std::uint32_t capacity)
+    : workers_{workers}, punt_{punt}, capacity_{capacity} {
+  free_.reserve(capacity);
+  for (std::uint32_t i = capacity; i > 0; --i) free_.push_back(i - 1);
+}
+
+Result<table::NeighbourIndex> NeighbourDirectory::allocate_index() {
+  if (free_.empty())
+    return fail(Errc::kNoResources, "all {} neighbour entries are in use", capacity_);
+  const auto index = free_.back();
+  free_.pop_back();
+  return index;
+}
+
+void NeighbourDirectory::remove(table::NeighbourIndex index) {
+  // Rings keep their order, so a number used again at once is set only after this.
+  workers_.send_to_all(message(msg::Down::Kind::kNeighbourRemove, index));
+  free_.push_back(index);
+}
+
+void NeighbourDirectory::install(table::NeighbourIndex index, const table::Neighbour& neighbour) {
+  msg::Down m = message(msg::Down::Kind::kNeighbourSet, index);
+  m.neighbour = neighbour;
+  workers_.send_to_all(m);
+}
+
+TimePoint NeighbourDirectory::last_used(table::NeighbourIndex index) const {
+  std::uint32_t latest = 0;
+  for (const WorkerHandle& w : workers_.all())
+    latest = std::max(latest, w.worker->last_used_s(index));
+  return TimePoint{std::chrono::seconds{latest}};
+}
+
+void NeighbourDirectory::release(link::HeldPacket packet) {
+  punt_.send_routed(reinterpret_cast<rte_mbuf*>(packet));
+}
+
+void NeighbourDirectory::drop(link::HeldPacket packet, Drop reason, bool unreachable) {
+  punt_.drop_held(reinterpret_cast<rte_mbuf*>(packet), reason, unreachable);
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,34 @@
+// Numbers neighbours and keeps every worker's private table in step with the control plane.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/link/interface.h"
+#include "lib/mgmt/worker_set.h"
+
+namespace ipoib::mgmt {
+
+class Punt;
+
+class NeighbourDirectory final : public link::NeighbourSink {
+ public:
+  NeighbourDirectory(WorkerSet& workers, Punt& punt, std::uint32_t capacity);
+
+  Result<table::NeighbourIndex> allocate_index() override;
+  void remove(table::NeighbourIndex index) override;
+  void install(table::NeighbourIndex index, const table::Neighbour& neighbour) override;
+  [[nodiscard]] TimePoint last_used(table::NeighbourIndex index) const override;
+  void release(link::HeldPacket packet) override;
+  void drop(link::HeldPacket packet, Drop reason, bool unreachable) override;
+
+  [[nodiscard]] std::size_t in_use() const { return capacity_ - free_.size(); }
+
+ private:
+  WorkerSet& workers_;
+  Punt& punt_;
+  std::uint32_t capacity_;
+  std::vector<table::NeighbourIndex> free_;  ///< Low numbers last, so that they are used first.
+};
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,145 @@
+// The node behind node.h. Setting up, the loop, questions and requests are in a file each.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lib/fwd/worker_config.h"
+#include "lib/mgmt/capture.h"
+#include "lib/mgmt/interface_table.h"
+#include "lib/mgmt/neighbour_directory.h"
+#include "lib/mgmt/node.h"
+#include "lib/mgmt/punt.h"
+#include "lib/mgmt/route_writer.h"
+#include "lib/mgmt/units.h"
+#include "lib/mgmt/worker_set.h"
+
+namespace ipoib::mgmt {
+
+struct MempoolDeleter {
+  void operator()(rte_mempool* pool) const;
+};
+struct RingDeleter {
+  void operator()(rte_ring* ring) const;
+};
+struct QsbrDeleter {
+  void operator()(rte_rcu_qsbr* rcu) const;
+};
+
+class NodeImpl final : public Node {
+ public:
+  NodeImpl(const NodeConfig& config, const NodeLcores& lcores, HcaFactory make_hca);
+  ~NodeImpl() override;
+
+  Status set_up();
+
+  void run() override;
+  void request_stop() override;
+  void post(std::function<void()> task) override;
+  EventLoop& events() override { return *events_; }
+
+  void set_forwarding(bool on) override;
+  bool forwarding() const override;
+  void set_forward_mode(ForwardMode mode) override;
+  ForwardMode forward_mode() const override;
+
+  const NodeConfig& config() const override { return config_; }
+  std::vector<LinkInfo> links() const override;
+  std::vector<PortInfo> ports() const override;
+  std::vector<HcaInfo> hcas() const override;
+  std::vector<link::NeighbourInfo> neighbours(std::string_view iface) const override;
+  std::vector<RouteInfo> routes() const override;
+  std::vector<WorkerInfo> workers() const override;
+  std::vector<DropInfo> drops() const override;
+  std::vector<SaInfo> subnet_administration() const override;
+  void clear_stats() override;
+
+  Status add_neighbour(const NeighbourEntryConfig& entry) override;
+  Status remove_neighbour(std::string_view iface, const wire::IpAddr& addr) override;
+  Status flush_neighbours(std::string_view iface) override;
+  Status add_route(const RouteConfig& route) override;
+  Status remove_route(const wire::IpPrefix& to) override;
+  Status set_interface_up(std::string_view name, bool up) override;
+
+  Status capture_start(const std::string& path) override;
+  Result<std::uint64_t> capture_stop() override;
+
+ private:
+  using DropArray = std::array<std::uint64_t, kDropCount>;
+  /// Totals at the last clear_stats().
+  struct Baseline {
+    std::vector<TrafficInfo> interfaces;
+    std::vector<DropArray> hcas;
+    std::vector<WorkerInfo> workers;
+    DropArray local{};
+  };
+
+  // node_setup.cc
+  Status create_tables();
+  Status create_pool();
+  Status create_ports();
+  Status create_hcas();
+  Status create_links();
+  Status create_workers();
+  Status connect_workers();
+  Status add_routes();
+  [[nodiscard]] unsigned owner_of(const std::string& name, unsigned nth) const;
+  [[nodiscard]] unsigned mbuf_size() const;
+
+  // node_run.cc
+  [[nodiscard]] TimePoint now() const;
+  Status launch_workers();
+  void bring_up(link::Interface& control);
+  void turn();
+  void run_tasks();
+  void handle_punts();
+  void run_timers();
+  void publish_interfaces();
+  void sleep();
+  [[nodiscard]] bool work_waiting() const;
+  void shut_down();
+  void stop_workers();
+
+  // node_info.cc
+  [[nodiscard]] TrafficInfo total_traffic(table::InterfaceId id) const;
+  [[nodiscard]] TrafficInfo traffic(table::InterfaceId id) const;
+  [[nodiscard]] DropArray total_local_drops() const;
+  [[nodiscard]] WorkerInfo total_work(std::size_t worker) const;
+  [[nodiscard]] std::string name_of(table::InterfaceId id) const;
+
+  NodeConfig config_;
+  NodeLcores lcores_;
+  HcaFactory make_hca_;
+  std::uint64_t epoch_tsc_;  ///< TimePoint 0 of this process, for management and workers alike.
+  std::unique_ptr<EventLoop> events_;
+
+  std::unique_ptr<rte_mempool, MempoolDeleter> pool_;
+  std::unique_ptr<rte_rcu_qsbr, QsbrDeleter> rcu_;
+  table::NextHopTable next_hops_;
+  std::unique_ptr<table::PrefixTable> prefixes_;
+  fwd::Settings settings_;
+  fwd::Doorbell doorbell_;
+
+  InterfaceTable interfaces_;
+  WorkerSet workers_;
+  std::unique_ptr<Punt> punt_;
+  std::unique_ptr<NeighbourDirectory> neighbours_;
+  std::vector<std::unique_ptr<PortUnit>> ports_;
+  std::vector<std::unique_ptr<HcaUnit>> hcas_;
+  std::vector<std::unique_ptr<LinkUnit>> links_;
+  std::unique_ptr<RouteWriter> route_writer_;
+  std::unique_ptr<route::RouteTable> routes_;
+  std::vector<fwd::InterfaceEntry> entries_;  ///< As workers see the interfaces; sized once.
+  std::vector<std::unique_ptr<rte_ring, RingDeleter>> handoff_rings_;
+  Capture capture_;
+  Baseline baseline_;
+
+  std::atomic<bool> stop_requested_{false};
+  std::mutex tasks_mutex_;
+  std::vector<std::function<void()>> tasks_;  ///< Guarded by tasks_mutex_.
+};
+
+}  // namespace ipoib::mgmt

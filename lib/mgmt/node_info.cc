@@ -1,0 +1,234 @@
+// What a running node tells of itself.
+#include <algorithm>
+
+#include "lib/mgmt/node_impl.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+void add_drops(std::array<std::uint64_t, kDropCount>& sum, const DropCounters& drops) {
+  for (std::size_t i = 0; i < kDropCount; ++i) sum[i] += drops.by_reason[i].get();
+}
+
+template <class Array>
+Array difference(Array a, const Array& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+  return a;
+}
+
+void add_rows(std::vector<DropInfo>& rows, const std::string& where,
+              const std::array<std::uint64_t, kDropCount>& drops) {
+  for (std::size_t i = 0; i < kDropCount; ++i)
+    if (drops[i] != 0) rows.push_back({static_cast<Drop>(i), where, drops[i]});
+}
+
+void describe(const sa::Administrator& administrator, SaInfo& row) {
+  for (const auto& [mgid, group] : administrator.groups()) {
+    SaInfo::Group g{mgid,
+                    group.record.mlid.host(),
+                    group.record.pkey.host(),
+                    group.record.qkey.host(),
+                    static_cast<std::uint16_t>(wire::mtu_octets(wire::value_of(group.record.mtu))),
+                    {}};
+    for (const auto& [port, join_state] : group.members) g.members.push_back({port, join_state});
+    row.groups.push_back(std::move(g));
+  }
+  for (const auto& [gid, port] : administrator.ports()) row.ports.push_back({gid, port.lid});
+}
+
+std::string_view kind_name(route::RouteKind kind) {
+  switch (kind) {
+    case route::RouteKind::kLocal: return "local";
+    case route::RouteKind::kBroadcast: return "broadcast";
+    case route::RouteKind::kConnected: return "connected";
+    case route::RouteKind::kStatic: return "static";
+    case route::RouteKind::kBlackhole: return "blackhole";
+  }
+  return "";
+}
+
+}  // namespace
+
+TrafficInfo NodeImpl::total_traffic(table::InterfaceId id) const {
+  TrafficInfo t;
+  for (const WorkerHandle& w : workers_.all()) {
+    const InterfaceCounters& c = w.worker->counters(id);
+    t.rx_packets += c.rx_packets.get();
+    t.tx_packets += c.tx_packets.get();
+    t.rx_bytes += c.rx_bytes.get();
+    t.tx_bytes += c.tx_bytes.get();
+    add_drops(t.drops, c.drops);
+  }
+  add_drops(t.drops, interfaces_.find(id)->drops);
+  return t;
+}
+
+TrafficInfo NodeImpl::traffic(table::InterfaceId id) const {
+  TrafficInfo t = total_traffic(id);
+  const TrafficInfo& from = baseline_.interfaces[id];
+  t.rx_packets -= from.rx_packets;
+  t.tx_packets -= from.tx_packets;
+  t.rx_bytes -= from.rx_bytes;
+  t.tx_bytes -= from.tx_bytes;
+  t.drops = difference(t.drops, from.drops);
+  return t;
+}
+
+NodeImpl::DropArray NodeImpl::total_local_drops() const {
+  DropArray sum{};
+  for (const WorkerHandle& w : workers_.all()) add_drops(sum, w.worker->local_counters().drops);
+  return sum;
+}
+
+WorkerInfo NodeImpl::total_work(std::size_t worker) const {
+  const WorkerHandle& w = workers_.all()[worker];
+  const fwd::WorkerStats& s = w.worker->stats();
+  WorkerInfo info;
+  info.number = static_cast<unsigned>(worker);
+  info.lcore = w.lcore;
+  info.loops = s.loops.get();
+  info.busy_loops = s.busy_loops.get();
+  info.busy_cycles = s.busy_cycles.get();
+  info.rx_packets = s.rx_packets.get();
+  info.punts = s.punts.get();
+  info.neighbours = neighbours_->in_use();
+  for (const auto& slot : interfaces_)
+    if (slot->owner == worker) info.interfaces.push_back(slot->control->name());
+  return info;
+}
+
+void NodeImpl::clear_stats() {
+  baseline_ = {};
+  for (const auto& slot : interfaces_)
+    baseline_.interfaces.push_back(total_traffic(slot->control->id()));
+  for (const auto& h : hcas_) {
+    baseline_.hcas.emplace_back();
+    add_drops(baseline_.hcas.back(), h->hca->drops());
+  }
+  for (std::size_t i = 0; i < workers_.all().size(); ++i)
+    baseline_.workers.push_back(total_work(i));
+  baseline_.local = total_local_drops();
+}
+
+std::string NodeImpl::name_of(table::InterfaceId id) const {
+  const InterfaceSlot* slot = interfaces_.find(id);
+  return slot == nullptr ? std::string{} : slot->control->name();
+}
+
+std::vector<LinkInfo> NodeImpl::links() const {
+  std::vector<LinkInfo> rows;
+  for (const auto& l : links_) {
+    LinkInfo row;
+    row.name = l->config().name;
+    row.state = link::to_string(l->control().state());
+    row.reason = l->control().reason();
+    row.hca = l->hca().config.name;
+    row.lid = l->port().lid;
+    row.gid = l->port().gid();
+    row.qpn = l->qpn();
+    row.pkey = l->config().pkey;
+    row.mtu = l->control().mtu();
+    row.mode = "datagram";
+    row.dialect = "rfc4391";
+    row.parameters = l->control().parameters();
+    row.counters = l->control().counters();
+    row.addresses = l->config().addresses;
+    row.traffic = traffic(l->config().id);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<PortInfo> NodeImpl::ports() const {
+  std::vector<PortInfo> rows;
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const PortUnit& p = *ports_[i];
+    PortInfo row;
+    row.name = p.config().name;
+    row.device = config_.ports[i].device;
+    row.driver = p.device().driver();
+    row.state = link::to_string(p.control().state());
+    row.mac = p.device().mac();
+    row.mtu = p.control().mtu();
+    row.link_speed_mbps = p.device().link_status().speed_mbps;
+    row.addresses = p.config().addresses;
+    row.traffic = traffic(p.config().id);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<HcaInfo> NodeImpl::hcas() const {
+  std::vector<HcaInfo> rows;
+  for (std::size_t i = 0; i < hcas_.size(); ++i) {
+    const HcaUnit& h = *hcas_[i];
+    HcaInfo row;
+    row.name = h.config.name;
+    row.driver = "soft";
+    row.wire = h.config.wire;
+    row.attr = h.hca->attr();
+    row.subnet_administrator = h.administrator.has_value();
+    add_drops(row.drops, h.hca->drops());
+    row.drops = difference(row.drops, baseline_.hcas[i]);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<link::NeighbourInfo> NodeImpl::neighbours(std::string_view iface) const {
+  std::vector<link::NeighbourInfo> rows;
+  for (const auto& slot : interfaces_) {
+    if (!iface.empty() && slot->control->name() != iface) continue;
+    auto some = slot->control->neighbours(now());
+    std::move(some.begin(), some.end(), std::back_inserter(rows));
+  }
+  return rows;
+}
+
+std::vector<RouteInfo> NodeImpl::routes() const {
+  std::vector<RouteInfo> rows;
+  for (const auto& [prefix, route] : routes_->routes())
+    rows.push_back({prefix, std::string{kind_name(route.kind)}, name_of(route.iface), route.via});
+  return rows;
+}
+
+std::vector<WorkerInfo> NodeImpl::workers() const {
+  std::vector<WorkerInfo> rows;
+  for (std::size_t i = 0; i < workers_.all().size(); ++i) {
+    WorkerInfo row = total_work(i);
+    const WorkerInfo& from = baseline_.workers[i];
+    row.loops -= from.loops;
+    row.busy_loops -= from.busy_loops;
+    row.busy_cycles -= from.busy_cycles;
+    row.rx_packets -= from.rx_packets;
+    row.punts -= from.punts;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<DropInfo> NodeImpl::drops() const {
+  std::vector<DropInfo> rows;
+  for (const auto& slot : interfaces_)
+    add_rows(rows, slot->control->name(), traffic(slot->control->id()).drops);
+  for (const HcaInfo& h : hcas()) add_rows(rows, h.name, h.drops);
+  add_rows(rows, "node", difference(total_local_drops(), baseline_.local));
+  return rows;
+}
+
+std::vector<SaInfo> NodeImpl::subnet_administration() const {
+  std::vector<SaInfo> rows;
+  for (const auto& h : hcas_) {
+    SaInfo row;
+    row.hca = h->config.name;
+    row.sm_lid = h->hca->attr().sm_lid;
+    row.client = h->client.counters();
+    row.administrator = h->administrator.has_value();
+    if (h->administrator) describe(*h->administrator, row);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,82 @@
+// What the CLI and other clients ask a running node to do.
+#include <algorithm>
+
+#include "lib/mgmt/node_impl.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+tl::unexpected<Error> no_interface(std::string_view name) {
+  return fail(Errc::kNotFound, "no link or port {}", name);
+}
+
+}  // namespace
+
+void NodeImpl::set_forwarding(bool on) {
+  settings_.forwarding.store(on, std::memory_order_relaxed);
+}
+bool NodeImpl::forwarding() const {
+  return settings_.forwarding.load(std::memory_order_relaxed);
+}
+void NodeImpl::set_forward_mode(ForwardMode mode) {
+  settings_.mode.store(mode, std::memory_order_relaxed);
+}
+ForwardMode NodeImpl::forward_mode() const {
+  return settings_.mode.load(std::memory_order_relaxed);
+}
+
+Status NodeImpl::add_neighbour(const NeighbourEntryConfig& entry) {
+  const InterfaceSlot* slot = interfaces_.find(entry.iface);
+  if (slot == nullptr) return no_interface(entry.iface);
+  return slot->control->add_static(entry.addr, entry.lladdr, entry.lid, entry.sl, now());
+}
+
+Status NodeImpl::remove_neighbour(std::string_view iface, const wire::IpAddr& addr) {
+  const InterfaceSlot* slot = interfaces_.find(iface);
+  if (slot == nullptr) return no_interface(iface);
+  return slot->control->remove_neighbour(addr);
+}
+
+Status NodeImpl::flush_neighbours(std::string_view iface) {
+  if (!iface.empty() && interfaces_.find(iface) == nullptr) return no_interface(iface);
+  for (const auto& slot : interfaces_)
+    if (iface.empty() || slot->control->name() == iface) slot->control->flush(now());
+  return {};
+}
+
+Status NodeImpl::add_route(const RouteConfig& route) {
+  return route.blackhole ? routes_->add_blackhole(route.to)
+                         : routes_->add_static(route.to, route.via);
+}
+
+Status NodeImpl::remove_route(const wire::IpPrefix& to) {
+  return routes_->remove(to);
+}
+
+Status NodeImpl::set_interface_up(std::string_view name, bool up) {
+  const InterfaceSlot* slot = interfaces_.find(name);
+  if (slot == nullptr) return no_interface(name);
+  const link::State state = slot->control->state();
+  const bool is_down = state == link::State::kStopped || state == link::State::kStopping;
+  if (up == !is_down) return {};
+  if (up) {
+    if (state == link::State::kStopping)
+      return fail(Errc::kUnavailable, "{} is still going down", name);
+    bring_up(*slot->control);
+  } else {
+    slot->control->stop(now());
+  }
+  return {};
+}
+
+Status NodeImpl::capture_start(const std::string& path) {
+  std::vector<fabric::Hca*> hcas;
+  for (const auto& h : hcas_) hcas.push_back(h->hca.get());
+  return capture_.start(path, hcas);
+}
+
+Result<std::uint64_t> NodeImpl::capture_stop() {
+  return capture_.stop();
+}
+
+}  // namespace ipoib::mgmt

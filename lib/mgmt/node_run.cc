@@ -1,0 +1,178 @@
+// The management lcore's loop, from the launch of the workers to their end.
+#include <rte_cycles.h>
+#include <rte_launch.h>
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/mgmt/node_impl.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+/// Longest sleep: a missed doorbell costs no more than this.
+constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
+/// Where a device cannot wake us for its MADs, we look this often.
+constexpr Duration kMadPoll = std::chrono::milliseconds(1);
+/// Leaving groups and disconnecting must end some time.
+constexpr Duration kShutDownLimit = std::chrono::seconds(5);
+
+}  // namespace
+
+TimePoint NodeImpl::now() const {
+  const auto cycles = rte_rdtsc() - epoch_tsc_;
+  const auto hz = rte_get_tsc_hz();
+  return TimePoint{std::chrono::seconds{cycles / hz} +
+                   std::chrono::nanoseconds{cycles % hz * 1'000'000'000 / hz}};
+}
+
+void NodeImpl::request_stop() {
+  stop_requested_.store(true, std::memory_order_relaxed);
+  eventfd_write(doorbell_.eventfd, 1);
+}
+
+void NodeImpl::post(std::function<void()> task) {
+  {
+    const std::lock_guard lock{tasks_mutex_};
+    tasks_.push_back(std::move(task));
+  }
+  eventfd_write(doorbell_.eventfd, 1);
+}
+
+void NodeImpl::run_tasks() {
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock{tasks_mutex_};
+    tasks.swap(tasks_);
+  }
+  for (const auto& task : tasks) task();
+}
+
+void NodeImpl::run() {
+  if (auto s = launch_workers(); !s) {
+    log(LogArea::kMgmt, LogLevel::kErr, "{}", s.error().what);
+    return;
+  }
+  for (const auto& slot : interfaces_) bring_up(*slot->control);
+  while (!stop_requested_.load(std::memory_order_relaxed)) {
+    turn();
+    sleep();
+  }
+  shut_down();
+}
+
+Status NodeImpl::launch_workers() {
+  for (WorkerHandle& w : workers_.all()) {
+    if (rte_eal_remote_launch(&fwd::Worker::launch, w.worker.get(), w.lcore) != 0) {
+      stop_workers();
+      return fail(Errc::kUnavailable, "lcore {} is busy; no worker can run there", w.lcore);
+    }
+  }
+  return {};
+}
+
+void NodeImpl::bring_up(link::Interface& control) {
+  control.start(now());
+  for (const NeighbourEntryConfig& entry : config_.neighbours) {
+    if (entry.iface != control.name()) continue;
+    if (auto s = add_neighbour(entry); !s)
+      log(LogArea::kMgmt, LogLevel::kErr, "neighbour {} on {}: {}", wire::to_string(entry.addr),
+          entry.iface, s.error().what);
+  }
+}
+
+void NodeImpl::turn() {
+  const TimePoint t = now();
+  punt_->set_now(t);
+  route_writer_->set_now(t);
+  run_tasks();
+  for (const auto& h : hcas_) h->receive_mads(t);
+  handle_punts();
+  run_timers();
+  publish_interfaces();
+  capture_.write_pending();
+  for (WorkerHandle& w : workers_.all()) w.channel->flush();
+}
+
+void NodeImpl::handle_punts() {
+  std::array<msg::Up, 64> messages;
+  for (WorkerHandle& w : workers_.all()) {
+    const std::size_t n = w.channel->receive(messages);
+    for (std::size_t i = 0; i < n; ++i) punt_->handle(messages[i]);
+  }
+}
+
+void NodeImpl::run_timers() {
+  const TimePoint t = now();
+  const auto due = [t](std::optional<TimePoint> deadline) { return deadline && *deadline <= t; };
+  for (const auto& h : hcas_)
+    if (due(h->client.next_deadline())) h->client.tick(t);
+  for (const auto& slot : interfaces_)
+    if (due(slot->control->next_deadline())) slot->control->tick(t);
+}
+
+void NodeImpl::publish_interfaces() {
+  for (const auto& p : ports_) p->control().set_carrier(p->device().link_status().up, now());
+  for (const auto& slot : interfaces_) {
+    const link::Interface& control = *slot->control;
+    fwd::InterfaceEntry& entry = entries_[control.id()];
+    // A link that seeks its membership again goes on with what it knows.
+    const bool up = control.state() == link::State::kUp ||
+                    (control.state() == link::State::kJoining && control.mtu() != 0);
+    // Workers read these lines per packet: written only when something changed.
+    if (entry.up.load(std::memory_order_relaxed) != up)
+      entry.up.store(up, std::memory_order_relaxed);
+    if (entry.mtu.load(std::memory_order_relaxed) != control.mtu())
+      entry.mtu.store(control.mtu(), std::memory_order_relaxed);
+  }
+}
+
+bool NodeImpl::work_waiting() const {
+  for (const WorkerHandle& w : workers_.all())
+    if (w.channel->has_messages() || w.channel->waiting() != 0) return true;
+  return stop_requested_.load(std::memory_order_relaxed) || capture_.pending();
+}
+
+void NodeImpl::sleep() {
+  const TimePoint t = now();
+  std::optional<TimePoint> deadline = t + kLongestSleep;
+  for (const auto& h : hcas_) {
+    deadline = earlier(deadline, h->client.next_deadline());
+    if (h->hca->mad_port().descriptor() < 0) deadline = earlier(deadline, t + kMadPoll);
+  }
+  for (const auto& slot : interfaces_) deadline = earlier(deadline, slot->control->next_deadline());
+
+  // Pairs with the fence of a worker that has just pushed a message (fwd::Doorbell).
+  doorbell_.waiting.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  events_->wait(work_waiting() ? Duration::zero() : std::max(*deadline - t, Duration::zero()));
+  doorbell_.waiting.store(0, std::memory_order_relaxed);
+}
+
+void NodeImpl::shut_down() {
+  log(LogArea::kMgmt, LogLevel::kNotice, "leaving every group and stopping");
+  const TimePoint limit = now() + kShutDownLimit;
+  for (const auto& slot : interfaces_) slot->control->stop(now());
+  const auto stopped = [this] {
+    return std::all_of(interfaces_.begin(), interfaces_.end(),
+                       [](const auto& s) { return s->control->state() == link::State::kStopped; });
+  };
+  while (!stopped() && now() < limit) {
+    turn();
+    events_->wait(kMadPoll);
+  }
+  if (!stopped()) log(LogArea::kMgmt, LogLevel::kWarning, "not every membership could be left");
+  stop_workers();
+  static_cast<void>(capture_.stop());
+}
+
+void NodeImpl::stop_workers() {
+  for (WorkerHandle& w : workers_.all()) w.worker->stop();
+  for (WorkerHandle& w : workers_.all()) rte_eal_wait_lcore(w.lcore);
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,305 @@
+// Setting a node up: memory, devices, interfaces, workers, routes, in the order in which each
+// needs the ones before.
+#include <rte_cycles.h>
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_rcu_qsbr.h>
+#include <rte_ring.h>
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/log.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/mgmt/node_impl.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+/// Octets of an IB packet around its payload: LRH, GRH, BTH, DETH, pad and ICRC.
+constexpr unsigned kIbOverhead = 8 + 40 + 12 + 8 + 3 + 4;
+constexpr unsigned kEthernetHeader = 14;
+/// What an ethdev must carry beside the IB MTU.
+constexpr unsigned kCableOverhead = 80;
+
+std::string interface_error(const std::string& kind, const std::string& name, const Error& e) {
+  return fmt::format("{} {}: {}", kind, name, e.what);
+}
+
+sa::AdministratorConfig administrator_config(const NodeConfig& node, const HcaConfig& hca,
+                                             const fabric::Hca& device) {
+  sa::AdministratorConfig config;
+  config.gid = device.attr().gid();
+  config.lid = device.attr().lid;
+  config.mtu = wire::mtu_code(node.subnet.mtu);
+  config.rate = wire::rate_code(node.subnet.rate);
+  config.qkey = node.subnet.qkey;
+  config.sl = node.subnet.sl;
+  config.partitions.clear();
+  for (const std::uint16_t pkey : hca.pkeys) config.partitions.push_back({pkey});
+  return config;
+}
+
+}  // namespace
+
+void MempoolDeleter::operator()(rte_mempool* pool) const {
+  rte_mempool_free(pool);
+}
+void RingDeleter::operator()(rte_ring* ring) const {
+  rte_ring_free(ring);
+}
+void QsbrDeleter::operator()(rte_rcu_qsbr* rcu) const {
+  rte_free(rcu);
+}
+
+Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, const NodeLcores& lcores,
+                                           const HcaFactory& make_hca) {
+  auto node = std::make_unique<NodeImpl>(config, lcores, make_hca);
+  if (auto s = node->set_up(); !s) return tl::make_unexpected(s.error());
+  return std::unique_ptr<Node>{std::move(node)};
+}
+
+NodeImpl::NodeImpl(const NodeConfig& config, const NodeLcores& lcores, HcaFactory make_hca)
+    : config_{config}, lcores_{lcores}, make_hca_{std::move(make_hca)}, epoch_tsc_{rte_rdtsc()} {}
+
+NodeImpl::~NodeImpl() {
+  if (doorbell_.eventfd < 0) return;
+  events_->unwatch(doorbell_.eventfd);
+  close(doorbell_.eventfd);
+}
+
+Status NodeImpl::set_up() {
+  auto events = EventLoop::create();
+  if (!events) return tl::make_unexpected(events.error());
+  events_ = std::move(*events);
+  if (auto s = fabric::register_packet_meta(); !s) return s;
+
+  for (auto step : {&NodeImpl::create_tables, &NodeImpl::create_pool, &NodeImpl::create_ports,
+                    &NodeImpl::create_hcas, &NodeImpl::create_links, &NodeImpl::create_workers,
+                    &NodeImpl::add_routes})
+    if (auto s = (this->*step)(); !s) return s;
+
+  settings_.burst.store(static_cast<std::uint16_t>(config_.worker.burst));
+  settings_.idle.store(config_.worker.idle);
+  settings_.mode.store(config_.mode);
+  settings_.forwarding.store(config_.auto_start);
+  clear_stats();
+  return {};
+}
+
+Status NodeImpl::create_tables() {
+  if (lcores_.workers.size() < config_.worker.count)
+    return fail(
+        Errc::kInvalidArgument,
+        "{} workers need as many lcores beside the management lcore; EAL has {} (option -l)",
+        config_.worker.count, lcores_.workers.size());
+  lcores_.workers.resize(config_.worker.count);
+
+  auto* rcu = static_cast<rte_rcu_qsbr*>(rte_zmalloc(
+      "ipoib_rcu", rte_rcu_qsbr_get_memsize(config_.worker.count), RTE_CACHE_LINE_SIZE));
+  if (rcu == nullptr || rte_rcu_qsbr_init(rcu, config_.worker.count) != 0) {
+    rte_free(rcu);
+    return fail(Errc::kNoResources, "no memory for the RCU variable");
+  }
+  rcu_.reset(rcu);
+  auto prefixes = table::PrefixTable::create({}, rcu);
+  if (!prefixes) return tl::make_unexpected(prefixes.error());
+  prefixes_ = std::move(*prefixes);
+
+  doorbell_.eventfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (doorbell_.eventfd < 0) return fail(Errc::kNoResources, "eventfd: {}", std::strerror(errno));
+  return events_->watch(doorbell_.eventfd, EPOLLIN, [this](std::uint32_t) {
+    eventfd_t rung;
+    eventfd_read(doorbell_.eventfd, &rung);
+  });
+}
+
+unsigned NodeImpl::mbuf_size() const {
+  if (config_.mbuf_size != 0) return config_.mbuf_size;
+  unsigned longest = 4096;  // a page: what memif buffers and AF_PACKET slots are usually made of
+  for (const PortConfig& p : config_.ports) longest = std::max(longest, p.mtu + kEthernetHeader);
+  for (const HcaConfig& h : config_.hcas)
+    longest = std::max(longest, h.mtu + kIbOverhead + kEthernetHeader);
+  return RTE_ALIGN_CEIL(longest, 64U) + RTE_PKTMBUF_HEADROOM;
+}
+
+Status NodeImpl::create_pool() {
+  constexpr unsigned kCache = 256;
+  const auto devices = static_cast<unsigned>(config_.ports.size() + config_.hcas.size());
+  // Every descriptor, what waits between lcores, and what the caches keep to themselves.
+  const unsigned wanted =
+      devices * (config_.rxd + config_.txd) + config_.worker.count * (8192 + 2 * kCache) + 4096;
+  const unsigned n = config_.total_num_mbufs != 0 ? config_.total_num_mbufs : wanted;
+  pool_.reset(rte_pktmbuf_pool_create("ipoib_mbufs", n, kCache, 0,
+                                      static_cast<std::uint16_t>(mbuf_size()),
+                                      static_cast<int>(rte_socket_id())));
+  if (!pool_)
+    return fail(
+        Errc::kNoResources,
+        "no memory for {} mbufs of {} octets: give EAL more (-m) or lower --total-num-mbufs", n,
+        mbuf_size());
+  punt_ = std::make_unique<Punt>(interfaces_, workers_, pool_.get());
+  neighbours_ = std::make_unique<NeighbourDirectory>(
+      workers_, *punt_, static_cast<std::uint32_t>(config_.neighbour.max_entries));
+  return {};
+}
+
+unsigned NodeImpl::owner_of(const std::string& name, unsigned nth) const {
+  const auto it = config_.worker.assign.find(name);
+  return it != config_.worker.assign.end() ? it->second : nth % config_.worker.count;
+}
+
+Status NodeImpl::create_ports() {
+  for (const PortConfig& p : config_.ports) {
+    auto device = EthDevice::open(
+        {p.device, p.mtu, config_.rxd, config_.txd, pool_.get(), /*promiscuous=*/false});
+    if (!device)
+      return fail(device.error().code, "{}", interface_error("port", p.name, device.error()));
+    InterfaceSlot& slot = interfaces_.add(owner_of(p.name, static_cast<unsigned>(ports_.size())));
+    link::EthernetPortConfig config;
+    config.name = p.name;
+    config.id = static_cast<table::InterfaceId>(interfaces_.size() - 1);
+    config.mtu = p.mtu;
+    config.addresses = p.addresses;
+    config.neighbour = config_.neighbour;
+    ports_.push_back(std::make_unique<PortUnit>(std::move(*device), *punt_, *neighbours_, config));
+    slot.control = &ports_.back()->control();
+  }
+  return {};
+}
+
+Status NodeImpl::create_hcas() {
+  for (const HcaConfig& h : config_.hcas) {
+    auto cable = EthDevice::open({h.wire, static_cast<std::uint16_t>(h.mtu + kCableOverhead),
+                                  config_.rxd, config_.txd, pool_.get(), /*promiscuous=*/true});
+    if (!cable)
+      return fail(cable.error().code, "{}", interface_error("hca", h.name, cable.error()));
+    auto hca = make_hca_(h, {cable->port(), pool_.get(), rcu_.get()});
+    if (!hca) return fail(hca.error().code, "{}", interface_error("hca", h.name, hca.error()));
+    const unsigned owner = owner_of(h.name, static_cast<unsigned>(ports_.size() + hcas_.size()));
+    hcas_.push_back(std::make_unique<HcaUnit>(h, std::move(*cable), std::move(*hca), owner));
+    HcaUnit& unit = *hcas_.back();
+    unit.client.set_sm(h.sm_lid, 0, now());
+    if (!h.subnet_administrator) continue;
+    auto administrator = sa::Administrator::create(administrator_config(config_, h, *unit.hca));
+    if (!administrator)
+      return fail(administrator.error().code, "{}",
+                  interface_error("hca", h.name, administrator.error()));
+    unit.administrator.emplace(std::move(*administrator));
+  }
+  return {};
+}
+
+Status NodeImpl::create_links() {
+  for (const LinkConfigEntry& l : config_.links) {
+    const auto hca = std::find_if(hcas_.begin(), hcas_.end(),
+                                  [&](const auto& h) { return h->config.name == l.hca; });
+    if (hca == hcas_.end())
+      return fail(Errc::kInvalidArgument, "link {}: no hca {}", l.name, l.hca);
+    const auto queue = (*hca)->hca->create_ud_queue({l.pkey});
+    if (!queue)
+      return fail(queue.error().code, "{}", interface_error("link", l.name, queue.error()));
+    InterfaceSlot& slot = interfaces_.add((*hca)->owner);
+    link::LinkConfig config;
+    config.name = l.name;
+    config.id = static_cast<table::InterfaceId>(interfaces_.size() - 1);
+    config.pkey = l.pkey;
+    config.scope = l.scope;
+    config.addresses = l.addresses;
+    config.neighbour = config_.neighbour;
+    links_.push_back(std::make_unique<LinkUnit>(**hca, **queue, *punt_, *neighbours_, config));
+    slot.control = &links_.back()->control();
+  }
+  return {};
+}
+
+Status NodeImpl::create_workers() {
+  entries_ = std::vector<fwd::InterfaceEntry>(interfaces_.size());
+  for (const auto& p : ports_) {
+    fwd::InterfaceEntry& e = entries_[p->config().id];
+    e.kind = fwd::InterfaceKind::kEthernet;
+    e.owner = static_cast<std::uint8_t>(interfaces_.find(p->config().id)->owner);
+    e.ethdev_port = p->device().port();
+    e.mac = p->device().mac();
+  }
+  for (const auto& l : links_) {
+    fwd::InterfaceEntry& e = entries_[l->config().id];
+    e.kind = fwd::InterfaceKind::kIpoib;
+    e.owner = static_cast<std::uint8_t>(l->hca().owner);
+    e.ud_queue = &l->queue();
+  }
+  for (unsigned i = 0; i < config_.worker.count; ++i) {
+    auto channel =
+        WorkerChannel::create(i, static_cast<int>(rte_lcore_to_socket_id(lcores_.workers[i])));
+    if (!channel) return tl::make_unexpected(channel.error());
+    workers_.all().push_back({std::move(*channel), nullptr, lcores_.workers[i]});
+  }
+  return connect_workers();
+}
+
+Status NodeImpl::connect_workers() {
+  constexpr unsigned kHandoffRing = 2048;
+  const unsigned n = config_.worker.count;
+  std::vector<rte_ring*> handoff(std::size_t{n} * n, nullptr);  // [from * n + to]
+  for (unsigned from = 0; from < n; ++from) {
+    for (unsigned to = 0; to < n; ++to) {
+      if (from == to) continue;
+      rte_ring* ring = rte_ring_create(fmt::format("ipoib_handoff_{}_{}", from, to).c_str(),
+                                       kHandoffRing, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+      if (ring == nullptr)
+        return fail(Errc::kNoResources, "no memory for the rings between workers");
+      handoff_rings_.emplace_back(ring);
+      handoff[from * n + to] = ring;
+    }
+  }
+  for (unsigned i = 0; i < n; ++i) {
+    WorkerHandle& handle = workers_.all()[i];
+    fwd::WorkerConfig config;
+    config.number = i;
+    config.interfaces = entries_;
+    for (const auto& h : hcas_)
+      if (h->owner == i && h->hca->poll_function() != nullptr) config.hcas.push_back(h->hca.get());
+    config.settings = &settings_;
+    config.up = handle.channel->up();
+    config.down = handle.channel->down();
+    config.doorbell = &doorbell_;
+    if (n > 1) {
+      for (unsigned other = 0; other < n; ++other) {
+        config.handoff_out.push_back(handoff[i * n + other]);
+        config.handoff_in.push_back(handoff[other * n + i]);
+      }
+    }
+    config.next_hops = &next_hops_;
+    config.prefixes = prefixes_.get();
+    config.rcu = rcu_.get();
+    config.fragment_pool = pool_.get();
+    config.neighbour_capacity = config_.neighbour.max_entries;
+    config.epoch_tsc = epoch_tsc_;
+    auto worker = fwd::Worker::create(config);
+    if (!worker) return tl::make_unexpected(worker.error());
+    handle.worker = std::move(*worker);
+  }
+  return {};
+}
+
+Status NodeImpl::add_routes() {
+  route_writer_ = std::make_unique<RouteWriter>(interfaces_, *prefixes_, next_hops_);
+  route_writer_->set_now(now());
+  routes_ = std::make_unique<route::RouteTable>(*route_writer_);
+  for (const auto& slot : interfaces_)
+    for (const wire::IpPrefix& a : slot->control->addresses())
+      if (auto s = routes_->add_address(slot->control->id(), a); !s) return s;
+  for (const RouteConfig& r : config_.routes)
+    if (auto s = add_route(r); !s) return s;
+  return {};
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,64 @@
+// Packets that workers pass up and packets that management sends: ARP, local delivery, ICMP errors,
+// packets that wait for their neighbour.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/base/clock.h"
+#include "lib/base/counters.h"
+#include "lib/mgmt/interface_table.h"
+#include "lib/mgmt/worker_set.h"
+#include "lib/route/icmp.h"
+
+struct rte_mbuf;
+struct rte_mempool;
+
+namespace ipoib::mgmt {
+
+struct PuntCounters {
+  std::uint64_t arp = 0, local = 0, neighbour_wanted = 0;
+  std::uint64_t icmp_sent = 0;
+  std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, or not allowed.
+  std::uint64_t no_mbuf = 0;          ///< Own packets that found no mbuf.
+};
+
+/// Management lcore only.
+class Punt {
+ public:
+  Punt(InterfaceTable& interfaces, WorkerSet& workers, rte_mempool* pool)
+      : interfaces_{interfaces}, workers_{workers}, pool_{pool} {}
+
+  /// The time of whatever is handled until the next call.
+  void set_now(TimePoint now) { now_ = now; }
+
+  /// Takes over the message's mbuf.
+  void handle(const msg::Up& message);
+
+  /// A held packet goes on: its neighbour is known now.
+  void send_routed(rte_mbuf* m);
+  /// A held packet is given up. Where `unreachable`, its sender is told.
+  void drop_held(rte_mbuf* m, Drop reason, bool unreachable);
+
+  /// Sends octets as they are on an interface: from the IPoIB header on, with where they go, or
+  /// from the Ethernet header on.
+  void send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
+                std::span<const std::byte> frame);
+
+  [[nodiscard]] const PuntCounters& counters() const { return counters_; }
+
+ private:
+  void deliver_local(rte_mbuf* m, InterfaceSlot& in);
+  void tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
+  rte_mbuf* copy(std::span<const std::byte> octets);
+
+  InterfaceTable& interfaces_;
+  WorkerSet& workers_;
+  rte_mempool* pool_;
+  route::IcmpLimiter limiter_;
+  PuntCounters counters_;
+  TimePoint now_{};
+};
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,44 @@
+// Puts the route table's decisions where workers read them.
+#pragma once
+
+#include "lib/mgmt/interface_table.h"
+#include "lib/route/route_table.h"
+#include "lib/table/next_hop.h"
+#include "lib/table/prefix_table.h"
+
+namespace ipoib::mgmt {
+
+class RouteWriter final : public route::RouteSink {
+ public:
+  RouteWriter(InterfaceTable& interfaces, table::PrefixTable& prefixes,
+              table::NextHopTable& next_hops)
+      : interfaces_{interfaces}, prefixes_{prefixes}, next_hops_{next_hops} {}
+
+  void set_now(TimePoint now) { now_ = now; }
+
+  Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
+    return prefixes_.add(prefix, next_hop);
+  }
+  void remove_prefix(const wire::IpPrefix& prefix) override {
+    // Failing means it was not there, which is what was wanted.
+    static_cast<void>(prefixes_.remove(prefix));
+  }
+  void set_next_hop(table::NextHopIndex index, const table::NextHop& next_hop) override {
+    next_hops_.set(index, next_hop);
+  }
+  Result<table::NeighbourIndex> use_gateway(table::InterfaceId iface,
+                                            const wire::IpAddr& addr) override {
+    return interfaces_.find(iface)->control->use_gateway(addr, now_);
+  }
+  void forget_gateway(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    interfaces_.find(iface)->control->forget_gateway(addr);
+  }
+
+ private:
+  InterfaceTable& interfaces_;
+  table::PrefixTable& prefixes_;
+  table::NextHopTable& next_hops_;
+  TimePoint now_{};
+};
+
+}  // namespace ipoib::mgmt

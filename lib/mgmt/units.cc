@@ -1,0 +1,83 @@
+#include "lib/mgmt/units.h"
+
+#include <rte_cycles.h>
+
+#include <utility>
+
+#include "lib/base/log.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+void log_state(std::string_view kind, const link::Interface& control, link::State state) {
+  const std::string reason = control.reason();
+  log(LogArea::kLink, LogLevel::kInfo, "{} {} is {}{}{}", kind, control.name(),
+      link::to_string(state), reason.empty() ? "" : ": ", reason);
+}
+
+}  // namespace
+
+HcaUnit::HcaUnit(const HcaConfig& hca_config, EthDevice eth_device,
+                 std::unique_ptr<fabric::Hca> device, unsigned owner_worker)
+    : config{hca_config},
+      cable{std::move(eth_device)},
+      hca{std::move(device)},
+      owner{owner_worker},
+      client{[this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
+               return hca->mad_port().send(to, mad);
+             },
+             sa::ClientConfig{}, rte_rdtsc() ^ hca_config.guid} {}
+
+void HcaUnit::receive_mads(TimePoint now) {
+  while (const auto mad = hca->mad_port().receive()) {
+    const auto header = wire::read<wire::MadHdr>(mad->bytes);
+    if (header->mgmt_class != static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm)) {
+      ++unknown_mads;
+    } else if ((header->method & wire::kMethodResponse) != 0) {
+      client.on_mad(*mad, now);
+    } else if (administrator) {
+      if (const auto answer = administrator->answer(*mad, now)) {
+        // A full queue loses the answer; the client asks again.
+        static_cast<void>(hca->mad_port().send(mad->from, wire::bytes_of(*answer)));
+      }
+    } else {
+      ++unknown_mads;
+    }
+  }
+}
+
+LinkUnit::LinkUnit(HcaUnit& hca, fabric::UdQueue& queue, Punt& punt,
+                   link::NeighbourSink& neighbours, const link::LinkConfig& config)
+    : hca_{hca},
+      queue_{queue},
+      punt_{punt},
+      config_{config},
+      control_{
+          std::make_unique<link::IpoibLink>(config, *this, neighbours, hca.client, rte_rdtsc())} {}
+
+LinkUnit::~LinkUnit() {
+  control_.reset();
+  hca_.hca->destroy_ud_queue(queue_);
+}
+
+void LinkUnit::detach(const wire::Gid& mgid, std::uint16_t mlid) {
+  if (auto s = hca_.hca->detach(queue_, mgid, mlid); !s)
+    log(LogArea::kFabric, LogLevel::kWarning, "link {}: {}", config_.name, s.error().what);
+}
+
+void LinkUnit::state_changed(link::State state) {
+  log_state("link", *control_, state);
+}
+
+PortUnit::PortUnit(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
+                   const link::EthernetPortConfig& config)
+    : device_{std::move(device)},
+      punt_{punt},
+      config_{config},
+      control_{std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rdtsc())} {}
+
+void PortUnit::state_changed(link::State state) {
+  log_state("port", *control_, state);
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,98 @@
+// What the node is made of: its HCAs, IPoIB links and Ethernet ports, each with its control state
+// machine and the hands that machine reaches the devices with.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/fabric/hca.h"
+#include "lib/link/ethernet_port.h"
+#include "lib/link/ipoib_link.h"
+#include "lib/mgmt/eth_device.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/punt.h"
+#include "lib/sa/client.h"
+#include "lib/sa/embedded/administrator.h"
+
+namespace ipoib::mgmt {
+
+/// One HCA port: device, SA client, and the subnet administrator where this port runs it.
+class HcaUnit {
+ public:
+  HcaUnit(const HcaConfig& config, EthDevice cable, std::unique_ptr<fabric::Hca> hca,
+          unsigned owner);
+
+  /// Takes every MAD that has arrived to whom it concerns.
+  void receive_mads(TimePoint now);
+
+  HcaConfig config;
+  EthDevice cable;  ///< Outlives `hca`, which sends through it.
+  std::unique_ptr<fabric::Hca> hca;
+  unsigned owner;
+  sa::Client client;
+  std::optional<sa::Administrator> administrator;
+  std::uint64_t unknown_mads = 0;  ///< Of a class nobody here serves.
+};
+
+/// An IPoIB link's queue pair, and how the link's state machine acts on it.
+class LinkUnit final : public link::LinkActions {
+ public:
+  LinkUnit(HcaUnit& hca, fabric::UdQueue& queue, Punt& punt, link::NeighbourSink& neighbours,
+           const link::LinkConfig& config);
+  ~LinkUnit() override;
+
+  [[nodiscard]] const fabric::PortAttr& port() const override { return hca_.hca->attr(); }
+  [[nodiscard]] std::uint32_t qpn() const override { return queue_.qpn(); }
+  Status set_qkey(std::uint32_t qkey) override { return hca_.hca->set_qkey(queue_, qkey); }
+  Status attach(const wire::Gid& mgid, std::uint16_t mlid) override {
+    return hca_.hca->attach(queue_, mgid, mlid);
+  }
+  void detach(const wire::Gid& mgid, std::uint16_t mlid) override;
+  Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override {
+    return hca_.hca->create_ah(attr);
+  }
+  void destroy_ah(fabric::AhIndex ah) override { hca_.hca->destroy_ah(ah); }
+  void send(fabric::AhIndex ah, std::uint32_t qpn, std::span<const std::byte> frame) override {
+    punt_.send_raw(config_.id, ah, qpn, frame);
+  }
+  void state_changed(link::State state) override;
+
+  [[nodiscard]] const HcaUnit& hca() const { return hca_; }
+  [[nodiscard]] fabric::UdQueue& queue() { return queue_; }
+  [[nodiscard]] link::IpoibLink& control() { return *control_; }
+  [[nodiscard]] const link::IpoibLink& control() const { return *control_; }
+  [[nodiscard]] const link::LinkConfig& config() const { return config_; }
+
+ private:
+  HcaUnit& hca_;
+  fabric::UdQueue& queue_;
+  Punt& punt_;
+  link::LinkConfig config_;
+  std::unique_ptr<link::IpoibLink> control_;
+};
+
+class PortUnit final : public link::PortActions {
+ public:
+  PortUnit(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
+           const link::EthernetPortConfig& config);
+
+  [[nodiscard]] wire::MacAddr mac() const override { return device_.mac(); }
+  void send(std::span<const std::byte> frame) override {
+    punt_.send_raw(config_.id, fabric::kNoAh, 0, frame);
+  }
+  void state_changed(link::State state) override;
+
+  [[nodiscard]] const EthDevice& device() const { return device_; }
+  [[nodiscard]] link::EthernetPort& control() { return *control_; }
+  [[nodiscard]] const link::EthernetPort& control() const { return *control_; }
+  [[nodiscard]] const link::EthernetPortConfig& config() const { return config_; }
+
+ private:
+  EthDevice device_;
+  Punt& punt_;
+  link::EthernetPortConfig config_;
+  std::unique_ptr<link::EthernetPort> control_;
+};
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,49 @@
+// Management's end of the rings to and from one worker.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+
+#include "lib/base/result.h"
+#include "lib/msg/messages.h"
+
+struct rte_ring;
+
+namespace ipoib::mgmt {
+
+/// Messages down keep their order and are never lost: what the ring does not take waits here.
+class WorkerChannel {
+ public:
+  static Result<std::unique_ptr<WorkerChannel>> create(unsigned worker, int socket);
+  ~WorkerChannel();
+  WorkerChannel(const WorkerChannel&) = delete;
+  WorkerChannel& operator=(const WorkerChannel&) = delete;
+
+  void send(const msg::Down& message);
+  /// Tries again what waits; call once per turn of the loop.
+  void flush();
+  /// Messages that wait for room in the ring.
+  [[nodiscard]] std::size_t waiting() const { return backlog_.size(); }
+
+  /// Up to out.size() messages; how many came.
+  [[nodiscard]] std::size_t receive(std::span<msg::Up> out);
+  [[nodiscard]] bool has_messages() const;
+
+  /// Frees every mbuf still under way. Only once the worker has stopped.
+  void drain();
+
+  [[nodiscard]] rte_ring* up() const { return up_; }
+  [[nodiscard]] rte_ring* down() const { return down_; }
+
+ private:
+  WorkerChannel(rte_ring* up, rte_ring* down) : up_{up}, down_{down} {}
+
+  rte_ring* up_;
+  rte_ring* down_;
+  std::deque<msg::Down> backlog_;
+};
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,265 @@
+// A whole node on ring ethdevs: its worker on an lcore, the management loop on this thread, and
+// another thread that plays the world outside.
+#include "lib/mgmt/node.h"
+
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <thread>
+
+#include "drivers/soft/soft_hca.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr wire::MacAddr kPeerMac{std::byte{2}, {}, {}, {}, {}, std::byte{9}};
+constexpr std::uint32_t kPortIp = 0xc0a8'0101, kPeerIp = 0xc0a8'0102;
+
+Result<std::unique_ptr<fabric::Hca>> make_soft(const HcaConfig& config, const HcaResources& r) {
+  soft::SoftHcaConfig soft;
+  soft.name = config.name;
+  soft.port_id = r.ethdev_port;
+  soft.attr.guid = config.guid;
+  soft.attr.lid = config.lid;
+  soft.attr.sm_lid = config.sm_lid;
+  soft.pool = r.pool;
+  soft.qsbr = r.qsbr;
+  auto hca = soft::SoftHca::create(soft);
+  if (!hca) return tl::make_unexpected(hca.error());
+  return std::unique_ptr<fabric::Hca>{std::move(*hca)};
+}
+
+/// An ethdev whose far end is this test's.
+struct RingDevice {
+  explicit RingDevice(const std::string& base) {
+    static int count = 0;
+    const std::string unique = base + std::to_string(count++);
+    to_node = rte_ring_create((unique + "_in").c_str(), 1024, SOCKET_ID_ANY, 0);
+    from_node = rte_ring_create((unique + "_out").c_str(), 1024, SOCKET_ID_ANY, 0);
+    const int port = rte_eth_from_rings(unique.c_str(), &to_node, 1, &from_node, 1, 0);
+    EXPECT_GE(port, 0);
+    std::array<char, RTE_ETH_NAME_MAX_LEN> text{};
+    rte_eth_dev_get_name_by_port(static_cast<std::uint16_t>(port), text.data());
+    name = text.data();
+  }
+  std::string name;
+  rte_ring* to_node;
+  rte_ring* from_node;
+};
+
+struct NodeTest : testing::Test {
+  NodeConfig config() {
+    NodeConfig c;
+    HcaConfig hca;
+    hca.name = "soft0";
+    hca.wire = cable.name;
+    hca.guid = 0x0002'c903'000a'0b01;
+    hca.lid = hca.sm_lid = 1;
+    hca.subnet_administrator = true;
+    c.hcas = {hca};
+    c.links = {{"ib0", "soft0", 0xffff, 2, {*wire::parse_prefix("10.0.0.1/24")}}};
+    c.ports = {{"eth0", ethernet.name, {*wire::parse_prefix("192.168.1.1/24")}, 1500}};
+    c.worker.idle = IdlePolicy::kSleep;
+    c.total_num_mbufs = 4096;
+    c.neighbour.max_entries = 1024;
+    c.auto_start = true;
+    return c;
+  }
+
+  /// Runs the node here while `outside` runs beside it; then stops the node.
+  void run(const NodeConfig& c, const std::function<void(Node&)>& outside) {
+    auto node = Node::create(c, {0, {1}}, make_soft);
+    ASSERT_TRUE(node) << node.error().what;
+    std::thread world{[&] {
+      outside(**node);
+      (*node)->request_stop();
+    }};
+    (*node)->run();
+    world.join();
+    for (const LinkInfo& l : (*node)->links()) EXPECT_EQ(l.state, "stopped");
+    for (const SaInfo& sa : (*node)->subnet_administration())
+      for (const auto& g : sa.groups) EXPECT_TRUE(g.members.empty());
+  }
+
+  /// A question answered on the management lcore.
+  template <class T>
+  static T ask(Node& node, std::function<T(Node&)> question) {
+    std::promise<T> answer;
+    node.post([&] { answer.set_value(question(node)); });
+    return answer.get_future().get();
+  }
+  static bool eventually(const std::function<bool()>& what) {
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    while (!what()) {
+      if (std::chrono::steady_clock::now() > limit) return false;
+      std::this_thread::sleep_for(1ms);
+    }
+    return true;
+  }
+  static bool link_is_up(Node& node) {
+    return ask<bool>(node, [](Node& n) { return n.links()[0].state == "up"; });
+  }
+
+  void give(rte_ring* ring, std::span<const std::byte> octets) {
+    rte_mbuf* m = rte_pktmbuf_alloc(outside_pool);
+    ASSERT_NE(m, nullptr);
+    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size())), octets.data(),
+                octets.size());
+    ASSERT_EQ(rte_ring_enqueue(ring, m), 0);
+  }
+  /// The next frame that `wanted` takes; others are passed over.
+  std::vector<std::byte> take(rte_ring* ring, std::uint16_t ether_type) {
+    std::vector<std::byte> frame;
+    EXPECT_TRUE(eventually([&] {
+      void* m = nullptr;
+      if (rte_ring_dequeue(ring, &m) != 0) return false;
+      auto* mbuf = static_cast<rte_mbuf*>(m);
+      const auto* data = rte_pktmbuf_mtod(mbuf, const std::byte*);
+      frame.assign(data, data + rte_pktmbuf_data_len(mbuf));
+      rte_pktmbuf_free(mbuf);
+      return wire::read<wire::Be16>(frame, 12)->host() == ether_type;
+    }));
+    return frame;
+  }
+
+  static void SetUpTestSuite() {
+    outside_pool = rte_pktmbuf_pool_create("outside", 1023, 0, 0, 2176, SOCKET_ID_ANY);
+  }
+  static inline rte_mempool* outside_pool = nullptr;
+  RingDevice cable{"cable"};
+  RingDevice ethernet{"ethernet"};
+};
+
+std::vector<std::byte> ethernet_frame(std::uint16_t ether_type, std::span<const std::byte> payload,
+                                      const wire::MacAddr& to) {
+  std::vector<std::byte> f(14 + payload.size());
+  std::memcpy(f.data(), to.data(), 6);
+  std::memcpy(f.data() + 6, kPeerMac.data(), 6);
+  const wire::Be16 type{ether_type};
+  std::memcpy(f.data() + 12, &type, 2);
+  std::memcpy(f.data() + 14, payload.data(), payload.size());
+  return f;
+}
+
+std::vector<std::byte> echo_request() {
+  std::vector<std::byte> p(28 + 32, std::byte{0x42});
+  wire::IcmpHdr icmp{8, 0, {}, wire::Be32{1}};
+  std::memcpy(p.data() + 20, &icmp, sizeof icmp);
+  icmp.checksum.set(wire::internet_checksum(std::span{p}.subspan(20)));
+  std::memcpy(p.data() + 20, &icmp, sizeof icmp);
+  wire::Ipv4Hdr ip{
+      0x45, 0, wire::Be16{60}, {}, {}, 64, 1, {}, wire::Be32{kPeerIp}, wire::Be32{kPortIp}};
+  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+  std::memcpy(p.data(), &ip, sizeof ip);
+  return p;
+}
+
+TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
+  run(config(), [](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+    const auto link = ask<LinkInfo>(node, [](Node& n) { return n.links()[0]; });
+    EXPECT_EQ(link.mtu, 2044);
+    EXPECT_EQ(link.parameters.qkey, 0x8001'0b1bU);
+    EXPECT_EQ(link.parameters.broadcast_mlid, 0xc000);
+    const auto sa =
+        ask<std::vector<SaInfo>>(node, [](Node& n) { return n.subnet_administration(); });
+    ASSERT_EQ(sa[0].groups.size(), 1U);
+    EXPECT_EQ(sa[0].groups[0].members.size(), 1U);
+  });
+}
+
+TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
+  run(config(), [this](Node& node) {
+    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+    give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), mac));
+    // The node has to ask who the sender is before it can answer.
+    std::optional<wire::EthArp> question;
+    do {
+      const auto frame = take(ethernet.from_node, 0x0806);
+      question = wire::parse_arp<wire::MacAddr>(std::span{frame}.subspan(14));
+    } while (question && question->target_ip.host() != kPeerIp);
+    ASSERT_TRUE(question);
+    EXPECT_EQ(question->sender_ip.host(), kPortIp);
+    const auto reply = wire::make_arp(wire::ArpOp::kReply, kPeerMac, kPeerIp, mac, kPortIp);
+    give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(reply), mac));
+
+    const auto frame = take(ethernet.from_node, 0x0800);
+    EXPECT_EQ(std::memcmp(frame.data(), kPeerMac.data(), 6), 0);
+    const auto ip = *wire::read<wire::Ipv4Hdr>(frame, 14);
+    EXPECT_EQ(ip.src.host(), kPortIp);
+    EXPECT_EQ(ip.dst.host(), kPeerIp);
+    EXPECT_EQ(wire::read<wire::IcmpHdr>(frame, 34)->type, 0);
+  });
+}
+
+TEST_F(NodeTest, StatisticsCountFromTheLastClear) {
+  run(config(), [this](Node& node) {
+    const auto received = [&] {
+      return ask<std::uint64_t>(node, [](Node& n) {
+        return n.ports()[0].traffic.drops[static_cast<std::size_t>(Drop::kEthUnknownType)];
+      });
+    };
+    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+    const auto unknown = ethernet_frame(0x9999, echo_request(), mac);
+    give(ethernet.to_node, unknown);
+    EXPECT_TRUE(eventually([&] { return received() == 1; }));
+    EXPECT_EQ(ask<std::vector<DropInfo>>(node, [](Node& n) { return n.drops(); }).size(), 1U);
+    ask<int>(node, [](Node& n) { return n.clear_stats(), 0; });
+    EXPECT_EQ(received(), 0U);
+    EXPECT_TRUE(ask<std::vector<DropInfo>>(node, [](Node& n) { return n.drops(); }).empty());
+    give(ethernet.to_node, unknown);
+    EXPECT_TRUE(eventually([&] { return received() == 1; }));
+  });
+}
+
+TEST_F(NodeTest, InterfacesGoDownAndUpByRequest) {
+  run(config(), [](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+    EXPECT_TRUE(
+        ask<bool>(node, [](Node& n) { return n.set_interface_up("ib0", false).has_value(); }));
+    EXPECT_TRUE(eventually(
+        [&] { return ask<bool>(node, [](Node& n) { return n.links()[0].state == "stopped"; }); }));
+    EXPECT_TRUE(
+        ask<bool>(node, [](Node& n) { return n.set_interface_up("ib0", true).has_value(); }));
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+    EXPECT_EQ(ask<Errc>(node, [](Node& n) { return n.set_interface_up("ib7", true).error().code; }),
+              Errc::kNotFound);
+  });
+}
+
+TEST_F(NodeTest, SetUpFailuresSayWhatIsWrong) {
+  const auto error_of = [](const NodeConfig& c) {
+    const auto node = Node::create(c, {0, {1}}, make_soft);
+    return node ? std::string{} : node.error().what;
+  };
+  auto c = config();
+  c.ports[0].device = "net_missing7";
+  EXPECT_EQ(error_of(c).rfind("port eth0: no device net_missing7; there are: ", 0), 0U)
+      << error_of(c);
+
+  c = config();
+  c.worker.count = 2;
+  EXPECT_EQ(error_of(c),
+            "2 workers need as many lcores beside the management lcore; EAL has 1 (option -l)");
+
+  c = config();
+  c.total_num_mbufs = 1U << 24;
+  EXPECT_NE(error_of(c).find("--total-num-mbufs"), std::string::npos);
+
+  c = config();
+  c.routes = {{*wire::parse_prefix("172.16.0.0/16"), {*wire::parse_ip("172.31.0.1")}}};
+  EXPECT_EQ(error_of(c), "gateway 172.31.0.1 is in no connected network");
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
