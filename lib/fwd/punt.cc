@@ -35,7 +35,7 @@ Punt::Punt(const WorkerConfig& config, Counter& punts)
       punts_{punts},
       per_key_{config.punt.neighbour_per_key},
       interval_tsc_{rte_get_tsc_hz() * config.punt.interval_us / 1'000'000},
-      keys_(kKeys) {
+      keys_(std::size_t{1} << kKeyBits) {
   const auto at = [this](Kind kind) -> std::uint32_t& {
     return limit_[static_cast<std::size_t>(kind)];
   };
@@ -83,10 +83,10 @@ Punt::KeyUse& Punt::use_of(table::InterfaceId iface, const wire::IpAddr& addr) n
   std::uint64_t high, low;
   std::memcpy(&high, addr.bytes.data(), sizeof(high));
   std::memcpy(&low, addr.bytes.data() + sizeof(high), sizeof(low));
-  std::uint64_t key = (high * 0x9e37'79b9'7f4a'7c15ULL) ^ (low + iface);
-  key *= 0xff51'afd7'ed55'8ccdULL;
-  key ^= key >> 32;
-  KeyUse& use = keys_[key % kKeys];
+  // The high half of a product depends on all of its factors' bits.
+  const std::uint64_t key =
+      (high * 0x9e37'79b9'7f4a'7c15ULL + (low ^ iface)) * 0xff51'afd7'ed55'8ccdULL;
+  KeyUse& use = keys_[key >> (64 - kKeyBits)];
   if (use.key != key || use.interval != interval_) use = {key, interval_, 0};
   return use;
 }

@@ -68,7 +68,7 @@ class Punt {
     std::uint32_t interval = 0;
     std::uint32_t used = 0;
   };
-  static constexpr std::size_t kKeys = 4096;
+  static constexpr unsigned kKeyBits = 12;
 
   void begin_interval(std::uint64_t tsc) noexcept;
   [[nodiscard]] KeyUse& use_of(table::InterfaceId iface, const wire::IpAddr& addr) noexcept;

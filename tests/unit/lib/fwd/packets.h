@@ -1,6 +1,7 @@
 // Octets of packets, built field by field; what tests send and what they expect.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,10 +20,14 @@ inline std::uint32_t addr(std::string_view text) {
   return wire::parse_ip(text)->v4_host();
 }
 
-template <class T>
+inline void append(Bytes& to, std::span<const std::byte> bytes) {
+  const std::size_t at = to.size();
+  to.resize(at + bytes.size());
+  std::copy(bytes.begin(), bytes.end(), to.begin() + static_cast<std::ptrdiff_t>(at));
+}
+template <wire::WireRecord T>
 void append(Bytes& to, const T& record) {
-  const auto bytes = std::as_bytes(std::span{&record, 1});
-  to.insert(to.end(), bytes.begin(), bytes.end());
+  append(to, wire::bytes_of(record));
 }
 
 /// An IPv4 packet; the checksum is right unless `checksum_off` is added to it.
@@ -55,7 +60,7 @@ struct Ip4 {
     hdr.dst.set(addr(dst));
     Bytes out;
     append(out, hdr);
-    out.insert(out.end(), options.begin(), options.end());
+    append(out, options);
     const std::uint16_t sum = wire::internet_checksum(std::span{out}.first(header_len));
     const wire::Be16 checksum{static_cast<std::uint16_t>(sum + checksum_off)};
     std::memcpy(&out[offsetof(wire::Ipv4Hdr, checksum)], &checksum, sizeof(checksum));
@@ -83,14 +88,14 @@ inline Bytes ethernet(const wire::MacAddr& dst, const wire::MacAddr& src, std::u
   append(out, dst);
   append(out, src);
   append(out, wire::Be16{type});
-  out.insert(out.end(), payload.begin(), payload.end());
+  append(out, payload);
   return out;
 }
 
 inline Bytes encapsulated(std::uint16_t type, const Bytes& payload, std::uint16_t reserved = 0) {
   Bytes out;
   append(out, wire::IpoibHdr{wire::Be16{type}, wire::Be16{reserved}});
-  out.insert(out.end(), payload.begin(), payload.end());
+  append(out, payload);
   return out;
 }
 

@@ -1,0 +1,123 @@
+#include "lib/fwd/ip4_output.h"
+
+#include <rte_ring.h>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/lib/fwd/world.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+class Ip4Output : public World {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    start();
+    set_neighbour(0, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
+    set_neighbour(1, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
+    loop();
+  }
+  void feed(const Bytes& packet) {
+    receive(kEth0, to_eth0(packet));
+    loop();
+  }
+  void expect_too_big(const Ip4& packet, std::uint16_t mtu) {
+    const auto messages = punted();
+    ASSERT_EQ(messages.size(), 1U);
+    EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kIcmpError);
+    EXPECT_EQ(messages[0].message.icmp_type, 3);
+    EXPECT_EQ(messages[0].message.icmp_code, 4);
+    EXPECT_EQ(messages[0].message.mtu, mtu);
+    EXPECT_EQ(messages[0].bytes, forwarded(packet));
+  }
+};
+
+TEST_F(Ip4Output, P05_PacketOfExactlyTheMtuPasses) {
+  entries[kIb0].mtu = 500;
+  feed(Ip4{.payload_len = 480, .flags_offset = wire::Ipv4Hdr::kDontFragment}.bytes());
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Ip4Output, P05_TooBigAndNotToBeFragmentedIsToldToTheSender) {
+  entries[kIb0].mtu = 500;
+  const Ip4 packet{.payload_len = 481, .flags_offset = wire::Ipv4Hdr::kDontFragment};
+  feed(packet.bytes());
+  expect_drop(kEth0, Drop::kIpTooBig);
+  expect_too_big(packet, 500);
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+}
+
+TEST_F(Ip4Output, TheSmallerOfLinkAndNeighbourMtuHolds) {
+  auto neighbour = ib_neighbour(kIb0, "10.0.0.2", 7, 1);
+  neighbour.mtu = 400;
+  set_neighbour(1, neighbour);
+  const Ip4 packet{.payload_len = 400, .flags_offset = wire::Ipv4Hdr::kDontFragment};
+  feed(packet.bytes());
+  expect_too_big(packet, 400);
+}
+
+TEST_F(Ip4Output, P05_FragmentsWhereItMay) {
+  entries[kIb0].mtu = 500;
+  const Ip4 packet{.payload_len = 1000};
+  feed(packet.bytes());
+  const auto sent = sent_by_link(kIb0);
+  // 480 octets fit, a multiple of 8.
+  const std::vector<std::pair<std::size_t, std::uint16_t>> parts = {
+      {480, 0x2000}, {480, 0x2000 | 60}, {40, 120}};
+  ASSERT_EQ(sent.size(), parts.size());
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Ip4 fragment{.ttl = 63,
+                       .payload_len = parts[i].first,
+                       .flags_offset = parts[i].second,
+                       .first_payload = static_cast<std::uint8_t>(at)};
+    EXPECT_EQ(sent[i].bytes, to_link(fragment.bytes())) << i;
+    EXPECT_EQ(sent[i].to.ah, 7U);
+    at += parts[i].first;
+  }
+  EXPECT_EQ(all_drops(), 0U);
+  EXPECT_EQ(worker().counters(kIb0).tx_packets.get(), 3U);
+  EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), 1060U);
+}
+
+TEST_F(Ip4Output, ManyFragmentsOfManyPacketsAllLeave) {
+  entries[kIb0].mtu = 68;
+  for (int i = 0; i < 8; ++i) receive(kEth0, to_eth0(Ip4{.payload_len = 1400}.bytes()));
+  loop();
+  EXPECT_EQ(sent_by_link(kIb0).size(), 8U * 30);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Ip4Output, MtuWithoutRoomIsCounted) {
+  entries[kIb0].mtu = 27;
+  feed(Ip4{}.bytes());
+  expect_drop(kEth0, Drop::kIpFragmentFailed);
+}
+
+TEST_F(Ip4Output, NoHeadroomIsCounted) {
+  rte_mbuf* const m = mbuf(to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
+  // Without the IPoIB header 4 octets are free in front, the Ethernet header needs 14.
+  std::memmove(m->buf_addr, rte_pktmbuf_mtod(m, void*), m->data_len);
+  m->data_off = 0;
+  receive(kIb0, m);
+  loop();
+  expect_drop(kIb0, Drop::kNoMbuf);
+}
+
+TEST_F(Ip4Output, NoHeadroomForTheLinkIsCounted) {
+  send_routed(Ip4{}.bytes());
+  // The message holds the packet; take its headroom away.
+  msg::Down message{};
+  ASSERT_EQ(rte_ring_sc_dequeue_elem(down[0], &message, sizeof(message)), 0);
+  std::memmove(message.mbuf->buf_addr, rte_pktmbuf_mtod(message.mbuf, void*),
+               message.mbuf->data_len);
+  message.mbuf->data_off = 0;
+  send_down(message);
+  loop();
+  expect_drop(table::kNoInterface, Drop::kNoMbuf);
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test

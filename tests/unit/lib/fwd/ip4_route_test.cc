@@ -1,0 +1,267 @@
+#include "lib/fwd/ip4_route.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+
+#include "tests/unit/lib/fwd/world.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+using table::kNoNeighbour;
+using table::Neighbour;
+using table::NeighbourState;
+using table::NextHopKind;
+
+class Ip4Route : public World {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    start();
+  }
+  /// The one message that went up, an ICMP error about `packet`.
+  void expect_error(const Ip4& packet, int type, int code, bool ttl_taken_down = false) {
+    const auto messages = punted();
+    ASSERT_EQ(messages.size(), 1U);
+    EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kIcmpError);
+    EXPECT_EQ(messages[0].message.iface, kEth0);
+    EXPECT_EQ(messages[0].message.icmp_type, type);
+    EXPECT_EQ(messages[0].message.icmp_code, code);
+    EXPECT_EQ(messages[0].bytes, ttl_taken_down ? forwarded(packet) : packet.bytes());
+  }
+  /// The one message that went up: `packet`, TTL taken down, waits for `wanted` on ib0.
+  void expect_wanted(const Ip4& packet, std::string_view wanted) {
+    const auto messages = punted();
+    ASSERT_EQ(messages.size(), 1U);
+    EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kNeighbourWanted);
+    EXPECT_EQ(messages[0].message.iface, kIb0);
+    EXPECT_EQ(messages[0].message.addr, wire::IpAddr::v4(addr(wanted)));
+    EXPECT_EQ(messages[0].bytes, forwarded(packet));
+    EXPECT_EQ(all_drops(), 0U);
+  }
+  void feed(const Ip4& packet) {
+    receive(kEth0, to_eth0(packet.bytes()));
+    loop();
+  }
+};
+
+TEST_F(Ip4Route, P05_PassesLocalPacketsUp) {
+  // Whatever its TTL, and cut to its total length.
+  const Ip4 packet{.dst = "10.0.0.1", .ttl = 1};
+  Bytes frame = to_eth0(packet.bytes());
+  frame.resize(frame.size() + 7);
+  receive(kEth0, frame);
+  loop();
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kLocal);
+  EXPECT_EQ(messages[0].message.iface, kEth0);
+  EXPECT_EQ(messages[0].bytes, packet.bytes());
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Ip4Route, P05_NoRouteIsCountedAndToldToTheSender) {
+  const Ip4 packet{.dst = "172.16.0.1"};
+  feed(packet);
+  expect_drop(kEth0, Drop::kIpNoRoute);
+  expect_error(packet, 3, 0);
+}
+
+TEST_F(Ip4Route, P05_DefaultRouteLeadsToItsGateway) {
+  add_route("0.0.0.0/0", {NextHopKind::kGateway, 0, kIb0, 5});
+  set_neighbour(5, ib_neighbour(kIb0, "10.0.0.254", 42, 99));
+  const Ip4 packet{.dst = "8.8.8.8"};
+  feed(packet);
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet)));
+  EXPECT_EQ(sent[0].to.ah, 42U);
+  EXPECT_EQ(sent[0].to.qpn, 99U);
+}
+
+TEST_F(Ip4Route, BlackholeIsSilentUnreachableIsNot) {
+  add_route("172.16.0.0/16", {NextHopKind::kBlackhole});
+  feed({.dst = "172.16.0.1"});
+  expect_drop(kEth0, Drop::kIpBlackhole);
+  EXPECT_TRUE(punted().empty());
+
+  add_route("172.17.0.0/16", {NextHopKind::kUnreachable});
+  const Ip4 packet{.dst = "172.17.0.1"};
+  feed(packet);
+  EXPECT_EQ(drops(kEth0, Drop::kIpNoRoute), 1U);
+  expect_error(packet, 3, 1);
+}
+
+TEST_F(Ip4Route, P05_TtlExceeded) {
+  set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", 1, 1));
+  for (const std::uint8_t ttl : {std::uint8_t{0}, std::uint8_t{1}}) {
+    const Ip4 packet{.ttl = ttl};
+    feed(packet);
+    expect_error(packet, 11, 0);
+  }
+  EXPECT_EQ(drops(kEth0, Drop::kIpTtlExceeded), 2U);
+  EXPECT_EQ(all_drops(), 2U);
+  feed({.ttl = 2});
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+}
+
+TEST_F(Ip4Route, TtlIsLookedAtBeforeTheNeighbour) {
+  const Ip4 packet{.ttl = 1};
+  feed(packet);  // nobody knows 10.0.0.2
+  expect_drop(kEth0, Drop::kIpTtlExceeded);
+  expect_error(packet, 11, 0);
+}
+
+TEST_F(Ip4Route, UnknownNeighbourIsWantedWithThePacket) {
+  const Ip4 packet;
+  feed(packet);
+  expect_wanted(packet, "10.0.0.2");
+}
+
+TEST_F(Ip4Route, NeighbourGoesThroughItsStates) {
+  const Ip4 packet;
+  Neighbour neighbour = ib_neighbour(kIb0, "10.0.0.2", 7, 8);
+  neighbour.state = NeighbourState::kIncomplete;
+  set_neighbour(3, neighbour);
+  feed(packet);
+  expect_wanted(packet, "10.0.0.2");
+
+  neighbour.state = NeighbourState::kValid;
+  set_neighbour(3, neighbour);
+  feed(packet);
+  ASSERT_EQ(sent_by_link(kIb0).size(), 1U);
+
+  neighbour.ah = 70;  // its path has changed
+  set_neighbour(3, neighbour);
+  feed(packet);
+  auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].to.ah, 70U);
+
+  msg::Down remove{};
+  remove.kind = msg::Down::Kind::kNeighbourRemove;
+  remove.index = 3;
+  send_down(remove);
+  feed(packet);
+  expect_wanted(packet, "10.0.0.2");
+
+  neighbour.state = NeighbourState::kFailed;
+  set_neighbour(3, neighbour);
+  feed(packet);
+  expect_drop(kEth0, Drop::kNeighbourFailed);
+  expect_error(packet, 3, 1, true);
+}
+
+TEST_F(Ip4Route, UnresolvedGatewayIsWantedByItsOwnAddress) {
+  add_route("172.16.0.0/12", {NextHopKind::kGateway, 0, kIb0, 5});
+  const Ip4 packet{.dst = "172.16.0.1"};
+  feed(packet);
+  expect_drop(kEth0, Drop::kNeighbourGone);  // its number is free
+  EXPECT_TRUE(punted().empty());
+
+  Neighbour gateway = ib_neighbour(kIb0, "10.0.0.254", 1, 1);
+  gateway.state = NeighbourState::kIncomplete;
+  set_neighbour(5, gateway);
+  feed(packet);
+  auto messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kNeighbourWanted);
+  EXPECT_EQ(messages[0].message.addr, wire::IpAddr::v4(addr("10.0.0.254")));
+
+  gateway.state = NeighbourState::kFailed;
+  set_neighbour(5, gateway);
+  feed(packet);
+  EXPECT_EQ(drops(kEth0, Drop::kNeighbourFailed), 1U);
+  expect_error(packet, 3, 1, true);
+}
+
+TEST_F(Ip4Route, LinkThatIsDownTakesNothing) {
+  set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", 1, 1));
+  entries[kIb0].up = false;
+  const Ip4 known{.dst = "10.0.0.2"}, unknown{.dst = "10.0.0.3"};
+  feed(known);
+  expect_error(known, 3, 1, true);
+  feed(unknown);
+  expect_error(unknown, 3, 1, true);
+  EXPECT_EQ(drops(kEth0, Drop::kLinkDown), 2U);
+  EXPECT_EQ(all_drops(), 2U);
+
+  entries[kIb0].up = true;
+  feed(known);
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+}
+
+TEST_F(Ip4Route, RouteToAnInterfaceThatIsNotThereHarmsNobody) {
+  add_route("172.16.0.0/16", {NextHopKind::kConnected, 0, 1000, kNoNeighbour});
+  add_route("172.17.0.0/16", {NextHopKind::kGateway, 0, kIb0, kNoNeighbour});
+  add_route("172.18.0.0/16", {NextHopKind::kGroup, 200, kIb0, table::kMaxNextHops});
+  feed({.dst = "172.16.0.1"});
+  feed({.dst = "172.17.0.1"});
+  feed({.dst = "172.18.0.1"});
+  EXPECT_EQ(drops(kEth0, Drop::kIpNoRoute), 2U);
+  EXPECT_EQ(drops(kEth0, Drop::kNeighbourGone), 1U);
+  EXPECT_EQ(all_drops(), 3U);
+}
+
+class Ip4RouteGroup : public Ip4Route {
+ protected:
+  void SetUp() override {
+    Ip4Route::SetUp();
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      hops.set(100 + i, {NextHopKind::kGateway, 0, kIb0, i});
+      Neighbour n = ib_neighbour(kIb0, "10.0.0.2", i, 1);
+      n.addr = wire::IpAddr::v4(addr("10.0.0.10") + i);
+      set_neighbour(i, n);
+    }
+    add_route("172.16.0.0/12", {NextHopKind::kGroup, 4, kIb0, 100});
+  }
+  /// Address handle by which the packet left.
+  std::uint32_t path_of(const Bytes& packet) {
+    receive(kEth0, to_eth0(packet));
+    loop();
+    const auto sent = sent_by_link(kIb0);
+    EXPECT_EQ(sent.size(), 1U);
+    return sent.empty() ? 99 : sent[0].to.ah;
+  }
+  static Bytes with_ports(Ip4 packet, std::uint16_t src, std::uint16_t dst) {
+    Bytes bytes = packet.bytes();
+    const std::array<wire::Be16, 2> ports = {wire::Be16{src}, wire::Be16{dst}};
+    std::memcpy(&bytes[bytes.size() - packet.payload_len], &ports, sizeof(ports));
+    return bytes;
+  }
+};
+
+TEST_F(Ip4RouteGroup, P05_FlowKeepsItsPathAndFlowsUseAll) {
+  std::map<std::uint32_t, int> uses;
+  for (std::uint16_t port = 1000; port < 1400; ++port) {
+    const Bytes packet = with_ports({.dst = "172.16.0.1"}, port, 80);
+    const std::uint32_t path = path_of(packet);
+    EXPECT_EQ(path_of(packet), path) << "same flow, same path";
+    ++uses[path];
+  }
+  ASSERT_EQ(uses.size(), 4U);
+  for (const auto& [path, n] : uses) {
+    EXPECT_GT(n, 60) << path;
+    EXPECT_LT(n, 140) << path;
+  }
+}
+
+TEST_F(Ip4RouteGroup, FragmentsOfAPacketTakeOnePath) {
+  const Ip4 first{.dst = "172.16.0.1", .flags_offset = 0x2000};
+  const Ip4 last{.dst = "172.16.0.1", .flags_offset = 100};
+  const auto path = path_of(with_ports(first, 1000, 80));
+  for (std::uint16_t port = 0; port < 50; ++port) {
+    EXPECT_EQ(path_of(with_ports(first, port, 80)), path);
+    EXPECT_EQ(path_of(with_ports(last, port, 81)), path);
+  }
+}
+
+TEST_F(Ip4RouteGroup, PacketWithoutPortsHasAPath) {
+  EXPECT_LT(path_of(Ip4{.dst = "172.16.0.1", .payload_len = 3}.bytes()), 4U);
+  EXPECT_LT(path_of(Ip4{.dst = "172.16.0.1", .protocol = wire::IpProto::kIcmp}.bytes()), 4U);
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test

@@ -1,0 +1,172 @@
+// How packets leave: tx, handoff between workers, and forward mode io.
+#include "lib/fwd/tx.h"
+
+#include <gtest/gtest.h>
+
+#include "lib/fwd/io_forward.h"
+#include "tests/unit/lib/fwd/world.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+using table::kNoInterface;
+
+class TxTest : public World {
+ protected:
+  void start_with_neighbours() {
+    start();
+    set_neighbour(0, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
+    set_neighbour(1, eth_neighbour(kEth1, "192.168.2.10", mac(0x20)));
+    set_neighbour(2, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
+    loop();
+  }
+};
+
+TEST_F(TxTest, FullLinkIsCountedAndFreed) {
+  start_with_neighbours();
+  links[0].room = 3;
+  for (int i = 0; i < 10; ++i) receive(kEth0, to_eth0(Ip4{}.bytes()));
+  loop();
+  EXPECT_EQ(sent_by_link(kIb0).size(), 3U);
+  EXPECT_EQ(drops(kIb0, Drop::kIbTxFull), 7U) << "under the outgoing interface";
+  EXPECT_EQ(all_drops(), 7U);
+  EXPECT_EQ(worker().counters(kIb0).tx_packets.get(), 3U);
+  EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), 3 * Ip4{}.bytes().size());
+}
+
+TEST_F(TxTest, FullPortIsCountedAndFreed) {
+  start_with_neighbours();
+  std::uint64_t fed = 0;
+  while (drops(kEth1, Drop::kEthTxFull) == 0 && fed < 1000) {
+    receive(kEth0, to_eth0(Ip4{.dst = "192.168.2.10"}.bytes()));
+    loop();
+    ++fed;
+  }
+  EXPECT_EQ(drops(kEth1, Drop::kEthTxFull), 1U);
+  EXPECT_EQ(all_drops(), 1U);
+  EXPECT_EQ(sent_by_port(kEth1).size(), fed - 1);
+  EXPECT_EQ(worker().counters(kEth1).tx_packets.get(), fed - 1);
+}
+
+class Handoff : public TxTest {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    configs.resize(2);
+    entries[kEth0].owner = 0;
+    entries[kIb1].owner = 0;
+    entries[kEth1].owner = 1;
+    entries[kIb0].owner = 1;
+    start_with_neighbours();
+  }
+};
+
+TEST_F(Handoff, P07_PacketsLeaveByTheWorkerThatOwnsTheInterface) {
+  const Ip4 to_link0;
+  const Ip4 to_eth1{.dst = "192.168.2.10"};
+  receive(kEth0, to_eth0(to_link0.bytes()));
+  receive(kEth0, to_eth0(to_eth1.bytes()));
+  worker(0).iterate();
+  EXPECT_TRUE(sent_by_link(kIb0).empty()) << "not by worker 0";
+  EXPECT_EQ(worker(1).iterate(), 2U);
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].bytes, World::to_link(forwarded(to_link0)));
+  EXPECT_EQ(sent[0].to.ah, 7U);
+  EXPECT_EQ(sent[0].to.qpn, 0xabcdefU);
+  EXPECT_EQ(sent_by_port(kEth1),
+            Frames{ethernet(mac(0x20), mac(0xa1), 0x0800, forwarded(to_eth1))});
+  EXPECT_EQ(worker(0).counters(kEth0).rx_packets.get(), 2U);
+  EXPECT_EQ(worker(0).counters(kIb0).tx_packets.get(), 0U);
+  EXPECT_EQ(worker(1).counters(kIb0).tx_packets.get(), 1U);
+  EXPECT_EQ(worker(1).counters(kEth1).tx_packets.get(), 1U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Handoff, P07_BothDirections) {
+  receive(kIb0, World::to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
+  worker(1).iterate();
+  worker(0).iterate();
+  EXPECT_EQ(sent_by_port(kEth0).size(), 1U);
+}
+
+TEST_F(Handoff, P07_FullRingIsCounted) {
+  // 63 places, and worker 1 does not come.
+  for (int i = 0; i < 70; ++i) receive(kEth0, to_eth0(Ip4{}.bytes()));
+  for (int i = 0; i < 3; ++i) worker(0).iterate();
+  EXPECT_EQ(drops(kIb0, Drop::kHandoffRingFull), 7U) << "under the outgoing interface";
+  EXPECT_EQ(all_drops(), 7U);
+  worker(1).iterate();
+  EXPECT_EQ(sent_by_link(kIb0).size(), 63U);
+}
+
+TEST_F(Handoff, RawFramesFromManagementFindTheirWorker) {
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kSendRaw;
+  message.iface = kEth1;
+  const Bytes frame = ethernet(kBroadcastMac, mac(0xa1), 0x0806, Bytes(28));
+  message.mbuf = mbuf(frame);
+  send_down(message, 0);
+  loop();
+  EXPECT_EQ(sent_by_port(kEth1), Frames{frame});
+}
+
+TEST_F(Handoff, IoModeCrossesWorkers) {
+  settings.mode = ForwardMode::kIo;
+  const Bytes frame = ethernet(mac(1), mac(2), 0x1234, Bytes(46));
+  receive(kEth0, frame);
+  loop();
+  EXPECT_EQ(sent_by_port(kEth1), Frames{frame});
+}
+
+class IoForward : public TxTest {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    settings.mode = ForwardMode::kIo;
+  }
+};
+
+TEST_F(IoForward, PairsPortsInOrder) {
+  std::vector<InterfaceEntry> some(6);
+  for (const std::size_t link : {1U, 4U}) some[link].kind = InterfaceKind::kIpoib;
+  EXPECT_EQ(io_peers(some),
+            (std::vector<table::InterfaceId>{2, kNoInterface, 0, 5, kNoInterface, 3}));
+  some[5].kind = InterfaceKind::kIpoib;
+  EXPECT_EQ(io_peers(some), (std::vector<table::InterfaceId>{2, kNoInterface, 0, kNoInterface,
+                                                             kNoInterface, kNoInterface}));
+}
+
+TEST_F(IoForward, FramesCrossUntouched) {
+  start();
+  const Frames frames = {ethernet(mac(0xa0), mac(1), 0x0800, Ip4{.ttl = 1}.bytes()),
+                         ethernet(kBroadcastMac, mac(1), 0x0806, Bytes(28)),
+                         ethernet(mac(9), mac(1), 0x8100, Bytes(200)), Bytes(5)};
+  for (const Bytes& frame : frames) receive(kEth0, frame);
+  receive(kEth1, frames[0]);
+  loop();
+  EXPECT_EQ(sent_by_port(kEth1), frames);
+  EXPECT_EQ(sent_by_port(kEth0), Frames{frames[0]});
+  EXPECT_EQ(worker().counters(kEth0).rx_bytes.get(), 46U + 28 + 200);
+  EXPECT_TRUE(punted().empty());
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(IoForward, DropsByNamedReason) {
+  start();
+  receive(kIb0, World::to_link(Ip4{}.bytes()));
+  loop();
+  EXPECT_EQ(drops(kIb0, Drop::kNoForwardPeer), 1U);
+  entries[kEth1].up = false;
+  receive(kEth0, to_eth0(Ip4{}.bytes()));
+  loop();
+  EXPECT_EQ(drops(kEth0, Drop::kLinkDown), 1U);
+  settings.forwarding = false;
+  receive(kEth0, to_eth0(Ip4{}.bytes()));
+  loop();
+  EXPECT_EQ(drops(kEth0, Drop::kForwardingStopped), 1U);
+  EXPECT_EQ(all_drops(), 3U);
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test
