@@ -5,53 +5,17 @@
 #include <algorithm>
 #include <random>
 #include <set>
-#include <string>
-#include <vector>
+#include <string_view>
 
-#include "lib/wire/ipoib.h"
-#include "tests/vectors/vectors.h"
+#include "tests/unit/lib/wire/frames.h"
 
 namespace ipoib::wire {
 namespace {
 
-using nlohmann::json;
 using test::Bytes;
-using test::number;
-using test::octets;
-using test::to_hex;
-
-const json& frames() {
-  static const json all = test::load_vectors("frames-generated.json").at("frames");
-  return all;
-}
-const json& frame_named(const std::string& name) {
-  const auto found = std::find_if(frames().begin(), frames().end(),
-                                  [&](const json& f) { return f.at("name") == name; });
-  if (found == frames().end()) throw std::runtime_error("no frame " + name);
-  return *found;
-}
-/// LRH through ICRC.
-Bytes packet_of(const json& frame) {
-  Bytes packet = octets(frame.at("hex"));
-  packet.resize(packet.size() - kVcrcLen);
-  return packet;
-}
-Bytes packet_named(const std::string& name) {
-  return packet_of(frame_named(name));
-}
-
-/// A field of the independent decode.
-std::uint64_t field(const json& frame, const char* name) {
-  return number(frame.at("decode").at(std::string{"infiniband."} + name));
-}
-template <class T>
-T field_as(const json& frame, const char* name) {
-  return static_cast<T>(field(frame, name));
-}
-Gid gid_field(const json& frame, const char* name) {
-  return parse_gid(frame.at("decode").at(std::string{"infiniband."} + name).get<std::string>())
-      .value();
-}
+using test::frames;
+using test::packet_named;
+using test::packet_of;
 
 FrameError parse_error(std::span<const std::byte> octets) {
   IbaFrame out;
@@ -60,130 +24,6 @@ FrameError parse_error(std::span<const std::byte> octets) {
 FrameError parse_ud_error(std::span<const std::byte> octets) {
   UdFrame out;
   return parse_ud(octets, out);
-}
-
-/// What the headers of a UD frame say, by the independent decode alone.
-UdSpec spec_of(const json& f) {
-  UdSpec spec;
-  spec.vl = field_as<std::uint8_t>(f, "lrh.vl");
-  spec.sl = field_as<std::uint8_t>(f, "lrh.sl");
-  spec.dlid = field_as<std::uint16_t>(f, "lrh.dlid");
-  spec.slid = field_as<std::uint16_t>(f, "lrh.slid");
-  if (field(f, "lrh.lnh") == 3)
-    spec.grh = GrhSpec{
-        gid_field(f, "grh.sgid"), gid_field(f, "grh.dgid"), field_as<std::uint8_t>(f, "grh.tclass"),
-        field_as<std::uint32_t>(f, "grh.flowlabel"), field_as<std::uint8_t>(f, "grh.hoplmt")};
-  spec.pkey = field_as<std::uint16_t>(f, "bth.p_key");
-  spec.dest_qp = field_as<std::uint32_t>(f, "bth.destqp");
-  spec.src_qp = field_as<std::uint32_t>(f, "deth.srcqp");
-  spec.qkey = field_as<std::uint32_t>(f, "deth.q_key");
-  spec.psn = field_as<std::uint32_t>(f, "bth.psn");
-  spec.solicited = field(f, "bth.se") != 0;
-  spec.mig_req = field(f, "bth.m") != 0;
-  return spec;
-}
-
-TEST(FrameVectors, HeadersOfEveryFrameDecode) {
-  ASSERT_EQ(frames().size(), 66U);
-  for (const auto& f : frames()) {
-    SCOPED_TRACE(f.at("name"));
-    const Bytes packet = packet_of(f);
-    IbaFrame iba;
-    ASSERT_EQ(parse_iba(packet, iba), FrameError::kNone);
-    EXPECT_EQ(iba.lrh.vl(), field(f, "lrh.vl"));
-    EXPECT_EQ(iba.lrh.lver(), field(f, "lrh.lver"));
-    EXPECT_EQ(iba.lrh.sl(), field(f, "lrh.sl"));
-    EXPECT_EQ(static_cast<unsigned>(iba.lrh.lnh()), field(f, "lrh.lnh"));
-    EXPECT_EQ(iba.lrh.dlid.host(), field(f, "lrh.dlid"));
-    EXPECT_EQ(iba.lrh.packet_len(), field(f, "lrh.pktlen") * 4);
-    EXPECT_EQ(iba.lrh.slid.host(), field(f, "lrh.slid"));
-    EXPECT_EQ(iba.packet_len, packet.size());
-    EXPECT_EQ(iba.bth.opcode, field(f, "bth.opcode"));
-    EXPECT_EQ((iba.bth.flags & Bth::kSolicited) != 0, field(f, "bth.se") != 0);
-    EXPECT_EQ((iba.bth.flags & Bth::kMigReq) != 0, field(f, "bth.m") != 0);
-    EXPECT_EQ(iba.bth.pad(), field(f, "bth.padcnt"));
-    EXPECT_EQ(iba.bth.tver(), field(f, "bth.tver"));
-    EXPECT_EQ(iba.bth.pkey.host(), field(f, "bth.p_key"));
-    EXPECT_EQ(iba.bth.dest_qp.host(), field(f, "bth.destqp"));
-    EXPECT_EQ((iba.bth.ack_resv & Bth::kAckReq) != 0, field(f, "bth.a") != 0);
-    EXPECT_EQ(iba.bth.psn.host(), field(f, "bth.psn"));
-    EXPECT_EQ(std::size_t{iba.body} + iba.body_len + iba.bth.pad() + kIcrcLen, packet.size());
-    EXPECT_TRUE(icrc_is_good(packet));
-
-    ASSERT_EQ(iba.global, f.at("decode").contains("infiniband.grh"));
-    if (!iba.global) continue;
-    const Grh grh = grh_of(packet);
-    EXPECT_EQ(grh.ip_version(), field(f, "grh.ipver"));
-    EXPECT_EQ(grh.tclass(), field(f, "grh.tclass"));
-    EXPECT_EQ(grh.flow_label(), field(f, "grh.flowlabel"));
-    EXPECT_EQ(grh.pay_len.host(), field(f, "grh.paylen"));
-    EXPECT_EQ(grh.next_header, field(f, "grh.nxthdr"));
-    EXPECT_EQ(grh.hop_limit, field(f, "grh.hoplmt"));
-    EXPECT_EQ(grh.sgid, gid_field(f, "grh.sgid"));
-    EXPECT_EQ(grh.dgid, gid_field(f, "grh.dgid"));
-  }
-}
-
-TEST(FrameVectors, EveryUdFrameDecodesAndEncodes) {
-  std::size_t ud_frames = 0;
-  for (const auto& f : frames()) {
-    SCOPED_TRACE(f.at("name"));
-    const Bytes packet = packet_of(f);
-    UdFrame ud;
-    const FrameError error = parse_ud(packet, ud);
-    if (!f.at("decode").contains("infiniband.deth")) {
-      EXPECT_EQ(error, FrameError::kOpcode);
-      continue;
-    }
-    ++ud_frames;
-    ASSERT_EQ(error, FrameError::kNone);
-    EXPECT_EQ(ud.deth.qkey.host(), field(f, "deth.q_key"));
-    EXPECT_EQ(ud.deth.src_qp.host(), field(f, "deth.srcqp"));
-
-    const auto payload = std::span{packet}.subspan(ud.payload, ud.payload_len);
-    Bytes built(packet.size() + kVcrcLen);
-    ASSERT_EQ(build_ud_packet(spec_of(f), payload, built), packet.size());
-    ASSERT_TRUE(append_vcrc(built, packet.size()));
-    EXPECT_EQ(to_hex(built), f.at("hex"));
-  }
-  EXPECT_EQ(ud_frames, 51U);
-}
-
-TEST(FrameVectors, U11_EncapsulationHeaderAndArp) {
-  std::size_t encapsulated = 0;
-  std::size_t arps = 0;
-  for (const auto& f : frames()) {
-    const json& decode = f.at("decode");
-    if (!decode.contains("infiniband.rwh.etype") || !decode.contains("infiniband.deth")) continue;
-    SCOPED_TRACE(f.at("name"));
-    const Bytes packet = packet_of(f);
-    UdFrame ud;
-    ASSERT_EQ(parse_ud(packet, ud), FrameError::kNone);
-    const auto payload = std::span{packet}.subspan(ud.payload, ud.payload_len);
-    const auto hdr = read<IpoibHdr>(payload);
-    ASSERT_TRUE(hdr);
-    EXPECT_EQ(hdr->type.host(), field(f, "rwh.etype"));
-    EXPECT_EQ(hdr->reserved.host(), 0);
-    ++encapsulated;
-
-    if (!decode.contains("arp.opcode")) continue;
-    ++arps;
-    const auto arp = parse_arp<LinkAddr>(payload.subspan(sizeof(IpoibHdr)));
-    ASSERT_TRUE(arp);
-    const auto ip = [&](const char* name) {
-      return parse_ip(decode.at(name).get<std::string>()).value().v4_host();
-    };
-    const auto hw = [&](const char* name) {
-      return parse_link_addr(decode.at(name).get<std::string>()).value();
-    };
-    const auto built =
-        make_arp(static_cast<ArpOp>(number(decode.at("arp.opcode"))), hw("arp.src.hw"),
-                 ip("arp.src.proto_ipv4"), hw("arp.dst.hw"), ip("arp.dst.proto_ipv4"));
-    EXPECT_EQ(to_hex(bytes_of(built)), to_hex(payload.subspan(sizeof(IpoibHdr))));
-    EXPECT_EQ(to_hex(bytes_of(*arp)), to_hex(bytes_of(built)));
-  }
-  EXPECT_EQ(encapsulated, 9U);
-  EXPECT_EQ(arps, 2U);
 }
 
 TEST(ParseFrame, EveryTruncationIsNamed) {
@@ -365,80 +205,6 @@ TEST(FrameError, EveryNameIsItsOwn) {
   EXPECT_EQ(frame_error_name(FrameError::kPacketLength), "packet_length");
   EXPECT_EQ(frame_error_name(FrameError::kTransportVersion), "transport_version");
   EXPECT_EQ(frame_error_name(FrameError::kPad), "pad");
-}
-
-UdSpec some_spec(bool global) {
-  UdSpec spec{.sl = 5,
-              .dlid = 4,
-              .slid = 3,
-              .dest_qp = 0x49,
-              .src_qp = 0x48,
-              .qkey = 0xb1b,
-              .psn = 0xff'ffff};
-  if (global)
-    spec.grh =
-        GrhSpec{Gid::of(kDefaultGidPrefix, 1), Gid::of(kDefaultGidPrefix, 2), 1, 0xf'ffff, 3};
-  return spec;
-}
-
-TEST(BuildUdPacket, EveryPayloadLengthParsesBack) {
-  std::mt19937 random{1};
-  Bytes payload(kMaxPayload);
-  for (auto& b : payload) b = static_cast<std::byte>(random());
-  Bytes out(kMaxUdPacketLen);
-  for (const bool global : {false, true}) {
-    for (std::size_t len = 0; len <= payload.size(); ++len) {
-      std::fill(out.begin(), out.end(), std::byte{0xee});
-      const auto in = std::span{payload}.first(len);
-      const std::size_t packet_len = build_ud_packet(some_spec(global), in, out);
-      ASSERT_EQ(packet_len, ud_packet_len(global, len));
-      const auto packet = std::span{out}.first(packet_len);
-      UdFrame ud;
-      ASSERT_EQ(parse_ud(packet, ud), FrameError::kNone) << len;
-      ASSERT_EQ(ud.payload_len, len);
-      ASSERT_TRUE(std::equal(in.begin(), in.end(), packet.begin() + ud.payload));
-      ASSERT_TRUE(icrc_is_good(packet)) << len;
-      for (std::size_t i = 0; i < ud.iba.bth.pad(); ++i)
-        ASSERT_EQ(packet[ud.payload + len + i], std::byte{0});
-      ASSERT_TRUE(std::all_of(out.begin() + static_cast<std::ptrdiff_t>(packet_len), out.end(),
-                              [](std::byte b) { return b == std::byte{0xee}; }));
-    }
-  }
-}
-
-TEST(BuildUdPacket, WritesNothingThatDoesNotFit) {
-  const Bytes payload(61, std::byte{7});
-  const std::size_t need = ud_packet_len(true, payload.size());
-  for (std::size_t room = 0; room < need; ++room) {
-    Bytes out(room, std::byte{0xee});
-    EXPECT_EQ(build_ud_packet(some_spec(true), payload, out), 0U);
-    EXPECT_EQ(out, Bytes(room, std::byte{0xee})) << room;
-  }
-  Bytes out(2 * kMaxUdPacketLen);
-  EXPECT_EQ(build_ud_packet(some_spec(true), Bytes(kMaxPayload + 1), out), 0U);
-}
-
-TEST(BuildUdPacket, PayloadMayLieInPlace) {
-  const Bytes payload = octets(frame_named("ud-ipv4-pad3").at("hex"));
-  Bytes apart(ud_packet_len(false, payload.size()));
-  ASSERT_NE(build_ud_packet(some_spec(false), payload, apart), 0U);
-  Bytes in_place(apart.size());
-  const auto at = std::span{in_place}.subspan(kUdLocalHeaderLen, payload.size());
-  std::copy(payload.begin(), payload.end(), at.begin());
-  ASSERT_NE(build_ud_packet(some_spec(false), at, in_place), 0U);
-  EXPECT_EQ(in_place, apart);
-}
-
-TEST(AppendVcrc, NeedsTwoOctets) {
-  Bytes buffer = packet_named("ud-ipv4-pad0");
-  const std::size_t len = buffer.size();
-  EXPECT_FALSE(append_vcrc(buffer, len));
-  EXPECT_FALSE(append_vcrc(buffer, len - 1));
-  EXPECT_FALSE(append_vcrc(buffer, len + 1));
-  EXPECT_EQ(buffer, packet_named("ud-ipv4-pad0"));
-  buffer.resize(len + kVcrcLen);
-  EXPECT_TRUE(append_vcrc(buffer, len));
-  EXPECT_EQ(to_hex(buffer), frame_named("ud-ipv4-pad0").at("hex"));
 }
 
 }  // namespace
