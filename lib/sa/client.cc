@@ -79,12 +79,12 @@ void Client::shutdown(TimePoint now) {
 
 bool Client::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
   last_now_ = now;
-  const auto mad = wire::read<wire::SaMad>(received.bytes);
-  if (!mad || !is_sa_mad(mad->hdr.mad)) {
+  wire::SaMad mad;
+  if (wire::parse_sa_mad(received.bytes, mad) != wire::MadError::kNone) {
     ++counters_.malformed;
     return false;
   }
-  const wire::MadHdr& hdr = mad->hdr.mad;
+  const wire::MadHdr& hdr = mad.hdr.mad;
   // Transports may rewrite the upper half of the transaction ID.
   const auto id = static_cast<TransactionId>(hdr.tid.host());
   const auto it = outstanding_.find(id);
@@ -98,7 +98,7 @@ bool Client::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
     it->second.busy = true;  // Asked again when the time-out of this attempt has passed.
     return true;
   }
-  finish(id, count(read_answer(*mad, it->second.request.method)));
+  finish(id, count(read_answer(mad, it->second.request.method)));
   start_waiting(now);
   deliver(now);
   return true;

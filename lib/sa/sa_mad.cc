@@ -60,17 +60,11 @@ tl::expected<Reply, Fault> read_table(const wire::SaMad& mad) {
 
 }  // namespace
 
-bool is_sa_mad(const wire::MadHdr& hdr) noexcept {
-  return hdr.base_version == kBaseVersion &&
-         hdr.mgmt_class == static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm) &&
-         hdr.class_version == kSaClassVersion;
-}
-
 wire::SaMad request_mad(const Request& request, std::uint64_t tid) noexcept {
   wire::SaMad mad{};
-  mad.hdr.mad.base_version = kBaseVersion;
+  mad.hdr.mad.base_version = wire::kMadBaseVersion;
   mad.hdr.mad.mgmt_class = static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm);
-  mad.hdr.mad.class_version = kSaClassVersion;
+  mad.hdr.mad.class_version = wire::kSaClassVersion;
   mad.hdr.mad.method = static_cast<std::uint8_t>(request.method);
   mad.hdr.mad.tid.set(tid);
   mad.hdr.mad.attr_id.set(static_cast<std::uint16_t>(request.attr));

@@ -9,9 +9,6 @@
 
 namespace ipoib::sa {
 
-inline constexpr std::uint8_t kBaseVersion = 1;
-inline constexpr std::uint8_t kSaClassVersion = 2;
-
 inline constexpr std::uint8_t kRmppVersion = 1;
 inline constexpr std::uint8_t kRmppData = 1;
 inline constexpr std::uint8_t kRmppActive = 1;       ///< Flag.
@@ -27,9 +24,6 @@ inline constexpr std::uint32_t kRmppSaHeaderLen = 20;
     return static_cast<std::uint8_t>(wire::Method::kGetResp);
   return method | wire::kMethodResponse;
 }
-
-/// Base version, class and class version are those of an SA MAD.
-[[nodiscard]] bool is_sa_mad(const wire::MadHdr& hdr) noexcept;
 
 [[nodiscard]] wire::SaMad request_mad(const Request& request, std::uint64_t tid) noexcept;
 

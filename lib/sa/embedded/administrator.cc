@@ -1,7 +1,6 @@
 #include "lib/sa/embedded/administrator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "lib/sa/embedded/membership.h"
@@ -80,8 +79,8 @@ Answer<Records> path_record(Subnet& subnet, Method method, const PathQuery& q) {
 Answer<Records> class_port_info(Method method) {
   if (method != Method::kGet) return refuse(MadStatus::kMethodAttributeNotSupported);
   wire::ClassPortInfo info{};
-  info.base_version = kBaseVersion;
-  info.class_version = kSaClassVersion;
+  info.base_version = wire::kMadBaseVersion;
+  info.class_version = wire::kSaClassVersion;
   info.capability_mask.set(kUdMulticastSupported);
   info.capability2_resp_time.set(kSendOnlyFullMemberSupported << 5 | kRespTime);
   info.redirect_qp.set(1);
@@ -93,7 +92,7 @@ Answer<Records> class_port_info(Method method) {
 Answer<Records> serve(Subnet& subnet, const SaMad& mad, std::uint16_t from_lid, TimePoint now) {
   const wire::MadHdr& hdr = mad.hdr.mad;
   const auto method = static_cast<Method>(hdr.method);
-  if (hdr.base_version != kBaseVersion || hdr.class_version != kSaClassVersion)
+  if (hdr.base_version != wire::kMadBaseVersion || hdr.class_version != wire::kSaClassVersion)
     return refuse(MadStatus::kBadVersion);
   if (method != Method::kGet && method != Method::kSet && method != Method::kGetTable &&
       method != Method::kDelete)
@@ -114,8 +113,8 @@ Answer<Records> serve(Subnet& subnet, const SaMad& mad, std::uint16_t from_lid, 
 /// The header common to answer and refusal: the request's, turned round.
 SaMad reply_to(const SaMad& request) {
   SaMad mad = request;
-  mad.hdr.mad.base_version = kBaseVersion;
-  mad.hdr.mad.class_version = kSaClassVersion;
+  mad.hdr.mad.base_version = wire::kMadBaseVersion;
+  mad.hdr.mad.class_version = wire::kSaClassVersion;
   mad.hdr.mad.method = response_of(request.hdr.mad.method);
   mad.hdr.mad.status.set(0);
   mad.hdr.mad.class_specific.set(0);
@@ -131,7 +130,7 @@ SaMad reply_to(const SaMad& request) {
 SaMad with_records(const SaMad& request, const Records& records) {
   SaMad mad = reply_to(request);
   mad.data.fill(std::byte{0});
-  std::memcpy(mad.data.data(), records.bytes.data(), records.bytes.size());
+  std::copy(records.bytes.begin(), records.bytes.end(), mad.data.begin());
   mad.hdr.attr_offset.set(static_cast<std::uint16_t>(records.len / 8));
   if (request.hdr.mad.method == static_cast<std::uint8_t>(Method::kGetTable)) {
     mad.hdr.rmpp_version = kRmppVersion;
