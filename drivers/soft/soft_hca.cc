@@ -23,8 +23,9 @@ Status check_attr(const SoftHcaConfig& config) {
   if (!wire::is_unicast_lid(attr.lid))
     return fail(Errc::kInvalidArgument, "{}: LID {:#06x} is not a unicast LID (0x0001-0xbfff)",
                 config.name, attr.lid);
-  if (attr.lmc > 7)
-    return fail(Errc::kInvalidArgument, "{}: LMC {} exceeds 7", config.name, attr.lmc);
+  if (attr.lmc > 7 || attr.lid % (1U << attr.lmc) != 0)
+    return fail(Errc::kInvalidArgument, "{}: LMC {} does not go with base LID {:#06x}", config.name,
+                attr.lmc, attr.lid);
   if (wire::mtu_octets(attr.mtu) == 0)
     return fail(Errc::kInvalidArgument, "{}: MTU code {} does not exist", config.name, attr.mtu);
   for (const std::uint16_t pkey : attr.pkeys)

@@ -46,11 +46,15 @@ TEST_F(SoftHcaControl, AttributesThatCannotBeAreRefused) {
     wrong.first_qpn = qpn;
     EXPECT_EQ(refused(wrong), Errc::kInvalidArgument) << qpn;
   }
-  SoftHcaConfig mtu = config(0), pkey = config(0), port = config(0), pool = config(0);
+  SoftHcaConfig lmc = config(0), mtu = config(0), pkey = config(0), port = config(0),
+                pool = config(0);
+  lmc.attr.lid = 6;
+  lmc.attr.lmc = 2;
   mtu.attr.mtu = 6;
   pkey.attr.pkeys = {0xffff, 0x8000};
   port.port_id = RTE_MAX_ETHPORTS - 1;
   pool.pool = nullptr;
+  EXPECT_EQ(refused(lmc), Errc::kInvalidArgument);
   EXPECT_EQ(refused(mtu), Errc::kInvalidArgument);
   EXPECT_EQ(refused(pkey), Errc::kInvalidArgument);
   EXPECT_EQ(refused(port), Errc::kNotFound);
@@ -179,7 +183,7 @@ TEST_F(WithWorker, ControlCallsWhileAWorkerRuns) {
     }
     rte_rcu_qsbr_thread_offline(variable_, 0);
   }};
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 20; ++round) {
     fabric::UdQueue* extra = node.hca->create_ud_queue({}).value();
     ASSERT_TRUE(node.hca->set_qkey(*extra, kQkey));
     ASSERT_TRUE(node.hca->attach(*extra, broadcast_mgid(), kMlid));
