@@ -67,7 +67,6 @@ struct TxKeys {
   wire::Be32 qkey;
   wire::Be32 src_qp;
   std::uint16_t pkey;
-  bool icrc;
 };
 
 /// True when head and tail can be written around the packet where it lies.
@@ -102,16 +101,25 @@ inline void make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, 
                    .resv_src_qp = keys.src_qp};
   std::memcpy(frame + template_len, &ud, sizeof(ud));
 
-  std::byte* tail = payload + payload_len;
-  std::memset(tail, 0, wire::kIcrcLen);  // the pad, at most 3 octets
-  const std::uint32_t icrc = keys.icrc ? wire::icrc({iba, iba_len - wire::kIcrcLen}) : 0;
-  std::memcpy(tail + layout.pad, &icrc, wire::kIcrcLen);  // least significant octet first
+  // Pad, at most 3 octets, and ICRC.
+  std::memset(payload + payload_len, 0, wire::kIcrcLen);
+  std::memset(payload + payload_len + layout.pad, 0, wire::kIcrcLen);
   if (layout.eth_pad != 0) [[unlikely]]
-    std::memset(tail + layout.pad + wire::kIcrcLen, 0, layout.eth_pad);
+    std::memset(payload + payload_len + layout.pad + wire::kIcrcLen, 0, layout.eth_pad);
 
   m->data_off = static_cast<std::uint16_t>(m->data_off - layout.head_len);
   m->pkt_len = layout.head_len + payload_len + layout.tail_len();
   m->data_len = static_cast<std::uint16_t>(m->pkt_len);
+}
+
+/// Puts the ICRC into a frame. Apart from make_frame(): right after it the wide loads of the ICRC
+/// would wait for the narrow stores of the headers, 15 ns a packet; a burst later they do not.
+inline void seal(rte_mbuf* frame) noexcept {
+  std::byte* iba = rte_pktmbuf_mtod_offset(frame, std::byte*, sizeof(EthHdr));
+  const std::size_t covered =
+      reinterpret_cast<const wire::Lrh*>(iba)->packet_len() - wire::kIcrcLen;
+  const std::uint32_t icrc = wire::icrc({iba, covered});
+  std::memcpy(iba + covered, &icrc, wire::kIcrcLen);  // least significant octet first
 }
 
 /// Takes head and tail off again.
@@ -143,10 +151,8 @@ std::uint16_t Datapath::tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
 
 std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   using Kind = Detours::Kind;
-  const TxKeys keys{.qkey = wire::Be32{queue.qkey()},
-                    .src_qp = wire::Be32{queue.qpn()},
-                    .pkey = queue.pkey(),
-                    .icrc = config_.icrc};
+  const TxKeys keys{
+      .qkey = wire::Be32{queue.qkey()}, .src_qp = wire::Be32{queue.qpn()}, .pkey = queue.pkey()};
   std::array<rte_mbuf*, kBurst> frames;
   std::size_t nb_frames = 0;
   Detours detours;
@@ -177,6 +183,7 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
     }
     make_frame(frame, *ah, layout, keys, to.qpn, queue.next_psn());
     if (ah->route == AhTemplate::kLocal) [[unlikely]] {
+      if (config_.icrc) seal(frame);
       detours.add(i, Kind::kLocal, frame);
       continue;
     }
@@ -187,6 +194,8 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
       if (rte_mbuf* echo = group_copy(queue, frame); echo != nullptr)
         detours.add(i, Kind::kEcho, echo);
   }
+  if (config_.icrc)
+    for (std::size_t i = 0; i < nb_frames; ++i) seal(frames[i]);
   const std::uint16_t nb_sent =
       nb_frames == 0 ? std::uint16_t{0} : transmit({frames.data(), nb_frames});
   if (nb_sent == n && detours.n == 0) [[likely]]
@@ -266,7 +275,10 @@ rte_mbuf* Datapath::group_copy(const SoftUdQueue& sender, const rte_mbuf* frame)
                   [&](const SoftUdQueue* queue) { return queue == &sender; }))
     return nullptr;
   rte_mbuf* copy = copy_frame(frame);
-  if (copy == nullptr) drops_.add(Drop::kIbNoBuffer);
+  if (copy == nullptr)
+    drops_.add(Drop::kIbNoBuffer);
+  else if (config_.icrc)
+    seal(copy);
   return copy;
 }
 
