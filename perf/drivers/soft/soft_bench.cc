@@ -1,0 +1,223 @@
+// The software HCA on a cable of rings, packets of 64 octets of IP: a burst received and sorted, a
+// burst sent. cable/* is what the rings and the benchmark itself cost; subtract it.
+#include <rte_eal.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_ring.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "drivers/soft/soft_hca.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/wire/frame.h"
+#include "perf/bench.h"
+
+namespace ipoib::perf {
+namespace {
+
+constexpr std::uint16_t kBurst = 64;
+constexpr unsigned kHot = kBurst;       ///< Packets in flight: these stay in the first cache,
+constexpr unsigned kWarm = 1U << 12;    ///< these in the second,
+constexpr unsigned kCold = 1U << 15;    ///< these in none.
+constexpr std::uint16_t kPayload = 68;  ///< IPoIB header and 64 octets of IP.
+constexpr std::uint32_t kQpn = 0x48;
+constexpr std::uint32_t kQkey = 0xb1b;
+constexpr std::uint16_t kLid = 3;
+constexpr unsigned kNeighbours = 1024;
+
+/// An ethdev of two rings: what is put into `in` is received, what is sent comes out of `out`.
+/// Made once; drivers of 22.11 do not give a ring port's name back.
+struct Cable {
+  rte_mempool* pool;
+  rte_ring* in;
+  rte_ring* out;
+  std::uint16_t port;
+
+  static Cable& get() {
+    static Cable cable = make();
+    return cable;
+  }
+
+ private:
+  static rte_ring* ring(const char* name) {
+    return rte_ring_create(name, 2 * kCold, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+  }
+  static Cable make() {
+    constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
+    Cable cable{.pool = rte_pktmbuf_pool_create("bench", kCold + kBurst, 0, 0, 512, SOCKET_ID_ANY),
+                .in = ring("bench_in"),
+                .out = ring("bench_out"),
+                .port = 0};
+    if (cable.pool == nullptr || cable.in == nullptr || cable.out == nullptr)
+      throw std::runtime_error("no memory for the cable");
+    const int port = rte_eth_from_rings("cable", &cable.in, 1, &cable.out, 1, 0);
+    cable.port = static_cast<std::uint16_t>(port);
+    const rte_eth_conf conf{};
+    if (port < 0 || rte_eth_dev_configure(cable.port, 1, 1, &conf) != 0 ||
+        rte_eth_rx_queue_setup(cable.port, 0, 512, kAnySocket, nullptr, cable.pool) != 0 ||
+        rte_eth_tx_queue_setup(cable.port, 0, 512, kAnySocket, nullptr) != 0 ||
+        rte_eth_dev_start(cable.port) != 0)
+      throw std::runtime_error("the cable does not start");
+    return cable;
+  }
+};
+
+/// One HCA on the cable, with an address handle for each neighbour.
+class Bench {
+ public:
+  explicit Bench(bool icrc) {
+    soft::SoftHcaConfig config;
+    config.name = "bench";
+    config.port_id = cable_.port;
+    config.pool = cable_.pool;
+    config.attr.lid = kLid;
+    config.attr.guid = 1;
+    config.first_qpn = kQpn;
+    config.icrc = icrc;
+    hca_ = soft::SoftHca::create(config).value();
+    queue_ = hca_->create_ud_queue({}).value();
+    if (!hca_->set_qkey(*queue_, kQkey)) throw std::runtime_error("no Q_Key");
+    for (unsigned i = 0; i < kNeighbours; ++i) {
+      fabric::AhAttr to;
+      to.dlid = static_cast<std::uint16_t>(100 + i);
+      ahs_.push_back(hca_->create_ah(to).value());
+    }
+  }
+  ~Bench() {
+    for (rte_ring* ring : {cable_.in, cable_.out}) {
+      void* m = nullptr;
+      while (rte_ring_sc_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+    }
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  [[nodiscard]] rte_mbuf* packet(std::span<const std::byte> octets) {
+    rte_mbuf* m = rte_pktmbuf_alloc(cable_.pool);
+    if (m == nullptr) throw std::runtime_error("no mbuf");
+    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size())), octets.data(),
+                octets.size());
+    return m;
+  }
+
+  Cable& cable_ = Cable::get();
+  std::unique_ptr<soft::SoftHca> hca_;
+  fabric::UdQueue* queue_ = nullptr;
+  std::vector<fabric::AhIndex> ahs_;
+};
+
+std::vector<std::byte> soft_frame(bool global) {
+  wire::UdSpec spec{.dlid = kLid, .slid = 9, .dest_qp = kQpn, .src_qp = 0x49, .qkey = kQkey};
+  if (global) {
+    const auto prefix = wire::kDefaultGidPrefix;
+    spec.grh = wire::GrhSpec{wire::Gid::of(prefix, 2), wire::Gid::of(prefix, 1)};
+  }
+  const std::array<std::byte, kPayload> payload{};
+  std::vector<std::byte> frame(sizeof(soft::EthHdr) + wire::ud_packet_len(global, kPayload));
+  wire::build_ud_packet(spec, payload, std::span{frame}.subspan(sizeof(soft::EthHdr)));
+  frame[12] = std::byte{0x88};
+  frame[13] = std::byte{0xb5};
+  return frame;
+}
+
+/// Makes a burst what it was before it was received or sent.
+void reset(std::span<rte_mbuf*> pkts, std::size_t data_off, std::size_t len) {
+  for (rte_mbuf* m : pkts) {
+    m->data_off = static_cast<std::uint16_t>(data_off);
+    m->data_len = static_cast<std::uint16_t>(len);
+    m->pkt_len = static_cast<std::uint32_t>(len);
+  }
+}
+
+template <class TakeBurst>
+void receive(benchmark::State& state, Bench& bench, bool global, TakeBurst&& take) {
+  const auto frame = soft_frame(global);
+  for (auto n = state.range(0); n-- > 0;) rte_ring_sp_enqueue(bench.cable_.in, bench.packet(frame));
+  std::array<rte_mbuf*, kBurst> pkts;
+  const PerPacket counters{state, kBurst};
+  for (auto _ : state) {
+    if (take(pkts.data()) != kBurst) {
+      state.SkipWithError("packets were lost");
+      break;
+    }
+    reset(pkts, RTE_PKTMBUF_HEADROOM, frame.size());
+    rte_ring_sp_enqueue_bulk(bench.cable_.in, reinterpret_cast<void**>(pkts.data()), kBurst,
+                             nullptr);
+  }
+}
+
+void cable_receive(benchmark::State& state) {
+  Bench bench{false};
+  receive(state, bench, false,
+          [&](rte_mbuf** pkts) { return rte_eth_rx_burst(bench.cable_.port, 0, pkts, kBurst); });
+}
+
+void soft_receive(benchmark::State& state) {
+  Bench bench{state.range(2) != 0};
+  const auto poll = bench.hca_->poll_function();
+  receive(state, bench, state.range(1) != 0, [&](rte_mbuf** pkts) {
+    poll(*bench.hca_);
+    return bench.queue_->rx_burst(pkts, kBurst);
+  });
+}
+
+template <class SendBurst>
+void send(benchmark::State& state, Bench& bench, SendBurst&& put) {
+  const std::array<std::byte, kPayload> payload{};
+  for (auto n = state.range(0); n-- > 0;) {
+    rte_mbuf* m = bench.packet(payload);
+    const auto neighbour = static_cast<std::size_t>(n) * 389 % kNeighbours;
+    fabric::meta_of(m).tx = {.ah = bench.ahs_[neighbour], .qpn = 0x49, .iface = 0};
+    rte_ring_sp_enqueue(bench.cable_.out, m);
+  }
+  std::array<rte_mbuf*, kBurst> pkts;
+  const PerPacket counters{state, kBurst};
+  for (auto _ : state) {
+    rte_ring_sc_dequeue_bulk(bench.cable_.out, reinterpret_cast<void**>(pkts.data()), kBurst,
+                             nullptr);
+    reset(pkts, RTE_PKTMBUF_HEADROOM, kPayload);
+    if (put(pkts.data()) != kBurst) {
+      state.SkipWithError("packets were not sent");
+      break;
+    }
+  }
+}
+
+void cable_send(benchmark::State& state) {
+  Bench bench{false};
+  send(state, bench,
+       [&](rte_mbuf** pkts) { return rte_eth_tx_burst(bench.cable_.port, 0, pkts, kBurst); });
+}
+
+void soft_send(benchmark::State& state) {
+  Bench bench{state.range(1) != 0};
+  send(state, bench, [&](rte_mbuf** pkts) { return bench.queue_->tx_burst(pkts, kBurst); });
+}
+
+BENCHMARK(cable_receive)->ArgName("packets")->Arg(kHot)->Arg(kWarm)->Arg(kCold);
+BENCHMARK(soft_receive)
+    ->ArgNames({"packets", "grh", "icrc"})
+    ->ArgsProduct({{kHot, kWarm, kCold}, {0, 1}, {0, 1}});
+BENCHMARK(cable_send)->ArgName("packets")->Arg(kHot)->Arg(kWarm)->Arg(kCold);
+BENCHMARK(soft_send)->ArgNames({"packets", "icrc"})->ArgsProduct({{kHot, kWarm, kCold}, {0, 1}});
+
+}  // namespace
+}  // namespace ipoib::perf
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  const char* eal[] = {"soft_bench", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry",
+                       "-m",         "256",       "-l",          "0"};
+  std::vector<char*> arguments;
+  for (const char* argument : eal) arguments.push_back(const_cast<char*>(argument));
+  if (rte_eal_init(static_cast<int>(arguments.size()), arguments.data()) < 0) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  rte_eal_cleanup();
+  return 0;
+}
