@@ -42,9 +42,11 @@ PathTable::~PathTable() {
 PathState PathTable::acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) {
   now_ = now;
   Path& p = find_or_make(hw.gid);
+  const bool rested = p.unused();
   p.users.insert(user);
   if (p.state == PathState::kReady) p.expires = kNever;
-  if (p.state == PathState::kPending) query(p, now);
+  // Used again after a rest, it is asked for again: its last user may have gone because it changed.
+  if (p.state == PathState::kPending || (p.state == PathState::kReady && rested)) query(p, now);
   schedule(p);
   return p.state;
 }
@@ -131,11 +133,10 @@ void PathTable::pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint 
   p.pinned = true;
   p.expires = kNever;
   p.refresh_at = kNever;
-  if (operational_) {
-    if (const auto done = apply(p, attr, 0, now); !done)
-      on_failure(p, done.error().what, true, now);
-  }
-  p.attr = attr;
+  if (operational_)
+    apply_pinned(p, attr, now);
+  else
+    p.attr = attr;
   schedule(p);
 }
 
@@ -241,10 +242,9 @@ void PathTable::on_answer(const wire::Gid& gid, const sa::Outcome& outcome, Time
   p->query = sa::kNoTransaction;
   --queries_;
   if (!outcome) {
-    // Only the SA's own word that there is no path ends one that worked.
-    on_failure(*p, sa::describe(outcome.error()), sa_says_no(outcome.error()), now);
+    on_failure(*p, sa::describe(outcome.error()), now);
   } else if (const auto record = accept(*outcome); !record) {
-    on_failure(*p, record.error().what, false, now);
+    on_failure(*p, record.error().what, now);
   } else {
     fabric::AhAttr attr;
     attr.dlid = record->dlid.host();
@@ -258,7 +258,7 @@ void PathTable::on_answer(const wire::Gid& gid, const sa::Outcome& outcome, Time
       attr.flow_label = record->flow_label();
     }
     if (const auto done = apply(*p, attr, wire::value_of(record->mtu), now); !done)
-      on_failure(*p, done.error().what, false, now);
+      on_failure(*p, done.error().what, now);
   }
   if (p->unused() && p->expires == kNever) p->expires = now + kLinger;
   schedule(*p);
@@ -285,11 +285,24 @@ Status PathTable::apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_co
   return {};
 }
 
-void PathTable::on_failure(Path& p, const std::string& why, bool authoritative, TimePoint now) {
+/// A path that worked goes on, even when the SA denies it: an SA that started anew knows little
+/// for a while. Whether the neighbour is still there, its probes tell.
+void PathTable::on_failure(Path& p, const std::string& why, TimePoint now) {
   ++counters_.path_failures;
   log(LogArea::kLink, LogLevel::kInfo, "{}: no path to {}: {}", config_.name,
       wire::to_string(p.gid), why);
-  if (authoritative || p.ah == fabric::kNoAh) fail(p, now);
+  if (p.ah == fabric::kNoAh) fail(p, now);
+}
+
+/// Makes a pinned path what it was told to be; a handle that leads elsewhere is of no use.
+void PathTable::apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now) {
+  const auto done = apply(p, attr, 0, now);
+  p.attr = attr;
+  if (done) return;
+  ++counters_.path_failures;
+  log(LogArea::kLink, LogLevel::kWarning, "{}: no path to {}: {}", config_.name,
+      wire::to_string(p.gid), done.error().what);
+  fail(p, now);
 }
 
 void PathTable::fail(Path& p, TimePoint now) {
@@ -330,12 +343,10 @@ void PathTable::tick(TimePoint now) {
       continue;
     }
     p.refresh_at = kNever;
-    if (p.pinned) {
-      if (const auto done = apply(p, p.attr, 0, now); !done)
-        on_failure(p, done.error().what, true, now);
-    } else {
+    if (p.pinned)
+      apply_pinned(p, p.attr, now);
+    else
       query(p, now);
-    }
     schedule(p);
   }
 }

@@ -101,7 +101,8 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
   void on_answer(const wire::Gid& gid, const sa::Outcome& outcome, TimePoint now);
   Result<wire::PathRecord> accept(const sa::Reply& reply) const;
   Status apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_code, TimePoint now);
-  void on_failure(Path& p, const std::string& why, bool authoritative, TimePoint now);
+  void on_failure(Path& p, const std::string& why, TimePoint now);
+  void apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now);
   void fail(Path& p, TimePoint now);
   void notify(const Path& p, TimePoint now);
   void flush_waiting(Path& p);

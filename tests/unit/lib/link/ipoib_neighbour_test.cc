@@ -269,14 +269,25 @@ TEST_F(IpoibNeighbour, SilentSaDoesNotEndAPathThatWorks) {
   EXPECT_EQ(b.link.counters().path_failures, 1U);
 }
 
-TEST_F(IpoibNeighbour, PathThatTheSaDeniesEndsTheNeighbour) {
+TEST_F(IpoibNeighbour, PathThatTheSaDeniesWorksOnUntilTheNeighbourIsSilent) {
   resolve();
   b.run_for(2s);
-  b.sa.paths.clear();
+  b.sa.paths.clear();  // it started anew
   b.link.on_port_event(fabric::PortEvent::kSmChange, b.now);
   b.run_for(100ms);
-  EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
-  EXPECT_EQ(b.actions.ahs.size(), 1U);
+  EXPECT_EQ(b.sa.path_queries.size(), 2U);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  run_using(1min);
+  EXPECT_FALSE(b.sink.valid(kPeer));
+  // A peer that comes back elsewhere is not reached by what was remembered.
+  b.add_host(0xb, 0x50, 44);
+  b.want(kPeer);
+  b.run_for(4s);
+  b.want(kPeer);
+  b.hear_reply(hw, "10.0.0.2");
+  b.run_for(10ms);
+  ASSERT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 44);
 }
 
 TEST_F(IpoibNeighbour, UnusablePathAnswersFail) {
