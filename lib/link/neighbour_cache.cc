@@ -10,8 +10,10 @@ namespace {
 constexpr Duration kStampGrain = std::chrono::seconds(1);
 /// An entry used this recently is in use and not evicted.
 constexpr Duration kInUse = std::chrono::seconds(2);
-/// A stale entry is looked at every so many probe delays, to see whether it is used again.
-constexpr int kLookEvery = 5;
+/// A stale entry is looked at this often, to see whether it is used again.
+Duration look_interval(const NeighbourConfig& config) {
+  return std::max<Duration>(config.probe_delay * 5, std::chrono::milliseconds(100));
+}
 
 constexpr unsigned kReachableSpread = 50;
 constexpr unsigned kRetransmitSpread = 10;
@@ -296,8 +298,8 @@ void NeighbourCache<Hw>::become_stale(Entry& e, TimePoint now) {
   e.phase = NeighbourPhase::kStale;
   e.attempts = 0;
   e.looked = used ? e.confirmed : now;
-  e.phase_due = now + jitter_.around(used ? config_.probe_delay : config_.probe_delay * kLookEvery,
-                                     kRetransmitSpread);
+  e.phase_due =
+      now + jitter_.around(used ? config_.probe_delay : look_interval(config_), kRetransmitSpread);
   schedule(e);
 }
 
@@ -428,7 +430,7 @@ void NeighbourCache<Hw>::check_use(Entry& e, TimePoint now) {
   if (now - use >= config_.idle) return forget(e, Drop::kNeighbourGone);
   e.touched = use;
   e.looked = now;
-  e.phase_due = now + std::min(config_.probe_delay * kLookEvery, use + config_.idle - now);
+  e.phase_due = now + std::min(look_interval(config_), use + config_.idle - now);
   schedule(e);
 }
 

@@ -312,7 +312,7 @@ void PathTable::fail(Path& p, TimePoint now) {
   notify(p, now);
   if (p.ah != fabric::kNoAh) actions_.destroy_ah(std::exchange(p.ah, fabric::kNoAh));
   if (p.pinned)
-    p.refresh_at = now + config_.negative;  // the device may have room again
+    p.refresh_at = now + std::max(config_.negative, kQueryInterval);  // there may be room again
   else
     p.expires = now + config_.negative;
 }
