@@ -1,0 +1,128 @@
+// ARP of every length and content changes nothing but counters, or makes entries that are sound.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "tests/unit/lib/link/link_bench.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<std::byte> random_bytes(std::mt19937_64& random, std::size_t len) {
+  std::vector<std::byte> bytes(len);
+  for (auto& b : bytes) b = static_cast<std::byte>(random());
+  return bytes;
+}
+
+TEST(ArpGarbage, RandomOctetsOfEveryLengthAreInvalid) {
+  LinkBench b;
+  b.bring_up();
+  EthernetPortConfig config;
+  config.addresses = {prefix("192.168.1.1/24")};
+  FakeSink eth_sink;
+  FakePortActions eth_actions;
+  EthernetPort eth{config, eth_actions, eth_sink, 1};
+  eth.start(b.now);
+
+  std::mt19937_64 random{1};
+  std::uint64_t n = 0;
+  for (std::size_t len = 0; len <= 256; ++len)
+    for (int i = 0; i < 20; ++i, ++n) {
+      const auto bytes = random_bytes(random, len);
+      b.link.on_arp(bytes, 0, 0, b.now);
+      eth.on_arp(bytes, 0, 0, b.now);
+    }
+  EXPECT_EQ(b.link.counters().arp_received, n);
+  EXPECT_EQ(b.link.counters().arp_invalid, n);
+  EXPECT_EQ(eth.counters().invalid, n);
+  EXPECT_TRUE(b.sink.indexes.empty());
+  EXPECT_TRUE(eth_sink.indexes.empty());
+  EXPECT_TRUE(b.sa.path_queries.empty());
+}
+
+TEST(ArpGarbage, EveryTruncationOfAGoodRecordIsInvalid) {
+  LinkBench b;
+  b.bring_up();
+  const auto hw = b.add_host(0xb, 0x50, 3);
+  const auto arp = wire::make_arp(wire::ArpOp::kRequest, hw, ip("10.0.0.2").v4_host(), {},
+                                  ip("10.0.0.1").v4_host());
+  for (std::size_t len = 0; len < sizeof arp; ++len)
+    b.link.on_arp(std::span<const std::byte>{wire::bytes_of(arp)}.first(len), 0, 0, b.now);
+  EXPECT_EQ(b.link.counters().arp_invalid, sizeof arp);
+  EXPECT_TRUE(b.sink.indexes.empty());
+  // Octets behind the record are padding.
+  std::vector<std::byte> padded(100, std::byte{0xee});
+  std::memcpy(padded.data(), &arp, sizeof arp);
+  b.link.on_arp(padded, 0, 0, b.now);
+  b.run_for(10ms);
+  EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
+}
+
+/// Good records with some octets changed: whatever they do, every entry stays sound (the fakes
+/// check handles and packets), the own address is never learned, and all ends with nothing left.
+TEST(ArpGarbage, MutatedRecordsLeaveASoundLink) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    LinkBench b{LinkBench::default_config(), seed};
+    b.bring_up();
+    std::mt19937_64 random{seed};
+    std::vector<wire::LinkAddr> hosts;
+    for (std::uint32_t i = 0; i < 4; ++i)
+      hosts.push_back(b.add_host(0x10 + i, 0x50 + i, static_cast<std::uint16_t>(3 + i)));
+    for (int i = 0; i < 2000; ++i) {
+      const auto& hw = hosts[random() % hosts.size()];
+      auto arp = wire::make_arp(random() % 2 == 0 ? wire::ArpOp::kRequest : wire::ArpOp::kReply, hw,
+                                ip("10.0.0.2").v4_host() + static_cast<std::uint32_t>(random() % 3),
+                                {}, ip("10.0.0.1").v4_host());
+      std::vector<std::byte> bytes(sizeof arp);
+      std::memcpy(bytes.data(), &arp, sizeof arp);
+      for (auto changes = random() % 4; changes > 0; --changes)
+        bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+      b.link.on_arp(bytes, static_cast<std::uint16_t>(random()),
+                    static_cast<std::uint32_t>(random() & 0xff'ffff), b.now);
+      if (random() % 8 == 0)
+        b.want(
+            wire::IpAddr::v4(ip("10.0.0.2").v4_host() + static_cast<std::uint32_t>(random() % 3)));
+      if (random() % 4 == 0) b.run_for(std::chrono::milliseconds(random() % 300));
+    }
+    EXPECT_EQ(b.sink.find(ip("10.0.0.1")), nullptr);
+    for (const auto& row : b.link.neighbours(b.now))
+      EXPECT_TRUE(wire::contains(prefix("10.0.0.1/24"), row.addr)) << wire::to_string(row.addr);
+    const auto c = b.link.counters();
+    EXPECT_EQ(c.arp_received, 2000U);
+    EXPECT_GT(c.arp_invalid, 0U);
+    b.link.stop(b.now);
+    b.run_for(3s);
+    b.expect_nothing_left();
+  }
+}
+
+TEST(ArpGarbage, FloodOfStrangersIsBoundedInQueriesAndEntries) {
+  auto config = LinkBench::default_config();
+  config.addresses = {prefix("10.0.0.1/8")};
+  config.neighbour.max_entries = 1000;
+  LinkBench b{config};
+  b.bring_up();
+  b.sa_delay = 5ms;
+  const auto begin = b.now;
+  for (std::uint32_t i = 0; i < 20'000; ++i) {
+    const wire::LinkAddr stranger{0, wire::Be24{0x100 + i},
+                                  wire::Gid::of(wire::kDefaultGidPrefix, 0x1000 + i)};
+    b.hear_request(stranger, wire::to_string(wire::IpAddr::v4(0x0a01'0000 + i)));
+    EXPECT_LE(b.sink.indexes.size(), 1000U);
+    if (i % 100 == 0) b.run_for(10ms);
+  }
+  // At most as many as the client has open at a time, one after the other.
+  EXPECT_LE(static_cast<double>(b.sa.path_queries.size()),
+            32 * (std::chrono::duration<double>(b.now - begin) / 5ms + 2));
+  b.link.stop(b.now);
+  b.run_for(3s);
+  b.expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace ipoib::link

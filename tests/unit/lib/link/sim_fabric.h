@@ -1,0 +1,129 @@
+// A simulated fabric in virtual time: nodes made of the real SA client and IpoibLink, the embedded
+// administrator, and between them a wire that loses, repeats, delays and so reorders MADs and
+// packets. Everything follows from the seed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/link/ipoib_link.h"
+#include "lib/sa/client.h"
+#include "lib/sa/embedded/administrator.h"
+#include "tests/unit/lib/link/fakes.h"
+
+namespace ipoib::link {
+
+struct SimFaults {
+  double loss = 0;
+  double duplication = 0;
+  Duration min_delay = std::chrono::microseconds(5);
+  Duration max_delay = std::chrono::microseconds(50);
+};
+
+class SimFabric;
+
+/// A host with one port and one link. Its "worker" sends numbered IP packets.
+class SimNode {
+ public:
+  SimNode(SimFabric& fabric, std::uint16_t lid, std::uint64_t guid, std::string_view address);
+
+  void start();
+  /// SIGKILL and a new start: another QPN, nothing remembered, nothing given back.
+  void crash_and_restart();
+  void set_lid(std::uint16_t lid);
+
+  /// One IP packet to the address, as the datapath would handle it.
+  void send_ip(const wire::IpAddr& to);
+  [[nodiscard]] const wire::IpAddr& address() const { return address_; }
+  [[nodiscard]] bool nothing_left() const;
+
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  void tick();
+
+  std::unique_ptr<FakeSink> sink;
+  std::unique_ptr<FakeLinkActions> actions;
+  std::unique_ptr<sa::Client> client;
+  std::unique_ptr<IpoibLink> link;
+  std::map<wire::IpAddr, std::uint64_t> sent;      ///< Packets that left, by destination.
+  std::map<wire::IpAddr, std::uint64_t> received;  ///< Different packets that came, by sender.
+  std::map<wire::IpAddr, TimePoint> last_received;
+
+ private:
+  friend class SimFabric;
+  void make();
+  void put_on_wire(const wire::IpAddr& to, const table::Neighbour& n);
+
+  SimFabric& fabric_;
+  wire::IpAddr address_;
+  wire::IpPrefix prefix_;
+  fabric::PortAttr attr_;
+  std::map<HeldPacket, wire::IpAddr> waiting_;
+  std::set<std::uint64_t> seen_;
+};
+
+class SimFabric {
+ public:
+  explicit SimFabric(std::uint64_t seed, SimFaults faults = {});
+
+  SimNode& add_node(std::string_view address);
+  void run_until(TimePoint end);
+  void run_for(Duration d) { run_until(now + d); }
+  /// Runs until `done` or the time is over; true when done.
+  bool run_until(const std::function<bool()>& done, Duration limit);
+
+  /// The administrator forgets everything.
+  void restart_administrator();
+  [[nodiscard]] std::size_t broadcast_members() const;
+  [[nodiscard]] bool all_up() const;
+
+  TimePoint now{std::chrono::seconds(100)};
+  SimFaults faults;
+  bool administrator_silent = false;
+  std::vector<std::unique_ptr<SimNode>> nodes;
+  LinkConfig config;       ///< Of nodes added from here on, but for the address.
+  std::uint64_t mads = 0;  ///< Requests to the administrator.
+  std::uint64_t broadcasts = 0;
+  std::map<std::string, std::uint64_t> lost;  ///< Packets no one took, by why.
+  std::mt19937_64 random;
+
+ private:
+  friend class SimNode;
+  struct Packet {
+    std::uint16_t slid;
+    wire::Gid sgid;
+    std::uint32_t src_qpn;
+    std::uint32_t qkey;
+    std::uint16_t pkey;
+    fabric::AhAttr to;
+    std::uint32_t qpn;
+    std::vector<std::byte> bytes;
+  };
+  struct Event {
+    TimePoint at;
+    std::uint64_t order;
+    std::function<void()> what;
+    bool operator<(const Event& o) const { return at != o.at ? at > o.at : order > o.order; }
+  };
+
+  /// The wire: happens never, once or twice, some time later.
+  void transmit(const std::function<void()>& what);
+  void to_administrator(SimNode& from, const fabric::MadAddress& to, const wire::SaMad& mad);
+  void send(const Packet& packet);
+  void deliver(const Packet& packet, SimNode& node);
+  void make_administrator();
+
+  std::optional<sa::Administrator> administrator_;
+  std::priority_queue<Event> events_;
+  std::uint64_t order_ = 0;
+  std::uint64_t packet_id_ = 0;
+};
+
+}  // namespace ipoib::link

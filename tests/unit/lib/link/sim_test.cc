@@ -1,0 +1,266 @@
+// Many links on one faulty fabric, in virtual time, from many seeds.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/unit/lib/link/sim_fabric.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr SimFaults kFaulty{0.2, 0.1, 10us, 50ms};
+
+/// All nodes up.
+void bring_up(SimFabric& f, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) f.add_node("10.0.0." + std::to_string(i + 1) + "/24").start();
+  ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5min));
+}
+
+/// Every node sends to every other; true when all was heard within the limit.
+bool all_hear_all(SimFabric& f, Duration limit) {
+  const auto begin = f.now;
+  return f.run_until(
+      [&] {
+        bool all = true;
+        for (const auto& a : f.nodes)
+          for (const auto& b : f.nodes) {
+            if (a == b) continue;
+            a->send_ip(b->address());
+            const auto heard = b->last_received.find(a->address());
+            all = all && heard != b->last_received.end() && heard->second > begin;
+          }
+        return all;
+      },
+      limit);
+}
+
+void stop_all(SimFabric& f) {
+  for (const auto& n : f.nodes) n->link->stop(f.now);
+  f.run_for(3s);
+  for (const auto& n : f.nodes) {
+    EXPECT_EQ(n->link->state(), State::kStopped);
+    f.run_for(30s);
+    EXPECT_TRUE(n->nothing_left());
+    EXPECT_FALSE(n->link->next_deadline());
+  }
+}
+
+TEST(Sim, TwoNodesResolveEachOtherAndGiveEverythingBack) {
+  SimFabric f{1};
+  bring_up(f, 2);
+  EXPECT_EQ(f.broadcast_members(), 2U);
+  auto& a = *f.nodes[0];
+  auto& b = *f.nodes[1];
+  a.send_ip(b.address());
+  f.run_for(10ms);
+  EXPECT_EQ(b.received[a.address()], 1U);  // the first packet arrives, it waited
+  b.send_ip(a.address());
+  f.run_for(10ms);
+  EXPECT_EQ(a.received[b.address()], 1U);
+  EXPECT_EQ(a.link->counters().path_queries, 1U);
+  EXPECT_EQ(b.link->counters().path_queries, 1U);
+  EXPECT_EQ(a.link->neighbours(f.now).at(0).lid, 3);
+  stop_all(f);
+  EXPECT_EQ(f.broadcast_members(), 0U);
+}
+
+TEST(Sim, U08_BringUpUnderLoss) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SimFabric f{seed, kFaulty};
+    bring_up(f, 3);
+    ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
+    ASSERT_LE(f.now - TimePoint{100s}, 30s) << "seed " << seed;
+    ASSERT_TRUE(all_hear_all(f, 30s)) << "seed " << seed;
+    stop_all(f);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+TEST(Sim, SilentAdministratorThatComesBack) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SimFabric f{seed};
+    f.administrator_silent = true;
+    for (const auto* addr : {"10.0.0.1/24", "10.0.0.2/24"}) f.add_node(addr).start();
+    f.run_for(5min + std::chrono::milliseconds(137 * seed));
+    ASSERT_FALSE(f.all_up());
+    // Both asked in vain, five MADs in every 13 s or more.
+    ASSERT_LE(f.mads, 2U * 120);
+    f.administrator_silent = false;
+    ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 20s)) << "seed " << seed;
+    ASSERT_TRUE(all_hear_all(f, 1s)) << "seed " << seed;
+  }
+}
+
+TEST(Sim, RestartedAdministratorDisturbsNoTraffic) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SimFabric f{seed};
+    bring_up(f, 3);
+    ASSERT_TRUE(all_hear_all(f, 1s));
+    f.run_for(1ms);
+    f.restart_administrator();
+    ASSERT_EQ(f.broadcast_members(), 0U);
+    auto& a = *f.nodes[0];
+    auto& b = *f.nodes[1];
+    const auto sent = a.sent[b.address()];
+    const auto received = b.received[a.address()];
+    std::uint64_t n = 0;
+    for (const auto end = f.now + 5min; f.now < end; ++n) {
+      a.send_ip(b.address());
+      f.run_for(100ms);
+    }
+    EXPECT_EQ(a.sent[b.address()] - sent, n);
+    EXPECT_EQ(b.received[a.address()] - received, n) << "seed " << seed;
+    EXPECT_EQ(f.broadcast_members(), 3U);  // it learned of all again
+    EXPECT_TRUE(f.all_up());
+    ASSERT_TRUE(all_hear_all(f, 10s));
+  }
+}
+
+TEST(Sim, U26_RestartedPeerHealsWithinTheProbeTime) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SimFabric f{seed};
+    bring_up(f, 2);
+    ASSERT_TRUE(all_hear_all(f, 1s));
+    auto& a = *f.nodes[0];
+    auto& b = *f.nodes[1];
+    f.run_for(std::chrono::milliseconds(511 * seed));
+    // The restarted peer's announcements are lost, and it sends nothing itself.
+    if (seed % 2 == 0) b.set_lid(77);
+    b.crash_and_restart();
+    while (b.link->state() != State::kUp) f.run_for(1ms);
+    f.faults.loss = 1;
+    f.run_for(3s);
+    f.faults.loss = 0;
+    const auto begin = f.now;
+    // Reachable for at most 45 s, then a delay, three probes in vain, and a request.
+    ASSERT_TRUE(f.run_until(
+        [&] {
+          a.send_ip(b.address());
+          const auto heard = b.last_received.find(a.address());
+          return heard != b.last_received.end() && heard->second > begin;
+        },
+        51s))
+        << "seed " << seed;
+  }
+}
+
+TEST(Sim, U26_RestartedPeerThatIsHeardHealsAtOnce) {
+  SimFabric f{7};
+  bring_up(f, 2);
+  ASSERT_TRUE(all_hear_all(f, 1s));
+  f.nodes[1]->crash_and_restart();
+  ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5s));
+  ASSERT_TRUE(all_hear_all(f, 100ms));
+}
+
+TEST(Sim, U21_AllTrafficCarriesTheQkeyOfTheBroadcastGroup) {
+  SimFabric f{3};
+  bring_up(f, 2);
+  EXPECT_EQ(f.nodes[0]->actions->qkey, 0x8001'0b1bU);
+  EXPECT_EQ(f.nodes[1]->actions->qkey, 0x8001'0b1bU);
+  ASSERT_TRUE(all_hear_all(f, 1s));
+  EXPECT_EQ(f.lost["key"], 0U);
+  // The fabric does check it.
+  f.nodes[1]->actions->qkey = 1;
+  EXPECT_FALSE(all_hear_all(f, 5s));
+  EXPECT_GT(f.lost["key"], 0U);
+}
+
+TEST(Sim, AddressConflictIsNoticedByBothAndFloodsNothing) {
+  SimFabric f{5};
+  bring_up(f, 1);
+  auto& a = *f.nodes[0];
+  auto& b = f.add_node("10.0.0.1/24");
+  b.start();
+  ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5s));
+  const auto before = f.broadcasts;
+  f.run_for(1min);
+  EXPECT_GE(a.link->counters().address_conflicts, 1U);
+  EXPECT_GE(b.link->counters().address_conflicts, 1U);
+  EXPECT_LE(f.broadcasts - before, 2U * 8);
+  EXPECT_TRUE(a.link->neighbours(f.now).empty());
+  EXPECT_TRUE(b.link->neighbours(f.now).empty());
+}
+
+TEST(Sim, ThousandUnresolvableDestinationsCauseNoStorm) {
+  SimFabric f{9};
+  bring_up(f, 2);
+  auto& a = *f.nodes[0];
+  f.run_for(5s);
+  const auto mads = f.mads;
+  const auto broadcasts = f.broadcasts;
+  const auto end = f.now + 30s;
+  while (f.now < end) {
+    for (std::uint32_t i = 0; i < 1000; ++i) a.send_ip(wire::IpAddr::v4(0x0a00'0100 + i));
+    a.send_ip(f.nodes[1]->address());
+    f.run_for(200ms);
+  }
+  EXPECT_LE(f.broadcasts - broadcasts, 30U * 550);
+  EXPECT_LE(f.mads - mads, 4U);
+  EXPECT_GE(f.nodes[1]->received[a.address()], 140U);  // others are served meanwhile
+  stop_all(f);
+}
+
+/// Random things happen to a few nodes on a bad fabric; when it is good again, all is well soon.
+void run_chaos(std::uint64_t seed) {
+  SimFabric f{seed, kFaulty};
+  f.config.membership_refresh = 20s;
+  f.config.neighbour.reachable = 5s;
+  for (const auto* addr : {"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"}) f.add_node(addr).start();
+  auto pick = [&](std::uint64_t n) { return static_cast<std::size_t>(f.random() % n); };
+  for (int i = 0; i < 150; ++i) {
+    auto& node = *f.nodes[pick(3)];
+    switch (pick(16)) {
+      case 0: node.crash_and_restart(); break;
+      case 1: f.restart_administrator(); break;
+      case 2: f.administrator_silent = pick(2) == 0; break;
+      case 3: node.link->stop(f.now); break;
+      case 4: node.link->start(f.now); break;
+      case 5: node.link->flush(f.now); break;
+      case 6: node.link->on_port_event(fabric::PortEvent::kClientReregister, f.now); break;
+      case 7: static_cast<void>(node.link->remove_neighbour(f.nodes[pick(3)]->address())); break;
+      case 8: {
+        const auto addr = wire::IpAddr::v4(0x0a00'0000 + static_cast<std::uint32_t>(pick(6)));
+        const auto index = node.link->use_gateway(addr, f.now);
+        node.send_ip(addr);
+        f.run_for(std::chrono::milliseconds(pick(5000)));
+        EXPECT_TRUE(!index || node.sink->index_of(addr) == *index);
+        if (index) node.link->forget_gateway(addr);
+        break;
+      }
+      default: node.send_ip(wire::IpAddr::v4(0x0a00'0001 + static_cast<std::uint32_t>(pick(5))));
+    }
+    f.run_for(std::chrono::milliseconds(pick(800)));
+  }
+  f.faults = {};
+  f.administrator_silent = false;
+  f.run_for(3s);
+  for (const auto& n : f.nodes) n->link->start(f.now);
+  ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 30s));
+  ASSERT_TRUE(all_hear_all(f, 40s));
+  stop_all(f);
+  ASSERT_EQ(f.broadcast_members(), 0U);
+}
+
+TEST(Sim, ChaosEndsWell) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    run_chaos(seed);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+TEST(Sim, TheSameSeedGivesTheSameRun) {
+  auto run = [](std::uint64_t seed) {
+    SimFabric f{seed, kFaulty};
+    bring_up(f, 3);
+    all_hear_all(f, 30s);
+    return std::tuple{f.now, f.mads, f.broadcasts, f.nodes[0]->received};
+  };
+  EXPECT_EQ(run(42), run(42));
+  EXPECT_NE(run(42), run(43));
+}
+
+}  // namespace
+}  // namespace ipoib::link
