@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/config_report.h"
+#include "app/diagnostic.h"
 #include "lib/base/result.h"
 #include "lib/mgmt/node_config.h"
 

@@ -13,16 +13,6 @@ constexpr std::size_t kLongestName = 31;
 /// Words that stand where a name can stand on the command line.
 constexpr std::array<std::string_view, 2> kReservedNames = {"all", "json"};
 
-bool is_name(std::string_view name) {
-  const auto is_name_char = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-           c == '-';
-  };
-  return !name.empty() && name.size() <= kLongestName &&
-         std::find(kReservedNames.begin(), kReservedNames.end(), name) == kReservedNames.end() &&
-         std::all_of(name.begin(), name.end(), is_name_char);
-}
-
 /// Counters, commands and worker.assign name HCAs, links and ports alike.
 void check_names(const Draft& draft, Report& report) {
   Unique<std::string> unique{"name"};
@@ -143,6 +133,16 @@ void check_workers(const Draft& draft, Report& report) {
 }
 
 }  // namespace
+
+bool is_name(std::string_view name) {
+  const auto is_name_char = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= kLongestName &&
+         std::find(kReservedNames.begin(), kReservedNames.end(), name) == kReservedNames.end() &&
+         std::all_of(name.begin(), name.end(), is_name_char);
+}
 
 void check_draft(Draft& draft, Report& report) {
   if (draft.hcas.empty() && draft.ports.empty() && draft.links.empty())

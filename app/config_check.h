@@ -15,6 +15,9 @@ namespace ipoib::app {
 /// Addresses, routes and neighbours: what concerns IP.
 void check_ip(const Draft& draft, Report& report);
 
+/// A name for an hca, link or port: no word that stands where a name can stand in a command.
+[[nodiscard]] bool is_name(std::string_view name);
+
 [[nodiscard]] inline std::string line_of(const toml::source_region& at, const Report& report) {
   if (at.path && *at.path != report.file()) return *at.path;
   return fmt::format("line {}", at.begin.line);

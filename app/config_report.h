@@ -9,18 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "app/diagnostic.h"
+
 namespace ipoib::app {
-
-struct Diagnostic {
-  std::string source;   ///< File name as given, or the command line argument.
-  unsigned line = 0;    ///< From 1; 0 for an argument, which has no lines.
-  unsigned column = 0;  ///< From 1.
-  bool warning = false;
-  std::string text;
-
-  /// "FILE:LINE:COL: text", "FILE:LINE:COL: warning: text" or "--set a.b=c: text".
-  [[nodiscard]] std::string to_string() const;
-};
 
 class Report {
  public:
@@ -65,8 +56,5 @@ class Field {
 
 /// The value as people would write it; long values are cut, arrays and tables only named.
 [[nodiscard]] std::string describe(const toml::node& node);
-
-/// As a TOML string: in quotation marks, with what must be escaped escaped.
-[[nodiscard]] std::string quote(std::string_view text);
 
 }  // namespace ipoib::app

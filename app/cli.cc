@@ -1,0 +1,109 @@
+#include "app/cli.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "app/diagnostic.h"
+
+namespace ipoib::app {
+namespace {
+
+std::vector<std::string_view> syntaxes() {
+  std::vector<std::string_view> result;
+  for (const Command& c : commands()) result.push_back(c.syntax);
+  return result;
+}
+
+template <class Entries>
+void add_names(const Entries& entries, std::vector<std::string>& names) {
+  for (const auto& e : entries) names.push_back(e.name);
+}
+
+/// What this node has of the kind the parameter names.
+std::vector<std::string> names_for(const mgmt::NodeConfig& config, std::string_view parameter) {
+  std::vector<std::string> names;
+  const bool any = parameter == "WHERE", iface = any || parameter == "IFACE";
+  if (iface || parameter == "LINK") add_names(config.links, names);
+  if (iface || parameter == "PORT") add_names(config.ports, names);
+  if (any || parameter == "HCA") add_names(config.hcas, names);
+  if (parameter == "WORKER")
+    for (unsigned i = 0; i < config.worker.count; ++i) names.push_back(std::to_string(i));
+  if (parameter == "TOPIC")
+    for (const Command& c : commands()) names.emplace_back(c.syntax.substr(0, c.syntax.find(' ')));
+  return names;
+}
+
+}  // namespace
+
+Cli::Cli(mgmt::Node& node) : node_{node}, grammar_{syntaxes(), parameters()} {}
+
+std::string Cli::execute(std::string_view line) {
+  const auto words = split_words(line);
+  if (words.empty()) return "";
+  const auto [match, mismatch] = grammar_.match(words);
+  if (mismatch) return fmt::format("error: {}\n", mismatch->to_string());
+  const auto result = commands()[match->command].run(node_, *match);
+  return result ? *result : fmt::format("error: {}\n", result.error().what);
+}
+
+std::vector<std::string> Cli::complete(const std::vector<std::string>& words) const {
+  std::vector<std::string> result;
+  for (const Word& word : grammar_.next(words)) {
+    const auto names =
+        word.parameter != nullptr ? names_for(node_.config(), word.parameter->name) : word.literals;
+    for (const auto& name : names)
+      if (std::find(result.begin(), result.end(), name) == result.end()) result.push_back(name);
+  }
+  return result;
+}
+
+std::string Cli::help(const std::vector<std::string>& words) const {
+  const auto numbers = grammar_.commands(words);
+  if (numbers.size() == 1) return std::string{commands()[numbers[0]].help};
+  return numbers.empty() ? "" : "help " + words[0];
+}
+
+std::vector<std::string> Cli::hints(const std::vector<std::string>& words) const {
+  std::vector<std::string> result;
+  for (const Word& word : grammar_.next(words))
+    if (word.parameter != nullptr)
+      result.push_back(fmt::format("{} ({})", word.parameter->name, word.parameter->what));
+  if (grammar_.complete(words)) result.emplace_back("end of line");
+  return result;
+}
+
+Status run_command_file(Cli& cli, const std::string& file,
+                        const std::function<void(std::string_view)>& print) {
+  std::ifstream in{file};
+  // A directory opens and fails at the first read only.
+  if (in.peek(); in.bad() || !in.is_open())
+    return fail(Errc::kNotFound, "command file {} cannot be read", file);
+  std::string line;
+  while (std::getline(in, line)) {
+    const auto text = cli.execute(line);
+    if (!text.empty()) print(text);
+  }
+  return {};
+}
+
+Result<std::string> command_help(std::string_view topic) {
+  std::vector<const Command*> told;
+  std::size_t width = 0;
+  for (const Command& c : commands()) {
+    if (!topic.empty() && c.syntax.substr(0, c.syntax.find(' ')) != topic) continue;
+    told.push_back(&c);
+    width = std::max(width, c.syntax.size());
+  }
+  if (told.empty())
+    return fail(Errc::kNotFound, "no command starts with {}; help lists them", quote(topic));
+  std::string text;
+  for (const Command* c : told) text += fmt::format("{:<{}}  {}\n", c->syntax, width, c->help);
+  if (topic.empty()) {
+    text += '\n';
+    for (const Parameter& p : parameters()) text += fmt::format("{:<8} {}\n", p.name, p.what);
+  }
+  return text;
+}
+
+}  // namespace ipoib::app

@@ -1,0 +1,57 @@
+// The command line of a node: one table of commands, executed for the terminal, for command files
+// and for clients of the CLI socket alike. Management lcore only.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/cli_syntax.h"
+#include "lib/base/result.h"
+#include "lib/mgmt/node.h"
+
+namespace ipoib::app {
+
+inline constexpr const char* kPrompt = "ipoib> ";
+
+struct Command {
+  std::string_view syntax;  ///< As cli_syntax.h reads it.
+  std::string_view help;
+  /// What the command prints, or why it could not be done.
+  Result<std::string> (*run)(mgmt::Node& node, const Match& match);
+};
+
+/// Every command, in the order of `help`.
+[[nodiscard]] const std::vector<Command>& commands();
+[[nodiscard]] const std::vector<Parameter>& parameters();
+
+class Cli {
+ public:
+  explicit Cli(mgmt::Node& node);
+
+  /// What the line prints: nothing, or text that ends with a newline. Errors are text too,
+  /// "error: ..."; blank lines and comments print nothing.
+  [[nodiscard]] std::string execute(std::string_view line);
+
+  /// Words that may follow these, names of this node's objects among them.
+  [[nodiscard]] std::vector<std::string> complete(const std::vector<std::string>& words) const;
+  /// Help of the command that starts with these words; where there are several, where to find it.
+  [[nodiscard]] std::string help(const std::vector<std::string>& words) const;
+  /// What else may follow: "ADDR (IPv4 address)", "end of line".
+  [[nodiscard]] std::vector<std::string> hints(const std::vector<std::string>& words) const;
+
+ private:
+  mgmt::Node& node_;
+  Grammar grammar_;
+};
+
+/// Executes a file's lines in order; `print` gets what they print. Errors: kNotFound when it cannot
+/// be read; a line that fails prints its error and the next one is executed.
+Status run_command_file(Cli& cli, const std::string& file,
+                        const std::function<void(std::string_view)>& print);
+
+/// The commands whose first word is `topic`, or all, with their help. kNotFound for a topic no
+/// command has.
+[[nodiscard]] Result<std::string> command_help(std::string_view topic);
+
+}  // namespace ipoib::app

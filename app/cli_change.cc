@@ -1,0 +1,121 @@
+// Commands that change something.
+#include <rte_log.h>
+
+#include <array>
+#include <charconv>
+
+#include "app/cli_commands.h"
+
+namespace ipoib::app {
+namespace {
+
+/// Values come from the grammar, which let only fitting ones through.
+unsigned number(const Match& match, std::string_view parameter) {
+  const std::string text = match.get(parameter).value_or("0");
+  unsigned value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+wire::IpAddr address(const Match& match) {
+  return wire::parse_ip(match.get("ADDR").value_or("")).value_or(wire::IpAddr{});
+}
+
+wire::IpPrefix prefix(const Match& match) {
+  return wire::parse_prefix(match.get("PREFIX").value_or("")).value_or(wire::IpPrefix{});
+}
+
+std::vector<wire::IpAddr> addresses(std::string_view list) {
+  std::vector<wire::IpAddr> result;
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    if (const auto addr = wire::parse_ip(list.substr(0, comma))) result.push_back(*addr);
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
+  return result;
+}
+
+/// Nothing to print when it worked.
+Result<std::string> done(const Status& status) {
+  return status.map([] { return std::string{}; });
+}
+
+Result<std::string> forward(mgmt::Node& node, bool on) {
+  const bool already = node.forwarding() == on;
+  node.set_forwarding(on);
+  return fmt::format("forwarding {} {}\n", already ? "was" : "is", on ? "on" : "off");
+}
+
+}  // namespace
+
+Result<std::string> start(mgmt::Node& node, const Match&) {
+  return forward(node, true);
+}
+
+Result<std::string> stop(mgmt::Node& node, const Match&) {
+  return forward(node, false);
+}
+
+Result<std::string> quit(mgmt::Node& node, const Match&) {
+  node.request_stop();
+  return "";
+}
+
+Result<std::string> clear_stats(mgmt::Node& node, const Match&) {
+  node.clear_stats();
+  return "";
+}
+
+Result<std::string> set_verbose(mgmt::Node&, const Match& match) {
+  constexpr std::array<std::uint32_t, 3> kLevels = {RTE_LOG_NOTICE, RTE_LOG_INFO, RTE_LOG_DEBUG};
+  if (rte_log_set_level_pattern("ipoib.*", kLevels[number(match, "LEVEL")]) != 0)
+    return fail(Errc::kUnavailable, "log levels cannot be set");
+  return "";
+}
+
+Result<std::string> set_fwd(mgmt::Node& node, const Match& match) {
+  node.set_forward_mode(match.has("io") ? mgmt::ForwardMode::kIo : mgmt::ForwardMode::kRoute);
+  return "";
+}
+
+Result<std::string> link_state(mgmt::Node& node, const Match& match) {
+  return done(node.set_interface_up(match.get("IFACE").value_or(""), match.has("up")));
+}
+
+Result<std::string> neigh_add(mgmt::Node& node, const Match& match) {
+  mgmt::NeighbourEntryConfig entry;
+  entry.iface = match.get("IFACE").value_or("");
+  entry.addr = address(match);
+  entry.lladdr = match.get("LLADDR").value_or("");
+  entry.lid = static_cast<std::uint16_t>(number(match, "LID"));
+  entry.sl = static_cast<std::uint8_t>(number(match, "SL"));
+  return done(node.add_neighbour(entry));
+}
+
+Result<std::string> neigh_del(mgmt::Node& node, const Match& match) {
+  return done(node.remove_neighbour(match.get("IFACE").value_or(""), address(match)));
+}
+
+Result<std::string> neigh_flush(mgmt::Node& node, const Match& match) {
+  return done(node.flush_neighbours(match.get("IFACE").value_or("")));
+}
+
+Result<std::string> route_add(mgmt::Node& node, const Match& match) {
+  return done(node.add_route(
+      {prefix(match), addresses(match.get("ADDRS").value_or("")), match.has("blackhole")}));
+}
+
+Result<std::string> route_del(mgmt::Node& node, const Match& match) {
+  return done(node.remove_route(prefix(match)));
+}
+
+Result<std::string> capture_start(mgmt::Node& node, const Match& match) {
+  return done(node.capture_start(match.get("FILE").value_or("")));
+}
+
+Result<std::string> capture_stop(mgmt::Node& node, const Match&) {
+  return node.capture_stop().map(
+      [](std::uint64_t frames) { return fmt::format("{} frames\n", frames); });
+}
+
+}  // namespace ipoib::app

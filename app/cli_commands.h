@@ -1,0 +1,39 @@
+// The commands, by what they are about. Each takes the node and the words of its line.
+#pragma once
+
+#include <string>
+
+#include "app/cli_syntax.h"
+#include "lib/base/result.h"
+#include "lib/mgmt/node.h"
+
+namespace ipoib::app {
+
+// cli_show.cc
+Result<std::string> show_link(mgmt::Node& node, const Match& match);
+Result<std::string> show_port(mgmt::Node& node, const Match& match);
+Result<std::string> show_hca(mgmt::Node& node, const Match& match);
+Result<std::string> show_sa(mgmt::Node& node, const Match& match);
+Result<std::string> show_worker(mgmt::Node& node, const Match& match);
+Result<std::string> show_neigh(mgmt::Node& node, const Match& match);
+Result<std::string> show_route(mgmt::Node& node, const Match& match);
+Result<std::string> show_drops(mgmt::Node& node, const Match& match);
+Result<std::string> show_config(mgmt::Node& node, const Match& match);
+
+// cli_change.cc
+Result<std::string> start(mgmt::Node& node, const Match& match);
+Result<std::string> stop(mgmt::Node& node, const Match& match);
+Result<std::string> quit(mgmt::Node& node, const Match& match);
+Result<std::string> clear_stats(mgmt::Node& node, const Match& match);
+Result<std::string> set_verbose(mgmt::Node& node, const Match& match);
+Result<std::string> set_fwd(mgmt::Node& node, const Match& match);
+Result<std::string> link_state(mgmt::Node& node, const Match& match);
+Result<std::string> neigh_add(mgmt::Node& node, const Match& match);
+Result<std::string> neigh_del(mgmt::Node& node, const Match& match);
+Result<std::string> neigh_flush(mgmt::Node& node, const Match& match);
+Result<std::string> route_add(mgmt::Node& node, const Match& match);
+Result<std::string> route_del(mgmt::Node& node, const Match& match);
+Result<std::string> capture_start(mgmt::Node& node, const Match& match);
+Result<std::string> capture_stop(mgmt::Node& node, const Match& match);
+
+}  // namespace ipoib::app

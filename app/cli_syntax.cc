@@ -1,0 +1,166 @@
+#include "app/cli_syntax.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/diagnostic.h"
+
+namespace ipoib::app {
+namespace {
+
+bool is_parameter(std::string_view token) {
+  return token[0] >= 'A' && token[0] <= 'Z';
+}
+
+Word make_word(std::string_view token, const std::vector<Parameter>& parameters) {
+  Word word;
+  if (is_parameter(token)) {
+    const auto it = std::find_if(parameters.begin(), parameters.end(),
+                                 [&](const Parameter& p) { return p.name == token; });
+    word.parameter = &*it;
+    return word;
+  }
+  while (true) {
+    const auto bar = token.find('|');
+    word.literals.emplace_back(token.substr(0, bar));
+    if (bar == std::string_view::npos) return word;
+    token.remove_prefix(bar + 1);
+  }
+}
+
+/// "a [b [c]] d" with its brackets decided: "a d", "a b d", "a b c d".
+std::vector<std::string> decide_brackets(const std::string& text) {
+  const auto open = text.rfind('[');
+  if (open == std::string::npos) return {text};
+  const auto close = text.find(']', open);
+  const std::string before = text.substr(0, open), after = text.substr(close + 1);
+  const std::string inside = text.substr(open + 1, close - open - 1);
+  auto variants = decide_brackets(before + after);
+  for (auto& v : decide_brackets(before + inside + after)) variants.push_back(std::move(v));
+  return variants;
+}
+
+/// Adds what the word may be, each thing once.
+void add_names(const Word& word, std::vector<std::string>& names) {
+  auto more = word.literals;
+  if (word.parameter != nullptr)
+    more.push_back(fmt::format("{} ({})", word.parameter->name, word.parameter->what));
+  for (auto& name : more)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
+}
+
+}  // namespace
+
+bool Word::fits(std::string_view word) const {
+  if (parameter != nullptr) return parameter->fits(word);
+  return std::find(literals.begin(), literals.end(), word) != literals.end();
+}
+
+std::optional<std::string> Match::get(std::string_view parameter) const {
+  for (const auto& [name, value] : values)
+    if (name == parameter) return value;
+  return std::nullopt;
+}
+
+bool Match::has(std::string_view literal) const {
+  return get(literal).has_value();
+}
+
+std::string Mismatch::to_string() const {
+  const std::string where = read.empty() ? fmt::format("at word {}, end of line", word)
+                                         : fmt::format("at word {} {}", word, quote(read));
+  return fmt::format("{}: expected {}{}", where, expected.size() > 1 ? "one of " : "",
+                     fmt::join(expected, ", "));
+}
+
+Grammar::Grammar(const std::vector<std::string_view>& syntaxes,
+                 const std::vector<Parameter>& parameters) {
+  for (std::size_t i = 0; i < syntaxes.size(); ++i) {
+    auto variants = decide_brackets(std::string{syntaxes[i]});
+    for (auto& v : variants) {
+      Sequence sequence{i, {}};
+      for (const auto& token : split_words(v))
+        sequence.words.push_back(make_word(token, parameters));
+      sequences_.push_back(std::move(sequence));
+    }
+  }
+}
+
+std::vector<const Grammar::Sequence*> Grammar::alive(const std::vector<std::string>& words,
+                                                     std::size_t n) const {
+  std::vector<const Sequence*> result;
+  for (const Sequence& s : sequences_) {
+    bool fits = s.words.size() >= n;
+    for (std::size_t i = 0; fits && i < n; ++i) fits = s.words[i].fits(words[i]);
+    if (fits) result.push_back(&s);
+  }
+  return result;
+}
+
+std::pair<std::optional<Match>, std::optional<Mismatch>> Grammar::match(
+    const std::vector<std::string>& words) const {
+  std::size_t n = words.size();  // How many words from the front start some command.
+  while (alive(words, n).empty()) --n;
+  const auto candidates = alive(words, n);
+  if (n == words.size())
+    for (const Sequence* s : candidates) {
+      if (s->words.size() != n) continue;
+      Match match{s->command, {}};
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto* parameter = s->words[i].parameter;
+        match.values.emplace_back(parameter ? std::string{parameter->name} : words[i], words[i]);
+      }
+      return {std::move(match), std::nullopt};
+    }
+  Mismatch mismatch{n + 1, n < words.size() ? words[n] : "", {}};
+  for (const Sequence* s : candidates)
+    if (s->words.size() > n) add_names(s->words[n], mismatch.expected);
+  if (std::any_of(candidates.begin(), candidates.end(),
+                  [&](const Sequence* s) { return s->words.size() == n; }))
+    mismatch.expected.emplace_back("end of line");
+  return {std::nullopt, std::move(mismatch)};
+}
+
+std::vector<Word> Grammar::next(const std::vector<std::string>& words) const {
+  std::vector<Word> result;
+  for (const Sequence* s : alive(words, words.size())) {
+    if (s->words.size() == words.size()) continue;
+    const Word& word = s->words[words.size()];
+    const bool known = std::any_of(result.begin(), result.end(), [&](const Word& w) {
+      return w.parameter == word.parameter && w.literals == word.literals;
+    });
+    if (!known) result.push_back(word);
+  }
+  return result;
+}
+
+std::vector<std::size_t> Grammar::commands(const std::vector<std::string>& words) const {
+  std::vector<std::size_t> numbers;
+  for (const Sequence* s : alive(words, words.size()))
+    if (numbers.empty() || numbers.back() != s->command) numbers.push_back(s->command);
+  return numbers;
+}
+
+bool Grammar::complete(const std::vector<std::string>& words) const {
+  const auto candidates = alive(words, words.size());
+  return std::any_of(candidates.begin(), candidates.end(),
+                     [&](const Sequence* s) { return s->words.size() == words.size(); });
+}
+
+std::vector<std::string> split_words(std::string_view line) {
+  line = line.substr(0, line.find('#'));
+  std::vector<std::string> words;
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
+  while (true) {
+    while (!line.empty() && is_blank(line.front())) line.remove_prefix(1);
+    if (line.empty()) return words;
+    std::size_t len = 0;
+    while (len < line.size() && !is_blank(line[len])) ++len;
+    words.emplace_back(line.substr(0, len));
+    line.remove_prefix(len);
+  }
+}
+
+}  // namespace ipoib::app

@@ -1,0 +1,111 @@
+// The table of commands: the grammar, `help`, completion and the CLI reference come from it.
+#include <charconv>
+
+#include "app/cli.h"
+#include "app/cli_commands.h"
+#include "app/config_check.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::app {
+namespace {
+
+bool is_up_to(std::string_view word, unsigned max) {
+  unsigned value = 0;
+  const char* end = word.data() + word.size();
+  const auto result = std::from_chars(word.data(), end, value);
+  return result.ec == std::errc{} && result.ptr == end && value <= max;
+}
+
+bool is_address(std::string_view word) {
+  const auto addr = wire::parse_ip(word);
+  return addr && addr->is_v4();
+}
+
+bool is_prefix(std::string_view word) {
+  const auto prefix = wire::parse_prefix(word);
+  return prefix && prefix->addr.is_v4() && prefix->addr == wire::network(*prefix);
+}
+
+bool is_address_list(std::string_view words) {
+  while (true) {
+    const auto comma = words.find(',');
+    if (!is_address(words.substr(0, comma))) return false;
+    if (comma == std::string_view::npos) return true;
+    words.remove_prefix(comma + 1);
+  }
+}
+
+bool is_link_layer_address(std::string_view word) {
+  return wire::parse_link_addr(word) || wire::parse_mac(word);
+}
+
+bool is_anything(std::string_view) {
+  return true;
+}
+
+Result<std::string> help(mgmt::Node&, const Match& match) {
+  return command_help(match.get("TOPIC").value_or(""));
+}
+
+}  // namespace
+
+const std::vector<Parameter>& parameters() {
+  static const std::vector<Parameter> kParameters = {
+      {"LINK", "name of a link", is_name},
+      {"PORT", "name of a port", is_name},
+      {"HCA", "name of an hca", is_name},
+      {"IFACE", "name of a link or port", is_name},
+      {"WHERE", "name of a link, port or hca", is_name},
+      {"WORKER", "number of a worker, from 0", [](std::string_view w) { return is_up_to(w, 127); }},
+      {"ADDR", "IPv4 address", is_address},
+      {"ADDRS", "IPv4 addresses, commas between", is_address_list},
+      {"PREFIX", "IPv4 prefix without host bits", is_prefix},
+      {"LLADDR", "20 or 6 octets in hexadecimal, colons between", is_link_layer_address},
+      {"LID", "0-49151; 0: ask the subnet administrator",
+       [](std::string_view w) { return is_up_to(w, 0xbfff); }},
+      {"SL", "0-15", [](std::string_view w) { return is_up_to(w, 15); }},
+      {"LEVEL", "0 notices, 1 information, 2 everything",
+       [](std::string_view w) { return is_up_to(w, 2); }},
+      {"FILE", "file name", is_anything},
+      {"TOPIC", "first word of a command", is_anything},
+  };
+  return kParameters;
+}
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> kCommands = {
+      {"help [TOPIC]", "tell about commands", help},
+      {"start", "forward packets", start},
+      {"stop", "drop packets that would be forwarded", stop},
+      {"quit", "leave every group and end the program", quit},
+      {"show link [LINK] [json]", "IP over InfiniBand links", show_link},
+      {"show port [PORT] [json]", "Ethernet ports", show_port},
+      {"show neigh [IFACE] [json]", "neighbours, of all interfaces or one", show_neigh},
+      {"show route [IFACE] [json]", "routes, all or those through an interface", show_route},
+      {"show drops [WHERE] [json]", "lost packets by reason", show_drops},
+      {"show worker [WORKER] [json]", "lcores that forward", show_worker},
+      {"show hca [HCA] [json]", "InfiniBand ports", show_hca},
+      {"show sa [HCA] [json]", "subnet administration: requests, and groups where it runs here",
+       show_sa},
+      {"show config [json]", "the configuration in effect", show_config},
+      {"clear stats", "count from zero", clear_stats},
+      {"set verbose LEVEL", "how much is logged", set_verbose},
+      {"set fwd route|io", "route by destination, or pass on from each interface to its partner",
+       set_fwd},
+      {"link up|down IFACE", "bring a link or port up, or take it down in order", link_state},
+      {"neigh add IFACE ADDR lladdr LLADDR [lid LID [sl SL]]", "a neighbour that is not resolved",
+       neigh_add},
+      {"neigh del IFACE ADDR", "forget a neighbour", neigh_del},
+      {"neigh flush all", "forget every neighbour that was resolved", neigh_flush},
+      {"neigh flush IFACE", "forget those of one interface", neigh_flush},
+      {"route add PREFIX via ADDRS", "a route through one next hop or several", route_add},
+      {"route add PREFIX blackhole", "drop what goes to these destinations", route_add},
+      {"route del PREFIX", "remove a route", route_del},
+      {"capture start FILE", "write every frame of every InfiniBand cable to a pcap file",
+       capture_start},
+      {"capture stop", "end the capture", capture_stop},
+  };
+  return kCommands;
+}
+
+}  // namespace ipoib::app

@@ -1,0 +1,45 @@
+// The command line at a terminal: librte_cmdline edits lines, remembers and completes them; what a
+// line means is decided by Cli, as for every other client.
+#pragma once
+
+#include <termios.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "app/cli.h"
+
+struct cmdline;
+
+namespace ipoib::app {
+
+class Terminal {
+ public:
+  /// Reads `in` and writes `out`, both left open at the end; prints the prompt. A terminal is put
+  /// into the mode that editing needs until the object goes. `on_end`: end of input or Ctrl-D; may
+  /// be called by create() itself, where `in` is a file and not worth watching.
+  static Result<std::unique_ptr<Terminal>> create(Cli& cli, mgmt::EventLoop& events, int in,
+                                                  int out, std::function<void()> on_end);
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+ private:
+  struct Bindings;
+
+  Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end);
+  /// Feeds what can be read without waiting; false at the end of the input.
+  bool feed();
+  void finish();
+
+  mgmt::EventLoop& events_;
+  int in_;
+  std::function<void()> on_end_;
+  std::optional<termios> saved_;
+  std::unique_ptr<Bindings> bindings_;
+  cmdline* cmdline_ = nullptr;
+};
+
+}  // namespace ipoib::app

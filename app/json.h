@@ -1,0 +1,11 @@
+// JSON as every `show ... json` and telemetry answer carries it: keys in the order they were put
+// in.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+namespace ipoib::app {
+
+using Json = nlohmann::ordered_json;
+
+}  // namespace ipoib::app

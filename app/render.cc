@@ -1,0 +1,190 @@
+#include "app/render.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <chrono>
+#include <sstream>
+
+#include "app/config.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::app {
+namespace {
+
+template <class T>
+Json texts(const std::vector<T>& values) {
+  Json list = Json::array();
+  for (const T& v : values) list.push_back(wire::to_string(v));
+  return list;
+}
+
+/// Only reasons that were counted: most never are.
+Json drops_of(const std::array<std::uint64_t, kDropCount>& drops) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < kDropCount; ++i)
+    if (drops[i] != 0) object[std::string{drop_name(static_cast<Drop>(i))}] = drops[i];
+  return object;
+}
+
+void add_traffic(Json& object, const mgmt::TrafficInfo& traffic) {
+  object["rx_packets"] = traffic.rx_packets;
+  object["tx_packets"] = traffic.tx_packets;
+  object["rx_bytes"] = traffic.rx_bytes;
+  object["tx_bytes"] = traffic.tx_bytes;
+  object["drops"] = drops_of(traffic.drops);
+}
+
+std::string_view name_of(fabric::PortState state) {
+  switch (state) {
+    case fabric::PortState::kDown: return "down";
+    case fabric::PortState::kInit: return "init";
+    case fabric::PortState::kArmed: return "armed";
+    case fabric::PortState::kActive: return "active";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Json to_json(const mgmt::LinkInfo& link) {
+  const auto& p = link.parameters;
+  const auto& c = link.counters;
+  Json object = {{"name", link.name},
+                 {"state", link.state},
+                 {"reason", link.reason},
+                 {"hca", link.hca},
+                 {"lid", link.lid},
+                 {"gid", wire::to_string(link.gid)},
+                 {"qpn", link.qpn},
+                 {"pkey", link.pkey},
+                 {"qkey", p.qkey},
+                 {"mtu", link.mtu},
+                 {"mode", link.mode},
+                 {"dialect", link.dialect},
+                 {"broadcast_mgid", wire::to_string(p.broadcast_mgid)},
+                 {"broadcast_mlid", p.broadcast_mlid},
+                 {"rate_mbps", wire::rate_mbps(p.rate)},
+                 {"sl", p.sl},
+                 {"addresses", texts(link.addresses)}};
+  add_traffic(object, link.traffic);
+  object["counters"] = {
+      {"joins_sent", c.joins_sent},     {"joins_failed", c.joins_failed},
+      {"path_queries", c.path_queries}, {"path_failures", c.path_failures},
+      {"arp_sent", c.arp_sent},         {"arp_received", c.arp_received},
+      {"arp_invalid", c.arp_invalid},   {"address_conflicts", c.address_conflicts}};
+  return object;
+}
+
+Json to_json(const mgmt::PortInfo& port) {
+  Json object = {{"name", port.name},
+                 {"state", port.state},
+                 {"device", port.device},
+                 {"driver", port.driver},
+                 {"mac", wire::to_string(port.mac)},
+                 {"mtu", port.mtu},
+                 {"link_speed_mbps", port.link_speed_mbps},
+                 {"addresses", texts(port.addresses)}};
+  add_traffic(object, port.traffic);
+  return object;
+}
+
+Json to_json(const mgmt::HcaInfo& hca) {
+  const auto& a = hca.attr;
+  return {{"name", hca.name},
+          {"state", name_of(a.state)},
+          {"driver", hca.driver},
+          {"wire", hca.wire},
+          {"guid", fmt::format("{:#018x}", a.guid)},
+          {"gid", wire::to_string(a.gid())},
+          {"lid", a.lid},
+          {"sm_lid", a.sm_lid},
+          {"mtu", wire::mtu_octets(a.mtu)},
+          {"rate_mbps", wire::rate_mbps(a.rate)},
+          {"pkeys", a.pkeys},
+          {"subnet_administrator", hca.subnet_administrator},
+          {"drops", drops_of(hca.drops)}};
+}
+
+Json to_json(const mgmt::RouteInfo& route) {
+  return {{"to", wire::to_string(route.to)},
+          {"kind", route.kind},
+          {"iface", route.iface},
+          {"via", texts(route.via)}};
+}
+
+Json to_json(const mgmt::WorkerInfo& worker) {
+  return {{"worker", worker.number},
+          {"lcore", worker.lcore},
+          {"interfaces", worker.interfaces},
+          {"neighbours", worker.neighbours},
+          {"rx_packets", worker.rx_packets},
+          {"punts", worker.punts},
+          {"loops", worker.loops},
+          {"busy_loops", worker.busy_loops},
+          {"busy_cycles", worker.busy_cycles}};
+}
+
+Json to_json(const mgmt::DropInfo& drop) {
+  return {{"reason", drop_name(drop.reason)}, {"where", drop.where}, {"packets", drop.packets}};
+}
+
+Json to_json(const mgmt::SaInfo& sa) {
+  const auto& c = sa.client;
+  Json groups = Json::array();
+  for (const auto& g : sa.groups) {
+    Json members = Json::array();
+    for (const auto& m : g.members)
+      members.push_back({{"port_gid", wire::to_string(m.port_gid)}, {"join_state", m.join_state}});
+    groups.push_back({{"mgid", wire::to_string(g.mgid)},
+                      {"mlid", g.mlid},
+                      {"pkey", g.pkey},
+                      {"qkey", g.qkey},
+                      {"mtu", g.mtu},
+                      {"members", std::move(members)}});
+  }
+  Json ports = Json::array();
+  for (const auto& p : sa.ports) ports.push_back({{"gid", wire::to_string(p.gid)}, {"lid", p.lid}});
+  return {{"hca", sa.hca},
+          {"sm_lid", sa.sm_lid},
+          {"administrator", sa.administrator},
+          {"client",
+           {{"sent", c.sent},
+            {"retried", c.retried},
+            {"answered", c.answered},
+            {"refused", c.refused},
+            {"timed_out", c.timed_out},
+            {"unmatched", c.unmatched},
+            {"malformed", c.malformed}}},
+          {"groups", std::move(groups)},
+          {"ports", std::move(ports)}};
+}
+
+Json to_json(const link::NeighbourInfo& n) {
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(n.age);
+  return {{"address", wire::to_string(n.addr)},
+          {"iface", n.iface},
+          {"state", link::to_string(n.phase)},
+          {"lladdr", n.lladdr},
+          {"lid", n.lid},
+          {"qpn", n.qpn},
+          {"sl", n.sl},
+          {"rate_mbps", wire::rate_mbps(n.rate)},
+          {"mtu", n.mtu},
+          {"held", n.held},
+          {"age_ms", age.count()}};
+}
+
+Json to_json(const mgmt::NodeConfig& config) {
+  std::ostringstream text;
+  const toml::table tree = toml::parse(print_config(config));
+  text << toml::json_formatter{tree};
+  return Json::parse(text.str());
+}
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace ipoib::app

@@ -1,0 +1,34 @@
+// A node's rows as JSON, one function an object: what `show ... json` prints and telemetry answers.
+// Numbers are numbers in host order, addresses the text people write.
+#pragma once
+
+#include <vector>
+
+#include "app/json.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_info.h"
+
+namespace ipoib::app {
+
+[[nodiscard]] Json to_json(const mgmt::LinkInfo& link);
+[[nodiscard]] Json to_json(const mgmt::PortInfo& port);
+[[nodiscard]] Json to_json(const mgmt::HcaInfo& hca);
+[[nodiscard]] Json to_json(const mgmt::RouteInfo& route);
+[[nodiscard]] Json to_json(const mgmt::WorkerInfo& worker);
+[[nodiscard]] Json to_json(const mgmt::DropInfo& drop);
+[[nodiscard]] Json to_json(const mgmt::SaInfo& sa);
+[[nodiscard]] Json to_json(const link::NeighbourInfo& neighbour);
+/// Sections and keys of the configuration file.
+[[nodiscard]] Json to_json(const mgmt::NodeConfig& config);
+
+template <class Row>
+[[nodiscard]] Json to_json(const std::vector<Row>& rows) {
+  Json list = Json::array();
+  for (const Row& row : rows) list.push_back(to_json(row));
+  return list;
+}
+
+/// One line. Octets that are not UTF-8 become the replacement character.
+[[nodiscard]] std::string dump(const Json& json);
+
+}  // namespace ipoib::app

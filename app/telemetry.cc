@@ -1,0 +1,143 @@
+#include "app/telemetry.h"
+
+#include <rte_telemetry.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <future>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+namespace ipoib::app {
+namespace {
+
+/// Whom the handlers ask: a global, because DPDK 22.11 hands them nothing of ours. Handlers, on
+/// telemetry's threads, hold the lock shared while they ask.
+struct {
+  std::shared_mutex mutex;
+  const mgmt::Node* node = nullptr;
+  QueryRunner run;
+} asked;
+
+struct Endpoint {
+  const char* command;
+  const char* help;  ///< DPDK allows 63 characters.
+};
+
+constexpr std::array kEndpoints = {
+    Endpoint{"/ipoib/links", "Names of the IPoIB links. No parameters"},
+    Endpoint{"/ipoib/link", "State and counters of a link. Parameters: string name"},
+    Endpoint{"/ipoib/neighbours", "Neighbours. Parameters: string interface[, int first]"},
+    Endpoint{"/ipoib/routes", "Routes. Parameters: none or int first"},
+    Endpoint{"/ipoib/workers", "Lcores that forward. No parameters"},
+    Endpoint{"/ipoib/drops", "Lost packets by place and reason. No parameters"},
+};
+
+int answer(const char* command, const char* parameters, rte_tel_data* data) {
+  const std::shared_lock lock{asked.mutex};
+  if (asked.node == nullptr) return -EAGAIN;
+  const Json value = asked.run([node = asked.node, command = std::string{command},
+                                parameters = std::string{parameters != nullptr ? parameters : ""}] {
+    return telemetry_answer(*node, command, parameters);
+  });
+  return to_telemetry(value, data) ? 0 : -EINVAL;
+}
+
+/// Keys may hold letters, digits and underscores.
+std::string key_of(std::string_view text) {
+  std::string key{text};
+  for (char& c : key) {
+    const bool good =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    if (!good) c = '_';
+  }
+  return key;
+}
+
+rte_tel_data* container_of(const Json& value) {
+  rte_tel_data* data = rte_tel_data_alloc();
+  if (data != nullptr && !to_telemetry(value, data)) {
+    rte_tel_data_free(data);
+    return nullptr;
+  }
+  return data;
+}
+
+void add(rte_tel_data* dict, const std::string& key, const Json& value) {
+  if (value.is_structured()) {
+    rte_tel_data* data = container_of(value);
+    if (data != nullptr && rte_tel_data_add_dict_container(dict, key.c_str(), data, 0) != 0)
+      rte_tel_data_free(data);
+  } else if (value.is_string()) {
+    rte_tel_data_add_dict_string(dict, key.c_str(), value.get<std::string>().c_str());
+  } else if (value.is_boolean()) {
+    rte_tel_data_add_dict_int(dict, key.c_str(), value.get<bool>() ? 1 : 0);
+  } else if (value.is_number()) {
+    rte_tel_data_add_dict_u64(dict, key.c_str(), value.get<std::uint64_t>());
+  }
+}
+
+void fill_dict(const Json& object, rte_tel_data* data) {
+  rte_tel_data_start_dict(data);
+  for (const auto& [key, value] : object.items()) add(data, key_of(key), value);
+}
+
+/// Its items are all numbers, all strings, or anything: then they become an object.
+void fill_list(const Json& list, rte_tel_data* data) {
+  const auto all = [&](auto is) { return std::all_of(list.begin(), list.end(), is); };
+  if (all([](const Json& v) { return v.is_string(); })) {
+    rte_tel_data_start_array(data, RTE_TEL_STRING_VAL);
+    for (const Json& v : list) rte_tel_data_add_array_string(data, v.get<std::string>().c_str());
+  } else if (all([](const Json& v) { return v.is_number(); })) {
+    rte_tel_data_start_array(data, RTE_TEL_U64_VAL);
+    for (const Json& v : list) rte_tel_data_add_array_u64(data, v.get<std::uint64_t>());
+  } else {
+    rte_tel_data_start_dict(data);
+    for (std::size_t i = 0; i < list.size(); ++i) add(data, std::to_string(i), list[i]);
+  }
+}
+
+}  // namespace
+
+Status to_telemetry(const Json& value, rte_tel_data* data) {
+  if (value.is_object()) {
+    fill_dict(value, data);
+  } else if (value.is_array()) {
+    fill_list(value, data);
+  } else {
+    return fail(Errc::kInvalidArgument, "telemetry answers with objects and lists only");
+  }
+  return {};
+}
+
+QueryRunner run_on_management(mgmt::Node& node, std::chrono::milliseconds timeout) {
+  return [&node, timeout](const Query& query) -> Json {
+    const auto answer = std::make_shared<std::promise<Json>>();
+    auto future = answer->get_future();
+    node.post([answer, query] { answer->set_value(query()); });
+    return future.wait_for(timeout) == std::future_status::ready ? future.get() : Json{};
+  };
+}
+
+Result<std::unique_ptr<Telemetry>> Telemetry::create(const mgmt::Node& node, QueryRunner run) {
+  const std::unique_lock lock{asked.mutex};
+  if (asked.node != nullptr)
+    return fail(Errc::kExists, "telemetry already answers for another node of this process");
+  static const bool registered = std::all_of(kEndpoints.begin(), kEndpoints.end(), [](auto& e) {
+    return rte_telemetry_register_cmd(e.command, answer, e.help) == 0;
+  });
+  if (!registered) return fail(Errc::kNoResources, "DPDK takes no more telemetry commands");
+  asked.node = &node;
+  asked.run = std::move(run);
+  return std::unique_ptr<Telemetry>{new Telemetry};
+}
+
+Telemetry::~Telemetry() {
+  const std::unique_lock lock{asked.mutex};
+  asked.node = nullptr;
+  asked.run = nullptr;
+}
+
+}  // namespace ipoib::app

@@ -1,0 +1,274 @@
+#include "app/cli_server.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "tests/unit/app/fake_node.h"
+
+namespace ipoib::app {
+namespace {
+
+struct SessionTest : testing::Test {
+  SessionTest() { fill(node); }
+  /// Everything the session has to say now.
+  std::string take() {
+    session.work();
+    std::string text{session.pending()};
+    session.consume(text.size());
+    return text;
+  }
+
+  FakeNode node;
+  Cli cli{node};
+  Session session{cli};
+};
+
+TEST_F(SessionTest, PromptThenAnswersThenPrompts) {
+  EXPECT_EQ(take(), "ipoib> ");
+  session.receive("start\n");
+  EXPECT_EQ(take(), "forwarding is on\nipoib> ");
+  session.receive("clear stats\n# nothing\n\r\nstop\r\n");
+  EXPECT_EQ(take(), "ipoib> ipoib> ipoib> forwarding is off\nipoib> ");
+  EXPECT_EQ(take(), "");
+}
+
+TEST_F(SessionTest, LinesInPieces) {
+  take();
+  for (const char c : std::string{"start"}) {
+    session.receive({&c, 1});
+    EXPECT_EQ(take(), "");
+  }
+  session.receive("\nst");
+  EXPECT_EQ(take(), "forwarding is on\nipoib> ");
+  session.receive("op\n");
+  EXPECT_EQ(take(), "forwarding is off\nipoib> ");
+}
+
+TEST_F(SessionTest, LastLineNeedsNoEnd) {
+  take();
+  session.receive("start");
+  session.end_of_input();
+  EXPECT_FALSE(session.finished());
+  EXPECT_EQ(take(), "forwarding is on\nipoib> ");
+  EXPECT_TRUE(session.finished());
+}
+
+// A line beyond the limit is answered as such in its place, is not kept and hides nothing after it.
+TEST_F(SessionTest, LongLines) {
+  take();
+  session.receive(std::string(Session::kMaxLine, '#') + "\n");
+  EXPECT_EQ(take(), "ipoib> ");
+  session.receive("start\n");
+  for (int i = 0; i < 1000; ++i) session.receive(std::string(1000, 'x'));
+  session.receive("\nstop\n");
+  EXPECT_EQ(take(),
+            "forwarding is on\nipoib> error: a line of more than 4096 octets\nipoib> "
+            "forwarding is off\nipoib> ");
+}
+
+TEST_F(SessionTest, GarbageIsAnsweredOnOneLine) {
+  take();
+  std::string garbage;
+  for (int i = 0; i < 256; ++i)
+    if (i != '\n') garbage += static_cast<char>(i);
+  session.receive(garbage.substr(0, 30) + "\n" + garbage.substr(40) + "\n" + std::string(5, '\0') +
+                  "\n");
+  const auto text = take();
+  EXPECT_TRUE(text.starts_with("error: at word 1 \"\\u0000\\u0001"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+// Answers that nobody reads stop the work instead of growing without end.
+TEST_F(SessionTest, ReaderThatDoesNotRead) {
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += "help\n";
+  session.receive(lines);
+  session.work();
+  const auto held = session.pending().size();
+  EXPECT_GE(held, Session::kEnough);
+  EXPECT_LT(held, 2 * Session::kEnough);
+  session.work();
+  EXPECT_EQ(session.pending().size(), held);
+  EXPECT_TRUE(session.has_lines());
+  EXPECT_FALSE(session.wants_input());
+  std::size_t prompts = 0;
+  for (std::string text = take(); !text.empty(); text = take())
+    for (auto at = text.find(kPrompt); at != std::string::npos; at = text.find(kPrompt, at + 1))
+      ++prompts;
+  EXPECT_EQ(prompts, 1001U);
+  EXPECT_TRUE(session.wants_input());
+}
+
+TEST_F(SessionTest, PartlySentAnswersContinue) {
+  session.receive("help\n");
+  session.work();
+  const std::string whole{session.pending()};
+  std::string got;
+  while (!session.pending().empty()) {
+    got += session.pending().substr(0, 7);
+    session.consume(std::min<std::size_t>(7, session.pending().size()));
+  }
+  EXPECT_EQ(got, whole);
+}
+
+// --- over real sockets ---
+
+struct CliServerTest : testing::Test {
+  CliServerTest() { fill(node); }
+  ~CliServerTest() override {
+    for (const int fd : clients) close(fd);
+  }
+
+  int connect_client() {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
+    EXPECT_EQ(connect(fd, generic, sizeof address), 0) << std::strerror(errno);
+    clients.push_back(fd);
+    return fd;
+  }
+  void turn() { node.events().wait(Duration{0}); }
+  /// What the server sent by now; "<closed>" behind it when it hung up.
+  std::string receive(int fd) {
+    std::string text;
+    for (int i = 0; i < 100; ++i) {
+      turn();
+      char bytes[65536];
+      const auto n = recv(fd, bytes, sizeof bytes, 0);
+      if (n == 0 || (n < 0 && errno != EAGAIN)) return text + "<closed>";
+      if (n > 0) text.append(bytes, static_cast<std::size_t>(n));
+    }
+    return text;
+  }
+  static void send_text(int fd, std::string_view text) {
+    ASSERT_EQ(send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
+
+  FakeNode node;
+  Cli cli{node};
+  std::string path = testing::TempDir() + fmt::format("cli_server_test.{}", getpid());
+  std::vector<int> clients;
+};
+
+TEST_F(CliServerTest, SeveralClientsEachItsOwnAnswers) {
+  auto server = CliServer::create(cli, node.events(), path);
+  ASSERT_TRUE(server) << server.error().what;
+  const int a = connect_client(), b = connect_client();
+  EXPECT_EQ(receive(a), "ipoib> ");
+  EXPECT_EQ(receive(b), "ipoib> ");
+  send_text(a, "star");
+  send_text(b, "stop\n");
+  EXPECT_EQ(receive(b), "forwarding was off\nipoib> ");
+  send_text(a, "t\n");
+  EXPECT_EQ(receive(a), "forwarding is on\nipoib> ");
+  EXPECT_EQ(receive(b), "");
+}
+
+TEST_F(CliServerTest, ClientThatShutsDownGetsItsAnswer) {
+  auto server = CliServer::create(cli, node.events(), path);
+  ASSERT_TRUE(server);
+  const int a = connect_client();
+  send_text(a, "start\nstop");
+  shutdown(a, SHUT_WR);
+  EXPECT_EQ(receive(a), "ipoib> forwarding is on\nipoib> forwarding is off\nipoib> <closed>");
+}
+
+// A client that asks and never reads costs a bounded amount and holds up nobody.
+TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
+  auto server = CliServer::create(cli, node.events(), path);
+  ASSERT_TRUE(server);
+  const int slow = connect_client();
+  std::string lines;
+  for (int i = 0; i < 500; ++i) lines += "help\n";
+  for (int i = 0; i < 300; ++i) {
+    send(slow, lines.data(), lines.size(), MSG_NOSIGNAL);
+    turn();
+  }
+  const int quick = connect_client();
+  send_text(quick, "start\n");
+  EXPECT_EQ(receive(quick), "ipoib> forwarding is on\nipoib> ");
+  // When it reads after all, everything it asked is there.
+  std::string text, more;
+  do {
+    more = receive(slow);
+    text += more;
+  } while (!more.empty());
+  EXPECT_TRUE(text.ends_with("\nipoib> "));
+  EXPECT_EQ(text.find("<closed>"), std::string::npos);
+}
+
+TEST_F(CliServerTest, ClientsThatVanish) {
+  auto server = CliServer::create(cli, node.events(), path);
+  ASSERT_TRUE(server);
+  for (int i = 0; i < 100; ++i) {  // More than may be connected at a time.
+    const int fd = connect_client();
+    turn();
+    send_text(fd, "help\nhelp\n");
+    close(fd);
+    clients.clear();
+    turn();
+    turn();
+  }
+  const int a = connect_client();
+  EXPECT_EQ(receive(a), "ipoib> ");
+}
+
+TEST_F(CliServerTest, TooManyClientsAreRefused) {
+  auto server = CliServer::create(cli, node.events(), path);
+  ASSERT_TRUE(server);
+  for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) {
+    connect_client();
+    turn();
+  }
+  EXPECT_EQ(receive(connect_client()), "<closed>");
+  EXPECT_EQ(receive(clients[0]), "ipoib> ");
+}
+
+TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
+  {
+    auto server = CliServer::create(cli, node.events(), path);
+    ASSERT_TRUE(server);
+    struct stat st {};
+    ASSERT_EQ(stat(path.c_str(), &st), 0);
+    EXPECT_EQ(st.st_mode & 0777U, 0660U);
+    const auto second = CliServer::create(cli, node.events(), path);
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().what.find("another process answers there"), std::string::npos);
+  }
+  struct stat st {};
+  EXPECT_NE(stat(path.c_str(), &st), 0);  // Gone with its server.
+
+  // A socket nobody listens at, as a killed process leaves it.
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const int dead = socket(AF_UNIX, SOCK_STREAM, 0);
+  const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
+  ASSERT_EQ(bind(dead, generic, sizeof address), 0);
+  close(dead);
+  EXPECT_TRUE(CliServer::create(cli, node.events(), path));
+
+  std::ofstream{path} << "precious";
+  const auto over_file = CliServer::create(cli, node.events(), path);
+  ASSERT_FALSE(over_file);
+  EXPECT_NE(over_file.error().what.find("something else than a socket"), std::string::npos);
+  unlink(path.c_str());
+}
+
+TEST_F(CliServerTest, PathsThatCannotBe) {
+  for (const std::string& bad : {std::string{}, std::string(200, 'x'), std::string{"/nix/dir/s"}})
+    EXPECT_FALSE(CliServer::create(cli, node.events(), bad)) << bad;
+}
+
+}  // namespace
+}  // namespace ipoib::app

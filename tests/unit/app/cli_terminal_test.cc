@@ -1,0 +1,175 @@
+#include "app/cli_terminal.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "tests/unit/app/fake_node.h"
+
+namespace ipoib::app {
+namespace {
+
+struct TerminalTest : testing::Test {
+  TerminalTest() {
+    fill(node);
+    EXPECT_EQ(pipe2(in, O_NONBLOCK), 0);
+    EXPECT_EQ(pipe2(out, O_NONBLOCK), 0);
+  }
+  ~TerminalTest() override {
+    for (const int fd : {in[0], in[1], out[0], out[1]}) close(fd);
+  }
+  Result<std::unique_ptr<Terminal>> open(int fd) {
+    return Terminal::create(cli, node.events(), fd, out[1], [this] { ++ends; });
+  }
+  /// Types, lets the loop turn, gives what appeared, without what moves the cursor.
+  std::string type(std::string_view keys) {
+    EXPECT_EQ(write(in[1], keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+    node.events().wait(Duration{0});
+    return screen();
+  }
+  std::string screen() {
+    std::string text;
+    char bytes[65536];
+    for (ssize_t n = 1; n > 0;) {
+      n = read(out[0], bytes, sizeof bytes);
+      if (n > 0) text.append(bytes, static_cast<std::size_t>(n));
+    }
+    return text;
+  }
+
+  FakeNode node;
+  Cli cli{node};
+  int in[2]{}, out[2]{};
+  int ends = 0;
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(TerminalTest, ExecutesLines) {
+  const auto terminal = open(in[0]);
+  ASSERT_TRUE(terminal);
+  EXPECT_EQ(screen(), "ipoib> ");
+  auto text = type("start\n");
+  EXPECT_TRUE(has(text, "forwarding is on\n")) << text;
+  EXPECT_TRUE(text.ends_with("ipoib> ")) << text;
+  EXPECT_TRUE(node.forwarding());
+  EXPECT_TRUE(has(type("set fwd io # quick\n"), "ipoib> "));
+  EXPECT_EQ(node.forward_mode(), mgmt::ForwardMode::kIo);
+  text = type("show lnik\n");
+  EXPECT_TRUE(has(text, "error: at word 2 \"lnik\": expected one of link, ")) << text;
+  EXPECT_FALSE(has(text, "Command not found") || has(text, "Bad arguments")) << text;
+  text = type("  \n# x\n");
+  EXPECT_FALSE(has(text, "error")) << text;
+}
+
+TEST_F(TerminalTest, CompletesWordsAndNames) {
+  const auto terminal = open(in[0]);
+  ASSERT_TRUE(terminal);
+  screen();
+  EXPECT_TRUE(has(type("sho\t"), "w "));
+  EXPECT_TRUE(has(type("li\t"), "nk "));
+  EXPECT_TRUE(has(type("i\t"), "b0 "));
+  EXPECT_TRUE(has(type("j\t"), "son "));
+  EXPECT_TRUE(has(type("\n"), "\"state\":\"up\""));
+  type("sta\t");
+  type("\n");
+  EXPECT_TRUE(node.forwarding());
+}
+
+TEST_F(TerminalTest, ListsChoicesOnce) {
+  const auto terminal = open(in[0]);
+  ASSERT_TRUE(terminal);
+  screen();
+  auto text = type("show \t");
+  for (const char* word :
+       {"link", "port", "neigh", "route", "drops", "worker", "hca", "sa", "config"})
+    EXPECT_TRUE(has(text, fmt::format("\n {} [word]: ", word))) << word << text;
+  EXPECT_TRUE(has(text, "neigh [word]: neighbours, of all interfaces or one")) << text;
+  EXPECT_EQ(text.find("neigh [word]"), text.rfind("neigh [word]")) << text;
+  type("\x03");
+  text = type("\t");
+  EXPECT_TRUE(has(text, "show [word]: help show")) << text;
+  text = type("route del \t");
+  EXPECT_TRUE(has(text, "[next]: PREFIX (IPv4 prefix without host bits)")) << text;
+  type("\x03");
+  text = type("bogus \t\t");
+  EXPECT_FALSE(has(text, "RETURN")) << text;
+}
+
+TEST_F(TerminalTest, RemembersLines) {
+  const auto terminal = open(in[0]);
+  ASSERT_TRUE(terminal);
+  type("start\n");
+  node.set_forwarding(false);
+  type("\x1b[A\n");  // Up.
+  EXPECT_TRUE(node.forwarding());
+}
+
+TEST_F(TerminalTest, GarbageDoesNoHarm) {
+  const auto terminal = open(in[0]);
+  ASSERT_TRUE(terminal);
+  for (int i = 0; i < 256; ++i)
+    if (i != 4) type(std::string(3, static_cast<char>(i)));
+  for (int i = 0; i < 40; ++i) type(std::string(100, 'x'));
+  type("\n");
+  EXPECT_TRUE(has(type("start\n"), "forwarding is on"));
+}
+
+TEST_F(TerminalTest, EndsOnCtrlDAndAtTheEndOfInput) {
+  {
+    const auto terminal = open(in[0]);
+    type("\x04");
+    EXPECT_EQ(ends, 1);
+  }
+  const auto terminal = open(in[0]);
+  close(in[1]);
+  in[1] = dup(in[0]);
+  node.events().wait(Duration{0});
+  EXPECT_EQ(ends, 2);
+}
+
+TEST_F(TerminalTest, FileAsInput) {
+  const std::string file = testing::TempDir() + "cli_terminal_test.in";
+  std::ofstream{file} << "start\nroute del 10.9.0.0/16\n";
+  const int fd = ::open(file.c_str(), O_RDONLY);
+  const auto terminal = open(fd);
+  close(fd);
+  std::remove(file.c_str());
+  ASSERT_TRUE(terminal);
+  EXPECT_EQ(ends, 1);
+  EXPECT_TRUE(node.forwarding());
+  EXPECT_EQ(node.requests_, std::vector<std::string>{"route del 10.9.0.0/16"});
+}
+
+// The terminal is put into raw mode, and left as it was found.
+TEST_F(TerminalTest, RestoresTheMode) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(master, 0);
+  ASSERT_EQ(grantpt(master), 0);
+  ASSERT_EQ(unlockpt(master), 0);
+  const int slave = ::open(ptsname(master), O_RDWR | O_NOCTTY | O_NONBLOCK);
+  ASSERT_GE(slave, 0);
+  const auto line_mode = [&] {
+    termios mode{};
+    EXPECT_EQ(tcgetattr(slave, &mode), 0);
+    return (mode.c_lflag & ICANON) != 0;
+  };
+  EXPECT_TRUE(line_mode());
+  {
+    const auto terminal = open(slave);
+    ASSERT_TRUE(terminal);
+    EXPECT_FALSE(line_mode());
+  }
+  EXPECT_TRUE(line_mode());
+  close(slave);
+  close(master);
+}
+
+}  // namespace
+}  // namespace ipoib::app

@@ -1,0 +1,245 @@
+#include "app/cli.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "app/json.h"
+#include "tests/unit/app/fake_node.h"
+
+namespace ipoib::app {
+namespace {
+
+struct CliTest : testing::Test {
+  CliTest() { fill(node); }
+  Json json(const std::string& line) { return Json::parse(cli.execute(line)); }
+  std::string text(const std::string& line) { return cli.execute(line); }
+
+  FakeNode node;
+  Cli cli{node};
+};
+
+/// A value each parameter takes.
+const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"},
+                                                                 {"PORT", "eth0"},
+                                                                 {"HCA", "soft0"},
+                                                                 {"IFACE", "ib0"},
+                                                                 {"WHERE", "soft0"},
+                                                                 {"WORKER", "0"},
+                                                                 {"ADDR", "10.0.0.9"},
+                                                                 {"ADDRS", "10.0.0.2,10.0.0.3"},
+                                                                 {"PREFIX", "10.9.0.0/16"},
+                                                                 {"LLADDR", "02:00:00:00:00:01"},
+                                                                 {"LID", "9"},
+                                                                 {"SL", "3"},
+                                                                 {"LEVEL", "0"},
+                                                                 {"FILE", "x.pcap"},
+                                                                 {"TOPIC", "show"}};
+
+/// Lines that use the command: all brackets left out, and all of them filled.
+std::vector<std::string> lines_of(std::string_view syntax) {
+  std::string shortest, longest, token;
+  int depth = 0;
+  const auto flush = [&] {
+    if (token.empty()) return;
+    const auto value = kValues.find(token.substr(0, token.find('|')));
+    const auto word = value != kValues.end() ? value->second : token.substr(0, token.find('|'));
+    longest += word + ' ';
+    if (depth == 0) shortest += word + ' ';
+    token.clear();
+  };
+  for (const char c : syntax) {
+    if (c == ' ' || c == '[' || c == ']') flush();
+    if (c == '[') ++depth;
+    if (c == ']') --depth;
+    if (c != ' ' && c != '[' && c != ']') token += c;
+  }
+  flush();
+  return {shortest, longest};
+}
+
+// Every command of the table is reached by lines of its syntax, and by no other command's; each has
+// its help.
+TEST_F(CliTest, EveryCommandIsReached) {
+  std::vector<std::string_view> syntaxes;
+  for (const auto& c : commands()) syntaxes.push_back(c.syntax);
+  const Grammar grammar{syntaxes, parameters()};
+  for (std::size_t i = 0; i < commands().size(); ++i) {
+    EXPECT_FALSE(commands()[i].help.empty());
+    for (const auto& line : lines_of(commands()[i].syntax)) {
+      const auto [match, mismatch] = grammar.match(split_words(line));
+      ASSERT_TRUE(match) << line << mismatch->to_string();
+      EXPECT_EQ(match->command, i) << line;
+      const auto answer = text(line);
+      EXPECT_FALSE(answer.starts_with("error")) << line << answer;
+      EXPECT_TRUE(answer.empty() || answer.back() == '\n') << line;
+    }
+  }
+}
+
+TEST_F(CliTest, EveryShowHasJson) {
+  for (const auto& c : commands()) {
+    if (!c.syntax.starts_with("show ")) continue;
+    EXPECT_TRUE(c.syntax.ends_with(" [json]")) << c.syntax;
+    const auto answer = text(std::string{c.syntax.substr(0, c.syntax.find(" ["))} + " json");
+    EXPECT_TRUE(Json::accept(answer)) << c.syntax << answer;
+    EXPECT_EQ(answer.find('\n'), answer.size() - 1) << c.syntax;
+  }
+}
+
+TEST_F(CliTest, ShowsRowsOrOneObject) {
+  EXPECT_EQ(json("show link json").at(0).at("state"), "up");
+  EXPECT_EQ(json("show link ib0 json").at("qpn"), 0x4a7);
+  EXPECT_EQ(json("show worker 0 json").at("lcore"), 1);
+  EXPECT_EQ(json("show route json").size(), 3U);
+  EXPECT_EQ(json("show route ib0 json").size(), 2U);
+  EXPECT_EQ(json("show drops soft0 json").at(0).at("packets"), 12);
+  EXPECT_EQ(json("show neigh eth0 json").size(), 0U);
+  EXPECT_EQ(json("show sa json").at(0).at("groups").at(0).at("members").size(), 1U);
+  EXPECT_EQ(json("show config json").at("hca").at("soft0").at("lid"), 1);
+  EXPECT_EQ(text("show neigh eth0"), "none\n");
+  EXPECT_EQ(text("show route"),
+            "TO              KIND       IFACE  VIA\n"
+            "10.0.0.0/24     connected  ib0\n"
+            "192.168.2.0/24  static     ib0    10.0.0.2, 10.0.0.3\n"
+            "172.16.0.0/12   blackhole\n");
+  EXPECT_EQ(text("show drops"),
+            "REASON       WHERE  PACKETS\n"
+            "ip_no_route  ib0          5\n"
+            "ib_pkey      soft0       12\n");
+  EXPECT_NE(text("show config").find("wire = \"net_memif0\"\n"), std::string::npos);
+}
+
+TEST_F(CliTest, NamesThatAreNotThere) {
+  EXPECT_EQ(text("show link ib7"), "error: no link ib7; there is ib0\n");
+  EXPECT_EQ(text("show port ib0 json"), "error: no port ib0; there is eth0\n");
+  EXPECT_EQ(text("show worker 3"), "error: no worker 3; there is 0\n");
+  EXPECT_EQ(text("show neigh x"), "error: no x; there is ib0, eth0\n");
+  EXPECT_EQ(text("show drops x"), "error: no x; there is ib0, eth0, soft0\n");
+  node.links_.clear();
+  EXPECT_EQ(text("show link ib0"), "error: no link ib0; there is none\n");
+}
+
+TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
+  EXPECT_EQ(text("show lnik"),
+            "error: at word 2 \"lnik\": expected one of link, port, neigh, route, drops, worker, "
+            "hca, sa, config\n");
+  EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
+            "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IPv4 prefix without host bits)\n");
+  EXPECT_EQ(text("route add 10.9.0.0/16"),
+            "error: at word 4, end of line: expected one of via, blackhole\n");
+  EXPECT_EQ(text("link sideways ib0"), "error: at word 2 \"sideways\": expected one of up, down\n");
+  EXPECT_EQ(text("neigh add ib0 10.0.0.9 lladdr 02:00"),
+            "error: at word 6 \"02:00\": expected LLADDR (20 or 6 octets in hexadecimal, colons "
+            "between)\n");
+  EXPECT_EQ(text("set verbose 3"),
+            "error: at word 3 \"3\": expected LEVEL (0 notices, 1 information, 2 everything)\n");
+  EXPECT_EQ(text("quit now"), "error: at word 2 \"now\": expected end of line\n");
+  EXPECT_TRUE(node.requests_.empty());
+  EXPECT_FALSE(node.stopped());
+}
+
+TEST_F(CliTest, Changes) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"clear stats", "clear"},
+      {"link up ib0", "ib0 up"},
+      {"link down eth0", "eth0 down"},
+      {"neigh add ib0 10.0.0.9 lladdr 02:00:00:00:00:01",
+       "neigh add ib0 10.0.0.9 "
+       "02:00:00:00:00:01 0 0"},
+      {"neigh add ib0 10.0.0.9 lladdr 02:00:00:00:00:01 lid 9 sl 3",
+       "neigh add ib0 10.0.0.9 "
+       "02:00:00:00:00:01 9 3"},
+      {"neigh del ib0 10.0.0.9", "neigh del ib0 10.0.0.9"},
+      {"neigh flush all", "neigh flush []"},
+      {"neigh flush ib0", "neigh flush [ib0]"},
+      {"route add 10.9.0.0/16 via 10.0.0.2", "route add 10.9.0.0/16 10.0.0.2"},
+      {"route add 10.9.0.0/16 via 10.0.0.2,10.0.0.3", "route add 10.9.0.0/16 10.0.0.2 10.0.0.3"},
+      {"route add 0.0.0.0/0 blackhole", "route add 0.0.0.0/0 blackhole"},
+      {"route del 10.9.0.0/16", "route del 10.9.0.0/16"},
+      {"capture start /tmp/x y", ""},
+      {"capture start dir/x.pcap", "capture dir/x.pcap"}};
+  for (const auto& [line, request] : cases) {
+    node.requests_.clear();
+    const auto answer = text(line);
+    if (request.empty()) {
+      EXPECT_TRUE(answer.starts_with("error: ")) << line;
+      continue;
+    }
+    EXPECT_EQ(answer, "") << line;
+    EXPECT_EQ(node.requests_, std::vector{request});
+    node.refuse_ = true;
+    EXPECT_EQ(text(line), request == "clear" ? "" : "error: refused by the test\n") << line;
+    node.refuse_ = false;
+  }
+}
+
+TEST_F(CliTest, StartStopModeCaptureQuit) {
+  EXPECT_EQ(text("start"), "forwarding is on\n");
+  EXPECT_EQ(text("start"), "forwarding was on\n");
+  EXPECT_TRUE(node.forwarding());
+  EXPECT_EQ(text("stop"), "forwarding is off\n");
+  EXPECT_FALSE(node.forwarding());
+  EXPECT_EQ(text("set fwd io"), "");
+  EXPECT_EQ(node.forward_mode(), mgmt::ForwardMode::kIo);
+  EXPECT_EQ(text("set fwd route"), "");
+  EXPECT_EQ(node.forward_mode(), mgmt::ForwardMode::kRoute);
+  EXPECT_EQ(text("capture stop"), "42 frames\n");
+  node.refuse_ = true;
+  EXPECT_EQ(text("capture stop"), "error: no capture is running\n");
+  EXPECT_EQ(text("quit"), "");
+  EXPECT_TRUE(node.stopped());
+}
+
+TEST_F(CliTest, BlankLinesAndComments) {
+  for (const char* line : {"", "  \t", "# show link", "\r\n", "#"}) EXPECT_EQ(text(line), "");
+  EXPECT_EQ(text("show drops # all of them"), text("show drops"));
+}
+
+TEST_F(CliTest, Help) {
+  const auto all = text("help");
+  for (const auto& c : commands()) {
+    EXPECT_NE(all.find(c.syntax), std::string::npos) << c.syntax;
+    EXPECT_NE(all.find(c.help), std::string::npos) << c.syntax;
+  }
+  for (const auto& p : parameters()) EXPECT_NE(all.find(p.what), std::string::npos) << p.name;
+  EXPECT_EQ(text("help clear"), "clear stats  count from zero\n");
+  EXPECT_TRUE(text("help \xff\x01").find('\x01') == std::string::npos);
+  EXPECT_EQ(text("help bogus"), "error: no command starts with \"bogus\"; help lists them\n");
+}
+
+TEST_F(CliTest, CompletesWithNamesOfTheNode) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(cli.complete({"show", "link"}), (Words{"ib0", "json"}));
+  EXPECT_EQ(cli.complete({"show", "drops"}), (Words{"ib0", "eth0", "soft0", "json"}));
+  EXPECT_EQ(cli.complete({"neigh", "flush"}), (Words{"all", "ib0", "eth0"}));
+  EXPECT_EQ(cli.complete({"show", "worker"}), (Words{"0", "json"}));
+  EXPECT_EQ(cli.complete({"capture"}), (Words{"start", "stop"}));
+  EXPECT_EQ(cli.complete({"route", "del"}), Words{});
+  EXPECT_EQ(cli.hints({"route", "del"}), Words{"PREFIX (IPv4 prefix without host bits)"});
+  EXPECT_EQ(cli.hints({"start"}), Words{"end of line"});
+}
+
+TEST_F(CliTest, CommandFile) {
+  const std::string file = testing::TempDir() + "cli_test.cmds";
+  std::ofstream{file} << "# first\nstart\n\nbogus\nroute del 10.9.0.0/16\nshow drops soft0 json";
+  std::string printed;
+  const auto print = [&](std::string_view t) { printed += t; };
+  EXPECT_TRUE(run_command_file(cli, file, print));
+  std::remove(file.c_str());
+  EXPECT_TRUE(printed.starts_with("forwarding is on\nerror: at word 1 \"bogus\": expected one of "))
+      << printed;
+  EXPECT_TRUE(printed.ends_with("\"packets\":12}]\n")) << printed;
+  EXPECT_EQ(node.requests_, std::vector<std::string>{"route del 10.9.0.0/16"});
+  for (const char* bad : {"/nonexistent", "/"}) {
+    const auto status = run_command_file(cli, bad, print);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().what, fmt::format("command file {} cannot be read", bad));
+  }
+}
+
+}  // namespace
+}  // namespace ipoib::app

@@ -1,0 +1,208 @@
+// A node that only remembers: rows are what a test puts in, requests are written down as lines.
+#pragma once
+
+#include <deque>
+#include <mutex>
+
+#include "lib/mgmt/node.h"
+
+namespace ipoib::app {
+
+class FakeNode : public mgmt::Node {
+ public:
+  FakeNode() : events_{std::move(*mgmt::EventLoop::create())} {
+    mgmt::HcaConfig hca;
+    hca.name = "soft0";
+    hca.wire = "net_memif0";
+    hca.guid = 0x0002'c903'000a'0b01;
+    hca.lid = 1;
+    mgmt::LinkConfigEntry link;
+    link.name = "ib0";
+    link.hca = "soft0";
+    link.addresses = {*wire::parse_prefix("10.0.0.1/24")};
+    mgmt::PortConfig port;
+    port.name = "eth0";
+    port.device = "net_tap0";
+    config_.hcas = {hca};
+    config_.links = {link};
+    config_.ports = {port};
+  }
+
+  void run() override {
+    while (!stopped_) {
+      std::function<void()> task;
+      {
+        const std::lock_guard lock{mutex_};
+        if (!tasks_.empty()) {
+          task = std::move(tasks_.front());
+          tasks_.pop_front();
+        }
+      }
+      if (task) task();
+      events_->wait(std::chrono::milliseconds(task ? 0 : 1));
+    }
+  }
+  void request_stop() override { stopped_ = true; }
+  void post(std::function<void()> task) override {
+    const std::lock_guard lock{mutex_};
+    tasks_.push_back(std::move(task));
+  }
+  mgmt::EventLoop& events() override { return *events_; }
+  [[nodiscard]] bool stopped() const { return stopped_; }
+
+  void set_forwarding(bool on) override { forwarding_ = on; }
+  [[nodiscard]] bool forwarding() const override { return forwarding_; }
+  void set_forward_mode(mgmt::ForwardMode mode) override { mode_ = mode; }
+  [[nodiscard]] mgmt::ForwardMode forward_mode() const override { return mode_; }
+
+  [[nodiscard]] const mgmt::NodeConfig& config() const override { return config_; }
+  [[nodiscard]] std::vector<mgmt::LinkInfo> links() const override { return links_; }
+  [[nodiscard]] std::vector<mgmt::PortInfo> ports() const override { return ports_; }
+  [[nodiscard]] std::vector<mgmt::HcaInfo> hcas() const override { return hcas_; }
+  [[nodiscard]] std::vector<link::NeighbourInfo> neighbours(std::string_view iface) const override {
+    std::vector<link::NeighbourInfo> result;
+    for (const auto& n : neighbours_)
+      if (iface.empty() || n.iface == iface) result.push_back(n);
+    return result;
+  }
+  [[nodiscard]] std::vector<mgmt::RouteInfo> routes() const override { return routes_; }
+  [[nodiscard]] std::vector<mgmt::WorkerInfo> workers() const override { return workers_; }
+  [[nodiscard]] std::vector<mgmt::DropInfo> drops() const override { return drops_; }
+  [[nodiscard]] std::vector<mgmt::SaInfo> subnet_administration() const override { return sa_; }
+  void clear_stats() override { requests_.emplace_back("clear"); }
+
+  Status add_neighbour(const mgmt::NeighbourEntryConfig& e) override {
+    return note(fmt::format("neigh add {} {} {} {} {}", e.iface, wire::to_string(e.addr), e.lladdr,
+                            e.lid, e.sl));
+  }
+  Status remove_neighbour(std::string_view iface, const wire::IpAddr& addr) override {
+    return note(fmt::format("neigh del {} {}", iface, wire::to_string(addr)));
+  }
+  Status flush_neighbours(std::string_view iface) override {
+    return note(fmt::format("neigh flush [{}]", iface));
+  }
+  Status add_route(const mgmt::RouteConfig& route) override {
+    std::string text = "route add " + wire::to_string(route.to);
+    for (const auto& via : route.via) text += " " + wire::to_string(via);
+    return note(text + (route.blackhole ? " blackhole" : ""));
+  }
+  Status remove_route(const wire::IpPrefix& to) override {
+    return note("route del " + wire::to_string(to));
+  }
+  Status set_interface_up(std::string_view name, bool up) override {
+    return note(fmt::format("{} {}", name, up ? "up" : "down"));
+  }
+  Status capture_start(const std::string& path) override { return note("capture " + path); }
+  Result<std::uint64_t> capture_stop() override {
+    if (refuse_) return fail(Errc::kUnavailable, "no capture is running");
+    return 42;
+  }
+
+  std::vector<mgmt::LinkInfo> links_;
+  std::vector<mgmt::PortInfo> ports_;
+  std::vector<mgmt::HcaInfo> hcas_;
+  std::vector<link::NeighbourInfo> neighbours_;
+  std::vector<mgmt::RouteInfo> routes_;
+  std::vector<mgmt::WorkerInfo> workers_;
+  std::vector<mgmt::DropInfo> drops_;
+  std::vector<mgmt::SaInfo> sa_;
+  std::vector<std::string> requests_;
+  bool refuse_ = false;  ///< Requests fail.
+
+ private:
+  Status note(std::string request) {
+    requests_.push_back(std::move(request));
+    if (refuse_) return fail(Errc::kRefused, "refused by the test");
+    return {};
+  }
+
+  std::unique_ptr<mgmt::EventLoop> events_;
+  mgmt::NodeConfig config_;
+  std::mutex mutex_;
+  std::deque<std::function<void()>> tasks_;
+  std::atomic<bool> stopped_ = false;
+  bool forwarding_ = false;
+  mgmt::ForwardMode mode_ = mgmt::ForwardMode::kRoute;
+};
+
+/// One row of each kind.
+inline void fill(FakeNode& node) {
+  mgmt::LinkInfo link;
+  link.name = "ib0";
+  link.state = "up";
+  link.hca = "soft0";
+  link.lid = 1;
+  link.gid = wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'000a'0b01);
+  link.qpn = 0x4a7;
+  link.pkey = 0xffff;
+  link.mtu = 2044;
+  link.mode = "datagram";
+  link.dialect = "rfc4391";
+  link.parameters.broadcast_mgid = wire::broadcast_mgid(0xffff, 2);
+  link.parameters.broadcast_mlid = 0xc000;
+  link.parameters.qkey = 0x8001'0b1b;
+  link.parameters.rate = 3;
+  link.counters.joins_sent = 2;
+  link.addresses = {*wire::parse_prefix("10.0.0.1/24")};
+  link.traffic.rx_packets = 7;
+  link.traffic.drops[static_cast<std::size_t>(Drop::kIpNoRoute)] = 5;
+  node.links_ = {link};
+
+  mgmt::PortInfo port;
+  port.name = "eth0";
+  port.device = "net_tap0";
+  port.driver = "net_tap";
+  port.state = "up";
+  port.mac = *wire::parse_mac("02:00:00:00:00:01");
+  port.mtu = 1500;
+  node.ports_ = {port};
+
+  mgmt::HcaInfo hca;
+  hca.name = "soft0";
+  hca.driver = "soft";
+  hca.wire = "net_memif0";
+  hca.attr.guid = 0x0002'c903'000a'0b01;
+  hca.attr.lid = 1;
+  hca.attr.sm_lid = 1;
+  hca.attr.pkeys = {0xffff, 0x8001};
+  hca.subnet_administrator = true;
+  node.hcas_ = {hca};
+
+  link::NeighbourInfo neighbour;
+  neighbour.addr = *wire::parse_ip("10.0.0.2");
+  neighbour.iface = "ib0";
+  neighbour.lladdr = "00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:02";
+  neighbour.phase = link::NeighbourPhase::kReachable;
+  neighbour.qpn = 0x4a7;
+  neighbour.lid = 2;
+  neighbour.mtu = 2044;
+  neighbour.age = std::chrono::milliseconds(1500);
+  node.neighbours_ = {neighbour};
+
+  node.routes_ = {{*wire::parse_prefix("10.0.0.0/24"), "connected", "ib0", {}},
+                  {*wire::parse_prefix("192.168.2.0/24"),
+                   "static",
+                   "ib0",
+                   {*wire::parse_ip("10.0.0.2"), *wire::parse_ip("10.0.0.3")}},
+                  {*wire::parse_prefix("172.16.0.0/12"), "blackhole", "", {}}};
+
+  mgmt::WorkerInfo worker;
+  worker.lcore = 1;
+  worker.interfaces = {"ib0", "eth0"};
+  worker.loops = 100;
+  node.workers_ = {worker};
+
+  node.drops_ = {{Drop::kIpNoRoute, "ib0", 5}, {Drop::kIbPkey, "soft0", 12}};
+
+  mgmt::SaInfo sa;
+  sa.hca = "soft0";
+  sa.sm_lid = 1;
+  sa.client.sent = 9;
+  sa.administrator = true;
+  sa.groups = {
+      {wire::broadcast_mgid(0xffff, 2), 0xc000, 0xffff, 0x8001'0b1b, 2048, {{link.gid, 1}}}};
+  sa.ports = {{link.gid, 1}};
+  node.sa_ = {sa};
+}
+
+}  // namespace ipoib::app

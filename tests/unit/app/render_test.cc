@@ -1,0 +1,144 @@
+#include "app/render.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "app/text_table.h"
+#include "tests/unit/app/fake_node.h"
+
+namespace ipoib::app {
+namespace {
+
+std::vector<std::string> keys(const Json& object) {
+  std::vector<std::string> result;
+  for (const auto& [key, value] : object.items()) result.push_back(key);
+  return result;
+}
+
+// The keys that telemetry promises, in that order, are all there.
+TEST(Render, Link) {
+  FakeNode node;
+  fill(node);
+  const Json link = to_json(node.links())[0];
+  std::vector<std::string> known;
+  const std::vector<std::string> promised = {"name",
+                                             "state",
+                                             "reason",
+                                             "hca",
+                                             "lid",
+                                             "gid",
+                                             "qpn",
+                                             "pkey",
+                                             "qkey",
+                                             "mtu",
+                                             "mode",
+                                             "dialect",
+                                             "broadcast_mgid",
+                                             "broadcast_mlid",
+                                             "addresses",
+                                             "rx_packets",
+                                             "tx_packets",
+                                             "rx_bytes",
+                                             "tx_bytes",
+                                             "drops"};
+  for (const auto& key : keys(link))
+    if (std::find(promised.begin(), promised.end(), key) != promised.end()) known.push_back(key);
+  EXPECT_EQ(known, promised);
+  EXPECT_EQ(link["gid"], "fe80::2:c903:a:b01");
+  EXPECT_EQ(link["qkey"], 0x8001'0b1bU);
+  EXPECT_EQ(link["broadcast_mgid"], "ff12:401b:ffff::ffff:ffff");
+  EXPECT_EQ(link["broadcast_mlid"], 0xc000);
+  EXPECT_EQ(link["rate_mbps"], 10'000);
+  EXPECT_EQ(link["addresses"], Json::array({"10.0.0.1/24"}));
+  EXPECT_EQ(link["drops"], (Json{{"ip_no_route", 5}}));
+  EXPECT_EQ(link["counters"]["joins_sent"], 2);
+}
+
+TEST(Render, OtherObjects) {
+  FakeNode node;
+  fill(node);
+  EXPECT_EQ(dump(to_json(node.ports())),
+            R"([{"name":"eth0","state":"up","device":"net_tap0","driver":"net_tap",)"
+            R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"addresses":[],)"
+            R"("rx_packets":0,"tx_packets":0,"rx_bytes":0,"tx_bytes":0,"drops":{}}])");
+  EXPECT_EQ(dump(to_json(node.hcas())),
+            R"([{"name":"soft0","state":"active","driver":"soft","wire":"net_memif0",)"
+            R"("guid":"0x0002c903000a0b01","gid":"fe80::2:c903:a:b01","lid":1,"sm_lid":1,)"
+            R"("mtu":2048,"rate_mbps":10000,"pkeys":[65535,32769],"subnet_administrator":true,)"
+            R"("drops":{}}])");
+  EXPECT_EQ(dump(to_json(node.neighbours("ib0"))),
+            R"([{"address":"10.0.0.2","iface":"ib0","state":"reachable",)"
+            R"("lladdr":"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:02","lid":2,)"
+            R"("qpn":1191,"sl":0,"rate_mbps":0,"mtu":2044,"held":0,"age_ms":1500}])");
+  EXPECT_EQ(
+      dump(to_json(node.routes()[1])),
+      R"({"to":"192.168.2.0/24","kind":"static","iface":"ib0","via":["10.0.0.2","10.0.0.3"]})");
+  EXPECT_EQ(dump(to_json(node.workers())),
+            R"([{"worker":0,"lcore":1,"interfaces":["ib0","eth0"],"neighbours":0,"rx_packets":0,)"
+            R"("punts":0,"loops":100,"busy_loops":0,"busy_cycles":0}])");
+  EXPECT_EQ(dump(to_json(node.drops()[1])), R"({"reason":"ib_pkey","where":"soft0","packets":12})");
+  EXPECT_EQ(dump(to_json(node.subnet_administration()[0])),
+            R"({"hca":"soft0","sm_lid":1,"administrator":true,"client":{"sent":9,"retried":0,)"
+            R"("answered":0,"refused":0,"timed_out":0,"unmatched":0,"malformed":0},"groups":[)"
+            R"({"mgid":"ff12:401b:ffff::ffff:ffff","mlid":49152,"pkey":65535,"qkey":2147552027,)"
+            R"("mtu":2048,"members":[{"port_gid":"fe80::2:c903:a:b01","join_state":1}]}],)"
+            R"("ports":[{"gid":"fe80::2:c903:a:b01","lid":1}]})");
+}
+
+TEST(Render, ConfigHasSectionsAndKeysOfTheFile) {
+  const FakeNode node;
+  const Json config = to_json(node.config());
+  EXPECT_EQ(config["hca"]["soft0"]["guid"], "0x0002c903000a0b01");
+  EXPECT_EQ(config["hca"]["soft0"]["pkeys"], Json::array({0xffff}));
+  EXPECT_EQ(config["link"]["ib0"]["address"], Json::array({"10.0.0.1/24"}));
+  EXPECT_EQ(config["subnet"]["qkey"], 0x8001'0b1bU);
+  EXPECT_EQ(config["neighbour-cache"]["negative"], 3);
+  EXPECT_FALSE(config.contains("route"));
+}
+
+TEST(Render, TextThatIsNotUtf8) {
+  mgmt::LinkInfo link;
+  link.reason = "a\xff";
+  EXPECT_NE(dump(to_json(link)).find("a\xef\xbf\xbd"), std::string::npos);
+}
+
+TEST(TextTable, AlignsColumnsAndNumbers) {
+  const Json rows = Json::parse(R"([{"n":"a","v":5,"x":{"y":1}},{"n":"longer","v":12345,"x":{}}])");
+  EXPECT_EQ(list_text(rows, {{"NAME", "n"}, {"V", "v"}, {"XY", "x.y"}, {"NONE", "q"}}),
+            "NAME        V  XY  NONE\n"
+            "a           5   1\n"
+            "longer  12345\n");
+  EXPECT_EQ(list_text(Json::array(), {{"NAME", "n"}}), "none\n");
+}
+
+TEST(TextTable, NumbersThatPeopleWriteInHexadecimal) {
+  const Json rows = Json::parse(R"([{"pkey":32769,"qkey":1,"qpn":1191,"lid":1191,"pkeys":[1,2]}])");
+  EXPECT_EQ(
+      list_text(rows,
+                {{"P", "pkey"}, {"Q", "qkey"}, {"QPN", "qpn"}, {"LID", "lid"}, {"T", "pkeys"}}),
+      "     P           Q       QPN   LID  T\n"
+      "0x8001  0x00000001  0x0004a7  1191  0x0001, 0x0002\n");
+}
+
+TEST(TextTable, ObjectsAreOneLineAKey) {
+  const Json object = Json::parse(
+      R"({"name":"a","on":true,"none":{},"list":["x","y"],"inner":{"k":1,"longer":2},)"
+      R"("rows":[{"mlid":49152,"members":[{"g":"x","j":1},{"g":"y","j":2}]}],"after":null})");
+  EXPECT_EQ(object_text(object),
+            "name   a\n"
+            "on     yes\n"
+            "none   none\n"
+            "list   x, y\n"
+            "inner\n"
+            "  k       1\n"
+            "  longer  2\n"
+            "rows\n"
+            "    mlid  members\n"
+            "  0xc000  g=x j=1, g=y j=2\n"
+            "after\n");
+}
+
+}  // namespace
+}  // namespace ipoib::app

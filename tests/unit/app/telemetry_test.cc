@@ -1,0 +1,153 @@
+#include "app/telemetry.h"
+
+#include <rte_eal.h>
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "tests/unit/app/fake_node.h"
+
+namespace ipoib::app {
+namespace {
+
+TEST(TelemetryAnswer, EveryEndpoint) {
+  FakeNode node;
+  fill(node);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/links", ""), Json::array({"ib0"}));
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/link", "ib0").at("qkey"), 0x8001'0b1bU);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/link", "ib7"), nullptr);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/link", ""), nullptr);
+  const auto neighbours = telemetry_answer(node, "/ipoib/neighbours", "ib0");
+  EXPECT_EQ(neighbours.at("total"), 1);
+  EXPECT_EQ(neighbours.at("entries").at("0").at("address"), "10.0.0.2");
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/neighbours", "eth0").at("total"), 0);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/neighbours", "").at("total"), 1);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/neighbours", "nix"), nullptr);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/routes", "").at("entries").size(), 3U);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/workers", "").at(0).at("lcore"), 1);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/drops", ""),
+            (Json{{"ib0", {{"ip_no_route", 5}}}, {"soft0", {{"ib_pkey", 12}}}}));
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/bogus", ""), nullptr);
+}
+
+// Long lists come in pieces that telemetry can carry, and all of it comes.
+TEST(TelemetryAnswer, LongListsComeInPieces) {
+  FakeNode node;
+  fill(node);
+  const auto one = node.neighbours_[0];
+  node.neighbours_.assign(1000, one);
+  std::size_t first = 0, nb_pieces = 0;
+  while (first < 1000) {
+    const auto piece = telemetry_answer(node, "/ipoib/neighbours", fmt::format("ib0,{}", first));
+    EXPECT_EQ(piece.at("total"), 1000);
+    EXPECT_EQ(piece.at("first"), first);
+    ASSERT_FALSE(piece.at("entries").empty());
+    EXPECT_LT(piece.dump().size(), 14'000U);
+    EXPECT_TRUE(piece.at("entries").contains(std::to_string(first)));
+    first += piece.at("entries").size();
+    ASSERT_LT(++nb_pieces, 100U);
+  }
+  for (const char* odd : {"ib0,1000", "ib0,99999999999999999999", "ib0,-1", "ib0,x", "ib0,,"})
+    EXPECT_EQ(telemetry_answer(node, "/ipoib/neighbours", odd).at("total"), 1000) << odd;
+}
+
+TEST(RunOnManagement, GivesUpWhenNobodyAnswers) {
+  FakeNode node;  // Does not run.
+  const auto run = run_on_management(node, std::chrono::milliseconds(1));
+  EXPECT_EQ(run([] { return Json{1}; }), nullptr);
+}
+
+// Over DPDK's own socket: what a collector sees.
+class TelemetrySocket : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    prefix_ = fmt::format("unit-app-{}", getpid());
+    std::vector<std::string> arguments = {
+        "unit_app",         "--no-huge", "-m", "64",
+        "--no-pci",         "-l",        "0",  "--file-prefix=" + prefix_,
+        "--log-level=error"};
+    std::vector<char*> argv;
+    for (auto& a : arguments) argv.push_back(a.data());
+    started_ = rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
+  }
+  static void TearDownTestSuite() { rte_eal_cleanup(); }
+
+  void SetUp() override {
+    ASSERT_TRUE(started_);
+    fill(node);
+    telemetry = *Telemetry::create(node, run_on_management(node, std::chrono::seconds(5)));
+    management = std::thread{[this] { node.run(); }};
+  }
+  void TearDown() override {
+    node.request_stop();
+    management.join();
+  }
+
+  static std::string ask(const std::string& command) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = std::string{rte_eal_get_runtime_dir()} + "/dpdk_telemetry.v2";
+    std::memcpy(address.sun_path, path.c_str(), std::min(path.size() + 1, sizeof address.sun_path));
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
+    EXPECT_EQ(connect(fd, generic, sizeof address), 0);
+    std::vector<char> bytes(1 << 16);
+    recv(fd, bytes.data(), bytes.size(), 0);  // Its greeting.
+    send(fd, command.data(), command.size(), 0);
+    const auto n = recv(fd, bytes.data(), bytes.size(), 0);
+    close(fd);
+    return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
+  }
+
+  static inline std::string prefix_;
+  static inline bool started_ = false;
+  FakeNode node;
+  std::unique_ptr<Telemetry> telemetry;
+  std::thread management;
+};
+
+TEST_F(TelemetrySocket, AnswersAreTheSameJson) {
+  EXPECT_EQ(ask("/ipoib/links"), R"({"/ipoib/links":["ib0"]})");
+  const Json link = Json::parse(ask("/ipoib/link,ib0")).at("/ipoib/link");
+  EXPECT_EQ(link, telemetry_answer(node, "/ipoib/link", "ib0"));
+  EXPECT_EQ(Json::parse(ask("/ipoib/neighbours,ib0")).at("/ipoib/neighbours"),
+            telemetry_answer(node, "/ipoib/neighbours", "ib0"));
+  EXPECT_EQ(Json::parse(ask("/ipoib/routes")).at("/ipoib/routes"),
+            telemetry_answer(node, "/ipoib/routes", ""));
+  EXPECT_EQ(Json::parse(ask("/ipoib/workers")).at("/ipoib/workers").at("0"),
+            telemetry_answer(node, "/ipoib/workers", "").at(0));
+  EXPECT_EQ(Json::parse(ask("/ipoib/drops")).at("/ipoib/drops"),
+            telemetry_answer(node, "/ipoib/drops", ""));
+}
+
+TEST_F(TelemetrySocket, WholePiecesArrive) {
+  node.neighbours_.assign(1000, node.neighbours_[0]);
+  const auto piece = Json::parse(ask("/ipoib/neighbours,ib0,500")).at("/ipoib/neighbours");
+  EXPECT_EQ(piece, telemetry_answer(node, "/ipoib/neighbours", "ib0,500"));
+}
+
+TEST_F(TelemetrySocket, ObjectsThatAreNotThereAreNull) {
+  EXPECT_EQ(ask("/ipoib/link,ib7"), R"({"/ipoib/link":null})");
+  EXPECT_EQ(ask("/ipoib/link"), R"({"/ipoib/link":null})");
+}
+
+TEST_F(TelemetrySocket, NamesThatTelemetryDoesNotAllow) {
+  node.drops_ = {{Drop::kIbPkey, "soft-0", 1}};
+  EXPECT_EQ(ask("/ipoib/drops"), R"({"/ipoib/drops":{"soft_0":{"ib_pkey":1}}})");
+}
+
+TEST_F(TelemetrySocket, OneNodeAtATimeAndNoneAfterIt) {
+  EXPECT_FALSE(Telemetry::create(node, run_on_management(node, std::chrono::seconds(1))));
+  telemetry.reset();
+  EXPECT_EQ(ask("/ipoib/links"), R"({"/ipoib/links":null})");
+  telemetry = *Telemetry::create(node, run_on_management(node, std::chrono::seconds(5)));
+  EXPECT_EQ(ask("/ipoib/links"), R"({"/ipoib/links":["ib0"]})");
+}
+
+}  // namespace
+}  // namespace ipoib::app
