@@ -290,6 +290,19 @@ TEST_F(IpoibNeighbour, PathThatTheSaDeniesWorksOnUntilTheNeighbourIsSilent) {
   EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 44);
 }
 
+TEST_F(IpoibNeighbour, PathThatRestedIsAskedForAgainWhenUsedAgain) {
+  resolve();
+  ASSERT_TRUE(b.link.remove_neighbour(kPeer));
+  b.run_for(5s);  // the handle is still there
+  ASSERT_EQ(b.actions.ahs.size(), 2U);
+  b.sa.paths[hw.gid].dlid.set(44);
+  b.want(kPeer);
+  b.hear_reply(hw, "10.0.0.2");
+  EXPECT_TRUE(b.sink.valid(kPeer));  // at once, over what is known
+  b.run_for(10ms);
+  EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 44);
+}
+
 TEST_F(IpoibNeighbour, UnusablePathAnswersFail) {
   const auto good = b.sa.paths[hw.gid];
   struct Case {

@@ -1,5 +1,7 @@
 #include "tests/unit/lib/link/link_bench.h"
 
+#include <rte_log.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -7,6 +9,15 @@
 #include "lib/wire/iba.h"
 
 namespace ipoib::link {
+namespace {
+
+/// What goes wrong in these tests goes wrong on purpose, thousands of times.
+[[maybe_unused]] const bool quiet = [] {
+  rte_log_set_global_level(RTE_LOG_CRIT);
+  return true;
+}();
+
+}  // namespace
 
 ScriptedSa::ScriptedSa() {
   group.mgid = wire::broadcast_mgid(wire::kDefaultPkey, 2);
