@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,15 +16,21 @@
 #include <utility>
 #include <vector>
 
+#include "app/cli.h"
+#include "app/cli_server.h"
+#include "app/cli_terminal.h"
 #include "app/config.h"
 #include "app/hca_factory.h"
 #include "app/options.h"
+#include "app/periodic_stats.h"
+#include "app/telemetry.h"
 #include "lib/base/log.h"
 #include "lib/mgmt/node.h"
 
 namespace ipoib::app {
 namespace {
 
+constexpr std::chrono::milliseconds kTelemetryTimeout{2000};
 constexpr const char* kVersion = "dpdk-ipoib " IPOIB_VERSION;
 
 /// The command line, cut at the first "--".
@@ -92,17 +99,64 @@ Result<int> signal_descriptor() {
   return fd;
 }
 
+void print(std::string_view text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+/// The ways to talk to a node, as far as they were asked for.
+struct Faces {
+  std::unique_ptr<Telemetry> telemetry;
+  std::unique_ptr<CliServer> server;
+  std::unique_ptr<Terminal> terminal;
+  std::unique_ptr<PeriodicStats> stats;
+};
+
+Status open_faces(const Options& options, mgmt::Node& node, Cli& cli, Faces& faces) {
+  auto telemetry = Telemetry::create(node, run_on_management(node, kTelemetryTimeout));
+  if (!telemetry) return tl::make_unexpected(telemetry.error());
+  faces.telemetry = std::move(*telemetry);
+  if (!options.cli_socket.empty()) {
+    auto server = CliServer::create(cli, node.events(), options.cli_socket);
+    if (!server) return tl::make_unexpected(server.error());
+    faces.server = std::move(*server);
+  }
+  if (options.stats_period_s != 0) {
+    auto stats = PeriodicStats::create(cli, node.events(), options.stats_period_s, print);
+    if (!stats) return tl::make_unexpected(stats.error());
+    faces.stats = std::move(*stats);
+  }
+  if (!options.cmdline_file.empty())
+    if (auto s = run_command_file(cli, options.cmdline_file, print); !s) return s;
+  if (options.interactive) {
+    auto terminal = Terminal::create(cli, node.events(), STDIN_FILENO, STDOUT_FILENO,
+                                     [&node] { node.request_stop(); });
+    if (!terminal) return tl::make_unexpected(terminal.error());
+    faces.terminal = std::move(*terminal);
+  }
+  return {};
+}
+
 int serve(const Options& options, const mgmt::NodeConfig& config, int signals) {
-  auto node = mgmt::Node::create(config, choose_lcores(), make_hca);
-  if (!node) return complain(node.error());
-  auto watched = (*node)->events().watch(signals, EPOLLIN, [&](std::uint32_t) {
+  const auto created = mgmt::Node::create(config, choose_lcores(), make_hca);
+  if (!created) return complain(created.error());
+  mgmt::Node& node = **created;
+  const auto watched = node.events().watch(signals, EPOLLIN, [&](std::uint32_t) {
     signalfd_siginfo info;
-    while (read(signals, &info, sizeof info) == sizeof info) (*node)->request_stop();
+    while (read(signals, &info, sizeof info) == sizeof info) node.request_stop();
   });
   if (!watched) return complain(watched.error());
-  static_cast<void>(options);
-  (*node)->run();
-  return EXIT_SUCCESS;
+
+  Cli cli{node};
+  Faces faces;
+  // The node runs by then, so that a command file finds its interfaces starting.
+  Status opened;
+  node.post([&] {
+    opened = open_faces(options, node, cli, faces);
+    if (!opened) node.request_stop();
+  });
+  node.run();
+  return opened ? EXIT_SUCCESS : complain(opened.error());
 }
 
 int run(int argc, char** argv) {

@@ -135,6 +135,7 @@ class NodeImpl final : public Node {
   std::vector<fwd::InterfaceEntry> entries_;  ///< As workers see the interfaces; sized once.
   std::vector<std::unique_ptr<rte_ring, RingDeleter>> handoff_rings_;
   Capture capture_;
+  TimePoint next_carrier_check_{};
   Baseline baseline_;
 
   std::atomic<bool> stop_requested_{false};

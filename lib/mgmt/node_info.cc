@@ -180,8 +180,10 @@ std::vector<link::NeighbourInfo> NodeImpl::neighbours(std::string_view iface) co
   std::vector<link::NeighbourInfo> rows;
   for (const auto& slot : interfaces_) {
     if (!iface.empty() && slot->control->name() != iface) continue;
-    auto some = slot->control->neighbours(now());
-    std::move(some.begin(), some.end(), std::back_inserter(rows));
+    for (link::NeighbourInfo& row : slot->control->neighbours(now())) {
+      row.iface = slot->control->name();
+      rows.push_back(std::move(row));
+    }
   }
   return rows;
 }

@@ -18,6 +18,7 @@ namespace {
 constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 /// Where a device cannot wake us for its MADs, we look this often.
 constexpr Duration kMadPoll = std::chrono::milliseconds(1);
+constexpr Duration kCarrierCheck = std::chrono::milliseconds(100);
 /// Leaving groups and disconnecting must end some time.
 constexpr Duration kShutDownLimit = std::chrono::seconds(5);
 
@@ -116,7 +117,10 @@ void NodeImpl::run_timers() {
 }
 
 void NodeImpl::publish_interfaces() {
-  for (const auto& p : ports_) p->control().set_carrier(p->device().link_status().up, now());
+  if (const TimePoint t = now(); t >= next_carrier_check_) {
+    next_carrier_check_ = t + kCarrierCheck;  // some drivers ask the kernel each time
+    for (const auto& p : ports_) p->control().set_carrier(p->device().link_status().up, t);
+  }
   for (const auto& slot : interfaces_) {
     const link::Interface& control = *slot->control;
     fwd::InterfaceEntry& entry = entries_[control.id()];
