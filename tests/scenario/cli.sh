@@ -17,12 +17,13 @@ ping_all a "$(host_address b)"
 cli a "clear stats"
 expect "drops after clear stats" "$(drops a forwarding_stopped)" 0
 for command in "show" "show nonsense" "bogus" "neigh add" "route add 1.2.3.4/99 via 10.0.0.2"; do
-  answer=$(cli a "$command")
-  [[ -n $answer ]] || fail "no word on the wrong command '$command'"
-  say "$command: $(head -n 1 <<<"$answer")"
+  answer=$(cli a "$command") && fail "no error for the wrong command '$command': $answer"
+  expect_text "'$command'" "$answer" '^error: '
+  say "$command: $answer"
 done
-expect_text "show nonsense" "$(cli a "show nonsense")" 'link.*neigh|neigh.*link'
-for what in link neigh port route drops config worker sa; do
+answer=$(cli a "show nonsense") || true
+expect_text "show nonsense" "$answer" 'word 2 .*link.*neigh'
+for what in link neigh port hca route drops config worker sa; do
   cli a "show $what" >/dev/null
   cli a "show $what json" | json 'len(d)' >/dev/null || fail "show $what json is not JSON"
 done
