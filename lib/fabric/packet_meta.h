@@ -13,7 +13,8 @@
 
 namespace ipoib::fabric {
 
-/// One field, two lives: `rx` until the packet is routed, `tx` from then on.
+/// One field, three lives: `rx` until the packet is routed, `held` while it waits for its
+/// neighbour, `tx` when it is sent.
 union PacketMeta {
   struct Rx {
     std::uint32_t src_qpn;
@@ -23,6 +24,10 @@ union PacketMeta {
     std::uint8_t grh_offset;  ///< GRH lies this many octets before the data; 0: no GRH came.
     bool multicast;           ///< DLID was an MLID (or the DGID an MGID).
   } rx;
+  struct Held {
+    std::uint16_t in_iface;  ///< Interface it came by; set by the worker that passes it up.
+    std::uint16_t out_iface;
+  } held;
   struct Tx {
     AhIndex ah;
     std::uint32_t qpn;

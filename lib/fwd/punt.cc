@@ -64,6 +64,7 @@ void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId o
   KeyUse& use = use_of(out_iface, addr);
   if (use.used >= per_key_) return drop(in, m, Drop::kNeighbourPending);
   ++use.used;
+  fabric::meta_of(m).held.in_iface = in.iface;
   msg::Up up = message(Kind::kNeighbourWanted, out_iface, m);
   up.addr = addr;
   push_or_drop(in, up);

@@ -36,7 +36,7 @@ void Punt::handle(const msg::Up& message) {
   switch (message.kind) {
     case msg::Up::Kind::kNeighbourWanted:
       ++counters_.neighbour_wanted;
-      fabric::meta_of(m).tx.iface = message.iface;
+      fabric::meta_of(m).held.out_iface = message.iface;
       slot->control->on_neighbour_wanted(message.addr, reinterpret_cast<link::HeldPacket>(m), now_);
       return;  // held now
     case msg::Up::Kind::kArp: {
@@ -101,15 +101,14 @@ void Punt::tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::
 }
 
 void Punt::send_routed(rte_mbuf* m) {
-  const InterfaceSlot* slot = interfaces_.find(fabric::meta_of(m).tx.iface);
+  const InterfaceSlot* slot = interfaces_.find(fabric::meta_of(m).held.out_iface);
   workers_.send(slot->owner, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
 }
 
 void Punt::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
-  const table::InterfaceId out = fabric::meta_of(m).tx.iface;
-  interfaces_.find(out)->drops.add(reason);
-  if (unreachable)
-    tell_sender(m, table::kNoInterface, unreachable_error(wire::IcmpUnreachable::kHost));
+  const auto& held = fabric::meta_of(m).held;
+  interfaces_.find(held.out_iface)->drops.add(reason);
+  if (unreachable) tell_sender(m, held.in_iface, unreachable_error(wire::IcmpUnreachable::kHost));
   rte_pktmbuf_free(m);
 }
 

@@ -18,6 +18,7 @@ struct Up {
   enum class Kind : std::uint8_t {
     kNeighbourWanted,  ///< addr on iface must be resolved; mbuf starts at the IP header and waits,
                        ///< its TTL already taken down: send it on with Down::kSendRouted.
+                       ///< PacketMeta::held.in_iface is filled.
     kArp,              ///< mbuf starts at the ARP header; PacketMeta::rx filled; iface it came by.
     kLocal,            ///< mbuf starts at the IP header, checked and cut to its total length; for
                        ///< this node.
