@@ -44,6 +44,7 @@ lab_begin() {
   trap lab_end EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
+  trap 'exit 141' PIPE  # Without it a reader that goes away would skip the clean-up.
 }
 
 # Runs once, at the end of the shell, whatever the reason.
@@ -51,7 +52,7 @@ lab_end() {
   local status=$? pid space host
   set +e
   trap - EXIT
-  trap '' INT TERM HUP
+  trap '' INT TERM HUP PIPE
   if ((status && status < 128)); then
     for host in "${!NODE_PID[@]}"; do
       printf -- '--- last lines of node %s\n' "$host"

@@ -13,7 +13,8 @@ for node in a b; do
   node_start "$node" "$LAB_DIR/$node.toml" --vdev=net_tap0,iface=eth0 "$(memif_device $role)"
   node_ready "$node"
   n=$(number_of "$node")
-  ip -n "$LAB-$node" link set eth0 up
+  # net_tap calls the kernel's end of the TAP by its own address; two hosts may not have one.
+  ip -n "$LAB-$node" link set eth0 address "02:00:00:00:00:0$n" up
   lab_host_address "$node" "192.168.$n.2/24" "192.168.$n.1"
   role=client
 done
