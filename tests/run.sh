@@ -101,12 +101,13 @@ else
   cannot "check formatting" "no clang-format here"
 fi
 
-step "build" 900 config/build.sh build -Dwerror=true && unit_tests build 300
-step "build with sanitizers" 900 config/build.sh build-asan -Dwerror=true --buildtype=debug \
+step "build" 2400 config/build.sh build -Dwerror=true && step "check readme" 10 tests/check-readme &&
+  unit_tests build 300
+step "build with sanitizers" 2400 config/build.sh build-asan -Dwerror=true --buildtype=debug \
   --optimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dbenchmarks=false &&
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 unit_tests build-asan 600
 
-if step "build with clang, fuzz targets" 900 env CC="ccache clang-14" CXX="ccache clang++-14" \
+if step "build with clang, fuzz targets" 2400 env CC="ccache clang-14" CXX="ccache clang++-14" \
   config/build.sh build-fuzz -Dwerror=true --buildtype=debugoptimized -Dfuzz=true -Dtests=false \
   -Dbenchmarks=false -Db_lundef=false; then
   # The kept inputs are replayed as unit tests; here the time goes into new ones.

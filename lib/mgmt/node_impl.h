@@ -88,6 +88,8 @@ class NodeImpl final : public Node {
   Status add_routes();
   [[nodiscard]] unsigned owner_of(const std::string& name, unsigned nth) const;
   [[nodiscard]] unsigned mbuf_size() const;
+  /// Of all interfaces together.
+  [[nodiscard]] std::uint32_t neighbour_capacity() const;
 
   // node_run.cc
   [[nodiscard]] TimePoint now() const;

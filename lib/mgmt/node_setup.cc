@@ -131,6 +131,12 @@ unsigned NodeImpl::mbuf_size() const {
   return RTE_ALIGN_CEIL(longest, 64U) + RTE_PKTMBUF_HEADROOM;
 }
 
+std::uint32_t NodeImpl::neighbour_capacity() const {
+  const std::size_t interfaces =
+      std::max<std::size_t>(config_.ports.size() + config_.links.size(), 1);
+  return static_cast<std::uint32_t>(config_.neighbour.max_entries * interfaces);
+}
+
 Status NodeImpl::create_pool() {
   constexpr unsigned kCache = 256;
   const auto devices = static_cast<unsigned>(config_.ports.size() + config_.hcas.size());
@@ -147,8 +153,7 @@ Status NodeImpl::create_pool() {
         "no memory for {} mbufs of {} octets: give EAL more (-m) or lower --total-num-mbufs", n,
         mbuf_size());
   punt_ = std::make_unique<Punt>(interfaces_, workers_, pool_.get());
-  neighbours_ = std::make_unique<NeighbourDirectory>(
-      workers_, *punt_, static_cast<std::uint32_t>(config_.neighbour.max_entries));
+  neighbours_ = std::make_unique<NeighbourDirectory>(workers_, *punt_, neighbour_capacity());
   return {};
 }
 
@@ -281,7 +286,7 @@ Status NodeImpl::connect_workers() {
     config.prefixes = prefixes_.get();
     config.rcu = rcu_.get();
     config.fragment_pool = pool_.get();
-    config.neighbour_capacity = config_.neighbour.max_entries;
+    config.neighbour_capacity = neighbour_capacity();
     config.epoch_tsc = epoch_tsc_;
     auto worker = fwd::Worker::create(config);
     if (!worker) return tl::make_unexpected(worker.error());
