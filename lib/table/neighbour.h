@@ -22,7 +22,7 @@ enum class NeighbourState : std::uint8_t {
   kFree = 0,
   kIncomplete,  ///< Known by address only: packets go up to be held.
   kValid,
-  kFailed,      ///< Resolution failed: packets are dropped until management says otherwise.
+  kFailed,  ///< Resolution failed: packets are dropped until management says otherwise.
 };
 
 enum class NeighbourMode : std::uint8_t { kEthernet, kUd, kRc, kUc };
@@ -34,8 +34,8 @@ struct alignas(64) Neighbour {
   InterfaceId iface = kNoInterface;
   NeighbourState state = NeighbourState::kFree;
   NeighbourMode mode = NeighbourMode::kUd;
-  std::uint16_t mtu = 0;  ///< Largest IP packet.
-  std::array<std::byte, 6> mac{};  ///< kEthernet: destination.
+  std::uint16_t mtu = 0;               ///< Largest IP packet.
+  std::array<std::byte, 6> mac{};      ///< kEthernet: destination.
   fabric::AhIndex ah = fabric::kNoAh;  ///< kUd.
   std::uint32_t qpn = 0;               ///< kUd: destination QPN.
   /// Coarse stamp of the last packet sent through this entry: seconds since the process started.

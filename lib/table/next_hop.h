@@ -13,15 +13,15 @@
 namespace ipoib::table {
 
 enum class NextHopKind : std::uint8_t {
-  kNone = 0,    ///< No route.
-  kLocal,       ///< This node's own address.
-  kBroadcast,   ///< A broadcast address of an own prefix.
-  kConnected,   ///< On `iface`: the destination itself is the neighbour.
-  kGateway,     ///< Through `neighbour` on `iface`.
-  kBlackhole,   ///< Dropped silently.
-  kUnreachable, ///< Dropped, ICMP host unreachable.
-  kGroup,       ///< ECMP: one of the `paths` next hops from number `neighbour` on, chosen by a
-                ///< hash of addresses, protocol and ports, so that a flow keeps its path.
+  kNone = 0,     ///< No route.
+  kLocal,        ///< This node's own address.
+  kBroadcast,    ///< A broadcast address of an own prefix.
+  kConnected,    ///< On `iface`: the destination itself is the neighbour.
+  kGateway,      ///< Through `neighbour` on `iface`.
+  kBlackhole,    ///< Dropped silently.
+  kUnreachable,  ///< Dropped, ICMP host unreachable.
+  kGroup,        ///< ECMP: one of the `paths` next hops from number `neighbour` on, chosen by a
+                 ///< hash of addresses, protocol and ports, so that a flow keeps its path.
 };
 
 /// 8 octets, so that one load sees a whole one.

@@ -58,13 +58,21 @@ static_assert(WireRecord<Grh> && sizeof(Grh) == 40 && offsetof(Grh, sgid) == 8);
 
 /// Opcodes this product sends or receives (transport class and operation).
 enum class Opcode : std::uint8_t {
-  kRcSendFirst = 0x00, kRcSendMiddle = 0x01, kRcSendLast = 0x02, kRcSendOnly = 0x04,
+  kRcSendFirst = 0x00,
+  kRcSendMiddle = 0x01,
+  kRcSendLast = 0x02,
+  kRcSendOnly = 0x04,
   kRcAck = 0x11,
-  kUcSendFirst = 0x20, kUcSendMiddle = 0x21, kUcSendLast = 0x22, kUcSendOnly = 0x24,
-  kUdSendOnly = 0x64, kUdSendOnlyImm = 0x65,
+  kUcSendFirst = 0x20,
+  kUcSendMiddle = 0x21,
+  kUcSendLast = 0x22,
+  kUcSendOnly = 0x24,
+  kUdSendOnly = 0x64,
+  kUdSendOnlyImm = 0x65,
 };
 
-/// Base transport header: opcode | S:1 M:1 Pad:2 TVer:4 | P_Key | resv:8 DestQP:24 | A:1 0:7 PSN:24.
+/// Base transport header: opcode | S:1 M:1 Pad:2 TVer:4 | P_Key | resv:8 DestQP:24 | A:1 0:7
+/// PSN:24.
 struct Bth {
   std::uint8_t opcode;
   std::uint8_t flags;

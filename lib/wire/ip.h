@@ -17,7 +17,11 @@
 namespace ipoib::wire {
 
 enum class EtherType : std::uint16_t {
-  kIpv4 = 0x0800, kArp = 0x0806, kRarp = 0x8035, kIpv6 = 0x86dd, kIba = 0x88b5
+  kIpv4 = 0x0800,
+  kArp = 0x0806,
+  kRarp = 0x8035,
+  kIpv6 = 0x86dd,
+  kIba = 0x88b5
 };
 
 /// IPv4 or IPv6 address, 16 octets in wire order; IPv4 is mapped (::ffff:a.b.c.d), so that one
@@ -28,7 +32,8 @@ struct IpAddr {
   [[nodiscard]] static constexpr IpAddr v4(std::uint32_t host) noexcept {
     IpAddr a;
     a.bytes[10] = a.bytes[11] = std::byte{0xff};
-    for (std::size_t i = 0; i < 4; ++i) a.bytes[12 + i] = static_cast<std::byte>(host >> (24 - 8 * i));
+    for (std::size_t i = 0; i < 4; ++i)
+      a.bytes[12 + i] = static_cast<std::byte>(host >> (24 - 8 * i));
     return a;
   }
   [[nodiscard]] constexpr bool is_v4() const noexcept {
@@ -88,10 +93,18 @@ struct IcmpHdr {
 static_assert(WireRecord<IcmpHdr> && sizeof(IcmpHdr) == 8);
 
 enum class IcmpType : std::uint8_t {
-  kEchoReply = 0, kUnreachable = 3, kRedirect = 5, kEchoRequest = 8, kTimeExceeded = 11
+  kEchoReply = 0,
+  kUnreachable = 3,
+  kRedirect = 5,
+  kEchoRequest = 8,
+  kTimeExceeded = 11
 };
 enum class IcmpUnreachable : std::uint8_t {
-  kNet = 0, kHost = 1, kProtocol = 2, kPort = 3, kFragmentationNeeded = 4
+  kNet = 0,
+  kHost = 1,
+  kProtocol = 2,
+  kPort = 3,
+  kFragmentationNeeded = 4
 };
 
 /// Internet checksum (RFC 1071) of the octets, host order, ready to be stored with Be16.

@@ -51,9 +51,7 @@ using MacAddr = std::array<std::byte, 6>;
 [[nodiscard]] std::string to_string(const Gid& gid);
 [[nodiscard]] std::optional<Gid> parse_gid(std::string_view text);
 
-enum class ArpOp : std::uint16_t {
-  kRequest = 1, kReply = 2, kRarpRequest = 3, kRarpReply = 4
-};
+enum class ArpOp : std::uint16_t { kRequest = 1, kReply = 2, kRarpRequest = 3, kRarpReply = 4 };
 
 inline constexpr std::uint16_t kArpHardwareEthernet = 1;
 inline constexpr std::uint16_t kArpHardwareInfiniband = 32;
@@ -73,18 +71,25 @@ struct Arp {
 };
 using IpoibArp = Arp<LinkAddr>;
 using EthArp = Arp<MacAddr>;
-static_assert(WireRecord<IpoibArp> && sizeof(IpoibArp) == 56 && offsetof(IpoibArp, target_hw) == 32);
+static_assert(WireRecord<IpoibArp> && sizeof(IpoibArp) == 56 &&
+              offsetof(IpoibArp, target_hw) == 32);
 static_assert(WireRecord<EthArp> && sizeof(EthArp) == 28);
 
 template <class Hw>
-inline constexpr std::uint16_t kArpHardwareType =
-    sizeof(Hw) == 20 ? kArpHardwareInfiniband : kArpHardwareEthernet;
+inline constexpr std::uint16_t kArpHardwareType = sizeof(Hw) == 20 ? kArpHardwareInfiniband
+                                                                   : kArpHardwareEthernet;
 
 template <class Hw>
 [[nodiscard]] constexpr Arp<Hw> make_arp(ArpOp op, const Hw& sender_hw, std::uint32_t sender_ip,
                                          const Hw& target_hw, std::uint32_t target_ip) {
-  return {Be16{kArpHardwareType<Hw>}, Be16{0x0800}, sizeof(Hw), 4,
-          Be16{static_cast<std::uint16_t>(op)}, sender_hw, Be32{sender_ip}, target_hw,
+  return {Be16{kArpHardwareType<Hw>},
+          Be16{0x0800},
+          sizeof(Hw),
+          4,
+          Be16{static_cast<std::uint16_t>(op)},
+          sender_hw,
+          Be32{sender_ip},
+          target_hw,
           Be32{target_ip}};
 }
 

@@ -17,28 +17,58 @@ inline constexpr std::size_t kMadLen = 256;
 inline constexpr std::uint8_t kMadBaseVersion = 1;
 inline constexpr std::uint8_t kSaClassVersion = 2;
 
-enum class MgmtClass : std::uint8_t { kSubnLid = 0x01, kSubnAdm = 0x03, kComMgt = 0x07, kSubnDr = 0x81 };
+enum class MgmtClass : std::uint8_t {
+  kSubnLid = 0x01,
+  kSubnAdm = 0x03,
+  kComMgt = 0x07,
+  kSubnDr = 0x81
+};
 
 enum class Method : std::uint8_t {
-  kGet = 0x01, kSet = 0x02, kSend = 0x03, kTrap = 0x05, kReport = 0x06, kTrapRepress = 0x07,
-  kGetTable = 0x12, kDelete = 0x15,
-  kGetResp = 0x81, kReportResp = 0x86, kGetTableResp = 0x92, kDeleteResp = 0x95,
+  kGet = 0x01,
+  kSet = 0x02,
+  kSend = 0x03,
+  kTrap = 0x05,
+  kReport = 0x06,
+  kTrapRepress = 0x07,
+  kGetTable = 0x12,
+  kDelete = 0x15,
+  kGetResp = 0x81,
+  kReportResp = 0x86,
+  kGetTableResp = 0x92,
+  kDeleteResp = 0x95,
 };
 inline constexpr std::uint8_t kMethodResponse = 0x80;
 
 enum class Attr : std::uint16_t {
-  kClassPortInfo = 0x01, kNotice = 0x02, kInformInfo = 0x03, kNodeRecord = 0x11,
-  kPortInfoRecord = 0x12, kServiceRecord = 0x31, kPathRecord = 0x35, kMcMemberRecord = 0x38,
+  kClassPortInfo = 0x01,
+  kNotice = 0x02,
+  kInformInfo = 0x03,
+  kNodeRecord = 0x11,
+  kPortInfoRecord = 0x12,
+  kServiceRecord = 0x31,
+  kPathRecord = 0x35,
+  kMcMemberRecord = 0x38,
   kInformInfoRecord = 0xf3,
 };
 
 /// MAD status: low octet generic, high octet of the class (here: SA).
 enum class MadStatus : std::uint16_t {
-  kOk = 0, kBusy = 0x0001, kRedirect = 0x0002, kBadVersion = 0x0004, kMethodNotSupported = 0x0008,
-  kMethodAttributeNotSupported = 0x000c, kInvalidField = 0x001c,
-  kSaNoResources = 0x0100, kSaRequestInvalid = 0x0200, kSaNoRecords = 0x0300,
-  kSaTooManyRecords = 0x0400, kSaInvalidGid = 0x0500, kSaInsufficientComponents = 0x0600,
-  kSaDenied = 0x0700, kSaPrioritySuggested = 0x0800,
+  kOk = 0,
+  kBusy = 0x0001,
+  kRedirect = 0x0002,
+  kBadVersion = 0x0004,
+  kMethodNotSupported = 0x0008,
+  kMethodAttributeNotSupported = 0x000c,
+  kInvalidField = 0x001c,
+  kSaNoResources = 0x0100,
+  kSaRequestInvalid = 0x0200,
+  kSaNoRecords = 0x0300,
+  kSaTooManyRecords = 0x0400,
+  kSaInvalidGid = 0x0500,
+  kSaInsufficientComponents = 0x0600,
+  kSaDenied = 0x0700,
+  kSaPrioritySuggested = 0x0800,
 };
 /// "no records", "insufficient components" …; "unknown status" for a value not listed.
 [[nodiscard]] std::string_view status_name(std::uint16_t status) noexcept;
@@ -109,7 +139,9 @@ enum class Selector : std::uint8_t { kGreater = 0, kLess = 1, kExactly = 2, kBes
 [[nodiscard]] constexpr Selector selector_of(std::uint8_t v) noexcept {
   return static_cast<Selector>(v >> 6);
 }
-[[nodiscard]] constexpr std::uint8_t value_of(std::uint8_t v) noexcept { return v & 0x3f; }
+[[nodiscard]] constexpr std::uint8_t value_of(std::uint8_t v) noexcept {
+  return v & 0x3f;
+}
 
 /// Bits of MCMemberRecord.JoinState.
 namespace join_state {
@@ -130,7 +162,7 @@ struct McMemberRecord {
   Be16 pkey;
   std::uint8_t rate;
   std::uint8_t lifetime;
-  Be32 sl_flow_hop;  ///< SL:4, FlowLabel:20, HopLimit:8.
+  Be32 sl_flow_hop;         ///< SL:4, FlowLabel:20, HopLimit:8.
   std::uint8_t scope_join;  ///< Scope:4, JoinState:4.
   std::uint8_t proxy_resv;  ///< ProxyJoin:1.
   std::array<std::uint8_t, 2> reserved;
@@ -159,8 +191,8 @@ struct McMemberRecord {
                                  kSl = 1U << 12, kFlow = 1U << 13, kHop = 1U << 14,
                                  kScope = 1U << 15, kJoin = 1U << 16, kProxy = 1U << 17;
   static constexpr std::uint64_t kJoinMask = kMgid | kPortGid | kPkey | kJoin;
-  static constexpr std::uint64_t kCreateMask = kJoinMask | kQkey | kMtuSel | kMtu | kTclass |
-                                               kRateSel | kRate | kSl | kFlow | kHop;
+  static constexpr std::uint64_t kCreateMask =
+      kJoinMask | kQkey | kMtuSel | kMtu | kTclass | kRateSel | kRate | kSl | kFlow | kHop;
 };
 static_assert(WireRecord<McMemberRecord> && sizeof(McMemberRecord) == 56 &&
               offsetof(McMemberRecord, qkey) == 32 && offsetof(McMemberRecord, scope_join) == 48);
@@ -192,13 +224,12 @@ struct PathRecord {
     return static_cast<std::uint8_t>(raw_flow_hop.host());
   }
 
-  static constexpr std::uint64_t kServiceId = 3, kDgid = 1U << 2, kSgid = 1U << 3,
-                                 kDlid = 1U << 4, kSlid = 1U << 5, kRaw = 1U << 6,
-                                 kFlow = 1U << 8, kHop = 1U << 9, kTclass = 1U << 10,
-                                 kReversible = 1U << 11, kNumbPath = 1U << 12, kPkey = 1U << 13,
-                                 kQosClass = 1U << 14, kSl = 1U << 15, kMtuSel = 1U << 16,
-                                 kMtu = 1U << 17, kRateSel = 1U << 18, kRate = 1U << 19,
-                                 kLifeSel = 1U << 20, kLife = 1U << 21;
+  static constexpr std::uint64_t kServiceId = 3, kDgid = 1U << 2, kSgid = 1U << 3, kDlid = 1U << 4,
+                                 kSlid = 1U << 5, kRaw = 1U << 6, kFlow = 1U << 8, kHop = 1U << 9,
+                                 kTclass = 1U << 10, kReversible = 1U << 11, kNumbPath = 1U << 12,
+                                 kPkey = 1U << 13, kQosClass = 1U << 14, kSl = 1U << 15,
+                                 kMtuSel = 1U << 16, kMtu = 1U << 17, kRateSel = 1U << 18,
+                                 kRate = 1U << 19, kLifeSel = 1U << 20, kLife = 1U << 21;
   static constexpr std::uint64_t kIpoibMask = kDgid | kSgid | kTclass | kNumbPath | kPkey;
 };
 static_assert(WireRecord<PathRecord> && sizeof(PathRecord) == 64 &&
