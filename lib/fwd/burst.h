@@ -46,11 +46,6 @@ struct RoutedBurst {
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::array<table::Neighbour*, kMaxBurst> to;
   std::uint16_t n = 0;
-
-  void push(rte_mbuf* m, table::Neighbour* neighbour) noexcept {
-    pkts[n] = m;
-    to[n++] = neighbour;
-  }
 };
 
 /// Takes packets that are lost: counts each at once, frees them together.
@@ -85,6 +80,16 @@ inline void strip(rte_mbuf* m, std::uint16_t n) noexcept {
   m->data_off = static_cast<std::uint16_t>(m->data_off + n);
   m->data_len = static_cast<std::uint16_t>(m->data_len - n);
   m->pkt_len -= n;
+}
+
+/// Makes room for `n` octets in front. False, and nothing changed: there is none.
+[[nodiscard]] inline bool prepend(rte_mbuf* m, std::uint16_t n) noexcept {
+  if (m->data_off < n) [[unlikely]]
+    return false;
+  m->data_off = static_cast<std::uint16_t>(m->data_off - n);
+  m->data_len = static_cast<std::uint16_t>(m->data_len + n);
+  m->pkt_len += n;
+  return true;
 }
 
 }  // namespace ipoib::fwd

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "lib/fwd/burst.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/ip.h"

@@ -2,6 +2,8 @@
 // checksum does not mind.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -13,21 +15,23 @@ namespace ipoib::fwd {
 /// the checksum is right. `len`: a multiple of 4, 20 to 60. Source: RFC 1071.
 inline std::uint16_t ip4_header_sum(const wire::Ipv4Hdr& hdr, std::size_t len) noexcept {
   const auto* const p = reinterpret_cast<const std::byte*>(&hdr);
-  std::uint64_t a, b;
-  std::uint32_t c;
-  std::memcpy(&a, p, sizeof(a));
-  std::memcpy(&b, p + 8, sizeof(b));
-  std::memcpy(&c, p + 16, sizeof(c));
-  // Halves of 32 bits added up in 64 have room for every carry.
-  std::uint64_t sum = (a & 0xffff'ffff) + (a >> 32) + (b & 0xffff'ffff) + (b >> 32) + c;
-  for (std::size_t at = 20; at < len; at += 4) {
-    std::memcpy(&c, p + at, sizeof(c));
-    sum += c;
+  std::uint64_t sum, word;
+  std::uint32_t last;
+  std::memcpy(&sum, p, sizeof(sum));
+  std::memcpy(&word, p + 8, sizeof(word));
+  std::memcpy(&last, p + 16, sizeof(last));
+  sum += word;
+  sum += sum < word ? 1 : 0;
+  sum += last;
+  sum += sum < last ? 1 : 0;
+  for (std::size_t at = sizeof(hdr); at < len; at += sizeof(last)) {
+    std::memcpy(&last, p + at, sizeof(last));
+    sum += last;
+    sum += sum < last ? 1 : 0;
   }
-  sum = (sum & 0xffff'ffff) + (sum >> 32);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<std::uint16_t>((sum & 0xffff) + (sum >> 16));
+  // Adding the halves to each other crosswise leaves their sum, carry and all, in the upper one.
+  const auto sum32 = static_cast<std::uint32_t>((sum + std::rotl(sum, 32)) >> 32);
+  return static_cast<std::uint16_t>((sum32 + std::rotl(sum32, 16)) >> 16);
 }
 
 /// Stores the checksum of a header whose other fields are final.
@@ -37,13 +41,20 @@ inline void set_ip4_checksum(wire::Ipv4Hdr& hdr, std::size_t len) noexcept {
   hdr.checksum.set(__builtin_bswap16(static_cast<std::uint16_t>(~ip4_header_sum(hdr, len))));
 }
 
-/// Takes one off the TTL, which is at least 1, and adjusts the checksum: with m the 16-bit word
-/// that holds TTL and protocol, HC' = ~(~HC + ~m + m'). Source: RFC 1624 §3, equation 3.
+/// Takes one off the TTL, which is at least 1, and adjusts the checksum for it: with m the word
+/// that holds the TTL in its high octet, HC' = ~(~HC + ~m + (m - 0x0100)) = HC + 0x0100 with the
+/// carry added in, and 0xffff, which that never is, standing for 0. Source: RFC 1624 §3,
+/// equation 3.
 inline void take_ttl_down(wire::Ipv4Hdr& hdr) noexcept {
-  // ~m + m' is ~0x0100: the TTL is the high octet of its word.
-  const std::uint32_t sum = static_cast<std::uint16_t>(~hdr.checksum.host()) + 0xfeffU;
-  --hdr.ttl;
-  hdr.checksum.set(static_cast<std::uint16_t>(~((sum & 0xffff) + (sum >> 16))));
+  static_assert(std::endian::native == std::endian::little);
+  static_assert(offsetof(wire::Ipv4Hdr, ttl) == 8 && offsetof(wire::Ipv4Hdr, checksum) == 10);
+  // TTL, protocol and checksum as one number, lowest octet first: 0x0100 in the checksum is
+  // 0x0001'0000 here, and one less TTL turns that into 0xffff.
+  auto* const at = reinterpret_cast<std::byte*>(&hdr) + offsetof(wire::Ipv4Hdr, ttl);
+  std::uint32_t word;
+  std::memcpy(&word, at, sizeof(word));
+  word += 0xffff + (word >= 0xfffe'0000 ? 0x1'0000U : 0U);
+  std::memcpy(at, &word, sizeof(word));
 }
 
 }  // namespace ipoib::fwd

@@ -13,24 +13,31 @@ using wire::Ipv4Hdr;
 /// Instead of a reason: nothing is wrong.
 constexpr Drop kGood = Drop::kCount;
 
-/// Checks of RFC 1812 §5.2.2 by their numbers. 60 octets of header at most, all in the first
-/// segment.
-Drop check_header(const rte_mbuf* m) noexcept {
+/// Checks (4), (5) and (2) of RFC 1812 §5.2.2. All of the header must be in the first segment.
+[[gnu::always_inline]] inline Drop check_rest(const rte_mbuf* m, const Ipv4Hdr& hdr,
+                                              std::size_t header_len) noexcept {
+  if (header_len < sizeof(Ipv4Hdr) || header_len > m->data_len) return Drop::kIpHeaderLength;
+  const std::size_t total_len = hdr.total_len.host();
+  if (total_len < header_len || total_len > m->pkt_len) [[unlikely]]
+    return Drop::kIpTotalLength;
+  if (ip4_header_sum(hdr, header_len) != 0xffff) [[unlikely]]
+    return Drop::kIpChecksum;
+  return kGood;
+}
+
+[[gnu::noinline]] Drop check_unusual_header(const rte_mbuf* m, const Ipv4Hdr& hdr) noexcept {
+  if (hdr.version() != 4) return Drop::kIpVersion;  // (3)
+  return check_rest(m, hdr, hdr.header_len());
+}
+
+/// Checks of RFC 1812 §5.2.2 by their numbers.
+[[gnu::always_inline]] inline Drop check_header(const rte_mbuf* m) noexcept {
   if (m->data_len < sizeof(Ipv4Hdr)) [[unlikely]]
     return Drop::kIpRunt;  // (1)
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
-  const std::size_t header_len = hdr.header_len();
-  if (hdr.version_ihl != 0x45) [[unlikely]] {
-    if (hdr.version() != 4) return Drop::kIpVersion;  // (3)
-    if (header_len < sizeof(Ipv4Hdr) || header_len > m->data_len)
-      return Drop::kIpHeaderLength;  // (4)
-  }
-  const std::size_t total_len = hdr.total_len.host();
-  if (total_len < header_len || total_len > m->pkt_len) [[unlikely]]
-    return Drop::kIpTotalLength;  // (5)
-  if (ip4_header_sum(hdr, header_len) != 0xffff) [[unlikely]]
-    return Drop::kIpChecksum;  // (2)
-  return kGood;
+  if (hdr.version_ihl != 0x45) [[unlikely]]
+    return check_unusual_header(m, hdr);
+  return check_rest(m, hdr, sizeof(Ipv4Hdr));
 }
 
 /// Cuts the packet to `len` octets, at least those of its first segment's IP header.
@@ -90,6 +97,7 @@ Drop check_addresses_if_odd(const Context& c, const Ipv4Hdr& hdr, std::uint32_t 
 void ip4_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
                Ip4Burst& out) noexcept {
   DropBin bin{in.counters.drops};
+  std::uint16_t n = 0;
   for (rte_mbuf* m : pkts) {
     Drop reason = check_header(m);
     if (reason != kGood) [[unlikely]] {
@@ -105,8 +113,10 @@ void ip4_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
     }
     if (const std::uint16_t total_len = hdr.total_len.host(); total_len != m->pkt_len)
       trim(m, total_len);
-    out.push(m, dst);
+    out.pkts[n] = m;
+    out.dst[n++] = dst;
   }
+  out.n = n;
 }
 
 void ip4_input_broadcast(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts) noexcept {

@@ -10,8 +10,9 @@
 namespace ipoib::fwd {
 namespace {
 
-void send(Context& c, const table::Neighbour& to, const InterfaceEntry& entry, rte_mbuf* m,
-          DropBin& bin) noexcept {
+[[gnu::always_inline]] inline void send(Context& c, const table::Neighbour& to,
+                                        const InterfaceEntry& entry, rte_mbuf* m,
+                                        DropBin& bin) noexcept {
   const bool ready =
       to.mode == table::NeighbourMode::kEthernet ? eth_output(m, to, entry) : ipoib_output(m, to);
   if (!ready) [[unlikely]]
@@ -35,15 +36,19 @@ void too_big(Context& c, const Ingress& in, const table::Neighbour& to, const In
 
 void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
   DropBin bin{in.counters.drops};
-  for (std::uint16_t i = 0; i < pkts.n; ++i) {
+  // Out of the context: what is stored into packets may lie anywhere, for all the compiler knows.
+  const InterfaceEntry* const interfaces = c.interfaces.data();
+  const std::uint32_t now_s = c.now_s;
+  const std::size_t n = pkts.n;
+  for (std::size_t i = 0; i < n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
     table::Neighbour& to = *pkts.to[i];
-    const InterfaceEntry& entry = c.interfaces[to.iface];
+    const InterfaceEntry& entry = interfaces[to.iface];
     if (!entry.up.load(std::memory_order_relaxed)) [[unlikely]] {
       c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable(wire::IcmpUnreachable::kHost));
       continue;
     }
-    table::NeighbourCache::touch(to, c.now_s);
+    table::NeighbourCache::touch(to, now_s);
     const std::uint16_t mtu = std::min(to.mtu, entry.mtu.load(std::memory_order_relaxed));
     if (m->pkt_len > mtu) [[unlikely]]
       too_big(c, in, to, entry, m, mtu, bin);

@@ -72,29 +72,23 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
 
 void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
                RoutedBurst& out) noexcept {
-  alignas(16) std::array<table::NextHopIndex, kMaxBurst> index;
-  std::array<std::uint64_t, kMaxBurst> hops;  // NextHop, without its constructor
-  std::array<std::uint32_t, kMaxBurst> hash;
+  std::array<table::NextHopIndex, kMaxBurst> index;
   c.prefixes.lookup(std::span{pkts.dst}.first(pkts.n), index);
 
+  // Out of the context: what is stored into packets may lie anywhere, for all the compiler knows.
+  const table::NextHopTable& next_hops = c.next_hops;
   table::NeighbourCache& neighbours = *c.neighbours;
-  for (std::uint16_t i = 0; i < pkts.n; ++i) {
-    NextHop hop = c.next_hops.get(index[i]);
-    if (hop.kind == NextHopKind::kGroup) [[unlikely]]
-      hop = member(c, hop, pkts.pkts[i]);
-    hops[i] = std::bit_cast<std::uint64_t>(hop);
-    hash[i] = neighbours.hash_v4(hop.iface, pkts.dst[i]);
-    neighbours.prefetch_slot(hash[i]);
-  }
-  for (std::uint16_t i = 0; i < pkts.n; ++i) neighbours.prefetch_entry(hash[i]);
-
   DropBin bin{in.counters.drops};
-  for (std::uint16_t i = 0; i < pkts.n; ++i) {
+  const std::size_t n = pkts.n;
+  std::uint16_t routed = 0;
+  for (std::size_t i = 0; i < n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
-    const auto hop = std::bit_cast<NextHop>(hops[i]);
+    NextHop hop = next_hops.get(index[i]);
+    if (hop.kind == NextHopKind::kGroup) [[unlikely]]
+      hop = member(c, hop, m);
     Neighbour* neighbour = nullptr;
     if (hop.kind == NextHopKind::kConnected) {
-      neighbour = neighbours.find_v4(hash[i], hop.iface, pkts.dst[i]);
+      neighbour = neighbours.lookup_v4(hop.iface, pkts.dst[i]);
     } else if (hop.kind == NextHopKind::kGateway) {
       neighbour = neighbours.at(hop.neighbour);
     } else {
@@ -113,8 +107,10 @@ void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
       unresolved(c, in, m, hop, neighbour, pkts.dst[i], bin);
       continue;
     }
-    out.push(m, neighbour);
+    out.pkts[routed] = m;
+    out.to[routed++] = neighbour;
   }
+  out.n = routed;
 }
 
 }  // namespace ipoib::fwd

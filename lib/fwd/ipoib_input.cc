@@ -28,6 +28,7 @@ void ipoib_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
                  InputBursts& out) noexcept {
   DropBin bin{in.counters.drops};
   std::uint64_t octets = 0;
+  std::uint16_t n = 0;
   for (rte_mbuf* m : pkts) {
     if (m->data_len < sizeof(wire::IpoibHdr)) [[unlikely]] {
       bin.add(m, Drop::kIpoibRunt);
@@ -42,8 +43,9 @@ void ipoib_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
     else if (fabric::meta_of(m).rx.multicast) [[unlikely]]
       out.ip_broadcast.push(m);
     else
-      out.ip.push(m);
+      out.ip.pkts[n++] = m;
   }
+  out.ip.n = n;
   in.counters.rx_bytes.add(octets);
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "lib/fabric/packet_meta.h"
+#include "lib/fwd/burst.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/ipoib.h"
 
@@ -18,7 +19,7 @@ inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to) noexcept {
   if (packet == nullptr) [[unlikely]]
     return false;
   const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(wire::EtherType::kIpv4)}, {}};
-  std::memcpy(packet, &hdr, sizeof(hdr));
+  std::memcpy(rte_pktmbuf_mtod(m, std::byte*), &hdr, sizeof(hdr));
   fabric::meta_of(m).tx = {to.ah, to.qpn, to.iface};
   return true;
 }

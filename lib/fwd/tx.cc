@@ -24,22 +24,24 @@ std::uint64_t octets_of(std::span<rte_mbuf* const> pkts) {
 }  // namespace
 
 Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters) : counters_{counters} {
-  std::map<unsigned, std::uint16_t> queue_of_worker;
+  queues_.reserve(config.interfaces.size());
+  std::map<unsigned, Queue*> queue_of_worker;
   for (std::size_t i = 0; i < config.interfaces.size(); ++i) {
     const InterfaceEntry& entry = config.interfaces[i];
-    const bool own = entry.owner == config.number;
-    const auto next = static_cast<std::uint16_t>(queues_.size());
-    const auto queue = own ? next : queue_of_worker.try_emplace(entry.owner, next).first->second;
-    queue_of_.push_back(queue);
-    if (queue != next) continue;
-    Queue& q = queues_.emplace_back();
-    if (own) {
+    if (entry.owner == config.number) {
+      Queue& q = queues_.emplace_back();
       q.kind = entry.kind == InterfaceKind::kEthernet ? Kind::kEthernet : Kind::kIpoib;
       q.iface = static_cast<table::InterfaceId>(i);
       q.interface = &entry;
-    } else {
-      q.ring = config.handoff_out[entry.owner];
+      queue_of_.push_back(&q);
+      continue;
     }
+    Queue*& q = queue_of_worker[entry.owner];
+    if (q == nullptr) {
+      q = &queues_.emplace_back();
+      q->ring = config.handoff_out[entry.owner];
+    }
+    queue_of_.push_back(q);
   }
 }
 

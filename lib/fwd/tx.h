@@ -24,7 +24,7 @@ class Tx {
   /// does not take is freed and counted under the outgoing interface (kEthTxFull, kIbTxFull,
   /// kHandoffRingFull).
   void enqueue(table::InterfaceId iface, rte_mbuf* m) noexcept {
-    Queue& q = queues_[queue_of_[iface]];
+    Queue& q = *queue_of_[iface];
     if (q.kind == Kind::kHandoff) [[unlikely]]
       name_interface(m, iface);
     q.pkts[q.n++] = m;
@@ -57,7 +57,7 @@ class Tx {
   void count_unsent(const Queue& q, std::uint16_t sent) noexcept;
 
   std::vector<Queue> queues_;
-  std::vector<std::uint16_t> queue_of_;  ///< By InterfaceId.
+  std::vector<Queue*> queue_of_;  ///< By InterfaceId; into queues_.
   std::span<InterfaceCounters> counters_;
 };
 

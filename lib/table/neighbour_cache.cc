@@ -80,6 +80,15 @@ bool NeighbourCache::remove(NeighbourIndex index) noexcept {
   return true;
 }
 
+Neighbour* NeighbourCache::find_beyond(std::uint32_t hash, Key key, InterfaceId iface) noexcept {
+  // Ends: at most half of the slots are taken.
+  for (std::uint32_t i = home(hash); slots_[i].index != kNoNeighbour; i = (i + 1) & slot_mask_) {
+    if (slots_[i].hash != hash) continue;
+    if (Neighbour& n = entries_[slots_[i].index]; is(n, key, iface)) return &n;
+  }
+  return nullptr;
+}
+
 /// Makes lookups of the entry's key find `index`.
 void NeighbourCache::link(std::uint32_t hash, NeighbourIndex index) noexcept {
   const Neighbour& entry = entries_[index];

@@ -117,24 +117,25 @@ class NeighbourCache {
   /// Multiplicative hashing with secret odd factors. For IPv4 the product's high half is a
   /// bijection of the address, so neighbours of one prefix spread evenly and a hash that matches is
   /// a hit. The interface goes where an IPv4 address has zeros.
-  [[nodiscard]] std::uint32_t hash(const Key& key, InterfaceId iface) const noexcept {
+  [[nodiscard]] std::uint32_t hash(Key key, InterfaceId iface) const noexcept {
     return static_cast<std::uint32_t>((key.high * high_factor_ + (key.low ^ iface) * low_factor_) >>
                                       32);
   }
   [[nodiscard]] std::uint32_t home(std::uint32_t hash) const noexcept { return hash >> shift_; }
 
-  [[nodiscard]] Neighbour* find(std::uint32_t hash, const Key& key, InterfaceId iface) noexcept {
-    // Ends: at most half of the slots are taken.
-    for (std::uint32_t i = home(hash);; i = (i + 1) & slot_mask_) {
-      const Slot slot = slots_[i];
-      if (slot.index == kNoNeighbour) return nullptr;
-      if (slot.hash != hash) continue;
-      Neighbour& n = entries_[slot.index];
-      const Key found = key_of(n.addr);
-      if (found.low == key.low && found.high == key.high && n.iface == iface) [[likely]]
-        return &n;
-    }
+  [[nodiscard]] bool is(const Neighbour& n, Key key, InterfaceId iface) const noexcept {
+    const Key found = key_of(n.addr);
+    return found.low == key.low && found.high == key.high && n.iface == iface;
   }
+  /// Looks into the home slot, where most are, and leaves the way from there to find_beyond.
+  [[nodiscard]] Neighbour* find(std::uint32_t hash, Key key, InterfaceId iface) noexcept {
+    const Slot slot = slots_[home(hash)];
+    if (slot.hash == hash && slot.index != kNoNeighbour) [[likely]]
+      if (Neighbour& n = entries_[slot.index]; is(n, key, iface)) [[likely]]
+        return &n;
+    return find_beyond(hash, key, iface);
+  }
+  [[nodiscard]] Neighbour* find_beyond(std::uint32_t hash, Key key, InterfaceId iface) noexcept;
 
   [[nodiscard]] std::uint32_t hash_of(const Neighbour& n) const noexcept {
     return hash(key_of(n.addr), n.iface);

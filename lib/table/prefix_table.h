@@ -47,27 +47,21 @@ class PrefixTable {
   Status remove(const wire::IpPrefix& prefix);
 
   /// Addresses in host order; out[i] is kNextHopNone where nothing matches.
-  /// Shape: out.size() >= addrs.size().
+  /// Shape: out.size() >= addrs.size(); out aligned to 8 octets, as rte_lpm stores two at a time.
   void lookup(std::span<const std::uint32_t> addrs, std::span<NextHopIndex> out) const noexcept {
     const NextHopIndex miss = default_.load(std::memory_order_relaxed);
-    std::size_t i = 0;
-    for (; i + 4 <= addrs.size(); i += 4) {
-      xmm_t four;
-      std::memcpy(&four, &addrs[i], sizeof(four));
-      rte_lpm_lookupx4(lpm_, four, &out[i], miss);
-    }
-    for (; i < addrs.size(); ++i) {
-      NextHopIndex found;
-      out[i] = rte_lpm_lookup(lpm_, addrs[i], &found) == 0 ? found : miss;
-    }
+    for (std::size_t i = 0; i < addrs.size(); ++i) out[i] = lookup_one(addrs[i], miss);
   }
   [[nodiscard]] NextHopIndex lookup(std::uint32_t addr) const noexcept {
-    NextHopIndex out = kNextHopNone;
-    lookup({&addr, 1}, {&out, 1});
-    return out;
+    return lookup_one(addr, default_.load(std::memory_order_relaxed));
   }
 
  private:
+  [[nodiscard]] NextHopIndex lookup_one(std::uint32_t addr, NextHopIndex miss) const noexcept {
+    NextHopIndex found;
+    return rte_lpm_lookup(lpm_, addr, &found) == 0 ? found : miss;
+  }
+
   explicit PrefixTable(rte_lpm* lpm) : lpm_{lpm} {}
 
   rte_lpm* lpm_;
