@@ -1,0 +1,112 @@
+// Devices that cost next to nothing, so that benchmarks see the worker: packets are made once and
+// received again and again, and sending forgets them.
+#pragma once
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "lib/fabric/hca.h"
+#include "lib/fabric/packet_meta.h"
+
+namespace ipoib::perf {
+
+/// mbufs that start at their link header, given out in turn, forever. What a router changes is put
+/// back before: that copy of 40 octets is part of the device's price.
+class PacketSource {
+ public:
+  static constexpr std::size_t kKept = 40;  ///< Link and IP header.
+
+  void add(rte_mbuf* m) {
+    Packet packet{m, m->data_off, m->data_len, {}};
+    std::memcpy(packet.head.data(), rte_pktmbuf_mtod(m, void*), kKept);
+    packets_.push_back(packet);
+  }
+  [[nodiscard]] std::size_t size() const { return packets_.size(); }
+
+  std::uint16_t receive(rte_mbuf** pkts, std::uint16_t n) noexcept {
+    for (std::uint16_t i = 0; i < n; ++i) {
+      const Packet& p = packets_[next_];
+      next_ = next_ + 1 == packets_.size() ? 0 : next_ + 1;
+      p.m->data_off = p.data_off;
+      p.m->data_len = p.len;
+      p.m->pkt_len = p.len;
+      std::memcpy(rte_pktmbuf_mtod(p.m, void*), p.head.data(), kKept);
+      pkts[i] = p.m;
+    }
+    return n;
+  }
+  void free_all() {
+    for (Packet& p : packets_) rte_pktmbuf_free(p.m);
+    packets_.clear();
+  }
+
+ private:
+  struct Packet {
+    rte_mbuf* m;
+    std::uint16_t data_off;
+    std::uint16_t len;
+    std::array<std::byte, kKept> head;
+  };
+  std::vector<Packet> packets_;
+  std::size_t next_ = 0;
+};
+
+class FakeUdQueue final : public fabric::UdQueue {
+ public:
+  FakeUdQueue() : UdQueue{1, &rx, &tx} {}
+  PacketSource source;
+  std::uint64_t sent = 0;
+
+ private:
+  static std::uint16_t rx(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+    auto& self = static_cast<FakeUdQueue&>(queue);
+    if (self.source.size() == 0) return 0;
+    self.source.receive(pkts, n);
+    for (std::uint16_t i = 0; i < n; ++i) fabric::meta_of(pkts[i]).rx = {};
+    return n;
+  }
+  static std::uint16_t tx(UdQueue& queue, rte_mbuf**, std::uint16_t n) noexcept {
+    static_cast<FakeUdQueue&>(queue).sent += n;
+    return n;
+  }
+};
+
+/// An ethdev that exists in the table of burst functions only.
+class FakePort {
+ public:
+  explicit FakePort(std::uint16_t port) : port_{port} {
+    auto& ops = rte_eth_fp_ops[port];
+    ops.rx_pkt_burst = &rx;
+    ops.tx_pkt_burst = &tx;
+    ops.rxq.data = ops.txq.data = &queue_;
+    ops.rxq.clbk = ops.txq.clbk = &no_callback_;
+  }
+  FakePort(const FakePort&) = delete;
+  FakePort& operator=(const FakePort&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  PacketSource source;
+  std::uint64_t sent = 0;
+
+ private:
+  static std::uint16_t rx(void* self, rte_mbuf** pkts, std::uint16_t n) {
+    PacketSource& source = static_cast<FakePort*>(self)->source;
+    return source.size() == 0 ? std::uint16_t{0} : source.receive(pkts, n);
+  }
+  static std::uint16_t tx(void* self, rte_mbuf**, std::uint16_t n) {
+    static_cast<FakePort*>(self)->sent += n;
+    return n;
+  }
+
+  std::uint16_t port_;
+  void* queue_ = this;
+  void* no_callback_ = nullptr;
+};
+
+}  // namespace ipoib::perf

@@ -1,0 +1,217 @@
+// Whole loops of a worker over devices that cost next to nothing: what forwarding itself costs per
+// 64-octet frame, 2,048 flows. devices_alone is what of that the fakes cost.
+#include <rte_malloc.h>
+#include <rte_mbuf.h>
+#include <rte_rcu_qsbr.h>
+#include <rte_ring.h>
+#include <rte_ring_elem.h>
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/fwd/ip4_header.h"
+#include "lib/fwd/worker.h"
+#include "lib/msg/messages.h"
+#include "perf/bench.h"
+#include "perf/lib/fwd/fake_devices.h"
+
+namespace ipoib::fwd {
+namespace {
+
+constexpr std::size_t kFlows = 2048;
+constexpr std::uint16_t kIpLen = 46;            // in a frame of 64 octets with its check sequence
+constexpr std::uint32_t kEthNet = 0xac10'0000;  // 172.16.0.0/12 on eth0
+constexpr std::uint32_t kIbNet = 0x0a00'0000;   // 10.0.0.0/8 on ib0
+constexpr table::InterfaceId kEth0 = 0, kIb0 = 1, kEth1 = 2;
+
+/// Packets that fit the second-level cache, or do not.
+enum : std::int64_t { kHot = 64, kCold = 32'768 };
+
+class Node {
+ public:
+  explicit Node(std::size_t neighbours) : neighbours_{neighbours} {
+    pool_ = rte_pktmbuf_pool_create("bench", kCold + 64, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, -1);
+    rcu_ = static_cast<rte_rcu_qsbr*>(
+        rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(1), RTE_CACHE_LINE_SIZE));
+    rte_rcu_qsbr_init(rcu_, 1);
+    prefixes_ = std::move(*table::PrefixTable::create({.name = "bench"}, rcu_));
+    up_ = ring("up", sizeof(msg::Up));
+    down_ = ring("down", sizeof(msg::Down));
+    for (InterfaceEntry& entry : entries_) entry.up = true;
+    entries_[kEth0].ethdev_port = eth0.port();
+    entries_[kEth1].ethdev_port = eth1.port();
+    entries_[kEth0].mac = entries_[kEth1].mac = kOwnMac;
+    entries_[kEth0].mtu = entries_[kEth1].mtu = 1500;
+    entries_[kIb0].kind = InterfaceKind::kIpoib;
+    entries_[kIb0].ud_queue = &ib0;
+    entries_[kIb0].mtu = 2044;
+    settings_.forwarding = true;
+    route(kEthNet, 12, kEth0);
+    route(kIbNet, 8, kIb0);
+    WorkerConfig config;
+    config.interfaces = entries_;
+    config.settings = &settings_;
+    config.up = up_;
+    config.down = down_;
+    config.doorbell = &doorbell_;
+    config.next_hops = &hops_;
+    config.prefixes = prefixes_.get();
+    config.rcu = rcu_;
+    config.fragment_pool = pool_;
+    worker = std::move(*Worker::create(config));
+    for (std::uint32_t i = 0; i < neighbours; ++i) add_neighbour(i);
+  }
+  ~Node() {
+    worker.reset();
+    for (auto* source : {&eth0.source, &eth1.source, &ib0.source}) source->free_all();
+    rte_ring_free(up_);
+    rte_ring_free(down_);
+    prefixes_.reset();
+    rte_free(rcu_);
+    rte_mempool_free(pool_);
+  }
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  void set_mode(ForwardMode mode) { settings_.mode = mode; }
+  void set_burst(std::int64_t n) { settings_.burst = static_cast<std::uint16_t>(n); }
+
+  /// n packets of kFlows flows, in an order that neither repeats nor follows memory.
+  void feed(perf::PacketSource& source, std::int64_t n, bool ethernet) {
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const std::uint32_t flow = i * 1'103'515'245U % kFlows;
+      const auto to = static_cast<std::uint32_t>(flow % neighbours_);
+      rte_mbuf* const m = rte_pktmbuf_alloc(pool_);
+      const std::uint16_t header_len = ethernet ? 14 : 4;
+      m->data_len = static_cast<std::uint16_t>(header_len + kIpLen);
+      m->pkt_len = m->data_len;
+      auto* const data = rte_pktmbuf_mtod(m, std::byte*);
+      std::memset(data, 0, m->data_len);
+      if (ethernet) std::memcpy(data, kOwnMac.data(), 6);
+      const wire::Be16 type{0x0800};
+      std::memcpy(ethernet ? data + 12 : data, &type, 2);
+      wire::Ipv4Hdr hdr{};
+      hdr.version_ihl = 0x45;
+      hdr.total_len.set(kIpLen);
+      hdr.id.set(static_cast<std::uint16_t>(i));
+      hdr.ttl = 64;
+      hdr.protocol = 17;
+      hdr.src.set(0xc0a8'0000 + flow);
+      hdr.dst.set((ethernet ? kIbNet : kEthNet) + to);
+      set_ip4_checksum(hdr, sizeof(hdr));
+      std::memcpy(data + header_len, &hdr, sizeof(hdr));
+      source.add(m);
+    }
+  }
+
+  perf::FakePort eth0{30}, eth1{31};
+  perf::FakeUdQueue ib0;
+  std::unique_ptr<Worker> worker;
+
+ private:
+  static constexpr wire::MacAddr kOwnMac = {std::byte{2}, {}, {}, {}, {}, std::byte{1}};
+
+  static rte_ring* ring(const char* name, unsigned size) {
+    return rte_ring_create_elem(name, size, 512, -1, RING_F_SP_ENQ | RING_F_SC_DEQ);
+  }
+  void route(std::uint32_t net, std::uint8_t len, table::InterfaceId iface) {
+    const table::NextHopIndex index = iface + 1U;
+    hops_.set(index, {table::NextHopKind::kConnected, 0, iface, table::kNoNeighbour});
+    (void)prefixes_->add({wire::IpAddr::v4(net), len}, index);
+  }
+  /// The i-th of either interface.
+  void add_neighbour(std::uint32_t i) {
+    msg::Down message{};
+    message.kind = msg::Down::Kind::kNeighbourSet;
+    message.neighbour.state = table::NeighbourState::kValid;
+    message.index = 2 * i;
+    message.neighbour.addr = wire::IpAddr::v4(kIbNet + i);
+    message.neighbour.iface = kIb0;
+    message.neighbour.mtu = 2044;
+    message.neighbour.ah = i;
+    rte_ring_sp_enqueue_elem(down_, &message, sizeof(message));
+    message.index = 2 * i + 1;
+    message.neighbour.addr = wire::IpAddr::v4(kEthNet + i);
+    message.neighbour.iface = kEth0;
+    message.neighbour.mode = table::NeighbourMode::kEthernet;
+    message.neighbour.mtu = 1500;
+    rte_ring_sp_enqueue_elem(down_, &message, sizeof(message));
+    worker->iterate();
+  }
+
+  std::size_t neighbours_;
+  rte_mempool* pool_;
+  rte_rcu_qsbr* rcu_;
+  std::unique_ptr<table::PrefixTable> prefixes_;
+  table::NextHopTable hops_;
+  rte_ring* up_;
+  rte_ring* down_;
+  std::vector<InterfaceEntry> entries_ = std::vector<InterfaceEntry>(3);
+  Settings settings_;
+  Doorbell doorbell_;
+};
+
+/// Runs loops; every packet must have left by `sent`.
+void run(benchmark::State& state, Node& node, std::int64_t burst, const std::uint64_t& sent) {
+  node.set_burst(burst);
+  {
+    const perf::PerPacket counters{state, burst};
+    for (auto _ : state) node.worker->iterate();
+  }
+  if (sent != static_cast<std::uint64_t>(state.iterations() * burst))
+    state.SkipWithError("packets were lost");
+}
+
+// Arguments: neighbours, packets, burst.
+
+void ethernet_to_ipoib(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0))};
+  node.feed(node.eth0.source, state.range(1), true);
+  run(state, node, state.range(2), node.ib0.sent);
+}
+
+void ipoib_to_ethernet(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0))};
+  node.feed(node.ib0.source, state.range(1), false);
+  run(state, node, state.range(2), node.eth0.sent);
+}
+
+/// The least a loop can do: frames from port to port as they are.
+void ethernet_io(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0))};
+  node.set_mode(ForwardMode::kIo);
+  node.feed(node.eth0.source, state.range(1), true);
+  run(state, node, state.range(2), node.eth1.sent);
+}
+
+void devices_alone(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0))};
+  node.feed(node.eth0.source, state.range(1), true);
+  const std::int64_t burst = state.range(2);
+  std::vector<rte_mbuf*> pkts(static_cast<std::size_t>(burst));
+  const auto n = static_cast<std::uint16_t>(burst);
+  const perf::PerPacket counters{state, burst};
+  for (auto _ : state) {
+    rte_eth_rx_burst(node.eth0.port(), 0, pkts.data(), n);
+    rte_eth_tx_burst(node.eth1.port(), 0, pkts.data(), n);
+    benchmark::ClobberMemory();
+  }
+}
+
+void cases(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"neighbours", "packets", "burst"});
+  for (const int neighbours : {10, 1024, 32'768}) b->Args({neighbours, kHot, 32});
+  b->Args({1024, kHot, 64});
+  b->Args({1024, kCold, 32});
+}
+BENCHMARK(ethernet_to_ipoib)->Apply(cases);
+BENCHMARK(ipoib_to_ethernet)->Apply(cases);
+BENCHMARK(ethernet_io)->Args({10, kHot, 32})->Args({10, kCold, 32});
+BENCHMARK(devices_alone)->Args({10, kHot, 32})->Args({10, kCold, 32});
+
+}  // namespace
+}  // namespace ipoib::fwd
