@@ -83,8 +83,9 @@ class FakeNode : public mgmt::Node {
   }
   Status add_route(const mgmt::RouteConfig& route) override {
     std::string text = "route add " + wire::to_string(route.to);
-    for (const auto& via : route.via) text += " " + wire::to_string(via);
-    return note(text + (route.blackhole ? " blackhole" : ""));
+    for (const auto& via : route.via) text += fmt::format(" {}", wire::to_string(via));
+    if (route.blackhole) text += " blackhole";
+    return note(std::move(text));
   }
   Status remove_route(const wire::IpPrefix& to) override {
     return note("route del " + wire::to_string(to));
