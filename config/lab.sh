@@ -147,7 +147,8 @@ lab_cable() {
   ip -n "$LAB-$host" link set ib0 up
 }
 
-AF_PACKET_SIZES=blocksz=4096,framesz=4096,framecnt=512
+# Slots for half a second of the quick start's UDP: a busy machine may not run the worker for long.
+AF_PACKET_SIZES=blocksz=4096,framesz=4096,framecnt=2048
 port_device() { echo "--vdev=net_af_packet0,iface=port0,$AF_PACKET_SIZES"; }
 cable_device() { echo "--vdev=net_af_packet1,iface=ib0,$AF_PACKET_SIZES"; }
 memif_device() { echo "--vdev=net_memif0,role=$1,socket=$LAB_DIR/memif,socket-abstract=no,bsize=4096"; }
