@@ -93,7 +93,7 @@ unit_tests() {
 }
 
 step "check includes" 60 tests/check-includes
-step "check headers" 300 tests/check-headers
+step "check headers" 900 tests/check-headers
 if command -v clang-format >/dev/null; then
   step "check formatting" 120 bash -c \
     "git ls-files '*.cc' '*.h' | xargs clang-format --dry-run -Werror"
