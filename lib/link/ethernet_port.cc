@@ -38,10 +38,11 @@ std::array<std::byte, kMinFrame> encapsulate(const wire::MacAddr& dst, const wir
 }  // namespace
 
 EthernetPort::EthernetPort(EthernetPortConfig config, PortActions& actions, NeighbourSink& sink,
-                           std::uint64_t seed)
+                           std::uint64_t seed, AddressSink& receiver)
     : config_{std::move(config)},
       actions_{actions},
       sink_{sink},
+      receiver_{receiver},
       arp_{config_.name, config_.addresses, *this, cache_},
       cache_{config_.neighbour, config_.id, sink, arp_, *this, seed} {}
 
@@ -112,6 +113,38 @@ Status EthernetPort::add_static(const wire::IpAddr& addr, std::string_view lladd
 void EthernetPort::on_arp(std::span<const std::byte> arp, std::uint16_t, std::uint32_t,
                           TimePoint now) {
   if (state_ == State::kUp) arp_.on_arp(arp, now);
+}
+
+void EthernetPort::on_nd(std::span<const std::byte>, TimePoint) {
+  ++nd_unsupported_;
+}
+
+// --- Groups ---
+
+Status EthernetPort::join_group(const wire::IpAddr& group, TimePoint) {
+  if (!wire::is_multicast(group))
+    return fail(Errc::kInvalidArgument, "{} is no multicast group", wire::to_string(group));
+  if (++joins_[group] == 1) receiver_.listen(config_.id, group);
+  return {};
+}
+
+Status EthernetPort::leave_group(const wire::IpAddr& group, TimePoint) {
+  const auto it = joins_.find(group);
+  if (it == joins_.end())
+    return fail(Errc::kNotFound, "{} is not joined on {}", wire::to_string(group), config_.name);
+  if (--it->second > 0) return {};
+  joins_.erase(it);
+  receiver_.unlisten(config_.id, group);
+  return {};
+}
+
+std::vector<GroupInfo> EthernetPort::groups(TimePoint) const {
+  std::vector<GroupInfo> rows;
+  rows.reserve(joins_.size());
+  for (const auto& [group, joins] : joins_)
+    rows.push_back(
+        {group, config_.name, wire::to_string(wire::group_mac(group)), 0, joins, "member"});
+  return rows;
 }
 
 void EthernetPort::broadcast_arp(std::span<const std::byte> arp) {

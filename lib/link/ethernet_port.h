@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,7 +39,7 @@ class EthernetPort final : public Interface,
                            private NeighbourPaths<wire::MacAddr> {
  public:
   EthernetPort(EthernetPortConfig config, PortActions& actions, NeighbourSink& sink,
-               std::uint64_t seed);
+               std::uint64_t seed, AddressSink& receiver = no_address_sink());
 
   [[nodiscard]] const std::string& name() const override { return config_.name; }
   [[nodiscard]] table::InterfaceId id() const override { return config_.id; }
@@ -60,6 +61,11 @@ class EthernetPort final : public Interface,
   void forget_gateway(const wire::IpAddr& addr) override { cache_.forget_gateway(addr); }
   void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
               TimePoint now) override;
+  void on_nd(std::span<const std::byte> packet, TimePoint now) override;
+
+  Status join_group(const wire::IpAddr& group, TimePoint now) override;
+  Status leave_group(const wire::IpAddr& group, TimePoint now) override;
+  [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override;
 
   void tick(TimePoint now) override;
   [[nodiscard]] std::optional<TimePoint> next_deadline() const override;
@@ -74,6 +80,7 @@ class EthernetPort final : public Interface,
   void flush(TimePoint) override { cache_.flush(); }
 
   [[nodiscard]] const ArpCounters& counters() const { return arp_.counters(); }
+  [[nodiscard]] std::uint64_t nd_unsupported() const { return nd_unsupported_; }
 
  private:
   // ArpTransport.
@@ -99,6 +106,9 @@ class EthernetPort final : public Interface,
   EthernetPortConfig config_;
   PortActions& actions_;
   NeighbourSink& sink_;
+  AddressSink& receiver_;
+  std::map<wire::IpAddr, unsigned> joins_;  ///< Groups listened to, how many times each.
+  std::uint64_t nd_unsupported_ = 0;
   State state_ = State::kDown;
   bool carrier_ = true;
   ArpAgent<wire::MacAddr> arp_;

@@ -2,6 +2,24 @@
 
 namespace ipoib::link {
 
+namespace {
+
+class NoAddressSink final : public AddressSink {
+ public:
+  void listen(table::InterfaceId, const wire::IpAddr&) override {}
+  void unlisten(table::InterfaceId, const wire::IpAddr&) override {}
+  void address_ready(table::InterfaceId, const wire::IpPrefix&) override {}
+  void address_gone(table::InterfaceId, const wire::IpPrefix&) override {}
+  void redirect(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}
+};
+
+}  // namespace
+
+AddressSink& no_address_sink() {
+  static NoAddressSink sink;
+  return sink;
+}
+
 std::string_view to_string(State state) {
   switch (state) {
     case State::kDown: return "down";

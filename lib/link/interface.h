@@ -41,6 +41,26 @@ class NeighbourSink {
   virtual void drop(HeldPacket packet, Drop reason, bool unreachable) = 0;
 };
 
+/// What an interface receives for this node. Implemented by lib/mgmt and by tests.
+class AddressSink {
+ public:
+  virtual ~AddressSink() = default;
+  /// Packets to `addr` (group or link-local unicast) that come by `iface` are this node's.
+  virtual void listen(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
+  /// No longer.
+  virtual void unlisten(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
+  /// A unicast address became usable (IPv4: at once; IPv6: after duplicate address detection).
+  virtual void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
+  /// No longer.
+  virtual void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
+  /// A router told of a better next hop (ICMPv6 Redirect): `to` is reached through `via` on
+  /// `iface`; `via` == `to`: it is on the link.
+  virtual void redirect(table::InterfaceId iface, const wire::IpAddr& to,
+                        const wire::IpAddr& via) = 0;
+};
+/// Tells nobody.
+[[nodiscard]] AddressSink& no_address_sink();
+
 enum class State : std::uint8_t { kDown, kWaiting, kJoining, kUp, kStopping, kStopped };
 [[nodiscard]] std::string_view to_string(State state);
 
@@ -69,6 +89,16 @@ struct NeighbourInfo {
   std::uint16_t mtu = 0;
   std::size_t held = 0;  ///< Packets waiting.
   Duration age{};        ///< Since the last confirmation.
+};
+
+/// One row of `show group`: an IP multicast group on an interface.
+struct GroupInfo {
+  wire::IpAddr group;
+  std::string iface;
+  std::string lladdr;      ///< MGID or MAC.
+  std::uint16_t mlid = 0;  ///< IPoIB; 0: none.
+  unsigned joins = 0;      ///< How many times this node listens; 0: it only sends.
+  std::string_view state;  ///< "member", "joining", "absent" …; static storage.
 };
 
 /// Timers and limits of neighbour resolution (RFC 1122 §2.3.2, RFC 4861 §10 in spirit).
@@ -104,7 +134,7 @@ class Interface {
   /// Begins an orderly end (memberships left, neighbours withdrawn); finished at State::kStopped.
   virtual void stop(TimePoint now) = 0;
 
-  /// A worker has a packet for a neighbour it does not know. Takes over `packet`.
+  /// A worker has a packet for a neighbour or group it does not know. Takes over `packet`.
   virtual void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) = 0;
   /// The neighbour a gateway route goes through; exists from here on until forget_gateway.
   virtual Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now) = 0;
@@ -114,6 +144,16 @@ class Interface {
   /// Ethernet).
   virtual void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
                       TimePoint now) = 0;
+  /// ICMPv6 neighbour discovery octets from the IPv6 header on, length and hop limit 255 checked;
+  /// the ICMPv6 checksum is checked here.
+  virtual void on_nd(std::span<const std::byte> packet, TimePoint now) = 0;
+
+  /// This node listens to the group; counted, so that each join needs its leave. Errors:
+  /// kInvalidArgument, it is no group or does not map.
+  virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;
+  /// Errors: kNotFound, nobody here listens to it.
+  virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;
+  [[nodiscard]] virtual std::vector<GroupInfo> groups(TimePoint now) const = 0;
 
   virtual void tick(TimePoint now) = 0;
   [[nodiscard]] virtual std::optional<TimePoint> next_deadline() const = 0;

@@ -53,10 +53,11 @@ fabric::AhAttr broadcast_ah(const LinkParameters& p) {
 }  // namespace
 
 IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
-                     std::uint64_t seed)
+                     std::uint64_t seed, AddressSink& receiver)
     : config_{std::move(config)},
       actions_{actions},
       sink_{sink},
+      receiver_{receiver},
       arp_{config_.name, config_.addresses, *this, cache_},
       paths_{{config_.name, config_.pkey, config_.neighbour.negative},
              actions,
@@ -276,6 +277,25 @@ void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t, std::uint3
   // Replies go over the path the SA gives: the SLID a request came with need not lead back
   // (RFC 4391 §9.1.2).
   if (operational_) arp_.on_arp(arp, now);
+}
+
+void IpoibLink::on_nd(std::span<const std::byte>, TimePoint) {
+  ++counters_.nd_unsupported;
+}
+
+Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint) {
+  if (!wire::is_multicast(group))
+    return fail(Errc::kInvalidArgument, "{} is no multicast group", wire::to_string(group));
+  return fail(Errc::kUnavailable, "{}: IPoIB groups but the broadcast group cannot be joined",
+              config_.name);
+}
+
+Status IpoibLink::leave_group(const wire::IpAddr& group, TimePoint) {
+  return fail(Errc::kNotFound, "{} is not joined on {}", wire::to_string(group), config_.name);
+}
+
+std::vector<GroupInfo> IpoibLink::groups(TimePoint) const {
+  return {};
 }
 
 wire::LinkAddr IpoibLink::own_hw() const {

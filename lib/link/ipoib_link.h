@@ -28,7 +28,7 @@ class IpoibLink final : public Interface,
  public:
   /// `seed`: of the jitter of its timers.
   IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
-            std::uint64_t seed);
+            std::uint64_t seed, AddressSink& receiver = no_address_sink());
 
   [[nodiscard]] const std::string& name() const override { return config_.name; }
   [[nodiscard]] table::InterfaceId id() const override { return config_.id; }
@@ -49,6 +49,10 @@ class IpoibLink final : public Interface,
   void forget_gateway(const wire::IpAddr& addr) override { cache_.forget_gateway(addr); }
   void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
               TimePoint now) override;
+  void on_nd(std::span<const std::byte> packet, TimePoint now) override;
+  Status join_group(const wire::IpAddr& group, TimePoint now) override;
+  Status leave_group(const wire::IpAddr& group, TimePoint now) override;
+  [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override;
   /// The port changed: memberships and paths are confirmed, a link that waits tries at once.
   void on_port_event(fabric::PortEvent event, TimePoint now);
 
@@ -84,6 +88,7 @@ class IpoibLink final : public Interface,
   LinkConfig config_;
   LinkActions& actions_;
   NeighbourSink& sink_;
+  AddressSink& receiver_;
   LinkCounters counters_;
   LinkParameters parameters_;
   State state_ = State::kDown;

@@ -63,6 +63,7 @@ struct LinkCounters {
   std::uint64_t arp_sent = 0, arp_received = 0, arp_invalid = 0, address_conflicts = 0;
   /// Not sent: no path to the host that asked, or too many replies wait for theirs.
   std::uint64_t arp_unsent = 0;
+  std::uint64_t nd_unsupported = 0;
 };
 
 /// Whether the SA itself denied what was asked, rather than being silent, busy or short of room.

@@ -54,6 +54,19 @@ class ArpTransport {
   virtual void unicast_arp(const Hw& to, std::span<const std::byte> arp, TimePoint now) = 0;
 };
 
+/// Sends IPv6 packets of neighbour discovery, octets from the IPv6 header on. Losing them is
+/// allowed, as on any wire.
+template <class Hw>
+class NdTransport {
+ public:
+  virtual ~NdTransport() = default;
+  [[nodiscard]] virtual Hw own_hw() const = 0;
+  /// The medium finds out how the group is reached; the packet waits for that or is lost.
+  virtual void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                             TimePoint now) = 0;
+  virtual void send_to(const Hw& to, std::span<const std::byte> packet, TimePoint now) = 0;
+};
+
 [[nodiscard]] inline bool same_interface(const wire::LinkAddr& a, const wire::LinkAddr& b) {
   return a.same_interface(b);
 }

@@ -1,4 +1,4 @@
-// IPv4 and ICMP headers and addresses as the control plane and the datapath see them.
+// IPv4, IPv6 and ICMP headers and addresses as the control plane and the datapath see them.
 #pragma once
 
 #include <array>
@@ -81,6 +81,35 @@ struct Ipv4Hdr {
   }
 };
 static_assert(WireRecord<Ipv4Hdr> && sizeof(Ipv4Hdr) == 20);
+
+/// Fixed IPv6 header. Source: RFC 8200 §3.
+struct Ipv6Hdr {
+  Be32 version_class_flow;  ///< 4 bits 6, 8 bits traffic class, 20 bits flow label.
+  Be16 payload_len;         ///< Octets behind this header.
+  std::uint8_t next_header;
+  std::uint8_t hop_limit;
+  IpAddr src;
+  IpAddr dst;
+
+  static constexpr std::uint32_t kVersion6 = 0x6000'0000;
+
+  [[nodiscard]] constexpr unsigned version() const noexcept {
+    return version_class_flow.host() >> 28;
+  }
+};
+static_assert(WireRecord<Ipv6Hdr> && sizeof(Ipv6Hdr) == 40);
+
+/// Smallest MTU of a link that carries IPv6 (RFC 8200 §5).
+inline constexpr std::uint16_t kMinIpv6Mtu = 1280;
+
+/// 224.0.0.0/4 or ff00::/8.
+[[nodiscard]] constexpr bool is_multicast(const IpAddr& a) noexcept {
+  return a.is_v4() ? a.v4_host() >> 28 == 0xe : a.bytes[0] == std::byte{0xff};
+}
+/// fe80::/10.
+[[nodiscard]] constexpr bool is_link_local6(const IpAddr& a) noexcept {
+  return a.bytes[0] == std::byte{0xfe} && (a.bytes[1] & std::byte{0xc0}) == std::byte{0x80};
+}
 
 enum class IpProto : std::uint8_t { kIcmp = 1, kIgmp = 2, kTcp = 6, kUdp = 17, kIcmpv6 = 58 };
 

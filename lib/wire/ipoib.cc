@@ -77,6 +77,14 @@ std::optional<Gid> parse_gid(std::string_view text) {
   return gid;
 }
 
+MacAddr group_mac(const IpAddr& group) {
+  const auto& b = group.bytes;
+  if (group.is_v4())
+    return {std::byte{0x01},         std::byte{0x00}, std::byte{0x5e},
+            b[13] & std::byte{0x7f}, b[14],           b[15]};
+  return {std::byte{0x33}, std::byte{0x33}, b[12], b[13], b[14], b[15]};
+}
+
 Gid mgid_of(const IpAddr& group, std::uint16_t pkey, std::uint8_t scope) {
   const bool v4 = group.is_v4();
   const std::uint64_t signature = v4 ? 0x401b : 0x601b;

@@ -51,6 +51,10 @@ using MacAddr = std::array<std::byte, 6>;
 [[nodiscard]] std::string to_string(const Gid& gid);
 [[nodiscard]] std::optional<Gid> parse_gid(std::string_view text);
 
+/// Ethernet address of a multicast group: 01:00:5e and 23 bits (RFC 1112 §6.4), 33:33 and 32 bits
+/// (RFC 2464 §7).
+[[nodiscard]] MacAddr group_mac(const IpAddr& group);
+
 enum class ArpOp : std::uint16_t { kRequest = 1, kReply = 2, kRarpRequest = 3, kRarpReply = 4 };
 
 inline constexpr std::uint16_t kArpHardwareEthernet = 1;

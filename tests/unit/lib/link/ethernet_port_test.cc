@@ -50,7 +50,8 @@ class EthernetPortTest : public ::testing::Test {
   TimePoint now{100s};
   FakeSink sink;
   FakePortActions actions;
-  EthernetPort port{config(), actions, sink, 1};
+  FakeAddresses addresses;
+  EthernetPort port{config(), actions, sink, 1, addresses};
 };
 
 TEST_F(EthernetPortTest, UpAtStartAndAnnouncesEveryAddress) {
@@ -150,6 +151,28 @@ TEST_F(EthernetPortTest, StopGivesEverythingBack) {
   EXPECT_TRUE(sink.indexes.empty());
   EXPECT_TRUE(sink.open.empty());
   EXPECT_FALSE(port.next_deadline());
+}
+
+TEST_F(EthernetPortTest, GroupIsLeftWithTheLastOfItsJoins) {
+  ASSERT_TRUE(port.join_group(ip("239.129.2.3"), now));
+  ASSERT_TRUE(port.join_group(ip("239.129.2.3"), now));
+  ASSERT_TRUE(port.join_group(ip("ff02::1:ff12:3456"), now));
+  EXPECT_EQ(addresses.listening.size(), 2U);
+  const auto rows = port.groups(now);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].lladdr, "01:00:5e:01:02:03");
+  EXPECT_EQ(rows[0].joins, 2U);
+  EXPECT_EQ(rows[1].lladdr, "33:33:ff:12:34:56");
+  ASSERT_TRUE(port.leave_group(ip("239.129.2.3"), now));
+  EXPECT_EQ(addresses.listening.size(), 2U);
+  ASSERT_TRUE(port.leave_group(ip("239.129.2.3"), now));
+  EXPECT_EQ(addresses.listening.size(), 1U);
+  const auto gone = port.leave_group(ip("239.129.2.3"), now);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, Errc::kNotFound);
+  const auto unicast = port.join_group(ip("192.168.1.7"), now);
+  ASSERT_FALSE(unicast);
+  EXPECT_EQ(unicast.error().code, Errc::kInvalidArgument);
 }
 
 TEST_F(EthernetPortTest, ConflictIsCounted) {

@@ -112,6 +112,39 @@ class FakeSink final : public NeighbourSink {
   std::map<wire::IpAddr, table::NeighbourIndex> by_addr_;  ///< Of one interface.
 };
 
+/// What the interfaces of one node told of their addresses.
+class FakeAddresses final : public AddressSink {
+ public:
+  void listen(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    EXPECT_TRUE(listening.emplace(iface, addr).second)
+        << "listens twice: " << wire::to_string(addr);
+  }
+  void unlisten(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    EXPECT_EQ(listening.erase({iface, addr}), 1U) << "left twice: " << wire::to_string(addr);
+  }
+  void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) override {
+    EXPECT_TRUE(ready.emplace(iface, address).second)
+        << "ready twice: " << wire::to_string(address);
+  }
+  void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) override {
+    EXPECT_EQ(ready.erase({iface, address}), 1U) << "gone twice: " << wire::to_string(address);
+  }
+  void redirect(table::InterfaceId iface, const wire::IpAddr& to,
+                const wire::IpAddr& via) override {
+    redirects.push_back({iface, to, via});
+  }
+
+  struct Redirect {
+    table::InterfaceId iface;
+    wire::IpAddr to;
+    wire::IpAddr via;
+    bool operator==(const Redirect&) const = default;
+  };
+  std::set<std::pair<table::InterfaceId, wire::IpAddr>> listening;
+  std::set<std::pair<table::InterfaceId, wire::IpPrefix>> ready;
+  std::vector<Redirect> redirects;
+};
+
 struct SentFrame {
   fabric::AhAttr to;
   std::uint32_t qpn;
