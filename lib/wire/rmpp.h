@@ -1,0 +1,78 @@
+// RMPP, the reliable multi-packet protocol below tables of subnet administration: what its twelve
+// octets in the SA header say. Source: IBA vol 1 §13.6; reference §4.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "lib/wire/mad.h"
+
+namespace ipoib::wire {
+
+enum class RmppType : std::uint8_t { kData = 1, kAck = 2, kStop = 3, kAbort = 4 };
+
+namespace rmpp_flag {
+inline constexpr std::uint8_t kActive = 1;
+inline constexpr std::uint8_t kFirst = 2;
+inline constexpr std::uint8_t kLast = 4;
+}  // namespace rmpp_flag
+
+/// Status of STOP (the first of them) and of ABORT (the others).
+enum class RmppStatus : std::uint8_t {
+  kNormal = 0,
+  kResourcesExhausted = 1,
+  kTimeTooLong = 118,
+  kInconsistentLast = 119,   ///< Last flag and PayloadLength.
+  kInconsistentFirst = 120,  ///< First flag and SegmentNumber.
+  kBadType = 121,
+  kWindowTooSmall = 122,  ///< NewWindowLast below SegmentNumber.
+  kSegmentTooBig = 123,   ///< SegmentNumber above what was sent.
+  kIllegalStatus = 124,
+  kBadVersion = 125,
+  kTooManyRetries = 126,
+  kUnspecified = 127,
+};
+
+inline constexpr std::uint8_t kRmppVersion = 1;
+inline constexpr std::uint8_t kRmppNoRespTime = 0x1f;
+/// Octets of the SA header that RMPP counts as payload of every segment, and all it counts.
+inline constexpr std::uint32_t kRmppSaHeaderLen = 20;
+inline constexpr std::uint32_t kRmppSegmentLen = kRmppSaHeaderLen + kSaDataLen;
+static_assert(kRmppSegmentLen == 220);
+
+struct Rmpp {
+  RmppType type = RmppType::kData;
+  std::uint8_t flags = rmpp_flag::kActive;
+  std::uint8_t resp_time = kRmppNoRespTime;
+  std::uint8_t status = 0;
+  std::uint32_t segment = 0;  ///< DATA: from 1 on; ACK: the last in order.
+  std::uint32_t len = 0;      ///< DATA: PayloadLength; ACK: NewWindowLast.
+
+  [[nodiscard]] constexpr bool first() const noexcept { return (flags & rmpp_flag::kFirst) != 0; }
+  [[nodiscard]] constexpr bool last() const noexcept { return (flags & rmpp_flag::kLast) != 0; }
+};
+
+enum class RmppError : std::uint8_t {
+  kNone,
+  kInactive,       ///< Active flag not set: no RMPP here.
+  kVersion,        ///< Not 1.
+  kType,           ///< None of the four.
+  kStatus,         ///< One its type cannot have.
+  kSegment,        ///< DATA: number 0, or First not on segment 1 and nowhere else.
+  kPayloadLength,  ///< DATA: of the first or last segment, not what such a segment can have.
+  kWindow,         ///< ACK: NewWindowLast below SegmentNumber.
+  kCount
+};
+[[nodiscard]] std::string_view rmpp_error_name(RmppError error) noexcept;
+/// What an ABORT says of the error; kUnspecified where nothing fits.
+[[nodiscard]] RmppStatus abort_status(RmppError error) noexcept;
+
+/// Reads the RMPP part of an SA header and judges it by itself. `out` is filled but for kInactive,
+/// kVersion and kType. PayloadLength: 20 to 220 in a last segment; in the first of several 0 (not
+/// known) or more than 220, as the sum over all.
+[[nodiscard]] RmppError parse_rmpp(const SaHdr& hdr, Rmpp& out) noexcept;
+
+void write_rmpp(SaHdr& hdr, const Rmpp& rmpp) noexcept;
+
+}  // namespace ipoib::wire
