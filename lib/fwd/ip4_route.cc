@@ -68,6 +68,19 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
   c.punt.neighbour_wanted(in, m, iface, wire::IpAddr::v4(dst));
 }
 
+/// Neighbours lie all over the memory: the burst waits for their cache lines together, not one by
+/// one. out[i]: hash of packet i's neighbour, where its route is kConnected.
+void prefetch_neighbours(const table::NextHopTable& next_hops,
+                         const table::NeighbourCache& neighbours,
+                         std::span<const table::NextHopIndex> index, const Ip4Burst& pkts,
+                         std::span<std::uint32_t> out) noexcept {
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    out[i] = neighbours.hash_v4(next_hops.get(index[i]).iface, pkts.dst[i]);
+    neighbours.prefetch_slot(out[i]);
+  }
+  for (std::size_t i = 0; i < index.size(); ++i) neighbours.prefetch_entry(out[i]);
+}
+
 }  // namespace
 
 void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
@@ -78,17 +91,21 @@ void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
   // Out of the context: what is stored into packets may lie anywhere, for all the compiler knows.
   const table::NextHopTable& next_hops = c.next_hops;
   table::NeighbourCache& neighbours = *c.neighbours;
-  DropBin bin{in.counters.drops};
   const std::size_t n = pkts.n;
+  std::array<std::uint32_t, kMaxBurst> hash;
+  prefetch_neighbours(next_hops, neighbours, std::span{index}.first(n), pkts, hash);
+  DropBin bin{in.counters.drops};
   std::uint16_t routed = 0;
   for (std::size_t i = 0; i < n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
     NextHop hop = next_hops.get(index[i]);
-    if (hop.kind == NextHopKind::kGroup) [[unlikely]]
+    if (hop.kind == NextHopKind::kGroup) [[unlikely]] {
       hop = member(c, hop, m);
+      hash[i] = neighbours.hash_v4(hop.iface, pkts.dst[i]);
+    }
     Neighbour* neighbour = nullptr;
     if (hop.kind == NextHopKind::kConnected) {
-      neighbour = neighbours.lookup_v4(hop.iface, pkts.dst[i]);
+      neighbour = neighbours.find_v4(hash[i], hop.iface, pkts.dst[i]);
     } else if (hop.kind == NextHopKind::kGateway) {
       neighbour = neighbours.at(hop.neighbour);
     } else {
