@@ -277,9 +277,10 @@ def main():
     return 0 if all(row["reached"] for row in report["throughput"]) else 1
 
 
-try:
-    sys.exit(main())
-except Failure as failure:
-    sys.exit(f"perf: {failure}")
-except KeyboardInterrupt:
-    sys.exit(130)
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        sys.exit(f"perf: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)
