@@ -36,7 +36,7 @@ enum class Drop : std::uint8_t {
   kEthUnknownType,
   kEthNotForUs,
   kEthTxFull,
-  // IPv4.
+  // IP; those without a version in their name are of both.
   kIpRunt,
   kIpVersion,
   kIpHeaderLength,
@@ -48,10 +48,14 @@ enum class Drop : std::uint8_t {
   kIpBroadcast,           ///< Directed or limited broadcast, not forwarded.
   kIpNoRoute,
   kIpBlackhole,
-  kIpTtlExceeded,
-  kIpTooBig,  ///< Larger than the next hop's MTU and DF is set.
+  kIpTtlExceeded,  ///< TTL or hop limit.
+  kIpTooBig,       ///< Larger than the next hop's MTU and may not be cut into fragments.
   kIpFragmentFailed,
-  kIp6Unsupported,
+  kIp6PayloadLength,  ///< Payload length beyond the packet, or none (jumbogram).
+  kIp6Scope,          ///< Link-local source or destination, which may not leave its link.
+  kIp6LinkMtu,        ///< The outgoing link carries less than the 1280 octets of IPv6.
+  kIp6Unsupported,    ///< This part of the node speaks IPv4 only.
+  kNdInvalid,         ///< Neighbour discovery that did not come from this link, or is too short.
   kLocalUnsupported,  ///< For this node, but no protocol here wants it.
   // Neighbours.
   kNeighbourPending,  ///< Being resolved; as many packets are held as may be.
@@ -59,6 +63,7 @@ enum class Drop : std::uint8_t {
   kNeighbourHeldTooLong,
   kNeighbourTableFull,
   kNeighbourGone,  ///< Entry withdrawn while the packet was on its way.
+  kGroupAbsent,    ///< The link has no such multicast group (negative cache).
   kArpInvalid,
   // Inside the appliance.
   kForwardingStopped,
@@ -112,13 +117,18 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_ttl_exceeded",
                                                                         "ip_too_big",
                                                                         "ip_fragment_failed",
+                                                                        "ip6_payload_length",
+                                                                        "ip6_scope",
+                                                                        "ip6_link_mtu",
                                                                         "ip6_unsupported",
+                                                                        "nd_invalid",
                                                                         "local_unsupported",
                                                                         "neighbour_pending",
                                                                         "neighbour_failed",
                                                                         "neighbour_held_too_long",
                                                                         "neighbour_table_full",
                                                                         "neighbour_gone",
+                                                                        "group_absent",
                                                                         "arp_invalid",
                                                                         "forwarding_stopped",
                                                                         "no_forward_peer",

@@ -13,6 +13,7 @@
 #include "lib/fwd/stats.h"
 #include "lib/fwd/tx.h"
 #include "lib/fwd/worker_config.h"
+#include "lib/table/delivery_table.h"
 #include "lib/table/neighbour_cache.h"
 #include "lib/table/next_hop.h"
 #include "lib/table/prefix_table.h"
@@ -20,11 +21,13 @@
 namespace ipoib::fwd {
 
 struct Context {
-  Context(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache)
+  Context(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache,
+          std::unique_ptr<table::DeliveryTable> delivery_table)
       : interfaces{config.interfaces},
         prefixes{*config.prefixes},
         next_hops{*config.next_hops},
         neighbours{std::move(cache)},
+        deliveries{std::move(delivery_table)},
         fragment_pool{config.fragment_pool},
         counters(config.interfaces.size() + 1),
         tx{config, counters},
@@ -36,6 +39,7 @@ struct Context {
   const table::PrefixTable& prefixes;
   const table::NextHopTable& next_hops;
   std::unique_ptr<table::NeighbourCache> neighbours;
+  std::unique_ptr<table::DeliveryTable> deliveries;
   rte_mempool* fragment_pool;
   std::uint32_t now_s = 0;  ///< Seconds since the process started; set once a loop.
 

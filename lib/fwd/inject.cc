@@ -67,6 +67,22 @@ bool usable(const Context& c, const table::Neighbour& n) noexcept {
   }
 }
 
+/// To a neighbour of the interface, whatever the routes say.
+void send_on(Context& c, const Down& message) noexcept {
+  const Ingress in = c.ingress(table::kNoInterface);
+  rte_mbuf* const m = message.mbuf;
+  if (message.iface >= c.interfaces.size()) {
+    c.stats.bad_messages.add(1);
+    return DropBin{in.counters.drops}.add(m, Drop::kIbTxInvalid);
+  }
+  if (m->data_len < sizeof(wire::Ipv4Hdr)) return DropBin{in.counters.drops}.add(m, Drop::kIpRunt);
+  const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
+  if (hdr.version() != 4) return DropBin{in.counters.drops}.add(m, Drop::kIpVersion);
+  RoutedBurst routed;
+  ip4_send_on(c, in, m, message.iface, hdr.dst.host(), routed);
+  ip4_output(c, in, routed);
+}
+
 void send_raw(Context& c, const Down& message) noexcept {
   if (message.iface < c.interfaces.size()) return c.tx.enqueue(message.iface, message.mbuf);
   c.stats.bad_messages.add(1);
@@ -91,6 +107,9 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
         break;
       case Down::Kind::kNeighbourRemove: good = c.neighbours->remove(message.index); break;
       case Down::Kind::kSendRouted: routed.add(message.iface, message.mbuf); break;
+      case Down::Kind::kDeliverySet: good = c.deliveries->set(message.delivery); break;
+      case Down::Kind::kDeliveryRemove: good = c.deliveries->remove(message.delivery); break;
+      case Down::Kind::kSendOn: send_on(c, message); break;
       case Down::Kind::kSendRaw: send_raw(c, message); break;
     }
     if (!good) c.stats.bad_messages.add(1);

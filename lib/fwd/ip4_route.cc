@@ -130,4 +130,17 @@ void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
   out.n = routed;
 }
 
+void ip4_send_on(Context& c, const Ingress& in, rte_mbuf* m, table::InterfaceId iface,
+                 std::uint32_t dst, RoutedBurst& out) noexcept {
+  Neighbour* const neighbour = c.neighbours->lookup_v4(iface, dst);
+  if (neighbour != nullptr && neighbour->state == NeighbourState::kValid) {
+    out.pkts[out.n] = m;
+    out.to[out.n++] = neighbour;
+    return;
+  }
+  DropBin bin{in.counters.drops};
+  const NextHop hop{NextHopKind::kConnected, 0, iface, table::kNoNeighbour};
+  unresolved(c, in, m, hop, neighbour, dst, bin);
+}
+
 }  // namespace ipoib::fwd

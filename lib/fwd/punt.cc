@@ -42,6 +42,7 @@ Punt::Punt(const WorkerConfig& config, Counter& punts)
   at(Kind::kNeighbourWanted) = config.punt.neighbour;
   at(Kind::kArp) = config.punt.arp;
   at(Kind::kLocal) = config.punt.local;
+  at(Kind::kNd) = config.punt.nd;
   at(Kind::kIcmpError) = config.punt.icmp_error;
 }
 
@@ -57,6 +58,10 @@ void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
 
 void Punt::local(const Ingress& in, rte_mbuf* m) noexcept {
   push_or_drop(in, message(Kind::kLocal, in.iface, m));
+}
+
+void Punt::nd(const Ingress& in, rte_mbuf* m) noexcept {
+  push_or_drop(in, message(Kind::kNd, in.iface, m));
 }
 
 void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,

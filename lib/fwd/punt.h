@@ -47,6 +47,7 @@ class Punt {
   void arp(const Ingress& in, rte_mbuf* m) noexcept;
   /// From here on: `m` starts at the IP header.
   void local(const Ingress& in, rte_mbuf* m) noexcept;
+  void nd(const Ingress& in, rte_mbuf* m) noexcept;
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                         const wire::IpAddr& addr) noexcept;
   void icmp_error(const Ingress& in, rte_mbuf* m, Drop reason, const IcmpError& error) noexcept;
@@ -59,7 +60,7 @@ class Punt {
 
  private:
   using Kind = msg::Up::Kind;
-  static constexpr std::size_t kKinds = 4;
+  static constexpr std::size_t kKinds = 5;
 
   /// How many packets went up for one neighbour in an interval. Direct-mapped: a neighbour that
   /// falls on another's place takes it; the limit over all neighbours holds none the less.

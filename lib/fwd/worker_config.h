@@ -69,6 +69,7 @@ struct PuntLimits {
   std::uint32_t icmp_error = 128;
   std::uint32_t arp = 4096;
   std::uint32_t local = 8192;
+  std::uint32_t nd = 4096;
 };
 
 struct WorkerConfig {
@@ -92,6 +93,7 @@ struct WorkerConfig {
 
   rte_mempool* fragment_pool = nullptr;     ///< mbufs for fragments; room for the largest link MTU.
   std::size_t neighbour_capacity = 65'536;  ///< NeighbourIndex is below this.
+  std::size_t delivery_capacity = 16'384;   ///< Groups and link-local addresses, by interface.
   std::uint64_t epoch_tsc = 0;              ///< TSC at the start of the process: TimePoint 0.
   PuntLimits punt;
 };

@@ -49,14 +49,15 @@ std::uint64_t next_second(std::uint64_t epoch_tsc, std::uint64_t hz, std::uint64
 
 }  // namespace
 
-Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache)
+Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache,
+                     std::unique_ptr<table::DeliveryTable> deliveries)
     : handoff_in{config.handoff_in},
       down{config.down},
       settings{*config.settings},
       rcu{config.rcu},
       number{config.number},
       tsc_hz{rte_get_tsc_hz()},
-      context{config, std::move(cache)} {
+      context{config, std::move(cache), std::move(deliveries)} {
   next_second_tsc = next_second(config.epoch_tsc, tsc_hz, rte_rdtsc(), context.now_s);
   handoff_in.erase(std::remove(handoff_in.begin(), handoff_in.end(), nullptr), handoff_in.end());
   const std::vector<table::InterfaceId> peers = io_peers(config.interfaces);
@@ -79,7 +80,10 @@ Result<std::unique_ptr<Worker>> Worker::create(const WorkerConfig& config) {
 
   auto cache = table::NeighbourCache::create(config.neighbour_capacity, rte_rand());
   if (!cache) return tl::make_unexpected(cache.error());
-  return std::unique_ptr<Worker>{new Worker{std::make_unique<State>(config, std::move(*cache))}};
+  auto deliveries = table::DeliveryTable::create(config.delivery_capacity, rte_rand());
+  if (!deliveries) return tl::make_unexpected(deliveries.error());
+  return std::unique_ptr<Worker>{
+      new Worker{std::make_unique<State>(config, std::move(*cache), std::move(*deliveries))}};
 }
 
 Worker::Worker(std::unique_ptr<State> state) : state_{std::move(state)} {}

@@ -25,7 +25,8 @@ struct Worker::State {
     fabric::Hca::PollFn poll;
   };
 
-  State(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache);
+  State(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache,
+        std::unique_ptr<table::DeliveryTable> deliveries);
 
   // Set up once, read every loop.
   std::vector<Owned> owned;

@@ -49,6 +49,7 @@ void Punt::handle(const msg::Up& message) {
       ++counters_.local;
       deliver_local(m, *slot);
       return;
+    case msg::Up::Kind::kNd: slot->drops.add(Drop::kLocalUnsupported); break;
     case msg::Up::Kind::kIcmpError:
       tell_sender(m, message.iface, {message.icmp_type, message.icmp_code, message.mtu});
       break;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "lib/table/delivery.h"
 #include "lib/table/neighbour.h"
 
 struct rte_mbuf;
@@ -16,15 +17,22 @@ namespace ipoib::msg {
 /// Worker -> management. An mbuf, where there is one, changes owner with the message.
 struct Up {
   enum class Kind : std::uint8_t {
-    kNeighbourWanted,  ///< addr on iface must be resolved; mbuf starts at the IP header and waits,
-                       ///< its TTL already taken down: send it on with Down::kSendRouted.
-                       ///< PacketMeta::held.in_iface is filled.
-    kArp,              ///< mbuf starts at the ARP header; PacketMeta::rx filled; iface it came by.
-    kLocal,            ///< mbuf starts at the IP header, checked and cut to its total length; for
-                       ///< this node.
+    kNeighbourWanted,  ///< addr (unicast or group) on iface must be resolved; mbuf starts at the IP
+                       ///< header and waits, its TTL already taken down: send it on with
+                       ///< Down::kSendRouted, or kSendOn where its destination is a group or
+                       ///< link-local. PacketMeta::held.in_iface is filled.
+    kArp,              ///< mbuf starts at the ARP or RARP header (the opcode tells);
+                       ///< PacketMeta::rx filled; iface it came by.
+    kLocal,            ///< mbuf starts at the IP header of either version, checked and cut to its
+                       ///< total length; for this node, or for a group it listens to.
+                       ///< PacketMeta::rx filled.
+    kNd,               ///< mbuf starts at an IPv6 header and is one segment: ICMPv6 type 133 to
+                       ///< 137, hop limit 255, no shorter than its type; ICMPv6 checksum not
+                       ///< checked. PacketMeta::rx filled; iface it came by.
     kIcmpError,        ///< mbuf starts at the IP header of the packet that could not be forwarded;
-                       ///< icmp_type, icmp_code, mtu say what to tell its sender. Its loss is
-                       ///< already counted: whoever frees it counts nothing more.
+                       ///< icmp_type, icmp_code, mtu say what to tell its sender, in ICMP or
+                       ///< ICMPv6 as the packet's version is. Its loss is already counted: whoever
+                       ///< frees it counts nothing more.
   };
   Kind kind;
   std::uint8_t icmp_type;
@@ -32,7 +40,7 @@ struct Up {
   std::uint8_t reserved;
   table::InterfaceId iface;  ///< kNeighbourWanted: outgoing; others: incoming (kNoInterface: it
                              ///< was management that sent it).
-  std::uint16_t mtu;         ///< kIcmpError, fragmentation needed: MTU of the next hop.
+  std::uint16_t mtu;         ///< kIcmpError, too big: MTU of the next hop.
   rte_mbuf* mbuf;
   wire::IpAddr addr;  ///< kNeighbourWanted.
 };
@@ -45,14 +53,23 @@ struct Down {
     kNeighbourRemove,  ///< Free `index`.
     kSendRouted,       ///< mbuf starts at an IP header: look the route up and send. TTL stays.
                        ///< iface: the one it came by, or kNoInterface when it is this node's own.
+    kDeliverySet,      ///< Install `delivery`, replacing the one of its addr, source and in.
+    kDeliveryRemove,   ///< Forget the one of delivery's addr, source and in.
+    kSendOn,           ///< mbuf starts at an IP header: send it on `iface` to its destination,
+                       ///< unicast or group, a neighbour there. No route is looked up, TTL stays.
     kSendRaw,          ///< mbuf starts at the IPoIB header with PacketMeta::tx set, or at the
                        ///< Ethernet header: send on `iface` as it is, up or not.
   };
-  Kind kind;
-  table::InterfaceId iface;
-  table::NeighbourIndex index;
-  rte_mbuf* mbuf;
-  alignas(64) table::Neighbour neighbour;
+  Down() noexcept : neighbour{} {}
+
+  Kind kind = Kind::kNeighbourSet;
+  table::InterfaceId iface = 0;
+  table::NeighbourIndex index = 0;
+  rte_mbuf* mbuf = nullptr;
+  union alignas(64) {
+    table::Neighbour neighbour;
+    table::Delivery delivery;
+  };
 };
 static_assert(std::is_trivially_copyable_v<Down> && sizeof(Down) == 128);
 

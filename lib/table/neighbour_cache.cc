@@ -4,18 +4,12 @@
 #include <limits>
 #include <new>
 
+#include "lib/table/hash_seed.h"
+
 namespace ipoib::table {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
-
-/// One step of splitmix64: neighbouring seeds give unrelated factors.
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t z = (state += 0x9e37'79b9'7f4a'7c15ULL);
-  z = (z ^ (z >> 30)) * 0xbf58'476d'1ce4'e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d0'49bb'1331'11ebULL;
-  return z ^ (z >> 31);
-}
 
 template <class T>
 T* construct(void* memory, std::size_t n, const T& value) {

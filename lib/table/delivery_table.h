@@ -1,0 +1,121 @@
+// A worker's private table of deliveries: by incoming interface, group and source.
+#pragma once
+
+#include <rte_malloc.h>
+#include <rte_prefetch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "lib/base/result.h"
+#include "lib/table/delivery.h"
+
+namespace ipoib::table {
+
+/// One lcore reads and writes.
+///
+/// Open addressing with linear probing, deliveries in the slots themselves, at most half of them
+/// taken: a hit costs one cache line, or two where the group has sources of its own. Memory is
+/// fixed when the table is made: 128 to 256 octets a delivery.
+class DeliveryTable {
+ public:
+  /// `seed` makes the hash private, so that nobody outside can choose groups that collide.
+  /// capacity: 1 to kMaxCapacity. `socket`: NUMA node; -1: any.
+  static Result<std::unique_ptr<DeliveryTable>> create(std::size_t capacity, std::uint64_t seed,
+                                                       int socket = -1);
+  static constexpr std::size_t kMaxCapacity = std::size_t{1} << 24;
+
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Octets allocated in all.
+  [[nodiscard]] std::size_t memory_size() const noexcept {
+    return (slot_mask_ + std::size_t{1}) * sizeof(Slot);
+  }
+
+  /// Installs, replacing the delivery of the same key. False: full, or delivery.in is kNoInterface.
+  bool set(const Delivery& delivery) noexcept;
+  /// By addr, source and in. False: no such delivery.
+  bool remove(const Delivery& key) noexcept;
+
+  /// The delivery for exactly this source, else the one for any; null: neither.
+  [[nodiscard]] const Delivery* lookup(InterfaceId in, const wire::IpAddr& addr,
+                                       const wire::IpAddr& source) const noexcept {
+    const Key group = key_of(addr);
+    const std::uint32_t hash = hash_any(group, in);
+    if (nb_sourced_ != 0) {
+      const Key from = key_of(source);
+      if (const Delivery* d = find(hash ^ hash_source(from), group, from, in)) return d;
+    }
+    return find(hash, group, Key{0, 0}, in);
+  }
+  /// Fetches where lookup() will look first, where sources do not matter.
+  void prefetch(InterfaceId in, const wire::IpAddr& addr) const noexcept {
+    rte_prefetch0(&slots_[home(hash_any(key_of(addr), in))]);
+  }
+
+ private:
+  /// Free: in is kNoInterface.
+  struct alignas(64) Slot {
+    Delivery delivery;
+  };
+  static_assert(sizeof(Slot) == 64);
+
+  /// An address as two machine words, in memory order.
+  struct Key {
+    std::uint64_t high;
+    std::uint64_t low;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct RteFree {
+    void operator()(void* p) const noexcept { rte_free(p); }
+  };
+
+  DeliveryTable() = default;
+
+  static Key key_of(const wire::IpAddr& addr) noexcept {
+    Key key;
+    std::memcpy(&key, &addr, sizeof(key));
+    return key;
+  }
+  /// Multiplicative hashing with secret odd factors.
+  [[nodiscard]] std::uint32_t hash_any(Key addr, InterfaceId in) const noexcept {
+    return static_cast<std::uint32_t>((addr.high * factors_[0] + (addr.low ^ in) * factors_[1]) >>
+                                      32);
+  }
+  [[nodiscard]] std::uint32_t hash_source(Key source) const noexcept {
+    return static_cast<std::uint32_t>((source.high * factors_[2] + source.low * factors_[3]) >> 32);
+  }
+  [[nodiscard]] std::uint32_t hash_of(const Delivery& d) const noexcept {
+    const Key source = key_of(d.source);
+    const std::uint32_t any = hash_any(key_of(d.addr), d.in);
+    return source == Key{0, 0} ? any : any ^ hash_source(source);
+  }
+  [[nodiscard]] std::uint32_t home(std::uint32_t hash) const noexcept { return hash >> shift_; }
+
+  [[nodiscard]] static bool is(const Delivery& d, Key addr, Key source, InterfaceId in) noexcept {
+    return d.in == in && key_of(d.addr) == addr && key_of(d.source) == source;
+  }
+  [[nodiscard]] const Delivery* find(std::uint32_t hash, Key addr, Key source,
+                                     InterfaceId in) const noexcept {
+    // Ends: at most half of the slots are taken.
+    for (std::uint32_t i = home(hash); slots_[i].delivery.in != kNoInterface;
+         i = (i + 1) & slot_mask_)
+      if (is(slots_[i].delivery, addr, source, in)) return &slots_[i].delivery;
+    return nullptr;
+  }
+  /// Slot of the key, or the free one where it would go.
+  [[nodiscard]] std::uint32_t slot_of(const Delivery& key) const noexcept;
+
+  Slot* slots_ = nullptr;
+  std::uint64_t factors_[4] = {1, 1, 1, 1};
+  std::uint32_t slot_mask_ = 0;
+  std::uint32_t shift_ = 0;
+  std::size_t capacity_ = 0;
+  std::size_t size_ = 0;
+  std::size_t nb_sourced_ = 0;  ///< Deliveries that name a source.
+  std::unique_ptr<void, RteFree> memory_;
+};
+
+}  // namespace ipoib::table
