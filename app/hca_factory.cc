@@ -21,6 +21,7 @@ Result<std::unique_ptr<fabric::Hca>> make_hca(const mgmt::HcaConfig& config,
   soft.icrc = config.icrc;
   soft.first_qpn = config.first_qpn;
   soft.qsbr = resources.qsbr;
+  soft.doorbell = resources.doorbell;
   auto hca = soft::SoftHca::create(soft);
   if (!hca) return tl::make_unexpected(hca.error());
   return std::unique_ptr<fabric::Hca>{std::move(*hca)};

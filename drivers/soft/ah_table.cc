@@ -36,9 +36,11 @@ std::uint8_t make_template(const fabric::PortAttr& port, const fabric::AhAttr& t
                       .dlid = wire::Be16{to.dlid},
                       .resv_pktlen = wire::Be16{0},
                       .slid = wire::Be16{port.lid}};
-  out.route = wire::is_multicast_lid(to.dlid) ? AhTemplate::kMulticast
-              : is_own_lid(port, to.dlid)     ? AhTemplate::kLocal
-                                              : AhTemplate::kWire;
+  const bool local = is_own_lid(port, to.dlid);
+  const bool limited = !local && limiting_mbps(to.rate, port.rate) != 0;
+  out.route = static_cast<std::uint8_t>(
+      (wire::is_multicast_lid(to.dlid) ? AhTemplate::kMulticast : 0) |
+      (local ? AhTemplate::kLocal : 0) | (limited ? AhTemplate::kLimited : 0));
   std::memcpy(out.head.data(), &eth, sizeof(eth));
   std::memcpy(out.head.data() + sizeof(eth), &lrh, sizeof(lrh));
   if (!to.global) return kLocalHeadLen;
@@ -52,23 +54,38 @@ std::uint8_t make_template(const fabric::PortAttr& port, const fabric::AhAttr& t
   return kGlobalHeadLen;
 }
 
-Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id) {
-  void* memory =
-      rte_zmalloc_socket("soft_ah", kCapacity * sizeof(AhTemplate), alignof(AhTemplate), socket_id);
-  if (memory == nullptr)
-    return fail(Errc::kNoResources, "no memory for {} address handles ({} octets)", kCapacity,
-                kCapacity * sizeof(AhTemplate));
-  return std::unique_ptr<AhTable>{new AhTable{static_cast<AhTemplate*>(memory)}};
+void AhTable::Free::operator()(void* memory) const noexcept {
+  rte_free(memory);
 }
 
-AhTable::AhTable(AhTemplate* slots) : slots_{slots} {
-  std::uninitialized_value_construct_n(slots_, kCapacity);
+AhTable::Memory<AhTemplate> AhTable::allocate(int socket_id) {
+  auto* slots = static_cast<AhTemplate*>(rte_zmalloc_socket(
+      "soft_ah", kCapacity * sizeof(AhTemplate), alignof(AhTemplate), socket_id));
+  if (slots != nullptr) std::uninitialized_value_construct_n(slots, kCapacity);
+  return Memory<AhTemplate>{slots};
+}
+
+Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id, std::uint64_t tsc_hz) {
+  auto slots = allocate(socket_id);
+  Memory<RateBucket> buckets{static_cast<RateBucket*>(rte_zmalloc_socket(
+      "soft_rate", kCapacity * sizeof(RateBucket), RTE_CACHE_LINE_SIZE, socket_id))};
+  if (slots == nullptr || buckets == nullptr)
+    return fail(Errc::kNoResources, "no memory for {} address handles ({} octets)", kCapacity,
+                kCapacity * (sizeof(AhTemplate) + sizeof(RateBucket)));
+  std::uninitialized_value_construct_n(buckets.get(), kCapacity);
+  return std::unique_ptr<AhTable>{
+      new AhTable{std::move(slots), std::move(buckets), socket_id, tsc_hz}};
+}
+
+AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socket_id,
+                 std::uint64_t tsc_hz)
+    : slots_{slots.get()},
+      buckets_{std::move(buckets)},
+      owned_{std::move(slots)},
+      socket_id_{socket_id},
+      tsc_hz_{tsc_hz} {
   free_.reserve(kCapacity);
   for (fabric::AhIndex i = kCapacity; i-- > 0;) free_.push_back(i);
-}
-
-AhTable::~AhTable() {
-  rte_free(slots_);
 }
 
 Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric::AhAttr& to,
@@ -79,7 +96,11 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
     return fail(Errc::kNoResources, "all {} address handles of the port are in use", kCapacity);
   const fabric::AhIndex ah = free_.back();
   free_.pop_back();
-  AhTemplate& slot = slots_[ah];
+  if (ah >= attrs_.size()) attrs_.resize(ah + 1);
+  attrs_[ah] = to;
+  if (const unsigned mbps = limiting_mbps(to.rate, port.rate); mbps != 0)
+    buckets_[ah] = RateBucket::of(mbps, tsc_hz_);
+  AhTemplate& slot = owned_[ah];
   const std::uint8_t len = make_template(port, to, slot);
   // The worker learns the number through a ring, whose release and acquire order the template too.
   slot.len.store(len, std::memory_order_release);
@@ -88,8 +109,23 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
 
 void AhTable::remove(fabric::AhIndex ah, const Grace& grace) {
   if (const AhTemplate* slot = nullptr; find(ah, slot) == 0) return;
-  slots_[ah].len.store(0, std::memory_order_relaxed);
+  owned_[ah].len.store(0, std::memory_order_relaxed);
   retired_.add(ah, grace);
+}
+
+Status AhTable::rebuild(const fabric::PortAttr& port, const Grace& grace) {
+  auto fresh = allocate(socket_id_);
+  if (fresh == nullptr)
+    return fail(Errc::kNoResources, "no memory to rewrite {} address handles", kCapacity);
+  for (fabric::AhIndex ah = 0; ah < attrs_.size(); ++ah) {
+    if (owned_[ah].len.load(std::memory_order_relaxed) == 0) continue;
+    const std::uint8_t len = make_template(port, attrs_[ah], fresh[ah]);
+    fresh[ah].len.store(len, std::memory_order_relaxed);
+  }
+  slots_.store(fresh.get(), std::memory_order_release);
+  grace.wait();
+  owned_ = std::move(fresh);
+  return {};
 }
 
 }  // namespace ipoib::soft

@@ -11,6 +11,7 @@
 
 #include "drivers/soft/frame.h"
 #include "drivers/soft/grace.h"
+#include "drivers/soft/rate_limiter.h"
 #include "lib/base/result.h"
 #include "lib/fabric/types.h"
 
@@ -20,11 +21,11 @@ namespace ipoib::soft {
 struct alignas(64) AhTemplate {
   std::array<std::byte, kGlobalHeadLen> head;
   std::atomic<std::uint8_t> len;  ///< Valid octets of head; 0: no such handle.
-  std::uint8_t route;             ///< Of kWire, kLocal, kMulticast.
+  std::uint8_t route;             ///< Bits below; 0: straight to the wire.
 
-  static constexpr std::uint8_t kWire = 0;
   static constexpr std::uint8_t kLocal = 1;      ///< DLID is one of the port's own.
   static constexpr std::uint8_t kMulticast = 2;  ///< Other queues of the port may want a copy.
+  static constexpr std::uint8_t kLimited = 4;    ///< Has a RateBucket.
 };
 static_assert(sizeof(AhTemplate) == 64);
 
@@ -36,14 +37,14 @@ static_assert(sizeof(AhTemplate) == 64);
 /// Fills `out` but its `len`, which is returned: kLocalHeadLen or kGlobalHeadLen.
 std::uint8_t make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out);
 
-/// Fixed capacity. Management lcore, but find() and prefetch(), which are the worker's.
+/// Fixed capacity. Management lcore, but find(), prefetch() and bucket(), which are the worker's.
 class AhTable {
  public:
   static constexpr std::uint32_t kCapacity = 65'536;
 
   /// kNoResources when there is no memory for the table.
-  [[nodiscard]] static Result<std::unique_ptr<AhTable>> create(int socket_id);
-  ~AhTable();
+  /// `tsc_hz`: of the clock that is given to the buckets.
+  [[nodiscard]] static Result<std::unique_ptr<AhTable>> create(int socket_id, std::uint64_t tsc_hz);
   AhTable(const AhTable&) = delete;
   AhTable& operator=(const AhTable&) = delete;
 
@@ -52,18 +53,41 @@ class AhTable {
   /// The number comes back into use after the grace period. Unknown numbers are ignored.
   void remove(fabric::AhIndex ah, const Grace& grace);
 
+  /// Makes every template anew for a port whose addresses changed. Waits for the workers.
+  /// kNoResources, and nothing changed, when there is no memory for a second table.
+  Status rebuild(const fabric::PortAttr& port, const Grace& grace);
+
   /// Octets of the handle's template, and the template; 0 when there is no such handle.
   [[nodiscard]] std::uint8_t find(fabric::AhIndex ah, const AhTemplate*& out) const noexcept {
     if (ah >= kCapacity) return 0;
-    out = &slots_[ah];
+    out = &slots()[ah];
     return out->len.load(std::memory_order_relaxed);
   }
-  void prefetch(fabric::AhIndex ah) const noexcept { __builtin_prefetch(&slots_[ah % kCapacity]); }
+  void prefetch(fabric::AhIndex ah) const noexcept { __builtin_prefetch(&slots()[ah % kCapacity]); }
+  /// Of a handle that find() knows as kLimited.
+  [[nodiscard]] RateBucket& bucket(fabric::AhIndex ah) const noexcept { return buckets_[ah]; }
 
  private:
-  explicit AhTable(AhTemplate* slots);
+  struct Free {
+    void operator()(void* memory) const noexcept;
+  };
+  template <class T>
+  using Memory = std::unique_ptr<T[], Free>;
 
-  AhTemplate* slots_;
+  AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socket_id,
+          std::uint64_t tsc_hz);
+  [[nodiscard]] static Memory<AhTemplate> allocate(int socket_id);
+  [[nodiscard]] AhTemplate* slots() const noexcept {
+    // Pairs with the release store of rebuild().
+    return slots_.load(std::memory_order_acquire);
+  }
+
+  std::atomic<AhTemplate*> slots_;  ///< Of owned_.
+  Memory<RateBucket> buckets_;
+  Memory<AhTemplate> owned_;
+  std::vector<fabric::AhAttr> attrs_;  ///< As far as numbers were ever used.
+  int socket_id_;
+  std::uint64_t tsc_hz_;
   std::vector<fabric::AhIndex> free_;  ///< Last is used next.
   Retired<fabric::AhIndex> retired_;
 };

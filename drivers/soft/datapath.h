@@ -15,6 +15,7 @@
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/ud_queue.h"
 #include "lib/base/counters.h"
+#include "lib/base/doorbell.h"
 
 namespace ipoib::soft {
 
@@ -27,8 +28,11 @@ struct DatapathConfig {
   std::uint32_t mtu = 0;        ///< Largest UD payload, octets.
   rte_mempool* pool = nullptr;  ///< For copies of packets that cannot be changed in place.
   const AhTable* ahs = nullptr;
+  std::uint64_t (*tsc)() noexcept = nullptr;  ///< Clock of path rates.
+  std::uint64_t rate_burst_tsc = 0;           ///< RateBucket::kBurstMs on that clock.
   rte_ring* mads_out = nullptr;  ///< Whole frames to send; the worker is the one consumer.
   rte_ring* mads_in = nullptr;   ///< Frames for QP1, checked; the worker is the one producer.
+  Doorbell* doorbell = nullptr;  ///< Rung when MADs came; null: management looks by itself.
 };
 
 /// Worker lcore only, but publish(), set_tap() and the counters.
@@ -73,6 +77,7 @@ class alignas(64) Datapath {
   /// Polls in a row in which the wire took no MAD, after which those waiting are lost.
   static constexpr unsigned kMadPatience = 1024;
 
+  void read_cable() noexcept;
   void sort(std::span<rte_mbuf* const> frames, const RxTable& table,
             const SoftUdQueue* sender) noexcept;
   void stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
@@ -84,6 +89,9 @@ class alignas(64) Datapath {
   rte_mbuf* group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept;
   std::uint16_t settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts, std::uint16_t nb_sent,
                        const Detours& detours) noexcept;
+  std::uint16_t refuse(std::span<rte_mbuf* const> pkts) noexcept;
+  [[nodiscard]] bool take_rate(fabric::AhIndex ah, std::uint32_t octets,
+                               std::uint64_t& now_tsc) noexcept;
   std::uint16_t transmit(std::span<rte_mbuf*> frames) noexcept;
   void send_mads() noexcept;
 
@@ -102,6 +110,7 @@ class alignas(64) Datapath {
   std::atomic<const CaptureTap*> tap_{nullptr};
   // Worker.
   bool hold_reads_ = false;
+  bool mads_came_ = false;     ///< Into mads_in, since the doorbell was last rung.
   std::uint16_t nb_mads_ = 0;  ///< In mads_: taken from mads_out, not yet on the wire.
   unsigned mad_waits_ = 0;
   std::array<rte_mbuf*, kBurst> mads_;

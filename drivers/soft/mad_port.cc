@@ -45,6 +45,8 @@ Status SoftMadPort::send(const fabric::MadAddress& to,
   if (!wire::is_unicast_lid(to.lid) || to.sl > 15)
     return fail(Errc::kInvalidArgument, "MAD to LID {:#06x}, SL {}: no such address", to.lid,
                 to.sl);
+  if (port_.state != fabric::PortState::kActive)
+    return fail(Errc::kUnavailable, "MAD to LID {:#06x}: the port is not active", to.lid);
   const Result<std::uint16_t> pkey = own_pkey(to.pkey);
   if (!pkey) return tl::make_unexpected(pkey.error());
 

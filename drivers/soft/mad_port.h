@@ -29,14 +29,25 @@ class SoftMadPort final : public fabric::MadPort {
 
   /// `to_wire`: this object is the one producer; `from_wire`: the one consumer. Frames come from
   /// `pool`. The references outlive the object.
+  /// `doorbell`: the worker rings one when it put something into `from_wire`.
   SoftMadPort(const fabric::PortAttr& port, bool icrc, rte_mempool* pool, rte_ring& to_wire,
-              rte_ring& from_wire)
-      : port_{port}, icrc_{icrc}, pool_{pool}, to_wire_{to_wire}, from_wire_{from_wire} {}
+              rte_ring& from_wire, bool doorbell)
+      : port_{port},
+        icrc_{icrc},
+        doorbell_{doorbell},
+        pool_{pool},
+        to_wire_{to_wire},
+        from_wire_{from_wire} {}
   ~SoftMadPort() override;
 
-  /// A MAD to the port's own LID is received here without touching the wire.
+  /// kUnavailable while the port is not active; a MAD to the port's own LID is received here
+  /// without touching the wire.
   Status send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) override;
   std::optional<fabric::ReceivedMad> receive() override;
+  [[nodiscard]] bool polled() const override { return !doorbell_; }
+  [[nodiscard]] bool pending() const override {
+    return !local_.empty() || rte_ring_empty(&from_wire_) == 0;
+  }
 
  private:
   [[nodiscard]] Result<std::uint16_t> own_pkey(std::uint16_t pkey) const;
@@ -46,6 +57,7 @@ class SoftMadPort final : public fabric::MadPort {
 
   const fabric::PortAttr& port_;
   bool icrc_;
+  bool doorbell_;
   rte_mempool* pool_;
   rte_ring& to_wire_;
   rte_ring& from_wire_;

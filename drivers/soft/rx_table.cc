@@ -11,6 +11,7 @@ RxTable::RxTable(const fabric::PortAttr& port, std::span<SoftUdQueue* const> que
                  std::span<const Attachment> attachments, SoftUdQueue* closing)
     : lid_{port.lid},
       lmc_{port.lmc},
+      active_{port.state == fabric::PortState::kActive},
       mtu_{wire::mtu_octets(port.mtu)},
       gid_{port.gid()},
       link_local_gid_{wire::Gid::of(wire::kDefaultGidPrefix, port.guid)},

@@ -52,6 +52,8 @@ class RxTable {
   }
   /// QP1 takes any P_Key that matches one of the table.
   [[nodiscard]] bool matches_any_pkey(std::uint16_t pkey) const noexcept;
+  /// False: nothing is received.
+  [[nodiscard]] bool active() const noexcept { return active_; }
   /// Largest UD payload, octets.
   [[nodiscard]] std::uint32_t mtu() const noexcept { return mtu_; }
   /// Queue pair whose staged packets the worker is to give up; null: none.
@@ -76,6 +78,7 @@ class RxTable {
 
   std::uint16_t lid_;
   std::uint8_t lmc_;
+  bool active_;
   std::uint32_t mtu_;
   std::uint32_t queue_mask_ = 0;
   std::vector<QueueSlot> queues_;  ///< Open addressing; at least one slot is free.

@@ -1,6 +1,7 @@
 // Setup, teardown and control calls of the software HCA.
 #include "drivers/soft/soft_hca.h"
 
+#include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_random.h>
@@ -18,19 +19,28 @@ namespace {
 constexpr std::uint32_t kFirstFreeQpn = 2;
 constexpr std::uint32_t kLastQpn = wire::kMulticastQpn - 1;
 
-Status check_attr(const SoftHcaConfig& config) {
-  const fabric::PortAttr& attr = config.attr;
+Status check_attr(const std::string& name, const fabric::PortAttr& attr) {
   if (!wire::is_unicast_lid(attr.lid))
     return fail(Errc::kInvalidArgument, "{}: LID {:#06x} is not a unicast LID (0x0001-0xbfff)",
-                config.name, attr.lid);
+                name, attr.lid);
   if (attr.lmc > 7 || attr.lid % (1U << attr.lmc) != 0)
-    return fail(Errc::kInvalidArgument, "{}: LMC {} does not go with base LID {:#06x}", config.name,
+    return fail(Errc::kInvalidArgument, "{}: LMC {} does not go with base LID {:#06x}", name,
                 attr.lmc, attr.lid);
+  if (attr.sm_lid != 0 && !wire::is_unicast_lid(attr.sm_lid))
+    return fail(Errc::kInvalidArgument, "{}: SM LID {:#06x} is not a unicast LID", name,
+                attr.sm_lid);
+  if (attr.sm_sl > 15)
+    return fail(Errc::kInvalidArgument, "{}: SM SL {}: the largest is 15", name, attr.sm_sl);
   if (wire::mtu_octets(attr.mtu) == 0)
-    return fail(Errc::kInvalidArgument, "{}: MTU code {} does not exist", config.name, attr.mtu);
+    return fail(Errc::kInvalidArgument, "{}: MTU code {} does not exist", name, attr.mtu);
   for (const std::uint16_t pkey : attr.pkeys)
     if ((pkey & ~wire::kFullMemberBit) == 0)
-      return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is no partition", config.name, pkey);
+      return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is no partition", name, pkey);
+  return {};
+}
+
+Status check_config(const SoftHcaConfig& config) {
+  if (Status ok = check_attr(config.name, config.attr); !ok) return ok;
   if (config.first_qpn && (*config.first_qpn < kFirstFreeQpn || *config.first_qpn > kLastQpn))
     return fail(Errc::kInvalidArgument, "{}: first QPN {:#x} is not in {:#x}-{:#x}", config.name,
                 *config.first_qpn, kFirstFreeQpn, kLastQpn);
@@ -46,6 +56,24 @@ Status check_cable(const SoftHcaConfig& config) {
     return fail(fits.error().code, "{}: {} for an IB MTU of {}", config.name, fits.error().what,
                 ib_mtu);
   return {};
+}
+
+/// The port's own entry for a partition, full membership first; 0: none.
+std::uint16_t own_entry(const fabric::PortAttr& attr, std::uint16_t partition) {
+  std::uint16_t found = 0;
+  for (const std::uint16_t pkey : attr.pkeys)
+    if (((pkey ^ partition) & ~wire::kFullMemberBit) == 0) found = std::max(found, pkey);
+  return found;
+}
+
+std::uint64_t read_tsc() noexcept {
+  return rte_rdtsc();
+}
+
+SoftHcaConfig with_clock(SoftHcaConfig config) {
+  if (config.tsc == nullptr) config.tsc = &read_tsc;
+  if (config.tsc_hz == 0) config.tsc_hz = rte_get_tsc_hz();
+  return config;
 }
 
 Result<RingPtr> create_mad_ring(const SoftHcaConfig& config, const char* direction) {
@@ -70,7 +98,7 @@ void enable_promiscuous(const SoftHcaConfig& config) {
 }  // namespace
 
 Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config) {
-  if (Status ok = check_attr(config); !ok) return tl::make_unexpected(ok.error());
+  if (Status ok = check_config(config); !ok) return tl::make_unexpected(ok.error());
   if (Status ok = check_cable(config); !ok) return tl::make_unexpected(ok.error());
   if (config.pool == nullptr)
     return fail(Errc::kInvalidArgument, "{}: a mempool is needed", config.name);
@@ -79,7 +107,8 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config) {
   if (!mads_out) return tl::make_unexpected(mads_out.error());
   Result<RingPtr> mads_in = create_mad_ring(config, "in");
   if (!mads_in) return tl::make_unexpected(mads_in.error());
-  Result<std::unique_ptr<AhTable>> ahs = AhTable::create(config.socket_id);
+  Result<std::unique_ptr<AhTable>> ahs =
+      AhTable::create(config.socket_id, with_clock(config).tsc_hz);
   if (!ahs) return tl::make_unexpected(ahs.error());
   enable_promiscuous(config);
   return std::unique_ptr<SoftHca>{
@@ -88,7 +117,7 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config) {
 
 SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<AhTable> ahs, RingPtr mads_out,
                  RingPtr mads_in)
-    : config_{config},
+    : config_{with_clock(config)},
       grace_{config.qsbr},
       next_qpn_{config.first_qpn.value_or(
           kFirstFreeQpn + static_cast<std::uint32_t>(rte_rand_max(kLastQpn - kFirstFreeQpn + 1)))},
@@ -100,10 +129,16 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<AhTable> ahs, Ring
                  .mtu = wire::mtu_octets(config.attr.mtu),
                  .pool = config.pool,
                  .ahs = ahs_.get(),
+                 .tsc = config_.tsc,
+                 .rate_burst_tsc = config_.tsc_hz * RateBucket::kBurstMs / 1000,
                  .mads_out = mads_out_.get(),
-                 .mads_in = mads_in_.get()}},
-      mad_port_{config_.attr, config.icrc, config.pool, *mads_out_, *mads_in_} {
+                 .mads_in = mads_in_.get(),
+                 .doorbell = config.doorbell}},
+      mad_port_{config_.attr, config.icrc, config.pool,
+                *mads_out_,   *mads_in_,   config.doorbell != nullptr} {
+  look_at_cable();
   publish();
+  events_ = {};  // what the port starts as is no news
 }
 
 SoftHca::~SoftHca() {
@@ -122,6 +157,9 @@ void SoftHca::poll(fabric::Hca& hca) noexcept {
 
 /// Shows the worker what the port receives from now on.
 void SoftHca::publish(SoftUdQueue* closing) {
+  const bool active = config_.attr.state == fabric::PortState::kActive;
+  for (const auto& queue : queues_)
+    queue->set_pkey(active ? own_entry(config_.attr, queue->partition()) : std::uint16_t{0});
   std::vector<SoftUdQueue*> open;
   for (const auto& queue : queues_)
     if (queue.get() != closing) open.push_back(queue.get());
@@ -144,16 +182,12 @@ Result<std::uint32_t> SoftHca::allocate_qpn() {
 }
 
 Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& config) {
-  const auto& pkeys = config_.attr.pkeys;
-  const auto own = std::find_if(pkeys.begin(), pkeys.end(), [&](std::uint16_t pkey) {
-    return ((pkey ^ config.pkey) & ~wire::kFullMemberBit) == 0;
-  });
-  if (own == pkeys.end())
+  if (own_entry(config_.attr, config.pkey) == 0)
     return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
                 config_.name, config.pkey);
   const Result<std::uint32_t> qpn = allocate_qpn();
   if (!qpn) return tl::make_unexpected(qpn.error());
-  queues_.push_back(std::make_unique<SoftUdQueue>(datapath_, *qpn, *own));
+  queues_.push_back(std::make_unique<SoftUdQueue>(datapath_, *qpn, config.pkey));
   publish();
   return queues_.back().get();
 }
@@ -211,6 +245,56 @@ void SoftHca::destroy_ah(fabric::AhIndex ah) {
   ahs_->remove(ah, grace_);
 }
 
+void SoftHca::set_active(bool active) {
+  const auto state = active ? fabric::PortState::kActive : fabric::PortState::kDown;
+  if (std::exchange(config_.attr.state, state) == state) return;
+  events_.add(active ? fabric::PortEvent::kPortActive : fabric::PortEvent::kPortDown);
+  publish();
+}
+
+void SoftHca::look_at_cable() {
+  const std::uint64_t now_tsc = config_.tsc();
+  if (now_tsc < next_look_tsc_) return;
+  next_look_tsc_ = now_tsc + config_.tsc_hz / 10;  // some drivers ask the kernel each time
+  rte_eth_link link{};
+  // A device that cannot tell is taken to be up.
+  cable_up_ =
+      rte_eth_link_get_nowait(config_.port_id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
+  set_active(admin_up_ && cable_up_);
+}
+
+std::optional<fabric::PortEvent> SoftHca::next_event() {
+  look_at_cable();
+  return events_.next();
+}
+
+Status SoftHca::change_port(const fabric::PortChange& change) {
+  using fabric::PortEvent;
+  const fabric::PortAttr& old = config_.attr;
+  fabric::PortAttr next = old;
+  next.lid = change.lid.value_or(old.lid);
+  next.sm_lid = change.sm_lid.value_or(old.sm_lid);
+  next.sm_sl = change.sm_sl.value_or(old.sm_sl);
+  next.gid_prefix = change.gid_prefix.value_or(old.gid_prefix);
+  if (change.pkeys) next.pkeys = *change.pkeys;
+  if (Status ok = check_attr(config_.name, next); !ok) return ok;
+
+  const bool moved = next.lid != old.lid;
+  const bool renamed = next.gid_prefix != old.gid_prefix;
+  if (moved || renamed)
+    if (Status ok = ahs_->rebuild(next, grace_); !ok) return ok;
+  if (moved) events_.add(PortEvent::kLidChange);
+  if (renamed) events_.add(PortEvent::kGidChange);
+  if (next.sm_lid != old.sm_lid || next.sm_sl != old.sm_sl) events_.add(PortEvent::kSmChange);
+  if (next.pkeys != old.pkeys) events_.add(PortEvent::kPkeyChange);
+  if (change.reregister) events_.add(PortEvent::kClientReregister);
+  config_.attr = std::move(next);
+  publish();
+  admin_up_ = change.up.value_or(admin_up_);
+  set_active(admin_up_ && cable_up_);
+  return {};
+}
+
 Status SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
   auto fresh = tap ? std::make_unique<const fabric::CaptureTap>(*tap) : nullptr;
   datapath_.set_tap(fresh.get());
@@ -219,8 +303,10 @@ Status SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
   return {};
 }
 
-SoftUdQueue::SoftUdQueue(Datapath& datapath, std::uint32_t qpn, std::uint16_t pkey)
-    : UdQueue{qpn, &SoftUdQueue::rx, &SoftUdQueue::tx}, datapath_{datapath}, pkey_{pkey} {}
+SoftUdQueue::SoftUdQueue(Datapath& datapath, std::uint32_t qpn, std::uint16_t partition)
+    : UdQueue{qpn, &SoftUdQueue::rx, &SoftUdQueue::tx},
+      datapath_{datapath},
+      partition_{partition} {}
 
 std::uint16_t SoftUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   auto& self = static_cast<SoftUdQueue&>(queue);

@@ -18,7 +18,9 @@
 #include "drivers/soft/mad_port.h"
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/ud_queue.h"
+#include "lib/base/doorbell.h"
 #include "lib/fabric/hca.h"
+#include "lib/fabric/port_events.h"
 
 namespace ipoib::soft {
 
@@ -36,6 +38,11 @@ struct SoftHcaConfig {
   /// caller is the only thread.
   rte_rcu_qsbr* qsbr = nullptr;
   int socket_id = SOCKET_ID_ANY;
+  /// Rung by the worker when MADs came. Null: receive() is to be called now and then.
+  Doorbell* doorbell = nullptr;
+  /// Clock of path rates and of looks at the cable, and its cycles per second; null, 0: the TSC.
+  std::uint64_t (*tsc)() noexcept = nullptr;
+  std::uint64_t tsc_hz = 0;
 };
 
 /// Control calls: management lcore. poll_function() and bursts: the one worker that owns the cable.
@@ -61,6 +68,13 @@ class SoftHca final : public fabric::Hca {
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override;
   void destroy_ah(fabric::AhIndex ah) override;
 
+  /// Looks at the cable's link too, ten times a second at most.
+  std::optional<fabric::PortEvent> next_event() override;
+  /// Waits for the workers when the port's addresses change. Queue pairs whose P_Key is gone lose
+  /// what they send and receive (Drop::kIbPkey) until it is back; a port that is not active loses
+  /// everything (Drop::kIbPortDown).
+  Status change_port(const fabric::PortChange& change) override;
+
   [[nodiscard]] PollFn poll_function() const override;
   [[nodiscard]] const DropCounters& drops() const override { return datapath_.drops(); }
 
@@ -77,6 +91,8 @@ class SoftHca final : public fabric::Hca {
           RingPtr mads_in);
   static void poll(fabric::Hca& hca) noexcept;
   void publish(SoftUdQueue* closing = nullptr);
+  void look_at_cable();
+  void set_active(bool active);
   [[nodiscard]] Result<std::uint32_t> allocate_qpn();
 
   SoftHcaConfig config_;
@@ -92,6 +108,10 @@ class SoftHca final : public fabric::Hca {
   std::unique_ptr<const RxTable> table_;
   Retired<std::unique_ptr<const RxTable>> old_tables_;
   std::unique_ptr<const fabric::CaptureTap> tap_;
+  fabric::PortEvents events_;
+  bool admin_up_ = true;
+  bool cable_up_ = true;
+  std::uint64_t next_look_tsc_ = 0;  ///< At the cable.
 };
 
 }  // namespace ipoib::soft

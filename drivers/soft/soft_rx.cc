@@ -174,6 +174,14 @@ inline Drop check(const RxTable& table, const SoftUdQueue* sender, bool icrc, Rx
 }  // namespace
 
 void Datapath::poll() noexcept {
+  read_cable();
+  if (!mads_came_) [[likely]]
+    return;
+  mads_came_ = false;
+  if (config_.doorbell != nullptr) config_.doorbell->ring();
+}
+
+void Datapath::read_cable() noexcept {
   if (nb_mads_ != 0 || rte_ring_empty(config_.mads_out) == 0) [[unlikely]]
     send_mads();
   // Pairs with the release stores of publish() and set_tap().
@@ -190,6 +198,11 @@ void Datapath::poll() noexcept {
   const std::span<rte_mbuf* const> burst{frames.data(), nb_rx};
   if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
     for (const rte_mbuf* m : burst) hand_to(*tap, copy_for(*tap, m, CaptureDirection::kReceived));
+  if (!table->active()) [[unlikely]] {
+    drops_.add(Drop::kIbPortDown, nb_rx);
+    rte_pktmbuf_free_bulk(frames.data(), nb_rx);
+    return;
+  }
   sort(burst, *table, nullptr);
 }
 
@@ -221,6 +234,8 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
       stage_group(m, f, sender);
     else if (rte_ring_sp_enqueue(config_.mads_in, m) != 0)
       drop(m, Drop::kIbMadOverflow);
+    else
+      mads_came_ = true;
   }
 }
 

@@ -57,6 +57,11 @@ struct Layout {
         head_len + payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
     return {head_len, pad, std::max<std::uint32_t>(frame_len, kMinEthFrame) - frame_len};
   }
+  /// LRH through ICRC.
+  [[nodiscard]] std::uint32_t iba_len(std::uint32_t payload_len) const noexcept {
+    return head_len - static_cast<std::uint32_t>(sizeof(EthHdr)) + payload_len + pad +
+           static_cast<std::uint32_t>(wire::kIcrcLen);
+  }
   [[nodiscard]] std::uint32_t tail_len() const noexcept {
     return pad + static_cast<std::uint32_t>(wire::kIcrcLen) + eth_pad;
   }
@@ -83,8 +88,7 @@ inline void make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, 
   std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
   std::byte* frame = payload - layout.head_len;
   std::byte* iba = frame + sizeof(EthHdr);
-  const auto iba_len = static_cast<std::uint32_t>(layout.head_len - sizeof(EthHdr) + payload_len +
-                                                  layout.pad + wire::kIcrcLen);
+  const std::uint32_t iba_len = layout.iba_len(payload_len);
 
   if (template_len == kGlobalHeadLen) {
     std::memcpy(frame, ah.head.data(), kGlobalHeadLen);
@@ -122,6 +126,15 @@ inline void seal(rte_mbuf* frame) noexcept {
   std::memcpy(iba + covered, &icrc, wire::kIcrcLen);  // least significant octet first
 }
 
+/// For a packet that was counted against its path's rate and did not leave.
+void give_back_rate(const AhTable& ahs, rte_mbuf& m) noexcept {
+  const fabric::AhIndex index = fabric::meta_of(&m).tx.ah;
+  const AhTemplate* ah = nullptr;
+  const std::uint32_t template_len = ahs.find(index, ah);
+  if (template_len == 0 || (ah->route & AhTemplate::kLimited) == 0) return;
+  ahs.bucket(index).give_back(Layout::of(template_len, m.pkt_len).iba_len(m.pkt_len));
+}
+
 /// Takes head and tail off again.
 void restore(rte_mbuf* m) noexcept {
   const auto* lrh = rte_pktmbuf_mtod_offset(m, const wire::Lrh*, sizeof(EthHdr));
@@ -153,8 +166,11 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
   using Kind = Detours::Kind;
   const TxKeys keys{
       .qkey = wire::Be32{queue.qkey()}, .src_qp = wire::Be32{queue.qpn()}, .pkey = queue.pkey()};
+  if (keys.pkey == 0) [[unlikely]]
+    return refuse({pkts, n});
   std::array<rte_mbuf*, kBurst> frames;
   std::size_t nb_frames = 0;
+  std::uint64_t now_tsc = 0;  // read when the first packet with a limit needs it
   Detours detours;
   for (std::size_t i = 0; i < n; ++i) {
     if (i + kPrefetchAhead < n)
@@ -172,6 +188,11 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
       continue;
     }
     const Layout layout = Layout::of(template_len, m->pkt_len);
+    if ((ah->route & AhTemplate::kLimited) != 0) [[unlikely]]
+      if (!take_rate(to.ah, layout.iba_len(m->pkt_len), now_tsc)) {
+        detours.add(i, Kind::kDrop, nullptr, Drop::kIbRateLimited);
+        continue;
+      }
     rte_mbuf* frame = m;
     if (!has_room(m, layout)) [[unlikely]] {
       Drop reason = Drop::kCount;
@@ -182,7 +203,7 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
       }
     }
     make_frame(frame, *ah, layout, keys, to.qpn, queue.next_psn());
-    if (ah->route == AhTemplate::kLocal) [[unlikely]] {
+    if ((ah->route & AhTemplate::kLocal) != 0) [[unlikely]] {
       if (config_.icrc) seal(frame);
       detours.add(i, Kind::kLocal, frame);
       continue;
@@ -190,7 +211,7 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
     frames[nb_frames++] = frame;
     if (frame != m) [[unlikely]]
       detours.add(i, Kind::kCopy, frame);
-    if (ah->route == AhTemplate::kMulticast) [[unlikely]]
+    if ((ah->route & AhTemplate::kMulticast) != 0) [[unlikely]]
       if (rte_mbuf* echo = group_copy(queue, frame); echo != nullptr)
         detours.add(i, Kind::kEcho, echo);
   }
@@ -237,9 +258,24 @@ std::uint16_t Datapath::settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pk
       if (d.frame != nullptr && d.frame != pkts[unsent]) rte_pktmbuf_free(d.frame);
     }
     if (changed) restore(pkts[unsent]);
-    if (run.empty() || run.front().kind != Kind::kDrop) queue.give_back_psn();
+    if (!run.empty() && run.front().kind == Kind::kDrop) continue;
+    queue.give_back_psn();
+    give_back_rate(*config_.ahs, *pkts[unsent]);
   }
   return static_cast<std::uint16_t>(i);
+}
+
+/// Takes and loses a burst of a queue pair that may not send now.
+std::uint16_t Datapath::refuse(std::span<rte_mbuf* const> pkts) noexcept {
+  const bool active = table_.load(std::memory_order_acquire)->active();
+  for (rte_mbuf* m : pkts) drop(m, active ? Drop::kIbPkey : Drop::kIbPortDown);
+  return static_cast<std::uint16_t>(pkts.size());
+}
+
+bool Datapath::take_rate(fabric::AhIndex ah, std::uint32_t octets,
+                         std::uint64_t& now_tsc) noexcept {
+  if (now_tsc == 0) now_tsc = config_.tsc();
+  return config_.ahs->bucket(ah).take(octets, now_tsc, config_.rate_burst_tsc);
 }
 
 /// Null with a reason when there is no mbuf, or none as large as the frame.

@@ -14,15 +14,22 @@ namespace ipoib::soft {
 
 class Datapath;
 
-/// Worker lcore, but set_qkey().
+/// Worker lcore, but set_qkey() and set_pkey().
 class alignas(64) SoftUdQueue final : public fabric::UdQueue {
  public:
   /// Packets that wait for rx_burst; more are lost (Drop::kIbNoBuffer).
   static constexpr std::uint32_t kStaged = 256;
 
-  SoftUdQueue(Datapath& datapath, std::uint32_t qpn, std::uint16_t pkey);
+  SoftUdQueue(Datapath& datapath, std::uint32_t qpn, std::uint16_t partition);
 
-  [[nodiscard]] std::uint16_t pkey() const noexcept { return pkey_; }
+  /// P_Key it was made for, whether or not the port's table has it now.
+  [[nodiscard]] std::uint16_t partition() const noexcept { return partition_; }
+  /// As in the port's table; 0, which matches none: not there, or the port is not active.
+  [[nodiscard]] std::uint16_t pkey() const noexcept {
+    return pkey_.load(std::memory_order_relaxed);
+  }
+  /// Management lcore. As set_qkey().
+  void set_pkey(std::uint16_t pkey) noexcept { pkey_.store(pkey, std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t qkey() const noexcept {
     return qkey_.load(std::memory_order_relaxed);
   }
@@ -52,7 +59,8 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   static std::uint16_t tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
 
   Datapath& datapath_;
-  std::uint16_t pkey_;
+  std::uint16_t partition_;
+  std::atomic<std::uint16_t> pkey_{0};
   std::atomic<std::uint32_t> qkey_{0};
   std::uint32_t psn_ = 0;  ///< Low 24 bits count.
   std::uint32_t head_ = 0;

@@ -28,6 +28,8 @@ enum class Drop : std::uint8_t {
   kIbTxFull,       ///< The wire did not take the packet.
   kIbTxTooLong,    ///< Larger than the port's MTU.
   kIbTxInvalid,    ///< Unknown address handle or queue.
+  kIbRateLimited,  ///< Faster than the path's rate.
+  kIbPortDown,     ///< Received or sent while the port was not active.
   // Encapsulation.
   kIpoibRunt,
   kIpoibUnknownType,
@@ -96,6 +98,8 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ib_tx_full",
                                                                         "ib_tx_too_long",
                                                                         "ib_tx_invalid",
+                                                                        "ib_rate_limited",
+                                                                        "ib_port_down",
                                                                         "ipoib_runt",
                                                                         "ipoib_unknown_type",
                                                                         "ipoib_own_multicast",

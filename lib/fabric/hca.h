@@ -32,7 +32,9 @@ class UdQueue {
 
   /// Sends packets that start at their IPoIB header, PacketMeta::tx filled. Returns how many were
   /// taken, from the front; the rest stay the caller's. A packet that can never be sent (too long,
-  /// unknown address handle) counts as taken, is freed and counted by the device.
+  /// unknown address handle, P_Key gone, port down) counts as taken, is freed and counted by the
+  /// device. So is one that exceeds its handle's path rate (Drop::kIbRateLimited): it must not hold
+  /// up the packets of other handles behind it, nor be overtaken by later ones of its own.
   std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return tx_(*this, pkts, n); }
 
   [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_; }
@@ -61,6 +63,11 @@ class MadPort {
   virtual std::optional<ReceivedMad> receive() = 0;
   /// Descriptor that becomes readable when receive() may have something; -1: poll.
   [[nodiscard]] virtual int descriptor() const { return -1; }
+  /// False: nobody needs to look before the descriptor is readable or the doorbell that the device
+  /// was made with rings.
+  [[nodiscard]] virtual bool polled() const { return descriptor() < 0; }
+  /// receive() would return a MAD. For devices with a doorbell: looked at once more before sleep.
+  [[nodiscard]] virtual bool pending() const { return false; }
 };
 
 /// Where copies of the frames on a device's wire go (lib/fabric/capture.h). The ring has one
@@ -93,7 +100,14 @@ class Hca {
   /// The number is used again only after every worker passed a quiescent state.
   virtual void destroy_ah(AhIndex ah) = 0;
 
+  /// Events say what of attr() to look at again; those of one kind that wait are one.
   virtual std::optional<PortEvent> next_event() { return std::nullopt; }
+
+  /// Does to this port what a subnet manager would do; events follow. Nothing changes on failure.
+  /// kInvalidArgument: no such value; kRefused: a subnet manager of its own sets this port up.
+  virtual Status change_port(const PortChange& /*change*/) {
+    return fail(Errc::kRefused, "{} is set up by its subnet manager", name());
+  }
 
   /// Work a device without hardware of its own needs done once per loop by the lcore that owns its
   /// queues (the software HCA reads its cable here); null for others.

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "lib/wire/gid.h"
@@ -27,6 +29,17 @@ struct PortAttr {
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
 
   [[nodiscard]] wire::Gid gid() const { return wire::Gid::of(gid_prefix, guid); }
+};
+
+/// What a subnet manager sets of a port; what is not given stays.
+struct PortChange {
+  std::optional<std::uint16_t> lid{};
+  std::optional<std::uint16_t> sm_lid{};  ///< 0: nowhere.
+  std::optional<std::uint8_t> sm_sl{};
+  std::optional<std::uint64_t> gid_prefix{};
+  std::optional<std::vector<std::uint16_t>> pkeys{};
+  std::optional<bool> up{};  ///< Administrative; the port is active when its cable is up too.
+  bool reregister = false;   ///< All memberships and subscriptions are to be asked for again.
 };
 
 /// Where an address handle leads. Source: IBA vol 1 §11.2.2.1.
@@ -72,5 +85,12 @@ enum class PortEvent : std::uint8_t {
   kGidChange,
   kFatal
 };
+
+[[nodiscard]] constexpr std::string_view to_string(PortEvent event) noexcept {
+  constexpr std::array<std::string_view, 8> kNames = {
+      "port active", "port down",         "LID change", "P_Key change",
+      "SM change",   "client reregister", "GID change", "fatal"};
+  return kNames[static_cast<std::size_t>(event)];
+}
 
 }  // namespace ipoib::fabric

@@ -4,8 +4,6 @@
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstring>
 
@@ -109,19 +107,6 @@ bool Punt::push(const msg::Up& message) noexcept {
 void Punt::push_or_drop(const Ingress& in, const msg::Up& message) noexcept {
   if (spent(message.kind)) return drop(in, message.mbuf, Drop::kPuntRateLimited);
   if (!push(message)) drop(in, message.mbuf, Drop::kPuntRingFull);
-}
-
-void Punt::wake() noexcept {
-  pushed_ = false;
-  // Pairs with the fence between management's store to `waiting` and its last look at the rings:
-  // either it sees what was pushed, or its store is seen here.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (doorbell_.waiting.load(std::memory_order_relaxed) == 0) return;
-  // One worker of all that see it rings; management sets it again before its next sleep.
-  if (doorbell_.waiting.exchange(0, std::memory_order_relaxed) == 0) return;
-  // Cannot fail but with the counter at its maximum, and then the descriptor is readable anyway.
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(doorbell_.eventfd, &one, sizeof(one));
 }
 
 }  // namespace ipoib::fwd

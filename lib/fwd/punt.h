@@ -54,8 +54,10 @@ class Punt {
 
   /// Wakes management if it sleeps and something went up. Once a loop.
   void ring_doorbell() noexcept {
-    if (pushed_) [[unlikely]]
-      wake();
+    if (!pushed_) [[likely]]
+      return;
+    pushed_ = false;
+    doorbell_.ring();
   }
 
  private:
@@ -78,7 +80,6 @@ class Punt {
   }
   bool push(const msg::Up& message) noexcept;
   void push_or_drop(const Ingress& in, const msg::Up& message) noexcept;
-  void wake() noexcept;
 
   rte_ring* ring_;
   Doorbell& doorbell_;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/doorbell.h"
 #include "lib/fabric/hca.h"
 #include "lib/fwd/modes.h"
 #include "lib/table/neighbour.h"
@@ -47,17 +48,6 @@ struct alignas(64) Settings {
   std::atomic<ForwardMode> mode{ForwardMode::kRoute};
   std::atomic<IdlePolicy> idle{IdlePolicy::kPoll};
   std::atomic<std::uint16_t> burst{32};  ///< 1 to kMaxBurst; a larger value counts as kMaxBurst.
-};
-
-/// How workers wake a management lcore that sleeps in epoll_wait; shared by all workers.
-///
-/// Management, before it sleeps: waiting.store(1), atomic_thread_fence(seq_cst), look at every up
-/// ring once more, and only when all are empty sleep on the descriptor. Worker, after pushing:
-/// atomic_thread_fence(seq_cst), waiting.load(); when set, clear it and write the descriptor.
-/// Whichever fence comes second sees the other side's store, so no message is slept on.
-struct alignas(64) Doorbell {
-  std::atomic<std::uint32_t> waiting{0};
-  int eventfd = -1;
 };
 
 /// How many packets of each kind a worker passes up per interval, so that no storm reaches the

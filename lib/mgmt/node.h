@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/doorbell.h"
 #include "lib/base/result.h"
 #include "lib/fabric/hca.h"
 #include "lib/mgmt/event_loop.h"
@@ -33,6 +34,7 @@ struct HcaResources {
   std::uint16_t ethdev_port = 0;  ///< Cable of a software HCA: configured and started.
   rte_mempool* pool = nullptr;
   rte_rcu_qsbr* qsbr = nullptr;  ///< Workers report quiescence to it.
+  Doorbell* doorbell = nullptr;  ///< To be rung when MADs or events came.
 };
 /// Drivers are chosen by app/, which knows them.
 using HcaFactory = std::function<Result<std::unique_ptr<fabric::Hca>>(
@@ -82,6 +84,9 @@ class Node {
   virtual Status add_route(const RouteConfig& route) = 0;
   virtual Status remove_route(const wire::IpPrefix& to) = 0;
   virtual Status set_interface_up(std::string_view name, bool up) = 0;
+  /// What a subnet manager would do to the port `name`. kNotFound; kRefused: it has a subnet
+  /// manager of its own, or runs the subnet administrator, which others know by these addresses.
+  virtual Status change_hca(std::string_view name, const fabric::PortChange& change) = 0;
 
   /// Every frame of every HCA's wire goes to `path` (pcap of ERF records) until capture_stop().
   virtual Status capture_start(const std::string& path) = 0;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/doorbell.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/mgmt/capture.h"
 #include "lib/mgmt/interface_table.h"
@@ -63,6 +64,7 @@ class NodeImpl final : public Node {
   Status add_route(const RouteConfig& route) override;
   Status remove_route(const wire::IpPrefix& to) override;
   Status set_interface_up(std::string_view name, bool up) override;
+  Status change_hca(std::string_view name, const fabric::PortChange& change) override;
 
   Status capture_start(const std::string& path) override;
   Result<std::uint64_t> capture_stop() override;
@@ -97,6 +99,7 @@ class NodeImpl final : public Node {
   void bring_up(link::Interface& control);
   void turn();
   void run_tasks();
+  void handle_port_events(TimePoint now);
   void handle_punts();
   void run_timers();
   void publish_interfaces();
@@ -123,7 +126,7 @@ class NodeImpl final : public Node {
   table::NextHopTable next_hops_;
   std::unique_ptr<table::PrefixTable> prefixes_;
   fwd::Settings settings_;
-  fwd::Doorbell doorbell_;
+  Doorbell doorbell_;
 
   InterfaceTable interfaces_;
   WorkerSet workers_;

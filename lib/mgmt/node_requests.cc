@@ -69,6 +69,17 @@ Status NodeImpl::set_interface_up(std::string_view name, bool up) {
   return {};
 }
 
+Status NodeImpl::change_hca(std::string_view name, const fabric::PortChange& change) {
+  const auto found = std::find_if(hcas_.begin(), hcas_.end(),
+                                  [name](const auto& h) { return h->config.name == name; });
+  if (found == hcas_.end()) return fail(Errc::kNotFound, "no hca {}", name);
+  HcaUnit& unit = **found;
+  if (unit.administrator && (change.lid || change.gid_prefix))
+    return fail(Errc::kRefused,
+                "{} runs the subnet administrator, which others know by its LID and GID", name);
+  return unit.hca->change_port(change);
+}
+
 Status NodeImpl::capture_start(const std::string& path) {
   std::vector<fabric::Hca*> hcas;
   for (const auto& h : hcas_) hcas.push_back(h->hca.get());

@@ -18,6 +18,8 @@ namespace {
 constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 /// Where a device cannot wake us for its MADs, we look this often.
 constexpr Duration kMadPoll = std::chrono::milliseconds(1);
+/// Nobody rings for copies of frames; their rings must not run over.
+constexpr Duration kCapturePoll = std::chrono::milliseconds(1);
 constexpr Duration kCarrierCheck = std::chrono::milliseconds(100);
 /// Leaving groups and disconnecting must end some time.
 constexpr Duration kShutDownLimit = std::chrono::seconds(5);
@@ -91,12 +93,26 @@ void NodeImpl::turn() {
   punt_->set_now(t);
   route_writer_->set_now(t);
   run_tasks();
+  handle_port_events(t);
   for (const auto& h : hcas_) h->receive_mads(t);
   handle_punts();
   run_timers();
   publish_interfaces();
   capture_.write_pending();
   for (WorkerHandle& w : workers_.all()) w.channel->flush();
+}
+
+void NodeImpl::handle_port_events(TimePoint now) {
+  for (const auto& h : hcas_) {
+    while (const auto event = h->hca->next_event()) {
+      const fabric::PortAttr& port = h->hca->attr();
+      log(LogArea::kFabric, LogLevel::kNotice, "{}: {} (LID {}, SM at LID {})", h->config.name,
+          fabric::to_string(*event), port.lid, port.sm_lid);
+      h->client.set_sm(port.sm_lid, port.sm_sl, now);
+      for (const auto& l : links_)
+        if (&l->hca() == h.get()) l->control().on_port_event(*event, now);
+    }
+  }
 }
 
 void NodeImpl::handle_punts() {
@@ -138,6 +154,8 @@ void NodeImpl::publish_interfaces() {
 bool NodeImpl::work_waiting() const {
   for (const WorkerHandle& w : workers_.all())
     if (w.channel->has_messages() || w.channel->waiting() != 0) return true;
+  for (const auto& h : hcas_)
+    if (h->hca->mad_port().pending()) return true;
   return stop_requested_.load(std::memory_order_relaxed) || capture_.pending();
 }
 
@@ -146,15 +164,14 @@ void NodeImpl::sleep() {
   std::optional<TimePoint> deadline = t + kLongestSleep;
   for (const auto& h : hcas_) {
     deadline = earlier(deadline, h->client.next_deadline());
-    if (h->hca->mad_port().descriptor() < 0) deadline = earlier(deadline, t + kMadPoll);
+    if (h->hca->mad_port().polled()) deadline = earlier(deadline, t + kMadPoll);
   }
+  if (capture_.running()) deadline = earlier(deadline, t + kCapturePoll);
   for (const auto& slot : interfaces_) deadline = earlier(deadline, slot->control->next_deadline());
 
-  // Pairs with the fence of a worker that has just pushed a message (fwd::Doorbell).
-  doorbell_.waiting.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  doorbell_.arm();
   events_->wait(work_waiting() ? Duration::zero() : std::max(*deadline - t, Duration::zero()));
-  doorbell_.waiting.store(0, std::memory_order_relaxed);
+  doorbell_.disarm();
 }
 
 void NodeImpl::shut_down() {

@@ -187,7 +187,7 @@ Status NodeImpl::create_hcas() {
                                   config_.rxd, config_.txd, pool_.get(), /*promiscuous=*/true});
     if (!cable)
       return fail(cable.error().code, "{}", interface_error("hca", h.name, cable.error()));
-    auto hca = make_hca_(h, {cable->port(), pool_.get(), rcu_.get()});
+    auto hca = make_hca_(h, {cable->port(), pool_.get(), rcu_.get(), &doorbell_});
     if (!hca) return fail(hca.error().code, "{}", interface_error("hca", h.name, hca.error()));
     const unsigned owner = owner_of(h.name, static_cast<unsigned>(ports_.size() + hcas_.size()));
     hcas_.push_back(std::make_unique<HcaUnit>(h, std::move(*cable), std::move(*hca), owner));

@@ -93,6 +93,17 @@ class FakeNode : public mgmt::Node {
   Status set_interface_up(std::string_view name, bool up) override {
     return note(fmt::format("{} {}", name, up ? "up" : "down"));
   }
+  Status change_hca(std::string_view name, const fabric::PortChange& c) override {
+    std::string line = fmt::format("hca {}", name);
+    if (c.lid) line += fmt::format(" lid {}", *c.lid);
+    if (c.sm_lid) line += fmt::format(" sm-lid {}", *c.sm_lid);
+    if (c.gid_prefix) line += fmt::format(" gid-prefix {:#018x}", *c.gid_prefix);
+    if (c.pkeys)
+      for (const auto pkey : *c.pkeys) line += fmt::format(" pkey {:#06x}", pkey);
+    if (c.up) line += *c.up ? " up" : " down";
+    if (c.reregister) line += " reregister";
+    return note(line);
+  }
   Status capture_start(const std::string& path) override { return note("capture " + path); }
   Result<std::uint64_t> capture_stop() override {
     if (refuse_) return fail(Errc::kUnavailable, "no capture is running");

@@ -33,7 +33,9 @@ Result<std::unique_ptr<fabric::Hca>> make_soft(const HcaConfig& config, const Hc
   soft.attr.lid = config.lid;
   soft.attr.sm_lid = config.sm_lid;
   soft.pool = r.pool;
+  soft.attr.pkeys = config.pkeys;
   soft.qsbr = r.qsbr;
+  soft.doorbell = r.doorbell;
   auto hca = soft::SoftHca::create(soft);
   if (!hca) return tl::make_unexpected(hca.error());
   return std::unique_ptr<fabric::Hca>{std::move(*hca)};
@@ -233,6 +235,46 @@ TEST_F(NodeTest, InterfacesGoDownAndUpByRequest) {
         ask<bool>(node, [](Node& n) { return n.set_interface_up("ib0", true).has_value(); }));
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
     EXPECT_EQ(ask<Errc>(node, [](Node& n) { return n.set_interface_up("ib7", true).error().code; }),
+              Errc::kNotFound);
+  });
+}
+
+TEST_F(NodeTest, PortEventsReachTheLinksOfTheirHca) {
+  run(config(), [](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+    const auto change = [&](const fabric::PortChange& c) {
+      return ask<Errc>(node, [&c](Node& n) {
+        const Status done = n.change_hca("soft0", c);
+        return done ? Errc{} : done.error().code;
+      });
+    };
+    const auto reason_says = [&](const char* what) {
+      return eventually([&] {
+        return ask<bool>(node, [what](Node& n) {
+          return n.links()[0].state != "up" && n.links()[0].reason.find(what) != std::string::npos;
+        });
+      });
+    };
+    EXPECT_EQ(change({.up = false}), Errc{});
+    EXPECT_TRUE(reason_says("the port is not active"));
+    EXPECT_EQ(change({.up = true}), Errc{});
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+
+    EXPECT_EQ(change({.pkeys = {{0x8001}}}), Errc{});
+    EXPECT_TRUE(reason_says("P_Key 0xffff is not in the port's table"));
+    EXPECT_EQ(change({.pkeys = {{0x8001, 0xffff}}}), Errc{});
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+
+    const auto joins = [&] {
+      return ask<std::uint64_t>(node, [](Node& n) { return n.links()[0].counters.joins_sent; });
+    };
+    const auto before = joins();
+    EXPECT_EQ(change({.reregister = true}), Errc{});
+    EXPECT_TRUE(eventually([&] { return joins() > before && link_is_up(node); }));
+
+    EXPECT_EQ(change({.lid = 9}), Errc::kRefused) << "others know the administrator by its LID";
+    EXPECT_EQ(change({.sm_lid = 0xffff}), Errc::kInvalidArgument);
+    EXPECT_EQ(ask<Errc>(node, [](Node& n) { return n.change_hca("soft7", {}).error().code; }),
               Errc::kNotFound);
   });
 }

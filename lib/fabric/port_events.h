@@ -1,0 +1,42 @@
+// Events of a port that nobody has taken yet.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "lib/fabric/types.h"
+
+namespace ipoib::fabric {
+
+/// Bounded by merging: of each kind at most one waits, since an event only says what to look at
+/// again in PortAttr. Down comes out first and active behind what changed meanwhile, so that who
+/// follows them one by one ends in the port's state. Management lcore only.
+class PortEvents {
+ public:
+  void add(PortEvent event) noexcept {
+    // A port that is down again never was active as far as anybody knows.
+    if (event == PortEvent::kPortDown) waiting_ &= ~bit(PortEvent::kPortActive);
+    waiting_ |= bit(event);
+  }
+  [[nodiscard]] std::optional<PortEvent> next() noexcept {
+    for (const PortEvent event : kOrder) {
+      if ((waiting_ & bit(event)) == 0) continue;
+      waiting_ &= ~bit(event);
+      return event;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr std::array kOrder = {PortEvent::kFatal,      PortEvent::kPortDown,
+                                        PortEvent::kGidChange,  PortEvent::kLidChange,
+                                        PortEvent::kPkeyChange, PortEvent::kSmChange,
+                                        PortEvent::kPortActive, PortEvent::kClientReregister};
+  [[nodiscard]] static constexpr std::uint32_t bit(PortEvent event) noexcept {
+    return std::uint32_t{1} << static_cast<unsigned>(event);
+  }
+  std::uint32_t waiting_ = 0;
+};
+
+}  // namespace ipoib::fabric

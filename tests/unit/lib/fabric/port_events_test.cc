@@ -1,0 +1,53 @@
+#include "lib/fabric/port_events.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ipoib::fabric {
+namespace {
+
+std::vector<PortEvent> all(PortEvents& events) {
+  std::vector<PortEvent> result;
+  while (const auto event = events.next()) result.push_back(*event);
+  return result;
+}
+
+TEST(PortEvents, EachKindWaitsOnce) {
+  PortEvents events;
+  EXPECT_FALSE(events.next());
+  for (int i = 0; i < 1000; ++i) {
+    events.add(PortEvent::kLidChange);
+    events.add(PortEvent::kClientReregister);
+  }
+  EXPECT_EQ(all(events),
+            (std::vector<PortEvent>{PortEvent::kLidChange, PortEvent::kClientReregister}));
+  EXPECT_FALSE(events.next());
+}
+
+TEST(PortEvents, TheLastOneTellsWhetherThePortIsActive) {
+  PortEvents events;
+  events.add(PortEvent::kPortDown);
+  events.add(PortEvent::kPortActive);
+  EXPECT_EQ(all(events), (std::vector<PortEvent>{PortEvent::kPortDown, PortEvent::kPortActive}));
+  events.add(PortEvent::kPortActive);
+  events.add(PortEvent::kPortDown);
+  EXPECT_EQ(all(events), std::vector<PortEvent>{PortEvent::kPortDown});
+  events.add(PortEvent::kPortActive);
+  events.add(PortEvent::kSmChange);
+  EXPECT_EQ(all(events), (std::vector<PortEvent>{PortEvent::kSmChange, PortEvent::kPortActive}))
+      << "who waits for an active port finds its SM known";
+}
+
+TEST(PortEvents, EveryKindComesOutAndHasAName) {
+  PortEvents events;
+  for (int kind = 0; kind <= static_cast<int>(PortEvent::kFatal); ++kind) {
+    events.add(static_cast<PortEvent>(kind));
+    EXPECT_EQ(events.next(), static_cast<PortEvent>(kind));
+    EXPECT_FALSE(to_string(static_cast<PortEvent>(kind)).empty());
+  }
+  EXPECT_EQ(to_string(PortEvent::kFatal), "fatal");
+}
+
+}  // namespace
+}  // namespace ipoib::fabric
