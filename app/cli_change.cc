@@ -35,6 +35,17 @@ std::vector<wire::IpAddr> addresses(std::string_view list) {
   return result;
 }
 
+std::vector<std::uint16_t> pkeys(std::string_view list) {
+  std::vector<std::uint16_t> result;
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    if (const auto pkey = parse_hex(list.substr(0, comma), 4))
+      result.push_back(static_cast<std::uint16_t>(*pkey));
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
+  return result;
+}
+
 /// Nothing to print when it worked.
 Result<std::string> done(const Status& status) {
   return status.map([] { return std::string{}; });
@@ -76,6 +87,28 @@ Result<std::string> set_verbose(mgmt::Node&, const Match& match) {
 Result<std::string> set_fwd(mgmt::Node& node, const Match& match) {
   node.set_forward_mode(match.has("io") ? mgmt::ForwardMode::kIo : mgmt::ForwardMode::kRoute);
   return "";
+}
+
+std::optional<std::uint64_t> parse_hex(std::string_view word, std::size_t digits) {
+  if (!word.starts_with("0x")) return std::nullopt;
+  word.remove_prefix(2);
+  if (word.empty() || word.size() > digits) return std::nullopt;
+  std::uint64_t value = 0;
+  const char* end = word.data() + word.size();
+  const auto result = std::from_chars(word.data(), end, value, 16);
+  if (result.ec != std::errc{} || result.ptr != end) return std::nullopt;
+  return value;
+}
+
+Result<std::string> set_hca(mgmt::Node& node, const Match& match) {
+  fabric::PortChange change;
+  if (match.has("lid")) change.lid = static_cast<std::uint16_t>(number(match, "PORTLID"));
+  if (match.has("sm-lid")) change.sm_lid = static_cast<std::uint16_t>(number(match, "SMLID"));
+  if (const auto list = match.get("PKEYS")) change.pkeys = pkeys(*list);
+  if (const auto word = match.get("PREFIX64")) change.gid_prefix = parse_hex(*word, 16);
+  if (match.has("state")) change.up = match.has("up");
+  change.reregister = match.has("reregister");
+  return done(node.change_hca(match.get("HCA").value_or(""), change));
 }
 
 Result<std::string> link_state(mgmt::Node& node, const Match& match) {

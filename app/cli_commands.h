@@ -1,7 +1,10 @@
 // The commands, by what they are about. Each takes the node and the words of its line.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "app/cli_syntax.h"
 #include "lib/base/result.h"
@@ -21,12 +24,15 @@ Result<std::string> show_drops(mgmt::Node& node, const Match& match);
 Result<std::string> show_config(mgmt::Node& node, const Match& match);
 
 // cli_change.cc
+/// "0x" and up to `digits` hexadecimal digits.
+[[nodiscard]] std::optional<std::uint64_t> parse_hex(std::string_view word, std::size_t digits);
 Result<std::string> start(mgmt::Node& node, const Match& match);
 Result<std::string> stop(mgmt::Node& node, const Match& match);
 Result<std::string> quit(mgmt::Node& node, const Match& match);
 Result<std::string> clear_stats(mgmt::Node& node, const Match& match);
 Result<std::string> set_verbose(mgmt::Node& node, const Match& match);
 Result<std::string> set_fwd(mgmt::Node& node, const Match& match);
+Result<std::string> set_hca(mgmt::Node& node, const Match& match);
 Result<std::string> link_state(mgmt::Node& node, const Match& match);
 Result<std::string> neigh_add(mgmt::Node& node, const Match& match);
 Result<std::string> neigh_del(mgmt::Node& node, const Match& match);

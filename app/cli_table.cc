@@ -35,6 +35,19 @@ bool is_address_list(std::string_view words) {
   }
 }
 
+bool is_pkey_list(std::string_view words) {
+  const auto is_pkey = [](std::string_view word) {
+    const auto pkey = parse_hex(word, 4);
+    return pkey && (*pkey & 0x7fff) != 0;
+  };
+  while (true) {
+    const auto comma = words.find(',');
+    if (!is_pkey(words.substr(0, comma))) return false;
+    if (comma == std::string_view::npos) return true;
+    words.remove_prefix(comma + 1);
+  }
+}
+
 bool is_link_layer_address(std::string_view word) {
   return wire::parse_link_addr(word) || wire::parse_mac(word);
 }
@@ -63,7 +76,12 @@ const std::vector<Parameter>& parameters() {
       {"LLADDR", "20 or 6 octets in hexadecimal, colons between", is_link_layer_address},
       {"LID", "0-49151; 0: ask the subnet administrator",
        [](std::string_view w) { return is_up_to(w, 0xbfff); }},
+      {"PORTLID", "1-49151", [](std::string_view w) { return is_up_to(w, 0xbfff) && w != "0"; }},
+      {"SMLID", "0-49151; 0: nowhere", [](std::string_view w) { return is_up_to(w, 0xbfff); }},
       {"SL", "0-15", [](std::string_view w) { return is_up_to(w, 15); }},
+      {"PKEYS", "P_Keys, 0x and hexadecimal digits, commas between", is_pkey_list},
+      {"PREFIX64", "GID prefix, 0x and up to 16 hexadecimal digits",
+       [](std::string_view w) { return parse_hex(w, 16).has_value(); }},
       {"LEVEL", "0 notices, 1 information, 2 everything",
        [](std::string_view w) { return is_up_to(w, 2); }},
       {"FILE", "file name", is_anything},
@@ -92,6 +110,12 @@ const std::vector<Command>& commands() {
       {"set verbose LEVEL", "how much is logged", set_verbose},
       {"set fwd route|io", "route by destination, or pass on from each interface to its partner",
        set_fwd},
+      {"set hca HCA lid PORTLID", "move a port to another LID, as a subnet manager would", set_hca},
+      {"set hca HCA sm-lid SMLID", "tell a port where the subnet manager is", set_hca},
+      {"set hca HCA pkeys PKEYS", "replace a port's P_Key table", set_hca},
+      {"set hca HCA gid-prefix PREFIX64", "give a port another GID prefix", set_hca},
+      {"set hca HCA state up|down", "let a port be active, or take it down", set_hca},
+      {"set hca HCA reregister", "have a port's links ask for all memberships again", set_hca},
       {"link up|down IFACE", "bring a link or port up, or take it down in order", link_state},
       {"neigh add IFACE ADDR lladdr LLADDR [lid LID [sl SL]]", "a neighbour that is not resolved",
        neigh_add},

@@ -34,6 +34,11 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"PREFIX", "10.9.0.0/16"},
                                                                  {"LLADDR", "02:00:00:00:00:01"},
                                                                  {"LID", "9"},
+                                                                 {"PORTLID", "9"},
+                                                                 {"SMLID", "0"},
+                                                                 {"PKEYS", "0xffff,0x8001"},
+                                                                 {"PREFIX64", "0xfe80000000000000"},
+
                                                                  {"SL", "3"},
                                                                  {"LEVEL", "0"},
                                                                  {"FILE", "x.pcap"},
@@ -137,6 +142,17 @@ TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
             "between)\n");
   EXPECT_EQ(text("set verbose 3"),
             "error: at word 3 \"3\": expected LEVEL (0 notices, 1 information, 2 everything)\n");
+  EXPECT_EQ(text("set hca soft0 lid 0"), "error: at word 5 \"0\": expected PORTLID (1-49151)\n");
+  EXPECT_EQ(
+      text("set hca soft0 pkeys 0xffff,0x8000"),
+      "error: at word 5 \"0xffff,0x8000\": expected PKEYS (P_Keys, 0x and hexadecimal digits, "
+      "commas between)\n");
+  EXPECT_EQ(text("set hca soft0 gid-prefix 12"),
+            "error: at word 5 \"12\": expected PREFIX64 (GID prefix, 0x and up to 16 hexadecimal "
+            "digits)\n");
+  EXPECT_EQ(text("set hca soft0 colour red"),
+            "error: at word 4 \"colour\": expected one of lid, sm-lid, pkeys, gid-prefix, state, "
+            "reregister\n");
   EXPECT_EQ(text("quit now"), "error: at word 2 \"now\": expected end of line\n");
   EXPECT_TRUE(node.requests_.empty());
   EXPECT_FALSE(node.stopped());
@@ -147,6 +163,13 @@ TEST_F(CliTest, Changes) {
       {"clear stats", "clear"},
       {"link up ib0", "ib0 up"},
       {"link down eth0", "eth0 down"},
+      {"set hca soft0 lid 9", "hca soft0 lid 9"},
+      {"set hca soft0 sm-lid 0", "hca soft0 sm-lid 0"},
+      {"set hca soft0 pkeys 0xffff,0x1", "hca soft0 pkey 0xffff pkey 0x0001"},
+      {"set hca soft0 gid-prefix 0xfec0000000000001", "hca soft0 gid-prefix 0xfec0000000000001"},
+      {"set hca soft0 state up", "hca soft0 up"},
+      {"set hca soft0 state down", "hca soft0 down"},
+      {"set hca soft0 reregister", "hca soft0 reregister"},
       {"neigh add ib0 10.0.0.9 lladdr 02:00:00:00:00:01",
        "neigh add ib0 10.0.0.9 "
        "02:00:00:00:00:01 0 0"},
@@ -217,6 +240,10 @@ TEST_F(CliTest, CompletesWithNamesOfTheNode) {
   EXPECT_EQ(cli.complete({"show", "drops"}), (Words{"ib0", "eth0", "soft0", "json"}));
   EXPECT_EQ(cli.complete({"neigh", "flush"}), (Words{"all", "ib0", "eth0"}));
   EXPECT_EQ(cli.complete({"show", "worker"}), (Words{"0", "json"}));
+  EXPECT_EQ(cli.complete({"set", "hca"}), Words{"soft0"});
+  EXPECT_EQ(cli.complete({"set", "hca", "soft0"}),
+            (Words{"lid", "sm-lid", "pkeys", "gid-prefix", "state", "reregister"}));
+  EXPECT_EQ(cli.complete({"set", "hca", "soft0", "state"}), (Words{"up", "down"}));
   EXPECT_EQ(cli.complete({"capture"}), (Words{"start", "stop"}));
   EXPECT_EQ(cli.complete({"route", "del"}), Words{});
   EXPECT_EQ(cli.hints({"route", "del"}), Words{"PREFIX (IPv4 prefix without host bits)"});
