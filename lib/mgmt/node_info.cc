@@ -44,6 +44,7 @@ std::string_view kind_name(route::RouteKind kind) {
     case route::RouteKind::kConnected: return "connected";
     case route::RouteKind::kStatic: return "static";
     case route::RouteKind::kBlackhole: return "blackhole";
+    case route::RouteKind::kRedirect: return "redirect";
   }
   return "";
 }

@@ -60,7 +60,7 @@ struct HcaInfo {
 
 struct RouteInfo {
   wire::IpPrefix to;
-  std::string kind;  ///< "connected", "local", "broadcast", "static", "blackhole"
+  std::string kind;  ///< "connected", "local", "broadcast", "static", "blackhole", "redirect"
   std::string iface;
   std::vector<wire::IpAddr> via;
 };

@@ -10,6 +10,26 @@ using table::NextHopKind;
 using wire::IpAddr;
 using wire::IpPrefix;
 
+namespace {
+
+std::uint8_t host_len(const IpAddr& addr) {
+  return addr.is_v4() ? 32 : 128;
+}
+IpPrefix host_prefix(const IpAddr& addr) {
+  return {addr, host_len(addr)};
+}
+
+/// Addresses by which packets reach this node because it has `address`.
+std::vector<IpPrefix> locals_of(const IpPrefix& address) {
+  std::vector<IpPrefix> locals{host_prefix(address.addr)};
+  // Networks of two have no room for an address of any router (RFC 6164).
+  if (!address.addr.is_v4() && address.len < 127 && wire::network(address) != address.addr)
+    locals.push_back(host_prefix(wire::network(address)));
+  return locals;
+}
+
+}  // namespace
+
 RouteTable::RouteTable(RouteSink& sink) : sink_{sink}, used_(table::kMaxNextHops, false) {
   used_[table::kNextHopNone] = true;
 }
@@ -52,36 +72,58 @@ Status RouteTable::insert(const IpPrefix& prefix, Route route) {
   return {};
 }
 
-Status RouteTable::add_address(table::InterfaceId iface, const IpPrefix& address) {
-  const std::uint8_t host_len = address.addr.is_v4() ? 32 : 128;
-  const IpPrefix host{address.addr, host_len};
+Status RouteTable::insert_shared(const IpPrefix& prefix, RouteKind kind, NextHopKind hop,
+                                 table::InterfaceId iface) {
+  const auto index = shared(NextHop{hop, 0, iface, table::kNoNeighbour});
+  if (!index) return tl::make_unexpected(index.error());
+  return insert(prefix, Route{kind, iface, {}, *index});
+}
+
+Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address) {
+  if (address.len >= host_len(address.addr)) return {};
   const IpPrefix net{wire::network(address), address.len};
-  if (const auto it = routes_.find(host);
-      it != routes_.end() && it->second.kind == RouteKind::kLocal)
-    return fail(Errc::kExists, "address {} is in use twice", wire::to_string(address.addr));
   if (const auto it = routes_.find(net);
       it != routes_.end() && it->second.kind == RouteKind::kConnected && it->second.iface != iface)
     return fail(Errc::kExists, "network {} is connected to two interfaces", wire::to_string(net));
 
-  struct Entry {
-    IpPrefix prefix;
-    RouteKind kind;
-    NextHopKind hop;
-  };
-  std::vector<Entry> entries;
-  if (address.len < host_len)
-    entries.push_back({net, RouteKind::kConnected, NextHopKind::kConnected});
-  if (const auto broadcast = wire::directed_broadcast(address)) {
-    entries.push_back({{*broadcast, host_len}, RouteKind::kBroadcast, NextHopKind::kBroadcast});
-    entries.push_back({{net.addr, host_len}, RouteKind::kBroadcast, NextHopKind::kBroadcast});
-  }
-  entries.push_back({host, RouteKind::kLocal, NextHopKind::kLocal});
-  for (const Entry& e : entries) {
-    const auto index = shared(NextHop{e.hop, 0, iface, table::kNoNeighbour});
-    if (!index) return tl::make_unexpected(index.error());
-    if (auto s = insert(e.prefix, Route{e.kind, iface, {}, *index}); !s) return s;
-  }
+  if (auto s = insert_shared(net, RouteKind::kConnected, NextHopKind::kConnected, iface); !s)
+    return s;
+  const auto broadcast = wire::directed_broadcast(address);
+  if (!broadcast) return {};
+  for (const IpAddr& addr : {*broadcast, net.addr})
+    if (auto s =
+            insert_shared(host_prefix(addr), RouteKind::kBroadcast, NextHopKind::kBroadcast, iface);
+        !s)
+      return s;
   return {};
+}
+
+Status RouteTable::add_local(table::InterfaceId iface, const IpPrefix& address) {
+  const auto locals = locals_of(address);
+  if (const auto it = routes_.find(locals.front());
+      it != routes_.end() && it->second.kind == RouteKind::kLocal && it->second.iface != iface)
+    return fail(Errc::kExists, "address {} is in use twice", wire::to_string(address.addr));
+  for (const IpPrefix& host : locals)
+    if (auto s = insert_shared(host, RouteKind::kLocal, NextHopKind::kLocal, iface); !s) return s;
+  return {};
+}
+
+void RouteTable::remove_local(table::InterfaceId iface, const IpPrefix& address) {
+  for (const IpPrefix& host : locals_of(address)) {
+    const auto it = routes_.find(host);
+    if (it == routes_.end() || it->second.kind != RouteKind::kLocal || it->second.iface != iface)
+      continue;
+    sink_.remove_prefix(host);
+    routes_.erase(it);
+  }
+}
+
+Status RouteTable::add_address(table::InterfaceId iface, const IpPrefix& address) {
+  if (const auto it = routes_.find(host_prefix(address.addr));
+      it != routes_.end() && it->second.kind == RouteKind::kLocal)
+    return fail(Errc::kExists, "address {} is in use twice", wire::to_string(address.addr));
+  if (auto s = add_network(iface, address); !s) return s;
+  return add_local(iface, address);
 }
 
 table::InterfaceId RouteTable::interface_of(const IpAddr& addr) const {
@@ -101,12 +143,15 @@ Result<NextHop> RouteTable::gateway_hop(const IpAddr& addr) {
   if (iface == table::kNoInterface)
     return fail(Errc::kInvalidArgument, "gateway {} is in no connected network",
                 wire::to_string(addr));
-  const IpPrefix host{addr, static_cast<std::uint8_t>(addr.is_v4() ? 32 : 128)};
-  if (const auto it = routes_.find(host); it != routes_.end() &&
-                                          it->second.kind != RouteKind::kStatic &&
-                                          it->second.kind != RouteKind::kBlackhole)
+  if (const auto it = routes_.find(host_prefix(addr));
+      it != routes_.end() &&
+      (it->second.kind == RouteKind::kLocal || it->second.kind == RouteKind::kBroadcast))
     return fail(Errc::kInvalidArgument, "gateway {} is an own or a broadcast address",
                 wire::to_string(addr));
+  return gateway_hop_on(iface, addr);
+}
+
+Result<NextHop> RouteTable::gateway_hop_on(table::InterfaceId iface, const IpAddr& addr) {
   const auto neighbour = sink_.use_gateway(iface, addr);
   if (!neighbour) return tl::make_unexpected(neighbour.error());
   ++gateway_uses_[{iface, addr}];
@@ -115,7 +160,10 @@ Result<NextHop> RouteTable::gateway_hop(const IpAddr& addr) {
 
 void RouteTable::release_gateways(const Route& route) {
   for (const IpAddr& addr : route.via) {
-    const auto it = gateway_uses_.find({interface_of(addr), addr});
+    // A link-local gateway is in no connected network; of a redirect, the route tells where.
+    const auto connected = interface_of(addr);
+    const auto it =
+        gateway_uses_.find({connected != table::kNoInterface ? connected : route.iface, addr});
     if (it == gateway_uses_.end() || --it->second != 0) continue;
     sink_.forget_gateway(it->first.first, addr);
     gateway_uses_.erase(it);
@@ -165,17 +213,47 @@ Status RouteTable::add_blackhole(const IpPrefix& to) {
   return insert(net, Route{RouteKind::kBlackhole, table::kNoInterface, {}, *index});
 }
 
+Status RouteTable::add_redirect(table::InterfaceId iface, const IpAddr& to, const IpAddr& via) {
+  const IpPrefix host = host_prefix(to);
+  if (const auto it = routes_.find(host); it != routes_.end()) {
+    if (it->second.kind != RouteKind::kRedirect)
+      return fail(Errc::kExists, "there is a route to {} already", wire::to_string(host));
+    if (auto s = remove(host); !s) return s;
+  }
+  while (redirects_.size() >= kMaxRedirects)
+    if (auto s = remove(redirects_.front()); !s) return s;
+  const auto hop = gateway_hop_on(iface, via);
+  if (!hop) return tl::make_unexpected(hop.error());
+  Route route{RouteKind::kRedirect, iface, {via}, table::kNextHopNone};
+  const auto index = allocate(1);
+  if (!index) {
+    release_gateways(route);
+    return tl::make_unexpected(index.error());
+  }
+  route.next_hop = *index;
+  sink_.set_next_hop(*index, *hop);
+  if (auto s = insert(host, route); !s) {
+    free(*index, 1);
+    release_gateways(route);
+    return s;
+  }
+  redirects_.push_back(host);
+  return {};
+}
+
 Status RouteTable::remove(const IpPrefix& to) {
   const IpPrefix net{wire::network(to), to.len};
   const auto it = routes_.find(net);
   if (it == routes_.end()) return fail(Errc::kNotFound, "no route to {}", wire::to_string(net));
   const Route route = it->second;
-  if (route.kind != RouteKind::kStatic && route.kind != RouteKind::kBlackhole)
+  if (route.kind == RouteKind::kLocal || route.kind == RouteKind::kBroadcast ||
+      route.kind == RouteKind::kConnected)
     return fail(Errc::kRefused, "the route to {} belongs to an address of an interface",
                 wire::to_string(net));
   sink_.remove_prefix(net);
   routes_.erase(it);
-  if (route.kind == RouteKind::kStatic) {
+  std::erase(redirects_, net);
+  if (route.kind == RouteKind::kStatic || route.kind == RouteKind::kRedirect) {
     free(route.next_hop, route.via.size() == 1 ? 1 : route.via.size() + 1);
     release_gateways(route);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,7 +28,14 @@ class RouteSink {
   virtual void forget_gateway(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
 };
 
-enum class RouteKind : std::uint8_t { kLocal, kBroadcast, kConnected, kStatic, kBlackhole };
+enum class RouteKind : std::uint8_t {
+  kLocal,
+  kBroadcast,
+  kConnected,
+  kStatic,
+  kBlackhole,
+  kRedirect,  ///< Host route that a router told of (RFC 4861 §8).
+};
 
 struct Route {
   RouteKind kind = RouteKind::kStatic;
@@ -43,15 +51,24 @@ class RouteTable {
   RouteTable(const RouteTable&) = delete;
   RouteTable& operator=(const RouteTable&) = delete;
 
-  /// The address itself, its network and its broadcast addresses. kExists when another interface
-  /// has the address or the network.
+  /// The network of an address and its broadcast addresses. kExists when another interface has it.
+  Status add_network(table::InterfaceId iface, const wire::IpPrefix& address);
+  /// An address of this node; of an IPv6 network also that of any router on it (RFC 4291 §2.6.1).
+  /// Repeating it is harmless. kExists when another interface has the address.
+  Status add_local(table::InterfaceId iface, const wire::IpPrefix& address);
+  void remove_local(table::InterfaceId iface, const wire::IpPrefix& address);
+  /// Network and address.
   Status add_address(table::InterfaceId iface, const wire::IpPrefix& address);
 
   /// Gateways must lie in a connected network and not be own addresses; at most kMaxPaths. A static
   /// route to a prefix that has one replaces nothing: kExists.
   Status add_static(const wire::IpPrefix& to, const std::vector<wire::IpAddr>& via);
   Status add_blackhole(const wire::IpPrefix& to);
-  /// Static and blackhole routes only.
+  /// The host `to` is reached through `via` (`to` itself: directly) from now on. At most
+  /// kMaxRedirects at a time: the oldest goes. kExists when there is a host route to it that
+  /// somebody configured.
+  Status add_redirect(table::InterfaceId iface, const wire::IpAddr& to, const wire::IpAddr& via);
+  /// All but those that belong to an address of an interface.
   Status remove(const wire::IpPrefix& to);
 
   [[nodiscard]] const std::map<wire::IpPrefix, Route>& routes() const { return routes_; }
@@ -59,14 +76,18 @@ class RouteTable {
   [[nodiscard]] table::InterfaceId interface_of(const wire::IpAddr& addr) const;
 
   static constexpr std::size_t kMaxPaths = 64;
+  static constexpr std::size_t kMaxRedirects = 1024;
 
  private:
   Status insert(const wire::IpPrefix& prefix, Route route);
+  Status insert_shared(const wire::IpPrefix& prefix, RouteKind kind, table::NextHopKind hop,
+                       table::InterfaceId iface);
   Result<table::NextHopIndex> allocate(std::size_t n);
   void free(table::NextHopIndex first, std::size_t n);
   /// A next hop that any number of routes share and that lives as long as the table.
   Result<table::NextHopIndex> shared(const table::NextHop& hop);
   Result<table::NextHop> gateway_hop(const wire::IpAddr& addr);
+  Result<table::NextHop> gateway_hop_on(table::InterfaceId iface, const wire::IpAddr& addr);
   void release_gateways(const Route& route);
 
   RouteSink& sink_;
@@ -74,6 +95,7 @@ class RouteTable {
   std::map<std::pair<table::NextHopKind, table::InterfaceId>, table::NextHopIndex> shared_;
   std::map<std::pair<table::InterfaceId, wire::IpAddr>, unsigned> gateway_uses_;
   std::vector<bool> used_;
+  std::deque<wire::IpPrefix> redirects_;  ///< Oldest first.
 };
 
 }  // namespace ipoib::route

@@ -137,5 +137,42 @@ TEST_F(RouteTableTest, Blackhole) {
   ASSERT_TRUE(table.remove(net("203.0.113.0/24")));
 }
 
+TEST_F(RouteTableTest, AnIpv6AddressIsLocalOnlyWhileItIsReady) {
+  ASSERT_TRUE(table.add_network(0, net("fd00::1/64")));
+  EXPECT_EQ(sink.lookup("fd00::/64").kind, NextHopKind::kConnected);
+  EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kNone);
+  ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
+  ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
+  EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocal);
+  EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocal);  // any router of the network
+  EXPECT_EQ(table.add_local(1, net("fd00::1/64")).error().code, Errc::kExists);
+  table.remove_local(1, net("fd00::1/64"));
+  EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocal);
+  table.remove_local(0, net("fd00::1/64"));
+  EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kNone);
+  EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kNone);
+  EXPECT_EQ(sink.lookup("fd00::/64").kind, NextHopKind::kConnected);
+}
+
+TEST_F(RouteTableTest, RedirectsAreHostRoutesThatMakeRoomForNewerOnes) {
+  ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::9"), ip("fe80::7")));
+  const auto hop = sink.lookup("2001:db8::9/128");
+  EXPECT_EQ(hop.kind, NextHopKind::kGateway);
+  EXPECT_EQ(hop.iface, 0);
+  ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::9"), ip("fe80::8")));  // better still
+  EXPECT_EQ(sink.gateways,
+            (std::set<std::pair<table::InterfaceId, wire::IpAddr>>{{0, ip("fe80::8")}}));
+  for (std::size_t i = 0; i < RouteTable::kMaxRedirects; ++i) {
+    wire::IpAddr to = ip("2001:db8:1::");
+    to.bytes[14] = static_cast<std::byte>(i >> 8);
+    to.bytes[15] = static_cast<std::byte>(i);
+    ASSERT_TRUE(table.add_redirect(0, to, ip("fe80::8")));
+  }
+  EXPECT_EQ(sink.lookup("2001:db8::9/128").kind, NextHopKind::kNone);
+  EXPECT_EQ(sink.lookup("2001:db8:1::1/128").kind, NextHopKind::kGateway);
+  // Nobody who redirects takes away what was configured.
+  EXPECT_EQ(table.add_redirect(0, ip("10.0.0.1"), ip("10.0.0.9")).error().code, Errc::kExists);
+}
+
 }  // namespace
 }  // namespace ipoib::route
