@@ -33,7 +33,7 @@ enum class RecordType : std::uint8_t {
 
 struct MembershipQuery {
   MembershipVersion version = MembershipVersion::kV3;
-  IpAddr group;  ///< All zero octets or 0.0.0.0: general query.
+  IpAddr group{};  ///< All zero octets or 0.0.0.0: general query.
   std::chrono::milliseconds max_response{0};
   // kV3 only.
   bool suppress = false;             ///< S flag: routers leave their timers alone.

@@ -1,0 +1,164 @@
+// The multicast router's side of IGMP or MLD on one link: asks which groups have members, elects
+// who asks, and keeps what the members want. Bytes and the time in; packets and changes out.
+// Source: RFC 3376 §6-8, RFC 3810 §7-9; older hosts and queriers: RFC 2236 §3, RFC 2710 §4.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/rate_limiter.h"
+#include "lib/route/multicast_group.h"
+#include "lib/table/neighbour.h"
+#include "lib/wire/membership.h"
+
+namespace ipoib::route {
+
+enum class IpFamily : std::uint8_t { kIpv4, kIpv6 };
+
+/// What the state machine does to the world. It does not call back into itself from here.
+class MembershipSink {
+ public:
+  virtual ~MembershipSink() = default;
+  /// Send a whole IP packet on `iface` to the destination it names: a group, TTL stays.
+  virtual void send(table::InterfaceId iface, std::vector<std::byte> packet) = 0;
+  /// What the link wants of `group` has changed; nothing(): it has no members any more.
+  virtual void on_wish(table::InterfaceId iface, const wire::IpAddr& group, const GroupWish& wish,
+                       TimePoint now) = 0;
+};
+
+/// Names and defaults of RFC 3376 §8 and RFC 3810 §9. All routers of a link must agree on
+/// `version`.
+struct MembershipConfig {
+  wire::MembershipVersion version = wire::MembershipVersion::kV3;  ///< Of the queries sent.
+  unsigned robustness = 2;  ///< 1-7: how many losses in a row are survived, and one more.
+  Duration query_interval = std::chrono::seconds(125);
+  Duration query_response_interval = std::chrono::seconds(10);
+  Duration last_member_query_interval = std::chrono::seconds(1);
+  std::size_t max_groups = 4'096;
+  std::size_t max_sources = wire::kMaxQuerySources;  ///< Per group, at most kMaxQuerySources.
+};
+
+struct MembershipCounters {
+  std::uint64_t queries_sent = 0;
+  std::uint64_t queries_received = 0;
+  std::uint64_t reports_received = 0;
+  std::uint64_t records = 0;          ///< Taken into account.
+  std::uint64_t not_a_group = 0;      ///< Records for addresses that map to no group.
+  std::uint64_t link_scope = 0;       ///< Records for groups that no router forwards.
+  std::uint64_t source_specific = 0;  ///< Records for all sources of a source-specific group.
+  std::uint64_t bad_sources = 0;      ///< Sources that are no unicast address.
+  std::uint64_t unknown_records = 0;
+  std::uint64_t version_mismatch = 0;  ///< Messages of a version that this link must not speak.
+  std::uint64_t groups_refused = 0;    ///< max_groups reached.
+  std::uint64_t sources_refused = 0;   ///< max_sources reached.
+  std::uint64_t queries_delayed = 0;   ///< Specific queries beyond the rate: sent later.
+  std::array<std::uint64_t, wire::kMembershipFaultCount> faults{};  ///< By kMembershipFaultNames.
+};
+
+/// One row of what the link's members want.
+struct MembershipInfo {
+  wire::IpAddr group;
+  GroupWish wish;
+  wire::MembershipVersion version;  ///< Compatibility mode.
+  Duration expires;                 ///< Until the next timer of the group.
+};
+
+class MulticastMembership {
+ public:
+  /// `sink` is kept. Sends nothing before it has an address.
+  MulticastMembership(table::InterfaceId iface, IpFamily family, const MembershipConfig& config,
+                      MembershipSink& sink);
+
+  /// Own address that queries come from: IPv4 any, IPv6 link-local. Starts as querier with the
+  /// start-up queries when there was none; another address keeps the part played. None: silent, the
+  /// members heard stay until they time out.
+  void set_address(const std::optional<wire::IpAddr>& address, TimePoint now);
+  /// Forgets every member, telling the sink, and sends nothing until set_address().
+  void stop(TimePoint now);
+
+  /// A packet from its IP header on that came by this link. Own packets are ignored.
+  void on_packet(std::span<const std::byte> packet, TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  [[nodiscard]] bool querier() const { return address_ && !other_querier_; }
+  /// Address of the other router that asks.
+  [[nodiscard]] std::optional<wire::IpAddr> other_querier() const { return other_querier_; }
+  [[nodiscard]] std::vector<MembershipInfo> groups(TimePoint now) const;
+  [[nodiscard]] std::size_t group_count() const { return groups_.size(); }
+  [[nodiscard]] const MembershipCounters& counters() const { return counters_; }
+
+  /// Longest time for which a member that vanishes in silence is remembered.
+  [[nodiscard]] Duration membership_interval() const;
+
+ private:
+  /// Queries that are still to be sent about one group.
+  struct Pending {
+    unsigned group_left = 0;
+    std::map<wire::IpAddr, unsigned> sources_left{};
+    /// Timers that are lowered when the next query goes out.
+    bool lower_group = false;
+    std::set<wire::IpAddr> lower_sources{};
+    TimePoint at = MulticastGroup::kForever;
+
+    [[nodiscard]] bool none() const { return group_left == 0 && sources_left.empty(); }
+  };
+  struct Entry {
+    MulticastGroup state{};
+    Pending pending{};
+    GroupWish told{};                          ///< What the sink knows.
+    TimePoint due = MulticastGroup::kForever;  ///< Its place in due_.
+  };
+  using Groups = std::map<wire::IpAddr, Entry>;
+
+  [[nodiscard]] wire::ParsedMembership parse(std::span<const std::byte> packet) const;
+  void on_query(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
+  void elect(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
+  void lower_timers(const wire::MembershipQuery& query, TimePoint now);
+  void on_record(wire::MembershipVersion version, const wire::MembershipRecord& record,
+                 TimePoint now);
+  [[nodiscard]] bool believable(wire::MembershipVersion version,
+                                const wire::MembershipRecord& record);
+  void ask(Entry& entry, const GroupAsks& asks, TimePoint now);
+  void send_pending(const wire::IpAddr& group, Entry& entry, TimePoint now);
+  void send_group_query(const wire::IpAddr& group, Entry& entry, TimePoint now);
+  void send_source_queries(const wire::IpAddr& group, Entry& entry, TimePoint now);
+  void send_general_query(TimePoint now);
+  void start_queries(TimePoint now);
+  void send(wire::MembershipQuery query);
+  /// Tells of changes, puts the entry where it is due next and drops it when it is empty.
+  void settle(Groups::iterator it, TimePoint now);
+
+  [[nodiscard]] GroupTimes times() const;
+  [[nodiscard]] Duration last_member_time() const;
+
+  const table::InterfaceId iface_;
+  const IpFamily family_;
+  const MembershipConfig config_;
+  MembershipSink& sink_;
+  std::optional<wire::IpAddr> address_;
+
+  // The querier's robustness and interval: own, or those of the other.
+  unsigned robustness_;
+  Duration query_interval_;
+  std::optional<wire::IpAddr> other_querier_;
+  TimePoint other_until_{};
+  unsigned startup_left_ = 0;
+  std::optional<TimePoint> general_at_;
+
+  Groups groups_;
+  std::set<std::pair<TimePoint, wire::IpAddr>> due_;
+  RateLimiter query_rate_{std::chrono::milliseconds(5), 200};
+  MembershipCounters counters_;
+};
+
+}  // namespace ipoib::route

@@ -1,0 +1,331 @@
+#include "lib/route/multicast_membership.h"
+
+#include <gtest/gtest.h>
+
+#include "lib/wire/igmp.h"
+#include "lib/wire/mld.h"
+
+namespace ipoib::route {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using wire::IpAddr;
+using wire::MembershipQuery;
+using wire::MembershipReport;
+using wire::MembershipVersion;
+using wire::RecordType;
+
+IpAddr ip(const char* text) {
+  return *wire::parse_ip(text);
+}
+
+struct Sink final : MembershipSink {
+  void send(table::InterfaceId, std::vector<std::byte> packet) override {
+    const auto parsed = wire::parse_igmp(packet);
+    ASSERT_TRUE(parsed);
+    sent.push_back(std::get<MembershipQuery>(parsed->message));
+  }
+  void on_wish(table::InterfaceId, const IpAddr& group, const GroupWish& wish, TimePoint) override {
+    if (wish.nothing())
+      wishes.erase(group);
+    else
+      wishes[group] = wish;
+  }
+  std::vector<MembershipQuery> sent;
+  std::map<IpAddr, GroupWish> wishes;
+};
+
+class MembershipTest : public testing::Test {
+ protected:
+  void start(MembershipConfig config = {}) {
+    m.emplace(table::InterfaceId{3}, IpFamily::kIpv4, config, sink);
+    m->set_address(kRouter, now);
+  }
+  void run(Duration d) {
+    const TimePoint end = now + d;
+    while (m->next_deadline() && *m->next_deadline() <= end) {
+      now = *m->next_deadline();
+      m->tick(now);
+    }
+    now = end;
+  }
+  void report(RecordType type, const char* group, std::vector<IpAddr> sources = {},
+              MembershipVersion version = MembershipVersion::kV3) {
+    m->on_packet(
+        wire::make_igmp(kHost, MembershipReport{version, {{type, ip(group), std::move(sources)}}}),
+        now);
+  }
+  void query(const IpAddr& from, const MembershipQuery& q) {
+    m->on_packet(wire::make_igmp(from, q), now);
+  }
+
+  const IpAddr kRouter = ip("10.0.0.5");
+  const IpAddr kHost = ip("10.0.0.77");
+  const IpAddr kGroup = ip("239.1.1.1");
+  const IpAddr a = ip("10.9.0.1"), b = ip("10.9.0.2"), c = ip("10.9.0.3");
+  Sink sink;
+  std::optional<MulticastMembership> m;
+  TimePoint now{seconds(1'000)};
+};
+
+TEST_F(MembershipTest, GeneralQueriesComeFasterAtStartUp) {
+  start();
+  ASSERT_EQ(sink.sent.size(), 1U);
+  EXPECT_TRUE(wire::is_unspecified(sink.sent[0].group));
+  EXPECT_EQ(sink.sent[0].max_response, seconds(10));
+  EXPECT_EQ(sink.sent[0].robustness, 2);
+  EXPECT_EQ(sink.sent[0].interval, seconds(125));
+  run(milliseconds(31'250));
+  EXPECT_EQ(sink.sent.size(), 2U);
+  run(milliseconds(124'999));
+  EXPECT_EQ(sink.sent.size(), 2U);
+  run(seconds(1));
+  EXPECT_EQ(sink.sent.size(), 3U);
+}
+
+/// Rows of the tables of RFC 3376 §6.4, each from its state by its record to its wish at once and
+/// after the Last Member Query Time, and whether something is asked.
+struct Row {
+  const char* name;
+  std::vector<std::pair<RecordType, std::string>> before;
+  RecordType type;
+  std::string sources;
+  std::string at_once;
+  std::string later;
+  unsigned queries;
+};
+
+class StateTable : public MembershipTest, public testing::WithParamInterface<Row> {
+ protected:
+  std::vector<IpAddr> sources(const std::string& names) {
+    std::vector<IpAddr> list;
+    for (const char n : names) list.push_back(n == 'a' ? a : n == 'b' ? b : c);
+    return list;
+  }
+  /// "I:ab": only a and b; "E:a": all but a; "": nothing.
+  std::string wish() {
+    const auto it = sink.wishes.find(kGroup);
+    if (it == sink.wishes.end()) return "";
+    std::string text = it->second.exclude ? "E:" : "I:";
+    for (const IpAddr& s : it->second.sources) text += s == a ? 'a' : s == b ? 'b' : 'c';
+    return text;
+  }
+};
+
+TEST_P(StateTable, HoldsForVersionThree) {
+  const Row& row = GetParam();
+  start();
+  for (const auto& [type, names] : row.before) report(type, "239.1.1.1", sources(names));
+  run(seconds(5));
+  sink.sent.clear();
+  report(row.type, "239.1.1.1", sources(row.sources));
+  m->tick(now);
+  EXPECT_EQ(wish(), row.at_once);
+  EXPECT_EQ(sink.sent.size(), row.queries);
+  run(milliseconds(2'100));
+  EXPECT_EQ(wish(), row.later);
+}
+
+constexpr auto kIsIn = RecordType::kIsInclude, kIsEx = RecordType::kIsExclude,
+               kToIn = RecordType::kToInclude, kToEx = RecordType::kToExclude,
+               kAllow = RecordType::kAllow, kBlock = RecordType::kBlock;
+
+INSTANTIATE_TEST_SUITE_P(
+    Rfc3376, StateTable,
+    testing::Values(Row{"InIsIn", {{kIsIn, "a"}}, kIsIn, "b", "I:ab", "I:ab", 0},
+                    Row{"InAllow", {{kIsIn, "a"}}, kAllow, "b", "I:ab", "I:ab", 0},
+                    Row{"InIsEx", {{kIsIn, "ab"}}, kIsEx, "bc", "E:c", "E:c", 0},
+                    Row{"InBlock", {{kIsIn, "ab"}}, kBlock, "bc", "I:ab", "I:a", 1},
+                    Row{"InToEx", {{kIsIn, "ab"}}, kToEx, "bc", "E:c", "E:bc", 1},
+                    Row{"InToIn", {{kIsIn, "ab"}}, kToIn, "bc", "I:abc", "I:bc", 1},
+                    Row{"ExIsIn", {{kIsEx, "a"}}, kIsIn, "a", "E:", "E:", 0},
+                    Row{"ExIsEx", {{kIsEx, "ab"}}, kIsEx, "bc", "E:b", "E:b", 0},
+                    Row{"ExAllow", {{kIsEx, "ab"}}, kAllow, "b", "E:a", "E:a", 0},
+                    Row{"ExBlock", {{kIsEx, "a"}}, kBlock, "ab", "E:a", "E:ab", 1},
+                    Row{"ExToEx", {{kIsEx, "a"}}, kToEx, "ab", "E:a", "E:ab", 1},
+                    Row{"ExToIn", {{kIsEx, "a"}}, kToIn, "b", "E:a", "I:b", 1},
+                    Row{"ExToInNone", {{kIsEx, ""}}, kToIn, "", "E:", "", 1}),
+    [](const auto& row) { return row.param.name; });
+
+TEST_F(MembershipTest, SourcesNobodyRepeatsTimeOutOfAnExcludeGroup) {
+  start();
+  report(kIsEx, "239.1.1.1");
+  report(kAllow, "239.1.1.1", {a});
+  run(seconds(200));
+  report(kIsEx, "239.1.1.1", {a});
+  EXPECT_TRUE(sink.wishes[kGroup].sources.empty());
+  run(seconds(61));
+  EXPECT_EQ(sink.wishes[kGroup].sources, std::vector{a});
+  run(seconds(200));
+  EXPECT_TRUE(sink.wishes.empty());
+  EXPECT_EQ(m->group_count(), 0U);
+}
+
+TEST_F(MembershipTest, LeaveIsAskedAboutAsOftenAsRobustnessSays) {
+  start({.robustness = 3});
+  report(kIsEx, "239.1.1.1", {}, MembershipVersion::kV2);
+  sink.sent.clear();
+  report(kToIn, "239.1.1.1", {}, MembershipVersion::kV2);
+  run(milliseconds(2'999));
+  EXPECT_EQ(sink.sent.size(), 3U);
+  for (const auto& q : sink.sent) {
+    EXPECT_EQ(q.group, kGroup);
+    EXPECT_EQ(q.max_response, seconds(1));
+    EXPECT_FALSE(q.suppress);
+  }
+  EXPECT_FALSE(sink.wishes.empty());
+  run(milliseconds(1));
+  EXPECT_TRUE(sink.wishes.empty());
+}
+
+TEST_F(MembershipTest, AnAnswerMakesTheNextQuerySuppress) {
+  start();
+  report(kIsEx, "239.1.1.1");
+  report(kToIn, "239.1.1.1");
+  m->tick(now);
+  report(kIsEx, "239.1.1.1");
+  sink.sent.clear();
+  run(seconds(1));
+  ASSERT_EQ(sink.sent.size(), 1U);
+  EXPECT_TRUE(sink.sent[0].suppress);
+}
+
+TEST_F(MembershipTest, OlderHostsMakeTheGroupDeafToSources) {
+  start();
+  report(kIsEx, "239.1.1.1", {}, MembershipVersion::kV2);
+  sink.sent.clear();
+  report(kBlock, "239.1.1.1", {a});
+  report(kToEx, "239.1.1.1", {a});
+  run(seconds(5));
+  EXPECT_TRUE(sink.sent.empty());
+  EXPECT_EQ(sink.wishes[kGroup], (GroupWish{true, {}}));
+  report(kIsEx, "239.1.1.1", {}, MembershipVersion::kV1);
+  report(kToIn, "239.1.1.1", {}, MembershipVersion::kV2);
+  run(seconds(5));
+  EXPECT_TRUE(sink.sent.empty());
+}
+
+TEST_F(MembershipTest, RecordsForWhatIsNoForwardedGroupAreCounted) {
+  start();
+  report(kIsEx, "10.1.2.3");
+  report(kIsEx, "224.0.0.251");
+  report(kIsEx, "232.1.1.1");
+  report(kIsIn, "239.1.1.1", {ip("224.1.1.1")});
+  EXPECT_EQ(m->counters().not_a_group, 1U);
+  EXPECT_EQ(m->counters().link_scope, 1U);
+  EXPECT_EQ(m->counters().source_specific, 1U);
+  EXPECT_EQ(m->counters().bad_sources, 1U);
+  EXPECT_EQ(m->group_count(), 0U);
+  report(kIsIn, "232.1.1.1", {a});
+  EXPECT_EQ(m->group_count(), 1U);
+}
+
+TEST_F(MembershipTest, GroupsAndSourcesAreBounded) {
+  start({.max_groups = 2, .max_sources = 2});
+  report(kIsIn, "239.1.1.1", {a, b, c});
+  report(kIsEx, "239.1.1.2");
+  report(kIsEx, "239.1.1.3");
+  EXPECT_EQ(m->group_count(), 2U);
+  EXPECT_EQ(m->counters().groups_refused, 1U);
+  EXPECT_EQ(m->counters().sources_refused, 1U);
+  EXPECT_EQ(sink.wishes[kGroup].sources.size(), 2U);
+}
+
+TEST_F(MembershipTest, AForgedOrGarbledPacketIsCountedByName) {
+  start();
+  auto p = wire::make_igmp(
+      kHost, MembershipReport{MembershipVersion::kV3, {{kIsEx, ip("239.1.1.1"), {}}}});
+  p.back() ^= std::byte{1};
+  m->on_packet(p, now);
+  m->on_packet({}, now);
+  EXPECT_EQ(m->counters().faults[static_cast<std::size_t>(wire::MembershipFault::kChecksum)], 1U);
+  EXPECT_EQ(m->counters().faults[static_cast<std::size_t>(wire::MembershipFault::kIpHeader)], 1U);
+  EXPECT_EQ(m->group_count(), 0U);
+}
+
+TEST_F(MembershipTest, OnlyALowerAddressIsElected) {
+  start();
+  MembershipQuery q;
+  q.robustness = 3;
+  q.interval = seconds(20);
+  query(ip("10.0.0.9"), q);
+  query(ip("0.0.0.0"), q);
+  EXPECT_TRUE(m->querier());
+  query(ip("10.0.0.4"), q);
+  EXPECT_FALSE(m->querier());
+  EXPECT_EQ(m->membership_interval(), seconds(70));  // The querier's values.
+  query(ip("10.0.0.3"), q);
+  EXPECT_EQ(m->other_querier(), ip("10.0.0.3"));
+  sink.sent.clear();
+  run(milliseconds(64'999));
+  EXPECT_TRUE(sink.sent.empty());
+  run(milliseconds(1));
+  EXPECT_TRUE(m->querier());
+  EXPECT_EQ(sink.sent.size(), 1U);
+  EXPECT_EQ(m->membership_interval(), seconds(260));
+}
+
+TEST_F(MembershipTest, TheQueriersQuestionsLowerTimersUnlessSuppressed) {
+  start();
+  query(ip("10.0.0.1"), {.max_response = seconds(10), .robustness = 2, .interval = seconds(124)});
+  report(kIsEx, "239.1.1.1");
+  report(kIsIn, "239.1.1.2", {a, b});
+  sink.sent.clear();
+  report(kToIn, "239.1.1.1");
+  MembershipQuery q{.group = kGroup, .max_response = seconds(1), .suppress = true, .robustness = 2};
+  query(ip("10.0.0.1"), q);
+  run(seconds(3));
+  EXPECT_TRUE(sink.wishes.contains(kGroup));
+  q.suppress = false;
+  query(ip("10.0.0.1"), q);
+  q.group = ip("239.1.1.2");
+  q.sources = {b};
+  query(ip("10.0.0.1"), q);
+  run(seconds(2));
+  EXPECT_FALSE(sink.wishes.contains(kGroup));
+  EXPECT_EQ(sink.wishes[ip("239.1.1.2")].sources, std::vector{a});
+  EXPECT_TRUE(sink.sent.empty());
+}
+
+TEST_F(MembershipTest, ARouterOfVersionTwoAsksAndHearsAsSuch) {
+  start({.version = MembershipVersion::kV2});
+  EXPECT_EQ(sink.sent[0].version, MembershipVersion::kV2);
+  report(kIsEx, "239.1.1.1");
+  EXPECT_EQ(m->counters().version_mismatch, 1U);
+  report(kIsEx, "239.1.1.1", {}, MembershipVersion::kV2);
+  EXPECT_EQ(m->group_count(), 1U);
+}
+
+TEST_F(MembershipTest, NoAddressNoQuestionsAndStopForgetsAll) {
+  start();
+  report(kIsEx, "239.1.1.1");
+  m->set_address(std::nullopt, now);
+  sink.sent.clear();
+  run(seconds(200));
+  EXPECT_TRUE(sink.sent.empty());
+  EXPECT_FALSE(sink.wishes.empty());
+  m->stop(now);
+  EXPECT_TRUE(sink.wishes.empty());
+  EXPECT_FALSE(m->next_deadline());
+}
+
+// Thousands of groups left at once are asked about at a bounded rate, and no member is cut off
+// before it was asked.
+TEST_F(MembershipTest, SpecificQueriesAreBoundedInRate) {
+  start();
+  for (std::uint32_t i = 0; i < 2'000; ++i)
+    report(kIsEx, to_string(IpAddr::v4(0xef01'0000 + i)).c_str());
+  sink.sent.clear();
+  for (std::uint32_t i = 0; i < 2'000; ++i)
+    report(kToIn, to_string(IpAddr::v4(0xef01'0000 + i)).c_str());
+  run(seconds(1));
+  EXPECT_LE(sink.sent.size(), 401U);
+  EXPECT_GT(m->counters().queries_delayed, 0U);
+  EXPECT_EQ(m->group_count(), 2'000U);
+  run(seconds(40));
+  EXPECT_EQ(m->group_count(), 0U);
+}
+
+}  // namespace
+}  // namespace ipoib::route
