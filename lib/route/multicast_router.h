@@ -1,0 +1,94 @@
+// The control side of the multicast router: membership of every link in both families, and the
+// table that makes deliveries of it. What lib/mgmt calls.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/route/multicast_membership.h"
+#include "lib/route/multicast_table.h"
+#include "lib/table/neighbour.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::route {
+
+/// Puts packets on links. Implemented by lib/mgmt (msg::Down kSendOn) and by tests.
+class MulticastSender {
+ public:
+  virtual ~MulticastSender() = default;
+  /// A whole IP packet for the group it names; TTL or hop limit stays.
+  virtual void send(table::InterfaceId iface, std::vector<std::byte> packet) = 0;
+};
+
+class MulticastRouter final : private MembershipSink {
+ public:
+  /// `sender` and `deliveries` are kept.
+  MulticastRouter(const MulticastTableConfig& config, MulticastTable::ReversePath reverse_path,
+                  MulticastSender& sender, DeliverySink& deliveries);
+
+  /// Makes the interface a multicast router's. Before its first packet arrives, the interface
+  /// should have joined router_groups(). kExists: it is one; kInvalidArgument: it has no bit in a
+  /// delivery.
+  Status add_interface(table::InterfaceId iface, const MembershipConfig& config, TimePoint now);
+  /// Forgets members, listeners and static routes of the interface.
+  void remove_interface(table::InterfaceId iface, TimePoint now);
+
+  /// Groups that membership messages to routers are sent to: 224.0.0.2, 224.0.0.22, ff02::2,
+  /// ff02::16. (Reports of versions 1 and 2 go to the group itself: workers must hand up IGMP, and
+  /// IPv6 with a router alert, whatever group they are sent to.)
+  [[nodiscard]] static std::array<wire::IpAddr, 4> router_groups();
+
+  /// An address of the interface is usable / is not. IPv4: the lowest is what queries come from;
+  /// IPv6: the lowest link-local one; others are ignored.
+  void address_ready(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
+  void address_gone(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
+  /// The link went down: its members are forgotten and nothing is asked until it is up.
+  void link_down(table::InterfaceId iface, TimePoint now);
+  void link_up(table::InterfaceId iface, TimePoint now);
+
+  /// A packet from its IP header on, to any group. True: it was IGMP or MLD and needs nobody else.
+  /// On interfaces that are no multicast router's it is IGMP or MLD all the same, and ignored.
+  bool on_packet(table::InterfaceId iface, std::span<const std::byte> packet, TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  /// Listeners, static routes, packets seen, changed unicast routes and rows. Roles of interfaces
+  /// and wishes are set by this class alone.
+  [[nodiscard]] MulticastTable& table() { return table_; }
+  [[nodiscard]] const MulticastTable& table() const { return table_; }
+  /// nullptr where the interface is no multicast router's.
+  [[nodiscard]] const MulticastMembership* membership(table::InterfaceId iface,
+                                                      IpFamily family) const;
+
+ private:
+  struct Interface {
+    Interface(table::InterfaceId id, const MembershipConfig& config, MembershipSink& sink)
+        : families{MulticastMembership{id, IpFamily::kIpv4, config, sink},
+                   MulticastMembership{id, IpFamily::kIpv6, config, sink}} {}
+
+    bool up = true;
+    std::array<std::set<wire::IpAddr>, 2> addresses{};
+    std::array<MulticastMembership, 2> families;  ///< By IpFamily.
+  };
+
+  void send(table::InterfaceId iface, std::vector<std::byte> packet) override;
+  void on_wish(table::InterfaceId iface, const wire::IpAddr& group, const GroupWish& wish,
+               TimePoint now) override;
+  static void use_addresses(Interface& interface, TimePoint now);
+
+  MulticastSender& sender_;
+  MulticastTable table_;
+  std::map<table::InterfaceId, Interface> interfaces_;
+};
+
+}  // namespace ipoib::route

@@ -1,0 +1,161 @@
+// Where packets to groups go: what this node listens to, static multicast routes and what hosts of
+// other links asked for, made into the deliveries that workers look up by the interface a packet
+// came by.
+//
+// Loops. A worker knows a packet by (in, group, source). For a source that is named (by a host of
+// version 3, by a static route, or by packet_seen()) only the interface toward it may forward: the
+// others get an entry that forwards nowhere. A source nobody named is taken from every interface,
+// so the links must be free of loops for those, or the sources be told by packet_seen().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/route/multicast_group.h"
+#include "lib/table/delivery.h"
+#include "lib/table/neighbour.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::route {
+
+/// Takes deliveries to the workers. Implemented by lib/mgmt and by tests.
+class DeliverySink {
+ public:
+  virtual ~DeliverySink() = default;
+  /// New, or in place of the one with the same in, addr and source.
+  virtual void set(const table::Delivery& delivery) = 0;
+  virtual void remove(table::InterfaceId in, const wire::IpAddr& addr,
+                      const wire::IpAddr& source) = 0;
+};
+
+/// Packets to any group of `groups` that come by `in`, from `source` (all zero: any), go out by
+/// `out`. Groups of a prefix shorter than an address are forwarded from packet_seen() on.
+struct StaticMulticastRoute {
+  wire::IpPrefix groups;
+  wire::IpAddr source{};
+  table::InterfaceId in = table::kNoInterface;
+  std::vector<table::InterfaceId> out{};
+};
+
+/// One row of `show mroute`.
+struct MulticastRouteInfo {
+  table::Delivery delivery;
+  bool from_static = false;
+  bool learned = false;  ///< From members heard on the outgoing links.
+  Duration age{};        ///< Since there is an entry.
+};
+
+struct MulticastTableConfig {
+  std::size_t max_entries = 16'384;  ///< Deliveries installed.
+  std::size_t max_routes = 4'096;    ///< Static multicast routes.
+  std::size_t max_seen = 4'096;      ///< Pairs of group and source told by packet_seen().
+  /// Such a pair is forgotten after this time and named again by its next packet (RFC 7761 §4.11
+  /// has the same for its Keepalive Timer).
+  Duration seen_lifetime = std::chrono::seconds(210);
+};
+
+struct MulticastTableCounters {
+  std::uint64_t entries_refused = 0;
+  std::uint64_t seen_refused = 0;
+};
+
+class MulticastTable {
+ public:
+  /// Interface toward a unicast source, kNoInterface where no route says (then none is preferred).
+  using ReversePath = std::function<table::InterfaceId(const wire::IpAddr& source)>;
+
+  /// `sink` is kept.
+  MulticastTable(const MulticastTableConfig& config, ReversePath reverse_path, DeliverySink& sink)
+      : config_{config}, reverse_path_{std::move(reverse_path)}, sink_{sink} {}
+
+  /// Members heard on one multicast router's interface are served from all the others.
+  /// kInvalidArgument: iface >= kMaxInterfaces, for which a delivery has no bit.
+  Status set_router(table::InterfaceId iface, bool router, TimePoint now);
+  /// Takes away all that names the interface, static routes as well.
+  void remove_interface(table::InterfaceId iface, TimePoint now);
+
+  /// Packets to `addr`, a group or a link-local unicast address, that come by `iface` are this
+  /// node's. Counted: each listen needs its unlisten.
+  Status listen(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
+  void unlisten(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
+
+  /// kInvalidArgument: not groups, of link scope, no outgoing interface, one that is `in`, or an
+  /// interface that has no bit. kExists: same groups, source and `in`. kNoResources: max_routes.
+  Status add_static(const StaticMulticastRoute& route, TimePoint now);
+  Status remove_static(const StaticMulticastRoute& route, TimePoint now);
+
+  /// What the members of a link want; MembershipSink::on_wish.
+  void set_wish(table::InterfaceId iface, const wire::IpAddr& group, const GroupWish& wish,
+                TimePoint now);
+
+  /// A packet from `source` to `group` was seen that no entry was for, or only one for any source.
+  void packet_seen(const wire::IpAddr& group, const wire::IpAddr& source, TimePoint now);
+  /// Unicast routes changed: the way back to sources may have.
+  void routes_changed(TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  [[nodiscard]] std::vector<MulticastRouteInfo> rows(TimePoint now) const;
+  [[nodiscard]] std::size_t entries() const { return entries_; }
+  [[nodiscard]] const std::vector<StaticMulticastRoute>& static_routes() const { return static_; }
+  [[nodiscard]] const MulticastTableCounters& counters() const { return counters_; }
+
+  static constexpr table::InterfaceId kMaxInterfaces = table::kMaxMulticastInterfaces;
+
+ private:
+  struct Installed {
+    table::Delivery delivery;
+    bool from_static = false;
+    bool learned = false;
+    TimePoint since{};
+  };
+  using Key = std::pair<table::InterfaceId, wire::IpAddr>;  ///< in, source
+  using Entries = std::map<Key, Installed>;
+  /// All that is known of one address.
+  struct Group {
+    std::map<table::InterfaceId, unsigned> listeners{};
+    std::map<table::InterfaceId, GroupWish> wishes{};
+    std::map<wire::IpAddr, TimePoint> seen{};  ///< source, forgotten at
+    Entries installed{};
+
+    [[nodiscard]] bool idle() const {
+      return listeners.empty() && wishes.empty() && seen.empty() && installed.empty();
+    }
+  };
+
+  void refresh(const wire::IpAddr& addr, TimePoint now);
+  void refresh_all(TimePoint now);
+  [[nodiscard]] Entries wanted(const wire::IpAddr& addr, const Group& group) const;
+  [[nodiscard]] std::set<wire::IpAddr> named_sources(const wire::IpAddr& addr,
+                                                     const Group& group) const;
+  [[nodiscard]] Installed entry_for(const wire::IpAddr& addr, const Group& group,
+                                    table::InterfaceId in, const wire::IpAddr& source) const;
+  void install(const wire::IpAddr& addr, Group& group, const Entries& wanted, TimePoint now);
+  [[nodiscard]] Status check(const StaticMulticastRoute& route) const;
+  [[nodiscard]] bool is_router(table::InterfaceId iface) const {
+    return (routers_ >> iface & 1U) != 0;
+  }
+
+  const MulticastTableConfig config_;
+  const ReversePath reverse_path_;
+  DeliverySink& sink_;
+  std::uint64_t routers_ = 0;  ///< Bit i: interface i is a multicast router's.
+  std::vector<StaticMulticastRoute> static_;
+  std::map<wire::IpAddr, Group> groups_;
+  std::set<std::tuple<TimePoint, wire::IpAddr, wire::IpAddr>> forget_;  ///< when, group, source
+  std::set<wire::IpAddr> refused_;  ///< Groups for which there was no room.
+  std::size_t entries_ = 0;
+  MulticastTableCounters counters_;
+};
+
+}  // namespace ipoib::route

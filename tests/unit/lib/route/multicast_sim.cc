@@ -1,0 +1,163 @@
+#include "tests/unit/lib/route/multicast_sim.h"
+
+#include <algorithm>
+
+#include "lib/wire/igmp.h"
+#include "lib/wire/mld.h"
+
+namespace ipoib::route::test {
+
+using table::InterfaceId;
+using wire::IpAddr;
+using wire::MembershipQuery;
+using wire::MembershipReport;
+using wire::MembershipVersion;
+using wire::RecordType;
+
+void SimHost::send(RecordType type, const IpAddr& group, const std::vector<IpAddr>& sources) {
+  MembershipReport report{version_, {{type, group, sources}}};
+  if (version_ != MembershipVersion::kV3) {
+    const bool leave = type == RecordType::kToInclude;
+    if (leave && version_ == MembershipVersion::kV1) return;  // It goes in silence.
+    report.records[0] = {leave ? type : RecordType::kIsExclude, group, {}};
+  }
+  world_.transmit(
+      link_, addr_.is_v4() ? wire::make_igmp(addr_, report) : wire::make_mld(addr_, report), this);
+}
+
+void SimHost::want(const IpAddr& group, const GroupWish& wish) {
+  if (wish.nothing())
+    wishes_.erase(group);
+  else
+    wishes_[group] = wish;
+  const RecordType type = wish.exclude ? RecordType::kToExclude : RecordType::kToInclude;
+  send(type, group, wish.sources);
+  world_.at(world_.up_to(std::chrono::seconds(1)), [this, group, wish, type] {
+    const auto still = wishes_.find(group);
+    if ((still == wishes_.end() ? GroupWish{} : still->second) == wish)
+      send(type, group, wish.sources);
+  });
+}
+
+void SimHost::on_packet(std::span<const std::byte> packet) {
+  const auto parsed = addr_.is_v4() ? wire::parse_igmp(packet) : wire::parse_mld(packet);
+  const auto* query = parsed ? std::get_if<MembershipQuery>(&parsed->message) : nullptr;
+  if (query == nullptr) return;
+  for (const auto& [group, wish] : wishes_) {
+    if (!wire::is_unspecified(query->group) && query->group != group) continue;
+    world_.at(world_.up_to(query->max_response), [this, g = group, q = *query] { answer(g, q); });
+  }
+}
+
+/// Source: RFC 3376 §5.2.
+void SimHost::answer(const IpAddr& group, const MembershipQuery& query) {
+  const auto it = wishes_.find(group);
+  if (it == wishes_.end()) return;
+  if (query.sources.empty() || version_ != MembershipVersion::kV3) {
+    send(it->second.exclude ? RecordType::kIsExclude : RecordType::kIsInclude, group,
+         it->second.sources);
+    return;
+  }
+  std::vector<IpAddr> wanted;
+  std::ranges::copy_if(query.sources, std::back_inserter(wanted),
+                       [&](const IpAddr& s) { return it->second.wants(s); });
+  if (!wanted.empty()) send(RecordType::kIsInclude, group, wanted);
+}
+
+void SimDeliveries::remove(InterfaceId in, const IpAddr& addr, const IpAddr& source) {
+  if (entries.erase({in, addr, source}) == 0) ++removed_unknown;
+}
+
+table::Delivery SimDeliveries::lookup(InterfaceId in, const IpAddr& addr,
+                                      const IpAddr& source) const {
+  for (const IpAddr& s : {source, IpAddr{}}) {
+    const auto it = entries.find({in, addr, s});
+    if (it != entries.end()) return it->second;
+  }
+  return {addr, source, in, false, 0};
+}
+
+IpAddr SimWorld::router_address(std::size_t router, InterfaceId link, IpFamily family) {
+  if (family == IpFamily::kIpv4)
+    return IpAddr::v4(0x0a00'0001U + (std::uint32_t{link} << 8) +
+                      static_cast<std::uint32_t>(router));
+  IpAddr a;
+  a.bytes[0] = std::byte{0xfe};
+  a.bytes[1] = std::byte{0x80};
+  a.bytes[15] = static_cast<std::byte>(router + 1);
+  return a;
+}
+
+SimWorld::SimWorld(std::uint64_t seed, std::size_t n, InterfaceId links,
+                   const MembershipConfig& config)
+    : random_{seed} {
+  const auto path = [this](const IpAddr& source) {
+    const auto it = reverse_path.find(source);
+    return it == reverse_path.end() ? table::kNoInterface : it->second;
+  };
+  for (std::size_t r = 0; r < n; ++r) routers.push_back(std::make_unique<Router>(*this, path));
+  for (std::size_t r = 0; r < n; ++r) {
+    for (InterfaceId link = 0; link < links; ++link) {
+      MulticastRouter& control = routers[r]->control;
+      if (!control.add_interface(link, config, now_)) std::abort();
+      for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
+        control.address_ready(link, router_address(r, link, family), now_);
+    }
+  }
+}
+
+SimHost& SimWorld::add_host(InterfaceId link, IpFamily family, MembershipVersion version) {
+  hosts.push_back(std::make_unique<SimHost>(
+      *this, link, router_address(100 + hosts.size(), link, family), version));
+  return *hosts.back();
+}
+
+void SimWorld::Router::send(InterfaceId iface, std::vector<std::byte> packet) {
+  ++sent[iface];
+  if (alive) world.transmit(iface, std::move(packet), this);
+}
+
+void SimWorld::at(Duration delay, std::function<void()> action) {
+  events_.emplace(std::pair{now_ + delay, sequence_++}, std::move(action));
+}
+
+Duration SimWorld::up_to(Duration d) {
+  return Duration{std::uniform_int_distribution<Duration::rep>{0, d.count()}(random_)};
+}
+
+void SimWorld::transmit(InterfaceId link, std::vector<std::byte> packet, const void* sender) {
+  const auto shared = std::make_shared<std::vector<std::byte>>(std::move(packet));
+  const auto lost = [this] {
+    return std::uniform_int_distribution<unsigned>{0, 99}(random_) < loss_percent;
+  };
+  for (const auto& router : routers)
+    if (router.get() != sender && router->alive && !lost())
+      at(std::chrono::microseconds(10), [this, r = router.get(), link, shared] {
+        if (r->alive) r->control.on_packet(link, *shared, now_);
+      });
+  for (const auto& host : hosts)
+    if (host.get() != sender && host->link() == link && !lost())
+      at(std::chrono::microseconds(10), [h = host.get(), shared] { h->on_packet(*shared); });
+}
+
+void SimWorld::run(Duration time) {
+  const TimePoint end = now_ + time;
+  for (;;) {
+    std::optional<TimePoint> next;
+    if (!events_.empty()) next = events_.begin()->first.first;
+    for (const auto& router : routers)
+      if (router->alive) next = earlier(next, router->control.next_deadline());
+    if (!next || *next > end) break;
+    now_ = std::max(now_, *next);
+    if (!events_.empty() && events_.begin()->first.first <= now_) {
+      const auto action = std::move(events_.begin()->second);
+      events_.erase(events_.begin());
+      action();
+    }
+    for (const auto& router : routers)
+      if (router->alive) router->control.tick(now_);
+  }
+  now_ = end;
+}
+
+}  // namespace ipoib::route::test

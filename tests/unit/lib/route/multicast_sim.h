@@ -1,0 +1,104 @@
+// Hosts of every version and multicast routers on links that lose packets, in virtual time, from a
+// seed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lib/route/multicast_router.h"
+
+namespace ipoib::route::test {
+
+class SimWorld;
+
+/// One host: what it wants, told to the routers of its link as its version can.
+class SimHost {
+ public:
+  SimHost(SimWorld& world, table::InterfaceId link, wire::IpAddr addr,
+          wire::MembershipVersion version)
+      : world_{world}, link_{link}, addr_{addr}, version_{version} {}
+
+  /// wish.nothing(): leaves. Versions before 3 want all sources or nothing.
+  void want(const wire::IpAddr& group, const GroupWish& wish);
+  void on_packet(std::span<const std::byte> packet);
+
+  [[nodiscard]] table::InterfaceId link() const { return link_; }
+  [[nodiscard]] const wire::IpAddr& addr() const { return addr_; }
+  [[nodiscard]] wire::MembershipVersion version() const { return version_; }
+  [[nodiscard]] const std::map<wire::IpAddr, GroupWish>& wishes() const { return wishes_; }
+
+ private:
+  void answer(const wire::IpAddr& group, const wire::MembershipQuery& query);
+  void send(wire::RecordType type, const wire::IpAddr& group,
+            const std::vector<wire::IpAddr>& sources);
+
+  SimWorld& world_;
+  table::InterfaceId link_;
+  wire::IpAddr addr_;
+  wire::MembershipVersion version_;
+  std::map<wire::IpAddr, GroupWish> wishes_;
+};
+
+/// Deliveries of one router, looked up as a worker does.
+class SimDeliveries final : public DeliverySink {
+ public:
+  void set(const table::Delivery& d) override { entries[{d.in, d.addr, d.source}] = d; }
+  void remove(table::InterfaceId in, const wire::IpAddr& addr, const wire::IpAddr& source) override;
+  [[nodiscard]] table::Delivery lookup(table::InterfaceId in, const wire::IpAddr& addr,
+                                       const wire::IpAddr& source) const;
+
+  std::map<std::tuple<table::InterfaceId, wire::IpAddr, wire::IpAddr>, table::Delivery> entries;
+  unsigned removed_unknown = 0;
+};
+
+class SimWorld {
+ public:
+  SimWorld(std::uint64_t seed, std::size_t routers, table::InterfaceId links,
+           const MembershipConfig& config = {});
+
+  SimHost& add_host(table::InterfaceId link, IpFamily family, wire::MembershipVersion version);
+  void run(Duration time);
+  void at(Duration delay, std::function<void()> action);
+  /// Onto the link, to everybody but the sender; each receiver may lose it.
+  void transmit(table::InterfaceId link, std::vector<std::byte> packet, const void* sender);
+
+  [[nodiscard]] TimePoint now() const { return now_; }
+  [[nodiscard]] Duration up_to(Duration d);
+  std::mt19937_64& random() { return random_; }
+
+  struct Router final : MulticastSender {
+    Router(SimWorld& w, MulticastTable::ReversePath path)
+        : world{w}, control{{}, std::move(path), *this, deliveries} {}
+    void send(table::InterfaceId iface, std::vector<std::byte> packet) override;
+
+    SimWorld& world;
+    SimDeliveries deliveries;
+    MulticastRouter control;
+    std::vector<std::uint64_t> sent = std::vector<std::uint64_t>(64);
+    bool alive = true;
+  };
+  /// Own address of a router on a link.
+  static wire::IpAddr router_address(std::size_t router, table::InterfaceId link, IpFamily family);
+
+  std::vector<std::unique_ptr<Router>> routers;
+  std::vector<std::unique_ptr<SimHost>> hosts;
+  unsigned loss_percent = 0;
+  /// Way back to sources, for every router.
+  std::map<wire::IpAddr, table::InterfaceId> reverse_path;
+
+ private:
+  std::mt19937_64 random_;
+  TimePoint now_{std::chrono::hours(1)};
+  std::map<std::pair<TimePoint, std::uint64_t>, std::function<void()>> events_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace ipoib::route::test

@@ -1,0 +1,264 @@
+// Properties of the multicast router over many seeds, and the life of members and queriers in
+// virtual time.
+#include "tests/unit/lib/route/multicast_sim.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "lib/wire/igmp.h"
+
+namespace ipoib::route::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using table::InterfaceId;
+using wire::IpAddr;
+using wire::MembershipVersion;
+
+IpAddr ip(const char* text) {
+  return *wire::parse_ip(text);
+}
+
+constexpr InterfaceId kLinks = 3;
+/// Longer than what is heard once is believed, twice: what was half heard is made good by then.
+constexpr Duration kSettled = seconds(3 * 260);
+
+const std::array<IpAddr, 2> kGroups4 = {ip("239.1.1.1"), ip("239.1.1.2")};
+const std::array<IpAddr, 2> kGroups6 = {ip("ff1e::1"), ip("ff1e::2")};
+const std::array<IpAddr, 3> kSources4 = {ip("10.9.0.1"), ip("10.9.0.2"), ip("10.9.0.3")};
+const std::array<IpAddr, 3> kSources6 = {ip("fd09::1"), ip("fd09::2"), ip("fd09::3")};
+
+GroupWish random_wish(std::mt19937_64& random, bool v4, MembershipVersion version) {
+  if (random() % 3 == 0) return {};
+  if (version != MembershipVersion::kV3) return {true, {}};
+  GroupWish wish{random() % 2 == 0, {}};
+  for (const IpAddr& s : v4 ? kSources4 : kSources6)
+    if (random() % 2 == 0) wish.sources.push_back(s);
+  return wish;
+}
+
+/// What the hosts' wishes ask of a router's deliveries.
+std::uint64_t wanted_out(const SimWorld& world, InterfaceId in, const IpAddr& group,
+                         const IpAddr& source) {
+  std::uint64_t out = 0;
+  for (const auto& host : world.hosts) {
+    const auto wish = host->wishes().find(group);
+    if (host->link() == in || wish == host->wishes().end()) continue;
+    if (wish->second.wants(source)) out |= std::uint64_t{1} << host->link();
+  }
+  return out;
+}
+
+void expect_wishes_served(const SimWorld& world, const char* when, std::uint64_t seed) {
+  for (const auto& router : world.routers) {
+    if (!router->alive) continue;
+    EXPECT_EQ(router->deliveries.removed_unknown, 0U);
+    EXPECT_EQ(router->deliveries.entries.size(), router->control.table().entries());
+    for (InterfaceId in = 0; in < kLinks; ++in) {
+      for (const bool v4 : {true, false})
+        for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
+          for (const IpAddr& source : v4 ? kSources4 : kSources6)
+            ASSERT_EQ(router->deliveries.lookup(in, group, source).out,
+                      wanted_out(world, in, group, source))
+                << when << ": seed " << seed << " in " << in << " " << to_string(group) << " from "
+                << to_string(source);
+    }
+  }
+}
+
+void expect_empty(const SimWorld& world, std::uint64_t seed) {
+  for (const auto& router : world.routers) {
+    EXPECT_TRUE(router->deliveries.entries.empty()) << seed;
+    for (InterfaceId link = 0; link < kLinks; ++link)
+      for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
+        EXPECT_EQ(router->control.membership(link, family)->group_count(), 0U) << seed;
+  }
+}
+
+SimHost& random_host(SimWorld& world) {
+  const auto link = static_cast<InterfaceId>(world.random()() % kLinks);
+  const bool v4 = world.random()() % 2 == 0;
+  // MLD has no version 1 of IGMP's.
+  const auto version =
+      static_cast<MembershipVersion>(v4 ? 1 + world.random()() % 3 : 2 + world.random()() % 2);
+  return world.add_host(link, v4 ? IpFamily::kIpv4 : IpFamily::kIpv6, version);
+}
+
+void change_wishes(SimWorld& world, SimHost& host) {
+  const bool v4 = host.addr().is_v4();
+  for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
+    host.want(group, random_wish(world.random(), v4, host.version()));
+}
+
+class MulticastSimulation : public testing::TestWithParam<std::size_t> {};
+
+// Hosts of all versions change their minds on links that lose a third of all packets; once they
+// rest and packets arrive, the deliveries of every router are what they want; once all have left,
+// nothing is kept.
+TEST_P(MulticastSimulation, DeliveriesAreTheWishesOfTheHosts) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SimWorld world{seed, GetParam(), kLinks};
+    for (int i = 0; i < 8; ++i) random_host(world);
+    world.loss_percent = 33;
+    for (int round = 0; round < 10; ++round) {
+      for (const auto& host : world.hosts)
+        if (world.random()() % 2 == 0) change_wishes(world, *host);
+      world.run(world.up_to(seconds(60)));
+    }
+    world.loss_percent = 0;
+    world.run(kSettled);
+    expect_wishes_served(world, "settled", seed);
+    for (const auto& host : world.hosts)
+      for (const IpAddr& group : host->addr().is_v4() ? kGroups4 : kGroups6) host->want(group, {});
+    world.run(kSettled);
+    expect_empty(world, seed);
+    if (HasFatalFailure() || HasFailure()) return;
+  }
+}
+
+// Loss that never ends is what robustness is for.
+TEST_P(MulticastSimulation, RobustnessSurvivesSteadyLoss) {
+  MembershipConfig config;
+  config.robustness = 7;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SimWorld world{seed, GetParam(), kLinks, config};
+    world.loss_percent = 5;
+    for (int i = 0; i < 8; ++i) change_wishes(world, random_host(world));
+    world.run(seconds(3 * (7 * 125 + 10)));
+    for (int minute = 0; minute < 30; ++minute) {
+      world.run(seconds(60));
+      expect_wishes_served(world, "steady", seed);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Routers, MulticastSimulation, testing::Values(1, 2));
+
+TEST(MulticastLife, AJoinIsServedAtOnceAndALeaveWithinTheLastMemberTime) {
+  for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
+    for (const auto version : {MembershipVersion::kV2, MembershipVersion::kV3}) {
+      SimWorld world{1, 1, kLinks};
+      const IpAddr group = family == IpFamily::kIpv4 ? kGroups4[0] : kGroups6[0];
+      const IpAddr source = family == IpFamily::kIpv4 ? kSources4[0] : kSources6[0];
+      SimHost& host = world.add_host(1, family, version);
+      host.want(group, {true, {}});
+      world.run(milliseconds(1));
+      EXPECT_EQ(world.routers[0]->deliveries.lookup(0, group, source).out, 2U);
+      EXPECT_EQ(world.routers[0]->deliveries.lookup(1, group, source).out, 0U);
+      EXPECT_EQ(world.routers[0]->deliveries.lookup(2, group, source).out, 2U);
+      world.run(seconds(300));
+      EXPECT_EQ(world.routers[0]->deliveries.lookup(0, group, source).out, 2U);
+      host.want(group, {});
+      world.run(milliseconds(1'900));
+      EXPECT_EQ(world.routers[0]->deliveries.lookup(0, group, source).out, 2U);
+      world.run(milliseconds(1'300));
+      EXPECT_TRUE(world.routers[0]->deliveries.entries.empty());
+    }
+  }
+}
+
+TEST(MulticastLife, ALeaveDoesNotCutOffTheMembersThatStay) {
+  SimWorld world{2, 1, kLinks};
+  std::vector<SimHost*> hosts;
+  for (const auto version : {MembershipVersion::kV2, MembershipVersion::kV2})
+    hosts.push_back(&world.add_host(1, IpFamily::kIpv4, version));
+  for (SimHost* host : hosts) host->want(kGroups4[0], {true, {}});
+  world.run(seconds(5));
+  hosts[0]->want(kGroups4[0], {});
+  for (int i = 0; i < 600; ++i) {
+    world.run(seconds(1));
+    ASSERT_EQ(world.routers[0]->deliveries.lookup(0, kGroups4[0], kSources4[0]).out, 2U) << i;
+  }
+}
+
+TEST(MulticastLife, AHostOfVersionOneIsNotLeftByOthers) {
+  SimWorld world{3, 1, kLinks};
+  SimHost& v1 = world.add_host(1, IpFamily::kIpv4, MembershipVersion::kV1);
+  SimHost& v3 = world.add_host(1, IpFamily::kIpv4, MembershipVersion::kV3);
+  v1.want(kGroups4[0], {true, {}});
+  v3.want(kGroups4[0], {true, {}});
+  world.run(seconds(5));
+  const auto rows = world.routers[0]->control.membership(1, IpFamily::kIpv4)->groups(world.now());
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].version, MembershipVersion::kV1);
+  v3.want(kGroups4[0], {});
+  world.run(seconds(20));
+  EXPECT_EQ(world.routers[0]->deliveries.lookup(0, kGroups4[0], kSources4[0]).out, 2U);
+  v1.want(kGroups4[0], {});  // In silence.
+  world.run(seconds(270));
+  EXPECT_TRUE(world.routers[0]->deliveries.entries.empty());
+}
+
+TEST(MulticastLife, TheLowestAddressAsksAndAnotherTakesOver) {
+  SimWorld world{4, 2, kLinks};
+  const auto querier = [&world](std::size_t r) {
+    return world.routers[r]->control.membership(0, IpFamily::kIpv4)->querier() &&
+           world.routers[r]->control.membership(0, IpFamily::kIpv6)->querier();
+  };
+  SimHost& host = world.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
+  host.want(kGroups4[0], {true, {}});
+  world.run(seconds(200));
+  EXPECT_TRUE(querier(0));
+  EXPECT_FALSE(querier(1));
+  EXPECT_EQ(world.routers[1]->control.membership(0, IpFamily::kIpv4)->other_querier(),
+            SimWorld::router_address(0, 0, IpFamily::kIpv4));
+  const std::uint64_t sent = world.routers[1]->sent[0];
+  world.run(seconds(1'000));
+  EXPECT_EQ(world.routers[1]->sent[0], sent);
+
+  world.routers[0]->alive = false;
+  world.run(seconds(256));  // Other Querier Present Interval: 255 s.
+  EXPECT_TRUE(querier(1));
+  EXPECT_EQ(world.routers[1]->deliveries.lookup(1, kGroups4[0], kSources4[0]).out, 1U);
+  world.run(seconds(1'000));
+  EXPECT_EQ(world.routers[1]->deliveries.lookup(1, kGroups4[0], kSources4[0]).out, 1U);
+  world.routers[0]->alive = true;
+  world.run(seconds(300));
+  EXPECT_FALSE(querier(1));
+}
+
+TEST(MulticastLife, ARouterThatDoesNotAskGivesUpWhatTheQuerierGivesUp) {
+  SimWorld world{5, 2, kLinks};
+  SimHost& host = world.add_host(0, IpFamily::kIpv6, MembershipVersion::kV3);
+  host.want(kGroups6[0], {false, {kSources6[0]}});
+  world.run(seconds(300));
+  EXPECT_EQ(world.routers[1]->deliveries.lookup(1, kGroups6[0], kSources6[0]).out, 1U);
+  EXPECT_EQ(world.routers[1]->deliveries.lookup(1, kGroups6[0], kSources6[1]).out, 0U);
+  host.want(kGroups6[0], {});
+  world.run(milliseconds(3'500));
+  for (const auto& router : world.routers) EXPECT_TRUE(router->deliveries.entries.empty());
+}
+
+// A host that joins and leaves without end makes no more queries than one group is worth.
+TEST(MulticastLife, FlappingMembersMakeNoStorm) {
+  SimWorld world{6, 1, kLinks};
+  SimHost& host = world.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
+  for (int i = 0; i < 10'000; ++i) {
+    host.want(kGroups4[0], i % 2 == 0 ? GroupWish{true, {}} : GroupWish{});
+    world.run(milliseconds(1));
+  }
+  EXPECT_LE(world.routers[0]->sent[0], 2U + 2U * 11U);  // Both families' first, and two a second.
+}
+
+TEST(MulticastLife, ALinkThatGoesDownForgetsItsMembersAndAsksAgain) {
+  SimWorld world{7, 1, kLinks};
+  world.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3).want(kGroups4[0], {true, {}});
+  world.run(seconds(5));
+  MulticastRouter& control = world.routers[0]->control;
+  EXPECT_EQ(world.routers[0]->deliveries.entries.size(), 2U);
+  control.link_down(0, world.now());
+  EXPECT_TRUE(world.routers[0]->deliveries.entries.empty());
+  world.run(seconds(500));
+  EXPECT_TRUE(world.routers[0]->deliveries.entries.empty());
+  control.link_up(0, world.now());
+  world.run(seconds(11));
+  EXPECT_EQ(world.routers[0]->deliveries.entries.size(), 2U);
+}
+
+}  // namespace
+}  // namespace ipoib::route::test

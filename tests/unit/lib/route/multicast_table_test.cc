@@ -1,0 +1,192 @@
+#include "lib/route/multicast_table.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/lib/route/multicast_sim.h"
+
+namespace ipoib::route {
+namespace {
+
+using std::chrono::seconds;
+using table::InterfaceId;
+using wire::IpAddr;
+
+IpAddr ip(const char* text) {
+  return *wire::parse_ip(text);
+}
+
+class MulticastTableTest : public testing::Test {
+ protected:
+  void make(MulticastTableConfig config = {}) {
+    t.emplace(
+        config,
+        [this](const IpAddr& s) {
+          const auto it = toward.find(s);
+          return it == toward.end() ? table::kNoInterface : it->second;
+        },
+        sink);
+    for (InterfaceId i = 0; i < 3; ++i) ASSERT_TRUE(t->set_router(i, true, now));
+  }
+  void SetUp() override { make(); }
+  std::uint64_t out(InterfaceId in, const IpAddr& source, const char* group = "239.1.1.1") {
+    return sink.lookup(in, ip(group), source).out;
+  }
+  Status add(const char* groups, const IpAddr& source, InterfaceId in,
+             std::vector<InterfaceId> to) {
+    return t->add_static({*wire::parse_prefix(groups), source, in, std::move(to)}, now);
+  }
+
+  const IpAddr kGroup = ip("239.1.1.1");
+  const IpAddr kAny{};
+  const IpAddr a = ip("10.9.0.1"), b = ip("10.9.0.2");
+  std::map<IpAddr, InterfaceId> toward;
+  test::SimDeliveries sink;
+  std::optional<MulticastTable> t;
+  TimePoint now{seconds(1'000)};
+};
+
+TEST_F(MulticastTableTest, MembersAreServedFromEveryOtherRouterInterface) {
+  t->set_wish(1, kGroup, {true, {}}, now);
+  EXPECT_EQ(out(0, a), 0b010U);
+  EXPECT_EQ(out(1, a), 0U);
+  EXPECT_EQ(out(2, a), 0b010U);
+  EXPECT_EQ(sink.entries.size(), 2U);
+  EXPECT_EQ(out(5, a), 0U);  // No multicast router's.
+  ASSERT_TRUE(t->set_router(2, false, now));
+  EXPECT_EQ(sink.entries.size(), 1U);
+  t->set_wish(1, kGroup, {}, now);
+  EXPECT_TRUE(sink.entries.empty());
+}
+
+TEST_F(MulticastTableTest, SourceFiltersBecomeEntriesBySource) {
+  t->set_wish(1, kGroup, {true, {a}}, now);
+  t->set_wish(2, kGroup, {false, {a}}, now);
+  EXPECT_EQ(out(0, a), 0b100U);
+  EXPECT_EQ(out(0, b), 0b010U);
+  EXPECT_EQ(out(1, a), 0b100U);
+  EXPECT_EQ(out(1, b), 0U);
+  EXPECT_EQ(out(2, a), 0U);
+  EXPECT_EQ(out(2, b), 0b010U);
+}
+
+TEST_F(MulticastTableTest, ANamedSourceIsTakenFromTheInterfaceTowardItOnly) {
+  toward[a] = 0;
+  t->set_wish(1, kGroup, {false, {a}}, now);
+  EXPECT_EQ(out(0, a), 0b010U);
+  EXPECT_EQ(out(2, a), 0U);
+  toward[a] = 2;
+  t->routes_changed(now);
+  EXPECT_EQ(out(0, a), 0U);
+  EXPECT_EQ(out(2, a), 0b010U);
+}
+
+TEST_F(MulticastTableTest, AnySourceIsNamedByItsFirstPacketAndForgotten) {
+  toward[a] = 0;
+  t->set_wish(1, kGroup, {true, {}}, now);
+  EXPECT_EQ(out(2, a), 0b010U);
+  t->packet_seen(kGroup, a, now);
+  EXPECT_EQ(out(0, a), 0b010U);
+  EXPECT_EQ(out(2, a), 0U);
+  EXPECT_EQ(out(2, b), 0b010U);
+  ASSERT_TRUE(t->next_deadline());
+  t->tick(*t->next_deadline());
+  EXPECT_EQ(out(2, a), 0b010U);
+  EXPECT_FALSE(t->next_deadline());
+}
+
+TEST_F(MulticastTableTest, LinkScopeAndLinkLocalAddressesStayLocal) {
+  t->set_wish(1, ip("224.0.0.9"), {true, {}}, now);
+  EXPECT_TRUE(sink.entries.empty());
+  ASSERT_TRUE(t->listen(0, ip("224.0.0.1"), now));
+  ASSERT_TRUE(t->listen(0, ip("fe80::1"), now));
+  EXPECT_EQ(t->listen(0, ip("10.0.0.1"), now).error().code, Errc::kInvalidArgument);
+  EXPECT_TRUE(sink.lookup(0, ip("fe80::1"), ip("fe80::2")).local);
+  EXPECT_TRUE(sink.lookup(0, ip("224.0.0.1"), a).local);
+  EXPECT_FALSE(sink.lookup(1, ip("224.0.0.1"), a).local);
+}
+
+TEST_F(MulticastTableTest, ListenersAreCountedAndKeptBesideForwarding) {
+  ASSERT_TRUE(t->listen(0, kGroup, now));
+  ASSERT_TRUE(t->listen(0, kGroup, now));
+  t->set_wish(1, kGroup, {true, {a}}, now);
+  EXPECT_TRUE(sink.lookup(0, kGroup, a).local);
+  EXPECT_EQ(out(0, a), 0U);
+  EXPECT_EQ(out(0, b), 0b010U);
+  t->unlisten(0, kGroup, now);
+  EXPECT_TRUE(sink.lookup(0, kGroup, b).local);
+  t->unlisten(0, kGroup, now);
+  t->unlisten(0, kGroup, now);
+  EXPECT_FALSE(sink.lookup(0, kGroup, b).local);
+  t->set_wish(1, kGroup, {}, now);
+  EXPECT_TRUE(sink.entries.empty());
+}
+
+TEST_F(MulticastTableTest, StaticRoutesForwardWithoutMembers) {
+  ASSERT_TRUE(add("239.1.1.1/32", kAny, 7, {8, 63}));
+  EXPECT_EQ(out(7, a), 1ULL << 8 | 1ULL << 63);
+  ASSERT_TRUE(add("239.1.1.1/32", a, 7, {9}));
+  EXPECT_EQ(out(7, a), 1ULL << 8 | 1ULL << 9 | 1ULL << 63);
+  const auto rows = t->rows(now + seconds(5));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_TRUE(rows[0].from_static);
+  EXPECT_FALSE(rows[0].learned);
+  EXPECT_EQ(rows[0].age, seconds(5));
+  ASSERT_TRUE(t->remove_static({*wire::parse_prefix("239.1.1.1/32"), kAny, 7, {}}, now));
+  EXPECT_EQ(out(7, b), 0U);
+  ASSERT_TRUE(t->remove_static({*wire::parse_prefix("239.1.1.1/32"), a, 7, {}}, now));
+  EXPECT_TRUE(sink.entries.empty());
+}
+
+TEST_F(MulticastTableTest, PrefixesOfGroupsForwardWhatIsSeen) {
+  ASSERT_TRUE(add("239.0.0.0/8", kAny, 7, {8}));
+  EXPECT_TRUE(sink.entries.empty());
+  t->packet_seen(kGroup, a, now);
+  t->packet_seen(ip("224.0.0.5"), a, now);
+  EXPECT_EQ(out(7, a), 1U << 8);
+  EXPECT_EQ(sink.entries.size(), 1U);
+  t->tick(now + seconds(211));
+  EXPECT_TRUE(sink.entries.empty());
+}
+
+TEST_F(MulticastTableTest, WrongStaticRoutesAreRefused) {
+  const auto code = [](const Status& s) { return s ? Errc::kTimedOut : s.error().code; };
+  EXPECT_EQ(code(add("10.0.0.0/8", kAny, 0, {1})), Errc::kInvalidArgument);
+  EXPECT_EQ(code(add("0.0.0.0/0", kAny, 0, {1})), Errc::kInvalidArgument);
+  EXPECT_EQ(code(add("224.0.0.5/32", kAny, 0, {1})), Errc::kInvalidArgument);
+  EXPECT_EQ(code(add("239.1.1.1/32", ip("fd00::1"), 0, {1})), Errc::kInvalidArgument);
+  EXPECT_EQ(code(add("239.1.1.1/32", kAny, 0, {})), Errc::kInvalidArgument);
+  EXPECT_EQ(code(add("239.1.1.1/32", kAny, 1, {0, 1})), Errc::kInvalidArgument);
+  EXPECT_EQ(code(add("239.1.1.1/32", kAny, 0, {64})), Errc::kInvalidArgument);
+  EXPECT_EQ(t->set_router(64, true, now).error().code, Errc::kInvalidArgument);
+  ASSERT_TRUE(add("239.1.1.1/32", kAny, 0, {1}));
+  EXPECT_EQ(code(add("239.1.1.1/32", kAny, 0, {2})), Errc::kExists);
+  EXPECT_EQ(code(t->remove_static({*wire::parse_prefix("239.1.1.2/32"), kAny, 0, {}}, now)),
+            Errc::kNotFound);
+}
+
+TEST_F(MulticastTableTest, EntriesAreBoundedAndComeWhenThereIsRoom) {
+  make({.max_entries = 2, .max_seen = 1});
+  t->set_wish(1, kGroup, {true, {}}, now);
+  t->set_wish(1, ip("239.1.1.2"), {true, {}}, now);
+  EXPECT_EQ(sink.entries.size(), 2U);
+  EXPECT_EQ(t->counters().entries_refused, 1U);
+  t->set_wish(1, kGroup, {}, now);
+  EXPECT_EQ(sink.entries.size(), 2U);
+  EXPECT_EQ(out(0, a, "239.1.1.2"), 0b010U);
+  t->packet_seen(kGroup, a, now);
+  t->packet_seen(kGroup, b, now);
+  EXPECT_EQ(t->counters().seen_refused, 1U);
+}
+
+TEST_F(MulticastTableTest, AnInterfaceThatGoesTakesAllWithIt) {
+  ASSERT_TRUE(add("239.1.1.1/32", kAny, 0, {1}));
+  ASSERT_TRUE(t->listen(1, ip("224.0.0.1"), now));
+  t->set_wish(1, kGroup, {true, {}}, now);
+  t->remove_interface(1, now);
+  EXPECT_TRUE(sink.entries.empty());
+  EXPECT_TRUE(t->static_routes().empty());
+  EXPECT_EQ(t->entries(), 0U);
+}
+
+}  // namespace
+}  // namespace ipoib::route
