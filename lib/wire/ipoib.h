@@ -117,10 +117,36 @@ template <class Hw>
   return mgid_of(IpAddr::v4(0xffff'ffff), pkey, scope);
 }
 
-/// Interface identifier from a port GUID: universal/local bit set if clear (RFC 4391 §8, both
-/// rules at once, what Linux does).
-[[nodiscard]] constexpr std::uint64_t interface_id(std::uint64_t guid) noexcept {
-  return guid | 0x0200'0000'0000'0000ULL;
+/// How an IPv6 interface identifier is made. Source: RFC 4391 §8.
+enum class InterfaceIdRule : std::uint8_t {
+  kSetUniversal,   ///< Port GUID, "u" bit set if clear: right for both forms, what Linux does.
+  kEui64,          ///< Port GUIDs of this device are plain EUI-64: "u" bit inverted.
+  kModifiedEui64,  ///< They are modified EUI-64 already: left alone.
+  kLid,            ///< The LID; for links that are one IB subnet.
+};
+
+inline constexpr std::uint64_t kUniversalBit = 0x0200'0000'0000'0000ULL;
+
+/// Interface identifier of an IPoIB interface; `lid` counts for kLid alone.
+[[nodiscard]] constexpr std::uint64_t interface_id(
+    std::uint64_t guid, InterfaceIdRule rule = InterfaceIdRule::kSetUniversal,
+    std::uint16_t lid = 0) noexcept {
+  switch (rule) {
+    case InterfaceIdRule::kEui64: return guid ^ kUniversalBit;
+    case InterfaceIdRule::kModifiedEui64: return guid;
+    case InterfaceIdRule::kLid: return lid;
+    case InterfaceIdRule::kSetUniversal: break;
+  }
+  return guid | kUniversalBit;
+}
+/// Of an Ethernet interface: modified EUI-64 (RFC 2464 §4).
+[[nodiscard]] constexpr std::uint64_t interface_id(const MacAddr& mac) noexcept {
+  std::uint64_t id = 0;
+  for (std::size_t i = 0; i < 8; ++i) {
+    const auto octet = i == 3 ? std::byte{0xff} : i == 4 ? std::byte{0xfe} : mac[i < 3 ? i : i - 2];
+    id = id << 8 | std::to_integer<std::uint64_t>(octet);
+  }
+  return id ^ kUniversalBit;
 }
 
 }  // namespace ipoib::wire

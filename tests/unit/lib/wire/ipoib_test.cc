@@ -53,6 +53,31 @@ TEST(InterfaceId, U16_SetsTheUniversalBit) {
   }
 }
 
+TEST(InterfaceId, U16_StrictRulesFollowTheFormOfTheGuid) {
+  for (const auto& c : addressing().at("interface_id")) {
+    const auto guid = std::stoull(c.at("guid").get<std::string>(), nullptr, 16);
+    const bool plain = c.at("guid_is") == "EUI-64";
+    const auto rule = plain ? InterfaceIdRule::kEui64 : InterfaceIdRule::kModifiedEui64;
+    EXPECT_EQ(interface_id(guid, rule),
+              std::stoull(c.at("interface_id").get<std::string>(), nullptr, 16))
+        << c;
+  }
+  // Plain EUI-64 of local scope: only the strict rule takes the bit away.
+  EXPECT_EQ(interface_id(0x0202'c903'00a1'b204, InterfaceIdRule::kEui64), 0x0002'c903'00a1'b204U);
+  EXPECT_EQ(interface_id(0x0002'c903'00a1'b204, InterfaceIdRule::kModifiedEui64),
+            0x0002'c903'00a1'b204U);
+}
+
+TEST(InterfaceId, U17_FromTheLid) {
+  EXPECT_EQ(interface_id(0x0002'c903'00a1'b204, InterfaceIdRule::kLid, 0x1234), 0x1234U);
+}
+
+TEST(InterfaceId, OfAMacAddress) {
+  const auto mac = parse_mac("00:11:22:33:44:55");
+  ASSERT_TRUE(mac);
+  EXPECT_EQ(interface_id(*mac), 0x0211'22ff'fe33'4455U);
+}
+
 TEST(LinkAddr, U19_VectorsDecodeAndEncode) {
   const auto& cases = addressing().at("lladdr");
   ASSERT_FALSE(cases.empty());

@@ -1,0 +1,45 @@
+// ICMPv6: message types and the checksum over pseudo header and message. Source: RFC 4443, RFC 8200
+// §8.1.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/wire/ip.h"
+
+namespace ipoib::wire {
+
+enum class Icmp6Type : std::uint8_t {
+  kUnreachable = 1,
+  kPacketTooBig = 2,
+  kTimeExceeded = 3,
+  kParameterProblem = 4,
+  kEchoRequest = 128,
+  kEchoReply = 129,
+  kRouterSolicitation = 133,
+  kRouterAdvertisement = 134,
+  kNeighbourSolicitation = 135,
+  kNeighbourAdvertisement = 136,
+  kRedirect = 137
+};
+
+/// Checksum of an ICMPv6 message whose checksum field is zero, host order; zero for a message that
+/// carries the right one.
+[[nodiscard]] std::uint16_t icmp6_checksum(const IpAddr& src, const IpAddr& dst,
+                                           std::span<const std::byte> message) noexcept;
+
+/// ff02::1.
+[[nodiscard]] IpAddr all_nodes() noexcept;
+/// ff02::2.
+[[nodiscard]] IpAddr all_routers() noexcept;
+/// ff02::1:ff00:0 and the low 24 bits of the address (RFC 4291 §2.7.1).
+[[nodiscard]] IpAddr solicited_node(const IpAddr& addr) noexcept;
+/// fe80:: and the interface identifier.
+[[nodiscard]] IpAddr link_local(std::uint64_t interface_id) noexcept;
+/// ::.
+[[nodiscard]] constexpr bool is_unspecified(const IpAddr& a) noexcept {
+  return a == IpAddr{};
+}
+
+}  // namespace ipoib::wire

@@ -1,0 +1,346 @@
+#include "lib/wire/nd.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ipoib::wire {
+namespace {
+
+constexpr std::size_t kUnit = 8;  ///< Options are counted in units of 8 octets.
+constexpr std::uint32_t kRouterFlag = 0x8000'0000;
+constexpr std::uint32_t kSolicitedFlag = 0x4000'0000;
+constexpr std::uint32_t kOverrideFlag = 0x2000'0000;
+
+struct PrefixOption {
+  std::uint8_t type;
+  std::uint8_t length;
+  std::uint8_t prefix_len;
+  std::uint8_t flags;  ///< 0x80 on-link, 0x40 autonomous.
+  Be32 valid_s;
+  Be32 preferred_s;
+  Be32 reserved;
+  IpAddr prefix;
+};
+static_assert(WireRecord<PrefixOption> && sizeof(PrefixOption) == 32);
+
+struct MtuOption {
+  std::uint8_t type;
+  std::uint8_t length;
+  Be16 reserved;
+  Be32 mtu;
+};
+static_assert(WireRecord<MtuOption> && sizeof(MtuOption) == 8);
+
+struct RaTimes {
+  Be32 reachable_ms;
+  Be32 retransmit_ms;
+};
+static_assert(WireRecord<RaTimes> && sizeof(RaTimes) == 8);
+
+using Octets = std::span<const std::byte>;
+
+/// Octets of the message before its options; 0: no message of neighbour discovery.
+std::size_t fixed_len(std::uint8_t type) {
+  switch (static_cast<Icmp6Type>(type)) {
+    case Icmp6Type::kRouterSolicitation: return 8;
+    case Icmp6Type::kRouterAdvertisement: return 16;
+    case Icmp6Type::kNeighbourSolicitation:
+    case Icmp6Type::kNeighbourAdvertisement: return 24;
+    case Icmp6Type::kRedirect: return 40;
+    default: return 0;
+  }
+}
+
+template <class Hw>
+void read_fixed(NdMessage<Hw>& m, Octets icmp, const IcmpHdr& hdr) {
+  const std::uint32_t rest = hdr.rest.host();
+  switch (m.type) {
+    case Icmp6Type::kRouterAdvertisement: {
+      const auto times = *read<RaTimes>(icmp, 8);
+      m.hop_limit = static_cast<std::uint8_t>(rest >> 24);
+      m.flags = static_cast<std::uint8_t>(rest >> 16);
+      m.lifetime_s = static_cast<std::uint16_t>(rest);
+      m.reachable_ms = times.reachable_ms.host();
+      m.retransmit_ms = times.retransmit_ms.host();
+      break;
+    }
+    case Icmp6Type::kNeighbourAdvertisement:
+      m.router = (rest & kRouterFlag) != 0;
+      m.solicited = (rest & kSolicitedFlag) != 0;
+      m.override_it = (rest & kOverrideFlag) != 0;
+      [[fallthrough]];
+    case Icmp6Type::kNeighbourSolicitation: m.target = *read<IpAddr>(icmp, 8); break;
+    case Icmp6Type::kRedirect:
+      m.target = *read<IpAddr>(icmp, 8);
+      m.destination = *read<IpAddr>(icmp, 24);
+      break;
+    default: break;
+  }
+}
+
+/// The address of a link-layer option; empty when it is not of this medium's length.
+template <class Hw>
+std::optional<Hw> read_link_addr(Octets option) {
+  if (option.size() != kLinkAddrOptionLen<Hw>) return std::nullopt;
+  return read<Hw>(option, option.size() - sizeof(Hw));
+}
+
+template <class Hw>
+bool read_link_addr(std::optional<Hw>& into, Octets option) {
+  const auto hw = read_link_addr<Hw>(option);
+  if (!hw) return false;
+  if (!into) into = hw;
+  return true;
+}
+
+/// False: the message must not be acted on. The option's length is whole units and not 0.
+template <class Hw>
+bool read_option(NdMessage<Hw>& m, Octets option) {
+  switch (static_cast<NdOption>(std::to_integer<std::uint8_t>(option[0]))) {
+    case NdOption::kSourceLinkAddr: return read_link_addr(m.source_hw, option);
+    case NdOption::kTargetLinkAddr: return read_link_addr(m.target_hw, option);
+    case NdOption::kPrefix:
+      if (const auto p = read<PrefixOption>(option); p && option.size() == sizeof(PrefixOption) &&
+                                                     p->prefix_len <= 128 &&
+                                                     m.type == Icmp6Type::kRouterAdvertisement)
+        m.prefixes.push_back({{p->prefix, p->prefix_len},
+                              (p->flags & 0x80) != 0,
+                              (p->flags & 0x40) != 0,
+                              p->valid_s.host(),
+                              p->preferred_s.host()});
+      return true;
+    case NdOption::kMtu:
+      if (const auto o = read<MtuOption>(option);
+          o && option.size() == sizeof(MtuOption) && m.type == Icmp6Type::kRouterAdvertisement)
+        m.mtu = o->mtu.host();
+      return true;
+    case NdOption::kNonce:
+      if (option.size() == kUnit) m.nonce = read<NdNonce>(option, 2);
+      return true;
+    case NdOption::kRedirectedHeader:
+      if (m.type == Icmp6Type::kRedirect) m.redirected.assign(option.begin() + kUnit, option.end());
+      return true;
+  }
+  return true;
+}
+
+template <class Hw>
+std::optional<NdError> read_options(NdMessage<Hw>& m, Octets options) {
+  while (!options.empty()) {
+    if (options.size() < 2) return NdError::kOptionLength;
+    const std::size_t len = std::to_integer<std::size_t>(options[1]) * kUnit;
+    if (len == 0 || len > options.size()) return NdError::kOptionLength;
+    if (!read_option(m, options.first(len))) return NdError::kLinkAddr;
+    options = options.subspan(len);
+  }
+  return std::nullopt;
+}
+
+bool is_solicited_node(const IpAddr& a) {
+  return a == solicited_node(a);
+}
+
+template <class Hw>
+std::optional<NdError> check(const NdMessage<Hw>& m) {
+  const bool anonymous = is_unspecified(m.src);
+  const bool solicits =
+      m.type == Icmp6Type::kRouterSolicitation || m.type == Icmp6Type::kNeighbourSolicitation;
+  if (is_multicast(m.src) || (anonymous && !solicits)) return NdError::kSource;
+  if (anonymous && m.source_hw) return NdError::kLinkAddr;
+  switch (m.type) {
+    case Icmp6Type::kNeighbourSolicitation:
+      if (is_multicast(m.target) || is_unspecified(m.target)) return NdError::kTarget;
+      if (anonymous && !is_solicited_node(m.dst)) return NdError::kDestination;
+      break;
+    case Icmp6Type::kNeighbourAdvertisement:
+      if (is_multicast(m.target) || is_unspecified(m.target)) return NdError::kTarget;
+      if (is_multicast(m.dst) && m.solicited) return NdError::kDestination;
+      break;
+    case Icmp6Type::kRouterAdvertisement:
+      if (!is_link_local6(m.src)) return NdError::kSource;
+      break;
+    case Icmp6Type::kRedirect:
+      if (!is_link_local6(m.src)) return NdError::kSource;
+      if (is_multicast(m.destination)) return NdError::kDestination;
+      if (!is_link_local6(m.target) && m.target != m.destination) return NdError::kTarget;
+      break;
+    default: break;
+  }
+  return std::nullopt;
+}
+
+// --- Building ---
+
+void append(std::vector<std::byte>& out, Octets octets) {
+  out.insert(out.end(), octets.begin(), octets.end());
+}
+
+template <class Hw>
+void append_link_addr(std::vector<std::byte>& out, NdOption type, const std::optional<Hw>& hw) {
+  if (!hw) return;
+  out.push_back(static_cast<std::byte>(type));
+  out.push_back(static_cast<std::byte>(kLinkAddrOptionLen<Hw> / kUnit));
+  out.resize(out.size() + kLinkAddrOptionLen<Hw> - 2 - sizeof(Hw));
+  append(out, bytes_of(*hw));
+}
+
+template <class Hw>
+std::uint32_t rest_of(const NdMessage<Hw>& m) {
+  if (m.type == Icmp6Type::kRouterAdvertisement)
+    return std::uint32_t{m.hop_limit} << 24 | std::uint32_t{m.flags} << 16 | m.lifetime_s;
+  if (m.type == Icmp6Type::kNeighbourAdvertisement)
+    return (m.router ? kRouterFlag : 0) | (m.solicited ? kSolicitedFlag : 0) |
+           (m.override_it ? kOverrideFlag : 0);
+  return 0;
+}
+
+template <class Hw>
+void append_fixed(std::vector<std::byte>& out, const NdMessage<Hw>& m) {
+  append(out, bytes_of(IcmpHdr{static_cast<std::uint8_t>(m.type), 0, Be16{}, Be32{rest_of(m)}}));
+  switch (m.type) {
+    case Icmp6Type::kRouterAdvertisement:
+      append(out, bytes_of(RaTimes{Be32{m.reachable_ms}, Be32{m.retransmit_ms}}));
+      break;
+    case Icmp6Type::kNeighbourSolicitation:
+    case Icmp6Type::kNeighbourAdvertisement: append(out, bytes_of(m.target)); break;
+    case Icmp6Type::kRedirect:
+      append(out, bytes_of(m.target));
+      append(out, bytes_of(m.destination));
+      break;
+    default: break;
+  }
+}
+
+template <class Hw>
+void append_options(std::vector<std::byte>& out, const NdMessage<Hw>& m) {
+  append_link_addr(out, NdOption::kSourceLinkAddr, m.source_hw);
+  append_link_addr(out, NdOption::kTargetLinkAddr, m.target_hw);
+  if (m.mtu)
+    append(out,
+           bytes_of(MtuOption{static_cast<std::uint8_t>(NdOption::kMtu), 1, {}, Be32{*m.mtu}}));
+  for (const auto& p : m.prefixes) {
+    const auto flags =
+        static_cast<std::uint8_t>((p.on_link ? 0x80 : 0) | (p.autonomous ? 0x40 : 0));
+    append(out, bytes_of(PrefixOption{static_cast<std::uint8_t>(NdOption::kPrefix),
+                                      sizeof(PrefixOption) / kUnit,
+                                      p.prefix.len,
+                                      flags,
+                                      Be32{p.valid_s},
+                                      Be32{p.preferred_s},
+                                      {},
+                                      p.prefix.addr}));
+  }
+  if (m.nonce) {
+    out.push_back(static_cast<std::byte>(NdOption::kNonce));
+    out.push_back(std::byte{1});
+    append(out, *m.nonce);
+  }
+  if (m.redirected.empty()) return;
+  const std::size_t units = m.redirected.size() / kUnit;
+  out.push_back(static_cast<std::byte>(NdOption::kRedirectedHeader));
+  out.push_back(static_cast<std::byte>(units + 1));
+  out.resize(out.size() + kUnit - 2);
+  append(out, Octets{m.redirected}.first(units * kUnit));
+}
+
+}  // namespace
+
+std::string_view to_string(NdError error) {
+  switch (error) {
+    case NdError::kTruncated: return "truncated";
+    case NdError::kNotNd: return "not_nd";
+    case NdError::kHopLimit: return "hop_limit";
+    case NdError::kChecksum: return "checksum";
+    case NdError::kCode: return "code";
+    case NdError::kOptionLength: return "option_length";
+    case NdError::kLinkAddr: return "link_address";
+    case NdError::kSource: return "source";
+    case NdError::kDestination: return "destination";
+    case NdError::kTarget: return "target";
+    case NdError::kCount: break;
+  }
+  return "unknown";
+}
+
+template <class Hw>
+tl::expected<NdMessage<Hw>, NdError> parse_nd(std::span<const std::byte> packet) {
+  const auto error = [](NdError e) { return tl::make_unexpected(e); };
+  const auto ip = read<Ipv6Hdr>(packet);
+  if (!ip || packet.size() - sizeof(Ipv6Hdr) < ip->payload_len.host())
+    return error(NdError::kTruncated);
+  if (ip->version() != 6 || ip->next_header != static_cast<std::uint8_t>(IpProto::kIcmpv6))
+    return error(NdError::kNotNd);
+  if (ip->hop_limit != 255) return error(NdError::kHopLimit);
+  const auto icmp = packet.subspan(sizeof(Ipv6Hdr), ip->payload_len.host());
+  const auto hdr = read<IcmpHdr>(icmp);
+  if (!hdr) return error(NdError::kTruncated);
+  const auto fixed = fixed_len(hdr->type);
+  if (fixed == 0) return error(NdError::kNotNd);
+  if (icmp.size() < fixed) return error(NdError::kTruncated);
+  if (icmp6_checksum(ip->src, ip->dst, icmp) != 0) return error(NdError::kChecksum);
+  if (hdr->code != 0) return error(NdError::kCode);
+
+  NdMessage<Hw> m;
+  m.type = static_cast<Icmp6Type>(hdr->type);
+  m.src = ip->src;
+  m.dst = ip->dst;
+  read_fixed(m, icmp, *hdr);
+  if (const auto wrong = read_options(m, icmp.subspan(fixed))) return error(*wrong);
+  if (const auto wrong = check(m)) return error(*wrong);
+  return m;
+}
+
+template <class Hw>
+std::vector<std::byte> build_nd(const NdMessage<Hw>& m) {
+  std::vector<std::byte> packet(sizeof(Ipv6Hdr));
+  append_fixed(packet, m);
+  append_options(packet, m);
+  const auto icmp = std::span{packet}.subspan(sizeof(Ipv6Hdr));
+  const Ipv6Hdr ip{Be32{Ipv6Hdr::kVersion6},
+                   Be16{static_cast<std::uint16_t>(icmp.size())},
+                   static_cast<std::uint8_t>(IpProto::kIcmpv6),
+                   255,
+                   m.src,
+                   m.dst};
+  std::memcpy(packet.data(), &ip, sizeof ip);
+  const Be16 checksum{icmp6_checksum(m.src, m.dst, icmp)};
+  std::memcpy(icmp.data() + offsetof(IcmpHdr, checksum), &checksum, sizeof checksum);
+  return packet;
+}
+
+template <class Hw>
+std::optional<std::vector<std::byte>> make_redirect(const IpAddr& source,
+                                                    std::span<const std::byte> offending,
+                                                    const IpAddr& next_hop,
+                                                    const std::optional<Hw>& next_hop_hw) {
+  const auto ip = read<Ipv6Hdr>(offending);
+  if (!ip || ip->version() != 6) return std::nullopt;
+  if (is_unspecified(ip->src) || is_multicast(ip->src) || is_multicast(ip->dst))
+    return std::nullopt;
+  NdMessage<Hw> m;
+  m.type = Icmp6Type::kRedirect;
+  m.src = source;
+  m.dst = ip->src;
+  m.target = next_hop;
+  m.destination = ip->dst;
+  m.target_hw = next_hop_hw;
+  constexpr std::size_t kBefore = sizeof(Ipv6Hdr) + 40 + kLinkAddrOptionLen<Hw> + kUnit;
+  const auto quoted = std::min(offending.size(), kMinIpv6Mtu - kBefore) / kUnit * kUnit;
+  m.redirected.assign(offending.begin(), offending.begin() + static_cast<std::ptrdiff_t>(quoted));
+  return build_nd(m);
+}
+
+template tl::expected<NdMessage<LinkAddr>, NdError> parse_nd(std::span<const std::byte>);
+template tl::expected<NdMessage<MacAddr>, NdError> parse_nd(std::span<const std::byte>);
+template std::vector<std::byte> build_nd(const NdMessage<LinkAddr>&);
+template std::vector<std::byte> build_nd(const NdMessage<MacAddr>&);
+template std::optional<std::vector<std::byte>> make_redirect(const IpAddr&,
+                                                             std::span<const std::byte>,
+                                                             const IpAddr&,
+                                                             const std::optional<LinkAddr>&);
+template std::optional<std::vector<std::byte>> make_redirect(const IpAddr&,
+                                                             std::span<const std::byte>,
+                                                             const IpAddr&,
+                                                             const std::optional<MacAddr>&);
+
+}  // namespace ipoib::wire

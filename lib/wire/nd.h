@@ -1,0 +1,110 @@
+// IPv6 neighbour discovery messages: whole packets, from the IPv6 header on. Source: RFC 4861 §4;
+// link-layer options of IPoIB: RFC 4391 §9.3; nonce: RFC 7527, RFC 3971 §5.3.2.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/wire/icmp6.h"
+#include "lib/wire/ip.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::wire {
+
+enum class NdOption : std::uint8_t {
+  kSourceLinkAddr = 1,
+  kTargetLinkAddr = 2,
+  kPrefix = 3,
+  kRedirectedHeader = 4,
+  kMtu = 5,
+  kNonce = 14
+};
+
+/// Octets of a source or target link-layer option: IPoIB has two zero octets before the address.
+template <class Hw>
+inline constexpr std::size_t kLinkAddrOptionLen = sizeof(Hw) == 20 ? 24 : 8;
+
+/// Prefix of a router advertisement.
+struct NdPrefix {
+  IpPrefix prefix;
+  bool on_link = false;
+  bool autonomous = false;
+  std::uint32_t valid_s = 0;
+  std::uint32_t preferred_s = 0;
+  friend bool operator==(const NdPrefix&, const NdPrefix&) = default;
+};
+
+using NdNonce = std::array<std::byte, 6>;
+
+/// Any of the five messages; what a type does not have keeps its default.
+template <class Hw>
+struct NdMessage {
+  Icmp6Type type = Icmp6Type::kNeighbourSolicitation;
+  IpAddr src;
+  IpAddr dst;
+  IpAddr target;       ///< NS, NA, Redirect.
+  IpAddr destination;  ///< Redirect: what is reached through `target`.
+  // NA.
+  bool router = false;
+  bool solicited = false;
+  bool override_it = false;
+  // RA.
+  std::uint8_t hop_limit = 0;
+  std::uint8_t flags = 0;  ///< 0x80 managed, 0x40 other configuration.
+  std::uint16_t lifetime_s = 0;
+  std::uint32_t reachable_ms = 0;
+  std::uint32_t retransmit_ms = 0;
+  std::vector<NdPrefix> prefixes;
+  std::optional<std::uint32_t> mtu;
+  // Options.
+  std::optional<Hw> source_hw;
+  std::optional<Hw> target_hw;
+  std::optional<NdNonce> nonce;
+  /// Redirect: beginning of the packet that caused it, whole units of 8 octets.
+  std::vector<std::byte> redirected;
+
+  friend bool operator==(const NdMessage&, const NdMessage&) = default;
+};
+
+/// Why octets are no neighbour discovery message a node may act on.
+enum class NdError : std::uint8_t {
+  kTruncated,     ///< Headers or fixed part incomplete, or payload length is not what came.
+  kNotNd,         ///< Not ICMPv6, or of another type.
+  kHopLimit,      ///< Not 255: it came through a router.
+  kChecksum,      ///< ICMPv6.
+  kCode,          ///< Not 0.
+  kOptionLength,  ///< An option of length 0 or longer than the packet.
+  kLinkAddr,      ///< A link-layer option of another medium's length, or where none may be.
+  kSource,        ///< RA or redirect not from a link-local address; source is a group.
+  kDestination,   ///< NS from :: to a unicast address, solicited NA to a group.
+  kTarget,        ///< Target is a group, or cannot be a next hop.
+  kCount
+};
+inline constexpr std::size_t kNdErrorCount = static_cast<std::size_t>(NdError::kCount);
+[[nodiscard]] std::string_view to_string(NdError error);
+
+/// Checks as RFC 4861 §6.1, §7.1, §8.1 ask; options it does not know are passed over.
+template <class Hw>
+[[nodiscard]] tl::expected<NdMessage<Hw>, NdError> parse_nd(std::span<const std::byte> packet);
+
+/// The packet, hop limit 255, checksum filled.
+template <class Hw>
+[[nodiscard]] std::vector<std::byte> build_nd(const NdMessage<Hw>& message);
+
+/// Redirect to the sender of `offending` (octets from its IPv6 header on): its destination is
+/// better reached through `next_hop`, whose link-layer address may be known. `next_hop` equal to
+/// the destination: it is a neighbour. `source`: link-local address of this router. At most 1280
+/// octets. Empty where none may be sent: the sender is no unicast address, or the destination is a
+/// group (RFC 4861 §8.2).
+template <class Hw>
+[[nodiscard]] std::optional<std::vector<std::byte>> make_redirect(
+    const IpAddr& source, std::span<const std::byte> offending, const IpAddr& next_hop,
+    const std::optional<Hw>& next_hop_hw);
+
+}  // namespace ipoib::wire
