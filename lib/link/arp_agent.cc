@@ -18,7 +18,8 @@ ArpAgent<Hw>::ArpAgent(const std::string& name, const std::vector<wire::IpPrefix
       addresses_{addresses},
       transport_{transport},
       cache_{cache},
-      conflict_log_{kDefendInterval} {}
+      conflict_log_{kDefendInterval},
+      contradiction_log_{kDefendInterval} {}
 
 /// Own address in the target's prefix, else the first; 0 (a question that teaches nobody) where
 /// the interface has none.
@@ -107,7 +108,7 @@ void ArpAgent<Hw>::on_arp(std::span<const std::byte> bytes, TimePoint now) {
     const auto evidence = op == wire::ArpOp::kReply && for_us ? Evidence::kReply : Evidence::kOther;
     // An entry is only of use for an address that packets are sent to directly.
     const bool create = for_us && is_on_link(addresses_, sender);
-    cache_.learn(sender, arp->sender_hw, evidence, create, now);
+    if (!cache_.learn(sender, arp->sender_hw, evidence, create, now)) on_contradiction(*arp, now);
   }
   if (op == wire::ArpOp::kRequest && for_us) {
     const auto reply = wire::make_arp<Hw>(wire::ArpOp::kReply, own_hw, arp->target_ip.host(),
@@ -130,6 +131,18 @@ void ArpAgent<Hw>::on_conflict(const wire::Arp<Hw>& arp, TimePoint now) {
   if (defended_ && now - *defended_ < kDefendInterval) return;
   defended_ = now;
   announce_once(arp.sender_ip.host());
+}
+
+/// Two hosts say they have one address.
+template <class Hw>
+void ArpAgent<Hw>::on_contradiction(const wire::Arp<Hw>& arp, TimePoint now) {
+  ++counters_.contradictions;
+  const auto suppressed = contradiction_log_.allow(now);
+  if (!suppressed) return;
+  log(LogArea::kLink, LogLevel::kWarning,
+      "{}: {} is claimed by {} and by another ({} earlier claims not logged)", name_,
+      wire::to_string(wire::IpAddr::v4(arp.sender_ip.host())), wire::to_string(arp.sender_hw),
+      *suppressed);
 }
 
 template class ArpAgent<wire::LinkAddr>;

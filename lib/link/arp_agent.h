@@ -22,6 +22,8 @@ struct ArpCounters {
   std::uint64_t received = 0;
   std::uint64_t invalid = 0;
   std::uint64_t conflicts = 0;
+  /// Told of an address that another told of less than a second before; not believed.
+  std::uint64_t contradictions = 0;
 };
 
 template <class Hw>
@@ -50,6 +52,7 @@ class ArpAgent final : public Solicitor<Hw> {
   void announce_once(std::uint32_t own_ip);
   void announce_all();
   void on_conflict(const wire::Arp<Hw>& arp, TimePoint now);
+  void on_contradiction(const wire::Arp<Hw>& arp, TimePoint now);
   [[nodiscard]] std::uint32_t source_for(const wire::IpAddr& target) const;
 
   const std::string& name_;
@@ -59,6 +62,7 @@ class ArpAgent final : public Solicitor<Hw> {
   std::optional<TimePoint> announce_again_;
   std::optional<TimePoint> defended_;
   LogLimit conflict_log_;
+  LogLimit contradiction_log_;
   ArpCounters counters_;
 };
 

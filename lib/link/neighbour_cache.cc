@@ -15,6 +15,9 @@ Duration look_interval(const NeighbourConfig& config) {
   return std::max<Duration>(config.probe_delay * 5, std::chrono::milliseconds(100));
 }
 
+/// An entry moves from one address to another at most once in this time.
+constexpr Duration kSettled = std::chrono::seconds(1);
+
 constexpr unsigned kReachableSpread = 50;
 constexpr unsigned kRetransmitSpread = 10;
 
@@ -123,6 +126,7 @@ void NeighbourCache<Hw>::install(Entry& e, table::NeighbourState state) {
   n.state = state;
   n.mode = paths_.mode();
   if (state == table::NeighbourState::kValid) paths_.describe(e.hw, n);
+  if (mtu6_ != 0 && !e.addr.is_v4()) n.mtu = std::min(n.mtu, mtu6_);
   if (e.installed.iface == iface_ && same_install(n, e.installed)) return;
   e.installed = n;
   sink_.install(e.index, n);
@@ -205,6 +209,16 @@ Status NeighbourCache<Hw>::add_static(const wire::IpAddr& addr, const Hw& hw, Ti
   return {};
 }
 
+template <class Hw>
+Status NeighbourCache<Hw>::add_mapped(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
+  if (find(addr) != nullptr) return {};
+  const auto created = create(addr, now);
+  if (!created) return tl::make_unexpected(created.error());
+  (*created)->is_mapped = true;
+  move(**created, hw, Evidence::kOther, now);
+  return {};
+}
+
 /// Forgets the entry, or where routes go through it, all that it knows.
 template <class Hw>
 void NeighbourCache<Hw>::reset(Entry& e, Drop reason) {
@@ -268,9 +282,9 @@ void NeighbourCache<Hw>::become_valid(Entry& e, TimePoint now) {
   install(e, table::NeighbourState::kValid);
   e.attempts = 0;
   e.confirmed = now;
-  if (e.is_static) {
+  if (e.is_static || e.is_mapped) {
     e.phase = NeighbourPhase::kStatic;
-    e.phase_due = kNever;
+    e.phase_due = e.is_mapped ? now + config_.idle : kNever;
     schedule(e);
   } else if (e.evidence == Evidence::kReply) {
     confirm(e, now);
@@ -342,22 +356,75 @@ void NeighbourCache<Hw>::move(Entry& e, const Hw& hw, Evidence evidence, TimePoi
   if (leaves) paths_.release(addr, old);
 }
 
+/// As move(), but an address known already is left for another one once in a while only.
 template <class Hw>
-void NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence evidence,
+bool NeighbourCache<Hw>::move_if_settled(Entry& e, const Hw& hw, Evidence evidence, TimePoint now) {
+  if (e.has_hw) {
+    if (e.moved != TimePoint::min() && now - e.moved < kSettled) return false;
+    e.moved = now;
+  }
+  move(e, hw, evidence, now);
+  return true;
+}
+
+template <class Hw>
+bool NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence evidence,
                                bool create_it, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
-    if (!create_it) return;
+    if (!create_it) return true;
     const auto created = create(addr, now);
-    if (!created) return;  // answered all the same; nothing waits for this entry
+    if (!created) return true;  // answered all the same; nothing waits for this entry
     e = *created;
   }
-  if (e->is_static) return;
+  if (e->is_static || e->is_mapped) return true;
   const bool known = e->has_hw && same_interface(e->hw, hw);
-  if (!known) return move(*e, hw, evidence, now);
-  if (evidence != Evidence::kReply) return;
+  if (!known) return move_if_settled(*e, hw, evidence, now);
+  if (evidence != Evidence::kReply) return true;
   e->evidence = evidence;
   if (e->valid()) confirm(*e, now);
+  return true;
+}
+
+template <class Hw>
+bool NeighbourCache<Hw>::advertised(const wire::IpAddr& addr, const std::optional<Hw>& hw,
+                                    bool solicited, bool override_it, TimePoint now) {
+  Entry* e = find(addr);
+  if (e == nullptr || e->is_static || e->is_mapped) return true;
+  const auto evidence = solicited ? Evidence::kReply : Evidence::kOther;
+  if (!e->has_hw) {
+    if (hw) move(*e, *hw, evidence, now);
+    return true;
+  }
+  if (hw && !same_interface(e->hw, *hw)) {
+    if (override_it) return move_if_settled(*e, *hw, evidence, now);
+    if (e->phase == NeighbourPhase::kReachable) become_stale(*e, now);
+    return true;
+  }
+  if (!solicited) return true;
+  e->evidence = evidence;
+  if (e->valid()) confirm(*e, now);
+  return true;
+}
+
+template <class Hw>
+std::optional<Hw> NeighbourCache<Hw>::hw_of(const wire::IpAddr& addr) const {
+  const auto it = entries_.find(addr);
+  if (it == entries_.end() || !it->second.has_hw) return std::nullopt;
+  return it->second.hw;
+}
+
+template <class Hw>
+bool NeighbourCache<Hw>::is_gateway(const wire::IpAddr& addr) const {
+  const auto it = entries_.find(addr);
+  return it != entries_.end() && it->second.gateways > 0;
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::limit_mtu6(std::uint16_t mtu) {
+  if (mtu6_ == mtu) return;
+  mtu6_ = mtu;
+  reinstall();
 }
 
 template <class Hw>
@@ -402,8 +469,10 @@ void NeighbourCache<Hw>::on_due(Entry& e, TimePoint now) {
     case NeighbourPhase::kStale: return check_use(e, now);
     case NeighbourPhase::kProbe: return probe_again(e, now);
     case NeighbourPhase::kFailed: return e.kept() ? to_sleep(e) : forget(e, Drop::kNeighbourGone);
-    case NeighbourPhase::kPath:
-    case NeighbourPhase::kStatic: break;
+    case NeighbourPhase::kStatic:
+      if (e.is_mapped) return check_mapped(e, now);
+      break;
+    case NeighbourPhase::kPath: break;
   }
   e.phase_due = kNever;
   schedule(e);
@@ -431,6 +500,16 @@ void NeighbourCache<Hw>::check_use(Entry& e, TimePoint now) {
   e.touched = use;
   e.looked = now;
   e.phase_due = now + std::min(look_interval(config_), use + config_.idle - now);
+  schedule(e);
+}
+
+/// Mapped: forgotten when long unused.
+template <class Hw>
+void NeighbourCache<Hw>::check_mapped(Entry& e, TimePoint now) {
+  const auto use = last_use(e);
+  if (now - use >= config_.idle) return forget(e, Drop::kNeighbourGone);
+  e.touched = use;
+  e.phase_due = use + config_.idle;
   schedule(e);
 }
 

@@ -8,8 +8,8 @@
 //                                   |                      +-- idle --> forgotten
 //                                   +-- negative time over: forgotten (gateways: Incomplete)
 //
-// In the spirit of RFC 4861 §7.3, with ARP for its messages. A link-layer address that was learned
-// from anything but a reply to us is Stale: good for sending, to be confirmed once used.
+// RFC 4861 §7.3 for both families, with ARP for the messages of IPv4. A link-layer address that was
+// learned from anything but a reply to us is Stale: good for sending, to be confirmed once used.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +41,7 @@ struct NeighbourEntry {
   NeighbourPhase phase = NeighbourPhase::kIncomplete;
   Evidence evidence = Evidence::kOther;  ///< Where `hw` is from.
   bool is_static = false;
+  bool is_mapped = false;  ///< `hw` follows from the address: never asked, never learned.
   bool has_hw = false;
   bool has_path = false;  ///< Registered as a user of the path to `hw`.
   unsigned gateways = 0;  ///< Routes that go through it.
@@ -53,7 +54,8 @@ struct NeighbourEntry {
   TimePoint touched{};       ///< Creation or last use that management knows of.
   TimePoint wanted = TimePoint::min();  ///< Last packet that asked for it.
   TimePoint confirmed{};
-  TimePoint looked{};  ///< Use after this means the stale entry is in use.
+  TimePoint moved = TimePoint::min();  ///< Last change of one address for another.
+  TimePoint looked{};                  ///< Use after this means the stale entry is in use.
   HeldQueue held;
 
   /// Being resolved: not to be evicted.
@@ -83,6 +85,9 @@ class NeighbourCache {
   void forget_gateway(const wire::IpAddr& addr);
   /// Entry that neither ages nor learns; its path is asked for at once.
   Status add_static(const wire::IpAddr& addr, const Hw& hw, TimePoint now);
+  /// Entry whose link-layer address follows from its own (a multicast group on Ethernet): valid at
+  /// once, forgotten when unused like those that were learned. Errors: kNoResources.
+  Status add_mapped(const wire::IpAddr& addr, const Hw& hw, TimePoint now);
   /// A gateway's entry stays, but knows nothing. Errors: kNotFound.
   Status remove(const wire::IpAddr& addr);
   /// Forgets what is not static; gateways stay, knowing nothing.
@@ -90,8 +95,20 @@ class NeighbourCache {
   /// Forgets everything but gateways, which stay knowing nothing; packets go under `reason`.
   void withdraw(Drop reason) { reset_all(reason, true); }
 
-  /// `addr` said it is at `hw`. `create`: also where no entry asks for it.
-  void learn(const wire::IpAddr& addr, const Hw& hw, Evidence evidence, bool create, TimePoint now);
+  /// `addr` said it is at `hw`. `create`: also where no entry asks for it. False: the entry was
+  /// moved less than a second ago and this contradicts it, so it stays; two who insist on one
+  /// address do not make it flap.
+  bool learn(const wire::IpAddr& addr, const Hw& hw, Evidence evidence, bool create, TimePoint now);
+  /// A neighbour advertisement for `addr` with these flags (RFC 4861 §7.2.5); `hw` may be missing.
+  /// False as for learn().
+  bool advertised(const wire::IpAddr& addr, const std::optional<Hw>& hw, bool solicited,
+                  bool override_it, TimePoint now);
+  /// Where the neighbour is, when known.
+  [[nodiscard]] std::optional<Hw> hw_of(const wire::IpAddr& addr) const;
+  /// Routes go through it.
+  [[nodiscard]] bool is_gateway(const wire::IpAddr& addr) const;
+  /// IPv6 packets are at most this long, whatever the path carries; 0: no limit of its own.
+  void limit_mtu6(std::uint16_t mtu);
   /// The path `addr` uses became ready, changed or failed.
   void on_path(const wire::IpAddr& addr, TimePoint now);
   /// Something all entries depend on changed (the MTU of the link).
@@ -124,11 +141,13 @@ class NeighbourCache {
   void fail(Entry& e, TimePoint now);
   void leave_path(Entry& e);
   void move(Entry& e, const Hw& hw, Evidence evidence, TimePoint now);
+  bool move_if_settled(Entry& e, const Hw& hw, Evidence evidence, TimePoint now);
   void install(Entry& e, table::NeighbourState state);
 
   void on_due(Entry& e, TimePoint now);
   void ask_again(Entry& e, TimePoint now);
   void check_use(Entry& e, TimePoint now);
+  void check_mapped(Entry& e, TimePoint now);
   void probe_again(Entry& e, TimePoint now);
 
   [[nodiscard]] TimePoint last_use(const Entry& e) const;
@@ -141,6 +160,7 @@ class NeighbourCache {
   Solicitor<Hw>& solicitor_;
   NeighbourPaths<Hw>& paths_;
   Jitter jitter_;
+  std::uint16_t mtu6_ = 0;
   HeldPackets held_;
   std::unordered_map<wire::IpAddr, Entry> entries_;
   TimeOrder<wire::IpAddr> timers_;

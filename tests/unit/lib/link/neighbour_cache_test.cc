@@ -93,6 +93,93 @@ TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
   EXPECT_TRUE(b.sink.indexes.empty());
 }
 
+constexpr wire::MacAddr mac(unsigned last) {
+  return {std::byte{2}, {}, {}, {}, {}, std::byte(last)};
+}
+
+TEST(NeighbourCache, EntryMovesAtMostOnceASecond) {
+  Bench b;
+  b.want(host(1));
+  ASSERT_TRUE(b.cache.learn(host(1), mac(1), Evidence::kReply, false, b.now));
+  unsigned moves = 0, refused = 0;
+  auto at = b.sink.find(host(1))->mac;
+  for (unsigned i = 0; i < 1000; ++i) {  // two who insist, for ten seconds
+    const auto evidence = i % 4 < 2 ? Evidence::kReply : Evidence::kOther;
+    if (!b.cache.learn(host(1), mac(1 + i % 2), evidence, true, b.now)) ++refused;
+    if (b.sink.find(host(1))->mac != at) ++moves;
+    at = b.sink.find(host(1))->mac;
+    b.run_for(10ms);
+  }
+  EXPECT_GE(moves, 5U);
+  EXPECT_LE(moves, 10U);
+  EXPECT_GE(refused, 400U);
+  b.run_for(1s);
+  EXPECT_TRUE(b.cache.learn(host(1), mac(9), Evidence::kOther, false, b.now));
+  EXPECT_EQ(b.sink.find(host(1))->mac, mac(9));
+}
+
+NeighbourPhase phase_of(const Bench& b, const wire::IpAddr& addr) {
+  for (const auto& row : b.cache.list(b.now))
+    if (row.addr == addr) return row.phase;
+  return NeighbourPhase::kIncomplete;
+}
+
+TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {
+  const auto addr = ip("fd00::7");
+  Bench b;
+  EXPECT_TRUE(b.cache.advertised(addr, mac(1), true, true, b.now));
+  EXPECT_EQ(b.cache.size(), 0U);  // nobody asked
+  b.want(addr);
+  EXPECT_TRUE(b.cache.advertised(addr, std::nullopt, true, true, b.now));
+  EXPECT_FALSE(b.sink.valid(addr));  // no address in it
+  EXPECT_TRUE(b.cache.advertised(addr, mac(1), true, false, b.now));
+  EXPECT_EQ(phase_of(b, addr), NeighbourPhase::kReachable);
+  // Without override another address is not taken, but doubt is.
+  EXPECT_TRUE(b.cache.advertised(addr, mac(2), true, false, b.now));
+  EXPECT_EQ(b.sink.find(addr)->mac, mac(1));
+  EXPECT_EQ(phase_of(b, addr), NeighbourPhase::kStale);
+  EXPECT_TRUE(b.cache.advertised(addr, std::nullopt, true, false, b.now));
+  EXPECT_EQ(phase_of(b, addr), NeighbourPhase::kReachable);
+  // Unsolicited with the same address changes nothing.
+  EXPECT_TRUE(b.cache.advertised(addr, mac(1), false, true, b.now));
+  EXPECT_EQ(phase_of(b, addr), NeighbourPhase::kReachable);
+  EXPECT_TRUE(b.cache.advertised(addr, mac(2), false, true, b.now));
+  EXPECT_EQ(b.sink.find(addr)->mac, mac(2));
+  EXPECT_EQ(phase_of(b, addr), NeighbourPhase::kStale);
+  EXPECT_FALSE(b.cache.advertised(addr, mac(1), true, true, b.now));  // within a second
+  EXPECT_EQ(b.sink.find(addr)->mac, mac(2));
+}
+
+TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
+  NeighbourConfig config;
+  config.idle = 60s;
+  Bench b{config};
+  const auto group = ip("239.1.2.3");
+  ASSERT_TRUE(b.cache.add_mapped(group, mac(1), b.now));
+  EXPECT_TRUE(b.sink.valid(group));
+  b.run_for(50s);
+  b.sink.used[*b.sink.index_of(group)] = b.now;
+  b.run_for(59s);
+  EXPECT_TRUE(b.sink.valid(group));
+  EXPECT_TRUE(b.cache.learn(group, mac(2), Evidence::kReply, true, b.now));
+  EXPECT_EQ(b.sink.find(group)->mac, mac(1));  // nobody tells where a group is
+  b.run_for(2s);
+  EXPECT_EQ(b.cache.size(), 0U);
+  EXPECT_TRUE(b.questions.asked.empty());
+  EXPECT_TRUE(b.questions.probed.empty());
+}
+
+TEST(NeighbourCache, MappedEntriesMakeRoomForOthers) {
+  NeighbourConfig config;
+  config.max_entries = 4;
+  Bench b{config};
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(b.cache.add_mapped(wire::IpAddr::v4(0xe100'0000 + i), mac(1), b.now)) << i;
+    b.run_for(3s);
+  }
+  EXPECT_EQ(b.cache.size(), 4U);
+}
+
 TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
   NeighbourConfig config;
   config.max_held_per_neighbour = 4;
