@@ -1,7 +1,6 @@
 #include "lib/link/ethernet_port.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -24,14 +23,13 @@ static_assert(wire::WireRecord<EthernetHdr> && sizeof(EthernetHdr) == 14);
 
 /// Shortest frame without its checksum.
 constexpr std::size_t kMinFrame = 60;
-static_assert(sizeof(EthernetHdr) + sizeof(wire::EthArp) <= kMinFrame);
 
-std::array<std::byte, kMinFrame> encapsulate(const wire::MacAddr& dst, const wire::MacAddr& src,
-                                             std::span<const std::byte> arp) {
-  std::array<std::byte, kMinFrame> frame{};
-  const EthernetHdr hdr{dst, src, wire::Be16{static_cast<std::uint16_t>(wire::EtherType::kArp)}};
+std::vector<std::byte> encapsulate(const wire::MacAddr& dst, const wire::MacAddr& src,
+                                   wire::EtherType type, std::span<const std::byte> payload) {
+  std::vector<std::byte> frame(std::max(kMinFrame, sizeof(EthernetHdr) + payload.size()));
+  const EthernetHdr hdr{dst, src, wire::Be16{static_cast<std::uint16_t>(type)}};
   std::memcpy(frame.data(), &hdr, sizeof hdr);
-  std::memcpy(frame.data() + sizeof hdr, arp.data(), std::min(arp.size(), sizeof(wire::EthArp)));
+  std::memcpy(frame.data() + sizeof hdr, payload.data(), payload.size());
   return frame;
 }
 
@@ -44,7 +42,10 @@ EthernetPort::EthernetPort(EthernetPortConfig config, PortActions& actions, Neig
       sink_{sink},
       receiver_{receiver},
       arp_{config_.name, config_.addresses, *this, cache_},
-      cache_{config_.neighbour, config_.id, sink, arp_, *this, seed} {}
+      own_groups_{*this},
+      nd_{{config_.name, config_.id, config_.ip6, own_groups_, receiver}, *this, cache_, seed},
+      solicitor_{arp_, nd_},
+      cache_{config_.neighbour, config_.id, sink, solicitor_, *this, seed} {}
 
 std::string EthernetPort::reason() const {
   return state_ == State::kWaiting ? "no carrier" : "";
@@ -60,13 +61,21 @@ void EthernetPort::set_state(State state) {
 void EthernetPort::start(TimePoint now) {
   if (state_ != State::kDown && state_ != State::kStopped) return;
   set_state(State::kWaiting);
+  own_groups_.start(config_.addresses, config_.ip6.routing, now);
+  for (const auto& own : config_.addresses)
+    if (own.addr.is_v4()) receiver_.address_ready(config_.id, own);
   set_carrier(carrier_, now);
 }
 
-void EthernetPort::stop(TimePoint) {
+void EthernetPort::stop(TimePoint now) {
   if (state_ == State::kStopped) return;
+  const bool started = state_ != State::kDown;
+  nd_.down(now);
   set_state(State::kStopped);
   arp_.stop();
+  own_groups_.clear(now);
+  for (const auto& own : config_.addresses)
+    if (started && own.addr.is_v4()) receiver_.address_gone(config_.id, own);
   cache_.withdraw(Drop::kLinkDown);
 }
 
@@ -74,23 +83,33 @@ void EthernetPort::set_carrier(bool carrier, TimePoint now) {
   carrier_ = carrier;
   if (carrier && state_ == State::kWaiting) {
     set_state(State::kUp);
-    arp_.announce(now);
+    went_up(now);
   } else if (!carrier && state_ == State::kUp) {
     set_state(State::kWaiting);
   }
 }
 
+/// An address that was ready before the carrier went is used at once and announced.
+void EthernetPort::went_up(TimePoint now) {
+  arp_.announce(now);
+  nd_.up(config_.addresses, wire::interface_id(actions_.mac()), config_.mtu, now);
+}
+
 void EthernetPort::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
-  if (const auto why = why_no_neighbour(config_.addresses, addr))
+  const bool group = wire::is_multicast(addr);
+  if (const auto why = why_no_neighbour(own(addr), addr); why && !group)
     return sink_.drop(packet, *why, false);
   if (state_ != State::kUp) return sink_.drop(packet, Drop::kLinkDown, true);
+  if (!addr.is_v4() && !nd_.running()) return sink_.drop(packet, Drop::kIp6Unsupported, false);
+  if (group && !cache_.add_mapped(addr, wire::group_mac(addr), now))
+    return sink_.drop(packet, Drop::kNeighbourTableFull, false);
   if (is_broadcast(config_.addresses, addr) && !cache_.add_static(addr, kBroadcastMac, now))
     return sink_.drop(packet, Drop::kNeighbourTableFull, false);
   cache_.want(addr, packet, now);
 }
 
 Status EthernetPort::can_be_neighbour(const wire::IpAddr& addr) const {
-  if (!is_neighbour_address(config_.addresses, addr))
+  if (!is_neighbour_address(own(addr), addr))
     return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
                 config_.name);
   return {};
@@ -115,8 +134,8 @@ void EthernetPort::on_arp(std::span<const std::byte> arp, std::uint16_t, std::ui
   if (state_ == State::kUp) arp_.on_arp(arp, now);
 }
 
-void EthernetPort::on_nd(std::span<const std::byte>, TimePoint) {
-  ++nd_unsupported_;
+void EthernetPort::on_nd(std::span<const std::byte> packet, TimePoint now) {
+  if (state_ == State::kUp) nd_.on_nd(packet, now);
 }
 
 // --- Groups ---
@@ -148,11 +167,20 @@ std::vector<GroupInfo> EthernetPort::groups(TimePoint) const {
 }
 
 void EthernetPort::broadcast_arp(std::span<const std::byte> arp) {
-  actions_.send(encapsulate(kBroadcastMac, actions_.mac(), arp));
+  actions_.send(encapsulate(kBroadcastMac, actions_.mac(), wire::EtherType::kArp, arp));
 }
 
 void EthernetPort::unicast_arp(const wire::MacAddr& to, std::span<const std::byte> arp, TimePoint) {
-  actions_.send(encapsulate(to, actions_.mac(), arp));
+  actions_.send(encapsulate(to, actions_.mac(), wire::EtherType::kArp, arp));
+}
+
+void EthernetPort::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                                 TimePoint now) {
+  send_to(wire::group_mac(group), packet, now);
+}
+
+void EthernetPort::send_to(const wire::MacAddr& to, std::span<const std::byte> packet, TimePoint) {
+  actions_.send(encapsulate(to, actions_.mac(), wire::EtherType::kIpv6, packet));
 }
 
 void EthernetPort::describe(const wire::MacAddr& hw, table::Neighbour& out) const {
@@ -163,10 +191,14 @@ void EthernetPort::describe(const wire::MacAddr& hw, table::Neighbour& out) cons
 void EthernetPort::tick(TimePoint now) {
   cache_.tick(now);
   arp_.tick(now);
+  own_groups_.tick(now);
+  if (state_ == State::kUp) nd_.tick(now);
 }
 
 std::optional<TimePoint> EthernetPort::next_deadline() const {
-  return earlier(cache_.next_deadline(), arp_.next_deadline());
+  const auto v4 = earlier(cache_.next_deadline(), arp_.next_deadline());
+  const auto both = earlier(v4, own_groups_.next_deadline());
+  return state_ == State::kUp ? earlier(both, nd_.next_deadline()) : both;
 }
 
 }  // namespace ipoib::link

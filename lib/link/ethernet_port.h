@@ -1,4 +1,5 @@
-// One Ethernet port as an IP interface: ARP and neighbours. Source: RFC 826, RFC 894.
+// One Ethernet port as an IP interface: ARP, neighbour discovery, groups and neighbours. Source:
+// RFC 826, RFC 894, RFC 1112 §6.4, RFC 2464, RFC 4861.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,9 @@
 
 #include "lib/link/arp_agent.h"
 #include "lib/link/interface.h"
+#include "lib/link/nd_agent.h"
 #include "lib/link/neighbour_cache.h"
+#include "lib/link/own_groups.h"
 
 namespace ipoib::link {
 
@@ -30,12 +33,14 @@ struct EthernetPortConfig {
   std::vector<wire::IpPrefix> addresses;
   std::uint16_t mtu = 1500;
   NeighbourConfig neighbour;
+  Ip6Config ip6;
 };
 
 /// Up as soon as it is started and has a carrier. References given to the constructor must outlive
 /// it. stop() must be called before the end, or held packets are never given back.
 class EthernetPort final : public Interface,
                            private ArpTransport<wire::MacAddr>,
+                           private NdTransport<wire::MacAddr>,
                            private NeighbourPaths<wire::MacAddr> {
  public:
   EthernetPort(EthernetPortConfig config, PortActions& actions, NeighbourSink& sink,
@@ -49,6 +54,9 @@ class EthernetPort final : public Interface,
   [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const override {
     return config_.addresses;
   }
+  [[nodiscard]] std::vector<AddressInfo> addresses6() const override { return nd_.list(); }
+  [[nodiscard]] std::uint16_t mtu6() const override { return nd_.mtu(); }
+  [[nodiscard]] const std::string& reason6() const override { return nd_.reason(); }
 
   void start(TimePoint now) override;
   /// All is withdrawn at once, static entries too; gateways stay until forgotten, knowing nothing.
@@ -62,6 +70,10 @@ class EthernetPort final : public Interface,
   void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
               TimePoint now) override;
   void on_nd(std::span<const std::byte> packet, TimePoint now) override;
+  void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
+                     TimePoint now) override {
+    nd_.send_redirect(packet, next_hop, now);
+  }
 
   Status join_group(const wire::IpAddr& group, TimePoint now) override;
   Status leave_group(const wire::IpAddr& group, TimePoint now) override;
@@ -80,13 +92,16 @@ class EthernetPort final : public Interface,
   void flush(TimePoint) override { cache_.flush(); }
 
   [[nodiscard]] const ArpCounters& counters() const { return arp_.counters(); }
-  [[nodiscard]] std::uint64_t nd_unsupported() const { return nd_unsupported_; }
+  [[nodiscard]] const NdCounters& nd_counters() const { return nd_.counters(); }
 
  private:
-  // ArpTransport.
+  // ArpTransport and NdTransport.
   [[nodiscard]] wire::MacAddr own_hw() const override { return actions_.mac(); }
   void broadcast_arp(std::span<const std::byte> arp) override;
   void unicast_arp(const wire::MacAddr& to, std::span<const std::byte> arp, TimePoint now) override;
+  void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                     TimePoint now) override;
+  void send_to(const wire::MacAddr& to, std::span<const std::byte> packet, TimePoint now) override;
   // NeighbourPaths: on Ethernet the address is all that sending takes.
   PathState acquire(const wire::IpAddr&, const wire::MacAddr&, TimePoint) override {
     return PathState::kReady;
@@ -101,6 +116,11 @@ class EthernetPort final : public Interface,
   void describe(const wire::MacAddr&, NeighbourInfo&) const override {}
 
   void set_state(State state);
+  void went_up(TimePoint now);
+  /// Addresses of this node of the family of `addr`.
+  [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {
+    return addr.is_v4() ? config_.addresses : nd_.prefixes();
+  }
   [[nodiscard]] Status can_be_neighbour(const wire::IpAddr& addr) const;
 
   EthernetPortConfig config_;
@@ -108,10 +128,12 @@ class EthernetPort final : public Interface,
   NeighbourSink& sink_;
   AddressSink& receiver_;
   std::map<wire::IpAddr, unsigned> joins_;  ///< Groups listened to, how many times each.
-  std::uint64_t nd_unsupported_ = 0;
   State state_ = State::kDown;
   bool carrier_ = true;
   ArpAgent<wire::MacAddr> arp_;
+  OwnGroups own_groups_;
+  NdAgent<wire::MacAddr> nd_;
+  FamilySolicitor<wire::MacAddr> solicitor_;
   NeighbourCache<wire::MacAddr> cache_;
 };
 

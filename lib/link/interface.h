@@ -13,6 +13,7 @@
 #include "lib/base/drop.h"
 #include "lib/base/result.h"
 #include "lib/fabric/types.h"
+#include "lib/link/ip6_types.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/ipoib.h"
 
@@ -57,6 +58,10 @@ class AddressSink {
   /// `iface`; `via` == `to`: it is on the link.
   virtual void redirect(table::InterfaceId iface, const wire::IpAddr& to,
                         const wire::IpAddr& via) = 0;
+  /// A default router advertised itself (only where they are accepted) / is one no longer.
+  virtual void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) {
+    static_cast<void>(iface), static_cast<void>(router), static_cast<void>(usable);
+  }
 };
 /// Tells nobody.
 [[nodiscard]] AddressSink& no_address_sink();
@@ -128,7 +133,13 @@ class Interface {
   [[nodiscard]] virtual std::string reason() const = 0;
   /// Largest IP packet it carries; 0 while unknown.
   [[nodiscard]] virtual std::uint16_t mtu() const = 0;
+  /// As configured.
   [[nodiscard]] virtual const std::vector<wire::IpPrefix>& addresses() const = 0;
+  /// IPv6 addresses, the link-local one too, and what became of each.
+  [[nodiscard]] virtual std::vector<AddressInfo> addresses6() const = 0;
+  /// Largest IPv6 packet; 0 where IPv6 does not run: reason6() says why.
+  [[nodiscard]] virtual std::uint16_t mtu6() const = 0;
+  [[nodiscard]] virtual const std::string& reason6() const = 0;
 
   virtual void start(TimePoint now) = 0;
   /// Begins an orderly end (memberships left, neighbours withdrawn); finished at State::kStopped.
@@ -147,6 +158,10 @@ class Interface {
   /// ICMPv6 neighbour discovery octets from the IPv6 header on, length and hop limit 255 checked;
   /// the ICMPv6 checksum is checked here.
   virtual void on_nd(std::span<const std::byte> packet, TimePoint now) = 0;
+  /// The packet (octets from the IPv6 header on) left by the interface it came by, towards
+  /// `next_hop`: its sender is told, where that is allowed. The caller limits the rate.
+  virtual void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
+                             TimePoint now) = 0;
 
   /// This node listens to the group; counted, so that each join needs its leave. Errors:
   /// kInvalidArgument, it is no group or does not map.

@@ -14,6 +14,14 @@ namespace {
 
 using ArpFrame = std::array<std::byte, sizeof(wire::IpoibHdr) + sizeof(wire::IpoibArp)>;
 
+std::vector<std::byte> encapsulate_ip6(std::span<const std::byte> packet) {
+  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(wire::EtherType::kIpv6)}, {}};
+  const auto head = wire::bytes_of(hdr);
+  std::vector<std::byte> frame{head.begin(), head.end()};
+  frame.insert(frame.end(), packet.begin(), packet.end());
+  return frame;
+}
+
 ArpFrame encapsulate(std::span<const std::byte> arp) {
   ArpFrame frame{};
   const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(wire::EtherType::kArp)}, {}};
@@ -59,13 +67,16 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
       sink_{sink},
       receiver_{receiver},
       arp_{config_.name, config_.addresses, *this, cache_},
+      own_groups_{*this},
+      nd_{{config_.name, config_.id, config_.ip6, own_groups_, receiver}, *this, cache_, seed ^ 4},
+      solicitor_{arp_, nd_},
       paths_{{config_.name, config_.pkey, config_.neighbour.negative},
              actions,
              sa,
              counters_,
              [this](const wire::IpAddr& user, TimePoint now) { cache_.on_path(user, now); },
              seed ^ 1},
-      cache_{config_.neighbour, config_.id, sink, arp_, paths_, seed ^ 2},
+      cache_{config_.neighbour, config_.id, sink, solicitor_, paths_, seed ^ 2},
       membership_{config_, actions, sa, counters_, *this, seed ^ 3} {}
 
 std::string IpoibLink::reason() const {
@@ -78,17 +89,28 @@ LinkCounters IpoibLink::counters() const {
   c.arp_sent = arp_.counters().sent;
   c.arp_received = arp_.counters().received;
   c.arp_invalid = arp_.counters().invalid;
-  c.address_conflicts = arp_.counters().conflicts;
+  c.nd = nd_.counters();
+  c.address_conflicts = arp_.counters().conflicts + c.nd.conflicts;
+  c.contradictions = arp_.counters().contradictions + c.nd.contradictions;
   return c;
 }
 
 void IpoibLink::start(TimePoint now) {
   if (state_ != State::kDown && state_ != State::kStopped) return;
+  started_ = true;
+  for (const auto& own : config_.addresses)
+    if (own.addr.is_v4()) receiver_.address_ready(config_.id, own);
   membership_.start(now);
 }
 
 void IpoibLink::stop(TimePoint now) {
   if (state_ == State::kStopping || state_ == State::kStopped) return;
+  nd_.down(now);
+  own_groups_.clear(now);
+  groups_started_ = false;
+  const bool started = std::exchange(started_, false);
+  for (const auto& own : config_.addresses)
+    if (started && own.addr.is_v4()) receiver_.address_gone(config_.id, own);
   const bool attached = std::exchange(operational_, false);
   arp_.stop();
   cache_.withdraw(Drop::kLinkDown);
@@ -181,7 +203,17 @@ void IpoibLink::on_membership_changed(TimePoint now) {
   }
   if (state_ == State::kUp) return;
   set_state(State::kUp);
+  went_up(now);
+}
+
+/// The first time, and when the membership is back.
+void IpoibLink::went_up(TimePoint now) {
   arp_.announce(now);
+  if (!groups_started_) own_groups_.start(config_.addresses, config_.ip6.routing, now);
+  groups_started_ = true;
+  const auto& port = actions_.port();
+  nd_.up(config_.addresses, wire::interface_id(port.guid, config_.ip6.interface_id, port.lid), mtu_,
+         now);
 }
 
 void IpoibLink::set_state(State state) {
@@ -204,9 +236,9 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
 // --- Neighbours ---
 
 void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
-  if (const auto why = why_no_neighbour(config_.addresses, addr))
-    return sink_.drop(packet, *why, false);
+  if (const auto why = why_no_neighbour(own(addr), addr)) return sink_.drop(packet, *why, false);
   if (!operational_) return sink_.drop(packet, Drop::kLinkDown, true);
+  if (!addr.is_v4() && !nd_.running()) return sink_.drop(packet, Drop::kIp6Unsupported, false);
   if (is_broadcast(config_.addresses, addr)) {
     // All broadcast addresses are the broadcast group (RFC 4391 §4, §5).
     const wire::LinkAddr group{0, wire::Be24{wire::kMulticastQpn}, parameters_.broadcast_mgid};
@@ -217,7 +249,7 @@ void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet,
 }
 
 Result<table::NeighbourIndex> IpoibLink::use_gateway(const wire::IpAddr& addr, TimePoint now) {
-  if (!is_neighbour_address(config_.addresses, addr))
+  if (!is_neighbour_address(own(addr), addr))
     return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
                 config_.name);
   return cache_.use_gateway(addr, now);
@@ -225,7 +257,7 @@ Result<table::NeighbourIndex> IpoibLink::use_gateway(const wire::IpAddr& addr, T
 
 Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
                              std::uint8_t sl, TimePoint now) {
-  if (!is_neighbour_address(config_.addresses, addr))
+  if (!is_neighbour_address(own(addr), addr))
     return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
                 config_.name);
   const auto hw = wire::parse_link_addr(lladdr);
@@ -279,8 +311,8 @@ void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t, std::uint3
   if (operational_) arp_.on_arp(arp, now);
 }
 
-void IpoibLink::on_nd(std::span<const std::byte>, TimePoint) {
-  ++counters_.nd_unsupported;
+void IpoibLink::on_nd(std::span<const std::byte> packet, TimePoint now) {
+  if (operational_) nd_.on_nd(packet, now);
 }
 
 Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint) {
@@ -316,6 +348,16 @@ void IpoibLink::unicast_arp(const wire::LinkAddr& to, std::span<const std::byte>
   paths_.send(to, encapsulate(arp), now);
 }
 
+/// Groups but the broadcast group are not joined here yet, so what is for them is lost.
+void IpoibLink::send_to_group(const wire::IpAddr&, std::span<const std::byte>, TimePoint) {
+  ++counters_.nd_unsent;
+}
+
+void IpoibLink::send_to(const wire::LinkAddr& to, std::span<const std::byte> packet,
+                        TimePoint now) {
+  paths_.send(to, encapsulate_ip6(packet), now);
+}
+
 // --- Time ---
 
 void IpoibLink::tick(TimePoint now) {
@@ -323,11 +365,14 @@ void IpoibLink::tick(TimePoint now) {
   paths_.tick(now);
   cache_.tick(now);
   arp_.tick(now);
+  own_groups_.tick(now);
+  nd_.tick(now);
 }
 
 std::optional<TimePoint> IpoibLink::next_deadline() const {
   return earlier(earlier(membership_.next_deadline(), paths_.next_deadline()),
-                 earlier(cache_.next_deadline(), arp_.next_deadline()));
+                 earlier(earlier(cache_.next_deadline(), arp_.next_deadline()),
+                         earlier(own_groups_.next_deadline(), nd_.next_deadline())));
 }
 
 }  // namespace ipoib::link

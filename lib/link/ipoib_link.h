@@ -12,7 +12,9 @@
 #include "lib/link/broadcast_membership.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib_types.h"
+#include "lib/link/nd_agent.h"
 #include "lib/link/neighbour_cache.h"
+#include "lib/link/own_groups.h"
 #include "lib/link/path_table.h"
 #include "lib/sa/client.h"
 
@@ -24,6 +26,7 @@ namespace ipoib::link {
 /// held packets and address handles are never given back.
 class IpoibLink final : public Interface,
                         private ArpTransport<wire::LinkAddr>,
+                        private NdTransport<wire::LinkAddr>,
                         private MembershipOwner {
  public:
   /// `seed`: of the jitter of its timers.
@@ -38,6 +41,9 @@ class IpoibLink final : public Interface,
   [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const override {
     return config_.addresses;
   }
+  [[nodiscard]] std::vector<AddressInfo> addresses6() const override { return nd_.list(); }
+  [[nodiscard]] std::uint16_t mtu6() const override { return nd_.mtu(); }
+  [[nodiscard]] const std::string& reason6() const override { return nd_.reason(); }
 
   void start(TimePoint now) override;
   /// All is withdrawn at once, static entries too; gateways stay until forgotten, knowing nothing.
@@ -50,6 +56,10 @@ class IpoibLink final : public Interface,
   void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
               TimePoint now) override;
   void on_nd(std::span<const std::byte> packet, TimePoint now) override;
+  void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
+                     TimePoint now) override {
+    if (operational_) nd_.send_redirect(packet, next_hop, now);
+  }
   Status join_group(const wire::IpAddr& group, TimePoint now) override;
   Status leave_group(const wire::IpAddr& group, TimePoint now) override;
   [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override;
@@ -71,11 +81,14 @@ class IpoibLink final : public Interface,
   [[nodiscard]] LinkCounters counters() const;
 
  private:
-  // ArpTransport.
+  // ArpTransport and NdTransport.
   [[nodiscard]] wire::LinkAddr own_hw() const override;
   void broadcast_arp(std::span<const std::byte> arp) override;
   void unicast_arp(const wire::LinkAddr& to, std::span<const std::byte> arp,
                    TimePoint now) override;
+  void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                     TimePoint now) override;
+  void send_to(const wire::LinkAddr& to, std::span<const std::byte> packet, TimePoint now) override;
   // MembershipOwner.
   [[nodiscard]] Status may_join() const override;
   Status on_joined(const wire::McMemberRecord& record, TimePoint now) override;
@@ -83,6 +96,11 @@ class IpoibLink final : public Interface,
 
   Status apply(const LinkParameters& next, TimePoint now);
   void set_state(State state);
+  void went_up(TimePoint now);
+  /// Addresses of this node of the family of `addr`.
+  [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {
+    return addr.is_v4() ? config_.addresses : nd_.prefixes();
+  }
   void unpin_unless_used(const wire::Gid& gid);
 
   LinkConfig config_;
@@ -96,7 +114,12 @@ class IpoibLink final : public Interface,
   bool operational_ = false;  ///< Parameters are applied: packets may be sent.
   std::optional<std::uint32_t> reported_qkey_;
   std::unordered_map<wire::IpAddr, wire::Gid> pinned_;  ///< Static neighbours with a LID.
+  bool groups_started_ = false;
+  bool started_ = false;  ///< IPv4 addresses were told of.
   ArpAgent<wire::LinkAddr> arp_;
+  OwnGroups own_groups_;
+  NdAgent<wire::LinkAddr> nd_;
+  FamilySolicitor<wire::LinkAddr> solicitor_;
   PathTable paths_;
   NeighbourCache<wire::LinkAddr> cache_;
   BroadcastMembership membership_;

@@ -38,6 +38,7 @@ struct LinkConfig {
   std::uint8_t scope = 2;  ///< Of the broadcast-GID.
   std::vector<wire::IpPrefix> addresses;
   NeighbourConfig neighbour;
+  Ip6Config ip6;
   Duration join_backoff_min = std::chrono::seconds(1);
   Duration join_backoff_max = std::chrono::seconds(16);
   /// The broadcast membership is confirmed with the SA this often, so that a restarted SA learns
@@ -61,9 +62,12 @@ struct LinkParameters {
 struct LinkCounters {
   std::uint64_t joins_sent = 0, joins_failed = 0, path_queries = 0, path_failures = 0;
   std::uint64_t arp_sent = 0, arp_received = 0, arp_invalid = 0, address_conflicts = 0;
+  /// Claims of other hosts' addresses that were not believed, ARP and ND.
+  std::uint64_t contradictions = 0;
   /// Not sent: no path to the host that asked, or too many replies wait for theirs.
   std::uint64_t arp_unsent = 0;
-  std::uint64_t nd_unsupported = 0;
+  std::uint64_t nd_unsent = 0;  ///< As arp_unsent, or to a group that cannot be reached.
+  NdCounters nd;
 };
 
 /// Whether the SA itself denied what was asked, rather than being silent, busy or short of room.

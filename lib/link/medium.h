@@ -23,6 +23,22 @@ class Solicitor {
   virtual void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) = 0;
 };
 
+/// ARP for IPv4, neighbour discovery for IPv6.
+template <class Hw>
+class FamilySolicitor final : public Solicitor<Hw> {
+ public:
+  FamilySolicitor(Solicitor<Hw>& v4, Solicitor<Hw>& v6) : v4_{v4}, v6_{v6} {}
+  void request(const wire::IpAddr& addr, TimePoint now) override { of(addr).request(addr, now); }
+  void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) override {
+    of(addr).probe(addr, hw, now);
+  }
+
+ private:
+  Solicitor<Hw>& of(const wire::IpAddr& addr) { return addr.is_v4() ? v4_ : v6_; }
+  Solicitor<Hw>& v4_;
+  Solicitor<Hw>& v6_;
+};
+
 enum class PathState : std::uint8_t { kReady, kPending, kFailed };
 
 /// What has to be known, beside the link-layer address, to reach it. Users are neighbours, named

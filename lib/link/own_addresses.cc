@@ -2,7 +2,19 @@
 
 #include <algorithm>
 
+#include "lib/wire/icmp6.h"
+
 namespace ipoib::link {
+namespace {
+
+/// ::1.
+bool is_loopback6(const wire::IpAddr& addr) {
+  wire::IpAddr loopback;
+  loopback.bytes[15] = std::byte{1};
+  return addr == loopback;
+}
+
+}  // namespace
 
 bool is_own(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
   return std::any_of(addresses.begin(), addresses.end(),
@@ -21,7 +33,9 @@ bool is_broadcast(const std::vector<wire::IpPrefix>& addresses, const wire::IpAd
 }
 
 bool is_neighbour_address(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
-  if (!addr.is_v4()) return false;
+  if (!addr.is_v4())
+    return !wire::is_multicast(addr) && !wire::is_unspecified(addr) && !is_loopback6(addr) &&
+           !is_own(addresses, addr);
   const auto first = addr.v4_host() >> 24;
   return first != 0 && first != 127 && first < 224 && !is_broadcast(addresses, addr) &&
          !is_own(addresses, addr);
@@ -29,10 +43,9 @@ bool is_neighbour_address(const std::vector<wire::IpPrefix>& addresses, const wi
 
 std::optional<Drop> why_no_neighbour(const std::vector<wire::IpPrefix>& addresses,
                                      const wire::IpAddr& addr) {
-  if (!addr.is_v4()) return Drop::kIp6Unsupported;
   if (is_own(addresses, addr)) return Drop::kLocalUnsupported;
   if (is_broadcast(addresses, addr) || is_neighbour_address(addresses, addr)) return std::nullopt;
-  return addr.v4_host() >> 28 == 0xe ? Drop::kIpMulticast : Drop::kIpMartianDestination;
+  return wire::is_multicast(addr) ? Drop::kIpMulticast : Drop::kIpMartianDestination;
 }
 
 }  // namespace ipoib::link

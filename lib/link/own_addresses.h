@@ -17,13 +17,13 @@ namespace ipoib::link {
 /// 255.255.255.255 or the directed broadcast of a prefix of `addresses`.
 [[nodiscard]] bool is_broadcast(const std::vector<wire::IpPrefix>& addresses,
                                 const wire::IpAddr& addr);
-/// Whether a neighbour can have the address: IPv4 unicast, not loopback, no broadcast, not zero,
-/// not our own.
+/// Whether a neighbour can have the address: unicast, not loopback, no broadcast, not zero, not our
+/// own.
 [[nodiscard]] bool is_neighbour_address(const std::vector<wire::IpPrefix>& addresses,
                                         const wire::IpAddr& addr);
 
 /// Why a packet for the address can have no neighbour here; empty where it can (broadcast
-/// included).
+/// included, groups not).
 [[nodiscard]] std::optional<Drop> why_no_neighbour(const std::vector<wire::IpPrefix>& addresses,
                                                    const wire::IpAddr& addr);
 

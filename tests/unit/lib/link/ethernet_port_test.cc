@@ -153,6 +153,20 @@ TEST_F(EthernetPortTest, StopGivesEverythingBack) {
   EXPECT_FALSE(port.next_deadline());
 }
 
+TEST_F(EthernetPortTest, GroupsAreMappedToMacAddressesAndNotAskedFor) {
+  port.start(now);
+  actions.frames.clear();
+  const auto v4 = want("239.129.2.3");
+  const auto v6 = want("ff05::1:2345:6789");
+  EXPECT_EQ(sink.released, (std::vector{v4, v6}));
+  EXPECT_EQ(wire::to_string(sink.find(ip("239.129.2.3"))->mac), "01:00:5e:01:02:03");
+  EXPECT_EQ(wire::to_string(sink.find(ip("ff05::1:2345:6789"))->mac), "33:33:23:45:67:89");
+  EXPECT_TRUE(actions.frames.empty());
+  run_for(10min);
+  EXPECT_EQ(sink.find(ip("239.129.2.3")), nullptr);
+  EXPECT_TRUE(sink.indexes.empty());
+}
+
 TEST_F(EthernetPortTest, GroupIsLeftWithTheLastOfItsJoins) {
   ASSERT_TRUE(port.join_group(ip("239.129.2.3"), now));
   ASSERT_TRUE(port.join_group(ip("239.129.2.3"), now));
@@ -173,6 +187,19 @@ TEST_F(EthernetPortTest, GroupIsLeftWithTheLastOfItsJoins) {
   const auto unicast = port.join_group(ip("192.168.1.7"), now);
   ASSERT_FALSE(unicast);
   EXPECT_EQ(unicast.error().code, Errc::kInvalidArgument);
+}
+
+TEST_F(EthernetPortTest, ArpThatContradictsItselfIsCountedAndDoesNotFlap) {
+  port.start(now);
+  hear(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
+  const auto before = sink.installs;
+  for (unsigned i = 0; i < 100; ++i) {
+    hear(wire::ArpOp::kReply, mac(8 - i % 2), "192.168.1.7", "192.168.1.1");
+    now += 9ms;
+  }
+  EXPECT_LE(sink.installs, before + 1);
+  EXPECT_EQ(port.counters().contradictions, 50U);
+  EXPECT_EQ(sink.find(ip("192.168.1.7"))->mac, mac(8));
 }
 
 TEST_F(EthernetPortTest, ConflictIsCounted) {

@@ -134,6 +134,13 @@ class FakeAddresses final : public AddressSink {
     redirects.push_back({iface, to, via});
   }
 
+  void default_router(table::InterfaceId, const wire::IpAddr& router, bool usable) override {
+    if (usable)
+      EXPECT_TRUE(routers.insert(router).second) << "found twice: " << wire::to_string(router);
+    else
+      EXPECT_EQ(routers.erase(router), 1U) << "lost twice: " << wire::to_string(router);
+  }
+
   struct Redirect {
     table::InterfaceId iface;
     wire::IpAddr to;
@@ -143,6 +150,7 @@ class FakeAddresses final : public AddressSink {
   std::set<std::pair<table::InterfaceId, wire::IpAddr>> listening;
   std::set<std::pair<table::InterfaceId, wire::IpPrefix>> ready;
   std::vector<Redirect> redirects;
+  std::set<wire::IpAddr> routers;
 };
 
 struct SentFrame {

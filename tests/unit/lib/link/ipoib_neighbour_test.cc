@@ -505,7 +505,8 @@ TEST_F(IpoibNeighbour, BadStaticEntriesAreRefused) {
   EXPECT_FALSE(b.link.add_static(kPeer, good, 5, 16, b.now));
   EXPECT_FALSE(b.link.add_static(ip("10.0.0.1"), good, 5, 0, b.now));
   EXPECT_FALSE(b.link.add_static(ip("224.0.0.1"), good, 5, 0, b.now));
-  EXPECT_FALSE(b.link.add_static(ip("fe80::1"), good, 5, 0, b.now));
+  EXPECT_FALSE(b.link.add_static(ip("ff02::1"), good, 5, 0, b.now));
+  EXPECT_FALSE(b.link.add_static(ip("::1"), good, 5, 0, b.now));
   EXPECT_TRUE(b.link.neighbours(b.now).empty());
   EXPECT_EQ(b.actions.ahs.size(), 1U);
 }
@@ -546,14 +547,25 @@ TEST_F(IpoibNeighbour, GatewayStaysWhateverHappens) {
 }
 
 TEST_F(IpoibNeighbour, PacketsThatCanHaveNoNeighbourAreDroppedByName) {
-  b.want(ip("fe80::1"));
+  b.want(ip("::1"));
   b.want(ip("224.0.0.5"));
   b.want(ip("10.0.0.1"));
   b.want(ip("127.0.0.1"));
-  EXPECT_EQ(b.sink.drops[Drop::kIp6Unsupported], 1U);
   EXPECT_EQ(b.sink.drops[Drop::kIpMulticast], 1U);
   EXPECT_EQ(b.sink.drops[Drop::kLocalUnsupported], 1U);
-  EXPECT_EQ(b.sink.drops[Drop::kIpMartianDestination], 1U);
+  EXPECT_EQ(b.sink.drops[Drop::kIpMartianDestination], 2U);
+  EXPECT_TRUE(b.sink.indexes.empty());
+}
+
+TEST(IpoibNeighbourIp6, WithoutIpv6ItsPacketsAreDroppedByName) {
+  auto config = LinkBench::default_config();
+  config.ip6.enabled = false;
+  LinkBench b{config};
+  b.bring_up();
+  b.want(ip("fe80::1"));
+  EXPECT_EQ(b.sink.drops[Drop::kIp6Unsupported], 1U);
+  EXPECT_EQ(b.link.mtu6(), 0);
+  EXPECT_EQ(b.link.reason6(), "not configured");
   EXPECT_TRUE(b.sink.indexes.empty());
 }
 

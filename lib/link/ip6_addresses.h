@@ -1,0 +1,83 @@
+// IPv6 addresses of one interface: each is used only after nobody objected. Source: RFC 4862 §5.4
+// (duplicate address detection), RFC 7527 (nonce that tells own questions that came back).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/link/ip6_types.h"
+
+namespace ipoib::link {
+
+/// Whose addresses they are.
+class AddressOwner {
+ public:
+  virtual ~AddressOwner() = default;
+  /// The address is about to be asked for: its solicited-node group is needed / no longer.
+  virtual void begin(const wire::IpPrefix& address, TimePoint now) = 0;
+  virtual void end(const wire::IpPrefix& address, TimePoint now) = 0;
+  /// Puts the question "does anybody have this address" on the link.
+  virtual void ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) = 0;
+  virtual void ready(const wire::IpPrefix& address, TimePoint now) = 0;
+  virtual void gone(const wire::IpPrefix& address, TimePoint now) = 0;
+};
+
+class Ip6Addresses {
+ public:
+  /// References are kept. `name` is the interface's, for the log.
+  Ip6Addresses(const std::string& name, const Ip6Config& config, AddressOwner& owner,
+               std::uint64_t seed);
+
+  /// All are tentative from here on.
+  void start(const std::vector<wire::IpPrefix>& addresses, TimePoint now);
+  void stop(TimePoint now);
+  /// Duplicates are tried again now: whoever had them may be gone.
+  void retry(TimePoint now);
+
+  /// Empty: not an address of this interface, or somebody else has it.
+  [[nodiscard]] std::optional<AddressState> state(const wire::IpAddr& addr) const;
+  /// All but those that somebody else has.
+  [[nodiscard]] const std::vector<wire::IpPrefix>& prefixes() const { return prefixes_; }
+  [[nodiscard]] std::vector<wire::IpPrefix> ready() const;
+  /// Usable source for packets to `target`: of its prefix, else link-local, else any. Empty: none.
+  [[nodiscard]] std::optional<wire::IpAddr> source_for(const wire::IpAddr& target) const;
+  [[nodiscard]] std::optional<wire::IpAddr> link_local() const;
+
+  /// Somebody else has, or asks to have, the address; `nonce` of the question, if any. A tentative
+  /// address is given up, unless the question is our own. True where it was.
+  bool on_claim(const wire::IpAddr& addr, const std::optional<wire::NdNonce>& nonce,
+                const std::string& by, TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] std::vector<AddressInfo> list() const;
+
+ private:
+  struct Address {
+    wire::IpPrefix prefix;
+    AddressState state = AddressState::kTentative;
+    unsigned asked = 0;
+    wire::NdNonce nonce{};
+    std::string claimed_by;
+    std::optional<TimePoint> due;
+  };
+
+  Address* find(const wire::IpAddr& addr);
+  void begin(Address& a, TimePoint now);
+  void step(Address& a, TimePoint now);
+  void set_state(Address& a, AddressState state);
+  Duration random_below(Duration limit);
+
+  const std::string& name_;
+  const Ip6Config& config_;
+  AddressOwner& owner_;
+  std::mt19937_64 random_;
+  std::vector<Address> addresses_;
+  std::vector<wire::IpPrefix> prefixes_;
+};
+
+}  // namespace ipoib::link

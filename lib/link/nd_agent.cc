@@ -1,0 +1,439 @@
+#include "lib/link/nd_agent.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/link/own_addresses.h"
+
+namespace ipoib::link {
+namespace {
+
+constexpr Duration kAnnounceInterval = std::chrono::seconds(1);  // RFC 4861 §7.2.6
+constexpr Duration kDefendInterval = std::chrono::seconds(10);   // as RFC 5227 §1.1 for IPv4
+constexpr std::uint8_t kHopLimit = 64;
+constexpr std::uint32_t kValid = 30 * 24 * 3600;     // RFC 4861 §6.2.1
+constexpr std::uint32_t kPreferred = 7 * 24 * 3600;  // RFC 4861 §6.2.1
+
+}  // namespace
+
+template <class Hw>
+NdAgent<Hw>::NdAgent(const NdPlace& place, NdTransport<Hw>& transport, NeighbourCache<Hw>& cache,
+                     std::uint64_t seed)
+    : place_{place},
+      transport_{transport},
+      cache_{cache},
+      addresses_{place.name, place.config, *this, seed ^ 11},
+      advertiser_{place.config, seed ^ 12},
+      discovery_{place.config,
+                 [this](const wire::IpAddr& router, bool usable) {
+                   place_.receiver.default_router(place_.id, router, usable);
+                 },
+                 seed ^ 13},
+      conflict_log_{kDefendInterval},
+      contradiction_log_{kDefendInterval} {}
+
+// --- Life ---
+
+template <class Hw>
+void NdAgent<Hw>::up(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
+                     std::uint16_t mtu, TimePoint now) {
+  if (!place_.config.enabled) {
+    reason_ = "not configured";
+    return;
+  }
+  if (mtu < wire::kMinIpv6Mtu) {
+    down(now);
+    reason_ =
+        fmt::format("the MTU {} is less than the {} octets IPv6 needs", mtu, wire::kMinIpv6Mtu);
+    log(LogArea::kLink, LogLevel::kWarning, "{}: no IPv6: {}", place_.name, reason_);
+    return;
+  }
+  if (link_mtu_ != mtu) {
+    link_mtu_ = mtu;
+    take_mtu(mtu);
+  }
+  if (!running_) return start(configured, interface_id, now);
+  addresses_.retry(now);
+  announce_all(now);
+  announce_again_ = now + kAnnounceInterval;
+}
+
+template <class Hw>
+void NdAgent<Hw>::start(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
+                        TimePoint now) {
+  running_ = true;
+  reason_.clear();
+  place_.groups.add(wire::all_nodes(), now);
+  if (place_.config.routing) place_.groups.add(wire::all_routers(), now);
+  std::vector<wire::IpPrefix> addresses;
+  std::copy_if(configured.begin(), configured.end(), std::back_inserter(addresses),
+               [](const auto& own) { return !own.addr.is_v4(); });
+  const bool has_local = std::any_of(addresses.begin(), addresses.end(), [](const auto& own) {
+    return wire::is_link_local6(own.addr);
+  });
+  // First, for it is what the others speak with.
+  if (!has_local) addresses.insert(addresses.begin(), {wire::link_local(interface_id), 64});
+  addresses_.start(addresses, now);
+  discovery_.start(now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::down(TimePoint now) {
+  if (!running_) return;
+  if (advertiser_.running()) advertise_router(0, now);
+  advertiser_.stop();
+  discovery_.stop();
+  announce_again_.reset();
+  addresses_.stop(now);
+  place_.groups.remove(wire::all_nodes(), now);
+  if (place_.config.routing) place_.groups.remove(wire::all_routers(), now);
+  running_ = false;
+  reason_ = "the interface is down";
+  link_mtu_ = 0;
+}
+
+template <class Hw>
+void NdAgent<Hw>::take_mtu(std::uint16_t mtu) {
+  mtu_ = mtu;
+  cache_.limit_mtu6(mtu < link_mtu_ ? mtu : std::uint16_t{0});
+}
+
+template <class Hw>
+void NdAgent<Hw>::begin(const wire::IpPrefix& address, TimePoint now) {
+  place_.groups.add(wire::solicited_node(address.addr), now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::end(const wire::IpPrefix& address, TimePoint now) {
+  place_.groups.remove(wire::solicited_node(address.addr), now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::ready(const wire::IpPrefix& address, TimePoint now) {
+  if (wire::is_link_local6(address.addr)) {
+    place_.receiver.listen(place_.id, address.addr);
+    if (place_.config.routing && place_.config.router_advertisement) advertiser_.start(now);
+  }
+  place_.receiver.address_ready(place_.id, address);
+  announce(address.addr, now);
+  announce_again_ = now + kAnnounceInterval;
+}
+
+template <class Hw>
+void NdAgent<Hw>::gone(const wire::IpPrefix& address, TimePoint) {
+  if (wire::is_link_local6(address.addr)) place_.receiver.unlisten(place_.id, address.addr);
+  place_.receiver.address_gone(place_.id, address);
+}
+
+// --- Sending ---
+
+template <class Hw>
+void NdAgent<Hw>::to_group(const Message& message, TimePoint now) {
+  ++counters_.sent;
+  transport_.send_to_group(message.dst, wire::build_nd(message), now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) {
+  Message m;
+  m.dst = wire::solicited_node(addr);
+  m.target = addr;
+  m.nonce = nonce;
+  to_group(m, now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::request(const wire::IpAddr& addr, TimePoint now) {
+  const auto source = addresses_.source_for(addr);
+  if (!running_ || !source) {
+    ++counters_.unsent;
+    return;
+  }
+  Message m;
+  m.src = *source;
+  m.dst = wire::solicited_node(addr);
+  m.target = addr;
+  m.source_hw = transport_.own_hw();
+  to_group(m, now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
+  const auto source = addresses_.source_for(addr);
+  if (!running_ || !source) {
+    ++counters_.unsent;
+    return;
+  }
+  Message m;
+  m.src = *source;
+  m.dst = addr;
+  m.target = addr;
+  m.source_hw = transport_.own_hw();
+  ++counters_.sent;
+  transport_.send_to(hw, wire::build_nd(m), now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::announce(const wire::IpAddr& addr, TimePoint now) {
+  Message m;
+  m.type = wire::Icmp6Type::kNeighbourAdvertisement;
+  m.src = addr;
+  m.dst = wire::all_nodes();
+  m.target = addr;
+  m.router = place_.config.routing;
+  m.override_it = true;
+  m.target_hw = transport_.own_hw();
+  to_group(m, now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::announce_all(TimePoint now) {
+  for (const auto& own : addresses_.ready()) announce(own.addr, now);
+}
+
+/// RFC 4861 §7.2.4.
+template <class Hw>
+void NdAgent<Hw>::answer(const Message& question, TimePoint now) {
+  const bool anonymous = wire::is_unspecified(question.src);
+  Message m;
+  m.type = wire::Icmp6Type::kNeighbourAdvertisement;
+  m.src = question.target;
+  m.dst = anonymous ? wire::all_nodes() : question.src;
+  m.target = question.target;
+  m.router = place_.config.routing;
+  m.solicited = !anonymous;
+  m.override_it = true;
+  m.target_hw = transport_.own_hw();
+  if (anonymous) return to_group(m, now);
+  const auto to = question.source_hw ? question.source_hw : cache_.hw_of(question.src);
+  if (!to) {
+    ++counters_.unsent;
+    return;
+  }
+  ++counters_.sent;
+  transport_.send_to(*to, wire::build_nd(m), now);
+}
+
+/// RFC 4861 §6.2.3. Lifetime 0: no default router, or not any more.
+template <class Hw>
+void NdAgent<Hw>::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
+  const auto source = addresses_.link_local();
+  if (!source) {
+    ++counters_.unsent;
+    return;
+  }
+  Message m;
+  m.type = wire::Icmp6Type::kRouterAdvertisement;
+  m.src = *source;
+  m.dst = wire::all_nodes();
+  m.hop_limit = kHopLimit;
+  m.lifetime_s = lifetime_s;
+  m.source_hw = transport_.own_hw();
+  m.mtu = link_mtu_;
+  for (const auto& own : addresses_.ready()) {
+    const wire::IpPrefix prefix{wire::network(own), own.len};
+    const bool told = std::any_of(m.prefixes.begin(), m.prefixes.end(),
+                                  [&](const auto& p) { return p.prefix == prefix; });
+    if (told || own.len == 128 || wire::is_link_local6(own.addr)) continue;
+    m.prefixes.push_back({prefix, true, own.len == 64, kValid, kPreferred});
+  }
+  to_group(m, now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::solicit_routers(TimePoint now) {
+  Message m;
+  m.type = wire::Icmp6Type::kRouterSolicitation;
+  m.dst = wire::all_routers();
+  if (const auto source = addresses_.link_local()) {
+    m.src = *source;
+    m.source_hw = transport_.own_hw();
+  }
+  to_group(m, now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::send_redirect(std::span<const std::byte> offending, const wire::IpAddr& next_hop,
+                                TimePoint now) {
+  const auto source = addresses_.link_local();
+  const auto ip = wire::read<wire::Ipv6Hdr>(offending);
+  if (!running_ || !source || !ip || !on_link(ip->src)) return;
+  const auto to = cache_.hw_of(ip->src);
+  const auto packet = wire::make_redirect(*source, offending, next_hop, cache_.hw_of(next_hop));
+  if (!packet || !to) {
+    ++counters_.unsent;
+    return;
+  }
+  ++counters_.sent;
+  transport_.send_to(*to, *packet, now);
+}
+
+// --- Receiving ---
+
+template <class Hw>
+void NdAgent<Hw>::on_nd(std::span<const std::byte> packet, TimePoint now) {
+  ++counters_.received;
+  const auto m = wire::parse_nd<Hw>(packet);
+  if (!m) {
+    ++counters_.invalid;
+    ++counters_.errors[static_cast<std::size_t>(m.error())];
+    return;
+  }
+  if (!running_ || !may_handle(*m, now)) return;
+  switch (m->type) {
+    case wire::Icmp6Type::kNeighbourSolicitation: return on_solicitation(*m, now);
+    case wire::Icmp6Type::kNeighbourAdvertisement: return on_advertisement(*m, now);
+    case wire::Icmp6Type::kRouterSolicitation: return on_router_solicitation(*m, now);
+    case wire::Icmp6Type::kRouterAdvertisement: return on_router_advertisement(*m, now);
+    case wire::Icmp6Type::kRedirect: return on_redirect(*m, now);
+    default: return;
+  }
+}
+
+/// Own messages that the fabric reflected, senders that cannot be, and those with our addresses.
+template <class Hw>
+bool NdAgent<Hw>::may_handle(const Message& m, TimePoint now) {
+  const bool target_is_sender = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
+  const auto& sender_hw = target_is_sender ? m.target_hw : m.source_hw;
+  if (sender_hw && same_interface(*sender_hw, transport_.own_hw())) return false;
+  for (const auto& hw : {m.source_hw, m.target_hw}) {
+    if (!hw || is_plausible(*hw)) continue;
+    ++counters_.invalid;
+    ++counters_.errors[static_cast<std::size_t>(wire::NdError::kLinkAddr)];
+    return false;
+  }
+  if (addresses_.state(m.src)) {
+    on_conflict(m, m.src, now);
+    return false;
+  }
+  return true;
+}
+
+/// RFC 4861 §7.2.3; about a tentative address RFC 4862 §5.4.3.
+template <class Hw>
+void NdAgent<Hw>::on_solicitation(const Message& m, TimePoint now) {
+  const auto state = addresses_.state(m.target);
+  const bool anonymous = wire::is_unspecified(m.src);
+  if (state == AddressState::kTentative && anonymous) return on_conflict(m, m.target, now);
+  const bool for_us = state == AddressState::kReady;
+  if (!anonymous && m.source_hw) learn(m.src, *m.source_hw, for_us && on_link(m.src), now);
+  if (for_us) answer(m, now);
+}
+
+/// RFC 4861 §7.2.5.
+template <class Hw>
+void NdAgent<Hw>::on_advertisement(const Message& m, TimePoint now) {
+  if (addresses_.state(m.target)) return on_conflict(m, m.target, now);
+  if (!cache_.advertised(m.target, m.target_hw, m.solicited, m.override_it, now))
+    on_contradiction(m.target, m.target_hw, now);
+  if (!m.router) discovery_.lost(m.target);
+}
+
+template <class Hw>
+void NdAgent<Hw>::on_router_solicitation(const Message& m, TimePoint now) {
+  if (!place_.config.routing) return;
+  if (m.source_hw) learn(m.src, *m.source_hw, on_link(m.src), now);
+  advertiser_.on_solicitation(now);
+}
+
+/// A smaller MTU is for everybody (draft-ietf-ipoib-link-multicast-00 §3: "MUST accept"); the rest
+/// for nodes that look for routers.
+template <class Hw>
+void NdAgent<Hw>::on_router_advertisement(const Message& m, TimePoint now) {
+  if (m.source_hw) learn(m.src, *m.source_hw, place_.config.accept_ra, now);
+  if (m.mtu && *m.mtu >= wire::kMinIpv6Mtu && *m.mtu <= link_mtu_ && *m.mtu != mtu_) {
+    take_mtu(static_cast<std::uint16_t>(*m.mtu));
+    log(LogArea::kLink, LogLevel::kInfo, "{}: IPv6 MTU {} by {}", place_.name, mtu_,
+        wire::to_string(m.src));
+  }
+  discovery_.on_advertisement(m.src, m.lifetime_s, now);
+}
+
+/// Of the router in use alone (RFC 4861 §8.1): a default router, or a gateway of a route.
+template <class Hw>
+void NdAgent<Hw>::on_redirect(const Message& m, TimePoint now) {
+  const bool from_router = discovery_.knows(m.src) || cache_.is_gateway(m.src);
+  const bool own = addresses_.state(m.destination) || addresses_.state(m.target);
+  if (!place_.config.accept_ra || !from_router || own) {
+    ++counters_.redirects_ignored;
+    return;
+  }
+  ++counters_.redirects;
+  if (m.target_hw) learn(m.target, *m.target_hw, true, now);
+  place_.receiver.redirect(place_.id, m.destination, m.target);
+}
+
+template <class Hw>
+bool NdAgent<Hw>::on_link(const wire::IpAddr& addr) const {
+  return wire::is_link_local6(addr) || is_on_link(addresses_.prefixes(), addr);
+}
+
+template <class Hw>
+void NdAgent<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, bool create, TimePoint now) {
+  if (wire::is_unspecified(addr)) return;
+  if (!cache_.learn(addr, hw, Evidence::kOther, create, now)) on_contradiction(addr, hw, now);
+}
+
+/// Somebody else has one of our addresses: one that is not in use yet is given up, one that is in
+/// use is defended once in a while, so that two who insist do not flood the link.
+template <class Hw>
+void NdAgent<Hw>::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint now) {
+  const bool by_target = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
+  const auto& hw = by_target ? m.target_hw : m.source_hw;
+  const auto who = hw ? wire::to_string(*hw) : std::string{"another node"};
+  const auto state = addresses_.state(addr);
+  if (state == AddressState::kTentative) {
+    if (addresses_.on_claim(addr, m.nonce, who, now)) ++counters_.conflicts;
+    return;
+  }
+  ++counters_.conflicts;
+  if (const auto suppressed = conflict_log_.allow(now))
+    log(LogArea::kLink, LogLevel::kErr,
+        "{}: own address {} is also claimed by {} ({} earlier conflicts not logged)", place_.name,
+        wire::to_string(addr), who, *suppressed);
+  if (defended_ && now - *defended_ < kDefendInterval) return;
+  defended_ = now;
+  announce(addr, now);
+}
+
+template <class Hw>
+void NdAgent<Hw>::on_contradiction(const wire::IpAddr& addr, const std::optional<Hw>& hw,
+                                   TimePoint now) {
+  ++counters_.contradictions;
+  const auto suppressed = contradiction_log_.allow(now);
+  if (!suppressed) return;
+  log(LogArea::kLink, LogLevel::kWarning,
+      "{}: {} is claimed by {} and by another ({} earlier claims not logged)", place_.name,
+      wire::to_string(addr), hw ? wire::to_string(*hw) : "nobody", *suppressed);
+}
+
+// --- Time ---
+
+template <class Hw>
+void NdAgent<Hw>::tick(TimePoint now) {
+  if (!running_) return;
+  addresses_.tick(now);
+  if (announce_again_ && *announce_again_ <= now) {
+    announce_again_.reset();
+    announce_all(now);
+  }
+  if (advertiser_.tick(now)) {
+    const auto lifetime = std::chrono::floor<std::chrono::seconds>(place_.config.ra_lifetime);
+    advertise_router(static_cast<std::uint16_t>(
+                         std::clamp<std::chrono::seconds::rep>(lifetime.count(), 0, 9000)),
+                     now);
+  }
+  if (discovery_.tick(now)) solicit_routers(now);
+}
+
+template <class Hw>
+std::optional<TimePoint> NdAgent<Hw>::next_deadline() const {
+  if (!running_) return std::nullopt;
+  return earlier(earlier(addresses_.next_deadline(), announce_again_),
+                 earlier(advertiser_.next_deadline(), discovery_.next_deadline()));
+}
+
+template class NdAgent<wire::LinkAddr>;
+template class NdAgent<wire::MacAddr>;
+
+}  // namespace ipoib::link

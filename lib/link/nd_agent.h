@@ -1,0 +1,122 @@
+// IPv6 of one interface: its addresses, neighbour discovery, and the two sides of router discovery.
+// Source: RFC 4861, RFC 4862 §5.4; RFC 4391 §8, §9.3.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/link/interface.h"
+#include "lib/link/ip6_addresses.h"
+#include "lib/link/ip6_types.h"
+#include "lib/link/log_limit.h"
+#include "lib/link/medium.h"
+#include "lib/link/neighbour_cache.h"
+#include "lib/link/own_groups.h"
+#include "lib/link/router_timers.h"
+
+namespace ipoib::link {
+
+/// What an agent belongs to; references are kept.
+struct NdPlace {
+  const std::string& name;
+  table::InterfaceId id;
+  const Ip6Config& config;
+  OwnGroups& groups;
+  AddressSink& receiver;
+};
+
+template <class Hw>
+class NdAgent final : public Solicitor<Hw>, private AddressOwner {
+ public:
+  NdAgent(const NdPlace& place, NdTransport<Hw>& transport, NeighbourCache<Hw>& cache,
+          std::uint64_t seed);
+
+  /// The interface carries packets of `mtu` octets: IPv6 starts, or goes on and tells everybody
+  /// where it is. `configured`: all addresses of the interface; a link-local one is made of
+  /// `interface_id` where none is among them.
+  void up(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
+          std::uint16_t mtu, TimePoint now);
+  /// Says good-bye as a router, gives up addresses and groups.
+  void down(TimePoint now);
+  [[nodiscard]] bool running() const { return running_; }
+  /// Why IPv6 does not run; empty when it does.
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+  /// Largest IPv6 packet: of the link, or what a router told; 0 where IPv6 does not run.
+  [[nodiscard]] std::uint16_t mtu() const { return running_ ? mtu_ : std::uint16_t{0}; }
+  /// Own IPv6 addresses, link-local too, whatever their state.
+  [[nodiscard]] const std::vector<wire::IpPrefix>& prefixes() const {
+    return addresses_.prefixes();
+  }
+  [[nodiscard]] std::vector<AddressInfo> list() const { return addresses_.list(); }
+
+  void request(const wire::IpAddr& addr, TimePoint now) override;
+  void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) override;
+  void on_nd(std::span<const std::byte> packet, TimePoint now);
+
+  /// Tells the sender of `offending` (octets from its IPv6 header on) of the better next hop.
+  /// Nothing is sent where none may be; the caller limits the rate.
+  void send_redirect(std::span<const std::byte> offending, const wire::IpAddr& next_hop,
+                     TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] const NdCounters& counters() const { return counters_; }
+
+ private:
+  using Message = wire::NdMessage<Hw>;
+
+  // AddressOwner.
+  void begin(const wire::IpPrefix& address, TimePoint now) override;
+  void end(const wire::IpPrefix& address, TimePoint now) override;
+  void ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) override;
+  void ready(const wire::IpPrefix& address, TimePoint now) override;
+  void gone(const wire::IpPrefix& address, TimePoint now) override;
+
+  void start(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
+             TimePoint now);
+  void take_mtu(std::uint16_t mtu);
+  void announce_all(TimePoint now);
+  void announce(const wire::IpAddr& addr, TimePoint now);
+  void advertise_router(std::uint16_t lifetime_s, TimePoint now);
+  void solicit_routers(TimePoint now);
+  void answer(const Message& question, TimePoint now);
+  void to_group(const Message& message, TimePoint now);
+
+  /// False: not to be acted on.
+  [[nodiscard]] bool may_handle(const Message& m, TimePoint now);
+  void on_solicitation(const Message& m, TimePoint now);
+  void on_advertisement(const Message& m, TimePoint now);
+  void on_router_solicitation(const Message& m, TimePoint now);
+  void on_router_advertisement(const Message& m, TimePoint now);
+  void on_redirect(const Message& m, TimePoint now);
+  void on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint now);
+  void learn(const wire::IpAddr& addr, const Hw& hw, bool create, TimePoint now);
+  void on_contradiction(const wire::IpAddr& addr, const std::optional<Hw>& hw, TimePoint now);
+  [[nodiscard]] bool on_link(const wire::IpAddr& addr) const;
+
+  NdPlace place_;
+  NdTransport<Hw>& transport_;
+  NeighbourCache<Hw>& cache_;
+  Ip6Addresses addresses_;
+  RouterAdvertiser advertiser_;
+  RouterDiscovery discovery_;
+  bool running_ = false;
+  std::string reason_ = "not started";
+  std::uint16_t link_mtu_ = 0;
+  std::uint16_t mtu_ = 0;
+  std::optional<TimePoint> announce_again_;
+  std::optional<TimePoint> defended_;
+  LogLimit conflict_log_;
+  LogLimit contradiction_log_;
+  NdCounters counters_;
+};
+
+extern template class NdAgent<wire::LinkAddr>;
+extern template class NdAgent<wire::MacAddr>;
+
+}  // namespace ipoib::link

@@ -1,0 +1,40 @@
+// Groups an interface needs for itself: joined, tried again where that failed, left.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/link/interface.h"
+
+namespace ipoib::link {
+
+class OwnGroups {
+ public:
+  /// `iface` is kept and not used before the first add().
+  explicit OwnGroups(Interface& iface) : iface_{iface} {}
+
+  /// 224.0.0.1, and 224.0.0.2 on a router, where `addresses` has IPv4 (RFC 1112 §7.2).
+  void start(const std::vector<wire::IpPrefix>& addresses, bool routing, TimePoint now);
+  /// Counted, so that each add() needs its remove().
+  void add(const wire::IpAddr& group, TimePoint now);
+  void remove(const wire::IpAddr& group, TimePoint now);
+  void clear(TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return retry_; }
+
+ private:
+  struct Use {
+    unsigned users = 0;
+    bool joined = false;
+  };
+  void join(const wire::IpAddr& group, Use& use, TimePoint now);
+
+  Interface& iface_;
+  std::map<wire::IpAddr, Use> groups_;
+  std::optional<TimePoint> retry_;
+};
+
+}  // namespace ipoib::link
