@@ -36,7 +36,8 @@ std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& 
 MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Group& group,
                                                     InterfaceId in, const IpAddr& source) const {
   Installed e{{addr, source, in, group.listeners.contains(in), 0}};
-  if (in >= kMaxInterfaces || !wire::is_group(addr) || wire::is_link_scope_group(addr)) return e;
+  if (in >= kMaxInterfaces || !wire::is_multicast(addr) || wire::is_link_scope_group(addr))
+    return e;
   const bool any = source == kAnySource;
   for (const StaticMulticastRoute& route : static_) {
     const bool source_fits = route.source == kAnySource || route.source == source;

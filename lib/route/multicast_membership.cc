@@ -108,7 +108,7 @@ void MulticastMembership::on_query(const IpAddr& from, const MembershipQuery& qu
                                    TimePoint now) {
   if (query.version != config_.version) ++counters_.version_mismatch;
   // Version 1 elects nobody (RFC 2236 §4); 0.0.0.0 is a switch that asks for itself.
-  if (query.version == MembershipVersion::kV1 || wire::is_unspecified(from)) return;
+  if (query.version == MembershipVersion::kV1 || wire::is_any_address(from)) return;
   elect(from, query, now);
   if (other_querier_ == from && !query.suppress) lower_timers(query, now);
 }
@@ -135,7 +135,7 @@ void MulticastMembership::lower_timers(const MembershipQuery& query, TimePoint n
 }
 
 bool MulticastMembership::believable(MembershipVersion version, const MembershipRecord& record) {
-  if (!wire::is_group(record.group)) {
+  if (!wire::is_multicast(record.group)) {
     ++counters_.not_a_group;
     return false;
   }
@@ -158,7 +158,7 @@ void MulticastMembership::on_record(MembershipVersion version, const MembershipR
   if (!believable(version, record)) return;
   std::vector<IpAddr> sources;
   for (const IpAddr& s : record.sources) {
-    if (wire::is_group(s) || wire::is_unspecified(s))
+    if (wire::is_multicast(s) || wire::is_any_address(s))
       ++counters_.bad_sources;
     else
       sources.push_back(s);

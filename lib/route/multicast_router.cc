@@ -3,6 +3,10 @@
 #include <tuple>
 #include <utility>
 
+#include "lib/wire/icmp6.h"
+#include "lib/wire/igmp.h"
+#include "lib/wire/mld.h"
+
 namespace ipoib::route {
 
 using table::InterfaceId;
@@ -18,14 +22,6 @@ constexpr IpFamily family_of(const IpAddr& addr) {
   return addr.is_v4() ? IpFamily::kIpv4 : IpFamily::kIpv6;
 }
 
-constexpr IpAddr link_scope(std::uint8_t low) {
-  IpAddr a;
-  a.bytes[0] = std::byte{0xff};
-  a.bytes[1] = std::byte{0x02};
-  a.bytes[15] = std::byte{low};
-  return a;
-}
-
 /// By the headers alone: a message that is garbled is membership's to count.
 std::optional<IpFamily> membership_family(std::span<const std::byte> packet) {
   if (packet.empty()) return std::nullopt;
@@ -34,10 +30,9 @@ std::optional<IpFamily> membership_family(std::span<const std::byte> packet) {
     const bool igmp = packet[9] == static_cast<std::byte>(wire::IpProto::kIgmp);
     return igmp ? std::optional{IpFamily::kIpv4} : std::nullopt;
   }
-  constexpr std::size_t kIpv6Hdr = 40;
-  if (version != 6 || packet.size() <= kIpv6Hdr) return std::nullopt;
+  if (version != 6 || packet.size() <= sizeof(wire::Ipv6Hdr)) return std::nullopt;
   std::byte next = packet[6];
-  auto payload = packet.subspan(kIpv6Hdr);
+  auto payload = packet.subspan(sizeof(wire::Ipv6Hdr));
   if (next == std::byte{0}) {
     const auto options = wire::parse_hop_by_hop(payload);
     if (!options || options->len >= payload.size()) return std::nullopt;
@@ -58,7 +53,7 @@ MulticastRouter::MulticastRouter(const MulticastTableConfig& config,
     : sender_{sender}, table_{config, std::move(reverse_path), deliveries} {}
 
 std::array<IpAddr, 4> MulticastRouter::router_groups() {
-  return {IpAddr::v4(0xe000'0002), IpAddr::v4(0xe000'0016), link_scope(0x02), link_scope(0x16)};
+  return {wire::kIgmpAllRouters, wire::kIgmpV3Routers, wire::all_routers(), wire::kMldV2Routers};
 }
 
 Status MulticastRouter::add_interface(InterfaceId iface, const MembershipConfig& config,
@@ -89,7 +84,7 @@ void MulticastRouter::use_addresses(Interface& interface, TimePoint now) {
 
 void MulticastRouter::address_ready(InterfaceId iface, const IpAddr& addr, TimePoint now) {
   const auto it = interfaces_.find(iface);
-  if (it == interfaces_.end() || (!addr.is_v4() && !wire::is_link_local_v6(addr))) return;
+  if (it == interfaces_.end() || (!addr.is_v4() && !wire::is_link_local6(addr))) return;
   it->second.addresses[index_of(family_of(addr))].insert(addr);
   use_addresses(it->second, now);
 }

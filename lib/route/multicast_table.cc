@@ -50,7 +50,7 @@ void MulticastTable::remove_interface(InterfaceId iface, TimePoint now) {
 }
 
 Status MulticastTable::listen(InterfaceId iface, const IpAddr& addr, TimePoint now) {
-  if (!wire::is_group(addr) && !wire::is_link_local_v6(addr))
+  if (!wire::is_multicast(addr) && !wire::is_link_local6(addr))
     return fail(Errc::kInvalidArgument, "{} is neither a group nor a link-local address",
                 to_string(addr));
   ++groups_[addr].listeners[iface];
@@ -69,14 +69,14 @@ void MulticastTable::unlisten(InterfaceId iface, const IpAddr& addr, TimePoint n
 
 Status MulticastTable::check(const StaticMulticastRoute& route) const {
   const IpAddr& group = route.groups.addr;
-  if (!wire::is_group(group) || route.groups.len < (group.is_v4() ? 4 : 8) ||
+  if (!wire::is_multicast(group) || route.groups.len < (group.is_v4() ? 4 : 8) ||
       route.groups.len > host_bits(group))
     return fail(Errc::kInvalidArgument, "{} is no prefix of groups", to_string(route.groups));
   if (route.groups.len == host_bits(group) && wire::is_link_scope_group(group))
     return fail(Errc::kInvalidArgument, "{} has link scope and is never forwarded",
                 to_string(group));
   if (route.source != kAnySource &&
-      (wire::is_group(route.source) || wire::is_unspecified(route.source) ||
+      (wire::is_multicast(route.source) || wire::is_any_address(route.source) ||
        route.source.is_v4() != group.is_v4()))
     return fail(Errc::kInvalidArgument, "{} cannot be a source of {}", to_string(route.source),
                 to_string(route.groups));
@@ -132,8 +132,8 @@ void MulticastTable::set_wish(InterfaceId iface, const IpAddr& group, const Grou
 }
 
 void MulticastTable::packet_seen(const IpAddr& group, const IpAddr& source, TimePoint now) {
-  if (!wire::is_group(group) || wire::is_link_scope_group(group) || wire::is_group(source) ||
-      wire::is_unspecified(source))
+  if (!wire::is_multicast(group) || wire::is_link_scope_group(group) ||
+      wire::is_multicast(source) || wire::is_any_address(source))
     return;
   const auto known = groups_.find(group);
   const bool renewed = known != groups_.end() && known->second.seen.contains(source);

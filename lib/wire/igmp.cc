@@ -9,9 +9,6 @@ namespace {
 
 using codec::fault;
 
-constexpr IpAddr kAllSystems = IpAddr::v4(0xe000'0001);
-constexpr IpAddr kAllRouters = IpAddr::v4(0xe000'0002);
-constexpr IpAddr kV3Routers = IpAddr::v4(0xe000'0016);
 constexpr std::uint8_t kInternetworkControl = 0xc0;
 
 using Message = tl::expected<MembershipMessage, MembershipFault>;
@@ -30,8 +27,8 @@ Message parse_query(std::span<const std::byte> bytes, const IgmpHdr& header) {
       return fault(*bad);
     query.max_response = milliseconds(100 * decode_float8(header.max_resp_code));
   }
-  const bool general = is_unspecified(query.group);
-  if ((!general && !is_group(query.group)) || (general && !query.sources.empty()))
+  const bool general = is_any_address(query.group);
+  if ((!general && !is_multicast(query.group)) || (general && !query.sources.empty()))
     return fault(MembershipFault::kQueryGroup);
   return query;
 }
@@ -106,21 +103,21 @@ ParsedMembership parse_igmp(std::span<const std::byte> packet) {
 std::vector<std::byte> make_igmp(const IpAddr& src, const MembershipQuery& query) {
   const auto tenths = static_cast<std::uint32_t>(query.max_response.count() / 100);
   IgmpHdr header{static_cast<std::uint8_t>(IgmpType::kQuery), 0, Be16{}, Be32{}};
-  if (!is_unspecified(query.group)) header.group.set(query.group.v4_host());
+  if (!is_any_address(query.group)) header.group.set(query.group.v4_host());
   if (query.version == MembershipVersion::kV2)
     header.max_resp_code = static_cast<std::uint8_t>(std::clamp(tenths, 1U, 255U));
   if (query.version == MembershipVersion::kV3) header.max_resp_code = encode_float8(tenths);
   std::vector<std::byte> body;
   codec::append(body, header);
   if (query.version == MembershipVersion::kV3) codec::append_query_tail<Be32>(body, query);
-  return wrap(src, is_unspecified(query.group) ? kAllSystems : query.group, std::move(body));
+  return wrap(src, is_any_address(query.group) ? kIgmpAllSystems : query.group, std::move(body));
 }
 
 std::vector<std::byte> make_igmp(const IpAddr& src, const MembershipReport& report) {
   std::vector<std::byte> body;
   if (report.version == MembershipVersion::kV3) {
     codec::append_report<Be32>(body, static_cast<std::uint8_t>(IgmpType::kReportV3), report);
-    return wrap(src, kV3Routers, std::move(body));
+    return wrap(src, kIgmpV3Routers, std::move(body));
   }
   const MembershipRecord& record = report.records.front();
   const bool leave = record.type == RecordType::kToInclude;
@@ -129,7 +126,7 @@ std::vector<std::byte> make_igmp(const IpAddr& src, const MembershipReport& repo
                                                                    : IgmpType::kReportV2;
   codec::append(body,
                 IgmpHdr{static_cast<std::uint8_t>(type), 0, Be16{}, Be32{record.group.v4_host()}});
-  return wrap(src, leave ? kAllRouters : record.group, std::move(body));
+  return wrap(src, leave ? kIgmpAllRouters : record.group, std::move(body));
 }
 
 }  // namespace ipoib::wire

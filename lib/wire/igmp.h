@@ -20,6 +20,10 @@ enum class IgmpType : std::uint8_t {
   kReportV3 = 0x22
 };
 
+inline constexpr IpAddr kIgmpAllSystems = IpAddr::v4(0xe000'0001);
+inline constexpr IpAddr kIgmpAllRouters = IpAddr::v4(0xe000'0002);
+inline constexpr IpAddr kIgmpV3Routers = IpAddr::v4(0xe000'0016);
+
 /// Every query (MembershipQueryTail follows in version 3), and the reports before version 3.
 struct IgmpHdr {
   std::uint8_t type;

@@ -129,10 +129,6 @@ static_assert(!kMembershipFaultNames.back().empty());
 
 using ParsedMembership = tl::expected<MembershipPacket, MembershipFault>;
 
-/// IPv4 224.0.0.0/4 or IPv6 ff00::/8.
-[[nodiscard]] constexpr bool is_group(const IpAddr& a) noexcept {
-  return a.is_v4() ? a.v4_host() >> 28 == 0xe : a.bytes[0] == std::byte{0xff};
-}
 /// No router forwards it: 224.0.0.0/24 (RFC 5771 §4), IPv6 scopes 0 to 2 (RFC 4291 §2.7).
 [[nodiscard]] constexpr bool is_link_scope_group(const IpAddr& a) noexcept {
   if (a.is_v4()) return a.v4_host() >> 8 == 0xe00000;
@@ -145,14 +141,9 @@ using ParsedMembership = tl::expected<MembershipPacket, MembershipFault>;
          a.bytes[2] == std::byte{0} && a.bytes[3] == std::byte{0};
 }
 /// No address of the family: :: or 0.0.0.0.
-[[nodiscard]] constexpr bool is_unspecified(const IpAddr& a) noexcept {
+[[nodiscard]] constexpr bool is_any_address(const IpAddr& a) noexcept {
   return a == IpAddr{} || a == IpAddr::v4(0);
 }
-/// IPv6 fe80::/10.
-[[nodiscard]] constexpr bool is_link_local_v6(const IpAddr& a) noexcept {
-  return a.bytes[0] == std::byte{0xfe} && (a.bytes[1] & std::byte{0xc0}) == std::byte{0x80};
-}
-
 /// Codes of 8 bits (IGMPv3 Max Resp Code, QQIC) and 16 bits (MLDv2 Maximum Response Code): a value
 /// as it is, or from half the range on a mantissa and an exponent. Encoding gives the largest value
 /// that does not exceed `value`. Source: RFC 3376 §4.1.1, §4.1.7; RFC 3810 §5.1.3.

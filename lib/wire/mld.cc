@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lib/wire/icmp6.h"
 #include "lib/wire/membership_codec.h"
 
 namespace ipoib::wire {
@@ -9,40 +10,8 @@ namespace {
 
 using codec::fault;
 
-/// Source: RFC 8200 §3.
-struct FixedHdr {
-  Be32 version_class_flow;
-  Be16 payload_len;
-  std::uint8_t next_header;
-  std::uint8_t hop_limit;
-  IpAddr src;
-  IpAddr dst;
-};
-static_assert(WireRecord<FixedHdr> && sizeof(FixedHdr) == 40);
-
 constexpr std::uint8_t kHopByHop = 0;
 constexpr std::uint8_t kIcmpv6 = static_cast<std::uint8_t>(IpProto::kIcmpv6);
-
-/// ff02::`low`.
-constexpr IpAddr link_scope(std::uint8_t low) {
-  IpAddr a;
-  a.bytes[0] = std::byte{0xff};
-  a.bytes[1] = std::byte{0x02};
-  a.bytes[15] = std::byte{low};
-  return a;
-}
-
-/// Source: RFC 8200 §8.1.
-std::uint16_t checksum(const IpAddr& src, const IpAddr& dst, std::span<const std::byte> message) {
-  std::vector<std::byte> summed;
-  summed.reserve(40 + message.size());
-  codec::append(summed, src);
-  codec::append(summed, dst);
-  codec::append(summed, Be32{static_cast<std::uint32_t>(message.size())});
-  codec::append(summed, Be32{kIcmpv6});
-  summed.insert(summed.end(), message.begin(), message.end());
-  return internet_checksum(summed);
-}
 
 using Message = tl::expected<MembershipMessage, MembershipFault>;
 
@@ -59,7 +28,7 @@ Message parse_query(std::span<const std::byte> bytes, const MldHdr& header) {
   }
   query.max_response = std::chrono::milliseconds(response_ms);
   const bool general = query.group == IpAddr{};
-  if ((!general && !is_group(query.group)) || (general && !query.sources.empty()))
+  if ((!general && !is_multicast(query.group)) || (general && !query.sources.empty()))
     return fault(MembershipFault::kQueryGroup);
   return query;
 }
@@ -77,7 +46,7 @@ Message parse_message(std::span<const std::byte> bytes) {
 
 /// The ICMPv6 message of a packet whose headers are what MLD asks for.
 tl::expected<std::span<const std::byte>, MembershipFault> unwrap(std::span<const std::byte> packet,
-                                                                 const FixedHdr& ip) {
+                                                                 const Ipv6Hdr& ip) {
   auto payload = packet.subspan(sizeof(ip)).first(ip.payload_len.host());
   std::uint8_t next = ip.next_header;
   bool router_alert = false;
@@ -99,20 +68,20 @@ tl::expected<std::span<const std::byte>, MembershipFault> unwrap(std::span<const
   }
   if (ip.hop_limit != 1) return fault(MembershipFault::kHopLimit);
   if (!router_alert) return fault(MembershipFault::kRouterAlert);
-  if (!is_link_local_v6(ip.src)) return fault(MembershipFault::kSource);
-  if (checksum(ip.src, ip.dst, payload) != 0) return fault(MembershipFault::kChecksum);
+  if (!is_link_local6(ip.src)) return fault(MembershipFault::kSource);
+  if (icmp6_checksum(ip.src, ip.dst, payload) != 0) return fault(MembershipFault::kChecksum);
   return payload;
 }
 
 std::vector<std::byte> wrap(const IpAddr& src, const IpAddr& dst, std::vector<std::byte> body) {
-  const Be16 sum{checksum(src, dst, body)};
+  const Be16 sum{icmp6_checksum(src, dst, body)};
   (void)write(std::span{body}, offsetof(MldHdr, checksum), sum);
   const auto options = hop_by_hop_router_alert(IpProto::kIcmpv6);
   std::vector<std::byte> packet;
-  packet.reserve(sizeof(FixedHdr) + options.size() + body.size());
-  codec::append(packet, FixedHdr{Be32{6U << 28},
-                                 Be16{static_cast<std::uint16_t>(options.size() + body.size())},
-                                 kHopByHop, 1, src, dst});
+  packet.reserve(sizeof(Ipv6Hdr) + options.size() + body.size());
+  codec::append(packet, Ipv6Hdr{Be32{Ipv6Hdr::kVersion6},
+                                Be16{static_cast<std::uint16_t>(options.size() + body.size())},
+                                kHopByHop, 1, src, dst});
   codec::append(packet, options);
   packet.insert(packet.end(), body.begin(), body.end());
   return packet;
@@ -121,9 +90,8 @@ std::vector<std::byte> wrap(const IpAddr& src, const IpAddr& dst, std::vector<st
 }  // namespace
 
 ParsedMembership parse_mld(std::span<const std::byte> packet) {
-  const auto ip = read<FixedHdr>(packet);
-  if (!ip || ip->version_class_flow.host() >> 28 != 6 ||
-      ip->payload_len.host() > packet.size() - sizeof(*ip))
+  const auto ip = read<Ipv6Hdr>(packet);
+  if (!ip || ip->version() != 6 || ip->payload_len.host() > packet.size() - sizeof(*ip))
     return fault(MembershipFault::kIpHeader);
   const auto payload = unwrap(packet, *ip);
   if (!payload) return fault(payload.error());
@@ -140,20 +108,20 @@ std::vector<std::byte> make_mld(const IpAddr& src, const MembershipQuery& query)
   codec::append(body, MldHdr{static_cast<std::uint8_t>(MldType::kQuery), 0, Be16{}, Be16{code},
                              Be16{}, query.group});
   if (!v1) codec::append_query_tail<IpAddr>(body, query);
-  return wrap(src, query.group == IpAddr{} ? link_scope(0x01) : query.group, std::move(body));
+  return wrap(src, query.group == IpAddr{} ? all_nodes() : query.group, std::move(body));
 }
 
 std::vector<std::byte> make_mld(const IpAddr& src, const MembershipReport& report) {
   std::vector<std::byte> body;
   if (report.version == MembershipVersion::kV3) {
     codec::append_report<IpAddr>(body, static_cast<std::uint8_t>(MldType::kReportV2), report);
-    return wrap(src, link_scope(0x16), std::move(body));
+    return wrap(src, kMldV2Routers, std::move(body));
   }
   const MembershipRecord& record = report.records.front();
   const bool done = record.type == RecordType::kToInclude;
   codec::append(body, MldHdr{static_cast<std::uint8_t>(done ? MldType::kDone : MldType::kReportV1),
                              0, Be16{}, Be16{}, Be16{}, record.group});
-  return wrap(src, done ? link_scope(0x02) : record.group, std::move(body));
+  return wrap(src, done ? all_routers() : record.group, std::move(body));
 }
 
 }  // namespace ipoib::wire

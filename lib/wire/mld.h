@@ -15,6 +15,15 @@ namespace ipoib::wire {
 /// ICMPv6 types.
 enum class MldType : std::uint8_t { kQuery = 130, kReportV1 = 131, kDone = 132, kReportV2 = 143 };
 
+/// ff02::16. The other groups of routers and nodes are all_routers() and all_nodes() of icmp6.h.
+inline constexpr IpAddr kMldV2Routers = [] {
+  IpAddr a;
+  a.bytes[0] = std::byte{0xff};
+  a.bytes[1] = std::byte{0x02};
+  a.bytes[15] = std::byte{0x16};
+  return a;
+}();
+
 /// Every query (MembershipQueryTail follows in version 2), and the messages of version 1.
 struct MldHdr {
   std::uint8_t type;

@@ -72,7 +72,7 @@ class MembershipTest : public testing::Test {
 TEST_F(MembershipTest, GeneralQueriesComeFasterAtStartUp) {
   start();
   ASSERT_EQ(sink.sent.size(), 1U);
-  EXPECT_TRUE(wire::is_unspecified(sink.sent[0].group));
+  EXPECT_TRUE(wire::is_any_address(sink.sent[0].group));
   EXPECT_EQ(sink.sent[0].max_response, seconds(10));
   EXPECT_EQ(sink.sent[0].robustness, 2);
   EXPECT_EQ(sink.sent[0].interval, seconds(125));

@@ -44,7 +44,7 @@ void SimHost::on_packet(std::span<const std::byte> packet) {
   const auto* query = parsed ? std::get_if<MembershipQuery>(&parsed->message) : nullptr;
   if (query == nullptr) return;
   for (const auto& [group, wish] : wishes_) {
-    if (!wire::is_unspecified(query->group) && query->group != group) continue;
+    if (!wire::is_any_address(query->group) && query->group != group) continue;
     world_.at(world_.up_to(query->max_response), [this, g = group, q = *query] { answer(g, q); });
   }
 }

@@ -235,10 +235,11 @@ TEST(MembershipCode, EncodingIsTheLargestNotAbove) {
 
 TEST(MembershipGroups, KindsAreToldApart) {
   for (const char* group : {"224.0.0.1", "224.0.0.251", "ff02::fb", "ff01::1", "ff12::1"})
-    EXPECT_TRUE(is_group(ip(group)) && is_link_scope_group(ip(group))) << group;
+    EXPECT_TRUE(is_multicast(ip(group)) && is_link_scope_group(ip(group))) << group;
   for (const char* group : {"224.0.1.1", "239.255.255.255", "ff05::1", "ff1e::1"})
-    EXPECT_TRUE(is_group(ip(group)) && !is_link_scope_group(ip(group))) << group;
-  for (const char* addr : {"10.0.0.1", "240.0.0.1", "fe80::1"}) EXPECT_FALSE(is_group(ip(addr)));
+    EXPECT_TRUE(is_multicast(ip(group)) && !is_link_scope_group(ip(group))) << group;
+  for (const char* addr : {"10.0.0.1", "240.0.0.1", "fe80::1"})
+    EXPECT_FALSE(is_multicast(ip(addr)));
   EXPECT_TRUE(is_source_specific_group(ip("232.1.1.1")));
   EXPECT_TRUE(is_source_specific_group(ip("ff3e::8000:1")));
   EXPECT_FALSE(is_source_specific_group(ip("ff1e::1")));
