@@ -54,6 +54,11 @@ class NeighbourCache {
     return find_v4(hash_v4(iface, addr), iface, addr);
   }
 
+  /// The same for an address of either version.
+  [[nodiscard]] Neighbour* lookup(InterfaceId iface, const wire::IpAddr& addr) noexcept {
+    return find(hash(iface, addr), iface, addr);
+  }
+
   // The same in three steps, so that a burst overlaps its cache misses: prefetch the slots of all,
   // the entries of all, then find.
   [[nodiscard]] std::uint32_t hash_v4(InterfaceId iface, std::uint32_t addr) const noexcept {
@@ -67,6 +72,14 @@ class NeighbourCache {
   [[nodiscard]] Neighbour* find_v4(std::uint32_t hash, InterfaceId iface,
                                    std::uint32_t addr) noexcept {
     return find(hash, {0, low_half_v4(addr)}, iface);
+  }
+
+  [[nodiscard]] std::uint32_t hash(InterfaceId iface, const wire::IpAddr& addr) const noexcept {
+    return hash(key_of(addr), iface);
+  }
+  [[nodiscard]] Neighbour* find(std::uint32_t hash, InterfaceId iface,
+                                const wire::IpAddr& addr) noexcept {
+    return find(hash, key_of(addr), iface);
   }
 
   /// Notes that a packet leaves through the entry. Stores only when the second has changed, so a
