@@ -1,0 +1,73 @@
+// What the router itself says in ICMPv6: errors about packets it could not forward, and answers to
+// echo requests for its own addresses. Bytes in, bytes out. Source: RFC 4443.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/rate_limiter.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::route {
+
+/// Types and codes that are sent. Source: RFC 4443 §3, §4.
+inline constexpr std::uint8_t kIcmp6Unreachable = 1;
+inline constexpr std::uint8_t kIcmp6PacketTooBig = 2;
+inline constexpr std::uint8_t kIcmp6TimeExceeded = 3;
+inline constexpr std::uint8_t kIcmp6ParameterProblem = 4;
+inline constexpr std::uint8_t kIcmp6EchoRequest = 128;
+inline constexpr std::uint8_t kIcmp6EchoReply = 129;
+inline constexpr std::uint8_t kUnreachable6Address = 3;
+inline constexpr std::uint8_t kUnreachable6Port = 4;
+inline constexpr std::uint8_t kUnrecognizedNextHeader = 1;
+inline constexpr std::uint8_t kUnrecognizedOption = 2;
+
+struct Icmp6Error {
+  std::uint8_t type = 0;
+  std::uint8_t code = 0;
+  std::uint32_t value =
+      0;  ///< Too big: MTU of the next hop. Parameter problem: the octet's offset.
+};
+
+/// IP packet that tells the sender of `offending` (octets from its IPv6 header on) what happened,
+/// quoting as much of it as fits 1280 octets. `source`: a unicast address of this node. Empty where
+/// no error may be sent (RFC 4443 §2.4 e): about ICMPv6 errors and redirects, to senders that are
+/// no single node, about packets to groups but for packet too big and unrecognized options, and
+/// about packets too short to tell.
+[[nodiscard]] std::optional<std::vector<std::byte>> icmp6_error(
+    std::span<const std::byte> offending, const Icmp6Error& error, const wire::IpAddr& source);
+
+enum class Local6Verdict : std::uint8_t {
+  kEchoReply,  ///< The packet was turned into the reply; send it.
+  kError,      ///< Tell the sender `error`.
+  kIgnore,     ///< Nothing to answer.
+};
+struct Local6Answer {
+  Local6Verdict verdict = Local6Verdict::kIgnore;
+  Icmp6Error error{};
+};
+
+/// Decides what becomes of a packet (from the IPv6 header on, payload length == packet.size() - 40)
+/// for an address of this node, or for a group it listens to; turns an echo request into its reply
+/// in place. `own`: unicast address to answer from when the packet is for a group. Replies to what
+/// was sent to a group should be limited by Icmp6Limiter as errors are (RFC 4443 §4.2, §2.4 f).
+/// Fragments and packets with a routing header that has segments left are ignored.
+[[nodiscard]] Local6Answer answer_local6(std::span<std::byte> packet, const wire::IpAddr& own);
+
+/// RFC 4443 §2.4 f: so many errors in all, and so many to one node.
+class Icmp6Limiter {
+ public:
+  [[nodiscard]] bool allow(const wire::IpAddr& destination, TimePoint now);
+
+ private:
+  static constexpr std::size_t kBuckets = 1024;
+  RateLimiter all_{std::chrono::milliseconds(1), 100};
+  // Nodes that share a bucket share its rate.
+  std::vector<RateLimiter> per_node_{kBuckets, RateLimiter{std::chrono::milliseconds(10), 10}};
+};
+
+}  // namespace ipoib::route
