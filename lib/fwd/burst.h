@@ -41,7 +41,20 @@ struct Ip4Burst {
   }
 };
 
-/// Packets that start at their IPv4 header, each with the valid neighbour it goes to.
+/// Packets that start at their IPv6 header.
+struct Ip6Burst {
+  std::array<wire::IpAddr, kMaxBurst> dst;
+  std::array<rte_mbuf*, kMaxBurst> pkts;
+  std::uint16_t n = 0;
+
+  Ip6Burst() noexcept {}
+  void push(rte_mbuf* m, const wire::IpAddr& destination) noexcept {
+    pkts[n] = m;
+    dst[n++] = destination;
+  }
+};
+
+/// Packets of one version that start at their IP header, each with the valid neighbour it goes to.
 struct RoutedBurst {
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::array<table::Neighbour*, kMaxBurst> to;

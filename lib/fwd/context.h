@@ -16,6 +16,7 @@
 #include "lib/table/delivery_table.h"
 #include "lib/table/neighbour_cache.h"
 #include "lib/table/next_hop.h"
+#include "lib/table/prefix6_table.h"
 #include "lib/table/prefix_table.h"
 
 namespace ipoib::fwd {
@@ -25,6 +26,7 @@ struct Context {
           std::unique_ptr<table::DeliveryTable> delivery_table)
       : interfaces{config.interfaces},
         prefixes{*config.prefixes},
+        prefixes6{*config.prefixes6},
         next_hops{*config.next_hops},
         neighbours{std::move(cache)},
         deliveries{std::move(delivery_table)},
@@ -37,6 +39,7 @@ struct Context {
 
   std::span<const InterfaceEntry> interfaces;
   const table::PrefixTable& prefixes;
+  const table::Prefix6Table& prefixes6;
   const table::NextHopTable& next_hops;
   std::unique_ptr<table::NeighbourCache> neighbours;
   std::unique_ptr<table::DeliveryTable> deliveries;

@@ -34,7 +34,7 @@ std::uint64_t mac_of(const wire::MacAddr& addr) {
   return std::uint64_t{high} << 32 | low;
 }
 
-/// What is neither IPv4 nor lost.
+/// What is neither IP nor lost.
 void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, DropBin& bin) {
   switch (type) {
     case be(wire::EtherType::kArp):
@@ -42,9 +42,23 @@ void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, 
       fabric::meta_of(m).rx.iface = in.iface;
       c.punt.arp(in, m);
       return;
-    case be(wire::EtherType::kIpv6): return bin.add(m, Drop::kIp6Unsupported);
     default: return bin.add(m, Drop::kEthUnknownType);
   }
+}
+
+/// To everybody, or to the Ethernet address of a group of the version it carries.
+void not_unicast(Context& c, const Ingress& in, rte_mbuf* m, std::uint64_t dst, std::uint16_t type,
+                 InputBursts& out, DropBin& bin) {
+  constexpr std::uint64_t kMac4 = 0x5e'0001, kMac6 = 0x3333;  // 01:00:5e, 33:33
+  const bool broadcast = dst == kMacMask;
+  if (type == be(wire::EtherType::kIpv4) && (broadcast || (dst & 0xff'ffff) == kMac4))
+    out.ip_broadcast.push(m);
+  else if (type == be(wire::EtherType::kIpv6) && (broadcast || (dst & 0xffff) == kMac6))
+    out.ip6_multicast.push(m);
+  else if (broadcast)
+    other_type(c, in, m, type, bin);
+  else
+    bin.add(m, Drop::kEthNotForUs);
 }
 
 }  // namespace
@@ -67,14 +81,14 @@ void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
     strip(m, RTE_ETHER_HDR_LEN);
     octets += m->pkt_len;
 
-    if (dst != own && dst != kMacMask) [[unlikely]]
-      bin.add(m, Drop::kEthNotForUs);
-    else if (type != be(wire::EtherType::kIpv4)) [[unlikely]]
-      other_type(c, in, m, type, bin);
-    else if (dst != own) [[unlikely]]
-      out.ip_broadcast.push(m);
-    else
+    if (dst != own) [[unlikely]]
+      not_unicast(c, in, m, dst, type, out, bin);
+    else if (type == be(wire::EtherType::kIpv4)) [[likely]]
       out.ip.pkts[n++] = m;
+    else if (type == be(wire::EtherType::kIpv6))
+      out.ip6.push(m);
+    else
+      other_type(c, in, m, type, bin);
   }
   out.ip.n = n;
   in.counters.rx_bytes.add(octets);

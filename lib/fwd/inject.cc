@@ -4,9 +4,13 @@
 #include <rte_ring_elem.h>
 
 #include <array>
+#include <cstddef>
 
 #include "lib/fwd/ip4_output.h"
 #include "lib/fwd/ip4_route.h"
+#include "lib/fwd/ip6_output.h"
+#include "lib/fwd/ip6_route.h"
+#include "lib/fwd/multicast.h"
 #include "lib/msg/messages.h"
 
 namespace ipoib::fwd {
@@ -22,8 +26,8 @@ union Messages {
   std::array<Down, kMaxMessages> down;
 };
 
-/// Routes packets in runs that came by the same interface, so that a burst of released packets is
-/// sent as a burst.
+/// Routes packets in runs that came by the same interface and are of one version, so that a burst
+/// of released packets is sent as a burst.
 class RoutedRun {
  public:
   explicit RoutedRun(Context& c) noexcept : c_{c} {}
@@ -32,28 +36,55 @@ class RoutedRun {
   ~RoutedRun() { flush(); }
 
   void add(table::InterfaceId iface, rte_mbuf* m) noexcept {
-    if (m->data_len < sizeof(wire::Ipv4Hdr)) {
-      DropBin{c_.ingress(iface).counters.drops}.add(m, Drop::kIpRunt);
-      return;
-    }
-    if (iface != iface_ || pkts_.n == kMaxBurst) flush();
+    if (iface != iface_) flush();
     iface_ = iface;
-    pkts_.push(m, rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->dst.host());
+    const auto* const hdr = rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
+    if (m->data_len < sizeof(wire::Ipv4Hdr)) return lost(m, Drop::kIpRunt);
+    if (hdr->version() != 6) return add4(m, hdr->dst.host());
+    if (m->data_len < sizeof(wire::Ipv6Hdr)) return lost(m, Drop::kIpRunt);
+    add6(m, rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->dst);
   }
 
   void flush() noexcept {
-    if (pkts_.n == 0) return;
-    const Ingress in = c_.ingress(iface_);
-    RoutedBurst routed;
-    ip4_route(c_, in, pkts_, Ttl::kStays, routed);
-    ip4_output(c_, in, routed);
-    pkts_.n = 0;
+    flush4();
+    flush6();
   }
 
  private:
+  void lost(rte_mbuf* m, Drop reason) noexcept {
+    DropBin{c_.ingress(iface_).counters.drops}.add(m, reason);
+  }
+  void add4(rte_mbuf* m, std::uint32_t dst) noexcept {
+    flush6();
+    if (ip4_.n == kMaxBurst) flush4();
+    ip4_.push(m, dst);
+  }
+  void add6(rte_mbuf* m, const wire::IpAddr& dst) noexcept {
+    flush4();
+    if (ip6_.n == kMaxBurst) flush6();
+    ip6_.push(m, dst);
+  }
+  void flush4() noexcept {
+    if (ip4_.n == 0) return;
+    const Ingress in = c_.ingress(iface_);
+    RoutedBurst routed;
+    ip4_route(c_, in, ip4_, Ttl::kStays, routed);
+    ip4_output(c_, in, routed);
+    ip4_.n = 0;
+  }
+  void flush6() noexcept {
+    if (ip6_.n == 0) return;
+    const Ingress in = c_.ingress(iface_);
+    RoutedBurst routed;
+    ip6_route(c_, in, ip6_, Ttl::kStays, routed);
+    ip6_output(c_, in, routed);
+    ip6_.n = 0;
+  }
+
   Context& c_;
   table::InterfaceId iface_ = table::kNoInterface;
-  Ip4Burst pkts_;
+  Ip4Burst ip4_;
+  Ip6Burst ip6_;
 };
 
 /// The entry can be sent to: its interface exists and is of the kind.
@@ -67,26 +98,22 @@ bool usable(const Context& c, const table::Neighbour& n) noexcept {
   }
 }
 
-/// To a neighbour of the interface, whatever the routes say.
-void send_on(Context& c, const Down& message) noexcept {
-  const Ingress in = c.ingress(table::kNoInterface);
-  rte_mbuf* const m = message.mbuf;
-  if (message.iface >= c.interfaces.size()) {
-    c.stats.bad_messages.add(1);
-    return DropBin{in.counters.drops}.add(m, Drop::kIbTxInvalid);
-  }
-  if (m->data_len < sizeof(wire::Ipv4Hdr)) return DropBin{in.counters.drops}.add(m, Drop::kIpRunt);
-  const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
-  if (hdr.version() != 4) return DropBin{in.counters.drops}.add(m, Drop::kIpVersion);
-  RoutedBurst routed;
-  ip4_send_on(c, in, m, message.iface, hdr.dst.host(), routed);
-  ip4_output(c, in, routed);
+/// Names interfaces that exist only.
+bool usable(const Context& c, const table::Delivery& d) noexcept {
+  const std::size_t n = c.interfaces.size();
+  return d.in < n && (n >= table::kMaxMulticastInterfaces || d.out >> n == 0);
 }
 
-void send_raw(Context& c, const Down& message) noexcept {
-  if (message.iface < c.interfaces.size()) return c.tx.enqueue(message.iface, message.mbuf);
-  c.stats.bad_messages.add(1);
-  DropBin{c.ingress(table::kNoInterface).counters.drops}.add(message.mbuf, Drop::kIbTxInvalid);
+/// kSendOn and kSendRaw.
+void send(Context& c, const Down& message) noexcept {
+  if (message.iface >= c.interfaces.size()) {
+    c.stats.bad_messages.add(1);
+    DropBin{c.ingress(table::kNoInterface).counters.drops}.add(message.mbuf, Drop::kIbTxInvalid);
+  } else if (message.kind == Down::Kind::kSendRaw) {
+    c.tx.enqueue(message.iface, message.mbuf);
+  } else {
+    send_on(c, c.ingress(table::kNoInterface), message.mbuf, message.iface);
+  }
 }
 
 }  // namespace
@@ -107,10 +134,12 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
         break;
       case Down::Kind::kNeighbourRemove: good = c.neighbours->remove(message.index); break;
       case Down::Kind::kSendRouted: routed.add(message.iface, message.mbuf); break;
-      case Down::Kind::kDeliverySet: good = c.deliveries->set(message.delivery); break;
+      case Down::Kind::kDeliverySet:
+        good = usable(c, message.delivery) && c.deliveries->set(message.delivery);
+        break;
       case Down::Kind::kDeliveryRemove: good = c.deliveries->remove(message.delivery); break;
-      case Down::Kind::kSendOn: send_on(c, message); break;
-      case Down::Kind::kSendRaw: send_raw(c, message); break;
+      case Down::Kind::kSendOn:
+      case Down::Kind::kSendRaw: send(c, message); break;
     }
     if (!good) c.stats.bad_messages.add(1);
   }

@@ -13,7 +13,8 @@ namespace ipoib::fwd {
 ///
 /// Errors: messages for numbers or interfaces that are not there count as WorkerStats::bad_messages
 ///         and change nothing; their packets as kIbTxInvalid under local counters. Packets without
-///         room for an IP header: kIpRunt. Else those of ip4_route and ip4_output.
+///         room for an IP header: kIpRunt. Else those of the route and output stages
+///         and of send_on.
 std::uint32_t inject(Context& c, rte_ring* ring) noexcept;
 
 }  // namespace ipoib::fwd

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "lib/fwd/ip4_header.h"
+#include "lib/fwd/ip_trim.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -40,23 +41,6 @@ constexpr Drop kGood = Drop::kCount;
   return check_rest(m, hdr, sizeof(Ipv4Hdr));
 }
 
-/// Cuts the packet to `len` octets, at least those of its first segment's IP header.
-void trim(rte_mbuf* m, std::uint16_t len) noexcept {
-  m->pkt_len = len;
-  if (m->nb_segs == 1) [[likely]] {
-    m->data_len = len;
-    return;
-  }
-  rte_mbuf* last = m;
-  std::uint16_t segments = 1;
-  for (; len > last->data_len; last = last->next, ++segments)
-    len = static_cast<std::uint16_t>(len - last->data_len);
-  last->data_len = len;
-  if (last->next != nullptr) rte_pktmbuf_free(last->next);
-  last->next = nullptr;
-  m->nb_segs = segments;
-}
-
 /// First octets of addresses that need a closer look, as source or as destination.
 constexpr auto kOdd = [] {
   std::array<bool, 256> odd{};
@@ -85,6 +69,14 @@ Drop check_addresses(const Context& c, std::uint32_t src, std::uint32_t dst) noe
   return kGood;
 }
 
+/// kIpMulticast: for the groups; else lost.
+void odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept {
+  if (reason != Drop::kIpMulticast) return bin.add(m, reason);
+  const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
+  if (total_len != m->pkt_len) trim(m, total_len);
+  groups.push(m);
+}
+
 Drop check_addresses_if_odd(const Context& c, const Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
   const std::uint32_t src = hdr.src.host();
   if (kOdd[src >> 24] + kOdd[dst >> 24] == 0) [[likely]]
@@ -94,8 +86,8 @@ Drop check_addresses_if_odd(const Context& c, const Ipv4Hdr& hdr, std::uint32_t 
 
 }  // namespace
 
-void ip4_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
-               Ip4Burst& out) noexcept {
+void ip4_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, Ip4Burst& out,
+               Burst& groups) noexcept {
   DropBin bin{in.counters.drops};
   std::uint16_t n = 0;
   for (rte_mbuf* m : pkts) {
@@ -108,7 +100,7 @@ void ip4_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
     const std::uint32_t dst = hdr.dst.host();
     reason = check_addresses_if_odd(c, hdr, dst);
     if (reason != kGood) [[unlikely]] {
-      bin.add(m, reason);
+      odd_packet(m, reason, groups, bin);
       continue;
     }
     if (const std::uint16_t total_len = hdr.total_len.host(); total_len != m->pkt_len)
@@ -119,7 +111,8 @@ void ip4_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
   out.n = n;
 }
 
-void ip4_input_broadcast(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts) noexcept {
+void ip4_input_broadcast(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
+                         Burst& groups) noexcept {
   DropBin bin{in.counters.drops};
   for (rte_mbuf* m : pkts) {
     Drop reason = check_header(m);
@@ -127,7 +120,7 @@ void ip4_input_broadcast(Context& c, const Ingress& in, std::span<rte_mbuf* cons
       const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
       reason = check_addresses_if_odd(c, hdr, hdr.dst.host());
     }
-    bin.add(m, reason == kGood ? Drop::kIpBroadcast : reason);
+    odd_packet(m, reason == kGood ? Drop::kIpBroadcast : reason, groups, bin);
   }
 }
 

@@ -3,33 +3,26 @@
 #include <algorithm>
 #include <atomic>
 
-#include "lib/fwd/eth_output.h"
 #include "lib/fwd/ip4_fragment.h"
-#include "lib/fwd/ipoib_output.h"
+#include "lib/fwd/link_output.h"
 
 namespace ipoib::fwd {
 namespace {
 
-[[gnu::always_inline]] inline void send(Context& c, const table::Neighbour& to,
-                                        const InterfaceEntry& entry, rte_mbuf* m,
-                                        DropBin& bin) noexcept {
-  const bool ready =
-      to.mode == table::NeighbourMode::kEthernet ? eth_output(m, to, entry) : ipoib_output(m, to);
-  if (!ready) [[unlikely]]
-    return bin.add(m, Drop::kNoMbuf);
-  c.tx.enqueue(to.iface, m);
-}
+constexpr auto kType = wire::EtherType::kIpv4;
 
 void too_big(Context& c, const Ingress& in, const table::Neighbour& to, const InterfaceEntry& entry,
              rte_mbuf* m, std::uint16_t mtu, DropBin& bin) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
-  if ((hdr.flags_offset.host() & wire::Ipv4Hdr::kDontFragment) != 0)
+  if ((hdr.flags_offset.host() & wire::Ipv4Hdr::kDontFragment) != 0) {
+    if (hdr.dst.host() >> 28 == 0xe) return bin.add(m, Drop::kIpTooBig);  // RFC 1812 §4.3.2.7
     return c.punt.icmp_error(in, m, Drop::kIpTooBig,
                              unreachable(wire::IcmpUnreachable::kFragmentationNeeded, mtu));
+  }
   Burst fragments;
   if (!ip4_fragment(m, mtu, c.fragment_pool, fragments)) return bin.add(m, Drop::kIpFragmentFailed);
   rte_pktmbuf_free(m);
-  for (rte_mbuf* fragment : fragments.span()) send(c, to, entry, fragment, bin);
+  for (rte_mbuf* fragment : fragments.span()) link_output(c, to, entry, kType, fragment, bin);
 }
 
 }  // namespace
@@ -53,7 +46,7 @@ void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept
     if (m->pkt_len > mtu) [[unlikely]]
       too_big(c, in, to, entry, m, mtu, bin);
     else
-      send(c, to, entry, m, bin);
+      link_output(c, to, entry, kType, m, bin);
   }
 }
 

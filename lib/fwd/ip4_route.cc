@@ -115,7 +115,7 @@ void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
     if (ttl == Ttl::kTakeDown) {
       auto& hdr = *rte_pktmbuf_mtod(m, wire::Ipv4Hdr*);
       if (hdr.ttl <= 1) [[unlikely]] {
-        c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, {wire::IcmpType::kTimeExceeded});
+        c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, kTtlExceeded);
         continue;
       }
       take_ttl_down(hdr);
@@ -128,19 +128,6 @@ void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
     out.to[routed++] = neighbour;
   }
   out.n = routed;
-}
-
-void ip4_send_on(Context& c, const Ingress& in, rte_mbuf* m, table::InterfaceId iface,
-                 std::uint32_t dst, RoutedBurst& out) noexcept {
-  Neighbour* const neighbour = c.neighbours->lookup_v4(iface, dst);
-  if (neighbour != nullptr && neighbour->state == NeighbourState::kValid) {
-    out.pkts[out.n] = m;
-    out.to[out.n++] = neighbour;
-    return;
-  }
-  DropBin bin{in.counters.drops};
-  const NextHop hop{NextHopKind::kConnected, 0, iface, table::kNoNeighbour};
-  unresolved(c, in, m, hop, neighbour, dst, bin);
 }
 
 }  // namespace ipoib::fwd

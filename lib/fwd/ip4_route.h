@@ -22,8 +22,4 @@ enum class Ttl : std::uint8_t {
 void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
                RoutedBurst& out) noexcept;
 
-/// As if a route said that `dst` is a neighbour on `iface`, which exists; TTL stays.
-void ip4_send_on(Context& c, const Ingress& in, rte_mbuf* m, table::InterfaceId iface,
-                 std::uint32_t dst, RoutedBurst& out) noexcept;
-
 }  // namespace ipoib::fwd

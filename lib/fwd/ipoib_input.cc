@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "lib/fabric/packet_meta.h"
+#include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::fwd {
@@ -17,15 +18,39 @@ void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, 
       fabric::meta_of(m).rx.iface = in.iface;
       c.punt.arp(in, m);
       return;
-    case EtherType::kIpv6: return bin.add(m, Drop::kIp6Unsupported);
     default: return bin.add(m, Drop::kIpoibUnknownType);
   }
 }
 
+/// Sent by this link and brought back by the fabric: told by source GID and queue pair together, as
+/// several ports may share a LID, and several queue pairs a port. `m` starts at its IPoIB header.
+bool is_own_multicast(const InterfaceEntry& entry, rte_mbuf* m) {
+  const auto& rx = fabric::meta_of(m).rx;
+  if (rx.src_qpn != entry.ud_queue->qpn()) return false;
+  if (rx.grh_offset < sizeof(wire::Grh) || rx.grh_offset > m->data_off) return false;
+  wire::Grh grh;
+  std::memcpy(&grh, rte_pktmbuf_mtod(m, const std::byte*) - rx.grh_offset, sizeof(grh));
+  return entry.is_own(grh.sgid);
+}
+
+void not_unicast(Context& c, const Ingress& in, const InterfaceEntry& entry, rte_mbuf* m,
+                 std::uint16_t type, InputBursts& out, DropBin& bin) {
+  const bool own = is_own_multicast(entry, m);
+  strip(m, sizeof(wire::IpoibHdr));
+  if (own)
+    bin.add(m, Drop::kIpoibOwnMulticast);
+  else if (EtherType{type} == EtherType::kIpv4)
+    out.ip_broadcast.push(m);
+  else if (EtherType{type} == EtherType::kIpv6)
+    out.ip6_multicast.push(m);
+  else
+    other_type(c, in, m, type, bin);
+}
+
 }  // namespace
 
-void ipoib_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
-                 InputBursts& out) noexcept {
+void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
+                 std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
   DropBin bin{in.counters.drops};
   std::uint64_t octets = 0;
   std::uint16_t n = 0;
@@ -35,15 +60,18 @@ void ipoib_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
       continue;
     }
     const std::uint16_t type = rte_pktmbuf_mtod(m, const wire::IpoibHdr*)->type.host();
+    octets += m->pkt_len - sizeof(wire::IpoibHdr);
+    if (fabric::meta_of(m).rx.multicast) [[unlikely]] {
+      not_unicast(c, in, entry, m, type, out, bin);
+      continue;
+    }
     strip(m, sizeof(wire::IpoibHdr));
-    octets += m->pkt_len;
-
-    if (EtherType{type} != EtherType::kIpv4) [[unlikely]]
-      other_type(c, in, m, type, bin);
-    else if (fabric::meta_of(m).rx.multicast) [[unlikely]]
-      out.ip_broadcast.push(m);
-    else
+    if (EtherType{type} == EtherType::kIpv4) [[likely]]
       out.ip.pkts[n++] = m;
+    else if (EtherType{type} == EtherType::kIpv6)
+      out.ip6.push(m);
+    else
+      other_type(c, in, m, type, bin);
   }
   out.ip.n = n;
   in.counters.rx_bytes.add(octets);

@@ -11,8 +11,8 @@ namespace ipoib::fwd {
 /// counts rx_bytes. The reserved half of the header is not looked at.
 ///
 /// Shape:  as eth_input.
-/// Errors: kIpoibRunt, kIpoibUnknownType, kIp6Unsupported.
-void ipoib_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
-                 InputBursts& out) noexcept;
+/// Errors: kIpoibRunt, kIpoibUnknownType, kIpoibOwnMulticast (RFC 4391 §10).
+void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
+                 std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept;
 
 }  // namespace ipoib::fwd

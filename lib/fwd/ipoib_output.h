@@ -14,11 +14,10 @@
 namespace ipoib::fwd {
 
 /// False, and nothing changed: no headroom.
-inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to) noexcept {
-  char* const packet = rte_pktmbuf_prepend(m, sizeof(wire::IpoibHdr));
-  if (packet == nullptr) [[unlikely]]
+inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to, wire::EtherType type) noexcept {
+  if (!prepend(m, sizeof(wire::IpoibHdr))) [[unlikely]]
     return false;
-  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(wire::EtherType::kIpv4)}, {}};
+  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
   std::memcpy(rte_pktmbuf_mtod(m, std::byte*), &hdr, sizeof(hdr));
   fabric::meta_of(m).tx = {to.ah, to.qpn, to.iface};
   return true;

@@ -29,6 +29,7 @@ msg::Up message(msg::Up::Kind kind, table::InterfaceId iface, rte_mbuf* m) noexc
 
 Punt::Punt(const WorkerConfig& config, Counter& punts)
     : ring_{config.up},
+      interfaces_{config.interfaces},
       doorbell_{*config.doorbell},
       punts_{punts},
       per_key_{config.punt.neighbour_per_key},
@@ -54,11 +55,25 @@ void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
   push_or_drop(in, message(Kind::kArp, in.iface, m));
 }
 
-void Punt::local(const Ingress& in, rte_mbuf* m) noexcept {
+/// InfiniBand devices have filled it; others leave anything there.
+void Punt::fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept {
+  auto& rx = fabric::meta_of(m).rx;
+  const bool ipoib =
+      in.iface < interfaces_.size() && interfaces_[in.iface].kind == InterfaceKind::kIpoib;
+  if (!ipoib) {
+    rx = {};
+    rx.multicast = group;
+  }
+  rx.iface = in.iface;
+}
+
+void Punt::local(const Ingress& in, rte_mbuf* m, bool group) noexcept {
+  fill_rx(in, m, group);
   push_or_drop(in, message(Kind::kLocal, in.iface, m));
 }
 
-void Punt::nd(const Ingress& in, rte_mbuf* m) noexcept {
+void Punt::nd(const Ingress& in, rte_mbuf* m, bool group) noexcept {
+  fill_rx(in, m, group);
   push_or_drop(in, message(Kind::kNd, in.iface, m));
 }
 
@@ -77,7 +92,7 @@ void Punt::icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
                       const IcmpError& error) noexcept {
   in.counters.drops.add(reason);
   msg::Up up = message(Kind::kIcmpError, in.iface, m);
-  up.icmp_type = static_cast<std::uint8_t>(error.type);
+  up.icmp_type = error.type;
   up.icmp_code = error.code;
   up.mtu = error.mtu;
   if (spent(Kind::kIcmpError) || !push(up)) rte_pktmbuf_free(m);

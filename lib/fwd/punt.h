@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "lib/base/counters.h"
@@ -21,16 +22,31 @@
 
 namespace ipoib::fwd {
 
-/// What to tell the sender of a packet that is lost. Source: RFC 792, RFC 1191.
+/// What to tell the sender of a packet that is lost, in ICMP or ICMPv6 as its version is.
+/// Source: RFC 792, RFC 1191; RFC 4443.
 struct IcmpError {
-  wire::IcmpType type;
+  std::uint8_t type;
   std::uint8_t code = 0;
-  std::uint16_t mtu = 0;  ///< Fragmentation needed: of the next hop.
+  std::uint16_t mtu = 0;  ///< Too big: of the next hop.
 };
 
+inline constexpr IcmpError kTtlExceeded{static_cast<std::uint8_t>(wire::IcmpType::kTimeExceeded)};
+
 constexpr IcmpError unreachable(wire::IcmpUnreachable code, std::uint16_t mtu = 0) {
-  return {wire::IcmpType::kUnreachable, static_cast<std::uint8_t>(code), mtu};
+  return {static_cast<std::uint8_t>(wire::IcmpType::kUnreachable), static_cast<std::uint8_t>(code),
+          mtu};
 }
+
+/// Codes of ICMPv6 destination unreachable. Source: RFC 4443 §3.1.
+enum class Unreachable6 : std::uint8_t { kNoRoute = 0, kBeyondScope = 2, kAddress = 3 };
+
+constexpr IcmpError unreachable6(Unreachable6 code) {
+  return {1, static_cast<std::uint8_t>(code), 0};
+}
+constexpr IcmpError packet_too_big(std::uint16_t mtu) {
+  return {2, 0, mtu};
+}
+inline constexpr IcmpError kHopLimitExceeded{3};
 
 /// Every function takes the packet over.
 class Punt {
@@ -46,8 +62,9 @@ class Punt {
   /// `m` starts at the ARP header.
   void arp(const Ingress& in, rte_mbuf* m) noexcept;
   /// From here on: `m` starts at the IP header.
-  void local(const Ingress& in, rte_mbuf* m) noexcept;
-  void nd(const Ingress& in, rte_mbuf* m) noexcept;
+  /// `group`: its destination is one. An Ethernet frame's PacketMeta::rx says no more than that.
+  void local(const Ingress& in, rte_mbuf* m, bool group = false) noexcept;
+  void nd(const Ingress& in, rte_mbuf* m, bool group) noexcept;
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                         const wire::IpAddr& addr) noexcept;
   void icmp_error(const Ingress& in, rte_mbuf* m, Drop reason, const IcmpError& error) noexcept;
@@ -79,9 +96,11 @@ class Punt {
     return left_[static_cast<std::size_t>(kind)] == 0;
   }
   bool push(const msg::Up& message) noexcept;
+  void fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept;
   void push_or_drop(const Ingress& in, const msg::Up& message) noexcept;
 
   rte_ring* ring_;
+  std::span<const InterfaceEntry> interfaces_;
   Doorbell& doorbell_;
   Counter& punts_;
   bool pushed_ = false;

@@ -14,7 +14,11 @@
 #include "lib/fwd/ip4_input.h"
 #include "lib/fwd/ip4_output.h"
 #include "lib/fwd/ip4_route.h"
+#include "lib/fwd/ip6_input.h"
+#include "lib/fwd/ip6_output.h"
+#include "lib/fwd/ip6_route.h"
 #include "lib/fwd/ipoib_input.h"
+#include "lib/fwd/multicast.h"
 #include "lib/fwd/worker_state.h"
 
 namespace ipoib::fwd {
@@ -31,6 +35,35 @@ std::uint16_t rx_burst(const InterfaceEntry& entry, rte_mbuf** pkts, std::uint16
              : entry.ud_queue->rx_burst(pkts, n);
 }
 
+void route4(Context& c, const Ingress& in, const InputBursts& input) noexcept {
+  Burst groups;
+  if (input.ip_broadcast.n != 0) [[unlikely]]
+    ip4_input_broadcast(c, in, input.ip_broadcast.span(), groups);
+  if (input.ip.n != 0) {
+    Ip4Burst ip;
+    ip4_input(c, in, input.ip.span(), ip, groups);
+    RoutedBurst routed;
+    ip4_route(c, in, ip, Ttl::kTakeDown, routed);
+    ip4_output(c, in, routed);
+  }
+  if (groups.n != 0) [[unlikely]]
+    multicast_input(c, in, groups, IpVersion::k4, true);
+}
+
+void route6(Context& c, const Ingress& in, const InputBursts& input, bool forwarding) noexcept {
+  Ip6Burst ip;
+  Burst groups;
+  ip6_input(c, in, input.ip6_multicast.span(), LinkCast::kMulticast, forwarding, ip, groups);
+  ip6_input(c, in, input.ip6.span(), LinkCast::kUnicast, forwarding, ip, groups);
+  if (groups.n != 0) multicast_input(c, in, groups, IpVersion::k6, forwarding);
+  if (ip.n == 0) return;
+  if (!forwarding) [[unlikely]]
+    return ip6_local_only(c, in, ip);
+  RoutedBurst routed;
+  ip6_route(c, in, ip, Ttl::kTakeDown, routed);
+  ip6_output(c, in, routed);
+}
+
 /// One burst of one interface, from the link header to Tx.
 void route(Context& c, const Ingress& in, const InterfaceEntry& entry, const Burst& rx,
            bool forwarding) noexcept {
@@ -38,23 +71,16 @@ void route(Context& c, const Ingress& in, const InterfaceEntry& entry, const Bur
   if (entry.kind == InterfaceKind::kEthernet)
     eth_input(c, in, entry, rx.span(), input);
   else
-    ipoib_input(c, in, rx.span(), input);
+    ipoib_input(c, in, entry, rx.span(), input);
 
+  if (input.ip6.n + input.ip6_multicast.n != 0) route6(c, in, input, forwarding);
   if (!forwarding) [[unlikely]] {
     DropBin bin{in.counters.drops};
     bin.add(input.ip.span(), Drop::kForwardingStopped);
     bin.add(input.ip_broadcast.span(), Drop::kForwardingStopped);
     return;
   }
-  if (input.ip_broadcast.n != 0) [[unlikely]]
-    ip4_input_broadcast(c, in, input.ip_broadcast.span());
-  if (input.ip.n == 0) return;
-
-  Ip4Burst ip;
-  ip4_input(c, in, input.ip.span(), ip);
-  RoutedBurst routed;
-  ip4_route(c, in, ip, Ttl::kTakeDown, routed);
-  ip4_output(c, in, routed);
+  route4(c, in, input);
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 // worker.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -13,7 +15,9 @@
 #include "lib/fwd/modes.h"
 #include "lib/table/neighbour.h"
 #include "lib/table/next_hop.h"
+#include "lib/table/prefix6_table.h"
 #include "lib/table/prefix_table.h"
+#include "lib/wire/gid.h"
 #include "lib/wire/ipoib.h"
 
 struct rte_mempool;
@@ -40,7 +44,30 @@ struct alignas(64) InterfaceEntry {
   // Writer: management lcore, while workers run; relaxed, each stands for itself.
   std::atomic<std::uint16_t> mtu{0};  ///< Largest IP packet any neighbour may have.
   std::atomic<bool> up{false};        ///< Down: routed packets to it are dropped as kLinkDown.
+  /// Each multicast packet that leaves here, but for those of link-local scope, is also sent to the
+  /// link's all-routers group (224.0.0.2, ff02::2): a neighbour that management keeps resolved.
+  std::atomic<bool> copy_to_routers{false};
+  /// kIpoib: own GID, in memory order; 0: not known. Multicast that comes from there and from
+  /// ud_queue's own number is this link's, sent back by the fabric.
+  std::array<std::atomic<std::uint64_t>, 2> gid{};
+
+  /// Two stores: for a moment workers may see one half of the old GID with one of the new. Both
+  /// have a GUID of this port, if not the same, so that is nobody else's GID, and at worst a packet
+  /// of its own comes back to a link whose GID has just changed.
+  void set_gid(const wire::Gid& own) noexcept {
+    std::array<std::uint64_t, 2> words;
+    std::memcpy(words.data(), &own, sizeof(words));
+    for (std::size_t i = 0; i < words.size(); ++i)
+      gid[i].store(words[i], std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool is_own(const wire::Gid& source) const noexcept {
+    std::array<std::uint64_t, 2> words;
+    std::memcpy(words.data(), &source, sizeof(words));
+    return words[1] != 0 && words[0] == gid[0].load(std::memory_order_relaxed) &&
+           words[1] == gid[1].load(std::memory_order_relaxed);
+  }
 };
+static_assert(sizeof(InterfaceEntry) == 64);
 
 /// What the CLI may change while workers run; shared by all. Writer: management lcore, relaxed.
 struct alignas(64) Settings {
@@ -79,7 +106,8 @@ struct WorkerConfig {
 
   const table::NextHopTable* next_hops = nullptr;
   const table::PrefixTable* prefixes = nullptr;
-  rte_rcu_qsbr* rcu = nullptr;  ///< The one `prefixes` was made with.
+  const table::Prefix6Table* prefixes6 = nullptr;
+  rte_rcu_qsbr* rcu = nullptr;  ///< The one the prefix tables were made with.
 
   rte_mempool* fragment_pool = nullptr;     ///< mbufs for fragments; room for the largest link MTU.
   std::size_t neighbour_capacity = 65'536;  ///< NeighbourIndex is below this.

@@ -113,6 +113,9 @@ Status NodeImpl::create_tables() {
   auto prefixes = table::PrefixTable::create({}, rcu);
   if (!prefixes) return tl::make_unexpected(prefixes.error());
   prefixes_ = std::move(*prefixes);
+  auto prefixes6 = table::Prefix6Table::create({}, rcu);
+  if (!prefixes6) return tl::make_unexpected(prefixes6.error());
+  prefixes6_ = std::move(*prefixes6);
 
   doorbell_.eventfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (doorbell_.eventfd < 0) return fail(Errc::kNoResources, "eventfd: {}", std::strerror(errno));
@@ -284,6 +287,7 @@ Status NodeImpl::connect_workers() {
     }
     config.next_hops = &next_hops_;
     config.prefixes = prefixes_.get();
+    config.prefixes6 = prefixes6_.get();
     config.rcu = rcu_.get();
     config.fragment_pool = pool_.get();
     config.neighbour_capacity = neighbour_capacity();

@@ -62,6 +62,7 @@ class FakeUdQueue final : public fabric::UdQueue {
   FakeUdQueue() : UdQueue{1, &rx, &tx} {}
   PacketSource source;
   std::uint64_t sent = 0;
+  rte_mempool* copies = nullptr;  ///< Packets of this pool are freed when sent.
 
  private:
   static std::uint16_t rx(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
@@ -71,8 +72,12 @@ class FakeUdQueue final : public fabric::UdQueue {
     for (std::uint16_t i = 0; i < n; ++i) fabric::meta_of(pkts[i]).rx = {};
     return n;
   }
-  static std::uint16_t tx(UdQueue& queue, rte_mbuf**, std::uint16_t n) noexcept {
-    static_cast<FakeUdQueue&>(queue).sent += n;
+  static std::uint16_t tx(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+    auto& self = static_cast<FakeUdQueue&>(queue);
+    self.sent += n;
+    if (self.copies != nullptr)
+      for (std::uint16_t i = 0; i < n; ++i)
+        if (pkts[i]->pool == self.copies) rte_pktmbuf_free(pkts[i]);
     return n;
   }
 };

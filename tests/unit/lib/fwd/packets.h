@@ -70,6 +70,51 @@ struct Ip4 {
   }
 };
 
+/// An IPv6 packet; `body` follows the header.
+struct Ip6 {
+  std::string_view src = "fd00:1::10";
+  std::string_view dst = "fd00:a::2";
+  std::uint8_t hop_limit = 64;
+  Bytes body = Bytes(26, std::byte{0x5a});
+  std::uint8_t next_header = 17;
+  std::uint32_t flow = 0;
+  std::uint32_t version = 6;
+  int payload_len = -1;  ///< -1: as it should be.
+
+  [[nodiscard]] Bytes bytes() const {
+    wire::Ipv6Hdr hdr{};
+    hdr.version_class_flow.set(version << 28 | flow);
+    hdr.payload_len.set(static_cast<std::uint16_t>(
+        payload_len < 0 ? body.size() : static_cast<std::size_t>(payload_len)));
+    hdr.next_header = next_header;
+    hdr.hop_limit = hop_limit;
+    hdr.src = *wire::parse_ip(src);
+    hdr.dst = *wire::parse_ip(dst);
+    Bytes out;
+    append(out, hdr);
+    append(out, body);
+    return out;
+  }
+};
+inline Bytes forwarded(Ip6 packet) {
+  --packet.hop_limit;
+  return packet.bytes();
+}
+
+/// ICMPv6 of so many octets.
+inline Bytes icmp6(std::uint8_t type, std::size_t len = 24) {
+  Bytes out(len, std::byte{0});
+  if (len != 0) out[0] = std::byte{type};
+  return out;
+}
+/// Hop-by-hop options, router alert, before the ICMPv6 message. Source: RFC 2711.
+inline Bytes behind_router_alert(const Bytes& message) {
+  Bytes out;
+  for (const int octet : {58, 0, 5, 2, 0, 0, 1, 0}) out.push_back(static_cast<std::byte>(octet));
+  append(out, message);
+  return out;
+}
+
 /// The packet as a router sends it on: TTL one less, checksum made anew.
 inline Bytes forwarded(Ip4 packet) {
   --packet.ttl;

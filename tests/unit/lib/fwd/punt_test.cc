@@ -27,7 +27,8 @@ class PuntTest : public World {
                        .neighbour = 8,
                        .icmp_error = 2,
                        .arp = 4,
-                       .local = 5};
+                       .local = 5,
+                       .nd = 3};
     make();
   }
   void make() {
@@ -80,6 +81,7 @@ TEST_F(PuntTest, P07_KindsHaveLimitsOfTheirOwn) {
   for (int i = 0; i < 10; ++i) {
     punt_->arp(in_, mbuf(Bytes(28)));
     punt_->local(in_, mbuf(Ip4{}.bytes()));
+    punt_->nd(in_, mbuf(Ip6{}.bytes()), true);
     punt_->icmp_error(in_, mbuf(Ip4{}.bytes()), Drop::kIpNoRoute,
                       unreachable(wire::IcmpUnreachable::kNet));
   }
@@ -87,8 +89,9 @@ TEST_F(PuntTest, P07_KindsHaveLimitsOfTheirOwn) {
   for (const Punted& p : punted()) ++kinds[p.message.kind];
   EXPECT_EQ(kinds[msg::Up::Kind::kArp], 4);
   EXPECT_EQ(kinds[msg::Up::Kind::kLocal], 5);
+  EXPECT_EQ(kinds[msg::Up::Kind::kNd], 3);
   EXPECT_EQ(kinds[msg::Up::Kind::kIcmpError], 2);
-  EXPECT_EQ(lost(Drop::kPuntRateLimited), 6U + 5U);
+  EXPECT_EQ(lost(Drop::kPuntRateLimited), 6U + 5U + 7U);
   EXPECT_EQ(lost(Drop::kIpNoRoute), 10U) << "counted once each, whether the error went up or not";
 }
 
@@ -107,8 +110,7 @@ TEST_F(PuntTest, P07_FullRingNeverBlocks) {
   punt_->local(in_, mbuf(Ip4{}.bytes()));
   wanted("10.0.0.2");
   EXPECT_EQ(lost(Drop::kPuntRingFull), 3U);
-  punt_->icmp_error(in_, mbuf(Ip4{}.bytes()), Drop::kIpTtlExceeded,
-                    {wire::IcmpType::kTimeExceeded});
+  punt_->icmp_error(in_, mbuf(Ip4{}.bytes()), Drop::kIpTtlExceeded, kTtlExceeded);
   EXPECT_EQ(lost(Drop::kPuntRingFull), 3U);
   EXPECT_EQ(lost(Drop::kIpTtlExceeded), 1U) << "its own reason, and no other";
   EXPECT_EQ(punts_.get(), room);

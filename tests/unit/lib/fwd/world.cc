@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <string>
 
+#include "lib/wire/iba.h"
+
 namespace ipoib::fwd::test {
 namespace {
 
@@ -73,6 +75,9 @@ void World::SetUp() {
       table::PrefixTable::create({.name = "world", .max_prefixes = 1024, .max_groups = 64}, rcu);
   ASSERT_TRUE(table) << table.error().what;
   prefixes = std::move(*table);
+  auto table6 = table::Prefix6Table::create({.max_prefixes = 64}, rcu);
+  ASSERT_TRUE(table6) << table6.error().what;
+  prefixes6 = std::move(*table6);
   doorbell.eventfd = eventfd(0, EFD_NONBLOCK);
 
   entries = std::vector<InterfaceEntry>(4);
@@ -98,6 +103,12 @@ void World::SetUp() {
   add_route("10.0.0.1/32", {NextHopKind::kLocal, 0, kIb0, table::kNoNeighbour});
   add_route("10.0.255.255/32", {NextHopKind::kBroadcast, 0, kIb0, table::kNoNeighbour});
 
+  add_route("fd00:1::/64", {NextHopKind::kConnected, 0, kEth0, table::kNoNeighbour});
+  add_route("fd00:a::/64", {NextHopKind::kConnected, 0, kIb0, table::kNoNeighbour});
+  add_route("fd00:b::/64", {NextHopKind::kConnected, 0, kIb1, table::kNoNeighbour});
+  add_route("fd00:1::1/128", {NextHopKind::kLocal, 0, kEth0, table::kNoNeighbour});
+  add_route("fd00:a::1/128", {NextHopKind::kLocal, 0, kIb0, table::kNoNeighbour});
+
   configs.resize(1);
 }
 
@@ -114,6 +125,7 @@ void World::TearDown() {
   EXPECT_EQ(rte_mempool_avail_count(pool), pool_size_) << "packets leaked";
   for (rte_ring* ring : rings_) rte_ring_free(ring);
   prefixes.reset();
+  prefixes6.reset();
   rte_mempool_free(pool);
   rte_free(rcu);
   close(doorbell.eventfd);
@@ -161,9 +173,11 @@ void World::start() {
     c.doorbell = &doorbell;
     c.next_hops = &hops;
     c.prefixes = prefixes.get();
+    c.prefixes6 = prefixes6.get();
     c.rcu = rcu;
     if (c.fragment_pool == nullptr) c.fragment_pool = pool;
-    c.neighbour_capacity = 1024;
+    c.neighbour_capacity = neighbour_capacity;
+    c.delivery_capacity = 64;
     if (c.epoch_tsc == 0) c.epoch_tsc = rte_rdtsc();
     for (std::size_t other = 0; other < n; ++other) {
       c.handoff_out.push_back(between[i][other]);
@@ -181,7 +195,9 @@ void World::loop() {
 
 void World::add_route(std::string_view prefix, const table::NextHop& hop) {
   hops.set(next_hop_, hop);
-  ASSERT_TRUE(prefixes->add(*wire::parse_prefix(prefix), next_hop_));
+  const wire::IpPrefix parsed = *wire::parse_prefix(prefix);
+  ASSERT_TRUE(parsed.addr.is_v4() ? prefixes->add(parsed, next_hop_)
+                                  : prefixes6->add(parsed, next_hop_));
   ++next_hop_;
 }
 
@@ -196,7 +212,7 @@ void World::set_neighbour(table::NeighbourIndex index, const table::Neighbour& n
 table::Neighbour World::eth_neighbour(table::InterfaceId iface, std::string_view address,
                                       const wire::MacAddr& mac) {
   table::Neighbour n;
-  n.addr = wire::IpAddr::v4(addr(address));
+  n.addr = *wire::parse_ip(address);
   n.iface = iface;
   n.state = table::NeighbourState::kValid;
   n.mode = table::NeighbourMode::kEthernet;
@@ -208,7 +224,7 @@ table::Neighbour World::eth_neighbour(table::InterfaceId iface, std::string_view
 table::Neighbour World::ib_neighbour(table::InterfaceId iface, std::string_view address,
                                      fabric::AhIndex ah, std::uint32_t qpn) {
   table::Neighbour n;
-  n.addr = wire::IpAddr::v4(addr(address));
+  n.addr = *wire::parse_ip(address);
   n.iface = iface;
   n.state = table::NeighbourState::kValid;
   n.mode = table::NeighbourMode::kUd;
@@ -260,6 +276,17 @@ void World::receive(table::InterfaceId iface, rte_mbuf* m, bool multicast) {
   links[iface - kIb0].incoming.push_back(m);
 }
 
+void World::receive_group(table::InterfaceId iface, const Bytes& frame, const wire::Gid& sgid,
+                          std::uint32_t src_qpn) {
+  rte_mbuf* const m = mbuf(frame);
+  wire::Grh grh{};
+  grh.sgid = sgid;
+  std::memcpy(rte_pktmbuf_mtod(m, std::byte*) - 60, &grh, sizeof(grh));
+  receive(iface, m, true);
+  fabric::meta_of(m).rx.grh_offset = 60;
+  fabric::meta_of(m).rx.src_qpn = src_qpn;
+}
+
 std::vector<Bytes> World::sent_by_port(table::InterfaceId iface) {
   std::vector<Bytes> out;
   void* m = nullptr;
@@ -284,7 +311,8 @@ std::vector<Punted> World::punted(std::size_t worker) {
   std::vector<Punted> out;
   msg::Up message;
   while (rte_ring_sc_dequeue_elem(up[worker], &message, sizeof(message)) == 0) {
-    out.push_back({message, bytes_of(message.mbuf), fabric::meta_of(message.mbuf).rx});
+    out.push_back({message, bytes_of(message.mbuf), fabric::meta_of(message.mbuf).rx,
+                   fabric::meta_of(message.mbuf).held});
     rte_pktmbuf_free(message.mbuf);
   }
   return out;
@@ -293,6 +321,22 @@ std::vector<Punted> World::punted(std::size_t worker) {
 void World::send_down(const msg::Down& message, std::size_t worker) {
   msg::Down copy = message;
   ASSERT_EQ(rte_ring_sp_enqueue_elem(down[worker], &copy, sizeof(copy)), 0);
+}
+
+void World::set_delivery(table::InterfaceId in, std::string_view address, bool local,
+                         std::uint64_t out, std::string_view source) {
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kDeliverySet;
+  message.delivery = {*wire::parse_ip(address), *wire::parse_ip(source), in, local, out};
+  for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
+}
+
+void World::send_on(const Bytes& packet, table::InterfaceId iface) {
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kSendOn;
+  message.iface = iface;
+  message.mbuf = mbuf(packet);
+  send_down(message);
 }
 
 void World::send_routed(const Bytes& packet, table::InterfaceId iface) {

@@ -3,6 +3,8 @@
 //
 //   0 eth0  192.168.1.1/24  own MAC 02:..:a0     2 ib0  10.0.0.1/16, MTU 2044
 //   1 eth1  192.168.2.1/24  own MAC 02:..:a1     3 ib1  10.1.0.1/16, MTU 2044
+//
+// IPv6: fd00:1::1/64 on eth0, fd00:a::1/64 on ib0, fd00:b::/64 on ib1.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -54,6 +56,7 @@ struct Punted {
   msg::Up message;
   Bytes bytes;
   fabric::PacketMeta::Rx rx;
+  fabric::PacketMeta::Held held;
 };
 
 class World : public testing::Test {
@@ -80,12 +83,18 @@ class World : public testing::Test {
   rte_mbuf* mbuf(const Bytes& bytes, const std::vector<std::size_t>& segments = {});
   void receive(table::InterfaceId iface, const Bytes& frame, bool multicast = false);
   void receive(table::InterfaceId iface, rte_mbuf* m, bool multicast = false);
+  /// By the group's MGID, a GRH with this source in front.
+  void receive_group(table::InterfaceId iface, const Bytes& frame, const wire::Gid& sgid,
+                     std::uint32_t src_qpn);
   Frames sent_by_port(table::InterfaceId iface);
   std::vector<SentOnLink> sent_by_link(table::InterfaceId iface);
 
   // Management.
   std::vector<Punted> punted(std::size_t worker = 0);
   void send_down(const msg::Down& message, std::size_t worker = 0);
+  void set_delivery(table::InterfaceId in, std::string_view addr, bool local, std::uint64_t out,
+                    std::string_view source = "::");
+  void send_on(const Bytes& packet, table::InterfaceId iface);
   void send_routed(const Bytes& packet, table::InterfaceId iface = table::kNoInterface);
 
   std::uint64_t drops(table::InterfaceId iface, Drop reason);
@@ -100,11 +109,13 @@ class World : public testing::Test {
 
   std::vector<WorkerConfig> configs;
   std::vector<InterfaceEntry> entries;
+  std::size_t neighbour_capacity = 1024;
   Settings settings;
   Doorbell doorbell;
   rte_mempool* pool = nullptr;
   std::array<FakeUdQueue, 2> links;
   std::unique_ptr<table::PrefixTable> prefixes;
+  std::unique_ptr<table::Prefix6Table> prefixes6;
   table::NextHopTable hops;
   std::vector<rte_ring*> up, down;
   rte_rcu_qsbr* rcu = nullptr;

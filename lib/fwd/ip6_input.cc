@@ -1,0 +1,91 @@
+#include "lib/fwd/ip6_input.h"
+
+#include "lib/fwd/ip6_header.h"
+#include "lib/fwd/ip6_local.h"
+#include "lib/fwd/ip_trim.h"
+
+namespace ipoib::fwd {
+namespace {
+
+using wire::IpAddr;
+using wire::Ipv6Hdr;
+
+/// Instead of a reason: nothing is wrong.
+constexpr Drop kGood = Drop::kCount;
+
+Drop check_header(const rte_mbuf* m) noexcept {
+  if (m->data_len < sizeof(Ipv6Hdr)) [[unlikely]]
+    return Drop::kIpRunt;
+  const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
+  if (hdr.version() != 6) [[unlikely]]
+    return Drop::kIpVersion;
+  const std::uint32_t payload_len = hdr.payload_len.host();
+  if (sizeof(Ipv6Hdr) + payload_len > m->pkt_len ||
+      (payload_len == 0 && hdr.next_header == kHopByHop)) [[unlikely]]
+    return Drop::kIp6PayloadLength;
+  return kGood;
+}
+
+/// Neither global unicast nor a group: link-local, or what no wire should carry.
+bool is_odd(const IpAddr& addr) noexcept {
+  return is_reserved6(addr) || wire::is_link_local6(addr);
+}
+
+/// One that no packet may have, whoever it is for.
+Drop check_addresses(const Ipv6Hdr& hdr) noexcept {
+  if (wire::is_multicast(hdr.src) || (is_reserved6(hdr.src) && !is_unspecified(hdr.src)))
+    return Drop::kIpMartianSource;
+  if (is_reserved6(hdr.dst)) return Drop::kIpMartianDestination;
+  if (wire::is_multicast(hdr.dst) && scope_of(hdr.dst) <= kInterfaceScope)
+    return Drop::kIpMartianDestination;
+  return kGood;
+}
+
+/// Link-local or unspecified addresses, good for this node only.
+void odd_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out, DropBin& bin) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
+  if (wire::is_link_local6(hdr.dst)) {
+    const table::Delivery* const d = c.deliveries->lookup(in.iface, hdr.dst, hdr.src);
+    if (d == nullptr || !d->local) return bin.add(m, Drop::kIp6Scope);
+    return ip6_deliver(c, in, m, false);
+  }
+  if (c.next_hops.get(c.prefixes6.lookup(hdr.dst)).kind == table::NextHopKind::kLocal)
+    return out.push(m, hdr.dst);
+  if (is_unspecified(hdr.src)) return bin.add(m, Drop::kIpMartianSource);
+  c.punt.icmp_error(in, m, Drop::kIp6Scope, unreachable6(Unreachable6::kBeyondScope));
+}
+
+}  // namespace
+
+void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, LinkCast cast,
+               bool forwarding, Ip6Burst& out, Burst& groups) noexcept {
+  DropBin bin{in.counters.drops};
+  for (rte_mbuf* m : pkts) {
+    Drop reason = check_header(m);
+    if (reason != kGood) [[unlikely]] {
+      bin.add(m, reason);
+      continue;
+    }
+    const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
+    reason = check_addresses(hdr);
+    if (reason == kGood && !forwarding && !is_neighbour_discovery(m)) [[unlikely]]
+      reason = Drop::kForwardingStopped;
+    const bool group = wire::is_multicast(hdr.dst);
+    if (reason == kGood && cast == LinkCast::kMulticast && !group) [[unlikely]]
+      reason = Drop::kIpBroadcast;
+    if (reason != kGood) [[unlikely]] {
+      bin.add(m, reason);
+      continue;
+    }
+    if (const std::uint32_t len = sizeof(Ipv6Hdr) + hdr.payload_len.host(); len != m->pkt_len)
+      trim(m, len);
+    if (group)
+      groups.push(m);
+    else if (is_odd(hdr.src) || is_odd(hdr.dst)) [[unlikely]]
+      odd_unicast(c, in, m, out, bin);
+    else
+      out.push(m, hdr.dst);
+  }
+}
+
+}  // namespace ipoib::fwd

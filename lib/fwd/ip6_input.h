@@ -1,0 +1,27 @@
+// Stage ip6_input: only well-formed IPv6 packets that may be forwarded or delivered go on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "lib/fwd/burst.h"
+#include "lib/fwd/context.h"
+
+namespace ipoib::fwd {
+
+/// How a burst came by.
+enum class LinkCast : std::uint8_t { kUnicast, kMulticast };
+
+/// Takes packets that start at their IPv6 header and cuts off what follows the payload length.
+/// Unicast ones go on in `out`, those for groups in `groups`; link-local ones for this node go up.
+/// While forwarding is off, only neighbour discovery passes.
+///
+/// Shape:  pkts.size() <= kMaxBurst, out and groups empty; order kept within each output.
+/// Errors: kIpRunt, kIpVersion, kIp6PayloadLength, kIpMartianSource, kIpMartianDestination,
+///         kIp6Scope, kIpBroadcast (unicast by link-layer multicast), kForwardingStopped, and those
+///         of ip6_deliver.
+/// Source: RFC 8200 §3; RFC 4291 §2.5 to §2.7; RFC 2675 (jumbograms are not taken).
+void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, LinkCast cast,
+               bool forwarding, Ip6Burst& out, Burst& groups) noexcept;
+
+}  // namespace ipoib::fwd

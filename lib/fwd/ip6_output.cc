@@ -1,0 +1,31 @@
+#include "lib/fwd/ip6_output.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "lib/fwd/link_output.h"
+
+namespace ipoib::fwd {
+
+void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
+  DropBin bin{in.counters.drops};
+  for (std::size_t i = 0; i < pkts.n; ++i) {
+    rte_mbuf* const m = pkts.pkts[i];
+    table::Neighbour& to = *pkts.to[i];
+    const InterfaceEntry& entry = c.interfaces[to.iface];
+    if (!entry.up.load(std::memory_order_relaxed)) [[unlikely]] {
+      c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
+      continue;
+    }
+    table::NeighbourCache::touch(to, c.now_s);
+    const std::uint16_t mtu = std::min(to.mtu, entry.mtu.load(std::memory_order_relaxed));
+    if (mtu < wire::kMinIpv6Mtu) [[unlikely]]
+      bin.add(m, Drop::kIp6LinkMtu);
+    else if (m->pkt_len > mtu) [[unlikely]]
+      c.punt.icmp_error(in, m, Drop::kIpTooBig, packet_too_big(mtu));
+    else
+      link_output(c, to, entry, wire::EtherType::kIpv6, m, bin);
+  }
+}
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,16 @@
+// Stage ip6_output: the link header of a routed packet, if the link of its neighbour can carry it.
+#pragma once
+
+#include "lib/fwd/burst.h"
+#include "lib/fwd/context.h"
+
+namespace ipoib::fwd {
+
+/// Takes packets that start at their IPv6 header; they leave through Tx. Of what is too big the
+/// sender is told: routers do not cut IPv6 packets.
+///
+/// Errors: kLinkDown, kIp6LinkMtu, kIpTooBig, kNoMbuf (no room for the link header).
+/// Source: RFC 8200 §5; RFC 4443 §3.2.
+void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept;
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,145 @@
+#include "lib/fwd/ip6_route.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <span>
+
+#include "lib/fwd/ip6_header.h"
+#include "lib/fwd/ip6_local.h"
+
+namespace ipoib::fwd {
+namespace {
+
+using table::Neighbour;
+using table::NeighbourState;
+using table::NextHop;
+using table::NextHopKind;
+using wire::Ipv6Hdr;
+
+/// Addresses, flow label, next header and, where they come next, ports: the same for all packets of
+/// a flow. Source: RFC 6438 §3.
+std::uint32_t flow_hash(const rte_mbuf* m) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
+  const Ip6Words src = words_of(hdr.src), dst = words_of(hdr.dst);
+  std::uint64_t more = std::uint64_t{hdr.version_class_flow.host() & 0xf'ffff} << 8;
+  more |= hdr.next_header;
+  const bool ports = hdr.next_header == static_cast<std::uint8_t>(wire::IpProto::kTcp) ||
+                     hdr.next_header == static_cast<std::uint8_t>(wire::IpProto::kUdp);
+  if (ports && m->data_len >= sizeof(Ipv6Hdr) + 4) {
+    std::uint32_t both;
+    std::memcpy(&both, rte_pktmbuf_mtod_offset(m, const std::byte*, sizeof(Ipv6Hdr)), sizeof(both));
+    more |= std::uint64_t{both} << 28;
+  }
+  const auto mix = [](std::uint64_t key, std::uint64_t factor) {
+    return (key ^ (key >> 32)) * factor;
+  };
+  const std::uint64_t key =
+      mix(src.high, 0x9e37'79b9'7f4a'7c15ULL) + mix(src.low, 0xc2b2'ae3d'27d4'eb4fULL) +
+      mix(dst.high, 0x1656'67b1'9e37'79f9ULL) + mix(dst.low, 0x27d4'eb2f'1656'67c5ULL) +
+      mix(more, 0xff51'afd7'ed55'8ccdULL);
+  return static_cast<std::uint32_t>((key ^ (key >> 29)) * 0xc4ce'b9fe'1a85'ec53ULL >> 32);
+}
+
+/// The next hop of a packet among those of a group.
+NextHop member(const Context& c, const NextHop& group, const rte_mbuf* m) noexcept {
+  const auto path = static_cast<std::uint32_t>(std::uint64_t{flow_hash(m)} * group.paths >> 32);
+  const std::uint32_t index = group.neighbour + path;
+  return index < table::kMaxNextHops ? c.next_hops.get(index) : NextHop{};
+}
+
+/// The route leads to no neighbour.
+void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
+                   DropBin& bin) noexcept {
+  switch (kind) {
+    case NextHopKind::kLocal: return ip6_deliver(c, in, m, false);
+    case NextHopKind::kBlackhole: return bin.add(m, Drop::kIpBlackhole);
+    case NextHopKind::kUnreachable:
+      return c.punt.icmp_error(in, m, Drop::kIpNoRoute, unreachable6(Unreachable6::kAddress));
+    default:
+      return c.punt.icmp_error(in, m, Drop::kIpNoRoute, unreachable6(Unreachable6::kNoRoute));
+  }
+}
+
+/// The neighbour is not known (null), or not valid.
+void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
+                const Neighbour* neighbour, const wire::IpAddr& dst, DropBin& bin) noexcept {
+  const table::InterfaceId iface = neighbour != nullptr ? neighbour->iface : hop.iface;
+  if (iface >= c.interfaces.size()) return bin.add(m, Drop::kIpNoRoute);
+  if (!c.interfaces[iface].up.load(std::memory_order_relaxed))
+    return c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
+  if (neighbour != nullptr && neighbour->state == NeighbourState::kFailed)
+    return c.punt.icmp_error(in, m, Drop::kNeighbourFailed, unreachable6(Unreachable6::kAddress));
+  if (neighbour != nullptr) return c.punt.neighbour_wanted(in, m, iface, neighbour->addr);
+  if (hop.kind == NextHopKind::kGateway) return bin.add(m, Drop::kNeighbourGone);
+  c.punt.neighbour_wanted(in, m, iface, dst);
+}
+
+/// The burst waits for the cache lines of its neighbours together, not one by one. out[i]: hash of
+/// packet i's neighbour, where its route is kConnected.
+void prefetch_neighbours(const Context& c, std::span<const table::NextHopIndex> index,
+                         const Ip6Burst& pkts, std::span<std::uint32_t> out) noexcept {
+  const table::NeighbourCache& neighbours = *c.neighbours;
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    out[i] = neighbours.hash(c.next_hops.get(index[i]).iface, pkts.dst[i]);
+    neighbours.prefetch_slot(out[i]);
+  }
+  for (std::size_t i = 0; i < index.size(); ++i) neighbours.prefetch_entry(out[i]);
+}
+
+}  // namespace
+
+void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl,
+               RoutedBurst& out) noexcept {
+  std::array<table::NextHopIndex, kMaxBurst> index;
+  c.prefixes6.lookup(std::span{pkts.dst}.first(pkts.n), index);
+  std::array<std::uint32_t, kMaxBurst> hash;
+  prefetch_neighbours(c, std::span{index}.first(pkts.n), pkts, hash);
+
+  DropBin bin{in.counters.drops};
+  std::uint16_t routed = 0;
+  for (std::size_t i = 0; i < pkts.n; ++i) {
+    rte_mbuf* const m = pkts.pkts[i];
+    NextHop hop = c.next_hops.get(index[i]);
+    if (hop.kind == NextHopKind::kGroup) [[unlikely]] {
+      hop = member(c, hop, m);
+      hash[i] = c.neighbours->hash(hop.iface, pkts.dst[i]);
+    }
+    Neighbour* neighbour = nullptr;
+    if (hop.kind == NextHopKind::kConnected) {
+      neighbour = c.neighbours->find(hash[i], hop.iface, pkts.dst[i]);
+    } else if (hop.kind == NextHopKind::kGateway) {
+      neighbour = c.neighbours->at(hop.neighbour);
+    } else {
+      not_forwarded(c, in, m, hop.kind, bin);
+      continue;
+    }
+    if (ttl == Ttl::kTakeDown) {
+      auto& hdr = *rte_pktmbuf_mtod(m, Ipv6Hdr*);
+      if (hdr.hop_limit <= 1) [[unlikely]] {
+        c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, kHopLimitExceeded);
+        continue;
+      }
+      --hdr.hop_limit;
+    }
+    if (neighbour == nullptr || neighbour->state != NeighbourState::kValid) [[unlikely]] {
+      unresolved(c, in, m, hop, neighbour, pkts.dst[i], bin);
+      continue;
+    }
+    out.pkts[routed] = m;
+    out.to[routed++] = neighbour;
+  }
+  out.n = routed;
+}
+
+void ip6_local_only(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
+  DropBin bin{in.counters.drops};
+  for (std::size_t i = 0; i < pkts.n; ++i) {
+    if (c.next_hops.get(c.prefixes6.lookup(pkts.dst[i])).kind == NextHopKind::kLocal)
+      ip6_deliver(c, in, pkts.pkts[i], false);
+    else
+      bin.add(pkts.pkts[i], Drop::kForwardingStopped);
+  }
+}
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,23 @@
+// Stage ip6_route: destination to next hop to neighbour; what needs no link leaves here.
+#pragma once
+
+#include "lib/fwd/burst.h"
+#include "lib/fwd/context.h"
+#include "lib/fwd/ip4_route.h"
+
+namespace ipoib::fwd {
+
+/// Takes checked packets; hands on those whose neighbour is valid, hop limit taken down. Local
+/// packets, unresolved neighbours and ICMPv6 errors go up.
+///
+/// Shape:  out empty; order kept.
+/// Errors: kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone,
+///         and those of ip6_deliver and Punt.
+void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl,
+               RoutedBurst& out) noexcept;
+
+/// Takes checked packets while forwarding is off: those for this node go up, the others are dropped
+/// as kForwardingStopped.
+void ip6_local_only(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept;
+
+}  // namespace ipoib::fwd

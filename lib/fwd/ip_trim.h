@@ -1,0 +1,26 @@
+// Cuts off what follows an IP packet: padding of the link.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <cstdint>
+
+namespace ipoib::fwd {
+
+/// Cuts the packet to `len` octets, at least those of its first segment's IP header.
+inline void trim(rte_mbuf* m, std::uint32_t len) noexcept {
+  m->pkt_len = len;
+  if (m->nb_segs == 1) [[likely]] {
+    m->data_len = static_cast<std::uint16_t>(len);
+    return;
+  }
+  rte_mbuf* last = m;
+  std::uint16_t segments = 1;
+  for (; len > last->data_len; last = last->next, ++segments) len -= last->data_len;
+  last->data_len = static_cast<std::uint16_t>(len);
+  if (last->next != nullptr) rte_pktmbuf_free(last->next);
+  last->next = nullptr;
+  m->nb_segs = segments;
+}
+
+}  // namespace ipoib::fwd

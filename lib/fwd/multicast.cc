@@ -1,0 +1,202 @@
+#include "lib/fwd/multicast.h"
+
+#include <atomic>
+#include <bit>
+
+#include "lib/fwd/ip4_header.h"
+#include "lib/fwd/ip4_output.h"
+#include "lib/fwd/ip6_header.h"
+#include "lib/fwd/ip6_local.h"
+#include "lib/fwd/ip6_output.h"
+
+namespace ipoib::fwd {
+namespace {
+
+using table::InterfaceId;
+using table::Neighbour;
+using table::NeighbourState;
+using wire::IpAddr;
+using wire::Ipv4Hdr;
+using wire::Ipv6Hdr;
+
+/// What multicast asks of a version.
+struct V4 {
+  using Hdr = Ipv4Hdr;
+  static constexpr IpAddr kAllRouters = IpAddr::v4(0xe000'0002);
+
+  static IpAddr source(const Hdr& hdr) noexcept { return IpAddr::v4(hdr.src.host()); }
+  static IpAddr destination(const Hdr& hdr) noexcept { return IpAddr::v4(hdr.dst.host()); }
+  /// 224.0.0/24. Source: RFC 5771 §4.
+  static bool link_scope(const Hdr& hdr) noexcept { return hdr.dst.host() >> 8 == 0xe0'0000; }
+  static bool source_stays(const Hdr& hdr) noexcept { return hdr.src.host() >> 16 == 0xa9fe; }
+  static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.ttl; }
+  static void take_hop(Hdr& hdr) noexcept { take_ttl_down(hdr); }
+  static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
+    c.punt.local(in, m, true);
+  }
+  static void output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
+    ip4_output(c, in, pkts);
+  }
+};
+
+struct V6 {
+  using Hdr = Ipv6Hdr;
+  static constexpr IpAddr kAllRouters = [] {
+    IpAddr a;
+    a.bytes[0] = std::byte{0xff};
+    a.bytes[1] = a.bytes[15] = std::byte{0x02};
+    return a;
+  }();
+
+  static IpAddr source(const Hdr& hdr) noexcept { return hdr.src; }
+  static IpAddr destination(const Hdr& hdr) noexcept { return hdr.dst; }
+  static bool link_scope(const Hdr& hdr) noexcept { return scope_of(hdr.dst) <= kLinkScope; }
+  static bool source_stays(const Hdr& hdr) noexcept {
+    return wire::is_link_local6(hdr.src) || is_unspecified(hdr.src);
+  }
+  static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }
+  static void take_hop(Hdr& hdr) noexcept { --hdr.hop_limit; }
+  static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
+    ip6_deliver(c, in, m, true);
+  }
+  static void output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
+    ip6_output(c, in, pkts);
+  }
+};
+
+bool same_way(const Neighbour& a, const Neighbour& b) noexcept {
+  return a.mode == b.mode && a.ah == b.ah && a.qpn == b.qpn && a.mac == b.mac;
+}
+
+/// Packets on their way to neighbours that are looked up by interface and destination; what has its
+/// neighbour leaves in bursts.
+template <class V>
+class Sender {
+ public:
+  Sender(Context& c, const Ingress& in, DropBin& bin) noexcept : c_{c}, in_{in}, bin_{bin} {}
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
+  ~Sender() { flush(); }
+
+  void send(rte_mbuf* m, InterfaceId iface) noexcept {
+    const InterfaceEntry& entry = c_.interfaces[iface];
+    if (!entry.up.load(std::memory_order_relaxed)) return bin_.add(m, Drop::kLinkDown);
+    const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
+    const IpAddr to = V::destination(hdr);
+    Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
+    if (neighbour == nullptr || neighbour->state == NeighbourState::kIncomplete)
+      return c_.punt.neighbour_wanted(in_, m, iface, to);
+    const bool group = wire::is_multicast(to);
+    if (neighbour->state != NeighbourState::kValid)
+      return bin_.add(m, group ? Drop::kGroupAbsent : Drop::kNeighbourFailed);
+    if (group && entry.copy_to_routers.load(std::memory_order_relaxed) && !V::link_scope(hdr))
+      copy_to_routers(m, iface, *neighbour);
+    push(m, neighbour);
+  }
+
+  /// A copy of all octets; null, and counted: no mbuf.
+  rte_mbuf* copy(const rte_mbuf* m) noexcept {
+    rte_mbuf* const copy = rte_pktmbuf_copy(m, c_.fragment_pool, 0, UINT32_MAX);
+    if (copy == nullptr) in_.counters.drops.add(Drop::kNoMbuf);
+    return copy;
+  }
+
+ private:
+  /// Source: draft-ietf-ipoib-link-multicast-00 §9. Management keeps the all-routers group resolved
+  /// where copies are wanted; without it there is no copy.
+  void copy_to_routers(const rte_mbuf* m, InterfaceId iface, const Neighbour& group) noexcept {
+    Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
+    if (routers == nullptr || routers->state != NeighbourState::kValid)
+      return c_.counters[iface].drops.add(Drop::kGroupAbsent);
+    // The group's packets go there already where the link has no such group.
+    if (same_way(group, *routers)) return;
+    if (rte_mbuf* const more = copy(m)) push(more, routers);
+  }
+  void push(rte_mbuf* m, Neighbour* to) noexcept {
+    if (burst_.n == kMaxBurst) flush();
+    burst_.pkts[burst_.n] = m;
+    burst_.to[burst_.n++] = to;
+  }
+  void flush() noexcept {
+    if (burst_.n != 0) V::output(c_, in_, burst_);
+    burst_.n = 0;
+  }
+
+  Context& c_;
+  const Ingress& in_;
+  DropBin& bin_;
+  RoutedBurst burst_;
+};
+
+/// Interfaces that the packet is to leave by; none, and why.
+template <class V>
+std::uint64_t ways_out(const table::Delivery& d, const typename V::Hdr& hdr, InterfaceId in,
+                       Drop& reason) noexcept {
+  std::uint64_t out = d.out;
+  if (in < table::kMaxMulticastInterfaces) out &= ~(std::uint64_t{1} << in);
+  if (V::link_scope(hdr) || V::source_stays(hdr)) out = 0;
+  reason = Drop::kIpMulticast;
+  if (out == 0 || V::hops(hdr) > 1) return out;
+  reason = Drop::kIpTtlExceeded;
+  return 0;
+}
+
+template <class V>
+void one_packet(Context& c, const Ingress& in, rte_mbuf* m, bool forwarding, Sender<V>& sender,
+                DropBin& bin) noexcept {
+  auto& hdr = *rte_pktmbuf_mtod(m, typename V::Hdr*);
+  const table::Delivery* const d =
+      c.deliveries->lookup(in.iface, V::destination(hdr), V::source(hdr));
+  if (d == nullptr) return bin.add(m, Drop::kIpMulticast);
+
+  Drop reason = Drop::kForwardingStopped;
+  std::uint64_t out = forwarding ? ways_out<V>(*d, hdr, in.iface, reason) : 0;
+  if (out == 0) return d->local ? V::deliver(c, in, m) : bin.add(m, reason);
+  if (d->local)
+    if (rte_mbuf* const own = sender.copy(m)) V::deliver(c, in, own);
+
+  V::take_hop(hdr);
+  for (; out != 0; out &= out - 1) {
+    const auto iface = static_cast<InterfaceId>(std::countr_zero(out));
+    rte_mbuf* const one = std::has_single_bit(out) ? m : sender.copy(m);
+    if (one != nullptr) sender.send(one, iface);
+  }
+}
+
+template <class V>
+void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) noexcept {
+  DropBin bin{in.counters.drops};
+  Sender<V> sender{c, in, bin};
+  for (rte_mbuf* m : pkts.span()) {
+    const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
+    c.deliveries->prefetch(in.iface, V::destination(hdr));
+  }
+  for (rte_mbuf* m : pkts.span()) one_packet<V>(c, in, m, forwarding, sender, bin);
+}
+
+}  // namespace
+
+void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion version,
+                     bool forwarding) noexcept {
+  if (version == IpVersion::k4)
+    input<V4>(c, in, pkts, forwarding);
+  else
+    input<V6>(c, in, pkts, forwarding);
+}
+
+void send_on(Context& c, const Ingress& in, rte_mbuf* m, InterfaceId iface) noexcept {
+  DropBin bin{in.counters.drops};
+  if (m->data_len < sizeof(Ipv4Hdr)) return bin.add(m, Drop::kIpRunt);
+  const std::uint8_t version = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->version();
+  if (version == 4) {
+    Sender<V4>{c, in, bin}.send(m, iface);
+  } else if (version != 6) {
+    bin.add(m, Drop::kIpVersion);
+  } else if (m->data_len < sizeof(Ipv6Hdr)) {
+    bin.add(m, Drop::kIpRunt);
+  } else {
+    Sender<V6>{c, in, bin}.send(m, iface);
+  }
+}
+
+}  // namespace ipoib::fwd

@@ -1,0 +1,378 @@
+// IPv6 through the worker: ip6_input, ip6_local, ip6_route, ip6_output.
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "tests/unit/lib/fwd/world.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+using msg::Up;
+
+Bytes frame6(const Bytes& ip) {
+  return ethernet(mac(0xa0), mac(0x10), 0x86dd, ip);
+}
+Bytes frame6(const Ip6& packet) {
+  return frame6(packet.bytes());
+}
+Bytes link6(const Bytes& ip) {
+  return encapsulated(0x86dd, ip);
+}
+/// By the Ethernet address of some IPv6 group.
+Bytes group_frame6(const Ip6& packet) {
+  return ethernet({std::byte{0x33}, std::byte{0x33}}, mac(0x10), 0x86dd, packet.bytes());
+}
+Ip6 nd(std::uint8_t type, std::size_t len = 40) {
+  return {.src = "fe80::10",
+          .dst = "fe80::a0",
+          .hop_limit = 255,
+          .body = icmp6(type, len),
+          .next_header = 58};
+}
+
+class Ip6Test : public World {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    start();
+    set_neighbour(0, eth_neighbour(kEth0, "fd00:1::10", mac(0x10)));
+    set_neighbour(2, ib_neighbour(kIb0, "fd00:a::2", 7, 0xabcdef));
+    set_delivery(kEth0, "fe80::a0", true, 0);
+    set_delivery(kIb0, "fe80::b0", true, 0);
+    loop();
+  }
+  void feed(const Ip6& packet) {
+    receive(kEth0, frame6(packet));
+    loop();
+  }
+  /// Exactly this reason, and nothing leaves or goes up.
+  void expect_dropped(const Ip6& packet, Drop reason, std::string_view what) {
+    const auto before = drops(kEth0, reason);
+    const auto all_before = all_drops();
+    feed(packet);
+    EXPECT_EQ(drops(kEth0, reason), before + 1) << what << ": " << drop_name(reason);
+    EXPECT_EQ(all_drops(), all_before + 1) << what;
+    EXPECT_TRUE(punted().empty()) << what;
+    EXPECT_TRUE(sent_by_link(kIb0).empty()) << what;
+  }
+  /// The one message that went up.
+  Punted expect_up(Up::Kind kind, const Ip6& packet, std::string_view what = {}) {
+    const auto messages = punted();
+    EXPECT_EQ(messages.size(), 1U) << what;
+    if (messages.size() != 1) return {};
+    EXPECT_EQ(messages[0].message.kind, kind) << what;
+    EXPECT_EQ(messages[0].bytes, packet.bytes()) << what;
+    return messages[0];
+  }
+};
+
+TEST_F(Ip6Test, P05_U12_ForwardsBetweenEthernetAndIpoib) {
+  const Ip6 there{.flow = 0xabcde};
+  receive(kEth0, frame6(there));
+  const Ip6 back{.src = "fd00:a::2", .dst = "fd00:1::10"};
+  receive(kIb0, link6(back.bytes()));
+  loop();
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].bytes, link6(forwarded(there)));
+  EXPECT_EQ(sent[0].to.ah, 7U);
+  EXPECT_EQ(sent[0].to.qpn, 0xabcdefU);
+  EXPECT_EQ(sent_by_port(kEth0), Frames{ethernet(mac(0x10), mac(0xa0), 0x86dd, forwarded(back))});
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Ip6Test, U13_TakesPacketsWithAndWithoutGrh) {
+  const Ip6 packet{.src = "fd00:a::2", .dst = "fd00:1::10"};
+  receive(kIb0, link6(packet.bytes()));
+  rte_mbuf* const m = mbuf(link6(packet.bytes()));
+  receive(kIb0, m);
+  fabric::meta_of(m).rx.grh_offset = 60;
+  loop();
+  EXPECT_EQ(sent_by_port(kEth0).size(), 2U);
+}
+
+TEST_F(Ip6Test, P05_CutsPaddingOff) {
+  const Ip6 packet{.body = Bytes(1)};
+  Bytes padded = packet.bytes();
+  padded.resize(60);
+  receive(kEth0, frame6(padded));
+  receive(kEth0, mbuf(frame6(padded), {60, 14}));
+  loop();
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 2U);
+  for (const SentOnLink& s : sent) EXPECT_EQ(s.bytes, link6(forwarded(packet)));
+}
+
+TEST_F(Ip6Test, P05_DropsMalformedPacketsByNamedReason) {
+  expect_dropped({.version = 4}, Drop::kIpVersion, "version 4");
+  expect_dropped({.payload_len = 27}, Drop::kIp6PayloadLength, "beyond the packet");
+  expect_dropped({.next_header = 0, .payload_len = 0}, Drop::kIp6PayloadLength, "jumbogram");
+  feed({.body = {}, .next_header = 59});
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U) << "nothing behind the header is fine";
+}
+
+TEST_F(Ip6Test, P05_DropsAddressesThatNoWireMayCarry) {
+  const std::vector<std::tuple<const char*, const char*, Drop>> rows = {
+      {"::", "fd00:a::2", Drop::kIpMartianSource},
+      {"::1", "fd00:a::2", Drop::kIpMartianSource},
+      {"ff02::1", "fd00:a::2", Drop::kIpMartianSource},
+      {"::10.0.0.1", "fd00:a::2", Drop::kIpMartianSource},
+      {"fd00:1::10", "::", Drop::kIpMartianDestination},
+      {"fd00:1::10", "::1", Drop::kIpMartianDestination},
+      {"fd00:1::10", "::10.0.0.1", Drop::kIpMartianDestination},
+      {"fd00:1::10", "ff01::1", Drop::kIpMartianDestination},
+      {"fd00:1::10", "ff00::1", Drop::kIpMartianDestination},
+      {"fd00:1::10", "fe80::77", Drop::kIp6Scope},
+      {"fe80::10", "fe80::77", Drop::kIp6Scope},
+      {"::", "fd00:1::1", Drop::kIpMartianSource},
+  };
+  for (const auto& [src, dst, reason] : rows)
+    expect_dropped({.src = src, .dst = dst}, reason, std::string{src} + " to " + dst);
+}
+
+/// ::ffff:10.0.0.2 would be found among the neighbours of IPv4.
+TEST_F(Ip6Test, P05_MappedAddressesAreNotForwarded) {
+  add_route("::/0", {table::NextHopKind::kConnected, 0, kIb0, table::kNoNeighbour});
+  set_neighbour(3, ib_neighbour(kIb0, "10.0.0.2", 7, 1));
+  for (const bool source : {false, true}) {
+    Bytes bytes = Ip6{}.bytes();
+    const wire::IpAddr mapped = wire::IpAddr::v4(0x0a00'0002);
+    std::memcpy(&bytes[source ? offsetof(wire::Ipv6Hdr, src) : offsetof(wire::Ipv6Hdr, dst)],
+                &mapped, sizeof(mapped));
+    receive(kEth0, frame6(bytes));
+    loop();
+    EXPECT_EQ(drops(kEth0, source ? Drop::kIpMartianSource : Drop::kIpMartianDestination), 1U);
+  }
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+}
+
+TEST_F(Ip6Test, P05_LinkLocalSourcesDoNotLeaveTheirLink) {
+  const Ip6 packet{.src = "fe80::10"};
+  feed(packet);
+  const Punted p = expect_up(Up::Kind::kIcmpError, packet);
+  EXPECT_EQ(p.message.icmp_type, 1);
+  EXPECT_EQ(p.message.icmp_code, 2);
+  expect_drop(kEth0, Drop::kIp6Scope);
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+}
+
+TEST_F(Ip6Test, P05_OwnAddressesGoUp) {
+  for (const auto& [src, dst] : {std::pair{"fd00:1::10", "fd00:1::1"},
+                                 {"fd00:1::10", "fd00:a::1"},
+                                 {"fe80::10", "fd00:1::1"},
+                                 {"fe80::10", "fe80::a0"}}) {
+    const Ip6 packet{.src = src, .dst = dst};
+    feed(packet);
+    const Punted p = expect_up(Up::Kind::kLocal, packet, dst);
+    EXPECT_EQ(p.message.iface, kEth0);
+    EXPECT_EQ(p.rx.iface, kEth0);
+    EXPECT_FALSE(p.rx.multicast);
+  }
+  expect_dropped({.dst = "fe80::b0"}, Drop::kIp6Scope, "link-local of another link");
+  receive(kIb0, link6(Ip6{.src = "fe80::2", .dst = "fe80::b0"}.bytes()));
+  loop();
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].rx.slid, 9) << "as the device wrote it";
+}
+
+TEST_F(Ip6Test, U18_NeighbourDiscoveryGoesUpApart) {
+  for (std::uint8_t type = 133; type <= 137; ++type) {
+    feed(nd(type));
+    expect_up(Up::Kind::kNd, nd(type), std::to_string(type));
+    Ip6 options = nd(type);
+    options.next_header = 0;
+    options.body = behind_router_alert(options.body);
+    feed(options);
+    expect_up(Up::Kind::kNd, options, "behind hop-by-hop options");
+  }
+  for (const std::uint8_t type : std::initializer_list<std::uint8_t>{128, 132, 138}) {
+    feed(nd(type));
+    expect_up(Up::Kind::kLocal, nd(type), std::to_string(type));
+  }
+  // To an own global address, and from the unspecified one to a group, as duplicates are detected.
+  Ip6 probe = nd(135);
+  probe.src = "fd00:1::10", probe.dst = "fd00:1::1";
+  feed(probe);
+  expect_up(Up::Kind::kNd, probe);
+  set_delivery(kEth0, "ff02::1:ff00:a0", true, 0);
+  Ip6 duplicate = nd(135);
+  duplicate.src = "::", duplicate.dst = "ff02::1:ff00:a0";
+  receive(kEth0, group_frame6(duplicate));
+  loop();
+  EXPECT_TRUE(expect_up(Up::Kind::kNd, duplicate).rx.multicast);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Ip6Test, U18_NeighbourDiscoveryFromElsewhereIsDropped) {
+  Ip6 far = nd(135);
+  far.hop_limit = 254;
+  expect_dropped(far, Drop::kNdInvalid, "hop limit");
+  const std::vector<std::pair<std::uint8_t, std::size_t>> short_ones = {
+      {133, 7}, {134, 15}, {135, 23}, {136, 23}, {137, 39}};
+  for (const auto& [type, len] : short_ones) {
+    expect_dropped(nd(type, len), Drop::kNdInvalid, "too short");
+    feed(nd(type, len + 1));
+    expect_up(Up::Kind::kNd, nd(type, len + 1));
+  }
+  Ip6 unspecified = nd(128);
+  unspecified.src = "::";
+  expect_dropped(unspecified, Drop::kIpMartianSource, "echo from nobody");
+}
+
+TEST_F(Ip6Test, U18_SegmentedNeighbourDiscoveryBecomesOneSegment) {
+  const Bytes frame = frame6(nd(135));
+  receive(kEth0, mbuf(frame, {14 + 40 + 2, frame.size() - 56}));
+  loop();
+  expect_up(Up::Kind::kNd, nd(135));
+}
+
+TEST_F(Ip6Test, P08_StoppedForwardingLeavesNeighbourDiscoveryAlone) {
+  settings.forwarding = false;
+  feed(nd(135));
+  expect_up(Up::Kind::kNd, nd(135));
+  expect_dropped({}, Drop::kForwardingStopped, "transit");
+  expect_dropped({.dst = "fd00:1::1"}, Drop::kForwardingStopped, "local");
+  Ip6 transit = nd(135);
+  transit.src = "fd00:1::10", transit.dst = "fd00:a::2";
+  expect_dropped(transit, Drop::kForwardingStopped, "ND for somebody else");
+}
+
+TEST_F(Ip6Test, P05_UnicastByMulticastIsNotForwarded) {
+  receive(kIb0, link6(Ip6{.src = "fd00:a::2", .dst = "fd00:1::10"}.bytes()), true);
+  loop();
+  expect_drop(kIb0, Drop::kIpBroadcast);
+}
+
+TEST_F(Ip6Test, P05_HopLimitEndsHere) {
+  for (const std::uint8_t limit : std::initializer_list<std::uint8_t>{0, 1}) {
+    const Ip6 packet{.hop_limit = limit};
+    feed(packet);
+    const Punted p = expect_up(Up::Kind::kIcmpError, packet);
+    EXPECT_EQ(p.message.icmp_type, 3);
+    EXPECT_EQ(p.message.icmp_code, 0);
+  }
+  EXPECT_EQ(drops(kEth0, Drop::kIpTtlExceeded), 2U);
+  feed({.hop_limit = 2});
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+}
+
+TEST_F(Ip6Test, P05_RoutesThatLeadNowhereAreTold) {
+  using table::NextHopKind;
+  add_route("fd00:c::/64", {NextHopKind::kUnreachable, 0, 0, 0});
+  add_route("fd00:d::/64", {NextHopKind::kBlackhole, 0, 0, 0});
+  feed({.dst = "fd00:e::1"});
+  auto messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(std::pair(messages[0].message.icmp_type, messages[0].message.icmp_code),
+            std::pair(std::uint8_t{1}, std::uint8_t{0}));
+  feed({.dst = "fd00:c::1"});
+  messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].message.icmp_code, 3);
+  EXPECT_EQ(drops(kEth0, Drop::kIpNoRoute), 2U);
+  expect_dropped({.dst = "fd00:d::1"}, Drop::kIpBlackhole, "black hole");
+}
+
+TEST_F(Ip6Test, P05_UnknownNeighboursAreWanted) {
+  const Ip6 packet{.dst = "fd00:a::9"};
+  feed(packet);
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].message.kind, Up::Kind::kNeighbourWanted);
+  EXPECT_EQ(messages[0].message.iface, kIb0);
+  EXPECT_EQ(messages[0].message.addr, *wire::parse_ip("fd00:a::9"));
+  EXPECT_EQ(messages[0].bytes, forwarded(packet));
+  EXPECT_EQ(messages[0].held.in_iface, kEth0);
+
+  table::Neighbour failed = ib_neighbour(kIb0, "fd00:a::9", 0, 0);
+  failed.state = table::NeighbourState::kFailed;
+  set_neighbour(5, failed);
+  loop();
+  feed(packet);
+  const auto told = punted();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].message.icmp_code, 3);
+  expect_drop(kEth0, Drop::kNeighbourFailed);
+}
+
+TEST_F(Ip6Test, P05_FlowsKeepTheirPathAndUseAll) {
+  using table::NextHopKind;
+  set_neighbour(10, ib_neighbour(kIb0, "fe80::1", 1, 1));
+  set_neighbour(11, ib_neighbour(kIb0, "fe80::2", 2, 1));
+  hops.set(500, {NextHopKind::kGateway, 0, kIb0, 10});
+  hops.set(501, {NextHopKind::kGateway, 0, kIb0, 11});
+  add_route("fd00:99::/64", {NextHopKind::kGroup, 2, kIb0, 500});
+  std::set<fabric::AhIndex> used;
+  for (std::uint32_t flow = 0; flow < 32; ++flow) {
+    for (int i = 0; i < 2; ++i) receive(kEth0, frame6({.dst = "fd00:99::1", .flow = flow}));
+    loop();
+    const auto sent = sent_by_link(kIb0);
+    ASSERT_EQ(sent.size(), 2U);
+    EXPECT_EQ(sent[0].to.ah, sent[1].to.ah);
+    used.insert(sent[0].to.ah);
+  }
+  EXPECT_EQ(used.size(), 2U);
+}
+
+TEST_F(Ip6Test, U15_TooBigIsToldAndNeverCut) {
+  for (const std::size_t len : {1280, 1500, 1980}) {
+    table::Neighbour n = ib_neighbour(kIb0, "fd00:a::2", 7, 1);
+    n.mtu = static_cast<std::uint16_t>(len);
+    set_neighbour(2, n);
+    loop();
+    const Ip6 fits{.body = Bytes(len - 40)};
+    receive(kEth0, mbuf(frame6(fits)));
+    loop();
+    EXPECT_EQ(sent_by_link(kIb0).size(), 1U) << len;
+    const Ip6 packet{.body = Bytes(len - 39)};
+    receive(kEth0, mbuf(frame6(packet)));
+    loop();
+    EXPECT_TRUE(sent_by_link(kIb0).empty());
+    const auto messages = punted();
+    ASSERT_EQ(messages.size(), 1U);
+    EXPECT_EQ(messages[0].message.icmp_type, 2);
+    EXPECT_EQ(messages[0].message.icmp_code, 0);
+    EXPECT_EQ(messages[0].message.mtu, len);
+  }
+  EXPECT_EQ(drops(kEth0, Drop::kIpTooBig), 3U);
+}
+
+TEST_F(Ip6Test, U15_LinksBelow1280CarryNoIpv6) {
+  entries[kIb0].mtu = 1279;
+  expect_dropped({}, Drop::kIp6LinkMtu, "however small the packet");
+  set_neighbour(9, ib_neighbour(kIb0, "10.0.0.2", 7, 1));
+  receive(kEth0, to_eth0(Ip4{}.bytes()));
+  loop();
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U) << "IPv4 does not mind";
+}
+
+TEST_F(Ip6Test, P05_LinkThatIsDownIsTold) {
+  entries[kIb0].up = false;
+  feed({});
+  EXPECT_EQ(punted().size(), 1U);
+  expect_drop(kEth0, Drop::kLinkDown);
+}
+
+TEST_F(Ip6Test, P05_InjectedPacketsKeepTheirHopLimit) {
+  const Ip6 own{.src = "fd00:a::1", .hop_limit = 1};
+  send_routed(own.bytes());
+  send_routed(Ip4{.dst = "10.0.0.2"}.bytes());
+  send_routed(own.bytes());
+  send_on(Ip6{.src = "fe80::b0", .dst = "fd00:a::2", .hop_limit = 255}.bytes(), kIb0);
+  send_routed(Bytes(39, std::byte{0x60}));
+  loop();
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 3U);
+  EXPECT_EQ(sent[0].bytes, link6(own.bytes()));
+  EXPECT_EQ(sent[2].bytes, link6(Ip6{.src = "fe80::b0", .hop_limit = 255}.bytes()));
+  EXPECT_EQ(punted().size(), 1U) << "the IPv4 neighbour is wanted";
+  expect_drop(table::kNoInterface, Drop::kIpRunt);
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test

@@ -1,0 +1,360 @@
+// Packets to groups, of both versions, and sending on a link whatever the routes say.
+#include "lib/fwd/multicast.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <set>
+#include <string>
+
+#include "tests/unit/lib/fwd/world.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+using msg::Up;
+
+constexpr fabric::AhIndex kGroupAh = 50, kRoutersAh = 60;
+constexpr std::uint32_t kMulticastQpn = 0xff'ffff;
+const wire::Gid kOwnGid = wire::Gid::of(0xfe80'0000'0000'0000, 0x0002'c903'000a'0b01);
+
+constexpr std::uint64_t bits(std::initializer_list<table::InterfaceId> ids) {
+  std::uint64_t out = 0;
+  for (const table::InterfaceId id : ids) out |= std::uint64_t{1} << id;
+  return out;
+}
+
+/// One stream, as IPv4 and as IPv6.
+struct Stream {
+  const char* group;
+  const char* source;
+  const char* routers;
+  bool v6;
+
+  [[nodiscard]] Bytes packet(std::uint8_t hops = 64, std::size_t len = 100) const {
+    return packet_to(group, hops, len);
+  }
+  [[nodiscard]] Bytes packet_to(const char* to, std::uint8_t hops = 64,
+                                std::size_t len = 100) const {
+    if (v6)
+      return Ip6{.src = source, .dst = to, .hop_limit = hops, .body = Bytes(len - 40)}.bytes();
+    return Ip4{.src = source, .dst = to, .ttl = hops, .payload_len = len - 20}.bytes();
+  }
+  [[nodiscard]] std::uint16_t type() const { return v6 ? 0x86dd : 0x0800; }
+};
+
+class Multicast : public World, public testing::WithParamInterface<Stream> {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    entries[kIb0].set_gid(kOwnGid);
+    start();
+  }
+  /// The group's neighbour on a link.
+  void join(table::InterfaceId iface, const char* group, fabric::AhIndex ah,
+            std::uint16_t mtu = 2044, table::NeighbourState state = table::NeighbourState::kValid) {
+    table::Neighbour n = iface < kIb0 ? eth_neighbour(iface, group, group_mac(group))
+                                      : ib_neighbour(iface, group, ah, kMulticastQpn);
+    n.mtu = mtu;
+    n.state = state;
+    set_neighbour(next_++, n);
+    loop();
+  }
+  static wire::MacAddr group_mac(const char* group) {
+    return wire::group_mac(*wire::parse_ip(group));
+  }
+  void feed_link(const Bytes& ip, table::InterfaceId iface = kIb0) {
+    receive(iface, encapsulated(GetParam().type(), ip), true);
+    loop();
+  }
+  void feed_port(const Bytes& ip) {
+    receive(kEth0, ethernet(group_mac(GetParam().group), mac(0x10), GetParam().type(), ip));
+    loop();
+  }
+  Bytes on_link(const Bytes& ip) const { return encapsulated(GetParam().type(), ip); }
+  Bytes on_port(table::InterfaceId iface, const Bytes& ip) const {
+    return ethernet(group_mac(GetParam().group), mac(static_cast<std::uint8_t>(0xa0 + iface)),
+                    GetParam().type(), ip);
+  }
+
+  table::NeighbourIndex next_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(, Multicast,
+                         testing::Values(Stream{"239.1.2.3", "10.0.0.9", "224.0.0.2", false},
+                                         Stream{"ff0e::123", "fd00:a::9", "ff02::2", true}),
+                         [](const auto& row) { return row.param.v6 ? "IPv6" : "IPv4"; });
+
+TEST_P(Multicast, P06_GoesToEachInterfaceAndUp) {
+  const Stream& s = GetParam();
+  set_delivery(kIb0, s.group, true, bits({kEth0, kEth1, kIb0, kIb1}));
+  join(kEth0, s.group, 0);
+  join(kEth1, s.group, 0);
+  join(kIb1, s.group, kGroupAh);
+  join(kIb0, s.group, kGroupAh);
+  feed_link(s.packet());
+  EXPECT_EQ(sent_by_port(kEth0), Frames{on_port(kEth0, s.packet(63))}) << "one hop for all";
+  EXPECT_EQ(sent_by_port(kEth1), Frames{on_port(kEth1, s.packet(63))});
+  const auto sent = sent_by_link(kIb1);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].bytes, on_link(s.packet(63)));
+  EXPECT_EQ(sent[0].to.ah, kGroupAh);
+  EXPECT_EQ(sent[0].to.qpn, kMulticastQpn);
+  EXPECT_TRUE(sent_by_link(kIb0).empty()) << "never back";
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].message.kind, Up::Kind::kLocal);
+  EXPECT_EQ(messages[0].bytes, s.packet(64)) << "as it came";
+  EXPECT_TRUE(messages[0].rx.multicast);
+  EXPECT_EQ(messages[0].rx.slid, 9);
+  EXPECT_EQ(messages[0].rx.iface, kIb0);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_P(Multicast, U14_FromEthernetToTheGroupOfALink) {
+  const Stream& s = GetParam();
+  set_delivery(kEth0, s.group, false, bits({kIb0}));
+  join(kIb0, s.group, kGroupAh);
+  feed_port(s.packet());
+  // To the router's own address, the group none the less.
+  receive(kEth0, ethernet(mac(0xa0), mac(0x10), s.type(), s.packet()));
+  loop();
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent[1].bytes, on_link(s.packet(63)));
+  EXPECT_EQ(sent[1].to.ah, kGroupAh) << "whose address handle has a GRH";
+  EXPECT_TRUE(punted().empty());
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_P(Multicast, P06_SourcesOfTheirOwnComeFirst) {
+  const Stream& s = GetParam();
+  set_delivery(kIb0, s.group, false, bits({kIb1}));
+  set_delivery(kIb0, s.group, false, bits({kEth0}), s.source);
+  join(kEth0, s.group, 0);
+  join(kIb1, s.group, kGroupAh);
+  feed_link(s.packet());
+  EXPECT_EQ(sent_by_port(kEth0).size(), 1U);
+  EXPECT_TRUE(sent_by_link(kIb1).empty());
+}
+
+/// Groups that share an MLID all arrive: what nobody listens to ends here.
+TEST_P(Multicast, M06_GroupsWithoutADeliveryEndHere) {
+  const Stream& s = GetParam();
+  set_delivery(kIb1, s.group, true, 0);
+  feed_link(s.packet());
+  expect_drop(kIb0, Drop::kIpMulticast);
+  EXPECT_TRUE(punted().empty());
+}
+
+TEST_P(Multicast, P06_LastHopAndOwnOnly) {
+  const Stream& s = GetParam();
+  set_delivery(kIb0, s.group, false, bits({kIb1}));
+  join(kIb1, s.group, kGroupAh);
+  feed_link(s.packet(1));
+  feed_link(s.packet(0));
+  EXPECT_EQ(drops(kIb0, Drop::kIpTtlExceeded), 2U);
+  EXPECT_TRUE(punted().empty()) << "no error is told";
+  set_delivery(kIb0, s.group, true, bits({kIb1}));
+  feed_link(s.packet(1));
+  EXPECT_EQ(punted().size(), 1U) << "still for this node";
+  EXPECT_TRUE(sent_by_link(kIb1).empty());
+  EXPECT_EQ(all_drops(), 2U);
+}
+
+TEST_P(Multicast, P06_LinkScopeStaysOnItsLink) {
+  const Stream& s = GetParam();
+  const char* const near = s.v6 ? "ff02::77" : "224.0.0.77";
+  set_delivery(kIb0, near, true, bits({kIb1}));
+  join(kIb1, near, kGroupAh);
+  feed_link(s.packet_to(near));
+  EXPECT_EQ(punted().size(), 1U);
+  EXPECT_TRUE(sent_by_link(kIb1).empty());
+  set_delivery(kIb0, near, false, bits({kIb1}));
+  feed_link(s.packet_to(near));
+  expect_drop(kIb0, Drop::kIpMulticast);
+}
+
+TEST_P(Multicast, U28_U30_AbsentGroupsAreKnownToBe) {
+  const Stream& s = GetParam();
+  set_delivery(kEth0, s.group, false, bits({kIb0}));
+  join(kIb0, s.group, 0, 2044, table::NeighbourState::kFailed);
+  for (int i = 0; i < 5; ++i) feed_port(s.packet());
+  EXPECT_EQ(drops(kEth0, Drop::kGroupAbsent), 5U);
+  EXPECT_TRUE(punted().empty()) << "nobody is asked again, nobody is told";
+  EXPECT_EQ(all_drops(), 5U);
+}
+
+TEST_P(Multicast, U29_U30_UnknownGroupsAreWantedWithinLimits) {
+  const Stream& s = GetParam();
+  configs[0].punt = {};
+  set_delivery(kEth0, s.group, false, bits({kIb0}));
+  for (int i = 0; i < 20; ++i) feed_port(s.packet());
+  const auto wanted = punted();
+  ASSERT_LE(wanted.size(), 17U) << "16 an interval";
+  EXPECT_EQ(wanted[0].message.kind, Up::Kind::kNeighbourWanted);
+  EXPECT_EQ(wanted[0].message.iface, kIb0);
+  EXPECT_EQ(wanted[0].message.addr, *wire::parse_ip(s.group));
+  EXPECT_EQ(wanted[0].bytes, s.packet(63));
+  EXPECT_EQ(drops(kEth0, Drop::kNeighbourPending) + wanted.size(), 20U);
+  EXPECT_TRUE(sent_by_link(kIb0).empty()) << "nothing leaves before its join";
+
+  join(kIb0, s.group, kGroupAh);
+  send_on(wanted[0].bytes, kIb0);
+  loop();
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].bytes, on_link(s.packet(63))) << "no second hop";
+}
+
+TEST_P(Multicast, U37_OwnPacketsFromTheFabricAreDropped) {
+  const Stream& s = GetParam();
+  set_delivery(kIb0, s.group, true, 0);
+  const Bytes frame = on_link(s.packet());
+  const wire::Gid other = wire::Gid::of(0xfe80'0000'0000'0000, 0x0002'c903'000a'0b02);
+  receive_group(kIb0, frame, kOwnGid, links[0].qpn());
+  loop();
+  expect_drop(kIb0, Drop::kIpoibOwnMulticast);
+  EXPECT_TRUE(punted().empty());
+
+  receive_group(kIb0, frame, other, links[0].qpn());
+  loop();
+  EXPECT_EQ(punted().size(), 1U) << "the same queue pair number on another port";
+  receive_group(kIb0, frame, kOwnGid, 0x77);
+  loop();
+  EXPECT_EQ(punted().size(), 1U) << "another queue pair of this port";
+  feed_link(s.packet());
+  EXPECT_EQ(punted().size(), 1U) << "no GRH to tell by";
+  entries[kIb0].set_gid(other);
+  receive_group(kIb0, frame, kOwnGid, links[0].qpn());
+  loop();
+  EXPECT_EQ(punted().size(), 1U) << "the GID has changed";
+  receive_group(kIb0, encapsulated(0x0806, Bytes(56)), other, links[0].qpn());
+  loop();
+  EXPECT_TRUE(punted().empty()) << "ARP requests, too";
+  EXPECT_EQ(drops(kIb0, Drop::kIpoibOwnMulticast), 2U);
+  EXPECT_EQ(all_drops(), 2U);
+}
+
+TEST_P(Multicast, M05_CopiesToTheAllRoutersGroup) {
+  const Stream& s = GetParam();
+  set_delivery(kEth0, s.group, false, bits({kIb0, kIb1}));
+  for (const table::InterfaceId iface : {kIb0, kIb1}) {
+    join(iface, s.group, kGroupAh);
+    join(iface, s.routers, kRoutersAh);
+  }
+  entries[kIb0].copy_to_routers = true;
+  feed_port(s.packet());
+  auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent[0].bytes, on_link(s.packet(63)));
+  EXPECT_EQ(sent[1].bytes, sent[0].bytes);
+  EXPECT_EQ(std::set({sent[0].to.ah, sent[1].to.ah}), std::set({kGroupAh, kRoutersAh}));
+  EXPECT_EQ(sent_by_link(kIb1).size(), 1U) << "that link is not set so";
+
+  send_on(s.packet(), kIb0);
+  loop();
+  EXPECT_EQ(sent_by_link(kIb0).size(), 2U) << "what this node sends, too";
+  const char* const near = s.v6 ? "ff02::77" : "224.0.0.77";
+  join(kIb0, near, 70);
+  send_on(s.packet_to(s.routers), kIb0);
+  send_on(s.packet_to(near), kIb0);
+  loop();
+  sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 2U) << "not to itself, and link scope stays as it is";
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_P(Multicast, M05_U28_GroupsSentToTheRoutersAreNotCopied) {
+  const Stream& s = GetParam();
+  set_delivery(kEth0, s.group, false, bits({kIb0}));
+  entries[kIb0].copy_to_routers = true;
+  join(kIb0, s.group, kRoutersAh);
+  feed_port(s.packet());
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+  EXPECT_EQ(drops(kIb0, Drop::kGroupAbsent), 1U) << "no all-routers group";
+  join(kIb0, s.routers, kRoutersAh);
+  feed_port(s.packet());
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U) << "it is there already";
+  EXPECT_EQ(all_drops(), 1U);
+}
+
+TEST_P(Multicast, U15_TooBigForOneLink) {
+  const Stream& s = GetParam();
+  set_delivery(kEth0, s.group, false, bits({kIb0, kIb1}));
+  join(kIb0, s.group, kGroupAh, 1280);
+  join(kIb1, s.group, kGroupAh, 2044);
+  feed_port(s.packet(64, 1400));
+  EXPECT_EQ(sent_by_link(kIb1).size(), 1U);
+  if (s.v6) {
+    EXPECT_TRUE(sent_by_link(kIb0).empty());
+    const auto messages = punted();
+    ASSERT_EQ(messages.size(), 1U);
+    EXPECT_EQ(messages[0].message.icmp_type, 2);
+    EXPECT_EQ(messages[0].message.mtu, 1280);
+    return;
+  }
+  EXPECT_EQ(sent_by_link(kIb0).size(), 2U) << "fragments";
+  feed_port(
+      Ip4{.src = s.source, .dst = s.group, .payload_len = 1400, .flags_offset = 0x4000}.bytes());
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+  EXPECT_TRUE(punted().empty()) << "no error about a group";
+  expect_drop(kEth0, Drop::kIpTooBig);
+}
+
+TEST_P(Multicast, P06_LinksThatAreDownAndMissingBuffersCount) {
+  const Stream& s = GetParam();
+  set_delivery(kEth0, s.group, false, bits({kIb0, kIb1}));
+  join(kIb0, s.group, kGroupAh);
+  join(kIb1, s.group, kGroupAh);
+  entries[kIb0].up = false;
+  feed_port(s.packet());
+  EXPECT_EQ(sent_by_link(kIb1).size(), 1U);
+  expect_drop(kEth0, Drop::kLinkDown);
+}
+
+TEST_P(Multicast, P06_NonsenseFromManagementChangesNothing) {
+  const Stream& s = GetParam();
+  set_delivery(kEth0, s.group, true, bits({9}));
+  set_delivery(17, s.group, true, 0);
+  msg::Down remove{};
+  remove.kind = msg::Down::Kind::kDeliveryRemove;
+  remove.delivery = {*wire::parse_ip(s.group), {}, kEth0, false, 0};
+  send_down(remove);
+  loop();
+  EXPECT_EQ(worker().stats().bad_messages.get(), 3U);
+  send_on(s.packet(), 99);
+  loop();
+  expect_drop(table::kNoInterface, Drop::kIbTxInvalid);
+  send_on(Bytes(40, std::byte{0x50}), kIb0);
+  send_on(Bytes(10, std::byte{0x40}), kIb0);
+  loop();
+  EXPECT_EQ(drops(table::kNoInterface, Drop::kIpVersion), 1U);
+  EXPECT_EQ(drops(table::kNoInterface, Drop::kIpRunt), 1U);
+}
+
+TEST_P(Multicast, U29_RemovedDeliveriesEnd) {
+  const Stream& s = GetParam();
+  set_delivery(kIb0, s.group, true, 0);
+  feed_link(s.packet());
+  EXPECT_EQ(punted().size(), 1U);
+  msg::Down remove{};
+  remove.kind = msg::Down::Kind::kDeliveryRemove;
+  remove.delivery = {*wire::parse_ip(s.group), {}, kIb0, false, 0};
+  send_down(remove);
+  loop();
+  feed_link(s.packet());
+  expect_drop(kIb0, Drop::kIpMulticast);
+}
+
+TEST_P(Multicast, U29_StoppedForwardingHasNoCopies) {
+  const Stream& s = GetParam();
+  set_delivery(kIb0, s.group, false, bits({kIb1}));
+  join(kIb1, s.group, kGroupAh);
+  settings.forwarding = false;
+  feed_link(s.packet());
+  expect_drop(kIb0, Drop::kForwardingStopped);
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test
