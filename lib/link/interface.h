@@ -121,11 +121,20 @@ struct NeighbourConfig {
   std::size_t max_entries = 65536;
 };
 
-/// What both kinds of interface offer. Management lcore only.
-class Interface {
+/// Where IP multicast groups are joined.
+class GroupMember {
  public:
-  virtual ~Interface() = default;
+  virtual ~GroupMember() = default;
+  /// This node listens to the group; counted, so that each join needs its leave. Errors:
+  /// kInvalidArgument, it is no group or does not map.
+  virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;
+  /// Errors: kNotFound, nobody here listens to it.
+  virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;
+};
 
+/// What both kinds of interface offer. Management lcore only.
+class Interface : public GroupMember {
+ public:
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual table::InterfaceId id() const = 0;
   [[nodiscard]] virtual State state() const = 0;
@@ -163,11 +172,6 @@ class Interface {
   virtual void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
                              TimePoint now) = 0;
 
-  /// This node listens to the group; counted, so that each join needs its leave. Errors:
-  /// kInvalidArgument, it is no group or does not map.
-  virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;
-  /// Errors: kNotFound, nobody here listens to it.
-  virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;
   [[nodiscard]] virtual std::vector<GroupInfo> groups(TimePoint now) const = 0;
 
   virtual void tick(TimePoint now) = 0;

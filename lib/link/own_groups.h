@@ -12,8 +12,8 @@ namespace ipoib::link {
 
 class OwnGroups {
  public:
-  /// `iface` is kept and not used before the first add().
-  explicit OwnGroups(Interface& iface) : iface_{iface} {}
+  /// `member` is kept and not used before the first add().
+  explicit OwnGroups(GroupMember& member) : member_{member} {}
 
   /// 224.0.0.1, and 224.0.0.2 on a router, where `addresses` has IPv4 (RFC 1112 §7.2).
   void start(const std::vector<wire::IpPrefix>& addresses, bool routing, TimePoint now);
@@ -32,7 +32,7 @@ class OwnGroups {
   };
   void join(const wire::IpAddr& group, Use& use, TimePoint now);
 
-  Interface& iface_;
+  GroupMember& member_;
   std::map<wire::IpAddr, Use> groups_;
   std::optional<TimePoint> retry_;
 };

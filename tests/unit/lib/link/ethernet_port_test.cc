@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "tests/unit/lib/link/fakes.h"
 
@@ -200,6 +203,98 @@ TEST_F(EthernetPortTest, ArpThatContradictsItselfIsCountedAndDoesNotFlap) {
   EXPECT_LE(sink.installs, before + 1);
   EXPECT_EQ(port.counters().contradictions, 50U);
   EXPECT_EQ(sink.find(ip("192.168.1.7"))->mac, mac(8));
+}
+
+/// Two ports on one cable; frames arrive at once and as a worker would pass them up.
+class TwoPorts : public ::testing::Test {
+ protected:
+  struct Node {
+    FakeSink sink;
+    FakePortActions actions;
+    FakeAddresses addresses;
+    std::unique_ptr<EthernetPort> port;
+    std::size_t seen = 0;
+  };
+
+  void SetUp() override {
+    for (unsigned i = 0; i < 2; ++i) {
+      EthernetPortConfig c;
+      c.name = "eth0";
+      c.addresses = {prefix(i == 0 ? "fd00::1/64" : "fd00::2/64")};
+      nodes[i].actions.own_mac = mac(i + 1);
+      nodes[i].port = std::make_unique<EthernetPort>(c, nodes[i].actions, nodes[i].sink, i + 1,
+                                                     nodes[i].addresses);
+      nodes[i].port->start(now);
+    }
+    run_for(5s);
+  }
+  void deliver(Node& from, Node& to) {
+    for (; from.seen < from.actions.frames.size(); ++from.seen) {
+      const auto& frame = from.actions.frames[from.seen];
+      const auto dst = from.actions.destination(from.seen);
+      bool taken = dst == to.actions.own_mac;
+      for (const auto& row : to.port->groups(now))
+        taken = taken || row.lladdr == wire::to_string(dst);
+      const auto type = wire::read<wire::Be16>(frame, 12)->host();
+      if (taken && type == 0x86dd) to.port->on_nd(std::span{frame}.subspan(14), now);
+    }
+  }
+  void run_for(Duration d) {
+    for (const auto end = now + d; now < end; now += 10ms)
+      for (unsigned i = 0; i < 2; ++i) {
+        nodes[i].port->tick(now);
+        deliver(nodes[i], nodes[1 - i]);
+        deliver(nodes[1 - i], nodes[i]);
+      }
+  }
+
+  TimePoint now{100s};
+  Node nodes[2];
+};
+
+TEST_F(TwoPorts, AddressesOfThePortsAreReadyAndTheirGroupsJoined) {
+  EXPECT_EQ(nodes[0].addresses.ready.size(), 2U);
+  const auto rows = nodes[0].port->addresses6();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].address, prefix("fe80::ff:fe00:1/64"));
+  EXPECT_EQ(rows[0].state, AddressState::kReady);
+  EXPECT_EQ(rows[1].state, AddressState::kReady);
+  std::vector<std::string> groups;
+  for (const auto& row : nodes[0].port->groups(now)) groups.push_back(wire::to_string(row.group));
+  // fd00::1 and fe80::ff:fe00:1 have solicited-node groups of their own or share one.
+  EXPECT_EQ(groups, (std::vector<std::string>{"ff02::1", "ff02::2", "ff02::1:ff00:1"}));
+  EXPECT_EQ(nodes[0].port->groups(now).back().joins, 1U);
+}
+
+TEST_F(TwoPorts, ResolveEachOther) {
+  auto& a = nodes[0];
+  const auto packet = a.sink.new_packet();
+  a.port->on_neighbour_wanted(ip("fd00::2"), packet, now);
+  run_for(20ms);
+  ASSERT_TRUE(a.sink.valid(ip("fd00::2")));
+  EXPECT_EQ(a.sink.find(ip("fd00::2"))->mac, mac(2));
+  EXPECT_EQ(a.sink.released, std::vector{packet});
+  const auto far = a.sink.new_packet();
+  a.port->on_neighbour_wanted(ip("fd00::1"), far, now);
+  EXPECT_EQ(a.sink.drops[Drop::kLocalUnsupported], 1U);
+  for (auto& n : nodes) {
+    n.port->stop(now);
+    EXPECT_TRUE(n.sink.indexes.empty());
+    EXPECT_TRUE(n.addresses.listening.empty());
+    EXPECT_TRUE(n.addresses.ready.empty());
+    EXPECT_FALSE(n.port->next_deadline());
+  }
+}
+
+TEST_F(EthernetPortTest, Ipv4AddressesAreReadyAtOnceAndItsGroupsJoined) {
+  port.start(now);
+  EXPECT_EQ(addresses.ready.count({1, prefix("192.168.1.1/24")}), 1U);
+  EXPECT_EQ(addresses.ready.count({1, prefix("172.16.0.1/16")}), 1U);
+  EXPECT_EQ(addresses.listening.count({1, ip("224.0.0.1")}), 1U);
+  EXPECT_EQ(addresses.listening.count({1, ip("224.0.0.2")}), 1U);
+  port.stop(now);
+  EXPECT_TRUE(addresses.ready.empty());
+  EXPECT_TRUE(addresses.listening.empty());
 }
 
 TEST_F(EthernetPortTest, ConflictIsCounted) {

@@ -557,6 +557,44 @@ TEST_F(IpoibNeighbour, PacketsThatCanHaveNoNeighbourAreDroppedByName) {
   EXPECT_TRUE(b.sink.indexes.empty());
 }
 
+TEST(IpoibNeighbourIp6, U16_U18_LinkLocalAddressFromThePortGuid) {
+  LinkBench b;
+  b.actions.attr.guid = 0x0002'c903'00a1'b204;
+  b.bring_up();
+  ASSERT_EQ(b.link.addresses6().size(), 1U);
+  EXPECT_EQ(b.link.addresses6()[0].address, prefix("fe80::202:c903:a1:b204/64"));
+  EXPECT_EQ(b.link.mtu6(), 2044);
+}
+
+TEST(IpoibNeighbourIp6, U16_StrictRuleLeavesAModifiedGuidAlone) {
+  auto config = LinkBench::default_config();
+  config.ip6.interface_id = wire::InterfaceIdRule::kModifiedEui64;
+  LinkBench b{config};
+  b.actions.attr.guid = 0x0002'c903'00a1'b204;
+  b.bring_up();
+  EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::2:c903:a1:b204/64"));
+}
+
+TEST(IpoibNeighbourIp6, U17_LinkLocalAddressFromTheLid) {
+  auto config = LinkBench::default_config();
+  config.ip6.interface_id = wire::InterfaceIdRule::kLid;
+  LinkBench b{config};
+  b.actions.attr.lid = 0x1a2;
+  b.bring_up();
+  EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::1a2/64"));
+}
+
+TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
+  LinkBench b;
+  b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
+  b.bring_up();
+  EXPECT_EQ(b.link.mtu(), 1020);
+  EXPECT_EQ(b.link.mtu6(), 0);
+  EXPECT_EQ(b.link.reason6(), "the MTU 1020 is less than the 1280 octets IPv6 needs");
+  b.want(ip("fe80::2"));
+  EXPECT_EQ(b.sink.drops[Drop::kIp6Unsupported], 1U);
+}
+
 TEST(IpoibNeighbourIp6, WithoutIpv6ItsPacketsAreDroppedByName) {
   auto config = LinkBench::default_config();
   config.ip6.enabled = false;

@@ -1,0 +1,531 @@
+// Neighbour discovery between agents on one wire, on both media.
+#include "lib/link/nd_agent.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/unit/lib/link/nd_world.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+using wire::Icmp6Type;
+
+template <class Hw>
+class Nd : public ::testing::Test {};
+using Media = ::testing::Types<wire::LinkAddr, wire::MacAddr>;
+
+struct MediumName {
+  template <class Hw>
+  static std::string GetName(int) {
+    return sizeof(Hw) == 20 ? "InfiniBand" : "Ethernet";
+  }
+};
+TYPED_TEST_SUITE(Nd, Media, MediumName);
+
+template <class Hw>
+wire::NdMessage<Hw> advertisement(const wire::IpAddr& target, const Hw& hw, bool solicited,
+                                  const wire::IpAddr& dst) {
+  wire::NdMessage<Hw> m;
+  m.type = Icmp6Type::kNeighbourAdvertisement;
+  m.src = m.target = target;
+  m.dst = dst;
+  m.solicited = solicited;
+  m.override_it = true;
+  m.target_hw = hw;
+  return m;
+}
+
+template <class Hw>
+wire::NdMessage<Hw> router_advertisement(const wire::IpAddr& src, const Hw& hw,
+                                         std::optional<std::uint32_t> mtu) {
+  wire::NdMessage<Hw> m;
+  m.type = Icmp6Type::kRouterAdvertisement;
+  m.src = src;
+  m.dst = wire::all_nodes();
+  m.source_hw = hw;
+  m.lifetime_s = 60;
+  m.mtu = mtu;
+  return m;
+}
+
+TYPED_TEST(Nd, U18_LinkLocalAddressIsUsedOnceNobodyObjected) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add();
+  a.up();
+  EXPECT_EQ(a.joined.count(wire::all_nodes()), 1U);
+  EXPECT_EQ(a.joined.count(wire::all_routers()), 1U);
+  EXPECT_EQ(a.joined.count(wire::solicited_node(a.local())), 1U);
+  w.run_for(999ms);
+  EXPECT_EQ(a.agent.list().at(0).state, AddressState::kTentative);
+  EXPECT_EQ(a.agent.list().at(0).reason, "duplicate address detection");
+  EXPECT_TRUE(a.addresses.ready.empty());
+  w.run_for(1s);
+  EXPECT_TRUE(a.is_ready(a.local()));
+  EXPECT_EQ(a.addresses.ready.count({1, {a.local(), 64}}), 1U);
+  EXPECT_EQ(a.addresses.listening.count({1, a.local()}), 1U);
+  ASSERT_EQ(w.count(Icmp6Type::kNeighbourSolicitation), 1U);
+  const auto& question = w.sent.front().message;
+  EXPECT_TRUE(wire::is_unspecified(question.src));
+  EXPECT_EQ(question.dst, wire::solicited_node(a.local()));
+  EXPECT_EQ(question.target, a.local());
+  EXPECT_TRUE(question.nonce);
+  EXPECT_FALSE(question.source_hw);
+  // It says so, twice: to all nodes, unsolicited, as a router.
+  w.run_for(2s);
+  ASSERT_EQ(w.count(Icmp6Type::kNeighbourAdvertisement), 2U);
+  const auto& told = w.sent.back().message;
+  EXPECT_EQ(told.dst, wire::all_nodes());
+  EXPECT_FALSE(told.solicited);
+  EXPECT_TRUE(told.override_it);
+  EXPECT_TRUE(told.router);
+  EXPECT_EQ(told.target_hw, a.hw);
+  a.down();
+  EXPECT_TRUE(a.joined.empty());
+  EXPECT_TRUE(a.addresses.ready.empty());
+  EXPECT_TRUE(a.addresses.listening.empty());
+  EXPECT_FALSE(a.agent.next_deadline());
+}
+
+TYPED_TEST(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add({prefix("fd00::7/64")});
+  auto& b = w.add({prefix("fd00::7/64")});
+  a.up();
+  w.run_for(3s);
+  ASSERT_TRUE(a.is_ready(ip("fd00::7")));
+  b.up();
+  w.run_for(5s);
+  EXPECT_FALSE(b.is_ready(ip("fd00::7")));
+  EXPECT_TRUE(b.is_ready(b.local()));
+  const auto rows = b.agent.list();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1].state, AddressState::kDuplicate);
+  EXPECT_EQ(rows[1].reason, "also claimed by " + wire::to_string(a.hw));
+  EXPECT_EQ(b.agent.counters().conflicts, 1U);
+  EXPECT_EQ(b.joined.count(wire::solicited_node(ip("fd00::7"))), 0U);
+  // Whose it is can be reached as any neighbour.
+  b.want(ip("fd00::7"));
+  w.run_for(100ms);
+  EXPECT_TRUE(b.sink.valid(ip("fd00::7")));
+  const auto questions = w.count(Icmp6Type::kNeighbourSolicitation, &b);
+  w.run_for(10min);
+  EXPECT_FALSE(b.is_ready(ip("fd00::7")));
+  EXPECT_LE(w.count(Icmp6Type::kNeighbourSolicitation, &b), questions + 20);
+  a.down();
+  a.plugged = false;
+  w.run_for(2min);
+  EXPECT_TRUE(b.is_ready(ip("fd00::7")));
+}
+
+TYPED_TEST(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
+  unsigned used = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    NdWorld<TypeParam> w{seed};
+    auto& a = w.add({prefix("fd00::7/64")});
+    auto& b = w.add({prefix("fd00::7/64")});
+    a.up();
+    w.run_for(std::chrono::milliseconds(seed));
+    b.up();
+    w.run_for(5s);
+    const bool first = a.is_ready(ip("fd00::7"));
+    const bool second = b.is_ready(ip("fd00::7"));
+    ASSERT_FALSE(first && second) << seed;
+    if (first || second) ++used;
+  }
+  EXPECT_GE(used, 190U);  // whose question comes first; neither where both crossed
+}
+
+TYPED_TEST(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
+  NdWorld<TypeParam> w;
+  w.reflects = true;
+  auto& a = w.add({prefix("fd00::7/64")});
+  a.up();
+  w.run_for(5s);
+  EXPECT_TRUE(a.is_ready(a.local()));
+  EXPECT_TRUE(a.is_ready(ip("fd00::7")));
+  EXPECT_EQ(a.agent.counters().conflicts, 0U);
+}
+
+TYPED_TEST(Nd, U25_ResolvesThroughTheSolicitedNodeGroup) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add({prefix("fd00::1/64")});
+  auto& b = w.add({prefix("fd00::2/64")});
+  auto& other = w.add({prefix("fd00::3/64")});
+  a.up(), b.up(), other.up();
+  w.run_for(5s);
+  w.sent.clear();
+  const auto heard = other.agent.counters().received;
+  const auto packet = a.want(ip("fd00::2"));
+  w.run_for(10ms);
+  ASSERT_EQ(w.sent.size(), 2U);
+  const auto& question = w.sent[0];
+  EXPECT_TRUE(question.group);
+  EXPECT_EQ(question.message.src, ip("fd00::1"));
+  EXPECT_EQ(question.message.dst, ip("ff02::1:ff00:2"));
+  EXPECT_EQ(question.message.source_hw, a.hw);
+  const auto& reply = w.sent[1];
+  EXPECT_FALSE(reply.group);
+  EXPECT_EQ(reply.message.dst, ip("fd00::1"));
+  EXPECT_TRUE(reply.message.solicited);
+  EXPECT_TRUE(reply.message.override_it);
+  EXPECT_TRUE(reply.message.router);
+  EXPECT_EQ(reply.message.target_hw, b.hw);
+  EXPECT_EQ(a.sink.released, std::vector{packet});
+  EXPECT_EQ(a.phase(ip("fd00::2")), NeighbourPhase::kReachable);
+  EXPECT_EQ(b.phase(ip("fd00::1")), NeighbourPhase::kStale);  // who asked is known
+  EXPECT_EQ(other.agent.counters().received, heard);
+}
+
+TYPED_TEST(Nd, U26_UsedNeighbourIsProbedAloneAndFailsWhenSilent) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add({prefix("fd00::1/64")});
+  auto& b = w.add({prefix("fd00::2/64")});
+  a.up(), b.up();
+  w.run_for(5s);
+  a.want(ip("fd00::2"));
+  w.run_for(10ms);
+  w.sent.clear();
+  for (int s = 0; s < 60; ++s) {
+    a.use(ip("fd00::2"));
+    w.run_for(1s);
+    ASSERT_TRUE(a.sink.valid(ip("fd00::2")));
+  }
+  ASSERT_GE(w.sent.size(), 2U);
+  EXPECT_FALSE(w.sent[0].group);
+  EXPECT_EQ(w.sent[0].message.dst, ip("fd00::2"));
+  b.plugged = false;
+  for (int s = 0; s < 60 && a.sink.valid(ip("fd00::2")); ++s) {
+    a.use(ip("fd00::2"));
+    w.run_for(1s);
+  }
+  EXPECT_FALSE(a.sink.valid(ip("fd00::2")));
+}
+
+TYPED_TEST(Nd, U26_NeighbourWithAnotherAddressIsFollowedAtItsAnnouncement) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add({prefix("fd00::1/64")});
+  auto& b = w.add({prefix("fd00::2/64")});
+  a.up(), b.up();
+  w.run_for(5s);
+  a.want(ip("fd00::2"));
+  w.run_for(10ms);
+  b.hw = nd_hw<TypeParam>(77);
+  b.up();  // as after a change of the port
+  w.run_for(10ms);
+  EXPECT_EQ(a.cache.hw_of(ip("fd00::2")), b.hw);
+  EXPECT_TRUE(a.sink.valid(ip("fd00::2")));
+}
+
+TYPED_TEST(Nd, EveryNeighbourIsFoundUnderLoss) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    NdWorld<TypeParam> w{seed, 0.3};
+    for (int i = 1; i <= 4; ++i) w.add({prefix("fd00::" + std::to_string(i) + "/64")}).up();
+    w.run_for(5s);
+    const auto all_valid = [&] {
+      bool all = true;
+      for (const auto& a : w.hosts)
+        for (const auto& b : w.hosts) {
+          if (a == b) continue;
+          const auto to = b->configured[0].addr;
+          if (a->sink.valid(to)) continue;
+          all = false;
+          a->want(to);
+        }
+      return all;
+    };
+    for (int s = 0; s < 60 && !all_valid(); ++s) w.run_for(1s);
+    ASSERT_TRUE(all_valid()) << seed;
+    for (const auto& a : w.hosts)
+      for (const auto& b : w.hosts)
+        if (a != b) {
+          ASSERT_EQ(a->cache.hw_of(b->configured[0].addr), b->hw) << seed;
+        }
+  }
+}
+
+TYPED_TEST(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add({prefix("fd00::1/64")});
+  auto& b = w.add({prefix("fd00::2/64")});
+  a.up(), b.up();
+  w.run_for(5s);
+  a.want(ip("fd00::2"));
+  w.run_for(10ms);
+  const auto liar = nd_hw<TypeParam>(66);
+  unsigned moves = 0;
+  auto at = a.cache.hw_of(ip("fd00::2"));
+  for (int i = 0; i < 1000; ++i) {
+    a.hear(advertisement(ip("fd00::2"), i % 2 ? b.hw : liar, true, ip("fd00::1")));
+    if (a.cache.hw_of(ip("fd00::2")) != at) ++moves;
+    at = a.cache.hw_of(ip("fd00::2"));
+    w.run_for(5ms);
+  }
+  EXPECT_GE(moves, 1U);
+  EXPECT_LE(moves, 6U);
+  EXPECT_GT(a.agent.counters().contradictions, 400U);
+}
+
+TYPED_TEST(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add({prefix("fd00::1/64")});
+  a.up();
+  w.run_for(5s);
+  w.sent.clear();
+  for (int i = 0; i < 500; ++i) {
+    a.hear(advertisement(ip("fd00::1"), nd_hw<TypeParam>(66), false, wire::all_nodes()));
+    w.run_for(10ms);
+  }
+  EXPECT_EQ(a.agent.counters().conflicts, 500U);
+  EXPECT_EQ(w.sent.size(), 1U);
+  EXPECT_TRUE(a.is_ready(ip("fd00::1")));
+  EXPECT_EQ(a.cache.size(), 0U);
+}
+
+TYPED_TEST(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add({prefix("fd00::1/64")});
+  a.up();
+  w.run_for(5s);
+  w.sent.clear();
+  wire::NdMessage<TypeParam> m;
+  m.src = ip("fd00::9");
+  m.dst = wire::solicited_node(ip("fd00::1"));
+  m.target = ip("fd00::1");
+  m.source_hw = nd_hw<TypeParam>(9);
+  const auto good = wire::build_nd(m);
+  const auto hear = [&](std::size_t at, int value) {
+    auto packet = good;
+    packet[at] = static_cast<std::byte>(value);
+    packet[42] = packet[43] = std::byte{0};
+    const wire::Be16 sum{wire::icmp6_checksum(m.src, m.dst, std::span{packet}.subspan(40))};
+    std::memcpy(packet.data() + 42, &sum, 2);
+    a.agent.on_nd(packet, w.now);
+  };
+  const auto errors = [&](wire::NdError e) {
+    return a.agent.counters().errors[static_cast<std::size_t>(e)];
+  };
+  hear(7, 254);
+  EXPECT_EQ(errors(wire::NdError::kHopLimit), 1U);
+  hear(65, 0);
+  EXPECT_EQ(errors(wire::NdError::kOptionLength), 1U);
+  hear(65, 9);
+  EXPECT_EQ(errors(wire::NdError::kOptionLength), 2U);
+  hear(41, 1);
+  EXPECT_EQ(errors(wire::NdError::kCode), 1U);
+  auto packet = good;
+  packet.back() ^= std::byte{1};
+  a.agent.on_nd(packet, w.now);
+  EXPECT_EQ(errors(wire::NdError::kChecksum), 1U);
+  for (std::size_t len = 0; len < good.size(); ++len)
+    a.agent.on_nd(std::span{good}.first(len), w.now);
+  EXPECT_EQ(errors(wire::NdError::kTruncated), good.size());
+  m.source_hw = TypeParam{};  // no interface can have it
+  a.hear(m);
+  EXPECT_EQ(errors(wire::NdError::kLinkAddr), 1U);
+  EXPECT_EQ(a.agent.counters().invalid, good.size() + 6);
+  EXPECT_EQ(a.cache.size(), 0U);
+  EXPECT_TRUE(w.sent.empty());
+  a.agent.on_nd(good, w.now);
+  EXPECT_EQ(a.cache.size(), 1U);
+}
+
+TYPED_TEST(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add({prefix("fd00::1/64")});
+  auto& b = w.add({prefix("fd00::2/64")});
+  a.up(), b.up();
+  w.run_for(5s);
+  a.want(ip("fd00::2"));
+  w.run_for(10ms);
+  ASSERT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
+  const auto router = nd_hw<TypeParam>(99);
+  const auto hear = [&](std::optional<std::uint32_t> mtu) {
+    a.hear(router_advertisement(ip("fe80::99"), router, mtu));
+  };
+  hear(4092);
+  EXPECT_EQ(a.agent.mtu(), 2044);
+  hear(0x1'0000 + 1500);
+  EXPECT_EQ(a.agent.mtu(), 2044);
+  hear(1279);
+  EXPECT_EQ(a.agent.mtu(), 2044);
+  hear(1500);
+  EXPECT_EQ(a.agent.mtu(), 1500);
+  EXPECT_EQ(a.sink.find(ip("fd00::2"))->mtu, 1500);
+  hear(std::nullopt);
+  EXPECT_EQ(a.agent.mtu(), 1500);
+  hear(1280);
+  EXPECT_EQ(a.agent.mtu(), 1280);
+  // IPv4 goes on as it was.
+  a.cache.learn(ip("10.0.0.2"), b.hw, Evidence::kReply, true, w.now);
+  EXPECT_EQ(a.sink.find(ip("10.0.0.2"))->mtu, 2044);
+  EXPECT_TRUE(a.addresses.routers.empty());  // not asked for
+}
+
+TYPED_TEST(Nd, U15_Ipv6NeedsAnMtuOf1280) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add();
+  a.up(1279);
+  EXPECT_FALSE(a.agent.running());
+  EXPECT_EQ(a.agent.reason(), "the MTU 1279 is less than the 1280 octets IPv6 needs");
+  EXPECT_TRUE(a.joined.empty());
+  a.up(1280);
+  w.run_for(3s);
+  EXPECT_TRUE(a.is_ready(a.local()));
+  a.up(1020);  // the group came back with another MTU
+  EXPECT_FALSE(a.agent.running());
+  EXPECT_TRUE(a.addresses.ready.empty());
+}
+
+template <class Hw>
+class Routers {
+ public:
+  Routers() {
+    Ip6Config r;
+    r.router_advertisement = true;
+    Ip6Config h;
+    h.routing = false;
+    h.accept_ra = true;
+    router = &w.add({prefix("fd00:1::1/64"), prefix("fd00:2::1/48"), prefix("10.0.0.1/24")}, r);
+    host = &w.add({}, h);
+  }
+  /// When the router advertised.
+  [[nodiscard]] std::vector<TimePoint> times() const {
+    std::vector<TimePoint> all;
+    for (const auto& s : w.sent)
+      if (s.message.type == Icmp6Type::kRouterAdvertisement) all.push_back(s.at);
+    return all;
+  }
+
+  NdWorld<Hw> w;
+  NdHost<Hw>* router;
+  NdHost<Hw>* host;
+};
+
+TYPED_TEST(Nd, RouterIsFoundWhenAskedForAndGoesWithItsGoodBye) {
+  Routers<TypeParam> t;
+  t.router->up(4092);
+  t.w.run_for(60s);
+  t.host->up(4092);
+  t.w.run_for(10s);
+  EXPECT_GE(t.w.count(Icmp6Type::kRouterSolicitation, t.host), 1U);
+  EXPECT_EQ(t.host->addresses.routers, std::set{t.router->local()});
+  EXPECT_FALSE(t.host->joined.count(wire::all_routers()));
+  const auto ra = std::find_if(t.w.sent.rbegin(), t.w.sent.rend(), [](const auto& s) {
+                    return s.message.type == Icmp6Type::kRouterAdvertisement;
+                  })->message;
+  EXPECT_EQ(ra.src, t.router->local());
+  EXPECT_EQ(ra.lifetime_s, 1800);
+  EXPECT_EQ(ra.mtu, 4092U);
+  EXPECT_EQ(ra.source_hw, t.router->hw);
+  ASSERT_EQ(ra.prefixes.size(), 2U);
+  EXPECT_EQ(ra.prefixes[0].prefix, prefix("fd00:1::/64"));
+  EXPECT_TRUE(ra.prefixes[0].on_link && ra.prefixes[0].autonomous);
+  EXPECT_EQ(ra.prefixes[1].prefix, prefix("fd00:2::/48"));
+  EXPECT_FALSE(ra.prefixes[1].autonomous);
+  EXPECT_TRUE(t.router->addresses.routers.empty());
+  t.router->down();
+  t.w.run_for(1s);
+  EXPECT_EQ(t.w.sent.back().message.lifetime_s, 0);
+  EXPECT_TRUE(t.host->addresses.routers.empty());
+}
+
+TYPED_TEST(Nd, SilentRouterIsForgottenAfterItsLifetime) {
+  Routers<TypeParam> t;
+  t.host->up();
+  t.w.run_for(3s);
+  t.host->hear(router_advertisement(ip("fe80::99"), nd_hw<TypeParam>(99), std::nullopt));
+  EXPECT_EQ(t.host->addresses.routers.size(), 1U);
+  t.w.run_for(59s);
+  EXPECT_EQ(t.host->addresses.routers.size(), 1U);
+  t.w.run_for(2s);
+  EXPECT_TRUE(t.host->addresses.routers.empty());
+}
+
+TYPED_TEST(Nd, AdvertisementsKeepThePaceOfRfc4861) {
+  Routers<TypeParam> t;
+  t.router->up();
+  t.w.run_for(1h);
+  auto times = t.times();
+  ASSERT_GE(times.size(), 6U);
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    const auto pause = times[i] - times[i - 1];
+    if (i < 3) {
+      EXPECT_LE(pause, 16s);
+    } else {
+      EXPECT_GE(pause, 200s) << i;
+      EXPECT_LE(pause, 600s) << i;
+    }
+  }
+  // Whoever asks, and however often: one answer every 3 s at most.
+  t.w.sent.clear();
+  wire::NdMessage<TypeParam> rs;
+  rs.type = Icmp6Type::kRouterSolicitation;
+  rs.dst = wire::all_routers();
+  for (int i = 0; i < 3000; ++i) {
+    t.router->hear(rs);
+    t.w.run_for(10ms);
+  }
+  times = t.times();
+  EXPECT_GE(times.size(), 8U);
+  EXPECT_LE(times.size(), 11U);
+  for (std::size_t i = 1; i < times.size(); ++i) EXPECT_GE(times[i] - times[i - 1], 3s);
+}
+
+TYPED_TEST(Nd, RedirectCountsFromTheRouterInUseAlone) {
+  Routers<TypeParam> t;
+  auto& h = *t.host;
+  t.router->up();
+  h.up();
+  t.w.run_for(10s);
+  wire::NdMessage<TypeParam> m;
+  m.type = Icmp6Type::kRedirect;
+  m.src = ip("fe80::66");
+  m.dst = h.local();
+  m.target = ip("fe80::9");
+  m.destination = ip("fd00:9::1");
+  m.target_hw = nd_hw<TypeParam>(9);
+  h.hear(m);
+  EXPECT_TRUE(h.addresses.redirects.empty());
+  EXPECT_EQ(h.agent.counters().redirects_ignored, 1U);
+  m.src = t.router->local();
+  h.hear(m);
+  EXPECT_EQ(h.addresses.redirects,
+            (std::vector{FakeAddresses::Redirect{1, ip("fd00:9::1"), ip("fe80::9")}}));
+  EXPECT_EQ(h.cache.hw_of(ip("fe80::9")), nd_hw<TypeParam>(9));
+  // Not where routers are not listened to.
+  t.router->hear(m);
+  EXPECT_TRUE(t.router->addresses.redirects.empty());
+}
+
+TYPED_TEST(Nd, RedirectIsSentToTheNeighbourWhosePacketTurnedBack) {
+  Routers<TypeParam> t;
+  t.router->up();
+  t.host->up();
+  t.w.run_for(10s);
+  t.router->want(t.host->local());
+  t.w.run_for(1s);
+  t.w.sent.clear();
+  std::vector<std::byte> packet(100);
+  const wire::Ipv6Hdr hdr{wire::Be32{wire::Ipv6Hdr::kVersion6},
+                          wire::Be16{60},
+                          17,
+                          64,
+                          t.host->local(),
+                          ip("fd00:9::1")};
+  std::memcpy(packet.data(), &hdr, sizeof hdr);
+  t.router->agent.send_redirect(packet, ip("fe80::9"), t.w.now);
+  t.w.run_for(1s);
+  ASSERT_EQ(t.w.count(Icmp6Type::kRedirect), 1U);
+  EXPECT_EQ(t.host->addresses.redirects.size(), 1U);
+  // Nobody can be told whose address is not on the link.
+  std::memcpy(packet.data() + 8, ip("fd00:77::1").bytes.data(), 16);
+  t.router->agent.send_redirect(packet, ip("fe80::9"), t.w.now);
+  EXPECT_EQ(t.w.count(Icmp6Type::kRedirect), 1U);
+}
+
+}  // namespace
+}  // namespace ipoib::link

@@ -1,0 +1,178 @@
+// Agents of neighbour discovery on one wire, in virtual time: who joined a group hears it, and the
+// wire loses, delays and reflects from a seed.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "lib/link/nd_agent.h"
+#include "tests/unit/lib/link/fakes.h"
+
+namespace ipoib::link {
+
+template <class Hw>
+Hw nd_hw(unsigned n) {
+  if constexpr (sizeof(Hw) == 20)
+    return {0, wire::Be24{0x40 + n},
+            wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'0000'0000 + n)};
+  else
+    return {std::byte{2}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte(n)};
+}
+
+template <class Hw>
+class NdWorld;
+
+template <class Hw>
+class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, private GroupMember {
+ public:
+  NdHost(NdWorld<Hw>& world, unsigned n, const Ip6Config& config,
+         std::vector<wire::IpPrefix> prefixes)
+      : hw{nd_hw<Hw>(n)}, ip6{config}, configured{std::move(prefixes)}, world_{world}, n_{n} {}
+
+  void up(std::uint16_t mtu = 2044) { agent.up(configured, n_, mtu, world_.now); }
+  void down() { agent.down(world_.now); }
+  HeldPacket want(const wire::IpAddr& addr) {
+    const auto p = sink.new_packet();
+    cache.want(addr, p, world_.now);
+    return p;
+  }
+  /// A packet was just sent through the entry.
+  void use(const wire::IpAddr& addr) { sink.used[sink.index_of(addr).value()] = world_.now; }
+  void hear(const wire::NdMessage<Hw>& m) { agent.on_nd(wire::build_nd(m), world_.now); }
+  [[nodiscard]] wire::IpAddr local() const { return wire::link_local(n_); }
+  [[nodiscard]] NeighbourPhase phase(const wire::IpAddr& addr) const {
+    for (const auto& row : cache.list(world_.now))
+      if (row.addr == addr) return row.phase;
+    return NeighbourPhase::kFailed;
+  }
+  [[nodiscard]] bool is_ready(const wire::IpAddr& addr) const {
+    for (const auto& row : agent.list())
+      if (row.address.addr == addr) return row.state == AddressState::kReady;
+    return false;
+  }
+
+  Hw hw;
+  bool plugged = true;  ///< Else it hears nothing.
+  Ip6Config ip6;
+  std::vector<wire::IpPrefix> configured;
+  std::string name = "if0";
+  std::map<wire::IpAddr, unsigned> joined;
+  FakeSink sink;
+  FakeAddresses addresses;
+  OwnGroups groups{*this};
+  NdAgent<Hw> agent{{name, 1, ip6, groups, addresses}, *this, cache, n_};
+  NeighbourCache<Hw> cache{NeighbourConfig{}, 1, sink, agent, *this, n_};
+
+ private:
+  [[nodiscard]] Hw own_hw() const override { return hw; }
+  void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                     TimePoint) override {
+    world_.send(*this, &group, nullptr, packet);
+  }
+  void send_to(const Hw& to, std::span<const std::byte> packet, TimePoint) override {
+    world_.send(*this, nullptr, &to, packet);
+  }
+  Status join_group(const wire::IpAddr& group, TimePoint) override {
+    ++joined[group];
+    return {};
+  }
+  Status leave_group(const wire::IpAddr& group, TimePoint) override {
+    EXPECT_GT(joined[group], 0U);
+    if (--joined[group] == 0) joined.erase(group);
+    return {};
+  }
+  PathState acquire(const wire::IpAddr&, const Hw&, TimePoint) override {
+    return PathState::kReady;
+  }
+  void release(const wire::IpAddr&, const Hw&) override {}
+  void refresh(const Hw&, TimePoint) override {}
+  [[nodiscard]] PathState state(const Hw&) const override { return PathState::kReady; }
+  [[nodiscard]] table::NeighbourMode mode() const override {
+    return table::NeighbourMode::kEthernet;
+  }
+  void describe(const Hw&, table::Neighbour& out) const override { out.mtu = 2044; }
+  void describe(const Hw&, NeighbourInfo&) const override {}
+
+  NdWorld<Hw>& world_;
+  unsigned n_;
+};
+
+template <class Hw>
+class NdWorld {
+ public:
+  struct Sent {
+    TimePoint at;
+    const NdHost<Hw>* by;
+    bool group;
+    wire::NdMessage<Hw> message;
+  };
+
+  explicit NdWorld(std::uint64_t seed = 1, double lost = 0) : loss{lost}, random_{seed} {}
+
+  NdHost<Hw>& add(std::vector<wire::IpPrefix> prefixes = {}, const Ip6Config& config = {}) {
+    hosts.push_back(std::make_unique<NdHost<Hw>>(*this, static_cast<unsigned>(hosts.size() + 1),
+                                                 config, std::move(prefixes)));
+    return *hosts.back();
+  }
+
+  void run_for(Duration d) {
+    const auto end = now + d;
+    for (;;) {
+      std::optional<TimePoint> next;
+      if (!events_.empty()) next = events_.begin()->first;
+      for (const auto& h : hosts)
+        next = earlier(next, earlier(h->agent.next_deadline(), h->cache.next_deadline()));
+      if (!next || *next > end) break;
+      now = std::max(now, *next);
+      while (!events_.empty() && events_.begin()->first <= now)
+        events_.extract(events_.begin()).mapped()();
+      for (const auto& h : hosts) {
+        h->agent.tick(now);
+        h->cache.tick(now);
+      }
+    }
+    now = end;
+  }
+
+  void send(const NdHost<Hw>& from, const wire::IpAddr* group, const Hw* to,
+            std::span<const std::byte> packet) {
+    const auto m = wire::parse_nd<Hw>(packet);
+    ASSERT_TRUE(m) << to_string(m.error());
+    sent.push_back({now, &from, group != nullptr, *m});
+    for (const auto& h : hosts) {
+      if (group != nullptr && (h->joined.count(*group) == 0 || (h.get() == &from && !reflects)))
+        continue;
+      if (to != nullptr && !same_interface(h->hw, *to)) continue;
+      if (std::uniform_real_distribution<double>{0, 1}(random_) < loss) continue;
+      const auto delay = std::chrono::microseconds(5 + random_() % 2000);
+      events_.emplace(now + delay,
+                      [h = h.get(), this, copy = std::vector(packet.begin(), packet.end())] {
+                        if (h->plugged) h->agent.on_nd(copy, now);
+                      });
+    }
+  }
+
+  [[nodiscard]] std::size_t count(wire::Icmp6Type type, const NdHost<Hw>* by = nullptr) const {
+    return static_cast<std::size_t>(std::count_if(sent.begin(), sent.end(), [&](const Sent& s) {
+      return s.message.type == type && (by == nullptr || s.by == by);
+    }));
+  }
+
+  TimePoint now{std::chrono::seconds(100)};
+  double loss;
+  bool reflects = false;  ///< Senders hear their own packets to groups.
+  std::vector<std::unique_ptr<NdHost<Hw>>> hosts;
+  std::vector<Sent> sent;
+
+ private:
+  std::multimap<TimePoint, std::function<void()>> events_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace ipoib::link
