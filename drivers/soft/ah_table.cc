@@ -108,7 +108,7 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
 }
 
 void AhTable::remove(fabric::AhIndex ah, const Grace& grace) {
-  if (const AhTemplate* slot = nullptr; find(ah, slot) == 0) return;
+  if (const AhTemplate* slot = nullptr; view().find(ah, slot) == 0) return;
   owned_[ah].len.store(0, std::memory_order_relaxed);
   retired_.add(ah, grace);
 }

@@ -37,7 +37,7 @@ static_assert(sizeof(AhTemplate) == 64);
 /// Fills `out` but its `len`, which is returned: kLocalHeadLen or kGlobalHeadLen.
 std::uint8_t make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out);
 
-/// Fixed capacity. Management lcore, but find(), prefetch() and bucket(), which are the worker's.
+/// Fixed capacity. Management lcore, but view() and bucket(), which are the worker's.
 class AhTable {
  public:
   static constexpr std::uint32_t kCapacity = 65'536;
@@ -57,14 +57,29 @@ class AhTable {
   /// kNoResources, and nothing changed, when there is no memory for a second table.
   Status rebuild(const fabric::PortAttr& port, const Grace& grace);
 
-  /// Octets of the handle's template, and the template; 0 when there is no such handle.
-  [[nodiscard]] std::uint8_t find(fabric::AhIndex ah, const AhTemplate*& out) const noexcept {
-    if (ah >= kCapacity) return 0;
-    out = &slots()[ah];
-    return out->len.load(std::memory_order_relaxed);
+  /// The handles as one burst sees them; valid until the worker's next quiescent state.
+  class View {
+   public:
+    /// Octets of the handle's template, and the template; 0 when there is no such handle.
+    [[nodiscard]] std::uint8_t find(fabric::AhIndex ah, const AhTemplate*& out) const noexcept {
+      if (ah >= kCapacity) return 0;
+      out = &slots_[ah];
+      return out->len.load(std::memory_order_relaxed);
+    }
+    void prefetch(fabric::AhIndex ah) const noexcept {
+      __builtin_prefetch(&slots_[ah % kCapacity]);
+    }
+
+   private:
+    friend class AhTable;
+    explicit View(const AhTemplate* slots) : slots_{slots} {}
+    const AhTemplate* slots_;
+  };
+  [[nodiscard]] View view() const noexcept {
+    // Pairs with the release store of rebuild().
+    return View{slots_.load(std::memory_order_acquire)};
   }
-  void prefetch(fabric::AhIndex ah) const noexcept { __builtin_prefetch(&slots()[ah % kCapacity]); }
-  /// Of a handle that find() knows as kLimited.
+  /// Of a handle that View::find() knows as kLimited.
   [[nodiscard]] RateBucket& bucket(fabric::AhIndex ah) const noexcept { return buckets_[ah]; }
 
  private:
@@ -77,11 +92,6 @@ class AhTable {
   AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socket_id,
           std::uint64_t tsc_hz);
   [[nodiscard]] static Memory<AhTemplate> allocate(int socket_id);
-  [[nodiscard]] AhTemplate* slots() const noexcept {
-    // Pairs with the release store of rebuild().
-    return slots_.load(std::memory_order_acquire);
-  }
-
   std::atomic<AhTemplate*> slots_;  ///< Of owned_.
   Memory<RateBucket> buckets_;
   Memory<AhTemplate> owned_;

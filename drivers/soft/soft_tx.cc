@@ -130,7 +130,7 @@ inline void seal(rte_mbuf* frame) noexcept {
 void give_back_rate(const AhTable& ahs, rte_mbuf& m) noexcept {
   const fabric::AhIndex index = fabric::meta_of(&m).tx.ah;
   const AhTemplate* ah = nullptr;
-  const std::uint32_t template_len = ahs.find(index, ah);
+  const std::uint32_t template_len = ahs.view().find(index, ah);
   if (template_len == 0 || (ah->route & AhTemplate::kLimited) == 0) return;
   ahs.bucket(index).give_back(Layout::of(template_len, m.pkt_len).iba_len(m.pkt_len));
 }
@@ -170,15 +170,15 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
     return refuse({pkts, n});
   std::array<rte_mbuf*, kBurst> frames;
   std::size_t nb_frames = 0;
+  const AhTable::View ahs = config_.ahs->view();
   std::uint64_t now_tsc = 0;  // read when the first packet with a limit needs it
   Detours detours;
   for (std::size_t i = 0; i < n; ++i) {
-    if (i + kPrefetchAhead < n)
-      config_.ahs->prefetch(fabric::meta_of(pkts[i + kPrefetchAhead]).tx.ah);
+    if (i + kPrefetchAhead < n) ahs.prefetch(fabric::meta_of(pkts[i + kPrefetchAhead]).tx.ah);
     rte_mbuf* m = pkts[i];
     const auto to = fabric::meta_of(m).tx;
     const AhTemplate* ah = nullptr;
-    const std::uint32_t template_len = config_.ahs->find(to.ah, ah);
+    const std::uint32_t template_len = ahs.find(to.ah, ah);
     if (template_len == 0) [[unlikely]] {
       detours.add(i, Kind::kDrop, nullptr, Drop::kIbTxInvalid);
       continue;
