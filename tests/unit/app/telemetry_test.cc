@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "tests/unit/app/fake_node.h"
@@ -75,7 +76,11 @@ class TelemetrySocket : public testing::Test {
     for (auto& a : arguments) argv.push_back(a.data());
     started_ = rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
   }
-  static void TearDownTestSuite() { rte_eal_cleanup(); }
+  static void TearDownTestSuite() {
+    const std::filesystem::path runtime_dir = rte_eal_get_runtime_dir();
+    rte_eal_cleanup();
+    std::filesystem::remove_all(runtime_dir);  // EAL leaves it
+  }
 
   void SetUp() override {
     ASSERT_TRUE(started_);
