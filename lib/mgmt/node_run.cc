@@ -126,8 +126,7 @@ void NodeImpl::handle_punts() {
 void NodeImpl::run_timers() {
   const TimePoint t = now();
   const auto due = [t](std::optional<TimePoint> deadline) { return deadline && *deadline <= t; };
-  for (const auto& h : hcas_)
-    if (due(h->client.next_deadline())) h->client.tick(t);
+  for (const auto& h : hcas_) h->tick(t);
   for (const auto& slot : interfaces_)
     if (due(slot->control->next_deadline())) slot->control->tick(t);
 }
@@ -163,7 +162,7 @@ void NodeImpl::sleep() {
   const TimePoint t = now();
   std::optional<TimePoint> deadline = t + kLongestSleep;
   for (const auto& h : hcas_) {
-    deadline = earlier(deadline, h->client.next_deadline());
+    deadline = earlier(deadline, h->next_deadline());
     if (h->hca->mad_port().polled()) deadline = earlier(deadline, t + kMadPoll);
   }
   if (capture_.running()) deadline = earlier(deadline, t + kCapturePoll);

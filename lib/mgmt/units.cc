@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/sa/sa_mad.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -33,7 +34,7 @@ void HcaUnit::receive_mads(TimePoint now) {
     const auto header = wire::read<wire::MadHdr>(mad->bytes);
     if (header->mgmt_class != static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm)) {
       ++unknown_mads;
-    } else if ((header->method & wire::kMethodResponse) != 0) {
+    } else if (sa::is_for_client(header->method)) {
       client.on_mad(*mad, now);
     } else if (administrator) {
       if (const auto answer = administrator->answer(*mad, now)) {
@@ -44,6 +45,23 @@ void HcaUnit::receive_mads(TimePoint now) {
       ++unknown_mads;
     }
   }
+}
+
+void HcaUnit::tick(TimePoint now) {
+  const auto due = [now](std::optional<TimePoint> deadline) {
+    return deadline && *deadline <= now;
+  };
+  if (due(client.next_deadline())) client.tick(now);
+  if (administrator && due(administrator->next_deadline()))
+    administrator->tick(
+        now, [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
+          return hca->mad_port().send(to, mad);
+        });
+}
+
+std::optional<TimePoint> HcaUnit::next_deadline() const {
+  const auto next = client.next_deadline();
+  return administrator ? earlier(next, administrator->next_deadline()) : next;
 }
 
 LinkUnit::LinkUnit(HcaUnit& hca, fabric::UdQueue& queue, Punt& punt,

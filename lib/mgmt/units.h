@@ -25,6 +25,9 @@ class HcaUnit {
 
   /// Takes every MAD that has arrived to whom it concerns.
   void receive_mads(TimePoint now);
+  /// Runs the timers of client and administrator that are due.
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
   HcaConfig config;
   EthDevice cable;  ///< Outlives `hca`, which sends through it.

@@ -17,22 +17,32 @@ tl::unexpected<Failure> failed(Errc code, std::uint16_t status = 0) {
   return tl::make_unexpected(Failure{code, status});
 }
 
+constexpr std::size_t kMostEnded = 256;
+constexpr std::size_t kMostReports = 4096;
+
 }  // namespace
 
 Client::Client(MadSender send, ClientConfig config, std::uint64_t seed)
     : send_{std::move(send)},
       config_{config},
       random_{seed},
-      next_id_{static_cast<TransactionId>(random_())} {
+      next_id_{static_cast<TransactionId>(random_())},
+      ended_{config.remember, kMostEnded},
+      reports_{config.remember_reports, kMostReports} {
   config_.max_outstanding = std::max(config_.max_outstanding, 1U);
+  config_.window = std::max(config_.window, 1U);
 }
 
 void Client::set_sm(std::uint16_t sm_lid, std::uint8_t sm_sl, TimePoint now) {
   if (sm_lid == sm_lid_ && sm_sl == sm_sl_) return;
+  const bool moved = sm_lid != sm_lid_;
   sm_lid_ = sm_lid;
   sm_sl_ = sm_sl;
+  if (moved) reports_.clear();
   std::vector<TransactionId> ids;
   for (auto& [id, t] : outstanding_) {
+    if (t.table && !moved) continue;  // Comes from where it came from.
+    t.table.reset();
     t.timeout = config_.timeout;
     t.retries_left = config_.retries;
     ids.push_back(id);
@@ -58,7 +68,8 @@ TransactionId Client::submit(const Request& request, Handler handler, TimePoint 
 }
 
 void Client::cancel(TransactionId id) {
-  outstanding_.erase(id);  // The next in the queue takes its place at the next tick.
+  if (id == kNoTransaction) return;  // Reports owed bear it.
+  outstanding_.erase(id);            // The next in the queue takes its place at the next tick.
   if (const auto it = waiting_by_id_.find(id); it != waiting_by_id_.end()) {
     waiting_.erase(it->second);
     waiting_by_id_.erase(it);
@@ -85,14 +96,20 @@ bool Client::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
     return false;
   }
   const wire::MadHdr& hdr = mad.hdr.mad;
+  if (hdr.method == static_cast<std::uint8_t>(wire::Method::kReport))
+    return on_report(received, mad, now);
   // Transports may rewrite the upper half of the transaction ID.
   const auto id = static_cast<TransactionId>(hdr.tid.host());
   const auto it = outstanding_.find(id);
-  if (it == outstanding_.end() || !answers(hdr, it->second.request) ||
-      received.from.lid != sm_lid_ || received.from.qpn != 1) {
+  const bool from_sa = received.from.lid == sm_lid_ && received.from.qpn == 1;
+  if (it == outstanding_.end() && from_sa && on_late_segment(received.from, mad, now)) return true;
+  if (it == outstanding_.end() || !from_sa || !answers(hdr, it->second.request)) {
     ++counters_.unmatched;
     return false;
   }
+  if (it->second.request.method == wire::Method::kGetTable &&
+      (is_rmpp(mad.hdr) || it->second.table != nullptr))
+    return on_segment(id, received, mad, now);
   if ((hdr.status.host() & static_cast<std::uint16_t>(wire::MadStatus::kBusy)) != 0) {
     ++counters_.busy;
     it->second.busy = true;  // Asked again when the time-out of this attempt has passed.
@@ -164,8 +181,11 @@ void Client::start_waiting(TimePoint now) {
   while (!waiting_.empty() && outstanding_.size() < config_.max_outstanding) {
     Waiting& w = waiting_.front();
     const TransactionId id = w.id;
-    outstanding_[id] = Transaction{
-        w.request, std::move(w.handler), now, config_.timeout, config_.retries, false, false};
+    Transaction& t = outstanding_[id];
+    t.request = w.request;
+    t.handler = std::move(w.handler);
+    t.timeout = config_.timeout;
+    t.retries_left = config_.retries;
     waiting_by_id_.erase(id);
     waiting_.pop_front();
     send(id, now);
@@ -177,7 +197,10 @@ void Client::expire(TransactionId id, TimePoint now) {
   const auto it = outstanding_.find(id);
   if (it == outstanding_.end()) return;
   Transaction& t = it->second;
-  if (t.retries_left > 0) {
+  if (t.table) {
+    give_up(id, t.table_from, wire::SaHdr{t.table->header()}, wire::RmppStatus::kTimeTooLong,
+            Errc::kTimedOut, now);
+  } else if (t.retries_left > 0) {
     --t.retries_left;
     t.timeout = std::min(t.timeout * 2, config_.max_timeout);
     send(id, now);
@@ -217,6 +240,15 @@ void Client::deliver(TimePoint now) {
   delivering_ = false;
 }
 
+/// Says something that is no request. Must be the last thing its caller does with a transaction:
+/// the sender may feed an answer right back.
+void Client::answer_to(const fabric::MadAddress& to, const wire::SaMad& mad) {
+  ++sending_;
+  const Status status = send_(to, wire::bytes_of(mad));
+  --sending_;
+  if (!status) ++counters_.send_failed;
+}
+
 Outcome Client::count(const tl::expected<Reply, Fault>& answer) {
   if (answer) {
     ++counters_.answered;
@@ -226,7 +258,6 @@ Outcome Client::count(const tl::expected<Reply, Fault>& answer) {
     case Fault::Kind::kRefused:
       ++counters_.refused;
       return failed(Errc::kRefused, answer.error().status);
-    case Fault::Kind::kSegmented: ++counters_.segmented; break;
     case Fault::Kind::kMalformed: ++counters_.malformed; break;
   }
   return failed(Errc::kProtocol);

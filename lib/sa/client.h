@@ -1,5 +1,6 @@
 // Asks the subnet administrator: transactions with time-outs, retries, back-off and a bound on how
-// many are outstanding. A state machine: fed with MADs and the time, sends through MadSender.
+// many are outstanding; puts tables together from RMPP segments and takes Reports. A state machine:
+// fed with MADs and the time, sends through MadSender.
 #pragma once
 
 #include <array>
@@ -13,13 +14,19 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/fabric/types.h"
+#include "lib/sa/recent.h"
+#include "lib/sa/rmpp_receiver.h"
 #include "lib/wire/mad.h"
+#include "lib/wire/notice.h"
+#include "lib/wire/rmpp.h"
 
 namespace ipoib::sa {
 
@@ -65,16 +72,19 @@ inline constexpr TransactionId kNoTransaction = 0;
 
 /// How a transaction ends without a reply:
 ///   kRefused      the SA said no, `status` says why (redirect counts as no; busy was retried);
-///   kTimedOut     no answer to any attempt;
-///   kUnavailable  no SM known or nothing could be sent in all that time, or client shut down;
-///   kNoResources  too many requests were waiting already;
-///   kProtocol     the answer makes no sense, or comes in several RMPP segments.
+///   kTimedOut     no answer to any attempt, or a table stopped coming half-way (`rmpp_status`
+///   set); kUnavailable  no SM known or nothing could be sent in all that time, or client shut
+///   down; kNoResources  too many requests were waiting already, or a table is too big; kProtocol
+///   the answer makes no sense, or the SA gave up sending it: `rmpp_status`, when not
+///                 0, is what this side or the SA said in its STOP or ABORT.
 struct Failure {
   Errc code;
-  std::uint16_t status;  ///< MAD status when code is kRefused, else 0.
+  std::uint16_t status;          ///< MAD status when code is kRefused, else 0.
+  std::uint8_t rmpp_status = 0;  ///< Of the STOP or ABORT that ended a table (wire::RmppStatus).
 };
 using Outcome = tl::expected<Reply, Failure>;
 using Handler = std::function<void(const Outcome&, TimePoint now)>;
+using ReportHandler = std::function<void(const wire::Notice&, TimePoint now)>;
 
 struct ClientConfig {
   Duration timeout = std::chrono::milliseconds(500);  ///< First; doubles with each retry.
@@ -82,18 +92,37 @@ struct ClientConfig {
   unsigned retries = 4;
   unsigned max_outstanding = 32;  ///< More wait their turn.
   unsigned max_waiting = 65536;   ///< More fail at once with kNoResources.
+  // Tables in RMPP segments.
+  unsigned window = 16;  ///< Segments the SA may send without an acknowledgement.
+  Duration table_silence = std::chrono::seconds(8);      ///< Without a new segment: given up.
+  Duration table_time = std::chrono::seconds(40);        ///< For all of a table.
+  std::size_t max_table_octets = 32U << 20;              ///< Over all tables being received.
+  Duration remember = std::chrono::seconds(10);          ///< Tables that ended, for late segments.
+  Duration remember_reports = std::chrono::seconds(60);  ///< Reports, to know copies.
 };
 
 struct ClientCounters {
-  std::uint64_t sent = 0;     ///< MADs that left, resends included.
+  std::uint64_t sent = 0;     ///< Requests that left, resends included.
   std::uint64_t retried = 0;  ///< Those of them that were resends.
   std::uint64_t answered = 0, refused = 0, timed_out = 0;
   std::uint64_t unmatched = 0;    ///< MADs that answer nothing asked (late, twice, foreign).
   std::uint64_t malformed = 0;    ///< Not an SA MAD, or an answer whose contents make no sense.
   std::uint64_t busy = 0;         ///< Answers "busy", retried.
-  std::uint64_t segmented = 0;    ///< Answers in several RMPP segments, not taken.
+  std::uint64_t segmented = 0;    ///< Tables that came in several RMPP segments.
   std::uint64_t send_failed = 0;  ///< Attempts the sender did not take.
   std::uint64_t overflowed = 0;   ///< Requests refused because too many waited.
+
+  std::uint64_t segments = 0;           ///< New RMPP segments taken.
+  std::uint64_t segments_repeated = 0;  ///< Had already, late ones of a table that ended included.
+  std::uint64_t segments_beyond = 0;    ///< Above the window, dropped.
+  std::uint64_t tables_stopped = 0;     ///< STOP or ABORT of the SA.
+  std::uint64_t tables_given_up = 0;    ///< By STOP or ABORT of this side.
+
+  std::uint64_t reports = 0;           ///< Of the SA, acknowledged; the next three among them.
+  std::uint64_t reports_repeated = 0;  ///< Had already.
+  std::uint64_t reports_vendor = 0;    ///< Not generic; not handed over.
+  std::uint64_t reports_garbled = 0;   ///< Contents make no sense; also counted malformed.
+  std::uint64_t reports_foreign = 0;   ///< Not from the SA; neither acknowledged nor handed over.
 };
 
 struct Fault;
@@ -120,7 +149,12 @@ class Client {
   /// Ends every transaction, and every later one, with kUnavailable.
   void shutdown(TimePoint now);
 
-  /// Feeds one MAD of class SubnAdm. True when it was an answer to one of ours.
+  /// Called once for each Report of the SA that makes sense, from on_mad or tick; by then it has
+  /// been acknowledged. The handler may do what that of a request may.
+  void set_report_handler(ReportHandler handler) { report_handler_ = std::move(handler); }
+
+  /// Feeds one MAD of class SubnAdm that is_for_client (sa_mad.h). True when it was part of an
+  /// answer to one of ours, or a Report of the SA.
   bool on_mad(const fabric::ReceivedMad& mad, TimePoint now);
   void tick(TimePoint now);
   /// When tick() has work: at once (the latest time told) while handlers are owed or a request
@@ -138,9 +172,14 @@ class Client {
     TimePoint deadline{};
     Duration timeout{};
     unsigned retries_left = 0;
-    bool sent = false;  ///< At least one attempt left.
-    bool busy = false;  ///< The latest attempt was answered "busy".
+    bool sent = false;                    ///< At least one attempt left.
+    bool busy = false;                    ///< The latest attempt was answered "busy".
+    std::unique_ptr<RmppReceiver> table;  ///< From the first segment of its answer on.
+    TimePoint table_end{};
+    fabric::MadAddress table_from;
   };
+  /// What late segments of a table are told.
+  using Ended = wire::Rmpp;
   struct Waiting {
     TransactionId id;
     Request request;
@@ -161,6 +200,23 @@ class Client {
   void owe(TransactionId id, Handler handler, Outcome outcome);
   void deliver(TimePoint now);
   Outcome count(const tl::expected<Reply, Fault>& answer);
+  void answer_to(const fabric::MadAddress& to, const wire::SaMad& mad);
+
+  // client_tables.cc
+  bool on_segment(TransactionId id, const fabric::ReceivedMad& received, const wire::SaMad& mad,
+                  TimePoint now);
+  void on_data(TransactionId id, const fabric::MadAddress& from, const wire::SaMad& mad,
+               const wire::Rmpp& rmpp, TimePoint now);
+  bool on_late_segment(const fabric::MadAddress& from, const wire::SaMad& mad, TimePoint now);
+  void say(const fabric::MadAddress& to, const wire::SaHdr& about, const wire::Rmpp& rmpp);
+  void give_up(TransactionId id, fabric::MadAddress from, const wire::SaHdr& about,
+               wire::RmppStatus status, Errc code, TimePoint now);
+  void finish_table(TransactionId id);
+  [[nodiscard]] std::size_t room_for_table(TransactionId id) const;
+
+  // client_reports.cc
+  bool on_report(const fabric::ReceivedMad& received, const wire::SaMad& mad, TimePoint now);
+  [[nodiscard]] bool is_news(const wire::SaMad& mad, wire::Notice& notice, TimePoint now);
 
   MadSender send_;
   ClientConfig config_;
@@ -177,6 +233,10 @@ class Client {
   bool delivering_ = false;
   TransactionId next_id_;
   ClientCounters counters_;
+  Recent<std::uint64_t, Ended> ended_;  ///< By transaction ID as on the wire.
+  using ReportKey = std::tuple<std::uint64_t, std::uint16_t, wire::Gid>;
+  Recent<ReportKey, bool> reports_;  ///< By transaction ID, trap and GID.
+  ReportHandler report_handler_;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

@@ -26,6 +26,23 @@ Request mc_request(wire::Method method, std::uint64_t mask, const McMemberRecord
   return Request::of(method, wire::Attr::kMcMemberRecord, mask, record);
 }
 
+constexpr std::uint8_t kReportTime = 18;  ///< RespTimeValue: a report is answered within 1.07 s.
+
+/// Specific traps are the subnet manager's; all traps are those of any producer.
+Request inform(std::uint16_t trap, bool subscribe) {
+  wire::InformInfo info{};
+  info.lid_range_begin.set(wire::kAllLids);
+  info.is_generic = 1;
+  info.subscribe = subscribe ? 1 : 0;
+  info.type.set(wire::kAnyNoticeType);
+  info.trap_number.set(trap);
+  info.qpn.set(1);
+  info.resp_time = kReportTime;
+  info.producer_type.set(trap == wire::kAllTraps ? wire::kAnyProducer
+                                                 : wire::kProducerClassManager);
+  return Request::of(wire::Method::kSet, wire::Attr::kInformInfo, 0, info);
+}
+
 }  // namespace
 
 Request join_group(const wire::Gid& mgid, const wire::Gid& port_gid, std::uint16_t pkey,
@@ -78,7 +95,22 @@ Request class_port_info() {
   return Request{wire::Method::kGet, wire::Attr::kClassPortInfo, 0, {}};
 }
 
+Request subscribe(std::uint16_t trap) {
+  return inform(trap, true);
+}
+Request subscribe(wire::Trap trap) {
+  return subscribe(static_cast<std::uint16_t>(trap));
+}
+Request unsubscribe(std::uint16_t trap) {
+  return inform(trap, false);
+}
+Request unsubscribe(wire::Trap trap) {
+  return unsubscribe(static_cast<std::uint16_t>(trap));
+}
+
 std::string describe(const Failure& failure) {
+  if (failure.rmpp_status != 0)
+    return fmt::format("SA table broken off: RMPP status {}", failure.rmpp_status);
   switch (failure.code) {
     case Errc::kRefused:
       return fmt::format("SA refused: {} (0x{:04x})", wire::status_name(failure.status),

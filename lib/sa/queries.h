@@ -7,6 +7,7 @@
 #include "lib/sa/client.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/mad.h"
+#include "lib/wire/notice.h"
 
 namespace ipoib::sa {
 
@@ -36,6 +37,17 @@ namespace ipoib::sa {
                                 std::uint8_t tclass = 0);
 
 [[nodiscard]] Request class_port_info();
+
+/// Reports of one trap (wire::Trap), or of all, about any port, to QP1 of the asking port. Asking
+/// twice is harmless; the SA forgets when the port goes out of service or the SA starts anew, so a
+/// link subscribes again when it joins again. Answered by the InformInfo. Source: RFC 4391 §10.
+[[nodiscard]] Request subscribe(std::uint16_t trap = wire::kAllTraps);
+[[nodiscard]] Request subscribe(wire::Trap trap);
+
+/// Ends what subscribe() with the same trap began; refused with "request invalid" where there is
+/// nothing to end.
+[[nodiscard]] Request unsubscribe(std::uint16_t trap = wire::kAllTraps);
+[[nodiscard]] Request unsubscribe(wire::Trap trap);
 
 /// "SA refused: no records", "SA did not answer" … for logs and `show`.
 [[nodiscard]] std::string describe(const Failure& failure);

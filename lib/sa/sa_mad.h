@@ -2,21 +2,15 @@
 // agree on. Source: reference §3.1, §3.2, §4.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "lib/sa/client.h"
 #include "lib/wire/mad.h"
+#include "lib/wire/rmpp.h"
 
 namespace ipoib::sa {
-
-inline constexpr std::uint8_t kRmppVersion = 1;
-inline constexpr std::uint8_t kRmppData = 1;
-inline constexpr std::uint8_t kRmppActive = 1;       ///< Flag.
-inline constexpr std::uint8_t kRmppOnlySegment = 7;  ///< Flags Active, First, Last.
-inline constexpr std::uint8_t kRmppFlagsMask = 7;
-inline constexpr std::uint8_t kRmppNoRespTime = 0x1f << 3;
-/// Octets of the SA header that RMPP counts as payload of every segment.
-inline constexpr std::uint32_t kRmppSaHeaderLen = 20;
 
 /// Set is answered by GetResp; every other method by itself with the response bit.
 [[nodiscard]] constexpr std::uint8_t response_of(std::uint8_t method) noexcept {
@@ -27,15 +21,31 @@ inline constexpr std::uint32_t kRmppSaHeaderLen = 20;
 
 [[nodiscard]] wire::SaMad request_mad(const Request& request, std::uint64_t tid) noexcept;
 
+/// Whom a MAD of subnet administration that arrived is for: a client (answers and Reports) or an
+/// administrator (requests, and the answers to Reports).
+[[nodiscard]] constexpr bool is_for_client(std::uint8_t method) noexcept {
+  if (method == static_cast<std::uint8_t>(wire::Method::kReport)) return true;
+  if (method == static_cast<std::uint8_t>(wire::Method::kReportResp)) return false;
+  return (method & wire::kMethodResponse) != 0;
+}
+
+/// Whether RMPP carries the MAD. Some transports leave the flag in an answer they cut to one MAD,
+/// with no version or type: that one is none.
+[[nodiscard]] bool is_rmpp(const wire::SaHdr& hdr) noexcept;
+
 /// Why an answer is no reply.
 struct Fault {
-  enum class Kind { kRefused, kSegmented, kMalformed } kind;
+  enum class Kind { kRefused, kMalformed } kind;
   std::uint16_t status = 0;  ///< When refused.
 };
 
-/// Reads the answer to a request with `method`. A table may come as one RMPP segment or without
-/// RMPP; in the latter case its length is not told, and records of nothing but zeros at the end are
-/// taken as padding. A table refused with "no records" is an empty table.
+/// Reads a table: the header it came under and all of its octets. `padded`: its length was not
+/// told, and records of nothing but zeros at the end are taken as padding. A table refused with "no
+/// records" is an empty table.
+[[nodiscard]] tl::expected<Reply, Fault> read_table(const wire::SaHdr& hdr,
+                                                    std::span<const std::byte> data, bool padded);
+
+/// Reads the answer to a request with `method` that came without RMPP.
 [[nodiscard]] tl::expected<Reply, Fault> read_answer(const wire::SaMad& mad, wire::Method method);
 
 }  // namespace ipoib::sa

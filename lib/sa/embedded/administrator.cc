@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "lib/sa/embedded/inform.h"
 #include "lib/sa/embedded/membership.h"
 #include "lib/sa/embedded/paths.h"
 #include "lib/sa/sa_mad.h"
@@ -26,9 +27,12 @@ struct Records {
   std::vector<std::byte> bytes;
 };
 
-/// Records of `T` that fit one MAD, and one more to see that there are more.
+/// Records of `T` to look for: a table of the largest size, or more than the one of a Get; and one
+/// more to see that there are more.
 template <class T>
-constexpr std::size_t kLimit = wire::kSaDataLen / sizeof(T) + 1;
+std::size_t limit_of(const Subnet& subnet, Method method) {
+  return method == Method::kGet ? 2 : subnet.config.max_answer_octets / sizeof(T) + 1;
+}
 
 template <class T>
 Query<T> query_of(const SaMad& mad, std::uint16_t from_lid, TimePoint now) {
@@ -42,14 +46,15 @@ Records records_of(std::span<const T> records, std::size_t len = sizeof(T)) {
   return {len, {bytes.begin(), bytes.end()}};
 }
 
-/// Get wants exactly one record; a table must fit its one segment.
+/// Get wants exactly one record.
 template <class T>
-Answer<Records> found(Method method, const std::vector<T>& records) {
+Answer<Records> found(const Subnet& subnet, Method method, const std::vector<T>& records) {
   if (method == Method::kGet) {
     if (records.empty()) return refuse(MadStatus::kSaNoRecords);
     if (records.size() > 1) return refuse(MadStatus::kSaTooManyRecords);
+  } else if (records.size() >= limit_of<T>(subnet, method)) {
+    return refuse(MadStatus::kSaNoResources);
   }
-  if (records.size() >= kLimit<T>) return refuse(MadStatus::kSaNoResources);
   return records_of(std::span<const T>{records});
 }
 
@@ -63,7 +68,8 @@ Answer<Records> member_record(Subnet& subnet, Method method, const McQuery& q) {
     case Method::kSet: return one(join(subnet, q));
     case Method::kDelete: return one(leave(subnet, q));
     case Method::kGet:
-    case Method::kGetTable: return found(method, find(subnet, q, kLimit<wire::McMemberRecord>));
+    case Method::kGetTable:
+      return found(subnet, method, find(subnet, q, limit_of<wire::McMemberRecord>(subnet, method)));
     default: return refuse(MadStatus::kMethodAttributeNotSupported);
   }
 }
@@ -71,9 +77,26 @@ Answer<Records> member_record(Subnet& subnet, Method method, const McQuery& q) {
 Answer<Records> path_record(Subnet& subnet, Method method, const PathQuery& q) {
   if (method != Method::kGet && method != Method::kGetTable)
     return refuse(MadStatus::kMethodAttributeNotSupported);
-  const auto paths = find_paths(subnet, q, kLimit<wire::PathRecord>);
+  const auto paths = find_paths(subnet, q, limit_of<wire::PathRecord>(subnet, method));
   if (!paths) return refuse(paths.error());
-  return found(method, *paths);
+  return found(subnet, method, *paths);
+}
+
+/// A real SA states the record length of this attribute too.
+Answer<Records> inform_info(Subnet& subnet, Method method, const InformQuery& q,
+                            const fabric::MadAddress& from) {
+  if (method != Method::kSet) return refuse(MadStatus::kMethodAttributeNotSupported);
+  const auto info = set_inform_info(subnet, q, from);
+  if (!info) return refuse(info.error());
+  return records_of(std::span<const wire::InformInfo>{&*info, 1});
+}
+
+Answer<Records> inform_info_record(const Subnet& subnet, Method method,
+                                   const InformRecordQuery& q) {
+  if (method != Method::kGet && method != Method::kGetTable)
+    return refuse(MadStatus::kMethodAttributeNotSupported);
+  return found(subnet, method,
+               find_subscriptions(subnet, q, limit_of<wire::InformInfoRecord>(subnet, method)));
 }
 
 Answer<Records> class_port_info(Method method) {
@@ -89,7 +112,8 @@ Answer<Records> class_port_info(Method method) {
   return records_of(std::span<const wire::ClassPortInfo>{&info, 1}, 0);
 }
 
-Answer<Records> serve(Subnet& subnet, const SaMad& mad, std::uint16_t from_lid, TimePoint now) {
+Answer<Records> serve(Subnet& subnet, const SaMad& mad, const fabric::MadAddress& from,
+                      TimePoint now) {
   const wire::MadHdr& hdr = mad.hdr.mad;
   const auto method = static_cast<Method>(hdr.method);
   if (hdr.base_version != wire::kMadBaseVersion || hdr.class_version != wire::kSaClassVersion)
@@ -102,10 +126,15 @@ Answer<Records> serve(Subnet& subnet, const SaMad& mad, std::uint16_t from_lid, 
 
   switch (static_cast<Attr>(hdr.attr_id.host())) {
     case Attr::kMcMemberRecord:
-      return member_record(subnet, method, query_of<wire::McMemberRecord>(mad, from_lid, now));
+      return member_record(subnet, method, query_of<wire::McMemberRecord>(mad, from.lid, now));
     case Attr::kPathRecord:
-      return path_record(subnet, method, query_of<wire::PathRecord>(mad, from_lid, now));
+      return path_record(subnet, method, query_of<wire::PathRecord>(mad, from.lid, now));
     case Attr::kClassPortInfo: return class_port_info(method);
+    case Attr::kInformInfo:
+      return inform_info(subnet, method, query_of<wire::InformInfo>(mad, from.lid, now), from);
+    case Attr::kInformInfoRecord:
+      return inform_info_record(subnet, method,
+                                query_of<wire::InformInfoRecord>(mad, from.lid, now));
     default: return refuse(MadStatus::kMethodAttributeNotSupported);
   }
 }
@@ -130,16 +159,14 @@ SaMad reply_to(const SaMad& request) {
 SaMad with_records(const SaMad& request, const Records& records) {
   SaMad mad = reply_to(request);
   mad.data.fill(std::byte{0});
-  std::copy(records.bytes.begin(), records.bytes.end(), mad.data.begin());
+  std::copy_n(records.bytes.begin(), std::min(records.bytes.size(), mad.data.size()),
+              mad.data.begin());
   mad.hdr.attr_offset.set(static_cast<std::uint16_t>(records.len / 8));
-  if (request.hdr.mad.method == static_cast<std::uint8_t>(Method::kGetTable)) {
-    mad.hdr.rmpp_version = kRmppVersion;
-    mad.hdr.rmpp_type = kRmppData;
-    mad.hdr.rmpp_rtime_flags = kRmppNoRespTime | kRmppOnlySegment;
-    mad.hdr.rmpp_segment.set(1);
-    mad.hdr.rmpp_len.set(kRmppSaHeaderLen + static_cast<std::uint32_t>(records.bytes.size()));
-  }
   return mad;
+}
+
+bool is_table(const SaMad& request) {
+  return request.hdr.mad.method == static_cast<std::uint8_t>(Method::kGetTable);
 }
 
 /// Methods that ask something; to the others nothing is ever said, so that two administrators
@@ -149,7 +176,8 @@ bool asks(std::uint8_t method) {
   switch (static_cast<Method>(method)) {
     case Method::kSend:
     case Method::kTrap:
-    case Method::kTrapRepress: return false;
+    case Method::kTrapRepress:
+    case Method::kReport: return false;
     default: return true;
   }
 }
@@ -180,38 +208,114 @@ Result<Administrator> Administrator::create(const AdministratorConfig& config) {
   return Administrator{config};
 }
 
-Administrator::Administrator(const AdministratorConfig& config) : subnet_{config} {
+Administrator::Administrator(const AdministratorConfig& config)
+    : subnet_{config}, tables_{config.tables}, reporter_{config.reports} {
   subnet_.ports.add_own(config.gid, config.lid);
   create_broadcast_groups(subnet_);
+  static_cast<void>(subnet_.groups.take_events());
 }
 
 std::optional<SaMad> Administrator::answer(const fabric::MadAddress& from,
                                            std::span<const std::byte> bytes, TimePoint now) {
   ++counters_.received;
-  const auto ignore = [](std::uint64_t& counter) {
+  const auto count = [](std::uint64_t& counter) {
     ++counter;
     return std::nullopt;
   };
-  if (bytes.size() != wire::kMadLen) return ignore(counters_.ignored_length);
+  if (bytes.size() != wire::kMadLen) return count(counters_.ignored_length);
   const SaMad request = *wire::read<SaMad>(bytes);
   const wire::MadHdr& hdr = request.hdr.mad;
   if (hdr.mgmt_class != static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm))
-    return ignore(counters_.ignored_class);
-  if (!wire::is_unicast_lid(from.lid)) return ignore(counters_.ignored_source);
-  if (!asks(hdr.method)) return ignore(counters_.ignored_no_request);
+    return count(counters_.ignored_class);
+  if (!wire::is_unicast_lid(from.lid)) return count(counters_.ignored_source);
+  if (hdr.method == static_cast<std::uint8_t>(Method::kReportResp))
+    return count(reporter_.acknowledge(from, hdr.tid.host(), now) ? counters_.reports_acknowledged
+                                                                  : counters_.ignored_report);
+  if (!asks(hdr.method)) return count(counters_.ignored_no_request);
   // Who receives a table as RMPP acknowledges it, under the method of its request.
-  if ((request.hdr.rmpp_rtime_flags & kRmppActive) != 0) return ignore(counters_.ignored_rmpp);
-
-  const auto records = serve(subnet_, request, from.lid, now);
-  if (records) {
-    ++counters_.answered;
-    return with_records(request, *records);
+  if ((request.hdr.rmpp_rtime_flags & wire::rmpp_flag::kActive) != 0)
+    return count(is_table(request) && tables_.take(from, request, now) ? counters_.rmpp_taken
+                                                                       : counters_.ignored_rmpp);
+  if (is_table(request)) {
+    if (const auto under_way = tables_.under_way(from, request); under_way.found) {
+      if (!under_way.first) return count(counters_.ignored_repeated);
+      ++counters_.answered;
+      return under_way.first;
+    }
   }
-  const auto status = static_cast<std::uint16_t>(records.error());
+  auto reply = answer_request(from, request, now);
+  report_events(now);
+  return reply;
+}
+
+std::optional<SaMad> Administrator::answer_request(const fabric::MadAddress& from,
+                                                   const SaMad& request, TimePoint now) {
+  auto records = serve(subnet_, request, from, now);
+  std::optional<SaMad> reply;
+  if (records) {
+    reply = with_records(request, *records);
+    if (is_table(request))
+      reply = tables_.start(from, request, reply->hdr, std::move(records->bytes), now);
+  }
+  if (reply) {
+    ++counters_.answered;
+    return reply;
+  }
+  const auto status = static_cast<std::uint16_t>(records ? MadStatus::kBusy : records.error());
   ++counters_.refused[status];
-  SaMad refusal = reply_to(request);
-  refusal.hdr.mad.status.set(status);
-  return refusal;
+  reply = reply_to(request);
+  reply->hdr.mad.status.set(status);
+  return reply;
+}
+
+/// Tells subscribers what the latest request changed.
+void Administrator::report_events(TimePoint now) {
+  const auto notice = [this](wire::Trap trap, const wire::Gid& gid) {
+    return wire::make_notice(trap, gid, subnet_.config.lid, subnet_.config.gid);
+  };
+  for (const PortEvent& e : subnet_.ports.take_events()) {
+    const bool in = e.kind == PortEvent::Kind::kInService;
+    if (!in) {  // Whoever has the LID next did not subscribe.
+      subnet_.subscriptions.drop_port(e.lid);
+      reporter_.forget_port(e.lid);
+    }
+    if (e.kind == PortEvent::Kind::kMoved) continue;
+    report(notice(in ? wire::Trap::kGidInService : wire::Trap::kGidOutOfService, e.gid),
+           std::nullopt, now);
+  }
+  for (const GroupEvent& e : subnet_.groups.take_events())
+    report(notice(e.created ? wire::Trap::kGroupCreated : wire::Trap::kGroupDeleted, e.mgid),
+           e.pkey, now);
+}
+
+/// To those that want it and, where it concerns a partition, are known to be in it.
+void Administrator::report(const wire::Notice& notice, std::optional<std::uint16_t> pkey,
+                           TimePoint now) {
+  for (const auto& [subscriber, subscriptions] : subnet_.subscriptions.all()) {
+    if (!SubscriptionTable::wants(subscriptions, notice)) continue;
+    const Port* port = subnet_.ports.at(subscriber.lid);
+    const bool may_know =
+        !pkey || partition_of(*pkey) == partition_of(wire::kDefaultPkey) ||
+        (port != nullptr && (port->own || port->partitions.count(partition_of(*pkey)) != 0));
+    if (may_know) reporter_.post(subscriber, subscriptions.to, notice, now);
+  }
+}
+
+void Administrator::tick(TimePoint now, const MadSender& send) {
+  tables_.tick(now, send);
+  for (const Subscriber& dead : reporter_.tick(now, send)) subnet_.subscriptions.drop(dead);
+}
+
+std::optional<TimePoint> Administrator::next_deadline() const {
+  return earlier(tables_.next_deadline(), reporter_.next_deadline());
+}
+
+std::uint64_t AdministratorCounters::ended() const {
+  std::uint64_t n = answered + rmpp_taken + reports_acknowledged + ignored_length + ignored_class +
+                    ignored_source + ignored_no_request + ignored_rmpp + ignored_report +
+                    ignored_repeated;
+  for (const auto& [status, times] : refused) n += times;
+  return n;
 }
 
 }  // namespace ipoib::sa

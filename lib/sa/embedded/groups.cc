@@ -38,6 +38,7 @@ const Group& GroupTable::create(const wire::McMemberRecord& attributes, bool con
   group.record = attributes;
   group.record.mlid.set(take_mlid(attributes.mlid.host()));
   group.configured = configured;
+  events_.push_back({true, group.record.mgid, group.record.pkey.host()});
   return group;
 }
 
@@ -89,6 +90,7 @@ void GroupTable::free_mlid(std::uint16_t mlid) {
 
 void GroupTable::drop_unless_kept(Iterator it) {
   if (is_kept(it->second)) return;
+  events_.push_back({false, it->first, it->second.record.pkey.host()});
   members_ -= it->second.members.size();
   free_mlid(it->second.record.mlid.host());
   groups_.erase(it);

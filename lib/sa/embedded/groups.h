@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "lib/wire/gid.h"
 #include "lib/wire/mad.h"
@@ -16,6 +18,13 @@ struct Group {
   wire::McMemberRecord record{};  ///< Attributes; PortGID zero, JoinState 0, selectors "exactly".
   bool configured = false;        ///< Lives without members.
   std::map<wire::Gid, std::uint8_t> members;  ///< PortGID -> JoinState bits, never 0.
+};
+
+/// A group came or went.
+struct GroupEvent {
+  bool created = false;
+  wire::Gid mgid;
+  std::uint16_t pkey = 0;
 };
 
 class GroupTable {
@@ -45,6 +54,9 @@ class GroupTable {
   /// The port is gone: all its memberships are.
   void remove_port(const wire::Gid& port);
 
+  /// What happened since the last call, in order.
+  [[nodiscard]] std::vector<GroupEvent> take_events() { return std::exchange(events_, {}); }
+
  private:
   using Iterator = std::map<wire::Gid, Group>::iterator;
   std::uint16_t take_mlid(std::uint16_t wanted);
@@ -57,6 +69,7 @@ class GroupTable {
   std::map<wire::Gid, Group> groups_;
   std::bitset<0x3fff> used_mlids_;  ///< From 0xC000 on.
   std::size_t lowest_free_ = 0;     ///< All below are used.
+  std::vector<GroupEvent> events_;
 };
 
 }  // namespace ipoib::sa

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -23,6 +24,13 @@ struct Port {
   std::set<std::uint16_t> partitions;
   TimePoint heard{};
   bool own = false;  ///< The administrator's: never moves.
+};
+
+/// A port came, went (`lid`: where it was) or has another LID (`lid`: where it was).
+struct PortEvent {
+  enum class Kind { kInService, kOutOfService, kMoved } kind;
+  wire::Gid gid;
+  std::uint16_t lid = 0;
 };
 
 /// GID <-> LID, one to one: the software fabric has neither LMC nor alias GIDs.
@@ -52,11 +60,15 @@ class PortTable {
   [[nodiscard]] const Port* at(std::uint16_t lid) const;
   [[nodiscard]] const std::map<wire::Gid, Port>& all() const { return by_gid_; }
 
+  /// What happened since the last call, in order; own ports are not told of.
+  [[nodiscard]] std::vector<PortEvent> take_events() { return std::exchange(events_, {}); }
+
  private:
   std::size_t max_ports_;
   Duration silence_;
   std::map<wire::Gid, Port> by_gid_;
   std::map<std::uint16_t, wire::Gid> by_lid_;
+  std::vector<PortEvent> events_;
 };
 
 /// A P_Key without its membership bit.

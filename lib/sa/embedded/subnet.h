@@ -11,6 +11,9 @@
 #include "lib/base/result.h"
 #include "lib/sa/embedded/groups.h"
 #include "lib/sa/embedded/ports.h"
+#include "lib/sa/embedded/reporter.h"
+#include "lib/sa/embedded/subscriptions.h"
+#include "lib/sa/embedded/table_sender.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/mad.h"
 
@@ -41,15 +44,24 @@ struct AdministratorConfig {
   /// A member not heard this long may lose its LID to another port (PortTable::may_claim). Longer
   /// than links take to confirm their memberships.
   Duration port_silence = std::chrono::seconds(90);
+  std::size_t max_subscriptions = 65536;
+  std::size_t max_subscriptions_per_port = 32;
+  std::size_t max_answer_octets = 16U << 20;  ///< Records of one table.
+  TableSenderConfig tables{};
+  ReporterConfig reports{};
 };
 
 struct Subnet {
   explicit Subnet(const AdministratorConfig& c)
-      : config{c}, ports{c.max_ports, c.port_silence}, groups{c.max_groups, c.max_members} {}
+      : config{c},
+        ports{c.max_ports, c.port_silence},
+        groups{c.max_groups, c.max_members},
+        subscriptions{c.max_subscriptions, c.max_subscriptions_per_port} {}
 
   AdministratorConfig config;
   PortTable ports;
   GroupTable groups;
+  SubscriptionTable subscriptions;
 
   [[nodiscard]] bool has_partition(std::uint16_t pkey) const {
     for (const Partition& p : config.partitions)

@@ -172,11 +172,25 @@ void SimFabric::to_administrator(SimNode& from, const fabric::MadAddress& to,
     const fabric::MadAddress source{lid, 0, 1, wire::kDefaultPkey};
     const auto answer = administrator_->answer(source, wire::bytes_of(mad), now);
     if (!answer) return;
-    transmit([this, &from, reply = *answer] {
-      fabric::ReceivedMad received{{kAdministratorLid, 0, 1, wire::kDefaultPkey}, {}};
-      static_cast<void>(wire::write(std::span{received.bytes}, 0, reply));
-      from.client->on_mad(received, now);
-    });
+    from_administrator(from, *answer);
+  });
+}
+
+void SimFabric::from_administrator(SimNode& to, const wire::SaMad& mad) {
+  transmit([this, &to, mad] {
+    fabric::ReceivedMad received{{kAdministratorLid, 0, 1, wire::kDefaultPkey}, {}};
+    static_cast<void>(wire::write(std::span{received.bytes}, 0, mad));
+    to.client->on_mad(received, now);
+  });
+}
+
+/// Segments of tables and Reports, which no request called for.
+void SimFabric::tick_administrator() {
+  if (administrator_silent) return;
+  administrator_->tick(now, [this](const fabric::MadAddress& to, auto mad) {
+    for (const auto& node : nodes)
+      if (node->attr_.lid == to.lid) from_administrator(*node, *wire::read<wire::SaMad>(mad));
+    return Status{};
   });
 }
 
@@ -226,6 +240,7 @@ void SimFabric::run_until(TimePoint end) {
     std::optional<TimePoint> next;
     if (!events_.empty()) next = events_.top().at;
     for (const auto& node : nodes) next = earlier(next, node->next_deadline());
+    if (!administrator_silent) next = earlier(next, administrator_->next_deadline());
     if (!next || *next > end) break;
     now = std::max(now, *next);
     while (!events_.empty() && events_.top().at <= now) {
@@ -233,6 +248,7 @@ void SimFabric::run_until(TimePoint end) {
       events_.pop();
       what();
     }
+    tick_administrator();
     for (const auto& node : nodes)
       if (const auto due = node->next_deadline(); due && *due <= now) node->tick();
   }

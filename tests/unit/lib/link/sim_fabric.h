@@ -119,6 +119,8 @@ class SimFabric {
   void send(const Packet& packet);
   void deliver(const Packet& packet, SimNode& node);
   void make_administrator();
+  void from_administrator(SimNode& to, const wire::SaMad& mad);
+  void tick_administrator();
 
   std::optional<sa::Administrator> administrator_;
   std::priority_queue<Event> events_;

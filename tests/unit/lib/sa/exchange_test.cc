@@ -44,7 +44,7 @@ class LossyFabric {
       node->lid = lid;
       node->client = std::make_unique<Client>(
           [this, lid](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
-            ++sent_;
+            if (!is_rmpp(*wire::read<wire::SaHdr>(mad))) ++sent_;
             put(lid, true, mad);
             return Status{};
           },
@@ -82,6 +82,7 @@ class LossyFabric {
         wire_.erase(wire_.begin());
         deliver(packet);
       }
+      sa_.tick(now_, [this](const auto& to, auto mad) { return from_sa(to, mad); });
       for (const auto& node : nodes_) {
         node->client->tick(now_);
         ASSERT_LE(node->client->outstanding(), config_.max_outstanding);
@@ -113,6 +114,12 @@ class LossyFabric {
     }
   }
 
+  /// What the administrator sends of its own accord.
+  Status from_sa(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
+    put(to.lid, false, mad);
+    return {};
+  }
+
   void deliver(const Packet& packet) {
     if (!packet.to_sa) {
       nodes_[packet.node_lid - 10U]->client->on_mad({{kSmLid, 0, 1, 0xffff}, packet.bytes}, now_);
@@ -120,15 +127,17 @@ class LossyFabric {
     }
     if (silent_) return;
     std::optional<wire::SaMad> answer;
-    if (chance(faults_.busy)) {
+    const auto hdr = *wire::read<wire::SaHdr>(packet.bytes);
+    const bool request = !is_rmpp(hdr) && !is_for_client(hdr.mad.method) &&
+                         (hdr.mad.method & wire::kMethodResponse) == 0;
+    if (request && chance(faults_.busy)) {
       answer = wire::read<wire::SaMad>(packet.bytes);
       answer->hdr.mad.method = response_of(answer->hdr.mad.method);
       answer->hdr.mad.status.set(1);
     } else {
       answer = sa_.answer({packet.node_lid, 0, 1, 0xffff}, packet.bytes, now_);
     }
-    ASSERT_TRUE(answer);
-    put(packet.node_lid, false, wire::bytes_of(*answer));
+    if (answer) put(packet.node_lid, false, wire::bytes_of(*answer));
   }
 
   Request any_request(const Node& node) {
@@ -149,7 +158,7 @@ class LossyFabric {
     std::optional<TimePoint> next;
     if (!wire_.empty()) next = wire_.begin()->first;
     for (const auto& node : nodes_) next = earlier(next, node->client->next_deadline());
-    return next;
+    return earlier(next, sa_.next_deadline());
   }
 
   std::mt19937_64 random_;
@@ -172,7 +181,7 @@ void expect_all_ended_once(const LossyFabric& fabric) {
     EXPECT_EQ(c.refused, node->refused);
     EXPECT_EQ(c.timed_out, node->timed_out);
     EXPECT_EQ(c.answered + c.refused + c.timed_out, node->called.size());
-    EXPECT_EQ(c.malformed + c.segmented + c.send_failed + c.overflowed, 0U);
+    EXPECT_EQ(c.malformed + c.send_failed + c.overflowed, 0U);
     EXPECT_EQ(node->client->outstanding() + node->client->waiting(), 0U);
   }
 }
@@ -193,9 +202,8 @@ TEST(Exchange, EveryRequestEndsOnceWhateverTheWireDoes) {
     EXPECT_LE(fabric.sent(), 100U * (1 + config.retries));
     // Nothing was lost sight of on the other side either.
     const AdministratorCounters& c = fabric.sa().counters();
-    std::uint64_t ended = c.answered;
-    for (const auto& [status, n] : c.refused) ended += n;
-    EXPECT_EQ(ended, c.received);
+    EXPECT_EQ(c.ended(), c.received);
+    EXPECT_EQ(fabric.sa().tables().size(), 0U);
   }
 }
 

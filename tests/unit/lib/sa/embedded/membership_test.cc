@@ -361,6 +361,9 @@ TEST_F(MembershipTest, StrangersCannotFindOutWhoIsMember) {
 }
 
 TEST_F(MembershipTest, TableThatDoesNotFitIsRefusedWhole) {
+  AdministratorConfig config = recorded_config();
+  config.max_answer_octets = 3 * sizeof(R);
+  restart(config);
   status(create(), kLidB);
   const Request all{wire::Method::kGetTable, wire::Attr::kMcMemberRecord, 0, {}};
   EXPECT_EQ(table(all, kLidB).count(), 3U);

@@ -21,6 +21,8 @@ std::size_t record_len(wire::Attr attr) {
   switch (attr) {
     case wire::Attr::kMcMemberRecord: return sizeof(McMemberRecord);
     case wire::Attr::kPathRecord: return sizeof(PathRecord);
+    case wire::Attr::kInformInfo: return sizeof(wire::InformInfo);
+    case wire::Attr::kInformInfoRecord: return sizeof(wire::InformInfoRecord);
     default: return sizeof(wire::ClassPortInfo);
   }
 }
@@ -49,6 +51,12 @@ wire::ClassPortInfo as_we_answer(wire::ClassPortInfo r, const wire::SaMad&) {
   return r;
 }
 
+wire::InformInfoRecord as_we_answer(wire::InformInfoRecord r, const wire::SaMad&) {
+  // Enum tells the subscriptions of a port apart; the recorded SM left it 0.
+  r.number.set(r.inform.trap_number.host() == 67 ? 0 : 1);
+  return r;
+}
+
 template <class T>
 void adapt(wire::SaMad& expected, const wire::SaMad& request, std::size_t at) {
   const auto r = wire::read<T>(expected.data, at);
@@ -58,7 +66,7 @@ void adapt(wire::SaMad& expected, const wire::SaMad& request, std::size_t at) {
 
 /// Records in a recorded answer, whose length the recording kept.
 std::size_t records_in(const nlohmann::json& exchange, wire::Attr attr) {
-  if (attr == wire::Attr::kClassPortInfo) return 1;
+  if (attr == wire::Attr::kClassPortInfo || attr == wire::Attr::kInformInfo) return 1;
   return (exchange.at("response_octets_received").get<std::size_t>() - kRecordAt) /
          record_len(attr);
 }
@@ -71,6 +79,7 @@ void expect_answer(const wire::SaMad& got, wire::SaMad want, const wire::SaMad& 
     const std::size_t at = i * record_len(attr);
     if (attr == wire::Attr::kMcMemberRecord) adapt<McMemberRecord>(want, request, at);
     if (attr == wire::Attr::kPathRecord) adapt<PathRecord>(want, request, at);
+    if (attr == wire::Attr::kInformInfoRecord) adapt<wire::InformInfoRecord>(want, request, at);
     if (attr == wire::Attr::kClassPortInfo) adapt<wire::ClassPortInfo>(want, request, at);
   }
   const std::size_t len = (refused ? 1 : records) * record_len(attr);
@@ -103,7 +112,8 @@ TEST_F(RecordedTest, P03_AnswersAreThoseOfARealSubnetManager) {
     ASSERT_TRUE(answer);
     const auto attr = static_cast<wire::Attr>(request->hdr.mad.attr_id.host());
     const bool served = attr == wire::Attr::kMcMemberRecord || attr == wire::Attr::kPathRecord ||
-                        attr == wire::Attr::kClassPortInfo;
+                        attr == wire::Attr::kClassPortInfo || attr == wire::Attr::kInformInfo ||
+                        attr == wire::Attr::kInformInfoRecord;
     if (!served || name == "unsupported-method") {  // There the recorded SM kept silent.
       EXPECT_EQ(status_of(*answer), 0x000c);
       continue;
@@ -113,7 +123,7 @@ TEST_F(RecordedTest, P03_AnswersAreThoseOfARealSubnetManager) {
     expect_answer(*answer, *want, *request, records_in(recorded, attr));
     ++compared;
   }
-  EXPECT_EQ(compared, 33U);
+  EXPECT_EQ(compared, 38U);
 }
 
 }  // namespace

@@ -1,0 +1,111 @@
+// Sends tables in RMPP segments to several receivers at once: windows, resending on time-out,
+// giving up. Source: IBA vol 1 §13.6; reference §4.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/fabric/types.h"
+#include "lib/sa/client.h"
+#include "lib/wire/mad.h"
+#include "lib/wire/rmpp.h"
+
+namespace ipoib::sa {
+
+struct TableSenderConfig {
+  Duration timeout = std::chrono::milliseconds(500);  ///< For an acknowledgement.
+  unsigned retries = 7;                               ///< Without progress.
+  Duration total_time = std::chrono::seconds(40);     ///< For a whole table.
+  std::size_t max_tables = 1024;
+  std::size_t max_tables_per_port = 32;  ///< As many as a client has outstanding.
+  std::size_t max_octets = 64U << 20;    ///< Records over all tables.
+  unsigned burst = 64;                   ///< Segments a tick.
+};
+
+struct TableSenderCounters {
+  std::uint64_t started = 0, finished = 0;
+  std::uint64_t segments = 0;  ///< Sent; resent ones included.
+  std::uint64_t resent = 0;
+  std::uint64_t stopped = 0;      ///< By STOP or ABORT of the receiver.
+  std::uint64_t given_up = 0;     ///< Time or retries spent, or the receiver talked nonsense.
+  std::uint64_t send_failed = 0;  ///< The port did not take a segment; sent a little later.
+  std::uint64_t no_room = 0;      ///< Tables not started.
+};
+
+class TableSender {
+ public:
+  explicit TableSender(const TableSenderConfig& config) : config_{config} {}
+
+  /// Whether the request's table is on its way; one that asks for something else under the same
+  /// transaction ID ends it. The first segment again where none has been acknowledged.
+  struct UnderWay {
+    bool found = false;
+    std::optional<wire::SaMad> first;
+  };
+  [[nodiscard]] UnderWay under_way(const fabric::MadAddress& from, const wire::SaMad& request);
+
+  /// Starts a table: `header` is of the answer to `request`. Returns its first segment, to be sent
+  /// at once; none when there is no room for another table.
+  [[nodiscard]] std::optional<wire::SaMad> start(const fabric::MadAddress& to,
+                                                 const wire::SaMad& request,
+                                                 const wire::SaHdr& header,
+                                                 std::vector<std::byte> records, TimePoint now);
+
+  /// ACK, STOP or ABORT of a receiver; false when it is of no table under way.
+  [[nodiscard]] bool take(const fabric::MadAddress& from, const wire::SaMad& mad, TimePoint now);
+
+  /// Sends what may be sent now, `burst` segments at most.
+  void tick(TimePoint now, const MadSender& send);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  [[nodiscard]] const TableSenderCounters& counters() const { return counters_; }
+  [[nodiscard]] std::size_t size() const { return tables_.size(); }
+
+ private:
+  using Key = std::pair<std::uint16_t, std::uint64_t>;  ///< LID, transaction ID.
+  struct Table {
+    fabric::MadAddress to;
+    wire::SaHdr header{};
+    std::uint64_t comp_mask = 0;  ///< Of the request.
+    std::vector<std::byte> records;
+    std::uint32_t segments = 0;
+    std::uint32_t acked = 0;
+    std::uint32_t window_last = 1;
+    std::uint32_t next = 1;     ///< To be sent.
+    std::uint32_t highest = 0;  ///< Sent so far.
+    unsigned retries_left = 0;
+    TimePoint deadline{};
+    TimePoint end{};
+
+    [[nodiscard]] bool ready() const { return next <= window_last && next <= segments; }
+  };
+  struct Goodbye {
+    fabric::MadAddress to;
+    wire::SaMad mad;
+  };
+  using Iterator = std::map<Key, Table>::iterator;
+
+  [[nodiscard]] static wire::SaMad segment(const Table& table, std::uint32_t number);
+  void on_ack(Iterator it, const wire::Rmpp& ack, TimePoint now);
+  void give_up(Iterator it, wire::RmppStatus status);
+  void remove(Iterator it);
+  void expire(TimePoint now);
+  [[nodiscard]] bool send_next(Table& table, TimePoint now, const MadSender& send);
+
+  TableSenderConfig config_;
+  std::map<Key, Table> tables_;
+  std::map<std::uint16_t, std::size_t> per_port_;
+  std::size_t octets_ = 0;
+  std::vector<Goodbye> goodbyes_;  ///< ABORTs owed.
+  Key served_{};                   ///< Whose turn it was last.
+  TimePoint last_now_{};
+  TimePoint not_before_{};  ///< The port took no more.
+  TableSenderCounters counters_;
+};
+
+}  // namespace ipoib::sa

@@ -1,0 +1,145 @@
+// One administrator and some clients on a wire that loses, repeats, delays and so reorders MADs, in
+// virtual time. Everything follows from the seed.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "lib/sa/client.h"
+#include "tests/unit/lib/sa/embedded/fabric_of_test.h"
+
+namespace ipoib::sa::test {
+
+struct WireFaults {
+  unsigned loss = 0, repeat = 0;  ///< Per cent.
+  Duration delay = std::chrono::milliseconds(5);
+};
+
+class SaWire {
+ public:
+  /// One node: its client, answers and notices.
+  struct Node {
+    std::uint16_t lid = 0;
+    wire::Gid gid;
+    std::unique_ptr<Client> client;
+    bool dead = false;
+    std::vector<Outcome> outcomes;
+    std::vector<wire::Notice> notices;
+  };
+
+  explicit SaWire(std::uint64_t seed, WireFaults wire_faults = {},
+                  AdministratorConfig config = recorded_config())
+      : faults{wire_faults}, random_{seed}, sa_{*Administrator::create(config)} {}
+
+  Node& add_node(ClientConfig config = {}) {
+    const auto lid = static_cast<std::uint16_t>(10 + nodes_.size());
+    nodes_.push_back(std::make_unique<Node>());
+    Node& node = *nodes_.back();
+    node.lid = lid;
+    node.gid = port_gid(0x1000U + lid);
+    node.client = std::make_unique<Client>(
+        [this, lid](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
+          put(lid, true, mad);
+          return Status{};
+        },
+        config, random_());
+    node.client->set_sm(kSmLid, 0, now);
+    node.client->set_report_handler(
+        [&node](const wire::Notice& n, TimePoint) { node.notices.push_back(n); });
+    return node;
+  }
+  TransactionId ask(Node& node, const Request& request) {
+    return node.client->submit(
+        request, [&node](const Outcome& o, TimePoint) { node.outcomes.push_back(o); }, now);
+  }
+  /// Asked past the wire: answered at once, whatever its faults.
+  std::uint16_t tell_sa(std::uint16_t lid, const Request& request) {
+    const auto mad = request_mad(request, ++tid_);
+    const auto answer = sa_.answer({lid, 0, 1, wire::kDefaultPkey}, wire::bytes_of(mad), now);
+    return answer ? answer->hdr.mad.status.host() : std::uint16_t{0xffff};
+  }
+
+  /// Until nothing is left to happen, or `end`.
+  void run(TimePoint end = TimePoint{std::chrono::hours(1)}) {
+    while (const auto next = next_event()) {
+      if (*next > end) break;
+      now = std::max(now, *next);
+      while (!wire_.empty() && wire_.begin()->first <= now) {
+        const Packet packet = wire_.begin()->second;
+        wire_.erase(wire_.begin());
+        deliver(packet);
+      }
+      sa_.tick(now, [this](const fabric::MadAddress& to, auto mad) {
+        put(to.lid, false, mad);
+        return Status{};
+      });
+      for (const auto& node : nodes_) node->client->tick(now);
+    }
+    ASSERT_LT(now, TimePoint{std::chrono::hours(1)}) << "does not come to an end";
+  }
+
+  [[nodiscard]] Administrator& sa() { return sa_; }
+
+  WireFaults faults;
+  TimePoint now{std::chrono::seconds(1)};
+  std::uint64_t mads = 0;  ///< Put on the wire.
+  /// May change a MAD on its way to a node, or take it away (false).
+  std::function<bool(std::uint16_t lid, wire::SaMad&)> meddle;
+
+ private:
+  struct Packet {
+    std::uint16_t lid;
+    bool to_sa;
+    fabric::MadBytes bytes;
+  };
+
+  bool chance(unsigned per_cent) { return random_() % 100 < per_cent; }
+
+  void put(std::uint16_t lid, bool to_sa, std::span<const std::byte, wire::kMadLen> mad) {
+    ++mads;
+    if (chance(faults.loss)) return;
+    for (int copies = chance(faults.repeat) ? 2 : 1; copies > 0; --copies) {
+      Packet packet{lid, to_sa, {}};
+      std::copy(mad.begin(), mad.end(), packet.bytes.begin());
+      const auto delay = random_() % static_cast<std::uint64_t>(faults.delay.count());
+      wire_.emplace(now + Duration{static_cast<Duration::rep>(delay)}, packet);
+    }
+  }
+
+  void deliver(const Packet& packet) {
+    Node& node = *nodes_.at(packet.lid - std::size_t{10});
+    if (node.dead) return;
+    auto mad = *wire::read<wire::SaMad>(packet.bytes);
+    if (!packet.to_sa) {
+      if (meddle && !meddle(packet.lid, mad)) return;
+      fabric::ReceivedMad received{{kSmLid, 0, 1, wire::kDefaultPkey}, {}};
+      EXPECT_TRUE(wire::write(std::span{received.bytes}, 0, mad));
+      node.client->on_mad(received, now);
+      return;
+    }
+    const auto answer = sa_.answer({packet.lid, 0, 1, wire::kDefaultPkey}, packet.bytes, now);
+    if (answer) put(packet.lid, false, wire::bytes_of(*answer));
+  }
+
+  [[nodiscard]] std::optional<TimePoint> next_event() const {
+    std::optional<TimePoint> next = sa_.next_deadline();
+    if (!wire_.empty()) next = earlier(next, wire_.begin()->first);
+    for (const auto& node : nodes_) next = earlier(next, node->client->next_deadline());
+    return next;
+  }
+
+  std::mt19937_64 random_;
+  Administrator sa_;
+  std::uint64_t tid_ = 0x7000'0000;
+  std::multimap<TimePoint, Packet> wire_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+}  // namespace ipoib::sa::test

@@ -1,0 +1,355 @@
+// Tables of any size between client and administrator: RMPP from both ends.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "lib/sa/sa_mad.h"
+#include "tests/unit/lib/sa/sa_wire.h"
+
+namespace ipoib::sa::test {
+namespace {
+
+using namespace std::chrono_literals;
+using wire::McMemberRecord;
+using wire::RmppStatus;
+
+/// A fabric with `groups` IPv4 groups besides the broadcast group.
+void create_groups(SaWire& fabric, std::size_t groups) {
+  for (std::size_t i = 0; i < groups; ++i)
+    ASSERT_EQ(fabric.tell_sa(kLidB, create_group(ipoib_mgid(1 + i), kB, 1, like_broadcast())), 0);
+}
+
+void expect_all_groups(const Outcome& outcome, std::size_t groups) {
+  ASSERT_TRUE(outcome);
+  ASSERT_EQ(outcome->count(), groups + 1);
+  std::set<wire::Gid> mgids;
+  for (std::size_t i = 0; i < outcome->count(); ++i)
+    mgids.insert(outcome->record<McMemberRecord>(i)->mgid);
+  EXPECT_EQ(mgids.size(), groups + 1);
+  EXPECT_EQ(mgids.count(kBroadcast), 1U);
+  for (std::size_t i = 0; i < groups; ++i) EXPECT_EQ(mgids.count(ipoib_mgid(1 + i)), 1U);
+}
+
+TEST(Tables, U34_ListOfFiveThousandGroupsArrivesWhole) {
+  SaWire fabric{1};
+  create_groups(fabric, 5000);
+  auto& node = fabric.add_node();
+  fabric.ask(node, list_groups(0xffff));
+  fabric.run();
+  ASSERT_EQ(node.outcomes.size(), 1U);
+  expect_all_groups(node.outcomes[0], 5000);
+  const ClientCounters& c = node.client->counters();
+  EXPECT_EQ(c.segments, (5001U * 56 + 199) / 200);
+  EXPECT_EQ(c.segmented, 1U);
+  EXPECT_EQ(c.segments_repeated + c.segments_beyond + c.malformed + c.unmatched, 0U);
+  EXPECT_EQ(fabric.sa().tables().counters().finished, 1U);
+  EXPECT_EQ(fabric.sa().tables().size(), 0U);
+  EXPECT_LT(fabric.now, TimePoint{1s + 3s});
+}
+
+TEST(Tables, U34_EverySizeAroundTheSegmentsArrivesWhole) {
+  for (std::size_t groups = 0; groups < 30; ++groups) {
+    SCOPED_TRACE(groups);
+    SaWire fabric{groups};
+    create_groups(fabric, groups);
+    auto& node = fabric.add_node();
+    fabric.ask(node, list_groups(0xffff));
+    fabric.run();
+    ASSERT_EQ(node.outcomes.size(), 1U);
+    expect_all_groups(node.outcomes[0], groups);
+    EXPECT_EQ(fabric.sa().tables().size(), 0U);
+  }
+}
+
+TEST(Tables, U34_ListsArriveWholeOverAWireThatLosesRepeatsAndReorders) {
+  std::uint64_t asked = 0, whole = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random{seed};
+    const std::size_t groups = random() % 400;
+    SaWire fabric{seed,
+                  {static_cast<unsigned>(random() % 25), static_cast<unsigned>(random() % 30),
+                   1ms * static_cast<int>(1 + random() % 200)}};
+    create_groups(fabric, groups);
+    std::vector<SaWire::Node*> nodes;
+    for (int i = 0; i < 3; ++i)
+      nodes.push_back(&fabric.add_node({.window = 1 + static_cast<unsigned>(random() % 40)}));
+    for (auto* node : nodes)
+      for (int i = 0; i < 3; ++i) fabric.ask(*node, list_groups(0xffff));
+    fabric.run();
+    for (auto* node : nodes) {
+      ASSERT_EQ(node->outcomes.size(), 3U);
+      for (const Outcome& o : node->outcomes) {
+        ++asked;
+        if (!o) {  // A table may be given up, but never come in part.
+          EXPECT_EQ(o.error().code == Errc::kTimedOut || o.error().rmpp_status != 0, true);
+          continue;
+        }
+        ++whole;
+        expect_all_groups(o, groups);
+      }
+      EXPECT_EQ(node->client->counters().malformed, 0U);
+    }
+    EXPECT_EQ(fabric.sa().tables().size(), 0U);
+    EXPECT_EQ(fabric.sa().counters().ended(), fabric.sa().counters().received);
+  }
+  EXPECT_GT(whole, asked * 9 / 10);
+}
+
+/// What ends a table, on the client's side.
+class BrokenTable : public ::testing::Test {
+ protected:
+  void list(std::size_t groups, ClientConfig config = {}) {
+    create_groups(fabric, groups);
+    node = &fabric.add_node(config);
+    fabric.ask(*node, list_groups(0xffff));
+  }
+  void expect_failure(Errc code, unsigned rmpp_status) {
+    ASSERT_EQ(node->outcomes.size(), 1U);
+    ASSERT_FALSE(node->outcomes[0]);
+    EXPECT_EQ(node->outcomes[0].error().code, code);
+    EXPECT_EQ(node->outcomes[0].error().rmpp_status, rmpp_status);
+    EXPECT_EQ(node->client->outstanding(), 0U);
+    EXPECT_EQ(fabric.sa().tables().size(), 0U);
+  }
+  SaWire fabric{1};
+  SaWire::Node* node = nullptr;
+};
+
+TEST_F(BrokenTable, TooBigForTheClientIsStopped) {
+  list(500, {.max_table_octets = 500U * 56});
+  fabric.run();
+  expect_failure(Errc::kNoResources, 1);
+  EXPECT_EQ(node->client->counters().tables_given_up, 1U);
+  EXPECT_EQ(fabric.sa().tables().counters().stopped, 1U);
+  EXPECT_LE(node->client->counters().segments, 1U) << "the first segment says how much it is";
+}
+
+TEST_F(BrokenTable, OneThatStopsComingIsGivenUp) {
+  list(200);
+  int seen = 0;
+  fabric.meddle = [&seen](std::uint16_t, wire::SaMad&) { return ++seen <= 3; };
+  fabric.run();
+  expect_failure(Errc::kTimedOut, 118);
+  EXPECT_EQ(node->client->counters().tables_given_up, 1U);
+  EXPECT_LT(fabric.now, TimePoint{60s});
+}
+
+TEST_F(BrokenTable, SilentReceiverIsGivenUpByTheAdministrator) {
+  list(200);
+  fabric.run(fabric.now + 12ms);
+  node->dead = true;
+  const std::uint64_t before = fabric.mads;
+  fabric.run();
+  EXPECT_EQ(fabric.sa().tables().size(), 0U);
+  EXPECT_EQ(fabric.sa().tables().counters().given_up, 1U);
+  EXPECT_LT(fabric.mads - before, 300U) << "no storm";
+}
+
+TEST_F(BrokenTable, StopAndAbortOfTheAdministratorEndItWithTheirStatus) {
+  for (const auto& [type, status] :
+       {std::pair{wire::RmppType::kStop, 1U}, std::pair{wire::RmppType::kAbort, 126U}}) {
+    SaWire one{1};
+    create_groups(one, 50);
+    auto& asker = one.add_node();
+    one.ask(asker, list_groups(0xffff));
+    int seen = 0;
+    one.meddle = [&, type = type, status = status](std::uint16_t, wire::SaMad& mad) {
+      if (++seen != 4) return true;
+      wire::Rmpp rmpp;
+      rmpp.type = type;
+      rmpp.status = static_cast<std::uint8_t>(status);
+      wire::write_rmpp(mad.hdr, rmpp);
+      return true;
+    };
+    one.run();
+    ASSERT_EQ(asker.outcomes.size(), 1U);
+    ASSERT_FALSE(asker.outcomes[0]);
+    EXPECT_EQ(asker.outcomes[0].error().code, Errc::kProtocol);
+    EXPECT_EQ(asker.outcomes[0].error().rmpp_status, status);
+    EXPECT_EQ(asker.client->counters().tables_stopped, 1U);
+    EXPECT_EQ(describe(asker.outcomes[0].error()),
+              "SA table broken off: RMPP status " + std::to_string(status));
+  }
+}
+
+TEST_F(BrokenTable, PayloadLengthsThatContradictEachOtherAbortIt) {
+  struct Row {
+    const char* what;
+    std::uint32_t segment;
+    void (*spoil)(wire::SaHdr&);
+  };
+  const Row rows[] = {
+      {"first tells too little", 1, [](wire::SaHdr& h) { h.rmpp_len.set(221); }},
+      {"first tells too much", 1, [](wire::SaHdr& h) { h.rmpp_len.set(h.rmpp_len.host() + 220); }},
+      {"last is shorter than told", 15, [](wire::SaHdr& h) { h.rmpp_len.set(20); }},
+      {"last comes early", 7,
+       [](wire::SaHdr& h) {
+         h.rmpp_rtime_flags = 5;
+         h.rmpp_len.set(220);
+       }},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    SaWire one{1};
+    create_groups(one, 50);  // 51 records: 2856 octets, 15 segments
+    auto& asker = one.add_node();
+    one.ask(asker, list_groups(0xffff));
+    one.meddle = [&row](std::uint16_t, wire::SaMad& mad) {
+      if (mad.hdr.rmpp_segment.host() == row.segment) row.spoil(mad.hdr);
+      return true;
+    };
+    one.run();
+    ASSERT_EQ(asker.outcomes.size(), 1U);
+    ASSERT_FALSE(asker.outcomes[0]);
+    EXPECT_EQ(asker.outcomes[0].error().rmpp_status, 119);
+    EXPECT_EQ(asker.client->counters().malformed, 1U);
+    EXPECT_EQ(one.sa().tables().size(), 0U) << "the ABORT ended it there too";
+    EXPECT_EQ(one.sa().tables().counters().stopped, 1U);
+  }
+}
+
+TEST(Tables, FirstSegmentNeedNotTellTheLength) {
+  SaWire fabric{1};
+  create_groups(fabric, 50);
+  auto& node = fabric.add_node();
+  fabric.ask(node, list_groups(0xffff));
+  fabric.meddle = [](std::uint16_t, wire::SaMad& mad) {
+    if (mad.hdr.rmpp_segment.host() == 1) mad.hdr.rmpp_len.set(0);
+    return true;
+  };
+  fabric.run();
+  expect_all_groups(node.outcomes.at(0), 50);
+}
+
+/// The administrator's side, by hand.
+class SenderTest : public AdministratorTest {
+ protected:
+  void SetUp() override {
+    for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(status(create(ipoib_mgid(1 + i)), kLidB), 0);
+    request = request_mad(list_groups(0xffff), 0x77);  // 21 records: 1176 octets, 6 segments
+  }
+  void ack(std::uint32_t segment, std::uint32_t window_last, std::uint8_t status = 0,
+           wire::RmppType type = wire::RmppType::kAck) {
+    wire::Rmpp rmpp;
+    rmpp.type = type;
+    rmpp.segment = segment;
+    rmpp.len = window_last;
+    rmpp.status = status;
+    wire::SaMad mad = request;
+    wire::write_rmpp(mad.hdr, rmpp);
+    EXPECT_FALSE(exchange(mad, kLidC));
+  }
+  std::vector<wire::SaHdr> tick() {
+    std::vector<wire::SaHdr> out;
+    sa->tick(now, [&out](const fabric::MadAddress& to, auto mad) {
+      EXPECT_EQ(to.lid, kLidC);
+      out.push_back(*wire::read<wire::SaHdr>(mad));
+      return Status{};
+    });
+    return out;
+  }
+  wire::SaMad request;
+};
+
+TEST_F(SenderTest, SendsWhatTheWindowAllowsAndNoMore) {
+  const auto first = exchange(request, kLidC);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->hdr.rmpp_len.host(), 6U * 20 + 21 * 56);
+  EXPECT_EQ(first->hdr.rmpp_rtime_flags & 7, 3);
+  EXPECT_TRUE(tick().empty());
+  ack(1, 4);
+  const auto more = tick();
+  ASSERT_EQ(more.size(), 3U);
+  EXPECT_EQ(more[2].rmpp_segment.host(), 4U);
+  EXPECT_EQ(more[2].rmpp_len.host(), 0U);
+  ack(4, 0xffff'ffff);
+  const auto rest = tick();
+  ASSERT_EQ(rest.size(), 2U);
+  EXPECT_EQ(rest[1].rmpp_rtime_flags & 7, 5);
+  EXPECT_EQ(rest[1].rmpp_len.host(), 20U + 176);
+  ack(6, 6);
+  EXPECT_EQ(sa->tables().size(), 0U);
+  EXPECT_FALSE(sa->next_deadline());
+  ack(6, 6);
+  EXPECT_EQ(sa->counters().ignored_rmpp, 1U);
+}
+
+TEST_F(SenderTest, GoesBackAfterATimeOutAndGivesUpAtLast) {
+  ASSERT_TRUE(exchange(request, kLidC));
+  ack(1, 3);
+  EXPECT_EQ(tick().size(), 2U);
+  std::size_t resent = 0;
+  std::optional<wire::SaHdr> last;
+  while (const auto next = sa->next_deadline()) {
+    now = std::max(now, *next);
+    for (const auto& hdr : tick()) {
+      last = hdr;
+      ++resent;
+    }
+  }
+  EXPECT_EQ(resent, 7U * 2 + 1) << "retries of the window, then the ABORT";
+  EXPECT_EQ(last->rmpp_type, 4);
+  EXPECT_EQ(last->rmpp_status, 126);
+  EXPECT_EQ(last->mad.method, 0x92);
+  EXPECT_EQ(sa->tables().counters().given_up, 1U);
+}
+
+TEST_F(SenderTest, NonsenseIsAbortedWithItsStatus) {
+  struct Row {
+    std::uint32_t segment, window;
+    std::uint8_t status;
+    unsigned said;
+  };
+  for (const Row& row : {Row{2, 9, 0, 123}, Row{1, 0, 0, 122}, Row{1, 9, 9, 124}}) {
+    ASSERT_TRUE(exchange(request, kLidC));
+    ack(row.segment, row.window, row.status);
+    const auto said = tick();
+    ASSERT_EQ(said.size(), 1U);
+    EXPECT_EQ(said[0].rmpp_type, 4);
+    EXPECT_EQ(said[0].rmpp_status, row.said);
+    EXPECT_EQ(sa->tables().size(), 0U);
+  }
+}
+
+TEST_F(SenderTest, RequestRepeatedGetsTheFirstSegmentAgainUntilItIsAcknowledged) {
+  ASSERT_TRUE(exchange(request, kLidC));
+  ASSERT_TRUE(exchange(request, kLidC));
+  EXPECT_EQ(sa->tables().size(), 1U);
+  ack(1, 2);
+  EXPECT_FALSE(exchange(request, kLidC));
+  EXPECT_EQ(sa->counters().ignored_repeated, 1U);
+  ack(0, 0, 1, wire::RmppType::kStop);
+  EXPECT_EQ(sa->tables().size(), 0U);
+  EXPECT_EQ(sa->tables().counters().stopped, 1U);
+}
+
+TEST_F(SenderTest, TablesUnderWayAreBounded) {
+  const std::size_t most = sa->config().tables.max_tables_per_port;
+  for (std::size_t i = 0; i < most; ++i) {
+    request.hdr.mad.tid.set(1000 + i);
+    EXPECT_EQ(status_of(*exchange(request, kLidC)), 0);
+  }
+  request.hdr.mad.tid.set(2000);
+  EXPECT_EQ(status_of(*exchange(request, kLidC)), 1) << "busy: asked again later";
+  EXPECT_EQ(status_of(*exchange(request, kLidB)), 0) << "others are served";
+  EXPECT_EQ(sa->tables().counters().no_room, 1U);
+}
+
+TEST_F(SenderTest, PortThatTakesNoMoreIsTriedAgain) {
+  ASSERT_TRUE(exchange(request, kLidC));
+  ack(1, 6);
+  int tries = 0;
+  sa->tick(now, [&tries](const auto&, auto) -> Status {
+    ++tries;
+    return fail(Errc::kUnavailable, "full");
+  });
+  EXPECT_EQ(tries, 1);
+  EXPECT_GT(*sa->next_deadline(), now);
+  now = *sa->next_deadline();
+  EXPECT_EQ(tick().size(), 5U);
+}
+
+}  // namespace
+}  // namespace ipoib::sa::test
