@@ -1,5 +1,6 @@
 // A sequence of MADs into the embedded administrator, the last one cut short: whatever it is asked,
-// every MAD ends in one counter and groups, members and ports stay consistent.
+// every MAD ends in one counter, groups, members and ports stay consistent, and what is kept and
+// sent for tables and subscriptions stays bounded.
 #include <algorithm>
 #include <chrono>
 
@@ -20,6 +21,10 @@ sa::Administrator administrator() {
   config.max_groups = 6;
   config.max_members = 8;
   config.max_ports = 4;
+  config.max_subscriptions = 5;
+  config.tables.max_tables = 3;
+  config.reports.max_waiting = 6;
+  config.reports.max_outstanding = 2;
   return *sa::Administrator::create(config);
 }
 
@@ -37,11 +42,9 @@ void require_consistent(const sa::Administrator& sa) {
   }
   require(sa.groups().size() <= 6 && members <= 8 && sa.ports().size() <= 4);
 
-  const sa::AdministratorCounters& c = sa.counters();
-  std::uint64_t ended = c.answered + c.ignored_length + c.ignored_class + c.ignored_source +
-                        c.ignored_no_request + c.ignored_rmpp;
-  for (const auto& [status, n] : c.refused) ended += n;
-  require(ended == c.received);
+  require(sa.counters().ended() == sa.counters().received);
+  require(sa.subscriptions().size() <= 5 && sa.tables().size() <= 3);
+  require(sa.reporter().waiting() <= 6 && sa.reporter().outstanding() <= 2);
 }
 
 }  // namespace
@@ -59,6 +62,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto from = static_cast<std::uint16_t>(tid % 8);
     const auto answer = sa.answer({from, 0, 1, wire::kDefaultPkey}, mad, now);
     if (answer) require((answer->hdr.mad.method & wire::kMethodResponse) != 0);
+    unsigned sent = 0;
+    sa.tick(now, [&sent](const fabric::MadAddress&, auto bytes) -> Status {
+      const std::uint8_t method = wire::read<wire::MadHdr>(bytes)->method;
+      require(method == 0x92 || method == 0x06);
+      // Every third finds the port full.
+      return ++sent % 3 == 0 ? Status{fail(Errc::kUnavailable, "full")} : Status{};
+    });
+    require(sent <= 64 + 2);
     require_consistent(sa);
   }
   return 0;

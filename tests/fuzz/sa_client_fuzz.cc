@@ -1,6 +1,6 @@
-// One MAD as the answer to each kind of request a client makes, its transaction put right so that
-// the contents are read: the handler is called at most once, and never told of octets that are not
-// there.
+// MADs as the answer to each kind of request a client makes, its transaction put right so that the
+// contents are read: the handler is called once, and never told of octets that are not there. Of a
+// table all segments may be there. Reports are acknowledged each time and told at most once.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -15,32 +15,49 @@ namespace {
 using namespace ipoib;
 using ipoib::test::require;
 
+constexpr std::size_t kMostOctets = 2000;
+
 void look_at(const sa::Outcome& outcome) {
   if (!outcome) {
     require(!sa::describe(outcome.error()).empty());
     return;
   }
-  require(outcome->data.size() <= wire::kSaDataLen);
+  require(outcome->data.size() <= kMostOctets);
   require(outcome->record_len == 0 || outcome->data.size() % outcome->record_len == 0);
   for (std::size_t i = 0; i < outcome->count(); ++i) (void)outcome->record<wire::PathRecord>(i);
-  require(!outcome->record<wire::McMemberRecord>(200));
+  require(!outcome->record<wire::McMemberRecord>(outcome->count() + wire::kSaDataLen));
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  fabric::ReceivedMad mad{{1, 0, 1, wire::kDefaultPkey}, {}};
-  if (size != mad.bytes.size()) return 0;
-  std::memcpy(mad.bytes.data(), data, size);
-  const TimePoint now{std::chrono::seconds(1)};
+  if (size == 0 || size % wire::kMadLen != 0) return 0;
+  const TimePoint start{std::chrono::seconds(1)};
   const wire::Gid gid = wire::Gid::of(wire::kDefaultGidPrefix, 1);
-  const std::array<sa::Request, 5> requests = {
-      sa::join_group(gid, gid, 0xffff, 1), sa::leave_group(gid, gid, 0xffff, 1),
-      sa::list_groups(0xffff), sa::find_path(gid, gid, 0xffff), sa::class_port_info()};
+  const std::array<sa::Request, 6> requests = {sa::join_group(gid, gid, 0xffff, 1),
+                                               sa::leave_group(gid, gid, 0xffff, 1),
+                                               sa::list_groups(0xffff),
+                                               sa::find_path(gid, gid, 0xffff),
+                                               sa::class_port_info(),
+                                               sa::subscribe()};
   for (const sa::Request& request : requests) {
-    sa::Client client{[](const auto&, auto) { return Status{}; }, {}, 1};
+    TimePoint now = start;
+    std::uint64_t sent = 0;
+    sa::ClientConfig config;
+    config.window = 3;
+    config.max_table_octets = kMostOctets;
+    sa::Client client{[&sent](const auto&, auto) {
+                        ++sent;
+                        return Status{};
+                      },
+                      config, 1};
     client.set_sm(1, 0, now);
     int called = 0;
+    std::uint64_t told = 0;
+    client.set_report_handler([&told](const wire::Notice& n, TimePoint) {
+      ++told;
+      require(n.is_generic());
+    });
     const auto id = client.submit(
         request,
         [&called](const sa::Outcome& outcome, TimePoint) {
@@ -48,13 +65,26 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           look_at(outcome);
         },
         now);
-    const wire::Be32 tid{id};
-    std::memcpy(mad.bytes.data() + 12, &tid, sizeof(tid));
-    client.on_mad(mad, now);
-    client.on_mad(mad, now);
+    const std::size_t n = size / wire::kMadLen;
+    for (std::size_t i = 0; i < 2 * n; ++i) {  // All of them, and again.
+      fabric::ReceivedMad mad{{1, 0, 1, wire::kDefaultPkey}, {}};
+      std::memcpy(mad.bytes.data(), data + (i % n) * wire::kMadLen, wire::kMadLen);
+      if (mad.bytes[3] != std::byte{0x06}) {
+        const wire::Be32 tid{id};
+        std::memcpy(mad.bytes.data() + 12, &tid, sizeof(tid));
+      }
+      const std::uint64_t before = sent;
+      client.on_mad(mad, now);
+      require(sent <= before + 1);
+      now += std::chrono::milliseconds(10);
+    }
     require(called <= 1);
     const sa::ClientCounters& c = client.counters();
-    require(c.answered + c.refused + c.busy + c.unmatched + c.malformed + c.segmented >= 2);
+    require(c.answered + c.refused + c.busy + c.unmatched + c.malformed + c.segments +
+                c.segments_repeated + c.segments_beyond + c.tables_stopped + c.tables_given_up +
+                c.reports + c.reports_foreign >=
+            2 * n);
+    require(told + c.reports_repeated + c.reports_vendor + c.reports_garbled == c.reports);
     client.shutdown(now);
     require(called == 1);
   }

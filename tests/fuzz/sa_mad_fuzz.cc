@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "lib/wire/mad.h"
+#include "lib/wire/notice.h"
+#include "lib/wire/rmpp.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -36,5 +38,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read_records<McMemberRecord>(mad);
   read_records<PathRecord>(mad);
   read_records<ClassPortInfo>(mad);
+  read_records<InformInfoRecord>(mad);
+  Rmpp rmpp;
+  const RmppError rmpp_error = parse_rmpp(mad.hdr, rmpp);
+  require(!rmpp_error_name(rmpp_error).empty());
+  if (rmpp_error == RmppError::kNone) {
+    SaMad copy = mad;
+    write_rmpp(copy.hdr, rmpp);
+    require(std::ranges::equal(bytes_of(copy), bytes_of(mad)));
+  }
+  InformInfo info{};
+  require(!inform_error_name(parse_inform_info(mad.data, info)).empty());
+  Notice notice{};
+  require(!notice_error_name(parse_notice(mad.data, notice)).empty());
   return 0;
 }
