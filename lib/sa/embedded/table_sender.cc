@@ -56,8 +56,10 @@ std::optional<wire::SaMad> TableSender::start(const fabric::MadAddress& to,
                                               const wire::SaMad& request, const wire::SaHdr& header,
                                               std::vector<std::byte> records, TimePoint now) {
   const auto port = per_port_.find(to.lid);
+  const Share share = port == per_port_.end() ? Share{} : port->second;
   if (tables_.size() >= config_.max_tables || octets_ + records.size() > config_.max_octets ||
-      (port != per_port_.end() && port->second >= config_.max_tables_per_port)) {
+      share.tables >= config_.max_tables_per_port ||
+      share.octets + records.size() > config_.max_octets_per_port) {
     ++counters_.no_room;
     return std::nullopt;
   }
@@ -74,7 +76,7 @@ std::optional<wire::SaMad> TableSender::start(const fabric::MadAddress& to,
   t.deadline = now + config_.timeout;
   t.end = now + config_.total_time;
   octets_ += t.records.size();
-  ++per_port_[to.lid];
+  per_port_[to.lid] = {share.tables + 1, share.octets + t.records.size()};
   ++counters_.started;
   ++counters_.segments;
   return segment(t, 1);
@@ -130,7 +132,8 @@ void TableSender::give_up(Iterator it, wire::RmppStatus status) {
 void TableSender::remove(Iterator it) {
   octets_ -= it->second.records.size();
   const auto port = per_port_.find(it->first.first);
-  if (--port->second == 0) per_port_.erase(port);
+  port->second.octets -= it->second.records.size();
+  if (--port->second.tables == 0) per_port_.erase(port);
   tables_.erase(it);
 }
 

@@ -24,7 +24,8 @@ struct TableSenderConfig {
   std::size_t max_tables = 1024;
   std::size_t max_tables_per_port = 32;  ///< As many as a client has outstanding.
   std::size_t max_octets = 64U << 20;    ///< Records over all tables.
-  unsigned burst = 64;                   ///< Segments a tick.
+  std::size_t max_octets_per_port = 16U << 20;
+  unsigned burst = 64;  ///< Segments a tick.
 };
 
 struct TableSenderCounters {
@@ -99,7 +100,10 @@ class TableSender {
 
   TableSenderConfig config_;
   std::map<Key, Table> tables_;
-  std::map<std::uint16_t, std::size_t> per_port_;
+  struct Share {
+    std::size_t tables = 0, octets = 0;
+  };
+  std::map<std::uint16_t, Share> per_port_;  ///< Of LIDs that have a table under way.
   std::size_t octets_ = 0;
   std::vector<Goodbye> goodbyes_;  ///< ABORTs owed.
   Key served_{};                   ///< Whose turn it was last.

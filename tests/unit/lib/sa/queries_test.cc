@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
 
+#include "lib/sa/sa_mad.h"
 #include "tests/vectors/vectors.h"
 
 namespace ipoib::sa {
@@ -91,11 +95,38 @@ TEST(Queries, GroupsOfAPartitionAreATable) {
   EXPECT_EQ(wire::read<McMemberRecord>(request.data)->pkey.host(), 0x8001);
 }
 
+TEST(Queries, U31_SubscriptionsAreThoseARealAdministratorTook) {
+  const auto file = ipoib::test::load_vectors("opensm-sa.json");
+  std::map<std::string, wire::SaMad> recorded;
+  for (const auto& x : file.at("exchanges"))
+    recorded[x.at("name")] = *wire::read<wire::SaMad>(ipoib::test::octets(x.at("request")));
+  const std::pair<const char*, Request> rows[] = {
+      {"informinfo-subscribe-66", subscribe(wire::Trap::kGroupCreated)},
+      {"informinfo-subscribe-67", subscribe(wire::Trap::kGroupDeleted)},
+      {"informinfo-unsubscribe", unsubscribe(wire::Trap::kGroupCreated)},
+  };
+  for (const auto& [name, request] : rows) {
+    const wire::SaMad& want = recorded.at(name);
+    EXPECT_EQ(ipoib::test::to_hex(wire::bytes_of(request_mad(request, want.hdr.mad.tid.host()))),
+              ipoib::test::to_hex(wire::bytes_of(want)))
+        << name;
+  }
+}
+
+TEST(Queries, U31_AllTrapsAreThoseOfAnyProducer) {
+  const auto info = *wire::read<wire::InformInfo>(subscribe().data);
+  EXPECT_EQ(info.trap_number.host(), 0xffff);
+  EXPECT_EQ(info.producer_type.host(), 0xff'ffffU);
+  EXPECT_EQ(info.lid_range_begin.host(), 0xffff);
+  EXPECT_EQ(info.qpn.host(), 1U);
+}
+
 TEST(Queries, EveryFailureIsDescribed) {
   EXPECT_EQ(describe({Errc::kRefused, 0x0600}), "SA refused: insufficient components (0x0600)");
   EXPECT_EQ(describe({Errc::kTimedOut, 0}), "SA did not answer");
   EXPECT_NE(describe({Errc::kUnavailable, 0}), describe({Errc::kNoResources, 0}));
   EXPECT_FALSE(describe({Errc::kProtocol, 0}).empty());
+  EXPECT_EQ(describe({Errc::kTimedOut, 0, 118}), "SA table broken off: RMPP status 118");
 }
 
 }  // namespace

@@ -97,6 +97,20 @@ TEST(Tables, U34_ListsArriveWholeOverAWireThatLosesRepeatsAndReorders) {
   EXPECT_GT(whole, asked * 9 / 10);
 }
 
+TEST(Tables, U35_BusyAdministratorIsAskedAgainUntilAllListsArrived) {
+  AdministratorConfig config = recorded_config();
+  config.tables.max_tables_per_port = 2;
+  SaWire fabric{1, {}, config};
+  create_groups(fabric, 300);
+  auto& node = fabric.add_node();
+  for (int i = 0; i < 4; ++i) fabric.ask(node, list_groups(0xffff));
+  fabric.run();
+  ASSERT_EQ(node.outcomes.size(), 4U);
+  for (const Outcome& o : node.outcomes) expect_all_groups(o, 300);
+  EXPECT_GE(node.client->counters().busy, 2U);
+  EXPECT_EQ(fabric.sa().tables().counters().no_room, node.client->counters().busy);
+}
+
 /// What ends a table, on the client's side.
 class BrokenTable : public ::testing::Test {
  protected:
@@ -335,6 +349,17 @@ TEST_F(SenderTest, TablesUnderWayAreBounded) {
   EXPECT_EQ(status_of(*exchange(request, kLidC)), 1) << "busy: asked again later";
   EXPECT_EQ(status_of(*exchange(request, kLidB)), 0) << "others are served";
   EXPECT_EQ(sa->tables().counters().no_room, 1U);
+}
+
+TEST_F(SenderTest, OnePortCannotHoldAllTheRoom) {
+  AdministratorConfig config = recorded_config();
+  config.tables.max_octets_per_port = 3 * sizeof(McMemberRecord);
+  restart(config);
+  EXPECT_EQ(status(list_groups(0xffff), kLidC), 0);
+  EXPECT_EQ(status(create(ipoib_mgid(1)), kLidB), 0);
+  EXPECT_EQ(status(list_groups(0xffff), kLidC), 0) << "one record and two";
+  EXPECT_EQ(status(list_groups(0xffff), kLidC), 1);
+  EXPECT_EQ(status(list_groups(0xffff), kLidB), 0);
 }
 
 TEST_F(SenderTest, PortThatTakesNoMoreIsTriedAgain) {
