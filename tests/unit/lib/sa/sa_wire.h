@@ -92,6 +92,8 @@ class SaWire {
   std::uint64_t mads = 0;  ///< Put on the wire.
   /// May change a MAD on its way to a node, or take it away (false).
   std::function<bool(std::uint16_t lid, wire::SaMad&)> meddle;
+  /// Whether a MAD of a node gets lost.
+  std::function<bool(const wire::SaMad&)> lose;
 
  private:
   struct Packet {
@@ -124,6 +126,7 @@ class SaWire {
       node.client->on_mad(received, now);
       return;
     }
+    if (lose && lose(mad)) return;
     const auto answer = sa_.answer({packet.lid, 0, 1, wire::kDefaultPkey}, packet.bytes, now);
     if (answer) put(packet.lid, false, wire::bytes_of(*answer));
   }

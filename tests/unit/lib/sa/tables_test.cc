@@ -97,6 +97,23 @@ TEST(Tables, U34_ListsArriveWholeOverAWireThatLosesRepeatsAndReorders) {
   EXPECT_GT(whole, asked * 9 / 10);
 }
 
+TEST(Tables, LostAcknowledgementOfTheEndIsGivenAgain) {
+  SaWire fabric{1};
+  create_groups(fabric, 50);
+  auto& node = fabric.add_node();
+  fabric.ask(node, list_groups(0xffff));
+  int lost = 0;
+  fabric.lose = [&lost](const wire::SaMad& mad) {
+    return mad.hdr.rmpp_segment.host() == 15 && ++lost <= 2;
+  };
+  fabric.run();
+  expect_all_groups(node.outcomes.at(0), 50);
+  EXPECT_GE(lost, 3);
+  EXPECT_EQ(fabric.sa().tables().counters().finished, 1U);
+  EXPECT_EQ(fabric.sa().tables().counters().given_up, 0U);
+  EXPECT_GE(node.client->counters().segments_repeated, 2U);
+}
+
 TEST(Tables, U35_BusyAdministratorIsAskedAgainUntilAllListsArrived) {
   AdministratorConfig config = recorded_config();
   config.tables.max_tables_per_port = 2;
