@@ -47,8 +47,8 @@ void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, 
 }
 
 /// To everybody, or to the Ethernet address of a group of the version it carries.
-void not_unicast(Context& c, const Ingress& in, rte_mbuf* m, std::uint64_t dst, std::uint16_t type,
-                 InputBursts& out, DropBin& bin) {
+[[gnu::noinline]] void not_unicast(Context& c, const Ingress& in, rte_mbuf* m, std::uint64_t dst,
+                                   std::uint16_t type, InputBursts& out, DropBin& bin) {
   constexpr std::uint64_t kMac4 = 0x5e'0001, kMac6 = 0x3333;  // 01:00:5e, 33:33
   const bool broadcast = dst == kMacMask;
   if (type == be(wire::EtherType::kIpv4) && (broadcast || (dst & 0xff'ffff) == kMac4))

@@ -122,6 +122,8 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
   Messages messages;
   const std::uint32_t n = rte_ring_sc_dequeue_burst_elem(ring, messages.down.data(), sizeof(Down),
                                                          kMaxMessages, nullptr);
+  if (n == 0) [[likely]]
+    return 0;
   RoutedRun routed{c};
   for (std::uint32_t i = 0; i < n; ++i) {
     const Down& message = messages.down[i];

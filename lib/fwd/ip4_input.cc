@@ -70,7 +70,7 @@ Drop check_addresses(const Context& c, std::uint32_t src, std::uint32_t dst) noe
 }
 
 /// kIpMulticast: for the groups; else lost.
-void odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept {
+[[gnu::noinline]] void odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept {
   if (reason != Drop::kIpMulticast) return bin.add(m, reason);
   const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
   if (total_len != m->pkt_len) trim(m, total_len);

@@ -33,8 +33,9 @@ bool is_own_multicast(const InterfaceEntry& entry, rte_mbuf* m) {
   return entry.is_own(grh.sgid);
 }
 
-void not_unicast(Context& c, const Ingress& in, const InterfaceEntry& entry, rte_mbuf* m,
-                 std::uint16_t type, InputBursts& out, DropBin& bin) {
+[[gnu::noinline]] void not_unicast(Context& c, const Ingress& in, const InterfaceEntry& entry,
+                                   rte_mbuf* m, std::uint16_t type, InputBursts& out,
+                                   DropBin& bin) {
   const bool own = is_own_multicast(entry, m);
   strip(m, sizeof(wire::IpoibHdr));
   if (own)

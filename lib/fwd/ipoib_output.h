@@ -15,7 +15,7 @@ namespace ipoib::fwd {
 
 /// False, and nothing changed: no headroom.
 inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to, wire::EtherType type) noexcept {
-  if (!prepend(m, sizeof(wire::IpoibHdr))) [[unlikely]]
+  if (rte_pktmbuf_prepend(m, sizeof(wire::IpoibHdr)) == nullptr) [[unlikely]]
     return false;
   const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
   std::memcpy(rte_pktmbuf_mtod(m, std::byte*), &hdr, sizeof(hdr));

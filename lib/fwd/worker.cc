@@ -35,7 +35,8 @@ std::uint16_t rx_burst(const InterfaceEntry& entry, rte_mbuf** pkts, std::uint16
              : entry.ud_queue->rx_burst(pkts, n);
 }
 
-void route4(Context& c, const Ingress& in, const InputBursts& input) noexcept {
+[[gnu::always_inline]] inline void route4(Context& c, const Ingress& in,
+                                          const InputBursts& input) noexcept {
   Burst groups;
   if (input.ip_broadcast.n != 0) [[unlikely]]
     ip4_input_broadcast(c, in, input.ip_broadcast.span(), groups);
@@ -50,7 +51,9 @@ void route4(Context& c, const Ingress& in, const InputBursts& input) noexcept {
     multicast_input(c, in, groups, IpVersion::k4, true);
 }
 
-void route6(Context& c, const Ingress& in, const InputBursts& input, bool forwarding) noexcept {
+/// Apart, as its arrays would widen the stack of every burst.
+[[gnu::noinline]] void route6(Context& c, const Ingress& in, const InputBursts& input,
+                              bool forwarding) noexcept {
   Ip6Burst ip;
   Burst groups;
   ip6_input(c, in, input.ip6_multicast.span(), LinkCast::kMulticast, forwarding, ip, groups);
