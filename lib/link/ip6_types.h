@@ -49,7 +49,8 @@ struct NdCounters {
   std::uint64_t contradictions = 0;  ///< As ArpCounters::contradictions.
   std::uint64_t unsent = 0;          ///< No usable source, or nobody knows where to.
   std::uint64_t redirects = 0;
-  std::uint64_t redirects_ignored = 0;  ///< Not from the router in use, or not accepted at all.
+  /// Not from the router in use, not accepted at all, or more than 100 a second.
+  std::uint64_t redirects_ignored = 0;
 };
 
 }  // namespace ipoib::link

@@ -10,6 +10,7 @@ namespace {
 
 constexpr Duration kAnnounceInterval = std::chrono::seconds(1);  // RFC 4861 §7.2.6
 constexpr Duration kDefendInterval = std::chrono::seconds(10);   // as RFC 5227 §1.1 for IPv4
+constexpr Duration kMtuInterval = std::chrono::seconds(1);
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint32_t kValid = 30 * 24 * 3600;     // RFC 4861 §6.2.1
 constexpr std::uint32_t kPreferred = 7 * 24 * 3600;  // RFC 4861 §6.2.1
@@ -48,6 +49,8 @@ void NdAgent<Hw>::up(const std::vector<wire::IpPrefix>& configured, std::uint64_
     log(LogArea::kLink, LogLevel::kWarning, "{}: no IPv6: {}", place_.name, reason_);
     return;
   }
+  if (running_ && interface_id != interface_id_) down(now);
+  interface_id_ = interface_id;
   if (link_mtu_ != mtu) {
     link_mtu_ = mtu;
     take_mtu(mtu);
@@ -336,12 +339,20 @@ void NdAgent<Hw>::on_router_solicitation(const Message& m, TimePoint now) {
   advertiser_.on_solicitation(now);
 }
 
+/// Each change is told to workers for every neighbour, so changes have a pace.
+template <class Hw>
+bool NdAgent<Hw>::is_better_mtu(std::uint32_t mtu, TimePoint now) const {
+  const bool fits = mtu >= wire::kMinIpv6Mtu && mtu <= link_mtu_ && mtu != mtu_;
+  return fits && (!mtu_taken_ || now - *mtu_taken_ >= kMtuInterval);
+}
+
 /// A smaller MTU is for everybody (draft-ietf-ipoib-link-multicast-00 §3: "MUST accept"); the rest
 /// for nodes that look for routers.
 template <class Hw>
 void NdAgent<Hw>::on_router_advertisement(const Message& m, TimePoint now) {
   if (m.source_hw) learn(m.src, *m.source_hw, place_.config.accept_ra, now);
-  if (m.mtu && *m.mtu >= wire::kMinIpv6Mtu && *m.mtu <= link_mtu_ && *m.mtu != mtu_) {
+  if (m.mtu && is_better_mtu(*m.mtu, now)) {
+    mtu_taken_ = now;
     take_mtu(static_cast<std::uint16_t>(*m.mtu));
     log(LogArea::kLink, LogLevel::kInfo, "{}: IPv6 MTU {} by {}", place_.name, mtu_,
         wire::to_string(m.src));
@@ -354,7 +365,7 @@ template <class Hw>
 void NdAgent<Hw>::on_redirect(const Message& m, TimePoint now) {
   const bool from_router = discovery_.knows(m.src) || cache_.is_gateway(m.src);
   const bool own = addresses_.state(m.destination) || addresses_.state(m.target);
-  if (!place_.config.accept_ra || !from_router || own) {
+  if (!place_.config.accept_ra || !from_router || own || !redirects_.allow(now)) {
     ++counters_.redirects_ignored;
     return;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/rate_limiter.h"
 #include "lib/link/interface.h"
 #include "lib/link/ip6_addresses.h"
 #include "lib/link/ip6_types.h"
@@ -37,8 +38,8 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
           std::uint64_t seed);
 
   /// The interface carries packets of `mtu` octets: IPv6 starts, or goes on and tells everybody
-  /// where it is. `configured`: all addresses of the interface; a link-local one is made of
-  /// `interface_id` where none is among them.
+  /// where it is, or with another identifier starts anew. `configured`: all addresses of the
+  /// interface; a link-local one is made of `interface_id` where none is among them.
   void up(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
           std::uint16_t mtu, TimePoint now);
   /// Says good-bye as a router, gives up addresses and groups.
@@ -80,6 +81,7 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   void start(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
              TimePoint now);
   void take_mtu(std::uint16_t mtu);
+  [[nodiscard]] bool is_better_mtu(std::uint32_t mtu, TimePoint now) const;
   void announce_all(TimePoint now);
   void announce(const wire::IpAddr& addr, TimePoint now);
   void advertise_router(std::uint16_t lifetime_s, TimePoint now);
@@ -109,6 +111,9 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   std::string reason_ = "not started";
   std::uint16_t link_mtu_ = 0;
   std::uint16_t mtu_ = 0;
+  std::uint64_t interface_id_ = 0;
+  std::optional<TimePoint> mtu_taken_;  ///< From a router.
+  RateLimiter redirects_{std::chrono::milliseconds(10), 10};
   std::optional<TimePoint> announce_again_;
   std::optional<TimePoint> defended_;
   LogLimit conflict_log_;

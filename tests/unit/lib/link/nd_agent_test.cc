@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <random>
 
 #include "tests/unit/lib/link/nd_world.h"
 
@@ -333,53 +335,6 @@ TYPED_TEST(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
   EXPECT_EQ(a.cache.size(), 1U);
 }
 
-TYPED_TEST(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
-  NdWorld<TypeParam> w;
-  auto& a = w.add({prefix("fd00::1/64")});
-  auto& b = w.add({prefix("fd00::2/64")});
-  a.up(), b.up();
-  w.run_for(5s);
-  a.want(ip("fd00::2"));
-  w.run_for(10ms);
-  ASSERT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
-  const auto router = nd_hw<TypeParam>(99);
-  const auto hear = [&](std::optional<std::uint32_t> mtu) {
-    a.hear(router_advertisement(ip("fe80::99"), router, mtu));
-  };
-  hear(4092);
-  EXPECT_EQ(a.agent.mtu(), 2044);
-  hear(0x1'0000 + 1500);
-  EXPECT_EQ(a.agent.mtu(), 2044);
-  hear(1279);
-  EXPECT_EQ(a.agent.mtu(), 2044);
-  hear(1500);
-  EXPECT_EQ(a.agent.mtu(), 1500);
-  EXPECT_EQ(a.sink.find(ip("fd00::2"))->mtu, 1500);
-  hear(std::nullopt);
-  EXPECT_EQ(a.agent.mtu(), 1500);
-  hear(1280);
-  EXPECT_EQ(a.agent.mtu(), 1280);
-  // IPv4 goes on as it was.
-  a.cache.learn(ip("10.0.0.2"), b.hw, Evidence::kReply, true, w.now);
-  EXPECT_EQ(a.sink.find(ip("10.0.0.2"))->mtu, 2044);
-  EXPECT_TRUE(a.addresses.routers.empty());  // not asked for
-}
-
-TYPED_TEST(Nd, U15_Ipv6NeedsAnMtuOf1280) {
-  NdWorld<TypeParam> w;
-  auto& a = w.add();
-  a.up(1279);
-  EXPECT_FALSE(a.agent.running());
-  EXPECT_EQ(a.agent.reason(), "the MTU 1279 is less than the 1280 octets IPv6 needs");
-  EXPECT_TRUE(a.joined.empty());
-  a.up(1280);
-  w.run_for(3s);
-  EXPECT_TRUE(a.is_ready(a.local()));
-  a.up(1020);  // the group came back with another MTU
-  EXPECT_FALSE(a.agent.running());
-  EXPECT_TRUE(a.addresses.ready.empty());
-}
-
 template <class Hw>
 class Routers {
  public:
@@ -404,6 +359,104 @@ class Routers {
   NdHost<Hw>* router;
   NdHost<Hw>* host;
 };
+
+TYPED_TEST(Nd, GarbledMessagesLeaveBoundedStateAndValidEntriesTrue) {
+  Routers<TypeParam> t;
+  auto& h = *t.host;
+  t.router->up();
+  h.up();
+  t.w.run_for(10s);
+  std::vector<std::vector<std::byte>> good;
+  for (const auto& s : t.w.sent) good.push_back(wire::build_nd(s.message));
+  std::mt19937_64 random{7};
+  const auto before = h.agent.counters().received;
+  for (int i = 0; i < 20'000; ++i) {
+    auto packet = good[random() % good.size()];
+    for (auto n = random() % 4; n > 0; --n)
+      packet[40 + random() % (packet.size() - 40)] = static_cast<std::byte>(random());
+    const auto ip6 = *wire::read<wire::Ipv6Hdr>(packet);
+    packet[42] = packet[43] = std::byte{0};
+    const wire::Be16 sum{wire::icmp6_checksum(ip6.src, ip6.dst, std::span{packet}.subspan(40))};
+    std::memcpy(packet.data() + 42, &sum, 2);
+    h.agent.on_nd(packet, t.w.now);
+    t.router->agent.on_nd(packet, t.w.now);
+    if (i % 16 == 0) t.w.run_for(1ms);
+  }
+  EXPECT_GE(h.agent.counters().received, before + 20'000);
+  EXPECT_LE(h.addresses.routers.size(), 16U);
+  EXPECT_LE(h.cache.size(), 65536U);
+  EXPECT_LE(t.w.sent.size(), 60'000U);
+  h.down();
+  EXPECT_TRUE(h.joined.empty());
+  EXPECT_TRUE(h.addresses.routers.empty());
+  h.cache.withdraw(Drop::kLinkDown);
+  EXPECT_TRUE(h.sink.indexes.empty());
+}
+
+TYPED_TEST(Nd, U17_AnotherIdentifierMakesAnotherLinkLocalAddress) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add();
+  a.agent.up({}, 0x12, 2044, w.now);
+  w.run_for(3s);
+  ASSERT_TRUE(a.is_ready(ip("fe80::12")));
+  a.agent.up({}, 0x13, 2044, w.now);  // the subnet manager gave the port another LID
+  w.run_for(3s);
+  EXPECT_FALSE(a.is_ready(ip("fe80::12")));
+  EXPECT_TRUE(a.is_ready(ip("fe80::13")));
+  EXPECT_EQ(a.addresses.ready.size(), 1U);
+}
+
+TYPED_TEST(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add({prefix("fd00::1/64")});
+  auto& b = w.add({prefix("fd00::2/64")});
+  a.up(), b.up();
+  w.run_for(5s);
+  a.want(ip("fd00::2"));
+  w.run_for(10ms);
+  ASSERT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
+  const auto router = nd_hw<TypeParam>(99);
+  const auto hear = [&](std::optional<std::uint32_t> mtu) {
+    a.hear(router_advertisement(ip("fe80::99"), router, mtu));
+  };
+  hear(4092);
+  EXPECT_EQ(a.agent.mtu(), 2044);
+  hear(0x1'0000 + 1500);
+  EXPECT_EQ(a.agent.mtu(), 2044);
+  hear(1279);
+  EXPECT_EQ(a.agent.mtu(), 2044);
+  hear(1500);
+  EXPECT_EQ(a.agent.mtu(), 1500);
+  EXPECT_EQ(a.sink.find(ip("fd00::2"))->mtu, 1500);
+  hear(std::nullopt);
+  EXPECT_EQ(a.agent.mtu(), 1500);
+  // Routers that disagree do not have all neighbours installed anew with every message.
+  const auto installs = a.sink.installs;
+  for (int i = 0; i < 100; ++i) hear(1400 + static_cast<std::uint32_t>(i));
+  EXPECT_EQ(a.sink.installs, installs);
+  w.run_for(1s);
+  hear(1280);
+  EXPECT_EQ(a.agent.mtu(), 1280);
+  // IPv4 goes on as it was.
+  a.cache.learn(ip("10.0.0.2"), b.hw, Evidence::kReply, true, w.now);
+  EXPECT_EQ(a.sink.find(ip("10.0.0.2"))->mtu, 2044);
+  EXPECT_TRUE(a.addresses.routers.empty());  // not asked for
+}
+
+TYPED_TEST(Nd, U15_Ipv6NeedsAnMtuOf1280) {
+  NdWorld<TypeParam> w;
+  auto& a = w.add();
+  a.up(1279);
+  EXPECT_FALSE(a.agent.running());
+  EXPECT_EQ(a.agent.reason(), "the MTU 1279 is less than the 1280 octets IPv6 needs");
+  EXPECT_TRUE(a.joined.empty());
+  a.up(1280);
+  w.run_for(3s);
+  EXPECT_TRUE(a.is_ready(a.local()));
+  a.up(1020);  // the group came back with another MTU
+  EXPECT_FALSE(a.agent.running());
+  EXPECT_TRUE(a.addresses.ready.empty());
+}
 
 TYPED_TEST(Nd, RouterIsFoundWhenAskedForAndGoesWithItsGoodBye) {
   Routers<TypeParam> t;
