@@ -152,7 +152,7 @@ TYPED_TEST(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
   EXPECT_EQ(a.agent.counters().conflicts, 0U);
 }
 
-TYPED_TEST(Nd, U25_ResolvesThroughTheSolicitedNodeGroup) {
+TYPED_TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
   NdWorld<TypeParam> w;
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
