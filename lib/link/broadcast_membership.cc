@@ -1,10 +1,12 @@
 #include "lib/link/broadcast_membership.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "lib/base/log.h"
 #include "lib/sa/queries.h"
+#include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::link {
@@ -12,6 +14,39 @@ namespace {
 
 constexpr Duration kLeaveTimeout = std::chrono::seconds(2);
 constexpr unsigned kSpread = 20;
+/// Members asked to confirm at once do so within twice this.
+constexpr Duration kConfirmDelay = std::chrono::milliseconds(50);
+/// Scopes of IPoIB links, in the order of the search (RFC 4391 §4.1, §7).
+constexpr std::array<std::uint8_t, 4> kScopes = {2, 5, 8, 14};
+
+/// The answers of an SA to a join that cannot create: there is no such group.
+bool says_absent(const sa::Failure& failure) {
+  using wire::MadStatus;
+  const auto is = [&](MadStatus s) { return failure.status == static_cast<std::uint16_t>(s); };
+  return failure.code == Errc::kRefused &&
+         (is(MadStatus::kSaInsufficientComponents) || is(MadStatus::kSaRequestInvalid) ||
+          is(MadStatus::kSaNoRecords));
+}
+
+/// ff02::1.
+wire::IpAddr all_nodes() {
+  wire::IpAddr a;
+  a.bytes[0] = std::byte{0xff};
+  a.bytes[1] = std::byte{0x02};
+  a.bytes[15] = std::byte{0x01};
+  return a;
+}
+
+wire::McMemberRecord attributes_of(const BroadcastAttributes& a, std::uint16_t pkey) {
+  wire::McMemberRecord r{};
+  r.pkey.set(pkey);
+  r.qkey.set(a.qkey);
+  r.mtu = a.mtu;
+  r.rate = a.rate;
+  r.tclass = a.tclass;
+  r.sl_flow_hop = wire::McMemberRecord::pack(a.sl, a.flow_label, a.hop_limit);
+  return r;
+}
 
 }  // namespace
 
@@ -38,6 +73,7 @@ void BroadcastMembership::start(TimePoint now) {
   backoff_ = config_.join_backoff_min;
   state_ = State::kWaiting;
   reason_.clear();
+  search_anew();
   join(now);
 }
 
@@ -71,11 +107,73 @@ void BroadcastMembership::ask_again(TimePoint now) {
   if (state_ != State::kWaiting && state_ != State::kJoining && state_ != State::kMember) return;
   cancel();
   backoff_ = config_.join_backoff_min;
-  join(now);
+  if (state_ == State::kMember && may_ask())
+    due_ = now + jitter_.around(kConfirmDelay, 100);
+  else
+    join(now);
+}
+
+void BroadcastMembership::lose(std::string reason, TimePoint now) {
+  if (state_ != State::kJoining && state_ != State::kMember) return;
+  cancel();
+  backoff_ = config_.join_backoff_min;
+  began_ = now;
+  give_reason(std::move(reason), State::kWaiting, now);
+  try_later(now);
 }
 
 wire::Gid BroadcastMembership::mgid() const {
-  return wire::broadcast_mgid(config_.pkey, config_.scope);
+  if (config_.all_nodes == AllNodes::kInstead)
+    return wire::mgid_of(all_nodes(), config_.pkey, scope_);
+  return wire::broadcast_mgid(config_.pkey, scope_);
+}
+
+std::uint8_t BroadcastMembership::first_scope() const {
+  return config_.scope == kScopeAuto ? kScopes.front() : config_.scope;
+}
+
+/// The search always begins with link-local (RFC 4391 §7).
+void BroadcastMembership::search_anew() {
+  scope_ = first_scope();
+  creating_ = false;
+}
+
+/// There is no group of this scope: the next one, and after the last its creation where that is
+/// allowed. False: nothing is left to try.
+bool BroadcastMembership::look_further(TimePoint now) {
+  asked_ = false;
+  if (state_ == State::kMember) {
+    if (config_.scope != kScopeAuto && !config_.create_broadcast) return false;
+    give_reason(what() + ": the group is gone", State::kJoining, now);
+    search_anew();
+    join(now);
+    return true;
+  }
+  const auto next = std::upper_bound(kScopes.begin(), kScopes.end(), scope_);
+  if (!creating_ && config_.scope == kScopeAuto && next != kScopes.end()) {
+    scope_ = *next;
+  } else if (!creating_ && config_.create_broadcast) {
+    creating_ = true;
+    scope_ = first_scope();
+  } else {
+    return false;
+  }
+  join(now);
+  return true;
+}
+
+/// The port allows the request, and can carry what it would create.
+Status BroadcastMembership::may_ask() const {
+  if (auto may = owner_.may_join(); !may) return may;
+  if (!creating_) return {};
+  const auto code = config_.create_broadcast->mtu;
+  const auto port = actions_.port().mtu;
+  if (wire::mtu_octets(code) == 0 || code > port)
+    return fail(Errc::kInvalidArgument,
+                "the broadcast group is to be created with MTU {} (code {}), the port carries {} "
+                "(code {})",
+                wire::mtu_octets(code), code, wire::mtu_octets(port), port);
+  return {};
 }
 
 std::string BroadcastMembership::what() const {
@@ -86,15 +184,20 @@ std::string BroadcastMembership::what() const {
 void BroadcastMembership::join(TimePoint now) {
   due_.reset();
   began_ = now;
-  if (const auto may = owner_.may_join(); !may) {
+  if (const auto may = may_ask(); !may) {
     give_reason(may.error().what, State::kWaiting, now);
+    if (creating_) search_anew();
     return try_later(now);
   }
   ++counters_.joins_sent;
   asked_ = true;
+  constexpr auto kFull = wire::join_state::kFullMember;
+  const auto own = actions_.port().gid();
   transaction_ = sa_.submit(
-      // Only what joining an existing group takes: a link does not create its group by accident.
-      sa::join_group(mgid(), actions_.port().gid(), config_.pkey, wire::join_state::kFullMember),
+      creating_ ? sa::create_group(mgid(), own, kFull,
+                                   attributes_of(*config_.create_broadcast, config_.pkey))
+                // Only what joining an existing group takes: none is created by accident.
+                : sa::join_group(mgid(), own, config_.pkey, kFull),
       [this](const sa::Outcome& outcome, TimePoint at) {
         transaction_ = sa::kNoTransaction;
         on_answer(outcome, at);
@@ -108,9 +211,12 @@ void BroadcastMembership::join(TimePoint now) {
 
 void BroadcastMembership::on_answer(const sa::Outcome& outcome, TimePoint now) {
   if (!outcome) {
+    if (says_absent(outcome.error()) && look_further(now)) return;
     on_failure(outcome.error(), now);
+    if (sa_says_no(outcome.error())) search_anew();
     return try_later(now);
   }
+  creating_ = false;
   if (const auto good = accept(*outcome, now); !good) {
     ++counters_.joins_failed;
     give_reason(good.error().what, State::kJoining, now);

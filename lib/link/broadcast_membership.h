@@ -1,5 +1,6 @@
-// Membership of the broadcast group: joins it, tries again for ever with growing pauses, confirms
-// it from time to time, leaves it. Source: RFC 4391 §5; IBA vol 1 §15.2.5.17.
+// Membership of the broadcast group: searches it, joins it or creates it, tries again for ever with
+// growing pauses, confirms it from time to time, leaves it. Source: RFC 4391 §4.1, §5; IBA vol 1
+// §15.2.5.17.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,11 @@ class BroadcastMembership {
   void start(TimePoint now);
   /// Leaves; ends in kLeft when the SA answered, or kept silent for a while.
   void stop(TimePoint now);
-  /// Something changed that makes it worth asking the SA now.
+  /// Something changed that makes it worth asking the SA now; a member asks soon, not at the very
+  /// moment when all others do.
   void ask_again(TimePoint now);
+  /// The port cannot be a member any more; tried again later.
+  void lose(std::string reason, TimePoint now);
 
   [[nodiscard]] State state() const { return state_; }
   /// Why it is not a member; empty when it is.
@@ -54,7 +58,11 @@ class BroadcastMembership {
  private:
   [[nodiscard]] wire::Gid mgid() const;
   [[nodiscard]] std::string what() const;
+  [[nodiscard]] std::uint8_t first_scope() const;
+  [[nodiscard]] Status may_ask() const;
   void join(TimePoint now);
+  bool look_further(TimePoint now);
+  void search_anew();
   void on_answer(const sa::Outcome& outcome, TimePoint now);
   Status accept(const sa::Reply& reply, TimePoint now);
   void on_failure(const sa::Failure& failure, TimePoint now);
@@ -71,7 +79,9 @@ class BroadcastMembership {
   Jitter jitter_;
   State state_ = State::kIdle;
   std::string reason_;
-  bool asked_ = false;  ///< The SA may count this port as a member.
+  std::uint8_t scope_ = 2;  ///< Being tried, or joined.
+  bool creating_ = false;   ///< The next request may create the group.
+  bool asked_ = false;      ///< The SA may count this port as a member.
   sa::TransactionId transaction_ = sa::kNoTransaction;
   TimePoint began_{};  ///< Latest attempt.
   Duration backoff_{};

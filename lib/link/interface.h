@@ -100,10 +100,16 @@ struct NeighbourInfo {
 struct GroupInfo {
   wire::IpAddr group;
   std::string iface;
-  std::string lladdr;      ///< MGID or MAC.
-  std::uint16_t mlid = 0;  ///< IPoIB; 0: none.
-  unsigned joins = 0;      ///< How many times this node listens; 0: it only sends.
-  std::string_view state;  ///< "member", "joining", "absent" …; static storage.
+  std::string lladdr;           ///< MGID or MAC.
+  std::uint16_t mlid = 0;       ///< IPoIB; 0: none.
+  unsigned joins = 0;           ///< How many times this node listens; 0: it only sends.
+  std::string_view state;       ///< "member", "joining", "absent" …; static storage.
+  std::uint8_t join_state = 0;  ///< IPoIB: bits this port has (wire::join_state).
+  bool sending = false;         ///< Packets were sent to it lately.
+  bool routed = false;          ///< Received as a multicast router.
+  std::size_t held = 0;         ///< Packets waiting.
+  std::string reason{};         ///< Latest failure; empty when all is well.
+  Duration age{};               ///< Since this node first had to do with it.
 };
 
 /// Timers and limits of neighbour resolution (RFC 1122 §2.3.2, RFC 4861 §10 in spirit).

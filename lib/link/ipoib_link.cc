@@ -77,7 +77,9 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
              [this](const wire::IpAddr& user, TimePoint now) { cache_.on_path(user, now); },
              seed ^ 1},
       cache_{config_.neighbour, config_.id, sink, solicitor_, paths_, seed ^ 2},
-      membership_{config_, actions, sa, counters_, *this, seed ^ 3} {}
+      membership_{config_, actions, sa, counters_, *this, seed ^ 3},
+      groups_{config_, actions, sink, receiver, sa, counters_, seed ^ 5},
+      traps_{config_, sa, counters_, seed ^ 6} {}
 
 std::string IpoibLink::reason() const {
   if (state_ == State::kUp) return {};
@@ -103,25 +105,6 @@ void IpoibLink::start(TimePoint now) {
   membership_.start(now);
 }
 
-void IpoibLink::stop(TimePoint now) {
-  if (state_ == State::kStopping || state_ == State::kStopped) return;
-  nd_.down(now);
-  own_groups_.clear(now);
-  groups_started_ = false;
-  const bool started = std::exchange(started_, false);
-  for (const auto& own : config_.addresses)
-    if (started && own.addr.is_v4()) receiver_.address_gone(config_.id, own);
-  const bool attached = std::exchange(operational_, false);
-  arp_.stop();
-  cache_.withdraw(Drop::kLinkDown);
-  paths_.clear();
-  pinned_.clear();
-  if (attached) actions_.detach(parameters_.broadcast_mgid, parameters_.broadcast_mlid);
-  parameters_ = {};
-  mtu_ = 0;
-  membership_.stop(now);
-}
-
 // --- Bring-up ---
 
 Status IpoibLink::may_join() const {
@@ -129,13 +112,10 @@ Status IpoibLink::may_join() const {
   if (port.state != fabric::PortState::kActive)
     return fail(Errc::kUnavailable, "the port is not active (state {})",
                 static_cast<unsigned>(port.state));
+  if (has_pkey()) return {};
   const auto full = static_cast<std::uint16_t>(config_.pkey | wire::kFullMemberBit);
   const auto limited = static_cast<std::uint16_t>(full ^ wire::kFullMemberBit);
-  const auto has = [&](std::uint16_t pkey) {
-    return std::find(port.pkeys.begin(), port.pkeys.end(), pkey) != port.pkeys.end();
-  };
-  if (has(full)) return {};
-  if (has(limited))
+  if (std::find(port.pkeys.begin(), port.pkeys.end(), limited) != port.pkeys.end())
     return fail(Errc::kUnavailable,
                 "the port is only a limited member of partition 0x{:04x} (P_Key 0x{:04x})", full,
                 limited);
@@ -144,6 +124,12 @@ Status IpoibLink::may_join() const {
     if (pkey != 0) table += fmt::format("{}0x{:04x}", table.empty() ? "" : " ", pkey);
   return fail(Errc::kUnavailable, "P_Key 0x{:04x} is not in the port's table ({})", full,
               table.empty() ? "empty" : table);
+}
+
+bool IpoibLink::has_pkey() const {
+  const auto& pkeys = actions_.port().pkeys;
+  const auto full = static_cast<std::uint16_t>(config_.pkey | wire::kFullMemberBit);
+  return std::find(pkeys.begin(), pkeys.end(), full) != pkeys.end();
 }
 
 Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
@@ -162,7 +148,9 @@ Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
     log(LogArea::kLink, LogLevel::kWarning, "{}: the Q_Key 0x{:08x} of the group is uncontrolled",
         config_.name, next.qkey);
   }
-  return apply(next, now);
+  if (auto applied = apply(next, now); !applied) return applied;
+  groups_.resume(record, now);
+  return {};
 }
 
 /// Takes the group's parameters, the first time and whenever they changed.
@@ -178,6 +166,10 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
       return attached;
     if (!first) actions_.detach(parameters_.broadcast_mgid, parameters_.broadcast_mlid);
   }
+  if (!first && next.broadcast_mgid != parameters_.broadcast_mgid) {
+    forget_broadcast_neighbours();
+    paths_.unpin(parameters_.broadcast_mgid);
+  }
   const auto mtu =
       static_cast<std::uint16_t>(wire::mtu_octets(next.mtu_code) - sizeof(wire::IpoibHdr));
   const bool mtu_changed = std::exchange(mtu_, mtu) != mtu;
@@ -192,14 +184,16 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
 }
 
 void IpoibLink::on_membership_changed(TimePoint now) {
-  using Membership = BroadcastMembership::State;
+  using Broadcast = BroadcastMembership::State;
   switch (membership_.state()) {
-    case Membership::kIdle: return set_state(State::kDown);
-    case Membership::kWaiting: return set_state(State::kWaiting);
-    case Membership::kJoining: return set_state(State::kJoining);
-    case Membership::kLeaving: return set_state(State::kStopping);
-    case Membership::kLeft: return set_state(State::kStopped);
-    case Membership::kMember: break;
+    case Broadcast::kIdle: return set_state(State::kDown);
+    case Broadcast::kWaiting:
+      if (!has_pkey()) suspend(now);
+      return set_state(State::kWaiting);
+    case Broadcast::kJoining: return set_state(State::kJoining);
+    case Broadcast::kLeaving: return set_state(State::kStopping);
+    case Broadcast::kLeft: return finish_stop(now);
+    case Broadcast::kMember: break;
   }
   if (state_ == State::kUp) return;
   set_state(State::kUp);
@@ -209,11 +203,20 @@ void IpoibLink::on_membership_changed(TimePoint now) {
 /// The first time, and when the membership is back.
 void IpoibLink::went_up(TimePoint now) {
   arp_.announce(now);
-  if (!groups_started_) own_groups_.start(config_.addresses, config_.ip6.routing, now);
-  groups_started_ = true;
+  traps_.renew(now);
+  if (!std::exchange(groups_started_, true)) join_own_groups(now);
   const auto& port = actions_.port();
   nd_.up(config_.addresses, wire::interface_id(port.guid, config_.ip6.interface_id, port.lid), mtu_,
          now);
+}
+
+/// Groups that come with the configuration (RFC 4391 §5, §11).
+void IpoibLink::join_own_groups(TimePoint now) {
+  own_groups_.start(config_.addresses, config_.ip6.routing, now);
+  if (config_.all_nodes != AllNodes::kAuto) own_groups_.add(*wire::parse_ip("ff02::1"), now);
+  if (!config_.group.multicast_router) return;
+  own_groups_.add(*wire::parse_ip("224.0.0.2"), now);
+  own_groups_.add(*wire::parse_ip("ff02::2"), now);
 }
 
 void IpoibLink::set_state(State state) {
@@ -223,85 +226,6 @@ void IpoibLink::set_state(State state) {
     log(LogArea::kLink, LogLevel::kNotice, "{}: up, MTU {}, broadcast MLID 0x{:04x}", config_.name,
         mtu_, parameters_.broadcast_mlid);
   actions_.state_changed(state);
-}
-
-void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
-  using fabric::PortEvent;
-  membership_.ask_again(now);
-  if (event == PortEvent::kSmChange || event == PortEvent::kClientReregister ||
-      event == PortEvent::kLidChange || event == PortEvent::kGidChange)
-    paths_.refresh_all(now);
-}
-
-// --- Neighbours ---
-
-void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
-  if (const auto why = why_no_neighbour(own(addr), addr)) return sink_.drop(packet, *why, false);
-  if (!operational_) return sink_.drop(packet, Drop::kLinkDown, true);
-  if (!addr.is_v4() && !nd_.running()) return sink_.drop(packet, Drop::kIp6Unsupported, false);
-  if (is_broadcast(config_.addresses, addr)) {
-    // All broadcast addresses are the broadcast group (RFC 4391 §4, §5).
-    const wire::LinkAddr group{0, wire::Be24{wire::kMulticastQpn}, parameters_.broadcast_mgid};
-    if (!cache_.add_static(addr, group, now))
-      return sink_.drop(packet, Drop::kNeighbourTableFull, false);
-  }
-  cache_.want(addr, packet, now);
-}
-
-Result<table::NeighbourIndex> IpoibLink::use_gateway(const wire::IpAddr& addr, TimePoint now) {
-  if (!is_neighbour_address(own(addr), addr))
-    return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
-                config_.name);
-  return cache_.use_gateway(addr, now);
-}
-
-Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
-                             std::uint8_t sl, TimePoint now) {
-  if (!is_neighbour_address(own(addr), addr))
-    return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
-                config_.name);
-  const auto hw = wire::parse_link_addr(lladdr);
-  if (!hw || !is_plausible(*hw))
-    return fail(Errc::kInvalidArgument,
-                "'{}' is no link-layer address: 20 octets in hex with a unicast QPN and GID",
-                lladdr);
-  if ((lid != 0 && !wire::is_unicast_lid(lid)) || sl > 15)
-    return fail(Errc::kInvalidArgument, "LID {} and SL {} are not 1-49151 (0: ask the SA) and 0-15",
-                lid, sl);
-  const auto before = pinned_.find(addr);
-  const auto old = before == pinned_.end() ? wire::Gid{} : before->second;
-  if (lid != 0) {
-    fabric::AhAttr attr;
-    attr.dlid = lid;
-    attr.sl = sl;
-    paths_.pin(hw->gid, attr, now);
-    pinned_[addr] = hw->gid;
-  } else {
-    pinned_.erase(addr);
-  }
-  auto added = cache_.add_static(addr, *hw, now);
-  if (!added) pinned_.erase(addr);
-  unpin_unless_used(old);
-  unpin_unless_used(hw->gid);
-  return added;
-}
-
-Status IpoibLink::remove_neighbour(const wire::IpAddr& addr) {
-  auto removed = cache_.remove(addr);
-  if (!removed) return removed;
-  const auto it = pinned_.find(addr);
-  if (it == pinned_.end()) return removed;
-  const auto gid = it->second;
-  pinned_.erase(it);
-  unpin_unless_used(gid);
-  return removed;
-}
-
-/// Gives up what static entries knew of a path, unless another one still says so.
-void IpoibLink::unpin_unless_used(const wire::Gid& gid) {
-  const bool used = std::any_of(pinned_.begin(), pinned_.end(),
-                                [&](const auto& entry) { return entry.second == gid; });
-  if (!used && gid != parameters_.broadcast_mgid) paths_.unpin(gid);
 }
 
 void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t, std::uint32_t,
@@ -315,19 +239,12 @@ void IpoibLink::on_nd(std::span<const std::byte> packet, TimePoint now) {
   if (operational_) nd_.on_nd(packet, now);
 }
 
-Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint) {
-  if (!wire::is_multicast(group))
-    return fail(Errc::kInvalidArgument, "{} is no multicast group", wire::to_string(group));
-  return fail(Errc::kUnavailable, "{}: IPoIB groups but the broadcast group cannot be joined",
-              config_.name);
+Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint now) {
+  return groups_.join(group, now);
 }
 
-Status IpoibLink::leave_group(const wire::IpAddr& group, TimePoint) {
-  return fail(Errc::kNotFound, "{} is not joined on {}", wire::to_string(group), config_.name);
-}
-
-std::vector<GroupInfo> IpoibLink::groups(TimePoint) const {
-  return {};
+Status IpoibLink::leave_group(const wire::IpAddr& group, TimePoint now) {
+  return groups_.leave(group, now);
 }
 
 wire::LinkAddr IpoibLink::own_hw() const {
@@ -348,9 +265,14 @@ void IpoibLink::unicast_arp(const wire::LinkAddr& to, std::span<const std::byte>
   paths_.send(to, encapsulate(arp), now);
 }
 
-/// Groups but the broadcast group are not joined here yet, so what is for them is lost.
-void IpoibLink::send_to_group(const wire::IpAddr&, std::span<const std::byte>, TimePoint) {
-  ++counters_.nd_unsent;
+void IpoibLink::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                              TimePoint now) {
+  const auto type = group.is_v4() ? wire::EtherType::kIpv4 : wire::EtherType::kIpv6;
+  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
+  const auto head = wire::bytes_of(hdr);
+  std::vector<std::byte> frame{head.begin(), head.end()};
+  frame.insert(frame.end(), packet.begin(), packet.end());
+  groups_.send(group, frame, now);
 }
 
 void IpoibLink::send_to(const wire::LinkAddr& to, std::span<const std::byte> packet,
@@ -367,12 +289,19 @@ void IpoibLink::tick(TimePoint now) {
   arp_.tick(now);
   own_groups_.tick(now);
   nd_.tick(now);
+  groups_.tick(now);
+  traps_.tick(now);
+  if (state_ == State::kStopping) finish_stop(now);
 }
 
 std::optional<TimePoint> IpoibLink::next_deadline() const {
-  return earlier(earlier(membership_.next_deadline(), paths_.next_deadline()),
-                 earlier(earlier(cache_.next_deadline(), arp_.next_deadline()),
-                         earlier(own_groups_.next_deadline(), nd_.next_deadline())));
+  auto next = earlier(earlier(membership_.next_deadline(), paths_.next_deadline()),
+                      earlier(cache_.next_deadline(), arp_.next_deadline()));
+  next = earlier(next, earlier(own_groups_.next_deadline(), nd_.next_deadline()));
+  next = earlier(next, earlier(groups_.next_deadline(), traps_.next_deadline()));
+  if (state_ != State::kStopping) return next;
+  const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && groups_.left();
+  return earlier(next, all_left ? TimePoint{} : stop_by_);
 }
 
 }  // namespace ipoib::link

@@ -2,21 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "lib/link/arp_agent.h"
 #include "lib/link/broadcast_membership.h"
+#include "lib/link/group_table.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib_types.h"
 #include "lib/link/nd_agent.h"
 #include "lib/link/neighbour_cache.h"
 #include "lib/link/own_groups.h"
 #include "lib/link/path_table.h"
+#include "lib/link/trap_subscription.h"
 #include "lib/sa/client.h"
+#include "lib/wire/notice.h"
 
 namespace ipoib::link {
 
@@ -62,8 +65,18 @@ class IpoibLink final : public Interface,
   }
   Status join_group(const wire::IpAddr& group, TimePoint now) override;
   Status leave_group(const wire::IpAddr& group, TimePoint now) override;
-  [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override;
-  /// The port changed: memberships and paths are confirmed, a link that waits tries at once.
+  [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override {
+    return groups_.list(now);
+  }
+  /// The SA reported something to the port (sa::Client::set_report_handler): groups created and
+  /// deleted are taken note of.
+  void on_report(const wire::Notice& notice, TimePoint now);
+  /// A packet of the link itself, from its IPv4 or IPv6 header on; it waits, bounded, for the
+  /// group to be found. Lost while the link is down.
+  void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                     TimePoint now) override;
+  /// The port changed: memberships and paths are confirmed, spread in time, while neighbours go on;
+  /// a link that waits tries at once; one that lost its P_Key is withdrawn.
   void on_port_event(fabric::PortEvent event, TimePoint now);
 
   void tick(TimePoint now) override;
@@ -81,13 +94,17 @@ class IpoibLink final : public Interface,
   [[nodiscard]] LinkCounters counters() const;
 
  private:
+  struct StaticNeighbour {
+    wire::LinkAddr hw;
+    std::uint16_t lid;  ///< 0: the SA knows.
+    std::uint8_t sl;
+  };
+
   // ArpTransport and NdTransport.
   [[nodiscard]] wire::LinkAddr own_hw() const override;
   void broadcast_arp(std::span<const std::byte> arp) override;
   void unicast_arp(const wire::LinkAddr& to, std::span<const std::byte> arp,
                    TimePoint now) override;
-  void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
-                     TimePoint now) override;
   void send_to(const wire::LinkAddr& to, std::span<const std::byte> packet, TimePoint now) override;
   // MembershipOwner.
   [[nodiscard]] Status may_join() const override;
@@ -95,6 +112,13 @@ class IpoibLink final : public Interface,
   void on_membership_changed(TimePoint now) override;
 
   Status apply(const LinkParameters& next, TimePoint now);
+  [[nodiscard]] bool has_pkey() const;
+  void join_own_groups(TimePoint now);
+  void withdraw();
+  void suspend(TimePoint now);
+  void finish_stop(TimePoint now);
+  void forget_broadcast_neighbours();
+  Status pin_static(const wire::IpAddr& addr, const StaticNeighbour& entry, TimePoint now);
   void set_state(State state);
   void went_up(TimePoint now);
   /// Addresses of this node of the family of `addr`.
@@ -113,7 +137,8 @@ class IpoibLink final : public Interface,
   std::uint16_t mtu_ = 0;
   bool operational_ = false;  ///< Parameters are applied: packets may be sent.
   std::optional<std::uint32_t> reported_qkey_;
-  std::unordered_map<wire::IpAddr, wire::Gid> pinned_;  ///< Static neighbours with a LID.
+  std::map<wire::IpAddr, StaticNeighbour> statics_;
+  std::optional<TimePoint> stop_by_;
   bool groups_started_ = false;
   bool started_ = false;  ///< IPv4 addresses were told of.
   ArpAgent<wire::LinkAddr> arp_;
@@ -123,6 +148,8 @@ class IpoibLink final : public Interface,
   PathTable paths_;
   NeighbourCache<wire::LinkAddr> cache_;
   BroadcastMembership membership_;
+  GroupTable groups_;
+  TrapSubscription traps_;
 };
 
 }  // namespace ipoib::link

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,11 +32,57 @@ class LinkActions {
   virtual void state_changed(State state) = 0;
 };
 
+/// How a sender joins a group it does not listen to.
+enum class SendOnly : std::uint8_t {
+  kNonMember,   ///< RFC 4391 §10: only groups that exist.
+  kFullMember,  ///< As Linux does: SendOnlyFullMember, which creates the group.
+};
+
+struct GroupConfig {
+  SendOnly send_only = SendOnly::kNonMember;
+  /// Packets to a group that is absent go to the broadcast group, which RFC 4391 §10 allows where
+  /// the scope is beyond link-local but finds inefficient.
+  bool flood_absent = false;
+  /// All groups of the link are received (NonMember), the all-routers groups are joined.
+  bool multicast_router = false;
+  Duration negative = std::chrono::seconds(10);    ///< An absent group is not asked for again.
+  Duration send_idle = std::chrono::seconds(300);  ///< Unused, a membership to send is left.
+  Duration backoff_min = std::chrono::seconds(1);  ///< Between attempts to join.
+  Duration backoff_max = std::chrono::seconds(16);
+  std::size_t max_groups = 4096;  ///< Listened to, and again as many sent to or routed.
+  std::size_t max_queries = 32;   ///< Requests about groups open at the SA.
+};
+
+/// Attributes of the broadcast group where this node creates it. Codes as in lib/wire/iba.h.
+struct BroadcastAttributes {
+  std::uint8_t mtu = 4;
+  std::uint32_t qkey = 0x8001'0b1b;  ///< Controlled: high bit set (RFC 4391 §4.1).
+  std::uint8_t rate = 3;
+  std::uint8_t sl = 0;
+  std::uint8_t tclass = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint32_t flow_label = 0;
+};
+
+/// IPv6 all-nodes group FF1x:601B:pkey::1 (RFC 4391 §5, §8).
+enum class AllNodes : std::uint8_t {
+  kAuto,     ///< Joined where IPv6 runs.
+  kJoined,   ///< In addition to the broadcast group.
+  kInstead,  ///< It is the link's group: a link without ARP.
+};
+
+/// As LinkConfig::scope: searched from link-local upward.
+inline constexpr std::uint8_t kScopeAuto = 0;
+
 struct LinkConfig {
   std::string name;
   table::InterfaceId id = 0;
   std::uint16_t pkey = wire::kDefaultPkey;
-  std::uint8_t scope = 2;  ///< Of the broadcast-GID.
+  std::uint8_t scope = 2;  ///< Of the broadcast-GID; kScopeAuto.
+  /// The broadcast group is created with these where it is absent; nothing: never.
+  std::optional<BroadcastAttributes> create_broadcast;
+  AllNodes all_nodes = AllNodes::kAuto;
+  GroupConfig group;
   std::vector<wire::IpPrefix> addresses;
   NeighbourConfig neighbour;
   Ip6Config ip6;
@@ -68,6 +115,19 @@ struct LinkCounters {
   std::uint64_t arp_unsent = 0;
   std::uint64_t nd_unsent = 0;  ///< As arp_unsent, or to a group that cannot be reached.
   NdCounters nd;
+  // IP groups.
+  std::uint64_t group_queries = 0;       ///< Is there such a group?
+  std::uint64_t group_absent = 0;        ///< Answers no.
+  std::uint64_t group_joins_sent = 0;    ///< Of any kind.
+  std::uint64_t group_joins_failed = 0;  ///< Not answered, refused, unusable or not attached.
+  std::uint64_t group_leaves_sent = 0;
+  std::uint64_t group_leaves_failed = 0;
+  std::uint64_t group_lists_failed = 0;   ///< Multicast router: table of groups not had.
+  std::uint64_t group_refused_local = 0;  ///< The table of groups is full.
+  std::uint64_t subscriptions_failed = 0;
+  std::uint64_t group_reports = 0;        ///< Creations and deletions the SA told of.
+  std::uint64_t group_frames_unsent = 0;  ///< Own packets to groups.
+  std::uint64_t via_all_routers = 0;      ///< Groups whose packets go to the all-routers group.
 };
 
 /// Whether the SA itself denied what was asked, rather than being silent, busy or short of room.

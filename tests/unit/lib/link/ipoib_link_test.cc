@@ -267,7 +267,7 @@ TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
   b.run_for(20s);
   EXPECT_EQ(b.link.state(), State::kUp);
   EXPECT_EQ(b.actions.qkey, 0x8000'0001U);
-  EXPECT_EQ(b.actions.attached.size(), 1U);
+  EXPECT_EQ(b.actions.attached.count({b.sa.group.mgid, 0xc000}), 0U);
   EXPECT_EQ(b.actions.attached.count({b.sa.group.mgid, 0xc123}), 1U);
   EXPECT_EQ(b.link.mtu(), 1020);
   EXPECT_EQ(b.sink.find(ip("10.0.0.2"))->mtu, 1020);
@@ -332,6 +332,80 @@ TEST(IpoibLink, StopWhileTheJoinIsUnansweredLeavesAllTheSame) {
   EXPECT_EQ(b.link.state(), State::kStopped);
   EXPECT_GE(b.sa.leaves.size(), 1U);
   b.expect_nothing_left();
+}
+
+TEST(IpoibLink, U07_M02_ScopeIsSearchedFromLinkLocalUpward) {
+  auto config = LinkBench::default_config();
+  config.scope = kScopeAuto;
+  LinkBench b{config};
+  b.sa.only_scope = 8;
+  b.sa.group.mgid = wire::broadcast_mgid(wire::kDefaultPkey, 8);
+  b.start();
+  b.run_for(50ms);
+  EXPECT_EQ(b.link.state(), State::kUp);
+  EXPECT_EQ(b.link.parameters().broadcast_mgid, b.sa.group.mgid);
+  std::vector<unsigned> scopes;
+  for (const auto& mad : b.sa.joins)
+    scopes.push_back(wire::read<wire::McMemberRecord>(mad.data)->mgid.prefix() >> 48 & 0x0f);
+  EXPECT_EQ(scopes, (std::vector<unsigned>{2, 5, 8}));
+}
+
+TEST(IpoibLink, U06_U10_AbsentBroadcastGroupIsCreatedWhereConfigured) {
+  auto config = LinkBench::default_config();
+  config.create_broadcast = BroadcastAttributes{};
+  LinkBench b{config};
+  b.sa.only_creation = true;
+  b.start();
+  b.run_for(50ms);
+  EXPECT_EQ(b.link.state(), State::kUp);
+  ASSERT_EQ(b.sa.joins.size(), 2U);
+  EXPECT_EQ(b.sa.joins[0].hdr.comp_mask.host(), 0x10083U);
+  EXPECT_EQ(b.sa.joins[1].hdr.comp_mask.host(), wire::McMemberRecord::kCreateMask);
+  const auto r = *wire::read<wire::McMemberRecord>(b.sa.joins[1].data);
+  EXPECT_NE(r.qkey.host() & 0x8000'0000U, 0U);  // controlled
+}
+
+TEST(IpoibLink, M07_GroupThatThePortCannotCarryIsNotCreated) {
+  auto config = LinkBench::default_config();
+  config.create_broadcast = BroadcastAttributes{};
+  config.create_broadcast->mtu = 5;
+  LinkBench b{config};
+  b.sa.only_creation = true;
+  b.start();
+  b.run_for(1min);
+  EXPECT_NE(b.link.state(), State::kUp);
+  for (const auto& mad : b.sa.joins) EXPECT_EQ(mad.hdr.comp_mask.host(), 0x10083U);
+}
+
+TEST(IpoibLink, M01_AllNodesGroupMayBeTheLinksGroup) {
+  auto config = LinkBench::default_config();
+  config.all_nodes = AllNodes::kInstead;
+  LinkBench b{config};
+  b.start();
+  b.run_for(50ms);
+  EXPECT_TRUE(b.sa.joins.empty());
+  ASSERT_EQ(b.link.state(), State::kUp) << b.link.reason();
+  EXPECT_EQ(b.link.parameters().broadcast_mgid,
+            wire::mgid_of(ip("ff02::1"), wire::kDefaultPkey, 2));
+}
+
+TEST(IpoibLink, PkeyThatGoesTakesTheLinkDownAndBringsItBack) {
+  LinkBench b;
+  b.bring_up();
+  const auto hw = b.add_host(0xb, 0x50, 3);
+  ASSERT_TRUE(b.link.add_static(ip("10.0.0.9"), wire::to_string(hw), 7, 1, b.now));
+  ASSERT_TRUE(b.sink.valid(ip("10.0.0.9")));
+  b.actions.attr.pkeys = {0x8001};
+  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
+  EXPECT_EQ(b.link.state(), State::kWaiting);
+  EXPECT_FALSE(b.sink.valid(ip("10.0.0.9")));
+  EXPECT_TRUE(b.actions.attached.empty());
+  EXPECT_TRUE(b.actions.ahs.empty());
+  b.actions.attr.pkeys = {0xffff};
+  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
+  b.run_for(200ms);
+  EXPECT_EQ(b.link.state(), State::kUp);
+  EXPECT_TRUE(b.sink.valid(ip("10.0.0.9")));
 }
 
 }  // namespace

@@ -39,10 +39,27 @@ std::optional<ScriptedSa::Answer> ScriptedSa::answer(const wire::SaMad& mad) {
     return std::vector<std::byte>{b.begin(), b.end()};
   };
   const auto status = [](wire::MadStatus s) { return static_cast<std::uint16_t>(s); };
+  if (attr == wire::Attr::kMcMemberRecord && method != wire::Method::kGetTable) {
+    auto r = *wire::read<wire::McMemberRecord>(mad.data);
+    if (r.mgid != wire::broadcast_mgid(r.pkey.host(), r.mgid.prefix() >> 48 & 0x0f)) {
+      group_requests.push_back(mad);
+      if (silent) return std::nullopt;
+      if (method == wire::Method::kGet) return Answer{status(wire::MadStatus::kSaNoRecords), {}};
+      r.mlid.set(0xc100);
+      r.mtu = group.mtu;
+      r.qkey = group.qkey;
+      return Answer{0, bytes(r)};
+    }
+  }
   if (attr == wire::Attr::kMcMemberRecord && method == wire::Method::kSet) {
     joins.push_back(mad);
     if (silent) return std::nullopt;
     if (join_status != 0) return Answer{join_status, {}};
+    const auto r = *wire::read<wire::McMemberRecord>(mad.data);
+    const bool other = only_scope != 0 && (r.mgid.prefix() >> 48 & 0x0f) != only_scope;
+    const bool creates = mad.hdr.comp_mask.host() == wire::McMemberRecord::kCreateMask;
+    if (other || (only_creation && members == 0 && !creates))
+      return Answer{status(wire::MadStatus::kSaInsufficientComponents), {}};
     members = 1;
     return Answer{0, bytes(group)};
   }
@@ -52,6 +69,8 @@ std::optional<ScriptedSa::Answer> ScriptedSa::answer(const wire::SaMad& mad) {
     members = 0;
     return Answer{0, bytes(group)};
   }
+  if (attr != wire::Attr::kPathRecord)
+    return Answer{status(wire::MadStatus::kMethodAttributeNotSupported), {}};
   path_queries.push_back(mad);
   if (silent) return std::nullopt;
   const auto want = *wire::read<wire::PathRecord>(mad.data);
@@ -75,6 +94,7 @@ LinkConfig LinkBench::default_config() {
   config.name = "ib0";
   config.id = 3;
   config.addresses = {prefix("10.0.0.1/24")};
+  config.ip6.enabled = false;
   return config;
 }
 

@@ -37,7 +37,10 @@ class ScriptedSa {
   std::map<wire::Gid, wire::PathRecord> paths;
   bool silent = false;
   std::uint16_t join_status = 0;
-  std::vector<wire::SaMad> joins, leaves, path_queries;
+  unsigned only_scope = 0;     ///< The broadcast group is of this scope; 0: of any.
+  bool only_creation = false;  ///< It is not there until somebody creates it.
+  std::vector<wire::SaMad> joins, leaves, path_queries;  ///< Of the broadcast group.
+  std::vector<wire::SaMad> group_requests;               ///< About any other; all join.
   unsigned members = 0;
 };
 

@@ -38,6 +38,7 @@ void SimNode::make() {
   client.reset();
   waiting_.clear();
   sink = std::make_unique<FakeSink>();
+  addresses = std::make_unique<FakeAddresses>();
   sink->on_release = [this](HeldPacket p) {
     const auto to = waiting_.at(p);
     waiting_.erase(p);
@@ -60,9 +61,13 @@ void SimNode::make() {
       },
       sa::ClientConfig{}, fabric_.random());
   client->set_sm(kAdministratorLid, 0, fabric_.now);
+  client->set_report_handler([this](const wire::Notice& notice, TimePoint now) {
+    if (fabric_.reports) link->on_report(notice, now);
+  });
   auto config = fabric_.config;
   config.addresses = {prefix_};
-  link = std::make_unique<IpoibLink>(std::move(config), *actions, *sink, *client, fabric_.random());
+  link = std::make_unique<IpoibLink>(std::move(config), *actions, *sink, *client, fabric_.random(),
+                                     *addresses);
 }
 
 void SimNode::start() {
@@ -83,7 +88,10 @@ void SimNode::send_ip(const wire::IpAddr& to) {
   const auto index = sink->index_of(to);
   if (index) {
     const auto& n = sink->installed.at(*index);
-    if (n.state == table::NeighbourState::kFailed) return;
+    if (n.state == table::NeighbourState::kFailed) {
+      if (wire::is_multicast(to)) ++group_refused[to];
+      return;
+    }
     if (n.state == table::NeighbourState::kValid) {
       sink->used[*index] = std::chrono::floor<std::chrono::seconds>(fabric_.now);
       return put_on_wire(to, n);
@@ -135,6 +143,18 @@ void SimFabric::restart_administrator() {
   make_administrator();
 }
 
+const sa::Group* SimFabric::group(std::string_view addr) const {
+  const auto it = administrator_->groups().find(wire::mgid_of(ip(addr), config.pkey, 2));
+  return it == administrator_->groups().end() ? nullptr : &it->second;
+}
+
+unsigned SimFabric::join_state(std::string_view addr, const SimNode& node) const {
+  const auto* g = group(addr);
+  if (g == nullptr) return 0;
+  const auto it = g->members.find(node.actions->attr.gid());
+  return it == g->members.end() ? 0 : it->second;
+}
+
 SimNode& SimFabric::add_node(std::string_view address) {
   const auto n = nodes.size() + 2;
   nodes.push_back(std::make_unique<SimNode>(*this, static_cast<std::uint16_t>(n),
@@ -143,6 +163,11 @@ SimNode& SimFabric::add_node(std::string_view address) {
 }
 
 std::size_t SimFabric::broadcast_members() const {
+  const auto* g = group("255.255.255.255");
+  return g == nullptr ? 0 : g->members.size();
+}
+
+std::size_t SimFabric::members() const {
   std::size_t members = 0;
   for (const auto& [mgid, group] : administrator_->groups()) members += group.members.size();
   return members;
@@ -226,6 +251,11 @@ void SimFabric::deliver(const Packet& packet, SimNode& node) {
   if (hdr.type.host() == 0x0806) {
     node.link->on_arp(std::span{packet.bytes}.subspan(4), packet.slid, packet.src_qpn, now);
   } else if (const auto d = wire::read<Datagram>(packet.bytes)) {
+    if (wire::is_multicast(d->to)) {
+      if (node.address_ != d->from && node.seen_.insert(d->id.host()).second)
+        ++node.group_received[d->to];
+      return;
+    }
     if (d->to != node.address_) {
       ++lost["misdirected"];
       return;

@@ -48,6 +48,7 @@ class SimNode {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   void tick();
 
+  std::unique_ptr<FakeAddresses> addresses;
   std::unique_ptr<FakeSink> sink;
   std::unique_ptr<FakeLinkActions> actions;
   std::unique_ptr<sa::Client> client;
@@ -55,6 +56,8 @@ class SimNode {
   std::map<wire::IpAddr, std::uint64_t> sent;      ///< Packets that left, by destination.
   std::map<wire::IpAddr, std::uint64_t> received;  ///< Different packets that came, by sender.
   std::map<wire::IpAddr, TimePoint> last_received;
+  std::map<wire::IpAddr, std::uint64_t> group_received;  ///< By group, listened to or routed.
+  std::map<wire::IpAddr, std::uint64_t> group_refused;   ///< Sends to an absent group.
 
  private:
   friend class SimFabric;
@@ -82,11 +85,17 @@ class SimFabric {
   /// The administrator forgets everything.
   void restart_administrator();
   [[nodiscard]] std::size_t broadcast_members() const;
+  [[nodiscard]] std::size_t members() const;  ///< Of any group.
+  /// What the administrator knows of an IP group of the link; null: there is none.
+  [[nodiscard]] const sa::Group* group(std::string_view addr) const;
+  /// JoinState of the node in the group.
+  [[nodiscard]] unsigned join_state(std::string_view addr, const SimNode& node) const;
   [[nodiscard]] bool all_up() const;
 
   TimePoint now{std::chrono::seconds(100)};
   SimFaults faults;
   bool administrator_silent = false;
+  bool reports = true;  ///< Links are told what the administrator reports.
   std::vector<std::unique_ptr<SimNode>> nodes;
   LinkConfig config;       ///< Of nodes added from here on, but for the address.
   std::uint64_t mads = 0;  ///< Requests to the administrator.

@@ -1,0 +1,70 @@
+// Groups as neighbours of the workers: installs how packets reach them, holds those that come too
+// early, keeps one address handle per group. Source: RFC 4391 §6, §10.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/link/group.h"
+#include "lib/link/ipoib_types.h"
+
+namespace ipoib::link {
+
+/// Handle attributes of packets to a group: always a GRH, with the group's values.
+[[nodiscard]] fabric::AhAttr group_ah(const wire::McMemberRecord& record);
+
+/// Whether routers may have to carry packets of the group: scope beyond link-local (RFC 5771 §4:
+/// 224.0.0.0/24 stays; RFC 4291 §2.7: scopes 1 and 2 stay).
+[[nodiscard]] bool is_beyond_link(const wire::IpAddr& group);
+
+class GroupSenders {
+ public:
+  /// References are kept.
+  GroupSenders(const LinkConfig& config, LinkActions& actions, NeighbourSink& sink,
+               LinkCounters& counters);
+
+  /// MTU of the link, octets of IP.
+  void set_mtu(std::uint16_t mtu) { mtu_ = mtu; }
+
+  /// Takes over `packet`: holds it, releases it or drops it.
+  void want(Group& g, const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
+  /// Sends a frame of the link itself, from the IPoIB header on, now or once the way is known.
+  void send(Group& g, std::span<const std::byte> frame, TimePoint now);
+
+  /// Where packets go from here on. `target`: of kDirect the group's record, of kRouters that of
+  /// the all-routers group, of kFlood that of the broadcast group; else null. kUnknown changes
+  /// nothing.
+  void set_way(Group& g, GroupWay way, const wire::McMemberRecord* target);
+  /// Packets are held again until set_way; the handle goes.
+  void forget_way(Group& g);
+  /// Forgets senders and waiting frames; the packets go under `reason`.
+  void clear(Group& g, Drop reason);
+  /// Forgets the senders that were told the group is absent, so that they may ask again.
+  void forget_failed(Group& g);
+  /// Drops packets that waited too long, forgets senders unused for the configured time.
+  void expire(Group& g, TimePoint now);
+  /// When expire() has work.
+  [[nodiscard]] TimePoint due(const Group& g) const;
+
+  [[nodiscard]] std::size_t held() const { return held_.total(); }
+
+ private:
+  [[nodiscard]] bool usable(const Group& g, const wire::IpAddr& addr) const;
+  void install(const Group& g, const wire::IpAddr& addr, GroupSender& s,
+               table::NeighbourState state);
+  void settle(Group& g, const wire::IpAddr& addr, GroupSender& s);
+  void drop_all(const HeldQueue& packets, Drop reason);
+  void drop_frames(Group& g);
+  void destroy_handle(Group& g);
+
+  const LinkConfig& config_;
+  LinkActions& actions_;
+  NeighbourSink& sink_;
+  LinkCounters& counters_;
+  HeldPackets held_;
+  std::uint16_t mtu_ = 0;
+  std::size_t frames_ = 0;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,88 @@
+// How an IPoIB link meets changes of its port, and how it ends.
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/link/ipoib_link.h"
+
+namespace ipoib::link {
+namespace {
+
+/// Leaves of groups are not waited for longer.
+constexpr Duration kStopTimeout = std::chrono::seconds(2);
+
+}  // namespace
+
+void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
+  using fabric::PortEvent;
+  switch (event) {
+    case PortEvent::kFatal: suspend(now); return membership_.lose("the device failed", now);
+    case PortEvent::kPortDown:
+    case PortEvent::kPkeyChange: return membership_.ask_again(now);
+    case PortEvent::kPortActive:
+    case PortEvent::kLidChange:
+    case PortEvent::kSmChange:
+    case PortEvent::kClientReregister:
+    case PortEvent::kGidChange: break;
+  }
+  // The SA may have forgotten this port, or know it by another name.
+  membership_.ask_again(now);
+  groups_.rejoin(now);
+  if (operational_) traps_.renew(now);
+  paths_.refresh_all(now);
+  // The link-layer address is another one: everybody is told.
+  if (event == PortEvent::kGidChange && state_ == State::kUp) went_up(now);
+}
+
+void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
+  if (notice.is(wire::Trap::kGroupCreated)) groups_.on_created(notice.data_gid, now);
+  if (notice.is(wire::Trap::kGroupDeleted)) groups_.on_deleted(notice.data_gid, now);
+}
+
+/// Neighbours and paths are gone, and the broadcast group as far as the HCA knows.
+void IpoibLink::withdraw() {
+  traps_.stop();
+  const bool attached = std::exchange(operational_, false);
+  arp_.stop();
+  cache_.withdraw(Drop::kLinkDown);
+  paths_.clear();
+  if (attached) actions_.detach(parameters_.broadcast_mgid, parameters_.broadcast_mlid);
+  parameters_ = {};
+  mtu_ = 0;
+}
+
+/// The link cannot be used for now. Nobody is told; static entries and what is listened to stay for
+/// when it comes back.
+void IpoibLink::suspend(TimePoint now) {
+  if (!operational_) return;
+  nd_.down(now);
+  groups_.suspend();
+  withdraw();
+  for (const auto& [addr, entry] : statics_) static_cast<void>(pin_static(addr, entry, now));
+}
+
+void IpoibLink::stop(TimePoint now) {
+  if (state_ == State::kStopping || state_ == State::kStopped) return;
+  stop_by_ = now + kStopTimeout;
+  nd_.down(now);
+  own_groups_.clear(now);
+  groups_started_ = false;
+  const bool started = std::exchange(started_, false);
+  for (const auto& own : config_.addresses)
+    if (started && own.addr.is_v4()) receiver_.address_gone(config_.id, own);
+  groups_.stop(now);
+  statics_.clear();
+  withdraw();
+  membership_.stop(now);
+}
+
+/// Stopped once all groups are left, or the SA kept silent for long enough.
+void IpoibLink::finish_stop(TimePoint now) {
+  if (membership_.state() != BroadcastMembership::State::kLeft ||
+      (!groups_.left() && stop_by_ && now < *stop_by_))
+    return set_state(State::kStopping);
+  groups_.give_up();
+  stop_by_.reset();
+  set_state(State::kStopped);
+}
+
+}  // namespace ipoib::link

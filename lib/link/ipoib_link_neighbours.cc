@@ -1,0 +1,96 @@
+// Neighbours of an IPoIB link: which addresses can be one, broadcast, static entries.
+#include <algorithm>
+#include <utility>
+
+#include "lib/link/ipoib_link.h"
+#include "lib/link/own_addresses.h"
+
+namespace ipoib::link {
+
+void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
+  if (wire::is_multicast(addr)) {
+    if (!operational_) return sink_.drop(packet, Drop::kLinkDown, false);
+    return groups_.want(addr, packet, now);
+  }
+  if (const auto why = why_no_neighbour(own(addr), addr)) return sink_.drop(packet, *why, false);
+  if (!operational_) return sink_.drop(packet, Drop::kLinkDown, true);
+  if (!addr.is_v4() && !nd_.running()) return sink_.drop(packet, Drop::kIp6Unsupported, false);
+  if (is_broadcast(config_.addresses, addr)) {
+    // All broadcast addresses are the broadcast group (RFC 4391 §4, §5).
+    const wire::LinkAddr group{0, wire::Be24{wire::kMulticastQpn}, parameters_.broadcast_mgid};
+    if (!cache_.add_static(addr, group, now))
+      return sink_.drop(packet, Drop::kNeighbourTableFull, false);
+  }
+  cache_.want(addr, packet, now);
+}
+
+Result<table::NeighbourIndex> IpoibLink::use_gateway(const wire::IpAddr& addr, TimePoint now) {
+  if (!is_neighbour_address(own(addr), addr))
+    return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
+                config_.name);
+  return cache_.use_gateway(addr, now);
+}
+
+/// All broadcast addresses that were sent to lead to a group that is no longer the link's.
+void IpoibLink::forget_broadcast_neighbours() {
+  std::vector<wire::IpAddr> addrs{wire::IpAddr::v4(0xffff'ffff)};
+  for (const auto& own : config_.addresses)
+    if (const auto addr = wire::directed_broadcast(own)) addrs.push_back(*addr);
+  for (const auto& addr : addrs) static_cast<void>(cache_.remove(addr));
+}
+
+Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
+                             std::uint8_t sl, TimePoint now) {
+  if (!is_neighbour_address(own(addr), addr))
+    return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
+                config_.name);
+  const auto hw = wire::parse_link_addr(lladdr);
+  if (!hw || !is_plausible(*hw))
+    return fail(Errc::kInvalidArgument,
+                "'{}' is no link-layer address: 20 octets in hex with a unicast QPN and GID",
+                lladdr);
+  if ((lid != 0 && !wire::is_unicast_lid(lid)) || sl > 15)
+    return fail(Errc::kInvalidArgument, "LID {} and SL {} are not 1-49151 (0: ask the SA) and 0-15",
+                lid, sl);
+  const StaticNeighbour entry{*hw, lid, sl};
+  const auto before = statics_.find(addr);
+  const auto old = before == statics_.end() ? wire::Gid{} : before->second.hw.gid;
+  statics_.insert_or_assign(addr, entry);
+  auto added = pin_static(addr, entry, now);
+  if (!added) statics_.erase(addr);
+  unpin_unless_used(old);
+  unpin_unless_used(hw->gid);
+  return added;
+}
+
+Status IpoibLink::pin_static(const wire::IpAddr& addr, const StaticNeighbour& entry,
+                             TimePoint now) {
+  if (entry.lid != 0) {
+    fabric::AhAttr attr;
+    attr.dlid = entry.lid;
+    attr.sl = entry.sl;
+    paths_.pin(entry.hw.gid, attr, now);
+  }
+  return cache_.add_static(addr, entry.hw, now);
+}
+
+Status IpoibLink::remove_neighbour(const wire::IpAddr& addr) {
+  auto removed = cache_.remove(addr);
+  if (!removed) return removed;
+  const auto it = statics_.find(addr);
+  if (it == statics_.end()) return removed;
+  const auto gid = it->second.hw.gid;
+  statics_.erase(it);
+  unpin_unless_used(gid);
+  return removed;
+}
+
+/// Gives up what static entries knew of a path, unless another one still says so.
+void IpoibLink::unpin_unless_used(const wire::Gid& gid) {
+  const bool used = std::any_of(statics_.begin(), statics_.end(), [&](const auto& entry) {
+    return entry.second.lid != 0 && entry.second.hw.gid == gid;
+  });
+  if (!used && gid != parameters_.broadcast_mgid) paths_.unpin(gid);
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,556 @@
+// Multicast groups of links that share a simulated fabric with the embedded administrator.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/unit/lib/link/sim_fabric.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr unsigned kFull = wire::join_state::kFullMember;
+constexpr unsigned kNon = wire::join_state::kNonMember;
+constexpr unsigned kSendOnly = wire::join_state::kSendOnlyNonMember;
+constexpr unsigned kSendOnlyFull = wire::join_state::kSendOnlyFullMember;
+
+constexpr auto* kGlobal = "239.1.2.3";
+constexpr auto* kLocal = "224.0.0.251";
+
+class Groups : public ::testing::Test {
+ protected:
+  /// Beside the broadcast group a link joins 224.0.0.1 only.
+  Groups() { f.config.ip6.enabled = f.config.ip6.routing = false; }
+  void bring_up(std::size_t n) {
+    while (f.nodes.size() < n)
+      f.add_node("10.0.0." + std::to_string(f.nodes.size() + 1) + "/24").start();
+    ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5s));
+    f.run_for(20ms);
+  }
+  SimNode& node(std::size_t i) { return *f.nodes.at(i); }
+  void join(std::size_t i, const char* group) {
+    ASSERT_TRUE(node(i).link->join_group(ip(group), f.now));
+  }
+  void leave(std::size_t i, const char* group) {
+    ASSERT_TRUE(node(i).link->leave_group(ip(group), f.now));
+  }
+  void send(std::size_t i, const char* group) { node(i).send_ip(ip(group)); }
+  std::uint64_t heard(std::size_t i, const char* group) {
+    return node(i).group_received[ip(group)];
+  }
+  GroupInfo row(std::size_t i, const char* group) {
+    for (auto& r : node(i).link->groups(f.now))
+      if (r.group == ip(group)) return r;
+    return {};
+  }
+  void stop_all() {
+    for (const auto& n : f.nodes) n->link->stop(f.now);
+    f.run_for(40s);
+    for (const auto& n : f.nodes) {
+      EXPECT_EQ(n->link->state(), State::kStopped);
+      EXPECT_TRUE(n->nothing_left());
+      EXPECT_FALSE(n->link->next_deadline());
+    }
+  }
+
+  SimFabric f{1};
+};
+
+TEST_F(Groups, U32_JoinCreatesTheGroupLikeTheBroadcastGroupAndAttachesOnceJoined) {
+  bring_up(1);
+  join(0, kGlobal);
+  EXPECT_EQ(node(0).actions->attached.size(), 2U);  // not before the SA said yes
+  EXPECT_EQ(node(0).addresses->listening.size(), 2U);
+  EXPECT_EQ(row(0, kGlobal).state, "joining");
+  f.run_for(10ms);
+  const auto* g = f.group(kGlobal);
+  const auto* broadcast = f.group("255.255.255.255");
+  ASSERT_NE(g, nullptr);
+  ASSERT_NE(broadcast, nullptr);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);
+  EXPECT_EQ(g->record.pkey, broadcast->record.pkey);
+  EXPECT_EQ(g->record.qkey, broadcast->record.qkey);
+  EXPECT_EQ(g->record.mtu, broadcast->record.mtu);
+  EXPECT_EQ(g->record.rate, broadcast->record.rate);
+  EXPECT_EQ(g->record.tclass, broadcast->record.tclass);
+  EXPECT_EQ(g->record.sl_flow_hop, broadcast->record.sl_flow_hop);
+  EXPECT_EQ(node(0).actions->attached.count({g->record.mgid, g->record.mlid.host()}), 1U);
+  const auto r = row(0, kGlobal);
+  EXPECT_EQ(r.state, "member");
+  EXPECT_EQ(r.join_state, kFull);
+  EXPECT_EQ(r.mlid, g->record.mlid.host());
+  EXPECT_EQ(r.joins, 1U);
+}
+
+TEST_F(Groups, U33_LastLeaveIsToldToTheSaAndDetaches) {
+  bring_up(1);
+  join(0, kGlobal);
+  join(0, kGlobal);
+  f.run_for(10ms);
+  leave(0, kGlobal);
+  f.run_for(10ms);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);
+  leave(0, kGlobal);
+  f.run_for(10ms);
+  EXPECT_EQ(f.group(kGlobal), nullptr);
+  EXPECT_EQ(node(0).actions->attached.size(), 2U);
+  EXPECT_EQ(node(0).addresses->listening.size(), 1U);
+  EXPECT_EQ(node(0).link->groups(f.now).size(), 1U);
+  EXPECT_FALSE(node(0).link->leave_group(ip(kGlobal), f.now));
+  EXPECT_FALSE(node(0).link->join_group(ip("10.0.0.7"), f.now));
+}
+
+TEST_F(Groups, U33_ShutdownLeavesEveryMembership) {
+  f.config.group.multicast_router = true;
+  bring_up(2);
+  join(0, kGlobal);
+  join(1, "ff05::7");
+  f.run_for(100ms);
+  send(0, "ff05::7");
+  send(1, kGlobal);
+  f.run_for(100ms);
+  EXPECT_EQ(heard(0, kGlobal), 1U);
+  EXPECT_EQ(heard(1, "ff05::7"), 1U);
+  stop_all();
+  EXPECT_EQ(f.members(), 0U);
+}
+
+TEST_F(Groups, U27_SendOnlyNonMemberJoinBeforeFirstPacket) {
+  bring_up(2);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  f.administrator_silent = true;
+  send(0, kGlobal);
+  f.run_for(100ms);
+  EXPECT_EQ(node(0).sent[ip(kGlobal)], 0U);  // U-29: held until this port is a member
+  EXPECT_EQ(row(0, kGlobal).held, 1U);
+  f.administrator_silent = false;
+  f.run_for(2s);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  const auto* n = node(0).sink->find(ip(kGlobal));
+  ASSERT_NE(n, nullptr);
+  EXPECT_EQ(n->qpn, wire::kMulticastQpn);
+  EXPECT_EQ(n->mtu, 2044);
+  const auto& ah = node(0).actions->ahs.at(n->ah);
+  EXPECT_TRUE(ah.global);  // U-14
+  EXPECT_EQ(ah.dgid, f.group(kGlobal)->record.mgid);
+  EXPECT_EQ(ah.dlid, f.group(kGlobal)->record.mlid.host());
+  EXPECT_EQ(node(0).actions->attached.size(), 2U);  // a sender does not listen
+}
+
+TEST_F(Groups, U14_MulticastHasAGrhWithTheGroupsValues) {
+  wire::McMemberRecord r{};
+  r.mgid = wire::mgid_of(ip("ff0e::5"), 0x8001, 14);
+  r.mlid.set(0xc00d);
+  r.rate = wire::with_selector(wire::Selector::kExactly, 7);
+  r.tclass = 3;
+  r.sl_flow_hop = wire::McMemberRecord::pack(6, 0x54321, 64);
+  const auto attr = group_ah(r);
+  EXPECT_TRUE(attr.global);
+  EXPECT_EQ(attr.dgid, r.mgid);
+  EXPECT_EQ(attr.dlid, 0xc00d);
+  EXPECT_EQ(attr.rate, 7);  // U-22
+  EXPECT_EQ(attr.sl, 6);
+  EXPECT_EQ(attr.tclass, 3);
+  EXPECT_EQ(attr.flow_label, 0x54321U);
+  EXPECT_EQ(attr.hop_limit, 64);
+}
+
+TEST_F(Groups, U38_GroupBeyondTheSubnetKeepsItsHopLimit) {
+  wire::McMemberRecord r{};
+  r.sl_flow_hop = wire::McMemberRecord::pack(0, 0, 200);
+  EXPECT_EQ(group_ah(r).hop_limit, 200);
+}
+
+TEST_F(Groups, U28_AbsentGroupIsDroppedAndNothingIsFlooded) {
+  bring_up(2);
+  const auto broadcasts = f.broadcasts;
+  for (const auto* group : {kGlobal, kLocal, "ff05::9"}) {
+    send(0, group);
+    f.run_for(50ms);
+    const auto* n = node(0).sink->find(ip(group));
+    ASSERT_NE(n, nullptr) << group;
+    EXPECT_EQ(n->state, table::NeighbourState::kFailed);
+    EXPECT_EQ(row(0, group).state, "absent");
+  }
+  EXPECT_EQ(node(0).sink->drops[Drop::kGroupAbsent], 3U);
+  EXPECT_EQ(f.broadcasts, broadcasts);
+  EXPECT_EQ(node(0).sink->unreachables, 0U);
+  EXPECT_EQ(f.group(kGlobal), nullptr);
+}
+
+TEST_F(Groups, U28_AbsentGroupBeyondTheLinkGoesToAllRouters) {
+  bring_up(2);
+  join(1, "224.0.0.2");
+  f.run_for(10ms);
+  send(0, kGlobal);
+  send(0, kLocal);
+  f.run_for(50ms);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  EXPECT_EQ(row(0, kGlobal).state, "all-routers");
+  EXPECT_EQ(f.join_state("224.0.0.2", node(0)), kSendOnly);
+  // What is link-local is none of the routers' business.
+  EXPECT_EQ(row(0, kLocal).state, "absent");
+  EXPECT_EQ(heard(1, kLocal), 0U);
+  // The routers go.
+  leave(1, "224.0.0.2");
+  f.run_for(200ms);
+  send(0, kGlobal);
+  EXPECT_EQ(node(0).group_refused[ip(kGlobal)], 1U);
+}
+
+TEST_F(Groups, U28_FloodingToTheBroadcastGroupIsASetting) {
+  f.config.group.flood_absent = true;
+  bring_up(2);
+  send(0, kGlobal);
+  f.run_for(50ms);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  EXPECT_EQ(row(0, kGlobal).state, "broadcast");
+}
+
+TEST_F(Groups, U27_LinuxsHabitCreatesTheGroupAsSendOnlyFullMember) {
+  f.config.group.send_only = SendOnly::kFullMember;
+  bring_up(2);
+  send(0, kLocal);
+  f.run_for(50ms);
+  EXPECT_EQ(f.join_state(kLocal, node(0)), kSendOnlyFull);
+  EXPECT_EQ(node(0).sent[ip(kLocal)], 1U);
+  EXPECT_EQ(node(0).actions->attached.size(), 2U);
+}
+
+TEST_F(Groups, U29_FullMemberSendsWithoutASecondJoin) {
+  bring_up(2);
+  join(0, kGlobal);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  send(0, kGlobal);
+  f.run_for(50ms);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);
+  EXPECT_EQ(node(0).link->counters().group_queries, 0U);
+  // It stops to listen and goes on sending: each leave gives back its own bit only.
+  leave(0, kGlobal);
+  send(0, kGlobal);
+  f.run_for(2s);
+  send(0, kGlobal);
+  f.run_for(50ms);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
+  EXPECT_GE(heard(1, kGlobal), 2U);
+}
+
+TEST_F(Groups, U29_HeldPacketsAreBoundedInNumberAndAge) {
+  bring_up(1);
+  f.administrator_silent = true;
+  for (int i = 0; i < 100; ++i) send(0, kGlobal);
+  EXPECT_EQ(node(0).sink->open.size(), f.config.neighbour.max_held_per_neighbour);
+  EXPECT_EQ(node(0).sink->drops[Drop::kNeighbourPending],
+            100U - f.config.neighbour.max_held_per_neighbour);
+  f.run_for(f.config.neighbour.max_held_age + 10ms);
+  EXPECT_TRUE(node(0).sink->open.empty());
+  EXPECT_EQ(node(0).sink->drops[Drop::kNeighbourHeldTooLong],
+            f.config.neighbour.max_held_per_neighbour);
+}
+
+TEST_F(Groups, U30_PresenceAndAbsenceAreCached) {
+  bring_up(2);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  f.reports = false;
+  for (int i = 0; i < 50; ++i) {
+    send(0, kGlobal);
+    send(0, kLocal);
+    f.run_for(100ms);
+  }
+  EXPECT_EQ(heard(1, kGlobal), 50U);
+  EXPECT_EQ(node(0).link->counters().group_queries, 2U);
+  EXPECT_EQ(node(0).link->counters().group_joins_sent, 2U);
+  // Absence does not last for ever: without a report the group is found all the same.
+  join(1, kLocal);
+  ASSERT_TRUE(f.run_until(
+      [&] {
+        send(0, kLocal);
+        return heard(1, kLocal) > 0;
+      },
+      15s));
+}
+
+TEST_F(Groups, U30_UnusedSendMembershipIsLeft) {
+  bring_up(2);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  for (int i = 0; i < 10; ++i) {
+    send(0, kGlobal);
+    f.run_for(60s);
+  }
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
+  f.run_for(301s);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), 0U);
+  EXPECT_EQ(node(0).link->groups(f.now).size(), 1U);
+  EXPECT_EQ(node(0).actions->ahs.size(), 1U);
+}
+
+TEST_F(Groups, U31_GroupCreatedAfterTheSenderStartedIsTakenAtOnce) {
+  bring_up(3);
+  join(2, "224.0.0.2");
+  f.run_for(10ms);
+  send(0, kGlobal);
+  send(0, kLocal);
+  f.run_for(50ms);
+  EXPECT_EQ(row(0, kGlobal).state, "all-routers");
+  join(1, kGlobal);
+  join(1, kLocal);
+  f.run_for(50ms);
+  send(0, kGlobal);
+  send(0, kLocal);
+  f.run_for(10ms);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  EXPECT_EQ(heard(1, kLocal), 1U);
+  EXPECT_EQ(heard(2, kGlobal), 1U);                   // only the first
+  EXPECT_EQ(f.join_state("224.0.0.2", node(0)), 0U);  // of no use any more
+}
+
+TEST_F(Groups, U31_DeletedGroupIsForgotten) {
+  bring_up(2);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  send(0, kGlobal);
+  f.run_for(50ms);
+  ASSERT_TRUE(node(0).sink->valid(ip(kGlobal)));
+  leave(1, kGlobal);
+  f.run_for(1500ms);
+  EXPECT_FALSE(node(0).sink->valid(ip(kGlobal)));
+  EXPECT_EQ(node(0).actions->ahs.size(), 1U);
+}
+
+TEST_F(Groups, U31_FullMembersCreateADeletedGroupAgain) {
+  bring_up(2);
+  join(0, kGlobal);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  send(0, kGlobal);
+  f.run_for(50ms);
+  const auto mgid = f.group(kGlobal)->record.mgid;
+  f.restart_administrator();
+  for (const auto& n : f.nodes)
+    n->link->on_report(wire::make_notice(wire::Trap::kGroupDeleted, mgid, 1, {}), f.now);
+  ASSERT_TRUE(f.run_until([&] { return f.join_state(kGlobal, node(0)) == kFull; }, 30s));
+  ASSERT_TRUE(f.run_until([&] { return f.join_state(kGlobal, node(1)) == kFull; }, 30s));
+  send(0, kGlobal);
+  f.run_for(50ms);
+  EXPECT_EQ(heard(1, kGlobal), 2U);
+}
+
+TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
+  bring_up(2);
+  join(0, kGlobal);
+  f.run_for(10ms);
+  f.config.group.multicast_router = true;
+  bring_up(3);
+  f.run_for(500ms);
+  EXPECT_EQ(f.join_state(kGlobal, node(2)), kNon);
+  EXPECT_EQ(row(2, kGlobal).state, "non-member");
+  // Later ones by report.
+  join(1, "239.9.9.9");
+  join(1, "ff05::1:3");
+  f.run_for(50ms);
+  EXPECT_EQ(f.join_state("ff05::1:3", node(2)), kNon);
+  EXPECT_EQ(f.join_state("239.9.9.9", node(2)), kNon);
+  send(1, kGlobal);
+  f.run_for(50ms);
+  EXPECT_EQ(heard(2, kGlobal), 1U);
+  EXPECT_EQ(heard(0, kGlobal), 1U);
+  // The NonMember does not keep the group.
+  leave(1, "239.9.9.9");
+  f.run_for(1s);
+  EXPECT_EQ(f.group("239.9.9.9"), nullptr);
+  EXPECT_EQ(row(2, "239.9.9.9").state, "");
+}
+
+TEST_F(Groups, M04_RouterCreatesTheAllRoutersGroupsAtSetUp) {
+  f.config.group.multicast_router = true;
+  bring_up(1);
+  f.run_for(100ms);
+  EXPECT_EQ(f.join_state("224.0.0.2", node(0)) & kFull, kFull);
+  EXPECT_EQ(f.join_state("ff02::2", node(0)) & kFull, kFull);
+}
+
+TEST_F(Groups, M01_AllNodesGroupIsJoinedBesideTheBroadcastGroup) {
+  f.config.all_nodes = AllNodes::kJoined;
+  bring_up(1);
+  f.run_for(10ms);
+  EXPECT_EQ(f.join_state("ff02::1", node(0)), kFull);
+  EXPECT_EQ(f.join_state("255.255.255.255", node(0)), kFull);
+  stop_all();
+  EXPECT_EQ(f.members(), 0U);
+}
+
+TEST_F(Groups, M06_TwoGroupsOnOneMlidAreToldApartByMgid) {
+  bring_up(2);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  const auto mlid = f.group(kGlobal)->record.mlid.host();
+  const auto other = wire::mgid_of(ip("239.7.7.7"), 0xffff, 2);
+  auto& attached = node(1).actions->attached;
+  EXPECT_EQ(attached.count({f.group(kGlobal)->record.mgid, mlid}), 1U);
+  EXPECT_EQ(attached.count({other, mlid}), 0U);  // attached by MGID, not by MLID alone
+}
+
+TEST_F(Groups, U35_RefusedJoinIsCountedToldAndTriedAgain) {
+  bring_up(1);
+  f.administrator_silent = true;
+  join(0, kGlobal);
+  f.run_for(3min);
+  const auto c = node(0).link->counters();
+  EXPECT_GE(c.group_joins_failed, 5U);
+  EXPECT_LE(c.group_joins_sent, 30U);
+  EXPECT_FALSE(row(0, kGlobal).reason.empty());
+  EXPECT_EQ(row(0, kGlobal).state, "refused");
+  EXPECT_EQ(node(0).addresses->listening.size(), 2U);
+  f.administrator_silent = false;
+  f.run_for(40s);
+  EXPECT_EQ(row(0, kGlobal).state, "member");
+  EXPECT_TRUE(row(0, kGlobal).reason.empty());
+}
+
+TEST_F(Groups, RestartedAdministratorLearnsOfEveryMembershipAgain) {
+  f.config.membership_refresh = 20s;
+  bring_up(2);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  send(0, kGlobal);
+  f.run_for(10ms);
+  f.restart_administrator();
+  f.run_for(60s);
+  EXPECT_EQ(f.join_state(kGlobal, node(1)), kFull);
+  f.run_for(20s);
+  send(0, kGlobal);
+  f.run_for(2s);
+  send(0, kGlobal);
+  f.run_for(1s);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
+  EXPECT_GE(heard(1, kGlobal), 2U);
+}
+
+TEST_F(Groups, ClientReregisterConfirmsAllWithoutAStormOrALoss) {
+  bring_up(2);
+  for (int i = 0; i < 200; ++i) join(1, ("239.2.0." + std::to_string(i)).c_str());
+  f.run_for(5s);
+  for (int i = 0; i < 200; ++i)
+    EXPECT_EQ(f.join_state(("239.2.0." + std::to_string(i)).c_str(), node(1)), kFull);
+  f.restart_administrator();
+  const auto mads = f.mads;
+  for (const auto& n : f.nodes) n->link->on_port_event(fabric::PortEvent::kClientReregister, f.now);
+  f.run_for(1ms);
+  EXPECT_LE(f.mads - mads, 4U);
+  f.run_for(10s);
+  for (int i = 0; i < 200; ++i)
+    EXPECT_EQ(f.join_state(("239.2.0." + std::to_string(i)).c_str(), node(1)), kFull) << i;
+  EXPECT_LE(f.mads - mads, 700U);  // reports of 200 new groups included
+  EXPECT_EQ(node(1).actions->attached.size(), 202U);
+}
+
+TEST_F(Groups, ScanOfGroupsIsBounded) {
+  f.config.group.max_groups = 64;
+  bring_up(2);
+  const auto mads = f.mads;
+  const auto end = f.now + 30s;
+  while (f.now < end) {
+    for (std::uint32_t i = 0; i < 1000; ++i) node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+    f.run_for(100ms);
+  }
+  EXPECT_LE(node(0).link->groups(f.now).size(), 129U);
+  EXPECT_LE(f.mads - mads, 30U * 128);
+  EXPECT_GT(node(0).link->counters().group_refused_local, 0U);
+  f.run_for(30s);
+  EXPECT_EQ(node(0).link->groups(f.now).size(), 1U);
+  stop_all();
+}
+
+TEST_F(Groups, OwnPacketsWaitForTheirGroupBounded) {
+  bring_up(2);
+  join(1, "ff02::1:ff00:1");
+  f.run_for(10ms);
+  std::vector<std::byte> packet(48, std::byte{0x60});
+  node(0).link->send_to_group(ip("ff02::1:ff00:1"), packet, f.now);
+  std::size_t sent = 0;
+  node(0).actions->on_send = [&](const SentFrame& frame) {
+    ++sent;
+    EXPECT_EQ(frame.qpn, wire::kMulticastQpn);
+    EXPECT_EQ(frame.to.dgid, f.group("ff02::1:ff00:1")->record.mgid);
+    EXPECT_EQ(frame.bytes.size(), 52U);
+    EXPECT_EQ(frame.bytes[0], std::byte{0x86});
+    EXPECT_EQ(frame.bytes[1], std::byte{0xdd});
+  };
+  f.run_for(10ms);
+  EXPECT_EQ(sent, 1U);
+  node(0).link->send_to_group(ip("ff02::1:ff00:1"), packet, f.now);
+  EXPECT_EQ(sent, 2U);
+  for (int i = 0; i < 20; ++i) node(0).link->send_to_group(ip("ff02::77"), packet, f.now);
+  f.run_for(50ms);
+  EXPECT_EQ(node(0).link->counters().group_frames_unsent, 20U);
+  EXPECT_EQ(sent, 2U);
+}
+
+TEST_F(Groups, LossOfAFifthEndsWell) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SimFabric g{seed, {0.2, 0.1, 10us, 50ms}};
+    g.config.membership_refresh = 10s;
+    g.config.group.multicast_router = seed % 2 == 0;
+    for (const auto* addr : {"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"}) g.add_node(addr).start();
+    auto pick = [&](std::uint64_t n) { return static_cast<std::size_t>(g.random() % n); };
+    const char* groups[] = {kGlobal, kLocal, "ff05::5", "ff02::5", "224.0.0.2"};
+    for (int i = 0; i < 150; ++i) {
+      auto& n = *g.nodes[pick(3)];
+      const auto group = ip(groups[pick(5)]);
+      switch (pick(14)) {
+        case 0: static_cast<void>(n.link->join_group(group, g.now)); break;
+        case 1: static_cast<void>(n.link->leave_group(group, g.now)); break;
+        case 2: g.restart_administrator(); break;
+        case 3: g.administrator_silent = pick(2) == 0; break;
+        case 4: n.link->on_port_event(fabric::PortEvent::kClientReregister, g.now); break;
+        case 5: n.link->stop(g.now); break;
+        case 6: n.link->start(g.now); break;
+        case 7:
+          n.actions->attr.pkeys = {pick(2) == 0 ? std::uint16_t{0xffff} : std::uint16_t{0x8001}};
+          n.link->on_port_event(fabric::PortEvent::kPkeyChange, g.now);
+          break;
+        case 8: n.link->flush(g.now); break;
+        case 9: n.link->on_port_event(fabric::PortEvent::kFatal, g.now); break;
+        default: n.send_ip(group);
+      }
+      g.run_for(std::chrono::milliseconds(pick(800)));
+    }
+    g.faults = {};
+    g.administrator_silent = false;
+    for (const auto& n : g.nodes) {
+      n->actions->attr.pkeys = {0xffff};
+      g.run_for(3s);
+      n->link->start(g.now);
+      n->link->on_port_event(fabric::PortEvent::kPkeyChange, g.now);
+      ASSERT_TRUE(n->link->join_group(ip("239.5.5.5"), g.now));
+    }
+    ASSERT_TRUE(g.run_until([&] { return g.all_up(); }, 60s)) << "seed " << seed;
+    const auto all_hear = [&] {
+      bool all = true;
+      for (const auto& n : g.nodes) {
+        n->send_ip(ip("239.5.5.5"));
+        all = all && (g.join_state("239.5.5.5", *n) & kFull) != 0 &&
+              n->group_received[ip("239.5.5.5")] > 0;
+      }
+      return all;
+    };
+    ASSERT_TRUE(g.run_until(all_hear, 60s)) << "seed " << seed;
+    for (const auto& n : g.nodes) n->link->stop(g.now);
+    g.run_for(60s);
+    for (const auto& n : g.nodes) {
+      EXPECT_TRUE(n->nothing_left()) << "seed " << seed;
+      EXPECT_FALSE(n->link->next_deadline()) << "seed " << seed;
+    }
+    ASSERT_EQ(g.members(), 0U) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace ipoib::link
