@@ -30,10 +30,13 @@ class NdWorld;
 
 template <class Hw>
 class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, private GroupMember {
+  NdWorld<Hw>& world_;
+  unsigned n_;  ///< Seeds what follows.
+
  public:
   NdHost(NdWorld<Hw>& world, unsigned n, const Ip6Config& config,
          std::vector<wire::IpPrefix> prefixes)
-      : hw{nd_hw<Hw>(n)}, ip6{config}, configured{std::move(prefixes)}, world_{world}, n_{n} {}
+      : world_{world}, n_{n}, hw{nd_hw<Hw>(n)}, ip6{config}, configured{std::move(prefixes)} {}
 
   void up(std::uint16_t mtu = 2044) { agent.up(configured, n_, mtu, world_.now); }
   void down() { agent.down(world_.now); }
@@ -98,9 +101,6 @@ class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, privat
   }
   void describe(const Hw&, table::Neighbour& out) const override { out.mtu = 2044; }
   void describe(const Hw&, NeighbourInfo&) const override {}
-
-  NdWorld<Hw>& world_;
-  unsigned n_;
 };
 
 template <class Hw>
