@@ -175,8 +175,9 @@ TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
     EXPECT_EQ(link.parameters.broadcast_mlid, 0xc000);
     const auto sa =
         ask<std::vector<SaInfo>>(node, [](Node& n) { return n.subnet_administration(); });
-    ASSERT_EQ(sa[0].groups.size(), 1U);
-    EXPECT_EQ(sa[0].groups[0].members.size(), 1U);
+    // The broadcast group, and those the node needs for its addresses.
+    ASSERT_GE(sa[0].groups.size(), 1U);
+    for (const auto& group : sa[0].groups) EXPECT_EQ(group.members.size(), 1U);
   });
 }
 
