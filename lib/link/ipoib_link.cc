@@ -24,7 +24,8 @@ std::vector<std::byte> encapsulate_ip6(std::span<const std::byte> packet) {
 
 ArpFrame encapsulate(std::span<const std::byte> arp) {
   ArpFrame frame{};
-  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(wire::EtherType::kArp)}, {}};
+  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(wire::ether_type_of_arp(arp))},
+                           {}};
   std::memcpy(frame.data(), &hdr, sizeof hdr);
   std::memcpy(frame.data() + sizeof hdr, arp.data(), std::min(arp.size(), sizeof(wire::IpoibArp)));
   return frame;
@@ -67,6 +68,8 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
       sink_{sink},
       receiver_{receiver},
       arp_{config_.name, config_.addresses, *this, cache_},
+      rarp_{config_.rarp, config_.addresses, *this,
+            [this](const wire::IpPrefix& own, TimePoint now) { on_rarp_address(own, now); }},
       own_groups_{*this},
       nd_{{config_.name, config_.id, config_.ip6, own_groups_, receiver}, *this, cache_, seed ^ 4},
       solicitor_{arp_, nd_},
@@ -92,6 +95,7 @@ LinkCounters IpoibLink::counters() const {
   c.arp_received = arp_.counters().received;
   c.arp_invalid = arp_.counters().invalid;
   c.nd = nd_.counters();
+  c.rarp = rarp_.counters();
   c.address_conflicts = arp_.counters().conflicts + c.nd.conflicts;
   c.contradictions = arp_.counters().contradictions + c.nd.contradictions;
   return c;
@@ -204,6 +208,7 @@ void IpoibLink::on_membership_changed(TimePoint now) {
 void IpoibLink::went_up(TimePoint now) {
   arp_.announce(now);
   traps_.renew(now);
+  rarp_.start(now);
   if (!std::exchange(groups_started_, true)) join_own_groups(now);
   const auto& port = actions_.port();
   nd_.up(config_.addresses, wire::interface_id(port.guid, config_.ip6.interface_id, port.lid), mtu_,
@@ -232,7 +237,11 @@ void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t, std::uint3
                        TimePoint now) {
   // Replies go over the path the SA gives: the SLID a request came with need not lead back
   // (RFC 4391 §9.1.2).
-  if (operational_) arp_.on_arp(arp, now);
+  if (!operational_) return;
+  const auto record = wire::parse_arp<wire::LinkAddr>(arp);
+  if (record && record->op.host() >= static_cast<std::uint16_t>(wire::ArpOp::kRarpRequest))
+    return rarp_.on_rarp(*record, now);
+  arp_.on_arp(arp, now);
 }
 
 void IpoibLink::on_nd(std::span<const std::byte> packet, TimePoint now) {
@@ -287,6 +296,7 @@ void IpoibLink::tick(TimePoint now) {
   paths_.tick(now);
   cache_.tick(now);
   arp_.tick(now);
+  rarp_.tick(now);
   own_groups_.tick(now);
   nd_.tick(now);
   groups_.tick(now);
@@ -298,6 +308,7 @@ std::optional<TimePoint> IpoibLink::next_deadline() const {
   auto next = earlier(earlier(membership_.next_deadline(), paths_.next_deadline()),
                       earlier(cache_.next_deadline(), arp_.next_deadline()));
   next = earlier(next, earlier(own_groups_.next_deadline(), nd_.next_deadline()));
+  next = earlier(next, rarp_.next_deadline());
   next = earlier(next, earlier(groups_.next_deadline(), traps_.next_deadline()));
   if (state_ != State::kStopping) return next;
   const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && groups_.left();

@@ -115,6 +115,7 @@ class IpoibLink final : public Interface,
   [[nodiscard]] bool has_pkey() const;
   void join_own_groups(TimePoint now);
   void withdraw();
+  void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   void suspend(TimePoint now);
   void finish_stop(TimePoint now);
   void forget_broadcast_neighbours();
@@ -142,6 +143,7 @@ class IpoibLink final : public Interface,
   bool groups_started_ = false;
   bool started_ = false;  ///< IPv4 addresses were told of.
   ArpAgent<wire::LinkAddr> arp_;
+  RarpAgent<wire::LinkAddr> rarp_;
   OwnGroups own_groups_;
   NdAgent<wire::LinkAddr> nd_;
   FamilySolicitor<wire::LinkAddr> solicitor_;

@@ -60,6 +60,15 @@ void IpoibLink::suspend(TimePoint now) {
   for (const auto& [addr, entry] : statics_) static_cast<void>(pin_static(addr, entry, now));
 }
 
+/// The network told this node its address (RFC 903).
+void IpoibLink::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
+  config_.addresses.push_back(own);
+  receiver_.address_ready(config_.id, own);
+  log(LogArea::kLink, LogLevel::kNotice, "{}: address {} by RARP", config_.name,
+      wire::to_string(own));
+  arp_.announce(now);
+}
+
 void IpoibLink::stop(TimePoint now) {
   if (state_ == State::kStopping || state_ == State::kStopped) return;
   stop_by_ = now + kStopTimeout;
@@ -69,6 +78,8 @@ void IpoibLink::stop(TimePoint now) {
   const bool started = std::exchange(started_, false);
   for (const auto& own : config_.addresses)
     if (started && own.addr.is_v4()) receiver_.address_gone(config_.id, own);
+  if (const auto own = rarp_.own()) std::erase(config_.addresses, *own);
+  rarp_.stop();
   groups_.stop(now);
   statics_.clear();
   withdraw();

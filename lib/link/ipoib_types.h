@@ -12,6 +12,7 @@
 #include "lib/base/result.h"
 #include "lib/fabric/types.h"
 #include "lib/link/interface.h"
+#include "lib/link/rarp_agent.h"
 #include "lib/sa/client.h"
 
 namespace ipoib::link {
@@ -86,6 +87,7 @@ struct LinkConfig {
   std::vector<wire::IpPrefix> addresses;
   NeighbourConfig neighbour;
   Ip6Config ip6;
+  RarpConfig<wire::LinkAddr> rarp;
   Duration join_backoff_min = std::chrono::seconds(1);
   Duration join_backoff_max = std::chrono::seconds(16);
   /// The broadcast membership is confirmed with the SA this often, so that a restarted SA learns
@@ -125,6 +127,7 @@ struct LinkCounters {
   std::uint64_t group_lists_failed = 0;   ///< Multicast router: table of groups not had.
   std::uint64_t group_refused_local = 0;  ///< The table of groups is full.
   std::uint64_t subscriptions_failed = 0;
+  RarpCounters rarp;
   std::uint64_t group_reports = 0;        ///< Creations and deletions the SA told of.
   std::uint64_t group_frames_unsent = 0;  ///< Own packets to groups.
   std::uint64_t via_all_routers = 0;      ///< Groups whose packets go to the all-routers group.

@@ -97,6 +97,13 @@ template <class Hw>
           Be32{target_ip}};
 }
 
+/// EtherType of an ARP record: RARP has its own. `arp`: octets from the ARP header on.
+[[nodiscard]] inline EtherType ether_type_of_arp(std::span<const std::byte> arp) {
+  const auto op = read<Be16>(arp, 6);
+  return op && op->host() >= static_cast<std::uint16_t>(ArpOp::kRarpRequest) ? EtherType::kRarp
+                                                                             : EtherType::kArp;
+}
+
 /// Copies an ARP record out of the octets behind the link header. Empty when they are too few, or
 /// hardware type, protocol type or lengths are not those of this link, or op is not 1-4.
 template <class Hw>
