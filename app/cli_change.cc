@@ -21,6 +21,10 @@ wire::IpAddr address(const Match& match) {
   return wire::parse_ip(match.get("ADDR").value_or("")).value_or(wire::IpAddr{});
 }
 
+wire::IpAddr group(const Match& match) {
+  return wire::parse_ip(match.get("GROUP").value_or("")).value_or(wire::IpAddr{});
+}
+
 wire::IpPrefix prefix(const Match& match) {
   return wire::parse_prefix(match.get("PREFIX").value_or("")).value_or(wire::IpPrefix{});
 }
@@ -44,6 +48,28 @@ std::vector<std::uint16_t> pkeys(std::string_view list) {
     list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
   }
   return result;
+}
+
+/// A group alone is a prefix of its whole length.
+wire::IpPrefix group_prefix(const Match& match) {
+  const std::string text = match.get("GROUPS").value_or("");
+  if (const auto group = wire::parse_ip(text))
+    return {*group, static_cast<std::uint8_t>(group->is_v4() ? 32 : 128)};
+  return wire::parse_prefix(text).value_or(wire::IpPrefix{});
+}
+
+mgmt::MulticastRouteConfig multicast_route(const Match& match) {
+  mgmt::MulticastRouteConfig route;
+  route.groups = group_prefix(match);
+  route.source = wire::parse_ip(match.get("SOURCE").value_or("")).value_or(wire::IpAddr{});
+  route.in = match.get("IFACE").value_or("");
+  std::string names = match.get("IFACES").value_or("");
+  for (std::string_view rest = names; !rest.empty();) {
+    const auto comma = rest.find(',');
+    route.out.emplace_back(rest.substr(0, comma));
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return route;
 }
 
 /// Nothing to print when it worked.
@@ -140,6 +166,22 @@ Result<std::string> route_add(mgmt::Node& node, const Match& match) {
 
 Result<std::string> route_del(mgmt::Node& node, const Match& match) {
   return done(node.remove_route(prefix(match)));
+}
+
+Result<std::string> group_join(mgmt::Node& node, const Match& match) {
+  return done(node.join_group(match.get("IFACE").value_or(""), group(match)));
+}
+
+Result<std::string> group_leave(mgmt::Node& node, const Match& match) {
+  return done(node.leave_group(match.get("IFACE").value_or(""), group(match)));
+}
+
+Result<std::string> mroute_add(mgmt::Node& node, const Match& match) {
+  return done(node.add_multicast_route(multicast_route(match)));
+}
+
+Result<std::string> mroute_del(mgmt::Node& node, const Match& match) {
+  return done(node.remove_multicast_route(multicast_route(match)));
 }
 
 Result<std::string> capture_start(mgmt::Node& node, const Match& match) {

@@ -20,6 +20,8 @@ Result<std::string> show_sa(mgmt::Node& node, const Match& match);
 Result<std::string> show_worker(mgmt::Node& node, const Match& match);
 Result<std::string> show_neigh(mgmt::Node& node, const Match& match);
 Result<std::string> show_route(mgmt::Node& node, const Match& match);
+Result<std::string> show_group(mgmt::Node& node, const Match& match);
+Result<std::string> show_mroute(mgmt::Node& node, const Match& match);
 Result<std::string> show_drops(mgmt::Node& node, const Match& match);
 Result<std::string> show_config(mgmt::Node& node, const Match& match);
 
@@ -39,6 +41,10 @@ Result<std::string> neigh_del(mgmt::Node& node, const Match& match);
 Result<std::string> neigh_flush(mgmt::Node& node, const Match& match);
 Result<std::string> route_add(mgmt::Node& node, const Match& match);
 Result<std::string> route_del(mgmt::Node& node, const Match& match);
+Result<std::string> group_join(mgmt::Node& node, const Match& match);
+Result<std::string> group_leave(mgmt::Node& node, const Match& match);
+Result<std::string> mroute_add(mgmt::Node& node, const Match& match);
+Result<std::string> mroute_del(mgmt::Node& node, const Match& match);
 Result<std::string> capture_start(mgmt::Node& node, const Match& match);
 Result<std::string> capture_stop(mgmt::Node& node, const Match& match);
 

@@ -162,6 +162,31 @@ Result<std::string> show_route(mgmt::Node& node, const Match& match) {
               {{"TO", "to"}, {"KIND", "kind"}, {"IFACE", "iface"}, {"VIA", "via"}});
 }
 
+Result<std::string> show_group(mgmt::Node& node, const Match& match) {
+  const auto iface = match.get("IFACE");
+  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
+  return list(match, to_json(node.groups(iface.value_or(""))),
+              {{"GROUP", "group"},
+               {"IFACE", "iface"},
+               {"STATE", "state"},
+               {"JOINS", "joins"},
+               {"MLID", "mlid"},
+               {"LINK-LAYER ADDRESS", "lladdr"}});
+}
+
+Result<std::string> show_mroute(mgmt::Node& node, const Match& match) {
+  const auto iface = match.get("IFACE");
+  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
+  return list(match, only(to_json(node.multicast_routes()), "in", iface),
+              {{"GROUP", "group"},
+               {"SOURCE", "source"},
+               {"IN", "in"},
+               {"OUT", "out"},
+               {"LOCAL", "local"},
+               {"ORIGIN", "origin"},
+               {"AGE MS", "age_ms"}});
+}
+
 Result<std::string> show_drops(mgmt::Node& node, const Match& match) {
   const auto where = match.get("WHERE");
   auto known = interface_names(node);

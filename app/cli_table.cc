@@ -17,13 +17,32 @@ bool is_up_to(std::string_view word, unsigned max) {
 }
 
 bool is_address(std::string_view word) {
+  return wire::parse_ip(word).has_value();
+}
+
+bool is_group(std::string_view word) {
   const auto addr = wire::parse_ip(word);
-  return addr && addr->is_v4();
+  return addr && wire::is_multicast(*addr);
 }
 
 bool is_prefix(std::string_view word) {
   const auto prefix = wire::parse_prefix(word);
-  return prefix && prefix->addr.is_v4() && prefix->addr == wire::network(*prefix);
+  return prefix && prefix->addr == wire::network(*prefix);
+}
+
+/// A group, or a prefix of groups.
+bool is_groups(std::string_view word) {
+  if (is_group(word)) return true;
+  return is_prefix(word) && wire::is_multicast(wire::parse_prefix(word)->addr);
+}
+
+bool is_name_list(std::string_view words) {
+  while (true) {
+    const auto comma = words.find(',');
+    if (!is_name(words.substr(0, comma))) return false;
+    if (comma == std::string_view::npos) return true;
+    words.remove_prefix(comma + 1);
+  }
 }
 
 bool is_address_list(std::string_view words) {
@@ -70,9 +89,13 @@ const std::vector<Parameter>& parameters() {
       {"IFACE", "name of a link or port", is_name},
       {"WHERE", "name of a link, port or hca", is_name},
       {"WORKER", "number of a worker, from 0", [](std::string_view w) { return is_up_to(w, 127); }},
-      {"ADDR", "IPv4 address", is_address},
-      {"ADDRS", "IPv4 addresses, commas between", is_address_list},
-      {"PREFIX", "IPv4 prefix without host bits", is_prefix},
+      {"ADDR", "IP address", is_address},
+      {"ADDRS", "IP addresses, commas between", is_address_list},
+      {"PREFIX", "IP prefix without host bits", is_prefix},
+      {"GROUP", "IP multicast address", is_group},
+      {"GROUPS", "IP multicast address or prefix", is_groups},
+      {"SOURCE", "IP address", is_address},
+      {"IFACES", "names of links and ports, commas between", is_name_list},
       {"LLADDR", "20 or 6 octets in hexadecimal, colons between", is_link_layer_address},
       {"LID", "0-49151; 0: ask the subnet administrator",
        [](std::string_view w) { return is_up_to(w, 0xbfff); }},
@@ -100,6 +123,9 @@ const std::vector<Command>& commands() {
       {"show port [PORT] [json]", "Ethernet ports", show_port},
       {"show neigh [IFACE] [json]", "neighbours, of all interfaces or one", show_neigh},
       {"show route [IFACE] [json]", "routes, all or those through an interface", show_route},
+      {"show group [IFACE] [json]", "multicast groups listened to or sent to", show_group},
+      {"show mroute [IFACE] [json]", "multicast routes, all or those from an interface",
+       show_mroute},
       {"show drops [WHERE] [json]", "lost packets by reason", show_drops},
       {"show worker [WORKER] [json]", "lcores that forward", show_worker},
       {"show hca [HCA] [json]", "InfiniBand ports", show_hca},
@@ -125,6 +151,11 @@ const std::vector<Command>& commands() {
       {"route add PREFIX via ADDRS", "a route through one next hop or several", route_add},
       {"route add PREFIX blackhole", "drop what goes to these destinations", route_add},
       {"route del PREFIX", "remove a route", route_del},
+      {"group join IFACE GROUP", "listen to a multicast group", group_join},
+      {"group leave IFACE GROUP", "listen no longer", group_leave},
+      {"mroute add GROUPS [from SOURCE] in IFACE out IFACES",
+       "forward packets to groups from one interface to others", mroute_add},
+      {"mroute del GROUPS [from SOURCE] in IFACE", "forward them no longer", mroute_del},
       {"capture start FILE", "write every frame of every InfiniBand cable to a pcap file",
        capture_start},
       {"capture stop", "end the capture", capture_stop},

@@ -105,6 +105,11 @@ void check_links(const Draft& draft, Report& report) {
                                                quote(link.value.hca), names_of(draft.hcas)));
       continue;
     }
+    if (link.value.create_broadcast && link.good("mtu") && hca->good("mtu") &&
+        link.value.broadcast.mtu > hca->value.mtu)
+      report.error(link.at("mtu"),
+                   fmt::format("{}.mtu: read {}, allowed: at most {}, the mtu of {}", link.path,
+                               link.value.broadcast.mtu, hca->value.mtu, hca->path));
     if (!link.good("pkey") || !hca->good("pkeys")) continue;
     const auto& pkeys = hca->value.pkeys;
     if (std::find(pkeys.begin(), pkeys.end(), link.value.pkey) == pkeys.end())

@@ -75,6 +75,8 @@ void check_next_hops(const Placed<mgmt::RouteConfig>& route, const std::vector<O
     const auto& via = route.value.via[i];
     const char* allowed = nullptr;
     if (!on_any(own, via)) allowed = "an address in a prefix of a link or port";
+    if (via.is_v4() != route.value.to.addr.is_v4() && route.good("to"))
+      allowed = "an address of the IP version of route.to";
     if (is_own(own, via)) allowed = "an address that is not this node's own";
     if (std::find(seen.begin(), seen.end(), via) != seen.end()) allowed = "each next hop once";
     seen.push_back(via);
@@ -136,6 +138,43 @@ void check_neighbour_kind(const Placed<mgmt::NeighbourEntryConfig>& n, bool on_l
                                           n.value.lid, n.value.iface));
 }
 
+bool is_interface(const Draft& draft, const std::string& name) {
+  return find(draft.links, name) != nullptr || find(draft.ports, name) != nullptr;
+}
+
+void check_multicast_routes(const Draft& draft, Report& report) {
+  for (const auto& r : draft.multicast_routes) {
+    const auto check = [&](const std::string& name, std::string_view key, std::size_t i) {
+      if (!is_interface(draft, name))
+        report.error(r.at(key, i),
+                     fmt::format("multicast-route.{}: read {}, allowed: links: {}; ports: {}", key,
+                                 quote(name), names_of(draft.links), names_of(draft.ports)));
+    };
+    if (r.good("in")) check(r.value.in, "in", 0);
+    for (std::size_t i = 0; r.good("out") && i < r.value.out.size(); ++i) {
+      check(r.value.out[i], "out", i);
+      if (r.good("in") && r.value.out[i] == r.value.in)
+        report.error(r.at("out", i),
+                     fmt::format("multicast-route.out: read {}, allowed: interfaces other than in",
+                                 quote(r.value.in)));
+    }
+  }
+}
+
+void check_rarp(const Draft& draft, Report& report) {
+  for (const auto& r : draft.rarp) {
+    if (r.good("link") && find(draft.links, r.value.iface) == nullptr)
+      report.error(r.at("link"), fmt::format("rarp.link: read {}, allowed: links: {}",
+                                             quote(r.value.iface), names_of(draft.links)));
+    if (r.good("lladdr") && !wire::parse_link_addr(r.value.lladdr))
+      report.error(r.at("lladdr"),
+                   fmt::format("rarp.lladdr: read {}, allowed: 20 octets", quote(r.value.lladdr)));
+    if (r.good("address") && !r.value.addr.is_v4())
+      report.error(r.at("address"), fmt::format("rarp.address: read {}, allowed: IPv4 addresses",
+                                                quote(wire::to_string(r.value.addr))));
+  }
+}
+
 void check_neighbours(const Draft& draft, const std::vector<Own>& own, Report& report) {
   Unique<std::pair<std::string, wire::IpAddr>> unique{"address"};
   for (const auto& n : draft.neighbours) {
@@ -172,6 +211,8 @@ void check_ip(const Draft& draft, Report& report) {
   const auto own = own_addresses(draft, report);
   check_addresses(own, report);
   check_routes(draft, own, report);
+  check_multicast_routes(draft, report);
+  check_rarp(draft, report);
   check_neighbours(draft, own, report);
 }
 

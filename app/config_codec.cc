@@ -29,16 +29,25 @@ std::optional<double> number_of(const Field& field) {
   return std::nullopt;
 }
 
-/// Addresses that belong to one host: not "this network", loopback, multicast or class E.
+/// Addresses that belong to one host: not "this network", loopback, multicast or class E; nor what
+/// means something on one link only.
 bool is_host_address(const wire::IpAddr& addr) {
-  if (!addr.is_v4()) return false;
+  if (!addr.is_v4()) {
+    constexpr wire::IpAddr kLoopback = [] {
+      wire::IpAddr a;
+      a.bytes[15] = std::byte{1};
+      return a;
+    }();
+    return addr != wire::IpAddr{} && addr != kLoopback && !wire::is_multicast(addr) &&
+           !wire::is_link_local6(addr);
+  }
   const auto first = addr.v4_host() >> 24;
   return first != 0 && first != 127 && first < 224;
 }
 
 /// In the prefix, and neither its network nor its broadcast address.
 bool is_host_of(const wire::IpPrefix& prefix) {
-  if (prefix.len >= 31) return true;
+  if (prefix.len >= (prefix.addr.is_v4() ? 31 : 127)) return true;
   return prefix.addr != wire::network(prefix) && prefix.addr != wire::directed_broadcast(prefix);
 }
 
@@ -177,10 +186,42 @@ std::optional<wire::IpAddr> Address::read(const Field& field) const {
   const auto* text = text_of(field);
   const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
   if (addr && is_host_address(*addr)) return addr;
-  if (addr && !addr->is_v4())
-    field.reject_unsupported(phrase(type(), allowed()));
-  else
-    reject(*this, field);
+  reject(*this, field);
+  return std::nullopt;
+}
+
+std::optional<wire::IpAddr> Group::read(const Field& field) const {
+  const auto* text = text_of(field);
+  const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
+  if (addr && wire::is_multicast(*addr)) return addr;
+  reject(*this, field);
+  return std::nullopt;
+}
+
+std::optional<wire::IpPrefix> Groups::read(const Field& field) const {
+  const auto* text = text_of(field);
+  if (const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
+      addr && wire::is_multicast(*addr))
+    return wire::IpPrefix{*addr, static_cast<std::uint8_t>(addr->is_v4() ? 32 : 128)};
+  const auto prefix = text != nullptr ? wire::parse_prefix(*text) : std::nullopt;
+  if (prefix && prefix->len >= (prefix->addr.is_v4() ? 4 : 8) && wire::is_multicast(prefix->addr) &&
+      prefix->addr == wire::network(*prefix))
+    return prefix;
+  reject(*this, field);
+  return std::nullopt;
+}
+
+std::string Groups::write(const wire::IpPrefix& value) const {
+  const bool one = value.len == (value.addr.is_v4() ? 32 : 128);
+  return quote(one ? wire::to_string(value.addr) : wire::to_string(value));
+}
+
+std::optional<wire::IpAddr> Source::read(const Field& field) const {
+  const auto* text = text_of(field);
+  if (text != nullptr && *text == "any") return wire::IpAddr{};
+  const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
+  if (addr && is_host_address(*addr)) return addr;
+  reject(*this, field);
   return std::nullopt;
 }
 
@@ -189,20 +230,13 @@ std::optional<wire::IpPrefix> InterfaceAddress::read(const Field& field) const {
   const auto prefix = text != nullptr ? wire::parse_prefix(*text) : std::nullopt;
   if (prefix && prefix->len > 0 && is_host_address(prefix->addr) && is_host_of(*prefix))
     return prefix;
-  if (prefix && !prefix->addr.is_v4())
-    field.reject_unsupported(phrase(type(), allowed()));
-  else
-    reject(*this, field);
+  reject(*this, field);
   return std::nullopt;
 }
 
 std::optional<wire::IpPrefix> Prefix::read(const Field& field) const {
   const auto* text = text_of(field);
   const auto prefix = text != nullptr ? wire::parse_prefix(*text) : std::nullopt;
-  if (prefix && !prefix->addr.is_v4()) {
-    field.reject_unsupported(phrase(type(), allowed()));
-    return std::nullopt;
-  }
   const bool unicast = prefix && (prefix->len == 0 || is_host_address(prefix->addr)) &&
                        prefix->addr == wire::network(*prefix);
   if (unicast) return prefix;

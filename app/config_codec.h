@@ -134,18 +134,48 @@ struct Guid {
 /// IPv4 address of a host.
 struct Address {
   [[nodiscard]] std::string type() const { return "string"; }
-  [[nodiscard]] std::string allowed() const { return "IPv4 address of a host, \"10.0.0.2\""; }
+  [[nodiscard]] std::string allowed() const { return "IP address of a host, \"10.0.0.2\""; }
   [[nodiscard]] std::optional<wire::IpAddr> read(const Field& field) const;
   [[nodiscard]] std::string write(const wire::IpAddr& value) const {
     return quote(wire::to_string(value));
   }
 };
 
-/// IPv4 address of an interface with the length of its prefix.
+/// An IP multicast address.
+struct Group {
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const { return "IP multicast address, \"239.1.1.1\""; }
+  [[nodiscard]] std::optional<wire::IpAddr> read(const Field& field) const;
+  [[nodiscard]] std::string write(const wire::IpAddr& value) const {
+    return quote(wire::to_string(value));
+  }
+};
+
+/// One multicast address, or a prefix of them.
+struct Groups {
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const {
+    return "IP multicast address or prefix, \"239.1.1.1\" or \"239.1.0.0/16\"";
+  }
+  [[nodiscard]] std::optional<wire::IpPrefix> read(const Field& field) const;
+  [[nodiscard]] std::string write(const wire::IpPrefix& value) const;
+};
+
+/// Address of one host, or any.
+struct Source {
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const { return "any or an IP address of a host"; }
+  [[nodiscard]] std::optional<wire::IpAddr> read(const Field& field) const;
+  [[nodiscard]] std::string write(const wire::IpAddr& value) const {
+    return value == wire::IpAddr{} ? "\"any\"" : quote(wire::to_string(value));
+  }
+};
+
+/// Address of an interface with the length of its prefix.
 struct InterfaceAddress {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
-    return "IPv4 address of a host and prefix length, \"10.0.0.1/24\"";
+    return "IP address of a host and prefix length, \"10.0.0.1/24\"";
   }
   [[nodiscard]] std::optional<wire::IpPrefix> read(const Field& field) const;
   [[nodiscard]] std::string write(const wire::IpPrefix& value) const {
@@ -157,7 +187,7 @@ struct InterfaceAddress {
 struct Prefix {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
-    return "IPv4 prefix without host bits, \"192.168.2.0/24\"";
+    return "IP prefix without host bits, \"192.168.2.0/24\"";
   }
   [[nodiscard]] std::optional<wire::IpPrefix> read(const Field& field) const;
   [[nodiscard]] std::string write(const wire::IpPrefix& value) const {

@@ -45,7 +45,9 @@ struct Draft {
   std::vector<Placed<mgmt::LinkConfigEntry>> links;
   std::vector<Placed<mgmt::PortConfig>> ports;
   std::vector<Placed<mgmt::RouteConfig>> routes;
+  std::vector<Placed<mgmt::MulticastRouteConfig>> multicast_routes;
   std::vector<Placed<mgmt::NeighbourEntryConfig>> neighbours;
+  std::vector<Placed<mgmt::RarpEntryConfig>> rarp;
   mgmt::NodeConfig node;  ///< The single sections fill their parts of it.
   Place subnet, worker, neighbour_cache;
 };

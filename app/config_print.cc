@@ -51,7 +51,9 @@ std::string print_config(const mgmt::NodeConfig& config) {
   print_entries(s.link, config.links, out);
   print_entries(s.port, config.ports, out);
   print_entries(s.route, config.routes, out);
+  print_entries(s.multicast_route, config.multicast_routes, out);
   print_entries(s.neighbour, config.neighbours, out);
+  print_entries(s.rarp, config.rarp, out);
   print_entry(s.subnet, config, {}, out);
   print_entry(s.worker, config, {}, out);
   print_entry(s.neighbour_cache, config, {}, out);

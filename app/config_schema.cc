@@ -8,9 +8,11 @@ namespace {
 
 using mgmt::HcaConfig;
 using mgmt::LinkConfigEntry;
+using mgmt::MulticastRouteConfig;
 using mgmt::NeighbourEntryConfig;
 using mgmt::NodeConfig;
 using mgmt::PortConfig;
+using mgmt::RarpEntryConfig;
 using mgmt::RouteConfig;
 
 constexpr std::int64_t kLastUnicastLid = 0xbfff;
@@ -24,13 +26,21 @@ IntegerOf ib_mtus() {
   return {{256, 512, 1024, 2048, 4096}};
 }
 
-/// "auto" and the scopes of RFC 4291; the search that "auto" means is still to come.
+/// "auto" and the scopes of RFC 4291.
 struct Scope : IntegerOf {
   Scope() : IntegerOf{{2, 5, 8, 14}} {}
+  [[nodiscard]] std::string allowed() const { return "auto | " + IntegerOf::allowed(); }
   [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const {
-    if (field.node().value_exact<std::string>() != "auto") return IntegerOf::read(field);
-    field.reject_unsupported(phrase(type(), allowed()));
+    if (field.node().value_exact<std::string>() == "auto") return link::kScopeAuto;
+    const auto* value = field.node().as_integer();
+    if (value != nullptr)
+      for (const std::int64_t scope : {2, 5, 8, 14})
+        if (value->get() == scope) return scope;
+    field.reject(phrase(type(), allowed()));
     return std::nullopt;
+  }
+  [[nodiscard]] std::string write(std::int64_t value) const {
+    return value == link::kScopeAuto ? "\"auto\"" : IntegerOf::write(value);
   }
 };
 
@@ -71,9 +81,32 @@ Section<HcaConfig> hca_section() {
       }};
 }
 
+/// Options that links and ports have alike.
+template <class E>
+void add_ip_rows(std::vector<Row<E>>& rows) {
+  using wire::InterfaceIdRule;
+  const auto add = [&](Row<E> r) { rows.push_back(std::move(r)); };
+  add(row<E>(
+      "multicast-router", [](auto& c) -> auto& { return c.ip.multicast_router; }, Boolean{},
+      "Route IP multicast between this and other such interfaces, to where hosts ask for it by "
+      "IGMP or MLD. On a link all groups are received."));
+  add(row<E>(
+      "groups", [](auto& c) -> auto& { return c.ip.groups; }, ListOf<Group>{},
+      "Multicast groups this node listens to."));
+  add(row<E>(
+      "ipv6", [](auto& c) -> auto& { return c.ip.ip6.enabled; }, Boolean{},
+      "Speak IPv6, from a link-local address at least."));
+  add(row<E>(
+      "router-advertisement", [](auto& c) -> auto& { return c.ip.ip6.router_advertisement; },
+      Boolean{}, "Tell hosts of this router, the prefixes and the MTU."));
+  add(row<E>(
+      "accept-ra", [](auto& c) -> auto& { return c.ip.ip6.accept_ra; }, Boolean{},
+      "Take default routers, MTU and redirects from other routers' advertisements."));
+}
+
 Section<LinkConfigEntry> link_section() {
   using E = LinkConfigEntry;
-  return {
+  auto section = Section<LinkConfigEntry>{
       "link",
       Shape::kNamed,
       "An IP over InfiniBand interface.",
@@ -84,21 +117,65 @@ Section<LinkConfigEntry> link_section() {
                        "Encapsulation and address resolution."),
           fixed_row<E>("mode", only("datagram", {"connected-rc", "connected-uc", "connected"}), 0,
                        "Transport of unicast packets."),
+          row<E>("scope", &E::scope, Scope{},
+                 "Scope of the link's multicast groups: 2 link, 5 site, 8 organisation, 14 global; "
+                 "auto: the first of them that has a broadcast group."),
+          row<E>("create-broadcast", &E::create_broadcast, Boolean{},
+                 "Create the broadcast group when the subnet administrator has none, with mtu, "
+                 "qkey, rate and sl."),
           row<E>(
-              "scope", &E::scope, Scope{},
-              "Scope of the link's multicast groups: 2 link, 5 site, 8 organisation, 14 global."),
-          fixed_row<E>("create-broadcast", Boolean{}, false,
-                       "Create the broadcast group when the subnet administrator has none."),
+              "mtu", [](auto& c) -> auto& { return c.broadcast.mtu; }, ib_mtus(),
+              "With create-broadcast: InfiniBand MTU, octets. IP packets may be 4 less."),
+          row<E>(
+              "qkey", [](auto& c) -> auto& { return c.broadcast.qkey; },
+              Integer{0, 0xffff'ffff, true},
+              "With create-broadcast: queue key, controlled where the highest bit is set."),
+          row<E>(
+              "rate", [](auto& c) -> auto& { return c.broadcast.rate; }, Rate{},
+              "With create-broadcast: Gb/s."),
+          row<E>(
+              "sl", [](auto& c) -> auto& { return c.broadcast.sl; }, Integer{0, 15},
+              "With create-broadcast: service level."),
+          row<E>("all-nodes", &E::all_nodes,
+                 OneOf<link::AllNodes>{{{"auto", link::AllNodes::kAuto},
+                                        {"joined", link::AllNodes::kJoined},
+                                        {"instead", link::AllNodes::kInstead}}},
+                 "The IPv6 all-nodes group: joined where IPv6 runs, joined in any case, or the "
+                 "link's group instead of the IPv4 broadcast group."),
+          row<E>("send-only", &E::send_only,
+                 OneOf<link::SendOnly>{{{"nonmember", link::SendOnly::kNonMember},
+                                        {"fullmember", link::SendOnly::kFullMember}}},
+                 "How a sender joins a group: nonmember sends to groups that exist (RFC 4391), "
+                 "fullmember creates them, as Linux does."),
+          row<E>("flood-absent", &E::flood_absent, Boolean{},
+                 "Send packets for groups that do not exist to the broadcast group."),
+          row<E>("ask-rarp", &E::ask_rarp, Boolean{}, "Ask for an own IPv4 address by RARP."),
+          row<E>("rarp-prefix-length", &E::rarp_prefix_len, Integer{1, 32},
+                 "Prefix length of that address, which RARP does not tell."),
           row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
                  "Own addresses with the length of their prefix."),
-          fixed_row<E>("multicast-router", Boolean{}, false,
-                       "Receive all IP multicast groups of the link."),
+          row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},
+                 "Send each multicast datagram to the all-routers group too: help for multicast "
+                 "routers that do not join every group."),
+          row<E>(
+              "interface-id", [](auto& c) -> auto& { return c.ip.ip6.interface_id; },
+              OneOf<wire::InterfaceIdRule>{
+                  {{"auto", wire::InterfaceIdRule::kSetUniversal},
+                   {"eui64", wire::InterfaceIdRule::kEui64},
+                   {"modified-eui64", wire::InterfaceIdRule::kModifiedEui64},
+                   {"lid", wire::InterfaceIdRule::kLid}}},
+              "Where the IPv6 interface identifier comes from: the port GUID with its universal "
+              "bit set (auto), inverted (eui64) or as it is (modified-eui64), or the LID, for "
+              "links "
+              "that are one InfiniBand subnet."),
       }};
+  add_ip_rows(section.rows);
+  return section;
 }
 
 Section<PortConfig> port_section() {
   using E = PortConfig;
-  return {
+  auto section = Section<PortConfig>{
       "port",
       Shape::kNamed,
       "An Ethernet port.",
@@ -108,6 +185,8 @@ Section<PortConfig> port_section() {
                  "Own addresses with the length of their prefix."),
           row<E>("mtu", &E::mtu, Integer{68, 9600}, "Largest IP packet, octets."),
       }};
+  add_ip_rows(section.rows);
+  return section;
 }
 
 Section<RouteConfig> route_section() {
@@ -120,6 +199,21 @@ Section<RouteConfig> route_section() {
               row<E>("via", &E::via, ListOf<Address>{{}, 0, route::RouteTable::kMaxPaths},
                      "Next hops, each in a prefix of a link or port. Left out with blackhole."),
               row<E>("blackhole", &E::blackhole, Boolean{}, "Drop what goes there."),
+          }};
+}
+
+Section<MulticastRouteConfig> multicast_route_section() {
+  using E = MulticastRouteConfig;
+  return {"multicast-route",
+          Shape::kList,
+          "A static multicast route.",
+          {
+              row<E>("groups", &E::groups, Groups{}, "The group, or a prefix of groups.",
+                     Required::kYes),
+              row<E>("source", &E::source, Source{}, "Packets from this host only; any: from all."),
+              row<E>("in", &E::in, Text{}, "Link or port the packets come by.", Required::kYes),
+              row<E>("out", &E::out, ListOf<Text>{{}, 1, 64}, "Links and ports they are sent to.",
+                     Required::kYes),
           }};
 }
 
@@ -138,6 +232,19 @@ Section<NeighbourEntryConfig> neighbour_section() {
                  "Its LID; 0: asked of the subnet administrator."),
           row<E>("sl", &E::sl, Integer{0, 15}, "Service level towards it; needs lid."),
       }};
+}
+
+Section<RarpEntryConfig> rarp_section() {
+  using E = RarpEntryConfig;
+  return {"rarp",
+          Shape::kList,
+          "A host that is told its address when it asks by RARP.",
+          {
+              row<E>("link", &E::iface, Text{}, "Name of the link it is on.", Required::kYes),
+              row<E>("lladdr", &E::lladdr, LinkLayerAddress{}, "Its link-layer address.",
+                     Required::kYes),
+              row<E>("address", &E::addr, Address{}, "Its IPv4 address.", Required::kYes),
+          }};
 }
 
 Section<NodeConfig> subnet_section() {
@@ -249,9 +356,16 @@ Section<NodeConfig> neighbour_cache_section() {
 }  // namespace
 
 const Schema& schema() {
-  static const Schema kSchema{hca_section(),    link_section(),           port_section(),
-                              route_section(),  neighbour_section(),      subnet_section(),
-                              worker_section(), neighbour_cache_section()};
+  static const Schema kSchema{hca_section(),
+                              link_section(),
+                              port_section(),
+                              route_section(),
+                              multicast_route_section(),
+                              neighbour_section(),
+                              rarp_section(),
+                              subnet_section(),
+                              worker_section(),
+                              neighbour_cache_section()};
   return kSchema;
 }
 

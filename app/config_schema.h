@@ -55,7 +55,9 @@ struct Schema {
   Section<mgmt::LinkConfigEntry> link;
   Section<mgmt::PortConfig> port;
   Section<mgmt::RouteConfig> route;
+  Section<mgmt::MulticastRouteConfig> multicast_route;
   Section<mgmt::NeighbourEntryConfig> neighbour;
+  Section<mgmt::RarpEntryConfig> rarp;
   Section<mgmt::NodeConfig> subnet;
   Section<mgmt::NodeConfig> worker;
   Section<mgmt::NodeConfig> neighbour_cache;
@@ -63,8 +65,8 @@ struct Schema {
   /// Calls `visit(section)` for each, in the order of the reference.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    visit(hca), visit(link), visit(port), visit(route), visit(neighbour), visit(subnet),
-        visit(worker), visit(neighbour_cache);
+    visit(hca), visit(link), visit(port), visit(route), visit(multicast_route), visit(neighbour),
+        visit(rarp), visit(subnet), visit(worker), visit(neighbour_cache);
   }
 };
 

@@ -114,6 +114,26 @@ Json to_json(const mgmt::RouteInfo& route) {
           {"via", texts(route.via)}};
 }
 
+Json to_json(const link::GroupInfo& g) {
+  return {{"group", wire::to_string(g.group)},
+          {"iface", g.iface},
+          {"state", g.state},
+          {"joins", g.joins},
+          {"mlid", g.mlid},
+          {"lladdr", g.lladdr}};
+}
+
+Json to_json(const mgmt::MulticastRouteInfo& route) {
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(route.age);
+  return {{"group", wire::to_string(route.group)},
+          {"source", route.source ? wire::to_string(*route.source) : ""},
+          {"in", route.in},
+          {"out", route.out},
+          {"local", route.local},
+          {"origin", route.origin},
+          {"age_ms", age.count()}};
+}
+
 Json to_json(const mgmt::WorkerInfo& worker) {
   return {{"worker", worker.number},
           {"lcore", worker.lcore},

@@ -14,6 +14,8 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::PortInfo& port);
 [[nodiscard]] Json to_json(const mgmt::HcaInfo& hca);
 [[nodiscard]] Json to_json(const mgmt::RouteInfo& route);
+[[nodiscard]] Json to_json(const link::GroupInfo& group);
+[[nodiscard]] Json to_json(const mgmt::MulticastRouteInfo& route);
 [[nodiscard]] Json to_json(const mgmt::WorkerInfo& worker);
 [[nodiscard]] Json to_json(const mgmt::DropInfo& drop);
 [[nodiscard]] Json to_json(const mgmt::SaInfo& sa);

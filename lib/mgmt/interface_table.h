@@ -18,6 +18,19 @@ struct InterfaceSlot {
   unsigned owner = 0;  ///< Worker that receives and sends.
   DropCounters drops;  ///< Packets lost on the management lcore. Writer: that lcore.
 
+  std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready; AddressBook's.
+
+  /// An own IPv6 address to speak to `to` from: link-local where `to` is, else one of its prefix,
+  /// else any but link-local.
+  [[nodiscard]] std::optional<wire::IpAddr> address6(const wire::IpAddr& to) const {
+    const bool local = wire::is_link_local6(to);
+    std::optional<wire::IpAddr> found;
+    for (const wire::IpPrefix& p : usable) {
+      if (p.addr.is_v4() || wire::is_link_local6(p.addr) != local) continue;
+      if (!found || wire::contains(p, to)) found = p.addr;
+    }
+    return found;
+  }
   /// An own IPv4 address to speak from.
   [[nodiscard]] std::optional<std::uint32_t> address() const {
     for (const wire::IpPrefix& p : control->addresses())

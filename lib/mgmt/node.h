@@ -70,6 +70,9 @@ class Node {
   [[nodiscard]] virtual std::vector<link::NeighbourInfo> neighbours(
       std::string_view iface) const = 0;
   [[nodiscard]] virtual std::vector<RouteInfo> routes() const = 0;
+  /// Multicast groups; `iface` empty: of all interfaces.
+  [[nodiscard]] virtual std::vector<link::GroupInfo> groups(std::string_view iface) const = 0;
+  [[nodiscard]] virtual std::vector<MulticastRouteInfo> multicast_routes() const = 0;
   [[nodiscard]] virtual std::vector<WorkerInfo> workers() const = 0;
   /// Only reasons that were counted.
   [[nodiscard]] virtual std::vector<DropInfo> drops() const = 0;
@@ -83,6 +86,12 @@ class Node {
   virtual Status flush_neighbours(std::string_view iface) = 0;
   virtual Status add_route(const RouteConfig& route) = 0;
   virtual Status remove_route(const wire::IpPrefix& to) = 0;
+  /// This node listens to the group on the interface; as often joined, as often to be left.
+  virtual Status join_group(std::string_view iface, const wire::IpAddr& group) = 0;
+  virtual Status leave_group(std::string_view iface, const wire::IpAddr& group) = 0;
+  virtual Status add_multicast_route(const MulticastRouteConfig& route) = 0;
+  /// By groups, source and `in`.
+  virtual Status remove_multicast_route(const MulticastRouteConfig& route) = 0;
   virtual Status set_interface_up(std::string_view name, bool up) = 0;
   /// What a subnet manager would do to the port `name`. kNotFound; kRefused: it has a subnet
   /// manager of its own, or runs the subnet administrator, which others know by these addresses.

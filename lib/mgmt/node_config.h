@@ -10,6 +10,7 @@
 
 #include "lib/fwd/modes.h"
 #include "lib/link/interface.h"
+#include "lib/link/ipoib_types.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/ip.h"
 #include "lib/wire/ipoib.h"
@@ -29,12 +30,36 @@ struct HcaConfig {
   std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.
 };
 
+/// Attributes of a broadcast group.
+struct SubnetConfig {
+  unsigned mtu = 2048;  ///< Octets.
+  std::uint32_t qkey = 0x8001'0b1b;
+  unsigned rate = 10;  ///< Gb/s as written.
+  std::uint8_t sl = 0;
+};
+
+/// IP options that links and ports have alike.
+struct IpConfig {
+  link::Ip6Config ip6;
+  std::vector<wire::IpAddr> groups;  ///< Multicast groups this node listens to.
+  bool multicast_router = false;  ///< What hosts here want is brought from other such interfaces.
+};
+
 struct LinkConfigEntry {
   std::string name;
   std::string hca;
   std::uint16_t pkey = wire::kDefaultPkey;
-  std::uint8_t scope = 2;
+  std::uint8_t scope = 2;  ///< link::kScopeAuto: searched.
   std::vector<wire::IpPrefix> addresses;
+  IpConfig ip{};
+  bool create_broadcast = false;
+  SubnetConfig broadcast{};  ///< Attributes with create_broadcast.
+  link::AllNodes all_nodes = link::AllNodes::kAuto;
+  link::SendOnly send_only = link::SendOnly::kNonMember;
+  bool flood_absent = false;
+  bool ask_rarp = false;          ///< For an own IPv4 address.
+  unsigned rarp_prefix_len = 24;  ///< Of that address.
+  bool copy_to_routers = false;   ///< Each multicast datagram also to the all-routers group.
 };
 
 struct PortConfig {
@@ -42,6 +67,7 @@ struct PortConfig {
   std::string device;  ///< Any ethdev name.
   std::vector<wire::IpPrefix> addresses;
   std::uint16_t mtu = 1500;
+  IpConfig ip{};
 };
 
 struct RouteConfig {
@@ -50,18 +76,26 @@ struct RouteConfig {
   bool blackhole = false;
 };
 
+/// Packets to `groups` that come by `in` are forwarded to every interface of `out`.
+struct MulticastRouteConfig {
+  wire::IpPrefix groups;
+  wire::IpAddr source{};  ///< All zero: any.
+  std::string in;
+  std::vector<std::string> out;
+};
+
+/// A host that is told its IPv4 address when it asks by RARP.
+struct RarpEntryConfig {
+  std::string iface;
+  std::string lladdr;
+  wire::IpAddr addr;
+};
+
 struct NeighbourEntryConfig {
   std::string iface;  ///< Link or port name.
   wire::IpAddr addr;
   std::string lladdr;
   std::uint16_t lid = 0;  ///< 0: asked of the SA.
-  std::uint8_t sl = 0;
-};
-
-struct SubnetConfig {
-  unsigned mtu = 2048;  ///< Octets.
-  std::uint32_t qkey = 0x8001'0b1b;
-  unsigned rate = 10;  ///< Gb/s as written.
   std::uint8_t sl = 0;
 };
 
@@ -81,7 +115,9 @@ struct NodeConfig {
   std::vector<LinkConfigEntry> links;
   std::vector<PortConfig> ports;
   std::vector<RouteConfig> routes;
+  std::vector<MulticastRouteConfig> multicast_routes;
   std::vector<NeighbourEntryConfig> neighbours;
+  std::vector<RarpEntryConfig> rarp;
   SubnetConfig subnet;
   WorkerConfig worker;
   link::NeighbourConfig neighbour;  ///< [neighbour-cache]

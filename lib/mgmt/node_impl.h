@@ -9,8 +9,10 @@
 
 #include "lib/base/doorbell.h"
 #include "lib/fwd/worker_config.h"
+#include "lib/mgmt/address_book.h"
 #include "lib/mgmt/capture.h"
 #include "lib/mgmt/interface_table.h"
+#include "lib/mgmt/multicast.h"
 #include "lib/mgmt/neighbour_directory.h"
 #include "lib/mgmt/node.h"
 #include "lib/mgmt/punt.h"
@@ -53,6 +55,8 @@ class NodeImpl final : public Node {
   std::vector<HcaInfo> hcas() const override;
   std::vector<link::NeighbourInfo> neighbours(std::string_view iface) const override;
   std::vector<RouteInfo> routes() const override;
+  std::vector<link::GroupInfo> groups(std::string_view iface) const override;
+  std::vector<MulticastRouteInfo> multicast_routes() const override;
   std::vector<WorkerInfo> workers() const override;
   std::vector<DropInfo> drops() const override;
   std::vector<SaInfo> subnet_administration() const override;
@@ -63,6 +67,10 @@ class NodeImpl final : public Node {
   Status flush_neighbours(std::string_view iface) override;
   Status add_route(const RouteConfig& route) override;
   Status remove_route(const wire::IpPrefix& to) override;
+  Status join_group(std::string_view iface, const wire::IpAddr& group) override;
+  Status leave_group(std::string_view iface, const wire::IpAddr& group) override;
+  Status add_multicast_route(const MulticastRouteConfig& route) override;
+  Status remove_multicast_route(const MulticastRouteConfig& route) override;
   Status set_interface_up(std::string_view name, bool up) override;
   Status change_hca(std::string_view name, const fabric::PortChange& change) override;
 
@@ -81,12 +89,14 @@ class NodeImpl final : public Node {
 
   // node_setup.cc
   Status create_tables();
+  void create_routing();
   Status create_pool();
   Status create_ports();
   Status create_hcas();
   Status create_links();
   Status create_workers();
   Status connect_workers();
+  Status add_groups();
   Status add_routes();
   [[nodiscard]] unsigned owner_of(const std::string& name, unsigned nth) const;
   [[nodiscard]] unsigned mbuf_size() const;
@@ -101,6 +111,7 @@ class NodeImpl final : public Node {
   void run_tasks();
   void handle_port_events(TimePoint now);
   void handle_punts();
+  void set_time(TimePoint t);
   void run_timers();
   void publish_interfaces();
   void sleep();
@@ -133,6 +144,8 @@ class NodeImpl final : public Node {
   WorkerSet workers_;
   std::unique_ptr<Punt> punt_;
   std::unique_ptr<NeighbourDirectory> neighbours_;
+  std::unique_ptr<Multicast> multicast_;
+  std::unique_ptr<AddressBook> addresses_;
   std::vector<std::unique_ptr<PortUnit>> ports_;
   std::vector<std::unique_ptr<HcaUnit>> hcas_;
   std::vector<std::unique_ptr<LinkUnit>> links_;

@@ -1,5 +1,6 @@
 // What a running node tells of itself.
 #include <algorithm>
+#include <iterator>
 
 #include "lib/mgmt/node_impl.h"
 #include "lib/wire/iba.h"
@@ -45,6 +46,7 @@ std::string_view kind_name(route::RouteKind kind) {
     case route::RouteKind::kStatic: return "static";
     case route::RouteKind::kBlackhole: return "blackhole";
     case route::RouteKind::kRedirect: return "redirect";
+    case route::RouteKind::kAdvertised: return "advertised";
   }
   return "";
 }
@@ -194,6 +196,20 @@ std::vector<RouteInfo> NodeImpl::routes() const {
   for (const auto& [prefix, route] : routes_->routes())
     rows.push_back({prefix, std::string{kind_name(route.kind)}, name_of(route.iface), route.via});
   return rows;
+}
+
+std::vector<link::GroupInfo> NodeImpl::groups(std::string_view iface) const {
+  std::vector<link::GroupInfo> rows;
+  for (const auto& slot : interfaces_) {
+    if (!iface.empty() && slot->control->name() != iface) continue;
+    auto of_one = slot->control->groups(now());
+    std::move(of_one.begin(), of_one.end(), std::back_inserter(rows));
+  }
+  return rows;
+}
+
+std::vector<MulticastRouteInfo> NodeImpl::multicast_routes() const {
+  return multicast_->rows(now());
 }
 
 std::vector<WorkerInfo> NodeImpl::workers() const {

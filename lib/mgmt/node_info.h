@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,9 +61,21 @@ struct HcaInfo {
 
 struct RouteInfo {
   wire::IpPrefix to;
-  std::string kind;  ///< "connected", "local", "broadcast", "static", "blackhole", "redirect"
+  std::string kind;  ///< "connected", "local", "broadcast", "static", "blackhole",
+                     ///< "redirect", "advertised"
   std::string iface;
   std::vector<wire::IpAddr> via;
+};
+
+/// A row of `show mroute`: what becomes of packets to a group that come by an interface.
+struct MulticastRouteInfo {
+  wire::IpAddr group;
+  std::optional<wire::IpAddr> source;  ///< None: any.
+  std::string in;
+  std::vector<std::string> out;
+  bool local = false;  ///< This node listens.
+  std::string origin;  ///< "static", "learned", "static, learned"; empty: local only.
+  Duration age{};
 };
 
 struct WorkerInfo {

@@ -45,12 +45,36 @@ Status NodeImpl::flush_neighbours(std::string_view iface) {
 }
 
 Status NodeImpl::add_route(const RouteConfig& route) {
-  return route.blackhole ? routes_->add_blackhole(route.to)
-                         : routes_->add_static(route.to, route.via);
+  auto added =
+      route.blackhole ? routes_->add_blackhole(route.to) : routes_->add_static(route.to, route.via);
+  multicast_->router().table().routes_changed(now());
+  return added;
 }
 
 Status NodeImpl::remove_route(const wire::IpPrefix& to) {
-  return routes_->remove(to);
+  auto removed = routes_->remove(to);
+  multicast_->router().table().routes_changed(now());
+  return removed;
+}
+
+Status NodeImpl::join_group(std::string_view iface, const wire::IpAddr& group) {
+  const InterfaceSlot* slot = interfaces_.find(iface);
+  if (slot == nullptr) return no_interface(iface);
+  return slot->control->join_group(group, now());
+}
+
+Status NodeImpl::leave_group(std::string_view iface, const wire::IpAddr& group) {
+  const InterfaceSlot* slot = interfaces_.find(iface);
+  if (slot == nullptr) return no_interface(iface);
+  return slot->control->leave_group(group, now());
+}
+
+Status NodeImpl::add_multicast_route(const MulticastRouteConfig& route) {
+  return multicast_->add_route(route, now());
+}
+
+Status NodeImpl::remove_multicast_route(const MulticastRouteConfig& route) {
+  return multicast_->remove_route(route, now());
 }
 
 Status NodeImpl::set_interface_up(std::string_view name, bool up) {

@@ -90,8 +90,7 @@ void NodeImpl::bring_up(link::Interface& control) {
 
 void NodeImpl::turn() {
   const TimePoint t = now();
-  punt_->set_now(t);
-  route_writer_->set_now(t);
+  set_time(t);
   run_tasks();
   handle_port_events(t);
   for (const auto& h : hcas_) h->receive_mads(t);
@@ -115,6 +114,12 @@ void NodeImpl::handle_port_events(TimePoint now) {
   }
 }
 
+void NodeImpl::set_time(TimePoint t) {
+  punt_->set_now(t);
+  route_writer_->set_now(t);
+  addresses_->set_now(t);
+}
+
 void NodeImpl::handle_punts() {
   std::array<msg::Up, 64> messages;
   for (WorkerHandle& w : workers_.all()) {
@@ -129,6 +134,8 @@ void NodeImpl::run_timers() {
   for (const auto& h : hcas_) h->tick(t);
   for (const auto& slot : interfaces_)
     if (due(slot->control->next_deadline())) slot->control->tick(t);
+  multicast_->follow_state(t);
+  if (due(multicast_->router().next_deadline())) multicast_->router().tick(t);
 }
 
 void NodeImpl::publish_interfaces() {
@@ -167,6 +174,7 @@ void NodeImpl::sleep() {
   }
   if (capture_.running()) deadline = earlier(deadline, t + kCapturePoll);
   for (const auto& slot : interfaces_) deadline = earlier(deadline, slot->control->next_deadline());
+  deadline = earlier(deadline, multicast_->router().next_deadline());
 
   doorbell_.arm();
   events_->wait(work_waiting() ? Duration::zero() : std::max(*deadline - t, Duration::zero()));

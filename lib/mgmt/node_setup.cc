@@ -34,6 +34,15 @@ std::string interface_error(const std::string& kind, const std::string& name, co
   return fmt::format("{} {}: {}", kind, name, e.what);
 }
 
+link::BroadcastAttributes broadcast_attributes(const SubnetConfig& group) {
+  link::BroadcastAttributes attributes;
+  attributes.mtu = wire::mtu_code(group.mtu);
+  attributes.rate = wire::rate_code(group.rate);
+  attributes.qkey = group.qkey;
+  attributes.sl = group.sl;
+  return attributes;
+}
+
 sa::AdministratorConfig administrator_config(const NodeConfig& node, const HcaConfig& hca,
                                              const fabric::Hca& device) {
   sa::AdministratorConfig config;
@@ -84,7 +93,7 @@ Status NodeImpl::set_up() {
 
   for (auto step : {&NodeImpl::create_tables, &NodeImpl::create_pool, &NodeImpl::create_ports,
                     &NodeImpl::create_hcas, &NodeImpl::create_links, &NodeImpl::create_workers,
-                    &NodeImpl::add_routes})
+                    &NodeImpl::add_groups, &NodeImpl::add_routes})
     if (auto s = (this->*step)(); !s) return s;
 
   settings_.burst.store(static_cast<std::uint16_t>(config_.worker.burst));
@@ -157,7 +166,20 @@ Status NodeImpl::create_pool() {
         mbuf_size());
   punt_ = std::make_unique<Punt>(interfaces_, workers_, pool_.get());
   neighbours_ = std::make_unique<NeighbourDirectory>(workers_, *punt_, neighbour_capacity());
+  create_routing();
   return {};
+}
+
+/// Interfaces tell routing of their addresses, so it is there before them.
+void NodeImpl::create_routing() {
+  route_writer_ = std::make_unique<RouteWriter>(interfaces_, *prefixes_, *prefixes6_, next_hops_);
+  routes_ = std::make_unique<route::RouteTable>(*route_writer_);
+  multicast_ = std::make_unique<Multicast>(
+      interfaces_, workers_, *punt_,
+      [this](const wire::IpAddr& source) { return routes_->interface_towards(source); });
+  addresses_ = std::make_unique<AddressBook>(interfaces_, *routes_, multicast_->router());
+  punt_->set_multicast(multicast_->router());
+  set_time(now());
 }
 
 unsigned NodeImpl::owner_of(const std::string& name, unsigned nth) const {
@@ -178,7 +200,9 @@ Status NodeImpl::create_ports() {
     config.mtu = p.mtu;
     config.addresses = p.addresses;
     config.neighbour = config_.neighbour;
-    ports_.push_back(std::make_unique<PortUnit>(std::move(*device), *punt_, *neighbours_, config));
+    config.ip6 = p.ip.ip6;
+    ports_.push_back(
+        std::make_unique<PortUnit>(std::move(*device), *punt_, *neighbours_, *addresses_, config));
     slot.control = &ports_.back()->control();
   }
   return {};
@@ -223,7 +247,19 @@ Status NodeImpl::create_links() {
     config.scope = l.scope;
     config.addresses = l.addresses;
     config.neighbour = config_.neighbour;
-    links_.push_back(std::make_unique<LinkUnit>(**hca, **queue, *punt_, *neighbours_, config));
+    config.ip6 = l.ip.ip6;
+    config.all_nodes = l.all_nodes;
+    config.group.send_only = l.send_only;
+    config.group.flood_absent = l.flood_absent;
+    config.group.multicast_router = l.ip.multicast_router;
+    if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast);
+    config.rarp.ask = l.ask_rarp;
+    config.rarp.prefix_len = static_cast<std::uint8_t>(l.rarp_prefix_len);
+    for (const RarpEntryConfig& r : config_.rarp)
+      if (const auto hw = wire::parse_link_addr(r.lladdr); hw && r.iface == l.name)
+        config.rarp.served.emplace_back(*hw, r.addr);
+    links_.push_back(
+        std::make_unique<LinkUnit>(**hca, **queue, *punt_, *neighbours_, *addresses_, config));
     slot.control = &links_.back()->control();
   }
   return {};
@@ -243,6 +279,7 @@ Status NodeImpl::create_workers() {
     e.kind = fwd::InterfaceKind::kIpoib;
     e.owner = static_cast<std::uint8_t>(l->hca().owner);
     e.ud_queue = &l->queue();
+    e.set_gid(l->port().gid());
   }
   for (unsigned i = 0; i < config_.worker.count; ++i) {
     auto channel =
@@ -300,14 +337,32 @@ Status NodeImpl::connect_workers() {
 }
 
 Status NodeImpl::add_routes() {
-  route_writer_ = std::make_unique<RouteWriter>(interfaces_, *prefixes_, next_hops_);
-  route_writer_->set_now(now());
-  routes_ = std::make_unique<route::RouteTable>(*route_writer_);
   for (const auto& slot : interfaces_)
     for (const wire::IpPrefix& a : slot->control->addresses())
-      if (auto s = routes_->add_address(slot->control->id(), a); !s) return s;
+      if (auto s = a.addr.is_v4() ? routes_->add_address(slot->control->id(), a)
+                                  : routes_->add_network(slot->control->id(), a);
+          !s)
+        return s;
   for (const RouteConfig& r : config_.routes)
     if (auto s = add_route(r); !s) return s;
+  for (const MulticastRouteConfig& r : config_.multicast_routes)
+    if (auto s = add_multicast_route(r); !s) return s;
+  return {};
+}
+
+Status NodeImpl::add_groups() {
+  const auto add = [&](const std::string& name, const IpConfig& ip) -> Status {
+    InterfaceSlot& slot = *interfaces_.find(name);
+    if (ip.multicast_router)
+      if (auto s = multicast_->add_router(slot, now()); !s) return s;
+    for (const wire::IpAddr& group : ip.groups)
+      if (auto s = slot.control->join_group(group, now()); !s) return s;
+    return {};
+  };
+  for (const PortConfig& p : config_.ports)
+    if (auto s = add(p.name, p.ip); !s) return s;
+  for (const LinkConfigEntry& l : config_.links)
+    if (auto s = add(l.name, l.ip); !s) return s;
   return {};
 }
 

@@ -15,12 +15,32 @@ std::span<std::byte> data_of(rte_mbuf* m) {
 }
 
 msg::Down send_message(msg::Down::Kind kind, table::InterfaceId iface, rte_mbuf* m) {
-  msg::Down down{};
+  msg::Down down;
   down.kind = kind;
   down.iface = iface;
   down.index = table::kNoNeighbour;
   down.mbuf = m;
   return down;
+}
+
+/// As much as an ICMPv6 error quotes (RFC 4443 §3.1).
+constexpr std::size_t kMinIp6Mtu = 1280;
+
+// Workers pass up packets with a whole IP header of either version.
+bool is_v4(const rte_mbuf* m) {
+  return rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->version() == 4;
+}
+wire::IpAddr source_of(const rte_mbuf* m) {
+  return is_v4(m) ? wire::IpAddr::v4(rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->src.host())
+                  : rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->src;
+}
+wire::IpAddr destination_of(const rte_mbuf* m) {
+  return is_v4(m) ? wire::IpAddr::v4(rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->dst.host())
+                  : rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->dst;
+}
+/// Its way is known by the interface, not by a route.
+bool is_of_link(const wire::IpAddr& to) {
+  return wire::is_multicast(to) || wire::is_link_local6(to);
 }
 
 constexpr route::IcmpError unreachable_error(wire::IcmpUnreachable code) {
@@ -45,11 +65,11 @@ void Punt::handle(const msg::Up& message) {
       slot->control->on_arp(data_of(m), rx.slid, rx.src_qpn, now_);
       break;
     }
-    case msg::Up::Kind::kLocal:
-      ++counters_.local;
-      deliver_local(m, *slot);
-      return;
-    case msg::Up::Kind::kNd: slot->drops.add(Drop::kLocalUnsupported); break;
+    case msg::Up::Kind::kNd:
+      ++counters_.nd;
+      slot->control->on_nd(data_of(m), now_);
+      break;
+    case msg::Up::Kind::kLocal: deliver_local(m, *slot); return;
     case msg::Up::Kind::kIcmpError:
       tell_sender(m, message.iface, {message.icmp_type, message.icmp_code, message.mtu});
       break;
@@ -58,38 +78,72 @@ void Punt::handle(const msg::Up& message) {
 }
 
 void Punt::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
-  const table::InterfaceId id = in.control->id();
-  const auto verdict = rte_pktmbuf_linearize(m) == 0 ? route::answer_local(data_of(m))
-                                                     : route::LocalVerdict::kIgnore;
-  switch (verdict) {
-    case route::LocalVerdict::kEchoReply:
-      workers_.send(in.owner, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
+  if (rte_pktmbuf_linearize(m) == 0) {
+    if (multicast_->on_packet(in.control->id(), data_of(m), now_)) {
+      ++counters_.membership;
+      rte_pktmbuf_free(m);
       return;
-    case route::LocalVerdict::kPortUnreachable:
-      tell_sender(m, id, unreachable_error(wire::IcmpUnreachable::kPort));
-      break;
-    case route::LocalVerdict::kProtocolUnreachable:
-      tell_sender(m, id, unreachable_error(wire::IcmpUnreachable::kProtocol));
-      break;
-    case route::LocalVerdict::kIgnore: break;
+    }
+    ++counters_.local;
+    if (is_v4(m) ? answer4(m, in) : answer6(m, in)) return;
   }
   in.drops.add(Drop::kLocalUnsupported);
   rte_pktmbuf_free(m);
 }
 
+/// True: the packet went out again as the answer.
+bool Punt::answer4(rte_mbuf* m, InterfaceSlot& in) {
+  if (wire::is_multicast(destination_of(m))) return false;
+  switch (route::answer_local(data_of(m))) {
+    case route::LocalVerdict::kEchoReply: send_own(m, &in); return true;
+    case route::LocalVerdict::kPortUnreachable:
+      tell_sender(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kPort));
+      break;
+    case route::LocalVerdict::kProtocolUnreachable:
+      tell_sender(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kProtocol));
+      break;
+    case route::LocalVerdict::kIgnore: break;
+  }
+  return false;
+}
+
+bool Punt::answer6(rte_mbuf* m, InterfaceSlot& in) {
+  const wire::IpAddr sender = source_of(m);
+  const bool to_group = wire::is_multicast(destination_of(m));
+  const auto own = to_group ? in.address6(sender) : destination_of(m);
+  if (!own) return false;
+  const route::Local6Answer answer = route::answer_local6(data_of(m), *own);
+  switch (answer.verdict) {
+    case route::Local6Verdict::kEchoReply:
+      if (to_group && !limiter6_.allow(sender, now_)) break;
+      send_own(m, &in);
+      return true;
+    case route::Local6Verdict::kError: tell_sender6(data_of(m), &in, answer.error); break;
+    case route::Local6Verdict::kIgnore: break;
+  }
+  return false;
+}
+
 void Punt::tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error) {
   InterfaceSlot* slot = interfaces_.find(in);
-  std::optional<std::uint32_t> source = slot != nullptr ? slot->address() : std::nullopt;
-  for (const auto& s : interfaces_)
-    if (!source) source = s->address();
-  if (!source) return;
-
-  std::array<std::byte, 576> scratch;
+  std::array<std::byte, kMinIp6Mtu> scratch;
   const auto len = std::min<std::uint32_t>(rte_pktmbuf_pkt_len(offending), scratch.size());
   const auto* head =
       static_cast<const std::byte*>(rte_pktmbuf_read(offending, 0, len, scratch.data()));
-  const auto packet = route::icmp_error({head, len}, error, *source);
-  const auto ip = wire::read<wire::Ipv4Hdr>({head, len});
+  if (is_v4(offending))
+    tell_sender4({head, len}, slot, error);
+  else
+    tell_sender6({head, len}, slot, {error.type, error.code, error.mtu});
+}
+
+void Punt::tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
+                        const route::IcmpError& error) {
+  std::optional<std::uint32_t> source = in != nullptr ? in->address() : std::nullopt;
+  for (const auto& s : interfaces_)
+    if (!source) source = s->address();
+  if (!source) return;
+  const auto packet = route::icmp_error(offending, error, *source);
+  const auto ip = wire::read<wire::Ipv4Hdr>(offending);
   if (!packet || !limiter_.allow(ip->src.host(), now_)) {
     ++counters_.icmp_suppressed;
     return;
@@ -97,20 +151,60 @@ void Punt::tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::
   rte_mbuf* m = copy(*packet);
   if (m == nullptr) return;
   ++counters_.icmp_sent;
-  workers_.send(slot != nullptr ? slot->owner : 0,
-                send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
+  send_own(m, in);
+}
+
+void Punt::tell_sender6(std::span<const std::byte> offending, InterfaceSlot* in,
+                        const route::Icmp6Error& error) {
+  const auto ip = wire::read<wire::Ipv6Hdr>(offending);
+  if (!ip) return;
+  std::optional<wire::IpAddr> source = in != nullptr ? in->address6(ip->src) : std::nullopt;
+  for (const auto& s : interfaces_)
+    if (!source && !wire::is_link_local6(ip->src)) source = s->address6(ip->src);
+  const auto packet = source ? route::icmp6_error(offending, error, *source) : std::nullopt;
+  if (!packet || !limiter6_.allow(ip->src, now_)) {
+    ++counters_.icmp_suppressed;
+    return;
+  }
+  rte_mbuf* m = copy(*packet);
+  if (m == nullptr) return;
+  ++counters_.icmp_sent;
+  send_own(m, in);
+}
+
+/// Where no route tells the way, the packet leaves by the interface it answers to.
+void Punt::send_own(rte_mbuf* m, const InterfaceSlot* by) {
+  const unsigned worker = by != nullptr ? by->owner : 0;
+  if (by != nullptr && is_of_link(destination_of(m)))
+    workers_.send(worker, send_message(msg::Down::Kind::kSendOn, by->control->id(), m));
+  else
+    workers_.send(worker, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
 }
 
 void Punt::send_routed(rte_mbuf* m) {
   const InterfaceSlot* slot = interfaces_.find(fabric::meta_of(m).held.out_iface);
-  workers_.send(slot->owner, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
+  if (is_of_link(destination_of(m)))
+    workers_.send(slot->owner, send_message(msg::Down::Kind::kSendOn, slot->control->id(), m));
+  else
+    workers_.send(slot->owner, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
 }
 
 void Punt::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
   const auto& held = fabric::meta_of(m).held;
   interfaces_.find(held.out_iface)->drops.add(reason);
-  if (unreachable) tell_sender(m, held.in_iface, unreachable_error(wire::IcmpUnreachable::kHost));
+  if (unreachable) {
+    if (is_v4(m))
+      tell_sender(m, held.in_iface, unreachable_error(wire::IcmpUnreachable::kHost));
+    else
+      tell_sender(m, held.in_iface, {route::kIcmp6Unreachable, route::kUnreachable6Address, 0});
+  }
   rte_pktmbuf_free(m);
+}
+
+void Punt::send_on(table::InterfaceId iface, std::span<const std::byte> packet) {
+  rte_mbuf* m = copy(packet);
+  if (m == nullptr) return;
+  workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendOn, iface, m));
 }
 
 void Punt::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,

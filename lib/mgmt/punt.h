@@ -11,6 +11,8 @@
 #include "lib/mgmt/interface_table.h"
 #include "lib/mgmt/worker_set.h"
 #include "lib/route/icmp.h"
+#include "lib/route/icmp6.h"
+#include "lib/route/multicast_router.h"
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -18,7 +20,7 @@ struct rte_mempool;
 namespace ipoib::mgmt {
 
 struct PuntCounters {
-  std::uint64_t arp = 0, local = 0, neighbour_wanted = 0;
+  std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
   std::uint64_t icmp_sent = 0;
   std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, or not allowed.
   std::uint64_t no_mbuf = 0;          ///< Own packets that found no mbuf.
@@ -30,6 +32,8 @@ class Punt {
   Punt(InterfaceTable& interfaces, WorkerSet& workers, rte_mempool* pool)
       : interfaces_{interfaces}, workers_{workers}, pool_{pool} {}
 
+  /// Who takes IGMP and MLD; outlives the last call of handle().
+  void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
   /// The time of whatever is handled until the next call.
   void set_now(TimePoint now) { now_ = now; }
 
@@ -41,6 +45,8 @@ class Punt {
   /// A held packet is given up. Where `unreachable`, its sender is told.
   void drop_held(rte_mbuf* m, Drop reason, bool unreachable);
 
+  /// Sends a whole IP packet of this node on the interface, to a neighbour or group there.
+  void send_on(table::InterfaceId iface, std::span<const std::byte> packet);
   /// Sends octets as they are on an interface: from the IPoIB header on, with where they go, or
   /// from the Ethernet header on.
   void send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
@@ -50,13 +56,22 @@ class Punt {
 
  private:
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
+  bool answer4(rte_mbuf* m, InterfaceSlot& in);
+  bool answer6(rte_mbuf* m, InterfaceSlot& in);
   void tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
+  void tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
+                    const route::IcmpError& error);
+  void tell_sender6(std::span<const std::byte> offending, InterfaceSlot* in,
+                    const route::Icmp6Error& error);
+  void send_own(rte_mbuf* m, const InterfaceSlot* by);
   rte_mbuf* copy(std::span<const std::byte> octets);
 
   InterfaceTable& interfaces_;
   WorkerSet& workers_;
   rte_mempool* pool_;
+  route::MulticastRouter* multicast_ = nullptr;
   route::IcmpLimiter limiter_;
+  route::Icmp6Limiter limiter6_;
   PuntCounters counters_;
   TimePoint now_{};
 };

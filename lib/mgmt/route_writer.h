@@ -4,6 +4,7 @@
 #include "lib/mgmt/interface_table.h"
 #include "lib/route/route_table.h"
 #include "lib/table/next_hop.h"
+#include "lib/table/prefix6_table.h"
 #include "lib/table/prefix_table.h"
 
 namespace ipoib::mgmt {
@@ -11,17 +12,20 @@ namespace ipoib::mgmt {
 class RouteWriter final : public route::RouteSink {
  public:
   RouteWriter(InterfaceTable& interfaces, table::PrefixTable& prefixes,
-              table::NextHopTable& next_hops)
-      : interfaces_{interfaces}, prefixes_{prefixes}, next_hops_{next_hops} {}
+              table::Prefix6Table& prefixes6, table::NextHopTable& next_hops)
+      : interfaces_{interfaces},
+        prefixes_{prefixes},
+        prefixes6_{prefixes6},
+        next_hops_{next_hops} {}
 
   void set_now(TimePoint now) { now_ = now; }
 
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
-    return prefixes_.add(prefix, next_hop);
+    return prefix.addr.is_v4() ? prefixes_.add(prefix, next_hop) : prefixes6_.add(prefix, next_hop);
   }
   void remove_prefix(const wire::IpPrefix& prefix) override {
     // Failing means it was not there, which is what was wanted.
-    static_cast<void>(prefixes_.remove(prefix));
+    static_cast<void>(prefix.addr.is_v4() ? prefixes_.remove(prefix) : prefixes6_.remove(prefix));
   }
   void set_next_hop(table::NextHopIndex index, const table::NextHop& next_hop) override {
     next_hops_.set(index, next_hop);
@@ -37,6 +41,7 @@ class RouteWriter final : public route::RouteSink {
  private:
   InterfaceTable& interfaces_;
   table::PrefixTable& prefixes_;
+  table::Prefix6Table& prefixes6_;
   table::NextHopTable& next_hops_;
   TimePoint now_{};
 };

@@ -27,7 +27,11 @@ HcaUnit::HcaUnit(const HcaConfig& hca_config, EthDevice eth_device,
       client{[this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
                return hca->mad_port().send(to, mad);
              },
-             sa::ClientConfig{}, rte_rdtsc() ^ hca_config.guid} {}
+             sa::ClientConfig{}, rte_rdtsc() ^ hca_config.guid} {
+  client.set_report_handler([this](const wire::Notice& notice, TimePoint now) {
+    for (link::IpoibLink* l : links_) l->on_report(notice, now);
+  });
+}
 
 void HcaUnit::receive_mads(TimePoint now) {
   while (const auto mad = hca->mad_port().receive()) {
@@ -65,15 +69,19 @@ std::optional<TimePoint> HcaUnit::next_deadline() const {
 }
 
 LinkUnit::LinkUnit(HcaUnit& hca, fabric::UdQueue& queue, Punt& punt,
-                   link::NeighbourSink& neighbours, const link::LinkConfig& config)
+                   link::NeighbourSink& neighbours, link::AddressSink& addresses,
+                   const link::LinkConfig& config)
     : hca_{hca},
       queue_{queue},
       punt_{punt},
       config_{config},
-      control_{
-          std::make_unique<link::IpoibLink>(config, *this, neighbours, hca.client, rte_rdtsc())} {}
+      control_{std::make_unique<link::IpoibLink>(config, *this, neighbours, hca.client, rte_rdtsc(),
+                                                 addresses)} {
+  hca.add_link(*control_);
+}
 
 LinkUnit::~LinkUnit() {
+  hca_.remove_link(*control_);
   control_.reset();
   hca_.hca->destroy_ud_queue(queue_);
 }
@@ -88,11 +96,12 @@ void LinkUnit::state_changed(link::State state) {
 }
 
 PortUnit::PortUnit(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
-                   const link::EthernetPortConfig& config)
+                   link::AddressSink& addresses, const link::EthernetPortConfig& config)
     : device_{std::move(device)},
       punt_{punt},
       config_{config},
-      control_{std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rdtsc())} {}
+      control_{std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rdtsc(),
+                                                    addresses)} {}
 
 void PortUnit::state_changed(link::State state) {
   log_state("port", *control_, state);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/fabric/hca.h"
 #include "lib/link/ethernet_port.h"
@@ -23,6 +24,9 @@ class HcaUnit {
   HcaUnit(const HcaConfig& config, EthDevice cable, std::unique_ptr<fabric::Hca> hca,
           unsigned owner);
 
+  /// Who is told what the SA reports to the port: its links.
+  void add_link(link::IpoibLink& link) { links_.push_back(&link); }
+  void remove_link(link::IpoibLink& link) { std::erase(links_, &link); }
   /// Takes every MAD that has arrived to whom it concerns.
   void receive_mads(TimePoint now);
   /// Runs the timers of client and administrator that are due.
@@ -36,13 +40,16 @@ class HcaUnit {
   sa::Client client;
   std::optional<sa::Administrator> administrator;
   std::uint64_t unknown_mads = 0;  ///< Of a class nobody here serves.
+
+ private:
+  std::vector<link::IpoibLink*> links_;
 };
 
 /// An IPoIB link's queue pair, and how the link's state machine acts on it.
 class LinkUnit final : public link::LinkActions {
  public:
   LinkUnit(HcaUnit& hca, fabric::UdQueue& queue, Punt& punt, link::NeighbourSink& neighbours,
-           const link::LinkConfig& config);
+           link::AddressSink& addresses, const link::LinkConfig& config);
   ~LinkUnit() override;
 
   [[nodiscard]] const fabric::PortAttr& port() const override { return hca_.hca->attr(); }
@@ -78,7 +85,7 @@ class LinkUnit final : public link::LinkActions {
 class PortUnit final : public link::PortActions {
  public:
   PortUnit(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
-           const link::EthernetPortConfig& config);
+           link::AddressSink& addresses, const link::EthernetPortConfig& config);
 
   [[nodiscard]] wire::MacAddr mac() const override { return device_.mac(); }
   void send(std::span<const std::byte> frame) override {

@@ -126,6 +126,15 @@ Status RouteTable::add_address(table::InterfaceId iface, const IpPrefix& address
   return add_local(iface, address);
 }
 
+table::InterfaceId RouteTable::interface_towards(const IpAddr& addr) const {
+  for (int len = host_len(addr); len >= 0; --len) {
+    const IpPrefix prefix{addr, static_cast<std::uint8_t>(len)};
+    const auto it = routes_.find({wire::network(prefix), prefix.len});
+    if (it != routes_.end()) return it->second.iface;
+  }
+  return table::kNoInterface;
+}
+
 table::InterfaceId RouteTable::interface_of(const IpAddr& addr) const {
   table::InterfaceId found = table::kNoInterface;
   int longest = -1;
@@ -213,6 +222,26 @@ Status RouteTable::add_blackhole(const IpPrefix& to) {
   return insert(net, Route{RouteKind::kBlackhole, table::kNoInterface, {}, *index});
 }
 
+Status RouteTable::add_learned(RouteKind kind, const IpPrefix& to, table::InterfaceId iface,
+                               const IpAddr& via) {
+  const auto hop = gateway_hop_on(iface, via);
+  if (!hop) return tl::make_unexpected(hop.error());
+  Route route{kind, iface, {via}, table::kNextHopNone};
+  const auto index = allocate(1);
+  if (!index) {
+    release_gateways(route);
+    return tl::make_unexpected(index.error());
+  }
+  route.next_hop = *index;
+  sink_.set_next_hop(*index, *hop);
+  auto inserted = insert(to, route);
+  if (!inserted) {
+    free(*index, 1);
+    release_gateways(route);
+  }
+  return inserted;
+}
+
 Status RouteTable::add_redirect(table::InterfaceId iface, const IpAddr& to, const IpAddr& via) {
   const IpPrefix host = host_prefix(to);
   if (const auto it = routes_.find(host); it != routes_.end()) {
@@ -222,23 +251,15 @@ Status RouteTable::add_redirect(table::InterfaceId iface, const IpAddr& to, cons
   }
   while (redirects_.size() >= kMaxRedirects)
     if (auto s = remove(redirects_.front()); !s) return s;
-  const auto hop = gateway_hop_on(iface, via);
-  if (!hop) return tl::make_unexpected(hop.error());
-  Route route{RouteKind::kRedirect, iface, {via}, table::kNextHopNone};
-  const auto index = allocate(1);
-  if (!index) {
-    release_gateways(route);
-    return tl::make_unexpected(index.error());
-  }
-  route.next_hop = *index;
-  sink_.set_next_hop(*index, *hop);
-  if (auto s = insert(host, route); !s) {
-    free(*index, 1);
-    release_gateways(route);
-    return s;
-  }
-  redirects_.push_back(host);
-  return {};
+  auto added = add_learned(RouteKind::kRedirect, host, iface, via);
+  if (added) redirects_.push_back(host);
+  return added;
+}
+
+Status RouteTable::add_advertised(table::InterfaceId iface, const IpAddr& router) {
+  const IpPrefix all{wire::network({router, 0}), 0};
+  if (routes_.contains(all)) return fail(Errc::kExists, "there is a default route already");
+  return add_learned(RouteKind::kAdvertised, all, iface, router);
 }
 
 Status RouteTable::remove(const IpPrefix& to) {
@@ -253,7 +274,7 @@ Status RouteTable::remove(const IpPrefix& to) {
   sink_.remove_prefix(net);
   routes_.erase(it);
   std::erase(redirects_, net);
-  if (route.kind == RouteKind::kStatic || route.kind == RouteKind::kRedirect) {
+  if (!route.via.empty()) {
     free(route.next_hop, route.via.size() == 1 ? 1 : route.via.size() + 1);
     release_gateways(route);
   }

@@ -34,7 +34,8 @@ enum class RouteKind : std::uint8_t {
   kConnected,
   kStatic,
   kBlackhole,
-  kRedirect,  ///< Host route that a router told of (RFC 4861 §8).
+  kRedirect,    ///< Host route that a router told of (RFC 4861 §8).
+  kAdvertised,  ///< Default route of a router that advertised itself (RFC 4861 §6.3.4).
 };
 
 struct Route {
@@ -68,10 +69,15 @@ class RouteTable {
   /// kMaxRedirects at a time: the oldest goes. kExists when there is a host route to it that
   /// somebody configured.
   Status add_redirect(table::InterfaceId iface, const wire::IpAddr& to, const wire::IpAddr& via);
+  /// What no other route leads to goes through `router` from now on. kExists: there is a default
+  /// route already.
+  Status add_advertised(table::InterfaceId iface, const wire::IpAddr& router);
   /// All but those that belong to an address of an interface.
   Status remove(const wire::IpPrefix& to);
 
   [[nodiscard]] const std::map<wire::IpPrefix, Route>& routes() const { return routes_; }
+  /// Interface by which packets to the address would leave; kNoInterface: none.
+  [[nodiscard]] table::InterfaceId interface_towards(const wire::IpAddr& addr) const;
   /// Interface of the connected network that holds the address.
   [[nodiscard]] table::InterfaceId interface_of(const wire::IpAddr& addr) const;
 
@@ -80,6 +86,8 @@ class RouteTable {
 
  private:
   Status insert(const wire::IpPrefix& prefix, Route route);
+  Status add_learned(RouteKind kind, const wire::IpPrefix& to, table::InterfaceId iface,
+                     const wire::IpAddr& via);
   Status insert_shared(const wire::IpPrefix& prefix, RouteKind kind, table::NextHopKind hop,
                        table::InterfaceId iface);
   Result<table::NextHopIndex> allocate(std::size_t n);

@@ -96,7 +96,7 @@ TEST_F(TerminalTest, ListsChoicesOnce) {
   text = type("\t");
   EXPECT_TRUE(has(text, "show [word]: help show")) << text;
   text = type("route del \t");
-  EXPECT_TRUE(has(text, "[next]: PREFIX (IPv4 prefix without host bits)")) << text;
+  EXPECT_TRUE(has(text, "[next]: PREFIX (IP prefix without host bits)")) << text;
   type("\x03");
   text = type("bogus \t\t");
   EXPECT_FALSE(has(text, "RETURN")) << text;

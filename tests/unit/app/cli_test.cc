@@ -39,6 +39,10 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"PKEYS", "0xffff,0x8001"},
                                                                  {"PREFIX64", "0xfe80000000000000"},
 
+                                                                 {"GROUP", "239.1.1.1"},
+                                                                 {"GROUPS", "239.1.0.0/16"},
+                                                                 {"SOURCE", "10.0.0.9"},
+                                                                 {"IFACES", "eth0,ib0"},
                                                                  {"SL", "3"},
                                                                  {"LEVEL", "0"},
                                                                  {"FILE", "x.pcap"},
@@ -111,6 +115,12 @@ TEST_F(CliTest, ShowsRowsOrOneObject) {
             "10.0.0.0/24     connected  ib0\n"
             "192.168.2.0/24  static     ib0    10.0.0.2, 10.0.0.3\n"
             "172.16.0.0/12   blackhole\n");
+  EXPECT_EQ(text("show group"),
+            "GROUP      IFACE  STATE   JOINS    MLID  LINK-LAYER ADDRESS\n"
+            "239.1.1.1  ib0    member      1  0xc003  ff12:401b:ffff::f01:101\n");
+  EXPECT_EQ(json("show group eth0 json").size(), 0U);
+  EXPECT_EQ(json("show mroute eth0 json").at(0).at("out"), Json{"ib0"});
+  EXPECT_EQ(json("show mroute ib0 json").size(), 0U);
   EXPECT_EQ(text("show drops"),
             "REASON       WHERE  PACKETS\n"
             "ip_no_route  ib0          5\n"
@@ -130,10 +140,10 @@ TEST_F(CliTest, NamesThatAreNotThere) {
 
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
   EXPECT_EQ(text("show lnik"),
-            "error: at word 2 \"lnik\": expected one of link, port, neigh, route, drops, worker, "
-            "hca, sa, config\n");
+            "error: at word 2 \"lnik\": expected one of link, port, neigh, route, group, "
+            "mroute, drops, worker, hca, sa, config\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
-            "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IPv4 prefix without host bits)\n");
+            "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");
   EXPECT_EQ(text("route add 10.9.0.0/16"),
             "error: at word 4, end of line: expected one of via, blackhole\n");
   EXPECT_EQ(text("link sideways ib0"), "error: at word 2 \"sideways\": expected one of up, down\n");
@@ -183,6 +193,15 @@ TEST_F(CliTest, Changes) {
       {"route add 10.9.0.0/16 via 10.0.0.2,10.0.0.3", "route add 10.9.0.0/16 10.0.0.2 10.0.0.3"},
       {"route add 0.0.0.0/0 blackhole", "route add 0.0.0.0/0 blackhole"},
       {"route del 10.9.0.0/16", "route del 10.9.0.0/16"},
+      {"route add fd09::/64 via fd00::2", "route add fd09::/64 fd00::2"},
+      {"group join ib0 239.1.1.1", "join ib0 239.1.1.1"},
+      {"group leave eth0 ff15::9", "leave eth0 ff15::9"},
+      {"group join ib0 10.0.0.1", ""},
+      {"mroute add 239.1.1.1 in ib0 out eth0", "mroute add 239.1.1.1/32 from :: ib0 -> eth0"},
+      {"mroute add 239.1.0.0/16 from 10.0.0.9 in eth0 out ib0,ib1",
+       "mroute add 239.1.0.0/16 from 10.0.0.9 eth0 -> ib0 ib1"},
+      {"mroute del ff15::9 in ib0", "mroute del ff15::9/128 from :: ib0"},
+      {"mroute add 10.0.0.0/8 in ib0 out eth0", ""},
       {"capture start /tmp/x y", ""},
       {"capture start dir/x.pcap", "capture dir/x.pcap"}};
   for (const auto& [line, request] : cases) {
@@ -246,7 +265,7 @@ TEST_F(CliTest, CompletesWithNamesOfTheNode) {
   EXPECT_EQ(cli.complete({"set", "hca", "soft0", "state"}), (Words{"up", "down"}));
   EXPECT_EQ(cli.complete({"capture"}), (Words{"start", "stop"}));
   EXPECT_EQ(cli.complete({"route", "del"}), Words{});
-  EXPECT_EQ(cli.hints({"route", "del"}), Words{"PREFIX (IPv4 prefix without host bits)"});
+  EXPECT_EQ(cli.hints({"route", "del"}), Words{"PREFIX (IP prefix without host bits)"});
   EXPECT_EQ(cli.hints({"start"}), Words{"end of line"});
 }
 

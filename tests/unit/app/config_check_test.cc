@@ -29,7 +29,7 @@ TEST_P(ConfigFault, IsOneLine) {
 
 const std::string kHca1 =
     "[hca.soft1]\nwire = \"net_memif1\"\nguid = \"0x2\"\nlid = 2\n";  // Lines 16-19.
-const std::string kHostAddress = "string IPv4 address of a host and prefix length, \"10.0.0.1/24\"";
+const std::string kHostAddress = "string IP address of a host and prefix length, \"10.0.0.1/24\"";
 
 const std::vector<Case> kCases = {
     {"none", "", {}},
@@ -37,10 +37,12 @@ const std::vector<Case> kCases = {
      "[switch]\na = 1\n",
      {"t.toml:16:2: read unknown section \"switch\", allowed: [hca.NAME], [link.NAME], "
       "[port.NAME], "
-      "[[route]], [[neighbour]], [subnet], [worker], [neighbour-cache]"}},
+      "[[route]], [[multicast-route]], [[neighbour]], [[rarp]], [subnet], [worker], "
+      "[neighbour-cache]"}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
-     {"t.toml:18:3: port.eth1: read unknown key \"speed\", allowed: device, address, mtu"}},
+     {"t.toml:18:3: port.eth1: read unknown key \"speed\", allowed: device, address, mtu, "
+      "multicast-router, groups, ipv6, router-advertisement, accept-ra"}},
     {"missing_key",
      "[port.eth1]\nmtu = 1500\n",
      {"t.toml:16:1: port.eth1: device is missing, allowed: string of 1-63 printing characters"}},
@@ -48,7 +50,8 @@ const std::vector<Case> kCases = {
      "[port.eth1]\nmtu = 1\nmut = 2\n",
      {"t.toml:16:1: port.eth1: device is missing, allowed: string of 1-63 printing characters",
       "t.toml:17:7: port.eth1.mtu: read 1, allowed: integer 68-9600",
-      "t.toml:18:1: port.eth1: read unknown key \"mut\", allowed: device, address, mtu"}},
+      "t.toml:18:1: port.eth1: read unknown key \"mut\", allowed: device, address, mtu, "
+      "multicast-router, groups, ipv6, router-advertisement, accept-ra"}},
     {"section_shape",
      "[[worker]]\nburst = 1\n",
      {"t.toml:16:1: worker: read a list of 1, allowed: a table [worker]"}},
@@ -158,21 +161,29 @@ const std::vector<Case> kCases = {
      "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\n",
      {"t.toml:18:11: link.ib1.dialect: read \"ibarp2001\", which this version does not support, "
       "allowed: string \"rfc4391\""}},
-    {"scope_later",
-     "[link.ib1]\nhca = \"soft0\"\nscope = \"auto\"\n",
-     {"t.toml:18:9: link.ib1.scope: read \"auto\", which this version does not support, allowed: "
-      "integer 2 | 5 | 8 | 14"}},
-    {"create_later",
-     "[link.ib1]\nhca = \"soft0\"\ncreate-broadcast = true\n",
-     {"t.toml:18:20: link.ib1.create-broadcast: read true, which this version does not support, "
-      "allowed: false"}},
+    {"scope",
+     "[link.ib1]\nhca = \"soft0\"\nscope = 3\n",
+     {"t.toml:18:9: link.ib1.scope: read 3, allowed: integer auto | 2 | 5 | 8 | 14"}},
+    {"create_mtu",
+     "[link.ib1]\nhca = \"soft0\"\ncreate-broadcast = true\nmtu = 4096\n",
+     {"t.toml:19:7: link.ib1.mtu: read 4096, allowed: at most 2048, the mtu of hca.soft0"}},
+    {"rarp",
+     "[[rarp]]\nlink = \"eth0\"\nlladdr = \"02:00:00:00:00:01\"\naddress = \"fd00::9\"\n",
+     {"t.toml:17:8: rarp.link: read \"eth0\", allowed: links: ib0",
+      "t.toml:18:10: rarp.lladdr: read \"02:00:00:00:00:01\", allowed: 20 octets",
+      "t.toml:19:11: rarp.address: read \"fd00::9\", allowed: IPv4 addresses"}},
 
     // Addresses.
-    {"address_family",
-     "[link.ib1]\nhca = \"soft0\"\naddress = [\"10.1.0.1/24\", \"fd00::1/64\"]\n",
-     {"t.toml:18:27: link.ib1.address: read \"fd00::1/64\", which this version does not support, "
-      "allowed: " +
-      kHostAddress}},
+    {"address_of_link_only",
+     "[link.ib1]\nhca = \"soft0\"\naddress = [\"fd00::1/64\", \"fe80::1/64\"]\n",
+     {"t.toml:18:26: link.ib1.address: read \"fe80::1/64\", allowed: " + kHostAddress}},
+    {"address6_of_network",
+     "[link.ib1]\nhca = \"soft0\"\naddress = \"fd00::/64\"\n",
+     {"t.toml:18:11: link.ib1.address: read \"fd00::/64\", allowed: " + kHostAddress}},
+    {"groups",
+     "[link.ib1]\nhca = \"soft0\"\ngroups = [\"239.1.1.1\", \"10.0.0.9\"]\n",
+     {"t.toml:18:24: link.ib1.groups: read \"10.0.0.9\", allowed: string IP multicast address, "
+      "\"239.1.1.1\""}},
     {"address_of_network",
      "[link.ib1]\nhca = \"soft0\"\naddress = [\"10.1.0.0/24\"]\n",
      {"t.toml:18:12: link.ib1.address: read \"10.1.0.0/24\", allowed: " + kHostAddress}},
@@ -203,7 +214,7 @@ const std::vector<Case> kCases = {
       "17), allowed: each destination once"}},
     {"route_host_bits",
      "[[route]]\nto = \"10.9.0.1/16\"\nvia = \"10.0.0.2\"\n",
-     {"t.toml:17:6: route.to: read \"10.9.0.1/16\", allowed: string IPv4 prefix without host bits, "
+     {"t.toml:17:6: route.to: read \"10.9.0.1/16\", allowed: string IP prefix without host bits, "
       "\"192.168.2.0/24\""}},
     {"route_connected",
      "[[route]]\nto = \"10.0.0.0/24\"\nvia = \"10.0.0.2\"\n",
@@ -227,6 +238,22 @@ const std::vector<Case> kCases = {
     {"route_both",
      "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.2\"\nblackhole = true\n",
      {"t.toml:16:1: route: read via and blackhole, allowed: either via or blackhole = true"}},
+
+    {"route_family",
+     "[[route]]\nto = \"fd09::/64\"\nvia = [\"10.0.0.2\"]\n",
+     {"t.toml:18:8: route.via: read \"10.0.0.2\", allowed: an address of the IP version of "
+      "route.to"}},
+
+    // Multicast routes.
+    {"mroute_interfaces",
+     "[[multicast-route]]\ngroups = \"239.1.1.1\"\nin = \"ib7\"\nout = [\"eth0\", \"ib7\"]\n",
+     {"t.toml:18:6: multicast-route.in: read \"ib7\", allowed: links: ib0; ports: eth0",
+      "t.toml:19:16: multicast-route.out: read \"ib7\", allowed: links: ib0; ports: eth0",
+      "t.toml:19:16: multicast-route.out: read \"ib7\", allowed: interfaces other than in"}},
+    {"mroute_no_groups",
+     "[[multicast-route]]\ngroups = \"10.0.0.0/8\"\nin = \"ib0\"\nout = \"eth0\"\n",
+     {"t.toml:17:10: multicast-route.groups: read \"10.0.0.0/8\", allowed: string IP multicast "
+      "address or prefix, \"239.1.1.1\" or \"239.1.0.0/16\""}},
 
     // Neighbours.
     {"neighbour_link",
@@ -310,9 +337,9 @@ TEST(ConfigCheck, OneSlipIsOneLine) {
                    "[[route]]\nto = \"x\"\nvia = 3\n"),
             (Lines{"t.toml:4:7: hca.a.lid: read -1, allowed: integer 1-49151",
                    "t.toml:6:9: hca.a.pkeys: read 0, allowed: integer 0x0001-0x7fff, 0x8001-0xffff",
-                   "t.toml:11:6: route.to: read \"x\", allowed: string IPv4 prefix without host "
+                   "t.toml:11:6: route.to: read \"x\", allowed: string IP prefix without host "
                    "bits, \"192.168.2.0/24\"",
-                   "t.toml:12:7: route.via: read 3, allowed: string IPv4 address of a host, "
+                   "t.toml:12:7: route.via: read 3, allowed: string IP address of a host, "
                    "\"10.0.0.2\""}));
 }
 

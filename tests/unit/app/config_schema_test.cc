@@ -100,7 +100,7 @@ TEST(ConfigSchema, ReferenceNamesEveryOption) {
   });
   EXPECT_NE(reference.find("| `wire` | string | required |"), std::string::npos);
   EXPECT_NE(reference.find("| `burst` | integer | `32` | 1-64 |"), std::string::npos);
-  EXPECT_NE(reference.find("| `scope` | integer | `2` | 2 \\| 5 \\| 8 \\| 14 |"),
+  EXPECT_NE(reference.find("| `scope` | integer | `2` | auto \\| 2 \\| 5 \\| 8 \\| 14 |"),
             std::string::npos);
 }
 

@@ -60,6 +60,12 @@ qkey = 0xffffffff
 rate = 2.5
 sl = 15
 
+[[multicast-route]]
+groups = "239.1.0.0/16"
+source = "10.9.0.9"
+in = "eth0"
+out = ["ib0", "a-link_1"]
+
 [worker]
 count = 3
 burst = 64
@@ -111,6 +117,10 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(c.routes[0].via,
             (std::vector{wire::IpAddr::v4(0x0a00'0002), wire::IpAddr::v4(0xc0a8'0107)}));
   EXPECT_TRUE(c.routes.at(1).blackhole);
+  ASSERT_EQ(c.multicast_routes.size(), 1U);
+  EXPECT_EQ(wire::to_string(c.multicast_routes[0].groups), "239.1.0.0/16");
+  EXPECT_EQ(wire::to_string(c.multicast_routes[0].source), "10.9.0.9");
+  EXPECT_EQ(c.multicast_routes[0].out, (std::vector<std::string>{"ib0", "a-link_1"}));
   EXPECT_EQ(c.neighbours.at(0).lid, 9);
   EXPECT_EQ(c.neighbours[0].sl, 3);
   EXPECT_EQ(c.neighbours.at(1).iface, "eth0");
@@ -225,7 +235,9 @@ TEST(Config, FileIsRead) {
   ASSERT_TRUE(result);
   ASSERT_EQ(result->diagnostics.size(), 1U);
   EXPECT_EQ(result->diagnostics[0].to_string(),
-            file + ":17:1: port.eth0: read unknown key \"end\", allowed: device, address, mtu");
+            file +
+                ":17:1: port.eth0: read unknown key \"end\", allowed: device, address, mtu, "
+                "multicast-router, groups, ipv6, router-advertisement, accept-ra");
 }
 
 // The files a reader starts from have no fault and fit together.

@@ -66,6 +66,15 @@ class FakeNode : public mgmt::Node {
     return result;
   }
   [[nodiscard]] std::vector<mgmt::RouteInfo> routes() const override { return routes_; }
+  [[nodiscard]] std::vector<link::GroupInfo> groups(std::string_view iface) const override {
+    std::vector<link::GroupInfo> result;
+    for (const auto& g : groups_)
+      if (iface.empty() || g.iface == iface) result.push_back(g);
+    return result;
+  }
+  [[nodiscard]] std::vector<mgmt::MulticastRouteInfo> multicast_routes() const override {
+    return multicast_routes_;
+  }
   [[nodiscard]] std::vector<mgmt::WorkerInfo> workers() const override { return workers_; }
   [[nodiscard]] std::vector<mgmt::DropInfo> drops() const override { return drops_; }
   [[nodiscard]] std::vector<mgmt::SaInfo> subnet_administration() const override { return sa_; }
@@ -89,6 +98,20 @@ class FakeNode : public mgmt::Node {
   }
   Status remove_route(const wire::IpPrefix& to) override {
     return note("route del " + wire::to_string(to));
+  }
+  Status join_group(std::string_view iface, const wire::IpAddr& group) override {
+    return note(fmt::format("join {} {}", iface, wire::to_string(group)));
+  }
+  Status leave_group(std::string_view iface, const wire::IpAddr& group) override {
+    return note(fmt::format("leave {} {}", iface, wire::to_string(group)));
+  }
+  Status add_multicast_route(const mgmt::MulticastRouteConfig& r) override {
+    return note(fmt::format("mroute add {} from {} {} -> {}", wire::to_string(r.groups),
+                            wire::to_string(r.source), r.in, fmt::join(r.out, " ")));
+  }
+  Status remove_multicast_route(const mgmt::MulticastRouteConfig& r) override {
+    return note(fmt::format("mroute del {} from {} {}", wire::to_string(r.groups),
+                            wire::to_string(r.source), r.in));
   }
   Status set_interface_up(std::string_view name, bool up) override {
     return note(fmt::format("{} {}", name, up ? "up" : "down"));
@@ -115,6 +138,8 @@ class FakeNode : public mgmt::Node {
   std::vector<mgmt::HcaInfo> hcas_;
   std::vector<link::NeighbourInfo> neighbours_;
   std::vector<mgmt::RouteInfo> routes_;
+  std::vector<link::GroupInfo> groups_;
+  std::vector<mgmt::MulticastRouteInfo> multicast_routes_;
   std::vector<mgmt::WorkerInfo> workers_;
   std::vector<mgmt::DropInfo> drops_;
   std::vector<mgmt::SaInfo> sa_;
@@ -197,6 +222,16 @@ inline void fill(FakeNode& node) {
                    "ib0",
                    {*wire::parse_ip("10.0.0.2"), *wire::parse_ip("10.0.0.3")}},
                   {*wire::parse_prefix("172.16.0.0/12"), "blackhole", "", {}}};
+
+  node.groups_ = {
+      {*wire::parse_ip("239.1.1.1"), "ib0", "ff12:401b:ffff::f01:101", 0xc003, 1, "member"}};
+  node.multicast_routes_ = {{*wire::parse_ip("239.1.1.1"),
+                             {},
+                             "eth0",
+                             {"ib0"},
+                             true,
+                             "static",
+                             std::chrono::milliseconds(250)}};
 
   mgmt::WorkerInfo worker;
   worker.lcore = 1;

@@ -154,6 +154,25 @@ TEST_F(RouteTableTest, AnIpv6AddressIsLocalOnlyWhileItIsReady) {
   EXPECT_EQ(sink.lookup("fd00::/64").kind, NextHopKind::kConnected);
 }
 
+TEST_F(RouteTableTest, ARouterThatAdvertisesItselfIsTheDefaultUnlessOneIsConfigured) {
+  ASSERT_TRUE(table.add_advertised(1, ip("fe80::1")));
+  EXPECT_EQ(sink.lookup("::/0").kind, NextHopKind::kGateway);
+  EXPECT_EQ(sink.lookup("::/0").iface, 1);
+  EXPECT_EQ(table.add_advertised(1, ip("fe80::2")).error().code, Errc::kExists);
+  ASSERT_TRUE(table.remove(net("::/0")));
+  EXPECT_TRUE(sink.gateways.empty());
+  EXPECT_EQ(sink.lookup("::/0").kind, NextHopKind::kNone);
+}
+
+TEST_F(RouteTableTest, TheInterfaceTowardsAnAddressIsThatOfItsLongestPrefix) {
+  ASSERT_TRUE(table.add_static(net("0.0.0.0/0"), {ip("10.0.0.9")}));
+  ASSERT_TRUE(table.add_blackhole(net("10.8.0.0/16")));
+  EXPECT_EQ(table.interface_towards(ip("172.16.0.1")), 0);
+  EXPECT_EQ(table.interface_towards(ip("192.168.1.9")), 1);
+  EXPECT_EQ(table.interface_towards(ip("10.8.1.1")), table::kNoInterface);
+  EXPECT_EQ(table.interface_towards(ip("fd00::1")), table::kNoInterface);
+}
+
 TEST_F(RouteTableTest, RedirectsAreHostRoutesThatMakeRoomForNewerOnes) {
   ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::9"), ip("fe80::7")));
   const auto hop = sink.lookup("2001:db8::9/128");

@@ -1,0 +1,46 @@
+#include "lib/mgmt/address_book.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace ipoib::mgmt {
+
+void AddressBook::address_ready(table::InterfaceId iface, const wire::IpPrefix& address) {
+  multicast_.address_ready(iface, address.addr, now_);
+  auto& usable = interfaces_.find(iface)->usable;
+  if (std::find(usable.begin(), usable.end(), address) == usable.end()) usable.push_back(address);
+  // Link-local addresses mean something on their link only: they are listened to, not routed.
+  if (wire::is_link_local6(address.addr)) return;
+  report(iface, routes_.add_network(iface, address).and_then([&] {
+    return routes_.add_local(iface, address);
+  }));
+}
+
+void AddressBook::address_gone(table::InterfaceId iface, const wire::IpPrefix& address) {
+  multicast_.address_gone(iface, address.addr, now_);
+  std::erase(interfaces_.find(iface)->usable, address);
+  // An IPv4 address stays this node's while its interface is down (RFC 1122 §3.3.4.2, weak model).
+  if (!address.addr.is_v4()) routes_.remove_local(iface, address);
+}
+
+void AddressBook::default_router(table::InterfaceId iface, const wire::IpAddr& router,
+                                 bool usable) {
+  const std::pair entry{iface, router};
+  const auto it = std::find(routers_.begin(), routers_.end(), entry);
+  if (usable == (it != routers_.end())) return;
+  const wire::IpPrefix all{wire::network({router, 0}), 0};
+  if (!usable) {
+    const bool in_use = it == routers_.begin();
+    routers_.erase(it);
+    if (!in_use) return;
+    report(iface, routes_.remove(all));
+  } else {
+    routers_.push_back(entry);
+    if (routers_.size() > 1) return;
+  }
+  if (!routers_.empty())
+    report(routers_.front().first,
+           routes_.add_advertised(routers_.front().first, routers_.front().second));
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,55 @@
+// Own addresses and what is received for this node, as the interfaces tell of them: put where
+// routes, workers and ICMP find them.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "lib/base/log.h"
+#include "lib/link/interface.h"
+#include "lib/mgmt/interface_table.h"
+#include "lib/route/multicast_router.h"
+#include "lib/route/route_table.h"
+
+namespace ipoib::mgmt {
+
+/// Management lcore only. The route table and the multicast router outlive every interface's
+/// stop().
+class AddressBook final : public link::AddressSink {
+ public:
+  AddressBook(InterfaceTable& interfaces, route::RouteTable& routes,
+              route::MulticastRouter& multicast)
+      : interfaces_{interfaces}, routes_{routes}, multicast_{multicast} {}
+
+  void set_now(TimePoint now) { now_ = now; }
+
+  void listen(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    report(iface, multicast_.table().listen(iface, addr, now_));
+  }
+  void unlisten(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    multicast_.table().unlisten(iface, addr, now_);
+  }
+  void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) override;
+  void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) override;
+  void redirect(table::InterfaceId iface, const wire::IpAddr& to,
+                const wire::IpAddr& via) override {
+    report(iface, routes_.add_redirect(iface, to, via));
+  }
+  void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) override;
+
+ private:
+  void report(table::InterfaceId iface, const Status& status) const {
+    if (!status)
+      log(LogArea::kMgmt, LogLevel::kErr, "{}: {}", interfaces_.find(iface)->control->name(),
+          status.error().what);
+  }
+
+  InterfaceTable& interfaces_;
+  route::RouteTable& routes_;
+  route::MulticastRouter& multicast_;
+  TimePoint now_{};
+  /// Those that advertise themselves; the first has the default route.
+  std::vector<std::pair<table::InterfaceId, wire::IpAddr>> routers_;
+};
+
+}  // namespace ipoib::mgmt

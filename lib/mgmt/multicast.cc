@@ -1,0 +1,124 @@
+#include "lib/mgmt/multicast.h"
+
+#include <utility>
+
+#include "lib/mgmt/punt.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+std::string_view origin_of(const route::MulticastRouteInfo& row) {
+  if (row.from_static) return row.learned ? "static, learned" : "static";
+  return row.learned ? "learned" : "";
+}
+
+msg::Down delivery_message(msg::Down::Kind kind, const table::Delivery& delivery) {
+  msg::Down down;
+  down.kind = kind;
+  down.delivery = delivery;
+  return down;
+}
+
+}  // namespace
+
+Multicast::Multicast(InterfaceTable& interfaces, WorkerSet& workers, Punt& punt,
+                     route::MulticastTable::ReversePath reverse_path)
+    : interfaces_{interfaces},
+      workers_{workers},
+      punt_{punt},
+      router_{{}, std::move(reverse_path), *this, *this} {}
+
+Status Multicast::add_router(InterfaceSlot& slot, TimePoint now) {
+  const table::InterfaceId id = slot.control->id();
+  if (auto s = router_.add_interface(id, {}, now); !s) return s;
+  router_.link_down(id, now);
+  routers_.push_back(id);
+  up_.push_back(false);
+  for (const wire::IpAddr& group : route::MulticastRouter::router_groups())
+    if (auto s = slot.control->join_group(group, now); !s) return s;
+  return {};
+}
+
+void Multicast::follow_state(TimePoint now) {
+  for (std::size_t i = 0; i < routers_.size(); ++i) {
+    const bool up = interfaces_.find(routers_[i])->control->state() == link::State::kUp;
+    if (up == up_[i]) continue;
+    up_[i] = up;
+    up ? router_.link_up(routers_[i], now) : router_.link_down(routers_[i], now);
+  }
+}
+
+Result<route::StaticMulticastRoute> Multicast::resolve(const MulticastRouteConfig& route) const {
+  const auto id_of = [&](const std::string& name) -> Result<table::InterfaceId> {
+    const InterfaceSlot* slot = interfaces_.find(name);
+    if (slot == nullptr) return fail(Errc::kNotFound, "no link or port {}", name);
+    return slot->control->id();
+  };
+  const auto in = id_of(route.in);
+  if (!in) return tl::make_unexpected(in.error());
+  route::StaticMulticastRoute result{route.groups, route.source, *in, {}};
+  for (const std::string& name : route.out) {
+    const auto out = id_of(name);
+    if (!out) return tl::make_unexpected(out.error());
+    result.out.push_back(*out);
+  }
+  return result;
+}
+
+Status Multicast::add_route(const MulticastRouteConfig& route, TimePoint now) {
+  const auto resolved = resolve(route);
+  if (!resolved) return tl::make_unexpected(resolved.error());
+  return router_.table().add_static(*resolved, now);
+}
+
+Status Multicast::remove_route(const MulticastRouteConfig& route, TimePoint now) {
+  const auto resolved = resolve(route);
+  if (!resolved) return tl::make_unexpected(resolved.error());
+  return router_.table().remove_static(*resolved, now);
+}
+
+std::string Multicast::name_of(table::InterfaceId iface) const {
+  const InterfaceSlot* slot = interfaces_.find(iface);
+  return slot != nullptr ? slot->control->name() : std::string{};
+}
+
+std::vector<MulticastRouteInfo> Multicast::rows(TimePoint now) const {
+  std::vector<MulticastRouteInfo> rows;
+  for (const route::MulticastRouteInfo& r : router_.table().rows(now)) {
+    const table::Delivery& d = r.delivery;
+    if (!wire::is_multicast(d.addr)) continue;  // a link-local address of this node
+    MulticastRouteInfo row;
+    row.group = d.addr;
+    if (d.source != wire::IpAddr{}) row.source = d.source;
+    row.in = name_of(d.in);
+    for (const auto& slot : interfaces_) {
+      const table::InterfaceId id = slot->control->id();
+      if (id < table::kMaxMulticastInterfaces && (d.out >> id & 1) != 0)
+        row.out.push_back(slot->control->name());
+    }
+    row.local = d.local;
+    row.origin = origin_of(r);
+    row.age = r.age;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void Multicast::send(table::InterfaceId iface, std::vector<std::byte> packet) {
+  punt_.send_on(iface, packet);
+}
+
+void Multicast::set(const table::Delivery& delivery) {
+  workers_.send_to_all(delivery_message(msg::Down::Kind::kDeliverySet, delivery));
+}
+
+void Multicast::remove(table::InterfaceId in, const wire::IpAddr& addr,
+                       const wire::IpAddr& source) {
+  table::Delivery key;
+  key.in = in;
+  key.addr = addr;
+  key.source = source;
+  workers_.send_to_all(delivery_message(msg::Down::Kind::kDeliveryRemove, key));
+}
+
+}  // namespace ipoib::mgmt

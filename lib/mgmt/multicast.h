@@ -1,0 +1,57 @@
+// Multicast routing tied to workers and interfaces: deliveries go to every worker, membership
+// messages to the links.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/mgmt/interface_table.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_info.h"
+#include "lib/mgmt/worker_set.h"
+#include "lib/route/multicast_router.h"
+
+namespace ipoib::mgmt {
+
+class Punt;
+
+/// Management lcore only.
+class Multicast final : private route::MulticastSender, private route::DeliverySink {
+ public:
+  /// `reverse_path`: interface toward a unicast source.
+  Multicast(InterfaceTable& interfaces, WorkerSet& workers, Punt& punt,
+            route::MulticastTable::ReversePath reverse_path);
+
+  /// Makes the interface a multicast router's: it listens to the groups that routers are spoken to
+  /// in, and hears what hosts want. Before the interface starts.
+  Status add_router(InterfaceSlot& slot, TimePoint now);
+  Status add_route(const MulticastRouteConfig& route, TimePoint now);
+  Status remove_route(const MulticastRouteConfig& route, TimePoint now);
+
+  /// Members of a link that goes down are forgotten.
+  void follow_state(TimePoint now);
+
+  [[nodiscard]] std::vector<MulticastRouteInfo> rows(TimePoint now) const;
+  [[nodiscard]] route::MulticastRouter& router() { return router_; }
+  [[nodiscard]] const route::MulticastRouter& router() const { return router_; }
+
+ private:
+  // MulticastSender.
+  void send(table::InterfaceId iface, std::vector<std::byte> packet) override;
+  // DeliverySink.
+  void set(const table::Delivery& delivery) override;
+  void remove(table::InterfaceId in, const wire::IpAddr& addr, const wire::IpAddr& source) override;
+
+  [[nodiscard]] Result<route::StaticMulticastRoute> resolve(
+      const MulticastRouteConfig& route) const;
+  [[nodiscard]] std::string name_of(table::InterfaceId iface) const;
+
+  InterfaceTable& interfaces_;
+  WorkerSet& workers_;
+  Punt& punt_;
+  route::MulticastRouter router_;
+  std::vector<table::InterfaceId> routers_;  ///< Interfaces of add_router().
+  std::vector<bool> up_;                     ///< Of them, as told to router_.
+};
+
+}  // namespace ipoib::mgmt
