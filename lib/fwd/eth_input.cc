@@ -38,6 +38,7 @@ std::uint64_t mac_of(const wire::MacAddr& addr) {
 void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, DropBin& bin) {
   switch (type) {
     case be(wire::EtherType::kArp):
+    case be(wire::EtherType::kRarp):
       fabric::meta_of(m).rx = {};
       fabric::meta_of(m).rx.iface = in.iface;
       c.punt.arp(in, m);

@@ -53,11 +53,19 @@ constexpr bool is_link_local(std::uint32_t addr) {
   return addr >> 16 == 0xa9fe;
 }
 
+/// Hosts that have no address yet tell what groups they want. Source: RFC 3376 §4.2.13.
+constexpr bool may_lack_source(const Ipv4Hdr& hdr, std::uint32_t dst) {
+  return hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kIgmp) && dst >> 28 == 0xe;
+}
+
 /// For addresses of which one is odd. Link-local ones are good for local delivery only.
-Drop check_addresses(const Context& c, std::uint32_t src, std::uint32_t dst) noexcept {
+[[gnu::noinline]] Drop check_addresses(const Context& c, const Ipv4Hdr& hdr, std::uint32_t src,
+                                       std::uint32_t dst) noexcept {
   if (dst == 0xffff'ffff) return Drop::kIpBroadcast;
   const std::uint32_t src_net = src >> 24;
-  if (src_net == 0 || src_net == 127 || src_net >= 224) return Drop::kIpMartianSource;
+  const bool lacks_source = src == 0 && may_lack_source(hdr, dst);
+  if ((src_net == 0 && !lacks_source) || src_net == 127 || src_net >= 224)
+    return Drop::kIpMartianSource;
   const std::uint32_t dst_net = dst >> 24;
   if (dst_net >= 224 && dst_net < 240) return Drop::kIpMulticast;
   if (dst_net == 0 || dst_net == 127 || dst_net >= 240) return Drop::kIpMartianDestination;
@@ -81,7 +89,7 @@ Drop check_addresses_if_odd(const Context& c, const Ipv4Hdr& hdr, std::uint32_t 
   const std::uint32_t src = hdr.src.host();
   if (kOdd[src >> 24] + kOdd[dst >> 24] == 0) [[likely]]
     return kGood;
-  return check_addresses(c, src, dst);
+  return check_addresses(c, hdr, src, dst);
 }
 
 }  // namespace

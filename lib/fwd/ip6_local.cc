@@ -55,6 +55,12 @@ bool is_neighbour_discovery(const rte_mbuf* m) noexcept {
   return icmp && is_nd(icmp->type);
 }
 
+bool is_listener_discovery(const rte_mbuf* m) noexcept {
+  if (rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->next_header != kHopByHop) return false;
+  const auto icmp = icmp6_of(m);
+  return icmp && is_mld(icmp->type);
+}
+
 void ip6_deliver(Context& c, const Ingress& in, rte_mbuf* m, bool group) noexcept {
   // Where it cannot be made one segment, it stays as it is.
   if (m->nb_segs != 1) [[unlikely]]

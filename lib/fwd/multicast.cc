@@ -28,7 +28,13 @@ struct V4 {
   static IpAddr destination(const Hdr& hdr) noexcept { return IpAddr::v4(hdr.dst.host()); }
   /// 224.0.0/24. Source: RFC 5771 §4.
   static bool link_scope(const Hdr& hdr) noexcept { return hdr.dst.host() >> 8 == 0xe0'0000; }
-  static bool source_stays(const Hdr& hdr) noexcept { return hdr.src.host() >> 16 == 0xa9fe; }
+  static bool source_stays(const Hdr& hdr) noexcept {
+    return hdr.src.host() >> 16 == 0xa9fe || hdr.src.host() == 0;
+  }
+  static bool is_membership(const rte_mbuf* m) noexcept {
+    return rte_pktmbuf_mtod(m, const Hdr*)->protocol ==
+           static_cast<std::uint8_t>(wire::IpProto::kIgmp);
+  }
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.ttl; }
   static void take_hop(Hdr& hdr) noexcept { take_ttl_down(hdr); }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
@@ -54,6 +60,7 @@ struct V6 {
   static bool source_stays(const Hdr& hdr) noexcept {
     return wire::is_link_local6(hdr.src) || is_unspecified(hdr.src);
   }
+  static bool is_membership(const rte_mbuf* m) noexcept { return is_listener_discovery(m); }
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }
   static void take_hop(Hdr& hdr) noexcept { --hdr.hop_limit; }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
@@ -141,12 +148,25 @@ std::uint64_t ways_out(const table::Delivery& d, const typename V::Hdr& hdr, Int
   return 0;
 }
 
+/// The multicast router is told of a source that no delivery names. Not of what only this node
+/// listens to, which goes nowhere whoever sends it.
+template <class V>
+void tell_of_source(Context& c, const Ingress& in, const table::Delivery* d,
+                    const typename V::Hdr& hdr) noexcept {
+  if (d != nullptr && (d->out == 0 || d->source != IpAddr{})) return;
+  if (V::link_scope(hdr) || V::source_stays(hdr) || V::hops(hdr) <= 1) return;
+  c.punt.multicast_unknown(in, V::destination(hdr), V::source(hdr));
+}
+
 template <class V>
 void one_packet(Context& c, const Ingress& in, rte_mbuf* m, bool forwarding, Sender<V>& sender,
                 DropBin& bin) noexcept {
   auto& hdr = *rte_pktmbuf_mtod(m, typename V::Hdr*);
+  const bool router = c.interfaces[in.iface].multicast_router.load(std::memory_order_relaxed);
+  if (router && V::is_membership(m)) return V::deliver(c, in, m);
   const table::Delivery* const d =
       c.deliveries->lookup(in.iface, V::destination(hdr), V::source(hdr));
+  if (router && forwarding) tell_of_source<V>(c, in, d, hdr);
   if (d == nullptr) return bin.add(m, Drop::kIpMulticast);
 
   Drop reason = Drop::kForwardingStopped;

@@ -14,7 +14,8 @@ enum class IpVersion : std::uint8_t { k4, k6 };
 /// Takes checked packets whose destination is a group. What becomes of them is the delivery of the
 /// interface they came by: a copy goes up where it says so, and one to each of its interfaces, the
 /// TTL taken down once. Copies are whole: links write their headers in front, and not all devices
-/// take packets in pieces. `forwarding` off: this node's own only.
+/// take packets in pieces. `forwarding` off: this node's own only. On interfaces of a multicast
+/// router IGMP and MLD go up and no further, whatever group they are sent to.
 ///
 /// Errors: kIpMulticast (no delivery, or none that is not link-local), kIpTtlExceeded (no error is
 ///         told), kNoMbuf, kLinkDown, kGroupAbsent, and those of ip6_deliver, the output stages and

@@ -25,6 +25,15 @@ msg::Up message(msg::Up::Kind kind, table::InterfaceId iface, rte_mbuf* m) noexc
   return up;
 }
 
+/// The high half of a product depends on all of its factors' bits.
+std::uint64_t mix(std::uint64_t seed, const wire::IpAddr& addr) noexcept {
+  std::uint64_t high, low;
+  std::memcpy(&high, addr.bytes.data(), sizeof(high));
+  std::memcpy(&low, addr.bytes.data() + sizeof(high), sizeof(low));
+  const std::uint64_t sum = high * 0x9e37'79b9'7f4a'7c15ULL + (low ^ seed);
+  return sum * 0xff51'afd7'ed55'8ccdULL;
+}
+
 }  // namespace
 
 Punt::Punt(const WorkerConfig& config, Counter& punts)
@@ -33,6 +42,7 @@ Punt::Punt(const WorkerConfig& config, Counter& punts)
       doorbell_{*config.doorbell},
       punts_{punts},
       per_key_{config.punt.neighbour_per_key},
+      multicast_again_{config.punt.multicast_again},
       interval_tsc_{rte_get_tsc_hz() * config.punt.interval_us / 1'000'000},
       keys_(std::size_t{1} << kKeyBits) {
   const auto at = [this](Kind kind) -> std::uint32_t& {
@@ -43,6 +53,7 @@ Punt::Punt(const WorkerConfig& config, Counter& punts)
   at(Kind::kLocal) = config.punt.local;
   at(Kind::kNd) = config.punt.nd;
   at(Kind::kIcmpError) = config.punt.icmp_error;
+  at(Kind::kMulticastUnknown) = config.punt.multicast;
 }
 
 void Punt::begin_interval(std::uint64_t tsc) noexcept {
@@ -79,7 +90,7 @@ void Punt::nd(const Ingress& in, rte_mbuf* m, bool group) noexcept {
 
 void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                             const wire::IpAddr& addr) noexcept {
-  KeyUse& use = use_of(out_iface, addr);
+  KeyUse& use = use_of(mix(out_iface, addr), 1);
   if (use.used >= per_key_) return drop(in, m, Drop::kNeighbourPending);
   ++use.used;
   fabric::meta_of(m).held.in_iface = in.iface;
@@ -98,15 +109,21 @@ void Punt::icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
   if (spent(Kind::kIcmpError) || !push(up)) rte_pktmbuf_free(m);
 }
 
-Punt::KeyUse& Punt::use_of(table::InterfaceId iface, const wire::IpAddr& addr) noexcept {
-  std::uint64_t high, low;
-  std::memcpy(&high, addr.bytes.data(), sizeof(high));
-  std::memcpy(&low, addr.bytes.data() + sizeof(high), sizeof(low));
-  // The high half of a product depends on all of its factors' bits.
-  const std::uint64_t key =
-      (high * 0x9e37'79b9'7f4a'7c15ULL + (low ^ iface)) * 0xff51'afd7'ed55'8ccdULL;
+void Punt::multicast_unknown(const Ingress& in, const wire::IpAddr& group,
+                             const wire::IpAddr& source) noexcept {
+  if (spent(Kind::kMulticastUnknown)) return;
+  KeyUse& use = use_of(mix(mix(in.iface, group), source), multicast_again_);
+  if (use.used != 0) return;
+  msg::Up up = message(Kind::kMulticastUnknown, in.iface, nullptr);
+  up.addr = group;
+  up.source = source;
+  if (push(up)) use.used = 1;
+}
+
+/// How often the key was used in the latest `intervals`, counted from its first use.
+Punt::KeyUse& Punt::use_of(std::uint64_t key, std::uint32_t intervals) noexcept {
   KeyUse& use = keys_[key >> (64 - kKeyBits)];
-  if (use.key != key || use.interval != interval_) use = {key, interval_, 0};
+  if (use.key != key || interval_ - use.interval >= intervals) use = {key, interval_, 0};
   return use;
 }
 

@@ -48,7 +48,7 @@ constexpr IcmpError packet_too_big(std::uint16_t mtu) {
 }
 inline constexpr IcmpError kHopLimitExceeded{3};
 
-/// Every function takes the packet over.
+/// Functions that are given a packet take it over.
 class Punt {
  public:
   Punt(const WorkerConfig& config, Counter& punts);
@@ -68,6 +68,10 @@ class Punt {
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                         const wire::IpAddr& addr) noexcept;
   void icmp_error(const Ingress& in, rte_mbuf* m, Drop reason, const IcmpError& error) noexcept;
+  /// Of a packet that no delivery names both group and source of; the packet stays the caller's.
+  /// What may not go up now does with a later packet.
+  void multicast_unknown(const Ingress& in, const wire::IpAddr& group,
+                         const wire::IpAddr& source) noexcept;
 
   /// Wakes management if it sleeps and something went up. Once a loop.
   void ring_doorbell() noexcept {
@@ -79,10 +83,11 @@ class Punt {
 
  private:
   using Kind = msg::Up::Kind;
-  static constexpr std::size_t kKinds = 5;
+  static constexpr std::size_t kKinds = 6;
 
-  /// How many packets went up for one neighbour in an interval. Direct-mapped: a neighbour that
-  /// falls on another's place takes it; the limit over all neighbours holds none the less.
+  /// How many packets went up for one neighbour or multicast source since an interval.
+  /// Direct-mapped: one that falls on another's place takes it; the limit over all holds none the
+  /// less.
   struct KeyUse {
     std::uint64_t key = 0;
     std::uint32_t interval = 0;
@@ -91,7 +96,7 @@ class Punt {
   static constexpr unsigned kKeyBits = 12;
 
   void begin_interval(std::uint64_t tsc) noexcept;
-  [[nodiscard]] KeyUse& use_of(table::InterfaceId iface, const wire::IpAddr& addr) noexcept;
+  [[nodiscard]] KeyUse& use_of(std::uint64_t key, std::uint32_t intervals) noexcept;
   [[nodiscard]] bool spent(Kind kind) const noexcept {
     return left_[static_cast<std::size_t>(kind)] == 0;
   }
@@ -106,6 +111,7 @@ class Punt {
   bool pushed_ = false;
   std::uint32_t interval_ = 0;  ///< Number of the current one; keys start at 0, intervals at 1.
   std::uint32_t per_key_;
+  std::uint32_t multicast_again_;
   std::uint64_t interval_tsc_;
   std::uint64_t interval_end_tsc_ = 0;
   std::array<std::uint32_t, kKinds> limit_;

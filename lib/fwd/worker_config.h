@@ -47,6 +47,9 @@ struct alignas(64) InterfaceEntry {
   /// Each multicast packet that leaves here, but for those of link-local scope, is also sent to the
   /// link's all-routers group (224.0.0.2, ff02::2): a neighbour that management keeps resolved.
   std::atomic<bool> copy_to_routers{false};
+  /// A multicast router's: IGMP and MLD that come here go up whatever group they are sent to, and
+  /// sources that no delivery names are told of.
+  std::atomic<bool> multicast_router{false};
   /// kIpoib: own GID, in memory order; 0: not known. Multicast that comes from there and from
   /// ud_queue's own number is this link's, sent back by the fabric.
   std::array<std::atomic<std::uint64_t>, 2> gid{};
@@ -87,6 +90,8 @@ struct PuntLimits {
   std::uint32_t arp = 4096;
   std::uint32_t local = 8192;
   std::uint32_t nd = 4096;
+  std::uint32_t multicast = 64;         ///< Sources of groups.
+  std::uint32_t multicast_again = 100;  ///< Intervals until a source is told of again.
 };
 
 struct WorkerConfig {

@@ -34,6 +34,7 @@ Status Multicast::add_router(InterfaceSlot& slot, TimePoint now) {
   router_.link_down(id, now);
   routers_.push_back(id);
   up_.push_back(false);
+  note_incoming();
   for (const wire::IpAddr& group : route::MulticastRouter::router_groups())
     if (auto s = slot.control->join_group(group, now); !s) return s;
   return {};
@@ -68,13 +69,24 @@ Result<route::StaticMulticastRoute> Multicast::resolve(const MulticastRouteConfi
 Status Multicast::add_route(const MulticastRouteConfig& route, TimePoint now) {
   const auto resolved = resolve(route);
   if (!resolved) return tl::make_unexpected(resolved.error());
-  return router_.table().add_static(*resolved, now);
+  const Status added = router_.table().add_static(*resolved, now);
+  note_incoming();
+  return added;
 }
 
 Status Multicast::remove_route(const MulticastRouteConfig& route, TimePoint now) {
   const auto resolved = resolve(route);
   if (!resolved) return tl::make_unexpected(resolved.error());
-  return router_.table().remove_static(*resolved, now);
+  const Status removed = router_.table().remove_static(*resolved, now);
+  note_incoming();
+  return removed;
+}
+
+void Multicast::note_incoming() {
+  incoming_ = 0;
+  for (const table::InterfaceId id : routers_) incoming_ |= std::uint64_t{1} << id;
+  for (const auto& route : router_.table().static_routes())
+    incoming_ |= std::uint64_t{1} << route.in;
 }
 
 std::string Multicast::name_of(table::InterfaceId iface) const {

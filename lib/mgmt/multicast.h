@@ -28,6 +28,12 @@ class Multicast final : private route::MulticastSender, private route::DeliveryS
   Status add_route(const MulticastRouteConfig& route, TimePoint now);
   Status remove_route(const MulticastRouteConfig& route, TimePoint now);
 
+  /// Packets to groups that come by the interface are routed: it is a multicast router's, or a
+  /// route names it as incoming.
+  [[nodiscard]] bool routes_from(table::InterfaceId iface) const {
+    return iface < table::kMaxMulticastInterfaces && (incoming_ >> iface & 1) != 0;
+  }
+
   /// Members of a link that goes down are forgotten.
   void follow_state(TimePoint now);
 
@@ -44,6 +50,7 @@ class Multicast final : private route::MulticastSender, private route::DeliveryS
 
   [[nodiscard]] Result<route::StaticMulticastRoute> resolve(
       const MulticastRouteConfig& route) const;
+  void note_incoming();
   [[nodiscard]] std::string name_of(table::InterfaceId iface) const;
 
   InterfaceTable& interfaces_;
@@ -52,6 +59,7 @@ class Multicast final : private route::MulticastSender, private route::DeliveryS
   route::MulticastRouter router_;
   std::vector<table::InterfaceId> routers_;  ///< Interfaces of add_router().
   std::vector<bool> up_;                     ///< Of them, as told to router_.
+  std::uint64_t incoming_ = 0;               ///< Bit i: routes_from(i).
 };
 
 }  // namespace ipoib::mgmt

@@ -24,6 +24,12 @@ constexpr Duration kCarrierCheck = std::chrono::milliseconds(100);
 /// Leaving groups and disconnecting must end some time.
 constexpr Duration kShutDownLimit = std::chrono::seconds(5);
 
+/// Workers read these lines per packet: written only when something changed.
+template <class T>
+void publish(std::atomic<T>& to, T value) {
+  if (to.load(std::memory_order_relaxed) != value) to.store(value, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 TimePoint NodeImpl::now() const {
@@ -149,11 +155,13 @@ void NodeImpl::publish_interfaces() {
     // A link that seeks its membership again goes on with what it knows.
     const bool up = control.state() == link::State::kUp ||
                     (control.state() == link::State::kJoining && control.mtu() != 0);
-    // Workers read these lines per packet: written only when something changed.
-    if (entry.up.load(std::memory_order_relaxed) != up)
-      entry.up.store(up, std::memory_order_relaxed);
-    if (entry.mtu.load(std::memory_order_relaxed) != control.mtu())
-      entry.mtu.store(control.mtu(), std::memory_order_relaxed);
+    publish(entry.up, up);
+    publish(entry.mtu, control.mtu());
+    publish(entry.multicast_router, multicast_->routes_from(control.id()));
+  }
+  for (const auto& l : links_) {
+    fwd::InterfaceEntry& entry = entries_[l->config().id];
+    if (const wire::Gid gid = l->port().gid(); !entry.is_own(gid)) entry.set_gid(gid);
   }
 }
 

@@ -73,6 +73,10 @@ void Punt::handle(const msg::Up& message) {
     case msg::Up::Kind::kIcmpError:
       tell_sender(m, message.iface, {message.icmp_type, message.icmp_code, message.mtu});
       break;
+    case msg::Up::Kind::kMulticastUnknown:
+      ++counters_.multicast_unknown;
+      multicast_->table().packet_seen(message.addr, message.source, now_);
+      return;  // no mbuf
   }
   rte_pktmbuf_free(m);
 }

@@ -33,6 +33,9 @@ struct Up {
                        ///< icmp_type, icmp_code, mtu say what to tell its sender, in ICMP or
                        ///< ICMPv6 as the packet's version is. Its loss is already counted: whoever
                        ///< frees it counts nothing more.
+    kMulticastUnknown,  ///< Packets from source to addr, a group, came by iface, a multicast
+                        ///< router's, and no delivery names them both. No mbuf; what became of
+                        ///< the packets is counted.
   };
   Kind kind;
   std::uint8_t icmp_type;
@@ -42,9 +45,10 @@ struct Up {
                              ///< was management that sent it).
   std::uint16_t mtu;         ///< kIcmpError, too big: MTU of the next hop.
   rte_mbuf* mbuf;
-  wire::IpAddr addr;  ///< kNeighbourWanted.
+  wire::IpAddr addr;    ///< kNeighbourWanted, kMulticastUnknown.
+  wire::IpAddr source;  ///< kMulticastUnknown.
 };
-static_assert(std::is_trivially_copyable_v<Up> && sizeof(Up) == 32);
+static_assert(std::is_trivially_copyable_v<Up> && sizeof(Up) == 48);
 
 /// Management -> worker; applied between bursts.
 struct Down {

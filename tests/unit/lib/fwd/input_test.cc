@@ -59,7 +59,6 @@ TEST_F(EthInput, DropsFramesByNamedReason) {
       {"ARP for another station", ethernet(mac(0xa1), mac(0x10), 0x0806, Bytes(28)),
        Drop::kEthNotForUs},
       {"VLAN tag", ethernet(mac(0xa0), mac(0x10), 0x8100, ip), Drop::kEthUnknownType},
-      {"RARP", ethernet(mac(0xa0), mac(0x10), 0x8035, Bytes(28)), Drop::kEthUnknownType},
       {"length instead of type", ethernet(mac(0xa0), mac(0x10), 46, ip), Drop::kEthUnknownType},
       {"IPv6 without a header", ethernet(mac(0xa0), mac(0x10), 0x86dd, Bytes(39)), Drop::kIpRunt},
       {"IP by broadcast, unicast address", ethernet(kBroadcastMac, mac(0x10), 0x0800, ip),
@@ -77,13 +76,15 @@ TEST_F(EthInput, DropsFramesByNamedReason) {
   EXPECT_ROWS_DROPPED(kEth0, rows);
 }
 
-TEST_F(EthInput, PassesArpUpFromItsHeaderOn) {
+TEST_F(EthInput, U24_PassesArpAndRarpUpFromTheirHeaderOn) {
   Bytes arp(28, std::byte{0x5a});
   receive(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0806, arp));
   receive(kEth0, ethernet(mac(0xa0), mac(0x10), 0x0806, arp));
+  receive(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x8035, arp));
+  receive(kEth0, ethernet(mac(0xa0), mac(0x10), 0x8035, arp));
   loop();
   const auto messages = punted();
-  ASSERT_EQ(messages.size(), 2U);
+  ASSERT_EQ(messages.size(), 4U);
   for (const Punted& p : messages) {
     EXPECT_EQ(p.message.kind, msg::Up::Kind::kArp);
     EXPECT_EQ(p.message.iface, kEth0);

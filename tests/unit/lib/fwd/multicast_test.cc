@@ -80,10 +80,23 @@ class Multicast : public World, public testing::WithParamInterface<Stream> {
   table::NeighbourIndex next_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(, Multicast,
-                         testing::Values(Stream{"239.1.2.3", "10.0.0.9", "224.0.0.2", false},
-                                         Stream{"ff0e::123", "fd00:a::9", "ff02::2", true}),
-                         [](const auto& row) { return row.param.v6 ? "IPv6" : "IPv4"; });
+/// An interval that does not end, with a small budget.
+class SourceLimits : public Multicast {
+ protected:
+  static constexpr std::uint32_t kSourcesPerInterval = 7;
+  void SetUp() override {
+    World::SetUp();
+    configs[0].punt.interval_us = 3'600'000'000;
+    configs[0].punt.multicast = kSourcesPerInterval;
+    start();
+  }
+};
+
+const auto kStreams = testing::Values(Stream{"239.1.2.3", "10.0.0.9", "224.0.0.2", false},
+                                      Stream{"ff0e::123", "fd00:a::9", "ff02::2", true});
+constexpr auto kStreamName = [](const auto& row) { return row.param.v6 ? "IPv6" : "IPv4"; };
+INSTANTIATE_TEST_SUITE_P(, Multicast, kStreams, kStreamName);
+INSTANTIATE_TEST_SUITE_P(, SourceLimits, kStreams, kStreamName);
 
 TEST_P(Multicast, P06_GoesToEachInterfaceAndUp) {
   const Stream& s = GetParam();
@@ -144,6 +157,89 @@ TEST_P(Multicast, M06_GroupsWithoutADeliveryEndHere) {
   set_delivery(kIb1, s.group, true, 0);
   feed_link(s.packet());
   expect_drop(kIb0, Drop::kIpMulticast);
+  EXPECT_TRUE(punted().empty());
+}
+
+/// Reports of IGMP versions 1 and 2 and of MLD version 1 are sent to the group itself.
+TEST_P(Multicast, P06_MulticastRoutersHearMembershipOfEveryGroup) {
+  const Stream& s = GetParam();
+  const Bytes report = s.v6 ? Ip6{.src = "fe80::9",
+                                  .dst = s.group,
+                                  .hop_limit = 1,
+                                  .body = behind_router_alert(icmp6(131)),
+                                  .next_header = 0}
+                                  .bytes()
+                            : Ip4{.src = "0.0.0.0",
+                                  .dst = s.group,
+                                  .ttl = 5,
+                                  .payload_len = 8,
+                                  .protocol = wire::IpProto::kIgmp}
+                                  .bytes();
+  feed_link(report);
+  expect_drop(kIb0, Drop::kIpMulticast, "no multicast router's");
+  entries[kIb0].multicast_router = true;
+  feed_link(report);
+  set_delivery(kIb0, s.group, false, bits({kIb1}));
+  join(kIb1, s.group, kGroupAh);
+  feed_link(report);
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 2U);
+  for (const auto& p : messages) {
+    EXPECT_EQ(p.message.kind, Up::Kind::kLocal);
+    EXPECT_EQ(p.message.iface, kIb0);
+    EXPECT_EQ(p.bytes, report);
+    EXPECT_TRUE(p.rx.multicast);
+  }
+  EXPECT_TRUE(sent_by_link(kIb1).empty()) << "of its link";
+  EXPECT_EQ(all_drops(), 1U);
+}
+
+TEST_P(Multicast, P06_SourcesNobodyNamedAreToldOfOnce) {
+  const Stream& s = GetParam();
+  entries[kIb0].multicast_router = true;
+  entries[kEth0].multicast_router = true;
+  for (int i = 0; i < 3; ++i) feed_link(s.packet());
+  auto told = punted();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].message.kind, Up::Kind::kMulticastUnknown);
+  EXPECT_EQ(told[0].message.iface, kIb0);
+  EXPECT_EQ(told[0].message.addr, *wire::parse_ip(s.group));
+  EXPECT_EQ(told[0].message.source, *wire::parse_ip(s.source));
+  EXPECT_EQ(told[0].message.mbuf, nullptr);
+  EXPECT_EQ(drops(kIb0, Drop::kIpMulticast), 3U) << "each counted once";
+
+  // One for any source: forwarded, and told of where the packet came.
+  set_delivery(kEth0, s.group, false, bits({kIb1}));
+  join(kIb1, s.group, kGroupAh);
+  feed_port(s.packet());
+  told = punted();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].message.iface, kEth0);
+  EXPECT_EQ(sent_by_link(kIb1).size(), 1U);
+  EXPECT_EQ(all_drops(), 3U);
+}
+
+TEST_P(Multicast, P06_SourcesThatGoNowhereAreNotToldOf) {
+  const Stream& s = GetParam();
+  feed_link(s.packet());
+  EXPECT_TRUE(punted().empty()) << "no multicast router's";
+  entries[kIb0].multicast_router = true;
+  feed_link(s.packet(1));
+  feed_link(s.packet_to(s.v6 ? "ff02::77" : "224.0.0.77"));
+  Stream near = s;
+  near.source = s.v6 ? "fe80::9" : "169.254.0.9";
+  feed_link(near.packet());
+  EXPECT_TRUE(punted().empty()) << "last hop, or of the link";
+  set_delivery(kIb0, s.group, false, 0, s.source);
+  feed_link(s.packet());
+  EXPECT_TRUE(punted().empty()) << "named";
+  Stream other = s;
+  other.source = s.v6 ? "fd00:a::8" : "10.0.0.8";
+  set_delivery(kIb0, s.group, true, 0);
+  feed_link(other.packet());
+  EXPECT_EQ(punted()[0].message.kind, Up::Kind::kLocal) << "and nothing more";
+  settings.forwarding = false;
+  feed_link(other.packet());
   EXPECT_TRUE(punted().empty());
 }
 
@@ -234,6 +330,22 @@ TEST_P(Multicast, U37_OwnPacketsFromTheFabricAreDropped) {
   EXPECT_TRUE(punted().empty()) << "ARP requests, too";
   EXPECT_EQ(drops(kIb0, Drop::kIpoibOwnMulticast), 2U);
   EXPECT_EQ(all_drops(), 2U);
+}
+
+/// However many sources there are.
+TEST_P(SourceLimits, P06_SourcesAreToldOfWithinLimits) {
+  const Stream& s = GetParam();
+  entries[kIb0].multicast_router = true;
+  std::size_t told = 0;
+  for (int i = 1; i <= 20; ++i) {
+    const std::string source = (s.v6 ? "fd00:a::" : "10.0.0.") + std::to_string(i);
+    Stream one = s;
+    one.source = source.c_str();
+    feed_link(one.packet());
+    told += punted().size();
+  }
+  EXPECT_EQ(told, kSourcesPerInterval);
+  EXPECT_EQ(drops(kIb0, Drop::kIpMulticast), 20U);
 }
 
 TEST_P(Multicast, M05_CopiesToTheAllRoutersGroup) {

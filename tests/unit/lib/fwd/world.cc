@@ -311,6 +311,10 @@ std::vector<Punted> World::punted(std::size_t worker) {
   std::vector<Punted> out;
   msg::Up message;
   while (rte_ring_sc_dequeue_elem(up[worker], &message, sizeof(message)) == 0) {
+    if (message.mbuf == nullptr) {
+      out.push_back({message, {}, {}, {}});
+      continue;
+    }
     out.push_back({message, bytes_of(message.mbuf), fabric::meta_of(message.mbuf).rx,
                    fabric::meta_of(message.mbuf).held});
     rte_pktmbuf_free(message.mbuf);

@@ -205,6 +205,38 @@ TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
   });
 }
 
+/// A packet to 239.1.2.3, in a frame.
+std::vector<std::byte> group_packet() {
+  std::vector<std::byte> p(60, std::byte{0x42});
+  wire::Ipv4Hdr ip{
+      0x45, 0, wire::Be16{60}, {}, {}, 9, 17, {}, wire::Be32{kPeerIp}, wire::Be32{0xef01'0203}};
+  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+  std::memcpy(p.data(), &ip, sizeof ip);
+  return ethernet_frame(0x0800, p, wire::group_mac(wire::IpAddr::v4(0xef01'0203)));
+}
+
+/// A route for many groups forwards each stream from its first packet on, which the worker tells
+/// of.
+TEST_F(NodeTest, P06_StreamsOfAStaticRouteBecomeKnown) {
+  NodeConfig c = config();
+  c.multicast_routes = {{*wire::parse_prefix("239.0.0.0/8"), {}, "eth0", {"ib0"}}};
+  run(c, [this](Node& node) {
+    std::optional<MulticastRouteInfo> row;
+    EXPECT_TRUE(eventually([&] {
+      give(ethernet.to_node, group_packet());
+      const auto rows =
+          ask<std::vector<MulticastRouteInfo>>(node, [](Node& n) { return n.multicast_routes(); });
+      for (const MulticastRouteInfo& r : rows)
+        if (r.source == wire::IpAddr::v4(kPeerIp)) row = r;
+      return row.has_value();
+    }));
+    ASSERT_TRUE(row);
+    EXPECT_EQ(row->group, wire::IpAddr::v4(0xef01'0203));
+    EXPECT_EQ(row->in, "eth0");
+    EXPECT_EQ(row->out, std::vector<std::string>{"ib0"});
+  });
+}
+
 TEST_F(NodeTest, StatisticsCountFromTheLastClear) {
   run(config(), [this](Node& node) {
     const auto received = [&] {
