@@ -136,6 +136,8 @@ else
   done
   step "config/quickstart.sh" 180 config/quickstart.sh
 fi
+# Every row of IPoIB over UD (U) and of the multicast draft (M) has a test; only a whole run can tell.
+((${#only[@]})) || step "coverage" 10 tests/coverage --complete UM
 cannot "drivers/verbs on a host channel adapter" "this version has the software HCA only"
 
 ((${#not_run[@]})) && printf 'not run %s\n' "${not_run[@]}"
