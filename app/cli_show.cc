@@ -170,8 +170,10 @@ Result<std::string> show_group(mgmt::Node& node, const Match& match) {
                {"IFACE", "iface"},
                {"STATE", "state"},
                {"JOINS", "joins"},
+               {"SENDING", "sending"},
                {"MLID", "mlid"},
-               {"LINK-LAYER ADDRESS", "lladdr"}});
+               {"LINK-LAYER ADDRESS", "lladdr"},
+               {"REASON", "reason"}});
 }
 
 Result<std::string> show_mroute(mgmt::Node& node, const Match& match) {

@@ -36,6 +36,24 @@ void add_traffic(Json& object, const mgmt::TrafficInfo& traffic) {
   object["drops"] = drops_of(traffic.drops);
 }
 
+/// What went wrong with neighbour discovery messages, where something did.
+Json nd_errors(const link::NdCounters& nd) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < nd.errors.size(); ++i)
+    if (nd.errors[i] != 0)
+      object[std::string{wire::to_string(static_cast<wire::NdError>(i))}] = nd.errors[i];
+  return object;
+}
+
+Json to_json(const mgmt::Ip6Info& ip6) {
+  Json addresses = Json::array();
+  for (const auto& a : ip6.addresses)
+    addresses.push_back({{"address", wire::to_string(a.address)},
+                         {"state", link::to_string(a.state)},
+                         {"reason", a.reason}});
+  return {{"mtu", ip6.mtu}, {"reason", ip6.reason}, {"addresses", std::move(addresses)}};
+}
+
 std::string_view name_of(fabric::PortState state) {
   switch (state) {
     case fabric::PortState::kDown: return "down";
@@ -67,13 +85,40 @@ Json to_json(const mgmt::LinkInfo& link) {
                  {"broadcast_mlid", p.broadcast_mlid},
                  {"rate_mbps", wire::rate_mbps(p.rate)},
                  {"sl", p.sl},
-                 {"addresses", texts(link.addresses)}};
+                 {"addresses", texts(link.addresses)},
+                 {"ipv6", to_json(link.ip6)}};
   add_traffic(object, link.traffic);
-  object["counters"] = {
-      {"joins_sent", c.joins_sent},     {"joins_failed", c.joins_failed},
-      {"path_queries", c.path_queries}, {"path_failures", c.path_failures},
-      {"arp_sent", c.arp_sent},         {"arp_received", c.arp_received},
-      {"arp_invalid", c.arp_invalid},   {"address_conflicts", c.address_conflicts}};
+  object["counters"] = {{"joins_sent", c.joins_sent},
+                        {"joins_failed", c.joins_failed},
+                        {"path_queries", c.path_queries},
+                        {"path_failures", c.path_failures},
+                        {"arp_sent", c.arp_sent},
+                        {"arp_received", c.arp_received},
+                        {"arp_invalid", c.arp_invalid},
+                        {"arp_unsent", c.arp_unsent},
+                        {"nd_sent", c.nd.sent},
+                        {"nd_received", c.nd.received},
+                        {"nd_invalid", c.nd.invalid},
+                        {"nd_errors", nd_errors(c.nd)},
+                        {"nd_unsent", c.nd.unsent + c.nd_unsent},
+                        {"address_conflicts", c.address_conflicts + c.nd.conflicts},
+                        {"contradictions", c.contradictions},
+                        {"group_queries", c.group_queries},
+                        {"group_absent", c.group_absent},
+                        {"group_joins_sent", c.group_joins_sent},
+                        {"group_joins_failed", c.group_joins_failed},
+                        {"group_leaves_sent", c.group_leaves_sent},
+                        {"group_leaves_failed", c.group_leaves_failed},
+                        {"group_lists_failed", c.group_lists_failed},
+                        {"group_refused_local", c.group_refused_local},
+                        {"group_reports", c.group_reports},
+                        {"group_frames_unsent", c.group_frames_unsent},
+                        {"via_all_routers", c.via_all_routers},
+                        {"subscriptions_failed", c.subscriptions_failed},
+                        {"rarp_requests", c.rarp.requests},
+                        {"rarp_answered", c.rarp.answered},
+                        {"rarp_asked", c.rarp.asked},
+                        {"rarp_invalid", c.rarp.invalid}};
   return object;
 }
 
@@ -85,7 +130,8 @@ Json to_json(const mgmt::PortInfo& port) {
                  {"mac", wire::to_string(port.mac)},
                  {"mtu", port.mtu},
                  {"link_speed_mbps", port.link_speed_mbps},
-                 {"addresses", texts(port.addresses)}};
+                 {"addresses", texts(port.addresses)},
+                 {"ipv6", to_json(port.ip6)}};
   add_traffic(object, port.traffic);
   return object;
 }
@@ -119,8 +165,14 @@ Json to_json(const link::GroupInfo& g) {
           {"iface", g.iface},
           {"state", g.state},
           {"joins", g.joins},
+          {"join_state", g.join_state},
+          {"sending", g.sending},
+          {"routed", g.routed},
+          {"held", g.held},
           {"mlid", g.mlid},
-          {"lladdr", g.lladdr}};
+          {"lladdr", g.lladdr},
+          {"reason", g.reason},
+          {"age_ms", std::chrono::duration_cast<std::chrono::milliseconds>(g.age).count()}};
 }
 
 Json to_json(const mgmt::MulticastRouteInfo& route) {
@@ -176,7 +228,17 @@ Json to_json(const mgmt::SaInfo& sa) {
             {"refused", c.refused},
             {"timed_out", c.timed_out},
             {"unmatched", c.unmatched},
-            {"malformed", c.malformed}}},
+            {"malformed", c.malformed},
+            {"busy", c.busy},
+            {"send_failed", c.send_failed},
+            {"overflowed", c.overflowed},
+            {"segments", c.segments},
+            {"tables_stopped", c.tables_stopped},
+            {"tables_given_up", c.tables_given_up},
+            {"reports", c.reports},
+            {"reports_repeated", c.reports_repeated},
+            {"reports_garbled", c.reports_garbled},
+            {"reports_foreign", c.reports_foreign}}},
           {"groups", std::move(groups)},
           {"ports", std::move(ports)}};
 }

@@ -30,6 +30,7 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/links", "Names of the IPoIB links. No parameters"},
     Endpoint{"/ipoib/link", "State and counters of a link. Parameters: string name"},
     Endpoint{"/ipoib/neighbours", "Neighbours. Parameters: string interface[, int first]"},
+    Endpoint{"/ipoib/groups", "Multicast groups. Parameters: string interface[, int first]"},
     Endpoint{"/ipoib/routes", "Routes. Parameters: none or int first"},
     Endpoint{"/ipoib/workers", "Lcores that forward. No parameters"},
     Endpoint{"/ipoib/drops", "Lost packets by place and reason. No parameters"},

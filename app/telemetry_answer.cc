@@ -48,14 +48,24 @@ Json link(const mgmt::Node& node, std::string_view name) {
   return nullptr;
 }
 
+/// A link, a port, or no name for all.
+bool is_interface(const mgmt::Node& node, std::string_view name) {
+  const auto& config = node.config();
+  const auto named = [name](const auto& entry) { return entry.name == name; };
+  return name.empty() || std::any_of(config.links.begin(), config.links.end(), named) ||
+         std::any_of(config.ports.begin(), config.ports.end(), named);
+}
+
 Json neighbours(const mgmt::Node& node, std::string_view parameters) {
   const auto [name, first] = split(parameters);
-  const auto& config = node.config();
-  const auto named = [name = name](const auto& entry) { return entry.name == name; };
-  const bool known = name.empty() || std::any_of(config.links.begin(), config.links.end(), named) ||
-                     std::any_of(config.ports.begin(), config.ports.end(), named);
-  if (!known) return nullptr;
+  if (!is_interface(node, name)) return nullptr;
   return piece(to_json(node.neighbours(name)), first);
+}
+
+Json groups(const mgmt::Node& node, std::string_view parameters) {
+  const auto [name, first] = split(parameters);
+  if (!is_interface(node, name)) return nullptr;
+  return piece(to_json(node.groups(name)), first);
 }
 
 /// Interface or hca -> reason -> packets.
@@ -72,6 +82,7 @@ Json telemetry_answer(const mgmt::Node& node, std::string_view command,
   if (command == "/ipoib/links") return links(node);
   if (command == "/ipoib/link") return link(node, parameters);
   if (command == "/ipoib/neighbours") return neighbours(node, parameters);
+  if (command == "/ipoib/groups") return groups(node, parameters);
   if (command == "/ipoib/routes") {
     std::size_t first = 0;
     std::from_chars(parameters.data(), parameters.data() + parameters.size(), first);

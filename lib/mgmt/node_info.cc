@@ -38,6 +38,10 @@ void describe(const sa::Administrator& administrator, SaInfo& row) {
   for (const auto& [gid, port] : administrator.ports()) row.ports.push_back({gid, port.lid});
 }
 
+Ip6Info ip6_of(const link::Interface& control) {
+  return {control.addresses6(), control.mtu6(), control.reason6()};
+}
+
 std::string_view kind_name(route::RouteKind kind) {
   switch (kind) {
     case route::RouteKind::kLocal: return "local";
@@ -137,6 +141,7 @@ std::vector<LinkInfo> NodeImpl::links() const {
     row.parameters = l->control().parameters();
     row.counters = l->control().counters();
     row.addresses = l->config().addresses;
+    row.ip6 = ip6_of(l->control());
     row.traffic = traffic(l->config().id);
     rows.push_back(std::move(row));
   }
@@ -156,6 +161,7 @@ std::vector<PortInfo> NodeImpl::ports() const {
     row.mtu = p.control().mtu();
     row.link_speed_mbps = p.device().link_status().speed_mbps;
     row.addresses = p.config().addresses;
+    row.ip6 = ip6_of(p.control());
     row.traffic = traffic(p.config().id);
     rows.push_back(std::move(row));
   }

@@ -20,6 +20,13 @@ struct TrafficInfo {
   std::array<std::uint64_t, kDropCount> drops{};
 };
 
+/// IPv6 of an interface.
+struct Ip6Info {
+  std::vector<link::AddressInfo> addresses;  ///< With the link-local one.
+  std::uint16_t mtu = 0;                     ///< 0: IPv6 does not run;
+  std::string reason;                        ///< that is why.
+};
+
 struct LinkInfo {
   std::string name;
   std::string state;
@@ -35,6 +42,7 @@ struct LinkInfo {
   link::LinkParameters parameters;
   link::LinkCounters counters;
   std::vector<wire::IpPrefix> addresses;
+  Ip6Info ip6;
   TrafficInfo traffic;
 };
 
@@ -47,6 +55,7 @@ struct PortInfo {
   std::uint16_t mtu = 0;
   std::uint32_t link_speed_mbps = 0;
   std::vector<wire::IpPrefix> addresses;
+  Ip6Info ip6;
   TrafficInfo traffic;
 };
 

@@ -180,6 +180,8 @@ inline void fill(FakeNode& node) {
   link.parameters.qkey = 0x8001'0b1b;
   link.parameters.rate = 3;
   link.counters.joins_sent = 2;
+  link.counters.nd.invalid = 4;
+  link.counters.nd.errors.back() = 3;
   link.addresses = {*wire::parse_prefix("10.0.0.1/24")};
   link.traffic.rx_packets = 7;
   link.traffic.drops[static_cast<std::size_t>(Drop::kIpNoRoute)] = 5;
@@ -192,6 +194,10 @@ inline void fill(FakeNode& node) {
   port.state = "up";
   port.mac = *wire::parse_mac("02:00:00:00:00:01");
   port.mtu = 1500;
+  port.ip6 = {{{*wire::parse_prefix("fe80::1/64"), link::AddressState::kDuplicate,
+                "02:00:00:00:00:09 has it"}},
+              2044,
+              ""};
   node.ports_ = {port};
 
   mgmt::HcaInfo hca;

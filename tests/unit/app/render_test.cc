@@ -54,6 +54,8 @@ TEST(Render, Link) {
   EXPECT_EQ(link["addresses"], Json::array({"10.0.0.1/24"}));
   EXPECT_EQ(link["drops"], (Json{{"ip_no_route", 5}}));
   EXPECT_EQ(link["counters"]["joins_sent"], 2);
+  EXPECT_EQ(link["counters"]["nd_errors"].size(), 1U);
+  EXPECT_EQ(link["counters"]["nd_invalid"], 4);
 }
 
 TEST(Render, OtherObjects) {
@@ -62,6 +64,8 @@ TEST(Render, OtherObjects) {
   EXPECT_EQ(dump(to_json(node.ports())),
             R"([{"name":"eth0","state":"up","device":"net_tap0","driver":"net_tap",)"
             R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"addresses":[],)"
+            R"("ipv6":{"mtu":2044,"reason":"","addresses":[{"address":"fe80::1/64",)"
+            R"("state":"duplicate","reason":"02:00:00:00:00:09 has it"}]},)"
             R"("rx_packets":0,"tx_packets":0,"rx_bytes":0,"tx_bytes":0,"drops":{}}])");
   EXPECT_EQ(dump(to_json(node.hcas())),
             R"([{"name":"soft0","state":"active","driver":"soft","wire":"net_memif0",)"
@@ -81,7 +85,10 @@ TEST(Render, OtherObjects) {
   EXPECT_EQ(dump(to_json(node.drops()[1])), R"({"reason":"ib_pkey","where":"soft0","packets":12})");
   EXPECT_EQ(dump(to_json(node.subnet_administration()[0])),
             R"({"hca":"soft0","sm_lid":1,"administrator":true,"client":{"sent":9,"retried":0,)"
-            R"("answered":0,"refused":0,"timed_out":0,"unmatched":0,"malformed":0},"groups":[)"
+            R"("answered":0,"refused":0,"timed_out":0,"unmatched":0,"malformed":0,)"
+            R"("busy":0,"send_failed":0,"overflowed":0,"segments":0,"tables_stopped":0,)"
+            R"("tables_given_up":0,"reports":0,"reports_repeated":0,"reports_garbled":0,)"
+            R"("reports_foreign":0},"groups":[)"
             R"({"mgid":"ff12:401b:ffff::ffff:ffff","mlid":49152,"pkey":65535,"qkey":2147552027,)"
             R"("mtu":2048,"members":[{"port_gid":"fe80::2:c903:a:b01","join_state":1}]}],)"
             R"("ports":[{"gid":"fe80::2:c903:a:b01","lid":1}]})");

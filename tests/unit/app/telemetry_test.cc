@@ -29,6 +29,10 @@ TEST(TelemetryAnswer, EveryEndpoint) {
   EXPECT_EQ(telemetry_answer(node, "/ipoib/neighbours", "eth0").at("total"), 0);
   EXPECT_EQ(telemetry_answer(node, "/ipoib/neighbours", "").at("total"), 1);
   EXPECT_EQ(telemetry_answer(node, "/ipoib/neighbours", "nix"), nullptr);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/groups", "ib0").at("entries").at("0").at("mlid"),
+            0xc003);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/groups", "eth0").at("total"), 0);
+  EXPECT_TRUE(telemetry_answer(node, "/ipoib/groups", "ib7").is_null());
   EXPECT_EQ(telemetry_answer(node, "/ipoib/routes", "").at("entries").size(), 3U);
   EXPECT_EQ(telemetry_answer(node, "/ipoib/workers", "").at(0).at("lcore"), 1);
   EXPECT_EQ(telemetry_answer(node, "/ipoib/drops", ""),
