@@ -75,6 +75,25 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
   c.punt.neighbour_wanted(in, m, iface, dst);
 }
 
+/// As much as a redirect can quote. Source: RFC 4861 §4.6.3.
+constexpr std::uint32_t kQuoted = wire::kMinIpv6Mtu;
+
+/// The packet, its hop limit taken down, goes back to the link it came by: a sender that is there
+/// does better without this router. Source: RFC 4861 §8.2.
+[[gnu::noinline]] void tell_of_better_hop(Context& c, const Ingress& in, const rte_mbuf* m,
+                                          const Neighbour& to) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
+  // Hosts take no other targets.
+  if (!wire::is_link_local6(to.addr) && to.addr != hdr.dst) return;
+  if (!c.punt.may_redirect(in, hdr.src, hdr.dst)) return;
+  const NextHop back = c.next_hops.get(c.prefixes6.lookup(hdr.src));
+  if (back.kind != NextHopKind::kConnected || back.iface != in.iface) return;
+  rte_mbuf* const copy = rte_pktmbuf_copy(m, c.fragment_pool, 0, kQuoted);
+  if (copy == nullptr) return;
+  ++rte_pktmbuf_mtod(copy, Ipv6Hdr*)->hop_limit;
+  c.punt.redirect_wanted(in, copy, to.addr);
+}
+
 /// The burst waits for the cache lines of its neighbours together, not one by one. out[i]: hash of
 /// packet i's neighbour, where its route is kConnected.
 void prefetch_neighbours(const Context& c, std::span<const table::NextHopIndex> index,
@@ -126,6 +145,8 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl,
       unresolved(c, in, m, hop, neighbour, pkts.dst[i], bin);
       continue;
     }
+    if (neighbour->iface == in.iface && ttl == Ttl::kTakeDown) [[unlikely]]
+      tell_of_better_hop(c, in, m, *neighbour);
     out.pkts[routed] = m;
     out.to[routed++] = neighbour;
   }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "lib/fabric/packet_meta.h"
 
@@ -43,6 +44,7 @@ Punt::Punt(const WorkerConfig& config, Counter& punts)
       punts_{punts},
       per_key_{config.punt.neighbour_per_key},
       multicast_again_{config.punt.multicast_again},
+      redirect_again_{config.punt.redirect_again},
       interval_tsc_{rte_get_tsc_hz() * config.punt.interval_us / 1'000'000},
       keys_(std::size_t{1} << kKeyBits) {
   const auto at = [this](Kind kind) -> std::uint32_t& {
@@ -54,6 +56,7 @@ Punt::Punt(const WorkerConfig& config, Counter& punts)
   at(Kind::kNd) = config.punt.nd;
   at(Kind::kIcmpError) = config.punt.icmp_error;
   at(Kind::kMulticastUnknown) = config.punt.multicast;
+  at(Kind::kRedirectWanted) = config.punt.redirect;
 }
 
 void Punt::begin_interval(std::uint64_t tsc) noexcept {
@@ -118,6 +121,21 @@ void Punt::multicast_unknown(const Ingress& in, const wire::IpAddr& group,
   up.addr = group;
   up.source = source;
   if (push(up)) use.used = 1;
+}
+
+bool Punt::may_redirect(const Ingress& in, const wire::IpAddr& source,
+                        const wire::IpAddr& destination) noexcept {
+  if (spent(Kind::kRedirectWanted)) return false;
+  // Other seeds than those of multicast sources.
+  KeyUse& use = use_of(mix(mix(~std::uint64_t{in.iface}, source), destination), redirect_again_);
+  return std::exchange(use.used, 1U) == 0;
+}
+
+void Punt::redirect_wanted(const Ingress& in, rte_mbuf* copy,
+                           const wire::IpAddr& next_hop) noexcept {
+  msg::Up up = message(Kind::kRedirectWanted, in.iface, copy);
+  up.addr = next_hop;
+  if (!push(up)) rte_pktmbuf_free(copy);
 }
 
 /// How often the key was used in the latest `intervals`, counted from its first use.

@@ -72,6 +72,12 @@ class Punt {
   /// What may not go up now does with a later packet.
   void multicast_unknown(const Ingress& in, const wire::IpAddr& group,
                          const wire::IpAddr& source) noexcept;
+  /// Whether a packet from `source` to `destination`, sent back by the link it came by, may go up
+  /// as redirect_wanted(); a true answer is this flow's for a while.
+  [[nodiscard]] bool may_redirect(const Ingress& in, const wire::IpAddr& source,
+                                  const wire::IpAddr& destination) noexcept;
+  /// `copy` of such a packet. Where it cannot go up, nothing is lost.
+  void redirect_wanted(const Ingress& in, rte_mbuf* copy, const wire::IpAddr& next_hop) noexcept;
 
   /// Wakes management if it sleeps and something went up. Once a loop.
   void ring_doorbell() noexcept {
@@ -83,7 +89,7 @@ class Punt {
 
  private:
   using Kind = msg::Up::Kind;
-  static constexpr std::size_t kKinds = 6;
+  static constexpr std::size_t kKinds = 7;
 
   /// How many packets went up for one neighbour or multicast source since an interval.
   /// Direct-mapped: one that falls on another's place takes it; the limit over all holds none the
@@ -112,6 +118,7 @@ class Punt {
   std::uint32_t interval_ = 0;  ///< Number of the current one; keys start at 0, intervals at 1.
   std::uint32_t per_key_;
   std::uint32_t multicast_again_;
+  std::uint32_t redirect_again_;
   std::uint64_t interval_tsc_;
   std::uint64_t interval_end_tsc_ = 0;
   std::array<std::uint32_t, kKinds> limit_;

@@ -90,6 +90,8 @@ struct PuntLimits {
   std::uint32_t arp = 4096;
   std::uint32_t local = 8192;
   std::uint32_t nd = 4096;
+  std::uint32_t redirect = 32;
+  std::uint32_t redirect_again = 10;    ///< Intervals until a flow's sender is told again.
   std::uint32_t multicast = 64;         ///< Sources of groups.
   std::uint32_t multicast_again = 100;  ///< Intervals until a source is told of again.
 };

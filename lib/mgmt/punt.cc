@@ -73,6 +73,11 @@ void Punt::handle(const msg::Up& message) {
     case msg::Up::Kind::kIcmpError:
       tell_sender(m, message.iface, {message.icmp_type, message.icmp_code, message.mtu});
       break;
+    case msg::Up::Kind::kRedirectWanted:
+      ++counters_.redirect_wanted;
+      if (limiter6_.allow(source_of(m), now_))
+        slot->control->send_redirect(data_of(m), message.addr, now_);
+      break;
     case msg::Up::Kind::kMulticastUnknown:
       ++counters_.multicast_unknown;
       multicast_->table().packet_seen(message.addr, message.source, now_);

@@ -21,7 +21,7 @@ namespace ipoib::mgmt {
 
 struct PuntCounters {
   std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
-  std::uint64_t multicast_unknown = 0;
+  std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
   std::uint64_t icmp_sent = 0;
   std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, or not allowed.
   std::uint64_t no_mbuf = 0;          ///< Own packets that found no mbuf.

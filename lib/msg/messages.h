@@ -36,6 +36,9 @@ struct Up {
     kMulticastUnknown,  ///< Packets from source to addr, a group, came by iface, a multicast
                         ///< router's, and no delivery names them both. No mbuf; what became of
                         ///< the packets is counted.
+    kRedirectWanted,    ///< An IPv6 packet goes back by iface, the link it came by, to addr, a
+                        ///< neighbour there, and its sender is on that link: who may be told.
+                        ///< mbuf is a copy, up to 1280 octets from the IPv6 header on.
   };
   Kind kind;
   std::uint8_t icmp_type;
@@ -45,7 +48,7 @@ struct Up {
                              ///< was management that sent it).
   std::uint16_t mtu;         ///< kIcmpError, too big: MTU of the next hop.
   rte_mbuf* mbuf;
-  wire::IpAddr addr;    ///< kNeighbourWanted, kMulticastUnknown.
+  wire::IpAddr addr;    ///< kNeighbourWanted, kMulticastUnknown, kRedirectWanted.
   wire::IpAddr source;  ///< kMulticastUnknown.
 };
 static_assert(std::is_trivially_copyable_v<Up> && sizeof(Up) == 48);

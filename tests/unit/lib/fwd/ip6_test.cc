@@ -278,6 +278,46 @@ TEST_F(Ip6Test, P05_RoutesThatLeadNowhereAreTold) {
   expect_dropped({.dst = "fd00:d::1"}, Drop::kIpBlackhole, "black hole");
 }
 
+TEST_F(Ip6Test, U18_SendersOnTheLinkAreToldOfABetterHop) {
+  add_route("fd00:e::/32", {table::NextHopKind::kGateway, 0, kEth0, 5});
+  set_neighbour(5, eth_neighbour(kEth0, "fe80::99", mac(0x99)));
+  set_neighbour(6, eth_neighbour(kEth0, "fd00:1::11", mac(0x11)));
+  const Ip6 far{.dst = "fd00:e::1", .body = Bytes(1300)};
+  for (int i = 0; i < 3; ++i) feed(far);
+  EXPECT_EQ(sent_by_port(kEth0).size(), 3U) << "forwarded none the less";
+  auto told = punted();
+  ASSERT_EQ(told.size(), 1U) << "once in a while";
+  EXPECT_EQ(told[0].message.kind, Up::Kind::kRedirectWanted);
+  EXPECT_EQ(told[0].message.iface, kEth0);
+  EXPECT_EQ(told[0].message.addr, *wire::parse_ip("fe80::99"));
+  Bytes quoted = far.bytes();
+  quoted.resize(1280);
+  EXPECT_EQ(told[0].bytes, quoted) << "as it came";
+
+  const Ip6 next_to{.dst = "fd00:1::11"};
+  feed(next_to);
+  told = punted();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].message.addr, *wire::parse_ip("fd00:1::11"));
+  EXPECT_EQ(told[0].bytes, next_to.bytes());
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Ip6Test, U18_OthersAreNotToldOfABetterHop) {
+  set_neighbour(6, eth_neighbour(kEth0, "fd00:1::11", mac(0x11)));
+  feed({.src = "fd00:c::1", .dst = "fd00:1::11"});
+  feed({.src = "fd00:a::7", .dst = "fd00:1::11"});
+  EXPECT_EQ(sent_by_port(kEth0).size(), 2U);
+  EXPECT_TRUE(punted().empty()) << "not on that link";
+  feed({.src = "fd00:1::11"});
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+  EXPECT_TRUE(punted().empty()) << "leaves by another link";
+  send_routed(Ip6{.dst = "fd00:1::11"}.bytes(), kEth0);
+  loop();
+  EXPECT_EQ(sent_by_port(kEth0).size(), 1U);
+  EXPECT_TRUE(punted().empty()) << "was held, or is this node's own";
+}
+
 TEST_F(Ip6Test, P05_UnknownNeighboursAreWanted) {
   const Ip6 packet{.dst = "fd00:a::9"};
   feed(packet);
