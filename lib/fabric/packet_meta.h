@@ -27,6 +27,7 @@ union PacketMeta {
   struct Held {
     std::uint16_t in_iface;  ///< Interface it came by; set by the worker that passes it up.
     std::uint16_t out_iface;
+    bool to_routers;  ///< A copy of a multicast packet for the all-routers group; set likewise.
   } held;
   struct Tx {
     AhIndex ah;

@@ -104,7 +104,7 @@ bool usable(const Context& c, const table::Delivery& d) noexcept {
   return d.in < n && (n >= table::kMaxMulticastInterfaces || d.out >> n == 0);
 }
 
-/// kSendOn and kSendRaw.
+/// kSendOn, kSendToRouters and kSendRaw.
 void send(Context& c, const Down& message) noexcept {
   if (message.iface >= c.interfaces.size()) {
     c.stats.bad_messages.add(1);
@@ -112,7 +112,8 @@ void send(Context& c, const Down& message) noexcept {
   } else if (message.kind == Down::Kind::kSendRaw) {
     c.tx.enqueue(message.iface, message.mbuf);
   } else {
-    send_on(c, c.ingress(table::kNoInterface), message.mbuf, message.iface);
+    send_on(c, c.ingress(table::kNoInterface), message.mbuf, message.iface,
+            message.kind == Down::Kind::kSendToRouters);
   }
 }
 
@@ -141,6 +142,7 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
         break;
       case Down::Kind::kDeliveryRemove: good = c.deliveries->remove(message.delivery); break;
       case Down::Kind::kSendOn:
+      case Down::Kind::kSendToRouters:
       case Down::Kind::kSendRaw: send(c, message); break;
     }
     if (!good) c.stats.bad_messages.add(1);

@@ -71,8 +71,9 @@ struct V6 {
   }
 };
 
+/// Of the groups of a link.
 bool same_way(const Neighbour& a, const Neighbour& b) noexcept {
-  return a.mode == b.mode && a.ah == b.ah && a.qpn == b.qpn && a.mac == b.mac;
+  return a.mode == b.mode && a.ah == b.ah && a.mac == b.mac;
 }
 
 /// Packets on their way to neighbours that are looked up by interface and destination; what has its
@@ -91,14 +92,24 @@ class Sender {
     const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
     const IpAddr to = V::destination(hdr);
     Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
-    if (neighbour == nullptr || neighbour->state == NeighbourState::kIncomplete)
-      return c_.punt.neighbour_wanted(in_, m, iface, to);
+    if (is_unresolved(neighbour)) return c_.punt.neighbour_wanted(in_, m, iface, to);
     const bool group = wire::is_multicast(to);
     if (neighbour->state != NeighbourState::kValid)
       return bin_.add(m, group ? Drop::kGroupAbsent : Drop::kNeighbourFailed);
     if (group && entry.copy_to_routers.load(std::memory_order_relaxed) && !V::link_scope(hdr))
       copy_to_routers(m, iface, *neighbour);
     push(m, neighbour);
+  }
+
+  /// To the all-routers group of the link.
+  void send_to_routers(rte_mbuf* m, InterfaceId iface) noexcept {
+    if (!c_.interfaces[iface].up.load(std::memory_order_relaxed))
+      return bin_.add(m, Drop::kLinkDown);
+    Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
+    if (is_unresolved(routers))
+      return c_.punt.neighbour_wanted(in_, m, iface, V::kAllRouters, true);
+    if (routers->state != NeighbourState::kValid) return bin_.add(m, Drop::kGroupAbsent);
+    push(m, routers);
   }
 
   /// A copy of all octets; null, and counted: no mbuf.
@@ -109,15 +120,14 @@ class Sender {
   }
 
  private:
-  /// Source: draft-ietf-ipoib-link-multicast-00 §9. Management keeps the all-routers group resolved
-  /// where copies are wanted; without it there is no copy.
+  static bool is_unresolved(const Neighbour* to) noexcept {
+    return to == nullptr || to->state == NeighbourState::kIncomplete;
+  }
+  /// Source: draft-ietf-ipoib-link-multicast-00 §9.
   void copy_to_routers(const rte_mbuf* m, InterfaceId iface, const Neighbour& group) noexcept {
-    Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
-    if (routers == nullptr || routers->state != NeighbourState::kValid)
-      return c_.counters[iface].drops.add(Drop::kGroupAbsent);
-    // The group's packets go there already where the link has no such group.
-    if (same_way(group, *routers)) return;
-    if (rte_mbuf* const more = copy(m)) push(more, routers);
+    const Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
+    if (group.via_routers || (routers != nullptr && same_way(group, *routers))) return;
+    if (rte_mbuf* const more = copy(m)) send_to_routers(more, iface);
   }
   void push(rte_mbuf* m, Neighbour* to) noexcept {
     if (burst_.n == kMaxBurst) flush();
@@ -194,6 +204,16 @@ void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) no
   for (rte_mbuf* m : pkts.span()) one_packet<V>(c, in, m, forwarding, sender, bin);
 }
 
+template <class V>
+void send_one(Context& c, const Ingress& in, DropBin& bin, rte_mbuf* m, InterfaceId iface,
+              bool to_routers) noexcept {
+  Sender<V> sender{c, in, bin};
+  if (to_routers)
+    sender.send_to_routers(m, iface);
+  else
+    sender.send(m, iface);
+}
+
 }  // namespace
 
 void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion version,
@@ -204,18 +224,19 @@ void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion
     input<V6>(c, in, pkts, forwarding);
 }
 
-void send_on(Context& c, const Ingress& in, rte_mbuf* m, InterfaceId iface) noexcept {
+void send_on(Context& c, const Ingress& in, rte_mbuf* m, InterfaceId iface,
+             bool to_routers) noexcept {
   DropBin bin{in.counters.drops};
   if (m->data_len < sizeof(Ipv4Hdr)) return bin.add(m, Drop::kIpRunt);
   const std::uint8_t version = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->version();
   if (version == 4) {
-    Sender<V4>{c, in, bin}.send(m, iface);
+    send_one<V4>(c, in, bin, m, iface, to_routers);
   } else if (version != 6) {
     bin.add(m, Drop::kIpVersion);
   } else if (m->data_len < sizeof(Ipv6Hdr)) {
     bin.add(m, Drop::kIpRunt);
   } else {
-    Sender<V6>{c, in, bin}.send(m, iface);
+    send_one<V6>(c, in, bin, m, iface, to_routers);
   }
 }
 

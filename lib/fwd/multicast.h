@@ -25,10 +25,11 @@ void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion
                      bool forwarding) noexcept;
 
 /// Takes a packet that starts at its IP header and sends it on `iface`, which exists, to its
-/// destination there, TTL as it is.
+/// destination there, or to the all-routers group there, TTL as it is.
 ///
 /// Errors: kIpRunt, kIpVersion, kLinkDown, kGroupAbsent, kNeighbourFailed, and those of the output
 ///         stages and Punt.
-void send_on(Context& c, const Ingress& in, rte_mbuf* m, table::InterfaceId iface) noexcept;
+void send_on(Context& c, const Ingress& in, rte_mbuf* m, table::InterfaceId iface,
+             bool to_routers) noexcept;
 
 }  // namespace ipoib::fwd

@@ -92,11 +92,11 @@ void Punt::nd(const Ingress& in, rte_mbuf* m, bool group) noexcept {
 }
 
 void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
-                            const wire::IpAddr& addr) noexcept {
+                            const wire::IpAddr& addr, bool to_routers) noexcept {
   KeyUse& use = use_of(mix(out_iface, addr), 1);
   if (use.used >= per_key_) return drop(in, m, Drop::kNeighbourPending);
   ++use.used;
-  fabric::meta_of(m).held.in_iface = in.iface;
+  fabric::meta_of(m).held = {in.iface, table::kNoInterface, to_routers};
   msg::Up up = message(Kind::kNeighbourWanted, out_iface, m);
   up.addr = addr;
   push_or_drop(in, up);

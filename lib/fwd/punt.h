@@ -66,7 +66,7 @@ class Punt {
   void local(const Ingress& in, rte_mbuf* m, bool group = false) noexcept;
   void nd(const Ingress& in, rte_mbuf* m, bool group) noexcept;
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
-                        const wire::IpAddr& addr) noexcept;
+                        const wire::IpAddr& addr, bool to_routers = false) noexcept;
   void icmp_error(const Ingress& in, rte_mbuf* m, Drop reason, const IcmpError& error) noexcept;
   /// Of a packet that no delivery names both group and source of; the packet stays the caller's.
   /// What may not go up now does with a later packet.

@@ -45,7 +45,7 @@ struct alignas(64) InterfaceEntry {
   std::atomic<std::uint16_t> mtu{0};  ///< Largest IP packet any neighbour may have.
   std::atomic<bool> up{false};        ///< Down: routed packets to it are dropped as kLinkDown.
   /// Each multicast packet that leaves here, but for those of link-local scope, is also sent to the
-  /// link's all-routers group (224.0.0.2, ff02::2): a neighbour that management keeps resolved.
+  /// link's all-routers group (224.0.0.2, ff02::2).
   std::atomic<bool> copy_to_routers{false};
   /// A multicast router's: IGMP and MLD that come here go up whatever group they are sent to, and
   /// sources that no delivery names are told of.

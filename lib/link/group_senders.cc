@@ -13,7 +13,8 @@ constexpr std::size_t kMaxFramesPerGroup = 8;
 constexpr std::size_t kMaxFrames = 256;
 
 bool same_install(const table::Neighbour& a, const table::Neighbour& b) {
-  return a.state == b.state && a.mtu == b.mtu && a.ah == b.ah && a.iface == b.iface;
+  return a.state == b.state && a.mtu == b.mtu && a.ah == b.ah && a.iface == b.iface &&
+         a.via_routers == b.via_routers;
 }
 
 }  // namespace
@@ -100,6 +101,7 @@ void GroupSenders::install(const Group& g, const wire::IpAddr& addr, GroupSender
     n.ah = g.ah;
     n.qpn = wire::kMulticastQpn;
     n.mtu = mtu_;
+    n.via_routers = g.way == GroupWay::kRouters;
     const unsigned octets =
         g.way == GroupWay::kDirect ? wire::mtu_octets(wire::value_of(g.record.mtu)) : 0;
     if (octets != 0)

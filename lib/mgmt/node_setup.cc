@@ -274,12 +274,14 @@ Status NodeImpl::create_workers() {
     e.ethdev_port = p->device().port();
     e.mac = p->device().mac();
   }
-  for (const auto& l : links_) {
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const auto& l = links_[i];
     fwd::InterfaceEntry& e = entries_[l->config().id];
     e.kind = fwd::InterfaceKind::kIpoib;
     e.owner = static_cast<std::uint8_t>(l->hca().owner);
     e.ud_queue = &l->queue();
     e.set_gid(l->port().gid());
+    e.copy_to_routers = config_.links[i].copy_to_routers;
   }
   for (unsigned i = 0; i < config_.worker.count; ++i) {
     auto channel =

@@ -191,8 +191,11 @@ void Punt::send_own(rte_mbuf* m, const InterfaceSlot* by) {
 }
 
 void Punt::send_routed(rte_mbuf* m) {
-  const InterfaceSlot* slot = interfaces_.find(fabric::meta_of(m).held.out_iface);
-  if (is_of_link(destination_of(m)))
+  const auto& held = fabric::meta_of(m).held;
+  const InterfaceSlot* slot = interfaces_.find(held.out_iface);
+  if (held.to_routers)
+    workers_.send(slot->owner, send_message(msg::Down::Kind::kSendToRouters, held.out_iface, m));
+  else if (is_of_link(destination_of(m)))
     workers_.send(slot->owner, send_message(msg::Down::Kind::kSendOn, slot->control->id(), m));
   else
     workers_.send(slot->owner, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));

@@ -20,7 +20,8 @@ struct Up {
     kNeighbourWanted,  ///< addr (unicast or group) on iface must be resolved; mbuf starts at the IP
                        ///< header and waits, its TTL already taken down: send it on with
                        ///< Down::kSendRouted, or kSendOn where its destination is a group or
-                       ///< link-local. PacketMeta::held.in_iface is filled.
+                       ///< link-local. PacketMeta::held is filled but
+                       ///< for out_iface; where its to_routers is set, kSendToRouters.
     kArp,              ///< mbuf starts at the ARP or RARP header (the opcode tells);
                        ///< PacketMeta::rx filled; iface it came by.
     kLocal,            ///< mbuf starts at the IP header of either version, checked and cut to its
@@ -64,6 +65,7 @@ struct Down {
     kDeliveryRemove,   ///< Forget the one of delivery's addr, source and in.
     kSendOn,           ///< mbuf starts at an IP header: send it on `iface` to its destination,
                        ///< unicast or group, a neighbour there. No route is looked up, TTL stays.
+    kSendToRouters,    ///< As kSendOn, but to the all-routers group of the packet's version.
     kSendRaw,          ///< mbuf starts at the IPoIB header with PacketMeta::tx set, or at the
                        ///< Ethernet header: send on `iface` as it is, up or not.
   };

@@ -36,6 +36,7 @@ struct alignas(64) Neighbour {
   NeighbourMode mode = NeighbourMode::kUd;
   std::uint16_t mtu = 0;               ///< Largest IP packet.
   std::array<std::byte, 6> mac{};      ///< kEthernet: destination.
+  bool via_routers = false;            ///< kUd: a group whose packets go to the all-routers group.
   fabric::AhIndex ah = fabric::kNoAh;  ///< kUd.
   std::uint32_t qpn = 0;               ///< kUd: destination QPN.
   /// Coarse stamp of the last packet sent through this entry: seconds since the process started.

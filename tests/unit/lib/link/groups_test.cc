@@ -190,6 +190,8 @@ TEST_F(Groups, U28_AbsentGroupBeyondTheLinkGoesToAllRouters) {
   f.run_for(50ms);
   EXPECT_EQ(heard(1, kGlobal), 1U);
   EXPECT_EQ(row(0, kGlobal).state, "all-routers");
+  ASSERT_NE(node(0).sink->find(ip(kGlobal)), nullptr);
+  EXPECT_TRUE(node(0).sink->find(ip(kGlobal))->via_routers) << "no copy need follow";
   EXPECT_EQ(f.join_state("224.0.0.2", node(0)), kSendOnly);
   // What is link-local is none of the routers' business.
   EXPECT_EQ(row(0, kLocal).state, "absent");
