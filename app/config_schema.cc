@@ -91,6 +91,11 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "Route IP multicast between this and other such interfaces, to where hosts ask for it by "
       "IGMP or MLD. On a link all groups are received."));
   add(row<E>(
+      "last-member-interval", [](auto& c) -> auto& { return c.ip.last_member_interval; },
+      Seconds{0.1, 25.5},
+      "With multicast-router: a host that leaves a group is followed by two questions for other "
+      "members, this long apart, then the group's packets end."));
+  add(row<E>(
       "groups", [](auto& c) -> auto& { return c.ip.groups; }, ListOf<Group>{},
       "Multicast groups this node listens to."));
   add(row<E>(

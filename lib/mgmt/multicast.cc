@@ -28,9 +28,11 @@ Multicast::Multicast(InterfaceTable& interfaces, WorkerSet& workers, Punt& punt,
       punt_{punt},
       router_{{}, std::move(reverse_path), *this, *this} {}
 
-Status Multicast::add_router(InterfaceSlot& slot, TimePoint now) {
+Status Multicast::add_router(InterfaceSlot& slot, const IpConfig& config, TimePoint now) {
   const table::InterfaceId id = slot.control->id();
-  if (auto s = router_.add_interface(id, {}, now); !s) return s;
+  route::MembershipConfig membership;
+  membership.last_member_query_interval = config.last_member_interval;
+  if (auto s = router_.add_interface(id, membership, now); !s) return s;
   router_.link_down(id, now);
   routers_.push_back(id);
   up_.push_back(false);

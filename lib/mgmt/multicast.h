@@ -24,7 +24,7 @@ class Multicast final : private route::MulticastSender, private route::DeliveryS
 
   /// Makes the interface a multicast router's: it listens to the groups that routers are spoken to
   /// in, and hears what hosts want. Before the interface starts.
-  Status add_router(InterfaceSlot& slot, TimePoint now);
+  Status add_router(InterfaceSlot& slot, const IpConfig& config, TimePoint now);
   Status add_route(const MulticastRouteConfig& route, TimePoint now);
   Status remove_route(const MulticastRouteConfig& route, TimePoint now);
 

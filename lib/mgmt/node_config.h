@@ -43,6 +43,8 @@ struct IpConfig {
   link::Ip6Config ip6;
   std::vector<wire::IpAddr> groups;  ///< Multicast groups this node listens to.
   bool multicast_router = false;  ///< What hosts here want is brought from other such interfaces.
+  /// Of the multicast router: between the two questions before a group that was left is given up.
+  Duration last_member_interval = std::chrono::seconds(1);
 };
 
 struct LinkConfigEntry {

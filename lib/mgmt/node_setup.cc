@@ -356,7 +356,7 @@ Status NodeImpl::add_groups() {
   const auto add = [&](const std::string& name, const IpConfig& ip) -> Status {
     InterfaceSlot& slot = *interfaces_.find(name);
     if (ip.multicast_router)
-      if (auto s = multicast_->add_router(slot, now()); !s) return s;
+      if (auto s = multicast_->add_router(slot, ip, now()); !s) return s;
     for (const wire::IpAddr& group : ip.groups)
       if (auto s = slot.control->join_group(group, now()); !s) return s;
     return {};

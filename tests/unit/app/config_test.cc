@@ -33,6 +33,7 @@ scope = 14
 create-broadcast = false
 address = ["10.2.0.1/16", "10.3.0.1/32"]
 multicast-router = false
+last-member-interval = 1
 
 [[route]]
 to = "0.0.0.0/0"
@@ -234,10 +235,11 @@ TEST(Config, FileIsRead) {
   std::remove(file.c_str());
   ASSERT_TRUE(result);
   ASSERT_EQ(result->diagnostics.size(), 1U);
-  EXPECT_EQ(result->diagnostics[0].to_string(),
-            file +
-                ":17:1: port.eth0: read unknown key \"end\", allowed: device, address, mtu, "
-                "multicast-router, groups, ipv6, router-advertisement, accept-ra");
+  EXPECT_EQ(
+      result->diagnostics[0].to_string(),
+      file +
+          ":17:1: port.eth0: read unknown key \"end\", allowed: device, address, mtu, "
+          "multicast-router, last-member-interval, groups, ipv6, router-advertisement, accept-ra");
 }
 
 // The files a reader starts from have no fault and fit together.
