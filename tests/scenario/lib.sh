@@ -21,6 +21,15 @@ number_of() {
 }
 host_address() { echo "192.168.$(number_of "$1").2"; }
 
+# What a scenario adds to the configuration of a node, by its letter: more addresses (quoted, commas
+# between), lines of the tables, and whole tables at the end.
+declare -A LINK_ADDRESSES=() PORT_ADDRESSES=() HCA_LINES=() LINK_LINES=() PORT_LINES=() NODE_TABLES=()
+# lines NAME NODE: what NAME says of the node.
+lines() {
+  local -n of=$1
+  [[ -z ${of[$2]:-} ]] || printf '%s\n' "${of[$2]}"
+}
+
 # scenario_config NODE [PORT_MTU [PORT_DEVICE [CABLE_DEVICE]]]: writes $LAB_DIR/NODE.toml. Times of
 # the neighbour cache are short, so that healing takes seconds.
 scenario_config() {
@@ -34,15 +43,16 @@ guid = "0x0002c9030000000$n"
 lid = $n
 sm-lid = 1
 subnet-administrator = $([[ $node == a ]] && echo true || echo false)
-
+$(lines HCA_LINES "$node")
 [link.ib0]
 hca = "soft0"
-address = ["10.0.0.$n/24"]
-
+address = ["10.0.0.$n/24"${LINK_ADDRESSES[$node]:+, ${LINK_ADDRESSES[$node]}}]
+$(lines LINK_LINES "$node")
 [port.eth0]
 device = "${3:-net_af_packet0}"
-address = ["192.168.$n.1/24"]
+address = ["192.168.$n.1/24"${PORT_ADDRESSES[$node]:+, ${PORT_ADDRESSES[$node]}}]
 mtu = ${2:-2044}
+$(lines PORT_LINES "$node")
 
 [neighbour-cache]
 reachable = 4
@@ -52,6 +62,31 @@ END
     [[ $other == "$node" ]] || printf '\n[[route]]\nto = "192.168.%d.0/24"\nvia = ["10.0.0.%d"]\n' \
       "$(number_of "$other")" "$(number_of "$other")" >>"$LAB_DIR/$node.toml"
   done
+  lines NODE_TABLES "$node" >>"$LAB_DIR/$node.toml"
+}
+
+# scenario_ipv6 NODE: IPv6 beside IPv4, before its scenario_host. fd00::n on the link, fd00:n::1
+# towards the host, which is to configure itself by router advertisements.
+scenario_ipv6() {
+  local node=$1 n other
+  n=$(number_of "$node")
+  LINK_ADDRESSES[$node]="\"fd00::$n/64\""
+  PORT_ADDRESSES[$node]="\"fd00:$n::1/64\""
+  PORT_LINES[$node]="router-advertisement = true"
+  for other in "${NODES[@]}"; do
+    [[ $other == "$node" ]] && continue
+    n=$(number_of "$other")
+    NODE_TABLES[$node]+=$'\n[[route]]\n'"to = \"fd00:$n::/64\""$'\n'"via = [\"fd00::$n\"]"$'\n'
+  done
+}
+
+# host_ipv6 NODE: lets the host's kernel speak it.
+host_ipv6() { in_host "$1" sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0; }
+
+# host_address6 NODE: the address the host made of an advertised prefix; fails until it has one.
+host_address6() {
+  ip -n "$LAB-$1" -6 -j address show dev eth0 scope global -tentative |
+    json '[a["local"] for i in d for a in i.get("addr_info", []) if a.get("dynamic")][0]' 2>/dev/null
 }
 
 # scenario_host NODE [PORT_MTU]: the host and its cable; the node is not started.
@@ -103,3 +138,21 @@ expect() {
 expect_text() {
   grep -qE -- "$3" <<<"$2" || fail "$1: nothing matches '$3' in: $2"
 }
+
+# flow_begin NAME HOST ARGUMENT...: flow.py on that host, in the background, once it is ready.
+# flow_end NAME: stops it, or waits for a member; then `flow NAME EXPRESSION` of what it printed.
+declare -A FLOW_PID=()
+flow_begin() {
+  local name=$1 host=$2
+  shift 2
+  ip netns exec "$LAB-$host" python3 "$(dirname "${BASH_SOURCE[0]}")/flow.py" "$@" \
+    </dev/null >"$LAB_DIR/$name.flow" 2>"$LAB_DIR/$name.error" &
+  FLOW_PID[$name]=$!
+  LAB_PIDS+=($!)
+  wait_for 10 "flow $name to begin" grep -q ready "$LAB_DIR/$name.error"
+}
+flow_end() {
+  [[ ${2:-} == wait ]] || kill "${FLOW_PID[$1]}"
+  wait "${FLOW_PID[$1]}" || fail "flow $1: $(tail -n 3 "$LAB_DIR/$1.error")"
+}
+flow() { json "$2" <"$LAB_DIR/$1.flow"; }

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""UDP flows with sequence numbers between hosts of a scenario, and members of multicast groups.
+
+  flow.py send IFACE PERIOD_MS ADDRESS...     a packet to each address every PERIOD_MS, until SIGTERM
+  flow.py watch IFACE ADDRESS                 what arrives for ADDRESS, until SIGTERM
+  flow.py member IFACE GROUP CYCLES HOLD_S    joins by the kernel, holds, leaves, CYCLES times
+
+Each says "ready" on standard error and prints one JSON document at its end. Arrivals are taken from
+the wire, with the kernel's time, whether this host is a member or not: what comes too early or too
+late is seen as well.
+
+  send    {ADDRESS: packets sent, ...}
+  watch   {"packets", "lost", "repeated", "first": sequence number, "first_at": seconds of the epoch,
+           "longest_gap_ms"}; "arrived" on standard error with the first packet
+  member  [{"join_ms": from the join to the first packet, "packets", "lost", "repeated",
+            "stop_ms": from the leave to the last packet, 0 where none came, "idle": packets before}]
+
+lost: numbers missing between the first and the last that arrived (member: while it was one).
+"""
+import ipaddress
+import json
+import signal
+import socket
+import struct
+import sys
+import time
+
+PORT = 5001
+MAGIC = b"ipoibflo"
+PAYLOAD = struct.Struct("!8sQ")
+SO_TIMESTAMPNS = 35
+TIMESPEC = struct.Struct("@qq")
+PACKET_OUTGOING = 4
+FIRST_PACKET_S = 15.0  # how long the first packet after a join may take
+QUIET_S = 1.5  # so long nothing came: the flow has stopped
+STOP_S = 10.0
+
+ended = False
+
+
+def end(*_):
+    global ended
+    ended = True
+
+
+def ready():
+    print("ready", file=sys.stderr, flush=True)
+
+
+class Wire:
+    """Packets of the flow to one address, as they arrive on an interface."""
+
+    def __init__(self, iface, address):
+        self.to = ipaddress.ip_address(address).packed
+        ether_type = 0x0800 if len(self.to) == 4 else 0x86DD
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ether_type))
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self.socket.bind((iface, ether_type))
+
+    def receive(self, until):
+        """(sequence number, time of arrival) of the next packet, None when there is none in time."""
+        while not ended:
+            left = until - time.time()
+            if left <= 0:
+                return None
+            self.socket.settimeout(min(left, 0.1))
+            try:
+                data, control, _, where = self.socket.recvmsg(9000, 64)
+            except TimeoutError:
+                continue
+            number = None if where[2] == PACKET_OUTGOING else self.number(data)
+            if number is not None:
+                seconds, nanoseconds = TIMESPEC.unpack(control[0][2][: TIMESPEC.size])
+                return number, seconds + nanoseconds / 1e9
+        return None
+
+    def number(self, packet):
+        if len(self.to) == 4:
+            udp, destination = (packet[0] & 15) * 4, packet[16:20]
+        else:
+            udp, destination = 40, packet[24:40]
+        payload = packet[udp + 8 : udp + 8 + PAYLOAD.size]
+        if destination != self.to or len(payload) < PAYLOAD.size:
+            return None
+        magic, number = PAYLOAD.unpack(payload)
+        return number if magic == MAGIC else None
+
+
+def family_of(address):
+    return socket.AF_INET if ipaddress.ip_address(address).version == 4 else socket.AF_INET6
+
+
+def udp_socket(family, index):
+    """A socket whose multicast leaves by the interface and is not heard by this host itself."""
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    if family == socket.AF_INET:
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, struct.pack("@4s4si", b"", b"", index))
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 16)
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+    else:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 16)
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 0)
+    return s
+
+
+def send(iface, period_ms, *addresses):
+    index = socket.if_nametoindex(iface)
+    sockets = {a: udp_socket(family_of(a), index) for a in addresses}
+    number = 0
+    ready()
+    at = time.monotonic()
+    while not ended:
+        for address, s in sockets.items():
+            s.sendto(PAYLOAD.pack(MAGIC, number), (address, PORT))
+        number += 1
+        at += float(period_ms) / 1000
+        time.sleep(max(0.0, at - time.monotonic()))
+    return {a: number for a in addresses}
+
+
+def summary(numbers):
+    distinct = set(numbers)
+    span = max(distinct) - min(distinct) + 1 if distinct else 0
+    return {"packets": len(numbers), "lost": span - len(distinct), "repeated": len(numbers) - len(distinct)}
+
+
+def watch(iface, address):
+    wire = Wire(iface, address)
+    arrivals = []
+    ready()
+    while not ended:
+        arrival = wire.receive(time.time() + 1)
+        if arrival and not arrivals:
+            print("arrived", file=sys.stderr, flush=True)
+        if arrival:
+            arrivals.append(arrival)
+    times = [at for _, at in arrivals]
+    gaps = [b - a for a, b in zip(times, times[1:])]
+    result = summary([number for number, _ in arrivals])
+    result["first"], result["first_at"] = arrivals[0] if arrivals else (None, None)
+    result["longest_gap_ms"] = round(1000 * max(gaps, default=0))
+    return result
+
+
+def join(group, index):
+    family = family_of(group)
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    packed = ipaddress.ip_address(group).packed
+    if family == socket.AF_INET:
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("@4s4si", packed, b"", index))
+    else:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, struct.pack("@16si", packed, index))
+    return s
+
+
+def take(wire, until):
+    arrivals = []
+    while arrival := wire.receive(until):
+        arrivals.append(arrival)
+    return arrivals
+
+
+def one_membership(wire, group, index, hold_s):
+    idle = take(wire, time.time() + QUIET_S)
+    joined_at = time.time()
+    membership = join(group, index)
+    first = wire.receive(joined_at + FIRST_PACKET_S)
+    if first is None:
+        raise SystemExit(f"{group}: nothing within {FIRST_PACKET_S} s of the join")
+    arrivals = [first] + take(wire, first[1] + hold_s)
+    left_at = time.time()
+    membership.close()  # the kernel leaves
+    late = []
+    while arrival := wire.receive(min(time.time() + QUIET_S, left_at + STOP_S)):
+        late.append(arrival)
+    arrivals += [a for a in late if a[1] <= left_at]
+    stop_s = max((at - left_at for _, at in late), default=0)
+    result = summary([number for number, _ in arrivals])
+    result.update(join_ms=round(1000 * (first[1] - joined_at)), stop_ms=max(0, round(1000 * stop_s)))
+    result["idle"] = len(idle)
+    return result
+
+
+def member(iface, group, cycles, hold_s):
+    index = socket.if_nametoindex(iface)
+    wire = Wire(iface, group)
+    ready()
+    return [one_membership(wire, group, index, float(hold_s)) for _ in range(int(cycles))]
+
+
+def main():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    commands = {"send": send, "watch": watch, "member": member}
+    if len(sys.argv) < 4 or sys.argv[1] not in commands:
+        sys.exit(__doc__)
+    print(json.dumps(commands[sys.argv[1]](*sys.argv[2:])))
+
+
+main()

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# A sender that is there before the group: its packets are dropped and counted; once somebody listens
+# they arrive, without any restart, and end when the group does. Twice.
+# shows: U-28, U-30, U-31
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+GROUP=239.1.1.1
+
+lab_begin lategroup
+lab_fabric "$CABLE_MTU"
+for node in a b; do
+  scenario_host "$node"
+  # No IPv4 on the link: with it, routers would have made the all-routers group, which takes packets
+  # for groups that are not there.
+  sed -i "s|\"10.0.0.$(number_of "$node")/24\"|\"fd00::$(number_of "$node")/64\"|; /^\[\[route/,\$d" \
+    "$LAB_DIR/$node.toml"
+done
+printf '\n[[multicast-route]]\ngroups = "%s"\nin = "eth0"\nout = ["ib0"]\n' "$GROUP" >>"$LAB_DIR/a.toml"
+printf '\n[[multicast-route]]\ngroups = "%s"\nin = "ib0"\nout = ["eth0"]\n' "$GROUP" >>"$LAB_DIR/b.toml"
+for node in a b; do scenario_node "$node"; done
+for node in a b; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
+
+absent() { drops a group_absent; }
+more_absent() { (($(absent) >= base + 100)); }
+state() { cli a "show group ib0 json" | json "[g['state'] for g in d if g['group'] == '$GROUP'][0]"; }
+queries() { cli a "show sa json" | json 'd[0]["client"]["sent"]'; }
+
+asked=$(queries)
+flow_begin sender a send eth0 5 "$GROUP"
+for time in first second; do
+  flow_begin watch b watch eth0 "$GROUP"
+  base=$(absent)
+  wait_for 10 "100 packets dropped as group_absent" more_absent
+  say "before: $(($(absent) - base)) packets dropped as group_absent, group $(state)," \
+    "$(($(queries) - asked)) queries"
+  (($(queries) - asked <= 10)) || fail "$(($(queries) - asked)) queries for packets to an absent group"
+
+  begin=$(date +%s.%N)
+  expect "group join" "$(cli b "group join ib0 $GROUP")" ""
+  wait_for 5 "packets to arrive after the $time join" grep -q arrived "$LAB_DIR/watch.error"
+  expect "state of the group at the sender" "$(state)" send-only
+  base=$(absent)
+  sleep 1  # of undisturbed flow
+  expect "group_absent while the group is there" "$(absent)" "$base"
+  flow_end watch
+  expect "lost once delivered" "$(flow watch 'd["lost"]')" 0
+  say "delivered $(flow watch "round(1000 * (d['first_at'] - $begin))") ms after node b listens:" \
+    "$(flow watch 'd["packets"]') packets, $(flow watch 'd["lost"]') lost"
+  expect "group leave" "$(cli b "group leave ib0 $GROUP")" ""
+  base=$(absent)
+  asked=$(queries)
+  wait_for 10 "packets to be dropped again" more_absent
+done
+flow_end sender

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Multicast of both versions from a host behind node b to hosts behind nodes a and c, which join and
+# leave by their kernels' IGMPv3 and MLDv2, or IGMPv2 and MLDv1, while packets flow: none lost once
+# joined, quiet within a second of the leave. On the fabric a send-only join comes before the first
+# packet.
+# shows: U-27, U-29, U-32, U-34
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+GROUPS_SENT=(239.1.1.1 ff15::101)
+CYCLES=2
+HOLD_S=3
+LIMIT_MS=1000
+
+lab_begin multicast
+lab_fabric "$CABLE_MTU"
+for node in a b c; do
+  scenario_ipv6 "$node"
+  [[ $node == b ]] && continue
+  # Two questions, a quarter of a second apart, before a group is given up.
+  LINK_LINES[$node]="multicast-router = true"
+  PORT_LINES[$node]+=$'\nmulticast-router = true\nlast-member-interval = 0.25'
+done
+# Node a listens itself, so that the groups are there on the link; node c hears them as a router.
+LINK_LINES[a]+=$'\ngroups = ["239.1.1.1", "ff15::101"]'
+for group in "${GROUPS_SENT[@]}"; do
+  NODE_TABLES[b]+=$'\n[[multicast-route]]\n'"groups = \"$group\""$'\nin = "eth0"\nout = ["ib0"]\n'
+done
+for node in a b c; do scenario_host "$node"; done
+scenario_node a
+wait_for 20 "the link of node a to come up" link_up a
+capture=$LAB_DIR/fabric.pcap
+cli a "capture start $capture"
+for node in b c; do scenario_node "$node"; done
+for node in b c; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
+# Host a speaks IGMPv3 and MLDv2, host c the versions before.
+in_host c sysctl -qw net.ipv4.conf.eth0.force_igmp_version=2 net.ipv6.conf.eth0.force_mld_version=1
+for host in a b c; do host_ipv6 "$host"; done
+for host in a b c; do wait_for 20 "host $host to have an IPv6 address" host_address6 "$host"; done
+
+flow_begin sender b send eth0 5 "${GROUPS_SENT[@]}"
+for host in a c; do
+  for group in "${GROUPS_SENT[@]}"; do
+    flow_begin "$host-$group" "$host" member eth0 "$group" "$CYCLES" "$HOLD_S"
+  done
+done
+for host in a c; do
+  for group in "${GROUPS_SENT[@]}"; do
+    name=$host-$group
+    flow_end "$name" wait
+    say "host $host, $group:"
+    flow "$name" '"\n".join("  first packet after %d ms, %d received, %d lost, quiet %d ms after the leave" %
+      (c["join_ms"], c["packets"], c["lost"], c["stop_ms"]) for c in d)'
+    expect "$name: lost while a member" "$(flow "$name" 'sum(c["lost"] for c in d)')" 0
+    expect "$name: repeated" "$(flow "$name" 'sum(c["repeated"] for c in d)')" 0
+    expect "$name: before the join" "$(flow "$name" 'sum(c["idle"] for c in d)')" 0
+    (($(flow "$name" 'max(c["stop_ms"] for c in d)') <= LIMIT_MS)) ||
+      fail "$name: not quiet $LIMIT_MS ms after the leave"
+  done
+done
+flow_end sender
+say "sent to each group: $(flow sender 'd["239.1.1.1"]')"
+cli b "show group ib0"
+cli a "capture stop"
+
+judge() { tshark -r "$capture" "$@" 2>/dev/null; }
+# first_frame FILTER: number of the first frame, or none.
+first_frame() { judge -Y "$1" -T fields -e frame.number | sed -n 1p; }
+faults=$(judge -Y '_ws.malformed || _ws.expert.severity >= 8388608')
+[[ -z $faults ]] || fail "tshark finds fault with: $(head -n 5 <<<"$faults")"
+for group in "${GROUPS_SENT[@]}"; do
+  mlid=$(cli b "show group ib0 json" |
+    json "[g['mlid'] for g in d if g['group'] == '$group'][0]")
+  ((mlid >= 0xc000)) || fail "$group has no MLID at node b"
+  field=$([[ $group == *:* ]] && echo ipv6.dst || echo ip.dst)
+  # MCMemberRecord Set of node b with JoinState SendOnlyNonMember, and its answer.
+  joined=$(first_frame "infiniband.mad.method == 0x81 && infiniband.lrh.dlid == 2 &&
+    infiniband.mcmemberrecord.mlid == $mlid &&
+    infiniband.mcmemberrecord.joinstate == 4")
+  packet=$(first_frame "infiniband.lrh.dlid == $mlid && udp.dstport == 5001 && $field == $group")
+  [[ -n $joined && -n $packet ]] || fail "$group: no join ($joined) or no packet ($packet)"
+  ((joined < packet)) || fail "$group: packet in frame $packet before the join in $joined"
+  say "$group: MLID $(printf "0x%04x" "$mlid"), send-only join in frame $joined, first packet in frame $packet"
+done
