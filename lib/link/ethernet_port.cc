@@ -42,6 +42,8 @@ EthernetPort::EthernetPort(EthernetPortConfig config, PortActions& actions, Neig
       sink_{sink},
       receiver_{receiver},
       arp_{config_.name, config_.addresses, *this, cache_},
+      rarp_{config_.rarp, config_.addresses, *this,
+            [this](const wire::IpPrefix& own, TimePoint now) { on_rarp_address(own, now); }},
       own_groups_{*this},
       nd_{{config_.name, config_.id, config_.ip6, own_groups_, receiver}, *this, cache_, seed},
       solicitor_{arp_, nd_},
@@ -76,6 +78,8 @@ void EthernetPort::stop(TimePoint now) {
   own_groups_.clear(now);
   for (const auto& own : config_.addresses)
     if (started && own.addr.is_v4()) receiver_.address_gone(config_.id, own);
+  if (const auto own = rarp_.own()) std::erase(config_.addresses, *own);
+  rarp_.stop();
   cache_.withdraw(Drop::kLinkDown);
 }
 
@@ -92,7 +96,18 @@ void EthernetPort::set_carrier(bool carrier, TimePoint now) {
 /// An address that was ready before the carrier went is used at once and announced.
 void EthernetPort::went_up(TimePoint now) {
   arp_.announce(now);
+  rarp_.start(now);
   nd_.up(config_.addresses, wire::interface_id(actions_.mac()), config_.mtu, now);
+}
+
+/// The network told this node its address (RFC 903).
+void EthernetPort::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
+  config_.addresses.push_back(own);
+  own_groups_.start(config_.addresses, config_.ip6.routing, now);
+  receiver_.address_ready(config_.id, own);
+  log(LogArea::kLink, LogLevel::kNotice, "{}: address {} by RARP", config_.name,
+      wire::to_string(own));
+  arp_.announce(now);
 }
 
 void EthernetPort::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
@@ -131,7 +146,11 @@ Status EthernetPort::add_static(const wire::IpAddr& addr, std::string_view lladd
 
 void EthernetPort::on_arp(std::span<const std::byte> arp, std::uint16_t, std::uint32_t,
                           TimePoint now) {
-  if (state_ == State::kUp) arp_.on_arp(arp, now);
+  if (state_ != State::kUp) return;
+  const auto record = wire::parse_arp<wire::MacAddr>(arp);
+  if (record && record->op.host() >= static_cast<std::uint16_t>(wire::ArpOp::kRarpRequest))
+    return rarp_.on_rarp(*record, now);
+  arp_.on_arp(arp, now);
 }
 
 void EthernetPort::on_nd(std::span<const std::byte> packet, TimePoint now) {
@@ -167,11 +186,11 @@ std::vector<GroupInfo> EthernetPort::groups(TimePoint) const {
 }
 
 void EthernetPort::broadcast_arp(std::span<const std::byte> arp) {
-  actions_.send(encapsulate(kBroadcastMac, actions_.mac(), wire::EtherType::kArp, arp));
+  actions_.send(encapsulate(kBroadcastMac, actions_.mac(), wire::ether_type_of_arp(arp), arp));
 }
 
 void EthernetPort::unicast_arp(const wire::MacAddr& to, std::span<const std::byte> arp, TimePoint) {
-  actions_.send(encapsulate(to, actions_.mac(), wire::EtherType::kArp, arp));
+  actions_.send(encapsulate(to, actions_.mac(), wire::ether_type_of_arp(arp), arp));
 }
 
 void EthernetPort::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
@@ -191,6 +210,7 @@ void EthernetPort::describe(const wire::MacAddr& hw, table::Neighbour& out) cons
 void EthernetPort::tick(TimePoint now) {
   cache_.tick(now);
   arp_.tick(now);
+  if (state_ == State::kUp) rarp_.tick(now);
   own_groups_.tick(now);
   if (state_ == State::kUp) nd_.tick(now);
 }
@@ -198,7 +218,8 @@ void EthernetPort::tick(TimePoint now) {
 std::optional<TimePoint> EthernetPort::next_deadline() const {
   const auto v4 = earlier(cache_.next_deadline(), arp_.next_deadline());
   const auto both = earlier(v4, own_groups_.next_deadline());
-  return state_ == State::kUp ? earlier(both, nd_.next_deadline()) : both;
+  if (state_ != State::kUp) return both;
+  return earlier(both, earlier(rarp_.next_deadline(), nd_.next_deadline()));
 }
 
 }  // namespace ipoib::link

@@ -1,5 +1,5 @@
-// One Ethernet port as an IP interface: ARP, neighbour discovery, groups and neighbours. Source:
-// RFC 826, RFC 894, RFC 1112 §6.4, RFC 2464, RFC 4861.
+// One Ethernet port as an IP interface: ARP, RARP, neighbour discovery, groups and neighbours.
+// Source: RFC 826, RFC 894, RFC 903, RFC 1112 §6.4, RFC 2464, RFC 4861.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "lib/link/nd_agent.h"
 #include "lib/link/neighbour_cache.h"
 #include "lib/link/own_groups.h"
+#include "lib/link/rarp_agent.h"
 
 namespace ipoib::link {
 
@@ -34,6 +35,7 @@ struct EthernetPortConfig {
   std::uint16_t mtu = 1500;
   NeighbourConfig neighbour;
   Ip6Config ip6;
+  RarpConfig<wire::MacAddr> rarp;
 };
 
 /// Up as soon as it is started and has a carrier. References given to the constructor must outlive
@@ -92,6 +94,7 @@ class EthernetPort final : public Interface,
   void flush(TimePoint) override { cache_.flush(); }
 
   [[nodiscard]] const ArpCounters& counters() const { return arp_.counters(); }
+  [[nodiscard]] const RarpCounters& rarp_counters() const { return rarp_.counters(); }
   [[nodiscard]] const NdCounters& nd_counters() const { return nd_.counters(); }
 
  private:
@@ -117,6 +120,7 @@ class EthernetPort final : public Interface,
 
   void set_state(State state);
   void went_up(TimePoint now);
+  void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   /// Addresses of this node of the family of `addr`.
   [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {
     return addr.is_v4() ? config_.addresses : nd_.prefixes();
@@ -131,6 +135,7 @@ class EthernetPort final : public Interface,
   State state_ = State::kDown;
   bool carrier_ = true;
   ArpAgent<wire::MacAddr> arp_;
+  RarpAgent<wire::MacAddr> rarp_;
   OwnGroups own_groups_;
   NdAgent<wire::MacAddr> nd_;
   FamilySolicitor<wire::MacAddr> solicitor_;

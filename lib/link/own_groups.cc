@@ -1,6 +1,7 @@
 #include "lib/link/own_groups.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/log.h"
 
@@ -23,7 +24,7 @@ void OwnGroups::join(const wire::IpAddr& group, Use& use, TimePoint now) {
 void OwnGroups::start(const std::vector<wire::IpPrefix>& addresses, bool routing, TimePoint now) {
   const bool v4 = std::any_of(addresses.begin(), addresses.end(),
                               [](const auto& own) { return own.addr.is_v4(); });
-  if (!v4) return;
+  if (!v4 || std::exchange(v4_, true)) return;
   add(wire::IpAddr::v4(0xe000'0001), now);
   if (routing) add(wire::IpAddr::v4(0xe000'0002), now);
 }
@@ -45,6 +46,7 @@ void OwnGroups::clear(TimePoint now) {
   for (const auto& [group, use] : groups_)
     if (use.joined) static_cast<void>(member_.leave_group(group, now));
   groups_.clear();
+  v4_ = false;
   retry_.reset();
 }
 

@@ -15,7 +15,8 @@ class OwnGroups {
   /// `member` is kept and not used before the first add().
   explicit OwnGroups(GroupMember& member) : member_{member} {}
 
-  /// 224.0.0.1, and 224.0.0.2 on a router, where `addresses` has IPv4 (RFC 1112 §7.2).
+  /// 224.0.0.1, and 224.0.0.2 on a router, where `addresses` has IPv4 (RFC 1112 §7.2); once, until
+  /// clear().
   void start(const std::vector<wire::IpPrefix>& addresses, bool routing, TimePoint now);
   /// Counted, so that each add() needs its remove().
   void add(const wire::IpAddr& group, TimePoint now);
@@ -35,6 +36,7 @@ class OwnGroups {
   GroupMember& member_;
   std::map<wire::IpAddr, Use> groups_;
   std::optional<TimePoint> retry_;
+  bool v4_ = false;  ///< Groups of IPv4 are among them.
 };
 
 }  // namespace ipoib::link

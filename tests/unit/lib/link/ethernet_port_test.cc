@@ -297,6 +297,95 @@ TEST_F(EthernetPortTest, Ipv4AddressesAreReadyAtOnceAndItsGroupsJoined) {
   EXPECT_TRUE(addresses.listening.empty());
 }
 
+/// The EtherType of a frame.
+unsigned type_of(const std::vector<std::byte>& frame) {
+  return std::to_integer<unsigned>(frame.at(12)) << 8 | std::to_integer<unsigned>(frame.at(13));
+}
+
+class EthernetRarp : public EthernetPortTest {
+ protected:
+  static EthernetPortConfig rarp(std::vector<wire::IpPrefix> own, bool ask) {
+    auto c = config();
+    c.addresses = std::move(own);
+    c.ip6.enabled = false;
+    c.rarp = {{{mac(7), ip("192.168.1.7")}}, ask, 24};
+    return c;
+  }
+  void run(EthernetPort& p, Duration d) {
+    const auto end = now + d;
+    for (auto due = p.next_deadline(); due && *due <= end; due = p.next_deadline()) {
+      now = std::max(now, *due);
+      p.tick(now);
+    }
+    now = end;
+  }
+  void rarp_arrives(EthernetPort& p, wire::ArpOp op, const wire::MacAddr& from,
+                    const wire::MacAddr& target, std::string_view target_ip) {
+    const auto arp = wire::make_arp(op, from, 0, target, ip(target_ip).v4_host());
+    p.on_arp(wire::bytes_of(arp), 0, 0, now);
+  }
+};
+
+TEST_F(EthernetRarp, U24_PortTellsAHostItsAddress) {
+  EthernetPort p{rarp({prefix("192.168.1.1/24")}, false), actions, sink, 1, addresses};
+  p.start(now);
+  run(p, 3s);
+  actions.frames.clear();
+  rarp_arrives(p, wire::ArpOp::kRarpRequest, mac(7), mac(7), "0.0.0.0");
+  rarp_arrives(p, wire::ArpOp::kRarpRequest, mac(8), mac(8), "0.0.0.0");  // nobody told us of it
+  ASSERT_EQ(actions.frames.size(), 1U);
+  EXPECT_EQ(type_of(actions.frames[0]), 0x8035U);
+  EXPECT_EQ(actions.destination(0), mac(7));
+  const auto reply = *actions.arp(0);
+  EXPECT_EQ(reply.op.host(), 4);
+  EXPECT_EQ(reply.target_ip.host(), ip("192.168.1.7").v4_host());
+  EXPECT_EQ(reply.sender_ip.host(), ip("192.168.1.1").v4_host());
+  EXPECT_EQ(p.rarp_counters().requests, 2U);
+  EXPECT_EQ(p.rarp_counters().answered, 1U);
+  EXPECT_EQ(p.counters().invalid, 0U);
+  EXPECT_TRUE(p.neighbours(now).empty());  // a host without address is no neighbour
+  // ARP keeps its own EtherType.
+  const auto held = sink.new_packet();
+  p.on_neighbour_wanted(ip("192.168.1.9"), held, now);
+  EXPECT_EQ(type_of(actions.frames.back()), 0x0806U);
+  p.stop(now);
+}
+
+TEST_F(EthernetRarp, U24_PortAsksForItsAddressAndUsesIt) {
+  EthernetPort p{rarp({}, true), actions, sink, 1, addresses};
+  p.start(now);
+  run(p, 100ms);
+  ASSERT_EQ(actions.frames.size(), 1U);
+  EXPECT_EQ(type_of(actions.frames[0]), 0x8035U);
+  EXPECT_EQ(actions.arp(0)->op.host(), 3);
+  EXPECT_EQ(actions.arp(0)->target_hw, actions.own_mac);
+  EXPECT_TRUE(addresses.ready.empty());
+  // Without carrier it does not ask, and asks anew when that is back.
+  p.set_carrier(false, now);
+  run(p, 5min);
+  EXPECT_EQ(actions.frames.size(), 1U);
+  p.set_carrier(true, now);
+  run(p, 100ms);
+  ASSERT_EQ(actions.frames.size(), 2U);
+  rarp_arrives(p, wire::ArpOp::kRarpReply, mac(9), actions.own_mac, "192.168.1.44");
+  EXPECT_EQ(addresses.ready.count({1, prefix("192.168.1.44/24")}), 1U);
+  EXPECT_EQ(addresses.listening.count({1, ip("224.0.0.1")}), 1U);
+  ASSERT_EQ(p.addresses().size(), 1U);
+  // It is used: announced, answered for.
+  EXPECT_EQ(actions.arp(2)->sender_ip.host(), ip("192.168.1.44").v4_host());
+  run(p, 5min);
+  const auto sent = actions.frames.size();
+  const auto request = wire::make_arp(wire::ArpOp::kRequest, mac(9), ip("192.168.1.9").v4_host(),
+                                      wire::MacAddr{}, ip("192.168.1.44").v4_host());
+  p.on_arp(wire::bytes_of(request), 0, 0, now);
+  ASSERT_EQ(actions.frames.size(), sent + 1);
+  EXPECT_EQ(actions.arp(sent)->op.host(), 2);
+  p.stop(now);
+  EXPECT_TRUE(addresses.ready.empty());
+  EXPECT_TRUE(addresses.listening.empty());
+  EXPECT_TRUE(p.addresses().empty());
+}
+
 TEST_F(EthernetPortTest, ConflictIsCounted) {
   port.start(now);
   hear(wire::ArpOp::kRequest, mac(7), "192.168.1.1", "192.168.1.1");
