@@ -85,7 +85,7 @@ void BroadcastMembership::stop(TimePoint now) {
   state_ = State::kLeaving;
   due_ = now + kLeaveTimeout;
   transaction_ = sa_.submit(
-      sa::leave_group(mgid(), actions_.port().gid(), config_.pkey, wire::join_state::kFullMember),
+      sa::leave_group(mgid(), port_, config_.pkey, wire::join_state::kFullMember),
       [this](const sa::Outcome& outcome, TimePoint at) {
         transaction_ = sa::kNoTransaction;
         if (!outcome)
@@ -97,6 +97,15 @@ void BroadcastMembership::stop(TimePoint now) {
   owner_.on_membership_changed(now);
 }
 
+/// The port has another GID than the SA counts as member. An SA that refuses has forgotten it.
+void BroadcastMembership::leave_former(TimePoint now) {
+  if (!asked_ || port_ == actions_.port().gid()) return;
+  asked_ = false;
+  sa_.submit(
+      sa::leave_group(mgid(), port_, config_.pkey, wire::join_state::kFullMember),
+      [](const auto&, TimePoint) {}, now);
+}
+
 void BroadcastMembership::left(TimePoint now) {
   state_ = State::kLeft;
   due_.reset();
@@ -106,6 +115,7 @@ void BroadcastMembership::left(TimePoint now) {
 void BroadcastMembership::ask_again(TimePoint now) {
   if (state_ != State::kWaiting && state_ != State::kJoining && state_ != State::kMember) return;
   cancel();
+  leave_former(now);
   backoff_ = config_.join_backoff_min;
   if (state_ == State::kMember && may_ask())
     due_ = now + jitter_.around(kConfirmDelay, 100);
@@ -190,8 +200,8 @@ void BroadcastMembership::join(TimePoint now) {
     return try_later(now);
   }
   ++counters_.joins_sent;
-  asked_ = true;
   constexpr auto kFull = wire::join_state::kFullMember;
+  leave_former(now);
   const auto own = actions_.port().gid();
   transaction_ = sa_.submit(
       creating_ ? sa::create_group(mgid(), own, kFull,
@@ -203,6 +213,8 @@ void BroadcastMembership::join(TimePoint now) {
         on_answer(outcome, at);
       },
       now);
+  asked_ = true;
+  port_ = own;
   if (state_ == State::kMember) return;
   if (reason_.empty()) reason_ = what() + ": no answer yet";
   state_ = State::kJoining;

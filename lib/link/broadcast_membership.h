@@ -69,6 +69,7 @@ class BroadcastMembership {
   void try_later(TimePoint now);
   void give_reason(std::string reason, State state, TimePoint now);
   void left(TimePoint now);
+  void leave_former(TimePoint now);
   void cancel();
 
   const LinkConfig& config_;
@@ -82,6 +83,7 @@ class BroadcastMembership {
   std::uint8_t scope_ = 2;  ///< Being tried, or joined.
   bool creating_ = false;   ///< The next request may create the group.
   bool asked_ = false;      ///< The SA may count this port as a member.
+  wire::Gid port_;          ///< Under this GID; asked_.
   sa::TransactionId transaction_ = sa::kNoTransaction;
   TimePoint began_{};  ///< Latest attempt.
   Duration backoff_{};

@@ -29,6 +29,7 @@ struct GroupMembership {
   bool asked = false;  ///< The SA may count this port.
   bool plain = false;  ///< The next join names no attributes: the group has others.
   bool wanted = false;
+  wire::Gid port{};  ///< The SA counts the port under this GID; asked.
   sa::TransactionId transaction = sa::kNoTransaction;
   TimePoint began{};                 ///< Latest attempt.
   TimePoint due = TimePoint::min();  ///< Not asked before; kMember: confirmed then.

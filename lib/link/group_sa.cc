@@ -106,6 +106,7 @@ Result<wire::McMemberRecord> GroupTable::accept(const Group& g, const sa::Reply&
 void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) {
   m.wanted = wanted;
   if (m.busy()) return;
+  if (m.asked && m.port != actions_.port().gid()) leave_former(g, m, now);
   if (wanted) {
     if (m.due <= now && may_ask(m.due, now)) request_join(g, m, now);
   } else if (m.asked) {
@@ -113,7 +114,17 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
   } else {
     m.state = GroupMembership::State::kNone;
     m.due = TimePoint::min();
+    if (!g.full.member() && !g.non.member()) detach(g);
   }
+}
+
+/// The port has another GID than the SA counts as member. That membership ends, and only the SA
+/// is told: this port goes on until it joins again. An SA that refuses has forgotten the GID.
+void GroupTable::leave_former(Group& g, GroupMembership& m, TimePoint now) {
+  m.asked = false;
+  ++counters_.group_leaves_sent;
+  sa_.submit(
+      sa::leave_group(g.mgid, m.port, config_.pkey, m.bit), [](const auto&, TimePoint) {}, now);
 }
 
 void GroupTable::request_join(Group& g, GroupMembership& m, TimePoint now) {
@@ -123,6 +134,7 @@ void GroupTable::request_join(Group& g, GroupMembership& m, TimePoint now) {
   ++queries_;
   ++counters_.group_joins_sent;
   m.asked = true;
+  m.port = own;
   m.began = now;
   if (m.state == GroupMembership::State::kNone) m.state = GroupMembership::State::kJoining;
   m.transaction = sa_.submit(
@@ -147,12 +159,13 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
   g.record = *record;
   g.presence = Presence::kPresent;
   m.state = GroupMembership::State::kMember;
-  if (g.full.member() || g.non.member()) {
+  if (!stopping_ && (g.full.member() || g.non.member())) {
     if (const auto attached = attach(g); !attached)
       return fail_join(g, m, attached.error().what, now);
   }
   m.backoff = Duration::zero();
-  m.due = config_.membership_refresh > Duration::zero()
+  m.due = m.port != actions_.port().gid() ? now
+          : config_.membership_refresh > Duration::zero()
               ? now + jitter_.around(config_.membership_refresh, kSpread)
               : kNever;
   g.reason.clear();
@@ -193,7 +206,7 @@ void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
   m.state = GroupMembership::State::kNone;
   if (!g.full.member() && !g.non.member()) detach(g);
   m.transaction = sa_.submit(
-      sa::leave_group(g.mgid, actions_.port().gid(), config_.pkey, m.bit),
+      sa::leave_group(g.mgid, m.port, config_.pkey, m.bit),
       [this, mgid = g.mgid, which = &m](const sa::Outcome& outcome, TimePoint at) {
         Group* found = find(mgid);
         if (found == nullptr) return;
@@ -205,12 +218,13 @@ void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
       now);
 }
 
-/// The SA client asked several times: a leave that failed is not tried again.
+/// The SA client asked several times: a leave that failed is not tried again. One that was refused
+/// had no membership to end: the SA forgot it, or its answer to an earlier copy was lost.
 void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now) {
   m.asked = false;
   m.due = TimePoint::min();
   m.backoff = Duration::zero();
-  if (outcome) return;
+  if (outcome || sa_says_no(outcome.error())) return;
   ++counters_.group_leaves_failed;
   report(g, "leave: " + sa::describe(outcome.error()), now);
 }

@@ -15,6 +15,10 @@ constexpr Duration kLogInterval = std::chrono::seconds(1);
 constexpr Duration kRejoinSpacing = std::chrono::milliseconds(2);
 /// Nodes that hear of a deleted group at once do not all ask at once.
 constexpr Duration kReportSpread = std::chrono::milliseconds(50);
+/// An SA that forgot all hears of those who create groups before those who only send to them.
+constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
+/// For the SA to hear of the last leave.
+constexpr Duration kRenameDelay = std::chrono::milliseconds(20);
 constexpr Duration kHandleRetry = std::chrono::seconds(1);
 
 constexpr std::uint32_t kAllRouters4 = 0xe000'0002;
@@ -89,12 +93,15 @@ Group& GroupTable::find_or_make(const wire::Gid& mgid, bool v4, TimePoint now) {
   return g;
 }
 
+void GroupTable::drop_request(sa::TransactionId& id) {
+  if (id == sa::kNoTransaction) return;
+  sa_.cancel(std::exchange(id, sa::kNoTransaction));
+  --queries_;
+}
+
 void GroupTable::drop_requests(Group& g) {
-  for (auto* id : {&g.query, &g.full.transaction, &g.non.transaction, &g.send.transaction}) {
-    if (*id == sa::kNoTransaction) continue;
-    sa_.cancel(std::exchange(*id, sa::kNoTransaction));
-    --queries_;
-  }
+  for (auto* id : {&g.query, &g.full.transaction, &g.non.transaction, &g.send.transaction})
+    drop_request(*id);
 }
 
 void GroupTable::erase(Group& g) {
@@ -134,7 +141,7 @@ void GroupTable::resume(const wire::McMemberRecord& broadcast, TimePoint now) {
   const auto octets = wire::mtu_octets(wire::value_of(broadcast.mtu));
   senders_.set_mtu(static_cast<std::uint16_t>(octets - sizeof(wire::IpoibHdr)));
   if (first) {
-    give_up();  // on leaves that a new start overtook
+    port_ = actions_.port().gid();
     for (const auto& [addr, count] : joins_)
       find_or_make(mgid_of(addr), addr.is_v4(), now).listeners.insert(addr);
     list_backoff_ = config_.group.backoff_min;
@@ -152,12 +159,17 @@ void GroupTable::rejoin(TimePoint now) {
   std::vector<wire::Gid> mgids;
   for (const auto& [mgid, g] : groups_) mgids.push_back(mgid);
   std::sort(mgids.begin(), mgids.end());
+  // An SA may take one GID for the port at a time: under a new one the port joins when all
+  // memberships under the old one are left.
+  const bool renamed = std::exchange(port_, actions_.port().gid()) != actions_.port().gid();
+  const auto first_join =
+      renamed ? kRenameDelay + 2 * kRejoinSpacing * static_cast<int>(mgids.size()) : Duration{};
   auto at = now;
   for (const auto& mgid : mgids) {
     Group& g = *find(mgid);
     at += jitter_.around(kRejoinSpacing, 50);
     for (auto* m : {&g.full, &g.non, &g.send})
-      if (!m->busy()) m->due = at;
+      if (!m->busy()) m->due = at + first_join + (m == &g.send ? kSendersDelay : Duration{});
     if (g.presence == Presence::kAbsent) g.negative_until = at;
     reconsider(g, at);
   }
@@ -168,7 +180,31 @@ void GroupTable::suspend() {
   operational_ = false;
   sa_.cancel(std::exchange(listing_, sa::kNoTransaction));
   list_at_ = kNever;
-  while (!groups_.empty()) erase(groups_.begin()->second);
+  std::vector<wire::Gid> forgotten;
+  for (auto& [mgid, g] : groups_) {
+    withdraw(g);
+    if (!g.asked()) forgotten.push_back(mgid);
+  }
+  for (const auto& mgid : forgotten) erase(*find(mgid));
+}
+
+/// Nothing is left of the group but what the SA may think of this port.
+void GroupTable::withdraw(Group& g) {
+  drop_requests(g);
+  detach(g);
+  senders_.clear(g, Drop::kLinkDown);
+  timers_.set(g.mgid, g.wake, kNever);
+  Group bare;
+  bare.mgid = g.mgid;
+  bare.v4 = g.v4;
+  bare.created = g.created;
+  for (auto [from, to] :
+       {std::pair{&g.full, &bare.full}, {&g.non, &bare.non}, {&g.send, &bare.send}}) {
+    to->bit = from->bit;
+    to->asked = from->asked;
+    to->port = from->port;
+  }
+  g = std::move(bare);
 }
 
 void GroupTable::stop(TimePoint now) {
@@ -179,7 +215,7 @@ void GroupTable::stop(TimePoint now) {
   std::vector<wire::Gid> mgids;
   for (auto& [mgid, g] : groups_) {
     mgids.push_back(mgid);
-    drop_requests(g);
+    drop_request(g.query);  // joins and leaves go on: one that overtook another would undo it
     g.listeners.clear();
     g.routed = g.depends = false;
     g.dependents = 0;
@@ -289,7 +325,8 @@ void GroupTable::on_deleted(const wire::Gid& mgid, TimePoint now) {
   ++counters_.group_reports;
   for (auto* m : {&g->full, &g->non, &g->send}) {
     if (m->busy()) continue;
-    m->asked = false;
+    // The report may be old, and a forgotten FullMember keeps the group for ever.
+    if (m != &g->full) m->asked = false;
     m->state = GroupMembership::State::kNone;
     m->due = now + jitter_.around(kReportSpread, 100);
   }
@@ -469,7 +506,8 @@ std::vector<GroupInfo> GroupTable::list(TimePoint now) const {
   for (const auto& [mgid, g] : groups_) {
     for (const auto& [addr, s] : g.senders)
       if (joins_.count(addr) == 0) add(addr, &g);
-    if (g.listeners.empty() && g.senders.empty()) add(address_of(g), &g);
+    const bool shown = operational_ || stopping_;
+    if (shown && g.listeners.empty() && g.senders.empty()) add(address_of(g), &g);
   }
   std::sort(rows.begin(), rows.end(),
             [](const auto& a, const auto& b) { return a.group < b.group; });

@@ -39,7 +39,8 @@ class GroupTable {
   /// Every membership is confirmed with the SA, spread in time; senders go on meanwhile.
   void rejoin(TimePoint now);
   /// The link lost its partition or device: all is withdrawn, nothing is said to the SA. What is
-  /// listened to is remembered for resume().
+  /// listened to is remembered for resume(), and what the SA may count this port as, for resume()
+  /// and stop() to end what nobody needs any more.
   void suspend();
   /// As suspend(), but every membership is left. Over when left() or after a while.
   void stop(TimePoint now);
@@ -81,7 +82,9 @@ class GroupTable {
   void erase(Group& g);
   void schedule(Group& g, TimePoint now);
   void reconsider(Group& g, TimePoint at);
+  void drop_request(sa::TransactionId& id);
   void drop_requests(Group& g);
+  void withdraw(Group& g);
 
   // Steps (group_table.cc).
   void advance(Group& g, TimePoint now);
@@ -101,6 +104,7 @@ class GroupTable {
   void request_leave(Group& g, GroupMembership& m, TimePoint now);
   void on_joined(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now);
   void on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now);
+  void leave_former(Group& g, GroupMembership& m, TimePoint now);
   void on_refused(Group& g, GroupMembership& m, const sa::Failure& failure, TimePoint now);
   void fail_join(Group& g, GroupMembership& m, std::string why, TimePoint now);
   Result<wire::McMemberRecord> accept(const Group& g, const sa::Reply& reply) const;
@@ -122,6 +126,7 @@ class GroupTable {
   bool operational_ = false;
   bool stopping_ = false;
   wire::McMemberRecord broadcast_{};  ///< Of the link; operational.
+  wire::Gid port_;                    ///< Own GID when memberships were last confirmed.
   std::map<wire::IpAddr, unsigned> joins_;
   std::unordered_map<wire::Gid, Group> groups_;
   TimeOrder<wire::Gid> timers_;

@@ -199,12 +199,13 @@ void IpoibLink::on_membership_changed(TimePoint now) {
     case Broadcast::kLeft: return finish_stop(now);
     case Broadcast::kMember: break;
   }
-  if (state_ == State::kUp) return;
+  const bool moved = std::exchange(moved_, false);
+  if (state_ == State::kUp && !moved) return;
   set_state(State::kUp);
   went_up(now);
 }
 
-/// The first time, and when the membership is back.
+/// The first time, when the membership is back, and when the port moved.
 void IpoibLink::went_up(TimePoint now) {
   arp_.announce(now);
   traps_.renew(now);
@@ -233,7 +234,7 @@ void IpoibLink::set_state(State state) {
   actions_.state_changed(state);
 }
 
-void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t, std::uint32_t,
+void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t,
                        TimePoint now) {
   // Replies go over the path the SA gives: the SLID a request came with need not lead back
   // (RFC 4391 §9.1.2).
@@ -242,6 +243,7 @@ void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t, std::uint3
   if (record && record->op.host() >= static_cast<std::uint16_t>(wire::ArpOp::kRarpRequest))
     return rarp_.on_rarp(*record, now);
   arp_.on_arp(arp, now);
+  if (record) paths_.heard(record->sender_hw, slid, now);
 }
 
 void IpoibLink::on_nd(std::span<const std::byte> packet, TimePoint now) {

@@ -141,6 +141,7 @@ class IpoibLink final : public Interface,
   std::map<wire::IpAddr, StaticNeighbour> statics_;
   std::optional<TimePoint> stop_by_;
   bool groups_started_ = false;
+  bool moved_ = false;    ///< The port has another LID or GID: not announced yet.
   bool started_ = false;  ///< IPv4 addresses were told of.
   ArpAgent<wire::LinkAddr> arp_;
   RarpAgent<wire::LinkAddr> rarp_;

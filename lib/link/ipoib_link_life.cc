@@ -29,8 +29,9 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
   groups_.rejoin(now);
   if (operational_) traps_.renew(now);
   paths_.refresh_all(now);
-  // The link-layer address is another one: everybody is told.
-  if (event == PortEvent::kGidChange && state_ == State::kUp) went_up(now);
+  // The link-layer address is another one, or leads elsewhere: everybody is told as soon as the SA
+  // knows, for they will ask it. Addresses made of what changed start anew.
+  moved_ = moved_ || event == PortEvent::kGidChange || event == PortEvent::kLidChange;
 }
 
 void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
@@ -54,8 +55,8 @@ void IpoibLink::withdraw() {
 /// when it comes back.
 void IpoibLink::suspend(TimePoint now) {
   if (!operational_) return;
+  groups_.suspend();  // first, so that nothing is said to the SA
   nd_.down(now);
-  groups_.suspend();
   withdraw();
   for (const auto& [addr, entry] : statics_) static_cast<void>(pin_static(addr, entry, now));
 }
@@ -63,6 +64,7 @@ void IpoibLink::suspend(TimePoint now) {
 /// The network told this node its address (RFC 903).
 void IpoibLink::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
   config_.addresses.push_back(own);
+  if (groups_started_) own_groups_.start(config_.addresses, config_.ip6.routing, now);
   receiver_.address_ready(config_.id, own);
   log(LogArea::kLink, LogLevel::kNotice, "{}: address {} by RARP", config_.name,
       wire::to_string(own));

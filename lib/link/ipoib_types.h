@@ -123,7 +123,7 @@ struct LinkCounters {
   std::uint64_t group_joins_sent = 0;    ///< Of any kind.
   std::uint64_t group_joins_failed = 0;  ///< Not answered, refused, unusable or not attached.
   std::uint64_t group_leaves_sent = 0;
-  std::uint64_t group_leaves_failed = 0;
+  std::uint64_t group_leaves_failed = 0;  ///< Not answered.
   std::uint64_t group_lists_failed = 0;   ///< Multicast router: table of groups not had.
   std::uint64_t group_refused_local = 0;  ///< The table of groups is full.
   std::uint64_t subscriptions_failed = 0;

@@ -14,6 +14,8 @@ namespace {
 /// neighbours need it again.
 constexpr Duration kLinger = std::chrono::seconds(30);
 /// The same path is not asked for more often.
+/// A host that moved is heard by all others at once, and perhaps before the SA knows.
+constexpr Duration kMovedDelay = std::chrono::seconds(1);
 constexpr Duration kQueryInterval = std::chrono::seconds(1);
 /// More queries wait here, not in the SA client, so that those of other users get through.
 constexpr std::size_t kMaxQueries = 256;
@@ -109,6 +111,16 @@ void PathTable::send(const wire::LinkAddr& to, std::span<const std::byte> frame,
     query(p, now);
   }
   schedule(p);
+}
+
+void PathTable::heard(const wire::LinkAddr& from, std::uint16_t slid, TimePoint now) {
+  Path* p = find(from.gid);
+  if (p == nullptr || slid == 0) return;
+  const auto before = std::exchange(p->heard, slid);
+  const bool moved = before != 0 && before != slid && slid != p->attr.dlid;
+  if (!moved || p->unused() || p->pinned || p->state != PathState::kReady) return;
+  p->refresh_at = std::min(p->refresh_at, now + jitter_.around(kMovedDelay, 50));
+  schedule(*p);
 }
 
 // --- The link ---

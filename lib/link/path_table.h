@@ -52,6 +52,9 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
   /// Sends a frame from the IPoIB header on, now or when the path is known. A frame whose path
   /// fails, or for which too many wait, counts as LinkCounters::arp_unsent.
   void send(const wire::LinkAddr& to, std::span<const std::byte> frame, TimePoint now);
+  /// A packet came from the host with this source LID. Where that is another one than before, the
+  /// host may have moved: the SA is asked, for the way back need not be the way there.
+  void heard(const wire::LinkAddr& from, std::uint16_t slid, TimePoint now);
   /// Every path in use is asked for again, a few at a time: the fabric may have changed.
   void refresh_all(TimePoint now);
   /// Destroys every handle; nobody uses one any more. Back to before resume().
@@ -82,6 +85,7 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
     fabric::AhAttr attr;
     fabric::AhIndex ah = fabric::kNoAh;
     std::uint8_t mtu_code = 0;      ///< 0: not told.
+    std::uint16_t heard = 0;        ///< Source LID of its host's latest packet; 0: none came.
     TimePoint asked{};              ///< When the last query went out.
     TimePoint refresh_at = kNever;  ///< Query (again) at this time.
     TimePoint expires = kNever;     ///< Nobody uses it: forgotten at this time.

@@ -116,6 +116,22 @@ TEST_F(Groups, U33_ShutdownLeavesEveryMembership) {
   EXPECT_EQ(f.members(), 0U);
 }
 
+TEST_F(Groups, U33_EachMembershipIsLeftOnceAtStop) {
+  f.config.ip6.enabled = true;
+  bring_up(2);
+  join(0, kGlobal);
+  f.run_for(5s);
+  leave(0, kGlobal);
+  node(0).link->stop(f.now);  // that leave is still under way
+  stop_all();
+  for (const auto& n : f.nodes) {
+    const auto c = n->link->counters();
+    EXPECT_GE(c.group_leaves_sent, 3U);  // ff02::1, solicited-node, 224.0.0.1
+    EXPECT_EQ(c.group_leaves_sent, c.group_joins_sent - c.group_joins_failed);
+  }
+  EXPECT_EQ(f.members(), 0U);
+}
+
 TEST_F(Groups, U27_SendOnlyNonMemberJoinBeforeFirstPacket) {
   bring_up(2);
   join(1, kGlobal);
@@ -368,6 +384,46 @@ TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
   f.run_for(1s);
   EXPECT_EQ(f.group("239.9.9.9"), nullptr);
   EXPECT_EQ(row(2, "239.9.9.9").state, "");
+}
+
+TEST_F(Groups, U33_GroupLeftWhileThePartitionIsGoneIsLeftWhenItIsBack) {
+  bring_up(1);
+  join(0, kGlobal);
+  join(0, kLocal);
+  f.run_for(100ms);
+  const auto pkey = [&](std::uint16_t value) {
+    node(0).actions->attr.pkeys = {value};
+    node(0).link->on_port_event(fabric::PortEvent::kPkeyChange, f.now);
+  };
+  pkey(0x8001);
+  EXPECT_EQ(node(0).link->groups(f.now).size(), 3U);
+  leave(0, kGlobal);
+  f.run_for(1s);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);  // the SA was not told
+  pkey(0xffff);
+  f.run_for(1s);
+  EXPECT_EQ(f.group(kGlobal), nullptr);
+  EXPECT_EQ(f.join_state(kLocal, node(0)), kFull);
+  // Nor does a link that ends without its partition leave anything behind.
+  pkey(0x8001);
+  stop_all();
+  EXPECT_EQ(f.members(), 0U);
+}
+
+TEST_F(Groups, U34_ListAskedForAgainFindsWhatReportsMissed) {
+  f.config.membership_refresh = 20s;
+  f.config.group.multicast_router = true;
+  bring_up(2);
+  f.run_for(1s);
+  f.reports = false;
+  join(0, kGlobal);
+  f.run_for(1s);
+  EXPECT_EQ(f.join_state(kGlobal, node(1)), 0U);
+  f.run_for(24s);
+  EXPECT_EQ(f.join_state(kGlobal, node(1)), kNon);
+  send(0, kGlobal);
+  f.run_for(10ms);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
 }
 
 TEST_F(Groups, M04_RouterCreatesTheAllRoutersGroupsAtSetUp) {

@@ -39,6 +39,13 @@ class IpoibNeighbour : public ::testing::Test {
     }
   }
 
+  /// The peer's announcement arrives with this source LID.
+  void hear_from(std::uint16_t slid) {
+    const auto addr = kPeer.v4_host();
+    const auto arp = wire::make_arp(wire::ArpOp::kRequest, hw, addr, wire::LinkAddr{}, addr);
+    b.link.on_arp(wire::bytes_of(arp), slid, hw.qpn.host(), b.now);
+  }
+
   LinkBench b;
   wire::LinkAddr hw;
 };
@@ -148,6 +155,110 @@ TEST_F(IpoibNeighbour, U20_SmallerPathMtuAndRouterInBetween) {
   EXPECT_EQ(ah.hop_limit, 64);
   EXPECT_EQ(ah.flow_label, 0x54321U);
   EXPECT_EQ(ah.tclass, 9);
+}
+
+TEST_F(IpoibNeighbour, U38_OtherSubnetIsReachedByGrhThroughTheRoutersLid) {
+  // The host's GID is of another IB subnet; the SA names the router's LID.
+  const wire::Gid far = wire::Gid::of(0xfe80'0000'0000'0007ULL, 0xb);
+  auto path = b.sa.paths.extract(hw.gid);
+  hw.gid = path.key() = path.mapped().dgid = far;
+  path.mapped().raw_flow_hop = wire::Be32{64};
+  path.mapped().dlid.set(0x30);
+  b.sa.paths.insert(std::move(path));
+  resolve();
+  const auto way = [&] { return b.actions.ahs.at(b.sink.find(kPeer)->ah); };
+  EXPECT_TRUE(way().global);
+  EXPECT_EQ(way().dgid, far);
+  EXPECT_EQ(way().dlid, 0x30);
+  EXPECT_EQ(way().hop_limit, 64);
+  EXPECT_EQ(b.row("10.0.0.2").lid, 0x30);
+  // What the link says to the host itself goes the same way.
+  b.actions.frames.clear();
+  b.hear_request(hw, "10.0.0.2");
+  ASSERT_EQ(b.actions.frames.size(), 1U);
+  EXPECT_EQ(b.actions.frames[0].to, way());
+  // Another router takes over; the neighbour is never without a way.
+  b.sa.paths[far].dlid.set(0x31);
+  b.run_for(2s);
+  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  b.run_for(200ms);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(way().dlid, 0x31);
+  EXPECT_TRUE(way().global);
+  EXPECT_EQ(b.actions.ahs.size(), 2U);  // with that of the broadcast group
+  // A path within the subnet needs no GRH.
+  b.sa.paths[far].raw_flow_hop = wire::Be32{1};
+  b.run_for(2s);
+  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
+  b.run_for(200ms);
+  EXPECT_FALSE(way().global);
+}
+
+TEST_F(IpoibNeighbour, U22_RateOfThePathIsThatOfTheHandleAndFollowsTheSa) {
+  resolve();
+  const auto rate = [&] { return b.actions.ahs.at(b.sink.find(kPeer)->ah).rate; };
+  EXPECT_EQ(rate(), 7);
+  EXPECT_EQ(b.row("10.0.0.2").rate, 7);
+  b.sa.paths[hw.gid].rate = wire::with_selector(wire::Selector::kExactly, 2);
+  b.run_for(2s);
+  const auto installs = b.sink.installs;
+  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
+  b.run_for(200ms);
+  EXPECT_EQ(rate(), 2);
+  EXPECT_EQ(b.row("10.0.0.2").rate, 2);
+  EXPECT_EQ(b.sink.installs, installs + 1);
+  EXPECT_EQ(b.actions.ahs.size(), 2U);
+}
+
+TEST_F(IpoibNeighbour, U20_HostHeardFromAnotherLidIsAskedForOnce) {
+  resolve();
+  hear_from(3);
+  b.run_for(2s);
+  const auto queries = b.sa.path_queries.size();
+  b.sa.paths[hw.gid].dlid.set(9);
+  for (int i = 0; i < 50; ++i) {
+    hear_from(9);
+    b.run_for(100ms);
+  }
+  EXPECT_EQ(b.sa.path_queries.size(), queries + 1);
+  EXPECT_EQ(b.row("10.0.0.2").lid, 9);
+  // One that comes by several LIDs in turn, or is forged, costs a query a second at most.
+  for (std::uint16_t i = 0; i < 100; ++i) {
+    hear_from(static_cast<std::uint16_t>(20 + i % 2));
+    b.run_for(100ms);
+  }
+  EXPECT_LE(b.sa.path_queries.size(), queries + 13);
+}
+
+TEST_F(IpoibNeighbour, M06_GroupsOnOneMlidAreAttachedAndLeftEachForItself) {
+  // This SA gives all groups one MLID.
+  const auto one = ip("239.1.1.1"), other = ip("239.2.2.2");
+  ASSERT_TRUE(b.link.join_group(one, b.now));
+  ASSERT_TRUE(b.link.join_group(other, b.now));
+  b.run_for(10ms);
+  const auto attached = [&](const wire::IpAddr& group) {
+    return b.actions.attached.count({wire::mgid_of(group, wire::kDefaultPkey, 2), 0xc100}) == 1;
+  };
+  EXPECT_TRUE(attached(one));
+  EXPECT_TRUE(attached(other));
+  b.want(one);
+  b.want(other);
+  b.run_for(10ms);
+  const auto way = [&](const wire::IpAddr& group) {
+    return b.actions.ahs.at(b.sink.find(group)->ah);
+  };
+  EXPECT_EQ(way(one).dlid, way(other).dlid);
+  EXPECT_NE(way(one).dgid, way(other).dgid);
+  ASSERT_TRUE(b.link.leave_group(one, b.now));
+  b.run_for(10ms);
+  EXPECT_FALSE(attached(one));
+  EXPECT_TRUE(attached(other));
+  EXPECT_TRUE(b.sink.valid(other));
+  ASSERT_TRUE(b.link.join_group(one, b.now));
+  b.run_for(10ms);
+  EXPECT_TRUE(attached(one));
+  EXPECT_TRUE(attached(other));
 }
 
 TEST_F(IpoibNeighbour, U23_ReplyGoesToTheRequestersQpnOverThePathOfTheSa) {
@@ -433,10 +544,11 @@ TEST_F(IpoibNeighbour, ImplausibleSendersAreInvalid) {
   b.hear_request(bad, "10.0.0.2");
   bad.gid = {};
   b.hear_request(bad, "10.0.0.2");
-  b.hear(wire::ArpOp::kRarpRequest, hw, "10.0.0.2", {}, "10.0.0.1");
   b.hear(wire::ArpOp::kReply, hw, "0.0.0.0", {}, "10.0.0.1");
-  n += 4;
+  n += 3;
+  b.hear(wire::ArpOp::kRarpReply, hw, "10.0.0.2", {}, "10.0.0.1");  // nobody waits for it
   b.run_for(1s);
+  EXPECT_EQ(b.link.counters().rarp.invalid, 1U);
   EXPECT_EQ(b.link.counters().arp_invalid - before, n);
   EXPECT_TRUE(b.link.neighbours(b.now).empty());
   EXPECT_TRUE(b.actions.frames.empty());

@@ -1,0 +1,318 @@
+// What becomes of a link when something happens to its port: in virtual time, with peers on a
+// simulated fabric, or alone against a scripted SA.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/sim_fabric.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+using fabric::PortEvent;
+
+constexpr auto* kGroup = "239.1.2.3";
+constexpr auto* kBroadcast = "255.255.255.255";
+constexpr unsigned kFull = wire::join_state::kFullMember;
+constexpr unsigned kSendOnly = wire::join_state::kSendOnlyNonMember;
+
+/// Two nodes that know each other and send both ways all the time. Node 1 listens to a group to
+/// which node 0 sends.
+class PortEvents : public ::testing::Test {
+ protected:
+  PortEvents() {
+    f.config.ip6.enabled = f.config.ip6.routing = false;
+    f.add_node("10.0.0.1/24").start();
+    f.add_node("10.0.0.2/24").start();
+  }
+  void SetUp() override {
+    ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5s));
+    ASSERT_TRUE(node(1).link->join_group(ip(kGroup), f.now));
+    run_with_traffic(2s);
+    forget_counts();
+    run_with_traffic(2s);
+    expect_no_loss();
+  }
+  SimNode& node(std::size_t i) { return *f.nodes.at(i); }
+  void run_with_traffic(Duration d) {
+    for (const auto end = f.now + d; f.now < end; ++rounds) {
+      node(0).send_ip(node(1).address());
+      node(1).send_ip(node(0).address());
+      node(0).send_ip(ip(kGroup));
+      f.run_for(20ms);
+    }
+  }
+  void forget_counts() {
+    rounds = 0;
+    for (const auto& n : f.nodes) n->received.clear(), n->group_received.clear();
+  }
+  void expect_no_loss() {
+    EXPECT_EQ(node(0).received[node(1).address()], rounds);
+    EXPECT_EQ(node(1).received[node(0).address()], rounds);
+    EXPECT_EQ(node(1).group_received[ip(kGroup)], rounds);
+  }
+  void expect_members() {
+    for (const auto& n : f.nodes) {
+      EXPECT_EQ(f.join_state(kBroadcast, *n), kFull);
+      EXPECT_EQ(f.join_state("224.0.0.1", *n), kFull);
+    }
+    EXPECT_EQ(f.join_state(kGroup, node(1)), kFull);
+    EXPECT_EQ(f.join_state(kGroup, node(0)), kSendOnly);
+  }
+  void expect_orderly_end() {
+    for (const auto& n : f.nodes) n->link->stop(f.now);
+    f.run_for(10s);
+    for (const auto& n : f.nodes) {
+      EXPECT_EQ(n->link->state(), State::kStopped);
+      EXPECT_TRUE(n->nothing_left());
+    }
+    EXPECT_EQ(f.members(), 0U);
+  }
+
+  SimFabric f{3};
+  std::uint64_t rounds = 0;
+};
+
+TEST_F(PortEvents, PortDownKeepsWhatIsKnownAndPortUpGoesOn) {
+  auto& n = node(0);
+  const auto index = n.sink->index_of(node(1).address());
+  n.actions->attr.state = fabric::PortState::kDown;
+  n.link->on_port_event(PortEvent::kPortDown, f.now);
+  EXPECT_EQ(n.link->state(), State::kWaiting);
+  EXPECT_NE(n.link->reason().find("not active"), std::string::npos) << n.link->reason();
+  const auto joins = n.link->counters().joins_sent;
+  f.run_for(10s);
+  EXPECT_EQ(n.link->counters().joins_sent, joins);  // of no use
+  EXPECT_TRUE(n.sink->valid(node(1).address()));
+  EXPECT_TRUE(n.sink->valid(ip(kGroup)));
+
+  n.actions->attr.state = fabric::PortState::kActive;
+  n.link->on_port_event(PortEvent::kPortActive, f.now);
+  f.run_for(100ms);
+  EXPECT_EQ(n.link->state(), State::kUp);
+  EXPECT_EQ(n.sink->index_of(node(1).address()), index);
+  forget_counts();
+  run_with_traffic(5s);
+  expect_no_loss();
+  expect_members();
+  expect_orderly_end();
+}
+
+TEST_F(PortEvents, LidChangeIsToldToTheSaAndNoticedByPeersAtOnce) {
+  auto& n = node(1);
+  const auto joins = n.link->counters().joins_sent;
+  n.set_lid(77);
+  n.link->on_port_event(PortEvent::kLidChange, f.now);
+  f.run_for(300ms);
+  EXPECT_GT(n.link->counters().joins_sent, joins);
+  EXPECT_EQ(n.link->state(), State::kUp);
+  run_with_traffic(2s);
+  forget_counts();
+  run_with_traffic(2s);
+  expect_no_loss();
+  const auto rows = node(0).link->neighbours(f.now);
+  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const auto& r) { return r.lid == 77; }));
+  expect_members();
+  expect_orderly_end();
+}
+
+TEST_F(PortEvents, NewSubnetManagerAndReregisterCostNoPacket) {
+  for (const auto event : {PortEvent::kSmChange, PortEvent::kClientReregister}) {
+    forget_counts();
+    f.restart_administrator();  // it knows nobody
+    ASSERT_EQ(f.members(), 0U);
+    const auto mads = f.mads;
+    for (const auto& n : f.nodes) n->link->on_port_event(event, f.now);
+    run_with_traffic(5s);
+    expect_no_loss();
+    expect_members();
+    EXPECT_LE(f.mads - mads, 40U);
+    // Subscribed again: a group that appears is taken at once.
+    const auto* late = event == PortEvent::kSmChange ? "239.3.3.3" : "239.4.4.4";
+    node(0).send_ip(ip(late));
+    f.run_for(50ms);
+    EXPECT_FALSE(node(0).sink->valid(ip(late)));
+    ASSERT_TRUE(node(1).link->join_group(ip(late), f.now));
+    f.run_for(100ms);
+    node(0).send_ip(ip(late));
+    f.run_for(100ms);
+    EXPECT_EQ(node(1).group_received[ip(late)], 1U);
+  }
+  expect_orderly_end();
+}
+
+TEST_F(PortEvents, GidChangeLeavesUnderTheOldNameAndIsAnnounced) {
+  auto& n = node(1);
+  const auto old = n.actions->attr.gid();
+  n.actions->attr.guid += 0x100;
+  n.link->on_port_event(PortEvent::kGidChange, f.now);
+  f.run_for(3s);
+  for (const auto* group : {kBroadcast, "224.0.0.1", kGroup}) {
+    ASSERT_NE(f.group(group), nullptr) << group;
+    EXPECT_EQ(f.group(group)->members.count(old), 0U) << group;
+  }
+  EXPECT_EQ(n.link->state(), State::kUp);
+  // The peer knows the new link-layer address without having asked.
+  const auto rows = node(0).link->neighbours(f.now);
+  const auto lladdr =
+      wire::to_string(wire::LinkAddr{0, wire::Be24{n.actions->own_qpn}, n.actions->attr.gid()});
+  EXPECT_TRUE(
+      std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.lladdr == lladdr; }));
+  EXPECT_TRUE(n.sink->valid(node(0).address()));
+  run_with_traffic(2s);
+  forget_counts();
+  run_with_traffic(2s);
+  expect_no_loss();
+  expect_members();
+  expect_orderly_end();
+}
+
+TEST_F(PortEvents, PkeyThatGoesEndsAllAndThatComesBackBringsAllBack) {
+  auto& n = node(1);
+  n.actions->attr.pkeys = {0x8001};
+  n.link->on_port_event(PortEvent::kPkeyChange, f.now);
+  EXPECT_EQ(n.link->state(), State::kWaiting);
+  EXPECT_NE(n.link->reason().find("0xffff is not in the port's table"), std::string::npos);
+  EXPECT_TRUE(n.actions->attached.empty());
+  EXPECT_TRUE(n.actions->ahs.empty());
+  EXPECT_TRUE(n.sink->installed.empty());
+  const auto mads = f.mads;
+  f.run_for(20s);
+  EXPECT_EQ(f.mads, mads);  // nothing can be asked
+  n.actions->attr.pkeys = {0x8001, 0xffff};
+  n.link->on_port_event(PortEvent::kPkeyChange, f.now);
+  f.run_for(200ms);
+  EXPECT_EQ(n.link->state(), State::kUp);
+  run_with_traffic(1s);
+  forget_counts();
+  run_with_traffic(5s);
+  expect_no_loss();
+  expect_members();
+  expect_orderly_end();
+}
+
+TEST_F(PortEvents, SilentSubnetManagerCostsEstablishedFlowsNothing) {
+  f.administrator_silent = true;
+  forget_counts();
+  run_with_traffic(10min);
+  expect_no_loss();
+  EXPECT_TRUE(f.all_up());
+  f.administrator_silent = false;
+  run_with_traffic(2min);
+  expect_no_loss();
+  expect_members();
+  expect_orderly_end();
+}
+
+// --- IPv6 addresses ---
+
+LinkConfig with_ip6(wire::InterfaceIdRule rule) {
+  auto config = LinkBench::default_config();
+  config.addresses.push_back(prefix("fd00::1/64"));
+  config.ip6.enabled = true;
+  config.ip6.interface_id = rule;
+  return config;
+}
+
+std::vector<wire::IpAddr> ready(const LinkBench& b) {
+  std::vector<wire::IpAddr> all;
+  for (const auto& a : b.link.addresses6())
+    if (a.state == AddressState::kReady) all.push_back(a.address.addr);
+  return all;
+}
+
+/// Multicast ND frames that carry this link-layer GID.
+std::size_t announcements(const LinkBench& b, const wire::Gid& gid) {
+  return static_cast<std::size_t>(
+      std::count_if(b.actions.frames.begin(), b.actions.frames.end(), [&](const SentFrame& sent) {
+        constexpr std::size_t kIcmpType = 4 + 40;
+        return sent.bytes.size() > kIcmpType && sent.bytes[0] == std::byte{0x86} &&
+               sent.bytes[kIcmpType] == std::byte{136} && sent.broadcast() &&
+               std::search(sent.bytes.begin(), sent.bytes.end(), gid.bytes.begin(),
+                           gid.bytes.end()) != sent.bytes.end();
+      }));
+}
+
+TEST(PortEvents6, U17_LidChangeStartsTheAddressOfTheLidAnew) {
+  LinkBench b{with_ip6(wire::InterfaceIdRule::kLid)};
+  b.bring_up();
+  b.run_for(5s);
+  const auto before = ready(b);
+  ASSERT_EQ(before.size(), 2U);
+  b.actions.attr.lid = 0x1234;
+  b.link.on_port_event(PortEvent::kLidChange, b.now);
+  b.run_for(200ms);
+  EXPECT_TRUE(ready(b).empty());  // duplicate address detection first
+  b.run_for(5s);
+  const auto after = ready(b);
+  ASSERT_EQ(after.size(), 2U);
+  EXPECT_NE(after[0], before[0]);
+  EXPECT_EQ(after[0], wire::link_local(wire::interface_id(b.actions.attr.guid,
+                                                          wire::InterfaceIdRule::kLid, 0x1234)));
+  EXPECT_EQ(after[1], ip("fd00::1"));
+}
+
+TEST(PortEvents6, LidChangeLeavesAddressesOfTheGuidAlone) {
+  LinkBench b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
+  b.bring_up();
+  b.run_for(5s);
+  const auto before = ready(b);
+  b.actions.attr.lid = 0x1234;
+  b.link.on_port_event(PortEvent::kLidChange, b.now);
+  b.run_for(200ms);
+  EXPECT_EQ(ready(b), before);
+}
+
+TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
+  LinkBench b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
+  b.bring_up();
+  const auto hw = b.add_host(0xb, 0x50, 3);
+  b.want(ip("10.0.0.2"));
+  b.hear_reply(hw, "10.0.0.2");
+  b.run_for(5s);
+  ASSERT_TRUE(b.sink.valid(ip("10.0.0.2")));
+  const auto old = b.actions.attr.gid();
+  const auto before = ready(b);
+  b.actions.frames.clear();
+  b.sa.leaves.clear();
+  b.sa.group_requests.clear();
+  b.actions.attr.gid_prefix = 0xfe80'0000'0000'0009ULL;
+  b.link.on_port_event(PortEvent::kGidChange, b.now);
+  EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
+  b.run_for(2s);
+  const auto own = b.actions.attr.gid();
+  EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
+  EXPECT_EQ(ready(b), before);
+  EXPECT_GE(announcements(b, own), 2U);  // of each address
+  EXPECT_EQ(announcements(b, old), 0U);
+  const auto arps =
+      std::count_if(b.actions.frames.begin(), b.actions.frames.end(), [&](const SentFrame& sent) {
+        const auto arp = sent.arp();
+        return arp && sent.broadcast() && arp->sender_ip == arp->target_ip &&
+               arp->sender_hw.gid == own;
+      });
+  EXPECT_GE(arps, 1);
+  // The SA is told who is gone and who came, of the broadcast group and of all others.
+  ASSERT_EQ(b.sa.leaves.size(), 1U);
+  EXPECT_EQ(wire::read<wire::McMemberRecord>(b.sa.leaves[0].data)->port_gid, old);
+  EXPECT_EQ(wire::read<wire::McMemberRecord>(b.sa.joins.back().data)->port_gid, own);
+  std::size_t left = 0, joined = 0;
+  for (const auto& mad : b.sa.group_requests) {
+    const auto r = *wire::read<wire::McMemberRecord>(mad.data);
+    const bool leaves = static_cast<wire::Method>(mad.hdr.mad.method) == wire::Method::kDelete;
+    EXPECT_EQ(r.port_gid, leaves ? old : own);
+    left += leaves;
+    joined += !leaves;
+  }
+  EXPECT_GE(left, 4U);  // 224.0.0.1, ff02::1, ff02::2, solicited-node
+  EXPECT_EQ(joined, left);
+  b.link.stop(b.now);
+  b.run_for(5s);
+  b.expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace ipoib::link

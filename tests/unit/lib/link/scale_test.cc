@@ -1,0 +1,142 @@
+// Very many neighbours on one link: what resolving them costs, and that those who cannot be
+// resolved harm nobody.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <unordered_map>
+
+#include "tests/unit/lib/link/link_bench.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+wire::IpAddr nth(std::uint32_t i) {
+  return wire::IpAddr::v4(0x0a00'0100 + i);  // 10.0.1.0 and on
+}
+
+LinkConfig wide() {
+  auto config = LinkBench::default_config();
+  config.addresses = {prefix("10.0.0.1/8")};
+  return config;
+}
+
+/// A link whose ARP requests are counted, and answered a moment later by the hosts there are.
+class Scale : public ::testing::Test {
+ protected:
+  Scale() {
+    b.bring_up();
+    b.run_for(3s);
+    b.actions.on_send = [this](const SentFrame& frame) {
+      const auto arp = frame.arp();
+      if (!arp || arp->op.host() != 1) return;
+      if (!frame.broadcast()) ++probes;
+      ++requests[arp->target_ip.host()];
+      ++requests_sent;
+      if (hosts.count(arp->target_ip.host()) != 0) answers.push_back(arp->target_ip.host());
+    };
+  }
+  void add_hosts(std::uint32_t n) {
+    for (std::uint32_t i = 0; i < n; ++i)
+      hosts[nth(i).v4_host()] =
+          b.add_host(0x1'0000 + i, 0x100 + i, static_cast<std::uint16_t>(0x100 + i));
+  }
+  void run_for(Duration d) {
+    const auto end = b.now + d;
+    while (b.now < end) {
+      b.run_for(1ms);
+      for (const auto addr : std::exchange(answers, {}))
+        b.hear_reply(hosts.at(addr), wire::to_string(wire::IpAddr::v4(addr)));
+    }
+  }
+  std::size_t valid(std::uint32_t n) const {
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < n; ++i) count += b.sink.valid(nth(i)) ? 1 : 0;
+    return count;
+  }
+
+  LinkBench b{wide()};
+  std::unordered_map<std::uint32_t, wire::LinkAddr> hosts;
+  std::map<std::uint32_t, unsigned> requests;  ///< ARP, by target.
+  std::size_t requests_sent = 0;
+  std::size_t probes = 0;
+  std::vector<std::uint32_t> answers;
+};
+
+TEST_F(Scale, TenThousandNeighboursFromColdCostOneRequestAndOneQueryEach) {
+  constexpr std::uint32_t kHosts = 10'000;
+  add_hosts(kHosts);
+  b.sa.path_queries.clear();
+  const auto begin = b.now;
+  const auto wall = std::chrono::steady_clock::now();
+  // Traffic to all of them at once, which goes on.
+  while (valid(kHosts) < kHosts && b.now < begin + 10s) {
+    for (std::uint32_t i = 0; i < kHosts; ++i) {
+      const auto* n = b.sink.find(nth(i));
+      if (n == nullptr || n->state == table::NeighbourState::kIncomplete) b.want(nth(i));
+    }
+    run_for(10ms);
+  }
+  const auto took = std::chrono::steady_clock::now() - wall;
+  ASSERT_EQ(valid(kHosts), kHosts);
+  for (const auto& [addr, n] : requests)
+    ASSERT_EQ(n, 1U) << wire::to_string(wire::IpAddr::v4(addr));
+  EXPECT_EQ(requests.size(), kHosts);
+  EXPECT_EQ(b.sa.path_queries.size(), kHosts);
+  EXPECT_LE(b.now - begin, 2s);
+  EXPECT_TRUE(b.sink.open.empty());
+
+  const auto ms = [](auto d) { return std::chrono::duration<double, std::milli>(d).count(); };
+  std::cout << "10,000 neighbours from cold: " << ms(b.now - begin) << " ms with an SA of "
+            << ms(b.sa_delay) << " ms, " << b.sa.path_queries.size() << " SA queries, "
+            << requests_sent << " ARP requests; " << ms(took) << " ms of processor time\n";
+  RecordProperty("virtual_ms", std::to_string(ms(b.now - begin)));
+  RecordProperty("sa_queries", std::to_string(b.sa.path_queries.size()));
+  RecordProperty("wall_ms", std::to_string(ms(took)));
+}
+
+TEST_F(Scale, StormToAHundredThousandUnresolvableAddressesHarmsNobody) {
+  constexpr std::uint32_t kHosts = 200;
+  constexpr std::uint32_t kStorm = 100'000;
+  add_hosts(kHosts);
+  for (std::uint32_t i = 0; i < kHosts; ++i) b.want(nth(i));
+  run_for(100ms);
+  ASSERT_EQ(valid(kHosts), kHosts);
+  std::vector<table::NeighbourIndex> indexes;
+  for (std::uint32_t i = 0; i < kHosts; ++i) indexes.push_back(*b.sink.index_of(nth(i)));
+
+  b.sa.path_queries.clear();
+  requests_sent = 0;
+  std::uint32_t next = 0;
+  std::size_t most = 0;
+  constexpr auto kSeconds = 60;
+  for (int second = 0; second < kSeconds; ++second) {
+    const auto before = requests_sent;
+    for (int step = 0; step < 10; ++step) {
+      // 20,000 a second come up to management.
+      for (int i = 0; i < 2'000; ++i) b.want(nth(1'000 + next++ % kStorm));
+      for (std::uint32_t i = 0; i < kHosts; ++i) b.sink.used[indexes[i]] = b.now;
+      run_for(100ms);
+      for (std::uint32_t i = 0; i < kHosts; ++i) {
+        ASSERT_TRUE(b.sink.valid(nth(i)));
+        ASSERT_EQ(b.sink.index_of(nth(i)), indexes[i]);
+      }
+    }
+    most = std::max(most, requests_sent - before);
+  }
+  const auto& limits = LinkBench::default_config().neighbour;
+  // Bounded by the packets that may wait: each brings at most three requests, a second apart.
+  EXPECT_LE(most, limits.max_held * 3 / 2);
+  EXPECT_LE(requests_sent, kSeconds * limits.max_held * 11 / 10);
+  EXPECT_LE(b.sa.path_queries.size(), 2U * kHosts);  // of the hosts that answer probes
+  EXPECT_LE(b.sink.open.size(), limits.max_held);
+  EXPECT_LE(b.sink.indexes.size(), limits.max_entries);
+  std::cout << "storm: " << requests_sent / kSeconds << " ARP requests a second, at most " << most
+            << "; " << b.sa.path_queries.size() << " SA queries in " << kSeconds << " s\n";
+}
+
+}  // namespace
+}  // namespace ipoib::link
