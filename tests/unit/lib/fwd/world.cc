@@ -23,6 +23,7 @@ constexpr unsigned kPoolSize = 2047;
 constexpr unsigned kWireSize = 256;
 constexpr unsigned kUpSize = 512;
 constexpr unsigned kDownSize = 256;
+constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
 
 std::string wire_name(table::InterfaceId iface) {
   return "wire" + std::to_string(iface);
@@ -144,14 +145,14 @@ void World::make_port(table::InterfaceId iface) {
   wire_in_[iface] = make_ring("in", sizeof(void*), kWireSize);
   wire_out_[iface] = make_ring("out", sizeof(void*), kWireSize);
   const int port = rte_eth_from_rings(wire_name(iface).c_str(), &wire_in_[iface], 1,
-                                      &wire_out_[iface], 1, SOCKET_ID_ANY);
+                                      &wire_out_[iface], 1, kAnySocket);
   ASSERT_GE(port, 0);
   const auto id = static_cast<std::uint16_t>(port);
   entries[iface].ethdev_port = id;
   const rte_eth_conf conf{};
   ASSERT_EQ(rte_eth_dev_configure(id, 1, 1, &conf), 0);
-  ASSERT_EQ(rte_eth_rx_queue_setup(id, 0, kWireSize, SOCKET_ID_ANY, nullptr, pool), 0);
-  ASSERT_EQ(rte_eth_tx_queue_setup(id, 0, kWireSize, SOCKET_ID_ANY, nullptr), 0);
+  ASSERT_EQ(rte_eth_rx_queue_setup(id, 0, kWireSize, kAnySocket, nullptr, pool), 0);
+  ASSERT_EQ(rte_eth_tx_queue_setup(id, 0, kWireSize, kAnySocket, nullptr), 0);
   ASSERT_EQ(rte_eth_dev_start(id), 0);
 }
 
