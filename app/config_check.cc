@@ -96,8 +96,24 @@ void check_subnet(const Draft& draft, Report& report) {
                    "subnet: not used, because no hca has subnet-administrator = true");
 }
 
+/// Without the broadcast group of IPv4 there is no ARP and no RARP.
+void check_all_nodes(const Placed<mgmt::LinkConfigEntry>& link, Report& report) {
+  if (!link.good("all-nodes") || link.value.all_nodes != link::AllNodes::kInstead) return;
+  std::string why;
+  for (const auto& own : link.value.addresses)
+    if (link.good("address") && own.addr.is_v4() && why.empty())
+      why = "address has " + wire::to_string(own);
+  if (link.good("ask-rarp") && link.value.ip.ask_rarp) why = "ask-rarp asks for an IPv4 address";
+  if (!why.empty())
+    report.error(link.at("all-nodes"),
+                 fmt::format("{}.all-nodes: read \"instead\", which leaves the link without IPv4, "
+                             "but {}, allowed: \"auto\" | \"joined\"",
+                             link.path, why));
+}
+
 void check_links(const Draft& draft, Report& report) {
   for (const auto& link : draft.links) {
+    check_all_nodes(link, report);
     if (!link.good("hca")) continue;
     const auto* hca = find(draft.hcas, link.value.hca);
     if (hca == nullptr) {

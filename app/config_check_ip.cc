@@ -117,29 +117,45 @@ void check_routes(const Draft& draft, const std::vector<Own>& own, Report& repor
   unique.check(report);
 }
 
+bool is_interface(const Draft& draft, const std::string& name) {
+  return find(draft.links, name) != nullptr || find(draft.ports, name) != nullptr;
+}
+
+/// The link-layer address of an entry that names a link or port is one of its kind.
+template <class Entry>
+void check_lladdr(const Placed<Entry>& n, std::string_view section, bool on_link, Report& report) {
+  if (!n.good("lladdr")) return;
+  const auto link_addr = wire::parse_link_addr(n.value.lladdr);
+  const bool usable =
+      on_link ? link_addr && link_addr->qpn.host() != 0 && !link_addr->gid.is_multicast()
+              : wire::parse_mac(n.value.lladdr).has_value();
+  if (!usable)
+    report.error(
+        n.at("lladdr"),
+        fmt::format("{}.lladdr: read {}, allowed on {} {}: {}", section, quote(n.value.lladdr),
+                    on_link ? "link" : "port", n.value.iface,
+                    on_link ? "20 octets with a queue pair and a unicast GID" : "6 octets"));
+}
+
+/// The `link` of an entry names a link or port; otherwise that is reported.
+template <class Entry>
+bool check_interface(const Placed<Entry>& n, std::string_view section, const Draft& draft,
+                     Report& report) {
+  if (is_interface(draft, n.value.iface)) return true;
+  report.error(n.at("link"),
+               fmt::format("{}.link: read {}, allowed: links: {}; ports: {}", section,
+                           quote(n.value.iface), names_of(draft.links), names_of(draft.ports)));
+  return false;
+}
+
 /// What the kind of interface asks of the entry.
 void check_neighbour_kind(const Placed<mgmt::NeighbourEntryConfig>& n, bool on_link,
                           Report& report) {
-  if (n.good("lladdr")) {
-    const auto link_addr = wire::parse_link_addr(n.value.lladdr);
-    const bool usable =
-        on_link ? link_addr && link_addr->qpn.host() != 0 && !link_addr->gid.is_multicast()
-                : wire::parse_mac(n.value.lladdr).has_value();
-    if (!usable)
-      report.error(
-          n.at("lladdr"),
-          fmt::format("neighbour.lladdr: read {}, allowed on {} {}: {}", quote(n.value.lladdr),
-                      on_link ? "link" : "port", n.value.iface,
-                      on_link ? "20 octets with a queue pair and a unicast GID" : "6 octets"));
-  }
+  check_lladdr(n, "neighbour", on_link, report);
   if (!on_link && n.good("lid") && n.value.lid != 0)
     report.error(n.at("lid"), fmt::format("neighbour.lid: read {}, allowed: on links only, and {} "
                                           "is a port",
                                           n.value.lid, n.value.iface));
-}
-
-bool is_interface(const Draft& draft, const std::string& name) {
-  return find(draft.links, name) != nullptr || find(draft.ports, name) != nullptr;
 }
 
 void check_multicast_routes(const Draft& draft, Report& report) {
@@ -163,12 +179,8 @@ void check_multicast_routes(const Draft& draft, Report& report) {
 
 void check_rarp(const Draft& draft, Report& report) {
   for (const auto& r : draft.rarp) {
-    if (r.good("link") && find(draft.links, r.value.iface) == nullptr)
-      report.error(r.at("link"), fmt::format("rarp.link: read {}, allowed: links: {}",
-                                             quote(r.value.iface), names_of(draft.links)));
-    if (r.good("lladdr") && !wire::parse_link_addr(r.value.lladdr))
-      report.error(r.at("lladdr"),
-                   fmt::format("rarp.lladdr: read {}, allowed: 20 octets", quote(r.value.lladdr)));
+    if (r.good("link") && check_interface(r, "rarp", draft, report))
+      check_lladdr(r, "rarp", find(draft.links, r.value.iface) != nullptr, report);
     if (r.good("address") && !r.value.addr.is_v4())
       report.error(r.at("address"), fmt::format("rarp.address: read {}, allowed: IPv4 addresses",
                                                 quote(wire::to_string(r.value.addr))));
@@ -178,15 +190,8 @@ void check_rarp(const Draft& draft, Report& report) {
 void check_neighbours(const Draft& draft, const std::vector<Own>& own, Report& report) {
   Unique<std::pair<std::string, wire::IpAddr>> unique{"address"};
   for (const auto& n : draft.neighbours) {
-    if (!n.good("link")) continue;
-    const bool on_link = find(draft.links, n.value.iface) != nullptr;
-    if (!on_link && find(draft.ports, n.value.iface) == nullptr) {
-      report.error(n.at("link"),
-                   fmt::format("neighbour.link: read {}, allowed: links: {}; ports: {}",
-                               quote(n.value.iface), names_of(draft.links), names_of(draft.ports)));
-      continue;
-    }
-    check_neighbour_kind(n, on_link, report);
+    if (!n.good("link") || !check_interface(n, "neighbour", draft, report)) continue;
+    check_neighbour_kind(n, find(draft.links, n.value.iface) != nullptr, report);
     if (!n.good("address")) continue;
     const auto shown = quote(wire::to_string(n.value.addr));
     unique.add({n.value.iface, n.value.addr}, shown, "neighbour.address", n.at("address"));

@@ -99,6 +99,12 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "groups", [](auto& c) -> auto& { return c.ip.groups; }, ListOf<Group>{},
       "Multicast groups this node listens to."));
   add(row<E>(
+      "ask-rarp", [](auto& c) -> auto& { return c.ip.ask_rarp; }, Boolean{},
+      "Ask for an own IPv4 address by RARP."));
+  add(row<E>(
+      "rarp-prefix-length", [](auto& c) -> auto& { return c.ip.rarp_prefix_len; }, Integer{1, 32},
+      "Prefix length of that address, which RARP does not tell."));
+  add(row<E>(
       "ipv6", [](auto& c) -> auto& { return c.ip.ip6.enabled; }, Boolean{},
       "Speak IPv6, from a link-local address at least."));
   add(row<E>(
@@ -154,9 +160,6 @@ Section<LinkConfigEntry> link_section() {
                  "fullmember creates them, as Linux does."),
           row<E>("flood-absent", &E::flood_absent, Boolean{},
                  "Send packets for groups that do not exist to the broadcast group."),
-          row<E>("ask-rarp", &E::ask_rarp, Boolean{}, "Ask for an own IPv4 address by RARP."),
-          row<E>("rarp-prefix-length", &E::rarp_prefix_len, Integer{1, 32},
-                 "Prefix length of that address, which RARP does not tell."),
           row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
                  "Own addresses with the length of their prefix."),
           row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},
@@ -241,15 +244,16 @@ Section<NeighbourEntryConfig> neighbour_section() {
 
 Section<RarpEntryConfig> rarp_section() {
   using E = RarpEntryConfig;
-  return {"rarp",
-          Shape::kList,
-          "A host that is told its address when it asks by RARP.",
-          {
-              row<E>("link", &E::iface, Text{}, "Name of the link it is on.", Required::kYes),
-              row<E>("lladdr", &E::lladdr, LinkLayerAddress{}, "Its link-layer address.",
-                     Required::kYes),
-              row<E>("address", &E::addr, Address{}, "Its IPv4 address.", Required::kYes),
-          }};
+  return {
+      "rarp",
+      Shape::kList,
+      "A host that is told its address when it asks by RARP.",
+      {
+          row<E>("link", &E::iface, Text{}, "Name of the link or port it is on.", Required::kYes),
+          row<E>("lladdr", &E::lladdr, LinkLayerAddress{},
+                 "Its link-layer address, as ip neigh writes it.", Required::kYes),
+          row<E>("address", &E::addr, Address{}, "Its IPv4 address.", Required::kYes),
+      }};
 }
 
 Section<NodeConfig> subnet_section() {

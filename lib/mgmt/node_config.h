@@ -41,6 +41,8 @@ struct SubnetConfig {
 /// IP options that links and ports have alike.
 struct IpConfig {
   link::Ip6Config ip6;
+  bool ask_rarp = false;             ///< For an own IPv4 address.
+  unsigned rarp_prefix_len = 24;     ///< Of that address.
   std::vector<wire::IpAddr> groups;  ///< Multicast groups this node listens to.
   bool multicast_router = false;  ///< What hosts here want is brought from other such interfaces.
   /// Of the multicast router: between the two questions before a group that was left is given up.
@@ -59,9 +61,7 @@ struct LinkConfigEntry {
   link::AllNodes all_nodes = link::AllNodes::kAuto;
   link::SendOnly send_only = link::SendOnly::kNonMember;
   bool flood_absent = false;
-  bool ask_rarp = false;          ///< For an own IPv4 address.
-  unsigned rarp_prefix_len = 24;  ///< Of that address.
-  bool copy_to_routers = false;   ///< Each multicast datagram also to the all-routers group.
+  bool copy_to_routers = false;  ///< Each multicast datagram also to the all-routers group.
 };
 
 struct PortConfig {
@@ -88,7 +88,7 @@ struct MulticastRouteConfig {
 
 /// A host that is told its IPv4 address when it asks by RARP.
 struct RarpEntryConfig {
-  std::string iface;
+  std::string iface;  ///< Link or port name.
   std::string lladdr;
   wire::IpAddr addr;
 };

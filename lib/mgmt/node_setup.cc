@@ -57,6 +57,18 @@ sa::AdministratorConfig administrator_config(const NodeConfig& node, const HcaCo
   return config;
 }
 
+/// RARP on a link or port; `parse` reads link-layer addresses of its kind.
+template <class Entry, class Parse>
+auto rarp_config(const NodeConfig& node, const Entry& iface, const Parse& parse) {
+  link::RarpConfig<std::decay_t<decltype(*parse(""))>> config;
+  config.ask = iface.ip.ask_rarp;
+  config.prefix_len = static_cast<std::uint8_t>(iface.ip.rarp_prefix_len);
+  for (const RarpEntryConfig& r : node.rarp)
+    if (const auto hw = parse(r.lladdr); hw && r.iface == iface.name)
+      config.served.emplace_back(*hw, r.addr);
+  return config;
+}
+
 }  // namespace
 
 void MempoolDeleter::operator()(rte_mempool* pool) const {
@@ -201,6 +213,7 @@ Status NodeImpl::create_ports() {
     config.addresses = p.addresses;
     config.neighbour = config_.neighbour;
     config.ip6 = p.ip.ip6;
+    config.rarp = rarp_config(config_, p, wire::parse_mac);
     ports_.push_back(
         std::make_unique<PortUnit>(std::move(*device), *punt_, *neighbours_, *addresses_, config));
     slot.control = &ports_.back()->control();
@@ -253,11 +266,7 @@ Status NodeImpl::create_links() {
     config.group.flood_absent = l.flood_absent;
     config.group.multicast_router = l.ip.multicast_router;
     if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast);
-    config.rarp.ask = l.ask_rarp;
-    config.rarp.prefix_len = static_cast<std::uint8_t>(l.rarp_prefix_len);
-    for (const RarpEntryConfig& r : config_.rarp)
-      if (const auto hw = wire::parse_link_addr(r.lladdr); hw && r.iface == l.name)
-        config.rarp.served.emplace_back(*hw, r.addr);
+    config.rarp = rarp_config(config_, l, wire::parse_link_addr);
     links_.push_back(
         std::make_unique<LinkUnit>(**hca, **queue, *punt_, *neighbours_, *addresses_, config));
     slot.control = &links_.back()->control();

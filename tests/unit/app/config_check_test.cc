@@ -42,7 +42,8 @@ const std::vector<Case> kCases = {
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: read unknown key \"speed\", allowed: device, address, mtu, "
-      "multicast-router, last-member-interval, groups, ipv6, router-advertisement, accept-ra"}},
+      "multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, ipv6, "
+      "router-advertisement, accept-ra"}},
     {"missing_key",
      "[port.eth1]\nmtu = 1500\n",
      {"t.toml:16:1: port.eth1: device is missing, allowed: string of 1-63 printing characters"}},
@@ -51,7 +52,8 @@ const std::vector<Case> kCases = {
      {"t.toml:16:1: port.eth1: device is missing, allowed: string of 1-63 printing characters",
       "t.toml:17:7: port.eth1.mtu: read 1, allowed: integer 68-9600",
       "t.toml:18:1: port.eth1: read unknown key \"mut\", allowed: device, address, mtu, "
-      "multicast-router, last-member-interval, groups, ipv6, router-advertisement, accept-ra"}},
+      "multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, ipv6, "
+      "router-advertisement, accept-ra"}},
     {"section_shape",
      "[[worker]]\nburst = 1\n",
      {"t.toml:16:1: worker: read a list of 1, allowed: a table [worker]"}},
@@ -168,10 +170,22 @@ const std::vector<Case> kCases = {
      "[link.ib1]\nhca = \"soft0\"\ncreate-broadcast = true\nmtu = 4096\n",
      {"t.toml:19:7: link.ib1.mtu: read 4096, allowed: at most 2048, the mtu of hca.soft0"}},
     {"rarp",
-     "[[rarp]]\nlink = \"eth0\"\nlladdr = \"02:00:00:00:00:01\"\naddress = \"fd00::9\"\n",
-     {"t.toml:17:8: rarp.link: read \"eth0\", allowed: links: ib0",
-      "t.toml:18:10: rarp.lladdr: read \"02:00:00:00:00:01\", allowed: 20 octets",
-      "t.toml:19:11: rarp.address: read \"fd00::9\", allowed: IPv4 addresses"}},
+     "[[rarp]]\nlink = \"eth0\"\nlladdr = \"02:00:00:00:00:01\"\naddress = \"fd00::9\"\n"
+     "[[rarp]]\nlink = \"ib0\"\nlladdr = \"02:00:00:00:00:01\"\naddress = \"10.0.0.8\"\n"
+     "[[rarp]]\nlink = \"ib7\"\nlladdr = \"02:00:00:00:00:01\"\naddress = \"10.0.0.9\"\n",
+     {"t.toml:19:11: rarp.address: read \"fd00::9\", allowed: IPv4 addresses",
+      "t.toml:22:10: rarp.lladdr: read \"02:00:00:00:00:01\", allowed on link ib0: 20 octets with "
+      "a queue pair and a unicast GID",
+      "t.toml:25:8: rarp.link: read \"ib7\", allowed: links: ib0; ports: eth0"}},
+    {"all_nodes_with_ipv4",
+     "[link.ib1]\nhca = \"soft0\"\nall-nodes = \"instead\"\n"
+     "address = [\"fd00::1/64\", \"10.1.0.1/24\"]\n",
+     {"t.toml:18:13: link.ib1.all-nodes: read \"instead\", which leaves the link without IPv4, "
+      "but address has 10.1.0.1/24, allowed: \"auto\" | \"joined\""}},
+    {"all_nodes_with_rarp",
+     "[link.ib1]\nhca = \"soft0\"\nall-nodes = \"instead\"\nask-rarp = true\n",
+     {"t.toml:18:13: link.ib1.all-nodes: read \"instead\", which leaves the link without IPv4, "
+      "but ask-rarp asks for an IPv4 address, allowed: \"auto\" | \"joined\""}},
 
     // Addresses.
     {"address_of_link_only",

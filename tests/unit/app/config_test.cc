@@ -239,7 +239,8 @@ TEST(Config, FileIsRead) {
       result->diagnostics[0].to_string(),
       file +
           ":17:1: port.eth0: read unknown key \"end\", allowed: device, address, mtu, "
-          "multicast-router, last-member-interval, groups, ipv6, router-advertisement, accept-ra");
+          "multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, ipv6, "
+          "router-advertisement, accept-ra");
 }
 
 // The files a reader starts from have no fault and fit together.
