@@ -235,9 +235,11 @@ void PathTable::query(Path& p, TimePoint now) {
 }
 
 /// The record of an answer that can be used.
-Result<wire::PathRecord> PathTable::accept(const sa::Reply& reply) const {
+Result<wire::PathRecord> PathTable::accept(const wire::Gid& gid, const sa::Reply& reply) const {
   const auto record = reply.record<wire::PathRecord>();
   if (!record) return ipoib::fail(Errc::kProtocol, "the SA's PathRecord is too short");
+  if (record->dgid != gid)
+    return ipoib::fail(Errc::kProtocol, "the SA's path leads to {}", wire::to_string(record->dgid));
   if (!wire::is_unicast_lid(record->dlid.host()))
     return ipoib::fail(Errc::kProtocol, "the SA's path leads to LID 0x{:04x}", record->dlid.host());
   const std::uint16_t pkey = record->pkey.host();
@@ -255,7 +257,7 @@ void PathTable::on_answer(const wire::Gid& gid, const sa::Outcome& outcome, Time
   --queries_;
   if (!outcome) {
     on_failure(*p, sa::describe(outcome.error()), now);
-  } else if (const auto record = accept(*outcome); !record) {
+  } else if (const auto record = accept(gid, *outcome); !record) {
     on_failure(*p, record.error().what, now);
   } else {
     fabric::AhAttr attr;

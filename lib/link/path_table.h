@@ -103,7 +103,7 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
   void schedule(Path& p);
   void query(Path& p, TimePoint now);
   void on_answer(const wire::Gid& gid, const sa::Outcome& outcome, TimePoint now);
-  Result<wire::PathRecord> accept(const sa::Reply& reply) const;
+  Result<wire::PathRecord> accept(const wire::Gid& gid, const sa::Reply& reply) const;
   Status apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_code, TimePoint now);
   void on_failure(Path& p, const std::string& why, TimePoint now);
   void apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now);
