@@ -104,13 +104,16 @@ Result<wire::McMemberRecord> GroupTable::accept(const Group& g, const sa::Reply&
 // --- Memberships ---
 
 void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) {
+  const bool gone = m.state == GroupMembership::State::kNone;
+  if (wanted && !m.wanted && gone) m.due = TimePoint::min();
   m.wanted = wanted;
   if (m.busy()) return;
   if (m.asked && m.port != actions_.port().gid()) leave_former(g, m, now);
   if (wanted) {
     if (m.due <= now && may_ask(m.due, now)) request_join(g, m, now);
   } else if (m.asked) {
-    if (may_ask(m.due, now)) request_leave(g, m, now);
+    const bool due = !gone || m.due <= now;  // where a leave failed, a while later
+    if (due && may_ask(m.due, now)) request_leave(g, m, now);
   } else {
     m.state = GroupMembership::State::kNone;
     m.due = TimePoint::min();
@@ -203,6 +206,7 @@ void GroupTable::fail_join(Group& g, GroupMembership& m, std::string why, TimePo
 void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
   ++queries_;
   ++counters_.group_leaves_sent;
+  m.began = now;
   m.state = GroupMembership::State::kNone;
   if (!g.full.member() && !g.non.member()) detach(g);
   m.transaction = sa_.submit(
@@ -218,12 +222,17 @@ void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
       now);
 }
 
-/// The SA client asked several times: a leave that failed is not tried again. One that was refused
-/// had no membership to end: the SA forgot it, or its answer to an earlier copy was lost.
+/// An SA that is silent or busy may still count this port: it is told again, but not at the end of
+/// the link. One that refuses had no membership to end: it forgot it, or its answer to an earlier
+/// copy was lost.
 void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now) {
-  m.asked = false;
+  const bool again = !outcome && !sa_says_no(outcome.error()) && operational_;
+  m.asked = again;
   m.due = TimePoint::min();
-  m.backoff = Duration::zero();
+  m.backoff = again
+                  ? std::clamp(m.backoff * 2, config_.group.backoff_min, config_.group.backoff_max)
+                  : Duration::zero();
+  if (again) m.due = std::max(now, m.began + jitter_.around(m.backoff, kSpread));
   if (outcome || sa_says_no(outcome.error())) return;
   ++counters_.group_leaves_failed;
   report(g, "leave: " + sa::describe(outcome.error()), now);

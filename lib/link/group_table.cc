@@ -216,6 +216,7 @@ void GroupTable::stop(TimePoint now) {
   for (auto& [mgid, g] : groups_) {
     mgids.push_back(mgid);
     drop_request(g.query);  // joins and leaves go on: one that overtook another would undo it
+    for (auto* m : {&g.full, &g.non, &g.send}) m->due = TimePoint::min();
     g.listeners.clear();
     g.routed = g.depends = false;
     g.dependents = 0;
@@ -382,7 +383,7 @@ void GroupTable::seek(Group& g, TimePoint now) {
   } else if (!full_comes) {
     const bool creates = config_.group.send_only == SendOnly::kFullMember;
     if (g.presence == Presence::kUnknown && !creates) ask(g, now);
-    step(g, g.send, creates || g.presence == Presence::kPresent, now);
+    step(g, g.send, !stopping_ && (creates || g.presence == Presence::kPresent), now);
   }
   set_way(g, now);
 }

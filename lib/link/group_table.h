@@ -42,6 +42,8 @@ class GroupTable {
   /// listened to is remembered for resume(), and what the SA may count this port as, for resume()
   /// and stop() to end what nobody needs any more.
   void suspend();
+  /// stop() follows: what is no longer listened to until then is not joined to send to it.
+  void wind_down() { stopping_ = true; }
   /// As suspend(), but every membership is left. Over when left() or after a while.
   void stop(TimePoint now);
   [[nodiscard]] bool left() const { return groups_.empty(); }

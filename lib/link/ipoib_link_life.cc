@@ -74,6 +74,7 @@ void IpoibLink::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
 void IpoibLink::stop(TimePoint now) {
   if (state_ == State::kStopping || state_ == State::kStopped) return;
   stop_by_ = now + kStopTimeout;
+  groups_.wind_down();
   nd_.down(now);
   own_groups_.clear(now);
   groups_started_ = false;
