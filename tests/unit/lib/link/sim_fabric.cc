@@ -10,6 +10,7 @@ namespace ipoib::link {
 namespace {
 
 constexpr std::uint16_t kAdministratorLid = 1;
+constexpr std::uint16_t kDatagram = 0x0800;
 
 /// What stands for an IP packet.
 struct Datagram {
@@ -25,8 +26,12 @@ static_assert(wire::WireRecord<Datagram>);
 // --- Node ---
 
 SimNode::SimNode(SimFabric& fabric, std::uint16_t lid, std::uint64_t guid, std::string_view address)
-    : fabric_{fabric}, prefix_{prefix(address)} {
+    : fabric_{fabric},
+      number_{fabric.nodes.size()},
+      config_{fabric.config},
+      prefix_{prefix(address)} {
   address_ = prefix_.addr;
+  config_.addresses = {prefix_};
   attr_.guid = guid;
   attr_.lid = lid;
   attr_.sm_lid = kAdministratorLid;
@@ -40,7 +45,7 @@ void SimNode::make() {
   sink = std::make_unique<FakeSink>();
   addresses = std::make_unique<FakeAddresses>();
   sink->on_release = [this](HeldPacket p) {
-    const auto to = waiting_.at(p);
+    const auto to = waiting_.at(p).to;
     waiting_.erase(p);
     const auto* n = sink->find(to);
     ASSERT_NE(n, nullptr);
@@ -51,8 +56,8 @@ void SimNode::make() {
   actions->attr = attr_;
   actions->own_qpn = 2 + static_cast<std::uint32_t>(fabric_.random() % 0xff'0000);
   actions->on_send = [this](const SentFrame& f) {
-    fabric_.send({attr_.lid, actions->attr.gid(), actions->own_qpn, actions->qkey,
-                  fabric_.config.pkey, f.to, f.qpn, f.bytes});
+    fabric_.send(*this, {attr_.lid, actions->attr.gid(), actions->own_qpn, actions->qkey,
+                         config_.pkey, f.to, f.qpn, f.bytes});
   };
   client = std::make_unique<sa::Client>(
       [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
@@ -64,19 +69,28 @@ void SimNode::make() {
   client->set_report_handler([this](const wire::Notice& notice, TimePoint now) {
     if (fabric_.reports) link->on_report(notice, now);
   });
-  auto config = fabric_.config;
-  config.addresses = {prefix_};
-  link = std::make_unique<IpoibLink>(std::move(config), *actions, *sink, *client, fabric_.random(),
-                                     *addresses);
+  link = std::make_unique<IpoibLink>(LinkConfig{config_}, *actions, *sink, *client,
+                                     fabric_.random(), *addresses);
 }
 
 void SimNode::start() {
   link->start(fabric_.now);
 }
 
-void SimNode::crash_and_restart() {
+void SimNode::crash() {
   make();
+  alive_ = false;
+  crashed = fabric_.now;
+}
+
+void SimNode::restart() {
+  alive_ = true;
   start();
+}
+
+void SimNode::crash_and_restart() {
+  crash();
+  restart();
 }
 
 void SimNode::set_lid(std::uint16_t lid) {
@@ -84,7 +98,38 @@ void SimNode::set_lid(std::uint16_t lid) {
   actions->attr.lid = lid;
 }
 
+void SimNode::port_event(fabric::PortEvent event) {
+  actions->attr = attr_;
+  if (alive_) link->on_port_event(event, fabric_.now);
+}
+
+void SimNode::set_pkey(bool has) {
+  attr_.pkeys.clear();
+  if (has) attr_.pkeys.push_back(static_cast<std::uint16_t>(config_.pkey | wire::kFullMemberBit));
+  port_event(fabric::PortEvent::kPkeyChange);
+}
+
+void SimNode::set_port(bool active) {
+  attr_.state = active ? fabric::PortState::kActive : fabric::PortState::kDown;
+  port_event(active ? fabric::PortEvent::kPortActive : fabric::PortEvent::kPortDown);
+}
+
+bool SimNode::on_fabric() const {
+  return alive_ && attr_.state == fabric::PortState::kActive;
+}
+
+std::optional<wire::IpAddr> SimNode::local6() const {
+  for (const auto& [iface, own] : addresses->ready)
+    if (wire::is_link_local6(own.addr)) return own.addr;
+  return std::nullopt;
+}
+
+bool SimNode::owns(const wire::IpAddr& addr) const {
+  return addr == address_ || addresses->ready.count({config_.id, {addr, 64}}) != 0;
+}
+
 void SimNode::send_ip(const wire::IpAddr& to) {
+  if (!alive_) return;
   const auto index = sink->index_of(to);
   if (index) {
     const auto& n = sink->installed.at(*index);
@@ -98,20 +143,57 @@ void SimNode::send_ip(const wire::IpAddr& to) {
     }
   }
   const auto packet = sink->new_packet();
-  waiting_[packet] = to;
+  waiting_[packet] = {to, fabric_.now};
   link->on_neighbour_wanted(to, packet, fabric_.now);
   if (sink->open.count(packet) == 0) waiting_.erase(packet);
 }
 
 void SimNode::put_on_wire(const wire::IpAddr& to, const table::Neighbour& n) {
-  const Datagram d{{wire::Be16{0x0800}, {}}, address_, to, wire::Be64{++fabric_.packet_id_}};
+  const auto from = to.is_v4() ? address_ : local6().value_or(address_);
+  const Datagram d{{wire::Be16{kDatagram}, {}}, from, to, wire::Be64{++fabric_.packet_id_}};
   ++sent[to];
   actions->send(n.ah, n.qpn, wire::bytes_of(d));
 }
 
+/// What the datapath makes of a packet that its queue pair received.
+void SimNode::take(std::span<const std::byte> bytes, std::uint16_t slid, std::uint32_t src_qpn) {
+  const auto type = wire::read<wire::IpoibHdr>(bytes)->type.host();
+  const auto packet = bytes.subspan(sizeof(wire::IpoibHdr));
+  if (type == 0x0806) return link->on_arp(packet, slid, src_qpn, fabric_.now);
+  if (type == 0x86dd) return link->on_nd(packet, fabric_.now);
+  const auto d = wire::read<Datagram>(bytes);
+  if (!d || type != kDatagram) return;
+  if (wire::is_multicast(d->to)) {
+    if (owns(d->from) || !seen_.insert(d->id.host()).second) return;
+    ++group_received[d->to];
+    if (addresses->listening.count({config_.id, d->to}) != 0) ++group_heard[d->to];
+    return;
+  }
+  if (!owns(d->to)) {
+    ++fabric_.lost["misdirected"];
+    return;
+  }
+  if (seen_.insert(d->id.host()).second) ++received[d->from];
+  last_received[d->from] = fabric_.now;
+}
+
 bool SimNode::nothing_left() const {
   return sink->indexes.empty() && sink->open.empty() && actions->ahs.empty() &&
-         actions->attached.empty() && client->outstanding() == 0;
+         actions->attached.empty() && client->outstanding() == 0 && client->waiting() == 0;
+}
+
+Duration SimNode::oldest_held() const {
+  Duration oldest{};
+  for (const auto packet : sink->open)
+    oldest = std::max<Duration>(oldest, fabric_.now - waiting_.at(packet).since);
+  return oldest;
+}
+
+void SimNode::count_request() {
+  const auto second = std::chrono::floor<std::chrono::seconds>(fabric_.now.time_since_epoch());
+  if (second != request_second_) requests = 0;
+  request_second_ = second;
+  most_requests = std::max(most_requests, ++requests);
 }
 
 std::optional<TimePoint> SimNode::next_deadline() const {
@@ -137,10 +219,16 @@ void SimFabric::make_administrator() {
   auto made = sa::Administrator::create(c);
   ASSERT_TRUE(made) << made.error().what;
   administrator_.emplace(std::move(*made));
+  overtaken_.clear();
 }
 
 void SimFabric::restart_administrator() {
   make_administrator();
+}
+
+bool SimFabric::overtaken(const wire::Gid& port, const wire::Gid& mgid) const {
+  const auto it = overtaken_.lower_bound({port, mgid, 0});
+  return it != overtaken_.end() && std::get<0>(*it) == port && std::get<1>(*it) == mgid;
 }
 
 const sa::Group* SimFabric::group(std::string_view addr) const {
@@ -178,35 +266,71 @@ bool SimFabric::all_up() const {
                      [](const auto& n) { return n->link->state() == State::kUp; });
 }
 
-void SimFabric::transmit(const std::function<void()>& what) {
+void SimFabric::transmit(const std::function<void()>& what, Duration later) {
   std::uniform_real_distribution<double> chance{0, 1};
   std::uniform_int_distribution<Duration::rep> delay{faults.min_delay.count(),
                                                      faults.max_delay.count()};
   if (chance(random) < faults.loss) return;
-  events_.push({now + Duration{delay(random)}, ++order_, what});
+  events_.push({now + later + Duration{delay(random)}, ++order_, what});
   if (chance(random) < faults.duplication)
-    events_.push({now + Duration{delay(random)}, ++order_, what});
+    events_.push({now + later + Duration{delay(random)}, ++order_, what});
+}
+
+/// Remembers joins and subscriptions that a later leave overtook on the wire.
+void SimFabric::note_order(const wire::SaMad& mad, std::uint64_t sent) {
+  const auto method = static_cast<wire::Method>(mad.hdr.mad.method);
+  const auto attr = static_cast<wire::Attr>(mad.hdr.mad.attr_id.host());
+  if (attr != wire::Attr::kMcMemberRecord) return;
+  const auto r = *wire::read<wire::McMemberRecord>(mad.data);
+  const Membership what{r.port_gid, r.mgid, r.join()};
+  if (method == wire::Method::kDelete) {
+    auto& left = left_[what];
+    left = std::max(left, sent);
+    overtaken_.erase(what);
+  } else if (method == wire::Method::kSet) {
+    const auto it = left_.find(what);
+    if (it != left_.end() && it->second > sent) overtaken_.insert(what);
+  }
 }
 
 void SimFabric::to_administrator(SimNode& from, const fabric::MadAddress& to,
                                  const wire::SaMad& mad) {
   ++mads;
-  if (to.lid != kAdministratorLid) return;
-  transmit([this, &from, mad, lid = from.attr_.lid] {
-    if (administrator_silent) return;
+  if ((mad.hdr.mad.method & wire::kMethodResponse) == 0) from.count_request();
+  if (to.lid != kAdministratorLid || !from.on_fabric()) return;
+  transmit([this, &from, mad, lid = from.attr_.lid, island = from.island, sent = ++mad_order_] {
+    if (administrator_silent || island != 0) return;
+    note_order(mad, sent);
     const fabric::MadAddress source{lid, 0, 1, wire::kDefaultPkey};
     const auto answer = administrator_->answer(source, wire::bytes_of(mad), now);
-    if (!answer) return;
-    from_administrator(from, *answer);
+    if (answer && lid == from.attr_.lid) from_administrator(from, *answer);
   });
 }
 
 void SimFabric::from_administrator(SimNode& to, const wire::SaMad& mad) {
-  transmit([this, &to, mad] {
-    fabric::ReceivedMad received{{kAdministratorLid, 0, 1, wire::kDefaultPkey}, {}};
-    static_cast<void>(wire::write(std::span{received.bytes}, 0, mad));
-    to.client->on_mad(received, now);
-  });
+  std::uniform_real_distribution<double> chance{0, 1};
+  auto sent = mad;
+  Duration later{};
+  const bool report = mad.hdr.mad.method == static_cast<std::uint8_t>(wire::Method::kReport);
+  if (!report && chance(random) < faults.late)
+    later = std::chrono::milliseconds(400 + random() % 4600);
+  if (!report && chance(random) < faults.wrong_transaction)
+    sent.hdr.mad.tid.set(mad.hdr.mad.tid.host() ^ (1 + random() % 255));
+  if (!report && mad.hdr.mad.status.host() == 0) {
+    auto& earlier = earlier_answers_[{mad.hdr.mad.attr_id.host(), mad.hdr.mad.method}];
+    const bool any = earlier.hdr.mad.base_version != 0;
+    if (any && chance(random) < faults.wrong_record) sent.data = earlier.data;
+    earlier = mad;
+  }
+  transmit(
+      [this, &to, sent] {
+        if (!to.on_fabric() || to.island != 0) return;
+        fabric::ReceivedMad received{{kAdministratorLid, 0, 1, wire::kDefaultPkey}, {}};
+        static_cast<void>(wire::write(std::span{received.bytes}, 0, sent));
+        to.client->on_mad(received, now);
+        schedule(to);
+      },
+      later);
 }
 
 /// Segments of tables and Reports, which no request called for.
@@ -219,12 +343,40 @@ void SimFabric::tick_administrator() {
   });
 }
 
-/// A multicast packet reaches every port, the sender's too; a unicast one the port of its LID.
-void SimFabric::send(const Packet& packet) {
-  if (packet.qpn == wire::kMulticastQpn) ++broadcasts;
+/// A multicast packet reaches every port of the island that its switches send it to, the sender's
+/// too; a unicast one the port of its LID.
+void SimFabric::send(const SimNode& from, Packet&& made) {
+  const bool multicast = made.qpn == wire::kMulticastQpn;
+  if (multicast) ++broadcasts;
+  if (!from.on_fabric() || !from.has_pkey()) return;
+  const sa::Group* group = nullptr;
+  if (multicast && switches_by_membership) {
+    const auto it = administrator_->groups().find(made.to.dgid);
+    if (it == administrator_->groups().end()) return;
+    group = &it->second;
+    if (group->members.count(made.sgid) == 0) return;
+  }
+  const auto packet = std::make_shared<const Packet>(std::move(made));
   for (const auto& node : nodes) {
-    if (packet.qpn != wire::kMulticastQpn && node->attr_.lid != packet.to.dlid) continue;
-    transmit([this, packet, n = node.get()] { deliver(packet, *n); });
+    if (node->island != from.island || !node->on_fabric()) continue;
+    if (!multicast && node->attr_.lid != packet->to.dlid) continue;
+    if (multicast && node->actions->attached.count({packet->to.dgid, packet->to.dlid}) == 0) {
+      ++lost["mgid"];
+      continue;
+    }
+    if (group != nullptr) {
+      const auto member = group->members.find(node->actions->attr.gid());
+      const unsigned bits = member == group->members.end() ? 0U : member->second;
+      if ((bits & (wire::join_state::kFullMember | wire::join_state::kNonMember)) == 0) {
+        ++lost["switch"];
+        continue;
+      }
+    }
+    transmit([this, packet, n = node.get(), island = from.island] {
+      if (n->island != island || !n->on_fabric() || !n->has_pkey()) return;
+      deliver(*packet, *n);
+      schedule(*n);
+    });
   }
 }
 
@@ -243,35 +395,39 @@ void SimFabric::deliver(const Packet& packet, SimNode& node) {
     ++lost["qpn"];
     return;
   }
-  if (!wire::pkeys_match(packet.pkey, config.pkey) || packet.qkey != node.actions->qkey) {
+  if (!wire::pkeys_match(packet.pkey, node.config_.pkey) || packet.qkey != node.actions->qkey) {
     ++lost["key"];
     return;
   }
-  const auto hdr = *wire::read<wire::IpoibHdr>(packet.bytes);
-  if (hdr.type.host() == 0x0806) {
-    node.link->on_arp(std::span{packet.bytes}.subspan(4), packet.slid, packet.src_qpn, now);
-  } else if (const auto d = wire::read<Datagram>(packet.bytes)) {
-    if (wire::is_multicast(d->to)) {
-      if (node.address_ != d->from && node.seen_.insert(d->id.host()).second)
-        ++node.group_received[d->to];
-      return;
-    }
-    if (d->to != node.address_) {
-      ++lost["misdirected"];
-      return;
-    }
-    if (node.seen_.insert(d->id.host()).second) ++node.received[d->from];
-    node.last_received[d->from] = now;
-  }
+  node.take(packet.bytes, packet.slid, packet.src_qpn);
+}
+
+void SimFabric::schedule(SimNode& node) {
+  const auto due = node.alive_ ? node.next_deadline() : std::nullopt;
+  if (due == node.due_) return;
+  node.due_ = due;
+  if (due) due_.push({*due, node.number_});
+}
+
+/// Places that are out of date are dropped on the way.
+std::optional<TimePoint> SimFabric::next_node() {
+  while (!due_.empty() && nodes[due_.top().second]->due_ != due_.top().first) due_.pop();
+  if (due_.empty()) return std::nullopt;
+  return due_.top().first;
 }
 
 void SimFabric::run_until(TimePoint end) {
-  for (;;) {
-    std::optional<TimePoint> next;
-    if (!events_.empty()) next = events_.top().at;
-    for (const auto& node : nodes) next = earlier(next, node->next_deadline());
+  constexpr unsigned kMostAtOnce = 1'000'000;
+  for (const auto& node : nodes) schedule(*node);
+  for (unsigned at_once = 0; at_once < kMostAtOnce; ++at_once) {
+    auto next = next_node();
+    if (!events_.empty()) next = earlier(next, events_.top().at);
     if (!administrator_silent) next = earlier(next, administrator_->next_deadline());
-    if (!next || *next > end) break;
+    if (!next || *next > end) {
+      now = std::max(now, end);
+      return;
+    }
+    if (*next > now) at_once = 0;
     now = std::max(now, *next);
     while (!events_.empty() && events_.top().at <= now) {
       const auto what = events_.top().what;
@@ -279,10 +435,15 @@ void SimFabric::run_until(TimePoint end) {
       what();
     }
     tick_administrator();
-    for (const auto& node : nodes)
-      if (const auto due = node->next_deadline(); due && *due <= now) node->tick();
+    if (const auto due = next_node(); due && *due <= now) {
+      auto& node = *nodes[due_.top().second];
+      due_.pop();
+      node.due_.reset();
+      node.tick();
+      schedule(node);
+    }
   }
-  now = std::max(now, end);
+  ADD_FAILURE() << "time stands still: a timer is due again and again";
 }
 
 bool SimFabric::run_until(const std::function<bool()>& done, Duration limit) {

@@ -72,7 +72,8 @@ TEST(Sim, U08_BringUpUnderLoss) {
     bring_up(f, 3);
     ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     ASSERT_LE(f.now - TimePoint{100s}, 30s) << "seed " << seed;
-    ASSERT_TRUE(all_hear_all(f, 30s)) << "seed " << seed;
+    // Twice all attempts to ask for a path may be lost.
+    ASSERT_TRUE(all_hear_all(f, 60s)) << "seed " << seed;
     stop_all(f);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
