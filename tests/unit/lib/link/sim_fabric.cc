@@ -219,6 +219,7 @@ void SimFabric::make_administrator() {
   auto made = sa::Administrator::create(c);
   ASSERT_TRUE(made) << made.error().what;
   administrator_.emplace(std::move(*made));
+  administrator_due_known_ = false;
   overtaken_.clear();
 }
 
@@ -302,6 +303,7 @@ void SimFabric::to_administrator(SimNode& from, const fabric::MadAddress& to,
     if (administrator_silent || island != 0) return;
     note_order(mad, sent);
     const fabric::MadAddress source{lid, 0, 1, wire::kDefaultPkey};
+    administrator_due_known_ = false;
     const auto answer = administrator_->answer(source, wire::bytes_of(mad), now);
     if (answer && lid == from.attr_.lid) from_administrator(from, *answer);
   });
@@ -335,7 +337,8 @@ void SimFabric::from_administrator(SimNode& to, const wire::SaMad& mad) {
 
 /// Segments of tables and Reports, which no request called for.
 void SimFabric::tick_administrator() {
-  if (administrator_silent) return;
+  if (administrator_silent || !administrator_due() || *administrator_due() > now) return;
+  administrator_due_known_ = false;
   administrator_->tick(now, [this](const fabric::MadAddress& to, auto mad) {
     for (const auto& node : nodes)
       if (node->attr_.lid == to.lid) from_administrator(*node, *wire::read<wire::SaMad>(mad));
@@ -402,6 +405,12 @@ void SimFabric::deliver(const Packet& packet, SimNode& node) {
   node.take(packet.bytes, packet.slid, packet.src_qpn);
 }
 
+const std::optional<TimePoint>& SimFabric::administrator_due() {
+  if (!std::exchange(administrator_due_known_, true))
+    administrator_due_ = administrator_->next_deadline();
+  return administrator_due_;
+}
+
 void SimFabric::schedule(SimNode& node) {
   const auto due = node.alive_ ? node.next_deadline() : std::nullopt;
   if (due == node.due_) return;
@@ -422,7 +431,7 @@ void SimFabric::run_until(TimePoint end) {
   for (unsigned at_once = 0; at_once < kMostAtOnce; ++at_once) {
     auto next = next_node();
     if (!events_.empty()) next = earlier(next, events_.top().at);
-    if (!administrator_silent) next = earlier(next, administrator_->next_deadline());
+    if (!administrator_silent) next = earlier(next, administrator_due());
     if (!next || *next > end) {
       now = std::max(now, end);
       return;

@@ -181,7 +181,11 @@ class SimFabric {
   void schedule(SimNode& node);
   [[nodiscard]] std::optional<TimePoint> next_node();
 
+  [[nodiscard]] const std::optional<TimePoint>& administrator_due();
+
   std::optional<sa::Administrator> administrator_;
+  std::optional<TimePoint> administrator_due_;
+  bool administrator_due_known_ = false;
   /// By attribute and method.
   std::map<std::pair<std::uint16_t, std::uint8_t>, wire::SaMad> earlier_answers_;
   std::uint64_t mad_order_ = 0;
