@@ -101,7 +101,7 @@ Json to_json(const mgmt::LinkInfo& link) {
                         {"nd_invalid", c.nd.invalid},
                         {"nd_errors", nd_errors(c.nd)},
                         {"nd_unsent", c.nd.unsent + c.nd_unsent},
-                        {"address_conflicts", c.address_conflicts + c.nd.conflicts},
+                        {"address_conflicts", c.address_conflicts},
                         {"contradictions", c.contradictions},
                         {"group_queries", c.group_queries},
                         {"group_absent", c.group_absent},
