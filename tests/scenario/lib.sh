@@ -145,11 +145,12 @@ declare -A FLOW_PID=()
 flow_begin() {
   local name=$1 host=$2
   shift 2
+  rm -f "$LAB_DIR/$name.error"  # of an earlier one of that name
   ip netns exec "$LAB-$host" python3 "$(dirname "${BASH_SOURCE[0]}")/flow.py" "$@" \
     </dev/null >"$LAB_DIR/$name.flow" 2>"$LAB_DIR/$name.error" &
   FLOW_PID[$name]=$!
   LAB_PIDS+=($!)
-  wait_for 10 "flow $name to begin" grep -q ready "$LAB_DIR/$name.error"
+  wait_for 10 "flow $name to begin" grep -qs ready "$LAB_DIR/$name.error"
 }
 flow_end() {
   [[ ${2:-} == wait ]] || kill "${FLOW_PID[$1]}"
