@@ -53,7 +53,8 @@ class Wire:
     def __init__(self, iface, address):
         self.to = ipaddress.ip_address(address).packed
         ether_type = 0x0800 if len(self.to) == 4 else 0x86DD
-        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ether_type))
+        # Without a protocol until bind(), which would lose packets while it changes over.
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
         self.socket.bind((iface, ether_type))
