@@ -313,7 +313,7 @@ std::optional<TimePoint> IpoibLink::next_deadline() const {
   next = earlier(next, rarp_.next_deadline());
   next = earlier(next, earlier(groups_.next_deadline(), traps_.next_deadline()));
   if (state_ != State::kStopping) return next;
-  const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && groups_.left();
+  const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && nothing_owed();
   return earlier(next, all_left ? TimePoint{} : stop_by_);
 }
 

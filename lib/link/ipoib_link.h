@@ -92,6 +92,8 @@ class IpoibLink final : public Interface,
 
   [[nodiscard]] const LinkParameters& parameters() const { return parameters_; }
   [[nodiscard]] LinkCounters counters() const;
+  /// What the SA is asked about: groups, and paths to neighbours and hosts that were answered.
+  [[nodiscard]] std::size_t sa_objects() const { return groups_.size() + paths_.size(); }
 
  private:
   struct StaticNeighbour {
@@ -118,6 +120,8 @@ class IpoibLink final : public Interface,
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   void suspend(TimePoint now);
   void finish_stop(TimePoint now);
+  /// While stopping: the SA has answered all but the leave of the broadcast group.
+  [[nodiscard]] bool nothing_owed() const { return groups_.left() && traps_.ended(); }
   void forget_broadcast_neighbours();
   Status pin_static(const wire::IpAddr& addr, const StaticNeighbour& entry, TimePoint now);
   void set_state(State state);

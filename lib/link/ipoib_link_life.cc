@@ -86,15 +86,18 @@ void IpoibLink::stop(TimePoint now) {
   groups_.stop(now);
   statics_.clear();
   withdraw();
+  traps_.end(now);
   membership_.stop(now);
 }
 
-/// Stopped once all groups are left, or the SA kept silent for long enough.
+/// Stopped once all groups are left and nothing is subscribed, or the SA kept silent for long
+/// enough.
 void IpoibLink::finish_stop(TimePoint now) {
   if (membership_.state() != BroadcastMembership::State::kLeft ||
-      (!groups_.left() && stop_by_ && now < *stop_by_))
+      (!nothing_owed() && stop_by_ && now < *stop_by_))
     return set_state(State::kStopping);
   groups_.give_up();
+  traps_.stop();
   stop_by_.reset();
   set_state(State::kStopped);
 }

@@ -20,7 +20,13 @@ TrapSubscription::TrapSubscription(const LinkConfig& config, sa::Client& sa, Lin
                                    std::uint64_t seed)
     : config_{config}, sa_{sa}, counters_{counters}, jitter_{seed} {}
 
+TrapSubscription::~TrapSubscription() {
+  stop();
+  if (holding_) static_cast<void>(sa_.remove_subscriber());
+}
+
 void TrapSubscription::renew(TimePoint now) {
+  if (!std::exchange(holding_, true)) sa_.add_subscriber();
   backoff_ = config_.group.backoff_min;
   due_ = now + jitter_.around(kDelay, 100);
 }
@@ -28,6 +34,21 @@ void TrapSubscription::renew(TimePoint now) {
 void TrapSubscription::stop() {
   for (auto& id : transactions_) sa_.cancel(std::exchange(id, sa::kNoTransaction));
   due_.reset();
+}
+
+void TrapSubscription::end(TimePoint now) {
+  stop();
+  if (!std::exchange(holding_, false) || !sa_.remove_subscriber()) return;
+  // An SA that has forgotten them refuses, which is as good.
+  for (std::size_t i = 0; i < kTraps.size(); ++i)
+    transactions_[i] = sa_.submit(
+        sa::unsubscribe(kTraps[i]),
+        [this, i](const sa::Outcome&, TimePoint) { transactions_[i] = sa::kNoTransaction; }, now);
+}
+
+bool TrapSubscription::ended() const {
+  return std::all_of(transactions_.begin(), transactions_.end(),
+                     [](sa::TransactionId id) { return id == sa::kNoTransaction; });
 }
 
 void TrapSubscription::tick(TimePoint now) {

@@ -14,19 +14,24 @@
 namespace ipoib::link {
 
 /// A subscription is the port's, and other links of the port may need it: it is renewed by each and
-/// ended by none; the SA forgets it with the port.
+/// ended by the last.
 class TrapSubscription {
  public:
   /// References are kept.
   TrapSubscription(const LinkConfig& config, sa::Client& sa, LinkCounters& counters,
                    std::uint64_t seed);
-  ~TrapSubscription() { stop(); }
+  ~TrapSubscription();
   TrapSubscription(const TrapSubscription&) = delete;
   TrapSubscription& operator=(const TrapSubscription&) = delete;
 
   /// Subscribes soon, not at the very moment when all others do.
   void renew(TimePoint now);
+  /// Asks nothing more; what is subscribed stays.
   void stop();
+  /// The link ends. Where it was the last to need them, the subscriptions are ended.
+  void end(TimePoint now);
+  /// After end(): the SA has answered.
+  [[nodiscard]] bool ended() const;
 
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return due_; }
@@ -39,6 +44,7 @@ class TrapSubscription {
   LinkCounters& counters_;
   Jitter jitter_;
   std::array<sa::TransactionId, 2> transactions_{};
+  bool holding_ = false;  ///< Counted as a subscriber of the port.
   Duration backoff_{};
   std::optional<TimePoint> due_;
 };

@@ -153,6 +153,11 @@ class Client {
   /// been acknowledged. The handler may do what that of a request may.
   void set_report_handler(ReportHandler handler) { report_handler_ = std::move(handler); }
 
+  /// Subscriptions are the port's: whoever needs Reports says so, and the last who no longer does
+  /// (true) is to end them.
+  void add_subscriber() { ++subscribers_; }
+  [[nodiscard]] bool remove_subscriber() { return --subscribers_ == 0; }
+
   /// Feeds one MAD of class SubnAdm that is_for_client (sa_mad.h). True when it was part of an
   /// answer to one of ours, or a Report of the SA.
   bool on_mad(const fabric::ReceivedMad& mad, TimePoint now);
@@ -237,6 +242,7 @@ class Client {
   using ReportKey = std::tuple<std::uint64_t, std::uint16_t, wire::Gid>;
   Recent<ReportKey, bool> reports_;  ///< By transaction ID, trap and GID.
   ReportHandler report_handler_;
+  unsigned subscribers_ = 0;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

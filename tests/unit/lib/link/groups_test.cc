@@ -114,6 +114,8 @@ TEST_F(Groups, U33_ShutdownLeavesEveryMembership) {
   EXPECT_EQ(heard(1, "ff05::7"), 1U);
   stop_all();
   EXPECT_EQ(f.members(), 0U);
+  for (const auto& [port, subscriber] : f.administrator().subscriptions().all())
+    EXPECT_TRUE(subscriber.wanted.empty());
 }
 
 TEST_F(Groups, U33_EachMembershipIsLeftOnceAtStop) {

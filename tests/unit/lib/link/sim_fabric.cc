@@ -194,6 +194,7 @@ void SimNode::count_request() {
   if (second != request_second_) requests = 0;
   request_second_ = second;
   most_requests = std::max(most_requests, ++requests);
+  most_objects = std::max<std::uint64_t>(most_objects, link->sa_objects());
 }
 
 std::optional<TimePoint> SimNode::next_deadline() const {
@@ -221,6 +222,7 @@ void SimFabric::make_administrator() {
   administrator_.emplace(std::move(*made));
   administrator_due_known_ = false;
   overtaken_.clear();
+  late_.clear();
 }
 
 void SimFabric::restart_administrator() {
@@ -278,9 +280,16 @@ void SimFabric::transmit(const std::function<void()>& what, Duration later) {
 }
 
 /// Remembers joins and subscriptions that a later leave overtook on the wire.
-void SimFabric::note_order(const wire::SaMad& mad, std::uint64_t sent) {
+void SimFabric::note_order(const wire::SaMad& mad, std::uint16_t lid, std::uint64_t sent) {
   const auto method = static_cast<wire::Method>(mad.hdr.mad.method);
   const auto attr = static_cast<wire::Attr>(mad.hdr.mad.attr_id.host());
+  if (attr == wire::Attr::kInformInfo && method == wire::Method::kSet) {
+    auto& ended = unsubscribed_[lid];
+    if (wire::read<wire::InformInfo>(mad.data)->subscribe == 0)
+      ended = std::max(ended, sent);
+    else if (ended > sent)
+      late_.insert(lid);
+  }
   if (attr != wire::Attr::kMcMemberRecord) return;
   const auto r = *wire::read<wire::McMemberRecord>(mad.data);
   const Membership what{r.port_gid, r.mgid, r.join()};
@@ -301,7 +310,7 @@ void SimFabric::to_administrator(SimNode& from, const fabric::MadAddress& to,
   if (to.lid != kAdministratorLid || !from.on_fabric()) return;
   transmit([this, &from, mad, lid = from.attr_.lid, island = from.island, sent = ++mad_order_] {
     if (administrator_silent || island != 0) return;
-    note_order(mad, sent);
+    note_order(mad, lid, sent);
     const fabric::MadAddress source{lid, 0, 1, wire::kDefaultPkey};
     administrator_due_known_ = false;
     const auto answer = administrator_->answer(source, wire::bytes_of(mad), now);

@@ -87,6 +87,7 @@ class SimNode {
   /// Requests to the administrator in the second that is or was the latest.
   std::uint64_t requests = 0;
   std::uint64_t most_requests = 0;  ///< In any second.
+  std::uint64_t most_objects = 0;   ///< IpoibLink::sa_objects() when a request was made.
 
  private:
   friend class SimFabric;
@@ -130,6 +131,8 @@ class SimFabric {
   /// Whether a join of the port arrived after the leave that was sent later. What it brought back
   /// no node can know of.
   [[nodiscard]] bool overtaken(const wire::Gid& port, const wire::Gid& mgid) const;
+  /// The same of a subscription and its end, by the port's LID.
+  [[nodiscard]] bool subscribed_late(std::uint16_t lid) const { return late_.count(lid) != 0; }
   /// What the administrator knows of an IP group of the link; null: there is none.
   [[nodiscard]] const sa::Group* group(std::string_view addr) const;
   /// JoinState of the node in the group.
@@ -177,7 +180,7 @@ class SimFabric {
   void make_administrator();
   void from_administrator(SimNode& to, const wire::SaMad& mad);
   void tick_administrator();
-  void note_order(const wire::SaMad& mad, std::uint64_t sent);
+  void note_order(const wire::SaMad& mad, std::uint16_t lid, std::uint64_t sent);
   void schedule(SimNode& node);
   [[nodiscard]] std::optional<TimePoint> next_node();
 
@@ -192,6 +195,8 @@ class SimFabric {
   using Membership = std::tuple<wire::Gid, wire::Gid, unsigned>;  ///< Port, group, JoinState.
   std::map<Membership, std::uint64_t> left_;  ///< When its latest leave was sent.
   std::set<Membership> overtaken_;
+  std::map<std::uint16_t, std::uint64_t> unsubscribed_;  ///< By LID: when that was sent last.
+  std::set<std::uint16_t> late_;
   using Due = std::pair<TimePoint, std::size_t>;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   std::priority_queue<Event> events_;

@@ -46,7 +46,7 @@ void SimRun::check_requests() {
   for (std::size_t i = 0; i < n_; ++i) {
     auto& node = *f_.nodes[i];
     auto& life = lives_[i];
-    life.things = std::max(life.things, things_of(i));
+    life.things = std::max({life.things, things_of(i), 3 + node.most_objects});
     std::uint64_t events = 1;
     for (auto s = std::chrono::floor<std::chrono::seconds>(f_.now.time_since_epoch()).count();
          s-- > 0 && f_.now.time_since_epoch() - std::chrono::seconds(s) < 4s;)

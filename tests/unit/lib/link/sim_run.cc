@@ -311,6 +311,11 @@ void SimRun::end() {
           node.actions->attached.size(), node.client->outstanding() + node.client->waiting(),
           node.addresses->listening.size() + node.addresses->ready.size()));
     if (node.link->next_deadline()) wrong(name(i) + " has a timer after its end");
+    const auto& subscribers = f_.administrator().subscriptions().all();
+    if (const auto it = subscribers.find({node.lid(), 1});
+        it != subscribers.end() && !it->second.wanted.empty() && !lives_[i].left_behind &&
+        !f_.subscribed_late(node.lid()))
+      wrong(name(i) + " is still subscribed after its end");
     const auto gid = node.actions->attr.gid();
     for (const auto& [mgid, group] : f_.administrator().groups())
       if (group.members.count(gid) != 0 && !lives_[i].left_behind && !f_.overtaken(gid, mgid))

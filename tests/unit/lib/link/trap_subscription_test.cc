@@ -1,0 +1,89 @@
+#include "lib/link/trap_subscription.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+#include "lib/wire/notice.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Two links of one port, and what their client says to the SA.
+struct TrapSubscriptionTest : testing::Test {
+  TrapSubscriptionTest() { client.set_sm(1, 0, now); }
+
+  void run(Duration d) {
+    for (const TimePoint end = now + d; now < end; now += 10ms) {
+      client.tick(now);
+      a.tick(now);
+      b.tick(now);
+    }
+  }
+  /// The SA grants all it was asked.
+  void answer_all() {
+    for (wire::SaMad mad : std::exchange(asked, {})) {
+      mad.hdr.mad.method = static_cast<std::uint8_t>(wire::Method::kGetResp);
+      fabric::ReceivedMad received{{1, 0, 1, wire::kDefaultPkey}, {}};
+      const auto bytes = wire::bytes_of(mad);
+      std::copy(bytes.begin(), bytes.end(), received.bytes.begin());
+      client.on_mad(received, now);
+    }
+    client.tick(now);
+  }
+  [[nodiscard]] std::size_t asked_to(bool subscribe) const {
+    std::size_t n = 0;
+    for (const auto& mad : asked)
+      n += (wire::read<wire::InformInfo>(mad.data)->subscribe != 0) == subscribe;
+    return n;
+  }
+
+  TimePoint now{100s};
+  std::vector<wire::SaMad> asked;
+  sa::Client client{
+      [this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) -> Status {
+        asked.push_back(*wire::read<wire::SaMad>(mad));
+        return {};
+      },
+      {},
+      1};
+  LinkConfig config;
+  LinkCounters counters;
+  TrapSubscription a{config, client, counters, 1};
+  TrapSubscription b{config, client, counters, 2};
+};
+
+TEST_F(TrapSubscriptionTest, U31_EndedByTheLastLinkOfThePortThatNeedsIt) {
+  a.renew(now);
+  b.renew(now);
+  run(100ms);
+  EXPECT_EQ(asked_to(true), 4U);  // creation and deletion, each link for itself
+  answer_all();
+
+  a.end(now);
+  run(100ms);
+  EXPECT_TRUE(asked.empty());
+  EXPECT_TRUE(a.ended());
+
+  b.end(now);
+  run(100ms);
+  EXPECT_EQ(asked_to(false), 2U);
+  EXPECT_FALSE(b.ended());
+  answer_all();
+  EXPECT_TRUE(b.ended());
+  EXPECT_FALSE(b.next_deadline());
+  EXPECT_EQ(counters.subscriptions_failed, 0U);
+}
+
+TEST_F(TrapSubscriptionTest, U31_NothingIsEndedThatNeverBegan) {
+  a.end(now);
+  run(100ms);
+  EXPECT_TRUE(asked.empty());
+  EXPECT_TRUE(a.ended());
+}
+
+}  // namespace
+}  // namespace ipoib::link
