@@ -150,10 +150,10 @@ inline Drop check(const RxTable& table, const SoftUdQueue* sender, bool icrc, Rx
   if (size < kPayloadAt + wire::kIcrcLen) return false;
   const auto& lrh = *record_at<wire::Lrh>(f.bytes, sizeof(EthHdr));
   const auto& ud = *record_at<UdWords>(f.bytes, kLocalHeadLen);
-  const bool headers = (record_at<EthHdr>(f.bytes, 0)->ether_type.host() == kEtherTypeIba) &
-                       (lrh.lver() == 0) & (lrh.lnh() == wire::Lnh::kLocal) &
-                       (sizeof(EthHdr) + lrh.packet_len() == size) & (ud.opcode() == kUdSendOnly) &
-                       (ud.tver() == 0);
+  const bool headers = (record_at<EthHdr>(f.bytes, 0)->ether_type.host() == kEtherTypeIba) &&
+                       (lrh.lver() == 0) && (lrh.lnh() == wire::Lnh::kLocal) &&
+                       (sizeof(EthHdr) + lrh.packet_len() == size) &&
+                       (ud.opcode() == kUdSendOnly) && (ud.tver() == 0);
   if (!headers || !table.is_own_lid(lrh.dlid.host())) return false;
   SoftUdQueue* const queue = table.queue(ud.dest_qp());
   const std::size_t padded_len = size - kPayloadAt - wire::kIcrcLen;

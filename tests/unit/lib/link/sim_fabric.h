@@ -83,7 +83,7 @@ class SimNode {
   std::map<wire::IpAddr, std::uint64_t> group_heard;     ///< Those of them listened to.
   std::map<wire::IpAddr, std::uint64_t> group_refused;   ///< Sends to an absent group.
   int island = 0;                                        ///< The administrator is on island 0.
-  TimePoint crashed = TimePoint::min();
+  TimePoint crashed{};
   /// Requests to the administrator in the second that is or was the latest.
   std::uint64_t requests = 0;
   std::uint64_t most_requests = 0;  ///< In any second.
