@@ -22,11 +22,6 @@ inline Ip6Words words_of(const wire::IpAddr& addr) noexcept {
   return words;
 }
 
-inline bool is_unspecified(const wire::IpAddr& addr) noexcept {
-  const Ip6Words words = words_of(addr);
-  return (words.high | words.low) == 0;
-}
-
 /// Loopback, IPv4-compatible and IPv4-mapped addresses, and the unspecified one: ::/96 and
 /// ::ffff:0:0/96. None but the last is ever on a wire. Source: RFC 4291 §2.5.2, §2.5.3, §2.5.5.
 inline bool is_reserved6(const wire::IpAddr& addr) noexcept {

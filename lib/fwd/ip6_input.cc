@@ -3,6 +3,7 @@
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip_trim.h"
+#include "lib/wire/icmp6.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -33,7 +34,7 @@ bool is_odd(const IpAddr& addr) noexcept {
 
 /// One that no packet may have, whoever it is for.
 Drop check_addresses(const Ipv6Hdr& hdr) noexcept {
-  if (wire::is_multicast(hdr.src) || (is_reserved6(hdr.src) && !is_unspecified(hdr.src)))
+  if (wire::is_multicast(hdr.src) || (is_reserved6(hdr.src) && !wire::is_unspecified(hdr.src)))
     return Drop::kIpMartianSource;
   if (is_reserved6(hdr.dst)) return Drop::kIpMartianDestination;
   if (wire::is_multicast(hdr.dst) && scope_of(hdr.dst) <= kInterfaceScope)
@@ -51,7 +52,7 @@ void odd_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out, Drop
   }
   if (c.next_hops.get(c.prefixes6.lookup(hdr.dst)).kind == table::NextHopKind::kLocal)
     return out.push(m, hdr.dst);
-  if (is_unspecified(hdr.src)) return bin.add(m, Drop::kIpMartianSource);
+  if (wire::is_unspecified(hdr.src)) return bin.add(m, Drop::kIpMartianSource);
   c.punt.icmp_error(in, m, Drop::kIp6Scope, unreachable6(Unreachable6::kBeyondScope));
 }
 

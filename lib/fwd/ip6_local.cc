@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lib/fwd/ip6_header.h"
+#include "lib/wire/icmp6.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -67,7 +68,7 @@ void ip6_deliver(Context& c, const Ingress& in, rte_mbuf* m, bool group) noexcep
     static_cast<void>(rte_pktmbuf_linearize(m));
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*);
   const auto icmp = icmp6_of(m);
-  if (is_unspecified(hdr.src) && !(icmp && (is_nd(icmp->type) || is_mld(icmp->type))))
+  if (wire::is_unspecified(hdr.src) && !(icmp && (is_nd(icmp->type) || is_mld(icmp->type))))
     return drop(in, m, Drop::kIpMartianSource);
   if (!icmp || !is_nd(icmp->type)) return c.punt.local(in, m, group);
   const std::uint8_t least = kNdLen[icmp->type - std::size_t{kFirstNd}];

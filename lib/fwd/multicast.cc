@@ -8,6 +8,8 @@
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip6_output.h"
+#include "lib/wire/icmp6.h"
+#include "lib/wire/igmp.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -22,7 +24,7 @@ using wire::Ipv6Hdr;
 /// What multicast asks of a version.
 struct V4 {
   using Hdr = Ipv4Hdr;
-  static constexpr IpAddr kAllRouters = IpAddr::v4(0xe000'0002);
+  static constexpr IpAddr kAllRouters = wire::kIgmpAllRouters;
 
   static IpAddr source(const Hdr& hdr) noexcept { return IpAddr::v4(hdr.src.host()); }
   static IpAddr destination(const Hdr& hdr) noexcept { return IpAddr::v4(hdr.dst.host()); }
@@ -47,18 +49,13 @@ struct V4 {
 
 struct V6 {
   using Hdr = Ipv6Hdr;
-  static constexpr IpAddr kAllRouters = [] {
-    IpAddr a;
-    a.bytes[0] = std::byte{0xff};
-    a.bytes[1] = a.bytes[15] = std::byte{0x02};
-    return a;
-  }();
+  static constexpr IpAddr kAllRouters = wire::all_routers();
 
   static IpAddr source(const Hdr& hdr) noexcept { return hdr.src; }
   static IpAddr destination(const Hdr& hdr) noexcept { return hdr.dst; }
   static bool link_scope(const Hdr& hdr) noexcept { return scope_of(hdr.dst) <= kLinkScope; }
   static bool source_stays(const Hdr& hdr) noexcept {
-    return wire::is_link_local6(hdr.src) || is_unspecified(hdr.src);
+    return wire::is_link_local6(hdr.src) || wire::is_unspecified(hdr.src);
   }
   static bool is_membership(const rte_mbuf* m) noexcept { return is_listener_discovery(m); }
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }

@@ -7,6 +7,7 @@
 #include "lib/base/log.h"
 #include "lib/sa/queries.h"
 #include "lib/wire/iba.h"
+#include "lib/wire/icmp6.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::link {
@@ -26,15 +27,6 @@ bool says_absent(const sa::Failure& failure) {
   return failure.code == Errc::kRefused &&
          (is(MadStatus::kSaInsufficientComponents) || is(MadStatus::kSaRequestInvalid) ||
           is(MadStatus::kSaNoRecords));
-}
-
-/// ff02::1.
-wire::IpAddr all_nodes() {
-  wire::IpAddr a;
-  a.bytes[0] = std::byte{0xff};
-  a.bytes[1] = std::byte{0x02};
-  a.bytes[15] = std::byte{0x01};
-  return a;
 }
 
 wire::McMemberRecord attributes_of(const BroadcastAttributes& a, std::uint16_t pkey) {
@@ -134,7 +126,7 @@ void BroadcastMembership::lose(std::string reason, TimePoint now) {
 
 wire::Gid BroadcastMembership::mgid() const {
   if (config_.all_nodes == AllNodes::kInstead)
-    return wire::mgid_of(all_nodes(), config_.pkey, scope_);
+    return wire::mgid_of(wire::all_nodes(), config_.pkey, scope_);
   return wire::broadcast_mgid(config_.pkey, scope_);
 }
 

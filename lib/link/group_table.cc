@@ -6,6 +6,8 @@
 #include "lib/base/log.h"
 #include "lib/sa/queries.h"
 #include "lib/wire/iba.h"
+#include "lib/wire/icmp6.h"
+#include "lib/wire/igmp.h"
 
 namespace ipoib::link {
 namespace {
@@ -20,16 +22,6 @@ constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
 /// For the SA to hear of the last leave.
 constexpr Duration kRenameDelay = std::chrono::milliseconds(20);
 constexpr Duration kHandleRetry = std::chrono::seconds(1);
-
-constexpr std::uint32_t kAllRouters4 = 0xe000'0002;
-
-wire::IpAddr all_routers6() {
-  wire::IpAddr a;
-  a.bytes[0] = std::byte{0xff};
-  a.bytes[1] = std::byte{0x02};
-  a.bytes[15] = std::byte{0x02};
-  return a;
-}
 
 std::uint16_t signature_of(const wire::Gid& mgid) {
   return static_cast<std::uint16_t>(mgid.prefix() >> 32);
@@ -63,7 +55,7 @@ wire::Gid GroupTable::mgid_of(const wire::IpAddr& group) const {
 }
 
 wire::Gid GroupTable::routers_of(const Group& g) const {
-  return mgid_of(g.v4 ? wire::IpAddr::v4(kAllRouters4) : all_routers6());
+  return mgid_of(g.v4 ? wire::kIgmpAllRouters : wire::all_routers());
 }
 
 /// Signature, P_Key and scope are the link's (RFC 4391 §4, §11).

@@ -8,6 +8,8 @@
 #include "lib/base/log.h"
 #include "lib/link/own_addresses.h"
 #include "lib/wire/iba.h"
+#include "lib/wire/icmp6.h"
+#include "lib/wire/igmp.h"
 
 namespace ipoib::link {
 namespace {
@@ -219,10 +221,10 @@ void IpoibLink::went_up(TimePoint now) {
 /// Groups that come with the configuration (RFC 4391 §5, §11).
 void IpoibLink::join_own_groups(TimePoint now) {
   own_groups_.start(config_.addresses, config_.ip6.routing, now);
-  if (config_.all_nodes != AllNodes::kAuto) own_groups_.add(*wire::parse_ip("ff02::1"), now);
+  if (config_.all_nodes != AllNodes::kAuto) own_groups_.add(wire::all_nodes(), now);
   if (!config_.group.multicast_router) return;
-  own_groups_.add(*wire::parse_ip("224.0.0.2"), now);
-  own_groups_.add(*wire::parse_ip("ff02::2"), now);
+  own_groups_.add(wire::kIgmpAllRouters, now);
+  own_groups_.add(wire::all_routers(), now);
 }
 
 void IpoibLink::set_state(State state) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/wire/igmp.h"
 
 namespace ipoib::link {
 namespace {
@@ -26,7 +27,7 @@ void OwnGroups::start(const std::vector<wire::IpPrefix>& addresses, bool routing
                               [](const auto& own) { return own.addr.is_v4(); });
   if (!v4 || std::exchange(v4_, true)) return;
   add(wire::IpAddr::v4(0xe000'0001), now);
-  if (routing) add(wire::IpAddr::v4(0xe000'0002), now);
+  if (routing) add(wire::kIgmpAllRouters, now);
 }
 
 void OwnGroups::add(const wire::IpAddr& group, TimePoint now) {

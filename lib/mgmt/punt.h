@@ -72,7 +72,7 @@ class Punt {
   rte_mempool* pool_;
   route::MulticastRouter* multicast_ = nullptr;
   route::IcmpLimiter limiter_;
-  route::Icmp6Limiter limiter6_;
+  route::IcmpLimiter limiter6_;
   PuntCounters counters_;
   TimePoint now_{};
 };

@@ -41,12 +41,15 @@ enum class LocalVerdict : std::uint8_t {
 /// place.
 [[nodiscard]] LocalVerdict answer_local(std::span<std::byte> packet);
 
-/// RFC 1812 §4.3.2.8: so many errors in all, and so many to one host.
+/// RFC 1812 §4.3.2.8, RFC 4443 §2.4 f: so many errors in all, and so many to one host.
 class IcmpLimiter {
  public:
   [[nodiscard]] bool allow(std::uint32_t destination, TimePoint now);
+  [[nodiscard]] bool allow(const wire::IpAddr& destination, TimePoint now);
 
  private:
+  [[nodiscard]] bool allow_bucket(std::size_t bucket, TimePoint now);
+
   static constexpr std::size_t kBuckets = 1024;
   RateLimiter all_{std::chrono::milliseconds(1), 100};
   // Hosts that share a bucket share its rate.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
 namespace ipoib::route {
 namespace {
@@ -177,12 +176,6 @@ Local6Answer answer_local6(std::span<std::byte> packet, const IpAddr& own) {
       return tell(kIcmp6Unreachable, kUnreachable6Port);
     default: return tell(kIcmp6ParameterProblem, kUnrecognizedNextHeader, upper->next_header_at);
   }
-}
-
-bool Icmp6Limiter::allow(const IpAddr& destination, TimePoint now) {
-  const std::size_t bucket = std::hash<IpAddr>{}(destination) >> (64 - 10);
-  static_assert(kBuckets == 1U << 10);
-  return per_node_[bucket].allow(now) && all_.allow(now);
 }
 
 }  // namespace ipoib::route

@@ -8,19 +8,24 @@
 #include <span>
 #include <vector>
 
-#include "lib/base/clock.h"
-#include "lib/base/rate_limiter.h"
+#include "lib/wire/icmp6.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::route {
 
 /// Types and codes that are sent. Source: RFC 4443 §3, §4.
-inline constexpr std::uint8_t kIcmp6Unreachable = 1;
-inline constexpr std::uint8_t kIcmp6PacketTooBig = 2;
-inline constexpr std::uint8_t kIcmp6TimeExceeded = 3;
-inline constexpr std::uint8_t kIcmp6ParameterProblem = 4;
-inline constexpr std::uint8_t kIcmp6EchoRequest = 128;
-inline constexpr std::uint8_t kIcmp6EchoReply = 129;
+inline constexpr std::uint8_t kIcmp6Unreachable =
+    static_cast<std::uint8_t>(wire::Icmp6Type::kUnreachable);
+inline constexpr std::uint8_t kIcmp6PacketTooBig =
+    static_cast<std::uint8_t>(wire::Icmp6Type::kPacketTooBig);
+inline constexpr std::uint8_t kIcmp6TimeExceeded =
+    static_cast<std::uint8_t>(wire::Icmp6Type::kTimeExceeded);
+inline constexpr std::uint8_t kIcmp6ParameterProblem =
+    static_cast<std::uint8_t>(wire::Icmp6Type::kParameterProblem);
+inline constexpr std::uint8_t kIcmp6EchoRequest =
+    static_cast<std::uint8_t>(wire::Icmp6Type::kEchoRequest);
+inline constexpr std::uint8_t kIcmp6EchoReply =
+    static_cast<std::uint8_t>(wire::Icmp6Type::kEchoReply);
 inline constexpr std::uint8_t kUnreachable6Address = 3;
 inline constexpr std::uint8_t kUnreachable6Port = 4;
 inline constexpr std::uint8_t kUnrecognizedNextHeader = 1;
@@ -54,20 +59,8 @@ struct Local6Answer {
 /// Decides what becomes of a packet (from the IPv6 header on, payload length == packet.size() - 40)
 /// for an address of this node, or for a group it listens to; turns an echo request into its reply
 /// in place. `own`: unicast address to answer from when the packet is for a group. Replies to what
-/// was sent to a group should be limited by Icmp6Limiter as errors are (RFC 4443 §4.2, §2.4 f).
-/// Fragments and packets with a routing header that has segments left are ignored.
+/// was sent to a group should be limited by IcmpLimiter (icmp.h) as errors are (RFC 4443 §4.2, §2.4
+/// f). Fragments and packets with a routing header that has segments left are ignored.
 [[nodiscard]] Local6Answer answer_local6(std::span<std::byte> packet, const wire::IpAddr& own);
-
-/// RFC 4443 §2.4 f: so many errors in all, and so many to one node.
-class Icmp6Limiter {
- public:
-  [[nodiscard]] bool allow(const wire::IpAddr& destination, TimePoint now);
-
- private:
-  static constexpr std::size_t kBuckets = 1024;
-  RateLimiter all_{std::chrono::milliseconds(1), 100};
-  // Nodes that share a bucket share its rate.
-  std::vector<RateLimiter> per_node_{kBuckets, RateLimiter{std::chrono::milliseconds(10), 10}};
-};
 
 }  // namespace ipoib::route

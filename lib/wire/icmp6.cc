@@ -39,14 +39,6 @@ std::uint16_t icmp6_checksum(const IpAddr& src, const IpAddr& dst,
   return static_cast<std::uint16_t>(~sum);
 }
 
-IpAddr all_nodes() noexcept {
-  return of_halves(0xff02'0000'0000'0000, 1);
-}
-
-IpAddr all_routers() noexcept {
-  return of_halves(0xff02'0000'0000'0000, 2);
-}
-
 IpAddr solicited_node(const IpAddr& addr) noexcept {
   IpAddr group = of_halves(0xff02'0000'0000'0000, 0x1'ff00'0000);
   for (std::size_t i = 13; i < 16; ++i) group.bytes[i] = addr.bytes[i];

@@ -30,9 +30,19 @@ enum class Icmp6Type : std::uint8_t {
                                            std::span<const std::byte> message) noexcept;
 
 /// ff02::1.
-[[nodiscard]] IpAddr all_nodes() noexcept;
+[[nodiscard]] constexpr IpAddr all_nodes() noexcept {
+  IpAddr a;
+  a.bytes[0] = std::byte{0xff};
+  a.bytes[1] = std::byte{0x02};
+  a.bytes[15] = std::byte{0x01};
+  return a;
+}
 /// ff02::2.
-[[nodiscard]] IpAddr all_routers() noexcept;
+[[nodiscard]] constexpr IpAddr all_routers() noexcept {
+  IpAddr a = all_nodes();
+  a.bytes[15] = std::byte{0x02};
+  return a;
+}
 /// ff02::1:ff00:0 and the low 24 bits of the address (RFC 4291 §2.7.1).
 [[nodiscard]] IpAddr solicited_node(const IpAddr& addr) noexcept;
 /// fe80:: and the interface identifier.

@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <vector>
 
+#include "lib/route/icmp.h"
+
 namespace ipoib::route {
 namespace {
 
@@ -186,7 +188,7 @@ TEST(AnswerLocal6, P05_WhatNobodyWantsIsTold) {
 }
 
 TEST(Icmp6Limiter, P05_LimitsOneNodeAndAll) {
-  Icmp6Limiter limiter;
+  IcmpLimiter limiter;
   TimePoint now{std::chrono::seconds(10)};
   int allowed = 0;
   for (int i = 0; i < 50; ++i) allowed += limiter.allow(kHost, now) ? 1 : 0;
