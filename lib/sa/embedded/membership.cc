@@ -136,6 +136,20 @@ Answer<McMemberRecord> new_group(const Subnet& subnet, const McQuery& q) {
   return group;
 }
 
+/// Whether the port named may have sent this from where it came.
+MadStatus check_sender(const Subnet& subnet, const McQuery& q) {
+  const Port* holder = subnet.ports.at(q.from_lid);
+  const bool idle = holder != nullptr && holder->gid != q.record.port_gid &&
+                    !subnet.groups.is_member_somewhere(holder->gid);
+  return subnet.ports.may_claim(q.record.port_gid, q.from_lid, idle, q.now);
+}
+
+/// The port is where the request came from; check_sender must have said kOk.
+void settle_sender(Subnet& subnet, const McQuery& q) {
+  if (const auto loser = subnet.ports.claim(q.record.port_gid, q.from_lid, q.now))
+    subnet.groups.remove_port(*loser);
+}
+
 /// Everything about a join that does not depend on the group.
 MadStatus check_joiner(const Subnet& subnet, const McQuery& q) {
   if (!q.has(kWho)) return MadStatus::kSaInsufficientComponents;
@@ -143,10 +157,7 @@ MadStatus check_joiner(const Subnet& subnet, const McQuery& q) {
   if (q.record.join() == 0) return MadStatus::kSaRequestInvalid;
   if (q.has(R::kPkey) && !subnet.has_partition(q.record.pkey.host()))
     return MadStatus::kSaRequestInvalid;
-  const Port* holder = subnet.ports.at(q.from_lid);
-  const bool idle = holder != nullptr && holder->gid != q.record.port_gid &&
-                    !subnet.groups.is_member_somewhere(holder->gid);
-  return subnet.ports.may_claim(q.record.port_gid, q.from_lid, idle, q.now);
+  return check_sender(subnet, q);
 }
 
 McMemberRecord member_record(const Group& group, const Gid& port, std::uint8_t bits) {
@@ -190,9 +201,8 @@ Answer<McMemberRecord> join(Subnet& subnet, const McQuery& q) {
   if (created) group = &subnet.groups.create(*created, false);
   const std::uint8_t bits = subnet.groups.join(group->record.mgid, r.port_gid, r.join());
   const McMemberRecord answer = member_record(*group, r.port_gid, bits);
-  const auto loser = subnet.ports.claim(r.port_gid, q.from_lid, q.now);
+  settle_sender(subnet, q);
   subnet.ports.add_partition(r.port_gid, answer.pkey.host());
-  if (loser) subnet.groups.remove_port(*loser);
   return answer;
 }
 
@@ -205,11 +215,14 @@ Answer<McMemberRecord> leave(Subnet& subnet, const McQuery& q) {
   const auto member = group->members.find(r.port_gid);
   if (member == group->members.end() || (member->second & r.join()) == 0)
     return refuse(MadStatus::kSaRequestInvalid);
-  const Port* port = subnet.ports.find(r.port_gid);
-  if (!q.trusted && (port == nullptr || port->lid != q.from_lid))
-    return refuse(MadStatus::kSaRequestInvalid);
   if (q.has(R::kPkey) && partition_of(r.pkey.host()) != partition_of(group->record.pkey.host()))
     return refuse(MadStatus::kSaRequestInvalid);
+  if (!q.trusted) {
+    // A port that moved may leave before it asks for anything else.
+    if (const MadStatus status = check_sender(subnet, q); status != MadStatus::kOk)
+      return refuse(status);
+    settle_sender(subnet, q);
+  }
 
   McMemberRecord answer = r;
   const std::uint8_t left = subnet.groups.leave(r.mgid, r.port_gid, r.join());

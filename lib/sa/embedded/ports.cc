@@ -7,7 +7,10 @@ namespace ipoib::sa {
 using wire::MadStatus;
 
 void PortTable::add_own(const wire::Gid& gid, std::uint16_t lid) {
-  by_gid_[gid] = Port{gid, lid, {}, {}, true};
+  Port& port = by_gid_[gid];
+  port.gid = gid;
+  port.lid = lid;
+  port.own = true;
   by_lid_[lid] = gid;
 }
 
@@ -18,6 +21,8 @@ MadStatus PortTable::may_claim(const wire::Gid& gid, std::uint16_t lid, bool hol
   if (port != nullptr && port == holder) return MadStatus::kOk;
   if (port != nullptr && port->own) return MadStatus::kSaRequestInvalid;
   if (holder != nullptr && holder->own) return MadStatus::kSaRequestInvalid;
+  if (port != nullptr && port->former_lid == lid && now - port->moved < kLongestDelay)
+    return MadStatus::kBusy;
   if (holder != nullptr && !holder_idle && now - holder->heard < silence_)
     return MadStatus::kSaRequestInvalid;
   if (port == nullptr && holder == nullptr && by_gid_.size() >= max_ports_)
@@ -36,6 +41,8 @@ std::optional<wire::Gid> PortTable::claim(const wire::Gid& gid, std::uint16_t li
   if (port.lid == 0) events_.push_back({PortEvent::Kind::kInService, gid, lid});
   if (port.lid != 0 && port.lid != lid) {
     by_lid_.erase(port.lid);
+    port.former_lid = port.lid;
+    port.moved = now;
     events_.push_back({PortEvent::Kind::kMoved, gid, port.lid});
   }
   port.gid = gid;

@@ -23,6 +23,8 @@ struct Port {
   /// §4.1), so it cannot be learned who is a limited member.
   std::set<std::uint16_t> partitions;
   TimePoint heard{};
+  std::uint16_t former_lid = 0;  ///< Before it moved; 0: never did.
+  TimePoint moved{};
   bool own = false;  ///< The administrator's: never moves.
 };
 
@@ -36,13 +38,17 @@ struct PortEvent {
 /// GID <-> LID, one to one: the software fabric has neither LMC nor alias GIDs.
 class PortTable {
  public:
+  /// How long a request may have been under way.
+  static constexpr Duration kLongestDelay = std::chrono::seconds(2);
+
   PortTable(std::size_t max_ports, Duration silence) : max_ports_{max_ports}, silence_{silence} {}
 
   void add_own(const wire::Gid& gid, std::uint16_t lid);
 
   /// Whether a port that calls itself `gid` may speak from `lid`: kOk; kSaRequestInvalid when one
   /// of the two is the administrator's or the LID is another port's; kSaNoResources when the table
-  /// is full. A GID may change its LID at once. A LID changes its port (a node restarted with
+  /// is full; kBusy when the port has just moved away from the LID, since that is a request which
+  /// was late. A GID may change its LID at once. A LID changes its port (a node restarted with
   /// another GUID) where the old one holds nothing (`holder_idle`) or has been silent: so one
   /// request with a wrong PortGID does not take a live port down.
   [[nodiscard]] wire::MadStatus may_claim(const wire::Gid& gid, std::uint16_t lid, bool holder_idle,

@@ -195,13 +195,9 @@ void SimRun::trouble(std::size_t i) {
 
 void SimRun::restart_administrator() {
   f_.restart_administrator();
-  for (auto& life : lives_) life.left_behind = false;
   for (std::size_t i = 0; i < n_; ++i) {
-    // Of nodes that never crashed, memberships without a holder are not judged after this: a leave
-    // from a LID that the administrator does not know yet is refused and stays undone
-    // (SIM_SEED=11).
-    const TimePoint crashed = f_.nodes[i]->crashed;
-    lives_[i].left_behind = crashed == TimePoint{} || f_.now - crashed < 1s;
+    // What a node sent before it crashed may still be under way.
+    lives_[i].left_behind = f_.now - f_.nodes[i]->crashed < 1s;
   }
   if (chance(0.5)) return;
   // It asks all ports to tell it again what they told its predecessor.

@@ -13,8 +13,9 @@ using namespace std::chrono_literals;
 using R = wire::McMemberRecord;
 using wire::Selector;
 
-constexpr std::uint16_t kOk = 0, kNoResources = 0x0100, kInvalid = 0x0200, kNoRecords = 0x0300,
-                        kTooMany = 0x0400, kBadGid = 0x0500, kInsufficient = 0x0600;
+constexpr std::uint16_t kOk = 0, kBusy = 1, kNoResources = 0x0100, kInvalid = 0x0200,
+                        kNoRecords = 0x0300, kTooMany = 0x0400, kBadGid = 0x0500,
+                        kInsufficient = 0x0600;
 
 class MembershipTest : public AdministratorTest {
  protected:
@@ -266,8 +267,20 @@ TEST_F(MembershipTest, PortThatMovesKeepsItsMemberships) {
   EXPECT_EQ(status(join_group(kBroadcast, kB, 0xffff, 1), 9), kOk);
   EXPECT_EQ(sa->ports().at(kB).lid, 9);
   EXPECT_EQ(sa->groups().at(kBroadcast).members.size(), 1U);
-  EXPECT_EQ(status(leave_group(kBroadcast, kB, 0xffff, 1), kLidB), kInvalid) << "not its LID";
+  EXPECT_EQ(status(leave_group(kBroadcast, kB, 0xffff, 1), kLidB), kBusy) << "sent before it moved";
+  EXPECT_EQ(status(join_group(kBroadcast, kB, 0xffff, 2), kLidB), kBusy);
   EXPECT_EQ(status(leave_group(kBroadcast, kB, 0xffff, 1), 9), kOk);
+  now += 2s;
+  EXPECT_EQ(status(join_group(kBroadcast, kB, 0xffff, 1), kLidB), kOk) << "it is back";
+}
+
+TEST_F(MembershipTest, PortThatMovedMayLeaveFirst) {
+  status(join_group(kBroadcast, kB, 0xffff, 1), kLidB);
+  status(join_group(kBroadcast, kC, 0xffff, 1), kLidC);
+  EXPECT_EQ(status(leave_group(kBroadcast, kB, 0xffff, 1), kLidC), kInvalid) << "another's LID";
+  EXPECT_EQ(status(leave_group(kBroadcast, kB, 0xffff, 1), 9), kOk);
+  EXPECT_EQ(sa->ports().at(kB).lid, 9);
+  EXPECT_EQ(sa->groups().at(kBroadcast).members.count(kB), 0U);
 }
 
 TEST_F(MembershipTest, SilentPortLosesItsLidAndMemberships) {
