@@ -3,7 +3,6 @@
 //
 // Input: one octet of options, one where the first segment ends, then the frame from its Ethernet
 // or IPoIB header on.
-#include <rte_eal.h>
 #include <rte_mempool.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "lib/fwd/ip4_header.h"
+#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/lib/fwd/world.h"
 
@@ -63,12 +63,7 @@ constexpr std::size_t header_len(unsigned options) {
 }
 
 Harness::Harness() {
-  std::array<const char*, 9> arguments = {"fuzz",     "--no-huge",      "--no-shconf",
-                                          "--no-pci", "--no-telemetry", "-m",
-                                          "256",      "--log-level",    "lib.eal:error"};
-  require(rte_eal_init(static_cast<int>(arguments.size()), const_cast<char**>(arguments.data())) >=
-          0);
-  require(fabric::register_packet_meta().has_value());
+  require(start_eal("fuzz"));
   World::SetUp();
   configs[0].punt.interval_us = 1;  // all limits renewed with each packet
   for (InterfaceEntry& entry : entries) entry.copy_to_routers = true;

@@ -1,6 +1,5 @@
 // The software HCA on a cable of rings, packets of 64 octets of IP: a burst received and sorted, a
 // burst sent. cable/* is what the rings and the benchmark itself cost; subtract it.
-#include <rte_eal.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_ring.h>
@@ -209,15 +208,3 @@ BENCHMARK(soft_send)->ArgNames({"packets", "icrc"})->ArgsProduct({{kHot, kWarm, 
 
 }  // namespace
 }  // namespace ipoib::perf
-
-int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  const char* eal[] = {"soft_bench", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry",
-                       "-m",         "256",       "-l",          "0"};
-  std::vector<char*> arguments;
-  for (const char* argument : eal) arguments.push_back(const_cast<char*>(argument));
-  if (rte_eal_init(static_cast<int>(arguments.size()), arguments.data()) < 0) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  rte_eal_cleanup();
-  return 0;
-}

@@ -1,6 +1,5 @@
 #include "tests/unit/drivers/soft/soft_fixture.h"
 
-#include <rte_eal.h>
 #include <rte_eth_ring.h>
 
 #include <algorithm>
@@ -188,16 +187,3 @@ Bytes counting(std::size_t len) {
 }
 
 }  // namespace ipoib::soft
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  const char* eal[] = {"unit_soft", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry",
-                       "-m",        "256",       "-l",          "0"};
-  std::vector<char*> arguments;
-  for (const char* argument : eal) arguments.push_back(const_cast<char*>(argument));
-  if (rte_eal_init(static_cast<int>(arguments.size()), arguments.data()) < 0) return 1;
-  if (!ipoib::fabric::register_packet_meta()) return 1;
-  const int failed = RUN_ALL_TESTS();
-  rte_eal_cleanup();
-  return failed;
-}

@@ -1,14 +1,12 @@
 #include "lib/fabric/ethdev_mtu.h"
 
 #include <rte_dev.h>
-#include <rte_eal.h>
 #include <rte_ethdev.h>
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace ipoib::fabric {
 namespace {
@@ -71,15 +69,3 @@ TEST(EthdevMtu, UnknownPortIsAnError) {
 
 }  // namespace
 }  // namespace ipoib::fabric
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  const char* eal[] = {"unit_fabric", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry",
-                       "-m",          "256",       "-l",          "0"};
-  std::vector<char*> arguments;
-  for (const char* argument : eal) arguments.push_back(const_cast<char*>(argument));
-  if (rte_eal_init(static_cast<int>(arguments.size()), arguments.data()) < 0) return 1;
-  const int failed = RUN_ALL_TESTS();
-  rte_eal_cleanup();
-  return failed;
-}
