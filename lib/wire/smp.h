@@ -1,0 +1,111 @@
+// Subnet management MADs, as far as a port is asked what it is and a subnet manager whether it
+// lives. Source: IBA vol 1 §14.2.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/wire/be.h"
+#include "lib/wire/mad.h"
+
+namespace ipoib::wire {
+
+inline constexpr std::uint8_t kSmpClassVersion = 1;
+inline constexpr std::uint16_t kPermissiveLid = 0xffff;
+/// Bit of a directed-route SMP's status: it is on its way back.
+inline constexpr std::uint16_t kSmpReturning = 0x8000;
+
+enum class SmpAttr : std::uint16_t {
+  kNodeInfo = 0x11,
+  kPortInfo = 0x15,
+  kPkeyTable = 0x16,
+  kSmInfo = 0x20,
+};
+
+/// A whole SMP; without directed route m_key is the last that counts before the data. The header's
+/// class-specific field is HopPointer:8, HopCount:8 of a directed route.
+struct Smp {
+  MadHdr mad;
+  Be64 m_key;
+  Be16 dr_slid;
+  Be16 dr_dlid;
+  std::array<std::byte, 28> reserved;
+  std::array<std::byte, 64> data;
+  std::array<std::byte, 64> initial_path;
+  std::array<std::byte, 64> return_path;
+};
+static_assert(WireRecord<Smp> && sizeof(Smp) == kMadLen && offsetof(Smp, dr_slid) == 32 &&
+              offsetof(Smp, data) == 64);
+
+/// NodeInfo. Source: IBA vol 1 §14.2.5.3.
+struct NodeInfo {
+  std::uint8_t base_version;
+  std::uint8_t class_version;
+  std::uint8_t node_type;
+  std::uint8_t ports;
+  Be64 system_guid;
+  Be64 node_guid;
+  Be64 port_guid;
+  Be16 partition_cap;  ///< Entries of the port's P_Key table.
+  Be16 device_id;
+  Be32 revision;
+  std::uint8_t local_port;
+  std::array<std::uint8_t, 3> vendor_id;
+};
+static_assert(WireRecord<NodeInfo> && sizeof(NodeInfo) == 40 &&
+              offsetof(NodeInfo, partition_cap) == 28);
+
+/// PortInfo. Source: IBA vol 1 §14.2.5.6.
+struct PortInfo {
+  Be64 m_key;
+  Be64 gid_prefix;
+  Be16 lid;
+  Be16 sm_lid;
+  Be32 capability_mask;
+  Be16 diag_code;
+  Be16 m_key_lease;
+  std::uint8_t local_port;
+  std::uint8_t width_enabled;
+  std::uint8_t width_supported;
+  std::uint8_t width_active;  ///< 1 1x, 2 4x, 4 8x, 8 12x, 16 2x.
+  std::uint8_t speed_state;   ///< LinkSpeedSupported:4, PortState:4.
+  std::uint8_t phys_down;
+  std::uint8_t protect_lmc;        ///< M_KeyProtect:2, reserved:3, LMC:3.
+  std::uint8_t speed_active;       ///< LinkSpeedActive:4, LinkSpeedEnabled:4.
+  std::uint8_t mtu_sm_sl;          ///< NeighborMTU:4, MasterSMSL:4.
+  std::array<std::uint8_t, 4> vl;  ///< VLCap, InitType, VLHighLimit, VLArbitrationHighCap …
+  std::uint8_t init_mtu_cap;       ///< InitTypeReply:4, MTUCap:4.
+  std::array<std::uint8_t, 20> more;
+  std::uint8_t speed_ext_active;  ///< LinkSpeedExtActive:4, LinkSpeedExtSupported:4.
+  std::uint8_t speed_ext_enabled;
+
+  [[nodiscard]] constexpr std::uint8_t state() const noexcept { return speed_state & 0x0f; }
+  [[nodiscard]] constexpr std::uint8_t lmc() const noexcept { return protect_lmc & 0x07; }
+  [[nodiscard]] constexpr std::uint8_t sm_sl() const noexcept { return mtu_sm_sl & 0x0f; }
+  [[nodiscard]] constexpr std::uint8_t mtu_cap() const noexcept { return init_mtu_cap & 0x0f; }
+};
+static_assert(WireRecord<PortInfo> && sizeof(PortInfo) == 64 && offsetof(PortInfo, lid) == 16 &&
+              offsetof(PortInfo, width_active) == 31 && offsetof(PortInfo, mtu_sm_sl) == 36 &&
+              offsetof(PortInfo, init_mtu_cap) == 41 && offsetof(PortInfo, speed_ext_active) == 62);
+
+/// One block of the P_Key table; 0 is an empty entry. The attribute modifier is its number.
+struct PkeyBlock {
+  static constexpr std::size_t kEntries = 32;
+  std::array<Be16, kEntries> pkeys;
+};
+static_assert(WireRecord<PkeyBlock> && sizeof(PkeyBlock) == 64);
+
+/// SMInfo. Source: IBA vol 1 §14.2.5.13.
+struct SmInfo {
+  Be64 guid;
+  Be64 sm_key;
+  Be32 act_count;  ///< Grows while the manager works.
+  std::uint8_t priority_state;
+};
+static_assert(WireRecord<SmInfo> && sizeof(SmInfo) == 21);
+
+/// Rate code of a port from its active width and speed; 0 for what does not exist.
+[[nodiscard]] std::uint8_t port_rate(const PortInfo& port) noexcept;
+
+}  // namespace ipoib::wire
