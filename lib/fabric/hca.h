@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/counters.h"
@@ -54,6 +56,9 @@ struct UdQueueConfig {
   std::uint16_t pkey = wire::kDefaultPkey;  ///< Must match an entry of the port's table.
 };
 
+/// Names and values of what a device counted.
+using NamedCounters = std::vector<std::pair<std::string_view, std::uint64_t>>;
+
 /// QP1 of a port. Management lcore only.
 class MadPort {
  public:
@@ -68,6 +73,7 @@ class MadPort {
   [[nodiscard]] virtual bool polled() const { return descriptor() < 0; }
   /// receive() would return a MAD. For devices with a doorbell: looked at once more before sleep.
   [[nodiscard]] virtual bool pending() const { return false; }
+  [[nodiscard]] virtual NamedCounters counters() const { return {}; }
 };
 
 /// Where copies of the frames on a device's wire go (lib/fabric/capture.h). The ring has one

@@ -19,6 +19,13 @@ class PortEvents {
     if (event == PortEvent::kPortDown) waiting_ &= ~bit(PortEvent::kPortActive);
     waiting_ |= bit(event);
   }
+  /// What of a port's addresses is another; not its state.
+  void add_changes(const PortAttr& from, const PortAttr& to) noexcept {
+    if (from.gid_prefix != to.gid_prefix || from.guid != to.guid) add(PortEvent::kGidChange);
+    if (from.lid != to.lid || from.lmc != to.lmc) add(PortEvent::kLidChange);
+    if (from.pkeys != to.pkeys) add(PortEvent::kPkeyChange);
+    if (from.sm_lid != to.sm_lid || from.sm_sl != to.sm_sl) add(PortEvent::kSmChange);
+  }
   [[nodiscard]] std::optional<PortEvent> next() noexcept {
     for (const PortEvent event : kOrder) {
       if ((waiting_ & bit(event)) == 0) continue;

@@ -66,6 +66,9 @@ struct MadAddress {
   std::uint8_t sl = 0;
   std::uint32_t qpn = 1;
   std::uint16_t pkey = wire::kDefaultPkey;
+  /// Of a request: how long its answer is waited for, ms; 0: none will come. Some transports take
+  /// an answer for a request they still know, and no other.
+  std::uint32_t answer_ms = 0;
 };
 
 using MadBytes = std::array<std::byte, wire::kMadLen>;
@@ -73,6 +76,11 @@ using MadBytes = std::array<std::byte, wire::kMadLen>;
 struct ReceivedMad {
   MadAddress from;
   MadBytes bytes;
+  /// The transport is done with RMPP: this is all of an answer, `rest` what it has beyond 256
+  /// octets, and `len` its octets in all. What `bytes` has beyond them is 0.
+  bool whole = false;
+  std::size_t len = wire::kMadLen;
+  std::vector<std::byte> rest{};
 };
 
 enum class PortEvent : std::uint8_t {
