@@ -1,0 +1,186 @@
+#include "drivers/umad/channel.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/wire/gid.h"
+#include "lib/wire/mad.h"
+
+namespace ipoib::umad {
+namespace {
+
+/// The descriptor cannot be woken (the simulator's is none of the kernel's): looked up this often.
+constexpr int kWaitMs = 50;
+
+constexpr std::uint32_t method_bit(wire::Method method) {
+  return std::uint32_t{1} << static_cast<unsigned>(method);
+}
+
+/// All that anybody may send a port. The fabric simulator ends a process that is sent a class it
+/// has not registered.
+constexpr std::array kAgents = {
+    AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kSubnLid), 1, 0, 0},
+    AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kSubnDr), 1, 0, 0},
+    AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm), wire::kSaClassVersion, 1,
+               method_bit(wire::Method::kReport)},
+    AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kComMgt), 2, 0, 0},
+};
+
+std::uint32_t qkey_of(const Peer& to) {
+  return to.qpn == 0 ? 0 : wire::kGsiQkey;
+}
+
+}  // namespace
+
+Channel::Channel(ChannelConfig config) : config_{std::move(config)}, thread_{[this] { run(); }} {}
+
+Channel::~Channel() {
+  {
+    const std::lock_guard lock{mutex_};
+    stop_.store(true, std::memory_order_relaxed);
+  }
+  stopping_.notify_all();
+  thread_.join();
+}
+
+Status Channel::send(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms) {
+  const auto header = wire::read<wire::MadHdr>(mad);
+  if (!header) return fail(Errc::kInvalidArgument, "{} octets are no MAD", mad.size());
+  // Held over the call, so that the descriptor is not another's by then.
+  const std::lock_guard lock{mutex_};
+  const auto agent = device_.agents.find(header->mgmt_class);
+  if (agent == device_.agents.end())
+    return fail(Errc::kUnavailable, "MAD to LID {:#06x}: {}", to.lid,
+                device_.fd < 0 ? problem_ : fmt::format("no class {:#04x}", header->mgmt_class));
+  const int error = config_.umad->send(device_.fd, agent->second, to, qkey_of(to), mad, answer_ms);
+  if (error == 0) return {};
+  return fail(Errc::kUnavailable, "MAD to LID {:#06x}: {}", to.lid, std::strerror(error));
+}
+
+std::optional<Arrived> Channel::take() {
+  const std::lock_guard lock{mutex_};
+  if (queue_.empty()) return std::nullopt;
+  Arrived first = std::move(queue_.front());
+  queue_.pop_front();
+  queued_.store(queue_.size(), std::memory_order_release);
+  return first;
+}
+
+std::uint64_t Channel::session() const {
+  const std::lock_guard lock{mutex_};
+  return device_.fd < 0 ? 0 : session_;
+}
+
+std::string Channel::problem() const {
+  const std::lock_guard lock{mutex_};
+  return problem_;
+}
+
+void Channel::run() {
+  Duration retry = config_.first_retry;
+  while (!stop_.load(std::memory_order_relaxed)) {
+    Result<Device> device = open();
+    if (device) {
+      retry = config_.first_retry;
+      use(*device);
+    } else {
+      report(device.error().what);
+    }
+    if (!pause(retry)) return;
+    retry = std::min(retry * 2, config_.most_retry);
+  }
+}
+
+Result<Channel::Device> Channel::open() {
+  const Result<int> fd = config_.umad->open(config_.device, config_.port);
+  if (!fd) return tl::make_unexpected(fd.error());
+  Device device{*fd, {}};
+  for (const AgentClass& agent : kAgents) {
+    const Result<int> id = config_.umad->register_agent(*fd, agent);
+    if (!id) {
+      close(device);
+      return fail(id.error().code, "umad device {}: {}", config_.device, id.error().what);
+    }
+    device.agents.emplace(agent.mgmt_class, *id);
+  }
+  return device;
+}
+
+/// Receives until the device fails or the channel ends.
+void Channel::use(const Device& device) {
+  reopen_.store(false, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock{mutex_};
+    device_ = device;
+    ++session_;
+    problem_.clear();
+  }
+  counters_.opened.add(1);
+  log(LogArea::kFabric, LogLevel::kNotice, "umad device {} is open", config_.device);
+  ring();
+  receive(device.fd);
+  {
+    const std::lock_guard lock{mutex_};
+    device_ = {};
+  }
+  close(device);
+}
+
+/// Agents first: the simulator does not end them with their descriptor.
+void Channel::close(const Device& device) {
+  for (const auto& [mgmt_class, id] : device.agents) config_.umad->unregister_agent(device.fd, id);
+  config_.umad->close(device.fd);
+}
+
+void Channel::receive(int fd) {
+  while (!stop_.load(std::memory_order_relaxed)) {
+    if (reopen_.load(std::memory_order_relaxed)) return give_up("does not answer");
+    config_.umad->wait(fd, kWaitMs);
+    Arrived arrived = config_.umad->receive(fd);
+    if (arrived.error == EAGAIN) continue;
+    if (arrived.error != 0) return give_up(std::strerror(arrived.error));
+    {
+      const std::lock_guard lock{mutex_};
+      if (queue_.size() >= config_.most_queued) {
+        counters_.overflowed.add(1);
+        continue;
+      }
+      queue_.push_back(std::move(arrived));
+      queued_.store(queue_.size(), std::memory_order_release);
+    }
+    ring();
+  }
+}
+
+void Channel::give_up(const std::string& why) {
+  counters_.lost.add(1);
+  report(fmt::format("umad device {}: {}", config_.device, why));
+}
+
+/// Says what is wrong, once, until it is something else.
+void Channel::report(const std::string& problem) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (problem_ == problem) return;
+    problem_ = problem;
+  }
+  log(LogArea::kFabric, LogLevel::kWarning, "{}; it is tried again and again", problem);
+  ring();
+}
+
+void Channel::ring() {
+  if (config_.doorbell != nullptr) config_.doorbell->ring();
+}
+
+/// False: the channel ends.
+bool Channel::pause(Duration duration) {
+  std::unique_lock lock{mutex_};
+  return !stopping_.wait_for(lock, duration,
+                             [this] { return stop_.load(std::memory_order_relaxed); });
+}
+
+}  // namespace ipoib::umad

@@ -1,0 +1,67 @@
+#include "drivers/umad/sm_watch.h"
+
+#include <utility>
+
+namespace ipoib::umad {
+namespace {
+
+wire::Smp question(std::uint32_t tid) {
+  wire::Smp smp{};
+  smp.mad.base_version = wire::kMadBaseVersion;
+  smp.mad.mgmt_class = static_cast<std::uint8_t>(wire::MgmtClass::kSubnLid);
+  smp.mad.class_version = wire::kSmpClassVersion;
+  smp.mad.method = static_cast<std::uint8_t>(wire::Method::kGet);
+  smp.mad.tid.set(tid);
+  smp.mad.attr_id.set(static_cast<std::uint16_t>(wire::SmpAttr::kSmInfo));
+  return smp;
+}
+
+}  // namespace
+
+void SmWatch::forget() {
+  asked_ = false;
+  missed_ = 0;
+  silent_ = false;
+  seen_.reset();
+}
+
+void SmWatch::tick(const fabric::PortAttr& port, TimePoint now, const SmpSender& send) {
+  const std::uint16_t lid = port.state == fabric::PortState::kActive ? port.sm_lid : 0;
+  if (lid != lid_) {  // An event of the port says so.
+    forget();
+    lid_ = lid;
+    next_ = now;
+  }
+  if (lid_ == 0 || now < next_) return;
+  next_ = now + kPeriod;
+  if (asked_ && ++missed_ >= kMostMissed) silent_ = true;
+  asked_ = send(lid_, port.sm_sl, question(++tid_));
+}
+
+bool SmWatch::on_answer(std::uint16_t from, const wire::Smp& smp) {
+  if (!asked_ || from != lid_ || static_cast<std::uint32_t>(smp.mad.tid.host()) != tid_ ||
+      smp.mad.attr_id.host() != static_cast<std::uint16_t>(wire::SmpAttr::kSmInfo))
+    return false;
+  asked_ = false;
+  missed_ = 0;
+  if (std::exchange(silent_, false)) reregister_ = true;
+  if (smp.mad.status.host() != 0) return true;  // It lives, and says no more.
+  const auto info = *wire::read<wire::SmInfo>(smp.data);
+  const Seen now{info.guid.host(), info.act_count.host()};
+  if (seen_ && (seen_->guid != now.guid || now.act_count < seen_->act_count)) reregister_ = true;
+  seen_ = now;
+  return true;
+}
+
+bool SmWatch::on_bounce(std::uint32_t tid) {
+  if (!asked_ || tid != tid_) return false;
+  asked_ = false;
+  silent_ = true;
+  return true;
+}
+
+bool SmWatch::take_reregister() {
+  return std::exchange(reregister_, false);
+}
+
+}  // namespace ipoib::umad

@@ -1,0 +1,247 @@
+#include "drivers/umad/umad_port.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/wire/gid.h"
+#include "lib/wire/mad.h"
+
+namespace ipoib::umad {
+namespace {
+
+/// Answers to subnet management are waited for so long, within the period of the question.
+constexpr std::uint32_t kOwnAnswerMs = 200;
+constexpr std::uint32_t kSmAnswerMs = 900;
+/// As far as an SMP means anything to this side.
+constexpr std::size_t kLeastSmp = offsetof(wire::Smp, initial_path);
+
+TimePoint steady_now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return TimePoint{std::chrono::duration_cast<Duration>(since)};
+}
+
+bool is(std::uint8_t mgmt_class, wire::MgmtClass wanted) {
+  return mgmt_class == static_cast<std::uint8_t>(wanted);
+}
+
+bool is_subnet_management(std::uint8_t mgmt_class) {
+  return is(mgmt_class, wire::MgmtClass::kSubnDr) || is(mgmt_class, wire::MgmtClass::kSubnLid);
+}
+
+bool is_response(std::uint8_t method) {
+  return (method & wire::kMethodResponse) != 0;
+}
+
+/// Method that answers a request; none where nothing answers it.
+std::optional<std::uint8_t> answer_to(std::uint8_t method) {
+  switch (static_cast<wire::Method>(method)) {
+    case wire::Method::kSend:
+    case wire::Method::kTrap:
+    case wire::Method::kReport:
+    case wire::Method::kTrapRepress: return std::nullopt;
+    case wire::Method::kSet: return static_cast<std::uint8_t>(wire::Method::kGetResp);
+    default: return static_cast<std::uint8_t>(method | wire::kMethodResponse);
+  }
+}
+
+std::uint32_t random_tid() {
+  return std::random_device{}();
+}
+
+UmadConfig with_clock(UmadConfig config) {
+  if (!config.now) config.now = steady_now;
+  return config;
+}
+
+}  // namespace
+
+std::unique_ptr<UmadPort> UmadPort::create(UmadConfig config, std::unique_ptr<Umad> library) {
+  if (!library) library = make_umad();
+  return std::unique_ptr<UmadPort>{new UmadPort{with_clock(std::move(config)), std::move(library)}};
+}
+
+UmadPort::UmadPort(UmadConfig config, std::unique_ptr<Umad> library)
+    : config_{std::move(config)},
+      library_{std::move(library)},
+      port_{random_tid()},
+      sm_{random_tid()},
+      channel_{{.device = config_.device,
+                .port = config_.port,
+                .umad = library_.get(),
+                .doorbell = config_.doorbell,
+                .first_retry = config_.first_retry,
+                .most_retry = config_.most_retry,
+                .most_queued = config_.most_queued}} {}
+
+std::optional<fabric::PortEvent> UmadPort::next_event() {
+  follow_device();
+  sort();
+  const TimePoint now = config_.now();
+  if (session_ != 0) {
+    port_.tick(now, smp_sender());
+    sm_.tick(port_.attr(), now, smp_sender());
+    if (port_.silent()) channel_.reopen();
+  }
+  if (sm_.take_reregister()) {
+    ++counters_.reregistered;
+    port_.events().add(fabric::PortEvent::kClientReregister);
+  }
+  return port_.events().next();
+}
+
+/// What was asked of a device that is gone, or was opened anew, is not answered any more.
+void UmadPort::follow_device() {
+  const std::uint64_t session = channel_.session();
+  if (std::exchange(session_, session) != session) port_.lose();
+}
+
+SmpSender UmadPort::smp_sender() {
+  return [this](std::uint16_t lid, std::uint8_t sl, const wire::Smp& smp) {
+    const bool own = is(smp.mad.mgmt_class, wire::MgmtClass::kSubnDr);
+    return post({.lid = lid, .sl = sl}, wire::bytes_of(smp), own ? kOwnAnswerMs : kSmAnswerMs)
+        .has_value();
+  };
+}
+
+Status UmadPort::post(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms) {
+  Status sent = channel_.send(to, mad, answer_ms);
+  ++(sent ? counters_.sent : counters_.send_failed);
+  return sent;
+}
+
+Status UmadPort::send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
+  if (!wire::is_unicast_lid(to.lid) || to.sl > 15)
+    return fail(Errc::kInvalidArgument, "MAD to LID {:#06x}, SL {}: no such address", to.lid,
+                to.sl);
+  if (port_.attr().state != fabric::PortState::kActive)
+    return fail(Errc::kUnavailable, "MAD to LID {:#06x}: {}", to.lid, problem());
+  const int index = port_.pkey_index(to.pkey);
+  if (index < 0)
+    return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}, which is not in the port's table",
+                to.pkey);
+  // The kernel takes a request no second time while it waits for the first one's answer, and who
+  // repeats it does so when that time is over: so the kernel's ends a little before.
+  const std::uint32_t answer_ms = to.answer_ms - to.answer_ms / 10;
+  return post({to.lid, to.sl, to.qpn, static_cast<std::uint16_t>(index)}, mad, answer_ms);
+}
+
+std::optional<fabric::ReceivedMad> UmadPort::receive() {
+  sort();
+  if (received_.empty()) return std::nullopt;
+  fabric::ReceivedMad first = std::move(received_.front());
+  received_.pop_front();
+  return first;
+}
+
+/// Takes everything that arrived to whom it concerns.
+void UmadPort::sort() {
+  while (const auto arrived = channel_.take()) take(*arrived);
+}
+
+void UmadPort::take(const Arrived& arrived) {
+  ++counters_.received;
+  const auto header = wire::read<wire::MadHdr>(arrived.bytes);
+  if (!header) {
+    ++counters_.malformed;
+    return;
+  }
+  if (arrived.status != 0) return on_undeliverable(*header);
+
+  const bool response = is_response(header->method);
+  if (is_subnet_management(header->mgmt_class) && response) {
+    if (arrived.bytes.size() < kLeastSmp) {
+      ++counters_.malformed;
+      return;
+    }
+    wire::Smp smp{};
+    std::memcpy(&smp, arrived.bytes.data(), std::min(arrived.bytes.size(), sizeof(smp)));
+    return on_smp(arrived.from, smp);
+  }
+  const bool report = header->method == static_cast<std::uint8_t>(wire::Method::kReport);
+  if (!is(header->mgmt_class, wire::MgmtClass::kSubnAdm) || !(response || report))
+    return refuse(arrived.from, arrived, *header);
+  if (arrived.bytes.size() < sizeof(wire::SaHdr)) {
+    ++counters_.malformed;
+    return;
+  }
+  received_.push_back(as_received(arrived));
+}
+
+void UmadPort::on_undeliverable(const wire::MadHdr& header) {
+  ++counters_.undeliverable;
+  if (is(header.mgmt_class, wire::MgmtClass::kSubnLid))
+    static_cast<void>(sm_.on_bounce(static_cast<std::uint32_t>(header.tid.host())));
+}
+
+void UmadPort::on_smp(const Peer& from, const wire::Smp& smp) {
+  const bool own = is(smp.mad.mgmt_class, wire::MgmtClass::kSubnDr);
+  if (!(own ? port_.on_answer(smp, smp_sender()) : sm_.on_answer(from.lid, smp)))
+    ++counters_.unasked;
+}
+
+/// Nobody here serves this: whoever asks is told rather than left waiting (a subnet manager's sweep
+/// waits for ever in the simulator).
+void UmadPort::refuse(const Peer& from, const Arrived& request, const wire::MadHdr& header) {
+  ++counters_.unserved;
+  const auto method = answer_to(header.method);
+  if (!method || is_response(header.method)) return;
+  fabric::MadBytes answer{};
+  std::copy_n(request.bytes.begin(), std::min(request.bytes.size(), answer.size()), answer.begin());
+  wire::MadHdr hdr = header;
+  hdr.method = *method;
+  const auto status = static_cast<std::uint16_t>(wire::MadStatus::kMethodAttributeNotSupported);
+  const bool directed = is(header.mgmt_class, wire::MgmtClass::kSubnDr);
+  hdr.status.set(static_cast<std::uint16_t>(status | (directed ? wire::kSmpReturning : 0)));
+  std::memcpy(answer.data(), &hdr, sizeof(hdr));
+  static_cast<void>(post(from, answer, 0));
+}
+
+fabric::ReceivedMad UmadPort::as_received(const Arrived& arrived) const {
+  fabric::ReceivedMad mad;
+  mad.from = {.lid = arrived.from.lid,
+              .sl = arrived.from.sl,
+              .qpn = arrived.from.qpn,
+              .pkey = port_.pkey(arrived.from.pkey_index)};
+  mad.whole = true;
+  mad.len = arrived.bytes.size();
+  const auto head = static_cast<std::ptrdiff_t>(std::min(mad.len, wire::kMadLen));
+  mad.bytes = {};
+  std::copy_n(arrived.bytes.begin(), head, mad.bytes.begin());
+  mad.rest.assign(arrived.bytes.begin() + head, arrived.bytes.end());
+  return mad;
+}
+
+std::string UmadPort::problem() const {
+  if (std::string problem = channel_.problem(); !problem.empty()) return problem;
+  const fabric::PortAttr& port = port_.attr();
+  if (port.guid == 0 || port_.silent()) return "the port does not say what it is";
+  switch (port.state) {
+    case fabric::PortState::kDown: return "the port is down";
+    case fabric::PortState::kInit:
+    case fabric::PortState::kArmed: return "no subnet manager has set the port up";
+    case fabric::PortState::kActive: break;
+  }
+  if (port.sm_lid == 0) return "the port knows no subnet manager";
+  if (sm_.silent()) return fmt::format("the subnet manager at LID {} does not answer", port.sm_lid);
+  return {};
+}
+
+fabric::NamedCounters UmadPort::counters() const {
+  const ChannelCounters& channel = channel_.counters();
+  return {{"sent", counters_.sent},
+          {"send_failed", counters_.send_failed},
+          {"received", counters_.received},
+          {"undeliverable", counters_.undeliverable},
+          {"malformed", counters_.malformed},
+          {"unasked", counters_.unasked},
+          {"unserved", counters_.unserved},
+          {"overflowed", channel.overflowed.get()},
+          {"device_opened", channel.opened.get()},
+          {"device_lost", channel.lost.get()},
+          {"reregistered", counters_.reregistered}};
+}
+
+}  // namespace ipoib::umad

@@ -1,0 +1,85 @@
+// A port whose management datagrams go through libibumad, on a real HCA or the fabric simulator,
+// and whose attributes a real subnet manager sets.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "drivers/umad/channel.h"
+#include "drivers/umad/port_watch.h"
+#include "drivers/umad/sm_watch.h"
+#include "drivers/umad/umad.h"
+#include "lib/base/clock.h"
+#include "lib/base/doorbell.h"
+#include "lib/fabric/port_manager.h"
+
+namespace ipoib::umad {
+
+struct UmadConfig {
+  std::string device;            ///< "mlx5_0", "ibsim0".
+  unsigned port = 0;             ///< 0: the first.
+  Doorbell* doorbell = nullptr;  ///< Rung when MADs came. Null: receive() is called now and then.
+  Duration first_retry = std::chrono::milliseconds(500);  ///< Of opening the device; doubles
+  Duration most_retry = std::chrono::seconds(5);          ///< up to this.
+  std::size_t most_queued = 4096;                         ///< MADs that nobody has taken.
+  std::function<TimePoint()> now;                         ///< Empty: the steady clock.
+};
+
+struct UmadCounters {
+  std::uint64_t sent = 0, send_failed = 0, received = 0;
+  std::uint64_t undeliverable = 0;  ///< Of ours, returned: timed out or no such LID.
+  std::uint64_t malformed = 0;      ///< Of a length no MAD has.
+  std::uint64_t unasked = 0;        ///< Answers of subnet management that nobody asked for.
+  std::uint64_t unserved = 0;       ///< Requests for what nobody here does; told so.
+  std::uint64_t reregistered = 0;   ///< The subnet manager had been away.
+};
+
+/// Management lcore only.
+class UmadPort final : public fabric::PortManager, public fabric::MadPort {
+ public:
+  /// Never fails for the sake of a device: one that is not there is tried again. `library` null:
+  /// libibumad.
+  [[nodiscard]] static std::unique_ptr<UmadPort> create(UmadConfig config,
+                                                        std::unique_ptr<Umad> library = nullptr);
+
+  [[nodiscard]] fabric::MadPort& mad_port() override { return *this; }
+  [[nodiscard]] const fabric::PortAttr& attr() const override { return port_.attr(); }
+  std::optional<fabric::PortEvent> next_event() override;
+  [[nodiscard]] std::string problem() const override;
+
+  /// kUnavailable while the device is not open or does not take it; kInvalidArgument for an address
+  /// that cannot be, a P_Key that the port does not have among them.
+  Status send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) override;
+  /// What is not for this object itself: answers, and Reports of the subnet administrator.
+  std::optional<fabric::ReceivedMad> receive() override;
+  [[nodiscard]] bool polled() const override { return config_.doorbell == nullptr; }
+  [[nodiscard]] bool pending() const override { return !received_.empty() || channel_.pending(); }
+  [[nodiscard]] fabric::NamedCounters counters() const override;
+
+ private:
+  UmadPort(UmadConfig config, std::unique_ptr<Umad> library);
+  void follow_device();
+  void sort();
+  void take(const Arrived& arrived);
+  void on_undeliverable(const wire::MadHdr& header);
+  void on_smp(const Peer& from, const wire::Smp& smp);
+  void refuse(const Peer& from, const Arrived& request, const wire::MadHdr& header);
+  Status post(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms);
+  [[nodiscard]] fabric::ReceivedMad as_received(const Arrived& arrived) const;
+  [[nodiscard]] SmpSender smp_sender();
+
+  UmadConfig config_;
+  std::unique_ptr<Umad> library_;
+  PortWatch port_;
+  SmWatch sm_;
+  UmadCounters counters_;
+  std::uint64_t session_ = 0;
+  std::deque<fabric::ReceivedMad> received_;
+  Channel channel_;
+};
+
+}  // namespace ipoib::umad
