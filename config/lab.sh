@@ -22,6 +22,7 @@ IPOIB_BUILD=${IPOIB_BUILD:-$IPOIB_ROOT/build}
 declare -A NODE_PID=()
 LAB_PIDS=()
 LAB_SPACES=()
+LAB_LOGS=()  # names of logs in LAB_DIR that are shown after a failure, beside those of the nodes
 
 say() { printf '%s\n' "$*"; }
 fail() {
@@ -49,18 +50,19 @@ lab_begin() {
 
 # Runs once, at the end of the shell, whatever the reason.
 lab_end() {
-  local status=$? pid space host
+  local status=$? pid space log
   set +e
   trap - EXIT
   trap '' INT TERM HUP PIPE
   if ((status && status < 128)); then
-    for host in "${!NODE_PID[@]}"; do
-      printf -- '--- last lines of node %s\n' "$host"
-      tail -n "${LAB_LOG_LINES:-25}" "$LAB_DIR/$host.log"
+    for log in "${!NODE_PID[@]}" "${LAB_LOGS[@]}"; do
+      printf -- '--- last lines of %s\n' "$log"
+      tail -n "${LAB_LOG_LINES:-25}" "$LAB_DIR/$log.log"
     done >&2
   fi
   for pid in "${NODE_PID[@]}" "${LAB_PIDS[@]}"; do
     kill "$pid" 2>/dev/null || continue
+    kill -CONT "$pid" 2>/dev/null  # One that was stopped would not hear of it.
     wait_for 5 "" process_gone "$pid" || kill -9 "$pid" 2>/dev/null || true
   done
   wait 2>/dev/null
@@ -115,15 +117,29 @@ in_host() {
   ip netns exec "$LAB-$host" "$@"
 }
 
+# Where the node of a host runs and what its two interfaces are called there; how it is started, in
+# place of a subshell. Labs whose nodes share a namespace say otherwise.
+node_space() { echo "$LAB-$1"; }
+port_name() { echo port0; }
+cable_name() { echo ib0; }
+node_exec() {
+  local space
+  space=$(node_space "$1")
+  shift
+  exec ip netns exec "$space" "$@"
+}
+
 # net_tap of DPDK 22.11 sends no frame above 1522 octets, a veth under net_af_packet does. Check sums
 # must be made by the host: there is no hardware behind the veth that would.
 lab_host() {
-  local host=$1 mtu=${2:-2044}
+  local host=$1 mtu=${2:-2044} port
+  port=$(port_name "$host")
   lab_space "$host"
-  ip -n "$LAB-$host" link add eth0 mtu "$mtu" type veth peer name port0 mtu "$mtu"
+  ip -n "$LAB-$host" link add eth0 mtu "$mtu" type veth \
+    peer name "$port" mtu "$mtu" netns "$(node_space "$host")"
   in_host "$host" ethtool -K eth0 tx off tso off gso off >/dev/null
   ip -n "$LAB-$host" link set eth0 up
-  ip -n "$LAB-$host" link set port0 up
+  ip -n "$(node_space "$host")" link set "$port" up
 }
 
 # The host's address and its way to everything else.
@@ -140,17 +156,18 @@ lab_fabric() {
 }
 
 lab_cable() {
-  local host=$1 mtu=$2
+  local host=$1 mtu=$2 cable
+  cable=$(cable_name "$host")
   ip -n "$LAB-fabric" link add "to-$host" mtu "$mtu" type veth \
-    peer name ib0 mtu "$mtu" netns "$LAB-$host"
+    peer name "$cable" mtu "$mtu" netns "$(node_space "$host")"
   ip -n "$LAB-fabric" link set "to-$host" master br0 up
-  ip -n "$LAB-$host" link set ib0 up
+  ip -n "$(node_space "$host")" link set "$cable" up
 }
 
 # Slots for half a second of the quick start's UDP: a busy machine may not run the worker for long.
 AF_PACKET_SIZES=blocksz=4096,framesz=4096,framecnt=2048
-port_device() { echo "--vdev=net_af_packet0,iface=port0,$AF_PACKET_SIZES"; }
-cable_device() { echo "--vdev=net_af_packet1,iface=ib0,$AF_PACKET_SIZES"; }
+port_device() { echo "--vdev=net_af_packet0,iface=$(port_name "$1"),$AF_PACKET_SIZES"; }
+cable_device() { echo "--vdev=net_af_packet1,iface=$(cable_name "$1"),$AF_PACKET_SIZES"; }
 memif_device() { echo "--vdev=net_memif0,role=$1,socket=$LAB_DIR/memif,socket-abstract=no,bsize=4096"; }
 
 # Hugepages where half a gigabyte of them is free, else ordinary memory. Both lcores may run on every
@@ -178,7 +195,7 @@ node_start() {
   (($#)) && shift
   read -r -d '' -a arguments < <(eal_arguments "$host") || true
   rm -f "$LAB_DIR/$host.sock"
-  ip netns exec "$LAB-$host" "$IPOIB_BUILD/app/dpdk-ipoib" "${arguments[@]}" "${eal[@]}" -- \
+  node_exec "$host" "$IPOIB_BUILD/app/dpdk-ipoib" "${arguments[@]}" "${eal[@]}" -- \
     --config "$config" --cli-socket "$LAB_DIR/$host.sock" --idle-policy sleep --auto-start "$@" \
     </dev/null >>"$LAB_DIR/$host.log" 2>&1 &
   NODE_PID[$host]=$!

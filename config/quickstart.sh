@@ -21,8 +21,8 @@ lab_host_address a 192.168.1.2/24 192.168.1.1
 lab_host_address b 192.168.2.2/24 192.168.2.1
 
 say "starting two nodes"
-read -r -d '' -a device_a < <(port_device; memif_device server) || true
-read -r -d '' -a device_b < <(port_device; memif_device client) || true
+read -r -d '' -a device_a < <(port_device a; memif_device server) || true
+read -r -d '' -a device_b < <(port_device b; memif_device client) || true
 node_start a "$root/config/lab-node-a.toml" "${device_a[@]}"
 node_ready a
 node_start b "$root/config/lab-node-b.toml" "${device_b[@]}"

@@ -22,6 +22,6 @@ refused() {
   expect_text "message" "$(cat "$LAB_DIR/a.log")" "$pattern"
   grep -E -- "$pattern" "$LAB_DIR/a.log"
 }
-refused 'net_af_packet1.*1500.*2128' "$(port_device)" "$(cable_device)"
-refused 'net_af_packet1' "$(port_device)"
-refused 'net_af_packet0' "$(cable_device)"
+refused 'net_af_packet1.*1500.*2128' "$(port_device a)" "$(cable_device a)"
+refused 'net_af_packet1' "$(port_device a)"
+refused 'net_af_packet0' "$(cable_device a)"

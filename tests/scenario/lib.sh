@@ -30,6 +30,18 @@ lines() {
   [[ -z ${of[$2]:-} ]] || printf '%s\n' "${of[$2]}"
 }
 
+# management NODE: who gives the node's port its LID and P_Keys. Here they are written down.
+management() {
+  local n
+  n=$(number_of "$1")
+  cat <<END
+guid = "0x0002c9030000000$n"
+lid = $n
+sm-lid = 1
+subnet-administrator = $([[ $1 == a ]] && echo true || echo false)
+END
+}
+
 # scenario_config NODE [PORT_MTU [PORT_DEVICE [CABLE_DEVICE]]]: writes $LAB_DIR/NODE.toml. Times of
 # the neighbour cache are short, so that healing takes seconds.
 scenario_config() {
@@ -39,10 +51,7 @@ scenario_config() {
 [hca.soft0]
 driver = "soft"
 wire = "${4:-net_af_packet1}"
-guid = "0x0002c9030000000$n"
-lid = $n
-sm-lid = 1
-subnet-administrator = $([[ $node == a ]] && echo true || echo false)
+$(management "$node")
 $(lines HCA_LINES "$node")
 [link.ib0]
 hca = "soft0"
@@ -103,7 +112,7 @@ scenario_host() {
 scenario_node() {
   local node=$1 devices
   shift
-  read -r -d '' -a devices < <(port_device; cable_device) || true
+  read -r -d '' -a devices < <(port_device "$node"; cable_device "$node") || true
   node_start "$node" "$LAB_DIR/$node.toml" "${devices[@]}" -- "$@"
   node_ready "$node"
 }
