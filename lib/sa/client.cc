@@ -107,15 +107,16 @@ bool Client::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
     ++counters_.unmatched;
     return false;
   }
-  if (it->second.request.method == wire::Method::kGetTable &&
-      (is_rmpp(mad.hdr) || it->second.table != nullptr))
+  const bool table = it->second.request.method == wire::Method::kGetTable;
+  if (table && !received.whole && (is_rmpp(mad.hdr) || it->second.table != nullptr))
     return on_segment(id, received, mad, now);
   if ((hdr.status.host() & static_cast<std::uint16_t>(wire::MadStatus::kBusy)) != 0) {
     ++counters_.busy;
     it->second.busy = true;  // Asked again when the time-out of this attempt has passed.
     return true;
   }
-  finish(id, count(read_answer(mad, it->second.request.method)));
+  finish(id, table && received.whole ? whole_table(id, mad, received)
+                                     : count(read_answer(mad, it->second.request.method)));
   start_waiting(now);
   deliver(now);
   return true;
@@ -165,7 +166,10 @@ void Client::send(TransactionId id, TimePoint now) {
 
   const wire::SaMad mad = request_mad(t.request, id);
   ++sending_;
-  const Status status = send_({sm_lid_, sm_sl_, 1, wire::kDefaultPkey}, wire::bytes_of(mad));
+  const auto answer = std::chrono::ceil<std::chrono::milliseconds>(t.timeout);
+  const Status status =
+      send_({.lid = sm_lid_, .sl = sm_sl_, .answer_ms = static_cast<std::uint32_t>(answer.count())},
+            wire::bytes_of(mad));
   --sending_;
   if (status) {
     ++counters_.sent;

@@ -217,6 +217,8 @@ class Client {
   void give_up(TransactionId id, fabric::MadAddress from, const wire::SaHdr& about,
                wire::RmppStatus status, Errc code, TimePoint now);
   void finish_table(TransactionId id);
+  [[nodiscard]] Outcome whole_table(TransactionId id, const wire::SaMad& mad,
+                                    const fabric::ReceivedMad& received);
   [[nodiscard]] std::size_t room_for_table(TransactionId id) const;
 
   // client_reports.cc

@@ -132,6 +132,17 @@ void Client::finish_table(TransactionId id) {
   finish(id, count(read_table(table.header(), table.data(), false)));
 }
 
+/// A table that the transport put together.
+Outcome Client::whole_table(TransactionId id, const wire::SaMad& mad,
+                            const fabric::ReceivedMad& received) {
+  if (received.rest.size() > room_for_table(id)) {
+    ++counters_.tables_given_up;
+    return tl::make_unexpected(Failure{Errc::kNoResources, 0});
+  }
+  if (!received.rest.empty()) ++counters_.segmented;
+  return count(read_whole_table(mad, received));
+}
+
 /// Octets the table may take, with what the others have.
 std::size_t Client::room_for_table(TransactionId id) const {
   std::size_t others = 0;

@@ -71,4 +71,15 @@ tl::expected<Reply, Fault> read_answer(const wire::SaMad& mad, wire::Method meth
   return Reply{0, {mad.data.begin(), mad.data.end()}, 0};
 }
 
+tl::expected<Reply, Fault> read_whole_table(const wire::SaMad& mad,
+                                            const fabric::ReceivedMad& received) {
+  const std::size_t len = std::max(received.len, sizeof(wire::SaHdr)) - sizeof(wire::SaHdr);
+  if (len <= mad.data.size())
+    return read_table(mad.hdr, std::span{mad.data}.first(len),
+                      len == mad.data.size() && !is_rmpp(mad.hdr));
+  std::vector<std::byte> data{mad.data.begin(), mad.data.end()};
+  data.insert(data.end(), received.rest.begin(), received.rest.end());
+  return read_table(mad.hdr, data, false);
+}
+
 }  // namespace ipoib::sa

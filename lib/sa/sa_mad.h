@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/fabric/types.h"
 #include "lib/sa/client.h"
 #include "lib/wire/mad.h"
 #include "lib/wire/rmpp.h"
@@ -47,5 +48,10 @@ struct Fault {
 
 /// Reads the answer to a request with `method` that came without RMPP.
 [[nodiscard]] tl::expected<Reply, Fault> read_answer(const wire::SaMad& mad, wire::Method method);
+
+/// Reads a table that the transport put together, `mad` its head. An SA that answered without RMPP
+/// filled up its one MAD; a transport that cuts answers tells how many octets it left of them.
+[[nodiscard]] tl::expected<Reply, Fault> read_whole_table(const wire::SaMad& mad,
+                                                          const fabric::ReceivedMad& received);
 
 }  // namespace ipoib::sa
