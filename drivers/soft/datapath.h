@@ -31,7 +31,8 @@ struct DatapathConfig {
   std::uint64_t (*tsc)() noexcept = nullptr;  ///< Clock of path rates.
   std::uint64_t rate_burst_tsc = 0;           ///< RateBucket::kBurstMs on that clock.
   rte_ring* mads_out = nullptr;  ///< Whole frames to send; the worker is the one consumer.
-  rte_ring* mads_in = nullptr;   ///< Frames for QP1, checked; the worker is the one producer.
+  /// Frames for QP1, checked; the worker is the one producer. Null: QP1 is elsewhere.
+  rte_ring* mads_in = nullptr;
   Doorbell* doorbell = nullptr;  ///< Rung when MADs came; null: management looks by itself.
 };
 

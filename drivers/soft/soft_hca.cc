@@ -19,6 +19,12 @@ namespace {
 constexpr std::uint32_t kFirstFreeQpn = 2;
 constexpr std::uint32_t kLastQpn = wire::kMulticastQpn - 1;
 
+Status check_mtu(const std::string& name, const fabric::PortAttr& attr) {
+  if (wire::mtu_octets(attr.mtu) == 0)
+    return fail(Errc::kInvalidArgument, "{}: MTU code {} does not exist", name, attr.mtu);
+  return {};
+}
+
 Status check_attr(const std::string& name, const fabric::PortAttr& attr) {
   if (!wire::is_unicast_lid(attr.lid))
     return fail(Errc::kInvalidArgument, "{}: LID {:#06x} is not a unicast LID (0x0001-0xbfff)",
@@ -31,16 +37,16 @@ Status check_attr(const std::string& name, const fabric::PortAttr& attr) {
                 attr.sm_lid);
   if (attr.sm_sl > 15)
     return fail(Errc::kInvalidArgument, "{}: SM SL {}: the largest is 15", name, attr.sm_sl);
-  if (wire::mtu_octets(attr.mtu) == 0)
-    return fail(Errc::kInvalidArgument, "{}: MTU code {} does not exist", name, attr.mtu);
   for (const std::uint16_t pkey : attr.pkeys)
     if ((pkey & ~wire::kFullMemberBit) == 0)
       return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is no partition", name, pkey);
-  return {};
+  return check_mtu(name, attr);
 }
 
-Status check_config(const SoftHcaConfig& config) {
-  if (Status ok = check_attr(config.name, config.attr); !ok) return ok;
+Status check_config(const SoftHcaConfig& config, bool managed) {
+  const Status ok =
+      managed ? check_mtu(config.name, config.attr) : check_attr(config.name, config.attr);
+  if (!ok) return ok;
   if (config.first_qpn && (*config.first_qpn < kFirstFreeQpn || *config.first_qpn > kLastQpn))
     return fail(Errc::kInvalidArgument, "{}: first QPN {:#x} is not in {:#x}-{:#x}", config.name,
                 *config.first_qpn, kFirstFreeQpn, kLastQpn);
@@ -70,6 +76,11 @@ std::uint64_t read_tsc() noexcept {
   return rte_rdtsc();
 }
 
+/// What a port is that nobody has told anything yet.
+fabric::PortAttr unmanaged_attr(const fabric::PortAttr& attr) {
+  return {.mtu = attr.mtu, .state = fabric::PortState::kDown, .pkeys = {}};
+}
+
 SoftHcaConfig with_clock(SoftHcaConfig config) {
   if (config.tsc == nullptr) config.tsc = &read_tsc;
   if (config.tsc_hz == 0) config.tsc_hz = rte_get_tsc_hz();
@@ -97,8 +108,10 @@ void enable_promiscuous(const SoftHcaConfig& config) {
 
 }  // namespace
 
-Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config) {
-  if (Status ok = check_config(config); !ok) return tl::make_unexpected(ok.error());
+Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
+                                                 std::unique_ptr<fabric::PortManager> manager) {
+  if (Status ok = check_config(config, manager != nullptr); !ok)
+    return tl::make_unexpected(ok.error());
   if (Status ok = check_cable(config); !ok) return tl::make_unexpected(ok.error());
   if (config.pool == nullptr)
     return fail(Errc::kInvalidArgument, "{}: a mempool is needed", config.name);
@@ -111,13 +124,15 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config) {
       AhTable::create(config.socket_id, with_clock(config).tsc_hz);
   if (!ahs) return tl::make_unexpected(ahs.error());
   enable_promiscuous(config);
-  return std::unique_ptr<SoftHca>{
-      new SoftHca{config, std::move(*ahs), std::move(*mads_out), std::move(*mads_in)}};
+  return std::unique_ptr<SoftHca>{new SoftHca{config, std::move(manager), std::move(*ahs),
+                                              std::move(*mads_out), std::move(*mads_in)}};
 }
 
-SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<AhTable> ahs, RingPtr mads_out,
-                 RingPtr mads_in)
+SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
+                 std::unique_ptr<AhTable> ahs, RingPtr mads_out, RingPtr mads_in)
     : config_{with_clock(config)},
+      manager_{std::move(manager)},
+      cable_mtu_{config.attr.mtu},
       grace_{config.qsbr},
       next_qpn_{config.first_qpn.value_or(
           kFirstFreeQpn + static_cast<std::uint32_t>(rte_rand_max(kLastQpn - kFirstFreeQpn + 1)))},
@@ -132,10 +147,12 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<AhTable> ahs, Ring
                  .tsc = config_.tsc,
                  .rate_burst_tsc = config_.tsc_hz * RateBucket::kBurstMs / 1000,
                  .mads_out = mads_out_.get(),
-                 .mads_in = mads_in_.get(),
+                 .mads_in = manager_ ? nullptr : mads_in_.get(),
                  .doorbell = config.doorbell}},
       mad_port_{config_.attr, config.icrc, config.pool,
-                *mads_out_,   *mads_in_,   config.doorbell != nullptr} {
+                *mads_out_,   *mads_in_,   config.doorbell != nullptr},
+      admin_up_{manager_ == nullptr} {
+  if (manager_) config_.attr = unmanaged_attr(config.attr);
   look_at_cable();
   publish();
   events_ = {};  // what the port starts as is no news
@@ -182,7 +199,8 @@ Result<std::uint32_t> SoftHca::allocate_qpn() {
 }
 
 Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& config) {
-  if (own_entry(config_.attr, config.pkey) == 0)
+  // With a manager the table is not known yet, and the P_Key may come at any time.
+  if (manager_ == nullptr && own_entry(config_.attr, config.pkey) == 0)
     return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
                 config_.name, config.pkey);
   const Result<std::uint32_t> qpn = allocate_qpn();
@@ -265,11 +283,38 @@ void SoftHca::look_at_cable() {
 
 std::optional<fabric::PortEvent> SoftHca::next_event() {
   look_at_cable();
+  if (manager_) follow_manager();
   return events_.next();
 }
 
-Status SoftHca::change_port(const fabric::PortChange& change) {
+/// Takes over what the manager has news of.
+void SoftHca::follow_manager() {
   using fabric::PortEvent;
+  bool news = false;
+  while (const auto event = manager_->next_event()) {
+    news = true;
+    if (*event == PortEvent::kClientReregister || *event == PortEvent::kFatal) events_.add(*event);
+  }
+  if (!news) return;
+  fabric::PortAttr next = manager_->attr();
+  admin_up_ = next.state == fabric::PortState::kActive;
+  if (admin_up_) {
+    next.mtu = std::min(next.mtu, cable_mtu_);
+    if (Status taken = take_over(std::move(next)); !taken) {
+      log(LogArea::kFabric, LogLevel::kErr, "{}, so the port is kept down", taken.error().what);
+      admin_up_ = false;
+    }
+  }
+  set_active(admin_up_ && cable_up_);
+}
+
+std::string SoftHca::problem() const {
+  if (!cable_up_) return "the cable is down";
+  return manager_ ? manager_->problem() : std::string{};
+}
+
+Status SoftHca::change_port(const fabric::PortChange& change) {
+  if (manager_) return Hca::change_port(change);
   const fabric::PortAttr& old = config_.attr;
   fabric::PortAttr next = old;
   next.lid = change.lid.value_or(old.lid);
@@ -277,21 +322,24 @@ Status SoftHca::change_port(const fabric::PortChange& change) {
   next.sm_sl = change.sm_sl.value_or(old.sm_sl);
   next.gid_prefix = change.gid_prefix.value_or(old.gid_prefix);
   if (change.pkeys) next.pkeys = *change.pkeys;
-  if (Status ok = check_attr(config_.name, next); !ok) return ok;
-
-  const bool moved = next.lid != old.lid;
-  const bool renamed = next.gid_prefix != old.gid_prefix;
-  if (moved || renamed)
-    if (Status ok = ahs_->rebuild(next, grace_); !ok) return ok;
-  if (moved) events_.add(PortEvent::kLidChange);
-  if (renamed) events_.add(PortEvent::kGidChange);
-  if (next.sm_lid != old.sm_lid || next.sm_sl != old.sm_sl) events_.add(PortEvent::kSmChange);
-  if (next.pkeys != old.pkeys) events_.add(PortEvent::kPkeyChange);
-  if (change.reregister) events_.add(PortEvent::kClientReregister);
-  config_.attr = std::move(next);
-  publish();
+  if (Status ok = take_over(std::move(next)); !ok) return ok;
+  if (change.reregister) events_.add(fabric::PortEvent::kClientReregister);
   admin_up_ = change.up.value_or(admin_up_);
   set_active(admin_up_ && cable_up_);
+  return {};
+}
+
+/// The port becomes what `next` says, but for its state. Nothing changes on failure.
+Status SoftHca::take_over(fabric::PortAttr next) {
+  if (Status ok = check_attr(config_.name, next); !ok) return ok;
+  const fabric::PortAttr& old = config_.attr;
+  next.state = old.state;
+  if (next.lid != old.lid || next.lmc != old.lmc || next.gid() != old.gid() ||
+      next.rate != old.rate)
+    if (Status ok = ahs_->rebuild(next, grace_); !ok) return ok;
+  events_.add_changes(old, next);
+  config_.attr = std::move(next);
+  publish();
   return {};
 }
 

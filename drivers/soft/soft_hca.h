@@ -21,6 +21,7 @@
 #include "lib/base/doorbell.h"
 #include "lib/fabric/hca.h"
 #include "lib/fabric/port_events.h"
+#include "lib/fabric/port_manager.h"
 
 namespace ipoib::soft {
 
@@ -29,6 +30,7 @@ struct SoftHcaConfig {
   /// Ethdev, started by the caller. Its rx and tx queues 0 are used by poll_function() and
   /// tx_burst() alone. One HCA an ethdev.
   std::uint16_t port_id = 0;
+  /// With a port manager only `mtu` counts, as the largest that the cable is to carry.
   fabric::PortAttr attr;
   /// MADs and copies of multicast packets. Data room: a frame of the port's MTU.
   rte_mempool* pool = nullptr;
@@ -51,13 +53,18 @@ class SoftHca final : public fabric::Hca {
   /// Errors: kInvalidArgument (attributes, QPN), kNotFound (no such ethdev), kUnavailable (the
   /// ethdev carries less than the IB MTU + 80), kExists (it is another HCA's cable), kNoResources.
   /// Switches the ethdev to promiscuous mode where it can: frames are addressed by LID.
-  [[nodiscard]] static Result<std::unique_ptr<SoftHca>> create(const SoftHcaConfig& config);
+  /// `manager`: carries the MADs and says what the port is, until when it is down; none: MADs go
+  /// over the cable, and the port is what `config` and change_port() say.
+  [[nodiscard]] static Result<std::unique_ptr<SoftHca>> create(
+      const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager = nullptr);
   /// No worker may use the HCA any more. Packets inside are freed.
   ~SoftHca() override;
 
   [[nodiscard]] const std::string& name() const override { return config_.name; }
   [[nodiscard]] const fabric::PortAttr& attr() const override { return config_.attr; }
-  [[nodiscard]] fabric::MadPort& mad_port() override { return mad_port_; }
+  [[nodiscard]] fabric::MadPort& mad_port() override {
+    return manager_ ? manager_->mad_port() : mad_port_;
+  }
 
   Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override;
   /// Waits for the workers. Staged packets are counted under Drop::kIbQpn.
@@ -74,6 +81,7 @@ class SoftHca final : public fabric::Hca {
   /// what they send and receive (Drop::kIbPkey) until it is back; a port that is not active loses
   /// everything (Drop::kIbPortDown).
   Status change_port(const fabric::PortChange& change) override;
+  [[nodiscard]] std::string problem() const override;
 
   [[nodiscard]] PollFn poll_function() const override;
   [[nodiscard]] const DropCounters& drops() const override { return datapath_.drops(); }
@@ -87,15 +95,19 @@ class SoftHca final : public fabric::Hca {
   [[nodiscard]] std::uint64_t tx_copies() const { return datapath_.tx_copies().get(); }
 
  private:
-  SoftHca(const SoftHcaConfig& config, std::unique_ptr<AhTable> ahs, RingPtr mads_out,
-          RingPtr mads_in);
+  SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
+          std::unique_ptr<AhTable> ahs, RingPtr mads_out, RingPtr mads_in);
   static void poll(fabric::Hca& hca) noexcept;
   void publish(SoftUdQueue* closing = nullptr);
   void look_at_cable();
+  void follow_manager();
+  Status take_over(fabric::PortAttr next);
   void set_active(bool active);
   [[nodiscard]] Result<std::uint32_t> allocate_qpn();
 
   SoftHcaConfig config_;
+  std::unique_ptr<fabric::PortManager> manager_;  ///< Null: this object itself.
+  std::uint8_t cable_mtu_;                        ///< Code.
   Grace grace_;
   std::uint32_t next_qpn_;
   std::unique_ptr<AhTable> ahs_;

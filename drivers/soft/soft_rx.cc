@@ -232,6 +232,8 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
       stage(*f.queue, m, f);
     else if (!f.members.empty())
       stage_group(m, f, sender);
+    else if (config_.mads_in == nullptr)
+      drop(m, Drop::kIbQpn);  // QP1 is elsewhere
     else if (rte_ring_sp_enqueue(config_.mads_in, m) != 0)
       drop(m, Drop::kIbMadOverflow);
     else

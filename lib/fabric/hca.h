@@ -109,6 +109,9 @@ class Hca {
   /// Events say what of attr() to look at again; those of one kind that wait are one.
   virtual std::optional<PortEvent> next_event() { return std::nullopt; }
 
+  /// What keeps the port from working, for people; empty: nothing that the device knows of.
+  [[nodiscard]] virtual std::string problem() const { return {}; }
+
   /// Does to this port what a subnet manager would do; events follow. Nothing changes on failure.
   /// kInvalidArgument: no such value; kRefused: a subnet manager of its own sets this port up.
   virtual Status change_port(const PortChange& /*change*/) {
