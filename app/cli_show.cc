@@ -95,12 +95,14 @@ Result<std::string> show_hca(mgmt::Node& node, const Match& match) {
                       {"STATE", "state"},
                       {"DRIVER", "driver"},
                       {"WIRE", "wire"},
+                      {"MAD", "mad"},
                       {"GUID", "guid"},
                       {"LID", "lid"},
                       {"SM LID", "sm_lid"},
                       {"MTU", "mtu"},
                       {"P_KEYS", "pkeys"},
-                      {"ADMINISTRATOR", "subnet_administrator"}});
+                      {"ADMINISTRATOR", "subnet_administrator"},
+                      {"PROBLEM", "problem"}});
 }
 
 Result<std::string> show_sa(mgmt::Node& node, const Match& match) {
@@ -113,7 +115,8 @@ Result<std::string> show_sa(mgmt::Node& node, const Match& match) {
                            {"ANSWERED", "client.answered"},
                            {"REFUSED", "client.refused"},
                            {"TIMED OUT", "client.timed_out"},
-                           {"ADMINISTRATOR", "administrator"}});
+                           {"ADMINISTRATOR", "administrator"},
+                           {"PROBLEM", "problem"}});
   if (!text || match.has("json") || match.get("HCA")) return text;
   for (const Json& row : rows) {
     if (row.at("groups").empty()) continue;

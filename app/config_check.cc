@@ -6,6 +6,8 @@
 #include <array>
 #include <string>
 
+#include "app/config_codec.h"
+
 namespace ipoib::app {
 namespace {
 
@@ -38,6 +40,12 @@ void check_devices(const Draft& draft, Report& report) {
   for (const auto& h : draft.hcas)
     if (h.good("wire"))
       unique.add(h.value.wire, quote(h.value.wire), h.path + ".wire", h.at("wire"));
+  Unique<std::string> managed{"mad"};
+  for (const auto& h : draft.hcas)
+    if (h.good("mad") && !h.value.mad.device.empty())
+      managed.add(to_string(h.value.mad), quote(to_string(h.value.mad)), h.path + ".mad",
+                  h.at("mad"));
+  managed.check(report);
   for (const auto& p : draft.ports)
     if (p.good("device"))
       unique.add(p.value.device, quote(p.value.device), p.path + ".device", p.at("device"));
@@ -61,6 +69,7 @@ void check_hcas(Draft& draft, Report& report) {
   Unique<std::uint64_t> guids{"guid"};
   Unique<std::uint16_t> lids{"lid"};
   for (auto& h : draft.hcas) {
+    if (!h.value.mad.device.empty()) continue;
     if (h.good("guid"))
       guids.add(h.value.guid, fmt::format("{:#018x}", h.value.guid), h.path + ".guid",
                 h.at("guid"));
@@ -126,6 +135,7 @@ void check_links(const Draft& draft, Report& report) {
       report.error(link.at("mtu"),
                    fmt::format("{}.mtu: read {}, allowed: at most {}, the mtu of {}", link.path,
                                link.value.broadcast.mtu, hca->value.mtu, hca->path));
+    if (!hca->value.mad.device.empty()) continue;  // The subnet manager's table may change.
     if (!link.good("pkey") || !hca->good("pkeys")) continue;
     const auto& pkeys = hca->value.pkeys;
     if (std::find(pkeys.begin(), pkeys.end(), link.value.pkey) == pkeys.end())

@@ -165,6 +165,34 @@ std::optional<std::string> Text::read(const Field& field) const {
   return std::nullopt;
 }
 
+std::string to_string(const mgmt::MadConfig& mad) {
+  if (mad.device.empty()) return "wire";
+  return mad.port == 0 ? "umad:" + mad.device : fmt::format("umad:{}:{}", mad.device, mad.port);
+}
+
+std::optional<mgmt::MadConfig> MadRoute::read(const Field& field) const {
+  constexpr std::string_view kUmad = "umad:";
+  constexpr std::size_t kLongestDevice = 19;  // UMAD_CA_NAME_LEN, less the zero at its end.
+  constexpr unsigned kLastPort = 254;
+  const auto* text = text_of(field);
+  if (text != nullptr && *text == "wire") return mgmt::MadConfig{};
+  if (text != nullptr && text->starts_with(kUmad)) {
+    const auto colon = text->find(':', kUmad.size());
+    mgmt::MadConfig mad{text->substr(kUmad.size(), colon - kUmad.size()), 0};
+    bool good = !mad.device.empty() && mad.device.size() <= kLongestDevice &&
+                mad.device.find_first_of(" /") == std::string::npos;
+    if (colon != std::string::npos) {
+      const char* end = text->data() + text->size();
+      const auto result = std::from_chars(text->data() + colon + 1, end, mad.port);
+      good = good && result.ec == std::errc{} && result.ptr == end && mad.port >= 1 &&
+             mad.port <= kLastPort;
+    }
+    if (good) return mad;
+  }
+  reject(*this, field);
+  return std::nullopt;
+}
+
 std::optional<std::uint64_t> Guid::read(const Field& field) const {
   const auto* text = text_of(field);
   std::uint64_t value = 0;

@@ -12,9 +12,13 @@
 
 #include "app/config_report.h"
 #include "lib/base/clock.h"
+#include "lib/mgmt/node_config.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::app {
+
+/// As the file has it: "wire", "umad:mlx5_0", "umad:mlx5_0:2".
+[[nodiscard]] std::string to_string(const mgmt::MadConfig& mad);
 
 /// Type and range in one phrase, as errors say it.
 [[nodiscard]] std::string phrase(std::string_view type, std::string_view allowed);
@@ -120,6 +124,18 @@ struct OneOf {
     for (const auto& [name, v] : values)
       if (v == value) return quote(name);
     return {};
+  }
+};
+
+/// "wire", or a device of libibumad with the number of its port.
+struct MadRoute {
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const {
+    return "\"wire\" | \"umad:DEVICE\" | \"umad:DEVICE:PORT\"";
+  }
+  [[nodiscard]] std::optional<mgmt::MadConfig> read(const Field& field) const;
+  [[nodiscard]] std::string write(const mgmt::MadConfig& value) const {
+    return quote(to_string(value));
   }
 };
 

@@ -12,9 +12,11 @@ void print_entry(const Section<Entry>& section, const Entry& entry, std::string_
                  std::string& out) {
   if (!out.empty()) out += '\n';
   out += section.heading(name) + '\n';
-  for (const auto& row : section.rows)
+  for (const auto& row : section.rows) {
+    if (!row.applies_to(entry)) continue;
     if (const auto value = row.get(entry); !value.empty())
       out += fmt::format("{} = {}\n", row.key, value);
+  }
 }
 
 template <class Entry>

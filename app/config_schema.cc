@@ -44,6 +44,13 @@ struct Scope : IntegerOf {
   }
 };
 
+/// A row for ports that no subnet manager sets up.
+Row<HcaConfig> unmanaged(Row<HcaConfig> row) {
+  row.condition = {"mad", [](const HcaConfig& hca) { return hca.mad.device.empty(); },
+                   "because the subnet manager that mad leads to says what it is"};
+  return row;
+}
+
 Section<HcaConfig> hca_section() {
   using E = HcaConfig;
   return {
@@ -55,24 +62,29 @@ Section<HcaConfig> hca_section() {
                        "What drives the port: soft is a software HCA over an Ethernet device."),
           row<E>("wire", &E::wire, Text{}, "Name of the DPDK Ethernet device that is its cable.",
                  Required::kYes),
-          row<E>("guid", &E::guid, Guid{},
-                 "Port GUID, worldwide name of the port: no two of a fabric may be the same.",
-                 Required::kYes),
-          row<E>("lid", &E::lid, Integer{1, kLastUnicastLid},
-                 "Local identifier, address of the port in its subnet: no two may be the same.",
-                 Required::kYes),
-          row<E>(
+          row<E>("mad", &E::mad, MadRoute{},
+                 "Where management datagrams go: over the cable, or through libibumad to a real "
+                 "subnet manager, which then also says what the port is. Next to umad, guid, lid, "
+                 "sm-lid, pkeys and subnet-administrator have no place."),
+          unmanaged(
+              row<E>("guid", &E::guid, Guid{},
+                     "Port GUID, worldwide name of the port: no two of a fabric may be the same.",
+                     Required::kYes)),
+          unmanaged(
+              row<E>("lid", &E::lid, Integer{1, kLastUnicastLid},
+                     "Local identifier, address of the port in its subnet: no two may be the same.",
+                     Required::kYes)),
+          unmanaged(row<E>(
               "sm-lid", &E::sm_lid, Integer{1, kLastUnicastLid},
               "LID of the port that runs the subnet administrator. With subnet-administrator it is "
-              "the port's own."),
-          fixed_row<E>("mad", only("wire", {"umad"}), 0,
-                       "Where management datagrams go: wire sends them over the cable."),
-          row<E>(
-              "pkeys", &E::pkeys, ListOf<Pkey>{{}, 1, 128},
-              "Partition keys of the port. The highest bit set is full membership, clear limited."),
+              "the port's own.")),
+          unmanaged(row<E>("pkeys", &E::pkeys, ListOf<Pkey>{{}, 1, 128},
+                           "Partition keys of the port. The highest bit set is full membership, "
+                           "clear limited.")),
           row<E>("mtu", &E::mtu, ib_mtus(), "Largest InfiniBand MTU the port carries, octets."),
-          row<E>("subnet-administrator", &E::subnet_administrator, Boolean{},
-                 "This port also runs the embedded subnet administrator; one per fabric."),
+          unmanaged(
+              row<E>("subnet-administrator", &E::subnet_administrator, Boolean{},
+                     "This port also runs the embedded subnet administrator; one per fabric.")),
           row<E>("icrc", &E::icrc, Switch{},
                  "Make and verify the invariant CRC of packets. off: as if hardware did it, for "
                  "measurements only."),

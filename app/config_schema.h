@@ -14,6 +14,14 @@
 
 namespace ipoib::app {
 
+/// Another option decides whether an option has a meaning, and is required if it is so marked.
+template <class Entry>
+struct Condition {
+  std::string_view key;                     ///< Of the other one.
+  std::function<bool(const Entry&)> holds;  ///< Empty: always.
+  std::string_view why_not;                 ///< When it does not: "because …".
+};
+
 template <class Entry>
 struct Row {
   std::string_view key;
@@ -26,7 +34,11 @@ struct Row {
   /// As the file writes it; empty when the option has no value. The default is what this says of a
   /// fresh Entry.
   std::function<std::string(const Entry&)> get;
+  Condition<Entry> condition{};
 
+  [[nodiscard]] bool applies_to(const Entry& entry) const {
+    return !condition.holds || condition.holds(entry);
+  }
   [[nodiscard]] std::string fallback() const { return required ? "" : get(Entry{}); }
 };
 

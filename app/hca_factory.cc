@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "drivers/soft/soft_hca.h"
+#include "drivers/umad/umad_port.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::app {
@@ -22,7 +23,13 @@ Result<std::unique_ptr<fabric::Hca>> make_hca(const mgmt::HcaConfig& config,
   soft.first_qpn = config.first_qpn;
   soft.qsbr = resources.qsbr;
   soft.doorbell = resources.doorbell;
-  auto hca = soft::SoftHca::create(soft);
+  std::unique_ptr<fabric::PortManager> manager;
+  if (!config.mad.device.empty())
+    manager = umad::UmadPort::create({.device = config.mad.device,
+                                      .port = config.mad.port,
+                                      .doorbell = resources.doorbell,
+                                      .now = {}});
+  auto hca = soft::SoftHca::create(soft, std::move(manager));
   if (!hca) return tl::make_unexpected(hca.error());
   return std::unique_ptr<fabric::Hca>{std::move(*hca)};
 }

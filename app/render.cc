@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "app/config.h"
+#include "app/config_codec.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"
 
@@ -142,6 +143,8 @@ Json to_json(const mgmt::HcaInfo& hca) {
           {"state", name_of(a.state)},
           {"driver", hca.driver},
           {"wire", hca.wire},
+          {"mad", to_string(hca.mad)},
+          {"problem", hca.problem},
           {"guid", fmt::format("{:#018x}", a.guid)},
           {"gid", wire::to_string(a.gid())},
           {"lid", a.lid},
@@ -218,8 +221,11 @@ Json to_json(const mgmt::SaInfo& sa) {
   }
   Json ports = Json::array();
   for (const auto& p : sa.ports) ports.push_back({{"gid", wire::to_string(p.gid)}, {"lid", p.lid}});
+  Json mads = Json::object();
+  for (const auto& [name, value] : sa.mads) mads[std::string{name}] = value;
   return {{"hca", sa.hca},
           {"sm_lid", sa.sm_lid},
+          {"problem", sa.problem},
           {"administrator", sa.administrator},
           {"client",
            {{"sent", c.sent},
@@ -239,6 +245,7 @@ Json to_json(const mgmt::SaInfo& sa) {
             {"reports_repeated", c.reports_repeated},
             {"reports_garbled", c.reports_garbled},
             {"reports_foreign", c.reports_foreign}}},
+          {"mads", std::move(mads)},
           {"groups", std::move(groups)},
           {"ports", std::move(ports)}};
 }

@@ -32,6 +32,8 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/neighbours", "Neighbours. Parameters: string interface[, int first]"},
     Endpoint{"/ipoib/groups", "Multicast groups. Parameters: string interface[, int first]"},
     Endpoint{"/ipoib/routes", "Routes. Parameters: none or int first"},
+    Endpoint{"/ipoib/hcas", "InfiniBand ports. No parameters"},
+    Endpoint{"/ipoib/sa", "Requests to subnet administration, and MADs. No parameters"},
     Endpoint{"/ipoib/workers", "Lcores that forward. No parameters"},
     Endpoint{"/ipoib/drops", "Lost packets by place and reason. No parameters"},
 };

@@ -68,6 +68,23 @@ Json groups(const mgmt::Node& node, std::string_view parameters) {
   return piece(to_json(node.groups(name)), first);
 }
 
+/// Rows under the names they have.
+Json by_name(const Json& rows, const char* key) {
+  Json object = Json::object();
+  for (const Json& row : rows) object[row.at(key).get<std::string>()] = row;
+  return object;
+}
+
+/// Without what an administrator keeps, which may be longer than an answer.
+Json sa_of(const mgmt::Node& node) {
+  Json rows = to_json(node.subnet_administration());
+  for (Json& row : rows) {
+    row.erase("groups");
+    row.erase("ports");
+  }
+  return rows;
+}
+
 /// Interface or hca -> reason -> packets.
 Json drops(const mgmt::Node& node) {
   Json object = Json::object();
@@ -88,6 +105,8 @@ Json telemetry_answer(const mgmt::Node& node, std::string_view command,
     std::from_chars(parameters.data(), parameters.data() + parameters.size(), first);
     return piece(to_json(node.routes()), first);
   }
+  if (command == "/ipoib/hcas") return by_name(to_json(node.hcas()), "name");
+  if (command == "/ipoib/sa") return by_name(sa_of(node), "hca");
   if (command == "/ipoib/workers") return to_json(node.workers());
   if (command == "/ipoib/drops") return drops(node);
   return nullptr;

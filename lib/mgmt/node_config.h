@@ -17,14 +17,22 @@
 
 namespace ipoib::mgmt {
 
+/// Where management datagrams go.
+struct MadConfig {
+  std::string device;  ///< Of libibumad; empty: over the wire.
+  unsigned port = 0;   ///< Of that device; 0: the first.
+};
+
 struct HcaConfig {
   std::string name;
   std::string wire;  ///< soft: name of the ethdev that is its cable.
+  MadConfig mad{};
+  unsigned mtu = 2048;  ///< Largest IB MTU of the port, octets.
+  // With MADs over the wire; otherwise a subnet manager says what the port is.
   std::uint64_t guid = 0;
   std::uint16_t lid = 0;
   std::uint16_t sm_lid = 1;
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
-  unsigned mtu = 2048;  ///< Largest IB MTU of the port, octets.
   bool subnet_administrator = false;
   bool icrc = true;                        ///< false: as hardware would do it; for measurements.
   std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.

@@ -42,6 +42,14 @@ Ip6Info ip6_of(const link::Interface& control) {
   return {control.addresses6(), control.mtu6(), control.reason6()};
 }
 
+/// Why a link is not up: with what its port says, which it may be waiting for.
+std::string reason_of(const LinkUnit& link) {
+  std::string reason = link.control().reason();
+  const std::string problem = link.hca().hca->problem();
+  if (reason.empty() || problem.empty()) return reason;
+  return fmt::format("{} ({}: {})", reason, link.hca().config.name, problem);
+}
+
 std::string_view kind_name(route::RouteKind kind) {
   switch (kind) {
     case route::RouteKind::kLocal: return "local";
@@ -129,7 +137,7 @@ std::vector<LinkInfo> NodeImpl::links() const {
     LinkInfo row;
     row.name = l->config().name;
     row.state = link::to_string(l->control().state());
-    row.reason = l->control().reason();
+    row.reason = reason_of(*l);
     row.hca = l->hca().config.name;
     row.lid = l->port().lid;
     row.gid = l->port().gid();
@@ -176,7 +184,9 @@ std::vector<HcaInfo> NodeImpl::hcas() const {
     row.name = h.config.name;
     row.driver = "soft";
     row.wire = h.config.wire;
+    row.mad = h.config.mad;
     row.attr = h.hca->attr();
+    row.problem = h.hca->problem();
     row.subnet_administrator = h.administrator.has_value();
     add_drops(row.drops, h.hca->drops());
     row.drops = difference(row.drops, baseline_.hcas[i]);
@@ -248,6 +258,9 @@ std::vector<SaInfo> NodeImpl::subnet_administration() const {
     SaInfo row;
     row.hca = h->config.name;
     row.sm_lid = h->hca->attr().sm_lid;
+    row.problem = h->hca->problem();
+    row.mads = h->hca->mad_port().counters();
+    row.mads.emplace_back("unknown", h->unknown_mads);
     row.client = h->client.counters();
     row.administrator = h->administrator.has_value();
     if (h->administrator) describe(*h->administrator, row);

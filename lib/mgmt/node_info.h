@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "lib/base/drop.h"
+#include "lib/fabric/hca.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib_link.h"
+#include "lib/mgmt/node_config.h"
 
 namespace ipoib::mgmt {
 
@@ -63,7 +65,9 @@ struct HcaInfo {
   std::string name;
   std::string driver;  ///< "soft"
   std::string wire;
+  MadConfig mad{};
   fabric::PortAttr attr;
+  std::string problem;  ///< What keeps the port from working; empty: nothing.
   bool subnet_administrator = false;
   std::array<std::uint64_t, kDropCount> drops{};
 };
@@ -100,7 +104,9 @@ struct WorkerInfo {
 struct SaInfo {
   std::string hca;
   std::uint16_t sm_lid = 0;
+  std::string problem;  ///< Of the port.
   sa::ClientCounters client;
+  fabric::NamedCounters mads;  ///< Of the device that carries them.
   bool administrator = false;
   struct Group {
     wire::Gid mgid;

@@ -232,7 +232,7 @@ Status NodeImpl::create_hcas() {
     const unsigned owner = owner_of(h.name, static_cast<unsigned>(ports_.size() + hcas_.size()));
     hcas_.push_back(std::make_unique<HcaUnit>(h, std::move(*cable), std::move(*hca), owner));
     HcaUnit& unit = *hcas_.back();
-    unit.client.set_sm(h.sm_lid, 0, now());
+    unit.client.set_sm(unit.hca->attr().sm_lid, unit.hca->attr().sm_sl, now());
     if (!h.subnet_administrator) continue;
     auto administrator = sa::Administrator::create(administrator_config(config_, h, *unit.hca));
     if (!administrator)

@@ -29,6 +29,8 @@ TEST_P(ConfigFault, IsOneLine) {
 
 const std::string kHca1 =
     "[hca.soft1]\nwire = \"net_memif1\"\nguid = \"0x2\"\nlid = 2\n";  // Lines 16-19.
+const std::string kMad = "string \"wire\" | \"umad:DEVICE\" | \"umad:DEVICE:PORT\"";
+const std::string kManaged = "because the subnet manager that mad leads to says what it is";
 const std::string kHostAddress = "string IP address of a host and prefix length, \"10.0.0.1/24\"";
 
 const std::vector<Case> kCases = {
@@ -86,10 +88,39 @@ const std::vector<Case> kCases = {
     {"driver_unknown",
      kHca1 + "driver = \"hard\"\n",
      {"t.toml:20:10: hca.soft1.driver: read \"hard\", allowed: string \"soft\""}},
-    {"mad_later",
+    {"mad_no_device",
      kHca1 + "mad = \"umad\"\n",
-     {"t.toml:20:7: hca.soft1.mad: read \"umad\", which this version does not support, allowed: "
-      "string \"wire\""}},
+     {"t.toml:20:7: hca.soft1.mad: read \"umad\", allowed: " + kMad}},
+    {"mad_empty_device",
+     kHca1 + "mad = \"umad::1\"\n",
+     {"t.toml:20:7: hca.soft1.mad: read \"umad::1\", allowed: " + kMad}},
+    {"mad_port",
+     kHca1 + "mad = \"umad:mlx5_0:0\"\n",
+     {"t.toml:20:7: hca.soft1.mad: read \"umad:mlx5_0:0\", allowed: " + kMad}},
+    {"mad_device_too_long",
+     kHca1 + "mad = \"umad:a234567890b234567890\"\n",
+     {"t.toml:20:7: hca.soft1.mad: read \"umad:a234567890b234567890\", allowed: " + kMad}},
+    // A faulty one does not make errors of what depends on it.
+    {"mad_faulty",
+     "[hca.b]\nwire = \"w\"\nmad = 1\n",
+     {"t.toml:18:7: hca.b.mad: read 1, allowed: " + kMad}},
+    {"umad", "[hca.b]\nwire = \"w\"\nmad = \"umad:mlx5_0:2\"\n", {}},
+    {"umad_twice",
+     "[hca.b]\nwire = \"w\"\nmad = \"umad:m\"\n[hca.c]\nwire = \"x\"\nmad = \"umad:m\"\n",
+     {"t.toml:21:7: hca.c.mad: read mad \"umad:m\", which hca.b.mad has already (line 18), "
+      "allowed: each mad once"}},
+    {"umad_and_what_it_tells",
+     "[hca.b]\nwire = \"w\"\nmad = \"umad:m\"\nguid = \"0x2\"\nlid = 1\nsm-lid = 7\npkeys = 1\n"
+     "subnet-administrator = true\n",
+     {"t.toml:19:8: hca.b.guid: read \"0x2\", allowed: nothing, " + kManaged,
+      "t.toml:20:7: hca.b.lid: read 1, allowed: nothing, " + kManaged,
+      "t.toml:21:10: hca.b.sm-lid: read 7, allowed: nothing, " + kManaged,
+      "t.toml:22:9: hca.b.pkeys: read 1, allowed: nothing, " + kManaged,
+      "t.toml:23:24: hca.b.subnet-administrator: read true, allowed: nothing, " + kManaged}},
+    // Which partitions there are is not known here.
+    {"umad_pkey",
+     "[hca.b]\nwire = \"w\"\nmad = \"umad:m\"\n[link.ib1]\nhca = \"b\"\npkey = 0x8123\n",
+     {}},
     {"device_twice",
      "[port.eth1]\ndevice = \"net_memif0\"\n",
      {"t.toml:17:10: port.eth1.device: read device \"net_memif0\", which hca.soft0.wire has "

@@ -55,7 +55,8 @@ TEST(ConfigSchema, EveryRowRefusesAWrongType) {
       Report report{"t.toml"};
       Entry entry;
       EXPECT_FALSE(take(row, "1979-05-27", entry, report)) << section.name << '.' << row.key;
-      EXPECT_EQ(row.get(entry), row.get(Entry{}));
+      const Entry fresh;
+      EXPECT_EQ(row.get(entry), row.get(fresh));
       const auto diagnostics = report.take();
       ASSERT_EQ(diagnostics.size(), 1U) << section.name << '.' << row.key;
       EXPECT_TRUE(diagnostics[0].to_string().starts_with(

@@ -92,6 +92,24 @@ max-held-age = 1
 max-entries = 9
 )";
 
+// A port that a subnet manager sets up: only what it does not say is printed, and reads the same.
+TEST(Config, ManagedPortIsPrintedAsRead) {
+  const std::string text =
+      "[hca.a]\nwire = \"w\"\nmad = \"umad:mlx5_0\"\n\n[hca.b]\nwire = \"x\"\nmad = \"umad:m:2\"\n";
+  const auto result = parse_config(text, "t.toml", {});
+  ASSERT_TRUE(result.ok()) << lines_of(result)[0];
+  EXPECT_EQ(result.config.hcas.at(0).mad.device, "mlx5_0");
+  EXPECT_EQ(result.config.hcas[0].mad.port, 0U);
+  EXPECT_EQ(result.config.hcas.at(1).mad.port, 2U);
+  const std::string printed = print_config(result.config);
+  EXPECT_NE(printed.find("mad = \"umad:m:2\"\n"), std::string::npos);
+  EXPECT_EQ(printed.find("\nguid"), std::string::npos);
+  EXPECT_EQ(printed.find("\nlid"), std::string::npos);
+  const auto again = parse_config(printed, "t.toml", {});
+  EXPECT_TRUE(again.ok()) << lines_of(again)[0];
+  EXPECT_EQ(print_config(again.config), printed);
+}
+
 TEST(Config, ReadsEveryOption) {
   const auto result = parse_config(kFullConfig, "t.toml", {});
   EXPECT_EQ(lines_of(result), std::vector<std::string>{});

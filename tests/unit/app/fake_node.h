@@ -251,6 +251,7 @@ inline void fill(FakeNode& node) {
   sa.hca = "soft0";
   sa.sm_lid = 1;
   sa.client.sent = 9;
+  sa.mads = {{"sent", 12}, {"undeliverable", 1}};
   sa.administrator = true;
   sa.groups = {
       {wire::broadcast_mgid(0xffff, 2), 0xc000, 0xffff, 0x8001'0b1b, 2048, {{link.gid, 1}}}};

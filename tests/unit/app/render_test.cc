@@ -67,11 +67,12 @@ TEST(Render, OtherObjects) {
             R"("ipv6":{"mtu":2044,"reason":"","addresses":[{"address":"fe80::1/64",)"
             R"("state":"duplicate","reason":"02:00:00:00:00:09 has it"}]},)"
             R"("rx_packets":0,"tx_packets":0,"rx_bytes":0,"tx_bytes":0,"drops":{}}])");
-  EXPECT_EQ(dump(to_json(node.hcas())),
-            R"([{"name":"soft0","state":"active","driver":"soft","wire":"net_memif0",)"
-            R"("guid":"0x0002c903000a0b01","gid":"fe80::2:c903:a:b01","lid":1,"sm_lid":1,)"
-            R"("mtu":2048,"rate_mbps":10000,"pkeys":[65535,32769],"subnet_administrator":true,)"
-            R"("drops":{}}])");
+  EXPECT_EQ(
+      dump(to_json(node.hcas())),
+      R"([{"name":"soft0","state":"active","driver":"soft","wire":"net_memif0",)"
+      R"("mad":"wire","problem":"","guid":"0x0002c903000a0b01","gid":"fe80::2:c903:a:b01","lid":1,"sm_lid":1,)"
+      R"("mtu":2048,"rate_mbps":10000,"pkeys":[65535,32769],"subnet_administrator":true,)"
+      R"("drops":{}}])");
   EXPECT_EQ(dump(to_json(node.neighbours("ib0"))),
             R"([{"address":"10.0.0.2","iface":"ib0","state":"reachable",)"
             R"("lladdr":"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:02","lid":2,)"
@@ -83,15 +84,16 @@ TEST(Render, OtherObjects) {
             R"([{"worker":0,"lcore":1,"interfaces":["ib0","eth0"],"neighbours":0,"rx_packets":0,)"
             R"("punts":0,"loops":100,"busy_loops":0,"busy_cycles":0}])");
   EXPECT_EQ(dump(to_json(node.drops()[1])), R"({"reason":"ib_pkey","where":"soft0","packets":12})");
-  EXPECT_EQ(dump(to_json(node.subnet_administration()[0])),
-            R"({"hca":"soft0","sm_lid":1,"administrator":true,"client":{"sent":9,"retried":0,)"
-            R"("answered":0,"refused":0,"timed_out":0,"unmatched":0,"malformed":0,)"
-            R"("busy":0,"send_failed":0,"overflowed":0,"segments":0,"tables_stopped":0,)"
-            R"("tables_given_up":0,"reports":0,"reports_repeated":0,"reports_garbled":0,)"
-            R"("reports_foreign":0},"groups":[)"
-            R"({"mgid":"ff12:401b:ffff::ffff:ffff","mlid":49152,"pkey":65535,"qkey":2147552027,)"
-            R"("mtu":2048,"members":[{"port_gid":"fe80::2:c903:a:b01","join_state":1}]}],)"
-            R"("ports":[{"gid":"fe80::2:c903:a:b01","lid":1}]})");
+  EXPECT_EQ(
+      dump(to_json(node.subnet_administration()[0])),
+      R"({"hca":"soft0","sm_lid":1,"problem":"","administrator":true,"client":{"sent":9,"retried":0,)"
+      R"("answered":0,"refused":0,"timed_out":0,"unmatched":0,"malformed":0,)"
+      R"("busy":0,"send_failed":0,"overflowed":0,"segments":0,"tables_stopped":0,)"
+      R"("tables_given_up":0,"reports":0,"reports_repeated":0,"reports_garbled":0,)"
+      R"("reports_foreign":0},"mads":{"sent":12,"undeliverable":1},"groups":[)"
+      R"({"mgid":"ff12:401b:ffff::ffff:ffff","mlid":49152,"pkey":65535,"qkey":2147552027,)"
+      R"("mtu":2048,"members":[{"port_gid":"fe80::2:c903:a:b01","join_state":1}]}],)"
+      R"("ports":[{"gid":"fe80::2:c903:a:b01","lid":1}]})");
 }
 
 TEST(Render, ConfigHasSectionsAndKeysOfTheFile) {

@@ -35,6 +35,10 @@ TEST(TelemetryAnswer, EveryEndpoint) {
   EXPECT_TRUE(telemetry_answer(node, "/ipoib/groups", "ib7").is_null());
   EXPECT_EQ(telemetry_answer(node, "/ipoib/routes", "").at("entries").size(), 3U);
   EXPECT_EQ(telemetry_answer(node, "/ipoib/workers", "").at(0).at("lcore"), 1);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/hcas", "").at("soft0").at("lid"), 1);
+  const Json sa = telemetry_answer(node, "/ipoib/sa", "").at("soft0");
+  EXPECT_EQ(sa.at("mads").at("undeliverable"), 1);
+  EXPECT_FALSE(sa.contains("groups")) << "there may be more than telemetry can carry";
   EXPECT_EQ(telemetry_answer(node, "/ipoib/drops", ""),
             (Json{{"ib0", {{"ip_no_route", 5}}}, {"soft0", {{"ib_pkey", 12}}}}));
   EXPECT_EQ(telemetry_answer(node, "/ipoib/bogus", ""), nullptr);
