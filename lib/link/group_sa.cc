@@ -174,7 +174,8 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
   g.reason.clear();
 }
 
-/// An SA that is silent or busy may be away for a moment: a member goes on as it was.
+/// An SA that is silent or busy may be away for a moment: a member goes on as it was. One that
+/// refuses may have granted another copy of the request, so there may be a membership to leave.
 void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& failure,
                             TimePoint now) {
   if (!sa_says_no(failure)) {
@@ -183,7 +184,6 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
     if (member) m.state = GroupMembership::State::kMember;
     return;
   }
-  m.asked = false;
   fail_join(g, m, sa::describe(failure), now);
   if (m.bit == wire::join_state::kNonMember) {
     g.routed = false;  // there is no such group; the next list or report tells when there is

@@ -215,11 +215,10 @@ void GroupSenders::expire(Group& g, TimePoint now) {
 
 TimePoint GroupSenders::due(const Group& g) const {
   auto due = g.frames_expire;
-  if (g.own_used) due = std::min(due, *g.own_used + config_.group.send_idle);
-  for (const auto& [addr, s] : g.senders) {
-    due = std::min(due, s.touched + config_.group.send_idle);
-    if (!s.held.empty()) due = std::min(due, s.held.front().expires);
-  }
+  if (g.own_used && g.frames.empty()) due = *g.own_used + config_.group.send_idle;
+  for (const auto& [addr, s] : g.senders)
+    due = std::min(due,
+                   s.held.empty() ? s.touched + config_.group.send_idle : s.held.front().expires);
   return due;
 }
 

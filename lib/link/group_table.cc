@@ -109,7 +109,7 @@ void GroupTable::reconsider(Group& g, TimePoint at) {
 }
 
 void GroupTable::schedule(Group& g, TimePoint now) {
-  auto due = senders_.due(g);
+  auto due = kNever;
   for (const auto* m : {&g.full, &g.non, &g.send})
     if (!m->busy() && (m->wanted || m->asked)) due = std::min(due, m->due);
   if (g.sending() && g.query == sa::kNoTransaction) {
@@ -120,7 +120,8 @@ void GroupTable::schedule(Group& g, TimePoint now) {
     if (lacks_handle) due = std::min(due, now + kHandleRetry);
   }
   // Whatever was due was done: a time that has passed only waits for another.
-  timers_.set(g.mgid, g.wake, due == kNever ? kNever : std::max(due, now + kRejoinSpacing));
+  if (due <= now) due = now + kRejoinSpacing;
+  timers_.set(g.mgid, g.wake, std::min(due, senders_.due(g)));
 }
 
 // --- The link ---

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "lib/sa/queries.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 
 namespace ipoib::link {
@@ -273,6 +274,18 @@ TEST_F(Groups, U29_HeldPacketsAreBoundedInNumberAndAge) {
             f.config.neighbour.max_held_per_neighbour);
 }
 
+TEST_F(Groups, U29_HeldPacketEndsInTimeWhateverElseIsDue) {
+  bring_up(1);
+  f.administrator_silent = true;
+  send(0, kGlobal);
+  f.run_for(f.config.neighbour.max_held_age - 1ms);
+  EXPECT_EQ(node(0).sink->open.size(), 1U);
+  send(0, kGlobal);
+  EXPECT_EQ(node(0).sink->open.size(), 2U);
+  f.run_for(1ms);
+  EXPECT_EQ(node(0).sink->open.size(), 1U);
+}
+
 TEST_F(Groups, U30_PresenceAndAbsenceAreCached) {
   bring_up(2);
   join(1, kGlobal);
@@ -309,6 +322,30 @@ TEST_F(Groups, U30_UnusedSendMembershipIsLeft) {
   EXPECT_EQ(f.join_state(kGlobal, node(0)), 0U);
   EXPECT_EQ(node(0).link->groups(f.now).size(), 1U);
   EXPECT_EQ(node(0).actions->ahs.size(), 1U);
+}
+
+TEST_F(Groups, U33_JoinRefusedOnceAndGrantedOnceIsLeft) {
+  bring_up(3);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  f.reports = false;
+  f.faults.min_delay = f.faults.max_delay = 10ms;
+  send(0, kGlobal);  // asks; the answer comes 20 ms on, the join arrives 30 ms on
+  f.run_for(10ms);
+  leave(1, kGlobal);
+  f.run_for(11ms);
+  join(2, kGlobal);
+  f.run_for(1ms);
+  node(0).client->submit(
+      sa::join_group(wire::mgid_of(ip(kGlobal), f.config.pkey, 2), node(0).actions->attr.gid(),
+                     f.config.pkey, kSendOnly),
+      [](const auto&, TimePoint) {}, f.now);
+  f.run_for(15ms);
+  EXPECT_EQ(node(0).link->counters().group_joins_failed, 0U);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly) << "the second copy";
+  f.run_for(30ms);
+  EXPECT_EQ(node(0).link->counters().group_joins_failed, 1U) << "the first";
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), 0U);
 }
 
 TEST_F(Groups, U31_GroupCreatedAfterTheSenderStartedIsTakenAtOnce) {

@@ -186,6 +186,7 @@ void SimRun::trouble(std::size_t i) {
         node.link->stop(f_.now);
       // A stop that the administrator does not hear of leaves something behind.
       life.left_behind = true;
+      life.parted = f_.now;
       life.stopped = !life.stopped;
       break;
     default:
@@ -196,8 +197,8 @@ void SimRun::trouble(std::size_t i) {
 void SimRun::restart_administrator() {
   f_.restart_administrator();
   for (std::size_t i = 0; i < n_; ++i) {
-    // What a node sent before it crashed may still be under way.
-    lives_[i].left_behind = f_.now - f_.nodes[i]->crashed < 1s;
+    // What a node sent before it crashed or stopped may still be under way.
+    lives_[i].left_behind = f_.now - lives_[i].parted < SimBounds::kParting;
   }
   if (chance(0.5)) return;
   // It asks all ports to tell it again what they told its predecessor.
@@ -219,6 +220,7 @@ void SimRun::crash(std::size_t i) {
   f_.nodes[i]->crash();
   life.joined.clear();
   life.left_behind = true;
+  life.parted = f_.now;
   life.stopped = false;
 }
 

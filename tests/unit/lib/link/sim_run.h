@@ -37,6 +37,8 @@ struct SimBounds {
   static constexpr Duration kSettled = std::chrono::seconds(60);
   /// A packet waits for its neighbour or group.
   static constexpr Duration kHeld = std::chrono::seconds(3);
+  /// After a crash or the order to stop, what the node sent until its end has arrived or is lost.
+  static constexpr Duration kParting = std::chrono::seconds(3);
   /// Requests to the SA in any one second: of each thing the node has to do with (groups,
   /// neighbours, the link, two subscriptions) and each event at its port.
   static constexpr std::uint64_t kRequestsPerThing = 4;
@@ -78,6 +80,7 @@ class SimRun {
     bool no_pkey = false;
     bool no_port = false;
     bool left_behind = false;  ///< It may have memberships that it does not know of.
+    TimePoint parted{};        ///< Crashed, or was told to stop.
     std::uint64_t things = 0;
   };
 
