@@ -39,6 +39,27 @@ TEST(PortEvents, TheLastOneTellsWhetherThePortIsActive) {
       << "who waits for an active port finds its SM known";
 }
 
+TEST(PortEvents, ChangesOfAddressesAreTheirEvents) {
+  const PortAttr before;
+  const auto after = [&](auto change) {
+    PortAttr next = before;
+    change(next);
+    PortEvents events;
+    events.add_changes(before, next);
+    return all(events);
+  };
+  using Kinds = std::vector<PortEvent>;
+  EXPECT_EQ(after([](PortAttr&) {}), Kinds{});
+  EXPECT_EQ(after([](PortAttr& a) { a.state = PortState::kDown; }), Kinds{});
+  EXPECT_EQ(after([](PortAttr& a) { a.guid = 1; }), Kinds{PortEvent::kGidChange});
+  EXPECT_EQ(after([](PortAttr& a) { a.gid_prefix = 1; }), Kinds{PortEvent::kGidChange});
+  EXPECT_EQ(after([](PortAttr& a) { a.lid = 1; }), Kinds{PortEvent::kLidChange});
+  EXPECT_EQ(after([](PortAttr& a) { a.lmc = 1; }), Kinds{PortEvent::kLidChange});
+  EXPECT_EQ(after([](PortAttr& a) { a.pkeys = {}; }), Kinds{PortEvent::kPkeyChange});
+  EXPECT_EQ(after([](PortAttr& a) { a.sm_lid = 1; }), Kinds{PortEvent::kSmChange});
+  EXPECT_EQ(after([](PortAttr& a) { a.sm_sl = 1; }), Kinds{PortEvent::kSmChange});
+}
+
 TEST(PortEvents, EveryKindComesOutAndHasAName) {
   PortEvents events;
   for (int kind = 0; kind <= static_cast<int>(PortEvent::kFatal); ++kind) {
