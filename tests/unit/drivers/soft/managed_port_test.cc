@@ -1,0 +1,185 @@
+// A port that somebody else says what it is: attributes, events and MADs are the manager's.
+#include <algorithm>
+#include <deque>
+
+#include "lib/fabric/port_manager.h"
+#include "tests/unit/drivers/soft/soft_fixture.h"
+
+namespace ipoib::soft {
+namespace {
+
+using fabric::PortEvent;
+using fabric::PortState;
+using Events = std::vector<PortEvent>;
+
+/// Tells what the test says.
+class FakeManager final : public fabric::PortManager, public fabric::MadPort {
+ public:
+  fabric::MadPort& mad_port() override { return *this; }
+  [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
+  std::optional<PortEvent> next_event() override {
+    if (events_.empty()) return std::nullopt;
+    const PortEvent first = events_.front();
+    events_.pop_front();
+    return first;
+  }
+  [[nodiscard]] std::string problem() const override { return problem_; }
+  Status send(const fabric::MadAddress& to,
+              std::span<const std::byte, wire::kMadLen> /*mad*/) override {
+    sent_to_.push_back(to.lid);
+    return {};
+  }
+  std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
+
+  fabric::PortAttr attr_{.state = PortState::kDown, .pkeys = {}};
+  std::deque<PortEvent> events_;
+  std::string problem_ = "no umad device fake0";
+  std::vector<std::uint16_t> sent_to_;
+};
+
+class ManagedPort : public SoftHcaTest {
+ protected:
+  ManagedPort() {
+    SoftHcaConfig managed = config(0);
+    managed.attr = {.guid = 0x77, .lid = 77, .mtu = 4};
+    auto manager = std::make_unique<FakeManager>();
+    manager_ = manager.get();
+    auto hca = SoftHca::create(managed, std::move(manager));
+    EXPECT_TRUE(hca) << hca.error().what;
+    node_.hca = std::move(*hca);
+    const auto queue = node_.hca->create_ud_queue({0xffff});
+    EXPECT_TRUE(queue) << "the P_Key may come later";
+    node_.queue = *queue;
+    EXPECT_TRUE(node_.hca->set_qkey(*node_.queue, kQkey));
+    peer_ = make_node(1);
+  }
+  Events events() {
+    Events all;
+    while (const auto event = node_.hca->next_event()) all.push_back(*event);
+    return all;
+  }
+  /// The manager has news.
+  Events tell(auto change, PortEvent news) {
+    change(manager_->attr_);
+    manager_->events_.push_back(news);
+    return events();
+  }
+  void activate() {
+    tell(
+        [](fabric::PortAttr& attr) {
+          attr = {.guid = kGuid[0], .lid = kLid[0], .sm_lid = 9, .sm_sl = 2, .mtu = 5, .rate = 3};
+        },
+        PortEvent::kPortActive);
+  }
+  static std::size_t arrive(const Node& from, fabric::AhIndex ah, const Node& to) {
+    rte_mbuf* m = packet(counting(24), ah, to.queue->qpn());
+    EXPECT_EQ(from.queue->tx_burst(&m, 1), 1);
+    to.poll();
+    const auto got = to.receive();
+    for (rte_mbuf* received : got) rte_pktmbuf_free(received);
+    return got.size();
+  }
+
+  FakeManager* manager_;
+  Node node_;
+  Node peer_;
+};
+
+TEST_F(ManagedPort, IsNothingUntilItsManagerSaysWhat) {
+  EXPECT_EQ(events(), Events{});
+  EXPECT_EQ(node_.hca->attr().state, PortState::kDown);
+  EXPECT_EQ(node_.hca->attr().guid, 0U);
+  EXPECT_EQ(node_.hca->attr().lid, 0);
+  EXPECT_TRUE(node_.hca->attr().pkeys.empty());
+  EXPECT_EQ(node_.hca->problem(), "no umad device fake0");
+  EXPECT_EQ(arrive(peer_, ah_to(peer_, 77), node_), 0U);
+  EXPECT_EQ(node_.hca->drops().get(Drop::kIbPortDown), 1U);
+}
+
+TEST_F(ManagedPort, TakesOverWhatItIsTold) {
+  const Events first = tell(
+      [](fabric::PortAttr& attr) {
+        attr = {.guid = kGuid[0], .lid = kLid[0], .sm_lid = 9, .sm_sl = 2, .mtu = 5, .rate = 3};
+      },
+      PortEvent::kPortActive);
+  EXPECT_EQ(first, (Events{PortEvent::kGidChange, PortEvent::kLidChange, PortEvent::kPkeyChange,
+                           PortEvent::kSmChange, PortEvent::kPortActive}));
+  const fabric::PortAttr& attr = node_.hca->attr();
+  EXPECT_EQ(attr.guid, kGuid[0]);
+  EXPECT_EQ(attr.lid, kLid[0]);
+  EXPECT_EQ(attr.sm_lid, 9);
+  EXPECT_EQ(attr.sm_sl, 2);
+  EXPECT_EQ(attr.mtu, 4) << "no more than the cable carries";
+  EXPECT_EQ(arrive(peer_, ah_to(peer_, kLid[0]), node_), 1U);
+  EXPECT_EQ(arrive(node_, ah_to(node_, kLid[1]), peer_), 1U);
+}
+
+TEST_F(ManagedPort, FollowsChanges) {
+  activate();
+  const auto there = ah_to(node_, kLid[1]);
+  EXPECT_EQ(tell([](fabric::PortAttr& a) { a.mtu = 2; }, PortEvent::kSmChange), Events{});
+  EXPECT_EQ(node_.hca->attr().mtu, 2);
+  EXPECT_EQ(tell([](fabric::PortAttr& a) { a.lid = 17; }, PortEvent::kLidChange),
+            Events{PortEvent::kLidChange});
+  EXPECT_EQ(arrive(peer_, ah_to(peer_, 17), node_), 1U);
+  EXPECT_EQ(tell([](fabric::PortAttr& a) { a.pkeys = {0x8001}; }, PortEvent::kPkeyChange),
+            Events{PortEvent::kPkeyChange});
+  EXPECT_EQ(arrive(node_, there, peer_), 0U);
+  EXPECT_EQ(node_.hca->drops().get(Drop::kIbPkey), 1U);
+  EXPECT_EQ(tell([](fabric::PortAttr& a) { a.pkeys = {0xffff}; }, PortEvent::kPkeyChange),
+            Events{PortEvent::kPkeyChange});
+  EXPECT_EQ(arrive(node_, there, peer_), 1U);
+  EXPECT_EQ(tell([](fabric::PortAttr&) {}, PortEvent::kClientReregister),
+            Events{PortEvent::kClientReregister});
+}
+
+// What a port says of itself while it is down counts for nothing: its addresses are kept.
+TEST_F(ManagedPort, DownIsDown) {
+  activate();
+  EXPECT_EQ(tell(
+                [](fabric::PortAttr& a) {
+                  a.state = PortState::kInit;
+                  a.lid = 0;
+                  a.pkeys.clear();
+                },
+                PortEvent::kPortDown),
+            Events{PortEvent::kPortDown});
+  EXPECT_EQ(node_.hca->attr().state, PortState::kDown);
+  EXPECT_EQ(node_.hca->attr().lid, kLid[0]);
+  activate();
+  EXPECT_EQ(node_.hca->attr().state, PortState::kActive);
+  EXPECT_EQ(arrive(peer_, ah_to(peer_, kLid[0]), node_), 1U);
+}
+
+// Nonsense keeps the port down, and the next good word brings it up.
+TEST_F(ManagedPort, IsKeptDownByWhatCannotBe) {
+  activate();
+  EXPECT_EQ(tell([](fabric::PortAttr& a) { a.lid = 0xc123; }, PortEvent::kLidChange),
+            Events{PortEvent::kPortDown});
+  EXPECT_EQ(node_.hca->attr().lid, kLid[0]);
+  EXPECT_EQ(tell([](fabric::PortAttr& a) { a.lid = 17; }, PortEvent::kLidChange),
+            (Events{PortEvent::kLidChange, PortEvent::kPortActive}));
+}
+
+TEST_F(ManagedPort, MadsAreTheManagers) {
+  activate();
+  ASSERT_TRUE(node_.hca->mad_port().send({.lid = 5}, fabric::MadBytes{}));
+  EXPECT_EQ(manager_->sent_to_, std::vector<std::uint16_t>{5});
+  // One that comes over the cable is for nobody.
+  ASSERT_TRUE(peer_.hca->mad_port().send({.lid = kLid[0]}, fabric::MadBytes{}));
+  peer_.poll();
+  node_.poll();
+  EXPECT_EQ(node_.hca->drops().get(Drop::kIbQpn), 1U);
+}
+
+TEST_F(ManagedPort, IsNotChangedByHand) {
+  activate();
+  const Status refused = node_.hca->change_port({.lid = 5});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kRefused);
+  EXPECT_NE(refused.error().what.find("set up by its subnet manager"), std::string::npos);
+  EXPECT_EQ(events(), Events{});
+}
+
+}  // namespace
+}  // namespace ipoib::soft
