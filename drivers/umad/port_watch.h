@@ -32,6 +32,8 @@ class PortWatch {
   void tick(TimePoint now, const SmpSender& send);
   /// True when the answer was asked for.
   bool on_answer(const wire::Smp& smp, const SmpSender& send);
+  /// Asks at the next tick: something has changed.
+  void look_now() { next_ = {}; }
   /// The device is gone.
   void lose();
 
@@ -41,6 +43,8 @@ class PortWatch {
   [[nodiscard]] std::uint16_t pkey(std::uint16_t index) const;
   /// Place of the entry for a P_Key's partition, full membership first; -1: none.
   [[nodiscard]] int pkey_index(std::uint16_t pkey) const;
+  /// Number of the port on its device; 0: not known yet.
+  [[nodiscard]] std::uint8_t number() const { return node_.local_port; }
   /// The port did not say what it is for so many rounds.
   [[nodiscard]] bool silent() const { return missed_ >= kMostMissed; }
 

@@ -58,14 +58,19 @@ UmadConfig with_clock(UmadConfig config) {
 
 }  // namespace
 
-std::unique_ptr<UmadPort> UmadPort::create(UmadConfig config, std::unique_ptr<Umad> library) {
+std::unique_ptr<UmadPort> UmadPort::create(UmadConfig config, std::unique_ptr<Umad> library,
+                                           std::unique_ptr<DeviceEvents> events) {
   if (!library) library = make_umad();
-  return std::unique_ptr<UmadPort>{new UmadPort{with_clock(std::move(config)), std::move(library)}};
+  if (!events) events = make_device_events();
+  return std::unique_ptr<UmadPort>{
+      new UmadPort{with_clock(std::move(config)), std::move(library), std::move(events)}};
 }
 
-UmadPort::UmadPort(UmadConfig config, std::unique_ptr<Umad> library)
+UmadPort::UmadPort(UmadConfig config, std::unique_ptr<Umad> library,
+                   std::unique_ptr<DeviceEvents> events)
     : config_{std::move(config)},
       library_{std::move(library)},
+      device_events_{std::move(events)},
       port_{random_tid()},
       sm_{random_tid()},
       channel_{{.device = config_.device,
@@ -78,6 +83,7 @@ UmadPort::UmadPort(UmadConfig config, std::unique_ptr<Umad> library)
 
 std::optional<fabric::PortEvent> UmadPort::next_event() {
   follow_device();
+  take_events();
   sort();
   const TimePoint now = config_.now();
   if (session_ != 0) {
@@ -95,7 +101,23 @@ std::optional<fabric::PortEvent> UmadPort::next_event() {
 /// What was asked of a device that is gone, or was opened anew, is not answered any more.
 void UmadPort::follow_device() {
   const std::uint64_t session = channel_.session();
-  if (std::exchange(session_, session) != session) port_.lose();
+  if (std::exchange(session_, session) == session) return;
+  port_.lose();
+  device_events_->close();
+  if (session != 0) device_events_->open(config_.device);
+}
+
+/// What a device says of itself is looked at, rather than believed, where it can be.
+void UmadPort::take_events() {
+  while (const auto event = device_events_->next()) {
+    if (event->port != 0 && event->port != port_.number()) continue;
+    port_.look_now();
+    if (event->kind == fabric::PortEvent::kClientReregister) port_.events().add(event->kind);
+    if (event->kind == fabric::PortEvent::kFatal) {
+      port_.events().add(event->kind);
+      channel_.reopen();
+    }
+  }
 }
 
 SmpSender UmadPort::smp_sender() {

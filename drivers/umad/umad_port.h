@@ -10,6 +10,7 @@
 #include <string>
 
 #include "drivers/umad/channel.h"
+#include "drivers/umad/device_events.h"
 #include "drivers/umad/port_watch.h"
 #include "drivers/umad/sm_watch.h"
 #include "drivers/umad/umad.h"
@@ -42,9 +43,10 @@ struct UmadCounters {
 class UmadPort final : public fabric::PortManager, public fabric::MadPort {
  public:
   /// Never fails for the sake of a device: one that is not there is tried again. `library` null:
-  /// libibumad.
-  [[nodiscard]] static std::unique_ptr<UmadPort> create(UmadConfig config,
-                                                        std::unique_ptr<Umad> library = nullptr);
+  /// libibumad; `events` null: libibverbs.
+  [[nodiscard]] static std::unique_ptr<UmadPort> create(
+      UmadConfig config, std::unique_ptr<Umad> library = nullptr,
+      std::unique_ptr<DeviceEvents> events = nullptr);
 
   [[nodiscard]] fabric::MadPort& mad_port() override { return *this; }
   [[nodiscard]] const fabric::PortAttr& attr() const override { return port_.attr(); }
@@ -61,8 +63,9 @@ class UmadPort final : public fabric::PortManager, public fabric::MadPort {
   [[nodiscard]] fabric::NamedCounters counters() const override;
 
  private:
-  UmadPort(UmadConfig config, std::unique_ptr<Umad> library);
+  UmadPort(UmadConfig config, std::unique_ptr<Umad> library, std::unique_ptr<DeviceEvents> events);
   void follow_device();
+  void take_events();
   void sort();
   void take(const Arrived& arrived);
   void on_undeliverable(const wire::MadHdr& header);
@@ -74,6 +77,7 @@ class UmadPort final : public fabric::PortManager, public fabric::MadPort {
 
   UmadConfig config_;
   std::unique_ptr<Umad> library_;
+  std::unique_ptr<DeviceEvents> device_events_;
   PortWatch port_;
   SmWatch sm_;
   UmadCounters counters_;

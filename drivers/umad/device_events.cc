@@ -1,0 +1,86 @@
+#include "drivers/umad/device_events.h"
+
+#include <infiniband/verbs.h>
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "lib/base/log.h"
+
+namespace ipoib::umad {
+namespace {
+
+struct ListDeleter {
+  void operator()(ibv_device** list) const noexcept { ibv_free_device_list(list); }
+};
+struct ContextDeleter {
+  void operator()(ibv_context* context) const noexcept { ibv_close_device(context); }
+};
+using Context = std::unique_ptr<ibv_context, ContextDeleter>;
+
+Context open_device(const std::string& name) {
+  int n = 0;
+  const std::unique_ptr<ibv_device*, ListDeleter> list{ibv_get_device_list(&n)};
+  if (list == nullptr) return nullptr;
+  const std::span devices{list.get(), static_cast<std::size_t>(n)};
+  const auto found = std::find_if(devices.begin(), devices.end(), [&](ibv_device* device) {
+    return name == ibv_get_device_name(device);
+  });
+  return Context{found == devices.end() ? nullptr : ibv_open_device(*found)};
+}
+
+std::optional<fabric::PortEvent> kind_of(ibv_event_type type) {
+  using fabric::PortEvent;
+  switch (type) {
+    case IBV_EVENT_PORT_ACTIVE: return PortEvent::kPortActive;
+    case IBV_EVENT_PORT_ERR: return PortEvent::kPortDown;
+    case IBV_EVENT_LID_CHANGE: return PortEvent::kLidChange;
+    case IBV_EVENT_PKEY_CHANGE: return PortEvent::kPkeyChange;
+    case IBV_EVENT_SM_CHANGE: return PortEvent::kSmChange;
+    case IBV_EVENT_CLIENT_REREGISTER: return PortEvent::kClientReregister;
+    case IBV_EVENT_GID_CHANGE: return PortEvent::kGidChange;
+    case IBV_EVENT_DEVICE_FATAL: return PortEvent::kFatal;
+    default: return std::nullopt;
+  }
+}
+
+class VerbsEvents final : public DeviceEvents {
+ public:
+  void open(const std::string& device) override {
+    context_ = open_device(device);
+    if (context_ == nullptr) return;
+    const int flags = fcntl(context_->async_fd, F_GETFL);
+    if (flags >= 0 && fcntl(context_->async_fd, F_SETFL, flags | O_NONBLOCK) == 0) return;
+    log(LogArea::kFabric, LogLevel::kWarning, "{}: events cannot be read without waiting", device);
+    context_.reset();
+  }
+
+  void close() override { context_.reset(); }
+
+  std::optional<DeviceEvent> next() override {
+    ibv_async_event event{};
+    while (context_ != nullptr && ibv_get_async_event(context_.get(), &event) == 0) {
+      const auto kind = kind_of(event.event_type);
+      const int port = event.element.port_num;
+      ibv_ack_async_event(&event);
+      if (!kind) continue;
+      const bool whole = *kind == fabric::PortEvent::kFatal;
+      return DeviceEvent{*kind, static_cast<std::uint8_t>(whole ? 0 : port)};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Context context_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceEvents> make_device_events() {
+  return std::make_unique<VerbsEvents>();
+}
+
+}  // namespace ipoib::umad
