@@ -1,0 +1,176 @@
+// The device: absent, refused, lost, back again; what keeps the port from working is told.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "tests/unit/drivers/umad/umad_fixture.h"
+
+namespace ipoib::umad {
+namespace {
+
+using fabric::PortEvent;
+using fabric::PortState;
+
+class UmadDevice : public UmadFixture {};
+
+// A device that is not there yet does not fail the port; it is told, tried again, and used.
+TEST_F(UmadDevice, ComesUpWhenTheDeviceDoes) {
+  fake_.open_error_ = Error{Errc::kNotFound, "no umad device fake0"};
+  start();
+  until([this] { return port_->problem() == "no umad device fake0"; });
+  EXPECT_EQ(port_->attr().state, PortState::kDown);
+  EXPECT_EQ(port_->attr().guid, 0U);
+  EXPECT_EQ(port_->send({.lid = 1}, fabric::MadBytes{}).error().code, Errc::kUnavailable);
+  EXPECT_TRUE(events_.empty());
+
+  fake_.set([](FakeUmad& f) { f.open_error_.reset(); });
+  until([this] { return port_->attr().state == PortState::kActive; });
+  EXPECT_EQ(port_->problem(), "");
+  EXPECT_EQ(device_.opened_, "fake0");
+  EXPECT_EQ(count("device_opened"), 1U);
+}
+
+TEST_F(UmadDevice, TellsOfMissingPermission) {
+  fake_.open_error_ = Error{Errc::kRefused, "permission denied on /dev/infiniband/umad0"};
+  start();
+  until([this] { return port_->problem() == "permission denied on /dev/infiniband/umad0"; });
+  const Status sent = port_->send({.lid = 1}, fabric::MadBytes{});
+  EXPECT_NE(sent.error().what.find("permission denied"), std::string::npos);
+}
+
+// Another agent owns a class: nothing stays open meanwhile, and the port works once it is free.
+TEST_F(UmadDevice, WaitsForAClassThatAnotherAgentHas) {
+  fake_.refused_class_ = 0x03;
+  start();
+  until([this] {
+    return port_->problem() == "umad device fake0: class 0x03 is registered by another agent";
+  });
+  fake_.set([](FakeUmad& f) { f.refused_class_.reset(); });
+  until([this] { return port_->attr().state == PortState::kActive; });
+  EXPECT_EQ(fake_.open_descriptors(), 1) << "each failed attempt has closed its own";
+}
+
+// Every class that may be sent to the port, and RMPP left to the kernel for subnet administration.
+TEST_F(UmadDevice, RegistersWhatMayCome) {
+  start_active();
+  fake_.set([](FakeUmad& f) {
+    ASSERT_EQ(f.registered_.size(), 4U);
+    EXPECT_EQ(f.registered_.at(0x03).rmpp_version, 1);
+    EXPECT_EQ(f.registered_.at(0x03).version, 2);
+    EXPECT_EQ(f.registered_.at(0x03).methods_asked, 1U << 6) << "Reports";
+    EXPECT_EQ(f.registered_.at(0x01).methods_asked, 0U);
+    EXPECT_EQ(f.registered_.at(0x81).version, 1);
+    EXPECT_EQ(f.registered_.at(0x07).version, 2);
+  });
+}
+
+TEST_F(UmadDevice, GoesDownAndUpWithTheDevice) {
+  start_active();
+  fake_.set([](FakeUmad& f) {
+    f.open_error_ = Error{Errc::kNotFound, "no umad device fake0"};
+    f.receive_error_ = EIO;
+  });
+  until([this] { return port_->attr().state == PortState::kDown; });
+  EXPECT_EQ(events_, (Events{PortEvent::kPortDown}));
+  until([this] { return port_->problem() == "no umad device fake0"; });
+  EXPECT_EQ(fake_.open_descriptors(), 0);
+  EXPECT_EQ(device_.opened_, "");
+  EXPECT_EQ(count("device_lost"), 1U);
+
+  take_events();
+  fake_.set([](FakeUmad& f) { f.open_error_.reset(); });
+  until([this] { return port_->attr().state == PortState::kActive; });
+  EXPECT_EQ(events_, (Events{PortEvent::kPortActive})) << "all else is as it was";
+  EXPECT_EQ(count("device_opened"), 2U);
+}
+
+// An old kernel says nothing when a device goes, but answers no more.
+TEST_F(UmadDevice, IsOpenedAgainWhenThePortIsSilent) {
+  start_active();
+  fake_.set([](FakeUmad& f) { f.port_.answers = false; });
+  pass(PortWatch::kPeriod * (PortWatch::kMostMissed - 1));
+  EXPECT_EQ(port_->attr().state, PortState::kActive) << "one lost answer is none";
+  until([this] {
+    now_ += PortWatch::kPeriod;
+    return port_->attr().state == PortState::kDown;
+  });
+  EXPECT_EQ(events_, (Events{PortEvent::kPortDown}));
+  until([this] { return count("device_lost") >= 1; });
+  fake_.set([](FakeUmad& f) { f.port_.answers = true; });
+  until([this] {
+    now_ += PortWatch::kPeriod;
+    return port_->attr().state == PortState::kActive;
+  });
+  EXPECT_EQ(port_->problem(), "");
+}
+
+// Questions that cannot be sent are questions without an answer.
+TEST_F(UmadDevice, CountsWhatItCannotSend) {
+  start_active();
+  fake_.set([](FakeUmad& f) { f.send_error_ = EINVAL; });
+  const std::uint64_t before = count("send_failed");
+  const Status sent = port_->send({.lid = 1}, fabric::MadBytes{std::byte{1}, std::byte{3}});
+  EXPECT_EQ(sent.error().code, Errc::kUnavailable);
+  EXPECT_NE(sent.error().what.find("Invalid argument"), std::string::npos);
+  EXPECT_EQ(count("send_failed"), before + 1);
+}
+
+// What the device says of itself is looked at at once; a port of its own is no concern.
+TEST_F(UmadDevice, FollowsEventsOfTheDevice) {
+  start_active();
+  fake_.set([](FakeUmad& f) { f.port_.lid = 9; });
+  device_.events_.push_back({PortEvent::kLidChange, 1});
+  settle();
+  EXPECT_TRUE(events_.empty()) << "of another port";
+  device_.events_.push_back({PortEvent::kLidChange, 2});
+  settle();
+  EXPECT_EQ(events_, (Events{PortEvent::kLidChange})) << "no time has passed";
+  EXPECT_EQ(port_->attr().lid, 9);
+
+  take_events();
+  device_.events_.push_back({PortEvent::kClientReregister, 2});
+  settle();
+  EXPECT_EQ(events_, (Events{PortEvent::kClientReregister}));
+
+  take_events();
+  device_.events_.push_back({PortEvent::kFatal, 0});
+  until([this] { return count("device_opened") == 2; });
+  ASSERT_FALSE(events_.empty());
+  EXPECT_EQ(events_[0], PortEvent::kFatal);
+}
+
+// The management lcore may sleep: it is woken.
+TEST_F(UmadDevice, RingsWhenMadsCame) {
+  Doorbell doorbell;
+  doorbell.eventfd = eventfd(0, EFD_NONBLOCK);
+  start({.device = "fake0", .doorbell = &doorbell, .now = {}});
+  EXPECT_FALSE(port_->polled());
+  until([this] { return port_->attr().state == PortState::kActive; });
+  settle();
+  eventfd_t rung = 0;
+  eventfd_read(doorbell.eventfd, &rung);
+  doorbell.arm();
+  EXPECT_NE(eventfd_read(doorbell.eventfd, &rung), 0);
+  fake_.arrive(arrived_from(1, fabric::MadBytes{}));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (eventfd_read(doorbell.eventfd, &rung) != 0)
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << "nobody rang";
+  EXPECT_TRUE(port_->pending());
+  port_.reset();
+  close(doorbell.eventfd);
+}
+
+// What nobody takes is bounded.
+TEST_F(UmadDevice, CountsMadsThatFindTheQueueFull) {
+  start({.device = "fake0", .most_queued = 4, .now = {}});
+  until([this] { return port_->attr().state == PortState::kActive; });
+  settle();
+  for (int i = 0; i < 10; ++i) fake_.arrive(arrived_from(1, fabric::MadBytes{}));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!fake_.idle()) ASSERT_LT(std::chrono::steady_clock::now(), end);
+  EXPECT_EQ(count("overflowed"), 6U);
+}
+
+}  // namespace
+}  // namespace ipoib::umad

@@ -1,0 +1,163 @@
+// What the port is and whether its subnet manager lives, as both change.
+#include "tests/unit/drivers/umad/umad_fixture.h"
+
+namespace ipoib::umad {
+namespace {
+
+using fabric::PortEvent;
+using fabric::PortState;
+
+class UmadWatch : public UmadFixture {
+ protected:
+  void change(auto change) {
+    fake_.set([&](FakeUmad& f) { change(f); });
+    pass(PortWatch::kPeriod * 2);
+  }
+};
+
+TEST_F(UmadWatch, FirstLookTellsEverything) {
+  start();
+  until([this] { return port_->attr().state == PortState::kActive; });
+  const fabric::PortAttr& attr = port_->attr();
+  EXPECT_EQ(attr.guid, kPortGuid);
+  EXPECT_EQ(attr.lid, 4);
+  EXPECT_EQ(attr.sm_lid, 1);
+  EXPECT_EQ(attr.mtu, 5) << "MTUCap";
+  EXPECT_EQ(attr.rate, 7) << "4x of 10 Gb/s";
+  EXPECT_EQ(attr.pkeys, std::vector<std::uint16_t>{0xffff});
+  EXPECT_EQ(events_, (Events{PortEvent::kGidChange, PortEvent::kLidChange, PortEvent::kPkeyChange,
+                             PortEvent::kSmChange, PortEvent::kPortActive}));
+}
+
+TEST_F(UmadWatch, EachChangeIsItsEvent) {
+  start_active();
+  pass(PortWatch::kPeriod * 4);
+  EXPECT_EQ(take_events(), Events{}) << "nothing changed";
+
+  change([](FakeUmad& f) { f.port_.lid = 77; });
+  EXPECT_EQ(take_events(), Events{PortEvent::kLidChange});
+  change([](FakeUmad& f) { f.port_.sm_lid = 8; });
+  EXPECT_EQ(take_events(), Events{PortEvent::kSmChange});
+  EXPECT_EQ(port_->attr().sm_lid, 8);
+  change([](FakeUmad& f) { f.port_.sm_sl = 3; });
+  EXPECT_EQ(take_events(), Events{PortEvent::kSmChange});
+  change([](FakeUmad& f) { f.port_.prefix = 0xfec0'0000'0000'0001; });
+  EXPECT_EQ(take_events(), Events{PortEvent::kGidChange});
+  change([](FakeUmad& f) { f.port_.state = 1; });
+  EXPECT_EQ(take_events(), Events{PortEvent::kPortDown});
+  EXPECT_EQ(port_->problem(), "the port is down");
+  change([](FakeUmad& f) { f.port_.state = 2; });
+  EXPECT_EQ(take_events(), Events{});
+  EXPECT_EQ(port_->problem(), "no subnet manager has set the port up");
+  // Moved while it was away: active comes behind what it is now.
+  change([](FakeUmad& f) {
+    f.port_.lid = 5;
+    f.port_.state = 4;
+  });
+  EXPECT_EQ(take_events(), (Events{PortEvent::kLidChange, PortEvent::kPortActive}));
+  change([](FakeUmad& f) { f.port_.sm_lid = 0; });
+  EXPECT_EQ(port_->problem(), "the port knows no subnet manager");
+}
+
+// A removed partition leaves a hole; entries behind it keep their places, by which MADs are sent.
+TEST_F(UmadWatch, PkeyTableMayHaveHoles) {
+  fake_.port_.pkeys[1] = 0x8001;
+  fake_.port_.pkeys[40] = 0x0002;  // in the second block
+  start_active();
+  EXPECT_EQ(port_->attr().pkeys, (std::vector<std::uint16_t>{0xffff, 0x8001, 0x0002}));
+  change([](FakeUmad& f) { f.port_.pkeys[1] = 0; });
+  EXPECT_EQ(take_events(), Events{PortEvent::kPkeyChange});
+  EXPECT_EQ(port_->attr().pkeys, (std::vector<std::uint16_t>{0xffff, 0x0002}));
+
+  fabric::MadBytes mad{std::byte{1}, std::byte{3}};
+  fake_.take_sent();
+  EXPECT_TRUE(port_->send({.lid = 1, .pkey = 0x8002}, mad)) << "the partition counts";
+  EXPECT_EQ(port_->send({.lid = 1, .pkey = 0x8001}, mad).error().code, Errc::kInvalidArgument);
+  const auto sent = fake_.take_sent();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].to.pkey_index, 40);
+
+  Arrived report = arrived_from(1, fabric::MadBytes{std::byte{1}, std::byte{3}, {}, std::byte{6}});
+  report.from.pkey_index = 40;
+  fake_.arrive(report);
+  settle();
+  ASSERT_EQ(mads_.size(), 1U);
+  EXPECT_EQ(mads_[0].from.pkey, 0x0002);
+}
+
+// States and table sizes that do not exist do no harm.
+TEST_F(UmadWatch, NonsenseIsTakenForDown) {
+  start_active();
+  change([](FakeUmad& f) { f.port_.state = 9; });
+  EXPECT_EQ(port_->attr().state, PortState::kDown);
+  change([](FakeUmad& f) {
+    f.port_.state = 4;
+    f.port_.partition_cap = 0;
+  });
+  EXPECT_TRUE(port_->attr().pkeys.empty());
+  EXPECT_EQ(port_->send({.lid = 1}, fabric::MadBytes{}).error().code, Errc::kInvalidArgument);
+}
+
+TEST_F(UmadWatch, RestartedManagerIsNoticed) {
+  start_active();
+  pass(SmWatch::kPeriod * 3);
+  change([](FakeUmad& f) { f.sm_.act_count = 101; });
+  pass(SmWatch::kPeriod);
+  EXPECT_EQ(take_events(), Events{}) << "it works on";
+  change([](FakeUmad& f) { f.sm_.act_count = 3; });
+  pass(SmWatch::kPeriod);
+  EXPECT_EQ(take_events(), Events{PortEvent::kClientReregister}) << "it counts anew";
+  change([](FakeUmad& f) { f.sm_.guid = kSmGuid + 1; });
+  pass(SmWatch::kPeriod);
+  EXPECT_EQ(take_events(), Events{PortEvent::kClientReregister}) << "it is another";
+  EXPECT_EQ(count("reregistered"), 2U);
+}
+
+TEST_F(UmadWatch, ManagerThatWasAwayIsNoticed) {
+  start_active();
+  pass(SmWatch::kPeriod);
+  fake_.set([](FakeUmad& f) { f.sm_.does = FakeUmad::SmDoes::kBounce; });
+  pass(SmWatch::kPeriod);
+  EXPECT_EQ(port_->problem(), "the subnet manager at LID 1 does not answer");
+  EXPECT_GE(count("undeliverable"), 1U);
+  EXPECT_EQ(take_events(), Events{});
+  fake_.set([](FakeUmad& f) { f.sm_.does = FakeUmad::SmDoes::kAnswer; });
+  pass(SmWatch::kPeriod);
+  EXPECT_EQ(take_events(), Events{PortEvent::kClientReregister});
+  EXPECT_EQ(port_->problem(), "");
+}
+
+TEST_F(UmadWatch, SilentManagerIsNoticed) {
+  start_active();
+  pass(SmWatch::kPeriod);
+  fake_.set([](FakeUmad& f) { f.sm_.does = FakeUmad::SmDoes::kNothing; });
+  pass(SmWatch::kPeriod * 2);
+  EXPECT_EQ(port_->problem(), "") << "one lost answer is none";
+  pass(SmWatch::kPeriod);
+  EXPECT_EQ(port_->problem(), "the subnet manager at LID 1 does not answer");
+  // An answer that comes from another LID is not the manager's.
+  fake_.set([](FakeUmad& f) { f.sm_.does = FakeUmad::SmDoes::kAnswerFromElsewhere; });
+  pass(SmWatch::kPeriod);
+  EXPECT_EQ(take_events(), Events{});
+  EXPECT_GE(count("unasked"), 1U);
+  fake_.set([](FakeUmad& f) { f.sm_.does = FakeUmad::SmDoes::kAnswer; });
+  pass(SmWatch::kPeriod);
+  EXPECT_EQ(take_events(), Events{PortEvent::kClientReregister});
+}
+
+// A manager at another LID is one event, not two.
+TEST_F(UmadWatch, MovedManagerIsAskedAtItsNewLid) {
+  start_active();
+  pass(SmWatch::kPeriod);
+  change([](FakeUmad& f) {
+    f.port_.sm_lid = 8;
+    f.sm_.guid = kSmGuid + 1;
+    f.sm_.act_count = 1;
+  });
+  pass(SmWatch::kPeriod * 2);
+  EXPECT_EQ(take_events(), Events{PortEvent::kSmChange});
+  EXPECT_EQ(port_->problem(), "");
+}
+
+}  // namespace
+}  // namespace ipoib::umad
