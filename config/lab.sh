@@ -21,6 +21,7 @@ IPOIB_BUILD=${IPOIB_BUILD:-$IPOIB_ROOT/build}
 
 declare -A NODE_PID=()
 LAB_PIDS=()
+LAB_LAST_PIDS=()  # what others talk to until they end
 LAB_SPACES=()
 LAB_LOGS=()  # names of logs in LAB_DIR that are shown after a failure, beside those of the nodes
 
@@ -60,11 +61,9 @@ lab_end() {
       tail -n "${LAB_LOG_LINES:-25}" "$LAB_DIR/$log.log"
     done >&2
   fi
-  for pid in "${NODE_PID[@]}" "${LAB_PIDS[@]}"; do
-    kill "$pid" 2>/dev/null || continue
-    kill -CONT "$pid" 2>/dev/null  # One that was stopped would not hear of it.
-    wait_for 5 "" process_gone "$pid" || kill -9 "$pid" 2>/dev/null || true
-  done
+  end_processes "${NODE_PID[@]}"  # They leave their groups at what still runs.
+  end_processes "${LAB_PIDS[@]}"
+  end_processes "${LAB_LAST_PIDS[@]}"
   wait 2>/dev/null
   for space in "${LAB_SPACES[@]}"; do
     ip netns del "$space" 2>/dev/null
@@ -72,6 +71,16 @@ lab_end() {
   done
   rm -rf "$LAB_DIR"
   exit "$status"
+}
+
+# All at once: SIGTERM, and SIGKILL for what is still there after five seconds.
+end_processes() {
+  local pid
+  for pid; do
+    kill "$pid" 2>/dev/null
+    kill -CONT "$pid" 2>/dev/null  # One that was stopped would not hear of it.
+  done
+  for pid; do wait_for 5 "" process_gone "$pid" || kill -9 "$pid" 2>/dev/null; done
 }
 
 # A child that ended but was not waited for counts as gone.
@@ -122,6 +131,7 @@ in_host() {
 node_space() { echo "$LAB-$1"; }
 port_name() { echo port0; }
 cable_name() { echo ib0; }
+interface_index() { :; }  # `index NUMBER` where the kernel shall not choose it
 node_exec() {
   local space
   space=$(node_space "$1")
@@ -135,8 +145,9 @@ lab_host() {
   local host=$1 mtu=${2:-2044} port
   port=$(port_name "$host")
   lab_space "$host"
-  ip -n "$LAB-$host" link add eth0 mtu "$mtu" type veth \
-    peer name "$port" mtu "$mtu" netns "$(node_space "$host")"
+  # shellcheck disable=SC2046
+  ip -n "$(node_space "$host")" link add "$port" $(interface_index "$port") mtu "$mtu" type veth \
+    peer name eth0 mtu "$mtu" netns "$LAB-$host"
   in_host "$host" ethtool -K eth0 tx off tso off gso off >/dev/null
   ip -n "$LAB-$host" link set eth0 up
   ip -n "$(node_space "$host")" link set "$port" up
@@ -158,8 +169,9 @@ lab_fabric() {
 lab_cable() {
   local host=$1 mtu=$2 cable
   cable=$(cable_name "$host")
-  ip -n "$LAB-fabric" link add "to-$host" mtu "$mtu" type veth \
-    peer name "$cable" mtu "$mtu" netns "$(node_space "$host")"
+  # shellcheck disable=SC2046
+  ip -n "$(node_space "$host")" link add "$cable" $(interface_index "$cable") mtu "$mtu" type veth \
+    peer name "to-$host" mtu "$mtu" netns "$LAB-fabric"
   ip -n "$LAB-fabric" link set "to-$host" master br0 up
   ip -n "$(node_space "$host")" link set "$cable" up
 }

@@ -25,6 +25,14 @@ ca_of() { echo "H$(($(number_of "$1") + 1))"; }
 node_space() { echo "$LAB-fabric"; }
 port_name() { echo "port-$1"; }
 cable_name() { echo "ib-$1"; }
+# net_af_packet numbers its fanout group, which is the namespace's, by the process and the interface, one
+# exclusive-ored with the other: neighbours among both would meet.
+interface_index() {
+  local n
+  n=$(number_of "${1#*-}")
+  [[ $1 == port-* ]] || n=$((n + 8))
+  echo "index $((n << 12))"
+}
 management() { echo 'mad = "umad:ibsim0:1"'; }
 # Port GUID and GID of a simulated channel adapter, which ibsim numbers in the order of the file.
 port_guid() { printf '0x%x' $((0x100001 + 2 * (${1#H} - 1))); }
@@ -39,13 +47,20 @@ at_port() {
   cd "$place" || exit
   exec ip netns exec "$LAB-fabric" env LD_PRELOAD="$UMAD2SIM" SIM_HOST="$ca" "$@"
 }
+NODE_ISSM=1  # empty: nodes have no IsSM
 node_exec() {
   local node=$1
   shift
-  SIM_SET_ISSM=1 at_port "$(ca_of "$node")" "$@"
+  [[ -z $NODE_ISSM ]] || export SIM_SET_ISSM=1
+  at_port "$(ca_of "$node")" "$@"
 }
 # ask COMMAND...: a tool of infiniband-diags, from outside.
 ask() { (at_port H5 "$@"); }
+# ask_each COMMAND...: likewise, with one more argument from each line of standard input, four at a time: most
+# of what a tool takes is waiting for the simulator.
+ask_each() {
+  (cd "$LAB_DIR" && ip netns exec "$LAB-fabric" xargs -P 4 -n 1 env LD_PRELOAD="$UMAD2SIM" SIM_HOST=H5 "$@")
+}
 
 # subnet_begin [TOPOLOGY]: the switches, with nobody managing them.
 subnet_begin() {
@@ -56,11 +71,24 @@ subnet_begin() {
   LAB_LOGS+=(ibsim)
   ip netns exec "$LAB-fabric" ibsim -s -N 8192 -S 1024 -P 120000 \
     "${1:-$LAB_SOURCE/small.net}" <>"$LAB_DIR/console" >"$LAB_DIR/ibsim.log" 2>&1 &
-  LAB_PIDS+=($!)
+  LAB_LAST_PIDS+=($!)
   wait_for 10 "the simulator to be ready" grep -q 'simulator ready' "$LAB_DIR/ibsim.log"
 }
 # simulator COMMAND: on ibsim's console.
 simulator() { echo "$1" >"$LAB_DIR/console"; }
+# The simulator keeps the place of a process that was killed, and with it the only IsSM of the port, until it
+# is told.
+node_kill() {
+  local pid=${NODE_PID[$1]}
+  kill -9 "$pid"
+  wait "$pid" 2>/dev/null || true
+  unset "NODE_PID[$1]"
+  simulator Attached
+  wait_for 5 "the simulator to list its clients" client_of "$pid"
+  simulator "X $(client_of "$pid")"
+}
+client_of() { sed -nE "s/^(sim> )?Client ([0-9]+): pid $1 .*/\2/p" "$LAB_DIR/ibsim.log" | grep -m 1 .; }
+
 unlink_ca() { simulator "Unlink \"$1\"[1]"; }
 relink_ca() { simulator "Relink \"$1\"[1]"; }
 
@@ -104,12 +132,16 @@ partitions() {
 
 # lab_up NODE...: the subnet, OpenSM, hosts, and nodes with their links up.
 lab_up() {
-  local node
   subnet_begin
   sm_start
-  for node; do scenario_host "$node"; done
   subnet_up
-  for node; do scenario_node "$node"; done
+  nodes_up "$@"
+}
+nodes_up() {
+  local node
+  for node; do scenario_host "$node"; done
+  for node; do scenario_start "$node"; done
+  for node; do node_ready "$node"; done
   for node; do wait_for 20 "the links of node $node to come up" links_up "$node"; done
 }
 links_up() { [[ $(cli "$1" "show link json" | json '{x["state"] for x in d}') == "{'up'}" ]]; }
@@ -128,13 +160,11 @@ timed() {
 
 # held: memberships that OpenSM holds, one "MGID PORTGID JOINSTATE" a line, sorted. It is asked MLID by MLID:
 # of a longer table, and of the fourth member of a group, the simulator would tell nothing.
-MLIDS_ASKED=16
+MLIDS_ASKED=24
 held() {
-  local mlid
-  for ((mlid = 0xc000; mlid < 0xc000 + MLIDS_ASKED; ++mlid)); do
-    ask saquery --smkey 1 --mlid $mlid MCMR
-  done | awk -F'[.][.]+' '$1 ~ /MGID/ { mgid = $2 } $1 ~ /PortGid/ { gid = $2 }
-    $1 ~ /JoinState/ { print mgid, gid, index("123456789abcdef", substr($2, 3)) }' | sort
+  seq $((0xc000)) $((0xc000 + MLIDS_ASKED - 1)) | ask_each saquery --smkey 1 --timeout 5000 MCMR --mlid |
+    awk -F'[.][.]+' '$1 ~ /MGID/ { mgid = $2 } $1 ~ /PortGid/ { gid = $2 }
+      $1 ~ /JoinState/ { print mgid, gid, index("123456789abcdef", substr($2, 3)) }' | sort
 }
 # believed NODE...: those that the nodes say they have, likewise.
 believed() {
@@ -149,11 +179,26 @@ for g in groups:
     if g["join_state"]: print(g["lladdr"], gid[g["iface"]], g["join_state"])'
   done | sort
 }
-# agreed NODE...: OpenSM holds the memberships of these nodes exactly, and no others.
-agreed() { [[ $(held) == "$(believed "$@")" ]]; }
-expect_agreed() {
-  agreed "$@" || fail "OpenSM holds (left), nodes say (right): $(diff -y <(held) <(believed "$@"))"
+# agreed NODE...: whether OpenSM holds the memberships of these nodes exactly, and no others; they are in HELD.
+agreed() {
+  HELD=$(held) && [[ $HELD == "$(believed "$@")" ]]
 }
+# agreed_within SECONDS NODE...: waits for it and says how long it took; what differs is in the failure.
+agreed_within() {
+  local seconds=$1 begin
+  shift
+  begin=$(now_ms)
+  wait_for "$seconds" "" agreed "$@" ||
+    fail "OpenSM holds (<), nodes say (>): $(differs "$HELD" "$(believed "$@")")"
+  say "OpenSM holds what nodes $* say, $(wc -l <<<"$HELD") memberships: $(took "$begin")"
+}
+# held_again SECONDS WHAT BEFORE BEGIN_MS: waits until OpenSM holds again what it held before.
+held_again() {
+  holds() { HELD=$(held) && [[ $HELD == "$1" ]]; }
+  wait_for "$1" "" holds "$3" || fail "$2: was held (<), is held (>): $(differs "$3" "$HELD")"
+  say "$2: all $(wc -l <<<"$3") memberships back after $(took "$4")"
+}
+differs() { diff <(echo "$1") <(echo "$2") | grep '^[<>]' || true; }
 # subscriptions NODE: trap numbers the node's port is subscribed to at OpenSM, sorted, in one line.
 subscriptions() {
   ask saquery --smkey 1 IIR "$(port_gid "$(ca_of "$1")")" |
@@ -161,6 +206,6 @@ subscriptions() {
 }
 # trees: the multicast forwarding table of switch S1, by ibroute, one "MLID PORT..." a line.
 trees() {
-  ask ibroute -M -G 0x200000 | awk '/^0x/ { out = $1; for (i = 2; i <= NF; ++i)
-    if ($i == "x") out = out " " int((i - 2)); print out }'
+  ask ibroute -M -G 0x200000 | awk '/^0x/ { out = $1; for (port = 0; 13 + 2 * port <= length; ++port)
+    if (substr($0, 13 + 2 * port, 1) == "x") out = out " " port; print out }'
 }

@@ -110,11 +110,14 @@ scenario_host() {
 
 # scenario_node NODE [application argument...]: starts it and waits for its answer.
 scenario_node() {
+  scenario_start "$@"
+  node_ready "$1"
+}
+scenario_start() {
   local node=$1 devices
   shift
   read -r -d '' -a devices < <(port_device "$node"; cable_device "$node") || true
   node_start "$node" "$LAB_DIR/$node.toml" "${devices[@]}" -- "$@"
-  node_ready "$node"
 }
 
 # scenario_up NODE...: fabric, hosts and nodes with their links up.
