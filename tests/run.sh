@@ -131,8 +131,8 @@ export IPOIB_BUILD=$PWD/build
 if ((EUID != 0)); then
   cannot "scenarios and quick start" "network namespaces need root"
 else
-  for script in tests/scenario/*.sh; do
-    [[ $script == */lib.sh ]] || step "$script" 180 "$script"
+  for script in tests/scenario/*.sh tests/lab/*.sh; do
+    [[ $script == */lib.sh || $script == */run.sh ]] || step "$script" 180 "$script"
   done
   step "config/quickstart.sh" 180 config/quickstart.sh
 fi

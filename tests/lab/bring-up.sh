@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Three nodes on a subnet that OpenSM manages. Their links take the attributes of the broadcast group from
+# partitions.conf; what saquery and ibroute say of memberships and multicast trees is what the nodes say,
+# all along: after the start, after SIGTERM (everything is left) and after SIGKILL (OpenSM still holds it; the
+# node that starts again takes it over). Hosts reach each other, and multicast between them flows.
+# shows: U-08, U-33
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+GROUP=239.1.1.1
+
+lab_begin labbringup
+for node in a c; do
+  LINK_LINES[$node]="multicast-router = true"
+  PORT_LINES[$node]=$'multicast-router = true\nlast-member-interval = 0.25'
+done
+NODE_TABLES[b]=$'\n[[multicast-route]]\n'"groups = \"$GROUP\""$'\nin = "eth0"\nout = ["ib0"]'
+begin=$(now_ms)
+lab_up a b c
+say "simulator, OpenSM, three nodes and their links: $(took "$begin")"
+
+for node in a b c; do
+  expect "link of node $node" "$(cli "$node" "show link json" | json '"%#x %#x %d %d %#x %s" % tuple(d[0][k] for k in
+    ("pkey", "qkey", "mtu", "rate_mbps", "broadcast_mlid", "gid"))')" \
+    "0xffff 0x80010b1b 2044 10000 0xc000 $(port_gid "$(ca_of "$node")")"
+done
+agreed_within 10 a b c
+awk '{ print "  " $0 }' <<<"$HELD"
+for node in a b c; do expect "subscriptions of node $node" "$(subscriptions "$node")" "66 67"; done
+say "multicast trees at S1:" && trees | awk '{ print "  " $0 }'
+# Nodes a, b, c are at ports 2, 3, 4.
+expect "tree of the broadcast group" "$(trees | awk '$1 == "0xc000"')" "0xc000 2 3 4"
+
+capture=$LAB_DIR/fabric.pcap
+cli a "capture start $capture" >/dev/null
+for pair in "a b" "b c" "c a"; do
+  read -r from to <<<"$pair"
+  row "$from to $to" ping_all "$from" "$(host_address "$to")"
+done
+
+flow_begin sender b send eth0 5 "$GROUP"
+for host in a c; do flow_begin "member-$host" "$host" member eth0 "$GROUP" 1 2; done
+for host in a c; do
+  name=member-$host
+  flow_end "$name" wait
+  say "host $host, multicast: $(flow "$name" '"first packet %d ms after the join, %d received, %d lost, quiet %d ms after the leave" %
+    (d[0]["join_ms"], d[0]["packets"], d[0]["lost"], d[0]["stop_ms"])')"
+  # A busy machine may let the first packets wait for the way to the host longer than they are kept.
+  (($(flow "$name" 'd[0]["lost"]') <= $(drops "$host" neighbour_pending))) ||
+    fail "$name: $(flow "$name" 'd[0]["lost"]') lost: $(cli "$host" "show drops")"
+  expect "$name: before the join" "$(flow "$name" 'd[0]["idle"]')" 0
+done
+flow_end sender
+said=$(cli a "capture stop")
+
+# On the wire are the LIDs that OpenSM gave and the keys of partitions.conf.
+judge() { tshark -r "$capture" "$@" 2>/dev/null; }
+faults=$(judge -Y '_ws.malformed || _ws.expert.severity >= 8388608' | head -n 5)
+[[ -z $faults ]] || fail "tshark finds fault with: $faults"
+wire=$(judge -Y 'udp.dstport == 5001' -T fields -e infiniband.lrh.slid -e infiniband.bth.p_key \
+  -e infiniband.deth.q_key | sort | uniq -c)
+expect_text "multicast on the wire" "$wire" \
+  "^ *[0-9]+ $(link_field b lid)[[:space:]]+(65535|0xffff)[[:space:]]+(2147552027|0x0*80010b1b)$"
+expect "kinds of frames" "$(wc -l <<<"$wire")" 1
+say "capture: $said;$wire"
+
+# What is held of a node. The other two are asked nothing.
+held_of() { held | grep -F " $(port_gid "$(ca_of "$1")") " || true; }
+status=0
+node_stop b || status=$?
+expect "exit status of node b" "$status" 0
+expect "memberships of node b after SIGTERM" "$(held_of b)" ""
+expect "subscriptions of node b after SIGTERM" "$(subscriptions b)" ""
+expect "left-overs of node b" "$(ls "$LAB_DIR/at-$(ca_of b)")" ""
+agreed_within 2 a c
+say "node b ended: OpenSM holds nothing of it"
+
+before=$(held_of c)
+node_kill c
+expect "memberships of node c after SIGKILL" "$(held_of c)" "$before"
+begin=$(now_ms)
+scenario_node c
+wait_for 20 "the link of node c to come up" links_up c
+say "node c killed and started again, link up after $(took "$begin")"
+agreed_within 10 a c
+# Node a still has the queue pair of the killed one: reachable 4 s + 50 %, probe-delay 1 s, six probes.
+reaches() { in_host a ping -q -c 1 -W 0.3 "$(host_address c)"; }
+timed 14 "node a reaches node c" reaches
+
+begin=$(now_ms)
+for node in a c; do node_stop "$node"; done
+say "nodes a and c ended: $(took "$begin")"
+expect "memberships after all nodes ended" "$(held)" ""

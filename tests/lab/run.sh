@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Every lab script, or those named: what fails is named at the end.
+#   tests/lab/run.sh [NAME]...     e.g. tests/lab/run.sh bring-up
+set -uo pipefail
+cd "$(dirname "$0")" || exit 1
+
+failed=()
+scripts=("$@")
+((${#scripts[@]})) || scripts=(*.sh)
+for script in "${scripts[@]%.sh}"; do
+  [[ $script == run || $script == lib ]] && continue
+  printf '%s\n' "--- $script"
+  begin=$SECONDS
+  timeout --kill-after=20 120 "./$script.sh" </dev/null || failed+=("$script")
+  printf '%s\n' "--- $script: $((SECONDS - begin)) s"
+done
+((${#failed[@]} == 0)) || { echo "FAILED: ${failed[*]}"; exit 1; }
