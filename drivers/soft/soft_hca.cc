@@ -337,7 +337,7 @@ Status SoftHca::take_over(fabric::PortAttr next) {
   if (next.lid != old.lid || next.lmc != old.lmc || next.gid() != old.gid() ||
       next.rate != old.rate)
     if (Status ok = ahs_->rebuild(next, grace_); !ok) return ok;
-  events_.add_changes(old, next);
+  if (old.lid != 0) events_.add_changes(old, next);  // else it was nothing before
   config_.attr = std::move(next);
   publish();
   return {};

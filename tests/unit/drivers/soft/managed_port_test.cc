@@ -102,8 +102,7 @@ TEST_F(ManagedPort, TakesOverWhatItIsTold) {
         attr = {.guid = kGuid[0], .lid = kLid[0], .sm_lid = 9, .sm_sl = 2, .mtu = 5, .rate = 3};
       },
       PortEvent::kPortActive);
-  EXPECT_EQ(first, (Events{PortEvent::kGidChange, PortEvent::kLidChange, PortEvent::kPkeyChange,
-                           PortEvent::kSmChange, PortEvent::kPortActive}));
+  EXPECT_EQ(first, Events{PortEvent::kPortActive}) << "it was nothing before";
   const fabric::PortAttr& attr = node_.hca->attr();
   EXPECT_EQ(attr.guid, kGuid[0]);
   EXPECT_EQ(attr.lid, kLid[0]);
