@@ -1,5 +1,7 @@
 #include "drivers/umad/channel.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -81,14 +83,14 @@ std::string Channel::problem() const {
 }
 
 void Channel::run() {
+  pthread_setname_np(pthread_self(), "ipoib-umad");
   Duration retry = config_.first_retry;
   while (!stop_.load(std::memory_order_relaxed)) {
-    Result<Device> device = open();
-    if (device) {
-      retry = config_.first_retry;
-      use(*device);
-    } else {
+    if (const Result<Device> device = open(); !device) {
       report(device.error().what);
+    } else if (use(*device) > config_.most_retry) {  // It did work.
+      retry = config_.first_retry;
+      reported_.clear();
     }
     if (!pause(retry)) return;
     retry = std::min(retry * 2, config_.most_retry);
@@ -110,8 +112,9 @@ Result<Channel::Device> Channel::open() {
   return device;
 }
 
-/// Receives until the device fails or the channel ends.
-void Channel::use(const Device& device) {
+/// Receives until the device fails or the channel ends; how long that took.
+Duration Channel::use(const Device& device) {
+  const auto begin = std::chrono::steady_clock::now();
   reopen_.store(false, std::memory_order_relaxed);
   {
     const std::lock_guard lock{mutex_};
@@ -120,7 +123,7 @@ void Channel::use(const Device& device) {
     problem_.clear();
   }
   counters_.opened.add(1);
-  log(LogArea::kFabric, LogLevel::kNotice, "umad device {} is open", config_.device);
+  log(LogArea::kFabric, LogLevel::kInfo, "umad device {} is open", config_.device);
   ring();
   receive(device.fd);
   {
@@ -128,6 +131,7 @@ void Channel::use(const Device& device) {
     device_ = {};
   }
   close(device);
+  return std::chrono::steady_clock::now() - begin;
 }
 
 /// Agents first: the simulator does not end them with their descriptor.
@@ -161,13 +165,13 @@ void Channel::give_up(const std::string& why) {
   report(fmt::format("umad device {}: {}", config_.device, why));
 }
 
-/// Says what is wrong, once, until it is something else.
+/// Says what is wrong, once, until it is something else or the device worked for a while.
 void Channel::report(const std::string& problem) {
   {
     const std::lock_guard lock{mutex_};
-    if (problem_ == problem) return;
     problem_ = problem;
   }
+  if (std::exchange(reported_, problem) == problem) return;
   log(LogArea::kFabric, LogLevel::kWarning, "{}; it is tried again and again", problem);
   ring();
 }

@@ -69,7 +69,7 @@ class Channel {
   void run();
   Result<Device> open();
   void close(const Device& device);
-  void use(const Device& device);
+  Duration use(const Device& device);
   void receive(int fd);
   void give_up(const std::string& why);
   void report(const std::string& problem);
@@ -81,13 +81,14 @@ class Channel {
   std::atomic<bool> stop_{false};
   std::atomic<bool> reopen_{false};
   std::atomic<std::size_t> queued_{0};
-  mutable std::mutex mutex_;  ///< Of everything below.
+  mutable std::mutex mutex_;  ///< Of what follows, up to the queue.
   std::condition_variable stopping_;
   Device device_;
   std::uint64_t session_ = 0;
   std::string problem_ = "not opened yet";
   std::deque<Arrived> queue_;
-  std::thread thread_;  ///< Last: it uses the others.
+  std::string reported_;  ///< The thread's own.
+  std::thread thread_;    ///< Last: it uses the others.
 };
 
 }  // namespace ipoib::umad
