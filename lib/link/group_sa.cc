@@ -189,8 +189,9 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
     g.routed = false;  // there is no such group; the next list or report tells when there is
   } else if (m.bit == wire::join_state::kSendOnlyNonMember) {
     become_absent(g, config_.group.negative, now);
-  } else if (failure.status == kInvalid) {
-    m.plain = !m.plain;  // it may exist with other attributes, or no longer exist
+  } else {
+    // It may exist with other attributes; or do so no longer.
+    m.plain = !m.plain && failure.status == kInvalid;
   }
   if (!g.full.member() && !g.non.member()) detach(g);
 }

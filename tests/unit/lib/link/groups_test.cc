@@ -511,6 +511,34 @@ TEST_F(Groups, U35_RefusedJoinIsCountedToldAndTriedAgain) {
   EXPECT_TRUE(row(0, kGlobal).reason.empty());
 }
 
+TEST_F(Groups, U35_GroupOfOtherAttributesIsJoinedAsItIsAndCreatedOnceGone) {
+  bring_up(2);
+  auto other = f.group("255.255.255.255")->record;
+  other.tclass = 3;
+  const auto mgid = wire::mgid_of(ip(kGlobal), f.config.pkey, 2);
+  const auto ask = [&](const sa::Request& request) {
+    node(1).client->submit(
+        request, [](const auto&, TimePoint) {}, f.now);
+    f.run_for(10ms);
+  };
+  ask(sa::create_group(mgid, node(1).actions->attr.gid(), kFull, other));
+  join(0, kGlobal);
+  f.run_for(10ms);
+  EXPECT_EQ(row(0, kGlobal).state, "refused");
+  f.run_for(2s);
+  EXPECT_EQ(row(0, kGlobal).state, "member") << "without naming attributes";
+  leave(0, kGlobal);
+  f.run_for(10ms);
+
+  join(0, kGlobal);
+  f.run_for(10ms);
+  EXPECT_EQ(row(0, kGlobal).state, "refused");
+  ask(sa::leave_group(mgid, node(1).actions->attr.gid(), f.config.pkey, kFull));
+  f.run_for(8s);
+  EXPECT_EQ(row(0, kGlobal).state, "member") << "created";
+  EXPECT_EQ(f.group(kGlobal)->record.tclass, 0);
+}
+
 TEST_F(Groups, RestartedAdministratorLearnsOfEveryMembershipAgain) {
   f.config.membership_refresh = 20s;
   bring_up(2);
