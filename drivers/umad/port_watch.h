@@ -23,8 +23,9 @@ using SmpSender = std::function<bool(std::uint16_t lid, std::uint8_t sl, const w
 class PortWatch {
  public:
   static constexpr Duration kPeriod = std::chrono::milliseconds(250);
-  /// Rounds without a whole answer before the port counts as down.
-  static constexpr unsigned kMostMissed = 4;
+  /// Rounds without a whole answer before the port counts as down: three seconds, which a machine
+  /// short of CPUs may need. A device that is gone says so by its descriptor.
+  static constexpr unsigned kMostMissed = 12;
 
   explicit PortWatch(std::uint32_t first_tid) : tid_{first_tid} {}
 
