@@ -18,6 +18,8 @@
 
 IPOIB_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 IPOIB_BUILD=${IPOIB_BUILD:-$IPOIB_ROOT/build}
+# Where python3 is a script that looks for the right one, it is looked for once: labs start it all the time.
+PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 
 declare -A NODE_PID=()
 LAB_PIDS=()
