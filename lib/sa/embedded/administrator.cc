@@ -48,7 +48,9 @@ Records records_of(std::span<const T> records, std::size_t len = sizeof(T)) {
 
 /// Get wants exactly one record.
 template <class T>
-Answer<Records> found(const Subnet& subnet, Method method, const std::vector<T>& records) {
+Answer<Records> found(const Subnet& subnet, Method method, const Answer<std::vector<T>>& answer) {
+  if (!answer) return refuse(answer.error());
+  const std::vector<T>& records = *answer;
   if (method == Method::kGet) {
     if (records.empty()) return refuse(MadStatus::kSaNoRecords);
     if (records.size() > 1) return refuse(MadStatus::kSaTooManyRecords);
@@ -77,9 +79,7 @@ Answer<Records> member_record(Subnet& subnet, Method method, const McQuery& q) {
 Answer<Records> path_record(Subnet& subnet, Method method, const PathQuery& q) {
   if (method != Method::kGet && method != Method::kGetTable)
     return refuse(MadStatus::kMethodAttributeNotSupported);
-  const auto paths = find_paths(subnet, q, limit_of<wire::PathRecord>(subnet, method));
-  if (!paths) return refuse(paths.error());
-  return found(subnet, method, *paths);
+  return found(subnet, method, find_paths(subnet, q, limit_of<wire::PathRecord>(subnet, method)));
 }
 
 /// A real SA states the record length of this attribute too.
@@ -95,8 +95,9 @@ Answer<Records> inform_info_record(const Subnet& subnet, Method method,
                                    const InformRecordQuery& q) {
   if (method != Method::kGet && method != Method::kGetTable)
     return refuse(MadStatus::kMethodAttributeNotSupported);
-  return found(subnet, method,
-               find_subscriptions(subnet, q, limit_of<wire::InformInfoRecord>(subnet, method)));
+  return found<wire::InformInfoRecord>(
+      subnet, method,
+      find_subscriptions(subnet, q, limit_of<wire::InformInfoRecord>(subnet, method)));
 }
 
 Answer<Records> class_port_info(Method method) {

@@ -23,12 +23,16 @@ constexpr std::uint8_t kCreators =
     wire::join_state::kFullMember | wire::join_state::kSendOnlyFullMember;
 
 constexpr std::uint16_t kSaAssigned = 0xa01b;  ///< Signature of MGIDs the SA makes up.
+constexpr std::uint8_t kLinkLocal = 2;         ///< Scope.
 
 std::uint8_t exactly(std::uint8_t value) {
   return wire::with_selector(Selector::kExactly, value);
 }
 
 /// Parts of an MGID: ff, flags:4, scope:4, signature:16, P_Key:16 (IPoIB), the rest.
+std::uint8_t flags_of(const Gid& mgid) {
+  return (mgid.prefix() >> 52) & 0x0f;
+}
 std::uint8_t scope_of(const Gid& mgid) {
   return (mgid.prefix() >> 48) & 0x0f;
 }
@@ -57,24 +61,36 @@ std::uint8_t scope_bits(std::uint8_t scope) {
   return static_cast<std::uint8_t>(scope << 4);
 }
 
-/// Whether the components given agree with the group's attributes. Packet lifetime is compared in
-/// look-ups only: a real SM lets anybody join whatever lifetime it names.
-bool attributes_match(const McQuery& q, const McMemberRecord& group, bool lifetime) {
+/// Whether the components given agree with what packets to the group carry.
+bool headers_match(const McQuery& q, const McMemberRecord& group) {
   const McMemberRecord& r = q.record;
   if (q.has(R::kQkey) && r.qkey != group.qkey) return false;
-  if (q.has(R::kMlid) && r.mlid != group.mlid) return false;
-  if (q.has(kMtuMask) && !mtu_satisfies(r.mtu, wire::value_of(group.mtu))) return false;
   if (q.has(R::kTclass) && r.tclass != group.tclass) return false;
   if (q.has(R::kPkey) && partition_of(r.pkey.host()) != partition_of(group.pkey.host()))
     return false;
-  if (q.has(kRateMask) && !rate_satisfies(r.rate, wire::value_of(group.rate))) return false;
-  if (lifetime && q.has(kLifeMask) &&
-      !lifetime_satisfies(r.lifetime, wire::value_of(group.lifetime)))
-    return false;
   if (q.has(R::kSl) && r.sl() != group.sl()) return false;
   if (q.has(R::kFlow) && r.flow_label() != group.flow_label()) return false;
-  if (q.has(R::kHop) && r.hop_limit() != group.hop_limit()) return false;
-  return !q.has(R::kScope) || r.scope() == group.scope();
+  return !q.has(R::kHop) || r.hop_limit() == group.hop_limit();
+}
+
+/// What a join is judged by, and look-ups too. MLID, packet lifetime and scope it may name as it
+/// likes.
+bool attributes_match(const McQuery& q, const McMemberRecord& group) {
+  const McMemberRecord& r = q.record;
+  if (q.has(kMtuMask) && !mtu_satisfies(r.mtu, wire::value_of(group.mtu))) return false;
+  if (q.has(kRateMask) && !rate_satisfies(r.rate, wire::value_of(group.rate))) return false;
+  return headers_match(q, group);
+}
+
+bool found_by(const McQuery& q, const McMemberRecord& group) {
+  if (q.has(R::kMlid) && q.record.mlid != group.mlid) return false;
+  if (q.has(R::kScope) && q.record.scope() != group.scope()) return false;
+  return attributes_match(q, group);
+}
+
+bool codes_exist(const McQuery& q) {
+  return (!q.has(kMtuMask) || is_mtu(q.record.mtu)) &&
+         (!q.has(kRateMask) || is_rate(q.record.rate));
 }
 
 /// MGID for one who leaves the choice to the SA: signature, subnet prefix, then a number.
@@ -91,18 +107,20 @@ Gid make_mgid(const Subnet& subnet, std::uint8_t scope) {
 bool usable_mgid(const Gid& mgid, const McQuery& q) {
   const std::uint8_t scope = scope_of(mgid);
   if (!mgid.is_multicast() || scope == 0 || scope == 0x0f) return false;
-  if (signature_of(mgid) == kSaAssigned) return false;  // Those are ours to give.
-  if (q.has(R::kScope) && q.record.scope() != scope) return false;
-  return !is_ipoib(mgid) || partition_of(pkey_of(mgid)) == partition_of(q.record.pkey.host());
+  if (is_ipoib(mgid)) return partition_of(pkey_of(mgid)) == partition_of(q.record.pkey.host());
+  if (flags_of(mgid) > 1) return false;
+  // Of those the SA makes up, the ones of this subnet.
+  return signature_of(mgid) != kSaAssigned || scope != kLinkLocal;
 }
 
-/// IPoIB groups of a partition share the Q_Key of its broadcast group, which therefore comes first.
+/// Packets to IPoIB groups of a partition carry what those to its broadcast group do, which
+/// therefore comes first.
 bool follows_broadcast_group(const Subnet& subnet, const Gid& mgid, const McQuery& q) {
   if (!is_ipoib(mgid)) return true;
   const Gid broadcast = wire::broadcast_mgid(q.record.pkey.host(), scope_of(mgid));
   if (mgid == broadcast) return true;
   const Group* group = subnet.groups.find(broadcast);
-  return group != nullptr && group->record.qkey == q.record.qkey;
+  return group != nullptr && headers_match(q, group->record);
 }
 
 /// What a group that is not there would be, if this request may create it.
@@ -110,6 +128,7 @@ Answer<McMemberRecord> new_group(const Subnet& subnet, const McQuery& q) {
   const McMemberRecord& r = q.record;
   if ((r.join() & kCreators) == 0) return refuse(MadStatus::kSaRequestInvalid);
   if (!q.has(kCreate)) return refuse(MadStatus::kSaInsufficientComponents);
+  if (!subnet.has_partition(r.pkey.host())) return refuse(MadStatus::kSaRequestInvalid);
 
   McMemberRecord group = subnet_defaults(subnet.config);
   const std::uint8_t wanted_scope = q.has(R::kScope) ? r.scope() : subnet.config.scope;
@@ -119,12 +138,10 @@ Answer<McMemberRecord> new_group(const Subnet& subnet, const McQuery& q) {
 
   const auto mtu = q.has(kMtuMask) ? choose_mtu(r.mtu, subnet.config.mtu) : subnet.config.mtu;
   const auto rate = q.has(kRateMask) ? choose_rate(r.rate, subnet.config.rate) : subnet.config.rate;
-  const auto life = q.has(kLifeMask) ? choose_lifetime(r.lifetime, subnet.config.lifetime)
-                                     : subnet.config.lifetime;
-  if (!mtu || !rate || !life) return refuse(MadStatus::kSaRequestInvalid);
+  if (!mtu || !rate) return refuse(MadStatus::kSaRequestInvalid);
   group.mtu = exactly(*mtu);
   group.rate = exactly(*rate);
-  group.lifetime = exactly(*life);
+  if (q.has(kLifeMask)) group.lifetime = exactly(r.lifetime);
   group.qkey = r.qkey;
   group.mlid = q.has(R::kMlid) ? r.mlid : wire::Be16{};
   group.tclass = r.tclass;
@@ -150,13 +167,17 @@ void settle_sender(Subnet& subnet, const McQuery& q) {
     subnet.groups.remove_port(*loser);
 }
 
+/// What holds for every request that changes a membership.
+MadStatus check_member(const Subnet& subnet, const McQuery& q) {
+  if (!q.has(kWho)) return MadStatus::kSaInsufficientComponents;
+  if (!codes_exist(q)) return MadStatus::kSaRequestInvalid;
+  return subnet.on_subnet(q.record.port_gid) ? MadStatus::kOk : MadStatus::kSaInvalidGid;
+}
+
 /// Everything about a join that does not depend on the group.
 MadStatus check_joiner(const Subnet& subnet, const McQuery& q) {
-  if (!q.has(kWho)) return MadStatus::kSaInsufficientComponents;
-  if (!subnet.on_subnet(q.record.port_gid)) return MadStatus::kSaInvalidGid;
+  if (const MadStatus status = check_member(subnet, q); status != MadStatus::kOk) return status;
   if (q.record.join() == 0) return MadStatus::kSaRequestInvalid;
-  if (q.has(R::kPkey) && !subnet.has_partition(q.record.pkey.host()))
-    return MadStatus::kSaRequestInvalid;
   return check_sender(subnet, q);
 }
 
@@ -186,7 +207,7 @@ Answer<McMemberRecord> join(Subnet& subnet, const McQuery& q) {
     return refuse(status);
 
   const Group* group = r.mgid.is_zero() ? nullptr : subnet.groups.find(r.mgid);
-  if (group != nullptr && !attributes_match(q, group->record, false))
+  if (group != nullptr && !attributes_match(q, group->record))
     return refuse(MadStatus::kSaRequestInvalid);
   const bool member = group != nullptr && group->members.count(r.port_gid) != 0;
   std::optional<McMemberRecord> created;
@@ -208,14 +229,12 @@ Answer<McMemberRecord> join(Subnet& subnet, const McQuery& q) {
 
 Answer<McMemberRecord> leave(Subnet& subnet, const McQuery& q) {
   const McMemberRecord& r = q.record;
-  if (!q.has(kWho)) return refuse(MadStatus::kSaInsufficientComponents);
-  if (!subnet.on_subnet(r.port_gid)) return refuse(MadStatus::kSaInvalidGid);
+  if (const MadStatus status = check_member(subnet, q); status != MadStatus::kOk)
+    return refuse(status);
   const Group* group = subnet.groups.find(r.mgid);
   if (group == nullptr) return refuse(MadStatus::kSaRequestInvalid);
   const auto member = group->members.find(r.port_gid);
-  if (member == group->members.end() || (member->second & r.join()) == 0)
-    return refuse(MadStatus::kSaRequestInvalid);
-  if (q.has(R::kPkey) && partition_of(r.pkey.host()) != partition_of(group->record.pkey.host()))
+  if (member == group->members.end() || r.join() == 0 || (r.join() & ~member->second) != 0)
     return refuse(MadStatus::kSaRequestInvalid);
   if (!q.trusted) {
     // A port that moved may leave before it asks for anything else.
@@ -233,19 +252,21 @@ Answer<McMemberRecord> leave(Subnet& subnet, const McQuery& q) {
   return answer;
 }
 
-std::vector<McMemberRecord> find(const Subnet& subnet, const McQuery& q, std::size_t limit) {
+Answer<std::vector<McMemberRecord>> find(const Subnet& subnet, const McQuery& q,
+                                         std::size_t limit) {
+  if (!codes_exist(q)) return refuse(MadStatus::kSaRequestInvalid);
   const std::uint8_t wanted = q.has(R::kJoin) ? q.record.join() : std::uint8_t{0};
   const bool by_member = q.has(R::kPortGid) || wanted != 0;
   const auto member_matches = [&](const Gid& gid, std::uint8_t bits) {
     const Port* port = subnet.ports.find(gid);
     const bool visible = q.trusted || (port != nullptr && port->lid == q.from_lid);
     return visible && (!q.has(R::kPortGid) || gid == q.record.port_gid) &&
-           (bits & wanted) == wanted;
+           (wanted == 0 || bits == wanted);
   };
 
   std::vector<McMemberRecord> found;
   const auto look_at = [&](const Group& group) {
-    if (!attributes_match(q, group.record, true)) return;
+    if (!found_by(q, group.record)) return;
     bool any = false;
     if (q.trusted || by_member) {
       for (const auto& [gid, bits] : group.members) {
@@ -255,7 +276,7 @@ std::vector<McMemberRecord> find(const Subnet& subnet, const McQuery& q, std::si
         if (q.trusted) found.push_back(member_record(group, gid, bits));
       }
     }
-    const bool as_group = q.trusted ? group.members.empty() && !by_member : any || !by_member;
+    const bool as_group = !q.trusted && (any || !by_member);
     if (as_group && found.size() < limit) found.push_back(group.record);
   };
 

@@ -40,6 +40,14 @@ std::optional<std::uint8_t> choose(std::uint8_t component, std::uint8_t most, Qu
 
 }  // namespace
 
+bool is_mtu(std::uint8_t component) {
+  return wire::mtu_octets(wire::value_of(component)) != 0;
+}
+
+bool is_rate(std::uint8_t component) {
+  return wire::rate_mbps(wire::value_of(component)) != 0;
+}
+
 std::optional<std::uint8_t> choose_mtu(std::uint8_t component, std::uint8_t largest) {
   return choose(component, largest, wire::mtu_octets);
 }

@@ -10,6 +10,10 @@
 
 namespace ipoib::sa {
 
+/// Whether there is such an MTU or rate, whatever it is given for.
+[[nodiscard]] bool is_mtu(std::uint8_t component);
+[[nodiscard]] bool is_rate(std::uint8_t component);
+
 /// The best MTU code up to `largest` that satisfies selector and value of `component`; none when
 /// there is none or the value is no MTU code.
 [[nodiscard]] std::optional<std::uint8_t> choose_mtu(std::uint8_t component, std::uint8_t largest);

@@ -78,7 +78,7 @@ TEST_F(MembershipTest, JoinStatesThatCreate) {
     SCOPED_TRACE(int{state});
     const bool creates = (state & 9) != 0;
     EXPECT_EQ(status(create(kGroup, kB, state), kLidB), creates ? kOk : kInvalid);
-    EXPECT_EQ(status(leave_group(kGroup, kB, 0xffff, 15), kLidB), creates ? kOk : kInvalid);
+    EXPECT_EQ(status(leave_group(kGroup, kB, 0xffff, state), kLidB), creates ? kOk : kInvalid);
     EXPECT_EQ(group_count(), 2U);
   }
   // The state is judged before the mask.
@@ -121,7 +121,8 @@ TEST_F(MembershipTest, AttributesOfAJoinMustMatch) {
       {"MTU > 2048", mtu, [](R& r) { r.mtu = 0x04; }, kInvalid},
       {"MTU < 4096", mtu, [](R& r) { r.mtu = 0x45; }, kOk},
       {"MTU < 2048", mtu, [](R& r) { r.mtu = 0x44; }, kInvalid},
-      {"MTU best", mtu, [](R& r) { r.mtu = 0xc0; }, kOk},
+      {"MTU best", mtu, [](R& r) { r.mtu = 0xc1; }, kOk},
+      {"MTU best of none", mtu, [](R& r) { r.mtu = 0xc0; }, kInvalid},
       {"MTU without selector", R::kMtu, [](R& r) { r.mtu = 0x05; }, kOk},
       {"rate exactly 10", rate, [](R& r) { r.rate = 0x83; }, kOk},
       {"rate exactly 20", rate, [](R& r) { r.rate = 0x86; }, kInvalid},
@@ -137,8 +138,8 @@ TEST_F(MembershipTest, AttributesOfAJoinMustMatch) {
       {"flow label", R::kFlow, [](R& r) { r.sl_flow_hop = R::pack(0, 3, 0); }, kInvalid},
       {"hop limit", R::kHop, [](R& r) { r.sl_flow_hop = R::pack(0, 0, 3); }, kInvalid},
       {"traffic class", R::kTclass, [](R& r) { r.tclass = 1; }, kInvalid},
-      {"other MLID", R::kMlid, [](R& r) { r.mlid.set(0xc123); }, kInvalid},
-      {"other scope", R::kScope, [](R& r) { r.scope_join = 0x51; }, kInvalid},
+      {"MLID, any", R::kMlid, [](R& r) { r.mlid.set(0xc123); }, kOk},
+      {"scope, any", R::kScope, [](R& r) { r.scope_join = 0x51; }, kOk},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.what);
@@ -165,7 +166,7 @@ TEST_F(MembershipTest, AttributesANewGroupGets) {
       {"any MTU but the largest", mtu, [](R& r) { r.mtu = 0x44; }, 3, 3, 18},
       {"slower", rate, [](R& r) { r.rate = 0x43; }, 4, 5, 18},
       {"best of both", mtu | rate, [](R& r) { r.mtu = r.rate = 0xc2; }, 4, 3, 18},
-      {"longer lifetime", life, [](R& r) { r.lifetime = 0x14; }, 4, 3, 21},
+      {"longer lifetime", life, [](R& r) { r.lifetime = 0x14; }, 4, 3, 20},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.what);
@@ -198,7 +199,9 @@ TEST_F(MembershipTest, CreatesThatCannotBe) {
       {"unicast MGID", 0, [](R& r) { r.mgid = kB; }},
       {"scope 0", 0, [](R& r) { r.mgid = ipoib_mgid(7, 0xffff, 0); }},
       {"scope 15", 0, [](R& r) { r.mgid = ipoib_mgid(7, 0xffff, 15); }},
-      {"scope other than the MGID's", R::kScope, [](R& r) { r.scope_join = 0x51; }},
+      {"SL unlike it", 0, [](R& r) { r.sl_flow_hop = R::pack(2, 0, 0); }},
+      {"hop limit unlike it", 0, [](R& r) { r.sl_flow_hop = R::pack(0, 0, 2); }},
+      {"reserved flags", 0, [](R& r) { r.mgid = wire::Gid::of(0xff22'0000'0000'0000, 5); }},
       {"MGID only the SA may give", 0,
        [](R& r) { r.mgid = wire::Gid::of(0xff12'a01b'fe80'0000, 5); }},
   };
@@ -316,7 +319,10 @@ TEST_F(MembershipTest, LeavesThatAreRefused) {
   EXPECT_EQ(status(leave_group(kGroup, kB, 0xffff, 0), kLidB), kInvalid);
   EXPECT_EQ(status(leave_group(kGroup, kB, 0xffff, 2), kLidB), kInvalid);
   EXPECT_EQ(status(leave_group(kGroup, kC, 0xffff, 1), kLidC), kInvalid) << "no member";
-  EXPECT_EQ(status(leave_group(kGroup, kB, 0x8002, 1), kLidB), kInvalid);
+  EXPECT_EQ(status(leave_group(kGroup, kB, 0xffff, 3), kLidB), kInvalid) << "more than there is";
+  const auto no_mtu =
+      changed(leave_group(kGroup, kB, 0xffff, 1), R::kMtuSel | R::kMtu, [](R& r) { r.mtu = 0x80; });
+  EXPECT_EQ(status(no_mtu, kLidB), kInvalid);
   EXPECT_EQ(status(leave_group(kGroup, wire::Gid::of(1, 1), 0xffff, 1), kLidB), kBadGid);
   EXPECT_EQ(status(leave_group(ipoib_mgid(7), kB, 0xffff, 1), kLidB), kInvalid);
   EXPECT_EQ(status(leave_group(kGroup, kB, 0xffff, 1), kLidC), kInvalid) << "not one's own";
@@ -347,13 +353,15 @@ TEST_F(MembershipTest, TablesTellStrangersOfGroupsAndTheTrustedOfMembers) {
     EXPECT_EQ(groups.record<R>(i)->join(), 0);
   }
   const Reply members = table(list_groups(0xffff), kLidC, 1);
-  ASSERT_EQ(members.count(), 3U);  // Ordered by MGID: the two members, the empty broadcast group.
+  ASSERT_EQ(members.count(), 2U) << "the broadcast group has none";
   EXPECT_EQ(members.record<R>(0)->port_gid, kB);
   EXPECT_EQ(members.record<R>(0)->join(), 1);
   EXPECT_EQ(members.record<R>(1)->port_gid, kC);
   EXPECT_EQ(members.record<R>(1)->join(), 4);
-  EXPECT_EQ(members.record<R>(2)->mgid, kBroadcast);
-  EXPECT_TRUE(members.record<R>(2)->port_gid.is_zero());
+  const auto full_members = [](R& r) { r.scope_join = 1; };
+  const Reply full = table(changed(list_groups(0xffff), R::kJoin, full_members), kLidC, 1);
+  ASSERT_EQ(full.count(), 1U);
+  EXPECT_EQ(full.record<R>()->port_gid, kB);
   EXPECT_EQ(table(list_groups(0x8007), kLidC).count(), 0U);
 }
 
@@ -396,8 +404,11 @@ TEST_F(MembershipTest, LookUpsCompareWithSelectors) {
   EXPECT_EQ(table(by(mtu, [](R& r) { r.mtu = 0x03; }), kLidB).count(), 2U);
   EXPECT_EQ(table(by(R::kMlid, [](R& r) { r.mlid.set(0xc001); }), kLidB).count(), 1U);
   EXPECT_EQ(table(by(R::kLifeSel | R::kLife, [](R& r) { r.lifetime = 0x80 | 17; }), kLidB).count(),
-            0U);
+            3U)
+      << "the lifetime is not looked at";
   EXPECT_EQ(table(by(R::kScope, [](R& r) { r.scope_join = 0x20; }), kLidB).count(), 3U);
+  EXPECT_EQ(table(by(R::kScope, [](R& r) { r.scope_join = 0x50; }), kLidB).count(), 0U);
+  EXPECT_EQ(status(by(mtu, [](R& r) { r.mtu = 0x86; }), kLidB), kInvalid);
 }
 
 }  // namespace
