@@ -79,7 +79,9 @@ Answer<Records> member_record(Subnet& subnet, Method method, const McQuery& q) {
 Answer<Records> path_record(Subnet& subnet, Method method, const PathQuery& q) {
   if (method != Method::kGet && method != Method::kGetTable)
     return refuse(MadStatus::kMethodAttributeNotSupported);
-  return found(subnet, method, find_paths(subnet, q, limit_of<wire::PathRecord>(subnet, method)));
+  // Of several paths a Get is told one, as a real SA does.
+  const std::size_t limit = method == Method::kGet ? 1 : limit_of<wire::PathRecord>(subnet, method);
+  return found(subnet, method, find_paths(subnet, q, limit));
 }
 
 /// A real SA states the record length of this attribute too.
@@ -212,6 +214,7 @@ Result<Administrator> Administrator::create(const AdministratorConfig& config) {
 Administrator::Administrator(const AdministratorConfig& config)
     : subnet_{config}, tables_{config.tables}, reporter_{config.reports} {
   subnet_.ports.add_own(config.gid, config.lid);
+  for (const Partition& p : config.partitions) subnet_.ports.add_partition(config.gid, p.pkey);
   create_broadcast_groups(subnet_);
   static_cast<void>(subnet_.groups.take_events());
 }

@@ -1,5 +1,7 @@
 #include "lib/sa/embedded/selectors.h"
 
+#include <algorithm>
+
 #include "lib/wire/iba.h"
 
 namespace ipoib::sa {
@@ -56,10 +58,16 @@ std::optional<std::uint8_t> choose_rate(std::uint8_t component, std::uint8_t fas
   return choose(component, fastest, wire::rate_mbps);
 }
 
-std::optional<std::uint8_t> choose_lifetime(std::uint8_t component, std::uint8_t least) {
-  for (std::uint8_t code = least; code <= kLastCode; ++code)
-    if (lifetime_satisfies(component, code)) return code;
-  return std::nullopt;
+std::optional<std::uint8_t> choose_lifetime(std::uint8_t component, std::uint8_t longest) {
+  const std::uint8_t wanted = wire::value_of(component);
+  switch (wire::selector_of(component)) {
+    case wire::Selector::kGreater: return longest > wanted ? std::optional{longest} : std::nullopt;
+    case wire::Selector::kExactly: return longest >= wanted ? std::optional{wanted} : std::nullopt;
+    case wire::Selector::kBest: return longest;
+    case wire::Selector::kLess: break;
+  }
+  if (wanted <= 1) return std::nullopt;  // A lifetime of 0 is that of a port's path to itself.
+  return std::min(longest, static_cast<std::uint8_t>(wanted - 1));
 }
 
 bool mtu_satisfies(std::uint8_t component, std::uint8_t mtu) {
@@ -68,10 +76,6 @@ bool mtu_satisfies(std::uint8_t component, std::uint8_t mtu) {
 
 bool rate_satisfies(std::uint8_t component, std::uint8_t rate) {
   return code_satisfies(component, rate, wire::rate_mbps);
-}
-
-bool lifetime_satisfies(std::uint8_t component, std::uint8_t lifetime) {
-  return satisfies(wire::selector_of(component), wire::value_of(component), lifetime);
 }
 
 }  // namespace ipoib::sa

@@ -21,13 +21,13 @@ namespace ipoib::sa {
 /// The same for a rate code; 2 (2.5 Gb/s) and 5 (5 Gb/s) are slower than 3 (10 Gb/s).
 [[nodiscard]] std::optional<std::uint8_t> choose_rate(std::uint8_t component, std::uint8_t fastest);
 
-/// The smallest packet lifetime code from `least` up that satisfies `component`.
+/// The longest packet lifetime code up to `longest` that satisfies `component`; "best" is `longest`
+/// too, since nobody knows better.
 [[nodiscard]] std::optional<std::uint8_t> choose_lifetime(std::uint8_t component,
-                                                          std::uint8_t least);
+                                                          std::uint8_t longest);
 
-/// Whether an MTU, rate or lifetime that is given satisfies `component`; "best" takes any.
+/// Whether an MTU or rate that is given satisfies `component`; "best" takes any.
 [[nodiscard]] bool mtu_satisfies(std::uint8_t component, std::uint8_t mtu);
 [[nodiscard]] bool rate_satisfies(std::uint8_t component, std::uint8_t rate);
-[[nodiscard]] bool lifetime_satisfies(std::uint8_t component, std::uint8_t lifetime);
 
 }  // namespace ipoib::sa

@@ -9,8 +9,7 @@ namespace {
 
 using R = wire::PathRecord;
 
-constexpr std::uint16_t kOk = 0, kNoResources = 0x0100, kNoRecords = 0x0300, kTooMany = 0x0400,
-                        kBadGid = 0x0500, kInsufficient = 0x0600;
+constexpr std::uint16_t kOk = 0, kInvalid = 0x0200, kNoRecords = 0x0300;
 
 class PathsTest : public AdministratorTest {
  protected:
@@ -39,7 +38,7 @@ TEST_F(PathsTest, U20_PathBetweenTwoPortsOfThePartition) {
   EXPECT_EQ(path.sl(), 5);
   EXPECT_EQ(path.rate, 0x87);
   EXPECT_EQ(path.mtu, 0x84);
-  EXPECT_EQ(path.tclass, 9);
+  EXPECT_EQ(path.tclass, 0) << "as a real SM leaves it";
   EXPECT_EQ(path.hop_limit(), 0);
   EXPECT_EQ(path.pkey.host(), 0xffff);
   EXPECT_EQ(path.reversible_numb, 0x80);
@@ -57,14 +56,18 @@ TEST_F(PathsTest, PartitionMustBeShared) {
   EXPECT_EQ(record<R>(any, kLidB).pkey.host(), 0x8002);
 }
 
-TEST_F(PathsTest, UnknownAndForeignEndsAreToldApart) {
+TEST_F(PathsTest, EndsUnknownForeignOrLeftOut) {
   both_join();
   EXPECT_EQ(status(find_path(kB, port_gid(0x1234), 0xffff), kLidB), kNoRecords);
-  EXPECT_EQ(status(find_path(kB, wire::Gid::of(0xfec0ULL << 48, 1), 0xffff), kLidB), kBadGid);
-  EXPECT_EQ(status(find_path(wire::Gid::of(0xfec0ULL << 48, 1), kB, 0xffff), kLidB), kBadGid);
+  EXPECT_EQ(status(find_path(kB, wire::Gid::of(0xfec0ULL << 48, 1), 0xffff), kLidB), kNoRecords);
+  EXPECT_EQ(status(find_path(wire::Gid::of(0xfec0ULL << 48, 1), kB, 0xffff), kLidB), kNoRecords);
   EXPECT_EQ(status(find_path(kB, ipoib_mgid(5), 0xffff), kLidB), kNoRecords);
-  EXPECT_EQ(status(query(wire::Method::kGet, R::kDgid, [](R& r) { r.dgid = kC; }), kLidB),
-            kInsufficient);
+  const Request to_c = query(wire::Method::kGetTable, R::kDgid, [](R& r) { r.dgid = kC; });
+  EXPECT_EQ(table(to_c, kLidB).count(), 3U) << "from all, the administrator's among them";
+  const Request any = query(wire::Method::kGetTable, 0, [](R&) {});
+  const Reply own = table(any, kLidB);
+  ASSERT_EQ(own.count(), 3U);
+  EXPECT_EQ(own.record<R>()->sgid, kB) << "of all paths the asker's";
 }
 
 TEST_F(PathsTest, AskingTeachesTheAskingPort) {
@@ -103,14 +106,18 @@ TEST_F(PathsTest, LimitsAreKeptOrThereIsNoPath) {
       {"MTU > 2048", mtu, [](R& r) { r.mtu = 4; }, kNoRecords},
       {"MTU exactly 4096", mtu, [](R& r) { r.mtu = 0x85; }, kNoRecords},
       {"rate < 2.5", rate, [](R& r) { r.rate = 0x42; }, kNoRecords},
-      {"rate exactly 5", rate, [](R& r) { r.rate = 0x85; }, kOk},
-      {"lifetime < 18", life, [](R& r) { r.lifetime = 0x40 | 18; }, kNoRecords},
+      {"no such rate", rate, [](R& r) { r.rate = 0x41; }, kInvalid},
+      {"rate exactly 5", rate, [](R& r) { r.rate = 0x85; }, kNoRecords},
+      {"lifetime < 18", life, [](R& r) { r.lifetime = 0x40 | 18; }, kOk},
+      {"lifetime > 18", life, [](R& r) { r.lifetime = 18; }, kNoRecords},
       {"lifetime best", life, [](R& r) { r.lifetime = 0xc0; }, kOk},
-      {"SL", R::kSl, [](R& r) { r.qos_sl.set(3); }, kNoRecords},
+      {"SL, any", R::kSl, [](R& r) { r.qos_sl.set(3); }, kOk},
       {"raw", R::kRaw, [](R& r) { r.raw_flow_hop.set(1U << 31); }, kNoRecords},
       {"over a router", R::kHop, [](R& r) { r.raw_flow_hop.set(64); }, kNoRecords},
-      {"DLID of another", R::kDlid, [](R& r) { r.dlid.set(9); }, kNoRecords},
-      {"SLID of another", R::kSlid, [](R& r) { r.slid.set(9); }, kNoRecords},
+      {"DLID of nobody", R::kDlid, [](R& r) { r.dlid.set(9); }, kNoRecords},
+      {"SLID of nobody", R::kSlid, [](R& r) { r.slid.set(9); }, kNoRecords},
+      {"DLID of another", R::kDlid, [](R& r) { r.dlid.set(kLidB); }, kInvalid},
+      {"SLID of another", R::kSlid, [](R& r) { r.slid.set(kLidC); }, kInvalid},
       {"reversible", R::kReversible, [](R& r) { r.reversible_numb = 0x81; }, kOk},
   };
   for (const Row& row : rows) {
@@ -130,8 +137,9 @@ TEST_F(PathsTest, PathToAGroupHasItsAttributes) {
   like.sl_flow_hop = wire::McMemberRecord::pack(2, 0x12345, 7);
   like.tclass = 3;
   like.mtu = 3;
-  const auto group = member(create_group(kGroup, kC, 1, like), kLidC);
-  const R path = record<R>(find_path(kB, kGroup, 0xffff), kLidB);
+  const auto mgid = wire::Gid::of(0xff12'0000'0000'0000, 5);  // Not IPoIB's: any attributes.
+  const auto group = member(create_group(mgid, kC, 1, like), kLidC);
+  const R path = record<R>(find_path(kC, mgid, 0xffff, 3), kLidC);
   EXPECT_EQ(path.dlid, group.mlid);
   EXPECT_EQ(path.slid.host(), 0);
   EXPECT_EQ(path.sl(), 2);
@@ -139,7 +147,9 @@ TEST_F(PathsTest, PathToAGroupHasItsAttributes) {
   EXPECT_EQ(path.hop_limit(), 7);
   EXPECT_EQ(path.tclass, 3);
   EXPECT_EQ(path.mtu, 0x83);
-  EXPECT_EQ(status(find_path(kB, kGroup, 0x8002), kLidB), kNoRecords);
+  EXPECT_EQ(status(find_path(kC, mgid, 0x8002, 3), kLidC), kNoRecords);
+  EXPECT_EQ(status(find_path(kC, mgid, 0xffff, 4), kLidC), kNoRecords) << "other traffic class";
+  EXPECT_EQ(status(find_path(kB, mgid, 0xffff, 3), kLidB), kNoRecords) << "no member";
 }
 
 TEST_F(PathsTest, TablesOfAllPathsFromAPort) {
@@ -149,7 +159,7 @@ TEST_F(PathsTest, TablesOfAllPathsFromAPort) {
     return query(method, R::kSgid, [](R& r) { r.sgid = kB; });
   };
   EXPECT_EQ(table(all(wire::Method::kGetTable), kLidB).count(), 3U);
-  EXPECT_EQ(status(all(wire::Method::kGet), kLidB), kTooMany);
+  EXPECT_EQ(record<R>(all(wire::Method::kGet), kLidB).sgid, kB) << "the first of them";
   EXPECT_EQ(status(join_group(kBroadcast, port_gid(9), 0xffff, 1), 9), kOk);
   EXPECT_EQ(table(all(wire::Method::kGetTable), kLidB).count(), 4U) << "in two segments";
   const Request none = query(wire::Method::kGetTable, R::kSgid | R::kDgid, [](R& r) {

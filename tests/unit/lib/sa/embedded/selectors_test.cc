@@ -47,14 +47,16 @@ TEST(Selectors, RatesAreComparedBySpeedNotByCode) {
   EXPECT_FALSE(rate_satisfies(c(Selector::kGreater, 3), 5));
 }
 
-TEST(Selectors, LifetimeIsTheSmallestThatSatisfies) {
+TEST(Selectors, LifetimeIsTheLongestThatSatisfies) {
   EXPECT_EQ(choose_lifetime(c(Selector::kBest, 0), 18), Code{18});
   EXPECT_EQ(choose_lifetime(c(Selector::kLess, 19), 18), Code{18});
-  EXPECT_EQ(choose_lifetime(c(Selector::kLess, 18), 18), Code{});
-  EXPECT_EQ(choose_lifetime(c(Selector::kGreater, 20), 18), Code{21});
-  EXPECT_EQ(choose_lifetime(c(Selector::kGreater, 63), 18), Code{});
-  EXPECT_EQ(choose_lifetime(c(Selector::kExactly, 20), 18), Code{20});
-  EXPECT_EQ(choose_lifetime(c(Selector::kExactly, 17), 18), Code{});
+  EXPECT_EQ(choose_lifetime(c(Selector::kLess, 18), 18), Code{17});
+  EXPECT_EQ(choose_lifetime(c(Selector::kLess, 1), 18), Code{});
+  EXPECT_EQ(choose_lifetime(c(Selector::kLess, 0), 18), Code{});
+  EXPECT_EQ(choose_lifetime(c(Selector::kGreater, 17), 18), Code{18});
+  EXPECT_EQ(choose_lifetime(c(Selector::kGreater, 18), 18), Code{});
+  EXPECT_EQ(choose_lifetime(c(Selector::kExactly, 17), 18), Code{17});
+  EXPECT_EQ(choose_lifetime(c(Selector::kExactly, 20), 18), Code{});
 }
 
 TEST(Selectors, GivenValueSatisfies) {
