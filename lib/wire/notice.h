@@ -43,7 +43,7 @@ enum class InformError : std::uint8_t {
 struct InformInfo {
   Gid gid;               ///< Of the port the notices are about, or zero: the LID range says.
   Be16 lid_range_begin;  ///< kAllLids: all.
-  Be16 lid_range_end;
+  Be16 lid_range_end;    ///< 0: no other than the first.
   Be16 reserved;
   std::uint8_t is_generic;
   std::uint8_t subscribe;  ///< 1 subscribe, 0 unsubscribe.

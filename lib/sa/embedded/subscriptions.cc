@@ -13,7 +13,6 @@ InformInfo normal(InformInfo info) {
   info.reserved = {};
   info.reserved2 = 0;
   info.subscribe = 1;
-  info.resp_time = 0;
   return info;
 }
 
@@ -30,7 +29,8 @@ bool is_for(const InformInfo& info, const wire::Notice& n) {
     return false;
   if (!info.gid.is_zero()) return info.gid == n.issuer_gid;
   const std::uint16_t begin = info.lid_range_begin.host(), lid = n.issuer_lid.host();
-  return begin == wire::kAllLids || (begin <= lid && lid <= info.lid_range_end.host());
+  return begin == wire::kAllLids || begin == lid ||
+         (begin < lid && lid <= info.lid_range_end.host());
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ class SubscriptionTable {
   /// kOk where it is there already; kSaNoResources: a bound is reached.
   [[nodiscard]] wire::MadStatus subscribe(const fabric::MadAddress& from,
                                           const wire::InformInfo& info);
-  /// kSaRequestInvalid, as a real SA says: no such subscription. All fields but RespTimeValue have
-  /// to be those of the subscription.
+  /// kSaRequestInvalid, as a real SA says: no such subscription. All fields have to be those of the
+  /// subscription.
   [[nodiscard]] wire::MadStatus unsubscribe(const fabric::MadAddress& from,
                                             const wire::InformInfo& info);
   void drop(const Subscriber& subscriber);

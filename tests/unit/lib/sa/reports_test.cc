@@ -147,7 +147,12 @@ TEST_F(SubscriptionTest, SenselessOnesAreRefused) {
   EXPECT_EQ(inform(kLidB, [](auto& i) { i.gid = port_gid(0xdead); }), 0x0200);
   EXPECT_EQ(inform(kLidB, [](auto& i) { i.qpn.set(0); }), 0x0200);
   EXPECT_EQ(inform(kLidB, [](auto& i) { i.subscribe = 2; }), 0x0200);
-  EXPECT_EQ(inform(kLidB, [](auto& i) { i.lid_range_begin.set(5); }), 0x0200);
+  EXPECT_EQ(inform(kLidB,
+                   [](auto& i) {
+                     i.lid_range_begin.set(5);
+                     i.lid_range_end.set(4);
+                   }),
+            0x0200);
   Request get = subscribe();
   get.method = wire::Method::kGet;
   EXPECT_EQ(status(get, kLidB), 0x000c);

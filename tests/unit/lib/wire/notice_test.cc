@@ -131,7 +131,12 @@ TEST(ParseInformInfo, OddOnesAreNamed) {
       {[](InformInfo& i) { i.is_generic = 2; }, InformError::kGeneric},
       {[](InformInfo& i) { i.subscribe = 2; }, InformError::kSubscribe},
       {[](InformInfo& i) { i.gid = kGroup; }, InformError::kGid},
-      {[](InformInfo& i) { i.lid_range_begin.set(9); }, InformError::kLidRange},
+      {[](InformInfo& i) {
+         i.lid_range_begin.set(9);
+         i.lid_range_end.set(8);
+       },
+       InformError::kLidRange},
+      {[](InformInfo& i) { i.lid_range_begin.set(9); }, InformError::kNone},
       {[](InformInfo& i) { i.lid_range_begin.set(0); }, InformError::kNone},
       {[](InformInfo& i) {
          i.gid = kPort;
