@@ -254,6 +254,46 @@ TEST(Tables, FirstSegmentNeedNotTellTheLength) {
   expect_all_groups(node.outcomes.at(0), 50);
 }
 
+/// The client's side, by hand: a table of seven whole segments.
+TEST(Receiver, TakesWhatItsWindowAllowsAndAcknowledgesAtItsEnd) {
+  using Step = RmppReceiver::Step;
+  RmppReceiver receiver{4};
+  const auto take = [&receiver](std::uint32_t number) {
+    wire::Rmpp rmpp;
+    rmpp.segment = number;
+    if (number == 1) {
+      rmpp.flags |= wire::rmpp_flag::kFirst;
+      rmpp.len = 7 * wire::kRmppSegmentLen;
+    }
+    if (number == 7) {
+      rmpp.flags |= wire::rmpp_flag::kLast;
+      rmpp.len = wire::kRmppSegmentLen;
+    }
+    return receiver.take(wire::SaMad{}, rmpp, 1U << 20);
+  };
+  EXPECT_EQ(take(2), Step::kBeyond) << "the first opens the window";
+  EXPECT_EQ(take(1), Step::kTaken);
+  EXPECT_TRUE(receiver.ack_due());
+  EXPECT_EQ(receiver.window_last(), 5U);
+  EXPECT_EQ(take(6), Step::kBeyond);
+  EXPECT_EQ(take(3), Step::kTaken);
+  EXPECT_EQ(take(3), Step::kRepeated);
+  EXPECT_FALSE(receiver.ack_due()) << "there is a gap, which a time-out will fill";
+  EXPECT_EQ(receiver.in_order(), 1U);
+  EXPECT_EQ(take(2), Step::kTaken);
+  EXPECT_EQ(receiver.in_order(), 3U);
+  EXPECT_EQ(take(1), Step::kRepeated);
+  EXPECT_TRUE(receiver.ack_due()) << "the sender did not hear";
+  EXPECT_EQ(take(5), Step::kTaken);
+  EXPECT_FALSE(receiver.ack_due());
+  EXPECT_EQ(take(4), Step::kTaken);
+  EXPECT_TRUE(receiver.ack_due());
+  EXPECT_EQ(receiver.window_last(), 9U);
+  EXPECT_EQ(take(7), Step::kTaken);
+  EXPECT_EQ(take(6), Step::kDone);
+  EXPECT_EQ(receiver.data().size(), 7 * wire::kSaDataLen);
+}
+
 /// The administrator's side, by hand.
 class SenderTest : public AdministratorTest {
  protected:
@@ -325,6 +365,42 @@ TEST_F(SenderTest, GoesBackAfterATimeOutAndGivesUpAtLast) {
   EXPECT_EQ(last->rmpp_status, 126);
   EXPECT_EQ(last->mad.method, 0x92);
   EXPECT_EQ(sa->tables().counters().given_up, 1U);
+}
+
+TEST_F(SenderTest, LostSegmentIsSentAgainWithThoseBehindIt) {
+  ASSERT_TRUE(exchange(request, kLidC));
+  ack(1, 4);
+  ASSERT_EQ(tick().size(), 3U);
+  now += sa->config().tables.timeout;
+  const auto again = tick();
+  ASSERT_EQ(again.size(), 3U);
+  EXPECT_EQ(again[0].rmpp_segment.host(), 2U);
+  EXPECT_EQ(again[2].rmpp_segment.host(), 4U);
+  EXPECT_EQ(sa->tables().counters().resent, 3U);
+}
+
+TEST_F(SenderTest, OvertakenAcknowledgementsChangeNothing) {
+  ASSERT_TRUE(exchange(request, kLidC));
+  ack(1, 4);
+  ASSERT_EQ(tick().size(), 3U);
+  ack(4, 6);
+  ack(1, 4);  // Was sent before.
+  ack(4, 5);  // A window does not shrink.
+  const auto rest = tick();
+  ASSERT_EQ(rest.size(), 2U);
+  EXPECT_EQ(rest[0].rmpp_segment.host(), 5U);
+  EXPECT_EQ(rest[1].rmpp_segment.host(), 6U);
+  EXPECT_EQ(sa->tables().counters().resent, 0U);
+}
+
+TEST_F(SenderTest, AbortOfTheReceiverEndsItWithoutAWord) {
+  ASSERT_TRUE(exchange(request, kLidC));
+  ack(1, 6);
+  ack(1, 0, 118, wire::RmppType::kAbort);
+  EXPECT_EQ(sa->tables().size(), 0U);
+  EXPECT_EQ(sa->tables().counters().stopped, 1U);
+  EXPECT_TRUE(tick().empty());
+  EXPECT_FALSE(sa->next_deadline());
 }
 
 TEST_F(SenderTest, NonsenseIsAbortedWithItsStatus) {
