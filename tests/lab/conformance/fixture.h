@@ -1,0 +1,109 @@
+// What the tests of the suite have in common: asking, and records to ask with.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <ostream>
+
+#include "lib/sa/queries.h"
+#include "lib/sa/sa_mad.h"
+#include "tests/lab/conformance/differences.h"
+#include "tests/lab/conformance/session.h"
+
+namespace ipoib::wire {
+inline void PrintTo(MadStatus status, std::ostream* out) {
+  *out << status_name(static_cast<std::uint16_t>(status));
+}
+}  // namespace ipoib::wire
+
+namespace ipoib::conformance {
+
+using wire::MadStatus;
+using wire::McMemberRecord;
+using wire::PathRecord;
+using R = McMemberRecord;
+
+inline constexpr MadStatus kOk = MadStatus::kOk, kInvalid = MadStatus::kSaRequestInvalid,
+                           kInsufficient = MadStatus::kSaInsufficientComponents,
+                           kNoRecords = MadStatus::kSaNoRecords,
+                           kTooMany = MadStatus::kSaTooManyRecords,
+                           kBadGid = MadStatus::kSaInvalidGid;
+
+using wire::join_state::kFullMember;
+using wire::join_state::kNonMember;
+using wire::join_state::kSendOnlyFullMember;
+using wire::join_state::kSendOnlyNonMember;
+
+/// What is to be answered: by both the same, or not.
+struct Expected {
+  MadStatus opensm, embedded;
+  // NOLINTNEXTLINE(google-explicit-constructor): rows of tables name one or the other.
+  Expected(MadStatus both) : opensm{both}, embedded{both} {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Expected(const Difference& d) : opensm{d.opensm}, embedded{d.embedded} {}
+};
+
+/// The session of this run; main() makes it.
+[[nodiscard]] Session& session();
+
+class Conformance : public ::testing::Test {
+ protected:
+  void TearDown() override { session().clean_up(); }
+
+  static SubnetUnderTest& subnet() { return session().subnet(); }
+  static bool embedded() { return subnet().name() == "embedded"; }
+  static MadStatus answer(const Expected& e) { return embedded() ? e.embedded : e.opensm; }
+  static wire::Gid gid(PortId port) { return subnet().port(port).gid; }
+
+  /// Of the answer; a failure of the test where there is none.
+  static MadStatus status(PortId port, const sa::Request& request);
+  /// The answer with status 0 to a request whose answer is one record.
+  template <class T>
+  static T record(PortId port, const sa::Request& request) {
+    const sa::Outcome outcome = session().ask(port, request);
+    if (!outcome) {
+      ADD_FAILURE() << sa::describe(outcome.error());
+      return T{};
+    }
+    return outcome->record<T>().value_or(T{});
+  }
+  static McMemberRecord member(PortId port, const sa::Request& request) {
+    return record<McMemberRecord>(port, request);
+  }
+  static sa::Reply table(PortId port, const sa::Request& request);
+  /// The answer as it came.
+  static wire::SaMad raw(PortId port, const sa::Request& request, std::uint64_t sm_key = 0);
+
+  /// A group of a partition that no other test has.
+  static wire::Gid fresh(std::uint16_t pkey = kDefault);
+  static McMemberRecord broadcast(std::uint16_t pkey = kDefault);
+  static sa::Request create(const wire::Gid& mgid, PortId port = kA,
+                            std::uint8_t state = kFullMember, std::uint16_t pkey = kDefault) {
+    return sa::create_group(mgid, gid(port), state, broadcast(pkey));
+  }
+  static sa::Request join(const wire::Gid& mgid, PortId port, std::uint8_t state = kFullMember,
+                          std::uint16_t pkey = kDefault) {
+    return sa::join_group(mgid, gid(port), pkey, state);
+  }
+  static sa::Request leave(const wire::Gid& mgid, PortId port, std::uint8_t state = kFullMember,
+                           std::uint16_t pkey = kDefault) {
+    return sa::leave_group(mgid, gid(port), pkey, state);
+  }
+
+  /// The request with its record changed and components added.
+  template <class T>
+  static sa::Request with(sa::Request request, std::uint64_t mask, void (*change)(T&)) {
+    auto r = *wire::read<T>(request.data);
+    change(r);
+    EXPECT_TRUE(wire::write(std::span{request.data}, 0, r));
+    request.comp_mask |= mask;
+    return request;
+  }
+  static sa::Request without(sa::Request request, std::uint64_t mask) {
+    request.comp_mask &= ~mask;
+    return request;
+  }
+};
+
+}  // namespace ipoib::conformance

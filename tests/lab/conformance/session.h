@@ -1,0 +1,55 @@
+// One run against one subnet: a client at every port, what Reports they got, which memberships and
+// subscriptions they hold, so that each test leaves the subnet as it found it.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lib/sa/client.h"
+#include "lib/wire/notice.h"
+#include "tests/lab/conformance/subnet.h"
+
+namespace ipoib::conformance {
+
+class Session {
+ public:
+  explicit Session(std::unique_ptr<SubnetUnderTest> subnet);
+
+  [[nodiscard]] SubnetUnderTest& subnet() { return *subnet_; }
+  [[nodiscard]] sa::Client& client(PortId port) { return *ports_[port].client; }
+  [[nodiscard]] std::vector<wire::Notice>& notices(PortId port) { return ports_[port].notices; }
+
+  /// Until `done` (true) or `limit` has passed.
+  bool run_until(const std::function<bool()>& done, Duration limit);
+
+  /// Through the port's client; ends with the client's time-outs.
+  [[nodiscard]] sa::Outcome ask(PortId port, const sa::Request& request);
+  /// Past the client: the answer as it came; none where none came in time.
+  [[nodiscard]] std::optional<wire::SaMad> ask_raw(PortId port, const wire::SaMad& request);
+
+  /// Ends all memberships and subscriptions that came about by ask() and forgets the Reports.
+  void clean_up();
+
+ private:
+  struct Port {
+    std::unique_ptr<sa::Client> client;
+    std::vector<wire::Notice> notices;
+    /// JoinState bits by MGID and PortGID.
+    std::map<std::pair<wire::Gid, wire::Gid>, std::uint8_t> memberships;
+    std::vector<wire::InformInfo> subscriptions;
+  };
+  void deliver(PortId port, const fabric::ReceivedMad& mad);
+  void remember(Port& port, const sa::Request& request, const sa::Reply& reply);
+
+  std::unique_ptr<SubnetUnderTest> subnet_;
+  std::array<Port, kPorts> ports_;
+  std::uint32_t raw_tid_ = 0x7a000000;
+  std::optional<wire::SaMad> raw_answer_;
+};
+
+}  // namespace ipoib::conformance
