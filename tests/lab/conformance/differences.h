@@ -25,6 +25,9 @@ inline constexpr Difference kPortNotSweptYet{
     "without a sweep it learns a port from its first request"};
 inline constexpr Difference kProxyJoin{MadStatus::kOk, MadStatus::kSaRequestInvalid,
                                        "it learns ports by who speaks: nobody speaks for another"};
+inline constexpr Difference kTrustedLeave{
+    MadStatus::kSaRequestInvalid, MadStatus::kOk,
+    "without a sweep somebody has to tidy up after ports that are gone: who knows the SM_Key"};
 inline constexpr Difference kReservedScope{MadStatus::kOk, MadStatus::kSaRequestInvalid,
                                            "scopes 0 and 15 are reserved; OpenSM does not look"};
 inline constexpr Difference kBroadcastOfAnother{
@@ -39,6 +42,7 @@ inline constexpr Difference kSelectorWithoutValue{
 //     that were not asked for, even nothing; the embedded one fills in the subnet's.
 //   Inform.RangeWithoutEnd: OpenSM takes LIDRangeEnd 0 and never finds an issuer in the range.
 //   Query.ByPort: OpenSM tells anybody who is member, which only the trusted should learn.
+//   Inform.SubscriptionsAreListed: OpenSM tells anybody, and gives all the number 0.
 //   Query.PartitionsOfOthers: without a sweep there are no P_Key tables to hide groups by.
 //   Query.WrongSmKeyIsDenied, Query.MethodsAndAttributesNotServed: OpenSM keeps silent, which the
 //     asker has to sit out; the embedded one refuses.

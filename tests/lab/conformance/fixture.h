@@ -35,6 +35,8 @@ using wire::join_state::kNonMember;
 using wire::join_state::kSendOnlyFullMember;
 using wire::join_state::kSendOnlyNonMember;
 
+inline constexpr std::uint64_t kSmKey = 1;  ///< Of both.
+
 /// What is to be answered: by both the same, or not.
 struct Expected {
   MadStatus opensm, embedded;

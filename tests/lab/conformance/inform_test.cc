@@ -110,6 +110,28 @@ TEST_F(Inform, SubscriptionsThatCannotBe) {
   EXPECT_EQ(status(kA, changed(request, +with_stranger)), kInvalid);
 }
 
+TEST_F(Inform, SubscriptionsAreListed) {
+  using wire::InformInfoRecord;
+  ASSERT_EQ(status(kA, join(wire::broadcast_mgid(kDefault, 2), kA)), kOk);
+  InformInfoRecord of_a{};
+  of_a.subscriber_gid = gid(kA);
+  const auto request = sa::Request::of(wire::Method::kGetTable, wire::Attr::kInformInfoRecord,
+                                       InformInfoRecord::kSubscriberGid, of_a);
+  EXPECT_EQ(table(kA, request).count(), 0U);
+  ASSERT_EQ(status(kA, sa::subscribe(Trap::kGroupCreated)), kOk);
+  ASSERT_EQ(status(kA, sa::subscribe(Trap::kGroupDeleted)), kOk);
+  const sa::Reply reply = table(kA, request);
+  ASSERT_EQ(reply.count(), 2U);
+  const auto newest = *reply.record<InformInfoRecord>(0),
+             other = *reply.record<InformInfoRecord>(1);
+  EXPECT_EQ(newest.subscriber_gid, gid(kA));
+  EXPECT_EQ(newest.inform.trap_number.host(), 67);
+  EXPECT_EQ(newest.inform.qpn.host(), 0U) << "not shown";
+  EXPECT_EQ(other.inform.trap_number.host(), 66);
+  EXPECT_EQ(other.number.host(), embedded() ? 1 : 0);
+  EXPECT_EQ(table(kB, request).count(), embedded() ? 0U : 2U);
+}
+
 TEST_F(Inform, GroupsThatComeAndGoAreReported) {
   ASSERT_EQ(status(kB, sa::subscribe(Trap::kGroupCreated)), kOk);
   ASSERT_EQ(status(kB, sa::subscribe(Trap::kGroupDeleted)), kOk);

@@ -73,6 +73,8 @@ TEST_F(Leave, MembershipOfAnotherPort) {
   ASSERT_EQ(status(kB, join(broadcast().mgid, kB)), kOk);
   EXPECT_EQ(status(kB, leave(group, kA)), kInvalid);
   EXPECT_EQ(status(kB, sa::find_group(group)), kOk);
+  const auto trusted = raw(kB, leave(group, kA), kSmKey).hdr.mad.status.host();
+  EXPECT_EQ(static_cast<MadStatus>(trusted), answer(kTrustedLeave));
 }
 
 TEST_F(Leave, AttributesAreNotLookedAt) {

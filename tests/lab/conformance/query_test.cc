@@ -10,8 +10,6 @@ namespace {
 
 class Query : public Conformance {};
 
-constexpr std::uint64_t kSmKey = 1;
-
 sa::Request groups(wire::Method method, std::uint64_t mask, const R& record) {
   return sa::Request::of(method, wire::Attr::kMcMemberRecord, mask, record);
 }
