@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (asked.size() < kMostQuestions) asked.push_back({lid, smp});
     return true;
   };
-  for (; size >= kStep; data += kStep, size -= kStep, now += std::chrono::milliseconds(20)) {
+  for (; size >= kStep; data += kStep, size -= kStep, now += std::chrono::milliseconds(100)) {
     const fabric::PortAttr before = port.attr();
     port.tick(now, send);
     sm.tick(port.attr(), now, send);
