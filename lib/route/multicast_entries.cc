@@ -32,6 +32,16 @@ std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& 
   return named;
 }
 
+bool MulticastTable::is_named(const IpAddr& addr, const Group& group, const IpAddr& source) const {
+  return group.seen.contains(source) ||
+         std::ranges::any_of(
+             group.wishes,
+             [&](const auto& w) { return std::ranges::binary_search(w.second.sources, source); }) ||
+         std::ranges::any_of(static_, [&](const auto& route) {
+           return route.source == source && wire::contains(route.groups, addr);
+         });
+}
+
 /// What becomes of packets from `source`, kAnySource: those that nobody named, that come by `in`.
 MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Group& group,
                                                     InterfaceId in, const IpAddr& source) const {
@@ -41,7 +51,8 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
   const bool any = source == kAnySource;
   for (const StaticMulticastRoute& route : static_) {
     const bool source_fits = route.source == kAnySource || route.source == source;
-    const bool expanded = route.groups.len == (addr.is_v4() ? 32 : 128) || !any;
+    // What this node hears has an entry for any source, so workers tell of none (multicast.cc).
+    const bool expanded = route.groups.len == (addr.is_v4() ? 32 : 128) || !any || e.delivery.local;
     if (route.in != in || !source_fits || !expanded || !wire::contains(route.groups, addr))
       continue;
     for (const InterfaceId i : route.out) e.delivery.out |= std::uint64_t{1} << i;
@@ -60,8 +71,8 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
   return e;
 }
 
-/// Entries for named sources only where they differ from the entry for all others.
-MulticastTable::Entries MulticastTable::wanted(const IpAddr& addr, const Group& group) const {
+/// Interfaces that packets to the group may be taken from.
+std::set<InterfaceId> MulticastTable::incoming_of(const IpAddr& addr, const Group& group) const {
   std::set<InterfaceId> incoming;
   for (const auto& [iface, n] : group.listeners) incoming.insert(iface);
   for (const StaticMulticastRoute& route : static_)
@@ -69,9 +80,14 @@ MulticastTable::Entries MulticastTable::wanted(const IpAddr& addr, const Group& 
   if (!group.wishes.empty())
     for (InterfaceId i = 0; i < kMaxInterfaces; ++i)
       if (is_router(i)) incoming.insert(i);
+  return incoming;
+}
+
+/// Entries for named sources only where they differ from the entry for all others.
+MulticastTable::Entries MulticastTable::wanted(const IpAddr& addr, const Group& group) const {
   const std::set<IpAddr> sources = named_sources(addr, group);
   Entries entries;
-  for (const InterfaceId in : incoming) {
+  for (const InterfaceId in : incoming_of(addr, group)) {
     const Installed rest = entry_for(addr, group, in, kAnySource);
     if (rest.delivery.local || rest.delivery.out != 0) entries.emplace(Key{in, kAnySource}, rest);
     for (const IpAddr& source : sources) {
@@ -82,31 +98,34 @@ MulticastTable::Entries MulticastTable::wanted(const IpAddr& addr, const Group& 
   return entries;
 }
 
+void MulticastTable::put(const IpAddr& addr, Group& group, const Key& key, const Installed& entry,
+                         TimePoint now) {
+  const auto old = group.installed.find(key);
+  const bool is_new = old == group.installed.end();
+  if (is_new && entries_ >= config_.max_entries) {
+    if (refused_.insert(addr).second) ++counters_.entries_refused;
+    return;
+  }
+  const bool changed = is_new || !same(old->second.delivery, entry.delivery);
+  const TimePoint since = is_new ? now : old->second.since;
+  if (is_new) ++entries_;
+  Installed& kept = group.installed[key] = entry;
+  kept.since = since;
+  if (changed) sink_.set(kept.delivery);
+}
+
+MulticastTable::Entries::iterator MulticastTable::take_out(const IpAddr& addr, Group& group,
+                                                           Entries::iterator it) {
+  sink_.remove(it->first.first, addr, it->first.second);
+  --entries_;
+  return group.installed.erase(it);
+}
+
 void MulticastTable::install(const IpAddr& addr, Group& group, const Entries& wanted,
                              TimePoint now) {
-  for (auto it = group.installed.begin(); it != group.installed.end();) {
-    if (wanted.contains(it->first)) {
-      ++it;
-      continue;
-    }
-    sink_.remove(it->first.first, addr, it->first.second);
-    it = group.installed.erase(it);
-    --entries_;
-  }
-  for (const auto& [key, entry] : wanted) {
-    const auto old = group.installed.find(key);
-    if (old == group.installed.end() && entries_ >= config_.max_entries) {
-      if (refused_.insert(addr).second) ++counters_.entries_refused;
-      continue;
-    }
-    const bool changed =
-        old == group.installed.end() || !same(old->second.delivery, entry.delivery);
-    const TimePoint since = old == group.installed.end() ? now : old->second.since;
-    if (old == group.installed.end()) ++entries_;
-    Installed& kept = group.installed[key] = entry;
-    kept.since = since;
-    if (changed) sink_.set(kept.delivery);
-  }
+  for (auto it = group.installed.begin(); it != group.installed.end();)
+    it = wanted.contains(it->first) ? std::next(it) : take_out(addr, group, it);
+  for (const auto& [key, entry] : wanted) put(addr, group, key, entry, now);
 }
 
 void MulticastTable::refresh(const IpAddr& addr, TimePoint now) {
@@ -114,9 +133,38 @@ void MulticastTable::refresh(const IpAddr& addr, TimePoint now) {
   Group& group = groups_[addr];
   refused_.erase(addr);
   install(addr, group, wanted(addr, group), now);
-  if (group.idle()) groups_.erase(addr);
+  drop_idle(addr, group);
+  use_room(before, now);
+}
+
+/// As refresh(), where nothing but the source was named or forgotten: a group may have thousands.
+void MulticastTable::refresh_source(const IpAddr& addr, const IpAddr& source, TimePoint now) {
+  const std::size_t before = entries_;
+  Group& group = groups_[addr];
+  const bool named = is_named(addr, group, source);
+  for (const InterfaceId in : incoming_of(addr, group)) {
+    const Installed rest = entry_for(addr, group, in, kAnySource);
+    const Installed e = entry_for(addr, group, in, source);
+    const auto old = group.installed.find({in, source});
+    if (named && !same(e.delivery, rest.delivery))
+      put(addr, group, {in, source}, e, now);
+    else if (old != group.installed.end())
+      take_out(addr, group, old);
+  }
+  drop_idle(addr, group);
+  use_room(before, now);
+}
+
+void MulticastTable::drop_idle(const IpAddr& addr, const Group& group) {
+  if (!group.idle()) return;
+  refused_.erase(addr);
+  groups_.erase(addr);
+}
+
+/// Installs what there was no room for, where there are fewer entries than before.
+void MulticastTable::use_room(std::size_t before, TimePoint now) {
   if (entries_ >= before || refused_.empty()) return;
-  for (const IpAddr& waiting : std::exchange(refused_, {})) {  // There is room again.
+  for (const IpAddr& waiting : std::exchange(refused_, {})) {
     Group& other = groups_[waiting];
     install(waiting, other, wanted(waiting, other), now);
   }

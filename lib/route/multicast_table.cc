@@ -145,7 +145,7 @@ void MulticastTable::packet_seen(const IpAddr& group, const IpAddr& source, Time
   if (renewed) forget_.erase({until, group, source});
   until = now + config_.seen_lifetime;
   forget_.emplace(until, group, source);
-  if (!renewed) refresh(group, now);
+  if (!renewed) refresh_source(group, source, now);
 }
 
 void MulticastTable::routes_changed(TimePoint now) {
@@ -157,7 +157,7 @@ void MulticastTable::tick(TimePoint now) {
     const auto [when, group, source] = *forget_.begin();
     forget_.erase(forget_.begin());
     groups_[group].seen.erase(source);
-    refresh(group, now);
+    refresh_source(group, source, now);
   }
 }
 

@@ -134,12 +134,22 @@ class MulticastTable {
   };
 
   void refresh(const wire::IpAddr& addr, TimePoint now);
+  void refresh_source(const wire::IpAddr& addr, const wire::IpAddr& source, TimePoint now);
   void refresh_all(TimePoint now);
+  void drop_idle(const wire::IpAddr& addr, const Group& group);
+  void use_room(std::size_t before, TimePoint now);
   [[nodiscard]] Entries wanted(const wire::IpAddr& addr, const Group& group) const;
   [[nodiscard]] std::set<wire::IpAddr> named_sources(const wire::IpAddr& addr,
                                                      const Group& group) const;
+  [[nodiscard]] bool is_named(const wire::IpAddr& addr, const Group& group,
+                              const wire::IpAddr& source) const;
+  [[nodiscard]] std::set<table::InterfaceId> incoming_of(const wire::IpAddr& addr,
+                                                         const Group& group) const;
   [[nodiscard]] Installed entry_for(const wire::IpAddr& addr, const Group& group,
                                     table::InterfaceId in, const wire::IpAddr& source) const;
+  void put(const wire::IpAddr& addr, Group& group, const Key& key, const Installed& entry,
+           TimePoint now);
+  Entries::iterator take_out(const wire::IpAddr& addr, Group& group, Entries::iterator it);
   void install(const wire::IpAddr& addr, Group& group, const Entries& wanted, TimePoint now);
   [[nodiscard]] Status check(const StaticMulticastRoute& route) const;
   [[nodiscard]] bool is_router(table::InterfaceId iface) const {

@@ -21,6 +21,7 @@ class MulticastTableTest : public testing::Test {
     t.emplace(
         config,
         [this](const IpAddr& s) {
+          ++ways_asked;
           const auto it = toward.find(s);
           return it == toward.end() ? table::kNoInterface : it->second;
         },
@@ -40,6 +41,7 @@ class MulticastTableTest : public testing::Test {
   const IpAddr kAny{};
   const IpAddr a = ip("10.9.0.1"), b = ip("10.9.0.2");
   std::map<IpAddr, InterfaceId> toward;
+  std::size_t ways_asked = 0;
   test::SimDeliveries sink;
   std::optional<MulticastTable> t;
   TimePoint now{seconds(1'000)};
@@ -146,6 +148,27 @@ TEST_F(MulticastTableTest, PrefixesOfGroupsForwardWhatIsSeen) {
   EXPECT_EQ(sink.entries.size(), 1U);
   t->tick(now + seconds(211));
   EXPECT_TRUE(sink.entries.empty());
+}
+
+/// However many sources a group has, another one costs a look at each interface.
+TEST_F(MulticastTableTest, P06_ASourceSeenCostsNoLookAtTheOthers) {
+  t->set_wish(1, kGroup, {true, {}}, now);
+  for (std::uint32_t i = 0; i < 1'000; ++i) {
+    const IpAddr source = IpAddr::v4(0x0a09'0001 + i);
+    toward[source] = 0;
+    ways_asked = 0;
+    t->packet_seen(kGroup, source, now + seconds(i < 500 ? 0 : 1));
+    ASSERT_LE(ways_asked, 3U);
+  }
+  EXPECT_EQ(sink.entries.size(), 2U + 1'000);  // not from interface 2
+  ways_asked = 0;
+  t->tick(now + seconds(210));
+  EXPECT_LE(ways_asked, 500U * 3);
+  EXPECT_EQ(sink.entries.size(), 2U + 500);
+  t->set_wish(1, kGroup, {}, now);
+  t->tick(now + seconds(211));
+  EXPECT_TRUE(sink.entries.empty());
+  EXPECT_EQ(t->entries(), 0U);
 }
 
 TEST_F(MulticastTableTest, WrongStaticRoutesAreRefused) {
