@@ -38,7 +38,8 @@ class DeliverySink {
 };
 
 /// Packets to any group of `groups` that come by `in`, from `source` (all zero: any), go out by
-/// `out`. Groups of a prefix shorter than an address are forwarded from packet_seen() on.
+/// `out`. Groups of a prefix shorter than an address are forwarded from packet_seen() on, or where
+/// this node listens to them.
 struct StaticMulticastRoute {
   wire::IpPrefix groups;
   wire::IpAddr source{};

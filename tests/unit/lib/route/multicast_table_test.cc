@@ -150,6 +150,18 @@ TEST_F(MulticastTableTest, PrefixesOfGroupsForwardWhatIsSeen) {
   EXPECT_TRUE(sink.entries.empty());
 }
 
+/// What this node hears itself is forwarded all the same.
+TEST_F(MulticastTableTest, P06_PrefixesOfGroupsForwardWhatThisNodeListensTo) {
+  ASSERT_TRUE(add("239.0.0.0/8", kAny, 0, {2}));
+  ASSERT_TRUE(t->listen(0, kGroup, now));
+  EXPECT_TRUE(sink.lookup(0, kGroup, a).local);
+  EXPECT_EQ(out(0, a), 0b100U);
+  ASSERT_TRUE(t->listen(1, ip("239.1.1.2"), now));
+  EXPECT_EQ(out(1, a, "239.1.1.2"), 0U);
+  t->unlisten(0, kGroup, now);
+  EXPECT_EQ(out(0, a), 0U);  // from packet_seen() on
+}
+
 /// However many sources a group has, another one costs a look at each interface.
 TEST_F(MulticastTableTest, P06_ASourceSeenCostsNoLookAtTheOthers) {
   t->set_wish(1, kGroup, {true, {}}, now);
