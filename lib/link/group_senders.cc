@@ -172,6 +172,7 @@ void GroupSenders::clear(Group& g, Drop reason) {
 }
 
 void GroupSenders::forget_failed(Group& g) {
+  if (g.frames.empty()) g.own_used.reset();
   std::erase_if(g.senders, [&](auto& entry) {
     auto& [addr, s] = entry;
     if (s.installed.state != table::NeighbourState::kFailed) return false;

@@ -40,7 +40,8 @@ class GroupSenders {
   void forget_way(Group& g);
   /// Forgets senders and waiting frames; the packets go under `reason`.
   void clear(Group& g, Drop reason);
-  /// Forgets the senders that were told the group is absent, so that they may ask again.
+  /// Forgets the senders that were told the group is absent, so that they may ask again, and that
+  /// the link itself sent to it: only who goes on sending takes room in the table of groups.
   void forget_failed(Group& g);
   /// Drops packets that waited too long, forgets senders unused for the configured time.
   void expire(Group& g, TimePoint now);

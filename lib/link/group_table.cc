@@ -300,7 +300,10 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
   if (config_.group.multicast_router && is_of_link(mgid)) {
     if (g == nullptr && groups_.size() < 2 * config_.group.max_groups)
       g = &find_or_make(mgid, signature_of(mgid) == 0x401b, now);
-    if (g != nullptr) g->routed = true;
+    if (g != nullptr)
+      g->routed = true;
+    else
+      ++counters_.group_refused_local;
   }
   if (g == nullptr) return;
   if (g->presence != Presence::kPresent && g->query == sa::kNoTransaction) {

@@ -593,6 +593,27 @@ TEST_F(Groups, ScanOfGroupsIsBounded) {
   stop_all();
 }
 
+/// As a scan of IPv6 hosts makes: each is asked for in a solicited-node group of its own.
+TEST_F(Groups, U30_OwnPacketsToAbsentGroupsKeepNoRoomForLong) {
+  f.config.group.max_groups = 64;
+  bring_up(2);
+  join(1, "ff02::1:ff00:1");
+  f.run_for(10ms);
+  const std::vector<std::byte> packet(48, std::byte{0x60});
+  for (unsigned i = 0; i < 200; ++i)
+    node(0).link->send_to_group(ip("ff02::1:ff01:" + std::to_string(i)), packet, f.now);
+  f.run_for(1s);
+  EXPECT_EQ(node(0).link->groups(f.now).size(), 128U);
+  EXPECT_EQ(node(0).link->counters().group_frames_unsent, 200U);
+  f.run_for(12s);
+  EXPECT_EQ(node(0).link->groups(f.now).size(), 1U);
+  node(0).link->send_to_group(ip("ff02::1:ff00:1"), packet, f.now);
+  f.run_for(10ms);
+  EXPECT_EQ(node(0).link->counters().group_frames_unsent, 200U);
+  EXPECT_EQ(f.join_state("ff02::1:ff00:1", node(0)), kSendOnly);
+  stop_all();
+}
+
 TEST_F(Groups, OwnPacketsWaitForTheirGroupBounded) {
   bring_up(2);
   join(1, "ff02::1:ff00:1");
