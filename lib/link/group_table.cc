@@ -381,6 +381,8 @@ void GroupTable::seek(Group& g, TimePoint now) {
     if (g.presence == Presence::kUnknown && !creates) ask(g, now);
     step(g, g.send, !stopping_ && (creates || g.presence == Presence::kPresent), now);
   }
+  // Neither member any more nor send-only member yet: packets wait (RFC 4391 §10 B).
+  if (g.way == GroupWay::kDirect && !full && !g.send.member()) senders_.forget_way(g);
   set_way(g, now);
 }
 

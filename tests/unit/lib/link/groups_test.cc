@@ -183,6 +183,26 @@ TEST_F(Groups, U38_GroupBeyondTheSubnetKeepsItsHopLimit) {
   EXPECT_EQ(group_ah(r).hop_limit, 200);
 }
 
+/// While the FullMember leave and the SendOnlyNonMember join are on their way.
+TEST_F(Groups, U29_NothingIsSentBetweenListeningAndSendingOnly) {
+  bring_up(2);
+  join(0, kGlobal);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  send(0, kGlobal);
+  f.run_for(10ms);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  leave(0, kGlobal);
+  send(0, kGlobal);
+  EXPECT_EQ(node(0).sent[ip(kGlobal)], 1U);
+  EXPECT_EQ(row(0, kGlobal).held, 1U);
+  f.run_for(10ms);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
+  EXPECT_EQ(row(0, kGlobal).held, 0U);
+  EXPECT_EQ(heard(1, kGlobal), 2U);
+  stop_all();
+}
+
 TEST_F(Groups, U28_AbsentGroupIsDroppedAndNothingIsFlooded) {
   bring_up(2);
   const auto broadcasts = f.broadcasts;
