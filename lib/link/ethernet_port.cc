@@ -193,9 +193,10 @@ void EthernetPort::unicast_arp(const wire::MacAddr& to, std::span<const std::byt
   actions_.send(encapsulate(to, actions_.mac(), wire::ether_type_of_arp(arp), arp));
 }
 
-void EthernetPort::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+bool EthernetPort::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                                  TimePoint now) {
   send_to(wire::group_mac(group), packet, now);
+  return true;
 }
 
 void EthernetPort::send_to(const wire::MacAddr& to, std::span<const std::byte> packet, TimePoint) {

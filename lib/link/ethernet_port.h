@@ -102,7 +102,7 @@ class EthernetPort final : public Interface,
   [[nodiscard]] wire::MacAddr own_hw() const override { return actions_.mac(); }
   void broadcast_arp(std::span<const std::byte> arp) override;
   void unicast_arp(const wire::MacAddr& to, std::span<const std::byte> arp, TimePoint now) override;
-  void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+  bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                      TimePoint now) override;
   void send_to(const wire::MacAddr& to, std::span<const std::byte> packet, TimePoint now) override;
   // NeighbourPaths: on Ethernet the address is all that sending takes.

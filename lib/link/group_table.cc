@@ -272,15 +272,17 @@ void GroupTable::want(const wire::IpAddr& group, HeldPacket packet, TimePoint no
   advance(*g, now);
 }
 
-void GroupTable::send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now) {
+bool GroupTable::send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now) {
   Group* g = operational_ ? find(mgid_of(group)) : nullptr;
   if (!operational_ || (g == nullptr && groups_.size() >= 2 * config_.group.max_groups)) {
     ++counters_.group_frames_unsent;
-    return;
+    return false;
   }
   if (g == nullptr) g = &find_or_make(mgid_of(group), group.is_v4(), now);
   senders_.send(*g, frame, now);
   advance(*g, now);
+  g = find(mgid_of(group));
+  return g != nullptr && g->frames.empty() && (g->ah != fabric::kNoAh || g->way == GroupWay::kNone);
 }
 
 void GroupTable::flush(TimePoint now) {

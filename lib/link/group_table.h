@@ -57,8 +57,9 @@ class GroupTable {
   // --- Sending ---
   /// Takes over `packet`.
   void want(const wire::IpAddr& group, HeldPacket packet, TimePoint now);
-  /// A frame of the link itself, from the IPoIB header on.
-  void send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now);
+  /// A frame of the link itself, from the IPoIB header on. True: it left, or there is no group that
+  /// it could be sent to.
+  bool send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now);
   /// Forgets how packets reach the groups; it is asked for anew.
   void flush(TimePoint now);
 

@@ -64,20 +64,26 @@ void Ip6Addresses::retry(TimePoint now) {
 void Ip6Addresses::begin(Address& a, TimePoint now) {
   set_state(a, AddressState::kTentative);
   a.asked = 0;
+  new_nonce(a);
   owner_.begin(a.prefix, now);
   if (config_.dad_transmits == 0) return step(a, now);
   a.due = now + random_below(config_.dad_delay);
+}
+
+void Ip6Addresses::new_nonce(Address& a) {
+  for (auto& octet : a.nonce) octet = static_cast<std::byte>(random_());
 }
 
 /// Asks, or takes the address into use when all questions stayed without an answer.
 void Ip6Addresses::step(Address& a, TimePoint now) {
   if (a.state == AddressState::kDuplicate) return begin(a, now);
   if (a.asked < config_.dad_transmits) {
-    ++a.asked;
-    for (auto& octet : a.nonce) octet = static_cast<std::byte>(random_());
     // So slow a pace leaves no tick without an end, whatever was configured.
     a.due = now + std::max<Duration>(config_.retransmit, std::chrono::milliseconds(1));
-    return owner_.ask(a.prefix.addr, a.nonce, now);
+    // Silence says something only where the question was heard; one that waits keeps its nonce.
+    if (a.asked > 0) new_nonce(a);
+    if (owner_.ask(a.prefix.addr, a.nonce, now)) ++a.asked;
+    return;
   }
   set_state(a, AddressState::kReady);
   a.due.reset();
@@ -118,7 +124,7 @@ bool Ip6Addresses::on_claim(const wire::IpAddr& addr, const std::optional<wire::
                             const std::string& by, TimePoint now) {
   Address* a = find(addr);
   if (a == nullptr || a->state != AddressState::kTentative) return false;
-  if (nonce && a->asked > 0 && *nonce == a->nonce) return false;
+  if (nonce && *nonce == a->nonce) return false;
   set_state(*a, AddressState::kDuplicate);
   a->claimed_by = by;
   a->due = now + config_.dad_retry / 4 * 3 + random_below(config_.dad_retry / 2) +

@@ -20,8 +20,9 @@ class AddressOwner {
   /// The address is about to be asked for: its solicited-node group is needed / no longer.
   virtual void begin(const wire::IpPrefix& address, TimePoint now) = 0;
   virtual void end(const wire::IpPrefix& address, TimePoint now) = 0;
-  /// Puts the question "does anybody have this address" on the link.
-  virtual void ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) = 0;
+  /// Puts the question "does anybody have this address" on the link. False: nobody may have heard
+  /// it yet.
+  virtual bool ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) = 0;
   virtual void ready(const wire::IpPrefix& address, TimePoint now) = 0;
   virtual void gone(const wire::IpPrefix& address, TimePoint now) = 0;
 };
@@ -68,6 +69,7 @@ class Ip6Addresses {
 
   Address* find(const wire::IpAddr& addr);
   void begin(Address& a, TimePoint now);
+  void new_nonce(Address& a);
   void step(Address& a, TimePoint now);
   void set_state(Address& a, AddressState state);
   Duration random_below(Duration limit);

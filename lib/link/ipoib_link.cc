@@ -278,14 +278,14 @@ void IpoibLink::unicast_arp(const wire::LinkAddr& to, std::span<const std::byte>
   paths_.send(to, encapsulate(arp), now);
 }
 
-void IpoibLink::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+bool IpoibLink::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                               TimePoint now) {
   const auto type = group.is_v4() ? wire::EtherType::kIpv4 : wire::EtherType::kIpv6;
   const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
   const auto head = wire::bytes_of(hdr);
   std::vector<std::byte> frame{head.begin(), head.end()};
   frame.insert(frame.end(), packet.begin(), packet.end());
-  groups_.send(group, frame, now);
+  return groups_.send(group, frame, now);
 }
 
 void IpoibLink::send_to(const wire::LinkAddr& to, std::span<const std::byte> packet,

@@ -72,8 +72,8 @@ class IpoibLink final : public Interface,
   /// deleted are taken note of.
   void on_report(const wire::Notice& notice, TimePoint now);
   /// A packet of the link itself, from its IPv4 or IPv6 header on; it waits, bounded, for the
-  /// group to be found. Lost while the link is down.
-  void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+  /// group to be found. Lost while the link is down. True: it left, or the group does not exist.
+  bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                      TimePoint now) override;
   /// The port changed: memberships and paths are confirmed, spread in time, while neighbours go on;
   /// a link that waits tries at once; one that lost its P_Key is withdrawn.

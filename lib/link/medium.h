@@ -77,8 +77,9 @@ class NdTransport {
  public:
   virtual ~NdTransport() = default;
   [[nodiscard]] virtual Hw own_hw() const = 0;
-  /// The medium finds out how the group is reached; the packet waits for that or is lost.
-  virtual void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+  /// The medium finds out how the group is reached; the packet waits for that or is lost. True:
+  /// whoever is in the group has been sent it by now.
+  virtual bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                              TimePoint now) = 0;
   virtual void send_to(const Hw& to, std::span<const std::byte> packet, TimePoint now) = 0;
 };

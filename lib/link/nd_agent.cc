@@ -131,18 +131,18 @@ void NdAgent<Hw>::gone(const wire::IpPrefix& address, TimePoint) {
 // --- Sending ---
 
 template <class Hw>
-void NdAgent<Hw>::to_group(const Message& message, TimePoint now) {
+bool NdAgent<Hw>::to_group(const Message& message, TimePoint now) {
   ++counters_.sent;
-  transport_.send_to_group(message.dst, wire::build_nd(message), now);
+  return transport_.send_to_group(message.dst, wire::build_nd(message), now);
 }
 
 template <class Hw>
-void NdAgent<Hw>::ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) {
+bool NdAgent<Hw>::ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) {
   Message m;
   m.dst = wire::solicited_node(addr);
   m.target = addr;
   m.nonce = nonce;
-  to_group(m, now);
+  return to_group(m, now);
 }
 
 template <class Hw>
@@ -207,7 +207,10 @@ void NdAgent<Hw>::answer(const Message& question, TimePoint now) {
   m.solicited = !anonymous;
   m.override_it = true;
   m.target_hw = transport_.own_hw();
-  if (anonymous) return to_group(m, now);
+  if (anonymous) {
+    to_group(m, now);
+    return;
+  }
   const auto to = question.source_hw ? question.source_hw : cache_.hw_of(question.src);
   if (!to) {
     ++counters_.unsent;

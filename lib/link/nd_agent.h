@@ -74,7 +74,7 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   // AddressOwner.
   void begin(const wire::IpPrefix& address, TimePoint now) override;
   void end(const wire::IpPrefix& address, TimePoint now) override;
-  void ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) override;
+  bool ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) override;
   void ready(const wire::IpPrefix& address, TimePoint now) override;
   void gone(const wire::IpPrefix& address, TimePoint now) override;
 
@@ -87,7 +87,7 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   void advertise_router(std::uint16_t lifetime_s, TimePoint now);
   void solicit_routers(TimePoint now);
   void answer(const Message& question, TimePoint now);
-  void to_group(const Message& message, TimePoint now);
+  bool to_group(const Message& message, TimePoint now);
 
   /// False: not to be acted on.
   [[nodiscard]] bool may_handle(const Message& m, TimePoint now);

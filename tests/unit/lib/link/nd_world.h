@@ -74,9 +74,10 @@ class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, privat
 
  private:
   [[nodiscard]] Hw own_hw() const override { return hw; }
-  void send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+  bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                      TimePoint) override {
     world_.send(*this, &group, nullptr, packet);
+    return true;
   }
   void send_to(const Hw& to, std::span<const std::byte> packet, TimePoint) override {
     world_.send(*this, nullptr, &to, packet);

@@ -236,6 +236,19 @@ std::size_t announcements(const LinkBench& b, const wire::Gid& gid) {
       }));
 }
 
+/// A question that waits for its group asks nobody: an address is not in use before it left.
+TEST(PortEvents6, U18_NoAddressIsTakenOnAQuestionThatNeverLeft) {
+  LinkBench b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
+  b.start();
+  b.sa.silent = true;  // after the answer that is on its way
+  b.run_for(20s);
+  ASSERT_EQ(b.link.state(), State::kUp);
+  EXPECT_TRUE(ready(b).empty());
+  b.sa.silent = false;
+  b.run_for(40s);
+  EXPECT_EQ(ready(b).size(), 2U);
+}
+
 TEST(PortEvents6, U17_LidChangeStartsTheAddressOfTheLidAnew) {
   LinkBench b{with_ip6(wire::InterfaceIdRule::kLid)};
   b.bring_up();
