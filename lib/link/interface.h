@@ -62,6 +62,11 @@ class AddressSink {
   virtual void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) {
     static_cast<void>(iface), static_cast<void>(router), static_cast<void>(usable);
   }
+  /// A neighbour does not answer: what routers told of ways through it holds no longer (only where
+  /// they are accepted).
+  virtual void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) {
+    static_cast<void>(iface), static_cast<void>(addr);
+  }
 };
 /// Tells nobody.
 [[nodiscard]] AddressSink& no_address_sink();

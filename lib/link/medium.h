@@ -21,6 +21,10 @@ class Solicitor {
   virtual void request(const wire::IpAddr& addr, TimePoint now) = 0;
   /// Asks the neighbour alone, at the address it had.
   virtual void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) = 0;
+  /// There was no answer, or there is no path to the neighbour: it is taken to be gone.
+  virtual void failed(const wire::IpAddr& addr, TimePoint now) {
+    static_cast<void>(addr), static_cast<void>(now);
+  }
 };
 
 /// ARP for IPv4, neighbour discovery for IPv6.
@@ -32,6 +36,7 @@ class FamilySolicitor final : public Solicitor<Hw> {
   void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) override {
     of(addr).probe(addr, hw, now);
   }
+  void failed(const wire::IpAddr& addr, TimePoint now) override { of(addr).failed(addr, now); }
 
  private:
   Solicitor<Hw>& of(const wire::IpAddr& addr) { return addr.is_v4() ? v4_ : v6_; }

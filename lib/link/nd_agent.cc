@@ -176,6 +176,12 @@ void NdAgent<Hw>::probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
   transport_.send_to(hw, wire::build_nd(m), now);
 }
 
+/// RFC 4861 §7.3.3: other next hops are to be found for what went through it.
+template <class Hw>
+void NdAgent<Hw>::failed(const wire::IpAddr& addr, TimePoint) {
+  if (place_.config.accept_ra) place_.receiver.neighbour_failed(place_.id, addr);
+}
+
 template <class Hw>
 void NdAgent<Hw>::announce(const wire::IpAddr& addr, TimePoint now) {
   Message m;

@@ -57,6 +57,7 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
 
   void request(const wire::IpAddr& addr, TimePoint now) override;
   void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) override;
+  void failed(const wire::IpAddr& addr, TimePoint now) override;
   void on_nd(std::span<const std::byte> packet, TimePoint now);
 
   /// Tells the sender of `offending` (octets from its IPv6 header on) of the better next hop.

@@ -327,7 +327,9 @@ void NeighbourCache<Hw>::fail(Entry& e, TimePoint now) {
   leave_path(e);
   if (!e.is_static) e.has_hw = false;
   schedule(e);
+  const auto addr = e.addr;
   drop_all(packets, Drop::kNeighbourFailed, true);
+  solicitor_.failed(addr, now);
 }
 
 template <class Hw>

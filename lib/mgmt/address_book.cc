@@ -43,4 +43,12 @@ void AddressBook::default_router(table::InterfaceId iface, const wire::IpAddr& r
            routes_.add_advertised(routers_.front().first, routers_.front().second));
 }
 
+/// RFC 4861 §6.3.6, §8.3: the next of several routers takes over, redirects end.
+void AddressBook::neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) {
+  routes_.remove_redirects(iface, addr);
+  if (routers_.size() < 2 || routers_.front() != std::pair{iface, addr}) return;
+  default_router(iface, addr, false);
+  default_router(iface, addr, true);
+}
+
 }  // namespace ipoib::mgmt

@@ -36,6 +36,7 @@ class AddressBook final : public link::AddressSink {
     report(iface, routes_.add_redirect(iface, to, via));
   }
   void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) override;
+  void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) override;
 
  private:
   void report(table::InterfaceId iface, const Status& status) const {
@@ -48,7 +49,7 @@ class AddressBook final : public link::AddressSink {
   route::RouteTable& routes_;
   route::MulticastRouter& multicast_;
   TimePoint now_{};
-  /// Those that advertise themselves; the first has the default route.
+  /// Those that advertise themselves; the first has the default route, until it fails.
   std::vector<std::pair<table::InterfaceId, wire::IpAddr>> routers_;
 };
 

@@ -256,6 +256,15 @@ Status RouteTable::add_redirect(table::InterfaceId iface, const IpAddr& to, cons
   return added;
 }
 
+void RouteTable::remove_redirects(table::InterfaceId iface, const IpAddr& via) {
+  const auto all = redirects_;
+  for (const IpPrefix& host : all) {
+    const auto it = routes_.find(host);
+    if (it == routes_.end() || it->second.kind != RouteKind::kRedirect) continue;
+    if (it->second.iface == iface && it->second.via.front() == via) static_cast<void>(remove(host));
+  }
+}
+
 Status RouteTable::add_advertised(table::InterfaceId iface, const IpAddr& router) {
   const IpPrefix all{wire::network({router, 0}), 0};
   if (routes_.contains(all)) return fail(Errc::kExists, "there is a default route already");

@@ -69,6 +69,8 @@ class RouteTable {
   /// kMaxRedirects at a time: the oldest goes. kExists when there is a host route to it that
   /// somebody configured.
   Status add_redirect(table::InterfaceId iface, const wire::IpAddr& to, const wire::IpAddr& via);
+  /// Forgets the redirects to `via`.
+  void remove_redirects(table::InterfaceId iface, const wire::IpAddr& via);
   /// What no other route leads to goes through `router` from now on. kExists: there is a default
   /// route already.
   Status add_advertised(table::InterfaceId iface, const wire::IpAddr& router);

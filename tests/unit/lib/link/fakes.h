@@ -133,6 +133,9 @@ class FakeAddresses final : public AddressSink {
                 const wire::IpAddr& via) override {
     redirects.push_back({iface, to, via});
   }
+  void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    failed.emplace(iface, addr);
+  }
 
   void default_router(table::InterfaceId, const wire::IpAddr& router, bool usable) override {
     if (usable)
@@ -150,6 +153,7 @@ class FakeAddresses final : public AddressSink {
   std::set<std::pair<table::InterfaceId, wire::IpAddr>> listening;
   std::set<std::pair<table::InterfaceId, wire::IpPrefix>> ready;
   std::vector<Redirect> redirects;
+  std::set<std::pair<table::InterfaceId, wire::IpAddr>> failed;
   std::set<wire::IpAddr> routers;
 };
 

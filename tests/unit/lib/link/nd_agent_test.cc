@@ -554,6 +554,19 @@ TYPED_TEST(Nd, RedirectCountsFromTheRouterInUseAlone) {
   EXPECT_TRUE(t.router->addresses.redirects.empty());
 }
 
+/// What a redirect led to does not answer: who keeps routes is told, on hosts alone.
+TYPED_TEST(Nd, NextHopThatDoesNotAnswerIsTold) {
+  Routers<TypeParam> t;
+  t.router->up();
+  t.host->up();
+  t.w.run_for(10s);
+  for (auto* h : {t.host, t.router}) h->want(ip("fe80::9"));
+  t.w.run_for(5s);
+  EXPECT_EQ(t.host->addresses.failed,
+            (std::set<std::pair<table::InterfaceId, wire::IpAddr>>{{1, ip("fe80::9")}}));
+  EXPECT_TRUE(t.router->addresses.failed.empty());
+}
+
 TYPED_TEST(Nd, RedirectIsSentToTheNeighbourWhosePacketTurnedBack) {
   Routers<TypeParam> t;
   t.router->up();

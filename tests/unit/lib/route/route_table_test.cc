@@ -173,6 +173,20 @@ TEST_F(RouteTableTest, TheInterfaceTowardsAnAddressIsThatOfItsLongestPrefix) {
   EXPECT_EQ(table.interface_towards(ip("fd00::1")), table::kNoInterface);
 }
 
+TEST_F(RouteTableTest, RedirectsEndWithTheirNextHop) {
+  ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::9"), ip("fe80::7")));
+  ASSERT_TRUE(table.add_redirect(1, ip("2001:db8::a"), ip("fe80::7")));
+  ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::b"), ip("fe80::8")));
+  ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::c"), ip("2001:db8::c")));
+  table.remove_redirects(0, ip("fe80::7"));
+  EXPECT_EQ(sink.lookup("2001:db8::9/128").kind, NextHopKind::kNone);
+  EXPECT_EQ(sink.lookup("2001:db8::a/128").kind, NextHopKind::kGateway);
+  EXPECT_EQ(sink.lookup("2001:db8::b/128").kind, NextHopKind::kGateway);
+  table.remove_redirects(0, ip("2001:db8::c"));
+  EXPECT_EQ(sink.lookup("2001:db8::c/128").kind, NextHopKind::kNone);
+  EXPECT_FALSE(sink.gateways.contains({0, ip("fe80::7")}));
+}
+
 TEST_F(RouteTableTest, RedirectsAreHostRoutesThatMakeRoomForNewerOnes) {
   ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::9"), ip("fe80::7")));
   const auto hop = sink.lookup("2001:db8::9/128");
