@@ -242,14 +242,28 @@ void NdAgent<Hw>::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
   m.lifetime_s = lifetime_s;
   m.source_hw = transport_.own_hw();
   m.mtu = link_mtu_;
+  const auto prefixes = own_prefixes();
+  const std::size_t most = (link_mtu_ - wire::build_nd(m).size()) / wire::kPrefixOptionLen;
+  // As many as it takes: none may be larger than the MTU.
+  for (std::size_t at = 0; at == 0 || at < prefixes.size(); at += most) {
+    const auto part = std::span{prefixes}.subspan(at).first(std::min(most, prefixes.size() - at));
+    m.prefixes.assign(part.begin(), part.end());
+    to_group(m, now);
+  }
+}
+
+/// What the router tells of the networks its addresses are in.
+template <class Hw>
+std::vector<wire::NdPrefix> NdAgent<Hw>::own_prefixes() const {
+  std::vector<wire::NdPrefix> prefixes;
   for (const auto& own : addresses_.ready()) {
     const wire::IpPrefix prefix{wire::network(own), own.len};
-    const bool told = std::any_of(m.prefixes.begin(), m.prefixes.end(),
+    const bool told = std::any_of(prefixes.begin(), prefixes.end(),
                                   [&](const auto& p) { return p.prefix == prefix; });
     if (told || own.len == 128 || wire::is_link_local6(own.addr)) continue;
-    m.prefixes.push_back({prefix, true, own.len == 64, kValid, kPreferred});
+    prefixes.push_back({prefix, true, own.len == 64, kValid, kPreferred});
   }
-  to_group(m, now);
+  return prefixes;
 }
 
 template <class Hw>

@@ -21,7 +21,7 @@ struct PrefixOption {
   Be32 reserved;
   IpAddr prefix;
 };
-static_assert(WireRecord<PrefixOption> && sizeof(PrefixOption) == 32);
+static_assert(WireRecord<PrefixOption> && sizeof(PrefixOption) == kPrefixOptionLen);
 
 struct MtuOption {
   std::uint8_t type;

@@ -30,6 +30,9 @@ enum class NdOption : std::uint8_t {
 template <class Hw>
 inline constexpr std::size_t kLinkAddrOptionLen = sizeof(Hw) == 20 ? 24 : 8;
 
+/// Octets of a prefix option.
+inline constexpr std::size_t kPrefixOptionLen = 32;
+
 /// Prefix of a router advertisement.
 struct NdPrefix {
   IpPrefix prefix;

@@ -567,6 +567,28 @@ TYPED_TEST(Nd, NextHopThatDoesNotAnswerIsTold) {
   EXPECT_TRUE(t.router->addresses.failed.empty());
 }
 
+TYPED_TEST(Nd, AdvertisementsOfManyPrefixesFitTheMtu) {
+  NdWorld<TypeParam> w;
+  Ip6Config config;
+  config.router_advertisement = true;
+  std::vector<wire::IpPrefix> own;
+  for (unsigned i = 0; i < 100; ++i)
+    own.push_back(prefix(("fd00:0:0:" + std::to_string(i + 1) + "::1/64").c_str()));
+  auto& a = w.add(own, config);
+  a.up(1500);
+  w.run_for(60s);
+  a.down();
+  std::map<wire::IpPrefix, unsigned> told, withdrawn;
+  for (const auto& s : w.sent) {
+    if (s.message.type != Icmp6Type::kRouterAdvertisement) continue;
+    EXPECT_LE(wire::build_nd(s.message).size(), 1500U);
+    for (const auto& p : s.message.prefixes)
+      ++(s.message.lifetime_s == 0 ? withdrawn : told)[p.prefix];
+  }
+  EXPECT_EQ(told.size(), 100U);
+  EXPECT_EQ(withdrawn.size(), 100U);
+}
+
 TYPED_TEST(Nd, RedirectIsSentToTheNeighbourWhosePacketTurnedBack) {
   Routers<TypeParam> t;
   t.router->up();
