@@ -1,0 +1,81 @@
+// What becomes of routes that routers told of.
+#include "lib/mgmt/address_book.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace ipoib::mgmt {
+namespace {
+
+wire::IpAddr ip(const char* text) {
+  return *wire::parse_ip(text);
+}
+
+class AddressBookTest : public testing::Test,
+                        protected route::RouteSink,
+                        protected route::MulticastSender,
+                        protected route::DeliverySink {
+ protected:
+  // A neighbour's index is the last octet of its address.
+  Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
+    prefixes[prefix] = next_hop;
+    return {};
+  }
+  void remove_prefix(const wire::IpPrefix& prefix) override { prefixes.erase(prefix); }
+  void set_next_hop(table::NextHopIndex index, const table::NextHop& hop) override {
+    hops[index] = hop;
+  }
+  Result<table::NeighbourIndex> use_gateway(table::InterfaceId, const wire::IpAddr& addr) override {
+    return std::to_integer<table::NeighbourIndex>(addr.bytes[15]);
+  }
+  void forget_gateway(table::InterfaceId, const wire::IpAddr&) override {}
+  void send(table::InterfaceId, std::vector<std::byte>) override {}
+  void set(const table::Delivery&) override {}
+  void remove(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}
+
+  /// Neighbour that packets to the prefix go to; 0: there is no such route.
+  table::NeighbourIndex via(const char* prefix) {
+    const auto it = prefixes.find(*wire::parse_prefix(prefix));
+    return it == prefixes.end() ? 0 : hops.at(it->second).neighbour;
+  }
+
+  std::map<wire::IpPrefix, table::NextHopIndex> prefixes;
+  std::map<table::NextHopIndex, table::NextHop> hops;
+  InterfaceTable interfaces;
+  route::RouteTable routes{*this};
+  route::MulticastRouter multicast{
+      {}, [](const wire::IpAddr&) { return table::kNoInterface; }, *this, *this};
+  AddressBook book{interfaces, routes, multicast};
+};
+
+TEST_F(AddressBookTest, AnotherDefaultRouterTakesOverFromOneThatFails) {
+  book.default_router(0, ip("fe80::1"), true);
+  EXPECT_EQ(via("::/0"), 1U);
+  book.neighbour_failed(0, ip("fe80::1"));
+  EXPECT_EQ(via("::/0"), 1U);  // there is no other
+  book.default_router(0, ip("fe80::2"), true);
+  book.neighbour_failed(1, ip("fe80::1"));
+  book.neighbour_failed(0, ip("fe80::2"));
+  EXPECT_EQ(via("::/0"), 1U);  // that one is well
+  book.neighbour_failed(0, ip("fe80::1"));
+  EXPECT_EQ(via("::/0"), 2U);
+  book.neighbour_failed(0, ip("fe80::2"));
+  EXPECT_EQ(via("::/0"), 1U);
+  book.default_router(0, ip("fe80::1"), false);
+  EXPECT_EQ(via("::/0"), 2U);
+}
+
+TEST_F(AddressBookTest, RedirectsEndWhereTheirNextHopFails) {
+  book.default_router(0, ip("fe80::1"), true);
+  book.redirect(0, ip("2001:db8::9"), ip("fe80::7"));
+  EXPECT_EQ(via("2001:db8::9/128"), 7U);
+  book.neighbour_failed(0, ip("fe80::1"));
+  EXPECT_EQ(via("2001:db8::9/128"), 7U);
+  book.neighbour_failed(0, ip("fe80::7"));
+  EXPECT_EQ(via("2001:db8::9/128"), 0U);
+  EXPECT_EQ(via("::/0"), 1U);
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
