@@ -317,15 +317,13 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
 }
 
 /// The SA counts nobody as a member any more. The group may be there again already, so whoever
-/// needs it asks.
+/// needs it asks; and the report may be older than a membership, so what nobody needs is left.
 void GroupTable::on_deleted(const wire::Gid& mgid, TimePoint now) {
   Group* g = operational_ ? find(mgid) : nullptr;
   if (g == nullptr) return;
   ++counters_.group_reports;
   for (auto* m : {&g->full, &g->non, &g->send}) {
     if (m->busy()) continue;
-    // The report may be old, and a forgotten FullMember keeps the group for ever.
-    if (m != &g->full) m->asked = false;
     m->state = GroupMembership::State::kNone;
     m->due = now + jitter_.around(kReportSpread, 100);
   }

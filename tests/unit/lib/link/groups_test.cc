@@ -419,6 +419,21 @@ TEST_F(Groups, U31_FullMembersCreateADeletedGroupAgain) {
   EXPECT_EQ(heard(1, kGlobal), 2U);
 }
 
+TEST_F(Groups, U33_MembershipToSendThatALateReportDeniesIsLeft) {
+  bring_up(2);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  send(0, kGlobal);
+  f.run_for(10ms);
+  ASSERT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
+  const auto mgid = f.group(kGlobal)->record.mgid;
+  node(0).link->on_report(wire::make_notice(wire::Trap::kGroupDeleted, mgid, 1, {}), f.now);
+  join(0, kGlobal);  // and needs no membership to send any more
+  f.run_for(2s);
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);
+  stop_all();
+}
+
 TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
   bring_up(2);
   join(0, kGlobal);
