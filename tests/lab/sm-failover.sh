@@ -2,8 +2,9 @@
 # Two OpenSMs. The master is killed: the standby takes over at another LID, without the groups and
 # subscriptions the master had. Nodes learn of the new subnet manager by their ports' SM LID, ask it for
 # everything again, and lose no packet of established flows; the same when the first one comes back.
-# The nodes have no IsSM here: OpenSM would take them for other subnet managers, which it has to look for. So
-# the simulator delivers no Reports to them.
+# The nodes have no IsSM here, so that the simulator delivers no Reports to them: OpenSM would take them for
+# subnet managers and ask them at once, and libumad2sim crashes a process that is asked before it has
+# registered for the question.
 # shows: U-20, U-35
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
