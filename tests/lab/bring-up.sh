@@ -64,6 +64,20 @@ expect_text "multicast on the wire" "$wire" \
 expect "kinds of frames" "$(wc -l <<<"$wire")" 1
 say "capture: $said;$wire"
 
+# A group that node a makes and gives up is reported to the others.
+reports() { cli "$1" "show sa json" | json 'd[0]["client"]["reports"]'; }
+reported() { (($(reports b) >= from_b + $1 && $(reports c) >= from_c + $1)); }
+from_b=$(reports b) from_c=$(reports c)
+expect "group join" "$(cli a "group join ib0 239.2.2.2")" ""
+timed 5 "new group, until nodes b and c were told" reported 1
+expect "group leave" "$(cli a "group leave ib0 239.2.2.2")" ""
+timed 5 "group gone, until nodes b and c were told" reported 2
+for node in b c; do
+  expect "Reports that node $node did not understand" "$(cli "$node" "show sa json" |
+    json 'd[0]["client"]["reports_garbled"] + d[0]["client"]["reports_foreign"]')" 0
+done
+no_complaints
+
 # What is held of a node. The other two are asked nothing.
 held_of() { held | grep -F " $(port_gid "$(ca_of "$1")") " || true; }
 status=0
@@ -91,3 +105,4 @@ begin=$(now_ms)
 for node in a c; do node_stop "$node"; done
 say "nodes a and c ended: $(took "$begin")"
 expect "memberships after all nodes ended" "$(held)" ""
+no_complaints

@@ -118,7 +118,10 @@ sm_kill() {
   cat "$LAB_DIR/$name.log" >>"$LAB_DIR/$name.before"
   rm "$LAB_DIR/$name.log"
 }
+# sm_said PATTERN [NAME]
 sm_said() { grep -qE -- "$1" "$LAB_DIR/${2:-sm}.log"; }
+# no_complaints [NAME]: OpenSM refused nothing, missed no answer and understood everything.
+no_complaints() { ! sm_said ' ERR ' "$@" || fail "OpenSM: $(grep ' ERR ' "$LAB_DIR/${1:-sm}.log")"; }
 # subnet_up [NAME]: waits for the sweep of an OpenSM that was just started.
 subnet_up() { wait_for 20 "OpenSM ${1:-} to bring the subnet up" sm_said "SUBNET UP" "${1:-sm}"; }
 
@@ -189,7 +192,8 @@ agreed_within() {
   shift
   begin=$(now_ms)
   wait_for "$seconds" "" agreed "$@" ||
-    fail "OpenSM holds (<), nodes say (>): $(differs "$HELD" "$(believed "$@")")"
+    fail "OpenSM holds (<), nodes say (>): $(differs "$HELD" "$(believed "$@")")
+$(for node; do cli "$node" "show link" "show group" "show sa"; done)"
   say "OpenSM holds what nodes $* say, $(wc -l <<<"$HELD") memberships: $(took "$begin")"
 }
 # held_again SECONDS WHAT BEFORE BEGIN_MS: waits until OpenSM holds again what it held before.
