@@ -29,6 +29,8 @@ std::vector<std::string> names_for(const mgmt::NodeConfig& config, std::string_v
   if (any || parameter == "HCA") add_names(config.hcas, names);
   if (parameter == "WORKER")
     for (unsigned i = 0; i < config.worker.count; ++i) names.push_back(std::to_string(i));
+  if (parameter == "MODE")
+    names.assign(fwd::kForwardModeNames.begin(), fwd::kForwardModeNames.end());
   if (parameter == "TOPIC")
     for (const Command& c : commands()) names.emplace_back(c.syntax.substr(0, c.syntax.find(' ')));
   return names;

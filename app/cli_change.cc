@@ -111,7 +111,8 @@ Result<std::string> set_verbose(mgmt::Node&, const Match& match) {
 }
 
 Result<std::string> set_fwd(mgmt::Node& node, const Match& match) {
-  node.set_forward_mode(match.has("io") ? mgmt::ForwardMode::kIo : mgmt::ForwardMode::kRoute);
+  const auto mode = fwd::mode_named(match.get("MODE").value_or(""));
+  node.set_forward_mode(mode.value_or(mgmt::ForwardMode::kRoute));
   return "";
 }
 

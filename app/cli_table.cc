@@ -82,6 +82,7 @@ Result<std::string> help(mgmt::Node&, const Match& match) {
 }  // namespace
 
 const std::vector<Parameter>& parameters() {
+  static const std::string kModes = fmt::format("{}", fmt::join(fwd::kForwardModeNames, ", "));
   static const std::vector<Parameter> kParameters = {
       {"LINK", "name of a link", is_name},
       {"PORT", "name of a port", is_name},
@@ -105,6 +106,7 @@ const std::vector<Parameter>& parameters() {
       {"PKEYS", "P_Keys, 0x and hexadecimal digits, commas between", is_pkey_list},
       {"PREFIX64", "GID prefix, 0x and up to 16 hexadecimal digits",
        [](std::string_view w) { return parse_hex(w, 16).has_value(); }},
+      {"MODE", kModes, [](std::string_view w) { return fwd::mode_named(w).has_value(); }},
       {"LEVEL", "0 notices, 1 information, 2 everything",
        [](std::string_view w) { return is_up_to(w, 2); }},
       {"FILE", "file name", is_anything},
@@ -134,8 +136,7 @@ const std::vector<Command>& commands() {
       {"show config [json]", "the configuration in effect", show_config},
       {"clear stats", "count from zero", clear_stats},
       {"set verbose LEVEL", "how much is logged", set_verbose},
-      {"set fwd route|io", "route by destination, or pass on from each interface to its partner",
-       set_fwd},
+      {"set fwd MODE", "what is done with packets", set_fwd},
       {"set hca HCA lid PORTLID", "move a port to another LID, as a subnet manager would", set_hca},
       {"set hca HCA sm-lid SMLID", "tell a port where the subnet manager is", set_hca},
       {"set hca HCA pkeys PKEYS", "replace a port's P_Key table", set_hca},

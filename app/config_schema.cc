@@ -289,6 +289,13 @@ Section<NodeConfig> subnet_section() {
           }};
 }
 
+std::vector<std::pair<std::string, mgmt::ForwardMode>> forward_modes() {
+  std::vector<std::pair<std::string, mgmt::ForwardMode>> modes;
+  for (const auto name : fwd::kForwardModeNames)
+    modes.emplace_back(std::string{name}, *fwd::mode_named(name));
+  return modes;
+}
+
 Section<NodeConfig> worker_section() {
   using E = NodeConfig;
   using mgmt::ForwardMode;
@@ -316,9 +323,11 @@ Section<NodeConfig> worker_section() {
               "Which worker serves which interface or hca; auto spreads them evenly."),
           row<E>(
               "forward-mode", [](auto& c) -> auto& { return c.mode; },
-              OneOf<ForwardMode>{{{"route", ForwardMode::kRoute}, {"io", ForwardMode::kIo}}},
-              "route packets by their destination, or pass them on unread from each interface to "
-              "its partner (--forward-mode)."),
+              OneOf<ForwardMode>{forward_modes()},
+              "What is done with packets (--forward-mode): route by destination; io: from each "
+              "port "
+              "to its partner, unread; rxonly: count and free; icmpecho: answer every ping; "
+              "addrswap: send back to the sender."),
           row<E>("rxd", &E::rxd, Integer{32, 32768}, "Descriptors of a receive queue (--rxd)."),
           row<E>("txd", &E::txd, Integer{32, 32768}, "Descriptors of a transmit queue (--txd)."),
           row<E>("total-num-mbufs", &E::total_num_mbufs, Integer{0, 16'777'216},

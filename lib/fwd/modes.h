@@ -1,7 +1,11 @@
 // How workers may be told to behave. No EAL, so that configuration can name these, too.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace ipoib::fwd {
 
@@ -14,7 +18,23 @@ enum class IdlePolicy : std::uint8_t {
 
 enum class ForwardMode : std::uint8_t {
   kRoute,
-  kIo,  ///< Frames cross between paired Ethernet ports as they are.
+  kIo,        ///< Frames cross between paired Ethernet ports as they are.
+  kRxonly,    ///< What is received is counted and freed.
+  kIcmpecho,  ///< Echo requests are answered, whoever they are for; all else as in rxonly.
+  kAddrswap,  ///< Packets go back to where they came from: addresses and ports swapped, routed.
 };
+
+/// By ForwardMode: as people write them.
+inline constexpr std::array<std::string_view, 5> kForwardModeNames = {"route", "io", "rxonly",
+                                                                      "icmpecho", "addrswap"};
+
+[[nodiscard]] constexpr std::string_view mode_name(ForwardMode mode) {
+  return kForwardModeNames[static_cast<std::size_t>(mode)];
+}
+[[nodiscard]] constexpr std::optional<ForwardMode> mode_named(std::string_view name) {
+  for (std::size_t i = 0; i < kForwardModeNames.size(); ++i)
+    if (kForwardModeNames[i] == name) return static_cast<ForwardMode>(i);
+  return std::nullopt;
+}
 
 }  // namespace ipoib::fwd

@@ -15,6 +15,7 @@ struct alignas(64) WorkerStats {
   Counter busy_loops;   ///< Loops that found a packet or a message.
   Counter busy_cycles;  ///< TSC cycles spent in those.
   Counter rx_packets;
+  Counter consumed;      ///< Packets that ended here because the forward mode is a test.
   Counter punts;         ///< Messages that went up.
   Counter bad_messages;  ///< Messages from management that named what is not there.
   /// Receive calls by how many packets they gave: 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.

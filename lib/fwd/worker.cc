@@ -7,18 +7,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "lib/fwd/eth_input.h"
+#include "lib/fwd/engine.h"
 #include "lib/fwd/handoff.h"
 #include "lib/fwd/inject.h"
-#include "lib/fwd/io_forward.h"
-#include "lib/fwd/ip4_input.h"
-#include "lib/fwd/ip4_output.h"
-#include "lib/fwd/ip4_route.h"
-#include "lib/fwd/ip6_input.h"
-#include "lib/fwd/ip6_output.h"
-#include "lib/fwd/ip6_route.h"
-#include "lib/fwd/ipoib_input.h"
-#include "lib/fwd/multicast.h"
 #include "lib/fwd/worker_state.h"
 
 namespace ipoib::fwd {
@@ -35,57 +26,6 @@ std::uint16_t rx_burst(const InterfaceEntry& entry, rte_mbuf** pkts, std::uint16
              : entry.ud_queue->rx_burst(pkts, n);
 }
 
-[[gnu::always_inline]] inline void route4(Context& c, const Ingress& in,
-                                          const InputBursts& input) noexcept {
-  Burst groups;
-  if (input.ip_broadcast.n != 0) [[unlikely]]
-    ip4_input_broadcast(c, in, input.ip_broadcast.span(), groups);
-  if (input.ip.n != 0) {
-    Ip4Burst ip;
-    ip4_input(c, in, input.ip.span(), ip, groups);
-    RoutedBurst routed;
-    ip4_route(c, in, ip, Ttl::kTakeDown, routed);
-    ip4_output(c, in, routed);
-  }
-  if (groups.n != 0) [[unlikely]]
-    multicast_input(c, in, groups, IpVersion::k4, true);
-}
-
-/// Apart, as its arrays would widen the stack of every burst.
-[[gnu::noinline]] void route6(Context& c, const Ingress& in, const InputBursts& input,
-                              bool forwarding) noexcept {
-  Ip6Burst ip;
-  Burst groups;
-  ip6_input(c, in, input.ip6_multicast.span(), LinkCast::kMulticast, forwarding, ip, groups);
-  ip6_input(c, in, input.ip6.span(), LinkCast::kUnicast, forwarding, ip, groups);
-  if (groups.n != 0) multicast_input(c, in, groups, IpVersion::k6, forwarding);
-  if (ip.n == 0) return;
-  if (!forwarding) [[unlikely]]
-    return ip6_local_only(c, in, ip);
-  RoutedBurst routed;
-  ip6_route(c, in, ip, Ttl::kTakeDown, routed);
-  ip6_output(c, in, routed);
-}
-
-/// One burst of one interface, from the link header to Tx.
-void route(Context& c, const Ingress& in, const InterfaceEntry& entry, const Burst& rx,
-           bool forwarding) noexcept {
-  InputBursts input;
-  if (entry.kind == InterfaceKind::kEthernet)
-    eth_input(c, in, entry, rx.span(), input);
-  else
-    ipoib_input(c, in, entry, rx.span(), input);
-
-  if (input.ip6.n + input.ip6_multicast.n != 0) route6(c, in, input, forwarding);
-  if (!forwarding) [[unlikely]] {
-    DropBin bin{in.counters.drops};
-    bin.add(input.ip.span(), Drop::kForwardingStopped);
-    bin.add(input.ip_broadcast.span(), Drop::kForwardingStopped);
-    return;
-  }
-  route4(c, in, input);
-}
-
 }  // namespace
 
 std::uint32_t Worker::iterate() noexcept {
@@ -98,9 +38,9 @@ std::uint32_t Worker::iterate() noexcept {
   work += handoff_input(c, s.handoff_in);
 
   const bool forwarding = get(s.settings.forwarding);
-  const ForwardMode mode = get(s.settings.mode);
+  const Engine engine = engine_of(get(s.settings.mode));
   const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
-  for (const State::Owned& owned : s.owned) {
+  for (const Owned& owned : s.owned) {
     Burst rx;
     rx.n = rx_burst(*owned.entry, rx.pkts.data(), burst);
     if (rx.n == 0) continue;
@@ -108,10 +48,7 @@ std::uint32_t Worker::iterate() noexcept {
     const Ingress in = c.ingress(owned.id);
     in.counters.rx_packets.add(rx.n);
     c.stats.count_burst(rx.n);
-    if (mode == ForwardMode::kRoute)
-      route(c, in, *owned.entry, rx, forwarding);
-    else
-      io_forward(c, in, rx.span(), owned.io_peer, forwarding);
+    engine(c, in, owned, rx, forwarding);
   }
 
   c.tx.flush();

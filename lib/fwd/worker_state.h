@@ -8,18 +8,13 @@
 
 #include "lib/fabric/hca.h"
 #include "lib/fwd/context.h"
+#include "lib/fwd/engine.h"
 #include "lib/fwd/idle.h"
 #include "lib/fwd/worker.h"
 
 namespace ipoib::fwd {
 
 struct Worker::State {
-  /// An interface this worker receives from.
-  struct Owned {
-    table::InterfaceId id;
-    table::InterfaceId io_peer;
-    const InterfaceEntry* entry;
-  };
   struct Device {
     fabric::Hca* hca;
     fabric::Hca::PollFn poll;

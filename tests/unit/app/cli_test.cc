@@ -45,6 +45,7 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"IFACES", "eth0,ib0"},
                                                                  {"SL", "3"},
                                                                  {"LEVEL", "0"},
+                                                                 {"MODE", "rxonly"},
                                                                  {"FILE", "x.pcap"},
                                                                  {"TOPIC", "show"}};
 
@@ -93,7 +94,7 @@ TEST_F(CliTest, EveryShowHasJson) {
   for (const auto& c : commands()) {
     if (!c.syntax.starts_with("show ")) continue;
     EXPECT_TRUE(c.syntax.ends_with(" [json]")) << c.syntax;
-    const auto answer = text(std::string{c.syntax.substr(0, c.syntax.find(" ["))} + " json");
+    const auto answer = text(lines_of(c.syntax)[0] + "json");
     EXPECT_TRUE(Json::accept(answer)) << c.syntax << answer;
     EXPECT_EQ(answer.find('\n'), answer.size() - 1) << c.syntax;
   }
@@ -225,10 +226,10 @@ TEST_F(CliTest, StartStopModeCaptureQuit) {
   EXPECT_TRUE(node.forwarding());
   EXPECT_EQ(text("stop"), "forwarding is off\n");
   EXPECT_FALSE(node.forwarding());
-  EXPECT_EQ(text("set fwd io"), "");
-  EXPECT_EQ(node.forward_mode(), mgmt::ForwardMode::kIo);
-  EXPECT_EQ(text("set fwd route"), "");
-  EXPECT_EQ(node.forward_mode(), mgmt::ForwardMode::kRoute);
+  for (const auto name : fwd::kForwardModeNames) {
+    EXPECT_EQ(text(fmt::format("set fwd {}", name)), "");
+    EXPECT_EQ(fwd::mode_name(node.forward_mode()), name);
+  }
   EXPECT_EQ(text("capture stop"), "42 frames\n");
   node.refuse_ = true;
   EXPECT_EQ(text("capture stop"), "error: no capture is running\n");
