@@ -2,6 +2,8 @@
 // read, and the interface states, which management writes.
 #pragma once
 
+#include <rte_cycles.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/counters.h"
+#include "lib/fwd/latency_recorder.h"
 #include "lib/fwd/punt.h"
 #include "lib/fwd/stats.h"
 #include "lib/fwd/tx.h"
@@ -31,6 +34,9 @@ struct Context {
         neighbours{std::move(cache)},
         deliveries{std::move(delivery_table)},
         fragment_pool{config.fragment_pool},
+        latency{std::make_unique<LatencyRecorder>()},
+        run_id{config.run_id},
+        ns_per_cycle{1e9 / static_cast<double>(rte_get_tsc_hz())},
         counters(config.interfaces.size() + 1),
         tx{config, counters},
         punt{config, stats.punts} {}
@@ -44,6 +50,9 @@ struct Context {
   std::unique_ptr<table::NeighbourCache> neighbours;
   std::unique_ptr<table::DeliveryTable> deliveries;
   rte_mempool* fragment_pool;
+  std::unique_ptr<LatencyRecorder> latency;
+  std::uint32_t run_id;  ///< Time stamps with it are of this process.
+  double ns_per_cycle;
   std::uint32_t now_s = 0;  ///< Seconds since the process started; set once a loop.
 
   /// By InterfaceId; the last is for packets that came by no interface.

@@ -13,6 +13,7 @@
 #include "lib/fwd/ip6_output.h"
 #include "lib/fwd/ip6_route.h"
 #include "lib/fwd/ipoib_input.h"
+#include "lib/fwd/latency.h"
 #include "lib/fwd/multicast.h"
 #include "lib/fwd/rxonly.h"
 
@@ -102,6 +103,9 @@ constexpr std::array<Engine, kForwardModeNames.size()> kEngines = {
     run<Mode<rxonly4, rxonly6>>,
     run<Mode<icmp_echo4, icmp_echo6>>,
     run<Mode<addr_swap4, addr_swap6>>,
+    run<Mode<rxonly4, rxonly6>>,
+    run<Mode<rxonly4, rxonly6>>,
+    run<Mode<latency4, latency6>>,
 };
 
 }  // namespace

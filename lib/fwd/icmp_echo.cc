@@ -31,7 +31,8 @@ IcmpHdr* request_behind(rte_mbuf* m, std::size_t header_len, std::uint8_t type) 
 }
 
 /// The checksum follows the type without a look at the data: HC' = HC + m - m', in ones' complement
-/// and so added up that it is 0xffff instead of 0, which a message of zeros needs. Source: RFC 1624.
+/// and so added up that it is 0xffff instead of 0, which a message of zeros needs. Source: RFC
+/// 1624.
 void set_type(IcmpHdr& icmp, std::uint8_t type) noexcept {
   std::uint32_t sum = icmp.checksum.host();
   sum += std::uint32_t{icmp.type} << 8;

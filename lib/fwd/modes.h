@@ -22,11 +22,15 @@ enum class ForwardMode : std::uint8_t {
   kRxonly,    ///< What is received is counted and freed.
   kIcmpecho,  ///< Echo requests are answered, whoever they are for; all else as in rxonly.
   kAddrswap,  ///< Packets go back to where they came from: addresses and ports swapped, routed.
+  // These make packets, too; what is received ends as in rxonly.
+  kTxonly,   ///< As fast as is set, one flow a neighbour.
+  kFlowgen,  ///< Many flows.
+  kLatency,  ///< With time stamps, which are read where they come back to this process.
 };
 
 /// By ForwardMode: as people write them.
-inline constexpr std::array<std::string_view, 5> kForwardModeNames = {"route", "io", "rxonly",
-                                                                      "icmpecho", "addrswap"};
+inline constexpr std::array<std::string_view, 8> kForwardModeNames = {
+    "route", "io", "rxonly", "icmpecho", "addrswap", "txonly", "flowgen", "latency"};
 
 [[nodiscard]] constexpr std::string_view mode_name(ForwardMode mode) {
   return kForwardModeNames[static_cast<std::size_t>(mode)];
@@ -35,6 +39,10 @@ inline constexpr std::array<std::string_view, 5> kForwardModeNames = {"route", "
   for (std::size_t i = 0; i < kForwardModeNames.size(); ++i)
     if (kForwardModeNames[i] == name) return static_cast<ForwardMode>(i);
   return std::nullopt;
+}
+
+[[nodiscard]] constexpr bool makes_packets(ForwardMode mode) {
+  return mode >= ForwardMode::kTxonly;
 }
 
 }  // namespace ipoib::fwd

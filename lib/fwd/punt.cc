@@ -105,6 +105,7 @@ void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId o
 void Punt::icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
                       const IcmpError& error) noexcept {
   in.counters.drops.add(reason);
+  if (in.iface == table::kNoInterface) return rte_pktmbuf_free(m);  // its sender is this node
   msg::Up up = message(Kind::kIcmpError, in.iface, m);
   up.icmp_type = error.type;
   up.icmp_code = error.code;

@@ -16,14 +16,17 @@ struct alignas(64) WorkerStats {
   Counter busy_cycles;  ///< TSC cycles spent in those.
   Counter rx_packets;
   Counter consumed;      ///< Packets that ended here because the forward mode is a test.
+  Counter generated;     ///< Packets that a forward mode made.
+  Counter stamped;       ///< Of the generated: with a time stamp.
+  Counter no_mbuf;       ///< Packets that were not made for want of an mbuf.
   Counter punts;         ///< Messages that went up.
   Counter bad_messages;  ///< Messages from management that named what is not there.
-  /// Receive calls by how many packets they gave: 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.
-  std::array<Counter, 7> bursts;
+  /// Receive calls by how many packets they gave: 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.
+  std::array<Counter, 8> bursts;
 
   void count_burst(std::uint16_t n) noexcept {
-    rx_packets.add(n);
-    bursts[static_cast<std::size_t>(std::bit_width(n)) - 1].add(1);
+    bursts[static_cast<std::size_t>(std::bit_width(n))].add(1);
+    if (n != 0) rx_packets.add(n);
   }
 };
 

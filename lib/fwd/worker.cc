@@ -31,31 +31,47 @@ std::uint16_t rx_burst(const InterfaceEntry& entry, rte_mbuf** pkts, std::uint16
 std::uint32_t Worker::iterate() noexcept {
   State& s = *state_;
   Context& c = s.context;
-  begin_loop(rte_rdtsc());
+  const std::uint64_t tsc = rte_rdtsc();
+  begin_loop(tsc);
 
   for (const State::Device& device : s.devices) device.poll(*device.hca);
   std::uint32_t work = inject(c, s.down);
   work += handoff_input(c, s.handoff_in);
 
   const bool forwarding = get(s.settings.forwarding);
-  const Engine engine = engine_of(get(s.settings.mode));
+  const ForwardMode mode = get(s.settings.mode);
+  const Engine engine = engine_of(mode);
   const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
   for (const Owned& owned : s.owned) {
     Burst rx;
     rx.n = rx_burst(*owned.entry, rx.pkts.data(), burst);
+    c.stats.count_burst(rx.n);
     if (rx.n == 0) continue;
     work += rx.n;
     const Ingress in = c.ingress(owned.id);
     in.counters.rx_packets.add(rx.n);
-    c.stats.count_burst(rx.n);
     engine(c, in, owned, rx, forwarding);
   }
+
+  if (forwarding) work += generate(mode, tsc, burst);
 
   c.tx.flush();
   c.punt.ring_doorbell();
   rte_rcu_qsbr_quiescent(s.rcu, s.number);
   s.busy = work != 0;
   return work;
+}
+
+std::uint32_t Worker::generate(ForwardMode mode, std::uint64_t tsc, std::uint16_t burst) noexcept {
+  State& s = *state_;
+  const bool first = s.generating.take_first(get(s.settings.first_bursts));
+  if (!first && !makes_packets(mode)) [[likely]]
+    return 0;
+  // Acquire: pairs with the store of whoever prepared it.
+  const Generator* const generator = s.settings.generator.load(std::memory_order_acquire);
+  if (generator == nullptr) return 0;
+  return first ? s.generating.send(s.context, *generator, tsc, burst)
+               : s.generating.paced(s.context, *generator, tsc, burst);
 }
 
 void Worker::begin_loop(std::uint64_t tsc) noexcept {
@@ -103,6 +119,10 @@ const InterfaceCounters& Worker::counters(table::InterfaceId iface) const noexce
 
 const InterfaceCounters& Worker::local_counters() const noexcept {
   return state_->context.counters.back();
+}
+
+const LatencyRecorder& Worker::latency() const noexcept {
+  return *state_->context.latency;
 }
 
 std::uint32_t Worker::last_used_s(table::NeighbourIndex index) const noexcept {

@@ -7,6 +7,7 @@
 
 #include "lib/base/counters.h"
 #include "lib/base/result.h"
+#include "lib/fwd/latency_recorder.h"
 #include "lib/fwd/stats.h"
 #include "lib/fwd/worker_config.h"
 
@@ -40,6 +41,8 @@ class Worker {
   [[nodiscard]] const InterfaceCounters& counters(table::InterfaceId iface) const noexcept;
   /// Drops of packets that management sent and that came by no interface.
   [[nodiscard]] const InterfaceCounters& local_counters() const noexcept;
+  /// Time-stamped packets that this worker received.
+  [[nodiscard]] const LatencyRecorder& latency() const noexcept;
   /// Seconds since the process started when this worker last sent to the neighbour; 0: never.
   [[nodiscard]] std::uint32_t last_used_s(table::NeighbourIndex index) const noexcept;
 
@@ -47,6 +50,7 @@ class Worker {
   struct State;
   explicit Worker(std::unique_ptr<State> state);
   void begin_loop(std::uint64_t tsc) noexcept;
+  std::uint32_t generate(ForwardMode mode, std::uint64_t tsc, std::uint16_t burst) noexcept;
 
   std::unique_ptr<State> state_;
 };

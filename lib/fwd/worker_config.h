@@ -72,12 +72,19 @@ struct alignas(64) InterfaceEntry {
 };
 static_assert(sizeof(InterfaceEntry) == 64);
 
+class Generator;
+
 /// What the CLI may change while workers run; shared by all. Writer: management lcore, relaxed.
 struct alignas(64) Settings {
   std::atomic<bool> forwarding{false};  ///< Off: IP packets are dropped as kForwardingStopped.
   std::atomic<ForwardMode> mode{ForwardMode::kRoute};
   std::atomic<IdlePolicy> idle{IdlePolicy::kPoll};
   std::atomic<std::uint16_t> burst{32};  ///< 1 to kMaxBurst; a larger value counts as kMaxBurst.
+  /// Bursts that each worker is to have sent in all before anything else, once forwarding is on.
+  std::atomic<std::uint32_t> first_bursts{0};
+  /// Packets to be made. Stored with release, after they are prepared; freed only when every worker
+  /// has been quiescent since it was replaced.
+  std::atomic<const Generator*> generator{nullptr};
 };
 
 /// How many packets of each kind a worker passes up per interval, so that no storm reaches the
@@ -120,6 +127,7 @@ struct WorkerConfig {
   std::size_t neighbour_capacity = 65'536;  ///< NeighbourIndex is below this.
   std::size_t delivery_capacity = 16'384;   ///< Groups and link-local addresses, by interface.
   std::uint64_t epoch_tsc = 0;              ///< TSC at the start of the process: TimePoint 0.
+  std::uint32_t run_id = 0;                 ///< Time stamps with it are of this process.
   PuntLimits punt;
 };
 

@@ -57,6 +57,7 @@ Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::Neighbou
       settings{*config.settings},
       rcu{config.rcu},
       number{config.number},
+      generating{config.number},
       tsc_hz{rte_get_tsc_hz()},
       context{config, std::move(cache), std::move(deliveries)} {
   next_second_tsc = next_second(config.epoch_tsc, tsc_hz, rte_rdtsc(), context.now_s);

@@ -9,6 +9,7 @@
 #include "lib/fabric/hca.h"
 #include "lib/fwd/context.h"
 #include "lib/fwd/engine.h"
+#include "lib/fwd/generate.h"
 #include "lib/fwd/idle.h"
 #include "lib/fwd/worker.h"
 
@@ -34,6 +35,7 @@ struct Worker::State {
 
   // The worker's.
   Idle idle;
+  GeneratorRun generating;
   std::uint64_t tsc_hz;
   std::uint64_t next_second_tsc;
   std::uint64_t loop_tsc = 0;  ///< Start of the loop.

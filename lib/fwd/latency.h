@@ -1,0 +1,21 @@
+// Forward mode latency, the receiving side: time-stamped packets of this process that came back.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/base/counters.h"
+#include "lib/fwd/burst.h"
+#include "lib/fwd/context.h"
+#include "lib/fwd/histogram.h"
+#include "lib/fwd/time_stamp.h"
+
+namespace ipoib::fwd {
+
+/// Take checked unicast packets. Those with a time stamp of this process are recorded in
+/// Context::latency; all leave through rxonly.
+void latency4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept;
+void latency6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept;
+
+}  // namespace ipoib::fwd

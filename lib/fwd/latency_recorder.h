@@ -1,0 +1,74 @@
+// What one worker saw of time-stamped packets: how long they were under way, and which of each
+// sender's numbers came. Writer: that worker; readers: any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/base/counters.h"
+#include "lib/fwd/histogram.h"
+
+namespace ipoib::fwd {
+
+class LatencyRecorder {
+ public:
+  static constexpr std::size_t kStreams = 128;  ///< Workers that send.
+  /// A number that comes so much later than others cannot be told from a duplicate and counts as
+  /// late.
+  static constexpr std::uint64_t kWindow = 2048;
+
+  /// Packets of one sender. Lost in between are `next` less `received`, over all recorders.
+  struct Stream {
+    Counter received;    ///< Each number once.
+    Counter duplicates;  ///< Came again; in nothing else.
+    Counter late;        ///< Of the received: after one with a larger number.
+    Counter next;        ///< Largest number that came, and one.
+  };
+
+  /// Sequence numbers start at 0 and have 32 bits of the 64 that `next` has.
+  void record(std::size_t stream, std::uint32_t sequence, std::uint64_t ns) noexcept {
+    if (take(stream, sequence)) histogram_.add(ns);
+  }
+  [[nodiscard]] const Stream& stream(std::size_t i) const noexcept { return streams_[i]; }
+  [[nodiscard]] const Histogram& histogram() const noexcept { return histogram_; }
+
+ private:
+  using Bits = std::array<std::uint64_t, kWindow / 64>;
+
+  /// False: it came before.
+  bool take(std::size_t i, std::uint32_t sequence) noexcept {
+    Stream& s = streams_[i];
+    Bits& bits = seen_[i];
+    const std::uint64_t next = s.next.get();
+    const auto ahead = static_cast<std::int32_t>(sequence - static_cast<std::uint32_t>(next));
+    const std::uint64_t number = next + static_cast<std::uint64_t>(std::int64_t{ahead});
+    if (ahead >= 0) {
+      if (static_cast<std::uint64_t>(ahead) >= kWindow)
+        bits = {};
+      else
+        for (std::uint64_t skipped = next; skipped < number; ++skipped)
+          word(bits, skipped) &= ~bit(skipped);
+      s.next.add(static_cast<std::uint64_t>(ahead) + 1);
+    } else if (next - number <= kWindow && (word(bits, number) & bit(number)) != 0) {
+      s.duplicates.add(1);
+      return false;
+    } else {
+      s.late.add(1);
+    }
+    // One older than the window shares its bit with a number that came or is overdue.
+    if (ahead >= 0 || next - number <= kWindow) word(bits, number) |= bit(number);
+    s.received.add(1);
+    return true;
+  }
+  static std::uint64_t& word(Bits& bits, std::uint64_t n) noexcept {
+    return bits[n % kWindow / 64];
+  }
+  static std::uint64_t bit(std::uint64_t n) noexcept { return std::uint64_t{1} << (n % 64); }
+
+  Histogram histogram_;
+  std::array<Stream, kStreams> streams_;
+  std::array<Bits, kStreams> seen_{};
+};
+
+}  // namespace ipoib::fwd
