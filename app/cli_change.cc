@@ -9,14 +9,6 @@
 namespace ipoib::app {
 namespace {
 
-/// Values come from the grammar, which let only fitting ones through.
-unsigned number(const Match& match, std::string_view parameter) {
-  const std::string text = match.get(parameter).value_or("0");
-  unsigned value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
 wire::IpAddr address(const Match& match) {
   return wire::parse_ip(match.get("ADDR").value_or("")).value_or(wire::IpAddr{});
 }
@@ -77,20 +69,13 @@ Result<std::string> done(const Status& status) {
   return status.map([] { return std::string{}; });
 }
 
-Result<std::string> forward(mgmt::Node& node, bool on) {
-  const bool already = node.forwarding() == on;
-  node.set_forwarding(on);
-  return fmt::format("forwarding {} {}\n", already ? "was" : "is", on ? "on" : "off");
-}
-
 }  // namespace
 
-Result<std::string> start(mgmt::Node& node, const Match&) {
-  return forward(node, true);
-}
-
-Result<std::string> stop(mgmt::Node& node, const Match&) {
-  return forward(node, false);
+unsigned number(const Match& match, std::string_view parameter) {
+  const std::string text = match.get(parameter).value_or("0");
+  unsigned value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 Result<std::string> quit(mgmt::Node& node, const Match&) {
@@ -107,12 +92,6 @@ Result<std::string> set_verbose(mgmt::Node&, const Match& match) {
   constexpr std::array<std::uint32_t, 3> kLevels = {RTE_LOG_NOTICE, RTE_LOG_INFO, RTE_LOG_DEBUG};
   if (rte_log_set_level_pattern("ipoib.*", kLevels[number(match, "LEVEL")]) != 0)
     return fail(Errc::kUnavailable, "log levels cannot be set");
-  return "";
-}
-
-Result<std::string> set_fwd(mgmt::Node& node, const Match& match) {
-  const auto mode = fwd::mode_named(match.get("MODE").value_or(""));
-  node.set_forward_mode(mode.value_or(mgmt::ForwardMode::kRoute));
   return "";
 }
 

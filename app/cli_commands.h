@@ -25,15 +25,34 @@ Result<std::string> show_mroute(mgmt::Node& node, const Match& match);
 Result<std::string> show_drops(mgmt::Node& node, const Match& match);
 Result<std::string> show_config(mgmt::Node& node, const Match& match);
 
-// cli_change.cc
-/// "0x" and up to `digits` hexadecimal digits.
-[[nodiscard]] std::optional<std::uint64_t> parse_hex(std::string_view word, std::size_t digits);
+// cli_stats.cc
+Result<std::string> show_port_stats(mgmt::Node& node, const Match& match);
+Result<std::string> show_fwd_stats(mgmt::Node& node, const Match& match);
+Result<std::string> show_latency(mgmt::Node& node, const Match& match);
+Result<std::string> clear_port_stats(mgmt::Node& node, const Match& match);
+Result<std::string> clear_fwd_stats(mgmt::Node& node, const Match& match);
+Result<std::string> clear_latency(mgmt::Node& node, const Match& match);
+
+// cli_forward.cc
 Result<std::string> start(mgmt::Node& node, const Match& match);
 Result<std::string> stop(mgmt::Node& node, const Match& match);
+Result<std::string> set_fwd(mgmt::Node& node, const Match& match);
+Result<std::string> set_burst(mgmt::Node& node, const Match& match);
+Result<std::string> set_nbcore(mgmt::Node& node, const Match& match);
+/// txpkts, tx-ip, tx-udp, flows, neighbours, rate.
+Result<std::string> set_generator(mgmt::Node& node, const Match& match);
+Result<std::string> show_fwd(mgmt::Node& node, const Match& match);
+/// Of fwd, rxtx or cores.
+Result<std::string> show_config_part(mgmt::Node& node, const Match& match);
+
+// cli_change.cc
+/// The value of a parameter that is a number; the grammar let only fitting ones through.
+[[nodiscard]] unsigned number(const Match& match, std::string_view parameter);
+/// "0x" and up to `digits` hexadecimal digits.
+[[nodiscard]] std::optional<std::uint64_t> parse_hex(std::string_view word, std::size_t digits);
 Result<std::string> quit(mgmt::Node& node, const Match& match);
 Result<std::string> clear_stats(mgmt::Node& node, const Match& match);
 Result<std::string> set_verbose(mgmt::Node& node, const Match& match);
-Result<std::string> set_fwd(mgmt::Node& node, const Match& match);
 Result<std::string> set_hca(mgmt::Node& node, const Match& match);
 Result<std::string> link_state(mgmt::Node& node, const Match& match);
 Result<std::string> neigh_add(mgmt::Node& node, const Match& match);

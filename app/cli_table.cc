@@ -4,6 +4,8 @@
 #include "app/cli.h"
 #include "app/cli_commands.h"
 #include "app/config_check.h"
+#include "app/generator_text.h"
+#include "lib/fwd/worker_config.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::app {
@@ -14,6 +16,17 @@ bool is_up_to(std::string_view word, unsigned max) {
   const char* end = word.data() + word.size();
   const auto result = std::from_chars(word.data(), end, value);
   return result.ec == std::errc{} && result.ptr == end && value <= max;
+}
+
+bool is_within(std::string_view word, unsigned min, unsigned max) {
+  return is_up_to(word, max) && !(min > 0 && is_up_to(word, min - 1));
+}
+
+bool is_rate(std::string_view word) {
+  double value = -1;
+  const char* end = word.data() + word.size();
+  const auto result = std::from_chars(word.data(), end, value);
+  return result.ec == std::errc{} && result.ptr == end && value >= 0;
 }
 
 bool is_address(std::string_view word) {
@@ -109,6 +122,17 @@ const std::vector<Parameter>& parameters() {
       {"MODE", kModes, [](std::string_view w) { return fwd::mode_named(w).has_value(); }},
       {"LEVEL", "0 notices, 1 information, 2 everything",
        [](std::string_view w) { return is_up_to(w, 2); }},
+      {"BURSTS", "1-1000000", [](std::string_view w) { return is_within(w, 1, 1'000'000); }},
+      {"PACKETS", "1-64", [](std::string_view w) { return is_within(w, 1, fwd::kMaxBurst); }},
+      {"CORES", "1-127", [](std::string_view w) { return is_within(w, 1, 127); }},
+      {"COUNT", "1-65535", [](std::string_view w) { return is_within(w, 1, 65'535); }},
+      {"RATE", "a number, not negative", is_rate},
+      {"SIZES", packet_sizes_form().allowed,
+       [](std::string_view w) { return packet_sizes_form().parse(w).has_value(); }},
+      {"ADDRPAIR", tx_ip_form().allowed,
+       [](std::string_view w) { return tx_ip_form().parse(w).has_value(); }},
+      {"UDPPORTS", tx_udp_form().allowed,
+       [](std::string_view w) { return tx_udp_form().parse(w).has_value(); }},
       {"FILE", "file name", is_anything},
       {"TOPIC", "first word of a command", is_anything},
   };
@@ -118,11 +142,19 @@ const std::vector<Parameter>& parameters() {
 const std::vector<Command>& commands() {
   static const std::vector<Command> kCommands = {
       {"help [TOPIC]", "tell about commands", help},
-      {"start", "forward packets", start},
+      {"start [tx_first [BURSTS]]", "forward packets; tx_first: send some of the own first", start},
       {"stop", "drop packets that would be forwarded", stop},
       {"quit", "leave every group and end the program", quit},
       {"show link [LINK] [json]", "IP over InfiniBand links", show_link},
       {"show port [PORT] [json]", "Ethernet ports", show_port},
+      {"show port stats all [json]", "traffic of ports and links, and its rate since last shown",
+       show_port_stats},
+      {"show port stats IFACE [json]", "of one of them", show_port_stats},
+      {"show fwd [json]", "the forward mode, and what test packets look like", show_fwd},
+      {"show fwd stats [all] [json]", "what was forwarded, and how busy the lcores were",
+       show_fwd_stats},
+      {"show latency [json]", "time and loss of packets with time stamps that came back",
+       show_latency},
       {"show neigh [IFACE] [json]", "neighbours, of all interfaces or one", show_neigh},
       {"show route [IFACE] [json]", "routes, all or those through an interface", show_route},
       {"show group [IFACE] [json]", "multicast groups listened to or sent to", show_group},
@@ -134,9 +166,22 @@ const std::vector<Command>& commands() {
       {"show sa [HCA] [json]", "subnet administration: requests, and groups where it runs here",
        show_sa},
       {"show config [json]", "the configuration in effect", show_config},
+      {"show config fwd|rxtx|cores [json]", "a part of it", show_config_part},
       {"clear stats", "count from zero", clear_stats},
+      {"clear port stats all", "count traffic from zero", clear_port_stats},
+      {"clear fwd stats all", "count what is forwarded from zero", clear_fwd_stats},
+      {"clear latency", "measure anew", clear_latency},
       {"set verbose LEVEL", "how much is logged", set_verbose},
       {"set fwd MODE", "what is done with packets", set_fwd},
+      {"set burst PACKETS", "packets taken from a queue, or made, at a time", set_burst},
+      {"set nbcore CORES", "how many lcores forward: fixed at the start", set_nbcore},
+      {"set txpkts SIZES", "sizes of test packets, used in turn", set_generator},
+      {"set tx-ip ADDRPAIR", "source and first destination of test packets", set_generator},
+      {"set tx-udp UDPPORTS", "first source port and destination port of test packets",
+       set_generator},
+      {"set flows COUNT", "flows of flowgen, told apart by source port", set_generator},
+      {"set neighbours COUNT", "destinations of test packets, counted up", set_generator},
+      {"set rate RATE pps|gbps|percent", "of test packets; 0: as fast as possible", set_generator},
       {"set hca HCA lid PORTLID", "move a port to another LID, as a subnet manager would", set_hca},
       {"set hca HCA sm-lid SMLID", "tell a port where the subnet manager is", set_hca},
       {"set hca HCA pkeys PKEYS", "replace a port's P_Key table", set_hca},

@@ -174,6 +174,8 @@ void read_section(const std::string& name, const toml::key& key, const toml::nod
   if (name == s.rarp.name) return read_list(s.rarp, node, draft.rarp, report);
   if (name == s.subnet.name) return read_single(s.subnet, node, draft.subnet, draft.node, report);
   if (name == s.worker.name) return read_single(s.worker, node, draft.worker, draft.node, report);
+  if (name == s.generator.name)
+    return read_single(s.generator, node, draft.generator, draft.node, report);
   if (name == s.neighbour_cache.name)
     return read_single(s.neighbour_cache, node, draft.neighbour_cache, draft.node, report);
   std::string allowed;

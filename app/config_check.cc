@@ -7,6 +7,7 @@
 #include <string>
 
 #include "app/config_codec.h"
+#include "lib/fwd/generator.h"
 
 namespace ipoib::app {
 namespace {
@@ -163,6 +164,13 @@ void check_workers(const Draft& draft, Report& report) {
   }
 }
 
+/// Addresses, sizes and counts that are good each, but not together.
+void check_generator(const Draft& draft, Report& report) {
+  if (!draft.generator.faulty.empty()) return;
+  if (auto s = fwd::Generator::check(draft.node.generator); !s)
+    report.error(draft.generator.at("tx-ip"), "generator: " + s.error().what);
+}
+
 }  // namespace
 
 bool is_name(std::string_view name) {
@@ -185,6 +193,7 @@ void check_draft(Draft& draft, Report& report) {
   check_links(draft, report);
   check_ip(draft, report);
   check_workers(draft, report);
+  check_generator(draft, report);
 }
 
 }  // namespace ipoib::app

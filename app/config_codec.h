@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/config_report.h"
+#include "app/generator_text.h"
 #include "lib/base/clock.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/wire/ip.h"
@@ -219,6 +220,23 @@ struct LinkLayerAddress {
   }
   [[nodiscard]] std::optional<std::string> read(const Field& field) const;
   [[nodiscard]] std::string write(const std::string& value) const { return quote(value); }
+};
+
+/// Text of a form of its own; a number alone needs no quotes.
+template <class T>
+struct Written {
+  const TextForm<T>& form;
+
+  [[nodiscard]] std::string type() const { return "string"; }
+  [[nodiscard]] std::string allowed() const { return std::string{form.allowed}; }
+  [[nodiscard]] std::optional<T> read(const Field& field) const {
+    std::string text = field.node().template value_exact<std::string>().value_or("");
+    if (const auto* number = field.node().as_integer()) text = std::to_string(number->get());
+    auto value = form.parse(text);
+    if (!value) field.reject(phrase(type(), allowed()));
+    return value;
+  }
+  [[nodiscard]] std::string write(const T& value) const { return quote(form.format(value)); }
 };
 
 /// An array of another kind; one value alone is taken as an array of one.

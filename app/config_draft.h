@@ -49,7 +49,7 @@ struct Draft {
   std::vector<Placed<mgmt::NeighbourEntryConfig>> neighbours;
   std::vector<Placed<mgmt::RarpEntryConfig>> rarp;
   mgmt::NodeConfig node;  ///< The single sections fill their parts of it.
-  Place subnet, worker, neighbour_cache;
+  Place subnet, worker, generator, neighbour_cache;
 };
 
 /// Whatever cannot be seen by looking at one option alone.

@@ -58,6 +58,7 @@ std::string print_config(const mgmt::NodeConfig& config) {
   print_entries(s.rarp, config.rarp, out);
   print_entry(s.subnet, config, {}, out);
   print_entry(s.worker, config, {}, out);
+  print_entry(s.generator, config, {}, out);
   print_entry(s.neighbour_cache, config, {}, out);
   return out;
 }

@@ -327,7 +327,9 @@ Section<NodeConfig> worker_section() {
               "What is done with packets (--forward-mode): route by destination; io: from each "
               "port "
               "to its partner, unread; rxonly: count and free; icmpecho: answer every ping; "
-              "addrswap: send back to the sender."),
+              "addrswap: send back to the sender; txonly, flowgen: make packets; latency: with "
+              "time "
+              "stamps, read where they come back."),
           row<E>("rxd", &E::rxd, Integer{32, 32768}, "Descriptors of a receive queue (--rxd)."),
           row<E>("txd", &E::txd, Integer{32, 32768}, "Descriptors of a transmit queue (--txd)."),
           row<E>("total-num-mbufs", &E::total_num_mbufs, Integer{0, 16'777'216},
@@ -336,6 +338,47 @@ Section<NodeConfig> worker_section() {
               "mbuf-size", &E::mbuf_size, Integer{0, 65535},
               "Octets of a packet buffer with its headroom (--mbuf-size); 0: worked out from the "
               "largest MTU."),
+      }};
+}
+
+Section<NodeConfig> generator_section() {
+  using E = NodeConfig;
+  using fwd::GeneratorConfig;
+  constexpr Integer kFlows{1, GeneratorConfig::kMaxFlows};
+  return {
+      "generator",
+      Shape::kSingle,
+      "UDP packets that the forward modes txonly, flowgen and latency make and route.",
+      {
+          row<E>(
+              "tx-ip", [](auto& c) -> auto& { return c.generator.ip; },
+              Written<GeneratorConfig::Addresses>{tx_ip_form()},
+              "Source and first destination (--tx-ip)."),
+          row<E>(
+              "tx-udp", [](auto& c) -> auto& { return c.generator.udp; },
+              Written<GeneratorConfig::Ports>{tx_udp_form()},
+              "First source port, and destination port (--tx-udp)."),
+          row<E>(
+              "txpkts", [](auto& c) -> auto& { return c.generator.sizes; },
+              Written<std::vector<std::uint16_t>>{packet_sizes_form()},
+              "Sizes of packets, used in turn (--txpkts)."),
+          row<E>(
+              "txonly-multi-flow", [](auto& c) -> auto& { return c.generator.multi_flow; },
+              Boolean{}, "txonly and latency send as many flows as flowgen (--txonly-multi-flow)."),
+          row<E>(
+              "flows", [](auto& c) -> auto& { return c.generator.flows; }, kFlows,
+              "Flows of flowgen, told apart by source port; at least one a neighbour "
+              "(--flowgen-flows)."),
+          row<E>(
+              "neighbours", [](auto& c) -> auto& { return c.generator.neighbours; }, kFlows,
+              "Destinations, counted up from the first."),
+          row<E>(
+              "rate", [](auto& c) -> auto& { return c.generator.rate; },
+              Written<fwd::PacketRate>{packet_rate_form()},
+              "Of all workers together, octets of IP packets counted, per cent of the link that "
+              "leads to the first destination; 0: as fast as possible."),
+          row<E>("tx-first", &E::tx_first, Integer{0, 1'000'000},
+                 "Bursts that each worker sends first, in any mode (--tx-first: 1)."),
       }};
 }
 
@@ -395,6 +438,7 @@ const Schema& schema() {
                               rarp_section(),
                               subnet_section(),
                               worker_section(),
+                              generator_section(),
                               neighbour_cache_section()};
   return kSchema;
 }

@@ -72,13 +72,14 @@ struct Schema {
   Section<mgmt::RarpEntryConfig> rarp;
   Section<mgmt::NodeConfig> subnet;
   Section<mgmt::NodeConfig> worker;
+  Section<mgmt::NodeConfig> generator;
   Section<mgmt::NodeConfig> neighbour_cache;
 
   /// Calls `visit(section)` for each, in the order of the reference.
   template <class Visit>
   void for_each(Visit&& visit) const {
     visit(hca), visit(link), visit(port), visit(route), visit(multicast_route), visit(neighbour),
-        visit(rarp), visit(subnet), visit(worker), visit(neighbour_cache);
+        visit(rarp), visit(subnet), visit(worker), visit(generator), visit(neighbour_cache);
   }
 };
 

@@ -31,6 +31,10 @@ constexpr std::array kShorthands = {
     Shorthand{"--total-num-mbufs", "worker", "total-num-mbufs", "N"},
     Shorthand{"--mbuf-size", "worker", "mbuf-size", "N"},
     Shorthand{"--idle-policy", "worker", "idle-policy", "POLICY"},
+    Shorthand{"--tx-ip", "generator", "tx-ip", "SRC,DST"},
+    Shorthand{"--tx-udp", "generator", "tx-udp", "SRC[,DST]"},
+    Shorthand{"--txpkts", "generator", "txpkts", "LEN[,LEN]*"},
+    Shorthand{"--flowgen-flows", "generator", "flows", "N"},
 };
 
 void add_shorthands(CLI::App& app, Options& options) {
@@ -42,6 +46,28 @@ void add_shorthands(CLI::App& app, Options& options) {
     app.add_option_function<std::string>(s.argument, take, help_of(s.section, s.key))
         ->option_text(s.value_name)
         ->trigger_on_parse();
+  }
+}
+
+/// An argument without a value that stands for one option and value.
+struct FlagShorthand {
+  const char* argument;
+  std::string_view section;
+  std::string_view key;
+  const char* value;
+};
+
+constexpr std::array kFlagShorthands = {
+    FlagShorthand{"--txonly-multi-flow", "generator", "txonly-multi-flow", "true"},
+    FlagShorthand{"--tx-first", "generator", "tx-first", "1"},
+};
+
+void add_flag_shorthands(CLI::App& app, Options& options) {
+  for (const auto& s : kFlagShorthands) {
+    const auto take = [&options, s] {
+      options.overrides.push_back({s.argument, fmt::format("{}.{}", s.section, s.key), s.value});
+    };
+    app.add_flag_callback(s.argument, take, help_of(s.section, s.key))->trigger_on_parse();
   }
 }
 
@@ -84,6 +110,7 @@ void describe(CLI::App& app, Options& options) {
                  "serve the command line to clients of this Unix socket")
       ->option_text("PATH");
   add_shorthands(app, options);
+  add_flag_shorthands(app, options);
   add_set(app, options);
   app.add_flag("--check", options.check, "validate the configuration, print it, exit 0 or 1");
   app.add_flag("--help-config", options.help_config,

@@ -20,6 +20,17 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::DropInfo& drop);
 [[nodiscard]] Json to_json(const mgmt::SaInfo& sa);
 [[nodiscard]] Json to_json(const link::NeighbourInfo& neighbour);
+// render_stats.cc
+[[nodiscard]] Json to_json(const mgmt::ForwardInfo& info);
+[[nodiscard]] Json to_json(const mgmt::LatencyInfo& info);
+/// With dpdk-testpmd's names of numbers, as the next one.
+[[nodiscard]] Json port_stats_json(const mgmt::InterfaceStatsInfo& info);
+/// "ports", "all" and "lcores".
+[[nodiscard]] Json fwd_stats_json(const std::vector<mgmt::InterfaceStatsInfo>& interfaces,
+                                  const std::vector<mgmt::WorkerInfo>& workers);
+/// How busy each worker was, and with bursts of what size.
+[[nodiscard]] Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers);
+
 /// Sections and keys of the configuration file.
 [[nodiscard]] Json to_json(const mgmt::NodeConfig& config);
 

@@ -61,6 +61,15 @@ class Node {
   [[nodiscard]] virtual bool forwarding() const = 0;
   virtual void set_forward_mode(ForwardMode mode) = 0;
   [[nodiscard]] virtual ForwardMode forward_mode() const = 0;
+  /// What the modes that make packets send from now on; config() has it. kInvalidArgument: what
+  /// fwd::Generator refuses; all stays as it was.
+  virtual Status set_generator(const GeneratorConfig& generator) = 0;
+  /// Each worker sends so many bursts of these, in any mode, as soon as forwarding is on and the
+  /// interface that leads to them is up.
+  virtual void send_first(unsigned bursts) = 0;
+  /// 1 to fwd::kMaxBurst packets.
+  virtual void set_burst(unsigned packets) = 0;
+  [[nodiscard]] virtual ForwardInfo forward_info() const = 0;
 
   [[nodiscard]] virtual const NodeConfig& config() const = 0;
   [[nodiscard]] virtual std::vector<LinkInfo> links() const = 0;
@@ -77,8 +86,17 @@ class Node {
   /// Only reasons that were counted.
   [[nodiscard]] virtual std::vector<DropInfo> drops() const = 0;
   [[nodiscard]] virtual std::vector<SaInfo> subnet_administration() const = 0;
-  /// Counters shown from here on count from here.
+  /// What fwd::ForwardMode::kLatency measured since it was cleared.
+  [[nodiscard]] virtual LatencyInfo latency() const = 0;
+  /// Ports and links as their devices count; rates are those since the last call for it.
+  [[nodiscard]] virtual std::vector<InterfaceStatsInfo> port_stats() = 0;
+  /// Ports and links since clear_forward_stats().
+  [[nodiscard]] virtual std::vector<InterfaceStatsInfo> forward_stats() const = 0;
+  /// Counters shown from here on count from here: all, or those of one report.
   virtual void clear_stats() = 0;
+  virtual void clear_forward_stats() = 0;
+  virtual void clear_port_stats() = 0;
+  virtual void clear_latency() = 0;
 
   virtual Status add_neighbour(const NeighbourEntryConfig& entry) = 0;
   virtual Status remove_neighbour(std::string_view iface, const wire::IpAddr& addr) = 0;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/fwd/generator_config.h"
 #include "lib/fwd/modes.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib_types.h"
@@ -110,6 +111,7 @@ struct NeighbourEntryConfig {
 };
 
 using fwd::ForwardMode;
+using fwd::GeneratorConfig;
 using fwd::IdlePolicy;
 
 struct WorkerConfig {
@@ -132,6 +134,8 @@ struct NodeConfig {
   WorkerConfig worker;
   link::NeighbourConfig neighbour;  ///< [neighbour-cache]
   ForwardMode mode = ForwardMode::kRoute;
+  GeneratorConfig generator;
+  unsigned tx_first = 0;  ///< Bursts that each worker sends before anything else.
   unsigned rxd = 512;
   unsigned txd = 512;
   unsigned total_num_mbufs = 0;  ///< 0: worked out from queues.

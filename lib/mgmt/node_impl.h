@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/doorbell.h"
+#include "lib/fwd/generator.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/mgmt/address_book.h"
 #include "lib/mgmt/capture.h"
@@ -48,6 +49,10 @@ class NodeImpl final : public Node {
   bool forwarding() const override;
   void set_forward_mode(ForwardMode mode) override;
   ForwardMode forward_mode() const override;
+  Status set_generator(const GeneratorConfig& generator) override;
+  void send_first(unsigned bursts) override;
+  void set_burst(unsigned packets) override;
+  ForwardInfo forward_info() const override;
 
   const NodeConfig& config() const override { return config_; }
   std::vector<LinkInfo> links() const override;
@@ -60,7 +65,13 @@ class NodeImpl final : public Node {
   std::vector<WorkerInfo> workers() const override;
   std::vector<DropInfo> drops() const override;
   std::vector<SaInfo> subnet_administration() const override;
+  LatencyInfo latency() const override;
+  std::vector<InterfaceStatsInfo> port_stats() override;
+  std::vector<InterfaceStatsInfo> forward_stats() const override;
   void clear_stats() override;
+  void clear_forward_stats() override;
+  void clear_port_stats() override;
+  void clear_latency() override;
 
   Status add_neighbour(const NeighbourEntryConfig& entry) override;
   Status remove_neighbour(std::string_view iface, const wire::IpAddr& addr) override;
@@ -85,6 +96,15 @@ class NodeImpl final : public Node {
     std::vector<DropArray> hcas;
     std::vector<WorkerInfo> workers;
     DropArray local{};
+  };
+  /// Totals at the last clear_latency(), or now.
+  struct LatencyTotals {
+    struct Stream {
+      std::uint64_t received = 0, next = 0;
+    };
+    std::uint64_t sent = 0, late = 0, duplicates = 0;
+    std::array<Stream, fwd::LatencyRecorder::kStreams> streams{};
+    fwd::Histogram::Counts counts{};
   };
 
   // node_setup.cc
@@ -122,9 +142,23 @@ class NodeImpl final : public Node {
   // node_info.cc
   [[nodiscard]] TrafficInfo total_traffic(table::InterfaceId id) const;
   [[nodiscard]] TrafficInfo traffic(table::InterfaceId id) const;
+  [[nodiscard]] TrafficInfo traffic_since(table::InterfaceId id,
+                                          const std::vector<TrafficInfo>& from) const;
+  [[nodiscard]] std::vector<TrafficInfo> total_traffics() const;
   [[nodiscard]] DropArray total_local_drops() const;
   [[nodiscard]] WorkerInfo total_work(std::size_t worker) const;
   [[nodiscard]] std::string name_of(table::InterfaceId id) const;
+
+  // node_stats.cc
+  [[nodiscard]] std::unique_ptr<LatencyTotals> total_latency() const;
+  void add_device_stats(std::vector<InterfaceStatsInfo>& rows) const;
+
+  // node_generate.cc
+  Status publish_generator();
+  /// What depends on the interface that leads to test destinations; now and then.
+  void follow_exit();
+  [[nodiscard]] table::InterfaceId exit() const;
+  [[nodiscard]] std::uint64_t speed_bps(table::InterfaceId id) const;
 
   NodeConfig config_;
   NodeLcores lcores_;
@@ -156,6 +190,21 @@ class NodeImpl final : public Node {
   Capture capture_;
   TimePoint next_carrier_check_{};
   Baseline baseline_;
+  std::vector<TrafficInfo> forward_baseline_;  ///< Of forward_stats(); by InterfaceId.
+  std::vector<TrafficInfo> port_shown_;        ///< At the last port_stats(); by InterfaceId.
+  TimePoint port_shown_at_{};
+  std::unique_ptr<LatencyTotals> latency_baseline_;
+
+  std::uint32_t run_id_;  ///< Names time stamps of this process; its low octet is 0.
+  std::unique_ptr<const fwd::Generator> generator_;
+  std::uint64_t generator_bps_ = 0;  ///< Speed of the exit that it was made for.
+  unsigned first_bursts_ = 0;        ///< That wait for the exit to be up.
+  /// Generators that were replaced, each until every worker has been quiescent.
+  struct Retired {
+    std::uint64_t token;
+    std::unique_ptr<const fwd::Generator> generator;
+  };
+  std::vector<Retired> retired_;
 
   std::atomic<bool> stop_requested_{false};
   std::mutex tasks_mutex_;

@@ -1,4 +1,6 @@
 // What a running node tells of itself.
+#include <rte_cycles.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -79,9 +81,20 @@ TrafficInfo NodeImpl::total_traffic(table::InterfaceId id) const {
   return t;
 }
 
+std::vector<TrafficInfo> NodeImpl::total_traffics() const {
+  std::vector<TrafficInfo> rows;
+  for (const auto& slot : interfaces_) rows.push_back(total_traffic(slot->control->id()));
+  return rows;
+}
+
 TrafficInfo NodeImpl::traffic(table::InterfaceId id) const {
+  return traffic_since(id, baseline_.interfaces);
+}
+
+TrafficInfo NodeImpl::traffic_since(table::InterfaceId id,
+                                    const std::vector<TrafficInfo>& baseline) const {
   TrafficInfo t = total_traffic(id);
-  const TrafficInfo& from = baseline_.interfaces[id];
+  const TrafficInfo& from = baseline[id];
   t.rx_packets -= from.rx_packets;
   t.tx_packets -= from.tx_packets;
   t.rx_bytes -= from.rx_bytes;
@@ -107,6 +120,12 @@ WorkerInfo NodeImpl::total_work(std::size_t worker) const {
   info.busy_cycles = s.busy_cycles.get();
   info.rx_packets = s.rx_packets.get();
   info.punts = s.punts.get();
+  info.cycles = rte_rdtsc() - epoch_tsc_;
+  info.generated = s.generated.get();
+  info.stamped = s.stamped.get();
+  info.consumed = s.consumed.get();
+  info.no_mbuf = s.no_mbuf.get();
+  for (std::size_t i = 0; i < info.bursts.size(); ++i) info.bursts[i] = s.bursts[i].get();
   info.neighbours = neighbours_->in_use();
   for (const auto& slot : interfaces_)
     if (slot->owner == worker) info.interfaces.push_back(slot->control->name());
@@ -114,16 +133,28 @@ WorkerInfo NodeImpl::total_work(std::size_t worker) const {
 }
 
 void NodeImpl::clear_stats() {
-  baseline_ = {};
-  for (const auto& slot : interfaces_)
-    baseline_.interfaces.push_back(total_traffic(slot->control->id()));
+  clear_port_stats();
+  clear_forward_stats();
+  clear_latency();
+  baseline_.hcas.clear();
   for (const auto& h : hcas_) {
     baseline_.hcas.emplace_back();
     add_drops(baseline_.hcas.back(), h->hca->drops());
   }
+  baseline_.local = total_local_drops();
+}
+
+void NodeImpl::clear_port_stats() {
+  baseline_.interfaces = total_traffics();
+  port_shown_ = baseline_.interfaces;
+  port_shown_at_ = now();
+}
+
+void NodeImpl::clear_forward_stats() {
+  forward_baseline_ = total_traffics();
+  baseline_.workers.clear();
   for (std::size_t i = 0; i < workers_.all().size(); ++i)
     baseline_.workers.push_back(total_work(i));
-  baseline_.local = total_local_drops();
 }
 
 std::string NodeImpl::name_of(table::InterfaceId id) const {
@@ -238,6 +269,12 @@ std::vector<WorkerInfo> NodeImpl::workers() const {
     row.busy_cycles -= from.busy_cycles;
     row.rx_packets -= from.rx_packets;
     row.punts -= from.punts;
+    row.cycles -= from.cycles;
+    row.generated -= from.generated;
+    row.stamped -= from.stamped;
+    row.consumed -= from.consumed;
+    row.no_mbuf -= from.no_mbuf;
+    row.bursts = difference(row.bursts, from.bursts);
     rows.push_back(std::move(row));
   }
   return rows;

@@ -11,6 +11,7 @@
 
 #include "lib/base/drop.h"
 #include "lib/fabric/hca.h"
+#include "lib/fwd/modes.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib_link.h"
 #include "lib/mgmt/node_config.h"
@@ -96,8 +97,39 @@ struct WorkerInfo {
   unsigned lcore = 0;
   std::vector<std::string> interfaces;
   std::uint64_t loops = 0, busy_loops = 0, rx_packets = 0, punts = 0;
-  std::uint64_t busy_cycles = 0;
+  std::uint64_t busy_cycles = 0, cycles = 0;  ///< In busy loops; in all.
+  std::uint64_t generated = 0, stamped = 0, consumed = 0, no_mbuf = 0;
+  /// Receive calls by packets: 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.
+  std::array<std::uint64_t, 8> bursts{};
   std::size_t neighbours = 0;
+};
+
+/// A row of `show fwd stats` and `show port stats`.
+struct InterfaceStatsInfo {
+  std::string name;
+  TrafficInfo traffic;
+  // Of the device: frames it had no room for, damaged ones, and those without a buffer.
+  std::uint64_t rx_missed = 0, rx_errors = 0, rx_nombuf = 0;
+  std::uint64_t rx_pps = 0, tx_pps = 0, rx_bps = 0, tx_bps = 0;  ///< Since the last call.
+};
+
+/// What is done with packets, and what became of those made here.
+struct ForwardInfo {
+  fwd::ForwardMode mode{};
+  bool forwarding = false;
+  unsigned burst = 0;
+  std::string exit;            ///< Interface that leads to the first test destination, if one does.
+  std::uint64_t exit_bps = 0;  ///< Its speed; 0: not known.
+  unsigned first_bursts = 0;   ///< Of send_first(), that wait for it.
+  std::uint64_t generated = 0, consumed = 0, no_mbuf = 0;
+};
+
+struct LatencyInfo {
+  std::uint64_t sent = 0, received = 0;  ///< Each packet once.
+  std::uint64_t lost = 0;                ///< Missing before the last that came.
+  std::uint64_t late = 0;                ///< Of the received: overtaken by another.
+  std::uint64_t duplicates = 0;
+  std::uint64_t min_ns = 0, p50_ns = 0, p90_ns = 0, p99_ns = 0, p999_ns = 0, max_ns = 0;
 };
 
 /// A row of `show sa`: one HCA's client, and the administrator where it runs here.

@@ -18,9 +18,6 @@ void NodeImpl::set_forwarding(bool on) {
 bool NodeImpl::forwarding() const {
   return settings_.forwarding.load(std::memory_order_relaxed);
 }
-void NodeImpl::set_forward_mode(ForwardMode mode) {
-  settings_.mode.store(mode, std::memory_order_relaxed);
-}
 ForwardMode NodeImpl::forward_mode() const {
   return settings_.mode.load(std::memory_order_relaxed);
 }

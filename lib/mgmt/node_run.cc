@@ -148,6 +148,7 @@ void NodeImpl::publish_interfaces() {
   if (const TimePoint t = now(); t >= next_carrier_check_) {
     next_carrier_check_ = t + kCarrierCheck;  // some drivers ask the kernel each time
     for (const auto& p : ports_) p->control().set_carrier(p->device().link_status().up, t);
+    follow_exit();
   }
   for (const auto& slot : interfaces_) {
     const link::Interface& control = *slot->control;

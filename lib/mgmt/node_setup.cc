@@ -5,6 +5,7 @@
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include <rte_random.h>
 #include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 
@@ -89,7 +90,11 @@ Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, const NodeL
 }
 
 NodeImpl::NodeImpl(const NodeConfig& config, const NodeLcores& lcores, HcaFactory make_hca)
-    : config_{config}, lcores_{lcores}, make_hca_{std::move(make_hca)}, epoch_tsc_{rte_rdtsc()} {}
+    : config_{config},
+      lcores_{lcores},
+      make_hca_{std::move(make_hca)},
+      epoch_tsc_{rte_rdtsc()},
+      run_id_{static_cast<std::uint32_t>(rte_rand() << 8 | 1U << 8)} {}
 
 NodeImpl::~NodeImpl() {
   if (doorbell_.eventfd < 0) return;
@@ -111,6 +116,8 @@ Status NodeImpl::set_up() {
   settings_.burst.store(static_cast<std::uint16_t>(config_.worker.burst));
   settings_.idle.store(config_.worker.idle);
   settings_.mode.store(config_.mode);
+  if (auto s = publish_generator(); !s) return s;
+  if (config_.auto_start) send_first(config_.tx_first);
   settings_.forwarding.store(config_.auto_start);
   clear_stats();
   return {};
@@ -340,6 +347,7 @@ Status NodeImpl::connect_workers() {
     config.fragment_pool = pool_.get();
     config.neighbour_capacity = neighbour_capacity();
     config.epoch_tsc = epoch_tsc_;
+    config.run_id = run_id_;
     auto worker = fwd::Worker::create(config);
     if (!worker) return tl::make_unexpected(worker.error());
     handle.worker = std::move(*worker);

@@ -46,6 +46,14 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"SL", "3"},
                                                                  {"LEVEL", "0"},
                                                                  {"MODE", "rxonly"},
+                                                                 {"BURSTS", "3"},
+                                                                 {"PACKETS", "16"},
+                                                                 {"CORES", "1"},
+                                                                 {"COUNT", "7"},
+                                                                 {"RATE", "10"},
+                                                                 {"SIZES", "64,128"},
+                                                                 {"ADDRPAIR", "10.0.0.1,10.0.0.2"},
+                                                                 {"UDPPORTS", "9,10"},
                                                                  {"FILE", "x.pcap"},
                                                                  {"TOPIC", "show"}};
 
@@ -141,8 +149,8 @@ TEST_F(CliTest, NamesThatAreNotThere) {
 
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
   EXPECT_EQ(text("show lnik"),
-            "error: at word 2 \"lnik\": expected one of link, port, neigh, route, group, "
-            "mroute, drops, worker, hca, sa, config\n");
+            "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
+            "group, mroute, drops, worker, hca, sa, config\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
             "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");
   EXPECT_EQ(text("route add 10.9.0.0/16"),
@@ -237,6 +245,98 @@ TEST_F(CliTest, StartStopModeCaptureQuit) {
   EXPECT_TRUE(node.stopped());
 }
 
+TEST_F(CliTest, StartSendsFirstBursts) {
+  EXPECT_EQ(text("start tx_first"), "forwarding is on\n");
+  EXPECT_EQ(text("start tx_first 5"), "forwarding was on\n");
+  EXPECT_EQ(node.requests_, (std::vector<std::string>{"first 1", "first 5"}));
+}
+
+TEST_F(CliTest, TestPacketsAreDescribedOneByOne) {
+  for (const char* line :
+       {"set tx-ip 10.0.0.1,10.0.0.2", "set tx-udp 1000,2000", "set txpkts 64,1500", "set flows 77",
+        "set neighbours 3", "set rate 2.5 gbps", "set burst 16", "set fwd flowgen"})
+    EXPECT_EQ(text(line), "") << line;
+  const auto& g = node.config().generator;
+  EXPECT_EQ(wire::to_string(g.ip.dst), "10.0.0.2");
+  EXPECT_EQ(g.udp, (fwd::GeneratorConfig::Ports{1000, 2000}));
+  EXPECT_EQ(g.sizes, (std::vector<std::uint16_t>{64, 1500}));
+  EXPECT_EQ(g.flows, 77U);
+  EXPECT_EQ(g.neighbours, 3U);
+  EXPECT_EQ(g.rate, (fwd::PacketRate{2.5, fwd::PacketRate::Unit::kGbps}));
+  EXPECT_EQ(node.config().worker.burst, 16U);
+
+  const Json shown = Json::parse(text("show fwd json"));
+  EXPECT_EQ(shown.at("mode"), "flowgen");
+  EXPECT_EQ(shown.at("generator").at("tx-ip"), "10.0.0.1,10.0.0.2");
+  EXPECT_EQ(shown.at("generator").at("rate"), "2.5 gbps");
+  EXPECT_EQ(Json::parse(text("show config fwd json")).at("forward-mode"), "flowgen");
+  EXPECT_EQ(Json::parse(text("show config rxtx json")).at("rxd"), 512);
+}
+
+TEST_F(CliTest, TestPacketsThatCannotBeAreRefused) {
+  EXPECT_EQ(text("set rate 101 percent"),
+            "error: no rate of 101 percent; allowed: 0, 1-10000000000 pps, 0.001-10000 gbps, "
+            "0.01-100 percent\n");
+  EXPECT_EQ(text("set neighbours 65535"), "");
+  EXPECT_TRUE(text("set tx-ip 10.0.0.1,223.255.255.255").starts_with("error: test packets"));
+  EXPECT_EQ(wire::to_string(node.config().generator.ip.dst), "198.18.0.2") << "as it was";
+  for (const char* line : {"set txpkts 43", "set txpkts 64,", "set flows 0", "set flows 65536",
+                           "set burst 65", "set burst 0", "set tx-ip 10.0.0.1", "set rate -1 pps",
+                           "set fwd nonsense", "start tx_first 0"})
+    EXPECT_TRUE(text(line).starts_with("error: at word ")) << line;
+}
+
+TEST_F(CliTest, NumberOfWorkersStays) {
+  EXPECT_EQ(text("set nbcore 1"), "");
+  EXPECT_TRUE(text("set nbcore 2").starts_with("error: 1 lcores forward until this node ends"));
+}
+
+TEST_F(CliTest, StatisticsHaveTestpmdsNames) {
+  auto& eth0 = node.stats_[0];
+  eth0.traffic.rx_packets = 100;
+  eth0.traffic.tx_packets = 60;
+  eth0.traffic.drops[static_cast<std::size_t>(Drop::kIpNoRoute)] = 7;
+  eth0.traffic.drops[static_cast<std::size_t>(Drop::kEthTxFull)] = 5;
+  eth0.rx_missed = 3;
+  eth0.tx_pps = 11;
+  node.stats_[1].traffic.rx_packets = 50;
+  const Json all = Json::parse(text("show fwd stats all json"));
+  EXPECT_EQ(all.at("ports")[0].at("RX-packets"), 93);
+  EXPECT_EQ(all.at("ports")[0].at("RX-dropped"), 7);
+  EXPECT_EQ(all.at("ports")[0].at("RX-total"), 100);
+  EXPECT_EQ(all.at("ports")[0].at("TX-dropped"), 5);
+  EXPECT_EQ(all.at("ports")[0].at("TX-total"), 65);
+  EXPECT_EQ(all.at("all").at("RX-total"), 150);
+  const auto port = text("show port stats eth0");
+  for (const char* part :
+       {"NIC statistics for eth0", "RX-packets: 100", "RX-missed: 3", "TX-errors: 5", "Tx-pps: 11"})
+    EXPECT_NE(port.find(part), std::string::npos) << part << port;
+  EXPECT_EQ(port.find("ib0"), std::string::npos);
+  EXPECT_EQ(text("show port stats eth7"), "error: no eth7; there is eth0, ib0\n");
+}
+
+TEST_F(CliTest, BusyLcoresAndTheirBursts) {
+  node.workers_.resize(1);
+  auto& w = node.workers_[0];
+  w.rx_packets = 300;
+  w.generated = 100;
+  w.busy_cycles = 40'000;
+  w.cycles = 160'000;
+  w.bursts = {9, 1, 2, 3, 4, 5, 6, 7};
+  const Json lcore = Json::parse(text("show fwd stats json")).at("lcores")[0];
+  EXPECT_EQ(lcore.at("cycles_per_packet"), 100.0);
+  EXPECT_EQ(lcore.at("busy_percent"), 25.0);
+  EXPECT_EQ(lcore.at("bursts").at("0"), 9);
+  EXPECT_EQ(lcore.at("bursts").at("64"), 7);
+  EXPECT_EQ(Json::parse(text("show config cores json")).at("lcores")[0], lcore);
+}
+
+TEST_F(CliTest, ReportsAreClearedOneByOne) {
+  for (const char* line : {"clear port stats all", "clear fwd stats all", "clear latency"})
+    EXPECT_EQ(text(line), "") << line;
+  EXPECT_EQ(node.requests_, (std::vector<std::string>{"clear port", "clear fwd", "clear latency"}));
+}
+
 TEST_F(CliTest, BlankLinesAndComments) {
   for (const char* line : {"", "  \t", "# show link", "\r\n", "#"}) EXPECT_EQ(text(line), "");
   EXPECT_EQ(text("show drops # all of them"), text("show drops"));
@@ -249,7 +349,8 @@ TEST_F(CliTest, Help) {
     EXPECT_NE(all.find(c.help), std::string::npos) << c.syntax;
   }
   for (const auto& p : parameters()) EXPECT_NE(all.find(p.what), std::string::npos) << p.name;
-  EXPECT_EQ(text("help clear"), "clear stats  count from zero\n");
+  EXPECT_EQ(text("help quit"), "quit  leave every group and end the program\n");
+  EXPECT_NE(text("help clear").find("clear stats           count from zero\n"), std::string::npos);
   EXPECT_TRUE(text("help \xff\x01").find('\x01') == std::string::npos);
   EXPECT_EQ(text("help bogus"), "error: no command starts with \"bogus\"; help lists them\n");
 }

@@ -40,7 +40,7 @@ const std::vector<Case> kCases = {
      {"t.toml:16:2: read unknown section \"switch\", allowed: [hca.NAME], [link.NAME], "
       "[port.NAME], "
       "[[route]], [[multicast-route]], [[neighbour]], [[rarp]], [subnet], [worker], "
-      "[neighbour-cache]"}},
+      "[generator], [neighbour-cache]"}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: read unknown key \"speed\", allowed: device, address, mtu, "

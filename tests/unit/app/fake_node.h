@@ -4,6 +4,7 @@
 #include <deque>
 #include <mutex>
 
+#include "lib/fwd/generator.h"
 #include "lib/mgmt/node.h"
 
 namespace ipoib::app {
@@ -26,6 +27,8 @@ class FakeNode : public mgmt::Node {
     config_.hcas = {hca};
     config_.links = {link};
     config_.ports = {port};
+    stats_[0].name = port.name;
+    stats_[1].name = link.name;
   }
 
   void run() override {
@@ -52,7 +55,31 @@ class FakeNode : public mgmt::Node {
 
   void set_forwarding(bool on) override { forwarding_ = on; }
   [[nodiscard]] bool forwarding() const override { return forwarding_; }
-  void set_forward_mode(mgmt::ForwardMode mode) override { mode_ = mode; }
+  void set_forward_mode(mgmt::ForwardMode mode) override { config_.mode = mode_ = mode; }
+  Status set_generator(const mgmt::GeneratorConfig& generator) override {
+    if (auto s = fwd::Generator::check(generator); !s) return s;
+    config_.generator = generator;
+    return {};
+  }
+  void send_first(unsigned bursts) override {
+    requests_.push_back(fmt::format("first {}", bursts));
+  }
+  void set_burst(unsigned packets) override { config_.worker.burst = packets; }
+  [[nodiscard]] mgmt::ForwardInfo forward_info() const override {
+    mgmt::ForwardInfo info = forward_info_;
+    info.mode = mode_;
+    info.forwarding = forwarding_;
+    info.burst = config_.worker.burst;
+    return info;
+  }
+  [[nodiscard]] mgmt::LatencyInfo latency() const override { return latency_; }
+  [[nodiscard]] std::vector<mgmt::InterfaceStatsInfo> port_stats() override { return stats_; }
+  [[nodiscard]] std::vector<mgmt::InterfaceStatsInfo> forward_stats() const override {
+    return stats_;
+  }
+  void clear_port_stats() override { requests_.emplace_back("clear port"); }
+  void clear_forward_stats() override { requests_.emplace_back("clear fwd"); }
+  void clear_latency() override { requests_.emplace_back("clear latency"); }
   [[nodiscard]] mgmt::ForwardMode forward_mode() const override { return mode_; }
 
   [[nodiscard]] const mgmt::NodeConfig& config() const override { return config_; }
@@ -141,6 +168,9 @@ class FakeNode : public mgmt::Node {
   std::vector<link::GroupInfo> groups_;
   std::vector<mgmt::MulticastRouteInfo> multicast_routes_;
   std::vector<mgmt::WorkerInfo> workers_;
+  std::vector<mgmt::InterfaceStatsInfo> stats_{2};
+  mgmt::ForwardInfo forward_info_;
+  mgmt::LatencyInfo latency_;
   std::vector<mgmt::DropInfo> drops_;
   std::vector<mgmt::SaInfo> sa_;
   std::vector<std::string> requests_;

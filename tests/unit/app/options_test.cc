@@ -64,7 +64,9 @@ TEST(Options, ShorthandsAndSetAreOverridesInOrder) {
 TEST(Options, ShorthandsReachTheConfiguration) {
   const auto o = parse_options({"--burst=8", "--nb-cores=2", "--forward-mode=io", "--rxd=64",
                                 "--txd=128", "--total-num-mbufs=999", "--mbuf-size=1000",
-                                "--idle-policy=sleep", "--set", "port.a.device=net_null0"});
+                                "--idle-policy=sleep", "--set", "port.a.device=net_null0",
+                                "--tx-ip=fd00::1,fd00::2", "--tx-udp=7", "--txpkts=64,1500",
+                                "--flowgen-flows=99", "--txonly-multi-flow", "--tx-first"});
   ASSERT_TRUE(o);
   const auto r = load_config("", o->overrides);
   ASSERT_TRUE(r && r->ok()) << r->diagnostics[0].to_string();
@@ -76,6 +78,23 @@ TEST(Options, ShorthandsReachTheConfiguration) {
   EXPECT_EQ(r->config.total_num_mbufs, 999U);
   EXPECT_EQ(r->config.mbuf_size, 1000U);
   EXPECT_EQ(r->config.worker.idle, mgmt::IdlePolicy::kSleep);
+  const auto& g = r->config.generator;
+  EXPECT_EQ(wire::to_string(g.ip.dst), "fd00::2");
+  EXPECT_EQ(g.udp, (fwd::GeneratorConfig::Ports{7, 7}));
+  EXPECT_EQ(g.sizes, (std::vector<std::uint16_t>{64, 1500}));
+  EXPECT_EQ(g.flows, 99U);
+  EXPECT_TRUE(g.multi_flow);
+  EXPECT_EQ(r->config.tx_first, 1U);
+}
+
+TEST(Options, TestPacketsThatCannotBeAreRefused) {
+  const auto o = parse_options({"--txpkts=44", "--tx-ip=fd00::1,fd00::2"});
+  ASSERT_TRUE(o);
+  const auto r = load_config("", o->overrides);
+  ASSERT_TRUE(r);
+  EXPECT_FALSE(r->ok());
+  EXPECT_NE(r->diagnostics[1].to_string().find("test packets of 44 octets"), std::string::npos)
+      << r->diagnostics[1].to_string();
 }
 
 TEST(Options, ErrorsSayWhatWasRead) {

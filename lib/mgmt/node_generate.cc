@@ -1,0 +1,113 @@
+// Test packets: what workers are given to make them from.
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+#include <rte_rcu_qsbr.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/mgmt/node_impl.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::mgmt {
+
+void NodeImpl::set_forward_mode(ForwardMode mode) {
+  config_.mode = mode;
+  // What the generator could refuse was refused when it was set.
+  if (auto s = publish_generator(); !s) log(LogArea::kMgmt, LogLevel::kErr, "{}", s.error().what);
+  settings_.mode.store(mode, std::memory_order_relaxed);
+}
+
+Status NodeImpl::set_generator(const GeneratorConfig& generator) {
+  const GeneratorConfig before = std::exchange(config_.generator, generator);
+  auto published = publish_generator();
+  if (!published) config_.generator = before;
+  return published;
+}
+
+void NodeImpl::set_burst(unsigned packets) {
+  config_.worker.burst = packets;
+  settings_.burst.store(static_cast<std::uint16_t>(packets), std::memory_order_relaxed);
+}
+
+void NodeImpl::send_first(unsigned bursts) {
+  first_bursts_ += bursts;
+  follow_exit();
+}
+
+Status NodeImpl::publish_generator() {
+  const std::uint64_t bps = speed_bps(exit());
+  const auto room = rte_pktmbuf_data_room_size(pool_.get());
+  auto made = fwd::Generator::create(config_.generator,
+                                     {.tsc_hz = rte_get_tsc_hz(),
+                                      .workers = config_.worker.count,
+                                      .max_size = static_cast<std::uint16_t>(
+                                          room - std::min<unsigned>(room, RTE_PKTMBUF_HEADROOM)),
+                                      .link_bps = bps,
+                                      .run_id = run_id_,
+                                      .all_flows = config_.mode == ForwardMode::kFlowgen,
+                                      .stamped = config_.mode == ForwardMode::kLatency});
+  if (!made) return tl::make_unexpected(made.error());
+  generator_bps_ = bps;
+  auto old = std::exchange(generator_, std::move(*made));
+  // Release: pairs with the load of a worker that is about to use it.
+  settings_.generator.store(generator_.get(), std::memory_order_release);
+  if (old != nullptr) retired_.push_back({rte_rcu_qsbr_start(rcu_.get()), std::move(old)});
+  std::erase_if(retired_, [this](const Retired& r) {
+    return rte_rcu_qsbr_check(rcu_.get(), r.token, false) == 1;
+  });
+  return {};
+}
+
+void NodeImpl::follow_exit() {
+  const table::InterfaceId id = exit();
+  if (config_.generator.rate.unit == fwd::PacketRate::Unit::kPercent &&
+      speed_bps(id) != generator_bps_)
+    if (auto s = publish_generator(); !s) log(LogArea::kMgmt, LogLevel::kErr, "{}", s.error().what);
+  const InterfaceSlot* const slot = interfaces_.find(id);
+  if (first_bursts_ == 0 || slot == nullptr || slot->control->state() != link::State::kUp) return;
+  const std::uint32_t asked = settings_.first_bursts.load(std::memory_order_relaxed);
+  settings_.first_bursts.store(asked + std::exchange(first_bursts_, 0), std::memory_order_relaxed);
+}
+
+/// Of several next hops the first.
+table::InterfaceId NodeImpl::exit() const {
+  const wire::IpAddr& dst = config_.generator.ip.dst;
+  table::NextHop hop =
+      next_hops_.get(dst.is_v4() ? prefixes_->lookup(dst.v4_host()) : prefixes6_->lookup(dst));
+  if (hop.kind == table::NextHopKind::kGroup && hop.neighbour < table::kMaxNextHops)
+    hop = next_hops_.get(hop.neighbour);
+  const bool leads_on =
+      hop.kind == table::NextHopKind::kConnected || hop.kind == table::NextHopKind::kGateway;
+  return leads_on ? hop.iface : table::kNoInterface;
+}
+
+std::uint64_t NodeImpl::speed_bps(table::InterfaceId id) const {
+  constexpr std::uint64_t kMega = 1'000'000;
+  for (const auto& p : ports_)
+    if (p->config().id == id) return p->device().link_status().speed_mbps * kMega;
+  for (const auto& l : links_)
+    if (l->config().id == id && l->control().state() == link::State::kUp)
+      return wire::rate_mbps(l->control().parameters().rate) * kMega;
+  return 0;
+}
+
+ForwardInfo NodeImpl::forward_info() const {
+  ForwardInfo info;
+  info.mode = forward_mode();
+  info.forwarding = forwarding();
+  info.burst = settings_.burst.load(std::memory_order_relaxed);
+  const table::InterfaceId id = exit();
+  info.exit = name_of(id);
+  info.exit_bps = speed_bps(id);
+  info.first_bursts = first_bursts_;
+  for (const WorkerInfo& w : workers()) {
+    info.generated += w.generated;
+    info.consumed += w.consumed;
+    info.no_mbuf += w.no_mbuf;
+  }
+  return info;
+}
+
+}  // namespace ipoib::mgmt
