@@ -4,6 +4,13 @@
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 
+pid=
+interrupted() {
+  [[ -z $pid ]] || { kill "$pid" && wait "$pid"; }  # It takes down what it made.
+  exit 130
+}
+trap interrupted INT TERM HUP
+
 failed=()
 scripts=("$@")
 ((${#scripts[@]})) || scripts=(*.sh)
@@ -11,7 +18,10 @@ for script in "${scripts[@]%.sh}"; do
   [[ $script == run || $script == lib ]] && continue
   printf '%s\n' "--- $script"
   begin=$SECONDS
-  timeout --kill-after=20 120 "./$script.sh" </dev/null || failed+=("$script")
+  timeout --kill-after=20 120 "./$script.sh" </dev/null &
+  pid=$!
+  wait "$pid" || failed+=("$script")
+  pid=
   printf '%s\n' "--- $script: $((SECONDS - begin)) s"
 done
 ((${#failed[@]} == 0)) || { echo "FAILED: ${failed[*]}"; exit 1; }
