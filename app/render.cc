@@ -65,6 +65,21 @@ std::string_view name_of(fabric::PortState state) {
   return "unknown";
 }
 
+/// What links and ports count alike.
+void add_resolution(Json& counters, const link::NdCounters& nd, const link::RarpCounters& rarp,
+                    const link::NeighbourCounters& neighbours) {
+  counters.update({{"nd_sent", nd.sent},
+                   {"nd_received", nd.received},
+                   {"nd_invalid", nd.invalid},
+                   {"nd_errors", nd_errors(nd)},
+                   {"rarp_requests", rarp.requests},
+                   {"rarp_answered", rarp.answered},
+                   {"rarp_asked", rarp.asked},
+                   {"rarp_invalid", rarp.invalid},
+                   {"neighbours_evicted", neighbours.evicted},
+                   {"neighbours_refused", neighbours.refused}});
+}
+
 }  // namespace
 
 Json to_json(const mgmt::LinkInfo& link) {
@@ -97,10 +112,6 @@ Json to_json(const mgmt::LinkInfo& link) {
                         {"arp_received", c.arp_received},
                         {"arp_invalid", c.arp_invalid},
                         {"arp_unsent", c.arp_unsent},
-                        {"nd_sent", c.nd.sent},
-                        {"nd_received", c.nd.received},
-                        {"nd_invalid", c.nd.invalid},
-                        {"nd_errors", nd_errors(c.nd)},
                         {"nd_unsent", c.nd.unsent + c.nd_unsent},
                         {"address_conflicts", c.address_conflicts},
                         {"contradictions", c.contradictions},
@@ -115,11 +126,8 @@ Json to_json(const mgmt::LinkInfo& link) {
                         {"group_reports", c.group_reports},
                         {"group_frames_unsent", c.group_frames_unsent},
                         {"via_all_routers", c.via_all_routers},
-                        {"subscriptions_failed", c.subscriptions_failed},
-                        {"rarp_requests", c.rarp.requests},
-                        {"rarp_answered", c.rarp.answered},
-                        {"rarp_asked", c.rarp.asked},
-                        {"rarp_invalid", c.rarp.invalid}};
+                        {"subscriptions_failed", c.subscriptions_failed}};
+  add_resolution(object["counters"], c.nd, c.rarp, c.neighbours);
   return object;
 }
 
@@ -134,6 +142,14 @@ Json to_json(const mgmt::PortInfo& port) {
                  {"addresses", texts(port.addresses)},
                  {"ipv6", to_json(port.ip6)}};
   add_traffic(object, port.traffic);
+  const auto& c = port.counters;
+  object["counters"] = {{"arp_sent", c.arp.sent},
+                        {"arp_received", c.arp.received},
+                        {"arp_invalid", c.arp.invalid},
+                        {"nd_unsent", c.nd.unsent},
+                        {"address_conflicts", c.arp.conflicts + c.nd.conflicts},
+                        {"contradictions", c.arp.contradictions + c.nd.contradictions}};
+  add_resolution(object["counters"], c.nd, c.rarp, c.neighbours);
   return object;
 }
 

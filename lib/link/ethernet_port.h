@@ -38,6 +38,13 @@ struct EthernetPortConfig {
   RarpConfig<wire::MacAddr> rarp;
 };
 
+struct PortCounters {
+  ArpCounters arp;
+  NdCounters nd;
+  RarpCounters rarp;
+  NeighbourCounters neighbours;
+};
+
 /// Up as soon as it is started and has a carrier. References given to the constructor must outlive
 /// it. stop() must be called before the end, or held packets are never given back.
 class EthernetPort final : public Interface,
@@ -93,9 +100,9 @@ class EthernetPort final : public Interface,
   Status remove_neighbour(const wire::IpAddr& addr) override { return cache_.remove(addr); }
   void flush(TimePoint) override { cache_.flush(); }
 
-  [[nodiscard]] const ArpCounters& counters() const { return arp_.counters(); }
-  [[nodiscard]] const RarpCounters& rarp_counters() const { return rarp_.counters(); }
-  [[nodiscard]] const NdCounters& nd_counters() const { return nd_.counters(); }
+  [[nodiscard]] PortCounters counters() const {
+    return {arp_.counters(), nd_.counters(), rarp_.counters(), cache_.counters()};
+  }
 
  private:
   // ArpTransport and NdTransport.

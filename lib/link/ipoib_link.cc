@@ -98,6 +98,7 @@ LinkCounters IpoibLink::counters() const {
   c.arp_invalid = arp_.counters().invalid;
   c.nd = nd_.counters();
   c.rarp = rarp_.counters();
+  c.neighbours = cache_.counters();
   c.address_conflicts = arp_.counters().conflicts + c.nd.conflicts;
   c.contradictions = arp_.counters().contradictions + c.nd.contradictions;
   return c;

@@ -12,6 +12,7 @@
 #include "lib/base/result.h"
 #include "lib/fabric/types.h"
 #include "lib/link/interface.h"
+#include "lib/link/neighbour_cache.h"
 #include "lib/link/rarp_agent.h"
 #include "lib/sa/client.h"
 
@@ -128,6 +129,7 @@ struct LinkCounters {
   std::uint64_t group_refused_local = 0;  ///< The table of groups is full.
   std::uint64_t subscriptions_failed = 0;
   RarpCounters rarp;
+  NeighbourCounters neighbours;
   std::uint64_t group_reports = 0;        ///< Creations and deletions the SA told of.
   std::uint64_t group_frames_unsent = 0;  ///< Own packets to groups.
   std::uint64_t via_all_routers = 0;      ///< Groups whose packets go to the all-routers group.

@@ -51,12 +51,17 @@ auto NeighbourCache<Hw>::find(const wire::IpAddr& addr) -> Entry* {
 
 template <class Hw>
 auto NeighbourCache<Hw>::create(const wire::IpAddr& addr, TimePoint now) -> Result<Entry*> {
-  if (entries_.size() >= config_.max_entries && !evict_one(now))
+  if (entries_.size() >= config_.max_entries && !evict_one(now)) {
+    ++counters_.refused;
     return ipoib::fail(Errc::kNoResources, "all {} neighbours of the interface are in use",
                        config_.max_entries);
+  }
   auto index = sink_.allocate_index();
   if (!index && evict_one(now)) index = sink_.allocate_index();
-  if (!index) return tl::make_unexpected(index.error());
+  if (!index) {
+    ++counters_.refused;
+    return tl::make_unexpected(index.error());
+  }
 
   Entry& e = entries_[addr];
   e.addr = addr;
@@ -83,6 +88,7 @@ bool NeighbourCache<Hw>::evict_one(TimePoint now) {
     }
     if (use + kInUse > now) return false;
     forget(e, Drop::kNeighbourGone);
+    ++counters_.evicted;
     return true;
   }
   return false;

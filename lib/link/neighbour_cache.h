@@ -28,6 +28,11 @@
 
 namespace ipoib::link {
 
+struct NeighbourCounters {
+  std::uint64_t evicted = 0;  ///< Unused ones that made room in a full table.
+  std::uint64_t refused = 0;  ///< Not taken in: the table is full of neighbours in use.
+};
+
 /// What a message from a neighbour says beside its address.
 enum class Evidence : std::uint8_t {
   kReply,  ///< It answered us, so both directions work.
@@ -120,6 +125,7 @@ class NeighbourCache {
   [[nodiscard]] std::vector<NeighbourInfo> list(TimePoint now) const;
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   [[nodiscard]] std::size_t held() const { return held_.total(); }
+  [[nodiscard]] const NeighbourCounters& counters() const { return counters_; }
 
  private:
   using Entry = NeighbourEntry<Hw>;
@@ -165,6 +171,7 @@ class NeighbourCache {
   std::unordered_map<wire::IpAddr, Entry> entries_;
   TimeOrder<wire::IpAddr> timers_;
   TimeOrder<wire::IpAddr> quiet_;  ///< Entries that may be evicted, longest unused first.
+  NeighbourCounters counters_;
 };
 
 extern template class NeighbourCache<wire::LinkAddr>;

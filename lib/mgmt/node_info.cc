@@ -199,6 +199,7 @@ std::vector<PortInfo> NodeImpl::ports() const {
     row.mac = p.device().mac();
     row.mtu = p.control().mtu();
     row.link_speed_mbps = p.device().link_status().speed_mbps;
+    row.counters = p.control().counters();
     row.addresses = p.config().addresses;
     row.ip6 = ip6_of(p.control());
     row.traffic = traffic(p.config().id);

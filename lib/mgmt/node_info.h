@@ -12,6 +12,7 @@
 #include "lib/base/drop.h"
 #include "lib/fabric/hca.h"
 #include "lib/fwd/modes.h"
+#include "lib/link/ethernet_port.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib_link.h"
 #include "lib/mgmt/node_config.h"
@@ -57,6 +58,7 @@ struct PortInfo {
   wire::MacAddr mac{};
   std::uint16_t mtu = 0;
   std::uint32_t link_speed_mbps = 0;
+  link::PortCounters counters;
   std::vector<wire::IpPrefix> addresses;
   Ip6Info ip6;
   TrafficInfo traffic;

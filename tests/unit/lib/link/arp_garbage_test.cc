@@ -39,7 +39,7 @@ TEST(ArpGarbage, RandomOctetsOfEveryLengthAreInvalid) {
     }
   EXPECT_EQ(b.link.counters().arp_received, n);
   EXPECT_EQ(b.link.counters().arp_invalid, n);
-  EXPECT_EQ(eth.counters().invalid, n);
+  EXPECT_EQ(eth.counters().arp.invalid, n);
   EXPECT_TRUE(b.sink.indexes.empty());
   EXPECT_TRUE(eth_sink.indexes.empty());
   EXPECT_TRUE(b.sa.path_queries.empty());

@@ -201,7 +201,7 @@ TEST_F(EthernetPortTest, ArpThatContradictsItselfIsCountedAndDoesNotFlap) {
     now += 9ms;
   }
   EXPECT_LE(sink.installs, before + 1);
-  EXPECT_EQ(port.counters().contradictions, 50U);
+  EXPECT_EQ(port.counters().arp.contradictions, 50U);
   EXPECT_EQ(sink.find(ip("192.168.1.7"))->mac, mac(8));
 }
 
@@ -340,9 +340,9 @@ TEST_F(EthernetRarp, U24_PortTellsAHostItsAddress) {
   EXPECT_EQ(reply.op.host(), 4);
   EXPECT_EQ(reply.target_ip.host(), ip("192.168.1.7").v4_host());
   EXPECT_EQ(reply.sender_ip.host(), ip("192.168.1.1").v4_host());
-  EXPECT_EQ(p.rarp_counters().requests, 2U);
-  EXPECT_EQ(p.rarp_counters().answered, 1U);
-  EXPECT_EQ(p.counters().invalid, 0U);
+  EXPECT_EQ(p.counters().rarp.requests, 2U);
+  EXPECT_EQ(p.counters().rarp.answered, 1U);
+  EXPECT_EQ(p.counters().arp.invalid, 0U);
   EXPECT_TRUE(p.neighbours(now).empty());  // a host without address is no neighbour
   // ARP keeps its own EtherType.
   const auto held = sink.new_packet();
@@ -389,9 +389,9 @@ TEST_F(EthernetRarp, U24_PortAsksForItsAddressAndUsesIt) {
 TEST_F(EthernetPortTest, ConflictIsCounted) {
   port.start(now);
   hear(wire::ArpOp::kRequest, mac(7), "192.168.1.1", "192.168.1.1");
-  EXPECT_EQ(port.counters().conflicts, 1U);
+  EXPECT_EQ(port.counters().arp.conflicts, 1U);
   hear(wire::ArpOp::kRequest, actions.own_mac, "192.168.1.1", "192.168.1.1");
-  EXPECT_EQ(port.counters().conflicts, 1U);
+  EXPECT_EQ(port.counters().arp.conflicts, 1U);
 }
 
 }  // namespace

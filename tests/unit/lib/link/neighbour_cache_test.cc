@@ -301,6 +301,8 @@ TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
   b.want(host(5));  // host(3) was unused longest
   EXPECT_EQ(b.sink.find(host(3)), nullptr);
   EXPECT_NE(b.sink.find(host(5)), nullptr);
+  EXPECT_EQ(b.cache.counters().evicted, 1U);
+  EXPECT_EQ(b.cache.counters().refused, 2U);
 }
 
 TEST(NeighbourCache, EntryBeingResolvedIsNotEvictedHoweverLongAgoItWasWanted) {
@@ -321,6 +323,7 @@ TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
   b.want(host(1));
   b.want(host(2));
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
+  EXPECT_EQ(b.cache.counters().refused, 1U);
 }
 
 TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
