@@ -183,6 +183,8 @@ TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
 
 TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
   run(config(), [this](Node& node) {
+    EXPECT_TRUE(eventually(
+        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
     const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
     give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), mac));
     // The node has to ask who the sender is before it can answer.
