@@ -94,7 +94,7 @@ FlowTemplate make_flow(const GeneratorConfig& config, unsigned number) {
 /// 2^-20 cycles, of each worker, per unit at `per_second` units by all of them.
 std::uint64_t cost_at(double per_second, const Generator::Environment& e) {
   const double cycles = static_cast<double>(e.tsc_hz) * e.workers / per_second;
-  return std::max<std::uint64_t>(1, std::llround(cycles * (1 << Pace::kShift)));
+  return static_cast<std::uint64_t>(std::max(1LL, std::llround(cycles * (1 << Pace::kShift))));
 }
 
 Pace pace_of(const GeneratorConfig& config, const Generator::Environment& e) {
