@@ -12,14 +12,7 @@ constexpr std::uint16_t kPermissive = wire::kPermissiveLid;
 
 /// Asks the agent of the port it is sent by: a directed route of no hops.
 wire::Smp question(std::uint32_t tid, wire::SmpAttr attr, std::uint32_t modifier) {
-  wire::Smp smp{};
-  smp.mad.base_version = wire::kMadBaseVersion;
-  smp.mad.mgmt_class = static_cast<std::uint8_t>(wire::MgmtClass::kSubnDr);
-  smp.mad.class_version = wire::kSmpClassVersion;
-  smp.mad.method = static_cast<std::uint8_t>(wire::Method::kGet);
-  smp.mad.tid.set(tid);
-  smp.mad.attr_id.set(static_cast<std::uint16_t>(attr));
-  smp.mad.attr_mod.set(modifier);
+  wire::Smp smp = wire::smp_get(wire::MgmtClass::kSubnDr, attr, modifier, tid);
   smp.dr_slid.set(kPermissive);
   smp.dr_dlid.set(kPermissive);
   return smp;

@@ -3,21 +3,6 @@
 #include <utility>
 
 namespace ipoib::umad {
-namespace {
-
-wire::Smp question(std::uint32_t tid) {
-  wire::Smp smp{};
-  smp.mad.base_version = wire::kMadBaseVersion;
-  smp.mad.mgmt_class = static_cast<std::uint8_t>(wire::MgmtClass::kSubnLid);
-  smp.mad.class_version = wire::kSmpClassVersion;
-  smp.mad.method = static_cast<std::uint8_t>(wire::Method::kGet);
-  smp.mad.tid.set(tid);
-  smp.mad.attr_id.set(static_cast<std::uint16_t>(wire::SmpAttr::kSmInfo));
-  return smp;
-}
-
-}  // namespace
-
 void SmWatch::forget() {
   asked_ = false;
   missed_ = 0;
@@ -35,7 +20,8 @@ void SmWatch::tick(const fabric::PortAttr& port, TimePoint now, const SmpSender&
   if (lid_ == 0 || now < next_) return;
   next_ = now + kPeriod;
   if (asked_ && ++missed_ >= kMostMissed) silent_ = true;
-  asked_ = send(lid_, port.sm_sl, question(++tid_));
+  asked_ = send(lid_, port.sm_sl,
+                wire::smp_get(wire::MgmtClass::kSubnLid, wire::SmpAttr::kSmInfo, 0, ++tid_));
 }
 
 bool SmWatch::on_answer(std::uint16_t from, const wire::Smp& smp) {

@@ -14,13 +14,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::size_t kUdpLen = 8, kUdpLenAt = 4, kUdpChecksumAt = 6;
-
 /// Checksum out of a sum of words in memory order. Source: RFC 1071.
 std::uint16_t checksum_of(std::uint32_t sum) noexcept {
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
+  return static_cast<std::uint16_t>(~wire::fold_carries(sum));
 }
 
 std::uint32_t sum_of(const TimeStamp& stamp) noexcept {
@@ -81,7 +77,7 @@ struct V6 {
 template <class V>
 void make(rte_mbuf* m, const FlowTemplate& flow, std::uint16_t size, std::uint16_t id,
           const TimeStamp& stamp) noexcept {
-  constexpr std::size_t kHeader = sizeof(typename V::Hdr) + kUdpLen;
+  constexpr std::size_t kHeader = sizeof(typename V::Hdr) + sizeof(wire::UdpHdr);
   m->data_len = size;
   m->pkt_len = size;
   auto* const data = rte_pktmbuf_mtod(m, std::byte*);
@@ -93,9 +89,10 @@ void make(rte_mbuf* m, const FlowTemplate& flow, std::uint16_t size, std::uint16
   std::byte* const udp = data + sizeof(typename V::Hdr);
   const std::uint16_t len =
       __builtin_bswap16(static_cast<std::uint16_t>(size - sizeof(typename V::Hdr)));
-  put(udp + kUdpLenAt, len);
+  put(udp + offsetof(wire::UdpHdr, len), len);
   const std::uint16_t sum = checksum_of(flow.udp_sum + 2U * len + sum_of(stamp));
-  put(udp + kUdpChecksumAt, sum != 0 ? sum : 0xffff);  // 0 says that there is none
+  put(udp + offsetof(wire::UdpHdr, checksum),
+      sum != 0 ? sum : 0xffff);  // 0 says that there is none
 }
 
 }  // namespace

@@ -13,14 +13,6 @@ using wire::IpProto;
 constexpr std::uint8_t kTtl = 64;
 constexpr double kSaved = 0.01;  ///< Seconds: a loop that comes so late loses nothing.
 
-struct UdpHdr {
-  wire::Be16 src;
-  wire::Be16 dst;
-  wire::Be16 len;
-  wire::Be16 checksum;
-};
-static_assert(wire::WireRecord<UdpHdr> && sizeof(UdpHdr) == 8);
-
 /// Sum of 16-bit words in memory order, not folded. An even number of octets.
 std::uint32_t sum_of(std::span<const std::byte> bytes) {
   std::uint32_t sum = 0;
@@ -30,10 +22,6 @@ std::uint32_t sum_of(std::span<const std::byte> bytes) {
     sum += word;
   }
   return sum;
-}
-std::uint32_t fold(std::uint32_t sum) {
-  sum = (sum & 0xffff) + (sum >> 16);
-  return (sum & 0xffff) + (sum >> 16);
 }
 
 /// The n-th address from `first` on, within its low 64 bits (IPv6) or 32 bits.
@@ -55,10 +43,10 @@ std::uint16_t port_of(std::uint16_t first, unsigned n) {
 FlowTemplate make_flow(const GeneratorConfig& config, unsigned number) {
   FlowTemplate flow;
   const IpAddr dst = counted_up(config.ip.dst, number % config.neighbours);
-  const UdpHdr udp{wire::Be16{port_of(config.udp.src, number / config.neighbours)},
-                   wire::Be16{config.udp.dst},
-                   {},
-                   {}};
+  const wire::UdpHdr udp{wire::Be16{port_of(config.udp.src, number / config.neighbours)},
+                         wire::Be16{config.udp.dst},
+                         {},
+                         {}};
   const auto put = [&flow, &udp](const auto& ip) {
     std::memcpy(flow.header.data(), &ip, sizeof(ip));
     std::memcpy(&flow.header[sizeof(ip)], &udp, sizeof(udp));
@@ -76,8 +64,9 @@ FlowTemplate make_flow(const GeneratorConfig& config, unsigned number) {
     ip.dst.set(dst.v4_host());
     put(ip);
     flow.dst4 = dst.v4_host();
-    flow.ip_sum = fold(sum_of(wire::bytes_of(ip)));
-    flow.udp_sum = fold(udp_sum + sum_of(wire::bytes_of(ip.src)) + sum_of(wire::bytes_of(ip.dst)));
+    flow.ip_sum = wire::fold_carries(sum_of(wire::bytes_of(ip)));
+    flow.udp_sum = wire::fold_carries(udp_sum + sum_of(wire::bytes_of(ip.src)) +
+                                      sum_of(wire::bytes_of(ip.dst)));
   } else {
     wire::Ipv6Hdr ip{};
     ip.version_class_flow.set(wire::Ipv6Hdr::kVersion6);
@@ -86,7 +75,7 @@ FlowTemplate make_flow(const GeneratorConfig& config, unsigned number) {
     ip.src = config.ip.src;
     ip.dst = dst;
     put(ip);
-    flow.udp_sum = fold(udp_sum + sum_of(ip.src.bytes) + sum_of(ip.dst.bytes));
+    flow.udp_sum = wire::fold_carries(udp_sum + sum_of(ip.src.bytes) + sum_of(ip.dst.bytes));
   }
   return flow;
 }

@@ -37,16 +37,12 @@ void set_type(IcmpHdr& icmp, std::uint8_t type) noexcept {
   std::uint32_t sum = icmp.checksum.host();
   sum += std::uint32_t{icmp.type} << 8;
   sum += 0xffff - (std::uint32_t{type} << 8);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  icmp.checksum.set(static_cast<std::uint16_t>(sum));
+  icmp.checksum.set(wire::fold_carries(sum));
   icmp.type = type;
 }
 
 IcmpHdr* request_of(const Context& c, rte_mbuf* m, const Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
-  constexpr auto kFragment = Ipv4Hdr::kMoreFragments | Ipv4Hdr::kOffsetMask;
-  if (hdr.protocol != static_cast<std::uint8_t>(IpProto::kIcmp) ||
-      (hdr.flags_offset.host() & kFragment) != 0)
+  if (hdr.protocol != static_cast<std::uint8_t>(IpProto::kIcmp) || hdr.is_fragment())
     return nullptr;
   IcmpHdr* const request = request_behind(m, hdr.header_len(), kRequest4);
   if (request == nullptr) return nullptr;

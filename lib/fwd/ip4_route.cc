@@ -21,10 +21,9 @@ std::uint32_t flow_hash(const rte_mbuf* m) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
   std::uint64_t key = std::uint64_t{hdr.src.host()} << 32 | hdr.dst.host();
   std::uint64_t more = hdr.protocol;
-  constexpr auto kFragment = wire::Ipv4Hdr::kMoreFragments | wire::Ipv4Hdr::kOffsetMask;
   const bool ports = hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kTcp) ||
                      hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kUdp);
-  if (ports && (hdr.flags_offset.host() & kFragment) == 0 && m->data_len >= hdr.header_len() + 4) {
+  if (ports && !hdr.is_fragment() && m->data_len >= hdr.header_len() + 4) {
     std::uint32_t both;
     std::memcpy(&both, rte_pktmbuf_mtod_offset(m, const std::byte*, hdr.header_len()),
                 sizeof(both));

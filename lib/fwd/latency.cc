@@ -5,20 +5,22 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/fwd/latency_recorder.h"
 #include "lib/fwd/rxonly.h"
+#include "lib/fwd/time_stamp.h"
 
 namespace ipoib::fwd {
 namespace {
 
 constexpr auto kUdp = static_cast<std::uint8_t>(wire::IpProto::kUdp);
-constexpr std::size_t kUdpLen = 8;
 constexpr std::uint32_t kWorkerMask = 0xff;  // of TimeStamp::stream; the rest names the run
 
 /// The time stamp behind the IP header, where there is room for one.
 void record(Context& c, const rte_mbuf* m, std::size_t header_len, std::uint64_t now) noexcept {
-  if (m->data_len < header_len + kUdpLen + sizeof(TimeStamp)) return;
+  if (m->data_len < header_len + sizeof(wire::UdpHdr) + sizeof(TimeStamp)) return;
   TimeStamp stamp;
-  std::memcpy(&stamp, rte_pktmbuf_mtod_offset(m, const std::byte*, header_len + kUdpLen),
+  std::memcpy(&stamp,
+              rte_pktmbuf_mtod_offset(m, const std::byte*, header_len + sizeof(wire::UdpHdr)),
               sizeof(stamp));
   const std::uint32_t stream = stamp.stream.host();
   const std::uint32_t worker = stream & kWorkerMask;
@@ -32,12 +34,10 @@ void record(Context& c, const rte_mbuf* m, std::size_t header_len, std::uint64_t
 }  // namespace
 
 void latency4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
-  constexpr auto kFragment = wire::Ipv4Hdr::kMoreFragments | wire::Ipv4Hdr::kOffsetMask;
   const std::uint64_t now = rte_rdtsc();
   for (std::size_t i = 0; i < pkts.n; ++i) {
     const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const wire::Ipv4Hdr*);
-    if (hdr.protocol == kUdp && (hdr.flags_offset.host() & kFragment) == 0)
-      record(c, pkts.pkts[i], hdr.header_len(), now);
+    if (hdr.protocol == kUdp && !hdr.is_fragment()) record(c, pkts.pkts[i], hdr.header_len(), now);
   }
   rxonly4(c, in, pkts);
 }

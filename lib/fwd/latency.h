@@ -1,15 +1,8 @@
 // Forward mode latency, the receiving side: time-stamped packets of this process that came back.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
-#include "lib/base/counters.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
-#include "lib/fwd/histogram.h"
-#include "lib/fwd/time_stamp.h"
 
 namespace ipoib::fwd {
 

@@ -77,8 +77,7 @@ LocalVerdict answer_local(std::span<std::byte> packet) {
   auto ip = wire::read<Ipv4Hdr>(packet);
   if (!ip || ip->header_len() < sizeof(Ipv4Hdr) || ip->header_len() > packet.size())
     return LocalVerdict::kIgnore;
-  constexpr std::uint16_t kFragment = Ipv4Hdr::kMoreFragments | Ipv4Hdr::kOffsetMask;
-  if ((ip->flags_offset.host() & kFragment) != 0) return LocalVerdict::kIgnore;
+  if (ip->is_fragment()) return LocalVerdict::kIgnore;
 
   switch (static_cast<IpProto>(ip->protocol)) {
     case IpProto::kIcmp: break;

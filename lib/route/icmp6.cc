@@ -87,29 +87,11 @@ bool may_answer(std::span<const std::byte> packet, const Ipv6Hdr& ip, const Icmp
   return type >= kFirstInformational && type != kRedirect;
 }
 
-/// Of an ICMPv6 message, its checksum field included: 0 when that is right. Source: RFC 4443 §2.3.
-std::uint16_t checksum6(const IpAddr& src, const IpAddr& dst, std::span<const std::byte> message) {
-  struct Pseudo {
-    IpAddr src, dst;
-    Be32 len;
-    std::array<std::byte, 3> zero;
-    std::uint8_t next_header;
-  };
-  static_assert(wire::WireRecord<Pseudo> && sizeof(Pseudo) == 40);
-  const Pseudo pseudo{src, dst, Be32{static_cast<std::uint32_t>(message.size())}, {}, kIcmpv6};
-  // Sums of parts of even length add up.
-  const auto part = [](std::span<const std::byte> bytes) -> std::uint32_t {
-    return static_cast<std::uint16_t>(~wire::internet_checksum(bytes));
-  };
-  const std::uint32_t sum = part(wire::bytes_of(pseudo)) + part(message);
-  return static_cast<std::uint16_t>(~((sum & 0xffff) + (sum >> 16)));
-}
-
 void set_checksum(const IpAddr& src, const IpAddr& dst, std::span<std::byte> message) {
   auto icmp = *wire::read<IcmpHdr>(message);
   icmp.checksum = Be16{};
   std::memcpy(message.data(), &icmp, sizeof icmp);
-  icmp.checksum.set(checksum6(src, dst, message));
+  icmp.checksum.set(wire::icmp6_checksum(src, dst, message));
   std::memcpy(message.data(), &icmp, sizeof icmp);
 }
 
@@ -123,7 +105,7 @@ Local6Answer answer_icmp(std::span<std::byte> packet, Ipv6Hdr ip, const Upper& u
   const auto message = packet.subspan(upper.offset);
   auto icmp = wire::read<IcmpHdr>(message);
   if (!icmp || icmp->type != kIcmp6EchoRequest || icmp->code != 0 || !is_single_node(ip.src) ||
-      checksum6(ip.src, ip.dst, message) != 0)
+      wire::icmp6_checksum(ip.src, ip.dst, message) != 0)
     return {};
   // A reply carries no extension headers of the request: options there are for the way here.
   if (upper.offset != sizeof(Ipv6Hdr)) return {};

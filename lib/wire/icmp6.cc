@@ -34,9 +34,7 @@ std::uint16_t icmp6_checksum(const IpAddr& src, const IpAddr& dst,
                          static_cast<std::uint8_t>(IpProto::kIcmpv6)};
   const auto a = static_cast<std::uint16_t>(~internet_checksum(bytes_of(pseudo)));
   const auto b = static_cast<std::uint16_t>(~internet_checksum(message));
-  std::uint32_t sum = std::uint32_t{a} + b;
-  sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
+  return static_cast<std::uint16_t>(~fold_carries(std::uint32_t{a} + b));
 }
 
 IpAddr solicited_node(const IpAddr& addr) noexcept {

@@ -87,8 +87,7 @@ ParsedMembership parse_igmp(std::span<const std::byte> packet) {
     return fault(MembershipFault::kIpHeader);
   if (ip->protocol != static_cast<std::uint8_t>(IpProto::kIgmp))
     return fault(MembershipFault::kNotMembership);
-  if ((ip->flags_offset.host() & (Ipv4Hdr::kOffsetMask | Ipv4Hdr::kMoreFragments)) != 0)
-    return fault(MembershipFault::kIpHeader);
+  if (ip->is_fragment()) return fault(MembershipFault::kIpHeader);
   const auto header = packet.first(ip->header_len());
   if (internet_checksum(header) != 0) return fault(MembershipFault::kIpHeader);
   if (!has_router_alert(header.subspan(sizeof(*ip)))) return fault(MembershipFault::kIpHeader);

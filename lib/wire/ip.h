@@ -79,8 +79,20 @@ struct Ipv4Hdr {
   [[nodiscard]] constexpr std::size_t header_len() const noexcept {
     return std::size_t{version_ihl & 0x0fU} * 4;
   }
+  [[nodiscard]] constexpr bool is_fragment() const noexcept {
+    return (flags_offset.host() & (kMoreFragments | kOffsetMask)) != 0;
+  }
 };
 static_assert(WireRecord<Ipv4Hdr> && sizeof(Ipv4Hdr) == 20);
+
+/// Source: RFC 768.
+struct UdpHdr {
+  Be16 src_port;
+  Be16 dst_port;
+  Be16 len;
+  Be16 checksum;
+};
+static_assert(WireRecord<UdpHdr> && sizeof(UdpHdr) == 8);
 
 /// Fixed IPv6 header. Source: RFC 8200 §3.
 struct Ipv6Hdr {
@@ -136,6 +148,11 @@ enum class IcmpUnreachable : std::uint8_t {
   kFragmentationNeeded = 4
 };
 
+/// Adds the carries of a sum of 16-bit words to it, until there are none.
+[[nodiscard]] constexpr std::uint16_t fold_carries(std::uint32_t sum) noexcept {
+  sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>((sum & 0xffff) + (sum >> 16));
+}
 /// Internet checksum (RFC 1071) of the octets, host order, ready to be stored with Be16.
 [[nodiscard]] std::uint16_t internet_checksum(std::span<const std::byte> bytes) noexcept;
 

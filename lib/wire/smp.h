@@ -38,6 +38,20 @@ struct Smp {
 static_assert(WireRecord<Smp> && sizeof(Smp) == kMadLen && offsetof(Smp, dr_slid) == 32 &&
               offsetof(Smp, data) == 64);
 
+/// A question to a port's subnet management agent.
+[[nodiscard]] inline Smp smp_get(MgmtClass mgmt_class, SmpAttr attr, std::uint32_t modifier,
+                                 std::uint64_t tid) noexcept {
+  Smp smp{};
+  smp.mad.base_version = kMadBaseVersion;
+  smp.mad.mgmt_class = static_cast<std::uint8_t>(mgmt_class);
+  smp.mad.class_version = kSmpClassVersion;
+  smp.mad.method = static_cast<std::uint8_t>(Method::kGet);
+  smp.mad.tid.set(tid);
+  smp.mad.attr_id.set(static_cast<std::uint16_t>(attr));
+  smp.mad.attr_mod.set(modifier);
+  return smp;
+}
+
 /// NodeInfo. Source: IBA vol 1 §14.2.5.3.
 struct NodeInfo {
   std::uint8_t base_version;

@@ -109,15 +109,6 @@ class Node {
     for (std::uint32_t i = 0; i < n; ++i) {
       const std::uint32_t flow = i * 1'103'515'245U % kFlows;
       const auto to = static_cast<std::uint32_t>(flow % neighbours_);
-      rte_mbuf* const m = rte_pktmbuf_alloc(pool_);
-      const std::uint16_t header_len = ethernet ? 14 : 4;
-      m->data_len = static_cast<std::uint16_t>(header_len + kIpLen);
-      m->pkt_len = m->data_len;
-      auto* const data = rte_pktmbuf_mtod(m, std::byte*);
-      std::memset(data, 0, m->data_len);
-      if (ethernet) std::memcpy(data, kOwnMac.data(), 6);
-      const wire::Be16 type{0x0800};
-      std::memcpy(ethernet ? data + 12 : data, &type, 2);
       wire::Ipv4Hdr hdr{};
       hdr.version_ihl = 0x45;
       hdr.total_len.set(kIpLen);
@@ -127,8 +118,7 @@ class Node {
       hdr.src.set(0xc0a8'0000 + flow);
       hdr.dst.set((ethernet ? kIbNet : kEthNet) + to);
       set_ip4_checksum(hdr, sizeof(hdr));
-      std::memcpy(data + header_len, &hdr, sizeof(hdr));
-      source.add(m);
+      source.add(packet(ethernet, 0x0800, wire::bytes_of(hdr)));
     }
   }
 

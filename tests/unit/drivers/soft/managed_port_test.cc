@@ -71,14 +71,6 @@ class ManagedPort : public SoftHcaTest {
         },
         PortEvent::kPortActive);
   }
-  static std::size_t arrive(const Node& from, fabric::AhIndex ah, const Node& to) {
-    rte_mbuf* m = packet(counting(24), ah, to.queue->qpn());
-    EXPECT_EQ(from.queue->tx_burst(&m, 1), 1);
-    to.poll();
-    const auto got = to.receive();
-    for (rte_mbuf* received : got) rte_pktmbuf_free(received);
-    return got.size();
-  }
 
   FakeManager* manager_;
   Node node_;

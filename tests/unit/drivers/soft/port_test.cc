@@ -35,15 +35,6 @@ class SoftPort : public SoftHcaTest {
     while (const auto event = node_.hca->next_event()) all.push_back(*event);
     return all;
   }
-  /// Packets of 24 octets that arrive from one to the other.
-  static std::size_t arrive(const Node& from, fabric::AhIndex ah, const Node& to) {
-    rte_mbuf* m = packet(counting(24), ah, to.queue->qpn());
-    EXPECT_EQ(from.queue->tx_burst(&m, 1), 1);
-    to.poll();
-    const auto got = to.receive();
-    for (rte_mbuf* received : got) rte_pktmbuf_free(received);
-    return got.size();
-  }
   [[nodiscard]] std::uint64_t lost(Drop reason) const { return node_.hca->drops().get(reason); }
 
   Node node_;

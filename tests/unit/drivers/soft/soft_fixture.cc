@@ -127,6 +127,15 @@ Bytes SoftHcaTest::bytes_of(const rte_mbuf* m) {
   return bytes;
 }
 
+std::size_t SoftHcaTest::arrive(const Node& from, fabric::AhIndex ah, const Node& to) {
+  rte_mbuf* m = packet(counting(24), ah, to.queue->qpn());
+  EXPECT_EQ(from.queue->tx_burst(&m, 1), 1);
+  to.poll();
+  const auto got = to.receive();
+  for (rte_mbuf* received : got) rte_pktmbuf_free(received);
+  return got.size();
+}
+
 std::vector<Bytes> SoftHcaTest::on_cable(int side) {
   std::vector<Bytes> frames;
   void* object = nullptr;

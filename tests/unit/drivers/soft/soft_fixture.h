@@ -68,6 +68,8 @@ class SoftHcaTest : public testing::Test {
   static fabric::AhIndex ah_to(const Node& node, std::uint16_t dlid);
   static fabric::AhIndex group_ah(const Node& node, const wire::Gid& mgid, std::uint16_t mlid);
 
+  /// Packets of 24 octets that arrive from one to the other.
+  static std::size_t arrive(const Node& from, fabric::AhIndex ah, const Node& to);
   static rte_mbuf* packet(std::span<const std::byte> payload, fabric::AhIndex ah,
                           std::uint32_t qpn);
   static Bytes bytes_of(const rte_mbuf* m);
