@@ -14,7 +14,7 @@ for node in a c; do
   LINK_LINES[$node]="multicast-router = true"
   PORT_LINES[$node]=$'multicast-router = true\nlast-member-interval = 0.25'
 done
-NODE_TABLES[b]=$'\n[[multicast-route]]\n'"groups = \"$GROUP\""$'\nin = "eth0"\nout = ["ib0"]'
+NODE_TABLES[b]=$(multicast_route "$GROUP" eth0 ib0)
 begin=$(now_ms)
 lab_up a b c
 say "simulator, OpenSM, three nodes and their links: $(took "$begin")"

@@ -13,8 +13,8 @@ OTHER_GROUP=239.2.2.2
 SILENT_S=5
 
 lab_begin labsmrestart
-NODE_TABLES[b]=$'\n[[multicast-route]]\n'"groups = \"$GROUP\""$'\nin = "eth0"\nout = ["ib0"]'
-NODE_TABLES[c]=$'\n[[multicast-route]]\n'"groups = \"$GROUP\""$'\nin = "ib0"\nout = ["eth0"]'
+NODE_TABLES[b]=$(multicast_route "$GROUP" eth0 ib0)
+NODE_TABLES[c]=$(multicast_route "$GROUP" ib0 eth0)
 LINK_LINES[c]="groups = [\"$GROUP\"]"
 lab_up a b c
 ping_all b "$(host_address c)" >/dev/null

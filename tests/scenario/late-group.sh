@@ -16,8 +16,8 @@ for node in a b; do
   sed -i "s|\"10.0.0.$(number_of "$node")/24\"|\"fd00::$(number_of "$node")/64\"|; /^\[\[route/,\$d" \
     "$LAB_DIR/$node.toml"
 done
-printf '\n[[multicast-route]]\ngroups = "%s"\nin = "eth0"\nout = ["ib0"]\n' "$GROUP" >>"$LAB_DIR/a.toml"
-printf '\n[[multicast-route]]\ngroups = "%s"\nin = "ib0"\nout = ["eth0"]\n' "$GROUP" >>"$LAB_DIR/b.toml"
+multicast_route "$GROUP" eth0 ib0 >>"$LAB_DIR/a.toml"
+multicast_route "$GROUP" ib0 eth0 >>"$LAB_DIR/b.toml"
 for node in a b; do scenario_node "$node"; done
 for node in a b; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
 

@@ -42,6 +42,11 @@ subnet-administrator = $([[ $1 == a ]] && echo true || echo false)
 END
 }
 
+# multicast_route GROUP IN OUT: a table for NODE_TABLES.
+multicast_route() {
+  printf '\n[[multicast-route]]\ngroups = "%s"\nin = "%s"\nout = ["%s"]\n' "$@"
+}
+
 # scenario_config NODE [PORT_MTU [PORT_DEVICE [CABLE_DEVICE]]]: writes $LAB_DIR/NODE.toml. Times of
 # the neighbour cache are short, so that healing takes seconds.
 scenario_config() {

@@ -10,7 +10,7 @@ source "$(dirname "$0")/lib.sh"
 GROUPS_SENT=(239.1.1.1 ff15::101)
 CYCLES=2
 HOLD_S=3
-LIMIT_MS=1000
+LIMIT_MS=2000  # Usually 500; other work on the machine adds to it.
 
 lab_begin multicast
 lab_fabric "$CABLE_MTU"
@@ -24,7 +24,7 @@ done
 # Node a listens itself, so that the groups are there on the link; node c hears them as a router.
 LINK_LINES[a]+=$'\ngroups = ["239.1.1.1", "ff15::101"]'
 for group in "${GROUPS_SENT[@]}"; do
-  NODE_TABLES[b]+=$'\n[[multicast-route]]\n'"groups = \"$group\""$'\nin = "eth0"\nout = ["ib0"]\n'
+  NODE_TABLES[b]+=$(multicast_route "$group" eth0 ib0)
 done
 for node in a b c; do scenario_host "$node"; done
 scenario_node a

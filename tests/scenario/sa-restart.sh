@@ -9,8 +9,8 @@ source "$(dirname "$0")/lib.sh"
 GROUP=239.1.1.1
 
 lab_begin sarestart
-NODE_TABLES[b]=$'\n[[multicast-route]]\n'"groups = \"$GROUP\""$'\nin = "eth0"\nout = ["ib0"]'
-NODE_TABLES[c]=$'\n[[multicast-route]]\n'"groups = \"$GROUP\""$'\nin = "ib0"\nout = ["eth0"]'
+NODE_TABLES[b]=$(multicast_route "$GROUP" eth0 ib0)
+NODE_TABLES[c]=$(multicast_route "$GROUP" ib0 eth0)
 LINK_LINES[c]="groups = [\"$GROUP\"]"
 scenario_up a b c
 ping_all b "$(host_address c)" >/dev/null
