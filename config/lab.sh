@@ -210,7 +210,7 @@ node_start() {
   read -r -d '' -a arguments < <(eal_arguments "$host") || true
   rm -f "$LAB_DIR/$host.sock"
   node_exec "$host" "$IPOIB_BUILD/app/dpdk-ipoib" "${arguments[@]}" "${eal[@]}" -- \
-    --config "$config" --cli-socket "$LAB_DIR/$host.sock" --idle-policy sleep --auto-start "$@" \
+    --config "$config" --cli-socket "$LAB_DIR/$host.sock" --idle-policy "${LAB_IDLE_POLICY:-sleep}" --auto-start "$@" \
     </dev/null >>"$LAB_DIR/$host.log" 2>&1 &
   NODE_PID[$host]=$!
 }

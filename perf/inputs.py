@@ -1,0 +1,170 @@
+"""The input of a scene, Ethernet frames or InfiniBand packets in a capture file, and the configuration
+of the node that forwards it."""
+import functools
+import ipaddress
+import math
+import pathlib
+import struct
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+import iba  # noqa: E402
+
+QPN = 0x48
+FIRST_ROUTE = int(ipaddress.ip_address("20.0.0.0"))
+FIRST_GROUP = int(ipaddress.ip_address("239.1.0.0"))
+FIRST_LID = 16  # Of neighbours; the node's own are below.
+LIDS = 49000    # Neighbours share LIDs beyond.
+
+
+def pcap_mac(pair):
+    """What net_pcap of that number calls itself."""
+    return bytes.fromhex("0270636170") + bytes([pair])
+
+
+def octets(address):
+    return struct.pack(">I", address)
+
+
+def dotted(address):
+    return str(ipaddress.ip_address(address))
+
+
+def neighbour_address(pair, index):
+    """10.8.0.0/14 is behind the first pair of devices, 10.12.0.0/14 behind the second."""
+    return (10 << 24) + ((8 + 4 * pair) << 16) + 256 + index
+
+
+def scattered(index, count):
+    """Of 0 to count - 1, each once in count indices, in no order."""
+    stride = next(s for s in (40503, 40507, 40529, 1) if math.gcd(s, count) == 1)
+    return index * stride % count
+
+
+def destination(scene, pair, flow):
+    if scene.groups:
+        return FIRST_GROUP + scattered(flow, scene.groups)
+    if scene.routes:
+        route = scattered(flow, scene.routes)
+        return FIRST_ROUTE + ((pair << 20) + route << 8) + 1 + flow % 250
+    return neighbour_address(pair, scattered(flow, scene.neighbours))
+
+
+def packets(scene, pair):
+    """IPv4 packets from changing sources and ports; to groups from one, for a node keeps a forwarding
+    entry per source and group."""
+    for flow in range(scene.flows):
+        source = bytes([192, 168, 1 + pair, 2 + (0 if scene.groups else flow % 200)])
+        yield iba.ipv4_udp(source, octets(destination(scene, pair, flow)),
+                           (1024 + flow % 60000, 5001), scene.ip_octets)
+
+
+def ethernet_frame(pair, packet):
+    group = packet[16] >= 224
+    to = b"\x01\x00\x5e" + bytes([packet[17] & 0x7F]) + packet[18:20] if group else pcap_mac(pair)
+    return to + bytes.fromhex("020000000002") + struct.pack(">H", 0x0800) + packet
+
+
+def own_lid(pair, side):
+    return 1 + 2 * pair + (side == "to")
+
+
+def infiniband_frame(pair, index, packet):
+    slid, dlid = FIRST_LID + index % 500, own_lid(pair, "from")
+    return iba.frame(slid, dlid, iba.ud_packet(slid, dlid, QPN, iba.ipoib(0x0800, packet), psn=index))
+
+
+@functools.lru_cache(maxsize=4)
+def capture(scene, pair):
+    """The capture file of what arrives at net_pcap number `pair`."""
+    if scene.path == "out":
+        return iba.pcap(ethernet_frame(pair, packet) for packet in packets(scene, pair))
+    return iba.pcap(infiniband_frame(pair, index, packet)
+                    for index, packet in enumerate(packets(scene, pair)))
+
+
+def write_captures(scene, folder):
+    """One file for each pair of devices."""
+    files = []
+    for pair in range(scene.workers):
+        files.append(folder / f"input{pair}.pcap")
+        files[-1].write_bytes(capture(scene, pair))
+    return files
+
+
+def hca(name, wire, lid, scene, icrc):
+    """Each on a fabric of its own, whose subnet administrator it is."""
+    return f"""[hca.{name}]
+driver = "soft"
+wire = "{wire}"
+guid = "0x{0x0002c90300000000 + lid:016x}"
+lid = {lid}
+sm-lid = {lid}
+mtu = {scene.ib_mtu}
+subnet-administrator = true
+first-qpn = {QPN}
+icrc = "{icrc}"
+"""
+
+
+def interface(side, pair, scene, icrc):
+    """A link and its hca, or a port: `side` "from" on net_pcap, "to" on net_null."""
+    infiniband = scene.path == "across" or (scene.path == "in") == (side == "from")
+    device = f"net_pcap{pair}" if side == "from" else f"net_null{pair}"
+    own = f"192.168.{1 + pair}.1/24" if side == "from" else f"{dotted(neighbour_address(pair, -255))}/14"
+    router = "multicast-router = true\n" if scene.groups else ""
+    if infiniband and scene.groups:
+        router += 'send-only = "fullmember"\n'  # Makes the groups exist.
+    if infiniband:
+        return (hca(f"{side}{pair}", device, own_lid(pair, side), scene, icrc) +
+                f'[link.ib-{side}{pair}]\nhca = "{side}{pair}"\naddress = ["{own}"]\n{router}')
+    mtu = scene.ib_mtu - 4
+    return f'[port.eth-{side}{pair}]\ndevice = "{device}"\naddress = ["{own}"]\nmtu = {mtu}\n{router}'
+
+
+def output_name(scene, pair):
+    return f"{'eth' if scene.path == 'in' else 'ib'}-to{pair}"
+
+
+def neighbour(scene, pair, index):
+    if scene.path == "in":
+        link_layer = struct.pack(">HI", 0x0200, (1 << 24) + index).hex(":")
+        lid = ""
+    else:
+        link_layer = (octets(0x100 + index) + bytes.fromhex("fe80000000000000") +
+                      struct.pack(">Q", 0x0002C90300010000 + index)).hex(":")
+        lid = f"lid = {FIRST_LID + index % LIDS}\n"
+    return (f'[[neighbour]]\nlink = "{output_name(scene, pair)}"\n'
+            f'address = "{dotted(neighbour_address(pair, index))}"\nlladdr = "{link_layer}"\n{lid}')
+
+
+def route(pair, index, scene):
+    to = FIRST_ROUTE + ((pair << 20) + index << 8)
+    via = neighbour_address(pair, index % scene.neighbours)
+    return f'[[route]]\nto = "{dotted(to)}/24"\nvia = ["{dotted(via)}"]\n'
+
+
+def assignment(scene):
+    """Each pair of devices to the worker of its number, links by the name of their hca."""
+    rows = []
+    for pair in range(scene.workers):
+        for side, infiniband in (("from", scene.path != "out"), ("to", scene.path != "in")):
+            rows.append(f'"{side if infiniband else "eth-" + side}{pair}" = {pair}')
+    return "{ " + ", ".join(rows) + " }"
+
+
+def configuration(scene, icrc):
+    """TOML of the node. Routes and neighbours are written down, so nothing has to be resolved."""
+    rows = [f"[worker]\ncount = {scene.workers}\nburst = {scene.burst}\nassign = {assignment(scene)}\n",
+            f"[subnet]\nmtu = {scene.ib_mtu}\n",
+            f"[neighbour-cache]\nmax-entries = {max(1024, 2 * scene.neighbours)}\n"]
+    for pair in range(scene.workers):
+        rows += [interface(side, pair, scene, icrc) for side in ("from", "to")]
+        if scene.groups:
+            source = "eth-from" if scene.path == "out" else "ib-from"
+            rows.append(f'[[multicast-route]]\ngroups = "239.1.0.0/16"\nin = "{source}{pair}"\n'
+                        f'out = ["{output_name(scene, pair)}"]\n')
+            continue
+        rows += [neighbour(scene, pair, index) for index in range(scene.neighbours)]
+        rows += [route(pair, index, scene) for index in range(scene.routes)]
+    return "\n".join(rows)

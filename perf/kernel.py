@@ -1,0 +1,176 @@
+"""The Linux kernel forwarding the same packets between veth pairs, in namespaces of its own:
+
+    sender (dpdk-testpmd, same input) == s0 ~ in0 == router == out0 ~ d0 == dropped
+
+The router's veth works like a NIC's driver: NAPI, in a kernel thread of its own (threaded NAPI). The
+packets that came out over the CPU time of that thread is the rate of one CPU. Its packets were made
+by the sender and are freed behind d0, on the account of others: a node pays for both itself."""
+import contextlib
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+import inputs
+import processes
+from processes import Failure
+
+SENDER_FRAME_OCTETS = 4096
+
+
+def run(*command, check=True):
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if check and answer.returncode:
+        raise Failure(f"{' '.join(command)}: {answer.stderr.strip()}")
+    return answer.stdout
+
+
+class Namespaces:
+    """The hosts (sender and receiver) in one, the router in another; gone at the end."""
+
+    def __init__(self):
+        self.hosts, self.router = (f"ipoib-perf-{os.getpid()}-{role}" for role in ("hosts", "router"))
+
+    def __enter__(self):
+        try:
+            for space in (self.hosts, self.router):
+                run("ip", "netns", "add", space)
+                self.inside(space, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1",
+                            "net.ipv6.conf.default.disable_ipv6=1")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for space in (self.hosts, self.router):
+            run("ip", "netns", "del", space, check=False)
+
+    @staticmethod
+    def inside(space, *command):
+        return run("ip", "netns", "exec", space, *command)
+
+    def cable(self, host_end, router_end):
+        run("ip", "-n", self.hosts, "link", "add", host_end, "mtu", "4096", "type", "veth",
+            "peer", "name", router_end, "mtu", "4096", "netns", self.router)
+
+
+def configure(spaces, scene, folder):
+    """Addresses and neighbours as the node has them. GRO makes a veth use NAPI, when its peer has no
+    segmentation offload; UDP packets are not merged by it."""
+    spaces.cable("s0", "in0")
+    spaces.cable("d0", "out0")
+    for space, sender, receiver in ((spaces.hosts, "s0", "d0"), (spaces.router, "out0", "in0")):
+        spaces.inside(space, "ethtool", "-K", sender, "tx", "off", "tso", "off", "gso", "off")
+        spaces.inside(space, "ethtool", "-K", receiver, "gro", "on")
+    lines = [f"link set in0 address {inputs.pcap_mac(0).hex(':')}",
+             "address add 192.168.1.1/24 dev in0",
+             f"address add {inputs.dotted(inputs.neighbour_address(0, -255))}/14 dev out0",
+             "link set in0 up", "link set out0 up"]
+    lines += [f"neigh add {inputs.dotted(inputs.neighbour_address(0, index))} "
+              f"lladdr 02:00:01:00:{index >> 8:02x}:{index & 255:02x} nud permanent dev out0"
+              for index in range(scene.neighbours)]
+    batch = folder / "router"
+    batch.write_text("\n".join(lines) + "\n")
+    spaces.inside(spaces.router, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+    run("ip", "-n", spaces.router, "-batch", str(batch))
+    for device in ("s0", "d0"):
+        run("ip", "-n", spaces.hosts, "link", "set", device, "up")
+
+
+def napi_thread(spaces, space, device):
+    """Gives the device's NAPI a thread; its process id."""
+    spaces.inside(space, "sh", "-c", f"echo 1 >/sys/class/net/{device}/threaded")
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "comm").read_text().startswith(f"napi/{device}-"):
+                found.append(int(entry.name))
+    if not found:
+        raise Failure(f"{device} got no NAPI thread")
+    return max(found)  # Another run may have one of that name too, an older one.
+
+
+def counters(pid):
+    """Packets received and dropped, sent and dropped, by interface, in the namespace of a process."""
+    rows = {}
+    for line in pathlib.Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]:
+        name, values = line.split(":")
+        values = [int(value) for value in values.split()]
+        rows[name.strip()] = {"rx": values[1], "tx": values[9], "tx_dropped": values[11]}
+    return rows
+
+
+class Sender(processes.Process):
+    """testpmd that reads the input from net_pcap and writes it to s0, without a queueing discipline."""
+
+    def __init__(self, folder, scene, memory, spaces, cpu):
+        self.scene = scene
+        capture = inputs.write_captures(scene, folder)[0]
+        super().__init__(
+            ["ip", "netns", "exec", spaces.hosts, "dpdk-testpmd",
+             *memory.arguments(scene.memory_mib), "--no-pci", f"--file-prefix={folder.name}",
+             "--lcores", f"0@{cpu},1@{cpu}", f"--vdev=net_pcap0,rx_pcap={capture},infinite_rx=1",
+             f"--vdev=net_af_packet0,iface=s0,qdisc_bypass=1,blocksz={SENDER_FRAME_OCTETS},"
+             f"framesz={SENDER_FRAME_OCTETS},framecnt=512",
+             "--", "-i", "--forward-mode=io", "--nb-cores=1", f"--total-num-mbufs={scene.mbufs}",
+             f"--mbuf-size={SENDER_FRAME_OCTETS + 384}"],
+            folder / "sender.log")
+        self.tell("start")
+
+
+class Router:
+    """The time of the forwarding thread, and the counters of both namespaces: /proc shows those of
+    a process that lives there."""
+
+    def __init__(self, thread, processes_inside):
+        self.thread, self.processes = thread, processes_inside
+
+    def cpu_seconds(self):
+        return time.clock_gettime((~self.thread << 3) | 2)  # clock_getcpuclockid(3)
+
+    def reading(self):
+        rows = {}
+        for pid in self.processes:
+            rows |= counters(pid)
+        return time.monotonic(), self.cpu_seconds(), rows
+
+
+def sample(router, seconds):
+    """Between two moments; `refused`: what the sender offered beyond what the router takes. What did not fit into d0's queue, because the receiver had no CPU, was
+    forwarded all the same: it counts."""
+    start, cpu_before, before = router.reading()
+    while router.cpu_seconds() - cpu_before < seconds:
+        if time.monotonic() - start > 40 * max(seconds, 0.1):
+            raise Failure("the kernel forwards nothing")
+        time.sleep(0.01)
+    end, cpu_after, after = router.reading()
+    change = lambda device, what: after[device][what] - before[device][what]
+    came_out, overflow = change("out0", "tx"), change("out0", "tx_dropped")
+    taken, refused = change("s0", "tx"), change("s0", "tx_dropped")
+    cpu = cpu_after - cpu_before
+    return {"packets_per_second": (came_out + overflow) / cpu, "cpu_share": cpu / (end - start),
+            "overflow_share": overflow / max(1, came_out + overflow),
+            "refused_share": refused / max(1, taken + refused)}
+
+
+def measure(scene, memory, count, seconds):
+    """Samples of the kernel forwarding the packets of a scene from Ethernet to Ethernet."""
+    cpus = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(prefix="ipoib-perf-") as name, Namespaces() as spaces:
+        folder = pathlib.Path(name)
+        configure(spaces, scene, folder)
+        forwarding = napi_thread(spaces, spaces.router, "in0")
+        receiving = napi_thread(spaces, spaces.hosts, "d0")
+        os.sched_setaffinity(forwarding, {cpus[-1]})
+        os.sched_setaffinity(receiving, {cpus[0]})
+        resident = subprocess.Popen(["ip", "netns", "exec", spaces.router, "sleep", "3600"])
+        try:
+            with Sender(folder, scene, memory, spaces, cpus[0]) as sender:
+                router = Router(forwarding, (resident.pid, sender.process.pid))
+                sender.until("packets", lambda: counters(resident.pid).get("out0", {}).get("tx", 0) > 10000)
+                return [sample(router, seconds) for _ in range(count)]
+        finally:
+            resident.terminate()
+            resident.wait()

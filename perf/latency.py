@@ -1,0 +1,25 @@
+"""Round trips through two idle nodes, see perf/latency.sh."""
+import os
+import subprocess
+
+from processes import ROOT, Failure
+
+
+def percentile(ordered, share):
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def measure(build, count):
+    cpus = sorted(os.sched_getaffinity(0))
+    answer = subprocess.run(
+        [ROOT / "perf/latency.sh", str(count), str(cpus[0]), str(cpus[-1])],
+        capture_output=True, text=True, env=os.environ | {"IPOIB_BUILD": str(build)})
+    if answer.returncode:
+        raise Failure(f"perf/latency.sh: {answer.stderr[-3000:]}")
+    ordered = sorted(float(line) / 1e3 for line in answer.stdout.split())
+    if not ordered:
+        raise Failure("perf/latency.sh: no ping was answered")
+    return {"asked": count, "answered": len(ordered), "cpus": len(cpus),
+            "round_trip_seconds": {"least": ordered[0], "median": percentile(ordered, 0.5),
+                                   "p90": percentile(ordered, 0.9), "p99": percentile(ordered, 0.99),
+                                   "most": ordered[-1]}}

@@ -1,0 +1,24 @@
+"""What a report says of where it was measured."""
+import os
+import pathlib
+import platform
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def output(*command, folder=ROOT):
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder).stdout.strip()
+
+
+def describe():
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return {"cpu": cpu[1] if cpu else platform.machine(), "cpus": len(os.sched_getaffinity(0)),
+            "load": os.getloadavg()[0], "kernel": platform.release(),
+            "dpdk": output("pkg-config", "--modversion", "libdpdk"), **revision()}
+
+
+def revision():
+    return {"commit": output("git", "rev-parse", "--short=12", "HEAD"),
+            "dirty": bool(output("git", "status", "--porcelain", "-uno"))}

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Measures, judges and writes the report. See perf/run and perf/README.md."""
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import time
+
+import benchmarks
+import kernel
+import latency
+import machine
+import measuring
+import memory
+import report_html
+import report_text
+import scenes
+import targets
+from processes import ROOT, Failure
+
+PARTS = ("headline", "sizes", "neighbours", "routes", "groups", "burst", "workers", "kernel", "latency",
+         "benchmarks")
+
+
+def say(line):
+    print(line, flush=True)
+
+
+def measure_scene(makers, scene, memory_of_run, plan, rounds):
+    samples = measuring.alternate(makers, scene, memory_of_run, rounds, plan.slices,
+                                  plan.slice_seconds)
+    return measuring.figures(samples, scene)
+
+
+def throughput(options, plan, memory_of_run):
+    makers = measuring.compared(options.build / "app/dpdk-ipoib")
+    cpus = len(os.sched_getaffinity(0))
+    points = []
+    for sweep in (scenes.HEADLINE, *plan.sweeps(cpus)):
+        if sweep.name not in options.parts:
+            continue
+        rounds = plan.headline_rounds if sweep is scenes.HEADLINE else plan.sweep_rounds
+        for scene in sweep.scenes():
+            programs = measure_scene(makers, scene, memory_of_run, plan, rounds)
+            points.append({"sweep": sweep.name, "scene": dataclasses.asdict(scene),
+                           "x": getattr(scene, sweep.field), "programs": programs})
+            say(f"  {report_text.progress(sweep, points[-1])}")
+    return points
+
+
+def kernel_forwarding(plan, memory_of_run):
+    if os.geteuid():
+        return {"reason": "network namespaces need root"}
+    taken = kernel.measure(scenes.Scene(), memory_of_run, plan.headline_rounds * plan.slices,
+                           plan.slice_seconds)
+    rates = [sample["packets_per_second"] for sample in taken]
+    row = {"packets_per_second": measuring.spread(rates),
+           "ns_per_packet": measuring.spread([1e9 / rate for rate in rates]),
+           "refused_share": min(sample["refused_share"] for sample in taken),
+           "overflow_share": max(sample["overflow_share"] for sample in taken), "samples": taken}
+    say(f"  kernel: {row['packets_per_second']['median'] / 1e6:.2f} million packets/s")
+    return row
+
+
+def ping(options, plan):
+    if os.geteuid():
+        return {"reason": "network namespaces need root"}
+    if len(os.sched_getaffinity(0)) < 2:
+        return {"reason": "two polling workers need a CPU each"}
+    row = latency.measure(options.build, plan.pings)
+    say(f"  ping: median {row['round_trip_seconds']['median'] * 1e6:.0f} µs")
+    return row
+
+
+def measure(options, plan):
+    begin = time.monotonic()
+    programs = 4
+    most_mib = programs * max((scene.memory_mib for sweep in plan.sweeps(2) for scene in sweep.scenes()
+                               if sweep.name in options.parts), default=scenes.Scene().memory_mib)
+    report = {"format": 2, "machine": machine.describe(), "plan": dataclasses.asdict(plan),
+              "parts": list(options.parts)}
+    with memory.for_run(most_mib, not options.no_huge) as memory_of_run:
+        report["memory"] = str(memory_of_run)
+        say(f"measuring with {memory_of_run}")
+        report["throughput"] = throughput(options, plan, memory_of_run)
+        if "kernel" in options.parts:
+            report["kernel"] = kernel_forwarding(plan, memory_of_run)
+    if "latency" in options.parts:
+        report["latency"] = ping(options, plan)
+    if "benchmarks" in options.parts:
+        say("  microbenchmarks")
+        report["benchmarks"] = benchmarks.run(options.build, plan.benchmark_seconds)
+    report["targets"] = targets.judge(report)
+    report["minutes"] = (time.monotonic() - begin) / 60
+    return report
+
+
+def write(report, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    text = report_text.render(report)
+    (folder / "report.txt").write_text(text)
+    (folder / "report.html").write_text(report_html.render(report))
+    return text
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="perf/run")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", dest="plan", action="store_const", const=scenes.QUICK,
+                      help="fewer points and repetitions")
+    size.add_argument("--smoke", dest="plan", action="store_const", const=scenes.SMOKE,
+                      help="whether it works at all: the figures mean nothing")
+    parser.add_argument("--only", metavar="PART,...", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--no-huge", action="store_true", help="no hugepages")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build",
+                        help="build folder to measure as it is")
+    parser.add_argument("--report", type=pathlib.Path, default=ROOT / "perf/report",
+                        help="folder for report.txt, report.json and report.html")
+    parser.add_argument("--render", type=pathlib.Path, metavar="JSON",
+                        help="measure nothing: write the report of an earlier report.json anew")
+    parser.set_defaults(plan=scenes.FULL)
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    options.parts = options.only.split(",") if options.only else PARTS
+    for part in options.parts:
+        if part not in PARTS:
+            parser.error(f"--only: no part {part}; there are {', '.join(PARTS)}")
+    return options
+
+
+def main():
+    options = arguments()
+    report = (json.loads(options.render.read_text()) if options.render
+              else measure(options, options.plan))
+    say("\n" + write(report, options.report))
+    return 0 if all(row["reached"] for row in report["targets"]) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        print(f"perf: {failure}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

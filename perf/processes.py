@@ -1,0 +1,195 @@
+"""The programs that are measured: dpdk-testpmd and dpdk-ipoib on the same devices, with the same input,
+lcores and memory. A program is stopped (SIGSTOP) while another one is measured."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import inputs
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+START_TIMEOUT_S = 60
+SETTLE_TIMEOUT_S = 20
+
+
+class Failure(Exception):
+    pass
+
+
+def eal_arguments(scene, captures, memory, prefix):
+    """Workers on the last CPUs, one each; management on the first, or wherever there is room."""
+    cpus = sorted(os.sched_getaffinity(0))
+    workers = [cpus[-1 - index % len(cpus)] for index in range(scene.workers)]
+    rest = [cpu for cpu in cpus if cpu not in workers] or cpus
+    lcores = [f"0@({','.join(map(str, rest))})"]
+    lcores += [f"{1 + index}@{cpu}" for index, cpu in enumerate(workers)]
+    devices = []
+    for pair, capture in enumerate(captures):
+        devices += [f"--vdev=net_pcap{pair},rx_pcap={capture},infinite_rx=1",
+                    f"--vdev=net_null{pair},no-rx=1"]
+    return [*memory.arguments(scene.memory_mib), "--no-pci", f"--file-prefix={prefix}",
+            "--lcores", ",".join(lcores), *devices]
+
+
+def buffer_arguments(scene):
+    return [f"--total-num-mbufs={scene.mbufs}", f"--mbuf-size={scene.mbuf_octets}",
+            f"--burst={scene.burst}"]
+
+
+class Process:
+    """A program with its output in a file; ended by its own id."""
+
+    def __init__(self, command, log):
+        self.log = log
+        with open(log, "wb") as output:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output,
+                                            stderr=subprocess.STDOUT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.terminate()
+        self.resume()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def tell(self, line):
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def until(self, what, condition):
+        end = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < end:
+            found = condition()
+            if found:
+                return found
+            if self.process.poll() is not None:
+                raise Failure(f"ended while waiting for {what}:\n{self.tail()}")
+            time.sleep(0.002)
+        raise Failure(f"no {what} within {START_TIMEOUT_S} s:\n{self.tail()}")
+
+    def worker_seconds(self):
+        """CPU time of the workers so far, to the microsecond: what the process had, without its other
+        threads. (The scheduler's figure for a thread that runs is up to a tick old; theirs is true,
+        for they sleep.)"""
+        clock = (~self.process.pid << 3) | 2  # clock_getcpuclockid(3)
+        others = 0
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            if "worker" not in (task / "comm").read_text():
+                others += int((task / "schedstat").read_text().split()[0])
+        return time.clock_gettime(clock) - others / 1e9
+
+    def tail(self):
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+
+
+class Testpmd(Process):
+    """Forwards from net_pcap to net_null: `io` without reading packets, `5tswap` with a look at their
+    headers, whose addresses and ports it swaps."""
+
+    def __init__(self, folder, scene, memory, mode):
+        self.scene = scene
+        super().__init__(
+            ["stdbuf", "-oL", "dpdk-testpmd",
+             *eal_arguments(scene, inputs.write_captures(scene, folder), memory, folder.name),
+             "--", "-i", f"--forward-mode={mode}", f"--nb-cores={scene.workers}",
+             *buffer_arguments(scene)], folder / "testpmd.log")
+        self.outputs = [2 * pair + 1 for pair in range(scene.workers)]
+        self.asked = 0
+        self.tell("start")
+
+    def sent(self):
+        for port in self.outputs:
+            self.tell(f"show port stats {port}")
+        self.asked += len(self.outputs)
+        counts = self.until("statistics", self.counts)
+        return sum(map(int, counts[-len(self.outputs):]))
+
+    def counts(self):
+        found = re.findall(r"TX-packets: (\d+)", self.log.read_text(errors="replace"))
+        return found if len(found) >= self.asked else None
+
+    def lost(self):
+        return 0  # net_null takes everything.
+
+
+class Node(Process):
+    """dpdk-ipoib, asked by a client of its CLI socket that stays."""
+
+    def __init__(self, folder, scene, memory, program, icrc):
+        self.scene = scene
+        self.outputs = [inputs.output_name(scene, pair) for pair in range(scene.workers)]
+        self.question = "show port json" if scene.path == "in" else "show link json"
+        self.socket = folder / "cli"
+        self.client = None
+        config = folder / "node.toml"
+        config.write_text(inputs.configuration(scene, icrc))
+        super().__init__(
+            [program, *eal_arguments(scene, inputs.write_captures(scene, folder), memory, folder.name),
+             "--", "--config", str(config), "--cli-socket", str(self.socket), *buffer_arguments(scene),
+             "-a"], folder / "node.log")
+
+    def __enter__(self):
+        try:
+            self.until("answer", self.socket.exists)
+            self.client = subprocess.Popen(
+                [sys.executable, "-u", ROOT / "config/ipoib-cli", self.socket], text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.until("link", lambda: all(link["state"] == "up"
+                                           for link in self.ask("show link json")))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        super().__exit__()
+        if self.client:
+            self.client.stdin.close()
+            self.client.wait()
+            self.client.stdout.close()
+
+    def ask(self, command):
+        self.client.stdin.write(command + "\n")
+        self.client.stdin.flush()
+        answer = self.client.stdout.readline()
+        try:
+            return json.loads(answer)
+        except ValueError:
+            raise Failure(f"{command}: {answer or 'no answer'}\n{self.tail()}") from None
+
+    def sent(self):
+        rows = self.ask(self.question)
+        return sum(row["tx_packets"] for row in rows if row["name"] in self.outputs)
+
+    def lost(self):
+        return sum(row["packets"] for row in self.ask("show drops json"))
+
+
+def settle(process):
+    """Waits until packets flow and, every neighbour and group known, none is lost any more."""
+    first = process.sent()
+    process.until("packets", lambda: process.sent() > first + 10000)
+    end = time.monotonic() + SETTLE_TIMEOUT_S
+    lost = process.lost()
+    while time.monotonic() < end:
+        sent = process.sent()
+        process.until("packets", lambda: process.sent() > sent + 2 * process.scene.flows)
+        before, lost = lost, process.lost()
+        if lost == before:
+            return

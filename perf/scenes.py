@@ -1,0 +1,118 @@
+"""What is measured: scenes, one packet input and node configuration each, and the plans that sweep one
+property of a scene while the others stay."""
+import dataclasses
+
+PATHS = {"out": "Ethernet → IPoIB", "in": "IPoIB → Ethernet", "across": "IPoIB → IPoIB"}
+FLOWS = 2048
+MOST_FLOWS = 65536  # Different packets in the input; more destinations than that are not all used.
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """Packets of one length that one or more workers route from a device to another."""
+    path: str = "out"
+    ip_octets: int = 64
+    neighbours: int = 1024
+    routes: int = 0  # Prefixes behind the neighbours; 0: the neighbours are the destinations.
+    groups: int = 0  # Multicast groups that are the destinations instead.
+    burst: int = 32
+    workers: int = 1
+
+    @property
+    def ib_mtu(self):
+        return 2048 if self.ip_octets <= 2044 else 4096
+
+    @property
+    def flows(self):
+        destinations = self.groups or self.routes or self.neighbours
+        return min(MOST_FLOWS, max(FLOWS, destinations))
+
+    @property
+    def mbuf_octets(self):
+        """Headroom and the longest frame of the InfiniBand MTU."""
+        return self.ib_mtu + 384
+
+    @property
+    def mbufs(self):
+        """The input of every pair of devices stays in mbufs of the same pool."""
+        return 16384 * self.workers + self.flows * self.workers
+
+    @property
+    def memory_mib(self):
+        pool_mib = self.mbufs * (self.mbuf_octets + 256) >> 20
+        return 512 if pool_mib < 192 else 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """A family of scenes that differ in `field`; a curve for each path."""
+    name: str
+    title: str
+    field: str
+    unit: str
+    values: tuple
+    paths: tuple
+    about: str = ""
+    base: Scene = Scene()
+
+    def scenes(self):
+        for path in self.paths:
+            for value in self.values:
+                yield dataclasses.replace(self.base, path=path, **{self.field: value})
+
+
+HEADLINE = Sweep("headline", "64-octet packets", "ip_octets", "octets", (64,), tuple(PATHS))
+
+SWEEPS = (
+    Sweep("sizes", "Packet size", "ip_octets", "octets of the IP packet",
+          (64, 128, 256, 512, 1024, 1500, 2044, 4092), tuple(PATHS),
+          "4,092 octets with an InfiniBand MTU of 4,096, the others with 2,048."),
+    Sweep("neighbours", "Neighbours", "neighbours", "neighbours",
+          (1, 16, 256, 1024, 4096, 16384, 65536), ("out", "across"),
+          "Every packet goes to the next neighbour, in an order the processor can't foresee. "
+          "From 4,096 on the input is larger too: read what testpmd loses by that."),
+    Sweep("routes", "Routes", "routes", "IPv4 prefixes", (1, 100, 1000, 10000, 100000), ("out", "in"),
+          "Prefixes of 24 bits behind 1,024 neighbours; packets for 65,536 of them at most."),
+    Sweep("groups", "Multicast groups", "groups", "groups", (1, 16, 256, 1024), ("out",),
+          "Each routed from an Ethernet port to a link, with its own MGID and MLID."),
+    Sweep("burst", "Burst size", "burst", "packets", (4, 8, 16, 32, 64), ("out", "in"),
+          "Packets taken from a queue at a time, at most (--burst of both programs)."),
+    Sweep("workers", "Workers", "workers", "worker lcores", (1, 2), tuple(PATHS),
+          "Each worker has a pair of devices of its own and a CPU; with 2 of 2 CPUs the management "
+          "lcore, which sleeps unless asked, shares them."),
+)
+
+QUICK_VALUES = {"sizes": (64, 512, 2044), "neighbours": (1, 1024, 65536), "routes": (1, 100000),
+                "groups": (1, 256), "burst": (4, 32), "workers": (1, 2)}
+SMOKE_VALUES = {"sizes": (64, 2044), "neighbours": (1,), "routes": (100,), "groups": (4,),
+                "burst": (8,), "workers": (2,)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How much is measured. A round starts all programs anew; in it each is measured `slices` times."""
+    name: str
+    headline_rounds: int
+    sweep_rounds: int
+    slices: int
+    slice_seconds: float  # Of the worker's CPU time.
+    pings: int
+    benchmark_seconds: float
+    values: dict
+
+    def sweeps(self, cpus):
+        """Without workers that would have to share a CPU."""
+        for sweep in SWEEPS:
+            values = self.values.get(sweep.name, sweep.values)
+            if sweep.name == "workers":
+                values = tuple(value for value in values if value <= max(1, cpus))
+            if sweep.name == "workers" and self.name == "smoke":
+                sweep = dataclasses.replace(sweep, paths=("across",))
+            elif self.name == "smoke":
+                sweep = dataclasses.replace(sweep, paths=sweep.paths[:1])
+            yield dataclasses.replace(sweep, values=values)
+
+
+FULL = Plan("full", 4, 1, 4, 0.25, 2000, 0.1, {})
+QUICK = Plan("quick", 2, 1, 3, 0.2, 500, 0.02, QUICK_VALUES)
+SMOKE = Plan("smoke", 1, 1, 1, 0.02, 20, 0.001, SMOKE_VALUES)
