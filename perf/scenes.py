@@ -84,8 +84,8 @@ SWEEPS = (
 
 QUICK_VALUES = {"sizes": (64, 512, 2044), "neighbours": (1, 1024, 65536), "routes": (1, 100000),
                 "groups": (1, 256), "burst": (4, 32), "workers": (1, 2)}
-SMOKE_VALUES = {"sizes": (64, 2044), "neighbours": (1,), "routes": (100,), "groups": (4,),
-                "burst": (8,), "workers": (2,)}
+SMOKE_VALUES = {"sizes": (64, 2044), "neighbours": (), "routes": (), "groups": (4,), "burst": (),
+                "workers": (2,)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,19 +100,17 @@ class Plan:
     benchmark_seconds: float
     values: dict
 
+    most_paths: int = len(PATHS)  # Of each sweep, the last ones.
+
     def sweeps(self, cpus):
         """Without workers that would have to share a CPU."""
         for sweep in SWEEPS:
             values = self.values.get(sweep.name, sweep.values)
             if sweep.name == "workers":
-                values = tuple(value for value in values if value <= max(1, cpus))
-            if sweep.name == "workers" and self.name == "smoke":
-                sweep = dataclasses.replace(sweep, paths=("across",))
-            elif self.name == "smoke":
-                sweep = dataclasses.replace(sweep, paths=sweep.paths[:1])
-            yield dataclasses.replace(sweep, values=values)
+                values = tuple(value for value in values if value <= cpus)
+            yield dataclasses.replace(sweep, values=values, paths=sweep.paths[-self.most_paths:])
 
 
 FULL = Plan("full", 4, 1, 4, 0.25, 2000, 0.1, {})
 QUICK = Plan("quick", 2, 1, 3, 0.2, 500, 0.02, QUICK_VALUES)
-SMOKE = Plan("smoke", 1, 1, 1, 0.02, 20, 0.001, SMOKE_VALUES)
+SMOKE = Plan("smoke", 1, 1, 1, 0.02, 20, 0.001, SMOKE_VALUES, 1)

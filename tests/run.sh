@@ -127,6 +127,8 @@ for benchmark in build/perf/*/*_bench build/perf/*/*/*_bench; do
   step "benchmark $(basename "$benchmark"), once" 120 "$benchmark" --benchmark_min_time=0.001
 done
 
+step "a short perf/run" 900 tests/check-perf build build/tests/perf
+
 export IPOIB_BUILD=$PWD/build
 if ((EUID != 0)); then
   cannot "scenarios and quick start" "network namespaces need root"
