@@ -3,10 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "lib/fwd/ip4_output.h"
 #include "lib/fwd/ip4_route.h"
 #include "lib/fwd/ip6_local.h"
-#include "lib/fwd/ip6_output.h"
 #include "lib/fwd/ip6_route.h"
 
 namespace ipoib::fwd {
@@ -52,9 +50,7 @@ void addr_swap4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
       swap_ports(m, hdr.header_len(), hdr.protocol);
     swapped.push(m, hdr.dst.host());
   }
-  RoutedBurst routed;
-  ip4_route(c, in, swapped, Ttl::kTakeDown, routed);
-  ip4_output(c, in, routed);
+  ip4_route(c, in, swapped, Ttl::kTakeDown);
 }
 
 void addr_swap6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
@@ -71,9 +67,7 @@ void addr_swap6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
     swap_ports(m, sizeof(hdr), hdr.next_header);
     swapped.push(m, hdr.dst);
   }
-  RoutedBurst routed;
-  ip6_route(c, in, swapped, Ttl::kTakeDown, routed);
-  ip6_output(c, in, routed);
+  ip6_route(c, in, swapped, Ttl::kTakeDown);
 }
 
 }  // namespace ipoib::fwd

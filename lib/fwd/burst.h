@@ -39,6 +39,7 @@ struct Ip4Burst {
     pkts[n] = m;
     dst[n++] = destination;
   }
+  [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {pkts.data(), n}; }
 };
 
 /// Packets that start at their IPv6 header.
@@ -59,6 +60,11 @@ struct RoutedBurst {
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::array<table::Neighbour*, kMaxBurst> to;
   std::uint16_t n = 0;
+
+  void push(rte_mbuf* m, table::Neighbour& neighbour) noexcept {
+    pkts[n] = m;
+    to[n++] = &neighbour;
+  }
 };
 
 /// Takes packets that are lost: counts each at once, frees them together.

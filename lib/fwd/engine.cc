@@ -6,11 +6,8 @@
 #include "lib/fwd/eth_input.h"
 #include "lib/fwd/icmp_echo.h"
 #include "lib/fwd/io_forward.h"
-#include "lib/fwd/ip4_input.h"
-#include "lib/fwd/ip4_output.h"
 #include "lib/fwd/ip4_route.h"
 #include "lib/fwd/ip6_input.h"
-#include "lib/fwd/ip6_output.h"
 #include "lib/fwd/ip6_route.h"
 #include "lib/fwd/ipoib_input.h"
 #include "lib/fwd/latency.h"
@@ -25,14 +22,10 @@ namespace {
 struct Route {
   [[gnu::always_inline]] static void ip4(Context& c, const Ingress& in,
                                          const Ip4Burst& ip) noexcept {
-    RoutedBurst routed;
-    ip4_route(c, in, ip, Ttl::kTakeDown, routed);
-    ip4_output(c, in, routed);
+    ip4_route(c, in, ip, Ttl::kTakeDown);
   }
   static void ip6(Context& c, const Ingress& in, const Ip6Burst& ip) noexcept {
-    RoutedBurst routed;
-    ip6_route(c, in, ip, Ttl::kTakeDown, routed);
-    ip6_output(c, in, routed);
+    ip6_route(c, in, ip, Ttl::kTakeDown);
   }
 };
 
@@ -41,21 +34,6 @@ struct Mode {
   static void ip4(Context& c, const Ingress& in, const Ip4Burst& ip) noexcept { kIp4(c, in, ip); }
   static void ip6(Context& c, const Ingress& in, const Ip6Burst& ip) noexcept { kIp6(c, in, ip); }
 };
-
-template <class M>
-[[gnu::always_inline]] inline void input4(Context& c, const Ingress& in,
-                                          const InputBursts& input) noexcept {
-  Burst groups;
-  if (input.ip_broadcast.n != 0) [[unlikely]]
-    ip4_input_broadcast(c, in, input.ip_broadcast.span(), groups);
-  if (input.ip.n != 0) {
-    Ip4Burst ip;
-    ip4_input(c, in, input.ip.span(), ip, groups);
-    M::ip4(c, in, ip);
-  }
-  if (groups.n != 0) [[unlikely]]
-    multicast_input(c, in, groups, IpVersion::k4, true);
-}
 
 /// Apart, as its arrays would widen the stack of every burst.
 template <class M>
@@ -84,11 +62,13 @@ void run(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,
   if (input.ip6.n + input.ip6_multicast.n != 0) input6<M>(c, in, input, forwarding);
   if (!forwarding) [[unlikely]] {
     DropBin bin{in.counters.drops};
-    bin.add(input.ip.span(), Drop::kForwardingStopped);
-    bin.add(input.ip_broadcast.span(), Drop::kForwardingStopped);
+    bin.add(input.ip4.span(), Drop::kForwardingStopped);
+    bin.add(input.ip4_groups.span(), Drop::kForwardingStopped);
     return;
   }
-  input4<M>(c, in, input);
+  if (input.ip4.n != 0) M::ip4(c, in, input.ip4);
+  if (input.ip4_groups.n != 0) [[unlikely]]
+    multicast_input(c, in, input.ip4_groups, IpVersion::k4, true);
 }
 
 void io(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "lib/fabric/packet_meta.h"
+#include "lib/fwd/ip4_input.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -53,7 +54,7 @@ void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, 
   constexpr std::uint64_t kMac4 = 0x5e'0001, kMac6 = 0x3333;  // 01:00:5e, 33:33
   const bool broadcast = dst == kMacMask;
   if (type == be(wire::EtherType::kIpv4) && (broadcast || (dst & 0xff'ffff) == kMac4))
-    out.ip_broadcast.push(m);
+    Ip4Input::broadcast(c, m, out.ip4_groups, bin);
   else if (type == be(wire::EtherType::kIpv6) && (broadcast || (dst & 0xffff) == kMac6))
     out.ip6_multicast.push(m);
   else if (broadcast)
@@ -68,8 +69,8 @@ void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
   const std::uint64_t own = mac_of(entry.mac);
   DropBin bin{in.counters.drops};
+  Ip4Input ip4{c, out.ip4, out.ip4_groups, bin};
   std::uint64_t octets = 0;
-  std::uint16_t n = 0;
   for (rte_mbuf* m : pkts) {
     if (m->data_len < RTE_ETHER_HDR_LEN) [[unlikely]] {
       bin.add(m, Drop::kEthRunt);
@@ -85,13 +86,12 @@ void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
     if (dst != own) [[unlikely]]
       not_unicast(c, in, m, dst, type, out, bin);
     else if (type == be(wire::EtherType::kIpv4)) [[likely]]
-      out.ip.pkts[n++] = m;
+      ip4.unicast(m);
     else if (type == be(wire::EtherType::kIpv6))
       out.ip6.push(m);
     else
       other_type(c, in, m, type, bin);
   }
-  out.ip.n = n;
   in.counters.rx_bytes.add(octets);
 }
 

@@ -1,4 +1,4 @@
-// Stage eth_input: what an Ethernet port received, sorted by what it carries.
+// Stage eth_input: what an Ethernet port received, sorted by what it carries; IPv4 checked.
 #pragma once
 
 #include <span>
@@ -8,12 +8,10 @@
 
 namespace ipoib::fwd {
 
-/// What the input stages hand on; packets start at their IP header, `ip` being version 4.
+/// What the input stages hand on; packets start at their IP header, those of version 4 are checked.
 struct InputBursts {
-  Burst ip;
-  /// Came by link-layer broadcast or multicast: unless to a group, such packets are never
-  /// forwarded, nor taken as unicast for this node. Source: RFC 1812 §5.3.4, RFC 1122 §3.3.6.
-  Burst ip_broadcast;
+  Ip4Burst ip4;
+  Burst ip4_groups;
   Burst ip6;
   Burst ip6_multicast;
 };
@@ -21,7 +19,7 @@ struct InputBursts {
 /// Takes frames that start at their Ethernet header. ARP goes up; counts rx_bytes.
 ///
 /// Shape:  pkts.size() <= kMaxBurst, out empty; order kept within each output.
-/// Errors: kEthRunt, kEthNotForUs, kEthUnknownType (VLAN tags, too).
+/// Errors: kEthRunt, kEthNotForUs, kEthUnknownType (VLAN tags, too), and those of Ip4Input.
 void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept;
 

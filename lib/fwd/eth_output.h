@@ -16,9 +16,9 @@ namespace ipoib::fwd {
 /// False, and nothing changed: no headroom.
 inline bool eth_output(rte_mbuf* m, const table::Neighbour& to, const InterfaceEntry& entry,
                        wire::EtherType ether_type) noexcept {
-  char* const frame = rte_pktmbuf_prepend(m, RTE_ETHER_HDR_LEN);
-  if (frame == nullptr) [[unlikely]]
+  if (!prepend(m, RTE_ETHER_HDR_LEN)) [[unlikely]]
     return false;
+  auto* const frame = rte_pktmbuf_mtod(m, std::byte*);
   const wire::Be16 type{static_cast<std::uint16_t>(ether_type)};
   std::memcpy(frame, to.mac.data(), RTE_ETHER_ADDR_LEN);
   std::memcpy(frame + RTE_ETHER_ADDR_LEN, entry.mac.data(), RTE_ETHER_ADDR_LEN);

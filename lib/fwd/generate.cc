@@ -3,9 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "lib/fwd/ip4_output.h"
 #include "lib/fwd/ip4_route.h"
-#include "lib/fwd/ip6_output.h"
 #include "lib/fwd/ip6_route.h"
 #include "lib/fwd/time_stamp.h"
 
@@ -46,9 +44,7 @@ struct V4 {
     out.push(m, flow.dst4);
   }
   static void send(Context& c, const Ingress& in, const Routed& pkts) noexcept {
-    RoutedBurst routed;
-    ip4_route(c, in, pkts, Ttl::kStays, routed);
-    ip4_output(c, in, routed);
+    ip4_route(c, in, pkts, Ttl::kStays);
   }
 };
 
@@ -67,9 +63,7 @@ struct V6 {
     out.push(m, dst);
   }
   static void send(Context& c, const Ingress& in, const Routed& pkts) noexcept {
-    RoutedBurst routed;
-    ip6_route(c, in, pkts, Ttl::kStays, routed);
-    ip6_output(c, in, routed);
+    ip6_route(c, in, pkts, Ttl::kStays);
   }
 };
 

@@ -3,9 +3,7 @@
 #include <utility>
 
 #include "lib/fwd/ip4_header.h"
-#include "lib/fwd/ip4_output.h"
 #include "lib/fwd/ip4_route.h"
-#include "lib/fwd/ip6_output.h"
 #include "lib/fwd/ip6_route.h"
 #include "lib/fwd/rxonly.h"
 
@@ -69,9 +67,7 @@ void icmp_echo4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
     replies.push(m, hdr.dst.host());
   }
   rxonly4(c, in, rest);
-  RoutedBurst routed;
-  ip4_route(c, in, replies, Ttl::kStays, routed);
-  ip4_output(c, in, routed);
+  ip4_route(c, in, replies, Ttl::kStays);
 }
 
 void icmp_echo6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
@@ -92,9 +88,7 @@ void icmp_echo6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
     replies.push(m, hdr.dst);
   }
   rxonly6(c, in, rest);
-  RoutedBurst routed;
-  ip6_route(c, in, replies, Ttl::kStays, routed);
-  ip6_output(c, in, routed);
+  ip6_route(c, in, replies, Ttl::kStays);
 }
 
 }  // namespace ipoib::fwd

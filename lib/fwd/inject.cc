@@ -6,9 +6,7 @@
 #include <array>
 #include <cstddef>
 
-#include "lib/fwd/ip4_output.h"
 #include "lib/fwd/ip4_route.h"
-#include "lib/fwd/ip6_output.h"
 #include "lib/fwd/ip6_route.h"
 #include "lib/fwd/multicast.h"
 #include "lib/msg/messages.h"
@@ -67,17 +65,13 @@ class RoutedRun {
   void flush4() noexcept {
     if (ip4_.n == 0) return;
     const Ingress in = c_.ingress(iface_);
-    RoutedBurst routed;
-    ip4_route(c_, in, ip4_, Ttl::kStays, routed);
-    ip4_output(c_, in, routed);
+    ip4_route(c_, in, ip4_, Ttl::kStays);
     ip4_.n = 0;
   }
   void flush6() noexcept {
     if (ip6_.n == 0) return;
     const Ingress in = c_.ingress(iface_);
-    RoutedBurst routed;
-    ip6_route(c_, in, ip6_, Ttl::kStays, routed);
-    ip6_output(c_, in, routed);
+    ip6_route(c_, in, ip6_, Ttl::kStays);
     ip6_.n = 0;
   }
 

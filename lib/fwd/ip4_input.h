@@ -1,28 +1,98 @@
-// Stage ip4_input: only well-formed IPv4 packets that may be forwarded or delivered go on.
+// Stage ip4_input: only well-formed IPv4 packets that may be forwarded or delivered go on. It takes
+// packets one by one from the stage of their link, which has just looked at them.
 #pragma once
 
-#include <span>
+#include <array>
+#include <cstdint>
 
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
+#include "lib/fwd/ip4_header.h"
+#include "lib/fwd/ip_trim.h"
 
 namespace ipoib::fwd {
 
-/// Takes packets that start at their IPv4 header, cuts off what follows the total length (padding
-/// of the link), and hands on what passes, what is for groups in `groups`.
+/// Packets that start at their IPv4 header: what follows the total length (padding of the link) is
+/// cut off, what passes goes on in `out`, what is for groups in `groups`.
 ///
-/// Shape:  pkts.size() <= kMaxBurst, out and groups empty; order kept within each output.
+/// Shape:  room for all in both; order kept within each.
 /// Errors: kIpRunt, kIpVersion, kIpHeaderLength, kIpTotalLength, kIpChecksum, kIpMartianSource,
 ///         kIpMartianDestination, kIpBroadcast.
 /// Source: RFC 1812 §5.2.2, §5.3.7; RFC 3927 §7; RFC 6890.
-void ip4_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, Ip4Burst& out,
-               Burst& groups) noexcept;
+class Ip4Input {
+ public:
+  Ip4Input(const Context& c, Ip4Burst& out, Burst& groups, DropBin& bin) noexcept
+      : c_{c}, out_{out}, groups_{groups}, bin_{bin}, n_{out.n} {}
+  Ip4Input(const Ip4Input&) = delete;
+  Ip4Input& operator=(const Ip4Input&) = delete;
+  ~Ip4Input() { out_.n = n_; }
 
-/// Takes packets that came by link-layer broadcast or multicast: those for groups go on in `groups`
-/// behind what is there, all others are dropped, under what is wrong with them, or as kIpBroadcast.
-///
-/// Shape: groups has room for all.
-void ip4_input_broadcast(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
-                         Burst& groups) noexcept;
+  [[gnu::always_inline]] void unicast(rte_mbuf* m) noexcept {
+    if (const Drop reason = check_header(m); reason != kGood) [[unlikely]]
+      return bin_.add(m, reason);
+    const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
+    const std::uint32_t dst = hdr.dst.host();
+    if (is_odd(hdr, dst)) [[unlikely]]
+      if (const Drop reason = check_addresses(c_, hdr, dst); reason != kGood)
+        return odd_packet(m, reason, groups_, bin_);
+    if (const std::uint16_t total_len = hdr.total_len.host(); total_len != m->pkt_len)
+      trim(m, total_len);
+    out_.pkts[n_] = m;
+    out_.dst[n_++] = dst;
+  }
+
+  /// For what came by link-layer broadcast or multicast: what is not for a group is dropped, under
+  /// what is wrong with it, or as kIpBroadcast: such packets are never forwarded, nor taken as
+  /// unicast for this node. Source: RFC 1812 §5.3.4, RFC 1122 §3.3.6.
+  static void broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& bin) noexcept;
+
+ private:
+  /// Instead of a reason: nothing is wrong.
+  static constexpr Drop kGood = Drop::kCount;
+
+  /// First octets of addresses that need a closer look, as source or as destination.
+  static constexpr auto kOdd = [] {
+    std::array<bool, 256> odd{};
+    odd[0] = odd[127] = odd[169] = true;
+    for (std::size_t i = 224; i < 256; ++i) odd[i] = true;
+    return odd;
+  }();
+  static bool is_odd(const wire::Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
+    return kOdd[hdr.src.host() >> 24] + kOdd[dst >> 24] != 0;
+  }
+
+  /// Checks of RFC 1812 §5.2.2 by their numbers.
+  [[gnu::always_inline]] static Drop check_header(const rte_mbuf* m) noexcept {
+    if (m->data_len < sizeof(wire::Ipv4Hdr)) [[unlikely]]
+      return Drop::kIpRunt;  // (1)
+    const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
+    if (hdr.version_ihl != 0x45) [[unlikely]]
+      return check_unusual_header(m, hdr);
+    return check_rest(m, hdr, sizeof(wire::Ipv4Hdr));
+  }
+  /// (4), (5) and (2). All of the header must be in the first segment.
+  [[gnu::always_inline]] static Drop check_rest(const rte_mbuf* m, const wire::Ipv4Hdr& hdr,
+                                                std::size_t header_len) noexcept {
+    if (header_len < sizeof(wire::Ipv4Hdr) || header_len > m->data_len)
+      return Drop::kIpHeaderLength;
+    const std::size_t total_len = hdr.total_len.host();
+    if (total_len < header_len || total_len > m->pkt_len) [[unlikely]]
+      return Drop::kIpTotalLength;
+    if (ip4_header_sum(hdr, header_len) != 0xffff) [[unlikely]]
+      return Drop::kIpChecksum;
+    return kGood;
+  }
+
+  static Drop check_unusual_header(const rte_mbuf* m, const wire::Ipv4Hdr& hdr) noexcept;
+  static Drop check_addresses(const Context& c, const wire::Ipv4Hdr& hdr,
+                              std::uint32_t dst) noexcept;
+  static void odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept;
+
+  const Context& c_;
+  Ip4Burst& out_;
+  Burst& groups_;
+  DropBin& bin_;
+  std::uint16_t n_;  ///< Of out_, where the compiler may keep it in a register.
+};
 
 }  // namespace ipoib::fwd

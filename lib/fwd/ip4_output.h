@@ -1,15 +1,50 @@
 // Stage ip4_output: fits a routed packet to the link of its neighbour and gives it its link header.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
+#include "lib/fwd/link_output.h"
 
 namespace ipoib::fwd {
 
-/// Takes packets that start at their IPv4 header; they leave through Tx. What is too big for the
-/// neighbour is cut into fragments where it may be, else its sender is told.
+/// Takes packets that start at their IPv4 header, one by one; they leave through Tx. What is too
+/// big for the neighbour is cut into fragments where it may be, else its sender is told.
 ///
 /// Errors: kLinkDown, kIpTooBig, kIpFragmentFailed, kNoMbuf (no room for the link header).
+class Ip4Output {
+ public:
+  Ip4Output(Context& c, const Ingress& in, DropBin& bin) noexcept
+      : c_{c}, in_{in}, bin_{bin}, interfaces_{c.interfaces.data()}, now_s_{c.now_s} {}
+
+  [[gnu::always_inline]] void send(rte_mbuf* m, table::Neighbour& to) const noexcept {
+    const InterfaceEntry& entry = interfaces_[to.iface];
+    if (!entry.up.load(std::memory_order_relaxed)) [[unlikely]]
+      return link_down(m);
+    table::NeighbourCache::touch(to, now_s_);
+    const std::uint16_t mtu = std::min(to.mtu, entry.mtu.load(std::memory_order_relaxed));
+    if (m->pkt_len > mtu) [[unlikely]]
+      too_big(m, to, entry, mtu);
+    else
+      link_output(c_, to, entry, wire::EtherType::kIpv4, m, bin_);
+  }
+
+ private:
+  void link_down(rte_mbuf* m) const noexcept;
+  void too_big(rte_mbuf* m, const table::Neighbour& to, const InterfaceEntry& entry,
+               std::uint16_t mtu) const noexcept;
+
+  Context& c_;
+  const Ingress& in_;
+  DropBin& bin_;
+  // Out of the context: what is stored into packets may lie anywhere, for all the compiler knows.
+  const InterfaceEntry* interfaces_;
+  std::uint32_t now_s_;
+};
+
 void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept;
 
 }  // namespace ipoib::fwd

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "lib/fwd/ip4_header.h"
+#include "lib/fwd/ip4_output.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -67,66 +68,99 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
   c.punt.neighbour_wanted(in, m, iface, wire::IpAddr::v4(dst));
 }
 
-/// Neighbours lie all over the memory: the burst waits for their cache lines together, not one by
-/// one. out[i]: hash of packet i's neighbour, where its route is kConnected.
-void prefetch_neighbours(const table::NextHopTable& next_hops,
-                         const table::NeighbourCache& neighbours,
-                         std::span<const table::NextHopIndex> index, const Ip4Burst& pkts,
-                         std::span<std::uint32_t> out) noexcept {
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    out[i] = neighbours.hash_v4(next_hops.get(index[i]).iface, pkts.dst[i]);
-    neighbours.prefetch_slot(out[i]);
+/// False, and the sender told: the packet may go no further.
+[[gnu::always_inline]] inline bool take_ttl(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
+  auto& hdr = *rte_pktmbuf_mtod(m, wire::Ipv4Hdr*);
+  if (hdr.ttl <= 1) [[unlikely]] {
+    c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, kTtlExceeded);
+    return false;
   }
-  for (std::size_t i = 0; i < index.size(); ++i) neighbours.prefetch_entry(out[i]);
+  take_ttl_down(hdr);
+  return true;
+}
+
+/// Where a packet is most likely to go.
+struct Guess {
+  Guess() noexcept {}
+
+  Neighbour* to;       ///< Null, or an entry that is still to be compared with the destination.
+  std::uint32_t hash;  ///< kConnected: of the destination.
+  union {
+    NextHop hop;  ///< Of no group.
+  };
+};
+using Guesses = std::array<Guess, kMaxBurst>;
+
+/// Neighbours lie all over the memory: the burst waits for their cache lines together, not one by
+/// one.
+void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
+  const table::PrefixTable::View prefixes = c.prefixes.view();
+  const table::NextHopTable& next_hops = c.next_hops;
+  table::NeighbourCache& neighbours = *c.neighbours;
+  const std::size_t n = pkts.n;
+  for (std::size_t i = 0; i < n; ++i) {
+    Guess& g = out[i];
+    g.hop = next_hops.get(prefixes.lookup(pkts.dst[i]));
+    if (g.hop.kind == NextHopKind::kGroup) [[unlikely]]
+      g.hop = member(c, g.hop, pkts.pkts[i]);
+    g.hash = neighbours.hash_v4(g.hop.iface, pkts.dst[i]);
+    neighbours.prefetch_slot(g.hash);
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    Guess& g = out[i];
+    g.to = g.hop.kind == NextHopKind::kGateway ? neighbours.at(g.hop.neighbour)
+                                               : neighbours.guess(g.hash);
+    if (g.to != nullptr) rte_prefetch0(g.to);
+  }
+}
+
+/// The entry is where the packet goes, and can be sent to.
+bool is_right(const Guess& g, std::uint32_t dst) noexcept {
+  if (g.to == nullptr || g.to->state != NeighbourState::kValid) return false;
+  if (g.hop.kind == NextHopKind::kConnected)
+    return table::NeighbourCache::is_v4(*g.to, g.hop.iface, dst);
+  return g.hop.kind == NextHopKind::kGateway;
+}
+
+/// The neighbour of a packet whose guess was wrong. Null: the packet went elsewhere.
+[[gnu::noinline]] Neighbour* look_again(Context& c, const Ingress& in, rte_mbuf* m, Ttl ttl,
+                                        const Guess& g, std::uint32_t dst, DropBin& bin) noexcept {
+  Neighbour* neighbour = nullptr;
+  if (g.hop.kind == NextHopKind::kConnected) {
+    neighbour = c.neighbours->find_v4(g.hash, g.hop.iface, dst);
+  } else if (g.hop.kind == NextHopKind::kGateway) {
+    neighbour = c.neighbours->at(g.hop.neighbour);
+  } else {
+    not_forwarded(c, in, m, g.hop.kind, bin);
+    return nullptr;
+  }
+  if (neighbour != nullptr && neighbour->state == NeighbourState::kValid) return neighbour;
+  if (ttl == Ttl::kStays || take_ttl(c, in, m)) unresolved(c, in, m, g.hop, neighbour, dst, bin);
+  return nullptr;
+}
+
+template <Ttl kTtl>
+void route(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
+  Guesses guesses;
+  guess(c, pkts, guesses);
+  DropBin bin{in.counters.drops};
+  const Ip4Output output{c, in, bin};
+  const std::size_t n = pkts.n;
+  for (std::size_t i = 0; i < n; ++i) {
+    rte_mbuf* const m = pkts.pkts[i];
+    Neighbour* to = guesses[i].to;
+    if (!is_right(guesses[i], pkts.dst[i])) [[unlikely]] {
+      to = look_again(c, in, m, kTtl, guesses[i], pkts.dst[i], bin);
+      if (to == nullptr) continue;
+    }
+    if (kTtl == Ttl::kStays || take_ttl(c, in, m)) output.send(m, *to);
+  }
 }
 
 }  // namespace
 
-void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
-               RoutedBurst& out) noexcept {
-  std::array<table::NextHopIndex, kMaxBurst> index;
-  c.prefixes.lookup(std::span{pkts.dst}.first(pkts.n), index);
-
-  // Out of the context: what is stored into packets may lie anywhere, for all the compiler knows.
-  const table::NextHopTable& next_hops = c.next_hops;
-  table::NeighbourCache& neighbours = *c.neighbours;
-  const std::size_t n = pkts.n;
-  std::array<std::uint32_t, kMaxBurst> hash;
-  prefetch_neighbours(next_hops, neighbours, std::span{index}.first(n), pkts, hash);
-  DropBin bin{in.counters.drops};
-  std::uint16_t routed = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    rte_mbuf* const m = pkts.pkts[i];
-    NextHop hop = next_hops.get(index[i]);
-    if (hop.kind == NextHopKind::kGroup) [[unlikely]] {
-      hop = member(c, hop, m);
-      hash[i] = neighbours.hash_v4(hop.iface, pkts.dst[i]);
-    }
-    Neighbour* neighbour = nullptr;
-    if (hop.kind == NextHopKind::kConnected) {
-      neighbour = neighbours.find_v4(hash[i], hop.iface, pkts.dst[i]);
-    } else if (hop.kind == NextHopKind::kGateway) {
-      neighbour = neighbours.at(hop.neighbour);
-    } else {
-      not_forwarded(c, in, m, hop.kind, bin);
-      continue;
-    }
-    if (ttl == Ttl::kTakeDown) {
-      auto& hdr = *rte_pktmbuf_mtod(m, wire::Ipv4Hdr*);
-      if (hdr.ttl <= 1) [[unlikely]] {
-        c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, kTtlExceeded);
-        continue;
-      }
-      take_ttl_down(hdr);
-    }
-    if (neighbour == nullptr || neighbour->state != NeighbourState::kValid) [[unlikely]] {
-      unresolved(c, in, m, hop, neighbour, pkts.dst[i], bin);
-      continue;
-    }
-    out.pkts[routed] = m;
-    out.to[routed++] = neighbour;
-  }
-  out.n = routed;
+void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl) noexcept {
+  ttl == Ttl::kTakeDown ? route<Ttl::kTakeDown>(c, in, pkts) : route<Ttl::kStays>(c, in, pkts);
 }
 
 }  // namespace ipoib::fwd

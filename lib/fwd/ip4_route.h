@@ -1,4 +1,4 @@
-// Stage ip4_route: destination to next hop to neighbour; what needs no link leaves here.
+// Stage ip4_route: destination to next hop to neighbour, and out.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,11 @@ enum class Ttl : std::uint8_t {
   kStays,     ///< Of this node, or taken down before.
 };
 
-/// Takes checked packets; hands on those whose neighbour is valid, TTL taken down. Local packets,
-/// unresolved neighbours and ICMP errors go up.
+/// Takes checked packets; those whose neighbour is valid leave in order, TTL taken down. Local
+/// packets, unresolved neighbours and ICMP errors go up.
 ///
-/// Shape:  out empty; order kept.
 /// Errors: kIpNoRoute, kIpBlackhole, kIpBroadcast, kIpTtlExceeded, kLinkDown, kNeighbourFailed,
-///         kNeighbourGone, and those of Punt.
-void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl,
-               RoutedBurst& out) noexcept;
+///         kNeighbourGone, and those of Ip4Output and Punt.
+void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl) noexcept;
 
 }  // namespace ipoib::fwd

@@ -7,6 +7,7 @@
 
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
+#include "lib/fwd/ip6_output.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -98,7 +99,7 @@ constexpr std::uint32_t kQuoted = wire::kMinIpv6Mtu;
 /// packet i's neighbour, where its route is kConnected.
 void prefetch_neighbours(const Context& c, std::span<const table::NextHopIndex> index,
                          const Ip6Burst& pkts, std::span<std::uint32_t> out) noexcept {
-  const table::NeighbourCache& neighbours = *c.neighbours;
+  table::NeighbourCache& neighbours = *c.neighbours;
   for (std::size_t i = 0; i < index.size(); ++i) {
     out[i] = neighbours.hash(c.next_hops.get(index[i]).iface, pkts.dst[i]);
     neighbours.prefetch_slot(out[i]);
@@ -108,15 +109,14 @@ void prefetch_neighbours(const Context& c, std::span<const table::NextHopIndex> 
 
 }  // namespace
 
-void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl,
-               RoutedBurst& out) noexcept {
+void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noexcept {
   std::array<table::NextHopIndex, kMaxBurst> index;
   c.prefixes6.lookup(std::span{pkts.dst}.first(pkts.n), index);
   std::array<std::uint32_t, kMaxBurst> hash;
   prefetch_neighbours(c, std::span{index}.first(pkts.n), pkts, hash);
 
   DropBin bin{in.counters.drops};
-  std::uint16_t routed = 0;
+  RoutedBurst routed;
   for (std::size_t i = 0; i < pkts.n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
     NextHop hop = c.next_hops.get(index[i]);
@@ -147,10 +147,9 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl,
     }
     if (neighbour->iface == in.iface && ttl == Ttl::kTakeDown) [[unlikely]]
       tell_of_better_hop(c, in, m, *neighbour);
-    out.pkts[routed] = m;
-    out.to[routed++] = neighbour;
+    routed.push(m, *neighbour);
   }
-  out.n = routed;
+  ip6_output(c, in, routed);
 }
 
 void ip6_local_only(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {

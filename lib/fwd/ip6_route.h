@@ -1,4 +1,4 @@
-// Stage ip6_route: destination to next hop to neighbour; what needs no link leaves here.
+// Stage ip6_route: destination to next hop to neighbour, and out.
 #pragma once
 
 #include "lib/fwd/burst.h"
@@ -7,14 +7,12 @@
 
 namespace ipoib::fwd {
 
-/// Takes checked packets; hands on those whose neighbour is valid, hop limit taken down. Local
-/// packets, unresolved neighbours and ICMPv6 errors go up.
+/// Takes checked packets; those whose neighbour is valid leave in order, hop limit taken down.
+/// Local packets, unresolved neighbours and ICMPv6 errors go up.
 ///
-/// Shape:  out empty; order kept.
 /// Errors: kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone,
-///         and those of ip6_deliver and Punt.
-void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl,
-               RoutedBurst& out) noexcept;
+///         and those of ip6_output, ip6_deliver and Punt.
+void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noexcept;
 
 /// Takes checked packets while forwarding is off: those for this node go up, the others are dropped
 /// as kForwardingStopped.

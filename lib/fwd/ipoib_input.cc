@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "lib/fabric/packet_meta.h"
+#include "lib/fwd/ip4_input.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"
 
@@ -41,7 +42,7 @@ bool is_own_multicast(const InterfaceEntry& entry, rte_mbuf* m) {
   if (own)
     bin.add(m, Drop::kIpoibOwnMulticast);
   else if (EtherType{type} == EtherType::kIpv4)
-    out.ip_broadcast.push(m);
+    Ip4Input::broadcast(c, m, out.ip4_groups, bin);
   else if (EtherType{type} == EtherType::kIpv6)
     out.ip6_multicast.push(m);
   else
@@ -53,8 +54,8 @@ bool is_own_multicast(const InterfaceEntry& entry, rte_mbuf* m) {
 void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                  std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
   DropBin bin{in.counters.drops};
+  Ip4Input ip4{c, out.ip4, out.ip4_groups, bin};
   std::uint64_t octets = 0;
-  std::uint16_t n = 0;
   for (rte_mbuf* m : pkts) {
     if (m->data_len < sizeof(wire::IpoibHdr)) [[unlikely]] {
       bin.add(m, Drop::kIpoibRunt);
@@ -68,13 +69,12 @@ void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
     }
     strip(m, sizeof(wire::IpoibHdr));
     if (EtherType{type} == EtherType::kIpv4) [[likely]]
-      out.ip.pkts[n++] = m;
+      ip4.unicast(m);
     else if (EtherType{type} == EtherType::kIpv6)
       out.ip6.push(m);
     else
       other_type(c, in, m, type, bin);
   }
-  out.ip.n = n;
   in.counters.rx_bytes.add(octets);
 }
 

@@ -15,11 +15,13 @@ namespace ipoib::fwd {
 
 /// False, and nothing changed: no headroom.
 inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to, wire::EtherType type) noexcept {
-  if (rte_pktmbuf_prepend(m, sizeof(wire::IpoibHdr)) == nullptr) [[unlikely]]
+  if (!prepend(m, sizeof(wire::IpoibHdr))) [[unlikely]]
     return false;
   const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
   std::memcpy(rte_pktmbuf_mtod(m, std::byte*), &hdr, sizeof(hdr));
-  fabric::meta_of(m).tx = {to.ah, to.qpn, to.iface};
+  fabric::PacketMeta& meta = fabric::meta_of(m);
+  meta.tx.ah = to.ah;
+  meta.tx.qpn = to.qpn;
   return true;
 }
 

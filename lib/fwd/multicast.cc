@@ -128,8 +128,7 @@ class Sender {
   }
   void push(rte_mbuf* m, Neighbour* to) noexcept {
     if (burst_.n == kMaxBurst) flush();
-    burst_.pkts[burst_.n] = m;
-    burst_.to[burst_.n++] = to;
+    burst_.push(m, *to);
   }
   void flush() noexcept {
     if (burst_.n != 0) V::output(c_, in_, burst_);

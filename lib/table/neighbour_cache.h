@@ -65,9 +65,17 @@ class NeighbourCache {
     return hash({0, low_half_v4(addr)}, iface);
   }
   void prefetch_slot(std::uint32_t hash) const noexcept { rte_prefetch0(&slots_[home(hash)]); }
-  void prefetch_entry(std::uint32_t hash) const noexcept {
-    const Slot& slot = slots_[home(hash)];
-    if (slot.hash == hash && slot.index != kNoNeighbour) rte_prefetch0(&entries_[slot.index]);
+  /// The entry that is most likely the one, to be compared (is_v4) before use; null: none is.
+  [[nodiscard]] Neighbour* guess(std::uint32_t hash) noexcept {
+    const Slot slot = slots_[home(hash)];
+    return slot.hash == hash && slot.index != kNoNeighbour ? &entries_[slot.index] : nullptr;
+  }
+  void prefetch_entry(std::uint32_t hash) noexcept {
+    if (const Neighbour* n = guess(hash); n != nullptr) rte_prefetch0(n);
+  }
+  [[nodiscard]] static bool is_v4(const Neighbour& n, InterfaceId iface,
+                                  std::uint32_t addr) noexcept {
+    return is(n, {0, low_half_v4(addr)}, iface);
   }
   [[nodiscard]] Neighbour* find_v4(std::uint32_t hash, InterfaceId iface,
                                    std::uint32_t addr) noexcept {
@@ -136,7 +144,7 @@ class NeighbourCache {
   }
   [[nodiscard]] std::uint32_t home(std::uint32_t hash) const noexcept { return hash >> shift_; }
 
-  [[nodiscard]] bool is(const Neighbour& n, Key key, InterfaceId iface) const noexcept {
+  [[nodiscard]] static bool is(const Neighbour& n, Key key, InterfaceId iface) noexcept {
     const Key found = key_of(n.addr);
     return found.low == key.low && found.high == key.high && n.iface == iface;
   }

@@ -49,19 +49,32 @@ class PrefixTable {
   /// Addresses in host order; out[i] is kNextHopNone where nothing matches.
   /// Shape: out.size() >= addrs.size(); out aligned to 8 octets, as rte_lpm stores two at a time.
   void lookup(std::span<const std::uint32_t> addrs, std::span<NextHopIndex> out) const noexcept {
-    const NextHopIndex miss = default_.load(std::memory_order_relaxed);
-    for (std::size_t i = 0; i < addrs.size(); ++i) out[i] = lookup_one(addrs[i], miss);
+    const View table = view();
+    for (std::size_t i = 0; i < addrs.size(); ++i) out[i] = table.lookup(addrs[i]);
   }
   [[nodiscard]] NextHopIndex lookup(std::uint32_t addr) const noexcept {
-    return lookup_one(addr, default_.load(std::memory_order_relaxed));
+    return view().lookup(addr);
+  }
+
+  /// The table for a burst: what does not change meanwhile is read once.
+  class View {
+   public:
+    [[nodiscard]] NextHopIndex lookup(std::uint32_t addr) const noexcept {
+      NextHopIndex found;
+      return rte_lpm_lookup(lpm_, addr, &found) == 0 ? found : miss_;
+    }
+
+   private:
+    friend class PrefixTable;
+    View(const rte_lpm* lpm, NextHopIndex miss) noexcept : lpm_{lpm}, miss_{miss} {}
+    const rte_lpm* lpm_;
+    NextHopIndex miss_;
+  };
+  [[nodiscard]] View view() const noexcept {
+    return {lpm_, default_.load(std::memory_order_relaxed)};
   }
 
  private:
-  [[nodiscard]] NextHopIndex lookup_one(std::uint32_t addr, NextHopIndex miss) const noexcept {
-    NextHopIndex found;
-    return rte_lpm_lookup(lpm_, addr, &found) == 0 ? found : miss;
-  }
-
   explicit PrefixTable(rte_lpm* lpm) : lpm_{lpm} {}
 
   rte_lpm* lpm_;

@@ -112,7 +112,8 @@ TEST_F(WorkerTest, StoppedDropsIpAndStillPassesArpUp) {
   receive(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0806, Bytes(28)));
   receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.1"}.bytes()));
   loop();
-  EXPECT_EQ(drops(kEth0, Drop::kForwardingStopped), 2U);
+  EXPECT_EQ(drops(kEth0, Drop::kForwardingStopped), 1U);
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcast), 1U);
   EXPECT_EQ(drops(kIb0, Drop::kForwardingStopped), 1U);
   EXPECT_EQ(all_drops(), 3U);
   const auto up_messages = punted();
