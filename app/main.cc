@@ -21,8 +21,10 @@
 #include "app/cli_terminal.h"
 #include "app/config.h"
 #include "app/hca_factory.h"
+#include "app/journal.h"
 #include "app/options.h"
 #include "app/periodic_stats.h"
+#include "app/service.h"
 #include "app/telemetry.h"
 #include "lib/base/log.h"
 #include "lib/mgmt/node.h"
@@ -51,8 +53,13 @@ Arguments split(int argc, char** argv) {
   return a;
 }
 
+void print_error(std::string_view line) {
+  fmt::print(stderr, "{}{}\n", is_journal(STDERR_FILENO) ? "<3>" : "", line);
+}
+
 int complain(const Error& e) {
-  fmt::print(stderr, "dpdk-ipoib: {}\n", e.what);
+  print_error("dpdk-ipoib: " + e.what);
+  tell_service_manager(e.what);
   return EXIT_FAILURE;
 }
 
@@ -63,8 +70,11 @@ std::optional<mgmt::NodeConfig> configure(const Options& options) {
     complain(loaded.error());
     return std::nullopt;
   }
-  for (const Diagnostic& d : loaded->diagnostics) fmt::print(stderr, "{}\n", d.to_string());
-  if (!loaded->ok()) return std::nullopt;
+  for (const Diagnostic& d : loaded->diagnostics) print_error(d.to_string());
+  if (!loaded->ok()) {
+    tell_service_manager("the configuration has faults");
+    return std::nullopt;
+  }
   loaded->config.auto_start = options.starts_forwarding();
   return std::move(loaded->config);
 }
@@ -109,7 +119,8 @@ struct Faces {
   std::unique_ptr<Telemetry> telemetry;
   std::unique_ptr<CliServer> server;
   std::unique_ptr<Terminal> terminal;
-  std::unique_ptr<PeriodicStats> stats;
+  std::unique_ptr<Periodic> stats;
+  std::unique_ptr<Service> service;
 };
 
 Status open_faces(const Options& options, mgmt::Node& node, Cli& cli, Faces& faces) {
@@ -122,7 +133,7 @@ Status open_faces(const Options& options, mgmt::Node& node, Cli& cli, Faces& fac
     faces.server = std::move(*server);
   }
   if (options.stats_period_s != 0) {
-    auto stats = PeriodicStats::create(cli, node.events(), options.stats_period_s, print);
+    auto stats = print_statistics(cli, node.events(), options.stats_period_s, print);
     if (!stats) return tl::make_unexpected(stats.error());
     faces.stats = std::move(*stats);
   }
@@ -134,6 +145,9 @@ Status open_faces(const Options& options, mgmt::Node& node, Cli& cli, Faces& fac
     if (!terminal) return tl::make_unexpected(terminal.error());
     faces.terminal = std::move(*terminal);
   }
+  auto service = Service::create(node);  // Last: says that all of the above is there.
+  if (!service) return tl::make_unexpected(service.error());
+  faces.service = std::move(*service);
   return {};
 }
 
@@ -174,6 +188,9 @@ int run(int argc, char** argv) {
   const auto signals = signal_descriptor();
   if (!signals) return complain(signals.error());
   std::signal(SIGPIPE, SIG_IGN);
+  if (is_journal(STDERR_FILENO))
+    if (auto s = log_to_journal(); !s) return complain(s.error());
+  tell_service_manager("starting: memory and devices");
   if (auto s = start_eal(arguments.eal, *options); !s) return complain(s.error());
   const int result = serve(*options, *config, *signals);
   rte_eal_cleanup();

@@ -6,24 +6,13 @@
 #include <string_view>
 
 #include "app/cli.h"
+#include "app/periodic.h"
 
 namespace ipoib::app {
 
-class PeriodicStats {
- public:
-  /// `print` is called on the management lcore.
-  static Result<std::unique_ptr<PeriodicStats>> create(Cli& cli, mgmt::EventLoop& events,
-                                                       unsigned period_s,
-                                                       std::function<void(std::string_view)> print);
-  ~PeriodicStats();
-  PeriodicStats(const PeriodicStats&) = delete;
-  PeriodicStats& operator=(const PeriodicStats&) = delete;
-
- private:
-  PeriodicStats(mgmt::EventLoop& events, int fd) : events_{events}, fd_{fd} {}
-
-  mgmt::EventLoop& events_;
-  int fd_;
-};
+/// Until the timer is destroyed. `print` is called on the management lcore.
+[[nodiscard]] Result<std::unique_ptr<Periodic>> print_statistics(
+    Cli& cli, mgmt::EventLoop& events, unsigned period_s,
+    std::function<void(std::string_view)> print);
 
 }  // namespace ipoib::app

@@ -53,6 +53,8 @@ class Node {
   virtual void run() = 0;
   /// Any thread; not from a signal handler.
   virtual void request_stop() = 0;
+  /// `hook` is called when run() begins to leave, whoever asked for it. Before run().
+  virtual void on_stop(std::function<void()> hook) = 0;
   /// Runs `task` on the management lcore, soon. Any thread.
   virtual void post(std::function<void()> task) = 0;
   [[nodiscard]] virtual EventLoop& events() = 0;
@@ -83,6 +85,9 @@ class Node {
   [[nodiscard]] virtual std::vector<link::GroupInfo> groups(std::string_view iface) const = 0;
   [[nodiscard]] virtual std::vector<MulticastRouteInfo> multicast_routes() const = 0;
   [[nodiscard]] virtual std::vector<WorkerInfo> workers() const = 0;
+  /// Of each worker since it was launched; nothing clears it. One that stands still hangs: a worker
+  /// that finds nothing, or sleeps, loops too.
+  [[nodiscard]] virtual std::vector<std::uint64_t> worker_loops() const = 0;
   /// Only reasons that were counted.
   [[nodiscard]] virtual std::vector<DropInfo> drops() const = 0;
   [[nodiscard]] virtual std::vector<SaInfo> subnet_administration() const = 0;

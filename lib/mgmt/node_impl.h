@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/doorbell.h"
@@ -42,6 +43,7 @@ class NodeImpl final : public Node {
 
   void run() override;
   void request_stop() override;
+  void on_stop(std::function<void()> hook) override { stop_hook_ = std::move(hook); }
   void post(std::function<void()> task) override;
   EventLoop& events() override { return *events_; }
 
@@ -63,6 +65,7 @@ class NodeImpl final : public Node {
   std::vector<link::GroupInfo> groups(std::string_view iface) const override;
   std::vector<MulticastRouteInfo> multicast_routes() const override;
   std::vector<WorkerInfo> workers() const override;
+  std::vector<std::uint64_t> worker_loops() const override;
   std::vector<DropInfo> drops() const override;
   std::vector<SaInfo> subnet_administration() const override;
   LatencyInfo latency() const override;
@@ -206,6 +209,7 @@ class NodeImpl final : public Node {
   };
   std::vector<Retired> retired_;
 
+  std::function<void()> stop_hook_;
   std::atomic<bool> stop_requested_{false};
   std::mutex tasks_mutex_;
   std::vector<std::function<void()>> tasks_;  ///< Guarded by tasks_mutex_.

@@ -281,6 +281,12 @@ std::vector<WorkerInfo> NodeImpl::workers() const {
   return rows;
 }
 
+std::vector<std::uint64_t> NodeImpl::worker_loops() const {
+  std::vector<std::uint64_t> loops;
+  for (const WorkerHandle& w : workers_.all()) loops.push_back(w.worker->stats().loops.get());
+  return loops;
+}
+
 std::vector<DropInfo> NodeImpl::drops() const {
   std::vector<DropInfo> rows;
   for (const auto& slot : interfaces_)

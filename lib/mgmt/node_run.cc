@@ -192,6 +192,7 @@ void NodeImpl::sleep() {
 
 void NodeImpl::shut_down() {
   log(LogArea::kMgmt, LogLevel::kNotice, "leaving every group and stopping");
+  if (stop_hook_) stop_hook_();
   const TimePoint limit = now() + kShutDownLimit;
   for (const auto& slot : interfaces_) slot->control->stop(now());
   const auto stopped = [this] {

@@ -46,12 +46,14 @@ class FakeNode : public mgmt::Node {
     }
   }
   void request_stop() override { stopped_ = true; }
+  void on_stop(std::function<void()> hook) override { stop_hook_ = std::move(hook); }
   void post(std::function<void()> task) override {
     const std::lock_guard lock{mutex_};
     tasks_.push_back(std::move(task));
   }
   mgmt::EventLoop& events() override { return *events_; }
   [[nodiscard]] bool stopped() const { return stopped_; }
+  void begin_to_leave() { stop_hook_(); }
 
   void set_forwarding(bool on) override { forwarding_ = on; }
   [[nodiscard]] bool forwarding() const override { return forwarding_; }
@@ -103,6 +105,10 @@ class FakeNode : public mgmt::Node {
     return multicast_routes_;
   }
   [[nodiscard]] std::vector<mgmt::WorkerInfo> workers() const override { return workers_; }
+  [[nodiscard]] std::vector<std::uint64_t> worker_loops() const override {
+    ++loops_asked_;
+    return worker_loops_;
+  }
   [[nodiscard]] std::vector<mgmt::DropInfo> drops() const override { return drops_; }
   [[nodiscard]] std::vector<mgmt::SaInfo> subnet_administration() const override { return sa_; }
   void clear_stats() override { requests_.emplace_back("clear"); }
@@ -168,6 +174,8 @@ class FakeNode : public mgmt::Node {
   std::vector<link::GroupInfo> groups_;
   std::vector<mgmt::MulticastRouteInfo> multicast_routes_;
   std::vector<mgmt::WorkerInfo> workers_;
+  std::vector<std::uint64_t> worker_loops_;
+  mutable unsigned loops_asked_ = 0;  ///< How often worker_loops() was.
   std::vector<mgmt::InterfaceStatsInfo> stats_{2};
   mgmt::ForwardInfo forward_info_;
   mgmt::LatencyInfo latency_;
@@ -188,6 +196,7 @@ class FakeNode : public mgmt::Node {
   std::mutex mutex_;
   std::deque<std::function<void()>> tasks_;
   std::atomic<bool> stopped_ = false;
+  std::function<void()> stop_hook_;
   bool forwarding_ = false;
   mgmt::ForwardMode mode_ = mgmt::ForwardMode::kRoute;
 };

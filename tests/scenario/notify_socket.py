@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+"""The service manager's end of NOTIFY_SOCKET, or the end of /dev/log: prints what comes.
+
+usage: notify_socket.py NAME     a path, or "@" and an abstract name
+
+A line for each datagram: seconds, a space, its text with "|" for line breaks. Prints "listening" on
+standard error when it is bound.
+"""
+import socket
+import sys
+import time
+
+name = sys.argv[1]
+with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+    receiver.bind("\0" + name[1:] if name.startswith("@") else name)
+    print("listening", file=sys.stderr, flush=True)
+    while True:
+        text = receiver.recv(65536).decode(errors="replace").strip("\0\n").replace("\n", "|")
+        print(f"{time.monotonic():.3f} {text}", flush=True)
