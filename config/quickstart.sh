@@ -23,9 +23,9 @@ lab_host_address b 192.168.2.2/24 192.168.2.1
 say "starting two nodes"
 read -r -d '' -a device_a < <(port_device a; memif_device server) || true
 read -r -d '' -a device_b < <(port_device b; memif_device client) || true
-node_start a "$root/config/lab-node-a.toml" "${device_a[@]}"
+node_start a "$root/config/examples/lab-node-a.toml" "${device_a[@]}"
 node_ready a
-node_start b "$root/config/lab-node-b.toml" "${device_b[@]}"
+node_start b "$root/config/examples/lab-node-b.toml" "${device_b[@]}"
 node_ready b
 wait_for 20 "the link of node a to come up" link_up a
 wait_for 20 "the link of node b to come up" link_up b

@@ -102,7 +102,7 @@ else
 fi
 
 step "build" 2400 config/build.sh build -Dwerror=true && step "check readme" 10 tests/check-readme &&
-  unit_tests build 300
+  step "check examples" 60 tests/check-examples && unit_tests build 300
 # Warnings are errors in the other builds; under sanitizers g++ warns of what cannot be.
 step "build with sanitizers" 2400 config/build.sh build-asan --buildtype=debug \
   --optimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dbenchmarks=false &&
