@@ -98,12 +98,13 @@ inline void make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, 
     std::memcpy(frame, ah.head.data(), kLocalHeadLen);
   }
   reinterpret_cast<wire::Lrh*>(iba)->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
-  const UdWords ud{.op_flags_pkey = UdWords::send_only(wire::Bth::kMigReq, layout.pad, keys.pkey),
-                   .resv_dest_qp = wire::Be32{qpn & 0xff'ffff},
-                   .ack_psn = wire::Be32{psn & 0xff'ffff},
-                   .qkey = keys.qkey,
-                   .resv_src_qp = keys.src_qp};
-  std::memcpy(frame + template_len, &ud, sizeof(ud));
+  // Word by word: made elsewhere and copied, the copy's wide load would wait for the stores.
+  auto* ud = reinterpret_cast<UdWords*>(frame + template_len);
+  ud->op_flags_pkey = UdWords::send_only(wire::Bth::kMigReq, layout.pad, keys.pkey);
+  ud->resv_dest_qp = wire::Be32{qpn & 0xff'ffff};
+  ud->ack_psn = wire::Be32{psn & 0xff'ffff};
+  ud->qkey = keys.qkey;
+  ud->resv_src_qp = keys.src_qp;
 
   // Pad, at most 3 octets, and ICRC.
   std::memset(payload + payload_len, 0, wire::kIcrcLen);
@@ -176,7 +177,7 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
   for (std::size_t i = 0; i < n; ++i) {
     if (i + kPrefetchAhead < n) ahs.prefetch(fabric::meta_of(pkts[i + kPrefetchAhead]).tx.ah);
     rte_mbuf* m = pkts[i];
-    const auto to = fabric::meta_of(m).tx;
+    const auto& to = fabric::meta_of(m).tx;
     const AhTemplate* ah = nullptr;
     const std::uint32_t template_len = ahs.find(to.ah, ah);
     if (template_len == 0) [[unlikely]] {
