@@ -18,7 +18,7 @@ import report_html
 import report_text
 import scenes
 import targets
-from processes import ROOT, Failure
+from processes import ROOT, Failure, end_in_order
 
 PARTS = ("headline", "sizes", "neighbours", "routes", "groups", "burst", "workers", "kernel", "latency",
          "benchmarks")
@@ -140,6 +140,7 @@ def main():
 
 
 if __name__ == "__main__":
+    end_in_order()
     try:
         sys.exit(main())
     except Failure as failure:

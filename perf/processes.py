@@ -20,6 +20,12 @@ class Failure(Exception):
     pass
 
 
+def end_in_order():
+    """SIGTERM and SIGHUP end the program as Ctrl-C does: what it started and changed goes first."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(130))
+
+
 def eal_arguments(scene, captures, memory, prefix):
     """Workers on the last CPUs, one each; management on the first, or wherever there is room."""
     cpus = sorted(os.sched_getaffinity(0))
