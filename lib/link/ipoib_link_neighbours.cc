@@ -54,12 +54,14 @@ Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, 
                 lid, sl);
   const StaticNeighbour entry{*hw, lid, sl};
   const auto before = statics_.find(addr);
-  const auto old = before == statics_.end() ? wire::Gid{} : before->second.hw.gid;
+  const bool replaces = before != statics_.end();
+  const auto old = replaces ? before->second.hw.gid : wire::Gid{};
   statics_.insert_or_assign(addr, entry);
   auto added = pin_static(addr, entry, now);
   if (!added) statics_.erase(addr);
-  unpin_unless_used(old);
-  unpin_unless_used(hw->gid);
+  // A new entry takes no pin away; looking through all others for each would take its time squared.
+  if (replaces) unpin_unless_used(old);
+  if (!added) unpin_unless_used(hw->gid);
   return added;
 }
 
