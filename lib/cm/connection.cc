@@ -1,0 +1,96 @@
+#include "lib/cm/connection.h"
+
+namespace ipoib::cm {
+namespace {
+
+constexpr TimePoint kNever = TimePoint::max();
+
+/// Takes out an entry if it is still this connection's.
+template <class Map>
+void erase_own(Map& map, const typename Map::key_type& key, Handle id) {
+  if (const auto it = map.find(key); it != map.end() && it->second == id) map.erase(it);
+}
+
+}  // namespace
+
+Connection& ConnectionTable::add() {
+  while (next_ == kNoHandle || all_.count(next_) != 0) ++next_;
+  Connection& c = all_[next_];
+  c.id = next_++;
+  return c;
+}
+
+void ConnectionTable::erase(Connection& c) {
+  set_due(c, kNever);
+  forget_id(c);
+  forget_qpn(c);
+  clear_half_open(c);
+  all_.erase(c.id);
+}
+
+Connection* ConnectionTable::find(Handle id) {
+  const auto it = all_.find(id);
+  return it == all_.end() ? nullptr : &it->second;
+}
+const Connection* ConnectionTable::find(Handle id) const {
+  const auto it = all_.find(id);
+  return it == all_.end() ? nullptr : &it->second;
+}
+
+void ConnectionTable::set_due(Connection& c, TimePoint when) {
+  if (when == c.due) return;
+  if (c.due != kNever) due_.erase({c.due, c.id});
+  if (when != kNever) due_.emplace(when, c.id);
+  c.due = when;
+}
+
+std::optional<TimePoint> ConnectionTable::next_due() const {
+  if (due_.empty()) return std::nullopt;
+  return due_.begin()->first;
+}
+
+Connection* ConnectionTable::due(TimePoint now) {
+  if (due_.empty() || due_.begin()->first > now) return nullptr;
+  return find(due_.begin()->second);
+}
+
+Connection* ConnectionTable::by_remote_id(std::uint64_t guid, std::uint32_t id) {
+  const auto it = by_id_.find({guid, id});
+  return it == by_id_.end() ? nullptr : find(it->second);
+}
+
+Connection* ConnectionTable::by_remote_qpn(std::uint64_t guid, std::uint32_t qpn) {
+  const auto it = by_qpn_.find({guid, qpn});
+  return it == by_qpn_.end() ? nullptr : find(it->second);
+}
+
+void ConnectionTable::index(const Connection& c) {
+  by_id_[{c.remote_guid, c.remote_id}] = c.id;
+  by_qpn_[{c.remote_guid, c.remote_qpn}] = c.id;
+}
+
+void ConnectionTable::forget_qpn(const Connection& c) {
+  erase_own(by_qpn_, {c.remote_guid, c.remote_qpn}, c.id);
+}
+
+void ConnectionTable::forget_id(const Connection& c) {
+  erase_own(by_id_, {c.remote_guid, c.remote_id}, c.id);
+}
+
+void ConnectionTable::set_half_open(Connection& c) {
+  if (c.exchange->serial != 0) return;
+  c.exchange->serial = next_serial_++;
+  half_open_.emplace(c.exchange->serial, c.id);
+}
+
+void ConnectionTable::clear_half_open(Connection& c) {
+  if (!c.exchange || c.exchange->serial == 0) return;
+  half_open_.erase(c.exchange->serial);
+  c.exchange->serial = 0;
+}
+
+Connection* ConnectionTable::oldest_half_open() {
+  return half_open_.empty() ? nullptr : find(half_open_.begin()->second);
+}
+
+}  // namespace ipoib::cm

@@ -1,0 +1,278 @@
+#include "lib/cm/manager.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "lib/cm/messages.h"
+
+namespace ipoib::cm {
+
+Manager::Manager(MadSender send, ManagerConfig config, std::uint64_t seed)
+    : send_{std::move(send)},
+      config_{config},
+      random_{seed},
+      table_{static_cast<Handle>(random_())},
+      next_tid_{random_()},
+      sidr_{[this](const fabric::MadAddress& to, const wire::CmMad& mad, bool repeated) {
+              this->send(to, mad, repeated);
+            },
+            counters_, config.max_sidr, static_cast<SidrId>(random_())} {
+  config_.max_half_open = std::max<std::size_t>(config_.max_half_open, 1);
+}
+
+Status Manager::listen(std::uint64_t service_id, Consumer& consumer,
+                       std::vector<std::byte> private_data) {
+  if (!listeners_.try_emplace(service_id, Listener{&consumer, std::move(private_data)}).second)
+    return fail(Errc::kExists, "service ID {:#018x} is listened to already", service_id);
+  return {};
+}
+
+void Manager::detach(const Consumer& consumer, TimePoint now) {
+  last_now_ = now;
+  std::erase_if(listeners_, [&](const auto& l) { return l.second.consumer == &consumer; });
+  for (Event& e : events_)
+    if (e.consumer == &consumer) e.consumer = nullptr;
+  std::vector<Handle> handles;
+  for (const auto& [id, c] : table_.all())
+    if (c.consumer == &consumer) handles.push_back(id);
+  for (const Handle handle : handles) {
+    Connection& c = *table_.find(handle);
+    c.consumer = nullptr;
+    end(c, now);
+  }
+  flush();
+}
+
+bool Manager::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
+  last_now_ = now;
+  fabric::MadAddress from = received.from;
+  from.answer_ms = 0;
+  wire::CmMad mad;
+  const auto error = wire::parse_cm_mad(received.bytes, mad);
+  if (error != wire::CmError::kNone) {
+    auto& counter = counters_.malformed[static_cast<std::size_t>(error)];
+    const bool of_version = error == wire::CmError::kClassVersion &&
+                            mad.attr() == wire::CmAttr::kReq &&
+                            mad.hdr.method == static_cast<std::uint8_t>(wire::Method::kSend);
+    if (of_version)
+      refuse(mad, from, wire::RejReason::kClassVersion, counter);
+    else
+      ++counter;
+    flush();
+    return false;
+  }
+  ++counters_.received[wire::index_of(mad.attr())];
+  switch (mad.attr()) {
+    case wire::CmAttr::kReq: on_req(mad, from, now); break;
+    case wire::CmAttr::kMra: on_mra(mad, now); break;
+    case wire::CmAttr::kRej: on_rej(mad, now); break;
+    case wire::CmAttr::kRep: on_rep(mad, from, now); break;
+    case wire::CmAttr::kRtu: on_rtu(mad, from, now); break;
+    case wire::CmAttr::kDreq: on_dreq(mad, from, now); break;
+    case wire::CmAttr::kDrep: on_drep(mad, now); break;
+    case wire::CmAttr::kLap: on_lap(mad, from); break;
+    case wire::CmAttr::kApr: ++counters_.unexpected; break;  // No LAP is ever sent.
+    case wire::CmAttr::kSidrReq: sidr_.on_req(mad, from); break;
+    case wire::CmAttr::kSidrRep: sidr_.on_rep(mad, now); break;
+  }
+  flush();
+  deliver(now);
+  return true;
+}
+
+Result<SidrId> Manager::ask_service(const SidrQuestion& question, SidrHandler handler,
+                                    TimePoint now) {
+  if (down_) return fail(Errc::kUnavailable, "the communication manager is shut down");
+  auto id = sidr_.ask(question, std::move(handler), now);
+  flush();
+  return id;
+}
+
+void Manager::tick(TimePoint now) {
+  last_now_ = now;
+  while (Connection* c = table_.due(now)) expire(*c, now);
+  sidr_.tick(now);
+  flush();
+  deliver(now);
+}
+
+std::optional<TimePoint> Manager::next_deadline() const {
+  if (!events_.empty()) return last_now_;
+  return earlier(table_.next_due(), sidr_.next_deadline());
+}
+
+void Manager::shutdown(TimePoint now) {
+  last_now_ = now;
+  down_ = true;
+  listeners_.clear();
+  std::vector<Handle> handles;
+  for (const auto& [id, c] : table_.all()) handles.push_back(id);
+  for (const Handle handle : handles) {
+    Connection& c = *table_.find(handle);
+    const bool over =
+        c.state == State::kRejSent || c.state == State::kDreqSent || c.state == State::kTimeWait;
+    if (over) continue;
+    close(c, CloseReason::kShutdown);
+    end(c, now);
+  }
+  sidr_.shutdown(now);
+  flush();
+  deliver(now);
+}
+
+// --- Timers ---
+
+Duration Manager::lifetime_of(std::uint8_t code) const {
+  return time_of(std::min(code, config_.max_lifetime));
+}
+
+/// What a peer gives for an answer, within bounds.
+Duration Manager::answer_time(std::uint8_t code) const {
+  return std::clamp(time_of(code), config_.min_timeout, config_.max_timeout);
+}
+
+/// How long a peer's answer is waited for that takes it a time of `code`.
+Duration Manager::peer_time(std::uint8_t code, std::uint8_t lifetime) const {
+  return answer_time(code) + 2 * lifetime_of(lifetime);
+}
+
+/// The time of a connection has come.
+void Manager::expire(Connection& c, TimePoint now) {
+  switch (c.state) {
+    case State::kReqSent:
+    case State::kRepWait:
+    case State::kRepSent:
+    case State::kRtuWait:
+    case State::kDreqSent: retry(c, now); return;
+    case State::kReqRcvd:
+    case State::kRepRcvd: {
+      const bool req = c.state == State::kReqRcvd;
+      c.state = req ? State::kMraReqSent : State::kMraRepSent;
+      send(c.to,
+           mra_mad(c, req ? wire::CmAbout::kReq : wire::CmAbout::kRep, config_.service_timeout));
+      table_.set_due(c, std::min(now + time_of(config_.service_timeout), c.exchange->latest));
+      return;
+    }
+    case State::kMraReqSent:
+    case State::kMraRepSent:
+      close(c, CloseReason::kTimedOut);
+      send_rej(c, wire::RejReason::kNoResources, now);
+      return;
+    case State::kRejSent:
+    case State::kTimeWait: release(c); return;
+    case State::kEstablished: table_.set_due(c, TimePoint::max()); return;
+  }
+}
+
+void Manager::retry(Connection& c, TimePoint now) {
+  if (c.retries_left == 0 || now >= c.exchange->latest) {
+    give_up(c, now);
+    return;
+  }
+  --c.retries_left;
+  if (c.state == State::kRepWait) c.state = State::kReqSent;
+  if (c.state == State::kRtuWait) c.state = State::kRepSent;
+  table_.set_due(c, std::min(now + c.timeout, c.exchange->latest));
+  send(c.to, c.exchange->mad, true);
+}
+
+/// The peer does not answer.
+void Manager::give_up(Connection& c, TimePoint now) {
+  if (c.state == State::kDreqSent) {
+    enter_time_wait(c, now);
+    return;
+  }
+  close(c, CloseReason::kTimedOut);
+  if (c.passive)
+    send_rej(c, wire::RejReason::kTimeout, now, wire::bytes_of(wire::Be64{config_.ca_guid}));
+  else
+    end(c, now);
+}
+
+// --- What leaves ---
+
+void Manager::send(const fabric::MadAddress& to, const wire::CmMad& mad, bool repeated) {
+  const std::size_t kind = wire::index_of(mad.attr());
+  ++counters_.sent[kind];
+  if (repeated) ++counters_.repeated[kind];
+  outbox_.push_back({to, mad});
+}
+
+/// The sender may feed answers right back: they queue behind.
+void Manager::flush() {
+  if (flushing_) return;
+  flushing_ = true;
+  while (!outbox_.empty()) {
+    const Outgoing out = outbox_.front();
+    outbox_.pop_front();
+    if (!send_(out.to, wire::bytes_of(out.mad))) ++counters_.send_failed;
+  }
+  flushing_ = false;
+}
+
+void Manager::owe(const Connection& c, decltype(Event::what) what) {
+  if (c.consumer != nullptr) events_.push_back({c.consumer, c.id, std::move(what)});
+}
+
+/// Tells consumers what they are owed. What becomes owed meanwhile is left for the next call, so
+/// that one that asks again at once cannot hold the loop for ever.
+void Manager::deliver(TimePoint now) {
+  if (delivering_ || flushing_) return;
+  delivering_ = true;
+  for (std::size_t n = events_.size(); n > 0 && !events_.empty(); --n) {
+    const Event e = std::move(events_.front());
+    events_.pop_front();
+    if (e.consumer == nullptr) continue;
+    std::visit(
+        [&](const auto& what) {
+          using T = std::decay_t<decltype(what)>;
+          if constexpr (std::is_same_v<T, Request>)
+            e.consumer->on_request(e.handle, what.req, what.from, now);
+          else if constexpr (std::is_same_v<T, wire::CmRep>)
+            e.consumer->on_reply(e.handle, what, now);
+          else if constexpr (std::is_same_v<T, Established>)
+            e.consumer->on_established(e.handle, now);
+          else if constexpr (std::is_same_v<T, Closed>)
+            e.consumer->on_closed(e.handle, what, now);
+          else
+            e.consumer->on_released(e.handle, now);
+        },
+        e.what);
+  }
+  delivering_ = false;
+}
+
+std::string_view to_string(State state) {
+  switch (state) {
+    case State::kReqSent: return "REQ sent";
+    case State::kRepWait: return "REP wait";
+    case State::kRepRcvd: return "REP received";
+    case State::kMraRepSent: return "MRA(REP) sent";
+    case State::kReqRcvd: return "REQ received";
+    case State::kMraReqSent: return "MRA(REQ) sent";
+    case State::kRepSent: return "REP sent";
+    case State::kRtuWait: return "RTU wait";
+    case State::kRejSent: return "REJ sent";
+    case State::kEstablished: return "established";
+    case State::kDreqSent: return "DREQ sent";
+    case State::kTimeWait: return "time wait";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(CloseReason reason) {
+  switch (reason) {
+    case CloseReason::kRejected: return "rejected by the peer";
+    case CloseReason::kTimedOut: return "timed out";
+    case CloseReason::kPeer: return "disconnected by the peer";
+    case CloseReason::kStale: return "forgotten by the peer";
+    case CloseReason::kProtocol: return "reply makes no sense";
+    case CloseReason::kDropped: return "too many half-open";
+    case CloseReason::kShutdown: return "shut down";
+    case CloseReason::kCount: break;
+  }
+  return "unknown";
+}
+
+}  // namespace ipoib::cm

@@ -1,0 +1,257 @@
+// How connections end: REJ, DREQ and DREP, stale ones, time-wait; and alternate paths, which are
+// refused.
+#include <algorithm>
+
+#include "lib/cm/manager.h"
+#include "lib/cm/messages.h"
+
+namespace ipoib::cm {
+
+Status Manager::reject(Handle handle, wire::RejReason reason, TimePoint now,
+                       std::span<const std::byte> info) {
+  last_now_ = now;
+  Connection* c = table_.find(handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  const bool asked = c->state == State::kReqRcvd || c->state == State::kMraReqSent ||
+                     c->state == State::kRepRcvd || c->state == State::kMraRepSent;
+  if (!asked)
+    return fail(Errc::kUnavailable, "connection {:#x} has nothing to reject: {}", handle,
+                to_string(c->state));
+  ++counters_.rejected_here;
+  send_rej(*c, reason, now, info);
+  flush();
+  return {};
+}
+
+Status Manager::disconnect(Handle handle, TimePoint now) {
+  last_now_ = now;
+  Connection* c = table_.find(handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  ++counters_.disconnected;
+  end(*c, now);
+  flush();
+  return {};
+}
+
+/// Ends a connection in whatever state it is, as far as that has not been done.
+void Manager::end(Connection& c, TimePoint now) {
+  switch (c.state) {
+    case State::kReqSent:
+    case State::kRepWait:
+      // The peer finds it by CA GUID and ID, for it has told no ID of its own.
+      send(c.to, rej_mad(c, wire::CmAbout::kReq, wire::RejReason::kTimeout,
+                         wire::bytes_of(wire::Be64{config_.ca_guid})));
+      release(c);
+      return;
+    case State::kRepSent:
+    case State::kRtuWait:
+    case State::kReqRcvd:
+    case State::kMraReqSent:
+    case State::kRepRcvd:
+    case State::kMraRepSent: send_rej(c, wire::RejReason::kConsumer, now); return;
+    case State::kEstablished: start_dreq(c, now); return;
+    case State::kRejSent:
+    case State::kDreqSent:
+    case State::kTimeWait: return;
+  }
+}
+
+// --- REJ ---
+
+/// Rejects what the state is about; the REJ is remembered for repetitions of that.
+void Manager::send_rej(Connection& c, wire::RejReason reason, TimePoint now,
+                       std::span<const std::byte> info) {
+  auto about = wire::CmAbout::kOther;
+  if (c.state == State::kReqRcvd || c.state == State::kMraReqSent) about = wire::CmAbout::kReq;
+  if (c.state == State::kRepRcvd || c.state == State::kMraRepSent) about = wire::CmAbout::kRep;
+  c.state = State::kRejSent;
+  c.exchange->mad = rej_mad(c, about, reason, info);
+  table_.forget_qpn(c);
+  if (c.exchange->serial == 0) make_room();
+  table_.set_half_open(c);
+  table_.set_due(c, now + rej_memory(c));
+  send(c.to, c.exchange->mad);
+}
+
+void Manager::repeat_rej(Connection& c, TimePoint now) {
+  send(c.to, c.exchange->mad, true);
+  table_.set_due(c, now + rej_memory(c));
+}
+
+/// As long as the peer may repeat what was rejected, or send to the queue pair.
+Duration Manager::rej_memory(const Connection& c) const {
+  return std::max(2 * c.timeout, 2 * lifetime_of(c.lifetime));
+}
+
+/// The connection that a REJ of the peer is about.
+Connection* Manager::rejected_by(const wire::CmRej& rej) {
+  if (Connection* c = table_.find(rej.remote_id.host())) return c;
+  if (rej.why() != wire::RejReason::kTimeout || rej.info_len() < sizeof(wire::Be64)) return nullptr;
+  // Its sender has heard nothing, and so knows no ID of this side.
+  return table_.by_remote_id(wire::read<wire::Be64>(rej.info)->host(), rej.local_id.host());
+}
+
+void Manager::on_rej(const wire::CmMad& mad, TimePoint now) {
+  const auto rej = wire::cm_message<wire::CmRej>(mad);
+  Connection* c = rejected_by(rej);
+  if (c == nullptr) {
+    ++counters_.unknown_id;
+    return;
+  }
+  const bool of_req = rej.about() == wire::CmAbout::kReq;
+  const bool unanswered = c->state == State::kReqSent || c->state == State::kRepWait;
+  if (!unanswered && c->remote_id != rej.local_id.host()) {
+    ++counters_.wrong_peer;
+    return;
+  }
+  switch (c->state) {
+    case State::kReqSent:
+    case State::kRepWait:
+      if (rej.about() == wire::CmAbout::kRep) break;
+      close(*c, CloseReason::kRejected, &rej);
+      if (rej.why() == wire::RejReason::kStaleConnection)
+        enter_time_wait(*c, now);
+      else
+        release(*c);
+      return;
+    case State::kRepRcvd:
+    case State::kMraRepSent:
+      if (of_req) break;  // Of another incarnation: this one has answered with a REP.
+      close(*c, CloseReason::kRejected, &rej);
+      release(*c);
+      return;
+    case State::kReqRcvd:
+    case State::kMraReqSent:
+    case State::kRepSent:
+    case State::kRtuWait:
+      close(*c, CloseReason::kRejected, &rej);
+      if (rej.why() == wire::RejReason::kStaleConnection)
+        enter_time_wait(*c, now);
+      else
+        release(*c);
+      return;
+    case State::kEstablished:
+      if (of_req) break;
+      close(*c, CloseReason::kRejected, &rej);
+      enter_time_wait(*c, now);
+      return;
+    case State::kDreqSent:
+      if (of_req) break;
+      enter_time_wait(*c, now);
+      return;
+    case State::kRejSent: release(*c); return;  // Both sides know.
+    case State::kTimeWait: ++counters_.duplicates[wire::index_of(wire::CmAttr::kRej)]; return;
+  }
+  ++counters_.unexpected;
+}
+
+// --- DREQ, DREP ---
+
+void Manager::start_dreq(Connection& c, TimePoint now) {
+  c.state = State::kDreqSent;
+  c.exchange = std::make_unique<Exchange>();
+  c.exchange->latest = TimePoint::max();
+  c.exchange->mad = dreq_mad(c, next_tid_++);
+  c.retries_left = c.max_retries;
+  table_.set_due(c, now + c.timeout);
+  send(c.to, c.exchange->mad);
+}
+
+void Manager::on_dreq(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
+  const auto dreq = wire::cm_message<wire::CmDreq>(mad);
+  const wire::CmMad drep = drep_mad(mad.hdr.tid.host(), dreq);
+  Connection* c = table_.find(dreq.remote_id.host());
+  if (c == nullptr || c->remote_id != dreq.local_id.host()) {
+    // There is nothing to release: that is what the peer wants to hear.
+    ++(c == nullptr ? counters_.unknown_id : counters_.wrong_peer);
+    send(from, drep);
+    return;
+  }
+  if (dreq.remote_qpn.host() != c->local_qpn) {
+    ++counters_.wrong_peer;
+    return;
+  }
+  switch (c->state) {
+    case State::kRepRcvd:
+    case State::kMraRepSent:
+    case State::kRepSent:
+    case State::kRtuWait:
+    case State::kEstablished:
+      close(*c, CloseReason::kPeer);
+      enter_time_wait(*c, now);
+      break;
+    case State::kDreqSent: enter_time_wait(*c, now); break;  // Both at once.
+    case State::kRejSent: break;
+    case State::kTimeWait: ++counters_.duplicates[wire::index_of(wire::CmAttr::kDreq)]; break;
+    default: ++counters_.unexpected; return;
+  }
+  send(from, drep);
+}
+
+void Manager::on_drep(const wire::CmMad& mad, TimePoint now) {
+  const auto drep = wire::cm_message<wire::CmDrep>(mad);
+  Connection* c = table_.find(drep.remote_id.host());
+  if (c == nullptr) {
+    ++counters_.unknown_id;
+  } else if (c->remote_id != drep.local_id.host()) {
+    ++counters_.wrong_peer;
+  } else if (c->state == State::kDreqSent) {
+    enter_time_wait(*c, now);
+  } else if (c->state == State::kTimeWait) {
+    ++counters_.duplicates[wire::index_of(wire::CmAttr::kDrep)];
+  } else {
+    ++counters_.unexpected;
+  }
+}
+
+void Manager::on_lap(const wire::CmMad& mad, const fabric::MadAddress& from) {
+  const auto lap = wire::cm_message<wire::CmLap>(mad);
+  const Connection* c = table_.find(lap.remote_id.host());
+  const bool known =
+      c != nullptr && c->remote_id == lap.local_id.host() && c->state == State::kEstablished;
+  ++(known ? counters_.laps_refused : counters_.unknown_id);
+  send(from, apr_mad(mad.hdr.tid.host(), lap,
+                     known ? wire::ApStatus::kNotSupported : wire::ApStatus::kInvalidCommId));
+}
+
+// --- The end ---
+
+/// Tells the consumer that it is over.
+void Manager::close(const Connection& c, CloseReason reason, const wire::CmRej* rej) {
+  ++counters_.closed[static_cast<std::size_t>(reason)];
+  owe(c, Closed{reason, rej == nullptr ? wire::CmRej{} : *rej});
+}
+
+void Manager::enter_time_wait(Connection& c, TimePoint now) {
+  c.state = State::kTimeWait;
+  table_.clear_half_open(c);
+  c.exchange.reset();
+  table_.forget_qpn(c);
+  table_.set_due(c, now + 2 * lifetime_of(c.lifetime));
+}
+
+/// No packet of it is under way any more.
+void Manager::release(Connection& c) {
+  owe(c, Released{});
+  table_.erase(c);
+}
+
+/// The peer uses its queue pair or communication ID anew. True where they were in a connection,
+/// which then ends before the peer may use them; an attempt at one is just forgotten.
+bool Manager::make_stale(Connection& c, TimePoint now) {
+  switch (c.state) {
+    case State::kEstablished:
+      close(c, CloseReason::kStale);
+      start_dreq(c, now);
+      return true;
+    case State::kDreqSent:
+    case State::kTimeWait: return true;
+    case State::kRejSent: release(c); return false;
+    default:
+      close(c, CloseReason::kStale);
+      release(c);
+      return false;
+  }
+}
+
+}  // namespace ipoib::cm

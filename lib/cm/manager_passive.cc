@@ -1,0 +1,201 @@
+// The side that is asked: REQ, accept, RTU.
+#include <algorithm>
+
+#include "lib/cm/manager.h"
+#include "lib/cm/messages.h"
+#include "lib/cm/qpn.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/smp.h"
+
+namespace ipoib::cm {
+namespace {
+
+/// Whether a REQ's path leads to this port.
+bool is_gid_of(const PortIdentity& port, const wire::Gid& gid) {
+  return port.gid.is_zero() || gid == port.gid ||
+         gid == wire::Gid::of(wire::kDefaultGidPrefix, port.gid.guid());
+}
+bool is_lid_of(const PortIdentity& port, const wire::CmPath& path) {
+  const std::uint16_t lid = path.remote_lid.host();
+  if (port.lid == 0 || !path.subnet_local() || lid == wire::kPermissiveLid) return true;
+  return lid >> port.lmc == port.lid >> port.lmc;
+}
+
+/// Packet lifetime of the path, which a REQ does not tell: its ACK timeout is made of twice that.
+std::uint8_t lifetime_from(const wire::CmPath& path) {
+  const std::uint8_t ack = path.ack_timeout();
+  return ack == 0 ? ack : static_cast<std::uint8_t>(ack - 1);
+}
+
+}  // namespace
+
+void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
+  const auto req = wire::cm_message<wire::CmReq>(mad);
+  const std::uint64_t guid = req.local_ca_guid.host();
+  Connection* const same_id = table_.by_remote_id(guid, req.local_id.host());
+  // Transports may rewrite the upper half of the transaction ID.
+  const auto same_tid = [&](const Connection& c) {
+    return static_cast<std::uint32_t>(c.tid) == static_cast<std::uint32_t>(mad.hdr.tid.host());
+  };
+  if (same_id != nullptr && same_id->passive && same_tid(*same_id) &&
+      same_id->remote_qpn == req.local_qpn.host()) {
+    on_repeated_req(*same_id, mad, from, now);
+    return;
+  }
+  if (refuse_req(mad, req, from)) return;
+  // What exists under its ID or queue pair, the peer has forgotten.
+  Connection* const same_qpn = table_.by_remote_qpn(guid, req.local_qpn.host());
+  bool stale = same_id != nullptr && make_stale(*same_id, now);
+  if (same_qpn != nullptr && same_qpn != same_id) stale |= make_stale(*same_qpn, now);
+  if (stale) {
+    refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale);
+    return;
+  }
+  make_room();
+
+  const Listener& listener = listeners_.find(req.service_id.host())->second;
+  Connection& c = table_.add();
+  c.passive = true;
+  c.consumer = listener.consumer;
+  c.private_data = listener.private_data;
+  c.state = State::kReqRcvd;
+  c.remote_id = req.local_id.host();
+  c.remote_guid = guid;
+  c.remote_qpn = req.local_qpn.host();
+  c.tid = mad.hdr.tid.host();
+  c.to = from;
+  c.lifetime = lifetime_from(req.primary);
+  c.timeout = peer_time(req.local_timeout(), c.lifetime);
+  c.max_retries = c.retries_left = req.max_cm_retries();
+  c.exchange = std::make_unique<Exchange>();
+  c.exchange->latest = now + config_.max_handshake;
+  c.exchange->has_alternate = req.alternate.is_given();
+  table_.index(c);
+  table_.set_half_open(c);
+  table_.set_due(c, now + answer_time(req.remote_timeout()) / 2);
+  ++counters_.incoming;
+  owe(c, Request{req, from});
+}
+
+/// A REQ that came before: it gets what it got.
+void Manager::on_repeated_req(Connection& c, const wire::CmMad& mad, const fabric::MadAddress& from,
+                              TimePoint now) {
+  ++counters_.duplicates[wire::index_of(wire::CmAttr::kReq)];
+  switch (c.state) {
+    case State::kMraReqSent:
+      send(c.to, mra_mad(c, wire::CmAbout::kReq, config_.service_timeout), true);
+      break;
+    case State::kRepSent: send(c.to, c.exchange->mad, true); break;
+    case State::kRejSent: repeat_rej(c, now); break;
+    case State::kTimeWait:
+      refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale);
+      break;
+    default: break;  // Answered soon; or late, for the peer has had the answer.
+  }
+}
+
+/// Whether the manager itself rejects a REQ, which it then has.
+bool Manager::refuse_req(const wire::CmMad& mad, const wire::CmReq& req,
+                         const fabric::MadAddress& from) {
+  const auto listener = listeners_.find(req.service_id.host());
+  if (listener == listeners_.end()) {
+    refuse(mad, from, wire::RejReason::kInvalidServiceId, counters_.refused_service);
+    return true;
+  }
+  using enum wire::RejReason;
+  const auto& said = listener->second.private_data;
+  const auto no = [&](wire::RejReason reason, std::uint64_t& counter,
+                      std::span<const std::byte> info = {}) {
+    refuse(mad, from, reason, counter, info, said);
+    return true;
+  };
+  if (req.transport() != wire::CmTransport::kRc && req.transport() != wire::CmTransport::kUc)
+    return no(kInvalidTransport, counters_.refused_transport);
+  if (!is_connectable_qpn(req.local_qpn.host()))
+    return no(kUnsupportedRequest, counters_.refused_fields);
+  if (wire::mtu_octets(req.mtu()) == 0) return no(kPathMtu, counters_.refused_fields);
+  if (!is_gid_of(port_, req.primary.remote_gid))
+    return no(kPrimaryGid, counters_.refused_fields, port_.gid.bytes);
+  if (!is_lid_of(port_, req.primary)) return no(kPrimaryLid, counters_.refused_fields);
+  if (table_.size() >= config_.max_connections) return no(kNoResources, counters_.refused_full);
+  return false;
+}
+
+/// Rejects a REQ of which nothing is kept.
+void Manager::refuse(const wire::CmMad& mad, const fabric::MadAddress& from, wire::RejReason reason,
+                     std::uint64_t& counter, std::span<const std::byte> info,
+                     std::span<const std::byte> private_data) {
+  ++counter;
+  const auto req = wire::cm_message<wire::CmReq>(mad);
+  send(from, rej_mad(mad.hdr.tid.host(), 0, req.local_id.host(), wire::CmAbout::kReq, reason, info,
+                     private_data));
+}
+
+/// For one more that is half-open.
+void Manager::make_room() {
+  while (table_.half_open() >= config_.max_half_open) {
+    Connection& oldest = *table_.oldest_half_open();
+    if (oldest.state != State::kRejSent) close(oldest, CloseReason::kDropped);
+    release(oldest);
+  }
+}
+
+Status Manager::accept(Handle handle, const AcceptParams& params, TimePoint now) {
+  last_now_ = now;
+  Connection* c = table_.find(handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  if (c->state != State::kReqRcvd && c->state != State::kMraReqSent)
+    return fail(Errc::kUnavailable, "connection {:#x} has no request to accept: {}", handle,
+                to_string(c->state));
+  if (!is_connectable_qpn(params.qpn))
+    return fail(Errc::kInvalidArgument, "QPN {:#x} cannot be connected", params.qpn);
+  c->state = State::kRepSent;
+  c->local_qpn = params.qpn;
+  c->private_data = params.private_data;
+  c->exchange->mad = rep_mad(*c, params, config_.ca_guid);
+  c->exchange->latest = now + config_.max_handshake;
+  table_.set_due(*c, now + c->timeout);
+  send(c->to, c->exchange->mad);
+  flush();
+  return {};
+}
+
+void Manager::on_rtu(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
+  const auto rtu = wire::cm_message<wire::CmRtu>(mad);
+  Connection* c = table_.find(rtu.remote_id.host());
+  if (c == nullptr || c->remote_id != rtu.local_id.host()) {
+    // The peer believes itself connected.
+    ++(c == nullptr ? counters_.unknown_id : counters_.wrong_peer);
+    send(from, rej_mad(mad.hdr.tid.host(), rtu.remote_id.host(), rtu.local_id.host(),
+                       wire::CmAbout::kOther, wire::RejReason::kInvalidCommId));
+    return;
+  }
+  if (c->state == State::kRepSent || c->state == State::kRtuWait) {
+    establish(*c);
+  } else if (c->state == State::kRejSent) {
+    repeat_rej(*c, now);
+  } else if (c->passive && c->state != State::kReqRcvd && c->state != State::kMraReqSent) {
+    ++counters_.duplicates[wire::index_of(wire::CmAttr::kRtu)];
+  } else {
+    ++counters_.unexpected;
+  }
+}
+
+void Manager::on_traffic(Handle handle, TimePoint now) {
+  last_now_ = now;
+  Connection* c = table_.find(handle);
+  if (c == nullptr || (c->state != State::kRepSent && c->state != State::kRtuWait)) return;
+  ++counters_.by_traffic;
+  establish(*c);
+}
+
+void Manager::establish(Connection& c) {
+  c.state = State::kEstablished;
+  table_.clear_half_open(c);
+  c.exchange.reset();
+  table_.set_due(c, TimePoint::max());
+  ++counters_.established;
+  owe(c, Established{});
+}
+
+}  // namespace ipoib::cm

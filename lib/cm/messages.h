@@ -1,0 +1,31 @@
+// The messages of a connection as this side sends them; all that is reserved is zero.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "lib/cm/connection.h"
+#include "lib/cm/types.h"
+#include "lib/wire/cm_messages.h"
+
+namespace ipoib::cm {
+
+[[nodiscard]] wire::CmMad req_mad(const Connection& c, const ConnectParams& params,
+                                  std::uint64_t ca_guid);
+[[nodiscard]] wire::CmMad rep_mad(const Connection& c, const AcceptParams& params,
+                                  std::uint64_t ca_guid);
+[[nodiscard]] wire::CmMad rtu_mad(const Connection& c);
+[[nodiscard]] wire::CmMad mra_mad(const Connection& c, wire::CmAbout about, std::uint8_t timeout);
+[[nodiscard]] wire::CmMad rej_mad(const Connection& c, wire::CmAbout about, wire::RejReason reason,
+                                  std::span<const std::byte> info = {});
+/// Of no connection of this node: `local_id` as the peer believes it, or 0.
+[[nodiscard]] wire::CmMad rej_mad(std::uint64_t tid, std::uint32_t local_id,
+                                  std::uint32_t remote_id, wire::CmAbout about,
+                                  wire::RejReason reason, std::span<const std::byte> info = {},
+                                  std::span<const std::byte> private_data = {});
+[[nodiscard]] wire::CmMad dreq_mad(const Connection& c, std::uint64_t tid);
+/// Answers to what names the connection from the peer's side.
+[[nodiscard]] wire::CmMad drep_mad(std::uint64_t tid, const wire::CmDreq& dreq);
+[[nodiscard]] wire::CmMad apr_mad(std::uint64_t tid, const wire::CmLap& lap, wire::ApStatus status);
+
+}  // namespace ipoib::cm

@@ -1,0 +1,94 @@
+#include "lib/cm/sidr.h"
+
+#include <utility>
+
+namespace ipoib::cm {
+
+Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, TimePoint now) {
+  if (asked_.size() >= max_outstanding_)
+    return fail(Errc::kNoResources, "{} service ID resolutions are outstanding already",
+                asked_.size());
+  while (asked_.count(next_id_) != 0) ++next_id_;
+  const SidrId id = next_id_++;
+  wire::CmSidrReq req{};
+  req.request_id.set(id);
+  req.pkey.set(question.to.pkey);
+  req.service_id.set(question.service_id);
+  wire::set_private(req.private_data, question.private_data);
+  // The request ID makes the transaction its own.
+  const wire::CmMad mad = wire::make_cm_mad(id, req);
+  asked_.emplace(id, Asked{question.to, mad, std::move(handler), question.timeout,
+                           now + question.timeout, question.retries});
+  ++counters_.sidr_requests;
+  send_(question.to, mad, false);
+  return id;
+}
+
+void Sidr::on_req(const wire::CmMad& mad, const fabric::MadAddress& from) {
+  const auto req = wire::cm_message<wire::CmSidrReq>(mad);
+  wire::CmSidrRep rep{};
+  if (const auto it = services_.find(req.service_id.host()); it != services_.end()) {
+    rep = it->second(req, from);
+    ++counters_.sidr_served;
+  } else {
+    rep.status = wire::SidrStatus::kServiceNotSupported;
+    ++counters_.sidr_refused;
+  }
+  rep.request_id = req.request_id;
+  rep.service_id = req.service_id;
+  send_(from, wire::make_cm_mad(mad.hdr.tid.host(), rep), false);
+}
+
+void Sidr::on_rep(const wire::CmMad& mad, TimePoint now) {
+  const auto rep = wire::cm_message<wire::CmSidrRep>(mad);
+  const auto it = asked_.find(rep.request_id.host());
+  if (it == asked_.end()) {
+    ++counters_.unknown_id;
+    return;
+  }
+  ++counters_.sidr_answered;
+  finish(it->first, rep, now);
+}
+
+void Sidr::tick(TimePoint now) {
+  for (auto it = asked_.begin(); it != asked_.end();) {
+    auto& [id, asked] = *it;
+    if (asked.due > now) {
+      ++it;
+      continue;
+    }
+    if (asked.retries_left > 0) {
+      --asked.retries_left;
+      asked.due = now + asked.timeout;
+      send_(asked.to, asked.mad, true);
+      ++it;
+      continue;
+    }
+    ++counters_.sidr_timed_out;
+    const SidrId over = id;
+    finish(over, tl::make_unexpected(Errc::kTimedOut), now);
+    it = asked_.upper_bound(over);  // The handler may have asked or cancelled.
+  }
+}
+
+void Sidr::shutdown(TimePoint now) {
+  services_.clear();
+  max_outstanding_ = 0;
+  while (!asked_.empty())
+    finish(asked_.begin()->first, tl::make_unexpected(Errc::kUnavailable), now);
+}
+
+std::optional<TimePoint> Sidr::next_deadline() const {
+  std::optional<TimePoint> next;
+  for (const auto& [id, asked] : asked_) next = earlier(next, asked.due);
+  return next;
+}
+
+void Sidr::finish(SidrId id, const tl::expected<wire::CmSidrRep, Errc>& outcome, TimePoint now) {
+  const auto it = asked_.find(id);
+  const SidrHandler handler = std::move(it->second.handler);
+  asked_.erase(it);
+  if (handler) handler(outcome, now);
+}
+
+}  // namespace ipoib::cm

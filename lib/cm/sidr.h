@@ -1,0 +1,79 @@
+// Service ID resolution: which queue pair serves a service by datagrams. Questions are repeated
+// until they are answered; answering keeps no state, so a repeated question gets the same answer.
+// Source: IBA vol 1 §12.11; reference §5.6.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/cm/types.h"
+#include "lib/fabric/types.h"
+#include "lib/wire/cm_messages.h"
+
+namespace ipoib::cm {
+
+struct SidrQuestion {
+  fabric::MadAddress to{};
+  std::uint64_t service_id = 0;
+  Duration timeout = std::chrono::milliseconds(500);  ///< Of one attempt.
+  unsigned retries = 4;
+  std::vector<std::byte> private_data{};
+};
+/// The answer, of whatever status; or kTimedOut, kUnavailable (shut down).
+using SidrHandler = std::function<void(const tl::expected<wire::CmSidrRep, Errc>&, TimePoint now)>;
+using SidrId = std::uint32_t;
+
+/// What is answered: status, QPN, Q_Key, additional information and private data count.
+using SidrService =
+    std::function<wire::CmSidrRep(const wire::CmSidrReq&, const fabric::MadAddress& from)>;
+
+/// Part of the manager, which sends its MADs and counts.
+class Sidr {
+ public:
+  using Send = std::function<void(const fabric::MadAddress&, const wire::CmMad&, bool repeated)>;
+  Sidr(Send send, ManagerCounters& counters, unsigned max_outstanding, SidrId first)
+      : send_{std::move(send)},
+        counters_{counters},
+        max_outstanding_{max_outstanding},
+        next_id_{first} {}
+
+  Result<SidrId> ask(const SidrQuestion& question, SidrHandler handler, TimePoint now);
+  void cancel(SidrId id) { asked_.erase(id); }
+  void serve(std::uint64_t service_id, SidrService service) {
+    services_[service_id] = std::move(service);
+  }
+  void end_service(std::uint64_t service_id) { services_.erase(service_id); }
+
+  void on_req(const wire::CmMad& mad, const fabric::MadAddress& from);
+  /// Handlers may ask and cancel.
+  void on_rep(const wire::CmMad& mad, TimePoint now);
+  void tick(TimePoint now);
+  void shutdown(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] std::size_t outstanding() const { return asked_.size(); }
+
+ private:
+  struct Asked {
+    fabric::MadAddress to;
+    wire::CmMad mad;
+    SidrHandler handler;
+    Duration timeout;
+    TimePoint due;
+    unsigned retries_left;
+  };
+  void finish(SidrId id, const tl::expected<wire::CmSidrRep, Errc>& outcome, TimePoint now);
+
+  Send send_;
+  ManagerCounters& counters_;
+  unsigned max_outstanding_;
+  SidrId next_id_;
+  std::map<SidrId, Asked> asked_;
+  std::map<std::uint64_t, SidrService> services_;
+};
+
+}  // namespace ipoib::cm

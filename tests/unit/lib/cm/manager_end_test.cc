@@ -1,0 +1,244 @@
+// How connections end: by disconnecting, rejection, silence, a peer that forgot.
+#include <gtest/gtest.h>
+
+#include "tests/unit/lib/cm/two_ends.h"
+
+namespace ipoib::cm {
+namespace {
+
+/// Neither side is left with half of it: the peer that believes itself connected learns it.
+TEST_F(CmManager, C16_AReplyThatIsNeverAnsweredIsGivenUpByBothSides) {
+  connect();
+  carry();
+  ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
+  carry();
+  ASSERT_TRUE(a.manager.confirm(a.handle, now));
+  const wire::CmMad rtu = a.sent.front().mad;
+  a.sent.clear();
+  for (int i = 0; i < 4; ++i) next(b);
+  EXPECT_EQ(b.news(), (News{"request", "closed: timed out"}));
+  EXPECT_EQ(b.kinds(), "REP REP REP REJ");
+  const auto rej = rej_of(b.sent.back());
+  EXPECT_EQ(rej.why(), RejReason::kTimeout);
+  EXPECT_EQ(wire::read<wire::Be64>(rej.info)->host(), kGuid[1]);
+  // That REJ is lost, but a late RTU brings another.
+  b.sent.clear();
+  b.feed(rtu, a.lid);
+  carry();
+  EXPECT_EQ(a.news(), (News{"reply", "closed: rejected by the peer"}));
+  EXPECT_EQ(a.state(), State::kTimeWait);
+  run_out(a);
+  run_out(b);
+  EXPECT_EQ(a.manager.size() + b.manager.size(), 0U);
+}
+
+TEST_F(CmManager, DisconnectAndTimeWait) {
+  establish();
+  ASSERT_TRUE(a.manager.disconnect(a.handle, now));
+  EXPECT_EQ(a.state(), State::kDreqSent);
+  const wire::CmMad dreq = pass(a, b);
+  EXPECT_EQ(wire::cm_message<wire::CmDreq>(dreq).remote_qpn.host(), 0x507U);
+  EXPECT_EQ(b.news(), News{"closed: disconnected by the peer"});
+  EXPECT_EQ(b.state(), State::kTimeWait);
+  const wire::CmMad drep = pass(b, a);
+  EXPECT_EQ(drep.hdr.tid, dreq.hdr.tid);
+  EXPECT_EQ(a.state(), State::kTimeWait);
+  EXPECT_TRUE(a.news().empty());
+  // Repeated, it is answered again.
+  b.feed(dreq, a.lid);
+  EXPECT_TRUE(same(b.sent.front().mad, drep));
+  b.sent.clear();
+  // Twice the packet lifetime.
+  EXPECT_EQ(a.manager.next_deadline(), now + 2 * time_of(16));
+  EXPECT_EQ(b.manager.next_deadline(), now + 2 * time_of(16));
+  next(a);
+  b.manager.tick(now);
+  EXPECT_EQ(a.news(), News{"released"});
+  EXPECT_EQ(b.news(), News{"released"});
+  // Afterwards too: there is nothing to release.
+  b.feed(dreq, a.lid);
+  EXPECT_EQ(b.kinds(), "DREP");
+  EXPECT_EQ(b.manager.counters().unknown_id, 1U);
+  EXPECT_EQ(a.manager.size() + b.manager.size(), 0U);
+}
+
+TEST_F(CmManager, C16_ADisconnectThatIsNeverAnsweredEndsToo) {
+  establish();
+  ASSERT_TRUE(a.manager.disconnect(a.handle, now));
+  run_out(a);
+  EXPECT_EQ(a.kinds(), "DREQ DREQ DREQ DREQ");
+  EXPECT_TRUE(same(a.sent.front().mad, a.sent.back().mad));
+  EXPECT_EQ(a.news(), News{"released"});
+  EXPECT_EQ(a.manager.size(), 0U);
+}
+
+TEST_F(CmManager, DisconnectsThatCross) {
+  establish();
+  ASSERT_TRUE(a.manager.disconnect(a.handle, now));
+  ASSERT_TRUE(b.manager.disconnect(b.handle, now));
+  carry();
+  EXPECT_EQ(a.state(), State::kTimeWait);
+  EXPECT_EQ(b.state(), State::kTimeWait);
+  EXPECT_TRUE(a.news().empty());
+  run_out(a);
+  EXPECT_EQ(a.news(), News{"released"});
+}
+
+TEST_F(CmManager, DreqForAnotherQueuePairIsIgnored) {
+  establish();
+  wire::CmDreq dreq{};
+  dreq.local_id.set(a.handle);
+  dreq.remote_id.set(b.handle);
+  dreq.remote_qpn.set(0x508);
+  b.feed(wire::make_cm_mad(1, dreq), a.lid);
+  EXPECT_EQ(b.state(), State::kEstablished);
+  EXPECT_TRUE(b.sent.empty());
+  EXPECT_EQ(b.manager.counters().wrong_peer, 1U);
+}
+
+/// C-16: the peer has restarted and asks with the queue pair it used before.
+TEST_F(CmManager, C16_ARestartedPeerMakesTheOldConnectionStale) {
+  establish();
+  End again{0, now, {}, 100};
+  ConnectParams p = params();
+  again.handle = again.manager.connect(p, again, now).value();
+  ASSERT_NE(again.handle, a.handle);
+  b.feed(again.sent.front().mad, again.lid);
+  again.sent.clear();
+  EXPECT_EQ(b.news(), News{"closed: forgotten by the peer"});
+  EXPECT_EQ(b.kinds(), "DREQ REJ");
+  EXPECT_EQ(rej_of(b.sent.back()).why(), RejReason::kStaleConnection);
+  // The new incarnation does not know what the DREQ is about, and says so; it waits before it
+  // uses the queue pair again.
+  for (const Sent& s : std::exchange(b.sent, {})) again.feed(s.mad, b.lid);
+  EXPECT_EQ(again.kinds(), "DREP");
+  EXPECT_EQ(again.news(), News{"closed: rejected by the peer"});
+  EXPECT_EQ(again.state(), State::kTimeWait);
+  b.feed(again.sent.front().mad, again.lid);
+  again.sent.clear();
+  EXPECT_EQ(b.state(), State::kTimeWait);
+  run_out(b);
+  run_out(again);
+  // Now it works.
+  again.handle = again.manager.connect(p, again, now).value();
+  b.feed(again.sent.front().mad, again.lid);
+  EXPECT_EQ(b.news(), (News{"released", "request"}));
+}
+
+/// The same comes to light where the old connection is the active side's: in the REP.
+TEST_F(CmManager, C16_AReplyFromAQueuePairInUseIsStale) {
+  establish();
+  End again{1, now, {}, 100};
+  ASSERT_TRUE(again.manager.listen(kService, again, {}));
+  const Handle old = a.handle;
+  ConnectParams p = params();
+  p.qpn = 0x409;
+  a.handle = a.manager.connect(p, a, now).value();
+  again.feed(a.sent.front().mad, a.lid);
+  a.sent.clear();
+  ASSERT_TRUE(again.manager.accept(again.handle, answer(), now));  // QPN 0x507 again.
+  a.feed(again.sent.front().mad, again.lid);
+  EXPECT_EQ(a.news(), (News{"closed: forgotten by the peer", "closed: forgotten by the peer"}));
+  EXPECT_EQ(a.kinds(), "DREQ REJ");
+  EXPECT_EQ(a.manager.find(old)->state, State::kDreqSent);
+  EXPECT_EQ(rej_of(a.sent.back()).about(), wire::CmAbout::kRep);
+  EXPECT_EQ(rej_of(a.sent.back()).why(), RejReason::kStaleConnection);
+  run_out(a);
+  EXPECT_EQ(a.manager.size(), 0U);
+}
+
+TEST_F(CmManager, ANewAttemptReplacesAHalfOpenOneOfTheSameQueuePair) {
+  connect();
+  pass(a, b);
+  const Handle first = b.handle;
+  End again{0, now, {}, 100};
+  again.handle = again.manager.connect(params(), again, now).value();
+  b.feed(again.sent.front().mad, again.lid);
+  EXPECT_EQ(b.news(), (News{"request", "closed: forgotten by the peer", "released", "request"}));
+  EXPECT_NE(b.handle, first);
+  EXPECT_EQ(b.manager.size(), 1U);
+}
+
+TEST_F(CmManager, ARejectionOfAnEstablishedConnectionEndsIt) {
+  establish();
+  wire::CmRej rej{};
+  rej.local_id.set(b.handle);
+  rej.remote_id.set(a.handle);
+  rej.set_about(wire::CmAbout::kReq);
+  a.feed(wire::make_cm_mad(1, rej), b.lid);  // Of the REQ: not of this incarnation.
+  EXPECT_EQ(a.state(), State::kEstablished);
+  EXPECT_EQ(a.manager.counters().unexpected, 1U);
+  rej.set_about(wire::CmAbout::kOther);
+  rej.local_id.set(b.handle + 1);
+  a.feed(wire::make_cm_mad(1, rej), b.lid);
+  EXPECT_EQ(a.manager.counters().wrong_peer, 1U);
+  rej.local_id.set(b.handle);
+  a.feed(wire::make_cm_mad(1, rej), b.lid);
+  EXPECT_EQ(a.state(), State::kTimeWait);
+  EXPECT_EQ(a.news(), News{"closed: rejected by the peer"});
+}
+
+TEST_F(CmManager, DisconnectEndsAnAttemptAtEveryStep) {
+  connect();
+  ASSERT_TRUE(a.manager.disconnect(a.handle, now));  // REQ sent
+  EXPECT_EQ(a.kinds(), "REQ REJ");
+  carry();
+  EXPECT_EQ(a.news(), News{});
+  a.manager.tick(now);
+  EXPECT_EQ(a.news(), News{"released"});
+  EXPECT_EQ(b.manager.size(), 0U);
+  b.told.clear();
+
+  connect();
+  pass(a, b);
+  ASSERT_TRUE(b.manager.disconnect(b.handle, now));  // REQ received
+  carry();
+  EXPECT_EQ(a.news(), (News{"closed: rejected by the peer", "released"}));
+  run_out(b);
+
+  connect();
+  pass(a, b);
+  ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
+  ASSERT_TRUE(b.manager.disconnect(b.handle, now));  // REP sent
+  carry();
+  EXPECT_EQ(a.news(), (News{"reply", "closed: rejected by the peer", "released"}));
+  run_out(b);
+
+  connect();
+  carry();
+  ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
+  carry();
+  ASSERT_TRUE(a.manager.disconnect(a.handle, now));  // REP received
+  b.told.clear();
+  carry();
+  EXPECT_EQ(b.news(), (News{"closed: rejected by the peer", "released"}));
+  run_out(a);
+  EXPECT_EQ(a.manager.size() + b.manager.size(), 0U);
+}
+
+TEST_F(CmManager, AConsumerThatGoesAwayHearsNothingMore) {
+  establish();
+  b.manager.detach(b, now);
+  carry();
+  EXPECT_EQ(a.news(), News{"closed: disconnected by the peer"});
+  run_out(b);
+  EXPECT_TRUE(b.news().empty());
+  EXPECT_EQ(b.manager.size(), 0U);
+  connect();
+  carry();
+  EXPECT_EQ(a.closed.rej.why(), RejReason::kInvalidServiceId);
+}
+
+TEST_F(CmManager, ShutdownDisconnectsAndBeginsNothing) {
+  establish();
+  b.manager.shutdown(now);
+  EXPECT_EQ(b.news(), News{"closed: shut down"});
+  carry();
+  EXPECT_EQ(a.news(), News{"closed: disconnected by the peer"});
+  run_out(b);
+  EXPECT_EQ(b.manager.size(), 0U);
+  EXPECT_EQ(b.manager.connect(params(), b, now).error().code, Errc::kUnavailable);
+}
+
+}  // namespace
+}  // namespace ipoib::cm

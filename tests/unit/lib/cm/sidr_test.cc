@@ -1,0 +1,144 @@
+#include "lib/cm/sidr.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "lib/cm/manager.h"
+
+namespace ipoib::cm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kService = 0x0100'0000'0000'1001ULL;
+
+struct Sent {
+  fabric::MadAddress to;
+  wire::CmMad mad;
+};
+
+/// A manager whose MADs are looked at.
+struct End {
+  std::deque<Sent> sent;
+  TimePoint now{1s};
+  Manager manager;
+
+  explicit End(std::uint64_t seed, ManagerConfig config = {})
+      : manager{
+            [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> octets) {
+              sent.push_back({to, wire::read<wire::CmMad>(octets).value()});
+              return Status{};
+            },
+            config, seed} {}
+
+  void feed(const wire::CmMad& mad, std::uint16_t from) {
+    fabric::ReceivedMad received;
+    received.from.lid = from;
+    std::memcpy(received.bytes.data(), &mad, sizeof(mad));
+    EXPECT_TRUE(manager.on_mad(received, now));
+  }
+};
+
+TEST(Sidr, AQuestionIsAnsweredWithTheQueuePair) {
+  End asker{1}, server{2};
+  server.manager.serve(kService, [](const wire::CmSidrReq& req, const fabric::MadAddress& from) {
+    EXPECT_EQ(req.pkey.host(), 0x8001);
+    EXPECT_EQ(from.lid, 7);
+    EXPECT_EQ(req.private_data[0], std::byte{0xaa});
+    wire::CmSidrRep rep{};
+    rep.qpn.set(0x49);
+    rep.qkey.set(0xb1b);
+    rep.private_data[0] = std::byte{0xbb};
+    return rep;
+  });
+  int answers = 0;
+  SidrQuestion question{{.lid = 9, .pkey = 0x8001}, kService, 500ms, 3, {std::byte{0xaa}}};
+  ASSERT_TRUE(asker.manager.ask_service(
+      question,
+      [&](const auto& outcome, TimePoint) {
+        ++answers;
+        ASSERT_TRUE(outcome);
+        EXPECT_EQ(outcome->status, wire::SidrStatus::kValid);
+        EXPECT_EQ(outcome->qpn.host(), 0x49U);
+        EXPECT_EQ(outcome->qkey.host(), 0xb1bU);
+        EXPECT_EQ(outcome->service_id.host(), kService);
+        EXPECT_EQ(outcome->private_data[0], std::byte{0xbb});
+      },
+      asker.now));
+  ASSERT_EQ(asker.sent.size(), 1U);
+  EXPECT_EQ(asker.sent[0].to.lid, 9);
+  // Repeated, it gets the same answer; the second answer finds nobody who asked.
+  server.feed(asker.sent[0].mad, 7);
+  server.feed(asker.sent[0].mad, 7);
+  ASSERT_EQ(server.sent.size(), 2U);
+  EXPECT_EQ(server.sent[0].to.lid, 7);
+  EXPECT_EQ(server.sent[0].mad.hdr.tid, asker.sent[0].mad.hdr.tid);
+  EXPECT_TRUE(
+      std::ranges::equal(wire::bytes_of(server.sent[0].mad), wire::bytes_of(server.sent[1].mad)));
+  asker.feed(server.sent[0].mad, 9);
+  asker.feed(server.sent[1].mad, 9);
+  EXPECT_EQ(answers, 1);
+  EXPECT_EQ(asker.manager.counters().unknown_id, 1U);
+  EXPECT_EQ(asker.manager.counters().sidr_answered, 1U);
+  EXPECT_EQ(server.manager.counters().sidr_served, 2U);
+  EXPECT_FALSE(asker.manager.next_deadline());
+}
+
+TEST(Sidr, AServiceThatNobodyOffersIsSaidNotToBeSupported) {
+  End asker{1}, server{2};
+  server.manager.serve(kService, [](const auto&, const auto&) { return wire::CmSidrRep{}; });
+  server.manager.end_service(kService);
+  std::optional<wire::SidrStatus> status;
+  ASSERT_TRUE(asker.manager.ask_service(
+      {{.lid = 9}, kService}, [&](const auto& o, TimePoint) { status = o.value().status; },
+      asker.now));
+  server.feed(asker.sent[0].mad, 7);
+  asker.feed(server.sent[0].mad, 9);
+  EXPECT_EQ(status, wire::SidrStatus::kServiceNotSupported);
+  EXPECT_EQ(server.manager.counters().sidr_refused, 1U);
+}
+
+TEST(Sidr, AnUnansweredQuestionIsRepeatedThenGivenUp) {
+  End asker{1};
+  int timed_out = 0;
+  ASSERT_TRUE(asker.manager.ask_service(
+      {{.lid = 9}, kService, 500ms, 2},
+      [&](const auto& outcome, TimePoint now) {
+        ASSERT_FALSE(outcome);
+        EXPECT_EQ(outcome.error(), Errc::kTimedOut);
+        EXPECT_EQ(now, TimePoint{2500ms});
+        ++timed_out;
+      },
+      asker.now));
+  while (const auto due = asker.manager.next_deadline()) asker.manager.tick(asker.now = *due);
+  EXPECT_EQ(timed_out, 1);
+  ASSERT_EQ(asker.sent.size(), 3U);
+  EXPECT_TRUE(
+      std::ranges::equal(wire::bytes_of(asker.sent[0].mad), wire::bytes_of(asker.sent[2].mad)));
+  EXPECT_EQ(asker.manager.counters().repeated[wire::index_of(wire::CmAttr::kSidrReq)], 2U);
+}
+
+TEST(Sidr, QuestionsAreBoundedCancelledAndShutDown) {
+  ManagerConfig config;
+  config.max_sidr = 2;
+  End asker{1, config};
+  int told = 0;
+  const auto handler = [&](const auto& outcome, TimePoint) {
+    ++told;
+    EXPECT_EQ(outcome.error(), Errc::kUnavailable);
+  };
+  const auto first = asker.manager.ask_service({{.lid = 9}, kService}, handler, asker.now);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(asker.manager.ask_service({{.lid = 9}, kService}, handler, asker.now));
+  EXPECT_EQ(asker.manager.ask_service({{.lid = 9}, kService}, handler, asker.now).error().code,
+            Errc::kNoResources);
+  asker.manager.cancel_question(*first);
+  asker.manager.shutdown(asker.now);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(asker.manager.ask_service({{.lid = 9}, kService}, handler, asker.now).error().code,
+            Errc::kUnavailable);
+}
+
+}  // namespace
+}  // namespace ipoib::cm

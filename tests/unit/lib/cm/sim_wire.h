@@ -1,0 +1,142 @@
+// Communication managers in virtual time on a wire that loses, repeats, delays and reorders MADs,
+// and the queue pairs whose connections they manage, as far as those tell that a peer is not there.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "lib/cm/manager.h"
+#include "lib/wire/ipoib_cm.h"
+
+namespace ipoib::cm {
+
+struct SimFaults {
+  double loss = 0;
+  double duplication = 0;
+  Duration min_delay = std::chrono::microseconds(10);
+  Duration max_delay = std::chrono::microseconds(10);
+};
+
+/// How a node decides about requests: as the draft has it, or Linux.
+enum class SimPolicy {
+  kOnePerPair,       ///< Crossing requests settled by address (draft §3.3); one connection a pair.
+  kOnePerDirection,  ///< Every request is accepted; one for each direction.
+};
+
+class SimWire;
+
+/// A node: a manager, and a consumer that wants connections as an IPoIB link would.
+class SimNode final : public Consumer {
+ public:
+  SimNode(SimWire& wire, std::uint16_t lid);
+
+  /// What a node knows of a connection of its own.
+  struct Link {
+    std::uint16_t peer = 0;  ///< LID.
+    bool active = false;
+    bool asked = true;  ///< A request or reply waits for the decision.
+    bool up = false;
+    bool closed = false;
+    bool over = false;  ///< Closed or disconnected; waits for on_released.
+    std::uint32_t qpn = 0;
+    std::uint32_t peer_qpn = 0;
+    unsigned lost = 0;  ///< Packets in a row that found nobody.
+    TimePoint since{};
+  };
+
+  void start();
+  /// Loses all state; packets to it are lost until it starts again.
+  void crash();
+  [[nodiscard]] bool alive() const { return manager_ != nullptr; }
+  [[nodiscard]] std::uint16_t lid() const { return lid_; }
+  [[nodiscard]] Manager& manager() { return *manager_; }
+  [[nodiscard]] const std::map<Handle, Link>& links() const { return links_; }
+  [[nodiscard]] wire::LinkAddr address() const;
+  [[nodiscard]] std::uint64_t service_id() const;
+
+  /// Wants to send to the peer: opens a connection when there is none it may use.
+  void want(std::uint16_t peer);
+  /// Sends a packet on every connection that is up, and drops those that lead nowhere, as a queue
+  /// pair does whose retries are spent.
+  void use_connections();
+  void disconnect_one(std::size_t nth);
+  void disconnect_all();
+  /// A packet for a queue pair: whether it is there and takes it.
+  bool on_packet(std::uint16_t from, std::uint32_t qpn, std::uint32_t from_qpn);
+  [[nodiscard]] std::size_t up_with(std::uint16_t peer) const;
+
+  void on_request(Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
+                  TimePoint now) override;
+  void on_reply(Handle handle, const wire::CmRep& rep, TimePoint now) override;
+  void on_established(Handle handle, TimePoint now) override;
+  void on_closed(Handle handle, const Closed& closed, TimePoint now) override;
+  void on_released(Handle handle, TimePoint now) override;
+
+  Duration dither{};    ///< The consumer answers requests and replies this late.
+  double refusals = 0;  ///< So many of them it rejects.
+
+ private:
+  void decide(Handle handle);
+  [[nodiscard]] bool give_way(Handle handle, std::uint16_t peer);
+  void drop(Handle handle, Link& link);
+  [[nodiscard]] std::uint32_t free_qpn();
+  [[nodiscard]] std::vector<std::byte> private_data() const;
+  void check_private(std::span<const std::byte> said, std::uint16_t peer, const char* where);
+
+  SimWire& wire_;
+  std::uint16_t lid_;
+  std::uint32_t ud_qpn_ = 0;
+  std::unique_ptr<Manager> manager_;
+  std::map<Handle, Link> links_;
+  std::uint32_t next_qpn_ = 0;
+  std::uint64_t incarnation_ = 0;
+};
+
+class SimWire {
+ public:
+  explicit SimWire(std::uint64_t seed) : random_{seed} {}
+
+  SimNode& add_node();
+  [[nodiscard]] SimNode* node(std::uint16_t lid);
+  void run_until(TimePoint end);
+  void run_for(Duration d) { run_until(now + d); }
+  void at(TimePoint when, std::function<void()> what);
+  void send(std::uint16_t from, const fabric::MadAddress& to,
+            std::span<const std::byte, wire::kMadLen> octets);
+  void wrong(std::string what);
+
+  TimePoint now{std::chrono::seconds(1)};
+  SimFaults faults;
+  SimPolicy policy = SimPolicy::kOnePerPair;
+  ManagerConfig config;
+  std::vector<std::unique_ptr<SimNode>> nodes;
+  std::vector<std::string> violations;
+  std::uint64_t mads = 0;
+  std::uint64_t next_seed() { return random_(); }
+  [[nodiscard]] bool chance(double p) {
+    return std::uniform_real_distribution<double>{0, 1}(random_) < p;
+  }
+  [[nodiscard]] std::size_t pick(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+
+ private:
+  struct Event {
+    TimePoint when;
+    std::uint64_t order;
+    std::function<void()> what;
+    bool operator>(const Event& o) const {
+      return when != o.when ? when > o.when : order > o.order;
+    }
+  };
+  std::mt19937_64 random_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t order_ = 0;
+};
+
+}  // namespace ipoib::cm
