@@ -136,15 +136,12 @@ table::InterfaceId RouteTable::interface_towards(const IpAddr& addr) const {
 }
 
 table::InterfaceId RouteTable::interface_of(const IpAddr& addr) const {
-  table::InterfaceId found = table::kNoInterface;
-  int longest = -1;
-  for (const auto& [prefix, route] : routes_) {
-    if (route.kind != RouteKind::kConnected || int{prefix.len} <= longest) continue;
-    if (!wire::contains(prefix, addr)) continue;
-    found = route.iface;
-    longest = prefix.len;
+  for (int len = host_len(addr); len >= 0; --len) {
+    const IpPrefix longest{addr, static_cast<std::uint8_t>(len)};
+    const auto it = routes_.find({wire::network(longest), longest.len});
+    if (it != routes_.end() && it->second.kind == RouteKind::kConnected) return it->second.iface;
   }
-  return found;
+  return table::kNoInterface;
 }
 
 Result<NextHop> RouteTable::gateway_hop(const IpAddr& addr) {
