@@ -12,7 +12,7 @@ import time
 import inputs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-START_TIMEOUT_S = 180  # With 100,000 routes on a busy machine.
+START_TIMEOUT_S = 180  # With 65,000 routes on a busy machine.
 SETTLE_TIMEOUT_S = 20
 
 
