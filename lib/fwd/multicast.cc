@@ -40,6 +40,7 @@ struct V4 {
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.ttl; }
   static void take_hop(Hdr& hdr) noexcept { take_ttl_down(hdr); }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
+    if (is_membership(m)) return c.punt.membership(in, m, true);
     c.punt.local(in, m, true);
   }
   static void output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {

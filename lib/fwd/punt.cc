@@ -53,6 +53,7 @@ Punt::Punt(const WorkerConfig& config, Counter& punts)
   at(Kind::kNeighbourWanted) = config.punt.neighbour;
   at(Kind::kArp) = config.punt.arp;
   at(Kind::kLocal) = config.punt.local;
+  at(Kind::kMembership) = config.punt.membership;
   at(Kind::kNd) = config.punt.nd;
   at(Kind::kIcmpError) = config.punt.icmp_error;
   at(Kind::kMulticastUnknown) = config.punt.multicast;
@@ -84,6 +85,11 @@ void Punt::fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept {
 void Punt::local(const Ingress& in, rte_mbuf* m, bool group) noexcept {
   fill_rx(in, m, group);
   push_or_drop(in, message(Kind::kLocal, in.iface, m));
+}
+
+void Punt::membership(const Ingress& in, rte_mbuf* m, bool group) noexcept {
+  fill_rx(in, m, group);
+  push_or_drop(in, message(Kind::kMembership, in.iface, m));
 }
 
 void Punt::nd(const Ingress& in, rte_mbuf* m, bool group) noexcept {
@@ -146,8 +152,16 @@ Punt::KeyUse& Punt::use_of(std::uint64_t key, std::uint32_t intervals) noexcept 
   return use;
 }
 
+/// What anybody may send this node in any number leaves a quarter of the ring to what interfaces,
+/// neighbours and groups live on.
+bool Punt::leaves_room(Kind kind) const noexcept {
+  if (kind != Kind::kLocal && kind != Kind::kIcmpError) return true;
+  return rte_ring_free_count(ring_) > rte_ring_get_capacity(ring_) / 4;
+}
+
 bool Punt::push(const msg::Up& message) noexcept {
-  if (rte_ring_sp_enqueue_elem(ring_, const_cast<msg::Up*>(&message), sizeof(message)) != 0)
+  if (!leaves_room(message.kind) ||
+      rte_ring_sp_enqueue_elem(ring_, const_cast<msg::Up*>(&message), sizeof(message)) != 0)
     return false;
   --left_[static_cast<std::size_t>(message.kind)];
   pushed_ = true;

@@ -64,6 +64,8 @@ class Punt {
   /// From here on: `m` starts at the IP header.
   /// `group`: its destination is one. An Ethernet frame's PacketMeta::rx says no more than that.
   void local(const Ingress& in, rte_mbuf* m, bool group = false) noexcept;
+  /// IGMP and MLD have a share of their own: pings must not keep hosts from their groups.
+  void membership(const Ingress& in, rte_mbuf* m, bool group) noexcept;
   void nd(const Ingress& in, rte_mbuf* m, bool group) noexcept;
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                         const wire::IpAddr& addr, bool to_routers = false) noexcept;
@@ -89,7 +91,7 @@ class Punt {
 
  private:
   using Kind = msg::Up::Kind;
-  static constexpr std::size_t kKinds = 7;
+  static constexpr std::size_t kKinds = 8;
 
   /// How many packets went up for one neighbour or multicast source since an interval.
   /// Direct-mapped: one that falls on another's place takes it; the limit over all holds none the
@@ -106,6 +108,7 @@ class Punt {
   [[nodiscard]] bool spent(Kind kind) const noexcept {
     return left_[static_cast<std::size_t>(kind)] == 0;
   }
+  [[nodiscard]] bool leaves_room(Kind kind) const noexcept;
   bool push(const msg::Up& message) noexcept;
   void fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept;
   void push_or_drop(const Ingress& in, const msg::Up& message) noexcept;

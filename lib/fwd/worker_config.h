@@ -96,6 +96,7 @@ struct PuntLimits {
   std::uint32_t icmp_error = 128;
   std::uint32_t arp = 4096;
   std::uint32_t local = 8192;
+  std::uint32_t membership = 4096;
   std::uint32_t nd = 4096;
   std::uint32_t redirect = 32;
   std::uint32_t redirect_again = 10;    ///< Intervals until a flow's sender is told again.

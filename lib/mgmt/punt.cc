@@ -69,7 +69,8 @@ void Punt::handle(const msg::Up& message) {
       ++counters_.nd;
       slot->control->on_nd(data_of(m), now_);
       break;
-    case msg::Up::Kind::kLocal: deliver_local(m, *slot); return;
+    case msg::Up::Kind::kLocal:
+    case msg::Up::Kind::kMembership: deliver_local(m, *slot); return;
     case msg::Up::Kind::kIcmpError:
       tell_sender(m, message.iface, {message.icmp_type, message.icmp_code, message.mtu});
       break;

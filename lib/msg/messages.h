@@ -27,6 +27,7 @@ struct Up {
     kLocal,            ///< mbuf starts at the IP header of either version, checked and cut to its
                        ///< total length; for this node, or for a group it listens to.
                        ///< PacketMeta::rx filled.
+    kMembership,       ///< As kLocal: IGMP to a group, or MLD behind hop-by-hop options.
     kNd,               ///< mbuf starts at an IPv6 header and is one segment: ICMPv6 type 133 to
                        ///< 137, hop limit 255, no shorter than its type; ICMPv6 checksum not
                        ///< checked. PacketMeta::rx filled; iface it came by.

@@ -194,6 +194,11 @@ TEST_F(Ip6Test, U18_NeighbourDiscoveryGoesUpApart) {
     feed(nd(type));
     expect_up(Up::Kind::kLocal, nd(type), std::to_string(type));
   }
+  Ip6 done = nd(132);
+  done.next_header = 0;
+  done.body = behind_router_alert(done.body);
+  feed(done);
+  expect_up(Up::Kind::kMembership, done, "listener discovery as it is sent");
   // To an own global address, and from the unspecified one to a group, as duplicates are detected.
   Ip6 probe = nd(135);
   probe.src = "fd00:1::10", probe.dst = "fd00:1::1";

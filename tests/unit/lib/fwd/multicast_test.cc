@@ -185,7 +185,7 @@ TEST_P(Multicast, P06_MulticastRoutersHearMembershipOfEveryGroup) {
   const auto messages = punted();
   ASSERT_EQ(messages.size(), 2U);
   for (const auto& p : messages) {
-    EXPECT_EQ(p.message.kind, Up::Kind::kLocal);
+    EXPECT_EQ(p.message.kind, Up::Kind::kMembership);
     EXPECT_EQ(p.message.iface, kIb0);
     EXPECT_EQ(p.bytes, report);
     EXPECT_TRUE(p.rx.multicast);

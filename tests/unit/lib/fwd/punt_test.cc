@@ -28,6 +28,7 @@ class PuntTest : public World {
                        .icmp_error = 2,
                        .arp = 4,
                        .local = 5,
+                       .membership = 6,
                        .nd = 3};
     make();
   }
@@ -81,6 +82,7 @@ TEST_F(PuntTest, P07_KindsHaveLimitsOfTheirOwn) {
   for (int i = 0; i < 10; ++i) {
     punt_->arp(in_, mbuf(Bytes(28)));
     punt_->local(in_, mbuf(Ip4{}.bytes()));
+    punt_->membership(in_, mbuf(Ip4{}.bytes()), true);
     punt_->nd(in_, mbuf(Ip6{}.bytes()), true);
     punt_->icmp_error(in_, mbuf(Ip4{}.bytes()), Drop::kIpNoRoute,
                       unreachable(wire::IcmpUnreachable::kNet));
@@ -89,9 +91,10 @@ TEST_F(PuntTest, P07_KindsHaveLimitsOfTheirOwn) {
   for (const Punted& p : punted()) ++kinds[p.message.kind];
   EXPECT_EQ(kinds[msg::Up::Kind::kArp], 4);
   EXPECT_EQ(kinds[msg::Up::Kind::kLocal], 5);
+  EXPECT_EQ(kinds[msg::Up::Kind::kMembership], 6);
   EXPECT_EQ(kinds[msg::Up::Kind::kNd], 3);
   EXPECT_EQ(kinds[msg::Up::Kind::kIcmpError], 2);
-  EXPECT_EQ(lost(Drop::kPuntRateLimited), 6U + 5U + 7U);
+  EXPECT_EQ(lost(Drop::kPuntRateLimited), 6U + 5U + 4U + 7U);
   EXPECT_EQ(lost(Drop::kIpNoRoute), 10U) << "counted once each, whether the error went up or not";
 }
 
@@ -114,6 +117,21 @@ TEST_F(PuntTest, P07_FullRingNeverBlocks) {
   EXPECT_EQ(lost(Drop::kPuntRingFull), 3U);
   EXPECT_EQ(lost(Drop::kIpTtlExceeded), 1U) << "its own reason, and no other";
   EXPECT_EQ(punts_.get(), room);
+}
+
+/// Management is slow, and pings come faster: hosts are heard, and neighbours too.
+TEST_F(PuntTest, P07_PingsLeaveRoomInTheRing) {
+  configs[0].punt = {.interval_us = 1000, .arp = 10'000, .local = 10'000, .membership = 10'000};
+  make();
+  const unsigned room = rte_ring_free_count(up[0]);
+  for (unsigned i = 0; i < room; ++i) punt_->local(in_, mbuf(Ip4{}.bytes()));
+  const auto refused = lost(Drop::kPuntRingFull);
+  EXPECT_GE(refused, room / 4 - 1);
+  EXPECT_LE(refused, room / 4 + 1);
+  punt_->membership(in_, mbuf(Ip4{}.bytes()), true);
+  punt_->arp(in_, mbuf(Bytes(28)));
+  EXPECT_EQ(lost(Drop::kPuntRingFull), refused);
+  EXPECT_EQ(rte_ring_free_count(up[0]), refused - 2);
 }
 
 TEST_F(PuntTest, P07_RingsOnlyWhenManagementSleeps) {
