@@ -91,6 +91,7 @@ struct Group {
   bool depends = false;  ///< Counted as dependent of the all-routers group.
   fabric::AhIndex ah = fabric::kNoAh;
   fabric::AhAttr attr;
+  std::uint16_t mtu = 0;  ///< Of the group that packets go to, octets of IP; valid with `ah`.
   std::vector<std::vector<std::byte>> frames;  ///< The link's own, waiting.
   TimePoint frames_expire = kNever;
 

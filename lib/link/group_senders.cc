@@ -12,6 +12,12 @@ namespace {
 constexpr std::size_t kMaxFramesPerGroup = 8;
 constexpr std::size_t kMaxFrames = 256;
 
+/// Largest IP packet of a group; its MTU code was checked.
+std::uint16_t ip_mtu(const wire::McMemberRecord& group) {
+  const unsigned octets = wire::mtu_octets(wire::value_of(group.mtu));
+  return static_cast<std::uint16_t>(octets - unsigned{sizeof(wire::IpoibHdr)});
+}
+
 bool same_install(const table::Neighbour& a, const table::Neighbour& b) {
   return a.state == b.state && a.mtu == b.mtu && a.ah == b.ah && a.iface == b.iface &&
          a.via_routers == b.via_routers;
@@ -100,13 +106,8 @@ void GroupSenders::install(const Group& g, const wire::IpAddr& addr, GroupSender
   if (state == table::NeighbourState::kValid) {
     n.ah = g.ah;
     n.qpn = wire::kMulticastQpn;
-    n.mtu = mtu_;
+    n.mtu = g.mtu;
     n.via_routers = g.way == GroupWay::kRouters;
-    const unsigned octets =
-        g.way == GroupWay::kDirect ? wire::mtu_octets(wire::value_of(g.record.mtu)) : 0;
-    if (octets != 0)
-      n.mtu = static_cast<std::uint16_t>(
-          std::min<unsigned>(mtu_, octets - unsigned{sizeof(wire::IpoibHdr)}));
   }
   if (same_install(n, s.installed)) return;
   s.installed = n;
@@ -135,6 +136,7 @@ void GroupSenders::set_way(Group& g, GroupWay way, const wire::McMemberRecord* t
     old = std::exchange(g.ah, made ? *made : fabric::kNoAh);
     g.attr = attr;
   }
+  if (target != nullptr) g.mtu = std::min(mtu_, ip_mtu(*target));
   std::vector<wire::IpAddr> addrs;
   for (const auto& [addr, s] : g.senders) addrs.push_back(addr);
   for (const auto& addr : addrs)

@@ -1,6 +1,7 @@
 #include "lib/link/group_table.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "lib/base/log.h"
@@ -402,7 +403,7 @@ GroupWay GroupTable::way_of(Group& g, TimePoint now) {
 void GroupTable::set_way(Group& g, TimePoint now) {
   const auto way = way_of(g, now);
   if (way == GroupWay::kUnknown) return;
-  const auto before = std::pair{g.way, g.attr};
+  const auto before = std::tuple{g.way, g.attr, g.mtu};
   const wire::McMemberRecord* target = nullptr;
   if (way == GroupWay::kDirect) target = is_link_group(g) ? &broadcast_ : &g.record;
   if (way == GroupWay::kRouters) target = &find(routers_of(g))->record;
@@ -410,7 +411,7 @@ void GroupTable::set_way(Group& g, TimePoint now) {
   if (way == GroupWay::kRouters && g.way != way) ++counters_.via_all_routers;
   senders_.set_way(g, way, target);
   if (way == GroupWay::kDirect) depend_on_routers(g, false, now);
-  if (g.dependents == 0 || before == std::pair{g.way, g.attr}) return;
+  if (g.dependents == 0 || before == std::tuple{g.way, g.attr, g.mtu}) return;
   for (auto& [mgid, other] : groups_)
     if (other.depends && routers_of(other) == g.mgid) reconsider(other, now);
 }

@@ -242,6 +242,35 @@ TEST_F(Groups, U28_AbsentGroupBeyondTheLinkGoesToAllRouters) {
   EXPECT_EQ(node(0).group_refused[ip(kGlobal)], 1U);
 }
 
+TEST_F(Groups, U28_PacketsToAllRoutersAreNoLongerThanThatGroupTakes) {
+  bring_up(2);
+  const auto mgid = wire::mgid_of(ip("224.0.0.2"), f.config.pkey, 2);
+  auto small = f.group("255.255.255.255")->record;
+  small.mtu = 3;  // 1024 octets
+  node(1).client->submit(
+      sa::create_group(mgid, node(1).actions->attr.gid(), kFull, small),
+      [](const auto&, TimePoint) {}, f.now);
+  f.run_for(10ms);
+  send(0, kGlobal);
+  f.run_for(50ms);
+  ASSERT_EQ(row(0, kGlobal).state, "all-routers");
+  ASSERT_NE(node(0).sink->find(ip(kGlobal)), nullptr);
+  EXPECT_EQ(node(0).sink->find(ip(kGlobal))->mtu, 1020);
+  // Another group with the same name, as wide as the link: all that go to it may be longer again.
+  node(1).client->submit(
+      sa::leave_group(mgid, node(1).actions->attr.gid(), f.config.pkey, kFull),
+      [](const auto&, TimePoint) {}, f.now);
+  f.run_for(10ms);
+  join(1, "224.0.0.2");
+  ASSERT_TRUE(f.run_until(
+      [&] {
+        send(0, kGlobal);
+        return node(0).sink->find(ip(kGlobal))->mtu == 2044;
+      },
+      20s));
+  EXPECT_EQ(row(0, kGlobal).state, "all-routers");
+}
+
 TEST_F(Groups, U28_FloodingToTheBroadcastGroupIsASetting) {
   f.config.group.flood_absent = true;
   bring_up(2);
