@@ -28,19 +28,30 @@ void AddressBook::default_router(table::InterfaceId iface, const wire::IpAddr& r
   const std::pair entry{iface, router};
   const auto it = std::find(routers_.begin(), routers_.end(), entry);
   if (usable == (it != routers_.end())) return;
-  const wire::IpPrefix all{wire::network({router, 0}), 0};
   if (!usable) {
     const bool in_use = it == routers_.begin();
     routers_.erase(it);
     if (!in_use) return;
-    report(iface, routes_.remove(all));
+    report_told(iface, routes_.remove_advertised(iface, router));
   } else {
     routers_.push_back(entry);
     if (routers_.size() > 1) return;
   }
   if (!routers_.empty())
-    report(routers_.front().first,
-           routes_.add_advertised(routers_.front().first, routers_.front().second));
+    report_told(routers_.front().first,
+                routes_.add_advertised(routers_.front().first, routers_.front().second));
+}
+
+std::string AddressBook::name_of(table::InterfaceId iface) const {
+  const InterfaceSlot* slot = interfaces_.find(iface);
+  return slot != nullptr ? slot->control->name() : fmt::format("interface {}", iface);
+}
+
+void AddressBook::report_told(table::InterfaceId iface, const Status& status) {
+  if (status) return;
+  if (const auto suppressed = log_limit_.allow(now_))
+    log(LogArea::kMgmt, LogLevel::kWarning, "{}: what a router told: {} ({} earlier not logged)",
+        name_of(iface), status.error().what, *suppressed);
 }
 
 /// RFC 4861 §6.3.6, §8.3: the next of several routers takes over, redirects end.

@@ -2,11 +2,14 @@
 // routes, workers and ICMP find them.
 #pragma once
 
+#include <chrono>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/base/log.h"
 #include "lib/link/interface.h"
+#include "lib/link/log_limit.h"
 #include "lib/mgmt/interface_table.h"
 #include "lib/route/multicast_router.h"
 #include "lib/route/route_table.h"
@@ -33,22 +36,25 @@ class AddressBook final : public link::AddressSink {
   void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) override;
   void redirect(table::InterfaceId iface, const wire::IpAddr& to,
                 const wire::IpAddr& via) override {
-    report(iface, routes_.add_redirect(iface, to, via));
+    report_told(iface, routes_.add_redirect(iface, to, via));
   }
   void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) override;
   void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) override;
 
  private:
+  [[nodiscard]] std::string name_of(table::InterfaceId iface) const;
   void report(table::InterfaceId iface, const Status& status) const {
-    if (!status)
-      log(LogArea::kMgmt, LogLevel::kErr, "{}: {}", interfaces_.find(iface)->control->name(),
-          status.error().what);
+    if (!status) log(LogArea::kMgmt, LogLevel::kErr, "{}: {}", name_of(iface), status.error().what);
   }
+
+  /// Of what other routers told, as often as they like.
+  void report_told(table::InterfaceId iface, const Status& status);
 
   InterfaceTable& interfaces_;
   route::RouteTable& routes_;
   route::MulticastRouter& multicast_;
   TimePoint now_{};
+  link::LogLimit log_limit_{std::chrono::seconds(1)};
   /// Those that advertise themselves; the first has the default route, until it fails.
   std::vector<std::pair<table::InterfaceId, wire::IpAddr>> routers_;
 };

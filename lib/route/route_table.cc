@@ -268,6 +268,15 @@ Status RouteTable::add_advertised(table::InterfaceId iface, const IpAddr& router
   return add_learned(RouteKind::kAdvertised, all, iface, router);
 }
 
+Status RouteTable::remove_advertised(table::InterfaceId iface, const IpAddr& router) {
+  const IpPrefix all{wire::network({router, 0}), 0};
+  const auto it = routes_.find(all);
+  if (it == routes_.end() || it->second.kind != RouteKind::kAdvertised ||
+      it->second.iface != iface || it->second.via.front() != router)
+    return {};
+  return remove(all);
+}
+
 Status RouteTable::remove(const IpPrefix& to) {
   const IpPrefix net{wire::network(to), to.len};
   const auto it = routes_.find(net);

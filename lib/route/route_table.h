@@ -74,6 +74,8 @@ class RouteTable {
   /// What no other route leads to goes through `router` from now on. kExists: there is a default
   /// route already.
   Status add_advertised(table::InterfaceId iface, const wire::IpAddr& router);
+  /// Where that is so; a default route of another kind or router stays.
+  Status remove_advertised(table::InterfaceId iface, const wire::IpAddr& router);
   /// All but those that belong to an address of an interface.
   Status remove(const wire::IpPrefix& to);
 

@@ -1,15 +1,36 @@
 // What becomes of routes that routers told of.
 #include "lib/mgmt/address_book.h"
 
+#include <rte_log.h>
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <map>
+#include <string>
 
 namespace ipoib::mgmt {
 namespace {
 
 wire::IpAddr ip(const char* text) {
   return *wire::parse_ip(text);
+}
+
+/// What the log says meanwhile.
+std::string logged(const std::function<void()>& body) {
+  char* text = nullptr;
+  std::size_t len = 0;
+  std::FILE* const stream = open_memstream(&text, &len);
+  rte_openlog_stream(stream);
+  body();
+  rte_openlog_stream(nullptr);
+  std::fclose(stream);
+  std::string all{text, len};
+  std::free(text);
+  return all;
 }
 
 class AddressBookTest : public testing::Test,
@@ -75,6 +96,34 @@ TEST_F(AddressBookTest, RedirectsEndWhereTheirNextHopFails) {
   book.neighbour_failed(0, ip("fe80::7"));
   EXPECT_EQ(via("2001:db8::9/128"), 0U);
   EXPECT_EQ(via("::/0"), 1U);
+}
+
+/// An operator's route stands, whatever routers say, and however often.
+TEST_F(AddressBookTest, RefusedRedirectsAreToldOfOnceASecond) {
+  ASSERT_TRUE(routes.add_blackhole(*wire::parse_prefix("2001:db8::9/128")));
+  const auto redirects = [this](int n) {
+    return logged([&] {
+      for (int i = 0; i < n; ++i) book.redirect(0, ip("2001:db8::9"), ip("fe80::7"));
+    });
+  };
+  const std::string first = redirects(100);
+  EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 1) << first;
+  EXPECT_NE(first.find("2001:db8::9"), std::string::npos) << first;
+  book.set_now(TimePoint{} + std::chrono::milliseconds(999));
+  EXPECT_EQ(redirects(1), "");
+  book.set_now(TimePoint{} + std::chrono::seconds(1));
+  EXPECT_NE(redirects(50).find("(100 earlier not logged)"), std::string::npos);
+}
+
+/// A router that was never needed goes without taking the operator's default route along.
+TEST_F(AddressBookTest, AdvertisedRouterTakesOnlyItsOwnRouteAway) {
+  ASSERT_TRUE(routes.add_blackhole(*wire::parse_prefix("::/0")));
+  logged([this] {
+    book.default_router(0, ip("fe80::1"), true);
+    book.default_router(0, ip("fe80::1"), false);
+  });
+  EXPECT_TRUE(prefixes.contains(*wire::parse_prefix("::/0")));
+  EXPECT_FALSE(routes.add_blackhole(*wire::parse_prefix("::/0"))) << "it is there";
 }
 
 }  // namespace
