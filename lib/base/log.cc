@@ -5,20 +5,20 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+
+#include "lib/base/log_level.h"
 
 namespace ipoib {
 namespace {
 
-constexpr std::array<const char*, static_cast<std::size_t>(LogArea::kCount)> kAreaNames = {
-    "ipoib.app", "ipoib.config", "ipoib.fabric", "ipoib.link",
-    "ipoib.sa",  "ipoib.route",  "ipoib.mgmt",   "ipoib.worker"};
-
 /// rte_log's number for an area; registered at first use, which EAL allows before rte_eal_init.
 int log_type(LogArea area) {
   static const auto types = [] {
-    std::array<int, kAreaNames.size()> t{};
+    std::array<int, kLogAreaNames.size()> t{};
     for (std::size_t i = 0; i < t.size(); ++i)
-      t[i] = rte_log_register_type_and_pick_level(kAreaNames[i], RTE_LOG_NOTICE);
+      t[i] = rte_log_register_type_and_pick_level(fmt::format("ipoib.{}", kLogAreaNames[i]).c_str(),
+                                                  RTE_LOG_NOTICE);
     return t;
   }();
   return types[static_cast<std::size_t>(area)];
@@ -42,8 +42,20 @@ bool log_enabled(LogArea area, LogLevel level) {
 }
 
 void log_line(LogArea area, LogLevel level, std::string_view text) {
-  rte_log(rte_level(level), static_cast<std::uint32_t>(log_type(area)), "%s: %.*s\n",
-          kAreaNames[static_cast<std::size_t>(area)], static_cast<int>(text.size()), text.data());
+  const std::string_view name = kLogAreaNames[static_cast<std::size_t>(area)];
+  rte_log(rte_level(level), static_cast<std::uint32_t>(log_type(area)), "ipoib.%.*s: %.*s\n",
+          static_cast<int>(name.size()), name.data(), static_cast<int>(text.size()), text.data());
+}
+
+void set_log_level(LogArea area, std::optional<LogLevel> level) {
+  rte_log_set_level(static_cast<std::uint32_t>(log_type(area)), level ? rte_level(*level) : 0);
+}
+
+std::optional<LogLevel> log_level(LogArea area) {
+  std::optional<LogLevel> highest;
+  for (std::size_t i = 0; i < kLogLevelNames.size(); ++i)
+    if (const auto level = static_cast<LogLevel>(i); log_enabled(area, level)) highest = level;
+  return highest;
 }
 
 }  // namespace ipoib

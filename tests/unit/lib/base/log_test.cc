@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "lib/base/log_level.h"
+
 namespace ipoib {
 namespace {
 
@@ -40,6 +42,28 @@ TEST(Log, LevelsBelowTheAreasAreSilent) {
   EXPECT_FALSE(log_enabled(LogArea::kMgmt, LogLevel::kDebug));
   EXPECT_EQ(logged([] { log(LogArea::kRoute, LogLevel::kDebug, "heard"); }),
             "ipoib.route: heard\n");
+}
+
+TEST(Log, LevelsAreSetByArea) {
+  EXPECT_EQ(log_level(LogArea::kSa), LogLevel::kNotice);
+  set_log_level(LogArea::kSa, LogLevel::kInfo);
+  EXPECT_EQ(log_level(LogArea::kSa), LogLevel::kInfo);
+  EXPECT_EQ(log_level(LogArea::kLink), LogLevel::kNotice);
+  EXPECT_TRUE(log_enabled(LogArea::kSa, LogLevel::kInfo));
+  EXPECT_FALSE(log_enabled(LogArea::kSa, LogLevel::kDebug));
+  set_log_level(LogArea::kSa, std::nullopt);
+  EXPECT_EQ(log_level(LogArea::kSa), std::nullopt);
+  EXPECT_EQ(logged([] { log(LogArea::kSa, LogLevel::kErr, "unheard"); }), "");
+  set_log_level(LogArea::kSa, LogLevel::kNotice);
+}
+
+// Levels that EAL set, --log-level=ipoib.fabric:7, are told by our names.
+TEST(Log, LevelsAreThoseOfEal) {
+  ASSERT_EQ(rte_log_set_level_pattern("ipoib.fabric", RTE_LOG_INFO), 0);
+  EXPECT_EQ(log_level(LogArea::kFabric), LogLevel::kInfo);
+  ASSERT_EQ(rte_log_set_level_pattern("ipoib.fabric", RTE_LOG_CRIT), 0);
+  EXPECT_EQ(log_level(LogArea::kFabric), std::nullopt);
+  ASSERT_EQ(rte_log_set_level_pattern("ipoib.fabric", RTE_LOG_NOTICE), 0);
 }
 
 TEST(Log, EveryAreaIsRegistered) {
