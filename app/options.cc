@@ -19,7 +19,8 @@ struct Shorthand {
   const char* argument;
   std::string_view section;
   std::string_view key;
-  const char* value_name;
+  const char* value_name;       ///< Null: it takes no value and
+  const char* value = nullptr;  ///< stands for this one.
 };
 
 constexpr std::array kShorthands = {
@@ -35,39 +36,29 @@ constexpr std::array kShorthands = {
     Shorthand{"--tx-udp", "generator", "tx-udp", "SRC[,DST]"},
     Shorthand{"--txpkts", "generator", "txpkts", "LEN[,LEN]*"},
     Shorthand{"--flowgen-flows", "generator", "flows", "N"},
+    Shorthand{"--txonly-multi-flow", "generator", "txonly-multi-flow", nullptr, "true"},
+    Shorthand{"--tx-first", "generator", "tx-first", nullptr, "1"},
 };
 
 void add_shorthands(CLI::App& app, Options& options) {
   for (const auto& s : kShorthands) {
-    const auto take = [&options, s](const std::string& value) {
-      options.overrides.push_back(
-          {fmt::format("{}={}", s.argument, value), fmt::format("{}.{}", s.section, s.key), value});
+    const auto take = [&options, s](const std::string& argument, const std::string& value) {
+      options.overrides.push_back({argument, fmt::format("{}.{}", s.section, s.key), value});
     };
-    app.add_option_function<std::string>(s.argument, take, help_of(s.section, s.key))
-        ->option_text(s.value_name)
-        ->trigger_on_parse();
-  }
-}
-
-/// An argument without a value that stands for one option and value.
-struct FlagShorthand {
-  const char* argument;
-  std::string_view section;
-  std::string_view key;
-  const char* value;
-};
-
-constexpr std::array kFlagShorthands = {
-    FlagShorthand{"--txonly-multi-flow", "generator", "txonly-multi-flow", "true"},
-    FlagShorthand{"--tx-first", "generator", "tx-first", "1"},
-};
-
-void add_flag_shorthands(CLI::App& app, Options& options) {
-  for (const auto& s : kFlagShorthands) {
-    const auto take = [&options, s] {
-      options.overrides.push_back({s.argument, fmt::format("{}.{}", s.section, s.key), s.value});
-    };
-    app.add_flag_callback(s.argument, take, help_of(s.section, s.key))->trigger_on_parse();
+    const std::string help = help_of(s.section, s.key);
+    if (s.value_name == nullptr)
+      app.add_flag_callback(
+             s.argument, [take, s] { take(s.argument, s.value); }, help)
+          ->trigger_on_parse();
+    else
+      app.add_option_function<std::string>(
+             s.argument,
+             [take, s](const std::string& value) {
+               take(fmt::format("{}={}", s.argument, value), value);
+             },
+             help)
+          ->option_text(s.value_name)
+          ->trigger_on_parse();
   }
 }
 
@@ -110,7 +101,6 @@ void describe(CLI::App& app, Options& options) {
                  "serve the command line to clients of this Unix socket")
       ->option_text("PATH");
   add_shorthands(app, options);
-  add_flag_shorthands(app, options);
   add_set(app, options);
   app.add_flag("--check", options.check, "validate the configuration, print it, exit 0 or 1");
   app.add_flag("--help-config", options.help_config,
