@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <utility>
 
 #include "app/diagnostic.h"
 
@@ -31,8 +32,10 @@ std::vector<std::string> names_for(const mgmt::NodeConfig& config, std::string_v
     for (unsigned i = 0; i < config.worker.count; ++i) names.push_back(std::to_string(i));
   if (parameter == "MODE")
     names.assign(fwd::kForwardModeNames.begin(), fwd::kForwardModeNames.end());
-  if (parameter == "TOPIC")
+  if (parameter == "TOPIC") {
     for (const Command& c : commands()) names.emplace_back(c.syntax.substr(0, c.syntax.find(' ')));
+    names.emplace_back("all");
+  }
   return names;
 }
 
@@ -40,13 +43,18 @@ std::vector<std::string> names_for(const mgmt::NodeConfig& config, std::string_v
 
 Cli::Cli(mgmt::Node& node) : node_{node}, grammar_{syntaxes(), parameters()} {}
 
-std::string Cli::execute(std::string_view line) {
+Result<Output> Cli::run(std::string_view line) {
   const auto words = split_words(line);
-  if (words.empty()) return "";
-  const auto [match, mismatch] = grammar_.match(words);
-  if (mismatch) return fmt::format("error: {}\n", mismatch->to_string());
-  const auto result = commands()[match->command].run(node_, *match);
-  return result ? *result : fmt::format("error: {}\n", result.error().what);
+  if (!words) return tl::make_unexpected(words.error());
+  if (words->empty()) return "";
+  const auto [match, mismatch] = grammar_.match(*words);
+  if (mismatch) return fail(Errc::kInvalidArgument, "{}", mismatch->to_string());
+  return commands()[match->command].run(node_, *match);
+}
+
+Output Cli::answer(std::string_view line) {
+  auto output = run(line);
+  return output ? std::move(*output) : fmt::format("error: {}\n", output.error().what);
 }
 
 std::vector<std::string> Cli::complete(const std::vector<std::string>& words) const {
@@ -82,18 +90,21 @@ Status run_command_file(Cli& cli, const std::string& file,
   if (in.peek(); in.bad() || !in.is_open())
     return fail(Errc::kNotFound, "command file {} cannot be read", file);
   std::string line;
-  while (std::getline(in, line)) {
-    const auto text = cli.execute(line);
+  for (unsigned number = 1; std::getline(in, line); ++number) {
+    auto output = cli.run(line);
+    const auto text = output ? std::move(*output).all()
+                             : fmt::format("{}:{}: error: {}\n", file, number, output.error().what);
     if (!text.empty()) print(text);
   }
   return {};
 }
 
 Result<std::string> command_help(std::string_view topic) {
+  const bool whole = topic.empty() || topic == "all";
   std::vector<const Command*> told;
   std::size_t width = 0;
   for (const Command& c : commands()) {
-    if (!topic.empty() && c.syntax.substr(0, c.syntax.find(' ')) != topic) continue;
+    if (!whole && c.syntax.substr(0, c.syntax.find(' ')) != topic) continue;
     told.push_back(&c);
     width = std::max(width, c.syntax.size());
   }
@@ -101,7 +112,7 @@ Result<std::string> command_help(std::string_view topic) {
     return fail(Errc::kNotFound, "no command starts with {}; help lists them", quote(topic));
   std::string text;
   for (const Command* c : told) text += fmt::format("{:<{}}  {}\n", c->syntax, width, c->help);
-  if (topic.empty()) {
+  if (whole) {
     text += '\n';
     for (const Parameter& p : parameters()) text += fmt::format("{:<8} {}\n", p.name, p.what);
   }

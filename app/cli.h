@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/cli_output.h"
 #include "app/cli_syntax.h"
 #include "lib/base/result.h"
 #include "lib/mgmt/node.h"
@@ -18,7 +19,7 @@ struct Command {
   std::string_view syntax;  ///< As cli_syntax.h reads it.
   std::string_view help;
   /// What the command prints, or why it could not be done.
-  Result<std::string> (*run)(mgmt::Node& node, const Match& match);
+  Result<Output> (*run)(mgmt::Node& node, const Match& match);
 };
 
 /// Every command, in the order of `help`.
@@ -29,9 +30,14 @@ class Cli {
  public:
   explicit Cli(mgmt::Node& node);
 
-  /// What the line prints: nothing, or text that ends with a newline. Errors are text too,
-  /// "error: ..."; blank lines and comments print nothing.
-  [[nodiscard]] std::string execute(std::string_view line);
+  /// What the line prints: nothing, or text that ends with a newline; blank lines and comments
+  /// print nothing. Errors: which word is wrong and what is expected there, or what the command
+  /// says.
+  [[nodiscard]] Result<Output> run(std::string_view line);
+  /// The same with errors as text, "error: ...".
+  [[nodiscard]] Output answer(std::string_view line);
+  /// All of the answer at once: for those who may wait for it.
+  [[nodiscard]] std::string execute(std::string_view line) { return answer(line).all(); }
 
   /// Words that may follow these, names of this node's objects among them.
   [[nodiscard]] std::vector<std::string> complete(const std::vector<std::string>& words) const;
@@ -46,12 +52,13 @@ class Cli {
 };
 
 /// Executes a file's lines in order; `print` gets what they print. Errors: kNotFound when it cannot
-/// be read; a line that fails prints its error and the next one is executed.
+/// be read; a line that fails prints its error, "FILE:LINE: error: ...", and the next one is
+/// executed, as dpdk-testpmd does.
 Status run_command_file(Cli& cli, const std::string& file,
                         const std::function<void(std::string_view)>& print);
 
-/// The commands whose first word is `topic`, or all, with their help. kNotFound for a topic no
-/// command has.
+/// The commands whose first word is `topic`, or all (no topic, "all"), with their help. kNotFound
+/// for a topic no command has.
 [[nodiscard]] Result<std::string> command_help(std::string_view topic);
 
 }  // namespace ipoib::app

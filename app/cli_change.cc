@@ -65,8 +65,9 @@ mgmt::MulticastRouteConfig multicast_route(const Match& match) {
 }
 
 /// Nothing to print when it worked.
-Result<std::string> done(const Status& status) {
-  return status.map([] { return std::string{}; });
+Result<Output> done(const Status& status) {
+  if (!status) return tl::make_unexpected(status.error());
+  return "";
 }
 
 }  // namespace
@@ -78,17 +79,17 @@ unsigned number(const Match& match, std::string_view parameter) {
   return value;
 }
 
-Result<std::string> quit(mgmt::Node& node, const Match&) {
+Result<Output> quit(mgmt::Node& node, const Match&) {
   node.request_stop();
   return "";
 }
 
-Result<std::string> clear_stats(mgmt::Node& node, const Match&) {
+Result<Output> clear_stats(mgmt::Node& node, const Match&) {
   node.clear_stats();
   return "";
 }
 
-Result<std::string> set_verbose(mgmt::Node&, const Match& match) {
+Result<Output> set_verbose(mgmt::Node&, const Match& match) {
   constexpr std::array<std::uint32_t, 3> kLevels = {RTE_LOG_NOTICE, RTE_LOG_INFO, RTE_LOG_DEBUG};
   if (rte_log_set_level_pattern("ipoib.*", kLevels[number(match, "LEVEL")]) != 0)
     return fail(Errc::kUnavailable, "log levels cannot be set");
@@ -106,7 +107,7 @@ std::optional<std::uint64_t> parse_hex(std::string_view word, std::size_t digits
   return value;
 }
 
-Result<std::string> set_hca(mgmt::Node& node, const Match& match) {
+Result<Output> set_hca(mgmt::Node& node, const Match& match) {
   fabric::PortChange change;
   if (match.has("lid")) change.lid = static_cast<std::uint16_t>(number(match, "PORTLID"));
   if (match.has("sm-lid")) change.sm_lid = static_cast<std::uint16_t>(number(match, "SMLID"));
@@ -117,11 +118,11 @@ Result<std::string> set_hca(mgmt::Node& node, const Match& match) {
   return done(node.change_hca(match.get("HCA").value_or(""), change));
 }
 
-Result<std::string> link_state(mgmt::Node& node, const Match& match) {
+Result<Output> link_state(mgmt::Node& node, const Match& match) {
   return done(node.set_interface_up(match.get("IFACE").value_or(""), match.has("up")));
 }
 
-Result<std::string> neigh_add(mgmt::Node& node, const Match& match) {
+Result<Output> neigh_add(mgmt::Node& node, const Match& match) {
   mgmt::NeighbourEntryConfig entry;
   entry.iface = match.get("IFACE").value_or("");
   entry.addr = address(match);
@@ -131,46 +132,47 @@ Result<std::string> neigh_add(mgmt::Node& node, const Match& match) {
   return done(node.add_neighbour(entry));
 }
 
-Result<std::string> neigh_del(mgmt::Node& node, const Match& match) {
+Result<Output> neigh_del(mgmt::Node& node, const Match& match) {
   return done(node.remove_neighbour(match.get("IFACE").value_or(""), address(match)));
 }
 
-Result<std::string> neigh_flush(mgmt::Node& node, const Match& match) {
+Result<Output> neigh_flush(mgmt::Node& node, const Match& match) {
   return done(node.flush_neighbours(match.get("IFACE").value_or("")));
 }
 
-Result<std::string> route_add(mgmt::Node& node, const Match& match) {
+Result<Output> route_add(mgmt::Node& node, const Match& match) {
   return done(node.add_route(
       {prefix(match), addresses(match.get("ADDRS").value_or("")), match.has("blackhole")}));
 }
 
-Result<std::string> route_del(mgmt::Node& node, const Match& match) {
+Result<Output> route_del(mgmt::Node& node, const Match& match) {
   return done(node.remove_route(prefix(match)));
 }
 
-Result<std::string> group_join(mgmt::Node& node, const Match& match) {
+Result<Output> group_join(mgmt::Node& node, const Match& match) {
   return done(node.join_group(match.get("IFACE").value_or(""), group(match)));
 }
 
-Result<std::string> group_leave(mgmt::Node& node, const Match& match) {
+Result<Output> group_leave(mgmt::Node& node, const Match& match) {
   return done(node.leave_group(match.get("IFACE").value_or(""), group(match)));
 }
 
-Result<std::string> mroute_add(mgmt::Node& node, const Match& match) {
+Result<Output> mroute_add(mgmt::Node& node, const Match& match) {
   return done(node.add_multicast_route(multicast_route(match)));
 }
 
-Result<std::string> mroute_del(mgmt::Node& node, const Match& match) {
+Result<Output> mroute_del(mgmt::Node& node, const Match& match) {
   return done(node.remove_multicast_route(multicast_route(match)));
 }
 
-Result<std::string> capture_start(mgmt::Node& node, const Match& match) {
+Result<Output> capture_start(mgmt::Node& node, const Match& match) {
   return done(node.capture_start(match.get("FILE").value_or("")));
 }
 
-Result<std::string> capture_stop(mgmt::Node& node, const Match&) {
-  return node.capture_stop().map(
-      [](std::uint64_t frames) { return fmt::format("{} frames\n", frames); });
+Result<Output> capture_stop(mgmt::Node& node, const Match&) {
+  const auto frames = node.capture_stop();
+  if (!frames) return tl::make_unexpected(frames.error());
+  return fmt::format("{} frames\n", *frames);
 }
 
 }  // namespace ipoib::app

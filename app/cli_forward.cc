@@ -3,14 +3,14 @@
 #include <charconv>
 
 #include "app/cli_commands.h"
+#include "app/cli_rows.h"
 #include "app/generator_text.h"
 #include "app/render.h"
-#include "app/text_table.h"
 
 namespace ipoib::app {
 namespace {
 
-Result<std::string> forward(mgmt::Node& node, bool on) {
+Result<Output> forward(mgmt::Node& node, bool on) {
   const bool already = node.forwarding() == on;
   node.set_forwarding(on);
   return fmt::format("forwarding {} {}\n", already ? "was" : "is", on ? "on" : "off");
@@ -38,27 +38,27 @@ const std::array<Part, 4> kParts = {
 
 }  // namespace
 
-Result<std::string> start(mgmt::Node& node, const Match& match) {
+Result<Output> start(mgmt::Node& node, const Match& match) {
   if (match.has("tx_first")) node.send_first(match.get("BURSTS") ? number(match, "BURSTS") : 1);
   return forward(node, true);
 }
 
-Result<std::string> stop(mgmt::Node& node, const Match&) {
+Result<Output> stop(mgmt::Node& node, const Match&) {
   return forward(node, false);
 }
 
-Result<std::string> set_fwd(mgmt::Node& node, const Match& match) {
+Result<Output> set_fwd(mgmt::Node& node, const Match& match) {
   const auto mode = fwd::mode_named(match.get("MODE").value_or(""));
   node.set_forward_mode(mode.value_or(mgmt::ForwardMode::kRoute));
   return "";
 }
 
-Result<std::string> set_burst(mgmt::Node& node, const Match& match) {
+Result<Output> set_burst(mgmt::Node& node, const Match& match) {
   node.set_burst(number(match, "PACKETS"));
   return "";
 }
 
-Result<std::string> set_nbcore(mgmt::Node& node, const Match& match) {
+Result<Output> set_nbcore(mgmt::Node& node, const Match& match) {
   const unsigned count = node.config().worker.count;
   if (number(match, "CORES") == count) return "";
   return fail(Errc::kUnavailable,
@@ -67,7 +67,7 @@ Result<std::string> set_nbcore(mgmt::Node& node, const Match& match) {
               count, number(match, "CORES"));
 }
 
-Result<std::string> set_generator(mgmt::Node& node, const Match& match) {
+Result<Output> set_generator(mgmt::Node& node, const Match& match) {
   mgmt::GeneratorConfig g = node.config().generator;
   take(match, "SIZES", packet_sizes_form(), g.sizes);
   take(match, "ADDRPAIR", tx_ip_form(), g.ip);
@@ -82,16 +82,17 @@ Result<std::string> set_generator(mgmt::Node& node, const Match& match) {
                     match.get("RATE").value_or(""), unit, packet_rate_form().allowed);
       g.rate = *rate;
     }
-  return node.set_generator(g).map([] { return std::string{}; });
+  if (auto set = node.set_generator(g); !set) return tl::make_unexpected(set.error());
+  return "";
 }
 
-Result<std::string> show_fwd(mgmt::Node& node, const Match& match) {
+Result<Output> show_fwd(mgmt::Node& node, const Match& match) {
   Json json = to_json(node.forward_info());
   json["generator"] = to_json(node.config()).at("generator");
-  return match.has("json") ? dump(json) + "\n" : object_text(json);
+  return object(match, json);
 }
 
-Result<std::string> show_config_part(mgmt::Node& node, const Match& match) {
+Result<Output> show_config_part(mgmt::Node& node, const Match& match) {
   const Json config = to_json(node.config());
   Json shown = Json::object();
   for (const Part& part : kParts) {
@@ -101,7 +102,7 @@ Result<std::string> show_config_part(mgmt::Node& node, const Match& match) {
     for (const auto key : part.keys) shown[std::string{key}] = section.at(std::string{key});
   }
   if (match.has("cores")) shown["lcores"] = lcores_json(node.workers());
-  return match.has("json") ? dump(shown) + "\n" : object_text(shown);
+  return object(match, shown);
 }
 
 }  // namespace ipoib::app

@@ -32,14 +32,22 @@ void Session::end_of_input() {
   ended_ = true;
 }
 
-void Session::work() {
-  while (has_lines() && pending().size() < kEnough) {
-    const std::string line = std::move(lines_.front());
-    lines_.pop_front();
-    out_ += line.size() > kMaxLine ? fmt::format("error: a line of more than {} octets\n", kMaxLine)
-                                   : cli_.execute(line);
-    out_ += kPrompt;
+void Session::work(Clock::time_point until) {
+  while (has_work() && pending().size() < kEnough) {
+    if (!answer_) begin_answer();
+    if (!answer_->append_piece(out_)) {
+      answer_.reset();
+      out_ += kPrompt;
+    }
+    if (Clock::now() >= until) return;
   }
+}
+
+void Session::begin_answer() {
+  const std::string line = std::move(lines_.front());
+  lines_.pop_front();
+  answer_ = line.size() > kMaxLine ? fmt::format("error: a line of more than {} octets\n", kMaxLine)
+                                   : cli_.answer(line);
 }
 
 void Session::consume(std::size_t n) {
@@ -114,14 +122,22 @@ void CliServer::accept_clients() {
     const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
     if (clients_.size() >= kMaxClients) {
-      log(LogArea::kApp, LogLevel::kWarning, "CLI socket {}: more than {} clients, one refused",
-          path_, kMaxClients);
-      close(fd);
+      refuse(fd);
       continue;
     }
     clients_.emplace(fd, cli_);
     serve(fd, 0);  // The prompt.
   }
+}
+
+/// Logged once until there was room again: nobody fills the log by asking often.
+void CliServer::refuse(int fd) {
+  if (!std::exchange(refusing_, true))
+    log(LogArea::kApp, LogLevel::kWarning, "CLI socket {}: more than {} clients, others refused",
+        path_, kMaxClients);
+  const auto text = fmt::format("error: there are {} clients already\n", kMaxClients);
+  static_cast<void>(send(fd, text.data(), text.size(), MSG_NOSIGNAL));
+  close(fd);
 }
 
 void CliServer::serve(int fd, std::uint32_t events) {
@@ -133,7 +149,7 @@ void CliServer::serve(int fd, std::uint32_t events) {
     if (n == 0) session.end_of_input();
     if (n < 0 && errno != EAGAIN && errno != EINTR) return drop(fd);
   }
-  session.work();
+  session.work(Session::Clock::now() + kSlice);
   while (!session.pending().empty()) {
     const auto text = session.pending();
     const auto n = send(fd, text.data(), text.size(), MSG_NOSIGNAL);
@@ -142,8 +158,8 @@ void CliServer::serve(int fd, std::uint32_t events) {
     session.consume(static_cast<std::size_t>(n));
   }
   if (session.finished() || session.overflowed()) return drop(fd);
-  // Lines that are left are executed when the other descriptors had their turn.
-  const bool more = !session.pending().empty() || session.has_lines();
+  // Work that is left goes on when the other descriptors had their turn.
+  const bool more = !session.pending().empty() || session.has_work();
   const auto wanted = (session.wants_input() ? EPOLLIN : 0U) | (more ? EPOLLOUT : 0U);
   const auto watched =
       events_.watch(fd, wanted, [this, fd](std::uint32_t ready) { serve(fd, ready); });
@@ -154,6 +170,7 @@ void CliServer::drop(int fd) {
   events_.unwatch(fd);
   clients_.erase(fd);
   close(fd);
+  refusing_ = false;
 }
 
 }  // namespace ipoib::app

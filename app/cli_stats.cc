@@ -2,21 +2,11 @@
 #include <algorithm>
 
 #include "app/cli_commands.h"
+#include "app/cli_rows.h"
 #include "app/render.h"
-#include "app/text_table.h"
 
 namespace ipoib::app {
 namespace {
-
-constexpr std::size_t kWidth = 78;
-
-/// A line of dashes, hashes or the like around a title.
-std::string ruler(char c, std::string_view title = {}) {
-  const std::string text = title.empty() ? "" : fmt::format(" {} ", title);
-  const std::size_t left = (kWidth - text.size()) / 2;
-  return fmt::format("  {}{}{}\n", std::string(left, c), text,
-                     std::string(kWidth - text.size() - left, c));
-}
 
 /// "NAME: value" in columns.
 std::string numbers(const Json& row, std::initializer_list<std::string_view> keys) {
@@ -36,7 +26,7 @@ std::string fwd_numbers(const Json& row) {
 
 }  // namespace
 
-Result<std::string> show_port_stats(mgmt::Node& node, const Match& match) {
+Result<Output> show_port_stats(mgmt::Node& node, const Match& match) {
   const auto wanted = match.get("IFACE");
   Json rows = Json::array();
   std::string known;
@@ -60,7 +50,7 @@ Result<std::string> show_port_stats(mgmt::Node& node, const Match& match) {
   return text;
 }
 
-Result<std::string> show_fwd_stats(mgmt::Node& node, const Match& match) {
+Result<Output> show_fwd_stats(mgmt::Node& node, const Match& match) {
   const Json report = fwd_stats_json(node.forward_stats(), node.workers());
   if (match.has("json")) return dump(report) + "\n";
   std::string text;
@@ -87,22 +77,21 @@ Result<std::string> show_fwd_stats(mgmt::Node& node, const Match& match) {
                                                 {"64", "bursts.64"}});
 }
 
-Result<std::string> show_latency(mgmt::Node& node, const Match& match) {
-  const Json json = to_json(node.latency());
-  return match.has("json") ? dump(json) + "\n" : object_text(json);
+Result<Output> show_latency(mgmt::Node& node, const Match& match) {
+  return object(match, to_json(node.latency()));
 }
 
-Result<std::string> clear_port_stats(mgmt::Node& node, const Match&) {
+Result<Output> clear_port_stats(mgmt::Node& node, const Match&) {
   node.clear_port_stats();
   return "";
 }
 
-Result<std::string> clear_fwd_stats(mgmt::Node& node, const Match&) {
+Result<Output> clear_fwd_stats(mgmt::Node& node, const Match&) {
   node.clear_forward_stats();
   return "";
 }
 
-Result<std::string> clear_latency(mgmt::Node& node, const Match&) {
+Result<Output> clear_latency(mgmt::Node& node, const Match&) {
   node.clear_latency();
   return "";
 }

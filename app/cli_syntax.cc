@@ -41,6 +41,13 @@ std::vector<std::string> decide_brackets(const std::string& text) {
   return variants;
 }
 
+/// Enough of a word to know it by.
+std::string shortened(std::string_view word) {
+  constexpr std::size_t kLongest = 80;
+  return word.size() <= kLongest ? std::string{word}
+                                 : fmt::format("{}...", word.substr(0, kLongest));
+}
+
 /// Adds what the word may be, each thing once.
 void add_names(const Word& word, std::vector<std::string>& names) {
   auto more = word.literals;
@@ -69,8 +76,8 @@ bool Match::has(std::string_view literal) const {
 }
 
 std::string Mismatch::to_string() const {
-  const std::string where = read.empty() ? fmt::format("at word {}, end of line", word)
-                                         : fmt::format("at word {} {}", word, quote(read));
+  const std::string where = read ? fmt::format("at word {} {}", word, quote(shortened(*read)))
+                                 : fmt::format("at word {}, end of line", word);
   return fmt::format("{}: expected {}{}", where, expected.size() > 1 ? "one of " : "",
                      fmt::join(expected, ", "));
 }
@@ -81,8 +88,8 @@ Grammar::Grammar(const std::vector<std::string_view>& syntaxes,
     auto variants = decide_brackets(std::string{syntaxes[i]});
     for (auto& v : variants) {
       Sequence sequence{i, {}};
-      for (const auto& token : split_words(v))
-        sequence.words.push_back(make_word(token, parameters));
+      const auto tokens = split_words(v);
+      for (const auto& token : *tokens) sequence.words.push_back(make_word(token, parameters));
       sequences_.push_back(std::move(sequence));
     }
   }
@@ -114,7 +121,8 @@ std::pair<std::optional<Match>, std::optional<Mismatch>> Grammar::match(
       }
       return {std::move(match), std::nullopt};
     }
-  Mismatch mismatch{n + 1, n < words.size() ? words[n] : "", {}};
+  Mismatch mismatch{n + 1, std::nullopt, {}};
+  if (n < words.size()) mismatch.read = words[n];
   for (const Sequence* s : candidates)
     if (s->words.size() > n) add_names(s->words[n], mismatch.expected);
   if (std::any_of(candidates.begin(), candidates.end(),
@@ -149,17 +157,42 @@ bool Grammar::complete(const std::vector<std::string>& words) const {
                      [&](const Sequence* s) { return s->words.size() == words.size(); });
 }
 
-std::vector<std::string> split_words(std::string_view line) {
-  line = line.substr(0, line.find('#'));
+namespace {
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/// The octet behind the closing quotation mark; `at` is behind the opening one.
+std::optional<std::size_t> take_quoted(std::string_view line, std::size_t at, std::string& word) {
+  for (; at < line.size(); ++at) {
+    if (line[at] == '"') return at + 1;
+    if (line[at] == '\\' && at + 1 < line.size()) ++at;
+    word += line[at];
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> split_words(std::string_view line) {
   std::vector<std::string> words;
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
+  std::size_t at = 0;
   while (true) {
-    while (!line.empty() && is_blank(line.front())) line.remove_prefix(1);
-    if (line.empty()) return words;
-    std::size_t len = 0;
-    while (len < line.size() && !is_blank(line[len])) ++len;
-    words.emplace_back(line.substr(0, len));
-    line.remove_prefix(len);
+    while (at < line.size() && is_blank(line[at])) ++at;
+    if (at == line.size() || line[at] == '#') return words;
+    std::string& word = words.emplace_back();
+    while (at < line.size() && !is_blank(line[at]) && line[at] != '#') {
+      if (line[at] != '"') {
+        word += line[at++];
+        continue;
+      }
+      const auto end = take_quoted(line, at + 1, word);
+      if (!end)
+        return fail(Errc::kInvalidArgument, "at word {}: its quotation mark is not closed",
+                    words.size());
+      at = *end;
+    }
   }
 }
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/result.h"
+
 namespace ipoib::app {
 
 /// A kind of value.
@@ -40,7 +42,7 @@ struct Match {
 /// Why a line matched nothing.
 struct Mismatch {
   std::size_t word = 0;  ///< From 1; one more than there are when the line ends too early.
-  std::string read;      ///< Empty at the end of the line.
+  std::optional<std::string> read;  ///< None at the end of the line.
   std::vector<std::string> expected;
 
   /// `at word 2 "lnik": expected one of link, neigh`.
@@ -75,7 +77,9 @@ class Grammar {
   std::vector<Sequence> sequences_;
 };
 
-/// Words of a line, up to `#`.
-[[nodiscard]] std::vector<std::string> split_words(std::string_view line);
+/// Words of a line, blanks between, up to `#`. Quotation marks take blanks and # into a word, a
+/// backslash within them takes the next character as it is. Errors: kInvalidArgument, the quotation
+/// mark that is not closed.
+[[nodiscard]] Result<std::vector<std::string>> split_words(std::string_view line);
 
 }  // namespace ipoib::app

@@ -1,5 +1,6 @@
 // The table of commands: the grammar, `help`, completion and the CLI reference come from it.
 #include <charconv>
+#include <utility>
 
 #include "app/cli.h"
 #include "app/cli_commands.h"
@@ -88,8 +89,10 @@ bool is_anything(std::string_view) {
   return true;
 }
 
-Result<std::string> help(mgmt::Node&, const Match& match) {
-  return command_help(match.get("TOPIC").value_or(""));
+Result<Output> help(mgmt::Node&, const Match& match) {
+  auto text = command_help(match.get("TOPIC").value_or(""));
+  if (!text) return tl::make_unexpected(text.error());
+  return std::move(*text);
 }
 
 }  // namespace
@@ -134,7 +137,7 @@ const std::vector<Parameter>& parameters() {
       {"UDPPORTS", tx_udp_form().allowed,
        [](std::string_view w) { return tx_udp_form().parse(w).has_value(); }},
       {"FILE", "file name", is_anything},
-      {"TOPIC", "first word of a command", is_anything},
+      {"TOPIC", "first word of a command, or all", is_anything},
   };
   return kParameters;
 }

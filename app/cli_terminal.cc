@@ -1,7 +1,12 @@
+// For cmdline_get_rdline().
+#define ALLOW_EXPERIMENTAL_API
+
 #include "app/cli_terminal.h"
 
 #include <cmdline.h>
 #include <cmdline_parse.h>
+#include <cmdline_rdline.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -11,12 +16,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace ipoib::app {
 namespace {
 
 constexpr std::size_t kMaxWords = 16;
-constexpr std::size_t kMaxLine = 1024;  // More than librte_cmdline's buffer holds.
+constexpr std::size_t kMaxRead = 1024;
+/// librte_cmdline keeps so much of a line, silently; RDLINE_BUF_SIZE of DPDK 22.11.
+constexpr std::size_t kMaxLine = 512;
+constexpr std::size_t kMaxTypedAhead = 4096;
+/// What a terminal that says it takes something takes without making us wait.
+constexpr std::size_t kPrintedAtOnce = 512;
+constexpr unsigned kPrintsInATurn = 16;
+constexpr char kCtrlC = '\x03';
 
 /// librte_cmdline asks each token of an instruction for its match in order, giving each the rest
 /// of the line: with a place for the result when a line is executed, without one when it is
@@ -126,11 +139,6 @@ Instruction make_instruction(std::span<Token> tokens) {
   return inst;
 }
 
-void execute(void* line, cmdline* cl, void* data) {
-  const auto text = static_cast<Cli*>(data)->execute(static_cast<const char*>(line));
-  cmdline_printf(cl, "%s", text.c_str());
-}
-
 }  // namespace
 
 struct Terminal::Bindings {
@@ -142,7 +150,7 @@ struct Terminal::Bindings {
 };
 
 Terminal::Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end)
-    : events_{events}, in_{in}, on_end_{std::move(on_end)}, bindings_{new Bindings} {
+    : cli_{cli}, events_{events}, in_{in}, on_end_{std::move(on_end)}, bindings_{new Bindings} {
   Bindings& b = *bindings_;
   b.context.cli = &cli;
   b.line[0] = {{&line_ops, 0}, &b.context, 0};
@@ -150,10 +158,12 @@ Terminal::Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void
   b.run = make_instruction(b.line);
   b.complete = make_instruction(b.words);
   if (!b.run || !b.complete) return;
-  b.run->f = execute;
-  b.run->data = &cli;
-  b.complete->f =
-      execute;  // Never matches a line to execute; an instruction without one is dynamic.
+  b.run->f = [](void* line, cmdline*, void* terminal) {
+    static_cast<Terminal*>(terminal)->execute(static_cast<const char*>(line));
+  };
+  b.run->data = this;
+  // Never matches a line to execute; an instruction without a function is dynamic.
+  b.complete->f = b.run->f;
   b.context.instruction = b.complete.get();
   b.instructions = {b.run.get(), b.complete.get(), nullptr};
 }
@@ -165,6 +175,7 @@ Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& ev
   if (tcgetattr(in, &mode) == 0) {
     t->saved_ = mode;
     mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
+    mode.c_iflag &= ~static_cast<tcflag_t>(IXON);  // Ctrl-S would hold up whoever writes: the node
     tcsetattr(in, TCSANOW, &mode);
   }
   // Never asked to read, so that it does not close `in`; `out` is duplicated, since it does close
@@ -176,34 +187,106 @@ Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& ev
     if (own_out >= 0) close(own_out);
     return fail(Errc::kNoResources, "no memory or descriptor for the command line");
   }
+  t->out_ = own_out;
   auto* terminal = t.get();
   const auto watched = events.watch(in, EPOLLIN, [terminal](std::uint32_t) {
-    if (!terminal->feed()) terminal->finish();
+    if (!terminal->feed()) terminal->end_input();
   });
   if (!watched) {  // A file: everything is there already.
+    t->waits_ = false;
     while (t->feed()) {
     }
-    t->finish();
+    t->end_input();
   }
   return t;
 }
 
 Terminal::~Terminal() {
   events_.unwatch(in_);
+  events_.unwatch(out_);
   if (cmdline_ != nullptr) cmdline_free(cmdline_);
   if (saved_) tcsetattr(in_, TCSANOW, &*saved_);
 }
 
 bool Terminal::feed() {
-  std::array<char, kMaxLine> bytes;
+  std::array<char, kMaxRead> bytes;
   const auto n = read(in_, bytes.data(), bytes.size());
   if (n < 0) return errno == EAGAIN || errno == EINTR;
-  return n > 0 && cmdline_in(cmdline_, bytes.data(), static_cast<int>(n)) >= 0;
+  if (n == 0) return false;
+  std::string_view keys{bytes.data(), static_cast<std::size_t>(n)};
+  if (!printing_) return type(keys);
+  if (const auto stop = keys.rfind(kCtrlC); stop != std::string_view::npos) {
+    answer_.reset();
+    unprinted_ = "^C\n";
+    typed_ahead_.clear();
+    keys.remove_prefix(stop + 1);
+  }
+  typed_ahead_ += keys.substr(0, kMaxTypedAhead - std::min(kMaxTypedAhead, typed_ahead_.size()));
+  return true;
 }
 
-void Terminal::finish() {
+bool Terminal::type(std::string_view keys) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    // Commands are ASCII. librte_cmdline would leave the octet out without a word.
+    if ((static_cast<unsigned char>(keys[i]) & 0x80U) != 0) {
+      cmdline_printf(cmdline_, "\a");
+      continue;
+    }
+    if (cmdline_in(cmdline_, &keys[i], 1) < 0) return false;
+    if (!printing_) continue;
+    typed_ahead_ = keys.substr(i + 1);
+    return true;
+  }
+  return true;
+}
+
+void Terminal::execute(std::string_view line) {
+  Output answer = line.size() < kMaxLine
+                      ? cli_.answer(line)
+                      : fmt::format("error: a line of more than {} octets\n", kMaxLine - 1);
+  std::string first;
+  bool more = true;
+  while (more && first.size() < kPrintedAtOnce) more = answer.append_piece(first);
+  if (more && waits_ && events_.watch(out_, EPOLLOUT, [this](std::uint32_t) { print(); })) {
+    answer_ = std::move(answer);
+    unprinted_ = std::move(first);
+    printing_ = true;
+    cmdline_set_prompt(cmdline_, "");
+    return;
+  }
+  if (more) first += std::move(answer).all();
+  cmdline_printf(cmdline_, "%s", first.c_str());
+}
+
+/// Never waits for the terminal, so that one that is not read from holds up nobody.
+void Terminal::print() {
+  for (unsigned i = 0; i < kPrintsInATurn; ++i) {
+    pollfd ready{out_, POLLOUT, 0};
+    if (poll(&ready, 1, 0) != 1) return;
+    if (unprinted_.empty() && answer_ && !answer_->append_piece(unprinted_)) answer_.reset();
+    if (unprinted_.empty()) return end_printing();
+    const auto n = write(out_, unprinted_.data(), std::min(kPrintedAtOnce, unprinted_.size()));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n < 0) return end_printing();  // nobody is there to read it
+    unprinted_.erase(0, static_cast<std::size_t>(n));
+  }
+}
+
+void Terminal::end_printing() {
+  events_.unwatch(out_);
+  printing_ = false;
+  answer_.reset();
+  unprinted_.clear();
+  cmdline_set_prompt(cmdline_, kPrompt);
+  rdline_newline(cmdline_get_rdline(cmdline_), kPrompt);
+  const bool goes_on = type(std::exchange(typed_ahead_, {}));
+  if (!goes_on || (ended_ && !printing_)) end_input();
+}
+
+void Terminal::end_input() {
   events_.unwatch(in_);
-  on_end_();
+  ended_ = true;
+  if (!printing_) on_end_();
 }
 
 }  // namespace ipoib::app

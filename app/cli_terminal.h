@@ -7,7 +7,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <vector>
+#include <string>
+#include <string_view>
 
 #include "app/cli.h"
 
@@ -32,11 +33,27 @@ class Terminal {
   Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end);
   /// Feeds what can be read without waiting; false at the end of the input.
   bool feed();
-  void finish();
+  /// Keys, as far as the line they end does not take long to answer; false: Ctrl-D.
+  bool type(std::string_view keys);
+  void execute(std::string_view line);
+  void end_input();
 
+  // A long answer is printed as fast as the terminal takes it, while the node goes on. Keys wait;
+  // Ctrl-C ends it.
+  void print();
+  void end_printing();
+
+  Cli& cli_;
   mgmt::EventLoop& events_;
   int in_;
+  int out_ = -1;
   std::function<void()> on_end_;
+  bool waits_ = true;   ///< `in` is watched, so printing may take its time.
+  bool ended_ = false;  ///< The input, while an answer is being printed.
+  bool printing_ = false;
+  std::optional<Output> answer_;  ///< What is left to be made of it; none: all was made.
+  std::string unprinted_;
+  std::string typed_ahead_;
   std::optional<termios> saved_;
   std::unique_ptr<Bindings> bindings_;
   cmdline* cmdline_ = nullptr;

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kLongestName = 31;
 /// Words that stand where a name can stand on the command line.
-constexpr std::array<std::string_view, 2> kReservedNames = {"all", "json"};
+constexpr std::array<std::string_view, 5> kReservedNames = {"all", "info", "json", "stats",
+                                                            "xstats"};
 
 /// Counters, commands and worker.assign name HCAs, links and ports alike.
 void check_names(const Draft& draft, Report& report) {
@@ -23,10 +24,11 @@ void check_names(const Draft& draft, Report& report) {
     for (const auto& e : entries) {
       const std::string& name = e.value.name;
       if (!is_name(name))
-        report.error(e.table->source(),
-                     fmt::format("{}: read name {}, allowed: 1-{} letters, digits, _ and -, not "
-                                 "all or json",
-                                 e.path, quote(name), kLongestName));
+        report.error(
+            e.table->source(),
+            fmt::format("{}: read name {}, allowed: 1-{} letters, digits, _ and -, none "
+                        "of {}",
+                        e.path, quote(name), kLongestName, fmt::join(kReservedNames, ", ")));
       unique.add(name, quote(name), e.path, e.table->source());
     }
   };

@@ -49,8 +49,8 @@ std::string without_end(std::string line) {
   return line;
 }
 
-std::string aligned(const std::vector<std::vector<Cell>>& rows) {
-  std::vector<std::size_t> widths(rows[0].size());
+std::string aligned(const std::vector<std::vector<Cell>>& rows, std::vector<std::size_t>& widths) {
+  widths.resize(rows[0].size());
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], row[i].text.size());
@@ -91,21 +91,25 @@ std::string nested_list(const Json& list) {
 
 }  // namespace
 
-std::string list_text(const Json& list, const std::vector<Column>& columns) {
-  if (list.empty()) return "none\n";
-  std::vector<std::vector<Cell>> rows(1);
-  for (const Column& c : columns) {
-    const bool number = at_path(list.front(), c.path).is_number();
-    rows[0].push_back({std::string{c.heading}, number});
+std::string TextTable::rows(const Json& list) {
+  std::vector<std::vector<Cell>> lines;
+  if (widths_.empty()) {
+    auto& headings = lines.emplace_back();
+    for (const Column& c : columns_)
+      headings.push_back({std::string{c.heading}, at_path(list.front(), c.path).is_number()});
   }
   for (const Json& object : list) {
-    auto& row = rows.emplace_back();
-    for (const Column& c : columns) {
+    auto& line = lines.emplace_back();
+    for (const Column& c : columns_) {
       const Json value = at_path(object, c.path);
-      row.push_back({cell(c.path.substr(c.path.rfind('.') + 1), value), value.is_number()});
+      line.push_back({cell(c.path.substr(c.path.rfind('.') + 1), value), value.is_number()});
     }
   }
-  return aligned(rows);
+  return aligned(lines, widths_);
+}
+
+std::string list_text(const Json& list, const std::vector<Column>& columns) {
+  return list.empty() ? "none\n" : TextTable{columns}.rows(list);
 }
 
 std::string object_text(const Json& object) {

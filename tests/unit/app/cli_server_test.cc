@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -97,7 +98,7 @@ TEST_F(SessionTest, ReaderThatDoesNotRead) {
   EXPECT_LT(held, 2 * Session::kEnough);
   session.work();
   EXPECT_EQ(session.pending().size(), held);
-  EXPECT_TRUE(session.has_lines());
+  EXPECT_TRUE(session.has_work());
   EXPECT_FALSE(session.wants_input());
   std::size_t prompts = 0;
   for (std::string text = take(); !text.empty(); text = take())
@@ -105,6 +106,35 @@ TEST_F(SessionTest, ReaderThatDoesNotRead) {
       ++prompts;
   EXPECT_EQ(prompts, 1001U);
   EXPECT_TRUE(session.wants_input());
+}
+
+void add_neighbours(FakeNode& node, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    link::NeighbourInfo n;
+    n.addr = wire::IpAddr::v4(0x0b00'0001 + i);
+    n.iface = "ib0";
+    node.neighbours_.push_back(n);
+  }
+}
+
+// Of a long list no more is made than is read, and when time is over the rest is left for later.
+TEST_F(SessionTest, LongListsAreMadeAsTheyAreRead) {
+  add_neighbours(node, 3000);
+  take();
+  session.receive("show neigh json\nstart\n");
+  session.work();
+  EXPECT_GE(session.pending().size(), Session::kEnough);
+  EXPECT_LT(session.pending().size(), 2 * Session::kEnough);
+  EXPECT_FALSE(node.forwarding());
+  session.consume(session.pending().size());
+  session.work(Session::Clock::time_point::min());
+  EXPECT_GT(session.pending().size(), 0U);
+  EXPECT_LT(session.pending().size(), Session::kEnough);
+  EXPECT_TRUE(session.has_work());
+  std::string rest;
+  for (std::string text = take(); !text.empty(); text = take()) rest += text;
+  EXPECT_TRUE(rest.ends_with("}]\nipoib> forwarding is on\nipoib> "));
+  EXPECT_FALSE(session.has_work());
 }
 
 TEST_F(SessionTest, PartlySentAnswersContinue) {
@@ -207,6 +237,38 @@ TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
   EXPECT_EQ(text.find("<closed>"), std::string::npos);
 }
 
+// So does one that asks for a long list; and one that goes away in the middle of it.
+TEST_F(CliServerTest, LongListsHoldUpNobody) {
+  add_neighbours(node, 3000);
+  auto server = CliServer::create(cli, node.events(), path);
+  ASSERT_TRUE(server);
+  const int slow = connect_client(), gone = connect_client(), quick = connect_client();
+  for (const int fd : {slow, gone}) send_text(fd, "show neigh\n");
+  for (int i = 0; i < 100; ++i) turn();
+  close(gone);
+  std::erase(clients, gone);
+  send_text(quick, "start\n");
+  EXPECT_EQ(receive(quick), "ipoib> forwarding is on\nipoib> ");
+  std::string text, more;
+  do {
+    more = receive(slow);
+    text += more;
+  } while (!more.empty());
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3002);
+}
+
+TEST_F(CliServerTest, ManyThatAskAtOnce) {
+  auto server = CliServer::create(cli, node.events(), path);
+  ASSERT_TRUE(server);
+  for (int i = 0; i < 500; ++i) {
+    connect_client();
+    turn();
+  }
+  std::size_t served = 0;
+  for (const int fd : clients) served += receive(fd) == "ipoib> " ? 1 : 0;
+  EXPECT_EQ(served, CliServer::kMaxClients);
+}
+
 TEST_F(CliServerTest, ClientsThatVanish) {
   auto server = CliServer::create(cli, node.events(), path);
   ASSERT_TRUE(server);
@@ -230,7 +292,7 @@ TEST_F(CliServerTest, TooManyClientsAreRefused) {
     connect_client();
     turn();
   }
-  EXPECT_EQ(receive(connect_client()), "<closed>");
+  EXPECT_EQ(receive(connect_client()), "error: there are 32 clients already\n<closed>");
   EXPECT_EQ(receive(clients[0]), "ipoib> ");
 }
 

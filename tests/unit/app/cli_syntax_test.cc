@@ -20,7 +20,7 @@ Grammar make_grammar() {
 }
 
 std::string error_of(const char* line) {
-  const auto [match, mismatch] = make_grammar().match(split_words(line));
+  const auto [match, mismatch] = make_grammar().match(*split_words(line));
   EXPECT_NE(match.has_value(), mismatch.has_value()) << line;
   return mismatch ? mismatch->to_string() : "";
 }
@@ -32,6 +32,19 @@ TEST(CliSyntax, SplitsWords) {
   EXPECT_EQ(split_words("# a"), Words{});
   EXPECT_EQ(split_words(" \t\r\n"), Words{});
   EXPECT_EQ(split_words(""), Words{});
+}
+
+TEST(CliSyntax, QuotesKeepBlanksInAWord) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(split_words("a \"b c\" d"), (Words{"a", "b c", "d"}));
+  EXPECT_EQ(split_words("x\"#y z\"w # v"), (Words{"x#y zw"}));
+  EXPECT_EQ(split_words("a \"\" \"\\\"\\\\\""), (Words{"a", "", "\"\\"}));
+  EXPECT_EQ(split_words("'a b'"), (Words{"'a", "b'"}));
+  for (const char* open : {"a \"b c", "a \"", "a x\"\\\"", "a \"\\"}) {
+    const auto words = split_words(open);
+    ASSERT_FALSE(words) << open;
+    EXPECT_EQ(words.error().what, "at word 2: its quotation mark is not closed");
+  }
 }
 
 TEST(CliSyntax, MatchesWithAndWithoutOptionalWords) {
@@ -59,6 +72,10 @@ TEST(CliSyntax, ErrorsSayWhatWasExpectedWhere) {
   EXPECT_EQ(error_of("show link json x"), "at word 4 \"x\": expected end of line");
   EXPECT_EQ(error_of("stop now"), "at word 2 \"now\": expected end of line");
   EXPECT_EQ(error_of("set a x"), "at word 3 \"x\": expected N (a digit)");
+  EXPECT_EQ(error_of("set a \"\""), "at word 3 \"\": expected N (a digit)");
+  EXPECT_EQ(error_of("show \"my link\""), "at word 2 \"my link\": expected one of link, neigh");
+  EXPECT_EQ(error_of(("stop " + std::string(5000, 'x')).c_str()),
+            "at word 2 \"" + std::string(80, 'x') + "...\": expected end of line");
   EXPECT_EQ(error_of("set a 1 b"), "at word 5, end of line: expected N (a digit)");
   EXPECT_EQ(error_of("\x01\"\xff"),
             "at word 1 \"\\u0001\\\"\xff\": expected one of stop, show, set");

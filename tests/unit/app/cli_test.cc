@@ -88,7 +88,7 @@ TEST_F(CliTest, EveryCommandIsReached) {
   for (std::size_t i = 0; i < commands().size(); ++i) {
     EXPECT_FALSE(commands()[i].help.empty());
     for (const auto& line : lines_of(commands()[i].syntax)) {
-      const auto [match, mismatch] = grammar.match(split_words(line));
+      const auto [match, mismatch] = grammar.match(*split_words(line));
       ASSERT_TRUE(match) << line << mismatch->to_string();
       EXPECT_EQ(match->command, i) << line;
       const auto answer = text(line);
@@ -212,7 +212,8 @@ TEST_F(CliTest, Changes) {
       {"mroute del ff15::9 in ib0", "mroute del ff15::9/128 from :: ib0"},
       {"mroute add 10.0.0.0/8 in ib0 out eth0", ""},
       {"capture start /tmp/x y", ""},
-      {"capture start dir/x.pcap", "capture dir/x.pcap"}};
+      {"capture start dir/x.pcap", "capture dir/x.pcap"},
+      {"capture start \"a dir/x.pcap\"", "capture a dir/x.pcap"}};
   for (const auto& [line, request] : cases) {
     node.requests_.clear();
     const auto answer = text(line);
@@ -349,6 +350,7 @@ TEST_F(CliTest, Help) {
     EXPECT_NE(all.find(c.help), std::string::npos) << c.syntax;
   }
   for (const auto& p : parameters()) EXPECT_NE(all.find(p.what), std::string::npos) << p.name;
+  EXPECT_EQ(text("help all"), all);
   EXPECT_EQ(text("help quit"), "quit  leave every group and end the program\n");
   EXPECT_NE(text("help clear").find("clear stats           count from zero\n"), std::string::npos);
   EXPECT_TRUE(text("help \xff\x01").find('\x01') == std::string::npos);
@@ -378,7 +380,8 @@ TEST_F(CliTest, CommandFile) {
   const auto print = [&](std::string_view t) { printed += t; };
   EXPECT_TRUE(run_command_file(cli, file, print));
   std::remove(file.c_str());
-  EXPECT_TRUE(printed.starts_with("forwarding is on\nerror: at word 1 \"bogus\": expected one of "))
+  EXPECT_TRUE(printed.starts_with(
+      fmt::format("forwarding is on\n{}:4: error: at word 1 \"bogus\": expected one of ", file)))
       << printed;
   EXPECT_TRUE(printed.ends_with("\"packets\":12}]\n")) << printed;
   EXPECT_EQ(node.requests_, std::vector<std::string>{"route del 10.9.0.0/16"});

@@ -66,13 +66,12 @@ const std::vector<Case> kCases = {
     // Names.
     {"name",
      "[port.\"a b\"]\ndevice = \"d\"\n",
-     {"t.toml:16:1: port.a b: read name \"a b\", allowed: 1-31 letters, digits, _ and -, not all "
-      "or "
-      "json"}},
+     {"t.toml:16:1: port.a b: read name \"a b\", allowed: 1-31 letters, digits, _ and -, none "
+      "of all, info, json, stats, xstats"}},
     {"reserved_name",
      "[port.json]\ndevice = \"d\"\n",
-     {"t.toml:16:1: port.json: read name \"json\", allowed: 1-31 letters, digits, _ and -, not all "
-      "or json"}},
+     {"t.toml:16:1: port.json: read name \"json\", allowed: 1-31 letters, digits, _ and -, none "
+      "of all, info, json, stats, xstats"}},
     {"name_twice",
      "[port.ib0]\ndevice = \"d\"\n",
      {"t.toml:16:1: port.ib0: read name \"ib0\", which link.ib0 has already (line 8), allowed: "

@@ -1,0 +1,86 @@
+// Commands that show lists which may be long: neighbours, routes, groups.
+#include <utility>
+
+#include "app/cli_commands.h"
+#include "app/cli_rows.h"
+#include "app/render.h"
+
+namespace ipoib::app {
+namespace {
+
+/// Rows that are there already, as JSON a piece at a time.
+template <class Row>
+std::function<Json()> pieces_of(std::vector<Row> rows) {
+  return [rows = std::move(rows), at = std::size_t{0}]() mutable {
+    Json piece = Json::array();
+    for (; at < rows.size() && piece.size() < kRowsInPiece; ++at)
+      piece.push_back(to_json(rows[at]));
+    return piece;
+  };
+}
+
+template <class Row>
+void keep_only(std::vector<Row>& rows, std::string Row::*key,
+               const std::optional<std::string>& name) {
+  if (name) std::erase_if(rows, [&](const Row& row) { return row.*key != *name; });
+}
+
+}  // namespace
+
+Result<Output> show_neigh(mgmt::Node& node, const Match& match) {
+  const auto iface = match.get("IFACE");
+  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
+  return list_in_pieces(match,
+                        {{"ADDRESS", "address"},
+                         {"IFACE", "iface"},
+                         {"STATE", "state"},
+                         {"LID", "lid"},
+                         {"SL", "sl"},
+                         {"MTU", "mtu"},
+                         {"HELD", "held"},
+                         {"AGE MS", "age_ms"},
+                         {"LINK-LAYER ADDRESS", "lladdr"}},
+                        pieces_of(node.neighbours(iface.value_or(""))));
+}
+
+Result<Output> show_route(mgmt::Node& node, const Match& match) {
+  const auto iface = match.get("IFACE");
+  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
+  auto rows = node.routes();
+  keep_only(rows, &mgmt::RouteInfo::iface, iface);
+  return list_in_pieces(match, {{"TO", "to"}, {"KIND", "kind"}, {"IFACE", "iface"}, {"VIA", "via"}},
+                        pieces_of(std::move(rows)));
+}
+
+Result<Output> show_group(mgmt::Node& node, const Match& match) {
+  const auto iface = match.get("IFACE");
+  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
+  return list_in_pieces(match,
+                        {{"GROUP", "group"},
+                         {"IFACE", "iface"},
+                         {"STATE", "state"},
+                         {"JOINS", "joins"},
+                         {"SENDING", "sending"},
+                         {"MLID", "mlid"},
+                         {"LINK-LAYER ADDRESS", "lladdr"},
+                         {"REASON", "reason"}},
+                        pieces_of(node.groups(iface.value_or(""))));
+}
+
+Result<Output> show_mroute(mgmt::Node& node, const Match& match) {
+  const auto iface = match.get("IFACE");
+  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
+  auto rows = node.multicast_routes();
+  keep_only(rows, &mgmt::MulticastRouteInfo::in, iface);
+  return list_in_pieces(match,
+                        {{"GROUP", "group"},
+                         {"SOURCE", "source"},
+                         {"IN", "in"},
+                         {"OUT", "out"},
+                         {"LOCAL", "local"},
+                         {"ORIGIN", "origin"},
+                         {"AGE MS", "age_ms"}},
+                        pieces_of(std::move(rows)));
+}
+
+}  // namespace ipoib::app
