@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/diagnostic.h"
+#include "lib/base/log_level.h"
 
 namespace ipoib::app {
 namespace {
@@ -32,6 +33,11 @@ std::vector<std::string> names_for(const mgmt::NodeConfig& config, std::string_v
     for (unsigned i = 0; i < config.worker.count; ++i) names.push_back(std::to_string(i));
   if (parameter == "MODE")
     names.assign(fwd::kForwardModeNames.begin(), fwd::kForwardModeNames.end());
+  if (parameter == "AREA") names.assign(kLogAreaNames.begin(), kLogAreaNames.end());
+  if (parameter == "LEVEL") {
+    names.assign(kLogLevelNames.begin(), kLogLevelNames.end());
+    names.emplace_back("off");
+  }
   if (parameter == "TOPIC") {
     for (const Command& c : commands()) names.emplace_back(c.syntax.substr(0, c.syntax.find(' ')));
     names.emplace_back("all");

@@ -1,7 +1,4 @@
 // Commands that change something.
-#include <rte_log.h>
-
-#include <array>
 #include <charconv>
 
 #include "app/cli_commands.h"
@@ -86,13 +83,6 @@ Result<Output> quit(mgmt::Node& node, const Match&) {
 
 Result<Output> clear_stats(mgmt::Node& node, const Match&) {
   node.clear_stats();
-  return "";
-}
-
-Result<Output> set_verbose(mgmt::Node&, const Match& match) {
-  constexpr std::array<std::uint32_t, 3> kLevels = {RTE_LOG_NOTICE, RTE_LOG_INFO, RTE_LOG_DEBUG};
-  if (rte_log_set_level_pattern("ipoib.*", kLevels[number(match, "LEVEL")]) != 0)
-    return fail(Errc::kUnavailable, "log levels cannot be set");
   return "";
 }
 

@@ -48,6 +48,15 @@ Result<Output> show_fwd(mgmt::Node& node, const Match& match);
 /// Of fwd, rxtx or cores.
 Result<Output> show_config_part(mgmt::Node& node, const Match& match);
 
+// cli_log.cc
+[[nodiscard]] bool is_log_area(std::string_view word);
+[[nodiscard]] bool is_log_level(std::string_view word);
+/// "off, error, ...", for people.
+[[nodiscard]] std::string log_levels_allowed();
+Result<Output> set_log(mgmt::Node& node, const Match& match);
+Result<Output> set_verbose(mgmt::Node& node, const Match& match);
+Result<Output> show_log(mgmt::Node& node, const Match& match);
+
 // cli_change.cc
 /// The value of a parameter that is a number; the grammar let only fitting ones through.
 [[nodiscard]] unsigned number(const Match& match, std::string_view parameter);
@@ -55,7 +64,6 @@ Result<Output> show_config_part(mgmt::Node& node, const Match& match);
 [[nodiscard]] std::optional<std::uint64_t> parse_hex(std::string_view word, std::size_t digits);
 Result<Output> quit(mgmt::Node& node, const Match& match);
 Result<Output> clear_stats(mgmt::Node& node, const Match& match);
-Result<Output> set_verbose(mgmt::Node& node, const Match& match);
 Result<Output> set_hca(mgmt::Node& node, const Match& match);
 Result<Output> link_state(mgmt::Node& node, const Match& match);
 Result<Output> neigh_add(mgmt::Node& node, const Match& match);

@@ -6,6 +6,7 @@
 #include "app/cli_commands.h"
 #include "app/config_check.h"
 #include "app/generator_text.h"
+#include "lib/base/log_level.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/wire/ipoib.h"
 
@@ -99,6 +100,8 @@ Result<Output> help(mgmt::Node&, const Match& match) {
 
 const std::vector<Parameter>& parameters() {
   static const std::string kModes = fmt::format("{}", fmt::join(fwd::kForwardModeNames, ", "));
+  static const std::string kAreas = fmt::format("{}", fmt::join(kLogAreaNames, ", "));
+  static const std::string kLevels = log_levels_allowed();
   static const std::vector<Parameter> kParameters = {
       {"LINK", "name of a link", is_name},
       {"PORT", "name of a port", is_name},
@@ -123,8 +126,10 @@ const std::vector<Parameter>& parameters() {
       {"PREFIX64", "GID prefix, 0x and up to 16 hexadecimal digits",
        [](std::string_view w) { return parse_hex(w, 16).has_value(); }},
       {"MODE", kModes, [](std::string_view w) { return fwd::mode_named(w).has_value(); }},
-      {"LEVEL", "0 notices, 1 information, 2 everything",
+      {"VERBOSITY", "0 notices, 1 information, 2 everything",
        [](std::string_view w) { return is_up_to(w, 2); }},
+      {"AREA", kAreas, is_log_area},
+      {"LEVEL", kLevels, is_log_level},
       {"BURSTS", "1-1000000", [](std::string_view w) { return is_within(w, 1, 1'000'000); }},
       {"PACKETS", "1-64", [](std::string_view w) { return is_within(w, 1, fwd::kMaxBurst); }},
       {"CORES", "1-127", [](std::string_view w) { return is_within(w, 1, 127); }},
@@ -170,11 +175,14 @@ const std::vector<Command>& commands() {
        show_sa},
       {"show config [json]", "the configuration in effect", show_config},
       {"show config fwd|rxtx|cores [json]", "a part of it", show_config_part},
+      {"show log [json]", "what each area of the program logs", show_log},
       {"clear stats", "count from zero", clear_stats},
       {"clear port stats all", "count traffic from zero", clear_port_stats},
       {"clear fwd stats all", "count what is forwarded from zero", clear_fwd_stats},
       {"clear latency", "measure anew", clear_latency},
-      {"set verbose LEVEL", "how much is logged", set_verbose},
+      {"set verbose VERBOSITY", "how much is logged, by all areas", set_verbose},
+      {"set log all LEVEL", "what is logged, at most, by all areas", set_log},
+      {"set log AREA LEVEL", "by one of them", set_log},
       {"set fwd MODE", "what is done with packets", set_fwd},
       {"set burst PACKETS", "packets taken from a queue, or made, at a time", set_burst},
       {"set nbcore CORES", "how many lcores forward: fixed at the start", set_nbcore},

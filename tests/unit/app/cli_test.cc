@@ -44,7 +44,9 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"SOURCE", "10.0.0.9"},
                                                                  {"IFACES", "eth0,ib0"},
                                                                  {"SL", "3"},
-                                                                 {"LEVEL", "0"},
+                                                                 {"VERBOSITY", "0"},
+                                                                 {"AREA", "link"},
+                                                                 {"LEVEL", "notice"},
                                                                  {"MODE", "rxonly"},
                                                                  {"BURSTS", "3"},
                                                                  {"PACKETS", "16"},
@@ -150,7 +152,7 @@ TEST_F(CliTest, NamesThatAreNotThere) {
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
   EXPECT_EQ(text("show lnik"),
             "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
-            "group, mroute, drops, worker, hca, sa, config\n");
+            "group, mroute, drops, worker, hca, sa, config, log\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
             "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");
   EXPECT_EQ(text("route add 10.9.0.0/16"),
@@ -159,8 +161,9 @@ TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
   EXPECT_EQ(text("neigh add ib0 10.0.0.9 lladdr 02:00"),
             "error: at word 6 \"02:00\": expected LLADDR (20 or 6 octets in hexadecimal, colons "
             "between)\n");
-  EXPECT_EQ(text("set verbose 3"),
-            "error: at word 3 \"3\": expected LEVEL (0 notices, 1 information, 2 everything)\n");
+  EXPECT_EQ(
+      text("set verbose 3"),
+      "error: at word 3 \"3\": expected VERBOSITY (0 notices, 1 information, 2 everything)\n");
   EXPECT_EQ(text("set hca soft0 lid 0"), "error: at word 5 \"0\": expected PORTLID (1-49151)\n");
   EXPECT_EQ(
       text("set hca soft0 pkeys 0xffff,0x8000"),
