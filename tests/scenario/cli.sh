@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The command line over its socket: forwarding stopped and started, counters cleared, wrong commands
-# answered with what was expected, several clients at a time.
+# The command line: forwarding stopped and started, counters cleared, wrong commands answered with
+# what was expected; over its socket several clients at a time, and such that behave badly; at a
+# terminal; from a file.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 lab_begin cli
+PORT_ADDRESSES[a]='"10.64.0.1/16"'
 scenario_up a b
 ping_all a "$(host_address b)"
 
@@ -37,6 +39,39 @@ for client in 1 2 3 4; do
 done
 for pid in "${pids[@]}"; do wait "$pid" || fail "a client got no answer"; done
 expect "answers to the clients" "$(sort -u "$LAB_DIR"/client?)" "$(cat "$LAB_DIR/client1")"
+
+# Clients that ask for long lists and do not read, send garbage, come in crowds: the node goes on,
+# and others have their answers.
+flow_begin steady a send eth0 10 "$(host_address b)"
+clients=$(python3 "$(dirname "$0")/cli_clients.py" "$LAB_DIR/a.sock" 5000 2000 eth0 10.64.0.0/16) ||
+  fail "clients: $clients"
+flow_end steady
+say "clients: $clients"
+(($(json 'd["rows"]' <<<"$clients") >= 5000)) || fail "not every neighbour is listed"
+(($(json 'd["routes"]' <<<"$clients") >= 2000)) || fail "not every route is listed"
+(($(json 'd["refused"]' <<<"$clients") > 900)) || fail "a thousand clients at a time"
+expect "clients served and refused" "$(json 'd["served"] + d["refused"]' <<<"$clients")" 1000
+expect "an answer in 2 s while others do not read" "$(json 'd["slow_ms"] < 2000' <<<"$clients")" True
+ping_all a "$(host_address b)"
+
+# At a terminal, and from a file whose faulty line is named.
+cat >"$LAB_DIR/commands" <<'END'
+# comment
+set burst 16
+set bogus 1
+show config rxtx json
+END
+read -r -d '' -a eal < <(eal_arguments terminal) || true
+alone=("$IPOIB_BUILD/app/dpdk-ipoib" "${eal[@]}" --vdev=net_null0 --log-level=ipoib.sa:debug --
+  --set port.eth0.device=net_null0 --idle-policy sleep)
+python3 "$(dirname "$0")/terminal.py" "${alone[@]}" -i || fail "the terminal"
+printf 'show fwd json\nquit\n' |
+  "${alone[@]}" -i --stats-period 1 --cmdline-file "$LAB_DIR/commands" >"$LAB_DIR/terminal.out" 2>&1 ||
+  fail "commands from a pipe: $(cat "$LAB_DIR/terminal.out")"
+expect_text "the faulty line" "$(cat "$LAB_DIR/terminal.out")" \
+  "^$LAB_DIR/commands:3: error: at word 2 \"bogus\": expected one of "
+expect_text "the line behind it" "$(cat "$LAB_DIR/terminal.out")" '"burst":16'
+expect_text "the pipe" "$(cat "$LAB_DIR/terminal.out")" '"mode":"route"'
 
 # A program's end by its own command.
 cli a quit >/dev/null || true
