@@ -55,16 +55,6 @@ Json to_json(const mgmt::Ip6Info& ip6) {
   return {{"mtu", ip6.mtu}, {"reason", ip6.reason}, {"addresses", std::move(addresses)}};
 }
 
-std::string_view name_of(fabric::PortState state) {
-  switch (state) {
-    case fabric::PortState::kDown: return "down";
-    case fabric::PortState::kInit: return "init";
-    case fabric::PortState::kArmed: return "armed";
-    case fabric::PortState::kActive: return "active";
-  }
-  return "unknown";
-}
-
 /// What links and ports count alike.
 void add_resolution(Json& counters, const link::NdCounters& nd, const link::RarpCounters& rarp,
                     const link::NeighbourCounters& neighbours) {
@@ -82,9 +72,59 @@ void add_resolution(Json& counters, const link::NdCounters& nd, const link::Rarp
 
 }  // namespace
 
+std::string_view state_name(fabric::PortState state) {
+  switch (state) {
+    case fabric::PortState::kDown: return "down";
+    case fabric::PortState::kInit: return "init";
+    case fabric::PortState::kArmed: return "armed";
+    case fabric::PortState::kActive: return "active";
+  }
+  return "unknown";
+}
+
+Json counters_json(const mgmt::LinkInfo& link) {
+  const auto& c = link.counters;
+  Json counters = {{"joins_sent", c.joins_sent},
+                   {"joins_failed", c.joins_failed},
+                   {"path_queries", c.path_queries},
+                   {"path_failures", c.path_failures},
+                   {"arp_sent", c.arp_sent},
+                   {"arp_received", c.arp_received},
+                   {"arp_invalid", c.arp_invalid},
+                   {"arp_unsent", c.arp_unsent},
+                   {"nd_unsent", c.nd.unsent + c.nd_unsent},
+                   {"address_conflicts", c.address_conflicts},
+                   {"contradictions", c.contradictions},
+                   {"group_queries", c.group_queries},
+                   {"group_absent", c.group_absent},
+                   {"group_joins_sent", c.group_joins_sent},
+                   {"group_joins_failed", c.group_joins_failed},
+                   {"group_leaves_sent", c.group_leaves_sent},
+                   {"group_leaves_failed", c.group_leaves_failed},
+                   {"group_lists_failed", c.group_lists_failed},
+                   {"group_refused_local", c.group_refused_local},
+                   {"group_reports", c.group_reports},
+                   {"group_frames_unsent", c.group_frames_unsent},
+                   {"via_all_routers", c.via_all_routers},
+                   {"subscriptions_failed", c.subscriptions_failed}};
+  add_resolution(counters, c.nd, c.rarp, c.neighbours);
+  return counters;
+}
+
+Json counters_json(const mgmt::PortInfo& port) {
+  const auto& c = port.counters;
+  Json counters = {{"arp_sent", c.arp.sent},
+                   {"arp_received", c.arp.received},
+                   {"arp_invalid", c.arp.invalid},
+                   {"nd_unsent", c.nd.unsent},
+                   {"address_conflicts", c.arp.conflicts + c.nd.conflicts},
+                   {"contradictions", c.arp.contradictions + c.nd.contradictions}};
+  add_resolution(counters, c.nd, c.rarp, c.neighbours);
+  return counters;
+}
+
 Json to_json(const mgmt::LinkInfo& link) {
   const auto& p = link.parameters;
-  const auto& c = link.counters;
   Json object = {{"name", link.name},
                  {"state", link.state},
                  {"reason", link.reason},
@@ -104,30 +144,7 @@ Json to_json(const mgmt::LinkInfo& link) {
                  {"addresses", texts(link.addresses)},
                  {"ipv6", to_json(link.ip6)}};
   add_traffic(object, link.traffic);
-  object["counters"] = {{"joins_sent", c.joins_sent},
-                        {"joins_failed", c.joins_failed},
-                        {"path_queries", c.path_queries},
-                        {"path_failures", c.path_failures},
-                        {"arp_sent", c.arp_sent},
-                        {"arp_received", c.arp_received},
-                        {"arp_invalid", c.arp_invalid},
-                        {"arp_unsent", c.arp_unsent},
-                        {"nd_unsent", c.nd.unsent + c.nd_unsent},
-                        {"address_conflicts", c.address_conflicts},
-                        {"contradictions", c.contradictions},
-                        {"group_queries", c.group_queries},
-                        {"group_absent", c.group_absent},
-                        {"group_joins_sent", c.group_joins_sent},
-                        {"group_joins_failed", c.group_joins_failed},
-                        {"group_leaves_sent", c.group_leaves_sent},
-                        {"group_leaves_failed", c.group_leaves_failed},
-                        {"group_lists_failed", c.group_lists_failed},
-                        {"group_refused_local", c.group_refused_local},
-                        {"group_reports", c.group_reports},
-                        {"group_frames_unsent", c.group_frames_unsent},
-                        {"via_all_routers", c.via_all_routers},
-                        {"subscriptions_failed", c.subscriptions_failed}};
-  add_resolution(object["counters"], c.nd, c.rarp, c.neighbours);
+  object["counters"] = counters_json(link);
   return object;
 }
 
@@ -142,21 +159,14 @@ Json to_json(const mgmt::PortInfo& port) {
                  {"addresses", texts(port.addresses)},
                  {"ipv6", to_json(port.ip6)}};
   add_traffic(object, port.traffic);
-  const auto& c = port.counters;
-  object["counters"] = {{"arp_sent", c.arp.sent},
-                        {"arp_received", c.arp.received},
-                        {"arp_invalid", c.arp.invalid},
-                        {"nd_unsent", c.nd.unsent},
-                        {"address_conflicts", c.arp.conflicts + c.nd.conflicts},
-                        {"contradictions", c.arp.contradictions + c.nd.contradictions}};
-  add_resolution(object["counters"], c.nd, c.rarp, c.neighbours);
+  object["counters"] = counters_json(port);
   return object;
 }
 
 Json to_json(const mgmt::HcaInfo& hca) {
   const auto& a = hca.attr;
   return {{"name", hca.name},
-          {"state", name_of(a.state)},
+          {"state", state_name(a.state)},
           {"driver", hca.driver},
           {"wire", hca.wire},
           {"mad", to_string(hca.mad)},
@@ -221,8 +231,27 @@ Json to_json(const mgmt::DropInfo& drop) {
   return {{"reason", drop_name(drop.reason)}, {"where", drop.where}, {"packets", drop.packets}};
 }
 
+Json to_json(const sa::ClientCounters& c) {
+  return {{"sent", c.sent},
+          {"retried", c.retried},
+          {"answered", c.answered},
+          {"refused", c.refused},
+          {"timed_out", c.timed_out},
+          {"unmatched", c.unmatched},
+          {"malformed", c.malformed},
+          {"busy", c.busy},
+          {"send_failed", c.send_failed},
+          {"overflowed", c.overflowed},
+          {"segments", c.segments},
+          {"tables_stopped", c.tables_stopped},
+          {"tables_given_up", c.tables_given_up},
+          {"reports", c.reports},
+          {"reports_repeated", c.reports_repeated},
+          {"reports_garbled", c.reports_garbled},
+          {"reports_foreign", c.reports_foreign}};
+}
+
 Json to_json(const mgmt::SaInfo& sa) {
-  const auto& c = sa.client;
   Json groups = Json::array();
   for (const auto& g : sa.groups) {
     Json members = Json::array();
@@ -243,24 +272,7 @@ Json to_json(const mgmt::SaInfo& sa) {
           {"sm_lid", sa.sm_lid},
           {"problem", sa.problem},
           {"administrator", sa.administrator},
-          {"client",
-           {{"sent", c.sent},
-            {"retried", c.retried},
-            {"answered", c.answered},
-            {"refused", c.refused},
-            {"timed_out", c.timed_out},
-            {"unmatched", c.unmatched},
-            {"malformed", c.malformed},
-            {"busy", c.busy},
-            {"send_failed", c.send_failed},
-            {"overflowed", c.overflowed},
-            {"segments", c.segments},
-            {"tables_stopped", c.tables_stopped},
-            {"tables_given_up", c.tables_given_up},
-            {"reports", c.reports},
-            {"reports_repeated", c.reports_repeated},
-            {"reports_garbled", c.reports_garbled},
-            {"reports_foreign", c.reports_foreign}}},
+          {"client", to_json(sa.client)},
           {"mads", std::move(mads)},
           {"groups", std::move(groups)},
           {"ports", std::move(ports)}};

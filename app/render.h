@@ -2,9 +2,11 @@
 // Numbers are numbers in host order, addresses the text people write.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "app/json.h"
+#include "lib/mgmt/device_stats.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_info.h"
 
@@ -19,10 +21,18 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::WorkerInfo& worker);
 [[nodiscard]] Json to_json(const mgmt::DropInfo& drop);
 [[nodiscard]] Json to_json(const mgmt::SaInfo& sa);
+[[nodiscard]] Json to_json(const sa::ClientCounters& counters);
 [[nodiscard]] Json to_json(const link::NeighbourInfo& neighbour);
+/// What the control plane of an interface counted since the start: numbers, and "nd_errors" by
+/// error.
+[[nodiscard]] Json counters_json(const mgmt::LinkInfo& link);
+[[nodiscard]] Json counters_json(const mgmt::PortInfo& port);
+[[nodiscard]] std::string_view state_name(fabric::PortState state);
 // render_stats.cc
 [[nodiscard]] Json to_json(const mgmt::ForwardInfo& info);
 [[nodiscard]] Json to_json(const mgmt::LatencyInfo& info);
+/// Name -> value.
+[[nodiscard]] Json xstats_json(const std::vector<mgmt::Xstat>& xstats);
 /// With dpdk-testpmd's names of numbers, as the next one.
 [[nodiscard]] Json port_stats_json(const mgmt::InterfaceStatsInfo& info);
 /// "ports", "all" and "lcores".

@@ -4,13 +4,10 @@
 #include <cmath>
 
 #include "app/render.h"
+#include "lib/mgmt/xstats.h"
 
 namespace ipoib::app {
 namespace {
-
-/// Losses behind the point where the way out was known; all others are of the way in.
-constexpr std::array kTxDrops = {Drop::kIbTxFull,      Drop::kIbTxTooLong, Drop::kIbTxInvalid,
-                                 Drop::kIbRateLimited, Drop::kEthTxFull,   Drop::kHandoffRingFull};
 
 constexpr std::array<const char*, 8> kBurstSizes = {"0",    "1",     "2-3",   "4-7",
                                                     "8-15", "16-31", "32-63", "64"};
@@ -21,11 +18,8 @@ struct Sums {
 
 Sums sums_of(const mgmt::TrafficInfo& traffic) {
   Sums s{traffic.rx_packets, 0, traffic.tx_packets, 0};
-  for (std::size_t i = 0; i < kDropCount; ++i) {
-    const bool tx =
-        std::find(kTxDrops.begin(), kTxDrops.end(), static_cast<Drop>(i)) != kTxDrops.end();
-    (tx ? s.tx_dropped : s.rx_dropped) += traffic.drops[i];
-  }
+  for (std::size_t i = 0; i < kDropCount; ++i)
+    (mgmt::is_transmit(static_cast<Drop>(i)) ? s.tx_dropped : s.rx_dropped) += traffic.drops[i];
   return s;
 }
 
@@ -62,6 +56,12 @@ Json to_json(const mgmt::LatencyInfo& info) {
           {"late", info.late},        {"duplicates", info.duplicates}, {"min_ns", info.min_ns},
           {"p50_ns", info.p50_ns},    {"p90_ns", info.p90_ns},         {"p99_ns", info.p99_ns},
           {"p99.9_ns", info.p999_ns}, {"max_ns", info.max_ns}};
+}
+
+Json xstats_json(const std::vector<mgmt::Xstat>& xstats) {
+  Json object = Json::object();
+  for (const mgmt::Xstat& x : xstats) object[x.name] = x.value;
+  return object;
 }
 
 Json port_stats_json(const mgmt::InterfaceStatsInfo& info) {

@@ -94,6 +94,7 @@ class EthernetPort final : public Interface,
   [[nodiscard]] std::vector<NeighbourInfo> neighbours(TimePoint now) const override {
     return cache_.list(now);
   }
+  [[nodiscard]] NeighbourPhases neighbour_phases() const override { return cache_.phases(); }
   /// `lid` and `sl` have no meaning here.
   Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
                     std::uint8_t sl, TimePoint now) override;

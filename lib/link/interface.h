@@ -3,10 +3,13 @@
 // fabric in virtual time.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -84,6 +87,9 @@ enum class NeighbourPhase : std::uint8_t {
   kStatic,
 };
 [[nodiscard]] std::string_view to_string(NeighbourPhase phase);
+/// How many neighbours there are of each phase.
+using NeighbourPhases = std::array<std::size_t, 7>;
+static_assert(NeighbourPhases{}.size() == static_cast<std::size_t>(NeighbourPhase::kStatic) + 1);
 
 /// One row of `show neigh`.
 struct NeighbourInfo {
@@ -189,6 +195,7 @@ class Interface : public GroupMember {
   [[nodiscard]] virtual std::optional<TimePoint> next_deadline() const = 0;
 
   [[nodiscard]] virtual std::vector<NeighbourInfo> neighbours(TimePoint now) const = 0;
+  [[nodiscard]] virtual NeighbourPhases neighbour_phases() const = 0;
   /// Entry that never changes by itself. `lladdr`: 20 octets (IPoIB) or 6 (Ethernet) as text;
   /// `lid`, `sl`: IPoIB path known beforehand, else (lid 0) asked of the SA.
   virtual Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,

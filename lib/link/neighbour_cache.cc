@@ -557,6 +557,13 @@ std::vector<NeighbourInfo> NeighbourCache<Hw>::list(TimePoint now) const {
   return rows;
 }
 
+template <class Hw>
+NeighbourPhases NeighbourCache<Hw>::phases() const {
+  NeighbourPhases n{};
+  for (const auto& [addr, e] : entries_) ++n[static_cast<std::size_t>(e.phase)];
+  return n;
+}
+
 template class NeighbourCache<wire::LinkAddr>;
 template class NeighbourCache<wire::MacAddr>;
 

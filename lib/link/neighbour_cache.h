@@ -123,6 +123,7 @@ class NeighbourCache {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return timers_.next(); }
 
   [[nodiscard]] std::vector<NeighbourInfo> list(TimePoint now) const;
+  [[nodiscard]] NeighbourPhases phases() const;
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   [[nodiscard]] std::size_t held() const { return held_.total(); }
   [[nodiscard]] const NeighbourCounters& counters() const { return counters_; }

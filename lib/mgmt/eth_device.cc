@@ -98,4 +98,25 @@ EthDevice::LinkStatus EthDevice::link_status() const {
   return {link.link_status == RTE_ETH_LINK_UP, known ? link.link_speed : 0};
 }
 
+DeviceStats EthDevice::stats() const {
+  rte_eth_stats stats{};
+  if (rte_eth_stats_get(port_, &stats) != 0) return {};
+  return {stats.imissed, stats.ierrors, stats.rx_nombuf};
+}
+
+std::vector<Xstat> EthDevice::xstats() const {
+  // Without room for any they tell how many there are.
+  const int n = rte_eth_xstats_get(port_, nullptr, 0);
+  if (n <= 0) return {};
+  std::vector<rte_eth_xstat> values(static_cast<std::size_t>(n));
+  std::vector<rte_eth_xstat_name> names(values.size());
+  const auto size = static_cast<unsigned>(n);
+  if (rte_eth_xstats_get(port_, values.data(), size) != n ||
+      rte_eth_xstats_get_names(port_, names.data(), size) != n)
+    return {};
+  std::vector<Xstat> rows;
+  for (const rte_eth_xstat& v : values) rows.push_back({names[v.id].name, v.value});
+  return rows;
+}
+
 }  // namespace ipoib::mgmt

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lib/base/result.h"
+#include "lib/mgmt/device_stats.h"
 #include "lib/wire/ipoib.h"
 
 struct rte_mempool;
@@ -43,6 +45,10 @@ class EthDevice {
   };
   /// Does not wait for negotiation.
   [[nodiscard]] LinkStatus link_status() const;
+
+  /// Of a device that counts nothing: zeros, and none.
+  [[nodiscard]] DeviceStats stats() const;
+  [[nodiscard]] std::vector<Xstat> xstats() const;
 
  private:
   EthDevice(std::uint16_t port, std::string driver) : port_{port}, driver_{std::move(driver)} {}

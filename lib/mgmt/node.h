@@ -13,9 +13,11 @@
 #include "lib/base/doorbell.h"
 #include "lib/base/result.h"
 #include "lib/fabric/hca.h"
+#include "lib/mgmt/device_stats.h"
 #include "lib/mgmt/event_loop.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_info.h"
+#include "lib/mgmt/node_totals.h"
 #include "lib/sa/client.h"
 
 struct rte_mempool;
@@ -97,6 +99,12 @@ class Node {
   [[nodiscard]] virtual std::vector<InterfaceStatsInfo> port_stats() = 0;
   /// Ports and links since clear_forward_stats().
   [[nodiscard]] virtual std::vector<InterfaceStatsInfo> forward_stats() const = 0;
+  /// Since the start, whatever was cleared.
+  [[nodiscard]] virtual NodeTotals totals() const = 0;
+  /// Every counter of a link, port or hca since clear_port_stats(), of an hca since clear_stats(),
+  /// zeros too (lib/mgmt/xstats.h); the same names in the same order at every call. Empty: there is
+  /// none of that name.
+  [[nodiscard]] virtual std::vector<Xstat> xstats(std::string_view name) const = 0;
   /// Counters shown from here on count from here: all, or those of one report.
   virtual void clear_stats() = 0;
   virtual void clear_forward_stats() = 0;

@@ -17,6 +17,7 @@
 #include "lib/mgmt/multicast.h"
 #include "lib/mgmt/neighbour_directory.h"
 #include "lib/mgmt/node.h"
+#include "lib/mgmt/node_totals.h"
 #include "lib/mgmt/punt.h"
 #include "lib/mgmt/route_writer.h"
 #include "lib/mgmt/units.h"
@@ -33,6 +34,10 @@ struct RingDeleter {
 struct QsbrDeleter {
   void operator()(rte_rcu_qsbr* rcu) const;
 };
+
+void add_drops(std::array<std::uint64_t, kDropCount>& sum, const DropCounters& drops);
+/// As RouteInfo::kind has it.
+[[nodiscard]] std::string_view kind_name(route::RouteKind kind);
 
 class NodeImpl final : public Node {
  public:
@@ -69,8 +74,10 @@ class NodeImpl final : public Node {
   std::vector<DropInfo> drops() const override;
   std::vector<SaInfo> subnet_administration() const override;
   LatencyInfo latency() const override;
+  NodeTotals totals() const override;
   std::vector<InterfaceStatsInfo> port_stats() override;
   std::vector<InterfaceStatsInfo> forward_stats() const override;
+  std::vector<Xstat> xstats(std::string_view name) const override;
   void clear_stats() override;
   void clear_forward_stats() override;
   void clear_port_stats() override;
@@ -99,15 +106,9 @@ class NodeImpl final : public Node {
     std::vector<DropArray> hcas;
     std::vector<WorkerInfo> workers;
     DropArray local{};
-  };
-  /// Totals at the last clear_latency(), or now.
-  struct LatencyTotals {
-    struct Stream {
-      std::uint64_t received = 0, next = 0;
-    };
-    std::uint64_t sent = 0, late = 0, duplicates = 0;
-    std::array<Stream, fwd::LatencyRecorder::kStreams> streams{};
-    fwd::Histogram::Counts counts{};
+    std::vector<DeviceStats> ports;
+    std::vector<std::vector<Xstat>> port_xstats;
+    std::vector<std::vector<Xstat>> cable_xstats;
   };
 
   // node_setup.cc
@@ -153,8 +154,13 @@ class NodeImpl final : public Node {
   [[nodiscard]] std::string name_of(table::InterfaceId id) const;
 
   // node_stats.cc
-  [[nodiscard]] std::unique_ptr<LatencyTotals> total_latency() const;
   void add_device_stats(std::vector<InterfaceStatsInfo>& rows) const;
+  void clear_device_stats();
+
+  // node_totals.cc
+  [[nodiscard]] InterfaceTotals interface_totals(const InterfaceSlot& slot) const;
+  [[nodiscard]] static HcaTotals hca_totals(const HcaUnit& hca);
+  [[nodiscard]] LatencyTotals total_latency() const;
 
   // node_generate.cc
   Status publish_generator();
@@ -196,7 +202,7 @@ class NodeImpl final : public Node {
   std::vector<TrafficInfo> forward_baseline_;  ///< Of forward_stats(); by InterfaceId.
   std::vector<TrafficInfo> port_shown_;        ///< At the last port_stats(); by InterfaceId.
   TimePoint port_shown_at_{};
-  std::unique_ptr<LatencyTotals> latency_baseline_;
+  LatencyTotals latency_baseline_;  ///< Totals at the last clear_latency().
 
   std::uint32_t run_id_;  ///< Names time stamps of this process; its low octet is 0.
   std::unique_ptr<const fwd::Generator> generator_;

@@ -10,10 +10,6 @@
 namespace ipoib::mgmt {
 namespace {
 
-void add_drops(std::array<std::uint64_t, kDropCount>& sum, const DropCounters& drops) {
-  for (std::size_t i = 0; i < kDropCount; ++i) sum[i] += drops.by_reason[i].get();
-}
-
 template <class Array>
 Array difference(Array a, const Array& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
@@ -52,6 +48,12 @@ std::string reason_of(const LinkUnit& link) {
   return fmt::format("{} ({}: {})", reason, link.hca().config.name, problem);
 }
 
+}  // namespace
+
+void add_drops(std::array<std::uint64_t, kDropCount>& sum, const DropCounters& drops) {
+  for (std::size_t i = 0; i < kDropCount; ++i) sum[i] += drops.by_reason[i].get();
+}
+
 std::string_view kind_name(route::RouteKind kind) {
   switch (kind) {
     case route::RouteKind::kLocal: return "local";
@@ -64,8 +66,6 @@ std::string_view kind_name(route::RouteKind kind) {
   }
   return "";
 }
-
-}  // namespace
 
 TrafficInfo NodeImpl::total_traffic(table::InterfaceId id) const {
   TrafficInfo t;
@@ -137,15 +137,18 @@ void NodeImpl::clear_stats() {
   clear_forward_stats();
   clear_latency();
   baseline_.hcas.clear();
+  baseline_.cable_xstats.clear();
   for (const auto& h : hcas_) {
     baseline_.hcas.emplace_back();
     add_drops(baseline_.hcas.back(), h->hca->drops());
+    baseline_.cable_xstats.push_back(h->cable.xstats());
   }
   baseline_.local = total_local_drops();
 }
 
 void NodeImpl::clear_port_stats() {
   baseline_.interfaces = total_traffics();
+  clear_device_stats();
   port_shown_ = baseline_.interfaces;
   port_shown_at_ = now();
 }
@@ -303,8 +306,7 @@ std::vector<SaInfo> NodeImpl::subnet_administration() const {
     row.hca = h->config.name;
     row.sm_lid = h->hca->attr().sm_lid;
     row.problem = h->hca->problem();
-    row.mads = h->hca->mad_port().counters();
-    row.mads.emplace_back("unknown", h->unknown_mads);
+    row.mads = h->mad_counters();
     row.client = h->client.counters();
     row.administrator = h->administrator.has_value();
     if (h->administrator) describe(*h->administrator, row);

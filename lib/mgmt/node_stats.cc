@@ -1,9 +1,8 @@
 // Reports in the manner of dpdk-testpmd, and what was measured of test packets.
-#include <rte_ethdev.h>
-
 #include <algorithm>
 
 #include "lib/mgmt/node_impl.h"
+#include "lib/mgmt/xstats.h"
 
 namespace ipoib::mgmt {
 
@@ -41,31 +40,40 @@ std::vector<InterfaceStatsInfo> NodeImpl::port_stats() {
 /// Of Ethernet ports the device's own; links share theirs, and find theirs among the drops of the
 /// hca. A device that has none has zeros.
 void NodeImpl::add_device_stats(std::vector<InterfaceStatsInfo>& rows) const {
-  for (const auto& p : ports_) {
-    rte_eth_stats stats{};
-    if (rte_eth_stats_get(p->device().port(), &stats) != 0) continue;
-    InterfaceStatsInfo& row = rows[p->config().id];
-    row.rx_missed = stats.imissed;
-    row.rx_errors = stats.ierrors;
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const DeviceStats stats = since(ports_[i]->device().stats(), baseline_.ports[i]);
+    InterfaceStatsInfo& row = rows[ports_[i]->config().id];
+    row.rx_missed = stats.rx_missed;
+    row.rx_errors = stats.rx_errors;
     row.rx_nombuf = stats.rx_nombuf;
   }
 }
 
-std::unique_ptr<NodeImpl::LatencyTotals> NodeImpl::total_latency() const {
-  auto totals = std::make_unique<LatencyTotals>();
-  for (const WorkerHandle& w : workers_.all()) {
-    totals->sent += w.worker->stats().stamped.get();
-    const fwd::LatencyRecorder& recorder = w.worker->latency();
-    recorder.histogram().add_to(totals->counts);
-    for (std::size_t i = 0; i < totals->streams.size(); ++i) {
-      const auto& stream = recorder.stream(i);
-      totals->streams[i].received += stream.received.get();
-      totals->streams[i].next = std::max(totals->streams[i].next, stream.next.get());
-      totals->late += stream.late.get();
-      totals->duplicates += stream.duplicates.get();
-    }
+void NodeImpl::clear_device_stats() {
+  baseline_.ports.clear();
+  baseline_.port_xstats.clear();
+  for (const auto& p : ports_) {
+    baseline_.ports.push_back(p->device().stats());
+    baseline_.port_xstats.push_back(p->device().xstats());
   }
-  return totals;
+}
+
+std::vector<Xstat> NodeImpl::xstats(std::string_view name) const {
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const PortUnit& p = *ports_[i];
+    if (p.config().name != name) continue;
+    return interface_xstats(Place::kPort, traffic(p.config().id),
+                            since(p.device().stats(), baseline_.ports[i]),
+                            since(p.device().xstats(), baseline_.port_xstats[i]));
+  }
+  for (const auto& l : links_)
+    if (l->config().name == name)
+      return interface_xstats(Place::kLink, traffic(l->config().id), {}, {});
+  const auto drops = hcas();
+  for (std::size_t i = 0; i < hcas_.size(); ++i)
+    if (drops[i].name == name)
+      return hca_xstats(drops[i].drops, since(hcas_[i]->cable.xstats(), baseline_.cable_xstats[i]));
+  return {};
 }
 
 void NodeImpl::clear_latency() {
@@ -73,23 +81,21 @@ void NodeImpl::clear_latency() {
 }
 
 LatencyInfo NodeImpl::latency() const {
-  const auto t = total_latency();
-  const LatencyTotals& from = *latency_baseline_;
+  LatencyTotals t = total_latency();
+  const LatencyTotals& from = latency_baseline_;
   LatencyInfo info;
-  info.sent = t->sent - from.sent;
-  info.late = t->late - from.late;
-  info.duplicates = t->duplicates - from.duplicates;
-  for (std::size_t i = 0; i < t->streams.size(); ++i) {
-    const std::uint64_t received = t->streams[i].received - from.streams[i].received;
-    const std::uint64_t passed = t->streams[i].next - from.streams[i].next;
+  info.sent = t.sent - from.sent;
+  info.late = t.late - from.late;
+  info.duplicates = t.duplicates - from.duplicates;
+  for (std::size_t i = 0; i < t.streams.size(); ++i) {
+    const std::uint64_t received = t.streams[i].received - from.streams[i].received;
+    const std::uint64_t passed = t.streams[i].next - from.streams[i].next;
     info.received += received;
     // Those that were still missing when it was cleared and came since make up for others.
     info.lost += passed - std::min(passed, received);
   }
-  for (std::size_t i = 0; i < t->counts.size(); ++i) t->counts[i] -= from.counts[i];
-  const auto percentile = [&t](double share) {
-    return fwd::Histogram::percentile(t->counts, share);
-  };
+  for (std::size_t i = 0; i < t.ns.size(); ++i) t.ns[i] -= from.ns[i];
+  const auto percentile = [&t](double share) { return fwd::Histogram::percentile(t.ns, share); };
   info.min_ns = percentile(0);
   info.p50_ns = percentile(0.5);
   info.p90_ns = percentile(0.9);

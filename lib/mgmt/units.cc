@@ -68,6 +68,12 @@ std::optional<TimePoint> HcaUnit::next_deadline() const {
   return administrator ? earlier(next, administrator->next_deadline()) : next;
 }
 
+fabric::NamedCounters HcaUnit::mad_counters() const {
+  fabric::NamedCounters counters = hca->mad_port().counters();
+  counters.emplace_back("unknown", unknown_mads);
+  return counters;
+}
+
 LinkUnit::LinkUnit(HcaUnit& hca, fabric::UdQueue& queue, Punt& punt,
                    link::NeighbourSink& neighbours, link::AddressSink& addresses,
                    const link::LinkConfig& config)

@@ -32,6 +32,7 @@ class HcaUnit {
   /// Runs the timers of client and administrator that are due.
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] fabric::NamedCounters mad_counters() const;
 
   HcaConfig config;
   EthDevice cable;  ///< Outlives `hca`, which sends through it.

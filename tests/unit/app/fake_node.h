@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include "lib/fwd/generator.h"
@@ -54,6 +55,11 @@ class FakeNode : public mgmt::Node {
   mgmt::EventLoop& events() override { return *events_; }
   [[nodiscard]] bool stopped() const { return stopped_; }
   void begin_to_leave() { stop_hook_(); }
+  /// A task waits to be run.
+  [[nodiscard]] bool asked() {
+    const std::lock_guard lock{mutex_};
+    return !tasks_.empty();
+  }
 
   void set_forwarding(bool on) override { forwarding_ = on; }
   [[nodiscard]] bool forwarding() const override { return forwarding_; }
@@ -78,6 +84,11 @@ class FakeNode : public mgmt::Node {
   [[nodiscard]] std::vector<mgmt::InterfaceStatsInfo> port_stats() override { return stats_; }
   [[nodiscard]] std::vector<mgmt::InterfaceStatsInfo> forward_stats() const override {
     return stats_;
+  }
+  [[nodiscard]] mgmt::NodeTotals totals() const override { return totals_; }
+  [[nodiscard]] std::vector<mgmt::Xstat> xstats(std::string_view name) const override {
+    const auto found = xstats_.find(name);
+    return found == xstats_.end() ? std::vector<mgmt::Xstat>{} : found->second;
   }
   void clear_port_stats() override { requests_.emplace_back("clear port"); }
   void clear_forward_stats() override { requests_.emplace_back("clear fwd"); }
@@ -177,6 +188,8 @@ class FakeNode : public mgmt::Node {
   std::vector<std::uint64_t> worker_loops_;
   mutable unsigned loops_asked_ = 0;  ///< How often worker_loops() was.
   std::vector<mgmt::InterfaceStatsInfo> stats_{2};
+  std::map<std::string, std::vector<mgmt::Xstat>, std::less<>> xstats_;
+  mgmt::NodeTotals totals_;
   mgmt::ForwardInfo forward_info_;
   mgmt::LatencyInfo latency_;
   std::vector<mgmt::DropInfo> drops_;
@@ -200,6 +213,47 @@ class FakeNode : public mgmt::Node {
   bool forwarding_ = false;
   mgmt::ForwardMode mode_ = mgmt::ForwardMode::kRoute;
 };
+
+/// What was counted in all is more than is shown: the rest was before a clear.
+inline mgmt::NodeTotals totals_of(const FakeNode& node) {
+  mgmt::NodeTotals t;
+  t.uptime = std::chrono::seconds(90);
+  t.tsc_hz = 2'000'000'000;
+  t.mbufs = 4096;
+  t.mbufs_free = 4000;
+  mgmt::InterfaceTotals ib0;
+  ib0.name = "ib0";
+  ib0.state = link::State::kUp;
+  ib0.mtu = 2044;
+  ib0.speed_bps = 10'000'000'000;
+  ib0.traffic = node.links_[0].traffic;
+  ib0.traffic.rx_packets += 100;
+  ib0.neighbours[static_cast<std::size_t>(link::NeighbourPhase::kReachable)] = 1;
+  ib0.groups = {{"member", 1}};
+  mgmt::InterfaceTotals eth0;
+  eth0.name = "eth0";
+  eth0.place = mgmt::Place::kPort;
+  eth0.state = link::State::kDown;
+  eth0.mtu = 1500;
+  eth0.errors = {1, 2, 3};
+  t.interfaces = {ib0, eth0};
+  mgmt::HcaTotals soft0;
+  soft0.name = "soft0";
+  soft0.drops[static_cast<std::size_t>(Drop::kIbPkey)] = 12;
+  soft0.client.sent = 9;
+  soft0.mads = {{"sent", 12}};
+  soft0.administrator = true;
+  soft0.groups = 4;
+  t.hcas = {soft0};
+  t.workers = node.workers_;
+  t.workers[0].busy_cycles = 3'000'000'000;
+  t.workers[0].cycles = 180'000'000'000;
+  t.workers[0].rx_packets = 70;
+  t.workers[0].bursts = {5, 4, 3, 0, 0, 0, 0, 1};
+  t.routes = {{"connected", 1}, {"static", 1}, {"blackhole", 1}};
+  t.multicast_routes = 1;
+  return t;
+}
 
 /// One row of each kind.
 inline void fill(FakeNode& node) {
@@ -285,6 +339,10 @@ inline void fill(FakeNode& node) {
   node.workers_ = {worker};
 
   node.drops_ = {{Drop::kIpNoRoute, "ib0", 5}, {Drop::kIbPkey, "soft0", 12}};
+
+  node.xstats_["ib0"] = {{"rx_good_packets", 7}, {"rx_drop_ip_no_route", 5}};
+
+  node.totals_ = totals_of(node);
 
   mgmt::SaInfo sa;
   sa.hca = "soft0";

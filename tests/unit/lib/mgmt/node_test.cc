@@ -108,6 +108,13 @@ struct NodeTest : testing::Test {
     }
     return true;
   }
+  /// -1: no such name.
+  static std::int64_t xstat(Node& node, std::string_view of, std::string_view name) {
+    const auto rows = ask<std::vector<Xstat>>(node, [of](Node& n) { return n.xstats(of); });
+    for (const Xstat& x : rows)
+      if (x.name == name) return static_cast<std::int64_t>(x.value);
+    return -1;
+  }
   static bool link_is_up(Node& node) {
     return ask<bool>(node, [](Node& n) { return n.links()[0].state == "up"; });
   }
@@ -251,11 +258,27 @@ TEST_F(NodeTest, StatisticsCountFromTheLastClear) {
     give(ethernet.to_node, unknown);
     EXPECT_TRUE(eventually([&] { return received() == 1; }));
     EXPECT_EQ(ask<std::vector<DropInfo>>(node, [](Node& n) { return n.drops(); }).size(), 1U);
+    EXPECT_EQ(xstat(node, "eth0", "rx_drop_eth_unknown_type"), 1);
+    EXPECT_EQ(xstat(node, "eth0", "rx_good_packets"), 1);
     ask<int>(node, [](Node& n) { return n.clear_stats(), 0; });
+    EXPECT_EQ(xstat(node, "eth0", "rx_drop_eth_unknown_type"), 0);
+    EXPECT_EQ(xstat(node, "eth0", "rx_good_packets"), 0);
     EXPECT_EQ(received(), 0U);
     EXPECT_TRUE(ask<std::vector<DropInfo>>(node, [](Node& n) { return n.drops(); }).empty());
     give(ethernet.to_node, unknown);
     EXPECT_TRUE(eventually([&] { return received() == 1; }));
+  });
+}
+
+// The cable's device counts frames, beside the reasons of the hca.
+TEST_F(NodeTest, ExtendedStatisticsOfEveryInterfaceAndHca) {
+  run(config(), [](Node& node) {
+    ASSERT_TRUE(eventually([&] { return link_is_up(node); }));
+    EXPECT_GT(xstat(node, "ib0", "tx_good_packets"), 0) << "neighbour discovery at least";
+    EXPECT_EQ(xstat(node, "ib0", "rx_drop_ip_no_route"), 0);
+    EXPECT_GT(xstat(node, "soft0", "tx_good_packets"), 0);
+    EXPECT_EQ(xstat(node, "soft0", "rx_drop_ib_icrc"), 0);
+    EXPECT_TRUE(ask<std::vector<Xstat>>(node, [](Node& n) { return n.xstats("ib7"); }).empty());
   });
 }
 

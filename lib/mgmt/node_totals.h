@@ -1,0 +1,72 @@
+// What a node counted since it started, whatever was cleared since, and how much there is of what:
+// for those who work out rates and keep records themselves. Filled on the management lcore with as
+// little work as can be; plain values, safe to hand to another thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/fwd/histogram.h"
+#include "lib/fwd/latency_recorder.h"
+#include "lib/mgmt/device_stats.h"
+#include "lib/mgmt/node_info.h"
+#include "lib/mgmt/xstats.h"
+
+namespace ipoib::mgmt {
+
+struct InterfaceTotals {
+  std::string name;
+  Place place = Place::kLink;  ///< kLink or kPort.
+  link::State state{};
+  unsigned worker = 0;  ///< That receives and sends.
+  std::uint16_t mtu = 0;
+  std::uint64_t speed_bps = 0;  ///< 0: not known.
+  TrafficInfo traffic;
+  DeviceStats errors;  ///< Of a port.
+  link::NeighbourPhases neighbours{};
+  std::map<std::string_view, std::size_t> groups;  ///< By GroupInfo::state.
+};
+
+struct HcaTotals {
+  std::string name;
+  std::array<std::uint64_t, kDropCount> drops{};
+  sa::ClientCounters client;
+  fabric::NamedCounters mads;
+  bool administrator = false;
+  std::size_t groups = 0, ports = 0;  ///< That the administrator knows.
+};
+
+/// Time-stamped packets of all workers.
+struct LatencyTotals {
+  struct Stream {
+    std::uint64_t received = 0, next = 0;
+  };
+  std::uint64_t sent = 0, late = 0, duplicates = 0;
+  std::array<Stream, fwd::LatencyRecorder::kStreams> streams{};  ///< By sending worker.
+  fwd::Histogram::Counts ns{};                                   ///< How long they were under way.
+
+  [[nodiscard]] std::uint64_t received() const;
+  /// Not come before the last that came, as yet.
+  [[nodiscard]] std::uint64_t missing() const;
+};
+
+struct NodeTotals {
+  Duration uptime{};
+  std::uint64_t tsc_hz = 0;
+  std::size_t mbufs = 0, mbufs_free = 0;
+  std::vector<InterfaceTotals> interfaces;
+  std::vector<HcaTotals> hcas;
+  std::vector<WorkerInfo> workers;
+  std::array<std::uint64_t, kDropCount> drops{};   ///< Of packets that came by no interface.
+  std::map<std::string_view, std::size_t> routes;  ///< By RouteInfo::kind.
+  std::size_t multicast_routes = 0;
+  LatencyTotals latency;
+};
+
+}  // namespace ipoib::mgmt
