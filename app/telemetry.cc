@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <future>
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
+
+#include "app/ask.h"
 
 namespace ipoib::app {
 namespace {
@@ -29,13 +30,23 @@ struct Endpoint {
 constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/links", "Names of the IPoIB links. No parameters"},
     Endpoint{"/ipoib/link", "State and counters of a link. Parameters: string name"},
+    Endpoint{"/ipoib/ports", "Names of the Ethernet ports. No parameters"},
+    Endpoint{"/ipoib/port", "State and counters of a port. Parameters: string name"},
+    Endpoint{"/ipoib/xstats", "Every counter. Parameters: string link, port or hca"},
     Endpoint{"/ipoib/neighbours", "Neighbours. Parameters: string interface[, int first]"},
     Endpoint{"/ipoib/groups", "Multicast groups. Parameters: string interface[, int first]"},
     Endpoint{"/ipoib/routes", "Routes. Parameters: none or int first"},
+    Endpoint{"/ipoib/multicast_routes", "Routes of groups. Parameters: none or int first"},
     Endpoint{"/ipoib/hcas", "InfiniBand ports. No parameters"},
     Endpoint{"/ipoib/sa", "Requests to subnet administration, and MADs. No parameters"},
+    Endpoint{"/ipoib/sa_groups", "The administrator's. Parameters: string hca[, int first]"},
+    Endpoint{"/ipoib/sa_ports", "The administrator's. Parameters: string hca[, int first]"},
     Endpoint{"/ipoib/workers", "Lcores that forward. No parameters"},
+    Endpoint{"/ipoib/forward", "What is done with packets. No parameters"},
+    Endpoint{"/ipoib/forward_stats", "By interface, in all and by lcore. No parameters"},
+    Endpoint{"/ipoib/latency", "Of packets with time stamps. No parameters"},
     Endpoint{"/ipoib/drops", "Lost packets by place and reason. No parameters"},
+    Endpoint{"/ipoib/config", "Sections. Parameters: none or string section[, int first]"},
 };
 
 int answer(const char* command, const char* parameters, rte_tel_data* data) {
@@ -77,6 +88,9 @@ void add(rte_tel_data* dict, const std::string& key, const Json& value) {
     rte_tel_data_add_dict_string(dict, key.c_str(), value.get<std::string>().c_str());
   } else if (value.is_boolean()) {
     rte_tel_data_add_dict_int(dict, key.c_str(), value.get<bool>() ? 1 : 0);
+  } else if (value.is_number_float()) {
+    rte_tel_data_add_dict_u64(dict, key.c_str(),
+                              static_cast<std::uint64_t>(value.get<double>() + 0.5));
   } else if (value.is_number()) {
     rte_tel_data_add_dict_u64(dict, key.c_str(), value.get<std::uint64_t>());
   }
@@ -116,11 +130,8 @@ Status to_telemetry(const Json& value, rte_tel_data* data) {
 }
 
 QueryRunner run_on_management(mgmt::Node& node, std::chrono::milliseconds timeout) {
-  return [&node, timeout](const Query& query) -> Json {
-    const auto answer = std::make_shared<std::promise<Json>>();
-    auto future = answer->get_future();
-    node.post([answer, query] { answer->set_value(query()); });
-    return future.wait_for(timeout) == std::future_status::ready ? future.get() : Json{};
+  return [&node, timeout](const Query& query) {
+    return ask<Json>(node, query, timeout).value_or(Json{});
   };
 }
 

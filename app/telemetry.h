@@ -1,7 +1,7 @@
-// A node on DPDK's telemetry socket: /ipoib/links, /ipoib/link,NAME,
-// /ipoib/neighbours,LINK[,FIRST], /ipoib/routes[,FIRST], /ipoib/workers, /ipoib/drops. The same
-// JSON as `show ... json`, in the form that telemetry can carry: its lists hold no objects, so
-// those become objects keyed "0", "1", ..., and long lists come in pieces, {total, first, entries}.
+// A node on DPDK's telemetry socket: /ipoib/links, /ipoib/link,NAME, /ipoib/neighbours,LINK[,FIRST]
+// and more; a list is in telemetry.cc. The same JSON as `show ... json`, in the form that telemetry
+// can carry: its numbers are whole ones; its lists hold no objects, so those become objects keyed
+// "0", "1", ..., and long lists come in pieces, {total, first, entries}.
 #pragma once
 
 #include <chrono>

@@ -25,27 +25,37 @@ Json piece(const Json& rows, std::size_t first) {
   return {{"total", rows.size()}, {"first", first}, {"entries", std::move(entries)}};
 }
 
+/// 0 where there is none.
+std::size_t number_of(std::string_view text) {
+  std::size_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 /// Splits "ib0,100"; the number is 0 when it is not given or is none.
 std::pair<std::string_view, std::size_t> split(std::string_view parameters) {
   const auto comma = parameters.find(',');
-  std::size_t first = 0;
-  if (comma != std::string_view::npos) {
-    const auto number = parameters.substr(comma + 1);
-    std::from_chars(number.data(), number.data() + number.size(), first);
-  }
-  return {parameters.substr(0, comma), first};
+  if (comma == std::string_view::npos) return {parameters, 0};
+  return {parameters.substr(0, comma), number_of(parameters.substr(comma + 1))};
 }
 
-Json links(const mgmt::Node& node) {
+template <class Row>
+Json names_of(const std::vector<Row>& rows) {
   Json names = Json::array();
-  for (const auto& l : node.links()) names.push_back(l.name);
+  for (const Row& row : rows) names.push_back(row.name);
   return names;
 }
 
-Json link(const mgmt::Node& node, std::string_view name) {
-  for (const auto& l : node.links())
-    if (l.name == name) return to_json(l);
+template <class Row>
+Json named(const std::vector<Row>& rows, std::string_view name) {
+  for (const Row& row : rows)
+    if (row.name == name) return to_json(row);
   return nullptr;
+}
+
+Json xstats(const mgmt::Node& node, std::string_view name) {
+  const auto rows = node.xstats(name);
+  return rows.empty() ? Json{} : xstats_json(rows);
 }
 
 /// A link, a port, or no name for all.
@@ -75,7 +85,15 @@ Json by_name(const Json& rows, const char* key) {
   return object;
 }
 
-/// Without what an administrator keeps, which may be longer than an answer.
+/// What an administrator keeps, "groups" or "ports", of the hca; it may be long.
+Json kept(const mgmt::Node& node, const char* what, std::string_view parameters) {
+  const auto [name, first] = split(parameters);
+  for (const Json& row : to_json(node.subnet_administration()))
+    if (row.at("hca") == name) return piece(row.at(what), first);
+  return nullptr;
+}
+
+/// Without that.
 Json sa_of(const mgmt::Node& node) {
   Json rows = to_json(node.subnet_administration());
   for (Json& row : rows) {
@@ -83,6 +101,20 @@ Json sa_of(const mgmt::Node& node) {
     row.erase("ports");
   }
   return rows;
+}
+
+/// Names of the sections, or one of them: lists of tables come in pieces.
+Json config(const mgmt::Node& node, std::string_view parameters) {
+  const Json all = to_json(node.config());
+  if (parameters.empty()) {
+    Json names = Json::array();
+    for (const auto& [name, section] : all.items()) names.push_back(name);
+    return names;
+  }
+  const auto [name, first] = split(parameters);
+  const auto section = all.find(std::string{name});
+  if (section == all.end()) return nullptr;
+  return section->is_array() ? piece(*section, first) : *section;
 }
 
 /// Interface or hca -> reason -> packets.
@@ -96,19 +128,27 @@ Json drops(const mgmt::Node& node) {
 
 Json telemetry_answer(const mgmt::Node& node, std::string_view command,
                       std::string_view parameters) {
-  if (command == "/ipoib/links") return links(node);
-  if (command == "/ipoib/link") return link(node, parameters);
+  if (command == "/ipoib/links") return names_of(node.links());
+  if (command == "/ipoib/link") return named(node.links(), parameters);
+  if (command == "/ipoib/ports") return names_of(node.ports());
+  if (command == "/ipoib/port") return named(node.ports(), parameters);
+  if (command == "/ipoib/xstats") return xstats(node, parameters);
   if (command == "/ipoib/neighbours") return neighbours(node, parameters);
   if (command == "/ipoib/groups") return groups(node, parameters);
-  if (command == "/ipoib/routes") {
-    std::size_t first = 0;
-    std::from_chars(parameters.data(), parameters.data() + parameters.size(), first);
-    return piece(to_json(node.routes()), first);
-  }
+  if (command == "/ipoib/routes") return piece(to_json(node.routes()), number_of(parameters));
+  if (command == "/ipoib/multicast_routes")
+    return piece(to_json(node.multicast_routes()), number_of(parameters));
   if (command == "/ipoib/hcas") return by_name(to_json(node.hcas()), "name");
   if (command == "/ipoib/sa") return by_name(sa_of(node), "hca");
+  if (command == "/ipoib/sa_groups") return kept(node, "groups", parameters);
+  if (command == "/ipoib/sa_ports") return kept(node, "ports", parameters);
   if (command == "/ipoib/workers") return to_json(node.workers());
+  if (command == "/ipoib/forward") return to_json(node.forward_info());
+  if (command == "/ipoib/forward_stats")
+    return fwd_stats_json(node.forward_stats(), node.workers());
+  if (command == "/ipoib/latency") return to_json(node.latency());
   if (command == "/ipoib/drops") return drops(node);
+  if (command == "/ipoib/config") return config(node, parameters);
   return nullptr;
 }
 

@@ -9,7 +9,7 @@ build=(g++ meson ninja-build pkg-config libdpdk-dev libnuma-dev libisal-dev libp
   libbenchmark-dev libibumad-dev libibverbs-dev libsystemd-dev)
 run=(iproute2 iputils-ping procps iperf3 ethtool python3)
 test=(tshark arping clang-14 libclang-rt-14-dev clang-format ccache git opensm ibsim-utils libumad2sim0
-  infiniband-diags systemd)
+  infiniband-diags systemd dpdk-dev)
 perf=(dpdk-dev iproute2 iputils-ping procps ethtool python3)
 
 wanted=("${build[@]}")

@@ -7,10 +7,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <thread>
 
+#include "tests/unit/app/eal.h"
 #include "tests/unit/app/fake_node.h"
 
 namespace ipoib::app {
@@ -41,7 +42,33 @@ TEST(TelemetryAnswer, EveryEndpoint) {
   EXPECT_FALSE(sa.contains("groups")) << "there may be more than telemetry can carry";
   EXPECT_EQ(telemetry_answer(node, "/ipoib/drops", ""),
             (Json{{"ib0", {{"ip_no_route", 5}}}, {"soft0", {{"ib_pkey", 12}}}}));
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/ports", ""), Json::array({"eth0"}));
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/port", "eth0").at("driver"), "net_tap");
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/port", "ib0"), nullptr);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/xstats", "ib0"),
+            (Json{{"rx_good_packets", 7}, {"rx_drop_ip_no_route", 5}}));
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/xstats", "ib7"), nullptr);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/multicast_routes", "").at("entries").at("0").at("in"),
+            "eth0");
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/sa_groups", "soft0").at("entries").at("0").at("mlid"),
+            0xc000);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/sa_ports", "soft0").at("total"), 1);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/sa_ports", "soft9"), nullptr);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/forward", "").at("mode"), "route");
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/forward_stats", "").at("ports").at(0).at("name"),
+            "eth0");
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/latency", "").at("p99_ns"), 0);
   EXPECT_EQ(telemetry_answer(node, "/ipoib/bogus", ""), nullptr);
+}
+
+// The sections of the configuration, each by its name; those that repeat in pieces.
+TEST(TelemetryAnswer, Configuration) {
+  FakeNode node;
+  const Json names = telemetry_answer(node, "/ipoib/config", "");
+  EXPECT_NE(std::find(names.begin(), names.end(), "worker"), names.end());
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/config", "link").at("ib0").at("hca"), "soft0");
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/config", "worker").at("forward-mode"), "route");
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/config", "nix"), nullptr);
 }
 
 // Long lists come in pieces that telemetry can carry, and all of it comes.
@@ -74,24 +101,8 @@ TEST(RunOnManagement, GivesUpWhenNobodyAnswers) {
 // Over DPDK's own socket: what a collector sees.
 class TelemetrySocket : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    prefix_ = fmt::format("unit-app-{}", getpid());
-    std::vector<std::string> arguments = {
-        "unit_app",         "--no-huge", "-m", "64",
-        "--no-pci",         "-l",        "0",  "--file-prefix=" + prefix_,
-        "--log-level=error"};
-    std::vector<char*> argv;
-    for (auto& a : arguments) argv.push_back(a.data());
-    started_ = rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
-  }
-  static void TearDownTestSuite() {
-    const std::filesystem::path runtime_dir = rte_eal_get_runtime_dir();
-    rte_eal_cleanup();
-    std::filesystem::remove_all(runtime_dir);  // EAL leaves it
-  }
-
   void SetUp() override {
-    ASSERT_TRUE(started_);
+    ASSERT_TRUE(Eal::start());
     fill(node);
     telemetry = *Telemetry::create(node, run_on_management(node, std::chrono::seconds(5)));
     management = std::thread{[this] { node.run(); }};
@@ -117,8 +128,6 @@ class TelemetrySocket : public testing::Test {
     return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
   }
 
-  static inline std::string prefix_;
-  static inline bool started_ = false;
   FakeNode node;
   std::unique_ptr<Telemetry> telemetry;
   std::thread management;
@@ -136,6 +145,8 @@ TEST_F(TelemetrySocket, AnswersAreTheSameJson) {
             telemetry_answer(node, "/ipoib/workers", "").at(0));
   EXPECT_EQ(Json::parse(ask("/ipoib/drops")).at("/ipoib/drops"),
             telemetry_answer(node, "/ipoib/drops", ""));
+  EXPECT_EQ(Json::parse(ask("/ipoib/xstats,ib0")).at("/ipoib/xstats"),
+            telemetry_answer(node, "/ipoib/xstats", "ib0"));
 }
 
 TEST_F(TelemetrySocket, WholePiecesArrive) {
@@ -147,6 +158,15 @@ TEST_F(TelemetrySocket, WholePiecesArrive) {
 TEST_F(TelemetrySocket, ObjectsThatAreNotThereAreNull) {
   EXPECT_EQ(ask("/ipoib/link,ib7"), R"({"/ipoib/link":null})");
   EXPECT_EQ(ask("/ipoib/link"), R"({"/ipoib/link":null})");
+}
+
+// Telemetry carries whole numbers only.
+TEST_F(TelemetrySocket, FractionsAreRounded) {
+  node.workers_[0].busy_cycles = 1996;
+  node.workers_[0].rx_packets = 10;
+  const Json stats = Json::parse(ask("/ipoib/forward_stats")).at("/ipoib/forward_stats");
+  EXPECT_EQ(stats.at("lcores").at("0").at("cycles_per_packet"), 200);
+  EXPECT_EQ(stats.at("ports").at("1").at("RX_total"), 0);
 }
 
 TEST_F(TelemetrySocket, NamesThatTelemetryDoesNotAllow) {

@@ -1,0 +1,46 @@
+// EAL for those tests of this room that need one: started by the first of them, ended after the
+// last.
+#pragma once
+
+#include <rte_eal.h>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ipoib::app {
+
+class Eal : public testing::Environment {
+ public:
+  /// True: it runs.
+  static bool start() {
+    static const bool started = [] {
+      std::vector<std::string> arguments = {
+          "unit_app",         "--no-huge", "-m", "64",
+          "--no-pci",         "-l",        "0",  fmt::format("--file-prefix=unit-app-{}", getpid()),
+          "--log-level=error"};
+      std::vector<char*> argv;
+      for (auto& a : arguments) argv.push_back(a.data());
+      return rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
+    }();
+    running_ = started;
+    return started;
+  }
+  void TearDown() override {
+    if (!running_) return;
+    const std::filesystem::path runtime_dir = rte_eal_get_runtime_dir();
+    rte_eal_cleanup();
+    std::filesystem::remove_all(runtime_dir);  // EAL leaves it
+  }
+
+ private:
+  static inline bool running_ = false;
+  static inline testing::Environment* const registered_ =
+      testing::AddGlobalTestEnvironment(new Eal);
+};
+
+}  // namespace ipoib::app
