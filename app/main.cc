@@ -24,6 +24,7 @@
 #include "app/journal.h"
 #include "app/options.h"
 #include "app/periodic_stats.h"
+#include "app/prometheus.h"
 #include "app/service.h"
 #include "app/telemetry.h"
 #include "lib/base/log.h"
@@ -117,6 +118,7 @@ void print(std::string_view text) {
 /// The ways to talk to a node, as far as they were asked for.
 struct Faces {
   std::unique_ptr<Telemetry> telemetry;
+  std::unique_ptr<Prometheus> prometheus;
   std::unique_ptr<CliServer> server;
   std::unique_ptr<Terminal> terminal;
   std::unique_ptr<Periodic> stats;
@@ -127,6 +129,11 @@ Status open_faces(const Options& options, mgmt::Node& node, Cli& cli, Faces& fac
   auto telemetry = Telemetry::create(node, run_on_management(node, kTelemetryTimeout));
   if (!telemetry) return tl::make_unexpected(telemetry.error());
   faces.telemetry = std::move(*telemetry);
+  if (!options.prometheus.empty()) {
+    auto prometheus = Prometheus::create(node, {options.prometheus, kVersion, kTelemetryTimeout});
+    if (!prometheus) return tl::make_unexpected(prometheus.error());
+    faces.prometheus = std::move(*prometheus);
+  }
   if (!options.cli_socket.empty()) {
     auto server = CliServer::create(cli, node.events(), options.cli_socket);
     if (!server) return tl::make_unexpected(server.error());

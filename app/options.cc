@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "app/config_schema.h"
+#include "app/prometheus.h"
 
 namespace ipoib::app {
 namespace {
@@ -100,6 +101,13 @@ void describe(CLI::App& app, Options& options) {
   app.add_option("--cli-socket", options.cli_socket,
                  "serve the command line to clients of this Unix socket")
       ->option_text("PATH");
+  app.add_option("--prometheus", options.prometheus,
+                 "serve metrics at http://ADDRESS:PORT/metrics; port 0: any, which is logged")
+      ->option_text("ADDRESS:PORT")
+      ->check([](const std::string& text) {
+        const auto good = check_listen_address(text);
+        return good ? std::string{} : good.error().what;
+      });
   add_shorthands(app, options);
   add_set(app, options);
   app.add_flag("--check", options.check, "validate the configuration, print it, exit 0 or 1");

@@ -21,6 +21,7 @@ struct Options {
   std::string config_file;   ///< Empty: the overrides are all there is.
   std::string cmdline_file;  ///< Empty: none; so is cli_socket.
   std::string cli_socket;
+  std::string prometheus;       ///< Address to serve metrics at; empty: nowhere.
   unsigned stats_period_s = 0;  ///< 0: no periodic statistics.
   std::optional<unsigned> mgmt_lcore;
   std::vector<Override> overrides;  ///< In the order of the command line, --set and shorthands.

@@ -6,10 +6,10 @@ set -euo pipefail
 
 build=(g++ meson ninja-build pkg-config libdpdk-dev libnuma-dev libisal-dev libpcap-dev libfmt-dev
   libexpected-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libgtest-dev libgmock-dev
-  libbenchmark-dev libibumad-dev libibverbs-dev libsystemd-dev)
+  libbenchmark-dev libibumad-dev libibverbs-dev libsystemd-dev prometheus-cpp-dev)
 run=(iproute2 iputils-ping procps iperf3 ethtool python3)
 test=(tshark arping clang-14 libclang-rt-14-dev clang-format ccache git opensm ibsim-utils libumad2sim0
-  infiniband-diags systemd dpdk-dev)
+  infiniband-diags systemd dpdk-dev python3-prometheus-client)
 perf=(dpdk-dev iproute2 iputils-ping procps ethtool python3)
 
 wanted=("${build[@]}")

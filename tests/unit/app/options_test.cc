@@ -20,9 +20,9 @@ TEST(Options, NoneGiven) {
 }
 
 TEST(Options, AllGiven) {
-  const auto o =
-      parse_options({"-i", "-a", "--cmdline-file=cmds", "--stats-period", "5", "--config", "n.toml",
-                     "--mgmt-lcore=3", "--cli-socket", "/run/s", "--check"});
+  const auto o = parse_options({"-i", "-a", "--cmdline-file=cmds", "--stats-period", "5",
+                                "--config", "n.toml", "--mgmt-lcore=3", "--cli-socket", "/run/s",
+                                "--prometheus=127.0.0.1:9400", "--check"});
   ASSERT_TRUE(o) << o.error().what;
   EXPECT_TRUE(o->interactive && o->auto_start && o->check);
   EXPECT_EQ(o->cmdline_file, "cmds");
@@ -30,6 +30,7 @@ TEST(Options, AllGiven) {
   EXPECT_EQ(o->config_file, "n.toml");
   EXPECT_EQ(o->mgmt_lcore, 3U);
   EXPECT_EQ(o->cli_socket, "/run/s");
+  EXPECT_EQ(o->prometheus, "127.0.0.1:9400");
 }
 
 TEST(Options, InteractiveWaitsForStart) {
@@ -106,6 +107,7 @@ TEST(Options, ErrorsSayWhatWasRead) {
       {{"--mgmt-lcore", "1024"}, "1023"},
       {{"--mgmt-lcore=1", "--mgmt-lcore=2"}, "--mgmt-lcore"},
       {{"--stats-period=-1"}, "86400"},
+      {{"--prometheus", "localhost:9400"}, "\"localhost:9400\", allowed: ADDRESS:PORT"},
       {{"--set", "nothing"}, "\"nothing\", allowed: section.key=value"},
       {{"--config"}, "--config"},
       {{"--num-procs=2"}, "--num-procs"},
@@ -135,6 +137,7 @@ TEST(Options, HelpListsEveryArgument) {
                            "--config FILE",
                            "--mgmt-lcore N",
                            "--cli-socket PATH",
+                           "--prometheus ADDRESS:PORT",
                            "--idle-policy POLICY",
                            "--set SECTION.KEY=VALUE",
                            "--check",
