@@ -6,6 +6,7 @@
 #include <cmdline.h>
 #include <cmdline_parse.h>
 #include <cmdline_rdline.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -139,6 +140,13 @@ Instruction make_instruction(std::span<Token> tokens) {
   return inst;
 }
 
+/// The same terminal or pipe by a description of its own, so that writing to it without waiting is
+/// not a setting of whoever else has it. -1: it cannot be opened so.
+int open_again(int fd) {
+  const auto path = fmt::format("/proc/self/fd/{}", fd);
+  return open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
 }  // namespace
 
 struct Terminal::Bindings {
@@ -187,7 +195,7 @@ Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& ev
     if (own_out >= 0) close(own_out);
     return fail(Errc::kNoResources, "no memory or descriptor for the command line");
   }
-  t->out_ = own_out;
+  t->out_ = open_again(own_out);
   auto* terminal = t.get();
   const auto watched = events.watch(in, EPOLLIN, [terminal](std::uint32_t) {
     if (!terminal->feed()) terminal->end_input();
@@ -203,7 +211,10 @@ Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& ev
 
 Terminal::~Terminal() {
   events_.unwatch(in_);
-  events_.unwatch(out_);
+  if (out_ >= 0) {
+    events_.unwatch(out_);
+    close(out_);
+  }
   if (cmdline_ != nullptr) cmdline_free(cmdline_);
   if (saved_) tcsetattr(in_, TCSANOW, &*saved_);
 }

@@ -74,7 +74,7 @@ expect "a busy time below the up time" \
 # --- drops appear under their reason
 drops_of() { scrape a "m('ipoib_interface_drops_total', interface='eth0', reason='$1')"; }
 expect "drops before" "$(drops_of ip_no_route)" 0
-in_host a ping -q -c 3 -i 0.1 -w 5 203.0.113.1 >/dev/null || true
+in_host a ping -q -c 3 -i 0.1 -W 1 203.0.113.1 >/dev/null || true
 dropped() { (($(drops_of ip_no_route) >= 3)); }
 wait_for 10 "three packets without a route" dropped
 expect "as many as shown" "$(drops_of ip_no_route)" "$(drops a ip_no_route)"

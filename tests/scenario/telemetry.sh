@@ -9,7 +9,7 @@ ping_all a "$(host_address b)"
 
 ask() { dpdk-telemetry.py -f "$LAB-a" <<<"$1"; }
 # value COMMAND[,PARAMETERS] EXPRESSION of what is behind the command
-value() { ask "$1" | json "(lambda d: $2)(d['${1%%,*}'])"; }
+value() { ask "$1" | json "(lambda d: ($2))(d['${1%%,*}'])"; }
 
 # What DESIGN promises of a link, in its words.
 LINK_FIELDS="name state reason hca lid gid qpn pkey qkey mtu mode dialect broadcast_mgid broadcast_mlid addresses
@@ -32,7 +32,7 @@ same() {
   [[ " $COMMANDS " == *" ${command%%,*} "* ]] || fail "${command%%,*} is no command of telemetry: $COMMANDS"
   wait_for 10 "$what to be the same by telemetry and by the command line" equal "$@"
 }
-equal() { [[ $(value "$2" "$4") == "$(cli a "show $3 json" | json "$5")" ]]; }
+equal() { [[ $(value "$2" "$4") == "$(cli a "show $3 json" | json "($5)")" ]]; }
 same "the link" /ipoib/link,ib0 link "d['qkey'], d['rx_packets'], d['drops']" "d[0]['qkey'], d[0]['rx_packets'], d[0]['drops']"
 same "the port" /ipoib/port,eth0 port "d['mac'], d['rx_bytes']" "d[0]['mac'], d[0]['rx_bytes']"
 same "groups" /ipoib/groups,ib0 "group ib0" "d['total'], d['entries']['0']['group']" "len(d), d[0]['group']"

@@ -39,8 +39,8 @@ class Eal : public testing::Environment {
 
  private:
   static inline bool running_ = false;
-  static inline testing::Environment* const registered_ =
-      testing::AddGlobalTestEnvironment(new Eal);
+  static testing::Environment* const registered_;
 };
+inline testing::Environment* const Eal::registered_ = testing::AddGlobalTestEnvironment(new Eal);
 
 }  // namespace ipoib::app
