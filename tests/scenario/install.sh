@@ -14,6 +14,7 @@ expect "the program" "$("$prefix/bin/dpdk-ipoib" -- --version | cut -d' ' -f1)" 
 expect_text "ipoib-cli" "$(cat "$LAB_DIR/said")" '^ipoib-cli: .*nobody'
 doc=$prefix/share/doc/dpdk-ipoib
 cmp "$IPOIB_ROOT/README.md" "$doc/README.md"
+cmp "$IPOIB_ROOT/config/grafana-ipoib.json" "$doc/grafana-ipoib.json"
 diff -r "$IPOIB_ROOT/config/examples" "$doc/examples"
 
 unit=$prefix/lib/systemd/system/dpdk-ipoib@.service
