@@ -104,15 +104,19 @@ void Manager::on_rej(const wire::CmMad& mad, TimePoint now) {
     ++counters_.wrong_peer;
     return;
   }
+  // A peer that takes it for an old connection may still have packets of that under way.
+  const auto end_handshake = [&] {
+    close(*c, CloseReason::kRejected, &rej);
+    if (rej.why() == wire::RejReason::kStaleConnection)
+      enter_time_wait(*c, now);
+    else
+      release(*c);
+  };
   switch (c->state) {
     case State::kReqSent:
     case State::kRepWait:
       if (rej.about() == wire::CmAbout::kRep) break;
-      close(*c, CloseReason::kRejected, &rej);
-      if (rej.why() == wire::RejReason::kStaleConnection)
-        enter_time_wait(*c, now);
-      else
-        release(*c);
+      end_handshake();
       return;
     case State::kRepRcvd:
     case State::kMraRepSent:
@@ -123,13 +127,7 @@ void Manager::on_rej(const wire::CmMad& mad, TimePoint now) {
     case State::kReqRcvd:
     case State::kMraReqSent:
     case State::kRepSent:
-    case State::kRtuWait:
-      close(*c, CloseReason::kRejected, &rej);
-      if (rej.why() == wire::RejReason::kStaleConnection)
-        enter_time_wait(*c, now);
-      else
-        release(*c);
-      return;
+    case State::kRtuWait: end_handshake(); return;
     case State::kEstablished:
       if (of_req) break;
       close(*c, CloseReason::kRejected, &rej);
