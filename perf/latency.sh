@@ -28,9 +28,9 @@ lab_host_address a 192.168.1.2/24 192.168.1.1
 lab_host_address b 192.168.2.2/24 192.168.2.1
 read -r -d '' -a device_a < <(port_device a; memif_device server) || true
 read -r -d '' -a device_b < <(port_device b; memif_device client) || true
-node_start a "$IPOIB_ROOT/config/lab-node-a.toml" "${device_a[@]}"
+node_start a "$IPOIB_ROOT/config/examples/lab-node-a.toml" "${device_a[@]}"
 node_ready a
-node_start b "$IPOIB_ROOT/config/lab-node-b.toml" "${device_b[@]}"
+node_start b "$IPOIB_ROOT/config/examples/lab-node-b.toml" "${device_b[@]}"
 node_ready b
 wait_for 30 "the links to come up" both_up
 wait_for 20 "the first answer" in_host a ping -q -c 1 -W 1 192.168.2.2
