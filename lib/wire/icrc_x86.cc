@@ -1,8 +1,9 @@
 // icrc() by carry-less multiplication. A general CRC-32 is slow here: the masked head has to be
 // copied or patched before it can be read, and packets are short. So every 16-octet block is
 // loaded, masked in its register and multiplied by x^n for its distance n from the end of the
-// packet, all blocks independently, and one reduction follows. Long packets go 256 octets at a time
-// where the CPU multiplies four blocks at once.
+// packet, all blocks independently, and one reduction follows. Where the CPU multiplies four blocks
+// at once, packets of up to 512 octets need no more than that, and longer ones go 256 octets at a
+// time.
 //
 // Bits are reflected throughout: bit k of a 128-bit register is the coefficient of x^(127-k).
 #include <immintrin.h>
@@ -20,6 +21,7 @@ constexpr std::size_t kStride = 4 * kBlock;              ///< Octets the main lo
 constexpr std::size_t kWideStride = 4 * kStride;         ///< Octets the wide loop takes at a time.
 constexpr std::size_t kFarthestWords = kWideStride / 4;  ///< A block is carried over at a time.
 constexpr std::size_t kWorthWideWords = 2 * kFarthestWords;
+constexpr std::size_t kMostShort = 32;  ///< Blocks that are carried over their distance at once.
 
 /// x^32 times a reflected polynomial, mod the CRC's.
 constexpr std::uint32_t next_word(std::uint32_t r) {
@@ -30,13 +32,21 @@ constexpr std::uint32_t next_word(std::uint32_t r) {
 /// [n]: x^(32 n) mod the CRC's polynomial, reflected, as a factor for _mm_clmulepi64_si128: the
 /// shift makes good the bit that the product of two reflected numbers is off by.
 constexpr auto kPowers = [] {
-  std::array<std::uint64_t, kFarthestWords + 2> powers{};
+  std::array<std::uint64_t, kMostShort * kBlock / 4> powers{};
   std::uint32_t r = 0x8000'0000U;
   for (std::uint64_t& power : powers) {
     power = std::uint64_t{r} << 1;
     r = next_word(r);
   }
   return powers;
+}();
+
+/// x^-32, likewise.
+constexpr std::uint64_t kInverseWord = [] {
+  std::uint32_t r = 0x8000'0000U;
+  for (int bit = 0; bit < 32; ++bit)
+    r = (r & 0x8000'0000U) != 0 ? (r ^ 0xedb8'8320U) << 1 | 1 : r << 1;
+  return std::uint64_t{r} << 1;
 }();
 
 /// Factors that carry the two halves of a block over a distance.
@@ -46,10 +56,12 @@ struct alignas(kBlock) Factors {
 };
 
 /// By distance in 4-octet words; the entry of distance 0 is never used.
+constexpr Factors factors_over(std::size_t words) {
+  return {kPowers[words + 1], kPowers[words - 1]};
+}
 constexpr auto kFactors = [] {
   std::array<Factors, kFarthestWords + 1> factors{};
-  for (std::size_t words = 1; words < factors.size(); ++words)
-    factors[words] = {kPowers[words + 1], kPowers[words - 1]};
+  for (std::size_t words = 1; words < factors.size(); ++words) factors[words] = factors_over(words);
   return factors;
 }();
 
@@ -90,7 +102,7 @@ constexpr std::array<Mask, 4> kTail = {
 }
 
 /// The remainder of the 128 bits times x^32: folded to 96 and to 64 bits, then Barrett's method.
-[[gnu::target("sse4.1,pclmul")]] inline std::uint32_t reduce(__m128i v) {
+[[gnu::target("sse4.1,pclmul"), gnu::always_inline]] inline std::uint32_t reduce(__m128i v) {
   const __m128i low32 = _mm_set_epi32(0, 0, 0, -1);
   const __m128i fold =
       _mm_set_epi64x(static_cast<long long>(kPowers[2]), static_cast<long long>(kPowers[3]));
@@ -132,9 +144,10 @@ constexpr auto kWideFactors = [] {
                           _mm512_clmulepi64_epi128(blocks, factors, 0x11));
 }
 
-bool has_wide() noexcept {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
-}
+const bool has_clmul = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+const bool has_wide = has_clmul && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("vpclmulqdq");
 
 /// The same sum of four blocks, as far on as whole strides of 256 octets reach. `words`: from block
 /// 0, at `p`, to the last 16 octets.
@@ -152,6 +165,72 @@ bool has_wide() noexcept {
   _mm512_storeu_si512(&blocks, _mm512_xor_si512(_mm512_xor_si512(v01, carry_wide(v[2], 1)), v[3]));
   p += 3 * kStride;
   words -= 3 * kStride / 4;
+}
+
+/// [n]: factors of the block that is n blocks from the first of kMostShort; none of what lies
+/// behind. The last block is carried by nothing: its second half by x^-32, what a product of halves
+/// is off by.
+constexpr auto kShortFactors = [] {
+  struct alignas(4 * kBlock) {
+    std::array<Factors, kMostShort + 3> blocks{};
+  } table;
+  for (std::size_t i = 0; i + 1 < kMostShort; ++i)
+    table.blocks[i] = factors_over((kMostShort - 1 - i) * kBlock / 4);
+  table.blocks[kMostShort - 1] = {kPowers[1], kInverseWord};
+  return table;
+}();
+
+/// kOnes of a packet without GRH, and the preset, behind as many zeros as may be before it.
+struct alignas(4 * kBlock) Head {
+  std::array<std::uint8_t, 5 * kBlock> octets{};
+};
+constexpr Head kShortOnes = [] {
+  Head head;
+  head.octets[kBlock] = 0xf0;
+  head.octets[kBlock + 12] = 0xff;
+  return head;
+}();
+constexpr Head kShortPreset = [] {
+  Head head;
+  for (std::size_t i = 0; i < 4; ++i) head.octets[kBlock + i] = 0xff;
+  return head;
+}();
+
+[[gnu::target("avx512f,vpclmulqdq")]] inline __m512i carry_each(__m512i blocks,
+                                                                const Factors* factors) {
+  const __m512i f = _mm512_loadu_si512(factors);
+  return _mm512_xor_si512(_mm512_clmulepi64_epi128(blocks, f, 0x00),
+                          _mm512_clmulepi64_epi128(blocks, f, 0x11));
+}
+
+/// All blocks at their distances at once, zeros before the first octet so that the last block is
+/// whole. Shape: size a multiple of 4, 20 to kMostShort blocks; no GRH.
+[[gnu::target("avx512f,avx512bw,avx512vl,vpclmulqdq,pclmul")]] std::uint32_t icrc_short(
+    std::span<const std::byte> packet) noexcept {
+  const std::size_t lead = -packet.size() % kBlock;
+  const std::byte* p = packet.data() - lead;
+  const std::size_t len = packet.size() + lead;
+  const Factors* factors = &kShortFactors.blocks[kMostShort - len / kBlock];
+  const __m512i ones = _mm512_loadu_si512(kShortOnes.octets.data() + kBlock - lead);
+  const __m512i preset = _mm512_loadu_si512(kShortPreset.octets.data() + kBlock - lead);
+  const std::uint64_t first = (len < kStride ? (std::uint64_t{1} << len) - 1 : ~std::uint64_t{0});
+  __m512i v = _mm512_maskz_loadu_epi8(first & ~std::uint64_t{0} << lead, p);
+  v = _mm512_xor_si512(_mm512_or_si512(v, ones), preset);
+  __m512i sum = carry_each(v, factors);
+  std::size_t left = len > kStride ? len - kStride : 0;
+  for (; left >= kStride; left -= kStride) {
+    p += kStride, factors += 4;
+    sum = _mm512_xor_si512(sum, carry_each(_mm512_loadu_si512(p), factors));
+  }
+  if (left != 0) {
+    p += kStride, factors += 4;
+    v = _mm512_maskz_loadu_epi8((std::uint64_t{1} << left) - 1, p);
+    sum = _mm512_xor_si512(sum, carry_each(v, factors));
+  }
+  // Not the plain extract: g++ 12 takes its unused operand for one that is uninitialized.
+  const __m256i low = _mm512_maskz_extracti64x4_epi64(0xff, sum, 0);
+  const __m256i half = _mm256_xor_si256(low, _mm512_maskz_extracti64x4_epi64(0xff, sum, 1));
+  return ~reduce(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
 }
 
 /// Shape: size a multiple of 4, at least 20 (no GRH) or 64 (GRH).
@@ -178,7 +257,7 @@ bool has_wide() noexcept {
   __m128i b1 = load(p + kBlock);
   __m128i b2 = load(p + 2 * kBlock);
   __m128i b3 = _mm_or_si128(load(p + 3 * kBlock), load(ones[3]));
-  if (words >= kWorthWideWords && has_wide()) {
+  if (words >= kWorthWideWords && has_wide) {
     __m128i blocks[4] = {b0, b1, b2, b3};
     advance_wide(blocks, p, words);
     b0 = blocks[0], b1 = blocks[1], b2 = blocks[2], b3 = blocks[3];
@@ -200,13 +279,13 @@ bool has_wide() noexcept {
 }  // namespace
 
 std::uint32_t icrc(std::span<const std::byte> packet) noexcept {
-  const bool capable = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+  const bool global =
+      (std::to_integer<unsigned>(packet[1]) & 3) == static_cast<unsigned>(Lnh::kGlobal);
   // Short of 64 octets behind a GRH there is no payload, which nothing sends.
-  const bool regular = packet.size() % 4 == 0 &&
-                       (packet.size() >= kStride || (std::to_integer<unsigned>(packet[1]) & 3) !=
-                                                        static_cast<unsigned>(Lnh::kGlobal));
-  if (!capable || !regular) [[unlikely]]
+  const bool regular = packet.size() % 4 == 0 && (!global || packet.size() >= kStride);
+  if (!has_clmul || !regular) [[unlikely]]
     return icrc_portable(packet);
+  if (has_wide && !global && packet.size() <= kMostShort * kBlock) return icrc_short(packet);
   return icrc_clmul(packet);
 }
 
