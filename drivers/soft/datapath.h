@@ -21,6 +21,7 @@ namespace ipoib::soft {
 
 struct RxFrame;  // soft_rx.cc
 struct Detours;  // soft_tx.cc
+struct TxWay;    // soft_tx.cc
 
 struct DatapathConfig {
   std::uint16_t port_id = 0;    ///< Ethdev; its queues 0 belong to the worker.
@@ -81,10 +82,14 @@ class alignas(64) Datapath {
   void read_cable() noexcept;
   void sort(std::span<rte_mbuf* const> frames, const RxTable& table,
             const SoftUdQueue* sender) noexcept;
+  void stage(SoftUdQueue& queue, rte_mbuf* m, std::size_t payload_at,
+             std::uint32_t payload_len) noexcept;
   void stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
   void stage_group(rte_mbuf* m, const RxFrame& f, const SoftUdQueue* sender) noexcept;
 
   std::uint16_t tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  rte_mbuf* make_unusual(SoftUdQueue& queue, const TxWay& way, rte_mbuf* m, std::size_t index,
+                         std::uint64_t& now_tsc, Detours& detours) noexcept;
   rte_mbuf* copy_with_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len,
                            Drop& reason) noexcept;
   rte_mbuf* group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept;

@@ -27,6 +27,24 @@ inline constexpr std::size_t kMinEthFrame = sizeof(EthHdr) + kMinEthPayload;
 /// What an ethdev's MTU must have above the IB MTU: LRH, GRH, BTH, DETH, ICRC, and 8 spare.
 inline constexpr unsigned kEthMtuOverhead = 80;
 
+/// EtherType and LRH up to its length as one word, the shape in which the datapath checks them.
+struct LinkWord {
+  wire::Be64 type_lrh;
+
+  /// Bits of a word that must be `value`: EtherType, LVer, LNH without GRH, DLID but its LMC bits.
+  struct Pattern {
+    std::uint64_t mask;
+    std::uint64_t value;
+  };
+  [[nodiscard]] static constexpr Pattern pattern(std::uint16_t lid, std::uint8_t lmc) noexcept {
+    const std::uint64_t dlid_mask = 0xffffU << lmc & 0xffffU;
+    return {0xffff'0f03'0000'0000 | dlid_mask << 16,
+            std::uint64_t{kEtherTypeIba} << 48 |
+                static_cast<std::uint64_t>(wire::Lnh::kLocal) << 32 | (lid & dlid_mask) << 16};
+  }
+};
+static_assert(wire::WireRecord<LinkWord> && sizeof(LinkWord) == 8);
+
 /// BTH and DETH of a UD packet as five words, the shape in which the datapath reads and writes
 /// them: a 24-bit field is the low part of its word.
 struct UdWords {

@@ -9,7 +9,8 @@ namespace ipoib::soft {
 
 RxTable::RxTable(const fabric::PortAttr& port, std::span<SoftUdQueue* const> queues,
                  std::span<const Attachment> attachments, SoftUdQueue* closing)
-    : lid_{port.lid},
+    : local_{LinkWord::pattern(port.lid, port.lmc)},
+      lid_{port.lid},
       lmc_{port.lmc},
       active_{port.state == fabric::PortState::kActive},
       mtu_{wire::mtu_octets(port.mtu)},

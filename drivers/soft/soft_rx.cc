@@ -123,11 +123,10 @@ inline Drop check_keys(const RxTable& table, const RxFrame& f, const SoftUdQueue
   return f.ud->qkey.host() == wire::kGsiQkey ? kGood : Drop::kIbQkey;
 }
 
-inline Drop check_icrc(const RxFrame& f) noexcept {
+inline bool icrc_holds(std::span<const std::byte> packet) noexcept {
   std::uint32_t sent;  // least significant octet first on the wire
-  std::memcpy(&sent, f.bytes.data() + f.end - wire::kIcrcLen, sizeof(sent));
-  const auto covered = f.bytes.subspan(sizeof(EthHdr), f.end - sizeof(EthHdr) - wire::kIcrcLen);
-  return wire::icrc(covered) == sent ? kGood : Drop::kIbIcrc;
+  std::memcpy(&sent, packet.data() + packet.size() - wire::kIcrcLen, sizeof(sent));
+  return wire::icrc(packet.first(packet.size() - wire::kIcrcLen)) == sent;
 }
 
 inline Drop check(const RxTable& table, const SoftUdQueue* sender, bool icrc, RxFrame& f) noexcept {
@@ -138,37 +137,46 @@ inline Drop check(const RxTable& table, const SoftUdQueue* sender, bool icrc, Rx
     reason = check_transport(table, f);
   if (reason == kGood) [[likely]]
     reason = check_keys(table, f, sender);
-  if (reason == kGood && icrc) reason = check_icrc(f);
+  if (reason == kGood && icrc && !icrc_holds(f.bytes.first(f.end).subspan(sizeof(EthHdr))))
+    return Drop::kIbIcrc;
   return reason;
 }
 
 /// The packet that most are: a UD SEND without GRH, whole, for a queue pair of ours, with its keys.
-/// Where this says yes, all of check() but the ICRC's would. False: `f` is in pieces.
-[[gnu::always_inline]] inline bool is_usual(const RxTable& table, RxFrame& f) noexcept {
-  constexpr std::size_t kPayloadAt = kLocalHeadLen + sizeof(UdWords);
-  const std::size_t size = f.bytes.size();
-  if (size < kPayloadAt + wire::kIcrcLen) return false;
-  const auto& lrh = *record_at<wire::Lrh>(f.bytes, sizeof(EthHdr));
-  const auto& ud = *record_at<UdWords>(f.bytes, kLocalHeadLen);
-  const bool headers = (record_at<EthHdr>(f.bytes, 0)->ether_type.host() == kEtherTypeIba) &&
-                       (lrh.lver() == 0) && (lrh.lnh() == wire::Lnh::kLocal) &&
-                       (sizeof(EthHdr) + lrh.packet_len() == size) &&
-                       (ud.opcode() == kUdSendOnly) && (ud.tver() == 0);
-  if (!headers || !table.is_own_lid(lrh.dlid.host())) return false;
+struct Usual {
+  SoftUdQueue* queue;  ///< Null: it is another; see check().
+  std::uint32_t payload_len;
+};
+constexpr std::size_t kUsualPayloadAt = kLocalHeadLen + sizeof(UdWords);
+
+/// Where this names a queue, all of check() but the ICRC's would find the frame good.
+[[gnu::always_inline]] inline Usual find_usual(const RxTable& table,
+                                               std::span<const std::byte> frame) noexcept {
+  constexpr Usual kOther{nullptr, 0};
+  if (frame.size() < kUsualPayloadAt + wire::kIcrcLen) return kOther;
+  const std::uint64_t link =
+      record_at<LinkWord>(frame, offsetof(EthHdr, ether_type))->type_lrh.host();
+  if (!table.is_local(link) || sizeof(EthHdr) + (link & 0x7ff) * 4 != frame.size()) return kOther;
+
+  const auto& ud = *record_at<UdWords>(frame, kLocalHeadLen);
   SoftUdQueue* const queue = table.queue(ud.dest_qp());
-  const std::size_t padded_len = size - kPayloadAt - wire::kIcrcLen;
+  const std::size_t padded_len = frame.size() - kUsualPayloadAt - wire::kIcrcLen;
   const std::size_t payload_len = padded_len - ud.pad();
-  if (queue == nullptr || ud.pad() > padded_len || payload_len > table.mtu()) return false;
-  if (check_queue_keys(*queue, ud) != kGood) return false;
-  f.lrh = &lrh;
-  f.grh = nullptr;
-  f.ud = &ud;
-  f.end = size;
-  f.payload_at = kPayloadAt;
-  f.payload_len = payload_len;
-  f.queue = queue;
-  f.members = {};
-  return true;
+  // Padding beyond its packet makes a length beyond any MTU.
+  if (queue == nullptr || payload_len > table.mtu() || !queue->is_usual(ud.op_flags_pkey.host()) ||
+      queue->qkey() != ud.qkey.host())
+    return kOther;
+  return {queue, static_cast<std::uint32_t>(payload_len)};
+}
+
+/// Of a unicast packet without GRH.
+inline fabric::PacketMeta::Rx arrival(const wire::Lrh& lrh, const UdWords& ud) noexcept {
+  return {.src_qpn = ud.src_qp(),
+          .slid = lrh.slid.host(),
+          .iface = 0,
+          .sl = lrh.sl(),
+          .grh_offset = 0,
+          .multicast = false};
 }
 
 }  // namespace
@@ -219,14 +227,20 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
       drop(m, Drop::kIbNoBuffer);
       continue;
     }
-    RxFrame f;
-    f.bytes = {rte_pktmbuf_mtod(m, const std::byte*), rte_pktmbuf_data_len(m)};
-    if (is_usual(table, f)) [[likely]] {
-      if (config_.icrc && check_icrc(f) != kGood)
+    const std::span frame{rte_pktmbuf_mtod(m, const std::byte*), rte_pktmbuf_data_len(m)};
+    if (const Usual usual = find_usual(table, frame); usual.queue != nullptr) [[likely]] {
+      if (config_.icrc && !icrc_holds(frame.subspan(sizeof(EthHdr)))) [[unlikely]] {
         drop(m, Drop::kIbIcrc);
-      else
-        stage(*f.queue, m, f);
-    } else if (const Drop reason = check(table, sender, config_.icrc, f); reason != kGood)
+        continue;
+      }
+      fabric::meta_of(m).rx = arrival(*record_at<wire::Lrh>(frame, sizeof(EthHdr)),
+                                      *record_at<UdWords>(frame, kLocalHeadLen));
+      stage(*usual.queue, m, kUsualPayloadAt, usual.payload_len);
+      continue;
+    }
+    RxFrame f;
+    f.bytes = frame;
+    if (const Drop reason = check(table, sender, config_.icrc, f); reason != kGood)
       drop(m, reason);
     else if (f.queue != nullptr)
       stage(*f.queue, m, f);
@@ -242,20 +256,22 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
 }
 
 /// Strips what is around the payload and leaves the packet with the queue pair.
-inline void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept {
-  fabric::meta_of(m).rx = {
-      .src_qpn = f.ud->src_qp(),
-      .slid = f.lrh->slid.host(),
-      .iface = 0,
-      .sl = f.lrh->sl(),
-      .grh_offset = static_cast<std::uint8_t>(f.grh != nullptr ? f.payload_at - kLocalHeadLen : 0),
-      .multicast = !f.members.empty()};
+inline void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, std::size_t payload_at,
+                            std::uint32_t payload_len) noexcept {
   m->ol_flags &= ~kRxOffloadFlags;
-  m->data_off = static_cast<std::uint16_t>(m->data_off + f.payload_at);
-  m->data_len = static_cast<std::uint16_t>(f.payload_len);
-  m->pkt_len = static_cast<std::uint32_t>(f.payload_len);
+  m->data_off = static_cast<std::uint16_t>(m->data_off + payload_at);
+  m->data_len = static_cast<std::uint16_t>(payload_len);
+  m->pkt_len = payload_len;
   if (!queue.push(m)) [[unlikely]]
     drop(m, Drop::kIbNoBuffer);
+}
+
+void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept {
+  fabric::PacketMeta::Rx& meta = fabric::meta_of(m).rx;
+  meta = arrival(*f.lrh, *f.ud);
+  if (f.grh != nullptr) meta.grh_offset = static_cast<std::uint8_t>(f.payload_at - kLocalHeadLen);
+  meta.multicast = !f.members.empty();
+  stage(queue, m, f.payload_at, static_cast<std::uint32_t>(f.payload_len));
 }
 
 /// One queue pair gets the packet itself, the others a copy, headers included.

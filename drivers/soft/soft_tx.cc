@@ -40,6 +40,20 @@ struct Detours {
   }
 };
 
+/// What one burst needs of its queue pair.
+struct TxKeys {
+  wire::Be32 qkey;
+  wire::Be32 src_qp;
+  std::uint16_t pkey;
+};
+
+/// What decides a packet's frame.
+struct TxWay {
+  const TxKeys& keys;
+  std::uint32_t template_len;  ///< 0: there is no such address handle.
+  const AhTemplate* ah;
+};
+
 namespace {
 
 constexpr std::size_t kPrefetchAhead = 4;
@@ -57,6 +71,12 @@ struct Layout {
         head_len + payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
     return {head_len, pad, std::max<std::uint32_t>(frame_len, kMinEthFrame) - frame_len};
   }
+  /// Without GRH, of a payload that needs no padding of Ethernet's.
+  static constexpr std::uint32_t kUsualHeadLen = kLocalHeadLen + sizeof(UdWords);
+  static constexpr std::uint32_t kLeastUsual = kMinEthFrame - kUsualHeadLen - wire::kIcrcLen;
+  [[nodiscard]] static Layout usual(std::uint32_t payload_len) noexcept {
+    return {kUsualHeadLen, -payload_len & 3, 0};
+  }
   /// LRH through ICRC.
   [[nodiscard]] std::uint32_t iba_len(std::uint32_t payload_len) const noexcept {
     return head_len - static_cast<std::uint32_t>(sizeof(EthHdr)) + payload_len + pad +
@@ -67,22 +87,24 @@ struct Layout {
   }
 };
 
-/// What one burst needs of its queue pair.
-struct TxKeys {
-  wire::Be32 qkey;
-  wire::Be32 src_qp;
-  std::uint16_t pkey;
-};
-
 /// True when head and tail can be written around the packet where it lies.
 bool has_room(const rte_mbuf* m, const Layout& layout) noexcept {
   return m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 &&
          m->data_off >= layout.head_len && rte_pktmbuf_tailroom(m) >= layout.tail_len();
 }
 
+/// The packet that most are: no GRH, nothing else to see to on its way, room where it lies.
+[[gnu::always_inline]] inline bool is_usual(const rte_mbuf* m, const AhTemplate* ah,
+                                            std::uint32_t template_len,
+                                            std::uint32_t mtu) noexcept {
+  return template_len == kLocalHeadLen && ah->route == 0 && m->pkt_len >= Layout::kLeastUsual &&
+         m->pkt_len <= mtu && has_room(m, Layout::usual(m->pkt_len));
+}
+
 /// Writes head and tail around the packet. Shape: has_room(m, layout).
-inline void make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const TxKeys& keys,
-                       std::uint32_t qpn, std::uint32_t psn) noexcept {
+[[gnu::always_inline]] inline void make_frame(rte_mbuf* m, const AhTemplate& ah,
+                                              const Layout& layout, const TxKeys& keys,
+                                              std::uint32_t qpn, std::uint32_t psn) noexcept {
   const std::uint32_t payload_len = m->pkt_len;
   const std::uint32_t template_len = layout.head_len - std::uint32_t{sizeof(UdWords)};
   std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
@@ -164,7 +186,6 @@ std::uint16_t Datapath::tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
 }
 
 std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
-  using Kind = Detours::Kind;
   const TxKeys keys{
       .qkey = wire::Be32{queue.qkey()}, .src_qp = wire::Be32{queue.qpn()}, .pkey = queue.pkey()};
   if (keys.pkey == 0) [[unlikely]]
@@ -180,41 +201,14 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
     const auto& to = fabric::meta_of(m).tx;
     const AhTemplate* ah = nullptr;
     const std::uint32_t template_len = ahs.find(to.ah, ah);
-    if (template_len == 0) [[unlikely]] {
-      detours.add(i, Kind::kDrop, nullptr, Drop::kIbTxInvalid);
-      continue;
+    if (is_usual(m, ah, template_len, config_.mtu)) [[likely]] {
+      make_frame(m, *ah, Layout::usual(m->pkt_len), keys, to.qpn, queue.next_psn());
+      frames[nb_frames++] = m;
+    } else if (rte_mbuf* frame =
+                   make_unusual(queue, {keys, template_len, ah}, m, i, now_tsc, detours);
+               frame != nullptr) {
+      frames[nb_frames++] = frame;
     }
-    if (m->pkt_len > config_.mtu) [[unlikely]] {
-      detours.add(i, Kind::kDrop, nullptr, Drop::kIbTxTooLong);
-      continue;
-    }
-    const Layout layout = Layout::of(template_len, m->pkt_len);
-    if ((ah->route & AhTemplate::kLimited) != 0) [[unlikely]]
-      if (!take_rate(to.ah, layout.iba_len(m->pkt_len), now_tsc)) {
-        detours.add(i, Kind::kDrop, nullptr, Drop::kIbRateLimited);
-        continue;
-      }
-    rte_mbuf* frame = m;
-    if (!has_room(m, layout)) [[unlikely]] {
-      Drop reason = Drop::kCount;
-      frame = copy_with_room(m, layout.head_len, layout.tail_len(), reason);
-      if (frame == nullptr) {
-        detours.add(i, Kind::kDrop, nullptr, reason);
-        continue;
-      }
-    }
-    make_frame(frame, *ah, layout, keys, to.qpn, queue.next_psn());
-    if ((ah->route & AhTemplate::kLocal) != 0) [[unlikely]] {
-      if (config_.icrc) seal(frame);
-      detours.add(i, Kind::kLocal, frame);
-      continue;
-    }
-    frames[nb_frames++] = frame;
-    if (frame != m) [[unlikely]]
-      detours.add(i, Kind::kCopy, frame);
-    if ((ah->route & AhTemplate::kMulticast) != 0) [[unlikely]]
-      if (rte_mbuf* echo = group_copy(queue, frame); echo != nullptr)
-        detours.add(i, Kind::kEcho, echo);
   }
   if (config_.icrc)
     for (std::size_t i = 0; i < nb_frames; ++i) seal(frames[i]);
@@ -223,6 +217,42 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
   if (nb_sent == n && detours.n == 0) [[likely]]
     return n;
   return settle(queue, {pkts, n}, nb_sent, detours);
+}
+
+/// The frame of packet `index` that goes to the wire, or null; what else becomes of it: `detours`.
+[[gnu::noinline]] rte_mbuf* Datapath::make_unusual(SoftUdQueue& queue, const TxWay& way,
+                                                   rte_mbuf* m, std::size_t index,
+                                                   std::uint64_t& now_tsc,
+                                                   Detours& detours) noexcept {
+  using Kind = Detours::Kind;
+  const auto dropped = [&](Drop reason) {
+    detours.add(index, Kind::kDrop, nullptr, reason);
+    return nullptr;
+  };
+  if (way.template_len == 0) return dropped(Drop::kIbTxInvalid);
+  if (m->pkt_len > config_.mtu) return dropped(Drop::kIbTxTooLong);
+  const auto& to = fabric::meta_of(m).tx;
+  const Layout layout = Layout::of(way.template_len, m->pkt_len);
+  if ((way.ah->route & AhTemplate::kLimited) != 0 &&
+      !take_rate(to.ah, layout.iba_len(m->pkt_len), now_tsc))
+    return dropped(Drop::kIbRateLimited);
+  rte_mbuf* frame = m;
+  if (!has_room(m, layout)) {
+    Drop reason = Drop::kCount;
+    frame = copy_with_room(m, layout.head_len, layout.tail_len(), reason);
+    if (frame == nullptr) return dropped(reason);
+  }
+  make_frame(frame, *way.ah, layout, way.keys, to.qpn, queue.next_psn());
+  if ((way.ah->route & AhTemplate::kLocal) != 0) {
+    if (config_.icrc) seal(frame);
+    detours.add(index, Kind::kLocal, frame);
+    return nullptr;
+  }
+  if (frame != m) detours.add(index, Kind::kCopy, frame);
+  if ((way.ah->route & AhTemplate::kMulticast) != 0)
+    if (rte_mbuf* echo = group_copy(queue, frame); echo != nullptr)
+      detours.add(index, Kind::kEcho, echo);
+  return frame;
 }
 
 /// Puts a chunk in order after the wire took `nb_sent` frames of it: packets before the first

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "drivers/soft/frame.h"
 #include "lib/fabric/hca.h"
 
 namespace ipoib::soft {
@@ -29,12 +30,21 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
     return pkey_.load(std::memory_order_relaxed);
   }
   /// Management lcore. As set_qkey().
-  void set_pkey(std::uint16_t pkey) noexcept { pkey_.store(pkey, std::memory_order_relaxed); }
+  void set_pkey(std::uint16_t pkey) noexcept {
+    pkey_.store(pkey, std::memory_order_relaxed);
+    usual_.store(usual_word(pkey), std::memory_order_relaxed);
+  }
   [[nodiscard]] std::uint32_t qkey() const noexcept {
     return qkey_.load(std::memory_order_relaxed);
   }
   /// Management lcore. Packets in flight are checked against the old or the new key.
   void set_qkey(std::uint32_t qkey) noexcept { qkey_.store(qkey, std::memory_order_relaxed); }
+
+  /// First word of BTH is that of a UD SEND with a P_Key that matches.
+  [[nodiscard]] bool is_usual(std::uint32_t op_flags_pkey) const noexcept {
+    const std::uint64_t usual = usual_.load(std::memory_order_relaxed);
+    return (op_flags_pkey & usual >> 32) == (usual & 0xffff'ffff);
+  }
 
   [[nodiscard]] std::uint32_t next_psn() noexcept { return psn_++; }
   /// For a packet that did not leave.
@@ -55,12 +65,20 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
 
  private:
+  /// Mask above, value below. Bits: opcode, TVer, P_Key; a full member takes limited ones too.
+  static constexpr std::uint64_t usual_word(std::uint16_t pkey) noexcept {
+    const std::uint64_t pkey_mask = (pkey & 0x8000) != 0 ? 0x7fff : 0xffff;
+    const std::uint64_t value = UdWords::send_only(0, 0, pkey | 0x8000).host();
+    if (pkey == 0) return value;  // behind no mask: nothing matches
+    return (0xff0f'0000 | pkey_mask) << 32 | (value & (0xff0f'0000 | pkey_mask));
+  }
   static std::uint16_t rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   static std::uint16_t tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
 
   Datapath& datapath_;
   std::uint16_t partition_;
   std::atomic<std::uint16_t> pkey_{0};
+  std::atomic<std::uint64_t> usual_{usual_word(0)};
   std::atomic<std::uint32_t> qkey_{0};
   std::uint32_t psn_ = 0;  ///< Low 24 bits count.
   std::uint32_t head_ = 0;
