@@ -103,16 +103,12 @@ fi
 
 step "build" 2400 config/build.sh build -Dwerror=true && step "check readme" 10 tests/check-readme &&
   step "check examples" 60 tests/check-examples && unit_tests build 300
-# Warnings are errors in the other builds; under sanitizers g++ warns of what cannot be.
-step "build with sanitizers" 2400 config/build.sh build-asan --buildtype=debug \
-  --optimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dbenchmarks=false &&
-  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 unit_tests build-asan 600
-
-if step "build with clang, fuzz targets" 2400 env CC="ccache clang-14" CXX="ccache clang++-14" \
-  config/build.sh build-fuzz -Dwerror=true --buildtype=debugoptimized -Dfuzz=true -Dtests=false \
-  -Dbenchmarks=false -Db_lundef=false; then
+if step "build with clang, sanitizers, fuzz targets" 2400 env CC="ccache clang-14" \
+  CXX="ccache clang++-14" config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized \
+  --optimization=1 -Dfuzz=true -Dbenchmarks=false -Db_lundef=false; then
+  UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 600
   # The kept inputs are replayed as unit tests; here the time goes into new ones.
-  for target in build-fuzz/tests/fuzz/fuzz_*; do
+  for target in build-clang/tests/fuzz/fuzz_*; do
     [[ -f $target && -x $target ]] || continue
     name=${target##*/fuzz_}
     found=build/tests/corpus/$name

@@ -365,7 +365,7 @@ TEST_F(Ip6Test, P05_FlowsKeepTheirPathAndUseAll) {
 }
 
 TEST_F(Ip6Test, U15_TooBigIsToldAndNeverCut) {
-  for (const std::size_t len : {1280, 1500, 1980}) {
+  for (const std::size_t len : {1280U, 1500U, 1980U}) {
     table::Neighbour n = ib_neighbour(kIb0, "fd00:a::2", 7, 1);
     n.mtu = static_cast<std::uint16_t>(len);
     set_neighbour(2, n);

@@ -74,7 +74,7 @@ TEST_F(RecorderTest, InOrder) {
 }
 
 TEST_F(RecorderTest, LossReorderingAndDuplicates) {
-  for (const std::uint32_t n : {0, 1, 2, 5, 4, 5, 4, 2, 7}) record(n);
+  for (const std::uint32_t n : {0U, 1U, 2U, 5U, 4U, 5U, 4U, 2U, 7U}) record(n);
   expect(6, 1, 3, 8);  // 3 and 6 are lost: next - received
 }
 

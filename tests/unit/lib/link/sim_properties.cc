@@ -139,8 +139,7 @@ std::string SimRun::members_wrong(std::size_t i) const {
                          wire::to_string(mgid));
   for (const auto& [group, count] : life.joined) {
     const auto rows = node.link->groups(f_.now);
-    const auto row =
-        std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.group == group; });
+    const auto row = std::ranges::find(rows, group, &GroupInfo::group);
     if (row == rows.end() || row->joins != count ||
         (row->join_state & wire::join_state::kFullMember) == 0)
       return fmt::format("{} joined {} but is {} ({})", name(i), wire::to_string(group),

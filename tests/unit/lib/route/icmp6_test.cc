@@ -67,7 +67,7 @@ Bytes echo(const IpAddr& src, const IpAddr& dst, std::size_t data = 9) {
 }
 
 TEST(Icmp6Error, P05_QuotesUpTo1280OctetsAndIsAddressedToTheSender) {
-  for (const std::size_t len : {60, 1280, 2044}) {
+  for (const std::size_t len : {60U, 1280U, 2044U}) {
     const Bytes offending = packet(17, Bytes(len - 40, std::byte{1}));
     const auto error = icmp6_error(offending, {kIcmp6PacketTooBig, 0, 1400}, kRouter);
     ASSERT_TRUE(error);
@@ -130,7 +130,7 @@ TEST(Icmp6Error, P05_LooksBehindExtensionHeaders) {
 }
 
 TEST(AnswerLocal6, P05_EchoRequestsAreAnswered) {
-  for (const std::size_t data : {0, 1, 8, 1400}) {
+  for (const std::size_t data : {0U, 1U, 8U, 1400U}) {
     Bytes p = echo(kHost, kRouter, data);
     const Bytes request = p;
     ASSERT_EQ(answer_local6(p, kGroup).verdict, Local6Verdict::kEchoReply) << data;
