@@ -1,25 +1,18 @@
 // Lives of nodes that connect, disconnect, restart and dither while the wire does its worst, from
-// seeds; then peace. By environment: SIM_SEEDS how many a test runs, SIM_FIRST the first of them,
-// SIM_SEED this one alone.
+// seeds (tests/seeds.h); then peace.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <tuple>
 
+#include "tests/seeds.h"
 #include "tests/unit/lib/cm/sim_wire.h"
 
 namespace ipoib::cm {
 namespace {
 
 using namespace std::chrono_literals;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 200;
-#else
-constexpr std::uint64_t kSeeds = 2000;
-#endif
 
 struct Kinds {
   static constexpr unsigned kWire = 1, kRestarts = 2, kDisconnects = 4, kDither = 8, kRefusals = 16,
@@ -167,52 +160,37 @@ class Life {
   unsigned kinds_;
 };
 
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
-}
-
-/// `share`: percent of the seeds.
-void run_seeds(unsigned kinds, SimPolicy policy, unsigned share) {
-  const auto one = from_environment("SIM_SEED", 0);
-  const auto first = one != 0 ? one : from_environment("SIM_FIRST", 1);
-  const auto count =
-      one != 0 ? 1
-               : std::max<std::uint64_t>(1, from_environment("SIM_SEEDS", kSeeds) * share / 100);
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  std::uint64_t established = 0;
-  for (auto seed = first; seed < first + count; ++seed) {
+void run_seeds(unsigned kinds, SimPolicy policy, std::uint64_t count) {
+  std::uint64_t established = 0, lives = 0;
+  test::for_seeds(count, [&](std::uint64_t seed) {
     Life life{seed, kinds, policy};
     life.run();
+    ++lives;
     for (const auto& node : life.wire().nodes)
       established += node->manager().counters().established;
     for (const auto& violation : life.wire().violations) ADD_FAILURE() << violation;
-    ASSERT_FALSE(testing::Test::HasFailure())
-        << "to see it again:\n  SIM_SEED=" << seed
-        << " build/tests/unit/lib/cm/unit_cm --gtest_filter=" << test->test_suite_name() << '.'
-        << test->name();
-  }
-  EXPECT_GE(established, count) << "nothing happens in these lives";
+  });
+  EXPECT_GE(established, lives) << "nothing happens in these lives";
 }
 
 TEST(CmSimulation, C16_AllFaultsTogetherWithOneConnectionAPair) {
-  run_seeds(Kinds::kAll, SimPolicy::kOnePerPair, 100);
+  run_seeds(Kinds::kAll, SimPolicy::kOnePerPair, 2000);
 }
 
 TEST(CmSimulation, C16_AllFaultsTogetherWithOneConnectionADirection) {
-  run_seeds(Kinds::kAll, SimPolicy::kOnePerDirection, 100);
+  run_seeds(Kinds::kAll, SimPolicy::kOnePerDirection, 2000);
 }
 
 TEST(CmSimulation, RestartsOnAGoodWire) {
-  run_seeds(Kinds::kRestarts, SimPolicy::kOnePerPair, 20);
+  run_seeds(Kinds::kRestarts, SimPolicy::kOnePerPair, 400);
 }
 
 TEST(CmSimulation, LossAndDisorderAlone) {
-  run_seeds(Kinds::kWire | Kinds::kSlow, SimPolicy::kOnePerDirection, 20);
+  run_seeds(Kinds::kWire | Kinds::kSlow, SimPolicy::kOnePerDirection, 400);
 }
 
 TEST(CmSimulation, ConsumersThatDitherAndRefuse) {
-  run_seeds(Kinds::kDither | Kinds::kRefusals | Kinds::kDisconnects, SimPolicy::kOnePerPair, 20);
+  run_seeds(Kinds::kDither | Kinds::kRefusals | Kinds::kDisconnects, SimPolicy::kOnePerPair, 400);
 }
 
 /// On a good wire requests that cross end as the draft says: with exactly one connection, asked for

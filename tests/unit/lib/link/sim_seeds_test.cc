@@ -1,76 +1,52 @@
-// Many simulated lives, each from its seed. By environment: SIM_SEEDS how many a test runs,
-// SIM_FIRST the first of them, SIM_SEED this one alone.
+// Many simulated lives, each from its seed (tests/seeds.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
-#include <string>
 #include <tuple>
 
+#include "tests/seeds.h"
 #include "tests/unit/lib/link/sim_run.h"
 
 namespace ipoib::link {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 100;
-#else
-constexpr std::uint64_t kSeeds = 1000;
-#endif
-
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
-}
-
-/// `share`: percent of the seeds.
-void run_seeds(unsigned kinds, unsigned share) {
-  const auto one = from_environment("SIM_SEED", 0);
-  const auto first = one != 0 ? one : from_environment("SIM_FIRST", 1);
-  const auto count =
-      one != 0 ? 1
-               : std::max<std::uint64_t>(1, from_environment("SIM_SEEDS", kSeeds) * share / 100);
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  for (auto seed = first; seed < first + count; ++seed) {
+void run_seeds(unsigned kinds, std::uint64_t count) {
+  test::for_seeds(count, [&](std::uint64_t seed) {
     SimRun run{seed, kinds};
     run.run();
     for (const auto& violation : run.violations()) ADD_FAILURE() << violation;
-    ASSERT_FALSE(testing::Test::HasFailure())
-        << "to see it again:\n  SIM_SEED=" << seed
-        << " build/tests/unit/lib/link/sim_link --gtest_filter=" << test->test_suite_name() << '.'
-        << test->name();
-  }
+  });
 }
 
 TEST(Simulation, U33_AllFaultsTogether) {
-  run_seeds(SimKinds::kAll, 75);
+  run_seeds(SimKinds::kAll, 750);
 }
 
 TEST(Simulation, U08_UpWithinTheBackOffOnceTheAdministratorIsReached) {
   run_seeds(SimKinds::kWire | SimKinds::kAdministrator | SimKinds::kIslands | SimKinds::kPartition |
                 SimKinds::kStop,
-            5);
+            50);
 }
 
 TEST(Simulation, U20_PathsFollowChangedLids) {
-  run_seeds(SimKinds::kPorts | SimKinds::kUnicast | SimKinds::kAdministrator, 4);
+  run_seeds(SimKinds::kPorts | SimKinds::kUnicast | SimKinds::kAdministrator, 40);
 }
 
 TEST(Simulation, U26_EntriesOfRestartedNodesHeal) {
-  run_seeds(SimKinds::kCrash | SimKinds::kUnicast | SimKinds::kWire, 4);
+  run_seeds(SimKinds::kCrash | SimKinds::kUnicast | SimKinds::kWire, 40);
 }
 
 TEST(Simulation, U31_SendersFollowGroupsThatComeAndGo) {
-  run_seeds(SimKinds::kGroups | SimKinds::kWire | SimKinds::kAdministrator, 4);
+  run_seeds(SimKinds::kGroups | SimKinds::kWire | SimKinds::kAdministrator, 40);
 }
 
 TEST(Simulation, U30_NoRequestStormAcrossIslands) {
-  run_seeds(SimKinds::kIslands | SimKinds::kGroups | SimKinds::kUnicast, 4);
+  run_seeds(SimKinds::kIslands | SimKinds::kGroups | SimKinds::kUnicast, 40);
 }
 
 TEST(Simulation, U35_AnswersThatAreLateDoubledOrWrong) {
-  run_seeds(SimKinds::kAnswers | SimKinds::kGroups | SimKinds::kUnicast | SimKinds::kPorts, 4);
+  run_seeds(SimKinds::kAnswers | SimKinds::kGroups | SimKinds::kUnicast | SimKinds::kPorts, 40);
 }
 
 /// What the properties forbid is seen where it is done on purpose.

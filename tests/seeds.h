@@ -1,0 +1,47 @@
+// Seeds of simulated lives. By environment: SIM_SEEDS how many a test runs, SIM_FIRST the first of
+// them, SIM_SEED one alone.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+namespace ipoib::test {
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IPOIB_INSTRUMENTED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(IPOIB_INSTRUMENTED)
+/// Instrumented programs are slow: one of so many seeds.
+inline constexpr std::uint64_t kSeedsPart = 10;
+#else
+inline constexpr std::uint64_t kSeedsPart = 1;
+#endif
+
+/// Lives of seeds 1 to `count`, as far as nothing fails; the seed that fails is told with the
+/// command that lives it again. `life(seed)` reports by EXPECT and ASSERT.
+template <class Life>
+void for_seeds(std::uint64_t count, Life&& life) {
+  const auto from_environment = [](const char* name, std::uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
+  };
+  const auto one = from_environment("SIM_SEED", 0);
+  const auto first = one != 0 ? one : from_environment("SIM_FIRST", 1);
+  const auto n =
+      one != 0 ? 1 : from_environment("SIM_SEEDS", std::max(count / kSeedsPart, std::uint64_t{1}));
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  for (auto seed = first; seed < first + n; ++seed) {
+    life(seed);
+    ASSERT_FALSE(testing::Test::HasFailure())
+        << "to see it again:\n  SIM_SEED=" << seed << " --gtest_filter=" << test->test_suite_name()
+        << '.' << test->name();
+  }
+}
+
+}  // namespace ipoib::test
