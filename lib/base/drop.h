@@ -30,6 +30,16 @@ enum class Drop : std::uint8_t {
   kIbTxInvalid,    ///< Unknown address handle or queue.
   kIbRateLimited,  ///< Faster than the path's rate.
   kIbPortDown,     ///< Received or sent while the port was not active.
+  // Connected queue pairs. Packets received, but for the last.
+  kIbPath,            ///< Not from where the connection leads.
+  kIbQueueState,      ///< The connection is not ready yet, or has failed.
+  kIbDuplicate,       ///< RC: had before.
+  kIbSequence,        ///< Behind a packet that is missing; UC: of a message that has lost one.
+  kIbMessage,         ///< Opcode or length that cannot come at this place of a message.
+  kIbMessageTooLong,  ///< Beyond what a receive buffer takes.
+  kIbRnr,             ///< RC: no receive buffer; the peer was told to wait and send again.
+  kIbAck,             ///< ACK of what was never sent, or of no kind that there is.
+  kIbTxFlushed,       ///< Sent through a connection that was not ready, or failed before the ACK.
   // Encapsulation.
   kIpoibRunt,
   kIpoibUnknownType,
@@ -100,6 +110,15 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ib_tx_invalid",
                                                                         "ib_rate_limited",
                                                                         "ib_port_down",
+                                                                        "ib_path",
+                                                                        "ib_queue_state",
+                                                                        "ib_duplicate",
+                                                                        "ib_sequence",
+                                                                        "ib_message",
+                                                                        "ib_message_too_long",
+                                                                        "ib_rnr",
+                                                                        "ib_ack",
+                                                                        "ib_tx_flushed",
                                                                         "ipoib_runt",
                                                                         "ipoib_unknown_type",
                                                                         "ipoib_own_multicast",

@@ -14,6 +14,7 @@
 
 #include "lib/base/counters.h"
 #include "lib/base/result.h"
+#include "lib/fabric/connected.h"
 #include "lib/fabric/types.h"
 
 struct rte_mbuf;
@@ -105,6 +106,43 @@ class Hca {
   virtual Result<AhIndex> create_ah(const AhAttr& attr) = 0;
   /// The number is used again only after every worker passed a quiescent state.
   virtual void destroy_ah(AhIndex ah) = 0;
+
+  // Connected mode (lib/fabric/connected.h). Devices that have none refuse all of it.
+
+  /// Lives until destroyed, which must be after all connected queues attached to it.
+  virtual Result<ReceiveQueue*> create_receive_queue(const ReceiveQueueConfig& /*config*/) {
+    return fail(Errc::kRefused, "{} has no connected mode", name());
+  }
+  virtual void destroy_receive_queue(ReceiveQueue& /*queue*/) {}
+
+  /// In QueueState::kInit. Errors: kInvalidArgument, kNoResources.
+  virtual Result<ConnectedQueue*> create_connected_queue(const ConnectedQueueConfig& /*config*/) {
+    return fail(Errc::kRefused, "{} has no connected mode", name());
+  }
+  /// No worker may name the queue any more. Never waits: what is inside is freed by and by, and the
+  /// QPN is not used again soon.
+  virtual void destroy_connected_queue(ConnectedQueue& /*queue*/) {}
+
+  /// kInit to kReadyToReceive. kInvalidArgument, and nothing changed, for attributes that cannot
+  /// be; kRefused in another state.
+  virtual Status set_ready_to_receive(ConnectedQueue& /*queue*/, const ReadyToReceive& /*attr*/) {
+    return fail(Errc::kRefused, "{} has no connected mode", name());
+  }
+  /// kReadyToReceive to kReadyToSend. Likewise; kRefused too when the queue has failed meanwhile.
+  virtual Status set_ready_to_send(ConnectedQueue& /*queue*/, const ReadyToSend& /*attr*/) {
+    return fail(Errc::kRefused, "{} has no connected mode", name());
+  }
+  /// To kError, soon: nothing is sent or received any more, what was not acknowledged is flushed.
+  virtual void set_error(ConnectedQueue& /*queue*/) {}
+
+  [[nodiscard]] virtual ConnectedQueueInfo info(const ConnectedQueue& /*queue*/) const {
+    return {};
+  }
+  /// Oldest news of connected queues; those of queues that are no more are left out.
+  virtual std::optional<QueueEvent> next_queue_event() { return std::nullopt; }
+  /// next_queue_event() may return one. For devices with a doorbell: looked at once more before
+  /// sleep.
+  [[nodiscard]] virtual bool queue_events_pending() const { return false; }
 
   /// Events say what of attr() to look at again; those of one kind that wait are one.
   virtual std::optional<PortEvent> next_event() { return std::nullopt; }

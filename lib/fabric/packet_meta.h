@@ -15,7 +15,7 @@ namespace ipoib::fabric {
 
 /// One field, three lives: `rx` until the packet is routed, `held` while it waits for its
 /// neighbour, `tx` when it is sent.
-union PacketMeta {
+struct PacketMeta {
   struct Rx {
     std::uint32_t src_qpn;
     std::uint16_t slid;
@@ -23,19 +23,27 @@ union PacketMeta {
     std::uint8_t sl;
     std::uint8_t grh_offset;  ///< GRH lies this many octets before the data; 0: no GRH came.
     bool multicast;           ///< DLID was an MLID (or the DGID an MGID).
-  } rx;
+    Transport transport;      ///< kUd: by a UdQueue, else by a ReceiveQueue.
+  };
   struct Held {
     std::uint16_t in_iface;  ///< Interface it came by; set by the worker that passes it up.
     std::uint16_t out_iface;
     bool to_routers;  ///< A copy of a multicast packet for the all-routers group; set likewise.
-  } held;
+  };
   struct Tx {
     AhIndex ah;
     std::uint32_t qpn;
     std::uint16_t iface;  ///< Interface it leaves by; for packets handed to another lcore.
-  } tx;
+  };
+  union {
+    Rx rx;
+    Held held;
+    Tx tx;
+  };
+  /// QPN of the ConnectedQueue it came to; says something only beside rx.transport kRc or kUc.
+  std::uint32_t queue;
 };
-static_assert(sizeof(PacketMeta) == 12);
+static_assert(sizeof(PacketMeta) == 16);
 
 /// Offset of the dynamic field; the one global that DPDK's dynamic fields force on us. Set once by
 /// register_packet_meta() before any worker runs.

@@ -15,6 +15,14 @@ namespace ipoib::fabric {
 
 enum class PortState : std::uint8_t { kDown = 1, kInit = 2, kArmed = 3, kActive = 4 };
 
+/// Transports of queue pairs. Source: IBA vol 1 §9.2.1.
+enum class Transport : std::uint8_t { kUd, kRc, kUc };
+
+[[nodiscard]] constexpr std::string_view to_string(Transport transport) noexcept {
+  constexpr std::array<std::string_view, 3> kNames = {"UD", "RC", "UC"};
+  return kNames[static_cast<std::size_t>(transport)];
+}
+
 /// What a port is, as the subnet manager set it up.
 struct PortAttr {
   std::uint64_t guid = 0;

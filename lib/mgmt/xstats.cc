@@ -44,6 +44,7 @@ bool is_transmit(Drop reason) {
     case Drop::kIbTxTooLong:
     case Drop::kIbTxInvalid:
     case Drop::kIbRateLimited:
+    case Drop::kIbTxFlushed:
     case Drop::kEthTxFull:
     case Drop::kHandoffRingFull: return true;
     default: return false;

@@ -273,7 +273,8 @@ void World::receive(table::InterfaceId iface, rte_mbuf* m, bool multicast) {
                            .iface = 0xeeee,
                            .sl = 1,
                            .grh_offset = 0,
-                           .multicast = multicast};
+                           .multicast = multicast,
+                           .transport = fabric::Transport::kUd};
   links[iface - kIb0].incoming.push_back(m);
 }
 
