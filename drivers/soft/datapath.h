@@ -19,9 +19,14 @@
 
 namespace ipoib::soft {
 
+class ConnectedPort;
 struct RxFrame;  // soft_rx.cc
 struct Detours;  // soft_tx.cc
 struct TxWay;    // soft_tx.cc
+
+/// What an ethdev may have claimed of a frame does not hold for the packet inside.
+inline constexpr std::uint64_t kRxOffloadFlags =
+    RTE_MBUF_F_RX_IP_CKSUM_MASK | RTE_MBUF_F_RX_L4_CKSUM_MASK | RTE_MBUF_F_RX_RSS_HASH;
 
 struct DatapathConfig {
   std::uint16_t port_id = 0;    ///< Ethdev; its queues 0 belong to the worker.
@@ -50,13 +55,13 @@ class alignas(64) Datapath {
   Datapath(const Datapath&) = delete;
   Datapath& operator=(const Datapath&) = delete;
 
-  /// Sends waiting MADs, then reads one burst from the cable and sorts it.
+  /// Sends waiting MADs, reads one burst from the cable and sorts it, then does what connected
+  /// queue pairs have to do.
   void poll() noexcept;
 
   std::uint16_t rx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
     const std::uint16_t nb_rx = queue.pop(pkts, n);
-    // What is left would pile up: let the next frames wait in the ethdev's ring instead.
-    if (!queue.empty()) hold_reads_ = true;
+    if (!queue.empty()) hold_reads();
     return nb_rx;
   }
   std::uint16_t tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
@@ -68,6 +73,24 @@ class alignas(64) Datapath {
   /// (null: to none). It may use the old ones until the grace period is over.
   void publish(const RxTable* table) noexcept { table_.store(table, std::memory_order_release); }
   void set_tap(const CaptureTap* tap) noexcept { tap_.store(tap, std::memory_order_release); }
+  /// Once, and for as long as the worker runs.
+  void publish(ConnectedPort* connected) noexcept {
+    connected_.store(connected, std::memory_order_release);
+  }
+
+  [[nodiscard]] const DatapathConfig& config() const noexcept { return config_; }
+
+  // For connected queue pairs.
+  [[nodiscard]] const RxTable& table() const noexcept {
+    return *table_.load(std::memory_order_acquire);
+  }
+  void count_drop(Drop reason, std::uint64_t n = 1) noexcept { drops_.add(reason, n); }
+  /// What is left with a queue would pile up: the next frames wait in the ethdev's ring instead.
+  void hold_reads() noexcept { hold_reads_ = true; }
+  /// Puts whole frames on the wire and returns how many it took, from the front.
+  std::uint16_t transmit(std::span<rte_mbuf*> frames) noexcept;
+  /// Takes whole frames that queues of this port sent to it.
+  void receive_own(std::span<rte_mbuf* const> frames) noexcept;
 
   [[nodiscard]] const DropCounters& drops() const noexcept { return drops_; }
   /// Frames that a capture missed because its ring or its mempool had no room.
@@ -86,6 +109,7 @@ class alignas(64) Datapath {
              std::uint32_t payload_len) noexcept;
   void stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
   void stage_group(rte_mbuf* m, const RxFrame& f, const SoftUdQueue* sender) noexcept;
+  void receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept;
 
   std::uint16_t tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   rte_mbuf* make_unusual(SoftUdQueue& queue, const TxWay& way, rte_mbuf* m, std::size_t index,
@@ -98,7 +122,6 @@ class alignas(64) Datapath {
   std::uint16_t refuse(std::span<rte_mbuf* const> pkts) noexcept;
   [[nodiscard]] bool take_rate(fabric::AhIndex ah, std::uint32_t octets,
                                std::uint64_t& now_tsc) noexcept;
-  std::uint16_t transmit(std::span<rte_mbuf*> frames) noexcept;
   void send_mads() noexcept;
 
   rte_mbuf* copy_frame(const rte_mbuf* frame) noexcept;
@@ -114,6 +137,7 @@ class alignas(64) Datapath {
   // Management lcore writes, worker reads.
   std::atomic<const RxTable*> table_{nullptr};
   std::atomic<const CaptureTap*> tap_{nullptr};
+  std::atomic<ConnectedPort*> connected_{nullptr};  ///< Null: there is no connected mode yet.
   // Worker.
   bool hold_reads_ = false;
   bool mads_came_ = false;     ///< Into mads_in, since the doorbell was last rung.

@@ -7,6 +7,13 @@
 
 namespace ipoib::soft {
 
+std::uint16_t own_entry(const fabric::PortAttr& attr, std::uint16_t partition) {
+  std::uint16_t found = 0;
+  for (const std::uint16_t pkey : attr.pkeys)
+    if (((pkey ^ partition) & ~wire::kFullMemberBit) == 0) found = std::max(found, pkey);
+  return found;
+}
+
 RxTable::RxTable(const fabric::PortAttr& port, std::span<SoftUdQueue* const> queues,
                  std::span<const Attachment> attachments, SoftUdQueue* closing)
     : local_{LinkWord::pattern(port.lid, port.lmc)},

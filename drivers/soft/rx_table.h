@@ -14,6 +14,9 @@
 
 namespace ipoib::soft {
 
+/// The port's own entry for a partition, full membership first; 0: none.
+[[nodiscard]] std::uint16_t own_entry(const fabric::PortAttr& attr, std::uint16_t partition);
+
 /// One queue pair's wish for one group.
 struct Attachment {
   wire::Gid mgid;

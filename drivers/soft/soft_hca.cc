@@ -64,14 +64,6 @@ Status check_cable(const SoftHcaConfig& config) {
   return {};
 }
 
-/// The port's own entry for a partition, full membership first; 0: none.
-std::uint16_t own_entry(const fabric::PortAttr& attr, std::uint16_t partition) {
-  std::uint16_t found = 0;
-  for (const std::uint16_t pkey : attr.pkeys)
-    if (((pkey ^ partition) & ~wire::kFullMemberBit) == 0) found = std::max(found, pkey);
-  return found;
-}
-
 std::uint64_t read_tsc() noexcept {
   return rte_rdtsc();
 }
@@ -159,6 +151,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
 }
 
 SoftHca::~SoftHca() {
+  connected_.reset();
   for (const auto& queue : queues_) datapath_.drain(*queue);
   void* m = nullptr;
   while (rte_ring_sc_dequeue(mads_out_.get(), &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
@@ -177,6 +170,7 @@ void SoftHca::publish(SoftUdQueue* closing) {
   const bool active = config_.attr.state == fabric::PortState::kActive;
   for (const auto& queue : queues_)
     queue->set_pkey(active ? own_entry(config_.attr, queue->partition()) : std::uint16_t{0});
+  if (connected_) connected_->follow_port();
   std::vector<SoftUdQueue*> open;
   for (const auto& queue : queues_)
     if (queue.get() != closing) open.push_back(queue.get());
@@ -194,7 +188,7 @@ Result<std::uint32_t> SoftHca::allocate_qpn() {
     next_qpn_ = qpn == kLastQpn ? kFirstFreeQpn : qpn + 1;
     const bool used = std::any_of(queues_.begin(), queues_.end(),
                                   [qpn](const auto& queue) { return queue->qpn() == qpn; });
-    if (!used) return qpn;
+    if (!used && !(connected_ && connected_->uses(qpn))) return qpn;
   }
 }
 

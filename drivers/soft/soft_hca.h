@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "drivers/soft/ah_table.h"
+#include "drivers/soft/connected_control.h"
 #include "drivers/soft/datapath.h"
 #include "drivers/soft/grace.h"
 #include "drivers/soft/mad_port.h"
@@ -75,6 +76,21 @@ class SoftHca final : public fabric::Hca {
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override;
   void destroy_ah(fabric::AhIndex ah) override;
 
+  /// Connected mode: up to ConnectedTable::kCapacity queues. Waits for nobody.
+  Result<fabric::ReceiveQueue*> create_receive_queue(
+      const fabric::ReceiveQueueConfig& config) override;
+  void destroy_receive_queue(fabric::ReceiveQueue& queue) override;
+  Result<fabric::ConnectedQueue*> create_connected_queue(
+      const fabric::ConnectedQueueConfig& config) override;
+  void destroy_connected_queue(fabric::ConnectedQueue& queue) override;
+  Status set_ready_to_receive(fabric::ConnectedQueue& queue,
+                              const fabric::ReadyToReceive& attr) override;
+  Status set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) override;
+  void set_error(fabric::ConnectedQueue& queue) override;
+  [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
+  std::optional<fabric::QueueEvent> next_queue_event() override;
+  [[nodiscard]] bool queue_events_pending() const override;
+
   /// Looks at the cable's link too, ten times a second at most.
   std::optional<fabric::PortEvent> next_event() override;
   /// Waits for the workers when the port's addresses change. Queue pairs whose P_Key is gone lose
@@ -98,6 +114,7 @@ class SoftHca final : public fabric::Hca {
   SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
           std::unique_ptr<AhTable> ahs, RingPtr mads_out, RingPtr mads_in);
   static void poll(fabric::Hca& hca) noexcept;
+  [[nodiscard]] Result<ConnectedControl*> connected();
   void publish(SoftUdQueue* closing = nullptr);
   void look_at_cable();
   void follow_manager();
@@ -115,6 +132,7 @@ class SoftHca final : public fabric::Hca {
   RingPtr mads_in_;
   Datapath datapath_;
   SoftMadPort mad_port_;
+  std::unique_ptr<ConnectedControl> connected_;  ///< From the first receive queue on.
   std::vector<std::unique_ptr<SoftUdQueue>> queues_;
   std::vector<Attachment> attachments_;
   std::unique_ptr<const RxTable> table_;

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "drivers/soft/datapath.h"
+#include "drivers/soft/connected_port.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"
 
@@ -30,9 +30,8 @@ constexpr std::size_t kImmDtLen = 4;
 constexpr std::uint32_t kGsiQpn = 1;
 constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly);
 constexpr auto kUdSendOnlyImm = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnlyImm);
-/// What an ethdev may have claimed of the frame does not hold for the packet inside.
-constexpr std::uint64_t kRxOffloadFlags =
-    RTE_MBUF_F_RX_IP_CKSUM_MASK | RTE_MBUF_F_RX_L4_CKSUM_MASK | RTE_MBUF_F_RX_RSS_HASH;
+/// RC and UC opcodes are those below.
+constexpr std::uint8_t kFirstOtherOpcode = 0x40;
 /// Checks return a reason to drop, or this.
 constexpr Drop kGood = Drop::kCount;
 
@@ -129,12 +128,21 @@ inline bool icrc_holds(std::span<const std::byte> packet) noexcept {
   return wire::icrc(packet.first(packet.size() - wire::kIcrcLen)) == sent;
 }
 
-inline Drop check(const RxTable& table, const SoftUdQueue* sender, bool icrc, RxFrame& f) noexcept {
-  Drop reason = check_link(table, f);
-  if (reason == kGood) [[likely]]
-    reason = check_network(table, f);
-  if (reason == kGood) [[likely]]
-    reason = check_transport(table, f);
+/// What concerns packets of every transport.
+inline Drop check_path(const RxTable& table, RxFrame& f) noexcept {
+  const Drop reason = check_link(table, f);
+  return reason == kGood ? check_network(table, f) : reason;
+}
+
+/// Unicast, and RC or UC by its opcode. Shape: f after check_path().
+inline bool is_connected(const RxFrame& f) noexcept {
+  return f.ud->opcode() < kFirstOtherOpcode && f.members.empty();
+}
+
+/// The rest, of a UD packet.
+inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, bool icrc,
+                     RxFrame& f) noexcept {
+  Drop reason = check_transport(table, f);
   if (reason == kGood) [[likely]]
     reason = check_keys(table, f, sender);
   if (reason == kGood && icrc && !icrc_holds(f.bytes.first(f.end).subspan(sizeof(EthHdr))))
@@ -144,12 +152,13 @@ inline Drop check(const RxTable& table, const SoftUdQueue* sender, bool icrc, Rx
 
 /// The packet that most are: a UD SEND without GRH, whole, for a queue pair of ours, with its keys.
 struct Usual {
-  SoftUdQueue* queue;  ///< Null: it is another; see check().
+  SoftUdQueue* queue;  ///< Null: it is another; see check_path().
   std::uint32_t payload_len;
 };
 constexpr std::size_t kUsualPayloadAt = kLocalHeadLen + sizeof(UdWords);
 
-/// Where this names a queue, all of check() but the ICRC's would find the frame good.
+/// Where this names a queue, check_path() and all of check_ud() but the ICRC's would find the frame
+/// good.
 [[gnu::always_inline]] inline Usual find_usual(const RxTable& table,
                                                std::span<const std::byte> frame) noexcept {
   constexpr Usual kOther{nullptr, 0};
@@ -176,13 +185,17 @@ inline fabric::PacketMeta::Rx arrival(const wire::Lrh& lrh, const UdWords& ud) n
           .iface = 0,
           .sl = lrh.sl(),
           .grh_offset = 0,
-          .multicast = false};
+          .multicast = false,
+          .transport = fabric::Transport::kUd};
 }
 
 }  // namespace
 
 void Datapath::poll() noexcept {
   read_cable();
+  // Pairs with the release store of publish().
+  if (ConnectedPort* connected = connected_.load(std::memory_order_acquire); connected != nullptr)
+    connected->poll();
   if (!mads_came_) [[likely]]
     return;
   mads_came_ = false;
@@ -240,7 +253,11 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     }
     RxFrame f;
     f.bytes = frame;
-    if (const Drop reason = check(table, sender, config_.icrc, f); reason != kGood)
+    if (const Drop fault = check_path(table, f); fault != kGood)
+      drop(m, fault);
+    else if (is_connected(f))
+      receive_connected(m, f, table);
+    else if (const Drop reason = check_ud(table, sender, config_.icrc, f); reason != kGood)
       drop(m, reason);
     else if (f.queue != nullptr)
       stage(*f.queue, m, f);
@@ -253,6 +270,23 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     else
       mads_came_ = true;
   }
+}
+
+/// Without connected queue pairs what a UD queue pair, or none, makes of such a packet.
+void Datapath::receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept {
+  ConnectedPort* const connected = connected_.load(std::memory_order_acquire);
+  const auto bth_at =
+      static_cast<std::size_t>(reinterpret_cast<const std::byte*>(f.ud) - f.bytes.data());
+  if (connected != nullptr)
+    return connected->receive(
+        m, {.bytes = f.bytes, .lrh = f.lrh, .grh = f.grh, .bth_at = bth_at, .end = f.end}, table);
+  RxFrame rest = f;
+  drop(m, check_transport(table, rest));
+}
+
+void Datapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
+  if (const RxTable& now = table(); now.active()) return sort(frames, now, nullptr);
+  for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
 }
 
 /// Strips what is around the payload and leaves the packet with the queue pair.

@@ -182,13 +182,6 @@ Bytes vector_frame(std::string_view name) {
   throw std::runtime_error("no vector " + std::string{name});
 }
 
-void seal(Bytes& frame) {
-  const auto* lrh = reinterpret_cast<const wire::Lrh*>(frame.data() + sizeof(EthHdr));
-  const std::size_t covered = lrh->packet_len() - wire::kIcrcLen;
-  const std::uint32_t icrc = wire::icrc({frame.data() + sizeof(EthHdr), covered});
-  std::memcpy(frame.data() + sizeof(EthHdr) + covered, &icrc, sizeof(icrc));
-}
-
 Bytes counting(std::size_t len) {
   Bytes bytes(len);
   for (std::size_t i = 0; i < len; ++i) bytes[i] = static_cast<std::byte>(i * 7 + len);

@@ -17,6 +17,7 @@
 #include "drivers/soft/soft_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"
+#include "tests/unit/drivers/soft/frames.h"
 #include "tests/vectors/vectors.h"
 
 namespace ipoib::soft {
@@ -82,8 +83,6 @@ class SoftHcaTest : public testing::Test {
 /// The frame of a vector: Ethernet header, LRH through ICRC, padding; no VCRC.
 [[nodiscard]] Bytes soft_frame(std::span<const std::byte> iba);
 [[nodiscard]] Bytes vector_frame(std::string_view name);
-/// Computes the ICRC of a soft frame anew, over as much as LRH.PktLen says.
-void seal(Bytes& frame);
 [[nodiscard]] Bytes counting(std::size_t len);
 
 }  // namespace ipoib::soft

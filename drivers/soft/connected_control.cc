@@ -1,0 +1,287 @@
+#include "drivers/soft/connected_control.h"
+
+#include <rte_errno.h>
+#include <rte_ring_elem.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "lib/wire/rc.h"
+
+namespace ipoib::soft {
+namespace {
+
+using fabric::QueueState;
+
+Result<RingPtr> create_ring(const ConnectedControlConfig& config, const char* what,
+                            unsigned element) {
+  const std::string name = fmt::format("soft{}_qp_{}", config.datapath.config().port_id, what);
+  RingPtr ring{rte_ring_create_elem(name.c_str(), element, ConnectedControl::kRingSize,
+                                    config.socket_id,
+                                    RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ)};
+  if (ring != nullptr) return ring;
+  return fail(Errc::kNoResources, "{}: ring {}: {}", config.name, name, rte_strerror(rte_errno));
+}
+
+bool is_psn(std::uint32_t psn) {
+  return psn <= wire::kPsnMask;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ConnectedControl>> ConnectedControl::create(
+    const ConnectedControlConfig& config) {
+  Result<RingPtr> commands = create_ring(config, "down", sizeof(QueueCommand));
+  if (!commands) return tl::make_unexpected(commands.error());
+  Result<RingPtr> events = create_ring(config, "up", sizeof(fabric::QueueEvent));
+  if (!events) return tl::make_unexpected(events.error());
+  return std::unique_ptr<ConnectedControl>{
+      new ConnectedControl{config, std::move(*commands), std::move(*events)}};
+}
+
+ConnectedControl::ConnectedControl(const ConnectedControlConfig& config, RingPtr commands,
+                                   RingPtr events)
+    : config_{config},
+      commands_{std::move(commands)},
+      events_{std::move(events)},
+      port_{std::make_unique<ConnectedPort>(
+          config.datapath, config.datapath.config(),
+          ConnectedPortConfig{
+              .tsc_hz = config.tsc_hz, .commands = commands_.get(), .events = events_.get()})} {
+  config.datapath.publish(port_.get());
+}
+
+ConnectedControl::~ConnectedControl() {
+  for (const auto& q : queues_)
+    if (q) port_->discard(*q);
+  for (const auto& q : closing_) port_->discard(*q);
+}
+
+Result<fabric::ReceiveQueue*> ConnectedControl::create_receive_queue(
+    const fabric::ReceiveQueueConfig& config) {
+  if (config.depth == 0 || config.depth > fabric::kMaxReceiveDepth)
+    return fail(Errc::kInvalidArgument, "{}: receive queue of {} messages is not in 1-{}",
+                config_.name, config.depth, fabric::kMaxReceiveDepth);
+  if (config.max_message == 0 || config.max_message > fabric::kMaxMessage)
+    return fail(Errc::kInvalidArgument, "{}: messages of {} octets are not in 1-{}", config_.name,
+                config.max_message, fabric::kMaxMessage);
+  receive_queues_.push_back(std::make_unique<SoftReceiveQueue>(*port_, config));
+  return receive_queues_.back().get();
+}
+
+void ConnectedControl::destroy_receive_queue(fabric::ReceiveQueue& queue) {
+  closing_receive_queues_.push_back(static_cast<SoftReceiveQueue*>(&queue));
+  reclaim();
+}
+
+std::uint16_t ConnectedControl::own_pkey(std::uint16_t partition) const {
+  return config_.attr.state == fabric::PortState::kActive ? own_entry(config_.attr, partition) : 0;
+}
+
+void ConnectedControl::follow_port() {
+  for (const auto& q : queues_)
+    if (q) q->set_pkey(own_pkey(q->partition));
+}
+
+bool ConnectedControl::uses(std::uint32_t qpn) const {
+  const auto is = [qpn](const auto& q) { return q && q->qpn() == qpn; };
+  const std::uint32_t place = ConnectedTable::place(qpn);
+  return (place < queues_.size() && is(queues_[place])) ||
+         std::any_of(closing_.begin(), closing_.end(), is);
+}
+
+/// The next number of a free place that nobody has; empty: there is no place.
+std::optional<std::uint32_t> ConnectedControl::free_qpn() {
+  if (free_places_.empty()) {
+    if (queues_.size() == ConnectedTable::kCapacity) return std::nullopt;
+    free_places_.push_back(static_cast<std::uint32_t>(queues_.size()));
+    queues_.emplace_back();
+    generations_.push_back(config_.first_generation);
+  }
+  const std::uint32_t place = free_places_.front();
+  for (;;) {
+    const std::uint32_t qpn = ConnectedTable::qpn(place, generations_[place]++);
+    constexpr std::uint32_t kFirstFreeQpn = 2;
+    if (qpn >= kFirstFreeQpn && qpn != wire::kMulticastQpn &&
+        config_.datapath.table().queue(qpn) == nullptr) {
+      free_places_.pop_front();
+      return qpn;
+    }
+  }
+}
+
+Result<fabric::ConnectedQueue*> ConnectedControl::create_queue(
+    const fabric::ConnectedQueueConfig& config) {
+  reclaim();
+  if (config.transport == fabric::Transport::kUd || config.receive_queue == nullptr)
+    return fail(Errc::kInvalidArgument, "{}: a connected queue is RC or UC and has a receive queue",
+                config_.name);
+  if (!std::has_single_bit(config.send_depth) || config.send_depth > fabric::kMaxSendDepth)
+    return fail(Errc::kInvalidArgument,
+                "{}: send queue of {} messages is not a power of two up to {}", config_.name,
+                config.send_depth, fabric::kMaxSendDepth);
+  // As with UD queues.
+  if (!config_.managed && own_entry(config_.attr, config.pkey) == 0)
+    return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
+                config_.name, config.pkey);
+  const std::optional<std::uint32_t> qpn = free_qpn();
+  if (!qpn)
+    return fail(Errc::kNoResources, "{}: all {} connected queues are in use", config_.name,
+                ConnectedTable::kCapacity);
+  auto q = std::make_unique<SoftConnectedQueue>(*port_, *qpn, config);
+  q->set_pkey(own_pkey(config.pkey));
+  ++q->receive_queue.users;
+  const std::uint32_t place = ConnectedTable::place(*qpn);
+  port_->queues().set(place, q.get());
+  queues_[place] = std::move(q);
+  return queues_[place].get();
+}
+
+void ConnectedControl::destroy_queue(SoftConnectedQueue& q) {
+  const std::uint32_t place = ConnectedTable::place(q.qpn());
+  port_->queues().set(place, nullptr);
+  closing_.push_back(std::move(queues_[place]));
+  command(q, QueueCommand::Op::kClose);
+}
+
+Status ConnectedControl::check_path(const fabric::ReadyToReceive& attr) const {
+  const unsigned mtu = wire::mtu_octets(attr.path_mtu);
+  if (mtu == 0 || attr.path_mtu > config_.attr.mtu)
+    return fail(Errc::kInvalidArgument, "{}: path MTU code {} is not in 1-{}", config_.name,
+                attr.path_mtu, config_.attr.mtu);
+  // Head with GRH, BTH, immediate or AETH, payload, pad, ICRC.
+  const std::size_t frame = kGlobalHeadLen + sizeof(wire::Bth) + 4 + mtu + 3 + wire::kIcrcLen;
+  const std::size_t room = rte_pktmbuf_data_room_size(config_.datapath.config().pool);
+  if (room < frame)
+    return fail(Errc::kInvalidArgument, "{}: frames of a path MTU of {} take {} octets, mbufs {}",
+                config_.name, mtu, frame, room);
+  if (!wire::is_unicast_lid(attr.path.dlid))
+    return fail(Errc::kInvalidArgument, "{}: path to LID {:#06x}, which is no port's", config_.name,
+                attr.path.dlid);
+  return {};
+}
+
+Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
+                                              const fabric::ReadyToReceive& attr) {
+  if (const QueueState state = q.state(); state != QueueState::kInit)
+    return fail(Errc::kRefused, "{}: QP {:#08x} is in state {}", config_.name, q.qpn(),
+                to_string(state));
+  if (Status ok = check_path(attr); !ok) return ok;
+  if (attr.peer_qpn < 2 || attr.peer_qpn >= wire::kMulticastQpn)
+    return fail(Errc::kInvalidArgument, "{}: QPN {:#08x} cannot be a peer's", config_.name,
+                attr.peer_qpn);
+  if (!is_psn(attr.rx_psn) || attr.min_rnr_timer > 31)
+    return fail(Errc::kInvalidArgument, "{}: PSN {:#x} or RNR timer code {} is out of range",
+                config_.name, attr.rx_psn, attr.min_rnr_timer);
+  const Result<fabric::AhIndex> ah = config_.ahs.add(config_.attr, attr.path, config_.grace);
+  if (!ah) return tl::make_unexpected(ah.error());
+  q.ah = *ah;
+  q.peer_lid = attr.path.dlid;
+  q.global = attr.path.global;
+  q.peer_gid = attr.path.dgid;
+  q.peer_qpn = attr.peer_qpn;
+  q.mtu = wire::mtu_octets(attr.path_mtu);
+  q.min_rnr_timer = attr.min_rnr_timer;
+  q.responder.psn = attr.rx_psn;
+  if (!q.advance(QueueState::kInit, QueueState::kReadyToReceive))
+    return fail(Errc::kRefused, "{}: QP {:#08x} is closed", config_.name, q.qpn());
+  return {};
+}
+
+Status ConnectedControl::set_ready_to_send(SoftConnectedQueue& q, const fabric::ReadyToSend& attr) {
+  if (const QueueState state = q.state(); state != QueueState::kReadyToReceive)
+    return fail(Errc::kRefused, "{}: QP {:#08x} is in state {}", config_.name, q.qpn(),
+                to_string(state));
+  if (!is_psn(attr.tx_psn) || attr.retry_count > 7 || attr.rnr_retry > 7 || attr.ack_timeout > 31)
+    return fail(Errc::kInvalidArgument,
+                "{}: PSN {:#x}, retry counts {} and {} or ACK timeout code {} is out of range",
+                config_.name, attr.tx_psn, attr.retry_count, attr.rnr_retry, attr.ack_timeout);
+  if (attr.max_message == 0 || attr.max_message > fabric::kMaxMessage)
+    return fail(Errc::kInvalidArgument, "{}: messages of {} octets are not in 1-{}", config_.name,
+                attr.max_message, fabric::kMaxMessage);
+  // Half of all PSNs at most may be under way.
+  const std::uint64_t packets = (std::uint64_t{attr.max_message} + q.mtu - 1) / q.mtu;
+  if (packets * q.send_depth > 1U << 23)
+    return fail(Errc::kInvalidArgument, "{}: {} messages of {} packets are more than PSNs can tell",
+                config_.name, q.send_depth, packets);
+  Requester& r = q.requester;
+  r.slots = std::make_unique<SendSlot[]>(q.send_depth);
+  r.mask = q.send_depth - 1U;
+  r.una = r.psn = r.max = r.end = attr.tx_psn;
+  r.retries_left = q.retry_count = attr.retry_count;
+  r.rnr_left = q.rnr_retry = attr.rnr_retry;
+  q.max_message = attr.max_message;
+  q.ack_timeout_tsc =
+      attr.ack_timeout == 0 ? 0 : tsc_of_ns(wire::ack_timeout_ns(attr.ack_timeout), config_.tsc_hz);
+  if (!q.advance(QueueState::kReadyToReceive, QueueState::kReadyToSend))
+    return fail(Errc::kRefused, "{}: QP {:#08x} has failed: {}", config_.name, q.qpn(),
+                to_string(info(q).error));
+  return {};
+}
+
+void ConnectedControl::set_error(SoftConnectedQueue& q) {
+  command(q, QueueCommand::Op::kError);
+}
+
+void ConnectedControl::command(SoftConnectedQueue& q, QueueCommand::Op op) {
+  unsent_.push_back({.queue = &q, .op = op});
+  send_commands();
+}
+
+void ConnectedControl::send_commands() {
+  while (!unsent_.empty() &&
+         rte_ring_sp_enqueue_elem(commands_.get(), &unsent_.front(), sizeof(QueueCommand)) == 0)
+    unsent_.pop_front();
+}
+
+/// Takes back what the worker has let go of.
+void ConnectedControl::reclaim() {
+  send_commands();
+  // Acquire: pairs with the worker's last store to the queue.
+  while (!closing_.empty() && closing_.front()->closed.load(std::memory_order_acquire)) {
+    release(std::move(closing_.front()));
+    closing_.pop_front();
+  }
+  std::erase_if(closing_receive_queues_, [this](SoftReceiveQueue* queue) {
+    if (queue->users != 0) return false;
+    std::erase_if(receive_queues_, [queue](const auto& own) { return own.get() == queue; });
+    return true;
+  });
+}
+
+void ConnectedControl::release(std::unique_ptr<SoftConnectedQueue> q) {
+  if (q->ah != fabric::kNoAh) config_.ahs.remove(q->ah, config_.grace);
+  --q->receive_queue.users;
+  free_places_.push_back(ConnectedTable::place(q->qpn()));
+}
+
+fabric::ConnectedQueueInfo ConnectedControl::info(const SoftConnectedQueue& q) {
+  const fabric::ConnectedCounters& c = q.counters;
+  return {.state = q.state(),
+          .error = q.error.load(std::memory_order_relaxed),
+          .peer_qpn = q.peer_qpn,
+          .counters = {.tx_messages = c.tx_messages.get(),
+                       .tx_octets = c.tx_octets.get(),
+                       .rx_messages = c.rx_messages.get(),
+                       .rx_octets = c.rx_octets.get(),
+                       .tx_done = c.tx_done.get(),
+                       .tx_flushed = c.tx_flushed.get(),
+                       .tx_repeated = c.tx_repeated.get(),
+                       .timeouts = c.timeouts.get(),
+                       .naks_received = c.naks_received.get(),
+                       .rnr_received = c.rnr_received.get(),
+                       .naks_sent = c.naks_sent.get(),
+                       .rnr_sent = c.rnr_sent.get(),
+                       .rx_duplicates = c.rx_duplicates.get(),
+                       .rx_out_of_order = c.rx_out_of_order.get()}};
+}
+
+std::optional<fabric::QueueEvent> ConnectedControl::next_event() {
+  reclaim();
+  fabric::QueueEvent event;
+  while (rte_ring_sc_dequeue_elem(events_.get(), &event, sizeof(event)) == 0)
+    if (port_->queues().find(event.qpn) != nullptr) return event;
+  return std::nullopt;
+}
+
+}  // namespace ipoib::soft

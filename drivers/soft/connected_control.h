@@ -1,0 +1,87 @@
+// Connected queue pairs of a software HCA as the management lcore sees them: their numbers, what
+// they are made of and when their memory comes back.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "drivers/soft/ah_table.h"
+#include "drivers/soft/connected_port.h"
+#include "drivers/soft/grace.h"
+#include "drivers/soft/mad_port.h"
+#include "lib/base/result.h"
+#include "lib/fabric/hca.h"
+
+namespace ipoib::soft {
+
+/// All of the HCA that it belongs to, whose life is longer.
+struct ConnectedControlConfig {
+  const std::string& name;
+  const fabric::PortAttr& attr;
+  Datapath& datapath;
+  AhTable& ahs;
+  const Grace& grace;
+  std::uint64_t tsc_hz;
+  int socket_id;
+  bool managed;                    ///< P_Keys may come later.
+  std::uint32_t first_generation;  ///< See ConnectedTable.
+};
+
+/// Management lcore only. Errors and states: fabric::Hca.
+class ConnectedControl {
+ public:
+  /// Commands and events that wait for the other side; more are kept back.
+  static constexpr unsigned kRingSize = 1024;
+
+  [[nodiscard]] static Result<std::unique_ptr<ConnectedControl>> create(
+      const ConnectedControlConfig& config);
+  /// No worker may use the HCA any more.
+  ~ConnectedControl();
+  ConnectedControl(const ConnectedControl&) = delete;
+  ConnectedControl& operator=(const ConnectedControl&) = delete;
+
+  Result<fabric::ReceiveQueue*> create_receive_queue(const fabric::ReceiveQueueConfig& config);
+  void destroy_receive_queue(fabric::ReceiveQueue& queue);
+  Result<fabric::ConnectedQueue*> create_queue(const fabric::ConnectedQueueConfig& config);
+  void destroy_queue(SoftConnectedQueue& q);
+  Status set_ready_to_receive(SoftConnectedQueue& q, const fabric::ReadyToReceive& attr);
+  Status set_ready_to_send(SoftConnectedQueue& q, const fabric::ReadyToSend& attr);
+  void set_error(SoftConnectedQueue& q);
+  [[nodiscard]] static fabric::ConnectedQueueInfo info(const SoftConnectedQueue& q);
+  std::optional<fabric::QueueEvent> next_event();
+  [[nodiscard]] bool events_pending() const { return rte_ring_empty(events_.get()) == 0; }
+
+  /// The port's P_Keys or its state changed.
+  void follow_port();
+  /// A queue has this number, or had it and is not quite gone.
+  [[nodiscard]] bool uses(std::uint32_t qpn) const;
+
+ private:
+  ConnectedControl(const ConnectedControlConfig& config, RingPtr commands, RingPtr events);
+  [[nodiscard]] std::uint16_t own_pkey(std::uint16_t partition) const;
+  [[nodiscard]] Status check_path(const fabric::ReadyToReceive& attr) const;
+  [[nodiscard]] std::optional<std::uint32_t> free_qpn();
+  void command(SoftConnectedQueue& q, QueueCommand::Op op);
+  void send_commands();
+  void reclaim();
+  void release(std::unique_ptr<SoftConnectedQueue> q);
+
+  ConnectedControlConfig config_;
+  RingPtr commands_;
+  RingPtr events_;
+  std::deque<QueueCommand> unsent_;
+  std::unique_ptr<ConnectedPort> port_;
+  std::vector<std::unique_ptr<SoftReceiveQueue>> receive_queues_;
+  std::vector<SoftReceiveQueue*> closing_receive_queues_;  ///< Until their last user is gone.
+  /// By place in the ConnectedTable, as far as places were ever used.
+  std::vector<std::unique_ptr<SoftConnectedQueue>> queues_;
+  std::vector<std::uint32_t> generations_;
+  std::deque<std::uint32_t> free_places_;  ///< The one that is free for longest comes first.
+  std::deque<std::unique_ptr<SoftConnectedQueue>> closing_;  ///< Until the worker let go of them.
+};
+
+}  // namespace ipoib::soft

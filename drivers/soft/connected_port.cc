@@ -1,0 +1,149 @@
+#include "drivers/soft/connected_port.h"
+
+#include <rte_ring_elem.h>
+
+#include <algorithm>
+
+namespace ipoib::soft {
+
+ConnectedPort::ConnectedPort(Datapath& datapath, const DatapathConfig& hca,
+                             const ConnectedPortConfig& config)
+    : datapath_{datapath}, hca_{hca}, config_{config}, timers_{config.tsc_hz, hca.tsc()} {}
+
+ConnectedPort::~ConnectedPort() {
+  rte_pktmbuf_free_bulk(frames_.data(), nb_frames_);
+  rte_pktmbuf_free_bulk(local_.data(), nb_local_);
+}
+
+void ConnectedPort::drop(rte_mbuf* m, Drop reason) noexcept {
+  datapath_.count_drop(reason);
+  rte_pktmbuf_free(m);
+}
+
+void ConnectedPort::poll() noexcept {
+  QueueCommand command;
+  while (rte_ring_sc_dequeue_elem(config_.commands, &command, sizeof(command)) == 0)
+    [[unlikely]] obey(command);
+  if (nb_local_ != 0) [[unlikely]]
+    loop_back();
+  timers_.expire(hca_.tsc(), [this](Timed& due) { timer(static_cast<SoftConnectedQueue&>(due)); });
+  if (ready_first_ != nullptr) serve_ready();
+  flush();
+  if (!events_came_) [[likely]]
+    return;
+  events_came_ = false;
+  if (hca_.doorbell != nullptr) hca_.doorbell->ring();
+}
+
+void ConnectedPort::obey(const QueueCommand& command) noexcept {
+  SoftConnectedQueue& q = *command.queue;
+  fail(q, fabric::QueueError::kClosed);
+  if (command.op != QueueCommand::Op::kClose) return;
+  q.closing = true;
+  mark_ready(q);
+}
+
+/// Frames for queues of this port. What these answer goes the same way, in the next loop.
+void ConnectedPort::loop_back() noexcept {
+  std::array<rte_mbuf*, kBurst> frames;
+  const std::uint16_t n = std::exchange(nb_local_, std::uint16_t{0});
+  std::copy_n(local_.begin(), n, frames.begin());
+  datapath_.receive_own({frames.data(), n});
+}
+
+/// One turn for each queue with something to do, as long as the wire takes it.
+void ConnectedPort::serve_ready() noexcept {
+  SoftConnectedQueue* q = std::exchange(ready_first_, nullptr);
+  SoftConnectedQueue* const last = std::exchange(ready_last_, nullptr);
+  while (q != nullptr && has_room()) {
+    SoftConnectedQueue& turn = *q;
+    q = turn.next_ready;
+    turn.next_ready = nullptr;
+    turn.in_ready_list = false;
+    if (turn.closing) [[unlikely]] {
+      discard(turn);
+      // The last touch: management frees it from here on.
+      turn.closed.store(true, std::memory_order_release);
+    } else if (!serve(turn)) {
+      mark_ready(turn);
+    }
+  }
+  if (q == nullptr) return;
+  // The rest comes first next time.
+  last->next_ready = ready_first_;
+  if (ready_first_ == nullptr) ready_last_ = last;
+  ready_first_ = q;
+}
+
+/// False: there is more to do that only the wire or a mempool holds up.
+bool ConnectedPort::serve(SoftConnectedQueue& q) noexcept {
+  bool done = tell(q);
+  if (q.responder.response != Response::kNone && !respond(q)) return false;
+  if (q.state() == fabric::QueueState::kReadyToSend) done &= send(q);
+  return done;
+}
+
+void ConnectedPort::mark_ready(SoftConnectedQueue& q) noexcept {
+  if (q.in_ready_list) return;
+  q.in_ready_list = true;
+  (ready_last_ != nullptr ? ready_last_->next_ready : ready_first_) = &q;
+  ready_last_ = &q;
+}
+
+/// False: management has not taken older events yet.
+bool ConnectedPort::tell(SoftConnectedQueue& q) noexcept {
+  using Kind = fabric::QueueEvent::Kind;
+  const auto put = [&](bool& wanted, Kind kind) {
+    if (!wanted) [[likely]]
+      return true;
+    fabric::QueueEvent event{.qpn = q.qpn(), .kind = kind};
+    if (rte_ring_sp_enqueue_elem(config_.events, &event, sizeof(event)) != 0) return false;
+    wanted = false;
+    return events_came_ = true;
+  };
+  return put(q.established_to_tell, Kind::kEstablished) && put(q.error_to_tell, Kind::kError);
+}
+
+/// The end of a connection: what it owes the peer is still sent, nothing else.
+void ConnectedPort::fail(SoftConnectedQueue& q, fabric::QueueError why) noexcept {
+  if (q.state() == fabric::QueueState::kError) return;
+  q.set_failed(why);
+  discard(q);
+  if (why == fabric::QueueError::kClosed) return;
+  q.error_to_tell = true;
+  if (!tell(q)) mark_ready(q);
+}
+
+void ConnectedPort::discard(SoftConnectedQueue& q) noexcept {
+  TimerWheel::disarm(q);
+  if (q.responder.first != nullptr) abandon(q, Drop::kIbQueueState);
+  Requester& r = q.requester;
+  const std::uint32_t flushed = r.tail - r.head;
+  for (; r.head != r.tail; ++r.head) rte_pktmbuf_free(r.slot(r.head).m);
+  r.at = r.head;
+  if (flushed == 0) return;
+  q.counters.tx_flushed.add(flushed);
+  datapath_.count_drop(Drop::kIbTxFlushed, flushed);
+}
+
+std::uint16_t ConnectedPort::rx_burst(SoftReceiveQueue& queue, rte_mbuf** pkts,
+                                      std::uint16_t n) noexcept {
+  const std::uint16_t nb_rx = queue.pop(pkts, n);
+  // As with a UD queue: let the next frames wait in the ethdev's ring instead.
+  if (!queue.empty()) datapath_.hold_reads();
+  return nb_rx;
+}
+
+std::uint16_t SoftReceiveQueue::rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts,
+                                   std::uint16_t n) noexcept {
+  auto& self = static_cast<SoftReceiveQueue&>(queue);
+  return self.port_.rx_burst(self, pkts, n);
+}
+
+std::uint16_t SoftConnectedQueue::tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts,
+                                     std::uint16_t n) noexcept {
+  auto& self = static_cast<SoftConnectedQueue&>(queue);
+  return self.port.tx_burst(self, pkts, n);
+}
+
+}  // namespace ipoib::soft

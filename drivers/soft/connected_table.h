@@ -1,0 +1,46 @@
+// The connected queue pairs of a port by number. A number is a place in the table and, above it,
+// how often the place was used: looking one up is one load, and a new connection changes nothing
+// for the others.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "drivers/soft/connected_queue.h"
+
+namespace ipoib::soft {
+
+class ConnectedTable {
+ public:
+  static constexpr unsigned kPlaceBits = 14;
+  static constexpr std::uint32_t kCapacity = 1U << kPlaceBits;
+  static constexpr std::uint32_t kGenerations = 1U << (24 - kPlaceBits);
+
+  [[nodiscard]] static constexpr std::uint32_t place(std::uint32_t qpn) noexcept {
+    return qpn % kCapacity;
+  }
+  [[nodiscard]] static constexpr std::uint32_t qpn(std::uint32_t place,
+                                                   std::uint32_t generation) noexcept {
+    return generation % kGenerations << kPlaceBits | place;
+  }
+
+  /// Any thread; null: none. The worker may use it until it has obeyed QueueCommand::Op::kClose.
+  [[nodiscard]] SoftConnectedQueue* find(std::uint32_t qpn) const noexcept {
+    // Pairs with the release store of set().
+    SoftConnectedQueue* const q = queues_[place(qpn)].load(std::memory_order_acquire);
+    return q != nullptr && q->qpn() == qpn ? q : nullptr;
+  }
+  /// Management lcore. Null: none any more.
+  void set(std::uint32_t place, SoftConnectedQueue* queue) noexcept {
+    queues_[place].store(queue, std::memory_order_release);
+  }
+
+ private:
+  using Queues = std::array<std::atomic<SoftConnectedQueue*>, kCapacity>;
+  std::unique_ptr<Queues> owned_ = std::make_unique<Queues>();
+  Queues& queues_ = *owned_;
+};
+
+}  // namespace ipoib::soft

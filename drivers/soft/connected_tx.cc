@@ -1,0 +1,222 @@
+// Messages of connected queue pairs become frames. A frame is a copy: the message must still be
+// there when the peer asks for it again, and several frames share one mbuf of it.
+#include <algorithm>
+#include <cstring>
+
+#include "drivers/soft/connected_port.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/wire/frame.h"
+
+namespace ipoib::soft {
+namespace {
+
+using wire::Opcode;
+
+/// SEND opcodes of RC by place; those of UC are kUcSendFirst more.
+Opcode send_opcode(bool reliable, SendPart part) noexcept {
+  const Opcode rc = part.begins ? (part.ends ? Opcode::kRcSendOnly : Opcode::kRcSendFirst)
+                                : (part.ends ? Opcode::kRcSendLast : Opcode::kRcSendMiddle);
+  const auto base =
+      static_cast<std::uint8_t>(reliable ? Opcode::kRcSendFirst : Opcode::kUcSendFirst);
+  return static_cast<Opcode>(static_cast<std::uint8_t>(rc) + base);
+}
+
+/// Copies `len` octets from where `segment` and `at` stand, and moves them on.
+void copy_out(const rte_mbuf*& segment, std::uint32_t& at, std::byte* to, std::uint32_t len) {
+  while (len != 0) {
+    const std::uint32_t n = std::min<std::uint32_t>(len, segment->data_len - at);
+    std::memcpy(to, rte_pktmbuf_mtod_offset(segment, const std::byte*, at), n);
+    to += n;
+    len -= n;
+    at += n;
+    if (at != segment->data_len) continue;
+    segment = segment->next;
+    at = 0;
+  }
+}
+
+/// Where octet `at` of a message lies. Shape: at <= m->pkt_len.
+const rte_mbuf* find(const rte_mbuf* m, std::uint32_t& at) noexcept {
+  while (m != nullptr && at >= m->data_len) {
+    at -= m->data_len;
+    m = m->next;
+  }
+  return m;
+}
+
+}  // namespace
+
+std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
+                                      std::uint16_t n) noexcept {
+  Requester& r = q.requester;
+  const bool ready = q.state() == fabric::QueueState::kReadyToSend;
+  std::uint16_t i = 0;
+  for (; i < n; ++i) {
+    rte_mbuf* const m = pkts[i];
+    if (!ready) [[unlikely]] {
+      drop(m, Drop::kIbTxFlushed);
+      continue;
+    }
+    if (m->pkt_len > q.max_message) [[unlikely]] {
+      drop(m, Drop::kIbTxTooLong);
+      continue;
+    }
+    if (r.full()) [[unlikely]]
+      break;
+    const std::uint32_t packets = std::max((m->pkt_len + q.mtu - 1) / q.mtu, 1U);
+    r.slot(r.tail++) = {.m = m, .first_psn = r.end, .packets = packets};
+    r.end = wire::psn_add(r.end, packets);
+    q.counters.tx_messages.add(1);
+    q.counters.tx_octets.add(m->pkt_len);
+  }
+  if (ready && !send(q)) mark_ready(q);
+  flush();
+  return i;
+}
+
+/// False: there is more to send that only the wire, a mempool or the path's rate holds up.
+bool ConnectedPort::send(SoftConnectedQueue& q) noexcept {
+  Requester& r = q.requester;
+  if (r.psn == r.end || r.waiting) return true;
+  bool blocked = false;
+  for (unsigned n = 0; r.psn != r.end && !blocked; ++n) {
+    if (q.reliable() && wire::psn_diff(r.psn, r.una) >= kWindow) break;
+    blocked = n == kBurst || !has_room() || !send_packet(q);
+  }
+  if (q.reliable() && !q.armed()) restart_timer(q);
+  return !blocked;
+}
+
+/// False, and nothing changed: not now.
+bool ConnectedPort::send_packet(SoftConnectedQueue& q) noexcept {
+  Requester& r = q.requester;
+  SendSlot& slot = r.slot(r.at);
+  const auto number = static_cast<std::uint32_t>(wire::psn_diff(r.psn, slot.first_psn));
+  const SendPart part{.begins = number == 0, .ends = number + 1 == slot.packets};
+  const std::uint32_t offset = number * q.mtu;
+  const std::uint32_t len = std::min(q.mtu, slot.m->pkt_len - offset);
+  const bool last_of_window = wire::psn_diff(r.psn, r.una) == kWindow - 1;
+  const bool ack = q.reliable() && (part.ends || last_of_window || (r.psn + 1) % kAckEvery == 0);
+  const Made made = new_frame(q, {.opcode = send_opcode(q.reliable(), part),
+                                  .ack_request = ack,
+                                  .psn = r.psn,
+                                  .payload_len = len});
+  if (made.blocked) return false;
+  if (made.frame != nullptr) [[likely]] {
+    if (r.segment == nullptr) {
+      r.segment_at = offset;
+      r.segment = find(slot.m, r.segment_at);
+    }
+    copy_out(r.segment, r.segment_at, made.payload, len);
+    push_frame(made.frame, made.local);
+  } else {
+    r.segment = nullptr;
+  }
+  r.psn = wire::psn_add(r.psn, 1);
+  if (wire::psn_diff(r.psn, r.max) > 0)
+    r.max = r.psn;
+  else
+    q.counters.tx_repeated.add(1);
+  if (!part.ends) return true;
+  r.segment = nullptr;
+  ++r.at;
+  if (q.reliable()) return true;
+  r.una = r.psn;
+  rte_pktmbuf_free(slot.m);
+  ++r.head;
+  q.counters.tx_done.add(1);
+  return true;
+}
+
+/// Headers, pad and room for the ICRC around a payload.
+Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec) noexcept {
+  const std::uint16_t pkey = q.pkey();
+  const AhTemplate* ah = nullptr;
+  const std::uint32_t template_len = hca_.ahs->view().find(q.ah, ah);
+  if (pkey == 0 || template_len == 0) [[unlikely]] {
+    datapath_.count_drop(datapath_.table().active() ? Drop::kIbPkey : Drop::kIbPortDown);
+    return {};
+  }
+  const std::uint32_t head_len =
+      template_len + static_cast<std::uint32_t>(sizeof(wire::Bth)) + spec.extended_len;
+  const std::uint32_t pad = -spec.payload_len & 3;
+  const std::uint32_t iba_len = head_len - static_cast<std::uint32_t>(sizeof(EthHdr)) +
+                                spec.payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
+  const bool limited = (ah->route & AhTemplate::kLimited) != 0;
+  if (limited && !hca_.ahs->bucket(q.ah).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
+      [[unlikely]]
+    return {.blocked = true};
+  rte_mbuf* const m = rte_pktmbuf_alloc(hca_.pool);
+  if (m == nullptr) [[unlikely]] {
+    if (limited) hca_.ahs->bucket(q.ah).give_back(iba_len);
+    return {.blocked = true};
+  }
+  const std::uint32_t len =
+      std::max<std::uint32_t>(static_cast<std::uint32_t>(sizeof(EthHdr)) + iba_len, kMinEthFrame);
+  if (m->data_off + len > m->buf_len) m->data_off = 0;  // it fits: see set_ready_to_receive()
+  m->data_len = static_cast<std::uint16_t>(len);
+  m->pkt_len = len;
+
+  auto* const frame = rte_pktmbuf_mtod(m, std::byte*);
+  std::memcpy(frame, ah->head.data(), kLocalHeadLen);
+  reinterpret_cast<wire::Lrh*>(frame + sizeof(EthHdr))
+      ->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
+  if (template_len == kGlobalHeadLen) {
+    std::memcpy(frame + kLocalHeadLen, &ah->head[kLocalHeadLen], sizeof(wire::Grh));
+    reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen)
+        ->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
+  }
+  const auto flags = static_cast<std::uint8_t>(wire::Bth::kMigReq | pad << 4);
+  *reinterpret_cast<wire::Bth*>(frame + template_len) = {
+      .opcode = static_cast<std::uint8_t>(spec.opcode),
+      .flags = flags,
+      .pkey = wire::Be16{pkey},
+      .resv8a = 0,
+      .dest_qp = wire::Be24{q.peer_qpn},
+      .ack_resv = spec.ack_request ? wire::Bth::kAckReq : std::uint8_t{0},
+      .psn = wire::Be24{spec.psn}};
+  // Pad, ICRC and Ethernet's padding.
+  const std::uint32_t tail = head_len + spec.payload_len;
+  std::memset(frame + tail, 0, len - tail);
+  return {.frame = m, .payload = frame + head_len, .local = (ah->route & AhTemplate::kLocal) != 0};
+}
+
+namespace {
+
+void seal(rte_mbuf* frame) noexcept {
+  auto* const iba = rte_pktmbuf_mtod_offset(frame, std::byte*, sizeof(EthHdr));
+  wire::put_icrc({iba, reinterpret_cast<const wire::Lrh*>(iba)->packet_len()});
+}
+
+}  // namespace
+
+/// Shape: has_room().
+void ConnectedPort::push_frame(rte_mbuf* frame, bool local) noexcept {
+  if (!local) [[likely]] {
+    frames_[nb_frames_++] = frame;
+    return;
+  }
+  if (hca_.icrc) seal(frame);
+  local_[nb_local_++] = frame;
+}
+
+/// For one more frame, whichever way it goes.
+bool ConnectedPort::has_room() noexcept {
+  if (nb_local_ == kBurst) return false;
+  if (nb_frames_ == kBurst) flush();
+  return nb_frames_ != kBurst;
+}
+
+/// What the wire does not take stays, and goes first next time.
+void ConnectedPort::flush() noexcept {
+  if (nb_frames_ == 0) return;
+  // A burst after the headers were written, as in soft_tx.cc.
+  if (hca_.icrc)
+    for (std::uint16_t i = nb_sealed_; i < nb_frames_; ++i) seal(frames_[i]);
+  const std::uint16_t nb_sent = datapath_.transmit({frames_.data(), nb_frames_});
+  std::copy(frames_.begin() + nb_sent, frames_.begin() + nb_frames_, frames_.begin());
+  nb_frames_ = static_cast<std::uint16_t>(nb_frames_ - nb_sent);
+  nb_sealed_ = nb_frames_;
+}
+
+}  // namespace ipoib::soft

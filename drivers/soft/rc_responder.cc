@@ -1,0 +1,126 @@
+// RC, receiving half: requests in the order of their PSNs, and what the peer is told of them.
+// Source: IBA vol 1 §9.7.4-§9.7.5; reference §6.
+#include <cstring>
+
+#include "drivers/soft/connected_port.h"
+
+namespace ipoib::soft {
+namespace {
+
+enum class RequestKind : std::uint8_t {
+  kSend,
+  kUnwanted,   ///< A request that no queue here grants.
+  kNoRequest,  ///< An answer, or nothing that there is.
+};
+
+RequestKind kind_of(std::uint8_t opcode) noexcept {
+  switch (opcode) {
+    case 0x00:
+    case 0x01:
+    case 0x02:
+    case 0x03:
+    case 0x04:
+    case 0x05: return RequestKind::kSend;
+    case 0x06:
+    case 0x07:
+    case 0x08:
+    case 0x09:
+    case 0x0a:
+    case 0x0b:  // RDMA WRITE
+    case 0x0c:  // RDMA READ
+    case 0x13:
+    case 0x14:  // atomic
+    case 0x16:
+    case 0x17:  // SEND with invalidate
+      return RequestKind::kUnwanted;
+    default: return RequestKind::kNoRequest;
+  }
+}
+
+}  // namespace
+
+void ConnectedPort::request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept {
+  const RequestKind kind = kind_of(p.opcode);
+  if (kind == RequestKind::kNoRequest) return drop(m, Drop::kIbOpcode);
+  Responder& r = q.responder;
+  const std::int32_t ahead = wire::psn_diff(p.psn, r.psn);
+  if (ahead > 0) {
+    q.counters.rx_out_of_order.add(1);
+    if (!r.nak_sent) owe(q, Response::kSequenceNak);
+    r.nak_sent = true;
+    return drop(m, Drop::kIbSequence);
+  }
+  if (ahead < 0) {
+    q.counters.rx_duplicates.add(1);
+    owe(q, Response::kAck);
+    return drop(m, Drop::kIbDuplicate);
+  }
+
+  const SendPart part = part_of(p.opcode);
+  using fabric::QueueError;
+  if (kind == RequestKind::kUnwanted || part.begins != (r.first == nullptr) ||
+      !length_fits(part, p.payload_len, q.mtu))
+    return refuse_request(q, m, Drop::kIbMessage, QueueError::kInvalidRequest);
+  const std::uint32_t before = r.first != nullptr ? r.first->pkt_len : 0;
+  if (before + p.payload_len > q.receive_queue.max_message())
+    return refuse_request(q, m, Drop::kIbMessageTooLong, QueueError::kMessageTooLong);
+  if (part.begins && !q.receive_queue.take_buffer()) {
+    owe(q, Response::kRnrNak);
+    r.nak_sent = true;  // what follows is missing by this side's own wish
+    return drop(m, Drop::kIbRnr);
+  }
+
+  append(q, m, p);
+  r.psn = wire::psn_add(r.psn, 1);
+  r.nak_sent = false;
+  if (part.ends) {
+    r.msn = wire::psn_add(r.msn, 1);
+    deliver(q);
+  }
+  if (p.ack_requested) owe(q, Response::kAck);
+}
+
+/// The peer did what it must not: it is told, and the connection is over.
+void ConnectedPort::refuse_request(SoftConnectedQueue& q, rte_mbuf* m, Drop reason,
+                                   fabric::QueueError why) noexcept {
+  drop(m, reason);
+  owe(q, Response::kInvalidNak);
+  fail(q, why);
+}
+
+/// Sent at the end of the loop, so that one answer stands for all packets of a burst. A NAK is not
+/// taken back by what comes after it: it says all that an ACK would.
+void ConnectedPort::owe(SoftConnectedQueue& q, Response response) noexcept {
+  if (response > q.responder.response) q.responder.response = response;
+  mark_ready(q);
+}
+
+/// False, and still owed: no mbuf or no room on the wire.
+bool ConnectedPort::respond(SoftConnectedQueue& q) noexcept {
+  if (!has_room()) return false;
+  Responder& r = q.responder;
+  // An ACK is for the last packet that was taken, a NAK about the next.
+  std::uint32_t psn = r.psn;
+  wire::Aeth aeth{.syndrome = wire::Aeth::kAckNoCredits, .msn = wire::Be24{r.msn}};
+  switch (r.response) {
+    case Response::kRnrNak:
+      aeth.syndrome = static_cast<std::uint8_t>(wire::Aeth::kRnrNak | q.min_rnr_timer);
+      break;
+    case Response::kSequenceNak: aeth.syndrome = wire::Aeth::kNakSequence; break;
+    case Response::kInvalidNak: aeth.syndrome = wire::Aeth::kNakInvalidRequest; break;
+    default: psn = wire::psn_add(psn, wire::kPsnMask); break;
+  }
+  const FrameSpec spec{.opcode = wire::Opcode::kRcAck, .psn = psn, .extended_len = sizeof(aeth)};
+  const Made made = new_frame(q, spec);
+  if (made.blocked) return false;
+  if (made.frame != nullptr) {
+    std::memcpy(made.payload - sizeof(aeth), &aeth, sizeof(aeth));
+    push_frame(made.frame, made.local);
+  }
+  const Response sent = std::exchange(r.response, Response::kNone);
+  if (sent == Response::kRnrNak) q.counters.rnr_sent.add(1);
+  if (sent > Response::kRnrNak) q.counters.naks_sent.add(1);
+  return true;
+}
+
+}  // namespace ipoib::soft

@@ -1,0 +1,67 @@
+// The shared receive queue of a software HCA: whole messages of connected queue pairs that their
+// worker has not taken yet, and the count of what else may begin to arrive.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+
+#include "lib/fabric/connected.h"
+
+namespace ipoib::soft {
+
+class ConnectedPort;
+
+/// Worker lcore, but the constructor and `users`.
+class alignas(64) SoftReceiveQueue final : public fabric::ReceiveQueue {
+ public:
+  SoftReceiveQueue(ConnectedPort& port, const fabric::ReceiveQueueConfig& config)
+      : ReceiveQueue{&SoftReceiveQueue::rx},
+        port_{port},
+        max_message_{config.max_message},
+        free_{config.depth},
+        mask_{std::bit_ceil(config.depth) - 1},
+        whole_{std::make_unique<rte_mbuf*[]>(mask_ + 1)} {}
+  ~SoftReceiveQueue() {
+    rte_mbuf* m = nullptr;
+    while (pop(&m, 1) != 0) rte_pktmbuf_free(m);
+  }
+
+  [[nodiscard]] std::uint32_t max_message() const noexcept { return max_message_; }
+
+  /// A buffer for one message; false: there is none.
+  [[nodiscard]] bool take_buffer() noexcept {
+    if (free_ == 0) return false;
+    --free_;
+    return true;
+  }
+  /// For a message that never became whole.
+  void give_back_buffer() noexcept { ++free_; }
+  /// A message for which a buffer was taken.
+  void push(rte_mbuf* message) noexcept { whole_[tail_++ & mask_] = message; }
+  [[nodiscard]] std::uint16_t pop(rte_mbuf** pkts, std::uint16_t n) noexcept {
+    std::uint16_t i = 0;
+    for (; i < n && head_ != tail_; ++i) pkts[i] = whole_[head_++ & mask_];
+    free_ += i;
+    return i;
+  }
+  [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
+
+  /// Connected queues attached. Management lcore.
+  unsigned users = 0;
+
+ private:
+  static std::uint16_t rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+
+  ConnectedPort& port_;
+  std::uint32_t max_message_;
+  std::uint32_t free_;
+  std::uint32_t mask_;
+  std::uint32_t head_ = 0;
+  std::uint32_t tail_ = 0;
+  std::unique_ptr<rte_mbuf*[]> whole_;
+};
+
+}  // namespace ipoib::soft

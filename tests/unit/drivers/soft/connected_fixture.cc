@@ -1,0 +1,286 @@
+#include "tests/unit/drivers/soft/connected_fixture.h"
+
+#include <rte_eth_ring.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "lib/wire/frame.h"
+
+namespace ipoib::soft {
+
+std::uint64_t world_tsc;
+
+namespace {
+
+std::uint64_t read_world_tsc() noexcept {
+  return world_tsc;
+}
+
+/// What stays for all tests: sent[i] is what side i put on the wire, towards[i] what it will read.
+struct Cable {
+  rte_mempool* pool;
+  rte_ring* sent[2];
+  rte_ring* towards[2];
+  std::uint16_t port[2];
+
+  static Cable& get() {
+    static Cable cable = make();
+    return cable;
+  }
+
+ private:
+  static rte_ring* ring(const char* name) {
+    return rte_ring_create(name, ConnectedWorld::kCableLen, SOCKET_ID_ANY, RING_F_EXACT_SZ);
+  }
+  static Cable make() {
+    constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
+    Cable c{};
+    c.pool = rte_pktmbuf_pool_create("connected", ConnectedWorld::kMbufs, 0, 0,
+                                     2560 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
+    for (int side : {0, 1}) {
+      c.sent[side] = ring(side == 0 ? "wire_sent0" : "wire_sent1");
+      c.towards[side] = ring(side == 0 ? "wire_to0" : "wire_to1");
+      if (c.pool == nullptr || c.sent[side] == nullptr || c.towards[side] == nullptr)
+        throw std::runtime_error("no memory for the cable");
+      const int port = rte_eth_from_rings(side == 0 ? "wire0" : "wire1", &c.towards[side], 1,
+                                          &c.sent[side], 1, 0);
+      c.port[side] = static_cast<std::uint16_t>(port);
+      const rte_eth_conf conf{};
+      if (port < 0 || rte_eth_dev_configure(c.port[side], 1, 1, &conf) != 0 ||
+          rte_eth_rx_queue_setup(c.port[side], 0, 256, kAnySocket, nullptr, c.pool) != 0 ||
+          rte_eth_tx_queue_setup(c.port[side], 0, 256, kAnySocket, nullptr) != 0 ||
+          rte_eth_dev_start(c.port[side]) != 0)
+        throw std::runtime_error("the cable does not start");
+    }
+    return c;
+  }
+};
+
+std::size_t bth_at(std::span<const std::byte> frame) {
+  const auto lrh = *wire::read<wire::Lrh>(frame, sizeof(EthHdr));
+  return lrh.lnh() == wire::Lnh::kGlobal ? kGlobalHeadLen : kLocalHeadLen;
+}
+
+bool is_ack(std::span<const std::byte> frame) {
+  const auto lrh = wire::read<wire::Lrh>(frame, sizeof(EthHdr));
+  const auto bth = lrh ? wire::read<wire::Bth>(frame, bth_at(frame)) : std::nullopt;
+  return bth && bth->opcode == static_cast<std::uint8_t>(wire::Opcode::kRcAck);
+}
+
+}  // namespace
+
+std::uint64_t Peer::all_drops() const {
+  std::uint64_t sum = 0;
+  for (const Counter& counter : hca->drops().by_reason) sum += counter.get();
+  return sum;
+}
+
+ConnectedWorld::ConnectedWorld(std::uint64_t seed) : random{seed} {
+  world_tsc = 1000 * kHz;
+}
+
+ConnectedWorld::~ConnectedWorld() {
+  clear();
+}
+
+void ConnectedWorld::clear() {
+  for (int side : {0, 1}) peers[side] = Peer{};
+  for (int side : {0, 1}) (void)cut(side);
+}
+
+rte_mempool* ConnectedWorld::pool() {
+  return Cable::get().pool;
+}
+
+SoftHcaConfig ConnectedWorld::config(int side) {
+  SoftHcaConfig config;
+  config.name = side == 0 ? "soft0" : "soft1";
+  config.port_id = Cable::get().port[side];
+  config.pool = pool();
+  config.attr.guid = kPeerGuid[side];
+  config.attr.lid = kPeerLid[side];
+  config.first_qpn = side == 0 ? 0x48 : 0x49;
+  config.tsc = &read_world_tsc;
+  config.tsc_hz = kHz;
+  return config;
+}
+
+void ConnectedWorld::make_hcas() {
+  for (int side : {0, 1})
+    if (!peers[side].hca) peers[side].hca = SoftHca::create(config(side)).value();
+}
+
+fabric::ConnectedQueue* ConnectedWorld::make_queue(int side, const Connection& setup) {
+  Peer& peer = peers[side];
+  if (peer.rx == nullptr) peer.rx = peer.hca->create_receive_queue(setup.receive).value();
+  return peer.hca
+      ->create_connected_queue(
+          {.transport = setup.transport, .receive_queue = peer.rx, .send_depth = setup.send_depth})
+      .value();
+}
+
+fabric::ReadyToReceive ConnectedWorld::receive_attr(int side, const Connection& setup) const {
+  fabric::ReadyToReceive attr{.peer_qpn = peers[1 - side].queue->qpn(),
+                              .path_mtu = setup.path_mtu,
+                              .rx_psn = setup.first_psn[1 - side],
+                              .min_rnr_timer = setup.min_rnr_timer};
+  attr.path.dlid = kPeerLid[1 - side];
+  attr.path.global = setup.global;
+  attr.path.dgid = wire::Gid::of(wire::kDefaultGidPrefix, kPeerGuid[1 - side]);
+  return attr;
+}
+
+void ConnectedWorld::connect(const Connection& setup) {
+  make_hcas();
+  for (int side : {0, 1}) peers[side].queue = make_queue(side, setup);
+  for (int side : {0, 1}) {
+    fabric::ReadyToSend send = setup.send;
+    send.tx_psn = setup.first_psn[side];
+    SoftHca& hca = *peers[side].hca;
+    if (!hca.set_ready_to_receive(*peers[side].queue, receive_attr(side, setup)) ||
+        !hca.set_ready_to_send(*peers[side].queue, send))
+      throw std::runtime_error("no connection");
+  }
+}
+
+bool ConnectedWorld::happens(double probability) {
+  return probability != 0 && std::uniform_real_distribution<>{}(random) < probability;
+}
+
+void ConnectedWorld::deliver(int to, rte_mbuf* frame) {
+  const bool ack = is_ack({rte_pktmbuf_mtod(frame, const std::byte*), frame->data_len});
+  if (rte_ring_enqueue(Cable::get().towards[to], frame) != 0) return rte_pktmbuf_free(frame);
+  ++delivered[to];
+  if (ack) ++delivered_acks[to];
+}
+
+void ConnectedWorld::carry(int from) {
+  const int to = 1 - from;
+  for (std::size_t n = late_[to].size(); n-- > 0;) {
+    const Late late = late_[to].front();
+    late_[to].pop_front();
+    if (late.steps == 0)
+      deliver(to, late.frame);
+    else
+      late_[to].push_back({late.frame, late.steps - 1});
+  }
+  void* object = nullptr;
+  while (rte_ring_dequeue(Cable::get().sent[from], &object) == 0) {
+    auto* frame = static_cast<rte_mbuf*>(object);
+    if (seen != nullptr) seen->push_back(bytes_of(frame));
+    if (happens(faults.repetition))
+      late_[to].push_back({message(bytes_of(frame), 2560), static_cast<unsigned>(random() % 3)});
+    if (happens(faults.loss))
+      rte_pktmbuf_free(frame);
+    else if (happens(faults.reordering))
+      late_[to].push_back({frame, static_cast<unsigned>(random() % 3)});
+    else
+      deliver(to, frame);
+  }
+}
+
+void ConnectedWorld::step() {
+  for (int side : {0, 1}) {
+    peers[side].poll();
+    carry(side);
+  }
+  world_tsc += kStepTsc;
+}
+
+bool ConnectedWorld::run(const std::function<bool()>& until, unsigned steps) {
+  for (unsigned i = 0; i < steps; ++i) {
+    if (until()) return true;
+    step();
+  }
+  return until();
+}
+
+std::vector<Bytes> ConnectedWorld::cut(int to) {
+  std::vector<Bytes> frames;
+  const auto take = [&](rte_mbuf* m) {
+    frames.push_back(bytes_of(m));
+    rte_pktmbuf_free(m);
+  };
+  void* object = nullptr;
+  while (rte_ring_dequeue(Cable::get().towards[to], &object) == 0)
+    take(static_cast<rte_mbuf*>(object));
+  for (const Late& late : late_[to]) take(late.frame);
+  late_[to].clear();
+  while (rte_ring_dequeue(Cable::get().sent[1 - to], &object) == 0)
+    take(static_cast<rte_mbuf*>(object));
+  return frames;
+}
+
+void ConnectedWorld::put(int to, std::span<const std::byte> frame) {
+  deliver(to, message(frame, 2560));
+}
+
+rte_mbuf* ConnectedWorld::message(std::span<const std::byte> octets, std::size_t segment) {
+  rte_mbuf* first = nullptr;
+  do {
+    const auto part = octets.first(std::min(segment, octets.size()));
+    octets = octets.subspan(part.size());
+    rte_mbuf* m = rte_pktmbuf_alloc(pool());
+    if (m == nullptr) throw std::runtime_error("no mbuf");
+    char* const to = rte_pktmbuf_append(m, static_cast<std::uint16_t>(part.size()));
+    std::ranges::copy(part, reinterpret_cast<std::byte*>(to));
+    if (first == nullptr)
+      first = m;
+    else if (rte_pktmbuf_chain(first, m) != 0)
+      throw std::runtime_error("too many segments");
+  } while (!octets.empty());
+  return first;
+}
+
+Bytes ConnectedWorld::bytes_of(const rte_mbuf* m) {
+  Bytes bytes(rte_pktmbuf_pkt_len(m));
+  const auto* data =
+      static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), bytes.data()));
+  if (data != bytes.data()) std::copy_n(data, bytes.size(), bytes.begin());
+  return bytes;
+}
+
+bool ConnectedWorld::send(int side, std::span<const std::byte> octets, std::size_t segment) {
+  rte_mbuf* m = message(octets, segment);
+  if (peers[side].queue->tx_burst(&m, 1) == 1) return true;
+  rte_pktmbuf_free(m);
+  return false;
+}
+
+std::vector<Bytes> ConnectedWorld::receive(int side) {
+  std::vector<Bytes> messages;
+  rte_mbuf* m = nullptr;
+  while (peers[side].rx->rx_burst(&m, 1) == 1) {
+    messages.push_back(bytes_of(m));
+    rte_pktmbuf_free(m);
+  }
+  return messages;
+}
+
+Bytes pattern(std::uint32_t number, std::size_t len) {
+  Bytes bytes(len);
+  std::uint32_t x = number * 2'654'435'761U + static_cast<std::uint32_t>(len);
+  for (std::byte& b : bytes)
+    b = static_cast<std::byte>((x = x * 1'664'525U + 1'013'904'223U) >> 24);
+  if (len >= sizeof(number)) std::memcpy(bytes.data(), &number, sizeof(number));
+  return bytes;
+}
+
+wire::Bth bth_of(std::span<const std::byte> frame) {
+  return *wire::read<wire::Bth>(frame, bth_at(frame));
+}
+
+wire::Aeth aeth_of(std::span<const std::byte> frame) {
+  return *wire::read<wire::Aeth>(frame, bth_at(frame) + sizeof(wire::Bth));
+}
+
+void edit(Bytes& frame, const std::function<void(wire::Bth&)>& change) {
+  wire::Bth bth = bth_of(frame);
+  change(bth);
+  std::memcpy(frame.data() + bth_at(frame), &bth, sizeof(bth));
+  seal(frame);
+}
+
+}  // namespace ipoib::soft

@@ -1,0 +1,16 @@
+// Hands that change frames of the soft wire format.
+#pragma once
+
+#include "drivers/soft/frame.h"
+#include "lib/wire/frame.h"
+#include "tests/vectors/vectors.h"
+
+namespace ipoib::soft {
+
+/// Computes the ICRC of a soft frame anew, over as much as LRH.PktLen says.
+inline void seal(test::Bytes& frame) {
+  const auto lrh = *wire::read<wire::Lrh>(frame, sizeof(EthHdr));
+  wire::put_icrc({frame.data() + sizeof(EthHdr), lrh.packet_len()});
+}
+
+}  // namespace ipoib::soft
