@@ -30,6 +30,13 @@ void keep_only(std::vector<Row>& rows, std::string Row::*key,
 Result<Output> show_neigh(mgmt::Node& node, const Match& match) {
   const auto iface = match.get("IFACE");
   if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
+  auto next = [&node, keys = node.neighbour_keys(iface.value_or("")),
+               at = std::size_t{0}]() mutable {
+    Json piece = Json::array();
+    for (; at < keys.size() && piece.size() < kRowsInPiece; ++at)
+      if (const auto row = node.neighbour(keys[at])) piece.push_back(to_json(*row));
+    return piece;
+  };
   return list_in_pieces(match,
                         {{"ADDRESS", "address"},
                          {"IFACE", "iface"},
@@ -40,16 +47,24 @@ Result<Output> show_neigh(mgmt::Node& node, const Match& match) {
                          {"HELD", "held"},
                          {"AGE MS", "age_ms"},
                          {"LINK-LAYER ADDRESS", "lladdr"}},
-                        pieces_of(node.neighbours(iface.value_or(""))));
+                        std::move(next));
 }
 
 Result<Output> show_route(mgmt::Node& node, const Match& match) {
   const auto iface = match.get("IFACE");
   if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
-  auto rows = node.routes();
-  keep_only(rows, &mgmt::RouteInfo::iface, iface);
+  auto next = [&node, iface, after = std::optional<wire::IpPrefix>{}]() mutable {
+    std::vector<mgmt::RouteInfo> rows;
+    do {
+      rows = node.routes(after, kRowsInPiece);
+      if (rows.empty()) break;
+      after = rows.back().to;
+      keep_only(rows, &mgmt::RouteInfo::iface, iface);
+    } while (rows.empty());
+    return to_json(rows);
+  };
   return list_in_pieces(match, {{"TO", "to"}, {"KIND", "kind"}, {"IFACE", "iface"}, {"VIA", "via"}},
-                        pieces_of(std::move(rows)));
+                        std::move(next));
 }
 
 Result<Output> show_group(mgmt::Node& node, const Match& match) {

@@ -1,6 +1,10 @@
 // What telemetry answers, as JSON.
 #include <algorithm>
 #include <charconv>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "app/render.h"
 #include "app/telemetry.h"
@@ -12,17 +16,29 @@ namespace {
 constexpr std::size_t kPieceOctets = 12 * 1024;
 /// It holds 256 entries an object at most.
 constexpr std::size_t kPieceEntries = 200;
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-/// The part of a list from `first` on that fits one answer.
-Json piece(const Json& rows, std::size_t first) {
+/// The part of a list from `first` on that fits one answer; `row` makes one of its rows.
+template <class MakeRow>
+Json piece_of(std::size_t total, std::size_t first, MakeRow row) {
   Json entries = Json::object();
   std::size_t octets = 0;
-  for (std::size_t i = first; i < rows.size() && entries.size() < kPieceEntries; ++i) {
-    octets += dump(rows[i]).size() + 8;
+  for (std::size_t i = first; i < total && entries.size() < kPieceEntries; ++i) {
+    Json entry = row(i);
+    octets += dump(entry).size() + 8;
     if (octets > kPieceOctets) break;
-    entries[std::to_string(i)] = rows[i];
+    entries[std::to_string(i)] = std::move(entry);
   }
-  return {{"total", rows.size()}, {"first", first}, {"entries", std::move(entries)}};
+  return {{"total", total}, {"first", first}, {"entries", std::move(entries)}};
+}
+
+template <class Row>
+Json piece(const std::vector<Row>& rows, std::size_t first) {
+  return piece_of(rows.size(), first, [&](std::size_t i) { return to_json(rows[i]); });
+}
+
+Json piece(const Json& rows, std::size_t first) {
+  return piece_of(rows.size(), first, [&](std::size_t i) { return rows[i]; });
 }
 
 /// 0 where there is none.
@@ -69,13 +85,15 @@ bool is_interface(const mgmt::Node& node, std::string_view name) {
 Json neighbours(const mgmt::Node& node, std::string_view parameters) {
   const auto [name, first] = split(parameters);
   if (!is_interface(node, name)) return nullptr;
-  return piece(to_json(node.neighbours(name)), first);
+  const auto keys = node.neighbour_keys(name);
+  return piece_of(keys.size(), first,
+                  [&](std::size_t i) { return to_json(node.neighbour(keys[i]).value()); });
 }
 
 Json groups(const mgmt::Node& node, std::string_view parameters) {
   const auto [name, first] = split(parameters);
   if (!is_interface(node, name)) return nullptr;
-  return piece(to_json(node.groups(name)), first);
+  return piece(node.groups(name), first);
 }
 
 /// Rows under the names they have.
@@ -135,9 +153,10 @@ Json telemetry_answer(const mgmt::Node& node, std::string_view command,
   if (command == "/ipoib/xstats") return xstats(node, parameters);
   if (command == "/ipoib/neighbours") return neighbours(node, parameters);
   if (command == "/ipoib/groups") return groups(node, parameters);
-  if (command == "/ipoib/routes") return piece(to_json(node.routes()), number_of(parameters));
+  if (command == "/ipoib/routes")
+    return piece(node.routes(std::nullopt, kAll), number_of(parameters));
   if (command == "/ipoib/multicast_routes")
-    return piece(to_json(node.multicast_routes()), number_of(parameters));
+    return piece(node.multicast_routes(), number_of(parameters));
   if (command == "/ipoib/hcas") return by_name(to_json(node.hcas()), "name");
   if (command == "/ipoib/sa") return by_name(sa_of(node), "hca");
   if (command == "/ipoib/sa_groups") return kept(node, "groups", parameters);

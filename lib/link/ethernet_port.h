@@ -91,8 +91,12 @@ class EthernetPort final : public Interface,
   void tick(TimePoint now) override;
   [[nodiscard]] std::optional<TimePoint> next_deadline() const override;
 
-  [[nodiscard]] std::vector<NeighbourInfo> neighbours(TimePoint now) const override {
-    return cache_.list(now);
+  [[nodiscard]] std::vector<wire::IpAddr> neighbour_addresses() const override {
+    return cache_.addresses();
+  }
+  [[nodiscard]] std::optional<NeighbourInfo> neighbour(const wire::IpAddr& addr,
+                                                       TimePoint now) const override {
+    return cache_.info(addr, now);
   }
   [[nodiscard]] NeighbourPhases neighbour_phases() const override { return cache_.phases(); }
   /// `lid` and `sl` have no meaning here.

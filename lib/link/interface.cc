@@ -1,5 +1,7 @@
 #include "lib/link/interface.h"
 
+#include <utility>
+
 namespace ipoib::link {
 
 namespace {
@@ -18,6 +20,13 @@ class NoAddressSink final : public AddressSink {
 AddressSink& no_address_sink() {
   static NoAddressSink sink;
   return sink;
+}
+
+std::vector<NeighbourInfo> Interface::neighbours(TimePoint now) const {
+  std::vector<NeighbourInfo> rows;
+  for (const wire::IpAddr& addr : neighbour_addresses())
+    if (auto row = neighbour(addr, now)) rows.push_back(std::move(*row));
+  return rows;
 }
 
 std::string_view to_string(State state) {

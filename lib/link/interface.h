@@ -194,7 +194,12 @@ class Interface : public GroupMember {
   virtual void tick(TimePoint now) = 0;
   [[nodiscard]] virtual std::optional<TimePoint> next_deadline() const = 0;
 
-  [[nodiscard]] virtual std::vector<NeighbourInfo> neighbours(TimePoint now) const = 0;
+  /// In order. Many thousands are shown some at a time.
+  [[nodiscard]] virtual std::vector<wire::IpAddr> neighbour_addresses() const = 0;
+  [[nodiscard]] virtual std::optional<NeighbourInfo> neighbour(const wire::IpAddr& addr,
+                                                               TimePoint now) const = 0;
+  /// All of them, in the order of their addresses.
+  [[nodiscard]] std::vector<NeighbourInfo> neighbours(TimePoint now) const;
   [[nodiscard]] virtual NeighbourPhases neighbour_phases() const = 0;
   /// Entry that never changes by itself. `lladdr`: 20 octets (IPoIB) or 6 (Ethernet) as text;
   /// `lid`, `sl`: IPoIB path known beforehand, else (lid 0) asked of the SA.

@@ -82,8 +82,12 @@ class IpoibLink final : public Interface,
   void tick(TimePoint now) override;
   [[nodiscard]] std::optional<TimePoint> next_deadline() const override;
 
-  [[nodiscard]] std::vector<NeighbourInfo> neighbours(TimePoint now) const override {
-    return cache_.list(now);
+  [[nodiscard]] std::vector<wire::IpAddr> neighbour_addresses() const override {
+    return cache_.addresses();
+  }
+  [[nodiscard]] std::optional<NeighbourInfo> neighbour(const wire::IpAddr& addr,
+                                                       TimePoint now) const override {
+    return cache_.info(addr, now);
   }
   [[nodiscard]] NeighbourPhases neighbour_phases() const override { return cache_.phases(); }
   Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,

@@ -536,25 +536,32 @@ void NeighbourCache<Hw>::probe_again(Entry& e, TimePoint now) {
 // --- Show ---
 
 template <class Hw>
-std::vector<NeighbourInfo> NeighbourCache<Hw>::list(TimePoint now) const {
-  std::vector<NeighbourInfo> rows;
-  rows.reserve(entries_.size());
-  for (const auto& [addr, e] : entries_) {
-    NeighbourInfo row;
-    row.addr = addr;
-    row.phase = e.phase;
-    row.index = e.index;
-    row.held = e.held.size();
-    row.age = now - e.confirmed;
-    if (e.has_hw) row.lladdr = wire::to_string(e.hw);
-    if (e.valid()) {
-      row.mtu = e.installed.mtu;
-      paths_.describe(e.hw, row);
-    }
-    rows.push_back(std::move(row));
+std::vector<wire::IpAddr> NeighbourCache<Hw>::addresses() const {
+  std::vector<wire::IpAddr> list;
+  list.reserve(entries_.size());
+  for (const auto& [addr, e] : entries_) list.push_back(addr);
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+template <class Hw>
+std::optional<NeighbourInfo> NeighbourCache<Hw>::info(const wire::IpAddr& addr,
+                                                      TimePoint now) const {
+  const auto it = entries_.find(addr);
+  if (it == entries_.end()) return std::nullopt;
+  const Entry& e = it->second;
+  NeighbourInfo row;
+  row.addr = e.addr;
+  row.phase = e.phase;
+  row.index = e.index;
+  row.held = e.held.size();
+  row.age = now - e.confirmed;
+  if (e.has_hw) row.lladdr = wire::to_string(e.hw);
+  if (e.valid()) {
+    row.mtu = e.installed.mtu;
+    paths_.describe(e.hw, row);
   }
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.addr < b.addr; });
-  return rows;
+  return row;
 }
 
 template <class Hw>

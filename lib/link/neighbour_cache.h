@@ -122,7 +122,9 @@ class NeighbourCache {
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return timers_.next(); }
 
-  [[nodiscard]] std::vector<NeighbourInfo> list(TimePoint now) const;
+  /// Of all entries, in order.
+  [[nodiscard]] std::vector<wire::IpAddr> addresses() const;
+  [[nodiscard]] std::optional<NeighbourInfo> info(const wire::IpAddr& addr, TimePoint now) const;
   [[nodiscard]] NeighbourPhases phases() const;
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   [[nodiscard]] std::size_t held() const { return held_.total(); }

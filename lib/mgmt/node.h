@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,10 +79,15 @@ class Node {
   [[nodiscard]] virtual std::vector<LinkInfo> links() const = 0;
   [[nodiscard]] virtual std::vector<PortInfo> ports() const = 0;
   [[nodiscard]] virtual std::vector<HcaInfo> hcas() const = 0;
-  /// `iface` empty: of all interfaces.
-  [[nodiscard]] virtual std::vector<link::NeighbourInfo> neighbours(
-      std::string_view iface) const = 0;
-  [[nodiscard]] virtual std::vector<RouteInfo> routes() const = 0;
+  /// Neighbours in order, by interface and address; `iface` empty: of all interfaces. There may be
+  /// many thousands: what is shown of them is asked for one by one, over as many turns as it takes.
+  [[nodiscard]] virtual std::vector<NeighbourKey> neighbour_keys(std::string_view iface) const = 0;
+  /// None: it is gone.
+  [[nodiscard]] virtual std::optional<link::NeighbourInfo> neighbour(
+      const NeighbourKey& key) const = 0;
+  /// In order: the first `most` behind `after`, or of all.
+  [[nodiscard]] virtual std::vector<RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
+                                                      std::size_t most) const = 0;
   /// Multicast groups; `iface` empty: of all interfaces.
   [[nodiscard]] virtual std::vector<link::GroupInfo> groups(std::string_view iface) const = 0;
   [[nodiscard]] virtual std::vector<MulticastRouteInfo> multicast_routes() const = 0;

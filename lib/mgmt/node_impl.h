@@ -65,8 +65,10 @@ class NodeImpl final : public Node {
   std::vector<LinkInfo> links() const override;
   std::vector<PortInfo> ports() const override;
   std::vector<HcaInfo> hcas() const override;
-  std::vector<link::NeighbourInfo> neighbours(std::string_view iface) const override;
-  std::vector<RouteInfo> routes() const override;
+  std::vector<NeighbourKey> neighbour_keys(std::string_view iface) const override;
+  std::optional<link::NeighbourInfo> neighbour(const NeighbourKey& key) const override;
+  std::vector<RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
+                                std::size_t most) const override;
   std::vector<link::GroupInfo> groups(std::string_view iface) const override;
   std::vector<MulticastRouteInfo> multicast_routes() const override;
   std::vector<WorkerInfo> workers() const override;

@@ -230,22 +230,32 @@ std::vector<HcaInfo> NodeImpl::hcas() const {
   return rows;
 }
 
-std::vector<link::NeighbourInfo> NodeImpl::neighbours(std::string_view iface) const {
-  std::vector<link::NeighbourInfo> rows;
+std::vector<NeighbourKey> NodeImpl::neighbour_keys(std::string_view iface) const {
+  std::vector<NeighbourKey> keys;
   for (const auto& slot : interfaces_) {
     if (!iface.empty() && slot->control->name() != iface) continue;
-    for (link::NeighbourInfo& row : slot->control->neighbours(now())) {
-      row.iface = slot->control->name();
-      rows.push_back(std::move(row));
-    }
+    for (const wire::IpAddr& addr : slot->control->neighbour_addresses())
+      keys.push_back({slot->control->id(), addr});
   }
-  return rows;
+  return keys;
 }
 
-std::vector<RouteInfo> NodeImpl::routes() const {
+std::optional<link::NeighbourInfo> NodeImpl::neighbour(const NeighbourKey& key) const {
+  const InterfaceSlot* slot = interfaces_.find(key.iface);
+  if (slot == nullptr) return std::nullopt;
+  auto row = slot->control->neighbour(key.addr, now());
+  if (row) row->iface = slot->control->name();
+  return row;
+}
+
+std::vector<RouteInfo> NodeImpl::routes(const std::optional<wire::IpPrefix>& after,
+                                        std::size_t most) const {
   std::vector<RouteInfo> rows;
-  for (const auto& [prefix, route] : routes_->routes())
-    rows.push_back({prefix, std::string{kind_name(route.kind)}, name_of(route.iface), route.via});
+  const auto& all = routes_->routes();
+  for (auto it = after ? all.upper_bound(*after) : all.begin();
+       it != all.end() && rows.size() < most; ++it)
+    rows.push_back({it->first, std::string{kind_name(it->second.kind)}, name_of(it->second.iface),
+                    it->second.via});
   return rows;
 }
 

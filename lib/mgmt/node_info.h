@@ -75,6 +75,11 @@ struct HcaInfo {
   std::array<std::uint64_t, kDropCount> drops{};
 };
 
+struct NeighbourKey {
+  table::InterfaceId iface = table::kNoInterface;
+  wire::IpAddr addr;
+};
+
 struct RouteInfo {
   wire::IpPrefix to;
   std::string kind;  ///< "connected", "local", "broadcast", "static", "blackhole",

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "app/cli.h"
 #include "app/cli_rows.h"
@@ -81,6 +82,21 @@ TEST_F(CliListsTest, NothingIsSaidOnce) {
   node.neighbours_.clear();
   EXPECT_EQ(cli.execute("show neigh"), "none\n");
   EXPECT_EQ(cli.execute("show neigh json"), "[]\n");
+}
+
+// Rows that went while the list was being shown are left out.
+TEST_F(CliListsTest, WhatWentMeanwhileIsLeftOut) {
+  Output neighbours = cli.answer("show neigh json");
+  std::string text;
+  EXPECT_TRUE(neighbours.append_piece(text));
+  node.neighbours_.resize(kMany / 2);
+  EXPECT_EQ(Json::parse(text + std::move(neighbours).all()).size(), kMany / 2);
+
+  Output routes = cli.answer("show route json");
+  text.clear();
+  EXPECT_TRUE(routes.append_piece(text));
+  node.routes_.clear();
+  EXPECT_EQ(Json::parse(text + std::move(routes).all()).size(), kRowsInPiece);
 }
 
 // A column gets wider with later pieces; the words before it stay.

@@ -99,13 +99,26 @@ class FakeNode : public mgmt::Node {
   [[nodiscard]] std::vector<mgmt::LinkInfo> links() const override { return links_; }
   [[nodiscard]] std::vector<mgmt::PortInfo> ports() const override { return ports_; }
   [[nodiscard]] std::vector<mgmt::HcaInfo> hcas() const override { return hcas_; }
-  [[nodiscard]] std::vector<link::NeighbourInfo> neighbours(std::string_view iface) const override {
-    std::vector<link::NeighbourInfo> result;
+  [[nodiscard]] std::vector<mgmt::NeighbourKey> neighbour_keys(
+      std::string_view iface) const override {
+    std::vector<mgmt::NeighbourKey> keys;
     for (const auto& n : neighbours_)
-      if (iface.empty() || n.iface == iface) result.push_back(n);
+      if (iface.empty() || n.iface == iface) keys.push_back({0, n.addr});
+    return keys;
+  }
+  [[nodiscard]] std::optional<link::NeighbourInfo> neighbour(
+      const mgmt::NeighbourKey& key) const override {
+    for (const auto& n : neighbours_)
+      if (n.addr == key.addr) return n;
+    return std::nullopt;
+  }
+  [[nodiscard]] std::vector<mgmt::RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
+                                                    std::size_t most) const override {
+    std::vector<mgmt::RouteInfo> result;
+    for (const auto& r : routes_)
+      if ((!after || *after < r.to) && result.size() < most) result.push_back(r);
     return result;
   }
-  [[nodiscard]] std::vector<mgmt::RouteInfo> routes() const override { return routes_; }
   [[nodiscard]] std::vector<link::GroupInfo> groups(std::string_view iface) const override {
     std::vector<link::GroupInfo> result;
     for (const auto& g : groups_)
@@ -315,12 +328,13 @@ inline void fill(FakeNode& node) {
   neighbour.age = std::chrono::milliseconds(1500);
   node.neighbours_ = {neighbour};
 
+  // Ordered, as a node has them.
   node.routes_ = {{*wire::parse_prefix("10.0.0.0/24"), "connected", "ib0", {}},
+                  {*wire::parse_prefix("172.16.0.0/12"), "blackhole", "", {}},
                   {*wire::parse_prefix("192.168.2.0/24"),
                    "static",
                    "ib0",
-                   {*wire::parse_ip("10.0.0.2"), *wire::parse_ip("10.0.0.3")}},
-                  {*wire::parse_prefix("172.16.0.0/12"), "blackhole", "", {}}};
+                   {*wire::parse_ip("10.0.0.2"), *wire::parse_ip("10.0.0.3")}}};
 
   node.groups_ = {
       {*wire::parse_ip("239.1.1.1"), "ib0", "ff12:401b:ffff::f01:101", 0xc003, 1, "member"}};

@@ -50,9 +50,8 @@ class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, privat
   void hear(const wire::NdMessage<Hw>& m) { agent.on_nd(wire::build_nd(m), world_.now); }
   [[nodiscard]] wire::IpAddr local() const { return wire::link_local(n_); }
   [[nodiscard]] NeighbourPhase phase(const wire::IpAddr& addr) const {
-    for (const auto& row : cache.list(world_.now))
-      if (row.addr == addr) return row.phase;
-    return NeighbourPhase::kFailed;
+    const auto row = cache.info(addr, world_.now);
+    return row ? row->phase : NeighbourPhase::kFailed;
   }
   [[nodiscard]] bool is_ready(const wire::IpAddr& addr) const {
     for (const auto& row : agent.list())

@@ -119,9 +119,8 @@ TEST(NeighbourCache, EntryMovesAtMostOnceASecond) {
 }
 
 NeighbourPhase phase_of(const Bench& b, const wire::IpAddr& addr) {
-  for (const auto& row : b.cache.list(b.now))
-    if (row.addr == addr) return row.phase;
-  return NeighbourPhase::kIncomplete;
+  const auto row = b.cache.info(addr, b.now);
+  return row ? row->phase : NeighbourPhase::kIncomplete;
 }
 
 TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {

@@ -297,6 +297,39 @@ TEST_F(NodeTest, InterfacesGoDownAndUpByRequest) {
   });
 }
 
+// Neighbours and routes one by one, in order.
+TEST_F(NodeTest, NeighboursAndRoutesByKey) {
+  run(config(), [](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+    ask<int>(node, [](Node& n) {
+      for (const char* addr : {"192.168.1.9", "192.168.1.3", "192.168.1.200"})
+        EXPECT_TRUE(n.add_neighbour({"eth0", *wire::parse_ip(addr), "02:00:00:00:00:09"}));
+      const auto keys = n.neighbour_keys("eth0");
+      EXPECT_EQ(keys.size(), 3U);
+      const auto first = n.neighbour(keys[0]);
+      EXPECT_EQ(first->addr, *wire::parse_ip("192.168.1.3"));
+      EXPECT_EQ(first->iface, "eth0");
+      EXPECT_TRUE(n.remove_neighbour("eth0", first->addr));
+      EXPECT_FALSE(n.neighbour(keys[0]));
+      EXPECT_FALSE(n.neighbour({}));
+
+      const auto all = n.routes(std::nullopt, 1000);
+      EXPECT_GT(all.size(), 2U);
+      std::vector<wire::IpPrefix> pieces;
+      for (std::optional<wire::IpPrefix> after;;) {
+        const auto piece = n.routes(after, 2);
+        if (piece.empty()) break;
+        EXPECT_LE(piece.size(), 2U);
+        after = piece.back().to;
+        for (const RouteInfo& r : piece) pieces.push_back(r.to);
+      }
+      EXPECT_TRUE(std::equal(all.begin(), all.end(), pieces.begin(), pieces.end(),
+                             [](const auto& a, const auto& b) { return a.to == b; }));
+      return 0;
+    });
+  });
+}
+
 TEST_F(NodeTest, PortEventsReachTheLinksOfTheirHca) {
   run(config(), [](Node& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
