@@ -60,6 +60,16 @@ void EthernetPort::set_state(State state) {
   actions_.state_changed(state);
 }
 
+Status EthernetPort::set_mtu(std::uint16_t mtu, TimePoint now) {
+  if (mtu < kMinMtu)
+    return fail(Errc::kInvalidArgument, "an MTU of {} on {}; allowed: {} and more", mtu,
+                config_.name, kMinMtu);
+  if (std::exchange(config_.mtu, mtu) == mtu) return {};
+  cache_.reinstall();
+  if (state_ == State::kUp) start_ip6(now);
+  return {};
+}
+
 void EthernetPort::start(TimePoint now) {
   if (state_ != State::kDown && state_ != State::kStopped) return;
   set_state(State::kWaiting);
@@ -97,6 +107,10 @@ void EthernetPort::set_carrier(bool carrier, TimePoint now) {
 void EthernetPort::went_up(TimePoint now) {
   arp_.announce(now);
   rarp_.start(now);
+  start_ip6(now);
+}
+
+void EthernetPort::start_ip6(TimePoint now) {
   nd_.up(config_.addresses, wire::interface_id(actions_.mac()), config_.mtu, now);
 }
 

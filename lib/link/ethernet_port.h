@@ -67,6 +67,8 @@ class EthernetPort final : public Interface,
   [[nodiscard]] std::uint16_t mtu6() const override { return nd_.mtu(); }
   [[nodiscard]] const std::string& reason6() const override { return nd_.reason(); }
 
+  Status set_mtu(std::uint16_t mtu, TimePoint now) override;
+
   void start(TimePoint now) override;
   /// All is withdrawn at once, static entries too; gateways stay until forgotten, knowing nothing.
   void stop(TimePoint now) override;
@@ -132,6 +134,7 @@ class EthernetPort final : public Interface,
 
   void set_state(State state);
   void went_up(TimePoint now);
+  void start_ip6(TimePoint now);
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   /// Addresses of this node of the family of `addr`.
   [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {

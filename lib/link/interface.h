@@ -149,6 +149,9 @@ class GroupMember {
   virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;
 };
 
+/// Every IPv4 link carries packets of so many octets. Source: RFC 791 §3.2.
+inline constexpr std::uint16_t kMinMtu = 68;
+
 /// What both kinds of interface offer. Management lcore only.
 class Interface : public GroupMember {
  public:
@@ -166,6 +169,10 @@ class Interface : public GroupMember {
   /// Largest IPv6 packet; 0 where IPv6 does not run: reason6() says why.
   [[nodiscard]] virtual std::uint16_t mtu6() const = 0;
   [[nodiscard]] virtual const std::string& reason6() const = 0;
+
+  /// IP packets are at most this long from now on; octets. Neighbours and hosts are told. Errors:
+  /// kInvalidArgument, less than IPv4 needs or more than the interface carries.
+  virtual Status set_mtu(std::uint16_t mtu, TimePoint now) = 0;
 
   virtual void start(TimePoint now) = 0;
   /// Begins an orderly end (memberships left, neighbours withdrawn); finished at State::kStopped.

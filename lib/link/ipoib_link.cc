@@ -47,6 +47,11 @@ LinkParameters parameters_of(const wire::McMemberRecord& r) {
   return p;
 }
 
+/// Largest IP packet that the group's MTU has room for.
+std::uint16_t group_mtu(const LinkParameters& p) {
+  return static_cast<std::uint16_t>(wire::mtu_octets(p.mtu_code) - sizeof(wire::IpoibHdr));
+}
+
 /// Multicast always carries a GRH with the MGID (RFC 4391 §6).
 fabric::AhAttr broadcast_ah(const LinkParameters& p) {
   fabric::AhAttr attr;
@@ -177,16 +182,35 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
     forget_broadcast_neighbours();
     paths_.unpin(parameters_.broadcast_mgid);
   }
-  const auto mtu =
-      static_cast<std::uint16_t>(wire::mtu_octets(next.mtu_code) - sizeof(wire::IpoibHdr));
-  const bool mtu_changed = std::exchange(mtu_, mtu) != mtu;
   parameters_ = next;
+  const bool mtu_changed = update_mtu();
   operational_ = true;
-  paths_.resume(next.tclass, mtu, now);
+  paths_.resume(next.tclass, mtu_, now);
   paths_.pin(next.broadcast_mgid, broadcast_ah(next), now);
   if (paths_.ah(next.broadcast_mgid) == fabric::kNoAh)
     return fail(Errc::kNoResources, "no address handle for the broadcast group");
   if (mtu_changed && !first) cache_.reinstall();
+  return {};
+}
+
+/// True: it is another one.
+bool IpoibLink::update_mtu() {
+  const std::uint16_t most = group_mtu(parameters_);
+  const std::uint16_t mtu = std::min(most, max_mtu_.value_or(most));
+  return std::exchange(mtu_, mtu) != mtu;
+}
+
+Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
+  const auto port_mtu = wire::mtu_octets(actions_.port().mtu) - unsigned{sizeof(wire::IpoibHdr)};
+  const unsigned most = operational_ ? group_mtu(parameters_) : port_mtu;
+  if (mtu < kMinMtu || mtu > most)
+    return fail(Errc::kInvalidArgument, "an MTU of {} on {}; allowed: {}-{}, what its {} carries",
+                mtu, config_.name, kMinMtu, most, operational_ ? "broadcast group" : "port");
+  max_mtu_ = mtu;
+  if (!operational_ || !update_mtu()) return {};
+  paths_.resume(parameters_.tclass, mtu_, now);
+  cache_.reinstall();
+  if (state_ == State::kUp) start_ip6(now);
   return {};
 }
 
@@ -214,6 +238,10 @@ void IpoibLink::went_up(TimePoint now) {
   traps_.renew(now);
   rarp_.start(now);
   if (!std::exchange(groups_started_, true)) join_own_groups(now);
+  start_ip6(now);
+}
+
+void IpoibLink::start_ip6(TimePoint now) {
   const auto& port = actions_.port();
   nd_.up(config_.addresses, wire::interface_id(port.guid, config_.ip6.interface_id, port.lid), mtu_,
          now);

@@ -48,6 +48,8 @@ class IpoibLink final : public Interface,
   [[nodiscard]] std::uint16_t mtu6() const override { return nd_.mtu(); }
   [[nodiscard]] const std::string& reason6() const override { return nd_.reason(); }
 
+  Status set_mtu(std::uint16_t mtu, TimePoint now) override;
+
   void start(TimePoint now) override;
   /// All is withdrawn at once, static entries too; gateways stay until forgotten, knowing nothing.
   /// Then the group is left.
@@ -119,6 +121,7 @@ class IpoibLink final : public Interface,
   void on_membership_changed(TimePoint now) override;
 
   Status apply(const LinkParameters& next, TimePoint now);
+  bool update_mtu();
   [[nodiscard]] bool has_pkey() const;
   void join_own_groups(TimePoint now);
   void withdraw();
@@ -131,6 +134,7 @@ class IpoibLink final : public Interface,
   Status pin_static(const wire::IpAddr& addr, const StaticNeighbour& entry, TimePoint now);
   void set_state(State state);
   void went_up(TimePoint now);
+  void start_ip6(TimePoint now);
   /// Addresses of this node of the family of `addr`.
   [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {
     return addr.is_v4() ? config_.addresses : nd_.prefixes();
@@ -145,6 +149,7 @@ class IpoibLink final : public Interface,
   LinkParameters parameters_;
   State state_ = State::kDown;
   std::uint16_t mtu_ = 0;
+  std::optional<std::uint16_t> max_mtu_;  ///< As set; none: what the broadcast group allows.
   bool operational_ = false;  ///< Parameters are applied: packets may be sent.
   std::optional<std::uint32_t> reported_qkey_;
   std::map<wire::IpAddr, StaticNeighbour> statics_;

@@ -54,6 +54,7 @@ void NdAgent<Hw>::up(const std::vector<wire::IpPrefix>& configured, std::uint64_
   if (link_mtu_ != mtu) {
     link_mtu_ = mtu;
     take_mtu(mtu);
+    if (advertiser_.running()) advertiser_.start(now);  // hosts are to know (RFC 4861 §6.2.4)
   }
   if (!running_) return start(configured, interface_id, now);
   addresses_.retry(now);

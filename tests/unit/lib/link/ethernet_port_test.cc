@@ -143,6 +143,22 @@ TEST_F(EthernetPortTest, StaticEntry) {
   EXPECT_FALSE(port.add_static(ip("192.168.1.6"), "nonsense", 0, 0, now));
 }
 
+TEST_F(EthernetPortTest, MtuIsSetWhileItRuns) {
+  port.start(now);
+  want("172.16.5.5");
+  hear(wire::ArpOp::kReply, mac(9), "172.16.5.5", "172.16.0.1");
+  ASSERT_EQ(sink.find(ip("172.16.5.5"))->mtu, 1500);
+  EXPECT_TRUE(port.set_mtu(9000, now));
+  EXPECT_EQ(port.mtu(), 9000);
+  EXPECT_EQ(port.mtu6(), 9000);
+  EXPECT_EQ(sink.find(ip("172.16.5.5"))->mtu, 9000);
+  EXPECT_TRUE(port.set_mtu(600, now));
+  EXPECT_EQ(port.mtu6(), 0);
+  EXPECT_EQ(port.set_mtu(67, now).error().what, "an MTU of 67 on eth0; allowed: 68 and more");
+  EXPECT_EQ(port.mtu(), 600);
+  EXPECT_EQ(sink.find(ip("172.16.5.5"))->mtu, 600);
+}
+
 TEST_F(EthernetPortTest, StopGivesEverythingBack) {
   port.start(now);
   want("192.168.1.5");

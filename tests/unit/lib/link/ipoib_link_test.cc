@@ -275,6 +275,46 @@ TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
   EXPECT_EQ(b.actions.frames.back().to.dlid, 0xc123);
 }
 
+// The MTU may be set lower than the group's, at any time; never higher.
+TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
+  auto config = LinkBench::default_config();
+  config.ip6.enabled = true;
+  LinkBench b{config};
+  EXPECT_EQ(b.link.set_mtu(67, b.now).error().what,
+            "an MTU of 67 on ib0; allowed: 68-2044, what its port carries");
+  b.bring_up();
+  const auto host = b.add_host(0xb, 0x50, 3);
+  b.want(ip("10.0.0.2"));
+  b.hear_reply(host, "10.0.0.2");
+  b.run_for(1s);
+  ASSERT_EQ(b.sink.find(ip("10.0.0.2"))->mtu, 2044);
+  EXPECT_TRUE(b.link.set_mtu(1500, b.now));
+  EXPECT_EQ(b.link.mtu(), 1500);
+  EXPECT_EQ(b.link.mtu6(), 1500);
+  EXPECT_EQ(b.sink.find(ip("10.0.0.2"))->mtu, 1500);
+  EXPECT_EQ(b.link.set_mtu(2045, b.now).error().what,
+            "an MTU of 2045 on ib0; allowed: 68-2044, what its broadcast group carries");
+  EXPECT_EQ(b.link.mtu(), 1500);
+
+  // Too little for IPv6, which comes back with a larger one.
+  EXPECT_TRUE(b.link.set_mtu(600, b.now));
+  EXPECT_EQ(b.link.mtu6(), 0);
+  EXPECT_TRUE(b.link.set_mtu(2044, b.now));
+  EXPECT_EQ(b.link.mtu6(), 2044);
+  EXPECT_EQ(b.sink.find(ip("10.0.0.2"))->mtu, 2044);
+
+  // It holds for the next group, too.
+  EXPECT_TRUE(b.link.set_mtu(1200, b.now));
+  b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
+  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
+  b.run_for(20s);
+  EXPECT_EQ(b.link.mtu(), 1020);
+  b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 4);
+  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
+  b.run_for(20s);
+  EXPECT_EQ(b.link.mtu(), 1200);
+}
+
 TEST(IpoibLink, StopGivesEverythingBackAndLeavesTheGroup) {
   LinkBench b;
   b.bring_up();
