@@ -1,0 +1,185 @@
+// A whole node on ring ethdevs: its worker on an lcore, the management loop on this thread, and
+// another thread that plays the world outside.
+#pragma once
+
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "drivers/soft/soft_hca.h"
+#include "lib/mgmt/node.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::mgmt {
+
+using namespace std::chrono_literals;
+
+inline constexpr wire::MacAddr kPeerMac{std::byte{2}, {}, {}, {}, {}, std::byte{9}};
+inline constexpr std::uint32_t kPortIp = 0xc0a8'0101, kPeerIp = 0xc0a8'0102;
+
+inline Result<std::unique_ptr<fabric::Hca>> make_soft(const HcaConfig& config,
+                                                      const HcaResources& r) {
+  soft::SoftHcaConfig soft;
+  soft.name = config.name;
+  soft.port_id = r.ethdev_port;
+  soft.attr.guid = config.guid;
+  soft.attr.lid = config.lid;
+  soft.attr.sm_lid = config.sm_lid;
+  soft.pool = r.pool;
+  soft.attr.pkeys = config.pkeys;
+  soft.qsbr = r.qsbr;
+  soft.doorbell = r.doorbell;
+  auto hca = soft::SoftHca::create(soft);
+  if (!hca) return tl::make_unexpected(hca.error());
+  return std::unique_ptr<fabric::Hca>{std::move(*hca)};
+}
+
+/// An ethdev whose far end is this test's.
+struct RingDevice {
+  explicit RingDevice(const std::string& base) {
+    static int count = 0;
+    const std::string unique = base + std::to_string(count++);
+    to_node = rte_ring_create((unique + "_in").c_str(), 1024, SOCKET_ID_ANY, 0);
+    from_node = rte_ring_create((unique + "_out").c_str(), 1024, SOCKET_ID_ANY, 0);
+    const int port = rte_eth_from_rings(unique.c_str(), &to_node, 1, &from_node, 1, 0);
+    EXPECT_GE(port, 0);
+    std::array<char, RTE_ETH_NAME_MAX_LEN> text{};
+    rte_eth_dev_get_name_by_port(static_cast<std::uint16_t>(port), text.data());
+    name = text.data();
+  }
+  std::string name;
+  rte_ring* to_node;
+  rte_ring* from_node;
+};
+
+struct NodeTest : testing::Test {
+  NodeConfig config() {
+    NodeConfig c;
+    HcaConfig hca;
+    hca.name = "soft0";
+    hca.wire = cable.name;
+    hca.guid = 0x0002'c903'000a'0b01;
+    hca.lid = hca.sm_lid = 1;
+    hca.subnet_administrator = true;
+    c.hcas = {hca};
+    c.links = {{"ib0", "soft0", 0xffff, 2, {*wire::parse_prefix("10.0.0.1/24")}}};
+    c.ports = {{"eth0", ethernet.name, {*wire::parse_prefix("192.168.1.1/24")}, 1500}};
+    c.worker.idle = IdlePolicy::kSleep;
+    c.total_num_mbufs = 4096;
+    c.neighbour.max_entries = 1024;
+    c.auto_start = true;
+    return c;
+  }
+
+  /// Runs the node here while `outside` runs beside it; then stops the node.
+  void run(const NodeConfig& c, const std::function<void(Node&)>& outside) {
+    auto node = Node::create(c, {0, {1}}, make_soft);
+    ASSERT_TRUE(node) << node.error().what;
+    std::thread world{[&] {
+      outside(**node);
+      (*node)->request_stop();
+    }};
+    (*node)->run();
+    world.join();
+    for (const LinkInfo& l : (*node)->links()) EXPECT_EQ(l.state, "stopped");
+    for (const SaInfo& sa : (*node)->subnet_administration())
+      for (const auto& g : sa.groups) EXPECT_TRUE(g.members.empty());
+  }
+
+  /// A question answered on the management lcore.
+  template <class T>
+  static T ask(Node& node, std::function<T(Node&)> question) {
+    std::promise<T> answer;
+    node.post([&] { answer.set_value(question(node)); });
+    return answer.get_future().get();
+  }
+  static bool eventually(const std::function<bool()>& what) {
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    while (!what()) {
+      if (std::chrono::steady_clock::now() > limit) return false;
+      std::this_thread::sleep_for(1ms);
+    }
+    return true;
+  }
+  /// -1: no such name.
+  static std::int64_t xstat(Node& node, std::string_view of, std::string_view name) {
+    const auto rows = ask<std::vector<Xstat>>(node, [of](Node& n) { return n.xstats(of); });
+    for (const Xstat& x : rows)
+      if (x.name == name) return static_cast<std::int64_t>(x.value);
+    return -1;
+  }
+  static bool link_is_up(Node& node) {
+    return ask<bool>(node, [](Node& n) { return n.links()[0].state == "up"; });
+  }
+
+  void give(rte_ring* ring, std::span<const std::byte> octets) {
+    rte_mbuf* m = rte_pktmbuf_alloc(outside_pool);
+    ASSERT_NE(m, nullptr);
+    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size())), octets.data(),
+                octets.size());
+    ASSERT_EQ(rte_ring_enqueue(ring, m), 0);
+  }
+  /// The next frame that `wanted` takes; others are passed over.
+  std::vector<std::byte> take(rte_ring* ring, std::uint16_t ether_type) {
+    std::vector<std::byte> frame;
+    EXPECT_TRUE(eventually([&] {
+      void* m = nullptr;
+      if (rte_ring_dequeue(ring, &m) != 0) return false;
+      auto* mbuf = static_cast<rte_mbuf*>(m);
+      const auto* data = rte_pktmbuf_mtod(mbuf, const std::byte*);
+      frame.assign(data, data + rte_pktmbuf_data_len(mbuf));
+      rte_pktmbuf_free(mbuf);
+      return wire::read<wire::Be16>(frame, 12)->host() == ether_type;
+    }));
+    return frame;
+  }
+
+  static void SetUpTestSuite() {
+    if (outside_pool != nullptr) return;  // another suite's
+    outside_pool = rte_pktmbuf_pool_create("outside", 1023, 0, 0, 2176, SOCKET_ID_ANY);
+  }
+  static inline rte_mempool* outside_pool = nullptr;
+  RingDevice cable{"cable"};
+  RingDevice ethernet{"ethernet"};
+};
+
+inline std::vector<std::byte> ethernet_frame(std::uint16_t ether_type,
+                                             std::span<const std::byte> payload,
+                                             const wire::MacAddr& to) {
+  std::vector<std::byte> f(14 + payload.size());
+  std::memcpy(f.data(), to.data(), 6);
+  std::memcpy(f.data() + 6, kPeerMac.data(), 6);
+  const wire::Be16 type{ether_type};
+  std::memcpy(f.data() + 12, &type, 2);
+  std::memcpy(f.data() + 14, payload.data(), payload.size());
+  return f;
+}
+
+inline std::vector<std::byte> echo_request() {
+  std::vector<std::byte> p(28 + 32, std::byte{0x42});
+  wire::IcmpHdr icmp{8, 0, {}, wire::Be32{1}};
+  std::memcpy(p.data() + 20, &icmp, sizeof icmp);
+  icmp.checksum.set(wire::internet_checksum(std::span{p}.subspan(20)));
+  std::memcpy(p.data() + 20, &icmp, sizeof icmp);
+  wire::Ipv4Hdr ip{
+      0x45, 0, wire::Be16{60}, {}, {}, 64, 1, {}, wire::Be32{kPeerIp}, wire::Be32{kPortIp}};
+  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+  std::memcpy(p.data(), &ip, sizeof ip);
+  return p;
+}
+
+}  // namespace ipoib::mgmt
