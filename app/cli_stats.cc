@@ -82,7 +82,7 @@ Result<Output> show_latency(mgmt::Node& node, const Match& match) {
 }
 
 Result<Output> clear_port_stats(mgmt::Node& node, const Match&) {
-  node.clear_port_stats();
+  node.clear_port_stats("");
   return "";
 }
 

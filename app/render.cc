@@ -156,6 +156,9 @@ Json to_json(const mgmt::PortInfo& port) {
                  {"mac", wire::to_string(port.mac)},
                  {"mtu", port.mtu},
                  {"link_speed_mbps", port.link_speed_mbps},
+                 {"started", port.started},
+                 {"socket", port.socket < 0 ? Json{} : Json(port.socket)},
+                 {"promiscuous", port.promiscuous},
                  {"addresses", texts(port.addresses)},
                  {"ipv6", to_json(port.ip6)}};
   add_traffic(object, port.traffic);

@@ -52,6 +52,8 @@ void Tx::name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept {
 std::uint16_t Tx::send(Queue& q) noexcept {
   switch (q.kind) {
     case Kind::kEthernet:
+      if (q.interface->is_stopped()) [[unlikely]]
+        return 0;
       return rte_eth_tx_burst(q.interface->ethdev_port, q.interface->ethdev_queue, q.pkts.data(),
                               q.n);
     case Kind::kIpoib: return q.interface->ud_queue->tx_burst(q.pkts.data(), q.n);
@@ -85,7 +87,10 @@ void Tx::flush(Queue& q) noexcept {
 void Tx::count_unsent(const Queue& q, std::uint16_t sent) noexcept {
   const auto unsent = static_cast<std::uint64_t>(q.n - sent);
   switch (q.kind) {
-    case Kind::kEthernet: counters_[q.iface].drops.add(Drop::kEthTxFull, unsent); break;
+    case Kind::kEthernet:
+      counters_[q.iface].drops.add(q.interface->is_stopped() ? Drop::kLinkDown : Drop::kEthTxFull,
+                                   unsent);
+      break;
     case Kind::kIpoib: counters_[q.iface].drops.add(Drop::kIbTxFull, unsent); break;
     case Kind::kHandoff:
       for (std::uint16_t i = sent; i < q.n; ++i)

@@ -22,7 +22,7 @@ class Tx {
   /// Takes a packet with its link header, and with PacketMeta::tx where the interface is IPoIB.
   /// One for an interface of another worker is handed over. What the device or the other worker
   /// does not take is freed and counted under the outgoing interface (kEthTxFull, kIbTxFull,
-  /// kHandoffRingFull).
+  /// kHandoffRingFull; kLinkDown where the device is stopped).
   void enqueue(table::InterfaceId iface, rte_mbuf* m) noexcept {
     Queue& q = *queue_of_[iface];
     if (q.kind == Kind::kHandoff) [[unlikely]]

@@ -21,9 +21,10 @@ T get(const std::atomic<T>& setting) noexcept {
 }
 
 std::uint16_t rx_burst(const InterfaceEntry& entry, rte_mbuf** pkts, std::uint16_t n) noexcept {
-  return entry.kind == InterfaceKind::kEthernet
-             ? rte_eth_rx_burst(entry.ethdev_port, entry.ethdev_queue, pkts, n)
-             : entry.ud_queue->rx_burst(pkts, n);
+  if (entry.kind == InterfaceKind::kIpoib) return entry.ud_queue->rx_burst(pkts, n);
+  if (entry.is_stopped()) [[unlikely]]
+    return 0;
+  return rte_eth_rx_burst(entry.ethdev_port, entry.ethdev_queue, pkts, n);
 }
 
 }  // namespace

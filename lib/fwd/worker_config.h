@@ -50,10 +50,17 @@ struct alignas(64) InterfaceEntry {
   /// A multicast router's: IGMP and MLD that come here go up whatever group they are sent to, and
   /// sources that no delivery names are told of.
   std::atomic<bool> multicast_router{false};
+  /// kEthernet: the device is the management lcore's, who stops it or has stopped it. Set with
+  /// relaxed: true holds for a worker from its next quiescent state on. Cleared with release.
+  std::atomic<bool> device_stopped{false};
   /// kIpoib: own GID, in memory order; 0: not known. Multicast that comes from there and from
   /// ud_queue's own number is this link's, sent back by the fabric.
   std::array<std::atomic<std::uint64_t>, 2> gid{};
 
+  /// Acquire: pairs with the store of whoever started the device.
+  [[nodiscard]] bool is_stopped() const noexcept {
+    return device_stopped.load(std::memory_order_acquire);
+  }
   /// Two stores: for a moment workers may see one half of the old GID with one of the new. Both
   /// have a GUID of this port, if not the same, so that is nobody else's GID, and at worst a packet
   /// of its own comes back to a link whose GID has just changed.

@@ -1,6 +1,7 @@
 #include "lib/mgmt/eth_device.h"
 
 #include <rte_ethdev.h>
+#include <rte_mbuf.h>
 
 #include <algorithm>
 #include <array>
@@ -77,7 +78,8 @@ EthDevice::EthDevice(EthDevice&& other) noexcept
     : port_{std::exchange(other.port_, kNoPort)},
       driver_{std::move(other.driver_)},
       mac_{other.mac_},
-      mtu_{other.mtu_} {}
+      mtu_{other.mtu_},
+      started_{other.started_} {}
 
 EthDevice::~EthDevice() {
   if (port_ == kNoPort) return;
@@ -85,6 +87,51 @@ EthDevice::~EthDevice() {
     log(LogArea::kFabric, LogLevel::kWarning, "port {} does not stop: {}", port_,
         std::strerror(-r));
   rte_eth_dev_close(port_);
+}
+
+Status EthDevice::stop(DropCounters& drops) {
+  if (!started_) return {};
+  drain(drops);
+  if (const int r = restarts() ? rte_eth_dev_stop(port_) : 0; r != 0)
+    return fail(Errc::kRefused, "device does not stop: {}", std::strerror(-r));
+  started_ = false;
+  return {};
+}
+
+Status EthDevice::start(DropCounters& drops) {
+  if (started_) return {};
+  if (const int r = restarts() ? rte_eth_dev_start(port_) : 0; r != 0)
+    return fail(Errc::kRefused, "device does not start: {}", std::strerror(-r));
+  if (!restarts()) drain(drops);
+  started_ = true;
+  return {};
+}
+
+void EthDevice::drain(DropCounters& drops) {
+  constexpr unsigned kMostBursts = 1024;  // more than any ring holds
+  std::array<rte_mbuf*, 64> pkts;
+  for (unsigned i = 0; i < kMostBursts; ++i) {
+    const std::uint16_t n = rte_eth_rx_burst(port_, 0, pkts.data(), pkts.size());
+    if (n == 0) return;
+    rte_pktmbuf_free_bulk(pkts.data(), n);
+    drops.add(Drop::kLinkDown, n);
+  }
+}
+
+Status EthDevice::set_mtu(std::uint16_t mtu) {
+  auto carried = fabric::require_ethdev_mtu(port_, mtu);
+  if (carried) mtu_ = mtu;
+  return carried;
+}
+
+Status EthDevice::set_promiscuous(bool on) {
+  const int r = on ? rte_eth_promiscuous_enable(port_) : rte_eth_promiscuous_disable(port_);
+  if (r == 0) return {};
+  return fail(Errc::kRefused, "promiscuous mode: {}", std::strerror(-r));
+}
+
+bool EthDevice::promiscuous() const {
+  return rte_eth_promiscuous_get(port_) == 1;
 }
 
 int EthDevice::socket() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/counters.h"
 #include "lib/base/result.h"
 #include "lib/mgmt/device_stats.h"
 #include "lib/wire/ipoib.h"
@@ -23,7 +24,10 @@ struct EthDeviceConfig {
   bool promiscuous = false;  ///< A cable: frames go to LIDs, not to the device's own address.
 };
 
-/// Started from open() to destruction.
+/// Before the IP packet in a frame; octets.
+inline constexpr unsigned kEthernetHeader = 14;
+
+/// Started from open() on; closed at destruction.
 class EthDevice {
  public:
   /// kNotFound names the devices there are; kUnavailable: the MTU cannot be had, with both numbers.
@@ -39,6 +43,18 @@ class EthDevice {
   [[nodiscard]] std::uint16_t mtu() const { return mtu_; }
   [[nodiscard]] int socket() const;
 
+  /// Nothing is received or sent any more; nobody may be using the device. It may be started again.
+  /// What it had received and nobody had taken is lost: Drop::kLinkDown.
+  Status stop(DropCounters& drops);
+  Status start(DropCounters& drops);
+  [[nodiscard]] bool started() const { return started_; }
+  /// Frames of `mtu` octets behind the Ethernet header pass from now on; stopped devices only.
+  /// kUnavailable: the device does not carry them, with both numbers.
+  Status set_mtu(std::uint16_t mtu);
+  /// Frames to foreign addresses are received, or not.
+  Status set_promiscuous(bool on);
+  [[nodiscard]] bool promiscuous() const;
+
   struct LinkStatus {
     bool up = false;
     std::uint32_t speed_mbps = 0;  ///< 0: unknown.
@@ -53,11 +69,16 @@ class EthDevice {
  private:
   EthDevice(std::uint16_t port, std::string driver) : port_{port}, driver_{std::move(driver)} {}
 
+  /// False: its driver cannot start it again once it was stopped, so it is left alone instead.
+  [[nodiscard]] bool restarts() const { return driver_ != "net_af_packet"; }
+  void drain(DropCounters& drops);
+
   static constexpr std::uint16_t kNoPort = 0xffff;
   std::uint16_t port_;
   std::string driver_;
   wire::MacAddr mac_{};
   std::uint16_t mtu_ = 0;
+  bool started_ = true;
 };
 
 }  // namespace ipoib::mgmt

@@ -15,8 +15,9 @@ namespace ipoib::mgmt {
 
 struct InterfaceSlot {
   link::Interface* control = nullptr;
-  unsigned owner = 0;  ///< Worker that receives and sends.
-  DropCounters drops;  ///< Packets lost on the management lcore. Writer: that lcore.
+  unsigned owner = 0;     ///< Worker that receives and sends.
+  DropCounters drops;     ///< Packets lost on the management lcore. Writer: that lcore.
+  bool up_again = false;  ///< On its way down, and to come up again after that.
 
   std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready; AddressBook's.
 

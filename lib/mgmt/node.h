@@ -113,7 +113,8 @@ class Node {
   /// Counters shown from here on count from here: all, or those of one report.
   virtual void clear_stats() = 0;
   virtual void clear_forward_stats() = 0;
-  virtual void clear_port_stats() = 0;
+  /// `name` empty: of all links and ports.
+  virtual void clear_port_stats(std::string_view name) = 0;
   virtual void clear_latency() = 0;
 
   virtual Status add_neighbour(const NeighbourEntryConfig& entry) = 0;
@@ -128,7 +129,18 @@ class Node {
   virtual Status add_multicast_route(const MulticastRouteConfig& route) = 0;
   /// By groups, source and `in`.
   virtual Status remove_multicast_route(const MulticastRouteConfig& route) = 0;
+  /// Up, or down in order; up as soon as it is down where it is still on its way there. kNotFound;
+  /// kUnavailable: its device is stopped.
   virtual Status set_interface_up(std::string_view name, bool up) = 0;
+  /// Stops a port's device, after taking the port down, or starts it and brings the port up; what
+  /// the device had received and no worker had taken is counted as Drop::kLinkDown. A link has no
+  /// device of its own: as set_interface_up().
+  virtual Status set_port_started(std::string_view name, bool on) = 0;
+  /// Largest IP packet of a link or port, octets; config() has it of ports. kInvalidArgument,
+  /// kUnavailable with what is allowed.
+  virtual Status set_mtu(std::string_view name, std::uint16_t mtu) = 0;
+  /// Of a port. kNotFound; kRefused: its device does not do that.
+  virtual Status set_promiscuous(std::string_view port, bool on) = 0;
   /// What a subnet manager would do to the port `name`. kNotFound; kRefused: it has a subnet
   /// manager of its own, or runs the subnet administrator, which others know by these addresses.
   virtual Status change_hca(std::string_view name, const fabric::PortChange& change) = 0;

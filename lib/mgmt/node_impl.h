@@ -36,6 +36,7 @@ struct QsbrDeleter {
 };
 
 void add_drops(std::array<std::uint64_t, kDropCount>& sum, const DropCounters& drops);
+[[nodiscard]] tl::unexpected<Error> no_interface(std::string_view name);
 /// As RouteInfo::kind has it.
 [[nodiscard]] std::string_view kind_name(route::RouteKind kind);
 
@@ -82,7 +83,7 @@ class NodeImpl final : public Node {
   std::vector<Xstat> xstats(std::string_view name) const override;
   void clear_stats() override;
   void clear_forward_stats() override;
-  void clear_port_stats() override;
+  void clear_port_stats(std::string_view name) override;
   void clear_latency() override;
 
   Status add_neighbour(const NeighbourEntryConfig& entry) override;
@@ -95,6 +96,9 @@ class NodeImpl final : public Node {
   Status add_multicast_route(const MulticastRouteConfig& route) override;
   Status remove_multicast_route(const MulticastRouteConfig& route) override;
   Status set_interface_up(std::string_view name, bool up) override;
+  Status set_port_started(std::string_view name, bool on) override;
+  Status set_mtu(std::string_view name, std::uint16_t mtu) override;
+  Status set_promiscuous(std::string_view port, bool on) override;
   Status change_hca(std::string_view name, const fabric::PortChange& change) override;
 
   Status capture_start(const std::string& path) override;
@@ -129,6 +133,12 @@ class NodeImpl final : public Node {
   /// Of all interfaces together.
   [[nodiscard]] std::uint32_t neighbour_capacity() const;
 
+  // node_ports.cc
+  [[nodiscard]] PortUnit* port_named(std::string_view name);
+  Status stop_device(PortUnit& port);
+  Status start_device(PortUnit& port);
+  Status raise_port_mtu(PortUnit& port, std::uint16_t mtu);
+
   // node_run.cc
   [[nodiscard]] TimePoint now() const;
   Status launch_workers();
@@ -157,7 +167,6 @@ class NodeImpl final : public Node {
 
   // node_stats.cc
   void add_device_stats(std::vector<InterfaceStatsInfo>& rows) const;
-  void clear_device_stats();
 
   // node_totals.cc
   [[nodiscard]] InterfaceTotals interface_totals(const InterfaceSlot& slot) const;

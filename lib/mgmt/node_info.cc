@@ -133,7 +133,7 @@ WorkerInfo NodeImpl::total_work(std::size_t worker) const {
 }
 
 void NodeImpl::clear_stats() {
-  clear_port_stats();
+  clear_port_stats("");
   clear_forward_stats();
   clear_latency();
   baseline_.hcas.clear();
@@ -144,13 +144,6 @@ void NodeImpl::clear_stats() {
     baseline_.cable_xstats.push_back(h->cable.xstats());
   }
   baseline_.local = total_local_drops();
-}
-
-void NodeImpl::clear_port_stats() {
-  baseline_.interfaces = total_traffics();
-  clear_device_stats();
-  port_shown_ = baseline_.interfaces;
-  port_shown_at_ = now();
 }
 
 void NodeImpl::clear_forward_stats() {
@@ -199,9 +192,12 @@ std::vector<PortInfo> NodeImpl::ports() const {
     row.device = config_.ports[i].device;
     row.driver = p.device().driver();
     row.state = link::to_string(p.control().state());
+    row.started = p.device().started();
     row.mac = p.device().mac();
     row.mtu = p.control().mtu();
     row.link_speed_mbps = p.device().link_status().speed_mbps;
+    row.socket = p.device().socket();
+    row.promiscuous = p.device().promiscuous();
     row.counters = p.control().counters();
     row.addresses = p.config().addresses;
     row.ip6 = ip6_of(p.control());

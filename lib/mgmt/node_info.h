@@ -55,9 +55,12 @@ struct PortInfo {
   std::string device;
   std::string driver;
   std::string state;
+  bool started = true;  ///< The device.
   wire::MacAddr mac{};
   std::uint16_t mtu = 0;
   std::uint32_t link_speed_mbps = 0;
+  int socket = -1;  ///< NUMA; -1: none in particular.
+  bool promiscuous = false;
   link::PortCounters counters;
   std::vector<wire::IpPrefix> addresses;
   Ip6Info ip6;

@@ -4,13 +4,10 @@
 #include "lib/mgmt/node_impl.h"
 
 namespace ipoib::mgmt {
-namespace {
 
 tl::unexpected<Error> no_interface(std::string_view name) {
   return fail(Errc::kNotFound, "no link or port {}", name);
 }
-
-}  // namespace
 
 void NodeImpl::set_forwarding(bool on) {
   settings_.forwarding.store(on, std::memory_order_relaxed);
@@ -75,18 +72,18 @@ Status NodeImpl::remove_multicast_route(const MulticastRouteConfig& route) {
 }
 
 Status NodeImpl::set_interface_up(std::string_view name, bool up) {
-  const InterfaceSlot* slot = interfaces_.find(name);
+  InterfaceSlot* slot = interfaces_.find(name);
   if (slot == nullptr) return no_interface(name);
+  if (const PortUnit* port = port_named(name); up && port != nullptr && !port->device().started())
+    return fail(Errc::kUnavailable, "{} is stopped; port start {} starts it", name, name);
   const link::State state = slot->control->state();
-  const bool is_down = state == link::State::kStopped || state == link::State::kStopping;
-  if (up == !is_down) return {};
-  if (up) {
-    if (state == link::State::kStopping)
-      return fail(Errc::kUnavailable, "{} is still going down", name);
+  const bool stopping = state == link::State::kStopping;
+  slot->up_again = up && stopping;
+  if (stopping || up == (state != link::State::kStopped)) return {};
+  if (up)
     bring_up(*slot->control);
-  } else {
+  else
     slot->control->stop(now());
-  }
   return {};
 }
 

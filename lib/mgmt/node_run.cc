@@ -138,8 +138,13 @@ void NodeImpl::run_timers() {
   const TimePoint t = now();
   const auto due = [t](std::optional<TimePoint> deadline) { return deadline && *deadline <= t; };
   for (const auto& h : hcas_) h->tick(t);
-  for (const auto& slot : interfaces_)
+  for (const auto& slot : interfaces_) {
     if (due(slot->control->next_deadline())) slot->control->tick(t);
+    if (slot->up_again && slot->control->state() == link::State::kStopped) {
+      slot->up_again = false;
+      bring_up(*slot->control);
+    }
+  }
   multicast_->follow_state(t);
   if (due(multicast_->router().next_deadline())) multicast_->router().tick(t);
 }
@@ -194,7 +199,10 @@ void NodeImpl::shut_down() {
   log(LogArea::kMgmt, LogLevel::kNotice, "leaving every group and stopping");
   if (stop_hook_) stop_hook_();
   const TimePoint limit = now() + kShutDownLimit;
-  for (const auto& slot : interfaces_) slot->control->stop(now());
+  for (const auto& slot : interfaces_) {
+    slot->up_again = false;
+    slot->control->stop(now());
+  }
   const auto stopped = [this] {
     return std::all_of(interfaces_.begin(), interfaces_.end(),
                        [](const auto& s) { return s->control->state() == link::State::kStopped; });

@@ -27,7 +27,6 @@ namespace {
 
 /// Octets of an IB packet around its payload: LRH, GRH, BTH, DETH, pad and ICRC.
 constexpr unsigned kIbOverhead = 8 + 40 + 12 + 8 + 3 + 4;
-constexpr unsigned kEthernetHeader = 14;
 /// What an ethdev must carry beside the IB MTU.
 constexpr unsigned kCableOverhead = 80;
 

@@ -49,12 +49,22 @@ void NodeImpl::add_device_stats(std::vector<InterfaceStatsInfo>& rows) const {
   }
 }
 
-void NodeImpl::clear_device_stats() {
-  baseline_.ports.clear();
-  baseline_.port_xstats.clear();
-  for (const auto& p : ports_) {
-    baseline_.ports.push_back(p->device().stats());
-    baseline_.port_xstats.push_back(p->device().xstats());
+void NodeImpl::clear_port_stats(std::string_view name) {
+  const std::vector<TrafficInfo> totals = total_traffics();
+  baseline_.interfaces.resize(totals.size());
+  for (const auto& slot : interfaces_)
+    if (name.empty() || slot->control->name() == name)
+      baseline_.interfaces[slot->control->id()] = totals[slot->control->id()];
+  if (name.empty()) {
+    port_shown_ = totals;
+    port_shown_at_ = now();
+  }
+  baseline_.ports.resize(ports_.size());
+  baseline_.port_xstats.resize(ports_.size());
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    if (!name.empty() && ports_[i]->config().name != name) continue;
+    baseline_.ports[i] = ports_[i]->device().stats();
+    baseline_.port_xstats[i] = ports_[i]->device().xstats();
   }
 }
 

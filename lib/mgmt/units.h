@@ -94,6 +94,7 @@ class PortUnit final : public link::PortActions {
   }
   void state_changed(link::State state) override;
 
+  [[nodiscard]] EthDevice& device() { return device_; }
   [[nodiscard]] const EthDevice& device() const { return device_; }
   [[nodiscard]] link::EthernetPort& control() { return *control_; }
   [[nodiscard]] const link::EthernetPort& control() const { return *control_; }

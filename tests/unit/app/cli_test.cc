@@ -338,7 +338,7 @@ TEST_F(CliTest, BusyLcoresAndTheirBursts) {
 TEST_F(CliTest, ReportsAreClearedOneByOne) {
   for (const char* line : {"clear port stats all", "clear fwd stats all", "clear latency"})
     EXPECT_EQ(text(line), "") << line;
-  EXPECT_EQ(node.requests_, (std::vector<std::string>{"clear port", "clear fwd", "clear latency"}));
+  EXPECT_EQ(node.requests_, (std::vector<std::string>{"clear port []", "clear fwd", "clear latency"}));
 }
 
 TEST_F(CliTest, BlankLinesAndComments) {

@@ -90,7 +90,9 @@ class FakeNode : public mgmt::Node {
     const auto found = xstats_.find(name);
     return found == xstats_.end() ? std::vector<mgmt::Xstat>{} : found->second;
   }
-  void clear_port_stats() override { requests_.emplace_back("clear port"); }
+  void clear_port_stats(std::string_view name) override {
+    requests_.push_back(fmt::format("clear port [{}]", name));
+  }
   void clear_forward_stats() override { requests_.emplace_back("clear fwd"); }
   void clear_latency() override { requests_.emplace_back("clear latency"); }
   [[nodiscard]] mgmt::ForwardMode forward_mode() const override { return mode_; }
@@ -172,6 +174,15 @@ class FakeNode : public mgmt::Node {
   }
   Status set_interface_up(std::string_view name, bool up) override {
     return note(fmt::format("{} {}", name, up ? "up" : "down"));
+  }
+  Status set_port_started(std::string_view name, bool on) override {
+    return note(fmt::format("{} {}", name, on ? "started" : "stopped"));
+  }
+  Status set_mtu(std::string_view name, std::uint16_t mtu) override {
+    return note(fmt::format("{} mtu {}", name, mtu));
+  }
+  Status set_promiscuous(std::string_view port, bool on) override {
+    return note(fmt::format("{} {}", port, on ? "promiscuous" : "particular"));
   }
   Status change_hca(std::string_view name, const fabric::PortChange& c) override {
     std::string line = fmt::format("hca {}", name);

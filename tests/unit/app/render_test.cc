@@ -63,7 +63,7 @@ TEST(Render, OtherObjects) {
   fill(node);
   EXPECT_EQ(dump(to_json(node.ports())),
             R"([{"name":"eth0","state":"up","device":"net_tap0","driver":"net_tap",)"
-            R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"addresses":[],)"
+            R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"started":true,"socket":null,"promiscuous":false,"addresses":[],)"
             R"("ipv6":{"mtu":2044,"reason":"","addresses":[{"address":"fe80::1/64",)"
             R"("state":"duplicate","reason":"02:00:00:00:00:09 has it"}]},)"
             R"("rx_packets":0,"tx_packets":0,"rx_bytes":0,"tx_bytes":0,"drops":{},"counters":{)"

@@ -48,6 +48,27 @@ TEST_F(TxTest, FullPortIsCountedAndFreed) {
   EXPECT_EQ(worker().counters(kEth1).tx_packets.get(), fed - 1);
 }
 
+TEST_F(TxTest, StoppedDeviceIsLeftAlone) {
+  start_with_neighbours();
+  const auto feed = [&] {
+    receive(kEth0, to_eth0(Ip4{.dst = "192.168.2.10"}.bytes()));
+    loop();
+  };
+  entries[kEth1].device_stopped = true;
+  feed();
+  EXPECT_EQ(drops(kEth1, Drop::kLinkDown), 1U) << "under the outgoing interface";
+  entries[kEth0].device_stopped = true;
+  feed();
+  EXPECT_EQ(worker().counters(kEth0).rx_packets.get(), 1U);
+  EXPECT_EQ(all_drops(), 1U);
+  EXPECT_TRUE(sent_by_port(kEth1).empty());
+
+  for (const auto port : {kEth0, kEth1}) entries[port].device_stopped = false;
+  loop();
+  EXPECT_EQ(sent_by_port(kEth1).size(), 1U) << "what waited in the device";
+  EXPECT_EQ(all_drops(), 1U);
+}
+
 class Handoff : public TxTest {
  protected:
   void SetUp() override {

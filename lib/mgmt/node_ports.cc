@@ -1,0 +1,79 @@
+// Ports and their devices, changed while workers run.
+#include <rte_mbuf.h>
+#include <rte_rcu_qsbr.h>
+
+#include <algorithm>
+
+#include "lib/mgmt/node_impl.h"
+
+namespace ipoib::mgmt {
+
+PortUnit* NodeImpl::port_named(std::string_view name) {
+  const auto found = std::find_if(ports_.begin(), ports_.end(),
+                                  [name](const auto& p) { return p->config().name == name; });
+  return found == ports_.end() ? nullptr : found->get();
+}
+
+/// Returns when no worker uses it any more: they look at the entry before each use.
+Status NodeImpl::stop_device(PortUnit& port) {
+  if (!port.device().started()) return {};
+  fwd::InterfaceEntry& entry = entries_[port.config().id];
+  entry.device_stopped.store(true, std::memory_order_relaxed);
+  rte_rcu_qsbr_check(rcu_.get(), rte_rcu_qsbr_start(rcu_.get()), true);
+  auto stopped = port.device().stop(interfaces_.find(port.config().id)->drops);
+  if (!stopped) entry.device_stopped.store(false, std::memory_order_release);
+  return stopped;
+}
+
+Status NodeImpl::start_device(PortUnit& port) {
+  if (port.device().started()) return {};
+  if (auto started = port.device().start(interfaces_.find(port.config().id)->drops); !started)
+    return started;
+  entries_[port.config().id].device_stopped.store(false, std::memory_order_release);
+  return {};
+}
+
+Status NodeImpl::set_port_started(std::string_view name, bool on) {
+  PortUnit* port = port_named(name);
+  if (port != nullptr && on)
+    if (auto started = start_device(*port); !started) return started;
+  if (auto changed = set_interface_up(name, on); !changed) return changed;
+  if (port != nullptr && !on) return stop_device(*port);
+  return {};
+}
+
+/// The device of a port has to be stopped for that.
+Status NodeImpl::raise_port_mtu(PortUnit& port, std::uint16_t mtu) {
+  const unsigned room = rte_pktmbuf_data_room_size(pool_.get()) - RTE_PKTMBUF_HEADROOM;
+  if (mtu + kEthernetHeader > room)
+    return fail(Errc::kInvalidArgument,
+                "an MTU of {} on {}; allowed: {}-{}, for packet buffers were made for that at the "
+                "start (--mbuf-size)",
+                mtu, port.config().name, link::kMinMtu, room - kEthernetHeader);
+  const bool started = port.device().started();
+  if (auto stopped = stop_device(port); !stopped) return stopped;
+  auto set = port.device().set_mtu(mtu);
+  if (started)
+    if (auto again = start_device(port); !again) return again;
+  return set;
+}
+
+Status NodeImpl::set_mtu(std::string_view name, std::uint16_t mtu) {
+  const InterfaceSlot* slot = interfaces_.find(name);
+  if (slot == nullptr) return no_interface(name);
+  PortUnit* port = port_named(name);
+  if (port != nullptr && mtu > port->device().mtu())
+    if (auto raised = raise_port_mtu(*port, mtu); !raised) return raised;
+  if (auto set = slot->control->set_mtu(mtu, now()); !set) return set;
+  for (PortConfig& p : config_.ports)
+    if (p.name == name) p.mtu = mtu;
+  return {};
+}
+
+Status NodeImpl::set_promiscuous(std::string_view name, bool on) {
+  PortUnit* port = port_named(name);
+  if (port == nullptr) return fail(Errc::kNotFound, "no port {}", name);
+  return port->device().set_promiscuous(on);
+}
+
+}  // namespace ipoib::mgmt

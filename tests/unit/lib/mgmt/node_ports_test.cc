@@ -1,0 +1,136 @@
+// Ports and links stopped, started and changed while the node runs.
+#include "tests/unit/lib/mgmt/node_bench.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+/// What a request came to: no text when it was done.
+std::string outcome(const Status& done) {
+  return done ? "" : done.error().what;
+}
+
+struct NodePortsTest : NodeTest {
+  static std::string request(Node& node, const std::function<Status(Node&)>& change) {
+    return ask<std::string>(node, [&](Node& n) { return outcome(change(n)); });
+  }
+  static PortInfo port(Node& node) {
+    return ask<PortInfo>(node, [](Node& n) { return n.ports()[0]; });
+  }
+  static LinkInfo link(Node& node) {
+    return ask<LinkInfo>(node, [](Node& n) { return n.links()[0]; });
+  }
+  static std::string start(Node& node, const char* name, bool on) {
+    return request(node, [=](Node& n) { return n.set_port_started(name, on); });
+  }
+};
+
+// A link that is still leaving its groups comes up again when it has left them.
+TEST_F(NodePortsTest, LinkDownAndUpAtOnce) {
+  run(config(), [](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+    const auto states = ask<std::vector<std::string>>(node, [](Node& n) {
+      std::vector<std::string> seen;
+      for (const bool up : {false, true}) {
+        seen.push_back(outcome(n.set_port_started("ib0", up)));
+        seen.push_back(n.links()[0].state);
+      }
+      return seen;
+    });
+    EXPECT_EQ(states, (std::vector<std::string>{"", "stopping", "", "stopping"}));
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+  });
+}
+
+// Workers leave a stopped device alone; what it had received is counted.
+TEST_F(NodePortsTest, PortStopsAndStartsItsDevice) {
+  run(config(), [this](Node& node) {
+    EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
+    const auto frame = ethernet_frame(0x9999, echo_request(), port(node).mac);
+    give(ethernet.to_node, frame);
+    EXPECT_TRUE(eventually([&] { return port(node).traffic.rx_packets == 1; }));
+
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(start(node, "eth0", false), "");
+    EXPECT_EQ(port(node).state, "stopped");
+    EXPECT_FALSE(port(node).started);
+    give(ethernet.to_node, frame);
+    const auto loops = [&] {
+      return ask<std::uint64_t>(node, [](Node& n) { return n.worker_loops()[0]; });
+    };
+    const auto before = loops();
+    EXPECT_TRUE(eventually([&] { return loops() > before + 10; }));
+    EXPECT_EQ(port(node).traffic.rx_packets, 1U);
+    EXPECT_EQ(rte_ring_count(ethernet.to_node), 1U);
+    EXPECT_EQ(request(node, [](Node& n) { return n.set_interface_up("eth0", true); }),
+              "eth0 is stopped; port start eth0 starts it");
+
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(start(node, "eth0", true), "");
+    EXPECT_TRUE(port(node).started);
+    EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
+    EXPECT_TRUE(eventually([&] { return port(node).traffic.rx_packets == 2; }));
+    EXPECT_EQ(start(node, "eth7", true), "no link or port eth7");
+  });
+}
+
+// Whatever came in before or in the middle of a stop was forwarded, or counted as lost.
+TEST_F(NodePortsTest, NothingIsLostUncounted) {
+  NodeConfig c = config();
+  c.ports[0].addresses.clear();  // nor does the port send anything of its own
+  c.ports[0].ip.ip6.enabled = false;
+  run(c, [this](Node& node) {
+    EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
+    const auto frame = ethernet_frame(0x9999, echo_request(), port(node).mac);
+    constexpr unsigned kRounds = 20, kFrames = 50;
+    for (unsigned round = 0; round < kRounds; ++round) {
+      for (unsigned i = 0; i < kFrames; ++i) give(ethernet.to_node, frame);
+      EXPECT_EQ(start(node, "eth0", false), "");
+      EXPECT_EQ(rte_ring_count(ethernet.to_node), 0U);
+      EXPECT_EQ(start(node, "eth0", true), "");
+    }
+    const auto traffic = port(node).traffic;
+    EXPECT_EQ(traffic.rx_packets + traffic.drops[static_cast<std::size_t>(Drop::kLinkDown)],
+              kRounds * kFrames);
+  });
+}
+
+TEST_F(NodePortsTest, MtuAndPromiscuousModeAreSet) {
+  run(config(), [](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+    const auto set = [&](const char* name, std::uint16_t mtu) {
+      return request(node, [=](Node& n) { return n.set_mtu(name, mtu); });
+    };
+    EXPECT_EQ(set("ib0", 1500), "");
+    EXPECT_EQ(link(node).mtu, 1500);
+    EXPECT_EQ(set("ib0", 4000),
+              "an MTU of 4000 on ib0; allowed: 68-2044, what its broadcast group carries");
+    EXPECT_EQ(set("eth0", 4082), "");
+    EXPECT_EQ(port(node).mtu, 4082);
+    EXPECT_EQ(port(node).state, "up");
+    EXPECT_TRUE(port(node).started);
+    EXPECT_TRUE(set("eth0", 4083).starts_with("an MTU of 4083 on eth0; allowed: 68-4082, for "));
+    EXPECT_EQ(set("eth7", 1500), "no link or port eth7");
+    EXPECT_EQ(ask<std::uint16_t>(node, [](Node& n) { return n.config().ports[0].mtu; }), 4082);
+
+    for (const bool on : {true, false}) {
+      EXPECT_EQ(request(node, [on](Node& n) { return n.set_promiscuous("eth0", on); }), "");
+      EXPECT_EQ(port(node).promiscuous, on);
+    }
+    EXPECT_EQ(request(node, [](Node& n) { return n.set_promiscuous("ib0", true); }), "no port ib0");
+  });
+}
+
+TEST_F(NodePortsTest, CountersOfOneAreCleared) {
+  run(config(), [](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+    EXPECT_TRUE(eventually([&] { return xstat(node, "eth0", "tx_good_packets") > 0; }));
+    const auto sent = ask<std::uint64_t>(node, [](Node& n) {
+      EXPECT_EQ(n.port_stats().size(), 2U);  // rates since the start
+      n.clear_port_stats("ib0");
+      EXPECT_EQ(n.links()[0].traffic.tx_packets, 0U);
+      return n.ports()[0].traffic.tx_packets;
+    });
+    EXPECT_GT(sent, 0U);
+  });
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
