@@ -28,11 +28,20 @@ Result<Output> show_route(mgmt::Node& node, const Match& match);
 Result<Output> show_group(mgmt::Node& node, const Match& match);
 Result<Output> show_mroute(mgmt::Node& node, const Match& match);
 
+// cli_ports.cc
+Result<Output> port_state(mgmt::Node& node, const Match& match);
+Result<Output> set_promisc(mgmt::Node& node, const Match& match);
+Result<Output> set_mtu(mgmt::Node& node, const Match& match);
+Result<Output> show_port_info(mgmt::Node& node, const Match& match);
+Result<Output> show_port_summary(mgmt::Node& node, const Match& match);
+Result<Output> show_port_xstats(mgmt::Node& node, const Match& match);
+/// Those of show_port_stats() and show_port_xstats().
+Result<Output> clear_port_stats(mgmt::Node& node, const Match& match);
+
 // cli_stats.cc
 Result<Output> show_port_stats(mgmt::Node& node, const Match& match);
 Result<Output> show_fwd_stats(mgmt::Node& node, const Match& match);
 Result<Output> show_latency(mgmt::Node& node, const Match& match);
-Result<Output> clear_port_stats(mgmt::Node& node, const Match& match);
 Result<Output> clear_fwd_stats(mgmt::Node& node, const Match& match);
 Result<Output> clear_latency(mgmt::Node& node, const Match& match);
 

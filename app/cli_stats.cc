@@ -81,11 +81,6 @@ Result<Output> show_latency(mgmt::Node& node, const Match& match) {
   return object(match, to_json(node.latency()));
 }
 
-Result<Output> clear_port_stats(mgmt::Node& node, const Match&) {
-  node.clear_port_stats("");
-  return "";
-}
-
 Result<Output> clear_fwd_stats(mgmt::Node& node, const Match&) {
   node.clear_forward_stats();
   return "";

@@ -8,10 +8,14 @@
 #include "app/generator_text.h"
 #include "lib/base/log_level.h"
 #include "lib/fwd/worker_config.h"
+#include "lib/link/interface.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::app {
 namespace {
+
+/// Of IP packets: no interface carries more (RFC 4755 §6).
+constexpr unsigned kMaxMtu = 65'520;
 
 bool is_up_to(std::string_view word, unsigned max) {
   unsigned value = 0;
@@ -101,6 +105,7 @@ Result<Output> help(mgmt::Node&, const Match& match) {
 const std::vector<Parameter>& parameters() {
   static const std::string kModes = fmt::format("{}", fmt::join(fwd::kForwardModeNames, ", "));
   static const std::string kAreas = fmt::format("{}", fmt::join(kLogAreaNames, ", "));
+  static const std::string kMtus = fmt::format("{}-{}", link::kMinMtu, kMaxMtu);
   static const std::string kLevels = log_levels_allowed();
   static const std::vector<Parameter> kParameters = {
       {"LINK", "name of a link", is_name},
@@ -141,6 +146,7 @@ const std::vector<Parameter>& parameters() {
        [](std::string_view w) { return tx_ip_form().parse(w).has_value(); }},
       {"UDPPORTS", tx_udp_form().allowed,
        [](std::string_view w) { return tx_udp_form().parse(w).has_value(); }},
+      {"MTU", kMtus, [](std::string_view w) { return is_within(w, link::kMinMtu, kMaxMtu); }},
       {"FILE", "file name", is_anything},
       {"TOPIC", "first word of a command, or all", is_anything},
   };
@@ -155,9 +161,15 @@ const std::vector<Command>& commands() {
       {"quit", "leave every group and end the program", quit},
       {"show link [LINK] [json]", "IP over InfiniBand links", show_link},
       {"show port [PORT] [json]", "Ethernet ports", show_port},
+      {"show port summary all [json]", "ports and links, a line each", show_port_summary},
+      {"show port info all [json]", "all there is to know of ports and links", show_port_info},
+      {"show port info IFACE [json]", "of one of them", show_port_info},
       {"show port stats all [json]", "traffic of ports and links, and its rate since last shown",
        show_port_stats},
       {"show port stats IFACE [json]", "of one of them", show_port_stats},
+      {"show port xstats all [json]", "every counter of ports and links, drops by reason",
+       show_port_xstats},
+      {"show port xstats IFACE [json]", "of one of them", show_port_xstats},
       {"show fwd [json]", "the forward mode, and what test packets look like", show_fwd},
       {"show fwd stats [all] [json]", "what was forwarded, and how busy the lcores were",
        show_fwd_stats},
@@ -177,7 +189,9 @@ const std::vector<Command>& commands() {
       {"show config fwd|rxtx|cores [json]", "a part of it", show_config_part},
       {"show log [json]", "what each area of the program logs", show_log},
       {"clear stats", "count from zero", clear_stats},
-      {"clear port stats all", "count traffic from zero", clear_port_stats},
+      {"clear port stats|xstats all", "count traffic from zero: both reports show the same packets",
+       clear_port_stats},
+      {"clear port stats|xstats IFACE", "that of one port or link", clear_port_stats},
       {"clear fwd stats all", "count what is forwarded from zero", clear_fwd_stats},
       {"clear latency", "measure anew", clear_latency},
       {"set verbose VERBOSITY", "how much is logged, by all areas", set_verbose},
@@ -193,12 +207,21 @@ const std::vector<Command>& commands() {
       {"set flows COUNT", "flows of flowgen, told apart by source port", set_generator},
       {"set neighbours COUNT", "destinations of test packets, counted up", set_generator},
       {"set rate RATE pps|gbps|percent", "of test packets; 0: as fast as possible", set_generator},
+      {"set link LINK mtu MTU", "largest IP packet, up to what its broadcast group allows",
+       set_mtu},
+      {"set port PORT mtu MTU", "largest IP packet, up to what its device carries", set_mtu},
+      {"set promisc all on|off", "receive frames to foreign addresses, or do not", set_promisc},
+      {"set promisc PORT on|off", "by one port", set_promisc},
       {"set hca HCA lid PORTLID", "move a port to another LID, as a subnet manager would", set_hca},
       {"set hca HCA sm-lid SMLID", "tell a port where the subnet manager is", set_hca},
       {"set hca HCA pkeys PKEYS", "replace a port's P_Key table", set_hca},
       {"set hca HCA gid-prefix PREFIX64", "give a port another GID prefix", set_hca},
       {"set hca HCA state up|down", "let a port be active, or take it down", set_hca},
       {"set hca HCA reregister", "have a port's links ask for all memberships again", set_hca},
+      {"port stop|start all", "stop or start the devices of all ports, take links down or up",
+       port_state},
+      {"port stop|start IFACE", "those of one port or link", port_state},
+      {"port config mtu IFACE MTU", "largest IP packet of a port or link", set_mtu},
       {"link up|down IFACE", "bring a link or port up, or take it down in order", link_state},
       {"neigh add IFACE ADDR lladdr LLADDR [lid LID [sl SL]]", "a neighbour that is not resolved",
        neigh_add},

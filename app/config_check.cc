@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kLongestName = 31;
 /// Words that stand where a name can stand on the command line.
-constexpr std::array<std::string_view, 5> kReservedNames = {"all", "info", "json", "stats",
-                                                            "xstats"};
+constexpr std::array<std::string_view, 6> kReservedNames = {"all",   "info",    "json",
+                                                            "stats", "summary", "xstats"};
 
 /// Counters, commands and worker.assign name HCAs, links and ports alike.
 void check_names(const Draft& draft, Report& report) {

@@ -67,11 +67,11 @@ const std::vector<Case> kCases = {
     {"name",
      "[port.\"a b\"]\ndevice = \"d\"\n",
      {"t.toml:16:1: port.a b: read name \"a b\", allowed: 1-31 letters, digits, _ and -, none "
-      "of all, info, json, stats, xstats"}},
+      "of all, info, json, stats, summary, xstats"}},
     {"reserved_name",
      "[port.json]\ndevice = \"d\"\n",
      {"t.toml:16:1: port.json: read name \"json\", allowed: 1-31 letters, digits, _ and -, none "
-      "of all, info, json, stats, xstats"}},
+      "of all, info, json, stats, summary, xstats"}},
     {"name_twice",
      "[port.ib0]\ndevice = \"d\"\n",
      {"t.toml:16:1: port.ib0: read name \"ib0\", which link.ib0 has already (line 8), allowed: "
