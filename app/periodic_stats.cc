@@ -9,9 +9,7 @@ Result<std::unique_ptr<Periodic>> print_statistics(Cli& cli, mgmt::EventLoop& ev
                                                    unsigned period_s,
                                                    std::function<void(std::string_view)> print) {
   return Periodic::create(events, std::chrono::seconds{period_s}, [&cli, print = std::move(print)] {
-    print(cli.execute("show link"));
-    print(cli.execute("show port"));
-    print(cli.execute("show drops"));
+    print(cli.execute("show port stats all"));
   });
 }
 
