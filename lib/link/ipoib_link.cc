@@ -69,7 +69,7 @@ fabric::AhAttr broadcast_ah(const LinkParameters& p) {
 }  // namespace
 
 IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
-                     std::uint64_t seed, AddressSink& receiver)
+                     std::uint64_t seed, AddressSink& receiver, std::optional<Connected> connected)
     : config_{std::move(config)},
       actions_{actions},
       sink_{sink},
@@ -86,7 +86,8 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
              counters_,
              [this](const wire::IpAddr& user, TimePoint now) { cache_.on_path(user, now); },
              seed ^ 1},
-      cache_{config_.neighbour, config_.id, sink, solicitor_, paths_, seed ^ 2},
+      connections_{make_connections(connected, seed)},
+      cache_{config_.neighbour, config_.id, sink, solicitor_, ways(), seed ^ 2},
       membership_{config_, actions, sa, counters_, *this, seed ^ 3},
       groups_{config_, actions, sink, receiver, sa, counters_, seed ^ 5},
       traps_{config_, sa, counters_, seed ^ 6} {}
@@ -189,6 +190,7 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
   paths_.pin(next.broadcast_mgid, broadcast_ah(next), now);
   if (paths_.ah(next.broadcast_mgid) == fabric::kNoAh)
     return fail(Errc::kNoResources, "no address handle for the broadcast group");
+  if (auto listens = start_connections(now); !listens) return listens;
   if (mtu_changed && !first) cache_.reinstall();
   return {};
 }
@@ -290,7 +292,8 @@ Status IpoibLink::leave_group(const wire::IpAddr& group, TimePoint now) {
 }
 
 wire::LinkAddr IpoibLink::own_hw() const {
-  return {0, wire::Be24{actions_.qpn()}, actions_.port().gid()};
+  return {connections_ ? connections_->flags() : std::uint8_t{0}, wire::Be24{actions_.qpn()},
+          actions_.port().gid()};
 }
 
 void IpoibLink::broadcast_arp(std::span<const std::byte> arp) {
@@ -327,6 +330,7 @@ void IpoibLink::send_to(const wire::LinkAddr& to, std::span<const std::byte> pac
 void IpoibLink::tick(TimePoint now) {
   membership_.tick(now);
   paths_.tick(now);
+  if (connections_) connections_->tick(now);
   cache_.tick(now);
   arp_.tick(now);
   rarp_.tick(now);
@@ -342,6 +346,7 @@ std::optional<TimePoint> IpoibLink::next_deadline() const {
                       earlier(cache_.next_deadline(), arp_.next_deadline()));
   next = earlier(next, earlier(own_groups_.next_deadline(), nd_.next_deadline()));
   next = earlier(next, rarp_.next_deadline());
+  if (connections_) next = earlier(next, connections_->next_deadline());
   next = earlier(next, earlier(groups_.next_deadline(), traps_.next_deadline()));
   if (state_ != State::kStopping) return next;
   const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && nothing_owed();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "lib/link/arp_agent.h"
 #include "lib/link/broadcast_membership.h"
+#include "lib/link/connections.h"
 #include "lib/link/group_table.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib_types.h"
@@ -32,9 +34,17 @@ class IpoibLink final : public Interface,
                         private NdTransport<wire::LinkAddr>,
                         private MembershipOwner {
  public:
-  /// `seed`: of the jitter of its timers.
+  /// What connected mode needs beside.
+  struct Connected {
+    ConnectionActions& actions;
+    cm::Manager& manager;
+  };
+
+  /// `seed`: of the jitter of its timers. Without `connected` the link is UD only, whatever
+  /// LinkConfig::connected says.
   IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
-            std::uint64_t seed, AddressSink& receiver = no_address_sink());
+            std::uint64_t seed, AddressSink& receiver = no_address_sink(),
+            std::optional<Connected> connected = std::nullopt);
 
   [[nodiscard]] const std::string& name() const override { return config_.name; }
   [[nodiscard]] table::InterfaceId id() const override { return config_.id; }
@@ -97,6 +107,10 @@ class IpoibLink final : public Interface,
   Status remove_neighbour(const wire::IpAddr& addr) override;
   void flush(TimePoint) override { cache_.flush(); }
 
+  /// Null: the link is UD only.
+  [[nodiscard]] Connections* connections() { return connections_.get(); }
+  [[nodiscard]] const Connections* connections() const { return connections_.get(); }
+
   [[nodiscard]] const LinkParameters& parameters() const { return parameters_; }
   [[nodiscard]] LinkCounters counters() const;
   /// What the SA is asked about: groups, and paths to neighbours and hosts that were answered.
@@ -124,7 +138,12 @@ class IpoibLink final : public Interface,
   bool update_mtu();
   [[nodiscard]] bool has_pkey() const;
   void join_own_groups(TimePoint now);
-  void withdraw();
+  [[nodiscard]] std::unique_ptr<Connections> make_connections(
+      const std::optional<Connected>& connected, std::uint64_t seed);
+  /// How neighbours are reached.
+  [[nodiscard]] NeighbourPaths<wire::LinkAddr>& ways();
+  Status start_connections(TimePoint now);
+  void withdraw(TimePoint now);
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   void suspend(TimePoint now);
   void finish_stop(TimePoint now);
@@ -163,6 +182,7 @@ class IpoibLink final : public Interface,
   NdAgent<wire::LinkAddr> nd_;
   FamilySolicitor<wire::LinkAddr> solicitor_;
   PathTable paths_;
+  std::unique_ptr<Connections> connections_;
   NeighbourCache<wire::LinkAddr> cache_;
   BroadcastMembership membership_;
   GroupTable groups_;

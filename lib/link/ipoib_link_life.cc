@@ -31,7 +31,13 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
   paths_.refresh_all(now);
   // The link-layer address is another one, or leads elsewhere: everybody is told as soon as the SA
   // knows, for they will ask it. Addresses made of what changed start anew.
-  moved_ = moved_ || event == PortEvent::kGidChange || event == PortEvent::kLidChange;
+  const bool moved = event == PortEvent::kGidChange || event == PortEvent::kLidChange;
+  moved_ = moved_ || moved;
+  if (!moved || !operational_ || !connections_) return;
+  // Peers know the connections by the old address.
+  connections_->stop(now);
+  if (auto listens = start_connections(now); !listens)
+    log(LogArea::kLink, LogLevel::kErr, "{}: {}", config_.name, listens.error().what);
 }
 
 void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
@@ -40,8 +46,9 @@ void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
 }
 
 /// Neighbours and paths are gone, and the broadcast group as far as the HCA knows.
-void IpoibLink::withdraw() {
+void IpoibLink::withdraw(TimePoint now) {
   traps_.stop();
+  if (connections_) connections_->stop(now);
   const bool attached = std::exchange(operational_, false);
   arp_.stop();
   cache_.withdraw(Drop::kLinkDown);
@@ -57,7 +64,7 @@ void IpoibLink::suspend(TimePoint now) {
   if (!operational_) return;
   groups_.suspend();  // first, so that nothing is said to the SA
   nd_.down(now);
-  withdraw();
+  withdraw(now);
   for (const auto& [addr, entry] : statics_) static_cast<void>(pin_static(addr, entry, now));
 }
 
@@ -85,7 +92,7 @@ void IpoibLink::stop(TimePoint now) {
   rarp_.stop();
   groups_.stop(now);
   statics_.clear();
-  withdraw();
+  withdraw(now);
   traps_.end(now);
   membership_.stop(now);
 }

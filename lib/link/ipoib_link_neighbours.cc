@@ -7,6 +7,26 @@
 
 namespace ipoib::link {
 
+std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Connected>& connected,
+                                                         std::uint64_t seed) {
+  if (!connected || (!config_.connected.rc && !config_.connected.uc)) return nullptr;
+  ConnectionSurroundings around;
+  around.path_to = [this](const wire::Gid& gid) { return paths_.known(gid); };
+  around.last_used = [this](const wire::IpAddr& addr) { return cache_.last_used(addr); };
+  around.changed = [this](const wire::IpAddr& user, TimePoint now) { cache_.on_path(user, now); };
+  return std::make_unique<Connections>(config_.connected, config_.pkey, paths_, connected->actions,
+                                       connected->manager, std::move(around), seed ^ 7);
+}
+
+NeighbourPaths<wire::LinkAddr>& IpoibLink::ways() {
+  if (connections_) return *connections_;
+  return paths_;
+}
+
+Status IpoibLink::start_connections(TimePoint now) {
+  return connections_ ? connections_->start(own_hw(), actions_.port(), now) : Status{};
+}
+
 void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
   if (wire::is_multicast(addr)) {
     if (!operational_) return sink_.drop(packet, Drop::kLinkDown, false);

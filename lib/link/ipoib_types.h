@@ -11,6 +11,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/fabric/types.h"
+#include "lib/link/connection_types.h"
 #include "lib/link/interface.h"
 #include "lib/link/neighbour_cache.h"
 #include "lib/link/rarp_agent.h"
@@ -87,6 +88,7 @@ struct LinkConfig {
   GroupConfig group;
   std::vector<wire::IpPrefix> addresses;
   NeighbourConfig neighbour;
+  ConnectionConfig connected;
   Ip6Config ip6;
   RarpConfig<wire::LinkAddr> rarp;
   Duration join_backoff_min = std::chrono::seconds(1);

@@ -24,7 +24,7 @@ constexpr unsigned kRetransmitSpread = 10;
 /// Whether both tell a worker the same; its own stamp is not compared.
 bool same_install(const table::Neighbour& a, const table::Neighbour& b) {
   return a.state == b.state && a.mode == b.mode && a.mtu == b.mtu && a.mac == b.mac &&
-         a.ah == b.ah && a.qpn == b.qpn;
+         a.ah == b.ah && a.qpn == b.qpn && a.queue == b.queue;
 }
 
 }  // namespace
@@ -375,6 +375,14 @@ bool NeighbourCache<Hw>::move_if_settled(Entry& e, const Hw& hw, Evidence eviden
   return true;
 }
 
+/// The same interface can do other things than before: who knows the way is told.
+template <class Hw>
+void NeighbourCache<Hw>::follow_flags(Entry& e, const Hw& hw, TimePoint now) {
+  if (e.hw == hw) return;
+  e.hw = hw;
+  if (e.has_path) static_cast<void>(paths_.acquire(e.addr, hw, now));
+}
+
 template <class Hw>
 bool NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence evidence,
                                bool create_it, TimePoint now) {
@@ -388,6 +396,7 @@ bool NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence 
   if (e->is_static || e->is_mapped) return true;
   const bool known = e->has_hw && same_interface(e->hw, hw);
   if (!known) return move_if_settled(*e, hw, evidence, now);
+  follow_flags(*e, hw, now);
   if (evidence != Evidence::kReply) return true;
   e->evidence = evidence;
   if (e->valid()) confirm(*e, now);
@@ -409,6 +418,7 @@ bool NeighbourCache<Hw>::advertised(const wire::IpAddr& addr, const std::optiona
     if (e->phase == NeighbourPhase::kReachable) become_stale(*e, now);
     return true;
   }
+  if (hw) follow_flags(*e, *hw, now);
   if (!solicited) return true;
   e->evidence = evidence;
   if (e->valid()) confirm(*e, now);
@@ -420,6 +430,12 @@ std::optional<Hw> NeighbourCache<Hw>::hw_of(const wire::IpAddr& addr) const {
   const auto it = entries_.find(addr);
   if (it == entries_.end() || !it->second.has_hw) return std::nullopt;
   return it->second.hw;
+}
+
+template <class Hw>
+TimePoint NeighbourCache<Hw>::last_used(const wire::IpAddr& addr) const {
+  const auto it = entries_.find(addr);
+  return it == entries_.end() ? TimePoint::min() : sink_.last_used(it->second.index);
 }
 
 template <class Hw>

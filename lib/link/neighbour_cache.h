@@ -110,6 +110,8 @@ class NeighbourCache {
                   bool override_it, TimePoint now);
   /// Where the neighbour is, when known.
   [[nodiscard]] std::optional<Hw> hw_of(const wire::IpAddr& addr) const;
+  /// When a packet last left for it; TimePoint::min(): no such neighbour.
+  [[nodiscard]] TimePoint last_used(const wire::IpAddr& addr) const;
   /// Routes go through it.
   [[nodiscard]] bool is_gateway(const wire::IpAddr& addr) const;
   /// IPv6 packets are at most this long, whatever the path carries; 0: no limit of its own.
@@ -150,6 +152,7 @@ class NeighbourCache {
   void fail(Entry& e, TimePoint now);
   void leave_path(Entry& e);
   void move(Entry& e, const Hw& hw, Evidence evidence, TimePoint now);
+  void follow_flags(Entry& e, const Hw& hw, TimePoint now);
   bool move_if_settled(Entry& e, const Hw& hw, Evidence evidence, TimePoint now);
   void install(Entry& e, table::NeighbourState state);
 

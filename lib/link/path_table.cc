@@ -74,6 +74,12 @@ PathState PathTable::state(const wire::LinkAddr& hw) const {
   return p == nullptr ? PathState::kFailed : p->state;
 }
 
+std::optional<PathTable::Known> PathTable::known(const wire::Gid& gid) const {
+  const Path* p = find(gid);
+  if (p == nullptr || p->state != PathState::kReady) return std::nullopt;
+  return Known{p->attr, p->mtu_code};
+}
+
 void PathTable::describe(const wire::LinkAddr& hw, table::Neighbour& out) const {
   const Path* p = find(hw.gid);
   if (p == nullptr) return;

@@ -47,6 +47,12 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
   /// The path to `gid` is known without the SA, until unpin().
   void pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint now);
   void unpin(const wire::Gid& gid);
+  struct Known {
+    fabric::AhAttr attr;
+    std::uint8_t mtu_code = 0;  ///< 0: not told.
+  };
+  /// A ready path; nothing otherwise.
+  [[nodiscard]] std::optional<Known> known(const wire::Gid& gid) const;
   /// Handle of a ready path; kNoAh otherwise.
   [[nodiscard]] fabric::AhIndex ah(const wire::Gid& gid) const;
   /// Sends a frame from the IPoIB header on, now or when the path is known. A frame whose path

@@ -9,6 +9,10 @@
 #include "lib/fabric/types.h"
 #include "lib/wire/ip.h"
 
+namespace ipoib::fabric {
+class ConnectedQueue;
+}
+
 namespace ipoib::table {
 
 using InterfaceId = std::uint16_t;
@@ -39,6 +43,7 @@ struct alignas(64) Neighbour {
   bool via_routers = false;            ///< kUd: a group whose packets go to the all-routers group.
   fabric::AhIndex ah = fabric::kNoAh;  ///< kUd.
   std::uint32_t qpn = 0;               ///< kUd: destination QPN.
+  fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc.
   /// Coarse stamp of the last packet sent through this entry: seconds since the process started.
   /// Writer: the worker (relaxed); reader: management lcore, to age and probe.
   std::uint32_t last_used_s = 0;

@@ -56,7 +56,7 @@ bool NeighbourCache::set(NeighbourIndex index, const Neighbour& neighbour) noexc
 
   // The stamp is read by another thread, so it is not part of the copy.
   std::memcpy(static_cast<void*>(&entry), &neighbour, offsetof(Neighbour, last_used_s));
-  static_assert(offsetof(Neighbour, last_used_s) + sizeof(neighbour.last_used_s) == 44,
+  static_assert(offsetof(Neighbour, last_used_s) + sizeof(neighbour.last_used_s) == 52,
                 "the stamp is the last member");
   if (!same) touch(entry, neighbour.last_used_s);
   link(hash_of(entry), index);

@@ -98,7 +98,8 @@ LinkConfig LinkBench::default_config() {
   return config;
 }
 
-LinkBench::LinkBench(LinkConfig config, std::uint64_t seed)
+LinkBench::LinkBench(LinkConfig config, std::uint64_t seed,
+                     std::optional<IpoibLink::Connected> connected)
     : client{[this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
                const auto request = *wire::read<wire::SaMad>(mad);
                if (const auto a = sa.answer(request))
@@ -107,7 +108,7 @@ LinkBench::LinkBench(LinkConfig config, std::uint64_t seed)
              },
              {},
              seed},
-      link{std::move(config), actions, sink, client, seed} {
+      link{std::move(config), actions, sink, client, seed, no_address_sink(), connected} {
   actions.attr.guid = 0x0002'c903'0000'000a;
   actions.attr.lid = 2;
   actions.attr.sm_lid = kSmLid;

@@ -47,7 +47,8 @@ class ScriptedSa {
 class LinkBench {
  public:
   /// Port of LID 2, GUID …0a; the link has 10.0.0.1/24 and is not started.
-  explicit LinkBench(LinkConfig config = default_config(), std::uint64_t seed = 1);
+  explicit LinkBench(LinkConfig config = default_config(), std::uint64_t seed = 1,
+                     std::optional<IpoibLink::Connected> connected = std::nullopt);
 
   [[nodiscard]] static LinkConfig default_config();
 

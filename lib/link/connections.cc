@@ -1,0 +1,634 @@
+#include "lib/link/connections.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/wire/iba.h"
+
+namespace ipoib::link {
+namespace {
+
+using wire::RejReason;
+using wire::ServiceIdForm;
+
+/// How often it is asked whether packets go to a peer without a connection.
+constexpr Duration kLook = std::chrono::seconds(1);
+/// Idle connections are noticed this much later at most, as a part of the time they may idle.
+constexpr int kUseChecks = 4;
+/// A request that comes so soon after the own connection stands may have crossed it on the way.
+constexpr Duration kCrossing = std::chrono::seconds(3);
+/// A connection that stood so long was none that failed at once.
+constexpr Duration kLasted = std::chrono::seconds(10);
+
+/// Largest IP packet there can be.
+constexpr std::uint32_t kMostIp = 65'535;
+
+constexpr ServiceIdForm other(ServiceIdForm form) {
+  return form == ServiceIdForm::kIetf ? ServiceIdForm::kLinux : ServiceIdForm::kIetf;
+}
+
+constexpr wire::CmTransport cm_transport(fabric::Transport transport) {
+  return transport == fabric::Transport::kRc ? wire::CmTransport::kRc : wire::CmTransport::kUc;
+}
+
+constexpr table::NeighbourMode mode_of(fabric::Transport transport) {
+  return transport == fabric::Transport::kRc ? table::NeighbourMode::kRc
+                                             : table::NeighbourMode::kUc;
+}
+
+/// The way back to who asks.
+fabric::AhAttr path_back(const wire::CmReq& req) {
+  const wire::CmPath& path = req.primary;
+  return {.dlid = path.local_lid.host(),
+          .sl = path.sl(),
+          .rate = path.rate(),
+          .global = !path.subnet_local(),
+          .tclass = path.tclass,
+          .hop_limit = path.hop_limit,
+          .flow_label = path.flow_label(),
+          .dgid = path.local_gid};
+}
+
+wire::CmPath path_there(const fabric::AhAttr& to, const wire::Gid& peer,
+                        const fabric::PortAttr& port, std::uint8_t ack_timeout) {
+  wire::CmPath path{};
+  path.local_lid.set(port.lid);
+  path.remote_lid.set(to.dlid);
+  path.local_gid = port.gid();
+  path.remote_gid = peer;
+  path.flow_rate = wire::CmPath::pack_flow_rate(to.flow_label, to.rate);
+  path.tclass = to.tclass;
+  path.hop_limit = to.hop_limit;
+  path.set_sl(to.sl);
+  path.set_subnet_local(!to.global);
+  path.set_ack_timeout(ack_timeout);
+  return path;
+}
+
+ConnectionEnd end_by(cm::CloseReason reason) {
+  switch (reason) {
+    case cm::CloseReason::kRejected: return ConnectionEnd::kRejected;
+    case cm::CloseReason::kTimedOut:
+    case cm::CloseReason::kDropped: return ConnectionEnd::kTimedOut;
+    case cm::CloseReason::kPeer: return ConnectionEnd::kPeer;
+    case cm::CloseReason::kStale: return ConnectionEnd::kStale;
+    case cm::CloseReason::kShutdown: return ConnectionEnd::kClosed;
+    default: return ConnectionEnd::kRefused;
+  }
+}
+
+/// Whether the peer, or the way to it, is to blame, so that asking again at once would be in vain.
+bool is_failure(ConnectionEnd why) {
+  switch (why) {
+    case ConnectionEnd::kRejected:
+    case ConnectionEnd::kTimedOut:
+    case ConnectionEnd::kStale:
+    case ConnectionEnd::kFailed:
+    case ConnectionEnd::kRefused: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(ConnectionEnd end) {
+  constexpr std::array<std::string_view, static_cast<std::size_t>(ConnectionEnd::kCount)> kNames = {
+      "rejected by the peer",
+      "no answer",
+      "closed by the peer",
+      "forgotten by the peer",
+      "idle",
+      "unwanted",
+      "replaced",
+      "queue pair failed",
+      "closed",
+      "refused"};
+  return kNames[static_cast<std::size_t>(end)];
+}
+
+Connections::Connections(ConnectionConfig config, std::uint16_t pkey,
+                         NeighbourPaths<wire::LinkAddr>& ud, ConnectionActions& actions,
+                         cm::Manager& manager, ConnectionSurroundings around, std::uint64_t seed)
+    : config_{config},
+      pkey_{pkey},
+      ud_{ud},
+      actions_{actions},
+      manager_{manager},
+      around_{std::move(around)},
+      random_{seed},
+      jitter_{random_()} {}
+
+Connections::~Connections() {
+  manager_.detach(*this, now_);
+  for (const auto& [handle, c] : all_) actions_.destroy_connected(*c.queue);
+}
+
+std::uint8_t Connections::flags() const {
+  return static_cast<std::uint8_t>((config_.rc ? wire::LinkAddr::kFlagRc : 0) |
+                                   (config_.uc ? wire::LinkAddr::kFlagUc : 0));
+}
+
+Status Connections::start(const wire::LinkAddr& own, const fabric::PortAttr& port, TimePoint now) {
+  now_ = now;
+  if (!config_.rc && !config_.uc) return {};
+  own_ = {0, own.qpn, own.gid};
+  port_ = port;
+  if (started_) return {};
+  for (const auto form : {ServiceIdForm::kIetf, ServiceIdForm::kLinux}) {
+    const auto id = wire::ipoib_service_id(form, own_.qpn.host());
+    if (auto listens = manager_.listen(id, *this, private_data()); !listens) {
+      if (form == ServiceIdForm::kLinux)
+        manager_.unlisten(wire::ipoib_service_id(ServiceIdForm::kIetf, own_.qpn.host()));
+      return listens;
+    }
+  }
+  started_ = true;
+  use_check_ = now + config_.idle / kUseChecks;
+  for (const auto& [key, p] : peers_) schedule(key, now);
+  return {};
+}
+
+void Connections::stop(TimePoint now) {
+  now_ = now;
+  if (!std::exchange(started_, false)) return;
+  for (const auto form : {ServiceIdForm::kIetf, ServiceIdForm::kLinux})
+    manager_.unlisten(wire::ipoib_service_id(form, own_.qpn.host()));
+  for (auto& [handle, c] : all_) close(handle, c, ConnectionEnd::kClosed, now);
+  use_check_ = kNever;
+}
+
+Status Connections::close(cm::Handle handle, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return fail(Errc::kNotFound, "no connection {}", handle);
+  close(handle, it->second, ConnectionEnd::kClosed, now);
+  return {};
+}
+
+void Connections::on_queue_event(const fabric::QueueEvent& event, TimePoint now) {
+  now_ = now;
+  const auto it = by_qpn_.find(event.qpn);
+  if (it == by_qpn_.end()) return;
+  Connection& c = all_.at(it->second);
+  if (c.over) return;
+  if (event.kind == fabric::QueueEvent::Kind::kEstablished)
+    manager_.on_traffic(it->second, now);
+  else
+    close(it->second, c, ConnectionEnd::kFailed, now);
+}
+
+// --- Peers ---
+
+PathState Connections::acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) {
+  now_ = now;
+  if (flags() != 0) {
+    const auto key = key_of(hw);
+    Peer& p = peer(key);
+    p.flags = hw.flags;
+    p.lost_users = false;
+    p.users.insert(user);
+    // The neighbour is installed after this: whether packets go there shows later.
+    schedule(key, config_.open == OpenPolicy::kAlways ? now : now + kLook);
+  }
+  return ud_.acquire(user, hw, now);
+}
+
+void Connections::release(const wire::IpAddr& user, const wire::LinkAddr& hw) {
+  const auto key = key_of(hw);
+  if (const auto it = peers_.find(key); it != peers_.end()) {
+    Peer& p = it->second;
+    p.users.erase(user);
+    p.lost_users = p.users.empty();
+    if (p.lost_users) schedule(key, now_);
+  }
+  ud_.release(user, hw);
+}
+
+void Connections::describe(const wire::LinkAddr& hw, table::Neighbour& out) const {
+  ud_.describe(hw, out);
+  const auto it = peers_.find(key_of(hw));
+  if (it == peers_.end() || it->second.sending == cm::kNoHandle) return;
+  const Connection& c = all_.at(it->second.sending);
+  out.mode = mode_of(c.queue->transport());
+  out.mtu = static_cast<std::uint16_t>(std::min(connection_mtu(c), kMostIp));
+  out.queue = c.queue;
+}
+
+void Connections::describe(const wire::LinkAddr& hw, NeighbourInfo& out) const {
+  ud_.describe(hw, out);
+}
+
+Connections::Peer& Connections::peer(const PeerKey& key) {
+  return peers_.try_emplace(key, Peer{.form = config_.service_id}).first->second;
+}
+
+wire::LinkAddr Connections::address_of(const PeerKey& key) {
+  return {0, wire::Be24{key.qpn}, key.gid};
+}
+
+void Connections::schedule(const PeerKey& key, TimePoint when) {
+  peer_timers_.set(key, peers_.at(key).wake, when);
+}
+
+void Connections::forget_if_idle(const PeerKey& key) {
+  const auto it = peers_.find(key);
+  if (it == peers_.end() || !it->second.users.empty() || !it->second.handles.empty()) return;
+  schedule(key, kNever);
+  peers_.erase(it);
+}
+
+std::optional<fabric::Transport> Connections::transport_with(const Peer& p) const {
+  if (config_.rc && (p.flags & wire::LinkAddr::kFlagRc) != 0) return fabric::Transport::kRc;
+  if (config_.uc && (p.flags & wire::LinkAddr::kFlagUc) != 0) return fabric::Transport::kUc;
+  return std::nullopt;
+}
+
+bool Connections::per_direction(const Peer& p) const {
+  return config_.pairs == PairPolicy::kPerDirection || p.linux_habit;
+}
+
+bool Connections::has_one_to_send(const Peer& p) const {
+  return std::ranges::any_of(p.handles, [&](cm::Handle handle) {
+    const Connection& c = all_.at(handle);
+    return !c.over && (c.active || !per_direction(p));
+  });
+}
+
+bool Connections::wanted(const Peer& p, TimePoint now) const {
+  if (config_.open == OpenPolicy::kAlways) return true;
+  return std::ranges::any_of(p.users, [&](const wire::IpAddr& user) {
+    const TimePoint used = around_.last_used(user);
+    // The stamp is coarse: it says in which second.
+    return used != TimePoint::min() && used + 2 * kLook >= now;
+  });
+}
+
+// --- Asking ---
+
+void Connections::look_at(const PeerKey& key, TimePoint now) {
+  schedule(key, kNever);
+  Peer& p = peers_.at(key);
+  if (std::exchange(p.lost_users, false)) {
+    for (const cm::Handle handle : std::vector{p.handles}) {
+      Connection& c = all_.at(handle);
+      if (c.active || !per_direction(p)) close(handle, c, ConnectionEnd::kUnwanted, now);
+    }
+    return forget_if_idle(key);
+  }
+  const auto transport = transport_with(p);
+  if (!started_ || config_.open == OpenPolicy::kAccept || p.users.empty() || !transport ||
+      has_one_to_send(p))
+    return;
+  if (now < p.retry_at) return schedule(key, p.retry_at);
+  if (wanted(p, now))
+    if (const auto asked = ask(key, p, *transport, now); !asked) {
+      if (asked.error().code != Errc::kUnavailable) return back_off(key, now);
+    }
+  if (!has_one_to_send(p)) schedule(key, now + kLook);
+}
+
+/// Errors: kUnavailable, for the moment; else something that waiting a second does not mend.
+Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport, TimePoint now) {
+  const auto path = around_.path_to(key.gid);
+  if (!path) return fail(Errc::kUnavailable, "no path");
+  if (open_ >= config_.max_connections) {
+    ++counters_.limited;
+    return fail(Errc::kNoResources, "all {} connections are in use", config_.max_connections);
+  }
+  const auto queue = actions_.create_connected(transport);
+  if (!queue) {
+    ++counters_.no_queue;
+    return tl::make_unexpected(queue.error());
+  }
+  cm::ConnectParams params;
+  params.to = {.lid = path->attr.dlid, .sl = path->attr.sl, .pkey = pkey_};
+  params.service_id = wire::ipoib_service_id(p.form, key.qpn);
+  params.transport = cm_transport(transport);
+  params.qpn = (*queue)->qpn();
+  params.starting_psn = random_psn();
+  params.srq = true;
+  params.retry_count = config_.retry_count;
+  params.rnr_retry = config_.rnr_retry;
+  params.mtu = path_mtu(path->mtu_code);
+  params.primary = path_there(path->attr, key.gid, port_, config_.ack_timeout);
+  params.remote_timeout = params.local_timeout = config_.cm_timeout;
+  params.max_retries = config_.cm_retries;
+  params.private_data = private_data();
+  const auto handle = manager_.connect(params, *this, now);
+  if (!handle) {
+    actions_.destroy_connected(**queue);
+    return tl::make_unexpected(handle.error());
+  }
+  ++counters_.asked;
+  add(*handle, key, **queue, true, now).psn = params.starting_psn;
+  return {};
+}
+
+void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return;
+  Connection& c = it->second;
+  const Peer& p = peers_.at(c.peer);
+  const auto said = wire::read<wire::IpoibCmPrivate>(rep.private_data).value();
+  const auto path = around_.path_to(c.peer.gid);
+  c.peer_qpn = rep.local_qpn.host();
+  c.peer_mtu = said.receive_mtu.host();
+  const auto ready = [&]() -> Status {
+    if (said.ud_qpn.host() != c.peer.qpn || connection_mtu(c) == 0)
+      return fail(Errc::kInvalidArgument, "private data");
+    if (!path) return fail(Errc::kUnavailable, "no path");
+    const fabric::ReadyToReceive receive{.peer_qpn = c.peer_qpn,
+                                         .path = path->attr,
+                                         .path_mtu = path_mtu(path->mtu_code),
+                                         .rx_psn = c.psn};
+    if (auto status = actions_.set_ready_to_receive(*c.queue, receive); !status) return status;
+    return actions_.set_ready_to_send(*c.queue, {.tx_psn = rep.starting_psn.host(),
+                                                 .max_message = c.peer_mtu,
+                                                 .retry_count = config_.retry_count,
+                                                 .rnr_retry = rep.rnr_retry(),
+                                                 .ack_timeout = config_.ack_timeout});
+  }();
+  if (!ready) {
+    static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
+    return finish(c, ConnectionEnd::kRefused, now);
+  }
+  if (!manager_.confirm(handle, now)) return;  // over already: the news are under way
+  if (p.form == ServiceIdForm::kLinux) peers_.at(c.peer).linux_habit = true;
+  went_up(c, now);
+}
+
+/// A peer that knows no such service may know the other one.
+bool Connections::try_other_service(Peer& p, const cm::Closed& closed) {
+  if (closed.reason != cm::CloseReason::kRejected ||
+      closed.rej.why() != RejReason::kInvalidServiceId || p.other_form_tried)
+    return false;
+  p.other_form_tried = true;
+  p.form = other(p.form);
+  return true;
+}
+
+void Connections::back_off(const PeerKey& key, TimePoint now) {
+  Peer& p = peers_.at(key);
+  const auto doubled = config_.backoff_min * (std::int64_t{1} << std::min(p.failures, 20U));
+  ++p.failures;
+  p.retry_at = now + jitter_.around(std::min<Duration>(doubled, config_.backoff_max), 25);
+  schedule(key, p.retry_at);
+}
+
+// --- Answering ---
+
+void Connections::on_request(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress&,
+                             TimePoint now) {
+  now_ = now;
+  ++counters_.incoming;
+  if (const RejReason fault = fault_of(req); fault != RejReason::kNone) {
+    static_cast<void>(manager_.reject(handle, fault, now));
+    return;
+  }
+  const auto key = key_of(wire::requester(req));
+  Peer& p = peer(key);
+  const auto service = wire::ipoib_service_of(req.service_id.host());
+  if (service && service->form == ServiceIdForm::kLinux) p.linux_habit = true;
+  if (!give_way(handle, key, now)) {
+    ++counters_.crossed;
+    static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
+    return;
+  }
+  if (auto taken = take(handle, req, now); !taken) {
+    ++counters_.no_queue;
+    static_cast<void>(manager_.reject(handle, RejReason::kNoResources, now));
+    forget_if_idle(key);
+  }
+}
+
+/// Why the request cannot be taken, whoever asks; counted. kNone: it can.
+RejReason Connections::fault_of(const wire::CmReq& req) {
+  const bool rc = req.transport() == wire::CmTransport::kRc;
+  if (rc ? !config_.rc : !config_.uc) {
+    ++counters_.bad_transport;
+    return RejReason::kInvalidTransport;
+  }
+  const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
+  const auto mtu = wire::connection_ip_mtu(config_.receive_mtu, said.receive_mtu.host());
+  if (said.ud_qpn.host() <= 1 || mtu == 0 || wire::requester(req).same_interface(own_)) {
+    ++counters_.bad_private_data;
+    return RejReason::kConsumer;
+  }
+  if (open_ >= config_.max_connections) {
+    ++counters_.limited;
+    return RejReason::kNoResources;
+  }
+  return RejReason::kNone;
+}
+
+/// What there is with the peer makes way for its request; or not, where requests cross. One that
+/// came late crosses a connection that is young; to an older one it says that the peer has
+/// restarted. Source: §3.3.
+bool Connections::give_way(cm::Handle handle, const PeerKey& key, TimePoint now) {
+  const Peer& p = peers_.at(key);
+  for (const cm::Handle older : std::vector{p.handles}) {
+    Connection& c = all_.at(older);
+    if (older == handle || c.over || (c.active && per_direction(p))) continue;
+    const bool crosses = c.active && (!c.up || now - c.since < kCrossing);
+    if (crosses && !wire::accepts_crossing(own_, address_of(key))) return false;
+    if (crosses) ++counters_.crossed;
+    close(older, c, ConnectionEnd::kReplaced, now);
+  }
+  return true;
+}
+
+Status Connections::take(cm::Handle handle, const wire::CmReq& req, TimePoint now) {
+  const bool rc = req.transport() == wire::CmTransport::kRc;
+  const auto queue =
+      actions_.create_connected(rc ? fabric::Transport::kRc : fabric::Transport::kUc);
+  if (!queue) return tl::make_unexpected(queue.error());
+  const std::uint32_t psn = random_psn();
+  const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
+                                       .path = path_back(req),
+                                       .path_mtu = path_mtu(req.mtu()),
+                                       .rx_psn = psn};
+  auto status = actions_.set_ready_to_receive(**queue, receive);
+  if (status)
+    status = manager_.accept(handle,
+                             {.qpn = (*queue)->qpn(),
+                              .starting_psn = psn,
+                              .srq = true,
+                              .rnr_retry = config_.rnr_retry,
+                              .private_data = private_data()},
+                             now);
+  if (!status) {
+    actions_.destroy_connected(**queue);
+    return status;
+  }
+  const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
+  Connection& c = add(handle, key_of(wire::requester(req)), **queue, false, now);
+  c.psn = psn;
+  c.peer_qpn = receive.peer_qpn;
+  c.peer_mtu = said.receive_mtu.host();
+  c.to_send = {.tx_psn = req.starting_psn.host(),
+               .max_message = c.peer_mtu,
+               .retry_count = config_.retry_count,
+               .rnr_retry = req.rnr_retry(),
+               .ack_timeout = config_.ack_timeout};
+  return {};
+}
+
+void Connections::on_established(cm::Handle handle, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return;
+  Connection& c = it->second;
+  if (!actions_.set_ready_to_send(*c.queue, c.to_send))
+    return close(handle, c, ConnectionEnd::kFailed, now);
+  went_up(c, now);
+}
+
+// --- Life and end ---
+
+Connections::Connection& Connections::add(cm::Handle handle, const PeerKey& key,
+                                          fabric::ConnectedQueue& queue, bool active,
+                                          TimePoint now) {
+  Connection& c = all_[handle];
+  c.peer = key;
+  c.queue = &queue;
+  c.active = active;
+  c.since = c.active_at = now;
+  by_qpn_[queue.qpn()] = handle;
+  peer(key).handles.push_back(handle);
+  ++open_;
+  return c;
+}
+
+std::uint32_t Connections::connection_mtu(const Connection& c) const {
+  return wire::connection_ip_mtu(config_.receive_mtu, c.peer_mtu);
+}
+
+void Connections::went_up(Connection& c, TimePoint now) {
+  ++counters_.established;
+  c.up = true;
+  c.since = c.active_at = now;
+  choose(c.peer, now);
+}
+
+void Connections::choose(const PeerKey& key, TimePoint now) {
+  Peer& p = peers_.at(key);
+  cm::Handle best = cm::kNoHandle;
+  for (const cm::Handle handle : p.handles) {
+    const Connection& c = all_.at(handle);
+    if (!c.up || c.over || (!c.active && per_direction(p))) continue;
+    best = handle;
+    if (c.active) break;
+  }
+  if (std::exchange(p.sending, best) == best) return;
+  for (const wire::IpAddr& user : std::vector(p.users.begin(), p.users.end()))
+    around_.changed(user, now);
+}
+
+void Connections::close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now) {
+  if (c.over) return;
+  // It may have ended already, with the news under way.
+  static_cast<void>(manager_.disconnect(handle, now));
+  finish(c, why, now);
+}
+
+void Connections::finish(Connection& c, ConnectionEnd why, TimePoint now) {
+  if (std::exchange(c.over, true)) return;
+  --open_;
+  ++counters_.ended[static_cast<std::size_t>(why)];
+  const bool lasted = std::exchange(c.up, false) && now - c.since >= kLasted;
+  choose(c.peer, now);  // before the queue fails: what is still sent goes by UD
+  actions_.set_error(*c.queue);
+  Peer& p = peers_.at(c.peer);
+  if (lasted) p.failures = 0;
+  if (is_failure(why) && !has_one_to_send(p)) return back_off(c.peer, now);
+  p.retry_at = now + config_.backoff_min;
+  schedule(c.peer, p.lost_users ? now : p.retry_at);
+}
+
+void Connections::on_closed(cm::Handle handle, const cm::Closed& closed, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return;
+  Connection& c = it->second;
+  Peer& p = peers_.at(c.peer);
+  const bool again = c.active && try_other_service(p, closed);
+  finish(c, end_by(closed.reason), now);
+  if (!again) return;
+  p.failures = 0;
+  p.retry_at = now;
+  schedule(c.peer, now);
+}
+
+void Connections::on_released(cm::Handle handle, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end()) return;
+  finish(it->second, ConnectionEnd::kClosed, now);
+  const PeerKey key = it->second.peer;
+  fabric::ConnectedQueue& queue = *it->second.queue;
+  by_qpn_.erase(queue.qpn());
+  std::erase(peers_.at(key).handles, handle);
+  all_.erase(it);
+  actions_.destroy_connected(queue);
+  forget_if_idle(key);
+}
+
+void Connections::tick(TimePoint now) {
+  now_ = now;
+  while (const auto key = peer_timers_.due(now)) look_at(*key, now);
+  if (now >= use_check_) check_use(now);
+}
+
+std::optional<TimePoint> Connections::next_deadline() const {
+  const auto peers = peer_timers_.next();
+  if (use_check_ == kNever) return peers;
+  return peers ? std::min(*peers, use_check_) : use_check_;
+}
+
+void Connections::check_use(TimePoint now) {
+  use_check_ = now + config_.idle / kUseChecks;
+  for (auto& [handle, c] : all_) {
+    if (!c.up || c.over) continue;
+    const auto counters = actions_.info(*c.queue).counters;
+    const std::uint64_t messages = counters.tx_messages + counters.rx_messages;
+    if (std::exchange(c.messages, messages) != messages) c.active_at = now;
+    if (now - c.active_at >= config_.idle) close(handle, c, ConnectionEnd::kIdle, now);
+  }
+}
+
+std::vector<std::byte> Connections::private_data() const {
+  const auto said = wire::IpoibCmPrivate::of(own_.qpn.host(), config_.receive_mtu);
+  const auto octets = wire::bytes_of(said);
+  return {octets.begin(), octets.end()};
+}
+
+std::uint8_t Connections::path_mtu(std::uint8_t code) const {
+  return code == 0 ? port_.mtu : std::min(code, port_.mtu);
+}
+
+std::vector<ConnectionInfo> Connections::list(TimePoint now) const {
+  std::vector<ConnectionInfo> rows;
+  for (const auto& [handle, c] : all_) {
+    if (c.over) continue;
+    const Peer& p = peers_.at(c.peer);
+    auto peer = address_of(c.peer);
+    peer.flags = p.flags;
+    const cm::Connection* handshake = manager_.find(handle);
+    rows.push_back({.handle = handle,
+                    .peer = wire::to_string(peer),
+                    .transport = c.queue->transport(),
+                    .active = c.active,
+                    .sending = p.sending == handle,
+                    .state = handshake != nullptr ? to_string(handshake->state) : "closed",
+                    .qpn = c.queue->qpn(),
+                    .peer_qpn = c.peer_qpn,
+                    .mtu = c.peer_mtu == 0 ? 0 : connection_mtu(c),
+                    .age = now - c.since,
+                    .idle = now - c.active_at,
+                    .queue = actions_.info(*c.queue)});
+  }
+  return rows;
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,200 @@
+// An IPoIB link with connected mode: what its address says, when it asks, how its neighbours are
+// installed. The peer is a communication manager that accepts. Names of tests are those of
+// requirements.md.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/unit/lib/link/connections_world.h"
+#include "tests/unit/lib/link/link_bench.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+using table::NeighbourMode;
+
+const wire::IpAddr kPeer = ip("10.0.0.2");
+
+class ConnectedLink : public ::testing::Test, cm::Consumer {
+ protected:
+  static constexpr std::uint32_t kPeerQpn = 0x50;
+
+  ConnectedLink()
+      : manager{[this](const auto& to, const auto& mad) { return carry(to, mad, peer, 2); },
+                {.ca_guid = 1},
+                1},
+        peer{[this](const auto& to, const auto& mad) { return carry(to, mad, manager, 3); },
+             {.ca_guid = 2},
+             2},
+        b{config(), 1, IpoibLink::Connected{hca, manager}} {
+    b.bring_up();
+    b.run_for(3s);
+    hw = b.add_host(0xb, kPeerQpn, 3);
+    hw.flags = wire::LinkAddr::kFlagRc;
+    EXPECT_TRUE(peer.listen(wire::ipoib_service_id(wire::ServiceIdForm::kIetf, kPeerQpn), *this,
+                            private_data()));
+  }
+  ~ConnectedLink() override {
+    b.link.stop(b.now);
+    run_for(1s);
+    EXPECT_TRUE(b.link.connections()->list(b.now).empty());
+  }
+  static LinkConfig config() {
+    LinkConfig c = LinkBench::default_config();
+    c.connected.rc = true;
+    return c;
+  }
+  static std::vector<std::byte> private_data() {
+    const auto said = wire::IpoibCmPrivate::of(kPeerQpn, 32'772);
+    const auto octets = wire::bytes_of(said);
+    return {octets.begin(), octets.end()};
+  }
+  Status carry(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> octets,
+               cm::Manager& receiver, std::uint16_t from) {
+    fabric::ReceivedMad mad;
+    mad.from = {.lid = from, .pkey = to.pkey};
+    std::ranges::copy(octets, mad.bytes.begin());
+    wire_.emplace_back(&receiver, mad);
+    return {};
+  }
+  void deliver() {
+    while (!wire_.empty()) {
+      auto [receiver, mad] = wire_.front();
+      wire_.erase(wire_.begin());
+      receiver->on_mad(mad, b.now);
+    }
+  }
+  void run_for(Duration d) {
+    for (const auto end = b.now + d; b.now < end;) {
+      b.run_for(10ms);
+      manager.tick(b.now);
+      peer.tick(b.now);
+      deliver();
+    }
+  }
+  /// The peer is resolved, and packets go there.
+  void talk(Duration d) {
+    if (!b.sink.valid(kPeer)) {
+      b.want(kPeer);
+      b.hear_reply(hw, "10.0.0.2");
+    }
+    for (const auto end = b.now + d; b.now < end;) {
+      if (const auto index = b.sink.index_of(kPeer)) b.sink.used[*index] = b.now;
+      run_for(250ms);
+    }
+  }
+
+  void on_request(cm::Handle handle, const wire::CmReq& r, const fabric::MadAddress& from,
+                  TimePoint now) override {
+    req = r;
+    req_from = from;
+    handle_ = handle;
+    EXPECT_TRUE(peer.accept(
+        handle, {.qpn = 0x777, .starting_psn = 9, .private_data = private_data()}, now));
+  }
+  void on_reply(cm::Handle, const wire::CmRep&, TimePoint) override { FAIL(); }
+  void on_established(cm::Handle, TimePoint) override { established = true; }
+  void on_closed(cm::Handle, const cm::Closed& c, TimePoint) override { closed = c.reason; }
+  void on_released(cm::Handle, TimePoint) override {}
+
+  FakeConnectedHca hca;
+  std::vector<std::pair<cm::Manager*, fabric::ReceivedMad>> wire_;
+  cm::Manager manager;
+  cm::Manager peer;
+  LinkBench b;
+  wire::LinkAddr hw;
+  std::optional<wire::CmReq> req;
+  fabric::MadAddress req_from;
+  cm::Handle handle_ = cm::kNoHandle;
+  bool established = false;
+  std::optional<cm::CloseReason> closed;
+};
+
+TEST_F(ConnectedLink, C01_FlagsAreInArp) {
+  b.actions.frames.clear();
+  b.want(kPeer);
+  const auto arp = b.actions.frames.at(0).arp();
+  ASSERT_TRUE(arp);
+  EXPECT_EQ(arp->sender_hw.flags, wire::LinkAddr::kFlagRc);
+  EXPECT_EQ(arp->sender_hw.qpn.host(), 0x48U);
+}
+
+TEST_F(ConnectedLink, C12_NeighbourGoesByUdThenByItsConnection) {
+  b.want(kPeer);
+  b.hear_reply(hw, "10.0.0.2");
+  run_for(30ms);
+  ASSERT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kUd);
+  const auto ud_mtu = b.sink.find(kPeer)->mtu;
+  talk(3s);
+  ASSERT_TRUE(established);
+  const auto* n = b.sink.find(kPeer);
+  EXPECT_EQ(n->mode, NeighbourMode::kRc);
+  EXPECT_EQ(n->mtu, 32'768);
+  EXPECT_NE(n->queue, nullptr);
+  EXPECT_EQ(req->primary.remote_lid.host(), 3);
+  EXPECT_EQ(req->primary.remote_gid, hw.gid);
+  EXPECT_EQ(req->primary.local_gid, b.actions.attr.gid());
+  EXPECT_EQ(req->pkey.host(), 0xffff);
+
+  // C-15: the queue pair fails; packets go by UD at once, and then by a new one.
+  const auto qpn = n->queue->qpn();
+  b.link.connections()->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, b.now);
+  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kUd);
+  EXPECT_EQ(b.sink.find(kPeer)->mtu, ud_mtu);
+  EXPECT_EQ(b.sink.find(kPeer)->queue, nullptr);
+  talk(5s);
+  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
+}
+
+TEST_F(ConnectedLink, C07_LinkDownEndsConnectionsAndTheyComeBackWithIt) {
+  talk(3s);
+  ASSERT_TRUE(established);
+  b.actions.attr.pkeys.clear();
+  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
+  run_for(1s);
+  EXPECT_EQ(closed, cm::CloseReason::kPeer);
+  EXPECT_TRUE(b.link.connections()->list(b.now).empty());
+  established = false;
+  b.actions.attr.pkeys = {wire::kDefaultPkey};
+  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
+  run_for(2s);
+  talk(5s);
+  EXPECT_TRUE(established);
+}
+
+TEST_F(ConnectedLink, C07_ExpiredNeighbourEndsItsConnection) {
+  talk(3s);
+  ASSERT_TRUE(established);
+  EXPECT_TRUE(b.link.remove_neighbour(kPeer));
+  run_for(1s);
+  EXPECT_EQ(closed, cm::CloseReason::kPeer);
+}
+
+TEST_F(ConnectedLink, C01_FlagsThatAppearLaterAreFollowed) {
+  hw.flags = 0;
+  talk(5s);
+  EXPECT_FALSE(req);
+  hw.flags = wire::LinkAddr::kFlagRc;
+  b.hear_request(hw, "10.0.0.2");
+  talk(3s);
+  EXPECT_TRUE(established);
+}
+
+TEST_F(ConnectedLink, C07_AnotherLidEndsConnectionsThatPeersKnowByTheOld) {
+  talk(3s);
+  ASSERT_TRUE(established);
+  b.actions.attr.lid = 12;
+  b.link.on_port_event(fabric::PortEvent::kLidChange, b.now);
+  run_for(100ms);
+  EXPECT_EQ(closed, cm::CloseReason::kPeer);
+  established = false;
+  talk(5s);
+  EXPECT_TRUE(established);
+  EXPECT_EQ(req->primary.local_lid.host(), 12);
+}
+
+}  // namespace
+}  // namespace ipoib::link

@@ -1,0 +1,264 @@
+// Connected mode with peers that lie, fail, restart, and wires that lose. Names of tests are those
+// of requirements.md.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/seeds.h"
+#include "tests/unit/lib/link/connections_world.h"
+
+namespace ipoib::link {
+namespace {
+
+using table::NeighbourMode;
+using wire::CmAttr;
+
+ConnectionConfig rc() {
+  ConnectionConfig c;
+  c.rc = true;
+  return c;
+}
+
+std::size_t requests(const World& world) {
+  return static_cast<std::size_t>(
+      std::ranges::count(world.sent, CmAttr::kReq, [](const wire::CmMad& m) { return m.attr(); }));
+}
+
+TEST(ConnectionFaults, C14_FalseFlagsCostFewerAndFewerAttempts) {
+  World world;
+  Side& a = world.add(rc());
+  Side& liar = world.add({});
+  a.meet(liar, wire::LinkAddr::kFlagRc);
+  a.talk(liar);
+  world.run_for(60s);
+  const auto first = requests(world);
+  world.run_for(600s);
+  const auto later = requests(world) - first;
+  EXPECT_GT(first, 2U);
+  EXPECT_LE(first, 12U);
+  EXPECT_GE(later, 5U) << "it may have been mended";
+  EXPECT_LE(later, 16U) << "one attempt a minute";
+  EXPECT_EQ(a.way_to(liar).mode, NeighbourMode::kUd);
+  EXPECT_TRUE(a.told.empty());
+}
+
+TEST(ConnectionFaults, C14_SilentPeerIsAskedFewerAndFewerTimes) {
+  World world;
+  Side& a = world.add(rc());
+  Side& dead = world.add(rc());
+  a.meet(dead);
+  a.talk(dead);
+  dead.kill();
+  world.run_for(600s);
+  // Each attempt is repeated cm_retries times.
+  EXPECT_LE(requests(world), 5U * 20U);
+  EXPECT_GE(requests(world), 5U * 8U);
+  EXPECT_LE(a.queues(), 1U);
+}
+
+TEST(ConnectionFaults, C14_RefusedWithoutQueuePairsOrPath) {
+  World world;
+  Side& a = world.add(rc());
+  Side& b = world.add(rc());
+  a.meet(b);
+  b.meet(a);
+  a.talk(b);
+  b.hca.has_room = false;
+  world.run_for(5s);
+  EXPECT_GT(b.connections->counters().no_queue, 0U);
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kUd);
+  a.has_path = false;
+  const auto before = requests(world);
+  world.run_for(120s);
+  EXPECT_EQ(requests(world), before);
+  b.hca.has_room = a.has_path = true;
+  world.run_for(70s);
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
+}
+
+TEST(ConnectionFaults, C15_FailedQueueFallsBackToUdAtOnceAndIsReplaced) {
+  World world;
+  Side& a = world.add(rc());
+  Side& b = world.add(rc());
+  a.meet(b);
+  b.meet(a);
+  a.talk(b);
+  world.run_for(2s);
+  const auto qpn = a.up().at(0).qpn;
+  a.queue(qpn).info.error = fabric::QueueError::kRetryExceeded;
+  a.connections->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, world.now);
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kUd);
+  EXPECT_EQ(a.queue(qpn).info.state, fabric::QueueState::kError);
+  world.run_for(3s);
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
+  EXPECT_NE(a.up().at(0).qpn, qpn);
+  EXPECT_EQ(b.up().size(), 1U);
+  a.connections->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, world.now);
+  EXPECT_EQ(a.up().size(), 1U) << "late news";
+}
+
+TEST(ConnectionFaults, C16_FirstPacketStandsForALostRtu) {
+  World world;
+  Side& a = world.add(rc());
+  Side& b = world.add(rc());
+  a.meet(b);
+  b.meet(a);
+  a.talk(b);
+  while (a.up().empty()) world.run_for(5us);
+  world.loss = 1;
+  ASSERT_TRUE(b.up().empty());
+  const auto waiting = b.connections->list(world.now).at(0);
+  b.connections->on_queue_event({waiting.qpn, fabric::QueueEvent::Kind::kEstablished}, world.now);
+  world.run_for(1ms);
+  EXPECT_EQ(b.up().size(), 1U);
+  EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
+}
+
+TEST(ConnectionFaults, C16_RestartedPeerReplacesWhatItForgot) {
+  for (const bool restarted_asks : {false, true}) {
+    World world;
+    Side& a = world.add(rc());
+    Side& b = world.add(rc());
+    a.meet(b);
+    b.meet(a);
+    a.talk(b);
+    world.run_for(60s);
+    ASSERT_EQ(a.up().size(), 1U);
+    b.kill();
+    world.run_for(2s);
+    b.start();
+    b.meet(a);
+    if (restarted_asks)
+      b.talk(a);
+    else  // its RC is told that nobody is there
+      a.connections->on_queue_event({a.up().at(0).qpn, fabric::QueueEvent::Kind::kError},
+                                    world.now);
+    world.run_for(5s);
+    ASSERT_EQ(a.up().size(), 1U) << restarted_asks;
+    ASSERT_EQ(b.up().size(), 1U) << restarted_asks;
+    EXPECT_EQ(a.up()[0].peer_qpn, b.up()[0].qpn);
+    EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
+  }
+}
+
+TEST(ConnectionFaults, RequestsOfNobody) {
+  World world;
+  Side& a = world.add(rc());
+  Side& b = world.add(rc());
+  const auto ask = [&](std::uint32_t ud_qpn, std::uint32_t receive_mtu) {
+    struct Nobody final : cm::Consumer {
+      void on_request(cm::Handle, const wire::CmReq&, const fabric::MadAddress&,
+                      TimePoint) override {}
+      void on_reply(cm::Handle, const wire::CmRep&, TimePoint) override { FAIL(); }
+      void on_established(cm::Handle, TimePoint) override { FAIL(); }
+      void on_closed(cm::Handle, const cm::Closed& c, TimePoint) override { closed = c; }
+      void on_released(cm::Handle, TimePoint) override {}
+      cm::Closed closed;
+    } nobody;
+    const auto said = wire::IpoibCmPrivate::of(ud_qpn, receive_mtu);
+    const auto octets = wire::bytes_of(said);
+    cm::ConnectParams params;
+    params.to = {.lid = 2};
+    params.service_id = wire::ipoib_service_id(wire::ServiceIdForm::kIetf, 0x42);
+    params.qpn = 0x999;
+    params.primary.local_lid.set(1);
+    params.primary.remote_lid.set(2);
+    params.primary.local_gid = a.address().gid;
+    params.primary.remote_gid = b.address().gid;
+    params.primary.set_subnet_local(true);
+    params.private_data = {octets.begin(), octets.end()};
+    EXPECT_TRUE(a.manager->connect(params, nobody, world.now));
+    world.run_for(1s);
+    EXPECT_EQ(nobody.closed.rej.why(), wire::RejReason::kConsumer) << ud_qpn << " " << receive_mtu;
+    a.manager->detach(nobody, world.now);
+  };
+  ask(0, 65'524);
+  ask(1, 65'524);
+  ask(0x41, 0);
+  ask(0x41, 4);
+  EXPECT_EQ(b.connections->counters().bad_private_data, 4U);
+  EXPECT_EQ(b.queues(), 0U);
+}
+
+/// Any loss, delay, disorder and restarts; then peace. Source: C-02, C-05, C-06, C-16.
+void live(std::uint64_t seed) {
+  World world{seed};
+  world.loss = static_cast<double>(seed % 5) * 0.08;
+  world.spread = std::chrono::milliseconds(seed % 3 * 40);
+  const auto pairs = seed % 2 == 0 ? PairPolicy::kOne : PairPolicy::kPerDirection;
+  const std::size_t n = 2 + seed % 3;
+  for (std::size_t i = 0; i < n; ++i) {
+    ConnectionConfig config = rc();
+    config.pairs = pairs;
+    config.idle = 40s;
+    config.backoff_max = 8s;
+    world.add(config);
+  }
+  const auto meet_all = [&](Side& side) {
+    for (const auto& other : world.sides)
+      if (other.get() != &side) side.meet(*other, wire::LinkAddr::kFlagRc);
+  };
+  for (const auto& side : world.sides) meet_all(*side);
+  for (int step = 0; step < 60; ++step) {
+    Side& side = *world.sides[world.pick(n)];
+    const Side& other = *world.sides[world.pick(n)];
+    if (!side.alive()) {
+      side.start();
+      meet_all(side);
+    } else if (world.chance(0.1)) {
+      side.kill();
+    } else if (&side != &other) {
+      side.talk(other, world.chance(0.7));
+      const auto rows = side.up();
+      if (!rows.empty() && world.chance(0.3))
+        side.connections->on_queue_event({rows[0].qpn, fabric::QueueEvent::Kind::kError},
+                                         world.now);
+    }
+    world.run_for(std::chrono::milliseconds(world.pick(3000)));
+  }
+  // Peace: what leads nowhere is seen as a queue pair sees it, by retries that end.
+  world.loss = 0;
+  for (const auto& side : world.sides) {
+    if (side->alive()) continue;
+    side->start();
+    meet_all(*side);
+  }
+  for (const auto& side : world.sides)
+    for (const auto& other : world.sides)
+      if (side != other) side->talk(*other);
+  for (int i = 0; i < 40; ++i) {
+    for (const auto& side : world.sides)
+      for (const auto& row : side->up()) {
+        FakeQueue& q = side->queue(row.qpn);
+        const Side& peer = *world.sides.at(q.receive.path.dlid - 1U);
+        const auto rows = peer.up();
+        const auto end = std::ranges::find(rows, row.peer_qpn, &ConnectionInfo::qpn);
+        if (end == rows.end() || end->peer_qpn != row.qpn)
+          side->connections->on_queue_event({row.qpn, fabric::QueueEvent::Kind::kError}, world.now);
+        else
+          ++q.info.counters.tx_messages;
+      }
+    world.run_for(1s);
+  }
+  for (const auto& side : world.sides) {
+    const std::size_t each = pairs == PairPolicy::kOne ? 1 : 2;
+    ASSERT_EQ(side->up().size(), each * (n - 1)) << "lid " << side->lid();
+    for (const auto& other : world.sides)
+      if (side != other) {
+        ASSERT_EQ(side->way_to(*other).mode, NeighbourMode::kRc);
+      }
+  }
+  for (const auto& side : world.sides) side->connections->stop(world.now);
+  world.run_for(120s);
+  for (const auto& side : world.sides) {
+    ASSERT_EQ(side->queues(), 0U);
+    ASSERT_EQ(side->manager->size(), 0U);
+  }
+}
+
+TEST(ConnectionFaults, C16_SeededLivesEndWithWhatThePolicySays) {
+  test::for_seeds(300, live);
+}
+
+}  // namespace
+}  // namespace ipoib::link

@@ -1,0 +1,320 @@
+// Names of tests are those of requirements.md.
+#include "lib/link/connections.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/unit/lib/link/connections_world.h"
+
+namespace ipoib::link {
+namespace {
+
+using fabric::Transport;
+using table::NeighbourMode;
+using wire::CmAttr;
+using wire::LinkAddr;
+using wire::RejReason;
+using wire::ServiceIdForm;
+
+ConnectionConfig rc() {
+  ConnectionConfig c;
+  c.rc = true;
+  return c;
+}
+ConnectionConfig uc() {
+  ConnectionConfig c;
+  c.uc = true;
+  return c;
+}
+ConnectionConfig both() {
+  ConnectionConfig c = rc();
+  c.uc = true;
+  return c;
+}
+
+struct ConnectionsTest : testing::Test {
+  World world;
+
+  /// Two interfaces that are neighbours; the first sends to the second.
+  std::pair<Side&, Side&> two(const ConnectionConfig& a, const ConnectionConfig& b) {
+    Side& first = world.add(a);
+    Side& second = world.add(b);
+    first.meet(second);
+    second.meet(first);
+    first.talk(second);
+    return {first, second};
+  }
+  [[nodiscard]] std::size_t sent(CmAttr attr) const {
+    return static_cast<std::size_t>(
+        std::ranges::count(world.sent, attr, [](const wire::CmMad& m) { return m.attr(); }));
+  }
+  template <class Message>
+  [[nodiscard]] std::vector<Message> all_sent() const {
+    std::vector<Message> found;
+    for (const wire::CmMad& mad : world.sent)
+      if (mad.attr() == Message::kAttr) found.push_back(wire::cm_message<Message>(mad));
+    return found;
+  }
+};
+
+TEST_F(ConnectionsTest, C01_FlagsSayWhatIsConfigured) {
+  EXPECT_EQ(world.add({}).connections->flags(), 0);
+  EXPECT_EQ(world.add(rc()).connections->flags(), LinkAddr::kFlagRc);
+  EXPECT_EQ(world.add(uc()).connections->flags(), LinkAddr::kFlagUc);
+  EXPECT_EQ(world.add(both()).connections->flags(), 0xc0);
+}
+
+TEST_F(ConnectionsTest, C01_OtherBitsAreIgnoredAndDatagramLinksIgnoreAll) {
+  Side& datagram = world.add({});
+  Side& connected = world.add(rc());
+  datagram.meet(connected, 0xff);
+  datagram.talk(connected);
+  connected.meet(datagram, 0x3f);
+  connected.talk(datagram);
+  world.run_for(60s);
+  EXPECT_TRUE(world.sent.empty());
+}
+
+TEST_F(ConnectionsTest, C02_C12_TrafficOpensAndUdCarriesUntilThen) {
+  auto [a, b] = two(rc(), rc());
+  a.talk(b, false);
+  world.run_for(60s);
+  EXPECT_TRUE(world.sent.empty()) << "opened merely because the peer could";
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kUd);
+  EXPECT_EQ(a.way_to(b).mtu, 2044);
+
+  a.talk(b);
+  world.run_for(2s);
+  ASSERT_EQ(a.up().size(), 1U);
+  ASSERT_EQ(b.up().size(), 1U);
+  const auto& mine = a.queue(a.up()[0].qpn);
+  const auto& theirs = b.queue(b.up()[0].qpn);
+  EXPECT_EQ(mine.receive.peer_qpn, theirs.qpn());
+  EXPECT_EQ(theirs.receive.peer_qpn, mine.qpn());
+  EXPECT_EQ(mine.receive.rx_psn, theirs.send.tx_psn);
+  EXPECT_EQ(theirs.receive.rx_psn, mine.send.tx_psn);
+  EXPECT_EQ(mine.receive.path.dlid, 2);
+  EXPECT_EQ(theirs.receive.path.dlid, 1);
+  EXPECT_EQ(theirs.receive.path.sl, 1);
+  EXPECT_EQ(a.told, std::vector{b.ip()});
+  EXPECT_EQ(b.told, std::vector{a.ip()}) << "one connection is for both directions";
+  for (const auto& way : {a.way_to(b), b.way_to(a)}) {
+    EXPECT_EQ(way.mode, NeighbourMode::kRc);
+    EXPECT_EQ(way.mtu, 65'520);
+  }
+  EXPECT_EQ(a.way_to(b).queue, &mine);
+  EXPECT_EQ(b.way_to(a).queue, &theirs);
+}
+
+TEST_F(ConnectionsTest, C12_PolicyAlwaysAndNever) {
+  ConnectionConfig never = rc();
+  never.open = OpenPolicy::kAccept;
+  ConnectionConfig always = rc();
+  always.open = OpenPolicy::kAlways;
+  Side& a = world.add(never);
+  Side& b = world.add(always);
+  a.meet(b);
+  a.talk(b);
+  world.run_for(30s);
+  EXPECT_TRUE(world.sent.empty());
+  b.meet(a);
+  world.run_for(1s);
+  EXPECT_EQ(b.up().size(), 1U) << "no packet is needed";
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc) << "who never asks accepts";
+}
+
+TEST_F(ConnectionsTest, C12_LimitLeavesOthersWithUd) {
+  ConnectionConfig few = rc();
+  few.max_connections = 2;
+  Side& a = world.add(few);
+  for (int i = 0; i < 4; ++i) {
+    Side& peer = world.add(rc());
+    a.meet(peer);
+    a.talk(peer);
+    peer.meet(a);
+  }
+  world.run_for(30s);
+  EXPECT_EQ(a.up().size(), 2U);
+  EXPECT_GT(a.connections->counters().limited, 0U);
+  world.sides[3]->talk(a);
+  world.run_for(30s);
+  EXPECT_EQ(a.up().size(), 2U);
+  const auto rejs = all_sent<wire::CmRej>();
+  ASSERT_FALSE(rejs.empty());
+  EXPECT_EQ(rejs[0].why(), RejReason::kNoResources);
+  EXPECT_EQ(world.sides[3]->way_to(a).mode, NeighbourMode::kUd);
+}
+
+TEST_F(ConnectionsTest, C03_ServiceIdNamesThePeersUdQueuePair) {
+  two(rc(), rc());
+  world.run_for(2s);
+  ASSERT_EQ(all_sent<wire::CmReq>().size(), 1U);
+  EXPECT_EQ(all_sent<wire::CmReq>()[0].service_id.host(), 0x0100'0000'0000'0042ULL);
+}
+
+TEST_F(ConnectionsTest, C03_FirstOctetIsConfigurableAndBothAreListenedOn) {
+  ConnectionConfig linux_id = rc();
+  linux_id.service_id = ServiceIdForm::kLinux;
+  auto [a, b] = two(linux_id, rc());
+  world.run_for(2s);
+  EXPECT_EQ(all_sent<wire::CmReq>()[0].service_id.host(), 0x1000'0000'0000'0042ULL);
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
+}
+
+TEST_F(ConnectionsTest, C03_TheOtherOctetIsTriedWhereThePeerKnowsNoSuchService) {
+  auto [a, b] = two(rc(), rc());
+  b.manager->unlisten(wire::ipoib_service_id(ServiceIdForm::kIetf, 0x42));
+  world.run_for(2s);
+  ASSERT_EQ(a.up().size(), 1U);
+  EXPECT_EQ(all_sent<wire::CmReq>().back().service_id.host(), 0x1000'0000'0000'0042ULL);
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
+  EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kUd)
+      << "a peer with Linux's habit is not sent to on the connection that it opened";
+}
+
+TEST_F(ConnectionsTest, C04_EveryMessageSaysUdQpnAndReceiveMtu) {
+  auto [a, b] = two(rc(), rc());
+  world.run_for(2s);
+  Side& c = world.add(uc());
+  c.meet(a, LinkAddr::kFlagUc);
+  c.talk(a);
+  world.run_for(2s);
+  const auto check = [](const auto& message, std::uint32_t ud_qpn) {
+    const auto said = wire::read<wire::IpoibCmPrivate>(message.private_data).value();
+    EXPECT_EQ(said.reserved, 0);
+    EXPECT_EQ(said.ud_qpn.host(), ud_qpn);
+    EXPECT_EQ(said.receive_mtu.host(), 65'524U);
+  };
+  check(all_sent<wire::CmReq>().at(0), 0x41);
+  check(all_sent<wire::CmRep>().at(0), 0x42);
+  check(all_sent<wire::CmRtu>().at(0), 0x41);
+  check(all_sent<wire::CmRej>().at(0), 0x41);
+  EXPECT_EQ(all_sent<wire::CmRej>().at(0).why(), RejReason::kInvalidTransport);
+}
+
+TEST_F(ConnectionsTest, C05_OneOfCrossingRequestsRemains) {
+  // However their ways cross; at 20 us the requests are under way at the same time.
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    World w{seed};
+    w.spread = std::chrono::milliseconds(seed % 7);
+    Side& a = w.add(rc());
+    Side& b = w.add(rc());
+    a.meet(b);
+    b.meet(a);
+    a.talk(b);
+    b.talk(a);
+    w.run_for(30s);
+    ASSERT_EQ(a.up().size(), 1U) << seed;
+    ASSERT_EQ(b.up().size(), 1U) << seed;
+    ASSERT_EQ(a.up()[0].peer_qpn, b.up()[0].qpn) << seed;
+    ASSERT_EQ(a.way_to(b).mode, NeighbourMode::kRc) << seed;
+    ASSERT_EQ(b.way_to(a).mode, NeighbourMode::kRc) << seed;
+    w.run_for(60s);
+    ASSERT_EQ(a.connections->queues() + b.connections->queues(), 2U) << seed;
+  }
+}
+
+TEST_F(ConnectionsTest, C05_TheSmallerAddressAccepts) {
+  auto [a, b] = two(rc(), rc());
+  b.talk(a);
+  world.run_for(5s);
+  // Both asked at the same instant: the request of the one with the larger address stands.
+  ASSERT_EQ(b.up().size(), 1U);
+  EXPECT_TRUE(b.up()[0].active);
+  EXPECT_FALSE(a.up().at(0).active);
+  const auto rejs = all_sent<wire::CmRej>();
+  ASSERT_FALSE(rejs.empty());
+  EXPECT_EQ(rejs[0].why(), RejReason::kConsumer);
+}
+
+TEST_F(ConnectionsTest, C06_OnePerDirectionAsLinuxHasIt) {
+  ConnectionConfig per_direction = rc();
+  per_direction.pairs = PairPolicy::kPerDirection;
+  auto [a, b] = two(per_direction, per_direction);
+  b.talk(a);
+  world.run_for(5s);
+  ASSERT_EQ(a.up().size(), 2U);
+  ASSERT_EQ(b.up().size(), 2U);
+  for (const Side* side : {&a, &b})
+    for (const auto& row : side->up()) EXPECT_EQ(row.sending, row.active);
+  EXPECT_EQ(sent(CmAttr::kRej), 0U);
+}
+
+TEST_F(ConnectionsTest, C07_NeighbourGoneLinkDownAndIdle) {
+  auto [a, b] = two(rc(), rc());
+  world.run_for(2s);
+  ASSERT_EQ(a.up().size(), 1U);
+  a.lose(b);
+  world.run_for(1s);
+  EXPECT_EQ(a.up().size() + b.up().size(), 0U);
+  EXPECT_EQ(sent(CmAttr::kDreq), 1U);
+  EXPECT_EQ(sent(CmAttr::kDrep), 1U);
+  EXPECT_EQ(a.connections->counters().ended_by(ConnectionEnd::kUnwanted), 1U);
+  EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kUd);
+
+  a.meet(b);
+  world.run_for(3s);
+  ASSERT_EQ(a.up().size(), 1U);
+  a.talk(b, false);
+  world.run_for(600s);
+  EXPECT_EQ(a.up().size() + b.up().size(), 0U);
+  EXPECT_GE(a.connections->counters().ended_by(ConnectionEnd::kIdle) +
+                b.connections->counters().ended_by(ConnectionEnd::kIdle),
+            1U);
+
+  a.talk(b);
+  world.run_for(5s);
+  ASSERT_EQ(a.up().size(), 1U);
+  b.connections->stop(world.now);
+  world.run_for(1s);
+  EXPECT_EQ(a.up().size() + b.up().size(), 0U);
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kUd);
+  world.run_for(60s);
+  EXPECT_EQ(a.queues() + b.queues(), 0U) << "queue pairs are given back";
+}
+
+TEST_F(ConnectionsTest, C07_ConnectionsInUseAreNotIdle) {
+  auto [a, b] = two(rc(), rc());
+  world.run_for(2s);
+  for (int i = 0; i < 20; ++i) {
+    ++b.queue(b.up().at(0).qpn).info.counters.rx_messages;
+    ++a.queue(a.up().at(0).qpn).info.counters.tx_messages;
+    world.run_for(100s);
+  }
+  EXPECT_EQ(a.up().size(), 1U);
+}
+
+TEST_F(ConnectionsTest, C08_MtuIsTheSmallerReceiveMtuLess4) {
+  ConnectionConfig small = rc();
+  small.receive_mtu = 9004;
+  auto [a, b] = two(rc(), small);
+  world.run_for(2s);
+  EXPECT_EQ(a.way_to(b).mtu, 9000);
+  EXPECT_EQ(b.way_to(a).mtu, 9000);
+  EXPECT_EQ(a.queue(a.up().at(0).qpn).send.max_message, 9004U);
+}
+
+TEST_F(ConnectionsTest, C11_ModeFollowsBothEnds) {
+  const auto mode = [](const ConnectionConfig& x, const ConnectionConfig& y) {
+    World w;
+    Side& a = w.add(x);
+    Side& b = w.add(y);
+    a.meet(b);
+    b.meet(a);
+    a.talk(b);
+    w.run_for(5s);
+    return a.way_to(b).mode;
+  };
+  EXPECT_EQ(mode(rc(), rc()), NeighbourMode::kRc);
+  EXPECT_EQ(mode(uc(), uc()), NeighbourMode::kUc);
+  EXPECT_EQ(mode(both(), both()), NeighbourMode::kRc);
+  EXPECT_EQ(mode(both(), uc()), NeighbourMode::kUc);
+  EXPECT_EQ(mode(uc(), both()), NeighbourMode::kUc);
+  EXPECT_EQ(mode(rc(), uc()), NeighbourMode::kUd);
+  EXPECT_EQ(mode(rc(), {}), NeighbourMode::kUd);
+  EXPECT_EQ(mode({}, both()), NeighbourMode::kUd);
+}
+
+}  // namespace
+}  // namespace ipoib::link

@@ -1,0 +1,177 @@
+#include "tests/unit/lib/link/connections_world.h"
+
+#include <algorithm>
+
+namespace ipoib::link {
+namespace {
+
+constexpr std::uint64_t kGuid = 0x0002'c903'0000'0000;
+
+}  // namespace
+
+Result<fabric::ConnectedQueue*> FakeConnectedHca::create_connected(fabric::Transport transport) {
+  if (!has_room) return fail(Errc::kNoResources, "no queue pairs");
+  auto queue = std::make_unique<FakeQueue>(next_qpn_++, transport);
+  return queues.emplace(queue->qpn(), std::move(queue)).first->second.get();
+}
+
+void FakeConnectedHca::destroy_connected(fabric::ConnectedQueue& queue) {
+  queues.erase(queue.qpn());
+}
+
+Status FakeConnectedHca::set_ready_to_receive(fabric::ConnectedQueue& queue,
+                                              const fabric::ReadyToReceive& attr) {
+  FakeQueue& q = *queues.at(queue.qpn());
+  if (q.info.state != fabric::QueueState::kInit) return fail(Errc::kRefused, "not in init");
+  q.receive = attr;
+  q.info.state = fabric::QueueState::kReadyToReceive;
+  return {};
+}
+
+Status FakeConnectedHca::set_ready_to_send(fabric::ConnectedQueue& queue,
+                                           const fabric::ReadyToSend& attr) {
+  FakeQueue& q = *queues.at(queue.qpn());
+  if (q.info.state != fabric::QueueState::kReadyToReceive)
+    return fail(Errc::kRefused, "not in RTR");
+  q.send = attr;
+  q.info.state = fabric::QueueState::kReadyToSend;
+  return {};
+}
+
+void FakeConnectedHca::set_error(fabric::ConnectedQueue& queue) {
+  queues.at(queue.qpn())->info.state = fabric::QueueState::kError;
+}
+
+fabric::ConnectedQueueInfo FakeConnectedHca::info(const fabric::ConnectedQueue& queue) const {
+  return queues.at(queue.qpn())->info;
+}
+
+Side::Side(World& world, std::uint16_t lid, ConnectionConfig c)
+    : config{c}, world_{world}, lid_{lid} {
+  start();
+}
+
+Side::~Side() {
+  kill();
+}
+
+wire::LinkAddr Side::address() const {
+  return {0, wire::Be24{0x40U + lid_}, wire::Gid::of(wire::kDefaultGidPrefix, kGuid + lid_)};
+}
+
+void Side::start() {
+  killed_ = false;
+  cm::ManagerConfig cm;
+  cm.ca_guid = kGuid + 0x100 + lid_;
+  const auto send = [this](const fabric::MadAddress& to,
+                           std::span<const std::byte, wire::kMadLen> octets) -> Status {
+    if (!killed_) world_.send(lid_, to, octets);
+    return {};
+  };
+  manager = std::make_unique<cm::Manager>(send, cm, world_.next_seed());
+  manager->set_port({address().gid, lid_, 0});
+  ConnectionSurroundings around;
+  around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::Known> {
+    if (!has_path) return std::nullopt;
+    return PathTable::Known{
+        {.dlid = static_cast<std::uint16_t>(gid.guid() - kGuid), .sl = 1, .dgid = gid}, 4};
+  };
+  around.last_used = [this](const wire::IpAddr& to) {
+    return talks_to_.contains(to) ? world_.now : TimePoint::min();
+  };
+  around.changed = [this](const wire::IpAddr& user, TimePoint) { told.push_back(user); };
+  connections = std::make_unique<Connections>(config, wire::kDefaultPkey,
+                                              static_cast<NeighbourPaths<wire::LinkAddr>&>(*this),
+                                              hca, *manager, around, world_.next_seed());
+  fabric::PortAttr port;
+  port.guid = kGuid + lid_;
+  port.lid = lid_;
+  static_cast<void>(connections->start(address(), port, world_.now));
+}
+
+void Side::kill() {
+  killed_ = true;
+  connections.reset();
+  manager.reset();
+  hca.queues.clear();
+  neighbours_.clear();
+  talks_to_.clear();
+}
+
+void Side::meet(const Side& other, std::uint8_t flags) {
+  auto hw = other.address();
+  hw.flags = flags;
+  neighbours_[other.ip()] = hw;
+  connections->acquire(other.ip(), hw, world_.now);
+}
+
+void Side::lose(const Side& other) {
+  const auto it = neighbours_.find(other.ip());
+  connections->release(other.ip(), it->second);
+  neighbours_.erase(it);
+}
+
+void Side::talk(const Side& other, bool on) {
+  if (on)
+    talks_to_.insert(other.ip());
+  else
+    talks_to_.erase(other.ip());
+}
+
+table::Neighbour Side::way_to(const Side& other) const {
+  table::Neighbour n;
+  static_cast<const NeighbourPaths<wire::LinkAddr>&>(*connections).describe(other.address(), n);
+  return n;
+}
+
+std::vector<ConnectionInfo> Side::up() const {
+  auto rows = connections->list(world_.now);
+  std::erase_if(rows, [](const ConnectionInfo& row) { return row.state != "established"; });
+  return rows;
+}
+
+Side& World::add(ConnectionConfig config) {
+  sides.push_back(
+      std::make_unique<Side>(*this, static_cast<std::uint16_t>(sides.size() + 1), config));
+  return *sides.back();
+}
+
+void World::send(std::uint16_t from, const fabric::MadAddress& to,
+                 std::span<const std::byte, wire::kMadLen> octets) {
+  sent.push_back(wire::read<wire::CmMad>(octets).value());
+  if (chance(loss)) return;
+  fabric::ReceivedMad mad;
+  mad.from = {.lid = from, .pkey = to.pkey};
+  std::ranges::copy(octets, mad.bytes.begin());
+  const auto more =
+      static_cast<Duration::rep>(random_() % (static_cast<std::uint64_t>(spread.count()) + 1));
+  events_.push({now + delay + Duration{more}, order_++, to.lid, mad});
+}
+
+void World::run_for(Duration d) {
+  const TimePoint end = now + d;
+  for (;;) {
+    auto next = events_.empty() ? TimePoint::max() : events_.top().when;
+    for (const auto& side : sides) {
+      if (!side->alive()) continue;
+      next = std::min(next, side->manager->next_deadline().value_or(TimePoint::max()));
+      next = std::min(next, side->connections->next_deadline().value_or(TimePoint::max()));
+    }
+    if (next > end) break;
+    now = std::max(now, next);
+    while (!events_.empty() && events_.top().when <= now) {
+      const Event e = events_.top();
+      events_.pop();
+      Side& side = *sides.at(e.lid - 1U);
+      if (side.alive()) side.manager->on_mad(e.mad, now);
+    }
+    for (const auto& side : sides) {
+      if (!side->alive()) continue;
+      side->manager->tick(now);
+      side->connections->tick(now);
+    }
+  }
+  now = end;
+}
+
+}  // namespace ipoib::link

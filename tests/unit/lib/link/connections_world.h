@@ -1,0 +1,148 @@
+// IPoIB interfaces with connected mode in virtual time: their connections and communication
+// managers are real, the wire between them loses and delays MADs, queue pairs note what is done.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/link/connections.h"
+
+namespace ipoib::link {
+
+using namespace std::chrono_literals;
+
+struct FakeQueue final : fabric::ConnectedQueue {
+  FakeQueue(std::uint32_t qpn, fabric::Transport transport)
+      : ConnectedQueue{qpn, transport,
+                       [](fabric::ConnectedQueue&, rte_mbuf**, std::uint16_t) noexcept {
+                         return std::uint16_t{0};
+                       }} {}
+  fabric::ReadyToReceive receive{};
+  fabric::ReadyToSend send{};
+  fabric::ConnectedQueueInfo info{};
+};
+
+/// Queue pairs of an HCA that exist in name only.
+class FakeConnectedHca final : public ConnectionActions {
+ public:
+  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override;
+  void destroy_connected(fabric::ConnectedQueue& queue) override;
+  Status set_ready_to_receive(fabric::ConnectedQueue& queue,
+                              const fabric::ReadyToReceive& attr) override;
+  Status set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) override;
+  void set_error(fabric::ConnectedQueue& queue) override;
+  [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
+
+  bool has_room = true;
+  std::map<std::uint32_t, std::unique_ptr<FakeQueue>> queues;
+
+ private:
+  std::uint32_t next_qpn_ = 0x100;
+};
+
+class World;
+
+/// An interface of the fabric; its GUID and LID are its number.
+class Side final : NeighbourPaths<wire::LinkAddr> {
+ public:
+  Side(World& world, std::uint16_t lid, ConnectionConfig config);
+  ~Side() override;
+
+  /// The process starts; all that the one before knew is lost.
+  void start();
+  /// It ends at once.
+  void kill();
+  [[nodiscard]] bool alive() const { return connections != nullptr; }
+  [[nodiscard]] wire::LinkAddr address() const;
+  [[nodiscard]] wire::IpAddr ip() const { return wire::IpAddr::v4(0x0a00'0000U + lid_); }
+  [[nodiscard]] std::uint16_t lid() const { return lid_; }
+
+  /// The other one is a neighbour from here on, with these flags in its address.
+  void meet(const Side& other, std::uint8_t flags);
+  void meet(const Side& other) { meet(other, other.connections->flags()); }
+  void lose(const Side& other);
+  /// Packets go there now and for ever, or no more.
+  void talk(const Side& other, bool on = true);
+  /// How packets to the other one go.
+  [[nodiscard]] table::Neighbour way_to(const Side& other) const;
+  [[nodiscard]] FakeQueue& queue(std::uint32_t qpn) { return *hca.queues.at(qpn); }
+  /// Queue pairs of the device.
+  [[nodiscard]] std::size_t queues() const { return hca.queues.size(); }
+  [[nodiscard]] std::vector<ConnectionInfo> up() const;
+
+  ConnectionConfig config;
+  bool has_path = true;
+  FakeConnectedHca hca;
+  std::unique_ptr<cm::Manager> manager;
+  std::unique_ptr<Connections> connections;
+  std::vector<wire::IpAddr> told;  ///< By `changed`.
+
+ private:
+  PathState acquire(const wire::IpAddr&, const wire::LinkAddr&, TimePoint) override {
+    return PathState::kReady;
+  }
+  void release(const wire::IpAddr&, const wire::LinkAddr&) override {}
+  void refresh(const wire::LinkAddr&, TimePoint) override {}
+  [[nodiscard]] PathState state(const wire::LinkAddr&) const override { return PathState::kReady; }
+  [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
+  void describe(const wire::LinkAddr& hw, table::Neighbour& out) const override {
+    out.qpn = hw.qpn.host();
+    out.mtu = 2044;
+  }
+  void describe(const wire::LinkAddr&, NeighbourInfo&) const override {}
+
+  World& world_;
+  std::uint16_t lid_;
+  std::map<wire::IpAddr, wire::LinkAddr> neighbours_;
+  std::set<wire::IpAddr> talks_to_;
+  bool killed_ = false;
+};
+
+class World {
+ public:
+  explicit World(std::uint64_t seed = 1) : random_{seed} {}
+
+  Side& add(ConnectionConfig config);
+  void run_for(Duration d);
+  void send(std::uint16_t from, const fabric::MadAddress& to,
+            std::span<const std::byte, wire::kMadLen> octets);
+  [[nodiscard]] std::uint64_t next_seed() { return random_(); }
+  [[nodiscard]] bool chance(double p) {
+    return std::uniform_real_distribution<double>{0, 1}(random_) < p;
+  }
+  [[nodiscard]] std::size_t pick(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+
+  TimePoint now{1000s};
+  double loss = 0;
+  Duration delay = 10us;  ///< At least.
+  Duration spread{};      ///< And up to so much more.
+  /// Of every MAD sent.
+  std::vector<wire::CmMad> sent;
+
+ private:
+  struct Event {
+    TimePoint when;
+    std::uint64_t order;
+    std::uint16_t lid;
+    fabric::ReceivedMad mad;
+    bool operator>(const Event& o) const {
+      return when != o.when ? when > o.when : order > o.order;
+    }
+  };
+  std::mt19937_64 random_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t order_ = 0;
+
+ public:
+  std::vector<std::unique_ptr<Side>> sides;
+};
+
+}  // namespace ipoib::link
