@@ -25,4 +25,6 @@ if [[ ! -f $folder/build.ninja ]]; then
 elif ((${#options[@]})) && [[ ${options[*]} != "$(cat "$folder/.options" 2>/dev/null)" ]]; then
   configure configure "$folder" "${options[@]}"
 fi
+# Debug information names the folder it was made in; compiled elsewhere it is as good.
+export CCACHE_NOHASHDIR=1
 exec ninja -C "$folder" --quiet "$@"
