@@ -71,7 +71,7 @@ unit_tests() {
   local folder=$1 seconds=$2 log=build/tests/unit-$1.log counts names begin=$SECONDS
   wanted "unit tests $folder" || return 0
   rm -f "$folder"/meson-logs/testlog.junit.xml
-  run "$seconds" "$log" meson test -C "$folder" --no-rebuild --print-errorlogs
+  run "$seconds" "$log" meson test -C "$folder" --no-rebuild --print-errorlogs --timeout-multiplier 4
   local status=$?
   names=build/tests/cases-$folder.txt
   counts=$(tests/gtest_cases.py "$folder/meson-logs/testlog.junit.xml" "$status" "$names") ||
@@ -101,9 +101,9 @@ else
   cannot "check formatting" "no clang-format here"
 fi
 
-step "build" 2400 config/build.sh build -Dwerror=true && step "check readme" 10 tests/check-readme &&
+step "build" 3000 config/build.sh build -Dwerror=true && step "check readme" 10 tests/check-readme &&
   step "check examples" 60 tests/check-examples && unit_tests build 300
-if step "build with clang, sanitizers, fuzz targets" 2400 env CC="ccache clang-14" \
+if step "build with clang, sanitizers, fuzz targets" 3600 env CC="ccache clang-14" \
   CXX="ccache clang++-14" config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized \
   --optimization=1 -Dfuzz=true -Dbenchmarks=false -Db_lundef=false; then
   UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 600
