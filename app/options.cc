@@ -89,8 +89,9 @@ void describe(CLI::App& app, Options& options) {
                "forward from the start; without -i this is so anyway");
   app.add_option("--cmdline-file", options.cmdline_file, "run the commands of this file first")
       ->option_text("FILE");
-  app.add_option("--stats-period", options.stats_period_s,
-                 fmt::format("print show port stats all every N seconds, 0-{}; 0: never", kMaxStatsPeriod))
+  app.add_option(
+         "--stats-period", options.stats_period_s,
+         fmt::format("print show port stats all every N seconds, 0-{}; 0: never", kMaxStatsPeriod))
       ->option_text("N")
       ->check(CLI::Range(0U, kMaxStatsPeriod));
   app.add_option("--config", options.config_file, "configuration file")->option_text("FILE");

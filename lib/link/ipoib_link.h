@@ -169,7 +169,7 @@ class IpoibLink final : public Interface,
   State state_ = State::kDown;
   std::uint16_t mtu_ = 0;
   std::optional<std::uint16_t> max_mtu_;  ///< As set; none: what the broadcast group allows.
-  bool operational_ = false;  ///< Parameters are applied: packets may be sent.
+  bool operational_ = false;              ///< Parameters are applied: packets may be sent.
   std::optional<std::uint32_t> reported_qkey_;
   std::map<wire::IpAddr, StaticNeighbour> statics_;
   std::optional<TimePoint> stop_by_;

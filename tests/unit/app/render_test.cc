@@ -61,16 +61,17 @@ TEST(Render, Link) {
 TEST(Render, OtherObjects) {
   FakeNode node;
   fill(node);
-  EXPECT_EQ(dump(to_json(node.ports())),
-            R"([{"name":"eth0","state":"up","device":"net_tap0","driver":"net_tap",)"
-            R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"started":true,"socket":null,"promiscuous":false,"addresses":[],)"
-            R"("ipv6":{"mtu":2044,"reason":"","addresses":[{"address":"fe80::1/64",)"
-            R"("state":"duplicate","reason":"02:00:00:00:00:09 has it"}]},)"
-            R"("rx_packets":0,"tx_packets":0,"rx_bytes":0,"tx_bytes":0,"drops":{},"counters":{)"
-            R"("arp_sent":0,"arp_received":0,"arp_invalid":0,"nd_unsent":0,)"
-            R"("address_conflicts":0,"contradictions":0,"nd_sent":0,"nd_received":0,)"
-            R"("nd_invalid":0,"nd_errors":{},"rarp_requests":0,"rarp_answered":0,"rarp_asked":0,)"
-            R"("rarp_invalid":0,"neighbours_evicted":0,"neighbours_refused":0}}])");
+  EXPECT_EQ(
+      dump(to_json(node.ports())),
+      R"([{"name":"eth0","state":"up","device":"net_tap0","driver":"net_tap",)"
+      R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"started":true,"socket":null,"promiscuous":false,"addresses":[],)"
+      R"("ipv6":{"mtu":2044,"reason":"","addresses":[{"address":"fe80::1/64",)"
+      R"("state":"duplicate","reason":"02:00:00:00:00:09 has it"}]},)"
+      R"("rx_packets":0,"tx_packets":0,"rx_bytes":0,"tx_bytes":0,"drops":{},"counters":{)"
+      R"("arp_sent":0,"arp_received":0,"arp_invalid":0,"nd_unsent":0,)"
+      R"("address_conflicts":0,"contradictions":0,"nd_sent":0,"nd_received":0,)"
+      R"("nd_invalid":0,"nd_errors":{},"rarp_requests":0,"rarp_answered":0,"rarp_asked":0,)"
+      R"("rarp_invalid":0,"neighbours_evicted":0,"neighbours_refused":0}}])");
   EXPECT_EQ(
       dump(to_json(node.hcas())),
       R"([{"name":"soft0","state":"active","driver":"soft","wire":"net_memif0",)"
