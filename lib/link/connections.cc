@@ -329,7 +329,7 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
   const auto it = all_.find(handle);
   if (it == all_.end() || it->second.over) return;
   Connection& c = it->second;
-  const Peer& p = peers_.at(c.peer);
+  Peer& p = peers_.at(c.peer);
   const auto said = wire::read<wire::IpoibCmPrivate>(rep.private_data).value();
   const auto path = around_.path_to(c.peer.gid);
   c.peer_qpn = rep.local_qpn.host();
@@ -354,7 +354,7 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
     return finish(c, ConnectionEnd::kRefused, now);
   }
   if (!manager_.confirm(handle, now)) return;  // over already: the news are under way
-  if (p.form == ServiceIdForm::kLinux) peers_.at(c.peer).linux_habit = true;
+  if (p.form == ServiceIdForm::kLinux) p.linux_habit = true;
   went_up(c, now);
 }
 

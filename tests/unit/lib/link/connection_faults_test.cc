@@ -13,12 +13,6 @@ namespace {
 using table::NeighbourMode;
 using wire::CmAttr;
 
-ConnectionConfig rc() {
-  ConnectionConfig c;
-  c.rc = true;
-  return c;
-}
-
 std::size_t requests(const World& world) {
   return static_cast<std::size_t>(
       std::ranges::count(world.sent, CmAttr::kReq, [](const wire::CmMad& m) { return m.attr(); }));
@@ -58,11 +52,7 @@ TEST(ConnectionFaults, C14_SilentPeerIsAskedFewerAndFewerTimes) {
 
 TEST(ConnectionFaults, C14_RefusedWithoutQueuePairsOrPath) {
   World world;
-  Side& a = world.add(rc());
-  Side& b = world.add(rc());
-  a.meet(b);
-  b.meet(a);
-  a.talk(b);
+  auto [a, b] = world.two(rc(), rc());
   b.hca.has_room = false;
   world.run_for(5s);
   EXPECT_GT(b.connections->counters().no_queue, 0U);
@@ -78,11 +68,7 @@ TEST(ConnectionFaults, C14_RefusedWithoutQueuePairsOrPath) {
 
 TEST(ConnectionFaults, C15_FailedQueueFallsBackToUdAtOnceAndIsReplaced) {
   World world;
-  Side& a = world.add(rc());
-  Side& b = world.add(rc());
-  a.meet(b);
-  b.meet(a);
-  a.talk(b);
+  auto [a, b] = world.two(rc(), rc());
   world.run_for(2s);
   const auto qpn = a.up().at(0).qpn;
   a.queue(qpn).info.error = fabric::QueueError::kRetryExceeded;
@@ -99,11 +85,7 @@ TEST(ConnectionFaults, C15_FailedQueueFallsBackToUdAtOnceAndIsReplaced) {
 
 TEST(ConnectionFaults, C16_FirstPacketStandsForALostRtu) {
   World world;
-  Side& a = world.add(rc());
-  Side& b = world.add(rc());
-  a.meet(b);
-  b.meet(a);
-  a.talk(b);
+  auto [a, b] = world.two(rc(), rc());
   while (a.up().empty()) world.run_for(5us);
   world.loss = 1;
   ASSERT_TRUE(b.up().empty());
@@ -117,11 +99,7 @@ TEST(ConnectionFaults, C16_FirstPacketStandsForALostRtu) {
 TEST(ConnectionFaults, C16_RestartedPeerReplacesWhatItForgot) {
   for (const bool restarted_asks : {false, true}) {
     World world;
-    Side& a = world.add(rc());
-    Side& b = world.add(rc());
-    a.meet(b);
-    b.meet(a);
-    a.talk(b);
+    auto [a, b] = world.two(rc(), rc());
     world.run_for(60s);
     ASSERT_EQ(a.up().size(), 1U);
     b.kill();

@@ -17,11 +17,6 @@ using wire::LinkAddr;
 using wire::RejReason;
 using wire::ServiceIdForm;
 
-ConnectionConfig rc() {
-  ConnectionConfig c;
-  c.rc = true;
-  return c;
-}
 ConnectionConfig uc() {
   ConnectionConfig c;
   c.uc = true;
@@ -36,14 +31,8 @@ ConnectionConfig both() {
 struct ConnectionsTest : testing::Test {
   World world;
 
-  /// Two interfaces that are neighbours; the first sends to the second.
   std::pair<Side&, Side&> two(const ConnectionConfig& a, const ConnectionConfig& b) {
-    Side& first = world.add(a);
-    Side& second = world.add(b);
-    first.meet(second);
-    second.meet(first);
-    first.talk(second);
-    return {first, second};
+    return world.two(a, b);
   }
   [[nodiscard]] std::size_t sent(CmAttr attr) const {
     return static_cast<std::size_t>(

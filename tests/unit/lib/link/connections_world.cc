@@ -136,6 +136,15 @@ Side& World::add(ConnectionConfig config) {
   return *sides.back();
 }
 
+std::pair<Side&, Side&> World::two(const ConnectionConfig& a, const ConnectionConfig& b) {
+  Side& first = add(a);
+  Side& second = add(b);
+  first.meet(second);
+  second.meet(first);
+  first.talk(second);
+  return {first, second};
+}
+
 void World::send(std::uint16_t from, const fabric::MadAddress& to,
                  std::span<const std::byte, wire::kMadLen> octets) {
   sent.push_back(wire::read<wire::CmMad>(octets).value());

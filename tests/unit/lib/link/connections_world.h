@@ -106,11 +106,20 @@ class Side final : NeighbourPaths<wire::LinkAddr> {
   bool killed_ = false;
 };
 
+/// RC only, else as it comes.
+inline ConnectionConfig rc() {
+  ConnectionConfig c;
+  c.rc = true;
+  return c;
+}
+
 class World {
  public:
   explicit World(std::uint64_t seed = 1) : random_{seed} {}
 
   Side& add(ConnectionConfig config);
+  /// Two interfaces that are neighbours; the first sends to the second.
+  std::pair<Side&, Side&> two(const ConnectionConfig& a, const ConnectionConfig& b);
   void run_for(Duration d);
   void send(std::uint16_t from, const fabric::MadAddress& to,
             std::span<const std::byte, wire::kMadLen> octets);
