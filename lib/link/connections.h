@@ -75,6 +75,9 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   void describe(const wire::LinkAddr& hw, NeighbourInfo& out) const override;
 
  private:
+  /// How often it is asked whether packets go to a peer without a connection.
+  static constexpr Duration kLook = std::chrono::seconds(1);
+
   /// An interface of the fabric, whatever its flags octet says at the time.
   struct PeerKey {
     wire::Gid gid;

@@ -1,0 +1,276 @@
+// Connected mode: connections asked for, and requests answered. Source:
+// draft-ietf-ipoib-connected-mode-03 §3.
+#include <algorithm>
+#include <utility>
+
+#include "lib/link/connections.h"
+
+namespace ipoib::link {
+namespace {
+
+using wire::RejReason;
+using wire::ServiceIdForm;
+
+/// A request that comes so soon after the own connection stands may have crossed it on the way.
+constexpr Duration kCrossing = std::chrono::seconds(3);
+constexpr ServiceIdForm other(ServiceIdForm form) {
+  return form == ServiceIdForm::kIetf ? ServiceIdForm::kLinux : ServiceIdForm::kIetf;
+}
+
+constexpr wire::CmTransport cm_transport(fabric::Transport transport) {
+  return transport == fabric::Transport::kRc ? wire::CmTransport::kRc : wire::CmTransport::kUc;
+}
+
+/// The way back to who asks.
+fabric::AhAttr path_back(const wire::CmReq& req) {
+  const wire::CmPath& path = req.primary;
+  return {.dlid = path.local_lid.host(),
+          .sl = path.sl(),
+          .rate = path.rate(),
+          .global = !path.subnet_local(),
+          .tclass = path.tclass,
+          .hop_limit = path.hop_limit,
+          .flow_label = path.flow_label(),
+          .dgid = path.local_gid};
+}
+
+wire::CmPath path_there(const fabric::AhAttr& to, const wire::Gid& peer,
+                        const fabric::PortAttr& port, std::uint8_t ack_timeout) {
+  wire::CmPath path{};
+  path.local_lid.set(port.lid);
+  path.remote_lid.set(to.dlid);
+  path.local_gid = port.gid();
+  path.remote_gid = peer;
+  path.flow_rate = wire::CmPath::pack_flow_rate(to.flow_label, to.rate);
+  path.tclass = to.tclass;
+  path.hop_limit = to.hop_limit;
+  path.set_sl(to.sl);
+  path.set_subnet_local(!to.global);
+  path.set_ack_timeout(ack_timeout);
+  return path;
+}
+
+}  // namespace
+
+// --- Asking ---
+
+void Connections::look_at(const PeerKey& key, TimePoint now) {
+  schedule(key, kNever);
+  Peer& p = peers_.at(key);
+  if (std::exchange(p.lost_users, false)) {
+    for (const cm::Handle handle : std::vector{p.handles}) {
+      Connection& c = all_.at(handle);
+      if (c.active || !per_direction(p)) close(handle, c, ConnectionEnd::kUnwanted, now);
+    }
+    return forget_if_idle(key);
+  }
+  const auto transport = transport_with(p);
+  if (!started_ || config_.open == OpenPolicy::kAccept || p.users.empty() || !transport ||
+      has_one_to_send(p))
+    return;
+  if (now < p.retry_at) return schedule(key, p.retry_at);
+  if (wanted(p, now))
+    if (const auto asked = ask(key, p, *transport, now); !asked) {
+      if (asked.error().code != Errc::kUnavailable) return back_off(key, now);
+    }
+  if (!has_one_to_send(p)) schedule(key, now + kLook);
+}
+
+/// Errors: kUnavailable, for the moment; else something that waiting a second does not mend.
+Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport, TimePoint now) {
+  const auto path = around_.path_to(key.gid);
+  if (!path) return fail(Errc::kUnavailable, "no path");
+  if (open_ >= config_.max_connections) {
+    ++counters_.limited;
+    return fail(Errc::kNoResources, "all {} connections are in use", config_.max_connections);
+  }
+  const auto queue = actions_.create_connected(transport);
+  if (!queue) {
+    ++counters_.no_queue;
+    return tl::make_unexpected(queue.error());
+  }
+  cm::ConnectParams params;
+  params.to = {.lid = path->attr.dlid, .sl = path->attr.sl, .pkey = pkey_};
+  params.service_id = wire::ipoib_service_id(p.form, key.qpn);
+  params.transport = cm_transport(transport);
+  params.qpn = (*queue)->qpn();
+  params.starting_psn = random_psn();
+  params.srq = true;
+  params.retry_count = config_.retry_count;
+  params.rnr_retry = config_.rnr_retry;
+  params.mtu = path_mtu(path->mtu_code);
+  params.primary = path_there(path->attr, key.gid, port_, config_.ack_timeout);
+  params.remote_timeout = params.local_timeout = config_.cm_timeout;
+  params.max_retries = config_.cm_retries;
+  params.private_data = private_data();
+  const auto handle = manager_.connect(params, *this, now);
+  if (!handle) {
+    actions_.destroy_connected(**queue);
+    return tl::make_unexpected(handle.error());
+  }
+  ++counters_.asked;
+  add(*handle, key, **queue, true, now).psn = params.starting_psn;
+  return {};
+}
+
+void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return;
+  Connection& c = it->second;
+  Peer& p = peers_.at(c.peer);
+  const auto said = wire::read<wire::IpoibCmPrivate>(rep.private_data).value();
+  const auto path = around_.path_to(c.peer.gid);
+  c.peer_qpn = rep.local_qpn.host();
+  c.peer_mtu = said.receive_mtu.host();
+  const auto ready = [&]() -> Status {
+    if (said.ud_qpn.host() != c.peer.qpn || connection_mtu(c) == 0)
+      return fail(Errc::kInvalidArgument, "private data");
+    if (!path) return fail(Errc::kUnavailable, "no path");
+    const fabric::ReadyToReceive receive{.peer_qpn = c.peer_qpn,
+                                         .path = path->attr,
+                                         .path_mtu = path_mtu(path->mtu_code),
+                                         .rx_psn = c.psn};
+    if (auto status = actions_.set_ready_to_receive(*c.queue, receive); !status) return status;
+    return actions_.set_ready_to_send(*c.queue, {.tx_psn = rep.starting_psn.host(),
+                                                 .max_message = c.peer_mtu,
+                                                 .retry_count = config_.retry_count,
+                                                 .rnr_retry = rep.rnr_retry(),
+                                                 .ack_timeout = config_.ack_timeout});
+  }();
+  if (!ready) {
+    static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
+    return finish(c, ConnectionEnd::kRefused, now);
+  }
+  if (!manager_.confirm(handle, now)) return;  // over already: the news are under way
+  if (p.form == ServiceIdForm::kLinux) p.linux_habit = true;
+  went_up(c, now);
+}
+
+/// A peer that knows no such service may know the other one.
+bool Connections::try_other_service(Peer& p, const cm::Closed& closed) {
+  if (closed.reason != cm::CloseReason::kRejected ||
+      closed.rej.why() != RejReason::kInvalidServiceId || p.other_form_tried)
+    return false;
+  p.other_form_tried = true;
+  p.form = other(p.form);
+  return true;
+}
+
+void Connections::back_off(const PeerKey& key, TimePoint now) {
+  Peer& p = peers_.at(key);
+  const auto doubled = config_.backoff_min * (std::int64_t{1} << std::min(p.failures, 20U));
+  ++p.failures;
+  p.retry_at = now + jitter_.around(std::min<Duration>(doubled, config_.backoff_max), 25);
+  schedule(key, p.retry_at);
+}
+
+// --- Answering ---
+
+void Connections::on_request(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress&,
+                             TimePoint now) {
+  now_ = now;
+  ++counters_.incoming;
+  if (const RejReason fault = fault_of(req); fault != RejReason::kNone) {
+    static_cast<void>(manager_.reject(handle, fault, now));
+    return;
+  }
+  const auto key = key_of(wire::requester(req));
+  Peer& p = peer(key);
+  const auto service = wire::ipoib_service_of(req.service_id.host());
+  if (service && service->form == ServiceIdForm::kLinux) p.linux_habit = true;
+  if (!give_way(handle, key, now)) {
+    ++counters_.crossed;
+    static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
+    return;
+  }
+  if (auto taken = take(handle, req, now); !taken) {
+    ++counters_.no_queue;
+    static_cast<void>(manager_.reject(handle, RejReason::kNoResources, now));
+    forget_if_idle(key);
+  }
+}
+
+/// Why the request cannot be taken, whoever asks; counted. kNone: it can.
+RejReason Connections::fault_of(const wire::CmReq& req) {
+  const bool rc = req.transport() == wire::CmTransport::kRc;
+  if (rc ? !config_.rc : !config_.uc) {
+    ++counters_.bad_transport;
+    return RejReason::kInvalidTransport;
+  }
+  const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
+  const auto mtu = wire::connection_ip_mtu(config_.receive_mtu, said.receive_mtu.host());
+  if (said.ud_qpn.host() <= 1 || mtu == 0 || wire::requester(req).same_interface(own_)) {
+    ++counters_.bad_private_data;
+    return RejReason::kConsumer;
+  }
+  if (open_ >= config_.max_connections) {
+    ++counters_.limited;
+    return RejReason::kNoResources;
+  }
+  return RejReason::kNone;
+}
+
+/// What there is with the peer makes way for its request; or not, where requests cross. One that
+/// came late crosses a connection that is young; to an older one it says that the peer has
+/// restarted. Source: §3.3.
+bool Connections::give_way(cm::Handle handle, const PeerKey& key, TimePoint now) {
+  const Peer& p = peers_.at(key);
+  for (const cm::Handle older : std::vector{p.handles}) {
+    Connection& c = all_.at(older);
+    if (older == handle || c.over || (c.active && per_direction(p))) continue;
+    const bool crosses = c.active && (!c.up || now - c.since < kCrossing);
+    if (crosses && !wire::accepts_crossing(own_, address_of(key))) return false;
+    if (crosses) ++counters_.crossed;
+    close(older, c, ConnectionEnd::kReplaced, now);
+  }
+  return true;
+}
+
+Status Connections::take(cm::Handle handle, const wire::CmReq& req, TimePoint now) {
+  const bool rc = req.transport() == wire::CmTransport::kRc;
+  const auto queue =
+      actions_.create_connected(rc ? fabric::Transport::kRc : fabric::Transport::kUc);
+  if (!queue) return tl::make_unexpected(queue.error());
+  const std::uint32_t psn = random_psn();
+  const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
+                                       .path = path_back(req),
+                                       .path_mtu = path_mtu(req.mtu()),
+                                       .rx_psn = psn};
+  auto status = actions_.set_ready_to_receive(**queue, receive);
+  if (status)
+    status = manager_.accept(handle,
+                             {.qpn = (*queue)->qpn(),
+                              .starting_psn = psn,
+                              .srq = true,
+                              .rnr_retry = config_.rnr_retry,
+                              .private_data = private_data()},
+                             now);
+  if (!status) {
+    actions_.destroy_connected(**queue);
+    return status;
+  }
+  const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
+  Connection& c = add(handle, key_of(wire::requester(req)), **queue, false, now);
+  c.psn = psn;
+  c.peer_qpn = receive.peer_qpn;
+  c.peer_mtu = said.receive_mtu.host();
+  c.to_send = {.tx_psn = req.starting_psn.host(),
+               .max_message = c.peer_mtu,
+               .retry_count = config_.retry_count,
+               .rnr_retry = req.rnr_retry(),
+               .ack_timeout = config_.ack_timeout};
+  return {};
+}
+
+void Connections::on_established(cm::Handle handle, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return;
+  Connection& c = it->second;
+  if (!actions_.set_ready_to_send(*c.queue, c.to_send))
+    return close(handle, c, ConnectionEnd::kFailed, now);
+  went_up(c, now);
+}
+
+}  // namespace ipoib::link
