@@ -4,8 +4,6 @@
 
 #include <cstring>
 
-#include "tests/vectors/vectors.h"
-
 namespace ipoib::soft {
 namespace {
 
@@ -82,52 +80,6 @@ TEST_F(Connected, C11_AttributesThatCannotBeAreRefused) {
   EXPECT_TRUE(bad_send({.max_message = 0}));
   EXPECT_TRUE(bad_send({.max_message = fabric::kMaxMessage + 1}));
   EXPECT_TRUE(hca.set_ready_to_send(queue, {}));
-}
-
-// Between known ends the octets are those of the reference.
-TEST_F(Connected, C11_FramesAreThoseOfTheReference) {
-  const nlohmann::json vectors = test::load_vectors("frames-generated.json");
-  for (const Transport transport : {Transport::kRc, Transport::kUc}) {
-    const char* const name = transport == Transport::kRc ? "rc-send-only" : "uc-send-only";
-    SCOPED_TRACE(name);
-    for (const auto& v : vectors.at("frames")) {
-      if (v.at("name") != name) continue;
-      Bytes iba = test::octets(v.at("hex"));
-      iba.resize(iba.size() - wire::kVcrcLen);
-      wire::IbaFrame f;
-      ASSERT_EQ(wire::parse_iba(iba, f), wire::FrameError::kNone);
-      ASSERT_FALSE(f.global);
-      clear();
-      SoftHcaConfig own = config(0);
-      own.attr.lid = f.lrh.slid.host();
-      own.attr.pkeys = {f.bth.pkey.host()};
-      peers[0].hca = SoftHca::create(own).value();
-      peers[0].rx = peers[0].hca->create_receive_queue({}).value();
-      SoftHca& hca = *peers[0].hca;
-      fabric::ConnectedQueue* q =
-          hca.create_connected_queue(
-                 {.transport = transport, .pkey = f.bth.pkey.host(), .receive_queue = peers[0].rx})
-              .value();
-      peers[0].queue = q;
-      fabric::ReadyToReceive to{.peer_qpn = f.bth.dest_qp.host()};
-      to.path.dlid = f.lrh.dlid.host();
-      to.path.sl = f.lrh.sl();
-      ASSERT_TRUE(hca.set_ready_to_receive(*q, to));
-      ASSERT_TRUE(hca.set_ready_to_send(*q, {.tx_psn = f.bth.psn.host()}));
-      ASSERT_TRUE(send(0, std::span{iba}.subspan(f.body, f.body_len)));
-      Bytes sent = cut(1).at(0);
-      // What the sender is free in.
-      edit(sent, [&](wire::Bth& bth) {
-        EXPECT_EQ(bth.ack_resv, transport == Transport::kRc ? wire::Bth::kAckReq : 0);
-        bth.ack_resv = f.bth.ack_resv;
-        bth.flags = static_cast<std::uint8_t>((bth.flags & ~wire::Bth::kSolicited) |
-                                              (f.bth.flags & wire::Bth::kSolicited));
-      });
-      EXPECT_EQ(Bytes(sent.begin() + sizeof(EthHdr),
-                      sent.begin() + static_cast<std::ptrdiff_t>(sizeof(EthHdr) + iba.size())),
-                iba);
-    }
-  }
 }
 
 TEST_F(Connected, C11_FrameThatIsNotForTheConnectionIsCountedAndLost) {
