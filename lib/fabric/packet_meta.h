@@ -33,7 +33,9 @@ struct PacketMeta {
   struct Tx {
     AhIndex ah;
     std::uint32_t qpn;
-    std::uint16_t iface;  ///< Interface it leaves by; for packets handed to another lcore.
+    // For packets handed to another lcore:
+    std::uint16_t iface;  ///< Interface it leaves by.
+    bool connected;  ///< By the ConnectedQueue of neighbour number `ah`, as that lcore knows it.
   };
   union {
     Rx rx;

@@ -13,6 +13,7 @@ struct Owned {
   table::InterfaceId id;
   table::InterfaceId io_peer;
   const InterfaceEntry* entry;
+  fabric::ReceiveQueue* receive_queue = nullptr;  ///< Of the link's connections; null: the rest.
 };
 
 /// Takes a burst of one interface, from the link header to Tx or wherever else it ends. While

@@ -5,6 +5,24 @@
 #include "lib/fabric/packet_meta.h"
 
 namespace ipoib::fwd {
+namespace {
+
+/// By the connection that neighbour `index` has now; by UD where it has none any more and the
+/// packet, which has its IPoIB header, is not too long for that.
+void send_connected(Context& c, table::NeighbourIndex index, rte_mbuf* m) noexcept {
+  auto& meta = fabric::meta_of(m).tx;
+  const table::Neighbour* const to = c.neighbours->at(index);
+  DropBin bin{c.ingress(meta.iface).counters.drops};
+  if (to == nullptr || to->iface != meta.iface || to->state != table::NeighbourState::kValid)
+    return bin.add(m, Drop::kNeighbourGone);
+  if (m->pkt_len > to->mtu + sizeof(wire::IpoibHdr)) return bin.add(m, Drop::kIpTooBig);
+  if (to->queue != nullptr) return c.tx.enqueue_connected(*to, index, m);
+  meta.ah = to->ah;
+  meta.qpn = to->qpn;
+  c.tx.enqueue(to->iface, m);
+}
+
+}  // namespace
 
 std::uint32_t handoff_input(Context& c, std::span<rte_ring* const> rings) noexcept {
   std::uint32_t total = 0;
@@ -13,7 +31,10 @@ std::uint32_t handoff_input(Context& c, std::span<rte_ring* const> rings) noexce
     void** const objects = reinterpret_cast<void**>(burst.pkts.data());
     burst.n =
         static_cast<std::uint16_t>(rte_ring_sc_dequeue_burst(ring, objects, kMaxBurst, nullptr));
-    for (rte_mbuf* m : burst.span()) c.tx.enqueue(fabric::meta_of(m).tx.iface, m);
+    for (rte_mbuf* m : burst.span()) {
+      const auto& meta = fabric::meta_of(m).tx;
+      meta.connected ? send_connected(c, meta.ah, m) : c.tx.enqueue(meta.iface, m);
+    }
     total += burst.n;
   }
   return total;

@@ -86,10 +86,14 @@ bool usable(const Context& c, const table::Neighbour& n) noexcept {
   if (n.iface >= c.interfaces.size()) return false;
   switch (n.mode) {
     case table::NeighbourMode::kEthernet:
-      return c.interfaces[n.iface].kind == InterfaceKind::kEthernet;
-    case table::NeighbourMode::kUd: return c.interfaces[n.iface].kind == InterfaceKind::kIpoib;
-    default: return false;
+      return c.interfaces[n.iface].kind == InterfaceKind::kEthernet && n.queue == nullptr;
+    case table::NeighbourMode::kUd:
+      return c.interfaces[n.iface].kind == InterfaceKind::kIpoib && n.queue == nullptr;
+    case table::NeighbourMode::kRc:
+    case table::NeighbourMode::kUc:
+      return c.interfaces[n.iface].receive_queue != nullptr && n.queue != nullptr;
   }
+  return false;
 }
 
 /// Names interfaces that exist only.

@@ -1,7 +1,6 @@
 // Stage ip4_output: fits a routed packet to the link of its neighbour and gives it its link header.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -25,7 +24,7 @@ class Ip4Output {
     if (!entry.up.load(std::memory_order_relaxed)) [[unlikely]]
       return link_down(m);
     table::NeighbourCache::touch(to, now_s_);
-    const std::uint16_t mtu = std::min(to.mtu, entry.mtu.load(std::memory_order_relaxed));
+    const std::uint16_t mtu = mtu_of(to, entry);
     if (m->pkt_len > mtu) [[unlikely]]
       too_big(m, to, entry, mtu);
     else

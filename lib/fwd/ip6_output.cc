@@ -1,6 +1,5 @@
 #include "lib/fwd/ip6_output.h"
 
-#include <algorithm>
 #include <atomic>
 
 #include "lib/fwd/link_output.h"
@@ -18,7 +17,7 @@ void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept
       continue;
     }
     table::NeighbourCache::touch(to, c.now_s);
-    const std::uint16_t mtu = std::min(to.mtu, entry.mtu.load(std::memory_order_relaxed));
+    const std::uint16_t mtu = mtu_of(to, entry);
     if (mtu < wire::kMinIpv6Mtu) [[unlikely]]
       bin.add(m, Drop::kIp6LinkMtu);
     else if (m->pkt_len > mtu) [[unlikely]]

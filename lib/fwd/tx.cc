@@ -25,6 +25,8 @@ std::uint64_t octets_of(std::span<rte_mbuf* const> pkts) {
 
 Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters) : counters_{counters} {
   queues_.reserve(config.interfaces.size());
+  connected_.reserve(config.interfaces.size());
+  connected_of_.resize(config.interfaces.size());
   std::map<unsigned, Queue*> queue_of_worker;
   for (std::size_t i = 0; i < config.interfaces.size(); ++i) {
     const InterfaceEntry& entry = config.interfaces[i];
@@ -34,6 +36,10 @@ Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters) : coun
       q.iface = static_cast<table::InterfaceId>(i);
       q.interface = &entry;
       queue_of_.push_back(&q);
+      if (entry.receive_queue != nullptr) {
+        connected_of_[i] = &connected_.emplace_back();
+        connected_of_[i]->iface = q.iface;
+      }
       continue;
     }
     Queue*& q = queue_of_worker[entry.owner];
@@ -46,7 +52,26 @@ Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters) : coun
 }
 
 void Tx::name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept {
-  fabric::meta_of(m).tx.iface = iface;
+  fabric::PacketMeta& meta = fabric::meta_of(m);
+  meta.tx.iface = iface;
+  meta.tx.connected = false;
+}
+
+void Tx::enqueue_connected(const table::Neighbour& to, table::NeighbourIndex index,
+                           rte_mbuf* m) noexcept {
+  Queue& other = *queue_of_[to.iface];
+  if (other.kind == Kind::kHandoff) {
+    fabric::PacketMeta& meta = fabric::meta_of(m);
+    meta.tx.ah = index;
+    meta.tx.iface = to.iface;
+    meta.tx.connected = true;
+    return push(other, m);
+  }
+  Connected& q = *connected_of_[to.iface];
+  q.queues[q.n] = to.queue;
+  q.pkts[q.n++] = m;
+  if (q.n == kMaxBurst) [[unlikely]]
+    flush(q);
 }
 
 std::uint16_t Tx::send(Queue& q) noexcept {
@@ -72,16 +97,37 @@ void Tx::flush(Queue& q) noexcept {
   const std::uint16_t sent = send(q);
 
   const std::span<rte_mbuf*> unsent{&q.pkts[sent], static_cast<std::size_t>(q.n - sent)};
-  if (own) {
-    octets -= octets_of(unsent) + sent * link_header_len(q.interface->kind);
-    counters_[q.iface].tx_packets.add(sent);
-    counters_[q.iface].tx_bytes.add(octets);
-  }
+  if (own) count_sent(q.iface, link_header_len(q.interface->kind), octets, sent, unsent);
   if (!unsent.empty()) [[unlikely]] {
     count_unsent(q, sent);
     rte_pktmbuf_free_bulk(unsent.data(), static_cast<unsigned>(unsent.size()));
   }
   q.n = 0;
+}
+
+/// Packets of one peer in a row are one burst.
+void Tx::flush(Connected& q) noexcept {
+  for (std::uint16_t begin = 0, end = 0; begin < q.n; begin = end) {
+    fabric::ConnectedQueue* const queue = q.queues[begin];
+    while (end < q.n && q.queues[end] == queue) ++end;
+    const std::span<rte_mbuf*> run{&q.pkts[begin], static_cast<std::size_t>(end - begin)};
+    const std::uint64_t octets = octets_of(run);
+    const std::uint16_t sent = queue->tx_burst(run.data(), static_cast<std::uint16_t>(run.size()));
+    const auto unsent = run.subspan(sent);
+    count_sent(q.iface, sizeof(wire::IpoibHdr), octets, sent, unsent);
+    if (unsent.empty()) [[likely]]
+      continue;
+    counters_[q.iface].drops.add(Drop::kIbTxFull, unsent.size());
+    rte_pktmbuf_free_bulk(unsent.data(), static_cast<unsigned>(unsent.size()));
+  }
+  q.n = 0;
+}
+
+/// `octets`: of all, with their link headers.
+void Tx::count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_t octets,
+                    std::uint16_t sent, std::span<rte_mbuf* const> unsent) noexcept {
+  counters_[iface].tx_packets.add(sent);
+  counters_[iface].tx_bytes.add(octets - octets_of(unsent) - std::uint64_t{sent} * header);
 }
 
 void Tx::count_unsent(const Queue& q, std::uint16_t sent) noexcept {

@@ -27,14 +27,19 @@ class Tx {
     Queue& q = *queue_of_[iface];
     if (q.kind == Kind::kHandoff) [[unlikely]]
       name_interface(m, iface);
-    q.pkts[q.n++] = m;
-    if (q.n == kMaxBurst) [[unlikely]]
-      flush(q);
+    push(q, m);
   }
+
+  /// The same for one that goes by the queue of `to`, whose number is `index`: the number goes with
+  /// what is handed over, as the queue may be gone when the other worker takes it.
+  void enqueue_connected(const table::Neighbour& to, table::NeighbourIndex index,
+                         rte_mbuf* m) noexcept;
 
   /// Sends all that waits. Once a loop.
   void flush() noexcept {
     for (Queue& q : queues_)
+      if (q.n != 0) flush(q);
+    for (Connected& q : connected_)
       if (q.n != 0) flush(q);
   }
 
@@ -51,13 +56,31 @@ class Tx {
     std::array<rte_mbuf*, kMaxBurst> pkts;
   };
 
+  /// The connections of an own link: packets in order, each with the queue it goes by.
+  struct alignas(64) Connected {
+    std::uint16_t n = 0;
+    table::InterfaceId iface = table::kNoInterface;
+    std::array<rte_mbuf*, kMaxBurst> pkts;
+    std::array<fabric::ConnectedQueue*, kMaxBurst> queues;
+  };
+
+  void push(Queue& q, rte_mbuf* m) noexcept {
+    q.pkts[q.n++] = m;
+    if (q.n == kMaxBurst) [[unlikely]]
+      flush(q);
+  }
   static void name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept;
   static std::uint16_t send(Queue& q) noexcept;
   void flush(Queue& q) noexcept;
+  void flush(Connected& q) noexcept;
+  void count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_t octets,
+                  std::uint16_t sent, std::span<rte_mbuf* const> unsent) noexcept;
   void count_unsent(const Queue& q, std::uint16_t sent) noexcept;
 
   std::vector<Queue> queues_;
   std::vector<Queue*> queue_of_;  ///< By InterfaceId; into queues_.
+  std::vector<Connected> connected_;
+  std::vector<Connected*> connected_of_;  ///< By InterfaceId; into connected_, or null.
   std::span<InterfaceCounters> counters_;
 };
 

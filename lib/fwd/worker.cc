@@ -20,7 +20,9 @@ T get(const std::atomic<T>& setting) noexcept {
   return setting.load(std::memory_order_relaxed);
 }
 
-std::uint16_t rx_burst(const InterfaceEntry& entry, rte_mbuf** pkts, std::uint16_t n) noexcept {
+std::uint16_t rx_burst(const Owned& owned, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  if (owned.receive_queue != nullptr) return owned.receive_queue->rx_burst(pkts, n);
+  const InterfaceEntry& entry = *owned.entry;
   if (entry.kind == InterfaceKind::kIpoib) return entry.ud_queue->rx_burst(pkts, n);
   if (entry.is_stopped()) [[unlikely]]
     return 0;
@@ -36,7 +38,8 @@ std::uint32_t Worker::iterate() noexcept {
   begin_loop(tsc);
 
   for (const State::Device& device : s.devices) device.poll(*device.hca);
-  std::uint32_t work = inject(c, s.down);
+  const std::uint32_t messages = inject(c, s.down);
+  std::uint32_t work = messages;
   work += handoff_input(c, s.handoff_in);
 
   const bool forwarding = get(s.settings.forwarding);
@@ -45,7 +48,7 @@ std::uint32_t Worker::iterate() noexcept {
   const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
   for (const Owned& owned : s.owned) {
     Burst rx;
-    rx.n = rx_burst(*owned.entry, rx.pkts.data(), burst);
+    rx.n = rx_burst(owned, rx.pkts.data(), burst);
     c.stats.count_burst(rx.n);
     if (rx.n == 0) continue;
     work += rx.n;
@@ -57,6 +60,9 @@ std::uint32_t Worker::iterate() noexcept {
   if (forwarding) work += generate(mode, tsc, burst);
 
   c.tx.flush();
+  if (messages != 0) [[unlikely]]
+    s.applied.store(s.applied.load(std::memory_order_relaxed) + messages,
+                    std::memory_order_release);
   c.punt.ring_doorbell();
   rte_rcu_qsbr_quiescent(s.rcu, s.number);
   s.busy = work != 0;
@@ -108,6 +114,10 @@ int Worker::launch(void* worker) noexcept {
 
 void Worker::stop() noexcept {
   state_->stop.store(true, std::memory_order_relaxed);
+}
+
+std::uint64_t Worker::applied() const noexcept {
+  return state_->applied.load(std::memory_order_acquire);
 }
 
 const WorkerStats& Worker::stats() const noexcept {

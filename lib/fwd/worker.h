@@ -34,6 +34,8 @@ class Worker {
   std::uint32_t iterate() noexcept;
 
   // Any thread, at any time:
+  /// Messages from management that are done with: what they replaced is in use no more.
+  [[nodiscard]] std::uint64_t applied() const noexcept;
   [[nodiscard]] const WorkerStats& stats() const noexcept;
   /// What this worker counted for an interface of WorkerConfig::interfaces: receive and whatever
   /// befell a packet until its way out was known under the interface it came by, the rest under

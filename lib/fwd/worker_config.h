@@ -36,13 +36,14 @@ enum class InterfaceKind : std::uint8_t { kEthernet, kIpoib };
 struct alignas(64) InterfaceEntry {
   // Fixed before the first worker starts.
   InterfaceKind kind = InterfaceKind::kEthernet;
-  std::uint8_t owner = 0;               ///< Worker number.
-  std::uint16_t ethdev_port = 0;        ///< kEthernet.
-  std::uint16_t ethdev_queue = 0;       ///< kEthernet; for receive and transmit.
-  wire::MacAddr mac{};                  ///< kEthernet: own address.
-  fabric::UdQueue* ud_queue = nullptr;  ///< kIpoib.
+  std::uint8_t owner = 0;                         ///< Worker number.
+  std::uint16_t ethdev_port = 0;                  ///< kEthernet.
+  std::uint16_t ethdev_queue = 0;                 ///< kEthernet; for receive and transmit.
+  wire::MacAddr mac{};                            ///< kEthernet: own address.
+  fabric::UdQueue* ud_queue = nullptr;            ///< kIpoib.
+  fabric::ReceiveQueue* receive_queue = nullptr;  ///< kIpoib in connected mode.
   // Writer: management lcore, while workers run; relaxed, each stands for itself.
-  std::atomic<std::uint16_t> mtu{0};  ///< Largest IP packet any neighbour may have.
+  std::atomic<std::uint16_t> mtu{0};  ///< Largest IP packet, but for neighbours with a connection.
   std::atomic<bool> up{false};        ///< Down: routed packets to it are dropped as kLinkDown.
   /// Each multicast packet that leaves here, but for those of link-local scope, is also sent to the
   /// link's all-routers group (224.0.0.2, ff02::2).

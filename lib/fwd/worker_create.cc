@@ -64,8 +64,13 @@ Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::Neighbou
   handoff_in.erase(std::remove(handoff_in.begin(), handoff_in.end(), nullptr), handoff_in.end());
   const std::vector<table::InterfaceId> peers = io_peers(config.interfaces);
   for (std::size_t i = 0; i < config.interfaces.size(); ++i)
-    if (config.interfaces[i].owner == number)
-      owned.push_back({static_cast<table::InterfaceId>(i), peers[i], &config.interfaces[i]});
+    if (config.interfaces[i].owner == number) {
+      const InterfaceEntry& entry = config.interfaces[i];
+      owned.push_back({static_cast<table::InterfaceId>(i), peers[i], &entry});
+      if (entry.receive_queue != nullptr)
+        owned.push_back(
+            {static_cast<table::InterfaceId>(i), peers[i], &entry, entry.receive_queue});
+    }
   for (fabric::Hca* hca : config.hcas)
     if (const auto poll = hca->poll_function()) devices.push_back({hca, poll});
 }

@@ -43,6 +43,8 @@ struct Worker::State {
 
   Context context;
 
+  /// Messages off the ring whose loop is over. Writer: the worker.
+  std::atomic<std::uint64_t> applied{0};
   /// Writer: any thread; the store stands for itself.
   alignas(64) std::atomic<bool> stop{false};
 };

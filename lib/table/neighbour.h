@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include "lib/fabric/types.h"
@@ -31,6 +32,11 @@ enum class NeighbourState : std::uint8_t {
 
 enum class NeighbourMode : std::uint8_t { kEthernet, kUd, kRc, kUc };
 
+[[nodiscard]] constexpr std::string_view to_string(NeighbourMode mode) noexcept {
+  constexpr std::array<std::string_view, 4> kNames = {"ethernet", "UD", "RC", "UC"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
 /// Written by its worker when a message arrives, read per packet. Trivially copyable: it travels
 /// in msg::Down by value.
 struct alignas(64) Neighbour {
@@ -43,7 +49,7 @@ struct alignas(64) Neighbour {
   bool via_routers = false;            ///< kUd: a group whose packets go to the all-routers group.
   fabric::AhIndex ah = fabric::kNoAh;  ///< kUd.
   std::uint32_t qpn = 0;               ///< kUd: destination QPN.
-  fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc.
+  fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc; null with the others.
   /// Coarse stamp of the last packet sent through this entry: seconds since the process started.
   /// Writer: the worker (relaxed); reader: management lcore, to age and probe.
   std::uint32_t last_used_s = 0;

@@ -49,6 +49,11 @@ class NeighbourCache {
     return n.state == NeighbourState::kFree ? nullptr : &n;
   }
 
+  /// Number of an entry of this cache.
+  [[nodiscard]] NeighbourIndex index_of(const Neighbour& neighbour) const noexcept {
+    return static_cast<NeighbourIndex>(&neighbour - entries_);
+  }
+
   /// Null: no such neighbour. addr in host order.
   [[nodiscard]] Neighbour* lookup_v4(InterfaceId iface, std::uint32_t addr) noexcept {
     return find_v4(hash_v4(iface, addr), iface, addr);

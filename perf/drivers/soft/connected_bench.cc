@@ -127,7 +127,8 @@ class Pair {
     End& from = ends_[0];
     if (transport_ != Transport::kUd) return from.queue->tx_burst(pkts, n);
     for (std::uint16_t i = 0; i < n; ++i)
-      fabric::meta_of(pkts[i]).tx = {.ah = from.ah, .qpn = ends_[1].ud->qpn(), .iface = 0};
+      fabric::meta_of(pkts[i]).tx = {
+          .ah = from.ah, .qpn = ends_[1].ud->qpn(), .iface = 0, .connected = false};
     return from.ud->tx_burst(pkts, n);
   }
   std::uint16_t receive(rte_mbuf** pkts, std::uint16_t n) {

@@ -172,7 +172,8 @@ void send(benchmark::State& state, Bench& bench, SendBurst&& put) {
   for (auto n = state.range(0); n-- > 0;) {
     rte_mbuf* m = bench.packet(payload);
     const auto neighbour = static_cast<std::size_t>(n) * 389 % kNeighbours;
-    fabric::meta_of(m).tx = {.ah = bench.ahs_[neighbour], .qpn = 0x49, .iface = 0};
+    fabric::meta_of(m).tx = {
+        .ah = bench.ahs_[neighbour], .qpn = 0x49, .iface = 0, .connected = false};
     rte_ring_sp_enqueue(bench.cable_.out, m);
   }
   std::array<rte_mbuf*, kBurst> pkts;

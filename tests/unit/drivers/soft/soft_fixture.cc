@@ -115,7 +115,7 @@ rte_mbuf* SoftHcaTest::packet(std::span<const std::byte> payload, fabric::AhInde
       m == nullptr ? nullptr : rte_pktmbuf_append(m, static_cast<std::uint16_t>(payload.size()));
   if (data == nullptr) throw std::runtime_error("no mbuf for a packet");
   std::copy(payload.begin(), payload.end(), reinterpret_cast<std::byte*>(data));
-  fabric::meta_of(m).tx = {.ah = ah, .qpn = qpn, .iface = 7};
+  fabric::meta_of(m).tx = {.ah = ah, .qpn = qpn, .iface = 7, .connected = false};
   return m;
 }
 

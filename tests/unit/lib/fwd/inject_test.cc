@@ -83,7 +83,7 @@ TEST_F(Inject, SendsRawAsItIsEvenWhenDown) {
   entries[kEth0].up = false;
   settings.forwarding = false;
   const Bytes arp = encapsulated(0x0806, Bytes(56));
-  send_raw(kIb0, arp, {.ah = 5, .qpn = 0xffffff, .iface = kIb0});
+  send_raw(kIb0, arp, {.ah = 5, .qpn = 0xffffff, .iface = kIb0, .connected = false});
   const Bytes frame = ethernet(kBroadcastMac, mac(0xa0), 0x0806, Bytes(28));
   send_raw(kEth0, frame);
   loop();

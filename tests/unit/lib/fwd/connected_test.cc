@@ -1,0 +1,281 @@
+// Neighbours that are reached by a connection, beside those reached by UD.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <vector>
+
+#include "tests/unit/lib/fwd/world.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+using table::NeighbourMode;
+
+class FakeReceiveQueue final : public fabric::ReceiveQueue {
+ public:
+  FakeReceiveQueue() : ReceiveQueue{&receive} {}
+
+  std::deque<rte_mbuf*> incoming;
+
+ private:
+  static std::uint16_t receive(ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+    auto& incoming = static_cast<FakeReceiveQueue&>(queue).incoming;
+    std::uint16_t taken = 0;
+    for (; taken < n && !incoming.empty(); incoming.pop_front()) pkts[taken++] = incoming.front();
+    return taken;
+  }
+};
+
+class FakeConnectedQueue final : public fabric::ConnectedQueue {
+ public:
+  explicit FakeConnectedQueue(std::uint32_t qpn)
+      : ConnectedQueue{qpn, fabric::Transport::kRc, &send} {}
+
+  std::size_t room = 1000;  ///< Packets it still takes.
+  std::vector<std::uint16_t> bursts;
+  Frames sent;
+
+ private:
+  static std::uint16_t send(ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+    auto& self = static_cast<FakeConnectedQueue&>(queue);
+    self.bursts.push_back(n);
+    std::uint16_t taken = 0;
+    for (; taken < n && self.room != 0; ++taken, --self.room) {
+      Bytes& bytes = self.sent.emplace_back(pkts[taken]->pkt_len);
+      for (std::size_t i = 0; i < bytes.size(); ++i)
+        bytes[i] = *static_cast<const std::byte*>(
+            rte_pktmbuf_read(pkts[taken], static_cast<std::uint32_t>(i), 1, bytes.data()));
+      rte_pktmbuf_free(pkts[taken]);
+    }
+    return taken;
+  }
+};
+
+class ConnectedTest : public World {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    entries[kIb0].receive_queue = &received;
+  }
+  void TearDown() override {
+    for (rte_mbuf* m : received.incoming) rte_pktmbuf_free(m);
+    World::TearDown();
+  }
+  void start_with_neighbours() {
+    start();
+    set_neighbour(0, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
+    set_neighbour(2, connected("10.0.0.2", queues[0]));
+    set_neighbour(3, connected("10.0.0.3", queues[1]));
+    set_neighbour(4, ib_neighbour(kIb0, "10.0.0.4", 7, 0xabcdef));
+    loop();
+  }
+  table::Neighbour connected(std::string_view addr, FakeConnectedQueue& queue) const {
+    table::Neighbour n = ib_neighbour(kIb0, addr, 7, 0xabcdef);
+    n.mode = NeighbourMode::kRc;
+    n.mtu = 65'520;
+    n.queue = const_cast<FakeConnectedQueue*>(&queue);
+    return n;
+  }
+  void arrive(const Bytes& message) {
+    rte_mbuf* m = mbuf(message);
+    fabric::meta_of(m).rx = {};
+    fabric::meta_of(m).rx.transport = fabric::Transport::kRc;
+    received.incoming.push_back(m);
+  }
+  /// A long packet to a host of the link: 1,500 octets a segment.
+  void receive_long(std::string_view dst, std::size_t octets) {
+    const Bytes frame = to_eth0(Ip4{.dst = dst, .payload_len = octets - 20}.bytes());
+    std::vector<std::size_t> segments(frame.size() / 1500, 1500);
+    segments.push_back(frame.size() % 1500);
+    receive(kEth0, mbuf(frame, segments));
+  }
+
+  FakeReceiveQueue received;
+  mutable std::array<FakeConnectedQueue, 2> queues{FakeConnectedQueue{0x101},
+                                                   FakeConnectedQueue{0x102}};
+};
+
+TEST_F(ConnectedTest, PacketsOfAPeerInARowAreOneBurst) {
+  start_with_neighbours();
+  for (const char* dst : {"10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.3", "10.0.0.2"})
+    receive(kEth0, to_eth0(Ip4{.dst = dst}.bytes()));
+  loop();
+  EXPECT_EQ(queues[0].bursts, (std::vector<std::uint16_t>{2, 1}));
+  EXPECT_EQ(queues[1].bursts, (std::vector<std::uint16_t>{2}));
+  ASSERT_EQ(queues[0].sent.size(), 3U);
+  EXPECT_EQ(queues[0].sent[0], to_link(forwarded(Ip4{.dst = "10.0.0.2"})));
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U) << "who has no connection is sent to by UD";
+  EXPECT_EQ(worker().counters(kIb0).tx_packets.get(), 6U);
+  EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), 6 * Ip4{}.bytes().size());
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+// More than a burst at once leaves while the rest is still being routed.
+TEST_F(ConnectedTest, ManyPacketsKeepTheirOrder) {
+  start_with_neighbours();
+  settings.burst = kMaxBurst;
+  for (std::uint16_t id = 0; id < 3 * kMaxBurst; ++id)
+    receive(kEth0, to_eth0(Ip4{.dst = "10.0.0.2", .id = id}.bytes()));
+  for (int i = 0; i < 3; ++i) loop();
+  ASSERT_EQ(queues[0].sent.size(), 3U * kMaxBurst);
+  for (std::uint16_t id = 0; id < 3 * kMaxBurst; ++id)
+    EXPECT_EQ(queues[0].sent[id], to_link(forwarded(Ip4{.dst = "10.0.0.2", .id = id})));
+}
+
+TEST_F(ConnectedTest, FullQueueIsCountedAndFreed) {
+  start_with_neighbours();
+  queues[0].room = 3;
+  for (int i = 0; i < 10; ++i) receive(kEth0, to_eth0(Ip4{.dst = "10.0.0.2"}.bytes()));
+  receive(kEth0, to_eth0(Ip4{.dst = "10.0.0.3"}.bytes()));
+  loop();
+  EXPECT_EQ(queues[0].sent.size(), 3U);
+  EXPECT_EQ(queues[1].sent.size(), 1U) << "one full queue holds up no other";
+  EXPECT_EQ(drops(kIb0, Drop::kIbTxFull), 7U);
+  EXPECT_EQ(all_drops(), 7U);
+  EXPECT_EQ(worker().counters(kIb0).tx_packets.get(), 4U);
+  EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), 4 * Ip4{}.bytes().size());
+}
+
+TEST_F(ConnectedTest, C09_TheMtuIsThatOfTheDestination) {
+  start_with_neighbours();
+  receive_long("10.0.0.2", 9000);
+  receive_long("10.0.0.4", 9000);
+  loop();
+  ASSERT_EQ(queues[0].sent.size(), 1U);
+  EXPECT_EQ(queues[0].sent[0].size(), 9000U + sizeof(wire::IpoibHdr));
+  // By UD in fragments, as they may be cut; 9000 octets and 2044 a piece.
+  const auto fragments = sent_by_link(kIb0);
+  ASSERT_EQ(fragments.size(), 5U);
+  EXPECT_EQ(fragments[0].bytes.size(), 2044U + sizeof(wire::IpoibHdr));
+  EXPECT_EQ(all_drops(), 0U);
+
+  const Bytes whole =
+      to_eth0(Ip4{.dst = "10.0.0.4", .payload_len = 2100, .flags_offset = 0x4000}.bytes());
+  receive(kEth0, mbuf(whole, {1500, whole.size() - 1500}));
+  loop();
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kIcmpError);
+  EXPECT_EQ(messages[0].message.mtu, 2044);
+  expect_drop(kEth0, Drop::kIpTooBig);
+}
+
+TEST_F(ConnectedTest, C10_PacketsAreTakenByEveryModeAtAnyTime) {
+  start_with_neighbours();
+  const Ip4 packet{.src = "10.0.0.2", .dst = "192.168.1.10"};
+  arrive(to_link(packet.bytes()));
+  receive(kIb0, to_link(packet.bytes()));
+  arrive(encapsulated(0x0806, Bytes(28)));
+  loop();
+  EXPECT_EQ(sent_by_port(kEth0).size(), 2U);
+  EXPECT_EQ(worker().counters(kIb0).rx_packets.get(), 3U);
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kArp);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+// What management sends of its own, ARP and ND, and groups.
+TEST_F(ConnectedTest, C10_OwnMessagesGoByUd) {
+  start_with_neighbours();
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kSendRaw;
+  message.iface = kIb0;
+  message.mbuf = mbuf(encapsulated(0x0806, Bytes(28)));
+  fabric::meta_of(message.mbuf).tx = {.ah = 9, .qpn = 0xffffff, .iface = 0, .connected = false};
+  send_down(message);
+  loop();
+  ASSERT_EQ(sent_by_link(kIb0).size(), 1U);
+  EXPECT_TRUE(queues[0].sent.empty());
+}
+
+TEST_F(ConnectedTest, EntriesThatCannotBeAreRefused) {
+  start();
+  table::Neighbour on_ud = ib_neighbour(kIb0, "10.0.0.9", 7, 1);
+  on_ud.queue = &queues[0];
+  table::Neighbour none = connected("10.0.0.9", queues[0]);
+  none.queue = nullptr;
+  table::Neighbour elsewhere = connected("10.1.0.9", queues[0]);
+  elsewhere.iface = kIb1;  // has no receive queue
+  table::Neighbour ethernet = eth_neighbour(kEth0, "192.168.1.9", mac(1));
+  ethernet.queue = &queues[0];
+  for (const table::Neighbour& n : {on_ud, none, elsewhere, ethernet}) set_neighbour(9, n);
+  loop();
+  EXPECT_EQ(worker().stats().bad_messages.get(), 4U);
+  EXPECT_EQ(worker().applied(), 4U) << "they are done with all the same";
+}
+
+class ConnectedHandoff : public ConnectedTest {
+ protected:
+  void SetUp() override {
+    ConnectedTest::SetUp();
+    configs.resize(2);
+    for (const auto iface : {kEth0, kEth1}) entries[iface].owner = 0;
+    for (const auto iface : {kIb0, kIb1}) entries[iface].owner = 1;
+    start_with_neighbours();
+  }
+  void feed(std::size_t octets = 100) {
+    receive_long("10.0.0.2", octets);
+    worker(0).iterate();
+  }
+  void change(const table::Neighbour& n) {
+    msg::Down message{};
+    message.kind = msg::Down::Kind::kNeighbourSet;
+    message.index = 2;
+    message.neighbour = n;
+    send_down(message, 1);
+  }
+};
+
+TEST_F(ConnectedHandoff, TheOwnerOfTheLinkSendsByItsConnection) {
+  feed();
+  EXPECT_TRUE(queues[0].sent.empty()) << "not by worker 0";
+  change(connected("10.0.0.2", queues[1]));
+  worker(1).iterate();
+  EXPECT_TRUE(queues[0].sent.empty()) << "which is gone meanwhile";
+  EXPECT_EQ(queues[1].sent.size(), 1U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(ConnectedHandoff, WithoutItsConnectionByUd) {
+  feed();
+  change(ib_neighbour(kIb0, "10.0.0.2", 8, 0x77));
+  worker(1).iterate();
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].to.ah, 8U);
+  EXPECT_EQ(sent[0].to.qpn, 0x77U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(ConnectedHandoff, TooLongForUdMeanwhile) {
+  feed(9000);
+  change(ib_neighbour(kIb0, "10.0.0.2", 8, 0x77));
+  worker(1).iterate();
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+  expect_drop(kIb0, Drop::kIpTooBig);
+}
+
+TEST_F(ConnectedHandoff, NeighbourGoneMeanwhile) {
+  feed();
+  msg::Down remove{};
+  remove.kind = msg::Down::Kind::kNeighbourRemove;
+  remove.index = 2;
+  send_down(remove, 1);
+  worker(1).iterate();
+  expect_drop(kIb0, Drop::kNeighbourGone);
+}
+
+// A queue may be destroyed when all have applied what replaced it: only behind the loop that still
+// sent by it.
+TEST_F(ConnectedHandoff, AppliedSaysWhatIsDoneWith) {
+  const std::uint64_t before = worker(1).applied();
+  change(ib_neighbour(kIb0, "10.0.0.2", 8, 0x77));
+  EXPECT_EQ(worker(1).applied(), before);
+  worker(1).iterate();
+  EXPECT_EQ(worker(1).applied(), before + 1);
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test
