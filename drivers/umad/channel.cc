@@ -29,7 +29,8 @@ constexpr std::array kAgents = {
     AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kSubnDr), 1, 0, 0},
     AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm), wire::kSaClassVersion, 1,
                method_bit(wire::Method::kReport)},
-    AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kComMgt), 2, 0, 0},
+    AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kComMgt), 2, 0,
+               method_bit(wire::Method::kSend)},
 };
 
 std::uint32_t qkey_of(const Peer& to) {
@@ -103,6 +104,14 @@ Result<Channel::Device> Channel::open() {
   Device device{*fd, {}};
   for (const AgentClass& agent : kAgents) {
     const Result<int> id = config_.umad->register_agent(*fd, agent);
+    if (!id && agent.mgmt_class == static_cast<std::uint8_t>(wire::MgmtClass::kComMgt)) {
+      // A kernel whose own manager (ib_cm) is loaded keeps the class to itself.
+      log(LogArea::kFabric, LogLevel::kWarning,
+          "umad device {}: {}; links on it have no connections until it is free (rmmod ib_cm and "
+          "what uses it)",
+          config_.device, id.error().what);
+      continue;
+    }
     if (!id) {
       close(device);
       return fail(id.error().code, "umad device {}: {}", config_.device, id.error().what);

@@ -182,6 +182,11 @@ void UmadPort::take(const Arrived& arrived) {
     std::memcpy(&smp, arrived.bytes.data(), std::min(arrived.bytes.size(), sizeof(smp)));
     return on_smp(arrived.from, smp);
   }
+  if (is(header->mgmt_class, wire::MgmtClass::kComMgt) &&
+      header->method == static_cast<std::uint8_t>(wire::Method::kSend)) {
+    received_.push_back(as_received(arrived));
+    return;
+  }
   const bool report = header->method == static_cast<std::uint8_t>(wire::Method::kReport);
   if (!is(header->mgmt_class, wire::MgmtClass::kSubnAdm) || !(response || report))
     return refuse(arrived.from, arrived, *header);

@@ -51,6 +51,15 @@ TEST_F(UmadDevice, WaitsForAClassThatAnotherAgentHas) {
   EXPECT_EQ(fake_.open_descriptors(), 1) << "each failed attempt has closed its own";
 }
 
+// The kernel's communication manager may have its class; all else goes on.
+TEST_F(UmadDevice, WorksWithoutTheClassOfConnections) {
+  fake_.refused_class_ = 0x07;
+  start_active();
+  const auto sent = port_->send({.lid = 1}, fabric::MadBytes{std::byte{1}, std::byte{7}});
+  EXPECT_EQ(sent.error().code, Errc::kUnavailable);
+  EXPECT_TRUE(port_->send({.lid = 1}, fabric::MadBytes{std::byte{1}, std::byte{3}}));
+}
+
 // Every class that may be sent to the port, and RMPP left to the kernel for subnet administration.
 TEST_F(UmadDevice, RegistersWhatMayCome) {
   start_active();
@@ -62,6 +71,7 @@ TEST_F(UmadDevice, RegistersWhatMayCome) {
     EXPECT_EQ(f.registered_.at(0x01).methods_asked, 0U);
     EXPECT_EQ(f.registered_.at(0x81).version, 1);
     EXPECT_EQ(f.registered_.at(0x07).version, 2);
+    EXPECT_EQ(f.registered_.at(0x07).methods_asked, 1U << 3) << "Send";
   });
 }
 
@@ -92,14 +102,14 @@ TEST_F(UmadDevice, IsOpenedAgainWhenThePortIsSilent) {
   pass(PortWatch::kPeriod * (PortWatch::kMostMissed - 1));
   EXPECT_EQ(port_->attr().state, PortState::kActive) << "one lost answer is none";
   until([this] {
-    now_ += PortWatch::kPeriod;
+    pass(PortWatch::kPeriod);
     return port_->attr().state == PortState::kDown;
   });
   EXPECT_EQ(events_, (Events{PortEvent::kPortDown}));
   until([this] { return count("device_lost") >= 1; });
   fake_.set([](FakeUmad& f) { f.port_.answers = true; });
   until([this] {
-    now_ += PortWatch::kPeriod;
+    pass(PortWatch::kPeriod);
     return port_->attr().state == PortState::kActive;
   });
   EXPECT_EQ(port_->problem(), "");

@@ -68,6 +68,21 @@ TEST_F(UmadMads, AnswersAndReportsAreHandedOver) {
 }
 
 // The simulator cuts what follows an answer's records, the kernel makes one of many segments.
+// Those of the communication manager are no answers: whoever has connections looks what they are.
+TEST_F(UmadMads, MessagesOfTheCommunicationManagerAreHandedOver) {
+  start_active();
+  const auto req = mad(0x07, 0x03);
+  arrive(req);
+  ASSERT_EQ(mads_.size(), 1U);
+  EXPECT_EQ(mads_[0].bytes, req);
+  EXPECT_EQ(mads_[0].from.lid, 1);
+  fake_.take_sent();
+  ASSERT_TRUE(port_->send({.lid = 2}, req));
+  const auto sent = fake_.take_sent();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].answer_ms, 0U) << "the kernel waits for nothing";
+}
+
 TEST_F(UmadMads, HaveAnyLength) {
   start_active();
   std::vector<std::byte> bytes(1256, std::byte{7});
@@ -133,7 +148,6 @@ TEST_F(UmadMads, UnservedRequestsAreRefused) {
            Case{0x81, 0x02, 0x81, kUnsupported | 0x8000},
            Case{0x03, 0x12, 0x92, kUnsupported},  // GetTable: no administrator here
            Case{0x07, 0x01, 0x81, kUnsupported},  // ClassPortInfo of CM
-           Case{0x07, 0x03, 0, 0},                // Send
            Case{0x01, 0x05, 0, 0},                // Trap
            Case{0x01, 0x07, 0, 0},                // TrapRepress
            Case{0x07, 0x81, 0, 0},                // an answer
