@@ -26,6 +26,13 @@ IntegerOf ib_mtus() {
   return {{256, 512, 1024, 2048, 4096}};
 }
 
+OneOf<mgmt::LinkMode> link_modes() {
+  OneOf<mgmt::LinkMode> modes;
+  for (std::size_t i = 0; i < mgmt::kLinkModeNames.size(); ++i)
+    modes.values.emplace_back(mgmt::kLinkModeNames[i], static_cast<mgmt::LinkMode>(i));
+  return modes;
+}
+
 /// "auto" and the scopes of RFC 4291.
 struct Scope : IntegerOf {
   Scope() : IntegerOf{{2, 5, 8, 14}} {}
@@ -127,6 +134,68 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "Take default routers, MTU and redirects from other routers' advertisements."));
 }
 
+/// Options of connected mode.
+void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
+  using E = LinkConfigEntry;
+  using link::OpenPolicy;
+  using link::PairPolicy;
+  using wire::ServiceIdForm;
+  const auto add = [&](Row<E> r) {
+    r.condition = {"mode", [](const E& l) { return l.mode != mgmt::LinkMode::kDatagram; },
+                   "because the mode is datagram"};
+    rows.push_back(std::move(r));
+  };
+  add(row<E>("connected-mtu", &E::connected_mtu, Integer{1280, 65'520},
+             "Largest IP packet taken by a connection, octets. With each neighbour the smaller of "
+             "both sides' holds."));
+  add(row<E>(
+      "connect", [](auto& c) -> auto& { return c.connection.open; },
+      OneOf<OpenPolicy>{{{"traffic", OpenPolicy::kTraffic},
+                         {"always", OpenPolicy::kAlways},
+                         {"accept", OpenPolicy::kAccept}}},
+      "When to ask a neighbour for a connection: while packets go there, as soon as it is known, "
+      "or never, taking those that it asks for."));
+  add(row<E>(
+      "connection-pairs", [](auto& c) -> auto& { return c.connection.pairs; },
+      OneOf<PairPolicy>{{{"one", PairPolicy::kOne}, {"per-direction", PairPolicy::kPerDirection}}},
+      "Connections with a neighbour: one for both directions, or one for each, as Linux has it. "
+      "With one, neighbours that ask as Linux does still have one for each."));
+  add(row<E>(
+      "service-id", [](auto& c) -> auto& { return c.connection.service_id; },
+      OneOf<ServiceIdForm>{{{"ietf", ServiceIdForm::kIetf}, {"linux", ServiceIdForm::kLinux}}},
+      "Service ID that is asked first: its first octet is 0x01, or 0x10 as Linux has it. The other "
+      "one follows where a neighbour does not know it; both are listened on."));
+  add(row<E>(
+      "max-connections", [](auto& c) -> auto& { return c.connection.max_connections; },
+      Integer{1, 65'536}, "Connections that this side asks for or takes; the rest stay with UD."));
+  add(row<E>(
+      "connection-idle", [](auto& c) -> auto& { return c.connection.idle; }, Seconds{1, 86'400},
+      "A connection unused for so long is closed."));
+  add(row<E>(
+      "connection-backoff", [](auto& c) -> auto& { return c.connection.backoff_max; },
+      Seconds{1, 86'400},
+      "Longest pause before a neighbour is asked again that refused or did not answer; the first "
+      "is 1 s, and each is twice the one before."));
+  add(row<E>(
+      "cm-timeout", [](auto& c) -> auto& { return c.connection.cm_timeout; }, Integer{8, 23},
+      "Time a neighbour has to answer a request for a connection: 4.096 us times 2 to the power of "
+      "this; 17 is 0.54 s."));
+  add(row<E>(
+      "cm-retries", [](auto& c) -> auto& { return c.connection.cm_retries; }, Integer{0, 15},
+      "How often such a request is repeated."));
+  add(row<E>(
+      "ack-timeout", [](auto& c) -> auto& { return c.connection.ack_timeout; }, Integer{1, 20},
+      "Time an RC packet waits for its acknowledgement before it is sent again, written as "
+      "cm-timeout is; 12 is 17 ms. With retry-count it is to stay below 200 ms, TCP's shortest "
+      "retransmission time-out."));
+  add(row<E>(
+      "retry-count", [](auto& c) -> auto& { return c.connection.retry_count; }, Integer{0, 7},
+      "How often that is done, until the connection has failed and packets go as datagrams."));
+  add(row<E>(
+      "rnr-retry", [](auto& c) -> auto& { return c.connection.rnr_retry; }, Integer{0, 7},
+      "How often the neighbour is to send again to a receiver without buffers; 7: for ever."));
+}
+
 Section<LinkConfigEntry> link_section() {
   using E = LinkConfigEntry;
   auto section = Section<LinkConfigEntry>{
@@ -138,8 +207,10 @@ Section<LinkConfigEntry> link_section() {
           row<E>("pkey", &E::pkey, Pkey{}, "Partition of the link: an entry of the hca's pkeys."),
           fixed_row<E>("dialect", only("rfc4391", {"ibarp2001"}), 0,
                        "Encapsulation and address resolution."),
-          fixed_row<E>("mode", only("datagram", {"connected-rc", "connected-uc", "connected"}), 0,
-                       "Transport of unicast packets."),
+          row<E>("mode", &E::mode, link_modes(),
+                 "Transport of unicast packets: datagrams (UD) alone, or also connections (RC, UC, "
+                 "either) with neighbours that have them. Until a connection stands, and where "
+                 "there is none, packets go as datagrams; multicast, ARP and ND always do."),
           row<E>("scope", &E::scope, Scope{},
                  "Scope of the link's multicast groups: 2 link, 5 site, 8 organisation, 14 global; "
                  "auto: the first of them that has a broadcast group."),
@@ -189,6 +260,7 @@ Section<LinkConfigEntry> link_section() {
               "links "
               "that are one InfiniBand subnet."),
       }};
+  add_connection_rows(section.rows);
   add_ip_rows(section.rows);
   return section;
 }

@@ -102,6 +102,13 @@ std::optional<TimePoint> Manager::next_deadline() const {
   return earlier(table_.next_due(), sidr_.next_deadline());
 }
 
+bool Manager::settled() const {
+  return std::ranges::all_of(table_.all(), [](const auto& entry) {
+    const State state = entry.second.state;
+    return state == State::kEstablished || state == State::kTimeWait || state == State::kRejSent;
+  });
+}
+
 void Manager::shutdown(TimePoint now) {
   last_now_ = now;
   down_ = true;
@@ -185,7 +192,7 @@ void Manager::give_up(Connection& c, TimePoint now) {
   }
   close(c, CloseReason::kTimedOut);
   if (c.passive)
-    send_rej(c, wire::RejReason::kTimeout, now, wire::bytes_of(wire::Be64{config_.ca_guid}));
+    send_rej(c, wire::RejReason::kTimeout, now, wire::bytes_of(wire::Be64{ca_guid()}));
   else
     end(c, now);
 }

@@ -93,6 +93,8 @@ class Manager {
   [[nodiscard]] const ManagerCounters& counters() const { return counters_; }
   /// Connections of any state, those that are over and remembered included.
   [[nodiscard]] std::size_t size() const { return table_.size(); }
+  /// Nothing is under way with a peer: what there is is established, or over.
+  [[nodiscard]] bool settled() const;
   [[nodiscard]] std::size_t half_open() const { return table_.half_open(); }
   [[nodiscard]] const Connection* find(Handle handle) const { return table_.find(handle); }
   [[nodiscard]] const ConnectionTable& connections() const { return table_; }
@@ -120,6 +122,9 @@ class Manager {
   };
 
   // manager.cc
+  [[nodiscard]] std::uint64_t ca_guid() const {
+    return config_.ca_guid != 0 ? config_.ca_guid : port_.gid.guid();
+  }
   void send(const fabric::MadAddress& to, const wire::CmMad& mad, bool repeated = false);
   void flush();
   void owe(const Connection& c, decltype(Event::what) what);

@@ -30,7 +30,7 @@ Result<Handle> Manager::connect(const ConnectParams& params, Consumer& consumer,
   c.exchange = std::make_unique<Exchange>();
   c.exchange->latest = now + config_.max_handshake;
   c.exchange->answer_time = params.local_timeout;
-  c.exchange->mad = req_mad(c, params, config_.ca_guid);
+  c.exchange->mad = req_mad(c, params, ca_guid());
   table_.set_due(c, now + c.timeout);
   ++counters_.requests;
   const Handle handle = c.id;

@@ -40,7 +40,7 @@ void Manager::end(Connection& c, TimePoint now) {
     case State::kRepWait:
       // The peer finds it by CA GUID and ID, for it has told no ID of its own.
       send(c.to, rej_mad(c, wire::CmAbout::kReq, wire::RejReason::kTimeout,
-                         wire::bytes_of(wire::Be64{config_.ca_guid})));
+                         wire::bytes_of(wire::Be64{ca_guid()})));
       release(c);
       return;
     case State::kRepSent:

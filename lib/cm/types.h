@@ -124,7 +124,7 @@ struct AcceptParams {
 };
 
 struct ManagerConfig {
-  std::uint64_t ca_guid = 0;  ///< Node GUID.
+  std::uint64_t ca_guid = 0;  ///< Node GUID; 0: the port's own stands for it.
   /// Passive connections between REQ and RTU, and rejected ones remembered; the oldest goes when
   /// there are more.
   std::size_t max_half_open = 1024;

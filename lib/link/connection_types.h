@@ -14,6 +14,7 @@
 #include "lib/cm/types.h"
 #include "lib/fabric/connected.h"
 #include "lib/fabric/types.h"
+#include "lib/wire/ip.h"
 #include "lib/wire/ipoib_cm.h"
 
 namespace ipoib::link {
@@ -112,7 +113,9 @@ struct ConnectionCounters {
 /// One row of `show connection`.
 struct ConnectionInfo {
   cm::Handle handle = cm::kNoHandle;
-  std::string peer;  ///< Link-layer address.
+  std::string iface;  ///< Set by the one who has the link.
+  std::string peer;   ///< Link-layer address.
+  std::vector<wire::IpAddr> neighbours;
   fabric::Transport transport = fabric::Transport::kRc;
   bool active = false;   ///< This side asked for it.
   bool sending = false;  ///< Packets to the peer go by it.

@@ -13,9 +13,6 @@ constexpr int kUseChecks = 4;
 /// A connection that stood so long was none that failed at once.
 constexpr Duration kLasted = std::chrono::seconds(10);
 
-/// Largest IP packet there can be.
-constexpr std::uint32_t kMostIp = 65'535;
-
 constexpr table::NeighbourMode mode_of(fabric::Transport transport) {
   return transport == fabric::Transport::kRc ? table::NeighbourMode::kRc
                                              : table::NeighbourMode::kUc;
@@ -166,7 +163,7 @@ void Connections::describe(const wire::LinkAddr& hw, table::Neighbour& out) cons
   if (it == peers_.end() || it->second.sending == cm::kNoHandle) return;
   const Connection& c = all_.at(it->second.sending);
   out.mode = mode_of(c.queue->transport());
-  out.mtu = static_cast<std::uint16_t>(std::min(connection_mtu(c), kMostIp));
+  out.mtu = static_cast<std::uint16_t>(std::min<std::uint32_t>(connection_mtu(c), max_mtu_));
   out.queue = c.queue;
 }
 
@@ -351,7 +348,9 @@ std::vector<ConnectionInfo> Connections::list(TimePoint now) const {
     peer.flags = p.flags;
     const cm::Connection* handshake = manager_.find(handle);
     rows.push_back({.handle = handle,
+                    .iface = {},
                     .peer = wire::to_string(peer),
+                    .neighbours = {p.users.begin(), p.users.end()},
                     .transport = c.queue->transport(),
                     .active = c.active,
                     .sending = p.sending == handle,

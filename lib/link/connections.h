@@ -50,6 +50,12 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   /// The link is down: every connection is closed, nothing is taken any more.
   void stop(TimePoint now);
 
+  /// Largest IP packet that a connection may carry: as configured.
+  [[nodiscard]] unsigned most_mtu() const {
+    return config_.receive_mtu - unsigned{sizeof(wire::IpoibHdr)};
+  }
+  /// describe() says no more than this from here on. Nobody is told.
+  void limit_mtu(std::uint16_t mtu) { max_mtu_ = mtu; }
   /// Errors: kNotFound.
   Status close(cm::Handle handle, TimePoint now);
   /// News of one of the link's queues.
@@ -167,6 +173,7 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   std::mt19937_64 random_;
   Jitter jitter_;
   bool started_ = false;
+  std::uint16_t max_mtu_ = 65'535;
   wire::LinkAddr own_{};
   fabric::PortAttr port_{};
   std::map<PeerKey, Peer> peers_;

@@ -37,7 +37,7 @@ class NeighbourSink {
   virtual void remove(table::NeighbourIndex index) = 0;
   /// Installs or replaces the entry on every worker.
   virtual void install(table::NeighbourIndex index, const table::Neighbour& neighbour) = 0;
-  /// When any worker last sent through the entry.
+  /// When any worker last sent through the entry; TimePoint::min(): none has.
   [[nodiscard]] virtual TimePoint last_used(table::NeighbourIndex index) const = 0;
   /// Sends a held packet on, through the (now valid) entry.
   virtual void release(HeldPacket packet) = 0;
@@ -103,8 +103,9 @@ struct NeighbourInfo {
   std::uint8_t sl = 0;
   std::uint8_t rate = 0;  ///< Code; IPoIB.
   std::uint16_t mtu = 0;
-  std::size_t held = 0;  ///< Packets waiting.
-  Duration age{};        ///< Since the last confirmation.
+  table::NeighbourMode mode = table::NeighbourMode::kUd;  ///< How packets go there now.
+  std::size_t held = 0;                                   ///< Packets waiting.
+  Duration age{};                                         ///< Since the last confirmation.
 };
 
 /// One row of `show group`: an IP multicast group on an interface.

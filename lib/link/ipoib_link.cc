@@ -204,15 +204,21 @@ bool IpoibLink::update_mtu() {
 
 Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
   const auto port_mtu = wire::mtu_octets(actions_.port().mtu) - unsigned{sizeof(wire::IpoibHdr)};
-  const unsigned most = operational_ ? group_mtu(parameters_) : port_mtu;
+  const unsigned datagrams = operational_ ? group_mtu(parameters_) : port_mtu;
+  const unsigned most = connections_ ? std::max(datagrams, connections_->most_mtu()) : datagrams;
   if (mtu < kMinMtu || mtu > most)
-    return fail(Errc::kInvalidArgument, "an MTU of {} on {}; allowed: {}-{}, what its {} carries",
-                mtu, config_.name, kMinMtu, most, operational_ ? "broadcast group" : "port");
+    return fail(Errc::kInvalidArgument, "an MTU of {} on {}; allowed: {}-{}, what its {}", mtu,
+                config_.name, kMinMtu, most,
+                most > datagrams ? "connections carry"
+                : operational_   ? "broadcast group carries"
+                                 : "port carries");
   max_mtu_ = mtu;
-  if (!operational_ || !update_mtu()) return {};
-  paths_.resume(parameters_.tclass, mtu_, now);
+  if (connections_) connections_->limit_mtu(mtu);
+  if (!operational_) return {};
+  const bool changed = update_mtu();
+  if (changed) paths_.resume(parameters_.tclass, mtu_, now);
   cache_.reinstall();
-  if (state_ == State::kUp) start_ip6(now);
+  if (changed && state_ == State::kUp) start_ip6(now);
   return {};
 }
 

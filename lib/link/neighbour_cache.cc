@@ -575,6 +575,7 @@ std::optional<NeighbourInfo> NeighbourCache<Hw>::info(const wire::IpAddr& addr,
   if (e.has_hw) row.lladdr = wire::to_string(e.hw);
   if (e.valid()) {
     row.mtu = e.installed.mtu;
+    row.mode = e.installed.mode;
     paths_.describe(e.hw, row);
   }
   return row;

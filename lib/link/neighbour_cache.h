@@ -110,7 +110,7 @@ class NeighbourCache {
                   bool override_it, TimePoint now);
   /// Where the neighbour is, when known.
   [[nodiscard]] std::optional<Hw> hw_of(const wire::IpAddr& addr) const;
-  /// When a packet last left for it; TimePoint::min(): no such neighbour.
+  /// When a packet last left for it; TimePoint::min(): none has, or no such neighbour.
   [[nodiscard]] TimePoint last_used(const wire::IpAddr& addr) const;
   /// Routes go through it.
   [[nodiscard]] bool is_gateway(const wire::IpAddr& addr) const;

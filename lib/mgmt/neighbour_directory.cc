@@ -47,7 +47,7 @@ TimePoint NeighbourDirectory::last_used(table::NeighbourIndex index) const {
   std::uint32_t latest = 0;
   for (const WorkerHandle& w : workers_.all())
     latest = std::max(latest, w.worker->last_used_s(index));
-  return TimePoint{std::chrono::seconds{latest}};
+  return latest == 0 ? TimePoint::min() : TimePoint{std::chrono::seconds{latest}};
 }
 
 void NeighbourDirectory::release(link::HeldPacket packet) {

@@ -88,6 +88,9 @@ class Node {
   /// In order: the first `most` behind `after`, or of all.
   [[nodiscard]] virtual std::vector<RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
                                                       std::size_t most) const = 0;
+  /// Those of connected mode; `link` empty: of all links.
+  [[nodiscard]] virtual std::vector<link::ConnectionInfo> connections(
+      std::string_view link) const = 0;
   /// Multicast groups; `iface` empty: of all interfaces.
   [[nodiscard]] virtual std::vector<link::GroupInfo> groups(std::string_view iface) const = 0;
   [[nodiscard]] virtual std::vector<MulticastRouteInfo> multicast_routes() const = 0;
@@ -126,6 +129,8 @@ class Node {
   /// This node listens to the group on the interface; as often joined, as often to be left.
   virtual Status join_group(std::string_view iface, const wire::IpAddr& group) = 0;
   virtual Status leave_group(std::string_view iface, const wire::IpAddr& group) = 0;
+  /// kNotFound: no such link or connection; kRefused: the link has no connected mode.
+  virtual Status close_connection(std::string_view link, cm::Handle connection) = 0;
   virtual Status add_multicast_route(const MulticastRouteConfig& route) = 0;
   /// By groups, source and `in`.
   virtual Status remove_multicast_route(const MulticastRouteConfig& route) = 0;

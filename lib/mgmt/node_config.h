@@ -2,10 +2,12 @@
 // command line, read by lib/mgmt. Plain data.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/fwd/generator_config.h"
@@ -58,6 +60,11 @@ struct IpConfig {
   Duration last_member_interval = std::chrono::seconds(1);
 };
 
+/// Transport of unicast packets, beside UD.
+enum class LinkMode : std::uint8_t { kDatagram, kConnectedRc, kConnectedUc, kConnected };
+inline constexpr std::array<std::string_view, 4> kLinkModeNames = {"datagram", "connected-rc",
+                                                                   "connected-uc", "connected"};
+
 struct LinkConfigEntry {
   std::string name;
   std::string hca;
@@ -65,6 +72,10 @@ struct LinkConfigEntry {
   std::uint8_t scope = 2;  ///< link::kScopeAuto: searched.
   std::vector<wire::IpPrefix> addresses;
   IpConfig ip{};
+  LinkMode mode = LinkMode::kDatagram;
+  unsigned connected_mtu = 65'520;  ///< Largest IP packet taken by a connection.
+  link::ConnectionConfig
+      connection{};  ///< But for rc, uc and receive_mtu, which follow from these.
   bool create_broadcast = false;
   SubnetConfig broadcast{};  ///< Attributes with create_broadcast.
   link::AllNodes all_nodes = link::AllNodes::kAuto;

@@ -70,6 +70,7 @@ class NodeImpl final : public Node {
   std::optional<link::NeighbourInfo> neighbour(const NeighbourKey& key) const override;
   std::vector<RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
                                 std::size_t most) const override;
+  std::vector<link::ConnectionInfo> connections(std::string_view link) const override;
   std::vector<link::GroupInfo> groups(std::string_view iface) const override;
   std::vector<MulticastRouteInfo> multicast_routes() const override;
   std::vector<WorkerInfo> workers() const override;
@@ -93,6 +94,7 @@ class NodeImpl final : public Node {
   Status remove_route(const wire::IpPrefix& to) override;
   Status join_group(std::string_view iface, const wire::IpAddr& group) override;
   Status leave_group(std::string_view iface, const wire::IpAddr& group) override;
+  Status close_connection(std::string_view link, cm::Handle connection) override;
   Status add_multicast_route(const MulticastRouteConfig& route) override;
   Status remove_multicast_route(const MulticastRouteConfig& route) override;
   Status set_interface_up(std::string_view name, bool up) override;

@@ -160,7 +160,8 @@ std::string NodeImpl::name_of(table::InterfaceId id) const {
 
 std::vector<LinkInfo> NodeImpl::links() const {
   std::vector<LinkInfo> rows;
-  for (const auto& l : links_) {
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const auto& l = links_[i];
     LinkInfo row;
     row.name = l->config().name;
     row.state = link::to_string(l->control().state());
@@ -171,10 +172,12 @@ std::vector<LinkInfo> NodeImpl::links() const {
     row.qpn = l->qpn();
     row.pkey = l->config().pkey;
     row.mtu = l->control().mtu();
-    row.mode = "datagram";
+    row.mode = kLinkModeNames[static_cast<std::size_t>(config_.links[i].mode)];
     row.dialect = "rfc4391";
     row.parameters = l->control().parameters();
     row.counters = l->control().counters();
+    if (const link::Connections* c = l->control().connections())
+      row.connected = {config_.links[i].connected_mtu, c->size(), c->counters()};
     row.addresses = l->config().addresses;
     row.ip6 = ip6_of(l->control());
     row.traffic = traffic(l->config().id);
@@ -219,6 +222,7 @@ std::vector<HcaInfo> NodeImpl::hcas() const {
     row.attr = h.hca->attr();
     row.problem = h.hca->problem();
     row.subnet_administrator = h.administrator.has_value();
+    row.cm = h.connections.counters();
     add_drops(row.drops, h.hca->drops());
     row.drops = difference(row.drops, baseline_.hcas[i]);
     rows.push_back(std::move(row));
@@ -252,6 +256,19 @@ std::vector<RouteInfo> NodeImpl::routes(const std::optional<wire::IpPrefix>& aft
        it != all.end() && rows.size() < most; ++it)
     rows.push_back({it->first, std::string{kind_name(it->second.kind)}, name_of(it->second.iface),
                     it->second.via});
+  return rows;
+}
+
+std::vector<link::ConnectionInfo> NodeImpl::connections(std::string_view link) const {
+  std::vector<link::ConnectionInfo> rows;
+  for (const auto& l : links_) {
+    const link::Connections* const connections = l->control().connections();
+    if (connections == nullptr || (!link.empty() && l->config().name != link)) continue;
+    for (link::ConnectionInfo& row : connections->list(now())) {
+      row.iface = l->config().name;
+      rows.push_back(std::move(row));
+    }
+  }
   return rows;
 }
 

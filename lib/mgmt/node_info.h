@@ -41,10 +41,17 @@ struct LinkInfo {
   std::uint32_t qpn = 0;
   std::uint16_t pkey = 0;
   std::uint16_t mtu = 0;
-  std::string mode;     ///< "datagram"
+  std::string mode;     ///< As kLinkModeNames has it.
   std::string dialect;  ///< "rfc4391"
   link::LinkParameters parameters;
   link::LinkCounters counters;
+  /// None: no connected mode.
+  struct Connected {
+    unsigned mtu = 0;  ///< Largest IP packet.
+    std::size_t connections = 0;
+    link::ConnectionCounters counters;
+  };
+  std::optional<Connected> connected;
   std::vector<wire::IpPrefix> addresses;
   Ip6Info ip6;
   TrafficInfo traffic;
@@ -76,6 +83,7 @@ struct HcaInfo {
   std::string problem;  ///< What keeps the port from working; empty: nothing.
   bool subnet_administrator = false;
   std::array<std::uint64_t, kDropCount> drops{};
+  cm::ManagerCounters cm;
 };
 
 struct NeighbourKey {

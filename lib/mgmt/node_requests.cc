@@ -63,6 +63,15 @@ Status NodeImpl::leave_group(std::string_view iface, const wire::IpAddr& group) 
   return slot->control->leave_group(group, now());
 }
 
+Status NodeImpl::close_connection(std::string_view link, cm::Handle connection) {
+  for (const auto& l : links_) {
+    if (l->config().name != link) continue;
+    if (link::Connections* c = l->control().connections()) return c->close(connection, now());
+    return fail(Errc::kRefused, "{} has no connected mode", link);
+  }
+  return no_interface(link);
+}
+
 Status NodeImpl::add_multicast_route(const MulticastRouteConfig& route) {
   return multicast_->add_route(route, now());
 }

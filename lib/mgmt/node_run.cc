@@ -99,7 +99,7 @@ void NodeImpl::turn() {
   set_time(t);
   run_tasks();
   handle_port_events(t);
-  for (const auto& h : hcas_) h->receive_mads(t);
+  for (const auto& h : hcas_) h->receive(t);
   handle_punts();
   run_timers();
   publish_interfaces();
@@ -113,7 +113,7 @@ void NodeImpl::handle_port_events(TimePoint now) {
       const fabric::PortAttr& port = h->hca->attr();
       log(LogArea::kFabric, LogLevel::kNotice, "{}: {} (LID {}, SM at LID {})", h->config.name,
           fabric::to_string(*event), port.lid, port.sm_lid);
-      h->client.set_sm(port.sm_lid, port.sm_sl, now);
+      h->follow_port(now);
       for (const auto& l : links_)
         if (&l->hca() == h.get()) l->control().on_port_event(*event, now);
     }
@@ -175,7 +175,7 @@ bool NodeImpl::work_waiting() const {
   for (const WorkerHandle& w : workers_.all())
     if (w.channel->has_messages() || w.channel->waiting() != 0) return true;
   for (const auto& h : hcas_)
-    if (h->hca->mad_port().pending()) return true;
+    if (h->hca->mad_port().pending() || h->hca->queue_events_pending()) return true;
   return stop_requested_.load(std::memory_order_relaxed) || capture_.pending();
 }
 
@@ -204,14 +204,19 @@ void NodeImpl::shut_down() {
     slot->control->stop(now());
   }
   const auto stopped = [this] {
-    return std::all_of(interfaces_.begin(), interfaces_.end(),
-                       [](const auto& s) { return s->control->state() == link::State::kStopped; });
+    return std::all_of(
+               interfaces_.begin(), interfaces_.end(),
+               [](const auto& s) { return s->control->state() == link::State::kStopped; }) &&
+           std::all_of(hcas_.begin(), hcas_.end(),
+                       [](const auto& h) { return h->connections.settled(); });
   };
   while (!stopped() && now() < limit) {
     turn();
     events_->wait(kMadPoll);
   }
-  if (!stopped()) log(LogArea::kMgmt, LogLevel::kWarning, "not every membership could be left");
+  if (!stopped())
+    log(LogArea::kMgmt, LogLevel::kWarning,
+        "not every membership and connection could be ended in order");
   stop_workers();
   static_cast<void>(capture_.stop());
 }

@@ -57,6 +57,29 @@ sa::AdministratorConfig administrator_config(const NodeConfig& node, const HcaCo
   return config;
 }
 
+link::ConnectionConfig connection_config(const LinkConfigEntry& l) {
+  link::ConnectionConfig config = l.connection;
+  config.rc = l.mode == LinkMode::kConnectedRc || l.mode == LinkMode::kConnected;
+  config.uc = l.mode == LinkMode::kConnectedUc || l.mode == LinkMode::kConnected;
+  config.receive_mtu = static_cast<std::uint32_t>(l.connected_mtu + sizeof(wire::IpoibHdr));
+  return config;
+}
+
+Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l) {
+  LinkQueues queues;
+  auto ud = hca.create_ud_queue({l.pkey});
+  if (!ud) return tl::make_unexpected(ud.error());
+  queues.ud = *ud;
+  if (l.mode == LinkMode::kDatagram) return queues;
+  auto receive = hca.create_receive_queue({.max_message = connection_config(l).receive_mtu});
+  if (receive) {
+    queues.receive = *receive;
+    return queues;
+  }
+  hca.destroy_ud_queue(**ud);
+  return tl::make_unexpected(receive.error());
+}
+
 /// RARP on a link or port; `parse` reads link-layer addresses of its kind.
 template <class Entry, class Parse>
 auto rarp_config(const NodeConfig& node, const Entry& iface, const Parse& parse) {
@@ -169,10 +192,16 @@ std::uint32_t NodeImpl::neighbour_capacity() const {
 
 Status NodeImpl::create_pool() {
   constexpr unsigned kCache = 256;
+  /// Segments of long messages that are put together, or wait to be acknowledged.
+  constexpr unsigned kMessagesUnderWay = 16'384;
   const auto devices = static_cast<unsigned>(config_.ports.size() + config_.hcas.size());
+  const auto connected = static_cast<unsigned>(
+      std::count_if(config_.links.begin(), config_.links.end(),
+                    [](const auto& l) { return l.mode != LinkMode::kDatagram; }));
   // Every descriptor, what waits between lcores, and what the caches keep to themselves.
-  const unsigned wanted =
-      devices * (config_.rxd + config_.txd) + config_.worker.count * (8192 + 2 * kCache) + 4096;
+  const unsigned wanted = devices * (config_.rxd + config_.txd) +
+                          config_.worker.count * (8192 + 2 * kCache) + 4096 +
+                          connected * kMessagesUnderWay;
   const unsigned n = config_.total_num_mbufs != 0 ? config_.total_num_mbufs : wanted;
   pool_.reset(rte_pktmbuf_pool_create("ipoib_mbufs", n, kCache, 0,
                                       static_cast<std::uint16_t>(mbuf_size()),
@@ -236,9 +265,10 @@ Status NodeImpl::create_hcas() {
     auto hca = make_hca_(h, {cable->port(), pool_.get(), rcu_.get(), &doorbell_});
     if (!hca) return fail(hca.error().code, "{}", interface_error("hca", h.name, hca.error()));
     const unsigned owner = owner_of(h.name, static_cast<unsigned>(ports_.size() + hcas_.size()));
-    hcas_.push_back(std::make_unique<HcaUnit>(h, std::move(*cable), std::move(*hca), owner));
+    hcas_.push_back(
+        std::make_unique<HcaUnit>(h, std::move(*cable), std::move(*hca), owner, workers_));
     HcaUnit& unit = *hcas_.back();
-    unit.client.set_sm(unit.hca->attr().sm_lid, unit.hca->attr().sm_sl, now());
+    unit.follow_port(now());
     if (!h.subnet_administrator) continue;
     auto administrator = sa::Administrator::create(administrator_config(config_, h, *unit.hca));
     if (!administrator)
@@ -255,9 +285,9 @@ Status NodeImpl::create_links() {
                                   [&](const auto& h) { return h->config.name == l.hca; });
     if (hca == hcas_.end())
       return fail(Errc::kInvalidArgument, "link {}: no hca {}", l.name, l.hca);
-    const auto queue = (*hca)->hca->create_ud_queue({l.pkey});
-    if (!queue)
-      return fail(queue.error().code, "{}", interface_error("link", l.name, queue.error()));
+    const auto queues = create_queues(*(*hca)->hca, l);
+    if (!queues)
+      return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));
     InterfaceSlot& slot = interfaces_.add((*hca)->owner);
     link::LinkConfig config;
     config.name = l.name;
@@ -268,13 +298,14 @@ Status NodeImpl::create_links() {
     config.neighbour = config_.neighbour;
     config.ip6 = l.ip.ip6;
     config.all_nodes = l.all_nodes;
+    config.connected = connection_config(l);
     config.group.send_only = l.send_only;
     config.group.flood_absent = l.flood_absent;
     config.group.multicast_router = l.ip.multicast_router;
     if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast);
     config.rarp = rarp_config(config_, l, wire::parse_link_addr);
     links_.push_back(
-        std::make_unique<LinkUnit>(**hca, **queue, *punt_, *neighbours_, *addresses_, config));
+        std::make_unique<LinkUnit>(**hca, *queues, *punt_, *neighbours_, *addresses_, config));
     slot.control = &links_.back()->control();
   }
   return {};
@@ -294,7 +325,8 @@ Status NodeImpl::create_workers() {
     fwd::InterfaceEntry& e = entries_[l->config().id];
     e.kind = fwd::InterfaceKind::kIpoib;
     e.owner = static_cast<std::uint8_t>(l->hca().owner);
-    e.ud_queue = &l->queue();
+    e.ud_queue = l->queues().ud;
+    e.receive_queue = l->queues().receive;
     e.set_gid(l->port().gid());
     e.copy_to_routers = config_.links[i].copy_to_routers;
   }

@@ -19,35 +19,57 @@ void log_state(std::string_view kind, const link::Interface& control, link::Stat
 }  // namespace
 
 HcaUnit::HcaUnit(const HcaConfig& hca_config, EthDevice eth_device,
-                 std::unique_ptr<fabric::Hca> device, unsigned owner_worker)
+                 std::unique_ptr<fabric::Hca> device, unsigned owner_worker,
+                 const WorkerSet& workers)
     : config{hca_config},
       cable{std::move(eth_device)},
       hca{std::move(device)},
       owner{owner_worker},
+      retired{*hca, workers},
       client{[this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
                return hca->mad_port().send(to, mad);
              },
-             sa::ClientConfig{}, rte_rdtsc() ^ hca_config.guid} {
+             sa::ClientConfig{}, rte_rdtsc() ^ hca_config.guid},
+      connections{
+          [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
+            return hca->mad_port().send(to, mad);
+          },
+          cm::ManagerConfig{}, rte_rdtsc() ^ hca_config.guid ^ 1} {
   client.set_report_handler([this](const wire::Notice& notice, TimePoint now) {
     for (link::IpoibLink* l : links_) l->on_report(notice, now);
   });
 }
 
-void HcaUnit::receive_mads(TimePoint now) {
+void HcaUnit::follow_port(TimePoint now) {
+  const fabric::PortAttr& port = hca->attr();
+  client.set_sm(port.sm_lid, port.sm_sl, now);
+  connections.set_port({.gid = port.gid(), .lid = port.lid, .lmc = port.lmc});
+}
+
+void HcaUnit::receive(TimePoint now) {
   while (const auto mad = hca->mad_port().receive()) {
     const auto header = wire::read<wire::MadHdr>(mad->bytes);
-    if (header->mgmt_class != static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm)) {
-      ++unknown_mads;
-    } else if (sa::is_for_client(header->method)) {
-      client.on_mad(*mad, now);
-    } else if (administrator) {
-      if (const auto answer = administrator->answer(*mad, now)) {
-        // A full queue loses the answer; the client asks again.
-        static_cast<void>(hca->mad_port().send(mad->from, wire::bytes_of(*answer)));
-      }
-    } else {
-      ++unknown_mads;
+    switch (wire::MgmtClass{header->mgmt_class}) {
+      case wire::MgmtClass::kSubnAdm: receive_sa(*mad, *header, now); break;
+      case wire::MgmtClass::kComMgt: connections.on_mad(*mad, now); break;
+      default: ++unknown_mads;
     }
+  }
+  while (const auto event = hca->next_queue_event())
+    for (link::IpoibLink* l : links_)
+      if (l->connections() != nullptr) l->connections()->on_queue_event(*event, now);
+  retired.collect();
+}
+
+void HcaUnit::receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& header,
+                         TimePoint now) {
+  if (sa::is_for_client(header.method)) {
+    client.on_mad(mad, now);
+  } else if (!administrator) {
+    ++unknown_mads;
+  } else if (const auto answer = administrator->answer(mad, now)) {
+    // A full queue loses the answer; the client asks again.
+    static_cast<void>(hca->mad_port().send(mad.from, wire::bytes_of(*answer)));
   }
 }
 
@@ -56,6 +78,7 @@ void HcaUnit::tick(TimePoint now) {
     return deadline && *deadline <= now;
   };
   if (due(client.next_deadline())) client.tick(now);
+  if (due(connections.next_deadline())) connections.tick(now);
   if (administrator && due(administrator->next_deadline()))
     administrator->tick(
         now, [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
@@ -64,7 +87,7 @@ void HcaUnit::tick(TimePoint now) {
 }
 
 std::optional<TimePoint> HcaUnit::next_deadline() const {
-  const auto next = client.next_deadline();
+  const auto next = earlier(client.next_deadline(), connections.next_deadline());
   return administrator ? earlier(next, administrator->next_deadline()) : next;
 }
 
@@ -74,26 +97,34 @@ fabric::NamedCounters HcaUnit::mad_counters() const {
   return counters;
 }
 
-LinkUnit::LinkUnit(HcaUnit& hca, fabric::UdQueue& queue, Punt& punt,
+LinkUnit::LinkUnit(HcaUnit& hca, const LinkQueues& queues, Punt& punt,
                    link::NeighbourSink& neighbours, link::AddressSink& addresses,
                    const link::LinkConfig& config)
     : hca_{hca},
-      queue_{queue},
+      queues_{queues},
       punt_{punt},
       config_{config},
-      control_{std::make_unique<link::IpoibLink>(config, *this, neighbours, hca.client, rte_rdtsc(),
-                                                 addresses)} {
+      control_{std::make_unique<link::IpoibLink>(
+          config, *this, neighbours, hca.client, rte_rdtsc(), addresses,
+          link::IpoibLink::Connected{*this, hca.connections})} {
   hca.add_link(*control_);
 }
 
 LinkUnit::~LinkUnit() {
   hca_.remove_link(*control_);
   control_.reset();
-  hca_.hca->destroy_ud_queue(queue_);
+  hca_.retired.destroy_all();
+  if (queues_.receive != nullptr) hca_.hca->destroy_receive_queue(*queues_.receive);
+  hca_.hca->destroy_ud_queue(*queues_.ud);
+}
+
+Result<fabric::ConnectedQueue*> LinkUnit::create_connected(fabric::Transport transport) {
+  return hca_.hca->create_connected_queue(
+      {.transport = transport, .pkey = config_.pkey, .receive_queue = queues_.receive});
 }
 
 void LinkUnit::detach(const wire::Gid& mgid, std::uint16_t mlid) {
-  if (auto s = hca_.hca->detach(queue_, mgid, mlid); !s)
+  if (auto s = hca_.hca->detach(*queues_.ud, mgid, mlid); !s)
     log(LogArea::kFabric, LogLevel::kWarning, "link {}: {}", config_.name, s.error().what);
 }
 

@@ -7,29 +7,34 @@
 #include <string>
 #include <vector>
 
+#include "lib/cm/manager.h"
 #include "lib/fabric/hca.h"
 #include "lib/link/ethernet_port.h"
 #include "lib/link/ipoib_link.h"
 #include "lib/mgmt/eth_device.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/punt.h"
+#include "lib/mgmt/retired_queues.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/administrator.h"
 
 namespace ipoib::mgmt {
 
-/// One HCA port: device, SA client, and the subnet administrator where this port runs it.
+/// One HCA port: device, SA client, communication manager, and the subnet administrator where this
+/// port runs it.
 class HcaUnit {
  public:
   HcaUnit(const HcaConfig& config, EthDevice cable, std::unique_ptr<fabric::Hca> hca,
-          unsigned owner);
+          unsigned owner, const WorkerSet& workers);
 
   /// Who is told what the SA reports to the port: its links.
   void add_link(link::IpoibLink& link) { links_.push_back(&link); }
   void remove_link(link::IpoibLink& link) { std::erase(links_, &link); }
-  /// Takes every MAD that has arrived to whom it concerns.
-  void receive_mads(TimePoint now);
-  /// Runs the timers of client and administrator that are due.
+  /// The port has another address, or another subnet manager.
+  void follow_port(TimePoint now);
+  /// Takes every MAD, and all news of connected queues, to whom they concern.
+  void receive(TimePoint now);
+  /// Runs the timers of client, manager and administrator that are due.
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] fabric::NamedCounters mad_counters() const;
@@ -38,26 +43,37 @@ class HcaUnit {
   EthDevice cable;  ///< Outlives `hca`, which sends through it.
   std::unique_ptr<fabric::Hca> hca;
   unsigned owner;
+  RetiredQueues retired;
   sa::Client client;
+  cm::Manager connections;
   std::optional<sa::Administrator> administrator;
   std::uint64_t unknown_mads = 0;  ///< Of a class nobody here serves.
 
  private:
+  void receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& header, TimePoint now);
+
   std::vector<link::IpoibLink*> links_;
 };
 
-/// An IPoIB link's queue pair, and how the link's state machine acts on it.
-class LinkUnit final : public link::LinkActions {
+/// The queues of an IPoIB link. The receive queue is there in connected mode only.
+struct LinkQueues {
+  fabric::UdQueue* ud = nullptr;
+  fabric::ReceiveQueue* receive = nullptr;
+};
+
+/// An IPoIB link's queue pairs, and how the link's state machine acts on them.
+class LinkUnit final : public link::LinkActions, private link::ConnectionActions {
  public:
-  LinkUnit(HcaUnit& hca, fabric::UdQueue& queue, Punt& punt, link::NeighbourSink& neighbours,
+  /// Takes over `queues`.
+  LinkUnit(HcaUnit& hca, const LinkQueues& queues, Punt& punt, link::NeighbourSink& neighbours,
            link::AddressSink& addresses, const link::LinkConfig& config);
   ~LinkUnit() override;
 
   [[nodiscard]] const fabric::PortAttr& port() const override { return hca_.hca->attr(); }
-  [[nodiscard]] std::uint32_t qpn() const override { return queue_.qpn(); }
-  Status set_qkey(std::uint32_t qkey) override { return hca_.hca->set_qkey(queue_, qkey); }
+  [[nodiscard]] std::uint32_t qpn() const override { return queues_.ud->qpn(); }
+  Status set_qkey(std::uint32_t qkey) override { return hca_.hca->set_qkey(*queues_.ud, qkey); }
   Status attach(const wire::Gid& mgid, std::uint16_t mlid) override {
-    return hca_.hca->attach(queue_, mgid, mlid);
+    return hca_.hca->attach(*queues_.ud, mgid, mlid);
   }
   void detach(const wire::Gid& mgid, std::uint16_t mlid) override;
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override {
@@ -70,14 +86,31 @@ class LinkUnit final : public link::LinkActions {
   void state_changed(link::State state) override;
 
   [[nodiscard]] const HcaUnit& hca() const { return hca_; }
-  [[nodiscard]] fabric::UdQueue& queue() { return queue_; }
+  [[nodiscard]] const LinkQueues& queues() const { return queues_; }
   [[nodiscard]] link::IpoibLink& control() { return *control_; }
   [[nodiscard]] const link::IpoibLink& control() const { return *control_; }
   [[nodiscard]] const link::LinkConfig& config() const { return config_; }
 
  private:
+  // ConnectionActions.
+  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override;
+  void destroy_connected(fabric::ConnectedQueue& queue) override { hca_.retired.add(queue); }
+  Status set_ready_to_receive(fabric::ConnectedQueue& queue,
+                              const fabric::ReadyToReceive& attr) override {
+    return hca_.hca->set_ready_to_receive(queue, attr);
+  }
+  Status set_ready_to_send(fabric::ConnectedQueue& queue,
+                           const fabric::ReadyToSend& attr) override {
+    return hca_.hca->set_ready_to_send(queue, attr);
+  }
+  void set_error(fabric::ConnectedQueue& queue) override { hca_.hca->set_error(queue); }
+  [[nodiscard]] fabric::ConnectedQueueInfo info(
+      const fabric::ConnectedQueue& queue) const override {
+    return hca_.hca->info(queue);
+  }
+
   HcaUnit& hca_;
-  fabric::UdQueue& queue_;
+  LinkQueues queues_;
   Punt& punt_;
   link::LinkConfig config_;
   std::unique_ptr<link::IpoibLink> control_;

@@ -40,6 +40,7 @@ WorkerChannel::~WorkerChannel() {
 }
 
 void WorkerChannel::send(const msg::Down& message) {
+  ++sent_;
   if (backlog_.empty() &&
       rte_ring_sp_enqueue_elem(down_, const_cast<msg::Down*>(&message), sizeof message) == 0)
     return;

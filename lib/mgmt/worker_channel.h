@@ -23,6 +23,8 @@ class WorkerChannel {
   WorkerChannel& operator=(const WorkerChannel&) = delete;
 
   void send(const msg::Down& message);
+  /// Messages given to send() so far; fwd::Worker::applied() follows it.
+  [[nodiscard]] std::uint64_t sent() const { return sent_; }
   /// Tries again what waits; call once per turn of the loop.
   void flush();
   /// Messages that wait for room in the ring.
@@ -44,6 +46,7 @@ class WorkerChannel {
   rte_ring* up_;
   rte_ring* down_;
   std::deque<msg::Down> backlog_;
+  std::uint64_t sent_ = 0;
 };
 
 }  // namespace ipoib::mgmt

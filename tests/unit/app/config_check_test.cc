@@ -185,10 +185,14 @@ const std::vector<Case> kCases = {
     {"pkey_not_in_table",
      "[link.ib1]\nhca = \"soft0\"\npkey = 0x0001\n",
      {"t.toml:18:8: link.ib1.pkey: read 0x0001, allowed: the pkeys of hca.soft0: 0xffff, 0x8001"}},
-    {"mode_later",
-     "[link.ib1]\nhca = \"soft0\"\nmode = \"connected-rc\"\n",
-     {"t.toml:18:8: link.ib1.mode: read \"connected-rc\", which this version does not support, "
-      "allowed: string \"datagram\""}},
+    {"mode",
+     "[link.ib1]\nhca = \"soft0\"\nmode = \"connected-ud\"\n",
+     {"t.toml:18:8: link.ib1.mode: read \"connected-ud\", allowed: string \"datagram\" | "
+      "\"connected-rc\" | \"connected-uc\" | \"connected\""}},
+    {"connections_without_mode",
+     "[link.ib1]\nhca = \"soft0\"\nconnect = \"always\"\n",
+     {"t.toml:18:11: link.ib1.connect: read \"always\", allowed: nothing, because the mode is "
+      "datagram"}},
     {"dialect_later",
      "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\n",
      {"t.toml:18:11: link.ib1.dialect: read \"ibarp2001\", which this version does not support, "

@@ -121,6 +121,13 @@ class FakeNode : public mgmt::Node {
       if ((!after || *after < r.to) && result.size() < most) result.push_back(r);
     return result;
   }
+  [[nodiscard]] std::vector<link::ConnectionInfo> connections(
+      std::string_view link) const override {
+    std::vector<link::ConnectionInfo> result;
+    for (const auto& c : connections_)
+      if (link.empty() || c.iface == link) result.push_back(c);
+    return result;
+  }
   [[nodiscard]] std::vector<link::GroupInfo> groups(std::string_view iface) const override {
     std::vector<link::GroupInfo> result;
     for (const auto& g : groups_)
@@ -163,6 +170,9 @@ class FakeNode : public mgmt::Node {
   }
   Status leave_group(std::string_view iface, const wire::IpAddr& group) override {
     return note(fmt::format("leave {} {}", iface, wire::to_string(group)));
+  }
+  Status close_connection(std::string_view link, cm::Handle connection) override {
+    return note(fmt::format("close {} {}", link, connection));
   }
   Status add_multicast_route(const mgmt::MulticastRouteConfig& r) override {
     return note(fmt::format("mroute add {} from {} {} -> {}", wire::to_string(r.groups),
@@ -207,6 +217,7 @@ class FakeNode : public mgmt::Node {
   std::vector<link::NeighbourInfo> neighbours_;
   std::vector<mgmt::RouteInfo> routes_;
   std::vector<link::GroupInfo> groups_;
+  std::vector<link::ConnectionInfo> connections_;
   std::vector<mgmt::MulticastRouteInfo> multicast_routes_;
   std::vector<mgmt::WorkerInfo> workers_;
   std::vector<std::uint64_t> worker_loops_;
@@ -304,6 +315,16 @@ inline void fill(FakeNode& node) {
   link.traffic.drops[static_cast<std::size_t>(Drop::kIpNoRoute)] = 5;
   node.links_ = {link};
 
+  link::ConnectionInfo connection;
+  connection.handle = 0x8000'0007;
+  connection.iface = "ib0";
+  connection.neighbours = {*wire::parse_ip("10.0.0.2")};
+  connection.state = "established";
+  connection.sending = true;
+  connection.mtu = 65'520;
+  connection.queue.counters.tx_messages = 12;
+  node.connections_ = {connection};
+
   mgmt::PortInfo port;
   port.name = "eth0";
   port.device = "net_tap0";
@@ -326,6 +347,7 @@ inline void fill(FakeNode& node) {
   hca.attr.sm_lid = 1;
   hca.attr.pkeys = {0xffff, 0x8001};
   hca.subnet_administrator = true;
+  hca.cm.sent[wire::index_of(wire::CmAttr::kReq)] = 3;
   node.hcas_ = {hca};
 
   link::NeighbourInfo neighbour;

@@ -149,6 +149,23 @@ TEST_F(ConnectedLink, C12_NeighbourGoesByUdThenByItsConnection) {
   EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
 }
 
+TEST_F(ConnectedLink, MtuOfTheLinkBoundsItsConnectionsToo) {
+  talk(3s);
+  ASSERT_TRUE(established);
+  ASSERT_EQ(b.sink.find(kPeer)->mtu, 32'768);
+  EXPECT_EQ(b.link.set_mtu(65'521, b.now).error().what,
+            "an MTU of 65521 on ib0; allowed: 68-65520, what its connections carry");
+  ASSERT_TRUE(b.link.set_mtu(4000, b.now));
+  EXPECT_EQ(b.sink.find(kPeer)->mtu, 4000);
+  EXPECT_EQ(b.link.mtu(), 2044) << "of datagrams";
+  ASSERT_TRUE(b.link.set_mtu(1500, b.now));
+  EXPECT_EQ(b.sink.find(kPeer)->mtu, 1500);
+  EXPECT_EQ(b.link.mtu(), 1500);
+  ASSERT_TRUE(b.link.set_mtu(65'520, b.now));
+  EXPECT_EQ(b.sink.find(kPeer)->mtu, 32'768) << "what the neighbour takes";
+  EXPECT_EQ(b.link.mtu(), 2044);
+}
+
 TEST_F(ConnectedLink, C07_LinkDownEndsConnectionsAndTheyComeBackWithIt) {
   talk(3s);
   ASSERT_TRUE(established);
