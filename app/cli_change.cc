@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "app/cli_commands.h"
+#include "app/cli_rows.h"
 
 namespace ipoib::app {
 namespace {
@@ -145,6 +146,19 @@ Result<Output> group_join(mgmt::Node& node, const Match& match) {
 
 Result<Output> group_leave(mgmt::Node& node, const Match& match) {
   return done(node.leave_group(match.get("IFACE").value_or(""), group(match)));
+}
+
+Result<Output> connection_close(mgmt::Node& node, const Match& match) {
+  const std::string link = match.get("LINK").value_or("");
+  if (match.get("CONNECTION"))
+    return done(node.close_connection(link, number(match, "CONNECTION")));
+  if (auto s = require(link, link_names(node)); !s) return done(s);
+  for (const auto& c : node.connections(link)) {
+    // One that ended meanwhile is closed.
+    if (auto s = node.close_connection(link, c.handle); !s && s.error().code != Errc::kNotFound)
+      return done(s);
+  }
+  return "";
 }
 
 Result<Output> mroute_add(mgmt::Node& node, const Match& match) {

@@ -26,6 +26,7 @@ Result<Output> show_config(mgmt::Node& node, const Match& match);
 Result<Output> show_neigh(mgmt::Node& node, const Match& match);
 Result<Output> show_route(mgmt::Node& node, const Match& match);
 Result<Output> show_group(mgmt::Node& node, const Match& match);
+Result<Output> show_connection(mgmt::Node& node, const Match& match);
 Result<Output> show_mroute(mgmt::Node& node, const Match& match);
 
 // cli_ports.cc
@@ -82,6 +83,7 @@ Result<Output> route_add(mgmt::Node& node, const Match& match);
 Result<Output> route_del(mgmt::Node& node, const Match& match);
 Result<Output> group_join(mgmt::Node& node, const Match& match);
 Result<Output> group_leave(mgmt::Node& node, const Match& match);
+Result<Output> connection_close(mgmt::Node& node, const Match& match);
 Result<Output> mroute_add(mgmt::Node& node, const Match& match);
 Result<Output> mroute_del(mgmt::Node& node, const Match& match);
 Result<Output> capture_start(mgmt::Node& node, const Match& match);

@@ -43,6 +43,7 @@ Result<Output> show_neigh(mgmt::Node& node, const Match& match) {
                          {"STATE", "state"},
                          {"LID", "lid"},
                          {"SL", "sl"},
+                         {"MODE", "mode"},
                          {"MTU", "mtu"},
                          {"HELD", "held"},
                          {"AGE MS", "age_ms"},
@@ -80,6 +81,26 @@ Result<Output> show_group(mgmt::Node& node, const Match& match) {
                          {"LINK-LAYER ADDRESS", "lladdr"},
                          {"REASON", "reason"}},
                         pieces_of(node.groups(iface.value_or(""))));
+}
+
+Result<Output> show_connection(mgmt::Node& node, const Match& match) {
+  const auto link = match.get("LINK");
+  if (auto s = require(link, link_names(node)); !s) return tl::make_unexpected(s.error());
+  return list_in_pieces(match,
+                        {{"ID", "id"},
+                         {"LINK", "iface"},
+                         {"NEIGHBOURS", "neighbours"},
+                         {"TYPE", "transport"},
+                         {"ROLE", "role"},
+                         {"STATE", "state"},
+                         {"SENDING", "sending"},
+                         {"QPN", "qpn"},
+                         {"PEER QPN", "peer_qpn"},
+                         {"MTU", "mtu"},
+                         {"TX PACKETS", "tx_packets"},
+                         {"RX PACKETS", "rx_packets"},
+                         {"AGE MS", "age_ms"}},
+                        pieces_of(node.connections(link.value_or(""))));
 }
 
 Result<Output> show_mroute(mgmt::Node& node, const Match& match) {

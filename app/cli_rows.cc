@@ -98,6 +98,12 @@ std::vector<std::string> interface_names(const mgmt::Node& node) {
   return names;
 }
 
+std::vector<std::string> link_names(const mgmt::Node& node) {
+  std::vector<std::string> names;
+  for (const auto& l : node.config().links) names.push_back(l.name);
+  return names;
+}
+
 Status require(const std::optional<std::string>& name, const std::vector<std::string>& known) {
   if (!name || std::find(known.begin(), known.end(), *name) != known.end()) return {};
   return fail(Errc::kNotFound, "no {}; there is {}", *name, names_text(known));

@@ -212,6 +212,10 @@ void add_links_and_ports(Metrics& metrics, const MetricsSample& s) {
   auto& ports = add_family(metrics, kGauge, "ipoib_port_info", "1, with what the port is.");
   for (const auto& p : s.ports)
     add_series(ports, {{"interface", p.name}, {"device", p.device}, {"driver", p.driver}}, 1);
+  auto& connections = add_family(metrics, kGauge, "ipoib_link_connections",
+                                 "Connections of connected mode, of any state.");
+  for (const auto& l : s.links)
+    if (l.connected) add_series(connections, {{"interface", l.name}}, l.connected->connections);
   auto& events = add_family(metrics, kCounter, "ipoib_interface_events_total",
                             "What the control plane of an interface did and met.");
   for (const auto& l : s.links) add_events(events, {{"interface", l.name}}, counters_json(l));
@@ -245,6 +249,9 @@ void add_hcas(Metrics& metrics, const MetricsSample& s) {
   auto& client = add_family(metrics, kCounter, "ipoib_sa_client_events_total",
                             "Requests to the subnet administrator, and what became of them.");
   for (const auto& h : rows) add_events(client, label(h), to_json(h.client));
+  auto& cm = add_family(metrics, kCounter, "ipoib_cm_events_total",
+                        "Messages of the communication manager, and what else it met.");
+  for (const auto& h : s.hcas) add_events(cm, {{"hca", h.name}}, to_json(h.cm));
   auto& mads = add_family(metrics, kCounter, "ipoib_mad_events_total",
                           "Management datagrams that the device carried, and could not carry.");
   for (const auto& h : rows)

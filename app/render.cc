@@ -21,6 +21,14 @@ Json texts(const std::vector<T>& values) {
   return list;
 }
 
+/// "No answer" as a key: "no_answer".
+std::string key_of(std::string_view text) {
+  std::string key;
+  for (const char c : text)
+    key += c == ' ' || c == '-' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return key;
+}
+
 /// Only reasons that were counted: most never are.
 Json drops_of(const std::array<std::uint64_t, kDropCount>& drops) {
   Json object = Json::object();
@@ -70,7 +78,63 @@ void add_resolution(Json& counters, const link::NdCounters& nd, const link::Rarp
                    {"neighbours_refused", neighbours.refused}});
 }
 
+void add_connections(Json& counters, const link::ConnectionCounters& c) {
+  counters.update({{"connections_asked", c.asked},
+                   {"connections_incoming", c.incoming},
+                   {"connections_established", c.established},
+                   {"connections_crossed", c.crossed},
+                   {"connections_limited", c.limited},
+                   {"connections_bad_private_data", c.bad_private_data},
+                   {"connections_bad_transport", c.bad_transport},
+                   {"connections_no_queue", c.no_queue}});
+  for (std::size_t i = 0; i < c.ended.size(); ++i)
+    counters[fmt::format("connections_ended_{}",
+                         key_of(link::to_string(static_cast<link::ConnectionEnd>(i))))] =
+        c.ended[i];
+}
+
+/// Counts by kind of message, where there are any.
+void add_by_message(Json& object, std::string_view what,
+                    const std::array<std::uint64_t, wire::kCmAttrs>& counts) {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const auto attr = static_cast<wire::CmAttr>(static_cast<std::size_t>(wire::CmAttr::kReq) + i);
+    if (counts[i] != 0)
+      object[fmt::format("{}_{}", what, key_of(wire::to_string(attr)))] = counts[i];
+  }
+}
+
 }  // namespace
+
+Json to_json(const cm::ManagerCounters& c) {
+  Json object = {{"requests", c.requests},
+                 {"incoming", c.incoming},
+                 {"established", c.established},
+                 {"established_by_traffic", c.by_traffic},
+                 {"rejected_here", c.rejected_here},
+                 {"disconnected", c.disconnected},
+                 {"send_failed", c.send_failed},
+                 {"unknown_id", c.unknown_id},
+                 {"wrong_peer", c.wrong_peer},
+                 {"unexpected", c.unexpected},
+                 {"refused_service", c.refused_service},
+                 {"refused_transport", c.refused_transport},
+                 {"refused_fields", c.refused_fields},
+                 {"refused_full", c.refused_full},
+                 {"refused_stale", c.refused_stale},
+                 {"laps_refused", c.laps_refused}};
+  add_by_message(object, "sent", c.sent);
+  add_by_message(object, "repeated", c.repeated);
+  add_by_message(object, "received", c.received);
+  add_by_message(object, "duplicate", c.duplicates);
+  for (std::size_t i = 0; i < c.malformed.size(); ++i)
+    if (c.malformed[i] != 0)
+      object[fmt::format("malformed_{}", wire::cm_error_name(static_cast<wire::CmError>(i)))] =
+          c.malformed[i];
+  for (std::size_t i = 0; i < c.closed.size(); ++i)
+    object[fmt::format("closed_{}", key_of(cm::to_string(static_cast<cm::CloseReason>(i))))] =
+        c.closed[i];
+  return object;
+}
 
 std::string_view state_name(fabric::PortState state) {
   switch (state) {
@@ -108,6 +172,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"via_all_routers", c.via_all_routers},
                    {"subscriptions_failed", c.subscriptions_failed}};
   add_resolution(counters, c.nd, c.rarp, c.neighbours);
+  if (link.connected) add_connections(counters, link.connected->counters);
   return counters;
 }
 
@@ -143,6 +208,10 @@ Json to_json(const mgmt::LinkInfo& link) {
                  {"sl", p.sl},
                  {"addresses", texts(link.addresses)},
                  {"ipv6", to_json(link.ip6)}};
+  if (link.connected) {
+    object["connected_mtu"] = link.connected->mtu;
+    object["connections"] = link.connected->connections;
+  }
   add_traffic(object, link.traffic);
   object["counters"] = counters_json(link);
   return object;
@@ -182,7 +251,8 @@ Json to_json(const mgmt::HcaInfo& hca) {
           {"rate_mbps", wire::rate_mbps(a.rate)},
           {"pkeys", a.pkeys},
           {"subnet_administrator", hca.subnet_administrator},
-          {"drops", drops_of(hca.drops)}};
+          {"drops", drops_of(hca.drops)},
+          {"cm", to_json(hca.cm)}};
 }
 
 Json to_json(const mgmt::RouteInfo& route) {
@@ -205,6 +275,42 @@ Json to_json(const link::GroupInfo& g) {
           {"lladdr", g.lladdr},
           {"reason", g.reason},
           {"age_ms", std::chrono::duration_cast<std::chrono::milliseconds>(g.age).count()}};
+}
+
+Json to_json(const link::ConnectionInfo& c) {
+  const auto ms = [](Duration d) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
+  };
+  const auto& n = c.queue.counters;
+  return {{"id", c.handle},
+          {"iface", c.iface},
+          {"neighbours", texts(c.neighbours)},
+          {"lladdr", c.peer},
+          {"transport", fabric::to_string(c.transport)},
+          {"role", c.active ? "active" : "passive"},
+          {"sending", c.sending},
+          {"state", c.state},
+          {"queue_state", fabric::to_string(c.queue.state)},
+          {"queue_error", fabric::to_string(c.queue.error)},
+          {"qpn", c.qpn},
+          {"peer_qpn", c.peer_qpn},
+          {"mtu", c.mtu},
+          {"age_ms", ms(c.age)},
+          {"idle_ms", ms(c.idle)},
+          {"tx_packets", n.tx_messages},
+          {"tx_bytes", n.tx_octets},
+          {"rx_packets", n.rx_messages},
+          {"rx_bytes", n.rx_octets},
+          {"tx_done", n.tx_done},
+          {"tx_flushed", n.tx_flushed},
+          {"tx_repeated", n.tx_repeated},
+          {"timeouts", n.timeouts},
+          {"naks_received", n.naks_received},
+          {"rnr_received", n.rnr_received},
+          {"naks_sent", n.naks_sent},
+          {"rnr_sent", n.rnr_sent},
+          {"rx_duplicates", n.rx_duplicates},
+          {"rx_out_of_order", n.rx_out_of_order}};
 }
 
 Json to_json(const mgmt::MulticastRouteInfo& route) {
@@ -290,6 +396,7 @@ Json to_json(const link::NeighbourInfo& n) {
           {"lid", n.lid},
           {"qpn", n.qpn},
           {"sl", n.sl},
+          {"mode", n.mtu != 0 ? table::to_string(n.mode) : ""},
           {"rate_mbps", wire::rate_mbps(n.rate)},
           {"mtu", n.mtu},
           {"held", n.held},

@@ -17,12 +17,15 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::HcaInfo& hca);
 [[nodiscard]] Json to_json(const mgmt::RouteInfo& route);
 [[nodiscard]] Json to_json(const link::GroupInfo& group);
+[[nodiscard]] Json to_json(const link::ConnectionInfo& connection);
 [[nodiscard]] Json to_json(const mgmt::MulticastRouteInfo& route);
 [[nodiscard]] Json to_json(const mgmt::WorkerInfo& worker);
 [[nodiscard]] Json to_json(const mgmt::DropInfo& drop);
 [[nodiscard]] Json to_json(const mgmt::SaInfo& sa);
 [[nodiscard]] Json to_json(const sa::ClientCounters& counters);
 [[nodiscard]] Json to_json(const link::NeighbourInfo& neighbour);
+/// Messages of the communication manager by kind, and what else it met.
+[[nodiscard]] Json to_json(const cm::ManagerCounters& counters);
 /// What the control plane of an interface counted since the start: numbers, and "nd_errors" by
 /// error.
 [[nodiscard]] Json counters_json(const mgmt::LinkInfo& link);

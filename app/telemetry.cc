@@ -35,6 +35,7 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/xstats", "Every counter. Parameters: string link, port or hca"},
     Endpoint{"/ipoib/neighbours", "Neighbours. Parameters: string interface[, int first]"},
     Endpoint{"/ipoib/groups", "Multicast groups. Parameters: string interface[, int first]"},
+    Endpoint{"/ipoib/connections", "Connected mode. Parameters: string link[, int first]"},
     Endpoint{"/ipoib/routes", "Routes. Parameters: none or int first"},
     Endpoint{"/ipoib/multicast_routes", "Routes of groups. Parameters: none or int first"},
     Endpoint{"/ipoib/hcas", "InfiniBand ports. No parameters"},

@@ -96,6 +96,12 @@ Json groups(const mgmt::Node& node, std::string_view parameters) {
   return piece(node.groups(name), first);
 }
 
+Json connections(const mgmt::Node& node, std::string_view parameters) {
+  const auto [name, first] = split(parameters);
+  if (!is_interface(node, name)) return nullptr;
+  return piece(node.connections(name), first);
+}
+
 /// Rows under the names they have.
 Json by_name(const Json& rows, const char* key) {
   Json object = Json::object();
@@ -153,6 +159,7 @@ Json telemetry_answer(const mgmt::Node& node, std::string_view command,
   if (command == "/ipoib/xstats") return xstats(node, parameters);
   if (command == "/ipoib/neighbours") return neighbours(node, parameters);
   if (command == "/ipoib/groups") return groups(node, parameters);
+  if (command == "/ipoib/connections") return connections(node, parameters);
   if (command == "/ipoib/routes")
     return piece(node.routes(std::nullopt, kAll), number_of(parameters));
   if (command == "/ipoib/multicast_routes")

@@ -57,6 +57,7 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"ADDRPAIR", "10.0.0.1,10.0.0.2"},
                                                                  {"UDPPORTS", "9,10"},
                                                                  {"MTU", "1500"},
+                                                                 {"CONNECTION", "7"},
                                                                  {"FILE", "x.pcap"},
                                                                  {"TOPIC", "show"}};
 
@@ -153,7 +154,7 @@ TEST_F(CliTest, NamesThatAreNotThere) {
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
   EXPECT_EQ(text("show lnik"),
             "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
-            "group, mroute, drops, worker, hca, sa, config, log\n");
+            "group, connection, mroute, drops, worker, hca, sa, config, log\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
             "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");
   EXPECT_EQ(text("route add 10.9.0.0/16"),
@@ -396,6 +397,20 @@ TEST_F(CliTest, CommandFile) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().what, fmt::format("command file {} cannot be read", bad));
   }
+}
+
+TEST_F(CliTest, ConnectionsAreShownAndClosed) {
+  const Json rows = Json::parse(text("show connection ib0 json"));
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].at("neighbours"), Json::array({"10.0.0.2"}));
+  EXPECT_EQ(rows[0].at("mtu"), 65'520);
+  EXPECT_TRUE(text("show connection ib7").starts_with("error"));
+  EXPECT_EQ(text("connection close ib0 2147483655"), "");
+  EXPECT_EQ(text("connection close ib0 all"), "");
+  EXPECT_EQ(node.requests_,
+            (std::vector<std::string>{"close ib0 2147483655", "close ib0 2147483655"}));
+  EXPECT_TRUE(text("connection close ib7 all").starts_with("error: no ib7"));
+  EXPECT_TRUE(text("connection close ib0 4294967296").starts_with("error"));
 }
 
 }  // namespace

@@ -48,6 +48,11 @@ TEST(TelemetryAnswer, EveryEndpoint) {
   EXPECT_EQ(telemetry_answer(node, "/ipoib/xstats", "ib0"),
             (Json{{"rx_good_packets", 7}, {"rx_drop_ip_no_route", 5}}));
   EXPECT_EQ(telemetry_answer(node, "/ipoib/xstats", "ib7"), nullptr);
+  const auto connections = telemetry_answer(node, "/ipoib/connections", "ib0");
+  EXPECT_EQ(connections.at("entries").at("0").at("id"), 0x8000'0007U);
+  EXPECT_EQ(connections.at("entries").at("0").at("tx_packets"), 12);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/connections", "eth0").at("total"), 0);
+  EXPECT_EQ(telemetry_answer(node, "/ipoib/connections", "ib7"), nullptr);
   EXPECT_EQ(telemetry_answer(node, "/ipoib/multicast_routes", "").at("entries").at("0").at("in"),
             "eth0");
   EXPECT_EQ(telemetry_answer(node, "/ipoib/sa_groups", "soft0").at("entries").at("0").at("mlid"),
