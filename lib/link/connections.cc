@@ -134,27 +134,41 @@ void Connections::on_queue_event(const fabric::QueueEvent& event, TimePoint now)
 
 PathState Connections::acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) {
   now_ = now;
-  if (flags() != 0) {
-    const auto key = key_of(hw);
-    Peer& p = peer(key);
-    p.flags = hw.flags;
-    p.lost_users = false;
-    p.users.insert(user);
-    // The neighbour is installed after this: whether packets go there shows later.
-    schedule(key, config_.open == OpenPolicy::kAlways ? now : now + kLook);
-  }
+  add_user(user, hw, now);
   return ud_.acquire(user, hw, now);
 }
 
+void Connections::moved(const wire::IpAddr& user, const wire::LinkAddr& from,
+                        const wire::LinkAddr& to, TimePoint now) {
+  now_ = now;
+  remove_user(user, from);
+  add_user(user, to, now);
+}
+
 void Connections::release(const wire::IpAddr& user, const wire::LinkAddr& hw) {
-  const auto key = key_of(hw);
-  if (const auto it = peers_.find(key); it != peers_.end()) {
-    Peer& p = it->second;
-    p.users.erase(user);
-    p.lost_users = p.users.empty();
-    if (p.lost_users) schedule(key, now_);
-  }
+  remove_user(user, hw);
   ud_.release(user, hw);
+}
+
+void Connections::add_user(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) {
+  if (flags() == 0) return;
+  const auto key = key_of(hw);
+  Peer& p = peer(key);
+  p.flags = hw.flags;
+  p.lost_users = false;
+  p.users.insert(user);
+  // The neighbour is installed after this: whether packets go there shows later.
+  schedule(key, config_.open == OpenPolicy::kAlways ? now : now + kLook);
+}
+
+void Connections::remove_user(const wire::IpAddr& user, const wire::LinkAddr& hw) {
+  const auto key = key_of(hw);
+  const auto it = peers_.find(key);
+  if (it == peers_.end()) return;
+  Peer& p = it->second;
+  p.users.erase(user);
+  p.lost_users = p.users.empty();
+  if (p.lost_users) schedule(key, now_);
 }
 
 void Connections::describe(const wire::LinkAddr& hw, table::Neighbour& out) const {

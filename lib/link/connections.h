@@ -73,6 +73,8 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
 
   // NeighbourPaths: those of UD, and who uses which peer.
   PathState acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) override;
+  void moved(const wire::IpAddr& user, const wire::LinkAddr& from, const wire::LinkAddr& to,
+             TimePoint now) override;
   void release(const wire::IpAddr& user, const wire::LinkAddr& hw) override;
   void refresh(const wire::LinkAddr& hw, TimePoint now) override { ud_.refresh(hw, now); }
   [[nodiscard]] PathState state(const wire::LinkAddr& hw) const override { return ud_.state(hw); }
@@ -133,6 +135,9 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   void schedule(const PeerKey& key, TimePoint when);
   [[nodiscard]] std::optional<fabric::Transport> transport_with(const Peer& p) const;
   [[nodiscard]] bool per_direction(const Peer& p) const;
+
+  void add_user(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now);
+  void remove_user(const wire::IpAddr& user, const wire::LinkAddr& hw);
 
   // Asking.
   void look_at(const PeerKey& key, TimePoint now);

@@ -54,6 +54,10 @@ class NeighbourPaths {
  public:
   virtual ~NeighbourPaths() = default;
   virtual PathState acquire(const wire::IpAddr& user, const Hw& hw, TimePoint now) = 0;
+  /// `user`, who has the path, is another interface now at its end.
+  virtual void moved(const wire::IpAddr& user, const Hw& from, const Hw& to, TimePoint now) {
+    static_cast<void>(user), static_cast<void>(from), static_cast<void>(to), static_cast<void>(now);
+  }
   /// No installed entry of `user` may use the path any more.
   virtual void release(const wire::IpAddr& user, const Hw& hw) = 0;
   /// The path may have changed; what is known stays in use until the answer is there.

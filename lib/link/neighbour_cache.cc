@@ -352,10 +352,12 @@ void NeighbourCache<Hw>::move(Entry& e, const Hw& hw, Evidence evidence, TimePoi
   const auto addr = e.addr;
   e.has_hw = true;
   e.evidence = evidence;
+  // Same port, other queue pair.
+  if (stays) paths_.moved(addr, old, hw, now);
   if (stays && !e.valid()) {
     schedule(e);  // the path is being asked for already
   } else if (stays) {
-    // Same port, other queue pair: most likely it started anew, so the path is asked for again.
+    // Most likely it started anew, so the path is asked for again.
     paths_.refresh(hw, now);
     become_valid(e, now);
   } else {

@@ -196,8 +196,11 @@ Status NodeImpl::create_pool() {
   constexpr unsigned kMessagesUnderWay = 16'384;
   const auto devices = static_cast<unsigned>(config_.ports.size() + config_.hcas.size());
   const auto connected = static_cast<unsigned>(
-      std::count_if(config_.links.begin(), config_.links.end(),
-                    [](const auto& l) { return l.mode != LinkMode::kDatagram; }));
+      std::count_if(config_.hcas.begin(), config_.hcas.end(), [this](const HcaConfig& h) {
+        return std::any_of(config_.links.begin(), config_.links.end(), [&h](const auto& l) {
+          return l.hca == h.name && l.mode != LinkMode::kDatagram;
+        });
+      }));
   // Every descriptor, what waits between lcores, and what the caches keep to themselves.
   const unsigned wanted = devices * (config_.rxd + config_.txd) +
                           config_.worker.count * (8192 + 2 * kCache) + 4096 +

@@ -33,8 +33,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
     b.run_for(3s);
     hw = b.add_host(0xb, kPeerQpn, 3);
     hw.flags = wire::LinkAddr::kFlagRc;
-    EXPECT_TRUE(peer.listen(wire::ipoib_service_id(wire::ServiceIdForm::kIetf, kPeerQpn), *this,
-                            private_data()));
+    listen(kPeerQpn);
   }
   ~ConnectedLink() override {
     b.link.stop(b.now);
@@ -46,10 +45,14 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
     c.connected.rc = true;
     return c;
   }
-  static std::vector<std::byte> private_data() {
-    const auto said = wire::IpoibCmPrivate::of(kPeerQpn, 32'772);
+  static std::vector<std::byte> private_data(std::uint32_t qpn = kPeerQpn) {
+    const auto said = wire::IpoibCmPrivate::of(qpn, 32'772);
     const auto octets = wire::bytes_of(said);
     return {octets.begin(), octets.end()};
+  }
+  void listen(std::uint32_t qpn) {
+    EXPECT_TRUE(peer.listen(wire::ipoib_service_id(wire::ServiceIdForm::kIetf, qpn), *this,
+                            private_data(qpn)));
   }
   Status carry(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> octets,
                cm::Manager& receiver, std::uint16_t from) {
@@ -91,8 +94,10 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
     req = r;
     req_from = from;
     handle_ = handle;
+    const auto service = wire::ipoib_service_of(r.service_id.host());
     EXPECT_TRUE(peer.accept(
-        handle, {.qpn = 0x777, .starting_psn = 9, .private_data = private_data()}, now));
+        handle, {.qpn = 0x777, .starting_psn = 9, .private_data = private_data(service->ud_qpn)},
+        now));
   }
   void on_reply(cm::Handle, const wire::CmRep&, TimePoint) override { FAIL(); }
   void on_established(cm::Handle, TimePoint) override { established = true; }
@@ -147,6 +152,25 @@ TEST_F(ConnectedLink, C12_NeighbourGoesByUdThenByItsConnection) {
   EXPECT_EQ(b.sink.find(kPeer)->queue, nullptr);
   talk(5s);
   EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
+}
+
+// It comes back with another queue pair on the same port, and does not ask itself.
+TEST_F(ConnectedLink, C16_RestartedPeerIsAskedByItsNewName) {
+  talk(3s);
+  ASSERT_TRUE(established);
+  established = false;
+  hw.qpn = wire::Be24{kPeerQpn + 1};
+  listen(kPeerQpn + 1);
+  run_for(2s);  // an address that has just changed is not left again
+  b.hear_reply(hw, "10.0.0.2");
+  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kUd) << "at once";
+  EXPECT_EQ(b.sink.find(kPeer)->qpn, kPeerQpn + 1);
+  talk(3s);
+  EXPECT_TRUE(established);
+  EXPECT_EQ(req->service_id.host(),
+            wire::ipoib_service_id(wire::ServiceIdForm::kIetf, kPeerQpn + 1));
+  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
+  EXPECT_EQ(b.link.connections()->list(b.now).size(), 1U) << "the old one is gone";
 }
 
 TEST_F(ConnectedLink, MtuOfTheLinkBoundsItsConnectionsToo) {
