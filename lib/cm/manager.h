@@ -147,7 +147,7 @@ class Manager {
   void on_repeated_req(Connection& c, const wire::CmMad& mad, const fabric::MadAddress& from,
                        TimePoint now);
   [[nodiscard]] bool refuse_req(const wire::CmMad& mad, const wire::CmReq& req,
-                                const fabric::MadAddress& from);
+                                const fabric::MadAddress& from, const Listener* listener);
   void refuse(const wire::CmMad& mad, const fabric::MadAddress& from, wire::RejReason reason,
               std::uint64_t& counter, std::span<const std::byte> info = {},
               std::span<const std::byte> private_data = {});
@@ -170,7 +170,7 @@ class Manager {
   void close(const Connection& c, CloseReason reason, const wire::CmRej* rej = nullptr);
   void enter_time_wait(Connection& c, TimePoint now);
   void release(Connection& c);
-  [[nodiscard]] bool make_stale(Connection& c, TimePoint now);
+  [[nodiscard]] bool make_stale(Connection& c, std::uint16_t by_lid, TimePoint now);
 
   MadSender send_;
   ManagerConfig config_;

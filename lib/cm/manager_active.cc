@@ -41,9 +41,9 @@ Result<Handle> Manager::connect(const ConnectParams& params, Consumer& consumer,
 
 void Manager::on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
   const auto rep = wire::cm_message<wire::CmRep>(mad);
-  const auto answer = [&](wire::RejReason reason) {
+  const auto answer = [&](wire::RejReason reason, std::span<const std::byte> said = {}) {
     send(from, rej_mad(mad.hdr.tid.host(), rep.remote_id.host(), rep.local_id.host(),
-                       wire::CmAbout::kRep, reason));
+                       wire::CmAbout::kRep, reason, {}, said));
   };
   Connection* c = table_.find(rep.remote_id.host());
   if (c == nullptr || c->passive) {
@@ -59,7 +59,7 @@ void Manager::on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   if (c->remote_id != rep.local_id.host()) {
     // Two incarnations of the peer got the REQ.
     ++counters_.wrong_peer;
-    answer(wire::RejReason::kInvalidCommInstance);
+    answer(wire::RejReason::kInvalidCommInstance, c->private_data);
     return;
   }
   on_repeated_rep(*c, mad, now);
@@ -79,7 +79,7 @@ void Manager::take_rep(Connection& c, const wire::CmRep& rep, TimePoint now) {
   Connection* const same_qpn = table_.by_remote_qpn(c.remote_guid, c.remote_qpn);
   Connection* const old =
       same_qpn != nullptr ? same_qpn : table_.by_remote_id(c.remote_guid, c.remote_id);
-  if (old != nullptr && make_stale(*old, now)) {
+  if (old != nullptr && make_stale(*old, c.to.lid, now)) {
     close(c, CloseReason::kStale);
     send_rej(c, wire::RejReason::kStaleConnection, now);
     return;
@@ -100,7 +100,7 @@ void Manager::on_repeated_rep(Connection& c, const wire::CmMad& mad, TimePoint n
     case State::kTimeWait:
       // It is over, and the peer does not know that it ever began.
       send(c.to, rej_mad(mad.hdr.tid.host(), c.id, c.remote_id, wire::CmAbout::kRep,
-                         wire::RejReason::kInvalidCommId));
+                         wire::RejReason::kInvalidCommId, {}, c.private_data));
       break;
     default: break;  // Answered soon, or a DREQ is under way.
   }

@@ -42,18 +42,20 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
     on_repeated_req(*same_id, mad, from, now);
     return;
   }
-  if (refuse_req(mad, req, from)) return;
+  const auto found = listeners_.find(req.service_id.host());
+  if (refuse_req(mad, req, from, found == listeners_.end() ? nullptr : &found->second)) return;
+  const Listener& listener = found->second;
   // What exists under its ID or queue pair, the peer has forgotten.
   Connection* const same_qpn = table_.by_remote_qpn(guid, req.local_qpn.host());
-  bool stale = same_id != nullptr && make_stale(*same_id, now);
-  if (same_qpn != nullptr && same_qpn != same_id) stale |= make_stale(*same_qpn, now);
+  bool stale = same_id != nullptr && make_stale(*same_id, from.lid, now);
+  if (same_qpn != nullptr && same_qpn != same_id) stale |= make_stale(*same_qpn, from.lid, now);
   if (stale) {
-    refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale);
+    refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale, {},
+           listener.private_data);
     return;
   }
   make_room();
 
-  const Listener& listener = listeners_.find(req.service_id.host())->second;
   Connection& c = table_.add();
   c.passive = true;
   c.consumer = listener.consumer;
@@ -88,22 +90,22 @@ void Manager::on_repeated_req(Connection& c, const wire::CmMad& mad, const fabri
     case State::kRepSent: send(c.to, c.exchange->mad, true); break;
     case State::kRejSent: repeat_rej(c, now); break;
     case State::kTimeWait:
-      refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale);
+      refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale, {},
+             c.private_data);
       break;
     default: break;  // Answered soon; or late, for the peer has had the answer.
   }
 }
 
-/// Whether the manager itself rejects a REQ, which it then has.
+/// Whether the manager itself rejects a REQ, which it then has. `listener`: null: there is none.
 bool Manager::refuse_req(const wire::CmMad& mad, const wire::CmReq& req,
-                         const fabric::MadAddress& from) {
-  const auto listener = listeners_.find(req.service_id.host());
-  if (listener == listeners_.end()) {
+                         const fabric::MadAddress& from, const Listener* listener) {
+  if (listener == nullptr) {
     refuse(mad, from, wire::RejReason::kInvalidServiceId, counters_.refused_service);
     return true;
   }
   using enum wire::RejReason;
-  const auto& said = listener->second.private_data;
+  const auto& said = listener->private_data;
   const auto no = [&](wire::RejReason reason, std::uint64_t& counter,
                       std::span<const std::byte> info = {}) {
     refuse(mad, from, reason, counter, info, said);

@@ -147,6 +147,29 @@ TEST_F(CmManager, C16_AReplyFromAQueuePairInUseIsStale) {
   EXPECT_EQ(a.manager.size(), 0U);
 }
 
+/// A stranger that speaks of another port's queue pair or communication ID is refused, and the
+/// connection stands: its peer is where it was.
+TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStale) {
+  establish();
+  connect();
+  const auto req = wire::cm_message<wire::CmReq>(a.sent.front().mad);
+  a.sent.clear();
+  auto same_qpn = req;
+  same_qpn.local_id.set(0x1234);
+  auto same_id = req;
+  same_id.local_id.set(b.manager.find(b.handle)->remote_id);
+  same_id.local_qpn.set(0x777);
+  for (const auto& lie : {same_qpn, same_id}) {
+    b.feed(wire::make_cm_mad(7, lie), 77);
+    EXPECT_EQ(b.kinds(), "REJ");
+    EXPECT_EQ(rej_of(b.sent.front()).why(), RejReason::kStaleConnection);
+    b.sent.clear();
+    EXPECT_EQ(b.state(), State::kEstablished);
+    EXPECT_TRUE(b.news().empty());
+  }
+  EXPECT_EQ(b.manager.counters().refused_stale, 2U);
+}
+
 TEST_F(CmManager, ANewAttemptReplacesAHalfOpenOneOfTheSameQueuePair) {
   connect();
   pass(a, b);

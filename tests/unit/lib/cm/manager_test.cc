@@ -105,7 +105,45 @@ TEST_F(CmManager, C04_EveryMessageOfASetUpCarriesThePrivateData) {
   expect_said(rej_of(a.sent.front()).private_data, 0x48);
 }
 
-TEST_F(CmManager, AnUnansweredRequestIsRepeatedInTimeAndGivenUp) {
+/// Also of those that the manager sends by itself about a connection or a service that there is.
+TEST_F(CmManager, C04_RejectionsOfTheManagerCarryThePrivateData) {
+  const auto expect_said_by = [](const End& end, RejReason why, std::uint32_t qpn) {
+    const auto rej = rej_of(end.sent.back());
+    EXPECT_EQ(rej.why(), why);
+    EXPECT_EQ(wire::read<wire::IpoibCmPrivate>(rej.private_data)->ud_qpn.host(), qpn);
+  };
+  establish();
+  // A queue pair that is in a connection; the REQ of one that is over; a REP of one that is.
+  End again{0, now, {}, 100};
+  ASSERT_TRUE(again.manager.connect(params(), again, now));
+  b.feed(again.sent.front().mad, again.lid);
+  expect_said_by(b, RejReason::kStaleConnection, 0x49);
+  b.sent.clear();
+
+  auto second = params();
+  second.qpn = 0x666;
+  a.handle = a.manager.connect(second, a, now).value();
+  const auto req = pass(a, b);
+  auto accept = answer();
+  accept.qpn = 0x667;
+  ASSERT_TRUE(b.manager.accept(b.handle, accept, now));
+  const auto rep = pass(b, a);
+  ASSERT_TRUE(a.manager.confirm(a.handle, now));
+  auto other = wire::cm_message<wire::CmRep>(rep);
+  other.local_id.set(other.local_id.host() + 1);
+  a.feed(wire::make_cm_mad(rep.hdr.tid.host(), other), b.lid);
+  expect_said_by(a, RejReason::kInvalidCommInstance, 0x48);
+  a.sent.pop_back();
+  ASSERT_TRUE(a.manager.disconnect(a.handle, now));
+  carry();
+  ASSERT_EQ(a.state(), State::kTimeWait);
+  a.feed(rep, b.lid);
+  expect_said_by(a, RejReason::kInvalidCommId, 0x48);
+  b.feed(req, a.lid);
+  expect_said_by(b, RejReason::kStaleConnection, 0x49);
+}
+
+TEST_F(CmManager, C02_AnUnansweredRequestIsRepeatedInTimeAndGivenUp) {
   connect();
   const wire::CmMad req = a.sent.front().mad;
   const TimePoint start = now;
@@ -136,7 +174,7 @@ TEST_F(CmManager, AnUnansweredRequestIsRepeatedInTimeAndGivenUp) {
   EXPECT_EQ(b.manager.size(), 0U);
 }
 
-TEST_F(CmManager, AnMraStretchesTheTimeAndCostsNoRetry) {
+TEST_F(CmManager, C02_AnMraStretchesTheTimeAndCostsNoRetry) {
   connect();
   const wire::CmMad req = pass(a, b);
   next(b);  // The consumer has not answered in half the time.
@@ -243,7 +281,7 @@ TEST_F(CmManager, ARejectedReplyIsRememberedToo) {
   EXPECT_EQ(a.manager.size(), 0U);
 }
 
-TEST_F(CmManager, ALostRtuIsAskedForByTheReplyAgain) {
+TEST_F(CmManager, C16_ALostRtuIsAskedForByTheReplyAgain) {
   connect();
   carry();
   ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
