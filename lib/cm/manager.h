@@ -68,6 +68,11 @@ class Manager {
                 std::span<const std::byte> info = {});
   /// Ends a connection or the attempt at one, whatever its state.
   Status disconnect(Handle handle, TimePoint now);
+  /// Forgets a request that came and is not established, and tells its sender nothing.
+  Status drop(Handle handle, TimePoint now);
+  /// Asks whether the peer of an established connection still knows it, by one more RTU: one that
+  /// has forgotten it answers with a REJ, as on_closed() then tells; any other says nothing.
+  Status probe(Handle handle, TimePoint now);
   /// A packet came on the connection's queue pair: where the RTU is missing, it stands for it.
   void on_traffic(Handle handle, TimePoint now);
   /// The consumer goes away: it is told nothing more, and all its connections are disconnected.
@@ -152,6 +157,7 @@ class Manager {
               std::uint64_t& counter, std::span<const std::byte> info = {},
               std::span<const std::byte> private_data = {});
   void make_room();
+  void drop(Connection& c);
   void on_rtu(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void establish(Connection& c);
 

@@ -135,11 +135,37 @@ void Manager::refuse(const wire::CmMad& mad, const fabric::MadAddress& from, wir
 
 /// For one more that is half-open.
 void Manager::make_room() {
-  while (table_.half_open() >= config_.max_half_open) {
-    Connection& oldest = *table_.oldest_half_open();
-    if (oldest.state != State::kRejSent) close(oldest, CloseReason::kDropped);
-    release(oldest);
-  }
+  while (table_.half_open() >= config_.max_half_open) drop(*table_.oldest_half_open());
+}
+
+void Manager::drop(Connection& c) {
+  if (c.state != State::kRejSent) close(c, CloseReason::kDropped);
+  release(c);
+}
+
+Status Manager::drop(Handle handle, TimePoint now) {
+  last_now_ = now;
+  Connection* c = table_.find(handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  const bool half_open = c->state == State::kReqRcvd || c->state == State::kMraReqSent ||
+                         c->state == State::kRepSent || c->state == State::kRtuWait;
+  if (!half_open)
+    return fail(Errc::kUnavailable, "connection {:#x} is not half-open: {}", handle,
+                to_string(c->state));
+  drop(*c);
+  return {};
+}
+
+Status Manager::probe(Handle handle, TimePoint now) {
+  last_now_ = now;
+  const Connection* c = table_.find(handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  if (c->state != State::kEstablished)
+    return fail(Errc::kUnavailable, "connection {:#x} is not established: {}", handle,
+                to_string(c->state));
+  send(c->to, rtu_mad(*c), true);
+  flush();
+  return {};
 }
 
 Status Manager::accept(Handle handle, const AcceptParams& params, TimePoint now) {
@@ -176,7 +202,8 @@ void Manager::on_rtu(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
     establish(*c);
   } else if (c->state == State::kRejSent) {
     repeat_rej(*c, now);
-  } else if (c->passive && c->state != State::kReqRcvd && c->state != State::kMraReqSent) {
+  } else if (c->state == State::kEstablished ||
+             (c->passive && c->state != State::kReqRcvd && c->state != State::kMraReqSent)) {
     ++counters_.duplicates[wire::index_of(wire::CmAttr::kRtu)];
   } else {
     ++counters_.unexpected;

@@ -80,7 +80,7 @@ void Connections::look_at(const PeerKey& key, TimePoint now) {
 Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport, TimePoint now) {
   const auto path = around_.path_to(key.gid);
   if (!path) return fail(Errc::kUnavailable, "no path");
-  if (open_ >= config_.max_connections) {
+  if (!has_room(now)) {
     ++counters_.limited;
     return fail(Errc::kNoResources, "all {} connections are in use", config_.max_connections);
   }
@@ -167,11 +167,11 @@ void Connections::back_off(const PeerKey& key, TimePoint now) {
 
 // --- Answering ---
 
-void Connections::on_request(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress&,
-                             TimePoint now) {
+void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
+                             const fabric::MadAddress& from, TimePoint now) {
   now_ = now;
   ++counters_.incoming;
-  if (const RejReason fault = fault_of(req); fault != RejReason::kNone) {
+  if (const RejReason fault = fault_of(req, from, now); fault != RejReason::kNone) {
     static_cast<void>(manager_.reject(handle, fault, now));
     return;
   }
@@ -192,7 +192,8 @@ void Connections::on_request(cm::Handle handle, const wire::CmReq& req, const fa
 }
 
 /// Why the request cannot be taken, whoever asks; counted. kNone: it can.
-RejReason Connections::fault_of(const wire::CmReq& req) {
+RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress& from,
+                                TimePoint now) {
   const bool rc = req.transport() == wire::CmTransport::kRc;
   if (rc ? !config_.rc : !config_.uc) {
     ++counters_.bad_transport;
@@ -204,11 +205,38 @@ RejReason Connections::fault_of(const wire::CmReq& req) {
     ++counters_.bad_private_data;
     return RejReason::kConsumer;
   }
-  if (open_ >= config_.max_connections) {
+  if (is_elsewhere(key_of(wire::requester(req)), from)) {
+    ++counters_.elsewhere;
+    return RejReason::kConsumer;
+  }
+  if (!has_room(now)) {
     ++counters_.limited;
     return RejReason::kNoResources;
   }
   return RejReason::kNone;
+}
+
+/// Whether there is a connection with that interface at another port: then this is not it, or it
+/// has moved and ends the old one itself.
+bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const {
+  const auto it = peers_.find(key);
+  if (it == peers_.end()) return false;
+  return std::ranges::any_of(it->second.handles, [&](cm::Handle handle) {
+    const Connection& c = all_.at(handle);
+    const cm::Connection* const known = manager_.find(handle);
+    return c.up && !c.over && known != nullptr && known->to.lid != from.lid;
+  });
+}
+
+/// For one more connection; where there is none, the oldest whose peer never got ready makes way.
+/// Those that are over have queue pairs for a while yet: they are bounded too.
+bool Connections::has_room(TimePoint now) {
+  if (open_ >= config_.max_connections && !half_open_.empty()) {
+    const cm::Handle oldest = half_open_.begin()->second;
+    static_cast<void>(manager_.drop(oldest, now));  // it may be over, the news under way
+    finish(all_.at(oldest), ConnectionEnd::kDropped, now);
+  }
+  return open_ < config_.max_connections && all_.size() < 2 * config_.max_connections;
 }
 
 /// What there is with the peer makes way for its request; or not, where requests cross. One that
@@ -252,6 +280,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, TimePoint no
   }
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
   Connection& c = add(handle, key_of(wire::requester(req)), **queue, false, now);
+  half_open_.emplace(c.serial = next_serial_++, handle);
   c.psn = psn;
   c.peer_qpn = receive.peer_qpn;
   c.peer_mtu = said.receive_mtu.host();

@@ -86,6 +86,7 @@ enum class ConnectionEnd : std::uint8_t {
   kIdle,
   kUnwanted,  ///< Its neighbours are gone.
   kReplaced,  ///< By a newer one with the same peer.
+  kDropped,   ///< The peer never got ready, and another asked where max_connections are in use.
   kFailed,    ///< The queue pair: see fabric::QueueError.
   kClosed,    ///< By the operator, or the link went down.
   kRefused,   ///< Here: the peer's answer makes no sense, or there are no resources.
@@ -102,7 +103,8 @@ struct ConnectionCounters {
   // REQs refused, beside those that crossed and those beyond the limit.
   std::uint64_t bad_private_data = 0;  ///< No UD QPN of a peer, or an MTU that carries nothing.
   std::uint64_t bad_transport = 0;     ///< Not one this link has.
-  std::uint64_t no_queue = 0;          ///< The HCA gave none.
+  std::uint64_t elsewhere = 0;  ///< In the name of a peer whose connection is with another port.
+  std::uint64_t no_queue = 0;   ///< The HCA gave none.
   std::array<std::uint64_t, static_cast<std::size_t>(ConnectionEnd::kCount)> ended{};
 
   [[nodiscard]] std::uint64_t ended_by(ConnectionEnd end) const {

@@ -21,8 +21,8 @@ constexpr table::NeighbourMode mode_of(fabric::Transport transport) {
 ConnectionEnd end_by(cm::CloseReason reason) {
   switch (reason) {
     case cm::CloseReason::kRejected: return ConnectionEnd::kRejected;
-    case cm::CloseReason::kTimedOut:
-    case cm::CloseReason::kDropped: return ConnectionEnd::kTimedOut;
+    case cm::CloseReason::kTimedOut: return ConnectionEnd::kTimedOut;
+    case cm::CloseReason::kDropped: return ConnectionEnd::kDropped;
     case cm::CloseReason::kPeer: return ConnectionEnd::kPeer;
     case cm::CloseReason::kStale: return ConnectionEnd::kStale;
     case cm::CloseReason::kShutdown: return ConnectionEnd::kClosed;
@@ -53,6 +53,7 @@ std::string_view to_string(ConnectionEnd end) {
       "idle",
       "unwanted",
       "replaced",
+      "never ready",
       "queue pair failed",
       "closed",
       "refused"};
@@ -96,7 +97,7 @@ Status Connections::start(const wire::LinkAddr& own, const fabric::PortAttr& por
     }
   }
   started_ = true;
-  use_check_ = now + config_.idle / kUseChecks;
+  use_check_ = now + use_period();
   for (const auto& [key, p] : peers_) schedule(key, now);
   return {};
 }
@@ -250,7 +251,12 @@ std::uint32_t Connections::connection_mtu(const Connection& c) const {
   return wire::connection_ip_mtu(config_.receive_mtu, c.peer_mtu);
 }
 
+void Connections::leave_half_open(Connection& c) {
+  if (c.serial != 0) half_open_.erase(std::exchange(c.serial, 0));
+}
+
 void Connections::went_up(Connection& c, TimePoint now) {
+  leave_half_open(c);
   ++counters_.established;
   c.up = true;
   c.since = c.active_at = now;
@@ -281,6 +287,7 @@ void Connections::close(cm::Handle handle, Connection& c, ConnectionEnd why, Tim
 void Connections::finish(Connection& c, ConnectionEnd why, TimePoint now) {
   if (std::exchange(c.over, true)) return;
   --open_;
+  leave_half_open(c);
   ++counters_.ended[static_cast<std::size_t>(why)];
   const bool lasted = std::exchange(c.up, false) && now - c.since >= kLasted;
   choose(c.peer, now);  // before the queue fails: what is still sent goes by UD
@@ -332,14 +339,23 @@ std::optional<TimePoint> Connections::next_deadline() const {
   return peers ? std::min(*peers, use_check_) : use_check_;
 }
 
+Duration Connections::use_period() const {
+  const Duration idle = config_.idle / kUseChecks;
+  return config_.uc ? std::min(idle, kSilence) : idle;
+}
+
 void Connections::check_use(TimePoint now) {
-  use_check_ = now + config_.idle / kUseChecks;
+  use_check_ = now + use_period();
   for (auto& [handle, c] : all_) {
     if (!c.up || c.over) continue;
     const auto counters = actions_.info(*c.queue).counters;
-    const std::uint64_t messages = counters.tx_messages + counters.rx_messages;
-    if (std::exchange(c.messages, messages) != messages) c.active_at = now;
-    if (now - c.active_at >= config_.idle) close(handle, c, ConnectionEnd::kIdle, now);
+    const bool sent = std::exchange(c.tx_messages, counters.tx_messages) != counters.tx_messages;
+    const bool heard = std::exchange(c.rx_messages, counters.rx_messages) != counters.rx_messages;
+    if (sent || heard) c.active_at = now;
+    if (now - c.active_at >= config_.idle)
+      close(handle, c, ConnectionEnd::kIdle, now);
+    else if (sent && !heard && c.queue->transport() == fabric::Transport::kUc)
+      static_cast<void>(manager_.probe(handle, now));  // it may have ended, the news under way
   }
 }
 

@@ -85,6 +85,9 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
  private:
   /// How often it is asked whether packets go to a peer without a connection.
   static constexpr Duration kLook = std::chrono::seconds(1);
+  /// And whether a UC peer that says nothing still knows of its connection: what is sent to one
+  /// that has restarted is lost without a word.
+  static constexpr Duration kSilence = std::chrono::seconds(3);
 
   /// An interface of the fabric, whatever its flags octet says at the time.
   struct PeerKey {
@@ -115,8 +118,11 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
     std::uint32_t peer_qpn = 0;
     std::uint32_t peer_mtu = 0;  ///< The largest message it takes.
     TimePoint since{};
-    TimePoint active_at{};          ///< A packet was last seen on it.
-    std::uint64_t messages = 0;     ///< Seen by then.
+    TimePoint active_at{};  ///< A packet was last seen on it.
+    // Messages seen by then.
+    std::uint64_t tx_messages = 0;
+    std::uint64_t rx_messages = 0;
+    std::uint64_t serial = 0;       ///< Of half_open_; 0: not there.
     fabric::ReadyToSend to_send{};  ///< Passive side: for when it is established.
   };
 
@@ -148,13 +154,17 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   [[nodiscard]] bool try_other_service(Peer& p, const cm::Closed& closed);
 
   // Answering.
-  [[nodiscard]] wire::RejReason fault_of(const wire::CmReq& req);
+  [[nodiscard]] wire::RejReason fault_of(const wire::CmReq& req, const fabric::MadAddress& from,
+                                         TimePoint now);
+  [[nodiscard]] bool is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const;
+  [[nodiscard]] bool has_room(TimePoint now);
   [[nodiscard]] bool give_way(cm::Handle handle, const PeerKey& key, TimePoint now);
   Status take(cm::Handle handle, const wire::CmReq& req, TimePoint now);
 
   Connection& add(cm::Handle handle, const PeerKey& key, fabric::ConnectedQueue& queue, bool active,
                   TimePoint now);
   void went_up(Connection& c, TimePoint now);
+  void leave_half_open(Connection& c);
   /// Ends it of this side's own accord.
   void close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now);
   /// It has ended.
@@ -162,6 +172,7 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   /// Chooses anew by which connection packets go to the peer, and tells its users.
   void choose(const PeerKey& key, TimePoint now);
   void check_use(TimePoint now);
+  [[nodiscard]] Duration use_period() const;
   [[nodiscard]] std::uint32_t connection_mtu(const Connection& c) const;
   [[nodiscard]] std::uint32_t random_psn() {
     return static_cast<std::uint32_t>(random_()) & 0xff'ffff;
@@ -184,6 +195,8 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   std::map<PeerKey, Peer> peers_;
   std::map<cm::Handle, Connection> all_;
   std::map<std::uint32_t, cm::Handle> by_qpn_;
+  std::map<std::uint64_t, cm::Handle> half_open_;  ///< Accepted, and the peer not ready; by age.
+  std::uint64_t next_serial_ = 1;
   std::size_t open_ = 0;  ///< Not over.
   TimeOrder<PeerKey> peer_timers_;
   TimePoint use_check_ = kNever;

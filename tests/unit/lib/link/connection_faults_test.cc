@@ -119,6 +119,39 @@ TEST(ConnectionFaults, C16_RestartedPeerReplacesWhatItForgot) {
   }
 }
 
+/// Nothing on UC says that the peer has restarted. It is asked while it says nothing; one that is
+/// merely silent keeps its connection.
+TEST(ConnectionFaults, C15_C16_RestartedPeerOfOneWayUcIsNoticed) {
+  for (const bool passive : {false, true}) {
+    SCOPED_TRACE(passive);
+    World world;
+    auto [a, b] = world.two(uc(), uc());
+    world.run_for(2s);
+    Side& sends = passive ? b : a;
+    Side& silent = passive ? a : b;
+    if (passive) b.talk(a);
+    const auto send_for = [&](int seconds) {
+      for (int i = 0; i < seconds * 2; ++i) {
+        for (const auto& row : sends.up()) ++sends.queue(row.qpn).info.counters.tx_messages;
+        world.run_for(500ms);
+      }
+    };
+    const auto qpn = sends.up().at(0).qpn;
+    send_for(30);
+    ASSERT_EQ(sends.up().size(), 1U);
+    EXPECT_EQ(sends.up()[0].qpn, qpn);
+    silent.kill();
+    silent.start();
+    silent.meet(sends);
+    send_for(4);
+    EXPECT_TRUE(sends.way_to(silent).mode == NeighbourMode::kUd || sends.up().at(0).qpn != qpn);
+    send_for(4);
+    ASSERT_EQ(sends.up().size(), 1U);
+    EXPECT_NE(sends.up()[0].qpn, qpn);
+    EXPECT_EQ(silent.up().at(0).peer_qpn, sends.up()[0].qpn);
+  }
+}
+
 TEST(ConnectionFaults, RequestsOfNobody) {
   World world;
   Side& a = world.add(rc());

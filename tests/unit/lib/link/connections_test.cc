@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/wire/rc.h"
 #include "tests/unit/lib/link/connections_world.h"
 
 namespace ipoib::link {
@@ -17,11 +18,6 @@ using wire::LinkAddr;
 using wire::RejReason;
 using wire::ServiceIdForm;
 
-ConnectionConfig uc() {
-  ConnectionConfig c;
-  c.uc = true;
-  return c;
-}
 ConnectionConfig both() {
   ConnectionConfig c = rc();
   c.uc = true;
@@ -282,6 +278,37 @@ TEST_F(ConnectionsTest, C08_MtuIsTheSmallerReceiveMtuLess4) {
   EXPECT_EQ(a.way_to(b).mtu, 9000);
   EXPECT_EQ(b.way_to(a).mtu, 9000);
   EXPECT_EQ(a.queue(a.up().at(0).qpn).send.max_message, 9004U);
+}
+
+/// A peer that does not answer costs less than TCP's shortest retransmission time-out (200 ms)
+/// before packets go by UD; whoever wants other values sets them, for both directions.
+TEST_F(ConnectionsTest, C13_RetriesAreShortAgainstTcpAndConfigurable) {
+  const auto silence_ns = [](const fabric::ReadyToSend& send) {
+    return (send.retry_count + 1U) * wire::ack_timeout_ns(send.ack_timeout);
+  };
+  auto [a, b] = two(rc(), rc());
+  world.run_for(2s);
+  for (Side* side : {&a, &b}) {
+    const auto& send = side->queue(side->up().at(0).qpn).send;
+    EXPECT_GT(silence_ns(send), 0U);
+    EXPECT_LT(silence_ns(send), 200'000'000U);
+  }
+  ConnectionConfig own = rc();
+  own.retry_count = 2;
+  own.rnr_retry = 3;
+  own.ack_timeout = 9;
+  Side& c = world.add(own);
+  c.meet(a);
+  c.talk(a);
+  world.run_for(2s);
+  const auto& send = c.queue(c.up().at(0).qpn).send;
+  EXPECT_EQ(send.retry_count, 2);
+  EXPECT_EQ(send.ack_timeout, 9);
+  const auto req = all_sent<wire::CmReq>().back();
+  EXPECT_EQ(req.retry_count(), 2);
+  EXPECT_EQ(req.rnr_retry(), 3) << "how often the peer is to send again";
+  EXPECT_EQ(req.primary.ack_timeout(), 9);
+  EXPECT_EQ(a.queue(a.up().at(1).qpn).send.rnr_retry, 3);
 }
 
 TEST_F(ConnectionsTest, C11_ModeFollowsBothEnds) {

@@ -147,11 +147,12 @@ std::pair<Side&, Side&> World::two(const ConnectionConfig& a, const ConnectionCo
 
 void World::send(std::uint16_t from, const fabric::MadAddress& to,
                  std::span<const std::byte, wire::kMadLen> octets) {
-  sent.push_back(wire::read<wire::CmMad>(octets).value());
-  if (chance(loss)) return;
+  auto cm = wire::read<wire::CmMad>(octets).value();
+  sent.push_back(cm);
+  if (chance(loss) || (meddle && !meddle(from, to.lid, cm))) return;
   fabric::ReceivedMad mad;
   mad.from = {.lid = from, .pkey = to.pkey};
-  std::ranges::copy(octets, mad.bytes.begin());
+  std::ranges::copy(wire::bytes_of(cm), mad.bytes.begin());
   const auto more =
       static_cast<Duration::rep>(random_() % (static_cast<std::uint64_t>(spread.count()) + 1));
   events_.push({now + delay + Duration{more}, order_++, to.lid, mad});

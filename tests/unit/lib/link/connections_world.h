@@ -106,10 +106,15 @@ class Side final : NeighbourPaths<wire::LinkAddr> {
   bool killed_ = false;
 };
 
-/// RC only, else as it comes.
+/// RC only, else as it comes; UC only.
 inline ConnectionConfig rc() {
   ConnectionConfig c;
   c.rc = true;
+  return c;
+}
+inline ConnectionConfig uc() {
+  ConnectionConfig c;
+  c.uc = true;
   return c;
 }
 
@@ -135,6 +140,8 @@ class World {
   Duration spread{};      ///< And up to so much more.
   /// Of every MAD sent.
   std::vector<wire::CmMad> sent;
+  /// May change a MAD between two LIDs on its way; false: it is lost.
+  std::function<bool(std::uint16_t from, std::uint16_t to, wire::CmMad& mad)> meddle;
 
  private:
   struct Event {

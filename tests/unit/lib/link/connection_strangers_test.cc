@@ -1,0 +1,237 @@
+// Connected mode against peers and strangers that lie: what is refused, with which reason, under
+// which counter, and that nothing is left of it. Names of tests are those of requirements.md.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/unit/lib/link/connections_world.h"
+
+namespace ipoib::link {
+namespace {
+
+using table::NeighbourMode;
+using wire::CmAttr;
+using wire::RejReason;
+
+/// Messages of one kind that were sent.
+template <class Message>
+std::vector<Message> all_sent(const World& world) {
+  std::vector<Message> found;
+  for (const wire::CmMad& mad : world.sent)
+    if (mad.attr() == Message::kAttr) found.push_back(wire::cm_message<Message>(mad));
+  return found;
+}
+
+/// From here on messages of this kind are changed on their way.
+template <class Message, class Change>
+void change_each(World& world, Change change) {
+  world.meddle = [change](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
+    if (mad.attr() != Message::kAttr) return true;
+    auto message = wire::cm_message<Message>(mad);
+    change(message);
+    mad = wire::make_cm_mad(mad.hdr.tid.host(), message);
+    return true;
+  };
+}
+
+template <class Message>
+void say(Message& message, std::uint32_t ud_qpn, std::uint32_t receive_mtu) {
+  const auto said = wire::IpoibCmPrivate::of(ud_qpn, receive_mtu);
+  wire::set_private(message.private_data, wire::bytes_of(said));
+}
+
+ConnectionConfig never_idle() {
+  ConnectionConfig config = rc();
+  config.idle = std::chrono::hours{1000};
+  return config;
+}
+
+/// The first side, which has an established connection with the second; the third is to do harm.
+struct Strangers : testing::Test {
+  World world;
+  Side& a = world.add(never_idle());
+  Side& b = world.add(never_idle());
+  Side& m = world.add(never_idle());
+  std::uint32_t qpn = 0;  ///< Of the first side's connection.
+
+  void SetUp() override {
+    a.meet(b);
+    b.meet(a);
+    a.talk(b);
+    m.meet(a);
+    world.run_for(10s);
+    qpn = a.up().at(0).qpn;
+  }
+  /// The connection stands, and all else is given back in the end.
+  void TearDown() override {
+    expect_untouched();
+    world.meddle = nullptr;
+    for (const auto& side : world.sides) side->connections->stop(world.now);
+    world.run_for(180s);
+    for (const auto& side : world.sides) {
+      EXPECT_EQ(side->queues(), 0U) << side->lid();
+      EXPECT_EQ(side->manager->size(), 0U) << side->lid();
+    }
+  }
+  void expect_untouched() const {
+    EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
+    ASSERT_NE(a.way_to(b).queue, nullptr);
+    EXPECT_EQ(a.way_to(b).queue->qpn(), qpn);
+    EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
+  }
+  [[nodiscard]] RejReason last_reason() const {
+    const auto rejs = all_sent<wire::CmRej>(world);
+    return rejs.empty() ? RejReason::kNone : rejs.back().why();
+  }
+  /// The third side asks with a request changed like this.
+  template <class Change>
+  RejReason reason_for(Change change) {
+    change_each<wire::CmReq>(world, change);
+    world.sent.clear();
+    m.talk(a);
+    world.run_for(70s);  // past any back-off
+    m.talk(a, false);
+    world.run_for(70s);
+    return last_reason();
+  }
+};
+
+TEST_F(Strangers, C03_ServiceIdsOfNobody) {
+  const auto with_id = [this](std::uint64_t id) {
+    return reason_for([id](wire::CmReq& req) { req.service_id.set(id); });
+  };
+  for (const std::uint64_t id : {0x0100'0000'0000'0042ULL, 0x0101'0000'0000'0041ULL,
+                                 0x0100'0000'0100'0041ULL, 0x1100'0000'0000'0041ULL, 0x41ULL})
+    EXPECT_EQ(with_id(id), RejReason::kInvalidServiceId) << std::hex << id;
+  EXPECT_GE(a.manager->counters().refused_service, 5U);
+  EXPECT_EQ(with_id(0x1000'0000'0000'0041ULL), RejReason::kNone);
+}
+
+TEST_F(Strangers, C04_PrivateDataThatCannotBe) {
+  EXPECT_EQ(reason_for([](wire::CmReq& req) { say(req, 0, 65'524); }), RejReason::kConsumer);
+  EXPECT_EQ(reason_for([](wire::CmReq& req) { say(req, 0x43, 4); }), RejReason::kConsumer);
+  EXPECT_EQ(reason_for([](wire::CmReq& req) { std::ranges::fill(req.private_data, std::byte{}); }),
+            RejReason::kConsumer);
+  EXPECT_GE(a.connections->counters().bad_private_data, 3U);
+  // Reserved and all behind it is ignored.
+  EXPECT_EQ(reason_for([](wire::CmReq& req) {
+              std::ranges::fill(req.private_data, std::byte{0xff});
+              const auto said = wire::IpoibCmPrivate::of(0x43, 65'524);
+              std::memcpy(req.private_data.data() + 1,
+                          reinterpret_cast<const std::byte*>(&said) + 1, sizeof(said) - 1);
+            }),
+            RejReason::kNone);
+}
+
+/// A reply that makes no sense is rejected, its queue given back, and traffic stays with UD.
+TEST_F(Strangers, C04_RepliesThatCannotBe) {
+  const auto reply = [this](RejReason expected, auto change) {
+    change_each<wire::CmRep>(world, change);
+    world.sent.clear();
+    const auto refused = m.connections->counters().ended_by(ConnectionEnd::kRefused);
+    m.talk(a);
+    world.run_for(70s);
+    EXPECT_EQ(m.way_to(a).mode, NeighbourMode::kUd);
+    EXPECT_EQ(last_reason(), expected);
+    EXPECT_GT(m.connections->counters().ended_by(ConnectionEnd::kRefused), refused);
+    m.talk(a, false);
+    world.run_for(70s);
+    EXPECT_EQ(m.queues(), 0U);
+    expect_untouched();
+  };
+  reply(RejReason::kConsumer, [](wire::CmRep& rep) { say(rep, 0x42, 65'524); });
+  reply(RejReason::kConsumer, [](wire::CmRep& rep) { say(rep, 0x41, 0); });
+  for (const std::uint32_t bad : {0U, 1U, 0xff'ffffU})
+    reply(RejReason::kUnsupportedRequest, [bad](wire::CmRep& rep) { rep.local_qpn.set(bad); });
+}
+
+TEST_F(Strangers, C02_C14_ARejectionWithAnyReasonLeavesUd) {
+  m.connections->stop(world.now);
+  for (std::uint16_t reason = 0; reason <= 36; ++reason) {
+    SCOPED_TRACE(reason);
+    // Whoever asks is rejected: nobody listens, and the reason is changed on its way.
+    change_each<wire::CmRej>(world, [reason](wire::CmRej& rej) { rej.reason.set(reason); });
+    world.sent.clear();
+    a.meet(m, wire::LinkAddr::kFlagRc);
+    a.talk(m);
+    world.run_for(130s);
+    const auto asked = all_sent<wire::CmReq>(world).size();
+    EXPECT_GE(asked, 3U) << "it may have been mended";
+    EXPECT_LE(asked, 12U);
+    EXPECT_EQ(a.way_to(m).mode, NeighbourMode::kUd);
+    a.talk(m, false);
+    a.lose(m);
+    world.run_for(1s);
+    EXPECT_EQ(a.queues(), 1U);
+  }
+}
+
+/// A request that says to be of a peer, from where that peer is not.
+TEST_F(Strangers, C16_NobodyElseEndsAConnection) {
+  const auto as_the_peer = [this](wire::CmReq& req) {
+    req.primary.local_gid = b.address().gid;
+    say(req, b.address().qpn.host(), 65'524);
+  };
+  EXPECT_EQ(reason_for(as_the_peer), RejReason::kConsumer);
+  EXPECT_GT(a.connections->counters().elsewhere, 0U);
+  expect_untouched();
+  // And of its channel adapter and queue pair.
+  const std::uint32_t theirs = b.up().at(0).qpn;
+  const std::uint64_t guid = a.manager->connections().all().begin()->second.remote_guid;
+  EXPECT_EQ(reason_for([&](wire::CmReq& req) {
+              as_the_peer(req);
+              req.local_ca_guid.set(guid);
+              req.local_qpn.set(theirs);
+            }),
+            RejReason::kStaleConnection);
+  EXPECT_GT(a.manager->counters().refused_stale, 0U);
+}
+
+/// State is bounded, the oldest that never got ready makes way, and who stands stays.
+TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
+  ConnectionConfig few = rc();
+  few.max_connections = 8;
+  Side& d = world.add(few);
+  d.meet(b);
+  b.meet(d);
+  b.talk(d);
+  world.run_for(5s);
+  ASSERT_EQ(d.up().size(), 1U);
+  const std::uint32_t standing = d.up()[0].qpn;
+
+  m.meet(d);
+  m.talk(d);
+  // Who floods never gets ready, and does not say either that it knows nothing of all this.
+  world.meddle = [this](std::uint16_t from, std::uint16_t, wire::CmMad& mad) {
+    return from != m.lid() || mad.attr() == CmAttr::kReq;
+  };
+  world.run_for(2s);
+  auto requests = all_sent<wire::CmReq>(world);
+  wire::CmReq req = requests.back();
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    req.local_id.set(0x1000 + i);
+    req.local_qpn.set(0x1000 + i);
+    req.local_ca_guid.set(0xbad0'0000 + i);
+    req.primary.local_gid = wire::Gid::of(wire::kDefaultGidPrefix, 0xbad0'0000 + i);
+    const auto mad = wire::make_cm_mad(i, req);
+    world.send(m.lid(), {.lid = d.lid()}, wire::bytes_of(mad));
+    world.run_for(1ms);
+    ASSERT_LE(d.connections->size(), 8U);
+    ASSERT_LE(d.queues(), 16U) << "those that are over included";
+  }
+  EXPECT_GE(d.connections->counters().ended_by(ConnectionEnd::kDropped), 100U);
+  ASSERT_EQ(d.up().size(), 1U);
+  EXPECT_EQ(d.up()[0].qpn, standing);
+  // The flood is over: who is honest gets in at once.
+  world.meddle = nullptr;
+  world.run_for(10s);
+  Side& honest = world.add(rc());
+  honest.meet(d);
+  honest.talk(d);
+  world.run_for(5s);
+  EXPECT_EQ(honest.way_to(d).mode, NeighbourMode::kRc);
+}
+
+}  // namespace
+}  // namespace ipoib::link
