@@ -1,11 +1,10 @@
 // Messages of 64, 2,044 and 65,520 octets of IP from one software HCA to another over a cable of
 // rings, by RC, UC and, as far as a packet reaches, UD. Each side's time is taken by itself, as if
 // it had an lcore of its own: `send` is tx_burst, and for RC what ACKs take; `receive` is all that
-// turns frames into messages, and for RC makes the ACKs.
+// turns frames into messages, and for RC makes the ACKs. `many`: the same for one more connection
+// with each message.
 #include <rte_cycles.h>
-#include <rte_eth_ring.h>
-#include <rte_ethdev.h>
-#include <rte_ring.h>
+#include <rte_mbuf.h>
 
 #include <array>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include "drivers/soft/soft_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "perf/bench.h"
+#include "perf/drivers/soft/cable.h"
 
 namespace ipoib::perf {
 namespace {
@@ -23,66 +23,29 @@ namespace {
 using fabric::Transport;
 
 constexpr std::uint16_t kBurst = 32;
-constexpr std::uint16_t kLid[2] = {1, 2};
 constexpr std::uint32_t kQkey = 0xb1b;
-constexpr std::uint16_t kDataRoom = 4352 + RTE_PKTMBUF_HEADROOM;
-
-/// Two ethdevs, each reading what the other writes. Made once.
-struct Cable {
-  rte_mempool* pool;
-  rte_ring* towards[2];
-  std::uint16_t port[2];
-
-  static Cable& get() {
-    static Cable cable = make();
-    return cable;
-  }
-
- private:
-  static Cable make() {
-    constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
-    Cable c{};
-    c.pool = rte_pktmbuf_pool_create("connected", 16'383, 256, 0, kDataRoom, SOCKET_ID_ANY);
-    for (int side : {0, 1})
-      c.towards[side] = rte_ring_create(side == 0 ? "to0" : "to1", 2048, SOCKET_ID_ANY,
-                                        RING_F_SP_ENQ | RING_F_SC_DEQ);
-    for (int side : {0, 1}) {
-      if (c.pool == nullptr || c.towards[side] == nullptr)
-        throw std::runtime_error("no memory for the cable");
-      const int port = rte_eth_from_rings(side == 0 ? "pair0" : "pair1", &c.towards[side], 1,
-                                          &c.towards[1 - side], 1, 0);
-      c.port[side] = static_cast<std::uint16_t>(port);
-      const rte_eth_conf conf{};
-      if (port < 0 || rte_eth_dev_configure(c.port[side], 1, 1, &conf) != 0 ||
-          rte_eth_rx_queue_setup(c.port[side], 0, 512, kAnySocket, nullptr, c.pool) != 0 ||
-          rte_eth_tx_queue_setup(c.port[side], 0, 512, kAnySocket, nullptr) != 0 ||
-          rte_eth_dev_start(c.port[side]) != 0)
-        throw std::runtime_error("the cable does not start");
-    }
-    return c;
-  }
-};
 
 struct End {
   std::unique_ptr<soft::SoftHca> hca;
   fabric::UdQueue* ud = nullptr;
   fabric::AhIndex ah = fabric::kNoAh;
   fabric::ReceiveQueue* rx = nullptr;
-  fabric::ConnectedQueue* queue = nullptr;
+  std::vector<fabric::ConnectedQueue*> queues;
 
   void poll() const { hca->poll_function()(*hca); }
 };
 
 class Pair {
  public:
-  Pair(Transport transport, std::uint8_t mtu, bool icrc) : transport_{transport} {
+  Pair(Transport transport, std::uint8_t mtu, bool icrc, std::size_t connections = 1)
+      : transport_{transport} {
     for (int side : {0, 1}) {
       soft::SoftHcaConfig config;
       config.name = "bench";
       config.port_id = Cable::get().port[side];
       config.pool = Cable::get().pool;
-      config.attr.lid = kLid[side];
-      config.attr.guid = kLid[side];
+      config.attr.lid = Cable::kLid[side];
+      config.attr.guid = Cable::kLid[side];
       config.attr.mtu = mtu;
       config.icrc = icrc;
       ends_[side].hca = soft::SoftHca::create(config).value();
@@ -90,46 +53,41 @@ class Pair {
     for (int side : {0, 1}) {
       End& end = ends_[side];
       fabric::AhAttr path;
-      path.dlid = kLid[1 - side];
+      path.dlid = Cable::kLid[1 - side];
       end.ah = end.hca->create_ah(path).value();
       end.ud = end.hca->create_ud_queue({}).value();
       if (!end.hca->set_qkey(*end.ud, kQkey)) throw std::runtime_error("no Q_Key");
       end.rx = end.hca->create_receive_queue({}).value();
-      if (transport != Transport::kUd)
-        end.queue =
-            end.hca->create_connected_queue({.transport = transport, .receive_queue = end.rx})
-                .value();
     }
     if (transport == Transport::kUd) return;
-    for (int side : {0, 1}) {
-      End& end = ends_[side];
-      fabric::ReadyToReceive attr{.peer_qpn = ends_[1 - side].queue->qpn(), .path_mtu = mtu};
-      attr.path.dlid = kLid[1 - side];
-      if (!end.hca->set_ready_to_receive(*end.queue, attr) ||
-          !end.hca->set_ready_to_send(*end.queue, {}))
-        throw std::runtime_error("no connection");
-    }
+    for (std::size_t i = 0; i < connections; ++i) connect(mtu);
   }
   ~Pair() {
     rte_mbuf* m = nullptr;
     while (receive(&m, 1) == 1) rte_pktmbuf_free(m);
     for (End& end : ends_) end.hca.reset();
-    for (rte_ring* ring : Cable::get().towards) {
-      void* frame = nullptr;
-      while (rte_ring_sc_dequeue(ring, &frame) == 0)
-        rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
-    }
+    Cable::get().empty();
   }
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
   std::uint16_t send(rte_mbuf** pkts, std::uint16_t n) {
     End& from = ends_[0];
-    if (transport_ != Transport::kUd) return from.queue->tx_burst(pkts, n);
+    if (transport_ != Transport::kUd) return from.queues[0]->tx_burst(pkts, n);
     for (std::uint16_t i = 0; i < n; ++i)
       fabric::meta_of(pkts[i]).tx = {
           .ah = from.ah, .qpn = ends_[1].ud->qpn(), .iface = 0, .connected = false};
     return from.ud->tx_burst(pkts, n);
+  }
+  /// Each message by another connection.
+  std::uint16_t send_round_robin(rte_mbuf** pkts, std::uint16_t n) {
+    const auto& queues = ends_[0].queues;
+    std::uint16_t sent = 0;
+    for (std::uint16_t i = 0; i < n; ++i) {
+      sent = static_cast<std::uint16_t>(sent + queues[next_]->tx_burst(&pkts[i], 1));
+      next_ = next_ + 1 == queues.size() ? 0 : next_ + 1;
+    }
+    return sent;
   }
   std::uint16_t receive(rte_mbuf** pkts, std::uint16_t n) {
     End& to = ends_[1];
@@ -138,8 +96,25 @@ class Pair {
   void poll(int side) const { ends_[side].poll(); }
 
  private:
+  void connect(std::uint8_t mtu) {
+    for (End& end : ends_)
+      end.queues.push_back(
+          end.hca->create_connected_queue({.transport = transport_, .receive_queue = end.rx})
+              .value());
+    for (int side : {0, 1}) {
+      const End& end = ends_[side];
+      fabric::ReadyToReceive attr{.peer_qpn = ends_[1 - side].queues.back()->qpn(),
+                                  .path_mtu = mtu};
+      attr.path.dlid = Cable::kLid[1 - side];
+      if (!end.hca->set_ready_to_receive(*end.queues.back(), attr) ||
+          !end.hca->set_ready_to_send(*end.queues.back(), {}))
+        throw std::runtime_error("no connection");
+    }
+  }
+
   Transport transport_;
   std::array<End, 2> ends_;
+  std::size_t next_ = 0;
 };
 
 /// A message in mbufs as large as those that carried it here would be.
@@ -159,11 +134,11 @@ rte_mbuf* message(std::size_t len, std::size_t segment) {
   return first;
 }
 
-/// A burst of messages there, all of them out of the other end; `sender`: whose time counts.
-void exchange(benchmark::State& state, Transport transport, bool sender) {
+/// A burst of messages there by `send`, all of them out of the other end; `sender`: whose time
+/// counts.
+template <class Send>
+void measure(benchmark::State& state, Pair& pair, bool sender, Send&& send) {
   const auto len = static_cast<std::size_t>(state.range(0));
-  const auto mtu = wire::mtu_code(static_cast<unsigned>(state.range(1)));
-  Pair pair{transport, mtu, state.range(2) != 0};
   const std::uint16_t burst = len > 4096 ? 4 : kBurst;
   const double hz = static_cast<double>(rte_get_tsc_hz());
   std::uint64_t all_tsc = 0;
@@ -178,7 +153,7 @@ void exchange(benchmark::State& state, Transport transport, bool sender) {
       tsc[side] += rte_rdtsc() - begin;
     };
     std::uint16_t sent = 0;
-    timed(0, [&] { sent = pair.send(pkts.data(), burst); });
+    timed(0, [&] { sent = send(pkts.data(), burst); });
     std::array<rte_mbuf*, kBurst> got{};
     std::uint16_t nb_got = 0;
     for (unsigned loops = 0; nb_got < sent && loops < 1000; ++loops) {
@@ -205,6 +180,20 @@ void exchange(benchmark::State& state, Transport transport, bool sender) {
       static_cast<double>(state.range(0)) * 8 * messages * hz / static_cast<double>(all_tsc) / 1e9;
 }
 
+void exchange(benchmark::State& state, Transport transport, bool sender) {
+  const auto mtu = wire::mtu_code(static_cast<unsigned>(state.range(1)));
+  Pair pair{transport, mtu, state.range(2) != 0};
+  measure(state, pair, sender,
+          [&](rte_mbuf** pkts, std::uint16_t n) { return pair.send(pkts, n); });
+}
+
+void many(benchmark::State& state, Transport transport, bool sender) {
+  const auto mtu = wire::mtu_code(static_cast<unsigned>(state.range(1)));
+  Pair pair{transport, mtu, false, static_cast<std::size_t>(state.range(2))};
+  measure(state, pair, sender,
+          [&](rte_mbuf** pkts, std::uint16_t n) { return pair.send_round_robin(pkts, n); });
+}
+
 void sizes(benchmark::internal::Benchmark* b, bool datagram) {
   b->ArgNames({"octets", "mtu", "icrc"})->UseManualTime();
   for (const int mtu : {2048, 4096})
@@ -221,12 +210,21 @@ void message_sizes(benchmark::internal::Benchmark* b) {
   sizes(b, false);
 }
 
+void connection_counts(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"octets", "mtu", "connections"})->UseManualTime();
+  for (const int connections : {1, 100, 1000, 5000}) b->Args({64, 2048, connections});
+}
+
 BENCHMARK_CAPTURE(exchange, ud_send, Transport::kUd, true)->Apply(datagram_sizes);
 BENCHMARK_CAPTURE(exchange, ud_receive, Transport::kUd, false)->Apply(datagram_sizes);
 BENCHMARK_CAPTURE(exchange, rc_send, Transport::kRc, true)->Apply(message_sizes);
 BENCHMARK_CAPTURE(exchange, rc_receive, Transport::kRc, false)->Apply(message_sizes);
 BENCHMARK_CAPTURE(exchange, uc_send, Transport::kUc, true)->Apply(message_sizes);
 BENCHMARK_CAPTURE(exchange, uc_receive, Transport::kUc, false)->Apply(message_sizes);
+BENCHMARK_CAPTURE(many, rc_send, Transport::kRc, true)->Apply(connection_counts);
+BENCHMARK_CAPTURE(many, rc_receive, Transport::kRc, false)->Apply(connection_counts);
+BENCHMARK_CAPTURE(many, uc_send, Transport::kUc, true)->Apply(connection_counts);
+BENCHMARK_CAPTURE(many, uc_receive, Transport::kUc, false)->Apply(connection_counts);
 
 }  // namespace
 }  // namespace ipoib::perf

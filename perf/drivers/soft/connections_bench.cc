@@ -1,0 +1,186 @@
+// Connections set up and kept: two links in one process, with their policy, communication managers
+// and software HCAs, whose MADs cross a cable of rings. `set_up`: from nothing to established on
+// both sides. octets_per_connection: what a side has allocated when they stand and are idle.
+#include <rte_malloc.h>
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "drivers/soft/soft_hca.h"
+#include "lib/link/connections.h"
+#include "perf/bench.h"
+#include "perf/drivers/soft/cable.h"
+
+namespace ipoib::perf {
+namespace {
+
+using link::Connections;
+
+/// Asked for at once: no more than the rings of MADs hold.
+constexpr std::size_t kAtOnce = 256;
+
+/// A link's connected mode over its HCA.
+class Side final : link::NeighbourPaths<wire::LinkAddr>, link::ConnectionActions {
+ public:
+  explicit Side(int side) : side_{side} {
+    soft::SoftHcaConfig config;
+    config.name = "bench";
+    config.port_id = Cable::get().port[side];
+    config.pool = Cable::get().pool;
+    config.attr.lid = Cable::kLid[side];
+    config.attr.guid = guid();
+    hca_ = soft::SoftHca::create(config).value();
+    rx_ = hca_->create_receive_queue({}).value();
+    const auto send = [this](const fabric::MadAddress& to,
+                             std::span<const std::byte, wire::kMadLen> mad) {
+      return hca_->mad_port().send(to, mad);
+    };
+    cm::ManagerConfig cm;
+    cm.ca_guid = guid();
+    manager_ = std::make_unique<cm::Manager>(send, cm, guid());
+    link::ConnectionConfig mode;
+    mode.rc = true;
+    mode.open = link::OpenPolicy::kAlways;
+    mode.max_connections = 10'000;
+    link::ConnectionSurroundings around;
+    around.path_to = [this](const wire::Gid& gid) {
+      return link::PathTable::Known{{.dlid = Cable::kLid[1 - side_], .dgid = gid}, 4};
+    };
+    around.last_used = [](const wire::IpAddr&) { return TimePoint::min(); };
+    around.changed = [](const wire::IpAddr&, TimePoint) {};
+    connections_ = std::make_unique<Connections>(
+        mode, wire::kDefaultPkey, static_cast<link::NeighbourPaths<wire::LinkAddr>&>(*this),
+        static_cast<link::ConnectionActions&>(*this), *manager_, around, guid());
+    if (!connections_->start(address(guid()), hca_->attr(), now_))
+      throw std::runtime_error("the link does not start");
+  }
+  ~Side() override {
+    connections_.reset();
+    manager_.reset();
+  }
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+
+  /// It shall connect with one more interface, which all are behind the other end of the cable.
+  void meet(std::uint32_t number) {
+    connections_->acquire(wire::IpAddr::v4(number), address(kManyGuids + number), now_);
+  }
+  /// Management and worker, one loop.
+  void loop() {
+    connections_->tick(now_);
+    manager_->tick(now_);
+    hca_->poll_function()(*hca_);
+    while (auto mad = hca_->mad_port().receive()) {
+      pretend(*mad);
+      manager_->on_mad(*mad, now_);
+    }
+    while (const auto event = hca_->next_queue_event()) connections_->on_queue_event(*event, now_);
+  }
+  [[nodiscard]] std::uint64_t established() const { return connections_->counters().established; }
+
+ private:
+  static constexpr std::uint64_t kManyGuids = 0x0002'c903'0000'0000;
+  static constexpr std::uint32_t kUdQpn = 0x48;
+
+  [[nodiscard]] std::uint64_t guid() const { return 1U + static_cast<unsigned>(side_); }
+  static wire::LinkAddr address(std::uint64_t guid) {
+    return {wire::LinkAddr::kFlagRc, wire::Be24{kUdQpn},
+            wire::Gid::of(wire::kDefaultGidPrefix, guid)};
+  }
+  /// Each request comes from an interface of its own.
+  static void pretend(fabric::ReceivedMad& received) {
+    auto mad = wire::read<wire::CmMad>(received.bytes).value();
+    if (mad.attr() != wire::CmAttr::kReq) return;
+    auto req = wire::cm_message<wire::CmReq>(mad);
+    req.primary.local_gid = req.primary.remote_gid;
+    mad = wire::make_cm_mad(mad.hdr.tid.host(), req);
+    std::memcpy(received.bytes.data(), &mad, sizeof(mad));
+  }
+
+  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override {
+    return hca_->create_connected_queue({.transport = transport, .receive_queue = rx_});
+  }
+  void destroy_connected(fabric::ConnectedQueue& q) override { hca_->destroy_connected_queue(q); }
+  Status set_ready_to_receive(fabric::ConnectedQueue& queue,
+                              const fabric::ReadyToReceive& attr) override {
+    return hca_->set_ready_to_receive(queue, attr);
+  }
+  Status set_ready_to_send(fabric::ConnectedQueue& queue,
+                           const fabric::ReadyToSend& attr) override {
+    return hca_->set_ready_to_send(queue, attr);
+  }
+  void set_error(fabric::ConnectedQueue& queue) override { hca_->set_error(queue); }
+  [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& q) const override {
+    return hca_->info(q);
+  }
+
+  link::PathState acquire(const wire::IpAddr&, const wire::LinkAddr&, TimePoint) override {
+    return link::PathState::kReady;
+  }
+  void release(const wire::IpAddr&, const wire::LinkAddr&) override {}
+  void refresh(const wire::LinkAddr&, TimePoint) override {}
+  [[nodiscard]] link::PathState state(const wire::LinkAddr&) const override {
+    return link::PathState::kReady;
+  }
+  [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
+  void describe(const wire::LinkAddr&, table::Neighbour&) const override {}
+  void describe(const wire::LinkAddr&, link::NeighbourInfo&) const override {}
+
+  int side_;
+  TimePoint now_{std::chrono::seconds(1)};
+  std::unique_ptr<soft::SoftHca> hca_;
+  fabric::ReceiveQueue* rx_ = nullptr;
+  std::unique_ptr<cm::Manager> manager_;
+  std::unique_ptr<Connections> connections_;
+};
+
+/// CPU time of this thread, seconds.
+double cpu_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
+/// Octets that are allocated, of the C library's heap and of DPDK's.
+std::size_t allocated() {
+  const struct mallinfo2 heap = mallinfo2();
+  rte_malloc_socket_stats socket{};
+  if (rte_malloc_get_socket_stats(0, &socket) != 0) throw std::runtime_error("no statistics");
+  return heap.uordblks + heap.hblkhd + socket.heap_allocsz_bytes;
+}
+
+void set_up(benchmark::State& state) {
+  const auto connections = static_cast<std::size_t>(state.range(0));
+  double octets = 0;
+  for (auto _ : state) {
+    Side asks{0};
+    Side answers{1};
+    const std::size_t before = allocated();
+    const double begin = cpu_seconds();
+    for (std::size_t met = 0; met < connections;) {
+      for (const auto end = std::min(met + kAtOnce, connections); met < end; ++met)
+        asks.meet(static_cast<std::uint32_t>(met));
+      for (unsigned loops = 0; asks.established() < met || answers.established() < met; ++loops) {
+        if (loops == 100'000) return state.SkipWithError("connections are missing");
+        asks.loop();
+        answers.loop();
+      }
+    }
+    state.SetIterationTime(cpu_seconds() - begin);
+    octets = static_cast<double>(allocated() - before);
+  }
+  Cable::get().empty();
+  // Both sides ran on this one lcore.
+  state.SetItemsProcessed(state.iterations() * state.range(0) * 2);
+  state.counters["octets_per_connection"] = octets / 2 / static_cast<double>(connections);
+}
+BENCHMARK(set_up)->ArgName("connections")->Arg(1)->Arg(100)->Arg(1000)->Arg(5000)->UseManualTime();
+
+}  // namespace
+}  // namespace ipoib::perf
