@@ -170,6 +170,41 @@ TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStale) {
   EXPECT_EQ(b.manager.counters().refused_stale, 2U);
 }
 
+/// A probe is answered by who has forgotten, on either side of the connection, and by nobody else.
+TEST_F(CmManager, C16_AProbeFindsAPeerThatHasForgotten) {
+  establish();
+  for (auto [asks, other] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+    ASSERT_TRUE(asks->manager.probe(asks->handle, now));
+    EXPECT_EQ(asks->kinds(), "RTU");
+    pass(*asks, *other);
+    EXPECT_TRUE(other->sent.empty());
+    EXPECT_EQ(other->state(), State::kEstablished);
+    EXPECT_EQ(other->manager.counters().unexpected, 0U);
+  }
+  End again{0, now, {}, 100};
+  ASSERT_TRUE(b.manager.probe(b.handle, now));
+  pass(b, again);
+  pass(again, b);
+  EXPECT_EQ(b.news(), News{"closed: rejected by the peer"});
+  EXPECT_EQ(b.closed.rej.why(), RejReason::kInvalidCommId);
+  EXPECT_EQ(b.manager.probe(b.handle, now).error().code, Errc::kUnavailable);
+  EXPECT_EQ(b.manager.probe(b.handle + 1, now).error().code, Errc::kNotFound);
+}
+
+TEST_F(CmManager, ADroppedRequestIsForgottenWithoutAWord) {
+  connect();
+  pass(a, b);
+  ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
+  b.sent.clear();
+  ASSERT_TRUE(b.manager.drop(b.handle, now));
+  EXPECT_TRUE(b.sent.empty());
+  EXPECT_EQ(b.manager.size(), 0U);
+  b.manager.tick(now);
+  EXPECT_EQ(b.news(), (News{"request", "closed: too many half-open", "released"}));
+  EXPECT_EQ(b.manager.drop(b.handle, now).error().code, Errc::kNotFound);
+  EXPECT_EQ(a.manager.drop(a.handle, now).error().code, Errc::kUnavailable);
+}
+
 TEST_F(CmManager, ANewAttemptReplacesAHalfOpenOneOfTheSameQueuePair) {
   connect();
   pass(a, b);
