@@ -190,6 +190,20 @@ TEST_F(ConnectedLink, MtuOfTheLinkBoundsItsConnectionsToo) {
   EXPECT_EQ(b.link.mtu(), 2044);
 }
 
+/// Whatever way unicast IP goes, ARP goes to the peer's UD queue pair.
+TEST_F(ConnectedLink, C10_ArpIsSentByUdWhileTheConnectionStands) {
+  talk(3s);
+  ASSERT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
+  b.actions.frames.clear();
+  b.hear_request(hw, "10.0.0.2");
+  ASSERT_EQ(b.actions.frames.size(), 1U);
+  const SentFrame& reply = b.actions.frames[0];
+  EXPECT_EQ(reply.qpn, kPeerQpn);
+  EXPECT_EQ(reply.to.dlid, 3);
+  EXPECT_EQ(reply.arp()->op.host(), static_cast<std::uint16_t>(wire::ArpOp::kReply));
+  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
+}
+
 TEST_F(ConnectedLink, C07_LinkDownEndsConnectionsAndTheyComeBackWithIt) {
   talk(3s);
   ASSERT_TRUE(established);
