@@ -70,6 +70,8 @@ void copy_payload(const rte_mbuf* m, std::size_t at, std::size_t len, std::byte*
 }  // namespace
 
 bool ip4_fragment(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool, Burst& out) noexcept {
+  mtu = std::min(
+      mtu, static_cast<std::uint16_t>(rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM));
   Header first = whole_header(m);
   Header later = later_header(first);
   if (mtu < first.len + 8) return false;
@@ -86,10 +88,6 @@ bool ip4_fragment(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool, Burst& out)
   const std::size_t n = 1 + (later_len + later_room - 1) / later_room;
   if (n > kMaxBurst || rte_pktmbuf_alloc_bulk(pool, out.pkts.data(), static_cast<unsigned>(n)) != 0)
     return false;
-  if (rte_pktmbuf_tailroom(out.pkts[0]) < mtu) {
-    rte_pktmbuf_free_bulk(out.pkts.data(), static_cast<unsigned>(n));
-    return false;
-  }
 
   std::size_t at = 0;
   for (out.n = 0; out.n < n; ++out.n) {

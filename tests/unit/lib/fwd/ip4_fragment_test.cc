@@ -140,14 +140,20 @@ TEST_F(Ip4Fragment, RefusesWhatCannotBeDone) {
   EXPECT_FALSE(fragment(Ip4{.payload_len = 1000, .flags_offset = 8191 - 125}.bytes(), 500).empty());
 }
 
-TEST_F(Ip4Fragment, RefusesWithoutMbufsOrRoomInThem) {
+TEST_F(Ip4Fragment, FragmentsAreNoLargerThanAnMbuf) {
+  const Bytes whole = Ip4{.payload_len = 4000}.bytes();
+  const auto parts = fragment(whole, 3000, 2000);
+  EXPECT_EQ(parts.size(), 2U) << "2,048 octets in an mbuf";
+  EXPECT_EQ(payload_of(parts, 2048, 0, false), Bytes(whole.begin() + 20, whole.end()));
+}
+
+TEST_F(Ip4Fragment, RefusesWithoutMbufs) {
   rte_mempool* const small = rte_pktmbuf_pool_create("small", 15, 0, 0, 128 + 256, -1);
   ASSERT_NE(small, nullptr);
   rte_mbuf* const m = packet(Ip4{.payload_len = 1000}.bytes());
   Burst out;
-  EXPECT_FALSE(ip4_fragment(m, 500, small, out)) << "256 octets of room";
-  EXPECT_EQ(rte_mempool_avail_count(small), 15U);
-  EXPECT_TRUE(ip4_fragment(m, 256, small, out)) << "5 of 15";
+  EXPECT_TRUE(ip4_fragment(m, 500, small, out)) << "5 of 15, of 256 octets";
+  EXPECT_EQ(out.n, 5);
   rte_pktmbuf_free_bulk(out.pkts.data(), out.n);
   out.n = 0;
   EXPECT_FALSE(ip4_fragment(m, 60, small, out)) << "25 of 15";
