@@ -1,6 +1,7 @@
 #include "lib/fwd/ip4_output.h"
 
 #include "lib/fwd/ip4_fragment.h"
+#include "lib/fwd/tcp_output.h"
 
 namespace ipoib::fwd {
 
@@ -10,6 +11,7 @@ void Ip4Output::link_down(rte_mbuf* m) const noexcept {
 
 void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, const InterfaceEntry& entry,
                         std::uint16_t mtu) const noexcept {
+  if (tcp_output(c_, to, entry, wire::EtherType::kIpv4, m, mtu, bin_)) return;
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
   if ((hdr.flags_offset.host() & wire::Ipv4Hdr::kDontFragment) != 0) {
     if (hdr.dst.host() >> 28 == 0xe) return bin_.add(m, Drop::kIpTooBig);  // RFC 1812 §4.3.2.7

@@ -11,9 +11,11 @@
 namespace ipoib::fwd {
 
 /// Takes packets that start at their IPv4 header, one by one; they leave through Tx. What is too
-/// big for the neighbour is cut into fragments where it may be, else its sender is told.
+/// big for the neighbour is cut: TCP into segments where the interface offers that, else into
+/// fragments where it may be; else its sender is told.
 ///
-/// Errors: kLinkDown, kIpTooBig, kIpFragmentFailed, kNoMbuf (no room for the link header).
+/// Errors: kLinkDown, kIpTooBig, kIpFragmentFailed, kNoMbuf (no room for the link
+///         header, or none for a segment).
 class Ip4Output {
  public:
   Ip4Output(Context& c, const Ingress& in, DropBin& bin) noexcept

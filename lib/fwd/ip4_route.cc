@@ -7,6 +7,7 @@
 
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/ip4_output.h"
+#include "lib/fwd/tcp_merge.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -139,12 +140,12 @@ bool is_right(const Guess& g, std::uint32_t dst) noexcept {
   return nullptr;
 }
 
-template <Ttl kTtl>
-void route(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
+/// `forward(m, to)` takes each packet whose neighbour is valid.
+template <Ttl kTtl, class Forward>
+[[gnu::always_inline]] inline void route(Context& c, const Ingress& in, const Ip4Burst& pkts,
+                                         DropBin& bin, const Forward& forward) noexcept {
   Guesses guesses;
   guess(c, pkts, guesses);
-  DropBin bin{in.counters.drops};
-  const Ip4Output output{c, in, bin};
   const std::size_t n = pkts.n;
   for (std::size_t i = 0; i < n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
@@ -153,14 +154,37 @@ void route(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
       to = look_again(c, in, m, kTtl, guesses[i], pkts.dst[i], bin);
       if (to == nullptr) continue;
     }
-    if (kTtl == Ttl::kStays || take_ttl(c, in, m)) output.send(m, *to);
+    if (kTtl == Ttl::kStays || take_ttl(c, in, m)) forward(m, *to);
   }
+}
+
+template <Ttl kTtl>
+void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
+  DropBin bin{in.counters.drops};
+  const Ip4Output output{c, in, bin};
+  route<kTtl>(c, in, pkts, bin, [&](rte_mbuf* m, Neighbour& to) { output.send(m, to); });
+}
+
+/// Apart, as its arrays would widen the stack of every burst.
+[[gnu::noinline]] void route_and_merge(Context& c, const Ingress& in,
+                                       const Ip4Burst& pkts) noexcept {
+  RoutedBurst routed;
+  {
+    DropBin bin{in.counters.drops};
+    route<Ttl::kTakeDown>(c, in, pkts, bin,
+                          [&](rte_mbuf* m, Neighbour& to) { routed.push(m, to); });
+  }
+  tcp_merge(c, in, routed);
+  ip4_output(c, in, routed);
 }
 
 }  // namespace
 
 void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl) noexcept {
-  ttl == Ttl::kTakeDown ? route<Ttl::kTakeDown>(c, in, pkts) : route<Ttl::kStays>(c, in, pkts);
+  if (ttl == Ttl::kStays) return route_and_send<Ttl::kStays>(c, in, pkts);
+  if (merges(c, in)) [[unlikely]]
+    return route_and_merge(c, in, pkts);
+  route_and_send<Ttl::kTakeDown>(c, in, pkts);
 }
 
 }  // namespace ipoib::fwd

@@ -3,8 +3,18 @@
 #include <atomic>
 
 #include "lib/fwd/link_output.h"
+#include "lib/fwd/tcp_output.h"
 
 namespace ipoib::fwd {
+namespace {
+
+void too_big(Context& c, const Ingress& in, rte_mbuf* m, const table::Neighbour& to,
+             const InterfaceEntry& entry, std::uint16_t mtu, DropBin& bin) noexcept {
+  if (tcp_output(c, to, entry, wire::EtherType::kIpv6, m, mtu, bin)) return;
+  c.punt.icmp_error(in, m, Drop::kIpTooBig, packet_too_big(mtu));
+}
+
+}  // namespace
 
 void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
   DropBin bin{in.counters.drops};
@@ -21,7 +31,7 @@ void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept
     if (mtu < wire::kMinIpv6Mtu) [[unlikely]]
       bin.add(m, Drop::kIp6LinkMtu);
     else if (m->pkt_len > mtu) [[unlikely]]
-      c.punt.icmp_error(in, m, Drop::kIpTooBig, packet_too_big(mtu));
+      too_big(c, in, m, to, entry, mtu, bin);
     else
       link_output(c, to, entry, wire::EtherType::kIpv6, m, bin);
   }

@@ -8,6 +8,7 @@
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip6_output.h"
+#include "lib/fwd/tcp_merge.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -149,6 +150,8 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noe
       tell_of_better_hop(c, in, m, *neighbour);
     routed.push(m, *neighbour);
   }
+  if (ttl == Ttl::kTakeDown && merges(c, in)) [[unlikely]]
+    tcp_merge(c, in, routed);
   ip6_output(c, in, routed);
 }
 

@@ -19,6 +19,8 @@ struct alignas(64) WorkerStats {
   Counter generated;     ///< Packets that a forward mode made.
   Counter stamped;       ///< Of the generated: with a time stamp.
   Counter no_mbuf;       ///< Packets that were not made for want of an mbuf.
+  Counter tcp_merged;    ///< TCP segments that were sent as part of larger packets.
+  Counter tcp_cut;       ///< TCP packets that were sent in smaller segments.
   Counter punts;         ///< Messages that went up.
   Counter bad_messages;  ///< Messages from management that named what is not there.
   /// Receive calls by how many packets they gave: 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.

@@ -36,10 +36,13 @@ enum class InterfaceKind : std::uint8_t { kEthernet, kIpoib };
 struct alignas(64) InterfaceEntry {
   // Fixed before the first worker starts.
   InterfaceKind kind = InterfaceKind::kEthernet;
-  std::uint8_t owner = 0;                         ///< Worker number.
-  std::uint16_t ethdev_port = 0;                  ///< kEthernet.
-  std::uint16_t ethdev_queue = 0;                 ///< kEthernet; for receive and transmit.
-  wire::MacAddr mac{};                            ///< kEthernet: own address.
+  std::uint8_t owner = 0;          ///< Worker number.
+  std::uint16_t ethdev_port = 0;   ///< kEthernet.
+  std::uint16_t ethdev_queue = 0;  ///< kEthernet; for receive and transmit.
+  wire::MacAddr mac{};             ///< kEthernet: own address.
+  /// kEthernet: TCP segments that came here are merged for neighbours with a connection, and TCP
+  /// packets that are too large to leave here are cut.
+  bool tcp_offload = false;
   fabric::UdQueue* ud_queue = nullptr;            ///< kIpoib.
   fabric::ReceiveQueue* receive_queue = nullptr;  ///< kIpoib in connected mode.
   // Writer: management lcore, while workers run; relaxed, each stands for itself.

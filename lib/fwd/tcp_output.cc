@@ -1,0 +1,26 @@
+#include "lib/fwd/tcp_output.h"
+
+#include "lib/fwd/link_output.h"
+#include "lib/fwd/tcp_cut.h"
+
+namespace ipoib::fwd {
+
+bool tcp_output(Context& c, const table::Neighbour& to, const InterfaceEntry& entry,
+                wire::EtherType type, rte_mbuf* m, std::uint16_t mtu, DropBin& bin) noexcept {
+  if (!entry.tcp_offload) return false;
+  TcpCut cut{m, mtu, c.fragment_pool};
+  if (!cut.possible()) return false;
+  while (!cut.done()) {
+    rte_mbuf* const segment = cut.next();
+    if (segment == nullptr) {
+      bin.add(m, Drop::kNoMbuf);
+      return true;
+    }
+    link_output(c, to, entry, type, segment, bin);
+  }
+  c.stats.tcp_cut.add(1);
+  rte_pktmbuf_free(m);
+  return true;
+}
+
+}  // namespace ipoib::fwd
