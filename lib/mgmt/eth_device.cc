@@ -34,6 +34,8 @@ Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
   };
   // The MTU is settled apart: some drivers refuse here what they do carry.
   rte_eth_conf conf{};
+  // Packets from connected links come in pieces.
+  conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   conf.rxmode.mtu = std::clamp<std::uint32_t>(RTE_ETHER_MTU, info.min_mtu, info.max_mtu);
   if (auto s = step(rte_eth_dev_configure(port, 1, 1, &conf), "cannot be configured"); !s) return s;
 
