@@ -65,6 +65,8 @@ Result<Output> show_fwd_stats(mgmt::Node& node, const Match& match) {
                                                 {"GENERATED", "generated"},
                                                 {"CONSUMED", "consumed"},
                                                 {"NO MBUF", "no_mbuf"},
+                                                {"TCP MERGED", "tcp_merged"},
+                                                {"TCP CUT", "tcp_cut"},
                                                 {"CYCLES/PACKET", "cycles_per_packet"},
                                                 {"BUSY %", "busy_percent"},
                                                 {"0", "bursts.0"},

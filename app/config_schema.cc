@@ -276,6 +276,12 @@ Section<PortConfig> port_section() {
           row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
                  "Own addresses with the length of their prefix."),
           row<E>("mtu", &E::mtu, Integer{68, 9600}, "Largest IP packet, octets."),
+          row<E>(
+              "tcp-offload", &E::tcp_offload, Boolean{},
+              "TCP segments received in a row that fill the MTU go as one packet to neighbours in "
+              "connected mode, as large as these take; TCP packets larger than the MTU are sent "
+              "in segments that fit. All ports that such packets can leave by, on whichever node, "
+              "need this and the same MTU."),
       }};
   add_ip_rows(section.rows);
   return section;

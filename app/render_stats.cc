@@ -106,6 +106,8 @@ Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers) {
                     {"generated", w.generated},
                     {"consumed", w.consumed},
                     {"no_mbuf", w.no_mbuf},
+                    {"tcp_merged", w.tcp_merged},
+                    {"tcp_cut", w.tcp_cut},
                     {"cycles_per_packet", rounded(busy / packets)},
                     {"busy_percent", rounded(std::min(100.0, busy / cycles * 100))},
                     {"bursts", std::move(bursts)}});

@@ -89,6 +89,7 @@ struct PortConfig {
   std::string device;  ///< Any ethdev name.
   std::vector<wire::IpPrefix> addresses;
   std::uint16_t mtu = 1500;
+  bool tcp_offload = false;  ///< TCP is merged for connected neighbours, and cut to the MTU.
   IpConfig ip{};
 };
 

@@ -125,6 +125,8 @@ WorkerInfo NodeImpl::total_work(std::size_t worker) const {
   info.stamped = s.stamped.get();
   info.consumed = s.consumed.get();
   info.no_mbuf = s.no_mbuf.get();
+  info.tcp_merged = s.tcp_merged.get();
+  info.tcp_cut = s.tcp_cut.get();
   for (std::size_t i = 0; i < info.bursts.size(); ++i) info.bursts[i] = s.bursts[i].get();
   info.neighbours = neighbours_->in_use();
   for (const auto& slot : interfaces_)
@@ -301,6 +303,8 @@ std::vector<WorkerInfo> NodeImpl::workers() const {
     row.stamped -= from.stamped;
     row.consumed -= from.consumed;
     row.no_mbuf -= from.no_mbuf;
+    row.tcp_merged -= from.tcp_merged;
+    row.tcp_cut -= from.tcp_cut;
     row.bursts = difference(row.bursts, from.bursts);
     rows.push_back(std::move(row));
   }

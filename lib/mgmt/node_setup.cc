@@ -316,12 +316,14 @@ Status NodeImpl::create_links() {
 
 Status NodeImpl::create_workers() {
   entries_ = std::vector<fwd::InterfaceEntry>(interfaces_.size());
-  for (const auto& p : ports_) {
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const auto& p = ports_[i];
     fwd::InterfaceEntry& e = entries_[p->config().id];
     e.kind = fwd::InterfaceKind::kEthernet;
     e.owner = static_cast<std::uint8_t>(interfaces_.find(p->config().id)->owner);
     e.ethdev_port = p->device().port();
     e.mac = p->device().mac();
+    e.tcp_offload = config_.ports[i].tcp_offload;
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const auto& l = links_[i];

@@ -115,6 +115,7 @@ TEST(ConfigSchema, DefaultsAreThoseOfNodeConfig) {
   EXPECT_EQ(c.links.at(0).pkey, 0xffff);
   EXPECT_EQ(c.links.at(0).scope, 2);
   EXPECT_EQ(c.ports.at(0).mtu, 1500);
+  EXPECT_FALSE(c.ports.at(0).tcp_offload);
   EXPECT_EQ(c.subnet.qkey, 0x8001'0b1bU);
   EXPECT_EQ(c.subnet.mtu, 2048U);
   EXPECT_EQ(c.subnet.rate, 10U);

@@ -24,6 +24,11 @@ mtu = 4096
 icrc = "off"
 first-qpn = 0x100
 
+[port.eth9]
+device = "net_tap9"
+mtu = 9000
+tcp-offload = true
+
 [link.a-link_1]
 hca = "soft9"
 pkey = 0x7fff
@@ -132,6 +137,8 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(link.scope, 14);
   EXPECT_EQ(link.addresses, (std::vector{wire::IpPrefix{wire::IpAddr::v4(0x0a02'0001), 16},
                                          wire::IpPrefix{wire::IpAddr::v4(0x0a03'0001), 32}}));
+  EXPECT_EQ(c.ports.at(1).mtu, 9000);
+  EXPECT_TRUE(c.ports.at(1).tcp_offload);
   EXPECT_EQ(c.routes.at(0).to, (wire::IpPrefix{wire::IpAddr::v4(0), 0}));
   EXPECT_EQ(c.routes[0].via,
             (std::vector{wire::IpAddr::v4(0x0a00'0002), wire::IpAddr::v4(0xc0a8'0107)}));
@@ -256,7 +263,7 @@ TEST(Config, FileIsRead) {
   EXPECT_EQ(
       result->diagnostics[0].to_string(),
       file +
-          ":17:1: port.eth0: read unknown key \"end\", allowed: device, address, mtu, "
+          ":17:1: port.eth0: read unknown key \"end\", allowed: device, address, mtu, tcp-offload, "
           "multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, ipv6, "
           "router-advertisement, accept-ra");
 }
