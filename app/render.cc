@@ -84,6 +84,7 @@ void add_connections(Json& counters, const link::ConnectionCounters& c) {
                    {"connections_established", c.established},
                    {"connections_crossed", c.crossed},
                    {"connections_limited", c.limited},
+                   {"connections_elsewhere", c.elsewhere},
                    {"connections_bad_private_data", c.bad_private_data},
                    {"connections_bad_transport", c.bad_transport},
                    {"connections_no_queue", c.no_queue}});

@@ -102,11 +102,11 @@ else
 fi
 
 step "build" 3000 config/build.sh build -Dwerror=true && step "check readme" 10 tests/check-readme &&
-  step "check examples" 60 tests/check-examples && unit_tests build 300
+  step "check examples" 60 tests/check-examples && unit_tests build 600
 if step "build with clang, sanitizers, fuzz targets" 3600 env CC="ccache clang-14" \
   CXX="ccache clang++-14" config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized \
   --optimization=1 -Dfuzz=true -Dbenchmarks=false -Db_lundef=false; then
-  UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 600
+  UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 1500
   # The kept inputs are replayed as unit tests; here the time goes into new ones.
   for target in build-clang/tests/fuzz/fuzz_*; do
     [[ -f $target && -x $target ]] || continue
@@ -134,8 +134,9 @@ else
   done
   step "config/quickstart.sh" 180 config/quickstart.sh
 fi
-# Every row of IPoIB over UD (U) and of the multicast draft (M) has a test; only a whole run can tell.
-((${#only[@]})) || step "coverage" 10 tests/coverage --complete UM
+# Every row of IPoIB over UD (U), of the multicast draft (M) and of connected mode (C) has a test; only a
+# whole run can tell.
+((${#only[@]})) || step "coverage" 10 tests/coverage --complete UMC
 cannot "drivers/verbs on a host channel adapter" "this version has the software HCA only"
 
 ((${#not_run[@]})) && printf 'not run %s\n' "${not_run[@]}"

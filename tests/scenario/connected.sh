@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Connected mode between three nodes: a and b by RC, then by UC, and node c that has datagrams only.
 # Packets of 7,928 octets pass in one piece where there is a connection, and are refused with the
-# MTU of 2044 where there is none. tshark finds no fault with what is on the fabric.
+# MTU of 2044 where there is none. With RC the ports keep TCP segments whole: node a makes large packets
+# of them for its connection, node b takes those apart. tshark finds no fault with what is on the fabric.
 # shows: C-08 C-09 C-11 C-12
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -14,6 +15,7 @@ port_device() { echo "--vdev=net_af_packet0,iface=$(port_name "$1"),$SIZES"; }
 connections() { cli "$1" "show connection json" | json "$2"; }
 connected() { [[ $(connections "$1" "sum(r['state'] == 'established' and r['sending'] for r in d)") == "$2" ]]; }
 mode_of() { cli "$1" "show neigh json" | json "[r['mode'] for r in d if r['address'] == '$2'][0]"; }
+segments() { cli "$1" "show fwd stats all json" | json "sum(w['$2'] for w in d['lcores']) > 0"; }
 large() { ping_all "$1" "$(host_address "$2")" -M "do" -s 7900; }
 
 for host in a b c; do NODE_TABLES[$host]=$'\n[worker]\nmbuf-size = 8448\n'; done
@@ -24,7 +26,10 @@ for host in a b c; do
 done
 
 for mode in rc uc; do
-  for host in a b; do LINK_LINES[$host]="mode = \"connected-$mode\""; done
+  for host in a b; do
+    LINK_LINES[$host]="mode = \"connected-$mode\""
+    PORT_LINES[$host]="tcp-offload = $([[ $mode == rc ]] && echo true || echo false)"
+  done
   for host in a b c; do
     scenario_config "$host" "$HOST_MTU"
     scenario_node "$host"
@@ -54,6 +59,9 @@ for mode in rc uc; do
 
   iperf_server b
   row "$mode: iperf3 TCP, host MTU $HOST_MTU" tcp_rate a "$(host_address b)" 3
+  whole=$([[ $mode == rc ]] && echo True || echo False)
+  expect "segments merged by node a" "$(segments a tcp_merged)" "$whole"
+  expect "packets cut by node b" "$(segments b tcp_cut)" "$whole"
   iperf_server c
   row "$mode: iperf3 TCP to the node without" tcp_rate a "$(host_address c)" 3
   row "$mode: iperf3 UDP, 50 Mbit/s offered" udp_rate a "$(host_address b)" 3 50
