@@ -215,7 +215,7 @@ void add_links_and_ports(Metrics& metrics, const MetricsSample& s) {
   auto& connections = add_family(metrics, kGauge, "ipoib_link_connections",
                                  "Connections of connected mode, of any state.");
   for (const auto& l : s.links)
-    if (l.connected) add_series(connections, {{"interface", l.name}}, l.connected->connections);
+    add_series(connections, {{"interface", l.name}}, l.connected ? l.connected->connections : 0);
   auto& events = add_family(metrics, kCounter, "ipoib_interface_events_total",
                             "What the control plane of an interface did and met.");
   for (const auto& l : s.links) add_events(events, {{"interface", l.name}}, counters_json(l));
