@@ -30,13 +30,6 @@ Result<Output> for_each(const Result<std::vector<std::string>>& names, Change ch
   return "";
 }
 
-template <class Config>
-std::vector<std::string> names_of(const std::vector<Config>& configs) {
-  std::vector<std::string> names;
-  for (const Config& c : configs) names.push_back(c.name);
-  return names;
-}
-
 }  // namespace
 
 Result<Output> port_state(mgmt::Node& node, const Match& match) {
@@ -46,15 +39,15 @@ Result<Output> port_state(mgmt::Node& node, const Match& match) {
 }
 
 Result<Output> set_promisc(mgmt::Node& node, const Match& match) {
-  return for_each(meant(match, names_of(node.config().ports)), [&](const std::string& name) {
+  return for_each(meant(match, port_names(node)), [&](const std::string& name) {
     return node.set_promiscuous(name, match.has("on"));
   });
 }
 
 Result<Output> set_mtu(mgmt::Node& node, const Match& match) {
   auto known = interface_names(node);
-  if (match.get("LINK")) known = names_of(node.config().links);
-  if (match.get("PORT")) known = names_of(node.config().ports);
+  if (match.get("LINK")) known = link_names(node);
+  if (match.get("PORT")) known = port_names(node);
   return for_each(meant(match, std::move(known)), [&](const std::string& name) {
     return node.set_mtu(name, static_cast<std::uint16_t>(number(match, "MTU")));
   });

@@ -20,6 +20,13 @@ std::string names_text(const std::vector<std::string>& names) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+template <class Config>
+std::vector<std::string> names_of(const std::vector<Config>& configs) {
+  std::vector<std::string> names;
+  for (const Config& c : configs) names.push_back(c.name);
+  return names;
+}
+
 /// A JSON array without its brackets.
 std::string elements(const Json& rows) {
   const std::string text = dump(rows);
@@ -92,16 +99,17 @@ Json only(const Json& rows, const char* key, const std::optional<std::string>& n
 }
 
 std::vector<std::string> interface_names(const mgmt::Node& node) {
-  std::vector<std::string> names;
-  for (const auto& l : node.config().links) names.push_back(l.name);
-  for (const auto& p : node.config().ports) names.push_back(p.name);
+  std::vector<std::string> names = link_names(node);
+  for (std::string& port : port_names(node)) names.push_back(std::move(port));
   return names;
 }
 
 std::vector<std::string> link_names(const mgmt::Node& node) {
-  std::vector<std::string> names;
-  for (const auto& l : node.config().links) names.push_back(l.name);
-  return names;
+  return names_of(node.config().links);
+}
+
+std::vector<std::string> port_names(const mgmt::Node& node) {
+  return names_of(node.config().ports);
 }
 
 Status require(const std::optional<std::string>& name, const std::vector<std::string>& known) {

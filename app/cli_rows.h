@@ -43,6 +43,7 @@ inline constexpr std::size_t kRowsInPiece = 64;
 /// Links first, then ports.
 [[nodiscard]] std::vector<std::string> interface_names(const mgmt::Node& node);
 [[nodiscard]] std::vector<std::string> link_names(const mgmt::Node& node);
+[[nodiscard]] std::vector<std::string> port_names(const mgmt::Node& node);
 
 /// A name that is none of these is an error, not an empty list.
 [[nodiscard]] Status require(const std::optional<std::string>& name,
