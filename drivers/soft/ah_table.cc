@@ -89,7 +89,7 @@ AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socke
 }
 
 Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric::AhAttr& to,
-                                     const Grace& grace) {
+                                     const fabric::Grace& grace) {
   if (Status ok = check(to); !ok) return tl::make_unexpected(ok.error());
   retired_.reclaim(grace, [this](fabric::AhIndex ah) { free_.push_back(ah); });
   if (free_.empty())
@@ -107,13 +107,13 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
   return ah;
 }
 
-void AhTable::remove(fabric::AhIndex ah, const Grace& grace) {
+void AhTable::remove(fabric::AhIndex ah, const fabric::Grace& grace) {
   if (const AhTemplate* slot = nullptr; view().find(ah, slot) == 0) return;
   owned_[ah].len.store(0, std::memory_order_relaxed);
   retired_.add(ah, grace);
 }
 
-Status AhTable::rebuild(const fabric::PortAttr& port, const Grace& grace) {
+Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace) {
   auto fresh = allocate(socket_id_);
   if (fresh == nullptr)
     return fail(Errc::kNoResources, "no memory to rewrite {} address handles", kCapacity);

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "drivers/soft/frame.h"
-#include "drivers/soft/grace.h"
 #include "drivers/soft/rate_limiter.h"
 #include "lib/base/result.h"
+#include "lib/fabric/grace.h"
 #include "lib/fabric/types.h"
 
 namespace ipoib::soft {
@@ -49,13 +49,13 @@ class AhTable {
   AhTable& operator=(const AhTable&) = delete;
 
   Result<fabric::AhIndex> add(const fabric::PortAttr& port, const fabric::AhAttr& to,
-                              const Grace& grace);
+                              const fabric::Grace& grace);
   /// The number comes back into use after the grace period. Unknown numbers are ignored.
-  void remove(fabric::AhIndex ah, const Grace& grace);
+  void remove(fabric::AhIndex ah, const fabric::Grace& grace);
 
   /// Makes every template anew for a port whose addresses changed. Waits for the workers.
   /// kNoResources, and nothing changed, when there is no memory for a second table.
-  Status rebuild(const fabric::PortAttr& port, const Grace& grace);
+  Status rebuild(const fabric::PortAttr& port, const fabric::Grace& grace);
 
   /// The handles as one burst sees them; valid until the worker's next quiescent state.
   class View {
@@ -99,7 +99,7 @@ class AhTable {
   int socket_id_;
   std::uint64_t tsc_hz_;
   std::vector<fabric::AhIndex> free_;  ///< Last is used next.
-  Retired<fabric::AhIndex> retired_;
+  fabric::Retired<fabric::AhIndex> retired_;
 };
 
 }  // namespace ipoib::soft

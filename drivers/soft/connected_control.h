@@ -11,9 +11,9 @@
 
 #include "drivers/soft/ah_table.h"
 #include "drivers/soft/connected_port.h"
-#include "drivers/soft/grace.h"
 #include "drivers/soft/mad_port.h"
 #include "lib/base/result.h"
+#include "lib/fabric/grace.h"
 #include "lib/fabric/hca.h"
 
 namespace ipoib::soft {
@@ -24,7 +24,7 @@ struct ConnectedControlConfig {
   const fabric::PortAttr& attr;
   Datapath& datapath;
   AhTable& ahs;
-  const Grace& grace;
+  const fabric::Grace& grace;
   std::uint64_t tsc_hz;
   int socket_id;
   bool managed;                    ///< P_Keys may come later.

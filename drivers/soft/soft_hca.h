@@ -15,11 +15,11 @@
 #include "drivers/soft/ah_table.h"
 #include "drivers/soft/connected_control.h"
 #include "drivers/soft/datapath.h"
-#include "drivers/soft/grace.h"
 #include "drivers/soft/mad_port.h"
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/ud_queue.h"
 #include "lib/base/doorbell.h"
+#include "lib/fabric/grace.h"
 #include "lib/fabric/hca.h"
 #include "lib/fabric/port_events.h"
 #include "lib/fabric/port_manager.h"
@@ -125,7 +125,7 @@ class SoftHca final : public fabric::Hca {
   SoftHcaConfig config_;
   std::unique_ptr<fabric::PortManager> manager_;  ///< Null: this object itself.
   std::uint8_t cable_mtu_;                        ///< Code.
-  Grace grace_;
+  fabric::Grace grace_;
   std::uint32_t next_qpn_;
   std::unique_ptr<AhTable> ahs_;
   RingPtr mads_out_;
@@ -136,7 +136,7 @@ class SoftHca final : public fabric::Hca {
   std::vector<std::unique_ptr<SoftUdQueue>> queues_;
   std::vector<Attachment> attachments_;
   std::unique_ptr<const RxTable> table_;
-  Retired<std::unique_ptr<const RxTable>> old_tables_;
+  fabric::Retired<std::unique_ptr<const RxTable>> old_tables_;
   std::unique_ptr<const fabric::CaptureTap> tap_;
   fabric::PortEvents events_;
   bool admin_up_ = true;

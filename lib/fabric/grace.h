@@ -7,7 +7,7 @@
 #include <deque>
 #include <utility>
 
-namespace ipoib::soft {
+namespace ipoib::fabric {
 
 /// Grace periods of the workers. Management lcore only, which must not be registered in the RCU
 /// variable itself. Without a variable there is no worker: every period is over at once.
@@ -50,4 +50,4 @@ class Retired {
   std::deque<std::pair<std::uint64_t, T>> items_;
 };
 
-}  // namespace ipoib::soft
+}  // namespace ipoib::fabric
