@@ -176,7 +176,7 @@ class Manager {
   void close(const Connection& c, CloseReason reason, const wire::CmRej* rej = nullptr);
   void enter_time_wait(Connection& c, TimePoint now);
   void release(Connection& c);
-  [[nodiscard]] bool make_stale(Connection& c, std::uint16_t by_lid, TimePoint now);
+  [[nodiscard]] bool make_stale(Connection& c, const fabric::MadAddress& by, TimePoint now);
 
   MadSender send_;
   ManagerConfig config_;

@@ -235,12 +235,12 @@ void Manager::release(Connection& c) {
 }
 
 /// The peer uses its queue pair or communication ID anew. True where they were in a connection,
-/// which then ends before the peer may use them; an attempt at one is just forgotten. `by_lid`: who
+/// which then ends before the peer may use them; an attempt at one is just forgotten. `by`: who
 /// says so: one that is elsewhere ends nothing, as it may be anybody.
-bool Manager::make_stale(Connection& c, std::uint16_t by_lid, TimePoint now) {
+bool Manager::make_stale(Connection& c, const fabric::MadAddress& by, TimePoint now) {
   switch (c.state) {
     case State::kEstablished:
-      if (by_lid != c.to.lid) return true;
+      if (!fabric::same_port(by, c.to)) return true;
       close(c, CloseReason::kStale);
       start_dreq(c, now);
       return true;

@@ -47,8 +47,8 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   const Listener& listener = found->second;
   // What exists under its ID or queue pair, the peer has forgotten.
   Connection* const same_qpn = table_.by_remote_qpn(guid, req.local_qpn.host());
-  bool stale = same_id != nullptr && make_stale(*same_id, from.lid, now);
-  if (same_qpn != nullptr && same_qpn != same_id) stale |= make_stale(*same_qpn, from.lid, now);
+  bool stale = same_id != nullptr && make_stale(*same_id, from, now);
+  if (same_qpn != nullptr && same_qpn != same_id) stale |= make_stale(*same_qpn, from, now);
   if (stale) {
     refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale, {},
            listener.private_data);

@@ -68,6 +68,12 @@ struct AhAttr {
 using AhIndex = std::uint32_t;
 inline constexpr AhIndex kNoAh = 0xffff'ffff;
 
+/// LIDs that a port of Ethernet link layer has for its own node, which is all that knows of them:
+/// its own, where the node administers the subnet for itself, and one for every other port; where
+/// that is, the GID says.
+inline constexpr std::uint16_t kOwnLid = 1;
+inline constexpr std::uint16_t kElsewhereLid = 2;
+
 /// Other end of a MAD on QP1.
 struct MadAddress {
   std::uint16_t lid = 0;
@@ -77,7 +83,15 @@ struct MadAddress {
   /// Of a request: how long its answer is waited for, ms; 0: none will come. Some transports take
   /// an answer for a request they still know, and no other.
   std::uint32_t answer_ms = 0;
+  /// Of the port: sent with a GRH to it, or came with one from it. Zero: there is no GRH.
+  wire::Gid gid{};
 };
+
+/// Whether both are on the same port. Those behind a router share its LID, and a link layer without
+/// LIDs gives one to many ports: then GIDs tell. A packet without a GRH never left its subnet.
+[[nodiscard]] constexpr bool same_port(const MadAddress& a, const MadAddress& b) noexcept {
+  return a.lid == b.lid && (a.gid.is_zero() || b.gid.is_zero() || a.gid == b.gid);
+}
 
 using MadBytes = std::array<std::byte, wire::kMadLen>;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/link/connections.h"
+#include "lib/wire/smp.h"
 
 namespace ipoib::link {
 namespace {
@@ -21,11 +22,13 @@ constexpr wire::CmTransport cm_transport(fabric::Transport transport) {
   return transport == fabric::Transport::kRc ? wire::CmTransport::kRc : wire::CmTransport::kUc;
 }
 
-/// The way back to who asks.
-fabric::AhAttr path_back(const wire::CmReq& req) {
+/// The way back to who asks. One in another subnet knows nothing of the LIDs and SLs of this one:
+/// the router's are in the headers.
+fabric::AhAttr path_back(const wire::CmReq& req, const fabric::MadAddress& from) {
   const wire::CmPath& path = req.primary;
-  return {.dlid = path.local_lid.host(),
-          .sl = path.sl(),
+  const bool by_headers = path.local_lid.host() == wire::kPermissiveLid;
+  return {.dlid = by_headers ? from.lid : path.local_lid.host(),
+          .sl = by_headers ? from.sl : path.sl(),
           .rate = path.rate(),
           .global = !path.subnet_local(),
           .tclass = path.tclass,
@@ -37,8 +40,9 @@ fabric::AhAttr path_back(const wire::CmReq& req) {
 wire::CmPath path_there(const fabric::AhAttr& to, const wire::Gid& peer,
                         const fabric::PortAttr& port, std::uint8_t ack_timeout) {
   wire::CmPath path{};
-  path.local_lid.set(port.lid);
-  path.remote_lid.set(to.dlid);
+  // LIDs of this subnet mean nothing in another one.
+  path.local_lid.set(to.global ? wire::kPermissiveLid : port.lid);
+  path.remote_lid.set(to.global ? wire::kPermissiveLid : to.dlid);
   path.local_gid = port.gid();
   path.remote_gid = peer;
   path.flow_rate = wire::CmPath::pack_flow_rate(to.flow_label, to.rate);
@@ -91,6 +95,7 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
   }
   cm::ConnectParams params;
   params.to = {.lid = path->attr.dlid, .sl = path->attr.sl, .pkey = pkey_};
+  if (path->attr.global) params.to.gid = path->attr.dgid;
   params.service_id = wire::ipoib_service_id(p.form, key.qpn);
   params.transport = cm_transport(transport);
   params.qpn = (*queue)->qpn();
@@ -184,7 +189,7 @@ void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
     static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
     return;
   }
-  if (auto taken = take(handle, req, now); !taken) {
+  if (auto taken = take(handle, req, from, now); !taken) {
     ++counters_.no_queue;
     static_cast<void>(manager_.reject(handle, RejReason::kNoResources, now));
     forget_if_idle(key);
@@ -224,7 +229,7 @@ bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& fro
   return std::ranges::any_of(it->second.handles, [&](cm::Handle handle) {
     const Connection& c = all_.at(handle);
     const cm::Connection* const known = manager_.find(handle);
-    return c.up && !c.over && known != nullptr && known->to.lid != from.lid;
+    return c.up && !c.over && known != nullptr && !fabric::same_port(known->to, from);
   });
 }
 
@@ -255,14 +260,15 @@ bool Connections::give_way(cm::Handle handle, const PeerKey& key, TimePoint now)
   return true;
 }
 
-Status Connections::take(cm::Handle handle, const wire::CmReq& req, TimePoint now) {
+Status Connections::take(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
+                         TimePoint now) {
   const bool rc = req.transport() == wire::CmTransport::kRc;
   const auto queue =
       actions_.create_connected(rc ? fabric::Transport::kRc : fabric::Transport::kUc);
   if (!queue) return tl::make_unexpected(queue.error());
   const std::uint32_t psn = random_psn();
   const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
-                                       .path = path_back(req),
+                                       .path = path_back(req, from),
                                        .path_mtu = path_mtu(req.mtu()),
                                        .rx_psn = psn};
   auto status = actions_.set_ready_to_receive(**queue, receive);

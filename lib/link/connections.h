@@ -159,7 +159,8 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   [[nodiscard]] bool is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const;
   [[nodiscard]] bool has_room(TimePoint now);
   [[nodiscard]] bool give_way(cm::Handle handle, const PeerKey& key, TimePoint now);
-  Status take(cm::Handle handle, const wire::CmReq& req, TimePoint now);
+  Status take(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
+              TimePoint now);
 
   Connection& add(cm::Handle handle, const PeerKey& key, fabric::ConnectedQueue& queue, bool active,
                   TimePoint now);

@@ -170,6 +170,39 @@ TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStale) {
   EXPECT_EQ(b.manager.counters().refused_stale, 2U);
 }
 
+/// Behind one router many ports have the same LID: there GIDs tell them apart.
+TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStaleBehindARouterToo) {
+  constexpr std::uint16_t kRouter = 9;
+  const auto gid = [](std::uint64_t guid) { return wire::Gid::of(0x2001'0db8ULL << 32, guid); };
+  connect();
+  const auto req = wire::cm_message<wire::CmReq>(a.sent.front().mad);
+  b.feed(a.sent.front().mad, kRouter, gid(1));
+  ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
+  ASSERT_EQ(b.kinds(), "REP");
+  EXPECT_EQ(b.sent.front().to.lid, kRouter);
+  EXPECT_EQ(b.sent.front().to.gid, gid(1)) << "it goes back to where it came from";
+  b.feed(wire::make_cm_mad(3, wire::CmRtu{req.local_id, wire::Be32{b.handle}, {}}), kRouter,
+         gid(1));
+  ASSERT_EQ(b.state(), State::kEstablished);
+  b.news();
+
+  auto again = req;
+  again.local_id.set(0x1234);
+  for (const std::uint64_t stranger : {2, 3}) {
+    b.sent.clear();
+    b.feed(wire::make_cm_mad(stranger, again), kRouter, gid(stranger));
+    EXPECT_EQ(b.kinds(), "REJ");
+    EXPECT_EQ(b.sent.front().to.gid, gid(stranger));
+    EXPECT_EQ(b.state(), State::kEstablished);
+    EXPECT_TRUE(b.news().empty());
+  }
+  b.sent.clear();
+  b.feed(wire::make_cm_mad(4, again), kRouter, gid(1));
+  EXPECT_EQ(b.kinds(), "DREQ REJ");
+  EXPECT_EQ(b.sent.front().to.gid, gid(1));
+  EXPECT_EQ(b.news(), News{"closed: forgotten by the peer"});
+}
+
 /// A probe is answered by who has forgotten, on either side of the connection, and by nobody else.
 TEST_F(CmManager, C16_AProbeFindsAPeerThatHasForgotten) {
   establish();

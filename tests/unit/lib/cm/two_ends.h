@@ -77,9 +77,10 @@ struct End final : Consumer {
   }
   void on_released(Handle, TimePoint) override { told.emplace_back("released"); }
 
-  bool feed(const wire::CmMad& mad, std::uint16_t from) {
+  bool feed(const wire::CmMad& mad, std::uint16_t from, const wire::Gid& gid = {}) {
     fabric::ReceivedMad received;
     received.from.lid = from;
+    received.from.gid = gid;
     std::memcpy(received.bytes.data(), &mad, sizeof(mad));
     return manager.on_mad(received, now);
   }

@@ -59,6 +59,11 @@ wire::LinkAddr Side::address() const {
   return {0, wire::Be24{0x40U + lid_}, wire::Gid::of(wire::kDefaultGidPrefix, kGuid + lid_)};
 }
 
+fabric::MadAddress Side::mad_address() const {
+  if (world_.by_gid) return {.lid = fabric::kElsewhereLid, .gid = address().gid};
+  return {.lid = lid_};
+}
+
 void Side::start() {
   killed_ = false;
   cm::ManagerConfig cm;
@@ -69,10 +74,17 @@ void Side::start() {
     return {};
   };
   manager = std::make_unique<cm::Manager>(send, cm, world_.next_seed());
-  manager->set_port({address().gid, lid_, 0});
+  fabric::PortAttr port;
+  port.guid = kGuid + lid_;
+  port.lid = world_.by_gid ? fabric::kOwnLid : lid_;
+  manager->set_port({address().gid, port.lid, 0});
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::Known> {
     if (!has_path) return std::nullopt;
+    if (world_.by_gid)
+      return PathTable::Known{
+          {.dlid = fabric::kElsewhereLid, .sl = 1, .global = true, .hop_limit = 64, .dgid = gid},
+          4};
     return PathTable::Known{
         {.dlid = static_cast<std::uint16_t>(gid.guid() - kGuid), .sl = 1, .dgid = gid}, 4};
   };
@@ -83,9 +95,6 @@ void Side::start() {
   connections = std::make_unique<Connections>(config, wire::kDefaultPkey,
                                               static_cast<NeighbourPaths<wire::LinkAddr>&>(*this),
                                               hca, *manager, around, world_.next_seed());
-  fabric::PortAttr port;
-  port.guid = kGuid + lid_;
-  port.lid = lid_;
   static_cast<void>(connections->start(address(), port, world_.now));
 }
 
@@ -149,13 +158,15 @@ void World::send(std::uint16_t from, const fabric::MadAddress& to,
                  std::span<const std::byte, wire::kMadLen> octets) {
   auto cm = wire::read<wire::CmMad>(octets).value();
   sent.push_back(cm);
-  if (chance(loss) || (meddle && !meddle(from, to.lid, cm))) return;
+  const auto lid = by_gid ? static_cast<std::uint16_t>(to.gid.guid() - kGuid) : to.lid;
+  if (lid == 0 || lid > sides.size() || chance(loss) || (meddle && !meddle(from, lid, cm))) return;
   fabric::ReceivedMad mad;
-  mad.from = {.lid = from, .pkey = to.pkey};
+  mad.from = sides.at(from - 1U)->mad_address();
+  mad.from.pkey = to.pkey;
   std::ranges::copy(wire::bytes_of(cm), mad.bytes.begin());
   const auto more =
       static_cast<Duration::rep>(random_() % (static_cast<std::uint64_t>(spread.count()) + 1));
-  events_.push({now + delay + Duration{more}, order_++, to.lid, mad});
+  events_.push({now + delay + Duration{more}, order_++, lid, mad});
 }
 
 void World::run_for(Duration d) {

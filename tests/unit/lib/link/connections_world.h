@@ -50,7 +50,8 @@ class FakeConnectedHca final : public ConnectionActions {
 
 class World;
 
-/// An interface of the fabric; its GUID and LID are its number.
+/// An interface of the fabric; its GUID and LID are its number. Where there are no LIDs it is what
+/// the test calls it by.
 class Side final : NeighbourPaths<wire::LinkAddr> {
  public:
   Side(World& world, std::uint16_t lid, ConnectionConfig config);
@@ -64,6 +65,8 @@ class Side final : NeighbourPaths<wire::LinkAddr> {
   [[nodiscard]] wire::LinkAddr address() const;
   [[nodiscard]] wire::IpAddr ip() const { return wire::IpAddr::v4(0x0a00'0000U + lid_); }
   [[nodiscard]] std::uint16_t lid() const { return lid_; }
+  /// Where the port is, as another one sees it.
+  [[nodiscard]] fabric::MadAddress mad_address() const;
 
   /// The other one is a neighbour from here on, with these flags in its address.
   void meet(const Side& other, std::uint8_t flags);
@@ -135,6 +138,8 @@ class World {
   [[nodiscard]] std::size_t pick(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
 
   TimePoint now{1000s};
+  /// The link layer has no LIDs: ports are told apart by GID. Before sides are added.
+  bool by_gid = false;
   double loss = 0;
   Duration delay = 10us;  ///< At least.
   Duration spread{};      ///< And up to so much more.
