@@ -40,12 +40,15 @@ class UdQueue {
   /// up the packets of other handles behind it, nor be overtaken by later ones of its own.
   std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return tx_(*this, pkts, n); }
 
+  /// Another one only after the port's device was away (PortEvent::kFatal); 0 until it is there.
+  /// Management lcore.
   [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_; }
 
  protected:
   using BurstFn = std::uint16_t (*)(UdQueue&, rte_mbuf**, std::uint16_t) noexcept;
   UdQueue(std::uint32_t qpn, BurstFn rx, BurstFn tx) : rx_{rx}, tx_{tx}, qpn_{qpn} {}
   ~UdQueue() = default;
+  void set_qpn(std::uint32_t qpn) noexcept { qpn_ = qpn; }
 
  private:
   BurstFn rx_;

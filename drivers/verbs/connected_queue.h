@@ -1,0 +1,158 @@
+// Queue pairs of type RC and UC of a real HCA, their shared receive queue, and the completion
+// queues that all of a link's have in common.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "drivers/verbs/ud_queue.h"
+#include "lib/fabric/connected.h"
+
+namespace ipoib::verbs {
+
+class VerbsConnectedQueue;
+class VerbsReceiveQueue;
+
+/// Queue pairs by number. Management lcore, but find().
+class QpnTable {
+ public:
+  [[nodiscard]] VerbsConnectedQueue* find(std::uint32_t qpn) const noexcept {
+    const Page* const page = pages_[qpn >> kBits & kMask].load(std::memory_order_acquire);
+    return page != nullptr ? (*page)[qpn & kMask].load(std::memory_order_acquire) : nullptr;
+  }
+  /// Null: no longer.
+  void set(std::uint32_t qpn, VerbsConnectedQueue* queue);
+
+ private:
+  static constexpr unsigned kBits = 12;
+  static constexpr std::uint32_t kMask = (1U << kBits) - 1;
+  using Page = std::array<std::atomic<VerbsConnectedQueue*>, kMask + 1>;
+  std::array<std::atomic<Page*>, kMask + 1> pages_{};
+  std::vector<std::unique_ptr<Page>> owned_;
+};
+
+/// A shared receive queue, and the completions of all that receives and sends beside it.
+struct ReceiveHardware {
+  /// kRefused: the device has no shared receive queue; kInvalidArgument: one buffer would take more
+  /// mbufs than the device can fill.
+  [[nodiscard]] static Result<std::unique_ptr<ReceiveHardware>> create(
+      const Device& device, const PortShared& shared, const fabric::ReceiveQueueConfig& config);
+
+  CqPtr send_cq;
+  CqPtr receive_cq;
+  SrqPtr srq;
+  std::unique_ptr<ReceiveRing> receive;
+  std::uint32_t send_room = 0;  ///< Entries of `send_cq`. Of the worker from here on: not in use.
+};
+
+/// Worker lcore: rx_burst. Management lcore: the rest.
+class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
+ public:
+  VerbsReceiveQueue(PortShared& shared, const fabric::ReceiveQueueConfig& config);
+
+  /// What the worker uses from now on; the caller waits for the workers before it ends what was.
+  void show(ReceiveHardware* hw) noexcept {
+    given_back_.store(0, std::memory_order_relaxed);
+    shown_.store(hw, std::memory_order_release);
+  }
+  [[nodiscard]] ReceiveHardware* shown() const noexcept {
+    return shown_.load(std::memory_order_acquire);
+  }
+  /// A queue of it has failed since the last call.
+  [[nodiscard]] bool take_failure() noexcept {
+    return failure_.load(std::memory_order_relaxed) &&
+           failure_.exchange(false, std::memory_order_acquire);
+  }
+  [[nodiscard]] bool failure_pending() const noexcept {
+    return failure_.load(std::memory_order_relaxed);
+  }
+  /// All of it is of no use: the completion queues or the shared receive queue failed. Once.
+  [[nodiscard]] bool take_broken() noexcept {
+    return broken_.load(std::memory_order_relaxed) &&
+           broken_.exchange(false, std::memory_order_acquire);
+  }
+  void add_flushed(std::uint32_t n) noexcept { flushed_.fetch_add(n, std::memory_order_relaxed); }
+  /// Entries of the send completion queue that a queue that ended leaves unused.
+  void give_back(std::uint32_t n) noexcept { given_back_.fetch_add(n, std::memory_order_relaxed); }
+
+  /// Worker: completions of sends, before more are posted.
+  void reap(ReceiveHardware& hw) noexcept;
+  void report_failure() noexcept;
+  void report_broken() noexcept;
+
+  const fabric::ReceiveQueueConfig config;
+  std::unique_ptr<ReceiveHardware> hardware;  ///< Null while the device is away.
+  QpnTable queues;
+  unsigned users = 0;
+
+ private:
+  static std::uint16_t rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  std::uint16_t receive(ReceiveHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  rte_mbuf* take(ReceiveHardware& hw, const ibv_wc& wc) noexcept;
+  void fill(ReceiveHardware& hw) noexcept;
+  void settle(ReceiveHardware& hw) noexcept;
+
+  PortShared& shared_;
+  std::atomic<ReceiveHardware*> shown_{nullptr};
+  std::atomic<bool> failure_{false};
+  std::atomic<bool> broken_{false};
+  std::atomic<std::uint32_t> flushed_{0};
+  std::atomic<std::uint32_t> given_back_{0};
+  bool starving_ = false;
+};
+
+/// Worker lcore: tx_burst. Management lcore: the rest, but where it says so.
+class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
+ public:
+  /// In INIT, and known to `receive_queue`, whose hardware there must be.
+  [[nodiscard]] static Result<std::unique_ptr<VerbsConnectedQueue>> create(
+      const Device& device, PortShared& shared, std::uint8_t port, std::uint16_t pkey_index,
+      const fabric::ConnectedQueueConfig& config);
+  /// No worker knows it. What is under way is freed and counted.
+  ~VerbsConnectedQueue();
+
+  Status set_ready_to_receive(const PortTables& tables, const fabric::ReadyToReceive& attr);
+  Status set_ready_to_send(const fabric::ReadyToSend& attr);
+  /// The end, by this side or the device's: nothing is sent any more. Any but the first is nothing.
+  void set_error(fabric::QueueError error) noexcept;
+  /// The device is gone, and no worker uses the queue.
+  void forget_device();
+  [[nodiscard]] fabric::ConnectedQueueInfo info() const;
+  [[nodiscard]] fabric::QueueError error() const noexcept {
+    return error_.load(std::memory_order_relaxed);
+  }
+
+  /// Worker. The completion of a send; true: it was one of this queue's.
+  bool complete(const ibv_wc& wc, ReceiveHardware& hw, DropCounters& drops) noexcept;
+  /// Worker.
+  void count_received(std::uint32_t octets) noexcept {
+    counters_.rx_messages.add(1);
+    counters_.rx_octets.add(octets);
+  }
+
+  VerbsReceiveQueue& receive_queue;
+  bool reported = false;  ///< That it failed.
+
+ private:
+  VerbsConnectedQueue(QueuePair pair, PortShared& shared, std::uint32_t tag,
+                      const fabric::ConnectedQueueConfig& config);
+  static std::uint16_t tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  std::uint16_t send(ReceiveHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  [[nodiscard]] bool add(const MemoryMap& map, rte_mbuf* m) noexcept;
+
+  PortShared& shared_;
+  QpPtr qp_;
+  SendQueue send_;
+  fabric::ConnectedCounters counters_;
+  std::atomic<fabric::QueueState> state_{fabric::QueueState::kInit};
+  std::atomic<fabric::QueueError> error_{fabric::QueueError::kNone};
+  std::atomic<std::uint32_t> max_message_{0};
+  std::uint32_t peer_qpn_ = 0;
+};
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,168 @@
+#include "drivers/verbs/device.h"
+
+#include <numa.h>
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace ipoib::verbs {
+namespace {
+
+struct FreeList {
+  void operator()(ibv_device** list) const noexcept { ibv_free_device_list(list); }
+};
+
+/// What keeps this process from all devices alike.
+tl::unexpected<Error> no_devices(const std::string& name, int error) {
+  if (error == EPERM || error == EACCES)
+    return fail(
+        Errc::kRefused,
+        "device {}: no permission for /dev/infiniband/uverbs*: run as root, or in the group "
+        "that owns them",
+        name);
+  return fail(Errc::kUnavailable,
+              "device {}: the kernel has no user verbs ({}): load ib_uverbs and the driver of the "
+              "HCA",
+              name, std::strerror(error));
+}
+
+Result<ContextPtr> open_context(const std::string& name) {
+  int n = 0;
+  errno = 0;
+  const std::unique_ptr<ibv_device*, FreeList> list{ibv_get_device_list(&n)};
+  if (list == nullptr) return no_devices(name, errno);
+  const std::span devices{list.get(), static_cast<std::size_t>(n)};
+  const auto found = std::find_if(devices.begin(), devices.end(), [&](ibv_device* device) {
+    return name == ibv_get_device_name(device);
+  });
+  if (found == devices.end()) {
+    std::vector<std::string> names;
+    for (ibv_device* device : devices) names.emplace_back(ibv_get_device_name(device));
+    return fail(Errc::kNotFound, "there is no device {}; {}", name,
+                names.empty() ? std::string{"there is none at all: is the HCA's driver loaded, and "
+                                            "its provider (package ibverbs-providers) installed?"}
+                              : fmt::format("there is: {}", fmt::join(names, ", ")));
+  }
+  errno = 0;
+  ContextPtr context{ibv_open_device(*found)};
+  if (context != nullptr) return context;
+  if (errno == EPERM || errno == EACCES) return no_devices(name, errno);
+  return fail(Errc::kUnavailable, "device {} cannot be opened: {}", name,
+              errno != 0 ? std::strerror(errno) : "its driver does not say why");
+}
+
+std::optional<fabric::PortEvent> port_event_of(ibv_event_type type) {
+  using fabric::PortEvent;
+  switch (type) {
+    case IBV_EVENT_PORT_ACTIVE: return PortEvent::kPortActive;
+    case IBV_EVENT_PORT_ERR: return PortEvent::kPortDown;
+    case IBV_EVENT_LID_CHANGE: return PortEvent::kLidChange;
+    case IBV_EVENT_PKEY_CHANGE: return PortEvent::kPkeyChange;
+    case IBV_EVENT_SM_CHANGE: return PortEvent::kSmChange;
+    case IBV_EVENT_CLIENT_REREGISTER: return PortEvent::kClientReregister;
+    case IBV_EVENT_GID_CHANGE: return PortEvent::kGidChange;
+    case IBV_EVENT_DEVICE_FATAL: return PortEvent::kFatal;
+    default: return std::nullopt;
+  }
+}
+
+/// A failed completion or shared receive queue leaves no queue pair that uses it of any use: as
+/// good as the device's failure, but that only queue 0 (no queue pair has that number) is named.
+std::optional<DeviceEvent> event_of(const ibv_async_event& event, std::uint8_t port) {
+  using Kind = DeviceEvent::Kind;
+  switch (event.event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_PATH_MIG_ERR:
+      return DeviceEvent{.kind = Kind::kQueueFailed, .qpn = event.element.qp->qp_num};
+    case IBV_EVENT_COMM_EST:
+      return DeviceEvent{.kind = Kind::kQueueEstablished, .qpn = event.element.qp->qp_num};
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_SRQ_ERR: return DeviceEvent{.kind = Kind::kQueueFailed};
+    default: break;
+  }
+  const auto kind = port_event_of(event.event_type);
+  if (!kind || (*kind != fabric::PortEvent::kFatal && event.element.port_num != port))
+    return std::nullopt;
+  return DeviceEvent{.kind = Kind::kPort, .port_event = *kind};
+}
+
+/// The kernel's own word; a device that is on no bus has none.
+int read_numa_node(const ibv_device* device) {
+  std::ifstream file{std::string{device->ibdev_path} + "/device/numa_node"};
+  int node = -1;
+  return file >> node ? node : -1;
+}
+
+}  // namespace
+
+Device::Device(std::string name, std::uint8_t port, ContextPtr context)
+    : name_{std::move(name)}, port_{port}, context_{std::move(context)} {}
+
+Result<std::unique_ptr<Device>> Device::open(const std::string& name, std::uint8_t port) {
+  auto context = open_context(name);
+  if (!context) return tl::make_unexpected(context.error());
+  std::unique_ptr<Device> device{new Device{name, port, std::move(*context)}};
+
+  if (const int error = ibv_query_device(device->context(), &device->attr_); error != 0)
+    return fail(Errc::kUnavailable, "device {} does not say what it is: {}", name,
+                std::strerror(error));
+  if (port == 0 || port > device->attr_.phys_port_cnt)
+    return fail(Errc::kNotFound, "device {} has no port {}: its ports are 1 to {}", name, port,
+                device->attr_.phys_port_cnt);
+  ibv_port_attr port_attr{};
+  if (const int error = ibv_query_port(device->context(), port, &port_attr); error != 0)
+    return fail(Errc::kUnavailable, "device {} does not say what its port {} is: {}", name, port,
+                std::strerror(error));
+  device->ethernet_ = port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+
+  const int fd = device->context_->async_fd;
+  if (const int flags = fcntl(fd, F_GETFL);
+      flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+    return fail(Errc::kUnavailable, "device {}: its events cannot be read without waiting: {}",
+                name, std::strerror(errno));
+  device->numa_node_ = read_numa_node(device->context_->device);
+  const PreferNode near{device->numa_node_};
+  device->pd_.reset(ibv_alloc_pd(device->context()));
+  if (device->pd_ == nullptr)
+    return fail(Errc::kNoResources, "device {} has no protection domain left: {}", name,
+                std::strerror(errno));
+  return device;
+}
+
+bool Device::present() const {
+  return access(context_->device->dev_path, F_OK) == 0;
+}
+
+std::optional<DeviceEvent> Device::next_event() {
+  ibv_async_event event{};
+  while (ibv_get_async_event(context_.get(), &event) == 0) {
+    const auto told = event_of(event, port_);
+    ibv_ack_async_event(&event);
+    if (told) return told;
+  }
+  return std::nullopt;
+}
+
+PreferNode::PreferNode(int node) {
+  if (node < 0 || numa_available() < 0 || node > numa_max_node()) return;
+  before_ = numa_preferred();
+  numa_set_preferred(node);
+  changed_ = true;
+}
+
+PreferNode::~PreferNode() {
+  if (changed_) numa_set_preferred(before_);
+}
+
+}  // namespace ipoib::verbs

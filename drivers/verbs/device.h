@@ -1,0 +1,80 @@
+// An open device of libibverbs with its protection domain, and what it says without being asked.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "drivers/verbs/handles.h"
+#include "lib/base/result.h"
+#include "lib/fabric/types.h"
+
+namespace ipoib::verbs {
+
+/// One asynchronous event. Source: ibv_get_async_event(3).
+struct DeviceEvent {
+  enum class Kind {
+    kPort,              ///< See `port_event`; kFatal is the whole device's.
+    kQueueFailed,       ///< QP `qpn`, and everything else that shares its completions.
+    kQueueEstablished,  ///< QP `qpn` heard its peer.
+  };
+  Kind kind;
+  fabric::PortEvent port_event{};
+  std::uint32_t qpn = 0;
+};
+
+/// Management lcore only.
+class Device {
+ public:
+  /// kNotFound (no such device, or port), kRefused (permission), kUnavailable (why): each says
+  /// what to do about it.
+  [[nodiscard]] static Result<std::unique_ptr<Device>> open(const std::string& name,
+                                                            std::uint8_t port);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] ibv_context* context() const { return context_.get(); }
+  [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
+  [[nodiscard]] const ibv_device_attr& attr() const { return attr_; }
+  [[nodiscard]] bool has(ibv_device_cap_flags flag) const {
+    return (attr_.device_cap_flags & flag) != 0;
+  }
+  [[nodiscard]] bool ethernet() const { return ethernet_; }
+  /// Node of memory and CPUs that the device is attached to; -1: not known, or the machine has one.
+  [[nodiscard]] int numa_node() const { return numa_node_; }
+
+  /// False: the kernel wants the device back and waits until it is closed, which some drivers
+  /// (rdma_rxe) tell nobody.
+  [[nodiscard]] bool present() const;
+  /// Events of this port and of the whole device; others are passed over.
+  [[nodiscard]] std::optional<DeviceEvent> next_event();
+
+ private:
+  Device(std::string name, std::uint8_t port, ContextPtr context);
+
+  std::string name_;
+  std::uint8_t port_;
+  ContextPtr context_;
+  PdPtr pd_;
+  ibv_device_attr attr_{};
+  bool ethernet_ = false;
+  int numa_node_ = -1;
+};
+
+/// While one lives, memory that this thread asks for comes from a node, where there is some.
+class PreferNode {
+ public:
+  explicit PreferNode(int node);
+  PreferNode(const PreferNode&) = delete;
+  PreferNode& operator=(const PreferNode&) = delete;
+  ~PreferNode();
+
+ private:
+  bool changed_ = false;
+  int before_ = -1;
+};
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,46 @@
+#include "drivers/verbs/ethernet_groups.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::verbs {
+
+Status EthernetGroups::join(unsigned netdev, const wire::Gid& mgid) {
+  if (const auto known = joined_.find(mgid); known != joined_.end()) {
+    ++known->second.users;
+    return {};
+  }
+  // One socket a group: a socket takes only a few of them.
+  const int fd = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ipv6_mreq request{};
+  request.ipv6mr_interface = netdev;
+  std::memcpy(&request.ipv6mr_multiaddr, mgid.bytes.data(), mgid.bytes.size());
+  if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof(request)) != 0) {
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    return fail(Errc::kUnavailable, "network device {} does not join {}: {}", netdev,
+                wire::to_string(mgid), std::strerror(error));
+  }
+  joined_.emplace(mgid, Membership{fd, 1});
+  return {};
+}
+
+void EthernetGroups::leave(const wire::Gid& mgid) {
+  const auto known = joined_.find(mgid);
+  if (known == joined_.end() || --known->second.users != 0) return;
+  ::close(known->second.socket);
+  joined_.erase(known);
+}
+
+void EthernetGroups::clear() {
+  for (const auto& [mgid, membership] : joined_) ::close(membership.socket);
+  joined_.clear();
+}
+
+}  // namespace ipoib::verbs

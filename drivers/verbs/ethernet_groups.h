@@ -1,0 +1,34 @@
+// Multicast groups of a port of Ethernet link layer, as the network device beneath it knows them.
+#pragma once
+
+#include <map>
+
+#include "lib/base/result.h"
+#include "lib/wire/gid.h"
+
+namespace ipoib::verbs {
+
+/// RoCE version 2 carries an MGID as an IPv6 group, and kernels before 6.8 do not join it for a
+/// software device (rdma_rxe): its packets would end in the kernel's IPv6 input. Harmless
+/// elsewhere. Management lcore only.
+class EthernetGroups {
+ public:
+  EthernetGroups() = default;
+  EthernetGroups(const EthernetGroups&) = delete;
+  EthernetGroups& operator=(const EthernetGroups&) = delete;
+  ~EthernetGroups() { clear(); }
+
+  /// Each join() is followed by a leave() or clear().
+  Status join(unsigned netdev, const wire::Gid& mgid);
+  void leave(const wire::Gid& mgid);
+  void clear();
+
+ private:
+  struct Membership {
+    int socket;  ///< Which is why the group stays joined.
+    unsigned users;
+  };
+  std::map<wire::Gid, Membership> joined_;
+};
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,27 @@
+// Objects of libibverbs that end when their owner does.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+namespace ipoib::verbs {
+
+/// `kDestroy` fails only for objects that others still use, and then for good.
+template <auto kDestroy>
+struct Destroy {
+  template <class T>
+  void operator()(T* object) const noexcept {
+    static_cast<void>(kDestroy(object));
+  }
+};
+
+using ContextPtr = std::unique_ptr<ibv_context, Destroy<&ibv_close_device>>;
+using PdPtr = std::unique_ptr<ibv_pd, Destroy<&ibv_dealloc_pd>>;
+using MrPtr = std::unique_ptr<ibv_mr, Destroy<&ibv_dereg_mr>>;
+using CqPtr = std::unique_ptr<ibv_cq, Destroy<&ibv_destroy_cq>>;
+using SrqPtr = std::unique_ptr<ibv_srq, Destroy<&ibv_destroy_srq>>;
+using QpPtr = std::unique_ptr<ibv_qp, Destroy<&ibv_destroy_qp>>;
+using AhPtr = std::unique_ptr<ibv_ah, Destroy<&ibv_destroy_ah>>;
+
+}  // namespace ipoib::verbs

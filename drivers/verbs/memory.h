@@ -1,0 +1,98 @@
+// Memory of mempools that the device may read and write: registered at first sight, known to
+// workers by address.
+#pragma once
+
+#include <rte_mempool.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "drivers/verbs/handles.h"
+#include "lib/base/result.h"
+#include "lib/fabric/grace.h"
+
+namespace ipoib::verbs {
+
+/// Registered memory, by address. Never changes once it is published.
+class MemoryMap {
+ public:
+  struct Range {
+    std::uintptr_t begin;
+    std::uintptr_t end;
+    std::uint32_t lkey;
+
+    [[nodiscard]] bool holds(std::uintptr_t at) const noexcept { return at - begin < end - begin; }
+  };
+
+  explicit MemoryMap(std::vector<Range> ranges);
+  /// Null: none holds the address.
+  [[nodiscard]] const Range* find(std::uintptr_t at) const noexcept;
+
+ private:
+  std::vector<Range> ranges_;  ///< In order.
+};
+
+/// Management lcore, but map() and miss().
+class Memory {
+ public:
+  Memory(std::string name, const fabric::Grace& grace) : name_{std::move(name)}, grace_{grace} {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  /// Registers what mempools have and is not registered yet. kNoResources names the memlock limit.
+  Status register_pools(ibv_pd* pd);
+  /// Nothing that uses it is left.
+  void clear();
+
+  /// For one burst; never null.
+  [[nodiscard]] const MemoryMap& map() const noexcept {
+    // Pairs with the release store of publish().
+    return *map_.load(std::memory_order_acquire);
+  }
+  /// A worker met memory that is not registered: a mempool younger than the last look.
+  void miss() noexcept { missed_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] bool take_miss() noexcept {
+    return missed_.load(std::memory_order_relaxed) &&
+           missed_.exchange(false, std::memory_order_relaxed);
+  }
+
+ private:
+  void publish();
+
+  std::string name_;
+  const fabric::Grace& grace_;
+  std::vector<MrPtr> regions_;
+  std::vector<MemoryMap::Range> ranges_;
+  std::unique_ptr<const MemoryMap> current_ =
+      std::make_unique<const MemoryMap>(std::vector<MemoryMap::Range>{});
+  std::atomic<const MemoryMap*> map_{current_.get()};
+  fabric::Retired<std::unique_ptr<const MemoryMap>> old_;
+  std::atomic<bool> missed_{false};
+};
+
+/// The lkeys as one queue's worker looks them up: packets mostly come from one mempool.
+class LkeyCache {
+ public:
+  /// False: not registered.
+  [[nodiscard]] bool find(const MemoryMap& map, const void* address, std::uint32_t& lkey) noexcept {
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    if (!last_.holds(at)) [[unlikely]] {
+      const MemoryMap::Range* const range = map.find(at);
+      if (range == nullptr) return false;
+      last_ = *range;
+    }
+    lkey = last_.lkey;
+    return true;
+  }
+  /// Registrations are others now.
+  void forget() noexcept { last_ = {}; }
+
+ private:
+  MemoryMap::Range last_{};
+};
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,178 @@
+#include "drivers/verbs/port.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "lib/wire/iba.h"
+#include "lib/wire/smp.h"
+
+namespace ipoib::verbs {
+namespace {
+
+fabric::PortState state_of(ibv_port_state state) {
+  using fabric::PortState;
+  switch (state) {
+    case IBV_PORT_INIT: return PortState::kInit;
+    case IBV_PORT_ARMED: return PortState::kArmed;
+    case IBV_PORT_ACTIVE:
+    case IBV_PORT_ACTIVE_DEFER: return PortState::kActive;
+    default: return PortState::kDown;
+  }
+}
+
+/// Lanes of an IBA LinkWidthActive.
+unsigned lanes_of(std::uint8_t width) {
+  switch (width) {
+    case 1: return 1;
+    case 2: return 4;
+    case 4: return 8;
+    case 8: return 12;
+    case 16: return 2;
+    default: return 1;
+  }
+}
+
+/// Mb/s of a lane of an IBA LinkSpeedActive or LinkSpeedExtActive as verbs number them.
+unsigned lane_mbps(std::uint8_t speed) {
+  switch (speed) {
+    case 1: return 2'500;
+    case 2: return 5'000;
+    case 4:
+    case 8: return 10'000;
+    case 16: return 14'000;
+    case 32: return 25'000;
+    case 64: return 50'000;
+    case 128: return 100'000;
+    default: return 2'500;
+  }
+}
+
+/// The fastest rate that is no faster than the port.
+std::uint8_t rate_of(const ibv_port_attr& port) {
+  const unsigned mbps = lanes_of(port.active_width) * lane_mbps(port.active_speed);
+  std::uint8_t best = 2;
+  for (std::uint8_t code = 2; code <= 24; ++code)
+    if (wire::rate_mbps(code) <= mbps && wire::rate_mbps(code) > wire::rate_mbps(best)) best = code;
+  return best;
+}
+
+wire::Gid gid_of(const ibv_gid& raw) {
+  wire::Gid gid;
+  std::memcpy(gid.bytes.data(), raw.raw, sizeof(raw.raw));
+  return gid;
+}
+
+bool is_link_local(const wire::Gid& gid) {
+  return gid.prefix() >> 54 == wire::kDefaultGidPrefix >> 54;
+}
+
+struct OwnGid {
+  wire::Gid gid;
+  std::uint8_t index;
+  unsigned netdev;
+};
+
+std::optional<OwnGid> find_gid(const Device& device, std::uint8_t port, int entries) {
+  ibv_gid_entry entry{};
+  for (int i = 0; i < std::min(entries, 256); ++i) {
+    if (ibv_query_gid_ex(device.context(), port, static_cast<std::uint32_t>(i), &entry, 0) != 0)
+      continue;
+    const wire::Gid gid = gid_of(entry.gid);
+    const bool usable = device.ethernet()
+                            ? entry.gid_type == IBV_GID_TYPE_ROCE_V2 && is_link_local(gid)
+                            : gid.guid() != 0;
+    if (usable) return OwnGid{gid, static_cast<std::uint8_t>(i), entry.ndev_ifindex};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::uint16_t> read_pkeys(const Device& device, std::uint8_t port, int entries) {
+  std::vector<std::uint16_t> pkeys;
+  for (int i = 0; i < entries; ++i) {
+    __be16 raw = 0;
+    if (ibv_query_pkey(device.context(), port, i, &raw) != 0) break;
+    pkeys.push_back(__builtin_bswap16(raw));
+  }
+  return pkeys;
+}
+
+}  // namespace
+
+Result<PortView> query_port(const Device& device, std::uint8_t port) {
+  ibv_port_attr told{};
+  if (const int error = ibv_query_port(device.context(), port, &told); error != 0)
+    return fail(Errc::kUnavailable, "port {} does not say what it is: {}", port,
+                std::strerror(error));
+  const auto own = find_gid(device, port, told.gid_tbl_len);
+  if (!own)
+    return fail(Errc::kUnavailable, "port {} has no {}", port,
+                device.ethernet() ? "link-local GID of RoCE version 2: give its network device an "
+                                    "IPv6 link-local address made of its MAC address"
+                                  : "GID");
+  PortView view;
+  view.tables = {.port = port,
+                 .gid_index = own->index,
+                 .rate = rate_of(told),
+                 .ethernet = device.ethernet(),
+                 .netdev = own->netdev};
+  fabric::PortAttr& attr = view.attr;
+  attr.gid_prefix = own->gid.prefix();
+  attr.guid = own->gid.guid();
+  attr.lid = device.ethernet() ? fabric::kOwnLid : told.lid;
+  attr.lmc = device.ethernet() ? std::uint8_t{0} : told.lmc;
+  attr.sm_lid = device.ethernet() ? fabric::kOwnLid : told.sm_lid;
+  attr.sm_sl = device.ethernet() ? std::uint8_t{0} : told.sm_sl;
+  attr.mtu = static_cast<std::uint8_t>(told.active_mtu);
+  attr.rate = view.tables.rate;
+  attr.state = state_of(told.state);
+  view.pkeys = read_pkeys(device, port, told.pkey_tbl_len);
+  attr.pkeys = view.pkeys;
+  // Holes, and entries that are no partition.
+  std::erase_if(attr.pkeys, [](std::uint16_t pkey) { return (pkey & ~wire::kFullMemberBit) == 0; });
+  return view;
+}
+
+std::optional<std::uint16_t> find_pkey(std::span<const std::uint16_t> table, std::uint16_t pkey) {
+  std::optional<std::uint16_t> found;
+  for (std::uint16_t i = 0; i < table.size(); ++i) {
+    if ((table[i] & 0x7fff) == 0 || ((table[i] ^ pkey) & 0x7fff) != 0) continue;
+    if (!found || table[i] > table[*found]) found = i;
+  }
+  return found;
+}
+
+Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr& to) {
+  if (to.sl > 15)
+    return fail(Errc::kInvalidArgument, "address handle with SL {}: the largest is 15", to.sl);
+  if (tables.ethernet && !to.global)
+    return fail(Errc::kInvalidArgument,
+                "address handle to LID {:#06x}: a port of Ethernet link layer reaches GIDs only",
+                to.dlid);
+  if (!tables.ethernet && (to.dlid == 0 || to.dlid == wire::kPermissiveLid))
+    return fail(Errc::kInvalidArgument,
+                "address handle to LID {:#06x}: no packet can be sent there", to.dlid);
+  if (!tables.ethernet && wire::is_multicast_lid(to.dlid) && !(to.global && to.dgid.is_multicast()))
+    return fail(Errc::kInvalidArgument, "address handle to MLID {:#06x} without an MGID", to.dlid);
+
+  const bool limits =
+      wire::rate_mbps(to.rate) != 0 && wire::rate_mbps(to.rate) < wire::rate_mbps(tables.rate);
+  ibv_ah_attr attr{};
+  attr.port_num = tables.port;
+  attr.dlid = tables.ethernet ? std::uint16_t{0} : to.dlid;
+  attr.sl = to.sl;
+  attr.static_rate = limits ? to.rate : std::uint8_t{0};  // verbs number rates as the SA does
+  attr.is_global = to.global ? 1 : 0;
+  if (to.global) {
+    std::memcpy(attr.grh.dgid.raw, to.dgid.bytes.data(), sizeof(attr.grh.dgid.raw));
+    attr.grh.flow_label = to.flow_label;
+    attr.grh.sgid_index = tables.gid_index;
+    attr.grh.hop_limit = to.hop_limit;
+    attr.grh.traffic_class = to.tclass;
+    // Of multicast, hop limit 0 or 1 means "this subnet"; an Ethernet would drop it.
+    if (tables.ethernet) attr.grh.hop_limit = std::max<std::uint8_t>(to.hop_limit, 64);
+  }
+  return attr;
+}
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,72 @@
+// Receive buffers of a queue pair or a shared receive queue: mbufs the device writes into.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rte_mbuf.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "drivers/verbs/memory.h"
+
+namespace ipoib::verbs {
+
+struct ReceiveRingConfig {
+  rte_mempool* pool = nullptr;
+  std::uint32_t depth = 0;
+  std::uint32_t segments = 1;  ///< Mbufs of one buffer.
+  /// Octets that the device writes before the packet: into the headroom.
+  std::uint32_t head = 0;
+};
+
+/// Worker lcore, but the constructor, the destructor and the first fill().
+class ReceiveRing {
+ public:
+  static constexpr std::uint32_t kMostSegments = 32;
+
+  /// One of the two is null.
+  ReceiveRing(ibv_qp* qp, ibv_srq* srq, const ReceiveRingConfig& config);
+  ~ReceiveRing();
+  ReceiveRing(const ReceiveRing&) = delete;
+  ReceiveRing& operator=(const ReceiveRing&) = delete;
+
+  enum class Fill { kDone, kNoMbufs, kUnregistered, kRefused };
+  /// Posts buffers while a chain of them can be made; `all`: down to the last.
+  Fill fill(const MemoryMap& map, bool all = false) noexcept;
+
+  /// A buffer has come back with `octets` (without head); it is the caller's now.
+  [[nodiscard]] rte_mbuf* take(std::uint64_t wr_id, std::uint32_t octets) noexcept;
+  /// It has come back, and is to be posted again as it is.
+  void recycle(std::uint64_t wr_id) noexcept { free_.push_back(static_cast<std::uint32_t>(wr_id)); }
+  /// As if all had come back: the device has forgotten them.
+  void forget() noexcept;
+
+  [[nodiscard]] std::uint32_t posted() const noexcept {
+    return config_.depth - static_cast<std::uint32_t>(free_.size());
+  }
+  [[nodiscard]] std::uint32_t depth() const noexcept { return config_.depth; }
+
+ private:
+  [[nodiscard]] std::span<rte_mbuf*> slot(std::uint64_t wr_id) noexcept {
+    return {&mbufs_[wr_id * config_.segments], config_.segments};
+  }
+  [[nodiscard]] bool supply(std::uint32_t n) noexcept;
+  [[nodiscard]] bool describe(std::uint32_t place, std::uint32_t i, const MemoryMap& map) noexcept;
+  [[nodiscard]] bool post(std::uint32_t n) noexcept;
+
+  ibv_qp* qp_;
+  ibv_srq* srq_;
+  ReceiveRingConfig config_;
+  std::uint32_t chain_;  ///< Buffers that are posted together.
+  std::uint16_t room_;   ///< Octets of one mbuf behind its headroom.
+  LkeyCache lkeys_;
+  std::vector<std::uint32_t> free_;  ///< Places that are not posted; the last is used next.
+  std::vector<rte_mbuf*> mbufs_;     ///< By place and segment; null: to be supplied.
+  std::vector<ibv_recv_wr> requests_;
+  std::vector<ibv_sge> sges_;
+};
+
+}  // namespace ipoib::verbs

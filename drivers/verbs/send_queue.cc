@@ -1,0 +1,131 @@
+#include "drivers/verbs/send_queue.h"
+
+#include <algorithm>
+
+namespace ipoib::verbs {
+namespace {
+
+constexpr std::uint64_t kOffload = RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK;
+
+}  // namespace
+
+SendQueue::SendQueue(ibv_qp* qp, ibv_qp_ex* extended, const SendLimits& limits, std::uint32_t tag)
+    : qp_{qp},
+      extended_{extended},
+      limits_{limits},
+      tag_{std::uint64_t{tag} << 32},
+      under_way_{std::make_unique<rte_mbuf*[]>(limits.depth)} {
+  for (unsigned i = 0; i < kChain; ++i) {
+    requests_[i].opcode = IBV_WR_SEND;
+    requests_[i].next = i + 1 < kChain ? &requests_[i + 1] : nullptr;
+  }
+}
+
+bool SendQueue::add(rte_mbuf* m, const MemoryMap& map, ibv_ah* ah, std::uint32_t qpn,
+                    std::uint32_t qkey) noexcept {
+  ibv_send_wr& request = requests_[chained_];
+  ibv_sge* const sges = &sges_[sges_used_];
+  int n = 0;
+  for (const rte_mbuf* segment = m; segment != nullptr; segment = segment->next) {
+    ibv_sge& sge = sges[n];
+    const auto* const data = rte_pktmbuf_mtod(segment, const std::byte*);
+    if (!lkeys_.find(map, data, sge.lkey)) [[unlikely]]
+      return false;
+    sge.addr = reinterpret_cast<std::uintptr_t>(data);
+    sge.length = segment->data_len;
+    ++n;
+  }
+  sges_used_ += static_cast<unsigned>(n);
+  request.wr_id = tag_ | ((get(posted_) + chained_) & 0xffff'ffff);
+  request.sg_list = sges;
+  request.num_sge = n;
+  request.send_flags = m->pkt_len <= limits_.max_inline ? std::uint32_t{IBV_SEND_INLINE} : 0U;
+  if (limits_.checksum && (m->ol_flags & kOffload) != 0) request.send_flags |= IBV_SEND_IP_CSUM;
+  request.wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey};
+  chain_[chained_++] = m;
+  return true;
+}
+
+/// Returns how many the device took, from the front.
+unsigned SendQueue::post_chain() noexcept {
+  ibv_send_wr& last = requests_[chained_ - 1];
+  ibv_send_wr* const next = last.next;
+  last.next = nullptr;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(qp_, requests_.data(), &bad);
+  last.next = next;
+  return error == 0 ? chained_ : static_cast<unsigned>(bad - requests_.data());
+}
+
+unsigned SendQueue::post_extended() noexcept {
+  ibv_qp_ex* const qp = extended_;
+  ibv_wr_start(qp);
+  for (unsigned i = 0; i < chained_; ++i) {
+    const ibv_send_wr& request = requests_[i];
+    qp->wr_id = request.wr_id;
+    qp->wr_flags = request.send_flags & ~std::uint32_t{IBV_SEND_INLINE};
+    ibv_wr_send(qp);
+    if (request.wr.ud.ah != nullptr)
+      ibv_wr_set_ud_addr(qp, request.wr.ud.ah, request.wr.ud.remote_qpn, request.wr.ud.remote_qkey);
+    if ((request.send_flags & IBV_SEND_INLINE) != 0 && request.num_sge == 1) {
+      ibv_wr_set_inline_data(qp, rte_pktmbuf_mtod(chain_[i], void*), request.sg_list->length);
+    } else if ((request.send_flags & IBV_SEND_INLINE) != 0) {
+      std::array<ibv_data_buf, 4 * kChain> parts;
+      for (int part = 0; part < request.num_sge; ++part)
+        parts[static_cast<unsigned>(part)] = {
+            reinterpret_cast<void*>(request.sg_list[part].addr),  // NOLINT: as verbs have it
+            request.sg_list[part].length};
+      ibv_wr_set_inline_data_list(qp, static_cast<std::size_t>(request.num_sge), parts.data());
+    } else if (request.num_sge == 1) {
+      ibv_wr_set_sge(qp, request.sg_list->lkey, request.sg_list->addr, request.sg_list->length);
+    } else {
+      ibv_wr_set_sge_list(qp, static_cast<std::size_t>(request.num_sge), request.sg_list);
+    }
+  }
+  return ibv_wr_complete(qp) == 0 ? chained_ : 0;
+}
+
+bool SendQueue::post(DropCounters& drops) noexcept {
+  if (chained_ == 0) return true;
+  requests_[chained_ - 1].send_flags |= IBV_SEND_SIGNALED;
+  const unsigned taken = extended_ != nullptr ? post_extended() : post_chain();
+  std::uint64_t place = get(posted_);
+  for (unsigned i = 0; i < taken; ++i, ++place) {
+    const bool copied = (requests_[i].send_flags & IBV_SEND_INLINE) != 0;
+    under_way_[place & (limits_.depth - 1)] = copied ? nullptr : chain_[i];
+    if (copied) rte_pktmbuf_free(chain_[i]);
+  }
+  posted_.store(place, std::memory_order_relaxed);
+  const unsigned refused = chained_ - taken;
+  if (refused != 0) [[unlikely]] {
+    rte_pktmbuf_free_bulk(&chain_[taken], refused);
+    drops.add(Drop::kIbTxFlushed, refused);
+  }
+  chained_ = 0;
+  sges_used_ = 0;
+  return refused == 0;
+}
+
+bool SendQueue::complete(std::uint64_t wr_id) noexcept {
+  const std::uint64_t begin = get(done_);
+  const auto behind = static_cast<std::uint32_t>(wr_id) - static_cast<std::uint32_t>(begin);
+  if ((wr_id & ~std::uint64_t{0xffff'ffff}) != tag_ || behind >= used()) [[unlikely]]
+    return false;
+  const std::uint64_t end = begin + behind + 1;
+  for (std::uint64_t at = begin; at != end;) {
+    const std::uint64_t place = at & (limits_.depth - 1);
+    const auto n = static_cast<unsigned>(std::min(end - at, limits_.depth - place));
+    rte_pktmbuf_free_bulk(&under_way_[place], n);
+    at += n;
+  }
+  done_.store(end, std::memory_order_relaxed);
+  return true;
+}
+
+std::uint32_t SendQueue::flush() noexcept {
+  const std::uint32_t n = used();
+  if (n != 0) complete(tag_ | ((get(posted_) - 1) & 0xffff'ffff));
+  return n;
+}
+
+}  // namespace ipoib::verbs

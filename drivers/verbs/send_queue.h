@@ -1,0 +1,91 @@
+// The send side of one queue pair: packets become work requests in a chain, of which the last is
+// signalled; its completion is that of all before it. Source: ibv_post_send(3), ibv_wr_post(3).
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rte_mbuf.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "drivers/verbs/memory.h"
+#include "lib/base/counters.h"
+
+namespace ipoib::verbs {
+
+/// What the queue pair was made with.
+struct SendLimits {
+  std::uint32_t depth = 0;  ///< Work requests, a power of two.
+  std::uint32_t max_sge = 1;
+  std::uint32_t max_inline = 0;  ///< Octets.
+  bool checksum = false;         ///< IBV_SEND_IP_CSUM may be asked for.
+};
+
+/// Worker lcore, but posted(), done(), the constructor and flush().
+class SendQueue {
+ public:
+  /// Packets of one chain.
+  static constexpr unsigned kChain = 32;
+
+  /// `extended`: the same queue pair, where its provider has ibv_wr_*; null: ibv_post_send.
+  /// `tag`: upper half of all work request IDs.
+  SendQueue(ibv_qp* qp, ibv_qp_ex* extended, const SendLimits& limits, std::uint32_t tag);
+  SendQueue(const SendQueue&) = delete;
+  SendQueue& operator=(const SendQueue&) = delete;
+
+  [[nodiscard]] std::uint32_t used() const noexcept {
+    return static_cast<std::uint32_t>(get(posted_) - get(done_));
+  }
+  [[nodiscard]] std::uint32_t room() const noexcept { return limits_.depth - used(); }
+  [[nodiscard]] const SendLimits& limits() const noexcept { return limits_; }
+
+  /// Another packet for the chain, which must have room for it. False, and nothing changed: memory
+  /// of it is not registered. `ah` null: a connected queue pair.
+  [[nodiscard]] bool add(rte_mbuf* m, const MemoryMap& map, ibv_ah* ah, std::uint32_t qpn,
+                         std::uint32_t qkey) noexcept;
+  [[nodiscard]] bool chain_full(const rte_mbuf* next) const noexcept {
+    return chained_ == kChain || sges_used_ + next->nb_segs > sges_.size();
+  }
+  /// Posts the chain. False: the device did not take all of it; the rest is freed and counted.
+  [[nodiscard]] bool post(DropCounters& drops) noexcept;
+
+  /// The work request with this ID has completed, and so have all before it. False: it is none of
+  /// those under way.
+  bool complete(std::uint64_t wr_id) noexcept;
+  /// Frees what is under way; returns how many packets.
+  std::uint32_t flush() noexcept;
+
+  // Any thread.
+  [[nodiscard]] std::uint64_t posted() const noexcept { return get(posted_); }
+  [[nodiscard]] std::uint64_t done() const noexcept { return get(done_); }
+
+ private:
+  [[nodiscard]] static std::uint64_t get(const std::atomic<std::uint64_t>& value) noexcept {
+    return value.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] unsigned post_chain() noexcept;
+  [[nodiscard]] unsigned post_extended() noexcept;
+
+  ibv_qp* qp_;
+  ibv_qp_ex* extended_;
+  SendLimits limits_;
+  std::uint64_t tag_;
+  LkeyCache lkeys_;
+  std::atomic<std::uint64_t> posted_{0};
+  std::atomic<std::uint64_t> done_{0};
+  unsigned chained_ = 0;
+  unsigned sges_used_ = 0;
+  std::unique_ptr<rte_mbuf*[]> under_way_;  ///< By place; null: inline, freed already.
+  std::array<rte_mbuf*, kChain> chain_;
+  std::array<ibv_send_wr, kChain> requests_{};
+  std::array<ibv_sge, 4 * kChain> sges_{};
+};
+
+/// Error of a completion that ends a packet without having sent it.
+[[nodiscard]] inline bool failed(const ibv_wc& wc) noexcept {
+  return wc.status != IBV_WC_SUCCESS;
+}
+
+}  // namespace ipoib::verbs

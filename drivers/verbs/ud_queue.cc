@@ -1,0 +1,308 @@
+#include "drivers/verbs/ud_queue.h"
+
+#include <rte_mempool.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "drivers/verbs/queue_pair.h"
+#include "lib/base/log.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::verbs {
+namespace {
+
+constexpr std::uint32_t kGrhLen = sizeof(wire::Grh);
+static_assert(kGrhLen <= RTE_PKTMBUF_HEADROOM);
+constexpr std::uint16_t kMostPolled = 64;
+/// Completions of sends are looked for when so many are under way, or when nothing was received.
+constexpr std::uint32_t kReapAt = 128;
+constexpr std::uint32_t kMostSegments = 8;  ///< Mbufs of one packet to send.
+
+}  // namespace
+
+// --- Hardware ---
+
+Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
+                                                       const PortShared& shared, std::uint8_t port,
+                                                       std::uint32_t most_received, UdKeys keys) {
+  const std::uint32_t room = rte_pktmbuf_data_room_size(shared.pool) - RTE_PKTMBUF_HEADROOM;
+  if (room < most_received)
+    return fail(Errc::kInvalidArgument,
+                "{}: packets of {} octets (the port's MTU) do not fit into mbufs of {}: raise "
+                "--mbuf-size",
+                shared.name, most_received, room);
+  std::unique_ptr<UdHardware> hw{new UdHardware{shared.name, port}};
+  hw->number = next_queue_number();
+
+  const SendLimits limits = send_limits(device, shared.txd, kMostSegments);
+  const std::uint32_t rxd = std::min(
+      shared.rxd,
+      static_cast<std::uint32_t>(std::min(device.attr().max_qp_wr, device.attr().max_cqe)));
+  const PreferNode near{device.numa_node()};
+  const auto make_cq = [&](std::uint32_t n) {
+    return CqPtr{ibv_create_cq(device.context(), static_cast<int>(n), nullptr, nullptr, 0)};
+  };
+  hw->send_cq = make_cq(limits.depth);
+  hw->receive_cq = make_cq(rxd);
+  if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
+    return fail(Errc::kNoResources, "{}: no completion queue of {} entries: {}", shared.name,
+                std::max(limits.depth, rxd), std::strerror(errno));
+
+  ibv_qp_init_attr_ex wanted{};
+  wanted.qp_type = IBV_QPT_UD;
+  wanted.send_cq = hw->send_cq.get();
+  wanted.recv_cq = hw->receive_cq.get();
+  wanted.cap.max_recv_wr = rxd;
+  wanted.cap.max_recv_sge = 1;
+  auto made = create_qp(device, wanted, limits);
+  if (!made) return fail(made.error().code, "{}: {}", shared.name, made.error().what);
+  hw->qp = std::move(made->qp);
+  hw->send = std::make_unique<SendQueue>(hw->qp.get(), made->extended, made->limits, hw->number);
+  hw->receive = std::make_unique<ReceiveRing>(
+      hw->qp.get(), nullptr,
+      ReceiveRingConfig{.pool = shared.pool, .depth = rxd, .segments = 1, .head = kGrhLen});
+  if (auto started = hw->start(keys); !started) return tl::make_unexpected(started.error());
+  if (hw->receive->fill(shared.memory.map(), true) != ReceiveRing::Fill::kDone)
+    log(LogArea::kFabric, LogLevel::kWarning,
+        "{}: a receive queue begins with {} of {} buffers: more mbufs (--total-num-mbufs)",
+        shared.name, hw->receive->posted(), rxd);
+  return hw;
+}
+
+/// From RESET to RTS.
+Status UdHardware::start(UdKeys keys) {
+  const auto step = [&](ibv_qp_state state, const ibv_qp_attr& attr, int mask) -> Status {
+    const int error = modify(*qp, state, attr, mask);
+    if (error == 0) return {};
+    if (error == EPERM || error == EACCES)
+      return fail(
+          Errc::kRefused,
+          "{}: Q_Key {:#010x} is a controlled one, which takes CAP_NET_RAW: run as root, or "
+          "give the program that capability",
+          name_, keys.qkey);
+    return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be made ready (state {}): {}",
+                name_, qp->qp_num, static_cast<int>(state), std::strerror(error));
+  };
+  ibv_qp_attr attr{};
+  attr.pkey_index = keys.pkey_index;
+  attr.port_num = port_;
+  attr.qkey = keys.qkey;
+  if (auto s = step(IBV_QPS_INIT, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY); !s)
+    return s;
+  if (auto s = step(IBV_QPS_RTR, {}, 0); !s) return s;
+  return step(IBV_QPS_RTS, {}, IBV_QP_SQ_PSN);
+}
+
+Result<std::uint32_t> UdHardware::restart(UdKeys keys, const Memory& memory) {
+  // A queue pair that has failed already may not go to the state it is in.
+  static_cast<void>(modify(*qp, IBV_QPS_ERR, {}, 0));
+  if (const int error = modify(*qp, IBV_QPS_RESET, {}, 0); error != 0)
+    return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be reset: {}", name_, qp->qp_num,
+                std::strerror(error));
+  // What it leaves behind in the completion queues is of no meaning any more.
+  std::array<ibv_wc, 16> stale;
+  for (int n = 1; n > 0;) {
+    n = ibv_poll_cq(send_cq.get(), static_cast<int>(stale.size()), stale.data());
+    for (int i = 0; i < n; ++i)
+      if (!failed(stale[static_cast<unsigned>(i)]))
+        send->complete(stale[static_cast<unsigned>(i)].wr_id);
+  }
+  while (ibv_poll_cq(receive_cq.get(), static_cast<int>(stale.size()), stale.data()) > 0) {
+  }
+  const std::uint32_t unsent = send->flush();
+  receive->forget();
+  if (auto started = start(keys); !started) return tl::make_unexpected(started.error());
+  receive->fill(memory.map(), true);
+  return unsent;
+}
+
+Status UdHardware::set_qkey(std::uint32_t qkey) {
+  ibv_qp_attr attr{};
+  attr.qkey = qkey;
+  const int error = ibv_modify_qp(qp.get(), &attr, IBV_QP_QKEY);
+  if (error == 0) return {};
+  if (error == EPERM || error == EACCES)
+    return fail(Errc::kRefused, "{}: Q_Key {:#010x} is a controlled one, which takes CAP_NET_RAW",
+                name_, qkey);
+  return fail(Errc::kUnavailable, "{}: queue pair {:#x} does not take Q_Key {:#010x}: {}", name_,
+              qp->qp_num, qkey, std::strerror(error));
+}
+
+Status UdHardware::attach(const wire::Gid& mgid, std::uint16_t mlid) {
+  ibv_gid raw;
+  std::memcpy(raw.raw, mgid.bytes.data(), sizeof(raw.raw));
+  const int error = ibv_attach_mcast(qp.get(), &raw, mlid);
+  if (error == 0) return {};
+  return fail(Errc::kNoResources, "{}: queue pair {:#x} cannot be attached to {}: {}", name_,
+              qp->qp_num, wire::to_string(mgid), std::strerror(error));
+}
+
+Status UdHardware::detach(const wire::Gid& mgid, std::uint16_t mlid) {
+  ibv_gid raw;
+  std::memcpy(raw.raw, mgid.bytes.data(), sizeof(raw.raw));
+  const int error = ibv_detach_mcast(qp.get(), &raw, mlid);
+  if (error == 0) return {};
+  return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be detached from {}: {}", name_,
+              qp->qp_num, wire::to_string(mgid), std::strerror(error));
+}
+
+// --- Queue ---
+
+VerbsUdQueue::VerbsUdQueue(PortShared& shared, std::uint16_t partition)
+    : UdQueue{0, &VerbsUdQueue::rx, &VerbsUdQueue::tx}, pkey{partition}, shared_{shared} {}
+
+void VerbsUdQueue::show(UdHardware* hw, Drop absent) noexcept {
+  absent_.store(absent, std::memory_order_relaxed);
+  // Pairs with the acquire loads of the bursts.
+  shown_.store(hw, std::memory_order_release);
+}
+
+void VerbsUdQueue::drop(rte_mbuf* m, Drop reason) noexcept {
+  shared_.drops.add(reason);
+  rte_pktmbuf_free(m);
+}
+
+void VerbsUdQueue::report_failure() noexcept {
+  fail();
+  if (shared_.doorbell != nullptr) shared_.doorbell->ring();
+}
+
+void VerbsUdQueue::count_flushed() noexcept {
+  if (flushed_.load(std::memory_order_relaxed) == 0) [[likely]]
+    return;
+  shared_.drops.add(Drop::kIbTxFlushed, flushed_.exchange(0, std::memory_order_relaxed));
+}
+
+std::uint16_t VerbsUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<VerbsUdQueue&>(queue);
+  UdHardware* const hw = self.shown_.load(std::memory_order_acquire);
+  self.count_flushed();
+  return hw != nullptr ? self.receive(*hw, pkts, n) : std::uint16_t{0};
+}
+
+std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  std::array<ibv_wc, kMostPolled> completions;
+  const int got = ibv_poll_cq(hw.receive_cq.get(), std::min(n, kMostPolled), completions.data());
+  if (got <= 0) {
+    if (got < 0) [[unlikely]]
+      report_failure();
+    idle(hw);
+    return 0;
+  }
+  std::uint16_t taken = 0;
+  for (int i = 0; i < got; ++i) {
+    const ibv_wc& wc = completions[static_cast<unsigned>(i)];
+    if (failed(wc)) [[unlikely]] {
+      hw.receive->recycle(wc.wr_id);
+      report_failure();
+      continue;
+    }
+    const bool runt = wc.byte_len < kGrhLen + sizeof(wire::IpoibHdr);
+    if (starving_ || runt) [[unlikely]] {
+      hw.receive->recycle(wc.wr_id);
+      shared_.drops.add(runt ? Drop::kIbRunt : Drop::kIbNoBuffer);
+      continue;
+    }
+    rte_mbuf* const m = hw.receive->take(wc.wr_id, wc.byte_len - kGrhLen);
+    const bool global = (wc.wc_flags & IBV_WC_GRH) != 0;
+    const auto* const grh = rte_pktmbuf_mtod(m, const std::byte*) - kGrhLen;
+    fabric::PacketMeta& meta = fabric::meta_of(m);
+    meta.rx = {.src_qpn = wc.src_qp,
+               .slid = wc.slid,
+               .iface = 0,
+               .sl = wc.sl,
+               .grh_offset = static_cast<std::uint8_t>(global ? kGrhLen : 0),
+               .multicast = global && grh[offsetof(wire::Grh, dgid)] == std::byte{0xff},
+               .transport = fabric::Transport::kUd};
+    if ((wc.wc_flags & IBV_WC_IP_CSUM_OK) != 0)
+      m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+    pkts[taken++] = m;
+  }
+  fill(hw);
+  return taken;
+}
+
+void VerbsUdQueue::fill(UdHardware& hw) noexcept {
+  using Fill = ReceiveRing::Fill;
+  const Fill filled = hw.receive->fill(shared_.memory.map());
+  if (filled == Fill::kDone) [[likely]] {
+    starving_ = false;
+    return;
+  }
+  // Better to lose packets while there are no mbufs than to stop receiving.
+  starving_ = filled == Fill::kNoMbufs && hw.receive->posted() < hw.receive->depth() / 4;
+  if (filled == Fill::kUnregistered) shared_.memory.miss();
+  if (filled == Fill::kRefused) report_failure();
+}
+
+/// Nothing was received: time for what else the queue needs.
+void VerbsUdQueue::idle(UdHardware& hw) noexcept {
+  if (hw.send->used() != 0) reap(hw);
+  if (hw.receive->posted() != hw.receive->depth()) [[unlikely]]
+    fill(hw);
+}
+
+void VerbsUdQueue::reap(UdHardware& hw) noexcept {
+  std::array<ibv_wc, 16> completions;
+  int n = 0;
+  do {
+    n = ibv_poll_cq(hw.send_cq.get(), static_cast<int>(completions.size()), completions.data());
+    for (int i = 0; i < n; ++i) {
+      const ibv_wc& wc = completions[static_cast<unsigned>(i)];
+      const bool ours = hw.send->complete(wc.wr_id);
+      if (!failed(wc)) [[likely]]
+        continue;
+      if (ours) shared_.drops.add(Drop::kIbTxFlushed);
+      report_failure();
+    }
+    if (n < 0) [[unlikely]]
+      report_failure();
+  } while (n == static_cast<int>(completions.size()));
+}
+
+std::uint16_t VerbsUdQueue::tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<VerbsUdQueue&>(queue);
+  UdHardware* const hw = self.shown_.load(std::memory_order_acquire);
+  if (hw != nullptr) [[likely]]
+    return self.send(*hw, pkts, n);
+  self.shared_.drops.add(self.absent_.load(std::memory_order_relaxed), n);
+  rte_pktmbuf_free_bulk(pkts, n);
+  return n;
+}
+
+std::uint16_t VerbsUdQueue::send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  if (hw.send->used() >= kReapAt || hw.send->room() < n) reap(hw);
+  const auto taken = static_cast<std::uint16_t>(std::min<std::uint32_t>(n, hw.send->room()));
+  const MemoryMap& map = shared_.memory.map();
+  bool posted = true;
+  for (std::uint16_t i = 0; i < taken; ++i) {
+    if (hw.send->chain_full(pkts[i])) posted &= hw.send->post(shared_.drops);
+    add(hw, map, pkts[i]);
+  }
+  posted &= hw.send->post(shared_.drops);
+  if (!posted) [[unlikely]]
+    report_failure();
+  return taken;
+}
+
+void VerbsUdQueue::add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexcept {
+  const fabric::PacketMeta& meta = fabric::meta_of(m);
+  ibv_ah* const ah = shared_.ahs.find(meta.tx.ah);
+  if (ah == nullptr) [[unlikely]]
+    return drop(m, Drop::kIbTxInvalid);
+  if (m->pkt_len > hw.mtu.load(std::memory_order_relaxed) || m->nb_segs > hw.send->limits().max_sge)
+      [[unlikely]]
+    return drop(m, Drop::kIbTxTooLong);
+  if (hw.send->add(m, map, ah, meta.tx.qpn, qkey())) [[likely]]
+    return;
+  shared_.memory.miss();
+  drop(m, Drop::kIbTxInvalid);
+}
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,136 @@
+// A UD queue pair of a real HCA. The queue outlives its hardware: a device that goes away takes
+// the queue pair with it, and one that comes back brings another.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "drivers/verbs/ah_table.h"
+#include "drivers/verbs/device.h"
+#include "drivers/verbs/memory.h"
+#include "drivers/verbs/queue_pair.h"
+#include "drivers/verbs/receive_ring.h"
+#include "drivers/verbs/send_queue.h"
+#include "lib/base/clock.h"
+#include "lib/base/doorbell.h"
+#include "lib/fabric/hca.h"
+
+namespace ipoib::verbs {
+
+/// What all queues of a port share. Outlives them.
+struct PortShared {
+  std::string name;
+  rte_mempool* pool = nullptr;
+  Doorbell* doorbell = nullptr;  ///< Rung when a queue has failed; null: nobody sleeps.
+  Memory& memory;
+  AhTable& ahs;
+  DropCounters& drops;  ///< Writer: the worker that owns the port's queues.
+  std::uint32_t rxd = 512;
+  std::uint32_t txd = 512;
+};
+
+/// The keys of a queue pair.
+struct UdKeys {
+  std::uint16_t pkey_index = 0;
+  std::uint32_t qkey = 0;
+};
+
+/// Queue pair, completion queues and what is under way in them.
+class UdHardware {
+ public:
+  /// Ready to send, receive buffers posted, which hold `most_received` octets at least. kRefused
+  /// names a missing permission or feature.
+  [[nodiscard]] static Result<std::unique_ptr<UdHardware>> create(const Device& device,
+                                                                  const PortShared& shared,
+                                                                  std::uint8_t port,
+                                                                  std::uint32_t most_received,
+                                                                  UdKeys keys);
+
+  /// Out of error, with keys that may be others and what was under way lost. No worker uses it.
+  /// Returns how many packets were not sent.
+  Result<std::uint32_t> restart(UdKeys keys, const Memory& memory);
+  Status set_qkey(std::uint32_t qkey);
+  Status attach(const wire::Gid& mgid, std::uint16_t mlid);
+  Status detach(const wire::Gid& mgid, std::uint16_t mlid);
+
+  CqPtr send_cq;
+  CqPtr receive_cq;
+  QpPtr qp;
+  std::unique_ptr<ReceiveRing> receive;
+  std::unique_ptr<SendQueue> send;
+  std::uint32_t number = 0;  ///< Tells it from all others that ever were.
+  /// Octets of the longest packet to send, IPoIB header included.
+  std::atomic<std::uint32_t> mtu{0};
+
+ private:
+  explicit UdHardware(std::string name, std::uint8_t port) : name_{std::move(name)}, port_{port} {}
+  Status start(UdKeys keys);
+
+  std::string name_;
+  std::uint8_t port_;
+};
+
+/// Worker lcore: bursts. Management lcore: the rest.
+class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
+ public:
+  VerbsUdQueue(PortShared& shared, std::uint16_t pkey);
+
+  /// What the worker uses from now on; the caller waits for the workers before it ends what was.
+  /// Null: nothing, and packets to send are lost by this reason.
+  void show(UdHardware* hardware, Drop absent = Drop::kIbPortDown) noexcept;
+  /// The hardware has failed: once.
+  [[nodiscard]] bool take_failure() noexcept {
+    return failed_.load(std::memory_order_relaxed) &&
+           failed_.exchange(false, std::memory_order_acquire);
+  }
+  void fail() noexcept { failed_.store(true, std::memory_order_release); }
+  /// Packets that were under way when the hardware ended; the worker counts them.
+  void add_flushed(std::uint32_t n) noexcept { flushed_.fetch_add(n, std::memory_order_relaxed); }
+  void set_qkey(std::uint32_t qkey) noexcept { qkey_.store(qkey, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t qkey() const noexcept {
+    return qkey_.load(std::memory_order_relaxed);
+  }
+
+  struct Attachment {
+    wire::Gid mgid;
+    std::uint16_t mlid;
+    friend bool operator==(const Attachment&, const Attachment&) = default;
+  };
+
+  // The management lcore's.
+  const std::uint16_t pkey;
+  std::unique_ptr<UdHardware> hardware;  ///< Null while the device is away.
+  std::vector<Attachment> attachments;
+  std::uint16_t pkey_index = 0;
+  TimePoint next_restart{};  ///< Not before.
+  using UdQueue::set_qpn;
+
+ private:
+  static std::uint16_t rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  static std::uint16_t tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  std::uint16_t receive(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  void idle(UdHardware& hw) noexcept;
+  void fill(UdHardware& hw) noexcept;
+  std::uint16_t send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  void add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexcept;
+  void reap(UdHardware& hw) noexcept;
+  void report_failure() noexcept;
+  void count_flushed() noexcept;
+  void drop(rte_mbuf* m, Drop reason) noexcept;
+
+  PortShared& shared_;
+  std::atomic<UdHardware*> shown_{nullptr};
+  std::atomic<Drop> absent_{Drop::kIbPortDown};
+  std::atomic<bool> failed_{false};
+  std::atomic<std::uint32_t> flushed_{0};
+  std::atomic<std::uint32_t> qkey_{0};
+  // The worker's.
+  bool starving_ = false;  ///< No mbufs: received packets give up theirs.
+};
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,264 @@
+// Queues, groups and address handles of a verbs port; the device beneath them: verbs_hca_device.cc.
+#include "drivers/verbs/verbs_hca.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::verbs {
+
+namespace {
+
+/// Until the link layer is known, and so who carries MADs.
+class NoMadPort final : public fabric::MadPort {
+ public:
+  Status send(const fabric::MadAddress& /*to*/,
+              std::span<const std::byte, wire::kMadLen> /*mad*/) override {
+    return fail(Errc::kUnavailable, "the device is not there");
+  }
+  std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
+  [[nodiscard]] bool polled() const override { return false; }
+};
+
+NoMadPort no_mad_port;
+
+template <class T>
+auto find(std::vector<std::unique_ptr<T>>& all, const void* wanted) {
+  return std::find_if(all.begin(), all.end(),
+                      [wanted](const auto& own) { return own.get() == wanted; });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsHca>> VerbsHca::create(VerbsHcaConfig config) {
+  if (config.device.empty() || config.port == 0)
+    return fail(Errc::kInvalidArgument, "{}: a device and a port from 1 on are needed",
+                config.name);
+  if (wire::mtu_octets(config.mtu) == 0)
+    return fail(Errc::kInvalidArgument, "{}: MTU code {} does not exist", config.name, config.mtu);
+  if (config.pool == nullptr || config.rxd == 0 || config.txd == 0)
+    return fail(Errc::kInvalidArgument, "{}: a mempool and descriptors are needed", config.name);
+  if (auto ok = fabric::register_packet_meta(); !ok) return tl::make_unexpected(ok.error());
+  std::unique_ptr<VerbsHca> hca{new VerbsHca{std::move(config)}};
+  hca->look_for_device();
+  hca->events_ = {};  // what the port starts as is no news
+  return hca;
+}
+
+VerbsHca::VerbsHca(VerbsHcaConfig config)
+    : config_{std::move(config)},
+      grace_{config_.qsbr},
+      memory_{config_.name, grace_},
+      ahs_{config_.name,
+           grace_,
+           {.posted = [this] { return marks(&SendQueue::posted); },
+            .done = [this] { return marks(&SendQueue::done); }}},
+      shared_{.name = config_.name,
+              .pool = config_.pool,
+              .doorbell = config_.doorbell,
+              .memory = memory_,
+              .ahs = ahs_,
+              .drops = drops_,
+              .rxd = config_.rxd,
+              .txd = config_.txd},
+      attr_{.mtu = config_.mtu, .state = fabric::PortState::kDown, .pkeys = {}} {}
+
+VerbsHca::~VerbsHca() {
+  closing_.reclaim(fabric::Grace{nullptr}, [](std::unique_ptr<VerbsConnectedQueue>) {});
+  connected_queues_.clear();
+  receive_queues_.clear();
+  ud_queues_.clear();
+  ahs_.forget_device();
+  memory_.clear();
+}
+
+fabric::MadPort& VerbsHca::mad_port() {
+  if (manager_) return manager_->mad_port();
+  return mad_port_ ? *mad_port_ : no_mad_port;
+}
+
+SendMarks VerbsHca::marks(std::uint64_t (SendQueue::*mark)() const noexcept) const {
+  SendMarks all;
+  for (const auto& queue : ud_queues_)
+    if (queue->hardware) all[queue->hardware->number] = ((*queue->hardware->send).*mark)();
+  return all;
+}
+
+void VerbsHca::reclaim() {
+  ahs_.reclaim();
+  closing_.reclaim(grace_, [](std::unique_ptr<VerbsConnectedQueue>) {});
+}
+
+// --- UD ---
+
+Result<fabric::UdQueue*> VerbsHca::create_ud_queue(const fabric::UdQueueConfig& config) {
+  ud_queues_.push_back(std::make_unique<VerbsUdQueue>(shared_, config.pkey));
+  if (device_) equip();
+  return ud_queues_.back().get();
+}
+
+void VerbsHca::destroy_ud_queue(fabric::UdQueue& queue) {
+  const auto found = find(ud_queues_, &queue);
+  if (found == ud_queues_.end()) return;
+  VerbsUdQueue& closing = **found;
+  closing.show(nullptr);
+  grace_.wait();
+  for (const auto& group : closing.attachments) groups_.leave(group.mgid);
+  ud_queues_.erase(found);
+}
+
+Status VerbsHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
+  auto& own = static_cast<VerbsUdQueue&>(queue);
+  if (own.hardware)
+    if (auto set = own.hardware->set_qkey(qkey); !set) return set;
+  own.set_qkey(qkey);
+  return {};
+}
+
+Status VerbsHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
+  if (!mgid.is_multicast() || !wire::is_multicast_lid(mlid))
+    return fail(Errc::kInvalidArgument, "{}: attach to MLID {:#06x}: not a multicast GID and LID",
+                config_.name, mlid);
+  auto& own = static_cast<VerbsUdQueue&>(queue);
+  const VerbsUdQueue::Attachment wanted{mgid, mlid};
+  if (std::find(own.attachments.begin(), own.attachments.end(), wanted) != own.attachments.end())
+    return fail(Errc::kExists, "{}: QP {:#08x} is attached to this group on MLID {:#06x} already",
+                config_.name, queue.qpn(), mlid);
+  if (own.hardware)
+    if (auto attached = attach_now(own, wanted); !attached) return attached;
+  own.attachments.push_back(wanted);
+  return {};
+}
+
+Status VerbsHca::attach_now(VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group) {
+  if (tables_.ethernet)
+    if (auto joined = groups_.join(tables_.netdev, group.mgid); !joined) return joined;
+  const auto attached = queue.hardware->attach(group.mgid, group.mlid);
+  if (!attached && tables_.ethernet) groups_.leave(group.mgid);
+  return attached;
+}
+
+Status VerbsHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
+  auto& own = static_cast<VerbsUdQueue&>(queue);
+  if (std::erase(own.attachments, VerbsUdQueue::Attachment{mgid, mlid}) == 0)
+    return fail(Errc::kNotFound, "{}: QP {:#08x} is not attached to this group on MLID {:#06x}",
+                config_.name, queue.qpn(), mlid);
+  if (!own.hardware) return {};
+  if (tables_.ethernet) groups_.leave(mgid);
+  return own.hardware->detach(mgid, mlid);
+}
+
+Result<fabric::AhIndex> VerbsHca::create_ah(const fabric::AhAttr& attr) {
+  if (!device_) return fail(Errc::kUnavailable, "{}: {}", config_.name, problem());
+  return ahs_.add(device_->pd(), tables_, attr);
+}
+
+// --- Connected mode ---
+
+Result<fabric::ReceiveQueue*> VerbsHca::create_receive_queue(
+    const fabric::ReceiveQueueConfig& config) {
+  if (config.depth == 0 || config.depth > fabric::kMaxReceiveDepth || config.max_message == 0 ||
+      config.max_message > fabric::kMaxMessage)
+    return fail(Errc::kInvalidArgument, "{}: a receive queue of {} messages of {} octets",
+                config_.name, config.depth, config.max_message);
+  receive_queues_.push_back(std::make_unique<VerbsReceiveQueue>(shared_, config));
+  if (device_) equip();
+  return receive_queues_.back().get();
+}
+
+void VerbsHca::destroy_receive_queue(fabric::ReceiveQueue& queue) {
+  const auto found = find(receive_queues_, &queue);
+  if (found == receive_queues_.end()) return;
+  (*found)->show(nullptr);
+  grace_.wait();
+  reclaim();  // the last queues attached to it
+  receive_queues_.erase(found);
+}
+
+Result<fabric::ConnectedQueue*> VerbsHca::create_connected_queue(
+    const fabric::ConnectedQueueConfig& config) {
+  if (!device_) return fail(Errc::kUnavailable, "{}: {}", config_.name, problem());
+  const auto depth = config.send_depth;
+  if (config.transport == fabric::Transport::kUd || config.receive_queue == nullptr || depth == 0 ||
+      depth > fabric::kMaxSendDepth || (depth & (depth - 1)) != 0)
+    return fail(Errc::kInvalidArgument, "{}: a connected queue of {} with {} work requests",
+                config_.name, to_string(config.transport), depth);
+  if (!static_cast<VerbsReceiveQueue*>(config.receive_queue)->hardware)
+    return fail(Errc::kUnavailable, "{}: its shared receive queue could not be made", config_.name);
+  const auto index = find_pkey(pkeys_, config.pkey);
+  if (!index)
+    return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
+                config_.name, config.pkey);
+  auto made = VerbsConnectedQueue::create(*device_, shared_, config_.port, *index, config);
+  if (!made) return tl::make_unexpected(made.error());
+  connected_queues_.push_back(std::move(*made));
+  return connected_queues_.back().get();
+}
+
+void VerbsHca::destroy_connected_queue(fabric::ConnectedQueue& queue) {
+  const auto found = find(connected_queues_, &queue);
+  if (found == connected_queues_.end()) return;
+  VerbsReceiveQueue& receive = (*found)->receive_queue;
+  // Another device may have given the number to another queue.
+  if (receive.queues.find(queue.qpn()) == found->get()) receive.queues.set(queue.qpn(), nullptr);
+  (*found)->set_error(fabric::QueueError::kClosed);
+  closing_.add(std::move(*found), grace_);
+  connected_queues_.erase(found);
+  std::erase_if(queue_events_, [&](const fabric::QueueEvent& e) { return e.qpn == queue.qpn(); });
+  reclaim();
+}
+
+Status VerbsHca::set_ready_to_receive(fabric::ConnectedQueue& queue,
+                                      const fabric::ReadyToReceive& attr) {
+  if (attr.path_mtu > attr_.mtu)
+    return fail(Errc::kInvalidArgument, "{}: path MTU code {} is more than the port's {}",
+                config_.name, attr.path_mtu, attr_.mtu);
+  return static_cast<VerbsConnectedQueue&>(queue).set_ready_to_receive(tables_, attr);
+}
+
+Status VerbsHca::set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) {
+  return static_cast<VerbsConnectedQueue&>(queue).set_ready_to_send(attr);
+}
+
+void VerbsHca::set_error(fabric::ConnectedQueue& queue) {
+  static_cast<VerbsConnectedQueue&>(queue).set_error(fabric::QueueError::kClosed);
+}
+
+fabric::ConnectedQueueInfo VerbsHca::info(const fabric::ConnectedQueue& queue) const {
+  return static_cast<const VerbsConnectedQueue&>(queue).info();
+}
+
+VerbsConnectedQueue* VerbsHca::find_queue(std::uint32_t qpn) const {
+  const auto found = std::find_if(connected_queues_.begin(), connected_queues_.end(),
+                                  [qpn](const auto& queue) { return queue->qpn() == qpn; });
+  return found == connected_queues_.end() ? nullptr : found->get();
+}
+
+bool VerbsHca::queue_events_pending() const {
+  return !queue_events_.empty() ||
+         std::any_of(receive_queues_.begin(), receive_queues_.end(),
+                     [](const auto& queue) { return queue->failure_pending(); });
+}
+
+std::optional<fabric::QueueEvent> VerbsHca::next_queue_event() {
+  bool failure = false;
+  for (const auto& queue : receive_queues_) failure |= queue->take_failure();
+  if (failure) {
+    for (const auto& queue : connected_queues_) {
+      const fabric::QueueError error = queue->error();
+      if (error == fabric::QueueError::kNone || error == fabric::QueueError::kClosed) continue;
+      if (!std::exchange(queue->reported, true))
+        queue_events_.push_back({queue->qpn(), fabric::QueueEvent::Kind::kError});
+    }
+  }
+  if (queue_events_.empty()) return std::nullopt;
+  const fabric::QueueEvent first = queue_events_.front();
+  queue_events_.pop_front();
+  return first;
+}
+
+}  // namespace ipoib::verbs

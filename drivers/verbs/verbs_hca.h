@@ -1,0 +1,142 @@
+// One port of a real HCA, through libibverbs. A device that is not there yet, or goes away, leaves
+// the port down; it is looked for again, and everything made anew when it is back.
+#pragma once
+
+#include <rte_rcu_qsbr.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "drivers/verbs/ah_table.h"
+#include "drivers/verbs/connected_queue.h"
+#include "drivers/verbs/device.h"
+#include "drivers/verbs/ethernet_groups.h"
+#include "drivers/verbs/memory.h"
+#include "drivers/verbs/port.h"
+#include "drivers/verbs/ud_queue.h"
+#include "lib/base/clock.h"
+#include "lib/base/doorbell.h"
+#include "lib/fabric/grace.h"
+#include "lib/fabric/hca.h"
+#include "lib/fabric/port_events.h"
+#include "lib/fabric/port_manager.h"
+
+namespace ipoib::verbs {
+
+struct VerbsHcaConfig {
+  std::string name;    ///< Of the hca, for messages.
+  std::string device;  ///< "mlx5_0".
+  std::uint8_t port = 1;
+  std::uint8_t mtu = 4;         ///< Largest IB MTU that is used, as code.
+  bool administrator = false;   ///< This node administers the subnet: Ethernet link layer only.
+  rte_mempool* pool = nullptr;  ///< Receive buffers.
+  std::uint16_t rxd = 512;
+  std::uint16_t txd = 512;
+  /// NUMA node of the worker that owns the port's queues; -1: not known.
+  int worker_node = -1;
+  /// Quiescent states of the workers; the management lcore is not registered in it. Null: the
+  /// caller is the only thread.
+  rte_rcu_qsbr* qsbr = nullptr;
+  /// Rung by the worker when a queue has failed. Null: next_event() is called now and then.
+  Doorbell* doorbell = nullptr;
+  /// InfiniBand link layer: who carries MADs and says what the subnet manager made of the port.
+  std::function<std::unique_ptr<fabric::PortManager>()> manager;
+  /// Ethernet link layer: who carries MADs.
+  std::function<std::unique_ptr<fabric::MadPort>()> mad_port;
+  std::function<TimePoint()> now;  ///< Empty: the steady clock.
+};
+
+/// Control calls: management lcore. Bursts: the one worker that owns the port's queues.
+class VerbsHca final : public fabric::Hca {
+ public:
+  /// kInvalidArgument: the configuration is wrong. A device that cannot be used is no error: see
+  /// problem().
+  [[nodiscard]] static Result<std::unique_ptr<VerbsHca>> create(VerbsHcaConfig config);
+  /// No worker may use the HCA any more. Packets inside are freed.
+  ~VerbsHca() override;
+
+  [[nodiscard]] const std::string& name() const override { return config_.name; }
+  [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
+  [[nodiscard]] fabric::MadPort& mad_port() override;
+
+  Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override;
+  void destroy_ud_queue(fabric::UdQueue& queue) override;
+  Status set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) override;
+  Status attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override;
+  Status detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override;
+  Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override;
+  void destroy_ah(fabric::AhIndex ah) override { ahs_.remove(ah); }
+
+  Result<fabric::ReceiveQueue*> create_receive_queue(
+      const fabric::ReceiveQueueConfig& config) override;
+  void destroy_receive_queue(fabric::ReceiveQueue& queue) override;
+  Result<fabric::ConnectedQueue*> create_connected_queue(
+      const fabric::ConnectedQueueConfig& config) override;
+  void destroy_connected_queue(fabric::ConnectedQueue& queue) override;
+  Status set_ready_to_receive(fabric::ConnectedQueue& queue,
+                              const fabric::ReadyToReceive& attr) override;
+  Status set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) override;
+  void set_error(fabric::ConnectedQueue& queue) override;
+  [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
+  std::optional<fabric::QueueEvent> next_queue_event() override;
+  [[nodiscard]] bool queue_events_pending() const override;
+
+  /// Looks after the device too: opens it, notices that it is gone, restarts failed queues.
+  std::optional<fabric::PortEvent> next_event() override;
+  [[nodiscard]] std::string problem() const override;
+  [[nodiscard]] const DropCounters& drops() const override { return drops_; }
+
+ private:
+  explicit VerbsHca(VerbsHcaConfig config);
+  [[nodiscard]] TimePoint now() const;
+
+  void look_for_device();
+  Status use(std::unique_ptr<Device> device);
+  void lose_device(const std::string& why);
+  void take_device_events();
+  void follow_manager();
+  void look_at_port();
+  void become(fabric::PortAttr next);
+  void warn_of_nodes() const;
+
+  void equip();
+  Status equip(VerbsUdQueue& queue);
+  Status equip(VerbsReceiveQueue& queue);
+  Status restart(VerbsUdQueue& queue, std::uint16_t pkey_index);
+  void follow_failures(TimePoint now);
+  Status attach_now(VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group);
+  void reclaim();
+  [[nodiscard]] SendMarks marks(std::uint64_t (SendQueue::*mark)() const noexcept) const;
+  [[nodiscard]] VerbsConnectedQueue* find_queue(std::uint32_t qpn) const;
+
+  VerbsHcaConfig config_;
+  fabric::Grace grace_;
+  DropCounters drops_;
+  Memory memory_;
+  AhTable ahs_;
+  PortShared shared_;
+  std::unique_ptr<Device> device_;  ///< Null: not there.
+  PortTables tables_;
+  std::vector<std::uint16_t> pkeys_;  ///< By index.
+  EthernetGroups groups_;
+  std::unique_ptr<fabric::PortManager> manager_;  ///< Of InfiniBand link layer, once it is known.
+  std::unique_ptr<fabric::MadPort> mad_port_;  ///< Of Ethernet link layer, while there is a device.
+  fabric::PortAttr attr_;
+  fabric::PortEvents events_;
+  std::deque<fabric::QueueEvent> queue_events_;
+  std::string problem_ = "the device has not been looked for yet";
+  std::string queue_problem_;  ///< Why a queue has no hardware.
+  TimePoint next_look_{};      ///< For the device, or at the port.
+  bool look_now_ = false;
+  std::vector<std::unique_ptr<VerbsUdQueue>> ud_queues_;
+  std::vector<std::unique_ptr<VerbsReceiveQueue>> receive_queues_;
+  std::vector<std::unique_ptr<VerbsConnectedQueue>> connected_queues_;
+  fabric::Retired<std::unique_ptr<VerbsConnectedQueue>> closing_;
+};
+
+}  // namespace ipoib::verbs

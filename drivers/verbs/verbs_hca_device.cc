@@ -1,0 +1,287 @@
+// How a verbs port follows its device: opened when it is there, given up when it is gone, its
+// failed queues made to work again.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "drivers/verbs/verbs_hca.h"
+#include "lib/base/log.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::verbs {
+namespace {
+
+constexpr Duration kLookForDevice = std::chrono::seconds(1);
+/// Not everything that changes is told of: the MTU of an Ethernet is not, nor is a device's
+/// removal.
+constexpr Duration kLookAtPort = std::chrono::milliseconds(250);
+/// A queue pair that fails again and again must not keep the management lcore busy.
+constexpr Duration kRestartInterval = std::chrono::milliseconds(50);
+
+}  // namespace
+
+TimePoint VerbsHca::now() const {
+  return config_.now ? config_.now()
+                     : TimePoint{std::chrono::steady_clock::now().time_since_epoch()};
+}
+
+std::optional<fabric::PortEvent> VerbsHca::next_event() {
+  const TimePoint t = now();
+  if (device_) take_device_events();
+  if (manager_) follow_manager();
+  if (std::exchange(look_now_, false) || t >= next_look_) {
+    if (device_)
+      look_at_port();
+    else
+      look_for_device();
+    next_look_ = t + (device_ ? kLookAtPort : kLookForDevice);
+  }
+  if (device_) follow_failures(t);
+  if (device_ && memory_.take_miss())
+    if (auto registered = memory_.register_pools(device_->pd()); !registered)
+      log(LogArea::kFabric, LogLevel::kErr, "{}", registered.error().what);
+  reclaim();
+  return events_.next();
+}
+
+void VerbsHca::follow_manager() {
+  while (const auto event = manager_->next_event()) {
+    if (*event == fabric::PortEvent::kClientReregister) events_.add(*event);
+    look_now_ = true;
+  }
+}
+
+std::string VerbsHca::problem() const {
+  if (!device_ || !problem_.empty()) return problem_;
+  if (manager_)
+    if (std::string problem = manager_->problem(); !problem.empty()) return problem;
+  return queue_problem_;
+}
+
+// --- The device ---
+
+void VerbsHca::look_for_device() {
+  auto device = Device::open(config_.device, config_.port);
+  const Status used = device ? use(std::move(*device)) : tl::make_unexpected(device.error());
+  if (used) return;
+  // Once for each reason: it is looked for every second.
+  if (std::exchange(problem_, used.error().what) != used.error().what)
+    log(LogArea::kFabric, LogLevel::kErr, "{}: {}", config_.name, problem_);
+}
+
+Status VerbsHca::use(std::unique_ptr<Device> device) {
+  if (device->ethernet() && !config_.administrator)
+    return fail(Errc::kRefused,
+                "port {} of {} has Ethernet link layer, where no subnet manager is: take a port of "
+                "InfiniBand link layer (mlxconfig LINK_TYPE), or set subnet-administrator = true "
+                "where all nodes on it run this program",
+                config_.port, config_.device);
+  if (!device->ethernet() && config_.administrator)
+    return fail(Errc::kRefused,
+                "port {} of {} has InfiniBand link layer, whose subnet manager administers it: set "
+                "subnet-administrator = false",
+                config_.port, config_.device);
+  if (auto registered = memory_.register_pools(device->pd()); !registered) {
+    memory_.clear();
+    return registered;
+  }
+  device_ = std::move(device);
+  tables_ = {.port = config_.port, .ethernet = device_->ethernet()};
+  problem_.clear();
+  log(LogArea::kFabric, LogLevel::kNotice, "{}: {} port {} is open ({} link layer)", config_.name,
+      config_.device, config_.port, device_->ethernet() ? "Ethernet" : "InfiniBand");
+  warn_of_nodes();
+  if (!device_->ethernet() && !manager_) manager_ = config_.manager();
+  if (device_->ethernet()) mad_port_ = config_.mad_port();
+  look_at_port();
+  return {};
+}
+
+void VerbsHca::warn_of_nodes() const {
+  const int node = device_->numa_node();
+  if (node < 0) return;
+  const auto warn = [&](std::string_view what, int other, std::string_view fix) {
+    if (other >= 0 && other != node)
+      log(LogArea::kFabric, LogLevel::kWarning,
+          "{}: {} is on NUMA node {}, {} on node {}, so every packet crosses between them: {}",
+          config_.name, config_.device, node, what, other, fix);
+  };
+  warn("its worker's lcore", config_.worker_node,
+       "take lcores of the device's node (EAL option -l, [worker] assign)");
+  warn("its mempool", config_.pool->socket_id,
+       "run the management lcore on the device's node (--mgmt-lcore), with memory there "
+       "(--socket-mem)");
+}
+
+/// Everything that is made of the device ends, then the device.
+void VerbsHca::lose_device(const std::string& why) {
+  log(LogArea::kFabric, LogLevel::kErr, "{}: {} is lost: {}", config_.name, config_.device, why);
+  for (const auto& queue : ud_queues_) queue->show(nullptr);
+  for (const auto& queue : receive_queues_) queue->show(nullptr);
+  grace_.wait();
+  closing_.reclaim(grace_, [](std::unique_ptr<VerbsConnectedQueue>) {});
+  for (const auto& queue : connected_queues_) {
+    queue->receive_queue.queues.set(queue->qpn(), nullptr);
+    queue->set_error(fabric::QueueError::kClosed);
+    queue->forget_device();
+  }
+  for (const auto& queue : receive_queues_) queue->hardware.reset();
+  for (const auto& queue : ud_queues_) {
+    if (queue->hardware) queue->add_flushed(queue->hardware->send->flush());
+    queue->hardware.reset();
+    queue->set_qpn(0);
+  }
+  groups_.clear();
+  ahs_.forget_device();
+  memory_.clear();
+  mad_port_.reset();
+  device_.reset();
+  problem_ = why;
+  attr_.state = fabric::PortState::kDown;
+  events_.add(fabric::PortEvent::kFatal);
+}
+
+void VerbsHca::take_device_events() {
+  while (device_) {
+    const auto event = device_->next_event();
+    if (!event) return;
+    switch (event->kind) {
+      case DeviceEvent::Kind::kPort:
+        if (event->port_event == fabric::PortEvent::kFatal)
+          return lose_device("the device has failed");
+        if (event->port_event == fabric::PortEvent::kClientReregister && !manager_)
+          events_.add(event->port_event);
+        look_now_ = true;
+        break;
+      case DeviceEvent::Kind::kQueueEstablished:
+        if (find_queue(event->qpn) != nullptr)
+          queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kEstablished});
+        break;
+      case DeviceEvent::Kind::kQueueFailed:
+        if (VerbsConnectedQueue* const queue = find_queue(event->qpn))
+          queue->set_error(fabric::QueueError::kInvalidRequest);
+        for (const auto& queue : ud_queues_)
+          if (event->qpn == 0 || queue->qpn() == event->qpn) queue->fail();
+        if (event->qpn == 0)
+          for (const auto& queue : receive_queues_) queue->report_broken();
+        break;
+    }
+  }
+}
+
+void VerbsHca::look_at_port() {
+  if (!device_->present()) return lose_device("it is being removed");
+  auto view = query_port(*device_, config_.port);
+  fabric::PortAttr next = attr_;
+  if (view) {
+    tables_ = view->tables;
+    pkeys_ = std::move(view->pkeys);
+    next = manager_ ? manager_->attr() : std::move(view->attr);
+    const bool down = !manager_ && next.state != fabric::PortState::kActive;
+    problem_ = down ? "the port is down" : "";
+  } else {
+    // A port without an address is down; one that says nothing any more is gone.
+    ibv_port_attr told{};
+    if (ibv_query_port(device_->context(), config_.port, &told) != 0)
+      return lose_device(view.error().what);
+    problem_ = view.error().what;
+    next.state = fabric::PortState::kDown;
+  }
+  become(std::move(next));
+  equip();
+}
+
+/// The port is what `next` says.
+void VerbsHca::become(fabric::PortAttr next) {
+  using fabric::PortState;
+  const bool was = attr_.state == PortState::kActive;
+  const bool is = next.state == PortState::kActive;
+  if (!is) {
+    // What it says while it is not active counts for nothing but the state.
+    const PortState state = next.state;
+    next = attr_;
+    next.state = state;
+  }
+  next.mtu = std::min(next.mtu, config_.mtu);
+  if (attr_.guid != 0) events_.add_changes(attr_, next);
+  if (was != is) events_.add(is ? fabric::PortEvent::kPortActive : fabric::PortEvent::kPortDown);
+  attr_ = std::move(next);
+}
+
+// --- Queues ---
+
+/// Gives every queue what it lacks, and shows workers what may be used now.
+void VerbsHca::equip() {
+  std::string problem;
+  const auto note = [&](const Status& done) {
+    if (!done) problem = done.error().what;
+  };
+  for (const auto& queue : receive_queues_) note(equip(*queue));
+  for (const auto& queue : ud_queues_) note(equip(*queue));
+  if (!problem.empty() && problem != queue_problem_)
+    log(LogArea::kFabric, LogLevel::kErr, "{}", problem);
+  queue_problem_ = std::move(problem);
+}
+
+Status VerbsHca::equip(VerbsReceiveQueue& queue) {
+  if (queue.hardware) return {};
+  auto made = ReceiveHardware::create(*device_, shared_, queue.config);
+  if (!made) return tl::make_unexpected(made.error());
+  queue.hardware = std::move(*made);
+  queue.show(queue.hardware.get());
+  return {};
+}
+
+Status VerbsHca::equip(VerbsUdQueue& queue) {
+  const auto index = find_pkey(pkeys_, queue.pkey);
+  if (!index) {
+    queue.show(nullptr, Drop::kIbPkey);
+    return fail(Errc::kUnavailable, "{}: P_Key {:#06x} is not in the port's table", config_.name,
+                queue.pkey);
+  }
+  if (!queue.hardware) {
+    auto made = UdHardware::create(*device_, shared_, config_.port, wire::mtu_octets(config_.mtu),
+                                   {*index, queue.qkey()});
+    if (!made) return tl::make_unexpected(made.error());
+    queue.hardware = std::move(*made);
+    queue.pkey_index = *index;
+    queue.set_qpn(queue.hardware->qp->qp_num);
+    for (const auto& group : queue.attachments)
+      if (auto attached = attach_now(queue, group); !attached) return attached;
+  } else if (queue.pkey_index != *index) {
+    if (auto restarted = restart(queue, *index); !restarted) return restarted;
+  }
+  queue.hardware->mtu.store(wire::mtu_octets(attr_.mtu), std::memory_order_relaxed);
+  // What is sent through a port that is down can put a queue pair into error.
+  const bool active = attr_.state == fabric::PortState::kActive;
+  queue.show(active ? queue.hardware.get() : nullptr);
+  return {};
+}
+
+/// Its attachments to multicast groups stay.
+Status VerbsHca::restart(VerbsUdQueue& queue, std::uint16_t pkey_index) {
+  queue.show(nullptr);
+  grace_.wait();
+  const auto unsent = queue.hardware->restart({pkey_index, queue.qkey()}, memory_);
+  if (!unsent) return tl::make_unexpected(unsent.error());
+  queue.pkey_index = pkey_index;
+  queue.add_flushed(*unsent);
+  return {};
+}
+
+void VerbsHca::follow_failures(TimePoint now) {
+  for (const auto& queue : receive_queues_)
+    if (queue->take_broken()) return lose_device("a completion or shared receive queue has failed");
+  for (const auto& queue : ud_queues_) {
+    if (!queue->hardware || now < queue->next_restart || !queue->take_failure()) continue;
+    queue->next_restart = now + kRestartInterval;
+    log(LogArea::kFabric, LogLevel::kWarning, "{}: queue pair {:#x} has failed and is restarted",
+        config_.name, queue->qpn());
+    if (auto restarted = restart(*queue, queue->pkey_index); !restarted)
+      return lose_device(restarted.error().what);
+    equip();
+  }
+}
+
+}  // namespace ipoib::verbs
