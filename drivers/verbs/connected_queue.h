@@ -43,10 +43,11 @@ struct ReceiveHardware {
   [[nodiscard]] static Result<std::unique_ptr<ReceiveHardware>> create(
       const Device& device, const PortShared& shared, const fabric::ReceiveQueueConfig& config);
 
+  // The shared receive queue ends first: until then the device may write into the ring's buffers.
+  std::unique_ptr<ReceiveRing> receive;
   CqPtr send_cq;
   CqPtr receive_cq;
   SrqPtr srq;
-  std::unique_ptr<ReceiveRing> receive;
   std::uint32_t send_room = 0;  ///< Entries of `send_cq`. Of the worker from here on: not in use.
 };
 

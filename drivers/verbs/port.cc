@@ -169,8 +169,8 @@ Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr&
     attr.grh.sgid_index = tables.gid_index;
     attr.grh.hop_limit = to.hop_limit;
     attr.grh.traffic_class = to.tclass;
-    // Of multicast, hop limit 0 or 1 means "this subnet"; an Ethernet would drop it.
-    if (tables.ethernet) attr.grh.hop_limit = std::max<std::uint8_t>(to.hop_limit, 64);
+    // Of Ethernet link layer it is IPv6's, which has no hop limit 0.
+    if (tables.ethernet) attr.grh.hop_limit = std::max<std::uint8_t>(to.hop_limit, 1);
   }
   return attr;
 }

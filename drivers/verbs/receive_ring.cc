@@ -34,11 +34,13 @@ ReceiveRing::~ReceiveRing() {
   rte_pktmbuf_free_bulk(mbufs_.data(), static_cast<unsigned>(mbufs_.size()));
 }
 
-/// Gives the last `n` free places all the mbufs they lack.
-bool ReceiveRing::supply(std::uint32_t n) noexcept {
+/// Gives the last `n` free places the mbufs they lack. Returns how many of them, from the end, have
+/// all of theirs.
+std::uint32_t ReceiveRing::supply(std::uint32_t n) noexcept {
   std::array<rte_mbuf**, kChain> lacking;
   std::array<rte_mbuf*, kChain> fresh;
   unsigned wanted = 0;
+  std::uint32_t whole = 0;  // Places before those that `lacking` has begun with.
   const auto get = [&] {
     if (rte_pktmbuf_alloc_bulk(config_.pool, fresh.data(), wanted) != 0) return false;
     for (unsigned i = 0; i < wanted; ++i) *lacking[i] = fresh[i];
@@ -46,13 +48,14 @@ bool ReceiveRing::supply(std::uint32_t n) noexcept {
     return true;
   };
   for (std::uint32_t i = 0; i < n; ++i) {
+    if (wanted == 0) whole = i;
     for (rte_mbuf*& m : slot(free_[free_.size() - 1 - i])) {
       if (m != nullptr) continue;
       lacking[wanted++] = &m;
-      if (wanted == kChain && !get()) return false;
+      if (wanted == kChain && !get()) return whole;
     }
   }
-  return wanted == 0 || get();
+  return wanted == 0 || get() ? n : whole;
 }
 
 /// Work request `i` of the chain is for this place.
@@ -88,10 +91,11 @@ bool ReceiveRing::post(std::uint32_t n) noexcept {
 ReceiveRing::Fill ReceiveRing::fill(const MemoryMap& map, bool all) noexcept {
   while (free_.size() >= (all ? 1 : chain_)) {
     const auto n = static_cast<std::uint32_t>(std::min<std::size_t>(free_.size(), chain_));
-    if (!supply(n)) return Fill::kNoMbufs;
-    for (std::uint32_t i = 0; i < n; ++i)
+    const std::uint32_t supplied = supply(n);
+    for (std::uint32_t i = 0; i < supplied; ++i)
       if (!describe(free_[free_.size() - 1 - i], i, map)) return Fill::kUnregistered;
-    if (!post(n)) return Fill::kRefused;
+    if (supplied != 0 && !post(supplied)) return Fill::kRefused;
+    if (supplied != n) return Fill::kNoMbufs;
   }
   return Fill::kDone;
 }

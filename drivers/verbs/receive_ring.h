@@ -53,7 +53,7 @@ class ReceiveRing {
   [[nodiscard]] std::span<rte_mbuf*> slot(std::uint64_t wr_id) noexcept {
     return {&mbufs_[wr_id * config_.segments], config_.segments};
   }
-  [[nodiscard]] bool supply(std::uint32_t n) noexcept;
+  [[nodiscard]] std::uint32_t supply(std::uint32_t n) noexcept;
   [[nodiscard]] bool describe(std::uint32_t place, std::uint32_t i, const MemoryMap& map) noexcept;
   [[nodiscard]] bool post(std::uint32_t n) noexcept;
 

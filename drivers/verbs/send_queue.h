@@ -34,6 +34,7 @@ class SendQueue {
   SendQueue(ibv_qp* qp, ibv_qp_ex* extended, const SendLimits& limits, std::uint32_t tag);
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
+  ~SendQueue() { flush(); }
 
   [[nodiscard]] std::uint32_t used() const noexcept {
     return static_cast<std::uint32_t>(get(posted_) - get(done_));

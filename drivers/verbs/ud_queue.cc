@@ -163,6 +163,12 @@ void VerbsUdQueue::show(UdHardware* hw, Drop absent) noexcept {
   shown_.store(hw, std::memory_order_release);
 }
 
+void VerbsUdQueue::end_hardware() {
+  if (hardware) add_flushed(hardware->send->used());
+  hardware.reset();
+  set_qpn(0);
+}
+
 void VerbsUdQueue::drop(rte_mbuf* m, Drop reason) noexcept {
   shared_.drops.add(reason);
   rte_pktmbuf_free(m);

@@ -58,11 +58,12 @@ class UdHardware {
   Status attach(const wire::Gid& mgid, std::uint16_t mlid);
   Status detach(const wire::Gid& mgid, std::uint16_t mlid);
 
+  // The queue pair ends first: until then the device may use what the others hold.
+  std::unique_ptr<ReceiveRing> receive;
+  std::unique_ptr<SendQueue> send;
   CqPtr send_cq;
   CqPtr receive_cq;
   QpPtr qp;
-  std::unique_ptr<ReceiveRing> receive;
-  std::unique_ptr<SendQueue> send;
   std::uint32_t number = 0;  ///< Tells it from all others that ever were.
   /// Octets of the longest packet to send, IPoIB header included.
   std::atomic<std::uint32_t> mtu{0};
@@ -91,6 +92,8 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   void fail() noexcept { failed_.store(true, std::memory_order_release); }
   /// Packets that were under way when the hardware ended; the worker counts them.
   void add_flushed(std::uint32_t n) noexcept { flushed_.fetch_add(n, std::memory_order_relaxed); }
+  /// The device is gone, and no worker uses the hardware.
+  void end_hardware();
   void set_qkey(std::uint32_t qkey) noexcept { qkey_.store(qkey, std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t qkey() const noexcept {
     return qkey_.load(std::memory_order_relaxed);

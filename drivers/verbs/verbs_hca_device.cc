@@ -127,11 +127,7 @@ void VerbsHca::lose_device(const std::string& why) {
     queue->forget_device();
   }
   for (const auto& queue : receive_queues_) queue->hardware.reset();
-  for (const auto& queue : ud_queues_) {
-    if (queue->hardware) queue->add_flushed(queue->hardware->send->flush());
-    queue->hardware.reset();
-    queue->set_qpn(0);
-  }
+  for (const auto& queue : ud_queues_) queue->end_hardware();
   groups_.clear();
   ahs_.forget_device();
   memory_.clear();
