@@ -10,6 +10,7 @@
 
 #include "lib/base/log.h"
 #include "lib/wire/gid.h"
+#include "lib/wire/ipoib.h"
 #include "lib/wire/mad.h"
 
 namespace ipoib::umad {
@@ -22,8 +23,6 @@ constexpr std::uint32_t method_bit(wire::Method method) {
   return std::uint32_t{1} << static_cast<unsigned>(method);
 }
 
-/// All that anybody may send a port. The fabric simulator ends a process that is sent a class it
-/// has not registered.
 constexpr std::array kAgents = {
     AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kSubnLid), 1, 0, 0},
     AgentClass{static_cast<std::uint8_t>(wire::MgmtClass::kSubnDr), 1, 0, 0},
@@ -37,7 +36,19 @@ std::uint32_t qkey_of(const Peer& to) {
   return to.qpn == 0 ? 0 : wire::kGsiQkey;
 }
 
+std::string describe(const Peer& to) {
+  return to.gid.is_zero() ? fmt::format("LID {:#06x}", to.lid) : wire::to_string(to.gid);
+}
+
 }  // namespace
+
+std::span<const AgentClass> all_agents() {
+  return kAgents;
+}
+
+std::span<const AgentClass> connection_agents() {
+  return std::span{kAgents}.last(1);
+}
 
 Channel::Channel(ChannelConfig config) : config_{std::move(config)}, thread_{[this] { run(); }} {}
 
@@ -57,11 +68,11 @@ Status Channel::send(const Peer& to, std::span<const std::byte> mad, std::uint32
   const std::lock_guard lock{mutex_};
   const auto agent = device_.agents.find(header->mgmt_class);
   if (agent == device_.agents.end())
-    return fail(Errc::kUnavailable, "MAD to LID {:#06x}: {}", to.lid,
+    return fail(Errc::kUnavailable, "MAD to {}: {}", describe(to),
                 device_.fd < 0 ? problem_ : fmt::format("no class {:#04x}", header->mgmt_class));
   const int error = config_.umad->send(device_.fd, agent->second, to, qkey_of(to), mad, answer_ms);
   if (error == 0) return {};
-  return fail(Errc::kUnavailable, "MAD to LID {:#06x}: {}", to.lid, std::strerror(error));
+  return fail(Errc::kUnavailable, "MAD to {}: {}", describe(to), std::strerror(error));
 }
 
 std::optional<Arrived> Channel::take() {
@@ -102,7 +113,7 @@ Result<Channel::Device> Channel::open() {
   const Result<int> fd = config_.umad->open(config_.device, config_.port);
   if (!fd) return tl::make_unexpected(fd.error());
   Device device{*fd, {}};
-  for (const AgentClass& agent : kAgents) {
+  for (const AgentClass& agent : config_.agents) {
     const Result<int> id = config_.umad->register_agent(*fd, agent);
     if (!id && agent.mgmt_class == static_cast<std::uint8_t>(wire::MgmtClass::kComMgt)) {
       // A kernel whose own manager (ib_cm) is loaded keeps the class to itself.

@@ -21,9 +21,16 @@
 
 namespace ipoib::umad {
 
+/// For all that anybody may send a port. The fabric simulator ends a process that is sent a class
+/// it has not registered.
+[[nodiscard]] std::span<const AgentClass> all_agents();
+/// For a port that has no subnet management: connections alone.
+[[nodiscard]] std::span<const AgentClass> connection_agents();
+
 struct ChannelConfig {
   std::string device;
-  unsigned port = 0;             ///< 0: the first.
+  unsigned port = 0;  ///< 0: the first.
+  std::span<const AgentClass> agents = all_agents();
   Umad* umad = nullptr;          ///< Outlives the channel.
   Doorbell* doorbell = nullptr;  ///< Rung when something arrived or changed; null: nobody sleeps.
   Duration first_retry = std::chrono::milliseconds(500);  ///< Of opening; doubles up to the most.

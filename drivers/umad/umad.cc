@@ -37,6 +37,23 @@ tl::unexpected<Error> open_error(const std::string& device, unsigned port, int r
               std::strerror(error_number != 0 ? error_number : -result));
 }
 
+/// Enough for any way: no more than this is known of it, and the far end does not look.
+constexpr std::uint8_t kHopLimit = 64;
+
+void set_grh(void* umad, const Peer& to) {
+  ib_mad_addr_t grh{};
+  std::memcpy(grh.gid, to.gid.bytes.data(), sizeof(grh.gid));
+  grh.hop_limit = kHopLimit;
+  umad_set_grh(umad, &grh);
+  static_cast<ib_user_mad_t*>(umad)->addr.gid_index = to.gid_index;
+}
+
+wire::Gid gid_of(const ib_mad_addr_t& from) {
+  wire::Gid gid;
+  if (from.grh_present != 0) std::memcpy(gid.bytes.data(), from.gid, sizeof(from.gid));
+  return gid;
+}
+
 class LibUmad final : public Umad {
  public:
   Result<int> open(const std::string& device, unsigned port) override {
@@ -76,6 +93,7 @@ class LibUmad final : public Umad {
     std::vector<std::byte> buffer(umad_size() + mad.size());
     umad_set_addr(buffer.data(), to.lid, static_cast<int>(to.qpn), to.sl, static_cast<int>(qkey));
     umad_set_pkey(buffer.data(), to.pkey_index);
+    if (!to.gid.is_zero()) set_grh(buffer.data(), to);
     std::copy(mad.begin(), mad.end(), static_cast<std::byte*>(umad_get_mad(buffer.data())));
     errno = 0;
     const int result = umad_send(fd, agent, buffer.data(), static_cast<int>(mad.size()),
@@ -103,7 +121,9 @@ class LibUmad final : public Umad {
             .from = {.lid = be16toh(umad->addr.lid),
                      .sl = umad->addr.sl,
                      .qpn = be32toh(umad->addr.qpn),
-                     .pkey_index = static_cast<std::uint16_t>(umad_get_pkey(buffer.data()))},
+                     .pkey_index = static_cast<std::uint16_t>(umad_get_pkey(buffer.data())),
+                     .gid = gid_of(umad->addr),
+                     .gid_index = umad->addr.gid_index},
             .bytes = {mad, mad + n}};
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/wire/gid.h"
 
 namespace ipoib::umad {
 
@@ -26,6 +27,8 @@ struct Peer {
   std::uint8_t sl = 0;
   std::uint32_t qpn = 0;
   std::uint16_t pkey_index = 0;
+  wire::Gid gid{};             ///< Of the port, in a GRH; zero: there is no GRH.
+  std::uint8_t gid_index = 0;  ///< In the GRH: which of this port's own.
 };
 
 struct Arrived {

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "drivers/umad/mads.h"
 #include "lib/base/log.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/mad.h"
@@ -23,28 +24,8 @@ TimePoint steady_now() {
   return TimePoint{std::chrono::duration_cast<Duration>(since)};
 }
 
-bool is(std::uint8_t mgmt_class, wire::MgmtClass wanted) {
-  return mgmt_class == static_cast<std::uint8_t>(wanted);
-}
-
 bool is_subnet_management(std::uint8_t mgmt_class) {
   return is(mgmt_class, wire::MgmtClass::kSubnDr) || is(mgmt_class, wire::MgmtClass::kSubnLid);
-}
-
-bool is_response(std::uint8_t method) {
-  return (method & wire::kMethodResponse) != 0;
-}
-
-/// Method that answers a request; none where nothing answers it.
-std::optional<std::uint8_t> answer_to(std::uint8_t method) {
-  switch (static_cast<wire::Method>(method)) {
-    case wire::Method::kSend:
-    case wire::Method::kTrap:
-    case wire::Method::kReport:
-    case wire::Method::kTrapRepress: return std::nullopt;
-    case wire::Method::kSet: return static_cast<std::uint8_t>(wire::Method::kGetResp);
-    default: return static_cast<std::uint8_t>(method | wire::kMethodResponse);
-  }
 }
 
 std::uint32_t random_tid() {
@@ -147,7 +128,12 @@ Status UmadPort::send(const fabric::MadAddress& to, std::span<const std::byte, w
   // The kernel takes a request no second time while it waits for the first one's answer, and who
   // repeats it does so when that time is over: so the kernel's ends a little before.
   const std::uint32_t answer_ms = to.answer_ms - to.answer_ms / 10;
-  return post({to.lid, to.sl, to.qpn, static_cast<std::uint16_t>(index)}, mad, answer_ms);
+  return post({.lid = to.lid,
+               .sl = to.sl,
+               .qpn = to.qpn,
+               .pkey_index = static_cast<std::uint16_t>(index),
+               .gid = to.gid},
+              mad, answer_ms);
 }
 
 std::optional<fabric::ReceivedMad> UmadPort::receive() {
@@ -182,11 +168,7 @@ void UmadPort::take(const Arrived& arrived) {
     std::memcpy(&smp, arrived.bytes.data(), std::min(arrived.bytes.size(), sizeof(smp)));
     return on_smp(arrived.from, smp);
   }
-  if (is(header->mgmt_class, wire::MgmtClass::kComMgt) &&
-      header->method == static_cast<std::uint8_t>(wire::Method::kSend)) {
-    received_.push_back(as_received(arrived));
-    return;
-  }
+  if (is_of_connections(*header)) return hand_over(arrived);
   const bool report = header->method == static_cast<std::uint8_t>(wire::Method::kReport);
   if (!is(header->mgmt_class, wire::MgmtClass::kSubnAdm) || !(response || report))
     return refuse(arrived.from, arrived, *header);
@@ -194,7 +176,11 @@ void UmadPort::take(const Arrived& arrived) {
     ++counters_.malformed;
     return;
   }
-  received_.push_back(as_received(arrived));
+  hand_over(arrived);
+}
+
+void UmadPort::hand_over(const Arrived& arrived) {
+  received_.push_back(as_received(arrived, port_.pkey(arrived.from.pkey_index)));
 }
 
 void UmadPort::on_undeliverable(const wire::MadHdr& header) {
@@ -209,36 +195,9 @@ void UmadPort::on_smp(const Peer& from, const wire::Smp& smp) {
     ++counters_.unasked;
 }
 
-/// Nobody here serves this: whoever asks is told rather than left waiting (a subnet manager's sweep
-/// waits for ever in the simulator).
 void UmadPort::refuse(const Peer& from, const Arrived& request, const wire::MadHdr& header) {
   ++counters_.unserved;
-  const auto method = answer_to(header.method);
-  if (!method || is_response(header.method)) return;
-  fabric::MadBytes answer{};
-  std::copy_n(request.bytes.begin(), std::min(request.bytes.size(), answer.size()), answer.begin());
-  wire::MadHdr hdr = header;
-  hdr.method = *method;
-  const auto status = static_cast<std::uint16_t>(wire::MadStatus::kMethodAttributeNotSupported);
-  const bool directed = is(header.mgmt_class, wire::MgmtClass::kSubnDr);
-  hdr.status.set(static_cast<std::uint16_t>(status | (directed ? wire::kSmpReturning : 0)));
-  std::memcpy(answer.data(), &hdr, sizeof(hdr));
-  static_cast<void>(post(from, answer, 0));
-}
-
-fabric::ReceivedMad UmadPort::as_received(const Arrived& arrived) const {
-  fabric::ReceivedMad mad;
-  mad.from = {.lid = arrived.from.lid,
-              .sl = arrived.from.sl,
-              .qpn = arrived.from.qpn,
-              .pkey = port_.pkey(arrived.from.pkey_index)};
-  mad.whole = true;
-  mad.len = arrived.bytes.size();
-  const auto head = static_cast<std::ptrdiff_t>(std::min(mad.len, wire::kMadLen));
-  mad.bytes = {};
-  std::copy_n(arrived.bytes.begin(), head, mad.bytes.begin());
-  mad.rest.assign(arrived.bytes.begin() + head, arrived.bytes.end());
-  return mad;
+  if (const auto answer = refusal_of(request, header)) static_cast<void>(post(from, *answer, 0));
 }
 
 std::string UmadPort::problem() const {

@@ -68,11 +68,11 @@ class UmadPort final : public fabric::PortManager, public fabric::MadPort {
   void take_events();
   void sort();
   void take(const Arrived& arrived);
+  void hand_over(const Arrived& arrived);
   void on_undeliverable(const wire::MadHdr& header);
   void on_smp(const Peer& from, const wire::Smp& smp);
   void refuse(const Peer& from, const Arrived& request, const wire::MadHdr& header);
   Status post(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms);
-  [[nodiscard]] fabric::ReceivedMad as_received(const Arrived& arrived) const;
   [[nodiscard]] SmpSender smp_sender();
 
   UmadConfig config_;

@@ -44,6 +44,35 @@ TEST_F(UmadMads, GoOutAsTheyAre) {
   EXPECT_EQ(sent[1].answer_ms, 0U) << "nobody answers an answer";
 }
 
+// Over a router, where a LID leads no further than to it.
+TEST_F(UmadMads, HaveAGrhWhereTheAddressHasAGid) {
+  start_active();
+  fake_.take_sent();
+  const auto far = wire::Gid::of(0x2001'0db8ULL << 32, 0x77);
+  ASSERT_TRUE(port_->send({.lid = 9, .gid = far}, mad(0x07, 0x03)));
+  ASSERT_TRUE(port_->send({.lid = 9}, mad(0x07, 0x03)));
+  auto sent = fake_.take_sent();
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent[0].to.lid, 9);
+  EXPECT_EQ(sent[0].to.gid, far);
+  EXPECT_EQ(sent[0].to.gid_index, 0);
+  EXPECT_TRUE(sent[1].to.gid.is_zero());
+
+  Arrived arrived = arrived_from(9, mad(0x07, 0x03));
+  arrived.from.gid = far;
+  fake_.arrive(arrived);
+  // What nobody serves is refused the way it came.
+  arrived.bytes[3] = std::byte{0x01};
+  fake_.arrive(arrived);
+  settle();
+  ASSERT_EQ(mads_.size(), 1U);
+  EXPECT_EQ(mads_[0].from.lid, 9);
+  EXPECT_EQ(mads_[0].from.gid, far);
+  sent = fake_.take_sent();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].to.gid, far);
+}
+
 TEST_F(UmadMads, AddressesThatCannotBeAreRefused) {
   start_active();
   for (const fabric::MadAddress& to :
