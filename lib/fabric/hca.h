@@ -78,6 +78,10 @@ class MadPort {
   /// receive() would return a MAD. For devices with a doorbell: looked at once more before sleep.
   [[nodiscard]] virtual bool pending() const { return false; }
   [[nodiscard]] virtual NamedCounters counters() const { return {}; }
+  /// What keeps MADs to other ports from leaving, for people; empty: nothing known.
+  [[nodiscard]] virtual std::string problem() const { return {}; }
+  /// The device that carries them was lost since this object was made.
+  [[nodiscard]] virtual bool lost() const { return false; }
 };
 
 /// Where copies of the frames on a device's wire go (lib/fabric/capture.h). The ring has one

@@ -1,0 +1,102 @@
+#include "drivers/umad/gid_mad_port.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "drivers/umad/mads.h"
+#include "lib/wire/gid.h"
+#include "lib/wire/mad.h"
+
+namespace ipoib::umad {
+namespace {
+
+constexpr std::uint32_t kGsiQpn = 1;
+/// The table of a port of Ethernet link layer has one entry: Ethernet has VLANs instead.
+constexpr std::uint16_t kPkey = wire::kDefaultPkey;
+
+}  // namespace
+
+GidMadPort::GidMadPort(GidMadConfig config, std::unique_ptr<Umad> library)
+    : config_{std::move(config)},
+      library_{library ? std::move(library) : make_umad()},
+      channel_{{.device = config_.device,
+                .port = config_.port,
+                .agents = connection_agents(),
+                .umad = library_.get(),
+                .doorbell = config_.doorbell,
+                .first_retry = config_.first_retry,
+                .most_retry = config_.most_retry,
+                .most_queued = config_.most_queued}} {}
+
+Status GidMadPort::send(const fabric::MadAddress& to,
+                        std::span<const std::byte, wire::kMadLen> mad) {
+  if (((to.pkey ^ kPkey) & ~wire::kFullMemberBit) != 0)
+    return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}; the port has 0xffff alone",
+                to.pkey);
+  if (to.sl > 15) return fail(Errc::kInvalidArgument, "MAD with SL {}: no such address", to.sl);
+  if (to.lid == fabric::kOwnLid && to.qpn == kGsiQpn) return send_to_self(to, mad);
+  if (to.lid != fabric::kElsewhereLid || to.gid.is_zero() || to.gid.is_multicast())
+    return fail(Errc::kInvalidArgument,
+                "MAD to LID {:#06x}: on a port of Ethernet link layer a GID must say where it goes",
+                to.lid);
+  return post({.sl = to.sl, .qpn = to.qpn, .gid = to.gid, .gid_index = config_.gid_index}, mad,
+              to.answer_ms);
+}
+
+Status GidMadPort::send_to_self(const fabric::MadAddress& to,
+                                std::span<const std::byte, wire::kMadLen> mad) {
+  if (received_.size() >= config_.most_queued)
+    return fail(Errc::kUnavailable, "{} MADs of the port to itself are waiting", received_.size());
+  ++counters_.local;
+  fabric::ReceivedMad& own = received_.emplace_back();
+  own.from = {.lid = fabric::kOwnLid, .sl = to.sl, .qpn = kGsiQpn, .pkey = kPkey};
+  std::copy(mad.begin(), mad.end(), own.bytes.begin());
+  return {};
+}
+
+Status GidMadPort::post(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms) {
+  Status sent = channel_.send(to, mad, answer_ms);
+  ++(sent ? counters_.sent : counters_.send_failed);
+  return sent;
+}
+
+std::optional<fabric::ReceivedMad> GidMadPort::receive() {
+  while (const auto arrived = channel_.take()) take(*arrived);
+  if (received_.empty()) return std::nullopt;
+  fabric::ReceivedMad first = std::move(received_.front());
+  received_.pop_front();
+  return first;
+}
+
+void GidMadPort::take(const Arrived& arrived) {
+  ++counters_.received;
+  const auto header = wire::read<wire::MadHdr>(arrived.bytes);
+  if (header && arrived.status != 0) {
+    ++counters_.undeliverable;
+  } else if (!header || arrived.from.gid.is_zero()) {
+    ++counters_.malformed;
+  } else if (is_of_connections(*header)) {
+    fabric::ReceivedMad& mad = received_.emplace_back(as_received(arrived, kPkey));
+    mad.from.lid = fabric::kElsewhereLid;
+  } else {
+    ++counters_.unserved;
+    if (const auto answer = refusal_of(arrived, *header))
+      static_cast<void>(post(arrived.from, *answer, 0));
+  }
+}
+
+fabric::NamedCounters GidMadPort::counters() const {
+  const ChannelCounters& channel = channel_.counters();
+  return {{"sent", counters_.sent},
+          {"send_failed", counters_.send_failed},
+          {"received", counters_.received},
+          {"local", counters_.local},
+          {"undeliverable", counters_.undeliverable},
+          {"malformed", counters_.malformed},
+          {"unserved", counters_.unserved},
+          {"overflowed", channel.overflowed.get()},
+          {"device_opened", channel.opened.get()},
+          {"device_lost", channel.lost.get()}};
+}
+
+}  // namespace ipoib::umad
