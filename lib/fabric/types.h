@@ -23,8 +23,13 @@ enum class Transport : std::uint8_t { kUd, kRc, kUc };
   return kNames[static_cast<std::size_t>(transport)];
 }
 
+/// What carries a port's packets. Ethernet: RoCE, which has no subnet manager, and addresses by
+/// GID.
+enum class LinkLayer : std::uint8_t { kInfiniBand, kEthernet };
+
 /// What a port is, as the subnet manager set it up.
 struct PortAttr {
+  LinkLayer link_layer = LinkLayer::kInfiniBand;
   std::uint64_t guid = 0;
   std::uint64_t gid_prefix = wire::kDefaultGidPrefix;
   std::uint16_t lid = 0;

@@ -11,12 +11,6 @@ constexpr std::uint16_t kFirstMlid = 0xc000;
 constexpr std::uint8_t kKeeps =
     wire::join_state::kFullMember | wire::join_state::kSendOnlyFullMember;
 
-bool is_kept(const Group& group) {
-  return group.configured ||
-         std::any_of(group.members.begin(), group.members.end(),
-                     [](const auto& member) { return (member.second & kKeeps) != 0; });
-}
-
 }  // namespace
 
 const Group* GroupTable::find(const wire::Gid& mgid) const {
@@ -86,6 +80,13 @@ void GroupTable::free_mlid(std::uint16_t mlid) {
   const std::size_t n = mlid - std::size_t{kFirstMlid};
   used_mlids_.reset(n);
   lowest_free_ = std::min(lowest_free_, n);
+}
+
+bool GroupTable::is_kept(const Group& group) const {
+  const auto keeps = [this](const auto& member) {
+    return kept_by_any_ || (member.second & kKeeps) != 0;
+  };
+  return group.configured || std::any_of(group.members.begin(), group.members.end(), keeps);
 }
 
 void GroupTable::drop_unless_kept(Iterator it) {

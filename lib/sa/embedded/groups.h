@@ -29,8 +29,9 @@ struct GroupEvent {
 
 class GroupTable {
  public:
-  GroupTable(std::size_t max_groups, std::size_t max_members)
-      : max_groups_{max_groups}, max_members_{max_members} {}
+  /// `kept_by_any`: a group lives with members of any kind; else with keepers only.
+  GroupTable(std::size_t max_groups, std::size_t max_members, bool kept_by_any = false)
+      : max_groups_{max_groups}, max_members_{max_members}, kept_by_any_{kept_by_any} {}
 
   [[nodiscard]] const Group* find(const wire::Gid& mgid) const;
   /// Ordered by MGID.
@@ -47,9 +48,9 @@ class GroupTable {
 
   /// Adds JoinState bits; the group must exist. Returns all the port now has.
   std::uint8_t join(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits);
-  /// Takes bits away and returns what remains. With its last FullMember or SendOnlyFullMember a
-  /// group that is not configured goes, and with it the memberships of others, and its MLID is free
-  /// again. Nothing changes where the port has none of the bits.
+  /// Takes bits away and returns what remains. With its last keeper, FullMember or
+  /// SendOnlyFullMember, a group that is not configured goes, and with it the memberships of
+  /// others, and its MLID is free again. Nothing changes where the port has none of the bits.
   std::uint8_t leave(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits);
   /// The port is gone: all its memberships are.
   void remove_port(const wire::Gid& port);
@@ -61,10 +62,12 @@ class GroupTable {
   using Iterator = std::map<wire::Gid, Group>::iterator;
   std::uint16_t take_mlid(std::uint16_t wanted);
   void free_mlid(std::uint16_t mlid);
+  [[nodiscard]] bool is_kept(const Group& group) const;
   void drop_unless_kept(Iterator it);
 
   std::size_t max_groups_;
   std::size_t max_members_;
+  bool kept_by_any_;
   std::size_t members_ = 0;
   std::map<wire::Gid, Group> groups_;
   std::bitset<0x3fff> used_mlids_;  ///< From 0xC000 on.

@@ -123,9 +123,28 @@ bool follows_broadcast_group(const Subnet& subnet, const Gid& mgid, const McQuer
   return group != nullptr && headers_match(q, group->record);
 }
 
+/// An IPoIB group whose members are elsewhere, as far as it is known here: where ports are
+/// addressed by GID, every group is taken to have some.
+std::optional<McMemberRecord> group_elsewhere(const Subnet& subnet, const Gid& mgid) {
+  if (!subnet.by_gid() || !mgid.is_multicast() || !is_ipoib(mgid)) return std::nullopt;
+  const Gid broadcast = wire::broadcast_mgid(pkey_of(mgid), scope_of(mgid));
+  const Group* group = subnet.groups.find(broadcast);
+  if (mgid == broadcast || group == nullptr) return std::nullopt;
+  McMemberRecord record = group->record;
+  record.mgid = mgid;
+  return record;
+}
+
 /// What a group that is not there would be, if this request may create it.
 Answer<McMemberRecord> new_group(const Subnet& subnet, const McQuery& q) {
   const McMemberRecord& r = q.record;
+  const bool creates = (r.join() & kCreators) != 0 && q.has(kCreate);
+  if (auto group = group_elsewhere(subnet, r.mgid); group && !creates) {
+    if (!attributes_match(q, *group)) return refuse(MadStatus::kSaRequestInvalid);
+    if (!subnet.groups.room_for_group()) return refuse(MadStatus::kSaNoResources);
+    group->mlid = {};
+    return *group;
+  }
   if ((r.join() & kCreators) == 0) return refuse(MadStatus::kSaRequestInvalid);
   if (!q.has(kCreate)) return refuse(MadStatus::kSaInsufficientComponents);
   if (!subnet.has_partition(r.pkey.host())) return refuse(MadStatus::kSaRequestInvalid);
@@ -281,7 +300,12 @@ Answer<std::vector<McMemberRecord>> find(const Subnet& subnet, const McQuery& q,
   };
 
   if (q.has(R::kMgid)) {
-    if (const Group* group = subnet.groups.find(q.record.mgid)) look_at(*group);
+    if (const Group* group = subnet.groups.find(q.record.mgid)) {
+      look_at(*group);
+    } else if (const auto other = group_elsewhere(subnet, q.record.mgid);
+               other && !by_member && !q.trusted && found_by(q, *other)) {
+      found.push_back(*other);
+    }
     return found;
   }
   for (const auto& [mgid, group] : subnet.groups.all()) {

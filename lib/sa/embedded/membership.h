@@ -25,7 +25,9 @@ void create_broadcast_groups(Subnet& subnet);
 ///                              headers unlike the broadcast group's, PortGID in use elsewhere
 ///                              (PortTable::may_claim);
 ///   kSaNoResources             groups, members or ports have reached their bound.
-/// A new group that names no MTU, rate or lifetime gets the subnet's; its scope is its MGID's, its
+/// Where ports are addressed by GID (AdministratorConfig::elsewhere_lid) any kind of member joins
+/// an absent IPoIB group of a partition that has a broadcast group, and then it is there. A new
+/// group that names no MTU, rate or lifetime gets the subnet's; its scope is its MGID's, its
 /// lifetime the one named whatever the selector, and its MLID the one named where that is free.
 [[nodiscard]] Answer<wire::McMemberRecord> join(Subnet& subnet, const McQuery& query);
 
@@ -37,7 +39,9 @@ void create_broadcast_groups(Subnet& subnet);
 
 /// Get and GetTable: records that match, at most `limit`. Trusted: one a member, with exactly the
 /// JoinState asked for. Untrusted: one a group, PortGID and JoinState zero; to match by them
-/// reveals the asking port's own membership only. kSaRequestInvalid: no such MTU or rate.
+/// reveals the asking port's own membership only. kSaRequestInvalid: no such MTU or rate. Where
+/// ports are addressed by GID, a group that could be joined is found by its MGID, with the MLID of
+/// the broadcast group: MLIDs mean nothing there.
 [[nodiscard]] Answer<std::vector<wire::McMemberRecord>> find(const Subnet& subnet,
                                                              const McQuery& query,
                                                              std::size_t limit);

@@ -18,6 +18,8 @@ constexpr std::uint64_t kRateMask = R::kRateSel | R::kRate;
 constexpr std::uint64_t kLifeMask = R::kLifeSel | R::kLife;
 constexpr std::uint8_t kReversible = 0x80;
 constexpr std::uint32_t kRawTraffic = 1U << 31;
+/// Of paths with a GRH.
+constexpr std::uint8_t kHopLimit = 64;
 
 std::uint8_t exactly(std::uint8_t value) {
   return wire::with_selector(Selector::kExactly, value);
@@ -56,10 +58,20 @@ bool codes_exist(const PathQuery& q) {
          (!q.has(kRateMask) || is_rate(q.record.rate));
 }
 
-/// What no path here has: raw packets, a hop over a router.
-bool asks_the_impossible(const PathQuery& q) {
+/// What no path here has: raw packets, a hop over a router where nothing has a GRH.
+bool asks_the_impossible(const AdministratorConfig& config, const PathQuery& q) {
   if (q.has(R::kRaw) && (q.record.raw_flow_hop.host() & kRawTraffic) != 0) return true;
-  return q.has(R::kHop) && q.record.hop_limit() > 1;
+  return q.has(R::kHop) && q.record.hop_limit() > (config.elsewhere_lid != 0 ? kHopLimit : 1);
+}
+
+/// The port of a GID that is not known here but for that; none where all ports are.
+std::optional<Port> port_elsewhere(const Subnet& subnet, const Gid& gid) {
+  if (!subnet.by_gid() || gid.is_zero() || subnet.ports.find(gid) != nullptr) return std::nullopt;
+  Port port;
+  port.gid = gid;
+  port.lid = subnet.config.elsewhere_lid;
+  for (const Partition& p : subnet.config.partitions) port.partitions.insert(partition_of(p.pkey));
+  return port;
 }
 
 /// The path is as fast as the subnet, or slower where less is asked for; not exactly something
@@ -90,13 +102,14 @@ std::optional<PathRecord> unicast_path(const AdministratorConfig& config, const 
   const auto mtu = q.has(kMtuMask) ? choose_mtu(r.mtu, config.mtu) : config.mtu;
   const auto rate = path_rate(q, config.rate);
   const auto life = q.has(kLifeMask) ? choose_lifetime(r.lifetime, longest) : longest;
-  if (!pkey || !mtu || !rate || !life || asks_the_impossible(q)) return std::nullopt;
+  if (!pkey || !mtu || !rate || !life || asks_the_impossible(config, q)) return std::nullopt;
 
   PathRecord path{};
   path.dgid = to.gid;
   path.sgid = from.gid;
   path.dlid.set(to.lid);
   path.slid.set(from.lid);
+  if (config.elsewhere_lid != 0) path.raw_flow_hop.set(kHopLimit);
   path.reversible_numb = kReversible;
   path.pkey.set(*pkey);
   path.qos_sl.set(q.has(R::kSl) ? r.sl() : config.sl);
@@ -159,7 +172,10 @@ Answer<std::vector<PathRecord>> find_paths(Subnet& subnet, const PathQuery& q, s
                    own ? q.from_lid : r.slid.host()};
   if (source.contradicts_itself(subnet.ports) || destination.contradicts_itself(subnet.ports))
     return refuse(MadStatus::kSaRequestInvalid);
+  const auto elsewhere = q.has(R::kDgid) ? port_elsewhere(subnet, r.dgid) : std::nullopt;
   for_each(subnet.ports, source, [&](const Port& from) {
+    if (elsewhere && destination.is(*elsewhere))
+      add(unicast_path(subnet.config, q, from, *elsewhere));
     for_each(subnet.ports, destination, [&](const Port& to) {
       add(unicast_path(subnet.config, q, from, to));
       return paths.size() < limit;

@@ -30,6 +30,10 @@ struct Partition {
 struct AdministratorConfig {
   wire::Gid gid;          ///< Of the administrator's port; its prefix is the subnet's.
   std::uint16_t lid = 0;  ///< Of the administrator's port.
+  /// Not 0: ports are addressed by GID, and every other one has an administrator of its own. So any
+  /// GID is taken for a port's, that all paths lead to by this LID and a GRH; and any IPoIB group
+  /// of a partition to be there, with the attributes of the partition's broadcast group.
+  std::uint16_t elsewhere_lid = 0;
   std::vector<Partition> partitions = std::vector<Partition>(1);
   std::uint8_t scope = 2;  ///< Of the configured broadcast groups.
   std::uint8_t mtu = 4;    ///< Of broadcast groups and paths; the largest a group may have.
@@ -55,7 +59,7 @@ struct Subnet {
   explicit Subnet(const AdministratorConfig& c)
       : config{c},
         ports{c.max_ports, c.port_silence},
-        groups{c.max_groups, c.max_members},
+        groups{c.max_groups, c.max_members, c.elsewhere_lid != 0},
         subscriptions{c.max_subscriptions, c.max_subscriptions_per_port} {}
 
   AdministratorConfig config;
@@ -68,6 +72,7 @@ struct Subnet {
       if (partition_of(p.pkey) == partition_of(pkey)) return true;
     return false;
   }
+  [[nodiscard]] bool by_gid() const { return config.elsewhere_lid != 0; }
   [[nodiscard]] bool on_subnet(const wire::Gid& gid) const {
     return gid.prefix() == config.gid.prefix() && gid.guid() != 0;
   }

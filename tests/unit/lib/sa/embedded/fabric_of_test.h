@@ -38,6 +38,14 @@ inline AdministratorConfig recorded_config() {
   return config;
 }
 
+/// Of a port that is alone with its administrator and knows the others' GIDs at most.
+inline constexpr std::uint16_t kElsewhere = 2;
+inline AdministratorConfig by_gid_config() {
+  AdministratorConfig config = recorded_config();
+  config.elsewhere_lid = kElsewhere;
+  return config;
+}
+
 /// Record a create copies its attributes from.
 inline wire::McMemberRecord like_broadcast() {
   wire::McMemberRecord like{};

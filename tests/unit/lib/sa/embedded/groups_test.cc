@@ -108,5 +108,18 @@ TEST(GroupTable, LeavingWhatIsNotThereDoesNothing) {
   EXPECT_NE(t.find(mgid(1)), nullptr);
 }
 
+TEST(GroupTable, MayBeKeptByMembersOfAnyKind) {
+  GroupTable t{100, 100, true};
+  t.create(attributes(1), false);
+  t.join(mgid(1), kA, kFullMember | kSendOnlyNonMember);
+  t.join(mgid(1), kB, kNonMember);
+  t.leave(mgid(1), kA, kFullMember);
+  EXPECT_EQ(t.find(mgid(1))->members.size(), 2U);
+  t.leave(mgid(1), kA, kSendOnlyNonMember);
+  EXPECT_EQ(t.find(mgid(1))->members.size(), 1U);
+  t.leave(mgid(1), kB, kNonMember);
+  EXPECT_EQ(t.find(mgid(1)), nullptr);
+}
+
 }  // namespace
 }  // namespace ipoib::sa

@@ -411,5 +411,77 @@ TEST_F(MembershipTest, LookUpsCompareWithSelectors) {
   EXPECT_EQ(status(by(mtu, [](R& r) { r.mtu = 0x86; }), kLidB), kInvalid);
 }
 
+/// Other administrators know of them; this one takes every group to be there.
+TEST_F(MembershipTest, AnyGroupIsThereWherePortsAreAddressedByGid) {
+  AdministratorConfig config = by_gid_config();
+  config.sl = 3;
+  config.rate = 7;
+  restart(config);
+  const std::size_t configured = group_count();
+  const R found = member(find_group(kGroup), kSmLid);
+  EXPECT_EQ(found.mgid, kGroup);
+  EXPECT_EQ(found.qkey.host(), 0x0b1bU);
+  EXPECT_EQ(found.pkey.host(), 0xffff);
+  EXPECT_EQ(found.mtu, 0x84);
+  EXPECT_EQ(found.rate, 0x87);
+  EXPECT_EQ(found.sl(), 3);
+  EXPECT_TRUE(wire::is_multicast_lid(found.mlid.host()));
+  EXPECT_EQ(group_count(), configured) << "to look for it makes no group";
+
+  using namespace wire::join_state;
+  for (const std::uint8_t state :
+       {kFullMember, kNonMember, kSendOnlyNonMember, kSendOnlyFullMember}) {
+    SCOPED_TRACE(int{state});
+    for (const wire::Gid& mgid :
+         {kGroup, wire::Gid::of(0xff12'601b'ffff'0000, 1), ipoib_mgid(0x0101'0203, 0x8002)}) {
+      const std::uint16_t pkey = mgid == kGroup || mgid.prefix() >> 32 == 0xff12'601b
+                                     ? std::uint16_t{0xffff}
+                                     : std::uint16_t{0x8002};
+      const R r = member(join_group(mgid, kSmGid, pkey, state), kSmLid);
+      EXPECT_EQ(r.join(), state);
+      EXPECT_EQ(r.qkey.host(), 0x0b1bU);
+      EXPECT_EQ(r.pkey.host(), pkey);
+      EXPECT_EQ(r.sl(), 3);
+      EXPECT_EQ(r.scope(), 2);
+      EXPECT_EQ(group_count(), configured + 1);
+      EXPECT_EQ(status(leave_group(mgid, kSmGid, pkey, state), kSmLid), kOk);
+      EXPECT_EQ(group_count(), configured) << "it goes with its last member";
+    }
+  }
+  // Who only sends is left when who listens goes.
+  EXPECT_EQ(status(create(kGroup, kSmGid), kSmLid), kInvalid) << "attributes must be the same";
+  EXPECT_EQ(status(join_group(kGroup, kSmGid, 0xffff, 1), kSmLid), kOk);
+  EXPECT_EQ(member(join_group(kGroup, kSmGid, 0xffff, 4), kSmLid).join(), 5);
+  EXPECT_EQ(status(leave_group(kGroup, kSmGid, 0xffff, 1), kSmLid), kOk);
+  EXPECT_EQ(sa->groups().at(kGroup).members.at(kSmGid), 4);
+}
+
+TEST_F(MembershipTest, NotJustAnyGroupIsThereWherePortsAreAddressedByGid) {
+  AdministratorConfig config = by_gid_config();
+  config.partitions = {{0xffff}, {0x8002, false}};
+  restart(config);
+  const auto join = [this](const wire::Gid& mgid, std::uint16_t pkey) {
+    return status(join_group(mgid, kSmGid, pkey, 4), kSmLid);
+  };
+  // A partition or scope without a broadcast group, another P_Key than the MGID has, and what is
+  // no IPoIB group.
+  EXPECT_EQ(join(ipoib_mgid(5, 0x8002), 0x8002), kInvalid);
+  EXPECT_EQ(join(ipoib_mgid(5, 0xffff, 5), 0xffff), kInvalid);
+  EXPECT_EQ(join(ipoib_mgid(5), 0x8002), kInvalid);
+  EXPECT_EQ(join(wire::Gid::of(0xff12'0000'0000'0000, 5), 0xffff), kInvalid);
+  EXPECT_EQ(status(find_group(ipoib_mgid(5, 0x8002)), kSmLid), kNoRecords);
+  EXPECT_EQ(status(find_group(ipoib_mgid(0xffff'ffff, 0x8002)), kSmLid), kNoRecords);
+  EXPECT_EQ(status(join_group(ipoib_mgid(0xffff'ffff, 0x8002), kSmGid, 0x8002, 1), kSmLid),
+            kInsufficient);
+  const Request other_mtu = changed(join_group(kGroup, kSmGid, 0xffff, 1), R::kMtuSel | R::kMtu,
+                                    [](R& r) { r.mtu = 0x85; });
+  EXPECT_EQ(status(other_mtu, kSmLid), kInvalid);
+  EXPECT_EQ(group_count(), 1U);
+  // Elsewhere no group is there that nobody has made.
+  restart(recorded_config());
+  EXPECT_EQ(join(kGroup, 0xffff), kInvalid);
+  EXPECT_EQ(status(find_group(kGroup), kSmLid), kNoRecords);
+}
+
 }  // namespace
 }  // namespace ipoib::sa::test

@@ -169,5 +169,54 @@ TEST_F(PathsTest, TablesOfAllPathsFromAPort) {
   EXPECT_EQ(table(none, kLidB).count(), 0U);
 }
 
+/// Ports are told apart by GID alone: what is not known may be anywhere.
+TEST_F(PathsTest, AnyGidIsElsewhereWherePortsAreAddressedByGid) {
+  restart(by_gid_config());
+  const wire::Gid global = wire::Gid::of(0x2001'0db8ULL << 32, 9);
+  for (const wire::Gid& gid : {kB, kC, global}) {
+    for (const std::uint16_t pkey : {std::uint16_t{0xffff}, std::uint16_t{0x8002}}) {
+      const R path = record<R>(find_path(kSmGid, gid, pkey), kSmLid);
+      EXPECT_EQ(path.sgid, kSmGid);
+      EXPECT_EQ(path.dgid, gid);
+      EXPECT_EQ(path.slid.host(), kSmLid);
+      EXPECT_EQ(path.dlid.host(), kElsewhere);
+      EXPECT_EQ(path.hop_limit(), 64) << "so that packets have a GRH";
+      EXPECT_EQ(path.flow_label(), 0U);
+      EXPECT_EQ(path.pkey.host(), pkey);
+      EXPECT_EQ(path.mtu, 0x84);
+    }
+  }
+  EXPECT_EQ(sa->ports().size(), 1U) << "nothing is kept of them";
+  // The port itself is where it is.
+  const R own = record<R>(find_path(kSmGid, kSmGid, 0xffff), kSmLid);
+  EXPECT_EQ(own.dlid.host(), kSmLid);
+  EXPECT_EQ(own.hop_limit(), 64);
+  EXPECT_EQ(own.lifetime, 0x80);
+
+  EXPECT_EQ(status(find_path(kSmGid, kB, 0x8003), kSmLid), kNoRecords) << "no such partition";
+  EXPECT_EQ(status(find_path(kSmGid, wire::Gid{}, 0xffff), kSmLid), kNoRecords);
+  EXPECT_EQ(status(find_path(kSmGid, kGroup, 0xffff), kSmLid), kNoRecords);
+  const auto by_lid = [](std::uint16_t lid) {
+    R r{};
+    r.sgid = kSmGid;
+    r.dgid = kB;
+    r.dlid.set(lid);
+    return Request::of(wire::Method::kGet, wire::Attr::kPathRecord, R::kSgid | R::kDgid | R::kDlid,
+                       r);
+  };
+  EXPECT_EQ(status(by_lid(kElsewhere), kSmLid), kOk);
+  EXPECT_EQ(status(by_lid(7), kSmLid), kNoRecords);
+  const auto within = [](std::uint8_t hops) {
+    R r{};
+    r.sgid = kSmGid;
+    r.dgid = kB;
+    r.raw_flow_hop.set(hops);
+    return Request::of(wire::Method::kGet, wire::Attr::kPathRecord, R::kSgid | R::kDgid | R::kHop,
+                       r);
+  };
+  EXPECT_EQ(status(within(64), kSmLid), kOk);
+  EXPECT_EQ(status(within(65), kSmLid), kNoRecords);
+}
+
 }  // namespace
 }  // namespace ipoib::sa::test
