@@ -65,11 +65,11 @@ Status Channel::send(const Peer& to, std::span<const std::byte> mad, std::uint32
   const auto header = wire::read<wire::MadHdr>(mad);
   if (!header) return fail(Errc::kInvalidArgument, "{} octets are no MAD", mad.size());
   // Held over the call, so that the descriptor is not another's by then.
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard lock{device_mutex_};
   const auto agent = device_.agents.find(header->mgmt_class);
   if (agent == device_.agents.end())
     return fail(Errc::kUnavailable, "MAD to {}: {}", describe(to),
-                device_.fd < 0 ? problem_ : fmt::format("no class {:#04x}", header->mgmt_class));
+                device_.fd < 0 ? problem() : fmt::format("no class {:#04x}", header->mgmt_class));
   const int error = config_.umad->send(device_.fd, agent->second, to, qkey_of(to), mad, answer_ms);
   if (error == 0) return {};
   return fail(Errc::kUnavailable, "MAD to {}: {}", describe(to), std::strerror(error));
@@ -86,7 +86,7 @@ std::optional<Arrived> Channel::take() {
 
 std::uint64_t Channel::session() const {
   const std::lock_guard lock{mutex_};
-  return device_.fd < 0 ? 0 : session_;
+  return open_ ? session_ : 0;
 }
 
 std::string Channel::problem() const {
@@ -137,8 +137,12 @@ Duration Channel::use(const Device& device) {
   const auto begin = std::chrono::steady_clock::now();
   reopen_.store(false, std::memory_order_relaxed);
   {
-    const std::lock_guard lock{mutex_};
+    const std::lock_guard lock{device_mutex_};
     device_ = device;
+  }
+  {
+    const std::lock_guard lock{mutex_};
+    open_ = true;
     ++session_;
     problem_.clear();
   }
@@ -148,6 +152,10 @@ Duration Channel::use(const Device& device) {
   receive(device.fd);
   {
     const std::lock_guard lock{mutex_};
+    open_ = false;
+  }
+  {
+    const std::lock_guard lock{device_mutex_};
     device_ = {};
   }
   close(device);

@@ -45,7 +45,7 @@ struct ChannelCounters {
   Counter overflowed;  ///< MADs that found the queue full.
 };
 
-/// Everything but the thread inside: management lcore.
+/// Everything but the thread inside: management lcore; send() any one thread.
 class Channel {
  public:
   explicit Channel(ChannelConfig config);
@@ -53,7 +53,8 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
   ~Channel();
 
-  /// kUnavailable: not open, or the device did not take it (then the text says why).
+  /// kUnavailable: not open, or the device did not take it (then the text says why). To a GID it
+  /// may last a second: the kernel resolves it first. The other calls do not wait for that.
   Status send(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms);
   std::optional<Arrived> take();
   [[nodiscard]] bool pending() const { return queued_.load(std::memory_order_acquire) != 0; }
@@ -88,9 +89,11 @@ class Channel {
   std::atomic<bool> stop_{false};
   std::atomic<bool> reopen_{false};
   std::atomic<std::size_t> queued_{0};
+  std::mutex device_mutex_;  ///< Taken before the other one; held as long as a MAD takes to leave.
+  Device device_;
   mutable std::mutex mutex_;  ///< Of what follows, up to the queue.
   std::condition_variable stopping_;
-  Device device_;
+  bool open_ = false;
   std::uint64_t session_ = 0;
   std::string problem_ = "not opened yet";
   std::deque<Arrived> queue_;

@@ -1,10 +1,13 @@
 #include "drivers/umad/gid_mad_port.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "drivers/umad/mads.h"
 #include "lib/wire/gid.h"
+#include "lib/wire/ipoib.h"
 #include "lib/wire/mad.h"
 
 namespace ipoib::umad {
@@ -26,7 +29,17 @@ GidMadPort::GidMadPort(GidMadConfig config, std::unique_ptr<Umad> library)
                 .doorbell = config_.doorbell,
                 .first_retry = config_.first_retry,
                 .most_retry = config_.most_retry,
-                .most_queued = config_.most_queued}} {}
+                .most_queued = config_.most_queued}},
+      sender_{[this] { run_sender(); }} {}
+
+GidMadPort::~GidMadPort() {
+  {
+    const std::lock_guard lock{mutex_};
+    stop_ = true;
+  }
+  changed_.notify_all();
+  sender_.join();
+}
 
 Status GidMadPort::send(const fabric::MadAddress& to,
                         std::span<const std::byte, wire::kMadLen> mad) {
@@ -54,10 +67,35 @@ Status GidMadPort::send_to_self(const fabric::MadAddress& to,
   return {};
 }
 
-Status GidMadPort::post(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms) {
-  Status sent = channel_.send(to, mad, answer_ms);
-  ++(sent ? counters_.sent : counters_.send_failed);
-  return sent;
+Status GidMadPort::post(const Peer& to, std::span<const std::byte, wire::kMadLen> mad,
+                        std::uint32_t answer_ms) {
+  if (channel_.session() == 0)
+    return fail(Errc::kUnavailable, "MAD to {}: {}", wire::to_string(to.gid), channel_.problem());
+  {
+    const std::lock_guard lock{mutex_};
+    if (outgoing_.size() >= config_.most_queued)
+      return fail(Errc::kUnavailable, "MAD to {}: {} are waiting to be sent",
+                  wire::to_string(to.gid), outgoing_.size());
+    Outgoing& out = outgoing_.emplace_back(Outgoing{to, {}, answer_ms});
+    std::copy(mad.begin(), mad.end(), out.mad.begin());
+  }
+  changed_.notify_all();
+  return {};
+}
+
+void GidMadPort::run_sender() {
+  pthread_setname_np(pthread_self(), "ipoib-umad-tx");
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    changed_.wait(lock, [this] { return stop_ || !outgoing_.empty(); });
+    if (stop_) return;
+    const Outgoing out = outgoing_.front();
+    outgoing_.pop_front();
+    lock.unlock();
+    const Status sent = channel_.send(out.to, out.mad, out.answer_ms);
+    (sent ? sent_ : send_failed_).add(1);
+    lock.lock();
+  }
 }
 
 std::optional<fabric::ReceivedMad> GidMadPort::receive() {
@@ -87,8 +125,8 @@ void GidMadPort::take(const Arrived& arrived) {
 
 fabric::NamedCounters GidMadPort::counters() const {
   const ChannelCounters& channel = channel_.counters();
-  return {{"sent", counters_.sent},
-          {"send_failed", counters_.send_failed},
+  return {{"sent", sent_.get()},
+          {"send_failed", send_failed_.get()},
           {"received", counters_.received},
           {"local", counters_.local},
           {"undeliverable", counters_.undeliverable},

@@ -79,7 +79,10 @@ void FakeUmad::unregister_agent(int /*fd*/, int agent) {
 
 int FakeUmad::send(int /*fd*/, int agent, const Peer& to, std::uint32_t qkey,
                    std::span<const std::byte> mad, std::uint32_t answer_ms) {
-  const std::lock_guard lock{mutex_};
+  std::unique_lock lock{mutex_};
+  sending_ = true;
+  changed_.wait(lock, [this] { return !held_; });
+  sending_ = false;
   if (send_error_ != 0) return send_error_;
   const auto header = wire::read<wire::MadHdr>(mad);
   if (!header || header->mgmt_class != agent || mad.size() != wire::kMadLen) return EINVAL;
@@ -166,6 +169,17 @@ bool FakeUmad::idle() {
 std::vector<Sent> FakeUmad::take_sent() {
   const std::lock_guard lock{mutex_};
   return std::exchange(sent_, {});
+}
+
+void FakeUmad::hold_sends(bool hold) {
+  const std::lock_guard lock{mutex_};
+  held_ = hold;
+  changed_.notify_all();
+}
+
+bool FakeUmad::sending() {
+  const std::lock_guard lock{mutex_};
+  return sending_;
 }
 
 int FakeUmad::open_descriptors() {

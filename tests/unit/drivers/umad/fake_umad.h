@@ -73,6 +73,9 @@ class FakeUmad final : public Umad {
   /// The channel's thread has nothing left to take, and knows it.
   [[nodiscard]] bool idle();
   std::vector<Sent> take_sent();
+  /// Whoever sends waits until that is over.
+  void hold_sends(bool hold);
+  [[nodiscard]] bool sending();
   [[nodiscard]] int open_descriptors();
 
   Port port_;
@@ -94,6 +97,8 @@ class FakeUmad final : public Umad {
   int next_fd_ = 7;
   int open_ = 0;
   bool waiting_ = false;
+  bool held_ = false;
+  bool sending_ = false;
 };
 
 /// A MAD of so many octets that came from a LID.
