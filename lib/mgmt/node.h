@@ -35,8 +35,9 @@ struct NodeLcores {
 struct HcaResources {
   std::uint16_t ethdev_port = 0;  ///< Cable of a software HCA: configured and started.
   rte_mempool* pool = nullptr;
-  rte_rcu_qsbr* qsbr = nullptr;  ///< Workers report quiescence to it.
-  Doorbell* doorbell = nullptr;  ///< To be rung when MADs or events came.
+  std::uint16_t rxd = 512, txd = 512;  ///< Descriptors of a queue.
+  rte_rcu_qsbr* qsbr = nullptr;        ///< Workers report quiescence to it.
+  Doorbell* doorbell = nullptr;        ///< To be rung when MADs or events came.
 };
 /// Drivers are chosen by app/, which knows them.
 using HcaFactory = std::function<Result<std::unique_ptr<fabric::Hca>>(

@@ -26,17 +26,25 @@ struct MadConfig {
   unsigned port = 0;   ///< Of that device; 0: the first.
 };
 
+enum class HcaDriver : std::uint8_t { kSoft, kVerbs };
+inline constexpr std::array<std::string_view, 2> kHcaDriverNames = {"soft", "verbs"};
+
 struct HcaConfig {
   std::string name;
-  std::string wire;  ///< soft: name of the ethdev that is its cable.
-  MadConfig mad{};
+  HcaDriver driver = HcaDriver::kSoft;
+  std::string wire;     ///< soft: name of the ethdev that is its cable.
+  std::string device;   ///< verbs: of rdma-core.
+  unsigned port = 1;    ///< verbs: of that device.
+  MadConfig mad{};      ///< soft.
   unsigned mtu = 2048;  ///< Largest IB MTU of the port, octets.
-  // With MADs over the wire; otherwise a subnet manager says what the port is.
+  // soft with MADs over the wire; otherwise a subnet manager, or the device, says what the port is.
   std::uint64_t guid = 0;
   std::uint16_t lid = 0;
   std::uint16_t sm_lid = 1;
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
+  /// For the whole fabric, or verbs on Ethernet link layer: for this node alone.
   bool subnet_administrator = false;
+  // soft.
   bool icrc = true;                        ///< false: as hardware would do it; for measurements.
   std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.
 };

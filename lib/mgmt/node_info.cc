@@ -143,7 +143,7 @@ void NodeImpl::clear_stats() {
   for (const auto& h : hcas_) {
     baseline_.hcas.emplace_back();
     add_drops(baseline_.hcas.back(), h->hca->drops());
-    baseline_.cable_xstats.push_back(h->cable.xstats());
+    baseline_.cable_xstats.push_back(h->cable_xstats());
   }
   baseline_.local = total_local_drops();
 }
@@ -218,9 +218,10 @@ std::vector<HcaInfo> NodeImpl::hcas() const {
     const HcaUnit& h = *hcas_[i];
     HcaInfo row;
     row.name = h.config.name;
-    row.driver = "soft";
-    row.wire = h.config.wire;
-    row.mad = h.config.mad;
+    row.driver = kHcaDriverNames[static_cast<std::size_t>(h.config.driver)];
+    const bool soft = h.config.driver == HcaDriver::kSoft;
+    row.wire = soft ? h.config.wire : fmt::format("{}:{}", h.config.device, h.config.port);
+    row.mad = soft ? h.config.mad : MadConfig{h.config.device, h.config.port};
     row.attr = h.hca->attr();
     row.problem = h.hca->problem();
     row.subnet_administrator = h.administrator.has_value();

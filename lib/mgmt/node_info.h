@@ -76,8 +76,8 @@ struct PortInfo {
 
 struct HcaInfo {
   std::string name;
-  std::string driver;  ///< "soft"
-  std::string wire;
+  std::string driver;  ///< As kHcaDriverNames has it.
+  std::string wire;    ///< The ethdev; verbs: device and port, "mlx5_0:1".
   MadConfig mad{};
   fabric::PortAttr attr;
   std::string problem;  ///< What keeps the port from working; empty: nothing.

@@ -43,20 +43,6 @@ link::BroadcastAttributes broadcast_attributes(const SubnetConfig& group) {
   return attributes;
 }
 
-sa::AdministratorConfig administrator_config(const NodeConfig& node, const HcaConfig& hca,
-                                             const fabric::Hca& device) {
-  sa::AdministratorConfig config;
-  config.gid = device.attr().gid();
-  config.lid = device.attr().lid;
-  config.mtu = wire::mtu_code(node.subnet.mtu);
-  config.rate = wire::rate_code(node.subnet.rate);
-  config.qkey = node.subnet.qkey;
-  config.sl = node.subnet.sl;
-  config.partitions.clear();
-  for (const std::uint16_t pkey : hca.pkeys) config.partitions.push_back({pkey});
-  return config;
-}
-
 link::ConnectionConfig connection_config(const LinkConfigEntry& l) {
   link::ConnectionConfig config = l.connection;
   config.rc = l.mode == LinkMode::kConnectedRc || l.mode == LinkMode::kConnected;
@@ -194,7 +180,18 @@ Status NodeImpl::create_pool() {
   constexpr unsigned kCache = 256;
   /// Segments of long messages that are put together, or wait to be acknowledged.
   constexpr unsigned kMessagesUnderWay = 16'384;
-  const auto devices = static_cast<unsigned>(config_.ports.size() + config_.hcas.size());
+  // A cable has one pair of queues for all of its links.
+  const auto of_verbs =
+      std::count_if(config_.links.begin(), config_.links.end(), [this](const LinkConfigEntry& l) {
+        return std::any_of(config_.hcas.begin(), config_.hcas.end(), [&l](const HcaConfig& h) {
+          return h.name == l.hca && h.driver == HcaDriver::kVerbs;
+        });
+      });
+  const auto cables =
+      std::count_if(config_.hcas.begin(), config_.hcas.end(),
+                    [](const HcaConfig& h) { return h.driver == HcaDriver::kSoft; });
+  const auto devices =
+      static_cast<unsigned>(config_.ports.size()) + static_cast<unsigned>(cables + of_verbs);
   const auto connected = static_cast<unsigned>(
       std::count_if(config_.hcas.begin(), config_.hcas.end(), [this](const HcaConfig& h) {
         return std::any_of(config_.links.begin(), config_.links.end(), [&h](const auto& l) {
@@ -261,23 +258,31 @@ Status NodeImpl::create_ports() {
 
 Status NodeImpl::create_hcas() {
   for (const HcaConfig& h : config_.hcas) {
-    auto cable = EthDevice::open({h.wire, static_cast<std::uint16_t>(h.mtu + kCableOverhead),
-                                  config_.rxd, config_.txd, pool_.get(), /*promiscuous=*/true});
-    if (!cable)
-      return fail(cable.error().code, "{}", interface_error("hca", h.name, cable.error()));
-    auto hca = make_hca_(h, {cable->port(), pool_.get(), rcu_.get(), &doorbell_});
-    if (!hca) return fail(hca.error().code, "{}", interface_error("hca", h.name, hca.error()));
+    const auto failed = [&h](const Error& e) {
+      return fail(e.code, "{}", interface_error("hca", h.name, e));
+    };
+    HcaResources resources{.pool = pool_.get(),
+                           .rxd = static_cast<std::uint16_t>(config_.rxd),
+                           .txd = static_cast<std::uint16_t>(config_.txd),
+                           .qsbr = rcu_.get(),
+                           .doorbell = &doorbell_};
+    std::optional<EthDevice> cable;
+    if (h.driver == HcaDriver::kSoft) {
+      auto opened = EthDevice::open({h.wire, static_cast<std::uint16_t>(h.mtu + kCableOverhead),
+                                     config_.rxd, config_.txd, pool_.get(), /*promiscuous=*/true});
+      if (!opened) return failed(opened.error());
+      cable.emplace(std::move(*opened));
+      resources.ethdev_port = cable->port();
+    }
+    auto hca = make_hca_(h, resources);
+    if (!hca) return failed(hca.error());
     const unsigned owner = owner_of(h.name, static_cast<unsigned>(ports_.size() + hcas_.size()));
     hcas_.push_back(
-        std::make_unique<HcaUnit>(h, std::move(*cable), std::move(*hca), owner, workers_));
+        std::make_unique<HcaUnit>(h, std::move(cable), std::move(*hca), owner, workers_));
     HcaUnit& unit = *hcas_.back();
+    if (h.subnet_administrator)
+      if (auto runs = unit.run_administrator(config_.subnet); !runs) return failed(runs.error());
     unit.follow_port(now());
-    if (!h.subnet_administrator) continue;
-    auto administrator = sa::Administrator::create(administrator_config(config_, h, *unit.hca));
-    if (!administrator)
-      return fail(administrator.error().code, "{}",
-                  interface_error("hca", h.name, administrator.error()));
-    unit.administrator.emplace(std::move(*administrator));
   }
   return {};
 }

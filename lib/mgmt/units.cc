@@ -6,6 +6,7 @@
 
 #include "lib/base/log.h"
 #include "lib/sa/sa_mad.h"
+#include "lib/wire/iba.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -16,9 +17,24 @@ void log_state(std::string_view kind, const link::Interface& control, link::Stat
       link::to_string(state), reason.empty() ? "" : ": ", reason);
 }
 
+sa::AdministratorConfig administrator_config(const SubnetConfig& subnet,
+                                             const fabric::PortAttr& port) {
+  sa::AdministratorConfig config;
+  config.gid = port.gid();
+  config.lid = port.lid;
+  if (port.link_layer == fabric::LinkLayer::kEthernet) config.elsewhere_lid = fabric::kElsewhereLid;
+  config.mtu = wire::mtu_code(subnet.mtu);
+  config.rate = wire::rate_code(subnet.rate);
+  config.qkey = subnet.qkey;
+  config.sl = subnet.sl;
+  config.partitions.clear();
+  for (const std::uint16_t pkey : port.pkeys) config.partitions.push_back({pkey});
+  return config;
+}
+
 }  // namespace
 
-HcaUnit::HcaUnit(const HcaConfig& hca_config, EthDevice eth_device,
+HcaUnit::HcaUnit(const HcaConfig& hca_config, std::optional<EthDevice> eth_device,
                  std::unique_ptr<fabric::Hca> device, unsigned owner_worker,
                  const WorkerSet& workers)
     : config{hca_config},
@@ -40,8 +56,28 @@ HcaUnit::HcaUnit(const HcaConfig& hca_config, EthDevice eth_device,
   });
 }
 
+Status HcaUnit::run_administrator(const SubnetConfig& subnet) {
+  subnet_ = subnet;
+  return renew_administrator();
+}
+
+/// Whoever is on the fabric knows the administrator of InfiniBand by its LID: that one stays as it
+/// is. Nobody but this node knows that of a port of Ethernet link layer.
+Status HcaUnit::renew_administrator() {
+  const fabric::PortAttr& port = hca->attr();
+  const bool by_gid = port.link_layer == fabric::LinkLayer::kEthernet;
+  if (!subnet_ || port.guid == 0 || (config.driver == HcaDriver::kVerbs && !by_gid)) return {};
+  if (administrator && (!by_gid || administrator->config().gid == port.gid())) return {};
+  auto made = sa::Administrator::create(administrator_config(*subnet_, port));
+  if (!made) return tl::make_unexpected(made.error());
+  administrator.emplace(std::move(*made));
+  return {};
+}
+
 void HcaUnit::follow_port(TimePoint now) {
   const fabric::PortAttr& port = hca->attr();
+  if (auto renewed = renew_administrator(); !renewed)
+    log(LogArea::kFabric, LogLevel::kErr, "hca {}: {}", config.name, renewed.error().what);
   client.set_sm(port.sm_lid, port.sm_sl, now);
   connections.set_port({.gid = port.gid(), .lid = port.lid, .lmc = port.lmc});
 }
@@ -95,6 +131,10 @@ fabric::NamedCounters HcaUnit::mad_counters() const {
   fabric::NamedCounters counters = hca->mad_port().counters();
   counters.emplace_back("unknown", unknown_mads);
   return counters;
+}
+
+std::vector<Xstat> HcaUnit::cable_xstats() const {
+  return cable ? cable->xstats() : std::vector<Xstat>{};
 }
 
 LinkUnit::LinkUnit(HcaUnit& hca, const LinkQueues& queues, Punt& punt,

@@ -24,8 +24,14 @@ namespace ipoib::mgmt {
 /// port runs it.
 class HcaUnit {
  public:
-  HcaUnit(const HcaConfig& config, EthDevice cable, std::unique_ptr<fabric::Hca> hca,
+  /// `cable`: of a software HCA.
+  HcaUnit(const HcaConfig& config, std::optional<EthDevice> cable, std::unique_ptr<fabric::Hca> hca,
           unsigned owner, const WorkerSet& workers);
+
+  /// This port runs the administrator: from now on, or from when its device is there and has said
+  /// what it is. One of Ethernet link layer may become another then: so does its administrator.
+  /// Errors: those of sa::Administrator::create.
+  Status run_administrator(const SubnetConfig& subnet);
 
   /// Who is told what the SA reports to the port: its links.
   void add_link(link::IpoibLink& link) { links_.push_back(&link); }
@@ -38,9 +44,11 @@ class HcaUnit {
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] fabric::NamedCounters mad_counters() const;
+  /// What the cable counts; nothing where there is none.
+  [[nodiscard]] std::vector<Xstat> cable_xstats() const;
 
   HcaConfig config;
-  EthDevice cable;  ///< Outlives `hca`, which sends through it.
+  std::optional<EthDevice> cable;  ///< Outlives `hca`, which sends through it.
   std::unique_ptr<fabric::Hca> hca;
   unsigned owner;
   RetiredQueues retired;
@@ -51,7 +59,9 @@ class HcaUnit {
 
  private:
   void receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& header, TimePoint now);
+  Status renew_administrator();
 
+  std::optional<SubnetConfig> subnet_;  ///< What the administrator serves; none: it is not here.
   std::vector<link::IpoibLink*> links_;
 };
 

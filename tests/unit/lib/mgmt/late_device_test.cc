@@ -1,0 +1,212 @@
+// A node whose InfiniBand device is of verbs, has Ethernet as link layer, and comes and goes: the
+// node runs on, its administrator is there when the port is, and it has no cable.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/lib/mgmt/node_bench.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+using fabric::PortEvent;
+using fabric::PortState;
+
+constexpr std::uint64_t kGuid = 0x0202'c9ff'fe0a'0b01, kOtherGuid = 0x0202'c9ff'fe0a'0b02;
+
+class FakeUdQueue final : public fabric::UdQueue {
+ public:
+  FakeUdQueue()
+      : UdQueue{0x48, [](UdQueue&, rte_mbuf**, std::uint16_t) noexcept { return std::uint16_t{0}; },
+                [](UdQueue&, rte_mbuf** pkts, std::uint16_t n) noexcept {
+                  rte_pktmbuf_free_bulk(pkts, n);
+                  return n;
+                }} {}
+};
+
+/// A port that the test's thread takes away and brings back. MADs to others are lost.
+class FakeHca final : public fabric::Hca, public fabric::MadPort {
+ public:
+  explicit FakeHca(HcaConfig config) : config_{std::move(config)} { become({}); }
+
+  /// Any thread. 0: there is no device.
+  void set_device(std::uint64_t guid) {
+    const std::lock_guard lock{mutex_};
+    wanted_ = guid;
+  }
+
+  [[nodiscard]] const std::string& name() const override { return config_.name; }
+  [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
+  [[nodiscard]] fabric::MadPort& mad_port() override { return *this; }
+  std::optional<PortEvent> next_event() override {
+    std::optional<std::uint64_t> guid;
+    {
+      const std::lock_guard lock{mutex_};
+      if (wanted_ != attr_.guid) guid = wanted_;
+    }
+    if (guid && *guid == 0) {
+      become({});
+      events_ = {PortEvent::kFatal, PortEvent::kPortDown};
+    } else if (guid) {
+      become(*guid);
+      events_ = {PortEvent::kGidChange, PortEvent::kPortActive};
+    }
+    if (events_.empty()) return std::nullopt;
+    const PortEvent first = events_.front();
+    events_.pop_front();
+    return first;
+  }
+  [[nodiscard]] std::string problem() const override {
+    return attr_.guid == 0 ? "there is no device mlx5_7" : "";
+  }
+
+  Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& /*config*/) override {
+    return &queue_;
+  }
+  void destroy_ud_queue(fabric::UdQueue& /*queue*/) override {}
+  Status set_qkey(fabric::UdQueue& /*queue*/, std::uint32_t /*qkey*/) override { return {}; }
+  Status attach(fabric::UdQueue& /*queue*/, const wire::Gid& /*mgid*/,
+                std::uint16_t /*mlid*/) override {
+    return {};
+  }
+  Status detach(fabric::UdQueue& /*queue*/, const wire::Gid& /*mgid*/,
+                std::uint16_t /*mlid*/) override {
+    return {};
+  }
+  Result<fabric::AhIndex> create_ah(const fabric::AhAttr& ah) override {
+    EXPECT_TRUE(ah.global);
+    return next_ah_++;
+  }
+  void destroy_ah(fabric::AhIndex /*ah*/) override {}
+  [[nodiscard]] const DropCounters& drops() const override { return drops_; }
+
+  Status send(const fabric::MadAddress& to,
+              std::span<const std::byte, wire::kMadLen> mad) override {
+    if (to.lid != fabric::kOwnLid) return {};
+    fabric::ReceivedMad& own = own_.emplace_back();
+    own.from = {.lid = fabric::kOwnLid, .pkey = to.pkey};
+    std::copy(mad.begin(), mad.end(), own.bytes.begin());
+    return {};
+  }
+  std::optional<fabric::ReceivedMad> receive() override {
+    if (own_.empty()) return std::nullopt;
+    auto first = std::move(own_.front());
+    own_.pop_front();
+    return first;
+  }
+  [[nodiscard]] bool pending() const override { return !own_.empty(); }
+
+ private:
+  void become(std::uint64_t guid) {
+    attr_ = {};
+    attr_.link_layer = fabric::LinkLayer::kEthernet;
+    attr_.guid = guid;
+    if (guid != 0) attr_.lid = attr_.sm_lid = fabric::kOwnLid;
+    attr_.state = guid != 0 ? PortState::kActive : PortState::kDown;
+  }
+
+  HcaConfig config_;
+  fabric::PortAttr attr_;
+  std::deque<PortEvent> events_;
+  FakeUdQueue queue_;
+  fabric::AhIndex next_ah_ = 0;
+  DropCounters drops_;
+  std::deque<fabric::ReceivedMad> own_;
+  std::mutex mutex_;
+  std::uint64_t wanted_ = 0;
+};
+
+class LateDevice : public NodeTest {
+ protected:
+  NodeConfig verbs_config() {
+    NodeConfig c = config();
+    HcaConfig hca;
+    hca.name = "mlx0";
+    hca.driver = HcaDriver::kVerbs;
+    hca.device = "mlx5_7";
+    hca.port = 2;
+    hca.subnet_administrator = true;
+    c.hcas = {hca};
+    c.links[0].hca = "mlx0";
+    return c;
+  }
+  void run_with(const NodeConfig& c, const std::function<void(Node&)>& outside) {
+    const HcaFactory make = [this](const HcaConfig& h,
+                                   const HcaResources&) -> Result<std::unique_ptr<fabric::Hca>> {
+      auto made = std::make_unique<FakeHca>(h);
+      hca = made.get();
+      return made;
+    };
+    auto node = Node::create(c, {0, {1}}, make);
+    ASSERT_TRUE(node) << node.error().what;
+    std::thread world{[&] {
+      outside(**node);
+      (*node)->request_stop();
+    }};
+    (*node)->run();
+    world.join();
+  }
+  static LinkInfo link(Node& node) {
+    return ask<LinkInfo>(node, [](Node& n) { return n.links().at(0); });
+  }
+  static HcaInfo port(Node& node) {
+    return ask<HcaInfo>(node, [](Node& n) { return n.hcas().at(0); });
+  }
+  static SaInfo sa(Node& node) {
+    return ask<SaInfo>(node, [](Node& n) { return n.subnet_administration().at(0); });
+  }
+  static std::vector<wire::Gid> members(Node& node) {
+    std::vector<wire::Gid> all;
+    for (const auto& group : sa(node).groups)
+      for (const auto& member : group.members) all.push_back(member.port_gid);
+    return all;
+  }
+
+  FakeHca* hca = nullptr;
+};
+
+TEST_F(LateDevice, ComesGoesAndComesBackAsAnother) {
+  run_with(verbs_config(), [this](Node& node) {
+    HcaInfo absent = port(node);
+    EXPECT_EQ(absent.driver, "verbs");
+    EXPECT_EQ(absent.wire, "mlx5_7:2");
+    EXPECT_EQ(absent.mad.device, "mlx5_7");
+    EXPECT_EQ(absent.mad.port, 2U);
+    EXPECT_EQ(absent.problem, "there is no device mlx5_7");
+    EXPECT_FALSE(absent.subnet_administrator);
+    EXPECT_FALSE(sa(node).administrator);
+    EXPECT_EQ(sa(node).problem, "there is no device mlx5_7");
+    EXPECT_EQ(link(node).state, "waiting");
+    EXPECT_GE(xstat(node, "mlx0", "rx_drop_ib_pkey"), 0) << "its own counters";
+    EXPECT_EQ(xstat(node, "mlx0", "rx_good_packets"), -1) << "it has no cable";
+    ask<bool>(node, [](Node& n) { return n.clear_stats(), true; });
+
+    hca->set_device(kGuid);
+    ASSERT_TRUE(eventually([&] { return link(node).state == "up"; }));
+    EXPECT_EQ(link(node).gid.guid(), kGuid);
+    EXPECT_EQ(link(node).lid, fabric::kOwnLid);
+    EXPECT_TRUE(port(node).subnet_administrator);
+    ASSERT_FALSE(members(node).empty());
+    for (const wire::Gid& gid : members(node)) EXPECT_EQ(gid.guid(), kGuid);
+
+    hca->set_device(0);
+    ASSERT_TRUE(eventually([&] { return link(node).state == "waiting"; }));
+    EXPECT_EQ(port(node).attr.guid, 0U);
+    EXPECT_EQ(ask<std::size_t>(node, [](Node& n) { return n.ports().size(); }), 1U);
+
+    hca->set_device(kOtherGuid);
+    ASSERT_TRUE(eventually([&] { return link(node).state == "up"; }));
+    EXPECT_EQ(link(node).gid.guid(), kOtherGuid);
+    ASSERT_FALSE(members(node).empty());
+    for (const wire::Gid& gid : members(node)) EXPECT_EQ(gid.guid(), kOtherGuid);
+    EXPECT_EQ(sa(node).ports.size(), 1U) << "the one before is nobody's";
+  });
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
