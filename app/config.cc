@@ -102,12 +102,14 @@ void read_entry(const Section<Entry>& section, const toml::table& table, const s
       place.faulty.insert(std::string{row->key});
   }
   for (const auto& row : section.rows) {
-    const bool applies = place.good(row.condition.key) && row.applies_to(entry);
-    if (table.contains(row.key) && !row.applies_to(entry))
+    const bool known = std::all_of(row.conditions.begin(), row.conditions.end(),
+                                   [&place](const auto& c) { return place.good(c.key); });
+    const auto* const obstacle = row.obstacle(entry);
+    if (table.contains(row.key) && known && obstacle != nullptr)
       report.error(table.get(row.key)->source(),
                    fmt::format("{}.{}: read {}, allowed: nothing, {}", path, row.key,
-                               describe(*table.get(row.key)), row.condition.why_not));
-    if (!row.required || !applies || table.contains(row.key)) continue;
+                               describe(*table.get(row.key)), obstacle->why_not));
+    if (!row.required || !known || obstacle != nullptr || table.contains(row.key)) continue;
     report.error(table.source(), fmt::format("{}: {} is missing, allowed: {}", path, row.key,
                                              phrase(row.type, row.allowed)));
     place.faulty.insert(std::string{row.key});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 
 #include "app/config_codec.h"
@@ -38,17 +39,33 @@ void check_names(const Draft& draft, Report& report) {
   unique.check(report);
 }
 
+bool is_verbs(const Placed<mgmt::HcaConfig>& hca) {
+  return hca.value.driver == mgmt::HcaDriver::kVerbs;
+}
+
 void check_devices(const Draft& draft, Report& report) {
   Unique<std::string> unique{"device"};
   for (const auto& h : draft.hcas)
-    if (h.good("wire"))
+    if (h.good("wire") && !is_verbs(h))
       unique.add(h.value.wire, quote(h.value.wire), h.path + ".wire", h.at("wire"));
+  // A port driven by verbs sends its MADs through umad too.
   Unique<std::string> managed{"mad"};
-  for (const auto& h : draft.hcas)
-    if (h.good("mad") && !h.value.mad.device.empty())
+  Unique<std::string> driven{"device and port"};
+  std::set<std::string> known;
+  for (const auto& h : draft.hcas) {
+    if (is_verbs(h)) {
+      if (!h.good("device") || !h.good("port")) continue;
+      const std::string port = fmt::format("{}:{}", h.value.device, h.value.port);
+      driven.add(port, quote(port), h.path + ".device", h.at("device"));
+      if (known.insert(port).second)
+        managed.add("umad:" + port, quote("umad:" + port), h.path + ".device", h.at("device"));
+    } else if (h.good("mad") && !h.value.mad.device.empty()) {
       managed.add(to_string(h.value.mad), quote(to_string(h.value.mad)), h.path + ".mad",
                   h.at("mad"));
+    }
+  }
   managed.check(report);
+  driven.check(report);
   for (const auto& p : draft.ports)
     if (p.good("device"))
       unique.add(p.value.device, quote(p.value.device), p.path + ".device", p.at("device"));
@@ -72,7 +89,7 @@ void check_hcas(Draft& draft, Report& report) {
   Unique<std::uint64_t> guids{"guid"};
   Unique<std::uint16_t> lids{"lid"};
   for (auto& h : draft.hcas) {
-    if (!h.value.mad.device.empty()) continue;
+    if (is_verbs(h) || !h.value.mad.device.empty()) continue;
     if (h.good("guid"))
       guids.add(h.value.guid, fmt::format("{:#018x}", h.value.guid), h.path + ".guid",
                 h.at("guid"));
@@ -138,7 +155,8 @@ void check_links(const Draft& draft, Report& report) {
       report.error(link.at("mtu"),
                    fmt::format("{}.mtu: read {}, allowed: at most {}, the mtu of {}", link.path,
                                link.value.broadcast.mtu, hca->value.mtu, hca->path));
-    if (!hca->value.mad.device.empty()) continue;  // The subnet manager's table may change.
+    // The subnet manager's table may change.
+    if (is_verbs(*hca) || !hca->value.mad.device.empty()) continue;
     if (!link.good("pkey") || !hca->good("pkeys")) continue;
     const auto& pkeys = hca->value.pkeys;
     if (std::find(pkeys.begin(), pkeys.end(), link.value.pkey) == pkeys.end())

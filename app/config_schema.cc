@@ -16,6 +16,8 @@ using mgmt::RarpEntryConfig;
 using mgmt::RouteConfig;
 
 constexpr std::int64_t kLastUnicastLid = 0xbfff;
+constexpr std::int64_t kLastDevicePort = 254;
+constexpr std::size_t kLongestUmadName = 19;  // UMAD_CA_NAME_LEN, less the zero at its end.
 
 /// An enumeration of one name: what this version has, and what it will have.
 OneOf<int> only(std::string name, std::vector<std::string> later) {
@@ -51,10 +53,31 @@ struct Scope : IntegerOf {
   }
 };
 
+OneOf<mgmt::HcaDriver> hca_drivers() {
+  OneOf<mgmt::HcaDriver> drivers;
+  for (std::size_t i = 0; i < mgmt::kHcaDriverNames.size(); ++i)
+    drivers.values.emplace_back(mgmt::kHcaDriverNames[i], static_cast<mgmt::HcaDriver>(i));
+  return drivers;
+}
+
+/// Rows for ports of one driver.
+Row<HcaConfig> of_soft(Row<HcaConfig> row) {
+  row.conditions.push_back(
+      {"driver", [](const HcaConfig& hca) { return hca.driver == mgmt::HcaDriver::kSoft; },
+       "because driver is \"verbs\""});
+  return row;
+}
+Row<HcaConfig> of_verbs(Row<HcaConfig> row) {
+  row.conditions.push_back(
+      {"driver", [](const HcaConfig& hca) { return hca.driver == mgmt::HcaDriver::kVerbs; },
+       "because driver is \"soft\""});
+  return row;
+}
+
 /// A row for ports that no subnet manager sets up.
 Row<HcaConfig> unmanaged(Row<HcaConfig> row) {
-  row.condition = {"mad", [](const HcaConfig& hca) { return hca.mad.device.empty(); },
-                   "because the subnet manager that mad leads to says what it is"};
+  row.conditions.push_back({"mad", [](const HcaConfig& hca) { return hca.mad.device.empty(); },
+                            "because the subnet manager that mad leads to says what it is"});
   return row;
 }
 
@@ -65,38 +88,50 @@ Section<HcaConfig> hca_section() {
       Shape::kNamed,
       "An InfiniBand port. NAME is yours to choose.",
       {
-          fixed_row<E>("driver", only("soft", {"verbs"}), 0,
-                       "What drives the port: soft is a software HCA over an Ethernet device."),
-          row<E>("wire", &E::wire, Text{}, "Name of the DPDK Ethernet device that is its cable.",
-                 Required::kYes),
-          row<E>("mad", &E::mad, MadRoute{},
-                 "Where management datagrams go: over the cable, or through libibumad to a real "
-                 "subnet manager, which then also says what the port is. Next to umad, guid, lid, "
-                 "sm-lid, pkeys and subnet-administrator have no place."),
-          unmanaged(
+          row<E>("driver", &E::driver, hca_drivers(),
+                 "What drives the port: soft is a software HCA over an Ethernet device, verbs a "
+                 "device of rdma-core."),
+          of_soft(row<E>("wire", &E::wire, Text{},
+                         "With soft: name of the DPDK Ethernet device that is its cable.",
+                         Required::kYes)),
+          of_verbs(row<E>("device", &E::device, Text{kLongestUmadName},
+                          "With verbs: name of the device, as ibv_devices lists it.",
+                          Required::kYes)),
+          of_verbs(row<E>("port", &E::port, Integer{1, kLastDevicePort},
+                          "With verbs: port of the device.")),
+          of_soft(row<E>(
+              "mad", &E::mad, MadRoute{},
+              "Where management datagrams go: over the cable, or through libibumad to a real "
+              "subnet manager, which then also says what the port is. Next to umad, guid, lid, "
+              "sm-lid, pkeys and subnet-administrator have no place. With verbs they go through "
+              "libibumad, and the device says what the port is.")),
+          of_soft(unmanaged(
               row<E>("guid", &E::guid, Guid{},
                      "Port GUID, worldwide name of the port: no two of a fabric may be the same.",
-                     Required::kYes)),
-          unmanaged(
+                     Required::kYes))),
+          of_soft(unmanaged(
               row<E>("lid", &E::lid, Integer{1, kLastUnicastLid},
                      "Local identifier, address of the port in its subnet: no two may be the same.",
-                     Required::kYes)),
-          unmanaged(row<E>(
+                     Required::kYes))),
+          of_soft(unmanaged(row<E>(
               "sm-lid", &E::sm_lid, Integer{1, kLastUnicastLid},
               "LID of the port that runs the subnet administrator. With subnet-administrator it is "
-              "the port's own.")),
-          unmanaged(row<E>("pkeys", &E::pkeys, ListOf<Pkey>{{}, 1, 128},
-                           "Partition keys of the port. The highest bit set is full membership, "
-                           "clear limited.")),
+              "the port's own."))),
+          of_soft(unmanaged(row<E>("pkeys", &E::pkeys, ListOf<Pkey>{{}, 1, 128},
+                                   "Partition keys of the port. The highest bit set is full "
+                                   "membership, clear limited."))),
           row<E>("mtu", &E::mtu, ib_mtus(), "Largest InfiniBand MTU the port carries, octets."),
           unmanaged(
               row<E>("subnet-administrator", &E::subnet_administrator, Boolean{},
-                     "This port also runs the embedded subnet administrator; one per fabric.")),
-          row<E>("icrc", &E::icrc, Switch{},
-                 "Make and verify the invariant CRC of packets. off: as if hardware did it, for "
-                 "measurements only."),
-          row<E>("first-qpn", &E::first_qpn, Integer{2, 0xff'fffe},
-                 "Queue pairs are numbered from here on. Not given: from a random number."),
+                     "This port also runs the embedded subnet administrator; one per fabric. With "
+                     "verbs: the port's link layer is Ethernet (RoCE), where there is no subnet "
+                     "manager; then every node runs its own.")),
+          of_soft(row<E>("icrc", &E::icrc, Switch{},
+                         "Make and verify the invariant CRC of packets. off: as if hardware did "
+                         "it, for measurements only.")),
+          of_soft(row<E>("first-qpn", &E::first_qpn, Integer{2, 0xff'fffe},
+                         "Queue pairs are numbered from here on. Not given: from a random "
+                         "number.")),
       }};
 }
 
@@ -141,8 +176,8 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
   using link::PairPolicy;
   using wire::ServiceIdForm;
   const auto add = [&](Row<E> r) {
-    r.condition = {"mode", [](const E& l) { return l.mode != mgmt::LinkMode::kDatagram; },
-                   "because the mode is datagram"};
+    r.conditions = {{"mode", [](const E& l) { return l.mode != mgmt::LinkMode::kDatagram; },
+                     "because the mode is datagram"}};
     rows.push_back(std::move(r));
   };
   add(row<E>("connected-mtu", &E::connected_mtu, Integer{1280, 65'520},

@@ -2,6 +2,7 @@
 // `--help-config` and the tests walk these tables, and nothing else knows an option's name.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -17,9 +18,9 @@ namespace ipoib::app {
 /// Another option decides whether an option has a meaning, and is required if it is so marked.
 template <class Entry>
 struct Condition {
-  std::string_view key;                     ///< Of the other one.
-  std::function<bool(const Entry&)> holds;  ///< Empty: always.
-  std::string_view why_not;                 ///< When it does not: "because …".
+  std::string_view key;  ///< Of the other one.
+  std::function<bool(const Entry&)> holds;
+  std::string_view why_not;  ///< When it does not: "because …".
 };
 
 template <class Entry>
@@ -34,11 +35,15 @@ struct Row {
   /// As the file writes it; empty when the option has no value. The default is what this says of a
   /// fresh Entry.
   std::function<std::string(const Entry&)> get;
-  Condition<Entry> condition{};
+  std::vector<Condition<Entry>> conditions{};
 
-  [[nodiscard]] bool applies_to(const Entry& entry) const {
-    return !condition.holds || condition.holds(entry);
+  /// The first condition that does not hold; null: the option has a meaning.
+  [[nodiscard]] const Condition<Entry>* obstacle(const Entry& entry) const {
+    const auto found = std::find_if(conditions.begin(), conditions.end(),
+                                    [&entry](const auto& c) { return !c.holds(entry); });
+    return found == conditions.end() ? nullptr : &*found;
   }
+  [[nodiscard]] bool applies_to(const Entry& entry) const { return obstacle(entry) == nullptr; }
   [[nodiscard]] std::string fallback() const { return required ? "" : get(Entry{}); }
 };
 

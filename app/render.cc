@@ -137,6 +137,10 @@ Json to_json(const cm::ManagerCounters& c) {
   return object;
 }
 
+std::string_view link_layer_name(fabric::LinkLayer layer) {
+  return layer == fabric::LinkLayer::kEthernet ? "ethernet" : "infiniband";
+}
+
 std::string_view state_name(fabric::PortState state) {
   switch (state) {
     case fabric::PortState::kDown: return "down";
@@ -242,6 +246,7 @@ Json to_json(const mgmt::HcaInfo& hca) {
           {"state", state_name(a.state)},
           {"driver", hca.driver},
           {"wire", hca.wire},
+          {"link_layer", link_layer_name(a.link_layer)},
           {"mad", to_string(hca.mad)},
           {"problem", hca.problem},
           {"guid", fmt::format("{:#018x}", a.guid)},

@@ -31,6 +31,7 @@ namespace ipoib::app {
 [[nodiscard]] Json counters_json(const mgmt::LinkInfo& link);
 [[nodiscard]] Json counters_json(const mgmt::PortInfo& port);
 [[nodiscard]] std::string_view state_name(fabric::PortState state);
+[[nodiscard]] std::string_view link_layer_name(fabric::LinkLayer layer);
 // render_stats.cc
 [[nodiscard]] Json to_json(const mgmt::ForwardInfo& info);
 [[nodiscard]] Json to_json(const mgmt::LatencyInfo& info);

@@ -28,7 +28,9 @@ TEST_P(ConfigFault, IsOneLine) {
 }
 
 const std::string kHca1 =
-    "[hca.soft1]\nwire = \"net_memif1\"\nguid = \"0x2\"\nlid = 2\n";  // Lines 16-19.
+    "[hca.soft1]\nwire = \"net_memif1\"\nguid = \"0x2\"\nlid = 2\n";              // Lines 16-19.
+const std::string kVerbs = "[hca.b]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\n";  // 16-18.
+const std::string kOfVerbs = "because driver is \"verbs\"";
 const std::string kMad = "string \"wire\" | \"umad:DEVICE\" | \"umad:DEVICE:PORT\"";
 const std::string kManaged = "because the subnet manager that mad leads to says what it is";
 const std::string kHostAddress = "string IP address of a host and prefix length, \"10.0.0.1/24\"";
@@ -81,14 +83,57 @@ const std::vector<Case> kCases = {
       "name once"}},
 
     // HCAs.
-    {"driver_later",
-     kHca1 + "driver = \"verbs\"\n",
-     {"t.toml:20:10: hca.soft1.driver: read \"verbs\", which this version does not support, "
-      "allowed: "
-      "string \"soft\""}},
     {"driver_unknown",
      kHca1 + "driver = \"hard\"\n",
-     {"t.toml:20:10: hca.soft1.driver: read \"hard\", allowed: string \"soft\""}},
+     {"t.toml:20:10: hca.soft1.driver: read \"hard\", allowed: string \"soft\" | \"verbs\""}},
+    // Nothing is known of what it would need.
+    {"driver_unknown_device",
+     "[hca.b]\ndriver = \"hard\"\ndevice = \"mlx5_0\"\n",
+     {"t.toml:17:10: hca.b.driver: read \"hard\", allowed: string \"soft\" | \"verbs\""}},
+    {"verbs", kVerbs, {}},
+    {"verbs_all",
+     kVerbs + "port = 2\nmtu = 4096\nsubnet-administrator = true\n[link.ib1]\nhca = \"b\"\n"
+              "pkey = 0x8003\n",
+     {}},
+    {"verbs_no_device",
+     "[hca.b]\ndriver = \"verbs\"\nport = 2\n",
+     {"t.toml:16:1: hca.b: device is missing, allowed: string of 1-19 printing characters"}},
+    {"verbs_device",
+     "[hca.b]\ndriver = \"verbs\"\ndevice = \"a234567890b234567890\"\n",
+     {"t.toml:18:10: hca.b.device: read \"a234567890b234567890\", allowed: string of 1-19 printing "
+      "characters"}},
+    {"verbs_port",
+     kVerbs + "port = 0\n",
+     {"t.toml:19:8: hca.b.port: read 0, allowed: integer 1-254"}},
+    {"verbs_and_what_is_of_soft",
+     kVerbs + "wire = \"w\"\nmad = \"wire\"\nguid = \"0x2\"\nlid = 1\nsm-lid = 7\npkeys = 1\n"
+              "icrc = true\nfirst-qpn = 9\n",
+     {"t.toml:19:8: hca.b.wire: read \"w\", allowed: nothing, " + kOfVerbs,
+      "t.toml:20:7: hca.b.mad: read \"wire\", allowed: nothing, " + kOfVerbs,
+      "t.toml:21:8: hca.b.guid: read \"0x2\", allowed: nothing, " + kOfVerbs,
+      "t.toml:22:7: hca.b.lid: read 1, allowed: nothing, " + kOfVerbs,
+      "t.toml:23:10: hca.b.sm-lid: read 7, allowed: nothing, " + kOfVerbs,
+      "t.toml:24:9: hca.b.pkeys: read 1, allowed: nothing, " + kOfVerbs,
+      "t.toml:25:8: hca.b.icrc: read true, allowed: nothing, " + kOfVerbs,
+      "t.toml:26:13: hca.b.first-qpn: read 9, allowed: nothing, " + kOfVerbs}},
+    {"soft_and_what_is_of_verbs",
+     kHca1 + "device = \"mlx5_0\"\nport = 1\n",
+     {"t.toml:20:10: hca.soft1.device: read \"mlx5_0\", allowed: nothing, because driver is "
+      "\"soft\"",
+      "t.toml:21:8: hca.soft1.port: read 1, allowed: nothing, because driver is \"soft\""}},
+    {"verbs_twice",
+     kVerbs + "[hca.c]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nport = 1\n"
+              "[hca.d]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nport = 2\n",
+     {"t.toml:21:10: hca.c.device: read device and port \"mlx5_0:1\", which hca.b.device has "
+      "already (line 18), allowed: each device and port once"}},
+    {"verbs_and_umad_of_the_same_port",
+     kVerbs + "[hca.c]\nwire = \"w\"\nmad = \"umad:mlx5_0:1\"\n"
+              "[hca.d]\nwire = \"x\"\nmad = \"umad:mlx5_0:2\"\n",
+     {"t.toml:21:7: hca.c.mad: read mad \"umad:mlx5_0:1\", which hca.b.device has already (line "
+      "18), allowed: each mad once"}},
+    {"verbs_mtu",
+     kVerbs + "mtu = 1024\nsubnet-administrator = true\n[subnet]\nmtu = 2048\n",
+     {"t.toml:22:7: subnet.mtu: read 2048, allowed: at most 1024, the mtu of hca.b"}},
     {"mad_no_device",
      kHca1 + "mad = \"umad\"\n",
      {"t.toml:20:7: hca.soft1.mad: read \"umad\", allowed: " + kMad}},

@@ -115,6 +115,29 @@ TEST(Config, ManagedPortIsPrintedAsRead) {
   EXPECT_EQ(print_config(again.config), printed);
 }
 
+// What only a software HCA has is not printed of a real one.
+TEST(Config, PortOfVerbsIsPrintedAsRead) {
+  const std::string text =
+      "[hca.a]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nmtu = 4096\n\n"
+      "[hca.b]\ndriver = \"verbs\"\ndevice = \"rxe0\"\nport = 2\nsubnet-administrator = true\n";
+  const auto result = parse_config(text, "t.toml", {});
+  ASSERT_TRUE(result.ok()) << lines_of(result)[0];
+  const auto& hcas = result.config.hcas;
+  EXPECT_EQ(hcas.at(0).driver, mgmt::HcaDriver::kVerbs);
+  EXPECT_EQ(hcas[0].device, "mlx5_0");
+  EXPECT_EQ(hcas[0].port, 1U);
+  EXPECT_EQ(hcas[0].mtu, 4096U);
+  EXPECT_FALSE(hcas[0].subnet_administrator);
+  EXPECT_EQ(hcas.at(1).port, 2U);
+  EXPECT_TRUE(hcas[1].subnet_administrator);
+  EXPECT_EQ(print_config(result.config).substr(0, 101),
+            "[hca.a]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nport = 1\nmtu = 4096\n"
+            "subnet-administrator = false\n\n[hca.b]\n");
+  const auto again = parse_config(print_config(result.config), "t.toml", {});
+  EXPECT_TRUE(again.ok()) << lines_of(again)[0];
+  EXPECT_EQ(print_config(again.config), print_config(result.config));
+}
+
 TEST(Config, ReadsEveryOption) {
   const auto result = parse_config(kFullConfig, "t.toml", {});
   EXPECT_EQ(lines_of(result), std::vector<std::string>{});

@@ -79,7 +79,7 @@ TEST(Render, OtherObjects) {
   hcas[0].erase("cm");
   EXPECT_EQ(
       dump(hcas),
-      R"([{"name":"soft0","state":"active","driver":"soft","wire":"net_memif0",)"
+      R"([{"name":"soft0","state":"active","driver":"soft","wire":"net_memif0","link_layer":"infiniband",)"
       R"("mad":"wire","problem":"","guid":"0x0002c903000a0b01","gid":"fe80::2:c903:a:b01","lid":1,"sm_lid":1,)"
       R"("mtu":2048,"rate_mbps":10000,"pkeys":[65535,32769],"subnet_administrator":true,)"
       R"("drops":{}}])");
