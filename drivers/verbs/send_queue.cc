@@ -63,7 +63,8 @@ unsigned SendQueue::post_extended() noexcept {
   for (unsigned i = 0; i < chained_; ++i) {
     const ibv_send_wr& request = requests_[i];
     qp->wr_id = request.wr_id;
-    qp->wr_flags = request.send_flags & ~std::uint32_t{IBV_SEND_INLINE};
+    // The kernel's software device has to be told of inline data by flag too.
+    qp->wr_flags = request.send_flags;
     ibv_wr_send(qp);
     if (request.wr.ud.ah != nullptr)
       ibv_wr_set_ud_addr(qp, request.wr.ud.ah, request.wr.ud.remote_qpn, request.wr.ud.remote_qkey);

@@ -174,8 +174,8 @@ void VerbsUdQueue::drop(rte_mbuf* m, Drop reason) noexcept {
   rte_pktmbuf_free(m);
 }
 
-void VerbsUdQueue::report_failure() noexcept {
-  fail();
+void VerbsUdQueue::report_failure(ibv_wc_status why) noexcept {
+  fail(why);
   if (shared_.doorbell != nullptr) shared_.doorbell->ring();
 }
 
@@ -197,7 +197,7 @@ std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16
   const int got = ibv_poll_cq(hw.receive_cq.get(), std::min(n, kMostPolled), completions.data());
   if (got <= 0) {
     if (got < 0) [[unlikely]]
-      report_failure();
+      report_failure(IBV_WC_FATAL_ERR);
     idle(hw);
     return 0;
   }
@@ -206,7 +206,7 @@ std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16
     const ibv_wc& wc = completions[static_cast<unsigned>(i)];
     if (failed(wc)) [[unlikely]] {
       hw.receive->recycle(wc.wr_id);
-      report_failure();
+      report_failure(wc.status);
       continue;
     }
     const bool runt = wc.byte_len < kGrhLen + sizeof(wire::IpoibHdr);
@@ -244,7 +244,7 @@ void VerbsUdQueue::fill(UdHardware& hw) noexcept {
   // Better to lose packets while there are no mbufs than to stop receiving.
   starving_ = filled == Fill::kNoMbufs && hw.receive->posted() < hw.receive->depth() / 4;
   if (filled == Fill::kUnregistered) shared_.memory.miss();
-  if (filled == Fill::kRefused) report_failure();
+  if (filled == Fill::kRefused) report_failure(IBV_WC_GENERAL_ERR);
 }
 
 /// Nothing was received: time for what else the queue needs.
@@ -265,10 +265,10 @@ void VerbsUdQueue::reap(UdHardware& hw) noexcept {
       if (!failed(wc)) [[likely]]
         continue;
       if (ours) shared_.drops.add(Drop::kIbTxFlushed);
-      report_failure();
+      report_failure(wc.status);
     }
     if (n < 0) [[unlikely]]
-      report_failure();
+      report_failure(IBV_WC_FATAL_ERR);
   } while (n == static_cast<int>(completions.size()));
 }
 
@@ -293,7 +293,7 @@ std::uint16_t VerbsUdQueue::send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t 
   }
   posted &= hw.send->post(shared_.drops);
   if (!posted) [[unlikely]]
-    report_failure();
+    report_failure(IBV_WC_GENERAL_ERR);
   return taken;
 }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,12 +85,18 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   /// What the worker uses from now on; the caller waits for the workers before it ends what was.
   /// Null: nothing, and packets to send are lost by this reason.
   void show(UdHardware* hardware, Drop absent = Drop::kIbPortDown) noexcept;
-  /// The hardware has failed: once.
-  [[nodiscard]] bool take_failure() noexcept {
-    return failed_.load(std::memory_order_relaxed) &&
-           failed_.exchange(false, std::memory_order_acquire);
+  /// Why the hardware has failed: once.
+  [[nodiscard]] std::optional<ibv_wc_status> take_failure() noexcept {
+    if (failure_.load(std::memory_order_relaxed) == IBV_WC_SUCCESS) return std::nullopt;
+    return failure_.exchange(IBV_WC_SUCCESS, std::memory_order_acquire);
   }
-  void fail() noexcept { failed_.store(true, std::memory_order_release); }
+  /// What is flushed only follows from something else.
+  void fail(ibv_wc_status why) noexcept {
+    auto expected = IBV_WC_SUCCESS;
+    if (!failure_.compare_exchange_strong(expected, why, std::memory_order_release) &&
+        expected == IBV_WC_WR_FLUSH_ERR)
+      failure_.store(why, std::memory_order_release);
+  }
   /// Packets that were under way when the hardware ended; the worker counts them.
   void add_flushed(std::uint32_t n) noexcept { flushed_.fetch_add(n, std::memory_order_relaxed); }
   /// The device is gone, and no worker uses the hardware.
@@ -122,14 +129,14 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   std::uint16_t send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
   void add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexcept;
   void reap(UdHardware& hw) noexcept;
-  void report_failure() noexcept;
+  void report_failure(ibv_wc_status why) noexcept;
   void count_flushed() noexcept;
   void drop(rte_mbuf* m, Drop reason) noexcept;
 
   PortShared& shared_;
   std::atomic<UdHardware*> shown_{nullptr};
   std::atomic<Drop> absent_{Drop::kIbPortDown};
-  std::atomic<bool> failed_{false};
+  std::atomic<ibv_wc_status> failure_{IBV_WC_SUCCESS};
   std::atomic<std::uint32_t> flushed_{0};
   std::atomic<std::uint32_t> qkey_{0};
   // The worker's.

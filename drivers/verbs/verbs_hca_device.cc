@@ -158,7 +158,7 @@ void VerbsHca::take_device_events() {
         if (VerbsConnectedQueue* const queue = find_queue(event->qpn))
           queue->set_error(fabric::QueueError::kInvalidRequest);
         for (const auto& queue : ud_queues_)
-          if (event->qpn == 0 || queue->qpn() == event->qpn) queue->fail();
+          if (event->qpn == 0 || queue->qpn() == event->qpn) queue->fail(IBV_WC_FATAL_ERR);
         if (event->qpn == 0)
           for (const auto& queue : receive_queues_) queue->report_broken();
         break;
@@ -270,10 +270,13 @@ void VerbsHca::follow_failures(TimePoint now) {
   for (const auto& queue : receive_queues_)
     if (queue->take_broken()) return lose_device("a completion or shared receive queue has failed");
   for (const auto& queue : ud_queues_) {
-    if (!queue->hardware || now < queue->next_restart || !queue->take_failure()) continue;
+    if (!queue->hardware || now < queue->next_restart) continue;
+    const auto failure = queue->take_failure();
+    if (!failure) continue;
     queue->next_restart = now + kRestartInterval;
-    log(LogArea::kFabric, LogLevel::kWarning, "{}: queue pair {:#x} has failed and is restarted",
-        config_.name, queue->qpn());
+    log(LogArea::kFabric, LogLevel::kWarning,
+        "{}: queue pair {:#x} has failed ({}) and is restarted", config_.name, queue->qpn(),
+        ibv_wc_status_str(*failure));
     if (auto restarted = restart(*queue, queue->pkey_index); !restarted)
       return lose_device(restarted.error().what);
     equip();
