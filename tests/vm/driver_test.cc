@@ -299,7 +299,7 @@ class ConnectedRxeTest : public RxeTest, public testing::WithParamInterface<fabr
 
 TEST_P(ConnectedRxeTest, LongMessagesBothWays) {
   ASSERT_NO_FATAL_FAILURE(connect(GetParam()));
-  for (const std::size_t octets : {4U, 100U, 5'000U, 65'524U}) {
+  for (const std::size_t octets : {4U, 100U, 4'097U, 5'000U, 65'524U}) {
     for (unsigned i = 0; i < 2; ++i) {
       std::array<rte_mbuf*, 8> burst;
       for (rte_mbuf*& m : burst) m = packet(octets);
@@ -314,9 +314,9 @@ TEST_P(ConnectedRxeTest, LongMessagesBothWays) {
   rte_mbuf* none = nullptr;
   EXPECT_TRUE(eventually([&] {
     ports_[0].receive->rx_burst(&none, 1);
-    return ports_[0].hca->info(*connected_[0]).counters.tx_done == 32;
+    return ports_[0].hca->info(*connected_[0]).counters.tx_done == 40;
   }));
-  EXPECT_EQ(ports_[0].hca->info(*connected_[0]).counters.rx_messages, 32U);
+  EXPECT_EQ(ports_[0].hca->info(*connected_[0]).counters.rx_messages, 40U);
   for (unsigned i = 0; i < 2; ++i) ports_[i].hca->destroy_connected_queue(*connected_[i]);
 }
 
