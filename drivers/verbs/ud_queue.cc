@@ -75,6 +75,15 @@ Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
   return hw;
 }
 
+/// A kernel keeps a queue pair that is attached to groups, and with it what the device may write
+/// to.
+UdHardware::~UdHardware() {
+  while (!groups_.empty()) {
+    const auto [mgid, mlid] = *groups_.begin();
+    static_cast<void>(detach(mgid, mlid));
+  }
+}
+
 /// From RESET to RTS.
 Status UdHardware::start(UdKeys keys) {
   const auto step = [&](ibv_qp_state state, const ibv_qp_attr& attr, int mask) -> Status {
@@ -138,12 +147,14 @@ Status UdHardware::attach(const wire::Gid& mgid, std::uint16_t mlid) {
   ibv_gid raw;
   std::memcpy(raw.raw, mgid.bytes.data(), sizeof(raw.raw));
   const int error = ibv_attach_mcast(qp.get(), &raw, mlid);
+  if (error == 0) groups_.insert({mgid, mlid});
   if (error == 0) return {};
   return fail(Errc::kNoResources, "{}: queue pair {:#x} cannot be attached to {}: {}", name_,
               qp->qp_num, wire::to_string(mgid), std::strerror(error));
 }
 
 Status UdHardware::detach(const wire::Gid& mgid, std::uint16_t mlid) {
+  if (groups_.erase({mgid, mlid}) == 0) return {};
   ibv_gid raw;
   std::memcpy(raw.raw, mgid.bytes.data(), sizeof(raw.raw));
   const int error = ibv_detach_mcast(qp.get(), &raw, mlid);
@@ -166,6 +177,7 @@ void VerbsUdQueue::show(UdHardware* hw, Drop absent) noexcept {
 void VerbsUdQueue::end_hardware() {
   if (hardware) add_flushed(hardware->send->used());
   hardware.reset();
+  failure_.store(IBV_WC_SUCCESS, std::memory_order_relaxed);
   set_qpn(0);
 }
 

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "drivers/verbs/ah_table.h"
@@ -51,13 +53,18 @@ class UdHardware {
                                                                   std::uint8_t port,
                                                                   std::uint32_t most_received,
                                                                   UdKeys keys);
+  ~UdHardware();
 
   /// Out of error, with keys that may be others and what was under way lost. No worker uses it.
   /// Returns how many packets were not sent.
   Result<std::uint32_t> restart(UdKeys keys, const Memory& memory);
   Status set_qkey(std::uint32_t qkey);
   Status attach(const wire::Gid& mgid, std::uint16_t mlid);
+  /// Nothing where it is not attached.
   Status detach(const wire::Gid& mgid, std::uint16_t mlid);
+  [[nodiscard]] bool attached(const wire::Gid& mgid, std::uint16_t mlid) const {
+    return groups_.contains({mgid, mlid});
+  }
 
   // The queue pair ends first: until then the device may use what the others hold.
   std::unique_ptr<ReceiveRing> receive;
@@ -73,6 +80,7 @@ class UdHardware {
   explicit UdHardware(std::string name, std::uint8_t port) : name_{std::move(name)}, port_{port} {}
   Status start(UdKeys keys);
 
+  std::set<std::pair<wire::Gid, std::uint16_t>> groups_;
   std::string name_;
   std::uint8_t port_;
 };

@@ -243,16 +243,18 @@ Status VerbsHca::equip(VerbsUdQueue& queue) {
     queue.hardware = std::move(*made);
     queue.pkey_index = *index;
     queue.set_qpn(queue.hardware->qp->qp_num);
-    for (const auto& group : queue.attachments)
-      if (auto attached = attach_now(queue, group); !attached) return attached;
   } else if (queue.pkey_index != *index) {
     if (auto restarted = restart(queue, *index); !restarted) return restarted;
   }
+  Status complete;
+  for (const auto& group : queue.attachments)
+    if (!queue.hardware->attached(group.mgid, group.mlid))
+      if (auto attached = attach_now(queue, group); !attached) complete = attached;
   queue.hardware->mtu.store(wire::mtu_octets(attr_.mtu), std::memory_order_relaxed);
   // What is sent through a port that is down can put a queue pair into error.
   const bool active = attr_.state == fabric::PortState::kActive;
   queue.show(active ? queue.hardware.get() : nullptr);
-  return {};
+  return complete;
 }
 
 /// Its attachments to multicast groups stay.
