@@ -16,7 +16,7 @@ ReceiveRing::ReceiveRing(ibv_qp* qp, ibv_srq* srq, const ReceiveRingConfig& conf
     : qp_{qp},
       srq_{srq},
       config_{config},
-      chain_{std::min(config.depth, config.segments == 1 ? kChain : kChainOfLong)},
+      chain_{std::clamp(config.depth / 4, 1U, config.segments == 1 ? kChain : kChainOfLong)},
       room_{static_cast<std::uint16_t>(rte_pktmbuf_data_room_size(config.pool) -
                                        RTE_PKTMBUF_HEADROOM)},
       free_(config.depth),

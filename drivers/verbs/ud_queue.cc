@@ -178,6 +178,7 @@ void VerbsUdQueue::end_hardware() {
   if (hardware) add_flushed(hardware->send->used());
   hardware.reset();
   failure_.store(IBV_WC_SUCCESS, std::memory_order_relaxed);
+  broken_.store(false, std::memory_order_relaxed);
   set_qpn(0);
 }
 
@@ -188,6 +189,11 @@ void VerbsUdQueue::drop(rte_mbuf* m, Drop reason) noexcept {
 
 void VerbsUdQueue::report_failure(ibv_wc_status why) noexcept {
   fail(why);
+  if (shared_.doorbell != nullptr) shared_.doorbell->ring();
+}
+
+void VerbsUdQueue::report_broken() noexcept {
+  broken_.store(true, std::memory_order_release);
   if (shared_.doorbell != nullptr) shared_.doorbell->ring();
 }
 
@@ -209,7 +215,7 @@ std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16
   const int got = ibv_poll_cq(hw.receive_cq.get(), std::min(n, kMostPolled), completions.data());
   if (got <= 0) {
     if (got < 0) [[unlikely]]
-      report_failure(IBV_WC_FATAL_ERR);
+      report_broken();
     idle(hw);
     return 0;
   }
@@ -280,7 +286,7 @@ void VerbsUdQueue::reap(UdHardware& hw) noexcept {
       report_failure(wc.status);
     }
     if (n < 0) [[unlikely]]
-      report_failure(IBV_WC_FATAL_ERR);
+      report_broken();
   } while (n == static_cast<int>(completions.size()));
 }
 

@@ -105,6 +105,11 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
         expected == IBV_WC_WR_FLUSH_ERR)
       failure_.store(why, std::memory_order_release);
   }
+  /// A completion queue has failed, which no restart mends: once.
+  [[nodiscard]] bool take_broken() noexcept {
+    return broken_.load(std::memory_order_relaxed) &&
+           broken_.exchange(false, std::memory_order_acquire);
+  }
   /// Packets that were under way when the hardware ended; the worker counts them.
   void add_flushed(std::uint32_t n) noexcept { flushed_.fetch_add(n, std::memory_order_relaxed); }
   /// The device is gone, and no worker uses the hardware.
@@ -138,6 +143,7 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   void add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexcept;
   void reap(UdHardware& hw) noexcept;
   void report_failure(ibv_wc_status why) noexcept;
+  void report_broken() noexcept;
   void count_flushed() noexcept;
   void drop(rte_mbuf* m, Drop reason) noexcept;
 
@@ -145,6 +151,7 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   std::atomic<UdHardware*> shown_{nullptr};
   std::atomic<Drop> absent_{Drop::kIbPortDown};
   std::atomic<ibv_wc_status> failure_{IBV_WC_SUCCESS};
+  std::atomic<bool> broken_{false};
   std::atomic<std::uint32_t> flushed_{0};
   std::atomic<std::uint32_t> qkey_{0};
   // The worker's.

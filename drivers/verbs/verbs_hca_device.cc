@@ -19,6 +19,8 @@ constexpr Duration kLookAtPort = std::chrono::milliseconds(250);
 /// A queue pair that fails again and again must not keep the management lcore busy.
 constexpr Duration kRestartInterval = std::chrono::milliseconds(50);
 
+constexpr auto kQueueBroken = "a completion queue or shared receive queue has failed";
+
 }  // namespace
 
 TimePoint VerbsHca::now() const {
@@ -155,12 +157,11 @@ void VerbsHca::take_device_events() {
           queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kEstablished});
         break;
       case DeviceEvent::Kind::kQueueFailed:
+        if (event->qpn == 0) return lose_device(kQueueBroken);
         if (VerbsConnectedQueue* const queue = find_queue(event->qpn))
           queue->set_error(fabric::QueueError::kInvalidRequest);
         for (const auto& queue : ud_queues_)
-          if (event->qpn == 0 || queue->qpn() == event->qpn) queue->fail(IBV_WC_FATAL_ERR);
-        if (event->qpn == 0)
-          for (const auto& queue : receive_queues_) queue->report_broken();
+          if (queue->qpn() == event->qpn) queue->fail(IBV_WC_FATAL_ERR);
         break;
     }
   }
@@ -270,8 +271,9 @@ Status VerbsHca::restart(VerbsUdQueue& queue, std::uint16_t pkey_index) {
 
 void VerbsHca::follow_failures(TimePoint now) {
   for (const auto& queue : receive_queues_)
-    if (queue->take_broken()) return lose_device("a completion or shared receive queue has failed");
+    if (queue->take_broken()) return lose_device(kQueueBroken);
   for (const auto& queue : ud_queues_) {
+    if (queue->take_broken()) return lose_device(kQueueBroken);
     if (!queue->hardware || now < queue->next_restart) continue;
     const auto failure = queue->take_failure();
     if (!failure) continue;
