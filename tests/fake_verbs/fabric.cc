@@ -20,7 +20,7 @@ void announce(Device& device) {
   handle->node_type = IBV_NODE_CA;
   handle->transport_type = device.transport;
   std::snprintf(handle->name, sizeof(handle->name), "%s", device.name.c_str());
-  std::snprintf(handle->dev_name, sizeof(handle->dev_name), "uverbs_%s", device.name.c_str());
+  std::snprintf(handle->dev_path, sizeof(handle->dev_path), "/dev/null");  // It exists.
   device.handles.push_back(std::move(handle));
 }
 
@@ -166,6 +166,7 @@ void Fabric::remove(Device& device, const Removal& how) {
   const Lock lock{state.mutex};
   device.present = false;
   device.registered = 0;
+  if (how.path_gone) device.handles.back()->dev_path[0] = '\0';
   for (Context* context : state.contexts) {
     if (context->device != &device || context->gone) continue;
     if (how.fatal_event) push_event(*context, IBV_EVENT_DEVICE_FATAL, {});

@@ -148,6 +148,7 @@ struct SendCounts {
 /// EIO and polls find nothing either way.
 struct Removal {
   bool fatal_event = true;
+  bool path_gone = true;   ///< Its folder in sysfs is not there any more.
   bool posts_fail = true;  ///< Else they are taken, and nothing ever comes of them.
 };
 

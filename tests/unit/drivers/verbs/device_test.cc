@@ -1,0 +1,364 @@
+// Devices that cannot be used, go away and come back: what is said of them, and that everything
+// else goes on.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "tests/unit/drivers/verbs/verbs_fixture.h"
+
+namespace ipoib::verbs {
+namespace {
+
+using fabric::PortEvent;
+using fake_verbs::Call;
+using fake_verbs::Fabric;
+using fake_verbs::Lost;
+using testing::Test;
+
+class VerbsDeviceTest : public VerbsTest {};
+
+/// One thing that is wrong with the device from the start, what is said, and what mends it.
+struct Fault {
+  const char* name;
+  std::function<void(Fabric&, fake_verbs::Device&)> make;
+  std::vector<std::string> says;
+  std::function<void(Fabric&, fake_verbs::Device&)> mend;
+};
+
+void clear(Fabric& fabric, fake_verbs::Device& /*device*/) {
+  fabric.clear_failures();
+}
+
+const std::vector<Fault> kFaults = {
+    {"absent",
+     [](Fabric& f, fake_verbs::Device& d) { f.remove(d); },
+     {"no device hca0", "ibverbs-providers"},
+     [](Fabric& f, fake_verbs::Device& d) { f.restore(d); }},
+    {"no kernel support",
+     [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kGetDeviceList, ENOSYS, Fabric::kAlways); },
+     {"ib_uverbs"},
+     clear},
+    {"no permission for the list",
+     [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kGetDeviceList, EPERM, Fabric::kAlways); },
+     {"permission", "/dev/infiniband", "root"},
+     clear},
+    {"no permission",
+     [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kOpenDevice, EACCES, Fabric::kAlways); },
+     {"permission", "/dev/infiniband", "root"},
+     clear},
+    {"gone while it is opened",
+     [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kOpenDevice, ENODEV, Fabric::kAlways); },
+     {"hca0 cannot be opened", "No such device"},
+     clear},
+    {"does not say what it is",
+     [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kQueryDevice, EIO, Fabric::kAlways); },
+     {"hca0", "does not say what it is"},
+     clear},
+    {"no protection domain",
+     [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kAllocPd, ENOMEM, Fabric::kAlways); },
+     {"protection domain"},
+     clear},
+    {"no memlock",
+     [](Fabric&, fake_verbs::Device& d) { d.memlock = 4096; },
+     {"MiB", "memlock limit", "ulimit -l", "LimitMEMLOCK"},
+     [](Fabric&, fake_verbs::Device& d) { d.memlock = SIZE_MAX; }},
+    {"Ethernet",
+     [](Fabric&, fake_verbs::Device& d) { d.ports[0].attr.link_layer = IBV_LINK_LAYER_ETHERNET; },
+     {"Ethernet link layer", "subnet-administrator = true"},
+     [](Fabric&, fake_verbs::Device& d) {
+       d.ports[0].attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+     }},
+};
+
+TEST_F(VerbsDeviceTest, EachFaultHasItsMessageAndIsOverWhenItIsMended) {
+  for (const Fault& fault : kFaults) {
+    SCOPED_TRACE(fault.name);
+    fabric_.reset();
+    fake_verbs::Device& device = add_device(0);
+    fault.make(fabric_, device);
+    const auto node = make_node(device);
+    for (const std::string& part : fault.says)
+      EXPECT_NE(node->hca->problem().find(part), std::string::npos)
+          << part << " is not in: " << node->hca->problem();
+    EXPECT_EQ(node->hca->attr().state, fabric::PortState::kDown);
+    // Meanwhile it runs on: bursts do nothing, and say so.
+    rte_mbuf* m = packet(payload(60));
+    EXPECT_EQ(node->queue->tx_burst(&m, 1), 1);
+    EXPECT_EQ(node->drops(Drop::kIbPortDown), 1U);
+    EXPECT_TRUE(node->receive().empty());
+    EXPECT_EQ(pass(*node), std::vector<PortEvent>{});
+
+    fault.mend(fabric_, device);
+    EXPECT_EQ(pass(*node), std::vector{PortEvent::kPortActive});
+    EXPECT_EQ(node->hca->problem(), "");
+    EXPECT_NE(node->queue->qpn(), 0U);
+  }
+}
+
+TEST_F(VerbsDeviceTest, WrongPortNamesThoseThereAre) {
+  fake_verbs::Device& device = add_device(0);
+  const auto node = make_node(device, [](VerbsHcaConfig& c) { c.port = 2; });
+  EXPECT_NE(node->hca->problem().find("no port 2: its ports are 1 to 1"), std::string::npos)
+      << node->hca->problem();
+}
+
+TEST_F(VerbsDeviceTest, AbsentDeviceNamesThoseThereAre) {
+  fake_verbs::Device& device = add_device(0);
+  add_device(1);
+  const auto node = make_node(device, [](VerbsHcaConfig& c) { c.device = "mlx5_7"; });
+  EXPECT_NE(node->hca->problem().find("hca0, hca1"), std::string::npos) << node->hca->problem();
+}
+
+TEST_F(VerbsDeviceTest, AdministratorOnAnInfinibandPortIsRefused) {
+  fake_verbs::Device& device = add_device(0);
+  const auto node = make_node(device, [](VerbsHcaConfig& c) { c.administrator = true; });
+  EXPECT_NE(node->hca->problem().find("subnet-administrator = false"), std::string::npos);
+}
+
+TEST_F(VerbsDeviceTest, WrongConfigurationIsAnError) {
+  Node node;
+  node.device = &add_device(0);
+  const auto refused = [&](const std::function<void(VerbsHcaConfig&)>& change) {
+    VerbsHcaConfig with = config(node);
+    change(with);
+    const auto made = VerbsHca::create(std::move(with));
+    return !made && made.error().code == Errc::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused([](VerbsHcaConfig& c) { c.device = ""; }));
+  EXPECT_TRUE(refused([](VerbsHcaConfig& c) { c.port = 0; }));
+  EXPECT_TRUE(refused([](VerbsHcaConfig& c) { c.mtu = 6; }));
+  EXPECT_TRUE(refused([](VerbsHcaConfig& c) { c.pool = nullptr; }));
+  EXPECT_TRUE(refused([](VerbsHcaConfig& c) { c.rxd = 0; }));
+}
+
+/// What a queue cannot be made for, of a port that is there.
+TEST_F(VerbsDeviceTest, EachFaultOfAQueueHasItsMessage) {
+  struct Row {
+    const char* name;
+    std::function<void(Fabric&, fake_verbs::Device&)> make;
+    const char* says;
+    std::function<void(Fabric&, fake_verbs::Device&)> mend;
+    Drop counted = Drop::kIbPortDown;
+  };
+  const auto none = [](Fabric&, fake_verbs::Device&) {};
+  const std::vector<Row> rows = {
+      {"P_Key", [](Fabric&, fake_verbs::Device& d) { d.ports[0].pkeys = {0x8001}; },
+       "P_Key 0xffff is not in the port's table",
+       [](Fabric&, fake_verbs::Device& d) {
+         d.ports[0].pkeys = {0, 0xffff};
+       },
+       Drop::kIbPkey},
+      {"completion queue",
+       [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kCreateCq, ENOMEM, Fabric::kAlways); },
+       "no completion queue", clear},
+      {"queue pair",
+       [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kCreateQp, ENOMEM, Fabric::kAlways); },
+       "no UD queue pair", clear},
+      {"no UD at all",
+       [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kCreateQp, EOPNOTSUPP, Fabric::kAlways); },
+       "makes no UD queue pair", clear},
+      {"state", [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kModifyQp, EINVAL); },
+       "cannot be made ready", none},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    fabric_.reset();
+    fake_verbs::Device& device = add_device(0);
+    row.make(fabric_, device);
+    const auto node = make_node(device);
+    EXPECT_NE(node->hca->problem().find(row.says), std::string::npos) << node->hca->problem();
+    rte_mbuf* m = packet(payload(60));
+    EXPECT_EQ(node->queue->tx_burst(&m, 1), 1);
+    EXPECT_EQ(node->drops(row.counted), 1U);
+    row.mend(fabric_, device);
+    pass(*node);
+    EXPECT_EQ(node->hca->problem(), "");
+    EXPECT_NE(node->queue->qpn(), 0U);
+  }
+}
+
+TEST_F(VerbsDeviceTest, ControlledQkeyTakesAPermission) {
+  const auto node = make_node(0);
+  node->device->controlled_qkeys = false;
+  const auto set = node->hca->set_qkey(*node->queue, 0x8000'0001);
+  ASSERT_FALSE(set);
+  EXPECT_NE(set.error().what.find("CAP_NET_RAW"), std::string::npos) << set.error().what;
+  node->device->controlled_qkeys = true;
+  EXPECT_TRUE(node->hca->set_qkey(*node->queue, 0x8000'0001));
+  EXPECT_EQ(fabric_.attr_of(node->queue->qpn()).qkey, 0x8000'0001U);
+}
+
+TEST_F(VerbsDeviceTest, MbufsSmallerThanTheMtuAreRefused) {
+  fake_verbs::Device& device = add_device(0);
+  const auto node = make_node(device, [](VerbsHcaConfig& c) { c.mtu = 5; });
+  EXPECT_NE(node->hca->problem().find("--mbuf-size"), std::string::npos) << node->hca->problem();
+}
+
+TEST_F(VerbsDeviceTest, LinkOfAnotherDeviceRunsOn) {
+  const auto a = make_node(0);
+  const auto b = make_node(1);
+  fake_verbs::Device& third = add_device(2);
+  third.memlock = 1;
+  const auto broken = make_node(third);
+  EXPECT_NE(broken->hca->problem(), "");
+  EXPECT_TRUE(talk(*a, *b));
+  EXPECT_TRUE(talk(*b, *a));
+}
+
+// --- Events ---
+
+TEST_F(VerbsDeviceTest, PortGoesDownAndUp) {
+  const auto a = make_node(0);
+  const auto b = make_node(1);
+  pass(*a);
+  a->device->ports[0].attr.state = IBV_PORT_DOWN;
+  fabric_.raise(*a->device, IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(pass(*a, Duration{0}), std::vector{PortEvent::kPortDown});
+  const fabric::AhIndex ah = ah_to(*a, 5);
+  send(*a, ah, b->queue->qpn(), {payload(60)});
+  EXPECT_EQ(a->drops(Drop::kIbPortDown), 1U);
+  a->device->ports[0].attr.state = IBV_PORT_ACTIVE;
+  fabric_.raise(*a->device, IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(pass(*a, Duration{0}), std::vector{PortEvent::kPortActive});
+  EXPECT_TRUE(talk(*a, *b));
+}
+
+TEST_F(VerbsDeviceTest, ChangesAreToldAtOnce) {
+  const auto a = make_node(0);
+  pass(*a);
+  fake_verbs::Port& port = a->device->ports[0];
+  const auto after = [&](ibv_event_type type) {
+    fabric_.raise(*a->device, type);
+    return pass(*a, Duration{0});
+  };
+  port.attr.lid = 9;
+  EXPECT_EQ(after(IBV_EVENT_LID_CHANGE), std::vector{PortEvent::kLidChange});
+  EXPECT_EQ(a->hca->attr().lid, 9);
+  port.pkeys = {0xffff, 0x8002};
+  EXPECT_EQ(after(IBV_EVENT_PKEY_CHANGE), std::vector{PortEvent::kPkeyChange});
+  EXPECT_EQ(a->hca->attr().pkeys, (std::vector<std::uint16_t>{0xffff, 0x8002}));
+  port.attr.sm_lid = 3;
+  EXPECT_EQ(after(IBV_EVENT_SM_CHANGE), std::vector{PortEvent::kSmChange});
+  port.gids[0] = wire::Gid::of(0xfec0'0000'0000'0001, 0x77);
+  EXPECT_EQ(after(IBV_EVENT_GID_CHANGE), std::vector{PortEvent::kGidChange});
+  a->manager->events.push_back(PortEvent::kClientReregister);
+  EXPECT_EQ(pass(*a, Duration{0}), std::vector{PortEvent::kClientReregister});
+}
+
+TEST_F(VerbsDeviceTest, EventsOfAnotherPortAreNotOurs) {
+  auto setup = fake_verbs::make_setup("two", 4, 0xa);
+  setup.ports.push_back(setup.ports[0]);
+  const auto a = make_node(fabric_.add_device(std::move(setup)));
+  pass(*a);
+  a->device->ports[0].attr.lid = 9;  // Would be seen when the port is looked at.
+  fabric_.raise(*a->device, IBV_EVENT_LID_CHANGE, 2);
+  EXPECT_EQ(pass(*a, Duration{0}), std::vector<PortEvent>{});
+}
+
+TEST_F(VerbsDeviceTest, PkeyThatMovesTakesTheQueueAlong) {
+  const auto a = make_node(0);
+  const auto b = make_node(1);
+  ASSERT_TRUE(a->hca->attach(*a->queue, kMgid, kMlid));
+  a->device->ports[0].pkeys = {0x8001, 0x7fff, 0xffff};
+  fabric_.raise(*a->device, IBV_EVENT_PKEY_CHANGE);
+  pass(*a, Duration{0});
+  EXPECT_EQ(fabric_.attr_of(a->queue->qpn()).pkey_index, 2);  // Full membership before limited.
+  EXPECT_TRUE(talk(*a, *b));
+  EXPECT_TRUE(talk(*b, *a));
+  send(*b, group_ah(*b), wire::kMulticastQpn, {payload(60)});
+  EXPECT_EQ(take(a->receive()).size(), 1U);
+
+  a->device->ports[0].pkeys = {0x8001};
+  fabric_.raise(*a->device, IBV_EVENT_PKEY_CHANGE);
+  pass(*a, Duration{0});
+  EXPECT_NE(a->hca->problem().find("P_Key"), std::string::npos);
+  a->device->ports[0].pkeys = {0xffff};
+  pass(*a);
+  EXPECT_TRUE(talk(*a, *b));
+}
+
+// --- Removal ---
+
+class VerbsRemovalTest : public VerbsTest,
+                         public testing::WithParamInterface<fake_verbs::Removal> {};
+
+TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {
+  const auto a = make_node(0);
+  const auto b = make_node(1);
+  pass(*a);
+  ASSERT_TRUE(a->hca->attach(*a->queue, kMgid, kMlid));
+  const fabric::AhIndex old = ah_to(*a, 5);
+  // Some sends are under way when it goes.
+  fabric_.hold_sends(*a->device, true);
+  send(*a, old, b->queue->qpn(), {payload(60, 1), payload(1000, 2), payload(2000, 3)});
+  fabric_.remove(*a->device, GetParam());
+
+  // Workers go on until they are told.
+  send(*a, old, b->queue->qpn(), {payload(60), payload(1000)});
+  EXPECT_TRUE(a->receive().empty());
+  EXPECT_EQ(pass(*a, std::chrono::milliseconds(300)), std::vector{PortEvent::kFatal});
+  EXPECT_EQ(a->hca->attr().state, fabric::PortState::kDown);
+  EXPECT_NE(a->hca->problem(), "");
+  send(*a, old, b->queue->qpn(), {payload(60)});
+  EXPECT_TRUE(a->receive().empty());
+  // Of six packets none arrived, and each has a name.
+  EXPECT_EQ(a->drops(Drop::kIbTxFlushed), 5U);
+  EXPECT_EQ(a->drops(Drop::kIbPortDown), 1U);
+  EXPECT_EQ(a->all_drops(), 6U);
+  EXPECT_EQ(pass(*a), std::vector<PortEvent>{});
+  EXPECT_NE(a->hca->problem().find("there is no device hca0"), std::string::npos);
+
+  fabric_.hold_sends(*a->device, false);
+  fabric_.restore(*a->device);
+  EXPECT_EQ(pass(*a), std::vector{PortEvent::kPortActive});
+  EXPECT_TRUE(talk(*a, *b));
+  EXPECT_TRUE(talk(*b, *a));
+  send(*b, group_ah(*b), wire::kMulticastQpn, {payload(60)});
+  EXPECT_EQ(take(a->receive()).size(), 1U);
+  // The old number leads nowhere.
+  send(*a, old, b->queue->qpn(), {payload(60)});
+  EXPECT_EQ(a->drops(Drop::kIbTxInvalid), 1U);
+  a->hca->destroy_ah(old);
+}
+
+std::string name_of(const testing::TestParamInfo<fake_verbs::Removal>& way) {
+  return std::string{way.param.fatal_event ? "Event" : "Silent"} +
+         (way.param.path_gone ? "Gone" : "Listed") +
+         (way.param.posts_fail ? "Refusing" : "Swallowing");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, VerbsRemovalTest,
+    testing::Values(fake_verbs::Removal{}, fake_verbs::Removal{.fatal_event = false},
+                    fake_verbs::Removal{.fatal_event = false, .path_gone = false},
+                    fake_verbs::Removal{.posts_fail = false},
+                    fake_verbs::Removal{.fatal_event = false, .posts_fail = false}),
+    name_of);
+
+TEST_F(VerbsDeviceTest, GroupsThatCannotBeAttachedAtFirstAreLater) {
+  const auto a = make_node(0);
+  const auto b = make_node(1);
+  ASSERT_TRUE(a->hca->attach(*a->queue, kMgid, kMlid));
+  fabric_.remove(*a->device);
+  pass(*a);
+  fabric_.restore(*a->device);
+  fabric_.fail(Call::kAttachMcast, ENOMEM);
+  pass(*a);
+  pass(*a);
+  EXPECT_EQ(a->hca->problem(), "");
+  send(*b, group_ah(*b), wire::kMulticastQpn, {payload(60)});
+  EXPECT_EQ(take(a->receive()).size(), 1U);
+}
+
+TEST_F(VerbsDeviceTest, DeviceThatFailsIsOpenedAnew) {
+  const auto a = make_node(0);
+  const auto b = make_node(1);
+  pass(*a);
+  fabric_.raise(*a->device, IBV_EVENT_DEVICE_FATAL);
+  EXPECT_EQ(pass(*a, Duration{0}), std::vector{PortEvent::kFatal});
+  EXPECT_EQ(pass(*a), std::vector{PortEvent::kPortActive});
+  EXPECT_TRUE(talk(*a, *b));
+}
+
+}  // namespace
+}  // namespace ipoib::verbs

@@ -1,0 +1,111 @@
+// Ports of the verbs driver on devices in memory, and hands to let them talk.
+#pragma once
+
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "drivers/verbs/verbs_hca.h"
+#include "lib/fabric/packet_meta.h"
+#include "tests/fake_verbs/fabric.h"
+
+namespace ipoib::verbs {
+
+using Bytes = std::vector<std::byte>;
+
+inline constexpr std::uint32_t kQkey = 0xb1b;
+inline constexpr std::uint16_t kMlid = 0xc001;
+inline constexpr std::uint16_t kDepth = 64;  ///< Of all queues.
+inline const wire::Gid kMgid = wire::Gid::of(0xff12'401b'ffff'0000, 0xffff'ffff);
+
+/// Stands for the subnet manager's agent: says what the device's port is.
+class FakeManager final : public fabric::PortManager {
+ public:
+  explicit FakeManager(const fake_verbs::Device& device) : device_{device} {}
+
+  [[nodiscard]] fabric::MadPort& mad_port() override { return mads_; }
+  [[nodiscard]] const fabric::PortAttr& attr() const override;
+  std::optional<fabric::PortEvent> next_event() override;
+  [[nodiscard]] std::string problem() const override { return trouble; }
+
+  std::deque<fabric::PortEvent> events;
+  std::string trouble;
+
+ private:
+  struct Mads final : fabric::MadPort {
+    Status send(const fabric::MadAddress& /*to*/,
+                std::span<const std::byte, wire::kMadLen> /*mad*/) override {
+      return {};
+    }
+    std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
+  };
+  const fake_verbs::Device& device_;
+  Mads mads_;
+  mutable fabric::PortAttr attr_;
+};
+
+/// One port with one UD queue.
+struct Node {
+  [[nodiscard]] std::vector<rte_mbuf*> receive(std::uint16_t most = 64) const;
+  [[nodiscard]] std::uint64_t drops(Drop reason) const { return hca->drops().get(reason); }
+  [[nodiscard]] std::uint64_t all_drops() const;
+
+  fake_verbs::Device* device = nullptr;
+  std::unique_ptr<VerbsHca> hca;
+  FakeManager* manager = nullptr;  ///< Of the hca; null until it was asked for.
+  fabric::UdQueue* queue = nullptr;
+};
+
+class VerbsTest : public testing::Test {
+ protected:
+  void SetUp() override;
+  /// Nothing is leaked, and nothing was done that a device does not forgive.
+  void TearDown() override;
+
+  static rte_mempool* pool();
+  static unsigned mbufs_in_use() { return rte_mempool_in_use_count(pool()); }
+
+  /// Device number 0 or 1, LID 4 or 5; not the driver's yet.
+  fake_verbs::Device& add_device(int number);
+  [[nodiscard]] VerbsHcaConfig config(Node& node);
+  /// Of the device, with a UD queue that has a Q_Key.
+  std::unique_ptr<Node> make_node(fake_verbs::Device& device,
+                                  const std::function<void(VerbsHcaConfig&)>& change = {});
+  std::unique_ptr<Node> make_node(int number) { return make_node(add_device(number)); }
+  /// Lets time pass for the HCA; the events that it told meanwhile.
+  std::vector<fabric::PortEvent> pass(Node& node, Duration time = std::chrono::seconds(2));
+
+  static rte_mbuf* packet(std::span<const std::byte> octets, fabric::AhIndex ah = fabric::kNoAh,
+                          std::uint32_t qpn = 0);
+  /// In several mbufs, of so many octets each at most.
+  static rte_mbuf* chain(std::span<const std::byte> octets, std::size_t part);
+  static Bytes bytes_of(const rte_mbuf* m);
+  static std::vector<Bytes> take(std::vector<rte_mbuf*> pkts);
+  /// Sends packets of these octets; all are taken.
+  static void send(Node& from, fabric::AhIndex ah, std::uint32_t qpn,
+                   const std::vector<Bytes>& packets);
+  static fabric::AhIndex ah_to(Node& node, std::uint16_t dlid, std::uint8_t rate = 0);
+  static fabric::AhIndex group_ah(Node& node);
+  /// Whether a packet gets from one to the other.
+  bool talk(Node& from, Node& to);
+
+  fake_verbs::Fabric& fabric_ = fake_verbs::Fabric::get();
+  TimePoint now_{std::chrono::hours(1)};
+  unsigned mbufs_before_ = 0;
+};
+
+/// IPoIB header of IPv4, then octets that say how long it is and which.
+[[nodiscard]] Bytes payload(std::size_t len, unsigned number = 0);
+
+}  // namespace ipoib::verbs
