@@ -1,0 +1,528 @@
+// RC and UC queue pairs of the verbs driver between two devices: messages, what goes wrong with
+// them, and new connections after that.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "tests/unit/drivers/verbs/verbs_fixture.h"
+
+namespace ipoib::verbs {
+namespace {
+
+using fabric::QueueError;
+using fabric::QueueEvent;
+using fabric::QueueState;
+using fabric::Transport;
+using fake_verbs::Call;
+using fake_verbs::Lost;
+
+constexpr std::uint32_t kMaxMessage = 9000;
+constexpr std::uint32_t kBuffers = 32;
+constexpr std::uint16_t kSendDepth = 16;
+
+struct Way {
+  Transport transport;
+  bool extended;
+};
+
+class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<Way> {
+ protected:
+  struct End {
+    std::unique_ptr<Node> node;
+    fabric::ReceiveQueue* receive = nullptr;
+    fabric::ConnectedQueue* queue = nullptr;
+  };
+
+  void SetUp() override {
+    VerbsTest::SetUp();
+    for (End* end : {&a_, &b_}) {
+      fake_verbs::Device& device = add_device(end == &a_ ? 0 : 1);
+      device.extended_qp = GetParam().extended;
+      device.attr.orig_attr.max_cqe = kDepth;  // Sends of all queues together.
+      end->node = make_node(device);
+      pass(*end->node);
+      end->receive = end->node->hca->create_receive_queue({kBuffers, kMaxMessage}).value();
+      end->queue = make_queue(*end);
+    }
+    join();
+  }
+  void TearDown() override {
+    a_.node.reset();
+    b_.node.reset();
+    VerbsTest::TearDown();
+  }
+
+  [[nodiscard]] bool reliable() const { return GetParam().transport == Transport::kRc; }
+  fabric::ConnectedQueue* make_queue(End& end) const {
+    return end.node->hca
+        ->create_connected_queue({GetParam().transport, 0xffff, end.receive, kSendDepth})
+        .value();
+  }
+  static fabric::ReadyToReceive towards(const End& peer) {
+    fabric::ReadyToReceive attr;
+    attr.peer_qpn = peer.queue->qpn();
+    attr.path.dlid = peer.node->device->ports[0].attr.lid;
+    attr.rx_psn = 0x10;
+    return attr;
+  }
+  static fabric::ReadyToSend sending(std::uint8_t rnr_retry = 7) {
+    return {.tx_psn = 0x10, .max_message = kMaxMessage, .retry_count = 2, .rnr_retry = rnr_retry};
+  }
+  void join(std::uint8_t rnr_retry = 7) {
+    for (auto [self, peer] : {std::pair{&a_, &b_}, std::pair{&b_, &a_}}) {
+      ASSERT_TRUE(self->node->hca->set_ready_to_receive(*self->queue, towards(*peer)));
+      ASSERT_TRUE(self->node->hca->set_ready_to_send(*self->queue, sending(rnr_retry)));
+    }
+  }
+  /// Both get new queue pairs, as after a reconnect.
+  void rejoin(std::uint8_t rnr_retry = 7) {
+    for (End* end : {&a_, &b_}) {
+      if (end->queue != nullptr) end->node->hca->destroy_connected_queue(*end->queue);
+      end->queue = make_queue(*end);
+    }
+    join(rnr_retry);
+  }
+  static rte_mbuf* message(std::size_t len, unsigned number) {
+    return chain(payload(len, number), 2000);
+  }
+  static std::uint16_t send(const End& from, const std::vector<std::size_t>& lens) {
+    std::vector<rte_mbuf*> pkts;
+    for (std::size_t len : lens) pkts.push_back(message(len, static_cast<unsigned>(pkts.size())));
+    const auto n = static_cast<std::uint16_t>(pkts.size());
+    const std::uint16_t taken = from.queue->tx_burst(pkts.data(), n);
+    for (std::uint16_t i = taken; i < n; ++i) rte_pktmbuf_free(pkts[i]);
+    return taken;
+  }
+  static std::vector<rte_mbuf*> receive(const End& end, std::uint16_t most = 64) {
+    std::vector<rte_mbuf*> pkts(most);
+    pkts.resize(end.receive->rx_burst(pkts.data(), most));
+    return pkts;
+  }
+  static std::vector<Bytes> expected(const std::vector<std::size_t>& lens) {
+    std::vector<Bytes> all;
+    for (std::size_t len : lens) all.push_back(payload(len, static_cast<unsigned>(all.size())));
+    return all;
+  }
+  static fabric::ConnectedQueueInfo info(const End& end) { return end.node->hca->info(*end.queue); }
+  /// News of the end's queues; the device is looked at too.
+  std::vector<QueueEvent> news(const End& end) {
+    pass(*end.node, Duration{0});
+    std::vector<QueueEvent> all;
+    while (const auto event = end.node->hca->next_queue_event()) all.push_back(*event);
+    return all;
+  }
+  /// The one thing heard: that this end's queue has failed.
+  void expect_failed(const End& end, QueueError error) {
+    const auto heard = news(end);
+    ASSERT_EQ(heard.size(), 1U);
+    EXPECT_EQ(heard[0].kind, QueueEvent::Kind::kError);
+    EXPECT_EQ(heard[0].qpn, end.queue->qpn());
+    EXPECT_EQ(info(end).state, QueueState::kError);
+    EXPECT_EQ(info(end).error, error);
+    EXPECT_TRUE(news(end).empty());  // Once.
+  }
+  void expect_talk() {
+    const std::vector<std::size_t> lens = {60, 5000};
+    EXPECT_EQ(send(a_, lens), lens.size());
+    EXPECT_EQ(take(receive(b_)), expected(lens));
+    EXPECT_EQ(send(b_, lens), lens.size());
+    EXPECT_EQ(take(receive(a_)), expected(lens));
+    EXPECT_TRUE(receive(b_).empty());
+  }
+
+  End a_;
+  End b_;
+};
+
+TEST_P(VerbsConnectedTest, MessagesOfAnySizeArriveWholeAndInOrder) {
+  for (std::uint16_t burst = 1; burst <= kSendDepth; ++burst) {
+    std::vector<std::size_t> lens;
+    for (unsigned i = 0; i < burst; ++i) lens.push_back(4 + (i + burst) * 677 % (kMaxMessage - 3));
+    EXPECT_EQ(send(a_, lens), burst);
+    const auto got = receive(b_);
+    ASSERT_EQ(got.size(), lens.size());
+    for (rte_mbuf* m : got) {
+      const fabric::PacketMeta& meta = fabric::meta_of(m);
+      EXPECT_EQ(meta.queue, b_.queue->qpn());
+      EXPECT_EQ(meta.rx.transport, GetParam().transport);
+      EXPECT_EQ(meta.rx.grh_offset, 0);
+      rte_mbuf_sanity_check(m, 1);
+    }
+    EXPECT_EQ(take(got), expected(lens));
+    EXPECT_TRUE(receive(a_).empty());
+  }
+  const auto sent = info(a_).counters;
+  const auto got = info(b_).counters;
+  EXPECT_EQ(sent.tx_messages, 136U);
+  EXPECT_EQ(sent.tx_done, 136U);
+  EXPECT_EQ(got.rx_messages, 136U);
+  EXPECT_EQ(got.rx_octets, sent.tx_octets);
+  EXPECT_EQ(a_.node->all_drops() + b_.node->all_drops(), 0U);
+}
+
+TEST_P(VerbsConnectedTest, BurstsBeyondTheSendQueueAreTakenInPart) {
+  fabric_.hold_sends(*a_.node->device, true);
+  EXPECT_EQ(send(a_, std::vector<std::size_t>(20, 700)), kSendDepth);
+  EXPECT_EQ(send(a_, {700}), 0);
+  fabric_.hold_sends(*a_.node->device, false);
+  EXPECT_EQ(take(receive(b_)).size(), kSendDepth);
+  EXPECT_EQ(send(a_, {700}), 1);
+  EXPECT_EQ(take(receive(b_)).size(), 1U);
+  EXPECT_TRUE(receive(a_).empty());
+}
+
+TEST_P(VerbsConnectedTest, ManyConnectionsShareOneReceiveQueue) {
+  struct Pair {
+    fabric::ConnectedQueue* a;
+    fabric::ConnectedQueue* b;
+  };
+  std::vector<Pair> pairs;
+  for (int i = 0; i < 20; ++i) {
+    a_.queue = make_queue(a_);
+    b_.queue = make_queue(b_);
+    join();
+    pairs.push_back({a_.queue, b_.queue});
+  }
+  EXPECT_EQ(fabric_.live().srqs, 2U);
+  for (const Pair& pair : pairs) {
+    a_.queue = pair.a;
+    EXPECT_EQ(send(a_, {300}), 1);
+  }
+  const auto got = receive(b_);
+  ASSERT_EQ(got.size(), pairs.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(fabric::meta_of(got[i]).queue, pairs[i].b->qpn());
+    rte_pktmbuf_free(got[i]);
+  }
+  EXPECT_TRUE(receive(a_).empty());
+}
+
+// --- States ---
+
+TEST_P(VerbsConnectedTest, StatesFollowOneAnother) {
+  End fresh{nullptr, a_.receive, make_queue(a_)};
+  VerbsHca& hca = *a_.node->hca;
+  EXPECT_EQ(hca.info(*fresh.queue).state, QueueState::kInit);
+  const auto code = [](const Status& status) {
+    return status ? Errc::kExists : status.error().code;
+  };
+  EXPECT_EQ(code(hca.set_ready_to_send(*fresh.queue, sending())), Errc::kRefused);
+  auto wrong = towards(b_);
+  wrong.path_mtu = 5;  // More than the port's.
+  EXPECT_EQ(code(hca.set_ready_to_receive(*fresh.queue, wrong)), Errc::kInvalidArgument);
+  wrong = towards(b_);
+  wrong.rx_psn = 1U << 24;
+  EXPECT_EQ(code(hca.set_ready_to_receive(*fresh.queue, wrong)), Errc::kInvalidArgument);
+  wrong = towards(b_);
+  wrong.path.dlid = 0;
+  EXPECT_EQ(code(hca.set_ready_to_receive(*fresh.queue, wrong)), Errc::kInvalidArgument);
+  EXPECT_EQ(hca.info(*fresh.queue).state, QueueState::kInit);
+  EXPECT_TRUE(hca.set_ready_to_receive(*fresh.queue, towards(b_)));
+  EXPECT_EQ(code(hca.set_ready_to_receive(*fresh.queue, towards(b_))), Errc::kRefused);
+  // Not ready to send: a packet is lost, not stuck.
+  EXPECT_EQ(send(fresh, {60}), 1);
+  EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 1U);
+  EXPECT_TRUE(hca.set_ready_to_send(*fresh.queue, sending()));
+  EXPECT_EQ(hca.info(*fresh.queue).peer_qpn, b_.queue->qpn());
+  hca.set_error(*fresh.queue);
+  EXPECT_EQ(hca.info(*fresh.queue).state, QueueState::kError);
+  EXPECT_EQ(hca.info(*fresh.queue).error, QueueError::kClosed);
+  EXPECT_EQ(send(fresh, {60}), 1);
+  EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 2U);
+  EXPECT_TRUE(news(a_).empty());
+  hca.destroy_connected_queue(*fresh.queue);
+}
+
+TEST_P(VerbsConnectedTest, FirstMessageTellsThatThePeerIsReady) {
+  for (End* end : {&a_, &b_}) end->queue = make_queue(*end);
+  ASSERT_TRUE(b_.node->hca->set_ready_to_receive(*b_.queue, towards(a_)));
+  ASSERT_TRUE(a_.node->hca->set_ready_to_receive(*a_.queue, towards(b_)));
+  ASSERT_TRUE(a_.node->hca->set_ready_to_send(*a_.queue, sending()));
+  EXPECT_EQ(send(a_, {60, 70}), 2);
+  const auto heard = news(b_);
+  ASSERT_EQ(heard.size(), 1U);
+  EXPECT_EQ(heard[0].kind, QueueEvent::Kind::kEstablished);
+  EXPECT_EQ(heard[0].qpn, b_.queue->qpn());
+  EXPECT_EQ(take(receive(b_)).size(), 2U);
+  EXPECT_TRUE(receive(a_).empty());
+}
+
+// --- What goes wrong ---
+
+TEST_P(VerbsConnectedTest, MessageLongerThanThePeerTakesIsNotSent) {
+  const std::size_t most = kMaxMessage;
+  EXPECT_EQ(send(a_, {most + 1, most}), 2);
+  EXPECT_EQ(take(receive(b_)).size(), 1U);
+  EXPECT_EQ(a_.node->drops(Drop::kIbTxTooLong), 1U);
+  EXPECT_TRUE(receive(a_).empty());
+}
+
+TEST_P(VerbsConnectedTest, MessageLongerThanABuffer) {
+  // The peer was told of more than this side's buffers take: whole mbufs, so some more than 9,000.
+  for (End* end : {&a_, &b_}) {
+    end->node->hca->destroy_connected_queue(*end->queue);
+    end->queue = make_queue(*end);
+  }
+  for (auto [self, peer] : {std::pair{&a_, &b_}, std::pair{&b_, &a_}}) {
+    ASSERT_TRUE(self->node->hca->set_ready_to_receive(*self->queue, towards(*peer)));
+    auto attr = sending();
+    attr.max_message = 20'000;
+    ASSERT_TRUE(self->node->hca->set_ready_to_send(*self->queue, attr));
+  }
+  EXPECT_EQ(send(a_, {12'000, 60}), 2);
+  const auto got = take(receive(b_));
+  EXPECT_TRUE(receive(a_).empty());
+  if (reliable()) {
+    EXPECT_TRUE(got.empty());
+    expect_failed(b_, QueueError::kMessageTooLong);
+    expect_failed(a_, QueueError::kRemoteInvalidRequest);
+    EXPECT_EQ(b_.node->drops(Drop::kIbMessageTooLong), 1U);
+    EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 2U);
+    EXPECT_EQ(info(a_).counters.tx_flushed, 2U);
+    EXPECT_EQ(info(a_).counters.tx_done, 0U);
+    rejoin();
+  } else {
+    EXPECT_EQ(got.size(), 1U);
+    EXPECT_EQ(fabric_.lost(Lost::kTooLong), 1U);
+    rejoin();
+  }
+  expect_talk();
+}
+
+TEST_P(VerbsConnectedTest, WithoutBuffersReliableWaitsAndUnreliableLoses) {
+  // The receiver's worker does not look: all its buffers are full.
+  for (unsigned i = 0; i < kBuffers; i += kSendDepth) {
+    EXPECT_EQ(send(a_, std::vector<std::size_t>(kSendDepth, 60)), kSendDepth);
+    EXPECT_TRUE(receive(a_).empty());
+  }
+  EXPECT_EQ(send(a_, {61}), 1);
+  fabric_.time_passes(100);
+  const auto first = take(receive(b_));
+  EXPECT_EQ(first.size(), kBuffers);
+  const auto rest = take(receive(b_));
+  EXPECT_EQ(rest.size(), reliable() ? 1U : 0U);
+  EXPECT_EQ(fabric_.lost(Lost::kNoBuffer), reliable() ? 0U : 1U);
+  EXPECT_TRUE(receive(a_).empty());
+  EXPECT_EQ(info(a_).counters.tx_done, kBuffers + 1U);
+  expect_talk();
+}
+
+class VerbsReliableTest : public VerbsConnectedTest {};
+
+TEST_P(VerbsReliableTest, RetriesForABufferEnd) {
+  rejoin(3);
+  for (unsigned i = 0; i < kBuffers; i += kSendDepth) {
+    EXPECT_EQ(send(a_, std::vector<std::size_t>(kSendDepth, 60)), kSendDepth);
+    EXPECT_TRUE(receive(a_).empty());
+  }
+  EXPECT_EQ(send(a_, {61, 62, 63}), 3);
+  fabric_.time_passes(10);
+  EXPECT_TRUE(receive(a_).empty());
+  expect_failed(a_, QueueError::kRnrRetryExceeded);
+  EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 3U);
+  EXPECT_EQ(take(receive(b_)).size(), kBuffers);
+  rejoin();
+  expect_talk();
+}
+
+TEST_P(VerbsConnectedTest, PeerThatIsGone) {
+  b_.node->hca->destroy_connected_queue(*b_.queue);
+  b_.queue = nullptr;
+  EXPECT_EQ(send(a_, {60, 61}), 2);
+  fabric_.time_passes(10);
+  EXPECT_TRUE(receive(a_).empty());
+  if (reliable()) {
+    expect_failed(a_, QueueError::kRetryExceeded);
+    EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 2U);
+  } else {
+    EXPECT_EQ(fabric_.lost(Lost::kNoQp), 2U);
+    EXPECT_EQ(info(a_).counters.tx_done, 2U);
+  }
+  rejoin();
+  expect_talk();
+}
+
+TEST_P(VerbsConnectedTest, EventOfTheQueuePairIsItsFailure) {
+  fabric_.hold_sends(*a_.node->device, true);
+  EXPECT_EQ(send(a_, {60, 600}), 2);
+  fabric_.break_qp(a_.queue->qpn());
+  fabric_.hold_sends(*a_.node->device, false);
+  expect_failed(a_, QueueError::kInvalidRequest);
+  EXPECT_TRUE(receive(a_).empty());
+  EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 2U);
+  // Only that one has failed.
+  EXPECT_TRUE(talk(*a_.node, *b_.node));
+  rejoin();
+  expect_talk();
+}
+
+TEST_P(VerbsConnectedTest, FailedReceiveIsTheQueuesFailure) {
+  fabric_.fail_receive(IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(send(a_, {60}), 1);
+  EXPECT_TRUE(receive(b_).empty());
+  expect_failed(b_, QueueError::kInvalidRequest);
+  EXPECT_EQ(b_.node->drops(Drop::kIbMessage), 1U);
+  EXPECT_TRUE(receive(a_).empty());
+  if (reliable()) expect_failed(a_, QueueError::kRemoteOperation);
+  rejoin();
+  expect_talk();
+}
+
+TEST_P(VerbsConnectedTest, RefusedPostIsTheQueuesFailure) {
+  fabric_.fail(Call::kPostSend, EINVAL, 1, 2);
+  EXPECT_EQ(send(a_, {200, 201, 202, 203}), 4);
+  EXPECT_EQ(take(receive(b_)).size(), GetParam().extended ? 0U : 2U);
+  expect_failed(a_, QueueError::kInvalidRequest);
+  EXPECT_TRUE(receive(a_).empty());
+  rejoin();
+  EXPECT_TRUE(receive(a_).empty());
+  EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 4U);
+  expect_talk();
+}
+
+TEST_P(VerbsConnectedTest, QueueThatIsDestroyedFreesWhatIsUnderWay) {
+  for (bool cleans : {true, false}) {
+    a_.node->device->cleans_cq = cleans;
+    const std::uint64_t flushed = a_.node->drops(Drop::kIbTxFlushed);
+    // Again and again: places in the completion queue they share must not be lost. Every second
+    // time the sends are done, and nobody has asked.
+    for (int i = 0; i < 50; ++i) {
+      fabric_.hold_sends(*a_.node->device, i % 2 == 0);
+      EXPECT_EQ(send(a_, std::vector<std::size_t>(kSendDepth, 300)), kSendDepth);
+      (void)take(receive(b_));
+      rejoin();
+      fabric_.hold_sends(*a_.node->device, false);
+      EXPECT_TRUE(receive(a_).empty());
+    }
+    EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed) - flushed, 50U * kSendDepth);
+    expect_talk();
+  }
+}
+
+TEST_P(VerbsConnectedTest, MessagesOfAQueueThatIsNoMoreAreCounted) {
+  a_.node->device->cleans_cq = b_.node->device->cleans_cq = false;
+  EXPECT_EQ(send(a_, {60, 61}), 2);
+  b_.node->hca->destroy_connected_queue(*b_.queue);
+  b_.queue = nullptr;
+  EXPECT_TRUE(receive(b_).empty());
+  EXPECT_EQ(b_.node->drops(Drop::kIbQpn), 2U);
+  EXPECT_TRUE(receive(a_).empty());
+}
+
+TEST_P(VerbsConnectedTest, SharedReceiveQueueIsNeverStarvedByAnEmptyPool) {
+  std::vector<rte_mbuf*> hoard;
+  while (rte_mempool_avail_count(pool()) > 16) hoard.push_back(rte_pktmbuf_alloc(pool()));
+  std::size_t arrived = 0;
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(send(a_, {3000}), 1);
+    for (rte_mbuf* m : receive(b_)) {
+      ++arrived;
+      for (rte_mbuf* next = nullptr; m != nullptr; m = next) {
+        next = std::exchange(m->next, nullptr);
+        m->nb_segs = 1;
+        hoard.push_back(m);
+      }
+    }
+    EXPECT_TRUE(receive(a_).empty());
+    EXPECT_GT(fabric_.posted_receives(b_.queue->qpn()), 0U);
+  }
+  EXPECT_EQ(arrived + b_.node->drops(Drop::kIbNoBuffer), 200U);
+  EXPECT_GT(b_.node->drops(Drop::kIbNoBuffer), 0U);
+  rte_pktmbuf_free_bulk(hoard.data(), static_cast<unsigned>(hoard.size()));
+  EXPECT_TRUE(receive(b_).empty());
+  const std::uint64_t lost = b_.node->drops(Drop::kIbNoBuffer);
+  for (int i = 0; i < 20; ++i) expect_talk();
+  EXPECT_EQ(b_.node->drops(Drop::kIbNoBuffer), lost);
+}
+
+// --- The device beneath ---
+
+TEST_P(VerbsConnectedTest, BrokenCompletionQueueTakesTheDeviceAnew) {
+  fabric_.break_cq(a_.queue->qpn());
+  EXPECT_TRUE(receive(a_).empty());
+  const auto events = pass(*a_.node, Duration{0});
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events[0], fabric::PortEvent::kFatal);
+  pass(*a_.node);
+  rejoin();
+  expect_talk();
+}
+
+TEST_P(VerbsConnectedTest, DeviceThatGoesTakesItsQueuesAlong) {
+  fabric_.hold_sends(*a_.node->device, true);
+  EXPECT_EQ(send(a_, {60, 600}), 2);
+  fabric_.remove(*a_.node->device);
+  EXPECT_EQ(pass(*a_.node), std::vector{fabric::PortEvent::kFatal});
+  EXPECT_EQ(info(a_).state, QueueState::kError);
+  EXPECT_EQ(send(a_, {60}), 1);
+  EXPECT_TRUE(receive(a_).empty());
+  const auto none =
+      a_.node->hca->create_connected_queue({GetParam().transport, 0xffff, a_.receive, kSendDepth});
+  EXPECT_TRUE(!none && none.error().code == Errc::kUnavailable);
+
+  fabric_.hold_sends(*a_.node->device, false);
+  fabric_.restore(*a_.node->device);
+  EXPECT_EQ(pass(*a_.node), std::vector{fabric::PortEvent::kPortActive});
+  EXPECT_EQ(info(a_).state, QueueState::kError);
+  rejoin();
+  expect_talk();
+  EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 3U);
+}
+
+TEST_P(VerbsConnectedTest, DeviceWithoutSharedReceiveQueuesSaysSo) {
+  auto setup = fake_verbs::make_setup("plain", 9, 0x77);
+  setup.attr.orig_attr.max_srq = 0;
+  const auto node = make_node(fabric_.add_device(std::move(setup)));
+  auto* receive = node->hca->create_receive_queue({kBuffers, kMaxMessage}).value();
+  EXPECT_NE(node->hca->problem().find("mode = \"datagram\""), std::string::npos)
+      << node->hca->problem();
+  const auto none =
+      node->hca->create_connected_queue({GetParam().transport, 0xffff, receive, kSendDepth});
+  EXPECT_TRUE(!none && none.error().code == Errc::kUnavailable);
+  EXPECT_TRUE(talk(*node, *b_.node));  // Datagrams go.
+}
+
+TEST_P(VerbsConnectedTest, BuffersThatTheDeviceCannotFillSaySo) {
+  auto setup = fake_verbs::make_setup("narrow", 9, 0x77);
+  setup.attr.orig_attr.max_srq_sge = 4;
+  const auto node = make_node(fabric_.add_device(std::move(setup)));
+  ASSERT_TRUE(node->hca->create_receive_queue({kBuffers, kMaxMessage}));
+  for (const char* part : {"5 mbufs", "4 at most", "--mbuf-size", "connected-mtu"})
+    EXPECT_NE(node->hca->problem().find(part), std::string::npos) << node->hca->problem();
+}
+
+TEST_P(VerbsConnectedTest, QueuesThatCannotBe) {
+  VerbsHca& hca = *a_.node->hca;
+  const auto refused = [&](const fabric::ConnectedQueueConfig& config) {
+    const auto made = hca.create_connected_queue(config);
+    return made ? Errc::kExists : made.error().code;
+  };
+  const Transport transport = GetParam().transport;
+  EXPECT_EQ(refused({Transport::kUd, 0xffff, a_.receive, 16}), Errc::kInvalidArgument);
+  EXPECT_EQ(refused({transport, 0xffff, nullptr, 16}), Errc::kInvalidArgument);
+  EXPECT_EQ(refused({transport, 0xffff, a_.receive, 17}), Errc::kInvalidArgument);
+  EXPECT_EQ(refused({transport, 0x8123, a_.receive, 16}), Errc::kInvalidArgument);
+  fabric_.fail(Call::kCreateQp, ENOMEM);
+  EXPECT_EQ(refused({transport, 0xffff, a_.receive, 16}), Errc::kNoResources);
+  fabric_.fail(Call::kModifyQp, EIO);
+  EXPECT_EQ(refused({transport, 0xffff, a_.receive, 16}), Errc::kUnavailable);
+  EXPECT_FALSE(hca.create_receive_queue({0, 100}));
+  EXPECT_FALSE(hca.create_receive_queue({16, fabric::kMaxMessage + 1}));
+  expect_talk();
+}
+
+std::string name_of(const testing::TestParamInfo<Way>& way) {
+  return std::string{to_string(way.param.transport)} + (way.param.extended ? "Extended" : "Plain");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, VerbsConnectedTest,
+                         testing::Values(Way{Transport::kRc, true}, Way{Transport::kRc, false},
+                                         Way{Transport::kUc, true}, Way{Transport::kUc, false}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, VerbsReliableTest,
+                         testing::Values(Way{Transport::kRc, true}, Way{Transport::kRc, false}),
+                         name_of);
+
+}  // namespace
+}  // namespace ipoib::verbs
