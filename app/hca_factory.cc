@@ -3,13 +3,21 @@
 #include <utility>
 
 #include "drivers/soft/soft_hca.h"
+#include "drivers/umad/gid_mad_port.h"
 #include "drivers/umad/umad_port.h"
+#include "drivers/verbs/verbs_hca.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::app {
+namespace {
 
-Result<std::unique_ptr<fabric::Hca>> make_hca(const mgmt::HcaConfig& config,
-                                              const mgmt::HcaResources& resources) {
+std::unique_ptr<fabric::PortManager> make_manager(const mgmt::MadConfig& mad, Doorbell* doorbell) {
+  return umad::UmadPort::create(
+      {.device = mad.device, .port = mad.port, .doorbell = doorbell, .now = {}});
+}
+
+Result<std::unique_ptr<fabric::Hca>> make_soft(const mgmt::HcaConfig& config,
+                                               const mgmt::HcaResources& resources) {
   soft::SoftHcaConfig soft;
   soft.name = config.name;
   soft.port_id = resources.ethdev_port;
@@ -24,14 +32,47 @@ Result<std::unique_ptr<fabric::Hca>> make_hca(const mgmt::HcaConfig& config,
   soft.qsbr = resources.qsbr;
   soft.doorbell = resources.doorbell;
   std::unique_ptr<fabric::PortManager> manager;
-  if (!config.mad.device.empty())
-    manager = umad::UmadPort::create({.device = config.mad.device,
-                                      .port = config.mad.port,
-                                      .doorbell = resources.doorbell,
-                                      .now = {}});
+  if (!config.mad.device.empty()) manager = make_manager(config.mad, resources.doorbell);
   auto hca = soft::SoftHca::create(soft, std::move(manager));
   if (!hca) return tl::make_unexpected(hca.error());
   return std::unique_ptr<fabric::Hca>{std::move(*hca)};
+}
+
+/// MADs go through umad of the same port.
+Result<std::unique_ptr<fabric::Hca>> make_verbs(const mgmt::HcaConfig& config,
+                                                const mgmt::HcaResources& resources) {
+  verbs::VerbsHcaConfig verbs;
+  verbs.name = config.name;
+  verbs.device = config.device;
+  verbs.port = static_cast<std::uint8_t>(config.port);
+  verbs.mtu = wire::mtu_code(config.mtu);
+  verbs.administrator = config.subnet_administrator;
+  verbs.pool = resources.pool;
+  verbs.rxd = resources.rxd;
+  verbs.txd = resources.txd;
+  verbs.worker_node = resources.worker_node;
+  verbs.qsbr = resources.qsbr;
+  verbs.doorbell = resources.doorbell;
+  const mgmt::MadConfig mad{config.device, config.port};
+  verbs.manager = [mad, doorbell = resources.doorbell] { return make_manager(mad, doorbell); };
+  verbs.mad_port = [mad, doorbell = resources.doorbell] {
+    return std::make_unique<umad::GidMadPort>(
+        umad::GidMadConfig{.device = mad.device, .port = mad.port, .doorbell = doorbell});
+  };
+  auto hca = verbs::VerbsHca::create(std::move(verbs));
+  if (!hca) return tl::make_unexpected(hca.error());
+  return std::unique_ptr<fabric::Hca>{std::move(*hca)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<fabric::Hca>> make_hca(const mgmt::HcaConfig& config,
+                                              const mgmt::HcaResources& resources) {
+  switch (config.driver) {
+    case mgmt::HcaDriver::kSoft: return make_soft(config, resources);
+    case mgmt::HcaDriver::kVerbs: return make_verbs(config, resources);
+  }
+  return fail(Errc::kInvalidArgument, "no such driver");
 }
 
 }  // namespace ipoib::app

@@ -117,6 +117,7 @@ Result<PortView> query_port(const Device& device, std::uint8_t port) {
                  .ethernet = device.ethernet(),
                  .netdev = own->netdev};
   fabric::PortAttr& attr = view.attr;
+  if (device.ethernet()) attr.link_layer = fabric::LinkLayer::kEthernet;
   attr.gid_prefix = own->gid.prefix();
   attr.guid = own->gid.guid();
   attr.lid = device.ethernet() ? fabric::kOwnLid : told.lid;

@@ -36,6 +36,7 @@ struct HcaResources {
   std::uint16_t ethdev_port = 0;  ///< Cable of a software HCA: configured and started.
   rte_mempool* pool = nullptr;
   std::uint16_t rxd = 512, txd = 512;  ///< Descriptors of a queue.
+  int worker_node = -1;                ///< NUMA node of the worker that is to serve it.
   rte_rcu_qsbr* qsbr = nullptr;        ///< Workers report quiescence to it.
   Doorbell* doorbell = nullptr;        ///< To be rung when MADs or events came.
 };

@@ -261,11 +261,14 @@ Status NodeImpl::create_hcas() {
     const auto failed = [&h](const Error& e) {
       return fail(e.code, "{}", interface_error("hca", h.name, e));
     };
-    HcaResources resources{.pool = pool_.get(),
-                           .rxd = static_cast<std::uint16_t>(config_.rxd),
-                           .txd = static_cast<std::uint16_t>(config_.txd),
-                           .qsbr = rcu_.get(),
-                           .doorbell = &doorbell_};
+    const unsigned owner = owner_of(h.name, static_cast<unsigned>(ports_.size() + hcas_.size()));
+    HcaResources resources{
+        .pool = pool_.get(),
+        .rxd = static_cast<std::uint16_t>(config_.rxd),
+        .txd = static_cast<std::uint16_t>(config_.txd),
+        .worker_node = static_cast<int>(rte_lcore_to_socket_id(lcores_.workers[owner])),
+        .qsbr = rcu_.get(),
+        .doorbell = &doorbell_};
     std::optional<EthDevice> cable;
     if (h.driver == HcaDriver::kSoft) {
       auto opened = EthDevice::open({h.wire, static_cast<std::uint16_t>(h.mtu + kCableOverhead),
@@ -276,7 +279,6 @@ Status NodeImpl::create_hcas() {
     }
     auto hca = make_hca_(h, resources);
     if (!hca) return failed(hca.error());
-    const unsigned owner = owner_of(h.name, static_cast<unsigned>(ports_.size() + hcas_.size()));
     hcas_.push_back(
         std::make_unique<HcaUnit>(h, std::move(cable), std::move(*hca), owner, workers_));
     HcaUnit& unit = *hcas_.back();
