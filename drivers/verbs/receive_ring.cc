@@ -20,13 +20,18 @@ ReceiveRing::ReceiveRing(ibv_qp* qp, ibv_srq* srq, const ReceiveRingConfig& conf
       room_{static_cast<std::uint16_t>(rte_pktmbuf_data_room_size(config.pool) -
                                        RTE_PKTMBUF_HEADROOM)},
       free_(config.depth),
+      nb_free_{config.depth},
       mbufs_(std::size_t{config.depth} * config.segments, nullptr),
       requests_(chain_),
       sges_(std::size_t{chain_} * config.segments) {
   std::iota(free_.rbegin(), free_.rend(), 0U);
   for (std::uint32_t i = 0; i < chain_; ++i) {
-    requests_[i].sg_list = &sges_[std::size_t{i} * config.segments];
+    ibv_sge* const sges = &sges_[std::size_t{i} * config.segments];
+    requests_[i].next = &requests_[i] + 1;
+    requests_[i].sg_list = sges;
     requests_[i].num_sge = static_cast<int>(config.segments);
+    for (std::uint32_t part = 0; part < config.segments; ++part)
+      sges[part].length = room_ + (part == 0 ? config.head : 0);
   }
 }
 
@@ -49,9 +54,10 @@ std::uint32_t ReceiveRing::supply(std::uint32_t n) noexcept {
   };
   for (std::uint32_t i = 0; i < n; ++i) {
     if (wanted == 0) whole = i;
-    for (rte_mbuf*& m : slot(free_[free_.size() - 1 - i])) {
-      if (m != nullptr) continue;
-      lacking[wanted++] = &m;
+    rte_mbuf** const mbufs = slot(last_free(i));
+    for (std::uint32_t part = 0; part < config_.segments; ++part) {
+      if (mbufs[part] != nullptr) continue;
+      lacking[wanted++] = &mbufs[part];
       if (wanted == kChain && !get()) return whole;
     }
   }
@@ -62,63 +68,61 @@ std::uint32_t ReceiveRing::supply(std::uint32_t n) noexcept {
 bool ReceiveRing::describe(std::uint32_t place, std::uint32_t i, const MemoryMap& map) noexcept {
   ibv_recv_wr& request = requests_[i];
   request.wr_id = place;
-  request.next = &request + 1;
-  ibv_sge* sge = request.sg_list;
+  ibv_sge* const sges = request.sg_list;
+  rte_mbuf* const* const mbufs = slot(place);
   std::uint32_t head = config_.head;
-  for (const rte_mbuf* m : slot(place)) {
-    const auto* const data = rte_pktmbuf_mtod(m, const std::byte*) - head;
-    if (!lkeys_.find(map, data, sge->lkey)) [[unlikely]]
+  for (std::uint32_t part = 0; part < config_.segments; ++part) {
+    const auto* const data = rte_pktmbuf_mtod(mbufs[part], const std::byte*) - head;
+    if (!lkeys_.find(map, data, sges[part].lkey)) [[unlikely]]
       return false;
-    sge->addr = reinterpret_cast<std::uintptr_t>(data);
-    sge->length = room_ + head;
+    sges[part].addr = reinterpret_cast<std::uintptr_t>(data);
     head = 0;
-    ++sge;
   }
   return true;
 }
 
 /// The chain's first `n`, which are for the last places of free_.
 bool ReceiveRing::post(std::uint32_t n) noexcept {
-  requests_[n - 1].next = nullptr;
+  ibv_recv_wr*& end = requests_[n - 1].next;
+  ibv_recv_wr* const next = std::exchange(end, nullptr);
   ibv_recv_wr* bad = nullptr;
   const int error = srq_ != nullptr ? ibv_post_srq_recv(srq_, requests_.data(), &bad)
                                     : ibv_post_recv(qp_, requests_.data(), &bad);
-  const auto taken = error == 0 ? n : static_cast<std::uint32_t>(bad - requests_.data());
-  free_.resize(free_.size() - taken);
+  end = next;
+  nb_free_ -= error == 0 ? n : static_cast<std::uint32_t>(bad - requests_.data());
   return error == 0;
 }
 
 ReceiveRing::Fill ReceiveRing::fill(const MemoryMap& map, bool all) noexcept {
-  while (free_.size() >= (all ? 1 : chain_)) {
-    const auto n = static_cast<std::uint32_t>(std::min<std::size_t>(free_.size(), chain_));
+  while (nb_free_ >= (all ? 1 : chain_)) {
+    const std::uint32_t n = std::min(nb_free_, chain_);
     const std::uint32_t supplied = supply(n);
     for (std::uint32_t i = 0; i < supplied; ++i)
-      if (!describe(free_[free_.size() - 1 - i], i, map)) return Fill::kUnregistered;
+      if (!describe(last_free(i), i, map)) return Fill::kUnregistered;
     if (supplied != 0 && !post(supplied)) return Fill::kRefused;
     if (supplied != n) return Fill::kNoMbufs;
   }
   return Fill::kDone;
 }
 
-rte_mbuf* ReceiveRing::take(std::uint64_t wr_id, std::uint32_t octets) noexcept {
-  const auto mbufs = slot(wr_id);
+/// A buffer of several mbufs, as many as the packet fills.
+rte_mbuf* ReceiveRing::take_chain(rte_mbuf** mbufs, std::uint32_t octets) noexcept {
   rte_mbuf* const first = mbufs[0];
   first->pkt_len = octets;
-  std::uint32_t n = 0;
-  for (rte_mbuf* last = nullptr; n == 0 || octets != 0; ++n) {
+  std::uint16_t n = 0;
+  for (rte_mbuf* last = nullptr; octets != 0; ++n) {
     rte_mbuf* const m = std::exchange(mbufs[n], nullptr);
     m->data_len = static_cast<std::uint16_t>(std::min<std::uint32_t>(octets, room_));
     octets -= m->data_len;
     if (last != nullptr) last->next = m;
     last = m;
   }
-  first->nb_segs = static_cast<std::uint16_t>(n);
-  free_.push_back(static_cast<std::uint32_t>(wr_id));
+  first->nb_segs = n;
   return first;
 }
 
 void ReceiveRing::forget() noexcept {
-  free_.resize(config_.depth);
+  nb_free_ = config_.depth;
   std::iota(free_.rbegin(), free_.rend(), 0U);
 }
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "drivers/verbs/memory.h"
@@ -38,21 +38,36 @@ class ReceiveRing {
   Fill fill(const MemoryMap& map, bool all = false) noexcept;
 
   /// A buffer has come back with `octets` (without head); it is the caller's now.
-  [[nodiscard]] rte_mbuf* take(std::uint64_t wr_id, std::uint32_t octets) noexcept;
+  [[nodiscard]] rte_mbuf* take(std::uint64_t wr_id, std::uint32_t octets) noexcept {
+    recycle(wr_id);
+    rte_mbuf** const mbufs = slot(wr_id);
+    if (octets > room_) [[unlikely]]
+      return take_chain(mbufs, octets);
+    // As the mempool gave it: one segment.
+    rte_mbuf* const m = std::exchange(mbufs[0], nullptr);
+    m->pkt_len = octets;
+    m->data_len = static_cast<std::uint16_t>(octets);
+    return m;
+  }
   /// It has come back, and is to be posted again as it is.
-  void recycle(std::uint64_t wr_id) noexcept { free_.push_back(static_cast<std::uint32_t>(wr_id)); }
+  void recycle(std::uint64_t wr_id) noexcept {
+    free_[nb_free_++] = static_cast<std::uint32_t>(wr_id);
+  }
   /// As if all had come back: the device has forgotten them.
   void forget() noexcept;
 
-  [[nodiscard]] std::uint32_t posted() const noexcept {
-    return config_.depth - static_cast<std::uint32_t>(free_.size());
-  }
+  [[nodiscard]] std::uint32_t posted() const noexcept { return config_.depth - nb_free_; }
   [[nodiscard]] std::uint32_t depth() const noexcept { return config_.depth; }
 
  private:
-  [[nodiscard]] std::span<rte_mbuf*> slot(std::uint64_t wr_id) noexcept {
-    return {&mbufs_[wr_id * config_.segments], config_.segments};
+  [[nodiscard]] rte_mbuf** slot(std::uint64_t wr_id) noexcept {
+    return &mbufs_[wr_id * config_.segments];
   }
+  /// Free place number `i` from the end.
+  [[nodiscard]] std::uint32_t last_free(std::uint32_t i) const noexcept {
+    return free_[nb_free_ - 1 - i];
+  }
+  [[nodiscard]] rte_mbuf* take_chain(rte_mbuf** mbufs, std::uint32_t octets) noexcept;
   [[nodiscard]] std::uint32_t supply(std::uint32_t n) noexcept;
   [[nodiscard]] bool describe(std::uint32_t place, std::uint32_t i, const MemoryMap& map) noexcept;
   [[nodiscard]] bool post(std::uint32_t n) noexcept;
@@ -64,6 +79,7 @@ class ReceiveRing {
   std::uint16_t room_;   ///< Octets of one mbuf behind its headroom.
   LkeyCache lkeys_;
   std::vector<std::uint32_t> free_;  ///< Places that are not posted; the last is used next.
+  std::uint32_t nb_free_;            ///< Of those.
   std::vector<rte_mbuf*> mbufs_;     ///< By place and segment; null: to be supplied.
   std::vector<ibv_recv_wr> requests_;
   std::vector<ibv_sge> sges_;

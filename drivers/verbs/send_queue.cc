@@ -14,36 +14,12 @@ SendQueue::SendQueue(ibv_qp* qp, ibv_qp_ex* extended, const SendLimits& limits, 
       extended_{extended},
       limits_{limits},
       tag_{std::uint64_t{tag} << 32},
+      offload_{limits.checksum ? kOffload : 0},
       under_way_{std::make_unique<rte_mbuf*[]>(limits.depth)} {
   for (unsigned i = 0; i < kChain; ++i) {
     requests_[i].opcode = IBV_WR_SEND;
     requests_[i].next = i + 1 < kChain ? &requests_[i + 1] : nullptr;
   }
-}
-
-bool SendQueue::add(rte_mbuf* m, const MemoryMap& map, ibv_ah* ah, std::uint32_t qpn,
-                    std::uint32_t qkey) noexcept {
-  ibv_send_wr& request = requests_[chained_];
-  ibv_sge* const sges = &sges_[sges_used_];
-  int n = 0;
-  for (const rte_mbuf* segment = m; segment != nullptr; segment = segment->next) {
-    ibv_sge& sge = sges[n];
-    const auto* const data = rte_pktmbuf_mtod(segment, const std::byte*);
-    if (!lkeys_.find(map, data, sge.lkey)) [[unlikely]]
-      return false;
-    sge.addr = reinterpret_cast<std::uintptr_t>(data);
-    sge.length = segment->data_len;
-    ++n;
-  }
-  sges_used_ += static_cast<unsigned>(n);
-  request.wr_id = tag_ | ((get(posted_) + chained_) & 0xffff'ffff);
-  request.sg_list = sges;
-  request.num_sge = n;
-  request.send_flags = m->pkt_len <= limits_.max_inline ? std::uint32_t{IBV_SEND_INLINE} : 0U;
-  if (limits_.checksum && (m->ol_flags & kOffload) != 0) request.send_flags |= IBV_SEND_IP_CSUM;
-  request.wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey};
-  chain_[chained_++] = m;
-  return true;
 }
 
 /// Returns how many the device took, from the front.
@@ -82,13 +58,10 @@ bool SendQueue::post(DropCounters& drops) noexcept {
   // Not lists: the provider of rxe gets their lengths wrong up to rdma-core 44 at least.
   const bool single = sges_used_ == chained_;
   const unsigned taken = extended_ != nullptr && single ? post_extended() : post_chain();
-  std::uint64_t place = get(posted_);
-  for (unsigned i = 0; i < taken; ++i, ++place) {
-    const bool copied = (requests_[i].send_flags & IBV_SEND_INLINE) != 0;
-    under_way_[place & (limits_.depth - 1)] = copied ? nullptr : chain_[i];
-    if (copied) rte_pktmbuf_free(chain_[i]);
-  }
-  posted_.store(place, std::memory_order_relaxed);
+  // Those that were copied into their work requests too: freeing many at once costs less.
+  const std::uint64_t begin = get(posted_);
+  for (unsigned i = 0; i < taken; ++i) under_way_[(begin + i) & (limits_.depth - 1)] = chain_[i];
+  posted_.store(begin + taken, std::memory_order_relaxed);
   const unsigned refused = chained_ - taken;
   if (refused != 0) [[unlikely]] {
     rte_pktmbuf_free_bulk(&chain_[taken], refused);

@@ -45,7 +45,27 @@ class SendQueue {
   /// Another packet for the chain, which must have room for it. False, and nothing changed: memory
   /// of it is not registered. `ah` null: a connected queue pair.
   [[nodiscard]] bool add(rte_mbuf* m, const MemoryMap& map, ibv_ah* ah, std::uint32_t qpn,
-                         std::uint32_t qkey) noexcept;
+                         std::uint32_t qkey) noexcept {
+    ibv_send_wr& request = requests_[chained_];
+    ibv_sge* const sges = &sges_[sges_used_];
+    unsigned n = 0;
+    for (const rte_mbuf* segment = m; segment != nullptr; segment = segment->next, ++n) {
+      const auto* const data = rte_pktmbuf_mtod(segment, const std::byte*);
+      if (!lkeys_.find(map, data, sges[n].lkey)) [[unlikely]]
+        return false;
+      sges[n].addr = reinterpret_cast<std::uintptr_t>(data);
+      sges[n].length = segment->data_len;
+    }
+    sges_used_ += n;
+    request.wr_id = tag_ | static_cast<std::uint32_t>(get(posted_) + chained_);
+    request.sg_list = sges;
+    request.num_sge = static_cast<int>(n);
+    request.send_flags = (m->pkt_len <= limits_.max_inline ? unsigned{IBV_SEND_INLINE} : 0U) |
+                         ((m->ol_flags & offload_) != 0 ? unsigned{IBV_SEND_IP_CSUM} : 0U);
+    request.wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey};
+    chain_[chained_++] = m;
+    return true;
+  }
   [[nodiscard]] bool chain_full(const rte_mbuf* next) const noexcept {
     return chained_ == kChain || sges_used_ + next->nb_segs > sges_.size();
   }
@@ -78,7 +98,8 @@ class SendQueue {
   std::atomic<std::uint64_t> done_{0};
   unsigned chained_ = 0;
   unsigned sges_used_ = 0;
-  std::unique_ptr<rte_mbuf*[]> under_way_;  ///< By place; null: inline, freed already.
+  std::uint64_t offload_;                   ///< What of an mbuf's flags asks for a checksum.
+  std::unique_ptr<rte_mbuf*[]> under_way_;  ///< By place.
   std::array<rte_mbuf*, kChain> chain_;
   std::array<ibv_send_wr, kChain> requests_{};
   std::array<ibv_sge, 4 * kChain> sges_{};
