@@ -51,13 +51,36 @@ link::ConnectionConfig connection_config(const LinkConfigEntry& l) {
   return config;
 }
 
-Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l) {
+/// Segments of long messages that are put together, or wait to be acknowledged, on one hca.
+constexpr unsigned kMessagesUnderWay = 16'384;
+
+bool is_connected_on(const LinkConfigEntry& l, const HcaConfig& hca) {
+  return l.hca == hca.name && l.mode != LinkMode::kDatagram;
+}
+
+/// Buffers for messages of one link. Those of a real HCA are made of mbufs for the longest message
+/// each, and wait at the device: half of what an hca is given, for all of its links.
+std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const LinkConfigEntry& l,
+                            unsigned mbuf_size) {
+  constexpr std::uint32_t kLeast = 32;
+  const fabric::ReceiveQueueConfig usual;
+  if (hca.driver != HcaDriver::kVerbs || l.mode == LinkMode::kDatagram) return usual.depth;
+  const auto links = static_cast<std::uint32_t>(
+      std::count_if(node.links.begin(), node.links.end(),
+                    [&hca](const auto& other) { return is_connected_on(other, hca); }));
+  const std::uint32_t segments =
+      connection_config(l).receive_mtu / (mbuf_size - RTE_PKTMBUF_HEADROOM) + 1;
+  return std::clamp(kMessagesUnderWay / 2 / segments / links, kLeast, usual.depth);
+}
+
+Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std::uint32_t depth) {
   LinkQueues queues;
   auto ud = hca.create_ud_queue({l.pkey});
   if (!ud) return tl::make_unexpected(ud.error());
   queues.ud = *ud;
   if (l.mode == LinkMode::kDatagram) return queues;
-  auto receive = hca.create_receive_queue({.max_message = connection_config(l).receive_mtu});
+  auto receive =
+      hca.create_receive_queue({.depth = depth, .max_message = connection_config(l).receive_mtu});
   if (receive) {
     queues.receive = *receive;
     return queues;
@@ -178,8 +201,6 @@ std::uint32_t NodeImpl::neighbour_capacity() const {
 
 Status NodeImpl::create_pool() {
   constexpr unsigned kCache = 256;
-  /// Segments of long messages that are put together, or wait to be acknowledged.
-  constexpr unsigned kMessagesUnderWay = 16'384;
   // A cable has one pair of queues for all of its links.
   const auto of_verbs =
       std::count_if(config_.links.begin(), config_.links.end(), [this](const LinkConfigEntry& l) {
@@ -194,9 +215,8 @@ Status NodeImpl::create_pool() {
       static_cast<unsigned>(config_.ports.size()) + static_cast<unsigned>(cables + of_verbs);
   const auto connected = static_cast<unsigned>(
       std::count_if(config_.hcas.begin(), config_.hcas.end(), [this](const HcaConfig& h) {
-        return std::any_of(config_.links.begin(), config_.links.end(), [&h](const auto& l) {
-          return l.hca == h.name && l.mode != LinkMode::kDatagram;
-        });
+        return std::any_of(config_.links.begin(), config_.links.end(),
+                           [&h](const auto& l) { return is_connected_on(l, h); });
       }));
   // Every descriptor, what waits between lcores, and what the caches keep to themselves.
   const unsigned wanted = devices * (config_.rxd + config_.txd) +
@@ -295,7 +315,8 @@ Status NodeImpl::create_links() {
                                   [&](const auto& h) { return h->config.name == l.hca; });
     if (hca == hcas_.end())
       return fail(Errc::kInvalidArgument, "link {}: no hca {}", l.name, l.hca);
-    const auto queues = create_queues(*(*hca)->hca, l);
+    const auto queues =
+        create_queues(*(*hca)->hca, l, receive_depth(config_, (*hca)->config, l, mbuf_size()));
     if (!queues)
       return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));
     InterfaceSlot& slot = interfaces_.add((*hca)->owner);
