@@ -64,19 +64,23 @@ std::uint32_t ReceiveRing::supply(std::uint32_t n) noexcept {
   return wanted == 0 || get() ? n : whole;
 }
 
-/// Work request `i` of the chain is for this place.
-bool ReceiveRing::describe(std::uint32_t place, std::uint32_t i, const MemoryMap& map) noexcept {
-  ibv_recv_wr& request = requests_[i];
-  request.wr_id = place;
-  ibv_sge* const sges = request.sg_list;
-  rte_mbuf* const* const mbufs = slot(place);
-  std::uint32_t head = config_.head;
-  for (std::uint32_t part = 0; part < config_.segments; ++part) {
-    const auto* const data = rte_pktmbuf_mtod(mbufs[part], const std::byte*) - head;
-    if (!lkeys_.find(map, data, sges[part].lkey)) [[unlikely]]
-      return false;
-    sges[part].addr = reinterpret_cast<std::uintptr_t>(data);
-    head = 0;
+/// The chain's first `n` work requests are for the last places of free_.
+bool ReceiveRing::describe(std::uint32_t n, const MemoryMap& map) noexcept {
+  const std::uint32_t segments = config_.segments;
+  ibv_recv_wr* request = requests_.data();
+  ibv_sge* sge = sges_.data();
+  for (std::uint32_t i = 0; i < n; ++i, ++request) {
+    const std::uint32_t place = last_free(i);
+    request->wr_id = place;
+    rte_mbuf* const* const mbufs = slot(place);
+    std::uint32_t head = config_.head;
+    for (std::uint32_t part = 0; part < segments; ++part, ++sge) {
+      const auto* const data = rte_pktmbuf_mtod(mbufs[part], const std::byte*) - head;
+      if (!lkeys_.find(map, data, sge->lkey)) [[unlikely]]
+        return false;
+      sge->addr = reinterpret_cast<std::uintptr_t>(data);
+      head = 0;
+    }
   }
   return true;
 }
@@ -97,8 +101,7 @@ ReceiveRing::Fill ReceiveRing::fill(const MemoryMap& map, bool all) noexcept {
   while (nb_free_ >= (all ? 1 : chain_)) {
     const std::uint32_t n = std::min(nb_free_, chain_);
     const std::uint32_t supplied = supply(n);
-    for (std::uint32_t i = 0; i < supplied; ++i)
-      if (!describe(last_free(i), i, map)) return Fill::kUnregistered;
+    if (!describe(supplied, map)) return Fill::kUnregistered;
     if (supplied != 0 && !post(supplied)) return Fill::kRefused;
     if (supplied != n) return Fill::kNoMbufs;
   }

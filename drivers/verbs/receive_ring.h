@@ -69,7 +69,7 @@ class ReceiveRing {
   }
   [[nodiscard]] rte_mbuf* take_chain(rte_mbuf** mbufs, std::uint32_t octets) noexcept;
   [[nodiscard]] std::uint32_t supply(std::uint32_t n) noexcept;
-  [[nodiscard]] bool describe(std::uint32_t place, std::uint32_t i, const MemoryMap& map) noexcept;
+  [[nodiscard]] bool describe(std::uint32_t n, const MemoryMap& map) noexcept;
   [[nodiscard]] bool post(std::uint32_t n) noexcept;
 
   ibv_qp* qp_;
