@@ -125,13 +125,13 @@ class LateDevice : public NodeTest {
  protected:
   NodeConfig verbs_config() {
     NodeConfig c = config();
-    HcaConfig hca;
-    hca.name = "mlx0";
-    hca.driver = HcaDriver::kVerbs;
-    hca.device = "mlx5_7";
-    hca.port = 2;
-    hca.subnet_administrator = true;
-    c.hcas = {hca};
+    HcaConfig verbs;
+    verbs.name = "mlx0";
+    verbs.driver = HcaDriver::kVerbs;
+    verbs.device = "mlx5_7";
+    verbs.port = 2;
+    verbs.subnet_administrator = true;
+    c.hcas = {verbs};
     c.links[0].hca = "mlx0";
     return c;
   }
