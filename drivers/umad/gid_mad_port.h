@@ -60,7 +60,6 @@ class GidMadPort final : public fabric::MadPort {
   [[nodiscard]] bool pending() const override { return !received_.empty() || channel_.pending(); }
   [[nodiscard]] fabric::NamedCounters counters() const override;
   [[nodiscard]] std::string problem() const override { return channel_.problem(); }
-  [[nodiscard]] bool lost() const override { return channel_.counters().lost.get() != 0; }
 
  private:
   struct Outgoing {

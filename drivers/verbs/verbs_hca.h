@@ -46,8 +46,8 @@ struct VerbsHcaConfig {
   Doorbell* doorbell = nullptr;
   /// InfiniBand link layer: who carries MADs and says what the subnet manager made of the port.
   std::function<std::unique_ptr<fabric::PortManager>()> manager;
-  /// Ethernet link layer: who carries MADs.
-  std::function<std::unique_ptr<fabric::MadPort>()> mad_port;
+  /// Ethernet link layer: who carries MADs, from the port's GID with this index.
+  std::function<std::unique_ptr<fabric::MadPort>(std::uint8_t gid_index)> mad_port;
   std::function<TimePoint()> now;  ///< Empty: the steady clock.
 };
 

@@ -56,9 +56,10 @@ void VerbsHca::follow_manager() {
 
 std::string VerbsHca::problem() const {
   if (!device_ || !problem_.empty()) return problem_;
-  if (manager_)
-    if (std::string problem = manager_->problem(); !problem.empty()) return problem;
-  return queue_problem_;
+  std::string problem;
+  if (manager_) problem = manager_->problem();
+  if (problem.empty() && mad_port_) problem = mad_port_->problem();
+  return problem.empty() ? queue_problem_ : problem;
 }
 
 // --- The device ---
@@ -95,7 +96,6 @@ Status VerbsHca::use(std::unique_ptr<Device> device) {
       config_.device, config_.port, device_->ethernet() ? "Ethernet" : "InfiniBand");
   warn_of_nodes();
   if (!device_->ethernet() && !manager_) manager_ = config_.manager();
-  if (device_->ethernet()) mad_port_ = config_.mad_port();
   look_at_port();
   return {};
 }
@@ -172,7 +172,9 @@ void VerbsHca::look_at_port() {
   auto view = query_port(*device_, config_.port);
   fabric::PortAttr next = attr_;
   if (view) {
+    const bool moved = tables_.gid_index != view->tables.gid_index;
     tables_ = view->tables;
+    if (tables_.ethernet && (!mad_port_ || moved)) mad_port_ = config_.mad_port(tables_.gid_index);
     pkeys_ = std::move(view->pkeys);
     next = manager_ ? manager_->attr() : std::move(view->attr);
     const bool down = !manager_ && next.state != fabric::PortState::kActive;

@@ -80,8 +80,6 @@ class MadPort {
   [[nodiscard]] virtual NamedCounters counters() const { return {}; }
   /// What keeps MADs to other ports from leaving, for people; empty: nothing known.
   [[nodiscard]] virtual std::string problem() const { return {}; }
-  /// The device that carries them was lost since this object was made.
-  [[nodiscard]] virtual bool lost() const { return false; }
 };
 
 /// Where copies of the frames on a device's wire go (lib/fabric/capture.h). The ring has one

@@ -67,7 +67,7 @@ class RxeTest : public testing::Test {
     config.mtu = 5;
     config.administrator = true;
     config.pool = pool_;
-    config.mad_port = [] { return std::make_unique<SilentMadPort>(); };
+    config.mad_port = [](std::uint8_t /*gid_index*/) { return std::make_unique<SilentMadPort>(); };
     auto hca = VerbsHca::create(config);
     ASSERT_TRUE(hca) << hca.error().what;
     Port& port = ports_[i];
