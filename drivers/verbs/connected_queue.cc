@@ -236,7 +236,6 @@ Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
   std::unique_ptr<VerbsConnectedQueue> queue{
       new VerbsConnectedQueue{std::move(*pair), shared, next_queue_number(), config}};
   receive.queues.set(queue->qpn(), queue.get());
-  ++receive.users;
   return queue;
 }
 
@@ -250,7 +249,6 @@ VerbsConnectedQueue::VerbsConnectedQueue(QueuePair pair, PortShared& shared, std
 
 VerbsConnectedQueue::~VerbsConnectedQueue() {
   forget_device();
-  --receive_queue.users;
 }
 
 void VerbsConnectedQueue::forget_device() {

@@ -89,7 +89,6 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   const fabric::ReceiveQueueConfig config;
   std::unique_ptr<ReceiveHardware> hardware;  ///< Null while the device is away.
   QpnTable queues;
-  unsigned users = 0;
 
  private:
   static std::uint16_t rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;

@@ -32,11 +32,13 @@ std::optional<fabric::PortEvent> VerbsHca::next_event() {
   const TimePoint t = now();
   if (device_) take_device_events();
   if (manager_) follow_manager();
-  if (std::exchange(look_now_, false) || t >= next_look_) {
-    if (device_)
-      look_at_port();
-    else
+  if (const bool news = std::exchange(look_now_, false); news || t >= next_look_) {
+    if (!device_)
       look_for_device();
+    else if (!device_->present())
+      lose_device("it is being removed");
+    else if (news || !manager_ || !queue_problem_.empty())
+      look_at_port();
     next_look_ = t + (device_ ? kLookAtPort : kLookForDevice);
   }
   if (device_) follow_failures(t);
@@ -168,7 +170,6 @@ void VerbsHca::take_device_events() {
 }
 
 void VerbsHca::look_at_port() {
-  if (!device_->present()) return lose_device("it is being removed");
   auto view = query_port(*device_, config_.port);
   fabric::PortAttr next = attr_;
   if (view) {
