@@ -139,13 +139,17 @@ std::uint16_t VerbsReceiveQueue::rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts
 std::uint16_t VerbsReceiveQueue::receive(ReceiveHardware& hw, rte_mbuf** pkts,
                                          std::uint16_t n) noexcept {
   std::array<ibv_wc, kMostPolled> completions;
-  const int got = ibv_poll_cq(hw.receive_cq.get(), std::min(n, kMostPolled), completions.data());
+  const int most = std::min(n, kMostPolled);
+  const int got = ibv_poll_cq(hw.receive_cq.get(), most, completions.data());
   if (got < 0) [[unlikely]]
     report_broken();
   std::uint16_t taken = 0;
   for (int i = 0; i < got; ++i)
     if (rte_mbuf* const m = take(hw, completions[static_cast<unsigned>(i)])) pkts[taken++] = m;
   if (hw.receive->posted() != hw.receive->depth()) fill(hw);
+  // Pairs with the acquire load of emptied().
+  if (got < most)
+    emptied_.store(emptied_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return taken;
 }
 
@@ -320,7 +324,11 @@ void VerbsConnectedQueue::set_error(QueueError error) noexcept {
   auto expected = QueueError::kNone;
   if (!error_.compare_exchange_strong(expected, error, std::memory_order_relaxed)) return;
   state_.store(QueueState::kError, std::memory_order_release);
-  if (error != QueueError::kClosed) return receive_queue.report_failure();
+  if (error != QueueError::kClosed) receive_queue.report_failure();
+}
+
+void VerbsConnectedQueue::close() noexcept {
+  set_error(QueueError::kClosed);
   if (qp_ != nullptr) static_cast<void>(modify(*qp_, IBV_QPS_ERR, {}, 0));
 }
 

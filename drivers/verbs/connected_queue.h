@@ -77,6 +77,10 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
     return broken_.load(std::memory_order_relaxed) &&
            broken_.exchange(false, std::memory_order_acquire);
   }
+  /// How often the worker has found no completion of a receive left, so far.
+  [[nodiscard]] std::uint64_t emptied() const noexcept {
+    return emptied_.load(std::memory_order_acquire);
+  }
   void add_flushed(std::uint32_t n) noexcept { flushed_.fetch_add(n, std::memory_order_relaxed); }
   /// Entries of the send completion queue that a queue that ended leaves unused.
   void give_back(std::uint32_t n) noexcept { given_back_.fetch_add(n, std::memory_order_relaxed); }
@@ -103,6 +107,7 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   std::atomic<bool> broken_{false};
   std::atomic<std::uint32_t> flushed_{0};
   std::atomic<std::uint32_t> given_back_{0};
+  std::atomic<std::uint64_t> emptied_{0};
   bool starving_ = false;
 };
 
@@ -120,6 +125,8 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   Status set_ready_to_send(const fabric::ReadyToSend& attr);
   /// The end, by this side or the device's: nothing is sent any more. Any but the first is nothing.
   void set_error(fabric::QueueError error) noexcept;
+  /// set_error() by this side, whatever became of the queue before: nothing is received any more.
+  void close() noexcept;
   /// The device is gone, and no worker uses the queue.
   void forget_device();
   [[nodiscard]] fabric::ConnectedQueueInfo info() const;

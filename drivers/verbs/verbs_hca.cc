@@ -68,7 +68,7 @@ VerbsHca::VerbsHca(VerbsHcaConfig config)
       attr_{.mtu = config_.mtu, .state = fabric::PortState::kDown, .pkeys = {}} {}
 
 VerbsHca::~VerbsHca() {
-  closing_.reclaim(fabric::Grace{nullptr}, [](std::unique_ptr<VerbsConnectedQueue>) {});
+  closing_.clear();
   connected_queues_.clear();
   receive_queues_.clear();
   ud_queues_.clear();
@@ -90,7 +90,16 @@ SendMarks VerbsHca::marks(std::uint64_t (SendQueue::*mark)() const noexcept) con
 
 void VerbsHca::reclaim() {
   ahs_.reclaim();
-  closing_.reclaim(grace_, [](std::unique_ptr<VerbsConnectedQueue>) {});
+  while (!closing_.empty()) {
+    Closing& first = closing_.front();
+    const VerbsReceiveQueue& receive = first.queue->receive_queue;
+    if (!first.emptied) {
+      if (!grace_.over(first.grace)) return;
+      first.emptied = receive.emptied();
+    }
+    if (receive.shown() != nullptr && receive.emptied() == *first.emptied) return;
+    closing_.pop_front();
+  }
 }
 
 // --- UD ---
@@ -175,7 +184,7 @@ void VerbsHca::destroy_receive_queue(fabric::ReceiveQueue& queue) {
   if (found == receive_queues_.end()) return;
   (*found)->show(nullptr);
   grace_.wait();
-  reclaim();  // the last queues attached to it
+  std::erase_if(closing_, [&](const Closing& c) { return &c.queue->receive_queue == &queue; });
   receive_queues_.erase(found);
 }
 
@@ -205,8 +214,8 @@ void VerbsHca::destroy_connected_queue(fabric::ConnectedQueue& queue) {
   VerbsReceiveQueue& receive = (*found)->receive_queue;
   // Another device may have given the number to another queue.
   if (receive.queues.find(queue.qpn()) == found->get()) receive.queues.set(queue.qpn(), nullptr);
-  (*found)->set_error(fabric::QueueError::kClosed);
-  closing_.add(std::move(*found), grace_);
+  (*found)->close();
+  closing_.push_back({std::move(*found), grace_.start(), std::nullopt});
   connected_queues_.erase(found);
   std::erase_if(queue_events_, [&](const fabric::QueueEvent& e) { return e.qpn == queue.qpn(); });
   reclaim();
@@ -225,7 +234,7 @@ Status VerbsHca::set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::
 }
 
 void VerbsHca::set_error(fabric::ConnectedQueue& queue) {
-  static_cast<VerbsConnectedQueue&>(queue).set_error(fabric::QueueError::kClosed);
+  static_cast<VerbsConnectedQueue&>(queue).close();
 }
 
 fabric::ConnectedQueueInfo VerbsHca::info(const fabric::ConnectedQueue& queue) const {

@@ -136,7 +136,14 @@ class VerbsHca final : public fabric::Hca {
   std::vector<std::unique_ptr<VerbsUdQueue>> ud_queues_;
   std::vector<std::unique_ptr<VerbsReceiveQueue>> receive_queues_;
   std::vector<std::unique_ptr<VerbsConnectedQueue>> connected_queues_;
-  fabric::Retired<std::unique_ptr<VerbsConnectedQueue>> closing_;
+  /// A queue that nobody names any more. Messages that have come to it hold buffers of the shared
+  /// receive queue until their completions are taken, and providers forget those with the queue.
+  struct Closing {
+    std::unique_ptr<VerbsConnectedQueue> queue;
+    std::uint64_t grace;
+    std::optional<std::uint64_t> emptied;  ///< As it was when the grace period was over.
+  };
+  std::deque<Closing> closing_;
 };
 
 }  // namespace ipoib::verbs

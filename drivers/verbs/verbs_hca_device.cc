@@ -124,7 +124,7 @@ void VerbsHca::lose_device(const std::string& why) {
   for (const auto& queue : ud_queues_) queue->show(nullptr);
   for (const auto& queue : receive_queues_) queue->show(nullptr);
   grace_.wait();
-  closing_.reclaim(grace_, [](std::unique_ptr<VerbsConnectedQueue>) {});
+  closing_.clear();
   for (const auto& queue : connected_queues_) {
     queue->receive_queue.queues.set(queue->qpn(), nullptr);
     queue->set_error(fabric::QueueError::kClosed);
