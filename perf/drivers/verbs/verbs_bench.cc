@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "drivers/soft/soft_hca.h"
@@ -39,24 +40,32 @@ rte_mempool* pool() {
   return pool;
 }
 
-/// One burst after another. The counters are of the median: a burst during which the lcore was
-/// somebody else's says nothing.
+/// One burst after another. Buffers are refilled and completions looked for now and then, so the
+/// counters are of kTimed packets; of their median, as a time in which the lcore was somebody
+/// else's says nothing.
 template <class Burst>
 void measure(benchmark::State& state, Burst&& burst) {
+  constexpr unsigned kTimed = 1024;
   const auto n = static_cast<std::uint16_t>(state.range(0));
-  std::vector<std::uint64_t> bursts;
+  std::vector<std::uint64_t> times;
+  unsigned packets = 0;
+  std::uint64_t start = rte_rdtsc();
   for (auto _ : state) {
-    const std::uint64_t start = rte_rdtsc();
     if (!burst(n)) {
       state.SkipWithError("packets were lost");
       return;
     }
-    bursts.push_back(rte_rdtsc() - start);
+    packets += n;
+    if (packets < kTimed) continue;
+    packets = 0;
+    const std::uint64_t now = rte_rdtsc();
+    times.push_back(now - std::exchange(start, now));
   }
   state.SetItemsProcessed(state.iterations() * n);
-  const auto middle = bursts.begin() + static_cast<std::ptrdiff_t>(bursts.size() / 2);
-  std::nth_element(bursts.begin(), middle, bursts.end());
-  const double tsc_per_pkt = static_cast<double>(*middle) / n;
+  if (times.empty()) return;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  const double tsc_per_pkt = static_cast<double>(*middle) / kTimed;
   state.counters["tsc_per_pkt"] = tsc_per_pkt;
   state.counters["ns_per_pkt"] = tsc_per_pkt / static_cast<double>(rte_get_tsc_hz()) * 1e9;
 }
