@@ -122,8 +122,7 @@ void VerbsReceiveQueue::report_broken() noexcept {
 void VerbsReceiveQueue::settle(ReceiveHardware& hw) noexcept {
   if (given_back_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     hw.send_room += given_back_.exchange(0, std::memory_order_relaxed);
-  if (flushed_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    shared_.drops.add(Drop::kIbTxFlushed, flushed_.exchange(0, std::memory_order_relaxed));
+  shared_.count_lost();
 }
 
 std::uint16_t VerbsReceiveQueue::rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts,
@@ -258,7 +257,7 @@ VerbsConnectedQueue::~VerbsConnectedQueue() {
 void VerbsConnectedQueue::forget_device() {
   qp_.reset();
   const std::uint32_t n = send_.flush();
-  receive_queue.add_flushed(n);
+  shared_.unsent.fetch_add(n, std::memory_order_relaxed);
   receive_queue.give_back(n);
 }
 
@@ -390,8 +389,10 @@ std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
   const std::uint64_t sent = send_.posted() - before;
   hw.send_room -= static_cast<std::uint32_t>(sent);
   counters_.tx_messages.add(sent);
-  counters_.tx_octets.add(octets);
-  if (!posted) [[unlikely]]
+  // Of a chain that is refused nobody knows how far the device read it.
+  if (posted) [[likely]]
+    counters_.tx_octets.add(octets);
+  else
     set_error(QueueError::kInvalidRequest);
   return taken;
 }

@@ -81,7 +81,6 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   [[nodiscard]] std::uint64_t emptied() const noexcept {
     return emptied_.load(std::memory_order_acquire);
   }
-  void add_flushed(std::uint32_t n) noexcept { flushed_.fetch_add(n, std::memory_order_relaxed); }
   /// Entries of the send completion queue that a queue that ended leaves unused.
   void give_back(std::uint32_t n) noexcept { given_back_.fetch_add(n, std::memory_order_relaxed); }
 
@@ -105,7 +104,6 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   std::atomic<ReceiveHardware*> shown_{nullptr};
   std::atomic<bool> failure_{false};
   std::atomic<bool> broken_{false};
-  std::atomic<std::uint32_t> flushed_{0};
   std::atomic<std::uint32_t> given_back_{0};
   std::atomic<std::uint64_t> emptied_{0};
   bool starving_ = false;

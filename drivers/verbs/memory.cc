@@ -73,7 +73,7 @@ Status Memory::register_pools(ibv_pd* pd) {
                "{}: {} MiB of packet buffers cannot be registered: {} (memlock limit: {}; raise "
                "it by `ulimit -l`, by LimitMEMLOCK= of the service, or lower "
                "--total-num-mbufs)",
-               name_, octets >> 20, std::strerror(errno), memlock_limit());
+               name_, (octets + (1U << 20) - 1) >> 20, std::strerror(errno), memlock_limit());
       continue;
     }
     range.lkey = region->lkey;

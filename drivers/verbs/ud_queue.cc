@@ -108,27 +108,29 @@ Status UdHardware::start(UdKeys keys) {
   return step(IBV_QPS_RTS, {}, IBV_QP_SQ_PSN);
 }
 
-Result<std::uint32_t> UdHardware::restart(UdKeys keys, const Memory& memory) {
+Status UdHardware::restart(UdKeys keys, PortShared& shared) {
   // A queue pair that has failed already may not go to the state it is in.
   static_cast<void>(modify(*qp, IBV_QPS_ERR, {}, 0));
   if (const int error = modify(*qp, IBV_QPS_RESET, {}, 0); error != 0)
     return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be reset: {}", name_, qp->qp_num,
                 std::strerror(error));
-  // What it leaves behind in the completion queues is of no meaning any more.
-  std::array<ibv_wc, 16> stale;
-  for (int n = 1; n > 0;) {
-    n = ibv_poll_cq(send_cq.get(), static_cast<int>(stale.size()), stale.data());
-    for (int i = 0; i < n; ++i)
-      if (!failed(stale[static_cast<unsigned>(i)]))
-        send->complete(stale[static_cast<unsigned>(i)].wr_id);
-  }
-  while (ibv_poll_cq(receive_cq.get(), static_cast<int>(stale.size()), stale.data()) > 0) {
-  }
-  const std::uint32_t unsent = send->flush();
+  // What it leaves behind in the completion queues is of no other meaning any more.
+  const auto drain = [](ibv_cq* cq, const auto& succeeded) {
+    std::array<ibv_wc, 16> stale;
+    for (int n = 1; n > 0;) {
+      n = ibv_poll_cq(cq, static_cast<int>(stale.size()), stale.data());
+      for (int i = 0; i < n; ++i)
+        if (const ibv_wc& wc = stale[static_cast<unsigned>(i)]; !failed(wc)) succeeded(wc);
+    }
+  };
+  drain(send_cq.get(), [&](const ibv_wc& wc) { send->complete(wc.wr_id); });
+  drain(receive_cq.get(),
+        [&](const ibv_wc& /*wc*/) { shared.untaken.fetch_add(1, std::memory_order_relaxed); });
+  shared.unsent.fetch_add(send->flush(), std::memory_order_relaxed);
   receive->forget();
-  if (auto started = start(keys); !started) return tl::make_unexpected(started.error());
-  receive->fill(memory.map(), true);
-  return unsent;
+  if (auto started = start(keys); !started) return started;
+  receive->fill(shared.memory.map(), true);
+  return {};
 }
 
 Status UdHardware::set_qkey(std::uint32_t qkey) {
@@ -175,7 +177,7 @@ void VerbsUdQueue::show(UdHardware* hw, Drop absent) noexcept {
 }
 
 void VerbsUdQueue::end_hardware() {
-  if (hardware) add_flushed(hardware->send->used());
+  if (hardware) shared_.unsent.fetch_add(hardware->send->used(), std::memory_order_relaxed);
   hardware.reset();
   failure_.store(IBV_WC_SUCCESS, std::memory_order_relaxed);
   broken_.store(false, std::memory_order_relaxed);
@@ -197,16 +199,10 @@ void VerbsUdQueue::report_broken() noexcept {
   if (shared_.doorbell != nullptr) shared_.doorbell->ring();
 }
 
-void VerbsUdQueue::count_flushed() noexcept {
-  if (flushed_.load(std::memory_order_relaxed) == 0) [[likely]]
-    return;
-  shared_.drops.add(Drop::kIbTxFlushed, flushed_.exchange(0, std::memory_order_relaxed));
-}
-
 std::uint16_t VerbsUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   auto& self = static_cast<VerbsUdQueue&>(queue);
   UdHardware* const hw = self.shown_.load(std::memory_order_acquire);
-  self.count_flushed();
+  self.shared_.count_lost();
   return hw != nullptr ? self.receive(*hw, pkts, n) : std::uint16_t{0};
 }
 

@@ -35,6 +35,18 @@ struct PortShared {
   DropCounters& drops;  ///< Writer: the worker that owns the port's queues.
   std::uint32_t rxd = 512;
   std::uint32_t txd = 512;
+  // Packets lost with the hardware they were in; the worker that next polls a queue counts them.
+  std::atomic<std::uint32_t> unsent{0};   ///< Drop::kIbTxFlushed
+  std::atomic<std::uint32_t> untaken{0};  ///< Received: Drop::kIbQueueState
+
+  /// Worker.
+  void count_lost() noexcept {
+    if ((unsent.load(std::memory_order_relaxed) | untaken.load(std::memory_order_relaxed)) == 0)
+        [[likely]]
+      return;
+    drops.add(Drop::kIbTxFlushed, unsent.exchange(0, std::memory_order_relaxed));
+    drops.add(Drop::kIbQueueState, untaken.exchange(0, std::memory_order_relaxed));
+  }
 };
 
 /// The keys of a queue pair.
@@ -56,8 +68,7 @@ class UdHardware {
   ~UdHardware();
 
   /// Out of error, with keys that may be others and what was under way lost. No worker uses it.
-  /// Returns how many packets were not sent.
-  Result<std::uint32_t> restart(UdKeys keys, const Memory& memory);
+  Status restart(UdKeys keys, PortShared& shared);
   Status set_qkey(std::uint32_t qkey);
   Status attach(const wire::Gid& mgid, std::uint16_t mlid);
   /// Nothing where it is not attached.
@@ -110,9 +121,7 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
     return broken_.load(std::memory_order_relaxed) &&
            broken_.exchange(false, std::memory_order_acquire);
   }
-  /// Packets that were under way when the hardware ended; the worker counts them.
-  void add_flushed(std::uint32_t n) noexcept { flushed_.fetch_add(n, std::memory_order_relaxed); }
-  /// The device is gone, and no worker uses the hardware.
+  /// No worker uses the hardware any more.
   void end_hardware();
   void set_qkey(std::uint32_t qkey) noexcept { qkey_.store(qkey, std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t qkey() const noexcept {
@@ -144,7 +153,6 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   void reap(UdHardware& hw) noexcept;
   void report_failure(ibv_wc_status why) noexcept;
   void report_broken() noexcept;
-  void count_flushed() noexcept;
   void drop(rte_mbuf* m, Drop reason) noexcept;
 
   PortShared& shared_;
@@ -152,7 +160,6 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   std::atomic<Drop> absent_{Drop::kIbPortDown};
   std::atomic<ibv_wc_status> failure_{IBV_WC_SUCCESS};
   std::atomic<bool> broken_{false};
-  std::atomic<std::uint32_t> flushed_{0};
   std::atomic<std::uint32_t> qkey_{0};
   // The worker's.
   bool starving_ = false;  ///< No mbufs: received packets give up theirs.

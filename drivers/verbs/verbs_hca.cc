@@ -116,6 +116,7 @@ void VerbsHca::destroy_ud_queue(fabric::UdQueue& queue) {
   VerbsUdQueue& closing = **found;
   closing.show(nullptr);
   grace_.wait();
+  closing.end_hardware();
   for (const auto& group : closing.attachments) groups_.leave(group.mgid);
   ud_queues_.erase(found);
 }

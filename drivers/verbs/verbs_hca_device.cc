@@ -237,8 +237,10 @@ Status VerbsHca::equip(VerbsUdQueue& queue) {
   const auto index = find_pkey(pkeys_, queue.pkey);
   if (!index) {
     queue.show(nullptr, Drop::kIbPkey);
-    return fail(Errc::kUnavailable, "{}: P_Key {:#06x} is not in the port's table", config_.name,
-                queue.pkey);
+    return fail(Errc::kUnavailable, "{}: P_Key {:#06x} is not in the port's table: {}",
+                config_.name, queue.pkey,
+                tables_.ethernet ? "a port of Ethernet link layer has 0xffff alone"
+                                 : "the subnet manager gives it (OpenSM: partitions.conf)");
   }
   if (!queue.hardware) {
     auto made = UdHardware::create(*device_, shared_, config_.port, wire::mtu_octets(config_.mtu),
@@ -265,11 +267,8 @@ Status VerbsHca::equip(VerbsUdQueue& queue) {
 Status VerbsHca::restart(VerbsUdQueue& queue, std::uint16_t pkey_index) {
   queue.show(nullptr);
   grace_.wait();
-  const auto unsent = queue.hardware->restart({pkey_index, queue.qkey()}, memory_);
-  if (!unsent) return tl::make_unexpected(unsent.error());
   queue.pkey_index = pkey_index;
-  queue.add_flushed(*unsent);
-  return {};
+  return queue.hardware->restart({pkey_index, queue.qkey()}, shared_);
 }
 
 void VerbsHca::follow_failures(TimePoint now) {
