@@ -66,7 +66,8 @@ Status Memory::register_pools(ibv_pd* pd) {
     if (known) continue;
     auto* const address = reinterpret_cast<void*>(range.begin);
     const std::size_t octets = range.end - range.begin;
-    MrPtr region{ibv_reg_mr(pd, address, octets, IBV_ACCESS_LOCAL_WRITE)};
+    const int access = IBV_ACCESS_LOCAL_WRITE;
+    MrPtr region{ibv_reg_mr(pd, address, octets, access)};
     if (region == nullptr) {
       status =
           fail(Errc::kNoResources,

@@ -188,7 +188,7 @@ TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStaleBehindARouterToo) {
 
   auto again = req;
   again.local_id.set(0x1234);
-  for (const std::uint64_t stranger : {2, 3}) {
+  for (const std::uint64_t stranger : {2U, 3U}) {
     b.sent.clear();
     b.feed(wire::make_cm_mad(stranger, again), kRouter, gid(stranger));
     EXPECT_EQ(b.kinds(), "REJ");

@@ -88,7 +88,9 @@ TEST_F(ConnectionsByGid, AreToldApart) {
 
 /// Everybody else has the same LID; only the GID of the headers says who it is.
 TEST_F(ConnectionsByGid, C16_NobodyElseEndsAConnection) {
-  auto [a, b] = world.two(rc(), rc());
+  const auto sides = world.two(rc(), rc());
+  Side& a = sides.first;
+  Side& b = sides.second;
   Side& m = world.add(rc());
   world.run_for(2s);
   ASSERT_EQ(a.up().size(), 1U);
