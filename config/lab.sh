@@ -25,6 +25,8 @@ declare -A NODE_PID=()
 LAB_PIDS=()
 LAB_LAST_PIDS=()  # what others talk to until they end
 LAB_SPACES=()
+LAB_PATIENCE=1  # how many times longer than given wait_for waits, where everything is slow
+LAB_MEMORY=512  # megabytes of a node without hugepages
 LAB_LOGS=()  # names of logs in LAB_DIR that are shown after a failure, beside those of the nodes
 
 say() { printf '%s\n' "$*"; }
@@ -96,11 +98,11 @@ process_gone() {
 wait_for() {
   local seconds=$1 what=$2 end
   shift 2
-  end=$(($(date +%s%N) + seconds * 1000000000))
+  end=$(($(date +%s%N) + seconds * LAB_PATIENCE * 1000000000))
   until "$@" >/dev/null 2>&1; do
     if (($(date +%s%N) > end)); then
       [[ -z $what ]] && return 1
-      fail "not within $seconds s: $what"
+      fail "not within $((seconds * LAB_PATIENCE)) s: $what"
     fi
     sleep 0.1
   done
@@ -194,7 +196,7 @@ eal_arguments() {
   if ((${free:-0} * ${size:-0} >= 524288)) && [[ -d /dev/hugepages ]]; then
     echo --in-memory -m 256
   else
-    echo --no-huge -m 512
+    echo --no-huge -m "$LAB_MEMORY"
   fi
   echo "--lcores 0@($cpus),1@($cpus) --no-pci --file-prefix=$LAB-$1"
 }

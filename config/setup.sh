@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what Debian 12 lacks to build, run, test or measure dpdk-ipoib.
-#   config/setup.sh [build|run|test|perf]...      (default: run; each includes build)
+# Installs what Debian 12 lacks to build, run, test or measure dpdk-ipoib; vm is for tests/vm.
+#   config/setup.sh [build|run|test|vm|perf]...      (default: run; each includes build)
 # Asks apt only when something is missing, so a second call takes no time.
 set -euo pipefail
 
@@ -10,6 +10,7 @@ build=(g++ meson ninja-build pkg-config libdpdk-dev libnuma-dev libisal-dev libp
 run=(iproute2 iputils-ping procps iperf3 ethtool python3)
 test=(tshark arping clang-14 libclang-rt-14-dev clang-format ccache git opensm ibsim-utils libumad2sim0
   infiniband-diags systemd dpdk-dev python3-prometheus-client)
+vm=(qemu-system-x86 busybox-static cpio kmod ibverbs-providers python3-pyverbs)
 perf=(dpdk-dev iproute2 iputils-ping procps ethtool python3)
 
 wanted=("${build[@]}")
@@ -18,8 +19,9 @@ for profile in "${@:-run}"; do
     build) ;;
     run) wanted+=("${run[@]}") ;;
     test) wanted+=("${run[@]}" "${test[@]}") ;;
+    vm) wanted+=("${run[@]}" "${vm[@]}") ;;
     perf) wanted+=("${perf[@]}") ;;
-    *) echo "usage: $0 [build|run|test|perf]..." >&2; exit 2 ;;
+    *) echo "usage: $0 [build|run|test|vm|perf]..." >&2; exit 2 ;;
   esac
 done
 

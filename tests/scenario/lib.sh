@@ -42,6 +42,10 @@ subnet-administrator = $([[ $1 == a ]] && echo true || echo false)
 END
 }
 
+# hca_driver NODE CABLE_DEVICE: what the node's port of the fabric is; HCA is its name.
+HCA=soft0
+hca_driver() { printf 'driver = "soft"\nwire = "%s"\n' "$2"; }
+
 # multicast_route GROUP IN OUT: a table for NODE_TABLES.
 multicast_route() {
   printf '\n[[multicast-route]]\ngroups = "%s"\nin = "%s"\nout = ["%s"]\n' "$@"
@@ -53,13 +57,12 @@ scenario_config() {
   local node=$1 n other
   n=$(number_of "$node")
   cat >"$LAB_DIR/$node.toml" <<END
-[hca.soft0]
-driver = "soft"
-wire = "${4:-net_af_packet1}"
+[hca.$HCA]
+$(hca_driver "$node" "${4:-net_af_packet1}")
 $(management "$node")
 $(lines HCA_LINES "$node")
 [link.ib0]
-hca = "soft0"
+hca = "$HCA"
 address = ["10.0.0.$n/24"${LINK_ADDRESSES[$node]:+, ${LINK_ADDRESSES[$node]}}]
 $(lines LINK_LINES "$node")
 [port.eth0]

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# What can happen to a verbs device under traffic, on a real kernel: a queue pair that fails, a port that goes
+# down, a device that is taken away and added again; with datagrams and in connected mode. The node names
+# what is wrong, goes on with the rest, and its link heals by itself.
+# shows: P-02, C-15
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+hca_field() { cli "$1" "show hca json" | json "d[0]['$2']"; }
+link_down() { [[ $(link_field "$1" state) != up ]]; }
+misses() { [[ $(hca_field "$1" problem) == "there is no device $(rxe_device "$1"); "* ]]; }
+said() { grep -qE -- "$2" "$LAB_DIR/$1.log"; }
+
+# healed WHAT BEGIN_MS: both links are up, and packets pass both ways.
+healed() {
+  local node
+  for node in a b; do links_up "$node"; done
+  wait_for 15 "traffic after: $1" reaches a b
+  say "$1: traffic again after $(($(now_ms) - $2)) ms"
+  ping_all a "$(host_address b)" >/dev/null
+  ping_all b "$(host_address a)" >/dev/null
+  [[ $mode == datagram ]] || for node in a b; do wait_for 15 "a connection of node $node" connected "$node" 1; done
+}
+
+# Less than the 4096 octets that the cable carries.
+for node in a b; do NODE_TABLES[$node]=$'\n[worker]\nmbuf-size = 3072\n'; done
+vm_begin vm-faults
+for mode in datagram connected-rc; do
+  for node in a b; do LINK_LINES[$node]="mode = \"$mode\""; done
+  vm_up
+  healed "$mode, start" "$(now_ms)"
+  flow_begin traffic a send eth0 20 "$(host_address b)"
+
+  begin=$(now_ms)
+  "$(dirname "$0")/send_long.py" "$(rxe_device a)" fe80::ff:fe00:102 \
+    "$(link_field b qpn)" "$(link_field b qkey)" 4000
+  wait_for 10 "node b to notice" said b 'queue pair 0x[0-9a-f]+ has failed .*and is restarted'
+  healed "$mode, queue pair of node b failed" "$begin"
+
+  ip link set "$(cable_name b)" down
+  for node in a b; do wait_for 10 "the link of node $node to go down" link_down "$node"; done
+  expect_text "what node b says" "$(hca_field b problem)" 'the port is down'
+  begin=$(now_ms)
+  ip link set "$(cable_name b)" up
+  healed "$mode, port down and up" "$begin"
+
+  for node in b a; do
+    begin=$(now_ms)
+    timeout 40 rdma link delete "$(rxe_device "$node")" || fail "node $node does not let go of its device"
+    say "$mode, device of node $node let go after $(($(now_ms) - begin)) ms"
+    wait_for 10 "the link of node $node to go down" link_down "$node"
+    wait_for 10 "node $node to look for the device" misses "$node"
+    begin=$(now_ms)
+    rxe_add "$node"
+    healed "$mode, device of node $node is back" "$begin"
+  done
+  flow_end traffic
+  vm_stop
+done

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Datagrams through libibverbs on a real kernel: two nodes with rdma_rxe devices, each with a host's kernel
+# behind its TAP. ARP and neighbour discovery by multicast, IPv4, IPv6, TCP, UDP, multicast of both
+# versions; nothing of a node is left in the kernel when it has ended.
+# shows: P-02, U-23, U-37
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+GROUPS_SENT=(239.1.1.1 ff15::101)
+
+declare -A address6=()
+
+vm_begin vm-traffic
+for node in a b; do scenario_ipv6 "$node"; done
+# Each node administers its own port and knows no groups but its own, so both listen to these.
+for node in a b; do LINK_LINES[$node]+=$'\ngroups = ["239.1.1.1", "ff15::101"]'; done
+PORT_LINES[b]+=$'\nmulticast-router = true'
+for group in "${GROUPS_SENT[@]}"; do
+  NODE_TABLES[a]+=$(multicast_route "$group" eth0 ib0)
+  NODE_TABLES[b]+=$(multicast_route "$group" ib0 eth0)
+done
+vm_up
+
+row "ARP and ping between nodes' hosts" ping_all a "$(host_address b)"
+expect "how a reaches b" "$(mode_of a 10.0.0.2)" UD
+expect_text "link-layer address of b" "$(cli a "show neigh json")" \
+  '"lladdr":"00:[0-9a-f:]{8}:fe:80:00:00:00:00:00:00:00:00:00:ff:fe:00:01:02"'
+row "largest packets" ping_all b "$(host_address a)" -M "do" -s 1472
+
+for host in a b; do host_ipv6 "$host"; done
+for host in a b; do wait_for 20 "an IPv6 address of host $host" host_address6 "$host"; done
+for host in a b; do address6[$host]=$(host_address6 "$host"); done
+wait_for 15 "IPv6 between the hosts" in_host a ping -q -c 1 -W 0.5 "${address6[b]}"
+row "IPv6 ping" ping_all a "${address6[b]}"
+row "largest packets of IPv6" ping_all b "${address6[a]}" -M "do" -s 1452
+
+iperf_server b
+row "iperf3 TCP" tcp_rate a "$(host_address b)" 2
+row "iperf3 TCP over IPv6" tcp_rate a "${address6[b]}" 2
+row "iperf3 UDP, 2 Mbit/s offered" udp_rate a "$(host_address b)" 2 2
+
+flow_begin sender a send eth0 20 "${GROUPS_SENT[@]}"
+for group in "${GROUPS_SENT[@]}"; do
+  flow_begin "member-$group" b member eth0 "$group" 1 3
+done
+for group in "${GROUPS_SENT[@]}"; do
+  flow_end "member-$group" wait
+  expect "$group: lost while a member" "$(flow "member-$group" 'd[0]["lost"]')" 0
+  (($(flow "member-$group" 'd[0]["packets"]') > 50)) || fail "$group: hardly anything arrived"
+done
+flow_end sender
+
+# rdma_rxe gives a sender its own multicast back.
+(($(drops a ipoib_own_multicast) > 50)) || fail "own multicast was not told from that of others"
+vm_stop
