@@ -56,10 +56,8 @@ Result<std::unique_ptr<fabric::Hca>> make_verbs(const mgmt::HcaConfig& config,
   const mgmt::MadConfig mad{config.device, config.port};
   verbs.manager = [mad, doorbell = resources.doorbell] { return make_manager(mad, doorbell); };
   verbs.mad_port = [mad, doorbell = resources.doorbell](std::uint8_t gid_index) {
-    return std::make_unique<umad::GidMadPort>(umad::GidMadConfig{.device = mad.device,
-                                                                 .port = mad.port,
-                                                                 .gid_index = gid_index,
-                                                                 .doorbell = doorbell});
+    return std::make_unique<umad::GidMadPort>(umad::GidMadConfig{
+        .device = mad.device, .port = mad.port, .gid_index = gid_index, .doorbell = doorbell});
   };
   auto hca = verbs::VerbsHca::create(std::move(verbs));
   if (!hca) return tl::make_unexpected(hca.error());
