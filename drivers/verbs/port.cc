@@ -21,40 +21,17 @@ fabric::PortState state_of(ibv_port_state state) {
   }
 }
 
-/// Lanes of an IBA LinkWidthActive.
-unsigned lanes_of(std::uint8_t width) {
-  switch (width) {
-    case 1: return 1;
-    case 2: return 4;
-    case 4: return 8;
-    case 8: return 12;
-    case 16: return 2;
-    default: return 1;
-  }
-}
-
-/// Mb/s of a lane of an IBA LinkSpeedActive or LinkSpeedExtActive as verbs number them.
-unsigned lane_mbps(std::uint8_t speed) {
-  switch (speed) {
-    case 1: return 2'500;
-    case 2: return 5'000;
-    case 4:
-    case 8: return 10'000;
-    case 16: return 14'000;
-    case 32: return 25'000;
-    case 64: return 50'000;
-    case 128: return 100'000;
-    default: return 2'500;
-  }
-}
-
-/// The fastest rate that is no faster than the port.
+/// Verbs have the speeds of both fields of a PortInfo in one: the extended ones in the upper half,
+/// and FDR-10, which has no field of its own, as 8.
 std::uint8_t rate_of(const ibv_port_attr& port) {
-  const unsigned mbps = lanes_of(port.active_width) * lane_mbps(port.active_speed);
-  std::uint8_t best = 2;
-  for (std::uint8_t code = 2; code <= 24; ++code)
-    if (wire::rate_mbps(code) <= mbps && wire::rate_mbps(code) > wire::rate_mbps(best)) best = code;
-  return best;
+  constexpr std::uint8_t kFdr10 = 8;
+  const std::uint8_t plain = port.active_speed == kFdr10 ? 4 : port.active_speed & 0x7;
+  wire::PortInfo info{};
+  info.width_active = port.active_width;
+  info.speed_active = static_cast<std::uint8_t>(plain << 4);
+  info.speed_ext_active = port.active_speed & 0xf0;
+  const std::uint8_t rate = wire::port_rate(info);
+  return rate != 0 ? rate : fabric::PortAttr{}.rate;
 }
 
 wire::Gid gid_of(const ibv_gid& raw) {
