@@ -71,7 +71,7 @@ bool ReceiveRing::describe(std::uint32_t n, const MemoryMap& map) noexcept {
   ibv_sge* sge = sges_.data();
   for (std::uint32_t i = 0; i < n; ++i, ++request) {
     const std::uint32_t place = last_free(i);
-    request->wr_id = place;
+    request->wr_id = epoch_ << 32 | place;
     rte_mbuf* const* const mbufs = slot(place);
     std::uint32_t head = config_.head;
     for (std::uint32_t part = 0; part < segments; ++part, ++sge) {
@@ -125,6 +125,7 @@ rte_mbuf* ReceiveRing::take_chain(rte_mbuf** mbufs, std::uint32_t octets) noexce
 }
 
 void ReceiveRing::forget() noexcept {
+  epoch_ = (epoch_ + 1) & 0xffff'ffff;
   nb_free_ = config_.depth;
   std::iota(free_.rbegin(), free_.rend(), 0U);
 }

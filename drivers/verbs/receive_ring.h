@@ -37,6 +37,10 @@ class ReceiveRing {
   /// Posts buffers while a chain of them can be made; `all`: down to the last.
   Fill fill(const MemoryMap& map, bool all = false) noexcept;
 
+  /// False: the completion is of a buffer from before forget(), which is not to be taken again.
+  [[nodiscard]] bool is_current(std::uint64_t wr_id) const noexcept {
+    return wr_id >> 32 == epoch_;
+  }
   /// A buffer has come back with `octets` (without head); it is the caller's now.
   [[nodiscard]] rte_mbuf* take(std::uint64_t wr_id, std::uint32_t octets) noexcept {
     recycle(wr_id);
@@ -61,7 +65,7 @@ class ReceiveRing {
 
  private:
   [[nodiscard]] rte_mbuf** slot(std::uint64_t wr_id) noexcept {
-    return &mbufs_[wr_id * config_.segments];
+    return &mbufs_[std::size_t{static_cast<std::uint32_t>(wr_id)} * config_.segments];
   }
   /// Free place number `i` from the end.
   [[nodiscard]] std::uint32_t last_free(std::uint32_t i) const noexcept {
@@ -78,6 +82,7 @@ class ReceiveRing {
   std::uint32_t chain_;  ///< Buffers that are posted together.
   std::uint16_t room_;   ///< Octets of one mbuf behind its headroom.
   LkeyCache lkeys_;
+  std::uint64_t epoch_ = 0;          ///< Upper half of work request IDs.
   std::vector<std::uint32_t> free_;  ///< Places that are not posted; the last is used next.
   std::uint32_t nb_free_;            ///< Of those.
   std::vector<rte_mbuf*> mbufs_;     ///< By place and segment; null: to be supplied.

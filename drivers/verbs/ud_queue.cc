@@ -218,6 +218,11 @@ std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16
   std::uint16_t taken = 0;
   for (int i = 0; i < got; ++i) {
     const ibv_wc& wc = completions[static_cast<unsigned>(i)];
+    if (!hw.receive->is_current(wc.wr_id)) [[unlikely]] {
+      // Late: the queue pair was restarted meanwhile.
+      if (!failed(wc)) shared_.drops.add(Drop::kIbQueueState);
+      continue;
+    }
     if (failed(wc)) [[unlikely]] {
       hw.receive->recycle(wc.wr_id);
       report_failure(wc.status);
@@ -275,10 +280,10 @@ void VerbsUdQueue::reap(UdHardware& hw) noexcept {
     n = ibv_poll_cq(hw.send_cq.get(), static_cast<int>(completions.size()), completions.data());
     for (int i = 0; i < n; ++i) {
       const ibv_wc& wc = completions[static_cast<unsigned>(i)];
-      const bool ours = hw.send->complete(wc.wr_id);
-      if (!failed(wc)) [[likely]]
+      // Late ones are of before a restart, which has counted them.
+      if (!hw.send->complete(wc.wr_id) || !failed(wc)) [[likely]]
         continue;
-      if (ours) shared_.drops.add(Drop::kIbTxFlushed);
+      shared_.drops.add(Drop::kIbTxFlushed);
       report_failure(wc.status);
     }
     if (n < 0) [[unlikely]]

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "lib/wire/iba.h"
+#include "tests/fake_verbs/objects.h"
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
 
 namespace ipoib::verbs {
@@ -327,6 +328,25 @@ TEST_P(VerbsUdTest, FailedReceiveRestartsTheQueuePair) {
   EXPECT_TRUE(talk(*a_, *b_));
   VerbsTest::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
   EXPECT_EQ(take(b_->receive()).size(), 1U);
+}
+
+// A software device's flushed work requests can complete when the queue pair works again already.
+TEST_P(VerbsUdTest, LateCompletionsAreNotOfTheBuffersOfNow) {
+  auto& hardware = *static_cast<VerbsUdQueue&>(*b_->queue).hardware;
+  auto& completions = static_cast<fake_verbs::Cq&>(*hardware.receive_cq).entries;
+  fabric_.fail_receive(IBV_WC_LOC_PROT_ERR, 1);
+  send({payload(60, 1), payload(60, 2)});
+  const auto late = completions;
+  ASSERT_EQ(late.size(), std::size_t{kDepth});
+  EXPECT_EQ(take(b_->receive()).size(), 1U);
+  EXPECT_TRUE(b_->receive().empty());
+  pass(*b_);
+  completions = late;
+  while (!completions.empty()) EXPECT_TRUE(b_->receive().empty());
+  EXPECT_EQ(b_->drops(Drop::kIbQueueState), 1U) << "the one that came";
+  EXPECT_EQ(fabric_.posted_receives(b_->queue->qpn()), std::size_t{kDepth});
+  EXPECT_FALSE(static_cast<VerbsUdQueue&>(*b_->queue).take_failure()) << "no news";
+  EXPECT_TRUE(talk(*a_, *b_));
 }
 
 TEST_P(VerbsUdTest, EventOfTheQueuePairRestartsIt) {
