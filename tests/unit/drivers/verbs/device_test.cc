@@ -1,9 +1,14 @@
 // Devices that cannot be used, go away and come back: what is said of them, and that everything
 // else goes on.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 
+#include "tests/logged.h"
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
 
 namespace ipoib::verbs {
@@ -334,6 +339,24 @@ INSTANTIATE_TEST_SUITE_P(
                     fake_verbs::Removal{.posts_fail = false},
                     fake_verbs::Removal{.fatal_event = false, .posts_fail = false}),
     name_of);
+
+TEST_F(VerbsDeviceTest, AnotherNumaNodeIsWarnedOf) {
+  fake_verbs::Device& device = add_device(0);
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("numa{}", getpid());
+  std::filesystem::create_directories(folder / "device");
+  std::ofstream{folder / "device/numa_node"} << 1;
+  std::snprintf(device.handles.back()->ibdev_path, sizeof(ibv_device::ibdev_path), "%s",
+                folder.c_str());
+  const auto said = [&](int worker_node) {
+    return logged(
+        [&] { make_node(device, [&](VerbsHcaConfig& c) { c.worker_node = worker_node; }); });
+  };
+  EXPECT_NE(said(0).find("hca0 is on NUMA node 1, its worker's lcore on node 0"),
+            std::string::npos);
+  for (const int same_or_unknown : {1, -1})
+    EXPECT_EQ(said(same_or_unknown).find("NUMA"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
 
 TEST_F(VerbsDeviceTest, GroupsThatCannotBeAttachedAtFirstAreLater) {
   const auto a = make_node(0);

@@ -4,29 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "lib/base/log_level.h"
+#include "tests/logged.h"
 
 namespace ipoib {
 namespace {
-
-/// What EAL's log would print while `body` runs.
-template <class Body>
-std::string logged(Body body) {
-  char* text = nullptr;
-  std::size_t len = 0;
-  std::FILE* stream = open_memstream(&text, &len);
-  rte_openlog_stream(stream);
-  body();
-  rte_openlog_stream(nullptr);
-  std::fclose(stream);
-  std::string all{text, len};
-  std::free(text);
-  return all;
-}
 
 TEST(Log, OneLineWithItsArea) {
   EXPECT_EQ(logged([] { log(LogArea::kLink, LogLevel::kNotice, "{} is {}", "ib0", "up"); }),

@@ -1,36 +1,20 @@
 // What becomes of routes that routers told of.
 #include "lib/mgmt/address_book.h"
 
-#include <rte_log.h>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
+
+#include "tests/logged.h"
 
 namespace ipoib::mgmt {
 namespace {
 
 wire::IpAddr ip(const char* text) {
   return *wire::parse_ip(text);
-}
-
-/// What the log says meanwhile.
-std::string logged(const std::function<void()>& body) {
-  char* text = nullptr;
-  std::size_t len = 0;
-  std::FILE* const stream = open_memstream(&text, &len);
-  rte_openlog_stream(stream);
-  body();
-  rte_openlog_stream(nullptr);
-  std::fclose(stream);
-  std::string all{text, len};
-  std::free(text);
-  return all;
 }
 
 class AddressBookTest : public testing::Test,
