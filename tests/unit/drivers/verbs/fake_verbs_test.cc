@@ -30,7 +30,8 @@ struct Node {
     ibv_free_device_list(list);
     pd = ibv_alloc_pd(context);
     cq = ibv_create_cq(context, 64, nullptr, nullptr, 0);
-    mr = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+    const int access = IBV_ACCESS_LOCAL_WRITE;
+    mr = ibv_reg_mr(pd, memory.data(), memory.size(), access);
   }
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
