@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "lib/base/log.h"
+#include "lib/fabric/verbs_event.h"
 
 namespace ipoib::umad {
 namespace {
@@ -32,21 +33,6 @@ Context open_device(const std::string& name) {
   return Context{found == devices.end() ? nullptr : ibv_open_device(*found)};
 }
 
-std::optional<fabric::PortEvent> kind_of(ibv_event_type type) {
-  using fabric::PortEvent;
-  switch (type) {
-    case IBV_EVENT_PORT_ACTIVE: return PortEvent::kPortActive;
-    case IBV_EVENT_PORT_ERR: return PortEvent::kPortDown;
-    case IBV_EVENT_LID_CHANGE: return PortEvent::kLidChange;
-    case IBV_EVENT_PKEY_CHANGE: return PortEvent::kPkeyChange;
-    case IBV_EVENT_SM_CHANGE: return PortEvent::kSmChange;
-    case IBV_EVENT_CLIENT_REREGISTER: return PortEvent::kClientReregister;
-    case IBV_EVENT_GID_CHANGE: return PortEvent::kGidChange;
-    case IBV_EVENT_DEVICE_FATAL: return PortEvent::kFatal;
-    default: return std::nullopt;
-  }
-}
-
 class VerbsEvents final : public DeviceEvents {
  public:
   void open(const std::string& device) override {
@@ -63,7 +49,7 @@ class VerbsEvents final : public DeviceEvents {
   std::optional<DeviceEvent> next() override {
     ibv_async_event event{};
     while (context_ != nullptr && ibv_get_async_event(context_.get(), &event) == 0) {
-      const auto kind = kind_of(event.event_type);
+      const auto kind = fabric::port_event_of(event.event_type);
       const int port = event.element.port_num;
       ibv_ack_async_event(&event);
       if (!kind) continue;

@@ -79,11 +79,8 @@ Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
   auto hw = std::make_unique<ReceiveHardware>();
   hw->send_room = std::min(kSendCompletions, static_cast<std::uint32_t>(able.max_cqe));
   const PreferNode near{device.numa_node()};
-  const auto make_cq = [&](std::uint32_t n) {
-    return CqPtr{ibv_create_cq(device.context(), static_cast<int>(n), nullptr, nullptr, 0)};
-  };
-  hw->send_cq = make_cq(hw->send_room);
-  hw->receive_cq = make_cq(depth);
+  hw->send_cq = create_cq(device, hw->send_room);
+  hw->receive_cq = create_cq(device, depth);
   if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
     return fail(Errc::kNoResources, "{}: no completion queue of {} entries: {}", shared.name,
                 std::max(hw->send_room, depth), std::strerror(errno));

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/fabric/verbs_event.h"
+
 namespace ipoib::verbs {
 namespace {
 
@@ -60,21 +62,6 @@ Result<ContextPtr> open_context(const std::string& name) {
               errno != 0 ? std::strerror(errno) : "its driver does not say why");
 }
 
-std::optional<fabric::PortEvent> port_event_of(ibv_event_type type) {
-  using fabric::PortEvent;
-  switch (type) {
-    case IBV_EVENT_PORT_ACTIVE: return PortEvent::kPortActive;
-    case IBV_EVENT_PORT_ERR: return PortEvent::kPortDown;
-    case IBV_EVENT_LID_CHANGE: return PortEvent::kLidChange;
-    case IBV_EVENT_PKEY_CHANGE: return PortEvent::kPkeyChange;
-    case IBV_EVENT_SM_CHANGE: return PortEvent::kSmChange;
-    case IBV_EVENT_CLIENT_REREGISTER: return PortEvent::kClientReregister;
-    case IBV_EVENT_GID_CHANGE: return PortEvent::kGidChange;
-    case IBV_EVENT_DEVICE_FATAL: return PortEvent::kFatal;
-    default: return std::nullopt;
-  }
-}
-
 /// A failed completion or shared receive queue leaves no queue pair that uses it of any use: as
 /// good as the device's failure, but that only queue 0 (no queue pair has that number) is named.
 std::optional<DeviceEvent> event_of(const ibv_async_event& event, std::uint8_t port) {
@@ -91,7 +78,7 @@ std::optional<DeviceEvent> event_of(const ibv_async_event& event, std::uint8_t p
     case IBV_EVENT_SRQ_ERR: return DeviceEvent{.kind = Kind::kQueueFailed};
     default: break;
   }
-  const auto kind = port_event_of(event.event_type);
+  const auto kind = fabric::port_event_of(event.event_type);
   if (!kind || (*kind != fabric::PortEvent::kFatal && event.element.port_num != port))
     return std::nullopt;
   return DeviceEvent{.kind = Kind::kPort, .port_event = *kind};

@@ -120,6 +120,12 @@ std::optional<std::uint16_t> find_pkey(std::span<const std::uint16_t> table, std
   return found;
 }
 
+ibv_gid raw_of(const wire::Gid& gid) {
+  ibv_gid raw;
+  std::memcpy(raw.raw, gid.bytes.data(), sizeof(raw.raw));
+  return raw;
+}
+
 Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr& to) {
   if (to.sl > 15)
     return fail(Errc::kInvalidArgument, "address handle with SL {}: the largest is 15", to.sl);
@@ -142,7 +148,7 @@ Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr&
   attr.static_rate = limits ? to.rate : std::uint8_t{0};  // verbs number rates as the SA does
   attr.is_global = to.global ? 1 : 0;
   if (to.global) {
-    std::memcpy(attr.grh.dgid.raw, to.dgid.bytes.data(), sizeof(attr.grh.dgid.raw));
+    attr.grh.dgid = raw_of(to.dgid);
     attr.grh.flow_label = to.flow_label;
     attr.grh.sgid_index = tables.gid_index;
     attr.grh.hop_limit = to.hop_limit;

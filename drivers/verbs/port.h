@@ -39,6 +39,9 @@ struct PortView {
 [[nodiscard]] std::optional<std::uint16_t> find_pkey(std::span<const std::uint16_t> table,
                                                      std::uint16_t pkey);
 
+/// As verbs have it.
+[[nodiscard]] ibv_gid raw_of(const wire::Gid& gid);
+
 /// How packets to `to` leave the port. kInvalidArgument: no packet can go there.
 [[nodiscard]] Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr& to);
 

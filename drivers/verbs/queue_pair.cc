@@ -60,6 +60,10 @@ Result<QueuePair> create_qp(const Device& device, ibv_qp_init_attr_ex wanted,
               wanted.srq != nullptr ? " with a shared receive queue" : "", std::strerror(error));
 }
 
+CqPtr create_cq(const Device& device, std::uint32_t entries) {
+  return CqPtr{ibv_create_cq(device.context(), static_cast<int>(entries), nullptr, nullptr, 0)};
+}
+
 SendLimits send_limits(const Device& device, std::uint32_t wanted, std::uint32_t max_sge) {
   const auto most = static_cast<std::uint32_t>(
       std::max(1, std::min(device.attr().max_qp_wr, device.attr().max_cqe)));

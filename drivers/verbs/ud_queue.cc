@@ -45,11 +45,8 @@ Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
       shared.rxd,
       static_cast<std::uint32_t>(std::min(device.attr().max_qp_wr, device.attr().max_cqe)));
   const PreferNode near{device.numa_node()};
-  const auto make_cq = [&](std::uint32_t n) {
-    return CqPtr{ibv_create_cq(device.context(), static_cast<int>(n), nullptr, nullptr, 0)};
-  };
-  hw->send_cq = make_cq(limits.depth);
-  hw->receive_cq = make_cq(rxd);
+  hw->send_cq = create_cq(device, limits.depth);
+  hw->receive_cq = create_cq(device, rxd);
   if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
     return fail(Errc::kNoResources, "{}: no completion queue of {} entries: {}", shared.name,
                 std::max(limits.depth, rxd), std::strerror(errno));
@@ -146,19 +143,19 @@ Status UdHardware::set_qkey(std::uint32_t qkey) {
 }
 
 Status UdHardware::attach(const wire::Gid& mgid, std::uint16_t mlid) {
-  ibv_gid raw;
-  std::memcpy(raw.raw, mgid.bytes.data(), sizeof(raw.raw));
+  const ibv_gid raw = raw_of(mgid);
   const int error = ibv_attach_mcast(qp.get(), &raw, mlid);
-  if (error == 0) groups_.insert({mgid, mlid});
-  if (error == 0) return {};
+  if (error == 0) {
+    groups_.insert({mgid, mlid});
+    return {};
+  }
   return fail(Errc::kNoResources, "{}: queue pair {:#x} cannot be attached to {}: {}", name_,
               qp->qp_num, wire::to_string(mgid), std::strerror(error));
 }
 
 Status UdHardware::detach(const wire::Gid& mgid, std::uint16_t mlid) {
   if (groups_.erase({mgid, mlid}) == 0) return {};
-  ibv_gid raw;
-  std::memcpy(raw.raw, mgid.bytes.data(), sizeof(raw.raw));
+  const ibv_gid raw = raw_of(mgid);
   const int error = ibv_detach_mcast(qp.get(), &raw, mlid);
   if (error == 0) return {};
   return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be detached from {}: {}", name_,
