@@ -9,6 +9,7 @@
 #include <immintrin.h>
 
 #include <array>
+#include <bit>
 
 #include "lib/wire/iba.h"
 #include "lib/wire/icrc.h"
@@ -32,7 +33,7 @@ constexpr std::uint32_t next_word(std::uint32_t r) {
 /// [n]: x^(32 n) mod the CRC's polynomial, reflected, as a factor for _mm_clmulepi64_si128: the
 /// shift makes good the bit that the product of two reflected numbers is off by.
 constexpr auto kPowers = [] {
-  std::array<std::uint64_t, kMostShort * kBlock / 4> powers{};
+  std::array<std::uint64_t, kMostShort * kBlock / 4 + 1> powers{};
   std::uint32_t r = 0x8000'0000U;
   for (std::uint64_t& power : powers) {
     power = std::uint64_t{r} << 1;
@@ -80,6 +81,10 @@ constexpr std::array<std::array<Mask, 4>, 2> kOnes = {
 static_assert(sizeof(Lrh) + offsetof(Bth, resv8a) == 12);
 static_assert(sizeof(Lrh) + sizeof(Grh) + offsetof(Bth, resv8a) == 3 * kBlock + 4);
 
+bool is_global(const std::byte* packet) noexcept {
+  return (std::to_integer<unsigned>(packet[1]) & 3) == static_cast<unsigned>(Lnh::kGlobal);
+}
+
 /// Keeps the last 0, 4, 8 or 12 octets of the last 16.
 constexpr std::array<Mask, 4> kTail = {
     {{},
@@ -101,13 +106,21 @@ constexpr std::array<Mask, 4> kTail = {
                        _mm_clmulepi64_si128(block, factors, 0x11));
 }
 
+/// What reduce() multiplies by.
+struct Multipliers {
+  long long first;
+  long long second;
+};
+constexpr Multipliers kFold = {static_cast<long long>(kPowers[3]),
+                               static_cast<long long>(kPowers[2])};
+/// The polynomial and the quotient x^64 / polynomial, both with their 33rd bit.
+constexpr Multipliers kBarrett = {0x1'db71'0641, 0x1'f701'1641};
+
 /// The remainder of the 128 bits times x^32: folded to 96 and to 64 bits, then Barrett's method.
 [[gnu::target("sse4.1,pclmul"), gnu::always_inline]] inline std::uint32_t reduce(__m128i v) {
   const __m128i low32 = _mm_set_epi32(0, 0, 0, -1);
-  const __m128i fold =
-      _mm_set_epi64x(static_cast<long long>(kPowers[2]), static_cast<long long>(kPowers[3]));
-  // The polynomial and the quotient x^64 / polynomial, both with their 33rd bit.
-  const __m128i barrett = _mm_set_epi64x(0x1'f701'1641, 0x1'db71'0641);
+  const __m128i fold = _mm_set_epi64x(kFold.second, kFold.first);
+  const __m128i barrett = _mm_set_epi64x(kBarrett.second, kBarrett.first);
 
   v = _mm_xor_si128(_mm_clmulepi64_si128(v, fold, 0x00), _mm_srli_si128(v, 8));
   v = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(v, low32), fold, 0x10),
@@ -167,34 +180,27 @@ const bool has_wide = has_clmul && __builtin_cpu_supports("avx512f") &&
   words -= 3 * kStride / 4;
 }
 
-/// [n]: factors of the block that is n blocks from the first of kMostShort; none of what lies
-/// behind. The last block is carried by nothing: its second half by x^-32, what a product of halves
-/// is off by.
+/// Factors over a distance; none: the second half by x^-32, what a product of halves is off by.
+constexpr Factors factors_over_any(std::size_t words) {
+  return words == 0 ? Factors{kPowers[1], kInverseWord} : factors_over(words);
+}
+
+/// [r][n]: of the block that is n blocks from the first of kMostShort, with r more words behind
+/// the last.
 constexpr auto kShortFactors = [] {
-  struct alignas(4 * kBlock) {
-    std::array<Factors, kMostShort + 3> blocks{};
-  } table;
-  for (std::size_t i = 0; i + 1 < kMostShort; ++i)
-    table.blocks[i] = factors_over((kMostShort - 1 - i) * kBlock / 4);
-  table.blocks[kMostShort - 1] = {kPowers[1], kInverseWord};
+  std::array<std::array<Factors, kMostShort>, 4> table{};
+  for (std::size_t rest = 0; rest < table.size(); ++rest)
+    for (std::size_t i = 0; i < kMostShort; ++i)
+      table[rest][i] = factors_over_any((kMostShort - 1 - i) * kBlock / 4 + rest);
   return table;
 }();
 
-/// kOnes of a packet without GRH, and the preset, behind as many zeros as may be before it.
-struct alignas(4 * kBlock) Head {
-  std::array<std::uint8_t, 5 * kBlock> octets{};
+/// kOnes of a packet without GRH, and the preset, as far as one stride reaches.
+struct alignas(kStride) Head {
+  std::array<std::uint8_t, kStride> octets{};
 };
-constexpr Head kShortOnes = [] {
-  Head head;
-  head.octets[kBlock] = 0xf0;
-  head.octets[kBlock + 12] = 0xff;
-  return head;
-}();
-constexpr Head kShortPreset = [] {
-  Head head;
-  for (std::size_t i = 0; i < 4; ++i) head.octets[kBlock + i] = 0xff;
-  return head;
-}();
+constexpr Head kShortOnes = {{0xf0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff}};
+constexpr Head kShortPreset = {{0xff, 0xff, 0xff, 0xff}};
 
 [[gnu::target("avx512f,vpclmulqdq")]] inline __m512i carry_each(__m512i blocks,
                                                                 const Factors* factors) {
@@ -203,40 +209,101 @@ constexpr Head kShortPreset = [] {
                           _mm512_clmulepi64_epi128(blocks, f, 0x11));
 }
 
-/// All blocks at their distances at once, zeros before the first octet so that the last block is
-/// whole. Shape: size a multiple of 4, 20 to kMostShort blocks; no GRH.
-[[gnu::target("avx512f,avx512bw,avx512vl,vpclmulqdq,pclmul")]] std::uint32_t icrc_short(
-    std::span<const std::byte> packet) noexcept {
-  const std::size_t lead = -packet.size() % kBlock;
-  const std::byte* p = packet.data() - lead;
-  const std::size_t len = packet.size() + lead;
-  const Factors* factors = &kShortFactors.blocks[kMostShort - len / kBlock];
-  const __m512i ones = _mm512_loadu_si512(kShortOnes.octets.data() + kBlock - lead);
-  const __m512i preset = _mm512_loadu_si512(kShortPreset.octets.data() + kBlock - lead);
-  const std::uint64_t first = (len < kStride ? (std::uint64_t{1} << len) - 1 : ~std::uint64_t{0});
-  __m512i v = _mm512_maskz_loadu_epi8(first & ~std::uint64_t{0} << lead, p);
-  v = _mm512_xor_si512(_mm512_or_si512(v, ones), preset);
-  __m512i sum = carry_each(v, factors);
-  std::size_t left = len > kStride ? len - kStride : 0;
-  for (; left >= kStride; left -= kStride) {
+// Zeroing forms where nothing is to be zeroed: of the plain ones g++ 12 says that an operand they
+// do not use is uninitialized.
+
+/// How packets of one size are read: whole strides from the first octet on, then the last stride
+/// without what those had. (A load of only the rest, by a mask of octets, costs more.)
+struct ShortPlan {
+  std::size_t size;
+  std::size_t whole;       ///< Octets of whole strides behind the first.
+  __mmask16 rest;          ///< Words of the last stride that no whole one had.
+  __mmask16 rests;         ///< The same of two last half strides; 0: the rest is none, or longer.
+  const Factors* factors;  ///< Of the first block.
+};
+
+/// Shape: size a multiple of 4, one stride to kMostShort blocks.
+ShortPlan short_plan(std::size_t size) noexcept {
+  const std::size_t words = size / 4;
+  const std::size_t rest = words % 16;
+  const std::uint32_t half = rest <= 8 ? 0xff00U >> rest & 0xff : 0;
+  return {.size = size,
+          .whole = (size - kStride) / kStride * kStride,
+          .rest = static_cast<__mmask16>(0xffff'0000U >> rest),
+          .rests = static_cast<__mmask16>(half << 8 | half),
+          .factors = &kShortFactors[words % 4][kMostShort - words / 4]};
+}
+
+/// Four blocks whose sum is that of whole strides. Shape: no GRH.
+[[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i sum_of_whole(
+    const ShortPlan& plan, const std::byte* p) noexcept {
+  constexpr int kOrXor = 0x56;  // (a | b) ^ c
+  const Factors* factors = plan.factors;
+  const __m512i head =
+      _mm512_ternarylogic_epi64(_mm512_loadu_si512(p), _mm512_load_si512(&kShortOnes),
+                                _mm512_load_si512(&kShortPreset), kOrXor);
+  __m512i sum = carry_each(head, factors);
+  for (const std::byte* const end = p + plan.whole; p != end;) {
     p += kStride, factors += 4;
     sum = _mm512_xor_si512(sum, carry_each(_mm512_loadu_si512(p), factors));
   }
-  if (left != 0) {
-    p += kStride, factors += 4;
-    v = _mm512_maskz_loadu_epi8((std::uint64_t{1} << left) - 1, p);
-    sum = _mm512_xor_si512(sum, carry_each(v, factors));
-  }
-  // Not the plain extract: g++ 12 takes its unused operand for one that is uninitialized.
+  return sum;
+}
+
+/// Four blocks whose sum is that of the rest.
+[[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i sum_of_rest(
+    const ShortPlan& plan, const std::byte* p) noexcept {
+  const __m512i last = _mm512_loadu_si512(p + plan.size - kStride);
+  return carry_each(_mm512_maskz_mov_epi32(plan.rest, last), &kShortFactors[0][kMostShort - 4]);
+}
+
+/// Two blocks whose sum is that of the rest of one packet, and two of another.
+[[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i sums_of_rests(
+    const ShortPlan& plan, const std::byte* p, const std::byte* q) noexcept {
+  alignas(kStride) static constexpr std::array<Factors, 4> kFactorsOfTwo = {
+      factors_over_any(4), factors_over_any(0), factors_over_any(4), factors_over_any(0)};
+  const std::size_t last = plan.size - kStride / 2;
+  const __m256i of_p = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + last));
+  const __m256i of_q = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + last));
+  const __m512i both = _mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(of_p), of_q, 1);
+  return carry_each(_mm512_maskz_mov_epi32(plan.rests, both), kFactorsOfTwo.data());
+}
+
+/// Shape: as short_plan() has it; no GRH.
+[[gnu::target("avx512f,avx512bw,avx512vl,vpclmulqdq,pclmul")]] std::uint32_t icrc_short(
+    std::span<const std::byte> packet) noexcept {
+  const ShortPlan plan = short_plan(packet.size());
+  __m512i sum = sum_of_whole(plan, packet.data());
+  if (plan.rest != 0) sum = _mm512_xor_si512(sum, sum_of_rest(plan, packet.data()));
   const __m256i low = _mm512_maskz_extracti64x4_epi64(0xff, sum, 0);
   const __m256i half = _mm256_xor_si256(low, _mm512_maskz_extracti64x4_epi64(0xff, sum, 1));
   return ~reduce(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
 }
 
+/// reduce() of four sums at once, complemented.
+[[gnu::target("avx512f,avx512bw,vpclmulqdq"), gnu::always_inline]] inline __m128i reduce_four(
+    __m512i v) noexcept {
+  const __m512i low32 = _mm512_maskz_set1_epi32(0x1111, -1);
+  const __m512i fold = _mm512_set4_epi64(kFold.second, kFold.first, kFold.second, kFold.first);
+  const __m512i barrett =
+      _mm512_set4_epi64(kBarrett.second, kBarrett.first, kBarrett.second, kBarrett.first);
+
+  v = _mm512_xor_si512(_mm512_clmulepi64_epi128(v, fold, 0x00), _mm512_bsrli_epi128(v, 8));
+  v = _mm512_xor_si512(_mm512_clmulepi64_epi128(_mm512_and_si512(v, low32), fold, 0x10),
+                       _mm512_bsrli_epi128(v, 4));
+  __m512i quotient = _mm512_clmulepi64_epi128(_mm512_and_si512(v, low32), barrett, 0x10);
+  quotient = _mm512_clmulepi64_epi128(_mm512_and_si512(quotient, low32), barrett, 0x00);
+  constexpr int kXnor = 0xc3;  // ~(a ^ b)
+  v = _mm512_ternarylogic_epi64(v, quotient, quotient, kXnor);
+  const __m512i second_words = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 13, 9, 5, 1);
+  v = _mm512_maskz_permutexvar_epi32(0xffff, second_words, v);
+  return _mm512_maskz_extracti32x4_epi32(0xf, v, 0);
+}
+
 /// Shape: size a multiple of 4, at least 20 (no GRH) or 64 (GRH).
 [[gnu::target("sse4.1,pclmul")]] std::uint32_t icrc_clmul(std::span<const std::byte> packet) {
   const std::byte* p = packet.data();
-  const bool global = (std::to_integer<unsigned>(p[1]) & 3) == static_cast<unsigned>(Lnh::kGlobal);
+  const bool global = is_global(p);
   const auto& ones = kOnes[global];
   const std::byte* const last = p + packet.size() - kBlock;
   std::size_t words = (packet.size() - kBlock) / 4;  // from block 0 to the last 16 octets
@@ -276,17 +343,76 @@ constexpr Head kShortPreset = [] {
   return finish(sum, p + kStride, last, words - kStride / 4);
 }
 
+/// One stride to kMostShort blocks, and a multiple of 4.
+bool is_short(std::size_t size) noexcept {
+  // Turned by two bits a size that is no multiple of 4, or too small, is huge.
+  return std::rotr(size - kStride, 2) <= (kMostShort * kBlock - kStride) / 4;
+}
+
+/// Blocks 0 and 2, then 1 and 3, of two sums added up.
+[[gnu::target("avx512f"), gnu::always_inline]] inline __m512i add_halves(__m512i a,
+                                                                         __m512i b) noexcept {
+  return _mm512_xor_si512(_mm512_maskz_shuffle_i64x2(0xff, a, b, 0x44),
+                          _mm512_maskz_shuffle_i64x2(0xff, a, b, 0xee));
+}
+
+/// Their icrc() in the four 32-bit words; false: for that they are too different. `plan`: of any
+/// size.
+[[gnu::target("avx512f,avx512bw,vpclmulqdq"), gnu::always_inline]] inline bool icrc_of_four(
+    const Covered* packets, ShortPlan& plan, __m128i& out) noexcept {
+  if (const std::size_t size = packets[0].size; size != plan.size) {
+    if (!is_short(size)) return false;
+    plan = short_plan(size);
+  }
+  __m512i sums[4];
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto [octets, size] = packets[i];
+    if (size != plan.size || is_global(octets)) return false;
+    sums[i] = sum_of_whole(plan, octets);
+  }
+  if (plan.rest != 0 && plan.rests == 0)
+    for (std::size_t i = 0; i < 4; ++i)
+      sums[i] = _mm512_xor_si512(sums[i], sum_of_rest(plan, packets[i].octets));
+  __m512i low = add_halves(sums[0], sums[1]);
+  __m512i high = add_halves(sums[2], sums[3]);
+  if (plan.rests != 0) {
+    low = _mm512_xor_si512(low, sums_of_rests(plan, packets[0].octets, packets[1].octets));
+    high = _mm512_xor_si512(high, sums_of_rests(plan, packets[2].octets, packets[3].octets));
+  }
+  const __m512i sum = _mm512_xor_si512(_mm512_maskz_shuffle_i64x2(0xff, low, high, 0x88),
+                                       _mm512_maskz_shuffle_i64x2(0xff, low, high, 0xdd));
+  out = reduce_four(sum);
+  return true;
+}
+
+[[gnu::target("avx512f,avx512bw,avx512vl,vpclmulqdq,pclmul")]] void icrc_burst_wide(
+    std::span<const Covered> packets, std::span<std::uint32_t> out) noexcept {
+  ShortPlan plan = short_plan(kStride);
+  std::size_t i = 0;
+  for (__m128i four; i + 4 <= packets.size(); i += 4) {
+    if (icrc_of_four(&packets[i], plan, four)) [[likely]]
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(&out[i]), four);
+    else
+      for (std::size_t k = i; k < i + 4; ++k) out[k] = icrc(packets[k].span());
+  }
+  for (; i < packets.size(); ++i) out[i] = icrc(packets[i].span());
+}
+
 }  // namespace
 
 std::uint32_t icrc(std::span<const std::byte> packet) noexcept {
-  const bool global =
-      (std::to_integer<unsigned>(packet[1]) & 3) == static_cast<unsigned>(Lnh::kGlobal);
   // Short of 64 octets behind a GRH there is no payload, which nothing sends.
+  const bool global = is_global(packet.data());
   const bool regular = packet.size() % 4 == 0 && (!global || packet.size() >= kStride);
   if (!has_clmul || !regular) [[unlikely]]
     return icrc_portable(packet);
-  if (has_wide && !global && packet.size() <= kMostShort * kBlock) return icrc_short(packet);
+  if (has_wide && !global && is_short(packet.size())) return icrc_short(packet);
   return icrc_clmul(packet);
+}
+
+void icrc_burst(std::span<const Covered> packets, std::span<std::uint32_t> out) noexcept {
+  if (has_wide) return icrc_burst_wide(packets, out);
+  for (std::size_t i = 0; i < packets.size(); ++i) out[i] = icrc(packets[i].span());
 }
 
 }  // namespace ipoib::wire

@@ -1,4 +1,6 @@
 // The checksum kernels agree on whatever is long enough to have headers.
+#include <array>
+
 #include "lib/wire/iba.h"
 #include "lib/wire/icrc.h"
 #include "tests/fuzz/fuzz.h"
@@ -10,6 +12,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (octets.size() < sizeof(Lrh) + sizeof(Bth)) return 0;
   const bool global = (data[1] & 3) == static_cast<std::uint8_t>(Lnh::kGlobal);
   if (global && octets.size() < sizeof(Lrh) + sizeof(Grh) + sizeof(Bth)) return 0;
-  ipoib::test::require(icrc(octets) == icrc_portable(octets));
+  const std::uint32_t expected = icrc_portable(octets);
+  ipoib::test::require(icrc(octets) == expected);
+  std::array<Covered, 4> burst;
+  burst.fill({octets.data(), octets.size()});
+  std::array<std::uint32_t, burst.size()> found{};
+  icrc_burst(burst, found);
+  for (const std::uint32_t icrc : found) ipoib::test::require(icrc == expected);
   return 0;
 }
