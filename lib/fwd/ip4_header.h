@@ -11,27 +11,34 @@
 
 namespace ipoib::fwd {
 
-/// Ones' complement sum of the 16-bit words of a header, its checksum field included: 0xffff when
-/// the checksum is right. `len`: a multiple of 4, 20 to 60. Source: RFC 1071.
-inline std::uint16_t ip4_header_sum(const wire::Ipv4Hdr& hdr, std::size_t len) noexcept {
+/// Sum of a header's words of 32 bits in memory order, its checksum field included: no carry is
+/// lost. `len`: a multiple of 4, 20 to 60.
+[[gnu::always_inline]] inline std::uint64_t ip4_header_words(const wire::Ipv4Hdr& hdr,
+                                                             std::size_t len) noexcept {
   const auto* const p = reinterpret_cast<const std::byte*>(&hdr);
-  std::uint64_t sum, word;
-  std::uint32_t last;
-  std::memcpy(&sum, p, sizeof(sum));
-  std::memcpy(&word, p + 8, sizeof(word));
-  std::memcpy(&last, p + 16, sizeof(last));
-  sum += word;
-  sum += sum < word ? 1 : 0;
-  sum += last;
-  sum += sum < last ? 1 : 0;
-  for (std::size_t at = sizeof(hdr); at < len; at += sizeof(last)) {
-    std::memcpy(&last, p + at, sizeof(last));
-    sum += last;
-    sum += sum < last ? 1 : 0;
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; at < len; at += sizeof(std::uint32_t)) {
+    std::uint32_t word;
+    std::memcpy(&word, p + at, sizeof(word));
+    sum += word;
   }
+  return sum;
+}
+
+/// Ones' complement sum of the 16-bit words of a header, as above: 0xffff when the checksum is
+/// right. Source: RFC 1071.
+inline std::uint16_t ip4_header_sum(const wire::Ipv4Hdr& hdr, std::size_t len) noexcept {
+  const std::uint64_t sum = ip4_header_words(hdr, len);
   // Adding the halves to each other crosswise leaves their sum, carry and all, in the upper one.
   const auto sum32 = static_cast<std::uint32_t>((sum + std::rotl(sum, 32)) >> 32);
   return static_cast<std::uint16_t>((sum32 + std::rotl(sum32, 16)) >> 16);
+}
+
+/// The checksum of a header is right: its 16-bit words add up to a multiple of 0xffff, and so do
+/// longer ones, as 0x10000 leaves 1. `len`: as above.
+[[gnu::always_inline]] inline bool ip4_checksum_is_right(const wire::Ipv4Hdr& hdr,
+                                                         std::size_t len) noexcept {
+  return ip4_header_words(hdr, len) % 0xffff == 0;  // and not 0, as the version is not
 }
 
 /// Stores the checksum of a header whose other fields are final.

@@ -78,7 +78,7 @@ class Ip4Input {
     const std::size_t total_len = hdr.total_len.host();
     if (total_len < header_len || total_len > m->pkt_len) [[unlikely]]
       return Drop::kIpTotalLength;
-    if (ip4_header_sum(hdr, header_len) != 0xffff) [[unlikely]]
+    if (!ip4_checksum_is_right(hdr, header_len)) [[unlikely]]
       return Drop::kIpChecksum;
     return kGood;
   }

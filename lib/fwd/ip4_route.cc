@@ -16,6 +16,7 @@ using table::Neighbour;
 using table::NeighbourState;
 using table::NextHop;
 using table::NextHopKind;
+using table::NextHopTable;
 using wire::IcmpUnreachable;
 
 /// Addresses, protocol and, but for fragments, ports: the same for all packets of a flow.
@@ -86,9 +87,10 @@ struct Guess {
 
   Neighbour* to;       ///< Null, or an entry that is still to be compared with the destination.
   std::uint32_t hash;  ///< kConnected: of the destination.
-  union {
-    NextHop hop;  ///< Of no group.
-  };
+  NextHopTable::Bits bits;
+
+  /// Of no group.
+  [[nodiscard]] NextHop hop() const noexcept { return std::bit_cast<NextHop>(bits); }
 };
 using Guesses = std::array<Guess, kMaxBurst>;
 
@@ -100,17 +102,21 @@ void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
   table::NeighbourCache& neighbours = *c.neighbours;
   const std::size_t n = pkts.n;
   for (std::size_t i = 0; i < n; ++i) {
-    Guess& g = out[i];
-    g.hop = next_hops.get(prefixes.lookup(pkts.dst[i]));
-    if (g.hop.kind == NextHopKind::kGroup) [[unlikely]]
-      g.hop = member(c, g.hop, pkts.pkts[i]);
-    g.hash = neighbours.hash_v4(g.hop.iface, pkts.dst[i]);
-    neighbours.prefetch_slot(g.hash);
+    const std::uint32_t dst = pkts.dst[i];
+    // Stored in one piece: in several, they would wait for each other.
+    NextHopTable::Bits bits = next_hops.bits(prefixes.lookup(dst));
+    if (const auto hop = std::bit_cast<NextHop>(bits); hop.kind == NextHopKind::kGroup) [[unlikely]]
+      bits = std::bit_cast<NextHopTable::Bits>(member(c, hop, pkts.pkts[i]));
+    const std::uint32_t hash = neighbours.hash_v4(std::bit_cast<NextHop>(bits).iface, dst);
+    neighbours.prefetch_slot(hash);
+    out[i].bits = bits;
+    out[i].hash = hash;
   }
   for (std::size_t i = 0; i < n; ++i) {
     Guess& g = out[i];
-    g.to = g.hop.kind == NextHopKind::kGateway ? neighbours.at(g.hop.neighbour)
-                                               : neighbours.guess(g.hash);
+    const NextHop hop = g.hop();
+    g.to =
+        hop.kind == NextHopKind::kGateway ? neighbours.at(hop.neighbour) : neighbours.guess(g.hash);
     if (g.to != nullptr) rte_prefetch0(g.to);
   }
 }
@@ -118,25 +124,27 @@ void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
 /// The entry is where the packet goes, and can be sent to.
 bool is_right(const Guess& g, std::uint32_t dst) noexcept {
   if (g.to == nullptr || g.to->state != NeighbourState::kValid) return false;
-  if (g.hop.kind == NextHopKind::kConnected)
-    return table::NeighbourCache::is_v4(*g.to, g.hop.iface, dst);
-  return g.hop.kind == NextHopKind::kGateway;
+  const NextHop hop = g.hop();
+  if (hop.kind == NextHopKind::kConnected)
+    return table::NeighbourCache::is_v4(*g.to, hop.iface, dst);
+  return hop.kind == NextHopKind::kGateway;
 }
 
 /// The neighbour of a packet whose guess was wrong. Null: the packet went elsewhere.
 [[gnu::noinline]] Neighbour* look_again(Context& c, const Ingress& in, rte_mbuf* m, Ttl ttl,
                                         const Guess& g, std::uint32_t dst, DropBin& bin) noexcept {
+  const NextHop hop = g.hop();
   Neighbour* neighbour = nullptr;
-  if (g.hop.kind == NextHopKind::kConnected) {
-    neighbour = c.neighbours->find_v4(g.hash, g.hop.iface, dst);
-  } else if (g.hop.kind == NextHopKind::kGateway) {
-    neighbour = c.neighbours->at(g.hop.neighbour);
+  if (hop.kind == NextHopKind::kConnected) {
+    neighbour = c.neighbours->find_v4(g.hash, hop.iface, dst);
+  } else if (hop.kind == NextHopKind::kGateway) {
+    neighbour = c.neighbours->at(hop.neighbour);
   } else {
-    not_forwarded(c, in, m, g.hop.kind, bin);
+    not_forwarded(c, in, m, hop.kind, bin);
     return nullptr;
   }
   if (neighbour != nullptr && neighbour->state == NeighbourState::kValid) return neighbour;
-  if (ttl == Ttl::kStays || take_ttl(c, in, m)) unresolved(c, in, m, g.hop, neighbour, dst, bin);
+  if (ttl == Ttl::kStays || take_ttl(c, in, m)) unresolved(c, in, m, hop, neighbour, dst, bin);
   return nullptr;
 }
 

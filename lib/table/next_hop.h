@@ -45,7 +45,12 @@ class NextHopTable {
   NextHopTable() : slots_(kMaxNextHops) { set(kNextHopNone, NextHop{}); }
 
   [[nodiscard]] NextHop get(NextHopIndex i) const noexcept {
-    return std::bit_cast<NextHop>(slots_[i].load(std::memory_order_relaxed));
+    return std::bit_cast<NextHop>(bits(i));
+  }
+  /// The same as one number.
+  using Bits = std::uint64_t;
+  [[nodiscard]] Bits bits(NextHopIndex i) const noexcept {
+    return slots_[i].load(std::memory_order_relaxed);
   }
   /// Relaxed is enough: the value is self-contained, and prefixes that name a new number are
   /// published by rte_lpm's own release store.
