@@ -21,6 +21,7 @@ namespace ipoib::soft {
 
 class ConnectedPort;
 struct RxFrame;  // soft_rx.cc
+struct UsualBurst;
 struct Detours;  // soft_tx.cc
 struct TxWay;    // soft_tx.cc
 
@@ -55,9 +56,9 @@ class alignas(64) Datapath {
   Datapath(const Datapath&) = delete;
   Datapath& operator=(const Datapath&) = delete;
 
-  /// Sends waiting MADs, reads one burst from the cable and sorts it, then does what connected
-  /// queue pairs have to do.
-  void poll() noexcept;
+  /// Sends waiting MADs, reads up to `burst` frames from the cable and sorts them, then does what
+  /// connected queue pairs have to do.
+  void poll(std::uint16_t burst) noexcept;
 
   std::uint16_t rx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
     const std::uint16_t nb_rx = queue.pop(pkts, n);
@@ -102,11 +103,12 @@ class alignas(64) Datapath {
   /// Polls in a row in which the wire took no MAD, after which those waiting are lost.
   static constexpr unsigned kMadPatience = 1024;
 
-  void read_cable() noexcept;
+  void read_cable(std::uint16_t burst) noexcept;
   void sort(std::span<rte_mbuf* const> frames, const RxTable& table,
             const SoftUdQueue* sender) noexcept;
-  void stage(SoftUdQueue& queue, rte_mbuf* m, std::size_t payload_at,
-             std::uint32_t payload_len) noexcept;
+  void stage(UsualBurst& usuals) noexcept;
+  void verify(UsualBurst& usuals) noexcept;
+  void stage(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
   void stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
   void stage_group(rte_mbuf* m, const RxFrame& f, const SoftUdQueue* sender) noexcept;
   void receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept;

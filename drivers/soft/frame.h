@@ -4,8 +4,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "lib/wire/be.h"
 #include "lib/wire/iba.h"
@@ -27,23 +29,35 @@ inline constexpr std::size_t kMinEthFrame = sizeof(EthHdr) + kMinEthPayload;
 /// What an ethdev's MTU must have above the IB MTU: LRH, GRH, BTH, DETH, ICRC, and 8 spare.
 inline constexpr unsigned kEthMtuOverhead = 80;
 
-/// EtherType and LRH up to its length as one word, the shape in which the datapath checks them.
-struct LinkWord {
-  wire::Be64 type_lrh;
+/// What eight octets must have in some of their bits.
+class Pattern {
+ public:
+  /// Both as the number whose most significant octet comes first.
+  constexpr Pattern(std::uint64_t mask, std::uint64_t value) noexcept
+      : mask_{std::bit_cast<std::uint64_t>(wire::Be64{mask})},
+        value_{std::bit_cast<std::uint64_t>(wire::Be64{value & mask})} {}
+  /// That nothing has.
+  constexpr Pattern() noexcept : mask_{0}, value_{1} {}
 
-  /// Bits of a word that must be `value`: EtherType, LVer, LNH without GRH, DLID but its LMC bits.
-  struct Pattern {
-    std::uint64_t mask;
-    std::uint64_t value;
-  };
-  [[nodiscard]] static constexpr Pattern pattern(std::uint16_t lid, std::uint8_t lmc) noexcept {
-    const std::uint64_t dlid_mask = 0xffffU << lmc & 0xffffU;
-    return {0xffff'0f03'0000'0000 | dlid_mask << 16,
-            std::uint64_t{kEtherTypeIba} << 48 |
-                static_cast<std::uint64_t>(wire::Lnh::kLocal) << 32 | (lid & dlid_mask) << 16};
+  [[nodiscard]] bool matches(const void* octets) const noexcept {
+    std::uint64_t word;
+    std::memcpy(&word, octets, sizeof(word));
+    return (word & mask_) == value_;
   }
+
+ private:
+  std::uint64_t mask_;  ///< Both as they lie in memory.
+  std::uint64_t value_;
 };
-static_assert(wire::WireRecord<LinkWord> && sizeof(LinkWord) == 8);
+
+/// EtherType and LRH up to its length of a packet without GRH to a port: EtherType, LVer, LNH, DLID
+/// but its LMC bits.
+[[nodiscard]] constexpr Pattern local_pattern(std::uint16_t lid, std::uint8_t lmc) noexcept {
+  const std::uint64_t dlid_mask = 0xffffU << lmc & 0xffffU;
+  return {0xffff'0f03'0000'0000 | dlid_mask << 16,
+          std::uint64_t{kEtherTypeIba} << 48 | static_cast<std::uint64_t>(wire::Lnh::kLocal) << 32 |
+              std::uint64_t{lid} << 16};
+}
 
 /// BTH and DETH of a UD packet as five words, the shape in which the datapath reads and writes
 /// them: a 24-bit field is the low part of its word.
@@ -78,6 +92,16 @@ struct UdWords {
 };
 static_assert(wire::WireRecord<UdWords> &&
               sizeof(UdWords) == sizeof(wire::Bth) + sizeof(wire::Deth));
+
+/// First two words of a UD SEND to a queue pair with a P_Key that matches its own: opcode, TVer,
+/// P_Key, destination. A full member takes limited ones too; P_Key 0 matches none.
+[[nodiscard]] constexpr Pattern send_pattern(std::uint16_t pkey, std::uint32_t qpn) noexcept {
+  if (pkey == 0) return {};
+  const bool full = (pkey & wire::kFullMemberBit) != 0;
+  const std::uint64_t pkey_mask = full ? 0x7fff : 0xffff;
+  return {(0xff0f'0000 | pkey_mask) << 32 | 0xff'ffff,
+          std::uint64_t{UdWords::send_only(0, 0, pkey | wire::kFullMemberBit).host()} << 32 | qpn};
+}
 
 /// Ethernet + LRH, and Ethernet + LRH + GRH: what an address handle decides of a frame.
 inline constexpr std::size_t kLocalHeadLen = sizeof(EthHdr) + sizeof(wire::Lrh);

@@ -16,7 +16,7 @@ std::uint16_t own_entry(const fabric::PortAttr& attr, std::uint16_t partition) {
 
 RxTable::RxTable(const fabric::PortAttr& port, std::span<SoftUdQueue* const> queues,
                  std::span<const Attachment> attachments, SoftUdQueue* closing)
-    : local_{LinkWord::pattern(port.lid, port.lmc)},
+    : local_{local_pattern(port.lid, port.lmc)},
       lid_{port.lid},
       lmc_{port.lmc},
       active_{port.state == fabric::PortState::kActive},

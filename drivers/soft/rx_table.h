@@ -32,10 +32,8 @@ class RxTable {
   RxTable(const fabric::PortAttr& port, std::span<SoftUdQueue* const> queues,
           std::span<const Attachment> attachments, SoftUdQueue* closing = nullptr);
 
-  /// The frame is an IBA packet without GRH to a LID of this port.
-  [[nodiscard]] bool is_local(std::uint64_t link_word) const noexcept {
-    return (link_word & local_.mask) == local_.value;
-  }
+  /// From the EtherType on: an IBA packet without GRH to a LID of this port.
+  [[nodiscard]] const Pattern& local() const noexcept { return local_; }
   [[nodiscard]] bool is_own_lid(std::uint16_t lid) const noexcept {
     return lid >> lmc_ == lid_ >> lmc_;
   }
@@ -84,7 +82,7 @@ class RxTable {
   void add_queues(std::span<SoftUdQueue* const> queues);
   void add_groups(std::span<const Attachment> attachments);
 
-  LinkWord::Pattern local_;
+  Pattern local_;
   std::uint16_t lid_;
   std::uint8_t lmc_;
   bool active_;

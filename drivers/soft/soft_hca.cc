@@ -161,8 +161,8 @@ fabric::Hca::PollFn SoftHca::poll_function() const {
   return &SoftHca::poll;
 }
 
-void SoftHca::poll(fabric::Hca& hca) noexcept {
-  static_cast<SoftHca&>(hca).datapath_.poll();
+void SoftHca::poll(fabric::Hca& hca, std::uint16_t burst) noexcept {
+  static_cast<SoftHca&>(hca).datapath_.poll(burst);
 }
 
 /// Shows the worker what the port receives from now on.

@@ -113,7 +113,7 @@ class SoftHca final : public fabric::Hca {
  private:
   SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
           std::unique_ptr<AhTable> ahs, RingPtr mads_out, RingPtr mads_in);
-  static void poll(fabric::Hca& hca) noexcept;
+  static void poll(fabric::Hca& hca, std::uint16_t burst) noexcept;
   [[nodiscard]] Result<ConnectedControl*> connected();
   void publish(SoftUdQueue* closing = nullptr);
   void look_at_cable();

@@ -2,6 +2,7 @@
 // §1.9 and IBA vol 1 §9.6, and sorted to the queue pair it is for.
 #include <rte_ethdev.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "drivers/soft/connected_port.h"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr std::size_t kPrefetchAhead = 4;
 constexpr std::size_t kImmDtLen = 4;
+constexpr std::size_t kUsualPayloadAt = kLocalHeadLen + sizeof(UdWords);
 constexpr std::uint32_t kGsiQpn = 1;
 constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly);
 constexpr auto kUdSendOnlyImm = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnlyImm);
@@ -122,10 +124,16 @@ inline Drop check_keys(const RxTable& table, const RxFrame& f, const SoftUdQueue
   return f.ud->qkey.host() == wire::kGsiQkey ? kGood : Drop::kIbQkey;
 }
 
-inline bool icrc_holds(std::span<const std::byte> packet) noexcept {
+/// The ICRC that a packet came with. Shape: `packet` without it.
+inline std::uint32_t icrc_behind(const wire::Covered& packet) noexcept {
   std::uint32_t sent;  // least significant octet first on the wire
-  std::memcpy(&sent, packet.data() + packet.size() - wire::kIcrcLen, sizeof(sent));
-  return wire::icrc(packet.first(packet.size() - wire::kIcrcLen)) == sent;
+  std::memcpy(&sent, packet.octets + packet.size, sizeof(sent));
+  return sent;
+}
+
+inline bool icrc_holds(std::span<const std::byte> packet) noexcept {
+  const wire::Covered covered{packet.data(), packet.size() - wire::kIcrcLen};
+  return wire::icrc(covered.span()) == icrc_behind(covered);
 }
 
 /// What concerns packets of every transport.
@@ -150,33 +158,49 @@ inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, bool icrc,
   return reason;
 }
 
-/// The packet that most are: a UD SEND without GRH, whole, for a queue pair of ours, with its keys.
-struct Usual {
-  SoftUdQueue* queue;  ///< Null: it is another; see check_path().
-  std::uint32_t payload_len;
+/// The packets that most are: UD SENDs without GRH, whole, for one queue pair of ours, with its
+/// keys. What is asked of them is read once and compared as it lies in memory.
+class Usual {
+ public:
+  static constexpr std::uint32_t kOther = 0xffff'ffff;
+
+  explicit Usual(const RxTable& table) noexcept
+      : table_{table}, link_{table.local()}, mtu_{table.mtu()} {}
+
+  /// Octets of the payload. kOther: it is another; check_path() and check_ud() tell. They would
+  /// find no fault, but maybe in the ICRC, with what is not kOther.
+  [[gnu::always_inline]] std::uint32_t payload_len(std::span<const std::byte> frame) noexcept {
+    if (frame.size() < kUsualPayloadAt + wire::kIcrcLen) return kOther;
+    if (!link_.matches(&frame[offsetof(EthHdr, ether_type)])) return kOther;
+    const auto& lrh = *record_at<wire::Lrh>(frame, sizeof(EthHdr));
+    if (sizeof(EthHdr) + lrh.packet_len() != frame.size()) return kOther;
+    const auto& ud = *record_at<UdWords>(frame, kLocalHeadLen);
+    if (!transport_.matches(&ud)) [[unlikely]] {
+      look_up(ud.dest_qp());
+      if (!transport_.matches(&ud)) return kOther;
+    }
+    const std::size_t padded_len = frame.size() - kUsualPayloadAt - wire::kIcrcLen;
+    const std::size_t len = padded_len - ud.pad();
+    // Padding beyond its packet makes a length beyond any MTU.
+    return ud.qkey == qkey_ && len <= mtu_ ? static_cast<std::uint32_t>(len) : kOther;
+  }
+  /// Of the last packet that was not kOther.
+  [[nodiscard]] SoftUdQueue* queue() const noexcept { return queue_; }
+
+ private:
+  [[gnu::noinline]] void look_up(std::uint32_t qpn) noexcept {
+    queue_ = table_.queue(qpn);
+    transport_ = queue_ != nullptr ? send_pattern(queue_->pkey(), qpn) : Pattern{};
+    if (queue_ != nullptr) qkey_ = wire::Be32{queue_->qkey()};
+  }
+
+  const RxTable& table_;
+  Pattern link_;
+  Pattern transport_;
+  wire::Be32 qkey_;
+  std::uint32_t mtu_;
+  SoftUdQueue* queue_ = nullptr;
 };
-constexpr std::size_t kUsualPayloadAt = kLocalHeadLen + sizeof(UdWords);
-
-/// Where this names a queue, check_path() and all of check_ud() but the ICRC's would find the frame
-/// good.
-[[gnu::always_inline]] inline Usual find_usual(const RxTable& table,
-                                               std::span<const std::byte> frame) noexcept {
-  constexpr Usual kOther{nullptr, 0};
-  if (frame.size() < kUsualPayloadAt + wire::kIcrcLen) return kOther;
-  const std::uint64_t link =
-      record_at<LinkWord>(frame, offsetof(EthHdr, ether_type))->type_lrh.host();
-  if (!table.is_local(link) || sizeof(EthHdr) + (link & 0x7ff) * 4 != frame.size()) return kOther;
-
-  const auto& ud = *record_at<UdWords>(frame, kLocalHeadLen);
-  SoftUdQueue* const queue = table.queue(ud.dest_qp());
-  const std::size_t padded_len = frame.size() - kUsualPayloadAt - wire::kIcrcLen;
-  const std::size_t payload_len = padded_len - ud.pad();
-  // Padding beyond its packet makes a length beyond any MTU.
-  if (queue == nullptr || payload_len > table.mtu() || !queue->is_usual(ud.op_flags_pkey.host()) ||
-      queue->qkey() != ud.qkey.host())
-    return kOther;
-  return {queue, static_cast<std::uint32_t>(payload_len)};
-}
 
 /// Of a unicast packet without GRH.
 inline fabric::PacketMeta::Rx arrival(const wire::Lrh& lrh, const UdWords& ud) noexcept {
@@ -189,10 +213,33 @@ inline fabric::PacketMeta::Rx arrival(const wire::Lrh& lrh, const UdWords& ud) n
           .transport = fabric::Transport::kUd};
 }
 
+/// Takes off what is around the payload.
+[[gnu::always_inline]] inline void strip(rte_mbuf* m, std::size_t payload_at,
+                                         std::uint32_t payload_len) noexcept {
+  m->ol_flags &= ~kRxOffloadFlags;
+  m->data_off = static_cast<std::uint16_t>(m->data_off + payload_at);
+  m->data_len = static_cast<std::uint16_t>(payload_len);
+  m->pkt_len = payload_len;
+}
+
 }  // namespace
 
-void Datapath::poll() noexcept {
-  read_cable();
+/// Usual packets one after the other, stripped, whose ICRCs are not verified yet.
+struct UsualBurst {
+  std::array<rte_mbuf*, Datapath::kBurst> pkts;
+  std::array<SoftUdQueue*, Datapath::kBurst> queues;
+  std::array<wire::Covered, Datapath::kBurst> covered;
+  std::size_t n = 0;
+
+  void push(rte_mbuf* m, SoftUdQueue* queue, std::span<const std::byte> frame) noexcept {
+    pkts[n] = m;
+    queues[n] = queue;
+    covered[n++] = {frame.data() + sizeof(EthHdr), frame.size() - sizeof(EthHdr) - wire::kIcrcLen};
+  }
+};
+
+void Datapath::poll(std::uint16_t burst) noexcept {
+  read_cable(std::min(burst, kBurst));
   // Pairs with the release store of publish().
   if (ConnectedPort* connected = connected_.load(std::memory_order_acquire); connected != nullptr)
     connected->poll();
@@ -202,7 +249,7 @@ void Datapath::poll() noexcept {
   if (config_.doorbell != nullptr) config_.doorbell->ring();
 }
 
-void Datapath::read_cable() noexcept {
+void Datapath::read_cable(std::uint16_t burst) noexcept {
   if (nb_mads_ != 0 || rte_ring_empty(config_.mads_out) == 0) [[unlikely]]
     send_mads();
   // Pairs with the release stores of publish() and set_tap().
@@ -214,17 +261,18 @@ void Datapath::read_cable() noexcept {
     return;
   }
   std::array<rte_mbuf*, kBurst> frames;
-  const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, 0, frames.data(), kBurst);
+  const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, 0, frames.data(), burst);
   if (nb_rx == 0) return;
-  const std::span<rte_mbuf* const> burst{frames.data(), nb_rx};
+  const std::span<rte_mbuf* const> received{frames.data(), nb_rx};
   if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
-    for (const rte_mbuf* m : burst) hand_to(*tap, copy_for(*tap, m, CaptureDirection::kReceived));
+    for (const rte_mbuf* m : received)
+      hand_to(*tap, copy_for(*tap, m, CaptureDirection::kReceived));
   if (!table->active()) [[unlikely]] {
     drops_.add(Drop::kIbPortDown, nb_rx);
     rte_pktmbuf_free_bulk(frames.data(), nb_rx);
     return;
   }
-  sort(burst, *table, nullptr);
+  sort(received, *table, nullptr);
 }
 
 void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
@@ -232,6 +280,9 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
   for (std::size_t i = 0; i < frames.size() && i < kPrefetchAhead; ++i)
     rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
 
+  const fabric::MetaOf meta_of;
+  Usual usual{table};
+  UsualBurst usuals;
   for (std::size_t i = 0; i < frames.size(); ++i) {
     if (i + kPrefetchAhead < frames.size())
       rte_prefetch0(rte_pktmbuf_mtod(frames[i + kPrefetchAhead], void*));
@@ -241,16 +292,16 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
       continue;
     }
     const std::span frame{rte_pktmbuf_mtod(m, const std::byte*), rte_pktmbuf_data_len(m)};
-    if (const Usual usual = find_usual(table, frame); usual.queue != nullptr) [[likely]] {
-      if (config_.icrc && !icrc_holds(frame.subspan(sizeof(EthHdr)))) [[unlikely]] {
-        drop(m, Drop::kIbIcrc);
-        continue;
-      }
-      fabric::meta_of(m).rx = arrival(*record_at<wire::Lrh>(frame, sizeof(EthHdr)),
-                                      *record_at<UdWords>(frame, kLocalHeadLen));
-      stage(*usual.queue, m, kUsualPayloadAt, usual.payload_len);
+    if (const std::uint32_t len = usual.payload_len(frame); len != Usual::kOther) [[likely]] {
+      meta_of(m).rx = arrival(*record_at<wire::Lrh>(frame, sizeof(EthHdr)),
+                              *record_at<UdWords>(frame, kLocalHeadLen));
+      strip(m, kUsualPayloadAt, len);
+      usuals.push(m, usual.queue(), frame);
+      if (usuals.n == kBurst) [[unlikely]]
+        stage(usuals);
       continue;
     }
+    stage(usuals);  // those before it stay before it
     RxFrame f;
     f.bytes = frame;
     if (const Drop fault = check_path(table, f); fault != kGood)
@@ -270,6 +321,41 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     else
       mads_came_ = true;
   }
+  stage(usuals);
+}
+
+/// Leaves the packets with their queue pairs, but those whose ICRC does not hold.
+void Datapath::stage(UsualBurst& usuals) noexcept {
+  if (config_.icrc) verify(usuals);
+  for (std::size_t begin = 0, end = 0; begin < usuals.n; begin = end) {
+    SoftUdQueue* const queue = usuals.queues[begin];
+    while (end < usuals.n && usuals.queues[end] == queue) ++end;
+    stage(*queue, {&usuals.pkts[begin], end - begin});
+  }
+  usuals.n = 0;
+}
+
+/// Drops those whose ICRC does not hold.
+inline void Datapath::verify(UsualBurst& usuals) noexcept {
+  std::array<std::uint32_t, kBurst> icrcs;
+  wire::icrc_burst({usuals.covered.data(), usuals.n}, icrcs);
+  std::uint32_t differences = 0;
+  for (std::size_t i = 0; i < usuals.n; ++i) {
+    icrcs[i] ^= icrc_behind(usuals.covered[i]);
+    differences |= icrcs[i];
+  }
+  if (differences == 0) [[likely]]
+    return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < usuals.n; ++i) {
+    if (icrcs[i] != 0) {
+      drop(usuals.pkts[i], Drop::kIbIcrc);
+      continue;
+    }
+    usuals.pkts[kept] = usuals.pkts[i];
+    usuals.queues[kept++] = usuals.queues[i];
+  }
+  usuals.n = kept;
 }
 
 /// Without connected queue pairs what a UD queue pair, or none, makes of such a packet.
@@ -289,15 +375,9 @@ void Datapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
   for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
 }
 
-/// Strips what is around the payload and leaves the packet with the queue pair.
-inline void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, std::size_t payload_at,
-                            std::uint32_t payload_len) noexcept {
-  m->ol_flags &= ~kRxOffloadFlags;
-  m->data_off = static_cast<std::uint16_t>(m->data_off + payload_at);
-  m->data_len = static_cast<std::uint16_t>(payload_len);
-  m->pkt_len = payload_len;
-  if (!queue.push(m)) [[unlikely]]
-    drop(m, Drop::kIbNoBuffer);
+/// Leaves packets with their queue pair.
+inline void Datapath::stage(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept {
+  for (rte_mbuf* m : pkts.subspan(queue.push(pkts))) drop(m, Drop::kIbNoBuffer);
 }
 
 void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept {
@@ -305,7 +385,8 @@ void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept
   meta = arrival(*f.lrh, *f.ud);
   if (f.grh != nullptr) meta.grh_offset = static_cast<std::uint8_t>(f.payload_at - kLocalHeadLen);
   meta.multicast = !f.members.empty();
-  stage(queue, m, f.payload_at, static_cast<std::uint32_t>(f.payload_len));
+  strip(m, f.payload_at, static_cast<std::uint32_t>(f.payload_len));
+  stage(queue, {&m, 1});
 }
 
 /// One queue pair gets the packet itself, the others a copy, headers included.

@@ -89,8 +89,12 @@ struct Layout {
 
 /// True when head and tail can be written around the packet where it lies.
 bool has_room(const rte_mbuf* m, const Layout& layout) noexcept {
-  return m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 &&
-         m->data_off >= layout.head_len && rte_pktmbuf_tailroom(m) >= layout.tail_len();
+  static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, refcnt) + sizeof(m->refcnt));
+  constexpr std::uint32_t kSingle = 1U << 16 | 1;  // one segment, one reference
+  std::uint32_t segs_refs;
+  std::memcpy(&segs_refs, &m->refcnt, sizeof(segs_refs));
+  return segs_refs == kSingle && RTE_MBUF_DIRECT(m) && m->data_off >= layout.head_len &&
+         std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + layout.tail_len();
 }
 
 /// The packet that most are: no GRH, nothing else to see to on its way, room where it lies.
@@ -101,10 +105,21 @@ bool has_room(const rte_mbuf* m, const Layout& layout) noexcept {
          m->pkt_len <= mtu && has_room(m, Layout::usual(m->pkt_len));
 }
 
-/// Writes head and tail around the packet. Shape: has_room(m, layout).
-[[gnu::always_inline]] inline void make_frame(rte_mbuf* m, const AhTemplate& ah,
-                                              const Layout& layout, const TxKeys& keys,
-                                              std::uint32_t qpn, std::uint32_t psn) noexcept {
+/// A frame from its LRH on.
+struct Iba {
+  std::byte* lrh;
+  std::size_t covered;  ///< By the ICRC, which follows.
+
+  [[nodiscard]] static Iba of(rte_mbuf* frame) noexcept {
+    auto* lrh = rte_pktmbuf_mtod_offset(frame, std::byte*, sizeof(EthHdr));
+    return {lrh, reinterpret_cast<const wire::Lrh*>(lrh)->packet_len() - wire::kIcrcLen};
+  }
+};
+
+/// Writes head and tail around the packet, but the ICRC. Shape: has_room(m, layout).
+[[gnu::always_inline]] inline Iba make_frame(rte_mbuf* m, const AhTemplate& ah,
+                                             const Layout& layout, const TxKeys& keys,
+                                             std::uint32_t qpn, std::uint32_t psn) noexcept {
   const std::uint32_t payload_len = m->pkt_len;
   const std::uint32_t template_len = layout.head_len - std::uint32_t{sizeof(UdWords)};
   std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
@@ -137,16 +152,32 @@ bool has_room(const rte_mbuf* m, const Layout& layout) noexcept {
   m->data_off = static_cast<std::uint16_t>(m->data_off - layout.head_len);
   m->pkt_len = layout.head_len + payload_len + layout.tail_len();
   m->data_len = static_cast<std::uint16_t>(m->pkt_len);
+  return {iba, iba_len - wire::kIcrcLen};
 }
 
-/// Puts the ICRC into a frame. Apart from make_frame(): right after it the wide loads of the ICRC
-/// would wait for the narrow stores of the headers, 15 ns a packet; a burst later they do not.
-inline void seal(rte_mbuf* frame) noexcept {
-  std::byte* iba = rte_pktmbuf_mtod_offset(frame, std::byte*, sizeof(EthHdr));
-  const std::size_t covered =
-      reinterpret_cast<const wire::Lrh*>(iba)->packet_len() - wire::kIcrcLen;
-  const std::uint32_t icrc = wire::icrc({iba, covered});
-  std::memcpy(iba + covered, &icrc, wire::kIcrcLen);  // least significant octet first
+/// Frames that still want their ICRCs. Apart from make_frame(): right after it the wide loads of
+/// the ICRC would wait for the narrow stores of the headers, 15 ns a packet; a burst later they do
+/// not.
+struct Unsealed {
+  std::array<wire::Covered, Datapath::kBurst> covered;
+  std::array<std::byte*, Datapath::kBurst> icrcs;  ///< Where they go.
+
+  void set(std::size_t i, const Iba& frame) noexcept {
+    covered[i] = {frame.lrh, frame.covered};
+    icrcs[i] = frame.lrh + frame.covered;
+  }
+  void seal(std::size_t n) const noexcept {
+    std::array<std::uint32_t, Datapath::kBurst> values;
+    wire::icrc_burst({covered.data(), n}, values);
+    for (std::size_t i = 0; i < n; ++i)  // least significant octet first
+      std::memcpy(icrcs[i], &values[i], wire::kIcrcLen);
+  }
+};
+
+void seal(rte_mbuf* frame) noexcept {
+  Unsealed one;
+  one.set(0, Iba::of(frame));
+  one.seal(1);
 }
 
 /// For a packet that was counted against its path's rate and did not leave.
@@ -195,23 +226,26 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
   const AhTable::View ahs = config_.ahs->view();
   std::uint64_t now_tsc = 0;  // read when the first packet with a limit needs it
   Detours detours;
+  Unsealed unsealed;
+  const fabric::MetaOf meta_of;
   for (std::size_t i = 0; i < n; ++i) {
-    if (i + kPrefetchAhead < n) ahs.prefetch(fabric::meta_of(pkts[i + kPrefetchAhead]).tx.ah);
+    if (i + kPrefetchAhead < n) ahs.prefetch(meta_of(pkts[i + kPrefetchAhead]).tx.ah);
     rte_mbuf* m = pkts[i];
-    const auto& to = fabric::meta_of(m).tx;
+    const auto& to = meta_of(m).tx;
     const AhTemplate* ah = nullptr;
     const std::uint32_t template_len = ahs.find(to.ah, ah);
     if (is_usual(m, ah, template_len, config_.mtu)) [[likely]] {
-      make_frame(m, *ah, Layout::usual(m->pkt_len), keys, to.qpn, queue.next_psn());
+      unsealed.set(nb_frames,
+                   make_frame(m, *ah, Layout::usual(m->pkt_len), keys, to.qpn, queue.next_psn()));
       frames[nb_frames++] = m;
     } else if (rte_mbuf* frame =
                    make_unusual(queue, {keys, template_len, ah}, m, i, now_tsc, detours);
                frame != nullptr) {
+      unsealed.set(nb_frames, Iba::of(frame));
       frames[nb_frames++] = frame;
     }
   }
-  if (config_.icrc)
-    for (std::size_t i = 0; i < nb_frames; ++i) seal(frames[i]);
+  if (config_.icrc) unsealed.seal(nb_frames);
   const std::uint16_t nb_sent =
       nb_frames == 0 ? std::uint16_t{0} : transmit({frames.data(), nb_frames});
   if (nb_sent == n && detours.n == 0) [[likely]]

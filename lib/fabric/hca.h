@@ -162,8 +162,9 @@ class Hca {
   }
 
   /// Work a device without hardware of its own needs done once per loop by the lcore that owns its
-  /// queues (the software HCA reads its cable here); null for others.
-  using PollFn = void (*)(Hca&) noexcept;
+  /// queues (the software HCA reads its cable here); null for others. `burst`: packets that queues
+  /// are about to be asked for; what is read beyond them would only push them out of the cache.
+  using PollFn = void (*)(Hca&, std::uint16_t burst) noexcept;
   [[nodiscard]] virtual PollFn poll_function() const { return nullptr; }
 
   /// While set, every frame on the wire is copied to the tap; on return nothing uses the tap that

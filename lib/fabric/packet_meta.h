@@ -58,4 +58,15 @@ inline int packet_meta_offset = -1;
   return *RTE_MBUF_DYNFIELD(m, packet_meta_offset, PacketMeta*);
 }
 
+/// meta_of() for a loop, which reads the offset once.
+class MetaOf {
+ public:
+  [[nodiscard]] PacketMeta& operator()(rte_mbuf* m) const noexcept {
+    return *RTE_MBUF_DYNFIELD(m, offset_, PacketMeta*);
+  }
+
+ private:
+  const int offset_ = packet_meta_offset;
+};
+
 }  // namespace ipoib::fabric

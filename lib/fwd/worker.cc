@@ -37,7 +37,8 @@ std::uint32_t Worker::iterate() noexcept {
   const std::uint64_t tsc = rte_rdtsc();
   begin_loop(tsc);
 
-  for (const State::Device& device : s.devices) device.poll(*device.hca);
+  const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
+  for (const State::Device& device : s.devices) device.poll(*device.hca, burst);
   const std::uint32_t messages = inject(c, s.down);
   std::uint32_t work = messages;
   work += handoff_input(c, s.handoff_in);
@@ -45,7 +46,6 @@ std::uint32_t Worker::iterate() noexcept {
   const bool forwarding = get(s.settings.forwarding);
   const ForwardMode mode = get(s.settings.mode);
   const Engine engine = engine_of(mode);
-  const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
   for (const Owned& owned : s.owned) {
     Burst rx;
     rx.n = rx_burst(owned, rx.pkts.data(), burst);

@@ -33,7 +33,7 @@ struct End {
   fabric::ReceiveQueue* rx = nullptr;
   std::vector<fabric::ConnectedQueue*> queues;
 
-  void poll() const { hca->poll_function()(*hca); }
+  void poll() const { hca->poll_function()(*hca, soft::Datapath::kBurst); }
 };
 
 class Pair {

@@ -51,7 +51,7 @@ struct Node {
   std::unique_ptr<SoftHca> hca;
   fabric::UdQueue* queue = nullptr;
 
-  void poll() const { hca->poll_function()(*hca); }
+  void poll() const { hca->poll_function()(*hca, soft::Datapath::kBurst); }
   [[nodiscard]] std::vector<rte_mbuf*> receive(fabric::UdQueue* from = nullptr) const;
   /// Receives exactly the drops, sum over all reasons.
   [[nodiscard]] std::uint64_t all_drops() const;

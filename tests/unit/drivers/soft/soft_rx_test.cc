@@ -424,6 +424,54 @@ TEST_F(SoftRx, QueueNobodyReadsLosesItsOwnPacketsOnly) {
   EXPECT_EQ(node_.hca->drops().get(Drop::kIbNoBuffer), 40U);
 }
 
+// What is checked together and what is checked alone, for two queue pairs, some of it spoilt.
+TEST_F(SoftRx, BurstsKeepTheirOrderAndLoseWhatIsSpoilt) {
+  fabric::UdQueue* const queues[] = {node_.queue, node_.hca->create_ud_queue({}).value()};
+  ASSERT_TRUE(node_.hca->set_qkey(*queues[1], kQkey));
+  std::mt19937 random{7};
+  std::uint64_t spoilt = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::uint8_t> expected[2];
+    const unsigned n = 1 + random() % Datapath::kBurst;
+    for (unsigned i = 0; i < n; ++i) {
+      Shape shape = random() % 8 == 0 ? global_shape() : local_shape();
+      const unsigned to = random() % 4 == 0 ? 1 : 0;
+      set(shape.frame, shape.bth + 7, queues[to]->qpn() & 0xff);
+      const std::size_t mark = shape.bth + sizeof(UdWords);
+      set(shape.frame, mark, i);
+      seal(shape.frame);
+      if (random() % 8 == 0) {
+        shape.frame[mark + 1] ^= std::byte{0x10};
+        ++spoilt;
+      } else {
+        expected[to].push_back(static_cast<std::uint8_t>(i));
+      }
+      put_on_cable(0, shape.frame);
+    }
+    node_.poll();
+    for (const unsigned to : {0U, 1U}) {
+      std::vector<std::uint8_t> found;
+      for (rte_mbuf* m : node_.receive(queues[to])) {
+        found.push_back(*rte_pktmbuf_mtod(m, const std::uint8_t*));
+        rte_pktmbuf_free(m);
+      }
+      ASSERT_EQ(found, expected[to]) << round;
+    }
+  }
+  EXPECT_EQ(node_.hca->drops().get(Drop::kIbIcrc), spoilt);
+  EXPECT_EQ(node_.all_drops(), spoilt);
+}
+
+TEST_F(SoftRx, ReadsNoMoreThanItIsAskedFor) {
+  for (int i = 0; i < 20; ++i) put_on_cable(0, local_shape().frame);
+  for (const std::size_t burst : {5, 1, 14}) {
+    node_.hca->poll_function()(*node_.hca, static_cast<std::uint16_t>(burst));
+    const auto pkts = node_.receive();
+    EXPECT_EQ(pkts.size(), burst);
+    for (rte_mbuf* m : pkts) rte_pktmbuf_free(m);
+  }
+}
+
 TEST_F(SoftRx, SmallReceiveBurstsLoseNothing) {
   constexpr std::size_t kFrames = 240;
   const Shape shape = local_shape();

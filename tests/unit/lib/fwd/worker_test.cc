@@ -211,8 +211,12 @@ TEST_F(WorkerTest, RefusesAConfigurationThatCannotWork) {
 class PolledHca final : public fabric::Hca {
  public:
   int polls = 0;
+  std::uint16_t asked = 0;  ///< Burst of the last poll.
   PollFn poll_function() const override {
-    return [](Hca& hca) noexcept { ++static_cast<PolledHca&>(hca).polls; };
+    return [](Hca& hca, std::uint16_t burst) noexcept {
+      static_cast<PolledHca&>(hca).asked = burst;
+      ++static_cast<PolledHca&>(hca).polls;
+    };
   }
   const std::string& name() const override { return name_; }
   const fabric::PortAttr& attr() const override { return attr_; }
@@ -240,6 +244,7 @@ TEST_F(WorkerTest, P07_PollsDevicesOncePerLoop) {
   loop();
   loop();
   EXPECT_EQ(hca.polls, 2);
+  EXPECT_EQ(hca.asked, settings.burst);
 }
 
 /// Every length of a good frame, and random octets of every length: each packet is forwarded, goes
