@@ -2,8 +2,8 @@
 // copied or patched before it can be read, and packets are short. So every 16-octet block is
 // loaded, masked in its register and multiplied by x^n for its distance n from the end of the
 // packet, all blocks independently, and one reduction follows. Where the CPU multiplies four blocks
-// at once, packets of up to 512 octets need no more than that, and longer ones go 256 octets at a
-// time.
+// at once, so are they, 256 octets at a time while more than 512 are left, and the reductions of
+// four packets of one size are one.
 //
 // Bits are reflected throughout: bit k of a 128-bit register is the coefficient of x^(127-k).
 #include <immintrin.h>
@@ -18,11 +18,10 @@ namespace ipoib::wire {
 namespace {
 
 constexpr std::size_t kBlock = 16;
-constexpr std::size_t kStride = 4 * kBlock;              ///< Octets the main loop takes at a time.
-constexpr std::size_t kWideStride = 4 * kStride;         ///< Octets the wide loop takes at a time.
-constexpr std::size_t kFarthestWords = kWideStride / 4;  ///< A block is carried over at a time.
-constexpr std::size_t kWorthWideWords = 2 * kFarthestWords;
-constexpr std::size_t kMostShort = 32;  ///< Blocks that are carried over their distance at once.
+constexpr std::size_t kStride = 4 * kBlock;        ///< Octets the main loop takes at a time.
+constexpr std::size_t kFold = 4 * kStride;         ///< Octets the wide loop takes at a time.
+constexpr std::size_t kFarthestWords = kFold / 4;  ///< A block is carried over at a time.
+constexpr std::size_t kReach = 32;  ///< Blocks that are carried over their distance at once.
 
 /// x^32 times a reflected polynomial, mod the CRC's.
 constexpr std::uint32_t next_word(std::uint32_t r) {
@@ -33,7 +32,7 @@ constexpr std::uint32_t next_word(std::uint32_t r) {
 /// [n]: x^(32 n) mod the CRC's polynomial, reflected, as a factor for _mm_clmulepi64_si128: the
 /// shift makes good the bit that the product of two reflected numbers is off by.
 constexpr auto kPowers = [] {
-  std::array<std::uint64_t, kMostShort * kBlock / 4 + 1> powers{};
+  std::array<std::uint64_t, kReach * kBlock / 4 + 1> powers{};
   std::uint32_t r = 0x8000'0000U;
   for (std::uint64_t& power : powers) {
     power = std::uint64_t{r} << 1;
@@ -111,15 +110,15 @@ struct Multipliers {
   long long first;
   long long second;
 };
-constexpr Multipliers kFold = {static_cast<long long>(kPowers[3]),
-                               static_cast<long long>(kPowers[2])};
+constexpr Multipliers kTwoFolds = {static_cast<long long>(kPowers[3]),
+                                   static_cast<long long>(kPowers[2])};
 /// The polynomial and the quotient x^64 / polynomial, both with their 33rd bit.
 constexpr Multipliers kBarrett = {0x1'db71'0641, 0x1'f701'1641};
 
 /// The remainder of the 128 bits times x^32: folded to 96 and to 64 bits, then Barrett's method.
 [[gnu::target("sse4.1,pclmul"), gnu::always_inline]] inline std::uint32_t reduce(__m128i v) {
   const __m128i low32 = _mm_set_epi32(0, 0, 0, -1);
-  const __m128i fold = _mm_set_epi64x(kFold.second, kFold.first);
+  const __m128i fold = _mm_set_epi64x(kTwoFolds.second, kTwoFolds.first);
   const __m128i barrett = _mm_set_epi64x(kBarrett.second, kBarrett.first);
 
   v = _mm_xor_si128(_mm_clmulepi64_si128(v, fold, 0x00), _mm_srli_si128(v, 8));
@@ -140,67 +139,39 @@ constexpr Multipliers kBarrett = {0x1'db71'0641, 0x1'f701'1641};
   return ~reduce(sum);
 }
 
-/// By distance in strides: factors for four blocks at once.
-constexpr auto kWideFactors = [] {
-  struct alignas(4 * kBlock) Wide {
-    std::array<Factors, 4> blocks;
-  };
-  std::array<Wide, kWideStride / kStride + 1> wide{};
-  for (std::size_t i = 0; i < wide.size(); ++i) wide[i].blocks.fill(kFactors[i * kStride / 4]);
-  return wide;
-}();
-
-[[gnu::target("avx512f,vpclmulqdq")]] inline __m512i carry_wide(__m512i blocks,
-                                                                std::size_t strides) {
-  const __m512i factors = _mm512_load_si512(&kWideFactors[strides]);
-  return _mm512_xor_si512(_mm512_clmulepi64_epi128(blocks, factors, 0x00),
-                          _mm512_clmulepi64_epi128(blocks, factors, 0x11));
-}
-
 const bool has_clmul = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
 const bool has_wide = has_clmul && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("vpclmulqdq");
-
-/// The same sum of four blocks, as far on as whole strides of 256 octets reach. `words`: from block
-/// 0, at `p`, to the last 16 octets.
-/// Shape: words >= kFarthestWords; as many are left as carry() of single blocks can do with.
-[[gnu::target("avx512f,vpclmulqdq")]] void advance_wide(__m128i (&blocks)[4], const std::byte*& p,
-                                                        std::size_t& words) noexcept {
-  __m512i v[4] = {_mm512_loadu_si512(&blocks)};
-  for (std::size_t i = 1; i < 4; ++i) v[i] = _mm512_loadu_si512(p + i * kStride);
-  for (; words >= 2 * kFarthestWords; words -= kFarthestWords) {
-    p += kWideStride;
-    for (std::size_t i = 0; i < 4; ++i)
-      v[i] = _mm512_xor_si512(carry_wide(v[i], 4), _mm512_loadu_si512(p + i * kStride));
-  }
-  const __m512i v01 = _mm512_xor_si512(carry_wide(v[0], 3), carry_wide(v[1], 2));
-  _mm512_storeu_si512(&blocks, _mm512_xor_si512(_mm512_xor_si512(v01, carry_wide(v[2], 1)), v[3]));
-  p += 3 * kStride;
-  words -= 3 * kStride / 4;
-}
 
 /// Factors over a distance; none: the second half by x^-32, what a product of halves is off by.
 constexpr Factors factors_over_any(std::size_t words) {
   return words == 0 ? Factors{kPowers[1], kInverseWord} : factors_over(words);
 }
 
-/// [r][n]: of the block that is n blocks from the first of kMostShort, with r more words behind
+/// [r][n]: of the block that is n blocks from the first of kReach, with r more words behind
 /// the last.
 constexpr auto kShortFactors = [] {
-  std::array<std::array<Factors, kMostShort>, 4> table{};
+  std::array<std::array<Factors, kReach>, 4> table{};
   for (std::size_t rest = 0; rest < table.size(); ++rest)
-    for (std::size_t i = 0; i < kMostShort; ++i)
-      table[rest][i] = factors_over_any((kMostShort - 1 - i) * kBlock / 4 + rest);
+    for (std::size_t i = 0; i < kReach; ++i)
+      table[rest][i] = factors_over_any((kReach - 1 - i) * kBlock / 4 + rest);
   return table;
 }();
 
-/// kOnes of a packet without GRH, and the preset, as far as one stride reaches.
+/// What the ICRC takes as ones of a packet's first stride, by its LNH: kOnes; and the preset.
 struct alignas(kStride) Head {
   std::array<std::uint8_t, kStride> octets{};
 };
-constexpr Head kShortOnes = {{0xf0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff}};
-constexpr Head kShortPreset = {{0xff, 0xff, 0xff, 0xff}};
+constexpr auto kHeadOnes = [] {
+  std::array<Head, 4> ones{};
+  for (std::size_t lnh = 0; lnh < ones.size(); ++lnh)
+    for (std::size_t i = 0; i < kStride; ++i)
+      ones[lnh].octets[i] =
+          kOnes[lnh == static_cast<std::size_t>(Lnh::kGlobal)][i / kBlock].octets[i % kBlock];
+  return ones;
+}();
+constexpr Head kHeadPreset = {{0xff, 0xff, 0xff, 0xff}};
 
 [[gnu::target("avx512f,vpclmulqdq")]] inline __m512i carry_each(__m512i blocks,
                                                                 const Factors* factors) {
@@ -212,38 +183,70 @@ constexpr Head kShortPreset = {{0xff, 0xff, 0xff, 0xff}};
 // Zeroing forms where nothing is to be zeroed: of the plain ones g++ 12 says that an operand they
 // do not use is uninitialized.
 
-/// How packets of one size are read: whole strides from the first octet on, then the last stride
-/// without what those had. (A load of only the rest, by a mask of octets, costs more.)
-struct ShortPlan {
+/// How packets of one size are read: 256 octets at a time until kReach blocks or less are left,
+/// then whole strides, then the last stride without what those had. (A load of only the rest, by a
+/// mask of octets, costs more.)
+struct Plan {
   std::size_t size;
-  std::size_t whole;       ///< Octets of whole strides behind the first.
+  std::size_t folds;       ///< How often 256 octets are carried onto the next.
+  std::size_t whole;       ///< Octets of whole strides behind the first that is left.
   __mmask16 rest;          ///< Words of the last stride that no whole one had.
   __mmask16 rests;         ///< The same of two last half strides; 0: the rest is none, or longer.
-  const Factors* factors;  ///< Of the first block.
+  const Factors* factors;  ///< Of the first block that is left.
 };
 
-/// Shape: size a multiple of 4, one stride to kMostShort blocks.
-ShortPlan short_plan(std::size_t size) noexcept {
-  const std::size_t words = size / 4;
-  const std::size_t rest = words % 16;
-  const std::uint32_t half = rest <= 8 ? 0xff00U >> rest & 0xff : 0;
-  return {.size = size,
-          .whole = (size - kStride) / kStride * kStride,
-          .rest = static_cast<__mmask16>(0xffff'0000U >> rest),
-          .rests = static_cast<__mmask16>(half << 8 | half),
-          .factors = &kShortFactors[words % 4][kMostShort - words / 4]};
+/// A multiple of 4, and one stride or more; nothing that can be sent is as long as the bound.
+bool has_plan(std::size_t size) noexcept {
+  // Turned by two bits a size that is no multiple of 4, or too small, is huge.
+  return std::rotr(size - kStride, 2) <= 1U << 20;
 }
 
-/// Four blocks whose sum is that of whole strides. Shape: no GRH.
+/// Shape: has_plan(size).
+Plan plan_of(std::size_t size) noexcept {
+  constexpr std::size_t kMostLeft = kReach * kBlock;
+  const std::size_t folds = size > kMostLeft ? (size - kMostLeft + kFold - 1) / kFold : 0;
+  const std::size_t left = size - folds * kFold;
+  const std::size_t rest = size / 4 % 16;
+  const std::uint32_t half = rest <= 8 ? 0xff00U >> rest & 0xff : 0;
+  return {.size = size,
+          .folds = folds,
+          .whole = (left - kStride) / kStride * kStride,
+          .rest = static_cast<__mmask16>(0xffff'0000U >> rest),
+          .rests = static_cast<__mmask16>(half << 8 | half),
+          .factors = &kShortFactors[size / 4 % 4][kReach - left / kBlock]};
+}
+
+/// Four blocks whose sum is that of whole strides.
 [[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i sum_of_whole(
-    const ShortPlan& plan, const std::byte* p) noexcept {
+    const Plan& plan, const std::byte* p) noexcept {
+  alignas(kStride) static constexpr std::array<Factors, 4> kOverFold = {
+      factors_over(kFold / 4), factors_over(kFold / 4), factors_over(kFold / 4),
+      factors_over(kFold / 4)};
   constexpr int kOrXor = 0x56;  // (a | b) ^ c
+  const auto& ones = kHeadOnes[std::to_integer<std::size_t>(p[1]) & 3];
+  const __m512i head = _mm512_ternarylogic_epi64(_mm512_loadu_si512(p), _mm512_load_si512(&ones),
+                                                 _mm512_load_si512(&kHeadPreset), kOrXor);
   const Factors* factors = plan.factors;
-  const __m512i head =
-      _mm512_ternarylogic_epi64(_mm512_loadu_si512(p), _mm512_load_si512(&kShortOnes),
-                                _mm512_load_si512(&kShortPreset), kOrXor);
-  __m512i sum = carry_each(head, factors);
-  for (const std::byte* const end = p + plan.whole; p != end;) {
+  const std::byte* end = p + plan.whole;
+  __m512i sum;
+  if (plan.folds == 0) {
+    sum = carry_each(head, factors);
+  } else {
+    __m512i v[4] = {head};
+    for (std::size_t i = 1; i < 4; ++i) v[i] = _mm512_loadu_si512(p + i * kStride);
+    for (std::size_t fold = 0; fold < plan.folds; ++fold) {
+      p += kFold;
+      for (std::size_t i = 0; i < 4; ++i)
+        v[i] = _mm512_xor_si512(carry_each(v[i], kOverFold.data()),
+                                _mm512_loadu_si512(p + i * kStride));
+    }
+    end = p + plan.whole;
+    sum = carry_each(v[0], factors);
+    for (std::size_t i = 1; i < 4; ++i)
+      sum = _mm512_xor_si512(sum, carry_each(v[i], factors + 4 * i));
+    p += 3 * kStride, factors += 12;  // more than kFold is left
+  }
+  while (p != end) {
     p += kStride, factors += 4;
     sum = _mm512_xor_si512(sum, carry_each(_mm512_loadu_si512(p), factors));
   }
@@ -252,14 +255,14 @@ ShortPlan short_plan(std::size_t size) noexcept {
 
 /// Four blocks whose sum is that of the rest.
 [[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i sum_of_rest(
-    const ShortPlan& plan, const std::byte* p) noexcept {
+    const Plan& plan, const std::byte* p) noexcept {
   const __m512i last = _mm512_loadu_si512(p + plan.size - kStride);
-  return carry_each(_mm512_maskz_mov_epi32(plan.rest, last), &kShortFactors[0][kMostShort - 4]);
+  return carry_each(_mm512_maskz_mov_epi32(plan.rest, last), &kShortFactors[0][kReach - 4]);
 }
 
 /// Two blocks whose sum is that of the rest of one packet, and two of another.
 [[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i sums_of_rests(
-    const ShortPlan& plan, const std::byte* p, const std::byte* q) noexcept {
+    const Plan& plan, const std::byte* p, const std::byte* q) noexcept {
   alignas(kStride) static constexpr std::array<Factors, 4> kFactorsOfTwo = {
       factors_over_any(4), factors_over_any(0), factors_over_any(4), factors_over_any(0)};
   const std::size_t last = plan.size - kStride / 2;
@@ -269,10 +272,10 @@ ShortPlan short_plan(std::size_t size) noexcept {
   return carry_each(_mm512_maskz_mov_epi32(plan.rests, both), kFactorsOfTwo.data());
 }
 
-/// Shape: as short_plan() has it; no GRH.
-[[gnu::target("avx512f,avx512bw,avx512vl,vpclmulqdq,pclmul")]] std::uint32_t icrc_short(
+/// Shape: has_plan(packet.size()).
+[[gnu::target("avx512f,avx512bw,avx512vl,vpclmulqdq,pclmul")]] std::uint32_t icrc_wide(
     std::span<const std::byte> packet) noexcept {
-  const ShortPlan plan = short_plan(packet.size());
+  const Plan plan = plan_of(packet.size());
   __m512i sum = sum_of_whole(plan, packet.data());
   if (plan.rest != 0) sum = _mm512_xor_si512(sum, sum_of_rest(plan, packet.data()));
   const __m256i low = _mm512_maskz_extracti64x4_epi64(0xff, sum, 0);
@@ -284,7 +287,8 @@ ShortPlan short_plan(std::size_t size) noexcept {
 [[gnu::target("avx512f,avx512bw,vpclmulqdq"), gnu::always_inline]] inline __m128i reduce_four(
     __m512i v) noexcept {
   const __m512i low32 = _mm512_maskz_set1_epi32(0x1111, -1);
-  const __m512i fold = _mm512_set4_epi64(kFold.second, kFold.first, kFold.second, kFold.first);
+  const __m512i fold =
+      _mm512_set4_epi64(kTwoFolds.second, kTwoFolds.first, kTwoFolds.second, kTwoFolds.first);
   const __m512i barrett =
       _mm512_set4_epi64(kBarrett.second, kBarrett.first, kBarrett.second, kBarrett.first);
 
@@ -324,11 +328,6 @@ ShortPlan short_plan(std::size_t size) noexcept {
   __m128i b1 = load(p + kBlock);
   __m128i b2 = load(p + 2 * kBlock);
   __m128i b3 = _mm_or_si128(load(p + 3 * kBlock), load(ones[3]));
-  if (words >= kWorthWideWords && has_wide) {
-    __m128i blocks[4] = {b0, b1, b2, b3};
-    advance_wide(blocks, p, words);
-    b0 = blocks[0], b1 = blocks[1], b2 = blocks[2], b3 = blocks[3];
-  }
   for (; words > kFarthestWords; words -= kStride / 4) {
     const __m128i stride = factors(kStride / 4);
     p += kStride;
@@ -343,12 +342,6 @@ ShortPlan short_plan(std::size_t size) noexcept {
   return finish(sum, p + kStride, last, words - kStride / 4);
 }
 
-/// One stride to kMostShort blocks, and a multiple of 4.
-bool is_short(std::size_t size) noexcept {
-  // Turned by two bits a size that is no multiple of 4, or too small, is huge.
-  return std::rotr(size - kStride, 2) <= (kMostShort * kBlock - kStride) / 4;
-}
-
 /// Blocks 0 and 2, then 1 and 3, of two sums added up.
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512i add_halves(__m512i a,
                                                                          __m512i b) noexcept {
@@ -356,18 +349,18 @@ bool is_short(std::size_t size) noexcept {
                           _mm512_maskz_shuffle_i64x2(0xff, a, b, 0xee));
 }
 
-/// Their icrc() in the four 32-bit words; false: for that they are too different. `plan`: of any
-/// size.
+/// Their icrc() in the four 32-bit words; false: they are not of one size, or it has no plan.
+/// `plan`: of any size.
 [[gnu::target("avx512f,avx512bw,vpclmulqdq"), gnu::always_inline]] inline bool icrc_of_four(
-    const Covered* packets, ShortPlan& plan, __m128i& out) noexcept {
+    const Covered* packets, Plan& plan, __m128i& out) noexcept {
   if (const std::size_t size = packets[0].size; size != plan.size) {
-    if (!is_short(size)) return false;
-    plan = short_plan(size);
+    if (!has_plan(size)) return false;
+    plan = plan_of(size);
   }
   __m512i sums[4];
   for (std::size_t i = 0; i < 4; ++i) {
     const auto [octets, size] = packets[i];
-    if (size != plan.size || is_global(octets)) return false;
+    if (size != plan.size) return false;
     sums[i] = sum_of_whole(plan, octets);
   }
   if (plan.rest != 0 && plan.rests == 0)
@@ -387,7 +380,7 @@ bool is_short(std::size_t size) noexcept {
 
 [[gnu::target("avx512f,avx512bw,avx512vl,vpclmulqdq,pclmul")]] void icrc_burst_wide(
     std::span<const Covered> packets, std::span<std::uint32_t> out) noexcept {
-  ShortPlan plan = short_plan(kStride);
+  Plan plan = plan_of(kStride);
   std::size_t i = 0;
   for (__m128i four; i + 4 <= packets.size(); i += 4) {
     if (icrc_of_four(&packets[i], plan, four)) [[likely]]
@@ -401,12 +394,12 @@ bool is_short(std::size_t size) noexcept {
 }  // namespace
 
 std::uint32_t icrc(std::span<const std::byte> packet) noexcept {
+  if (has_wide && has_plan(packet.size())) return icrc_wide(packet);
   // Short of 64 octets behind a GRH there is no payload, which nothing sends.
   const bool global = is_global(packet.data());
   const bool regular = packet.size() % 4 == 0 && (!global || packet.size() >= kStride);
   if (!has_clmul || !regular) [[unlikely]]
     return icrc_portable(packet);
-  if (has_wide && !global && is_short(packet.size())) return icrc_short(packet);
   return icrc_clmul(packet);
 }
 
