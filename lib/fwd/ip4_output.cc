@@ -9,8 +9,9 @@ void Ip4Output::link_down(rte_mbuf* m) const noexcept {
   c_.punt.icmp_error(in_, m, Drop::kLinkDown, unreachable(wire::IcmpUnreachable::kHost));
 }
 
-void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, const InterfaceEntry& entry,
-                        std::uint16_t mtu) const noexcept {
+void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, std::uint16_t mtu) noexcept {
+  const InterfaceEntry& entry = link_.entry();
+  link_.end();
   if (tcp_output(c_, to, entry, wire::EtherType::kIpv4, m, mtu, bin_)) return;
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
   if ((hdr.flags_offset.host() & wire::Ipv4Hdr::kDontFragment) != 0) {
@@ -28,7 +29,7 @@ void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, const Interface
 
 void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
   DropBin bin{in.counters.drops};
-  const Ip4Output output{c, in, bin};
+  Ip4Output output{c, in, bin};
   for (std::size_t i = 0; i < pkts.n; ++i) output.send(pkts.pkts[i], *pkts.to[i]);
 }
 

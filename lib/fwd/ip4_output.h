@@ -19,31 +19,29 @@ namespace ipoib::fwd {
 class Ip4Output {
  public:
   Ip4Output(Context& c, const Ingress& in, DropBin& bin) noexcept
-      : c_{c}, in_{in}, bin_{bin}, interfaces_{c.interfaces.data()}, now_s_{c.now_s} {}
+      : c_{c}, in_{in}, bin_{bin}, now_s_{c.now_s}, link_{c} {}
 
-  [[gnu::always_inline]] void send(rte_mbuf* m, table::Neighbour& to) const noexcept {
-    const InterfaceEntry& entry = interfaces_[to.iface];
-    if (!entry.up.load(std::memory_order_relaxed)) [[unlikely]]
+  [[gnu::always_inline]] void send(rte_mbuf* m, table::Neighbour& to) noexcept {
+    link_.turn_to(to.iface);
+    if (!link_.up()) [[unlikely]]
       return link_down(m);
     table::NeighbourCache::touch(to, now_s_);
-    const std::uint16_t mtu = mtu_of(to, entry);
-    if (m->pkt_len > mtu) [[unlikely]]
-      too_big(m, to, entry, mtu);
+    if (const std::uint16_t mtu = link_.mtu(to); m->pkt_len > mtu) [[unlikely]]
+      too_big(m, to, mtu);
     else
-      link_output(c_, to, entry, wire::EtherType::kIpv4, m, bin_);
+      link_.send(to, wire::EtherType::kIpv4, m, bin_);
   }
 
  private:
   void link_down(rte_mbuf* m) const noexcept;
-  void too_big(rte_mbuf* m, const table::Neighbour& to, const InterfaceEntry& entry,
-               std::uint16_t mtu) const noexcept;
+  void too_big(rte_mbuf* m, const table::Neighbour& to, std::uint16_t mtu) noexcept;
 
   Context& c_;
   const Ingress& in_;
   DropBin& bin_;
   // Out of the context: what is stored into packets may lie anywhere, for all the compiler knows.
-  const InterfaceEntry* interfaces_;
   std::uint32_t now_s_;
+  LinkRun link_;
 };
 
 void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept;

@@ -169,7 +169,7 @@ template <Ttl kTtl, class Forward>
 template <Ttl kTtl>
 void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
   DropBin bin{in.counters.drops};
-  const Ip4Output output{c, in, bin};
+  Ip4Output output{c, in, bin};
   route<kTtl>(c, in, pkts, bin, [&](rte_mbuf* m, Neighbour& to) { output.send(m, to); });
 }
 

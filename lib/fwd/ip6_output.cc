@@ -18,22 +18,26 @@ void too_big(Context& c, const Ingress& in, rte_mbuf* m, const table::Neighbour&
 
 void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
   DropBin bin{in.counters.drops};
+  LinkRun link{c};
   for (std::size_t i = 0; i < pkts.n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
     table::Neighbour& to = *pkts.to[i];
-    const InterfaceEntry& entry = c.interfaces[to.iface];
-    if (!entry.up.load(std::memory_order_relaxed)) [[unlikely]] {
+    link.turn_to(to.iface);
+    if (!link.up()) [[unlikely]] {
       c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
       continue;
     }
     table::NeighbourCache::touch(to, c.now_s);
-    const std::uint16_t mtu = mtu_of(to, entry);
-    if (mtu < wire::kMinIpv6Mtu) [[unlikely]]
+    const std::uint16_t mtu = link.mtu(to);
+    if (mtu < wire::kMinIpv6Mtu) [[unlikely]] {
       bin.add(m, Drop::kIp6LinkMtu);
-    else if (m->pkt_len > mtu) [[unlikely]]
+    } else if (m->pkt_len > mtu) [[unlikely]] {
+      const InterfaceEntry& entry = link.entry();
+      link.end();
       too_big(c, in, m, to, entry, mtu, bin);
-    else
-      link_output(c, to, entry, wire::EtherType::kIpv6, m, bin);
+    } else {
+      link.send(to, wire::EtherType::kIpv6, m, bin);
+    }
   }
 }
 

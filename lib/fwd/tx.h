@@ -15,6 +15,18 @@
 namespace ipoib::fwd {
 
 class Tx {
+  enum class Kind : std::uint8_t { kEthernet, kIpoib, kHandoff };
+
+  /// An own interface, or another worker.
+  struct alignas(64) Queue {
+    std::uint16_t n = 0;
+    Kind kind = Kind::kHandoff;
+    table::InterfaceId iface = table::kNoInterface;  ///< Not of kHandoff.
+    const InterfaceEntry* interface = nullptr;       ///< Not of kHandoff.
+    rte_ring* ring = nullptr;                        ///< kHandoff.
+    std::array<rte_mbuf*, kMaxBurst> pkts;
+  };
+
  public:
   /// `counters`: of this worker, by InterfaceId.
   Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters);
@@ -30,6 +42,51 @@ class Tx {
     push(q, m);
   }
 
+  /// enqueue() of packets in a row for one interface, which is looked up once. Ends before anything
+  /// else is enqueued but what goes by connections of an own link.
+  class Run {
+   public:
+    explicit Run(Tx& tx) noexcept : tx_{tx} {}
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    ~Run() { end(); }
+
+    void begin(table::InterfaceId iface) noexcept {
+      end();
+      iface_ = iface;
+      queue_ = tx_.queue_of_[iface];
+      n_ = queue_->n;
+      handoff_ = queue_->kind == Kind::kHandoff;
+    }
+    /// Shape: between begin() and end().
+    void push(rte_mbuf* m) noexcept {
+      if (handoff_) [[unlikely]]
+        name_interface(m, iface_);
+      queue_->pkts[n_++] = m;
+      if (n_ == kMaxBurst) [[unlikely]]
+        flush();
+    }
+    /// To another worker.
+    [[nodiscard]] bool is_handed_over() const noexcept { return handoff_; }
+    void end() noexcept {
+      if (queue_ != nullptr) queue_->n = n_;
+      queue_ = nullptr;
+    }
+
+   private:
+    void flush() noexcept {
+      queue_->n = n_;
+      tx_.flush(*queue_);
+      n_ = 0;
+    }
+
+    Tx& tx_;
+    Queue* queue_ = nullptr;  ///< Null: between runs.
+    std::uint16_t n_ = 0;     ///< Of queue_, where the compiler may keep it in a register.
+    bool handoff_ = false;
+    table::InterfaceId iface_ = table::kNoInterface;
+  };
+
   /// The same for one that goes by the queue of `to`, whose number is `index`: the number goes with
   /// what is handed over, as the queue may be gone when the other worker takes it.
   void enqueue_connected(const table::Neighbour& to, table::NeighbourIndex index,
@@ -44,18 +101,6 @@ class Tx {
   }
 
  private:
-  enum class Kind : std::uint8_t { kEthernet, kIpoib, kHandoff };
-
-  /// An own interface, or another worker.
-  struct alignas(64) Queue {
-    std::uint16_t n = 0;
-    Kind kind = Kind::kHandoff;
-    table::InterfaceId iface = table::kNoInterface;  ///< Not of kHandoff.
-    const InterfaceEntry* interface = nullptr;       ///< Not of kHandoff.
-    rte_ring* ring = nullptr;                        ///< kHandoff.
-    std::array<rte_mbuf*, kMaxBurst> pkts;
-  };
-
   /// The connections of an own link: packets in order, each with the queue it goes by.
   struct alignas(64) Connected {
     std::uint16_t n = 0;
