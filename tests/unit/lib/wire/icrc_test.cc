@@ -183,12 +183,12 @@ TEST(Icrc, BurstsAgreeWithSinglePackets) {
   };
   for (std::size_t size = 20; size <= 540; size += 4)
     for (int i = 0; i < 4; ++i) add(size, false);
-  for (int i = 0; i < 4000; ++i)
+  for (unsigned i = 0; i < 4000; ++i)
     add(60 + random() % 600 / (1 + i % 2 * 3) * (1 + i % 3), i % 7 == 0);
 
   std::vector<Covered> covered;
   for (const Bytes& packet : packets) covered.push_back({packet.data(), packet.size()});
-  for (const std::size_t burst : {1, 3, 4, 32, 33, 64}) {
+  for (const std::size_t burst : {1U, 3U, 4U, 32U, 33U, 64U}) {
     std::vector<std::uint32_t> found(burst);
     for (std::size_t at = 0; at + burst <= covered.size(); at += burst) {
       icrc_burst(std::span{covered}.subspan(at, burst), found);
