@@ -16,9 +16,27 @@ constexpr bool may_lack_source(const Ipv4Hdr& hdr, std::uint32_t dst) {
 
 }  // namespace
 
-Drop Ip4Input::check_unusual_header(const rte_mbuf* m, const Ipv4Hdr& hdr) noexcept {
+/// Checks of RFC 1812 §5.2.2 by their numbers. All of the header must be in the first segment.
+Drop Ip4Input::check_header(const rte_mbuf* m) noexcept {
+  if (m->data_len < sizeof(Ipv4Hdr)) return Drop::kIpRunt;  // (1)
+  const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
   if (hdr.version() != 4) return Drop::kIpVersion;  // (3)
-  return check_rest(m, hdr, hdr.header_len());
+  const std::size_t header_len = hdr.header_len();
+  if (header_len < sizeof(Ipv4Hdr) || header_len > m->data_len)
+    return Drop::kIpHeaderLength;  // (4)
+  const std::size_t total_len = hdr.total_len.host();
+  if (total_len < header_len || total_len > m->pkt_len) return Drop::kIpTotalLength;  // (5)
+  return ip4_checksum_is_right(hdr, header_len) ? kGood : Drop::kIpChecksum;          // (2)
+}
+
+bool Ip4Input::admit(rte_mbuf* m, DropBin& bin) noexcept {
+  if (const Drop reason = check_header(m); reason != kGood) {
+    bin.add(m, reason);
+    return false;
+  }
+  const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
+  if (total_len != m->pkt_len) trim(m, total_len);
+  return true;
 }
 
 /// For addresses of which one is odd. Link-local ones are good for local delivery only.

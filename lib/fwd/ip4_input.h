@@ -28,15 +28,13 @@ class Ip4Input {
   ~Ip4Input() { out_.n = n_; }
 
   [[gnu::always_inline]] void unicast(rte_mbuf* m) noexcept {
-    if (const Drop reason = check_header(m); reason != kGood) [[unlikely]]
-      return bin_.add(m, reason);
+    if (!is_plain(m) && !admit(m, bin_)) [[unlikely]]
+      return;
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();
     if (is_odd(hdr, dst)) [[unlikely]]
       if (const Drop reason = check_addresses(c_, hdr, dst); reason != kGood)
         return odd_packet(m, reason, groups_, bin_);
-    if (const std::uint16_t total_len = hdr.total_len.host(); total_len != m->pkt_len)
-      trim(m, total_len);
     out_.pkts[n_] = m;
     out_.dst[n_++] = dst;
   }
@@ -61,29 +59,18 @@ class Ip4Input {
     return kOdd[hdr.src.host() >> 24] + kOdd[dst >> 24] != 0;
   }
 
-  /// Checks of RFC 1812 §5.2.2 by their numbers.
-  [[gnu::always_inline]] static Drop check_header(const rte_mbuf* m) noexcept {
+  /// What most packets are: well-formed, without options or padding.
+  [[gnu::always_inline]] static bool is_plain(const rte_mbuf* m) noexcept {
     if (m->data_len < sizeof(wire::Ipv4Hdr)) [[unlikely]]
-      return Drop::kIpRunt;  // (1)
+      return false;
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
-    if (hdr.version_ihl != 0x45) [[unlikely]]
-      return check_unusual_header(m, hdr);
-    return check_rest(m, hdr, sizeof(wire::Ipv4Hdr));
+    return hdr.version_ihl == 0x45 && hdr.total_len.host() == m->pkt_len &&
+           ip4_checksum_is_right(hdr, sizeof(hdr));
   }
-  /// (4), (5) and (2). All of the header must be in the first segment.
-  [[gnu::always_inline]] static Drop check_rest(const rte_mbuf* m, const wire::Ipv4Hdr& hdr,
-                                                std::size_t header_len) noexcept {
-    if (header_len < sizeof(wire::Ipv4Hdr) || header_len > m->data_len)
-      return Drop::kIpHeaderLength;
-    const std::size_t total_len = hdr.total_len.host();
-    if (total_len < header_len || total_len > m->pkt_len) [[unlikely]]
-      return Drop::kIpTotalLength;
-    if (!ip4_checksum_is_right(hdr, header_len)) [[unlikely]]
-      return Drop::kIpChecksum;
-    return kGood;
-  }
+  /// The same for any other: what is padded is trimmed. False: it is lost.
+  static bool admit(rte_mbuf* m, DropBin& bin) noexcept;
 
-  static Drop check_unusual_header(const rte_mbuf* m, const wire::Ipv4Hdr& hdr) noexcept;
+  static Drop check_header(const rte_mbuf* m) noexcept;
   static Drop check_addresses(const Context& c, const wire::Ipv4Hdr& hdr,
                               std::uint32_t dst) noexcept;
   static void odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept;

@@ -88,6 +88,7 @@ struct Guess {
   Neighbour* to;       ///< Null, or an entry that is still to be compared with the destination.
   std::uint32_t hash;  ///< kConnected: of the destination.
   NextHopTable::Bits bits;
+  table::NeighbourCache::V4Key key;  ///< Of the destination.
 
   /// Of no group.
   [[nodiscard]] NextHop hop() const noexcept { return std::bit_cast<NextHop>(bits); }
@@ -107,10 +108,12 @@ void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
     NextHopTable::Bits bits = next_hops.bits(prefixes.lookup(dst));
     if (const auto hop = std::bit_cast<NextHop>(bits); hop.kind == NextHopKind::kGroup) [[unlikely]]
       bits = std::bit_cast<NextHopTable::Bits>(member(c, hop, pkts.pkts[i]));
-    const std::uint32_t hash = neighbours.hash_v4(std::bit_cast<NextHop>(bits).iface, dst);
+    const auto key = table::NeighbourCache::V4Key::of(dst);
+    const std::uint32_t hash = neighbours.hash_v4(std::bit_cast<NextHop>(bits).iface, key);
     neighbours.prefetch_slot(hash);
     out[i].bits = bits;
     out[i].hash = hash;
+    out[i].key = key;
   }
   for (std::size_t i = 0; i < n; ++i) {
     Guess& g = out[i];
@@ -122,11 +125,11 @@ void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
 }
 
 /// The entry is where the packet goes, and can be sent to.
-bool is_right(const Guess& g, std::uint32_t dst) noexcept {
+bool is_right(const Guess& g) noexcept {
   if (g.to == nullptr || g.to->state != NeighbourState::kValid) return false;
   const NextHop hop = g.hop();
   if (hop.kind == NextHopKind::kConnected)
-    return table::NeighbourCache::is_v4(*g.to, hop.iface, dst);
+    return table::NeighbourCache::is_v4(*g.to, hop.iface, g.key);
   return hop.kind == NextHopKind::kGateway;
 }
 
@@ -158,7 +161,7 @@ template <Ttl kTtl, class Forward>
   for (std::size_t i = 0; i < n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
     Neighbour* to = guesses[i].to;
-    if (!is_right(guesses[i], pkts.dst[i])) [[unlikely]] {
+    if (!is_right(guesses[i])) [[unlikely]] {
       to = look_again(c, in, m, kTtl, guesses[i], pkts.dst[i], bin);
       if (to == nullptr) continue;
     }

@@ -60,12 +60,11 @@ class LinkRun {
   }
   [[gnu::always_inline]] void send(const table::Neighbour& to, wire::EtherType type, rte_mbuf* m,
                                    DropBin& bin) noexcept {
+    if (to.queue != nullptr) [[unlikely]]
+      return send_connected(to, type, m, bin);
     if (!link_header(to, *entry_, type, m)) [[unlikely]]
       return bin.add(m, Drop::kNoMbuf);
-    if (to.queue == nullptr) [[likely]]
-      return run_.push(m);
-    if (run_.is_handed_over()) end();  // by the same queue
-    c_.tx.enqueue_connected(to, c_.neighbours->index_of(to), m);
+    run_.push(m);
   }
   void end() noexcept {
     run_.end();
@@ -73,6 +72,11 @@ class LinkRun {
   }
 
  private:
+  [[gnu::noinline]] void send_connected(const table::Neighbour& to, wire::EtherType type,
+                                        rte_mbuf* m, DropBin& bin) noexcept {
+    if (run_.is_handed_over()) end();  // by the same queue
+    link_output(c_, to, *entry_, type, m, bin);
+  }
   void begin(table::InterfaceId iface) noexcept {
     run_.begin(iface);
     iface_ = iface;

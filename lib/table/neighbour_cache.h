@@ -66,8 +66,16 @@ class NeighbourCache {
 
   // The same in three steps, so that a burst overlaps its cache misses: prefetch the slots of all,
   // the entries of all, then find.
+  /// An IPv4 address as it is compared with entries, for those who hash and compare it.
+  struct V4Key {
+    std::uint64_t low;  ///< Half of the address; the other is zero.
+    [[nodiscard]] static V4Key of(std::uint32_t addr) noexcept { return {low_half_v4(addr)}; }
+  };
   [[nodiscard]] std::uint32_t hash_v4(InterfaceId iface, std::uint32_t addr) const noexcept {
-    return hash({0, low_half_v4(addr)}, iface);
+    return hash_v4(iface, V4Key::of(addr));
+  }
+  [[nodiscard]] std::uint32_t hash_v4(InterfaceId iface, V4Key key) const noexcept {
+    return hash({0, key.low}, iface);
   }
   void prefetch_slot(std::uint32_t hash) const noexcept { rte_prefetch0(&slots_[home(hash)]); }
   /// The entry that is most likely the one, to be compared (is_v4) before use; null: none is.
@@ -78,9 +86,8 @@ class NeighbourCache {
   void prefetch_entry(std::uint32_t hash) noexcept {
     if (const Neighbour* n = guess(hash); n != nullptr) rte_prefetch0(n);
   }
-  [[nodiscard]] static bool is_v4(const Neighbour& n, InterfaceId iface,
-                                  std::uint32_t addr) noexcept {
-    return is(n, {0, low_half_v4(addr)}, iface);
+  [[nodiscard]] static bool is_v4(const Neighbour& n, InterfaceId iface, V4Key key) noexcept {
+    return is(n, {0, key.low}, iface);
   }
   [[nodiscard]] Neighbour* find_v4(std::uint32_t hash, InterfaceId iface,
                                    std::uint32_t addr) noexcept {
