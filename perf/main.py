@@ -17,11 +17,12 @@ import memory
 import report_html
 import report_text
 import scenes
+import scraping
 import targets
 from processes import ROOT, Failure, end_in_order
 
 PARTS = ("headline", "sizes", "neighbours", "routes", "groups", "burst", "workers", "kernel", "latency",
-         "benchmarks")
+         "scraping", "benchmarks")
 
 
 def say(line):
@@ -64,6 +65,15 @@ def kernel_forwarding(plan, memory_of_run):
     return row
 
 
+def scraped(options, plan, memory_of_run):
+    """Slices four times as long as the others', so that one scrape a second is one in each."""
+    rows = scraping.measure(options.build / "app/dpdk-ipoib", scenes.Scene(), memory_of_run,
+                            3 * plan.slices, 4 * plan.slice_seconds)
+    say("  scraping: " + ", ".join(f"{rate}/s leaves {row['ratio']['median']:.3f}"
+                                   for rate, row in rows.items()))
+    return rows
+
+
 def ping(options, plan):
     if os.geteuid():
         return {"reason": "network namespaces need root"}
@@ -87,6 +97,8 @@ def measure(options, plan):
         report["throughput"] = throughput(options, plan, memory_of_run)
         if "kernel" in options.parts:
             report["kernel"] = kernel_forwarding(plan, memory_of_run)
+        if "scraping" in options.parts:
+            report["scraping"] = scraped(options, plan, memory_of_run)
     if "latency" in options.parts:
         report["latency"] = ping(options, plan)
     if "benchmarks" in options.parts:

@@ -137,7 +137,7 @@ class Testpmd(Process):
 class Node(Process):
     """dpdk-ipoib, asked by a client of its CLI socket that stays."""
 
-    def __init__(self, folder, scene, memory, program, icrc):
+    def __init__(self, folder, scene, memory, program, icrc, more=()):
         self.scene = scene
         self.outputs = [inputs.output_name(scene, pair) for pair in range(scene.workers)]
         self.question = "show port json" if scene.path == "in" else "show link json"
@@ -148,7 +148,7 @@ class Node(Process):
         super().__init__(
             [program, *eal_arguments(scene, inputs.write_captures(scene, folder), memory, folder.name),
              "--", "--config", str(config), "--cli-socket", str(self.socket), *buffer_arguments(scene),
-             "-a"], folder / "node.log")
+             *more, "-a"], folder / "node.log")
 
     def __enter__(self):
         try:

@@ -158,7 +158,8 @@ def render(report):
              *(f"<p class=faint>{escape(line)}</p>" for line in report_text.about(report))]
     if report["targets"]:
         parts += ["<h2>Targets</h2>", target_table(report)]
-    parts += paragraphs(report_text.kernel_lines(report) + report_text.latency_lines(report))
+    parts += paragraphs(report_text.kernel_lines(report) + report_text.latency_lines(report) +
+                        report_text.scraping_lines(report))
     for sweep, paths in report_text.sweeps(report):
         parts += sweep_section(report, sweep, paths)
     if report.get("benchmarks"):

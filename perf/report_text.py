@@ -87,6 +87,14 @@ def latency_lines(report):
             + ", ".join(f"{name} {value}" for name, value in times.items())]
 
 
+def scraping_lines(report):
+    rows = report.get("scraping", {})
+    return ["", *(f"Scraped {rate} times a second (Prometheus, 64-octet packets, Ethernet → IPoIB): the worker "
+                  f"keeps {with_spread(row['ratio'])} of its rate; {row['scrapes']} answers, each in "
+                  f"{with_spread(row['answer_seconds'], 1e3)} ms"
+                  for rate, row in rows.items())] if rows else []
+
+
 def point_lines(point, kernel_rate):
     for name, row in point["programs"].items():
         ratios = row["ratio_to"]
@@ -107,7 +115,7 @@ def render(report):
     lines = ["dpdk-ipoib beside dpdk-testpmd and the Linux kernel", *about(report), ""]
     if report["targets"]:
         lines += target_lines(report)
-    lines += kernel_lines(report) + latency_lines(report)
+    lines += kernel_lines(report) + latency_lines(report) + scraping_lines(report)
     for sweep, paths in sweeps(report):
         lines += ["", f"{sweep.title}. {sweep.about}".rstrip()]
         for path, points in paths.items():

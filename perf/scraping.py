@@ -1,0 +1,72 @@
+"""What it takes from a worker that its node is asked for metrics: the same node, alternately left alone and
+scraped."""
+import contextlib
+import pathlib
+import re
+import statistics
+import tempfile
+import threading
+import time
+import urllib.request
+
+import measuring
+import processes
+
+PER_SECOND = (1, 100)  # What an operator does, and what shows if anything does.
+
+
+class Scraped(processes.Node):
+    """dpdk-ipoib with its Prometheus endpoint on a free port."""
+
+    def __init__(self, folder, scene, memory, program):
+        super().__init__(folder, scene, memory, program, "on", ["--prometheus", "127.0.0.1:0"])
+
+    def url(self):
+        return self.until("its metrics' address", lambda: re.search(
+            r"http://127\.0\.0\.1:\d+/metrics", self.log.read_text(errors="replace")))[0]
+
+
+@contextlib.contextmanager
+def scraped(url, per_second):
+    """While it lasts, so often; yields how long each answer took."""
+    took, ended = [], threading.Event()
+
+    def scrape():
+        due = time.monotonic()
+        while not ended.is_set():
+            begin = time.monotonic()
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                answer.read()
+            took.append(time.monotonic() - begin)
+            due = max(due + 1 / per_second, time.monotonic())
+            ended.wait(due - time.monotonic())
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    try:
+        yield took
+    finally:
+        ended.set()
+        thread.join()
+
+
+def measure(program, scene, memory, turns, seconds):
+    rows = {rate: {"ratios": [], "took": []} for rate in PER_SECOND}
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ipoib-perf-")))
+        node = stack.enter_context(Scraped(folder, scene, memory, program))
+        processes.settle(node)
+        url = node.url()
+        rate_of = lambda: measuring.measure_slice(node, seconds)["packets_per_second"]
+        for _ in range(turns):
+            for per_second, row in rows.items():
+                before = rate_of()
+                node.resume()
+                with scraped(url, per_second) as took:
+                    between = rate_of()
+                    node.resume()  # So that the last answer comes.
+                row["took"] += took
+                row["ratios"].append(between / statistics.mean((before, rate_of())))
+    return {str(per_second): {"ratio": measuring.spread(row["ratios"]), "scrapes": len(row["took"]),
+                              "answer_seconds": measuring.spread(row["took"])}
+            for per_second, row in rows.items()}
