@@ -25,8 +25,7 @@ Status check(const fabric::AhAttr& to) {
 
 }  // namespace
 
-std::uint8_t make_template(const fabric::PortAttr& port, const fabric::AhAttr& to,
-                           AhTemplate& out) {
+AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out) {
   const EthHdr eth{.dst = mac_of_dlid(to.dlid),
                    .src = mac_of_dlid(port.lid),
                    .ether_type = wire::Be16{kEtherTypeIba}};
@@ -38,12 +37,12 @@ std::uint8_t make_template(const fabric::PortAttr& port, const fabric::AhAttr& t
                       .slid = wire::Be16{port.lid}};
   const bool local = is_own_lid(port, to.dlid);
   const bool limited = !local && limiting_mbps(to.rate, port.rate) != 0;
-  out.route = static_cast<std::uint8_t>(
-      (wire::is_multicast_lid(to.dlid) ? AhTemplate::kMulticast : 0) |
-      (local ? AhTemplate::kLocal : 0) | (limited ? AhTemplate::kLimited : 0));
+  const auto route =
+      static_cast<std::uint8_t>((wire::is_multicast_lid(to.dlid) ? AhKind::kMulticast : 0) |
+                                (local ? AhKind::kLocal : 0) | (limited ? AhKind::kLimited : 0));
   std::memcpy(out.head.data(), &eth, sizeof(eth));
   std::memcpy(out.head.data() + sizeof(eth), &lrh, sizeof(lrh));
-  if (!to.global) return kLocalHeadLen;
+  if (!to.global) return {kLocalHeadLen, route};
   const wire::Grh grh{.version_tclass_flow = wire::Grh::pack(to.tclass, to.flow_label),
                       .pay_len = wire::Be16{0},
                       .next_header = wire::Grh::kNextHeaderIba,
@@ -51,7 +50,7 @@ std::uint8_t make_template(const fabric::PortAttr& port, const fabric::AhAttr& t
                       .sgid = port.gid(),
                       .dgid = to.dgid};
   std::memcpy(out.head.data() + kLocalHeadLen, &grh, sizeof(grh));
-  return kGlobalHeadLen;
+  return {kGlobalHeadLen, route};
 }
 
 void AhTable::Free::operator()(void* memory) const noexcept {
@@ -101,15 +100,15 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
   if (const unsigned mbps = limiting_mbps(to.rate, port.rate); mbps != 0)
     buckets_[ah] = RateBucket::of(mbps, tsc_hz_);
   AhTemplate& slot = owned_[ah];
-  const std::uint8_t len = make_template(port, to, slot);
+  const AhKind kind = make_template(port, to, slot);
   // The worker learns the number through a ring, whose release and acquire order the template too.
-  slot.len.store(len, std::memory_order_release);
+  slot.kind.store(kind, std::memory_order_release);
   return ah;
 }
 
 void AhTable::remove(fabric::AhIndex ah, const fabric::Grace& grace) {
-  if (const AhTemplate* slot = nullptr; view().find(ah, slot) == 0) return;
-  owned_[ah].len.store(0, std::memory_order_relaxed);
+  if (const AhTemplate* slot = nullptr; view().find(ah, slot).head_len == 0) return;
+  owned_[ah].kind.store({}, std::memory_order_relaxed);
   retired_.add(ah, grace);
 }
 
@@ -118,9 +117,9 @@ Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace
   if (fresh == nullptr)
     return fail(Errc::kNoResources, "no memory to rewrite {} address handles", kCapacity);
   for (fabric::AhIndex ah = 0; ah < attrs_.size(); ++ah) {
-    if (owned_[ah].len.load(std::memory_order_relaxed) == 0) continue;
-    const std::uint8_t len = make_template(port, attrs_[ah], fresh[ah]);
-    fresh[ah].len.store(len, std::memory_order_relaxed);
+    if (owned_[ah].kind.load(std::memory_order_relaxed).head_len == 0) continue;
+    const AhKind kind = make_template(port, attrs_[ah], fresh[ah]);
+    fresh[ah].kind.store(kind, std::memory_order_relaxed);
   }
   slots_.store(fresh.get(), std::memory_order_release);
   grace.wait();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,25 +18,36 @@
 
 namespace ipoib::soft {
 
-/// Ethernet, LRH and GRH with the lengths (LRH.PktLen, GRH.PayLen) left zero. One cache line.
-struct alignas(64) AhTemplate {
-  std::array<std::byte, kGlobalHeadLen> head;
-  std::atomic<std::uint8_t> len;  ///< Valid octets of head; 0: no such handle.
-  std::uint8_t route;             ///< Bits below; 0: straight to the wire.
+/// What an address handle asks of its sender. Aligned so that it is read and written at once.
+struct alignas(2) AhKind {
+  std::uint8_t head_len = 0;  ///< Octets of the template; 0: there is no such handle.
+  std::uint8_t route = 0;     ///< Bits below; 0: straight to the wire.
 
   static constexpr std::uint8_t kLocal = 1;      ///< DLID is one of the port's own.
   static constexpr std::uint8_t kMulticast = 2;  ///< Other queues of the port may want a copy.
   static constexpr std::uint8_t kLimited = 4;    ///< Has a RateBucket.
+
+  /// No GRH, nothing but to send it.
+  [[nodiscard]] bool is_plain() const noexcept {
+    return std::bit_cast<std::uint16_t>(*this) ==
+           std::bit_cast<std::uint16_t>(AhKind{kLocalHeadLen, 0});
+  }
 };
-static_assert(sizeof(AhTemplate) == 64);
+
+/// Ethernet, LRH and GRH with the lengths (LRH.PktLen, GRH.PayLen) left zero. One cache line.
+struct alignas(64) AhTemplate {
+  std::array<std::byte, kGlobalHeadLen> head;
+  std::atomic<AhKind> kind;
+};
+static_assert(sizeof(AhTemplate) == 64 && std::atomic<AhKind>::is_always_lock_free);
 
 /// True for each of the 2^LMC LIDs a port answers to.
 [[nodiscard]] inline bool is_own_lid(const fabric::PortAttr& port, std::uint16_t lid) noexcept {
   return lid >> port.lmc == port.lid >> port.lmc;
 }
 
-/// Fills `out` but its `len`, which is returned: kLocalHeadLen or kGlobalHeadLen.
-std::uint8_t make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out);
+/// Fills `out` but its `kind`, which is returned.
+AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out);
 
 /// Fixed capacity. Management lcore, but view() and bucket(), which are the worker's.
 class AhTable {
@@ -60,11 +72,12 @@ class AhTable {
   /// The handles as one burst sees them; valid until the worker's next quiescent state.
   class View {
    public:
-    /// Octets of the handle's template, and the template; 0 when there is no such handle.
-    [[nodiscard]] std::uint8_t find(fabric::AhIndex ah, const AhTemplate*& out) const noexcept {
-      if (ah >= kCapacity) return 0;
+    /// Kind of a handle, and its template where there is one.
+    [[nodiscard]] AhKind find(fabric::AhIndex ah, const AhTemplate*& out) const noexcept {
+      if (ah >= kCapacity) [[unlikely]]
+        return {};
       out = &slots_[ah];
-      return out->len.load(std::memory_order_relaxed);
+      return out->kind.load(std::memory_order_relaxed);
     }
     void prefetch(fabric::AhIndex ah) const noexcept {
       __builtin_prefetch(&slots_[ah % kCapacity]);
@@ -79,7 +92,7 @@ class AhTable {
     // Pairs with the release store of rebuild().
     return View{slots_.load(std::memory_order_acquire)};
   }
-  /// Of a handle that View::find() knows as kLimited.
+  /// Of a handle that View::find() tells as kLimited.
   [[nodiscard]] RateBucket& bucket(fabric::AhIndex ah) const noexcept { return buckets_[ah]; }
 
  private:

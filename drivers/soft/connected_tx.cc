@@ -132,17 +132,17 @@ bool ConnectedPort::send_packet(SoftConnectedQueue& q) noexcept {
 Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec) noexcept {
   const std::uint16_t pkey = q.pkey();
   const AhTemplate* ah = nullptr;
-  const std::uint32_t template_len = hca_.ahs->view().find(q.ah, ah);
-  if (pkey == 0 || template_len == 0) [[unlikely]] {
+  const AhKind kind = hca_.ahs->view().find(q.ah, ah);
+  if (pkey == 0 || kind.head_len == 0) [[unlikely]] {
     datapath_.count_drop(datapath_.table().active() ? Drop::kIbPkey : Drop::kIbPortDown);
     return {};
   }
   const std::uint32_t head_len =
-      template_len + static_cast<std::uint32_t>(sizeof(wire::Bth)) + spec.extended_len;
+      kind.head_len + static_cast<std::uint32_t>(sizeof(wire::Bth)) + spec.extended_len;
   const std::uint32_t pad = -spec.payload_len & 3;
   const std::uint32_t iba_len = head_len - static_cast<std::uint32_t>(sizeof(EthHdr)) +
                                 spec.payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
-  const bool limited = (ah->route & AhTemplate::kLimited) != 0;
+  const bool limited = (kind.route & AhKind::kLimited) != 0;
   if (limited && !hca_.ahs->bucket(q.ah).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
       [[unlikely]]
     return {.blocked = true};
@@ -161,13 +161,13 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
   std::memcpy(frame, ah->head.data(), kLocalHeadLen);
   reinterpret_cast<wire::Lrh*>(frame + sizeof(EthHdr))
       ->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
-  if (template_len == kGlobalHeadLen) {
+  if (kind.head_len == kGlobalHeadLen) {
     std::memcpy(frame + kLocalHeadLen, &ah->head[kLocalHeadLen], sizeof(wire::Grh));
     reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen)
         ->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
   }
   const auto flags = static_cast<std::uint8_t>(wire::Bth::kMigReq | pad << 4);
-  *reinterpret_cast<wire::Bth*>(frame + template_len) = {
+  *reinterpret_cast<wire::Bth*>(frame + kind.head_len) = {
       .opcode = static_cast<std::uint8_t>(spec.opcode),
       .flags = flags,
       .pkey = wire::Be16{pkey},
@@ -178,7 +178,7 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
   // Pad, ICRC and Ethernet's padding.
   const std::uint32_t tail = head_len + spec.payload_len;
   std::memset(frame + tail, 0, len - tail);
-  return {.frame = m, .payload = frame + head_len, .local = (ah->route & AhTemplate::kLocal) != 0};
+  return {.frame = m, .payload = frame + head_len, .local = (kind.route & AhKind::kLocal) != 0};
 }
 
 namespace {

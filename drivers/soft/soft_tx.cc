@@ -40,17 +40,24 @@ struct Detours {
   }
 };
 
-/// What one burst needs of its queue pair.
+/// What the frames of one burst have of their queue pair.
 struct TxKeys {
-  wire::Be32 qkey;
-  wire::Be32 src_qp;
-  std::uint16_t pkey;
+  std::array<wire::Be32, 4> op_flags_pkey;  ///< By octets of padding.
+  wire::Deth deth;
+
+  [[nodiscard]] static TxKeys of(const SoftUdQueue& queue, std::uint16_t pkey) noexcept {
+    TxKeys keys{.op_flags_pkey = {},
+                .deth = {wire::Be32{queue.qkey()}, 0, wire::Be24{queue.qpn()}}};
+    for (unsigned pad = 0; pad < keys.op_flags_pkey.size(); ++pad)
+      keys.op_flags_pkey[pad] = UdWords::send_only(wire::Bth::kMigReq, pad, pkey);
+    return keys;
+  }
 };
 
 /// What decides a packet's frame.
 struct TxWay {
   const TxKeys& keys;
-  std::uint32_t template_len;  ///< 0: there is no such address handle.
+  AhKind kind;
   const AhTemplate* ah;
 };
 
@@ -74,6 +81,8 @@ struct Layout {
   /// Without GRH, of a payload that needs no padding of Ethernet's.
   static constexpr std::uint32_t kUsualHeadLen = kLocalHeadLen + sizeof(UdWords);
   static constexpr std::uint32_t kLeastUsual = kMinEthFrame - kUsualHeadLen - wire::kIcrcLen;
+  /// Room that it may take behind the payload: pad and ICRC are zeroed as one word.
+  static constexpr std::uint32_t kUsualTail = sizeof(std::uint64_t);
   [[nodiscard]] static Layout usual(std::uint32_t payload_len) noexcept {
     return {kUsualHeadLen, -payload_len & 3, 0};
   }
@@ -88,21 +97,20 @@ struct Layout {
 };
 
 /// True when head and tail can be written around the packet where it lies.
-bool has_room(const rte_mbuf* m, const Layout& layout) noexcept {
+bool has_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len) noexcept {
   static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, refcnt) + sizeof(m->refcnt));
   constexpr std::uint32_t kSingle = 1U << 16 | 1;  // one segment, one reference
   std::uint32_t segs_refs;
   std::memcpy(&segs_refs, &m->refcnt, sizeof(segs_refs));
-  return segs_refs == kSingle && RTE_MBUF_DIRECT(m) && m->data_off >= layout.head_len &&
-         std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + layout.tail_len();
+  return segs_refs == kSingle && RTE_MBUF_DIRECT(m) && m->data_off >= head_len &&
+         std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + tail_len;
 }
 
-/// The packet that most are: no GRH, nothing else to see to on its way, room where it lies.
-[[gnu::always_inline]] inline bool is_usual(const rte_mbuf* m, const AhTemplate* ah,
-                                            std::uint32_t template_len,
-                                            std::uint32_t mtu) noexcept {
-  return template_len == kLocalHeadLen && ah->route == 0 && m->pkt_len >= Layout::kLeastUsual &&
-         m->pkt_len <= mtu && has_room(m, Layout::usual(m->pkt_len));
+/// The packet that most are, where its path is plain: room where it lies, and no padding of
+/// Ethernet's. Shape: mtu at least Layout::kLeastUsual.
+[[gnu::always_inline]] inline bool is_usual(const rte_mbuf* m, std::uint32_t mtu) noexcept {
+  return m->pkt_len - Layout::kLeastUsual <= mtu - Layout::kLeastUsual &&
+         has_room(m, Layout::kUsualHeadLen, Layout::kUsualTail);
 }
 
 /// A frame from its LRH on.
@@ -116,10 +124,29 @@ struct Iba {
   }
 };
 
-/// Writes head and tail around the packet, but the ICRC. Shape: has_room(m, layout).
-[[gnu::always_inline]] inline Iba make_frame(rte_mbuf* m, const AhTemplate& ah,
-                                             const Layout& layout, const TxKeys& keys,
-                                             std::uint32_t qpn, std::uint32_t psn) noexcept {
+/// Writes BTH and DETH. Word by word: made elsewhere and copied, the copy's wide load would wait
+/// for the stores.
+[[gnu::always_inline]] inline void write_ud(std::byte* at, const TxKeys& keys, std::uint32_t pad,
+                                            std::uint32_t qpn, std::uint32_t psn) noexcept {
+  auto* ud = reinterpret_cast<UdWords*>(at);
+  ud->op_flags_pkey = keys.op_flags_pkey[pad];
+  ud->resv_dest_qp = wire::Be32{qpn & 0xff'ffff};
+  ud->ack_psn = wire::Be32{psn & 0xff'ffff};
+  static_assert(offsetof(UdWords, qkey) + sizeof(keys.deth) == sizeof(UdWords));
+  std::memcpy(at + offsetof(UdWords, qkey), &keys.deth, sizeof(keys.deth));
+}
+
+/// Lets the packet begin at its frame.
+[[gnu::always_inline]] inline void widen(rte_mbuf* m, std::uint32_t head_len,
+                                         std::uint32_t tail_len) noexcept {
+  m->data_off = static_cast<std::uint16_t>(m->data_off - head_len);
+  m->pkt_len += head_len + tail_len;
+  m->data_len = static_cast<std::uint16_t>(m->pkt_len);
+}
+
+/// Writes head and tail around the packet, but the ICRC. Shape: has_room() for both.
+Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const TxKeys& keys,
+               std::uint32_t qpn, std::uint32_t psn) noexcept {
   const std::uint32_t payload_len = m->pkt_len;
   const std::uint32_t template_len = layout.head_len - std::uint32_t{sizeof(UdWords)};
   std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
@@ -127,31 +154,31 @@ struct Iba {
   std::byte* iba = frame + sizeof(EthHdr);
   const std::uint32_t iba_len = layout.iba_len(payload_len);
 
-  if (template_len == kGlobalHeadLen) {
-    std::memcpy(frame, ah.head.data(), kGlobalHeadLen);
-    auto* grh = reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen);
-    grh->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
-  } else {
-    std::memcpy(frame, ah.head.data(), kLocalHeadLen);
-  }
+  std::memcpy(frame, ah.head.data(), template_len);
+  if (template_len == kGlobalHeadLen)
+    reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen)
+        ->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
   reinterpret_cast<wire::Lrh*>(iba)->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
-  // Word by word: made elsewhere and copied, the copy's wide load would wait for the stores.
-  auto* ud = reinterpret_cast<UdWords*>(frame + template_len);
-  ud->op_flags_pkey = UdWords::send_only(wire::Bth::kMigReq, layout.pad, keys.pkey);
-  ud->resv_dest_qp = wire::Be32{qpn & 0xff'ffff};
-  ud->ack_psn = wire::Be32{psn & 0xff'ffff};
-  ud->qkey = keys.qkey;
-  ud->resv_src_qp = keys.src_qp;
+  write_ud(frame + template_len, keys, layout.pad, qpn, psn);
+  std::memset(payload + payload_len, 0, layout.tail_len());
+  widen(m, layout.head_len, layout.tail_len());
+  return {iba, iba_len - wire::kIcrcLen};
+}
 
-  // Pad, at most 3 octets, and ICRC.
-  std::memset(payload + payload_len, 0, wire::kIcrcLen);
-  std::memset(payload + payload_len + layout.pad, 0, wire::kIcrcLen);
-  if (layout.eth_pad != 0) [[unlikely]]
-    std::memset(payload + payload_len + layout.pad + wire::kIcrcLen, 0, layout.eth_pad);
-
-  m->data_off = static_cast<std::uint16_t>(m->data_off - layout.head_len);
-  m->pkt_len = layout.head_len + payload_len + layout.tail_len();
-  m->data_len = static_cast<std::uint16_t>(m->pkt_len);
+/// The same for what is_usual().
+[[gnu::always_inline]] inline Iba make_usual_frame(rte_mbuf* m, const AhTemplate& ah,
+                                                   const TxKeys& keys, std::uint32_t qpn,
+                                                   std::uint32_t psn) noexcept {
+  const Layout layout = Layout::usual(m->pkt_len);
+  const std::uint32_t iba_len = layout.iba_len(m->pkt_len);
+  std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
+  std::byte* frame = payload - Layout::kUsualHeadLen;
+  std::byte* iba = frame + sizeof(EthHdr);
+  std::memset(payload + m->pkt_len, 0, Layout::kUsualTail);
+  std::memcpy(frame, ah.head.data(), kLocalHeadLen);
+  reinterpret_cast<wire::Lrh*>(iba)->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
+  write_ud(frame + kLocalHeadLen, keys, layout.pad, qpn, psn);
+  widen(m, Layout::kUsualHeadLen, layout.tail_len());
   return {iba, iba_len - wire::kIcrcLen};
 }
 
@@ -184,9 +211,9 @@ void seal(rte_mbuf* frame) noexcept {
 void give_back_rate(const AhTable& ahs, rte_mbuf& m) noexcept {
   const fabric::AhIndex index = fabric::meta_of(&m).tx.ah;
   const AhTemplate* ah = nullptr;
-  const std::uint32_t template_len = ahs.view().find(index, ah);
-  if (template_len == 0 || (ah->route & AhTemplate::kLimited) == 0) return;
-  ahs.bucket(index).give_back(Layout::of(template_len, m.pkt_len).iba_len(m.pkt_len));
+  const AhKind kind = ahs.view().find(index, ah);
+  if (kind.head_len == 0 || (kind.route & AhKind::kLimited) == 0) return;
+  ahs.bucket(index).give_back(Layout::of(kind.head_len, m.pkt_len).iba_len(m.pkt_len));
 }
 
 /// Takes head and tail off again.
@@ -217,10 +244,10 @@ std::uint16_t Datapath::tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
 }
 
 std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
-  const TxKeys keys{
-      .qkey = wire::Be32{queue.qkey()}, .src_qp = wire::Be32{queue.qpn()}, .pkey = queue.pkey()};
-  if (keys.pkey == 0) [[unlikely]]
+  const std::uint16_t pkey = queue.pkey();
+  if (pkey == 0) [[unlikely]]
     return refuse({pkts, n});
+  const TxKeys keys = TxKeys::of(queue, pkey);
   std::array<rte_mbuf*, kBurst> frames;
   std::size_t nb_frames = 0;
   const AhTable::View ahs = config_.ahs->view();
@@ -233,13 +260,11 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
     rte_mbuf* m = pkts[i];
     const auto& to = meta_of(m).tx;
     const AhTemplate* ah = nullptr;
-    const std::uint32_t template_len = ahs.find(to.ah, ah);
-    if (is_usual(m, ah, template_len, config_.mtu)) [[likely]] {
-      unsealed.set(nb_frames,
-                   make_frame(m, *ah, Layout::usual(m->pkt_len), keys, to.qpn, queue.next_psn()));
+    const AhKind kind = ahs.find(to.ah, ah);
+    if (kind.is_plain() && is_usual(m, config_.mtu)) [[likely]] {
+      unsealed.set(nb_frames, make_usual_frame(m, *ah, keys, to.qpn, queue.next_psn()));
       frames[nb_frames++] = m;
-    } else if (rte_mbuf* frame =
-                   make_unusual(queue, {keys, template_len, ah}, m, i, now_tsc, detours);
+    } else if (rte_mbuf* frame = make_unusual(queue, {keys, kind, ah}, m, i, now_tsc, detours);
                frame != nullptr) {
       unsealed.set(nb_frames, Iba::of(frame));
       frames[nb_frames++] = frame;
@@ -263,27 +288,27 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
     detours.add(index, Kind::kDrop, nullptr, reason);
     return nullptr;
   };
-  if (way.template_len == 0) return dropped(Drop::kIbTxInvalid);
+  if (way.kind.head_len == 0) return dropped(Drop::kIbTxInvalid);
   if (m->pkt_len > config_.mtu) return dropped(Drop::kIbTxTooLong);
   const auto& to = fabric::meta_of(m).tx;
-  const Layout layout = Layout::of(way.template_len, m->pkt_len);
-  if ((way.ah->route & AhTemplate::kLimited) != 0 &&
+  const Layout layout = Layout::of(way.kind.head_len, m->pkt_len);
+  if ((way.kind.route & AhKind::kLimited) != 0 &&
       !take_rate(to.ah, layout.iba_len(m->pkt_len), now_tsc))
     return dropped(Drop::kIbRateLimited);
   rte_mbuf* frame = m;
-  if (!has_room(m, layout)) {
+  if (!has_room(m, layout.head_len, layout.tail_len())) {
     Drop reason = Drop::kCount;
     frame = copy_with_room(m, layout.head_len, layout.tail_len(), reason);
     if (frame == nullptr) return dropped(reason);
   }
   make_frame(frame, *way.ah, layout, way.keys, to.qpn, queue.next_psn());
-  if ((way.ah->route & AhTemplate::kLocal) != 0) {
+  if ((way.kind.route & AhKind::kLocal) != 0) {
     if (config_.icrc) seal(frame);
     detours.add(index, Kind::kLocal, frame);
     return nullptr;
   }
   if (frame != m) detours.add(index, Kind::kCopy, frame);
-  if ((way.ah->route & AhTemplate::kMulticast) != 0)
+  if ((way.kind.route & AhKind::kMulticast) != 0)
     if (rte_mbuf* echo = group_copy(queue, frame); echo != nullptr)
       detours.add(index, Kind::kEcho, echo);
   return frame;
