@@ -203,14 +203,13 @@ class Usual {
 };
 
 /// Of a unicast packet without GRH.
-inline fabric::PacketMeta::Rx arrival(const wire::Lrh& lrh, const UdWords& ud) noexcept {
-  return {.src_qpn = ud.src_qp(),
-          .slid = lrh.slid.host(),
-          .iface = 0,
-          .sl = lrh.sl(),
-          .grh_offset = 0,
-          .multicast = false,
-          .transport = fabric::Transport::kUd};
+[[gnu::always_inline]] inline void set_arrival(const wire::Lrh& lrh, const UdWords& ud,
+                                               fabric::PacketMeta::Rx& out) noexcept {
+  static_assert(fabric::Transport{} == fabric::Transport::kUd);
+  out = {};
+  out.src_qpn = ud.src_qp();
+  out.slid = lrh.slid.host();
+  out.sl = lrh.sl();
 }
 
 /// Takes off what is around the payload.
@@ -293,8 +292,8 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     }
     const std::span frame{rte_pktmbuf_mtod(m, const std::byte*), rte_pktmbuf_data_len(m)};
     if (const std::uint32_t len = usual.payload_len(frame); len != Usual::kOther) [[likely]] {
-      meta_of(m).rx = arrival(*record_at<wire::Lrh>(frame, sizeof(EthHdr)),
-                              *record_at<UdWords>(frame, kLocalHeadLen));
+      set_arrival(*record_at<wire::Lrh>(frame, sizeof(EthHdr)),
+                  *record_at<UdWords>(frame, kLocalHeadLen), meta_of(m).rx);
       strip(m, kUsualPayloadAt, len);
       usuals.push(m, usual.queue(), frame);
       if (usuals.n == kBurst) [[unlikely]]
@@ -382,7 +381,7 @@ inline void Datapath::stage(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts)
 
 void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept {
   fabric::PacketMeta::Rx& meta = fabric::meta_of(m).rx;
-  meta = arrival(*f.lrh, *f.ud);
+  set_arrival(*f.lrh, *f.ud, meta);
   if (f.grh != nullptr) meta.grh_offset = static_cast<std::uint8_t>(f.payload_at - kLocalHeadLen);
   meta.multicast = !f.members.empty();
   strip(m, f.payload_at, static_cast<std::uint32_t>(f.payload_len));

@@ -46,6 +46,7 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
 
   /// How many of the packets there was room for, from the front; the others stay the caller's.
   [[nodiscard]] std::size_t push(std::span<rte_mbuf* const> pkts) noexcept {
+    if (empty()) head_ = tail_ = 0;  // where the cache has it already
     const std::size_t n = std::min<std::size_t>(pkts.size(), kStaged - (tail_ - head_));
     const std::size_t at = tail_ % kStaged;
     const std::size_t first = std::min(n, kStaged - at);

@@ -24,7 +24,10 @@ class Be {
   [[nodiscard]] constexpr T host() const noexcept { return swap(std::bit_cast<T>(bytes_)); }
   constexpr void set(T host) noexcept { bytes_ = std::bit_cast<Bytes>(swap(host)); }
 
-  friend constexpr bool operator==(const Be&, const Be&) noexcept = default;
+  /// As one number: a defaulted one compares octet by octet.
+  friend constexpr bool operator==(const Be& a, const Be& b) noexcept {
+    return std::bit_cast<T>(a.bytes_) == std::bit_cast<T>(b.bytes_);
+  }
 
  private:
   using Bytes = std::array<std::byte, sizeof(T)>;
