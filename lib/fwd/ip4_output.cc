@@ -5,6 +5,17 @@
 
 namespace ipoib::fwd {
 
+void Ip4Output::send(rte_mbuf* m, table::Neighbour& to) noexcept {
+  link_.turn_to(to.iface);
+  if (!link_.up()) [[unlikely]]
+    return link_down(m);
+  table::NeighbourCache::touch(to, now_s_);
+  if (const std::uint16_t mtu = link_.mtu(to); m->pkt_len > mtu) [[unlikely]]
+    too_big(m, to, mtu);
+  else
+    link_.send(to, wire::EtherType::kIpv4, m, bin_);
+}
+
 void Ip4Output::link_down(rte_mbuf* m) const noexcept {
   c_.punt.icmp_error(in_, m, Drop::kLinkDown, unreachable(wire::IcmpUnreachable::kHost));
 }

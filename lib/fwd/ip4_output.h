@@ -21,15 +21,20 @@ class Ip4Output {
   Ip4Output(Context& c, const Ingress& in, DropBin& bin) noexcept
       : c_{c}, in_{in}, bin_{bin}, now_s_{c.now_s}, link_{c} {}
 
-  [[gnu::always_inline]] void send(rte_mbuf* m, table::Neighbour& to) noexcept {
-    link_.turn_to(to.iface);
-    if (!link_.up()) [[unlikely]]
-      return link_down(m);
+  void send(rte_mbuf* m, table::Neighbour& to) noexcept;
+
+  /// The neighbour is valid, and its packets leave as those before: send_on() is enough.
+  [[nodiscard, gnu::always_inline]] bool goes_on_to(const table::Neighbour& to) const noexcept {
+    return link_.goes_on_to(to);
+  }
+  /// Where goes_on_to() is true.
+  [[nodiscard]] table::InterfaceId iface() const noexcept { return link_.iface(); }
+  /// send(). Shape: goes_on_to(to).
+  [[gnu::always_inline]] void send_on(rte_mbuf* m, table::Neighbour& to) noexcept {
     table::NeighbourCache::touch(to, now_s_);
-    if (const std::uint16_t mtu = link_.mtu(to); m->pkt_len > mtu) [[unlikely]]
-      too_big(m, to, mtu);
-    else
-      link_.send(to, wire::EtherType::kIpv4, m, bin_);
+    if (!link_.fits(m, to)) [[unlikely]]
+      return too_big(m, to, link_.mtu(to));
+    link_.send_on(to, wire::EtherType::kIpv4, m, bin_);
   }
 
  private:

@@ -151,39 +151,55 @@ bool is_right(const Guess& g) noexcept {
   return nullptr;
 }
 
-/// `forward(m, to)` takes each packet whose neighbour is valid.
-template <Ttl kTtl, class Forward>
-[[gnu::always_inline]] inline void route(Context& c, const Ingress& in, const Ip4Burst& pkts,
-                                         DropBin& bin, const Forward& forward) noexcept {
-  Guesses guesses;
-  guess(c, pkts, guesses);
-  const std::size_t n = pkts.n;
-  for (std::size_t i = 0; i < n; ++i) {
-    rte_mbuf* const m = pkts.pkts[i];
-    Neighbour* to = guesses[i].to;
-    if (!is_right(guesses[i])) [[unlikely]] {
-      to = look_again(c, in, m, kTtl, guesses[i], pkts.dst[i], bin);
-      if (to == nullptr) continue;
-    }
-    if (kTtl == Ttl::kStays || take_ttl(c, in, m)) forward(m, *to);
-  }
+/// The same, and it leaves as the packets before.
+[[gnu::always_inline]] inline bool goes_on(const Ip4Output& output, const Guess& g) noexcept {
+  if (g.to == nullptr || !output.goes_on_to(*g.to)) return false;
+  const NextHop hop = g.hop();
+  if (hop.kind == NextHopKind::kConnected && hop.iface == output.iface())
+    return table::NeighbourCache::has_v4(*g.to, g.key);
+  return hop.kind == NextHopKind::kGateway;
 }
 
 template <Ttl kTtl>
 void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
+  Guesses guesses;
+  guess(c, pkts, guesses);
   DropBin bin{in.counters.drops};
   Ip4Output output{c, in, bin};
-  route<kTtl>(c, in, pkts, bin, [&](rte_mbuf* m, Neighbour& to) { output.send(m, to); });
+  const std::size_t n = pkts.n;
+  for (std::size_t i = 0; i < n; ++i) {
+    rte_mbuf* const m = pkts.pkts[i];
+    const Guess& g = guesses[i];
+    Neighbour* to = g.to;
+    const bool on = goes_on(output, g);
+    if (!on && !is_right(g)) [[unlikely]] {
+      to = look_again(c, in, m, kTtl, g, pkts.dst[i], bin);
+      if (to == nullptr) continue;
+    }
+    if (kTtl == Ttl::kTakeDown && !take_ttl(c, in, m)) [[unlikely]]
+      continue;
+    if (on) [[likely]]
+      output.send_on(m, *to);
+    else
+      output.send(m, *to);
+  }
 }
 
 /// Apart, as its arrays would widen the stack of every burst.
 [[gnu::noinline]] void route_and_merge(Context& c, const Ingress& in,
                                        const Ip4Burst& pkts) noexcept {
+  Guesses guesses;
+  guess(c, pkts, guesses);
   RoutedBurst routed;
   {
     DropBin bin{in.counters.drops};
-    route<Ttl::kTakeDown>(c, in, pkts, bin,
-                          [&](rte_mbuf* m, Neighbour& to) { routed.push(m, to); });
+    for (std::size_t i = 0; i < pkts.n; ++i) {
+      rte_mbuf* const m = pkts.pkts[i];
+      const Guess& g = guesses[i];
+      Neighbour* const to =
+          is_right(g) ? g.to : look_again(c, in, m, Ttl::kTakeDown, g, pkts.dst[i], bin);
+      if (to != nullptr && take_ttl(c, in, m)) routed.push(m, *to);
+    }
   }
   tcp_merge(c, in, routed);
   ip4_output(c, in, routed);

@@ -55,6 +55,7 @@ void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                  std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
   DropBin bin{in.counters.drops};
   Ip4Input ip4{c, out.ip4, out.ip4_groups, bin};
+  const fabric::MetaOf meta_of;
   std::uint64_t octets = 0;
   for (rte_mbuf* m : pkts) {
     if (m->data_len < sizeof(wire::IpoibHdr)) [[unlikely]] {
@@ -63,7 +64,7 @@ void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
     }
     const std::uint16_t type = rte_pktmbuf_mtod(m, const wire::IpoibHdr*)->type.host();
     octets += m->pkt_len - sizeof(wire::IpoibHdr);
-    if (fabric::meta_of(m).rx.multicast) [[unlikely]] {
+    if (meta_of(m).rx.multicast) [[unlikely]] {
       not_unicast(c, in, entry, m, type, out, bin);
       continue;
     }

@@ -4,6 +4,7 @@
 
 #include <rte_mbuf.h>
 
+#include <cstdint>
 #include <cstring>
 
 #include "lib/fabric/packet_meta.h"
@@ -17,7 +18,9 @@ namespace ipoib::fwd {
 inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to, wire::EtherType type) noexcept {
   if (!prepend(m, sizeof(wire::IpoibHdr))) [[unlikely]]
     return false;
-  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
+  // Type and two reserved octets.
+  const wire::Be32 hdr{std::uint32_t{static_cast<std::uint16_t>(type)} << 16};
+  static_assert(sizeof(hdr) == sizeof(wire::IpoibHdr));
   std::memcpy(rte_pktmbuf_mtod(m, std::byte*), &hdr, sizeof(hdr));
   fabric::PacketMeta& meta = fabric::meta_of(m);
   meta.tx.ah = to.ah;

@@ -51,7 +51,24 @@ class LinkRun {
     if (iface != iface_) [[unlikely]]
       begin(iface);
   }
+  /// The neighbour is valid, on the interface turned to, which is up, and sent to without a
+  /// connection: send_on() may follow.
+  [[nodiscard, gnu::always_inline]] bool goes_on_to(const table::Neighbour& to) const noexcept {
+    return to.way() == way_;
+  }
+  /// Shape: goes_on_to(to).
+  [[nodiscard]] bool fits(const rte_mbuf* m, const table::Neighbour& to) const noexcept {
+    return m->pkt_len <= to.mtu && m->pkt_len <= mtu_;
+  }
+  /// Shape: goes_on_to(to), fits(m, to).
+  [[gnu::always_inline]] void send_on(const table::Neighbour& to, wire::EtherType type, rte_mbuf* m,
+                                      DropBin& bin) noexcept {
+    if (!link_header(to, *entry_, type, m)) [[unlikely]]
+      return bin.add(m, Drop::kNoMbuf);
+    run_.push(m);
+  }
   /// Shape of these: between turn_to() and end().
+  [[nodiscard]] table::InterfaceId iface() const noexcept { return iface_; }
   [[nodiscard]] bool up() const noexcept { return up_; }
   [[nodiscard]] const InterfaceEntry& entry() const noexcept { return *entry_; }
   /// mtu_of() a neighbour on it.
@@ -62,16 +79,21 @@ class LinkRun {
                                    DropBin& bin) noexcept {
     if (to.queue != nullptr) [[unlikely]]
       return send_connected(to, type, m, bin);
-    if (!link_header(to, *entry_, type, m)) [[unlikely]]
-      return bin.add(m, Drop::kNoMbuf);
-    run_.push(m);
+    send_on(to, type, m, bin);
   }
   void end() noexcept {
     run_.end();
     iface_ = table::kNoInterface;
+    way_ = nowhere();
   }
 
  private:
+  /// That no neighbour has.
+  static table::Neighbour::Way nowhere() noexcept {
+    return table::Neighbour::way_of(table::kNoInterface, table::NeighbourState::kFailed,
+                                    table::NeighbourMode::kUd);
+  }
+
   [[gnu::noinline]] void send_connected(const table::Neighbour& to, wire::EtherType type,
                                         rte_mbuf* m, DropBin& bin) noexcept {
     if (run_.is_handed_over()) end();  // by the same queue
@@ -83,10 +105,14 @@ class LinkRun {
     entry_ = &c_.interfaces[iface];
     up_ = entry_->up.load(std::memory_order_relaxed);
     mtu_ = entry_->mtu.load(std::memory_order_relaxed);
+    const auto mode = entry_->kind == InterfaceKind::kEthernet ? table::NeighbourMode::kEthernet
+                                                               : table::NeighbourMode::kUd;
+    way_ = up_ ? table::Neighbour::way_of(iface, table::NeighbourState::kValid, mode) : nowhere();
   }
 
   Context& c_;
   Tx::Run run_;
+  table::Neighbour::Way way_ = nowhere();
   table::InterfaceId iface_ = table::kNoInterface;  ///< kNoInterface: between runs.
   const InterfaceEntry* entry_ = nullptr;
   bool up_ = false;

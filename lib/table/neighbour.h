@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <type_traits>
 
@@ -57,7 +58,24 @@ struct alignas(64) Neighbour {
   [[nodiscard]] bool same_key(const wire::IpAddr& a, InterfaceId i) const noexcept {
     return iface == i && addr == a;
   }
+
+  /// Interface, state and mode as one number, for those who compare all three.
+  using Way = std::uint32_t;
+  [[nodiscard]] Way way() const noexcept {
+    Way way;
+    std::memcpy(&way, &iface, sizeof(way));
+    return way;
+  }
+  [[nodiscard]] static Way way_of(InterfaceId iface, NeighbourState state,
+                                  NeighbourMode mode) noexcept {
+    Neighbour n;
+    n.iface = iface;
+    n.state = state;
+    n.mode = mode;
+    return n.way();
+  }
 };
+static_assert(offsetof(Neighbour, mode) + 1 == offsetof(Neighbour, iface) + sizeof(Neighbour::Way));
 static_assert(sizeof(Neighbour) == 64 && std::is_trivially_copyable_v<Neighbour>);
 
 }  // namespace ipoib::table

@@ -87,7 +87,11 @@ class NeighbourCache {
     if (const Neighbour* n = guess(hash); n != nullptr) rte_prefetch0(n);
   }
   [[nodiscard]] static bool is_v4(const Neighbour& n, InterfaceId iface, V4Key key) noexcept {
-    return is(n, {0, key.low}, iface);
+    return has_v4(n, key) && n.iface == iface;
+  }
+  /// The address alone.
+  [[nodiscard]] static bool has_v4(const Neighbour& n, V4Key key) noexcept {
+    return has(n, {0, key.low});
   }
   [[nodiscard]] Neighbour* find_v4(std::uint32_t hash, InterfaceId iface,
                                    std::uint32_t addr) noexcept {
@@ -157,8 +161,11 @@ class NeighbourCache {
   [[nodiscard]] std::uint32_t home(std::uint32_t hash) const noexcept { return hash >> shift_; }
 
   [[nodiscard]] static bool is(const Neighbour& n, Key key, InterfaceId iface) noexcept {
+    return has(n, key) && n.iface == iface;
+  }
+  [[nodiscard]] static bool has(const Neighbour& n, Key key) noexcept {
     const Key found = key_of(n.addr);
-    return found.low == key.low && found.high == key.high && n.iface == iface;
+    return found.low == key.low && found.high == key.high;
   }
   /// Looks into the home slot, where most are, and leaves the way from there to find_beyond.
   [[nodiscard]] Neighbour* find(std::uint32_t hash, Key key, InterfaceId iface) noexcept {
