@@ -4,12 +4,15 @@
 #
 #   host a ~ veth ~ node a === InfiniBand over memif === node b ~ veth ~ host b
 #
-#   perf/latency.sh COUNT CPU_A CPU_B    prints each round trip in milliseconds, one a line
+# and, by turns, between the same hosts over a veth pair: what ping and the kernel take of it here and now.
+#
+#   perf/latency.sh TURNS COUNT CPU_A CPU_B    COUNT of both in each turn; prints a line for each round trip,
+#                                              `nodes MILLISECONDS` or `veth MILLISECONDS`
 set -euo pipefail
 # shellcheck source=config/lab.sh
 source "$(dirname "$0")/../config/lab.sh"
-count=$1
-declare -A worker_cpu=([a]=$2 [b]=$3)
+turns=$1 count=$2
+declare -A worker_cpu=([a]=$3 [b]=$4)
 export LAB_IDLE_POLICY=poll
 
 eval "floating_$(declare -f eal_arguments)"
@@ -34,6 +37,17 @@ node_start b "$IPOIB_ROOT/config/examples/lab-node-b.toml" "${device_b[@]}"
 node_ready b
 wait_for 30 "the links to come up" both_up
 wait_for 20 "the first answer" in_host a ping -q -c 1 -W 1 192.168.2.2
+ip -n "$LAB-a" link add direct type veth peer name direct netns "$LAB-b"
+ip -n "$LAB-a" address add 192.168.3.1/24 dev direct
+ip -n "$LAB-b" address add 192.168.3.2/24 dev direct
+for host in a b; do ip -n "$LAB-$host" link set direct up; done
+wait_for 20 "the first answer over veth" in_host a ping -q -c 1 -W 1 192.168.3.2
+
 # The kernel stamps packets as they arrive: that ping itself waits for a CPU does not count.
-in_host a nice -n -20 ping -n -c "$count" -i 0.005 -W 2 192.168.2.2 |
-  sed -nE 's/.* time=([0-9.]+) ms.*/\1/p'
+pings() {  # NAME ADDRESS
+  in_host a nice -n -20 ping -n -c "$count" -i 0.005 -W 2 "$2" | sed -nE "s/.* time=([0-9.]+) ms.*/$1 \\1/p"
+}
+for ((turn = 0; turn < turns; ++turn)); do
+  pings nodes 192.168.2.2
+  pings veth 192.168.3.2
+done

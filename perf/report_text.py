@@ -82,17 +82,16 @@ def latency_lines(report):
         return []
     if "reason" in row:
         return ["", f"ping: not measured, {row['reason']}"]
-    times = {name: f"{seconds * 1e6:.0f}" for name, seconds in row["round_trip_seconds"].items()}
-    return ["", f"ping through two idle nodes: {row['answered']} of {row['asked']} answered; µs: "
-            + ", ".join(f"{name} {value}" for name, value in times.items())]
+    return ["", *(f"ping {what}: {row[way]['answered']} of {row['asked']} answered; µs: " + ", ".join(
+        f"{name} {seconds * 1e6:.0f}" for name, seconds in row[way]["round_trip_seconds"].items())
+        for way, what in (("nodes", "through two idle nodes"), ("veth", "between the same hosts over veth")))]
 
 
 def scraping_lines(report):
-    rows = report.get("scraping", {})
-    return ["", *(f"Scraped {rate} times a second (Prometheus, 64-octet packets, Ethernet → IPoIB): the worker "
-                  f"keeps {with_spread(row['ratio'])} of its rate; {row['scrapes']} answers, each in "
-                  f"{with_spread(row['answer_seconds'], 1e3)} ms"
-                  for rate, row in rows.items())] if rows else []
+    row = report.get("scraping")
+    return ["", f"Scraped {row['per_second']} times a second (Prometheus, 64-octet packets, Ethernet → IPoIB): "
+            f"the worker keeps {with_spread(row['ratio'])} of its rate; {row['scrapes']} answers, each in "
+            f"{with_spread(row['answer_seconds'], 1e3)} ms"] if row else []
 
 
 def point_lines(point, kernel_rate):
