@@ -225,14 +225,24 @@ class Usual {
 
 /// Usual packets one after the other, stripped, whose ICRCs are not verified yet.
 struct UsualBurst {
+  /// Packets in a row for one queue pair.
+  struct Run {
+    SoftUdQueue* queue;
+    std::size_t end;  ///< Behind its last; its first is where the run before ends.
+  };
   std::array<rte_mbuf*, Datapath::kBurst> pkts;
-  std::array<SoftUdQueue*, Datapath::kBurst> queues;
   std::array<wire::Covered, Datapath::kBurst> covered;
+  std::array<Run, Datapath::kBurst> runs;  ///< But the last run.
   std::size_t n = 0;
+  std::size_t nb_runs = 0;
+  SoftUdQueue* queue = nullptr;  ///< Of the last run.
 
-  void push(rte_mbuf* m, SoftUdQueue* queue, std::span<const std::byte> frame) noexcept {
+  void push(rte_mbuf* m, SoftUdQueue* to, std::span<const std::byte> frame) noexcept {
+    if (to != queue) [[unlikely]] {
+      if (n != 0) runs[nb_runs++] = {queue, n};
+      queue = to;
+    }
     pkts[n] = m;
-    queues[n] = queue;
     covered[n++] = {frame.data() + sizeof(EthHdr), frame.size() - sizeof(EthHdr) - wire::kIcrcLen};
   }
 };
@@ -325,13 +335,13 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
 
 /// Leaves the packets with their queue pairs, but those whose ICRC does not hold.
 void Datapath::stage(UsualBurst& usuals) noexcept {
+  if (usuals.n == 0) return;
   if (config_.icrc) verify(usuals);
-  for (std::size_t begin = 0, end = 0; begin < usuals.n; begin = end) {
-    SoftUdQueue* const queue = usuals.queues[begin];
-    while (end < usuals.n && usuals.queues[end] == queue) ++end;
-    stage(*queue, {&usuals.pkts[begin], end - begin});
-  }
-  usuals.n = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < usuals.nb_runs; begin = usuals.runs[i++].end)
+    stage(*usuals.runs[i].queue, {&usuals.pkts[begin], usuals.runs[i].end - begin});
+  stage(*usuals.queue, {&usuals.pkts[begin], usuals.n - begin});
+  usuals.n = usuals.nb_runs = 0;
 }
 
 /// Drops those whose ICRC does not hold.
@@ -346,13 +356,13 @@ inline void Datapath::verify(UsualBurst& usuals) noexcept {
   if (differences == 0) [[likely]]
     return;
   std::size_t kept = 0;
+  std::size_t run = 0;
   for (std::size_t i = 0; i < usuals.n; ++i) {
-    if (icrcs[i] != 0) {
+    if (run < usuals.nb_runs && usuals.runs[run].end == i) usuals.runs[run++].end = kept;
+    if (icrcs[i] == 0)
+      usuals.pkts[kept++] = usuals.pkts[i];
+    else
       drop(usuals.pkts[i], Drop::kIbIcrc);
-      continue;
-    }
-    usuals.pkts[kept] = usuals.pkts[i];
-    usuals.queues[kept++] = usuals.queues[i];
   }
   usuals.n = kept;
 }
