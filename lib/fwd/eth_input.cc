@@ -3,36 +3,17 @@
 #include <rte_ether.h>
 #include <rte_prefetch.h>
 
-#include <bit>
 #include <cstring>
 
 #include "lib/fabric/packet_meta.h"
 #include "lib/fwd/ip4_input.h"
+#include "lib/fwd/mac_number.h"
 
 namespace ipoib::fwd {
 namespace {
 
-static_assert(std::endian::native == std::endian::little);
-constexpr std::uint64_t kMacMask = 0x0000'ffff'ffff'ffffULL;
 constexpr std::uint16_t be(wire::EtherType type) {
   return __builtin_bswap16(static_cast<std::uint16_t>(type));
-}
-
-/// First six octets of eight, as one number.
-std::uint64_t mac_at(const std::byte* p) {
-  std::uint64_t mac;
-  std::memcpy(&mac, p, sizeof(mac));
-  return mac & kMacMask;
-}
-
-/// Two loads put together: eight octets loaded right after six were stored would wait for all
-/// stores before.
-std::uint64_t mac_of(const wire::MacAddr& addr) {
-  std::uint32_t low;
-  std::uint16_t high;
-  std::memcpy(&low, addr.data(), sizeof(low));
-  std::memcpy(&high, addr.data() + sizeof(low), sizeof(high));
-  return std::uint64_t{high} << 32 | low;
 }
 
 /// What is neither IP nor lost.

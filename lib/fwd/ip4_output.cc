@@ -13,7 +13,7 @@ void Ip4Output::send(rte_mbuf* m, table::Neighbour& to) noexcept {
   if (const std::uint16_t mtu = link_.mtu(to); m->pkt_len > mtu) [[unlikely]]
     too_big(m, to, mtu);
   else
-    link_.send(to, wire::EtherType::kIpv4, m, bin_);
+    link_.send(to, m, bin_);
 }
 
 void Ip4Output::link_down(rte_mbuf* m) const noexcept {

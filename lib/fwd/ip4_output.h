@@ -34,7 +34,7 @@ class Ip4Output {
     table::NeighbourCache::touch(to, now_s_);
     if (!link_.fits(m, to)) [[unlikely]]
       return too_big(m, to, link_.mtu(to));
-    link_.send_on(to, wire::EtherType::kIpv4, m, bin_);
+    link_.send_on(to, m, bin_);
   }
 
  private:
@@ -46,7 +46,7 @@ class Ip4Output {
   DropBin& bin_;
   // Out of the context: what is stored into packets may lie anywhere, for all the compiler knows.
   std::uint32_t now_s_;
-  LinkRun link_;
+  LinkRun<wire::EtherType::kIpv4> link_;
 };
 
 void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept;

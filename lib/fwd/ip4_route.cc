@@ -120,7 +120,7 @@ void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
     const NextHop hop = g.hop();
     g.to =
         hop.kind == NextHopKind::kGateway ? neighbours.at(hop.neighbour) : neighbours.guess(g.hash);
-    if (g.to != nullptr) rte_prefetch0(g.to);
+    rte_prefetch0(g.to);  // null does no harm
   }
 }
 

@@ -18,7 +18,7 @@ void too_big(Context& c, const Ingress& in, rte_mbuf* m, const table::Neighbour&
 
 void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
   DropBin bin{in.counters.drops};
-  LinkRun link{c};
+  LinkRun<wire::EtherType::kIpv6> link{c};
   for (std::size_t i = 0; i < pkts.n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
     table::Neighbour& to = *pkts.to[i];
@@ -36,7 +36,7 @@ void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept
       link.end();
       too_big(c, in, m, to, entry, mtu, bin);
     } else {
-      link.send(to, wire::EtherType::kIpv6, m, bin);
+      link.send(to, m, bin);
     }
   }
 }

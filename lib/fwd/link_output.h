@@ -20,11 +20,11 @@ namespace ipoib::fwd {
 }
 
 /// Gives a packet that fits the link its header. False, and nothing changed: no headroom.
-[[nodiscard, gnu::always_inline]] inline bool link_header(const table::Neighbour& to,
-                                                          const InterfaceEntry& entry,
+/// `tail`: of the neighbour's interface, if that is Ethernet.
+[[nodiscard, gnu::always_inline]] inline bool link_header(const table::Neighbour& to, EthTail tail,
                                                           wire::EtherType type,
                                                           rte_mbuf* m) noexcept {
-  return to.mode == table::NeighbourMode::kEthernet ? eth_output(m, to, entry, type)
+  return to.mode == table::NeighbourMode::kEthernet ? eth_output(m, to, tail)
                                                     : ipoib_output(m, to, type);
 }
 
@@ -32,7 +32,7 @@ namespace ipoib::fwd {
 [[gnu::always_inline]] inline void link_output(Context& c, const table::Neighbour& to,
                                                const InterfaceEntry& entry, wire::EtherType type,
                                                rte_mbuf* m, DropBin& bin) noexcept {
-  if (!link_header(to, entry, type, m)) [[unlikely]]
+  if (!link_header(to, eth_tail(entry, type), type, m)) [[unlikely]]
     return bin.add(m, Drop::kNoMbuf);
   if (to.queue != nullptr)
     c.tx.enqueue_connected(to, c.neighbours->index_of(to), m);
@@ -40,8 +40,9 @@ namespace ipoib::fwd {
     c.tx.enqueue(to.iface, m);
 }
 
-/// link_output() of packets in a row to neighbours on one interface, which is asked once. Ends
-/// before anything else is enqueued.
+/// link_output() of packets of one type in a row to neighbours on one interface, which is asked
+/// once. Ends before anything else is enqueued.
+template <wire::EtherType kType>
 class LinkRun {
  public:
   explicit LinkRun(Context& c) noexcept : c_{c}, run_{c.tx} {}
@@ -61,9 +62,9 @@ class LinkRun {
     return m->pkt_len <= to.mtu && m->pkt_len <= mtu_;
   }
   /// Shape: goes_on_to(to), fits(m, to).
-  [[gnu::always_inline]] void send_on(const table::Neighbour& to, wire::EtherType type, rte_mbuf* m,
+  [[gnu::always_inline]] void send_on(const table::Neighbour& to, rte_mbuf* m,
                                       DropBin& bin) noexcept {
-    if (!link_header(to, *entry_, type, m)) [[unlikely]]
+    if (!link_header(to, tail_, kType, m)) [[unlikely]]
       return bin.add(m, Drop::kNoMbuf);
     run_.push(m);
   }
@@ -75,11 +76,10 @@ class LinkRun {
   [[nodiscard]] std::uint16_t mtu(const table::Neighbour& to) const noexcept {
     return to.queue != nullptr ? to.mtu : std::min(to.mtu, mtu_);
   }
-  [[gnu::always_inline]] void send(const table::Neighbour& to, wire::EtherType type, rte_mbuf* m,
-                                   DropBin& bin) noexcept {
+  [[gnu::always_inline]] void send(const table::Neighbour& to, rte_mbuf* m, DropBin& bin) noexcept {
     if (to.queue != nullptr) [[unlikely]]
-      return send_connected(to, type, m, bin);
-    send_on(to, type, m, bin);
+      return send_connected(to, m, bin);
+    send_on(to, m, bin);
   }
   void end() noexcept {
     run_.end();
@@ -94,15 +94,16 @@ class LinkRun {
                                     table::NeighbourMode::kUd);
   }
 
-  [[gnu::noinline]] void send_connected(const table::Neighbour& to, wire::EtherType type,
-                                        rte_mbuf* m, DropBin& bin) noexcept {
+  [[gnu::noinline]] void send_connected(const table::Neighbour& to, rte_mbuf* m,
+                                        DropBin& bin) noexcept {
     if (run_.is_handed_over()) end();  // by the same queue
-    link_output(c_, to, *entry_, type, m, bin);
+    link_output(c_, to, *entry_, kType, m, bin);
   }
   void begin(table::InterfaceId iface) noexcept {
     run_.begin(iface);
     iface_ = iface;
     entry_ = &c_.interfaces[iface];
+    tail_ = eth_tail(*entry_, kType);
     up_ = entry_->up.load(std::memory_order_relaxed);
     mtu_ = entry_->mtu.load(std::memory_order_relaxed);
     const auto mode = entry_->kind == InterfaceKind::kEthernet ? table::NeighbourMode::kEthernet
@@ -115,6 +116,7 @@ class LinkRun {
   table::Neighbour::Way way_ = nowhere();
   table::InterfaceId iface_ = table::kNoInterface;  ///< kNoInterface: between runs.
   const InterfaceEntry* entry_ = nullptr;
+  EthTail tail_ = 0;
   bool up_ = false;
   std::uint16_t mtu_ = 0;
 };
