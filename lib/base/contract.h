@@ -1,0 +1,125 @@
+// What a caller promises and no type can say: conditions on arguments and results, and which lcore
+// may call. A build with a sanitizer checks every call; in any other a check is no code at all.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <type_traits>
+#include <utility>
+
+namespace ipoib {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kContractsChecked = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+inline constexpr bool kContractsChecked = true;
+#else
+inline constexpr bool kContractsChecked = false;
+#endif
+#else
+inline constexpr bool kContractsChecked = false;
+#endif
+
+/// Says where and why on stderr, and aborts. Never called where contracts are not checked.
+[[noreturn, gnu::cold, gnu::noinline]] inline void contract_broken(const char* kind,
+                                                                   const char* sentence,
+                                                                   const char* file, int line) {
+  std::fprintf(stderr, "%s:%d: %s: %s\n", file, line, kind, sentence);
+  std::abort();
+}
+
+/// A condition that is there to read, or a callable that works it out: the callable is not called
+/// where contracts are not checked, so it may be as dear as it needs to be.
+template <class Condition>
+[[nodiscard]] constexpr bool contract_holds(Condition&& condition) {
+  if constexpr (std::is_invocable_r_v<bool, Condition>)
+    return std::forward<Condition>(condition)();
+  else
+    return static_cast<bool>(condition);
+}
+
+/// What the caller owes. `sentence` says what must hold, for whoever reads the abort.
+template <class Condition>
+[[gnu::always_inline]] constexpr void expects(const Condition& condition, const char* sentence,
+                                              const char* file = __builtin_FILE(),
+                                              int line = __builtin_LINE()) {
+  if constexpr (kContractsChecked)
+    if (!contract_holds(condition)) [[unlikely]]
+      contract_broken("the caller broke a contract", sentence, file, line);
+}
+
+/// What the function itself owes when it returns.
+template <class Condition>
+[[gnu::always_inline]] constexpr void ensures(const Condition& condition, const char* sentence,
+                                              const char* file = __builtin_FILE(),
+                                              int line = __builtin_LINE()) {
+  if constexpr (kContractsChecked)
+    if (!contract_holds(condition)) [[unlikely]]
+      contract_broken("a function broke its contract", sentence, file, line);
+}
+
+/// The part of the node that a thread plays at a time.
+struct LcoreRole {
+  enum class Kind : std::uint8_t {
+    kAny,         ///< None yet: set-up, tear-down and unit tests may call everything.
+    kManagement,  ///< A turn of the management lcore's loop.
+    kWorker,      ///< A turn of a worker's loop.
+  };
+  Kind kind = Kind::kAny;
+  std::uint32_t worker = 0;  ///< kWorker: its number.
+
+  [[nodiscard]] static constexpr LcoreRole management() { return {Kind::kManagement, 0}; }
+  [[nodiscard]] static constexpr LcoreRole worker_number(std::uint32_t number) {
+    return {Kind::kWorker, number};
+  }
+};
+
+/// Read and written in builds that check contracts only.
+inline thread_local LcoreRole lcore_role{};
+
+/// Gives the calling thread a role until the end of the scope.
+class [[maybe_unused]] ActingAs {
+ public:
+  [[gnu::always_inline]] explicit ActingAs(LcoreRole role) noexcept {
+    if constexpr (kContractsChecked) before_ = std::exchange(lcore_role, role);
+  }
+  [[gnu::always_inline]] ~ActingAs() {
+    if constexpr (kContractsChecked) lcore_role = before_;
+  }
+  ActingAs(const ActingAs&) = delete;
+  ActingAs& operator=(const ActingAs&) = delete;
+
+ private:
+  LcoreRole before_{};
+};
+
+/// "Management lcore only": no worker's loop may come here.
+[[gnu::always_inline]] inline void expects_management(const char* file = __builtin_FILE(),
+                                                      int line = __builtin_LINE()) {
+  if constexpr (kContractsChecked)
+    if (lcore_role.kind == LcoreRole::Kind::kWorker) [[unlikely]]
+      contract_broken("wrong lcore", "a worker called what the management lcore owns", file, line);
+}
+
+/// "Worker lcore only": the management lcore's loop may not come here.
+[[gnu::always_inline]] inline void expects_worker(const char* file = __builtin_FILE(),
+                                                  int line = __builtin_LINE()) {
+  if constexpr (kContractsChecked)
+    if (lcore_role.kind == LcoreRole::Kind::kManagement) [[unlikely]]
+      contract_broken("wrong lcore", "the management lcore called what a worker owns", file, line);
+}
+
+/// "The worker `number` only": neither the management lcore nor another worker.
+[[gnu::always_inline]] inline void expects_worker_number(std::uint32_t number,
+                                                         const char* file = __builtin_FILE(),
+                                                         int line = __builtin_LINE()) {
+  expects_worker(file, line);
+  if constexpr (kContractsChecked)
+    if (lcore_role.kind == LcoreRole::Kind::kWorker && lcore_role.worker != number) [[unlikely]]
+      contract_broken("wrong lcore", "a worker called what another worker owns", file, line);
+}
+
+}  // namespace ipoib

@@ -1,0 +1,102 @@
+#include "lib/base/contract.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace ipoib {
+namespace {
+
+void take_three(int n) {
+  expects(n == 3, "n is three");
+}
+
+int make_three(int n) {
+  ensures([&] { return n == 3; }, "three is made");
+  return n;
+}
+
+TEST(ContractTest, KeptContractsPassEverywhere) {
+  take_three(3);
+  EXPECT_EQ(make_three(3), 3);
+  const ActingAs role{LcoreRole::management()};
+  expects_management();
+}
+
+// Where nothing is checked, a callable condition costs nothing either: it is never called.
+TEST(ContractTest, ConditionsAreWorkedOutOnlyWhereTheyAreChecked) {
+  int calls = 0;
+  expects(
+      [&] {
+        ++calls;
+        return true;
+      },
+      "the condition holds");
+  EXPECT_EQ(calls, kContractsChecked ? 1 : 0);
+}
+
+TEST(ContractTest, ARoleEndsWithItsScopeAndIsTheThreadsOwn) {
+  if (!kContractsChecked) {
+    const ActingAs role{LcoreRole::worker_number(1)};
+    EXPECT_EQ(lcore_role.kind, LcoreRole::Kind::kAny);
+    return;
+  }
+  {
+    const ActingAs outer{LcoreRole::management()};
+    {
+      const ActingAs inner{LcoreRole::worker_number(2)};
+      EXPECT_EQ(lcore_role.kind, LcoreRole::Kind::kWorker);
+      EXPECT_EQ(lcore_role.worker, 2U);
+    }
+    EXPECT_EQ(lcore_role.kind, LcoreRole::Kind::kManagement);
+    std::thread{[] { EXPECT_EQ(lcore_role.kind, LcoreRole::Kind::kAny); }}.join();
+  }
+  EXPECT_EQ(lcore_role.kind, LcoreRole::Kind::kAny);
+}
+
+// A broken contract ends the process and says file, line and sentence; or is no code at all.
+void expect_broken(void (*call)(), const char* message) {
+  if (kContractsChecked)
+    EXPECT_DEATH(call(), message);
+  else
+    call();
+}
+
+TEST(ContractDeathTest, BrokenContractsEndTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  expect_broken([] { take_three(4); }, "contract_test.cc:[0-9]+: the caller broke.*n is three");
+  expect_broken([] { make_three(2); }, "contract_test.cc:[0-9]+: a function broke.*three is made");
+}
+
+TEST(ContractDeathTest, TheWrongLcoreEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  expect_broken(
+      [] {
+        const ActingAs role{LcoreRole::worker_number(1)};
+        expects_management();
+      },
+      "contract_test.cc:[0-9]+: wrong lcore: a worker called");
+  expect_broken(
+      [] {
+        const ActingAs role{LcoreRole::management()};
+        expects_worker();
+      },
+      "contract_test.cc:[0-9]+: wrong lcore: the management lcore called");
+  expect_broken(
+      [] {
+        const ActingAs role{LcoreRole::worker_number(1)};
+        expects_worker_number(2);
+      },
+      "contract_test.cc:[0-9]+: wrong lcore: .*another worker");
+}
+
+TEST(ContractTest, TheRightLcorePasses) {
+  expects_management();
+  expects_worker_number(7);
+  const ActingAs role{LcoreRole::worker_number(7)};
+  expects_worker();
+  expects_worker_number(7);
+}
+
+}  // namespace
+}  // namespace ipoib
