@@ -54,7 +54,7 @@ enum class Drop : std::uint8_t {
   kIpHeaderLength,
   kIpTotalLength,
   kIpChecksum,
-  kIpMartianSource,       ///< Source is multicast, broadcast, loopback or zero.
+  kIpMartianSource,  ///< Source is multicast, broadcast, loopback, zero or an address of this node.
   kIpMartianDestination,  ///< Destination must not be forwarded (loopback, class E, link-local …).
   kIpMulticast,           ///< Multicast without a route.
   kIpBroadcast,           ///< Directed or limited broadcast, not forwarded.
@@ -69,6 +69,7 @@ enum class Drop : std::uint8_t {
   kIp6Unsupported,    ///< This part of the node speaks IPv4 only.
   kNdInvalid,         ///< Neighbour discovery that did not come from this link, or is too short.
   kLocalUnsupported,  ///< For this node, but no protocol here wants it.
+  kLocalFromSelf,     ///< This node sent it to itself, which nothing here takes.
   // Neighbours.
   kNeighbourPending,  ///< Being resolved; as many packets are held as may be.
   kNeighbourFailed,   ///< Resolution failed a moment ago (negative cache).
@@ -146,6 +147,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip6_unsupported",
                                                                         "nd_invalid",
                                                                         "local_unsupported",
+                                                                        "local_from_self",
                                                                         "neighbour_pending",
                                                                         "neighbour_failed",
                                                                         "neighbour_held_too_long",

@@ -31,6 +31,7 @@ struct Context {
         prefixes{*config.prefixes},
         prefixes6{*config.prefixes6},
         next_hops{*config.next_hops},
+        own_addresses{*config.own_addresses},
         neighbours{std::move(cache)},
         deliveries{std::move(delivery_table)},
         fragment_pool{config.fragment_pool},
@@ -47,6 +48,7 @@ struct Context {
   const table::PrefixTable& prefixes;
   const table::Prefix6Table& prefixes6;
   const table::NextHopTable& next_hops;
+  const table::OwnAddresses& own_addresses;
   std::unique_ptr<table::NeighbourCache> neighbours;
   std::unique_ptr<table::DeliveryTable> deliveries;
   rte_mempool* fragment_pool;

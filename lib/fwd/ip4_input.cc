@@ -5,6 +5,13 @@ namespace {
 
 using wire::Ipv4Hdr;
 
+/// Nobody else may send from an address of this node, whatever interface the packet came by.
+/// Source: RFC 1812 §5.3.7.
+bool is_own_source(const Context& c, std::uint32_t src) {
+  return c.own_addresses.perhaps_v4(src) &&
+         c.next_hops.get(c.prefixes.lookup(src)).kind == table::NextHopKind::kLocal;
+}
+
 constexpr bool is_link_local(std::uint32_t addr) {
   return addr >> 16 == 0xa9fe;
 }
@@ -45,7 +52,7 @@ Drop Ip4Input::check_addresses(const Context& c, const Ipv4Hdr& hdr, std::uint32
   const std::uint32_t src = hdr.src.host();
   const std::uint32_t src_net = src >> 24;
   const bool lacks_source = src == 0 && may_lack_source(hdr, dst);
-  if ((src_net == 0 && !lacks_source) || src_net == 127 || src_net >= 224)
+  if ((src_net == 0 && !lacks_source) || src_net == 127 || src_net >= 224 || is_own_source(c, src))
     return Drop::kIpMartianSource;
   const std::uint32_t dst_net = dst >> 24;
   if (dst_net >= 224 && dst_net < 240) return Drop::kIpMulticast;
@@ -71,7 +78,7 @@ void Ip4Input::broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& 
   if (reason == kGood) {
     const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();
-    if (is_odd(hdr, dst)) reason = check_addresses(c, hdr, dst);
+    if (is_odd(c, hdr, dst)) reason = check_addresses(c, hdr, dst);
   }
   odd_packet(m, reason == kGood ? Drop::kIpBroadcast : reason, groups, bin);
 }

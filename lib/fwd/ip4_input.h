@@ -32,7 +32,7 @@ class Ip4Input {
       return;
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();
-    if (is_odd(hdr, dst)) [[unlikely]]
+    if (is_odd(c_, hdr, dst)) [[unlikely]]
       if (const Drop reason = check_addresses(c_, hdr, dst); reason != kGood)
         return odd_packet(m, reason, groups_, bin_);
     out_.pkts[n_] = m;
@@ -55,8 +55,10 @@ class Ip4Input {
     for (std::size_t i = 224; i < 256; ++i) odd[i] = true;
     return odd;
   }();
-  static bool is_odd(const wire::Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
-    return kOdd[hdr.src.host() >> 24] + kOdd[dst >> 24] != 0;
+  /// Either address needs a closer look: by its first octet, or the source may be this node's.
+  static bool is_odd(const Context& c, const wire::Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
+    const std::uint32_t src = hdr.src.host();
+    return kOdd[src >> 24] + kOdd[dst >> 24] + c.own_addresses.perhaps_v4(src) != 0;
   }
 
   /// What most packets are: well-formed, without options or padding.

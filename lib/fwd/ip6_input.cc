@@ -42,6 +42,26 @@ Drop check_addresses(const Ipv6Hdr& hdr) noexcept {
   return kGood;
 }
 
+/// Nobody else may send from an address of this node, except that neighbour discovery by which
+/// another node claims an address of the interface goes up, where the address is defended.
+/// Source: RFC 1812 §5.3.7, RFC 4862 §5.4.
+bool is_own_source(const Context& c, const Ingress& in, const rte_mbuf* m) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
+  if (wire::is_link_local6(hdr.src)) {
+    const table::Delivery* const own = c.deliveries->lookup(in.iface, hdr.src, hdr.src);
+    if (own == nullptr || !own->local) return false;
+  } else {
+    if (!c.own_addresses.perhaps(hdr.src)) return false;
+    const table::NextHop own = c.next_hops.get(c.prefixes6.lookup(hdr.src));
+    if (own.kind != table::NextHopKind::kLocal) return false;
+    if (own.iface != in.iface) return true;
+  }
+  if (!is_neighbour_discovery(m)) return true;
+  const bool stays =
+      wire::is_multicast(hdr.dst) ? scope_of(hdr.dst) == kLinkScope : wire::is_link_local6(hdr.dst);
+  return !stays && c.next_hops.get(c.prefixes6.lookup(hdr.dst)).kind != table::NextHopKind::kLocal;
+}
+
 /// Link-local or unspecified addresses, good for this node only.
 void odd_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out, DropBin& bin) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
@@ -69,6 +89,8 @@ void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, L
     }
     const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
     reason = check_addresses(hdr);
+    if (reason == kGood && is_own_source(c, in, m)) [[unlikely]]
+      reason = Drop::kIpMartianSource;
     if (reason == kGood && !forwarding && !is_neighbour_discovery(m)) [[unlikely]]
       reason = Drop::kForwardingStopped;
     const bool group = wire::is_multicast(hdr.dst);

@@ -63,6 +63,7 @@ bool is_listener_discovery(const rte_mbuf* m) noexcept {
 }
 
 void ip6_deliver(Context& c, const Ingress& in, rte_mbuf* m, bool group) noexcept {
+  if (in.iface == table::kNoInterface) return drop(in, m, Drop::kLocalFromSelf);
   // Where it cannot be made one segment, it stays as it is.
   if (m->nb_segs != 1) [[unlikely]]
     static_cast<void>(rte_pktmbuf_linearize(m));

@@ -83,6 +83,7 @@ void Punt::fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept {
 }
 
 void Punt::local(const Ingress& in, rte_mbuf* m, bool group) noexcept {
+  if (in.iface == table::kNoInterface) return drop(in, m, Drop::kLocalFromSelf);
   fill_rx(in, m, group);
   push_or_drop(in, message(Kind::kLocal, in.iface, m));
 }

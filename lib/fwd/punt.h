@@ -63,6 +63,7 @@ class Punt {
   void arp(const Ingress& in, rte_mbuf* m) noexcept;
   /// From here on: `m` starts at the IP header.
   /// `group`: its destination is one. An Ethernet frame's PacketMeta::rx says no more than that.
+  /// A packet that came by no interface was sent by this node to itself: kLocalFromSelf.
   void local(const Ingress& in, rte_mbuf* m, bool group = false) noexcept;
   /// IGMP and MLD have a share of their own: pings must not keep hosts from their groups.
   void membership(const Ingress& in, rte_mbuf* m, bool group) noexcept;

@@ -15,6 +15,7 @@
 #include "lib/fwd/modes.h"
 #include "lib/table/neighbour.h"
 #include "lib/table/next_hop.h"
+#include "lib/table/own_addresses.h"
 #include "lib/table/prefix6_table.h"
 #include "lib/table/prefix_table.h"
 #include "lib/wire/gid.h"
@@ -133,6 +134,7 @@ struct WorkerConfig {
   const table::NextHopTable* next_hops = nullptr;
   const table::PrefixTable* prefixes = nullptr;
   const table::Prefix6Table* prefixes6 = nullptr;
+  const table::OwnAddresses* own_addresses = nullptr;
   rte_rcu_qsbr* rcu = nullptr;  ///< The one the prefix tables were made with.
 
   rte_mempool* fragment_pool = nullptr;     ///< mbufs for fragments; room for the largest link MTU.

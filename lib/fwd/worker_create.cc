@@ -16,7 +16,8 @@ const char* missing(const WorkerConfig& c) {
   if (c.settings == nullptr) return "settings";
   if (c.up == nullptr || c.down == nullptr) return "rings to management";
   if (c.doorbell == nullptr) return "doorbell";
-  if (c.next_hops == nullptr || c.prefixes == nullptr || c.prefixes6 == nullptr)
+  if (c.next_hops == nullptr || c.prefixes == nullptr || c.prefixes6 == nullptr ||
+      c.own_addresses == nullptr)
     return "route tables";
   if (c.rcu == nullptr) return "RCU variable";
   if (c.fragment_pool == nullptr) return "mempool for fragments";

@@ -1,6 +1,7 @@
 // The node's interfaces, by InterfaceId, as the parts of the management lcore share them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -21,6 +22,13 @@ struct InterfaceSlot {
 
   std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready; AddressBook's.
 
+  /// `addr` is this node's by the interface: ready to be used, or, of IPv4, configured.
+  [[nodiscard]] bool has(const wire::IpAddr& addr) const {
+    const auto in = [&addr](const std::vector<wire::IpPrefix>& own) {
+      return std::any_of(own.begin(), own.end(), [&](const auto& p) { return p.addr == addr; });
+    };
+    return in(usable) || (addr.is_v4() && in(control->addresses()));
+  }
   /// An own IPv6 address to speak to `to` from: link-local where `to` is, else one of its prefix,
   /// else any but link-local.
   [[nodiscard]] std::optional<wire::IpAddr> address6(const wire::IpAddr& to) const {

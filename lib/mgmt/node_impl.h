@@ -191,6 +191,7 @@ class NodeImpl final : public Node {
   std::unique_ptr<rte_mempool, MempoolDeleter> pool_;
   std::unique_ptr<rte_rcu_qsbr, QsbrDeleter> rcu_;
   table::NextHopTable next_hops_;
+  table::OwnAddresses own_addresses_;
   std::unique_ptr<table::PrefixTable> prefixes_;
   std::unique_ptr<table::Prefix6Table> prefixes6_;
   fwd::Settings settings_;

@@ -106,6 +106,7 @@ TrafficInfo NodeImpl::traffic_since(table::InterfaceId id,
 NodeImpl::DropArray NodeImpl::total_local_drops() const {
   DropArray sum{};
   for (const WorkerHandle& w : workers_.all()) add_drops(sum, w.worker->local_counters().drops);
+  add_drops(sum, punt_->drops());
   return sum;
 }
 

@@ -239,7 +239,8 @@ Status NodeImpl::create_pool() {
 
 /// Interfaces tell routing of their addresses, so it is there before them.
 void NodeImpl::create_routing() {
-  route_writer_ = std::make_unique<RouteWriter>(interfaces_, *prefixes_, *prefixes6_, next_hops_);
+  route_writer_ = std::make_unique<RouteWriter>(interfaces_, *prefixes_, *prefixes6_, next_hops_,
+                                                own_addresses_);
   routes_ = std::make_unique<route::RouteTable>(*route_writer_);
   multicast_ = std::make_unique<Multicast>(
       interfaces_, workers_, *punt_,
@@ -407,6 +408,7 @@ Status NodeImpl::connect_workers() {
     config.next_hops = &next_hops_;
     config.prefixes = prefixes_.get();
     config.prefixes6 = prefixes6_.get();
+    config.own_addresses = &own_addresses_;
     config.rcu = rcu_.get();
     config.fragment_pool = pool_.get();
     config.neighbour_capacity = neighbour_capacity();

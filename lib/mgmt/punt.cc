@@ -2,6 +2,7 @@
 
 #include <rte_mbuf.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -53,6 +54,10 @@ constexpr route::IcmpError unreachable_error(wire::IcmpUnreachable code) {
 void Punt::handle(const msg::Up& message) {
   rte_mbuf* m = message.mbuf;
   InterfaceSlot* slot = interfaces_.find(message.iface);
+  if (slot == nullptr) {
+    if (m != nullptr) drops_.add(Drop::kLocalFromSelf);
+    return rte_pktmbuf_free(m);
+  }
   switch (message.kind) {
     case msg::Up::Kind::kNeighbourWanted:
       ++counters_.neighbour_wanted;
@@ -134,6 +139,11 @@ bool Punt::answer6(rte_mbuf* m, InterfaceSlot& in) {
   return false;
 }
 
+bool Punt::is_own(const wire::IpAddr& addr) const {
+  return std::any_of(interfaces_.begin(), interfaces_.end(),
+                     [&](const auto& slot) { return slot->has(addr); });
+}
+
 void Punt::tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error) {
   InterfaceSlot* slot = interfaces_.find(in);
   std::array<std::byte, kMinIp6Mtu> scratch;
@@ -146,6 +156,7 @@ void Punt::tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::
     tell_sender6({head, len}, slot, {error.type, error.code, error.mtu});
 }
 
+// Nothing is told to an own address: the packet is this node's own, or its source is forged.
 void Punt::tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
                         const route::IcmpError& error) {
   std::optional<std::uint32_t> source = in != nullptr ? in->address() : std::nullopt;
@@ -154,7 +165,8 @@ void Punt::tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
   if (!source) return;
   const auto packet = route::icmp_error(offending, error, *source);
   const auto ip = wire::read<wire::Ipv4Hdr>(offending);
-  if (!packet || !limiter_.allow(ip->src.host(), now_)) {
+  if (!packet || is_own(wire::IpAddr::v4(ip->src.host())) ||
+      !limiter_.allow(ip->src.host(), now_)) {
     ++counters_.icmp_suppressed;
     return;
   }
@@ -172,7 +184,7 @@ void Punt::tell_sender6(std::span<const std::byte> offending, InterfaceSlot* in,
   for (const auto& s : interfaces_)
     if (!source && !wire::is_link_local6(ip->src)) source = s->address6(ip->src);
   const auto packet = source ? route::icmp6_error(offending, error, *source) : std::nullopt;
-  if (!packet || !limiter6_.allow(ip->src, now_)) {
+  if (!packet || is_own(ip->src) || !limiter6_.allow(ip->src, now_)) {
     ++counters_.icmp_suppressed;
     return;
   }

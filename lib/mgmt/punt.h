@@ -23,7 +23,7 @@ struct PuntCounters {
   std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
   std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
   std::uint64_t icmp_sent = 0;
-  std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, or not allowed.
+  std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, not allowed, or to this node.
   std::uint64_t no_mbuf = 0;          ///< Own packets that found no mbuf.
 };
 
@@ -38,7 +38,7 @@ class Punt {
   /// The time of whatever is handled until the next call.
   void set_now(TimePoint now) { now_ = now; }
 
-  /// Takes over the message's mbuf.
+  /// Takes over the message's mbuf. One that names no interface is lost under kLocalFromSelf.
   void handle(const msg::Up& message);
 
   /// A held packet goes on: its neighbour is known now.
@@ -54,11 +54,14 @@ class Punt {
                 std::span<const std::byte> frame);
 
   [[nodiscard]] const PuntCounters& counters() const { return counters_; }
+  /// Packets lost here that came by no interface.
+  [[nodiscard]] const DropCounters& drops() const { return drops_; }
 
  private:
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
   bool answer4(rte_mbuf* m, InterfaceSlot& in);
   bool answer6(rte_mbuf* m, InterfaceSlot& in);
+  [[nodiscard]] bool is_own(const wire::IpAddr& addr) const;
   void tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
   void tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
                     const route::IcmpError& error);
@@ -74,6 +77,7 @@ class Punt {
   route::IcmpLimiter limiter_;
   route::IcmpLimiter limiter6_;
   PuntCounters counters_;
+  DropCounters drops_;
   TimePoint now_{};
 };
 

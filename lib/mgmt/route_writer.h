@@ -4,6 +4,7 @@
 #include "lib/mgmt/interface_table.h"
 #include "lib/route/route_table.h"
 #include "lib/table/next_hop.h"
+#include "lib/table/own_addresses.h"
 #include "lib/table/prefix6_table.h"
 #include "lib/table/prefix_table.h"
 
@@ -12,20 +13,30 @@ namespace ipoib::mgmt {
 class RouteWriter final : public route::RouteSink {
  public:
   RouteWriter(InterfaceTable& interfaces, table::PrefixTable& prefixes,
-              table::Prefix6Table& prefixes6, table::NextHopTable& next_hops)
+              table::Prefix6Table& prefixes6, table::NextHopTable& next_hops,
+              table::OwnAddresses& own)
       : interfaces_{interfaces},
         prefixes_{prefixes},
         prefixes6_{prefixes6},
-        next_hops_{next_hops} {}
+        next_hops_{next_hops},
+        own_{own} {}
 
   void set_now(TimePoint now) { now_ = now; }
 
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
-    return prefix.addr.is_v4() ? prefixes_.add(prefix, next_hop) : prefixes6_.add(prefix, next_hop);
+    auto set =
+        prefix.addr.is_v4() ? prefixes_.add(prefix, next_hop) : prefixes6_.add(prefix, next_hop);
+    if (!set) return set;
+    if (next_hops_.get(next_hop).kind == table::NextHopKind::kLocal)
+      own_.add(prefix.addr);
+    else
+      forget_own(prefix);
+    return set;
   }
   void remove_prefix(const wire::IpPrefix& prefix) override {
     // Failing means it was not there, which is what was wanted.
     static_cast<void>(prefix.addr.is_v4() ? prefixes_.remove(prefix) : prefixes6_.remove(prefix));
+    forget_own(prefix);
   }
   void set_next_hop(table::NextHopIndex index, const table::NextHop& next_hop) override {
     next_hops_.set(index, next_hop);
@@ -39,10 +50,16 @@ class RouteWriter final : public route::RouteSink {
   }
 
  private:
+  /// Own addresses are host routes; a network may begin at one.
+  void forget_own(const wire::IpPrefix& prefix) {
+    if (prefix.len == (prefix.addr.is_v4() ? 32 : 128)) own_.remove(prefix.addr);
+  }
+
   InterfaceTable& interfaces_;
   table::PrefixTable& prefixes_;
   table::Prefix6Table& prefixes6_;
   table::NextHopTable& next_hops_;
+  table::OwnAddresses& own_;
   TimePoint now_{};
 };
 

@@ -71,6 +71,7 @@ class Node {
     config.next_hops = &hops_;
     config.prefixes = prefixes_.get();
     config.prefixes6 = prefixes6_.get();
+    config.own_addresses = &own_addresses_;
     config.rcu = rcu_;
     config.fragment_pool = copies_;
     worker = std::move(*Worker::create(config));
@@ -253,6 +254,7 @@ class Node {
   rte_rcu_qsbr* rcu_;
   std::unique_ptr<table::PrefixTable> prefixes_;
   std::unique_ptr<table::Prefix6Table> prefixes6_;
+  table::OwnAddresses own_addresses_;
   table::NextHopTable hops_;
   rte_ring* up_;
   rte_ring* down_;

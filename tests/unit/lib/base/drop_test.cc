@@ -33,6 +33,7 @@ TEST(DropNames, StandWithTheirReasons) {
                                                    {Drop::kIpRunt, "ip_runt"},
                                                    {Drop::kIpTtlExceeded, "ip_ttl_exceeded"},
                                                    {Drop::kLocalUnsupported, "local_unsupported"},
+                                                   {Drop::kLocalFromSelf, "local_from_self"},
                                                    {Drop::kNeighbourPending, "neighbour_pending"},
                                                    {Drop::kArpInvalid, "arp_invalid"},
                                                    {Drop::kForwardingStopped, "forwarding_stopped"},

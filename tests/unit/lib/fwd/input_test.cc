@@ -204,6 +204,10 @@ TEST_F(Ip4Input, P05_DropsAddressesThatMustNotBeForwarded) {
       {"240.0.0.1", "10.0.0.2", Drop::kIpMartianSource},
       {"255.255.255.255", "10.0.0.2", Drop::kIpMartianSource},
       {"169.254.1.1", "10.0.0.2", Drop::kIpMartianSource},
+      {"192.168.1.1", "10.0.0.2", Drop::kIpMartianSource},  // own, of eth0
+      {"10.0.0.1", "10.0.0.2", Drop::kIpMartianSource},     // own, of ib0
+      {"192.168.1.1", "192.168.1.1", Drop::kIpMartianSource},
+      {"192.168.1.1", "239.1.2.3", Drop::kIpMartianSource},
       {"192.168.1.10", "0.0.0.0", Drop::kIpMartianDestination},
       {"192.168.1.10", "127.0.0.1", Drop::kIpMartianDestination},
       {"192.168.1.10", "169.254.1.1", Drop::kIpMartianDestination},

@@ -213,6 +213,53 @@ TEST_F(Ip6Test, U18_NeighbourDiscoveryGoesUpApart) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
+// Another node that has one of our addresses is for management, which defends the address; nothing
+// else from there is, and nothing is forwarded.
+TEST_F(Ip6Test, P05_OwnSourcesAreMartianButForClaimsOfTheAddress) {
+  set_delivery(kEth0, "fe80::a0", true, 0);
+  set_delivery(kEth0, "ff02::1", true, 0);
+  set_delivery(kEth0, "ff0e::123", false, 4);
+  const Bytes claim = icmp6(136);
+  unsigned claims = 0;
+  for (const char* src : {"fd00:1::1", "fe80::a0"})
+    for (const char* dst : {"ff02::1", "fe80::a0"}) {
+      receive(
+          kEth0,
+          ethernet(mac(0xa0), mac(0x10), 0x86dd,
+                   Ip6{.src = src, .dst = dst, .hop_limit = 255, .body = claim, .next_header = 58}
+                       .bytes()));
+      ++claims;
+    }
+  loop();
+  const auto messages = punted();
+  EXPECT_EQ(messages.size(), claims);
+  for (const Punted& p : messages) EXPECT_EQ(p.message.kind, msg::Up::Kind::kNd);
+  EXPECT_EQ(all_drops(), 0U);
+
+  std::uint64_t martians = 0;
+  for (const Ip6& ip :
+       {Ip6{.src = "fd00:1::1"}, Ip6{.src = "fd00:a::1"},
+        Ip6{.src = "fd00:1::1", .dst = "fd00:1::1"}, Ip6{.src = "fe80::a0", .dst = "fe80::a0"},
+        Ip6{.src = "fd00:1::1", .dst = "ff0e::123"},
+        Ip6{.src = "fd00:1::1", .hop_limit = 255, .body = claim, .next_header = 58},
+        Ip6{.src = "fd00:1::1",
+        .dst = "ff0e::123",
+        .hop_limit = 255,
+        .body = claim,
+        .next_header = 58},
+        Ip6{.src = "fd00:a::1",
+        .dst = "ff02::1",
+        .hop_limit = 255,
+        .body = claim,
+        .next_header = 58}}) {
+    receive(kEth0, ethernet(mac(0xa0), mac(0x10), 0x86dd, ip.bytes()));
+    loop();
+    EXPECT_EQ(drops(kEth0, Drop::kIpMartianSource), ++martians) << ip.src << " to " << ip.dst;
+  }
+  EXPECT_TRUE(punted().empty());
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+}
+
 TEST_F(Ip6Test, U18_NeighbourDiscoveryFromElsewhereIsDropped) {
   Ip6 far = nd(135);
   far.hop_limit = 254;

@@ -337,7 +337,7 @@ TEST_P(SourceLimits, P06_SourcesAreToldOfWithinLimits) {
   const Stream& s = GetParam();
   entries[kIb0].multicast_router = true;
   std::size_t told = 0;
-  for (int i = 1; i <= 20; ++i) {
+  for (int i = 2; i <= 21; ++i) {
     const std::string source = (s.v6 ? "fd00:a::" : "10.0.0.") + std::to_string(i);
     Stream one = s;
     one.source = source.c_str();

@@ -175,6 +175,7 @@ void World::start() {
     c.next_hops = &hops;
     c.prefixes = prefixes.get();
     c.prefixes6 = prefixes6.get();
+    c.own_addresses = &own_addresses;
     c.rcu = rcu;
     if (c.fragment_pool == nullptr) c.fragment_pool = pool;
     c.neighbour_capacity = neighbour_capacity;
@@ -199,6 +200,7 @@ void World::add_route(std::string_view prefix, const table::NextHop& hop) {
   const wire::IpPrefix parsed = *wire::parse_prefix(prefix);
   ASSERT_TRUE(parsed.addr.is_v4() ? prefixes->add(parsed, next_hop_)
                                   : prefixes6->add(parsed, next_hop_));
+  if (hop.kind == table::NextHopKind::kLocal) own_addresses.add(parsed.addr);
   ++next_hop_;
 }
 

@@ -117,6 +117,7 @@ class World : public testing::Test {
   std::unique_ptr<table::PrefixTable> prefixes;
   std::unique_ptr<table::Prefix6Table> prefixes6;
   table::NextHopTable hops;
+  table::OwnAddresses own_addresses;
   std::vector<rte_ring*> up, down;
   rte_rcu_qsbr* rcu = nullptr;
 

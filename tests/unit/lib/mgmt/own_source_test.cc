@@ -1,0 +1,176 @@
+// Packets that make a node speak to itself, each of which once ended the process: sources that are
+// own addresses, and answers to hosts that are not there. IPv4 and IPv6.
+#include <algorithm>
+#include <string_view>
+
+#include "lib/wire/ip.h"
+#include "tests/unit/lib/mgmt/node_bench.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+using wire::IpAddr;
+
+constexpr std::uint8_t kIcmp = 1, kUdp = 17, kIcmp6 = 58;
+
+struct Packet {
+  std::string_view name;
+  std::string_view src;
+  std::string_view dst;
+  std::uint8_t protocol = kUdp;
+  std::uint8_t hops = 64;
+};
+
+std::vector<std::byte> bytes_of(const Packet& packet) {
+  const IpAddr src = *wire::parse_ip(packet.src), dst = *wire::parse_ip(packet.dst);
+  std::vector<std::byte> message(40, std::byte{0x42});
+  if (packet.protocol != kUdp) {
+    wire::IcmpHdr icmp{packet.protocol == kIcmp ? std::uint8_t{8} : std::uint8_t{128}, 0, {}, {}};
+    std::memcpy(message.data(), &icmp, sizeof icmp);
+    icmp.checksum.set(src.is_v4() ? wire::internet_checksum(message)
+                                  : wire::icmp6_checksum(src, dst, message));
+    std::memcpy(message.data(), &icmp, sizeof icmp);
+  }
+  std::vector<std::byte> bytes;
+  const auto append = [&bytes](std::span<const std::byte> more) {
+    bytes.insert(bytes.end(), more.begin(), more.end());
+  };
+  const auto len = static_cast<std::uint16_t>(message.size());
+  if (src.is_v4()) {
+    wire::Ipv4Hdr ip{0x45,
+                     0,
+                     wire::Be16{static_cast<std::uint16_t>(len + sizeof(wire::Ipv4Hdr))},
+                     {},
+                     {},
+                     packet.hops,
+                     packet.protocol,
+                     {},
+                     wire::Be32{src.v4_host()},
+                     wire::Be32{dst.v4_host()}};
+    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+    append(wire::bytes_of(ip));
+  } else {
+    append(wire::bytes_of(wire::Ipv6Hdr{wire::Be32{wire::Ipv6Hdr::kVersion6}, wire::Be16{len},
+                                        packet.protocol, packet.hops, src, dst}));
+  }
+  append(message);
+  return bytes;
+}
+
+struct OwnSourceTest : NodeTest {
+  NodeConfig config() {
+    NodeConfig c = NodeTest::config();
+    c.ports[0].addresses.push_back(*wire::parse_prefix("fd00:1::1/64"));
+    c.links[0].addresses.push_back(*wire::parse_prefix("fd00:a::1/64"));
+    // An absent host is given up after a tenth of a second.
+    c.neighbour.retransmit = 100ms;
+    c.neighbour.max_requests = 1;
+    return c;
+  }
+  void give(Node& node, const Packet& packet) {
+    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+    NodeTest::give(ethernet.to_node,
+                   ethernet_frame(wire::parse_ip(packet.src)->is_v4() ? 0x0800 : 0x86dd,
+                                  bytes_of(packet), mac));
+  }
+  /// Own IPv6 addresses are used only when nobody else claimed them.
+  static bool is_ready(Node& node) {
+    const auto ready = [](const auto& iface) {
+      const auto& addresses = iface.ip6.addresses;
+      return iface.state == "up" && !addresses.empty() &&
+             std::all_of(addresses.begin(), addresses.end(),
+                         [](const auto& a) { return a.state == link::AddressState::kReady; });
+    };
+    return ask<bool>(node, [&](Node& n) { return ready(n.ports()[0]) && ready(n.links()[0]); });
+  }
+  static std::uint64_t drops(Node& node, Drop reason) {
+    return ask<std::uint64_t>(node, [reason](Node& n) {
+      return n.ports()[0].traffic.drops[static_cast<std::size_t>(reason)];
+    });
+  }
+  static std::uint64_t node_drops(Node& node, Drop reason) {
+    return ask<std::uint64_t>(
+        node, [reason](Node& n) { return n.totals().drops[static_cast<std::size_t>(reason)]; });
+  }
+};
+
+TEST_F(OwnSourceTest, PacketsFromOwnAddressesAreMartian) {
+  NodeConfig c = config();
+  c.routes = {{*wire::parse_prefix("10.9.0.0/16"), {}, true}};  // a blackhole
+  const std::vector<Packet> packets = {
+      {"ping", "192.168.1.1", "192.168.1.1", kIcmp},
+      {"ping of another interface's address", "10.0.0.1", "192.168.1.1", kIcmp},
+      {"UDP", "192.168.1.1", "192.168.1.1"},
+      {"protocol without a user", "192.168.1.1", "10.0.0.1", 99},
+      {"TTL 1", "192.168.1.1", "10.0.0.7", kUdp, 1},
+      {"no route", "10.0.0.1", "172.16.0.1"},
+      {"blackhole", "192.168.1.1", "10.9.0.1"},
+      {"to a group", "192.168.1.1", "239.1.2.3"},
+      {"ping 6", "fd00:1::1", "fd00:1::1", kIcmp6},
+      {"ping 6 of another interface's address", "fd00:a::1", "fd00:1::1", kIcmp6},
+      {"UDP 6", "fd00:1::1", "fd00:1::1"},
+      {"hop limit 1", "fd00:1::1", "fd00:a::7", kUdp, 1},
+      {"no route 6", "fd00:a::1", "2001:db8::1"},
+      {"the subnet's router", "fd00:1::", "fd00:1::1", kIcmp6},
+  };
+  run(c, [&](Node& node) {
+    ASSERT_TRUE(eventually([&] { return is_ready(node); }));
+    std::uint64_t martians = 0;
+    for (const Packet& packet : packets) {
+      give(node, packet);
+      ++martians;
+      EXPECT_TRUE(eventually([&] { return drops(node, Drop::kIpMartianSource) == martians; }))
+          << packet.name;
+    }
+  });
+}
+
+// The answer to a ping from an address that nobody has waits for its neighbour and is given up;
+// nobody is told, as its sender is the node itself.
+TEST_F(OwnSourceTest, AnswersToAbsentHostsAreGivenUp) {
+  run(config(), [this](Node& node) {
+    ASSERT_TRUE(eventually([&] { return is_ready(node); }));
+    give(node, {"ping", "192.168.1.77", "192.168.1.1", kIcmp});
+    EXPECT_TRUE(eventually([&] { return drops(node, Drop::kNeighbourFailed) == 1; }));
+    give(node, {"ping 6", "fd00:1::77", "fd00:1::1", kIcmp6});
+    EXPECT_TRUE(eventually([&] { return drops(node, Drop::kNeighbourFailed) == 2; }));
+    EXPECT_EQ(node_drops(node, Drop::kLocalFromSelf), 0U) << "an error went to the node itself";
+  });
+}
+
+// A forwarded packet's sender is told.
+TEST_F(OwnSourceTest, SendersOfForwardedPacketsAreStillTold) {
+  run(config(), [this](Node& node) {
+    ASSERT_TRUE(eventually([&] { return is_ready(node); }));
+    ask<int>(node, [](Node& n) {
+      EXPECT_TRUE(n.add_neighbour({"eth0", *wire::parse_ip("192.168.1.2"), "02:00:00:00:00:09"}));
+      return 0;
+    });
+    give(node, {"to an absent host", "192.168.1.2", "192.168.1.66"});
+    const auto frame = take(ethernet.from_node, 0x0800);
+    const auto ip = *wire::read<wire::Ipv4Hdr>(frame, 14);
+    EXPECT_EQ(ip.dst.host(), kPeerIp);
+    EXPECT_EQ(wire::read<wire::IcmpHdr>(frame, 34)->type, 3);
+  });
+}
+
+// The generator's packets are the node's own: to an absent host, and to the node itself.
+TEST_F(OwnSourceTest, GeneratedPacketsFromAnOwnAddress) {
+  NodeConfig c = config();
+  c.mode = ForwardMode::kTxonly;
+  c.generator.ip = {*wire::parse_ip("192.168.1.1"), *wire::parse_ip("192.168.1.77")};
+  c.generator.rate.value = 100;
+  run(c, [](Node& node) {
+    EXPECT_TRUE(eventually([&] { return drops(node, Drop::kNeighbourFailed) != 0; }));
+    ask<int>(node, [](Node& n) {
+      GeneratorConfig to_self = n.config().generator;
+      to_self.ip.dst = *wire::parse_ip("10.0.0.1");
+      EXPECT_TRUE(n.set_generator(to_self));
+      return 0;
+    });
+    EXPECT_TRUE(eventually([&] { return node_drops(node, Drop::kLocalFromSelf) != 0; }));
+  });
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt

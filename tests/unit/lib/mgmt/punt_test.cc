@@ -1,0 +1,176 @@
+#include "lib/mgmt/punt.h"
+
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_ring.h>
+#include <rte_ring_elem.h>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "lib/fabric/packet_meta.h"
+#include "tests/unit/lib/mgmt/fake_interface.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+using Kind = msg::Up::Kind;
+
+constexpr std::array kKinds = {Kind::kNeighbourWanted,
+                               Kind::kArp,
+                               Kind::kLocal,
+                               Kind::kMembership,
+                               Kind::kNd,
+                               Kind::kIcmpError,
+                               Kind::kMulticastUnknown,
+                               Kind::kRedirectWanted};
+
+class PuntTest : public testing::Test,
+                 protected route::MulticastSender,
+                 protected route::DeliverySink {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(fabric::register_packet_meta());
+    pool_ = rte_pktmbuf_pool_create("punt_test", 63, 0, 0, 2176, SOCKET_ID_ANY);
+    ASSERT_NE(pool_, nullptr);
+    auto channel = WorkerChannel::create(77, -1);
+    ASSERT_TRUE(channel);
+    workers_.all().push_back({std::move(*channel), nullptr, 0});
+    control_.own = {*wire::parse_prefix("192.168.1.1/24")};
+    InterfaceSlot& slot = interfaces_.add(0);
+    slot.control = &control_;
+    slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
+    punt_.emplace(interfaces_, workers_, pool_);
+    punt_->set_multicast(router_);
+  }
+  void TearDown() override {
+    for (const link::HeldPacket held : control_.held)
+      rte_pktmbuf_free(reinterpret_cast<rte_mbuf*>(held));
+    workers_.all().front().channel->drain();
+    EXPECT_EQ(rte_mempool_avail_count(pool_), 63U) << "packets leaked";
+    workers_.all().clear();
+    rte_mempool_free(pool_);
+  }
+
+  void send(table::InterfaceId, std::vector<std::byte>) override {}
+  void set(const table::Delivery&) override {}
+  void remove(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}
+
+  /// UDP.
+  rte_mbuf* packet(const char* from, const char* to) {
+    const wire::IpAddr src = *wire::parse_ip(from), dst = *wire::parse_ip(to);
+    rte_mbuf* const m = rte_pktmbuf_alloc(pool_);
+    if (src.is_v4()) {
+      wire::Ipv4Hdr ip{0x45,
+                       0,
+                       wire::Be16{28},
+                       {},
+                       {},
+                       64,
+                       17,
+                       {},
+                       wire::Be32{src.v4_host()},
+                       wire::Be32{dst.v4_host()}};
+      ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+      append(m, wire::bytes_of(ip));
+    } else {
+      append(m, wire::bytes_of(wire::Ipv6Hdr{wire::Be32{wire::Ipv6Hdr::kVersion6}, wire::Be16{8},
+                                             17, 64, src, dst}));
+    }
+    append(m, std::array<std::byte, 8>{});
+    return m;
+  }
+  static void append(rte_mbuf* m, std::span<const std::byte> octets) {
+    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size())), octets.data(),
+                octets.size());
+  }
+  void handle(Kind kind, table::InterfaceId iface, rte_mbuf* m) {
+    msg::Up up{};
+    up.kind = kind;
+    up.iface = iface;
+    up.mbuf = m;
+    up.icmp_type = is_v6(m) ? 1 : 3;
+    up.addr = *wire::parse_ip("192.168.1.9");
+    punt_->handle(up);
+  }
+  static bool is_v6(const rte_mbuf* m) {
+    return m != nullptr && rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->version() == 6;
+  }
+  /// Messages that went down since; their packets are freed.
+  unsigned sent() {
+    unsigned n = 0;
+    msg::Down down;
+    while (rte_ring_dequeue_elem(workers_.all().front().channel->down(), &down, sizeof down) == 0) {
+      rte_pktmbuf_free(down.mbuf);
+      ++n;
+    }
+    return n;
+  }
+
+  rte_mempool* pool_ = nullptr;
+  InterfaceTable interfaces_;
+  FakeInterface control_;
+  WorkerSet workers_;
+  route::MulticastRouter router_{
+      {}, [](const wire::IpAddr&) { return table::kNoInterface; }, *this, *this};
+  std::optional<Punt> punt_;
+};
+
+// Whatever the kind, a message that names no interface, or one that does not exist, is counted and
+// its packet comes back to the pool.
+TEST_F(PuntTest, MessagesThatNameNoInterfaceAreCountedAndFreed) {
+  std::uint64_t lost = 0;
+  for (const Kind kind : kKinds) {
+    for (const table::InterfaceId iface : {table::kNoInterface, table::InterfaceId{1}}) {
+      for (const bool v6 : {false, true}) {
+        const bool none = kind == Kind::kMulticastUnknown;
+        rte_mbuf* const m = none ? nullptr
+                            : v6 ? packet("fd00:1::5", "fd00:1::1")
+                                 : packet("192.168.1.5", "192.168.1.1");
+        handle(kind, iface, m);
+        lost += none ? 0 : 1;
+        EXPECT_EQ(punt_->drops().get(Drop::kLocalFromSelf), lost) << static_cast<int>(kind);
+        EXPECT_EQ(sent(), 0U);
+      }
+    }
+  }
+}
+
+// The same kinds by an interface that exists: every packet is answered, held or freed.
+TEST_F(PuntTest, MessagesOfAnInterfaceLeaveNothingBehind) {
+  for (const Kind kind : kKinds)
+    for (const bool v6 : {false, true})
+      handle(kind, 0,
+             kind == Kind::kMulticastUnknown ? nullptr
+             : v6                            ? packet("fd00:1::5", "fd00:1::1")
+                                             : packet("192.168.1.5", "192.168.1.1"));
+  EXPECT_EQ(punt_->drops().get(Drop::kLocalFromSelf), 0U);
+  EXPECT_EQ(control_.held.size(), 2U);
+  // Port unreachable for kLocal and kMembership, and the errors that were asked for.
+  EXPECT_EQ(sent(), 6U);
+}
+
+TEST_F(PuntTest, NothingIsToldToAnOwnAddress) {
+  handle(Kind::kIcmpError, 0, packet("192.168.1.1", "10.0.0.9"));
+  handle(Kind::kIcmpError, 0, packet("fd00:1::1", "fd00:2::9"));
+  handle(Kind::kLocal, 0, packet("192.168.1.1", "192.168.1.1"));
+  handle(Kind::kLocal, 0, packet("fd00:1::1", "fd00:1::1"));
+  EXPECT_EQ(sent(), 0U);
+  EXPECT_EQ(punt_->counters().icmp_suppressed, 4U);
+  EXPECT_EQ(punt_->counters().icmp_sent, 0U);
+}
+
+// A packet of this node that waited for its neighbour in vain.
+TEST_F(PuntTest, OwnPacketsThatWaitedInVainAreCountedAndToldToNobody) {
+  for (rte_mbuf* m : {packet("192.168.1.1", "192.168.1.9"), packet("fd00:1::1", "fd00:1::9")}) {
+    fabric::meta_of(m).held = {table::kNoInterface, 0, false};
+    punt_->drop_held(m, Drop::kNeighbourFailed, true);
+  }
+  EXPECT_EQ(interfaces_.find(table::InterfaceId{0})->drops.get(Drop::kNeighbourFailed), 2U);
+  EXPECT_EQ(sent(), 0U);
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
