@@ -94,6 +94,7 @@ unit_tests() {
 
 step "check includes" 60 tests/check-includes
 step "check headers" 900 tests/check-headers
+step "check scripts" 300 tests/check-scripts
 if command -v clang-format >/dev/null; then
   step "check formatting" 120 bash -c \
     "git ls-files '*.cc' '*.h' | xargs clang-format --dry-run -Werror"

@@ -97,7 +97,7 @@ relink_ca() { simulator "Relink \"$1\"[1]"; }
 declare -A SM_PID=()
 sm_start() {
   local name=${1:-sm} ca=${2:-H1}
-  (($# > 2)) && shift 2 || set -- -d 0
+  if (($# > 2)); then shift 2; else set -- -d 0; fi
   [[ -e $LAB_DIR/partitions.conf ]] || partitions
   [[ " ${LAB_LOGS[*]} " == *" $name "* ]] || LAB_LOGS+=("$name")
   touch "$LAB_DIR/$name.log"
