@@ -10,12 +10,14 @@
 
 #include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/input.h"
 #include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
 namespace {
 
 using fabric::Transport;
+using test::Input;
 using test::require;
 
 /// Low 3 bits of a step's octet.
@@ -28,31 +30,6 @@ enum class Step : unsigned {
   kTime,      ///< Time passes: power of two.
   kPeerSees,  ///< The peer gets what the port sent, and answers.
   kEnd,       ///< The connection is ended and made anew.
-};
-
-class Input {
- public:
-  explicit Input(std::span<const std::byte> octets) : rest_{octets} {}
-  [[nodiscard]] bool empty() const { return rest_.empty(); }
-  unsigned octet() {
-    if (rest_.empty()) return 0;
-    const auto value = std::to_integer<unsigned>(rest_.front());
-    rest_ = rest_.subspan(1);
-    return value;
-  }
-  unsigned number(unsigned octets) {
-    unsigned value = 0;
-    while (octets-- > 0) value = value << 8 | octet();
-    return value;
-  }
-  std::span<const std::byte> take(std::size_t n) {
-    const auto taken = rest_.first(std::min(n, rest_.size()));
-    rest_ = rest_.subspan(taken.size());
-    return taken;
-  }
-
- private:
-  std::span<const std::byte> rest_;
 };
 
 /// Side 0 is the port, side 1 an honest peer that the input speaks for too.
