@@ -1,0 +1,364 @@
+// The multicast router under any IGMP and MLD messages, packets of any source, routes, interfaces
+// that come and go, and time: groups, sources and deliveries are bounded, deliveries make no loop
+// and are just those that the table shows, what no host asks for any more goes in time, and at the
+// end nothing is left with the workers.
+//
+// Input: steps of one octet each, with arguments behind it; see Step.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "lib/route/multicast_router.h"
+#include "lib/wire/igmp.h"
+#include "lib/wire/mld.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/input.h"
+
+namespace ipoib::route {
+namespace {
+
+using namespace std::chrono_literals;
+using table::InterfaceId;
+using test::Input;
+using test::require;
+using wire::IpAddr;
+
+constexpr InterfaceId kInterfaces = 3;
+constexpr std::size_t kMostGroups = 6, kMostSources = 4, kMostEntries = 24, kMostSeen = 6,
+                      kMostRoutes = 4;
+/// A message leads to no more queries than this.
+constexpr std::size_t kMostSent = 64;
+/// Timers that run out within a step of time, which is ten minutes at most.
+constexpr unsigned kMostTurns = 50'000;
+
+/// Low 4 bits of a step's octet; the others say which interface (bits 4, 5) and family (bit 6).
+enum class Step : unsigned {
+  kReport,     ///< Version, host, number of records; each: type, group, number of sources, they.
+  kQuery,      ///< Version, from, group, response time, S and QRV, QQI, number of sources, they.
+  kRaw,        ///< The next octets as they are: length.
+  kChanged,    ///< The last message with some octets changed and the checksum as it was.
+  kTime,       ///< Passes: power of two, ms.
+  kSeen,       ///< A packet came that no entry was for: group, source.
+  kListen,     ///< This node listens to a group.
+  kUnlisten,   ///< No longer.
+  kLink,       ///< The link is down, or up.
+  kInterface,  ///< The interface is a multicast router's no longer, or again.
+  kAddress,    ///< An address of the interface goes, or comes.
+  kAddRoute,   ///< A static multicast route: groups, length, source, outgoing interfaces.
+  kDelRoute,   ///< One is removed: which.
+  kPath,       ///< Unicast routes change: interface toward a source.
+  kAgain,      ///< The last message again.
+  kForget,     ///< A long time passes.
+};
+
+std::vector<IpAddr> addresses(std::initializer_list<const char*> texts) {
+  std::vector<IpAddr> out;
+  for (const char* text : texts) out.push_back(*wire::parse_ip(text));
+  return out;
+}
+
+const std::vector<IpAddr>& groups() {
+  static const std::vector<IpAddr> list =
+      addresses({"239.1.1.1", "239.1.1.2", "239.1.1.3", "239.1.1.4", "239.1.1.5", "239.1.1.6",
+                 "239.1.1.7", "232.1.1.1", "224.0.0.5", "10.0.0.1", "ff0e::1", "ff0e::2", "ff35::1",
+                 "ff02::5", "ff05::7", "fe80::1", "0.0.0.0", "::"});
+  return list;
+}
+
+const std::vector<IpAddr>& hosts() {
+  static const std::vector<IpAddr> list =
+      addresses({"10.0.0.7", "10.0.0.8", "10.0.0.9", "10.0.0.1", "10.0.0.2", "0.0.0.0", "239.1.1.1",
+                 "10.0.0.200", "fe80::7", "fe80::8", "fe80::1", "fe80::2", "fd00::7",
+                 "::", "ff0e::1", "fe80::ffff"});
+  return list;
+}
+
+/// What workers have.
+class Deliveries final : public DeliverySink {
+ public:
+  using Key = std::tuple<InterfaceId, IpAddr, IpAddr>;
+
+  void set(const table::Delivery& d) override { entries[{d.in, d.addr, d.source}] = d; }
+  void remove(InterfaceId in, const IpAddr& addr, const IpAddr& source) override {
+    require(entries.erase({in, addr, source}) == 1);
+  }
+
+  std::map<Key, table::Delivery> entries;
+};
+
+class Sender final : public MulticastSender {
+ public:
+  /// Nothing but sound queries to groups.
+  void send(InterfaceId iface, std::vector<std::byte> packet) override {
+    require(iface < kInterfaces && !packet.empty());
+    const bool v4 = std::to_integer<unsigned>(packet[0]) >> 4 == 4;
+    const auto parsed = v4 ? wire::parse_igmp(packet) : wire::parse_mld(packet);
+    require(parsed.has_value() && std::holds_alternative<wire::MembershipQuery>(parsed->message));
+    require(wire::is_multicast(parsed->dst));
+    ++sent;
+  }
+
+  std::size_t sent = 0;
+};
+
+MembershipConfig membership() {
+  MembershipConfig c;
+  c.max_groups = kMostGroups;
+  c.max_sources = kMostSources;
+  return c;
+}
+
+MulticastTableConfig bounds() {
+  MulticastTableConfig c;
+  c.max_entries = kMostEntries;
+  c.max_routes = kMostRoutes;
+  c.max_seen = kMostSeen;
+  return c;
+}
+
+class Harness {
+ public:
+  Harness()
+      : router_{bounds(), [this](const IpAddr& source) { return toward(source); }, sender_,
+                deliveries_} {
+    for (InterfaceId i = 0; i < kInterfaces; ++i) add_interface(i);
+  }
+
+  void run(Input in) {
+    for (unsigned steps = 0; !in.empty() && steps < 256; ++steps) {
+      sender_.sent = 0;
+      step(in);
+      check();
+    }
+    if (!foreign_queries_) expect_members_forgotten();
+    clear();
+    require(deliveries_.entries.empty() && router_.table().entries() == 0);
+    require(!router_.next_deadline());
+  }
+
+ private:
+  static const IpAddr& group(Input& in) { return groups()[in.octet() % groups().size()]; }
+  static const IpAddr& host(Input& in) { return hosts()[in.octet() % hosts().size()]; }
+  static std::vector<IpAddr> sources(Input& in) {
+    std::vector<IpAddr> out;
+    for (unsigned n = in.octet() % 8; n > 0; --n) out.push_back(host(in));
+    return out;
+  }
+  static IpAddr own(InterfaceId i, IpFamily family) {
+    IpAddr a = *wire::parse_ip(family == IpFamily::kIpv4 ? "10.0.0.5" : "fe80::5");
+    a.bytes[14] = static_cast<std::byte>(i);
+    return a;
+  }
+  [[nodiscard]] InterfaceId toward(const IpAddr& source) const {
+    const auto it = paths_.find(source);
+    return it == paths_.end() ? table::kNoInterface : it->second;
+  }
+
+  void add_interface(InterfaceId i) {
+    require(router_.add_interface(i, membership(), now_).has_value());
+    for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
+      router_.address_ready(i, own(i, family), now_);
+    routing_.insert(i);
+  }
+
+  void step(Input& in) {
+    const unsigned code = in.octet();
+    const auto iface = static_cast<InterfaceId>((code >> 4 & 3) % kInterfaces);
+    const IpFamily family = (code & 64) != 0 ? IpFamily::kIpv6 : IpFamily::kIpv4;
+    const bool option = (code & 128) != 0;
+    switch (static_cast<Step>(code & 15)) {
+      case Step::kReport: return report(in, iface, family);
+      case Step::kQuery: return query(in, iface, family);
+      case Step::kRaw: {
+        const auto octets = in.take(in.octet());
+        return hear(iface, {octets.begin(), octets.end()});
+      }
+      case Step::kChanged: return hear(iface, changed(in));
+      case Step::kTime: return pass(std::chrono::milliseconds{1U << in.octet() % 19});
+      case Step::kSeen: {
+        const IpAddr& g = group(in);
+        return router_.table().packet_seen(g, host(in), now_);
+      }
+      case Step::kListen: return listen(iface, group(in));
+      case Step::kUnlisten: return unlisten(iface, group(in));
+      case Step::kLink: return option ? router_.link_up(iface, now_) : link_down(iface);
+      case Step::kInterface: return option ? reinstate(iface) : remove(iface);
+      case Step::kAddress:
+        return option ? router_.address_ready(iface, own(iface, family), now_)
+                      : router_.address_gone(iface, own(iface, family), now_);
+      case Step::kAddRoute: return add_route(in, iface);
+      case Step::kDelRoute: return remove_route(in.octet());
+      case Step::kPath:
+        paths_[host(in)] = option ? table::kNoInterface : iface;
+        return router_.table().routes_changed(now_);
+      case Step::kAgain: return hear(iface, last_);
+      case Step::kForget: return pass(600s);
+    }
+  }
+
+  void report(Input& in, InterfaceId iface, IpFamily family) {
+    wire::MembershipReport r;
+    r.version = static_cast<wire::MembershipVersion>(1 + in.octet() % 3);
+    const IpAddr& from = host(in);
+    for (unsigned n = in.octet() % 8; n > 0; --n) {
+      wire::MembershipRecord record;
+      record.type = static_cast<wire::RecordType>(1 + in.octet() % 6);
+      record.group = group(in);
+      record.sources = sources(in);
+      r.records.push_back(std::move(record));
+    }
+    // The older versions have one record without sources.
+    if (r.version != wire::MembershipVersion::kV3) {
+      r.records.resize(1);
+      r.records[0].sources.clear();
+    }
+    hear(iface, family == IpFamily::kIpv4 ? wire::make_igmp(from, r) : wire::make_mld(from, r));
+  }
+  void query(Input& in, InterfaceId iface, IpFamily family) {
+    wire::MembershipQuery q;
+    q.version = static_cast<wire::MembershipVersion>(1 + in.octet() % 3);
+    const IpAddr& from = host(in);
+    q.group = group(in);
+    q.max_response = std::chrono::milliseconds{in.number(2)};
+    const unsigned flags = in.octet();
+    q.suppress = (flags & 8) != 0;
+    q.robustness = static_cast<std::uint8_t>(flags & 7);
+    q.interval = std::chrono::seconds{in.number(2)};
+    q.sources = sources(in);
+    hear(iface, family == IpFamily::kIpv4 ? wire::make_igmp(from, q) : wire::make_mld(from, q));
+  }
+  std::vector<std::byte> changed(Input& in) const {
+    auto packet = last_;
+    for (unsigned n = in.octet() & 3; n > 0 && !packet.empty(); --n) {
+      const std::size_t at = in.octet() % packet.size();
+      packet[at] ^= static_cast<std::byte>(in.octet());
+    }
+    return packet;
+  }
+  void hear(InterfaceId iface, const std::vector<std::byte>& packet) {
+    for (const auto& parsed : {wire::parse_igmp(packet), wire::parse_mld(packet)})
+      if (parsed && std::holds_alternative<wire::MembershipQuery>(parsed->message))
+        foreign_queries_ = true;
+    (void)router_.on_packet(iface, packet, now_);
+    require(sender_.sent <= kMostSent);
+    last_ = packet;
+  }
+
+  void listen(InterfaceId iface, const IpAddr& g) {
+    if (router_.table().listen(iface, g, now_)) ++listens_[{iface, g}];
+  }
+  void unlisten(InterfaceId iface, const IpAddr& g) {
+    router_.table().unlisten(iface, g, now_);
+    if (const auto it = listens_.find({iface, g}); it != listens_.end() && --it->second == 0)
+      listens_.erase(it);
+  }
+  void link_down(InterfaceId iface) {
+    router_.link_down(iface, now_);
+    for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
+      if (const auto* m = router_.membership(iface, family)) require(m->group_count() == 0);
+  }
+  void remove(InterfaceId iface) {
+    router_.remove_interface(iface, now_);
+    routing_.erase(iface);
+    std::erase_if(listens_, [&](const auto& l) { return l.first.first == iface; });
+  }
+  void reinstate(InterfaceId iface) {
+    if (!routing_.contains(iface)) add_interface(iface);
+  }
+  void add_route(Input& in, InterfaceId iface) {
+    StaticMulticastRoute route;
+    route.groups.addr = group(in);
+    route.groups.len = static_cast<std::uint8_t>(in.octet() % 129);
+    route.source = (in.octet() & 1) != 0 ? host(in) : IpAddr{};
+    route.in = iface;
+    const unsigned out = in.octet();
+    for (InterfaceId i = 0; i < kInterfaces + 1; ++i)
+      if ((out >> i & 1) != 0) route.out.push_back(i);
+    (void)router_.table().add_static(route, now_);
+  }
+  void remove_route(unsigned which) {
+    const auto routes = router_.table().static_routes();
+    if (routes.empty()) return;
+    require(router_.table().remove_static(routes[which % routes.size()], now_).has_value());
+  }
+
+  void pass(Duration d) {
+    const TimePoint end = now_ + d;
+    unsigned turns = 0;
+    for (auto next = router_.next_deadline(); next && *next <= end;
+         next = router_.next_deadline()) {
+      now_ = std::max(now_, *next);
+      router_.tick(now_);
+      require(++turns < kMostTurns);
+    }
+    now_ = end;
+  }
+
+  void check() const {
+    const auto rows = router_.table().rows(now_);
+    require(rows.size() == deliveries_.entries.size() && rows.size() <= kMostEntries);
+    require(router_.table().entries() == rows.size());
+    require(router_.table().static_routes().size() <= kMostRoutes);
+    for (const auto& row : rows) check_delivery(row);
+    for (InterfaceId i = 0; i < kInterfaces; ++i)
+      for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
+        if (const auto* m = router_.membership(i, family)) check_members(*m);
+  }
+  void check_delivery(const MulticastRouteInfo& row) const {
+    const table::Delivery& d = row.delivery;
+    const auto told = deliveries_.entries.find({d.in, d.addr, d.source});
+    require(told != deliveries_.entries.end());
+    require(told->second.local == d.local && told->second.out == d.out);
+    require((d.out >> d.in & 1) == 0);
+    if (d.out != 0) require(wire::is_multicast(d.addr) && !wire::is_link_scope_group(d.addr));
+    // A source is taken from one side only.
+    if (row.learned && !row.from_static && d.source != IpAddr{}) {
+      const InterfaceId side = toward(d.source);
+      require(side == table::kNoInterface || side == d.in);
+    }
+    require(d.local == listens_.contains({d.in, d.addr}));
+  }
+  void check_members(const MulticastMembership& m) const {
+    require(m.group_count() <= kMostGroups);
+    for (const MembershipInfo& row : m.groups(now_)) {
+      require(wire::is_multicast(row.group) && !wire::is_link_scope_group(row.group));
+      require(row.wish.sources.size() <= kMostSources);
+    }
+  }
+
+  /// Hosts that fall silent are remembered for the membership interval, 260 s.
+  void expect_members_forgotten() {
+    pass(261s);
+    for (InterfaceId i = 0; i < kInterfaces; ++i)
+      for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
+        if (const auto* m = router_.membership(i, family)) require(m->group_count() == 0);
+    for (const auto& row : router_.table().rows(now_)) require(!row.learned);
+  }
+  void clear() {
+    while (!router_.table().static_routes().empty()) remove_route(0);
+    for (const auto& [key, n] : listens_)
+      for (unsigned i = 0; i < n; ++i) router_.table().unlisten(key.first, key.second, now_);
+    for (InterfaceId i = 0; i < kInterfaces; ++i) router_.remove_interface(i, now_);
+    pass(211s);  // packets seen are forgotten
+  }
+
+  TimePoint now_{std::chrono::hours(1)};
+  Sender sender_;
+  Deliveries deliveries_;
+  std::map<IpAddr, InterfaceId> paths_;
+  std::set<InterfaceId> routing_;
+  std::map<std::pair<InterfaceId, IpAddr>, unsigned> listens_;
+  MulticastRouter router_;
+  std::vector<std::byte> last_;
+  bool foreign_queries_ = false;  ///< Another router's, which may ask for longer times.
+};
+
+}  // namespace
+}  // namespace ipoib::route
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ipoib::route::Harness{}.run(ipoib::test::Input{ipoib::test::input(data, size)});
+  return 0;
+}
