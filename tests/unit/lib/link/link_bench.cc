@@ -102,8 +102,10 @@ LinkBench::LinkBench(LinkConfig config, std::uint64_t seed,
                      std::optional<IpoibLink::Connected> connected)
     : client{[this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
                const auto request = *wire::read<wire::SaMad>(mad);
-               if (const auto a = sa.answer(request))
-                 coming_.emplace(now + sa_delay, ScriptedSa::reply(request, *a));
+               if (const auto a = sa.answer(request)) {
+                 auto reply = ScriptedSa::reply(request, *a);
+                 if (!meddle || meddle(reply)) coming_.emplace(now + sa_delay, reply);
+               }
                return Status{};
              },
              {},

@@ -75,6 +75,8 @@ class LinkBench {
   FakeLinkActions actions{sink};
   ScriptedSa sa;
   Duration sa_delay = std::chrono::milliseconds(1);
+  /// Sees each answer of the SA before it is under way, and may change it; false: it is lost.
+  std::function<bool(fabric::ReceivedMad&)> meddle;
   sa::Client client;
   IpoibLink link;
 

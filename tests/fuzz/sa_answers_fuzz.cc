@@ -1,0 +1,315 @@
+// An IPoIB link whose subnet administrator says anything: member records, path records and notices
+// with changed fields, refused, lost, repeated, made up. Whatever it says, what the link gives to
+// the device makes sense; and when it is honest again the link comes up, and can be stopped with
+// nothing left.
+//
+// Input: one octet of options, then steps of one octet each, with arguments behind it; see Step.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "lib/wire/notice.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/input.h"
+#include "tests/unit/lib/link/link_bench.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Input;
+using test::require;
+
+constexpr unsigned kHosts = 6;
+constexpr std::size_t kMostEntries = 8;
+/// Groups and paths that the steps below can lead to, and a margin.
+constexpr std::size_t kMostSaObjects = 64;
+
+/// Low 4 bits of a step's octet.
+enum class Step : unsigned {
+  kTime,     ///< Passes: power of two, ms.
+  kChange,   ///< Of the next answer: offset in the record, what is added.
+  kField,    ///< Of the next answer: an octet that links look at: which, value.
+  kStatus,   ///< Of the next answer: MAD status (2 octets).
+  kLose,     ///< The next answers are lost: how many.
+  kAgain,    ///< An answer that was given comes once more: which.
+  kMade,     ///< An answer of the next octets: which it looks like, offset, length.
+  kSilence,  ///< The SA says nothing from now on, or answers again.
+  kWant,     ///< A packet for a host or group.
+  kHear,     ///< ARP of a host: request or reply.
+  kGroup,    ///< The node listens to a group, leaves it or sends to it.
+  kNotice,   ///< A group was created or deleted, with some octets changed.
+  kPort,     ///< An event of the port.
+  kStatic,   ///< A static neighbour comes or goes; a route begins or ceases to use a gateway.
+  kLife,     ///< The link is stopped, or started.
+  kMtu,      ///< The operator limits the MTU.
+};
+
+LinkConfig config(unsigned options) {
+  LinkConfig c = LinkBench::default_config();
+  c.ip6.enabled = (options & 1) != 0;
+  c.group.multicast_router = (options & 2) != 0;
+  if ((options & 4) != 0) c.group.send_only = SendOnly::kFullMember;
+  if ((options & 8) != 0) c.create_broadcast = BroadcastAttributes{};
+  if ((options & 16) != 0) c.scope = kScopeAuto;
+  c.group.flood_absent = (options & 32) != 0;
+  c.neighbour.max_entries = kMostEntries;
+  c.neighbour.max_held = 16;
+  return c;
+}
+
+class Harness {
+ public:
+  explicit Harness(unsigned options) : bench_{config(options), options + 1U} {
+    for (unsigned i = 0; i < kHosts; ++i)
+      hosts_[i] =
+          bench_.add_host(0x0002'c903'0000'0100 + i, 0x100 + i, static_cast<std::uint16_t>(16 + i));
+    bench_.meddle = [this](fabric::ReceivedMad& mad) { return meddle(mad); };
+    bench_.start();
+  }
+
+  void run(Input in) {
+    for (unsigned steps = 0; !in.empty() && steps < 128; ++steps) {
+      step(in);
+      check();
+    }
+    become_honest();
+    bench_.run_for(600s);
+    check();
+    require(bench_.link.state() == State::kUp && bench_.link.mtu() == 2044);
+    for (const auto& [addr, n] : gateways_)
+      for (unsigned i = 0; i < n; ++i) bench_.link.forget_gateway(addr);
+    bench_.link.stop(bench_.now);
+    bench_.run_for(300s);
+    require(bench_.link.state() == State::kStopped);
+    bench_.expect_nothing_left();
+  }
+
+ private:
+  [[nodiscard]] static wire::IpAddr host_address(unsigned i) {
+    return wire::IpAddr::v4(0x0a00'000aU + i % (kHosts + 2));
+  }
+  [[nodiscard]] static wire::IpAddr group_address(unsigned i) {
+    wire::IpAddr a = ip((i & 4) != 0 ? "ff0e::1" : "239.1.1.1");
+    a.bytes[15] = static_cast<std::byte>(1 + i % 4);
+    return a;
+  }
+
+  bool meddle(fabric::ReceivedMad& mad) {
+    if (lost_ != 0) {
+      --lost_;
+      return false;
+    }
+    const std::span record = std::span{mad.bytes}.last(wire::kSaDataLen);
+    for (const auto& [at, value] : std::exchange(changes_, {})) {
+      std::byte& octet = record[at % record.size()];
+      octet = static_cast<std::byte>(std::to_integer<unsigned>(octet) + value);
+    }
+    for (const auto& [at, value] : std::exchange(fields_, {}))
+      record[at] = static_cast<std::byte>(value);
+    if (const auto status = std::exchange(status_, std::nullopt)) {
+      mad.bytes[4] = static_cast<std::byte>(*status >> 8);
+      mad.bytes[5] = static_cast<std::byte>(*status);
+    }
+    if (given_.size() < 32) given_.push_back(mad);
+    return true;
+  }
+
+  /// Of a member record and of a path record.
+  static std::size_t field(unsigned which) {
+    using M = wire::McMemberRecord;
+    using P = wire::PathRecord;
+    constexpr std::array<std::size_t, 22> kAt = {0,
+                                                 1,
+                                                 3,
+                                                 offsetof(M, qkey),
+                                                 offsetof(M, qkey) + 3,
+                                                 offsetof(M, mlid),
+                                                 offsetof(M, mlid) + 1,
+                                                 offsetof(M, mtu),
+                                                 offsetof(M, pkey),
+                                                 offsetof(M, pkey) + 1,
+                                                 offsetof(M, rate),
+                                                 offsetof(M, sl_flow_hop),
+                                                 offsetof(M, scope_join),
+                                                 offsetof(M, port_gid) + 15,
+                                                 offsetof(P, dgid),
+                                                 offsetof(P, dgid) + 15,
+                                                 offsetof(P, dlid),
+                                                 offsetof(P, dlid) + 1,
+                                                 offsetof(P, qos_sl) + 1,
+                                                 offsetof(P, mtu),
+                                                 offsetof(P, rate),
+                                                 offsetof(P, raw_flow_hop)};
+    return kAt[which % kAt.size()];
+  }
+
+  void step(Input& in) {
+    const unsigned code = in.octet();
+    const unsigned option = code >> 4;
+    const TimePoint now = bench_.now;
+    switch (static_cast<Step>(code & 15)) {
+      case Step::kTime: return bench_.run_for(std::chrono::milliseconds{1U << in.octet() % 17});
+      case Step::kChange: {
+        const unsigned at = in.octet();
+        changes_.emplace_back(at, in.octet());
+        return;
+      }
+      case Step::kField: {
+        const std::size_t at = field(in.octet());
+        fields_.emplace_back(at, in.octet());
+        return;
+      }
+      case Step::kStatus: status_ = in.number(2); return;
+      case Step::kLose: lost_ = in.octet() % 8; return;
+      case Step::kAgain:
+        if (!given_.empty()) bench_.client.on_mad(given_[in.octet() % given_.size()], now);
+        return;
+      case Step::kMade: return make_answer(in);
+      case Step::kSilence: bench_.sa.silent = (option & 1) != 0; return;
+      case Step::kWant:
+        (void)bench_.want((option & 1) != 0 ? group_address(in.octet()) : host_address(in.octet()));
+        return;
+      case Step::kHear: return hear(option, in.octet() % kHosts);
+      case Step::kGroup: return group(option, group_address(in.octet()));
+      case Step::kNotice: return notice(in, option);
+      case Step::kPort: return port_event(in.octet(), option);
+      case Step::kStatic: return change_neighbour(option, in.octet() % kHosts);
+      case Step::kLife: return (option & 1) != 0 ? bench_.link.start(now) : bench_.link.stop(now);
+      case Step::kMtu:
+        (void)bench_.link.set_mtu(static_cast<std::uint16_t>(in.number(2)), now);
+        return;
+    }
+  }
+
+  /// It has the transaction of an answer that was given, or of nobody.
+  void make_answer(Input& in) {
+    fabric::ReceivedMad mad{{kSmLid, 0, 1, wire::kDefaultPkey}, {}};
+    const unsigned which = in.octet();
+    if (!given_.empty()) mad = given_[which % given_.size()];
+    const std::size_t at = in.octet();
+    const auto octets = in.take(in.octet());
+    for (std::size_t i = 0; i < octets.size(); ++i) mad.bytes[(at + i) % wire::kMadLen] = octets[i];
+    bench_.client.on_mad(mad, bench_.now);
+  }
+  void hear(unsigned option, unsigned i) {
+    const auto op = (option & 1) != 0 ? wire::ArpOp::kReply : wire::ArpOp::kRequest;
+    wire::LinkAddr from = hosts_[(option & 2) != 0 ? (i + 1) % kHosts : i];
+    if ((option & 4) != 0) from.qpn.set(0x200 + i);
+    bench_.hear(op, from, wire::to_string(host_address(i)), {}, "10.0.0.1");
+  }
+  void group(unsigned option, const wire::IpAddr& addr) {
+    auto& link = bench_.link;
+    if (option % 4 == 0) {
+      (void)link.join_group(addr, bench_.now);
+    } else if (option % 4 == 1) {
+      (void)link.leave_group(addr, bench_.now);
+    } else {
+      const std::array<std::byte, 40> packet{};
+      (void)link.send_to_group(addr, packet, bench_.now);
+    }
+  }
+  void notice(Input& in, unsigned option) {
+    const auto trap = (option & 1) != 0 ? wire::Trap::kGroupCreated : wire::Trap::kGroupDeleted;
+    const wire::Gid mgid = (option & 2) != 0
+                               ? wire::broadcast_mgid(wire::kDefaultPkey, 2)
+                               : wire::mgid_of(group_address(in.octet()), wire::kDefaultPkey, 2);
+    wire::Notice n = wire::make_notice(trap, mgid, kSmLid, {});
+    std::array<std::byte, sizeof(n)> octets;
+    const auto made = wire::bytes_of(n);
+    std::copy(made.begin(), made.end(), octets.begin());
+    for (unsigned changes = in.octet() & 3; changes > 0; --changes) {
+      const std::size_t at = in.octet() % octets.size();
+      octets[at] ^= static_cast<std::byte>(in.octet());
+    }
+    if (wire::parse_notice(octets, n) == wire::NoticeError::kNone)
+      bench_.link.on_report(n, bench_.now);
+  }
+  void port_event(unsigned what, unsigned option) {
+    using Event = fabric::PortEvent;
+    fabric::PortAttr& port = bench_.actions.attr;
+    const auto event = static_cast<Event>(what % 8);
+    if (event == Event::kPortActive) port.state = fabric::PortState::kActive;
+    if (event == Event::kPortDown) port.state = fabric::PortState::kDown;
+    if (event == Event::kLidChange) port.lid = static_cast<std::uint16_t>(2 + (option & 1));
+    if (event == Event::kPkeyChange)
+      port.pkeys = {(option & 1) != 0 ? std::uint16_t{0x8001} : wire::kDefaultPkey};
+    bench_.link.on_port_event(event, bench_.now);
+  }
+  void change_neighbour(unsigned option, unsigned i) {
+    auto& link = bench_.link;
+    const wire::IpAddr addr = host_address(i);
+    const auto lid = static_cast<std::uint16_t>((option & 4) != 0 ? 40 : 0);
+    const auto gateway = gateways_.find(addr);
+    switch (option % 4) {
+      case 0: (void)link.add_static(addr, wire::to_string(hosts_[i]), lid, 0, bench_.now); return;
+      case 1: (void)link.remove_neighbour(addr); return;
+      case 2:
+        if (link.use_gateway(addr, bench_.now)) ++gateways_[addr];
+        return;
+      default:
+        if (gateway == gateways_.end()) return;
+        link.forget_gateway(addr);
+        if (--gateway->second == 0) gateways_.erase(gateway);
+    }
+  }
+
+  void check() {
+    auto& link = bench_.link;
+    const FakeLinkActions& device = bench_.actions;
+    require(link.mtu() <= 2044);
+    require(link.sa_objects() <= kMostSaObjects);
+    require(bench_.sink.open.size() <= 64 && bench_.sink.indexes.size() <= kMostEntries);
+    for (const auto& [mgid, mlid] : device.attached)
+      require(mgid.is_multicast() && wire::is_multicast_lid(mlid));
+    for (const auto& [index, ah] : device.ahs)
+      require(ah.sl <= 15 &&
+              (wire::is_unicast_lid(ah.dlid) || (wire::is_multicast_lid(ah.dlid) && ah.global)));
+    for (const auto& [index, n] : bench_.sink.installed)
+      if (n.state == table::NeighbourState::kValid)
+        require(device.ahs.contains(n.ah) && n.mtu >= kMinMtu && n.mtu <= 2044);
+    if (link.state() == State::kUp)
+      require(device.attached.contains(
+          {link.parameters().broadcast_mgid, link.parameters().broadcast_mlid}));
+    bench_.actions.frames.clear();
+  }
+
+  void become_honest() {
+    lost_ = 0;
+    bench_.sa.silent = false;
+    bench_.meddle = nullptr;
+    fabric::PortAttr& port = bench_.actions.attr;
+    port.state = fabric::PortState::kActive;
+    port.pkeys = {wire::kDefaultPkey};
+    bench_.link.on_port_event(fabric::PortEvent::kPkeyChange, bench_.now);
+    bench_.link.on_port_event(fabric::PortEvent::kPortActive, bench_.now);
+    (void)bench_.link.set_mtu(2044, bench_.now);
+    if (bench_.link.state() == State::kStopping) bench_.run_for(300s);
+    if (bench_.link.state() == State::kStopped) bench_.start();
+  }
+
+  LinkBench bench_;
+  std::array<wire::LinkAddr, kHosts> hosts_;
+  std::map<wire::IpAddr, unsigned> gateways_;
+  std::vector<fabric::ReceivedMad> given_;
+  // For the next answer.
+  std::vector<std::pair<std::size_t, unsigned>> changes_, fields_;
+  std::optional<unsigned> status_;
+  unsigned lost_ = 0;
+};
+
+}  // namespace
+}  // namespace ipoib::link
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  GTEST_FLAG_SET(break_on_failure, true);  // what the fakes find ends the program too
+  ipoib::test::Input in{ipoib::test::input(data, size)};
+  const unsigned options = in.octet();
+  ipoib::link::Harness{options}.run(in);
+  return 0;
+}
