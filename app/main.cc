@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -58,10 +59,14 @@ void print_error(std::string_view line) {
   fmt::print(stderr, "{}{}\n", is_journal(STDERR_FILENO) ? "<3>" : "", line);
 }
 
+/// Exit status of a node that no other start would make run: its options or its configuration are
+/// wrong. The systemd unit does not try it again.
+constexpr int kConfigurationFault = EX_CONFIG;
+
 int complain(const Error& e) {
   print_error("dpdk-ipoib: " + e.what);
   tell_service_manager(e.what);
-  return EXIT_FAILURE;
+  return e.code == Errc::kInvalidArgument ? kConfigurationFault : EXIT_FAILURE;
 }
 
 /// The configuration, or nothing after every fault of it was printed.
@@ -183,13 +188,13 @@ int serve(const Options& options, const mgmt::NodeConfig& config, int signals) {
 int run(int argc, char** argv) {
   const Arguments arguments = split(argc, argv);
   const auto options = parse_options(arguments.app);
-  if (!options) return complain(options.error());
+  if (!options) return complain(options.error()), kConfigurationFault;
   if (options->help) return fmt::print("{}", options_help()), EXIT_SUCCESS;
   if (options->help_config) return fmt::print("{}", config_reference()), EXIT_SUCCESS;
   if (options->version) return fmt::print("{}\n", kVersion), EXIT_SUCCESS;
 
   const auto config = configure(*options);
-  if (!config) return EXIT_FAILURE;
+  if (!config) return options->check ? EXIT_FAILURE : kConfigurationFault;
   if (options->check) return fmt::print("{}", print_config(*config)), EXIT_SUCCESS;
 
   const auto signals = signal_descriptor();

@@ -14,7 +14,8 @@
 #   cli HOST COMMAND...      asks the node
 #   wait_for SECONDS WHAT COMMAND...   until the command succeeds
 #
-# Everything made is named after the process and taken down by lab_end.
+# Everything made is named after the process and taken down by lab_end; a function lab_clean, where a
+# script has one, takes down what is its own.
 
 IPOIB_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 IPOIB_BUILD=${IPOIB_BUILD:-$IPOIB_ROOT/build}
@@ -69,6 +70,7 @@ lab_end() {
   end_processes "${LAB_PIDS[@]}"
   end_processes "${LAB_LAST_PIDS[@]}"
   wait 2>/dev/null
+  declare -F lab_clean >/dev/null && lab_clean
   for space in "${LAB_SPACES[@]}"; do
     ip netns del "$space" 2>/dev/null
     rm -rf "/run/dpdk/$space"

@@ -200,4 +200,5 @@ def main():
     print(json.dumps(commands[sys.argv[1]](*sys.argv[2:])))
 
 
-main()
+if __name__ == "__main__":
+    main()

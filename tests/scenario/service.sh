@@ -91,7 +91,7 @@ status=0
 node_start a "$LAB_DIR/a.toml" -- --set link.ib0.pkey=0x8009 --set worker.burst=0
 wait "${NODE_PID[a]}" || status=$?
 unset 'NODE_PID[a]'
-expect "exit status" "$status" 1
+expect "exit status" "$status" 78
 expect_text "the log" "$(cat "$LAB_DIR/a.log")" '^<3>.*pkey'
 heard path 'STATUS=the configuration has faults' || fail "the status does not tell of faults"
 expect "READY" "$(count path READY=1)" 1

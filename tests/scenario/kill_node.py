@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Kills a node that systemd keeps alive, again and again, and measures how long nothing passes it.
+
+  kill_node.py SYSTEMD_PID IFACE ADDRESS KILLS SEED
+
+The node is the child of that process. flow.py sends to ADDRESS, which is behind IFACE here. Every
+second death, at random, comes by SIGSEGV, the others by SIGKILL; one in five comes while the node
+still starts. Prints one JSON document: kills, outages (deaths whose successor lived until the first
+packet), median_s and worst_s of those. Status 1: nothing passed for 60 s.
+"""
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+from flow import Wire
+
+BACK_S = 60.0
+STRAY_S = 0.05  # packets of before the death that are still on their way
+
+
+def node_of(systemd):
+    """Process number of the node, None while there is none. Its name changes with its first exec."""
+    found = subprocess.run(["pgrep", "-P", systemd, "-x", "dpdk-ipoib"], capture_output=True, text=True)
+    return int(found.stdout.split()[0]) if found.stdout.strip() else None
+
+
+def kill(systemd, earlier, number):
+    """Kills the node that is not `earlier` as soon as there is one; its process number."""
+    limit = time.monotonic() + BACK_S
+    while (pid := node_of(systemd)) is None or pid == earlier:
+        if time.monotonic() > limit:
+            sys.exit("systemd did not start the node again")
+        time.sleep(0.005)
+    os.kill(pid, number)
+    return pid
+
+
+def main():
+    systemd, iface, address, kills, seed = sys.argv[1:]
+    dice = random.Random(int(seed))
+    wire = Wire(iface, address)
+    outages, killed, dead = [], 0, None
+    while killed < int(kills):
+        time.sleep(dice.uniform(0, 0.5))
+        dead = kill(systemd, dead, dice.choice((signal.SIGKILL, signal.SIGSEGV)))
+        died_at, killed = time.time(), killed + 1
+        if killed < int(kills) and dice.random() < 0.2:
+            time.sleep(dice.uniform(0, 1))
+            continue
+        while (arrival := wire.receive(died_at + BACK_S)) is not None:
+            if arrival[1] > died_at + STRAY_S:
+                break
+        if arrival is None:
+            sys.exit(f"nothing passed for {BACK_S} s after death {killed}")
+        outages.append(arrival[1] - died_at)
+    print(json.dumps({"kills": killed, "outages": len(outages), "median_s": statistics.median(outages),
+                      "worst_s": max(outages)}))
+
+
+main()
