@@ -6,11 +6,11 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <utility>
 
 namespace ipoib::table {
 namespace {
 
-constexpr std::size_t kCacheLine = 64;
 /// Searches that run side by side: enough to hide a cache miss, few enough for registers.
 constexpr std::size_t kLanes = 16;
 constexpr unsigned kLenShift = 24;
@@ -50,87 +50,178 @@ Result<std::unique_ptr<Prefix6Table>> Prefix6Table::create(const Config& config,
                 config.max_prefixes, kMaxPrefixes);
   std::unique_ptr<Prefix6Table> table{new (std::nothrow) Prefix6Table{rcu}};
   if (!table) return fail(Errc::kNoResources, "no memory for prefix table {}", config.name);
-  // Each prefix has two ends; the whole space is one interval before the first.
-  table->capacity_ = std::size_t{config.max_prefixes} * 2 + 1;
-  table->max_prefixes_ = config.max_prefixes;
-  std::size_t block = 0;
-  for (Copy& copy : table->copies_) {
-    const auto allocate = [&](std::size_t size) {
-      table->memory_[block].reset(
-          rte_malloc_socket("prefixes6", table->capacity_ * size, kCacheLine, config.socket));
-      return table->memory_[block++].get();
-    };
-    copy.first = static_cast<Uint128*>(allocate(sizeof(Uint128)));
-    copy.owner = static_cast<std::uint32_t*>(allocate(sizeof(std::uint32_t)));
-    if (copy.first == nullptr || copy.owner == nullptr)
-      return fail(Errc::kNoResources, "no memory for {} prefixes in table {}: {} octets",
-                  config.max_prefixes, config.name, table->memory_size());
-    copy.first[0] = 0;
-    copy.owner[0] = owner_of(0, kNextHopNone);
-    copy.n = 1;
-  }
-  table->current_.store(table->copies_.data(), std::memory_order_release);
+  if (auto s = table->allocate(config); !s) return tl::make_unexpected(s.error());
+  table->scratch_ = {{0}, {owner_of(0, kNextHopNone)}};
+  table->replace(Root{}, 0, 0);
   return table;
 }
 
-/// The interval that holds the address.
-std::uint32_t Prefix6Table::interval_of(const Copy& copy, Uint128 addr) noexcept {
-  return static_cast<std::uint32_t>(std::upper_bound(copy.first, copy.first + copy.n, addr) -
-                                    copy.first - 1);
+/// Twice the blocks: a change may write all of them anew.
+Status Prefix6Table::allocate(const Config& config) {
+  max_prefixes_ = config.max_prefixes;
+  // Each prefix has two ends; the whole space is one interval before the first.
+  const std::size_t intervals = std::size_t{max_prefixes_} * 2 + 1;
+  max_blocks_ = intervals / (kBlock / 2) + 1;
+  block_memory_.reset(rte_malloc_socket("prefixes6", max_blocks_ * 2 * sizeof(Block),
+                                        alignof(Block), config.socket));
+  root_memory_.reset(
+      rte_malloc_socket("prefixes6", kRoots * root_size(), alignof(Root), config.socket));
+  if (!block_memory_ || !root_memory_)
+    return fail(Errc::kNoResources, "no memory for {} prefixes in table {}: {} octets",
+                config.max_prefixes, config.name, memory_size());
+  auto* const blocks = static_cast<Block*>(block_memory_.get());
+  for (std::size_t i = max_blocks_ * 2; i > 0; --i)
+    free_blocks_.push_back(new (&blocks[i - 1]) Block);
+  auto* const firsts = static_cast<Uint128*>(root_memory_.get());
+  auto* const places = reinterpret_cast<Block**>(firsts + kRoots * max_blocks_);
+  for (std::size_t i = 0; i < kRoots; ++i) {
+    roots_[i].first = firsts + i * max_blocks_;
+    roots_[i].block = places + i * max_blocks_;
+    free_roots_.push_back(&roots_[i]);
+  }
+  return {};
 }
 
+// --- Intervals ---
+
 /// Makes an interval start at the address; returns its place.
-std::uint32_t Prefix6Table::split(Copy& copy, Uint128 at) noexcept {
-  const std::uint32_t i = interval_of(copy, at);
-  if (copy.first[i] == at) return i;
-  const std::size_t behind = copy.n - i - 1;
-  std::memmove(&copy.first[i + 2], &copy.first[i + 1], behind * sizeof(copy.first[0]));
-  std::memmove(&copy.owner[i + 2], &copy.owner[i + 1], behind * sizeof(copy.owner[0]));
-  copy.first[i + 1] = at;
-  copy.owner[i + 1] = copy.owner[i];
-  ++copy.n;
-  return i + 1;
+std::size_t Prefix6Table::split(Intervals& intervals, Uint128 at) {
+  auto& [first, owner] = intervals;
+  const auto next = std::ranges::upper_bound(first, at) - first.begin();
+  const auto before = static_cast<std::size_t>(next - 1);
+  if (first[before] == at) return before;
+  first.insert(first.begin() + next, at);
+  const std::uint32_t same = owner[before];
+  owner.insert(owner.begin() + next, same);
+  return before + 1;
 }
 
 /// Joins interval i to the one before it when both belong to one prefix: of the same length, and no
 /// prefix of that length starts in between.
-void Prefix6Table::merge(Copy& copy, std::uint32_t i) noexcept {
-  if (i == 0 || i >= copy.n || copy.owner[i] != copy.owner[i - 1]) return;
-  const std::uint8_t len = len_of(copy.owner[i]);
-  if (len != 0 && (copy.first[i] & host_mask(len)) == 0) return;
-  const std::size_t behind = copy.n - i - 1;
-  std::memmove(&copy.first[i], &copy.first[i + 1], behind * sizeof(copy.first[0]));
-  std::memmove(&copy.owner[i], &copy.owner[i + 1], behind * sizeof(copy.owner[0]));
-  --copy.n;
+void Prefix6Table::merge(Intervals& intervals, std::size_t i) {
+  auto& [first, owner] = intervals;
+  if (i == 0 || i >= first.size() || owner[i] != owner[i - 1]) return;
+  const std::uint8_t len = len_of(owner[i]);
+  if (len != 0 && (first[i] & host_mask(len)) == 0) return;
+  first.erase(first.begin() + static_cast<std::ptrdiff_t>(i));
+  owner.erase(owner.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
-void Prefix6Table::apply(Copy& copy, const Change& change) noexcept {
-  const std::uint32_t begin = split(copy, change.low);
-  const std::uint32_t end = change.high == ~Uint128{0} ? copy.n : split(copy, change.high + 1);
-  for (std::uint32_t i = begin; i < end; ++i)
-    if (len_of(copy.owner[i]) <= change.len) copy.owner[i] = change.owner;
-  merge(copy, end);
-  merge(copy, begin);
+void Prefix6Table::apply(Intervals& intervals, const Change& change) {
+  const std::size_t begin = split(intervals, change.low);
+  const std::size_t end =
+      change.high == ~Uint128{0} ? intervals.first.size() : split(intervals, change.high + 1);
+  for (std::size_t i = begin; i < end; ++i)
+    if (len_of(intervals.owner[i]) <= change.len) intervals.owner[i] = change.owner;
+  merge(intervals, end);
+  merge(intervals, begin);
+}
+
+// --- Blocks ---
+
+/// The block that holds the address.
+std::uint32_t Prefix6Table::block_of(const Root& root, Uint128 addr) noexcept {
+  return static_cast<std::uint32_t>(std::upper_bound(root.first, root.first + root.n, addr) -
+                                    root.first - 1);
+}
+
+/// Puts the intervals of blocks `from` to `to` into the scratch area.
+void Prefix6Table::gather(const Root& root, std::uint32_t from, std::uint32_t to) {
+  scratch_.first.clear();
+  scratch_.owner.clear();
+  for (std::uint32_t i = from; i <= to; ++i) {
+    const Block& block = *root.block[i];
+    scratch_.first.insert(scratch_.first.end(), block.first.begin(), block.first.begin() + block.n);
+    scratch_.owner.insert(scratch_.owner.end(), block.owner.begin(), block.owner.begin() + block.n);
+  }
+}
+
+void Prefix6Table::fill(Block& block, const Intervals& intervals, std::size_t begin,
+                        std::size_t end) {
+  block.n = static_cast<std::uint32_t>(end - begin);
+  std::copy_n(&intervals.first[begin], block.n, block.first.begin());
+  std::copy_n(&intervals.owner[begin], block.n, block.owner.begin());
+  std::fill(block.first.begin() + block.n, block.first.end(), ~Uint128{0});
+  std::fill(block.owner.begin() + block.n, block.owner.end(), block.owner[block.n - 1]);
 }
 
 void Prefix6Table::publish(const Change& change) {
-  const Copy* const seen = current_.load(std::memory_order_relaxed);  // only this thread stores
-  Copy& spare = copies_[seen == copies_.data() ? 1 : 0];
-  if (missed_) {
-    // Readers of the burst in which the copy was last seen may still be at it.
-    while (rte_rcu_qsbr_check(rcu_, token_, false) == 0) std::this_thread::yield();
-    apply(spare, *missed_);
+  const Root& old = *published_;
+  std::uint32_t from = block_of(old, change.low);
+  // What changes there may become one with the interval before.
+  if (from > 0 && old.first[from] == change.low) --from;
+  std::uint32_t to = change.high == ~Uint128{0} ? old.n - 1 : block_of(old, change.high + 1);
+  gather(old, from, to);
+  apply(scratch_, change);
+  if (scratch_.first.size() < kBlock / 2 && to - from + 1 < old.n) {
+    // Too few for a block: with those of a neighbour they are enough for one or two.
+    to + 1 < old.n ? ++to : --from;
+    gather(old, from, to);
+    apply(scratch_, change);
   }
-  apply(spare, change);
+  replace(old, from, to);
+}
+
+/// Publishes a root in which the scratch area takes the place of blocks `from` to `to`.
+void Prefix6Table::replace(const Root& old, std::uint32_t from, std::uint32_t to) {
+  const std::size_t n = scratch_.first.size();
+  const std::size_t blocks = (n + kBlock - 1) / kBlock;
+  reclaim(blocks);
+  Root& root = *free_roots_.back();
+  free_roots_.pop_back();
+  Retired retired{0, nullptr, {}};
+  root.n = 0;
+  const auto keep = [&](std::uint32_t i) {
+    root.first[root.n] = old.first[i];
+    root.block[root.n++] = old.block[i];
+  };
+  for (std::uint32_t i = 0; i < from; ++i) keep(i);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    Block* const block = free_blocks_.back();
+    free_blocks_.pop_back();
+    fill(*block, scratch_, n * i / blocks, n * (i + 1) / blocks);
+    root.first[root.n] = block->first[0];
+    root.block[root.n++] = block;
+  }
+  for (std::uint32_t i = from; i <= to && i < old.n; ++i) retired.blocks.push_back(old.block[i]);
+  for (std::uint32_t i = to + 1; i < old.n; ++i) keep(i);
+  root.search_len = root.n == 1 ? root.block[0]->n : kBlock;
+
   // Pairs with the load in lookup: who sees the pointer sees the intervals, and the next hops that
   // were set before.
-  current_.store(&spare, std::memory_order_release);
-  token_ = rte_rcu_qsbr_start(rcu_);
-  missed_ = change;
+  current_.store(&root, std::memory_order_release);
+  ++work_.changes;
+  work_.intervals += n;
+  retired.root = std::exchange(published_, &root);
+  if (retired.root == nullptr) return;
+  retired.token = rte_rcu_qsbr_start(rcu_);
+  retired_.push_back(std::move(retired));
 }
+
+/// Takes back what no reader is at any more, until there is a root and so many blocks.
+void Prefix6Table::reclaim(std::size_t blocks) {
+  bool waited = false;
+  while (!retired_.empty()) {
+    const bool enough = !free_roots_.empty() && free_blocks_.size() >= blocks;
+    if (rte_rcu_qsbr_check(rcu_, retired_.front().token, false) == 0) {
+      if (enough) break;
+      waited = true;
+      std::this_thread::yield();
+      continue;
+    }
+    Retired& oldest = retired_.front();
+    free_roots_.push_back(oldest.root);
+    free_blocks_.insert(free_blocks_.end(), oldest.blocks.begin(), oldest.blocks.end());
+    retired_.pop_front();
+  }
+  if (waited) ++work_.waits;
+}
+
+// --- Prefixes ---
 
 std::uint32_t Prefix6Table::owner_above(const wire::IpPrefix& prefix) const {
   for (std::uint8_t len = prefix.len; len-- != 0;) {
+    if (of_length_[len] == 0) continue;
     const auto it = prefixes_.find({wire::network({prefix.addr, len}), len});
     if (it != prefixes_.end()) return owner_of(len, it->second);
   }
@@ -149,6 +240,7 @@ Status Prefix6Table::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
     return fail(Errc::kNoResources, "no room for prefix {}: {} are there", wire::to_string(prefix),
                 prefixes_.size());
   if (it != prefixes_.end() && it->second == next_hop) return {};
+  if (it == prefixes_.end()) ++of_length_[key.len];
   prefixes_.insert_or_assign(key, next_hop);
   const Uint128 low = number_of(key.addr);
   publish({low, low | host_mask(key.len), owner_of(key.len, next_hop), key.len});
@@ -161,6 +253,7 @@ Status Prefix6Table::remove(const wire::IpPrefix& prefix) {
   const wire::IpPrefix key{wire::network(prefix), prefix.len};
   if (prefixes_.erase(key) == 0)
     return fail(Errc::kNotFound, "no prefix {}", wire::to_string(prefix));
+  --of_length_[key.len];
   const Uint128 low = number_of(key.addr);
   publish({low, low | host_mask(key.len), owner_above(key), key.len});
   return {};
@@ -168,20 +261,30 @@ Status Prefix6Table::remove(const wire::IpPrefix& prefix) {
 
 void Prefix6Table::lookup(std::span<const wire::IpAddr> addrs,
                           std::span<NextHopIndex> out) const noexcept {
-  // Pairs with the store in publish.
-  const Copy& copy = *current_.load(std::memory_order_acquire);
+  // Pairs with the store in replace.
+  const Root& root = *current_.load(std::memory_order_acquire);
   for (std::size_t begin = 0; begin < addrs.size(); begin += kLanes) {
     const std::size_t lanes = std::min(kLanes, addrs.size() - begin);
     std::array<Uint128, kLanes> key;
     std::array<std::uint32_t, kLanes> at{};
+    std::array<const Block*, kLanes> block;
     for (std::size_t i = 0; i < lanes; ++i) key[i] = number_of(addrs[begin + i]);
-    for (std::uint32_t len = copy.n; len > 1;) {
+    // No branch on what is compared: it would go either way.
+    for (std::uint32_t len = root.n; len > 1;) {
       const std::uint32_t half = len / 2;
-      for (std::size_t i = 0; i < lanes; ++i)  // no branch: it would go either way
-        at[i] += half & (0U - static_cast<std::uint32_t>(copy.first[at[i] + half] <= key[i]));
+      for (std::size_t i = 0; i < lanes; ++i)
+        at[i] += half & (0U - static_cast<std::uint32_t>(root.first[at[i] + half] <= key[i]));
       len -= half;
     }
-    for (std::size_t i = 0; i < lanes; ++i) out[begin + i] = next_hop_of(copy.owner[at[i]]);
+    for (std::size_t i = 0; i < lanes; ++i) block[i] = root.block[at[i]];
+    at = {};
+    for (std::uint32_t len = root.search_len; len > 1;) {
+      const std::uint32_t half = len / 2;
+      for (std::size_t i = 0; i < lanes; ++i)
+        at[i] += half & (0U - static_cast<std::uint32_t>(block[i]->first[at[i] + half] <= key[i]));
+      len -= half;
+    }
+    for (std::size_t i = 0; i < lanes; ++i) out[begin + i] = next_hop_of(block[i]->owner[at[i]]);
   }
 }
 

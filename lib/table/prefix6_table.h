@@ -1,12 +1,11 @@
 // Longest prefix match for IPv6: destination address to next-hop number.
 //
 // The prefixes cut the address space into intervals, sorted; an address is found by binary search,
-// all of a burst step by step together, so that their cache misses overlap. Two copies, of which
-// readers see one: a change goes into the copy nobody reads, which is then published by pointer;
-// the other copy takes the same change when the next one comes, after the grace period. Why not
-// rte_lpm6 or rte_fib6 (trie): neither has RCU in DPDK 22.11, so each would need two copies, of 64
-// Mbyte and more; here both together take 40 octets for each boundary, at most two boundaries a
-// prefix (perf/lib/table/prefix6_table_bench.cc).
+// all of a burst step by step together, so that their cache misses overlap. The intervals lie in
+// blocks, and a root knows where each block starts. A change writes the blocks it touches anew,
+// with a new root, publishes that by pointer and waits for nobody: what it replaces is used again
+// once no reader can be at it. Why not rte_lpm6 or rte_fib6 (trie): neither has RCU in DPDK 22.11,
+// so each would need two copies, of 64 Mbyte and more (perf/lib/table/prefix6_table_bench.cc).
 #pragma once
 
 #include <rte_malloc.h>
@@ -15,11 +14,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "lib/base/result.h"
 #include "lib/table/next_hop.h"
@@ -32,8 +32,8 @@ namespace ipoib::table {
 __extension__ typedef unsigned __int128 Uint128;
 
 /// One writer (management lcore) for create, add and remove. Readers call lookup and must pass a
-/// quiescent state of `rcu` between bursts; a change waits, yielding the CPU, until all have done
-/// so since the change before it, one loop of a worker at most.
+/// quiescent state of `rcu` between bursts. A change waits for them, yielding the CPU, only where
+/// so many changes came since the last quiescent state that their memory is used up.
 class Prefix6Table {
  public:
   struct Config {
@@ -65,21 +65,44 @@ class Prefix6Table {
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return prefixes_.size(); }
-  /// Octets that readers may touch, both copies.
+  /// Octets allocated for what readers see.
   [[nodiscard]] std::size_t memory_size() const noexcept {
-    return copies_.size() * capacity_ * (sizeof(Uint128) + sizeof(std::uint32_t));
+    return max_blocks_ * 2 * sizeof(Block) + kRoots * root_size();
   }
+  /// What changes have cost so far.
+  struct Work {
+    std::uint64_t changes = 0;
+    std::uint64_t intervals = 0;  ///< Written in all.
+    std::uint64_t waits = 0;      ///< Changes that had to wait for readers.
+  };
+  [[nodiscard]] const Work& work() const noexcept { return work_; }
 
  private:
   struct RteFree {
     void operator()(void* p) const noexcept { rte_free(p); }
   };
-  /// Interval i reaches from first[i] to the octet before first[i + 1]; first[0] is 0. Its owner is
-  /// the longest prefix that holds it: length << 24 | next hop; 0: none.
-  struct Copy {
+  static constexpr std::uint32_t kBlock = 256;
+  /// Changes that may be under way at a time, and what is current.
+  static constexpr std::size_t kRoots = 16;
+
+  /// Interval i reaches from first[i] to the address before the next one's. Its owner is the
+  /// longest prefix that holds it: length << 24 | next hop; 0: none. Behind the last interval the
+  /// block is filled so that a search may run there and still finds the last one's owner.
+  struct alignas(64) Block {
+    std::array<Uint128, kBlock> first;
+    std::array<std::uint32_t, kBlock> owner;
+    std::uint32_t n;  ///< Half of kBlock at least, except where there is only one block.
+  };
+  /// Block i holds the intervals from first[i] on; first[0] is 0.
+  struct alignas(64) Root {
     Uint128* first = nullptr;
-    std::uint32_t* owner = nullptr;
+    Block** block = nullptr;
     std::uint32_t n = 0;
+    std::uint32_t search_len = 0;  ///< Intervals of a block that have to be searched.
+  };
+  struct Intervals {
+    std::vector<Uint128> first;
+    std::vector<std::uint32_t> owner;
   };
   /// Intervals from `low` to `high` whose owner is no longer than `len` go to `owner`.
   struct Change {
@@ -91,24 +114,44 @@ class Prefix6Table {
 
   explicit Prefix6Table(rte_rcu_qsbr* rcu) : rcu_{rcu} {}
 
-  static std::uint32_t interval_of(const Copy& copy, Uint128 addr) noexcept;
-  static std::uint32_t split(Copy& copy, Uint128 at) noexcept;
-  static void merge(Copy& copy, std::uint32_t i) noexcept;
-  static void apply(Copy& copy, const Change& change) noexcept;
+  Status allocate(const Config& config);
+  [[nodiscard]] std::size_t root_size() const noexcept {
+    return max_blocks_ * (sizeof(Uint128) + sizeof(Block*));
+  }
+  static std::uint32_t block_of(const Root& root, Uint128 addr) noexcept;
+  static std::size_t split(Intervals& intervals, Uint128 at);
+  static void merge(Intervals& intervals, std::size_t i);
+  static void apply(Intervals& intervals, const Change& change);
+  void gather(const Root& root, std::uint32_t from, std::uint32_t to);
+  static void fill(Block& block, const Intervals& intervals, std::size_t begin, std::size_t end);
   void publish(const Change& change);
+  void replace(const Root& old, std::uint32_t from, std::uint32_t to);
+  void reclaim(std::size_t blocks);
   /// Of the longest prefix that holds all of `prefix` and is shorter.
   [[nodiscard]] std::uint32_t owner_above(const wire::IpPrefix& prefix) const;
 
-  std::atomic<const Copy*> current_{nullptr};  ///< What readers see.
+  std::atomic<const Root*> current_{nullptr};  ///< What readers see.
   rte_rcu_qsbr* rcu_;
   // Writer's.
+  Root* published_ = nullptr;  ///< As current_.
   std::map<wire::IpPrefix, NextHopIndex> prefixes_;
-  std::array<Copy, 2> copies_;
-  std::optional<Change> missed_;  ///< By the copy that readers do not see.
-  std::uint64_t token_ = 0;       ///< Of the grace period since that copy was last seen.
-  std::size_t capacity_ = 0;      ///< Intervals of a copy.
+  std::array<std::uint32_t, 129> of_length_{};  ///< Prefixes of each length.
+  std::array<Root, kRoots> roots_;
+  std::vector<Root*> free_roots_;
+  std::vector<Block*> free_blocks_;
+  /// What readers may still be at, oldest first.
+  struct Retired {
+    std::uint64_t token;
+    Root* root;
+    std::vector<Block*> blocks;
+  };
+  std::deque<Retired> retired_;
+  Intervals scratch_;
+  Work work_;
+  std::size_t max_blocks_ = 0;  ///< That the intervals of a full table can take.
   std::uint32_t max_prefixes_ = 0;
-  std::array<std::unique_ptr<void, RteFree>, 4> memory_;
+  std::unique_ptr<void, RteFree> block_memory_;
+  std::unique_ptr<void, RteFree> root_memory_;
 };
 
 }  // namespace ipoib::table

@@ -107,11 +107,35 @@ void route6_lpm6_bulk(benchmark::State& state) {
   rte_lpm6_free(lpm);
 }
 
+/// One prefix taken away from that many and added again, as a routing protocol does.
+void route6_change(benchmark::State& state) {
+  const auto rows = routes(static_cast<std::size_t>(state.range(0)));
+  auto* const rcu = static_cast<rte_rcu_qsbr*>(
+      rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(1), RTE_CACHE_LINE_SIZE));
+  rte_rcu_qsbr_init(rcu, 1);
+  {
+    auto table = Prefix6Table::create({}, rcu);
+    if (!table) return state.SkipWithError(table.error().what.c_str());
+    NextHopIndex hop = 1;
+    for (const auto& row : rows)
+      if (!(*table)->add(row, hop++ % 256)) return state.SkipWithError("route does not fit");
+    Random random{3};
+    for (auto _ : state) {
+      const auto& row = rows[random() % rows.size()];
+      if (!(*table)->remove(row) || !(*table)->add(row, hop++ % 256))
+        return state.SkipWithError("route does not fit");
+    }
+    state.SetItemsProcessed(state.iterations() * 2);
+  }
+  rte_free(rcu);
+}
+
 void sizes(benchmark::internal::Benchmark* b) {
   for (const int n : {10, 1'000, 10'000}) b->Arg(n);
 }
 BENCHMARK(route6_prefix_table)->Apply(sizes);
 BENCHMARK(route6_lpm6_bulk)->Apply(sizes);
+BENCHMARK(route6_change)->Arg(10)->Arg(1'000)->Arg(10'000)->Arg(65'000);
 
 }  // namespace
 }  // namespace ipoib::table

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <random>
@@ -111,7 +113,6 @@ TEST_F(Prefix6, RefusesWhatItCannotHold) {
   remove("2001:db8::/64");
   add("::/0", 1);
   EXPECT_EQ(find("2001:db8::1"), 1U);
-  EXPECT_EQ(table->memory_size(), 2U * 5 * 20) << "two copies of two prefixes' intervals";
 }
 
 /// Beside a list that is searched from end to end; the table is full again and again, so that a
@@ -153,6 +154,84 @@ TEST_F(Prefix6, P05_AgreesWithALinearSearchUnderRandomChanges) {
     table->lookup(addrs, found);
     for (std::size_t k = 0; k < addrs.size(); ++k) ASSERT_EQ(found[k], expected(addrs[k])) << i;
   }
+}
+
+/// Thousands of prefixes, so that their intervals lie in many blocks that are split and joined.
+TEST_F(Prefix6, P05_AgreesWithASearchByLengthWhereThereAreManyBlocks) {
+  constexpr std::uint32_t kMax = 3000;
+  make(kMax);
+  std::independent_bits_engine<std::mt19937, 32, std::uint32_t> random{12};
+  constexpr std::array<std::uint8_t, 9> kLens = {0, 8, 32, 40, 48, 56, 64, 127, 128};
+  const auto address = [&] {
+    IpAddr a = *wire::parse_ip("2001:db8::");
+    for (const std::size_t byte : {4U, 5U, 6U, 15U})
+      a.bytes[byte] = static_cast<std::byte>(random() % 12);
+    return a;
+  };
+  std::map<IpPrefix, NextHopIndex> model;
+  const auto expected = [&](const IpAddr& a) {
+    for (auto len = kLens.rbegin(); len != kLens.rend(); ++len)
+      if (const auto it = model.find({wire::network({a, *len}), *len}); it != model.end())
+        return it->second;
+    return kNextHopNone;
+  };
+  // It fills up, is emptied, and fills up again.
+  for (int i = 0; i < 40'000; ++i) {
+    IpPrefix prefix{address(), kLens[random() % kLens.size()]};
+    prefix.addr = wire::network(prefix);
+    const bool emptying = i / 10'000 % 2 == 1;
+    if (emptying && !model.empty()) {
+      const auto near = model.lower_bound(prefix);
+      prefix = near == model.end() ? model.begin()->first : near->first;
+    }
+    if (!emptying && random() % 8 != 0) {
+      const NextHopIndex hop = 1 + random() % 1000;
+      const bool fits = model.count(prefix) != 0 || model.size() < kMax;
+      ASSERT_EQ(table->add(prefix, hop).has_value(), fits);
+      if (fits) model[prefix] = hop;
+    } else {
+      ASSERT_EQ(table->remove(prefix).has_value(), model.erase(prefix) == 1);
+    }
+    ASSERT_EQ(table->size(), model.size());
+    std::array<IpAddr, 5> addrs;
+    std::array<NextHopIndex, 5> found;
+    for (IpAddr& a : addrs) a = address();
+    addrs[0] = prefix.addr;
+    table->lookup(addrs, found);
+    for (std::size_t k = 0; k < addrs.size(); ++k) ASSERT_EQ(found[k], expected(addrs[k])) << i;
+  }
+}
+
+/// Bulk loading costs a bounded piece of the table for each prefix, and no grace period.
+TEST_F(Prefix6, ManyPrefixesAreLoadedWithoutWaiting) {
+  constexpr std::uint32_t kMany = 65'536;
+  make(kMany);
+  rte_rcu_qsbr_thread_register(rcu, 0);
+  rte_rcu_qsbr_thread_online(rcu, 0);
+  std::mt19937 random{13};
+  std::vector<IpPrefix> all;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    IpPrefix p{*wire::parse_ip("2001:db8::"), 64};
+    p.addr.bytes[4] = static_cast<std::byte>(i >> 8);
+    p.addr.bytes[5] = static_cast<std::byte>(i);
+    all.push_back(p);
+  }
+  std::ranges::shuffle(all, random);
+  // The reader is quiescent at every tenth change only.
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    ASSERT_TRUE(table->add(all[i], 1 + i % 7));
+    if (i % 10 == 0) rte_rcu_qsbr_quiescent(rcu, 0);
+  }
+  for (std::uint32_t i = 0; i < kMany; i += 97) EXPECT_EQ(table->lookup(all[i].addr), 1 + i % 7);
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    ASSERT_TRUE(table->remove(all[i]));
+    if (i % 10 == 0) rte_rcu_qsbr_quiescent(rcu, 0);
+  }
+  EXPECT_EQ(table->work().changes, 1 + 2 * kMany);
+  EXPECT_EQ(table->work().waits, 0U);
+  EXPECT_LT(table->work().intervals / table->work().changes, 600U);
+  rte_rcu_qsbr_thread_offline(rcu, 0);
+  rte_rcu_qsbr_thread_unregister(rcu, 0);
 }
 
 /// Readers that never stop see, of a prefix that changes all the time, one of its values, and the
