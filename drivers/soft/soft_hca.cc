@@ -129,6 +129,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
       next_qpn_{config.first_qpn.value_or(
           kFirstFreeQpn + static_cast<std::uint32_t>(rte_rand_max(kLastQpn - kFirstFreeQpn + 1)))},
       ahs_{std::move(ahs)},
+      groups_{grace_},
       mads_out_{std::move(mads_out)},
       mads_in_{std::move(mads_in)},
       datapath_{{.port_id = config.port_id,
@@ -174,7 +175,7 @@ void SoftHca::publish(SoftUdQueue* closing) {
   std::vector<SoftUdQueue*> open;
   for (const auto& queue : queues_)
     if (queue.get() != closing) open.push_back(queue.get());
-  auto table = std::make_unique<const RxTable>(config_.attr, open, attachments_, closing);
+  auto table = std::make_unique<const RxTable>(config_.attr, open, groups_, closing);
   datapath_.publish(table.get());
   old_tables_.add(std::exchange(table_, std::move(table)), grace_);
   old_tables_.reclaim(grace_, [](std::unique_ptr<const RxTable> old) { old.reset(); });
@@ -209,7 +210,7 @@ void SoftHca::destroy_ud_queue(fabric::UdQueue& queue) {
                                   [&](const auto& own) { return own.get() == &queue; });
   if (found == queues_.end()) return;
   SoftUdQueue& closing = **found;
-  std::erase_if(attachments_, [&](const Attachment& a) { return a.queue == &closing; });
+  groups_.detach_all(closing);
   publish(&closing);
   // The first wait ends the last loop that may not have seen the new table, the second one a whole
   // loop that has, and so has drained the queue.
@@ -231,21 +232,16 @@ Status SoftHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint1
   if (!mgid.is_multicast() || !wire::is_multicast_lid(mlid))
     return fail(Errc::kInvalidArgument, "{}: attach to MLID {:#06x}: not a multicast GID and LID",
                 config_.name, mlid);
-  const Attachment wanted{mgid, mlid, static_cast<SoftUdQueue*>(&queue)};
-  if (std::find(attachments_.begin(), attachments_.end(), wanted) != attachments_.end())
-    return fail(Errc::kExists, "{}: QP {:#08x} is attached to this group on MLID {:#06x} already",
-                config_.name, queue.qpn(), mlid);
-  attachments_.push_back(wanted);
-  publish();
+  const Status done = groups_.attach(mgid, mlid, static_cast<SoftUdQueue&>(queue));
+  if (!done) return fail(done.error().code, "{}: {}", config_.name, done.error().what);
   return {};
 }
 
 Status SoftHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
-  const Attachment gone{mgid, mlid, static_cast<SoftUdQueue*>(&queue)};
-  if (std::erase(attachments_, gone) == 0)
+  if (!wire::is_multicast_lid(mlid) ||
+      !groups_.detach(mgid, mlid, static_cast<SoftUdQueue&>(queue)))
     return fail(Errc::kNotFound, "{}: QP {:#08x} is not attached to this group on MLID {:#06x}",
                 config_.name, queue.qpn(), mlid);
-  publish();
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include "drivers/soft/ah_table.h"
 #include "drivers/soft/connected_control.h"
 #include "drivers/soft/datapath.h"
+#include "drivers/soft/group_table.h"
 #include "drivers/soft/mad_port.h"
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/ud_queue.h"
@@ -128,13 +129,13 @@ class SoftHca final : public fabric::Hca {
   fabric::Grace grace_;
   std::uint32_t next_qpn_;
   std::unique_ptr<AhTable> ahs_;
+  GroupTable groups_;
   RingPtr mads_out_;
   RingPtr mads_in_;
   Datapath datapath_;
   SoftMadPort mad_port_;
   std::unique_ptr<ConnectedControl> connected_;  ///< From the first receive queue on.
   std::vector<std::unique_ptr<SoftUdQueue>> queues_;
-  std::vector<Attachment> attachments_;
   std::unique_ptr<const RxTable> table_;
   fabric::Retired<std::unique_ptr<const RxTable>> old_tables_;
   std::unique_ptr<const fabric::CaptureTap> tap_;

@@ -57,7 +57,8 @@ inline Drop check_link(const RxTable& table, RxFrame& f) noexcept {
   if (f.end < head_len + sizeof(wire::Bth) + wire::kIcrcLen) return Drop::kIbRunt;
   f.ud = record_at<UdWords>(f.bytes, head_len);
   const std::uint16_t dlid = f.lrh->dlid.host();
-  const bool ours = wire::is_multicast_lid(dlid) ? table.has_mlid(dlid) : table.is_own_lid(dlid);
+  const bool ours =
+      wire::is_multicast_lid(dlid) ? table.groups().has_mlid(dlid) : table.is_own_lid(dlid);
   return ours ? kGood : Drop::kIbLid;
 }
 
@@ -75,7 +76,7 @@ inline Drop check_network(const RxTable& table, RxFrame& f) noexcept {
   if (f.grh->pay_len.host() != f.end - kGlobalHeadLen) return Drop::kIbLength;
   if (!multicast) return table.is_own_gid(f.grh->dgid) ? kGood : Drop::kIbGid;
   if (!f.grh->dgid.is_multicast()) return Drop::kIbGid;
-  f.members = table.members(f.grh->dgid, dlid);
+  f.members = table.groups().members(f.grh->dgid, dlid);
   return f.members.empty() ? Drop::kIbMgid : kGood;
 }
 

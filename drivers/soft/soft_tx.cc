@@ -396,7 +396,7 @@ rte_mbuf* Datapath::group_copy(const SoftUdQueue& sender, const rte_mbuf* frame)
   const auto* lrh = rte_pktmbuf_mtod_offset(frame, const wire::Lrh*, sizeof(EthHdr));
   const auto* grh = rte_pktmbuf_mtod_offset(frame, const wire::Grh*, kLocalHeadLen);
   const RxTable& table = *table_.load(std::memory_order_acquire);
-  const auto members = table.members(grh->dgid, lrh->dlid.host());
+  const auto members = table.groups().members(grh->dgid, lrh->dlid.host());
   if (std::all_of(members.begin(), members.end(),
                   [&](const SoftUdQueue* queue) { return queue == &sender; }))
     return nullptr;

@@ -1,0 +1,95 @@
+// The multicast groups of a port and the queue pairs attached to each. A change costs what the one
+// group has, however many there are: a port may be in each of thousands.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "drivers/soft/ud_queue.h"
+#include "lib/base/result.h"
+#include "lib/fabric/grace.h"
+#include "lib/wire/gid.h"
+
+namespace ipoib::soft {
+
+/// Changed by the management lcore, read by the worker. Groups never change once a worker can see
+/// them: another takes the place, and the old one is freed after the grace period.
+class GroupTable {
+ public:
+  /// Queue pairs of one port that one group may have: a bit each where a packet notes who gets it.
+  static constexpr std::size_t kMaxMembers = 64;
+
+  /// `grace` outlives the table.
+  explicit GroupTable(const fabric::Grace& grace);
+  /// No worker may read it any more.
+  ~GroupTable();
+  GroupTable(const GroupTable&) = delete;
+  GroupTable& operator=(const GroupTable&) = delete;
+
+  // Management lcore. Shape: mgid and mlid are multicast.
+
+  /// kExists: it is attached already. kNoResources: the group has kMaxMembers.
+  Status attach(const wire::Gid& mgid, std::uint16_t mlid, SoftUdQueue& queue);
+  /// False: it was not attached.
+  [[nodiscard]] bool detach(const wire::Gid& mgid, std::uint16_t mlid, SoftUdQueue& queue);
+  /// From every group. Looks at all of them.
+  void detach_all(SoftUdQueue& queue);
+
+  // Worker lcore.
+
+  /// First filter: does any group of the port use this MLID?
+  [[nodiscard]] bool has_mlid(std::uint16_t mlid) const noexcept {
+    const unsigned bit = mlid - kFirstMlid;
+    return (mlids_[bit / 64].load(std::memory_order_relaxed) >> bit % 64 & 1) != 0;
+  }
+  /// Second filter: the queue pairs attached to the group, up to kMaxMembers; none: empty. Valid
+  /// until the worker's next quiescent state.
+  [[nodiscard]] std::span<SoftUdQueue* const> members(const wire::Gid& mgid,
+                                                      std::uint16_t mlid) const noexcept;
+
+ private:
+  static constexpr std::uint16_t kFirstMlid = 0xc000;
+  static constexpr std::size_t kMlids = 0x4000;
+
+  struct Group {
+    wire::Gid mgid;
+    std::uint16_t mlid = 0;  ///< 0: there is no such group any more; others may lie behind it.
+    std::vector<SoftUdQueue*> members;
+
+    [[nodiscard]] bool is(const wire::Gid& gid, std::uint16_t lid) const noexcept {
+      return mlid == lid && mgid == gid;
+    }
+  };
+  using Slot = std::atomic<const Group*>;
+  /// Open addressing; at least half of the slots are null.
+  struct Slots {
+    explicit Slots(std::size_t n) : mask{n - 1}, at{std::make_unique<Slot[]>(n)} {}
+    std::size_t mask;
+    std::unique_ptr<Slot[]> at;
+  };
+  static const Group kGone;
+
+  [[nodiscard]] Slot* find(const wire::Gid& mgid, std::uint16_t mlid) const;
+  void add(std::unique_ptr<const Group> group);
+  void replace(Slot& slot, const Group& old, std::unique_ptr<const Group> by);
+  void take_out(Slot& slot, const Group& old, SoftUdQueue& queue);
+  void make_room();
+  void reclaim();
+
+  const fabric::Grace& grace_;
+  std::unique_ptr<const Slots> owned_;
+  std::atomic<const Slots*> slots_;  ///< Of owned_.
+  std::size_t nb_used_ = 0;          ///< Slots that are not null.
+  std::size_t nb_groups_ = 0;
+  std::array<std::atomic<std::uint64_t>, kMlids / 64> mlids_{};
+  std::vector<std::uint32_t> groups_of_mlid_ = std::vector<std::uint32_t>(kMlids);
+  fabric::Retired<std::unique_ptr<const Group>> old_groups_;
+  fabric::Retired<std::unique_ptr<const Slots>> old_slots_;
+};
+
+}  // namespace ipoib::soft
