@@ -110,7 +110,7 @@ class alignas(64) Datapath {
   void verify(UsualBurst& usuals) noexcept;
   void stage(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
   void stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
-  void stage_group(rte_mbuf* m, const RxFrame& f, const SoftUdQueue* sender) noexcept;
+  void stage_group(rte_mbuf* m, const RxFrame& f) noexcept;
   void receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept;
 
   std::uint16_t tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;

@@ -3,9 +3,12 @@
 #include <rte_ethdev.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <limits>
 
 #include "drivers/soft/connected_port.h"
+#include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"
 
@@ -22,6 +25,9 @@ struct RxFrame {
   std::size_t payload_len;
   SoftUdQueue* queue;                     ///< Unicast; null: QP1.
   std::span<SoftUdQueue* const> members;  ///< Multicast; empty: unicast.
+  /// A bit for each of `members` whose keys the packet has. Their keys may change at any time: what
+  /// was found here holds for this packet.
+  std::uint64_t takers;
 };
 
 namespace {
@@ -107,18 +113,23 @@ inline Drop check_queue_keys(const SoftUdQueue& queue, const UdWords& ud) noexce
   return queue.qkey() == ud.qkey.host() ? kGood : Drop::kIbQkey;
 }
 
-/// A multicast packet is good when it is for one of the queue pairs.
-Drop check_group_keys(const RxFrame& f, const SoftUdQueue* sender) noexcept {
+/// A multicast packet is good when it is for one of the queue pairs. Sets takers.
+Drop check_group_keys(RxFrame& f, const SoftUdQueue* sender) noexcept {
+  static_assert(GroupTable::kMaxMembers == std::numeric_limits<decltype(f.takers)>::digits);
   Drop reason = Drop::kIbMgid;
-  for (const SoftUdQueue* queue : f.members) {
-    if (queue == sender) continue;
-    reason = check_queue_keys(*queue, *f.ud);
-    if (reason == kGood) return kGood;
+  f.takers = 0;
+  for (std::size_t i = 0; i < f.members.size(); ++i) {
+    if (f.members[i] == sender) continue;
+    const Drop fault = check_queue_keys(*f.members[i], *f.ud);
+    if (fault == kGood)
+      f.takers |= std::uint64_t{1} << i;
+    else
+      reason = fault;
   }
-  return reason;
+  return f.takers != 0 ? kGood : reason;
 }
 
-inline Drop check_keys(const RxTable& table, const RxFrame& f, const SoftUdQueue* sender) noexcept {
+inline Drop check_keys(const RxTable& table, RxFrame& f, const SoftUdQueue* sender) noexcept {
   if (f.queue != nullptr) return check_queue_keys(*f.queue, *f.ud);
   if (!f.members.empty()) return check_group_keys(f, sender);
   if (!table.matches_any_pkey(f.ud->pkey())) return Drop::kIbPkey;
@@ -323,7 +334,7 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     else if (f.queue != nullptr)
       stage(*f.queue, m, f);
     else if (!f.members.empty())
-      stage_group(m, f, sender);
+      stage_group(m, f);
     else if (config_.mads_in == nullptr)
       drop(m, Drop::kIbQpn);  // QP1 is elsewhere
     else if (rte_ring_sp_enqueue(config_.mads_in, m) != 0)
@@ -399,20 +410,17 @@ void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept
   stage(queue, {&m, 1});
 }
 
-/// One queue pair gets the packet itself, the others a copy, headers included.
-void Datapath::stage_group(rte_mbuf* m, const RxFrame& f, const SoftUdQueue* sender) noexcept {
-  SoftUdQueue* last = nullptr;
-  for (SoftUdQueue* queue : f.members) {
-    if (queue == sender || check_queue_keys(*queue, *f.ud) != kGood) continue;
-    if (last != nullptr) {
-      if (rte_mbuf* copy = copy_frame(m); copy != nullptr)
-        stage(*last, copy, f);
-      else
-        drops_.add(Drop::kIbNoBuffer);
-    }
-    last = queue;
+/// One queue pair gets the packet itself, the others a copy, headers included. Shape: some takers.
+void Datapath::stage_group(rte_mbuf* m, const RxFrame& f) noexcept {
+  expects(f.takers != 0, "the packet is for one of the group's queue pairs");
+  std::uint64_t left = f.takers;
+  for (; !std::has_single_bit(left); left &= left - 1) {
+    if (rte_mbuf* copy = copy_frame(m); copy != nullptr)
+      stage(*f.members[static_cast<std::size_t>(std::countr_zero(left))], copy, f);
+    else
+      drops_.add(Drop::kIbNoBuffer);
   }
-  stage(*last, m, f);
+  stage(*f.members[static_cast<std::size_t>(std::countr_zero(left))], m, f);
 }
 
 void Datapath::drain(SoftUdQueue& queue) noexcept {
