@@ -117,8 +117,12 @@ Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace
   if (fresh == nullptr)
     return fail(Errc::kNoResources, "no memory to rewrite {} address handles", kCapacity);
   for (fabric::AhIndex ah = 0; ah < attrs_.size(); ++ah) {
-    if (owned_[ah].kind.load(std::memory_order_relaxed).head_len == 0) continue;
+    const AhKind old = owned_[ah].kind.load(std::memory_order_relaxed);
+    if (old.head_len == 0) continue;
     const AhKind kind = make_template(port, attrs_[ah], fresh[ah]);
+    // A bucket that is in use stays: it depends on the path alone.
+    if ((kind.route & ~old.route & AhKind::kLimited) != 0)
+      buckets_[ah] = RateBucket::of(limiting_mbps(attrs_[ah].rate, port.rate), tsc_hz_);
     fresh[ah].kind.store(kind, std::memory_order_relaxed);
   }
   slots_.store(fresh.get(), std::memory_order_release);

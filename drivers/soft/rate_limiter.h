@@ -48,9 +48,10 @@ struct RateBucket {
     fraction = static_cast<std::uint32_t>(cost & ((1U << kFraction) - 1));
     return true;
   }
-  /// For a packet that was charged and did not leave.
+  /// For a packet that was charged and did not leave. The handle may have got its limit between.
   void give_back(std::uint32_t octets) noexcept {
-    full_tsc -= (std::uint64_t{octets} * octet_cost) >> kFraction;
+    const std::uint64_t cost = (std::uint64_t{octets} * octet_cost) >> kFraction;
+    full_tsc -= cost < full_tsc ? cost : full_tsc;
   }
 };
 static_assert(sizeof(RateBucket) == 16);

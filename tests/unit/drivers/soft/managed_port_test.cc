@@ -12,6 +12,12 @@ using fabric::PortEvent;
 using fabric::PortState;
 using Events = std::vector<PortEvent>;
 
+constexpr std::uint64_t kHz = 2'000'000'000;
+std::uint64_t now_tsc;
+std::uint64_t virtual_tsc() noexcept {
+  return now_tsc;
+}
+
 /// Tells what the test says.
 class FakeManager final : public fabric::PortManager, public fabric::MadPort {
  public:
@@ -42,6 +48,9 @@ class ManagedPort : public SoftHcaTest {
   ManagedPort() {
     SoftHcaConfig managed = config(0);
     managed.attr = {.guid = 0x77, .lid = 77, .mtu = 4};
+    managed.tsc = &virtual_tsc;
+    managed.tsc_hz = kHz;
+    now_tsc = 5 * kHz;
     auto manager = std::make_unique<FakeManager>();
     manager_ = manager.get();
     auto hca = SoftHca::create(managed, std::move(manager));
@@ -70,6 +79,22 @@ class ManagedPort : public SoftHcaTest {
           attr = {.guid = kGuid[0], .lid = kLid[0], .sm_lid = 9, .sm_sl = 2, .mtu = 5, .rate = 3};
         },
         PortEvent::kPortActive);
+  }
+
+  /// The port has trained anew.
+  void retrain(std::uint8_t rate) {
+    tell([&](fabric::PortAttr& attr) { attr.rate = rate; }, PortEvent::kPortActive);
+  }
+  /// Octets of payload that the handle lets through at once, of 1,280 packets of 2,048.
+  std::uint64_t let_through(fabric::AhIndex ah) {
+    std::uint64_t octets = 0;
+    for (int burst = 0; burst < 20; ++burst) {
+      std::vector<rte_mbuf*> pkts;
+      for (int i = 0; i < 64; ++i) pkts.push_back(packet(counting(2048), ah, 0x99));
+      EXPECT_EQ(node_.queue->tx_burst(pkts.data(), 64), 64);
+      octets += on_cable(1).size() * 2048;
+    }
+    return octets;
   }
 
   FakeManager* manager_;
@@ -150,6 +175,34 @@ TEST_F(ManagedPort, IsKeptDownByWhatCannotBe) {
   EXPECT_EQ(node_.hca->attr().lid, kLid[0]);
   EXPECT_EQ(tell([](fabric::PortAttr& a) { a.lid = 17; }, PortEvent::kLidChange),
             (Events{PortEvent::kLidChange, PortEvent::kPortActive}));
+}
+
+TEST_F(ManagedPort, U22_PathRateHoldsOnAPortThatGotFaster) {
+  constexpr std::uint8_t k2_5Gbps = 2, k10Gbps = 3, k40Gbps = 7;
+  constexpr std::uint64_t kAll = 20 * 64 * 2048;
+  activate();
+  ASSERT_EQ(node_.hca->attr().rate, k10Gbps);
+  fabric::AhAttr to;
+  to.dlid = 9;
+  to.rate = k10Gbps;
+  const fabric::AhIndex as_the_port = node_.hca->create_ah(to).value();
+  to.rate = k2_5Gbps;
+  const fabric::AhIndex slower = node_.hca->create_ah(to).value();
+  EXPECT_EQ(let_through(as_the_port), kAll) << "no limit";
+  EXPECT_LE(let_through(slower), 312'500U);
+
+  retrain(k40Gbps);
+  EXPECT_LE(let_through(slower), 2048U) << "what it had used up stays so";
+  const std::uint64_t burst = let_through(as_the_port);
+  EXPECT_LE(burst, 1'250'000U) << "one millisecond of its rate";
+  EXPECT_GT(burst, 1'200'000U);
+  now_tsc += kHz / 1000;
+  EXPECT_GT(let_through(as_the_port), 1'200'000U);
+
+  retrain(k10Gbps);
+  EXPECT_EQ(let_through(as_the_port), kAll);
+  retrain(k40Gbps);
+  EXPECT_LE(let_through(as_the_port), 1'250'000U);
 }
 
 TEST_F(ManagedPort, MadsAreTheManagers) {
