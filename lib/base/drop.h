@@ -57,6 +57,7 @@ enum class Drop : std::uint8_t {
   kIpMartianSource,  ///< Source is multicast, broadcast, loopback, zero or an address of this node.
   kIpMartianDestination,  ///< Destination must not be forwarded (loopback, class E, link-local …).
   kIpMulticast,           ///< Multicast without a route.
+  kIpMulticastRpf,        ///< Multicast by another interface than the one towards its source.
   kIpBroadcast,           ///< Directed or limited broadcast, not forwarded.
   kIpNoRoute,
   kIpBlackhole,
@@ -135,6 +136,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_martian_source",
                                                                         "ip_martian_destination",
                                                                         "ip_multicast",
+                                                                        "ip_multicast_rpf",
                                                                         "ip_broadcast",
                                                                         "ip_no_route",
                                                                         "ip_blackhole",

@@ -38,6 +38,9 @@ struct V4 {
            static_cast<std::uint8_t>(wire::IpProto::kIgmp);
   }
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.ttl; }
+  static table::NextHop way_to_source(const Context& c, const Hdr& hdr) noexcept {
+    return c.next_hops.get(c.prefixes.lookup(hdr.src.host()));
+  }
   static void take_hop(Hdr& hdr) noexcept { take_ttl_down(hdr); }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     if (is_membership(m)) return c.punt.membership(in, m, true);
@@ -60,6 +63,9 @@ struct V6 {
   }
   static bool is_membership(const rte_mbuf* m) noexcept { return is_listener_discovery(m); }
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }
+  static table::NextHop way_to_source(const Context& c, const Hdr& hdr) noexcept {
+    return c.next_hops.get(c.prefixes6.lookup(hdr.src));
+  }
   static void take_hop(Hdr& hdr) noexcept { --hdr.hop_limit; }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     ip6_deliver(c, in, m, true);
@@ -155,6 +161,17 @@ std::uint64_t ways_out(const table::Delivery& d, const typename V::Hdr& hdr, Int
   return 0;
 }
 
+/// Whether the packet came by the interface that leads to its source. Of several paths management
+/// has chosen the interface, for all routers of a link alike.
+template <class V>
+bool is_from_its_source(const Context& c, const Ingress& in, const typename V::Hdr& hdr) noexcept {
+  const table::NextHop back = V::way_to_source(c, hdr);
+  const bool leads_on = back.kind == table::NextHopKind::kConnected ||
+                        back.kind == table::NextHopKind::kGateway ||
+                        back.kind == table::NextHopKind::kGroup;
+  return leads_on && back.iface == in.iface;
+}
+
 /// The multicast router is told of a source that no delivery names. Not of what only this node
 /// listens to, which goes nowhere whoever sends it.
 template <class V>
@@ -173,11 +190,17 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, bool forwarding, Sen
   if (router && V::is_membership(m)) return V::deliver(c, in, m);
   const table::Delivery* const d =
       c.deliveries->lookup(in.iface, V::destination(hdr), V::source(hdr));
-  if (router && forwarding) tell_of_source<V>(c, in, d, hdr);
+  const bool strays =
+      d != nullptr && d->from_reverse_path != 0 && !is_from_its_source<V>(c, in, hdr);
+  if (router && forwarding && !strays) tell_of_source<V>(c, in, d, hdr);
   if (d == nullptr) return bin.add(m, Drop::kIpMulticast);
 
   Drop reason = Drop::kForwardingStopped;
   std::uint64_t out = forwarding ? ways_out<V>(*d, hdr, in.iface, reason) : 0;
+  if (strays && out != 0) {
+    out &= ~d->from_reverse_path;
+    reason = Drop::kIpMulticastRpf;
+  }
   if (out == 0) return d->local ? V::deliver(c, in, m) : bin.add(m, reason);
   if (d->local)
     if (rte_mbuf* const own = sender.copy(m)) V::deliver(c, in, own);

@@ -14,10 +14,13 @@ enum class IpVersion : std::uint8_t { k4, k6 };
 /// Takes checked packets whose destination is a group. What becomes of them is the delivery of the
 /// interface they came by: a copy goes up where it says so, and one to each of its interfaces, the
 /// TTL taken down once. Copies are whole: links write their headers in front, and not all devices
-/// take packets in pieces. `forwarding` off: this node's own only. On interfaces of a multicast
+/// take packets in pieces. Where the delivery says so, a copy goes only to interfaces that the
+/// packet may reach from the way back to its source, so that routers on the same links do not send
+/// it round between them. `forwarding` off: this node's own only. On interfaces of a multicast
 /// router IGMP and MLD go up and no further, whatever group they are sent to.
 ///
-/// Errors: kIpMulticast (no delivery, or none that is not link-local), kIpTtlExceeded (no error is
+/// Errors: kIpMulticast (no delivery, or none that is not link-local), kIpMulticastRpf (came by
+///         another interface than the one that leads to its source), kIpTtlExceeded (no error is
 ///         told), kNoMbuf, kLinkDown, kGroupAbsent, and those of ip6_deliver, the output stages and
 ///         Punt. A packet that goes anywhere at all is counted for the ways it could not go.
 /// Source: RFC 1112 §7; RFC 4291 §2.7; RFC 4443 §2.4 e; RFC 4391 §10.

@@ -21,12 +21,8 @@ msg::Down delivery_message(msg::Down::Kind kind, const table::Delivery& delivery
 
 }  // namespace
 
-Multicast::Multicast(InterfaceTable& interfaces, WorkerSet& workers, Punt& punt,
-                     route::MulticastTable::ReversePath reverse_path)
-    : interfaces_{interfaces},
-      workers_{workers},
-      punt_{punt},
-      router_{{}, std::move(reverse_path), *this, *this} {}
+Multicast::Multicast(InterfaceTable& interfaces, WorkerSet& workers, Punt& punt)
+    : interfaces_{interfaces}, workers_{workers}, punt_{punt}, router_{{}, *this, *this} {}
 
 Status Multicast::add_router(InterfaceSlot& slot, const IpConfig& config, TimePoint now) {
   const table::InterfaceId id = slot.control->id();

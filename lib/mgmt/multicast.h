@@ -18,9 +18,7 @@ class Punt;
 /// Management lcore only.
 class Multicast final : private route::MulticastSender, private route::DeliverySink {
  public:
-  /// `reverse_path`: interface toward a unicast source.
-  Multicast(InterfaceTable& interfaces, WorkerSet& workers, Punt& punt,
-            route::MulticastTable::ReversePath reverse_path);
+  Multicast(InterfaceTable& interfaces, WorkerSet& workers, Punt& punt);
 
   /// Makes the interface a multicast router's: it listens to the groups that routers are spoken to
   /// in, and hears what hosts want. Before the interface starts.

@@ -39,16 +39,12 @@ Status NodeImpl::flush_neighbours(std::string_view iface) {
 }
 
 Status NodeImpl::add_route(const RouteConfig& route) {
-  auto added =
-      route.blackhole ? routes_->add_blackhole(route.to) : routes_->add_static(route.to, route.via);
-  multicast_->router().table().routes_changed(now());
-  return added;
+  return route.blackhole ? routes_->add_blackhole(route.to)
+                         : routes_->add_static(route.to, route.via);
 }
 
 Status NodeImpl::remove_route(const wire::IpPrefix& to) {
-  auto removed = routes_->remove(to);
-  multicast_->router().table().routes_changed(now());
-  return removed;
+  return routes_->remove(to);
 }
 
 Status NodeImpl::join_group(std::string_view iface, const wire::IpAddr& group) {

@@ -242,9 +242,7 @@ void NodeImpl::create_routing() {
   route_writer_ = std::make_unique<RouteWriter>(interfaces_, *prefixes_, *prefixes6_, next_hops_,
                                                 own_addresses_);
   routes_ = std::make_unique<route::RouteTable>(*route_writer_);
-  multicast_ = std::make_unique<Multicast>(
-      interfaces_, workers_, *punt_,
-      [this](const wire::IpAddr& source) { return routes_->interface_towards(source); });
+  multicast_ = std::make_unique<Multicast>(interfaces_, workers_, *punt_);
   addresses_ = std::make_unique<AddressBook>(interfaces_, *routes_, multicast_->router());
   punt_->set_multicast(multicast_->router());
   set_time(now());

@@ -15,8 +15,12 @@ namespace {
 
 constexpr IpAddr kAnySource{};
 
+constexpr std::uint64_t bit(InterfaceId iface) {
+  return std::uint64_t{1} << iface;
+}
+
 bool same(const table::Delivery& a, const table::Delivery& b) {
-  return a.local == b.local && a.out == b.out;
+  return a.local == b.local && a.out == b.out && a.from_reverse_path == b.from_reverse_path;
 }
 
 }  // namespace
@@ -55,16 +59,16 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
     const bool expanded = route.groups.len == (addr.is_v4() ? 32 : 128) || !any || e.delivery.local;
     if (route.in != in || !source_fits || !expanded || !wire::contains(route.groups, addr))
       continue;
-    for (const InterfaceId i : route.out) e.delivery.out |= std::uint64_t{1} << i;
+    for (const InterfaceId i : route.out) e.delivery.out |= bit(i);
     e.from_static = true;
   }
   if (is_router(in)) {
-    const InterfaceId toward = any ? table::kNoInterface : reverse_path_(source);
-    const bool accepted = toward == table::kNoInterface || toward == in;
     for (const auto& [iface, wish] : group.wishes) {
-      if (!accepted || iface == in || !is_router(iface)) continue;
+      if (iface == in || !is_router(iface)) continue;
       if (any ? !wish.exclude : !wish.wants(source)) continue;
-      e.delivery.out |= std::uint64_t{1} << iface;
+      // What a route sends there, it sends there whatever way it came.
+      if ((e.delivery.out & bit(iface)) == 0) e.delivery.from_reverse_path |= bit(iface);
+      e.delivery.out |= bit(iface);
       e.learned = true;
     }
   }

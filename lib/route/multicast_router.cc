@@ -47,10 +47,9 @@ std::optional<IpFamily> membership_family(std::span<const std::byte> packet) {
 
 }  // namespace
 
-MulticastRouter::MulticastRouter(const MulticastTableConfig& config,
-                                 MulticastTable::ReversePath reverse_path, MulticastSender& sender,
+MulticastRouter::MulticastRouter(const MulticastTableConfig& config, MulticastSender& sender,
                                  DeliverySink& deliveries)
-    : sender_{sender}, table_{config, std::move(reverse_path), deliveries} {}
+    : sender_{sender}, table_{config, deliveries} {}
 
 std::array<IpAddr, 4> MulticastRouter::router_groups() {
   return {wire::kIgmpAllRouters, wire::kIgmpV3Routers, wire::all_routers(), wire::kMldV2Routers};

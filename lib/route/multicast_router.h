@@ -32,8 +32,8 @@ class MulticastSender {
 class MulticastRouter final : private MembershipSink {
  public:
   /// `sender` and `deliveries` are kept.
-  MulticastRouter(const MulticastTableConfig& config, MulticastTable::ReversePath reverse_path,
-                  MulticastSender& sender, DeliverySink& deliveries);
+  MulticastRouter(const MulticastTableConfig& config, MulticastSender& sender,
+                  DeliverySink& deliveries);
 
   /// Makes the interface a multicast router's. Before its first packet arrives, the interface
   /// should have joined router_groups(). kExists: it is one; kInvalidArgument: it has no bit in a
@@ -62,7 +62,7 @@ class MulticastRouter final : private MembershipSink {
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  /// Listeners, static routes, packets seen, changed unicast routes and rows. Roles of interfaces
+  /// Listeners, static routes, packets seen and rows. Roles of interfaces
   /// and wishes are set by this class alone.
   [[nodiscard]] MulticastTable& table() { return table_; }
   [[nodiscard]] const MulticastTable& table() const { return table_; }

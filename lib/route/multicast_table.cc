@@ -148,10 +148,6 @@ void MulticastTable::packet_seen(const IpAddr& group, const IpAddr& source, Time
   if (!renewed) refresh_source(group, source, now);
 }
 
-void MulticastTable::routes_changed(TimePoint now) {
-  refresh_all(now);
-}
-
 void MulticastTable::tick(TimePoint now) {
   while (!forget_.empty() && std::get<0>(*forget_.begin()) <= now) {
     const auto [when, group, source] = *forget_.begin();

@@ -2,15 +2,13 @@
 // other links asked for, made into the deliveries that workers look up by the interface a packet
 // came by.
 //
-// Loops. A worker knows a packet by (in, group, source). For a source that is named (by a host of
-// version 3, by a static route, or by packet_seen()) only the interface toward it may forward: the
-// others get an entry that forwards nowhere. A source nobody named is taken from every interface,
-// so the links must be free of loops for those, or the sources be told by packet_seen().
+// Loops. What hosts asked for is forwarded only from the interface that leads back to the source,
+// which workers look up for each packet (Delivery::from_reverse_path). A static multicast route
+// says itself which interface packets come by.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -71,12 +69,9 @@ struct MulticastTableCounters {
 
 class MulticastTable {
  public:
-  /// Interface toward a unicast source, kNoInterface where no route says (then none is preferred).
-  using ReversePath = std::function<table::InterfaceId(const wire::IpAddr& source)>;
-
   /// `sink` is kept.
-  MulticastTable(const MulticastTableConfig& config, ReversePath reverse_path, DeliverySink& sink)
-      : config_{config}, reverse_path_{std::move(reverse_path)}, sink_{sink} {}
+  MulticastTable(const MulticastTableConfig& config, DeliverySink& sink)
+      : config_{config}, sink_{sink} {}
 
   /// Members heard on one multicast router's interface are served from all the others.
   /// kInvalidArgument: iface >= kMaxInterfaces, for which a delivery has no bit.
@@ -100,8 +95,6 @@ class MulticastTable {
 
   /// A packet from `source` to `group` was seen that no entry was for, or only one for any source.
   void packet_seen(const wire::IpAddr& group, const wire::IpAddr& source, TimePoint now);
-  /// Unicast routes changed: the way back to sources may have.
-  void routes_changed(TimePoint now);
 
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -158,7 +151,6 @@ class MulticastTable {
   }
 
   const MulticastTableConfig config_;
-  const ReversePath reverse_path_;
   DeliverySink& sink_;
   std::uint64_t routers_ = 0;  ///< Bit i: interface i is a multicast router's.
   std::vector<StaticMulticastRoute> static_;

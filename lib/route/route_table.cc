@@ -126,15 +126,6 @@ Status RouteTable::add_address(table::InterfaceId iface, const IpPrefix& address
   return add_local(iface, address);
 }
 
-table::InterfaceId RouteTable::interface_towards(const IpAddr& addr) const {
-  for (int len = host_len(addr); len >= 0; --len) {
-    const IpPrefix prefix{addr, static_cast<std::uint8_t>(len)};
-    const auto it = routes_.find({wire::network(prefix), prefix.len});
-    if (it != routes_.end()) return it->second.iface;
-  }
-  return table::kNoInterface;
-}
-
 table::InterfaceId RouteTable::interface_of(const IpAddr& addr) const {
   for (int len = host_len(addr); len >= 0; --len) {
     const IpPrefix longest{addr, static_cast<std::uint8_t>(len)};

@@ -80,8 +80,6 @@ class RouteTable {
   Status remove(const wire::IpPrefix& to);
 
   [[nodiscard]] const std::map<wire::IpPrefix, Route>& routes() const { return routes_; }
-  /// Interface by which packets to the address would leave; kNoInterface: none.
-  [[nodiscard]] table::InterfaceId interface_towards(const wire::IpAddr& addr) const;
   /// Interface of the connected network that holds the address.
   [[nodiscard]] table::InterfaceId interface_of(const wire::IpAddr& addr) const;
 

@@ -19,6 +19,8 @@ struct Delivery {
   InterfaceId in = kNoInterface;  ///< Packets that come by this interface.
   bool local = false;             ///< Goes up to management (a copy, where also forwarded).
   std::uint64_t out = 0;          ///< Bit i: forwarded to interface i, but never back to `in`.
+  /// Those of `out` that only packets go to whose source is reached through `in` (reverse path).
+  std::uint64_t from_reverse_path = 0;
 };
 static_assert(sizeof(Delivery) <= 64 && std::is_trivially_copyable_v<Delivery>);
 

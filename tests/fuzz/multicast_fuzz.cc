@@ -48,7 +48,7 @@ enum class Step : unsigned {
   kAddress,    ///< An address of the interface goes, or comes.
   kAddRoute,   ///< A static multicast route: groups, length, source, outgoing interfaces.
   kDelRoute,   ///< One is removed: which.
-  kPath,       ///< Unicast routes change: interface toward a source.
+  kStray,      ///< A packet comes by another interface than the one that leads to its source.
   kAgain,      ///< The last message again.
   kForget,     ///< A long time passes.
 };
@@ -120,9 +120,7 @@ MulticastTableConfig bounds() {
 
 class Harness {
  public:
-  Harness()
-      : router_{bounds(), [this](const IpAddr& source) { return toward(source); }, sender_,
-                deliveries_} {
+  Harness() : router_{bounds(), sender_, deliveries_} {
     for (InterfaceId i = 0; i < kInterfaces; ++i) add_interface(i);
   }
 
@@ -150,10 +148,6 @@ class Harness {
     IpAddr a = *wire::parse_ip(family == IpFamily::kIpv4 ? "10.0.0.5" : "fe80::5");
     a.bytes[14] = static_cast<std::byte>(i);
     return a;
-  }
-  [[nodiscard]] InterfaceId toward(const IpAddr& source) const {
-    const auto it = paths_.find(source);
-    return it == paths_.end() ? table::kNoInterface : it->second;
   }
 
   void add_interface(InterfaceId i) {
@@ -190,11 +184,25 @@ class Harness {
                       : router_.address_gone(iface, own(iface, family), now_);
       case Step::kAddRoute: return add_route(in, iface);
       case Step::kDelRoute: return remove_route(in.octet());
-      case Step::kPath:
-        paths_[host(in)] = option ? table::kNoInterface : iface;
-        return router_.table().routes_changed(now_);
+      case Step::kStray: return stray(iface, host(in));
       case Step::kAgain: return hear(iface, last_);
       case Step::kForget: return pass(600s);
+    }
+  }
+
+  /// It goes only where a static route from that interface sends it.
+  void stray(InterfaceId iface, const IpAddr& source) const {
+    for (const IpAddr& g : groups()) {
+      auto found = deliveries_.entries.find({iface, g, source});
+      if (found == deliveries_.entries.end())
+        found = deliveries_.entries.find({iface, g, IpAddr{}});
+      if (found == deliveries_.entries.end()) continue;
+      std::uint64_t out = found->second.out & ~found->second.from_reverse_path;
+      for (const StaticMulticastRoute& route : router_.table().static_routes()) {
+        if (route.in != iface || !wire::contains(route.groups, g)) continue;
+        for (const InterfaceId to : route.out) out &= ~(std::uint64_t{1} << to);
+      }
+      require(out == 0);
     }
   }
 
@@ -311,13 +319,12 @@ class Harness {
     const auto told = deliveries_.entries.find({d.in, d.addr, d.source});
     require(told != deliveries_.entries.end());
     require(told->second.local == d.local && told->second.out == d.out);
+    require(told->second.from_reverse_path == d.from_reverse_path);
     require((d.out >> d.in & 1) == 0);
     if (d.out != 0) require(wire::is_multicast(d.addr) && !wire::is_link_scope_group(d.addr));
-    // A source is taken from one side only.
-    if (row.learned && !row.from_static && d.source != IpAddr{}) {
-      const InterfaceId side = toward(d.source);
-      require(side == table::kNoInterface || side == d.in);
-    }
+    // What hosts want comes from the way back to the source only.
+    require((d.from_reverse_path & ~d.out) == 0);
+    if (row.learned && !row.from_static) require(d.from_reverse_path == d.out);
     require(d.local == listens_.contains({d.in, d.addr}));
   }
   void check_members(const MulticastMembership& m) const {
@@ -347,7 +354,6 @@ class Harness {
   TimePoint now_{std::chrono::hours(1)};
   Sender sender_;
   Deliveries deliveries_;
-  std::map<IpAddr, InterfaceId> paths_;
   std::set<InterfaceId> routing_;
   std::map<std::pair<InterfaceId, IpAddr>, unsigned> listens_;
   MulticastRouter router_;

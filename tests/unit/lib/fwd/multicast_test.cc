@@ -243,6 +243,82 @@ TEST_P(Multicast, P06_SourcesThatGoNowhereAreNotToldOf) {
   EXPECT_TRUE(punted().empty());
 }
 
+/// What management learned from hosts goes on only from the interface that leads to its source.
+TEST_P(Multicast, P06_StrayPacketsOfAnySourceAreNotForwarded) {
+  const Stream& s = GetParam();
+  for (const table::InterfaceId in : {kIb0, kEth0}) {
+    entries[in].multicast_router = true;
+    set_delivery(in, s.group, false, bits({kIb1}), "::", bits({kIb1}));
+  }
+  join(kIb1, s.group, kGroupAh);
+  feed_port(s.packet());
+  expect_drop(kEth0, Drop::kIpMulticastRpf, "the source is on ib0");
+  EXPECT_TRUE(sent_by_link(kIb1).empty());
+  EXPECT_TRUE(punted().empty()) << "and nobody is told of it";
+  feed_link(s.packet());
+  EXPECT_EQ(sent_by_link(kIb1).size(), 1U);
+  EXPECT_EQ(all_drops(), 1U);
+}
+
+/// Two routers on the same two links: what one sent on, the other one does not send back.
+TEST_P(Multicast, P06_AStreamIsNotBouncedBetweenTwoLinks) {
+  const Stream& s = GetParam();
+  set_delivery(kIb0, s.group, false, bits({kIb1}), "::", bits({kIb1}));
+  set_delivery(kIb1, s.group, false, bits({kIb0}), "::", bits({kIb0}));
+  join(kIb0, s.group, kGroupAh);
+  join(kIb1, s.group, kGroupAh);
+  feed_link(s.packet());
+  const auto sent = sent_by_link(kIb1);
+  ASSERT_EQ(sent.size(), 1U);
+  receive(kIb1, sent[0].bytes, true);
+  loop();
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+  expect_drop(kIb1, Drop::kIpMulticastRpf);
+}
+
+TEST_P(Multicast, P06_TheWayBackIsThatOfTheRouteToTheSource) {
+  using table::NextHopKind;
+  struct Row {
+    table::NextHop route;
+    bool accepted;
+  };
+  const Stream& s = GetParam();
+  Stream far = s;
+  far.source = s.v6 ? "fd00:99::9" : "172.16.0.9";
+  set_delivery(kIb0, s.group, false, bits({kIb1}), "::", bits({kIb1}));
+  join(kIb1, s.group, kGroupAh);
+  feed_link(far.packet());
+  EXPECT_EQ(drops(kIb0, Drop::kIpMulticastRpf), 1U) << "no route";
+  for (const Row& row : {Row{{NextHopKind::kGateway, 0, kIb0, 7}, true},
+                         Row{{NextHopKind::kGateway, 0, kIb1, 7}, false},
+                         Row{{NextHopKind::kGroup, 6, kIb0, 500}, true},
+                         Row{{NextHopKind::kGroup, 6, kEth0, 500}, false},
+                         Row{{NextHopKind::kBlackhole, 0, kIb0, 0}, false}}) {
+    add_route(s.v6 ? "fd00:99::/64" : "172.16.0.0/16", row.route);
+    const auto before = drops(kIb0, Drop::kIpMulticastRpf);
+    feed_link(far.packet());
+    const auto kind = static_cast<int>(row.route.kind);
+    EXPECT_EQ(sent_by_link(kIb1).size(), row.accepted ? 1U : 0U) << kind;
+    EXPECT_EQ(drops(kIb0, Drop::kIpMulticastRpf) - before, row.accepted ? 0U : 1U) << kind;
+  }
+}
+
+/// A static route names the interface packets come by, whatever unicast routes say; and what this
+/// node listens to it hears from anywhere.
+TEST_P(Multicast, P06_StaticRoutesAndThisNodeTakeStrayPackets) {
+  const Stream& s = GetParam();
+  set_delivery(kEth0, s.group, true, bits({kIb0, kIb1}), "::", bits({kIb1}));
+  for (const table::InterfaceId iface : {kIb0, kIb1}) join(iface, s.group, kGroupAh);
+  feed_port(s.packet());
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+  EXPECT_TRUE(sent_by_link(kIb1).empty());
+  EXPECT_EQ(punted().size(), 1U);
+  set_delivery(kEth0, s.group, true, bits({kIb1}), "::", bits({kIb1}));
+  feed_port(s.packet());
+  EXPECT_EQ(punted().size(), 1U);
+  EXPECT_EQ(all_drops(), 0U) << "it went somewhere";
+}
+
 TEST_P(Multicast, P06_LastHopAndOwnOnly) {
   const Stream& s = GetParam();
   set_delivery(kIb0, s.group, false, bits({kIb1}));

@@ -332,10 +332,12 @@ void World::send_down(const msg::Down& message, std::size_t worker) {
 }
 
 void World::set_delivery(table::InterfaceId in, std::string_view address, bool local,
-                         std::uint64_t out, std::string_view source) {
+                         std::uint64_t out, std::string_view source,
+                         std::uint64_t from_reverse_path) {
   msg::Down message{};
   message.kind = msg::Down::Kind::kDeliverySet;
-  message.delivery = {*wire::parse_ip(address), *wire::parse_ip(source), in, local, out};
+  message.delivery = {*wire::parse_ip(address), *wire::parse_ip(source), in, local, out,
+                      from_reverse_path};
   for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
 }
 

@@ -49,8 +49,7 @@ class AddressBookTest : public testing::Test,
   std::map<table::NextHopIndex, table::NextHop> hops;
   InterfaceTable interfaces;
   route::RouteTable routes{*this};
-  route::MulticastRouter multicast{
-      {}, [](const wire::IpAddr&) { return table::kNoInterface; }, *this, *this};
+  route::MulticastRouter multicast{{}, *this, *this};
   AddressBook book{interfaces, routes, multicast};
 };
 

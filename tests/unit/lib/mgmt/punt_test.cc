@@ -113,8 +113,7 @@ class PuntTest : public testing::Test,
   InterfaceTable interfaces_;
   FakeInterface control_;
   WorkerSet workers_;
-  route::MulticastRouter router_{
-      {}, [](const wire::IpAddr&) { return table::kNoInterface; }, *this, *this};
+  route::MulticastRouter router_{{}, *this, *this};
   std::optional<Punt> punt_;
 };
 

@@ -65,6 +65,7 @@ void SimHost::answer(const IpAddr& group, const MembershipQuery& query) {
 }
 
 void SimDeliveries::remove(InterfaceId in, const IpAddr& addr, const IpAddr& source) {
+  ++writes;
   if (entries.erase({in, addr, source}) == 0) ++removed_unknown;
 }
 
@@ -91,11 +92,7 @@ IpAddr SimWorld::router_address(std::size_t router, InterfaceId link, IpFamily f
 SimWorld::SimWorld(std::uint64_t seed, std::size_t n, InterfaceId links,
                    const MembershipConfig& config)
     : random_{seed} {
-  const auto path = [this](const IpAddr& source) {
-    const auto it = reverse_path.find(source);
-    return it == reverse_path.end() ? table::kNoInterface : it->second;
-  };
-  for (std::size_t r = 0; r < n; ++r) routers.push_back(std::make_unique<Router>(*this, path));
+  for (std::size_t r = 0; r < n; ++r) routers.push_back(std::make_unique<Router>(*this));
   for (std::size_t r = 0; r < n; ++r) {
     for (InterfaceId link = 0; link < links; ++link) {
       MulticastRouter& control = routers[r]->control;

@@ -50,13 +50,17 @@ class SimHost {
 /// Deliveries of one router, looked up as a worker does.
 class SimDeliveries final : public DeliverySink {
  public:
-  void set(const table::Delivery& d) override { entries[{d.in, d.addr, d.source}] = d; }
+  void set(const table::Delivery& d) override {
+    ++writes;
+    entries[{d.in, d.addr, d.source}] = d;
+  }
   void remove(table::InterfaceId in, const wire::IpAddr& addr, const wire::IpAddr& source) override;
   [[nodiscard]] table::Delivery lookup(table::InterfaceId in, const wire::IpAddr& addr,
                                        const wire::IpAddr& source) const;
 
   std::map<std::tuple<table::InterfaceId, wire::IpAddr, wire::IpAddr>, table::Delivery> entries;
   unsigned removed_unknown = 0;
+  std::size_t writes = 0;  ///< Entries set and removed.
 };
 
 class SimWorld {
@@ -75,8 +79,7 @@ class SimWorld {
   std::mt19937_64& random() { return random_; }
 
   struct Router final : MulticastSender {
-    Router(SimWorld& w, MulticastTable::ReversePath path)
-        : world{w}, control{{}, std::move(path), *this, deliveries} {}
+    explicit Router(SimWorld& w) : world{w}, control{{}, *this, deliveries} {}
     void send(table::InterfaceId iface, std::vector<std::byte> packet) override;
 
     SimWorld& world;
@@ -91,8 +94,6 @@ class SimWorld {
   std::vector<std::unique_ptr<Router>> routers;
   std::vector<std::unique_ptr<SimHost>> hosts;
   unsigned loss_percent = 0;
-  /// Way back to sources, for every router.
-  std::map<wire::IpAddr, table::InterfaceId> reverse_path;
 
  private:
   std::mt19937_64 random_;

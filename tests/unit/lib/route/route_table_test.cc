@@ -164,15 +164,6 @@ TEST_F(RouteTableTest, ARouterThatAdvertisesItselfIsTheDefaultUnlessOneIsConfigu
   EXPECT_EQ(sink.lookup("::/0").kind, NextHopKind::kNone);
 }
 
-TEST_F(RouteTableTest, TheInterfaceTowardsAnAddressIsThatOfItsLongestPrefix) {
-  ASSERT_TRUE(table.add_static(net("0.0.0.0/0"), {ip("10.0.0.9")}));
-  ASSERT_TRUE(table.add_blackhole(net("10.8.0.0/16")));
-  EXPECT_EQ(table.interface_towards(ip("172.16.0.1")), 0);
-  EXPECT_EQ(table.interface_towards(ip("192.168.1.9")), 1);
-  EXPECT_EQ(table.interface_towards(ip("10.8.1.1")), table::kNoInterface);
-  EXPECT_EQ(table.interface_towards(ip("fd00::1")), table::kNoInterface);
-}
-
 TEST_F(RouteTableTest, RedirectsEndWithTheirNextHop) {
   ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::9"), ip("fe80::7")));
   ASSERT_TRUE(table.add_redirect(1, ip("2001:db8::a"), ip("fe80::7")));
