@@ -5,6 +5,7 @@
 #include <bit>
 #include <span>
 
+#include "lib/fwd/flow_hash.h"
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/ip4_output.h"
 #include "lib/fwd/tcp_merge.h"
@@ -18,30 +19,6 @@ using table::NextHop;
 using table::NextHopKind;
 using table::NextHopTable;
 using wire::IcmpUnreachable;
-
-/// Addresses, protocol and, but for fragments, ports: the same for all packets of a flow.
-std::uint32_t flow_hash(const rte_mbuf* m) noexcept {
-  const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
-  std::uint64_t key = std::uint64_t{hdr.src.host()} << 32 | hdr.dst.host();
-  std::uint64_t more = hdr.protocol;
-  const bool ports = hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kTcp) ||
-                     hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kUdp);
-  if (ports && !hdr.is_fragment() && m->data_len >= hdr.header_len() + 4) {
-    std::uint32_t both;
-    std::memcpy(&both, rte_pktmbuf_mtod_offset(m, const std::byte*, hdr.header_len()),
-                sizeof(both));
-    more |= std::uint64_t{both} << 8;
-  }
-  key = (key ^ (key >> 32)) * 0x9e37'79b9'7f4a'7c15ULL + more * 0xff51'afd7'ed55'8ccdULL;
-  return static_cast<std::uint32_t>((key ^ (key >> 29)) * 0xc4ce'b9fe'1a85'ec53ULL >> 32);
-}
-
-/// The next hop of a packet among those of a group.
-NextHop member(const Context& c, const NextHop& group, const rte_mbuf* m) noexcept {
-  const auto path = static_cast<std::uint32_t>(std::uint64_t{flow_hash(m)} * group.paths >> 32);
-  const std::uint32_t index = group.neighbour + path;
-  return index < table::kMaxNextHops ? c.next_hops.get(index) : NextHop{};
-}
 
 /// The route leads to no neighbour.
 void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
@@ -107,7 +84,8 @@ void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
     // Stored in one piece: in several, they would wait for each other.
     NextHopTable::Bits bits = next_hops.bits(prefixes.lookup(dst));
     if (const auto hop = std::bit_cast<NextHop>(bits); hop.kind == NextHopKind::kGroup) [[unlikely]]
-      bits = std::bit_cast<NextHopTable::Bits>(member(c, hop, pkts.pkts[i]));
+      bits = std::bit_cast<NextHopTable::Bits>(
+          next_hops.member(hop, flow_hash4(pkts.pkts[i], next_hops.flow_seed())));
     const auto key = table::NeighbourCache::V4Key::of(dst);
     const std::uint32_t hash = neighbours.hash_v4(std::bit_cast<NextHop>(bits).iface, key);
     neighbours.prefetch_slot(hash);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "lib/fwd/flow_hash.h"
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip6_output.h"
@@ -18,37 +19,6 @@ using table::NeighbourState;
 using table::NextHop;
 using table::NextHopKind;
 using wire::Ipv6Hdr;
-
-/// Addresses, flow label, next header and, where they come next, ports: the same for all packets of
-/// a flow. Source: RFC 6438 §3.
-std::uint32_t flow_hash(const rte_mbuf* m) noexcept {
-  const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
-  const Ip6Words src = words_of(hdr.src), dst = words_of(hdr.dst);
-  std::uint64_t more = std::uint64_t{hdr.version_class_flow.host() & 0xf'ffff} << 8;
-  more |= hdr.next_header;
-  const bool ports = hdr.next_header == static_cast<std::uint8_t>(wire::IpProto::kTcp) ||
-                     hdr.next_header == static_cast<std::uint8_t>(wire::IpProto::kUdp);
-  if (ports && m->data_len >= sizeof(Ipv6Hdr) + 4) {
-    std::uint32_t both;
-    std::memcpy(&both, rte_pktmbuf_mtod_offset(m, const std::byte*, sizeof(Ipv6Hdr)), sizeof(both));
-    more |= std::uint64_t{both} << 28;
-  }
-  const auto mix = [](std::uint64_t key, std::uint64_t factor) {
-    return (key ^ (key >> 32)) * factor;
-  };
-  const std::uint64_t key =
-      mix(src.high, 0x9e37'79b9'7f4a'7c15ULL) + mix(src.low, 0xc2b2'ae3d'27d4'eb4fULL) +
-      mix(dst.high, 0x1656'67b1'9e37'79f9ULL) + mix(dst.low, 0x27d4'eb2f'1656'67c5ULL) +
-      mix(more, 0xff51'afd7'ed55'8ccdULL);
-  return static_cast<std::uint32_t>((key ^ (key >> 29)) * 0xc4ce'b9fe'1a85'ec53ULL >> 32);
-}
-
-/// The next hop of a packet among those of a group.
-NextHop member(const Context& c, const NextHop& group, const rte_mbuf* m) noexcept {
-  const auto path = static_cast<std::uint32_t>(std::uint64_t{flow_hash(m)} * group.paths >> 32);
-  const std::uint32_t index = group.neighbour + path;
-  return index < table::kMaxNextHops ? c.next_hops.get(index) : NextHop{};
-}
 
 /// The route leads to no neighbour.
 void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
@@ -122,7 +92,7 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noe
     rte_mbuf* const m = pkts.pkts[i];
     NextHop hop = c.next_hops.get(index[i]);
     if (hop.kind == NextHopKind::kGroup) [[unlikely]] {
-      hop = member(c, hop, m);
+      hop = c.next_hops.member(hop, flow_hash6(m, c.next_hops.flow_seed()));
       hash[i] = c.neighbours->hash(hop.iface, pkts.dst[i]);
     }
     Neighbour* neighbour = nullptr;

@@ -76,8 +76,7 @@ table::InterfaceId NodeImpl::exit() const {
   const wire::IpAddr& dst = config_.generator.ip.dst;
   table::NextHop hop =
       next_hops_.get(dst.is_v4() ? prefixes_->lookup(dst.v4_host()) : prefixes6_->lookup(dst));
-  if (hop.kind == table::NextHopKind::kGroup && hop.neighbour < table::kMaxNextHops)
-    hop = next_hops_.get(hop.neighbour);
+  if (hop.kind == table::NextHopKind::kGroup) hop = next_hops_.member(hop, 0);
   const bool leads_on =
       hop.kind == table::NextHopKind::kConnected || hop.kind == table::NextHopKind::kGateway;
   return leads_on ? hop.iface : table::kNoInterface;

@@ -125,6 +125,7 @@ NodeImpl::NodeImpl(const NodeConfig& config, const NodeLcores& lcores, HcaFactor
       lcores_{lcores},
       make_hca_{std::move(make_hca)},
       epoch_tsc_{rte_rdtsc()},
+      next_hops_{rte_rand()},
       run_id_{static_cast<std::uint32_t>(rte_rand() << 8 | 1U << 8)} {}
 
 NodeImpl::~NodeImpl() {
@@ -240,7 +241,7 @@ Status NodeImpl::create_pool() {
 /// Interfaces tell routing of their addresses, so it is there before them.
 void NodeImpl::create_routing() {
   route_writer_ = std::make_unique<RouteWriter>(interfaces_, *prefixes_, *prefixes6_, next_hops_,
-                                                own_addresses_);
+                                                own_addresses_, *rcu_);
   routes_ = std::make_unique<route::RouteTable>(*route_writer_);
   multicast_ = std::make_unique<Multicast>(interfaces_, workers_, *punt_);
   addresses_ = std::make_unique<AddressBook>(interfaces_, *routes_, multicast_->router());

@@ -1,8 +1,13 @@
-// Puts the route table's decisions where workers read them.
+// Puts the route table's decisions where workers read them. Numbers of next hops are looked up and
+// used within one burst, so a quiescent state of each worker is what ends their use.
 #pragma once
 
+#include <rte_rcu_qsbr.h>
+
+#include <cstdint>
+
 #include "lib/mgmt/interface_table.h"
-#include "lib/route/route_table.h"
+#include "lib/route/route_sink.h"
 #include "lib/table/next_hop.h"
 #include "lib/table/own_addresses.h"
 #include "lib/table/prefix6_table.h"
@@ -14,12 +19,13 @@ class RouteWriter final : public route::RouteSink {
  public:
   RouteWriter(InterfaceTable& interfaces, table::PrefixTable& prefixes,
               table::Prefix6Table& prefixes6, table::NextHopTable& next_hops,
-              table::OwnAddresses& own)
+              table::OwnAddresses& own, rte_rcu_qsbr& rcu)
       : interfaces_{interfaces},
         prefixes_{prefixes},
         prefixes6_{prefixes6},
         next_hops_{next_hops},
-        own_{own} {}
+        own_{own},
+        rcu_{rcu} {}
 
   void set_now(TimePoint now) { now_ = now; }
 
@@ -48,6 +54,10 @@ class RouteWriter final : public route::RouteSink {
   void forget_gateway(table::InterfaceId iface, const wire::IpAddr& addr) override {
     interfaces_.find(iface)->control->forget_gateway(addr);
   }
+  std::uint64_t mark_time() override { return rte_rcu_qsbr_start(&rcu_); }
+  bool is_past(std::uint64_t moment, bool wait) override {
+    return rte_rcu_qsbr_check(&rcu_, moment, wait) == 1;
+  }
 
  private:
   /// Own addresses are host routes; a network may begin at one.
@@ -60,6 +70,7 @@ class RouteWriter final : public route::RouteSink {
   table::Prefix6Table& prefixes6_;
   table::NextHopTable& next_hops_;
   table::OwnAddresses& own_;
+  rte_rcu_qsbr& rcu_;
   TimePoint now_{};
 };
 

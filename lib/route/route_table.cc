@@ -5,7 +5,6 @@
 namespace ipoib::route {
 
 using table::NextHop;
-using table::NextHopIndex;
 using table::NextHopKind;
 using wire::IpAddr;
 using wire::IpPrefix;
@@ -30,51 +29,26 @@ std::vector<IpPrefix> locals_of(const IpPrefix& address) {
 
 }  // namespace
 
-RouteTable::RouteTable(RouteSink& sink) : sink_{sink}, used_(table::kMaxNextHops, false) {
-  used_[table::kNextHopNone] = true;
-}
+RouteTable::RouteTable(RouteSink& sink) : sink_{sink}, next_hops_{sink} {}
 
 RouteTable::~RouteTable() {
-  for (const auto& [prefix, route] : routes_) {
-    sink_.remove_prefix(prefix);
-    release_gateways(route);
-  }
-}
-
-Result<NextHopIndex> RouteTable::allocate(std::size_t n) {
-  const auto it = std::search_n(used_.begin(), used_.end(), static_cast<std::ptrdiff_t>(n), false);
-  if (it == used_.end())
-    return fail(Errc::kNoResources, "all {} next hops are in use", used_.size());
-  std::fill_n(it, n, true);
-  return static_cast<NextHopIndex>(it - used_.begin());
-}
-
-void RouteTable::free(NextHopIndex first, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    sink_.set_next_hop(first + static_cast<NextHopIndex>(i), NextHop{});
-    used_[first + i] = false;
-  }
-}
-
-Result<NextHopIndex> RouteTable::shared(const NextHop& hop) {
-  const auto key = std::pair{hop.kind, hop.iface};
-  if (const auto it = shared_.find(key); it != shared_.end()) return it->second;
-  const auto index = allocate(1);
-  if (!index) return index;
-  sink_.set_next_hop(*index, hop);
-  shared_.emplace(key, *index);
-  return *index;
+  for (const auto& [prefix, route] : routes_) sink_.remove_prefix(prefix);
 }
 
 Status RouteTable::insert(const IpPrefix& prefix, Route route) {
   if (auto s = sink_.set_prefix(prefix, route.next_hop); !s) return s;
-  routes_.insert_or_assign(prefix, std::move(route));
+  const auto [it, is_new] = routes_.try_emplace(prefix);
+  if (!is_new) {
+    next_hops_.release(it->second.next_hop);
+    if (it->second.kind == RouteKind::kRedirect) std::erase(redirects_, prefix);
+  }
+  it->second = std::move(route);
   return {};
 }
 
 Status RouteTable::insert_shared(const IpPrefix& prefix, RouteKind kind, NextHopKind hop,
                                  table::InterfaceId iface) {
-  const auto index = shared(NextHop{hop, 0, iface, table::kNoNeighbour});
+  const auto index = next_hops_.fixed(NextHop{hop, 0, iface, table::kNoNeighbour});
   if (!index) return tl::make_unexpected(index.error());
   return insert(prefix, Route{kind, iface, {}, *index});
 }
@@ -88,6 +62,7 @@ Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address
 
   if (auto s = insert_shared(net, RouteKind::kConnected, NextHopKind::kConnected, iface); !s)
     return s;
+  connected_[net] = iface;
   const auto broadcast = wire::directed_broadcast(address);
   if (!broadcast) return {};
   for (const IpAddr& addr : {*broadcast, net.addr})
@@ -127,15 +102,15 @@ Status RouteTable::add_address(table::InterfaceId iface, const IpPrefix& address
 }
 
 table::InterfaceId RouteTable::interface_of(const IpAddr& addr) const {
-  for (int len = host_len(addr); len >= 0; --len) {
-    const IpPrefix longest{addr, static_cast<std::uint8_t>(len)};
-    const auto it = routes_.find({wire::network(longest), longest.len});
-    if (it != routes_.end() && it->second.kind == RouteKind::kConnected) return it->second.iface;
-  }
-  return table::kNoInterface;
+  const std::pair<const IpPrefix, table::InterfaceId>* longest = nullptr;
+  for (const auto& network : connected_)
+    if (wire::contains(network.first, addr) &&
+        (longest == nullptr || network.first.len > longest->first.len))
+      longest = &network;
+  return longest != nullptr ? longest->second : table::kNoInterface;
 }
 
-Result<NextHop> RouteTable::gateway_hop(const IpAddr& addr) {
+Result<NextHops::Gateway> RouteTable::gateway_at(const IpAddr& addr) const {
   const auto iface = interface_of(addr);
   if (iface == table::kNoInterface)
     return fail(Errc::kInvalidArgument, "gateway {} is in no connected network",
@@ -145,26 +120,7 @@ Result<NextHop> RouteTable::gateway_hop(const IpAddr& addr) {
       (it->second.kind == RouteKind::kLocal || it->second.kind == RouteKind::kBroadcast))
     return fail(Errc::kInvalidArgument, "gateway {} is an own or a broadcast address",
                 wire::to_string(addr));
-  return gateway_hop_on(iface, addr);
-}
-
-Result<NextHop> RouteTable::gateway_hop_on(table::InterfaceId iface, const IpAddr& addr) {
-  const auto neighbour = sink_.use_gateway(iface, addr);
-  if (!neighbour) return tl::make_unexpected(neighbour.error());
-  ++gateway_uses_[{iface, addr}];
-  return NextHop{NextHopKind::kGateway, 0, iface, *neighbour};
-}
-
-void RouteTable::release_gateways(const Route& route) {
-  for (const IpAddr& addr : route.via) {
-    // A link-local gateway is in no connected network; of a redirect, the route tells where.
-    const auto connected = interface_of(addr);
-    const auto it =
-        gateway_uses_.find({connected != table::kNoInterface ? connected : route.iface, addr});
-    if (it == gateway_uses_.end() || --it->second != 0) continue;
-    sink_.forget_gateway(it->first.first, addr);
-    gateway_uses_.erase(it);
-  }
+  return NextHops::Gateway{iface, addr};
 }
 
 Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via) {
@@ -175,59 +131,34 @@ Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via
   if (routes_.contains(net))
     return fail(Errc::kExists, "there is a route to {} already", wire::to_string(net));
 
-  // Slots: one for a single path; for several, a group that names the run of paths behind it.
-  const std::size_t slots = via.size() == 1 ? 1 : via.size() + 1;
-  const auto first = allocate(slots);
-  if (!first) return tl::make_unexpected(first.error());
-  Route route{RouteKind::kStatic, table::kNoInterface, {}, *first};
-  const auto undo = [&](const Error& e) -> Status {
-    release_gateways(route);
-    free(*first, slots);
-    return tl::make_unexpected(e);
-  };
+  std::vector<NextHops::Gateway> gateways;
   for (const IpAddr& addr : via) {
-    const auto hop = gateway_hop(addr);
-    if (!hop) return undo(hop.error());
-    route.via.push_back(addr);
-    route.iface = hop->iface;
-    sink_.set_next_hop(*first + static_cast<NextHopIndex>(via.size() == 1 ? 0 : route.via.size()),
-                       *hop);
+    const auto gateway = gateway_at(addr);
+    if (!gateway) return tl::make_unexpected(gateway.error());
+    gateways.push_back(*gateway);
   }
-  if (via.size() > 1)
-    sink_.set_next_hop(*first, NextHop{NextHopKind::kGroup, static_cast<std::uint8_t>(via.size()),
-                                       table::kNoInterface, *first + 1});
-  if (auto s = insert(net, route); !s) return undo(s.error());
-  return {};
+  return insert_via(net, RouteKind::kStatic, gateways);
+}
+
+Status RouteTable::insert_via(const IpPrefix& net, RouteKind kind,
+                              const std::vector<NextHops::Gateway>& gateways) {
+  const auto next_hop = next_hops_.use(gateways);
+  if (!next_hop) return tl::make_unexpected(next_hop.error());
+  Route route{kind, gateways.back().first, {}, *next_hop};
+  for (const auto& gateway : gateways) route.via.push_back(gateway.second);
+  auto inserted = insert(net, std::move(route));
+  if (!inserted) next_hops_.release(*next_hop);
+  return inserted;
 }
 
 Status RouteTable::add_blackhole(const IpPrefix& to) {
   const IpPrefix net{wire::network(to), to.len};
   if (routes_.contains(net))
     return fail(Errc::kExists, "there is a route to {} already", wire::to_string(net));
-  const auto index =
-      shared(NextHop{NextHopKind::kBlackhole, 0, table::kNoInterface, table::kNoNeighbour});
+  const auto index = next_hops_.fixed(
+      NextHop{NextHopKind::kBlackhole, 0, table::kNoInterface, table::kNoNeighbour});
   if (!index) return tl::make_unexpected(index.error());
   return insert(net, Route{RouteKind::kBlackhole, table::kNoInterface, {}, *index});
-}
-
-Status RouteTable::add_learned(RouteKind kind, const IpPrefix& to, table::InterfaceId iface,
-                               const IpAddr& via) {
-  const auto hop = gateway_hop_on(iface, via);
-  if (!hop) return tl::make_unexpected(hop.error());
-  Route route{kind, iface, {via}, table::kNextHopNone};
-  const auto index = allocate(1);
-  if (!index) {
-    release_gateways(route);
-    return tl::make_unexpected(index.error());
-  }
-  route.next_hop = *index;
-  sink_.set_next_hop(*index, *hop);
-  auto inserted = insert(to, route);
-  if (!inserted) {
-    free(*index, 1);
-    release_gateways(route);
-  }
-  return inserted;
 }
 
 Status RouteTable::add_redirect(table::InterfaceId iface, const IpAddr& to, const IpAddr& via) {
@@ -239,7 +170,7 @@ Status RouteTable::add_redirect(table::InterfaceId iface, const IpAddr& to, cons
   }
   while (redirects_.size() >= kMaxRedirects)
     if (auto s = remove(redirects_.front()); !s) return s;
-  auto added = add_learned(RouteKind::kRedirect, host, iface, via);
+  auto added = insert_via(host, RouteKind::kRedirect, {{iface, via}});
   if (added) redirects_.push_back(host);
   return added;
 }
@@ -256,7 +187,7 @@ void RouteTable::remove_redirects(table::InterfaceId iface, const IpAddr& via) {
 Status RouteTable::add_advertised(table::InterfaceId iface, const IpAddr& router) {
   const IpPrefix all{wire::network({router, 0}), 0};
   if (routes_.contains(all)) return fail(Errc::kExists, "there is a default route already");
-  return add_learned(RouteKind::kAdvertised, all, iface, router);
+  return insert_via(all, RouteKind::kAdvertised, {{iface, router}});
 }
 
 Status RouteTable::remove_advertised(table::InterfaceId iface, const IpAddr& router) {
@@ -279,11 +210,8 @@ Status RouteTable::remove(const IpPrefix& to) {
                 wire::to_string(net));
   sink_.remove_prefix(net);
   routes_.erase(it);
-  std::erase(redirects_, net);
-  if (!route.via.empty()) {
-    free(route.next_hop, route.via.size() == 1 ? 1 : route.via.size() + 1);
-    release_gateways(route);
-  }
+  if (route.kind == RouteKind::kRedirect) std::erase(redirects_, net);
+  next_hops_.release(route.next_hop);
   return {};
 }
 

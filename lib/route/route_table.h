@@ -1,32 +1,19 @@
-// Which prefix leads where: own addresses, connected networks, static routes, and the next hops
-// they share. Decides; the tables that workers read are behind RouteSink. Source: RFC 1812 §5.2.4.
+// Which prefix leads where: own addresses, connected networks, static routes. Decides; the tables
+// that workers read are behind RouteSink. Source: RFC 1812 §5.2.4.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/route/next_hops.h"
+#include "lib/route/route_sink.h"
 #include "lib/table/next_hop.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::route {
-
-/// Where routes take effect. Implemented by lib/mgmt over rte_lpm, and by tests.
-class RouteSink {
- public:
-  virtual ~RouteSink() = default;
-  virtual Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) = 0;
-  virtual void remove_prefix(const wire::IpPrefix& prefix) = 0;
-  virtual void set_next_hop(table::NextHopIndex index, const table::NextHop& next_hop) = 0;
-  /// The neighbour that stands for a gateway; held until forget_gateway.
-  virtual Result<table::NeighbourIndex> use_gateway(table::InterfaceId iface,
-                                                    const wire::IpAddr& addr) = 0;
-  virtual void forget_gateway(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
-};
 
 enum class RouteKind : std::uint8_t {
   kLocal,
@@ -83,29 +70,31 @@ class RouteTable {
   /// Interface of the connected network that holds the address.
   [[nodiscard]] table::InterfaceId interface_of(const wire::IpAddr& addr) const;
 
-  static constexpr std::size_t kMaxPaths = 64;
+  /// What is known of neighbours and interfaces; gateways that are dead are used no more wherever
+  /// there are others.
+  void neighbour_heard(table::InterfaceId iface, const wire::IpAddr& addr, bool answers) {
+    next_hops_.neighbour_heard({iface, addr}, answers);
+  }
+  void interface_changed(table::InterfaceId iface, bool up) {
+    next_hops_.interface_changed(iface, up);
+  }
+
+  static constexpr std::size_t kMaxPaths = NextHops::kMaxPaths;
   static constexpr std::size_t kMaxRedirects = 1024;
 
  private:
   Status insert(const wire::IpPrefix& prefix, Route route);
-  Status add_learned(RouteKind kind, const wire::IpPrefix& to, table::InterfaceId iface,
-                     const wire::IpAddr& via);
+  Status insert_via(const wire::IpPrefix& net, RouteKind kind,
+                    const std::vector<NextHops::Gateway>& gateways);
   Status insert_shared(const wire::IpPrefix& prefix, RouteKind kind, table::NextHopKind hop,
                        table::InterfaceId iface);
-  Result<table::NextHopIndex> allocate(std::size_t n);
-  void free(table::NextHopIndex first, std::size_t n);
-  /// A next hop that any number of routes share and that lives as long as the table.
-  Result<table::NextHopIndex> shared(const table::NextHop& hop);
-  Result<table::NextHop> gateway_hop(const wire::IpAddr& addr);
-  Result<table::NextHop> gateway_hop_on(table::InterfaceId iface, const wire::IpAddr& addr);
-  void release_gateways(const Route& route);
+  [[nodiscard]] Result<NextHops::Gateway> gateway_at(const wire::IpAddr& addr) const;
 
   RouteSink& sink_;
+  NextHops next_hops_;
   std::map<wire::IpPrefix, Route> routes_;
-  std::map<std::pair<table::NextHopKind, table::InterfaceId>, table::NextHopIndex> shared_;
-  std::map<std::pair<table::InterfaceId, wire::IpAddr>, unsigned> gateway_uses_;
-  std::vector<bool> used_;
-  std::deque<wire::IpPrefix> redirects_;  ///< Oldest first.
+  std::map<wire::IpPrefix, table::InterfaceId> connected_;  ///< Networks; a few.
+  std::deque<wire::IpPrefix> redirects_;                    ///< Oldest first.
 };
 
 }  // namespace ipoib::route

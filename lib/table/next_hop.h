@@ -20,14 +20,16 @@ enum class NextHopKind : std::uint8_t {
   kGateway,      ///< Through `neighbour` on `iface`.
   kBlackhole,    ///< Dropped silently.
   kUnreachable,  ///< Dropped, ICMP host unreachable.
-  kGroup,        ///< ECMP: one of the `paths` next hops from number `neighbour` on, chosen by a
-                 ///< hash of addresses, protocol and ports, so that a flow keeps its path.
+  kGroup,        ///< ECMP: `neighbour` is the number of the first of 2^bucket_bits buckets, each a
+                 ///< next hop. A hash of addresses, protocol and ports chooses the bucket, so that
+                 ///< a flow keeps its path for as long as nobody writes its bucket.
 };
 
 /// 8 octets, so that one load sees a whole one.
 struct NextHop {
   NextHopKind kind = NextHopKind::kNone;
-  std::uint8_t paths = 0;  ///< kGroup.
+  std::uint8_t bucket_bits = 0;  ///< kGroup.
+  /// kGroup: the one interface of its paths by which multicast from the prefix is accepted.
   InterfaceId iface = kNoInterface;
   NeighbourIndex neighbour = kNoNeighbour;
 
@@ -37,12 +39,25 @@ static_assert(sizeof(NextHop) == 8 && std::is_trivially_copyable_v<NextHop>);
 
 using NextHopIndex = std::uint32_t;
 inline constexpr NextHopIndex kNextHopNone = 0;  ///< Always kind kNone: what a failed lookup gives.
-inline constexpr NextHopIndex kMaxNextHops = 1U << 16;
+inline constexpr NextHopIndex kMaxNextHops = 1U << 18;
 
 /// One writer (management lcore), any number of readers.
 class NextHopTable {
  public:
-  NextHopTable() : slots_(kMaxNextHops) { set(kNextHopNone, NextHop{}); }
+  /// `flow_seed`: what flows are spread over the paths of groups by. Routers one behind the other
+  /// need different ones, or each would use a single path of the next one's groups.
+  explicit NextHopTable(std::uint64_t flow_seed = 0) : slots_(kMaxNextHops), flow_seed_{flow_seed} {
+    set(kNextHopNone, NextHop{});
+  }
+
+  [[nodiscard]] std::uint64_t flow_seed() const noexcept { return flow_seed_; }
+  /// The next hop that a flow with this hash has in a group.
+  [[nodiscard]] NextHop member(const NextHop& group, std::uint32_t flow_hash) const noexcept {
+    const auto bucket =
+        static_cast<std::uint32_t>((std::uint64_t{flow_hash} << group.bucket_bits) >> 32);
+    const NextHopIndex index = group.neighbour + bucket;
+    return index < kMaxNextHops ? get(index) : NextHop{};
+  }
 
   [[nodiscard]] NextHop get(NextHopIndex i) const noexcept {
     return std::bit_cast<NextHop>(bits(i));
@@ -60,6 +75,7 @@ class NextHopTable {
 
  private:
   std::vector<std::atomic<std::uint64_t>> slots_;
+  std::uint64_t flow_seed_;
 };
 
 }  // namespace ipoib::table

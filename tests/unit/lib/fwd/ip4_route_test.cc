@@ -200,7 +200,7 @@ TEST_F(Ip4Route, LinkThatIsDownTakesNothing) {
 TEST_F(Ip4Route, RouteToAnInterfaceThatIsNotThereHarmsNobody) {
   add_route("172.16.0.0/16", {NextHopKind::kConnected, 0, 1000, kNoNeighbour});
   add_route("172.17.0.0/16", {NextHopKind::kGateway, 0, kIb0, kNoNeighbour});
-  add_route("172.18.0.0/16", {NextHopKind::kGroup, 200, kIb0, table::kMaxNextHops});
+  add_route("172.18.0.0/16", {NextHopKind::kGroup, 8, kIb0, table::kMaxNextHops});
   feed({.dst = "172.16.0.1"});
   feed({.dst = "172.17.0.1"});
   feed({.dst = "172.18.0.1"});
@@ -309,7 +309,7 @@ class Ip4RouteGroup : public Ip4Route {
       n.addr = wire::IpAddr::v4(addr("10.0.0.10") + i);
       set_neighbour(i, n);
     }
-    add_route("172.16.0.0/12", {NextHopKind::kGroup, 4, kIb0, 100});
+    add_route("172.16.0.0/12", {NextHopKind::kGroup, 2, kIb0, 100});
   }
   /// Address handle by which the packet left.
   std::uint32_t path_of(const Bytes& packet) {

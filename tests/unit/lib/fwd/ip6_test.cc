@@ -398,7 +398,7 @@ TEST_F(Ip6Test, P05_FlowsKeepTheirPathAndUseAll) {
   set_neighbour(11, ib_neighbour(kIb0, "fe80::2", 2, 1));
   hops.set(500, {NextHopKind::kGateway, 0, kIb0, 10});
   hops.set(501, {NextHopKind::kGateway, 0, kIb0, 11});
-  add_route("fd00:99::/64", {NextHopKind::kGroup, 2, kIb0, 500});
+  add_route("fd00:99::/64", {NextHopKind::kGroup, 1, kIb0, 500});
   std::set<fabric::AhIndex> used;
   for (std::uint32_t flow = 0; flow < 32; ++flow) {
     for (int i = 0; i < 2; ++i) receive(kEth0, frame6({.dst = "fd00:99::1", .flow = flow}));

@@ -35,6 +35,8 @@ class AddressBookTest : public testing::Test,
     return std::to_integer<table::NeighbourIndex>(addr.bytes[15]);
   }
   void forget_gateway(table::InterfaceId, const wire::IpAddr&) override {}
+  std::uint64_t mark_time() override { return 0; }
+  bool is_past(std::uint64_t, bool) override { return true; }
   void send(table::InterfaceId, std::vector<std::byte>) override {}
   void set(const table::Delivery&) override {}
   void remove(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <vector>
 
 namespace ipoib::route {
 namespace {
@@ -37,6 +39,11 @@ struct FakeSink : RouteSink {
   void forget_gateway(table::InterfaceId iface, const wire::IpAddr& a) override {
     EXPECT_EQ(gateways.erase({iface, a}), 1U);
   }
+  std::uint64_t mark_time() override { return moment; }
+  bool is_past(std::uint64_t when, bool wait) override {
+    if (wait) moment = std::max(moment, when + 1);
+    return moment > when;
+  }
 
   NextHop lookup(const char* prefix) const {
     const auto it = prefixes.find(net(prefix));
@@ -47,6 +54,7 @@ struct FakeSink : RouteSink {
   std::map<table::NextHopIndex, NextHop> hops;
   std::set<std::pair<table::InterfaceId, wire::IpAddr>> gateways;
   bool full = false;
+  std::uint64_t moment = 0;
 };
 
 struct RouteTableTest : testing::Test {
@@ -98,13 +106,40 @@ TEST_F(RouteTableTest, AGatewayIsForgottenWithItsLastRoute) {
   EXPECT_TRUE(sink.gateways.empty());
 }
 
-TEST_F(RouteTableTest, SeveralGatewaysMakeAGroupOfConsecutiveNextHops) {
+TEST_F(RouteTableTest, SeveralGatewaysShareTheBucketsOfAGroup) {
   ASSERT_TRUE(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2"), ip("192.168.1.3")}));
   const NextHop group = sink.lookup("172.16.0.0/16");
   ASSERT_EQ(group.kind, NextHopKind::kGroup);
-  EXPECT_EQ(group.paths, 2);
-  EXPECT_EQ(sink.hops.at(group.neighbour), (NextHop{NextHopKind::kGateway, 0, 0, 2}));
-  EXPECT_EQ(sink.hops.at(group.neighbour + 1), (NextHop{NextHopKind::kGateway, 0, 1, 3}));
+  std::map<table::NeighbourIndex, int> shares;
+  for (table::NextHopIndex i = 0; i < 1U << group.bucket_bits; ++i) {
+    const NextHop hop = sink.hops.at(group.neighbour + i);
+    EXPECT_EQ(hop.kind, NextHopKind::kGateway);
+    EXPECT_EQ(hop.iface, hop.neighbour == 2 ? 0 : 1);
+    ++shares[hop.neighbour];
+  }
+  EXPECT_EQ(shares, (std::map<table::NeighbourIndex, int>{{2, 32}, {3, 32}}));
+}
+
+TEST_F(RouteTableTest, RoutesThroughTheSameGatewaysShareTheirNextHop) {
+  ASSERT_TRUE(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.add_static(net("172.17.0.0/16"), {ip("10.0.0.2"), ip("10.0.0.3")}));
+  const std::size_t hops = sink.hops.size();
+  for (std::uint32_t i = 0; i < 100'000; ++i) {
+    const wire::IpAddr to = wire::IpAddr::v4(0x6400'0000 + (i << 4));
+    const bool one = i % 2 == 0;
+    ASSERT_TRUE(table.add_static(
+        {to, 28}, one ? std::vector{ip("10.0.0.2")} : std::vector{ip("10.0.0.2"), ip("10.0.0.3")}));
+    ASSERT_EQ(sink.prefixes.at({to, 28}),
+              sink.prefixes.at(net(one ? "172.16.0.0/16" : "172.17.0.0/16")));
+  }
+  EXPECT_EQ(sink.hops.size(), hops);
+}
+
+TEST_F(RouteTableTest, AConnectedNetworkTakesThePlaceOfARouteAndOfItsGateway) {
+  ASSERT_TRUE(table.add_static(net("10.9.0.0/24"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.add_address(1, net("10.9.0.1/24")));
+  EXPECT_EQ(sink.lookup("10.9.0.0/24").kind, NextHopKind::kConnected);
+  EXPECT_TRUE(sink.gateways.empty());
 }
 
 TEST_F(RouteTableTest, RefusalsNameTheFaultAndLeaveNothingBehind) {

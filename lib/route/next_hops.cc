@@ -1,0 +1,214 @@
+#include "lib/route/next_hops.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ipoib::route {
+
+using table::InterfaceId;
+using table::NextHop;
+using table::NextHopIndex;
+using table::NextHopKind;
+
+namespace {
+
+/// So many buckets a path at least: shares differ by no more than a sixteenth.
+constexpr std::size_t kBucketsPerPath = 16;
+constexpr std::size_t kMinBuckets = 64;
+
+std::size_t bucket_count(std::size_t paths) {
+  return std::bit_ceil(std::max(kMinBuckets, paths * kBucketsPerPath));
+}
+
+}  // namespace
+
+NextHops::NextHops(RouteSink& sink)
+    : sink_{sink}, free_{table::kNextHopNone + 1, table::kMaxNextHops - 1} {}
+
+NextHops::~NextHops() {
+  for (const auto& [gateway, state] : gateways_)
+    sink_.forget_gateway(gateway.first, gateway.second);
+}
+
+// --- Numbers ---
+
+Result<NextHopIndex> NextHops::allocate(std::size_t n) {
+  reclaim(false);
+  auto first = free_.take(n);
+  while (!first && !retired_.empty()) {
+    reclaim(true);
+    first = free_.take(n);
+  }
+  if (!first) return fail(Errc::kNoResources, "all {} next hops are in use", table::kMaxNextHops);
+  return *first;
+}
+
+/// The numbers keep what they lead to: a worker may be at a packet for which it looked them up.
+void NextHops::retire(NextHopIndex first, std::size_t n) {
+  retired_.push_back({sink_.mark_time(), first, n});
+}
+
+/// `wait`: for the oldest at least.
+void NextHops::reclaim(bool wait) {
+  while (!retired_.empty() && sink_.is_past(retired_.front().moment, wait)) {
+    free_.put_back(retired_.front().first, retired_.front().n);
+    retired_.pop_front();
+    wait = false;
+  }
+}
+
+Result<NextHopIndex> NextHops::fixed(const NextHop& hop) {
+  const auto key = std::pair{hop.kind, hop.iface};
+  if (const auto it = fixed_.find(key); it != fixed_.end()) return it->second;
+  const auto index = allocate(1);
+  if (!index) return index;
+  sink_.set_next_hop(*index, hop);
+  fixed_.emplace(key, *index);
+  return *index;
+}
+
+// --- Gateways ---
+
+NextHop NextHops::hop_of(const Gateway& gateway) const {
+  return {NextHopKind::kGateway, 0, gateway.first, gateways_.at(gateway).neighbour};
+}
+
+Result<NextHops::Gateways::iterator> NextHops::use_gateway(const Gateway& gateway) {
+  if (const auto it = gateways_.find(gateway); it != gateways_.end()) {
+    ++it->second.uses;
+    return it;
+  }
+  const auto index = allocate(1);
+  if (!index) return tl::make_unexpected(index.error());
+  const auto neighbour = sink_.use_gateway(gateway.first, gateway.second);
+  if (!neighbour) {
+    free_.put_back(*index, 1);
+    return tl::make_unexpected(neighbour.error());
+  }
+  const auto it = gateways_.emplace(gateway, GatewayState{*index, *neighbour, 1}).first;
+  by_index_.emplace(*index, gateway);
+  sink_.set_next_hop(*index, hop_of(gateway));
+  return it;
+}
+
+void NextHops::release_gateway(const Gateway& gateway) {
+  const auto it = gateways_.find(gateway);
+  if (it == gateways_.end() || --it->second.uses != 0) return;
+  retire(it->second.index, 1);
+  by_index_.erase(it->second.index);
+  gateways_.erase(it);
+  sink_.forget_gateway(gateway.first, gateway.second);
+}
+
+Result<NextHopIndex> NextHops::use(const std::vector<Gateway>& via) {
+  if (via.size() > 1) return use_group(via);
+  const auto gateway = use_gateway(via.front());
+  if (!gateway) return tl::make_unexpected(gateway.error());
+  return (*gateway)->second.index;
+}
+
+void NextHops::release(NextHopIndex index) {
+  if (const auto it = by_index_.find(index); it != by_index_.end())
+    release_gateway(Gateway{it->second});
+  else
+    release_group(index);
+}
+
+// --- Groups ---
+
+Result<NextHopIndex> NextHops::use_group(const std::vector<Gateway>& via) {
+  if (const auto it = group_index_.find(via); it != group_index_.end()) {
+    ++groups_.at(it->second).uses;
+    return it->second;
+  }
+  Group group{via, 1, table::kNoInterface, Buckets{via.size(), bucket_count(via.size())}};
+  const auto index = allocate(1 + group.buckets.size());
+  if (!index) return index;
+  for (std::size_t i = 0; i < via.size(); ++i) {
+    const auto gateway = use_gateway(via[i]);
+    if (gateway) continue;
+    for (std::size_t used = 0; used < i; ++used) release_gateway(via[used]);
+    free_.put_back(*index, 1 + group.buckets.size());
+    return tl::make_unexpected(gateway.error());
+  }
+  for (const Gateway& gateway : via) gateways_.at(gateway).groups.insert(*index);
+  group.buckets.deal(alive(group));
+  group.iface = reverse_interface(group);
+  write_buckets(*index, group);
+  write_group(*index, group);
+  groups_.emplace(*index, std::move(group));
+  group_index_.emplace(via, *index);
+  return *index;
+}
+
+void NextHops::release_group(NextHopIndex index) {
+  const auto it = groups_.find(index);
+  if (it == groups_.end() || --it->second.uses != 0) return;
+  const Group group = std::move(it->second);
+  groups_.erase(it);
+  group_index_.erase(group.via);
+  retire(index, 1 + group.buckets.size());
+  for (const Gateway& gateway : group.via) {
+    gateways_.at(gateway).groups.erase(index);
+    release_gateway(gateway);
+  }
+}
+
+void NextHops::write_group(NextHopIndex index, const Group& group) {
+  const auto bits = static_cast<std::uint8_t>(std::countr_zero(group.buckets.size()));
+  sink_.set_next_hop(index, {NextHopKind::kGroup, bits, group.iface, index + 1});
+}
+
+/// Each bucket is one store, so a worker sees it before or after, and never in between.
+void NextHops::write_buckets(NextHopIndex index, const Group& group) {
+  for (std::size_t i = 0; i < group.buckets.size(); ++i)
+    sink_.set_next_hop(index + 1 + static_cast<NextHopIndex>(i),
+                       hop_of(group.via[group.buckets.path_of(i)]));
+}
+
+// --- Life ---
+
+bool NextHops::is_alive(const Gateway& gateway) const {
+  const auto it = gateways_.find(gateway);
+  return it != gateways_.end() && it->second.answers && !down_.contains(gateway.first);
+}
+
+std::vector<bool> NextHops::alive(const Group& group) const {
+  std::vector<bool> alive;
+  for (const Gateway& gateway : group.via) alive.push_back(is_alive(gateway));
+  return alive;
+}
+
+/// The interface by which multicast from where the group leads is accepted. Of the living gateways
+/// (of all, where none lives) the highest address decides, so that all routers on a link decide
+/// alike. RFC 7761 §4.1.6 breaks ties by the highest address, too.
+InterfaceId NextHops::reverse_interface(const Group& group) const {
+  const auto rank = [this](const Gateway& g) { return std::pair{is_alive(g), g.second}; };
+  return std::ranges::max_element(group.via, {}, rank)->first;
+}
+
+void NextHops::gateway_changed(const GatewayState& gateway) {
+  for (const NextHopIndex index : gateway.groups) {
+    Group& group = groups_.at(index);
+    if (group.buckets.deal(alive(group))) write_buckets(index, group);
+    const InterfaceId iface = reverse_interface(group);
+    if (iface == group.iface) continue;
+    group.iface = iface;
+    write_group(index, group);
+  }
+}
+
+void NextHops::neighbour_heard(const Gateway& neighbour, bool answers) {
+  const auto it = gateways_.find(neighbour);
+  if (it == gateways_.end() || it->second.answers == answers) return;
+  it->second.answers = answers;
+  gateway_changed(it->second);
+}
+
+void NextHops::interface_changed(InterfaceId iface, bool up) {
+  if (up ? down_.erase(iface) == 0 : !down_.insert(iface).second) return;
+  for (const auto& [gateway, state] : gateways_)
+    if (gateway.first == iface) gateway_changed(state);
+}
+
+}  // namespace ipoib::route

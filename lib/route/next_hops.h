@@ -1,0 +1,99 @@
+// Next hops of routes: one object for each gateway and one for each set of gateways, shared by all
+// routes that go there, with the knowledge which gateways live.
+//
+// A gateway is dead while its neighbour does not answer or its interface is down. A group moves the
+// flows of a dead gateway to those that live (buckets.h); a route with one gateway stays as it is.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/route/buckets.h"
+#include "lib/route/number_ranges.h"
+#include "lib/route/route_sink.h"
+#include "lib/table/next_hop.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::route {
+
+/// Management lcore only.
+class NextHops {
+ public:
+  using Gateway = std::pair<table::InterfaceId, wire::IpAddr>;
+
+  /// `sink` outlives it.
+  explicit NextHops(RouteSink& sink);
+  ~NextHops();
+  NextHops(const NextHops&) = delete;
+  NextHops& operator=(const NextHops&) = delete;
+
+  /// The number of a next hop that goes through no gateway; lives as long as this object.
+  Result<table::NextHopIndex> fixed(const table::NextHop& hop);
+  /// The number of the next hop through the gateway, or of the group of several, in their order.
+  /// Each use() needs its release(), once no prefix names the number any more. Errors:
+  /// kNoResources, and those of RouteSink::use_gateway. Shape: 1 <= via.size() <= kMaxPaths.
+  Result<table::NextHopIndex> use(const std::vector<Gateway>& via);
+  /// Harmless for numbers of fixed().
+  void release(table::NextHopIndex index);
+
+  /// The neighbour answers, or has not answered when it was asked.
+  void neighbour_heard(const Gateway& neighbour, bool answers);
+  void interface_changed(table::InterfaceId iface, bool up);
+
+  static constexpr std::size_t kMaxPaths = 64;
+
+ private:
+  struct GatewayState {
+    table::NextHopIndex index = table::kNextHopNone;
+    table::NeighbourIndex neighbour = table::kNoNeighbour;
+    std::size_t uses = 0;  ///< Routes and groups.
+    bool answers = true;   ///< Until it is known not to.
+    std::set<table::NextHopIndex> groups{};
+  };
+  struct Group {
+    std::vector<Gateway> via;
+    std::size_t uses = 0;
+    table::InterfaceId iface = table::kNoInterface;  ///< As reverse_interface().
+    Buckets buckets;
+  };
+  using Gateways = std::map<Gateway, GatewayState>;
+
+  Result<Gateways::iterator> use_gateway(const Gateway& gateway);
+  void release_gateway(const Gateway& gateway);
+  Result<table::NextHopIndex> use_group(const std::vector<Gateway>& via);
+  void release_group(table::NextHopIndex index);
+  void gateway_changed(const GatewayState& gateway);
+  [[nodiscard]] bool is_alive(const Gateway& gateway) const;
+  [[nodiscard]] std::vector<bool> alive(const Group& group) const;
+  [[nodiscard]] table::InterfaceId reverse_interface(const Group& group) const;
+  [[nodiscard]] table::NextHop hop_of(const Gateway& gateway) const;
+  void write_group(table::NextHopIndex index, const Group& group);
+  void write_buckets(table::NextHopIndex index, const Group& group);
+
+  Result<table::NextHopIndex> allocate(std::size_t n);
+  void retire(table::NextHopIndex first, std::size_t n);
+  void reclaim(bool wait);
+
+  RouteSink& sink_;
+  std::map<std::pair<table::NextHopKind, table::InterfaceId>, table::NextHopIndex> fixed_;
+  Gateways gateways_;
+  std::map<table::NextHopIndex, Gateway> by_index_;
+  std::map<table::NextHopIndex, Group> groups_;
+  std::map<std::vector<Gateway>, table::NextHopIndex> group_index_;
+  std::set<table::InterfaceId> down_;
+  NumberRanges free_;
+  /// Numbers that a worker may still have looked up, oldest first.
+  struct Retired {
+    std::uint64_t moment;
+    table::NextHopIndex first;
+    std::size_t n;
+  };
+  std::deque<Retired> retired_;
+};
+
+}  // namespace ipoib::route

@@ -1,0 +1,31 @@
+// Where routes take effect.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/base/result.h"
+#include "lib/table/next_hop.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::route {
+
+/// Implemented by lib/mgmt over the tables that workers read, and by tests.
+class RouteSink {
+ public:
+  virtual ~RouteSink() = default;
+  virtual Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) = 0;
+  virtual void remove_prefix(const wire::IpPrefix& prefix) = 0;
+  virtual void set_next_hop(table::NextHopIndex index, const table::NextHop& next_hop) = 0;
+  /// The neighbour that stands for a gateway; held until forget_gateway.
+  virtual Result<table::NeighbourIndex> use_gateway(table::InterfaceId iface,
+                                                    const wire::IpAddr& addr) = 0;
+  virtual void forget_gateway(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
+
+  /// Names the moment for is_past().
+  virtual std::uint64_t mark_time() = 0;
+  /// No worker is still at a packet for which it looked up a prefix before the moment. `wait`:
+  /// returns only when that is so.
+  virtual bool is_past(std::uint64_t moment, bool wait) = 0;
+};
+
+}  // namespace ipoib::route
