@@ -324,15 +324,17 @@ Section<PortConfig> port_section() {
 
 Section<RouteConfig> route_section() {
   using E = RouteConfig;
-  return {"route",
-          Shape::kList,
-          "A static route.",
-          {
-              row<E>("to", &E::to, Prefix{}, "Destinations.", Required::kYes),
-              row<E>("via", &E::via, ListOf<Address>{{}, 0, route::RouteTable::kMaxPaths},
-                     "Next hops, each in a prefix of a link or port. Left out with blackhole."),
-              row<E>("blackhole", &E::blackhole, Boolean{}, "Drop what goes there."),
-          }};
+  return {
+      "route",
+      Shape::kList,
+      "A static route.",
+      {
+          row<E>("to", &E::to, Prefix{}, "Destinations.", Required::kYes),
+          row<E>("via", &E::via, ListOf<Address>{{}, 0, route::RouteTable::kMaxPaths},
+                 "Next hops, each in a prefix of a link or port. Of several, flows are spread over "
+                 "those that answer. Left out with blackhole."),
+          row<E>("blackhole", &E::blackhole, Boolean{}, "Drop what goes there."),
+      }};
 }
 
 Section<MulticastRouteConfig> multicast_route_section() {

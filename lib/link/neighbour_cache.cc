@@ -494,7 +494,7 @@ void NeighbourCache<Hw>::on_due(Entry& e, TimePoint now) {
     case NeighbourPhase::kReachable: return become_stale(e, now);
     case NeighbourPhase::kStale: return check_use(e, now);
     case NeighbourPhase::kProbe: return probe_again(e, now);
-    case NeighbourPhase::kFailed: return e.kept() ? to_sleep(e) : forget(e, Drop::kNeighbourGone);
+    case NeighbourPhase::kFailed: return try_again(e, now);
     case NeighbourPhase::kStatic:
       if (e.is_mapped) return check_mapped(e, now);
       break;
@@ -502,6 +502,15 @@ void NeighbourCache<Hw>::on_due(Entry& e, TimePoint now) {
   }
   e.phase_due = kNever;
   schedule(e);
+}
+
+/// The time of a failure is over. Routes avoid a gateway that failed, so no packet will ever ask
+/// for it: it is asked for from here, to be used again when it answers.
+template <class Hw>
+void NeighbourCache<Hw>::try_again(Entry& e, TimePoint now) {
+  if (!e.kept()) return forget(e, Drop::kNeighbourGone);
+  to_sleep(e);
+  if (e.gateways > 0) resolve(e, now);
 }
 
 template <class Hw>

@@ -6,7 +6,7 @@
 //       |                    |                             |                 |
 //       +---- no answer -----+--> Failed <-----------------|-----------------+
 //                                   |                      +-- idle --> forgotten
-//                                   +-- negative time over: forgotten (gateways: Incomplete)
+//                                   +-- negative time over: forgotten (gateways: asked for again)
 //
 // RFC 4861 §7.3 for both families, with ARP for the messages of IPv4. A link-layer address that was
 // learned from anything but a reply to us is Stale: good for sending, to be confirmed once used.
@@ -157,6 +157,7 @@ class NeighbourCache {
   void install(Entry& e, table::NeighbourState state);
 
   void on_due(Entry& e, TimePoint now);
+  void try_again(Entry& e, TimePoint now);
   void ask_again(Entry& e, TimePoint now);
   void check_use(Entry& e, TimePoint now);
   void check_mapped(Entry& e, TimePoint now);

@@ -38,9 +38,16 @@ void NeighbourDirectory::remove(table::NeighbourIndex index) {
 }
 
 void NeighbourDirectory::install(table::NeighbourIndex index, const table::Neighbour& neighbour) {
+  // Flows leave a gateway before workers know that it failed.
+  if (neighbour.state == table::NeighbourState::kFailed) tell_routes(neighbour, false);
   msg::Down m = message(msg::Down::Kind::kNeighbourSet, index);
   m.neighbour = neighbour;
   workers_.send_to_all(m);
+  if (neighbour.state == table::NeighbourState::kValid) tell_routes(neighbour, true);
+}
+
+void NeighbourDirectory::tell_routes(const table::Neighbour& neighbour, bool answers) {
+  if (routes_ != nullptr) routes_->neighbour_heard(neighbour.iface, neighbour.addr, answers);
 }
 
 TimePoint NeighbourDirectory::last_used(table::NeighbourIndex index) const {

@@ -6,6 +6,7 @@
 
 #include "lib/link/interface.h"
 #include "lib/mgmt/worker_set.h"
+#include "lib/route/route_table.h"
 
 namespace ipoib::mgmt {
 
@@ -14,6 +15,9 @@ class Punt;
 class NeighbourDirectory final : public link::NeighbourSink {
  public:
   NeighbourDirectory(WorkerSet& workers, Punt& punt, std::uint32_t capacity);
+
+  /// Who is told which neighbours answer; outlives the last call of install().
+  void set_routes(route::RouteTable& routes) { routes_ = &routes; }
 
   Result<table::NeighbourIndex> allocate_index() override;
   void remove(table::NeighbourIndex index) override;
@@ -25,8 +29,11 @@ class NeighbourDirectory final : public link::NeighbourSink {
   [[nodiscard]] std::size_t in_use() const { return capacity_ - free_.size(); }
 
  private:
+  void tell_routes(const table::Neighbour& neighbour, bool answers);
+
   WorkerSet& workers_;
   Punt& punt_;
+  route::RouteTable* routes_ = nullptr;
   std::uint32_t capacity_;
   std::vector<table::NeighbourIndex> free_;  ///< Low numbers last, so that they are used first.
 };

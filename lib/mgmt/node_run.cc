@@ -162,6 +162,7 @@ void NodeImpl::publish_interfaces() {
     const bool up = control.state() == link::State::kUp ||
                     (control.state() == link::State::kJoining && control.mtu() != 0);
     publish(entry.up, up);
+    routes_->interface_changed(control.id(), up);
     publish(entry.mtu, control.mtu());
     publish(entry.multicast_router, multicast_->routes_from(control.id()));
   }

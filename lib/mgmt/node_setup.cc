@@ -243,6 +243,7 @@ void NodeImpl::create_routing() {
   route_writer_ = std::make_unique<RouteWriter>(interfaces_, *prefixes_, *prefixes6_, next_hops_,
                                                 own_addresses_, *rcu_);
   routes_ = std::make_unique<route::RouteTable>(*route_writer_);
+  neighbours_->set_routes(*routes_);
   multicast_ = std::make_unique<Multicast>(interfaces_, workers_, *punt_);
   addresses_ = std::make_unique<AddressBook>(interfaces_, *routes_, multicast_->router());
   punt_->set_multicast(multicast_->router());

@@ -93,6 +93,20 @@ TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
   EXPECT_TRUE(b.sink.indexes.empty());
 }
 
+/// Routes avoid it meanwhile, so there is no packet that would ask.
+TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
+  Bench b;
+  ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
+  b.want(host(1));
+  b.run_for(60s);
+  EXPECT_GE(b.questions.asked[host(1)], 3U * 8);
+  EXPECT_LE(b.questions.asked[host(1)], 3U * 12) << "with a pause after every three";
+  while (b.sink.find(host(1))->state != NeighbourState::kIncomplete) b.run_for(100ms);
+  b.answer(host(1));
+  EXPECT_EQ(b.sink.find(host(1))->state, NeighbourState::kValid);
+  b.cache.forget_gateway(host(1));
+}
+
 constexpr wire::MacAddr mac(unsigned last) {
   return {std::byte{2}, {}, {}, {}, {}, std::byte(last)};
 }

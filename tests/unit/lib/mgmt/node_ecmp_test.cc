@@ -1,0 +1,107 @@
+// A node with two gateways for one prefix, one of which falls silent.
+#include <set>
+
+#include "tests/unit/lib/mgmt/node_bench.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+constexpr std::uint32_t kGateways[] = {0xc0a8'0102, 0xc0a8'0103};
+
+wire::MacAddr mac_of(std::size_t gateway) {
+  return {std::byte{2}, {}, {}, {}, {}, static_cast<std::byte>(0x10 + gateway)};
+}
+
+/// UDP from a host of the port's network to 10.9.0.1, its source port the number of the flow.
+std::vector<std::byte> flow_packet(std::uint16_t flow) {
+  std::vector<std::byte> p(60, std::byte{0x42});
+  wire::Ipv4Hdr ip{0x45,
+                   0,
+                   wire::Be16{60},
+                   {},
+                   {},
+                   64,
+                   17,
+                   {},
+                   wire::Be32{0xc0a8'0142},
+                   wire::Be32{0x0a09'0001}};
+  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+  std::memcpy(p.data(), &ip, sizeof ip);
+  const wire::Be16 port{flow};
+  std::memcpy(p.data() + sizeof ip, &port, sizeof port);
+  return p;
+}
+
+class NodeEcmpTest : public NodeTest {
+ protected:
+  NodeConfig ecmp_config() {
+    NodeConfig c = config();
+    c.routes.push_back({.to = *wire::parse_prefix("10.9.0.0/16"),
+                        .via = {wire::IpAddr::v4(kGateways[0]), wire::IpAddr::v4(kGateways[1])}});
+    c.neighbour.retransmit = 20ms;
+    c.neighbour.negative = 50ms;
+    c.neighbour.reachable = 100ms;
+    c.neighbour.probe_delay = 20ms;
+    return c;
+  }
+  /// Takes whatever the node sends: answers ARP for the gateways that live, and notes by which
+  /// gateway flows went.
+  void look(const wire::MacAddr& node) {
+    void* raw = nullptr;
+    while (rte_ring_dequeue(ethernet.from_node, &raw) == 0) {
+      auto* m = static_cast<rte_mbuf*>(raw);
+      const auto* data = rte_pktmbuf_mtod(m, const std::byte*);
+      const std::vector<std::byte> frame(data, data + rte_pktmbuf_data_len(m));
+      rte_pktmbuf_free(m);
+      const auto type = wire::read<wire::Be16>(frame, 12)->host();
+      for (std::size_t g = 0; g < 2; ++g) {
+        if (type == 0x0800 && std::memcmp(frame.data(), mac_of(g).data(), 6) == 0) {
+          used.insert(g);
+          ++arrived;
+        }
+        if (type != 0x0806 || !lives[g]) continue;
+        const auto arp = wire::parse_arp<wire::MacAddr>(std::span{frame}.subspan(14));
+        if (!arp || arp->target_ip.host() != kGateways[g]) continue;
+        const auto reply = wire::make_arp(wire::ArpOp::kReply, mac_of(g), kGateways[g], node,
+                                          arp->sender_ip.host());
+        give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(reply), node));
+      }
+    }
+  }
+  /// Sends a packet of each flow again and again, until all of them came out by these gateways.
+  bool all_flows_go_by(const wire::MacAddr& node, const std::set<std::size_t>& gateways) {
+    const auto done = [&] { return arrived == kFlows && used == gateways; };
+    return eventually([&] {
+      used.clear();
+      arrived = 0;
+      for (std::uint16_t flow = 0; flow < kFlows; ++flow)
+        give(ethernet.to_node, ethernet_frame(0x0800, flow_packet(flow), node));
+      const auto limit = std::chrono::steady_clock::now() + 200ms;
+      while (!done() && std::chrono::steady_clock::now() < limit) look(node);
+      return done();
+    });
+  }
+
+  static constexpr unsigned kFlows = 64;
+  bool lives[2] = {true, true};
+  std::set<std::size_t> used;
+  unsigned arrived = 0;
+};
+
+// Nobody tells the node anything: that one of two gateways is dead costs no flow for long, and the
+// gateway is used again when it answers.
+TEST_F(NodeEcmpTest, P05_FlowsLeaveADeadGatewayAndComeBackWithIt) {
+  run(ecmp_config(), [this](Node& node) {
+    EXPECT_TRUE(eventually(
+        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
+    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+    EXPECT_TRUE(all_flows_go_by(mac, {0, 1}));
+    lives[0] = false;
+    EXPECT_TRUE(all_flows_go_by(mac, {1}));
+    lives[0] = true;
+    EXPECT_TRUE(all_flows_go_by(mac, {0, 1}));
+  });
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
