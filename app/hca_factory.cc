@@ -27,6 +27,8 @@ Result<std::unique_ptr<fabric::Hca>> make_soft(const mgmt::HcaConfig& config,
   soft.attr.mtu = wire::mtu_code(config.mtu);
   soft.attr.pkeys = config.pkeys;
   soft.pool = resources.pool;
+  soft.control_pool = resources.control_pool;
+  soft.message_mbufs = resources.message_mbufs;
   soft.icrc = config.icrc;
   soft.first_qpn = config.first_qpn;
   soft.qsbr = resources.qsbr;

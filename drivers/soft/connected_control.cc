@@ -46,8 +46,11 @@ ConnectedControl::ConnectedControl(const ConnectedControlConfig& config, RingPtr
       events_{std::move(events)},
       port_{std::make_unique<ConnectedPort>(
           config.datapath, config.datapath.config(),
-          ConnectedPortConfig{
-              .tsc_hz = config.tsc_hz, .commands = commands_.get(), .events = events_.get()})} {
+          ConnectedPortConfig{.tsc_hz = config.tsc_hz,
+                              .kept_mbufs = config.message_mbufs / 2,
+                              .begun_mbufs = config.message_mbufs / 2,
+                              .commands = commands_.get(),
+                              .events = events_.get()})} {
   config.datapath.publish(port_.get());
 }
 

@@ -26,6 +26,7 @@ struct ConnectedControlConfig {
   AhTable& ahs;
   const fabric::Grace& grace;
   std::uint64_t tsc_hz;
+  std::uint32_t message_mbufs;  ///< See SoftHcaConfig.
   int socket_id;
   bool managed;                    ///< P_Keys may come later.
   std::uint32_t first_generation;  ///< See ConnectedTable.

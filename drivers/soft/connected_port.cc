@@ -26,6 +26,7 @@ void ConnectedPort::poll() noexcept {
     [[unlikely]] obey(command);
   if (nb_local_ != 0) [[unlikely]]
     loop_back();
+  while (oldest_is_over(kMessageMs)) [[unlikely]] give_up(*begun_first_);
   timers_.expire(hca_.tsc(), [this](Timed& due) { timer(static_cast<SoftConnectedQueue&>(due)); });
   if (ready_first_ != nullptr) serve_ready();
   flush();
@@ -119,7 +120,7 @@ void ConnectedPort::discard(SoftConnectedQueue& q) noexcept {
   if (q.responder.first != nullptr) abandon(q, Drop::kIbQueueState);
   Requester& r = q.requester;
   const std::uint32_t flushed = r.tail - r.head;
-  for (; r.head != r.tail; ++r.head) rte_pktmbuf_free(r.slot(r.head).m);
+  for (; r.head != r.tail; ++r.head) let_go(q, r.slot(r.head).m);
   r.at = r.head;
   if (flushed == 0) return;
   q.counters.tx_flushed.add(flushed);

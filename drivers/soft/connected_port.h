@@ -53,8 +53,10 @@ struct QueueCommand {
 
 struct ConnectedPortConfig {
   std::uint64_t tsc_hz = 0;
-  rte_ring* commands = nullptr;  ///< QueueCommand; the worker is the one consumer.
-  rte_ring* events = nullptr;    ///< fabric::QueueEvent; the worker is the one producer.
+  std::uint32_t kept_mbufs = 0;   ///< Most that messages sent and not acknowledged may have.
+  std::uint32_t begun_mbufs = 0;  ///< Most that messages which have begun to arrive may come to.
+  rte_ring* commands = nullptr;   ///< QueueCommand; the worker is the one consumer.
+  rte_ring* events = nullptr;     ///< fabric::QueueEvent; the worker is the one producer.
 };
 
 /// Worker lcore only, but find() and the constructor.
@@ -69,6 +71,15 @@ class alignas(64) ConnectedPort {
   static constexpr std::int32_t kWindow = 256;
   /// Packets after which an ACK is asked for within a long message; a power of two.
   static constexpr std::uint32_t kAckEvery = 16;
+  /// A message that has not ended so long after it began never will: retries of its packets take
+  /// some 140 ms. RC: its connection fails.
+  static constexpr std::uint64_t kMessageMs = 1000;
+  /// After this time it goes already when others want its room. Less than the time for which peers
+  /// that are told to wait go on trying.
+  static constexpr std::uint64_t kYieldMs = 10;
+  /// A packet of a message so short is copied behind the one before it, where that has room: it
+  /// would hold a whole mbuf.
+  static constexpr std::uint16_t kCopied = 1024;
 
   ConnectedPort(Datapath& datapath, const DatapathConfig& hca, const ConnectedPortConfig& config);
   ~ConnectedPort();
@@ -102,9 +113,13 @@ class alignas(64) ConnectedPort {
   // connected_rx.cc
   [[nodiscard]] Drop check(const SoftConnectedQueue& q, const ConnectedFrame& f,
                            ConnectedPacket& p) const noexcept;
+  [[nodiscard]] bool begin(SoftConnectedQueue& q, SendPart part) noexcept;
   void append(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
   void deliver(SoftConnectedQueue& q) noexcept;
   void abandon(SoftConnectedQueue& q, Drop reason) noexcept;
+  void end(SoftConnectedQueue& q) noexcept;
+  void give_up(SoftConnectedQueue& q) noexcept;
+  [[nodiscard]] bool oldest_is_over(std::uint64_t ms) const noexcept;
 
   // rc_responder.cc
   void request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
@@ -126,6 +141,8 @@ class alignas(64) ConnectedPort {
   void unreliable(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
 
   // connected_tx.cc
+  [[nodiscard]] bool may_keep(const SoftConnectedQueue& q, std::uint32_t mbufs) const noexcept;
+  void let_go(SoftConnectedQueue& q, rte_mbuf* message) noexcept;
   [[nodiscard]] bool send(SoftConnectedQueue& q) noexcept;
   [[nodiscard]] bool send_packet(SoftConnectedQueue& q) noexcept;
   [[nodiscard]] Made new_frame(const SoftConnectedQueue& q, const FrameSpec& spec) noexcept;
@@ -138,7 +155,11 @@ class alignas(64) ConnectedPort {
   const ConnectedPortConfig config_;
   SoftConnectedQueue* ready_first_ = nullptr;
   SoftConnectedQueue* ready_last_ = nullptr;
-  bool events_came_ = false;  ///< Into the ring, since the doorbell was last rung.
+  SoftConnectedQueue* begun_first_ = nullptr;  ///< The oldest.
+  SoftConnectedQueue* begun_last_ = nullptr;
+  std::uint32_t kept_ = 0;      ///< Mbufs of all messages sent and not acknowledged.
+  std::uint32_t reserved_ = 0;  ///< Mbufs that count as those of messages which have begun.
+  bool events_came_ = false;    ///< Into the ring, since the doorbell was last rung.
   std::uint16_t nb_frames_ = 0;
   std::uint16_t nb_sealed_ = 0;  ///< Those of frames_, from the front, that have their ICRC.
   std::uint16_t nb_local_ = 0;

@@ -30,10 +30,11 @@ struct Requester {
   std::unique_ptr<SendSlot[]> slots;
   std::uint32_t mask = 0;
   std::uint32_t head = 0, at = 0, tail = 0;
-  std::uint32_t una = 0;  ///< Oldest PSN without an ACK.
-  std::uint32_t psn = 0;  ///< Next to send, of slot `at`.
-  std::uint32_t max = 0;  ///< One behind the highest ever sent.
-  std::uint32_t end = 0;  ///< One behind what the last slot needs.
+  std::uint32_t una = 0;   ///< Oldest PSN without an ACK.
+  std::uint32_t psn = 0;   ///< Next to send, of slot `at`.
+  std::uint32_t max = 0;   ///< One behind the highest ever sent.
+  std::uint32_t end = 0;   ///< One behind what the last slot needs.
+  std::uint32_t kept = 0;  ///< Mbufs of the messages in slots.
   /// Where packet `psn` begins; null: at its beginning, or not known.
   const rte_mbuf* segment = nullptr;
   std::uint32_t segment_at = 0;
@@ -47,7 +48,14 @@ struct Requester {
 };
 
 /// What the responder owes the peer.
-enum class Response : std::uint8_t { kNone, kAck, kRnrNak, kSequenceNak, kInvalidNak };
+enum class Response : std::uint8_t {
+  kNone,
+  kAck,
+  kRnrNak,
+  kSequenceNak,
+  kInvalidNak,
+  kOperationNak
+};
 
 /// Receiving half.
 struct Responder {
@@ -55,6 +63,9 @@ struct Responder {
   std::uint32_t msn = 0;      ///< Messages completed.
   rte_mbuf* first = nullptr;  ///< Message that has begun; it has a buffer of the receive queue.
   rte_mbuf* last = nullptr;
+  std::uint32_t packets = 0;    ///< That message has so far.
+  std::uint32_t reserved = 0;   ///< Mbufs that count as its own; 0: it has but one packet.
+  std::uint64_t begun_tsc = 0;  ///< When it began, where `reserved` is not 0.
   Response response = Response::kNone;
   bool nak_sent = false;  ///< Nothing more is said of what is missing until it comes.
   bool skipping = false;  ///< UC: the rest of a message that is lost.
@@ -113,6 +124,9 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   Requester requester;
   Responder responder;
   SoftConnectedQueue* next_ready = nullptr;  ///< In the port's list of those with something to do.
+  // In the port's list of those that receive a message of several packets, oldest first.
+  SoftConnectedQueue* begun_before = nullptr;
+  SoftConnectedQueue* begun_after = nullptr;
   bool in_ready_list = false;
   bool established = false;          ///< Has received.
   bool established_to_tell = false;  ///< To management, as soon as its ring has room.

@@ -83,6 +83,76 @@ Drop ConnectedPort::check(const SoftConnectedQueue& q, const ConnectedFrame& f,
   return kGood;
 }
 
+/// A receive buffer for a message and, where more packets are to come, the right to all the mbufs
+/// that they may fill: what has begun can be ended. False: none is left; messages that began long
+/// ago have given theirs up.
+bool ConnectedPort::begin(SoftConnectedQueue& q, SendPart part) noexcept {
+  const std::uint32_t mbufs = part.ends ? 0 : (q.receive_queue.max_message() + q.mtu - 1) / q.mtu;
+  // However few there may be, one message always may begin.
+  const auto fits = [&] {
+    return mbufs == 0 || reserved_ == 0 || reserved_ + mbufs <= config_.begun_mbufs;
+  };
+  while (!fits() || !q.receive_queue.has_buffer()) {
+    if (!oldest_is_over(kYieldMs)) return false;
+    give_up(*begun_first_);
+  }
+  q.receive_queue.take_buffer();
+  if (part.ends) return true;
+  Responder& r = q.responder;
+  r.reserved = mbufs;
+  r.begun_tsc = hca_.tsc();
+  reserved_ += mbufs;
+  q.begun_before = begun_last_;
+  (begun_last_ != nullptr ? begun_last_->begun_after : begun_first_) = &q;
+  begun_last_ = &q;
+  return true;
+}
+
+/// Of the message that has begun; it is whole, or lost.
+void ConnectedPort::end(SoftConnectedQueue& q) noexcept {
+  Responder& r = q.responder;
+  r.first = r.last = nullptr;
+  r.packets = 0;
+  if (r.reserved == 0) return;
+  reserved_ -= std::exchange(r.reserved, 0);
+  (q.begun_before != nullptr ? q.begun_before->begun_after : begun_first_) = q.begun_after;
+  (q.begun_after != nullptr ? q.begun_after->begun_before : begun_last_) = q.begun_before;
+  q.begun_before = q.begun_after = nullptr;
+}
+
+bool ConnectedPort::oldest_is_over(std::uint64_t ms) const noexcept {
+  return begun_first_ != nullptr &&
+         hca_.tsc() - begun_first_->responder.begun_tsc > ms * config_.tsc_hz / 1000;
+}
+
+/// The peer does not end what it began. RC has acknowledged its packets, so it cannot come again.
+void ConnectedPort::give_up(SoftConnectedQueue& q) noexcept {
+  abandon(q, Drop::kIbUnfinished);
+  if (!q.reliable()) {
+    q.responder.skipping = true;
+    return;
+  }
+  owe(q, Response::kOperationNak);
+  fail(q, fabric::QueueError::kUnfinishedMessage);
+}
+
+namespace {
+
+/// True, and the mbuf is freed, when its octets found room behind those of `last`.
+bool copy_behind(rte_mbuf& last, rte_mbuf* m) noexcept {
+  const std::uint16_t len = m->data_len;
+  if (!RTE_MBUF_DIRECT(&last) || rte_mbuf_refcnt_read(&last) != 1 ||
+      rte_pktmbuf_tailroom(&last) < len)
+    return false;
+  std::memcpy(rte_pktmbuf_mtod_offset(&last, std::byte*, last.data_len),
+              rte_pktmbuf_mtod(m, const std::byte*), len);
+  last.data_len = static_cast<std::uint16_t>(last.data_len + len);
+  rte_pktmbuf_free(m);
+  return true;
+}
+
+}  // namespace
+
 /// Strips what is around the payload and puts it behind what is there of the message.
 void ConnectedPort::append(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept {
   m->ol_flags &= ~kRxOffloadFlags;
@@ -90,11 +160,13 @@ void ConnectedPort::append(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPa
   m->data_len = p.payload_len;
   m->pkt_len = p.payload_len;
   Responder& r = q.responder;
+  ++r.packets;
   if (r.first != nullptr) {
+    r.first->pkt_len += p.payload_len;
+    if (p.payload_len <= kCopied && copy_behind(*r.last, m)) return;
     r.last->next = m;
     r.last = m;
     ++r.first->nb_segs;
-    r.first->pkt_len += p.payload_len;
     return;
   }
   r.first = r.last = m;
@@ -111,7 +183,8 @@ void ConnectedPort::append(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPa
 
 /// The message is whole.
 void ConnectedPort::deliver(SoftConnectedQueue& q) noexcept {
-  rte_mbuf* const message = std::exchange(q.responder.first, nullptr);
+  rte_mbuf* const message = q.responder.first;
+  end(q);
   q.counters.rx_messages.add(1);
   q.counters.rx_octets.add(message->pkt_len);
   q.receive_queue.push(message);
@@ -119,9 +192,9 @@ void ConnectedPort::deliver(SoftConnectedQueue& q) noexcept {
 
 /// The message that has begun is lost, packet by packet.
 void ConnectedPort::abandon(SoftConnectedQueue& q, Drop reason) noexcept {
-  rte_mbuf* const message = std::exchange(q.responder.first, nullptr);
-  datapath_.count_drop(reason, message->nb_segs);
-  rte_pktmbuf_free(message);
+  datapath_.count_drop(reason, q.responder.packets);
+  rte_pktmbuf_free(q.responder.first);
+  end(q);
   q.receive_queue.give_back_buffer();
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "drivers/soft/connected_port.h"
+#include "drivers/soft/control_mbuf.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/frame.h"
 
@@ -63,6 +64,12 @@ std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
     }
     if (r.full()) [[unlikely]]
       break;
+    if (!may_keep(q, m->nb_segs)) [[unlikely]] {
+      drop(m, Drop::kIbTxBudget);
+      continue;
+    }
+    r.kept += m->nb_segs;
+    kept_ += m->nb_segs;
     const std::uint32_t packets = std::max((m->pkt_len + q.mtu - 1) / q.mtu, 1U);
     r.slot(r.tail++) = {.m = m, .first_psn = r.end, .packets = packets};
     r.end = wire::psn_add(r.end, packets);
@@ -72,6 +79,20 @@ std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
   if (ready && !send(q)) mark_ready(q);
   flush();
   return i;
+}
+
+/// A queue may keep as many mbufs as are then left to all others together: however many peers are
+/// silent, one that answers gets a share.
+bool ConnectedPort::may_keep(const SoftConnectedQueue& q, std::uint32_t mbufs) const noexcept {
+  const std::uint32_t left = config_.kept_mbufs - kept_;
+  return mbufs <= left && (q.requester.kept == 0 || q.requester.kept + mbufs <= left);
+}
+
+/// Of a message that is acknowledged, or lost.
+void ConnectedPort::let_go(SoftConnectedQueue& q, rte_mbuf* message) noexcept {
+  q.requester.kept -= message->nb_segs;
+  kept_ -= message->nb_segs;
+  rte_pktmbuf_free(message);
 }
 
 /// False: there is more to send that only the wire, a mempool or the path's rate holds up.
@@ -122,7 +143,7 @@ bool ConnectedPort::send_packet(SoftConnectedQueue& q) noexcept {
   ++r.at;
   if (q.reliable()) return true;
   r.una = r.psn;
-  rte_pktmbuf_free(slot.m);
+  let_go(q, slot.m);
   ++r.head;
   q.counters.tx_done.add(1);
   return true;
@@ -146,7 +167,8 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
   if (limited && !hca_.ahs->bucket(q.ah).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
       [[unlikely]]
     return {.blocked = true};
-  rte_mbuf* const m = rte_pktmbuf_alloc(hca_.pool);
+  rte_mbuf* const m = spec.payload_len != 0 ? rte_pktmbuf_alloc(hca_.pool)
+                                            : alloc_control(hca_.pool, hca_.control_pool);
   if (m == nullptr) [[unlikely]] {
     if (limited) hca_.ahs->bucket(q.ah).give_back(iba_len);
     return {.blocked = true};

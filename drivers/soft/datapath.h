@@ -30,10 +30,11 @@ inline constexpr std::uint64_t kRxOffloadFlags =
     RTE_MBUF_F_RX_IP_CKSUM_MASK | RTE_MBUF_F_RX_L4_CKSUM_MASK | RTE_MBUF_F_RX_RSS_HASH;
 
 struct DatapathConfig {
-  std::uint16_t port_id = 0;    ///< Ethdev; its queues 0 belong to the worker.
-  bool icrc = true;             ///< False: sent as zero, not checked.
-  std::uint32_t mtu = 0;        ///< Largest UD payload, octets.
-  rte_mempool* pool = nullptr;  ///< For copies of packets that cannot be changed in place.
+  std::uint16_t port_id = 0;            ///< Ethdev; its queues 0 belong to the worker.
+  bool icrc = true;                     ///< False: sent as zero, not checked.
+  std::uint32_t mtu = 0;                ///< Largest UD payload, octets.
+  rte_mempool* pool = nullptr;          ///< For copies of packets that cannot be changed in place.
+  rte_mempool* control_pool = nullptr;  ///< For frames without payload when `pool` is empty.
   const AhTable* ahs = nullptr;
   std::uint64_t (*tsc)() noexcept = nullptr;  ///< Clock of path rates.
   std::uint64_t rate_burst_tsc = 0;           ///< RateBucket::kBurstMs on that clock.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "drivers/soft/ah_table.h"
+#include "drivers/soft/control_mbuf.h"
 #include "drivers/soft/frame.h"
 #include "lib/wire/icrc.h"
 
@@ -11,8 +12,8 @@ namespace ipoib::soft {
 namespace {
 
 constexpr std::uint32_t kGsiQpn = 1;
-constexpr std::size_t kFrameLen = kLocalHeadLen + sizeof(UdWords) + wire::kMadLen + wire::kIcrcLen;
-static_assert(kFrameLen >= kMinEthFrame && wire::kMadLen % 4 == 0, "a MAD needs no padding");
+static_assert(SoftMadPort::kFrameLen >= kMinEthFrame && wire::kMadLen % 4 == 0,
+              "a MAD needs no padding");
 
 }  // namespace
 
@@ -58,12 +59,13 @@ Status SoftMadPort::send(const fabric::MadAddress& to,
     std::copy(mad.begin(), mad.end(), own.bytes.begin());
     return {};
   }
-  rte_mbuf* m = rte_pktmbuf_alloc(pool_);
+  rte_mbuf* m = alloc_control(pool_, reserve_);
   if (m == nullptr) return fail(Errc::kUnavailable, "no mbuf for a MAD in mempool {}", pool_->name);
   if (rte_pktmbuf_tailroom(m) < kFrameLen) {
+    const char* const from = m->pool->name;
     rte_pktmbuf_free(m);
-    return fail(Errc::kNoResources, "mbufs of mempool {} do not hold a MAD's {} octets",
-                pool_->name, kFrameLen);
+    return fail(Errc::kNoResources, "mbufs of mempool {} do not hold a MAD's {} octets", from,
+                kFrameLen);
   }
   fill(m, to, *pkey, mad);
   if (rte_ring_sp_enqueue(&to_wire_, m) != 0) {

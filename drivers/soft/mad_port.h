@@ -12,7 +12,9 @@
 #include <span>
 #include <string>
 
+#include "drivers/soft/frame.h"
 #include "lib/fabric/hca.h"
+#include "lib/wire/icrc.h"
 
 namespace ipoib::soft {
 
@@ -26,16 +28,20 @@ class SoftMadPort final : public fabric::MadPort {
  public:
   /// MADs on their way in either direction; a power of two.
   static constexpr unsigned kRingSize = 1024;
+  /// Octets of a frame that holds a MAD.
+  static constexpr std::size_t kFrameLen =
+      kLocalHeadLen + sizeof(UdWords) + wire::kMadLen + wire::kIcrcLen;
 
   /// `to_wire`: this object is the one producer; `from_wire`: the one consumer. Frames come from
-  /// `pool`. The references outlive the object.
+  /// `pool` or, while that is empty, from `reserve`. The references outlive the object.
   /// `doorbell`: the worker rings one when it put something into `from_wire`.
-  SoftMadPort(const fabric::PortAttr& port, bool icrc, rte_mempool* pool, rte_ring& to_wire,
-              rte_ring& from_wire, bool doorbell)
+  SoftMadPort(const fabric::PortAttr& port, bool icrc, rte_mempool* pool, rte_mempool* reserve,
+              rte_ring& to_wire, rte_ring& from_wire, bool doorbell)
       : port_{port},
         icrc_{icrc},
         doorbell_{doorbell},
         pool_{pool},
+        reserve_{reserve},
         to_wire_{to_wire},
         from_wire_{from_wire} {}
   ~SoftMadPort() override;
@@ -59,6 +65,7 @@ class SoftMadPort final : public fabric::MadPort {
   bool icrc_;
   bool doorbell_;
   rte_mempool* pool_;
+  rte_mempool* reserve_;
   rte_ring& to_wire_;
   rte_ring& from_wire_;
   std::uint32_t psn_ = 0;

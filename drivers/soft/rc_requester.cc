@@ -55,7 +55,7 @@ bool ConnectedPort::retire(SoftConnectedQueue& q, std::uint32_t una) noexcept {
   for (; r.head != r.tail; ++r.head) {
     const SendSlot& slot = r.slot(r.head);
     if (wire::psn_diff(wire::psn_add(slot.first_psn, slot.packets), una) > 0) break;
-    rte_pktmbuf_free(slot.m);
+    let_go(q, slot.m);
   }
   q.counters.tx_done.add(r.head - head);
   r.una = una;
@@ -74,12 +74,14 @@ void ConnectedPort::sequence_nak(SoftConnectedQueue& q) noexcept {
   Requester& r = q.requester;
   q.counters.naks_received.add(1);
   if (r.psn == r.una) {  // nothing is under way: told twice, or nothing is missing
+    if (!q.armed()) restart_timer(q);
     mark_ready(q);
     return;
   }
   if (r.retries_left == 0) return fail(q, fabric::QueueError::kRetryExceeded);
   --r.retries_left;
   go_back(q, r.una);
+  restart_timer(q);
   mark_ready(q);
 }
 
@@ -107,9 +109,11 @@ void ConnectedPort::go_back(SoftConnectedQueue& q, std::uint32_t psn) noexcept {
   }
 }
 
-/// Of the oldest packet under way, if there is one.
+/// Of the oldest packet that has no ACK, if there is one. Whether or not it could be sent: a
+/// connection that finds no mbufs, or no room on the wire, fails in the same time as one whose peer
+/// is silent, and gives back what it holds.
 void ConnectedPort::restart_timer(SoftConnectedQueue& q) noexcept {
-  if (q.requester.una == q.requester.psn || q.ack_timeout_tsc == 0) return TimerWheel::cancel(q);
+  if (q.requester.una == q.requester.end || q.ack_timeout_tsc == 0) return TimerWheel::cancel(q);
   timers_.arm(q, hca_.tsc() + q.ack_timeout_tsc);
 }
 
@@ -118,11 +122,12 @@ void ConnectedPort::timer(SoftConnectedQueue& q) noexcept {
   Requester& r = q.requester;
   if (q.state() != fabric::QueueState::kReadyToSend) return;
   mark_ready(q);
-  if (std::exchange(r.waiting, false)) return;
+  if (std::exchange(r.waiting, false)) return restart_timer(q);
   q.counters.timeouts.add(1);
   if (r.retries_left == 0) return fail(q, fabric::QueueError::kRetryExceeded);
   --r.retries_left;
   go_back(q, r.una);
+  restart_timer(q);
 }
 
 }  // namespace ipoib::soft

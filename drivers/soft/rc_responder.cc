@@ -64,7 +64,7 @@ void ConnectedPort::request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedP
   const std::uint32_t before = r.first != nullptr ? r.first->pkt_len : 0;
   if (before + p.payload_len > q.receive_queue.max_message())
     return refuse_request(q, m, Drop::kIbMessageTooLong, QueueError::kMessageTooLong);
-  if (part.begins && !q.receive_queue.take_buffer()) {
+  if (part.begins && !begin(q, part)) {
     owe(q, Response::kRnrNak);
     r.nak_sent = true;  // what follows is missing by this side's own wish
     return drop(m, Drop::kIbRnr);
@@ -108,6 +108,7 @@ bool ConnectedPort::respond(SoftConnectedQueue& q) noexcept {
       break;
     case Response::kSequenceNak: aeth.syndrome = wire::Aeth::kNakSequence; break;
     case Response::kInvalidNak: aeth.syndrome = wire::Aeth::kNakInvalidRequest; break;
+    case Response::kOperationNak: aeth.syndrome = wire::Aeth::kNakRemoteOperation; break;
     default: psn = wire::psn_add(psn, wire::kPsnMask); break;
   }
   const FrameSpec spec{.opcode = wire::Opcode::kRcAck, .psn = psn, .extended_len = sizeof(aeth)};

@@ -31,12 +31,9 @@ class alignas(64) SoftReceiveQueue final : public fabric::ReceiveQueue {
 
   [[nodiscard]] std::uint32_t max_message() const noexcept { return max_message_; }
 
-  /// A buffer for one message; false: there is none.
-  [[nodiscard]] bool take_buffer() noexcept {
-    if (free_ == 0) return false;
-    --free_;
-    return true;
-  }
+  [[nodiscard]] bool has_buffer() const noexcept { return free_ != 0; }
+  /// For one message. Shape: has_buffer().
+  void take_buffer() noexcept { --free_; }
   /// For a message that never became whole.
   void give_back_buffer() noexcept { ++free_; }
   /// A message for which a buffer was taken.

@@ -73,7 +73,8 @@ fabric::PortAttr unmanaged_attr(const fabric::PortAttr& attr) {
   return {.mtu = attr.mtu, .state = fabric::PortState::kDown, .pkeys = {}};
 }
 
-SoftHcaConfig with_clock(SoftHcaConfig config) {
+SoftHcaConfig with_defaults(SoftHcaConfig config) {
+  if (config.control_pool == nullptr) config.control_pool = config.pool;
   if (config.tsc == nullptr) config.tsc = &read_tsc;
   if (config.tsc_hz == 0) config.tsc_hz = rte_get_tsc_hz();
   return config;
@@ -107,13 +108,17 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
   if (Status ok = check_cable(config); !ok) return tl::make_unexpected(ok.error());
   if (config.pool == nullptr)
     return fail(Errc::kInvalidArgument, "{}: a mempool is needed", config.name);
+  if (config.control_pool != nullptr && rte_pktmbuf_data_room_size(config.control_pool) <
+                                            RTE_PKTMBUF_HEADROOM + SoftMadPort::kFrameLen)
+    return fail(Errc::kInvalidArgument, "{}: mbufs of mempool {} do not hold a MAD's {} octets",
+                config.name, config.control_pool->name, SoftMadPort::kFrameLen);
   if (Status ok = fabric::register_packet_meta(); !ok) return tl::make_unexpected(ok.error());
   Result<RingPtr> mads_out = create_mad_ring(config, "out");
   if (!mads_out) return tl::make_unexpected(mads_out.error());
   Result<RingPtr> mads_in = create_mad_ring(config, "in");
   if (!mads_in) return tl::make_unexpected(mads_in.error());
   Result<std::unique_ptr<AhTable>> ahs =
-      AhTable::create(config.socket_id, with_clock(config).tsc_hz);
+      AhTable::create(config.socket_id, with_defaults(config).tsc_hz);
   if (!ahs) return tl::make_unexpected(ahs.error());
   enable_promiscuous(config);
   return std::unique_ptr<SoftHca>{new SoftHca{config, std::move(manager), std::move(*ahs),
@@ -122,7 +127,7 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
 
 SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
                  std::unique_ptr<AhTable> ahs, RingPtr mads_out, RingPtr mads_in)
-    : config_{with_clock(config)},
+    : config_{with_defaults(config)},
       manager_{std::move(manager)},
       cable_mtu_{config.attr.mtu},
       grace_{config.qsbr},
@@ -136,14 +141,20 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
                  .icrc = config.icrc,
                  .mtu = wire::mtu_octets(config.attr.mtu),
                  .pool = config.pool,
+                 .control_pool = config_.control_pool,
                  .ahs = ahs_.get(),
                  .tsc = config_.tsc,
                  .rate_burst_tsc = config_.tsc_hz * RateBucket::kBurstMs / 1000,
                  .mads_out = mads_out_.get(),
                  .mads_in = manager_ ? nullptr : mads_in_.get(),
                  .doorbell = config.doorbell}},
-      mad_port_{config_.attr, config.icrc, config.pool,
-                *mads_out_,   *mads_in_,   config.doorbell != nullptr},
+      mad_port_{config_.attr,
+                config.icrc,
+                config.pool,
+                config_.control_pool,
+                *mads_out_,
+                *mads_in_,
+                config.doorbell != nullptr},
       admin_up_{manager_ == nullptr} {
   if (manager_) config_.attr = unmanaged_attr(config.attr);
   look_at_cable();

@@ -36,6 +36,13 @@ struct SoftHcaConfig {
   fabric::PortAttr attr;
   /// MADs and copies of multicast packets. Data room: a frame of the port's MTU.
   rte_mempool* pool = nullptr;
+  /// ACKs, NAKs and MADs take their mbufs from here while `pool` is empty. Null: they wait for one
+  /// of `pool`. Data room: a frame with a MAD.
+  rte_mempool* control_pool = nullptr;
+  /// Mbufs that messages of connected queue pairs may hold: half of them those that were sent and
+  /// are not acknowledged (more: Drop::kIbTxBudget), half those that have begun to arrive (more:
+  /// Drop::kIbRnr, UC: Drop::kIbNoBuffer).
+  std::uint32_t message_mbufs = 16'384;
   bool icrc = true;                        ///< False: sent as zero and not checked.
   std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.
   /// Quiescent states of the workers; the management lcore is not registered in it. Null: the

@@ -16,6 +16,7 @@ Result<ConnectedControl*> SoftHca::connected() {
                                         .ahs = *ahs_,
                                         .grace = grace_,
                                         .tsc_hz = config_.tsc_hz,
+                                        .message_mbufs = config_.message_mbufs,
                                         .socket_id = config_.socket_id,
                                         .managed = manager_ != nullptr,
                                         .first_generation = generation});

@@ -26,7 +26,7 @@ void ConnectedPort::unreliable(SoftConnectedQueue& q, rte_mbuf* m,
   if (!length_fits(part, p.payload_len, q.mtu)) return lose(Drop::kIbMessage);
   const std::uint32_t before = r.first != nullptr ? r.first->pkt_len : 0;
   if (before + p.payload_len > q.receive_queue.max_message()) return lose(Drop::kIbMessageTooLong);
-  if (part.begins && !q.receive_queue.take_buffer()) return lose(Drop::kIbNoBuffer);
+  if (part.begins && !begin(q, part)) return lose(Drop::kIbNoBuffer);
 
   r.skipping = false;
   append(q, m, p);

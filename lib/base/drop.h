@@ -30,7 +30,7 @@ enum class Drop : std::uint8_t {
   kIbTxInvalid,    ///< Unknown address handle or queue.
   kIbRateLimited,  ///< Faster than the path's rate.
   kIbPortDown,     ///< Received or sent while the port was not active.
-  // Connected queue pairs. Packets received, but for the last.
+  // Connected queue pairs. Packets received, except for the last two.
   kIbPath,            ///< Not from where the connection leads.
   kIbQueueState,      ///< The connection is not ready yet, or has failed.
   kIbDuplicate,       ///< RC: had before.
@@ -38,8 +38,10 @@ enum class Drop : std::uint8_t {
   kIbMessage,         ///< Opcode or length that cannot come at this place of a message.
   kIbMessageTooLong,  ///< Beyond what a receive buffer takes.
   kIbRnr,             ///< RC: no receive buffer; the peer was told to wait and send again.
+  kIbUnfinished,      ///< Of a message that began and took too long, so that others get its room.
   kIbAck,             ///< ACK of what was never sent, or of no kind that there is.
   kIbTxFlushed,       ///< Sent through a connection that was not ready, or failed before the ACK.
+  kIbTxBudget,        ///< Sent while messages without an ACK hold all the mbufs that they may.
   // Encapsulation.
   kIpoibRunt,
   kIpoibUnknownType,
@@ -119,8 +121,10 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ib_message",
                                                                         "ib_message_too_long",
                                                                         "ib_rnr",
+                                                                        "ib_unfinished",
                                                                         "ib_ack",
                                                                         "ib_tx_flushed",
+                                                                        "ib_tx_budget",
                                                                         "ipoib_runt",
                                                                         "ipoib_unknown_type",
                                                                         "ipoib_own_multicast",

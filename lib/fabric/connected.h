@@ -63,8 +63,9 @@ class ConnectedQueue {
   /// Sends packets that start at their IPoIB header, each as one message. Returns how many were
   /// taken, from the front: fewer than `n` when the send queue is full; the rest stay the caller's.
   /// A packet that can never be sent counts as taken, is freed and counted by the device: too long
-  /// for the peer (Drop::kIbTxTooLong), the queue not ready or failed (Drop::kIbTxFlushed). RC
-  /// keeps what it took until the peer acknowledged it: nobody else may write to it.
+  /// for the peer (Drop::kIbTxTooLong), the queue not ready or failed (Drop::kIbTxFlushed). So is
+  /// one for which messages that wait for their ACKs leave no mbufs (Drop::kIbTxBudget). RC keeps
+  /// what it took until the peer acknowledged it: nobody else may write to it.
   std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return tx_(*this, pkts, n); }
 
   [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_; }
@@ -125,9 +126,10 @@ enum class QueueError : std::uint8_t {
   kRnrRetryExceeded,      ///< The peer never had a buffer.
   kRemoteInvalidRequest,  ///< The peer says that this side sent what it must not.
   kRemoteAccess,
-  kRemoteOperation,  ///< The peer failed by itself.
-  kInvalidRequest,   ///< This side says so of the peer: opcode or length out of order.
-  kMessageTooLong,   ///< The peer sent more than a receive buffer takes.
+  kRemoteOperation,    ///< The peer failed by itself.
+  kInvalidRequest,     ///< This side says so of the peer: opcode or length out of order.
+  kMessageTooLong,     ///< The peer sent more than a receive buffer takes.
+  kUnfinishedMessage,  ///< The peer began a message and did not end it in time.
   kCount
 };
 
@@ -141,7 +143,8 @@ enum class QueueError : std::uint8_t {
       "remote access error",
       "remote operation error",
       "invalid request",
-      "message too long"};
+      "message too long",
+      "unfinished message"};
   return kNames[static_cast<std::size_t>(error)];
 }
 

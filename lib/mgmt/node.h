@@ -35,10 +35,12 @@ struct NodeLcores {
 struct HcaResources {
   std::uint16_t ethdev_port = 0;  ///< Cable of a software HCA: configured and started.
   rte_mempool* pool = nullptr;
-  std::uint16_t rxd = 512, txd = 512;  ///< Descriptors of a queue.
-  int worker_node = -1;                ///< NUMA node of the worker that is to serve it.
-  rte_rcu_qsbr* qsbr = nullptr;        ///< Workers report quiescence to it.
-  Doorbell* doorbell = nullptr;        ///< To be rung when MADs or events came.
+  rte_mempool* control_pool = nullptr;  ///< For ACKs and MADs when `pool` is empty; null: none.
+  std::uint32_t message_mbufs = 0;      ///< Most of `pool` that messages of connections may hold.
+  std::uint16_t rxd = 512, txd = 512;   ///< Descriptors of a queue.
+  int worker_node = -1;                 ///< NUMA node of the worker that is to serve it.
+  rte_rcu_qsbr* qsbr = nullptr;         ///< Workers report quiescence to it.
+  Doorbell* doorbell = nullptr;         ///< To be rung when MADs or events came.
 };
 /// Drivers are chosen by app/, which knows them.
 using HcaFactory = std::function<Result<std::unique_ptr<fabric::Hca>>(

@@ -73,6 +73,14 @@ std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const 
   return std::clamp(kMessagesUnderWay / 2 / segments / links, kLeast, usual.depth);
 }
 
+/// What each hca may hold: all that the mempool was made for or, where somebody else chose its
+/// size, a share of half of it.
+std::uint32_t message_mbufs(const NodeConfig& node) {
+  if (node.total_num_mbufs == 0) return kMessagesUnderWay;
+  const auto hcas = std::max<unsigned>(static_cast<unsigned>(node.hcas.size()), 1);
+  return std::min(kMessagesUnderWay, node.total_num_mbufs / 2 / hcas);
+}
+
 Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std::uint32_t depth) {
   LinkQueues queues;
   auto ud = hca.create_ud_queue({l.pkey});
@@ -285,6 +293,7 @@ Status NodeImpl::create_hcas() {
     const unsigned owner = owner_of(h.name, static_cast<unsigned>(ports_.size() + hcas_.size()));
     HcaResources resources{
         .pool = pool_.get(),
+        .message_mbufs = message_mbufs(config_),
         .rxd = static_cast<std::uint16_t>(config_.rxd),
         .txd = static_cast<std::uint16_t>(config_.txd),
         .worker_node = static_cast<int>(rte_lcore_to_socket_id(lcores_.workers[owner])),

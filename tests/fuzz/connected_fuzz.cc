@@ -164,7 +164,8 @@ class Harness : public ConnectedWorld {
     for (int i = 0; i < 4; ++i) peers[0].poll();
     take();
     const auto& q = static_cast<const SoftConnectedQueue&>(*peers[0].queue);
-    const std::uint64_t begun = q.responder.first != nullptr ? q.responder.first->nb_segs : 0;
+    const rte_mbuf* const message = q.responder.first;
+    const std::uint64_t begun = message != nullptr ? (message->pkt_len + 255) / 256 : 0;
     const std::uint64_t others = peers[0].all_drops() - peers[0].drops(Drop::kIbTxFlushed) -
                                  peers[0].drops(Drop::kIbTxTooLong);
     const std::uint64_t ended = frames_in_messages_ + begun + others;
