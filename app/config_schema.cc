@@ -228,7 +228,8 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "How often that is done, until the connection has failed and packets go as datagrams."));
   add(row<E>(
       "rnr-retry", [](auto& c) -> auto& { return c.connection.rnr_retry; }, Integer{0, 7},
-      "How often the neighbour is to send again to a receiver without buffers; 7: for ever."));
+      "How often an RC sender repeats to a receiver without buffers before the connection has "
+      "failed: what the neighbour is asked for, and the most it may ask for; 7: for ever."));
 }
 
 Section<LinkConfigEntry> link_section() {

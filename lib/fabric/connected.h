@@ -95,9 +95,11 @@ struct ConnectedQueueConfig {
 struct ReadyToReceive {
   std::uint32_t peer_qpn = 0;
   AhAttr path{};
-  std::uint8_t path_mtu = 4;       ///< As code; at most the port's.
-  std::uint32_t rx_psn = 0;        ///< First expected: the Starting PSN this side has told.
-  std::uint8_t min_rnr_timer = 8;  ///< RC: code of the wait this side asks for; 8: 0.16 ms.
+  std::uint8_t path_mtu = 4;  ///< As code; at most the port's.
+  std::uint32_t rx_psn = 0;   ///< First expected: the Starting PSN this side has told.
+  /// RC: code of the wait this side asks for while it has no buffer; 16: 2.56 ms, so that a peer
+  /// with 6 retries gives up after 18 ms: later than a worker is away, sooner than TCP repeats.
+  std::uint8_t min_rnr_timer = 16;
 };
 
 /// What it needs to send too. Of UC only the first two.

@@ -137,11 +137,12 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
                                          .path_mtu = path_mtu(path->mtu_code),
                                          .rx_psn = c.psn};
     if (auto status = actions_.set_ready_to_receive(*c.queue, receive); !status) return status;
-    return actions_.set_ready_to_send(*c.queue, {.tx_psn = rep.starting_psn.host(),
-                                                 .max_message = c.peer_mtu,
-                                                 .retry_count = config_.retry_count,
-                                                 .rnr_retry = rep.rnr_retry(),
-                                                 .ack_timeout = config_.ack_timeout});
+    return actions_.set_ready_to_send(*c.queue,
+                                      {.tx_psn = rep.starting_psn.host(),
+                                       .max_message = c.peer_mtu,
+                                       .retry_count = config_.retry_count,
+                                       .rnr_retry = std::min(rep.rnr_retry(), config_.rnr_retry),
+                                       .ack_timeout = config_.ack_timeout});
   }();
   if (!ready) {
     static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
@@ -293,7 +294,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, const fabric
   c.to_send = {.tx_psn = req.starting_psn.host(),
                .max_message = c.peer_mtu,
                .retry_count = config_.retry_count,
-               .rnr_retry = req.rnr_retry(),
+               .rnr_retry = std::min(req.rnr_retry(), config_.rnr_retry),
                .ack_timeout = config_.ack_timeout};
   return {};
 }

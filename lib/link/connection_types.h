@@ -73,7 +73,9 @@ struct ConnectionConfig {
   // Of RC. Short against TCP's shortest retransmission time-out of 200 ms (draft §7.1): 7 retries
   // of 17 ms, after which the connection has failed and packets go by UD.
   std::uint8_t retry_count = 7;
-  std::uint8_t rnr_retry = 7;
+  /// What peers are asked for, and the most that a peer may ask of this side; 7: for ever, while
+  /// which a peer that never has a buffer holds all that was sent to it.
+  std::uint8_t rnr_retry = 6;
   std::uint8_t ack_timeout = 12;
 };
 

@@ -309,6 +309,24 @@ TEST_F(ConnectionsTest, C13_RetriesAreShortAgainstTcpAndConfigurable) {
   EXPECT_EQ(req.rnr_retry(), 3) << "how often the peer is to send again";
   EXPECT_EQ(req.primary.ack_timeout(), 9);
   EXPECT_EQ(a.queue(a.up().at(1).qpn).send.rnr_retry, 3);
+  EXPECT_EQ(send.rnr_retry, 3) << "the peer asks for more than this side is ready to do";
+}
+
+// For ever (7) is what a peer may ask for, not what it gets.
+TEST_F(ConnectionsTest, C15_NoPeerIsWaitedForForEver) {
+  EXPECT_LT(ConnectionConfig{}.rnr_retry, 7);
+  ConnectionConfig greedy = rc();
+  greedy.rnr_retry = 7;
+  auto [a, b] = two(greedy, rc());
+  world.run_for(2s);
+  EXPECT_EQ(all_sent<wire::CmReq>().back().rnr_retry(), 7);
+  EXPECT_EQ(b.queue(b.up().at(0).qpn).send.rnr_retry, ConnectionConfig{}.rnr_retry);
+  EXPECT_EQ(a.queue(a.up().at(0).qpn).send.rnr_retry, ConnectionConfig{}.rnr_retry);
+  Side& c = world.add(greedy);
+  c.meet(a);
+  c.talk(a);
+  world.run_for(2s);
+  EXPECT_EQ(a.queue(a.up().at(1).qpn).send.rnr_retry, 7) << "unless both are set to";
 }
 
 TEST_F(ConnectionsTest, C11_ModeFollowsBothEnds) {
