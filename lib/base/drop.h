@@ -61,6 +61,7 @@ enum class Drop : std::uint8_t {
   kIpMulticast,           ///< Multicast without a route.
   kIpMulticastRpf,        ///< Multicast by another interface than the one towards its source.
   kIpBroadcast,           ///< Directed or limited broadcast, not forwarded.
+  kIpSourceRoute,         ///< IPv4 source route, which this router does not obey.
   kIpNoRoute,
   kIpBlackhole,
   kIpTtlExceeded,  ///< TTL or hop limit.
@@ -85,7 +86,8 @@ enum class Drop : std::uint8_t {
   kForwardingStopped,
   kNoForwardPeer,  ///< io mode and the interface has no partner.
   kLinkDown,
-  kPuntRingFull,  ///< Ring to the management lcore full.
+  kInterfaceDown,  ///< Received by an interface that was taken down (`link down`).
+  kPuntRingFull,   ///< Ring to the management lcore full.
   kPuntRateLimited,
   kHandoffRingFull,  ///< Ring to the lcore that owns the outgoing interface full.
   kIcmpRateLimited,
@@ -142,6 +144,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_multicast",
                                                                         "ip_multicast_rpf",
                                                                         "ip_broadcast",
+                                                                        "ip_source_route",
                                                                         "ip_no_route",
                                                                         "ip_blackhole",
                                                                         "ip_ttl_exceeded",
@@ -164,6 +167,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "forwarding_stopped",
                                                                         "no_forward_peer",
                                                                         "link_down",
+                                                                        "interface_down",
                                                                         "punt_ring_full",
                                                                         "punt_rate_limited",
                                                                         "handoff_ring_full",

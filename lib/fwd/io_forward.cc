@@ -12,7 +12,7 @@ namespace {
 Drop obstacle(const Context& c, table::InterfaceId peer, bool forwarding) noexcept {
   if (!forwarding) return Drop::kForwardingStopped;
   if (peer == table::kNoInterface) return Drop::kNoForwardPeer;
-  if (!c.interfaces[peer].up.load(std::memory_order_relaxed)) return Drop::kLinkDown;
+  if (!c.interfaces[peer].is_up()) return Drop::kLinkDown;
   return Drop::kCount;
 }
 

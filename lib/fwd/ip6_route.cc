@@ -38,7 +38,7 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
                 const Neighbour* neighbour, const wire::IpAddr& dst, DropBin& bin) noexcept {
   const table::InterfaceId iface = neighbour != nullptr ? neighbour->iface : hop.iface;
   if (iface >= c.interfaces.size()) return bin.add(m, Drop::kIpNoRoute);
-  if (!c.interfaces[iface].up.load(std::memory_order_relaxed))
+  if (!c.interfaces[iface].is_up())
     return c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
   if (neighbour != nullptr && neighbour->state == NeighbourState::kFailed)
     return c.punt.icmp_error(in, m, Drop::kNeighbourFailed, unreachable6(Unreachable6::kAddress));

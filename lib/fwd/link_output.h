@@ -104,7 +104,7 @@ class LinkRun {
     iface_ = iface;
     entry_ = &c_.interfaces[iface];
     tail_ = eth_tail(*entry_, kType);
-    up_ = entry_->up.load(std::memory_order_relaxed);
+    up_ = entry_->is_up();
     mtu_ = entry_->mtu.load(std::memory_order_relaxed);
     const auto mode = entry_->kind == InterfaceKind::kEthernet ? table::NeighbourMode::kEthernet
                                                                : table::NeighbourMode::kUd;

@@ -92,7 +92,7 @@ class Sender {
 
   void send(rte_mbuf* m, InterfaceId iface) noexcept {
     const InterfaceEntry& entry = c_.interfaces[iface];
-    if (!entry.up.load(std::memory_order_relaxed)) return bin_.add(m, Drop::kLinkDown);
+    if (!entry.is_up()) return bin_.add(m, Drop::kLinkDown);
     const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
     const IpAddr to = V::destination(hdr);
     Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
@@ -107,8 +107,7 @@ class Sender {
 
   /// To the all-routers group of the link.
   void send_to_routers(rte_mbuf* m, InterfaceId iface) noexcept {
-    if (!c_.interfaces[iface].up.load(std::memory_order_relaxed))
-      return bin_.add(m, Drop::kLinkDown);
+    if (!c_.interfaces[iface].is_up()) return bin_.add(m, Drop::kLinkDown);
     Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
     if (is_unresolved(routers))
       return c_.punt.neighbour_wanted(in_, m, iface, V::kAllRouters, true);

@@ -54,7 +54,10 @@ std::uint32_t Worker::iterate() noexcept {
     work += rx.n;
     const Ingress in = c.ingress(owned.id);
     in.counters.rx_packets.add(rx.n);
-    engine(c, in, owned, rx, forwarding);
+    if (owned.entry->admin_down.load(std::memory_order_relaxed)) [[unlikely]]
+      DropBin{in.counters.drops}.add(rx.span(), Drop::kInterfaceDown);
+    else
+      engine(c, in, owned, rx, forwarding);
   }
 
   if (forwarding) work += generate(mode, tsc, burst);

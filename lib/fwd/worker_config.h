@@ -47,8 +47,12 @@ struct alignas(64) InterfaceEntry {
   fabric::UdQueue* ud_queue = nullptr;            ///< kIpoib.
   fabric::ReceiveQueue* receive_queue = nullptr;  ///< kIpoib in connected mode.
   // Writer: management lcore, while workers run; relaxed, each stands for itself.
-  std::atomic<std::uint16_t> mtu{0};  ///< Largest IP packet, but for neighbours with a connection.
+  std::atomic<std::uint16_t> mtu{0};  ///< Largest IP packet, except for neighbours with a
+                                      ///< connection. Means something while `up` only.
   std::atomic<bool> up{false};        ///< Down: routed packets to it are dropped as kLinkDown.
+  /// An operator took it down: whatever it receives is dropped as kInterfaceDown. An interface that
+  /// is on its way up is not `up` yet, but it receives.
+  std::atomic<bool> admin_down{false};
   /// Each multicast packet that leaves here, but for those of link-local scope, is also sent to the
   /// link's all-routers group (224.0.0.2, ff02::2).
   std::atomic<bool> copy_to_routers{false};
@@ -62,6 +66,16 @@ struct alignas(64) InterfaceEntry {
   /// ud_queue's own number is this link's, sent back by the fabric.
   std::array<std::atomic<std::uint64_t>, 2> gid{};
 
+  /// Acquire: pairs with the release in set_up(), so that whoever sees it up sees its MTU.
+  [[nodiscard]] bool is_up() const noexcept { return up.load(std::memory_order_acquire); }
+  /// Management lcore. `new_mtu`: octets, where `on`; while down the last one stays, for a worker
+  /// may just have seen the interface up. Written only when it changed: workers read these lines
+  /// per packet.
+  void set_up(bool on, std::uint16_t new_mtu) noexcept {
+    if (on && mtu.load(std::memory_order_relaxed) != new_mtu)
+      mtu.store(new_mtu, std::memory_order_relaxed);
+    if (up.load(std::memory_order_relaxed) != on) up.store(on, std::memory_order_release);
+  }
   /// Acquire: pairs with the store of whoever started the device.
   [[nodiscard]] bool is_stopped() const noexcept {
     return device_stopped.load(std::memory_order_acquire);
@@ -94,6 +108,8 @@ struct alignas(64) Settings {
   std::atomic<std::uint16_t> burst{32};  ///< 1 to kMaxBurst; a larger value counts as kMaxBurst.
   /// Bursts that each worker is to have sent in all before anything else, once forwarding is on.
   std::atomic<std::uint32_t> first_bursts{0};
+  /// Senders are told of a better first hop on their own link.
+  std::atomic<bool> redirects{true};
   /// Packets to be made. Stored with release, after they are prepared; freed only when every worker
   /// has been quiescent since it was replaced.
   std::atomic<const Generator*> generator{nullptr};
@@ -117,7 +133,8 @@ struct PuntLimits {
 };
 
 struct WorkerConfig {
-  unsigned number = 0;                         ///< 0, 1, ...; also its thread id in `rcu`.
+  unsigned number = 0;  ///< 0, 1, ...; also its thread id in `rcu`.
+  int socket = -1;      ///< NUMA node of its lcore, where its own tables lie; -1: any.
   std::span<const InterfaceEntry> interfaces;  ///< All of the node, by InterfaceId.
   std::vector<fabric::Hca*> hcas;  ///< Those whose poll_function() this worker calls once a loop.
   const Settings* settings = nullptr;

@@ -86,9 +86,10 @@ Result<std::unique_ptr<Worker>> Worker::create(const WorkerConfig& config) {
     if (auto status = check_interface(config, i); !status)
       return tl::make_unexpected(status.error());
 
-  auto cache = table::NeighbourCache::create(config.neighbour_capacity, rte_rand());
+  auto cache = table::NeighbourCache::create(config.neighbour_capacity, rte_rand(), config.socket);
   if (!cache) return tl::make_unexpected(cache.error());
-  auto deliveries = table::DeliveryTable::create(config.delivery_capacity, rte_rand());
+  auto deliveries =
+      table::DeliveryTable::create(config.delivery_capacity, rte_rand(), config.socket);
   if (!deliveries) return tl::make_unexpected(deliveries.error());
   return std::unique_ptr<Worker>{
       new Worker{std::make_unique<State>(config, std::move(*cache), std::move(*deliveries))}};

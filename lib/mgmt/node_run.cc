@@ -161,9 +161,10 @@ void NodeImpl::publish_interfaces() {
     // A link that seeks its membership again goes on with what it knows.
     const bool up = control.state() == link::State::kUp ||
                     (control.state() == link::State::kJoining && control.mtu() != 0);
-    publish(entry.up, up);
+    entry.set_up(up, control.mtu());
     routes_->interface_changed(control.id(), up);
-    publish(entry.mtu, control.mtu());
+    publish(entry.admin_down,
+            control.state() == link::State::kStopping || control.state() == link::State::kStopped);
     publish(entry.multicast_router, multicast_->routes_from(control.id()));
   }
   for (const auto& l : links_) {

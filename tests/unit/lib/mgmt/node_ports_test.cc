@@ -41,6 +41,32 @@ TEST_F(NodePortsTest, LinkDownAndUpAtOnce) {
   });
 }
 
+// `link down` ends receiving too: nothing that still comes is delivered or answered.
+TEST_F(NodePortsTest, WhatIsDownReceivesNothing) {
+  run(config(), [this](Node& node) {
+    EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
+    const auto set_up = [&](bool up) {
+      return request(node, [=](Node& n) { return n.set_interface_up("eth0", up); });
+    };
+    const auto lost = [&] {
+      return port(node).traffic.drops[static_cast<std::size_t>(Drop::kInterfaceDown)];
+    };
+    const auto frame = ethernet_frame(0x0800, echo_request(), port(node).mac);
+    EXPECT_EQ(set_up(false), "");
+    // Asked in a later turn of the loop, by which workers were told.
+    EXPECT_EQ(port(node).state, "stopped");
+    give(ethernet.to_node, frame);
+    EXPECT_TRUE(eventually([&] { return lost() == 1; }));
+    EXPECT_EQ(port(node).traffic.rx_packets, 1U);
+
+    EXPECT_EQ(set_up(true), "");
+    EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
+    give(ethernet.to_node, frame);
+    take(ethernet.from_node, 0x0806);  // who asked is sought, to be answered
+    EXPECT_EQ(lost(), 1U);
+  });
+}
+
 // Workers leave a stopped device alone; what it had received is counted.
 TEST_F(NodePortsTest, PortStopsAndStartsItsDevice) {
   run(config(), [this](Node& node) {

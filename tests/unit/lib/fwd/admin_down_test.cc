@@ -1,0 +1,128 @@
+// Interfaces that an operator took down receive nothing; those on their way up do.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/unit/lib/fwd/world.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+/// Queue of a link's connections whose wire the test holds.
+class Messages final : public fabric::ReceiveQueue {
+ public:
+  Messages() : ReceiveQueue{&receive} {}
+  std::deque<rte_mbuf*> incoming;
+
+ private:
+  static std::uint16_t receive(ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+    auto& self = static_cast<Messages&>(queue);
+    std::uint16_t got = 0;
+    for (; got < n && !self.incoming.empty(); ++got) {
+      pkts[got] = self.incoming.front();
+      self.incoming.pop_front();
+    }
+    return got;
+  }
+};
+
+class AdminDown : public World {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    entries[kIb0].receive_queue = &messages;
+    start();
+    set_neighbour(0, eth_neighbour(kEth1, "192.168.2.10", mac(0x20)));
+    set_neighbour(1, ib_neighbour(kIb1, "10.1.0.2", 8, 1));
+    loop();
+  }
+  /// One of each kind that would be forwarded, delivered or passed up.
+  void send_everything() {
+    for (const char* dst : {"192.168.2.10", "10.1.0.2", "192.168.1.1", "10.99.0.1"}) {
+      receive(kEth0, to_eth0(Ip4{.dst = dst}.bytes()));
+      receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = dst}.bytes()));
+      rte_mbuf* const m = mbuf(to_link(Ip4{.src = "10.0.0.2", .dst = dst}.bytes()));
+      fabric::meta_of(m).rx = {};
+      fabric::meta_of(m).rx.transport = fabric::Transport::kRc;
+      messages.incoming.push_back(m);
+    }
+    receive(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0806, Bytes(28)));
+    receive(kIb0, encapsulated(0x0806, Bytes(56)), true);
+  }
+
+  Messages messages;
+};
+
+TEST_F(AdminDown, WhatComesIsDroppedAndCountedInEveryMode) {
+  for (const table::InterfaceId iface : {kEth0, kIb0}) {
+    entries[iface].up = false;
+    entries[iface].admin_down = true;
+  }
+  for (std::size_t mode = 0; mode < kForwardModeNames.size(); ++mode) {
+    settings.mode = static_cast<ForwardMode>(mode);
+    for (const bool forwarding : {true, false}) {
+      settings.forwarding = forwarding;
+      const auto eth = drops(kEth0, Drop::kInterfaceDown), ib = drops(kIb0, Drop::kInterfaceDown);
+      send_everything();
+      loop();
+      EXPECT_EQ(drops(kEth0, Drop::kInterfaceDown) - eth, 5U) << kForwardModeNames[mode];
+      EXPECT_EQ(drops(kIb0, Drop::kInterfaceDown) - ib, 9U) << "datagrams and messages";
+      EXPECT_EQ(all_drops(), drops(kEth0, Drop::kInterfaceDown) + drops(kIb0, Drop::kInterfaceDown))
+          << "under no other name";
+      EXPECT_TRUE(punted().empty());
+      for (const table::InterfaceId port : {kEth0, kEth1})
+        EXPECT_TRUE(sent_by_port(port).empty()) << kForwardModeNames[mode];
+      for (const table::InterfaceId link : {kIb0, kIb1}) EXPECT_TRUE(sent_by_link(link).empty());
+    }
+  }
+}
+
+/// Others are no worse off.
+TEST_F(AdminDown, OtherInterfacesGoOn) {
+  entries[kEth0].up = false;
+  entries[kEth0].admin_down = true;
+  receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.2.10"}.bytes()));
+  loop();
+  EXPECT_EQ(sent_by_port(kEth1).size(), 1U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+/// A link that joins needs its ARP and neighbour discovery before it is up.
+TEST_F(AdminDown, OnItsWayUpAnInterfaceReceives) {
+  entries[kIb0].up = false;
+  receive(kIb0, encapsulated(0x0806, Bytes(56)), true);
+  receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "10.0.0.1"}.bytes()));
+  loop();
+  const auto up_messages = punted();
+  ASSERT_EQ(up_messages.size(), 2U);
+  EXPECT_EQ(up_messages[0].message.kind, msg::Up::Kind::kArp);
+  EXPECT_EQ(up_messages[1].message.kind, msg::Up::Kind::kLocal);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+/// Senders are told the MTU of what is up: it is there first, and does not go with the interface.
+TEST(InterfaceState, WhoSeesItUpSeesItsMtu) {
+  InterfaceEntry entry;
+  std::atomic<bool> done{false};
+  std::uint64_t without = 0;
+  std::thread worker{[&] {
+    while (!done.load(std::memory_order_relaxed))
+      if (entry.is_up() && entry.mtu.load(std::memory_order_relaxed) == 0) ++without;
+  }};
+  for (unsigned i = 0; i < 1000; ++i) {
+    entry.set_up(true, 2044);
+    EXPECT_TRUE(entry.is_up());
+    EXPECT_EQ(entry.mtu, 2044);
+    entry.set_up(false, 0);
+    EXPECT_FALSE(entry.is_up());
+    EXPECT_EQ(entry.mtu, 2044) << "a worker that saw it up a moment ago reads this now";
+  }
+  done = true;
+  worker.join();
+  EXPECT_EQ(without, 0U);
+  entry.set_up(true, 1500);
+  EXPECT_EQ(entry.mtu, 1500);
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test
