@@ -14,20 +14,20 @@ namespace {
 
 using wire::Ipv4Hdr;
 
-constexpr std::size_t kMaxHeaderLen = 60;
 constexpr std::byte kEndOfOptions{0};
 constexpr std::byte kNoOperation{1};
 constexpr std::byte kCopiedFlag{0x80};
 
-/// A header in the making: fixed part and options.
-struct Header {
-  alignas(4) std::array<std::byte, kMaxHeaderLen> bytes{};
-  std::size_t len = sizeof(Ipv4Hdr);
+/// Copies `len` octets of `m` from `at` on, over any number of segments.
+void copy_payload(const rte_mbuf* m, std::size_t at, std::size_t len, std::byte* to) noexcept {
+  const void* const from =
+      rte_pktmbuf_read(m, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(len), to);
+  if (from != to) std::memcpy(to, from, len);
+}
 
-  Ipv4Hdr& fixed() noexcept { return *reinterpret_cast<Ipv4Hdr*>(bytes.data()); }
-};
+}  // namespace
 
-Header whole_header(const rte_mbuf* m) noexcept {
+Ip4Fragmenter::Header Ip4Fragmenter::whole_header(const rte_mbuf* m) noexcept {
   const auto* const data = rte_pktmbuf_mtod(m, const std::byte*);
   Header h;
   h.len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->header_len();
@@ -37,7 +37,7 @@ Header whole_header(const rte_mbuf* m) noexcept {
 
 /// Header of all fragments but the first: options with the copied flag, padded to 4 octets. An
 /// option whose length makes no sense ends the list.
-Header later_header(const Header& first) noexcept {
+Ip4Fragmenter::Header Ip4Fragmenter::later_header(const Header& first) noexcept {
   Header h;
   std::memcpy(h.bytes.data(), first.bytes.data(), sizeof(Ipv4Hdr));
   std::span<const std::byte> options{first.bytes.data() + sizeof(Ipv4Hdr),
@@ -60,55 +60,49 @@ Header later_header(const Header& first) noexcept {
   return h;
 }
 
-/// Copies `len` octets of `m` from `at` on, over any number of segments.
-void copy_payload(const rte_mbuf* m, std::size_t at, std::size_t len, std::byte* to) noexcept {
-  const void* const from =
-      rte_pktmbuf_read(m, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(len), to);
-  if (from != to) std::memcpy(to, from, len);
+Ip4Fragmenter::Ip4Fragmenter(const rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool) noexcept
+    : m_{m},
+      pool_{pool},
+      first_{whole_header(m)},
+      later_{later_header(first_)},
+      payload_len_{m->pkt_len - first_.len},
+      flags_offset_{first_.fixed().flags_offset.host()} {
+  const std::size_t room =
+      std::min<std::size_t>(mtu, rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM);
+  // Offset and "more fragments" of a packet that is itself a fragment carry over.
+  const std::size_t offset = flags_offset_ & Ipv4Hdr::kOffsetMask;
+  if (room < first_.len + 8 || offset + payload_len_ / 8 > Ipv4Hdr::kOffsetMask) return;
+  first_room_ = (room - first_.len) & ~std::size_t{7};
+  later_room_ = (room - later_.len) & ~std::size_t{7};
 }
 
-}  // namespace
-
-bool ip4_fragment(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool, Burst& out) noexcept {
-  mtu = std::min(
-      mtu, static_cast<std::uint16_t>(rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM));
-  Header first = whole_header(m);
-  Header later = later_header(first);
-  if (mtu < first.len + 8) return false;
-
-  const std::size_t payload_len = m->pkt_len - first.len;
-  // Offset and "more fragments" of a packet that is itself a fragment carry over.
-  const std::uint16_t flags_offset = first.fixed().flags_offset.host();
-  const std::size_t offset = flags_offset & Ipv4Hdr::kOffsetMask;
-  if (offset + payload_len / 8 > Ipv4Hdr::kOffsetMask) return false;
-
-  const std::size_t first_room = (mtu - first.len) & ~std::size_t{7};
-  const std::size_t later_room = (mtu - later.len) & ~std::size_t{7};
-  const std::size_t later_len = payload_len - std::min(first_room, payload_len);
-  const std::size_t n = 1 + (later_len + later_room - 1) / later_room;
-  if (n > kMaxBurst || rte_pktmbuf_alloc_bulk(pool, out.pkts.data(), static_cast<unsigned>(n)) != 0)
-    return false;
-
-  std::size_t at = 0;
-  for (out.n = 0; out.n < n; ++out.n) {
-    Header& header = out.n == 0 ? first : later;
-    const std::size_t len = std::min(payload_len - at, out.n == 0 ? first_room : later_room);
-    Ipv4Hdr& hdr = header.fixed();
-    const bool more = at + len < payload_len;
-    hdr.flags_offset.set(
-        static_cast<std::uint16_t>((flags_offset + at / 8) | (more ? Ipv4Hdr::kMoreFragments : 0)));
-    hdr.total_len.set(static_cast<std::uint16_t>(header.len + len));
-    set_ip4_checksum(hdr, header.len);
-
-    rte_mbuf* const fragment = out.pkts[out.n];
-    auto* const data = rte_pktmbuf_mtod(fragment, std::byte*);
-    std::memcpy(data, header.bytes.data(), header.len);
-    copy_payload(m, first.len + at, len, data + header.len);
-    fragment->data_len = static_cast<std::uint16_t>(header.len + len);
-    fragment->pkt_len = fragment->data_len;
-    at += len;
-  }
+bool Ip4Fragmenter::next(Burst& out) noexcept {
+  if (first_room_ == 0) return false;
+  const std::size_t left = payload_len_ - at_;
+  const std::size_t in_first = at_ == 0 ? std::min(first_room_, left) : 0;
+  const std::size_t later = (left - in_first + later_room_ - 1) / later_room_;
+  const std::size_t n = std::min<std::size_t>((at_ == 0 ? 1 : 0) + later, kMaxBurst);
+  if (rte_pktmbuf_alloc_bulk(pool_, out.pkts.data(), static_cast<unsigned>(n)) != 0) return false;
+  for (; out.n < n; ++out.n) fill(out.pkts[out.n]);
   return true;
+}
+
+void Ip4Fragmenter::fill(rte_mbuf* fragment) noexcept {
+  Header& header = at_ == 0 ? first_ : later_;
+  const std::size_t len = std::min(payload_len_ - at_, at_ == 0 ? first_room_ : later_room_);
+  Ipv4Hdr& hdr = header.fixed();
+  const bool more = at_ + len < payload_len_;
+  hdr.flags_offset.set(
+      static_cast<std::uint16_t>((flags_offset_ + at_ / 8) | (more ? Ipv4Hdr::kMoreFragments : 0)));
+  hdr.total_len.set(static_cast<std::uint16_t>(header.len + len));
+  set_ip4_checksum(hdr, header.len);
+
+  auto* const data = rte_pktmbuf_mtod(fragment, std::byte*);
+  std::memcpy(data, header.bytes.data(), header.len);
+  copy_payload(m_, first_.len + at_, len, data + header.len);
+  fragment->data_len = static_cast<std::uint16_t>(header.len + len);
+  fragment->pkt_len = fragment->data_len;
+  at_ += len;
 }
 
 }  // namespace ipoib::fwd

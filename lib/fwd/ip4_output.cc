@@ -30,12 +30,14 @@ void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, std::uint16_t m
     return c_.punt.icmp_error(in_, m, Drop::kIpTooBig,
                               unreachable(wire::IcmpUnreachable::kFragmentationNeeded, mtu));
   }
-  Burst fragments;
-  if (!ip4_fragment(m, mtu, c_.fragment_pool, fragments))
-    return bin_.add(m, Drop::kIpFragmentFailed);
+  Ip4Fragmenter fragmenter{m, mtu, c_.fragment_pool};
+  while (!fragmenter.done()) {
+    Burst fragments;
+    if (!fragmenter.next(fragments)) return bin_.add(m, Drop::kIpFragmentFailed);
+    for (rte_mbuf* fragment : fragments.span())
+      link_output(c_, to, entry, wire::EtherType::kIpv4, fragment, bin_);
+  }
   rte_pktmbuf_free(m);
-  for (rte_mbuf* fragment : fragments.span())
-    link_output(c_, to, entry, wire::EtherType::kIpv4, fragment, bin_);
 }
 
 void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {

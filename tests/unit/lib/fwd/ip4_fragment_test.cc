@@ -40,17 +40,20 @@ class Ip4Fragment : public testing::Test {
   /// Fragments as octets; empty: refused.
   std::vector<Bytes> fragment(const Bytes& bytes, std::uint16_t mtu, std::size_t split = 0) {
     rte_mbuf* const m = packet(bytes, split);
-    Burst burst;
-    const bool done = ip4_fragment(m, mtu, pool_, burst);
-    rte_pktmbuf_free(m);
     std::vector<Bytes> out;
-    if (!done) return out;
-    for (rte_mbuf* f : burst.span()) {
-      const auto* const data = rte_pktmbuf_mtod(f, const std::byte*);
-      out.emplace_back(data, data + f->data_len);
-      EXPECT_EQ(f->pkt_len, f->data_len);
-      rte_pktmbuf_free(f);
+    Ip4Fragmenter fragmenter{m, mtu, pool_};
+    while (!fragmenter.done()) {
+      Burst burst;
+      if (!fragmenter.next(burst)) break;
+      EXPECT_GT(burst.n, 0);
+      for (rte_mbuf* f : burst.span()) {
+        const auto* const data = rte_pktmbuf_mtod(f, const std::byte*);
+        out.emplace_back(data, data + f->data_len);
+        EXPECT_EQ(f->pkt_len, f->data_len);
+        rte_pktmbuf_free(f);
+      }
     }
+    rte_pktmbuf_free(m);
     return out;
   }
 
@@ -130,11 +133,20 @@ TEST_F(Ip4Fragment, OptionsThatMakeNoSenseDoNoHarm) {
   }
 }
 
+/// More than one burst holds, to the last octet.
+TEST_F(Ip4Fragment, LongPacketsAreCutAsOftenAsTheyNeed) {
+  for (const std::size_t n : {64U, 65U, 128U, 129U, 200U}) {
+    const Bytes whole = Ip4{.payload_len = n * 8}.bytes();
+    const auto parts = fragment(whole, 28);
+    EXPECT_EQ(parts.size(), n);
+    EXPECT_EQ(payload_of(parts, 28, 0, false), Bytes(whole.begin() + 20, whole.end()));
+  }
+}
+
 TEST_F(Ip4Fragment, RefusesWhatCannotBeDone) {
   EXPECT_TRUE(fragment(Ip4{.payload_len = 100}.bytes(), 27).empty()) << "no room for 8 octets";
   EXPECT_FALSE(fragment(Ip4{.payload_len = 100}.bytes(), 28).empty());
-  EXPECT_FALSE(fragment(Ip4{.payload_len = 64 * 8}.bytes(), 28).empty()) << "64 fragments";
-  EXPECT_TRUE(fragment(Ip4{.payload_len = 64 * 8 + 1}.bytes(), 28).empty()) << "65 fragments";
+  EXPECT_TRUE(fragment(Ip4{.payload_len = 0, .options = Bytes(40)}.bytes(), 59).empty());
   // The end of the last fragment would lie beyond 65,535 octets.
   EXPECT_TRUE(fragment(Ip4{.payload_len = 1000, .flags_offset = 8191 - 100}.bytes(), 500).empty());
   EXPECT_FALSE(fragment(Ip4{.payload_len = 1000, .flags_offset = 8191 - 125}.bytes(), 500).empty());
@@ -152,11 +164,15 @@ TEST_F(Ip4Fragment, RefusesWithoutMbufs) {
   ASSERT_NE(small, nullptr);
   rte_mbuf* const m = packet(Ip4{.payload_len = 1000}.bytes());
   Burst out;
-  EXPECT_TRUE(ip4_fragment(m, 500, small, out)) << "5 of 15, of 256 octets";
+  Ip4Fragmenter fits{m, 500, small};
+  EXPECT_TRUE(fits.next(out)) << "5 of 15, of 256 octets";
   EXPECT_EQ(out.n, 5);
+  EXPECT_TRUE(fits.done());
   rte_pktmbuf_free_bulk(out.pkts.data(), out.n);
   out.n = 0;
-  EXPECT_FALSE(ip4_fragment(m, 60, small, out)) << "25 of 15";
+  Ip4Fragmenter too_many{m, 60, small};
+  EXPECT_FALSE(too_many.next(out)) << "25 of 15";
+  EXPECT_FALSE(too_many.done());
   EXPECT_EQ(out.n, 0);
   EXPECT_EQ(rte_mempool_avail_count(small), 15U);
   rte_pktmbuf_free(m);

@@ -90,6 +90,33 @@ TEST_F(Ip4Output, ManyFragmentsOfManyPacketsAllLeave) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
+/// As long as packets get, off a connection: more fragments than a burst holds.
+TEST_F(Ip4Output, TheLongestPacketIsCutForTheSmallestLinks) {
+  entries[kIb0].mtu = 576;
+  const Bytes frame = to_eth0(Ip4{.payload_len = 65'500}.bytes());
+  std::vector<std::size_t> segments(frame.size() / 2000, 2000);
+  segments.push_back(frame.size() % 2000);
+  receive(kEth0, mbuf(frame, segments));
+  loop();
+  EXPECT_EQ(sent_by_link(kIb0).size(), (65'500U + 551) / 552);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+/// The rest of a packet that has lost fragments is of no use: one loss.
+TEST_F(Ip4Output, WithoutMbufsForTheRestThePacketIsCountedOnce) {
+  entries[kIb0].mtu = 576;
+  const Bytes frame = to_eth0(Ip4{.payload_len = 65'500}.bytes());
+  std::vector<std::size_t> segments(frame.size() / 2000, 2000);
+  segments.push_back(frame.size() % 2000);
+  receive(kEth0, mbuf(frame, segments));
+  std::vector<rte_mbuf*> taken(rte_mempool_avail_count(pool) - 100);
+  ASSERT_EQ(rte_pktmbuf_alloc_bulk(pool, taken.data(), static_cast<unsigned>(taken.size())), 0);
+  loop();
+  EXPECT_EQ(sent_by_link(kIb0).size(), 64U);
+  expect_drop(kEth0, Drop::kIpFragmentFailed);
+  rte_pktmbuf_free_bulk(taken.data(), static_cast<unsigned>(taken.size()));
+}
+
 TEST_F(Ip4Output, MtuWithoutRoomIsCounted) {
   entries[kIb0].mtu = 27;
   feed(Ip4{}.bytes());
