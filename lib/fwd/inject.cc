@@ -110,7 +110,7 @@ void send(Context& c, const Down& message) noexcept {
   } else if (message.kind == Down::Kind::kSendRaw) {
     c.tx.enqueue(message.iface, message.mbuf);
   } else {
-    send_on(c, c.ingress(table::kNoInterface), message.mbuf, message.iface,
+    send_on(c, c.ingress(message.in), message.mbuf, message.iface,
             message.kind == Down::Kind::kSendToRouters);
   }
 }
@@ -134,7 +134,7 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
         good = usable(c, message.neighbour) && c.neighbours->set(message.index, message.neighbour);
         break;
       case Down::Kind::kNeighbourRemove: good = c.neighbours->remove(message.index); break;
-      case Down::Kind::kSendRouted: routed.add(message.iface, message.mbuf); break;
+      case Down::Kind::kSendRouted: routed.add(message.in, message.mbuf); break;
       case Down::Kind::kDeliverySet:
         good = usable(c, message.delivery) && c.deliveries->set(message.delivery);
         break;

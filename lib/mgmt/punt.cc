@@ -15,10 +15,13 @@ std::span<std::byte> data_of(rte_mbuf* m) {
   return {rte_pktmbuf_mtod(m, std::byte*), rte_pktmbuf_data_len(m)};
 }
 
-msg::Down send_message(msg::Down::Kind kind, table::InterfaceId iface, rte_mbuf* m) {
+/// `iface`: it leaves by; `in`: it came by.
+msg::Down send_message(msg::Down::Kind kind, table::InterfaceId iface, rte_mbuf* m,
+                       table::InterfaceId in = table::kNoInterface) {
   msg::Down down;
   down.kind = kind;
   down.iface = iface;
+  down.in = in;
   down.index = table::kNoNeighbour;
   down.mbuf = m;
   return down;
@@ -204,14 +207,13 @@ void Punt::send_own(rte_mbuf* m, const InterfaceSlot* by) {
 }
 
 void Punt::send_routed(rte_mbuf* m) {
-  const auto& held = fabric::meta_of(m).held;
-  const InterfaceSlot* slot = interfaces_.find(held.out_iface);
-  if (held.to_routers)
-    workers_.send(slot->owner, send_message(msg::Down::Kind::kSendToRouters, held.out_iface, m));
-  else if (is_of_link(destination_of(m)))
-    workers_.send(slot->owner, send_message(msg::Down::Kind::kSendOn, slot->control->id(), m));
-  else
-    workers_.send(slot->owner, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
+  using Kind = msg::Down::Kind;
+  const auto held = fabric::meta_of(m).held;
+  const Kind kind = held.to_routers                 ? Kind::kSendToRouters
+                    : is_of_link(destination_of(m)) ? Kind::kSendOn
+                                                    : Kind::kSendRouted;
+  workers_.send(interfaces_.find(held.out_iface)->owner,
+                send_message(kind, held.out_iface, m, held.in_iface));
 }
 
 void Punt::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {

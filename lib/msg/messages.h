@@ -38,9 +38,9 @@ struct Up {
     kMulticastUnknown,  ///< Packets from source to addr, a group, came by iface, a multicast
                         ///< router's, and no delivery names them both. No mbuf; what became of
                         ///< the packets is counted.
-    kRedirectWanted,    ///< An IPv6 packet goes back by iface, the link it came by, to addr, a
+    kRedirectWanted,    ///< A packet goes back by iface, the link it came by, to addr, a
                         ///< neighbour there, and its sender is on that link: who may be told.
-                        ///< mbuf is a copy, up to 1280 octets from the IPv6 header on.
+                        ///< mbuf is a copy, up to 1280 octets from the IP header on.
   };
   Kind kind;
   std::uint8_t icmp_type;
@@ -61,7 +61,6 @@ struct Down {
     kNeighbourSet,     ///< Install `neighbour` at `index`, replacing what was there.
     kNeighbourRemove,  ///< Free `index`.
     kSendRouted,       ///< mbuf starts at an IP header: look the route up and send. TTL stays.
-                       ///< iface: the one it came by, or kNoInterface when it is this node's own.
     kDeliverySet,      ///< Install `delivery`, replacing the one of its addr, source and in.
     kDeliveryRemove,   ///< Forget the one of delivery's addr, source and in.
     kSendOn,           ///< mbuf starts at an IP header: send it on `iface` to its destination,
@@ -73,7 +72,10 @@ struct Down {
   Down() noexcept : neighbour{} {}
 
   Kind kind = Kind::kNeighbourSet;
-  table::InterfaceId iface = 0;
+  table::InterfaceId iface = 0;  ///< kSendOn, kSendToRouters, kSendRaw: it leaves by.
+  /// kSendRouted, kSendOn, kSendToRouters: the packet came by it, so its loss counts there and its
+  /// sender is told of errors; kNoInterface: it is this node's own.
+  table::InterfaceId in = table::kNoInterface;
   table::NeighbourIndex index = 0;
   rte_mbuf* mbuf = nullptr;
   union alignas(64) {

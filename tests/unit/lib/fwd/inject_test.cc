@@ -78,6 +78,53 @@ TEST_F(Inject, LossesCountWhereThePacketCameFrom) {
   EXPECT_EQ(messages[0].message.iface, kEth1) << "so that the error can be sent from there";
 }
 
+/// A packet that waited for its neighbour is still the packet of its sender, whom errors are told.
+TEST_F(Inject, HeldPacketsKeepWhereTheyCameFrom) {
+  auto neighbour = ib_neighbour(kIb0, "10.0.0.2", 7, 1);
+  neighbour.mtu = 1280;
+  set_neighbour(0, neighbour);
+  auto neighbour6 = ib_neighbour(kIb0, "fd00:a::2", 7, 1);
+  neighbour6.mtu = 1280;
+  set_neighbour(1, neighbour6);
+  const Ip4 whole{.payload_len = 1400, .flags_offset = wire::Ipv4Hdr::kDontFragment};
+  const Ip6 whole6{.body = Bytes(1400)};
+  send_routed(whole.bytes(), kEth0);
+  send_routed(whole6.bytes(), kEth0);
+  loop();
+  EXPECT_EQ(drops(kEth0, Drop::kIpTooBig), 2U) << "under the interface it came by";
+  EXPECT_EQ(all_drops(), 2U);
+  const auto told = punted();
+  ASSERT_EQ(told.size(), 2U);
+  for (const Punted& p : told) {
+    EXPECT_EQ(p.message.kind, msg::Up::Kind::kIcmpError);
+    EXPECT_EQ(p.message.iface, kEth0);
+    EXPECT_EQ(p.message.mtu, 1280);
+  }
+  EXPECT_EQ(std::pair(told[0].message.icmp_type, told[0].message.icmp_code),
+            std::pair(std::uint8_t{3}, std::uint8_t{4}));
+  EXPECT_EQ(told[0].bytes, whole.bytes());
+  EXPECT_EQ(told[1].message.icmp_type, 2);
+}
+
+/// To a group or a link-local address, for which no route is looked up, likewise.
+TEST_F(Inject, HeldPacketsOfALinkKeepWhereTheyCameFrom) {
+  entries[kIb0].up = false;
+  for (const auto in : {table::InterfaceId{kEth1}, table::kNoInterface}) {
+    for (const auto kind : {Down::Kind::kSendOn, Down::Kind::kSendToRouters}) {
+      Down message{};
+      message.kind = kind;
+      message.iface = kIb0;
+      message.in = in;
+      message.mbuf = mbuf(Ip4{.dst = "239.1.2.3"}.bytes());
+      send_down(message);
+    }
+  }
+  loop();
+  EXPECT_EQ(drops(kEth1, Drop::kLinkDown), 2U);
+  EXPECT_EQ(drops(table::kNoInterface, Drop::kLinkDown), 2U);
+  EXPECT_EQ(all_drops(), 4U);
+}
+
 TEST_F(Inject, SendsRawAsItIsEvenWhenDown) {
   entries[kIb0].up = false;
   entries[kEth0].up = false;

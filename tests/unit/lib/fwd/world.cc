@@ -352,7 +352,7 @@ void World::send_on(const Bytes& packet, table::InterfaceId iface) {
 void World::send_routed(const Bytes& packet, table::InterfaceId iface) {
   msg::Down message{};
   message.kind = msg::Down::Kind::kSendRouted;
-  message.iface = iface;
+  message.in = iface;
   message.mbuf = mbuf(packet);
   send_down(message);
 }

@@ -1,0 +1,332 @@
+// Packets that management answers, holds and sends: long ones, shared ones, and those of a node
+// whose packet buffers are used up.
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_ring.h>
+#include <rte_ring_elem.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "lib/fabric/packet_meta.h"
+#include "lib/mgmt/punt.h"
+#include "lib/wire/icmp6.h"
+#include "tests/unit/lib/mgmt/fake_interface.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using Kind = msg::Up::Kind;
+using DownKind = msg::Down::Kind;
+
+constexpr unsigned kPool = 255, kReserve = 31, kMaxHeld = 64;
+constexpr std::uint16_t kRoom = 2048;
+
+/// A message that went down, its packet as octets.
+struct Sent {
+  msg::Down message;
+  Bytes bytes;
+};
+
+class PuntPackets : public testing::Test,
+                    protected route::MulticastSender,
+                    protected route::DeliverySink {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(fabric::register_packet_meta());
+    constexpr std::uint16_t kSize = kRoom + RTE_PKTMBUF_HEADROOM;
+    pool_ = rte_pktmbuf_pool_create("punt_packets", kPool, 0, 0, kSize, -1);
+    reserve_ = rte_pktmbuf_pool_create("punt_reserve", kReserve, 0, 0, kSize, -1);
+    ASSERT_TRUE(pool_ != nullptr && reserve_ != nullptr);
+    auto channel = WorkerChannel::create(78, -1);
+    ASSERT_TRUE(channel);
+    workers_.all().push_back({std::move(*channel), nullptr, 0});
+    for (FakeInterface& control : controls_) {
+      control.own = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("10.9.0.1/16")};
+      InterfaceSlot& slot = interfaces_.add(0);
+      slot.control = &control;
+      slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
+    }
+    punt_.emplace(interfaces_, workers_, PuntBuffers{pool_, reserve_, kMaxHeld});
+    punt_->set_multicast(router_);
+  }
+  void TearDown() override {
+    for (FakeInterface& control : controls_)
+      for (const link::HeldPacket held : control.held)
+        punt_->drop_held(reinterpret_cast<rte_mbuf*>(held), Drop::kLinkDown, false);
+    for (const auto& slot : interfaces_) EXPECT_EQ(slot->held, 0U);
+    sent();
+    EXPECT_EQ(rte_mempool_avail_count(pool_), kPool) << "packets leaked";
+    EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve) << "packets leaked";
+    workers_.all().clear();
+    rte_mempool_free(pool_);
+    rte_mempool_free(reserve_);
+  }
+
+  void send(table::InterfaceId, std::vector<std::byte>) override {}
+  void set(const table::Delivery&) override {}
+  void remove(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}
+
+  /// In segments of so many octets; each mbuf full to its end, as devices leave them.
+  rte_mbuf* mbuf(const Bytes& bytes, std::size_t segment = kRoom) {
+    rte_mbuf* head = nullptr;
+    for (std::size_t at = 0; at < bytes.size(); at += segment) {
+      const auto len = static_cast<std::uint16_t>(std::min(segment, bytes.size() - at));
+      rte_mbuf* const m = rte_pktmbuf_alloc(pool_);
+      m->data_off = static_cast<std::uint16_t>(m->buf_len - len);
+      m->data_len = len;
+      m->pkt_len = len;
+      std::memcpy(rte_pktmbuf_mtod(m, void*), &bytes[at], len);
+      if (head == nullptr)
+        head = m;
+      else
+        EXPECT_EQ(rte_pktmbuf_chain(head, m), 0);
+    }
+    return head;
+  }
+  /// A ping of `octets` in all, or the answer to it.
+  static Bytes echo4(std::size_t octets, bool reply = false) {
+    Bytes out(octets, std::byte{0x42});
+    const std::uint32_t here = 0xc0a8'0101, there = 0xc0a8'0105;
+    wire::Ipv4Hdr ip{0x45,
+                     0,
+                     wire::Be16{static_cast<std::uint16_t>(octets)},
+                     {},
+                     {},
+                     64,
+                     1,
+                     {},
+                     wire::Be32{reply ? here : there},
+                     wire::Be32{reply ? there : here}};
+    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+    std::memcpy(out.data(), &ip, sizeof ip);
+    wire::IcmpHdr icmp{reply ? std::uint8_t{0} : std::uint8_t{8}, 0, {}, wire::Be32{7}};
+    std::memcpy(&out[20], &icmp, sizeof icmp);
+    icmp.checksum.set(wire::internet_checksum(std::span{out}.subspan(20)));
+    std::memcpy(&out[20], &icmp, sizeof icmp);
+    return out;
+  }
+  static Bytes echo6(std::size_t octets, bool reply = false) {
+    Bytes out(octets, std::byte{0x43});
+    const wire::IpAddr here = *wire::parse_ip("fd00:1::1"), there = *wire::parse_ip("fd00:1::5");
+    const wire::Ipv6Hdr ip{wire::Be32{wire::Ipv6Hdr::kVersion6},
+                           wire::Be16{static_cast<std::uint16_t>(octets - 40)},
+                           58,
+                           64,
+                           reply ? here : there,
+                           reply ? there : here};
+    std::memcpy(out.data(), &ip, sizeof ip);
+    wire::IcmpHdr icmp{reply ? std::uint8_t{129} : std::uint8_t{128}, 0, {}, wire::Be32{7}};
+    std::memcpy(&out[40], &icmp, sizeof icmp);
+    icmp.checksum.set(wire::icmp6_checksum(ip.src, ip.dst, std::span{out}.subspan(40)));
+    std::memcpy(&out[40], &icmp, sizeof icmp);
+    return out;
+  }
+  void handle(Kind kind, rte_mbuf* m, table::InterfaceId iface = 0,
+              const char* addr = "192.168.1.9") {
+    msg::Up up{};
+    up.kind = kind;
+    up.iface = iface;
+    up.icmp_type = 3;
+    up.mbuf = m;
+    up.addr = *wire::parse_ip(addr);
+    punt_->handle(up);
+  }
+  void hold(rte_mbuf* m, table::InterfaceId out, table::InterfaceId in = table::kNoInterface) {
+    fabric::meta_of(m).held = {in, table::kNoInterface, false};
+    handle(Kind::kNeighbourWanted, m, out);
+  }
+  std::vector<Sent> sent() {
+    std::vector<Sent> all;
+    msg::Down down;
+    while (rte_ring_dequeue_elem(workers_.all().front().channel->down(), &down, sizeof down) == 0) {
+      Sent& s = all.emplace_back(Sent{down, Bytes(down.mbuf->pkt_len)});
+      const void* const from = rte_pktmbuf_read(down.mbuf, 0, down.mbuf->pkt_len, s.bytes.data());
+      if (from != s.bytes.data()) std::memcpy(s.bytes.data(), from, s.bytes.size());
+      rte_pktmbuf_free(down.mbuf);
+    }
+    return all;
+  }
+  std::uint64_t drops(Drop reason) {
+    return interfaces_.find(table::InterfaceId{0})->drops.get(reason);
+  }
+  /// Takes all mbufs of the pool until it is given them back.
+  std::vector<rte_mbuf*> drain() {
+    std::vector<rte_mbuf*> all;
+    while (rte_mbuf* m = rte_pktmbuf_alloc(pool_)) all.push_back(m);
+    return all;
+  }
+  static void give_back(std::vector<rte_mbuf*>& all) {
+    rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
+    all.clear();
+  }
+
+  rte_mempool* pool_ = nullptr;
+  rte_mempool* reserve_ = nullptr;
+  InterfaceTable interfaces_;
+  std::array<FakeInterface, 3> controls_;
+  WorkerSet workers_;
+  route::MulticastRouter router_{{}, *this, *this};
+  std::optional<Punt> punt_;
+};
+
+/// As they come over a connection: in segments, of which none has room for another.
+TEST_F(PuntPackets, LongPingsAreAnswered) {
+  for (const std::size_t octets : {60U, 2048U, 2049U, 4200U, 9000U, 65'520U}) {
+    for (const std::size_t segment : {std::size_t{kRoom}, std::size_t{1000}}) {
+      handle(Kind::kLocal, mbuf(echo4(octets), segment));
+      handle(Kind::kLocal, mbuf(echo6(octets), segment));
+      const auto answers = sent();
+      ASSERT_EQ(answers.size(), 2U) << octets;
+      EXPECT_EQ(answers[0].bytes, echo4(octets, true));
+      EXPECT_EQ(answers[1].bytes, echo6(octets, true));
+      for (const Sent& s : answers) {
+        EXPECT_EQ(s.message.kind, DownKind::kSendRouted);
+        EXPECT_EQ(s.message.in, table::kNoInterface) << "this node's own";
+      }
+    }
+  }
+  EXPECT_EQ(drops(Drop::kLocalUnsupported), 0U);
+}
+
+/// Of an echo request that others have too, only a copy is changed.
+TEST_F(PuntPackets, SharedPacketsStayAsTheyAre) {
+  const Bytes ping = echo4(100);
+  rte_mbuf* const m = mbuf(ping);
+  rte_mbuf* const indirect = rte_pktmbuf_clone(m, pool_);
+  rte_mbuf_refcnt_update(m, 1);
+  handle(Kind::kLocal, m);
+  handle(Kind::kLocal, indirect);
+  const auto answers = sent();
+  ASSERT_EQ(answers.size(), 2U);
+  for (const Sent& s : answers) EXPECT_EQ(s.bytes, echo4(100, true));
+  EXPECT_EQ(std::memcmp(rte_pktmbuf_mtod(m, void*), ping.data(), ping.size()), 0);
+  rte_pktmbuf_free(m);
+}
+
+TEST_F(PuntPackets, ALongAnswerWithoutMbufsIsCounted) {
+  rte_mbuf* const m = mbuf(echo4(9000));
+  auto taken = drain();
+  handle(Kind::kLocal, m);
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(drops(Drop::kNoMbuf), 1U);
+  EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve) << "which is for short packets";
+  give_back(taken);
+}
+
+/// ARP, neighbour discovery, ICMP errors: what the node lives on goes out all the same.
+TEST_F(PuntPackets, OwnPacketsHaveAReserve) {
+  std::vector<rte_mbuf*> taken = drain();
+  punt_->send_raw(0, 5, 0xffffff, Bytes(60));
+  punt_->send_on(0, echo4(1280));
+  EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve - 2);
+  EXPECT_EQ(sent().size(), 2U);
+  EXPECT_EQ(punt_->counters().no_mbuf, 0U);
+  // It ends, too; then packets are counted.
+  for (unsigned i = 0; i < kReserve + 5; ++i) punt_->send_raw(0, 5, 0xffffff, Bytes(60));
+  EXPECT_EQ(sent().size(), kReserve);
+  EXPECT_EQ(punt_->counters().no_mbuf, 5U);
+  give_back(taken);
+}
+
+TEST_F(PuntPackets, ErrorsAreToldOutOfTheReserve) {
+  rte_mbuf* const lost = mbuf(echo4(60));
+  std::vector<rte_mbuf*> taken = drain();
+  handle(Kind::kIcmpError, lost);
+  EXPECT_EQ(punt_->counters().icmp_sent, 1U);
+  EXPECT_EQ(sent().size(), 1U);
+  give_back(taken);
+}
+
+/// While there are others, the reserve is left alone.
+TEST_F(PuntPackets, TheReserveIsTheLastToGo) {
+  for (unsigned i = 0; i < kPool; ++i) punt_->send_raw(0, 5, 0xffffff, Bytes(60));
+  EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve);
+  EXPECT_EQ(sent().size(), kPool);
+}
+
+TEST_F(PuntPackets, HeldPacketsGoOnByTheirIngress) {
+  hold(mbuf(echo4(100)), 1, 2);
+  hold(mbuf(echo4(100)), 1);
+  for (const link::HeldPacket held : controls_[1].held)
+    punt_->send_routed(reinterpret_cast<rte_mbuf*>(held));
+  controls_[1].held.clear();
+  const auto down = sent();
+  ASSERT_EQ(down.size(), 2U);
+  EXPECT_EQ(down[0].message.kind, DownKind::kSendRouted);
+  EXPECT_EQ(down[0].message.in, 2);
+  EXPECT_EQ(down[1].message.in, table::kNoInterface);
+}
+
+/// One interface fills half of what there is, the next gets half of the rest, and so on: none is
+/// shut out by others. Segments count, not packets.
+TEST_F(PuntPackets, HeldPacketsLeaveRoomForOthers) {
+  const auto fill = [this](table::InterfaceId out, std::size_t octets) {
+    for (unsigned n = 0;; ++n) {
+      rte_mbuf* const m = mbuf(echo4(octets));
+      hold(m, out);
+      if (!punt_->crowded(m)) continue;
+      controls_[out].held.pop_back();
+      punt_->drop_held(m, Drop::kNeighbourPending, false);
+      return n;
+    }
+  };
+  EXPECT_EQ(fill(0, 100), kMaxHeld / 2);
+  EXPECT_EQ(fill(1, 4 * kRoom), kMaxHeld / 4 / 4) << "of four mbufs each";
+  EXPECT_EQ(fill(2, 100), kMaxHeld / 8);
+  std::size_t held = 0;
+  for (const auto& slot : interfaces_) held += slot->held;
+  EXPECT_LE(held, kMaxHeld);
+  EXPECT_EQ(drops(Drop::kNeighbourPending), 1U);
+  // What is let go makes room.
+  for (const link::HeldPacket m : controls_[0].held)
+    punt_->send_routed(reinterpret_cast<rte_mbuf*>(m));
+  controls_[0].held.clear();
+  sent();
+  EXPECT_GT(fill(2, 100), kMaxHeld / 8);
+}
+
+/// RFC 1812 §5.2.7.2: to the host, for the host, from the address of the subnet that it shares
+/// with the next hop.
+TEST_F(PuntPackets, RedirectsAreTold) {
+  const auto udp = [](std::uint32_t src) {
+    Bytes out = echo4(60);
+    wire::Ipv4Hdr ip = *wire::read<wire::Ipv4Hdr>(out);
+    ip.src.set(src);
+    std::memcpy(out.data(), &ip, sizeof ip);
+    return out;
+  };
+  handle(Kind::kRedirectWanted, mbuf(udp(0xc0a8'0105)), 0, "192.168.1.9");
+  handle(Kind::kRedirectWanted, mbuf(udp(0x0a09'0105)), 0, "10.9.7.7");
+  const auto told = sent();
+  ASSERT_EQ(told.size(), 2U);
+  const auto ip = *wire::read<wire::Ipv4Hdr>(told[0].bytes);
+  EXPECT_EQ(ip.src.host(), 0xc0a8'0101U);
+  EXPECT_EQ(ip.dst.host(), 0xc0a8'0105U);
+  const auto icmp = *wire::read<wire::IcmpHdr>(told[0].bytes, 20);
+  EXPECT_EQ(icmp.type, 5);
+  EXPECT_EQ(icmp.code, 1);
+  EXPECT_EQ(icmp.rest.host(), 0xc0a8'0109U) << "the gateway";
+  EXPECT_EQ(wire::internet_checksum(std::span{told[0].bytes}.subspan(20)), 0);
+  EXPECT_EQ(Bytes(told[0].bytes.begin() + 28, told[0].bytes.end()), udp(0xc0a8'0105));
+  EXPECT_EQ(wire::read<wire::Ipv4Hdr>(told[1].bytes)->src.host(), 0x0a09'0001U);
+
+  // Another subnet of the same link, or none of this node's.
+  handle(Kind::kRedirectWanted, mbuf(udp(0xc0a8'0105)), 0, "10.9.7.7");
+  handle(Kind::kRedirectWanted, mbuf(udp(0xac10'0001)), 0, "192.168.1.9");
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(punt_->counters().icmp_suppressed, 2U);
+  // One host is told at a limited rate.
+  for (int i = 0; i < 100; ++i)
+    handle(Kind::kRedirectWanted, mbuf(udp(0xc0a8'0106)), 0, "192.168.1.9");
+  EXPECT_LE(sent().size(), 10U);
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
