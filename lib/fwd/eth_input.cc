@@ -50,7 +50,7 @@ void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
   const std::uint64_t own = mac_of(entry.mac);
   DropBin bin{in.counters.drops};
-  Ip4Input ip4{c, out.ip4, out.ip4_groups, bin};
+  Ip4Input ip4{c, in, out.ip4, out.ip4_groups, bin};
   std::uint64_t octets = 0;
   for (rte_mbuf* m : pkts) {
     if (m->data_len < RTE_ETHER_HDR_LEN) [[unlikely]] {

@@ -21,6 +21,24 @@ constexpr bool may_lack_source(const Ipv4Hdr& hdr, std::uint32_t dst) {
   return hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kIgmp) && dst >> 28 == 0xe;
 }
 
+/// Of a checked header.
+bool has_source_route(const Ipv4Hdr& hdr) noexcept {
+  constexpr std::uint8_t kEnd = 0, kNoOperation = 1, kLoose = 131, kStrict = 137;
+  const auto* const octets = reinterpret_cast<const std::uint8_t*>(&hdr);
+  const std::size_t end = hdr.header_len();
+  for (std::size_t at = sizeof(Ipv4Hdr); at < end && octets[at] != kEnd;) {
+    if (octets[at] == kLoose || octets[at] == kStrict) return true;
+    if (octets[at] == kNoOperation) {
+      ++at;
+      continue;
+    }
+    const std::size_t len = at + 1 < end ? octets[at + 1] : 0;
+    if (len < 2) break;  // the list makes no sense from here on
+    at += len;
+  }
+  return false;
+}
+
 }  // namespace
 
 /// Checks of RFC 1812 §5.2.2 by their numbers. All of the header must be in the first segment.
@@ -36,9 +54,14 @@ Drop Ip4Input::check_header(const rte_mbuf* m) noexcept {
   return ip4_checksum_is_right(hdr, header_len) ? kGood : Drop::kIpChecksum;          // (2)
 }
 
-bool Ip4Input::admit(rte_mbuf* m, DropBin& bin) noexcept {
+bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) noexcept {
   if (const Drop reason = check_header(m); reason != kGood) {
     bin.add(m, reason);
+    return false;
+  }
+  if (has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*))) {
+    c.punt.icmp_error(in, m, Drop::kIpSourceRoute,
+                      unreachable(wire::IcmpUnreachable::kSourceRouteFailed));
     return false;
   }
   const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
@@ -75,6 +98,8 @@ void Ip4Input::odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin)
 
 void Ip4Input::broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& bin) noexcept {
   Drop reason = check_header(m);
+  if (reason == kGood && has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*)))
+    reason = Drop::kIpSourceRoute;
   if (reason == kGood) {
     const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();

@@ -17,18 +17,19 @@ namespace ipoib::fwd {
 ///
 /// Shape:  room for all in both; order kept within each.
 /// Errors: kIpRunt, kIpVersion, kIpHeaderLength, kIpTotalLength, kIpChecksum, kIpMartianSource,
-///         kIpMartianDestination, kIpBroadcast.
-/// Source: RFC 1812 §5.2.2, §5.3.7; RFC 3927 §7; RFC 6890.
+///         kIpMartianDestination, kIpBroadcast, kIpSourceRoute (unicast: its sender is told). Other
+///         options are not looked at: record route and time stamp stay as they came.
+/// Source: RFC 1812 §5.2.2, §5.3.7, §5.3.13; RFC 7126 §4.3, §4.4; RFC 3927 §7; RFC 6890.
 class Ip4Input {
  public:
-  Ip4Input(const Context& c, Ip4Burst& out, Burst& groups, DropBin& bin) noexcept
-      : c_{c}, out_{out}, groups_{groups}, bin_{bin}, n_{out.n} {}
+  Ip4Input(Context& c, const Ingress& in, Ip4Burst& out, Burst& groups, DropBin& bin) noexcept
+      : c_{c}, in_{in}, out_{out}, groups_{groups}, bin_{bin}, n_{out.n} {}
   Ip4Input(const Ip4Input&) = delete;
   Ip4Input& operator=(const Ip4Input&) = delete;
   ~Ip4Input() { out_.n = n_; }
 
   [[gnu::always_inline]] void unicast(rte_mbuf* m) noexcept {
-    if (!is_plain(m) && !admit(m, bin_)) [[unlikely]]
+    if (!is_plain(m) && !admit(c_, in_, m, bin_)) [[unlikely]]
       return;
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();
@@ -70,14 +71,15 @@ class Ip4Input {
            ip4_checksum_is_right(hdr, sizeof(hdr));
   }
   /// The same for any other: what is padded is trimmed. False: it is lost.
-  static bool admit(rte_mbuf* m, DropBin& bin) noexcept;
+  static bool admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) noexcept;
 
   static Drop check_header(const rte_mbuf* m) noexcept;
   static Drop check_addresses(const Context& c, const wire::Ipv4Hdr& hdr,
                               std::uint32_t dst) noexcept;
   static void odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept;
 
-  const Context& c_;
+  Context& c_;
+  const Ingress& in_;
   Ip4Burst& out_;
   Burst& groups_;
   DropBin& bin_;

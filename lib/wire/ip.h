@@ -145,7 +145,8 @@ enum class IcmpUnreachable : std::uint8_t {
   kHost = 1,
   kProtocol = 2,
   kPort = 3,
-  kFragmentationNeeded = 4
+  kFragmentationNeeded = 4,
+  kSourceRouteFailed = 5
 };
 
 /// Adds the carries of a sum of 16-bit words to it, until there are none.

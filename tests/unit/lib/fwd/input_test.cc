@@ -237,6 +237,64 @@ TEST_F(Ip4Input, LinkLocalAddressesServeThisNodeOnly) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
+/// Loose or strict, wherever in the options, to this node or through it. RFC 7126 §4.3, §4.4.
+TEST_F(Ip4Input, SourceRoutesAreRefusedAndTold) {
+  unsigned n = 0;
+  for (const int type : {131, 137}) {
+    for (const std::size_t nops : {0U, 1U, 5U}) {
+      for (const char* dst : {"10.0.0.2", "192.168.1.1"}) {
+        Bytes options(nops, std::byte{1});
+        for (const int octet : {type, 7, 4, 10, 0, 0, 9}) options.push_back(std::byte(octet));
+        options.resize((options.size() + 3) & ~std::size_t{3});
+        const Ip4 packet{.dst = dst, .options = options};
+        receive(kEth0, to_eth0(packet.bytes()));
+        loop();
+        EXPECT_EQ(drops(kEth0, Drop::kIpSourceRoute), ++n);
+        const auto told = punted();
+        ASSERT_EQ(told.size(), 1U);
+        EXPECT_EQ(told[0].message.kind, msg::Up::Kind::kIcmpError);
+        EXPECT_EQ(std::pair(told[0].message.icmp_type, told[0].message.icmp_code),
+                  std::pair(std::uint8_t{3}, std::uint8_t{5}));
+        EXPECT_EQ(told[0].bytes, packet.bytes());
+      }
+    }
+  }
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+  EXPECT_EQ(all_drops(), n);
+}
+
+/// In a broadcast frame nobody is told.
+TEST_F(Ip4Input, SourceRoutesToGroupsAreDropped) {
+  Bytes options;
+  for (const int octet : {131, 7, 4, 239, 1, 2, 3, 0}) options.push_back(std::byte(octet));
+  receive(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0800,
+                          Ip4{.dst = "239.1.2.3", .options = options}.bytes()));
+  loop();
+  expect_drop(kEth0, Drop::kIpSourceRoute);
+  EXPECT_TRUE(punted().empty());
+}
+
+/// Record route and time stamp are optional (RFC 1812 §5.3.13.5, §5.3.13.6); an address among
+/// their octets is no option, nor is what follows the end of the list.
+TEST_F(Ip4Input, OtherOptionsPassAsTheyCame) {
+  const std::vector<std::vector<int>> lists = {{7, 11, 8, 131, 137, 1, 1, 0, 0, 0, 0, 0},
+                                               {68, 12, 13, 0, 131, 7, 4, 9, 137, 7, 4, 9},
+                                               {0, 131, 7, 4},
+                                               {7, 1, 131, 7},
+                                               {1, 1, 1, 7}};
+  for (const auto& list : lists) {
+    Bytes options;
+    for (const int octet : list) options.push_back(std::byte(octet));
+    const Ip4 packet{.options = options};
+    receive(kEth0, to_eth0(packet.bytes()));
+    loop();
+    const auto sent = sent_by_link(kIb0);
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet)));
+  }
+  EXPECT_EQ(all_drops(), 0U);
+}
+
 TEST_F(Ip4Input, ForwardsOptionsAsTheyAre) {
   const Ip4 packet{.options = Bytes(40, std::byte{1})};
   receive(kEth0, to_eth0(packet.bytes()));
