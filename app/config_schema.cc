@@ -446,6 +446,8 @@ Section<NodeConfig> worker_section() {
               "addrswap: send back to the sender; txonly, flowgen: make packets; latency: with "
               "time "
               "stamps, read where they come back."),
+          row<E>("redirects", &E::redirects, Boolean{},
+                 "Tell hosts of a better first hop on their own link (ICMP and ICMPv6 redirects)."),
           row<E>("rxd", &E::rxd, Integer{32, 32768}, "Descriptors of a receive queue (--rxd)."),
           row<E>("txd", &E::txd, Integer{32, 32768}, "Descriptors of a transmit queue (--txd)."),
           row<E>("total-num-mbufs", &E::total_num_mbufs, Integer{0, 16'777'216},

@@ -58,6 +58,26 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
   return true;
 }
 
+/// As much as an ICMP error quotes. Source: RFC 1812 §4.3.2.3.
+constexpr std::uint32_t kQuoted = 576;
+
+/// The packet, its TTL taken down, goes back to the link it came by: a sender that is there does
+/// better without this router. Source: RFC 1812 §5.2.7.2.
+[[gnu::noinline]] void tell_of_better_hop(Context& c, const Ingress& in, const rte_mbuf* m,
+                                          const Neighbour& to) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
+  if (!c.punt.may_redirect(in, wire::IpAddr::v4(hdr.src.host()), wire::IpAddr::v4(hdr.dst.host())))
+    return;
+  const NextHop back = c.next_hops.get(c.prefixes.lookup(hdr.src.host()));
+  if (back.kind != NextHopKind::kConnected || back.iface != in.iface) return;
+  rte_mbuf* const copy = rte_pktmbuf_copy(m, c.fragment_pool, 0, kQuoted);
+  if (copy == nullptr) return;
+  auto& came = *rte_pktmbuf_mtod(copy, wire::Ipv4Hdr*);
+  ++came.ttl;
+  set_ip4_checksum(came, came.header_len());
+  c.punt.redirect_wanted(in, copy, to.addr);
+}
+
 /// Where a packet is most likely to go.
 struct Guess {
   Guess() noexcept {}
@@ -156,10 +176,14 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
     }
     if (kTtl == Ttl::kTakeDown && !take_ttl(c, in, m)) [[unlikely]]
       continue;
-    if (on) [[likely]]
+    if (on) [[likely]] {
       output.send_on(m, *to);
-    else
-      output.send(m, *to);
+      continue;
+    }
+    // The first of a run speaks for all: whoever heeds it leaves the place to another.
+    if (kTtl == Ttl::kTakeDown && to->iface == in.iface) [[unlikely]]
+      tell_of_better_hop(c, in, m, *to);
+    output.send(m, *to);
   }
 }
 
@@ -176,7 +200,10 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
       const Guess& g = guesses[i];
       Neighbour* const to =
           is_right(g) ? g.to : look_again(c, in, m, Ttl::kTakeDown, g, pkts.dst[i], bin);
-      if (to != nullptr && take_ttl(c, in, m)) routed.push(m, *to);
+      if (to == nullptr || !take_ttl(c, in, m)) continue;
+      if (to->iface == in.iface) [[unlikely]]
+        tell_of_better_hop(c, in, m, *to);
+      routed.push(m, *to);
     }
   }
   tcp_merge(c, in, routed);

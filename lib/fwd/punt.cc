@@ -40,6 +40,7 @@ std::uint64_t mix(std::uint64_t seed, const wire::IpAddr& addr) noexcept {
 Punt::Punt(const WorkerConfig& config, Counter& punts)
     : ring_{config.up},
       interfaces_{config.interfaces},
+      settings_{*config.settings},
       doorbell_{*config.doorbell},
       punts_{punts},
       per_key_{config.punt.neighbour_per_key},
@@ -133,7 +134,8 @@ void Punt::multicast_unknown(const Ingress& in, const wire::IpAddr& group,
 
 bool Punt::may_redirect(const Ingress& in, const wire::IpAddr& source,
                         const wire::IpAddr& destination) noexcept {
-  if (spent(Kind::kRedirectWanted)) return false;
+  if (spent(Kind::kRedirectWanted) || !settings_.redirects.load(std::memory_order_relaxed))
+    return false;
   // Other seeds than those of multicast sources.
   KeyUse& use = use_of(mix(mix(~std::uint64_t{in.iface}, source), destination), redirect_again_);
   return std::exchange(use.used, 1U) == 0;

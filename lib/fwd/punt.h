@@ -76,7 +76,8 @@ class Punt {
   void multicast_unknown(const Ingress& in, const wire::IpAddr& group,
                          const wire::IpAddr& source) noexcept;
   /// Whether a packet from `source` to `destination`, sent back by the link it came by, may go up
-  /// as redirect_wanted(); a true answer is this flow's for a while.
+  /// as redirect_wanted(): not where Settings::redirects is off. A true answer is this flow's for a
+  /// while.
   [[nodiscard]] bool may_redirect(const Ingress& in, const wire::IpAddr& source,
                                   const wire::IpAddr& destination) noexcept;
   /// `copy` of such a packet. Where it cannot go up, nothing is lost.
@@ -116,6 +117,7 @@ class Punt {
 
   rte_ring* ring_;
   std::span<const InterfaceEntry> interfaces_;
+  const Settings& settings_;
   Doorbell& doorbell_;
   Counter& punts_;
   bool pushed_ = false;

@@ -155,6 +155,7 @@ struct NodeConfig {
   link::NeighbourConfig neighbour;  ///< [neighbour-cache]
   ForwardMode mode = ForwardMode::kRoute;
   GeneratorConfig generator;
+  bool redirects = true;  ///< Hosts are told of a better first hop on their own link.
   unsigned tx_first = 0;  ///< Bursts that each worker sends before anything else.
   unsigned rxd = 512;
   unsigned txd = 512;

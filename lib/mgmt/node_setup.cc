@@ -155,6 +155,7 @@ Status NodeImpl::set_up() {
 
   settings_.burst.store(static_cast<std::uint16_t>(config_.worker.burst));
   settings_.idle.store(config_.worker.idle);
+  settings_.redirects.store(config_.redirects);
   settings_.mode.store(config_.mode);
   if (auto s = publish_generator(); !s) return s;
   if (config_.auto_start) send_first(config_.tx_first);

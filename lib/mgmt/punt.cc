@@ -84,8 +84,7 @@ void Punt::handle(const msg::Up& message) {
       break;
     case msg::Up::Kind::kRedirectWanted:
       ++counters_.redirect_wanted;
-      if (limiter6_.allow(source_of(m), now_))
-        slot->control->send_redirect(data_of(m), message.addr, now_);
+      redirect(m, message.addr, *slot);
       break;
     case msg::Up::Kind::kMulticastUnknown:
       ++counters_.multicast_unknown;
@@ -195,6 +194,34 @@ void Punt::tell_sender6(std::span<const std::byte> offending, InterfaceSlot* in,
   if (m == nullptr) return;
   ++counters_.icmp_sent;
   send_own(m, in);
+}
+
+/// Of a better first hop on its own link. Source: RFC 1812 §5.2.7.2, RFC 4861 §8.2.
+void Punt::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in) {
+  if (is_v4(m)) return redirect4(data_of(m), next_hop, in);
+  if (limiter6_.allow(source_of(m), now_)) in.control->send_redirect(data_of(m), next_hop, now_);
+}
+
+/// Only where sender and next hop share a subnet, in which this node is too.
+void Punt::redirect4(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
+                     InterfaceSlot& in) {
+  const auto ip = wire::read<wire::Ipv4Hdr>(packet);
+  const auto& own = in.control->addresses();
+  const auto subnet = std::find_if(own.begin(), own.end(), [&](const wire::IpPrefix& p) {
+    return p.addr.is_v4() && wire::contains(p, wire::IpAddr::v4(ip->src.host())) &&
+           wire::contains(p, next_hop);
+  });
+  const auto told = subnet == own.end()
+                        ? std::nullopt
+                        : route::icmp_redirect(packet, next_hop.v4_host(), subnet->addr.v4_host());
+  if (!told || !limiter_.allow(ip->src.host(), now_)) {
+    ++counters_.icmp_suppressed;
+    return;
+  }
+  rte_mbuf* m = copy(*told);
+  if (m == nullptr) return;
+  ++counters_.icmp_sent;
+  send_own(m, &in);
 }
 
 /// Where no route tells the way, the packet leaves by the interface it answers to.

@@ -61,6 +61,9 @@ class Punt {
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
   bool answer4(rte_mbuf* m, InterfaceSlot& in);
   bool answer6(rte_mbuf* m, InterfaceSlot& in);
+  void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in);
+  void redirect4(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
+                 InterfaceSlot& in);
   [[nodiscard]] bool is_own(const wire::IpAddr& addr) const;
   void tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
   void tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,

@@ -40,10 +40,9 @@ bool may_answer(std::span<const std::byte> packet, const Ipv4Hdr& ip) {
   return icmp && !is_icmp_error(icmp->type);
 }
 
-}  // namespace
-
-std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offending,
-                                                 const IcmpError& error, std::uint32_t source) {
+/// `icmp`: without its checksum.
+std::optional<std::vector<std::byte>> tell_sender_of(std::span<const std::byte> offending,
+                                                     IcmpHdr icmp, std::uint32_t source) {
   const auto ip = wire::read<Ipv4Hdr>(offending);
   if (!ip || ip->header_len() < sizeof(Ipv4Hdr) || !may_answer(offending, *ip)) return std::nullopt;
 
@@ -52,7 +51,6 @@ std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offe
   std::vector<std::byte> packet(kHeaders + quoted);
   std::memcpy(packet.data() + kHeaders, offending.data(), quoted);
 
-  IcmpHdr icmp{error.type, error.code, Be16{}, Be32{error.mtu}};
   std::memcpy(packet.data() + sizeof(Ipv4Hdr), &icmp, sizeof icmp);
   icmp.checksum.set(wire::internet_checksum(std::span{packet}.subspan(sizeof(Ipv4Hdr))));
   std::memcpy(packet.data() + sizeof(Ipv4Hdr), &icmp, sizeof icmp);
@@ -71,6 +69,21 @@ std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offe
   header.checksum.set(wire::internet_checksum(wire::bytes_of(header)));
   std::memcpy(packet.data(), &header, sizeof header);
   return packet;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offending,
+                                                 const IcmpError& error, std::uint32_t source) {
+  return tell_sender_of(offending, {error.type, error.code, Be16{}, Be32{error.mtu}}, source);
+}
+
+std::optional<std::vector<std::byte>> icmp_redirect(std::span<const std::byte> offending,
+                                                    std::uint32_t gateway, std::uint32_t source) {
+  constexpr std::uint8_t kForTheHost = 1;
+  return tell_sender_of(
+      offending,
+      {static_cast<std::uint8_t>(IcmpType::kRedirect), kForTheHost, Be16{}, Be32{gateway}}, source);
 }
 
 LocalVerdict answer_local(std::span<std::byte> packet) {

@@ -29,6 +29,12 @@ struct IcmpError {
                                                                const IcmpError& error,
                                                                std::uint32_t source);
 
+/// ICMP redirect for the host of `offending`: packets to its destination do better by `gateway`,
+/// which is on the sender's link, as is `source`. Empty as for icmp_error().
+/// Source: RFC 792, RFC 1812 §5.2.7.2.
+[[nodiscard]] std::optional<std::vector<std::byte>> icmp_redirect(
+    std::span<const std::byte> offending, std::uint32_t gateway, std::uint32_t source);
+
 enum class LocalVerdict : std::uint8_t {
   kEchoReply,        ///< The packet was turned into the reply; send it.
   kPortUnreachable,  ///< UDP nobody listens to: tell the sender.

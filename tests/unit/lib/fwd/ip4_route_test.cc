@@ -357,5 +357,50 @@ TEST_F(Ip4RouteGroup, PacketWithoutPortsHasAPath) {
   EXPECT_LT(path_of(Ip4{.dst = "172.16.0.1", .protocol = wire::IpProto::kIcmp}.bytes()), 4U);
 }
 
+/// RFC 1812 §5.2.7.2: sender and next hop are on the link the packet came by.
+TEST_F(Ip4Route, SendersOnTheLinkAreToldOfABetterHop) {
+  add_route("172.16.0.0/16", {NextHopKind::kGateway, 0, kEth0, 5});
+  set_neighbour(5, eth_neighbour(kEth0, "192.168.1.99", mac(0x99)));
+  set_neighbour(6, eth_neighbour(kEth0, "192.168.1.11", mac(0x11)));
+  const Ip4 far{.dst = "172.16.0.1", .payload_len = 700};
+  for (int i = 0; i < 3; ++i) {
+    receive(kEth0, to_eth0(far.bytes()));
+    loop();
+  }
+  EXPECT_EQ(sent_by_port(kEth0).size(), 3U) << "forwarded none the less";
+  auto told = punted();
+  ASSERT_EQ(told.size(), 1U) << "once in a while";
+  EXPECT_EQ(told[0].message.kind, msg::Up::Kind::kRedirectWanted);
+  EXPECT_EQ(told[0].message.iface, kEth0);
+  EXPECT_EQ(told[0].message.addr, *wire::parse_ip("192.168.1.99"));
+  Bytes quoted = far.bytes();
+  quoted.resize(576);
+  EXPECT_EQ(told[0].bytes, quoted) << "as it came, its checksum right";
+
+  receive(kEth0, to_eth0(Ip4{.dst = "192.168.1.11"}.bytes()));
+  loop();
+  told = punted();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].message.addr, *wire::parse_ip("192.168.1.11"));
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Ip4Route, OthersAreNotToldOfABetterHop) {
+  set_neighbour(6, eth_neighbour(kEth0, "192.168.1.11", mac(0x11)));
+  for (const char* src : {"172.16.0.9", "10.0.0.7"})
+    receive(kEth0, to_eth0(Ip4{.src = src, .dst = "192.168.1.11"}.bytes()));
+  loop();
+  EXPECT_EQ(sent_by_port(kEth0).size(), 2U);
+  EXPECT_TRUE(punted().empty()) << "the sender is not on that link";
+  send_routed(Ip4{.dst = "192.168.1.11"}.bytes(), kEth0);
+  loop();
+  EXPECT_TRUE(punted().empty()) << "was held, or is this node's own";
+  settings.redirects = false;
+  receive(kEth0, to_eth0(Ip4{.dst = "192.168.1.11"}.bytes()));
+  loop();
+  EXPECT_TRUE(punted().empty()) << "switched off";
+  EXPECT_EQ(all_drops(), 0U);
+}
+
 }  // namespace
 }  // namespace ipoib::fwd::test

@@ -147,8 +147,8 @@ TEST_F(PuntTest, MessagesOfAnInterfaceLeaveNothingBehind) {
                                              : packet("192.168.1.5", "192.168.1.1"));
   EXPECT_EQ(punt_->drops().get(Drop::kLocalFromSelf), 0U);
   EXPECT_EQ(control_.held.size(), 2U);
-  // Port unreachable for kLocal and kMembership, and the errors that were asked for.
-  EXPECT_EQ(sent(), 6U);
+  // Port unreachable for kLocal and kMembership, the errors that were asked for, and a redirect.
+  EXPECT_EQ(sent(), 7U);
 }
 
 TEST_F(PuntTest, NothingIsToldToAnOwnAddress) {
