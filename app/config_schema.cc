@@ -503,45 +503,47 @@ Section<NodeConfig> generator_section() {
 Section<NodeConfig> neighbour_cache_section() {
   using E = NodeConfig;
   constexpr std::int64_t kMost = 1 << 20;
-  return {"neighbour-cache",
-          Shape::kSingle,
-          "Timers and limits of address resolution.",
-          {
-              row<E>(
-                  "retransmit", [](auto& c) -> auto& { return c.neighbour.retransmit; }, Seconds{},
-                  "Between two requests."),
-              row<E>(
-                  "max-requests", [](auto& c) -> auto& { return c.neighbour.max_requests; },
-                  Integer{1, 100}, "Broadcast requests before an address counts as unreachable."),
-              row<E>(
-                  "max-probes", [](auto& c) -> auto& { return c.neighbour.max_probes; },
-                  Integer{0, 100}, "Unicast probes of a known neighbour before asking everybody."),
-              row<E>(
-                  "reachable", [](auto& c) -> auto& { return c.neighbour.reachable; }, Seconds{},
-                  "How long a confirmation holds, give or take half."),
-              row<E>(
-                  "probe-delay", [](auto& c) -> auto& { return c.neighbour.probe_delay; },
-                  Seconds{}, "From the first use of a stale entry to its probe."),
-              row<E>(
-                  "negative", [](auto& c) -> auto& { return c.neighbour.negative; }, Seconds{},
-                  "How long an unreachable address is not asked for again."),
-              row<E>(
-                  "idle", [](auto& c) -> auto& { return c.neighbour.idle; }, Seconds{},
-                  "An entry unused this long is forgotten."),
-              row<E>(
-                  "max-held-per-neighbour",
-                  [](auto& c) -> auto& { return c.neighbour.max_held_per_neighbour; },
-                  Integer{0, 1024}, "Packets that wait for one neighbour to be resolved."),
-              row<E>(
-                  "max-held", [](auto& c) -> auto& { return c.neighbour.max_held; },
-                  Integer{0, kMost}, "Packets that wait in all, per interface."),
-              row<E>(
-                  "max-held-age", [](auto& c) -> auto& { return c.neighbour.max_held_age; },
-                  Seconds{}, "How long a packet waits at most."),
-              row<E>(
-                  "max-entries", [](auto& c) -> auto& { return c.neighbour.max_entries; },
-                  Integer{1, kMost}, "Neighbours per interface."),
-          }};
+  return {
+      "neighbour-cache",
+      Shape::kSingle,
+      "Timers and limits of address resolution.",
+      {
+          row<E>(
+              "retransmit", [](auto& c) -> auto& { return c.neighbour.retransmit; }, Seconds{},
+              "Between two requests."),
+          row<E>(
+              "max-requests", [](auto& c) -> auto& { return c.neighbour.max_requests; },
+              Integer{1, 100}, "Broadcast requests before an address counts as unreachable."),
+          row<E>(
+              "max-probes", [](auto& c) -> auto& { return c.neighbour.max_probes; },
+              Integer{0, 100}, "Unicast probes of a known neighbour before asking everybody."),
+          row<E>(
+              "reachable", [](auto& c) -> auto& { return c.neighbour.reachable; }, Seconds{},
+              "How long a confirmation holds, give or take half."),
+          row<E>(
+              "probe-delay", [](auto& c) -> auto& { return c.neighbour.probe_delay; }, Seconds{},
+              "From the first use of a stale entry to its probe."),
+          row<E>(
+              "negative", [](auto& c) -> auto& { return c.neighbour.negative; }, Seconds{},
+              "How long an unreachable address is not asked for again."),
+          row<E>(
+              "idle", [](auto& c) -> auto& { return c.neighbour.idle; }, Seconds{},
+              "An entry unused this long is forgotten."),
+          row<E>(
+              "max-held-per-neighbour",
+              [](auto& c) -> auto& { return c.neighbour.max_held_per_neighbour; }, Integer{0, 1024},
+              "Packets that wait for one neighbour to be resolved."),
+          row<E>(
+              "max-held", [](auto& c) -> auto& { return c.neighbour.max_held; }, Integer{0, kMost},
+              "Packets that wait in all, per interface. Those of all interfaces together hold "
+              "an eighth of the packet buffers at most."),
+          row<E>(
+              "max-held-age", [](auto& c) -> auto& { return c.neighbour.max_held_age; }, Seconds{},
+              "How long a packet waits at most."),
+          row<E>(
+              "max-entries", [](auto& c) -> auto& { return c.neighbour.max_entries; },
+              Integer{1, kMost}, "Neighbours per interface."),
+      }};
 }
 
 }  // namespace

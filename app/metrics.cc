@@ -153,6 +153,10 @@ void add_node(Metrics& metrics, const MetricsSample& s, std::string_view version
   add(kGauge, "ipoib_mbufs", "Packet buffers.", static_cast<double>(s.totals.mbufs));
   add(kGauge, "ipoib_mbufs_free", "Packet buffers that hold nothing.",
       static_cast<double>(s.totals.mbufs_free));
+  add(kGauge, "ipoib_reserve_mbufs", "Packet buffers for ARP, MADs and acknowledgements.",
+      static_cast<double>(s.totals.reserve_mbufs));
+  add(kGauge, "ipoib_reserve_mbufs_free", "Those of the reserve that hold nothing.",
+      static_cast<double>(s.totals.reserve_mbufs_free));
   auto& routes = add_family(metrics, kGauge, "ipoib_routes", "Routes by kind.");
   for (const auto& [kind, n] : s.totals.routes)
     add_series(routes, {{"kind", std::string{kind}}}, n);

@@ -57,7 +57,7 @@ void GroupSenders::want(Group& g, const wire::IpAddr& addr, HeldPacket packet, T
   auto it = g.senders.find(addr);
   if (it == g.senders.end()) {
     // Where no packet can wait, none is worth asking for.
-    if (g.ah == fabric::kNoAh && held_.full())
+    if (g.ah == fabric::kNoAh && held_.full(packet))
       return sink_.drop(packet, Drop::kNeighbourPending, false);
     const auto index = sink_.allocate_index();
     if (!index) return sink_.drop(packet, Drop::kNeighbourTableFull, false);

@@ -7,7 +7,7 @@
 namespace ipoib::link {
 
 void HeldPackets::hold(HeldQueue& queue, HeldPacket packet, TimePoint now) {
-  if (queue.size() >= config_.max_held_per_neighbour || full()) {
+  while (queue.size() >= config_.max_held_per_neighbour || full(packet)) {
     if (queue.empty()) {
       sink_.drop(packet, Drop::kNeighbourPending, false);
       return;

@@ -16,8 +16,9 @@ struct Held {
 /// Packets of one neighbour, oldest first.
 using HeldQueue = std::vector<Held>;
 
-/// Keeps the bounds over all queues of an interface. Packets taken out are the caller's, who gives
-/// each to NeighbourSink::release or drop once its own state is in order.
+/// Keeps the bounds over all queues of an interface, and the node's by NeighbourSink::crowded().
+/// Packets taken out are the caller's, who gives each to NeighbourSink::release or drop once its
+/// own state is in order.
 class HeldPackets {
  public:
   HeldPackets(NeighbourSink& sink, const NeighbourConfig& config) : sink_{sink}, config_{config} {}
@@ -29,7 +30,10 @@ class HeldPackets {
   [[nodiscard]] HeldQueue take(HeldQueue& queue);
   [[nodiscard]] HeldQueue take_expired(HeldQueue& queue, TimePoint now);
 
-  [[nodiscard]] bool full() const { return total_ >= config_.max_held; }
+  /// Where nothing makes room, `packet` cannot wait.
+  [[nodiscard]] bool full(HeldPacket packet) const {
+    return total_ >= config_.max_held || sink_.crowded(packet);
+  }
   [[nodiscard]] std::size_t total() const { return total_; }
 
  private:

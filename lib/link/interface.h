@@ -41,6 +41,12 @@ class NeighbourSink {
   [[nodiscard]] virtual TimePoint last_used(table::NeighbourIndex index) const = 0;
   /// Sends a held packet on, through the (now valid) entry.
   virtual void release(HeldPacket packet) = 0;
+  /// The node holds more than it has buffers for, with this packet, which was handed over a moment
+  /// ago: some are to be given up, or this one.
+  [[nodiscard]] virtual bool crowded(HeldPacket packet) const {
+    static_cast<void>(packet);
+    return false;
+  }
   /// Gives up a held packet; where `unreachable`, its sender is told (ICMP host unreachable).
   virtual void drop(HeldPacket packet, Drop reason, bool unreachable) = 0;
 };

@@ -161,7 +161,7 @@ void NeighbourCache<Hw>::want(const wire::IpAddr& addr, HeldPacket packet, TimeP
   if (e == nullptr) {
     // Where no packet can wait, none is worth resolving for: so a scan of the address space costs
     // no more requests than packets can be held.
-    if (held_.full()) return sink_.drop(packet, Drop::kNeighbourPending, false);
+    if (held_.full(packet)) return sink_.drop(packet, Drop::kNeighbourPending, false);
     const auto created = create(addr, now);
     if (!created) return sink_.drop(packet, Drop::kNeighbourTableFull, false);
     e = *created;

@@ -18,6 +18,7 @@ struct InterfaceSlot {
   link::Interface* control = nullptr;
   unsigned owner = 0;     ///< Worker that receives and sends.
   DropCounters drops;     ///< Packets lost on the management lcore. Writer: that lcore.
+  std::size_t held = 0;   ///< mbufs of packets that wait for a neighbour on it; Punt's.
   bool up_again = false;  ///< On its way down, and to come up again after that.
 
   std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready; AddressBook's.

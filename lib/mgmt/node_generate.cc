@@ -38,7 +38,7 @@ void NodeImpl::send_first(unsigned bursts) {
 
 Status NodeImpl::publish_generator() {
   const std::uint64_t bps = speed_bps(exit());
-  const auto room = rte_pktmbuf_data_room_size(pool_.get());
+  const unsigned room = buffers_.data_room();
   auto made = fwd::Generator::create(config_.generator,
                                      {.tsc_hz = rte_get_tsc_hz(),
                                       .workers = config_.worker.count,

@@ -12,6 +12,7 @@
 #include "lib/fwd/generator.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/mgmt/address_book.h"
+#include "lib/mgmt/buffers.h"
 #include "lib/mgmt/capture.h"
 #include "lib/mgmt/interface_table.h"
 #include "lib/mgmt/multicast.h"
@@ -25,9 +26,6 @@
 
 namespace ipoib::mgmt {
 
-struct MempoolDeleter {
-  void operator()(rte_mempool* pool) const;
-};
 struct RingDeleter {
   void operator()(rte_ring* ring) const;
 };
@@ -122,7 +120,7 @@ class NodeImpl final : public Node {
   // node_setup.cc
   Status create_tables();
   void create_routing();
-  Status create_pool();
+  Status create_buffers();
   Status create_ports();
   Status create_hcas();
   Status create_links();
@@ -130,7 +128,8 @@ class NodeImpl final : public Node {
   Status connect_workers();
   Status add_groups();
   Status add_routes();
-  [[nodiscard]] unsigned owner_of(const std::string& name, unsigned nth) const;
+  /// NUMA node of a worker's lcore.
+  [[nodiscard]] int socket_of(unsigned worker) const;
   [[nodiscard]] unsigned mbuf_size() const;
   /// Of all interfaces together.
   [[nodiscard]] std::uint32_t neighbour_capacity() const;
@@ -188,7 +187,7 @@ class NodeImpl final : public Node {
   std::uint64_t epoch_tsc_;  ///< TimePoint 0 of this process, for management and workers alike.
   std::unique_ptr<EventLoop> events_;
 
-  std::unique_ptr<rte_mempool, MempoolDeleter> pool_;
+  Buffers buffers_;
   std::unique_ptr<rte_rcu_qsbr, QsbrDeleter> rcu_;
   table::NextHopTable next_hops_;
   table::OwnAddresses own_addresses_;

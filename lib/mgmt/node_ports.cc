@@ -44,7 +44,7 @@ Status NodeImpl::set_port_started(std::string_view name, bool on) {
 
 /// The device of a port has to be stopped for that.
 Status NodeImpl::raise_port_mtu(PortUnit& port, std::uint16_t mtu) {
-  const unsigned room = rte_pktmbuf_data_room_size(pool_.get()) - RTE_PKTMBUF_HEADROOM;
+  const unsigned room = buffers_.data_room() - RTE_PKTMBUF_HEADROOM;
   if (mtu + kEthernetHeader > room)
     return fail(Errc::kInvalidArgument,
                 "an MTU of {} on {}; allowed: {}-{}, for packet buffers were made for that at the "

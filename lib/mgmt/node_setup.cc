@@ -20,6 +20,7 @@
 #include "lib/base/log.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/mgmt/node_impl.h"
+#include "lib/mgmt/placement.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::mgmt {
@@ -49,13 +50,6 @@ link::ConnectionConfig connection_config(const LinkConfigEntry& l) {
   config.uc = l.mode == LinkMode::kConnectedUc || l.mode == LinkMode::kConnected;
   config.receive_mtu = static_cast<std::uint32_t>(l.connected_mtu + sizeof(wire::IpoibHdr));
   return config;
-}
-
-/// Segments of long messages that are put together, or wait to be acknowledged, on one hca.
-constexpr unsigned kMessagesUnderWay = 16'384;
-
-bool is_connected_on(const LinkConfigEntry& l, const HcaConfig& hca) {
-  return l.hca == hca.name && l.mode != LinkMode::kDatagram;
 }
 
 /// Buffers for messages of one link. Those of a real HCA are made of mbufs for the longest message
@@ -111,9 +105,6 @@ auto rarp_config(const NodeConfig& node, const Entry& iface, const Parse& parse)
 
 }  // namespace
 
-void MempoolDeleter::operator()(rte_mempool* pool) const {
-  rte_mempool_free(pool);
-}
 void RingDeleter::operator()(rte_ring* ring) const {
   rte_ring_free(ring);
 }
@@ -148,7 +139,7 @@ Status NodeImpl::set_up() {
   events_ = std::move(*events);
   if (auto s = fabric::register_packet_meta(); !s) return s;
 
-  for (auto step : {&NodeImpl::create_tables, &NodeImpl::create_pool, &NodeImpl::create_ports,
+  for (auto step : {&NodeImpl::create_tables, &NodeImpl::create_buffers, &NodeImpl::create_ports,
                     &NodeImpl::create_hcas, &NodeImpl::create_links, &NodeImpl::create_workers,
                     &NodeImpl::add_groups, &NodeImpl::add_routes})
     if (auto s = (this->*step)(); !s) return s;
@@ -179,10 +170,10 @@ Status NodeImpl::create_tables() {
     return fail(Errc::kNoResources, "no memory for the RCU variable");
   }
   rcu_.reset(rcu);
-  auto prefixes = table::PrefixTable::create({}, rcu);
+  auto prefixes = table::PrefixTable::create({.socket = socket_of(0)}, rcu);
   if (!prefixes) return tl::make_unexpected(prefixes.error());
   prefixes_ = std::move(*prefixes);
-  auto prefixes6 = table::Prefix6Table::create({}, rcu);
+  auto prefixes6 = table::Prefix6Table::create({.socket = socket_of(0)}, rcu);
   if (!prefixes6) return tl::make_unexpected(prefixes6.error());
   prefixes6_ = std::move(*prefixes6);
 
@@ -209,39 +200,21 @@ std::uint32_t NodeImpl::neighbour_capacity() const {
   return static_cast<std::uint32_t>(config_.neighbour.max_entries * interfaces);
 }
 
-Status NodeImpl::create_pool() {
-  constexpr unsigned kCache = 256;
-  // A cable has one pair of queues for all of its links.
-  const auto of_verbs =
-      std::count_if(config_.links.begin(), config_.links.end(), [this](const LinkConfigEntry& l) {
-        return std::any_of(config_.hcas.begin(), config_.hcas.end(), [&l](const HcaConfig& h) {
-          return h.name == l.hca && h.driver == HcaDriver::kVerbs;
-        });
-      });
-  const auto cables =
-      std::count_if(config_.hcas.begin(), config_.hcas.end(),
-                    [](const HcaConfig& h) { return h.driver == HcaDriver::kSoft; });
-  const auto devices =
-      static_cast<unsigned>(config_.ports.size()) + static_cast<unsigned>(cables + of_verbs);
-  const auto connected = static_cast<unsigned>(
-      std::count_if(config_.hcas.begin(), config_.hcas.end(), [this](const HcaConfig& h) {
-        return std::any_of(config_.links.begin(), config_.links.end(),
-                           [&h](const auto& l) { return is_connected_on(l, h); });
-      }));
-  // Every descriptor, what waits between lcores, and what the caches keep to themselves.
-  const unsigned wanted = devices * (config_.rxd + config_.txd) +
-                          config_.worker.count * (8192 + 2 * kCache) + 4096 +
-                          connected * kMessagesUnderWay;
-  const unsigned n = config_.total_num_mbufs != 0 ? config_.total_num_mbufs : wanted;
-  pool_.reset(rte_pktmbuf_pool_create("ipoib_mbufs", n, kCache, 0,
-                                      static_cast<std::uint16_t>(mbuf_size()),
-                                      static_cast<int>(rte_socket_id())));
-  if (!pool_)
-    return fail(
-        Errc::kNoResources,
-        "no memory for {} mbufs of {} octets: give EAL more (-m) or lower --total-num-mbufs", n,
-        mbuf_size());
-  punt_ = std::make_unique<Punt>(interfaces_, workers_, pool_.get());
+int NodeImpl::socket_of(unsigned worker) const {
+  return static_cast<int>(rte_lcore_to_socket_id(lcores_.workers[worker]));
+}
+
+Status NodeImpl::create_buffers() {
+  Topology topology;
+  topology.management = static_cast<int>(rte_socket_id());
+  for (unsigned i = 0; i < config_.worker.count; ++i) topology.workers.push_back(socket_of(i));
+  auto buffers = Buffers::create(plan_pools(config_, topology), mbuf_size(), plan_reserve(config_),
+                                 topology.management);
+  if (!buffers) return tl::make_unexpected(buffers.error());
+  buffers_ = std::move(*buffers);
+  punt_ = std::make_unique<Punt>(interfaces_, workers_,
+                                 PuntBuffers{buffers_.on(topology.management), buffers_.reserve(),
+                                             buffers_.size() / kHeldShare});
   neighbours_ = std::make_unique<NeighbourDirectory>(workers_, *punt_, neighbour_capacity());
   create_routing();
   return {};
@@ -259,18 +232,14 @@ void NodeImpl::create_routing() {
   set_time(now());
 }
 
-unsigned NodeImpl::owner_of(const std::string& name, unsigned nth) const {
-  const auto it = config_.worker.assign.find(name);
-  return it != config_.worker.assign.end() ? it->second : nth % config_.worker.count;
-}
-
 Status NodeImpl::create_ports() {
   for (const PortConfig& p : config_.ports) {
-    auto device = EthDevice::open(
-        {p.device, p.mtu, config_.rxd, config_.txd, pool_.get(), /*promiscuous=*/false});
+    const unsigned owner = owner_of(config_, p.name, ports_.size());
+    auto device = EthDevice::open({p.device, p.mtu, config_.rxd, config_.txd,
+                                   buffers_.on(socket_of(owner)), /*promiscuous=*/false});
     if (!device)
       return fail(device.error().code, "{}", interface_error("port", p.name, device.error()));
-    InterfaceSlot& slot = interfaces_.add(owner_of(p.name, static_cast<unsigned>(ports_.size())));
+    InterfaceSlot& slot = interfaces_.add(owner);
     link::EthernetPortConfig config;
     config.name = p.name;
     config.id = static_cast<table::InterfaceId>(interfaces_.size() - 1);
@@ -291,19 +260,20 @@ Status NodeImpl::create_hcas() {
     const auto failed = [&h](const Error& e) {
       return fail(e.code, "{}", interface_error("hca", h.name, e));
     };
-    const unsigned owner = owner_of(h.name, static_cast<unsigned>(ports_.size() + hcas_.size()));
-    HcaResources resources{
-        .pool = pool_.get(),
-        .message_mbufs = message_mbufs(config_),
-        .rxd = static_cast<std::uint16_t>(config_.rxd),
-        .txd = static_cast<std::uint16_t>(config_.txd),
-        .worker_node = static_cast<int>(rte_lcore_to_socket_id(lcores_.workers[owner])),
-        .qsbr = rcu_.get(),
-        .doorbell = &doorbell_};
+    const unsigned owner = owner_of(config_, h.name, ports_.size() + hcas_.size());
+    rte_mempool* const pool = buffers_.on(socket_of(owner));
+    HcaResources resources{.pool = pool,
+                           .control_pool = buffers_.reserve(),
+                           .message_mbufs = message_mbufs(config_),
+                           .rxd = static_cast<std::uint16_t>(config_.rxd),
+                           .txd = static_cast<std::uint16_t>(config_.txd),
+                           .worker_node = socket_of(owner),
+                           .qsbr = rcu_.get(),
+                           .doorbell = &doorbell_};
     std::optional<EthDevice> cable;
     if (h.driver == HcaDriver::kSoft) {
       auto opened = EthDevice::open({h.wire, static_cast<std::uint16_t>(h.mtu + kCableOverhead),
-                                     config_.rxd, config_.txd, pool_.get(), /*promiscuous=*/true});
+                                     config_.rxd, config_.txd, pool, /*promiscuous=*/true});
       if (!opened) return failed(opened.error());
       cable.emplace(std::move(*opened));
       resources.ethdev_port = cable->port();
@@ -375,8 +345,7 @@ Status NodeImpl::create_workers() {
     e.copy_to_routers = config_.links[i].copy_to_routers;
   }
   for (unsigned i = 0; i < config_.worker.count; ++i) {
-    auto channel =
-        WorkerChannel::create(i, static_cast<int>(rte_lcore_to_socket_id(lcores_.workers[i])));
+    auto channel = WorkerChannel::create(i, socket_of(i));
     if (!channel) return tl::make_unexpected(channel.error());
     workers_.all().push_back({std::move(*channel), nullptr, lcores_.workers[i]});
   }
@@ -384,14 +353,14 @@ Status NodeImpl::create_workers() {
 }
 
 Status NodeImpl::connect_workers() {
-  constexpr unsigned kHandoffRing = 2048;
   const unsigned n = config_.worker.count;
   std::vector<rte_ring*> handoff(std::size_t{n} * n, nullptr);  // [from * n + to]
   for (unsigned from = 0; from < n; ++from) {
     for (unsigned to = 0; to < n; ++to) {
       if (from == to) continue;
-      rte_ring* ring = rte_ring_create(fmt::format("ipoib_handoff_{}_{}", from, to).c_str(),
-                                       kHandoffRing, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+      rte_ring* ring =
+          rte_ring_create(fmt::format("ipoib_handoff_{}_{}", from, to).c_str(), handoff_depth(n),
+                          socket_of(to), RING_F_SP_ENQ | RING_F_SC_DEQ);
       if (ring == nullptr)
         return fail(Errc::kNoResources, "no memory for the rings between workers");
       handoff_rings_.emplace_back(ring);
@@ -402,6 +371,7 @@ Status NodeImpl::connect_workers() {
     WorkerHandle& handle = workers_.all()[i];
     fwd::WorkerConfig config;
     config.number = i;
+    config.socket = socket_of(i);
     config.interfaces = entries_;
     for (const auto& h : hcas_)
       if (h->owner == i && h->hca->poll_function() != nullptr) config.hcas.push_back(h->hca.get());
@@ -420,7 +390,7 @@ Status NodeImpl::connect_workers() {
     config.prefixes6 = prefixes6_.get();
     config.own_addresses = &own_addresses_;
     config.rcu = rcu_.get();
-    config.fragment_pool = pool_.get();
+    config.fragment_pool = buffers_.on(config.socket);
     config.neighbour_capacity = neighbour_capacity();
     config.epoch_tsc = epoch_tsc_;
     config.run_id = run_id_;

@@ -71,8 +71,10 @@ NodeTotals NodeImpl::totals() const {
   NodeTotals t;
   t.uptime = now() - TimePoint{};
   t.tsc_hz = rte_get_tsc_hz();
-  t.mbufs = pool_->size;
-  t.mbufs_free = rte_mempool_avail_count(pool_.get());
+  t.mbufs = buffers_.size();
+  t.mbufs_free = buffers_.available();
+  t.reserve_mbufs = buffers_.reserve()->size;
+  t.reserve_mbufs_free = rte_mempool_avail_count(buffers_.reserve());
   for (const auto& slot : interfaces_) t.interfaces.push_back(interface_totals(*slot));
   for (const auto& p : ports_) t.interfaces[p->config().id].errors = p->device().stats();
   for (const auto& h : hcas_) t.hcas.push_back(hca_totals(*h));

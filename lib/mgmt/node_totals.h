@@ -60,6 +60,7 @@ struct NodeTotals {
   Duration uptime{};
   std::uint64_t tsc_hz = 0;
   std::size_t mbufs = 0, mbufs_free = 0;
+  std::size_t reserve_mbufs = 0, reserve_mbufs_free = 0;  ///< For what must go on without those.
   std::vector<InterfaceTotals> interfaces;
   std::vector<HcaTotals> hcas;
   std::vector<WorkerInfo> workers;

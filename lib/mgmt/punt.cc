@@ -47,6 +47,29 @@ bool is_of_link(const wire::IpAddr& to) {
   return wire::is_multicast(to) || wire::is_link_local6(to);
 }
 
+/// Octets that an mbuf of the pool takes behind its headroom.
+std::size_t room_of(rte_mempool* pool) {
+  return rte_pktmbuf_data_room_size(pool) - std::size_t{RTE_PKTMBUF_HEADROOM};
+}
+
+/// In as many mbufs as it takes; null where there are not so many.
+rte_mbuf* copy_into(rte_mempool* pool, std::span<const std::byte> octets) {
+  rte_mbuf* const head = rte_pktmbuf_alloc(pool);
+  for (rte_mbuf* last = head; last != nullptr;) {
+    const std::size_t len = std::min(octets.size(), room_of(pool));
+    std::memcpy(rte_pktmbuf_mtod(last, void*), octets.data(), len);
+    last->data_len = static_cast<std::uint16_t>(len);
+    head->pkt_len += static_cast<std::uint32_t>(len);
+    octets = octets.subspan(len);
+    if (octets.empty()) return head;
+    last->next = rte_pktmbuf_alloc(pool);
+    if (last->next != nullptr) ++head->nb_segs;
+    last = last->next;
+  }
+  rte_pktmbuf_free(head);
+  return nullptr;
+}
+
 constexpr route::IcmpError unreachable_error(wire::IcmpUnreachable code) {
   return {static_cast<std::uint8_t>(wire::IcmpType::kUnreachable), static_cast<std::uint8_t>(code),
           0};
@@ -65,6 +88,8 @@ void Punt::handle(const msg::Up& message) {
     case msg::Up::Kind::kNeighbourWanted:
       ++counters_.neighbour_wanted;
       fabric::meta_of(m).held.out_iface = message.iface;
+      slot->held += m->nb_segs;
+      held_ += m->nb_segs;
       slot->control->on_neighbour_wanted(message.addr, reinterpret_cast<link::HeldPacket>(m), now_);
       return;  // held now
     case msg::Up::Kind::kArp: {
@@ -94,25 +119,44 @@ void Punt::handle(const msg::Up& message) {
   rte_pktmbuf_free(m);
 }
 
+/// Its octets where they lie, if they are in one segment that nobody else has; else a copy of them,
+/// good until the next call.
+std::span<std::byte> Punt::in_one_piece(rte_mbuf* m) {
+  if (m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1) return data_of(m);
+  whole_.resize(rte_pktmbuf_pkt_len(m));
+  const auto len = static_cast<std::uint32_t>(whole_.size());
+  const void* const from = rte_pktmbuf_read(m, 0, len, whole_.data());
+  if (from != whole_.data()) std::memcpy(whole_.data(), from, len);
+  return whole_;
+}
+
 void Punt::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
-  if (rte_pktmbuf_linearize(m) == 0) {
-    if (multicast_->on_packet(in.control->id(), data_of(m), now_)) {
-      ++counters_.membership;
-      rte_pktmbuf_free(m);
-      return;
-    }
-    ++counters_.local;
-    if (is_v4(m) ? answer4(m, in) : answer6(m, in)) return;
+  const std::span<std::byte> packet = in_one_piece(m);
+  if (multicast_->on_packet(in.control->id(), packet, now_)) {
+    ++counters_.membership;
+    rte_pktmbuf_free(m);
+    return;
   }
+  ++counters_.local;
+  if (is_v4(m) ? answer4(m, packet, in) : answer6(m, packet, in)) return;
   in.drops.add(Drop::kLocalUnsupported);
   rte_pktmbuf_free(m);
 }
 
+/// `m`: the packet that is answered.
+void Punt::send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in) {
+  if (answer.data() == rte_pktmbuf_mtod(m, const std::byte*)) return send_own(m, &in);
+  rte_mbuf* const reply = copy(answer);
+  if (reply == nullptr) in.drops.add(Drop::kNoMbuf);
+  rte_pktmbuf_free(m);
+  if (reply != nullptr) send_own(reply, &in);
+}
+
 /// True: the packet went out again as the answer.
-bool Punt::answer4(rte_mbuf* m, InterfaceSlot& in) {
+bool Punt::answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
   if (wire::is_multicast(destination_of(m))) return false;
-  switch (route::answer_local(data_of(m))) {
-    case route::LocalVerdict::kEchoReply: send_own(m, &in); return true;
+  switch (route::answer_local(packet)) {
+    case route::LocalVerdict::kEchoReply: send_answer(m, packet, in); return true;
     case route::LocalVerdict::kPortUnreachable:
       tell_sender(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kPort));
       break;
@@ -124,18 +168,18 @@ bool Punt::answer4(rte_mbuf* m, InterfaceSlot& in) {
   return false;
 }
 
-bool Punt::answer6(rte_mbuf* m, InterfaceSlot& in) {
+bool Punt::answer6(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
   const wire::IpAddr sender = source_of(m);
   const bool to_group = wire::is_multicast(destination_of(m));
   const auto own = to_group ? in.address6(sender) : destination_of(m);
   if (!own) return false;
-  const route::Local6Answer answer = route::answer_local6(data_of(m), *own);
+  const route::Local6Answer answer = route::answer_local6(packet, *own);
   switch (answer.verdict) {
     case route::Local6Verdict::kEchoReply:
       if (to_group && !limiter6_.allow(sender, now_)) break;
-      send_own(m, &in);
+      send_answer(m, packet, in);
       return true;
-    case route::Local6Verdict::kError: tell_sender6(data_of(m), &in, answer.error); break;
+    case route::Local6Verdict::kError: tell_sender6(packet, &in, answer.error); break;
     case route::Local6Verdict::kIgnore: break;
   }
   return false;
@@ -233,19 +277,30 @@ void Punt::send_own(rte_mbuf* m, const InterfaceSlot* by) {
     workers_.send(worker, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
 }
 
+bool Punt::crowded(rte_mbuf* m) const {
+  const InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
+  return slot.held + held_ > buffers_.max_held;
+}
+
+InterfaceSlot& Punt::let_go(rte_mbuf* m) {
+  InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
+  slot.held -= m->nb_segs;
+  held_ -= m->nb_segs;
+  return slot;
+}
+
 void Punt::send_routed(rte_mbuf* m) {
   using Kind = msg::Down::Kind;
   const auto held = fabric::meta_of(m).held;
   const Kind kind = held.to_routers                 ? Kind::kSendToRouters
                     : is_of_link(destination_of(m)) ? Kind::kSendOn
                                                     : Kind::kSendRouted;
-  workers_.send(interfaces_.find(held.out_iface)->owner,
-                send_message(kind, held.out_iface, m, held.in_iface));
+  workers_.send(let_go(m).owner, send_message(kind, held.out_iface, m, held.in_iface));
 }
 
 void Punt::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
-  const auto& held = fabric::meta_of(m).held;
-  interfaces_.find(held.out_iface)->drops.add(reason);
+  const auto held = fabric::meta_of(m).held;
+  let_go(m).drops.add(reason);
   if (unreachable) {
     if (is_v4(m))
       tell_sender(m, held.in_iface, unreachable_error(wire::IcmpUnreachable::kHost));
@@ -272,16 +327,12 @@ void Punt::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t 
   workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendRaw, iface, m));
 }
 
+/// Null, and counted: no mbufs.
 rte_mbuf* Punt::copy(std::span<const std::byte> octets) {
-  rte_mbuf* m = rte_pktmbuf_alloc(pool_);
-  char* room =
-      m == nullptr ? nullptr : rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size()));
-  if (room == nullptr) {
-    ++counters_.no_mbuf;
-    rte_pktmbuf_free(m);
-    return nullptr;
-  }
-  std::memcpy(room, octets.data(), octets.size());
+  rte_mbuf* m = copy_into(buffers_.pool, octets);
+  if (m == nullptr && octets.size() <= room_of(buffers_.reserve))
+    m = copy_into(buffers_.reserve, octets);
+  if (m == nullptr) ++counters_.no_mbuf;
   return m;
 }
 

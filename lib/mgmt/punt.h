@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
@@ -27,11 +28,18 @@ struct PuntCounters {
   std::uint64_t no_mbuf = 0;          ///< Own packets that found no mbuf.
 };
 
+/// Where Punt takes mbufs from, and how many it may let wait.
+struct PuntBuffers {
+  rte_mempool* pool = nullptr;
+  rte_mempool* reserve = nullptr;  ///< For short packets of this node when `pool` is empty.
+  std::size_t max_held = 0;        ///< mbufs of packets that wait for their neighbours, in all.
+};
+
 /// Management lcore only.
 class Punt {
  public:
-  Punt(InterfaceTable& interfaces, WorkerSet& workers, rte_mempool* pool)
-      : interfaces_{interfaces}, workers_{workers}, pool_{pool} {}
+  Punt(InterfaceTable& interfaces, WorkerSet& workers, const PuntBuffers& buffers)
+      : interfaces_{interfaces}, workers_{workers}, buffers_{buffers} {}
 
   /// Who takes IGMP and MLD; outlives the last call of handle().
   void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
@@ -41,6 +49,9 @@ class Punt {
   /// Takes over the message's mbuf. One that names no interface is lost under kLocalFromSelf.
   void handle(const msg::Up& message);
 
+  /// Packets on their way to one interface hold, this one with them, more mbufs than are left for
+  /// others: however many wait on one, another has room.
+  [[nodiscard]] bool crowded(rte_mbuf* m) const;
   /// A held packet goes on: its neighbour is known now.
   void send_routed(rte_mbuf* m);
   /// A held packet is given up. Where `unreachable`, its sender is told.
@@ -59,11 +70,15 @@ class Punt {
 
  private:
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
-  bool answer4(rte_mbuf* m, InterfaceSlot& in);
-  bool answer6(rte_mbuf* m, InterfaceSlot& in);
+  std::span<std::byte> in_one_piece(rte_mbuf* m);
+  bool answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
+  bool answer6(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
+  void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in);
   void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in);
   void redirect4(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
                  InterfaceSlot& in);
+  /// A packet waits no longer.
+  InterfaceSlot& let_go(rte_mbuf* m);
   [[nodiscard]] bool is_own(const wire::IpAddr& addr) const;
   void tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
   void tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
@@ -75,7 +90,9 @@ class Punt {
 
   InterfaceTable& interfaces_;
   WorkerSet& workers_;
-  rte_mempool* pool_;
+  PuntBuffers buffers_;
+  std::size_t held_ = 0;          ///< mbufs; sum over all interfaces.
+  std::vector<std::byte> whole_;  ///< Of in_one_piece().
   route::MulticastRouter* multicast_ = nullptr;
   route::IcmpLimiter limiter_;
   route::IcmpLimiter limiter6_;

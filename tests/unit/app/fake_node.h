@@ -256,6 +256,7 @@ inline mgmt::NodeTotals totals_of(const FakeNode& node) {
   t.tsc_hz = 2'000'000'000;
   t.mbufs = 4096;
   t.mbufs_free = 4000;
+  t.reserve_mbufs = 64;
   mgmt::InterfaceTotals ib0;
   ib0.name = "ib0";
   ib0.state = link::State::kUp;

@@ -58,6 +58,7 @@ class FakeSink final : public NeighbourSink {
     released.push_back(packet);
     if (on_release) on_release(packet);
   }
+  [[nodiscard]] bool crowded(HeldPacket) const override { return open.size() > room; }
   void drop(HeldPacket packet, Drop reason, bool unreachable) override {
     settle(packet);
     ++drops[reason];
@@ -94,7 +95,8 @@ class FakeSink final : public NeighbourSink {
   std::set<table::NeighbourIndex> indexes;
   std::map<table::NeighbourIndex, table::Neighbour> installed;
   std::map<table::NeighbourIndex, TimePoint> used;
-  std::set<HeldPacket> open;  ///< Handed over and not given back.
+  std::set<HeldPacket> open;    ///< Handed over and not given back.
+  std::size_t room = SIZE_MAX;  ///< Packets that the node lets wait.
   std::vector<HeldPacket> released;
   std::vector<std::pair<HeldPacket, Drop>> dropped;
   std::map<Drop, std::size_t> drops;

@@ -219,6 +219,28 @@ TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
   EXPECT_EQ(b.cache.size(), 100U);
 }
 
+/// However many packets the interface may hold, the node has buffers for so many only: those of
+/// another interface may hold them all.
+TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
+  Bench b;
+  b.sink.room = 3;
+  std::vector<HeldPacket> packets;
+  for (int i = 0; i < 5; ++i) packets.push_back(b.want(host(1)));
+  EXPECT_EQ(b.cache.held(), 3U) << "the latest ones";
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 2U);
+  for (std::uint32_t i = 2; i < 100; ++i) b.want(host(i));
+  EXPECT_EQ(b.cache.held(), 3U);
+  EXPECT_EQ(b.cache.size(), 1U) << "what cannot wait is not resolved either";
+  b.answer(host(1));
+  EXPECT_EQ(b.sink.released, std::vector(packets.end() - 3, packets.end()));
+  b.sink.room = 0;
+  b.want(host(1));
+  EXPECT_EQ(b.sink.released.size(), 4U) << "what need not wait goes";
+  b.want(host(2));
+  EXPECT_EQ(b.cache.held(), 0U);
+  EXPECT_TRUE(b.sink.open.empty());
+}
+
 TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
   NeighbourConfig config;
   config.max_held_age = 500ms;

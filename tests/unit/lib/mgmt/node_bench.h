@@ -40,6 +40,7 @@ inline Result<std::unique_ptr<fabric::Hca>> make_soft(const HcaConfig& config,
   soft.attr.lid = config.lid;
   soft.attr.sm_lid = config.sm_lid;
   soft.pool = r.pool;
+  soft.control_pool = r.control_pool;
   soft.attr.pkeys = config.pkeys;
   soft.qsbr = r.qsbr;
   soft.doorbell = r.doorbell;

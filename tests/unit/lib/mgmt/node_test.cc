@@ -49,6 +49,39 @@ TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
   });
 }
 
+/// However short of packet buffers the node is, its neighbours find it: what it says itself has a
+/// reserve.
+TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
+  run(config(), [this](Node& node) {
+    EXPECT_TRUE(eventually(
+        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
+    // On the management lcore, whose cache is part of what there is.
+    std::vector<rte_mbuf*> taken;
+    ask<int>(node, [&taken](Node&) {
+      rte_mempool* const pool = rte_mempool_lookup("ipoib_mbufs_0");
+      while (rte_mbuf* m = rte_pktmbuf_alloc(pool)) taken.push_back(m);
+      return 0;
+    });
+    EXPECT_GT(taken.size(), 1000U);
+    const auto question =
+        wire::make_arp(wire::ArpOp::kRequest, kPeerMac, kPeerIp, wire::MacAddr{}, kPortIp);
+    constexpr wire::MacAddr kEverybody{std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
+                                       std::byte{0xff}, std::byte{0xff}, std::byte{0xff}};
+    give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(question), kEverybody));
+    std::optional<wire::EthArp> answer;
+    do {
+      const auto frame = take(ethernet.from_node, 0x0806);
+      answer = wire::parse_arp<wire::MacAddr>(std::span{frame}.subspan(14));
+    } while (answer && answer->target_ip.host() != kPeerIp);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->sender_ip.host(), kPortIp);
+    ask<int>(node, [&taken](Node&) {
+      rte_pktmbuf_free_bulk(taken.data(), static_cast<unsigned>(taken.size()));
+      return 0;
+    });
+  });
+}
+
 /// A packet to 239.1.2.3, in a frame.
 std::vector<std::byte> group_packet() {
   std::vector<std::byte> p(60, std::byte{0x42});

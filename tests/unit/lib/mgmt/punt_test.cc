@@ -42,7 +42,7 @@ class PuntTest : public testing::Test,
     InterfaceSlot& slot = interfaces_.add(0);
     slot.control = &control_;
     slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
-    punt_.emplace(interfaces_, workers_, pool_);
+    punt_.emplace(interfaces_, workers_, PuntBuffers{pool_, pool_, 63});
     punt_->set_multicast(router_);
   }
   void TearDown() override {
@@ -164,7 +164,9 @@ TEST_F(PuntTest, NothingIsToldToAnOwnAddress) {
 // A packet of this node that waited for its neighbour in vain.
 TEST_F(PuntTest, OwnPacketsThatWaitedInVainAreCountedAndToldToNobody) {
   for (rte_mbuf* m : {packet("192.168.1.1", "192.168.1.9"), packet("fd00:1::1", "fd00:1::9")}) {
-    fabric::meta_of(m).held = {table::kNoInterface, 0, false};
+    fabric::meta_of(m).held = {table::kNoInterface, table::kNoInterface, false};
+    handle(Kind::kNeighbourWanted, 0, m);
+    control_.held.clear();
     punt_->drop_held(m, Drop::kNeighbourFailed, true);
   }
   EXPECT_EQ(interfaces_.find(table::InterfaceId{0})->drops.get(Drop::kNeighbourFailed), 2U);

@@ -1,0 +1,48 @@
+// The memory of all packets: a pool of mbufs on each NUMA node where a worker runs, and a reserve
+// out of which the node goes on talking when the pools are empty.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/mgmt/placement.h"
+
+struct rte_mempool;
+
+namespace ipoib::mgmt {
+
+struct MempoolDeleter {
+  void operator()(rte_mempool* pool) const;
+};
+using Mempool = std::unique_ptr<rte_mempool, MempoolDeleter>;
+
+class Buffers {
+ public:
+  /// `mbuf_size`: octets, headroom included. `reserve`: how many mbufs it has. A node without
+  /// memory gets its pool on another one. Errors: kNoResources.
+  static Result<Buffers> create(std::span<const PoolPlan> plan, unsigned mbuf_size,
+                                unsigned reserve, int management_socket);
+
+  /// For what a worker on that NUMA node polls and sends.
+  [[nodiscard]] rte_mempool* on(int socket) const;
+  /// mbufs of 2,048 octets for ARP, neighbour discovery, MADs, ICMP errors and acknowledgements.
+  [[nodiscard]] rte_mempool* reserve() const { return reserve_.get(); }
+
+  /// Of all pools except the reserve.
+  [[nodiscard]] unsigned size() const;
+  [[nodiscard]] unsigned available() const;
+  /// Octets of an mbuf for packet and headroom.
+  [[nodiscard]] unsigned data_room() const;
+
+ private:
+  struct Pool {
+    int socket;
+    Mempool pool;
+  };
+  std::vector<Pool> pools_;
+  Mempool reserve_;
+};
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,108 @@
+// Who serves what and where its buffers are, on machines that are not there.
+#include "lib/mgmt/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+
+namespace ipoib::mgmt {
+namespace {
+
+/// What waits in the rings and caches of a worker without others.
+constexpr unsigned kWorker = 8192 + 2 * kMbufCache;
+constexpr unsigned kManagement = 4096;
+
+NodeConfig ports(unsigned n, unsigned workers) {
+  NodeConfig c;
+  c.worker.count = workers;
+  for (unsigned i = 0; i < n; ++i) {
+    PortConfig& port = c.ports.emplace_back();
+    port.name = "eth" + std::to_string(i);
+  }
+  return c;
+}
+
+unsigned sum(const std::vector<PoolPlan>& pools) {
+  return std::accumulate(pools.begin(), pools.end(), 0U,
+                         [](unsigned n, const PoolPlan& p) { return n + p.mbufs; });
+}
+
+TEST(Placement, OneNodeHasOnePool) {
+  const auto pools = plan_pools(ports(2, 1), {{0}, 0});
+  ASSERT_EQ(pools.size(), 1U);
+  EXPECT_EQ(pools[0].socket, 0);
+  EXPECT_EQ(pools[0].mbufs, 2U * 1024 + kWorker + kManagement);
+}
+
+TEST(Placement, BuffersAreOnTheNodeOfTheWorkerThatPolls) {
+  NodeConfig c = ports(3, 2);
+  c.worker.assign["eth0"] = 1;  // eth1 is worker 1's by its turn, eth2 worker 0's
+  const auto pools = plan_pools(c, {{1, 0}, 1});
+  const unsigned rings = handoff_depth(2);
+  ASSERT_EQ(pools.size(), 2U);
+  EXPECT_EQ(pools[0].socket, 1);
+  EXPECT_EQ(pools[0].mbufs, 1 * 1024 + kWorker + rings + kManagement);
+  EXPECT_EQ(pools[1].socket, 0);
+  EXPECT_EQ(pools[1].mbufs, 2 * 1024 + kWorker + rings);
+}
+
+TEST(Placement, ManagementSharesWhereNoWorkerIsBesideIt) {
+  const auto pools = plan_pools(ports(1, 1), {{1}, 0});
+  ASSERT_EQ(pools.size(), 1U) << "no pool where nobody polls";
+  EXPECT_EQ(pools[0].socket, 1);
+  EXPECT_EQ(pools[0].mbufs, 1024 + kWorker + kManagement);
+}
+
+/// Every packet that may lie between two workers has its buffer, or one that stands still would
+/// starve the others.
+TEST(Placement, RingsBetweenWorkersAreCounted) {
+  for (unsigned workers = 1; workers <= 32; ++workers) {
+    const Topology topology{std::vector<int>(workers, 0), 0};
+    const unsigned depth = handoff_depth(workers);
+    EXPECT_EQ(depth & (depth - 1), 0U) << "a ring's size";
+    EXPECT_GE(depth, 512U);
+    EXPECT_EQ(sum(plan_pools(ports(2, workers), topology)),
+              2U * 1024 + workers * (kWorker + (workers - 1) * depth) + kManagement);
+    if (workers <= 17) {
+      EXPECT_LE((workers - 1) * depth, 8192U);
+    }
+  }
+}
+
+TEST(Placement, HcasCountByDriverAndMode) {
+  NodeConfig c;
+  for (const auto& [name, driver] :
+       {std::pair{"soft0", HcaDriver::kSoft}, std::pair{"mlx0", HcaDriver::kVerbs}}) {
+    HcaConfig& hca = c.hcas.emplace_back();
+    hca.name = name;
+    hca.driver = driver;
+    for (int i = 0; i < 2; ++i) c.links.emplace_back().hca = name;
+  }
+  const unsigned idle = kWorker + kManagement;
+  EXPECT_EQ(sum(plan_pools(c, {{0}, 0})), idle + 3 * 1024) << "a cable, two queue pairs";
+  c.links[0].mode = c.links[1].mode = LinkMode::kConnected;
+  EXPECT_EQ(sum(plan_pools(c, {{0}, 0})), idle + 3 * 1024 + kMessagesUnderWay) << "an hca's, once";
+}
+
+TEST(Placement, AGivenNumberIsShared) {
+  NodeConfig c = ports(2, 3);
+  for (const unsigned total : {4096U, 30'001U, 1'000'000U}) {
+    c.total_num_mbufs = total;
+    const auto pools = plan_pools(c, {{0, 1, 1}, 0});
+    ASSERT_EQ(pools.size(), 2U);
+    EXPECT_EQ(sum(pools), total);
+    EXPECT_GT(pools[0].mbufs, total / 4);
+    EXPECT_GT(pools[1].mbufs, total / 2) << "two workers there";
+  }
+}
+
+TEST(Placement, AssignmentsComeFirst) {
+  NodeConfig c = ports(0, 3);
+  c.worker.assign["x"] = 2;
+  EXPECT_EQ(owner_of(c, "x", 0), 2U);
+  for (unsigned i = 0; i < 7; ++i) EXPECT_EQ(owner_of(c, "y", i), i % 3);
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
