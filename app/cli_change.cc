@@ -170,7 +170,9 @@ Result<Output> mroute_del(mgmt::Node& node, const Match& match) {
 }
 
 Result<Output> capture_start(mgmt::Node& node, const Match& match) {
-  return done(node.capture_start(match.get("FILE").value_or("")));
+  constexpr std::uint64_t kMegabyte = 1'000'000;
+  return done(
+      node.capture_start(match.get("FILE").value_or(""), number(match, "MEGABYTES") * kMegabyte));
 }
 
 Result<Output> capture_stop(mgmt::Node& node, const Match&) {

@@ -150,6 +150,7 @@ const std::vector<Parameter>& parameters() {
       {"CONNECTION", "ID of a connection, as show connection has it",
        [](std::string_view w) { return is_within(w, 1, 0xffff'ffff); }},
       {"FILE", "file name", is_anything},
+      {"MEGABYTES", "1-1000000", [](std::string_view w) { return is_within(w, 1, 1'000'000); }},
       {"TOPIC", "first word of a command, or all", is_anything},
   };
   return kParameters;
@@ -243,7 +244,8 @@ const std::vector<Command>& commands() {
       {"mroute add GROUPS [from SOURCE] in IFACE out IFACES",
        "forward packets to groups from one interface to others", mroute_add},
       {"mroute del GROUPS [from SOURCE] in IFACE", "forward them no longer", mroute_del},
-      {"capture start FILE", "write every frame of every InfiniBand cable to a pcap file",
+      {"capture start FILE [limit MEGABYTES]",
+       "write every frame of every InfiniBand cable to a pcap file, which grows no larger",
        capture_start},
       {"capture stop", "end the capture", capture_stop},
   };

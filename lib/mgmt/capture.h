@@ -1,18 +1,14 @@
-// A capture file being written: frames of every HCA's wire as pcap of ERF records.
+// A capture: frames of every HCA's wire go to a file as pcap of ERF records.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/base/result.h"
 #include "lib/fabric/hca.h"
-#include "lib/mgmt/erf_writer.h"
-
-struct rte_mempool;
-struct rte_ring;
+#include "lib/mgmt/capture_writer.h"
 
 namespace ipoib::mgmt {
 
@@ -24,28 +20,21 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// kExists while one runs; kRefused when a device cannot show its wire or the file cannot be
-  /// made.
-  Status start(const std::string& path, const std::vector<fabric::Hca*>& hcas);
-  /// Frames written; kUnavailable when none runs.
+  /// `limit`: octets that the file may get long; 0: no limit. kExists while one runs, or is being
+  /// written to its end; kRefused when a device cannot show its wire or the file cannot be made.
+  Status start(const std::string& path, std::uint64_t limit, const std::vector<fabric::Hca*>& hcas);
+  /// Frames written; kUnavailable when none runs, or when the file takes so long that its end has
+  /// to wait: it follows by itself.
   Result<std::uint64_t> stop();
 
-  /// Writes what has come since; a file that takes no more ends the capture.
-  void write_pending();
-  [[nodiscard]] bool running() const { return writer_.has_value(); }
-  /// Frames wait to be written.
-  [[nodiscard]] bool pending() const;
+  /// Notices a capture that ended by itself. Now and then.
+  void follow();
 
  private:
-  void release();
+  void take_taps_off();
 
-  std::optional<ErfWriter> writer_;
-  std::vector<fabric::Hca*> hcas_;
-  rte_mempool* pool_ = nullptr;
-  std::vector<rte_ring*> rings_;  ///< One per HCA: each has one producer.
-  std::uint64_t frames_ = 0;
-  std::uint64_t tsc_at_start_ = 0;
-  std::uint64_t unix_ns_at_start_ = 0;
+  std::optional<CaptureWriter> writer_;
+  std::vector<fabric::Hca*> hcas_;  ///< Those that have a tap.
 };
 
 }  // namespace ipoib::mgmt

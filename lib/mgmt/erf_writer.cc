@@ -1,8 +1,12 @@
 #include "lib/mgmt/erf_writer.h"
 
+#include <fcntl.h>
 #include <pcap/pcap.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -29,6 +33,24 @@ struct ErfHdr {
 };
 static_assert(wire::WireRecord<ErfHdr> && sizeof(ErfHdr) == 16);
 
+/// A pipe is not waited for, a link not followed, what a file had is gone.
+Result<std::FILE*> open_regular(const std::string& path) {
+  const auto refused = [&path](const char* why) {
+    return fail(Errc::kRefused, "{}: {}", path, why);
+  };
+  const int fd =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+  if (fd < 0) return refused(errno == ELOOP ? "a link is not followed" : std::strerror(errno));
+  struct stat is {};
+  const char* why = nullptr;
+  if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode)) why = "not a regular file";
+  if (why == nullptr && ftruncate(fd, 0) != 0) why = std::strerror(errno);
+  std::FILE* const stream = why == nullptr ? fdopen(fd, "wb") : nullptr;
+  if (stream != nullptr) return stream;
+  close(fd);
+  return refused(why != nullptr ? why : "no memory for a stream");
+}
+
 }  // namespace
 
 void ErfWriter::PcapClose::operator()(pcap* p) const {
@@ -42,13 +64,19 @@ ErfWriter::ErfWriter(std::string path, pcap* handle, pcap_dumper* dumper)
     : path_{std::move(path)}, handle_{handle}, dumper_{dumper} {}
 
 Result<ErfWriter> ErfWriter::open(const std::string& path) {
+  auto stream = open_regular(path);
+  if (!stream) return tl::make_unexpected(stream.error());
   pcap* handle = pcap_open_dead(kLinkTypeErf, kSnapLen);
-  if (handle == nullptr) return fail(Errc::kNoResources, "no memory for a capture");
-  pcap_dumper* dumper = pcap_dump_open(handle, path.c_str());
+  if (handle == nullptr) {
+    std::fclose(*stream);
+    return fail(Errc::kNoResources, "no memory for a capture");
+  }
+  pcap_dumper* dumper = pcap_dump_fopen(handle, *stream);
   if (dumper == nullptr) {
     const std::string why = pcap_geterr(handle);
     pcap_close(handle);
-    return fail(Errc::kRefused, "{}", why);
+    std::fclose(*stream);
+    return fail(Errc::kRefused, "{}: {}", path, why);
   }
   return ErfWriter{path, handle, dumper};
 }
@@ -84,6 +112,7 @@ Status ErfWriter::write(std::span<const std::byte> frame, std::uint64_t unix_ns)
             reinterpret_cast<const u_char*>(record_.data()));
   if (std::ferror(pcap_dump_file(dumper_.get())) != 0)
     return fail(Errc::kNoResources, "{} takes no more", path_);
+  size_ += kPacketHeader + record_len;
   return {};
 }
 

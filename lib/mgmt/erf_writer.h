@@ -10,20 +10,22 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/mgmt/capture_writer.h"
 
 struct pcap;
 struct pcap_dumper;
 
 namespace ipoib::mgmt {
 
-class ErfWriter {
+class ErfWriter final : public FrameFile {
  public:
-  /// Makes the file, replacing one that is there.
+  /// Makes the file, replacing one that is there. kRefused: it cannot be made; what is there is no
+  /// file but a link, a pipe or a device.
   static Result<ErfWriter> open(const std::string& path);
 
-  /// `frame`: LRH through ICRC. `unix_ns`: nanoseconds since 1970.
   /// kInvalidArgument: longer than an ERF record can say; kNoResources: the disk took no more.
-  Status write(std::span<const std::byte> frame, std::uint64_t unix_ns);
+  Status write(std::span<const std::byte> frame, std::uint64_t unix_ns) override;
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
 
  private:
   struct PcapClose {
@@ -32,12 +34,14 @@ class ErfWriter {
   struct DumpClose {
     void operator()(pcap_dumper* d) const;
   };
+  static constexpr std::uint64_t kFileHeader = 24, kPacketHeader = 16;
   ErfWriter(std::string path, pcap* handle, pcap_dumper* dumper);
 
   std::string path_;
   std::unique_ptr<pcap, PcapClose> handle_;
   std::unique_ptr<pcap_dumper, DumpClose> dumper_;
   std::vector<std::byte> record_;
+  std::uint64_t size_ = kFileHeader;
 };
 
 }  // namespace ipoib::mgmt

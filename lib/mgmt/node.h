@@ -154,8 +154,9 @@ class Node {
   /// manager of its own, or runs the subnet administrator, which others know by these addresses.
   virtual Status change_hca(std::string_view name, const fabric::PortChange& change) = 0;
 
-  /// Every frame of every HCA's wire goes to `path` (pcap of ERF records) until capture_stop().
-  virtual Status capture_start(const std::string& path) = 0;
+  /// Every frame of every HCA's wire goes to `path` (pcap of ERF records) until capture_stop(), or
+  /// until the file would be longer than `limit` octets (0: no limit).
+  virtual Status capture_start(const std::string& path, std::uint64_t limit) = 0;
   /// Returns the number of frames written.
   virtual Result<std::uint64_t> capture_stop() = 0;
 };

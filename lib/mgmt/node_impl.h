@@ -101,7 +101,7 @@ class NodeImpl final : public Node {
   Status set_promiscuous(std::string_view port, bool on) override;
   Status change_hca(std::string_view name, const fabric::PortChange& change) override;
 
-  Status capture_start(const std::string& path) override;
+  Status capture_start(const std::string& path, std::uint64_t limit) override;
   Result<std::uint64_t> capture_stop() override;
 
  private:

@@ -103,10 +103,10 @@ Status NodeImpl::change_hca(std::string_view name, const fabric::PortChange& cha
   return unit.hca->change_port(change);
 }
 
-Status NodeImpl::capture_start(const std::string& path) {
+Status NodeImpl::capture_start(const std::string& path, std::uint64_t limit) {
   std::vector<fabric::Hca*> hcas;
   for (const auto& h : hcas_) hcas.push_back(h->hca.get());
-  return capture_.start(path, hcas);
+  return capture_.start(path, limit, hcas);
 }
 
 Result<std::uint64_t> NodeImpl::capture_stop() {

@@ -18,8 +18,6 @@ namespace {
 constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 /// Where a device cannot wake us for its MADs, we look this often.
 constexpr Duration kMadPoll = std::chrono::milliseconds(1);
-/// Nobody rings for copies of frames; their rings must not run over.
-constexpr Duration kCapturePoll = std::chrono::milliseconds(1);
 constexpr Duration kCarrierCheck = std::chrono::milliseconds(100);
 /// Leaving groups and disconnecting must end some time.
 constexpr Duration kShutDownLimit = std::chrono::seconds(5);
@@ -103,7 +101,7 @@ void NodeImpl::turn() {
   handle_punts();
   run_timers();
   publish_interfaces();
-  capture_.write_pending();
+  capture_.follow();
   for (WorkerHandle& w : workers_.all()) w.channel->flush();
 }
 
@@ -178,7 +176,7 @@ bool NodeImpl::work_waiting() const {
     if (w.channel->has_messages() || w.channel->waiting() != 0) return true;
   for (const auto& h : hcas_)
     if (h->hca->mad_port().pending() || h->hca->queue_events_pending()) return true;
-  return stop_requested_.load(std::memory_order_relaxed) || capture_.pending();
+  return stop_requested_.load(std::memory_order_relaxed);
 }
 
 void NodeImpl::sleep() {
@@ -188,7 +186,6 @@ void NodeImpl::sleep() {
     deadline = earlier(deadline, h->next_deadline());
     if (h->hca->mad_port().polled()) deadline = earlier(deadline, t + kMadPoll);
   }
-  if (capture_.running()) deadline = earlier(deadline, t + kCapturePoll);
   for (const auto& slot : interfaces_) deadline = earlier(deadline, slot->control->next_deadline());
   deadline = earlier(deadline, multicast_->router().next_deadline());
 

@@ -59,6 +59,7 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"MTU", "1500"},
                                                                  {"CONNECTION", "7"},
                                                                  {"FILE", "x.pcap"},
+                                                                 {"MEGABYTES", "100"},
                                                                  {"TOPIC", "show"}};
 
 /// Lines that use the command: all brackets left out, and all of them filled.
@@ -218,6 +219,8 @@ TEST_F(CliTest, Changes) {
       {"mroute add 10.0.0.0/8 in ib0 out eth0", ""},
       {"capture start /tmp/x y", ""},
       {"capture start dir/x.pcap", "capture dir/x.pcap"},
+      {"capture start x.pcap limit 2", "capture x.pcap limit 2000000"},
+      {"capture start x.pcap limit 0", ""},
       {"capture start \"a dir/x.pcap\"", "capture a dir/x.pcap"}};
   for (const auto& [line, request] : cases) {
     node.requests_.clear();

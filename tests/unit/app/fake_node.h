@@ -205,7 +205,9 @@ class FakeNode : public mgmt::Node {
     if (c.reregister) line += " reregister";
     return note(line);
   }
-  Status capture_start(const std::string& path) override { return note("capture " + path); }
+  Status capture_start(const std::string& path, std::uint64_t limit) override {
+    return note("capture " + path + (limit != 0 ? fmt::format(" limit {}", limit) : ""));
+  }
   Result<std::uint64_t> capture_stop() override {
     if (refuse_) return fail(Errc::kUnavailable, "no capture is running");
     return 42;

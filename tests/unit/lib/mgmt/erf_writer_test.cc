@@ -1,10 +1,15 @@
 #include "lib/mgmt/erf_writer.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pcap/pcap.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <vector>
@@ -75,12 +80,59 @@ TEST_F(ErfWriterTest, FailuresNameTheFile) {
   const auto writer = ErfWriter::open("/nowhere/at/all.pcap");
   ASSERT_FALSE(writer);
   EXPECT_NE(writer.error().what.find("/nowhere/at/all.pcap"), std::string::npos);
-  auto full = ErfWriter::open("/dev/full");
-  if (!full) return;  // the header did not go out either
+}
+
+/// Of a file system that is full, as far as this process can tell.
+TEST_F(ErfWriterTest, ADiskThatTakesNoMoreIsReported) {
+  auto full = ErfWriter::open(path);
+  ASSERT_TRUE(full);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{20'000, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   Status status;
   for (int i = 0; i < 1000 && status; ++i) status = full->write(std::vector<std::byte>(1000), 0);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Errc::kNoResources);
+}
+
+/// Nobody is waited for, and no file is written but the one that was named.
+TEST_F(ErfWriterTest, RefusesWhatIsNoRegularFile) {
+  const std::string aside = path + ".aside";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_FALSE(ErfWriter::open(path)) << "a pipe that nobody reads";
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_EQ(ErfWriter::open(path).error().what, path + ": not a regular file");
+  close(reader);
+  unlink(path.c_str());
+
+  std::ofstream{aside} << "mine";
+  ASSERT_EQ(symlink(aside.c_str(), path.c_str()), 0);
+  EXPECT_EQ(ErfWriter::open(path).error().what, path + ": a link is not followed");
+  std::string text;
+  std::ifstream{aside} >> text;
+  EXPECT_EQ(text, "mine");
+  unlink(aside.c_str());
+  EXPECT_FALSE(ErfWriter::open("/dev/full"));
+  EXPECT_FALSE(ErfWriter::open(testing::TempDir()));
+}
+
+TEST_F(ErfWriterTest, ReplacesAFileAndKnowsItsLength) {
+  std::ofstream{path} << std::string(10'000, 'x');
+  std::uint64_t size = 0;
+  {
+    auto writer = ErfWriter::open(path);
+    ASSERT_TRUE(writer);
+    for (const std::size_t len : {24U, 100U, 4000U})
+      ASSERT_TRUE(writer->write(std::vector<std::byte>(len), 0));
+    size = writer->size();
+  }
+  EXPECT_EQ(records_of(path).size(), 3U);
+  EXPECT_EQ(std::filesystem::file_size(path), size);
 }
 
 TEST_F(ErfWriterTest, AFrameTooLongForARecordIsRefused) {

@@ -1,0 +1,183 @@
+#include "lib/mgmt/capture_writer.h"
+
+#include <rte_cycles.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "lib/fabric/capture.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+constexpr unsigned kFrames = 8191;  ///< Waiting to be written, over all HCAs.
+constexpr unsigned kRingSize = 4096;
+constexpr unsigned kDataRoom = RTE_PKTMBUF_HEADROOM + 4096 + 128;
+/// Nobody rings for copies of frames; their rings must not run over.
+constexpr std::chrono::milliseconds kPoll{1};
+
+std::uint64_t unix_now_ns() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+std::uint64_t elapsed_ns(std::uint64_t cycles) {
+  const std::uint64_t hz = rte_get_tsc_hz();
+  return cycles / hz * 1'000'000'000 + cycles % hz * 1'000'000'000 / hz;
+}
+
+/// A slow capture may still have its rings when the next one starts.
+std::string unique_name(std::string_view what) {
+  static std::atomic<unsigned> made{0};
+  return fmt::format("ipoib_{}_{}", what, made++);
+}
+
+}  // namespace
+
+struct CaptureWriter::Shared {
+  Shared() = default;
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() {
+    for (rte_ring* ring : rings) {
+      void* m = nullptr;
+      while (rte_ring_sc_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+      rte_ring_free(ring);
+    }
+    rte_mempool_free(pool);
+  }
+  std::size_t write_some();
+  void write_one(rte_mbuf* m);
+  void write_until_the_end();
+
+  // Set before the thread starts.
+  rte_mempool* pool = nullptr;
+  std::vector<rte_ring*> rings;  ///< One per HCA: each has one producer.
+  std::uint64_t limit = 0;
+  std::uint64_t tsc_at_start = 0;
+  std::uint64_t unix_ns_at_start = 0;
+  // The thread's until `over`.
+  std::unique_ptr<FrameFile> file;
+  std::string reason;
+
+  std::atomic<std::uint64_t> frames{0};
+  std::atomic<bool> ending{false};
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool over = false;  ///< Guarded by `mutex`.
+};
+
+void CaptureWriter::Shared::write_one(rte_mbuf* m) {
+  const std::span frame{rte_pktmbuf_mtod(m, const std::byte*),
+                        std::size_t{rte_pktmbuf_data_len(m)}};
+  const auto at = unix_ns_at_start + elapsed_ns(fabric::capture_meta_of(m).tsc - tsc_at_start);
+  if (const auto written = file->write(frame, at); !written) {
+    reason = written.error().what;
+    return;
+  }
+  frames.store(frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  // The next record is no longer than an mbuf, whose headroom is more than its header.
+  if (limit != 0 && file->size() + kDataRoom > limit)
+    reason = fmt::format("the file is as long as it may get, {} octets", limit);
+}
+
+/// A burst off each ring. Returns how many frames were there.
+std::size_t CaptureWriter::Shared::write_some() {
+  std::array<void*, 64> burst;
+  std::size_t taken = 0;
+  for (rte_ring* ring : rings) {
+    const unsigned n = rte_ring_sc_dequeue_burst(ring, burst.data(), burst.size(), nullptr);
+    taken += n;
+    for (unsigned i = 0; i < n; ++i) {
+      auto* m = static_cast<rte_mbuf*>(burst[i]);
+      if (reason.empty()) write_one(m);
+      rte_pktmbuf_free(m);
+    }
+  }
+  return taken;
+}
+
+void CaptureWriter::Shared::write_until_the_end() {
+  while (reason.empty()) {
+    // Acquire: pairs with end(), so that all frames put into the rings before are seen.
+    const bool last = ending.load(std::memory_order_acquire);
+    if (write_some() != 0) continue;
+    if (last) break;
+    std::this_thread::sleep_for(kPoll);
+  }
+  file.reset();
+  const std::lock_guard lock{mutex};
+  over = true;
+  ended.notify_all();
+}
+
+Result<CaptureWriter> CaptureWriter::create() {
+  auto shared = std::make_shared<Shared>();
+  // No caches: the thread that frees is no lcore.
+  shared->pool = rte_pktmbuf_pool_create(unique_name("capture").c_str(), kFrames, 0, 0, kDataRoom,
+                                         SOCKET_ID_ANY);
+  if (shared->pool == nullptr)
+    return fail(Errc::kNoResources, "no memory for captured frames: {}", rte_strerror(rte_errno));
+  return CaptureWriter{std::move(shared)};
+}
+
+Result<fabric::CaptureTap> CaptureWriter::add_tap() {
+  rte_ring* ring = rte_ring_create(unique_name("tap").c_str(), kRingSize, SOCKET_ID_ANY,
+                                   RING_F_SP_ENQ | RING_F_SC_DEQ);
+  if (ring == nullptr) return fail(Errc::kNoResources, "no memory for the capture ring");
+  shared_->rings.push_back(ring);
+  return fabric::CaptureTap{ring, shared_->pool};
+}
+
+Status CaptureWriter::start(std::unique_ptr<FrameFile> file, std::uint64_t limit) {
+  shared_->file = std::move(file);
+  shared_->limit = limit;
+  shared_->tsc_at_start = rte_rdtsc();
+  shared_->unix_ns_at_start = unix_now_ns();
+  auto own = std::make_unique<std::shared_ptr<Shared>>(shared_);
+  // On the processors that EAL leaves to others than lcores.
+  pthread_t thread{};
+  if (rte_ctrl_thread_create(&thread, "ipoib-capture", nullptr, &CaptureWriter::run, own.get()) !=
+      0)
+    return fail(Errc::kNoResources, "no thread to write the capture");
+  static_cast<void>(own.release());
+  pthread_detach(thread);
+  return {};
+}
+
+void* CaptureWriter::run(void* shared) {
+  const std::unique_ptr<std::shared_ptr<Shared>> own{static_cast<std::shared_ptr<Shared>*>(shared)};
+  (*own)->write_until_the_end();
+  return nullptr;
+}
+
+void CaptureWriter::end() {
+  shared_->ending.store(true, std::memory_order_release);
+}
+
+bool CaptureWriter::wait(std::chrono::milliseconds at_most) const {
+  std::unique_lock lock{shared_->mutex};
+  return shared_->ended.wait_for(lock, at_most, [this] { return shared_->over; });
+}
+
+std::string CaptureWriter::reason() const {
+  return shared_->reason;
+}
+
+std::uint64_t CaptureWriter::frames() const {
+  return shared_->frames.load(std::memory_order_relaxed);
+}
+
+}  // namespace ipoib::mgmt
