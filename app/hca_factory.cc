@@ -32,6 +32,7 @@ Result<std::unique_ptr<fabric::Hca>> make_soft(const mgmt::HcaConfig& config,
   soft.icrc = config.icrc;
   soft.first_qpn = config.first_qpn;
   soft.qsbr = resources.qsbr;
+  soft.retirement = resources.retirement;
   soft.doorbell = resources.doorbell;
   std::unique_ptr<fabric::PortManager> manager;
   if (!config.mad.device.empty()) manager = make_manager(config.mad, resources.doorbell);
@@ -54,6 +55,7 @@ Result<std::unique_ptr<fabric::Hca>> make_verbs(const mgmt::HcaConfig& config,
   verbs.txd = resources.txd;
   verbs.worker_node = resources.worker_node;
   verbs.qsbr = resources.qsbr;
+  verbs.retirement = resources.retirement;
   verbs.doorbell = resources.doorbell;
   const mgmt::MadConfig mad{config.device, config.port};
   verbs.manager = [mad, doorbell = resources.doorbell] { return make_manager(mad, doorbell); };

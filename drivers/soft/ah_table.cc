@@ -64,7 +64,8 @@ AhTable::Memory<AhTemplate> AhTable::allocate(int socket_id) {
   return Memory<AhTemplate>{slots};
 }
 
-Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id, std::uint64_t tsc_hz) {
+Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id, std::uint64_t tsc_hz,
+                                                 fabric::Retirement& retirement) {
   auto slots = allocate(socket_id);
   Memory<RateBucket> buckets{static_cast<RateBucket*>(rte_zmalloc_socket(
       "soft_rate", kCapacity * sizeof(RateBucket), RTE_CACHE_LINE_SIZE, socket_id))};
@@ -73,26 +74,28 @@ Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id, std::uint64_t ts
                 kCapacity * (sizeof(AhTemplate) + sizeof(RateBucket)));
   std::uninitialized_value_construct_n(buckets.get(), kCapacity);
   return std::unique_ptr<AhTable>{
-      new AhTable{std::move(slots), std::move(buckets), socket_id, tsc_hz}};
+      new AhTable{std::move(slots), std::move(buckets), socket_id, tsc_hz, retirement}};
 }
 
 AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socket_id,
-                 std::uint64_t tsc_hz)
+                 std::uint64_t tsc_hz, fabric::Retirement& retirement)
     : slots_{slots.get()},
       buckets_{std::move(buckets)},
       owned_{std::move(slots)},
       socket_id_{socket_id},
-      tsc_hz_{tsc_hz} {
+      tsc_hz_{tsc_hz},
+      retirement_{retirement} {
   free_.reserve(kCapacity);
   for (fabric::AhIndex i = kCapacity; i-- > 0;) free_.push_back(i);
 }
 
-Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric::AhAttr& to,
-                                     const fabric::Grace& grace) {
+Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric::AhAttr& to) {
   if (Status ok = check(to); !ok) return tl::make_unexpected(ok.error());
-  retired_.reclaim(grace, [this](fabric::AhIndex ah) { free_.push_back(ah); });
+  retired_.reclaim(retirement_, [this](fabric::AhIndex ah) { free_.push_back(ah); });
   if (free_.empty())
-    return fail(Errc::kNoResources, "all {} address handles of the port are in use", kCapacity);
+    return fail(Errc::kNoResources,
+                "all {} address handles of the port are in use, or were until a moment ago ({})",
+                kCapacity, retired_.size());
   const fabric::AhIndex ah = free_.back();
   free_.pop_back();
   if (ah >= attrs_.size()) attrs_.resize(ah + 1);
@@ -106,10 +109,10 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
   return ah;
 }
 
-void AhTable::remove(fabric::AhIndex ah, const fabric::Grace& grace) {
+void AhTable::remove(fabric::AhIndex ah) {
   if (const AhTemplate* slot = nullptr; view().find(ah, slot).head_len == 0) return;
   owned_[ah].kind.store({}, std::memory_order_relaxed);
-  retired_.add(ah, grace);
+  retired_.add(ah, retirement_);
 }
 
 Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace) {

@@ -14,6 +14,7 @@
 #include "drivers/soft/rate_limiter.h"
 #include "lib/base/result.h"
 #include "lib/fabric/grace.h"
+#include "lib/fabric/retirement.h"
 #include "lib/fabric/types.h"
 
 namespace ipoib::soft {
@@ -55,15 +56,17 @@ class AhTable {
   static constexpr std::uint32_t kCapacity = 65'536;
 
   /// kNoResources when there is no memory for the table.
-  /// `tsc_hz`: of the clock that is given to the buckets.
-  [[nodiscard]] static Result<std::unique_ptr<AhTable>> create(int socket_id, std::uint64_t tsc_hz);
+  /// `tsc_hz`: of the clock that is given to the buckets. `retirement` outlives the table.
+  [[nodiscard]] static Result<std::unique_ptr<AhTable>> create(int socket_id, std::uint64_t tsc_hz,
+                                                               fabric::Retirement& retirement);
   AhTable(const AhTable&) = delete;
   AhTable& operator=(const AhTable&) = delete;
 
-  Result<fabric::AhIndex> add(const fabric::PortAttr& port, const fabric::AhAttr& to,
-                              const fabric::Grace& grace);
-  /// The number comes back into use after the grace period. Unknown numbers are ignored.
-  void remove(fabric::AhIndex ah, const fabric::Grace& grace);
+  /// kNoResources while every number is in use, or may still be named by packets under way.
+  Result<fabric::AhIndex> add(const fabric::PortAttr& port, const fabric::AhAttr& to);
+  /// Leads nowhere from here on; the number comes back into use when nothing can name it any more.
+  /// Unknown numbers are ignored.
+  void remove(fabric::AhIndex ah);
 
   /// Makes every template anew for a port whose addresses changed. Waits for the workers.
   /// kNoResources, and nothing changed, when there is no memory for a second table.
@@ -102,8 +105,8 @@ class AhTable {
   template <class T>
   using Memory = std::unique_ptr<T[], Free>;
 
-  AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socket_id,
-          std::uint64_t tsc_hz);
+  AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socket_id, std::uint64_t tsc_hz,
+          fabric::Retirement& retirement);
   [[nodiscard]] static Memory<AhTemplate> allocate(int socket_id);
   std::atomic<AhTemplate*> slots_;  ///< Of owned_.
   Memory<RateBucket> buckets_;
@@ -111,6 +114,7 @@ class AhTable {
   std::vector<fabric::AhAttr> attrs_;  ///< As far as numbers were ever used.
   int socket_id_;
   std::uint64_t tsc_hz_;
+  fabric::Retirement& retirement_;
   std::vector<fabric::AhIndex> free_;  ///< Last is used next.
   fabric::Retired<fabric::AhIndex> retired_;
 };

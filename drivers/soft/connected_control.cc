@@ -176,7 +176,7 @@ Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
   if (!is_psn(attr.rx_psn) || attr.min_rnr_timer > 31)
     return fail(Errc::kInvalidArgument, "{}: PSN {:#x} or RNR timer code {} is out of range",
                 config_.name, attr.rx_psn, attr.min_rnr_timer);
-  const Result<fabric::AhIndex> ah = config_.ahs.add(config_.attr, attr.path, config_.grace);
+  const Result<fabric::AhIndex> ah = config_.ahs.add(config_.attr, attr.path);
   if (!ah) return tl::make_unexpected(ah.error());
   q.ah = *ah;
   q.peer_lid = attr.path.dlid;
@@ -253,7 +253,7 @@ void ConnectedControl::reclaim() {
 }
 
 void ConnectedControl::release(std::unique_ptr<SoftConnectedQueue> q) {
-  if (q->ah != fabric::kNoAh) config_.ahs.remove(q->ah, config_.grace);
+  if (q->ah != fabric::kNoAh) config_.ahs.remove(q->ah);
   --q->receive_queue.users;
   free_places_.push_back(ConnectedTable::place(q->qpn()));
 }

@@ -13,7 +13,6 @@
 #include "drivers/soft/connected_port.h"
 #include "drivers/soft/mad_port.h"
 #include "lib/base/result.h"
-#include "lib/fabric/grace.h"
 #include "lib/fabric/hca.h"
 
 namespace ipoib::soft {
@@ -24,7 +23,6 @@ struct ConnectedControlConfig {
   const fabric::PortAttr& attr;
   Datapath& datapath;
   AhTable& ahs;
-  const fabric::Grace& grace;
   std::uint64_t tsc_hz;
   std::uint32_t message_mbufs;  ///< See SoftHcaConfig.
   int socket_id;

@@ -13,6 +13,7 @@
 #include "drivers/soft/ud_queue.h"
 #include "lib/base/result.h"
 #include "lib/fabric/grace.h"
+#include "lib/fabric/retirement.h"
 #include "lib/wire/gid.h"
 
 namespace ipoib::soft {

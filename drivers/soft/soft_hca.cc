@@ -118,7 +118,8 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
   Result<RingPtr> mads_in = create_mad_ring(config, "in");
   if (!mads_in) return tl::make_unexpected(mads_in.error());
   Result<std::unique_ptr<AhTable>> ahs =
-      AhTable::create(config.socket_id, with_defaults(config).tsc_hz);
+      AhTable::create(config.socket_id, with_defaults(config).tsc_hz,
+                      config.retirement != nullptr ? *config.retirement : fabric::no_workers());
   if (!ahs) return tl::make_unexpected(ahs.error());
   enable_promiscuous(config);
   return std::unique_ptr<SoftHca>{new SoftHca{config, std::move(manager), std::move(*ahs),
@@ -257,11 +258,11 @@ Status SoftHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint1
 }
 
 Result<fabric::AhIndex> SoftHca::create_ah(const fabric::AhAttr& attr) {
-  return ahs_->add(config_.attr, attr, grace_);
+  return ahs_->add(config_.attr, attr);
 }
 
 void SoftHca::destroy_ah(fabric::AhIndex ah) {
-  ahs_->remove(ah, grace_);
+  ahs_->remove(ah);
 }
 
 void SoftHca::set_active(bool active) {

@@ -24,6 +24,7 @@
 #include "lib/fabric/hca.h"
 #include "lib/fabric/port_events.h"
 #include "lib/fabric/port_manager.h"
+#include "lib/fabric/retirement.h"
 
 namespace ipoib::soft {
 
@@ -48,6 +49,8 @@ struct SoftHcaConfig {
   /// Quiescent states of the workers; the management lcore is not registered in it. Null: the
   /// caller is the only thread.
   rte_rcu_qsbr* qsbr = nullptr;
+  /// Says when the number of an address handle may be used again. Null: there are no workers.
+  fabric::Retirement* retirement = nullptr;
   int socket_id = SOCKET_ID_ANY;
   /// Rung by the worker when MADs came. Null: receive() is to be called now and then.
   Doorbell* doorbell = nullptr;

@@ -14,7 +14,6 @@ Result<ConnectedControl*> SoftHca::connected() {
                                         .attr = config_.attr,
                                         .datapath = datapath_,
                                         .ahs = *ahs_,
-                                        .grace = grace_,
                                         .tsc_hz = config_.tsc_hz,
                                         .message_mbufs = config_.message_mbufs,
                                         .socket_id = config_.socket_id,

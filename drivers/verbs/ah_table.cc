@@ -9,9 +9,9 @@
 
 namespace ipoib::verbs {
 
-AhTable::AhTable(std::string name, const fabric::Grace& grace, SendProgress progress)
+AhTable::AhTable(std::string name, fabric::Retirement& retirement, SendProgress progress)
     : name_{std::move(name)},
-      grace_{grace},
+      retirement_{retirement},
       progress_{std::move(progress)},
       slots_{std::make_unique<std::atomic<ibv_ah*>[]>(kCapacity)} {}
 
@@ -30,7 +30,9 @@ Result<fabric::AhIndex> AhTable::add(ibv_pd* pd, const PortTables& tables,
   if (!attr) return tl::make_unexpected(attr.error());
   reclaim();
   if (free_.empty() && entries_.size() >= kCapacity)
-    return fail(Errc::kNoResources, "{}: all {} address handles are in use", name_, kCapacity);
+    return fail(Errc::kNoResources,
+                "{}: all {} address handles are in use, or were until a moment ago ({})", name_,
+                kCapacity, doomed_.size());
   AhPtr handle{ibv_create_ah(pd, &*attr)};
   if (handle == nullptr)
     return fail(Errc::kNoResources, "{}: no address handle to {}: {}", name_,
@@ -56,14 +58,14 @@ void AhTable::remove(fabric::AhIndex ah) {
   slots_[ah].store(nullptr, std::memory_order_relaxed);
   if (const auto known = by_key_.find(entry.key); known != by_key_.end() && known->second == ah)
     by_key_.erase(known);
-  doomed_.push_back({std::move(entry.handle), std::nullopt, grace_.start(), ah});
+  doomed_.push_back({std::move(entry.handle), std::nullopt, retirement_.start(), ah});
 }
 
 void AhTable::reclaim() {
   while (!doomed_.empty()) {
     Doomed& first = doomed_.front();
     if (!first.waits_for) {
-      if (!grace_.over(first.grace)) return;
+      if (!retirement_.over(first.retirement)) return;
       first.waits_for = first.handle != nullptr ? progress_.posted() : SendMarks{};
     }
     const SendMarks done = progress_.done();

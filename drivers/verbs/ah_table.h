@@ -16,7 +16,7 @@
 #include "drivers/verbs/handles.h"
 #include "drivers/verbs/port.h"
 #include "lib/base/result.h"
-#include "lib/fabric/grace.h"
+#include "lib/fabric/retirement.h"
 #include "lib/fabric/types.h"
 
 namespace ipoib::verbs {
@@ -35,7 +35,8 @@ class AhTable {
  public:
   static constexpr std::uint32_t kCapacity = 65'536;
 
-  AhTable(std::string name, const fabric::Grace& grace, SendProgress progress);
+  /// `retirement` outlives the table.
+  AhTable(std::string name, fabric::Retirement& retirement, SendProgress progress);
   AhTable(const AhTable&) = delete;
   AhTable& operator=(const AhTable&) = delete;
 
@@ -66,13 +67,13 @@ class AhTable {
   struct Doomed {
     AhPtr handle;
     std::optional<SendMarks> waits_for;  ///< Nothing: for the workers.
-    std::uint64_t grace;
+    std::uint64_t retirement;
     fabric::AhIndex ah;
   };
   [[nodiscard]] static Key key_of(const fabric::AhAttr& to);
 
   std::string name_;
-  const fabric::Grace& grace_;
+  fabric::Retirement& retirement_;
   SendProgress progress_;
   std::unique_ptr<std::atomic<ibv_ah*>[]> slots_;
   std::vector<Entry> entries_;  ///< As far as numbers were ever used.

@@ -14,6 +14,7 @@
 #include "drivers/verbs/handles.h"
 #include "lib/base/result.h"
 #include "lib/fabric/grace.h"
+#include "lib/fabric/retirement.h"
 
 namespace ipoib::verbs {
 

@@ -54,7 +54,7 @@ VerbsHca::VerbsHca(VerbsHcaConfig config)
       grace_{config_.qsbr},
       memory_{config_.name, grace_},
       ahs_{config_.name,
-           grace_,
+           config_.retirement != nullptr ? *config_.retirement : fabric::no_workers(),
            {.posted = [this] { return marks(&SendQueue::posted); },
             .done = [this] { return marks(&SendQueue::done); }}},
       shared_{.name = config_.name,

@@ -25,6 +25,7 @@
 #include "lib/fabric/hca.h"
 #include "lib/fabric/port_events.h"
 #include "lib/fabric/port_manager.h"
+#include "lib/fabric/retirement.h"
 
 namespace ipoib::verbs {
 
@@ -42,6 +43,8 @@ struct VerbsHcaConfig {
   /// Quiescent states of the workers; the management lcore is not registered in it. Null: the
   /// caller is the only thread.
   rte_rcu_qsbr* qsbr = nullptr;
+  /// Says when the number of an address handle may be used again. Null: there are no workers.
+  fabric::Retirement* retirement = nullptr;
   /// Rung by the worker when a queue has failed. Null: next_event() is called now and then.
   Doorbell* doorbell = nullptr;
   /// InfiniBand link layer: who carries MADs and says what the subnet manager made of the port.

@@ -1,11 +1,10 @@
-// Memory that workers may still be reading: kept until each of them has passed a quiescent state.
+// Memory that workers may still be reading in the loop they are in: kept until each of them has
+// passed a quiescent state. What they remember for longer has a Retirement (retirement.h).
 #pragma once
 
 #include <rte_rcu_qsbr.h>
 
 #include <cstdint>
-#include <deque>
-#include <utility>
 
 namespace ipoib::fabric {
 
@@ -29,25 +28,6 @@ class Grace {
 
  private:
   rte_rcu_qsbr* qsbr_;
-};
-
-/// Values put aside until their grace period is over, oldest first.
-template <class T>
-class Retired {
- public:
-  void add(T value, const Grace& grace) { items_.emplace_back(grace.start(), std::move(value)); }
-
-  /// Hands every value whose period is over to `release`; never waits.
-  template <class Release>
-  void reclaim(const Grace& grace, Release&& release) {
-    while (!items_.empty() && grace.over(items_.front().first)) {
-      release(std::move(items_.front().second));
-      items_.pop_front();
-    }
-  }
-
- private:
-  std::deque<std::pair<std::uint64_t, T>> items_;
 };
 
 }  // namespace ipoib::fabric

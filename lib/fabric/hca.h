@@ -109,7 +109,7 @@ class Hca {
   virtual Status detach(UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) = 0;
 
   virtual Result<AhIndex> create_ah(const AhAttr& attr) = 0;
-  /// The number is used again only after every worker passed a quiescent state.
+  /// The number is used again only when nothing under way can name it (lib/fabric/retirement.h).
   virtual void destroy_ah(AhIndex ah) = 0;
 
   // Connected mode (lib/fabric/connected.h). Devices that have none refuse all of it.

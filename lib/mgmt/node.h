@@ -13,6 +13,7 @@
 #include "lib/base/doorbell.h"
 #include "lib/base/result.h"
 #include "lib/fabric/hca.h"
+#include "lib/fabric/retirement.h"
 #include "lib/mgmt/device_stats.h"
 #include "lib/mgmt/event_loop.h"
 #include "lib/mgmt/node_config.h"
@@ -40,7 +41,8 @@ struct HcaResources {
   std::uint16_t rxd = 512, txd = 512;   ///< Descriptors of a queue.
   int worker_node = -1;                 ///< NUMA node of the worker that is to serve it.
   rte_rcu_qsbr* qsbr = nullptr;         ///< Workers report quiescence to it.
-  Doorbell* doorbell = nullptr;         ///< To be rung when MADs or events came.
+  fabric::Retirement* retirement = nullptr;  ///< Says when a name may be used again.
+  Doorbell* doorbell = nullptr;              ///< To be rung when MADs or events came.
 };
 /// Drivers are chosen by app/, which knows them.
 using HcaFactory = std::function<Result<std::unique_ptr<fabric::Hca>>(

@@ -1,7 +1,6 @@
 // Test packets: what workers are given to make them from.
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
-#include <rte_rcu_qsbr.h>
 
 #include <algorithm>
 #include <utility>
@@ -53,10 +52,7 @@ Status NodeImpl::publish_generator() {
   auto old = std::exchange(generator_, std::move(*made));
   // Release: pairs with the load of a worker that is about to use it.
   settings_.generator.store(generator_.get(), std::memory_order_release);
-  if (old != nullptr) retired_.push_back({rte_rcu_qsbr_start(rcu_.get()), std::move(old)});
-  std::erase_if(retired_, [this](const Retired& r) {
-    return rte_rcu_qsbr_check(rcu_.get(), r.token, false) == 1;
-  });
+  if (old != nullptr) old_generators_.add(std::move(old), *retirement_);
   return {};
 }
 

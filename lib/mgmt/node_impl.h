@@ -20,6 +20,7 @@
 #include "lib/mgmt/node.h"
 #include "lib/mgmt/node_totals.h"
 #include "lib/mgmt/punt.h"
+#include "lib/mgmt/retirement.h"
 #include "lib/mgmt/route_writer.h"
 #include "lib/mgmt/units.h"
 #include "lib/mgmt/worker_set.h"
@@ -131,7 +132,7 @@ class NodeImpl final : public Node {
   /// NUMA node of a worker's lcore.
   [[nodiscard]] int socket_of(unsigned worker) const;
   [[nodiscard]] unsigned mbuf_size() const;
-  /// Of all interfaces together.
+  /// Numbers for the neighbours of all interfaces together.
   [[nodiscard]] std::uint32_t neighbour_capacity() const;
 
   // node_ports.cc
@@ -198,6 +199,7 @@ class NodeImpl final : public Node {
 
   InterfaceTable interfaces_;
   WorkerSet workers_;
+  std::unique_ptr<WorkerRetirement> retirement_;
   std::unique_ptr<Punt> punt_;
   std::unique_ptr<NeighbourDirectory> neighbours_;
   std::unique_ptr<Multicast> multicast_;
@@ -221,12 +223,7 @@ class NodeImpl final : public Node {
   std::unique_ptr<const fwd::Generator> generator_;
   std::uint64_t generator_bps_ = 0;  ///< Speed of the exit that it was made for.
   unsigned first_bursts_ = 0;        ///< That wait for the exit to be up.
-  /// Generators that were replaced, each until every worker has been quiescent.
-  struct Retired {
-    std::uint64_t token;
-    std::unique_ptr<const fwd::Generator> generator;
-  };
-  std::vector<Retired> retired_;
+  fabric::Retired<std::unique_ptr<const fwd::Generator>> old_generators_;
 
   std::function<void()> stop_hook_;
   std::atomic<bool> stop_requested_{false};

@@ -103,6 +103,8 @@ void NodeImpl::turn() {
   publish_interfaces();
   capture_.follow();
   for (WorkerHandle& w : workers_.all()) w.channel->flush();
+  retirement_->advance();
+  old_generators_.reclaim(*retirement_, [](auto old) { old.reset(); });
 }
 
 void NodeImpl::handle_port_events(TimePoint now) {

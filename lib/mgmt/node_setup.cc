@@ -170,6 +170,7 @@ Status NodeImpl::create_tables() {
     return fail(Errc::kNoResources, "no memory for the RCU variable");
   }
   rcu_.reset(rcu);
+  retirement_ = std::make_unique<WorkerRetirement>(workers_, *rcu);
   auto prefixes = table::PrefixTable::create({.socket = socket_of(0)}, rcu);
   if (!prefixes) return tl::make_unexpected(prefixes.error());
   prefixes_ = std::move(*prefixes);
@@ -269,6 +270,7 @@ Status NodeImpl::create_hcas() {
                            .txd = static_cast<std::uint16_t>(config_.txd),
                            .worker_node = socket_of(owner),
                            .qsbr = rcu_.get(),
+                           .retirement = retirement_.get(),
                            .doorbell = &doorbell_};
     std::optional<EthDevice> cable;
     if (h.driver == HcaDriver::kSoft) {
@@ -281,7 +283,7 @@ Status NodeImpl::create_hcas() {
     auto hca = make_hca_(h, resources);
     if (!hca) return failed(hca.error());
     hcas_.push_back(
-        std::make_unique<HcaUnit>(h, std::move(cable), std::move(*hca), owner, workers_));
+        std::make_unique<HcaUnit>(h, std::move(cable), std::move(*hca), owner, *retirement_));
     HcaUnit& unit = *hcas_.back();
     if (h.subnet_administrator)
       if (auto runs = unit.run_administrator(config_.subnet); !runs) return failed(runs.error());
@@ -364,6 +366,7 @@ Status NodeImpl::connect_workers() {
       if (ring == nullptr)
         return fail(Errc::kNoResources, "no memory for the rings between workers");
       handoff_rings_.emplace_back(ring);
+      retirement_->watch(*ring);
       handoff[from * n + to] = ring;
     }
   }

@@ -1,41 +1,35 @@
 // Connected queues that the control plane is done with, while workers may not be.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <vector>
-
 #include "lib/fabric/hca.h"
-#include "lib/mgmt/worker_set.h"
+#include "lib/fabric/retirement.h"
 
 namespace ipoib::mgmt {
 
-/// Keeps each queue until every worker has applied the messages that replaced it in its tables.
+/// Keeps each queue until no worker can name it any more.
 class RetiredQueues {
  public:
-  RetiredQueues(fabric::Hca& hca, const WorkerSet& workers) : hca_{hca}, workers_{workers} {}
+  RetiredQueues(fabric::Hca& hca, fabric::Retirement& retirement)
+      : hca_{hca}, retirement_{retirement} {}
   RetiredQueues(const RetiredQueues&) = delete;
   RetiredQueues& operator=(const RetiredQueues&) = delete;
   ~RetiredQueues() { destroy_all(); }
 
   /// What names the queue has been replaced: every message about it is sent.
-  void add(fabric::ConnectedQueue& queue);
-  /// Destroys those that no worker can name any more; call once per turn of the loop.
-  void collect();
+  void add(fabric::ConnectedQueue& queue) { queues_.add(&queue, retirement_); }
+  /// Destroys those whose time has come; call once per turn of the loop.
+  void collect() {
+    queues_.reclaim(retirement_, [this](auto* queue) { hca_.destroy_connected_queue(*queue); });
+  }
   /// No worker runs any more.
-  void destroy_all();
+  void destroy_all() {
+    queues_.reclaim_all([this](auto* queue) { hca_.destroy_connected_queue(*queue); });
+  }
 
  private:
-  struct Retired {
-    fabric::ConnectedQueue* queue;
-    std::vector<std::uint64_t> after;  ///< Messages to each worker.
-  };
-
-  [[nodiscard]] bool is_free(const Retired& retired) const;
-
   fabric::Hca& hca_;
-  const WorkerSet& workers_;
-  std::deque<Retired> queues_;  ///< Oldest first.
+  fabric::Retirement& retirement_;
+  fabric::Retired<fabric::ConnectedQueue*> queues_;
 };
 
 }  // namespace ipoib::mgmt

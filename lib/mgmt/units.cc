@@ -36,12 +36,12 @@ sa::AdministratorConfig administrator_config(const SubnetConfig& subnet,
 
 HcaUnit::HcaUnit(const HcaConfig& hca_config, std::optional<EthDevice> eth_device,
                  std::unique_ptr<fabric::Hca> device, unsigned owner_worker,
-                 const WorkerSet& workers)
+                 fabric::Retirement& retirement)
     : config{hca_config},
       cable{std::move(eth_device)},
       hca{std::move(device)},
       owner{owner_worker},
-      retired{*hca, workers},
+      retired{*hca, retirement},
       client{[this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
                return hca->mad_port().send(to, mad);
              },

@@ -26,7 +26,7 @@ class HcaUnit {
  public:
   /// `cable`: of a software HCA.
   HcaUnit(const HcaConfig& config, std::optional<EthDevice> cable, std::unique_ptr<fabric::Hca> hca,
-          unsigned owner, const WorkerSet& workers);
+          unsigned owner, fabric::Retirement& retirement);
 
   /// This port runs the administrator: from now on, or from when its device is there and has said
   /// what it is. One of Ethernet link layer may become another then: so does its administrator.

@@ -128,6 +128,28 @@ TEST_F(SoftHcaControl, AllHandlesCanBeUsedAndUsedAgain) {
   EXPECT_FALSE(node.hca->create_ah(attr));
 }
 
+/// Ends when the test says so.
+struct Period final : fabric::Retirement {
+  std::uint64_t start() override { return now; }
+  [[nodiscard]] bool over(std::uint64_t token) const override { return token < now; }
+  std::uint64_t now = 0;
+};
+
+TEST_F(SoftHcaControl, HandleIsUsedAgainOnlyWhenNothingCanNameIt) {
+  Period period;
+  SoftHcaConfig retiring = config(0);
+  retiring.retirement = &period;
+  const Node node = make_node(retiring);
+  const auto first = ah_to(node, 9);
+  node.hca->destroy_ah(first);
+  EXPECT_NE(ah_to(node, 9), first);
+  rte_mbuf* m = packet(counting(8), first, 5);
+  ASSERT_EQ(node.queue->tx_burst(&m, 1), 1);
+  EXPECT_EQ(node.hca->drops().get(Drop::kIbTxInvalid), 1U) << "gone at once all the same";
+  ++period.now;
+  EXPECT_EQ(ah_to(node, 9), first);
+}
+
 /// An RCU variable with one worker, played by the test itself.
 class WithWorker : public SoftHcaTest {
  protected:
@@ -150,18 +172,6 @@ class WithWorker : public SoftHcaTest {
   std::vector<std::byte> qsbr_;
   rte_rcu_qsbr* variable_ = nullptr;
 };
-
-TEST_F(WithWorker, HandleIsUsedAgainOnlyAfterAQuiescentState) {
-  const Node node = make_guarded(0);
-  const auto first = ah_to(node, 9);
-  node.hca->destroy_ah(first);
-  EXPECT_NE(ah_to(node, 9), first);
-  rte_mbuf* m = packet(counting(8), first, 5);
-  ASSERT_EQ(node.queue->tx_burst(&m, 1), 1);
-  EXPECT_EQ(node.hca->drops().get(Drop::kIbTxInvalid), 1U) << "gone at once all the same";
-  rte_rcu_qsbr_quiescent(variable_, 0);
-  EXPECT_EQ(ah_to(node, 9), first);
-}
 
 TEST_F(WithWorker, ControlCallsWhileAWorkerRuns) {
   const Node node = make_guarded(0);

@@ -43,6 +43,7 @@ inline Result<std::unique_ptr<fabric::Hca>> make_soft(const HcaConfig& config,
   soft.control_pool = r.control_pool;
   soft.attr.pkeys = config.pkeys;
   soft.qsbr = r.qsbr;
+  soft.retirement = r.retirement;
   soft.doorbell = r.doorbell;
   auto hca = soft::SoftHca::create(soft);
   if (!hca) return tl::make_unexpected(hca.error());
