@@ -33,7 +33,7 @@ class NeighbourSink {
   virtual ~NeighbourSink() = default;
   /// A number no other neighbour of any interface has; kNoResources when the tables are full.
   virtual Result<table::NeighbourIndex> allocate_index() = 0;
-  /// Withdraws the entry from every worker, then frees the number.
+  /// Withdraws the entry from every worker; the number is used again once none can name it.
   virtual void remove(table::NeighbourIndex index) = 0;
   /// Installs or replaces the entry on every worker.
   virtual void install(table::NeighbourIndex index, const table::Neighbour& neighbour) = 0;

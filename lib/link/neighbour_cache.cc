@@ -56,8 +56,8 @@ auto NeighbourCache<Hw>::create(const wire::IpAddr& addr, TimePoint now) -> Resu
     return ipoib::fail(Errc::kNoResources, "all {} neighbours of the interface are in use",
                        config_.max_entries);
   }
-  auto index = sink_.allocate_index();
-  if (!index && evict_one(now)) index = sink_.allocate_index();
+  // Who is forgotten leaves a number that comes back later: none is forgotten for want of one.
+  const auto index = sink_.allocate_index();
   if (!index) {
     ++counters_.refused;
     return tl::make_unexpected(index.error());

@@ -17,24 +17,27 @@ msg::Down message(msg::Down::Kind kind, table::NeighbourIndex index) {
 
 }  // namespace
 
-NeighbourDirectory::NeighbourDirectory(WorkerSet& workers, Punt& punt, std::uint32_t capacity)
-    : workers_{workers}, punt_{punt}, capacity_{capacity} {
+NeighbourDirectory::NeighbourDirectory(WorkerSet& workers, Punt& punt,
+                                       fabric::Retirement& retirement, std::uint32_t capacity)
+    : workers_{workers}, punt_{punt}, retirement_{retirement}, capacity_{capacity} {
   free_.reserve(capacity);
   for (std::uint32_t i = capacity; i > 0; --i) free_.push_back(i - 1);
 }
 
 Result<table::NeighbourIndex> NeighbourDirectory::allocate_index() {
+  retired_.reclaim(retirement_, [this](table::NeighbourIndex index) { free_.push_back(index); });
   if (free_.empty())
-    return fail(Errc::kNoResources, "all {} neighbour entries are in use", capacity_);
+    return fail(Errc::kNoResources,
+                "all {} neighbour entries are in use, or were until a moment ago ({})", capacity_,
+                retired_.size());
   const auto index = free_.back();
   free_.pop_back();
   return index;
 }
 
 void NeighbourDirectory::remove(table::NeighbourIndex index) {
-  // Rings keep their order, so a number used again at once is set only after this.
   workers_.send_to_all(message(msg::Down::Kind::kNeighbourRemove, index));
-  free_.push_back(index);
+  retired_.add(index, retirement_);
 }
 
 void NeighbourDirectory::install(table::NeighbourIndex index, const table::Neighbour& neighbour) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/fabric/retirement.h"
 #include "lib/link/interface.h"
 #include "lib/mgmt/worker_set.h"
 #include "lib/route/route_table.h"
@@ -12,13 +13,17 @@ namespace ipoib::mgmt {
 
 class Punt;
 
+/// Management lcore only.
 class NeighbourDirectory final : public link::NeighbourSink {
  public:
-  NeighbourDirectory(WorkerSet& workers, Punt& punt, std::uint32_t capacity);
+  /// `capacity`: numbers in all, those that wait to be used again among them.
+  NeighbourDirectory(WorkerSet& workers, Punt& punt, fabric::Retirement& retirement,
+                     std::uint32_t capacity);
 
   /// Who is told which neighbours answer; outlives the last call of install().
   void set_routes(route::RouteTable& routes) { routes_ = &routes; }
 
+  /// kNoResources while every number is in use, or may still be named by packets under way.
   Result<table::NeighbourIndex> allocate_index() override;
   void remove(table::NeighbourIndex index) override;
   void install(table::NeighbourIndex index, const table::Neighbour& neighbour) override;
@@ -27,7 +32,7 @@ class NeighbourDirectory final : public link::NeighbourSink {
   void release(link::HeldPacket packet) override;
   void drop(link::HeldPacket packet, Drop reason, bool unreachable) override;
 
-  [[nodiscard]] std::size_t in_use() const { return capacity_ - free_.size(); }
+  [[nodiscard]] std::size_t in_use() const { return capacity_ - free_.size() - retired_.size(); }
 
  private:
   void tell_routes(const table::Neighbour& neighbour, bool answers);
@@ -35,8 +40,10 @@ class NeighbourDirectory final : public link::NeighbourSink {
   WorkerSet& workers_;
   Punt& punt_;
   route::RouteTable* routes_ = nullptr;
+  fabric::Retirement& retirement_;
   std::uint32_t capacity_;
   std::vector<table::NeighbourIndex> free_;  ///< Low numbers last, so that they are used first.
+  fabric::Retired<table::NeighbourIndex> retired_;
 };
 
 }  // namespace ipoib::mgmt

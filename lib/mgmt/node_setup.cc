@@ -198,7 +198,11 @@ unsigned NodeImpl::mbuf_size() const {
 std::uint32_t NodeImpl::neighbour_capacity() const {
   const std::size_t interfaces =
       std::max<std::size_t>(config_.ports.size() + config_.links.size(), 1);
-  return static_cast<std::uint32_t>(config_.neighbour.max_entries * interfaces);
+  // Groups that are sent to have numbers too. And where a full table forgets one neighbour to take
+  // in another, the number of the first comes back a few turns of the loop later.
+  const std::size_t groups = 2 * link::GroupConfig{}.max_groups * config_.links.size();
+  constexpr std::size_t kRetired = 1024;
+  return static_cast<std::uint32_t>(config_.neighbour.max_entries * interfaces + groups + kRetired);
 }
 
 int NodeImpl::socket_of(unsigned worker) const {
@@ -216,7 +220,8 @@ Status NodeImpl::create_buffers() {
   punt_ = std::make_unique<Punt>(interfaces_, workers_,
                                  PuntBuffers{buffers_.on(topology.management), buffers_.reserve(),
                                              buffers_.size() / kHeldShare});
-  neighbours_ = std::make_unique<NeighbourDirectory>(workers_, *punt_, neighbour_capacity());
+  neighbours_ =
+      std::make_unique<NeighbourDirectory>(workers_, *punt_, *retirement_, neighbour_capacity());
   create_routing();
   return {};
 }

@@ -361,6 +361,21 @@ TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
   EXPECT_EQ(b.cache.counters().refused, 1U);
 }
 
+// A number comes back long after its owner is forgotten, so forgetting one gains nothing.
+TEST(NeighbourCache, NobodyIsForgottenForWantOfAnIndex) {
+  Bench b{{}, 2};
+  for (const unsigned i : {1U, 2U}) {
+    b.want(host(i));
+    b.answer(host(i));
+  }
+  b.run_for(3s);  // both may be evicted
+  b.want(host(3));
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
+  EXPECT_EQ(b.cache.counters().refused, 1U);
+  EXPECT_EQ(b.cache.counters().evicted, 0U);
+  EXPECT_EQ(b.cache.size(), 2U);
+}
+
 TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
   Bench b;
   fill(b, 65536);
