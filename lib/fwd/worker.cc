@@ -32,9 +32,12 @@ std::uint16_t rx_burst(const Owned& owned, rte_mbuf** pkts, std::uint16_t n) noe
 }  // namespace
 
 std::uint32_t Worker::iterate() noexcept {
+  return iterate(rte_rdtsc());
+}
+
+std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
   State& s = *state_;
   Context& c = s.context;
-  const std::uint64_t tsc = rte_rdtsc();
   begin_loop(tsc);
 
   const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);

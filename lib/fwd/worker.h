@@ -30,7 +30,10 @@ class Worker {
   /// Any thread. run() returns after the loop it is in.
   void stop() noexcept;
 
-  /// One pass of the loop, for tests and benchmarks. Returns packets and messages handled.
+  /// One pass of the loop, at the time `tsc`. Returns packets and messages handled. run() makes
+  /// them; tests and benchmarks make their own.
+  std::uint32_t iterate(std::uint64_t tsc) noexcept;
+  /// At the present time.
   std::uint32_t iterate() noexcept;
 
   // Any thread, at any time:

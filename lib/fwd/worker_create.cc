@@ -43,12 +43,6 @@ Status check_interface(const WorkerConfig& c, std::size_t id) {
   return {};
 }
 
-std::uint64_t next_second(std::uint64_t epoch_tsc, std::uint64_t hz, std::uint64_t now,
-                          std::uint32_t& now_s) {
-  now_s = static_cast<std::uint32_t>((now - epoch_tsc) / hz);
-  return epoch_tsc + (std::uint64_t{now_s} + 1) * hz;
-}
-
 }  // namespace
 
 Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache,
@@ -61,7 +55,7 @@ Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::Neighbou
       generating{config.number},
       tsc_hz{rte_get_tsc_hz()},
       context{config, std::move(cache), std::move(deliveries)} {
-  next_second_tsc = next_second(config.epoch_tsc, tsc_hz, rte_rdtsc(), context.now_s);
+  next_second_tsc = config.epoch_tsc + tsc_hz;  // the first loop catches up
   handoff_in.erase(std::remove(handoff_in.begin(), handoff_in.end(), nullptr), handoff_in.end());
   const std::vector<table::InterfaceId> peers = io_peers(config.interfaces);
   for (std::size_t i = 0; i < config.interfaces.size(); ++i)

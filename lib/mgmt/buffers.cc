@@ -39,11 +39,11 @@ void MempoolDeleter::operator()(rte_mempool* pool) const {
 }
 
 Result<Buffers> Buffers::create(std::span<const PoolPlan> plan, unsigned mbuf_size,
-                                unsigned reserve, int management_socket) {
+                                unsigned reserve, int management_socket, std::string_view prefix) {
   Buffers buffers;
   for (const PoolPlan& p : plan) {
-    Mempool pool = make(fmt::format("ipoib_mbufs_{}", buffers.pools_.size()), p.mbufs, kMbufCache,
-                        mbuf_size, p.socket);
+    Mempool pool = make(fmt::format("{}mbufs_{}", prefix, buffers.pools_.size()), p.mbufs,
+                        kMbufCache, mbuf_size, p.socket);
     if (!pool)
       return fail(
           Errc::kNoResources,
@@ -51,8 +51,8 @@ Result<Buffers> Buffers::create(std::span<const PoolPlan> plan, unsigned mbuf_si
           p.mbufs, mbuf_size);
     buffers.pools_.push_back({p.socket, std::move(pool)});
   }
-  buffers.reserve_ =
-      make("ipoib_control", reserve, kReserveCache, RTE_MBUF_DEFAULT_BUF_SIZE, management_socket);
+  buffers.reserve_ = make(fmt::format("{}control", prefix), reserve, kReserveCache,
+                          RTE_MBUF_DEFAULT_BUF_SIZE, management_socket);
   if (!buffers.reserve_)
     return fail(Errc::kNoResources, "no memory for a reserve of {} mbufs: give EAL more (-m)",
                 reserve);

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/result.h"
@@ -21,9 +22,11 @@ using Mempool = std::unique_ptr<rte_mempool, MempoolDeleter>;
 class Buffers {
  public:
   /// `mbuf_size`: octets, headroom included. `reserve`: how many mbufs it has. A node without
-  /// memory gets its pool on another one. Errors: kNoResources.
+  /// memory gets its pool on another one. `prefix`: of the pools' names, which EAL has once.
+  /// Errors: kNoResources.
   static Result<Buffers> create(std::span<const PoolPlan> plan, unsigned mbuf_size,
-                                unsigned reserve, int management_socket);
+                                unsigned reserve, int management_socket,
+                                std::string_view prefix = "ipoib_");
 
   /// For what a worker on that NUMA node polls and sends.
   [[nodiscard]] rte_mempool* on(int socket) const;

@@ -22,6 +22,7 @@
 #include "lib/mgmt/punt.h"
 #include "lib/mgmt/retirement.h"
 #include "lib/mgmt/route_writer.h"
+#include "lib/mgmt/stepped_node.h"
 #include "lib/mgmt/units.h"
 #include "lib/mgmt/worker_set.h"
 
@@ -41,12 +42,23 @@ void add_drops(std::array<std::uint64_t, kDropCount>& sum, const DropCounters& d
 
 class NodeImpl final : public Node {
  public:
-  NodeImpl(const NodeConfig& config, const NodeLcores& lcores, HcaFactory make_hca);
+  NodeImpl(const NodeConfig& config, const NodeLcores& lcores, HcaFactory make_hca, TscClock tsc,
+           unsigned instance);
   ~NodeImpl() override;
 
   Status set_up();
 
   void run() override;
+  // What run() is made of; SteppedNode makes its own of it.
+  void start();
+  void turn();
+  void begin_to_leave();
+  /// Nothing is left of what the node has to end in order.
+  [[nodiscard]] bool has_left() const;
+  [[nodiscard]] TimePoint now() const;
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  std::uint32_t iterate(unsigned worker) { return workers_.all()[worker].worker->iterate(tsc_()); }
+
   void request_stop() override;
   void on_stop(std::function<void()> hook) override { stop_hook_ = std::move(hook); }
   void post(std::function<void()> task) override;
@@ -131,6 +143,8 @@ class NodeImpl final : public Node {
   Status add_routes();
   /// NUMA node of a worker's lcore.
   [[nodiscard]] int socket_of(unsigned worker) const;
+  /// EAL-wide name of a ring, pool or table of this node.
+  [[nodiscard]] std::string object_name(std::string_view what) const;
   [[nodiscard]] unsigned mbuf_size() const;
   /// Numbers for the neighbours of all interfaces together.
   [[nodiscard]] std::uint32_t neighbour_capacity() const;
@@ -142,10 +156,8 @@ class NodeImpl final : public Node {
   Status raise_port_mtu(PortUnit& port, std::uint16_t mtu);
 
   // node_run.cc
-  [[nodiscard]] TimePoint now() const;
   Status launch_workers();
   void bring_up(link::Interface& control);
-  void turn();
   void run_tasks();
   void handle_port_events(TimePoint now);
   void handle_punts();
@@ -185,6 +197,8 @@ class NodeImpl final : public Node {
   NodeConfig config_;
   NodeLcores lcores_;
   HcaFactory make_hca_;
+  TscClock tsc_;
+  unsigned instance_;        ///< In the names of this node's rings, pools and tables.
   std::uint64_t epoch_tsc_;  ///< TimePoint 0 of this process, for management and workers alike.
   std::unique_ptr<EventLoop> events_;
 

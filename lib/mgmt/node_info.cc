@@ -121,7 +121,7 @@ WorkerInfo NodeImpl::total_work(std::size_t worker) const {
   info.busy_cycles = s.busy_cycles.get();
   info.rx_packets = s.rx_packets.get();
   info.punts = s.punts.get();
-  info.cycles = rte_rdtsc() - epoch_tsc_;
+  info.cycles = tsc_() - epoch_tsc_;
   info.generated = s.generated.get();
   info.stamped = s.stamped.get();
   info.consumed = s.consumed.get();

@@ -31,7 +31,7 @@ void publish(std::atomic<T>& to, T value) {
 }  // namespace
 
 TimePoint NodeImpl::now() const {
-  const auto cycles = rte_rdtsc() - epoch_tsc_;
+  const auto cycles = tsc_() - epoch_tsc_;
   const auto hz = rte_get_tsc_hz();
   return TimePoint{std::chrono::seconds{cycles / hz} +
                    std::chrono::nanoseconds{cycles % hz * 1'000'000'000 / hz}};
@@ -64,12 +64,16 @@ void NodeImpl::run() {
     log(LogArea::kMgmt, LogLevel::kErr, "{}", s.error().what);
     return;
   }
-  for (const auto& slot : interfaces_) bring_up(*slot->control);
+  start();
   while (!stop_requested_.load(std::memory_order_relaxed)) {
     turn();
     sleep();
   }
   shut_down();
+}
+
+void NodeImpl::start() {
+  for (const auto& slot : interfaces_) bring_up(*slot->control);
 }
 
 Status NodeImpl::launch_workers() {
@@ -181,41 +185,48 @@ bool NodeImpl::work_waiting() const {
   return stop_requested_.load(std::memory_order_relaxed);
 }
 
+std::optional<TimePoint> NodeImpl::next_deadline() const {
+  std::optional<TimePoint> deadline = multicast_->router().next_deadline();
+  for (const auto& h : hcas_) deadline = earlier(deadline, h->next_deadline());
+  for (const auto& slot : interfaces_) deadline = earlier(deadline, slot->control->next_deadline());
+  return deadline;
+}
+
 void NodeImpl::sleep() {
   const TimePoint t = now();
-  std::optional<TimePoint> deadline = t + kLongestSleep;
-  for (const auto& h : hcas_) {
-    deadline = earlier(deadline, h->next_deadline());
+  std::optional<TimePoint> deadline = earlier(t + kLongestSleep, next_deadline());
+  for (const auto& h : hcas_)
     if (h->hca->mad_port().polled()) deadline = earlier(deadline, t + kMadPoll);
-  }
-  for (const auto& slot : interfaces_) deadline = earlier(deadline, slot->control->next_deadline());
-  deadline = earlier(deadline, multicast_->router().next_deadline());
 
   doorbell_.arm();
   events_->wait(work_waiting() ? Duration::zero() : std::max(*deadline - t, Duration::zero()));
   doorbell_.disarm();
 }
 
-void NodeImpl::shut_down() {
+void NodeImpl::begin_to_leave() {
   log(LogArea::kMgmt, LogLevel::kNotice, "leaving every group and stopping");
   if (stop_hook_) stop_hook_();
-  const TimePoint limit = now() + kShutDownLimit;
   for (const auto& slot : interfaces_) {
     slot->up_again = false;
     slot->control->stop(now());
   }
-  const auto stopped = [this] {
-    return std::all_of(
-               interfaces_.begin(), interfaces_.end(),
-               [](const auto& s) { return s->control->state() == link::State::kStopped; }) &&
-           std::all_of(hcas_.begin(), hcas_.end(),
-                       [](const auto& h) { return h->connections.settled(); });
-  };
-  while (!stopped() && now() < limit) {
+}
+
+bool NodeImpl::has_left() const {
+  return std::all_of(interfaces_.begin(), interfaces_.end(),
+                     [](const auto& s) { return s->control->state() == link::State::kStopped; }) &&
+         std::all_of(hcas_.begin(), hcas_.end(),
+                     [](const auto& h) { return h->connections.settled(); });
+}
+
+void NodeImpl::shut_down() {
+  const TimePoint limit = now() + kShutDownLimit;
+  begin_to_leave();
+  while (!has_left() && now() < limit) {
     turn();
     events_->wait(kMadPoll);
   }
-  if (!stopped())
+  if (!has_left())
     log(LogArea::kMgmt, LogLevel::kWarning,
         "not every membership and connection could be ended in order");
   stop_workers();

@@ -31,6 +31,10 @@ constexpr unsigned kIbOverhead = 8 + 40 + 12 + 8 + 3 + 4;
 /// What an ethdev must carry beside the IB MTU.
 constexpr unsigned kCableOverhead = 80;
 
+std::uint64_t read_tsc() noexcept {
+  return rte_rdtsc();
+}
+
 std::string interface_error(const std::string& kind, const std::string& name, const Error& e) {
   return fmt::format("{} {}: {}", kind, name, e.what);
 }
@@ -114,16 +118,19 @@ void QsbrDeleter::operator()(rte_rcu_qsbr* rcu) const {
 
 Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, const NodeLcores& lcores,
                                            const HcaFactory& make_hca) {
-  auto node = std::make_unique<NodeImpl>(config, lcores, make_hca);
+  auto node = std::make_unique<NodeImpl>(config, lcores, make_hca, &read_tsc, 0);
   if (auto s = node->set_up(); !s) return tl::make_unexpected(s.error());
   return std::unique_ptr<Node>{std::move(node)};
 }
 
-NodeImpl::NodeImpl(const NodeConfig& config, const NodeLcores& lcores, HcaFactory make_hca)
+NodeImpl::NodeImpl(const NodeConfig& config, const NodeLcores& lcores, HcaFactory make_hca,
+                   TscClock tsc, unsigned instance)
     : config_{config},
       lcores_{lcores},
       make_hca_{std::move(make_hca)},
-      epoch_tsc_{rte_rdtsc()},
+      tsc_{tsc},
+      instance_{instance},
+      epoch_tsc_{tsc()},
       next_hops_{rte_rand()},
       run_id_{static_cast<std::uint32_t>(rte_rand() << 8 | 1U << 8)} {}
 
@@ -171,7 +178,8 @@ Status NodeImpl::create_tables() {
   }
   rcu_.reset(rcu);
   retirement_ = std::make_unique<WorkerRetirement>(workers_, *rcu);
-  auto prefixes = table::PrefixTable::create({.socket = socket_of(0)}, rcu);
+  auto prefixes =
+      table::PrefixTable::create({.name = object_name("ipv4"), .socket = socket_of(0)}, rcu);
   if (!prefixes) return tl::make_unexpected(prefixes.error());
   prefixes_ = std::move(*prefixes);
   auto prefixes6 = table::Prefix6Table::create({.socket = socket_of(0)}, rcu);
@@ -184,6 +192,11 @@ Status NodeImpl::create_tables() {
     eventfd_t rung;
     eventfd_read(doorbell_.eventfd, &rung);
   });
+}
+
+std::string NodeImpl::object_name(std::string_view what) const {
+  return instance_ == 0 ? fmt::format("ipoib_{}", what)
+                        : fmt::format("ipoib{}_{}", instance_, what);
 }
 
 unsigned NodeImpl::mbuf_size() const {
@@ -214,7 +227,7 @@ Status NodeImpl::create_buffers() {
   topology.management = static_cast<int>(rte_socket_id());
   for (unsigned i = 0; i < config_.worker.count; ++i) topology.workers.push_back(socket_of(i));
   auto buffers = Buffers::create(plan_pools(config_, topology), mbuf_size(), plan_reserve(config_),
-                                 topology.management);
+                                 topology.management, object_name(""));
   if (!buffers) return tl::make_unexpected(buffers.error());
   buffers_ = std::move(*buffers);
   punt_ = std::make_unique<Punt>(interfaces_, workers_,
@@ -352,7 +365,7 @@ Status NodeImpl::create_workers() {
     e.copy_to_routers = config_.links[i].copy_to_routers;
   }
   for (unsigned i = 0; i < config_.worker.count; ++i) {
-    auto channel = WorkerChannel::create(i, socket_of(i));
+    auto channel = WorkerChannel::create(i, socket_of(i), object_name(""));
     if (!channel) return tl::make_unexpected(channel.error());
     workers_.all().push_back({std::move(*channel), nullptr, lcores_.workers[i]});
   }
@@ -366,8 +379,8 @@ Status NodeImpl::connect_workers() {
     for (unsigned to = 0; to < n; ++to) {
       if (from == to) continue;
       rte_ring* ring =
-          rte_ring_create(fmt::format("ipoib_handoff_{}_{}", from, to).c_str(), handoff_depth(n),
-                          socket_of(to), RING_F_SP_ENQ | RING_F_SC_DEQ);
+          rte_ring_create(object_name(fmt::format("handoff_{}_{}", from, to)).c_str(),
+                          handoff_depth(n), socket_of(to), RING_F_SP_ENQ | RING_F_SC_DEQ);
       if (ring == nullptr)
         return fail(Errc::kNoResources, "no memory for the rings between workers");
       handoff_rings_.emplace_back(ring);

@@ -1,6 +1,6 @@
 #include "lib/mgmt/units.h"
 
-#include <rte_cycles.h>
+#include <rte_random.h>
 
 #include <utility>
 
@@ -45,12 +45,12 @@ HcaUnit::HcaUnit(const HcaConfig& hca_config, std::optional<EthDevice> eth_devic
       client{[this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
                return hca->mad_port().send(to, mad);
              },
-             sa::ClientConfig{}, rte_rdtsc() ^ hca_config.guid},
+             sa::ClientConfig{}, rte_rand() ^ hca_config.guid},
       connections{
           [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
             return hca->mad_port().send(to, mad);
           },
-          cm::ManagerConfig{}, rte_rdtsc() ^ hca_config.guid ^ 1} {
+          cm::ManagerConfig{}, rte_rand() ^ hca_config.guid ^ 1} {
   client.set_report_handler([this](const wire::Notice& notice, TimePoint now) {
     for (link::IpoibLink* l : links_) l->on_report(notice, now);
   });
@@ -145,7 +145,7 @@ LinkUnit::LinkUnit(HcaUnit& hca, const LinkQueues& queues, Punt& punt,
       punt_{punt},
       config_{config},
       control_{std::make_unique<link::IpoibLink>(
-          config, *this, neighbours, hca.client, rte_rdtsc(), addresses,
+          config, *this, neighbours, hca.client, rte_rand(), addresses,
           link::IpoibLink::Connected{*this, hca.connections})} {
   hca.add_link(*control_);
 }
@@ -177,8 +177,8 @@ PortUnit::PortUnit(EthDevice device, Punt& punt, link::NeighbourSink& neighbours
     : device_{std::move(device)},
       punt_{punt},
       config_{config},
-      control_{std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rdtsc(),
-                                                    addresses)} {}
+      control_{
+          std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rand(), addresses)} {}
 
 void PortUnit::state_changed(link::State state) {
   log_state("port", *control_, state);

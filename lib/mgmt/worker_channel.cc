@@ -13,17 +13,17 @@ namespace {
 
 constexpr unsigned kRingSize = 4096;
 
-rte_ring* make_ring(const char* direction, unsigned worker, unsigned elem_size, int socket) {
-  const std::string name = fmt::format("ipoib_{}_{}", direction, worker);
+rte_ring* make_ring(const std::string& name, unsigned elem_size, int socket) {
   return rte_ring_create_elem(name.c_str(), elem_size, kRingSize, socket,
                               RING_F_SP_ENQ | RING_F_SC_DEQ);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<WorkerChannel>> WorkerChannel::create(unsigned worker, int socket) {
-  rte_ring* up = make_ring("up", worker, sizeof(msg::Up), socket);
-  rte_ring* down = make_ring("down", worker, sizeof(msg::Down), socket);
+Result<std::unique_ptr<WorkerChannel>> WorkerChannel::create(unsigned worker, int socket,
+                                                             std::string_view prefix) {
+  rte_ring* up = make_ring(fmt::format("{}up_{}", prefix, worker), sizeof(msg::Up), socket);
+  rte_ring* down = make_ring(fmt::format("{}down_{}", prefix, worker), sizeof(msg::Down), socket);
   if (up == nullptr || down == nullptr) {
     const int error = rte_errno;
     rte_ring_free(up);

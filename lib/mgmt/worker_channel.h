@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "lib/base/result.h"
 #include "lib/msg/messages.h"
@@ -17,7 +18,9 @@ namespace ipoib::mgmt {
 /// Messages down keep their order and are never lost: what the ring does not take waits here.
 class WorkerChannel {
  public:
-  static Result<std::unique_ptr<WorkerChannel>> create(unsigned worker, int socket);
+  /// `prefix`: of the rings' names, which are EAL-wide.
+  static Result<std::unique_ptr<WorkerChannel>> create(unsigned worker, int socket,
+                                                       std::string_view prefix = "ipoib_");
   ~WorkerChannel();
   WorkerChannel(const WorkerChannel&) = delete;
   WorkerChannel& operator=(const WorkerChannel&) = delete;

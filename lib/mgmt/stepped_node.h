@@ -1,0 +1,56 @@
+// A node without lcores and without a clock: one thread makes each turn of its management loop and
+// each loop of its workers, and says what time it is. For tests that need hours in a second, the
+// same order of events each time, or several nodes in one process (`instance`).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/mgmt/node.h"
+
+namespace ipoib::mgmt {
+
+class NodeImpl;
+
+/// Reads a counter of rte_get_tsc_hz() that never goes back.
+using TscClock = std::uint64_t (*)() noexcept;
+
+/// No worker is registered with the node's RCU variable: it is quiescent whenever it is not in
+/// iterate(), so every grace period ends at once.
+class SteppedNode {
+ public:
+  /// As Node::create; `tsc` stands for the time-stamp counter in management and workers. What
+  /// `make_hca` makes is to be given the same one. `instance` tells the nodes of one process apart:
+  /// their rings, pools and tables have EAL-wide names.
+  static Result<std::unique_ptr<SteppedNode>> create(const NodeConfig& config,
+                                                     const HcaFactory& make_hca, TscClock tsc,
+                                                     unsigned instance = 0);
+  ~SteppedNode();
+  SteppedNode(const SteppedNode&) = delete;
+  SteppedNode& operator=(const SteppedNode&) = delete;
+
+  /// Its run() is not to be called.
+  [[nodiscard]] Node& node();
+  /// Brings the interfaces up. Call once, before the first turn.
+  void start();
+  /// One turn of the management loop, which does not sleep.
+  void turn();
+  /// One loop of a worker. Returns packets and messages handled.
+  std::uint32_t iterate(unsigned worker);
+  /// Since the node was made.
+  [[nodiscard]] TimePoint now() const;
+  /// When the next timer of the management loop is due; none: never.
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  /// The node is to leave every group and end every connection, which takes turns until has_left().
+  void begin_to_leave();
+  [[nodiscard]] bool has_left() const;
+
+ private:
+  explicit SteppedNode(std::unique_ptr<NodeImpl> node);
+  std::unique_ptr<NodeImpl> node_;
+};
+
+}  // namespace ipoib::mgmt

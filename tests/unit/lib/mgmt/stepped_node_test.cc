@@ -1,0 +1,122 @@
+// A node in virtual time: this thread makes its turns, its worker's loops and the time.
+#include "lib/mgmt/stepped_node.h"
+
+#include <rte_cycles.h>
+
+#include "tests/unit/lib/mgmt/node_bench.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+std::uint64_t test_tsc = 0;
+std::uint64_t read_test_tsc() noexcept {
+  return test_tsc;
+}
+
+Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
+                                                     const HcaResources& r) {
+  soft::SoftHcaConfig soft;
+  soft.name = config.name;
+  soft.port_id = r.ethdev_port;
+  soft.attr.guid = config.guid;
+  soft.attr.lid = config.lid;
+  soft.attr.sm_lid = config.sm_lid;
+  soft.attr.pkeys = config.pkeys;
+  soft.pool = r.pool;
+  soft.control_pool = r.control_pool;
+  soft.qsbr = r.qsbr;
+  soft.retirement = r.retirement;
+  soft.doorbell = r.doorbell;
+  soft.tsc = &read_test_tsc;
+  auto hca = soft::SoftHca::create(soft);
+  if (!hca) return tl::make_unexpected(hca.error());
+  return std::unique_ptr<fabric::Hca>{std::move(*hca)};
+}
+
+struct SteppedNodeTest : NodeTest {
+  static std::unique_ptr<SteppedNode> make(const NodeConfig& c, unsigned instance = 0) {
+    test_tsc = 77 * rte_get_tsc_hz();
+    auto node = SteppedNode::create(c, make_timed_soft, &read_test_tsc, instance);
+    EXPECT_TRUE(node) << node.error().what;
+    (*node)->start();
+    return std::move(*node);
+  }
+  /// Turns and loops, 10 ms apart.
+  static void pass(SteppedNode& node, Duration d) {
+    for (const TimePoint end = node.now() + d; node.now() < end;) {
+      test_tsc += rte_get_tsc_hz() / 100;
+      node.iterate(0);
+      node.turn();
+    }
+    node.iterate(0);
+  }
+  static void leave(SteppedNode& node) {
+    node.begin_to_leave();
+    pass(node, 1s);
+    EXPECT_TRUE(node.has_left());
+  }
+  /// The next frame of the type; empty: none was sent.
+  static std::vector<std::byte> sent(rte_ring* ring, std::uint16_t ether_type) {
+    void* m = nullptr;
+    while (rte_ring_dequeue(ring, &m) == 0) {
+      auto* const mbuf = static_cast<rte_mbuf*>(m);
+      const auto* data = rte_pktmbuf_mtod(mbuf, const std::byte*);
+      std::vector<std::byte> frame(data, data + rte_pktmbuf_data_len(mbuf));
+      rte_pktmbuf_free(mbuf);
+      if (wire::read<wire::Be16>(frame, 12)->host() == ether_type) return frame;
+    }
+    return {};
+  }
+};
+
+TEST_F(SteppedNodeTest, AnswersAPingAndForgetsWhoAskedWhenMinutesHavePassed) {
+  const auto node = make(config());
+  pass(*node, 2s);
+  EXPECT_EQ(node->node().links()[0].state, "up");
+  const wire::MacAddr own = node->node().ports()[0].mac;
+  give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), own));
+  pass(*node, 50ms);
+  ASSERT_FALSE(sent(ethernet.from_node, 0x0806).empty());
+  const auto arp = wire::make_arp(wire::ArpOp::kReply, kPeerMac, kPeerIp, own, kPortIp);
+  give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(arp), own));
+  pass(*node, 50ms);
+  EXPECT_FALSE(sent(ethernet.from_node, 0x0800).empty());
+  EXPECT_EQ(node->node().neighbour_keys("eth0").size(), 1U);
+  pass(*node, 600s);  // unused for 300 s
+  EXPECT_TRUE(node->node().neighbour_keys("eth0").empty());
+  leave(*node);
+}
+
+TEST_F(SteppedNodeTest, TimeStandsStillBetweenSteps) {
+  const auto node = make(config());
+  pass(*node, 2s);
+  const TimePoint before = node->now();
+  EXPECT_GE(before - TimePoint{}, 2s);
+  for (int i = 0; i < 1000; ++i) {
+    node->iterate(0);
+    node->turn();
+  }
+  EXPECT_EQ(node->now(), before);
+  ASSERT_TRUE(node->next_deadline());
+  EXPECT_GT(*node->next_deadline(), before);
+  leave(*node);
+}
+
+TEST_F(SteppedNodeTest, TwoInstancesLiveInOneProcess) {
+  RingDevice cable2{"cable"}, ethernet2{"ethernet"};
+  NodeConfig second = config();
+  second.hcas[0].wire = cable2.name;
+  second.ports[0].device = ethernet2.name;
+  const auto a = make(config());
+  EXPECT_EQ(SteppedNode::create(second, make_timed_soft, &read_test_tsc).error().code,
+            Errc::kNoResources);
+  const auto b = make(second, 1);
+  for (SteppedNode* node : {a.get(), b.get()}) {
+    pass(*node, 2s);
+    EXPECT_EQ(node->node().links()[0].state, "up");
+    leave(*node);
+  }
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
