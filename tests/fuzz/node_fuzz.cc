@@ -1,0 +1,497 @@
+// Whatever happens to a whole node - frames and packets by every way in, MADs, time, devices that
+// come and go, requests of its operator - it lives, and when all is over nothing is left: no mbuf,
+// no neighbour, no connection.
+//
+// Input: steps of one octet each, with arguments behind it; see Step. node_seeds.py writes some.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "drivers/soft/frame.h"
+#include "lib/wire/frame.h"
+#include "lib/wire/icmp6.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/node_world.h"
+
+namespace ipoib::mgmt::test {
+namespace {
+
+using ipoib::test::Input;
+using ipoib::test::require;
+using namespace std::chrono_literals;
+
+/// Of a step's octet modulo kCount; bit 7 says which node it is about.
+enum class Step : unsigned {
+  kEthernet,  ///< A frame to a port: options, length, octets.
+  kIp,        ///< An IP packet between two of kAddresses; see ip().
+  kDatagram,  ///< An IPoIB packet to a link: options, type, length, octets.
+  kMad,       ///< To QP1: sender's LID, class, method, attribute, length, octets behind those.
+  kAgain,     ///< A frame that was on the cable, changed: which, options, places and octets.
+  kTime,      ///< Time passes: power of two, in ns.
+  kDeadline,  ///< Time passes until the next timer is due.
+  kCable,     ///< What befalls the next frames between the nodes.
+  kDevice,    ///< Carrier, port, what a subnet manager sets.
+  kRequest,   ///< What an operator asks for.
+  kHosts,     ///< Hosts answer no more, or do again.
+  kWorker,    ///< One loop of one worker alone.
+  kTurn,      ///< One turn of management alone.
+  kHold,      ///< The next so many steps follow each other at once, no round between.
+  kCount
+};
+
+Bytes taken(Input& in, std::size_t n) {
+  const auto octets = in.take(n);
+  return {octets.begin(), octets.end()};
+}
+/// Two octets, the first the more significant.
+std::uint16_t word(Input& in) {
+  return static_cast<std::uint16_t>(in.number(2));
+}
+
+/// Of IPv4 and IPv6 alike: own ones of both nodes, hosts, absent ones, and those that are none.
+struct Pair {
+  std::string_view v4, v6;
+};
+constexpr std::array<Pair, 32> kAddresses = {{
+    {"192.168.1.10", "fd00:1::10"},
+    {"192.168.2.10", "fd00:2::10"},
+    {"10.0.0.1", "fd00:a::1"},
+    {"10.0.0.2", "fd00:a::2"},
+    {"192.168.1.1", "fd00:1::1"},
+    {"192.168.2.1", "fd00:2::1"},
+    {"10.1.0.1", "fd00:b::1"},
+    {"10.1.0.2", "fd00:b::2"},
+    {"192.168.1.200", "fd00:1::c8"},
+    {"192.168.2.200", "fd00:2::c8"},
+    {"10.0.0.77", "fd00:a::77"},
+    {"10.1.0.77", "fd00:b::77"},
+    {"8.8.8.8", "2001:db8::1"},
+    {"10.9.0.1", "fd00:9::1"},
+    {"10.8.0.1", "fd00:8::1"},
+    {"10.8.0.2", "fd00:8::2"},
+    {"10.7.0.1", "fd00:7::1"},
+    {"239.1.2.3", "ff0e::123"},
+    {"239.1.2.4", "ff05::124"},
+    {"224.0.0.1", "ff02::1"},
+    {"224.0.0.2", "ff02::2"},
+    {"224.0.0.22", "ff02::16"},
+    {"224.0.0.251", "ff02::1:ff00:1"},
+    {"255.255.255.255", "ff0f::1"},
+    {"192.168.1.255", "fe80::1"},
+    {"10.0.0.255", "fe80::2:c903:a:b01"},
+    {"0.0.0.0", "::"},
+    {"127.0.0.1", "::1"},
+    {"240.0.0.1", "fec0::1"},
+    {"169.254.1.1", "fe80::2:c903:a:b02"},
+    {"192.168.1.0", "fe80::aaff:fe00:a"},
+    {"10.0.0.0", "fd00:a::"},
+}};
+
+wire::IpAddr address(unsigned n, bool v6) {
+  const Pair& pair = kAddresses[n % kAddresses.size()];
+  return *wire::parse_ip(v6 ? pair.v6 : pair.v4);
+}
+
+constexpr std::string_view kInterfaces[] = {"ib0", "eth0", "ib1", "ib7"};
+constexpr std::string_view kPrefixes[] = {"10.8.0.0/16", "192.168.2.0/24", "10.6.0.0/15",
+                                          "0.0.0.0/0",   "fd00:2::/64",    "fd00:6::/32"};
+
+/// A UD packet as the software fabric carries it.
+struct UdFrame {
+  std::uint16_t dlid = 0, slid = 0, pkey = 0xffff;
+  std::uint32_t qpn = 1, src_qpn = 1, qkey = 0x8001'0000;
+  std::optional<wire::Gid> dgid{};  ///< None: no GRH.
+  wire::Gid sgid{};
+
+  [[nodiscard]] Bytes octets(std::span<const std::byte> payload) const;
+};
+
+Bytes UdFrame::octets(std::span<const std::byte> payload) const {
+  const std::size_t pad = (4 - payload.size() % 4) % 4;
+  const std::size_t body =
+      sizeof(wire::Bth) + sizeof(wire::Deth) + payload.size() + pad + wire::kIcrcLen;
+  const std::size_t packet = sizeof(wire::Lrh) + (dgid ? sizeof(wire::Grh) : 0) + body;
+  Bytes frame(sizeof(soft::EthHdr) + packet);
+  std::size_t at = 0;
+  const auto put = [&](std::span<const std::byte> part) {
+    std::copy(part.begin(), part.end(), frame.begin() + static_cast<std::ptrdiff_t>(at));
+    at += part.size();
+  };
+  const auto words = static_cast<std::uint16_t>(packet / 4);
+  const auto lnh = static_cast<std::uint8_t>(dgid ? wire::Lnh::kGlobal : wire::Lnh::kLocal);
+  put(wire::bytes_of(soft::EthHdr{{std::byte{2}}, {}, wire::Be16{soft::kEtherTypeIba}}));
+  put(wire::bytes_of(wire::Lrh{0, lnh, wire::Be16{dlid}, wire::Be16{words}, wire::Be16{slid}}));
+  if (dgid)
+    put(wire::bytes_of(wire::Grh{wire::Grh::pack(0, 0),
+                                 wire::Be16{static_cast<std::uint16_t>(body)},
+                                 wire::Grh::kNextHeaderIba, 1, sgid, *dgid}));
+  put(wire::bytes_of(wire::Bth{static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly),
+                               static_cast<std::uint8_t>(pad << 4), wire::Be16{pkey}, 0,
+                               wire::Be24{qpn}, 0, wire::Be24{0}}));
+  put(wire::bytes_of(wire::Deth{wire::Be32{qkey}, 0, wire::Be24{src_qpn}}));
+  put(payload);
+  mend_frame(frame);
+  return frame;
+}
+
+Bytes ip4_packet(const wire::IpAddr& from, const wire::IpAddr& to, unsigned protocol, unsigned ttl,
+                 std::uint16_t fragment, const Bytes& payload) {
+  wire::Ipv4Hdr h{};
+  h.version_ihl = 0x45;
+  h.total_len.set(static_cast<std::uint16_t>(sizeof h + payload.size()));
+  h.flags_offset.set(fragment);
+  h.ttl = static_cast<std::uint8_t>(ttl);
+  h.protocol = static_cast<std::uint8_t>(protocol);
+  h.src.set(from.v4_host());
+  h.dst.set(to.v4_host());
+  h.checksum.set(wire::internet_checksum(wire::bytes_of(h)));
+  Bytes packet(sizeof h + payload.size());
+  std::memcpy(packet.data(), &h, sizeof h);
+  std::copy(payload.begin(), payload.end(), packet.begin() + sizeof h);
+  return packet;
+}
+
+Bytes ip6_packet(const wire::IpAddr& from, const wire::IpAddr& to, unsigned protocol,
+                 unsigned hop_limit, const Bytes& payload) {
+  wire::Ipv6Hdr h{};
+  h.version_class_flow.set(wire::Ipv6Hdr::kVersion6);
+  h.payload_len.set(static_cast<std::uint16_t>(payload.size()));
+  h.next_header = static_cast<std::uint8_t>(protocol);
+  h.hop_limit = static_cast<std::uint8_t>(hop_limit);
+  h.src = from;
+  h.dst = to;
+  Bytes packet(sizeof h + payload.size());
+  std::memcpy(packet.data(), &h, sizeof h);
+  std::copy(payload.begin(), payload.end(), packet.begin() + sizeof h);
+  return packet;
+}
+
+/// Length in units of 8 octets, how many of them the input has; the checksums of ICMP are right.
+Bytes ip_payload(unsigned protocol, const wire::IpAddr& from, const wire::IpAddr& to, Input& in) {
+  const std::size_t len = std::size_t{in.octet()} * 8;
+  Bytes payload = taken(in, in.octet());
+  payload.resize(std::max(len, payload.size()));
+  if (payload.size() < 8 || (protocol != 1 && protocol != 2 && protocol != 58)) return payload;
+  payload[2] = payload[3] = std::byte{0};
+  const wire::Be16 checksum{protocol == 58 ? wire::icmp6_checksum(from, to, payload)
+                                           : wire::internet_checksum(payload)};
+  std::memcpy(&payload[2], &checksum, 2);
+  return payload;
+}
+
+class Harness {
+ public:
+  static void run_once(std::span<const std::byte> octets) {
+    static auto* const harness = new Harness;
+    harness->run(Input{octets});
+  }
+
+ private:
+  /// What strangers make the administrator remember, it remembers; so there are new nodes now and
+  /// then.
+  static constexpr unsigned kInputsPerWorld = 2'000;
+  static constexpr unsigned kMostSteps = 64;
+  static constexpr unsigned kMany = 40;
+
+  void run(Input in) {
+    if (world_ == nullptr || ++inputs_ % kInputsPerWorld == 0) {
+      world_.reset();
+      world_ = std::make_unique<NodeWorld>();
+    }
+    hold_ = 0;
+    for (unsigned steps = 0; !in.empty() && steps < kMostSteps; ++steps) {
+      step(in);
+      if (hold_ == 0)
+        world_->round();
+      else
+        --hold_;
+    }
+    require(world_->come_to_rest());
+  }
+
+  void step(Input& in) {
+    const unsigned code = in.octet();
+    const unsigned side = code >> 7;
+    Side& s = world_->sides[side];
+    switch (static_cast<Step>((code & 0x7f) % static_cast<unsigned>(Step::kCount))) {
+      case Step::kEthernet: return ethernet(side, in);
+      case Step::kIp: return ip(side, in);
+      case Step::kDatagram: return datagram(side, in);
+      case Step::kMad: return mad(side, in);
+      case Step::kAgain: return again(side, in);
+      case Step::kTime: return NodeWorld::pass(Duration{std::int64_t{1} << in.octet() % 42});
+      case Step::kDeadline: return world_->pass_to_deadline(10s);
+      case Step::kCable: return cable(in);
+      case Step::kDevice: return device(s, in);
+      case Step::kRequest: return request(s, in);
+      case Step::kHosts: world_->hosts_answer = (in.octet() & 1) != 0; return;
+      case Step::kWorker: s.stepped->iterate(in.octet() % s.workers); return;
+      case Step::kTurn: return s.stepped->turn();
+      case Step::kHold: hold_ = in.octet() % 16 + 1; return;
+      case Step::kCount: return;
+    }
+  }
+
+  /// Options: bit 0: to the port's own address, 1: from a host, 2: in a block of just its size.
+  void ethernet(unsigned side, Input& in) {
+    const unsigned options = in.octet();
+    Bytes frame = taken(in, std::size_t{in.octet()} * 8);
+    if (frame.size() < 14) frame.resize(14);
+    put_macs(side, options, frame);
+    world_->sides[side].port->give(frame, (options & 4) != 0);
+  }
+  void put_macs(unsigned side, unsigned options, Bytes& frame) const {
+    const wire::MacAddr& own = world_->sides[side].mac;
+    const wire::MacAddr host = NodeWorld::host_mac(side, 10);
+    if ((options & 1) != 0) std::copy(own.begin(), own.end(), frame.begin());
+    if ((options & 2) != 0) std::copy(host.begin(), host.end(), frame.begin() + 6);
+  }
+
+  /// Options: bit 0: IPv6, 1 and 2: by eth0, ib0, ib1, or ib0 from a stranger, 3: a word of flags
+  /// and offset follows, 4 and 5: those of put_macs() and to_link(), 6: as many as make a burst.
+  void ip(unsigned side, Input& in) {
+    const unsigned options = in.octet();
+    const bool v6 = (options & 1) != 0;
+    const unsigned way = options >> 1 & 3;
+    const wire::IpAddr from = address(in.octet(), v6), to = address(in.octet(), v6);
+    const unsigned protocol = in.octet(), hops = in.octet();
+    const std::uint16_t fragment = (options & 8) != 0 ? word(in) : std::uint16_t{0};
+    const Bytes payload = ip_payload(protocol, from, to, in);
+    const Bytes packet = v6 ? ip6_packet(from, to, protocol, hops, payload)
+                            : ip4_packet(from, to, protocol, hops, fragment, payload);
+    const auto type = v6 ? wire::EtherType::kIpv6 : wire::EtherType::kIpv4;
+    const unsigned copies = (options & 0x40) != 0 ? kMany : 1;
+    if (way == 0)
+      to_port(side, options >> 4, type, packet, copies);
+    else
+      to_link(side, way == 2, options >> 4 & 3, way == 3, type, packet, copies);
+  }
+  void to_port(unsigned side, unsigned options, wire::EtherType type, const Bytes& packet,
+               unsigned copies) {
+    Bytes frame(14 + packet.size());
+    put_macs(side, 3, frame);
+    const wire::Be16 ether_type{static_cast<std::uint16_t>(type)};
+    std::memcpy(&frame[12], &ether_type, 2);
+    std::copy(packet.begin(), packet.end(), frame.begin() + 14);
+    for (unsigned i = 0; i < copies; ++i) world_->sides[side].port->give(frame, (options & 1) != 0);
+  }
+
+  /// Options: those of to_link(), and bit 3: by ib1, 4: from a stranger.
+  void datagram(unsigned side, Input& in) {
+    const unsigned options = in.octet();
+    const auto type = wire::EtherType{word(in)};
+    const Bytes packet = taken(in, std::size_t{in.octet()} * 8);
+    to_link(side, (options & 8) != 0, options, (options & 0x10) != 0, type, packet, 1);
+  }
+  /// Options: bit 0: to the link's broadcast group, 1: with a GRH, 2: with a wrong Q_Key.
+  void to_link(unsigned side, bool second, unsigned options, bool stranger, wire::EtherType type,
+               const Bytes& packet, unsigned copies) {
+    const wire::IpoibHdr header{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
+    Bytes payload(sizeof header + packet.size());
+    std::memcpy(payload.data(), &header, sizeof header);
+    std::copy(packet.begin(), packet.end(), payload.begin() + sizeof header);
+    const LinkInfo link = world_->sides[side].node().links()[second ? 1 : 0];
+    UdFrame ud;
+    ud.slid = stranger ? std::uint16_t{9} : NodeWorld::kLid[1 - side];
+    ud.dlid = NodeWorld::kLid[side];
+    ud.pkey = second ? 0x8001 : 0xffff;
+    ud.qpn = link.qpn;
+    ud.src_qpn = 0x48;
+    ud.qkey = (options & 4) != 0 ? 1 : link.parameters.qkey;
+    ud.sgid = wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'000a'0b00 + ud.slid);
+    if ((options & 1) != 0) {
+      ud.dlid = link.parameters.broadcast_mlid;
+      ud.qpn = 0xff'ffff;
+      ud.dgid = wire::broadcast_mgid(ud.pkey, 2);
+    } else if ((options & 2) != 0) {
+      ud.dgid = link.gid;
+    }
+    const Bytes frame = ud.octets(payload);
+    for (unsigned i = 0; i < copies; ++i) world_->sides[side].cable->give(frame);
+  }
+
+  void mad(unsigned side, Input& in) {
+    UdFrame ud;
+    ud.slid = static_cast<std::uint16_t>(in.octet() % 12);
+    ud.dlid = NodeWorld::kLid[side];
+    Bytes payload(256);
+    payload[0] = std::byte{1};
+    payload[1] = static_cast<std::byte>(in.octet());
+    payload[2] = std::byte{2};
+    payload[3] = static_cast<std::byte>(in.octet());
+    payload[17] = static_cast<std::byte>(in.octet());
+    const auto rest = in.take(std::min(in.octet(), 232U));
+    std::copy(rest.begin(), rest.end(), payload.begin() + 24);
+    world_->sides[side].cable->give(ud.octets(payload));
+  }
+
+  /// Options: bit 0: the ICRC stays wrong, 2 to 4: how many octets change, 5: one that was kept, as
+  /// it is, 6: in a block of just its size.
+  void again(unsigned side, Input& in) {
+    auto& frames = world_->remembered;
+    const std::size_t which = in.octet();
+    const unsigned options = in.octet();
+    FarEnd& cable = *world_->sides[side].cable;
+    if (!world_->kept.empty() && (options & 0x20) != 0) {
+      cable.give(world_->kept.front());
+      world_->kept.pop_front();
+      return;
+    }
+    if (frames.empty()) return;
+    Bytes frame = frames[frames.size() - 1 - which % frames.size()];
+    for (unsigned n = options >> 2 & 7; n > 0; --n) {
+      const std::size_t at = word(in) % frame.size();
+      frame[at] = static_cast<std::byte>(in.octet());
+    }
+    if ((options & 1) == 0) mend_frame(frame);
+    cable.give(frame, (options & 0x40) != 0);
+  }
+
+  void cable(Input& in) {
+    const unsigned what = in.octet();
+    world_->fault = CableFault{
+        static_cast<std::uint8_t>((what & 15) % static_cast<unsigned>(CableFault::kCount))};
+    world_->faulty_frames = (what >> 4) + 1;
+    if (world_->fault != CableFault::kChange) return;
+    const std::uint32_t where = word(in);
+    world_->damage = where << 8 | in.octet();
+  }
+
+  static void device(Side& s, Input& in) {
+    s.requested = true;
+    const unsigned what = in.octet();
+    const bool on = (what & 0x80) != 0;
+    fabric::PortChange change;
+    switch (what & 7) {
+      case 0: return s.cable->set_carrier(on);
+      case 1: return s.port->set_carrier(on);
+      case 2: static_cast<void>(s.node().set_port_started("eth0", on)); return;
+      case 3: change.up = on; break;
+      case 4: change.reregister = true; break;
+      case 5: change.sm_lid = static_cast<std::uint16_t>(in.octet() % 4); break;
+      case 6: change.pkeys = pkeys(in.octet()); break;
+      default:
+        change.lid = static_cast<std::uint16_t>(in.octet() % 16);
+        if (on) change.gid_prefix = 0xfec0'0000'0000'0000 + in.octet();
+    }
+    static_cast<void>(s.node().change_hca("soft0", change));
+  }
+  static std::vector<std::uint16_t> pkeys(unsigned which) {
+    switch (which % 5) {
+      case 0: return {0xffff, 0x8001};
+      case 1: return {0xffff};
+      case 2: return {0x8001, 0xffff};
+      case 3: return {0x7fff, 0x0001};
+      default: return {};
+    }
+  }
+
+  static void request(Side& s, Input& in) {
+    Node& node = s.node();
+    s.requested = true;
+    const unsigned what = in.octet();
+    const bool v6 = (what & 0x40) != 0;
+    const bool on = (what & 0x80) != 0;
+    const std::string iface{in.one_of(kInterfaces)};
+    switch (what & 15) {
+      case 0: static_cast<void>(node.set_interface_up(iface, on)); return;
+      case 1:
+        static_cast<void>(node.set_mtu(iface, static_cast<std::uint16_t>(in.octet() * 16)));
+        return;
+      case 2: return node.set_forwarding(on);
+      case 3: return node.set_burst(in.octet() % 64 + 1);
+      case 4:
+        return node.set_forward_mode(
+            static_cast<ForwardMode>(in.octet() % fwd::kForwardModeNames.size()));
+      case 5: return route(node, on, v6, in);
+      case 6: return static_neighbour(node, iface, on, address(in.octet(), v6), in);
+      case 7: return group(s, iface, on, address(in.octet(), v6));
+      case 8: return multicast_route(node, iface, on, v6, in);
+      case 9: static_cast<void>(node.flush_neighbours(on ? iface : "")); return;
+      case 10: return close_connection(node, in);
+      case 11: return node.clear_stats();
+      case 12: static_cast<void>(node.set_promiscuous("eth0", on)); return;
+      case 13: return ask(node);
+      default: static_cast<void>(node.remove_neighbour(iface, address(in.octet(), v6))); return;
+    }
+  }
+  static void route(Node& node, bool on, bool v6, Input& in) {
+    const auto to = *wire::parse_prefix(in.one_of(kPrefixes));
+    RouteConfig r{to, {}};
+    const unsigned n = on ? in.octet() % 4 : 0;
+    for (unsigned i = 0; i < n; ++i) r.via.push_back(address(in.octet(), v6));
+    r.blackhole = n == 0;
+    static_cast<void>(on ? node.add_route(r) : node.remove_route(to));
+  }
+  static void static_neighbour(Node& node, const std::string& iface, bool on,
+                               const wire::IpAddr& addr, Input& in) {
+    if (!on) return static_cast<void>(node.remove_neighbour(iface, addr));
+    NeighbourEntryConfig entry{iface, addr, {}};
+    if (iface == "eth0") {
+      entry.lladdr = wire::to_string(NodeWorld::host_mac(0, in.octet()));
+    } else {
+      const auto flags = static_cast<std::uint8_t>(in.octet());
+      const wire::Be24 qpn{word(in)};
+      entry.lid = static_cast<std::uint16_t>(in.octet() % 4);
+      entry.lladdr = wire::to_string(wire::LinkAddr{
+          flags, qpn, wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'000a'0b00 + entry.lid)});
+    }
+    static_cast<void>(node.add_neighbour(entry));
+  }
+  static void group(Side& s, const std::string& iface, bool on, const wire::IpAddr& group) {
+    const std::pair entry{iface, group};
+    if (on) {
+      if (s.node().join_group(iface, group)) s.joined.push_back(entry);
+      return;
+    }
+    const auto found = std::find(s.joined.begin(), s.joined.end(), entry);
+    if (found == s.joined.end()) return;
+    require(s.node().leave_group(iface, group).has_value());
+    s.joined.erase(found);
+  }
+  static void multicast_route(Node& node, const std::string& iface, bool on, bool v6, Input& in) {
+    MulticastRouteConfig r{
+        {address(in.octet(), v6), static_cast<std::uint8_t>(v6 ? 128 : 32)}, {}, iface, {}};
+    if (const unsigned source = in.octet(); source < kAddresses.size())
+      r.source = address(source, v6);
+    r.out = {std::string{in.one_of(kInterfaces)}};
+    static_cast<void>(on ? node.add_multicast_route(r) : node.remove_multicast_route(r));
+  }
+  static void close_connection(Node& node, Input& in) {
+    const auto all = node.connections("");
+    if (!all.empty())
+      static_cast<void>(node.close_connection("ib0", all[in.octet() % all.size()].handle));
+  }
+  /// What `show` commands and exporters read.
+  static void ask(Node& node) {
+    static_cast<void>(node.links());
+    static_cast<void>(node.ports());
+    static_cast<void>(node.hcas());
+    for (const NeighbourKey& key : node.neighbour_keys(""))
+      require(node.neighbour(key).has_value());
+    static_cast<void>(node.routes({}, 1000));
+    static_cast<void>(node.groups(""));
+    static_cast<void>(node.multicast_routes());
+    static_cast<void>(node.subnet_administration());
+    static_cast<void>(node.port_stats());
+    static_cast<void>(node.forward_stats());
+    static_cast<void>(node.xstats("soft0"));
+    static_cast<void>(node.drops());
+  }
+
+  std::unique_ptr<NodeWorld> world_;
+  unsigned inputs_ = 0;
+  unsigned hold_ = 0;
+};
+
+}  // namespace
+}  // namespace ipoib::mgmt::test
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ipoib::mgmt::test::Harness::run_once(ipoib::test::input(data, size));
+  return 0;
+}

@@ -1,0 +1,494 @@
+#include "tests/fuzz/node_world.h"
+
+#include <rte_bus_vdev.h>
+#include <rte_cycles.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_random.h>
+#include <rte_ring.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "drivers/soft/soft_hca.h"
+#include "lib/wire/frame.h"
+#include "lib/wire/nd.h"
+#include "tests/eal.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace ipoib::mgmt::test {
+namespace {
+
+using ipoib::test::require;
+
+std::uint64_t world_tsc = 0;
+
+std::uint64_t read_world_tsc() noexcept {
+  return world_tsc;
+}
+
+constexpr unsigned kWireMbufs = 4095;
+constexpr std::size_t kLongestFrame = 4096;
+
+rte_mempool* wire_pool() {
+  static rte_mempool* const pool =
+      rte_pktmbuf_pool_create("wire", kWireMbufs, 0, 0, kLongestFrame + 128, SOCKET_ID_ANY);
+  return pool;
+}
+
+void start_once() {
+  static const bool started = [] {
+    require(start_eal("fuzz"));
+    rte_log_set_global_level(RTE_LOG_CRIT);
+    rte_srand(1);
+    return true;
+  }();
+  require(started);
+}
+
+Result<std::unique_ptr<fabric::Hca>> make_soft(const HcaConfig& config, const HcaResources& r) {
+  soft::SoftHcaConfig soft;
+  soft.name = config.name;
+  soft.port_id = r.ethdev_port;
+  soft.attr.guid = config.guid;
+  soft.attr.lid = config.lid;
+  soft.attr.sm_lid = config.sm_lid;
+  soft.attr.pkeys = config.pkeys;
+  soft.pool = r.pool;
+  soft.control_pool = r.control_pool;
+  soft.qsbr = r.qsbr;
+  soft.retirement = r.retirement;
+  soft.doorbell = r.doorbell;
+  soft.first_qpn = config.first_qpn;
+  soft.tsc = &read_world_tsc;
+  auto hca = soft::SoftHca::create(soft);
+  if (!hca) return tl::make_unexpected(hca.error());
+  return std::unique_ptr<fabric::Hca>{std::move(*hca)};
+}
+
+wire::IpPrefix prefix(std::string_view text) {
+  return *wire::parse_prefix(text);
+}
+
+/// None: nobody is there.
+std::optional<unsigned> host_number(const wire::IpAddr& addr) {
+  const auto n = std::to_integer<unsigned>(addr.bytes[15]);
+  if (n < 2 || n >= NodeWorld::kHosts) return std::nullopt;
+  return n;
+}
+
+Bytes ethernet(const wire::MacAddr& to, const wire::MacAddr& from, wire::EtherType type,
+               std::span<const std::byte> payload) {
+  Bytes frame(14 + payload.size());
+  std::copy(to.begin(), to.end(), frame.begin());
+  std::copy(from.begin(), from.end(), frame.begin() + 6);
+  const wire::Be16 ether_type{static_cast<std::uint16_t>(type)};
+  std::memcpy(&frame[12], &ether_type, 2);
+  std::copy(payload.begin(), payload.end(), frame.begin() + 14);
+  return frame;
+}
+
+void free_block(void*, void* block) {
+  std::free(block);
+}
+
+void empty(rte_ring* ring) {
+  void* m = nullptr;
+  while (rte_ring_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+}
+
+}  // namespace
+
+FarEnd::FarEnd(const std::string& name)
+    : to_node_{rte_ring_create((name + "_in").c_str(), 256, SOCKET_ID_ANY, 0)},
+      from_node_{rte_ring_create((name + "_out").c_str(), 1024, SOCKET_ID_ANY, 0)} {
+  require(to_node_ != nullptr && from_node_ != nullptr);
+  const int port = rte_eth_from_rings(name.c_str(), &to_node_, 1, &from_node_, 1, 0);
+  require(port >= 0);
+  port_ = static_cast<std::uint16_t>(port);
+  std::array<char, RTE_ETH_NAME_MAX_LEN> text{};
+  require(rte_eth_dev_get_name_by_port(port_, text.data()) == 0);
+  device_ = text.data();
+}
+
+FarEnd::~FarEnd() {
+  static_cast<void>(rte_vdev_uninit(device_.c_str()));
+  for (rte_ring* ring : {to_node_, from_node_}) {
+    empty(ring);
+    rte_ring_free(ring);
+  }
+}
+
+bool FarEnd::give(std::span<const std::byte> frame, bool exact) {
+  if (frame.empty() || frame.size() > kLongestFrame) return false;
+  rte_mbuf* const m = rte_pktmbuf_alloc(wire_pool());
+  require(m != nullptr);
+  const auto len = static_cast<std::uint16_t>(frame.size());
+  if (exact) {
+    // Who shares the octets is counted in front of them; behind them lies nothing that is ours.
+    constexpr std::size_t kHead = sizeof(rte_mbuf_ext_shared_info);
+    auto* const block = static_cast<std::byte*>(std::malloc(kHead + frame.size()));
+    require(block != nullptr);
+    auto* const shared = new (block) rte_mbuf_ext_shared_info{};
+    shared->free_cb = free_block;
+    shared->fcb_opaque = block;
+    rte_mbuf_ext_refcnt_set(shared, 1);
+    rte_pktmbuf_attach_extbuf(m, block + kHead, RTE_BAD_IOVA, len, shared);
+  }
+  char* const to = rte_pktmbuf_append(m, len);
+  require(to != nullptr);
+  std::copy(frame.begin(), frame.end(), reinterpret_cast<std::byte*>(to));
+  if (rte_ring_enqueue(to_node_, m) == 0) return true;
+  rte_pktmbuf_free(m);
+  return false;
+}
+
+Bytes FarEnd::take() {
+  void* object = nullptr;
+  if (rte_ring_dequeue(from_node_, &object) != 0) return {};
+  auto* const m = static_cast<rte_mbuf*>(object);
+  Bytes frame(rte_pktmbuf_pkt_len(m));
+  const void* data = rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), frame.data());
+  require(data != nullptr);
+  if (data != frame.data()) std::memcpy(frame.data(), data, frame.size());
+  rte_pktmbuf_free(m);
+  return frame;
+}
+
+bool FarEnd::has_frame() const {
+  return rte_ring_empty(from_node_) == 0;
+}
+
+void FarEnd::set_carrier(bool up) {
+  static_cast<void>(up ? rte_eth_dev_set_link_up(port_) : rte_eth_dev_set_link_down(port_));
+}
+
+wire::MacAddr NodeWorld::host_mac(unsigned side, unsigned n) {
+  return {std::byte{2},
+          {},
+          {},
+          std::byte{0xaa},
+          static_cast<std::byte>(side),
+          static_cast<std::byte>(n)};
+}
+
+NodeConfig NodeWorld::config(unsigned side) const {
+  const std::string n = std::to_string(side + 1);
+  const std::string other = std::to_string(2 - side);
+  const auto addr = [](const std::string& text) { return *wire::parse_ip(text); };
+  NodeConfig c;
+  HcaConfig hca;
+  hca.name = "soft0";
+  hca.wire = sides[side].cable->device();
+  hca.guid = 0x0002'c903'000a'0b00 + kLid[side];
+  hca.lid = kLid[side];
+  hca.sm_lid = kLid[0];
+  hca.subnet_administrator = side == 0;
+  hca.pkeys = {0xffff, 0x8001};
+  hca.first_qpn = 0x100 * (side + 1);
+  c.hcas = {hca};
+
+  LinkConfigEntry ib0;
+  ib0.name = "ib0";
+  ib0.hca = "soft0";
+  ib0.addresses = {prefix("10.0.0." + n + "/24"), prefix("fd00:a::" + n + "/64")};
+  ib0.mode = LinkMode::kConnected;
+  ib0.ip.multicast_router = side == 0;
+  LinkConfigEntry ib1 = ib0;
+  ib1.name = "ib1";
+  ib1.pkey = 0x8001;
+  ib1.addresses = {prefix("10.1.0." + n + "/24"), prefix("fd00:b::" + n + "/64")};
+  ib1.mode = LinkMode::kDatagram;
+  ib1.copy_to_routers = true;
+  c.links = {ib0, ib1};
+
+  PortConfig eth0;
+  eth0.name = "eth0";
+  eth0.device = sides[side].port->device();
+  eth0.addresses = {prefix("192.168." + n + ".1/24"), prefix("fd00:" + n + "::1/64")};
+  eth0.tcp_offload = side == 0;
+  eth0.ip.multicast_router = side == 0;
+  eth0.ip.ip6.accept_ra = side == 1;
+  eth0.ip.ip6.routing = side == 0;
+  eth0.ip.ip6.router_advertisement = side == 0;
+  c.ports = {eth0};
+
+  c.routes = {{prefix("192.168." + other + ".0/24"), {addr("10.0.0." + other)}},
+              {prefix("fd00:" + other + "::/64"), {addr("fd00:a::" + other)}},
+              {prefix("10.8.0.0/16"), {addr("10.0.0." + other), addr("10.1.0." + other)}},
+              {prefix("10.7.0.0/16"), {addr("192.168." + n + ".200")}},
+              {prefix("10.9.0.0/16"), {}, true}};
+  c.worker.count = sides[side].workers;
+  if (side == 0) c.worker.assign = {{"eth0", 0}, {"soft0", 1}};
+  c.total_num_mbufs = 4095;
+  c.neighbour.max_entries = 64;
+  c.rxd = c.txd = 128;
+  c.auto_start = true;
+  return c;
+}
+
+NodeWorld::NodeWorld() {
+  start_once();
+  world_tsc = 1000 * rte_get_tsc_hz();
+  static unsigned made = 0;
+  const std::string number = std::to_string(made++);
+  for (unsigned i : {0U, 1U}) {
+    Side& side = sides[i];
+    side.workers = 2 - i;
+    side.cable = std::make_unique<FarEnd>("c" + std::to_string(i) + "_" + number);
+    side.port = std::make_unique<FarEnd>("e" + std::to_string(i) + "_" + number);
+    auto node = SteppedNode::create(config(i), make_soft, &read_world_tsc, i + 1);
+    require(node.has_value());
+    side.stepped = std::move(*node);
+    side.stepped->start();
+  }
+  for (int i = 0; i < 200; ++i) {
+    settle();
+    pass(std::chrono::milliseconds(50));
+  }
+  for (Side& side : sides) {
+    for (const LinkInfo& l : side.node().links()) require(l.state == "up");
+    for (const PortInfo& p : side.node().ports()) require(p.state == "up");
+    side.mac = side.node().ports()[0].mac;
+  }
+  at_rest_ = learned();
+  require(come_to_rest());
+  at_rest_ = learned();
+}
+
+NodeWorld::~NodeWorld() {
+  for (Side& side : sides) side.stepped->begin_to_leave();
+  for (int i = 0; i < 100; ++i) {
+    settle();
+    pass(std::chrono::milliseconds(100));
+  }
+  for (Side& side : sides) {
+    require(side.stepped->has_left());
+    side.stepped.reset();
+  }
+}
+
+void NodeWorld::pass(Duration d) {
+  const auto ns = static_cast<std::uint64_t>(d.count());
+  const std::uint64_t hz = rte_get_tsc_hz();
+  world_tsc += ns / 1'000'000'000 * hz + ns % 1'000'000'000 * hz / 1'000'000'000 + 1;
+}
+
+void NodeWorld::pass_to_deadline(Duration longest) {
+  Duration least = longest;
+  for (const Side& side : sides)
+    if (const auto due = side.stepped->next_deadline())
+      least = std::min(least, *due - side.stepped->now());
+  pass(std::max(least, Duration{0}));
+}
+
+unsigned NodeWorld::round() {
+  unsigned done = 0;
+  for (unsigned i : {0U, 1U}) {
+    for (unsigned w = 0; w < sides[i].workers; ++w) done += sides[i].stepped->iterate(w);
+    sides[i].stepped->turn();
+    done += carry(i);
+    done += serve_hosts(i);
+  }
+  pass(std::chrono::microseconds(10));
+  return done;
+}
+
+bool NodeWorld::settle(unsigned most) {
+  // What management sends in one round is handled in the next.
+  for (unsigned quiet = 0; quiet < 2; --most) {
+    if (most == 0) return false;
+    quiet = round() == 0 ? quiet + 1 : 0;
+  }
+  return true;
+}
+
+unsigned NodeWorld::carry(unsigned from) {
+  unsigned n = 0;
+  FarEnd& to = *sides[1 - from].cable;
+  while (sides[from].cable->has_frame()) {
+    Bytes frame = sides[from].cable->take();
+    ++n;
+    if (remembered.size() == kRemembered) remembered.pop_front();
+    remembered.push_back(frame);
+    const CableFault befalls = faulty_frames != 0 ? fault : CableFault::kNone;
+    faulty_frames -= faulty_frames != 0 ? 1 : 0;
+    switch (befalls) {
+      case CableFault::kLose: continue;
+      case CableFault::kKeep:
+        if (kept.size() < kRemembered) kept.push_back(std::move(frame));
+        continue;
+      case CableFault::kRepeat: to.give(frame); break;
+      case CableFault::kReverse: sides[from].cable->give(frame); break;
+      case CableFault::kChange:
+        if (frame.size() > 14)
+          frame[14 + (damage >> 8) % (frame.size() - 14)] ^= static_cast<std::byte>(damage);
+        mend_frame(frame);
+        break;
+      default: break;
+    }
+    to.give(frame);
+  }
+  return n;
+}
+
+unsigned NodeWorld::serve_hosts(unsigned side) {
+  unsigned n = 0;
+  for (; sides[side].port->has_frame(); ++n) {
+    const Bytes frame = sides[side].port->take();
+    if (hosts_answer) answer(side, frame);
+  }
+  return n;
+}
+
+void NodeWorld::answer(unsigned side, std::span<const std::byte> frame) {
+  if (frame.size() < 14) return;
+  const auto type = wire::EtherType{wire::read<wire::Be16>(frame, 12)->host()};
+  const auto body = frame.subspan(14);
+  if (type == wire::EtherType::kArp) {
+    const auto arp = wire::parse_arp<wire::MacAddr>(body);
+    if (!arp || arp->op.host() != 1 || arp->sender_ip == arp->target_ip) return;
+    const auto n = host_number(wire::IpAddr::v4(arp->target_ip.host()));
+    if (!n) return;
+    const auto mac = host_mac(side, *n);
+    const auto reply = wire::make_arp(wire::ArpOp::kReply, mac, arp->target_ip.host(),
+                                      arp->sender_hw, arp->sender_ip.host());
+    sides[side].port->give(ethernet(arp->sender_hw, mac, type, wire::bytes_of(reply)));
+  } else if (type == wire::EtherType::kIpv6) {
+    const auto nd = wire::parse_nd<wire::MacAddr>(body);
+    if (!nd || nd->type != wire::Icmp6Type::kNeighbourSolicitation || !nd->source_hw) return;
+    const auto n = host_number(nd->target);
+    if (!n || wire::is_link_local6(nd->target)) return;
+    wire::NdMessage<wire::MacAddr> na;
+    na.type = wire::Icmp6Type::kNeighbourAdvertisement;
+    na.src = na.target = nd->target;
+    na.dst = nd->src;
+    na.solicited = na.override_it = true;
+    na.target_hw = host_mac(side, *n);
+    sides[side].port->give(ethernet(*nd->source_hw, *na.target_hw, type, wire::build_nd(na)));
+  }
+}
+
+std::size_t NodeWorld::mbufs_in_use() const {
+  std::size_t n = rte_mempool_in_use_count(wire_pool());
+  for (const Side& side : sides) {
+    const NodeTotals t = side.node().totals();
+    n += t.mbufs - t.mbufs_free + t.reserve_mbufs - t.reserve_mbufs_free;
+  }
+  return n;
+}
+
+std::size_t NodeWorld::learned() const {
+  std::size_t n = 0;
+  for (const Side& side : sides)
+    n += side.node().neighbour_keys("").size() + side.node().connections("").size();
+  return n;
+}
+
+/// Requests that are refused are refused with reason: what counts is what there is in the end.
+void NodeWorld::put_back(unsigned i) {
+  Side& side = sides[i];
+  Node& node = side.node();
+  const NodeConfig original = config(i);
+  side.cable->set_carrier(true);
+  side.port->set_carrier(true);
+  const HcaConfig& hca = original.hcas[0];
+  fabric::PortChange change;
+  change.sm_lid = hca.sm_lid;
+  if (i != 0) change.lid = hca.lid;
+  if (i != 0) change.gid_prefix = wire::kDefaultGidPrefix;
+  change.pkeys = hca.pkeys;
+  change.up = true;
+  require(node.change_hca(hca.name, change).has_value());
+  static_cast<void>(node.set_port_started("eth0", true));
+  for (const char* name : {"ib0", "ib1", "eth0"})
+    static_cast<void>(node.set_interface_up(name, true));
+  static_cast<void>(node.set_mtu("eth0", original.ports[0].mtu));
+  for (const char* name : {"ib0", "ib1"}) static_cast<void>(node.set_mtu(name, 2044));
+  node.set_forward_mode(ForwardMode::kRoute);
+  node.set_forwarding(true);
+  node.set_burst(original.worker.burst);
+  for (const RouteInfo& r : node.routes({}, 1000))
+    if (r.kind == "static" || r.kind == "blackhole") require(node.remove_route(r.to).has_value());
+  for (const RouteConfig& r : original.routes) require(node.add_route(r).has_value());
+  for (const MulticastRouteInfo& r : node.multicast_routes())
+    if (r.origin.starts_with("static"))
+      static_cast<void>(node.remove_multicast_route(
+          {{r.group, static_cast<std::uint8_t>(r.group.is_v4() ? 32 : 128)},
+           r.source.value_or(wire::IpAddr{}),
+           r.in,
+           {}}));
+  const std::array<const char*, 3> names = {"eth0", "ib0", "ib1"};
+  for (const NeighbourKey& key : node.neighbour_keys(""))
+    static_cast<void>(node.remove_neighbour(names.at(key.iface), key.addr));
+  for (const auto& [iface, group] : std::exchange(side.joined, {}))
+    require(node.leave_group(iface, group).has_value());
+}
+
+void NodeWorld::forget() {
+  for (const Side& side : sides) {
+    Node& node = side.node();
+    for (const link::ConnectionInfo& c : node.connections(""))
+      static_cast<void>(node.close_connection("ib0", c.handle));
+    require(node.flush_neighbours("").has_value());
+  }
+}
+
+bool NodeWorld::come_to_rest() {
+  fault = CableFault::kNone;
+  faulty_frames = 0;
+  kept.clear();
+  hosts_answer = true;
+  for (unsigned i : {0U, 1U})
+    if (std::exchange(sides[i].requested, false)) put_back(i);
+  constexpr int kMostWaits = 300;
+  for (int i = 0; i < kMostWaits; ++i) {
+    settle();
+    if (mbufs_in_use() == 0 && learned() <= at_rest_) return true;
+    // What packets under way bring about is forgotten too.
+    forget();
+    settle();
+    if (mbufs_in_use() != 0 || learned() > at_rest_) pass_to_deadline(std::chrono::seconds(1));
+  }
+  tell_left();
+  return false;
+}
+
+void NodeWorld::tell_left() const {
+  std::fprintf(stderr, "left: %u mbufs of the wire, %zu learned, %zu at rest\n",
+               rte_mempool_in_use_count(wire_pool()), learned(), at_rest_);
+  for (const Side& side : sides) {
+    const Node& node = side.node();
+    const NodeTotals t = node.totals();
+    std::fprintf(stderr, "node of LID %u: %zu mbufs\n", node.config().hcas[0].lid,
+                 t.mbufs - t.mbufs_free);
+    for (const NeighbourKey& key : node.neighbour_keys(""))
+      std::fprintf(stderr, "  neighbour %s on %u\n", wire::to_string(key.addr).c_str(), key.iface);
+    for (const link::ConnectionInfo& c : node.connections(""))
+      std::fprintf(stderr, "  connection to %s: %s\n", c.peer.c_str(),
+                   std::string{c.state}.c_str());
+    for (const LinkInfo& l : node.links())
+      std::fprintf(stderr, "  link %s: %s: %s\n", l.name.c_str(), l.state.c_str(),
+                   l.reason.c_str());
+  }
+}
+
+void mend_frame(Bytes& frame) {
+  constexpr std::size_t kAt = 14, kLeast = sizeof(wire::Lrh) + sizeof(wire::Bth) + wire::kIcrcLen;
+  if (frame.size() < kAt + kLeast) return;
+  auto lrh = *wire::read<wire::Lrh>(frame, kAt);
+  if (lrh.packet_len() < kLeast || lrh.packet_len() > frame.size() - kAt) {
+    lrh.resv_pktlen.set(static_cast<std::uint16_t>((frame.size() - kAt) / 4));
+    std::memcpy(&frame[kAt], &lrh, sizeof lrh);
+  }
+  wire::put_icrc({&frame[kAt], lrh.packet_len()});
+}
+
+}  // namespace ipoib::mgmt::test

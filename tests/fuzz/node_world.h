@@ -1,0 +1,126 @@
+// Two whole nodes in one thread and in virtual time, on a software fabric between them and with
+// hosts on their Ethernet ports: what the fuzz target `node` plays with.
+//
+//   hosts -- eth0 [node 0: LID 1, the SA] ib0, ib1 == cable == ib0, ib1 [node 1: LID 2] eth0 --
+//   hosts
+//
+// Frames between the nodes are carried by this program, which may lose, repeat, keep or change
+// them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/mgmt/stepped_node.h"
+#include "lib/wire/ip.h"
+#include "lib/wire/ipoib.h"
+
+struct rte_mbuf;
+struct rte_ring;
+
+namespace ipoib::mgmt::test {
+
+using Bytes = std::vector<std::byte>;
+
+/// An ethdev whose far end is this program's.
+class FarEnd {
+ public:
+  explicit FarEnd(const std::string& name);
+  ~FarEnd();
+  FarEnd(const FarEnd&) = delete;
+  FarEnd& operator=(const FarEnd&) = delete;
+
+  [[nodiscard]] const std::string& device() const { return device_; }
+  /// The node is to receive the frame; false: it has too many waiting. `exact`: its octets lie in a
+  /// block of just their size, so that AddressSanitizer sees one too many.
+  bool give(std::span<const std::byte> frame, bool exact = false);
+  /// What the node sent; empty: nothing.
+  [[nodiscard]] Bytes take();
+  [[nodiscard]] bool has_frame() const;
+  void set_carrier(bool up);
+
+ private:
+  std::string device_;
+  std::uint16_t port_ = 0;
+  rte_ring* to_node_;
+  rte_ring* from_node_;
+};
+
+/// What befalls the next frames on the cable.
+enum class CableFault : std::uint8_t { kNone, kLose, kRepeat, kKeep, kChange, kReverse, kCount };
+
+struct Side {
+  std::unique_ptr<FarEnd> cable;
+  std::unique_ptr<FarEnd> port;
+  std::unique_ptr<SteppedNode> stepped;
+  wire::MacAddr mac{};  ///< Of the node's port.
+  unsigned workers = 1;
+  bool requested = false;  ///< Requests may have changed what it is.
+  std::vector<std::pair<std::string, wire::IpAddr>> joined;  ///< By request.
+
+  [[nodiscard]] Node& node() const { return stepped->node(); }
+};
+
+class NodeWorld {
+ public:
+  static constexpr std::array<std::uint16_t, 2> kLid = {1, 2};
+  static constexpr std::size_t kRemembered = 32;
+
+  NodeWorld();
+  ~NodeWorld();
+  NodeWorld(const NodeWorld&) = delete;
+  NodeWorld& operator=(const NodeWorld&) = delete;
+
+  /// One loop of each worker, one turn of each node, and every frame one hop further. Returns how
+  /// much was done.
+  unsigned round();
+  /// Rounds until nothing moves, `most` at most; false: something still moves.
+  bool settle(unsigned most = 64);
+  static void pass(Duration d);
+  /// To the next deadline of either node, and `longest` at most.
+  void pass_to_deadline(Duration longest);
+
+  /// Of all pools: mbufs that somebody has.
+  [[nodiscard]] std::size_t mbufs_in_use() const;
+  /// Neighbours and connections: what traffic leaves behind.
+  [[nodiscard]] std::size_t learned() const;
+  /// Takes back whatever requests may have changed, forgets what was learned, and lets time pass
+  /// until no packet is left. False: something stays.
+  bool come_to_rest();
+
+  /// Those with a last octet below this are there, and answer for their addresses.
+  static constexpr unsigned kHosts = 100;
+  static wire::MacAddr host_mac(unsigned side, unsigned n);
+
+  std::array<Side, 2> sides;
+  bool hosts_answer = true;
+  CableFault fault = CableFault::kNone;
+  unsigned faulty_frames = 0;    ///< That `fault` is still to befall.
+  std::uint32_t damage = 0;      ///< kChange: where (16 bits) and what (8 bits).
+  std::deque<Bytes> kept;        ///< kKeep.
+  std::deque<Bytes> remembered;  ///< The last frames of the cable, whoever sent them.
+
+ private:
+  [[nodiscard]] NodeConfig config(unsigned side) const;
+  unsigned carry(unsigned from);
+  unsigned serve_hosts(unsigned side);
+  void answer(unsigned side, std::span<const std::byte> frame);
+  void put_back(unsigned side);
+  void forget();
+  /// Says on stderr what come_to_rest() found.
+  void tell_left() const;
+
+  std::size_t at_rest_ = 0;  ///< What learned() is then.
+};
+
+/// Makes LRH.PktLen one that the frame holds, and its ICRC right.
+void mend_frame(Bytes& frame);
+
+}  // namespace ipoib::mgmt::test
