@@ -66,12 +66,15 @@ step() {
 
 cannot() { not_run+=("$1: $2"); }
 
-# unit_tests FOLDER SECONDS: every GoogleTest case of a build, one by one.
+# unit_tests FOLDER SECONDS [PROGRAM]...: every GoogleTest case of a build, or of some programs of it,
+# one by one.
 unit_tests() {
   local folder=$1 seconds=$2 log=build/tests/unit-$1.log counts names begin=$SECONDS
+  shift 2
   wanted "unit tests $folder" || return 0
   rm -f "$folder"/meson-logs/testlog.junit.xml
-  run "$seconds" "$log" meson test -C "$folder" --no-rebuild --print-errorlogs --timeout-multiplier 4
+  run "$seconds" "$log" meson test -C "$folder" --no-rebuild --print-errorlogs --timeout-multiplier 4 \
+    "$@"
   local status=$?
   names=build/tests/cases-$folder.txt
   counts=$(tests/gtest_cases.py "$folder/meson-logs/testlog.junit.xml" "$status" "$names") ||
@@ -117,6 +120,14 @@ if step "build with clang, sanitizers, fuzz targets" 3600 env CC="ccache clang-1
     step "fuzz $name" 60 "$target" -max_total_time=5 -max_len=4200 \
       -artifact_prefix="build/tests/$name-" "$found" "tests/fuzz/corpus/$name"
   done
+fi
+# Tests whose threads share something.
+if step "build with clang, thread sanitizer" 1800 env CC="ccache clang-14" CXX="ccache clang++-14" \
+  config/build.sh build-tsan -Dwerror=true --buildtype=debugoptimized --optimization=1 \
+  -Db_sanitize=thread -Dbenchmarks=false -Db_lundef=false -- \
+  tests/unit/lib/base/unit_base tests/threads/threads_test; then
+  TSAN_OPTIONS="suppressions=$PWD/tests/threads/tsan.supp" \
+    unit_tests build-tsan 600 unit_base threads_test
 fi
 
 for benchmark in build/perf/*/*_bench build/perf/*/*/*_bench; do

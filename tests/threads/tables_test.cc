@@ -1,0 +1,116 @@
+// Tables that management changes while a worker forwards.
+#include <rte_ring_elem.h>
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/threads/worker_thread.h"
+#include "tests/unit/lib/fwd/world.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+constexpr std::uint32_t kLoops = 3'000;
+constexpr table::NextHopIndex kVia = 100, kVia6 = 101, kOther = 102;
+constexpr table::NeighbourIndex kGateway = 7;
+
+class TablesUnderTraffic : public World {
+ protected:
+  void SetUp() override {
+    World::SetUp();
+    hops.set(kVia, kLives);
+    hops.set(kVia6, kLives);
+    hops.set(kOther, {table::NextHopKind::kBlackhole, 0, kIb0, table::kNoNeighbour});
+    ASSERT_TRUE(prefixes->add(*wire::parse_prefix("172.16.0.0/16"), kVia));
+    ASSERT_TRUE(prefixes6->add(*wire::parse_prefix("fd00:77::/32"), kVia6));
+    start();
+    set_neighbour(kGateway, ib_neighbour(kIb0, "10.0.0.2", 3, 0x77));
+    loop();
+  }
+
+  /// Four packets a loop, IPv4 and IPv6, of which none may be lost without a count. The worker's
+  /// thread plays the wires too, and whoever takes what goes up.
+  void forward() {
+    for (const auto* dst : {"172.16.0.9", "172.16.0.200"})
+      receive(kEth0, to_eth0(Ip4{.dst = dst}.bytes()));
+    for (const auto* dst : {"fd00:77::9", "fd00:77:8000::9"})
+      receive(kEth0, ethernet(mac(0xa0), mac(0x10), 0x86dd, Ip6{.dst = dst}.bytes()));
+    received_ += 4;
+    links[0].room = 1000;
+    links[0].tx_bursts.clear();
+    worker().iterate();
+    sent_ += sent_by_link(kIb0).size();
+    // A packet whose loss is counted already goes up all the same, for its sender to be told.
+    for (const Punted& one : punted()) waiting_ += one.message.kind != msg::Up::Kind::kIcmpError;
+  }
+
+  /// Changes tables beside the worker until its loops are done.
+  template <class Change>
+  void run(Change change) {
+    ::ipoib::test::WorkerThread worker{rcu, kLoops, [this] { forward(); }};
+    std::uint32_t changes = 0;
+    while (!worker.is_over()) change(changes++);
+    worker.join();
+    EXPECT_GT(changes, 0U);
+    EXPECT_EQ(received_, 4U * kLoops);
+    EXPECT_EQ(sent_ + waiting_ + all_drops(), received_);
+  }
+
+  /// Waits while the ring is full.
+  void tell(const msg::Down& message) {
+    msg::Down copy = message;
+    while (rte_ring_sp_enqueue_elem(down[0], &copy, sizeof(copy)) != 0) std::this_thread::yield();
+  }
+
+  static constexpr table::NextHop kLives{table::NextHopKind::kGateway, 0, kIb0, kGateway};
+  std::uint64_t received_ = 0, sent_ = 0, waiting_ = 0;
+};
+
+TEST_F(TablesUnderTraffic, NextHopsChange) {
+  run([this](std::uint32_t i) {
+    const table::NextHop dead{table::NextHopKind::kUnreachable, 0, kIb0, table::kNoNeighbour};
+    for (const auto hop : {kVia, kVia6}) hops.set(hop, i % 2 == 0 ? dead : kLives);
+  });
+}
+
+// Longer prefixes come and go: groups of the IPv4 table are used again, copies of the IPv6 table
+// are swapped.
+TEST_F(TablesUnderTraffic, PrefixesComeAndGo) {
+  const auto longer = *wire::parse_prefix("172.16.0.128/25");
+  const auto longer6 = *wire::parse_prefix("fd00:77:8000::/33");
+  run([&](std::uint32_t i) {
+    if (i % 2 == 0) {
+      static_cast<void>(prefixes->add(longer, kOther));  // may have to wait for its group
+      EXPECT_TRUE(prefixes6->add(longer6, kOther));
+    } else {
+      static_cast<void>(prefixes->remove(longer));
+      EXPECT_TRUE(prefixes6->remove(longer6));
+    }
+  });
+}
+
+// The neighbour that every route leads to is removed and comes back under the same number.
+TEST_F(TablesUnderTraffic, NeighboursComeAndGo) {
+  run([&](std::uint32_t i) {
+    msg::Down message{};
+    message.kind = i % 2 == 0 ? msg::Down::Kind::kNeighbourRemove : msg::Down::Kind::kNeighbourSet;
+    message.index = kGateway;
+    if (i % 2 != 0) message.neighbour = ib_neighbour(kIb0, "10.0.0.2", 3 + i % 16, 0x77);
+    tell(message);
+  });
+}
+
+// Deliveries of multicast, which the worker keeps in a table of its own.
+TEST_F(TablesUnderTraffic, DeliveriesComeAndGo) {
+  run([&](std::uint32_t i) {
+    msg::Down message{};
+    message.kind = i % 2 == 0 ? msg::Down::Kind::kDeliverySet : msg::Down::Kind::kDeliveryRemove;
+    message.delivery = {*wire::parse_ip("239.1.1.1"), *wire::parse_ip("192.168.1.10"), kEth0, false,
+                        1U << kIb1};
+    tell(message);
+  });
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test

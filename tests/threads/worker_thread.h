@@ -1,0 +1,45 @@
+// A thread that loops as a worker does: registered in an RCU variable, and of a bounded number of
+// loops, while the test plays the management lcore beside it.
+#pragma once
+
+#include <rte_rcu_qsbr.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <utility>
+
+namespace ipoib::test {
+
+class WorkerThread {
+ public:
+  /// Runs `loop` that many times; `rcu` has room for a thread of number 0.
+  template <class Loop>
+  WorkerThread(rte_rcu_qsbr* rcu, std::uint32_t loops, Loop loop) {
+    rte_rcu_qsbr_thread_register(rcu, 0);
+    rte_rcu_qsbr_thread_online(rcu, 0);
+    thread_ = std::thread{[this, rcu, loops, loop = std::move(loop)]() mutable {
+      for (std::uint32_t i = 0; i < loops; ++i) {
+        loop();
+        rte_rcu_qsbr_quiescent(rcu, 0);
+      }
+      rte_rcu_qsbr_thread_offline(rcu, 0);
+      over_.store(true, std::memory_order_release);
+    }};
+  }
+  ~WorkerThread() { join(); }
+  WorkerThread(const WorkerThread&) = delete;
+  WorkerThread& operator=(const WorkerThread&) = delete;
+
+  /// Its loops are done.
+  [[nodiscard]] bool is_over() const { return over_.load(std::memory_order_acquire); }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+}  // namespace ipoib::test
