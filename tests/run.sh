@@ -66,6 +66,9 @@ step() {
 
 cannot() { not_run+=("$1: $2"); }
 
+# The cases of each program run in another order every time; GTEST_RANDOM_SEED repeats one.
+seed=${GTEST_RANDOM_SEED:-$((RANDOM + 1))}
+
 # unit_tests FOLDER SECONDS [PROGRAM]...: every GoogleTest case of a build, or of some programs of it,
 # one by one.
 unit_tests() {
@@ -73,8 +76,8 @@ unit_tests() {
   shift 2
   wanted "unit tests $folder" || return 0
   rm -f "$folder"/meson-logs/testlog.junit.xml
-  run "$seconds" "$log" meson test -C "$folder" --no-rebuild --print-errorlogs --timeout-multiplier 4 \
-    "$@"
+  run "$seconds" "$log" env GTEST_SHUFFLE=1 GTEST_RANDOM_SEED="$seed" meson test -C "$folder" \
+    --no-rebuild --print-errorlogs --timeout-multiplier 4 "$@"
   local status=$?
   names=build/tests/cases-$folder.txt
   counts=$(tests/gtest_cases.py "$folder/meson-logs/testlog.junit.xml" "$status" "$names") ||
@@ -89,9 +92,11 @@ unit_tests() {
     esac
   done <"$names"
   if [[ ${counts#* } == 0 ]]; then
-    printf 'ok      unit tests %s: %d cases (%d s)\n' "$folder" "${counts% *}" $((SECONDS - begin))
+    printf 'ok      unit tests %s: %d cases, shuffled with GTEST_RANDOM_SEED=%d (%d s)\n' "$folder" \
+      "${counts% *}" "$seed" $((SECONDS - begin))
   else
     tail -n 150 "$log" | sed 's/^/        /'
+    echo "        repeated in this order by GTEST_RANDOM_SEED=$seed"
   fi
 }
 
