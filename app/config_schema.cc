@@ -426,7 +426,8 @@ Section<NodeConfig> worker_section() {
               "How many lcores forward (--nb-cores)."),
           row<E>(
               "burst", [](auto& c) -> auto& { return c.worker.burst; }, Integer{1, fwd::kMaxBurst},
-              "Packets taken from a queue at a time (--burst)."),
+              "Packets taken from a queue at a time (--burst), 8 at least: asked for fewer, vector "
+              "receive functions return none. Generated packets come in bursts of this size too."),
           row<E>(
               "idle-policy", [](auto& c) -> auto& { return c.worker.idle; },
               OneOf<IdlePolicy>{{{"poll", IdlePolicy::kPoll},

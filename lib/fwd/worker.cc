@@ -41,7 +41,8 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
   begin_loop(tsc);
 
   const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
-  for (const State::Device& device : s.devices) device.poll(*device.hca, burst);
+  const std::uint16_t received = std::max(burst, kLeastReceived);
+  for (const State::Device& device : s.devices) device.poll(*device.hca, received);
   const std::uint32_t messages = inject(c, s.down);
   std::uint32_t work = messages;
   work += handoff_input(c, s.handoff_in);
@@ -51,7 +52,7 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
   const Engine engine = engine_of(mode);
   for (const Owned& owned : s.owned) {
     Burst rx;
-    rx.n = rx_burst(owned, rx.pkts.data(), burst);
+    rx.n = rx_burst(owned, rx.pkts.data(), received);
     c.stats.count_burst(rx.n);
     if (rx.n == 0) continue;
     work += rx.n;

@@ -28,6 +28,9 @@ struct rte_ring;
 namespace ipoib::fwd {
 
 inline constexpr std::uint16_t kMaxBurst = 64;
+/// Packets that a device is asked for at least: the vector receive functions of many drivers round
+/// what they are asked for down to a multiple of 4 or 8, and of fewer they would return none.
+inline constexpr std::uint16_t kLeastReceived = 8;
 
 enum class InterfaceKind : std::uint8_t { kEthernet, kIpoib };
 
@@ -105,7 +108,9 @@ struct alignas(64) Settings {
   std::atomic<bool> forwarding{false};  ///< Off: IP packets are dropped as kForwardingStopped.
   std::atomic<ForwardMode> mode{ForwardMode::kRoute};
   std::atomic<IdlePolicy> idle{IdlePolicy::kPoll};
-  std::atomic<std::uint16_t> burst{32};  ///< 1 to kMaxBurst; a larger value counts as kMaxBurst.
+  /// 1 to kMaxBurst; a larger value counts as kMaxBurst. Never fewer than kLeastReceived packets
+  /// are asked for when packets are received.
+  std::atomic<std::uint16_t> burst{32};
   /// Bursts that each worker is to have sent in all before anything else, once forwarding is on.
   std::atomic<std::uint32_t> first_bursts{0};
   /// Senders are told of a better first hop on their own link.

@@ -90,9 +90,11 @@ TEST_F(WorkerTest, KeepsOrderOverBurstsLongerThanOneLoop) {
   EXPECT_EQ(links[0].tx_bursts, (std::vector<std::uint16_t>{10, 10, 5})) << "one call a burst";
 }
 
+// Vector receive functions of drivers return nothing when they are asked for fewer than 8.
 TEST_F(WorkerTest, BurstSettingIsKeptWithinBounds) {
   start_with_neighbours();
-  for (const auto& [setting, expected] : {std::pair{0, 1}, {1, 1}, {64, 64}, {65535, 64}}) {
+  for (const auto& [setting, expected] :
+       {std::pair{0, 8}, {1, 8}, {8, 8}, {9, 9}, {64, 64}, {65535, 64}}) {
     settings.burst = static_cast<std::uint16_t>(setting);
     for (int i = 0; i < 100; ++i) receive(kEth0, to_eth0(Ip4{}.bytes()));
     loop();
@@ -245,6 +247,9 @@ TEST_F(WorkerTest, P07_PollsDevicesOncePerLoop) {
   loop();
   EXPECT_EQ(hca.polls, 2);
   EXPECT_EQ(hca.asked, settings.burst);
+  settings.burst = 1;
+  loop();
+  EXPECT_EQ(hca.asked, kLeastReceived);
 }
 
 /// Every length of a good frame, and random octets of every length: each packet is forwarded, goes
