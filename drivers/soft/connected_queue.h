@@ -86,6 +86,8 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   [[nodiscard]] fabric::QueueState state() const noexcept {
     return state_.load(std::memory_order_acquire);
   }
+  /// Worker: a packet was taken and is not sent.
+  void count_lost(std::uint32_t len) noexcept { tx_lost_.add(len); }
   /// Worker: to kError. Any other change is the management lcore's.
   void set_failed(fabric::QueueError why) noexcept {
     error.store(why, std::memory_order_relaxed);

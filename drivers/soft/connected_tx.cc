@@ -51,15 +51,19 @@ std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
                                       std::uint16_t n) noexcept {
   Requester& r = q.requester;
   const bool ready = q.state() == fabric::QueueState::kReadyToSend;
+  const auto lose = [&](rte_mbuf* m, Drop reason) {
+    q.count_lost(m->pkt_len);
+    drop(m, reason);
+  };
   std::uint16_t i = 0;
   for (; i < n; ++i) {
     rte_mbuf* const m = pkts[i];
     if (!ready) [[unlikely]] {
-      drop(m, Drop::kIbTxFlushed);
+      lose(m, Drop::kIbTxFlushed);
       continue;
     }
     if (m->pkt_len > q.max_message) [[unlikely]] {
-      drop(m, Drop::kIbTxTooLong);
+      lose(m, Drop::kIbTxTooLong);
       continue;
     }
     if (r.full()) [[unlikely]]

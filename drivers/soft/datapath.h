@@ -44,7 +44,7 @@ struct DatapathConfig {
   Doorbell* doorbell = nullptr;  ///< Rung when MADs came; null: management looks by itself.
 };
 
-/// Worker lcore only, but publish(), set_tap() and the counters.
+/// Worker lcore only, but publish(), set_tap(), lose_cable() and the counters.
 ///
 /// Every frame read from the cable, and every packet a queue pair sends to its own port, is
 /// handed to a queue pair or to mads_in, or freed and counted under one Drop.
@@ -75,6 +75,9 @@ class alignas(64) Datapath {
   /// (null: to none). It may use the old ones until the grace period is over.
   void publish(const RxTable* table) noexcept { table_.store(table, std::memory_order_release); }
   void set_tap(const CaptureTap* tap) noexcept { tap_.store(tap, std::memory_order_release); }
+  /// Management lcore: the worker leaves the ethdev alone, at the latest from the end of a grace
+  /// period on.
+  void lose_cable() noexcept { cable_lost_.store(true, std::memory_order_relaxed); }
   /// Once, and for as long as the worker runs.
   void publish(ConnectedPort* connected) noexcept {
     connected_.store(connected, std::memory_order_release);
@@ -122,7 +125,7 @@ class alignas(64) Datapath {
   rte_mbuf* group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept;
   std::uint16_t settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts, std::uint16_t nb_sent,
                        const Detours& detours) noexcept;
-  std::uint16_t refuse(std::span<rte_mbuf* const> pkts) noexcept;
+  std::uint16_t refuse(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
   [[nodiscard]] bool take_rate(fabric::AhIndex ah, std::uint32_t octets,
                                std::uint64_t& now_tsc) noexcept;
   void send_mads() noexcept;
@@ -135,12 +138,18 @@ class alignas(64) Datapath {
     drops_.add(reason);
     rte_pktmbuf_free(m);
   }
+  /// drop() of a packet that the queue has taken.
+  void lose(SoftUdQueue& queue, rte_mbuf* m, Drop reason) noexcept {
+    queue.count_lost(m->pkt_len);
+    drop(m, reason);
+  }
 
   DatapathConfig config_;
   // Management lcore writes, worker reads.
   std::atomic<const RxTable*> table_{nullptr};
   std::atomic<const CaptureTap*> tap_{nullptr};
   std::atomic<ConnectedPort*> connected_{nullptr};  ///< Null: there is no connected mode yet.
+  std::atomic<bool> cable_lost_{false};
   // Worker.
   bool hold_reads_ = false;
   bool mads_came_ = false;     ///< Into mads_in, since the doorbell was last rung.

@@ -272,7 +272,23 @@ void SoftHca::set_active(bool active) {
   publish();
 }
 
+/// Packets of several mbufs are copied, whatever the cable sends: frames are one mbuf each.
+fabric::Capabilities SoftHca::capabilities() const {
+  return {.max_segments = fabric::kAnySegments,
+          .receives_chains = true,
+          .multicast = fabric::MulticastFilter::kGroups};
+}
+
+void SoftHca::lose_wire() {
+  cable_lost_ = true;
+  cable_up_ = false;
+  set_active(false);
+  datapath_.lose_cable();
+  grace_.wait();
+}
+
 void SoftHca::look_at_cable() {
+  if (cable_lost_) return;
   const std::uint64_t now_tsc = config_.tsc();
   if (now_tsc < next_look_tsc_) return;
   next_look_tsc_ = now_tsc + config_.tsc_hz / 10;  // some drivers ask the kernel each time
@@ -311,6 +327,7 @@ void SoftHca::follow_manager() {
 }
 
 std::string SoftHca::problem() const {
+  if (cable_lost_) return "the device that is its cable was taken away";
   if (!cable_up_) return "the cable is down";
   return manager_ ? manager_->problem() : std::string{};
 }

@@ -77,6 +77,7 @@ class SoftHca final : public fabric::Hca {
   [[nodiscard]] fabric::MadPort& mad_port() override {
     return manager_ ? manager_->mad_port() : mad_port_;
   }
+  [[nodiscard]] fabric::Capabilities capabilities() const override;
 
   Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override;
   /// Waits for the workers. Staged packets are counted under Drop::kIbQpn.
@@ -112,6 +113,8 @@ class SoftHca final : public fabric::Hca {
 
   [[nodiscard]] PollFn poll_function() const override;
   [[nodiscard]] const DropCounters& drops() const override { return datapath_.drops(); }
+
+  void lose_wire() override;
 
   /// What the wire takes or delivers, whatever the checks then say. Waits for the workers.
   Status set_capture(const std::optional<fabric::CaptureTap>& tap) override;
@@ -152,6 +155,7 @@ class SoftHca final : public fabric::Hca {
   fabric::PortEvents events_;
   bool admin_up_ = true;
   bool cable_up_ = true;
+  bool cable_lost_ = false;          ///< The ethdev was taken away.
   std::uint64_t next_look_tsc_ = 0;  ///< At the cable.
 };
 

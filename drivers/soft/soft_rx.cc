@@ -281,6 +281,8 @@ void Datapath::read_cable(std::uint16_t burst) noexcept {
     hold_reads_ = false;
     return;
   }
+  if (cable_lost_.load(std::memory_order_relaxed)) [[unlikely]]
+    return;
   std::array<rte_mbuf*, kBurst> frames;
   const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, 0, frames.data(), burst);
   if (nb_rx == 0) return;

@@ -246,7 +246,7 @@ std::uint16_t Datapath::tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
 std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   const std::uint16_t pkey = queue.pkey();
   if (pkey == 0) [[unlikely]]
-    return refuse({pkts, n});
+    return refuse(queue, {pkts, n});
   const TxKeys keys = TxKeys::of(queue, pkey);
   std::array<rte_mbuf*, kBurst> frames;
   std::size_t nb_frames = 0;
@@ -331,7 +331,7 @@ std::uint16_t Datapath::settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pk
     at += run.size();
     for (const Detours::Detour& d : run) {
       rte_mbuf* frame = d.frame;
-      if (d.kind == Kind::kDrop) drop(pkts[i], d.reason);
+      if (d.kind == Kind::kDrop) lose(queue, pkts[i], d.reason);
       if (d.kind == Kind::kCopy) rte_pktmbuf_free(pkts[i]);
       if (d.kind == Kind::kLocal && frame != pkts[i]) rte_pktmbuf_free(pkts[i]);
       if (d.kind == Kind::kLocal) sort({&frame, 1}, table, nullptr);
@@ -356,9 +356,9 @@ std::uint16_t Datapath::settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pk
 }
 
 /// Takes and loses a burst of a queue pair that may not send now.
-std::uint16_t Datapath::refuse(std::span<rte_mbuf* const> pkts) noexcept {
+std::uint16_t Datapath::refuse(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept {
   const bool active = table_.load(std::memory_order_acquire)->active();
-  for (rte_mbuf* m : pkts) drop(m, active ? Drop::kIbPkey : Drop::kIbPortDown);
+  for (rte_mbuf* m : pkts) lose(queue, m, active ? Drop::kIbPkey : Drop::kIbPortDown);
   return static_cast<std::uint16_t>(pkts.size());
 }
 
@@ -417,6 +417,8 @@ rte_mbuf* Datapath::copy_frame(const rte_mbuf* frame) noexcept {
 }
 
 std::uint16_t Datapath::transmit(std::span<rte_mbuf*> frames) noexcept {
+  if (cable_lost_.load(std::memory_order_relaxed)) [[unlikely]]
+    return 0;
   const auto n = static_cast<std::uint16_t>(frames.size());
   const CaptureTap* tap = tap_.load(std::memory_order_acquire);
   if (tap == nullptr) [[likely]]

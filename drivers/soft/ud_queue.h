@@ -40,6 +40,8 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   /// Management lcore. Packets in flight are checked against the old or the new key.
   void set_qkey(std::uint32_t qkey) noexcept { qkey_.store(qkey, std::memory_order_relaxed); }
 
+  /// A packet was taken and is not sent.
+  void count_lost(std::uint32_t len) noexcept { tx_lost_.add(len); }
   [[nodiscard]] std::uint32_t next_psn() noexcept { return psn_++; }
   /// For a packet that did not leave.
   void give_back_psn() noexcept { --psn_; }

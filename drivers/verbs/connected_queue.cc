@@ -8,6 +8,7 @@
 #include "drivers/verbs/queue_pair.h"
 #include "lib/base/log.h"
 #include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"
 
@@ -40,6 +41,10 @@ QueueError error_of_receive(ibv_wc_status status) {
 }
 
 }  // namespace
+
+std::uint16_t most_segments(const Device& device) {
+  return static_cast<std::uint16_t>(send_limits(device, 1, kMostSegments).max_sge);
+}
 
 void QpnTable::set(std::uint32_t qpn, VerbsConnectedQueue* queue) {
   auto& slot = pages_[qpn >> kBits & kMask];
@@ -363,8 +368,7 @@ std::uint16_t VerbsConnectedQueue::tx(fabric::ConnectedQueue& queue, rte_mbuf** 
   if (hw != nullptr && self.state_.load(std::memory_order_acquire) == QueueState::kReadyToSend)
       [[likely]]
     return self.send(*hw, pkts, n);
-  self.shared_.drops.add(Drop::kIbTxFlushed, n);
-  rte_pktmbuf_free_bulk(pkts, n);
+  for (std::uint16_t i = 0; i < n; ++i) self.lose(pkts[i], Drop::kIbTxFlushed);
   return n;
 }
 
@@ -378,11 +382,14 @@ std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
   std::uint64_t octets = 0;
   bool posted = true;
   for (std::uint16_t i = 0; i < taken; ++i) {
-    if (send_.chain_full(pkts[i])) posted &= send_.post(shared_.drops);
-    const std::uint32_t length = pkts[i]->pkt_len;
-    if (add(map, pkts[i])) octets += length;
+    rte_mbuf* const m = sendable(pkts[i]);
+    if (m == nullptr) [[unlikely]]
+      continue;
+    if (send_.chain_full(m)) posted &= send_.post(shared_.drops, tx_lost_);
+    const std::uint32_t length = m->pkt_len;
+    if (add(map, m)) octets += length;
   }
-  posted &= send_.post(shared_.drops);
+  posted &= send_.post(shared_.drops, tx_lost_);
   const std::uint64_t sent = send_.posted() - before;
   hw.send_room -= static_cast<std::uint32_t>(sent);
   counters_.tx_messages.add(sent);
@@ -394,14 +401,28 @@ std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
   return taken;
 }
 
-bool VerbsConnectedQueue::add(const MemoryMap& map, rte_mbuf* m) noexcept {
-  const bool fits = m->pkt_len <= max_message_.load(std::memory_order_relaxed) &&
-                    m->nb_segs <= send_.limits().max_sge;
-  if (fits && send_.add(m, map, nullptr, 0, 0)) [[likely]]
-    return true;
-  if (fits) shared_.memory.miss();
-  shared_.drops.add(fits ? Drop::kIbTxInvalid : Drop::kIbTxTooLong);
+void VerbsConnectedQueue::lose(rte_mbuf* m, Drop reason) noexcept {
+  shared_.drops.add(reason);
+  tx_lost_.add(m->pkt_len);
   rte_pktmbuf_free(m);
+}
+
+/// The packet in as many mbufs as the device sends; null: it is lost.
+rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m) noexcept {
+  Drop reason = Drop::kIbTxTooLong;
+  rte_mbuf* fits = nullptr;
+  if (m->pkt_len <= max_message_.load(std::memory_order_relaxed)) [[likely]]
+    fits = fabric::with_few_segments(m, send_.limits().max_sge, shared_.pool, reason);
+  if (fits == nullptr) [[unlikely]]
+    lose(m, reason == Drop::kNoMbuf ? Drop::kIbNoBuffer : Drop::kIbTxTooLong);
+  return fits;
+}
+
+bool VerbsConnectedQueue::add(const MemoryMap& map, rte_mbuf* m) noexcept {
+  if (send_.add(m, map, nullptr, 0, 0)) [[likely]]
+    return true;
+  shared_.memory.miss();
+  lose(m, Drop::kIbTxInvalid);
   return false;
 }
 

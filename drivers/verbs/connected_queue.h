@@ -36,6 +36,9 @@ class QpnTable {
   std::vector<std::unique_ptr<Page>> owned_;
 };
 
+/// Mbufs of the longest message that connected queues of the device send as they are.
+[[nodiscard]] std::uint16_t most_segments(const Device& device);
+
 /// A shared receive queue, and the completions of all that receives and sends beside it.
 struct ReceiveHardware {
   /// kRefused: the device has no shared receive queue; kInvalidArgument: one buffer would take more
@@ -148,7 +151,9 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
                       const fabric::ConnectedQueueConfig& config);
   static std::uint16_t tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   std::uint16_t send(ReceiveHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  rte_mbuf* sendable(rte_mbuf* m) noexcept;
   [[nodiscard]] bool add(const MemoryMap& map, rte_mbuf* m) noexcept;
+  void lose(rte_mbuf* m, Drop reason) noexcept;
 
   PortShared& shared_;
   QpPtr qp_;

@@ -52,7 +52,7 @@ unsigned SendQueue::post_extended() noexcept {
   return ibv_wr_complete(qp) == 0 ? chained_ : 0;
 }
 
-bool SendQueue::post(DropCounters& drops) noexcept {
+bool SendQueue::post(DropCounters& drops, fabric::TxLost& lost) noexcept {
   if (chained_ == 0) return true;
   requests_[chained_ - 1].send_flags |= IBV_SEND_SIGNALED;
   // Not lists: the provider of rxe gets their lengths wrong up to rdma-core 44 at least.
@@ -64,6 +64,7 @@ bool SendQueue::post(DropCounters& drops) noexcept {
   posted_.store(begin + taken, std::memory_order_relaxed);
   const unsigned refused = chained_ - taken;
   if (refused != 0) [[unlikely]] {
+    for (unsigned i = taken; i < chained_; ++i) lost.add(chain_[i]->pkt_len);
     rte_pktmbuf_free_bulk(&chain_[taken], refused);
     drops.add(Drop::kIbTxFlushed, refused);
   }

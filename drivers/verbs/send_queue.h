@@ -12,6 +12,7 @@
 
 #include "drivers/verbs/memory.h"
 #include "lib/base/counters.h"
+#include "lib/fabric/tx_lost.h"
 
 namespace ipoib::verbs {
 
@@ -70,7 +71,7 @@ class SendQueue {
     return chained_ == kChain || sges_used_ + next->nb_segs > sges_.size();
   }
   /// Posts the chain. False: the device did not take all of it; the rest is freed and counted.
-  [[nodiscard]] bool post(DropCounters& drops) noexcept;
+  [[nodiscard]] bool post(DropCounters& drops, fabric::TxLost& lost) noexcept;
 
   /// The work request with this ID has completed, and so have all before it. False: it is none of
   /// those under way.

@@ -11,6 +11,7 @@
 #include "drivers/verbs/queue_pair.h"
 #include "lib/base/log.h"
 #include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"
 
@@ -181,8 +182,10 @@ void VerbsUdQueue::end_hardware() {
   set_qpn(0);
 }
 
-void VerbsUdQueue::drop(rte_mbuf* m, Drop reason) noexcept {
+/// A packet that was taken.
+void VerbsUdQueue::lose(rte_mbuf* m, Drop reason) noexcept {
   shared_.drops.add(reason);
+  tx_lost_.add(m->pkt_len);
   rte_pktmbuf_free(m);
 }
 
@@ -293,8 +296,8 @@ std::uint16_t VerbsUdQueue::tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uin
   UdHardware* const hw = self.shown_.load(std::memory_order_acquire);
   if (hw != nullptr) [[likely]]
     return self.send(*hw, pkts, n);
-  self.shared_.drops.add(self.absent_.load(std::memory_order_relaxed), n);
-  rte_pktmbuf_free_bulk(pkts, n);
+  for (std::uint16_t i = 0; i < n; ++i)
+    self.lose(pkts[i], self.absent_.load(std::memory_order_relaxed));
   return n;
 }
 
@@ -304,27 +307,38 @@ std::uint16_t VerbsUdQueue::send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t 
   const MemoryMap& map = shared_.memory.map();
   bool posted = true;
   for (std::uint16_t i = 0; i < taken; ++i) {
-    if (hw.send->chain_full(pkts[i])) posted &= hw.send->post(shared_.drops);
-    add(hw, map, pkts[i]);
+    rte_mbuf* const m = sendable(hw, pkts[i]);
+    if (m == nullptr) [[unlikely]]
+      continue;
+    if (hw.send->chain_full(m)) posted &= hw.send->post(shared_.drops, tx_lost_);
+    add(hw, map, m);
   }
-  posted &= hw.send->post(shared_.drops);
+  posted &= hw.send->post(shared_.drops, tx_lost_);
   if (!posted) [[unlikely]]
     report_failure(IBV_WC_GENERAL_ERR);
   return taken;
+}
+
+/// The packet in as many mbufs as the device sends; null: it is lost.
+rte_mbuf* VerbsUdQueue::sendable(const UdHardware& hw, rte_mbuf* m) noexcept {
+  Drop reason = Drop::kIbTxTooLong;
+  rte_mbuf* fits = nullptr;
+  if (m->pkt_len <= hw.mtu.load(std::memory_order_relaxed)) [[likely]]
+    fits = fabric::with_few_segments(m, hw.send->limits().max_sge, shared_.pool, reason);
+  if (fits == nullptr) [[unlikely]]
+    lose(m, reason == Drop::kNoMbuf ? Drop::kIbNoBuffer : Drop::kIbTxTooLong);
+  return fits;
 }
 
 void VerbsUdQueue::add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexcept {
   const fabric::PacketMeta& meta = fabric::meta_of(m);
   ibv_ah* const ah = shared_.ahs.find(meta.tx.ah);
   if (ah == nullptr) [[unlikely]]
-    return drop(m, Drop::kIbTxInvalid);
-  if (m->pkt_len > hw.mtu.load(std::memory_order_relaxed) || m->nb_segs > hw.send->limits().max_sge)
-      [[unlikely]]
-    return drop(m, Drop::kIbTxTooLong);
+    return lose(m, Drop::kIbTxInvalid);
   if (hw.send->add(m, map, ah, meta.tx.qpn, qkey())) [[likely]]
     return;
   shared_.memory.miss();
-  drop(m, Drop::kIbTxInvalid);
+  lose(m, Drop::kIbTxInvalid);
 }
 
 }  // namespace ipoib::verbs

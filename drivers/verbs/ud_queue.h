@@ -153,7 +153,8 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   void reap(UdHardware& hw) noexcept;
   void report_failure(ibv_wc_status why) noexcept;
   void report_broken() noexcept;
-  void drop(rte_mbuf* m, Drop reason) noexcept;
+  rte_mbuf* sendable(const UdHardware& hw, rte_mbuf* m) noexcept;
+  void lose(rte_mbuf* m, Drop reason) noexcept;
 
   PortShared& shared_;
   std::atomic<UdHardware*> shown_{nullptr};

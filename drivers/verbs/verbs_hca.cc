@@ -88,6 +88,14 @@ SendMarks VerbsHca::marks(std::uint64_t (SendQueue::*mark)() const noexcept) con
   return all;
 }
 
+fabric::Capabilities VerbsHca::capabilities() const {
+  fabric::Capabilities able{.receives_chains = true,
+                            .multicast = fabric::MulticastFilter::kGroups,
+                            .removal_events = true};
+  if (device_) able.max_segments = most_segments(*device_);
+  return able;
+}
+
 void VerbsHca::reclaim() {
   ahs_.reclaim();
   while (!closing_.empty()) {

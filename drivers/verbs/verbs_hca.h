@@ -66,6 +66,7 @@ class VerbsHca final : public fabric::Hca {
   [[nodiscard]] const std::string& name() const override { return config_.name; }
   [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
   [[nodiscard]] fabric::MadPort& mad_port() override;
+  [[nodiscard]] fabric::Capabilities capabilities() const override;
 
   Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override;
   void destroy_ud_queue(fabric::UdQueue& queue) override;

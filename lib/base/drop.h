@@ -26,7 +26,7 @@ enum class Drop : std::uint8_t {
   kIbNoBuffer,     ///< Receive buffer, mempool or staging queue exhausted.
   kIbMadOverflow,  ///< Management lcore did not keep up with MADs.
   kIbTxFull,       ///< The wire did not take the packet.
-  kIbTxTooLong,    ///< Larger than the port's MTU.
+  kIbTxTooLong,    ///< Larger than the port's MTU, or in more mbufs than its device sends.
   kIbTxInvalid,    ///< Unknown address handle or queue.
   kIbRateLimited,  ///< Faster than the path's rate.
   kIbPortDown,     ///< Received or sent while the port was not active.
@@ -92,6 +92,7 @@ enum class Drop : std::uint8_t {
   kHandoffRingFull,  ///< Ring to the lcore that owns the outgoing interface full.
   kIcmpRateLimited,
   kNoMbuf,
+  kTxSegments,  ///< In more mbufs than the outgoing device sends, and copied it would be so still.
   kCount
 };
 
@@ -172,7 +173,8 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "punt_rate_limited",
                                                                         "handoff_ring_full",
                                                                         "icmp_rate_limited",
-                                                                        "no_mbuf"};
+                                                                        "no_mbuf",
+                                                                        "tx_segments"};
 static_assert(!kDropNames.back().empty());
 
 [[nodiscard]] constexpr std::string_view drop_name(Drop reason) {

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "lib/base/counters.h"
+#include "lib/fabric/tx_lost.h"
 #include "lib/fabric/types.h"
 
 struct rte_mbuf;
@@ -64,10 +65,12 @@ class ConnectedQueue {
   /// taken, from the front: fewer than `n` when the send queue is full; the rest stay the caller's.
   /// A packet that can never be sent counts as taken, is freed and counted by the device: too long
   /// for the peer (Drop::kIbTxTooLong), the queue not ready or failed (Drop::kIbTxFlushed). So is
-  /// one for which messages that wait for their ACKs leave no mbufs (Drop::kIbTxBudget). RC keeps
-  /// what it took until the peer acknowledged it: nobody else may write to it.
+  /// one for which messages that wait for their ACKs leave no mbufs (Drop::kIbTxBudget). tx_lost()
+  /// has all of these. Chains may be of any length. RC keeps what it took until the peer
+  /// acknowledged it: nobody else may write to it.
   std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return tx_(*this, pkts, n); }
 
+  [[nodiscard]] const TxLost& tx_lost() const noexcept { return tx_lost_; }
   [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_; }
   [[nodiscard]] Transport transport() const noexcept { return transport_; }
 
@@ -76,6 +79,8 @@ class ConnectedQueue {
   ConnectedQueue(std::uint32_t qpn, Transport transport, BurstFn tx)
       : tx_{tx}, qpn_{qpn}, transport_{transport} {}
   ~ConnectedQueue() = default;
+
+  TxLost tx_lost_;
 
  private:
   BurstFn tx_;

@@ -14,7 +14,9 @@
 
 #include "lib/base/counters.h"
 #include "lib/base/result.h"
+#include "lib/fabric/capabilities.h"
 #include "lib/fabric/connected.h"
+#include "lib/fabric/tx_lost.h"
 #include "lib/fabric/types.h"
 
 struct rte_mbuf;
@@ -38,7 +40,10 @@ class UdQueue {
   /// unknown address handle, P_Key gone, port down) counts as taken, is freed and counted by the
   /// device. So is one that exceeds its handle's path rate (Drop::kIbRateLimited): it must not hold
   /// up the packets of other handles behind it, nor be overtaken by later ones of its own.
+  /// tx_lost() has all of these. Chains may be of any length.
   std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return tx_(*this, pkts, n); }
+
+  [[nodiscard]] const TxLost& tx_lost() const noexcept { return tx_lost_; }
 
   /// Another one only after the port's device was away (PortEvent::kFatal); 0 until it is there.
   /// Management lcore.
@@ -49,6 +54,8 @@ class UdQueue {
   UdQueue(std::uint32_t qpn, BurstFn rx, BurstFn tx) : rx_{rx}, tx_{tx}, qpn_{qpn} {}
   ~UdQueue() = default;
   void set_qpn(std::uint32_t qpn) noexcept { qpn_ = qpn; }
+
+  TxLost tx_lost_;
 
  private:
   BurstFn rx_;
@@ -97,6 +104,8 @@ class Hca {
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const PortAttr& attr() const = 0;
   [[nodiscard]] virtual MadPort& mad_port() = 0;
+  /// May become others while a device comes or goes.
+  [[nodiscard]] virtual Capabilities capabilities() const { return {}; }
 
   /// The queue lives until destroyed; packets for it are received from here on. Its Q_Key starts
   /// as 0, which no packet of a link carries.
@@ -166,6 +175,10 @@ class Hca {
   /// are about to be asked for; what is read beyond them would only push them out of the cache.
   using PollFn = void (*)(Hca&, std::uint16_t burst) noexcept;
   [[nodiscard]] virtual PollFn poll_function() const { return nullptr; }
+
+  /// The ethdev that is the wire was taken away: on return nobody uses it any more, and the port is
+  /// down for good. Devices without such a wire do nothing.
+  virtual void lose_wire() {}
 
   /// While set, every frame on the wire is copied to the tap; on return nothing uses the tap that
   /// was set before. Nothing: no capture. kRefused: this device cannot show its wire.

@@ -15,10 +15,17 @@ namespace {
 using table::Neighbour;
 using wire::TcpHdr;
 
-/// Octets of the largest packet that the neighbour's connection takes; 0: it has none.
-std::uint16_t large_mtu(const Context& c, const Neighbour& to) noexcept {
-  return to.queue == nullptr ? std::uint16_t{0} : mtu_of(to, c.interfaces[to.iface]);
-}
+/// What the neighbour's connection takes.
+struct Room {
+  std::uint16_t mtu = 0;       ///< Octets of the largest packet; 0: there is no connection.
+  std::uint16_t segments = 0;  ///< Mbufs of the longest chain.
+
+  [[nodiscard]] static Room of(const Context& c, const Neighbour& to) noexcept {
+    if (to.queue == nullptr) return {};
+    const InterfaceEntry& entry = c.interfaces[to.iface];
+    return {mtu_of(to, entry), entry.max_segments.load(std::memory_order_relaxed)};
+  }
+};
 
 template <std::size_t kLen>
 bool same(const void* a, const void* b) noexcept {
@@ -66,8 +73,8 @@ bool checksum_is_right(const TcpPacket& p) noexcept {
 class Flow {
  public:
   Flow() noexcept = default;
-  Flow(const TcpPacket& head, const Neighbour* to, std::uint16_t mtu) noexcept
-      : head_{head}, to_{to}, mtu_{mtu} {}
+  Flow(const TcpPacket& head, const Neighbour* to, const Room& room) noexcept
+      : head_{head}, to_{to}, room_{room} {}
 
   [[nodiscard]] bool holds(const TcpPacket& p, const Neighbour* to) const noexcept {
     return to == to_ && same_flow(head_, p);
@@ -75,8 +82,10 @@ class Flow {
   /// True: the segment is part of the packet now. No mbuf of a chain may be empty.
   bool append(const TcpPacket& p) noexcept {
     const std::uint32_t len = p.payload_len();
-    if (p.m->data_len == p.header_len || len > segment_len() || head_.m->pkt_len + len > mtu_ ||
-        !alike(head_, p) || p.tcp().seq.host() != head_.tcp().seq.host() + head_.payload_len())
+    if (p.m->data_len == p.header_len || len > segment_len() ||
+        head_.m->pkt_len + len > room_.mtu ||
+        std::uint32_t{head_.m->nb_segs} + p.m->nb_segs > room_.segments || !alike(head_, p) ||
+        p.tcp().seq.host() != head_.tcp().seq.host() + head_.payload_len())
       return false;
     if (!head_.v6 && p.ip4().id.host() != ip4_id_after(head_.ip4(), n_)) return false;
     if (n_ == 1 && !begin()) return false;
@@ -130,7 +139,7 @@ class Flow {
   rte_mbuf* last_ = nullptr;       ///< Of the chain.
   OnesSum payload_;                ///< All there is.
   std::uint32_t segment_len_ = 0;  ///< Octets of payload of each segment but the last.
-  std::uint16_t mtu_ = 0;
+  Room room_;
   std::uint16_t n_ = 1;
   bool ended_ = false;
   bool pushed_ = false;
@@ -149,9 +158,9 @@ class Flows {
     const auto it = std::find_if(flows_.begin(), end, [&](Flow& f) { return f.holds(p, to); });
     return it == end ? nullptr : &*it;
   }
-  void open(const TcpPacket& head, const Neighbour* to, std::uint16_t mtu) noexcept {
+  void open(const TcpPacket& head, const Neighbour* to, const Room& room) noexcept {
     if (n_ == kMost) close(flows_[next_out_++ % kMost]);
-    flows_[n_++] = Flow{head, to, mtu};
+    flows_[n_++] = Flow{head, to, room};
   }
   void close(Flow& flow) noexcept {
     count(flow.finish());
@@ -193,8 +202,8 @@ void tcp_merge(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
   };
   for (std::size_t i = 0; i < pkts.n; ++i) {
     const Neighbour* const to = pkts.to[i];
-    const std::uint16_t mtu = large_mtu(c, *to);
-    if (mtu <= port_mtu) {
+    const Room room = Room::of(c, *to);
+    if (room.mtu <= port_mtu) {
       keep(i);
       continue;
     }
@@ -212,7 +221,7 @@ void tcp_merge(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
     }
     if (flow != nullptr) flows.close(*flow);
     keep(i);
-    if (may_lead(p, port_mtu)) flows.open(p, to, mtu);
+    if (may_lead(p, port_mtu)) flows.open(p, to, room);
   }
   pkts.n = kept;
 }

@@ -1,5 +1,5 @@
 // Stage tcp_merge: consecutive TCP segments of a burst that go to one connected neighbour become
-// one packet, as large as that neighbour takes.
+// one packet, as large as that neighbour takes and in no more mbufs than the device there sends.
 //
 // It stands behind the routing of each segment, not before it: what carries no large packets never
 // sees one, so that nothing has to be cut again and no packet in pieces goes up, waits for a

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -21,9 +22,17 @@ std::uint64_t octets_of(std::span<rte_mbuf* const> pkts) {
   return octets;
 }
 
+/// At least as many as any of the packets has; 1 when each is one mbuf.
+std::uint32_t bound_of_segments(std::span<rte_mbuf* const> pkts) {
+  std::uint32_t bound = 0;
+  for (const rte_mbuf* m : pkts) bound |= m->nb_segs;
+  return bound;
+}
+
 }  // namespace
 
-Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters) : counters_{counters} {
+Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters)
+    : counters_{counters}, pool_{config.fragment_pool} {
   queues_.reserve(config.interfaces.size());
   connected_.reserve(config.interfaces.size());
   connected_of_.resize(config.interfaces.size());
@@ -74,32 +83,60 @@ void Tx::enqueue_connected(const table::Neighbour& to, table::NeighbourIndex ind
     flush(q);
 }
 
-std::uint16_t Tx::send(Queue& q) noexcept {
+template <class FabricQueue>
+Tx::Outcome Tx::send(FabricQueue& queue, std::span<rte_mbuf*> pkts) noexcept {
+  const fabric::TxLost before = queue.tx_lost();
+  const std::uint16_t taken = queue.tx_burst(pkts.data(), static_cast<std::uint16_t>(pkts.size()));
+  return {taken, queue.tx_lost().since(before)};
+}
+
+Tx::Outcome Tx::send(Queue& q) noexcept {
   switch (q.kind) {
     case Kind::kEthernet:
       if (q.interface->is_stopped()) [[unlikely]]
-        return 0;
-      return rte_eth_tx_burst(q.interface->ethdev_port, q.interface->ethdev_queue, q.pkts.data(),
-                              q.n);
-    case Kind::kIpoib: return q.interface->ud_queue->tx_burst(q.pkts.data(), q.n);
+        return {};
+      return {rte_eth_tx_burst(q.interface->ethdev_port, q.interface->ethdev_queue, q.pkts.data(),
+                               q.n)};
+    case Kind::kIpoib: return send(*q.interface->ud_queue, {q.pkts.data(), q.n});
     case Kind::kHandoff: break;
   }
   // A void* a packet, as rte_ring has it.
   void* const* const objects = reinterpret_cast<void* const*>(q.pkts.data());
-  return static_cast<std::uint16_t>(rte_ring_sp_enqueue_burst(q.ring, objects, q.n, nullptr));
+  return {static_cast<std::uint16_t>(rte_ring_sp_enqueue_burst(q.ring, objects, q.n, nullptr))};
+}
+
+/// Leaves packets that the ethdev sends.
+[[gnu::noinline]] void Tx::shorten_chains(Queue& q) noexcept {
+  const unsigned most = q.interface->max_segments.load(std::memory_order_relaxed);
+  std::uint16_t kept = 0;
+  for (std::uint16_t i = 0; i < q.n; ++i) {
+    Drop reason = Drop::kCount;
+    if (rte_mbuf* const m = fabric::with_few_segments(q.pkts[i], most, pool_, reason)) {
+      q.pkts[kept++] = m;
+    } else {
+      counters_[q.iface].drops.add(reason);
+      rte_pktmbuf_free(q.pkts[i]);
+    }
+  }
+  q.n = kept;
 }
 
 void Tx::flush(Queue& q) noexcept {
+  if (q.kind == Kind::kEthernet && bound_of_segments({q.pkts.data(), q.n}) >
+                                       q.interface->max_segments.load(std::memory_order_relaxed))
+      [[unlikely]]
+    shorten_chains(q);
   // Lengths are read before the packets are the device's.
   const bool own = q.kind != Kind::kHandoff;
-  std::uint64_t octets = own ? octets_of({q.pkts.data(), q.n}) : 0;
+  const std::uint64_t octets = own ? octets_of({q.pkts.data(), q.n}) : 0;
 
-  const std::uint16_t sent = send(q);
+  const Outcome outcome = send(q);
 
-  const std::span<rte_mbuf*> unsent{&q.pkts[sent], static_cast<std::size_t>(q.n - sent)};
-  if (own) count_sent(q.iface, link_header_len(q.interface->kind), octets, sent, unsent);
+  const std::span<rte_mbuf*> unsent{&q.pkts[outcome.taken],
+                                    static_cast<std::size_t>(q.n - outcome.taken)};
+  if (own) count_sent(q.iface, link_header_len(q.interface->kind), octets, outcome, unsent);
   if (!unsent.empty()) [[unlikely]] {
-    count_unsent(q, sent);
+    count_unsent(q, outcome.taken);
     rte_pktmbuf_free_bulk(unsent.data(), static_cast<unsigned>(unsent.size()));
   }
   q.n = 0;
@@ -112,9 +149,9 @@ void Tx::flush(Connected& q) noexcept {
     while (end < q.n && q.queues[end] == queue) ++end;
     const std::span<rte_mbuf*> run{&q.pkts[begin], static_cast<std::size_t>(end - begin)};
     const std::uint64_t octets = octets_of(run);
-    const std::uint16_t sent = queue->tx_burst(run.data(), static_cast<std::uint16_t>(run.size()));
-    const auto unsent = run.subspan(sent);
-    count_sent(q.iface, sizeof(wire::IpoibHdr), octets, sent, unsent);
+    const Outcome outcome = send(*queue, run);
+    const auto unsent = run.subspan(outcome.taken);
+    count_sent(q.iface, sizeof(wire::IpoibHdr), octets, outcome, unsent);
     if (unsent.empty()) [[likely]]
       continue;
     counters_[q.iface].drops.add(Drop::kIbTxFull, unsent.size());
@@ -125,9 +162,10 @@ void Tx::flush(Connected& q) noexcept {
 
 /// `octets`: of all, with their link headers.
 void Tx::count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_t octets,
-                    std::uint16_t sent, std::span<rte_mbuf* const> unsent) noexcept {
+                    const Outcome& outcome, std::span<rte_mbuf* const> unsent) noexcept {
+  const std::uint64_t sent = outcome.taken - outcome.lost.packets;
   counters_[iface].tx_packets.add(sent);
-  counters_[iface].tx_bytes.add(octets - octets_of(unsent) - std::uint64_t{sent} * header);
+  counters_[iface].tx_bytes.add(octets - octets_of(unsent) - outcome.lost.octets - sent * header);
 }
 
 void Tx::count_unsent(const Queue& q, std::uint16_t sent) noexcept {

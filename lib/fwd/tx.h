@@ -34,7 +34,9 @@ class Tx {
   /// Takes a packet with its link header, and with PacketMeta::tx where the interface is IPoIB.
   /// One for an interface of another worker is handed over. What the device or the other worker
   /// does not take is freed and counted under the outgoing interface (kEthTxFull, kIbTxFull,
-  /// kHandoffRingFull; kLinkDown where the device is stopped).
+  /// kHandoffRingFull; kLinkDown where the device is stopped). A chain longer than an ethdev sends
+  /// is copied first; one that cannot be copied is counted as kNoMbuf or kTxSegments. What an
+  /// InfiniBand device takes and then loses is in the counters of that device only.
   void enqueue(table::InterfaceId iface, rte_mbuf* m) noexcept {
     Queue& q = *queue_of_[iface];
     if (q.kind == Kind::kHandoff) [[unlikely]]
@@ -114,12 +116,21 @@ class Tx {
     if (q.n == kMaxBurst) [[unlikely]]
       flush(q);
   }
+  /// What became of a burst.
+  struct Outcome {
+    std::uint16_t taken = 0;
+    fabric::TxLost lost{};  ///< Of those taken.
+  };
+
   static void name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept;
-  static std::uint16_t send(Queue& q) noexcept;
+  template <class FabricQueue>
+  static Outcome send(FabricQueue& queue, std::span<rte_mbuf*> pkts) noexcept;
+  static Outcome send(Queue& q) noexcept;
+  void shorten_chains(Queue& q) noexcept;
   void flush(Queue& q) noexcept;
   void flush(Connected& q) noexcept;
   void count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_t octets,
-                  std::uint16_t sent, std::span<rte_mbuf* const> unsent) noexcept;
+                  const Outcome& outcome, std::span<rte_mbuf* const> unsent) noexcept;
   void count_unsent(const Queue& q, std::uint16_t sent) noexcept;
 
   std::vector<Queue> queues_;
@@ -127,6 +138,7 @@ class Tx {
   std::vector<Connected> connected_;
   std::vector<Connected*> connected_of_;  ///< By InterfaceId; into connected_, or null.
   std::span<InterfaceCounters> counters_;
+  rte_mempool* pool_;  ///< For copies.
 };
 
 }  // namespace ipoib::fwd

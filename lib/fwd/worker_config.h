@@ -52,7 +52,9 @@ struct alignas(64) InterfaceEntry {
   // Writer: management lcore, while workers run; relaxed, each stands for itself.
   std::atomic<std::uint16_t> mtu{0};  ///< Largest IP packet, except for neighbours with a
                                       ///< connection. Means something while `up` only.
-  std::atomic<bool> up{false};        ///< Down: routed packets to it are dropped as kLinkDown.
+  /// Mbufs of the longest chain that its device sends (fabric::Capabilities); 1: no chains.
+  std::atomic<std::uint16_t> max_segments{1};
+  std::atomic<bool> up{false};  ///< Down: routed packets to it are dropped as kLinkDown.
   /// An operator took it down: whatever it receives is dropped as kInterfaceDown. An interface that
   /// is on its way up is not `up` yet, but it receives.
   std::atomic<bool> admin_down{false};

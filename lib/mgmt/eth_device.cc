@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/fabric/capabilities.h"
 #include "lib/fabric/ethdev_mtu.h"
 
 namespace ipoib::mgmt {
@@ -24,6 +25,13 @@ std::string known_devices() {
     names += name.data();
   }
   return names.empty() ? "none; give EAL a --vdev or a PCI device" : names;
+}
+
+std::uint16_t max_segments_of(const rte_eth_dev_info& info) {
+  if ((info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0) return 1;
+  // A limit of 0 is one that the driver does not state.
+  const auto stated = [](std::uint16_t n) { return n == 0 ? fabric::kAnySegments : n; };
+  return std::min(stated(info.tx_desc_lim.nb_seg_max), stated(info.tx_desc_lim.nb_mtu_seg_max));
 }
 
 Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
@@ -63,6 +71,7 @@ Result<EthDevice> EthDevice::open(const EthDeviceConfig& config) {
 
   if (auto s = set_up_queues(port, info, config); !s) return tl::make_unexpected(s.error());
   EthDevice device{port, info.driver_name};
+  device.max_segments_ = max_segments_of(info);
   device.mtu_ = config.mtu;
   if (auto s = fabric::require_ethdev_mtu(port, config.mtu); !s)
     return tl::make_unexpected(s.error());
@@ -79,6 +88,7 @@ Result<EthDevice> EthDevice::open(const EthDeviceConfig& config) {
 EthDevice::EthDevice(EthDevice&& other) noexcept
     : port_{std::exchange(other.port_, kNoPort)},
       driver_{std::move(other.driver_)},
+      max_segments_{other.max_segments_},
       mac_{other.mac_},
       mtu_{other.mtu_},
       started_{other.started_} {}

@@ -38,6 +38,8 @@ class EthDevice {
   ~EthDevice();
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  /// Mbufs of the longest chain that it sends; 1: no chains.
+  [[nodiscard]] std::uint16_t max_segments() const { return max_segments_; }
   [[nodiscard]] const wire::MacAddr& mac() const { return mac_; }
   [[nodiscard]] const std::string& driver() const { return driver_; }
   [[nodiscard]] std::uint16_t mtu() const { return mtu_; }
@@ -76,6 +78,7 @@ class EthDevice {
   static constexpr std::uint16_t kNoPort = 0xffff;
   std::uint16_t port_;
   std::string driver_;
+  std::uint16_t max_segments_ = 1;
   wire::MacAddr mac_{};
   std::uint16_t mtu_ = 0;
   bool started_ = true;

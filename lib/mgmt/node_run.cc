@@ -173,6 +173,7 @@ void NodeImpl::publish_interfaces() {
   }
   for (const auto& l : links_) {
     fwd::InterfaceEntry& entry = entries_[l->config().id];
+    publish(entry.max_segments, l->hca().hca->capabilities().max_segments);
     if (const wire::Gid gid = l->port().gid(); !entry.is_own(gid)) entry.set_gid(gid);
   }
 }

@@ -352,6 +352,7 @@ Status NodeImpl::create_workers() {
     e.owner = static_cast<std::uint8_t>(interfaces_.find(p->config().id)->owner);
     e.ethdev_port = p->device().port();
     e.mac = p->device().mac();
+    e.max_segments = p->device().max_segments();
     e.tcp_offload = config_.ports[i].tcp_offload;
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {
@@ -361,6 +362,7 @@ Status NodeImpl::create_workers() {
     e.owner = static_cast<std::uint8_t>(l->hca().owner);
     e.ud_queue = l->queues().ud;
     e.receive_queue = l->queues().receive;
+    e.max_segments = l->hca().hca->capabilities().max_segments;
     e.set_gid(l->port().gid());
     e.copy_to_routers = config_.links[i].copy_to_routers;
   }

@@ -46,7 +46,8 @@ bool is_transmit(Drop reason) {
     case Drop::kIbRateLimited:
     case Drop::kIbTxFlushed:
     case Drop::kEthTxFull:
-    case Drop::kHandoffRingFull: return true;
+    case Drop::kHandoffRingFull:
+    case Drop::kTxSegments: return true;
     default: return false;
   }
 }

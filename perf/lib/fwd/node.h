@@ -47,7 +47,10 @@ class Node {
     prefixes6_ = std::move(*table::Prefix6Table::create({}, rcu_));
     up_ = ring("up", sizeof(msg::Up));
     down_ = ring("down", sizeof(msg::Down));
-    for (InterfaceEntry& entry : entries_) entry.up = true;
+    for (InterfaceEntry& entry : entries_) {
+      entry.up = true;
+      entry.max_segments = fabric::kAnySegments;
+    }
     entries_[kEth0].ethdev_port = eth0.port();
     entries_[kEth1].ethdev_port = eth1.port();
     entries_[kEth0].mac = entries_[kEth1].mac = kOwnMac;

@@ -164,6 +164,25 @@ TEST_F(SoftPort, CableThatLosesItsLinkTakesThePortDown) {
   EXPECT_EQ(node_.hca->attr().state, PortState::kActive);
 }
 
+// Its ethdev is closed next: nobody may touch it any more.
+TEST_F(SoftPort, CableThatIsTakenAwayIsLeftAlone) {
+  const auto ah = ah_to(node_, kLid[1]);
+  ASSERT_EQ(arrive(node_, ah, peer_), 1U);
+  put_on_cable(0, vector_frame("ud-arp-request"));
+  node_.hca->lose_wire();
+  EXPECT_EQ(events(), Events{PortEvent::kPortDown});
+  EXPECT_EQ(node_.hca->problem(), "the device that is its cable was taken away");
+  node_.poll();
+  EXPECT_EQ(rte_ring_count(Bench::get().towards[0]), 1U) << "not read";
+  EXPECT_EQ(arrive(node_, ah, peer_), 0U);
+  EXPECT_EQ(lost(Drop::kIbPortDown), 1U);
+  EXPECT_EQ(node_.queue->tx_lost().packets, 1U);
+  EXPECT_EQ(on_cable(1).size(), 0U);
+  now_tsc += kHz;
+  EXPECT_EQ(events(), Events{}) << "for good";
+  on_cable(0);
+}
+
 TEST_F(SoftPort, U37_ReflectedGroupPacketsAreDeliveredUpWhateverTheirLid) {
   // Who may judge a packet by source GID and QPN is the link; the port's own LID as its source
   // proves nothing, and such a packet comes up with what it takes to judge.

@@ -136,6 +136,8 @@ TEST_F(SoftTx, PacketsThatCanNeverBeSentAreTakenFreedAndCounted) {
   EXPECT_EQ(node.queue->tx_burst(pkts, 4), 4);
   EXPECT_EQ(node.hca->drops().get(Drop::kIbTxInvalid), 2U);
   EXPECT_EQ(node.hca->drops().get(Drop::kIbTxTooLong), 1U);
+  EXPECT_EQ(node.queue->tx_lost().packets, 3U);
+  EXPECT_EQ(node.queue->tx_lost().octets, 8U + 2049 + 8);
   EXPECT_EQ(on_cable(1).size(), 1U);
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
@@ -161,6 +162,48 @@ TEST_P(VerbsConnectedTest, MessagesOfAnySizeArriveWholeAndInOrder) {
   EXPECT_EQ(a_.node->all_drops() + b_.node->all_drops(), 0U);
 }
 
+// Merged TCP and messages of other ports come in more mbufs than a work request has room for.
+TEST_P(VerbsConnectedTest, LongChainsArriveOctetForOctet) {
+  const std::size_t len = kMaxMessage;
+  const auto in_parts = [&](std::size_t part, unsigned number) {
+    rte_mbuf* const m = chain(payload(len, number), part);
+    EXPECT_EQ(m->nb_segs, (len + part - 1) / part);
+    return m;
+  };
+  std::array<rte_mbuf*, 4> pkts = {in_parts(200, 0), in_parts(2000, 1), in_parts(200, 2),
+                                   in_parts(100, 3)};
+  EXPECT_EQ(pkts[0]->nb_segs, 45);
+  EXPECT_EQ(a_.queue->tx_burst(pkts.data(), pkts.size()), pkts.size());
+  EXPECT_EQ(take(receive(b_)), expected({len, len, len, len}));
+  EXPECT_TRUE(receive(a_).empty());
+  EXPECT_EQ(info(a_).counters.tx_octets, 4 * len);
+  EXPECT_EQ(a_.node->all_drops(), 0U);
+  EXPECT_EQ(a_.queue->tx_lost().packets, 0U);
+}
+
+TEST_P(VerbsConnectedTest, ChainThatCannotBeCopiedIsLostByName) {
+  rte_mbuf* const m = chain(payload(kMaxMessage), 200);
+  std::array<rte_mbuf*, 3> pkts = {message(60, 0), m, message(61, 1)};
+  std::vector<rte_mbuf*> all;
+  for (rte_mbuf* taken; (taken = rte_pktmbuf_alloc(pool())) != nullptr;) all.push_back(taken);
+  EXPECT_EQ(a_.queue->tx_burst(pkts.data(), pkts.size()), pkts.size());
+  rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
+  EXPECT_EQ(a_.node->drops(Drop::kIbNoBuffer), 1U);
+  EXPECT_EQ(a_.node->all_drops(), 1U);
+  EXPECT_EQ(a_.queue->tx_lost().packets, 1U);
+  EXPECT_EQ(a_.queue->tx_lost().octets, kMaxMessage);
+  EXPECT_EQ(take(receive(b_)).size(), 2U);
+  EXPECT_TRUE(receive(a_).empty());
+}
+
+TEST_P(VerbsConnectedTest, DeviceSaysWhatItSends) {
+  const auto able = a_.node->hca->capabilities();
+  EXPECT_EQ(able.max_segments, 30);
+  EXPECT_TRUE(able.receives_chains);
+  EXPECT_TRUE(able.removal_events);
+  EXPECT_EQ(able.multicast, fabric::MulticastFilter::kGroups);
+}
+
 TEST_P(VerbsConnectedTest, BurstsBeyondTheSendQueueAreTakenInPart) {
   fabric_.hold_sends(*a_.node->device, true);
   EXPECT_EQ(send(a_, std::vector<std::size_t>(20, 700)), kSendDepth);
@@ -255,7 +298,17 @@ TEST_P(VerbsConnectedTest, MessageLongerThanThePeerTakesIsNotSent) {
   EXPECT_EQ(send(a_, {most + 1, most}), 2);
   EXPECT_EQ(take(receive(b_)).size(), 1U);
   EXPECT_EQ(a_.node->drops(Drop::kIbTxTooLong), 1U);
+  EXPECT_EQ(a_.queue->tx_lost().packets, 1U);
+  EXPECT_EQ(a_.queue->tx_lost().octets, most + 1);
   EXPECT_TRUE(receive(a_).empty());
+}
+
+TEST_P(VerbsConnectedTest, WhatAnEndedQueueTakesIsLost) {
+  a_.node->hca->set_error(*a_.queue);
+  EXPECT_EQ(send(a_, {200, 300}), 2);
+  EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 2U);
+  EXPECT_EQ(a_.queue->tx_lost().packets, 2U);
+  EXPECT_EQ(a_.queue->tx_lost().octets, 500U);
 }
 
 TEST_P(VerbsConnectedTest, MessageLongerThanABuffer) {

@@ -114,6 +114,16 @@ TEST_F(VerbsDeviceTest, AbsentDeviceNamesThoseThereAre) {
   EXPECT_NE(node->hca->problem().find("hca0, hca1"), std::string::npos) << node->hca->problem();
 }
 
+TEST_F(VerbsDeviceTest, SegmentsAreThoseOfTheDeviceThatIsThere) {
+  fake_verbs::Device& device = add_device(0);
+  device.attr.orig_attr.max_sge = 4;
+  const auto node = make_node(device);
+  EXPECT_EQ(node->hca->capabilities().max_segments, 4);
+  fabric_.remove(device);
+  pass(*node);
+  EXPECT_EQ(node->hca->capabilities().max_segments, 1) << "nothing is known of the next one";
+}
+
 TEST_F(VerbsDeviceTest, AdministratorOnAnInfinibandPortIsRefused) {
   fake_verbs::Device& device = add_device(0);
   const auto node = make_node(device, [](VerbsHcaConfig& c) { c.administrator = true; });

@@ -72,6 +72,70 @@ TEST_F(Chain, IsCutIntoFragments) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
+/// A message of a connection on its way to an Ethernet port with jumbo frames: one mbuf for each
+/// packet that it came in.
+class ChainToPort : public Chain {
+ protected:
+  void SetUp() override {
+    Chain::SetUp();
+    entries[kEth1].mtu = 9000;
+    begin();
+    table::Neighbour n = eth_neighbour(kEth1, "192.168.2.20", mac(0x20));
+    n.mtu = 9000;
+    set_neighbour(0, n);
+    loop();
+  }
+  /// In mbufs of 1,024 octets, the last one empty.
+  void from_link_in_pieces(const Bytes& ip) {
+    const Bytes bytes = encapsulated(0x0800, ip);
+    std::vector<std::size_t> pieces(bytes.size() / 1024, 1024);
+    pieces.push_back(bytes.size() % 1024);
+    pieces.push_back(0);
+    receive(kIb0, mbuf(bytes, pieces));
+  }
+};
+
+TEST_F(ChainToPort, HasAsManyMbufsAsTheDeviceSends) {
+  const Ip4 large = packet("192.168.2.20", 0, 8900), small = packet("192.168.2.20", 0, 100);
+  const Frames expected = {ethernet(mac(0x20), mac(0xa1), 0x0800, forwarded(small)),
+                           ethernet(mac(0x20), mac(0xa1), 0x0800, forwarded(large)),
+                           ethernet(mac(0x20), mac(0xa1), 0x0800, forwarded(small))};
+  for (const auto& [most, expected_segments] :
+       {std::pair<std::uint16_t, unsigned>{fabric::kAnySegments, 10U},
+        {10, 10U},
+        {9, 5U},
+        {5, 5U}}) {
+    entries[kEth1].max_segments = most;
+    for (const Ip4* ip : {&small, &large, &small}) from_link_in_pieces(ip->bytes());
+    loop();
+    EXPECT_EQ(sent_by_port(kEth1), expected) << most;
+    EXPECT_EQ(most_segments, expected_segments) << most;
+  }
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(ChainToPort, IsCountedWhenItCannotBeCopied) {
+  entries[kEth1].max_segments = 4;
+  const Ip4 large = packet("192.168.2.20", 0, 8900), small = packet("192.168.2.20", 0, 100);
+  for (const Ip4* ip : {&small, &large, &small}) from_link_in_pieces(ip->bytes());
+  loop();
+  EXPECT_EQ(sent_by_port(kEth1).size(), 2U) << "those around it are sent";
+  expect_drop(kEth1, Drop::kTxSegments, "five mbufs of this pool are too many");
+  EXPECT_EQ(worker().counters(kEth1).tx_packets.get(), 2U);
+  EXPECT_EQ(worker().counters(kEth1).tx_bytes.get(), 2 * 120U);
+}
+
+TEST_F(ChainToPort, IsCountedWhenThereAreNoMbufs) {
+  entries[kEth1].max_segments = 5;
+  from_link_in_pieces(udp("192.168.2.20", 0, 8900));
+  std::vector<rte_mbuf*> all;
+  for (rte_mbuf* taken; (taken = rte_pktmbuf_alloc(pool)) != nullptr;) all.push_back(taken);
+  loop();
+  rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
+  EXPECT_TRUE(sent_by_port(kEth1).empty());
+  expect_drop(kEth1, Drop::kNoMbuf);
+}
+
 TEST_F(Chain, GoesUpWholeWhenItsSenderIsToldOrItIsForThisNode) {
   begin();
   from_link(udp("192.168.2.20", wire::Ipv4Hdr::kDontFragment));

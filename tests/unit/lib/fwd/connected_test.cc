@@ -32,7 +32,8 @@ class FakeConnectedQueue final : public fabric::ConnectedQueue {
   explicit FakeConnectedQueue(std::uint32_t qpn)
       : ConnectedQueue{qpn, fabric::Transport::kRc, &send} {}
 
-  std::size_t room = 1000;  ///< Packets it still takes.
+  std::size_t room = 1000;              ///< Packets it still takes.
+  std::uint32_t longest = 0xffff'ffff;  ///< Octets; longer packets are taken and lost.
   std::vector<std::uint16_t> bursts;
   Frames sent;
 
@@ -42,6 +43,11 @@ class FakeConnectedQueue final : public fabric::ConnectedQueue {
     self.bursts.push_back(n);
     std::uint16_t taken = 0;
     for (; taken < n && self.room != 0; ++taken, --self.room) {
+      if (pkts[taken]->pkt_len > self.longest) {
+        self.tx_lost_.add(pkts[taken]->pkt_len);
+        rte_pktmbuf_free(pkts[taken]);
+        continue;
+      }
       Bytes& bytes = self.sent.emplace_back(pkts[taken]->pkt_len);
       for (std::size_t i = 0; i < bytes.size(); ++i)
         bytes[i] = *static_cast<const std::byte*>(
@@ -109,6 +115,18 @@ TEST_F(ConnectedTest, PacketsOfAPeerInARowAreOneBurst) {
   EXPECT_EQ(worker().counters(kIb0).tx_packets.get(), 6U);
   EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), 6 * Ip4{}.bytes().size());
   EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(ConnectedTest, WhatAQueueTakesAndLosesIsNotCountedAsSent) {
+  start_with_neighbours();
+  queues[0].longest = 1000;
+  for (const std::size_t payload : std::initializer_list<std::size_t>{100, 1200, 200})
+    receive(kEth0, to_eth0(Ip4{.dst = "10.0.0.2", .payload_len = payload}.bytes()));
+  loop();
+  EXPECT_EQ(queues[0].sent.size(), 2U);
+  EXPECT_EQ(worker().counters(kIb0).tx_packets.get(), 2U);
+  EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), 2 * 20U + 100 + 200);
+  EXPECT_EQ(all_drops(), 0U) << "the device counts them";
 }
 
 // More than a burst at once leaves while the rest is still being routed.

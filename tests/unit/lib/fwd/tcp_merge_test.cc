@@ -116,6 +116,19 @@ TEST_F(TcpMerge, SegmentsBecomeOnePacket) {
   EXPECT_EQ(context->stats.tcp_merged.get(), 10U);
 }
 
+// A device sends 30 mbufs at most, which is a limit long before the neighbour's 65,520 octets.
+TEST_F(TcpMerge, InAsManyMbufsAsTheDeviceSends) {
+  entries[kIb0].max_segments = 30;
+  const auto segments = train(45, {.payload = {}}, 1448);
+  entries[kEth0].mtu = 1488;
+  const auto out = merge(segments);
+  ASSERT_EQ(out.size(), 2U);
+  EXPECT_EQ(out[0].size(), 40 + 30 * 1448U);
+  EXPECT_EQ(out[1].size(), 40 + 15 * 1448U);
+  entries[kIb0].max_segments = 1;
+  EXPECT_EQ(merge(segments).size(), 45U);
+}
+
 TEST_F(TcpMerge, AsLargeAsTheNeighbourTakes) {
   const std::size_t most = (65'520 - 40) / kFull;
   auto out = merge(train(most + 3));

@@ -48,6 +48,24 @@ TEST_F(TxTest, FullPortIsCountedAndFreed) {
   EXPECT_EQ(worker().counters(kEth1).tx_packets.get(), fed - 1);
 }
 
+// The device has counted them: they are not sent too.
+TEST_F(TxTest, WhatADeviceTakesAndLosesIsNotCountedAsSent) {
+  start_with_neighbours();
+  const auto feed = [&] {
+    for (int i = 0; i < 5; ++i) receive(kEth0, to_eth0(Ip4{}.bytes()));
+    loop();
+  };
+  feed();
+  links[0].loses = true;
+  links[0].room = 3;
+  feed();
+  const InterfaceCounters& ib0 = worker().counters(kIb0);
+  EXPECT_EQ(ib0.tx_packets.get(), 5U);
+  EXPECT_EQ(ib0.tx_bytes.get(), 5 * Ip4{}.bytes().size());
+  EXPECT_EQ(drops(kIb0, Drop::kIbTxFull), 2U);
+  EXPECT_EQ(all_drops(), 2U);
+}
+
 TEST_F(TxTest, StoppedDeviceIsLeftAlone) {
   start_with_neighbours();
   const auto feed = [&] {

@@ -58,7 +58,14 @@ std::uint16_t FakeUdQueue::receive(UdQueue& queue, rte_mbuf** pkts, std::uint16_
 std::uint16_t FakeUdQueue::send(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   auto& self = static_cast<FakeUdQueue&>(queue);
   const auto taken = static_cast<std::uint16_t>(std::min<std::size_t>(n, self.room));
-  self.sent.insert(self.sent.end(), pkts, pkts + taken);
+  for (std::uint16_t i = 0; i < taken; ++i) {
+    if (!self.loses) {
+      self.sent.push_back(pkts[i]);
+      continue;
+    }
+    self.tx_lost_.add(pkts[i]->pkt_len);
+    rte_pktmbuf_free(pkts[i]);
+  }
   self.room -= taken;
   self.tx_bursts.push_back(n);
   return taken;
@@ -92,7 +99,10 @@ void World::SetUp() {
     entries[i].ud_queue = &links[i - kIb0];
     entries[i].mtu = 2044;
   }
-  for (InterfaceEntry& entry : entries) entry.up = true;
+  for (InterfaceEntry& entry : entries) {
+    entry.up = true;
+    entry.max_segments = fabric::kAnySegments;
+  }
   settings.forwarding = true;
 
   using table::NextHopKind;
@@ -294,7 +304,9 @@ void World::receive_group(table::InterfaceId iface, const Bytes& frame, const wi
 std::vector<Bytes> World::sent_by_port(table::InterfaceId iface) {
   std::vector<Bytes> out;
   void* m = nullptr;
+  most_segments = 0;
   while (rte_ring_sc_dequeue(wire_out_[iface], &m) == 0) {
+    most_segments = std::max<unsigned>(most_segments, static_cast<rte_mbuf*>(m)->nb_segs);
     out.push_back(bytes_of(static_cast<rte_mbuf*>(m)));
     rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
   }

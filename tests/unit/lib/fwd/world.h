@@ -38,6 +38,7 @@ class FakeUdQueue final : public fabric::UdQueue {
   std::deque<rte_mbuf*> incoming;
   std::deque<rte_mbuf*> sent;
   std::size_t room = 1000;  ///< Packets it still takes.
+  bool loses = false;       ///< What it takes, as a device does whose port is down.
   std::vector<std::uint16_t> tx_bursts;
 
  private:
@@ -87,6 +88,7 @@ class World : public testing::Test {
   void receive_group(table::InterfaceId iface, const Bytes& frame, const wire::Gid& sgid,
                      std::uint32_t src_qpn);
   Frames sent_by_port(table::InterfaceId iface);
+  unsigned most_segments = 0;  ///< Of any packet that sent_by_port() had the last time.
   std::vector<SentOnLink> sent_by_link(table::InterfaceId iface);
 
   // Management.
