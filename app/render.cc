@@ -54,6 +54,14 @@ Json nd_errors(const link::NdCounters& nd) {
   return object;
 }
 
+Json to_json(const fabric::Capabilities& able) {
+  const bool any = able.max_segments == fabric::kAnySegments;
+  return {{"max_segments", any ? Json{} : Json(able.max_segments)},
+          {"receives_chains", able.receives_chains},
+          {"multicast", to_string(able.multicast)},
+          {"removal_events", able.removal_events}};
+}
+
 Json to_json(const mgmt::Ip6Info& ip6) {
   Json addresses = Json::array();
   for (const auto& a : ip6.addresses)
@@ -233,6 +241,8 @@ Json to_json(const mgmt::PortInfo& port) {
                  {"started", port.started},
                  {"socket", port.socket < 0 ? Json{} : Json(port.socket)},
                  {"promiscuous", port.promiscuous},
+                 {"capabilities", to_json(port.capabilities)},
+                 {"problem", port.problem},
                  {"addresses", texts(port.addresses)},
                  {"ipv6", to_json(port.ip6)}};
   add_traffic(object, port.traffic);
@@ -249,6 +259,7 @@ Json to_json(const mgmt::HcaInfo& hca) {
           {"link_layer", link_layer_name(a.link_layer)},
           {"mad", to_string(hca.mad)},
           {"problem", hca.problem},
+          {"capabilities", to_json(hca.capabilities)},
           {"guid", fmt::format("{:#018x}", a.guid)},
           {"gid", wire::to_string(a.gid())},
           {"lid", a.lid},

@@ -176,7 +176,9 @@ void EthernetPort::on_nd(std::span<const std::byte> packet, TimePoint now) {
 Status EthernetPort::join_group(const wire::IpAddr& group, TimePoint) {
   if (!wire::is_multicast(group))
     return fail(Errc::kInvalidArgument, "{} is no multicast group", wire::to_string(group));
-  if (++joins_[group] == 1) receiver_.listen(config_.id, group);
+  if (++joins_[group] != 1) return {};
+  actions_.join(wire::group_mac(group));
+  receiver_.listen(config_.id, group);
   return {};
 }
 
@@ -186,6 +188,7 @@ Status EthernetPort::leave_group(const wire::IpAddr& group, TimePoint) {
     return fail(Errc::kNotFound, "{} is not joined on {}", wire::to_string(group), config_.name);
   if (--it->second > 0) return {};
   joins_.erase(it);
+  actions_.leave(wire::group_mac(group));
   receiver_.unlisten(config_.id, group);
   return {};
 }

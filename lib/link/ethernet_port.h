@@ -25,6 +25,10 @@ class PortActions {
   [[nodiscard]] virtual wire::MacAddr mac() const = 0;
   /// Sends octets that start at the Ethernet header. Losing them is allowed, as on any wire.
   virtual void send(std::span<const std::byte> frame) = 0;
+  /// Frames to the group's address are to be received, or need not be any more. Each is left as
+  /// often as it was joined.
+  virtual void join(const wire::MacAddr& group) = 0;
+  virtual void leave(const wire::MacAddr& group) = 0;
   virtual void state_changed(State state) = 0;
 };
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "lib/base/log.h"
-#include "lib/fabric/capabilities.h"
 #include "lib/fabric/ethdev_mtu.h"
 
 namespace ipoib::mgmt {
@@ -27,11 +26,35 @@ std::string known_devices() {
   return names.empty() ? "none; give EAL a --vdev or a PCI device" : names;
 }
 
-std::uint16_t max_segments_of(const rte_eth_dev_info& info) {
-  if ((info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) == 0) return 1;
-  // A limit of 0 is one that the driver does not state.
-  const auto stated = [](std::uint16_t n) { return n == 0 ? fabric::kAnySegments : n; };
-  return std::min(stated(info.tx_desc_lim.nb_seg_max), stated(info.tx_desc_lim.nb_mtu_seg_max));
+struct Found {
+  std::uint16_t port = 0;
+  rte_eth_dev_info info{};
+};
+
+Result<Found> find(const std::string& device) {
+  Found found;
+  if (rte_eth_dev_get_port_by_name(device.c_str(), &found.port) != 0)
+    return fail(Errc::kNotFound, "no device {}; there are: {}", device, known_devices());
+  if (const int r = rte_eth_dev_info_get(found.port, &found.info); r != 0)
+    return fail(Errc::kRefused, "device {}: {}", device, std::strerror(-r));
+  return found;
+}
+
+bool tells_of_removal(const rte_eth_dev_info& info) {
+  return (*info.dev_flags & RTE_ETH_DEV_INTR_RMV) != 0;
+}
+
+fabric::Capabilities capabilities_of(const rte_eth_dev_info& info) {
+  fabric::Capabilities able;
+  if ((info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0) {
+    // A limit of 0 is one that the driver does not state.
+    const auto stated = [](std::uint16_t n) { return n == 0 ? fabric::kAnySegments : n; };
+    able.max_segments =
+        std::min(stated(info.tx_desc_lim.nb_seg_max), stated(info.tx_desc_lim.nb_mtu_seg_max));
+  }
+  able.receives_chains = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
+  able.removal_events = tells_of_removal(info);
+  return able;
 }
 
 Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
@@ -44,6 +67,7 @@ Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
   rte_eth_conf conf{};
   // Packets from connected links come in pieces.
   conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  conf.intr_conf.rmv = tells_of_removal(info) ? 1 : 0;
   conf.rxmode.mtu = std::clamp<std::uint32_t>(RTE_ETHER_MTU, info.min_mtu, info.max_mtu);
   if (auto s = step(rte_eth_dev_configure(port, 1, 1, &conf), "cannot be configured"); !s) return s;
 
@@ -61,44 +85,77 @@ Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
 
 }  // namespace
 
-Result<EthDevice> EthDevice::open(const EthDeviceConfig& config) {
-  std::uint16_t port = 0;
-  if (rte_eth_dev_get_port_by_name(config.device.c_str(), &port) != 0)
-    return fail(Errc::kNotFound, "no device {}; there are: {}", config.device, known_devices());
-  rte_eth_dev_info info{};
-  if (const int r = rte_eth_dev_info_get(port, &info); r != 0)
-    return fail(Errc::kRefused, "device {}: {}", config.device, std::strerror(-r));
+Result<fabric::Capabilities> EthDevice::probe(const std::string& device) {
+  return find(device).map([](const Found& found) { return capabilities_of(found.info); });
+}
 
+Result<EthDevice> EthDevice::open(const EthDeviceConfig& config) {
+  const auto found = find(config.device);
+  if (!found) return tl::make_unexpected(found.error());
+  const auto& [port, info] = *found;
   if (auto s = set_up_queues(port, info, config); !s) return tl::make_unexpected(s.error());
-  EthDevice device{port, info.driver_name};
-  device.max_segments_ = max_segments_of(info);
+  EthDevice device{port, config.device, info.driver_name};
+  device.capabilities_ = capabilities_of(info);
   device.mtu_ = config.mtu;
   if (auto s = fabric::require_ethdev_mtu(port, config.mtu); !s)
     return tl::make_unexpected(s.error());
   if (const int r = rte_eth_dev_start(port); r != 0)
     return fail(Errc::kRefused, "device {} does not start: {}", config.device, std::strerror(-r));
-  if (config.promiscuous && rte_eth_promiscuous_enable(port) != 0)
+  const bool promiscuous = config.promiscuous && rte_eth_promiscuous_enable(port) == 0;
+  if (config.promiscuous && !promiscuous)
     log(LogArea::kFabric, LogLevel::kInfo, "device {} has no promiscuous mode", config.device);
+  device.groups_.open(promiscuous);
+  device.watch_ = std::make_unique<RemovalWatch>(port);
   rte_ether_addr mac{};
   if (rte_eth_macaddr_get(port, &mac) == 0)
     std::memcpy(device.mac_.data(), mac.addr_bytes, device.mac_.size());
   return device;
 }
 
+EthDevice::EthDevice(std::uint16_t port, std::string device, std::string driver)
+    : port_{port}, name_{device}, driver_{std::move(driver)}, groups_{port, std::move(device)} {}
+
 EthDevice::EthDevice(EthDevice&& other) noexcept
     : port_{std::exchange(other.port_, kNoPort)},
+      name_{std::move(other.name_)},
       driver_{std::move(other.driver_)},
-      max_segments_{other.max_segments_},
+      capabilities_{other.capabilities_},
+      groups_{std::move(other.groups_)},
+      watch_{std::move(other.watch_)},
       mac_{other.mac_},
       mtu_{other.mtu_},
       started_{other.started_} {}
 
 EthDevice::~EthDevice() {
-  if (port_ == kNoPort) return;
+  close();
+}
+
+void EthDevice::close() {
+  if (gone()) return;
+  watch_.reset();
+  groups_.close();
   if (const int r = rte_eth_dev_stop(port_); r != 0)
-    log(LogArea::kFabric, LogLevel::kWarning, "port {} does not stop: {}", port_,
+    log(LogArea::kFabric, LogLevel::kWarning, "device {} does not stop: {}", name_,
         std::strerror(-r));
   rte_eth_dev_close(port_);
+  port_ = kNoPort;
+}
+
+void EthDevice::give_up() {
+  started_ = false;
+  close();
+}
+
+Status EthDevice::present() const {
+  if (!gone()) return {};
+  return fail(Errc::kUnavailable, "device {} was taken away; it takes a restart to use it again",
+              name_);
+}
+
+fabric::Capabilities EthDevice::capabilities() const {
+  fabric::Capabilities able = capabilities_;
+  able.multicast = groups_.filter();
+  return able;
 }
 
 Status EthDevice::stop(DropCounters& drops) {
@@ -112,9 +169,11 @@ Status EthDevice::stop(DropCounters& drops) {
 
 Status EthDevice::start(DropCounters& drops) {
   if (started_) return {};
+  if (auto there = present(); !there) return there;
   if (const int r = restarts() ? rte_eth_dev_start(port_) : 0; r != 0)
     return fail(Errc::kRefused, "device does not start: {}", std::strerror(-r));
   if (!restarts()) drain(drops);
+  groups_.restore();
   started_ = true;
   return {};
 }
@@ -131,41 +190,46 @@ void EthDevice::drain(DropCounters& drops) {
 }
 
 Status EthDevice::set_mtu(std::uint16_t mtu) {
+  if (auto there = present(); !there) return there;
   auto carried = fabric::require_ethdev_mtu(port_, mtu);
   if (carried) mtu_ = mtu;
   return carried;
 }
 
 Status EthDevice::set_promiscuous(bool on) {
+  if (auto there = present(); !there) return there;
+  if (!on && groups_.filter() == fabric::MulticastFilter::kPromiscuous)
+    return fail(Errc::kRefused,
+                "promiscuous mode stays on: device {} receives no multicast without it", name_);
   const int r = on ? rte_eth_promiscuous_enable(port_) : rte_eth_promiscuous_disable(port_);
   if (r == 0) return {};
   return fail(Errc::kRefused, "promiscuous mode: {}", std::strerror(-r));
 }
 
 bool EthDevice::promiscuous() const {
-  return rte_eth_promiscuous_get(port_) == 1;
+  return !gone() && rte_eth_promiscuous_get(port_) == 1;
 }
 
 int EthDevice::socket() const {
-  return rte_eth_dev_socket_id(port_);
+  return gone() ? -1 : rte_eth_dev_socket_id(port_);
 }
 
 EthDevice::LinkStatus EthDevice::link_status() const {
   rte_eth_link link{};
-  if (rte_eth_link_get_nowait(port_, &link) != 0) return {};
+  if (gone() || rte_eth_link_get_nowait(port_, &link) != 0) return {};
   const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
   return {link.link_status == RTE_ETH_LINK_UP, known ? link.link_speed : 0};
 }
 
 DeviceStats EthDevice::stats() const {
   rte_eth_stats stats{};
-  if (rte_eth_stats_get(port_, &stats) != 0) return {};
+  if (gone() || rte_eth_stats_get(port_, &stats) != 0) return {};
   return {stats.imissed, stats.ierrors, stats.rx_nombuf};
 }
 
 std::vector<Xstat> EthDevice::xstats() const {
   // Without room for any they tell how many there are.
-  const int n = rte_eth_xstats_get(port_, nullptr, 0);
+  const int n = gone() ? 0 : rte_eth_xstats_get(port_, nullptr, 0);
   if (n <= 0) return {};
   std::vector<rte_eth_xstat> values(static_cast<std::size_t>(n));
   std::vector<rte_eth_xstat_name> names(values.size());

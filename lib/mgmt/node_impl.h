@@ -154,6 +154,9 @@ class NodeImpl final : public Node {
   Status stop_device(PortUnit& port);
   Status start_device(PortUnit& port);
   Status raise_port_mtu(PortUnit& port, std::uint16_t mtu);
+  void leave_device_alone(PortUnit& port);
+  /// Lets go of devices that were taken away; now and then.
+  void follow_removals();
 
   // node_run.cc
   Status launch_workers();

@@ -204,6 +204,8 @@ std::vector<PortInfo> NodeImpl::ports() const {
     row.link_speed_mbps = p.device().link_status().speed_mbps;
     row.socket = p.device().socket();
     row.promiscuous = p.device().promiscuous();
+    row.capabilities = p.device().capabilities();
+    if (p.device().gone()) row.problem = "its device was taken away; restart the node to use it";
     row.counters = p.control().counters();
     row.addresses = p.config().addresses;
     row.ip6 = ip6_of(p.control());
@@ -224,6 +226,7 @@ std::vector<HcaInfo> NodeImpl::hcas() const {
     row.wire = soft ? h.config.wire : fmt::format("{}:{}", h.config.device, h.config.port);
     row.mad = soft ? h.config.mad : MadConfig{h.config.device, h.config.port};
     row.attr = h.hca->attr();
+    row.capabilities = h.capabilities();
     row.problem = h.hca->problem();
     row.subnet_administrator = h.administrator.has_value();
     row.cm = h.connections.counters();

@@ -68,6 +68,8 @@ struct PortInfo {
   std::uint32_t link_speed_mbps = 0;
   int socket = -1;  ///< NUMA; -1: none in particular.
   bool promiscuous = false;
+  fabric::Capabilities capabilities;
+  std::string problem;  ///< What keeps the device from working; empty: nothing.
   link::PortCounters counters;
   std::vector<wire::IpPrefix> addresses;
   Ip6Info ip6;
@@ -80,6 +82,7 @@ struct HcaInfo {
   std::string wire;    ///< The ethdev; verbs: device and port, "mlx5_0:1".
   MadConfig mad{};
   fabric::PortAttr attr;
+  fabric::Capabilities capabilities;
   std::string problem;  ///< What keeps the port from working; empty: nothing.
   bool subnet_administrator = false;
   std::array<std::uint64_t, kDropCount> drops{};

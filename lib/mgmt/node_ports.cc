@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/base/log.h"
 #include "lib/mgmt/node_impl.h"
 
 namespace ipoib::mgmt {
@@ -15,14 +16,36 @@ PortUnit* NodeImpl::port_named(std::string_view name) {
 }
 
 /// Returns when no worker uses it any more: they look at the entry before each use.
+void NodeImpl::leave_device_alone(PortUnit& port) {
+  entries_[port.config().id].device_stopped.store(true, std::memory_order_relaxed);
+  rte_rcu_qsbr_check(rcu_.get(), rte_rcu_qsbr_start(rcu_.get()), true);
+}
+
 Status NodeImpl::stop_device(PortUnit& port) {
   if (!port.device().started()) return {};
-  fwd::InterfaceEntry& entry = entries_[port.config().id];
-  entry.device_stopped.store(true, std::memory_order_relaxed);
-  rte_rcu_qsbr_check(rcu_.get(), rte_rcu_qsbr_start(rcu_.get()), true);
+  leave_device_alone(port);
   auto stopped = port.device().stop(interfaces_.find(port.config().id)->drops);
-  if (!stopped) entry.device_stopped.store(false, std::memory_order_release);
+  if (!stopped) entries_[port.config().id].device_stopped.store(false, std::memory_order_release);
   return stopped;
+}
+
+void NodeImpl::follow_removals() {
+  for (const auto& p : ports_) {
+    if (!p->device().removed()) continue;
+    leave_device_alone(*p);
+    p->device().give_up();
+    log(LogArea::kMgmt, LogLevel::kErr,
+        "port {}: its device {} was taken away: it stays down until the node is restarted",
+        p->config().name, p->device().name());
+  }
+  for (const auto& h : hcas_) {
+    if (!h->cable || !h->cable->removed()) continue;
+    h->hca->lose_wire();
+    h->cable->give_up();
+    log(LogArea::kMgmt, LogLevel::kErr,
+        "hca {}: its cable {} was taken away: it stays down until the node is restarted",
+        h->config.name, h->config.wire);
+  }
 }
 
 Status NodeImpl::start_device(PortUnit& port) {

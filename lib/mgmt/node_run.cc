@@ -156,6 +156,7 @@ void NodeImpl::run_timers() {
 void NodeImpl::publish_interfaces() {
   if (const TimePoint t = now(); t >= next_carrier_check_) {
     next_carrier_check_ = t + kCarrierCheck;  // some drivers ask the kernel each time
+    follow_removals();
     for (const auto& p : ports_) p->control().set_carrier(p->device().link_status().up, t);
     follow_exit();
   }
@@ -171,6 +172,8 @@ void NodeImpl::publish_interfaces() {
             control.state() == link::State::kStopping || control.state() == link::State::kStopped);
     publish(entry.multicast_router, multicast_->routes_from(control.id()));
   }
+  for (const auto& p : ports_)
+    if (multicast_->routes_from(p->config().id)) p->device().groups().join_all();
   for (const auto& l : links_) {
     fwd::InterfaceEntry& entry = entries_[l->config().id];
     publish(entry.max_segments, l->hca().hca->capabilities().max_segments);

@@ -1,6 +1,7 @@
 // Setting a node up: memory, devices, interfaces, workers, routes, in the order in which each
 // needs the ones before.
 #include <rte_cycles.h>
+#include <rte_eal.h>
 #include <rte_lcore.h>
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
@@ -141,6 +142,10 @@ NodeImpl::~NodeImpl() {
 }
 
 Status NodeImpl::set_up() {
+  if (rte_eal_process_type() != RTE_PROC_PRIMARY)
+    return fail(Errc::kRefused,
+                "this is a secondary process of another DPDK program, and a node has to be a "
+                "primary one: leave --proc-type out and give it a --file-prefix of its own");
   auto events = EventLoop::create();
   if (!events) return tl::make_unexpected(events.error());
   events_ = std::move(*events);
@@ -352,7 +357,7 @@ Status NodeImpl::create_workers() {
     e.owner = static_cast<std::uint8_t>(interfaces_.find(p->config().id)->owner);
     e.ethdev_port = p->device().port();
     e.mac = p->device().mac();
-    e.max_segments = p->device().max_segments();
+    e.max_segments = p->device().capabilities().max_segments;
     e.tcp_offload = config_.ports[i].tcp_offload;
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {

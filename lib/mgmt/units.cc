@@ -137,6 +137,13 @@ std::vector<Xstat> HcaUnit::cable_xstats() const {
   return cable ? cable->xstats() : std::vector<Xstat>{};
 }
 
+/// A software HCA hears of its end from its cable.
+fabric::Capabilities HcaUnit::capabilities() const {
+  fabric::Capabilities able = hca->capabilities();
+  if (cable) able.removal_events = cable->capabilities().removal_events;
+  return able;
+}
+
 LinkUnit::LinkUnit(HcaUnit& hca, const LinkQueues& queues, Punt& punt,
                    link::NeighbourSink& neighbours, link::AddressSink& addresses,
                    const link::LinkConfig& config)

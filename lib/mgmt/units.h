@@ -46,6 +46,7 @@ class HcaUnit {
   [[nodiscard]] fabric::NamedCounters mad_counters() const;
   /// What the cable counts; nothing where there is none.
   [[nodiscard]] std::vector<Xstat> cable_xstats() const;
+  [[nodiscard]] fabric::Capabilities capabilities() const;
 
   HcaConfig config;
   std::optional<EthDevice> cable;  ///< Outlives `hca`, which sends through it.
@@ -135,6 +136,8 @@ class PortUnit final : public link::PortActions {
   void send(std::span<const std::byte> frame) override {
     punt_.send_raw(config_.id, fabric::kNoAh, 0, frame);
   }
+  void join(const wire::MacAddr& group) override { device_.groups().join(group); }
+  void leave(const wire::MacAddr& group) override { device_.groups().leave(group); }
   void state_changed(link::State state) override;
 
   [[nodiscard]] EthDevice& device() { return device_; }

@@ -335,6 +335,8 @@ inline void fill(FakeNode& node) {
   port.state = "up";
   port.mac = *wire::parse_mac("02:00:00:00:00:01");
   port.mtu = 1500;
+  port.capabilities = {
+      .max_segments = 8, .multicast = fabric::MulticastFilter::kGroups, .removal_events = true};
   port.ip6 = {{{*wire::parse_prefix("fe80::1/64"), link::AddressState::kDuplicate,
                 "02:00:00:00:00:09 has it"}},
               2044,
@@ -350,6 +352,9 @@ inline void fill(FakeNode& node) {
   hca.attr.sm_lid = 1;
   hca.attr.pkeys = {0xffff, 0x8001};
   hca.subnet_administrator = true;
+  hca.capabilities = {.max_segments = fabric::kAnySegments,
+                      .receives_chains = true,
+                      .multicast = fabric::MulticastFilter::kGroups};
   hca.cm.sent[wire::index_of(wire::CmAttr::kReq)] = 3;
   node.hcas_ = {hca};
 

@@ -64,7 +64,9 @@ TEST(Render, OtherObjects) {
   EXPECT_EQ(
       dump(to_json(node.ports())),
       R"([{"name":"eth0","state":"up","device":"net_tap0","driver":"net_tap",)"
-      R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"started":true,"socket":null,"promiscuous":false,"addresses":[],)"
+      R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"started":true,"socket":null,"promiscuous":false,)"
+      R"("capabilities":{"max_segments":8,"receives_chains":false,"multicast":"joined groups","removal_events":true},)"
+      R"("problem":"","addresses":[],)"
       R"("ipv6":{"mtu":2044,"reason":"","addresses":[{"address":"fe80::1/64",)"
       R"("state":"duplicate","reason":"02:00:00:00:00:09 has it"}]},)"
       R"("rx_packets":0,"tx_packets":0,"rx_bytes":0,"tx_bytes":0,"drops":{},"counters":{)"
@@ -80,7 +82,8 @@ TEST(Render, OtherObjects) {
   EXPECT_EQ(
       dump(hcas),
       R"([{"name":"soft0","state":"active","driver":"soft","wire":"net_memif0","link_layer":"infiniband",)"
-      R"("mad":"wire","problem":"","guid":"0x0002c903000a0b01","gid":"fe80::2:c903:a:b01","lid":1,"sm_lid":1,)"
+      R"("mad":"wire","problem":"","capabilities":{"max_segments":null,"receives_chains":true,)"
+      R"("multicast":"joined groups","removal_events":false},"guid":"0x0002c903000a0b01","gid":"fe80::2:c903:a:b01","lid":1,"sm_lid":1,)"
       R"("mtu":2048,"rate_mbps":10000,"pkeys":[65535,32769],"subnet_administrator":true,)"
       R"("drops":{}}])");
   EXPECT_EQ(dump(to_json(node.neighbours_)),

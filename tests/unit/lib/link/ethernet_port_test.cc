@@ -208,6 +208,23 @@ TEST_F(EthernetPortTest, GroupIsLeftWithTheLastOfItsJoins) {
   EXPECT_EQ(unicast.error().code, Errc::kInvalidArgument);
 }
 
+// Devices filter by MAC address, and many groups have one.
+TEST_F(EthernetPortTest, DeviceIsToldTheAddressOfEachGroup) {
+  const auto address = [](std::string_view group) { return wire::group_mac(ip(group)); };
+  ASSERT_EQ(address("239.1.2.3"), address("239.129.2.3"));
+  for (const char* group : {"239.1.2.3", "239.129.2.3", "239.129.2.3", "ff02::1:ff12:3456"})
+    ASSERT_TRUE(port.join_group(ip(group), now));
+  EXPECT_EQ(actions.joined,
+            (std::multiset<wire::MacAddr>{address("239.1.2.3"), address("239.1.2.3"),
+                                          address("ff02::1:ff12:3456")}));
+  ASSERT_TRUE(port.leave_group(ip("239.129.2.3"), now));
+  EXPECT_EQ(actions.joined.size(), 3U);
+  ASSERT_TRUE(port.leave_group(ip("239.129.2.3"), now));
+  EXPECT_EQ(actions.joined.count(address("239.1.2.3")), 1U);
+  ASSERT_TRUE(port.leave_group(ip("239.1.2.3"), now));
+  EXPECT_EQ(actions.joined, std::multiset<wire::MacAddr>{address("ff02::1:ff12:3456")});
+}
+
 TEST_F(EthernetPortTest, ArpThatContradictsItselfIsCountedAndDoesNotFlap) {
   port.start(now);
   hear(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");

@@ -228,6 +228,12 @@ class FakePortActions final : public PortActions {
   void send(std::span<const std::byte> frame) override {
     frames.emplace_back(frame.begin(), frame.end());
   }
+  void join(const wire::MacAddr& group) override { joined.insert(group); }
+  void leave(const wire::MacAddr& group) override {
+    const auto it = joined.find(group);
+    ASSERT_NE(it, joined.end());
+    joined.erase(it);
+  }
   void state_changed(State state) override { states.push_back(state); }
 
   [[nodiscard]] std::optional<wire::EthArp> arp(std::size_t i) const {
@@ -241,6 +247,7 @@ class FakePortActions final : public PortActions {
                         std::byte{0}, std::byte{0}, std::byte{1}};
   std::vector<std::vector<std::byte>> frames;
   std::vector<State> states;
+  std::multiset<wire::MacAddr> joined;
 };
 
 inline wire::IpAddr ip(std::string_view text) {

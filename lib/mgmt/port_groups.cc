@@ -1,0 +1,63 @@
+#include "lib/mgmt/port_groups.h"
+
+#include <rte_ethdev.h>
+
+#include <cstring>
+#include <vector>
+
+#include "lib/base/log.h"
+
+namespace ipoib::mgmt {
+
+using fabric::MulticastFilter;
+
+void PortGroups::open(bool promiscuous) {
+  if (promiscuous) return choose(MulticastFilter::kPromiscuous);
+  if (rte_eth_allmulticast_enable(port_) == 0) return choose(MulticastFilter::kAll);
+  if (program()) return choose(MulticastFilter::kGroups);
+  widen();
+}
+
+void PortGroups::choose(MulticastFilter filter) {
+  filter_ = filter;
+  const bool usual = filter == MulticastFilter::kAll;
+  log(LogArea::kFabric, usual ? LogLevel::kInfo : LogLevel::kNotice,
+      "device {}: multicast that it receives: {}", device_, to_string(filter));
+}
+
+/// The device filters as narrowly as it can be asked to, and that is not enough.
+void PortGroups::widen() {
+  const bool promiscuous = rte_eth_promiscuous_enable(port_) == 0;
+  choose(promiscuous ? MulticastFilter::kPromiscuous : MulticastFilter::kUnknown);
+}
+
+bool PortGroups::program() const {
+  std::vector<rte_ether_addr> list;
+  for (const auto& [group, joins] : joined_)
+    std::memcpy(list.emplace_back().addr_bytes, group.data(), group.size());
+  const auto n = static_cast<std::uint32_t>(list.size());
+  return rte_eth_dev_set_mc_addr_list(port_, list.data(), n) == 0;
+}
+
+void PortGroups::join(const wire::MacAddr& group) {
+  if (++joined_[group] != 1 || filter_ != MulticastFilter::kGroups) return;
+  if (!program()) widen();
+}
+
+void PortGroups::leave(const wire::MacAddr& group) {
+  const auto it = joined_.find(group);
+  if (it == joined_.end() || --it->second != 0) return;
+  joined_.erase(it);
+  if (filter_ == MulticastFilter::kGroups && !program()) widen();
+}
+
+void PortGroups::join_all() {
+  if (filter_ == MulticastFilter::kGroups) widen();
+}
+
+void PortGroups::restore() {
+  // All-multicast and promiscuous mode come back by themselves.
+  if (filter_ == MulticastFilter::kGroups && !program()) widen();
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,258 @@
+// What ethdevs can do, how their multicast filters are set, and what becomes of one that is pulled
+// out.
+#include "lib/mgmt/eth_device.h"
+
+#include <algorithm>
+
+#include "tests/unit/lib/mgmt/device_faults.h"
+#include "tests/unit/lib/mgmt/node_bench.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+using fabric::MulticastFilter;
+
+constexpr wire::MacAddr kGroups[] = {
+    {std::byte{0x33}, std::byte{0x33}, std::byte{0xff}, {}, {}, std::byte{1}},
+    {std::byte{0x33}, std::byte{0x33}, std::byte{0xff}, {}, {}, std::byte{2}},
+    {std::byte{0x33}, std::byte{0x33}, std::byte{0xff}, {}, {}, std::byte{3}}};
+
+class EthDeviceTest : public NodeTest {
+ protected:
+  void SetUp() override { DeviceFaults::reset(); }
+  void TearDown() override {
+    EXPECT_EQ(DeviceFaults::listeners(), 0U);
+    DeviceFaults::reset();
+  }
+  EthDevice open() const {
+    EthDeviceConfig config;
+    config.device = ethernet.name;
+    config.pool = outside_pool;
+    std::uint16_t port = 0;
+    EXPECT_EQ(rte_eth_dev_get_port_by_name(ethernet.name.c_str(), &port), 0);
+    EXPECT_EQ(rte_eth_promiscuous_disable(port), 0);  // a ring starts in that mode
+    auto device = EthDevice::open(config);
+    EXPECT_TRUE(device) << device.error().what;
+    return std::move(*device);
+  }
+  static MulticastFilter filter(const EthDevice& device) { return device.capabilities().multicast; }
+  static std::vector<wire::MacAddr> first(std::size_t n) { return {kGroups, kGroups + n}; }
+
+  DeviceFaults& faults = DeviceFaults::get();
+};
+
+TEST_F(EthDeviceTest, ReceivesAllMulticastWhereItCan) {
+  const EthDevice device = open();
+  EXPECT_EQ(filter(device), MulticastFilter::kAll);
+  EXPECT_EQ(rte_eth_allmulticast_get(device.port()), 1);
+  EXPECT_FALSE(device.promiscuous());
+  EXPECT_FALSE(faults.removal_interrupt);
+}
+
+TEST_F(EthDeviceTest, ElseTheAddressesOfJoinedGroups) {
+  faults.no_all_multicast = true;
+  faults.most_groups = 2;
+  EthDevice device = open();
+  EXPECT_EQ(filter(device), MulticastFilter::kGroups);
+  EXPECT_FALSE(device.promiscuous());
+  for (const wire::MacAddr& group : first(2)) device.groups().join(group);
+  device.groups().join(kGroups[0]);  // another group with this address
+  EXPECT_EQ(faults.groups, first(2));
+  device.groups().leave(kGroups[1]);
+  device.groups().leave(kGroups[0]);
+  EXPECT_EQ(faults.groups, first(1));
+
+  // The list does not outlive a stop.
+  DropCounters drops;
+  ASSERT_TRUE(device.stop(drops));
+  faults.groups.clear();
+  ASSERT_TRUE(device.start(drops));
+  EXPECT_EQ(faults.groups, first(1));
+  device.groups().leave(kGroups[0]);
+  EXPECT_TRUE(faults.groups.empty());
+}
+
+TEST_F(EthDeviceTest, MoreGroupsThanItsFilterTakesMakeItPromiscuous) {
+  faults.no_all_multicast = true;
+  faults.most_groups = 2;
+  EthDevice device = open();
+  for (const wire::MacAddr& group : kGroups) device.groups().join(group);
+  EXPECT_EQ(filter(device), MulticastFilter::kPromiscuous);
+  EXPECT_TRUE(device.promiscuous());
+  const auto off = device.set_promiscuous(false);
+  ASSERT_FALSE(off);
+  EXPECT_EQ(off.error().what, "promiscuous mode stays on: device " + ethernet.name +
+                                  " receives no multicast without it");
+  EXPECT_TRUE(device.promiscuous());
+}
+
+TEST_F(EthDeviceTest, RouterOfMulticastNeedsGroupsThatOthersJoined) {
+  faults.no_all_multicast = true;
+  faults.most_groups = 2;
+  EthDevice device = open();
+  device.groups().join_all();
+  EXPECT_EQ(filter(device), MulticastFilter::kPromiscuous);
+}
+
+TEST_F(EthDeviceTest, WithoutAFilterThatCanBeSetItIsPromiscuous) {
+  faults.no_all_multicast = true;
+  const EthDevice device = open();
+  EXPECT_EQ(filter(device), MulticastFilter::kPromiscuous);
+  EXPECT_TRUE(device.promiscuous());
+}
+
+TEST_F(EthDeviceTest, DeviceThatRefusesAllOfItIsUsedAsItIs) {
+  faults.no_all_multicast = faults.no_promiscuous = true;
+  const EthDevice device = open();
+  EXPECT_EQ(filter(device), MulticastFilter::kUnknown);
+}
+
+TEST_F(EthDeviceTest, CapabilitiesAreWhatTheDriverStates) {
+  std::uint32_t flags = 0;
+  rte_eth_dev_info info{};
+  faults.says = [&](rte_eth_dev_info& real) {
+    real.tx_offload_capa = info.tx_offload_capa;
+    real.rx_offload_capa = info.rx_offload_capa;
+    real.tx_desc_lim.nb_seg_max = info.tx_desc_lim.nb_seg_max;
+    real.tx_desc_lim.nb_mtu_seg_max = info.tx_desc_lim.nb_mtu_seg_max;
+    real.dev_flags = &flags;
+  };
+  const auto most = [&](std::uint64_t offloads, std::uint16_t packet, std::uint16_t frame) {
+    info.tx_offload_capa = offloads;
+    info.tx_desc_lim.nb_seg_max = packet;
+    info.tx_desc_lim.nb_mtu_seg_max = frame;
+    return EthDevice::probe(ethernet.name)->max_segments;
+  };
+  constexpr auto kChains = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  EXPECT_EQ(most(0, 40, 40), 1) << "the offload is not offered";
+  EXPECT_EQ(most(kChains, 40, 8), 8);
+  EXPECT_EQ(most(kChains, 5, 8), 5);
+  EXPECT_EQ(most(kChains, 0, 8), 8) << "not stated";
+  EXPECT_EQ(most(kChains, 0, 0), fabric::kAnySegments);
+  EXPECT_FALSE(EthDevice::probe(ethernet.name)->removal_events);
+  EXPECT_FALSE(EthDevice::probe(ethernet.name)->receives_chains);
+  flags = RTE_ETH_DEV_INTR_RMV;
+  info.rx_offload_capa = RTE_ETH_RX_OFFLOAD_SCATTER;
+  EXPECT_TRUE(EthDevice::probe(ethernet.name)->removal_events);
+  EXPECT_TRUE(EthDevice::probe(ethernet.name)->receives_chains);
+  const EthDevice device = open();
+  EXPECT_TRUE(faults.removal_interrupt);
+}
+
+TEST_F(EthDeviceTest, GoneForGoodWhenItIsPulledOut) {
+  EthDevice device = open();
+  const std::uint16_t port = device.port();
+  EXPECT_FALSE(device.removed());
+  DeviceFaults::remove(port);
+  ASSERT_TRUE(device.removed());
+  device.give_up();
+  EXPECT_TRUE(device.gone());
+  EXPECT_FALSE(device.removed()) << "that is done";
+  EXPECT_FALSE(rte_eth_dev_is_valid_port(port));
+
+  const std::string what =
+      "device " + ethernet.name + " was taken away; it takes a restart to use it again";
+  DropCounters drops;
+  EXPECT_TRUE(device.stop(drops));
+  EXPECT_EQ(device.start(drops).error().what, what);
+  EXPECT_EQ(device.set_mtu(1500).error().what, what);
+  EXPECT_EQ(device.set_promiscuous(true).error().what, what);
+  EXPECT_FALSE(device.promiscuous());
+  EXPECT_FALSE(device.link_status().up);
+  EXPECT_TRUE(device.xstats().empty());
+  EXPECT_EQ(device.stats().rx_missed, 0U);
+  device.groups().join(kGroups[0]);
+}
+
+class RemovalTest : public EthDeviceTest {
+ protected:
+  static PortInfo port(Node& node) {
+    return ask<PortInfo>(node, [](Node& n) { return n.ports()[0]; });
+  }
+  static HcaInfo hca(Node& node) {
+    return ask<HcaInfo>(node, [](Node& n) { return n.hcas()[0]; });
+  }
+  /// run() of a node that cannot tell the fabric that it leaves.
+  static void run_without_farewell(const NodeConfig& c, const std::function<void(Node&)>& outside) {
+    auto node = Node::create(c, {0, {1}}, make_soft);
+    ASSERT_TRUE(node) << node.error().what;
+    std::thread world{[&] {
+      outside(**node);
+      (*node)->request_stop();
+    }};
+    (*node)->run();
+    world.join();
+  }
+  static std::uint16_t port_id(const std::string& name) {
+    std::uint16_t id = 0;
+    EXPECT_EQ(rte_eth_dev_get_port_by_name(name.c_str(), &id), 0);
+    return id;
+  }
+};
+
+// The port is down with a sentence, its ring is left alone and the link goes on.
+TEST_F(RemovalTest, OtherTrafficGoesOnWithoutThePort) {
+  run(config(), [this](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node) && port(node).state == "up"; }));
+    EXPECT_EQ(port(node).problem, "");
+    DeviceFaults::remove(port_id(ethernet.name));
+    EXPECT_TRUE(eventually([&] { return port(node).state == "waiting"; }));
+    EXPECT_EQ(port(node).problem, "its device was taken away; restart the node to use it");
+    give(ethernet.to_node, ethernet_frame(0x9999, echo_request(), kPeerMac));
+    const auto loops = [&] {
+      return ask<std::uint64_t>(node, [](Node& n) { return n.worker_loops()[0]; });
+    };
+    const auto before = loops();
+    EXPECT_TRUE(eventually([&] { return loops() > before + 10; }));
+    EXPECT_EQ(rte_ring_count(ethernet.to_node), 1U);
+    EXPECT_TRUE(link_is_up(node));
+    const auto start = ask<std::string>(node, [](Node& n) -> std::string {
+      const auto started = n.set_port_started("eth0", true);
+      return started ? "" : started.error().what;
+    });
+    EXPECT_TRUE(start.ends_with("was taken away; it takes a restart to use it again")) << start;
+    EXPECT_GE(xstat(node, "eth0", "rx_good_packets"), 0);
+  });
+}
+
+TEST_F(RemovalTest, OtherTrafficGoesOnWithoutTheCable) {
+  run_without_farewell(config(), [this](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node) && port(node).state == "up"; }));
+    DeviceFaults::remove(port_id(cable.name));
+    EXPECT_TRUE(eventually([&] { return !link_is_up(node); }));
+    EXPECT_TRUE(eventually(
+        [&] { return hca(node).problem == "the device that is its cable was taken away"; }));
+    const auto received = port(node).traffic.rx_packets;
+    give(ethernet.to_node, ethernet_frame(0x9999, echo_request(), port(node).mac));
+    EXPECT_TRUE(eventually([&] { return port(node).traffic.rx_packets == received + 1; }));
+    EXPECT_GE(xstat(node, "soft0", "rx_drop_ib_pkey"), 0);
+  });
+}
+
+TEST_F(RemovalTest, CapabilitiesAreShownAndGroupsProgrammed) {
+  faults.no_all_multicast = true;
+  faults.most_groups = 64;
+  run(config(), [this](Node& node) {
+    EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
+    EXPECT_EQ(port(node).capabilities.multicast, MulticastFilter::kGroups);
+    EXPECT_EQ(hca(node).capabilities.max_segments, fabric::kAnySegments);
+    // Of all nodes, among others.
+    EXPECT_TRUE(eventually([&] {
+      return ask<bool>(node, [this](Node&) {
+        const auto all_nodes = wire::group_mac(*wire::parse_ip("ff02::1"));
+        return std::count(faults.groups.begin(), faults.groups.end(), all_nodes) == 1;
+      });
+    }));
+  });
+}
+
+TEST_F(RemovalTest, SecondaryProcessIsRefused) {
+  faults.secondary = true;
+  const auto node = Node::create(config(), {0, {1}}, make_soft);
+  ASSERT_FALSE(node);
+  EXPECT_EQ(node.error().code, Errc::kRefused);
+  EXPECT_TRUE(node.error().what.starts_with("this is a secondary process"));
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
