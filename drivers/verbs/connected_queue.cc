@@ -92,7 +92,7 @@ Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = depth;
   attr.attr.max_sge = segments;
-  hw->srq.reset(ibv_create_srq(device.pd(), &attr));
+  hw->srq.reset(ibv_create_srq(device.queue_pd(), &attr));
   if (hw->srq == nullptr)
     return fail(Errc::kNoResources, "{}: no shared receive queue of {} buffers: {}", shared.name,
                 depth, std::strerror(errno));

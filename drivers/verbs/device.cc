@@ -124,7 +124,20 @@ Result<std::unique_ptr<Device>> Device::open(const std::string& name, std::uint8
   if (device->pd_ == nullptr)
     return fail(Errc::kNoResources, "device {} has no protection domain left: {}", name,
                 std::strerror(errno));
+  device->make_thread_domain();
   return device;
+}
+
+/// One is enough: all queues of a port belong to one worker. Without it everything works.
+void Device::make_thread_domain() {
+  ibv_td_init_attr thread{};
+  td_.reset(ibv_alloc_td(context(), &thread));
+  if (td_ == nullptr) return;
+  ibv_parent_domain_init_attr domain{};
+  domain.pd = pd_.get();
+  domain.td = td_.get();
+  queue_pd_.reset(ibv_alloc_parent_domain(context(), &domain));
+  if (queue_pd_ == nullptr) td_.reset();
 }
 
 bool Device::present() const {

@@ -37,7 +37,12 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
+  /// Of memory and address handles.
   [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
+  /// Of queues, which one thread at a time uses: the same, in a thread domain where the provider
+  /// has them, so that it takes no lock for a post or a poll.
+  [[nodiscard]] ibv_pd* queue_pd() const { return queue_pd_ ? queue_pd_.get() : pd_.get(); }
+  [[nodiscard]] bool has_thread_domain() const { return queue_pd_ != nullptr; }
   [[nodiscard]] const ibv_device_attr& attr() const { return attr_; }
   [[nodiscard]] bool has(ibv_device_cap_flags flag) const {
     return (attr_.device_cap_flags & flag) != 0;
@@ -54,11 +59,14 @@ class Device {
 
  private:
   Device(std::string name, std::uint8_t port, ContextPtr context);
+  void make_thread_domain();
 
   std::string name_;
   std::uint8_t port_;
   ContextPtr context_;
   PdPtr pd_;
+  TdPtr td_;
+  PdPtr queue_pd_;  ///< Parent domain of the two; null: the provider has no thread domains.
   ibv_device_attr attr_{};
   bool ethernet_ = false;
   int numa_node_ = -1;

@@ -16,8 +16,14 @@ struct Destroy {
   }
 };
 
+/// The library has it inline only, so it is no argument of Destroy.
+struct DestroyTd {
+  void operator()(ibv_td* td) const noexcept { static_cast<void>(ibv_dealloc_td(td)); }
+};
+
 using ContextPtr = std::unique_ptr<ibv_context, Destroy<&ibv_close_device>>;
 using PdPtr = std::unique_ptr<ibv_pd, Destroy<&ibv_dealloc_pd>>;
+using TdPtr = std::unique_ptr<ibv_td, DestroyTd>;
 using MrPtr = std::unique_ptr<ibv_mr, Destroy<&ibv_dereg_mr>>;
 using CqPtr = std::unique_ptr<ibv_cq, Destroy<&ibv_destroy_cq>>;
 using SrqPtr = std::unique_ptr<ibv_srq, Destroy<&ibv_destroy_srq>>;

@@ -29,7 +29,7 @@ bool is_missing_feature(int error) {
 
 Result<QueuePair> create_qp(const Device& device, ibv_qp_init_attr_ex wanted,
                             const SendLimits& limits) {
-  wanted.pd = device.pd();
+  wanted.pd = device.queue_pd();
   wanted.cap.max_send_wr = limits.depth;
   wanted.cap.max_send_sge = limits.max_sge;
   int error = 0;
@@ -61,6 +61,17 @@ Result<QueuePair> create_qp(const Device& device, ibv_qp_init_attr_ex wanted,
 }
 
 CqPtr create_cq(const Device& device, std::uint32_t entries) {
+  if (device.has_thread_domain()) {
+    ibv_cq_init_attr_ex attr{};
+    attr.cqe = entries;
+    attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+    attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    attr.parent_domain = device.queue_pd();
+    errno = 0;
+    if (ibv_cq_ex* const cq = ibv_create_cq_ex(device.context(), &attr); cq != nullptr)
+      return CqPtr{ibv_cq_ex_to_cq(cq)};
+    if (!is_missing_feature(errno)) return nullptr;
+  }
   return CqPtr{ibv_create_cq(device.context(), static_cast<int>(entries), nullptr, nullptr, 0)};
 }
 

@@ -23,7 +23,8 @@ struct QueuePair {
 [[nodiscard]] Result<QueuePair> create_qp(const Device& device, ibv_qp_init_attr_ex wanted,
                                           const SendLimits& limits);
 
-/// Null: errno says why. Nobody waits for its completions.
+/// For one thread, where the provider knows the difference. Null: errno says why. Nobody waits for
+/// its completions.
 [[nodiscard]] CqPtr create_cq(const Device& device, std::uint32_t entries);
 
 /// Of `device`, for a send queue that `wanted` work requests should fit into.

@@ -90,6 +90,10 @@ Context& make_context(State& state, Device& device) {
   context.query_port = query_port;
   context.query_device_ex = query_device;
   context.create_qp_ex = create_qp;
+  context.alloc_td = alloc_td;
+  context.dealloc_td = dealloc_td;
+  context.alloc_parent_domain = alloc_parent_domain;
+  context.create_cq_ex = create_cq_ex;
   ibv_context& base = context.context;
   base.device = device.handles.back().get();
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;

@@ -280,6 +280,7 @@ Live Fabric::live() {
     const Live& live = context->live;
     sum = {.contexts = sum.contexts + live.contexts,
            .pds = sum.pds + live.pds,
+           .tds = sum.tds + live.tds,
            .mrs = sum.mrs + live.mrs,
            .cqs = sum.cqs + live.cqs,
            .srqs = sum.srqs + live.srqs,
@@ -312,6 +313,15 @@ std::size_t Fabric::outstanding_sends(std::uint32_t qpn) {
   State& state = State::get();
   const Lock lock{state.mutex};
   return qp_of(state, qpn).sends.size();
+}
+
+bool Fabric::lockless(std::uint32_t qpn) {
+  State& state = State::get();
+  const Lock lock{state.mutex};
+  const Qp& qp = *state.qps.at(qpn);
+  const auto of_thread = [](const ibv_pd* pd) { return static_cast<const Pd*>(pd)->td != nullptr; };
+  return of_thread(qp.qp_base.pd) && qp.send_cq().single_threaded && qp.recv_cq().single_threaded &&
+         (qp.srq() == nullptr || of_thread(qp.srq()->pd));
 }
 
 ibv_qp_attr Fabric::attr_of(std::uint32_t qpn) {

@@ -35,6 +35,8 @@ struct DeviceSetup {
   ibv_device_attr_ex attr{};
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   bool extended_qp = true;  ///< Has the ibv_wr_* interface.
+  bool thread_domains = true;
+  bool single_threaded_cqs = true;
   std::uint32_t max_inline = 512;
   std::size_t memlock = SIZE_MAX;  ///< Octets that may be registered.
   bool controlled_qkeys = true;    ///< The process may set Q_Keys with the high bit.
@@ -71,6 +73,8 @@ enum class Call : std::uint8_t {
   kQueryPkey,
   kQueryGid,
   kAllocPd,
+  kAllocTd,
+  kAllocParentDomain,
   kRegMr,
   kCreateCq,
   kCreateSrq,
@@ -126,6 +130,7 @@ struct Message {
 struct Live {
   unsigned contexts = 0;
   unsigned pds = 0;
+  unsigned tds = 0;
   unsigned mrs = 0;
   unsigned cqs = 0;
   unsigned srqs = 0;
@@ -202,6 +207,9 @@ class Fabric {
   /// Sends that hold a place in the queue pair's send queue.
   [[nodiscard]] std::size_t outstanding_sends(std::uint32_t qpn);
   [[nodiscard]] ibv_qp_attr attr_of(std::uint32_t qpn);
+  /// Whether the provider may leave out its locks: the queue pair and its shared receive queue are
+  /// of a thread domain, its completion queues for one thread.
+  [[nodiscard]] bool lockless(std::uint32_t qpn);
   [[nodiscard]] std::vector<std::uint32_t> qpns(ibv_qp_type type);
   /// What nobody may do to a device, as sentences; taken.
   std::vector<std::string> take_violations();

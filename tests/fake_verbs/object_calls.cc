@@ -149,6 +149,58 @@ ibv_qp* create_qp(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   return &qp.qp_base;
 }
 
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
+  State& state = State::get();
+  const Lock lock{state.mutex};
+  if (const int error = obstacle(context, Call::kAllocTd); error != 0) return refuse(error);
+  Context& own = of(context);
+  if (!own.device->thread_domains) return refuse(EOPNOTSUPP);
+  if (attr->comp_mask != 0) return refuse(EINVAL);
+  Td& td = state.make(Td{});
+  td.context = context;
+  ++own.live.tds;
+  return &td;
+}
+
+int dealloc_td(ibv_td* td) {
+  const Lock lock{State::get().mutex};
+  Td& own = *static_cast<Td*>(td);
+  if (const int error = obstacle_to_end(own, own.uses, "a thread domain"); error != 0) return error;
+  own.live = false;
+  --of(td->context).live.tds;
+  return 0;
+}
+
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) {
+  State& state = State::get();
+  const Lock lock{state.mutex};
+  if (const int error = obstacle(context, Call::kAllocParentDomain); error != 0)
+    return refuse(error);
+  if (attr->comp_mask != 0 || attr->pd == nullptr) return refuse(EINVAL);
+  Pd& pd = state.make(Pd{});
+  pd.context = context;
+  pd.base = static_cast<Pd*>(attr->pd);
+  pd.td = static_cast<Td*>(attr->td);
+  ++pd.base->uses;
+  if (pd.td != nullptr) ++pd.td->uses;
+  ++of(context).live.pds;
+  return &pd;
+}
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
+  const Lock lock{State::get().mutex};
+  constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+  const bool single = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+                      attr->flags == IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  if ((attr->comp_mask & ~kKnown) != 0 || attr->wc_flags != 0) return refuse(EINVAL);
+  if (single && !of(context).device->single_threaded_cqs) return refuse(EOPNOTSUPP);
+  ibv_cq* const cq = ibv_create_cq(context, static_cast<int>(attr->cqe), attr->cq_context,
+                                   attr->channel, static_cast<int>(attr->comp_vector));
+  if (cq == nullptr) return nullptr;
+  static_cast<Cq*>(cq)->single_threaded = single;
+  return reinterpret_cast<ibv_cq_ex*>(cq);  // what ibv_cq_ex_to_cq() takes back
+}
+
 }  // namespace ipoib::fake_verbs
 
 // NOLINTBEGIN(readability-identifier-naming)
@@ -172,6 +224,8 @@ int ibv_dealloc_pd(ibv_pd* pd) {
   if (const int error = obstacle_to_end(own, own.uses, "a protection domain"); error != 0)
     return error;
   own.live = false;
+  if (own.base != nullptr) --own.base->uses;
+  if (own.td != nullptr) --own.td->uses;
   --of(pd->context).live.pds;
   return 0;
 }

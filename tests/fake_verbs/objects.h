@@ -34,10 +34,24 @@ struct Context : verbs_context {
   Live live;
 };
 
-struct Pd : ibv_pd {
+struct Td : ibv_td {
   bool live = true;
   unsigned uses = 0;
 };
+
+struct Pd : ibv_pd {
+  bool live = true;
+  unsigned uses = 0;
+  // A parent domain's:
+  Pd* base = nullptr;
+  Td* td = nullptr;
+};
+
+/// The protection domain proper, which memory and address handles are of.
+[[nodiscard]] inline const ibv_pd* base_of(const ibv_pd* pd) {
+  const Pd* const base = static_cast<const Pd*>(pd)->base;
+  return base != nullptr ? base : pd;
+}
 
 struct Mr : ibv_mr {
   bool live = true;
@@ -75,6 +89,7 @@ struct Ring {
 
 struct Cq : ibv_cq {
   bool live = true;
+  bool single_threaded = false;
   unsigned uses = 0;
   unsigned unacknowledged = 0;
   bool broken = false;
@@ -234,6 +249,10 @@ void forget_events(const ibv_qp& qp);
 
 // object_calls.cc
 ibv_qp* create_qp(ibv_context* context, ibv_qp_init_attr_ex* attr);
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 // queue_pair.cc
 int modify(Qp& qp, const ibv_qp_attr& attr, int mask);

@@ -27,7 +27,7 @@ int check_address(const Qp& qp, const Send& send) {
     state.violation("a send names an address handle that is not");
     return EINVAL;
   }
-  if (send.ah->pd != qp.qp_base.pd || send.ah->attr.port_num != qp.attr.port_num ||
+  if (send.ah->pd != base_of(qp.qp_base.pd) || send.ah->attr.port_num != qp.attr.port_num ||
       send.remote_qpn > 0xff'ffff) {
     state.violation("a send names an address handle of another domain or port, or no QPN");
     return EINVAL;
@@ -221,7 +221,7 @@ std::optional<std::vector<std::byte>> gather(const ibv_pd* pd, std::span<const i
   std::vector<std::byte> bytes;
   for (const ibv_sge& sge : sges) {
     const auto found = mrs.find(sge.lkey);
-    if (found == mrs.end() || found->second->pd != pd) return std::nullopt;
+    if (found == mrs.end() || found->second->pd != base_of(pd)) return std::nullopt;
     const auto start = reinterpret_cast<std::uint64_t>(found->second->addr);
     if (sge.addr < start || sge.addr + sge.length > start + found->second->length)
       return std::nullopt;

@@ -196,6 +196,10 @@ TEST_P(VerbsConnectedTest, ChainThatCannotBeCopiedIsLostByName) {
   EXPECT_TRUE(receive(a_).empty());
 }
 
+TEST_P(VerbsConnectedTest, QueuesAreOfOneThread) {
+  EXPECT_TRUE(fabric_.lockless(a_.queue->qpn()));
+}
+
 TEST_P(VerbsConnectedTest, DeviceSaysWhatItSends) {
   const auto able = a_.node->hca->capabilities();
   EXPECT_EQ(able.max_segments, 30);

@@ -114,6 +114,22 @@ TEST_F(VerbsDeviceTest, AbsentDeviceNamesThoseThereAre) {
   EXPECT_NE(node->hca->problem().find("hca0, hca1"), std::string::npos) << node->hca->problem();
 }
 
+TEST_F(VerbsDeviceTest, WithoutThreadDomainsQueuesHaveLocks) {
+  const auto peer = make_node(1);
+  int number = 2;
+  const auto works = [&](const std::function<void(fake_verbs::Device&)>& change) {
+    fake_verbs::Device& device = add_device(number++);
+    change(device);
+    const auto node = make_node(device);
+    EXPECT_FALSE(fabric_.lockless(node->queue->qpn()));
+    EXPECT_TRUE(talk(*node, *peer));
+  };
+  works([](auto& device) { device.thread_domains = false; });
+  works([](auto& device) { device.single_threaded_cqs = false; });
+  works([this](auto&) { fabric_.fail(Call::kAllocParentDomain, EOPNOTSUPP); });
+  works([this](auto&) { fabric_.fail(Call::kAllocTd, ENOMEM); });
+}
+
 TEST_F(VerbsDeviceTest, SegmentsAreThoseOfTheDeviceThatIsThere) {
   fake_verbs::Device& device = add_device(0);
   device.attr.orig_attr.max_sge = 4;

@@ -254,6 +254,12 @@ TEST_P(VerbsUdTest, DeviceWithoutChecksumsIsNotAskedForThem) {
   EXPECT_EQ(plain->all_drops(), 0U);
 }
 
+// A worker takes no lock: not its provider's either, where that can be asked for.
+TEST_P(VerbsUdTest, QueuesAreOfOneThread) {
+  EXPECT_TRUE(fabric_.lockless(a_->queue->qpn()));
+  EXPECT_TRUE(talk(*a_, *b_));
+}
+
 // --- Refusals ---
 
 TEST_P(VerbsUdTest, WhatCanNeverBeSentIsTakenAndCounted) {
