@@ -1,0 +1,119 @@
+// Any octets from a client of the CLI socket, in any pieces: every line is answered, in order and
+// as it would be by itself, with text of bounded length that ends with a newline, or with an error;
+// what is shown as JSON is JSON; completion and help of the same words end too.
+//
+// Input: one octet, how many octets come at a time; then what the client sends.
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "app/cli.h"
+#include "app/cli_server.h"
+#include "app/json.h"
+#include "lib/base/log_level.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/app/fake_node.h"
+
+namespace ipoib::app {
+namespace {
+
+using test::require;
+
+/// `help` is the longest.
+constexpr std::size_t kLongestAnswer = 128 * 1024;
+constexpr std::size_t kLongestInput = 8192;
+
+class Harness {
+ public:
+  static Harness& instance() {
+    static auto* const harness = new Harness;
+    return *harness;
+  }
+
+  void run(std::string_view input) {
+    if (input.empty() || input.size() > kLongestInput) return;
+    const std::size_t piece = 1U + static_cast<unsigned char>(input.front());
+    const std::string_view sent = input.substr(1);
+    reset();
+    const std::string heard = converse(sent, piece);
+    reset();
+    require(heard == expected(sent));
+  }
+
+ private:
+  Harness() { fill(node_); }
+
+  /// As the node was before any command.
+  void reset() {
+    node_.set_forwarding(false);
+    node_.set_forward_mode(mgmt::ForwardMode::kRoute);
+    node_.set_burst(32);
+    require(node_.set_generator({}).has_value());
+    node_.requests_.clear();
+    for (std::size_t i = 0; i < kLogAreaNames.size(); ++i)
+      set_log_level(static_cast<LogArea>(i), LogLevel::kNotice);
+  }
+
+  /// A client that sends `piece` octets at a time, and reads what is there as slowly.
+  std::string converse(std::string_view sent, std::size_t piece) {
+    Session session{cli_};
+    std::string heard;
+    const auto read = [&] {
+      const std::string_view pending = session.pending();
+      require(pending.size() <= Session::kEnough + kLongestAnswer + 16);
+      const std::string_view part = pending.substr(0, std::max<std::size_t>(piece, 4096));
+      heard += part;
+      session.consume(part.size());
+    };
+    for (std::size_t at = 0; at < sent.size(); at += piece) {
+      session.receive(sent.substr(at, piece));
+      session.work();
+      require(!session.overflowed());
+      read();
+    }
+    session.end_of_input();
+    while (!session.finished()) {
+      session.work();
+      read();
+    }
+    return heard;
+  }
+
+  /// What comes of the lines one by one.
+  std::string expected(std::string_view sent) {
+    std::string all = kPrompt;
+    while (!sent.empty()) {
+      const auto end = sent.find('\n');
+      all += answer(sent.substr(0, end)) + kPrompt;
+      sent.remove_prefix(end == std::string_view::npos ? sent.size() : end + 1);
+    }
+    return all;
+  }
+  std::string answer(std::string_view line) {
+    if (line.size() > Session::kMaxLine)
+      return fmt::format("error: a line of more than {} octets\n", Session::kMaxLine);
+    const std::string text = cli_.execute(line);
+    require(text.size() <= kLongestAnswer && (text.empty() || text.back() == '\n'));
+    const bool failed = text.starts_with("error: ");
+    const auto words = split_words(line);
+    require(words.has_value() || failed);
+    if (!words || words->empty()) return text;
+    if (!failed && words->front() == "show" && words->back() == "json")
+      require(Json::accept(text) && text.find('\n') == text.size() - 1);
+    (void)cli_.complete(*words);
+    (void)cli_.hints(*words);
+    (void)cli_.help(*words);
+    return text;
+  }
+
+  FakeNode node_;
+  Cli cli_{node_};
+};
+
+}  // namespace
+}  // namespace ipoib::app
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ipoib::app::Harness::instance().run({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
