@@ -23,7 +23,7 @@ namespace ipoib::soft {
 class GroupTable {
  public:
   /// Queue pairs of one port that one group may have: a bit each where a packet notes who gets it.
-  static constexpr std::size_t kMaxMembers = 64;
+  static constexpr std::size_t kMaxMembers = 1024;
 
   /// `grace` outlives the table.
   explicit GroupTable(const fabric::Grace& grace);

@@ -3,9 +3,9 @@
 #include <rte_ethdev.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
 
 #include "drivers/soft/connected_port.h"
 #include "lib/base/contract.h"
@@ -13,6 +13,14 @@
 #include "lib/wire/icrc.h"
 
 namespace ipoib::soft {
+
+/// A bit for each queue pair of a group whose keys a packet has, and the last of them. Their keys
+/// may change at any time: what was found once holds for the packet. Words without a bit for a
+/// member are not set.
+struct Takers {
+  std::array<std::uint64_t, GroupTable::kMaxMembers / 64> words;
+  std::size_t last;
+};
 
 /// What the checks learn of one frame.
 struct RxFrame {
@@ -25,9 +33,7 @@ struct RxFrame {
   std::size_t payload_len;
   SoftUdQueue* queue;                     ///< Unicast; null: QP1.
   std::span<SoftUdQueue* const> members;  ///< Multicast; empty: unicast.
-  /// A bit for each of `members` whose keys the packet has. Their keys may change at any time: what
-  /// was found here holds for this packet.
-  std::uint64_t takers;
+  Takers* takers;                         ///< Of `members`; the burst's.
 };
 
 namespace {
@@ -115,18 +121,22 @@ inline Drop check_queue_keys(const SoftUdQueue& queue, const UdWords& ud) noexce
 
 /// A multicast packet is good when it is for one of the queue pairs. Sets takers.
 Drop check_group_keys(RxFrame& f, const SoftUdQueue* sender) noexcept {
-  static_assert(GroupTable::kMaxMembers == std::numeric_limits<decltype(f.takers)>::digits);
+  const std::size_t n = f.members.size();
   Drop reason = Drop::kIbMgid;
-  f.takers = 0;
-  for (std::size_t i = 0; i < f.members.size(); ++i) {
+  bool taken = false;
+  std::fill_n(f.takers->words.begin(), (n + 63) / 64, 0);
+  for (std::size_t i = 0; i < n; ++i) {
     if (f.members[i] == sender) continue;
     const Drop fault = check_queue_keys(*f.members[i], *f.ud);
-    if (fault == kGood)
-      f.takers |= std::uint64_t{1} << i;
-    else
+    if (fault == kGood) {
+      f.takers->words[i / 64] |= std::uint64_t{1} << i % 64;
+      f.takers->last = i;
+      taken = true;
+    } else {
       reason = fault;
+    }
   }
-  return f.takers != 0 ? kGood : reason;
+  return taken ? kGood : reason;
 }
 
 inline Drop check_keys(const RxTable& table, RxFrame& f, const SoftUdQueue* sender) noexcept {
@@ -306,6 +316,7 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
   const fabric::MetaOf meta_of;
   Usual usual{table};
   UsualBurst usuals;
+  Takers takers;
   for (std::size_t i = 0; i < frames.size(); ++i) {
     if (i + kPrefetchAhead < frames.size())
       rte_prefetch0(rte_pktmbuf_mtod(frames[i + kPrefetchAhead], void*));
@@ -327,6 +338,7 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     stage(usuals);  // those before it stay before it
     RxFrame f;
     f.bytes = frame;
+    f.takers = &takers;
     if (const Drop fault = check_path(table, f); fault != kGood)
       drop(m, fault);
     else if (is_connected(f))
@@ -414,15 +426,20 @@ void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept
 
 /// One queue pair gets the packet itself, the others a copy, headers included. Shape: some takers.
 void Datapath::stage_group(rte_mbuf* m, const RxFrame& f) noexcept {
-  expects(f.takers != 0, "the packet is for one of the group's queue pairs");
-  std::uint64_t left = f.takers;
-  for (; !std::has_single_bit(left); left &= left - 1) {
-    if (rte_mbuf* copy = copy_frame(m); copy != nullptr)
-      stage(*f.members[static_cast<std::size_t>(std::countr_zero(left))], copy, f);
-    else
-      drops_.add(Drop::kIbNoBuffer);
+  expects(f.takers->last < f.members.size(), "the packet is for one of the group's queue pairs");
+  const std::size_t last_word = f.takers->last / 64;
+  for (std::size_t word = 0; word <= last_word; ++word) {
+    std::uint64_t left = f.takers->words[word];
+    if (word == last_word) left &= ~(std::uint64_t{1} << f.takers->last % 64);
+    for (; left != 0; left &= left - 1) {
+      SoftUdQueue& queue = *f.members[word * 64 + static_cast<std::size_t>(std::countr_zero(left))];
+      if (rte_mbuf* copy = copy_frame(m); copy != nullptr)
+        stage(queue, copy, f);
+      else
+        drops_.add(Drop::kIbNoBuffer);
+    }
   }
-  stage(*f.members[static_cast<std::size_t>(std::countr_zero(left))], m, f);
+  stage(*f.members[f.takers->last], m, f);
 }
 
 void Datapath::drain(SoftUdQueue& queue) noexcept {
