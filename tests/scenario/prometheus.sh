@@ -129,7 +129,7 @@ done
 refused() {
   local text=$1
   shift
-  if in_host a "$IPOIB_BUILD/app/dpdk-ipoib" --no-huge -m 160 --no-pci --no-shconf --no-telemetry --vdev=net_null0 \
+  if in_host a "$IPOIB_BUILD/app/dpdk-ipoib" --no-huge -m 192 --no-pci --no-shconf --no-telemetry --vdev=net_null0 \
     -l "${CPUS[0]},${CPUS[1]:-${CPUS[0]}}" -- --set port.eth0.device=net_null0 --set worker.total-num-mbufs=8192 \
     "$@" </dev/null >"$LAB_DIR/refused.log" 2>&1; then
     fail "a node started with $*"
