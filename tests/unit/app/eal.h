@@ -19,10 +19,15 @@ class Eal : public testing::Environment {
   /// True: it runs.
   static bool start() {
     static const bool started = [] {
-      std::vector<std::string> arguments = {
-          "unit_app",         "--no-huge", "-m", "64",
-          "--no-pci",         "-l",        "0",  fmt::format("--file-prefix=unit-app-{}", getpid()),
-          "--log-level=error"};
+      std::vector<std::string> arguments = {"unit_app",
+                                            "--no-huge",
+                                            "-m",
+                                            "64",
+                                            "--no-pci",
+                                            "-l",
+                                            "0",
+                                            fmt::format("--file-prefix=unit-app-{}", getpid()),
+                                            "--log-level=lib.eal:error"};
       std::vector<char*> argv;
       for (auto& a : arguments) argv.push_back(a.data());
       return rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
