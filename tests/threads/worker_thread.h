@@ -13,13 +13,14 @@ namespace ipoib::test {
 
 class WorkerThread {
  public:
-  /// Runs `loop` that many times; `rcu` has room for a thread of number 0.
+  /// Runs `loop` that many times, and on until told of a change, as the other thread may not have
+  /// got a CPU before; `rcu` has room for a thread of number 0.
   template <class Loop>
   WorkerThread(rte_rcu_qsbr* rcu, std::uint32_t loops, Loop loop) {
     rte_rcu_qsbr_thread_register(rcu, 0);
     rte_rcu_qsbr_thread_online(rcu, 0);
     thread_ = std::thread{[this, rcu, loops, loop = std::move(loop)]() mutable {
-      for (std::uint32_t i = 0; i < loops; ++i) {
+      for (std::uint32_t i = 0; i < loops || !changed_.load(std::memory_order_relaxed); ++i) {
         loop();
         rte_rcu_qsbr_quiescent(rcu, 0);
       }
@@ -31,6 +32,8 @@ class WorkerThread {
   WorkerThread(const WorkerThread&) = delete;
   WorkerThread& operator=(const WorkerThread&) = delete;
 
+  /// Something was changed beside the loops.
+  void tell_of_change() { changed_.store(true, std::memory_order_relaxed); }
   /// Its loops are done.
   [[nodiscard]] bool is_over() const { return over_.load(std::memory_order_acquire); }
   void join() {
@@ -38,6 +41,7 @@ class WorkerThread {
   }
 
  private:
+  std::atomic<bool> changed_{false};
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
