@@ -108,7 +108,7 @@ bool ConnectedPort::begin(SoftConnectedQueue& q, SendPart part) noexcept {
   return true;
 }
 
-/// Of the message that has begun; it is whole, or lost.
+/// Gives the budget of the message that has begun back: the message is whole or lost.
 void ConnectedPort::end(SoftConnectedQueue& q) noexcept {
   Responder& r = q.responder;
   r.first = r.last = nullptr;

@@ -92,7 +92,7 @@ bool ConnectedPort::may_keep(const SoftConnectedQueue& q, std::uint32_t mbufs) c
   return mbufs <= left && (q.requester.kept == 0 || q.requester.kept + mbufs <= left);
 }
 
-/// Of a message that is acknowledged, or lost.
+/// Frees the mbufs of a message that is acknowledged or lost.
 void ConnectedPort::let_go(SoftConnectedQueue& q, rte_mbuf* message) noexcept {
   q.requester.kept -= message->nb_segs;
   kept_ -= message->nb_segs;

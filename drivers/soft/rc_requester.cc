@@ -109,7 +109,7 @@ void ConnectedPort::go_back(SoftConnectedQueue& q, std::uint32_t psn) noexcept {
   }
 }
 
-/// Of the oldest packet that has no ACK, if there is one. Whether or not it could be sent: a
+/// Times the oldest packet that has no ACK, if there is one, whether or not it could be sent: a
 /// connection that finds no mbufs, or no room on the wire, fails in the same time as one whose peer
 /// is silent, and gives back what it holds.
 void ConnectedPort::restart_timer(SoftConnectedQueue& q) noexcept {

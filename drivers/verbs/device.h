@@ -37,10 +37,10 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
-  /// Of memory and address handles.
+  /// Protection domain of memory and address handles.
   [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
-  /// Of queues, which one thread at a time uses: the same, in a thread domain where the provider
-  /// has them, so that it takes no lock for a post or a poll.
+  /// Protection domain of queues, each of which one thread uses at a time: a parent domain with a
+  /// thread domain, where the provider has them, so that it takes no lock for a post or a poll.
   [[nodiscard]] ibv_pd* queue_pd() const { return queue_pd_ ? queue_pd_.get() : pd_.get(); }
   [[nodiscard]] bool has_thread_domain() const { return queue_pd_ != nullptr; }
   [[nodiscard]] const ibv_device_attr& attr() const { return attr_; }

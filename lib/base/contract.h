@@ -1,5 +1,6 @@
-// What a caller promises and no type can say: conditions on arguments and results, and which lcore
-// may call. A build with a sanitizer checks every call; in any other a check is no code at all.
+// Promises of callers that no type can express: conditions on arguments and results, and which
+// lcore may call. A build with a sanitizer checks every call; in any other a check is no code at
+// all.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ template <class Condition>
     return static_cast<bool>(condition);
 }
 
-/// What the caller owes. `sentence` says what must hold, for whoever reads the abort.
+/// Checks what the caller owes. `sentence` says what must hold, for the reader of the abort.
 template <class Condition>
 [[gnu::always_inline]] constexpr void expects(const Condition& condition, const char* sentence,
                                               const char* file = __builtin_FILE(),
