@@ -22,6 +22,7 @@
 #include "lib/wire/nd.h"
 #include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/lib/mgmt/make_soft.h"
 
 namespace ipoib::mgmt::test {
 namespace {
@@ -53,24 +54,9 @@ void start_once() {
   require(started);
 }
 
-Result<std::unique_ptr<fabric::Hca>> make_soft(const HcaConfig& config, const HcaResources& r) {
-  soft::SoftHcaConfig soft;
-  soft.name = config.name;
-  soft.port_id = r.ethdev_port;
-  soft.attr.guid = config.guid;
-  soft.attr.lid = config.lid;
-  soft.attr.sm_lid = config.sm_lid;
-  soft.attr.pkeys = config.pkeys;
-  soft.pool = r.pool;
-  soft.control_pool = r.control_pool;
-  soft.qsbr = r.qsbr;
-  soft.retirement = r.retirement;
-  soft.doorbell = r.doorbell;
-  soft.first_qpn = config.first_qpn;
-  soft.tsc = &read_world_tsc;
-  auto hca = soft::SoftHca::create(soft);
-  if (!hca) return tl::make_unexpected(hca.error());
-  return std::unique_ptr<fabric::Hca>{std::move(*hca)};
+Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
+                                                     const HcaResources& r) {
+  return make_soft_by(config, r, &read_world_tsc);
 }
 
 wire::IpPrefix prefix(std::string_view text) {
@@ -244,7 +230,7 @@ NodeWorld::NodeWorld() {
     side.workers = 2 - i;
     side.cable = std::make_unique<FarEnd>("c" + std::to_string(i) + "_" + number);
     side.port = std::make_unique<FarEnd>("e" + std::to_string(i) + "_" + number);
-    auto node = SteppedNode::create(config(i), make_soft, &read_world_tsc, i + 1);
+    auto node = SteppedNode::create(config(i), make_timed_soft, &read_world_tsc, i + 1);
     require(node.has_value());
     side.stepped = std::move(*node);
     side.stepped->start();

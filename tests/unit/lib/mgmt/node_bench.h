@@ -20,9 +20,9 @@
 #include <thread>
 #include <vector>
 
-#include "drivers/soft/soft_hca.h"
 #include "lib/mgmt/node.h"
 #include "lib/wire/iba.h"
+#include "tests/unit/lib/mgmt/make_soft.h"
 
 namespace ipoib::mgmt {
 
@@ -30,25 +30,6 @@ using namespace std::chrono_literals;
 
 inline constexpr wire::MacAddr kPeerMac{std::byte{2}, {}, {}, {}, {}, std::byte{9}};
 inline constexpr std::uint32_t kPortIp = 0xc0a8'0101, kPeerIp = 0xc0a8'0102;
-
-inline Result<std::unique_ptr<fabric::Hca>> make_soft(const HcaConfig& config,
-                                                      const HcaResources& r) {
-  soft::SoftHcaConfig soft;
-  soft.name = config.name;
-  soft.port_id = r.ethdev_port;
-  soft.attr.guid = config.guid;
-  soft.attr.lid = config.lid;
-  soft.attr.sm_lid = config.sm_lid;
-  soft.pool = r.pool;
-  soft.control_pool = r.control_pool;
-  soft.attr.pkeys = config.pkeys;
-  soft.qsbr = r.qsbr;
-  soft.retirement = r.retirement;
-  soft.doorbell = r.doorbell;
-  auto hca = soft::SoftHca::create(soft);
-  if (!hca) return tl::make_unexpected(hca.error());
-  return std::unique_ptr<fabric::Hca>{std::move(*hca)};
-}
 
 /// An ethdev whose far end is this test's.
 struct RingDevice {

@@ -15,22 +15,7 @@ std::uint64_t read_test_tsc() noexcept {
 
 Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
                                                      const HcaResources& r) {
-  soft::SoftHcaConfig soft;
-  soft.name = config.name;
-  soft.port_id = r.ethdev_port;
-  soft.attr.guid = config.guid;
-  soft.attr.lid = config.lid;
-  soft.attr.sm_lid = config.sm_lid;
-  soft.attr.pkeys = config.pkeys;
-  soft.pool = r.pool;
-  soft.control_pool = r.control_pool;
-  soft.qsbr = r.qsbr;
-  soft.retirement = r.retirement;
-  soft.doorbell = r.doorbell;
-  soft.tsc = &read_test_tsc;
-  auto hca = soft::SoftHca::create(soft);
-  if (!hca) return tl::make_unexpected(hca.error());
-  return std::unique_ptr<fabric::Hca>{std::move(*hca)};
+  return make_soft_by(config, r, &read_test_tsc);
 }
 
 struct SteppedNodeTest : NodeTest {
