@@ -1,5 +1,6 @@
 #include "app/cli_server.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "lib/base/log.h"
 
@@ -121,6 +123,7 @@ void CliServer::accept_clients() {
   while (true) {
     const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
+    if (clients_.size() >= kMaxClients) drop_departed();
     if (clients_.size() >= kMaxClients) {
       refuse(fd);
       continue;
@@ -128,6 +131,15 @@ void CliServer::accept_clients() {
     clients_.emplace(fd, cli_);
     serve(fd, 0);  // The prompt.
   }
+}
+
+void CliServer::drop_departed() {
+  std::vector<pollfd> watched;
+  for (const auto& [fd, session] : clients_)
+    watched.push_back({.fd = fd, .events = 0, .revents = 0});
+  if (poll(watched.data(), watched.size(), 0) <= 0) return;
+  for (const auto& w : watched)
+    if ((w.revents & (POLLHUP | POLLERR)) != 0) drop(w.fd);
 }
 
 /// Logged once until there was room again: nobody fills the log by asking often.

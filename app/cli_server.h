@@ -80,6 +80,8 @@ class CliServer {
   void accept_clients();
   void serve(int fd, std::uint32_t events);
   void refuse(int fd);
+  /// Makes room at the limit: a client that hung up counts until its event is handled otherwise.
+  void drop_departed();
   void drop(int fd);
 
   Cli& cli_;

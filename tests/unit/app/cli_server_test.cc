@@ -296,6 +296,20 @@ TEST_F(CliServerTest, TooManyClientsAreRefused) {
   EXPECT_EQ(receive(clients[0]), "ipoib> ");
 }
 
+// Who leaves makes room for who comes next, though the server hears of both at once.
+TEST_F(CliServerTest, ClientsThatLeftTakeNoPlaces) {
+  auto server = CliServer::create(cli, node.events(), path);
+  ASSERT_TRUE(server);
+  for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) {
+    connect_client();
+    turn();
+  }
+  const int newcomer = connect_client();
+  for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) close(clients[i]);
+  clients = {newcomer};
+  EXPECT_EQ(receive(newcomer), "ipoib> ");
+}
+
 TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
   {
     auto server = CliServer::create(cli, node.events(), path);
