@@ -29,6 +29,7 @@
 #include "app/service.h"
 #include "app/telemetry.h"
 #include "lib/base/log.h"
+#include "lib/fabric/eal_end.h"
 #include "lib/mgmt/node.h"
 
 namespace ipoib::app {
@@ -205,7 +206,7 @@ int run(int argc, char** argv) {
   tell_service_manager("starting: memory and devices");
   if (auto s = start_eal(arguments.eal, *options); !s) return complain(s.error());
   const int result = serve(*options, *config, *signals);
-  rte_eal_cleanup();
+  fabric::end_eal();
   close(*signals);
   return result;
 }

@@ -1,12 +1,13 @@
 // main() of benchmarks that need EAL.
 #include <benchmark/benchmark.h>
 
+#include "lib/fabric/eal_end.h"
 #include "tests/eal.h"
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv) || !ipoib::start_eal(argv[0])) return 1;
   benchmark::RunSpecifiedBenchmarks();
-  rte_eal_cleanup();
+  ipoib::fabric::end_eal();
   return 0;
 }

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/fabric/eal_end.h"
+
 namespace ipoib::app {
 
 class Eal : public testing::Environment {
@@ -38,7 +40,7 @@ class Eal : public testing::Environment {
   void TearDown() override {
     if (!running_) return;
     const std::filesystem::path runtime_dir = rte_eal_get_runtime_dir();
-    rte_eal_cleanup();
+    fabric::end_eal();
     std::filesystem::remove_all(runtime_dir);  // EAL leaves it
   }
 
