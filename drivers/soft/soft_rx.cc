@@ -365,8 +365,8 @@ void Datapath::stage(UsualBurst& usuals) noexcept {
   if (config_.icrc) verify(usuals);
   std::size_t begin = 0;
   for (std::size_t i = 0; i < usuals.nb_runs; begin = usuals.runs[i++].end)
-    stage(*usuals.runs[i].queue, {&usuals.pkts[begin], usuals.runs[i].end - begin});
-  stage(*usuals.queue, {&usuals.pkts[begin], usuals.n - begin});
+    stage(*usuals.runs[i].queue, {usuals.pkts.data() + begin, usuals.runs[i].end - begin});
+  stage(*usuals.queue, {usuals.pkts.data() + begin, usuals.n - begin});
   usuals.n = usuals.nb_runs = 0;
 }
 

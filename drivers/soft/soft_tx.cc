@@ -36,7 +36,7 @@ struct Detours {
   [[nodiscard]] std::span<const Detour> of(std::size_t at, std::size_t index) const noexcept {
     std::size_t end = at;
     while (end < n && items[end].index == index) ++end;
-    return {&items[at], end - at};
+    return {items.data() + at, end - at};
   }
 };
 

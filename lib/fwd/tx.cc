@@ -132,7 +132,7 @@ void Tx::flush(Queue& q) noexcept {
 
   const Outcome outcome = send(q);
 
-  const std::span<rte_mbuf*> unsent{&q.pkts[outcome.taken],
+  const std::span<rte_mbuf*> unsent{q.pkts.data() + outcome.taken,
                                     static_cast<std::size_t>(q.n - outcome.taken)};
   if (own) count_sent(q.iface, link_header_len(q.interface->kind), octets, outcome, unsent);
   if (!unsent.empty()) [[unlikely]] {

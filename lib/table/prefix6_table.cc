@@ -139,8 +139,8 @@ void Prefix6Table::gather(const Root& root, std::uint32_t from, std::uint32_t to
 void Prefix6Table::fill(Block& block, const Intervals& intervals, std::size_t begin,
                         std::size_t end) {
   block.n = static_cast<std::uint32_t>(end - begin);
-  std::copy_n(&intervals.first[begin], block.n, block.first.begin());
-  std::copy_n(&intervals.owner[begin], block.n, block.owner.begin());
+  std::copy_n(intervals.first.data() + begin, block.n, block.first.begin());
+  std::copy_n(intervals.owner.data() + begin, block.n, block.owner.begin());
   std::fill(block.first.begin() + block.n, block.first.end(), ~Uint128{0});
   std::fill(block.owner.begin() + block.n, block.owner.end(), block.owner[block.n - 1]);
 }
