@@ -111,7 +111,8 @@ else
 fi
 
 step "build" 3000 config/build.sh build -Dwerror=true && step "check readme" 10 tests/check-readme &&
-  step "check examples" 60 tests/check-examples && unit_tests build 600
+  step "check examples" 60 tests/check-examples &&
+  step "check hardening" 120 tests/check-hardening build/app/dpdk-ipoib && unit_tests build 600
 if step "build with clang, sanitizers, fuzz targets" 3600 env CC="ccache clang-14" \
   CXX="ccache clang++-14" config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized \
   --optimization=1 -Dfuzz=true -Dbenchmarks=false -Db_lundef=false; then
