@@ -3,6 +3,7 @@
 // all.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -122,5 +123,55 @@ class [[maybe_unused]] ActingAs {
     if (lcore_role.kind == LcoreRole::Kind::kWorker && lcore_role.worker != number) [[unlikely]]
       contract_broken("wrong lcore", "a worker called what another worker owns", file, line);
 }
+
+/// "One lcore", whichever it is: who comes first with a role is the owner, and nobody with another
+/// role may follow. A member takes no room where contracts are not checked, if it is declared
+/// [[no_unique_address]].
+template <bool kChecked>
+class OneLcoreIf {
+ public:
+  [[gnu::always_inline]] void expects_owner() const noexcept {}
+};
+
+template <>
+class OneLcoreIf<true> {
+ public:
+  void expects_owner(const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE()) const noexcept {
+    if (lcore_role.kind == LcoreRole::Kind::kAny) return;
+    const std::uint64_t here =
+        std::uint64_t{static_cast<std::uint8_t>(lcore_role.kind)} << 32 | lcore_role.worker;
+    // Relaxed: two that come at once are the very fault that this is to find.
+    std::uint64_t owner = kNobody;
+    if (!owner_.compare_exchange_strong(owner, here, std::memory_order_relaxed) && owner != here)
+        [[unlikely]]
+      contract_broken("wrong lcore", "two lcores called what belongs to one", file, line);
+  }
+
+ private:
+  static constexpr std::uint64_t kNobody = 0;  // no role but kAny has that
+  mutable std::atomic<std::uint64_t> owner_{kNobody};
+};
+
+using OneLcore = OneLcoreIf<kContractsChecked>;
+
+/// What checks alone ask for: where contracts are not checked nothing is kept, and the answer to
+/// every question is yes. To be declared [[no_unique_address]].
+template <class T, bool kChecked = kContractsChecked>
+class ForChecks {
+ public:
+  constexpr void set(const T&) noexcept {}
+  [[nodiscard]] constexpr bool is(const T&) const noexcept { return true; }
+};
+
+template <class T>
+class ForChecks<T, true> {
+ public:
+  constexpr void set(const T& value) noexcept { value_ = value; }
+  [[nodiscard]] constexpr bool is(const T& value) const noexcept { return value_ == value; }
+
+ private:
+  T value_{};
+};
 
 }  // namespace ipoib

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <type_traits>
+
+#include "tests/contract.h"
 
 namespace ipoib {
 namespace {
@@ -55,21 +58,12 @@ TEST(ContractTest, ARoleEndsWithItsScopeAndIsTheThreadsOwn) {
 }
 
 // A broken contract ends the process and says file, line and sentence; or is no code at all.
-void expect_broken(void (*call)(), const char* message) {
-  if (kContractsChecked)
-    EXPECT_DEATH(call(), message);
-  else
-    call();
-}
-
 TEST(ContractDeathTest, BrokenContractsEndTheProcess) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
   expect_broken([] { take_three(4); }, "contract_test.cc:[0-9]+: the caller broke.*n is three");
   expect_broken([] { make_three(2); }, "contract_test.cc:[0-9]+: a function broke.*three is made");
 }
 
 TEST(ContractDeathTest, TheWrongLcoreEndsTheProcess) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
   expect_broken(
       [] {
         const ActingAs role{LcoreRole::worker_number(1)};
@@ -89,6 +83,53 @@ TEST(ContractDeathTest, TheWrongLcoreEndsTheProcess) {
       },
       "contract_test.cc:[0-9]+: wrong lcore: .*another worker");
 }
+
+void call_as(const LcoreRole& caller, const OneLcore& owner) {
+  const ActingAs role{caller};
+  owner.expects_owner();
+}
+
+TEST(ContractTest, WhoComesFirstOwnsWhatBelongsToOneLcore) {
+  const OneLcore first;
+  first.expects_owner();
+  call_as(LcoreRole::worker_number(0), first);
+  call_as(LcoreRole::worker_number(0), first);
+  first.expects_owner();
+  const OneLcore second;
+  call_as(LcoreRole::management(), second);
+  call_as(LcoreRole::management(), second);
+}
+
+TEST(ContractDeathTest, ASecondOwnerEndsTheProcess) {
+  for (const LcoreRole other : {LcoreRole::worker_number(1), LcoreRole::management()})
+    expect_broken(
+        [other] {
+          const OneLcore owner;
+          call_as(LcoreRole::worker_number(0), owner);
+          call_as(other, owner);
+        },
+        "contract_test.cc:[0-9]+: wrong lcore: two lcores");
+}
+
+TEST(ContractTest, WhatChecksAloneAskForIsKeptWhereTheyAre) {
+  ForChecks<int> kept;
+  EXPECT_TRUE(kept.is(0));
+  kept.set(7);
+  EXPECT_TRUE(kept.is(7));
+  EXPECT_EQ(kept.is(8), !kContractsChecked);
+}
+
+// Members for checks cost nothing where there are none.
+struct WithoutMembers {
+  std::uint32_t n;
+};
+struct WithMembers {
+  std::uint32_t n;
+  [[no_unique_address]] OneLcore owner;
+  [[no_unique_address]] ForChecks<const int*> kept;
+};
+static_assert(kContractsChecked || (sizeof(WithMembers) == sizeof(WithoutMembers) &&
+                                    std::is_empty_v<OneLcore> && std::is_empty_v<ForChecks<int>>));
 
 TEST(ContractTest, TheRightLcorePasses) {
   expects_management();
