@@ -250,7 +250,7 @@ Status SoftHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint1
 }
 
 Status SoftHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
-  if (!wire::is_multicast_lid(mlid) ||
+  if (!mgid.is_multicast() || !wire::is_multicast_lid(mlid) ||
       !groups_.detach(mgid, mlid, static_cast<SoftUdQueue&>(queue)))
     return fail(Errc::kNotFound, "{}: QP {:#08x} is not attached to this group on MLID {:#06x}",
                 config_.name, queue.qpn(), mlid);

@@ -110,6 +110,13 @@ TEST_F(Groups, P07_JoiningAndLeavingOneCostsTheSameHoweverManyThereAre) {
   EXPECT_EQ(node_.all_drops(), 4U);
 }
 
+TEST_F(Groups, WhatIsNoGroupIsNeitherJoinedNorLeft) {
+  const wire::Gid unicast = node_.hca->attr().gid();
+  EXPECT_EQ(node_.hca->attach(*node_.queue, unicast, mlid(0)).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ(node_.hca->detach(*node_.queue, unicast, mlid(0)).error().code, Errc::kNotFound);
+  EXPECT_EQ(node_.hca->detach(*node_.queue, group(0), 7).error().code, Errc::kNotFound);
+}
+
 TEST_F(Groups, M06_ClosedQueueIsInNoGroup) {
   fabric::UdQueue* second = node_.hca->create_ud_queue({}).value();
   for (unsigned i = 0; i < 100; ++i) {
