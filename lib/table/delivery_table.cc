@@ -41,6 +41,7 @@ std::uint32_t DeliveryTable::slot_of(const Delivery& key) const noexcept {
 }
 
 bool DeliveryTable::set(const Delivery& delivery) noexcept {
+  lcore_.expects_owner();
   if (delivery.in == kNoInterface) return false;
   Delivery& slot = slots_[slot_of(delivery)].delivery;
   if (slot.in == kNoInterface) {
@@ -53,6 +54,7 @@ bool DeliveryTable::set(const Delivery& delivery) noexcept {
 }
 
 bool DeliveryTable::remove(const Delivery& key) noexcept {
+  lcore_.expects_owner();
   if (key.in == kNoInterface) return false;
   std::uint32_t gap = slot_of(key);
   if (slots_[gap].delivery.in == kNoInterface) return false;

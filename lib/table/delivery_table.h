@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/contract.h"
 #include "lib/base/result.h"
 #include "lib/table/delivery.h"
 
@@ -42,6 +43,7 @@ class DeliveryTable {
   /// The delivery for exactly this source, else the one for any; null: neither.
   [[nodiscard]] const Delivery* lookup(InterfaceId in, const wire::IpAddr& addr,
                                        const wire::IpAddr& source) const noexcept {
+    lcore_.expects_owner();
     const Key group = key_of(addr);
     const std::uint32_t hash = hash_any(group, in);
     if (nb_sourced_ != 0) {
@@ -115,6 +117,7 @@ class DeliveryTable {
   std::size_t capacity_ = 0;
   std::size_t size_ = 0;
   std::size_t nb_sourced_ = 0;  ///< Deliveries that name a source.
+  [[no_unique_address]] OneLcore lcore_;
   std::unique_ptr<void, RteFree> memory_;
 };
 

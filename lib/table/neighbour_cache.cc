@@ -48,6 +48,7 @@ Result<std::unique_ptr<NeighbourCache>> NeighbourCache::create(std::size_t capac
 }
 
 bool NeighbourCache::set(NeighbourIndex index, const Neighbour& neighbour) noexcept {
+  lcore_.expects_owner();
   if (index >= capacity_ || neighbour.state == NeighbourState::kFree) return false;
   Neighbour& entry = entries_[index];
   const bool was_free = entry.state == NeighbourState::kFree;

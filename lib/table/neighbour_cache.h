@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/contract.h"
 #include "lib/base/result.h"
 #include "lib/table/neighbour.h"
 
@@ -43,6 +44,7 @@ class NeighbourCache {
 
   /// Entry of a number; null when it is free or out of range.
   [[nodiscard]] Neighbour* at(NeighbourIndex index) noexcept {
+    lcore_.expects_owner();
     if (index >= capacity_) [[unlikely]]
       return nullptr;
     Neighbour& n = entries_[index];
@@ -51,6 +53,8 @@ class NeighbourCache {
 
   /// Number of an entry of this cache.
   [[nodiscard]] NeighbourIndex index_of(const Neighbour& neighbour) const noexcept {
+    expects([&] { return &neighbour >= entries_ && &neighbour < entries_ + capacity_; },
+            "the entry is of this cache");
     return static_cast<NeighbourIndex>(&neighbour - entries_);
   }
 
@@ -80,6 +84,7 @@ class NeighbourCache {
   void prefetch_slot(std::uint32_t hash) const noexcept { rte_prefetch0(&slots_[home(hash)]); }
   /// The entry that is most likely the one, to be compared (is_v4) before use; null: none is.
   [[nodiscard]] Neighbour* guess(std::uint32_t hash) noexcept {
+    lcore_.expects_owner();
     const Slot slot = slots_[home(hash)];
     return slot.hash == hash && slot.index != kNoNeighbour ? &entries_[slot.index] : nullptr;
   }
@@ -109,6 +114,7 @@ class NeighbourCache {
   /// Notes that a packet leaves through the entry. Stores only when the second has changed, so a
   /// busy entry stays clean for those who read the stamp.
   static void touch(Neighbour& neighbour, std::uint32_t now_s) noexcept {
+    expects_worker();
     const std::atomic_ref<std::uint32_t> stamp{neighbour.last_used_s};
     if (stamp.load(std::memory_order_relaxed) != now_s)
       stamp.store(now_s, std::memory_order_relaxed);
@@ -169,6 +175,7 @@ class NeighbourCache {
   }
   /// Looks into the home slot, where most are, and leaves the way from there to find_beyond.
   [[nodiscard]] Neighbour* find(std::uint32_t hash, Key key, InterfaceId iface) noexcept {
+    lcore_.expects_owner();
     const Slot slot = slots_[home(hash)];
     if (slot.hash == hash && slot.index != kNoNeighbour) [[likely]]
       if (Neighbour& n = entries_[slot.index]; is(n, key, iface)) [[likely]]
@@ -193,6 +200,7 @@ class NeighbourCache {
   std::size_t size_ = 0;
   std::unique_ptr<void, RteFree> entries_memory_;
   std::unique_ptr<void, RteFree> slots_memory_;
+  [[no_unique_address]] OneLcore lcore_;
 };
 
 }  // namespace ipoib::table

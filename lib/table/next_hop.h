@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/table/neighbour.h"
 
 namespace ipoib::table {
@@ -53,6 +54,8 @@ class NextHopTable {
   [[nodiscard]] std::uint64_t flow_seed() const noexcept { return flow_seed_; }
   /// The next hop that a flow with this hash has in a group.
   [[nodiscard]] NextHop member(const NextHop& group, std::uint32_t flow_hash) const noexcept {
+    expects(group.kind == NextHopKind::kGroup && group.bucket_bits <= 32,
+            "the next hop is a group");
     const auto bucket =
         static_cast<std::uint32_t>((std::uint64_t{flow_hash} << group.bucket_bits) >> 32);
     const NextHopIndex index = group.neighbour + bucket;
@@ -65,11 +68,14 @@ class NextHopTable {
   /// The same as one number.
   using Bits = std::uint64_t;
   [[nodiscard]] Bits bits(NextHopIndex i) const noexcept {
+    expects(i < kMaxNextHops, "the number is a next hop's");
     return slots_[i].load(std::memory_order_relaxed);
   }
   /// Relaxed is enough: the value is self-contained, and prefixes that name a new number are
   /// published by rte_lpm's own release store.
   void set(NextHopIndex i, const NextHop& hop) noexcept {
+    expects_management();
+    expects(i < kMaxNextHops, "the number is a next hop's");
     slots_[i].store(std::bit_cast<std::uint64_t>(hop), std::memory_order_relaxed);
   }
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::table {
 
 void OwnAddresses::add(const wire::IpAddr& addr) {
+  expects_management();
   if (!addresses_.insert(addr).second) return;
   const std::size_t bit = bit_of(word_of(addr));
   std::atomic<std::uint64_t>& word = words_[bit / 64];
@@ -13,6 +16,7 @@ void OwnAddresses::add(const wire::IpAddr& addr) {
 }
 
 void OwnAddresses::remove(const wire::IpAddr& addr) {
+  expects_management();
   if (addresses_.erase(addr) == 0) return;
   const std::size_t bit = bit_of(word_of(addr));
   const bool shared = std::any_of(addresses_.begin(), addresses_.end(), [bit](const auto& other) {

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::table {
 namespace {
 
@@ -45,6 +47,7 @@ bool is_ipv6(const wire::IpPrefix& prefix) {
 
 Result<std::unique_ptr<Prefix6Table>> Prefix6Table::create(const Config& config,
                                                            rte_rcu_qsbr* rcu) {
+  expects_management();
   if (config.max_prefixes == 0 || config.max_prefixes > kMaxPrefixes)
     return fail(Errc::kInvalidArgument, "prefix table {}: {} prefixes are not 1 to {}", config.name,
                 config.max_prefixes, kMaxPrefixes);
@@ -229,6 +232,7 @@ std::uint32_t Prefix6Table::owner_above(const wire::IpPrefix& prefix) const {
 }
 
 Status Prefix6Table::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
+  expects_management();
   if (!is_ipv6(prefix))
     return fail(Errc::kInvalidArgument, "{} is no IPv6 prefix", wire::to_string(prefix));
   if (next_hop >= kMaxNextHops)
@@ -248,6 +252,7 @@ Status Prefix6Table::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
 }
 
 Status Prefix6Table::remove(const wire::IpPrefix& prefix) {
+  expects_management();
   if (!is_ipv6(prefix))
     return fail(Errc::kInvalidArgument, "{} is no IPv6 prefix", wire::to_string(prefix));
   const wire::IpPrefix key{wire::network(prefix), prefix.len};
@@ -261,6 +266,7 @@ Status Prefix6Table::remove(const wire::IpPrefix& prefix) {
 
 void Prefix6Table::lookup(std::span<const wire::IpAddr> addrs,
                           std::span<NextHopIndex> out) const noexcept {
+  expects(out.size() >= addrs.size(), "each address has a place for what is found");
   // Pairs with the store in replace.
   const Root& root = *current_.load(std::memory_order_acquire);
   for (std::size_t begin = 0; begin < addrs.size(); begin += kLanes) {

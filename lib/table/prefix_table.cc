@@ -5,9 +5,12 @@
 
 #include <new>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::table {
 
 Result<std::unique_ptr<PrefixTable>> PrefixTable::create(const Config& config, rte_rcu_qsbr* rcu) {
+  expects_management();
   rte_lpm_config lpm_config{};
   lpm_config.max_rules = config.max_prefixes;
   lpm_config.number_tbl8s = config.max_groups;
@@ -35,6 +38,7 @@ PrefixTable::~PrefixTable() {
 }
 
 Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
+  expects_management();
   if (!prefix.addr.is_v4() || prefix.len > 32)
     return fail(Errc::kInvalidArgument, "{} is no IPv4 prefix", wire::to_string(prefix));
   if (next_hop >= kMaxNextHops)
@@ -53,6 +57,7 @@ Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
 }
 
 Status PrefixTable::remove(const wire::IpPrefix& prefix) {
+  expects_management();
   if (!prefix.addr.is_v4() || prefix.len > 32)
     return fail(Errc::kInvalidArgument, "{} is no IPv4 prefix", wire::to_string(prefix));
   bool removed = false;

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "lib/base/contract.h"
 #include "lib/base/result.h"
 #include "lib/table/next_hop.h"
 #include "lib/wire/ip.h"
@@ -47,8 +48,9 @@ class PrefixTable {
   Status remove(const wire::IpPrefix& prefix);
 
   /// Addresses in host order; out[i] is kNextHopNone where nothing matches.
-  /// Shape: out.size() >= addrs.size(); out aligned to 8 octets, as rte_lpm stores two at a time.
+  /// Shape: out.size() >= addrs.size().
   void lookup(std::span<const std::uint32_t> addrs, std::span<NextHopIndex> out) const noexcept {
+    expects(out.size() >= addrs.size(), "each address has a place for what is found");
     const View table = view();
     for (std::size_t i = 0; i < addrs.size(); ++i) out[i] = table.lookup(addrs[i]);
   }
