@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "lib/wire/iba.h"
 
@@ -35,14 +36,14 @@ Bytes packet_for(unsigned peer) {
   return Ip4{.src = "172.16.0.9", .dst = to}.bytes();
 }
 
-/// Links in connected mode have one; nothing comes in by it.
+/// Links in connected mode have one each, as each link's is one worker's; nothing comes in by it.
 class NoReceiveQueue final : public fabric::ReceiveQueue {
  public:
   NoReceiveQueue()
       : ReceiveQueue{
             [](ReceiveQueue&, rte_mbuf**, std::uint16_t) noexcept -> std::uint16_t { return 0; }} {}
 };
-NoReceiveQueue receive_queue;
+std::array<NoReceiveQueue, 2> receive_queues;  // kIb0, kIb1
 
 /// LID that a handle leads to; 0: nowhere.
 unsigned destination(const soft::AhTable& handles, fabric::AhIndex ah) {
@@ -87,7 +88,7 @@ void RetirementWorld::SetUp() {
   retirement = std::make_unique<WorkerRetirement>(workers, *rcu);
   for (const table::InterfaceId i : {kEth0, kEth1, kIb0, kIb1}) {
     entries[i].owner = i < kIb0 ? 0 : static_cast<std::uint8_t>(i - kIb0 + 1);
-    if (i >= kIb0) entries[i].receive_queue = &receive_queue;
+    if (i >= kIb0) entries[i].receive_queue = &receive_queues[i - kIb0];
     interfaces_.add(entries[i].owner);
   }
   settings.burst = fwd::kMaxBurst;
