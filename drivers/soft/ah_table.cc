@@ -5,6 +5,8 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::soft {
 namespace {
 
@@ -90,6 +92,7 @@ AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socke
 }
 
 Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric::AhAttr& to) {
+  expects_management();
   if (Status ok = check(to); !ok) return tl::make_unexpected(ok.error());
   retired_.reclaim(retirement_, [this](fabric::AhIndex ah) { free_.push_back(ah); });
   if (free_.empty())
@@ -110,12 +113,14 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
 }
 
 void AhTable::remove(fabric::AhIndex ah) {
+  expects_management();
   if (const AhTemplate* slot = nullptr; view().find(ah, slot).head_len == 0) return;
   owned_[ah].kind.store({}, std::memory_order_relaxed);
   retired_.add(ah, retirement_);
 }
 
 Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace) {
+  expects_management();
   auto fresh = allocate(socket_id_);
   if (fresh == nullptr)
     return fail(Errc::kNoResources, "no memory to rewrite {} address handles", kCapacity);

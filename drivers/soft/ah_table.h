@@ -12,6 +12,7 @@
 
 #include "drivers/soft/frame.h"
 #include "drivers/soft/rate_limiter.h"
+#include "lib/base/contract.h"
 #include "lib/base/result.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/retirement.h"
@@ -50,7 +51,7 @@ static_assert(sizeof(AhTemplate) == 64 && std::atomic<AhKind>::is_always_lock_fr
 /// Fills `out` but its `kind`, which is returned.
 AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out);
 
-/// Fixed capacity. Management lcore, but view() and bucket(), which are the worker's.
+/// Fixed capacity. Management lcore, but view(), which is anybody's, and bucket(), the worker's.
 class AhTable {
  public:
   static constexpr std::uint32_t kCapacity = 65'536;
@@ -96,7 +97,11 @@ class AhTable {
     return View{slots_.load(std::memory_order_acquire)};
   }
   /// Of a handle that View::find() tells as kLimited.
-  [[nodiscard]] RateBucket& bucket(fabric::AhIndex ah) const noexcept { return buckets_[ah]; }
+  [[nodiscard]] RateBucket& bucket(fabric::AhIndex ah) const noexcept {
+    expects_worker();
+    expects(ah < kCapacity, "the number is a handle's");
+    return buckets_[ah];
+  }
 
  private:
   struct Free {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/contract.h"
 #include "lib/wire/rc.h"
 
 namespace ipoib::soft {
@@ -62,6 +63,7 @@ ConnectedControl::~ConnectedControl() {
 
 Result<fabric::ReceiveQueue*> ConnectedControl::create_receive_queue(
     const fabric::ReceiveQueueConfig& config) {
+  expects_management();
   if (config.depth == 0 || config.depth > fabric::kMaxReceiveDepth)
     return fail(Errc::kInvalidArgument, "{}: receive queue of {} messages is not in 1-{}",
                 config_.name, config.depth, fabric::kMaxReceiveDepth);
@@ -73,6 +75,7 @@ Result<fabric::ReceiveQueue*> ConnectedControl::create_receive_queue(
 }
 
 void ConnectedControl::destroy_receive_queue(fabric::ReceiveQueue& queue) {
+  expects_management();
   closing_receive_queues_.push_back(static_cast<SoftReceiveQueue*>(&queue));
   reclaim();
 }
@@ -82,6 +85,7 @@ std::uint16_t ConnectedControl::own_pkey(std::uint16_t partition) const {
 }
 
 void ConnectedControl::follow_port() {
+  expects_management();
   for (const auto& q : queues_)
     if (q) q->set_pkey(own_pkey(q->partition));
 }
@@ -115,6 +119,7 @@ std::optional<std::uint32_t> ConnectedControl::free_qpn() {
 
 Result<fabric::ConnectedQueue*> ConnectedControl::create_queue(
     const fabric::ConnectedQueueConfig& config) {
+  expects_management();
   reclaim();
   if (config.transport == fabric::Transport::kUd || config.receive_queue == nullptr)
     return fail(Errc::kInvalidArgument, "{}: a connected queue is RC or UC and has a receive queue",
@@ -141,6 +146,7 @@ Result<fabric::ConnectedQueue*> ConnectedControl::create_queue(
 }
 
 void ConnectedControl::destroy_queue(SoftConnectedQueue& q) {
+  expects_management();
   const std::uint32_t place = ConnectedTable::place(q.qpn());
   port_->queues().set(place, nullptr);
   closing_.push_back(std::move(queues_[place]));
@@ -166,6 +172,7 @@ Status ConnectedControl::check_path(const fabric::ReadyToReceive& attr) const {
 
 Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
                                               const fabric::ReadyToReceive& attr) {
+  expects_management();
   if (const QueueState state = q.state(); state != QueueState::kInit)
     return fail(Errc::kRefused, "{}: QP {:#08x} is in state {}", config_.name, q.qpn(),
                 to_string(state));
@@ -192,6 +199,7 @@ Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
 }
 
 Status ConnectedControl::set_ready_to_send(SoftConnectedQueue& q, const fabric::ReadyToSend& attr) {
+  expects_management();
   if (const QueueState state = q.state(); state != QueueState::kReadyToReceive)
     return fail(Errc::kRefused, "{}: QP {:#08x} is in state {}", config_.name, q.qpn(),
                 to_string(state));
@@ -223,6 +231,7 @@ Status ConnectedControl::set_ready_to_send(SoftConnectedQueue& q, const fabric::
 }
 
 void ConnectedControl::set_error(SoftConnectedQueue& q) {
+  expects_management();
   command(q, QueueCommand::Op::kError);
 }
 
@@ -280,6 +289,7 @@ fabric::ConnectedQueueInfo ConnectedControl::info(const SoftConnectedQueue& q) {
 }
 
 std::optional<fabric::QueueEvent> ConnectedControl::next_event() {
+  expects_management();
   reclaim();
   fabric::QueueEvent event;
   while (rte_ring_sc_dequeue_elem(events_.get(), &event, sizeof(event)) == 0)

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::soft {
 
 ConnectedPort::ConnectedPort(Datapath& datapath, const DatapathConfig& hca,
@@ -21,6 +23,7 @@ void ConnectedPort::drop(rte_mbuf* m, Drop reason) noexcept {
 }
 
 void ConnectedPort::poll() noexcept {
+  expects_worker();
   QueueCommand command;
   while (rte_ring_sc_dequeue_elem(config_.commands, &command, sizeof(command)) == 0)
     [[unlikely]] obey(command);
@@ -129,6 +132,7 @@ void ConnectedPort::discard(SoftConnectedQueue& q) noexcept {
 
 std::uint16_t ConnectedPort::rx_burst(SoftReceiveQueue& queue, rte_mbuf** pkts,
                                       std::uint16_t n) noexcept {
+  expects_worker();
   const std::uint16_t nb_rx = queue.pop(pkts, n);
   // As with a UD queue: let the next frames wait in the ethdev's ring instead.
   if (!queue.empty()) datapath_.hold_reads();

@@ -59,7 +59,7 @@ struct ConnectedPortConfig {
   rte_ring* events = nullptr;     ///< fabric::QueueEvent; the worker is the one producer.
 };
 
-/// Worker lcore only, but find() and the constructor.
+/// Worker lcore only, but queues(), discard(), the constructor and the destructor.
 ///
 /// Every frame given to receive() ends in a message, or was an ACK, or is freed and counted under
 /// one Drop.

@@ -10,6 +10,7 @@
 
 #include "drivers/soft/receive_queue.h"
 #include "drivers/soft/timer_wheel.h"
+#include "lib/base/contract.h"
 #include "lib/fabric/connected.h"
 #include "lib/wire/gid.h"
 
@@ -82,28 +83,38 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
         send_depth{c.send_depth} {}
 
   [[nodiscard]] bool reliable() const noexcept { return transport() == fabric::Transport::kRc; }
-  /// Acquire: pairs with the release of the management lcore that set up what the state needs.
+  /// Any thread. Acquire: pairs with the release of the management lcore that set up what the state
+  /// needs.
   [[nodiscard]] fabric::QueueState state() const noexcept {
     return state_.load(std::memory_order_acquire);
   }
   /// Worker: a packet was taken and is not sent.
-  void count_lost(std::uint32_t len) noexcept { tx_lost_.add(len); }
+  void count_lost(std::uint32_t len) noexcept {
+    expects_worker();
+    tx_lost_.add(len);
+  }
   /// Worker: to kError. Any other change is the management lcore's.
   void set_failed(fabric::QueueError why) noexcept {
+    expects_worker();
     error.store(why, std::memory_order_relaxed);
     state_.store(fabric::QueueState::kError, std::memory_order_release);
   }
   /// Management lcore. False: it was in another state, or failed meanwhile.
   [[nodiscard]] bool advance(fabric::QueueState from, fabric::QueueState to) noexcept {
+    expects_management();
     return state_.compare_exchange_strong(from, to, std::memory_order_release,
                                           std::memory_order_relaxed);
   }
-  /// As in the port's table; 0, which matches none: not there, or the port is not active.
+  /// Any thread. As in the port's table; 0, which matches none: not there, or the port is not
+  /// active.
   [[nodiscard]] std::uint16_t pkey() const noexcept {
     return pkey_.load(std::memory_order_relaxed);
   }
   /// Management lcore.
-  void set_pkey(std::uint16_t pkey) noexcept { pkey_.store(pkey, std::memory_order_relaxed); }
+  void set_pkey(std::uint16_t pkey) noexcept {
+    expects_management();
+    pkey_.store(pkey, std::memory_order_relaxed);
+  }
 
   // Management lcore writes before the state says that they hold, worker reads.
   ConnectedPort& port;

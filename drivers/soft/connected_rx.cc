@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "drivers/soft/connected_port.h"
+#include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/frame.h"
 
@@ -32,6 +33,7 @@ std::size_t extended_len(std::uint8_t opcode) noexcept {
 }  // namespace
 
 void ConnectedPort::receive(rte_mbuf* m, const ConnectedFrame& f, const RxTable& table) noexcept {
+  expects_worker();
   wire::Bth bth;
   std::memcpy(&bth, f.bytes.data() + f.bth_at, sizeof(bth));
   SoftConnectedQueue* const q = queues_.find(bth.dest_qp.host());

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "drivers/soft/connected_queue.h"
+#include "lib/base/contract.h"
 
 namespace ipoib::soft {
 
@@ -34,6 +35,8 @@ class ConnectedTable {
   }
   /// Management lcore. Null: none any more.
   void set(std::uint32_t place, SoftConnectedQueue* queue) noexcept {
+    expects_management();
+    expects(place < kCapacity, "the place is in the table");
     queues_[place].store(queue, std::memory_order_release);
   }
 

@@ -5,6 +5,7 @@
 
 #include "drivers/soft/connected_port.h"
 #include "drivers/soft/control_mbuf.h"
+#include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/frame.h"
 
@@ -38,6 +39,7 @@ void copy_out(const rte_mbuf*& segment, std::uint32_t& at, std::byte* to, std::u
 
 /// Where octet `at` of a message lies. Shape: at <= m->pkt_len.
 const rte_mbuf* find(const rte_mbuf* m, std::uint32_t& at) noexcept {
+  expects(at <= m->pkt_len, "the octet is the message's");
   while (m != nullptr && at >= m->data_len) {
     at -= m->data_len;
     m = m->next;
@@ -49,6 +51,7 @@ const rte_mbuf* find(const rte_mbuf* m, std::uint32_t& at) noexcept {
 
 std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
                                       std::uint16_t n) noexcept {
+  expects_worker();
   Requester& r = q.requester;
   const bool ready = q.state() == fabric::QueueState::kReadyToSend;
   const auto lose = [&](rte_mbuf* m, Drop reason) {
@@ -218,6 +221,7 @@ void seal(rte_mbuf* frame) noexcept {
 
 /// Shape: has_room().
 void ConnectedPort::push_frame(rte_mbuf* frame, bool local) noexcept {
+  expects((local ? nb_local_ : nb_frames_) < kBurst, "there is room for the frame");
   if (!local) [[likely]] {
     frames_[nb_frames_++] = frame;
     return;

@@ -14,6 +14,7 @@
 #include "drivers/soft/capture.h"
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/ud_queue.h"
+#include "lib/base/contract.h"
 #include "lib/base/counters.h"
 #include "lib/base/doorbell.h"
 
@@ -44,7 +45,9 @@ struct DatapathConfig {
   Doorbell* doorbell = nullptr;  ///< Rung when MADs came; null: management looks by itself.
 };
 
-/// Worker lcore only, but publish(), set_tap(), lose_cable() and the counters.
+/// Worker lcore only, one for as long as it lives; but publish(), set_tap(), lose_cable(),
+/// config(), table() and the counters. drain() and count_drop(), of what no worker uses any more:
+/// management lcore too.
 ///
 /// Every frame read from the cable, and every packet a queue pair sends to its own port, is
 /// handed to a queue pair or to mads_in, or freed and counted under one Drop.
@@ -62,6 +65,7 @@ class alignas(64) Datapath {
   void poll(std::uint16_t burst) noexcept;
 
   std::uint16_t rx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+    expects_own_worker();
     const std::uint16_t nb_rx = queue.pop(pkts, n);
     if (!queue.empty()) hold_reads();
     return nb_rx;
@@ -73,13 +77,23 @@ class alignas(64) Datapath {
 
   /// Management lcore: from now on the worker reads this table, and copies frames to this tap
   /// (null: to none). It may use the old ones until the grace period is over.
-  void publish(const RxTable* table) noexcept { table_.store(table, std::memory_order_release); }
-  void set_tap(const CaptureTap* tap) noexcept { tap_.store(tap, std::memory_order_release); }
+  void publish(const RxTable* table) noexcept {
+    expects_management();
+    table_.store(table, std::memory_order_release);
+  }
+  void set_tap(const CaptureTap* tap) noexcept {
+    expects_management();
+    tap_.store(tap, std::memory_order_release);
+  }
   /// Management lcore: the worker leaves the ethdev alone, at the latest from the end of a grace
   /// period on.
-  void lose_cable() noexcept { cable_lost_.store(true, std::memory_order_relaxed); }
+  void lose_cable() noexcept {
+    expects_management();
+    cable_lost_.store(true, std::memory_order_relaxed);
+  }
   /// Once, and for as long as the worker runs.
   void publish(ConnectedPort* connected) noexcept {
+    expects_management();
     connected_.store(connected, std::memory_order_release);
   }
 
@@ -91,7 +105,10 @@ class alignas(64) Datapath {
   }
   void count_drop(Drop reason, std::uint64_t n = 1) noexcept { drops_.add(reason, n); }
   /// What is left with a queue would pile up: the next frames wait in the ethdev's ring instead.
-  void hold_reads() noexcept { hold_reads_ = true; }
+  void hold_reads() noexcept {
+    expects_own_worker();
+    hold_reads_ = true;
+  }
   /// Puts whole frames on the wire and returns how many it took, from the front.
   std::uint16_t transmit(std::span<rte_mbuf*> frames) noexcept;
   /// Takes whole frames that queues of this port sent to it.
@@ -104,6 +121,11 @@ class alignas(64) Datapath {
   [[nodiscard]] const Counter& tx_copies() const noexcept { return tx_copies_; }
 
  private:
+  [[gnu::always_inline]] void expects_own_worker() const noexcept {
+    expects_worker();
+    worker_.expects_owner();
+  }
+
   /// Polls in a row in which the wire took no MAD, after which those waiting are lost.
   static constexpr unsigned kMadPatience = 1024;
 
@@ -159,6 +181,7 @@ class alignas(64) Datapath {
   DropCounters drops_;
   Counter capture_lost_;
   Counter tx_copies_;
+  [[no_unique_address]] OneLcore worker_;
 };
 
 }  // namespace ipoib::soft

@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::soft {
 namespace {
 
@@ -30,6 +32,7 @@ GroupTable::~GroupTable() {
 
 std::span<SoftUdQueue* const> GroupTable::members(const wire::Gid& mgid,
                                                   std::uint16_t mlid) const noexcept {
+  expects_worker();
   // Pairs with the release stores of make_room() and of the slots.
   const Slots& slots = *slots_.load(std::memory_order_acquire);
   for (std::size_t i = hash_of(mgid);; ++i) {
@@ -50,6 +53,8 @@ GroupTable::Slot* GroupTable::find(const wire::Gid& mgid, std::uint16_t mlid) co
 }
 
 Status GroupTable::attach(const wire::Gid& mgid, std::uint16_t mlid, SoftUdQueue& queue) {
+  expects_management();
+  expects(mgid.is_multicast() && mlid >= kFirstMlid, "MGID and MLID are multicast");
   reclaim();
   Slot* const slot = find(mgid, mlid);
   if (slot == nullptr) {
@@ -70,6 +75,8 @@ Status GroupTable::attach(const wire::Gid& mgid, std::uint16_t mlid, SoftUdQueue
 }
 
 bool GroupTable::detach(const wire::Gid& mgid, std::uint16_t mlid, SoftUdQueue& queue) {
+  expects_management();
+  expects(mgid.is_multicast() && mlid >= kFirstMlid, "MGID and MLID are multicast");
   reclaim();
   Slot* const slot = find(mgid, mlid);
   if (slot == nullptr) return false;
@@ -80,6 +87,7 @@ bool GroupTable::detach(const wire::Gid& mgid, std::uint16_t mlid, SoftUdQueue& 
 }
 
 void GroupTable::detach_all(SoftUdQueue& queue) {
+  expects_management();
   reclaim();
   for (std::size_t i = 0; i <= owned_->mask; ++i) {
     Slot& slot = owned_->at[i];
@@ -113,6 +121,8 @@ void GroupTable::replace(Slot& slot, const Group& old, std::unique_ptr<const Gro
 
 /// Shape: the queue is a member.
 void GroupTable::take_out(Slot& slot, const Group& old, SoftUdQueue& queue) {
+  expects([&] { return std::ranges::find(old.members, &queue) != old.members.end(); },
+          "the queue is a member");
   if (old.members.size() > 1) {
     auto fresh = std::make_unique<Group>(old);
     std::erase(fresh->members, &queue);

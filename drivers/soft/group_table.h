@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "drivers/soft/ud_queue.h"
+#include "lib/base/contract.h"
 #include "lib/base/result.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/retirement.h"
@@ -44,7 +45,10 @@ class GroupTable {
   // Worker lcore.
 
   /// First filter: does any group of the port use this MLID?
+  /// Shape: it is multicast.
   [[nodiscard]] bool has_mlid(std::uint16_t mlid) const noexcept {
+    expects_worker();
+    expects(mlid >= kFirstMlid, "the MLID is multicast");
     const unsigned bit = mlid - kFirstMlid;
     return (mlids_[bit / 64].load(std::memory_order_relaxed) >> bit % 64 & 1) != 0;
   }

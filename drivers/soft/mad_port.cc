@@ -6,6 +6,7 @@
 #include "drivers/soft/ah_table.h"
 #include "drivers/soft/control_mbuf.h"
 #include "drivers/soft/frame.h"
+#include "lib/base/contract.h"
 #include "lib/wire/icrc.h"
 
 namespace ipoib::soft {
@@ -43,6 +44,7 @@ std::uint16_t SoftMadPort::matching_pkey(std::uint16_t pkey) const {
 
 Status SoftMadPort::send(const fabric::MadAddress& to,
                          std::span<const std::byte, wire::kMadLen> mad) {
+  expects_management();
   if (!wire::is_unicast_lid(to.lid) || to.sl > 15)
     return fail(Errc::kInvalidArgument, "MAD to LID {:#06x}, SL {}: no such address", to.lid,
                 to.sl);
@@ -99,6 +101,7 @@ void SoftMadPort::fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t 
 }
 
 std::optional<fabric::ReceivedMad> SoftMadPort::receive() {
+  expects_management();
   if (!local_.empty()) {
     const fabric::ReceivedMad own = local_.front();
     local_.pop_front();

@@ -8,13 +8,14 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/base/contract.h"
 #include "lib/fabric/connected.h"
 
 namespace ipoib::soft {
 
 class ConnectedPort;
 
-/// Worker lcore, but the constructor and `users`.
+/// Worker lcore, but the constructor, the destructor, max_message() and `users`.
 class alignas(64) SoftReceiveQueue final : public fabric::ReceiveQueue {
  public:
   SoftReceiveQueue(ConnectedPort& port, const fabric::ReceiveQueueConfig& config)
@@ -25,20 +26,31 @@ class alignas(64) SoftReceiveQueue final : public fabric::ReceiveQueue {
         mask_{std::bit_ceil(config.depth) - 1},
         whole_{std::make_unique<rte_mbuf*[]>(mask_ + 1)} {}
   ~SoftReceiveQueue() {
-    rte_mbuf* m = nullptr;
-    while (pop(&m, 1) != 0) rte_pktmbuf_free(m);
+    while (!empty()) rte_pktmbuf_free(whole_[head_++ & mask_]);
   }
 
   [[nodiscard]] std::uint32_t max_message() const noexcept { return max_message_; }
 
   [[nodiscard]] bool has_buffer() const noexcept { return free_ != 0; }
   /// For one message. Shape: has_buffer().
-  void take_buffer() noexcept { --free_; }
+  void take_buffer() noexcept {
+    expects_worker();
+    expects(has_buffer(), "a buffer is left");
+    --free_;
+  }
   /// For a message that never became whole.
-  void give_back_buffer() noexcept { ++free_; }
+  void give_back_buffer() noexcept {
+    expects(free_ + (tail_ - head_) <= mask_, "a buffer was taken");
+    ++free_;
+  }
   /// A message for which a buffer was taken.
-  void push(rte_mbuf* message) noexcept { whole_[tail_++ & mask_] = message; }
+  void push(rte_mbuf* message) noexcept {
+    expects_worker();
+    expects(free_ + (tail_ - head_) <= mask_, "a buffer was taken");
+    whole_[tail_++ & mask_] = message;
+  }
   [[nodiscard]] std::uint16_t pop(rte_mbuf** pkts, std::uint16_t n) noexcept {
+    expects_worker();
     std::uint16_t i = 0;
     for (; i < n && head_ != tail_; ++i) pkts[i] = whole_[head_++ & mask_];
     free_ += i;

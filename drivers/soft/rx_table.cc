@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::soft {
 
 std::uint16_t own_entry(const fabric::PortAttr& attr, std::uint16_t partition) {
@@ -28,6 +30,7 @@ RxTable::RxTable(const fabric::PortAttr& port, std::span<SoftUdQueue* const> que
 }
 
 void RxTable::add_queues(std::span<SoftUdQueue* const> queues) {
+  expects_management();
   queues_.resize(std::bit_ceil(queues.size() * 2 + 1));
   queue_mask_ = static_cast<std::uint32_t>(queues_.size() - 1);
   for (SoftUdQueue* queue : queues) {

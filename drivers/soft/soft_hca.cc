@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/fabric/ethdev_mtu.h"
 #include "lib/fabric/packet_meta.h"
@@ -206,6 +207,7 @@ Result<std::uint32_t> SoftHca::allocate_qpn() {
 }
 
 Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& config) {
+  expects_management();
   // With a manager the table is not known yet, and the P_Key may come at any time.
   if (manager_ == nullptr && own_entry(config_.attr, config.pkey) == 0)
     return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
@@ -218,6 +220,7 @@ Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& c
 }
 
 void SoftHca::destroy_ud_queue(fabric::UdQueue& queue) {
+  expects_management();
   const auto found = std::find_if(queues_.begin(), queues_.end(),
                                   [&](const auto& own) { return own.get() == &queue; });
   if (found == queues_.end()) return;
@@ -236,11 +239,13 @@ void SoftHca::destroy_ud_queue(fabric::UdQueue& queue) {
 }
 
 Status SoftHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
+  expects_management();
   static_cast<SoftUdQueue&>(queue).set_qkey(qkey);
   return {};
 }
 
 Status SoftHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
+  expects_management();
   if (!mgid.is_multicast() || !wire::is_multicast_lid(mlid))
     return fail(Errc::kInvalidArgument, "{}: attach to MLID {:#06x}: not a multicast GID and LID",
                 config_.name, mlid);
@@ -250,6 +255,7 @@ Status SoftHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint1
 }
 
 Status SoftHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
+  expects_management();
   if (!mgid.is_multicast() || !wire::is_multicast_lid(mlid) ||
       !groups_.detach(mgid, mlid, static_cast<SoftUdQueue&>(queue)))
     return fail(Errc::kNotFound, "{}: QP {:#08x} is not attached to this group on MLID {:#06x}",
@@ -258,10 +264,12 @@ Status SoftHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint1
 }
 
 Result<fabric::AhIndex> SoftHca::create_ah(const fabric::AhAttr& attr) {
+  expects_management();
   return ahs_->add(config_.attr, attr);
 }
 
 void SoftHca::destroy_ah(fabric::AhIndex ah) {
+  expects_management();
   ahs_->remove(ah);
 }
 
@@ -280,6 +288,7 @@ fabric::Capabilities SoftHca::capabilities() const {
 }
 
 void SoftHca::lose_wire() {
+  expects_management();
   cable_lost_ = true;
   cable_up_ = false;
   set_active(false);
@@ -300,6 +309,7 @@ void SoftHca::look_at_cable() {
 }
 
 std::optional<fabric::PortEvent> SoftHca::next_event() {
+  expects_management();
   look_at_cable();
   if (manager_) follow_manager();
   return events_.next();
@@ -333,6 +343,7 @@ std::string SoftHca::problem() const {
 }
 
 Status SoftHca::change_port(const fabric::PortChange& change) {
+  expects_management();
   if (manager_) return Hca::change_port(change);
   const fabric::PortAttr& old = config_.attr;
   fabric::PortAttr next = old;
@@ -363,6 +374,7 @@ Status SoftHca::take_over(fabric::PortAttr next) {
 }
 
 Status SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
+  expects_management();
   auto fresh = tap ? std::make_unique<const fabric::CaptureTap>(*tap) : nullptr;
   datapath_.set_tap(fresh.get());
   grace_.wait();

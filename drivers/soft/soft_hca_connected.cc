@@ -2,6 +2,7 @@
 #include <rte_random.h>
 
 #include "drivers/soft/soft_hca.h"
+#include "lib/base/contract.h"
 
 namespace ipoib::soft {
 
@@ -26,36 +27,43 @@ Result<ConnectedControl*> SoftHca::connected() {
 
 Result<fabric::ReceiveQueue*> SoftHca::create_receive_queue(
     const fabric::ReceiveQueueConfig& config) {
+  expects_management();
   const Result<ConnectedControl*> control = connected();
   if (!control) return tl::make_unexpected(control.error());
   return (*control)->create_receive_queue(config);
 }
 
 void SoftHca::destroy_receive_queue(fabric::ReceiveQueue& queue) {
+  expects_management();
   connected_->destroy_receive_queue(queue);
 }
 
 Result<fabric::ConnectedQueue*> SoftHca::create_connected_queue(
     const fabric::ConnectedQueueConfig& config) {
+  expects_management();
   const Result<ConnectedControl*> control = connected();
   if (!control) return tl::make_unexpected(control.error());
   return (*control)->create_queue(config);
 }
 
 void SoftHca::destroy_connected_queue(fabric::ConnectedQueue& queue) {
+  expects_management();
   connected_->destroy_queue(static_cast<SoftConnectedQueue&>(queue));
 }
 
 Status SoftHca::set_ready_to_receive(fabric::ConnectedQueue& queue,
                                      const fabric::ReadyToReceive& attr) {
+  expects_management();
   return connected_->set_ready_to_receive(static_cast<SoftConnectedQueue&>(queue), attr);
 }
 
 Status SoftHca::set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) {
+  expects_management();
   return connected_->set_ready_to_send(static_cast<SoftConnectedQueue&>(queue), attr);
 }
 
 void SoftHca::set_error(fabric::ConnectedQueue& queue) {
+  expects_management();
   connected_->set_error(static_cast<SoftConnectedQueue&>(queue));
 }
 
@@ -64,6 +72,7 @@ fabric::ConnectedQueueInfo SoftHca::info(const fabric::ConnectedQueue& queue) co
 }
 
 std::optional<fabric::QueueEvent> SoftHca::next_queue_event() {
+  expects_management();
   return connected_ ? connected_->next_event() : std::nullopt;
 }
 

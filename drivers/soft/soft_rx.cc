@@ -260,6 +260,7 @@ struct UsualBurst {
   SoftUdQueue* queue = nullptr;  ///< Of the last run.
 
   void push(rte_mbuf* m, SoftUdQueue* to, std::span<const std::byte> frame) noexcept {
+    expects(n < pkts.size(), "the packet fits");
     if (to != queue) [[unlikely]] {
       if (n != 0) runs[nb_runs++] = {queue, n};
       queue = to;
@@ -270,6 +271,7 @@ struct UsualBurst {
 };
 
 void Datapath::poll(std::uint16_t burst) noexcept {
+  expects_own_worker();
   read_cable(std::min(burst, kBurst));
   // Pairs with the release store of publish().
   if (ConnectedPort* connected = connected_.load(std::memory_order_acquire); connected != nullptr)
@@ -406,6 +408,7 @@ void Datapath::receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& t
 }
 
 void Datapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
+  expects_own_worker();
   if (const RxTable& now = table(); now.active()) return sort(frames, now, nullptr);
   for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "drivers/soft/datapath.h"
+#include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"
 
@@ -30,6 +31,8 @@ struct Detours {
   std::size_t n = 0;
 
   void add(std::size_t index, Kind kind, rte_mbuf* frame, Drop reason = Drop::kCount) noexcept {
+    expects(n < items.size() && (n == 0 || items[n - 1].index <= index),
+            "the packets come in the caller's order, each twice at most");
     items[n++] = {static_cast<std::uint16_t>(index), kind, reason, frame};
   }
   /// The run of entries from `at` on that belong to packet `index`.
@@ -109,6 +112,7 @@ bool has_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len)
 /// The packet that most are, where its path is plain: room where it lies, and no padding of
 /// Ethernet's. Shape: mtu at least Layout::kLeastUsual.
 [[gnu::always_inline]] inline bool is_usual(const rte_mbuf* m, std::uint32_t mtu) noexcept {
+  expects(mtu >= Layout::kLeastUsual, "the MTU is one of InfiniBand's");
   return m->pkt_len - Layout::kLeastUsual <= mtu - Layout::kLeastUsual &&
          has_room(m, Layout::kUsualHeadLen, Layout::kUsualTail);
 }
@@ -147,6 +151,8 @@ struct Iba {
 /// Writes head and tail around the packet, but the ICRC. Shape: has_room() for both.
 Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const TxKeys& keys,
                std::uint32_t qpn, std::uint32_t psn) noexcept {
+  expects([&] { return has_room(m, layout.head_len, layout.tail_len()); },
+          "head and tail have room around the packet");
   const std::uint32_t payload_len = m->pkt_len;
   const std::uint32_t template_len = layout.head_len - std::uint32_t{sizeof(UdWords)};
   std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
@@ -169,6 +175,8 @@ Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const Tx
 [[gnu::always_inline]] inline Iba make_usual_frame(rte_mbuf* m, const AhTemplate& ah,
                                                    const TxKeys& keys, std::uint32_t qpn,
                                                    std::uint32_t psn) noexcept {
+  expects([&] { return has_room(m, Layout::kUsualHeadLen, Layout::kUsualTail); },
+          "head and tail have room around the packet");
   const Layout layout = Layout::usual(m->pkt_len);
   const std::uint32_t iba_len = layout.iba_len(m->pkt_len);
   std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
@@ -233,6 +241,7 @@ void restore(rte_mbuf* m) noexcept {
 }  // namespace
 
 std::uint16_t Datapath::tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  expects_own_worker();
   std::uint16_t taken = 0;
   while (taken < n) {
     const auto chunk = std::min<std::uint16_t>(static_cast<std::uint16_t>(n - taken), kBurst);
@@ -417,6 +426,7 @@ rte_mbuf* Datapath::copy_frame(const rte_mbuf* frame) noexcept {
 }
 
 std::uint16_t Datapath::transmit(std::span<rte_mbuf*> frames) noexcept {
+  expects_own_worker();
   if (cable_lost_.load(std::memory_order_relaxed)) [[unlikely]]
     return 0;
   const auto n = static_cast<std::uint16_t>(frames.size());
@@ -424,6 +434,7 @@ std::uint16_t Datapath::transmit(std::span<rte_mbuf*> frames) noexcept {
   if (tap == nullptr) [[likely]]
     return rte_eth_tx_burst(config_.port_id, 0, frames.data(), n);
 
+  expects(frames.size() <= kBurst, "the frames are a burst");
   // Copied before: a frame that was sent is no longer ours to read.
   std::array<rte_mbuf*, kBurst> copies;
   for (std::size_t i = 0; i < n; ++i)

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/ipoib.h"
@@ -76,6 +77,7 @@ Status Channel::send(const Peer& to, std::span<const std::byte> mad, std::uint32
 }
 
 std::optional<Arrived> Channel::take() {
+  expects_management();
   const std::lock_guard lock{mutex_};
   if (queue_.empty()) return std::nullopt;
   Arrived first = std::move(queue_.front());

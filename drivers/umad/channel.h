@@ -16,6 +16,7 @@
 
 #include "drivers/umad/umad.h"
 #include "lib/base/clock.h"
+#include "lib/base/contract.h"
 #include "lib/base/counters.h"
 #include "lib/base/doorbell.h"
 
@@ -45,7 +46,7 @@ struct ChannelCounters {
   Counter overflowed;  ///< MADs that found the queue full.
 };
 
-/// Everything but the thread inside: management lcore; send() any one thread.
+/// Everything but the thread inside: management lcore; send(), session() and problem() any thread.
 class Channel {
  public:
   explicit Channel(ChannelConfig config);
@@ -64,7 +65,10 @@ class Channel {
   /// Why the device is not open; empty when it is.
   [[nodiscard]] std::string problem() const;
   /// Closes the device, which is of no use any more, and opens it again.
-  void reopen() { reopen_.store(true, std::memory_order_relaxed); }
+  void reopen() {
+    expects_management();
+    reopen_.store(true, std::memory_order_relaxed);
+  }
 
   [[nodiscard]] const ChannelCounters& counters() const { return counters_; }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/fabric/verbs_event.h"
 
@@ -36,6 +37,7 @@ Context open_device(const std::string& name) {
 class VerbsEvents final : public DeviceEvents {
  public:
   void open(const std::string& device) override {
+    expects_management();
     context_ = open_device(device);
     if (context_ == nullptr) return;
     const int flags = fcntl(context_->async_fd, F_GETFL);
@@ -44,9 +46,13 @@ class VerbsEvents final : public DeviceEvents {
     context_.reset();
   }
 
-  void close() override { context_.reset(); }
+  void close() override {
+    expects_management();
+    context_.reset();
+  }
 
   std::optional<DeviceEvent> next() override {
+    expects_management();
     ibv_async_event event{};
     while (context_ != nullptr && ibv_get_async_event(context_.get(), &event) == 0) {
       const auto kind = fabric::port_event_of(event.event_type);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "drivers/umad/mads.h"
+#include "lib/base/contract.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/ipoib.h"
 #include "lib/wire/mad.h"
@@ -43,6 +44,7 @@ GidMadPort::~GidMadPort() {
 
 Status GidMadPort::send(const fabric::MadAddress& to,
                         std::span<const std::byte, wire::kMadLen> mad) {
+  expects_management();
   if (((to.pkey ^ kPkey) & ~wire::kFullMemberBit) != 0)
     return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}; the port has 0xffff alone",
                 to.pkey);
@@ -99,6 +101,7 @@ void GidMadPort::run_sender() {
 }
 
 std::optional<fabric::ReceivedMad> GidMadPort::receive() {
+  expects_management();
   while (const auto arrived = channel_.take()) take(*arrived);
   if (received_.empty()) return std::nullopt;
   fabric::ReceivedMad first = std::move(received_.front());

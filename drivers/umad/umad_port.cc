@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "drivers/umad/mads.h"
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/mad.h"
@@ -63,6 +64,7 @@ UmadPort::UmadPort(UmadConfig config, std::unique_ptr<Umad> library,
                 .most_queued = config_.most_queued}} {}
 
 std::optional<fabric::PortEvent> UmadPort::next_event() {
+  expects_management();
   follow_device();
   take_events();
   sort();
@@ -116,6 +118,7 @@ Status UmadPort::post(const Peer& to, std::span<const std::byte> mad, std::uint3
 }
 
 Status UmadPort::send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
+  expects_management();
   if (!wire::is_unicast_lid(to.lid) || to.sl > 15)
     return fail(Errc::kInvalidArgument, "MAD to LID {:#06x}, SL {}: no such address", to.lid,
                 to.sl);
@@ -137,6 +140,7 @@ Status UmadPort::send(const fabric::MadAddress& to, std::span<const std::byte, w
 }
 
 std::optional<fabric::ReceivedMad> UmadPort::receive() {
+  expects_management();
   sort();
   if (received_.empty()) return std::nullopt;
   fabric::ReceivedMad first = std::move(received_.front());

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::verbs {
@@ -21,6 +22,7 @@ AhTable::Key AhTable::key_of(const fabric::AhAttr& to) {
 
 Result<fabric::AhIndex> AhTable::add(ibv_pd* pd, const PortTables& tables,
                                      const fabric::AhAttr& to) {
+  expects_management();
   const Key key = key_of(to);
   if (const auto known = by_key_.find(key); known != by_key_.end()) {
     ++entries_[known->second].users;
@@ -53,6 +55,7 @@ Result<fabric::AhIndex> AhTable::add(ibv_pd* pd, const PortTables& tables,
 }
 
 void AhTable::remove(fabric::AhIndex ah) {
+  expects_management();
   if (ah >= entries_.size() || entries_[ah].users == 0 || --entries_[ah].users != 0) return;
   Entry& entry = entries_[ah];
   slots_[ah].store(nullptr, std::memory_order_relaxed);
@@ -62,6 +65,7 @@ void AhTable::remove(fabric::AhIndex ah) {
 }
 
 void AhTable::reclaim() {
+  expects_management();
   while (!doomed_.empty()) {
     Doomed& first = doomed_.front();
     if (!first.waits_for) {
@@ -81,6 +85,7 @@ void AhTable::reclaim() {
 }
 
 void AhTable::forget_device() {
+  expects_management();
   for (fabric::AhIndex ah = 0; ah < entries_.size(); ++ah) {
     slots_[ah].store(nullptr, std::memory_order_relaxed);
     entries_[ah].handle.reset();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "drivers/verbs/queue_pair.h"
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fabric/segments.h"
@@ -47,6 +48,7 @@ std::uint16_t most_segments(const Device& device) {
 }
 
 void QpnTable::set(std::uint32_t qpn, VerbsConnectedQueue* queue) {
+  expects_management();
   auto& slot = pages_[qpn >> kBits & kMask];
   Page* page = slot.load(std::memory_order_relaxed);
   if (page == nullptr) {
@@ -116,6 +118,7 @@ void VerbsReceiveQueue::report_failure() noexcept {
 }
 
 void VerbsReceiveQueue::report_broken() noexcept {
+  expects_worker();
   broken_.store(true, std::memory_order_release);
   report_failure();
 }
@@ -201,6 +204,7 @@ void VerbsReceiveQueue::fill(ReceiveHardware& hw) noexcept {
 }
 
 void VerbsReceiveQueue::reap(ReceiveHardware& hw) noexcept {
+  expects_worker();
   std::array<ibv_wc, 16> completions;
   int n = 0;
   do {
@@ -221,6 +225,10 @@ void VerbsReceiveQueue::reap(ReceiveHardware& hw) noexcept {
 Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
     const Device& device, PortShared& shared, std::uint8_t port, std::uint16_t pkey_index,
     const fabric::ConnectedQueueConfig& config) {
+  expects_management();
+  expects(
+      [&] { return static_cast<VerbsReceiveQueue*>(config.receive_queue)->hardware != nullptr; },
+      "the receive queue has its hardware");
   auto& receive = static_cast<VerbsReceiveQueue&>(*config.receive_queue);
   ibv_qp_init_attr_ex wanted{};
   wanted.qp_type = config.transport == fabric::Transport::kRc ? IBV_QPT_RC : IBV_QPT_UC;
@@ -257,6 +265,7 @@ VerbsConnectedQueue::~VerbsConnectedQueue() {
 }
 
 void VerbsConnectedQueue::forget_device() {
+  expects_management();
   qp_.reset();
   const std::uint32_t n = send_.flush();
   shared_.unsent.fetch_add(n, std::memory_order_relaxed);
@@ -265,6 +274,7 @@ void VerbsConnectedQueue::forget_device() {
 
 Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
                                                  const fabric::ReadyToReceive& attr) {
+  expects_management();
   if (qp_ == nullptr || state_.load(std::memory_order_relaxed) != QueueState::kInit)
     return fail(Errc::kRefused, "queue pair {:#x} is in state {}", qpn(), to_string(info().state));
   auto path = make_ah_attr(tables, attr.path);
@@ -293,6 +303,7 @@ Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
 }
 
 Status VerbsConnectedQueue::set_ready_to_send(const fabric::ReadyToSend& attr) {
+  expects_management();
   if (qp_ == nullptr || state_.load(std::memory_order_relaxed) != QueueState::kReadyToReceive)
     return fail(Errc::kRefused, "queue pair {:#x} is in state {}", qpn(), to_string(info().state));
   if (attr.tx_psn > 0xff'ffff || attr.retry_count > 7 || attr.rnr_retry > 7 ||
@@ -329,6 +340,7 @@ void VerbsConnectedQueue::set_error(QueueError error) noexcept {
 }
 
 void VerbsConnectedQueue::close() noexcept {
+  expects_management();
   set_error(QueueError::kClosed);
   if (qp_ != nullptr) static_cast<void>(modify(*qp_, IBV_QPS_ERR, {}, 0));
 }
@@ -349,6 +361,7 @@ fabric::ConnectedQueueInfo VerbsConnectedQueue::info() const {
 
 bool VerbsConnectedQueue::complete(const ibv_wc& wc, ReceiveHardware& hw,
                                    DropCounters& drops) noexcept {
+  expects_worker();
   const std::uint32_t before = send_.used();
   if (!send_.complete(wc.wr_id)) return false;
   hw.send_room += before - send_.used();

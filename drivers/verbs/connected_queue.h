@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "drivers/verbs/ud_queue.h"
+#include "lib/base/contract.h"
 #include "lib/fabric/connected.h"
 
 namespace ipoib::verbs {
@@ -54,21 +55,24 @@ struct ReceiveHardware {
   std::uint32_t send_room = 0;  ///< Entries of `send_cq`. Of the worker from here on: not in use.
 };
 
-/// Worker lcore: rx_burst. Management lcore: the rest.
+/// Worker lcore: rx_burst. Management lcore: the rest, but where it says so.
 class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
  public:
   VerbsReceiveQueue(PortShared& shared, const fabric::ReceiveQueueConfig& config);
 
   /// What the worker uses from now on; the caller waits for the workers before it ends what was.
   void show(ReceiveHardware* hw) noexcept {
+    expects_management();
     given_back_.store(0, std::memory_order_relaxed);
     shown_.store(hw, std::memory_order_release);
   }
+  /// Any lcore.
   [[nodiscard]] ReceiveHardware* shown() const noexcept {
     return shown_.load(std::memory_order_acquire);
   }
   /// A queue of it has failed since the last call.
   [[nodiscard]] bool take_failure() noexcept {
+    expects_management();
     return failure_.load(std::memory_order_relaxed) &&
            failure_.exchange(false, std::memory_order_acquire);
   }
@@ -77,6 +81,7 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   }
   /// All of it is of no use: the completion queues or the shared receive queue failed. Once.
   [[nodiscard]] bool take_broken() noexcept {
+    expects_management();
     return broken_.load(std::memory_order_relaxed) &&
            broken_.exchange(false, std::memory_order_acquire);
   }
@@ -89,7 +94,9 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
 
   /// Worker: completions of sends, before more are posted.
   void reap(ReceiveHardware& hw) noexcept;
+  /// Any lcore.
   void report_failure() noexcept;
+  /// Worker.
   void report_broken() noexcept;
 
   const fabric::ReceiveQueueConfig config;
@@ -125,6 +132,7 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   Status set_ready_to_receive(const PortTables& tables, const fabric::ReadyToReceive& attr);
   Status set_ready_to_send(const fabric::ReadyToSend& attr);
   /// The end, by this side or the device's: nothing is sent any more. Any but the first is nothing.
+  /// Any lcore.
   void set_error(fabric::QueueError error) noexcept;
   /// set_error() by this side, whatever became of the queue before: nothing is received any more.
   void close() noexcept;
@@ -139,6 +147,7 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   bool complete(const ibv_wc& wc, ReceiveHardware& hw, DropCounters& drops) noexcept;
   /// Worker.
   void count_received(std::uint32_t octets) noexcept {
+    expects_worker();
     counters_.rx_messages.add(1);
     counters_.rx_octets.add(octets);
   }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/fabric/verbs_event.h"
 
 namespace ipoib::verbs {
@@ -97,6 +98,7 @@ Device::Device(std::string name, std::uint8_t port, ContextPtr context)
     : name_{std::move(name)}, port_{port}, context_{std::move(context)} {}
 
 Result<std::unique_ptr<Device>> Device::open(const std::string& name, std::uint8_t port) {
+  expects_management();
   auto context = open_context(name);
   if (!context) return tl::make_unexpected(context.error());
   std::unique_ptr<Device> device{new Device{name, port, std::move(*context)}};
@@ -145,6 +147,7 @@ bool Device::present() const {
 }
 
 std::optional<DeviceEvent> Device::next_event() {
+  expects_management();
   ibv_async_event event{};
   while (ibv_get_async_event(context_.get(), &event) == 0) {
     const auto told = event_of(event, port_);

@@ -7,11 +7,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/contract.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::verbs {
 
 Status EthernetGroups::join(unsigned netdev, const wire::Gid& mgid) {
+  expects_management();
   if (const auto known = joined_.find(mgid); known != joined_.end()) {
     ++known->second.users;
     return {};
@@ -32,6 +34,7 @@ Status EthernetGroups::join(unsigned netdev, const wire::Gid& mgid) {
 }
 
 void EthernetGroups::leave(const wire::Gid& mgid) {
+  expects_management();
   const auto known = joined_.find(mgid);
   if (known == joined_.end() || --known->second.users != 0) return;
   ::close(known->second.socket);
@@ -39,6 +42,7 @@ void EthernetGroups::leave(const wire::Gid& mgid) {
 }
 
 void EthernetGroups::clear() {
+  expects_management();
   for (const auto& [mgid, membership] : joined_) ::close(membership.socket);
   joined_.clear();
 }

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::verbs {
 namespace {
 
@@ -57,6 +59,7 @@ const MemoryMap::Range* MemoryMap::find(std::uintptr_t at) const noexcept {
 }
 
 Status Memory::register_pools(ibv_pd* pd) {
+  expects_management();
   bool news = false;
   Status status;
   for (Range range : mempool_memory()) {
@@ -90,6 +93,7 @@ Status Memory::register_pools(ibv_pd* pd) {
 }
 
 void Memory::clear() {
+  expects_management();
   ranges_.clear();
   publish();
   regions_.clear();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "drivers/verbs/handles.h"
+#include "lib/base/contract.h"
 #include "lib/base/result.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/retirement.h"
@@ -37,7 +38,7 @@ class MemoryMap {
   std::vector<Range> ranges_;  ///< In order.
 };
 
-/// Management lcore, but map() and miss().
+/// Management lcore, but map() and miss(), which are anybody's.
 class Memory {
  public:
   Memory(std::string name, const fabric::Grace& grace) : name_{std::move(name)}, grace_{grace} {}
@@ -57,6 +58,7 @@ class Memory {
   /// A worker met memory that is not registered: a mempool younger than the last look.
   void miss() noexcept { missed_.store(true, std::memory_order_relaxed); }
   [[nodiscard]] bool take_miss() noexcept {
+    expects_management();
     return missed_.load(std::memory_order_relaxed) &&
            missed_.exchange(false, std::memory_order_relaxed);
   }

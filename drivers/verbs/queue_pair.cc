@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::verbs {
 namespace {
 
@@ -87,6 +89,7 @@ SendLimits send_limits(const Device& device, std::uint32_t wanted, std::uint32_t
 }
 
 std::uint32_t next_queue_number() {
+  expects_management();
   static std::uint32_t last = 0;
   return ++last;
 }

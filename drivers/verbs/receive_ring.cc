@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::verbs {
 namespace {
 
@@ -24,6 +26,8 @@ ReceiveRing::ReceiveRing(ibv_qp* qp, ibv_srq* srq, const ReceiveRingConfig& conf
       mbufs_(std::size_t{config.depth} * config.segments, nullptr),
       requests_(chain_),
       sges_(std::size_t{chain_} * config.segments) {
+  expects((qp == nullptr) != (srq == nullptr), "one of the two is null");
+  expects(config.segments != 0 && config.segments <= kMostSegments, "a buffer has a few mbufs");
   std::iota(free_.rbegin(), free_.rend(), 0U);
   for (std::uint32_t i = 0; i < chain_; ++i) {
     ibv_sge* const sges = &sges_[std::size_t{i} * config.segments];
@@ -125,6 +129,7 @@ rte_mbuf* ReceiveRing::take_chain(rte_mbuf** mbufs, std::uint32_t octets) noexce
 }
 
 void ReceiveRing::forget() noexcept {
+  expects_management();
   epoch_ = (epoch_ + 1) & 0xffff'ffff;
   nb_free_ = config_.depth;
   std::iota(free_.rbegin(), free_.rend(), 0U);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "drivers/verbs/memory.h"
+#include "lib/base/contract.h"
 
 namespace ipoib::verbs {
 
@@ -22,7 +23,8 @@ struct ReceiveRingConfig {
   std::uint32_t head = 0;
 };
 
-/// Worker lcore, but the constructor, the destructor and the first fill().
+/// Worker lcore; but management lcore the constructor, the destructor, forget() and, while no
+/// worker uses it, fill().
 class ReceiveRing {
  public:
   static constexpr std::uint32_t kMostSegments = 32;
@@ -43,6 +45,7 @@ class ReceiveRing {
   }
   /// A buffer has come back with `octets` (without head); it is the caller's now.
   [[nodiscard]] rte_mbuf* take(std::uint64_t wr_id, std::uint32_t octets) noexcept {
+    expects(is_current(wr_id), "the buffer is not from before forget()");
     recycle(wr_id);
     rte_mbuf** const mbufs = slot(wr_id);
     if (octets > room_) [[unlikely]]
@@ -55,6 +58,9 @@ class ReceiveRing {
   }
   /// It has come back, and is to be posted again as it is.
   void recycle(std::uint64_t wr_id) noexcept {
+    expects_worker();
+    expects(static_cast<std::uint32_t>(wr_id) < depth() && nb_free_ < depth(),
+            "the buffer was posted");
     free_[nb_free_++] = static_cast<std::uint32_t>(wr_id);
   }
   /// As if all had come back: the device has forgotten them.

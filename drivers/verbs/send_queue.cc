@@ -1,6 +1,9 @@
 #include "drivers/verbs/send_queue.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "lib/base/contract.h"
 
 namespace ipoib::verbs {
 namespace {
@@ -16,6 +19,7 @@ SendQueue::SendQueue(ibv_qp* qp, ibv_qp_ex* extended, const SendLimits& limits, 
       tag_{std::uint64_t{tag} << 32},
       offload_{limits.checksum ? kOffload : 0},
       under_way_{std::make_unique<rte_mbuf*[]>(limits.depth)} {
+  expects(std::has_single_bit(limits.depth), "the depth is a power of two");
   for (unsigned i = 0; i < kChain; ++i) {
     requests_[i].opcode = IBV_WR_SEND;
     requests_[i].next = i + 1 < kChain ? &requests_[i + 1] : nullptr;
@@ -53,6 +57,8 @@ unsigned SendQueue::post_extended() noexcept {
 }
 
 bool SendQueue::post(DropCounters& drops, fabric::TxLost& lost) noexcept {
+  expects_worker();
+  expects(chained_ <= room(), "the queue pair takes the chain");
   if (chained_ == 0) return true;
   requests_[chained_ - 1].send_flags |= IBV_SEND_SIGNALED;
   // Not lists: the provider of rxe gets their lengths wrong up to rdma-core 44 at least.

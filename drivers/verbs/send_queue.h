@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "drivers/verbs/memory.h"
+#include "lib/base/contract.h"
 #include "lib/base/counters.h"
 #include "lib/fabric/tx_lost.h"
 
@@ -24,7 +25,8 @@ struct SendLimits {
   bool checksum = false;         ///< IBV_SEND_IP_CSUM may be asked for.
 };
 
-/// Worker lcore, but posted(), done(), the constructor and flush().
+/// Worker lcore; but management lcore the constructor and, while no worker uses it, complete() and
+/// flush(); any thread posted(), done() and what follows from them.
 class SendQueue {
  public:
   /// Packets of one chain.
@@ -47,6 +49,8 @@ class SendQueue {
   /// of it is not registered. `ah` null: a connected queue pair.
   [[nodiscard]] bool add(rte_mbuf* m, const MemoryMap& map, ibv_ah* ah, std::uint32_t qpn,
                          std::uint32_t qkey) noexcept {
+    expects_worker();
+    expects(!chain_full(m), "the chain has room");
     ibv_send_wr& request = requests_[chained_];
     ibv_sge* const sges = &sges_[sges_used_];
     unsigned n = 0;

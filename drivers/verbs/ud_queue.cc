@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "drivers/verbs/queue_pair.h"
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fabric/segments.h"
@@ -107,6 +108,7 @@ Status UdHardware::start(UdKeys keys) {
 }
 
 Status UdHardware::restart(UdKeys keys, PortShared& shared) {
+  expects_management();
   // A queue pair that has failed already may not go to the state it is in.
   static_cast<void>(modify(*qp, IBV_QPS_ERR, {}, 0));
   if (const int error = modify(*qp, IBV_QPS_RESET, {}, 0); error != 0)
@@ -132,6 +134,7 @@ Status UdHardware::restart(UdKeys keys, PortShared& shared) {
 }
 
 Status UdHardware::set_qkey(std::uint32_t qkey) {
+  expects_management();
   ibv_qp_attr attr{};
   attr.qkey = qkey;
   const int error = ibv_modify_qp(qp.get(), &attr, IBV_QP_QKEY);
@@ -144,6 +147,7 @@ Status UdHardware::set_qkey(std::uint32_t qkey) {
 }
 
 Status UdHardware::attach(const wire::Gid& mgid, std::uint16_t mlid) {
+  expects_management();
   const ibv_gid raw = raw_of(mgid);
   const int error = ibv_attach_mcast(qp.get(), &raw, mlid);
   if (error == 0) {
@@ -155,6 +159,7 @@ Status UdHardware::attach(const wire::Gid& mgid, std::uint16_t mlid) {
 }
 
 Status UdHardware::detach(const wire::Gid& mgid, std::uint16_t mlid) {
+  expects_management();
   if (groups_.erase({mgid, mlid}) == 0) return {};
   const ibv_gid raw = raw_of(mgid);
   const int error = ibv_detach_mcast(qp.get(), &raw, mlid);
@@ -169,12 +174,14 @@ VerbsUdQueue::VerbsUdQueue(PortShared& shared, std::uint16_t partition)
     : UdQueue{0, &VerbsUdQueue::rx, &VerbsUdQueue::tx}, pkey{partition}, shared_{shared} {}
 
 void VerbsUdQueue::show(UdHardware* hw, Drop absent) noexcept {
+  expects_management();
   absent_.store(absent, std::memory_order_relaxed);
   // Pairs with the acquire loads of the bursts.
   shown_.store(hw, std::memory_order_release);
 }
 
 void VerbsUdQueue::end_hardware() {
+  expects_management();
   if (hardware) shared_.unsent.fetch_add(hardware->send->used(), std::memory_order_relaxed);
   hardware.reset();
   failure_.store(IBV_WC_SUCCESS, std::memory_order_relaxed);

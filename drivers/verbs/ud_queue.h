@@ -20,6 +20,7 @@
 #include "drivers/verbs/receive_ring.h"
 #include "drivers/verbs/send_queue.h"
 #include "lib/base/clock.h"
+#include "lib/base/contract.h"
 #include "lib/base/doorbell.h"
 #include "lib/fabric/hca.h"
 
@@ -41,6 +42,7 @@ struct PortShared {
 
   /// Worker.
   void count_lost() noexcept {
+    expects_worker();
     if ((unsent.load(std::memory_order_relaxed) | untaken.load(std::memory_order_relaxed)) == 0)
         [[likely]]
       return;
@@ -96,7 +98,7 @@ class UdHardware {
   std::uint8_t port_;
 };
 
-/// Worker lcore: bursts. Management lcore: the rest.
+/// Worker lcore: bursts. Management lcore: the rest, but where it says so.
 class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
  public:
   VerbsUdQueue(PortShared& shared, std::uint16_t pkey);
@@ -106,10 +108,11 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   void show(UdHardware* hardware, Drop absent = Drop::kIbPortDown) noexcept;
   /// Why the hardware has failed: once.
   [[nodiscard]] std::optional<ibv_wc_status> take_failure() noexcept {
+    expects_management();
     if (failure_.load(std::memory_order_relaxed) == IBV_WC_SUCCESS) return std::nullopt;
     return failure_.exchange(IBV_WC_SUCCESS, std::memory_order_acquire);
   }
-  /// What is flushed only follows from something else.
+  /// Any lcore. What is flushed only follows from something else.
   void fail(ibv_wc_status why) noexcept {
     auto expected = IBV_WC_SUCCESS;
     if (!failure_.compare_exchange_strong(expected, why, std::memory_order_release) &&
@@ -118,12 +121,17 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   }
   /// A completion queue has failed, which no restart mends: once.
   [[nodiscard]] bool take_broken() noexcept {
+    expects_management();
     return broken_.load(std::memory_order_relaxed) &&
            broken_.exchange(false, std::memory_order_acquire);
   }
   /// No worker uses the hardware any more.
   void end_hardware();
-  void set_qkey(std::uint32_t qkey) noexcept { qkey_.store(qkey, std::memory_order_relaxed); }
+  void set_qkey(std::uint32_t qkey) noexcept {
+    expects_management();
+    qkey_.store(qkey, std::memory_order_relaxed);
+  }
+  /// Any lcore.
   [[nodiscard]] std::uint32_t qkey() const noexcept {
     return qkey_.load(std::memory_order_relaxed);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/iba.h"
@@ -113,12 +114,14 @@ void VerbsHca::reclaim() {
 // --- UD ---
 
 Result<fabric::UdQueue*> VerbsHca::create_ud_queue(const fabric::UdQueueConfig& config) {
+  expects_management();
   ud_queues_.push_back(std::make_unique<VerbsUdQueue>(shared_, config.pkey));
   if (device_) equip();
   return ud_queues_.back().get();
 }
 
 void VerbsHca::destroy_ud_queue(fabric::UdQueue& queue) {
+  expects_management();
   const auto found = find(ud_queues_, &queue);
   if (found == ud_queues_.end()) return;
   VerbsUdQueue& closing = **found;
@@ -130,6 +133,7 @@ void VerbsHca::destroy_ud_queue(fabric::UdQueue& queue) {
 }
 
 Status VerbsHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
+  expects_management();
   auto& own = static_cast<VerbsUdQueue&>(queue);
   if (own.hardware)
     if (auto set = own.hardware->set_qkey(qkey); !set) return set;
@@ -138,6 +142,7 @@ Status VerbsHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
 }
 
 Status VerbsHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
+  expects_management();
   if (!mgid.is_multicast() || !wire::is_multicast_lid(mlid))
     return fail(Errc::kInvalidArgument, "{}: attach to MLID {:#06x}: not a multicast GID and LID",
                 config_.name, mlid);
@@ -161,6 +166,7 @@ Status VerbsHca::attach_now(VerbsUdQueue& queue, const VerbsUdQueue::Attachment&
 }
 
 Status VerbsHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
+  expects_management();
   auto& own = static_cast<VerbsUdQueue&>(queue);
   if (std::erase(own.attachments, VerbsUdQueue::Attachment{mgid, mlid}) == 0)
     return fail(Errc::kNotFound, "{}: QP {:#08x} is not attached to this group on MLID {:#06x}",
@@ -171,6 +177,7 @@ Status VerbsHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint
 }
 
 Result<fabric::AhIndex> VerbsHca::create_ah(const fabric::AhAttr& attr) {
+  expects_management();
   if (!device_) return fail(Errc::kUnavailable, "{}: {}", config_.name, problem());
   return ahs_.add(device_->pd(), tables_, attr);
 }
@@ -179,6 +186,7 @@ Result<fabric::AhIndex> VerbsHca::create_ah(const fabric::AhAttr& attr) {
 
 Result<fabric::ReceiveQueue*> VerbsHca::create_receive_queue(
     const fabric::ReceiveQueueConfig& config) {
+  expects_management();
   if (config.depth == 0 || config.depth > fabric::kMaxReceiveDepth || config.max_message == 0 ||
       config.max_message > fabric::kMaxMessage)
     return fail(Errc::kInvalidArgument, "{}: a receive queue of {} messages of {} octets",
@@ -189,6 +197,7 @@ Result<fabric::ReceiveQueue*> VerbsHca::create_receive_queue(
 }
 
 void VerbsHca::destroy_receive_queue(fabric::ReceiveQueue& queue) {
+  expects_management();
   const auto found = find(receive_queues_, &queue);
   if (found == receive_queues_.end()) return;
   (*found)->show(nullptr);
@@ -199,6 +208,7 @@ void VerbsHca::destroy_receive_queue(fabric::ReceiveQueue& queue) {
 
 Result<fabric::ConnectedQueue*> VerbsHca::create_connected_queue(
     const fabric::ConnectedQueueConfig& config) {
+  expects_management();
   if (!device_) return fail(Errc::kUnavailable, "{}: {}", config_.name, problem());
   const auto depth = config.send_depth;
   if (config.transport == fabric::Transport::kUd || config.receive_queue == nullptr || depth == 0 ||
@@ -218,6 +228,7 @@ Result<fabric::ConnectedQueue*> VerbsHca::create_connected_queue(
 }
 
 void VerbsHca::destroy_connected_queue(fabric::ConnectedQueue& queue) {
+  expects_management();
   const auto found = find(connected_queues_, &queue);
   if (found == connected_queues_.end()) return;
   VerbsReceiveQueue& receive = (*found)->receive_queue;
@@ -232,6 +243,7 @@ void VerbsHca::destroy_connected_queue(fabric::ConnectedQueue& queue) {
 
 Status VerbsHca::set_ready_to_receive(fabric::ConnectedQueue& queue,
                                       const fabric::ReadyToReceive& attr) {
+  expects_management();
   if (attr.path_mtu > attr_.mtu)
     return fail(Errc::kInvalidArgument, "{}: path MTU code {} is more than the port's {}",
                 config_.name, attr.path_mtu, attr_.mtu);
@@ -239,10 +251,12 @@ Status VerbsHca::set_ready_to_receive(fabric::ConnectedQueue& queue,
 }
 
 Status VerbsHca::set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) {
+  expects_management();
   return static_cast<VerbsConnectedQueue&>(queue).set_ready_to_send(attr);
 }
 
 void VerbsHca::set_error(fabric::ConnectedQueue& queue) {
+  expects_management();
   static_cast<VerbsConnectedQueue&>(queue).close();
 }
 
@@ -263,6 +277,7 @@ bool VerbsHca::queue_events_pending() const {
 }
 
 std::optional<fabric::QueueEvent> VerbsHca::next_queue_event() {
+  expects_management();
   bool failure = false;
   for (const auto& queue : receive_queues_) failure |= queue->take_failure();
   if (failure) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "drivers/verbs/verbs_hca.h"
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"
@@ -29,6 +30,7 @@ TimePoint VerbsHca::now() const {
 }
 
 std::optional<fabric::PortEvent> VerbsHca::next_event() {
+  expects_management();
   const TimePoint t = now();
   if (device_) take_device_events();
   if (manager_) follow_manager();

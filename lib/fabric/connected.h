@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "lib/base/contract.h"
 #include "lib/base/counters.h"
 #include "lib/fabric/tx_lost.h"
 #include "lib/fabric/types.h"
@@ -31,7 +32,11 @@ class ReceiveQueue {
   /// PacketMeta::rx filled (but iface) and PacketMeta::queue. Those of one connection are in order.
   /// Ownership passes to the caller. To be called in every loop, as messages that nobody takes hold
   /// up the port.
-  std::uint16_t rx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return rx_(*this, pkts, n); }
+  std::uint16_t rx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept {
+    expects_worker();
+    worker_.expects_owner();
+    return rx_(*this, pkts, n);
+  }
 
  protected:
   using BurstFn = std::uint16_t (*)(ReceiveQueue&, rte_mbuf**, std::uint16_t) noexcept;
@@ -40,6 +45,7 @@ class ReceiveQueue {
 
  private:
   BurstFn rx_;
+  [[no_unique_address]] OneLcore worker_;
 };
 
 struct ReceiveQueueConfig {
@@ -68,7 +74,11 @@ class ConnectedQueue {
   /// one for which messages that wait for their ACKs leave no mbufs (Drop::kIbTxBudget). tx_lost()
   /// has all of these. Chains may be of any length. RC keeps what it took until the peer
   /// acknowledged it: nobody else may write to it.
-  std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return tx_(*this, pkts, n); }
+  std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept {
+    expects_worker();
+    worker_.expects_owner();
+    return tx_(*this, pkts, n);
+  }
 
   [[nodiscard]] const TxLost& tx_lost() const noexcept { return tx_lost_; }
   [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_; }
@@ -86,6 +96,7 @@ class ConnectedQueue {
   BurstFn tx_;
   std::uint32_t qpn_;
   Transport transport_;
+  [[no_unique_address]] OneLcore worker_;
 };
 
 struct ConnectedQueueConfig {

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::fabric {
 
 /// Grace periods of the workers. Management lcore only, which must not be registered in the RCU
@@ -16,13 +18,16 @@ class Grace {
 
   /// Call after the workers' last way to the memory is gone.
   [[nodiscard]] std::uint64_t start() const noexcept {
+    expects_management();
     return qsbr_ != nullptr ? rte_rcu_qsbr_start(qsbr_) : 0;
   }
   [[nodiscard]] bool over(std::uint64_t token) const noexcept {
+    expects_management();
     return qsbr_ == nullptr || rte_rcu_qsbr_check(qsbr_, token, false) == 1;
   }
   /// Blocks for at most one loop of the slowest worker.
   void wait() const noexcept {
+    expects_management();
     if (qsbr_ != nullptr) rte_rcu_qsbr_synchronize(qsbr_, RTE_QSBR_THRID_INVALID);
   }
 

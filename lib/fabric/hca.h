@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/base/counters.h"
 #include "lib/base/result.h"
 #include "lib/fabric/capabilities.h"
@@ -33,7 +34,11 @@ class UdQueue {
 
   /// Up to `n` received packets, each starting at its IPoIB header, PacketMeta::rx filled (but
   /// iface). Ownership passes to the caller.
-  std::uint16_t rx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return rx_(*this, pkts, n); }
+  std::uint16_t rx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept {
+    expects_worker();
+    worker_.expects_owner();
+    return rx_(*this, pkts, n);
+  }
 
   /// Sends packets that start at their IPoIB header, PacketMeta::tx filled. Returns how many were
   /// taken, from the front; the rest stay the caller's. A packet that can never be sent (too long,
@@ -41,19 +46,28 @@ class UdQueue {
   /// device. So is one that exceeds its handle's path rate (Drop::kIbRateLimited): it must not hold
   /// up the packets of other handles behind it, nor be overtaken by later ones of its own.
   /// tx_lost() has all of these. Chains may be of any length.
-  std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept { return tx_(*this, pkts, n); }
+  std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept {
+    expects_worker();
+    worker_.expects_owner();
+    return tx_(*this, pkts, n);
+  }
 
   [[nodiscard]] const TxLost& tx_lost() const noexcept { return tx_lost_; }
 
   /// Another one only after the port's device was away (PortEvent::kFatal); 0 until it is there.
-  /// Management lcore.
+  /// Management lcore; the worker too, while it has a packet from here: the number does not change
+  /// meanwhile.
   [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_; }
 
  protected:
   using BurstFn = std::uint16_t (*)(UdQueue&, rte_mbuf**, std::uint16_t) noexcept;
   UdQueue(std::uint32_t qpn, BurstFn rx, BurstFn tx) : rx_{rx}, tx_{tx}, qpn_{qpn} {}
   ~UdQueue() = default;
-  void set_qpn(std::uint32_t qpn) noexcept { qpn_ = qpn; }
+  /// Management lcore, while no worker finds packets here.
+  void set_qpn(std::uint32_t qpn) noexcept {
+    expects_management();
+    qpn_ = qpn;
+  }
 
   TxLost tx_lost_;
 
@@ -61,6 +75,7 @@ class UdQueue {
   BurstFn rx_;
   BurstFn tx_;
   std::uint32_t qpn_;
+  [[no_unique_address]] OneLcore worker_;
 };
 
 struct UdQueueConfig {

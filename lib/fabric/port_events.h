@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "lib/base/contract.h"
 #include "lib/fabric/types.h"
 
 namespace ipoib::fabric {
@@ -15,6 +16,7 @@ namespace ipoib::fabric {
 class PortEvents {
  public:
   void add(PortEvent event) noexcept {
+    expects_management();
     // A port that is down again never was active as far as anybody knows.
     if (event == PortEvent::kPortDown) waiting_ &= ~bit(PortEvent::kPortActive);
     waiting_ |= bit(event);
@@ -27,6 +29,7 @@ class PortEvents {
     if (from.sm_lid != to.sm_lid || from.sm_sl != to.sm_sl) add(PortEvent::kSmChange);
   }
   [[nodiscard]] std::optional<PortEvent> next() noexcept {
+    expects_management();
     for (const PortEvent event : kOrder) {
       if ((waiting_ & bit(event)) == 0) continue;
       waiting_ &= ~bit(event);

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "tests/contract.h"
 #include "tests/unit/drivers/soft/soft_fixture.h"
 
 namespace {
@@ -115,6 +116,20 @@ TEST_F(Groups, WhatIsNoGroupIsNeitherJoinedNorLeft) {
   EXPECT_EQ(node_.hca->attach(*node_.queue, unicast, mlid(0)).error().code, Errc::kInvalidArgument);
   EXPECT_EQ(node_.hca->detach(*node_.queue, unicast, mlid(0)).error().code, Errc::kNotFound);
   EXPECT_EQ(node_.hca->detach(*node_.queue, group(0), 7).error().code, Errc::kNotFound);
+}
+
+TEST(GroupContractDeathTest, GroupsAreMulticastAndTheManagementLcores) {
+  const fabric::Grace grace{nullptr};
+  GroupTable groups{grace};
+  Datapath datapath{{}};
+  SoftUdQueue queue{datapath, 2, wire::kDefaultPkey};
+  const auto leave = [&](const wire::Gid& mgid) {
+    static_cast<void>(groups.detach(mgid, mlid(0), queue));
+  };
+  leave(group(0));
+  expect_broken([&] { leave(wire::Gid{}); }, "MGID and MLID are multicast");
+  const ActingAs role{LcoreRole::worker_number(0)};
+  expect_broken([&] { leave(group(0)); }, "wrong lcore: a worker called");
 }
 
 TEST_F(Groups, M06_ClosedQueueIsInNoGroup) {
