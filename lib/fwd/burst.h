@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/base/contract.h"
 #include "lib/base/counters.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/table/neighbour.h"
@@ -25,24 +26,28 @@ struct Burst {
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::uint16_t n = 0;
 
-  void push(rte_mbuf* m) noexcept { pkts[n++] = m; }
+  void push(rte_mbuf* m) noexcept {
+    expects(n < kMaxBurst, "the packet fits");
+    pkts[n++] = m;
+  }
   [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {pkts.data(), n}; }
 };
 
-/// Packets that start at their IPv4 header.
+/// Packets that start at their IPv4 header. As Burst.
 struct Ip4Burst {
   alignas(64) std::array<std::uint32_t, kMaxBurst> dst;  ///< Host order.
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::uint16_t n = 0;
 
   void push(rte_mbuf* m, std::uint32_t destination) noexcept {
+    expects(n < kMaxBurst, "the packet fits");
     pkts[n] = m;
     dst[n++] = destination;
   }
   [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {pkts.data(), n}; }
 };
 
-/// Packets that start at their IPv6 header.
+/// Packets that start at their IPv6 header. As Burst.
 struct Ip6Burst {
   std::array<wire::IpAddr, kMaxBurst> dst;
   std::array<rte_mbuf*, kMaxBurst> pkts;
@@ -50,18 +55,22 @@ struct Ip6Burst {
 
   Ip6Burst() noexcept {}
   void push(rte_mbuf* m, const wire::IpAddr& destination) noexcept {
+    expects(n < kMaxBurst, "the packet fits");
     pkts[n] = m;
     dst[n++] = destination;
   }
 };
 
 /// Packets of one version that start at their IP header, each with the valid neighbour it goes to.
+/// As Burst.
 struct RoutedBurst {
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::array<table::Neighbour*, kMaxBurst> to;
   std::uint16_t n = 0;
 
   void push(rte_mbuf* m, table::Neighbour& neighbour) noexcept {
+    expects(n < kMaxBurst, "the packet fits");
+    expects(neighbour.state == table::NeighbourState::kValid, "the neighbour is valid");
     pkts[n] = m;
     to[n++] = &neighbour;
   }
@@ -96,6 +105,7 @@ class DropBin {
 
 /// Takes `n` octets off the front; the first segment must hold them.
 inline void strip(rte_mbuf* m, std::uint16_t n) noexcept {
+  expects(n <= m->data_len, "the first segment holds what is taken off");
   m->data_off = static_cast<std::uint16_t>(m->data_off + n);
   m->data_len = static_cast<std::uint16_t>(m->data_len - n);
   m->pkt_len -= n;

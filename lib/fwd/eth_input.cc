@@ -48,6 +48,7 @@ void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, 
 
 void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
+  expects_input_shape(pkts, out);
   const std::uint64_t own = mac_of(entry.mac);
   DropBin bin{in.counters.drops};
   Ip4Input ip4{c, in, out.ip4, out.ip4_groups, bin};

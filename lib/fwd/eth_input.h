@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
 
@@ -15,6 +16,13 @@ struct InputBursts {
   Burst ip6;
   Burst ip6_multicast;
 };
+
+/// The Shape of the stages that fill one.
+inline void expects_input_shape(std::span<rte_mbuf* const> pkts, const InputBursts& out) noexcept {
+  expects(pkts.size() <= kMaxBurst, "the packets are a burst");
+  expects(out.ip4.n + out.ip4_groups.n + out.ip6.n + out.ip6_multicast.n == 0,
+          "what is handed on is empty before");
+}
 
 /// Takes frames that start at their Ethernet header. ARP goes up; counts rx_bytes.
 ///

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/ip4_route.h"
 #include "lib/fwd/ip6_route.h"
 #include "lib/fwd/time_stamp.h"
@@ -127,6 +128,7 @@ std::uint32_t GeneratorRun::paced(Context& c, const Generator& g, std::uint64_t 
 
 std::uint32_t GeneratorRun::send(Context& c, const Generator& g, std::uint64_t tsc,
                                  std::uint16_t n) noexcept {
+  expects(n <= kMaxBurst, "the packets are a burst");
   Burst made;
   if (rte_pktmbuf_alloc_bulk(c.fragment_pool, made.pkts.data(), n) != 0) [[unlikely]] {
     c.stats.no_mbuf.add(n);

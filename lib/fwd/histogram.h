@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/base/contract.h"
 #include "lib/base/counters.h"
 
 namespace ipoib::fwd {
@@ -44,6 +45,7 @@ class Histogram {
   /// The number that `share` (0 to 1) of all are not larger than, as the largest of its bucket; 0
   /// where nothing was counted.
   [[nodiscard]] static std::uint64_t percentile(const Counts& counts, double share) noexcept {
+    expects(share >= 0 && share <= 1, "the share is one of 1");
     std::uint64_t all = 0;
     for (const auto n : counts) all += n;
     const double wanted = std::max(1.0, share * static_cast<double>(all));

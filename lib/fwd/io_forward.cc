@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::fwd {
 namespace {
 
@@ -37,6 +39,9 @@ std::vector<table::InterfaceId> io_peers(std::span<const InterfaceEntry> interfa
 
 void io_forward(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
                 table::InterfaceId peer, bool forwarding) noexcept {
+  expects(
+      in.iface < c.interfaces.size() && (peer < c.interfaces.size() || peer == table::kNoInterface),
+      "both interfaces exist");
   const bool ethernet = c.interfaces[in.iface].kind == InterfaceKind::kEthernet;
   const std::uint32_t header = ethernet ? RTE_ETHER_HDR_LEN : sizeof(wire::IpoibHdr);
   std::uint64_t octets = 0;

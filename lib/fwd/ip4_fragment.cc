@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/ip4_header.h"
 #include "lib/wire/ip.h"
 
@@ -77,6 +78,7 @@ Ip4Fragmenter::Ip4Fragmenter(const rte_mbuf* m, std::uint16_t mtu, rte_mempool* 
 }
 
 bool Ip4Fragmenter::next(Burst& out) noexcept {
+  expects(!done() && out.n == 0, "there is more to cut, into an empty burst");
   if (first_room_ == 0) return false;
   const std::size_t left = payload_len_ - at_;
   const std::size_t in_first = at_ == 0 ? std::min(first_room_, left) : 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lib/base/contract.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::fwd {
@@ -15,6 +16,7 @@ namespace ipoib::fwd {
 /// lost. `len`: a multiple of 4, 20 to 60.
 [[gnu::always_inline]] inline std::uint64_t ip4_header_words(const wire::Ipv4Hdr& hdr,
                                                              std::size_t len) noexcept {
+  expects(len % 4 == 0 && len >= sizeof(hdr) && len <= 60, "it is a header's length");
   const auto* const p = reinterpret_cast<const std::byte*>(&hdr);
   std::uint64_t sum = 0;
   for (std::size_t at = 0; at < len; at += sizeof(std::uint32_t)) {
@@ -53,6 +55,7 @@ inline void set_ip4_checksum(wire::Ipv4Hdr& hdr, std::size_t len) noexcept {
 /// carry added in, and 0xffff, which that never is, standing for 0. Source: RFC 1624 §3,
 /// equation 3.
 inline void take_ttl_down(wire::Ipv4Hdr& hdr) noexcept {
+  expects(hdr.ttl != 0, "the TTL can go down");
   static_assert(std::endian::native == std::endian::little);
   static_assert(offsetof(wire::Ipv4Hdr, ttl) == 8 && offsetof(wire::Ipv4Hdr, checksum) == 10);
   // TTL, protocol and checksum as one number, lowest octet first: 0x0100 in the checksum is

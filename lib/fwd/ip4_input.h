@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
 #include "lib/fwd/ip4_header.h"
@@ -36,6 +37,7 @@ class Ip4Input {
     if (is_odd(c_, hdr, dst)) [[unlikely]]
       if (const Drop reason = check_addresses(c_, hdr, dst); reason != kGood)
         return odd_packet(m, reason, groups_, bin_);
+    expects(n_ < kMaxBurst, "there is room for all packets");
     out_.pkts[n_] = m;
     out_.dst[n_++] = dst;
   }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
 #include "lib/fwd/link_output.h"
@@ -31,6 +32,7 @@ class Ip4Output {
   [[nodiscard]] table::InterfaceId iface() const noexcept { return link_.iface(); }
   /// send(). Shape: goes_on_to(to).
   [[gnu::always_inline]] void send_on(rte_mbuf* m, table::Neighbour& to) noexcept {
+    expects(goes_on_to(to), "the run is to the neighbour");
     table::NeighbourCache::touch(to, now_s_);
     if (!link_.fits(m, to)) [[unlikely]]
       return too_big(m, to, link_.mtu(to));

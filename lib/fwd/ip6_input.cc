@@ -1,5 +1,6 @@
 #include "lib/fwd/ip6_input.h"
 
+#include "lib/base/contract.h"
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip_trim.h"
@@ -80,6 +81,8 @@ void odd_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out, Drop
 
 void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, LinkCast cast,
                bool forwarding, Ip6Burst& out, Burst& groups) noexcept {
+  expects(out.n + pkts.size() <= kMaxBurst && groups.n + pkts.size() <= kMaxBurst,
+          "there is room for all packets");
   DropBin bin{in.counters.drops};
   for (rte_mbuf* m : pkts) {
     Drop reason = check_header(m);

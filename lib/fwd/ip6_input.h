@@ -16,7 +16,7 @@ enum class LinkCast : std::uint8_t { kUnicast, kMulticast };
 /// Unicast ones go on in `out`, those for groups in `groups`; link-local ones for this node go up.
 /// While forwarding is off, only neighbour discovery passes.
 ///
-/// Shape:  pkts.size() <= kMaxBurst, out and groups empty; order kept within each output.
+/// Shape:  room for all in both; order kept within each.
 /// Errors: kIpRunt, kIpVersion, kIp6PayloadLength, kIpMartianSource, kIpMartianDestination,
 ///         kIp6Scope, kIpBroadcast (unicast by link-layer multicast), kForwardingStopped, and those
 ///         of ip6_deliver.

@@ -5,10 +5,14 @@
 
 #include <cstdint>
 
+#include "lib/base/contract.h"
+#include "lib/wire/ip.h"
+
 namespace ipoib::fwd {
 
 /// Cuts the packet to `len` octets, at least those of its first segment's IP header.
 inline void trim(rte_mbuf* m, std::uint32_t len) noexcept {
+  expects(len >= sizeof(wire::Ipv4Hdr) && len <= m->pkt_len, "what is left is of the packet");
   m->pkt_len = len;
   if (m->nb_segs == 1) [[likely]] {
     m->data_len = static_cast<std::uint16_t>(len);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/base/contract.h"
 #include "lib/base/counters.h"
 #include "lib/fwd/histogram.h"
 
@@ -28,6 +29,8 @@ class LatencyRecorder {
 
   /// Sequence numbers start at 0 and have 32 bits of the 64 that `next` has.
   void record(std::size_t stream, std::uint32_t sequence, std::uint64_t ns) noexcept {
+    expects(stream < kStreams, "the sender has a number");
+    writer_.expects_owner();
     if (take(stream, sequence)) histogram_.add(ns);
   }
   [[nodiscard]] const Stream& stream(std::size_t i) const noexcept { return streams_[i]; }
@@ -69,6 +72,7 @@ class LatencyRecorder {
   Histogram histogram_;
   std::array<Stream, kStreams> streams_;
   std::array<Bits, kStreams> seen_{};
+  [[no_unique_address]] OneLcore writer_;
 };
 
 }  // namespace ipoib::fwd

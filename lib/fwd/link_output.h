@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
 #include "lib/fwd/eth_output.h"
@@ -59,24 +60,37 @@ class LinkRun {
   }
   /// Shape: goes_on_to(to).
   [[nodiscard]] bool fits(const rte_mbuf* m, const table::Neighbour& to) const noexcept {
+    expects(goes_on_to(to), "the run is to the neighbour");
     return m->pkt_len <= to.mtu && m->pkt_len <= mtu_;
   }
   /// Shape: goes_on_to(to), fits(m, to).
   [[gnu::always_inline]] void send_on(const table::Neighbour& to, rte_mbuf* m,
                                       DropBin& bin) noexcept {
+    expects(goes_on_to(to) && fits(m, to), "the run is to the neighbour, which takes the packet");
     if (!link_header(to, tail_, kType, m)) [[unlikely]]
       return bin.add(m, Drop::kNoMbuf);
     run_.push(m);
   }
   /// Shape of these: between turn_to() and end().
-  [[nodiscard]] table::InterfaceId iface() const noexcept { return iface_; }
-  [[nodiscard]] bool up() const noexcept { return up_; }
-  [[nodiscard]] const InterfaceEntry& entry() const noexcept { return *entry_; }
+  [[nodiscard]] table::InterfaceId iface() const noexcept {
+    expects_begun();
+    return iface_;
+  }
+  [[nodiscard]] bool up() const noexcept {
+    expects_begun();
+    return up_;
+  }
+  [[nodiscard]] const InterfaceEntry& entry() const noexcept {
+    expects_begun();
+    return *entry_;
+  }
   /// mtu_of() a neighbour on it.
   [[nodiscard]] std::uint16_t mtu(const table::Neighbour& to) const noexcept {
+    expects_begun();
     return to.queue != nullptr ? to.mtu : std::min(to.mtu, mtu_);
   }
   [[gnu::always_inline]] void send(const table::Neighbour& to, rte_mbuf* m, DropBin& bin) noexcept {
+    expects_begun();
     if (to.queue != nullptr) [[unlikely]]
       return send_connected(to, m, bin);
     send_on(to, m, bin);
@@ -88,6 +102,9 @@ class LinkRun {
   }
 
  private:
+  [[gnu::always_inline]] void expects_begun() const noexcept {
+    expects(iface_ != table::kNoInterface, "the run has begun and not ended");
+  }
   /// That no neighbour has.
   static table::Neighbour::Way nowhere() noexcept {
     return table::Neighbour::way_of(table::kNoInterface, table::NeighbourState::kFailed,
@@ -100,6 +117,7 @@ class LinkRun {
     link_output(c_, to, *entry_, kType, m, bin);
   }
   void begin(table::InterfaceId iface) noexcept {
+    expects(iface < c_.interfaces.size(), "the interface exists");
     run_.begin(iface);
     iface_ = iface;
     entry_ = &c_.interfaces[iface];

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <bit>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/ip4_output.h"
 #include "lib/fwd/ip6_header.h"
@@ -214,10 +215,12 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, bool forwarding, Sen
 
 template <class V>
 void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) noexcept {
+  expects(in.iface < c.interfaces.size(), "the packets came by an interface");
   DropBin bin{in.counters.drops};
   Sender<V> sender{c, in, bin};
   for (rte_mbuf* m : pkts.span()) {
     const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
+    expects([&] { return wire::is_multicast(V::destination(hdr)); }, "the packet is to a group");
     c.deliveries->prefetch(in.iface, V::destination(hdr));
   }
   for (rte_mbuf* m : pkts.span()) one_packet<V>(c, in, m, forwarding, sender, bin);
@@ -245,6 +248,7 @@ void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion
 
 void send_on(Context& c, const Ingress& in, rte_mbuf* m, InterfaceId iface,
              bool to_routers) noexcept {
+  expects(iface < c.interfaces.size(), "the interface exists");
   DropBin bin{in.counters.drops};
   if (m->data_len < sizeof(Ipv4Hdr)) return bin.add(m, Drop::kIpRunt);
   const std::uint8_t version = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->version();

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <span>
 
+#include "lib/base/contract.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::fwd {
@@ -33,6 +34,7 @@ class OnesSum {
   void add_word(std::uint16_t host) noexcept { sum_ += __builtin_bswap16(host); }
   /// Octets `at` to `at + len` of a packet. Shape: at + len <= m->pkt_len.
   void add(const rte_mbuf* m, std::uint32_t at, std::uint32_t len) noexcept {
+    expects(std::uint64_t{at} + len <= m->pkt_len, "the octets are the packet's");
     for (; len != 0; m = m->next) {
       if (at >= m->data_len) {
         at -= m->data_len;

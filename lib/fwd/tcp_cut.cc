@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::fwd {
 namespace {
 
@@ -33,6 +35,7 @@ TcpCut::TcpCut(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool) noexcept
 }
 
 rte_mbuf* TcpCut::next() noexcept {
+  expects(!done(), "there is more to cut");
   rte_mbuf* const m = rte_pktmbuf_alloc(pool_);
   if (m == nullptr) return nullptr;
   const std::uint32_t len = std::min(room_, packet_.payload_len() - at_);

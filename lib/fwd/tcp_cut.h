@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/tcp_packet.h"
 
 namespace ipoib::fwd {
@@ -26,8 +27,11 @@ class TcpCut {
   /// for packets with IP options, extension headers or of a fragment, and where an mbuf or the MTU
   /// is too small for headers and payload. Nothing else may be called then.
   [[nodiscard]] bool possible() const noexcept { return room_ != 0; }
-  [[nodiscard]] bool done() const noexcept { return at_ == packet_.payload_len(); }
-  /// The next segment, the caller's. Null: no mbuf; may be tried again.
+  [[nodiscard]] bool done() const noexcept {
+    expects(possible(), "the packet may be cut");
+    return at_ == packet_.payload_len();
+  }
+  /// The next segment, the caller's. Shape: not done(). Null: no mbuf; may be tried again.
   [[nodiscard]] rte_mbuf* next() noexcept;
 
  private:

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/link_output.h"
 #include "lib/fwd/tcp_packet.h"
 
@@ -193,6 +194,7 @@ bool may_lead(const TcpPacket& p, std::uint16_t port_mtu) noexcept {
 }  // namespace
 
 void tcp_merge(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
+  expects(merges(c, in), "packets that came by there are merged");
   const std::uint16_t port_mtu = c.interfaces[in.iface].mtu.load(std::memory_order_relaxed);
   Flows flows{c.stats};
   std::uint16_t kept = 0;

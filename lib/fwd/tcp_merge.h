@@ -22,8 +22,9 @@ namespace ipoib::fwd {
   return in.iface < c.interfaces.size() && c.interfaces[in.iface].tcp_offload;
 }
 
-/// Takes routed packets that came by `in` in this burst; packets that went into another are no
-/// longer there, all else keeps its order. Payload is not copied: the mbufs become a chain.
+/// Takes routed packets that came by `in`, where merges(), in this burst; packets that went into
+/// another are no longer there, all else keeps its order. Payload is not copied: the mbufs become a
+/// chain.
 ///
 /// Merged are segments of one connection without gap that carry data and are alike in all but
 /// sequence number, checksum and IPv4 identification: no flag but ACK and ECE, options and

@@ -1,5 +1,6 @@
 #include "lib/fwd/tcp_output.h"
 
+#include "lib/base/contract.h"
 #include "lib/fwd/link_output.h"
 #include "lib/fwd/tcp_cut.h"
 
@@ -7,6 +8,7 @@ namespace ipoib::fwd {
 
 bool tcp_output(Context& c, const table::Neighbour& to, const InterfaceEntry& entry,
                 wire::EtherType type, rte_mbuf* m, std::uint16_t mtu, DropBin& bin) noexcept {
+  expects(m->pkt_len > mtu, "the packet is too large");
   if (!entry.tcp_offload) return false;
   TcpCut cut{m, mtu, c.fragment_pool};
   if (!cut.possible()) return false;

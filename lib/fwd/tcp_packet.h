@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/ones_sum.h"
 #include "lib/wire/ip.h"
@@ -65,7 +66,10 @@ struct TcpPacket {
   [[nodiscard]] wire::TcpHdr& tcp() const noexcept {
     return *rte_pktmbuf_mtod_offset(m, wire::TcpHdr*, ip_len);
   }
-  [[nodiscard]] std::uint32_t payload_len() const noexcept { return m->pkt_len - header_len; }
+  [[nodiscard]] std::uint32_t payload_len() const noexcept {
+    expects_tcp();
+    return m->pkt_len - header_len;
+  }
   [[nodiscard]] std::span<const std::byte> tcp_octets() const noexcept {
     return {rte_pktmbuf_mtod_offset(m, const std::byte*, ip_len),
             static_cast<std::size_t>(header_len - ip_len)};
@@ -79,6 +83,7 @@ struct TcpPacket {
   /// Of pseudo header and TCP header as it is, for a packet of m->pkt_len octets: all that TCP's
   /// checksum covers but the payload. Source: RFC 9293 §3.1, RFC 8200 §8.1.
   [[nodiscard]] OnesSum header_sum() const noexcept {
+    expects_tcp();
     OnesSum sum;
     sum.add(addresses());
     sum.add_word(static_cast<std::uint16_t>(wire::IpProto::kTcp));
@@ -89,6 +94,7 @@ struct TcpPacket {
 
   /// IP length and its checksum for m->pkt_len octets, other fields final.
   void set_ip_len() const noexcept {
+    expects_tcp();
     if (v6) {
       ip6().payload_len.set(static_cast<std::uint16_t>(m->pkt_len - ip_len));
       return;
@@ -98,6 +104,9 @@ struct TcpPacket {
   }
 
  private:
+  [[gnu::always_inline]] void expects_tcp() const noexcept {
+    expects(kind == TcpKind::kTcp, "the packet is TCP");
+  }
   /// Before the header of an upper layer there may be hop-by-hop options, routing, fragment, ESP,
   /// authentication, destination options and mobility headers, host identity and shim6. Source:
   /// RFC 7045 §4.

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fabric/segments.h"
 
@@ -68,14 +69,17 @@ void Tx::name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept {
 
 void Tx::enqueue_connected(const table::Neighbour& to, table::NeighbourIndex index,
                            rte_mbuf* m) noexcept {
+  expects(to.iface < queue_of_.size() && to.queue != nullptr, "the neighbour has a connection");
   Queue& other = *queue_of_[to.iface];
   if (other.kind == Kind::kHandoff) {
+    expects_no_run(to.iface);
     fabric::PacketMeta& meta = fabric::meta_of(m);
     meta.tx.ah = index;
     meta.tx.iface = to.iface;
     meta.tx.connected = true;
     return push(other, m);
   }
+  expects(connected_of_[to.iface] != nullptr, "the interface has connections");
   Connected& q = *connected_of_[to.iface];
   q.queues[q.n] = to.queue;
   q.pkts[q.n++] = m;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/base/counters.h"
 #include "lib/fwd/worker_config.h"
 
@@ -38,6 +39,7 @@ class Tx {
   /// is copied first; one that cannot be copied is counted as kNoMbuf or kTxSegments. What an
   /// InfiniBand device takes and then loses is in the counters of that device only.
   void enqueue(table::InterfaceId iface, rte_mbuf* m) noexcept {
+    expects_no_run(iface);
     Queue& q = *queue_of_[iface];
     if (q.kind == Kind::kHandoff) [[unlikely]]
       name_interface(m, iface);
@@ -55,6 +57,8 @@ class Tx {
 
     void begin(table::InterfaceId iface) noexcept {
       end();
+      tx_.expects_no_run(iface);
+      tx_.run_.set(this);
       iface_ = iface;
       queue_ = tx_.queue_of_[iface];
       n_ = queue_->n;
@@ -62,6 +66,7 @@ class Tx {
     }
     /// Shape: between begin() and end().
     void push(rte_mbuf* m) noexcept {
+      expects(queue_ != nullptr && n_ < kMaxBurst, "the run has begun and not ended");
       if (handoff_) [[unlikely]]
         name_interface(m, iface_);
       queue_->pkts[n_++] = m;
@@ -71,7 +76,10 @@ class Tx {
     /// To another worker.
     [[nodiscard]] bool is_handed_over() const noexcept { return handoff_; }
     void end() noexcept {
-      if (queue_ != nullptr) queue_->n = n_;
+      if (queue_ != nullptr) {
+        queue_->n = n_;
+        tx_.run_.set(nullptr);
+      }
       queue_ = nullptr;
     }
 
@@ -96,6 +104,7 @@ class Tx {
 
   /// Sends all that waits. Once a loop.
   void flush() noexcept {
+    expects(run_.is(nullptr), "no run is open");
     for (Queue& q : queues_)
       if (q.n != 0) flush(q);
     for (Connected& q : connected_)
@@ -111,6 +120,11 @@ class Tx {
     std::array<fabric::ConnectedQueue*, kMaxBurst> queues;
   };
 
+  /// Whatever is enqueued but by a run.
+  [[gnu::always_inline]] void expects_no_run(table::InterfaceId iface) const noexcept {
+    expects(iface < queue_of_.size(), "the interface exists");
+    expects(run_.is(nullptr), "no run is open");
+  }
   void push(Queue& q, rte_mbuf* m) noexcept {
     q.pkts[q.n++] = m;
     if (q.n == kMaxBurst) [[unlikely]]
@@ -138,7 +152,8 @@ class Tx {
   std::vector<Connected> connected_;
   std::vector<Connected*> connected_of_;  ///< By InterfaceId; into connected_, or null.
   std::span<InterfaceCounters> counters_;
-  rte_mempool* pool_;  ///< For copies.
+  rte_mempool* pool_;                                ///< For copies.
+  [[no_unique_address]] ForChecks<const Run*> run_;  ///< The one that has begun.
 };
 
 }  // namespace ipoib::fwd

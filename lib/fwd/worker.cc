@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/engine.h"
 #include "lib/fwd/handoff.h"
 #include "lib/fwd/inject.h"
@@ -37,6 +38,7 @@ std::uint32_t Worker::iterate() noexcept {
 
 std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
   State& s = *state_;
+  const ActingAs role{LcoreRole::worker_number(s.number)};
   Context& c = s.context;
   begin_loop(tsc);
 
@@ -132,6 +134,7 @@ const WorkerStats& Worker::stats() const noexcept {
 }
 
 const InterfaceCounters& Worker::counters(table::InterfaceId iface) const noexcept {
+  expects(iface < state_->context.interfaces.size(), "the interface exists");
   return state_->context.counters[iface];
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/base/doorbell.h"
 #include "lib/fabric/hca.h"
 #include "lib/fwd/modes.h"
@@ -77,6 +78,7 @@ struct alignas(64) InterfaceEntry {
   /// may just have seen the interface up. Written only when it changed: workers read these lines
   /// per packet.
   void set_up(bool on, std::uint16_t new_mtu) noexcept {
+    expects_management();
     if (on && mtu.load(std::memory_order_relaxed) != new_mtu)
       mtu.store(new_mtu, std::memory_order_relaxed);
     if (up.load(std::memory_order_relaxed) != on) up.store(on, std::memory_order_release);
@@ -85,10 +87,11 @@ struct alignas(64) InterfaceEntry {
   [[nodiscard]] bool is_stopped() const noexcept {
     return device_stopped.load(std::memory_order_acquire);
   }
-  /// Two stores: for a moment workers may see one half of the old GID with one of the new. Both
-  /// have a GUID of this port, if not the same, so that is nobody else's GID, and at worst a packet
-  /// of its own comes back to a link whose GID has just changed.
+  /// Management lcore. Two stores: for a moment workers may see one half of the old GID with one of
+  /// the new. Both have a GUID of this port, if not the same, so that is nobody else's GID, and at
+  /// worst a packet of its own comes back to a link whose GID has just changed.
   void set_gid(const wire::Gid& own) noexcept {
+    expects_management();
     std::array<std::uint64_t, 2> words;
     std::memcpy(words.data(), &own, sizeof(words));
     for (std::size_t i = 0; i < words.size(); ++i)
