@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::mgmt {
 
 void AddressBook::address_ready(table::InterfaceId iface, const wire::IpPrefix& address) {
+  expects_management();
   multicast_.address_ready(iface, address.addr, now_);
   auto& usable = interfaces_.find(iface)->usable;
   if (std::find(usable.begin(), usable.end(), address) == usable.end()) usable.push_back(address);
@@ -17,6 +20,7 @@ void AddressBook::address_ready(table::InterfaceId iface, const wire::IpPrefix& 
 }
 
 void AddressBook::address_gone(table::InterfaceId iface, const wire::IpPrefix& address) {
+  expects_management();
   multicast_.address_gone(iface, address.addr, now_);
   std::erase(interfaces_.find(iface)->usable, address);
   // An IPv4 address stays this node's while its interface is down (RFC 1122 §3.3.4.2, weak model).
@@ -25,6 +29,7 @@ void AddressBook::address_gone(table::InterfaceId iface, const wire::IpPrefix& a
 
 void AddressBook::default_router(table::InterfaceId iface, const wire::IpAddr& router,
                                  bool usable) {
+  expects_management();
   const std::pair entry{iface, router};
   const auto it = std::find(routers_.begin(), routers_.end(), entry);
   if (usable == (it != routers_.end())) return;
@@ -56,6 +61,7 @@ void AddressBook::report_told(table::InterfaceId iface, const Status& status) {
 
 /// RFC 4861 §6.3.6, §8.3: the next of several routers takes over, redirects end.
 void AddressBook::neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) {
+  expects_management();
   routes_.remove_redirects(iface, addr);
   if (routers_.size() < 2 || routers_.front() != std::pair{iface, addr}) return;
   default_router(iface, addr, false);

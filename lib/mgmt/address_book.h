@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/link/interface.h"
 #include "lib/link/log_limit.h"
@@ -27,15 +28,18 @@ class AddressBook final : public link::AddressSink {
   void set_now(TimePoint now) { now_ = now; }
 
   void listen(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    expects_management();
     report(iface, multicast_.table().listen(iface, addr, now_));
   }
   void unlisten(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    expects_management();
     multicast_.table().unlisten(iface, addr, now_);
   }
   void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) override;
   void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) override;
   void redirect(table::InterfaceId iface, const wire::IpAddr& to,
                 const wire::IpAddr& via) override {
+    expects_management();
     report_told(iface, routes_.add_redirect(iface, to, via));
   }
   void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) override;

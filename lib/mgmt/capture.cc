@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/mgmt/erf_writer.h"
 
@@ -22,6 +23,7 @@ Capture::~Capture() {
 
 Status Capture::start(const std::string& path, std::uint64_t limit,
                       const std::vector<fabric::Hca*>& hcas) {
+  expects_management();
   follow();
   if (writer_) return fail(Errc::kExists, "a capture is running; stop it first");
   auto file = ErfWriter::open(path);
@@ -50,6 +52,7 @@ void Capture::take_taps_off() {
 }
 
 void Capture::follow() {
+  expects_management();
   if (!writer_ || !writer_->is_over()) return;
   take_taps_off();
   log(LogArea::kMgmt, LogLevel::kWarning, "the capture has ended after {} frames{}{}",
@@ -58,6 +61,7 @@ void Capture::follow() {
 }
 
 Result<std::uint64_t> Capture::stop() {
+  expects_management();
   if (!writer_) return fail(Errc::kUnavailable, "no capture is running");
   take_taps_off();
   writer_->end();

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/fabric/capture.h"
 
 namespace ipoib::mgmt {
@@ -124,6 +125,7 @@ void CaptureWriter::Shared::write_until_the_end() {
 }
 
 Result<CaptureWriter> CaptureWriter::create() {
+  expects_management();
   auto shared = std::make_shared<Shared>();
   // No caches: the thread that frees is no lcore.
   shared->pool = rte_pktmbuf_pool_create(unique_name("capture").c_str(), kFrames, 0, 0, kDataRoom,
@@ -134,6 +136,7 @@ Result<CaptureWriter> CaptureWriter::create() {
 }
 
 Result<fabric::CaptureTap> CaptureWriter::add_tap() {
+  expects_management();
   rte_ring* ring = rte_ring_create(unique_name("tap").c_str(), kRingSize, SOCKET_ID_ANY,
                                    RING_F_SP_ENQ | RING_F_SC_DEQ);
   if (ring == nullptr) return fail(Errc::kNoResources, "no memory for the capture ring");
@@ -142,6 +145,7 @@ Result<fabric::CaptureTap> CaptureWriter::add_tap() {
 }
 
 Status CaptureWriter::start(std::unique_ptr<FrameFile> file, std::uint64_t limit) {
+  expects_management();
   shared_->file = std::move(file);
   shared_->limit = limit;
   shared_->tsc_at_start = rte_rdtsc();
@@ -164,6 +168,7 @@ void* CaptureWriter::run(void* shared) {
 }
 
 void CaptureWriter::end() {
+  expects_management();
   shared_->ending.store(true, std::memory_order_release);
 }
 
@@ -173,6 +178,7 @@ bool CaptureWriter::wait(std::chrono::milliseconds at_most) const {
 }
 
 std::string CaptureWriter::reason() const {
+  expects([this] { return is_over(); }, "the file is closed");
   return shared_->reason;
 }
 

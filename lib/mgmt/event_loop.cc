@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::mgmt {
 
 Result<std::unique_ptr<EventLoop>> EventLoop::create() {
@@ -21,6 +23,7 @@ EventLoop::~EventLoop() {
 }
 
 Status EventLoop::watch(int fd, std::uint32_t events, Handler handler) {
+  expects_management();
   epoll_event ev{};
   ev.events = events;
   ev.data.fd = fd;
@@ -32,10 +35,12 @@ Status EventLoop::watch(int fd, std::uint32_t events, Handler handler) {
 }
 
 void EventLoop::unwatch(int fd) {
+  expects_management();
   if (handlers_.erase(fd) != 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
 }
 
 void EventLoop::wait(Duration timeout) {
+  expects_management();
   // Rounded up: waking a moment early would spin until the deadline.
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
   std::array<epoll_event, 16> ready;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/mgmt/punt.h"
 
 namespace ipoib::mgmt {
@@ -25,6 +26,7 @@ Multicast::Multicast(InterfaceTable& interfaces, WorkerSet& workers, Punt& punt)
     : interfaces_{interfaces}, workers_{workers}, punt_{punt}, router_{{}, *this, *this} {}
 
 Status Multicast::add_router(InterfaceSlot& slot, const IpConfig& config, TimePoint now) {
+  expects_management();
   const table::InterfaceId id = slot.control->id();
   route::MembershipConfig membership;
   membership.last_member_query_interval = config.last_member_interval;
@@ -39,6 +41,7 @@ Status Multicast::add_router(InterfaceSlot& slot, const IpConfig& config, TimePo
 }
 
 void Multicast::follow_state(TimePoint now) {
+  expects_management();
   for (std::size_t i = 0; i < routers_.size(); ++i) {
     const bool up = interfaces_.find(routers_[i])->control->state() == link::State::kUp;
     if (up == up_[i]) continue;
@@ -65,6 +68,7 @@ Result<route::StaticMulticastRoute> Multicast::resolve(const MulticastRouteConfi
 }
 
 Status Multicast::add_route(const MulticastRouteConfig& route, TimePoint now) {
+  expects_management();
   const auto resolved = resolve(route);
   if (!resolved) return tl::make_unexpected(resolved.error());
   const Status added = router_.table().add_static(*resolved, now);
@@ -73,6 +77,7 @@ Status Multicast::add_route(const MulticastRouteConfig& route, TimePoint now) {
 }
 
 Status Multicast::remove_route(const MulticastRouteConfig& route, TimePoint now) {
+  expects_management();
   const auto resolved = resolve(route);
   if (!resolved) return tl::make_unexpected(resolved.error());
   const Status removed = router_.table().remove_static(*resolved, now);

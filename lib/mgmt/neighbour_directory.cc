@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/base/contract.h"
 #include "lib/mgmt/punt.h"
 
 namespace ipoib::mgmt {
@@ -25,6 +26,7 @@ NeighbourDirectory::NeighbourDirectory(WorkerSet& workers, Punt& punt,
 }
 
 Result<table::NeighbourIndex> NeighbourDirectory::allocate_index() {
+  expects_management();
   retired_.reclaim(retirement_, [this](table::NeighbourIndex index) { free_.push_back(index); });
   if (free_.empty())
     return fail(Errc::kNoResources,
@@ -36,11 +38,13 @@ Result<table::NeighbourIndex> NeighbourDirectory::allocate_index() {
 }
 
 void NeighbourDirectory::remove(table::NeighbourIndex index) {
+  expects_management();
   workers_.send_to_all(message(msg::Down::Kind::kNeighbourRemove, index));
   retired_.add(index, retirement_);
 }
 
 void NeighbourDirectory::install(table::NeighbourIndex index, const table::Neighbour& neighbour) {
+  expects_management();
   // Flows leave a gateway before workers know that it failed.
   if (neighbour.state == table::NeighbourState::kFailed) tell_routes(neighbour, false);
   msg::Down m = message(msg::Down::Kind::kNeighbourSet, index);
@@ -65,10 +69,12 @@ bool NeighbourDirectory::crowded(link::HeldPacket packet) const {
 }
 
 void NeighbourDirectory::release(link::HeldPacket packet) {
+  expects_management();
   punt_.send_routed(reinterpret_cast<rte_mbuf*>(packet));
 }
 
 void NeighbourDirectory::drop(link::HeldPacket packet, Drop reason, bool unreachable) {
+  expects_management();
   punt_.drop_held(reinterpret_cast<rte_mbuf*>(packet), reason, unreachable);
 }
 

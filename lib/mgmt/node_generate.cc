@@ -12,6 +12,7 @@
 namespace ipoib::mgmt {
 
 void NodeImpl::set_forward_mode(ForwardMode mode) {
+  expects_own_lcore();
   config_.mode = mode;
   // What the generator could refuse was refused when it was set.
   if (auto s = publish_generator(); !s) log(LogArea::kMgmt, LogLevel::kErr, "{}", s.error().what);
@@ -19,6 +20,7 @@ void NodeImpl::set_forward_mode(ForwardMode mode) {
 }
 
 Status NodeImpl::set_generator(const GeneratorConfig& generator) {
+  expects_own_lcore();
   const GeneratorConfig before = std::exchange(config_.generator, generator);
   auto published = publish_generator();
   if (!published) config_.generator = before;
@@ -26,11 +28,13 @@ Status NodeImpl::set_generator(const GeneratorConfig& generator) {
 }
 
 void NodeImpl::set_burst(unsigned packets) {
+  expects_own_lcore();
   config_.worker.burst = packets;
   settings_.burst.store(static_cast<std::uint16_t>(packets), std::memory_order_relaxed);
 }
 
 void NodeImpl::send_first(unsigned bursts) {
+  expects_own_lcore();
   first_bursts_ += bursts;
   follow_exit();
 }
@@ -89,6 +93,7 @@ std::uint64_t NodeImpl::speed_bps(table::InterfaceId id) const {
 }
 
 ForwardInfo NodeImpl::forward_info() const {
+  expects_own_lcore();
   ForwardInfo info;
   info.mode = forward_mode();
   info.forwarding = forwarding();

@@ -5,9 +5,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/base/doorbell.h"
 #include "lib/fwd/generator.h"
 #include "lib/fwd/worker_config.h"
@@ -62,7 +64,10 @@ class NodeImpl final : public Node {
   void request_stop() override;
   void on_stop(std::function<void()> hook) override { stop_hook_ = std::move(hook); }
   void post(std::function<void()> task) override;
-  EventLoop& events() override { return *events_; }
+  EventLoop& events() override {
+    expects_own_lcore();
+    return *events_;
+  }
 
   void set_forwarding(bool on) override;
   bool forwarding() const override;
@@ -73,7 +78,10 @@ class NodeImpl final : public Node {
   void set_burst(unsigned packets) override;
   ForwardInfo forward_info() const override;
 
-  const NodeConfig& config() const override { return config_; }
+  const NodeConfig& config() const override {
+    expects_own_lcore();
+    return config_;
+  }
   std::vector<LinkInfo> links() const override;
   std::vector<PortInfo> ports() const override;
   std::vector<HcaInfo> hcas() const override;
@@ -119,6 +127,12 @@ class NodeImpl final : public Node {
 
  private:
   using DropArray = std::array<std::uint64_t, kDropCount>;
+  /// As class Node has it: while run() runs, its thread is the management lcore.
+  [[gnu::always_inline]] void expects_own_lcore() const {
+    expects_management();
+    expects([this] { return runner_.is({}) || runner_.is(std::this_thread::get_id()); },
+            "the node is asked by its own thread");
+  }
   /// Totals at the last clear_stats().
   struct Baseline {
     std::vector<TrafficInfo> interfaces;
@@ -242,6 +256,7 @@ class NodeImpl final : public Node {
   unsigned first_bursts_ = 0;        ///< That wait for the exit to be up.
   fabric::Retired<std::unique_ptr<const fwd::Generator>> old_generators_;
 
+  [[no_unique_address]] ForChecks<std::thread::id> runner_;  ///< Of run(), while that runs.
   std::function<void()> stop_hook_;
   std::atomic<bool> stop_requested_{false};
   std::mutex tasks_mutex_;

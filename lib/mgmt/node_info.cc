@@ -136,6 +136,7 @@ WorkerInfo NodeImpl::total_work(std::size_t worker) const {
 }
 
 void NodeImpl::clear_stats() {
+  expects_own_lcore();
   clear_port_stats("");
   clear_forward_stats();
   clear_latency();
@@ -150,6 +151,7 @@ void NodeImpl::clear_stats() {
 }
 
 void NodeImpl::clear_forward_stats() {
+  expects_own_lcore();
   forward_baseline_ = total_traffics();
   baseline_.workers.clear();
   for (std::size_t i = 0; i < workers_.all().size(); ++i)
@@ -162,6 +164,7 @@ std::string NodeImpl::name_of(table::InterfaceId id) const {
 }
 
 std::vector<LinkInfo> NodeImpl::links() const {
+  expects_own_lcore();
   std::vector<LinkInfo> rows;
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const auto& l = links_[i];
@@ -190,6 +193,7 @@ std::vector<LinkInfo> NodeImpl::links() const {
 }
 
 std::vector<PortInfo> NodeImpl::ports() const {
+  expects_own_lcore();
   std::vector<PortInfo> rows;
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const PortUnit& p = *ports_[i];
@@ -216,6 +220,7 @@ std::vector<PortInfo> NodeImpl::ports() const {
 }
 
 std::vector<HcaInfo> NodeImpl::hcas() const {
+  expects_own_lcore();
   std::vector<HcaInfo> rows;
   for (std::size_t i = 0; i < hcas_.size(); ++i) {
     const HcaUnit& h = *hcas_[i];
@@ -238,6 +243,7 @@ std::vector<HcaInfo> NodeImpl::hcas() const {
 }
 
 std::vector<NeighbourKey> NodeImpl::neighbour_keys(std::string_view iface) const {
+  expects_own_lcore();
   std::vector<NeighbourKey> keys;
   for (const auto& slot : interfaces_) {
     if (!iface.empty() && slot->control->name() != iface) continue;
@@ -248,6 +254,7 @@ std::vector<NeighbourKey> NodeImpl::neighbour_keys(std::string_view iface) const
 }
 
 std::optional<link::NeighbourInfo> NodeImpl::neighbour(const NeighbourKey& key) const {
+  expects_own_lcore();
   const InterfaceSlot* slot = interfaces_.find(key.iface);
   if (slot == nullptr) return std::nullopt;
   auto row = slot->control->neighbour(key.addr, now());
@@ -257,6 +264,7 @@ std::optional<link::NeighbourInfo> NodeImpl::neighbour(const NeighbourKey& key) 
 
 std::vector<RouteInfo> NodeImpl::routes(const std::optional<wire::IpPrefix>& after,
                                         std::size_t most) const {
+  expects_own_lcore();
   std::vector<RouteInfo> rows;
   const auto& all = routes_->routes();
   for (auto it = after ? all.upper_bound(*after) : all.begin();
@@ -267,6 +275,7 @@ std::vector<RouteInfo> NodeImpl::routes(const std::optional<wire::IpPrefix>& aft
 }
 
 std::vector<link::ConnectionInfo> NodeImpl::connections(std::string_view link) const {
+  expects_own_lcore();
   std::vector<link::ConnectionInfo> rows;
   for (const auto& l : links_) {
     const link::Connections* const connections = l->control().connections();
@@ -280,6 +289,7 @@ std::vector<link::ConnectionInfo> NodeImpl::connections(std::string_view link) c
 }
 
 std::vector<link::GroupInfo> NodeImpl::groups(std::string_view iface) const {
+  expects_own_lcore();
   std::vector<link::GroupInfo> rows;
   for (const auto& slot : interfaces_) {
     if (!iface.empty() && slot->control->name() != iface) continue;
@@ -290,10 +300,12 @@ std::vector<link::GroupInfo> NodeImpl::groups(std::string_view iface) const {
 }
 
 std::vector<MulticastRouteInfo> NodeImpl::multicast_routes() const {
+  expects_own_lcore();
   return multicast_->rows(now());
 }
 
 std::vector<WorkerInfo> NodeImpl::workers() const {
+  expects_own_lcore();
   std::vector<WorkerInfo> rows;
   for (std::size_t i = 0; i < workers_.all().size(); ++i) {
     WorkerInfo row = total_work(i);
@@ -317,12 +329,14 @@ std::vector<WorkerInfo> NodeImpl::workers() const {
 }
 
 std::vector<std::uint64_t> NodeImpl::worker_loops() const {
+  expects_own_lcore();
   std::vector<std::uint64_t> loops;
   for (const WorkerHandle& w : workers_.all()) loops.push_back(w.worker->stats().loops.get());
   return loops;
 }
 
 std::vector<DropInfo> NodeImpl::drops() const {
+  expects_own_lcore();
   std::vector<DropInfo> rows;
   for (const auto& slot : interfaces_)
     add_rows(rows, slot->control->name(), traffic(slot->control->id()).drops);
@@ -332,6 +346,7 @@ std::vector<DropInfo> NodeImpl::drops() const {
 }
 
 std::vector<SaInfo> NodeImpl::subnet_administration() const {
+  expects_own_lcore();
   std::vector<SaInfo> rows;
   for (const auto& h : hcas_) {
     SaInfo row;

@@ -57,6 +57,7 @@ Status NodeImpl::start_device(PortUnit& port) {
 }
 
 Status NodeImpl::set_port_started(std::string_view name, bool on) {
+  expects_own_lcore();
   PortUnit* port = port_named(name);
   if (port != nullptr && on)
     if (auto started = start_device(*port); !started) return started;
@@ -82,6 +83,7 @@ Status NodeImpl::raise_port_mtu(PortUnit& port, std::uint16_t mtu) {
 }
 
 Status NodeImpl::set_mtu(std::string_view name, std::uint16_t mtu) {
+  expects_own_lcore();
   const InterfaceSlot* slot = interfaces_.find(name);
   if (slot == nullptr) return no_interface(name);
   PortUnit* port = port_named(name);
@@ -94,6 +96,7 @@ Status NodeImpl::set_mtu(std::string_view name, std::uint16_t mtu) {
 }
 
 Status NodeImpl::set_promiscuous(std::string_view name, bool on) {
+  expects_own_lcore();
   PortUnit* port = port_named(name);
   if (port == nullptr) return fail(Errc::kNotFound, "no port {}", name);
   return port->device().set_promiscuous(on);

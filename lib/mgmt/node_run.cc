@@ -64,15 +64,19 @@ void NodeImpl::run() {
     log(LogArea::kMgmt, LogLevel::kErr, "{}", s.error().what);
     return;
   }
+  runner_.set(std::this_thread::get_id());
+  const ActingAs role{LcoreRole::management()};
   start();
   while (!stop_requested_.load(std::memory_order_relaxed)) {
     turn();
     sleep();
   }
   shut_down();
+  runner_.set({});
 }
 
 void NodeImpl::start() {
+  const ActingAs role{LcoreRole::management()};
   for (const auto& slot : interfaces_) bring_up(*slot->control);
 }
 
@@ -97,6 +101,7 @@ void NodeImpl::bring_up(link::Interface& control) {
 }
 
 void NodeImpl::turn() {
+  const ActingAs role{LcoreRole::management()};
   const TimePoint t = now();
   set_time(t);
   run_tasks();
@@ -208,6 +213,7 @@ void NodeImpl::sleep() {
 }
 
 void NodeImpl::begin_to_leave() {
+  const ActingAs role{LcoreRole::management()};
   log(LogArea::kMgmt, LogLevel::kNotice, "leaving every group and stopping");
   if (stop_hook_) stop_hook_();
   for (const auto& slot : interfaces_) {

@@ -7,6 +7,7 @@
 namespace ipoib::mgmt {
 
 std::vector<InterfaceStatsInfo> NodeImpl::forward_stats() const {
+  expects_own_lcore();
   std::vector<InterfaceStatsInfo> rows;
   for (const auto& slot : interfaces_)
     rows.push_back({slot->control->name(), traffic_since(slot->control->id(), forward_baseline_)});
@@ -14,6 +15,7 @@ std::vector<InterfaceStatsInfo> NodeImpl::forward_stats() const {
 }
 
 std::vector<InterfaceStatsInfo> NodeImpl::port_stats() {
+  expects_own_lcore();
   const TimePoint t = now();
   const std::vector<TrafficInfo> totals = total_traffics();
   const double seconds = std::max(std::chrono::duration<double>(t - port_shown_at_).count(), 1e-3);
@@ -50,6 +52,7 @@ void NodeImpl::add_device_stats(std::vector<InterfaceStatsInfo>& rows) const {
 }
 
 void NodeImpl::clear_port_stats(std::string_view name) {
+  expects_own_lcore();
   const std::vector<TrafficInfo> totals = total_traffics();
   baseline_.interfaces.resize(totals.size());
   for (const auto& slot : interfaces_)
@@ -69,6 +72,7 @@ void NodeImpl::clear_port_stats(std::string_view name) {
 }
 
 std::vector<Xstat> NodeImpl::xstats(std::string_view name) const {
+  expects_own_lcore();
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const PortUnit& p = *ports_[i];
     if (p.config().name != name) continue;
@@ -87,10 +91,12 @@ std::vector<Xstat> NodeImpl::xstats(std::string_view name) const {
 }
 
 void NodeImpl::clear_latency() {
+  expects_own_lcore();
   latency_baseline_ = total_latency();
 }
 
 LatencyInfo NodeImpl::latency() const {
+  expects_own_lcore();
   LatencyTotals t = total_latency();
   const LatencyTotals& from = latency_baseline_;
   LatencyInfo info;

@@ -68,6 +68,7 @@ HcaTotals NodeImpl::hca_totals(const HcaUnit& hca) {
 }
 
 NodeTotals NodeImpl::totals() const {
+  expects_own_lcore();
   NodeTotals t;
   t.uptime = now() - TimePoint{};
   t.tsc_hz = rte_get_tsc_hz();

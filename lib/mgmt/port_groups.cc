@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 
 namespace ipoib::mgmt {
@@ -12,6 +13,7 @@ namespace ipoib::mgmt {
 using fabric::MulticastFilter;
 
 void PortGroups::open(bool promiscuous) {
+  expects_management();
   if (promiscuous) return choose(MulticastFilter::kPromiscuous);
   if (rte_eth_allmulticast_enable(port_) == 0) return choose(MulticastFilter::kAll);
   if (program()) return choose(MulticastFilter::kGroups);
@@ -40,11 +42,13 @@ bool PortGroups::program() const {
 }
 
 void PortGroups::join(const wire::MacAddr& group) {
+  expects_management();
   if (++joined_[group] != 1 || filter_ != MulticastFilter::kGroups) return;
   if (!program()) widen();
 }
 
 void PortGroups::leave(const wire::MacAddr& group) {
+  expects_management();
   const auto it = joined_.find(group);
   if (it == joined_.end() || --it->second != 0) return;
   joined_.erase(it);
@@ -52,10 +56,12 @@ void PortGroups::leave(const wire::MacAddr& group) {
 }
 
 void PortGroups::join_all() {
+  expects_management();
   if (filter_ == MulticastFilter::kGroups) widen();
 }
 
 void PortGroups::restore() {
+  expects_management();
   // All-multicast and promiscuous mode come back by themselves.
   if (filter_ == MulticastFilter::kGroups && !program()) widen();
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 
 namespace ipoib::mgmt {
@@ -78,6 +79,7 @@ constexpr route::IcmpError unreachable_error(wire::IcmpUnreachable code) {
 }  // namespace
 
 void Punt::handle(const msg::Up& message) {
+  expects_management();
   rte_mbuf* m = message.mbuf;
   InterfaceSlot* slot = interfaces_.find(message.iface);
   if (slot == nullptr) {
@@ -290,6 +292,7 @@ InterfaceSlot& Punt::let_go(rte_mbuf* m) {
 }
 
 void Punt::send_routed(rte_mbuf* m) {
+  expects_management();
   using Kind = msg::Down::Kind;
   const auto held = fabric::meta_of(m).held;
   const Kind kind = held.to_routers                 ? Kind::kSendToRouters
@@ -299,6 +302,7 @@ void Punt::send_routed(rte_mbuf* m) {
 }
 
 void Punt::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
+  expects_management();
   const auto held = fabric::meta_of(m).held;
   let_go(m).drops.add(reason);
   if (unreachable) {
@@ -311,6 +315,7 @@ void Punt::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
 }
 
 void Punt::send_on(table::InterfaceId iface, std::span<const std::byte> packet) {
+  expects_management();
   rte_mbuf* m = copy(packet);
   if (m == nullptr) return;
   workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendOn, iface, m));
@@ -318,6 +323,7 @@ void Punt::send_on(table::InterfaceId iface, std::span<const std::byte> packet) 
 
 void Punt::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
                     std::span<const std::byte> frame) {
+  expects_management();
   rte_mbuf* m = copy(frame);
   if (m == nullptr) return;
   auto& tx = fabric::meta_of(m).tx;

@@ -5,11 +5,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 
 namespace ipoib::mgmt {
 
 RemovalWatch::RemovalWatch(std::uint16_t port) : port_{port} {
+  expects_management();
   if (const int r = rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_RMV, &hear, this);
       r != 0)
     log(LogArea::kFabric, LogLevel::kWarning, "nobody will tell of the removal of port {}: {}",
@@ -17,6 +19,7 @@ RemovalWatch::RemovalWatch(std::uint16_t port) : port_{port} {
 }
 
 RemovalWatch::~RemovalWatch() {
+  expects_management();
   // While the interrupt thread is in hear(), which does not wait for anybody.
   while (rte_eth_dev_callback_unregister(port_, RTE_ETH_EVENT_INTR_RMV, &hear, this) == -EAGAIN)
     rte_pause();

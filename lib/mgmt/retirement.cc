@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::mgmt {
 namespace {
 
@@ -16,6 +18,7 @@ bool has_passed(const rte_ring& ring, std::uint32_t end) {
 }  // namespace
 
 void WorkerRetirement::advance() {
+  expects_management();
   if (step_ == Step::kTables && tables_changed()) mark_rings();
   if (step_ == Step::kRings && rings_passed()) {
     step_ = Step::kLoops;

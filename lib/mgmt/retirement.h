@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/retirement.h"
 #include "lib/mgmt/worker_set.h"
@@ -31,8 +32,14 @@ class WorkerRetirement final : public fabric::Retirement {
   /// Workers hand packets over by this ring (fwd::WorkerConfig::handoff_out). Before they run.
   void watch(const rte_ring& ring) { rings_.push_back({&ring, 0}); }
 
-  std::uint64_t start() override { return wanted_ = begun_ + 1; }
-  [[nodiscard]] bool over(std::uint64_t token) const override { return token <= finished_; }
+  std::uint64_t start() override {
+    expects_management();
+    return wanted_ = begun_ + 1;
+  }
+  [[nodiscard]] bool over(std::uint64_t token) const override {
+    expects_management();
+    return token <= finished_;
+  }
 
   /// Looks how far the workers are. Call at the end of each turn of the loop, when every message is
   /// sent.

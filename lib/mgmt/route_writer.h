@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "lib/base/contract.h"
 #include "lib/mgmt/interface_table.h"
 #include "lib/route/route_sink.h"
 #include "lib/table/next_hop.h"
@@ -30,6 +31,7 @@ class RouteWriter final : public route::RouteSink {
   void set_now(TimePoint now) { now_ = now; }
 
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
+    expects(next_hops_.get(next_hop).kind != table::NextHopKind::kNone, "the next hop is set");
     auto set =
         prefix.addr.is_v4() ? prefixes_.add(prefix, next_hop) : prefixes6_.add(prefix, next_hop);
     if (!set) return set;

@@ -8,6 +8,8 @@
 
 #include <array>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::mgmt {
 namespace {
 
@@ -40,6 +42,7 @@ WorkerChannel::~WorkerChannel() {
 }
 
 void WorkerChannel::send(const msg::Down& message) {
+  expects_management();
   ++sent_;
   if (backlog_.empty() &&
       rte_ring_sp_enqueue_elem(down_, const_cast<msg::Down*>(&message), sizeof message) == 0)
@@ -48,12 +51,14 @@ void WorkerChannel::send(const msg::Down& message) {
 }
 
 void WorkerChannel::flush() {
+  expects_management();
   while (!backlog_.empty() &&
          rte_ring_sp_enqueue_elem(down_, &backlog_.front(), sizeof(msg::Down)) == 0)
     backlog_.pop_front();
 }
 
 std::size_t WorkerChannel::receive(std::span<msg::Up> out) {
+  expects_management();
   return rte_ring_sc_dequeue_burst_elem(up_, out.data(), sizeof(msg::Up),
                                         static_cast<unsigned>(out.size()), nullptr);
 }
@@ -63,6 +68,7 @@ bool WorkerChannel::has_messages() const {
 }
 
 void WorkerChannel::drain() {
+  expects_management();
   msg::Up up;
   while (rte_ring_sc_dequeue_elem(up_, &up, sizeof up) == 0) rte_pktmbuf_free(up.mbuf);
   msg::Down down;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "tests/contract.h"
 #include "tests/unit/lib/mgmt/node_bench.h"
 
 namespace ipoib::mgmt {
@@ -261,6 +262,16 @@ TEST_F(NodeTest, SetUpFailuresSayWhatIsWrong) {
   c = config();
   c.routes = {{*wire::parse_prefix("172.16.0.0/16"), {*wire::parse_ip("172.31.0.1")}}};
   EXPECT_EQ(error_of(c), "gateway 172.31.0.1 is in no connected network");
+}
+
+struct NodeContractDeathTest : NodeTest {};
+
+// Others post() a task. Where that is not checked the answer might be made of changing rows.
+TEST_F(NodeContractDeathTest, OnlyItsOwnThreadAsksARunningNode) {
+  run(config(), [](Node& node) {
+    EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+    expect_caught([&] { static_cast<void>(node.links()); }, "the node is asked by its own thread");
+  });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <rte_cycles.h>
 
+#include "tests/contract.h"
 #include "tests/unit/lib/mgmt/node_bench.h"
 
 namespace ipoib::mgmt {
@@ -84,6 +85,21 @@ TEST_F(SteppedNodeTest, TimeStandsStillBetweenSteps) {
   EXPECT_EQ(node->now(), before);
   ASSERT_TRUE(node->next_deadline());
   EXPECT_GT(*node->next_deadline(), before);
+  leave(*node);
+}
+
+// One thread plays the management lcore and the workers in turn.
+TEST_F(SteppedNodeTest, EachStepIsMadeInItsRole) {
+  const auto node = make(config());
+  LcoreRole in_turn;
+  node->node().post([&] { in_turn = lcore_role; });
+  pass(*node, 20ms);
+  EXPECT_EQ(in_turn.kind, kContractsChecked ? LcoreRole::Kind::kManagement : LcoreRole::Kind::kAny);
+  EXPECT_EQ(lcore_role.kind, LcoreRole::Kind::kAny);
+  {
+    const ActingAs role{LcoreRole::worker_number(0)};
+    expect_broken([&] { node->node().set_burst(32); }, "wrong lcore: a worker called");
+  }
   leave(*node);
 }
 
