@@ -59,6 +59,7 @@ class NodeImpl final : public Node {
   [[nodiscard]] bool has_left() const;
   [[nodiscard]] TimePoint now() const;
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] bool work_waiting() const;
   std::uint32_t iterate(unsigned worker) { return workers_.all()[worker].worker->iterate(tsc_()); }
 
   void request_stop() override;
@@ -182,7 +183,6 @@ class NodeImpl final : public Node {
   void run_timers();
   void publish_interfaces();
   void sleep();
-  [[nodiscard]] bool work_waiting() const;
   void shut_down();
   void stop_workers();
 

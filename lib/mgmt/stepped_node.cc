@@ -31,6 +31,9 @@ void SteppedNode::start() {
 void SteppedNode::turn() {
   node_->turn();
 }
+bool SteppedNode::work_waiting() const {
+  return node_->work_waiting();
+}
 std::uint32_t SteppedNode::iterate(unsigned worker) {
   return node_->iterate(worker);
 }

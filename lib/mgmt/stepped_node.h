@@ -38,6 +38,8 @@ class SteppedNode {
   void start();
   /// One turn of the management loop, which does not sleep.
   void turn();
+  /// Something waits for a turn, and does not wait for time to pass: run() would not sleep.
+  [[nodiscard]] bool work_waiting() const;
   /// One loop of a worker. Returns packets and messages handled.
   std::uint32_t iterate(unsigned worker);
   /// Since the node was made.

@@ -230,7 +230,7 @@ class Harness {
       case Step::kRequest: return request(s, in);
       case Step::kHosts: world_->hosts_answer = (in.octet() & 1) != 0; return;
       case Step::kWorker: s.stepped->iterate(in.octet() % s.workers); return;
-      case Step::kTurn: return s.stepped->turn();
+      case Step::kTurn: s.asked = true; return static_cast<void>(s.turn());
       case Step::kHold: hold_ = in.octet() % 16 + 1; return;
       case Step::kCount: return;
     }
@@ -362,9 +362,10 @@ class Harness {
   }
 
   static void device(Side& s, Input& in) {
-    s.requested = true;
+    s.asked = true;
     const unsigned what = in.octet();
     const bool on = (what & 0x80) != 0;
+    s.change((what & 7) == 1 || (what & 7) == 2 ? Change::kPort : Change::kHca);
     fabric::PortChange change;
     switch (what & 7) {
       case 0: return s.cable->set_carrier(on);
@@ -390,13 +391,28 @@ class Harness {
     }
   }
 
+  static std::optional<Change> changed_by(unsigned request) {
+    switch (request) {
+      case 0:
+      case 1: return Change::kInterfaces;
+      case 2:
+      case 3:
+      case 4: return Change::kForwarding;
+      case 5: return Change::kRoutes;
+      case 6: return Change::kNeighbours;
+      case 7: return Change::kGroups;
+      case 8: return Change::kMulticastRoutes;
+      default: return std::nullopt;
+    }
+  }
   static void request(Side& s, Input& in) {
     Node& node = s.node();
-    s.requested = true;
+    s.asked = true;
     const unsigned what = in.octet();
     const bool v6 = (what & 0x40) != 0;
     const bool on = (what & 0x80) != 0;
     const std::string iface{in.one_of(kInterfaces)};
+    if (const auto change = changed_by(what & 15)) s.change(*change);
     switch (what & 15) {
       case 0: static_cast<void>(node.set_interface_up(iface, on)); return;
       case 1:

@@ -156,6 +156,15 @@ void FarEnd::set_carrier(bool up) {
   static_cast<void>(up ? rte_eth_dev_set_link_up(port_) : rte_eth_dev_set_link_down(port_));
 }
 
+bool Side::turn() {
+  constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
+  if (!asked && stepped->now() < wakes && !stepped->work_waiting()) return false;
+  asked = false;
+  stepped->turn();
+  wakes = *earlier(stepped->now() + kLongestSleep, stepped->next_deadline());
+  return true;
+}
+
 wire::MacAddr NodeWorld::host_mac(unsigned side, unsigned n) {
   return {std::byte{2},
           {},
@@ -250,7 +259,10 @@ NodeWorld::NodeWorld() {
 }
 
 NodeWorld::~NodeWorld() {
-  for (Side& side : sides) side.stepped->begin_to_leave();
+  for (Side& side : sides) {
+    side.stepped->begin_to_leave();
+    side.asked = true;
+  }
   for (int i = 0; i < 100; ++i) {
     settle();
     pass(std::chrono::milliseconds(100));
@@ -279,7 +291,7 @@ unsigned NodeWorld::round() {
   unsigned done = 0;
   for (unsigned i : {0U, 1U}) {
     for (unsigned w = 0; w < sides[i].workers; ++w) done += sides[i].stepped->iterate(w);
-    sides[i].stepped->turn();
+    done += sides[i].turn() ? 1 : 0;
     done += carry(i);
     done += serve_hosts(i);
   }
@@ -288,11 +300,8 @@ unsigned NodeWorld::round() {
 }
 
 bool NodeWorld::settle(unsigned most) {
-  // What management sends in one round is handled in the next.
-  for (unsigned quiet = 0; quiet < 2; --most) {
-    if (most == 0) return false;
-    quiet = round() == 0 ? quiet + 1 : 0;
-  }
+  while (round() != 0)
+    if (--most == 0) return false;
   return true;
 }
 
@@ -362,12 +371,12 @@ void NodeWorld::answer(unsigned side, std::span<const std::byte> frame) {
   }
 }
 
-std::size_t NodeWorld::mbufs_in_use() const {
-  std::size_t n = rte_mempool_in_use_count(wire_pool());
-  for (const Side& side : sides) {
-    const NodeTotals t = side.node().totals();
-    n += t.mbufs - t.mbufs_free + t.reserve_mbufs - t.reserve_mbufs_free;
-  }
+std::size_t NodeWorld::mbufs_in_use() {
+  std::size_t n = 0;
+  const auto add = [](rte_mempool* pool, void* sum) {
+    *static_cast<std::size_t*>(sum) += rte_mempool_in_use_count(pool);
+  };
+  rte_mempool_walk(add, &n);
   return n;
 }
 
@@ -378,32 +387,32 @@ std::size_t NodeWorld::learned() const {
   return n;
 }
 
-/// Requests that are refused are refused with reason: what counts is what there is in the end.
-void NodeWorld::put_back(unsigned i) {
+void NodeWorld::put_back_devices(unsigned i, const NodeConfig& original) {
   Side& side = sides[i];
-  Node& node = side.node();
-  const NodeConfig original = config(i);
-  side.cable->set_carrier(true);
-  side.port->set_carrier(true);
-  const HcaConfig& hca = original.hcas[0];
-  fabric::PortChange change;
-  change.sm_lid = hca.sm_lid;
-  if (i != 0) change.lid = hca.lid;
-  if (i != 0) change.gid_prefix = wire::kDefaultGidPrefix;
-  change.pkeys = hca.pkeys;
-  change.up = true;
-  require(node.change_hca(hca.name, change).has_value());
-  static_cast<void>(node.set_port_started("eth0", true));
-  for (const char* name : {"ib0", "ib1", "eth0"})
-    static_cast<void>(node.set_interface_up(name, true));
-  static_cast<void>(node.set_mtu("eth0", original.ports[0].mtu));
-  for (const char* name : {"ib0", "ib1"}) static_cast<void>(node.set_mtu(name, 2044));
-  node.set_forward_mode(ForwardMode::kRoute);
-  node.set_forwarding(true);
-  node.set_burst(original.worker.burst);
+  if (side.has(Change::kHca)) {
+    side.cable->set_carrier(true);
+    const HcaConfig& hca = original.hcas[0];
+    fabric::PortChange change;
+    change.sm_lid = hca.sm_lid;
+    if (i != 0) change.lid = hca.lid;
+    if (i != 0) change.gid_prefix = wire::kDefaultGidPrefix;
+    change.pkeys = hca.pkeys;
+    change.up = true;
+    require(side.node().change_hca(hca.name, change).has_value());
+  }
+  if (side.has(Change::kPort)) {
+    side.port->set_carrier(true);
+    static_cast<void>(side.node().set_port_started("eth0", true));
+  }
+}
+
+void NodeWorld::put_back_routes(Node& node, const NodeConfig& original) {
   for (const RouteInfo& r : node.routes({}, 1000))
     if (r.kind == "static" || r.kind == "blackhole") require(node.remove_route(r.to).has_value());
   for (const RouteConfig& r : original.routes) require(node.add_route(r).has_value());
+}
+
+void NodeWorld::put_back_multicast_routes(Node& node) {
   for (const MulticastRouteInfo& r : node.multicast_routes())
     if (r.origin.starts_with("static"))
       static_cast<void>(node.remove_multicast_route(
@@ -411,16 +420,42 @@ void NodeWorld::put_back(unsigned i) {
            r.source.value_or(wire::IpAddr{}),
            r.in,
            {}}));
-  const std::array<const char*, 3> names = {"eth0", "ib0", "ib1"};
-  for (const NeighbourKey& key : node.neighbour_keys(""))
-    static_cast<void>(node.remove_neighbour(names.at(key.iface), key.addr));
+}
+
+/// Requests that are refused are refused with reason: what counts is what there is in the end.
+void NodeWorld::put_back(unsigned i) {
+  Side& side = sides[i];
+  Node& node = side.node();
+  side.asked = true;
+  const NodeConfig original = config(i);
+  put_back_devices(i, original);
+  if (side.has(Change::kPort) || side.has(Change::kInterfaces)) {
+    for (const char* name : {"ib0", "ib1", "eth0"})
+      static_cast<void>(node.set_interface_up(name, true));
+    static_cast<void>(node.set_mtu("eth0", original.ports[0].mtu));
+    for (const char* name : {"ib0", "ib1"}) static_cast<void>(node.set_mtu(name, 2044));
+  }
+  if (side.has(Change::kForwarding)) {
+    node.set_forward_mode(ForwardMode::kRoute);
+    node.set_forwarding(true);
+    node.set_burst(original.worker.burst);
+  }
+  if (side.has(Change::kRoutes)) put_back_routes(node, original);
+  if (side.has(Change::kMulticastRoutes)) put_back_multicast_routes(node);
+  if (side.has(Change::kNeighbours)) {
+    const std::array<const char*, 3> names = {"eth0", "ib0", "ib1"};
+    for (const NeighbourKey& key : node.neighbour_keys(""))
+      static_cast<void>(node.remove_neighbour(names.at(key.iface), key.addr));
+  }
   for (const auto& [iface, group] : std::exchange(side.joined, {}))
     require(node.leave_group(iface, group).has_value());
+  side.changed.reset();
 }
 
 void NodeWorld::forget() {
-  for (const Side& side : sides) {
+  for (Side& side : sides) {
     Node& node = side.node();
+    side.asked = true;
     for (const link::ConnectionInfo& c : node.connections(""))
       static_cast<void>(node.close_connection("ib0", c.handle));
     require(node.flush_neighbours("").has_value());
@@ -433,7 +468,7 @@ bool NodeWorld::come_to_rest() {
   kept.clear();
   hosts_answer = true;
   for (unsigned i : {0U, 1U})
-    if (std::exchange(sides[i].requested, false)) put_back(i);
+    if (sides[i].changed.any()) put_back(i);
   constexpr int kMostWaits = 300;
   for (int i = 0; i < kMostWaits; ++i) {
     settle();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -56,16 +57,35 @@ class FarEnd {
 /// What befalls the next frames on the cable.
 enum class CableFault : std::uint8_t { kNone, kLose, kRepeat, kKeep, kChange, kReverse, kCount };
 
+/// What requests and devices may have changed of a node, which is to be put back.
+enum class Change : std::uint8_t {
+  kHca,
+  kPort,
+  kInterfaces,  ///< Up or down, and how much they carry.
+  kForwarding,
+  kRoutes,
+  kMulticastRoutes,
+  kNeighbours,
+  kGroups,
+  kCount
+};
+
 struct Side {
   std::unique_ptr<FarEnd> cable;
   std::unique_ptr<FarEnd> port;
   std::unique_ptr<SteppedNode> stepped;
   wire::MacAddr mac{};  ///< Of the node's port.
   unsigned workers = 1;
-  bool requested = false;  ///< Requests may have changed what it is.
+  std::bitset<static_cast<std::size_t>(Change::kCount)> changed;
+  bool asked = true;  ///< Something was asked of it since its last turn.
+  TimePoint wakes{};  ///< When its management is to have its next turn, whatever comes before.
   std::vector<std::pair<std::string, wire::IpAddr>> joined;  ///< By request.
 
   [[nodiscard]] Node& node() const { return stepped->node(); }
+  void change(Change what) { changed.set(static_cast<std::size_t>(what)); }
+  [[nodiscard]] bool has(Change what) const { return changed[static_cast<std::size_t>(what)]; }
+  /// As Node::run(): a turn if there is something to do. False: there was not.
+  bool turn();
 };
 
 class NodeWorld {
@@ -78,8 +98,8 @@ class NodeWorld {
   NodeWorld(const NodeWorld&) = delete;
   NodeWorld& operator=(const NodeWorld&) = delete;
 
-  /// One loop of each worker, one turn of each node, and every frame one hop further. Returns how
-  /// much was done.
+  /// One loop of each worker, a turn of each node that has something to do, and every frame one hop
+  /// further. Returns how much was done.
   unsigned round();
   /// Rounds until nothing moves, `most` at most; false: something still moves.
   bool settle(unsigned most = 64);
@@ -88,7 +108,7 @@ class NodeWorld {
   void pass_to_deadline(Duration longest);
 
   /// Of all pools: mbufs that somebody has.
-  [[nodiscard]] std::size_t mbufs_in_use() const;
+  [[nodiscard]] static std::size_t mbufs_in_use();
   /// Neighbours and connections: what traffic leaves behind.
   [[nodiscard]] std::size_t learned() const;
   /// Takes back whatever requests may have changed, forgets what was learned, and lets time pass
@@ -113,6 +133,9 @@ class NodeWorld {
   unsigned serve_hosts(unsigned side);
   void answer(unsigned side, std::span<const std::byte> frame);
   void put_back(unsigned side);
+  void put_back_devices(unsigned side, const NodeConfig& original);
+  static void put_back_routes(Node& node, const NodeConfig& original);
+  static void put_back_multicast_routes(Node& node);
   void forget();
   /// Says on stderr what come_to_rest() found.
   void tell_left() const;
