@@ -37,6 +37,7 @@ struct Context {
         fragment_pool{config.fragment_pool},
         latency{std::make_unique<LatencyRecorder>()},
         run_id{config.run_id},
+        tsc{config.tsc},
         ns_per_cycle{1e9 / static_cast<double>(rte_get_tsc_hz())},
         counters(config.interfaces.size() + 1),
         tx{config, counters},
@@ -53,7 +54,8 @@ struct Context {
   std::unique_ptr<table::DeliveryTable> deliveries;
   rte_mempool* fragment_pool;
   std::unique_ptr<LatencyRecorder> latency;
-  std::uint32_t run_id;  ///< Time stamps with it are of this process.
+  std::uint32_t run_id;             ///< Time stamps with it are of this process.
+  std::uint64_t (*tsc)() noexcept;  ///< As WorkerConfig has it; see now_tsc().
   double ns_per_cycle;
   std::uint32_t now_s = 0;  ///< Seconds since the process started; set once a loop.
 
@@ -62,6 +64,10 @@ struct Context {
   WorkerStats stats;
   Tx tx;
   Punt punt;
+
+  [[nodiscard]] std::uint64_t now_tsc() const noexcept {
+    return tsc != nullptr ? tsc() : rte_rdtsc();
+  }
 
   /// Accepts kNoInterface.
   [[nodiscard]] Ingress ingress(table::InterfaceId iface) noexcept {

@@ -34,7 +34,7 @@ void record(Context& c, const rte_mbuf* m, std::size_t header_len, std::uint64_t
 }  // namespace
 
 void latency4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
-  const std::uint64_t now = rte_rdtsc();
+  const std::uint64_t now = c.now_tsc();
   for (std::size_t i = 0; i < pkts.n; ++i) {
     const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const wire::Ipv4Hdr*);
     if (hdr.protocol == kUdp && !hdr.is_fragment()) record(c, pkts.pkts[i], hdr.header_len(), now);
@@ -43,7 +43,7 @@ void latency4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
 }
 
 void latency6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
-  const std::uint64_t now = rte_rdtsc();
+  const std::uint64_t now = c.now_tsc();
   for (std::size_t i = 0; i < pkts.n; ++i) {
     const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const wire::Ipv6Hdr*);
     if (hdr.next_header == kUdp) record(c, pkts.pkts[i], sizeof(hdr), now);

@@ -168,7 +168,8 @@ struct WorkerConfig {
   std::size_t neighbour_capacity = 65'536;  ///< NeighbourIndex is below this.
   std::size_t delivery_capacity = 16'384;   ///< Groups and link-local addresses, by interface.
   std::uint64_t epoch_tsc = 0;              ///< TSC at the start of the process: TimePoint 0.
-  std::uint32_t run_id = 0;                 ///< Time stamps with it are of this process.
+  std::uint64_t (*tsc)() noexcept = nullptr;  ///< Instead of the time-stamp counter; null: it.
+  std::uint32_t run_id = 0;                   ///< Time stamps with it are of this process.
   PuntLimits punt;
 };
 

@@ -421,6 +421,7 @@ Status NodeImpl::connect_workers() {
     config.fragment_pool = buffers_.on(config.socket);
     config.neighbour_capacity = neighbour_capacity();
     config.epoch_tsc = epoch_tsc_;
+    config.tsc = tsc_;
     config.run_id = run_id_;
     auto worker = fwd::Worker::create(config);
     if (!worker) return tl::make_unexpected(worker.error());
