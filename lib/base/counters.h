@@ -45,6 +45,7 @@ struct alignas(64) InterfaceCounters {
   Counter rx_bytes;
   Counter tx_packets;
   Counter tx_bytes;
+  Counter tx_lost;  ///< Packets that the device took and lost at once, under a reason of its own.
   DropCounters drops;
 };
 

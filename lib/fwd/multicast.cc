@@ -118,6 +118,7 @@ class Sender {
 
   /// A copy of all octets; null, and counted: no mbuf.
   rte_mbuf* copy(const rte_mbuf* m) noexcept {
+    c_.stats.copies.add(1);
     rte_mbuf* const copy = rte_pktmbuf_copy(m, c_.fragment_pool, 0, UINT32_MAX);
     if (copy == nullptr) in_.counters.drops.add(Drop::kNoMbuf);
     return copy;

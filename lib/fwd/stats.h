@@ -21,6 +21,8 @@ struct alignas(64) WorkerStats {
   Counter no_mbuf;       ///< Packets that were not made for want of an mbuf.
   Counter tcp_merged;    ///< TCP segments that were sent as part of larger packets.
   Counter tcp_cut;       ///< TCP packets that were sent in smaller segments.
+  Counter copies;        ///< Packets made of others: for more ways out, fragments, segments.
+  Counter joined;        ///< Packets that became part of others: merged segments but the first.
   Counter punts;         ///< Messages that went up.
   Counter bad_messages;  ///< Messages from management that named what is not there.
   /// Receive calls by how many packets they gave: 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.

@@ -175,7 +175,9 @@ class Flows {
   static constexpr std::uint8_t kMost = 8;
 
   void count(std::uint16_t segments) noexcept {
-    if (segments != 0) stats_.tcp_merged.add(segments);
+    if (segments == 0) return;
+    stats_.tcp_merged.add(segments);
+    stats_.joined.add(segments - 1U);
   }
 
   WorkerStats& stats_;

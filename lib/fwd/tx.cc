@@ -169,6 +169,8 @@ void Tx::count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_
                     const Outcome& outcome, std::span<rte_mbuf* const> unsent) noexcept {
   const std::uint64_t sent = outcome.taken - outcome.lost.packets;
   counters_[iface].tx_packets.add(sent);
+  if (outcome.lost.packets != 0) [[unlikely]]
+    counters_[iface].tx_lost.add(outcome.lost.packets);
   counters_[iface].tx_bytes.add(octets - octets_of(unsent) - outcome.lost.octets - sent * header);
 }
 

@@ -186,6 +186,7 @@ void EthDevice::drain(DropCounters& drops) {
     if (n == 0) return;
     rte_pktmbuf_free_bulk(pkts.data(), n);
     drops.add(Drop::kLinkDown, n);
+    drained_ += n;
   }
 }
 

@@ -59,6 +59,8 @@ class EthDevice {
   Status stop(DropCounters& drops);
   Status start(DropCounters& drops);
   [[nodiscard]] bool started() const { return started_; }
+  /// Frames lost so.
+  [[nodiscard]] std::uint64_t drained() const { return drained_; }
   /// Frames of `mtu` octets behind the Ethernet header pass from now on; stopped devices only.
   /// kUnavailable: the device does not carry them, with both numbers.
   Status set_mtu(std::uint16_t mtu);
@@ -103,6 +105,7 @@ class EthDevice {
   wire::MacAddr mac_{};
   std::uint16_t mtu_ = 0;
   bool started_ = true;
+  std::uint64_t drained_ = 0;
 };
 
 }  // namespace ipoib::mgmt

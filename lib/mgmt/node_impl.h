@@ -21,6 +21,7 @@
 #include "lib/mgmt/neighbour_directory.h"
 #include "lib/mgmt/node.h"
 #include "lib/mgmt/node_totals.h"
+#include "lib/mgmt/packet_balance.h"
 #include "lib/mgmt/punt.h"
 #include "lib/mgmt/retirement.h"
 #include "lib/mgmt/route_writer.h"
@@ -60,6 +61,9 @@ class NodeImpl final : public Node {
   [[nodiscard]] TimePoint now() const;
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] bool work_waiting() const;
+  // node_totals.cc
+  [[nodiscard]] PacketBalance packet_balance() const;
+  [[nodiscard]] Unfinished unfinished() const;
   std::uint32_t iterate(unsigned worker) { return workers_.all()[worker].worker->iterate(tsc_()); }
 
   void request_stop() override;

@@ -87,4 +87,44 @@ NodeTotals NodeImpl::totals() const {
   return t;
 }
 
+PacketBalance NodeImpl::packet_balance() const {
+  PacketBalance b;
+  const auto add_losses = [&b](const DropCounters& drops) {
+    for (const Counter& reason : drops.by_reason) b.dropped += reason.get();
+  };
+  for (const WorkerHandle& w : workers_.all()) {
+    const fwd::WorkerStats& s = w.worker->stats();
+    b.generated += s.generated.get();
+    b.copies += s.copies.get();
+    b.joined += s.joined.get();
+    b.consumed += s.consumed.get();
+    add_losses(w.worker->local_counters().drops);
+    for (const auto& slot : interfaces_) {
+      const InterfaceCounters& c = w.worker->counters(slot->control->id());
+      b.received += c.rx_packets.get();
+      b.sent += c.tx_packets.get();
+      b.lost += c.tx_lost.get();
+      add_losses(c.drops);
+    }
+  }
+  for (const auto& slot : interfaces_) add_losses(slot->drops);
+  for (const auto& p : ports_) b.received += p->device().drained();
+  add_losses(punt_->drops());
+  const PuntCounters& punt = punt_->counters();
+  b.originated = punt.originated;
+  b.delivered = punt.arp + punt.nd + punt.membership + punt.answered;
+  return b;
+}
+
+Unfinished NodeImpl::unfinished() const {
+  Unfinished u;
+  u.held = punt_->held();
+  for (const auto& h : hcas_) {
+    u.asked += h->client.outstanding() + h->client.waiting();
+    u.connections += h->connections.size();
+  }
+  u.neighbours = neighbours_->in_use();
+  return u;
+}
+
 }  // namespace ipoib::mgmt

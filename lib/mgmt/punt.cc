@@ -147,11 +147,14 @@ void Punt::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
 
 /// `m`: the packet that is answered.
 void Punt::send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in) {
-  if (answer.data() == rte_pktmbuf_mtod(m, const std::byte*)) return send_own(m, &in);
-  rte_mbuf* const reply = copy(answer);
-  if (reply == nullptr) in.drops.add(Drop::kNoMbuf);
-  rte_pktmbuf_free(m);
-  if (reply != nullptr) send_own(reply, &in);
+  rte_mbuf* reply = m;
+  if (answer.data() != rte_pktmbuf_mtod(m, const std::byte*)) {
+    reply = copy(answer);
+    rte_pktmbuf_free(m);
+  }
+  if (reply == nullptr) return in.drops.add(Drop::kNoMbuf);
+  ++counters_.answered;
+  send_own(reply, &in);
 }
 
 /// True: the packet went out again as the answer.
@@ -272,6 +275,7 @@ void Punt::redirect4(std::span<const std::byte> packet, const wire::IpAddr& next
 
 /// Where no route tells the way, the packet leaves by the interface it answers to.
 void Punt::send_own(rte_mbuf* m, const InterfaceSlot* by) {
+  ++counters_.originated;
   const unsigned worker = by != nullptr ? by->owner : 0;
   if (by != nullptr && is_of_link(destination_of(m)))
     workers_.send(worker, send_message(msg::Down::Kind::kSendOn, by->control->id(), m));
@@ -318,6 +322,7 @@ void Punt::send_on(table::InterfaceId iface, std::span<const std::byte> packet) 
   expects_management();
   rte_mbuf* m = copy(packet);
   if (m == nullptr) return;
+  ++counters_.originated;
   workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendOn, iface, m));
 }
 
@@ -326,6 +331,7 @@ void Punt::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t 
   expects_management();
   rte_mbuf* m = copy(frame);
   if (m == nullptr) return;
+  ++counters_.originated;
   auto& tx = fabric::meta_of(m).tx;
   tx.ah = ah;
   tx.qpn = qpn;

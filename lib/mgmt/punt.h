@@ -23,6 +23,8 @@ namespace ipoib::mgmt {
 struct PuntCounters {
   std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
   std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
+  std::uint64_t answered = 0;    ///< Of the local ones: echo requests that went out as replies.
+  std::uint64_t originated = 0;  ///< Packets of this node given to workers, these replies included.
   std::uint64_t icmp_sent = 0;
   std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, not allowed, or to this node.
   std::uint64_t no_mbuf = 0;          ///< Own packets that found no mbuf.
@@ -65,6 +67,8 @@ class Punt {
                 std::span<const std::byte> frame);
 
   [[nodiscard]] const PuntCounters& counters() const { return counters_; }
+  /// mbufs of packets that wait for their neighbours.
+  [[nodiscard]] std::size_t held() const { return held_; }
   /// Packets lost here that came by no interface.
   [[nodiscard]] const DropCounters& drops() const { return drops_; }
 

@@ -49,5 +49,11 @@ void SteppedNode::begin_to_leave() {
 bool SteppedNode::has_left() const {
   return node_->has_left();
 }
+PacketBalance SteppedNode::packet_balance() const {
+  return node_->packet_balance();
+}
+Unfinished SteppedNode::unfinished() const {
+  return node_->unfinished();
+}
 
 }  // namespace ipoib::mgmt

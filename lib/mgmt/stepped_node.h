@@ -10,6 +10,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/mgmt/node.h"
+#include "lib/mgmt/packet_balance.h"
 
 namespace ipoib::mgmt {
 
@@ -49,6 +50,8 @@ class SteppedNode {
   /// The node is to leave every group and end every connection, which takes turns until has_left().
   void begin_to_leave();
   [[nodiscard]] bool has_left() const;
+  [[nodiscard]] PacketBalance packet_balance() const;
+  [[nodiscard]] Unfinished unfinished() const;
 
  private:
   explicit SteppedNode(std::unique_ptr<NodeImpl> node);

@@ -69,6 +69,7 @@ TEST_F(Chain, IsCutIntoFragments) {
   ASSERT_EQ(sent.size(), 45U);
   for (const Bytes& frame : sent) got.insert(got.end(), frame.begin() + 34, frame.end());
   EXPECT_EQ(got, payload(whole));
+  EXPECT_EQ(worker().stats().copies.get(), 44U) << "one of them is the packet";
   EXPECT_EQ(all_drops(), 0U);
 }
 
@@ -275,6 +276,7 @@ TEST_F(ChainedTcp, LeavesInSegmentsThatFit) {
   EXPECT_EQ(frames.size(), 46U);
   expect_stream(frames, whole.payload);
   EXPECT_EQ(worker().stats().tcp_cut.get(), 1U);
+  EXPECT_EQ(worker().stats().copies.get(), 45U) << "one of them is the packet";
   EXPECT_EQ(all_drops(), 0U);
   EXPECT_TRUE(punted().empty());
 }

@@ -114,6 +114,7 @@ TEST_F(TcpMerge, SegmentsBecomeOnePacket) {
     EXPECT_EQ(out[0], expected.bytes());
   }
   EXPECT_EQ(context->stats.tcp_merged.get(), 10U);
+  EXPECT_EQ(context->stats.joined.get(), 8U) << "two of them are the packets";
 }
 
 // A device sends 30 mbufs at most, which is a limit long before the neighbour's 65,520 octets.

@@ -73,6 +73,48 @@ TEST_F(SteppedNodeTest, AnswersAPingAndForgetsWhoAskedWhenMinutesHavePassed) {
   leave(*node);
 }
 
+TEST_F(SteppedNodeTest, EveryPacketIsUnderOneCounter) {
+  const auto node = make(config());
+  pass(*node, 2s);
+  const auto balance = [&node] {
+    pass(*node, 50ms);
+    const PacketBalance b = node->packet_balance();
+    EXPECT_EQ(b.came(), b.went());
+    return b;
+  };
+  const PacketBalance before = balance();
+  EXPECT_GT(before.sent, 0U);
+  const wire::MacAddr own = node->node().ports()[0].mac;
+
+  // The reply waits for its neighbour: it came, and went nowhere yet.
+  give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), own));
+  pass(*node, 50ms);
+  PacketBalance b = node->packet_balance();
+  EXPECT_EQ(b.came() - b.went(), 1U);
+  EXPECT_EQ(node->unfinished().held, 1U);
+
+  const auto arp = wire::make_arp(wire::ArpOp::kReply, kPeerMac, kPeerIp, own, kPortIp);
+  give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(arp), own));
+  b = balance();
+  EXPECT_EQ(b.received, before.received + 2);
+  EXPECT_EQ(b.delivered, before.delivered + 2);
+  EXPECT_EQ(b.dropped, before.dropped);
+  EXPECT_EQ(node->unfinished().held, 0U);
+
+  // Nobody wants the first; the second is there when the device stops.
+  give(ethernet.to_node, ethernet_frame(0x1234, echo_request(), own));
+  b = balance();
+  EXPECT_EQ(b.dropped, before.dropped + 1);
+  give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), own));
+  ASSERT_TRUE(node->node().set_port_started("eth0", false));
+  b = balance();
+  EXPECT_EQ(b.received, before.received + 4);
+  EXPECT_EQ(b.dropped, before.dropped + 2);
+  ASSERT_TRUE(node->node().set_port_started("eth0", true));
+  pass(*node, 1s);
+  leave(*node);
+}
+
 TEST_F(SteppedNodeTest, TimeStandsStillBetweenSteps) {
   const auto node = make(config());
   pass(*node, 2s);
