@@ -256,6 +256,7 @@ NodeWorld::NodeWorld() {
   at_rest_ = learned();
   require(come_to_rest());
   at_rest_ = learned();
+  unfinished_at_rest_ = unfinished();
 }
 
 NodeWorld::~NodeWorld() {
@@ -472,7 +473,7 @@ bool NodeWorld::come_to_rest() {
   constexpr int kMostWaits = 300;
   for (int i = 0; i < kMostWaits; ++i) {
     settle();
-    if (mbufs_in_use() == 0 && learned() <= at_rest_) return true;
+    if (mbufs_in_use() == 0 && learned() <= at_rest_) return is_balanced();
     // What packets under way bring about is forgotten too.
     forget();
     settle();
@@ -482,14 +483,58 @@ bool NodeWorld::come_to_rest() {
   return false;
 }
 
+bool NodeWorld::come_to_full_rest() {
+  constexpr int kMostWaits = 300;
+  for (int i = 0; i < kMostWaits; ++i) {
+    if (!come_to_rest()) return false;
+    if (unfinished() <= unfinished_at_rest_) return true;
+    pass_to_deadline(std::chrono::seconds(60));
+  }
+  tell_left();
+  return false;
+}
+
+std::size_t NodeWorld::unfinished() const {
+  std::size_t n = 0;
+  for (const Side& side : sides) {
+    const Unfinished u = side.stepped->unfinished();
+    n += u.held + u.asked + u.connections + u.neighbours;
+  }
+  return n;
+}
+
+bool NodeWorld::is_balanced() const {
+  bool all = true;
+  for (const Side& side : sides) {
+    const PacketBalance b = side.stepped->packet_balance();
+    if (b.came() == b.went()) continue;
+    all = false;
+    std::fprintf(
+        stderr,
+        "node of LID %u: came %lu: received %lu, originated %lu, generated %lu, copies %lu;"
+        " went %lu: sent %lu, lost %lu, dropped %lu, joined %lu, consumed %lu, delivered "
+        "%lu\n",
+        side.node().config().hcas[0].lid, b.came(), b.received, b.originated, b.generated, b.copies,
+        b.went(), b.sent, b.lost, b.dropped, b.joined, b.consumed, b.delivered);
+    for (const DropInfo& d : side.node().drops())
+      std::fprintf(stderr, "  %s %s: %lu\n", d.where.c_str(),
+                   std::string{drop_name(d.reason)}.c_str(), d.packets);
+  }
+  return all;
+}
+
 void NodeWorld::tell_left() const {
   std::fprintf(stderr, "left: %u mbufs of the wire, %zu learned, %zu at rest\n",
                rte_mempool_in_use_count(wire_pool()), learned(), at_rest_);
   for (const Side& side : sides) {
     const Node& node = side.node();
     const NodeTotals t = node.totals();
-    std::fprintf(stderr, "node of LID %u: %zu mbufs\n", node.config().hcas[0].lid,
-                 t.mbufs - t.mbufs_free);
+    const Unfinished u = side.stepped->unfinished();
+    std::fprintf(stderr,
+                 "node of LID %u: %zu mbufs, %zu held, asked the SA %zu, %zu connections, "
+                 "%zu neighbours' numbers\n",
+                 node.config().hcas[0].lid, t.mbufs - t.mbufs_free, u.held, u.asked, u.connections,
+                 u.neighbours);
     for (const NeighbourKey& key : node.neighbour_keys(""))
       std::fprintf(stderr, "  neighbour %s on %u\n", wire::to_string(key.addr).c_str(), key.iface);
     for (const link::ConnectionInfo& c : node.connections(""))

@@ -111,9 +111,15 @@ class NodeWorld {
   [[nodiscard]] static std::size_t mbufs_in_use();
   /// Neighbours and connections: what traffic leaves behind.
   [[nodiscard]] std::size_t learned() const;
+  /// What else is there: of the SA's client, the communication managers and the neighbours'
+  /// numbers.
+  [[nodiscard]] std::size_t unfinished() const;
   /// Takes back whatever requests may have changed, forgets what was learned, and lets time pass
-  /// until no packet is left. False: something stays.
+  /// until no packet is left. False: something stays, or a packet is under no counter or under two
+  /// (mgmt::PacketBalance).
   bool come_to_rest();
+  /// Likewise, until nothing is unfinished that was not so at the start.
+  bool come_to_full_rest();
 
   /// Those with a last octet below this are there, and answer for their addresses.
   static constexpr unsigned kHosts = 100;
@@ -140,7 +146,10 @@ class NodeWorld {
   /// Says on stderr what come_to_rest() found.
   void tell_left() const;
 
-  std::size_t at_rest_ = 0;  ///< What learned() is then.
+  [[nodiscard]] bool is_balanced() const;
+
+  std::size_t at_rest_ = 0;             ///< What learned() is then.
+  std::size_t unfinished_at_rest_ = 0;  ///< And unfinished().
 };
 
 /// Makes LRH.PktLen one that the frame holds, and its ICRC right.
