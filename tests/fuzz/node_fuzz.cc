@@ -401,7 +401,8 @@ class Harness {
       case 1: return Change::kInterfaces;
       case 2:
       case 3:
-      case 4: return Change::kForwarding;
+      case 4:
+      case 14: return Change::kForwarding;
       case 5: return Change::kRoutes;
       case 6: return Change::kNeighbours;
       case 7: return Change::kGroups;
@@ -436,8 +437,21 @@ class Harness {
       case 11: return node.clear_stats();
       case 12: static_cast<void>(node.set_promiscuous("eth0", on)); return;
       case 13: return ask(node);
-      default: static_cast<void>(node.remove_neighbour(iface, address(in.octet(), v6))); return;
+      case 14: return generator(node, v6, in);
+      default: return node.send_first(in.octet() % 4);
     }
+  }
+  static void generator(Node& node, bool v6, Input& in) {
+    GeneratorConfig g;
+    g.ip = {address(in.octet(), v6), address(in.octet(), v6)};
+    const unsigned options = in.octet();
+    g.sizes = {word(in), static_cast<std::uint16_t>(options * 8)};
+    g.multi_flow = (options & 1) != 0;
+    g.flows = in.octet() * 300;
+    g.neighbours = options >> 4;
+    g.rate = {static_cast<double>(in.octet()),
+              fwd::PacketRate::Unit{static_cast<std::uint8_t>(options >> 1 & 1)}};
+    static_cast<void>(node.set_generator(g));
   }
   static void route(Node& node, bool on, bool v6, Input& in) {
     const auto to = *wire::parse_prefix(in.one_of(kPrefixes));

@@ -116,6 +116,12 @@ SEEDS = {
     "multicast_route": [REQUEST, 0x88, 1, GROUP2, 255, 0] + packet(HOST1, GROUP2, UDP, units=4)
                        + [TURN] * 4 + packet(HOST1, GROUP2, UDP, units=4),
     "closed": FORWARD + [REQUEST, 0x0a, 0, 0] + ping(HOST1, HOST2) + [DEADLINE] * 3,
+    "flows": FORWARD + [REQUEST, 0x0e, 0, HOST1, HOST2, 0x21, 0, 200, 1, 0, REQUEST, 0x04, 0, 6]
+             + wait(24) * 3 + [REQUEST, 0x04, 0, 0],
+    "latency": FORWARD + [REQUEST, 0x0e, 0, HOST1, IB_A, 0x20, 1, 0, 1, 50, REQUEST, 0x04, 0, 7]
+               + wait(26) * 3 + [REQUEST, 0x0d, 0],
+    "first_bursts": FORWARD + [REQUEST, 0x0e, 0, HOST1, HOST2, 0x20, 0, 64, 0, 0, REQUEST, 0x0f, 0, 2]
+                    + [TURN] * 3,
     "asked": FORWARD + [REQUEST, 0x0d, 0],
     "flushed": FORWARD + [HOLD, 6, REQUEST, 0x09, 0] + ping(HOST1, HOST2) + WORK,
     "interleaved": FORWARD + [HOLD, 12] + ping(HOST1, HOST2, BURST) + WORK + [REQUEST, 0x09, 0] + WORK,

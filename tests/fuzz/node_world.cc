@@ -440,6 +440,7 @@ void NodeWorld::put_back(unsigned i) {
     node.set_forward_mode(ForwardMode::kRoute);
     node.set_forwarding(true);
     node.set_burst(original.worker.burst);
+    require(node.set_generator(original.generator).has_value());
   }
   if (side.has(Change::kRoutes)) put_back_routes(node, original);
   if (side.has(Change::kMulticastRoutes)) put_back_multicast_routes(node);
