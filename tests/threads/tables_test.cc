@@ -49,6 +49,7 @@ class TablesUnderTraffic : public World {
   template <class Change>
   void run(Change change) {
     ::ipoib::test::WorkerThread worker{rcu, kLoops, [this] { forward(); }};
+    worker_ = &worker;
     std::uint32_t changes = 0;
     while (!worker.is_over()) {
       change(changes++);
@@ -60,14 +61,16 @@ class TablesUnderTraffic : public World {
     EXPECT_EQ(sent_ + waiting_ + all_drops(), received_);
   }
 
-  /// Waits while the ring is full.
+  /// Waits while the ring is full, and somebody empties it.
   void tell(const msg::Down& message) {
     msg::Down copy = message;
-    while (rte_ring_sp_enqueue_elem(down[0], &copy, sizeof(copy)) != 0) std::this_thread::yield();
+    while (rte_ring_sp_enqueue_elem(down[0], &copy, sizeof(copy)) != 0 && !worker_->is_over())
+      std::this_thread::yield();
   }
 
   static constexpr table::NextHop kLives{table::NextHopKind::kGateway, 0, kIb0, kGateway};
   std::uint64_t received_ = 0, sent_ = 0, waiting_ = 0;
+  const ::ipoib::test::WorkerThread* worker_ = nullptr;  ///< While run() lasts.
 };
 
 TEST_F(TablesUnderTraffic, NextHopsChange) {
