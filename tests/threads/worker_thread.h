@@ -14,17 +14,17 @@ namespace ipoib::test {
 class WorkerThread {
  public:
   /// Runs `loop` that many times, and on until told of a change, as the other thread may not have
-  /// got a CPU before; `rcu` has room for a thread of number 0.
+  /// got a CPU before; `rcu` has room for a thread of that number.
   template <class Loop>
-  WorkerThread(rte_rcu_qsbr* rcu, std::uint32_t loops, Loop loop) {
-    rte_rcu_qsbr_thread_register(rcu, 0);
-    rte_rcu_qsbr_thread_online(rcu, 0);
-    thread_ = std::thread{[this, rcu, loops, loop = std::move(loop)]() mutable {
+  WorkerThread(rte_rcu_qsbr* rcu, std::uint32_t loops, Loop loop, unsigned number = 0) {
+    rte_rcu_qsbr_thread_register(rcu, number);
+    rte_rcu_qsbr_thread_online(rcu, number);
+    thread_ = std::thread{[this, rcu, loops, number, loop = std::move(loop)]() mutable {
       for (std::uint32_t i = 0; i < loops || !changed_.load(std::memory_order_relaxed); ++i) {
         loop();
-        rte_rcu_qsbr_quiescent(rcu, 0);
+        rte_rcu_qsbr_quiescent(rcu, number);
       }
-      rte_rcu_qsbr_thread_offline(rcu, 0);
+      rte_rcu_qsbr_thread_offline(rcu, number);
       over_.store(true, std::memory_order_release);
     }};
   }
