@@ -26,7 +26,7 @@ declare -A NODE_PID=()
 LAB_PIDS=()
 LAB_LAST_PIDS=()  # what others talk to until they end
 LAB_SPACES=()
-LAB_PATIENCE=1  # how many times longer than given wait_for waits, where everything is slow
+LAB_PATIENCE=${LAB_PATIENCE:-1}  # how many times longer than given wait_for waits, where everything is slow
 LAB_MEMORY=640  # megabytes of a node without hugepages
 LAB_LOGS=()  # names of logs in LAB_DIR that are shown after a failure, beside those of the nodes
 

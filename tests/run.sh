@@ -2,14 +2,29 @@
 # Installs what is missing, builds, and runs every test this machine can run; names those it cannot
 # and why. Ends with `N passed, N failed`: GoogleTest cases, checks, fuzz targets, benchmarks and
 # scripts, each counted once a build. Status 0 when nothing failed.
-#   tests/run.sh [WORD]...   only the steps whose name contains one of the words
+#   tests/run.sh [--sanitized] [--long] [WORD]...   only the steps whose name contains one of the words
+# --sanitized: nothing but all of tests/scenario with a program that has the address, undefined-behaviour and
+#   leak sanitizers. Without it some of them run so too. tests/lab never does: libumad2sim, by which its
+#   programs see a simulated subnet, overflows itself. Nor does tests/vm, whose machine is slow as it is.
+# --long: also what takes too long for CI. Without it what was left out is named in the last line but one.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-only=("$@")
+sanitized=0
+long=0
+only=()
+for argument; do
+  case $argument in
+    --sanitized) sanitized=1 ;;
+    --long) long=1 ;;
+    -*) sed -n '2,/^set /s/^# \?//p' tests/run.sh >&2; exit 2 ;;
+    *) only+=("$argument") ;;
+  esac
+done
 passed=0
 failed=0
 not_run=()
+left_out=
 step_pid=
 
 config/setup.sh test || exit 1
@@ -24,8 +39,13 @@ interrupted() {
 }
 trap interrupted INT TERM HUP
 
+sanitized_build="build with clang, sanitizers, fuzz targets"
 wanted() {
   local word
+  if ((sanitized)); then
+    [[ $1 == "$sanitized_build" ]] && return 0
+    [[ $1 == "sanitized "* ]] || return 1
+  fi
   ((${#only[@]})) || return 0
   for word in "${only[@]}"; do [[ $1 == *"$word"* ]] && return 0; done
   return 1
@@ -65,6 +85,27 @@ step() {
 }
 
 cannot() { not_run+=("$1: $2"); }
+
+# long_step NAME SECONDS COMMAND...: a step that takes too long for CI.
+long_step() {
+  if ((long)); then
+    step "$@"
+  elif wanted "$1"; then
+    left_out+="${left_out:+, }$1"
+  fi
+}
+
+# All scripts of tests/scenario, sanitized. CI has time for those that meet most of the code.
+sanitized_in_ci=" cli connected ipv6 multicast "
+sanitized_scenarios() {
+  local script name kind
+  for script in tests/scenario/*.sh; do
+    name=$(basename "$script" .sh)
+    kind=long_step
+    ((sanitized)) || [[ $sanitized_in_ci == *" $name "* ]] && kind=step
+    [[ $name == lib ]] || "$kind" "sanitized $script" 400 tests/sanitized "$script"
+  done
+}
 
 # The cases of each program run in another order every time; GTEST_RANDOM_SEED repeats one.
 seed=${GTEST_RANDOM_SEED:-$((RANDOM + 1))}
@@ -113,9 +154,11 @@ fi
 step "build" 3000 config/build.sh build -Dwerror=true && step "check readme" 10 tests/check-readme &&
   step "check examples" 60 tests/check-examples &&
   step "check hardening" 120 tests/check-hardening build/app/dpdk-ipoib && unit_tests build 600
-if step "build with clang, sanitizers, fuzz targets" 3600 env CC="ccache clang-14" \
-  CXX="ccache clang++-14" config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized \
-  --optimization=1 -Dfuzz=true -Dbenchmarks=false -Db_lundef=false; then
+sanitized_targets=()
+((sanitized)) && sanitized_targets=(-- app/dpdk-ipoib)
+if step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14" \
+  config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 -Dfuzz=true \
+  -Dbenchmarks=false -Db_lundef=false "${sanitized_targets[@]}"; then
   UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 1500
   # The kept inputs are replayed as unit tests; here the time goes into new ones.
   for target in build-clang/tests/fuzz/fuzz_*; do
@@ -126,6 +169,8 @@ if step "build with clang, sanitizers, fuzz targets" 3600 env CC="ccache clang-1
     step "fuzz $name" 60 "$target" -max_total_time=5 -max_len=4200 \
       -artifact_prefix="build/tests/$name-" "$found" "tests/fuzz/corpus/$name"
   done
+  long_step "tests/fuzz/run, half an hour" 3600 tests/fuzz/run 0.5
+  ((EUID)) || sanitized_scenarios
 fi
 # Tests whose threads share something.
 if step "build with clang, thread sanitizer" 1800 env CC="ccache clang-14" CXX="ccache clang++-14" \
@@ -151,9 +196,12 @@ else
     [[ $script == */lib.sh || $script == */run.sh ]] || step "$script" 180 "$script"
   done
   step "config/quickstart.sh" 180 config/quickstart.sh
+  long_step "tests/scenario/crashes.sh, 100 kills" 900 tests/scenario/crashes.sh 100 2
 fi
 # A machine of its own needs no root here, if nothing is left to install.
-if config/setup.sh vm >build/tests/setup-vm.log 2>&1; then
+if ((sanitized)); then
+  true
+elif config/setup.sh vm >build/tests/setup-vm.log 2>&1; then
   for script in tests/vm/*.sh; do
     [[ $script == */lib.sh || $script == */run.sh ]] || step "$script" 600 "$script"
   done
@@ -163,8 +211,10 @@ fi
 # Every row of IPoIB over UD (U), of the multicast draft (M) and of connected mode (C) has a test; only a
 # whole run can tell.
 ((${#only[@]})) || step "coverage" 10 tests/coverage --complete UMC
-cannot "drivers/verbs on a host channel adapter" "tests have none; tests/vm runs it on the kernel's rdma_rxe"
+((sanitized)) ||
+  cannot "drivers/verbs on a host channel adapter" "tests have none; tests/vm runs it on the kernel's rdma_rxe"
 
 ((${#not_run[@]})) && printf 'not run %s\n' "${not_run[@]}"
+[[ -n $left_out ]] && echo "left out, to be run with --long: $left_out"
 echo "$passed passed, $failed failed"
 ((failed == 0))

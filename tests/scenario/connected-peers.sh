@@ -69,8 +69,11 @@ wait_for 5 "every peer to know" established p "$PEERS"
 expect "at once, so many were asked for" "$(cli a "show link json" | json "sum(l['counters']['connections_asked'] for l in d)")" "$PEERS"
 wait_for 20 "packets on every connection" busy "$(($(sent) + 20))"
 # Not lost, but for those that were too many to wait while two hundred neighbours were looked up. A late
-# acknowledgement has a packet sent twice, the second of which is a duplicate.
-reasons=$(cli a "show drops json" | json "' '.join(sorted({x['reason'] for x in d} - {'neighbour_pending', 'ib_duplicate'}))")
+# acknowledgement has a packet sent twice, the second of which is a duplicate. Slow programs do not answer
+# so many in time.
+known="'neighbour_pending', 'ib_duplicate'"
+((LAB_PATIENCE == 1)) || known+=", 'neighbour_failed', 'neighbour_held_too_long', 'punt_ring_full'"
+reasons=$(cli a "show drops json" | json "' '.join(sorted({x['reason'] for x in d} - {$known}))")
 [[ -z $reasons ]] || fail "packets were lost: $(cli a "show drops")"
 
 node_kill p

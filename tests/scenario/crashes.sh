@@ -17,7 +17,7 @@ DESTDIR=$LAB_DIR/root meson install -C "$IPOIB_BUILD" --no-rebuild --quiet
 unit=$(find "$LAB_DIR/root" -name 'dpdk-ipoib@.service')
 program=$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$unit")
 
-mkdir -p "$LAB_DIR/etc" "$LAB_DIR/units"
+mkdir -p "$LAB_DIR/etc" "$LAB_DIR/units" "$LAB_DIR/state"
 cp "$unit" "$LAB_DIR/units"
 cp "$LAB_DIR/a.toml" "$LAB_DIR/etc/a.toml"
 sed 's/^pkey = .*/pkey = 0x8009/; /^\[link/a pkey = 0x8009' "$LAB_DIR/a.toml" >"$LAB_DIR/etc/wrong.toml"
@@ -27,6 +27,9 @@ sed 's/^pkey = .*/pkey = 0x8009/; /^\[link/a pkey = 0x8009' "$LAB_DIR/a.toml" >"
   eal_arguments a | tr '\n' ' ' | sed 's/ --file-prefix=[^ ]*//'
   printf '%s ' "$(port_device a)" "$(cable_device a)"
   printf '\nAPP_ARGUMENTS=--idle-policy sleep\n'
+  # The unit may not look for leaks, which takes ptrace(), and the signal that kills it is no finding.
+  [[ -z ${SANITIZER_REPORTS:-} ]] ||
+    printf '%s_OPTIONS=log_path=report:detect_leaks=0:handle_segv=0:print_stacktrace=1\n' ASAN UBSAN
 } >"$LAB_DIR/etc/a.env"
 cp "$LAB_DIR/etc/a.env" "$LAB_DIR/etc/wrong.env"
 # Without sysinit.target, which every service wants: nothing sets this machine up, and nothing cleans it.
@@ -34,12 +37,14 @@ alone=$'[Unit]\nDefaultDependencies=no\n'
 mkdir "$LAB_DIR/units/dpdk-ipoib@.service.d"
 printf '%s' "$alone" | tee "$LAB_DIR/units/lab.target" >"$LAB_DIR/units/dpdk-ipoib@.service.d/lab.conf"
 
-# The machine that systemd sees: all of this one, but read-only, with folders in memory where programs
-# write, the program where the unit looks for it, and a control group below which the units have theirs.
+# The machine that systemd sees: all of this one, but read-only, with folders in memory or of the lab where
+# programs write, the program where the unit looks for it, and a control group below which the units have theirs.
 group=$(findmnt -n -t cgroup2 -o TARGET | head -n 1)/$LAB
 mkdir "$group"
 lab_clean() {
   local inner
+  [[ -z ${SANITIZER_REPORTS:-} ]] ||
+    find "$LAB_DIR/state" -name 'report*' -exec cp -t "$SANITIZER_REPORTS" {} +
   while read -r inner; do rmdir "$inner" 2>/dev/null || true; done < <(find "$group" -depth -type d)
 }
 systemd_alone() {
@@ -52,6 +57,7 @@ systemd_alone() {
       case $folder in
         /etc) mount -t tmpfs tmpfs /mnt; cp -a /etc/. /mnt; mkdir -p /mnt/dpdk-ipoib; cp "$0"/etc/* /mnt/dpdk-ipoib
           mount --move /mnt /etc ;;
+        /var/lib) mount --bind "$0/state" "$folder" ;;
         /run) mount -t tmpfs tmpfs /run; mkdir -p /run/systemd/system; cp -r "$0"/units/* /run/systemd/system ;;
         "$(dirname "$1")") mount -t tmpfs tmpfs "$folder"; cp "$2" "$1" ;;
         *) mount -t tmpfs tmpfs "$folder" ;;
