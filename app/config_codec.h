@@ -255,8 +255,10 @@ struct ListOf {
     std::optional<std::vector<Element>> result{std::in_place};
     const auto take = [&](const toml::node& node) {
       auto value = element.read(field.at(node));
-      if (value && result) result->push_back(*std::move(value));
-      if (!value) result.reset();
+      if (!value)
+        result.reset();
+      else if (result)
+        result->push_back(*std::move(value));
     };
     const auto* array = field.node().as_array();
     if (array == nullptr) {

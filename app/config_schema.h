@@ -107,8 +107,9 @@ template <class Entry, class Access, class Codec>
           help,
           [access, codec](const Field& field, Entry& entry) {
             auto value = codec.read(field);
-            if (value) std::invoke(access, entry) = static_cast<Value>(*std::move(value));
-            return value.has_value();
+            if (!value) return false;
+            std::invoke(access, entry) = static_cast<Value>(*std::move(value));
+            return true;
           },
           [access, codec](const Entry& entry) -> std::string {
             if constexpr (requires(const Value& v) { v.has_value(); }) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
@@ -91,7 +92,7 @@ void add(rte_tel_data* dict, const std::string& key, const Json& value) {
     rte_tel_data_add_dict_int(dict, key.c_str(), value.get<bool>() ? 1 : 0);
   } else if (value.is_number_float()) {
     rte_tel_data_add_dict_u64(dict, key.c_str(),
-                              static_cast<std::uint64_t>(value.get<double>() + 0.5));
+                              static_cast<std::uint64_t>(std::llround(value.get<double>())));
   } else if (value.is_number()) {
     rte_tel_data_add_dict_u64(dict, key.c_str(), value.get<std::uint64_t>());
   }

@@ -45,8 +45,7 @@ Status check_attr(const std::string& name, const fabric::PortAttr& attr) {
 }
 
 Status check_config(const SoftHcaConfig& config, bool managed) {
-  const Status ok =
-      managed ? check_mtu(config.name, config.attr) : check_attr(config.name, config.attr);
+  Status ok = managed ? check_mtu(config.name, config.attr) : check_attr(config.name, config.attr);
   if (!ok) return ok;
   if (config.first_qpn && (*config.first_qpn < kFirstFreeQpn || *config.first_qpn > kLastQpn))
     return fail(Errc::kInvalidArgument, "{}: first QPN {:#x} is not in {:#x}-{:#x}", config.name,

@@ -113,9 +113,9 @@ Result<PortView> query_port(const Device& device, std::uint8_t port) {
 
 std::optional<std::uint16_t> find_pkey(std::span<const std::uint16_t> table, std::uint16_t pkey) {
   std::optional<std::uint16_t> found;
-  for (std::uint16_t i = 0; i < table.size(); ++i) {
+  for (std::size_t i = 0; i < table.size(); ++i) {
     if ((table[i] & 0x7fff) == 0 || ((table[i] ^ pkey) & 0x7fff) != 0) continue;
-    if (!found || table[i] > table[*found]) found = i;
+    if (!found || table[i] > table[*found]) found = static_cast<std::uint16_t>(i);
   }
   return found;
 }

@@ -160,7 +160,7 @@ Status VerbsHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint
 Status VerbsHca::attach_now(VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group) {
   if (tables_.ethernet)
     if (auto joined = groups_.join(tables_.netdev, group.mgid); !joined) return joined;
-  const auto attached = queue.hardware->attach(group.mgid, group.mlid);
+  auto attached = queue.hardware->attach(group.mgid, group.mlid);
   if (!attached && tables_.ethernet) groups_.leave(group.mgid);
   return attached;
 }

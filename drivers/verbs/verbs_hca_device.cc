@@ -179,7 +179,10 @@ void VerbsHca::look_at_port() {
     tables_ = view->tables;
     if (tables_.ethernet && (!mad_port_ || moved)) mad_port_ = config_.mad_port(tables_.gid_index);
     pkeys_ = std::move(view->pkeys);
-    next = manager_ ? manager_->attr() : std::move(view->attr);
+    if (manager_)
+      next = manager_->attr();
+    else
+      next = std::move(view->attr);
     const bool down = !manager_ && next.state != fabric::PortState::kActive;
     problem_ = down ? "the port is down" : "";
   } else {

@@ -59,7 +59,7 @@ Status MulticastRouter::add_interface(InterfaceId iface, const MembershipConfig&
                                       TimePoint now) {
   if (interfaces_.contains(iface))
     return fail(Errc::kExists, "interface {} is a multicast router's", iface);
-  if (const Status bad = table_.set_router(iface, true, now); !bad) return bad;
+  if (Status bad = table_.set_router(iface, true, now); !bad) return bad;
   interfaces_.emplace(
       std::piecewise_construct, std::tuple{iface},
       std::tuple<InterfaceId, const MembershipConfig&, MembershipSink&>{iface, config, *this});

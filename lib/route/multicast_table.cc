@@ -93,7 +93,7 @@ Status MulticastTable::check(const StaticMulticastRoute& route) const {
 }
 
 Status MulticastTable::add_static(const StaticMulticastRoute& route, TimePoint now) {
-  if (const Status bad = check(route); !bad) return bad;
+  if (Status bad = check(route); !bad) return bad;
   StaticMulticastRoute kept = route;
   kept.groups.addr = wire::network(route.groups);
   if (std::ranges::any_of(static_, [&](const auto& r) { return same_key(r, kept); }))
