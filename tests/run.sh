@@ -160,6 +160,13 @@ if step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14"
   config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 -Dfuzz=true \
   -Dbenchmarks=false -Db_lundef=false "${sanitized_targets[@]}"; then
   UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 1500
+  # It reads how files are compiled, and every header that they include.
+  if ((long)); then
+    step "clang-tidy, all files, with the analyzer" 7200 tests/check-tidy --all
+  else
+    step "clang-tidy, a part" 1800 tests/check-tidy
+    long_step "clang-tidy, all files, with the analyzer"
+  fi
   # The kept inputs are replayed as unit tests; here the time goes into new ones.
   for target in build-clang/tests/fuzz/fuzz_*; do
     [[ -f $target && -x $target ]] || continue
