@@ -8,8 +8,10 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include "app/cli.h"
 #include "drivers/soft/frame.h"
 #include "lib/wire/frame.h"
 #include "lib/wire/icmp6.h"
@@ -40,6 +42,7 @@ enum class Step : unsigned {
   kWorker,    ///< One loop of one worker alone.
   kTurn,      ///< One turn of management alone.
   kHold,      ///< The next so many steps follow each other at once, no round between.
+  kLine,      ///< A line of the CLI: length, text.
   kCount
 };
 
@@ -201,6 +204,7 @@ class Harness {
     if (world_ == nullptr || ++inputs_ % kInputsPerWorld == 0) {
       world_.reset();
       world_ = std::make_unique<NodeWorld>();
+      for (unsigned side : {0U, 1U}) clis_[side].emplace(world_->sides[side].node());
     }
     hold_ = 0;
     for (unsigned steps = 0; !in.empty() && steps < kMostSteps; ++steps) {
@@ -236,6 +240,7 @@ class Harness {
       case Step::kWorker: s.stepped->iterate(in.octet() % s.workers); return;
       case Step::kTurn: s.asked = true; return static_cast<void>(s.turn());
       case Step::kHold: hold_ = in.octet() % 16 + 1; return;
+      case Step::kLine: return line(side, in);
       case Step::kCount: return;
     }
   }
@@ -517,7 +522,28 @@ class Harness {
     static_cast<void>(node.drops());
   }
 
+  /// As a client of the CLI socket. Not what ends the program, what writes a file or groups that
+  /// only who joined them may leave.
+  void line(unsigned side, Input& in) {
+    const auto octets = in.take(in.octet());
+    const std::string text{reinterpret_cast<const char*>(octets.data()), octets.size()};
+    const auto words = app::split_words(text);
+    if (!words || words->empty()) return;
+    for (const char* not_here : {"quit", "capture", "group", "log", "verbose"})
+      if (words->front() != "show" &&
+          std::find(words->begin(), words->end(), not_here) != words->end())
+        return;
+    Side& s = world_->sides[side];
+    if (words->front() != "show") {
+      s.asked = true;
+      s.changed.set();
+    }
+    const std::string answer = clis_[side]->execute(text);
+    require(answer.empty() || answer.back() == '\n');
+  }
+
   std::unique_ptr<NodeWorld> world_;
+  std::array<std::optional<app::Cli>, 2> clis_;
   unsigned inputs_ = 0;
   unsigned hold_ = 0;
 };

@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 (ETHERNET, IP, DATAGRAM, MAD, AGAIN, TIME, DEADLINE, CABLE, DEVICE, REQUEST, HOSTS, WORKER, TURN,
- HOLD) = range(14)
+ HOLD, LINE) = range(15)
 NODE1 = 0x80  # bit of a step
 V6, BY_IB0, BY_IB1, BY_STRANGER, FRAGMENT, EXACT, BURST = 1, 2, 4, 6, 8, 0x10, 0x40
 HOST1, HOST2, IB_A, IB_B, ETH_A, ETH_B, IB1_A, IB1_B = range(8)
@@ -42,6 +42,11 @@ def mad(lid, mgmt_class, method, attribute, octets=(), node=0):
 def wait(power):
     """2^power ns pass."""
     return [TIME, power]
+
+
+def line(text, node=0):
+    """A line of the CLI."""
+    return [LINE | node, len(text), *text.encode()]
 
 
 SECONDS3 = wait(31) + wait(30)
@@ -122,6 +127,11 @@ SEEDS = {
                + wait(26) * 3 + [REQUEST, 0x0d, 0],
     "first_bursts": FORWARD + [REQUEST, 0x0e, 0, HOST1, HOST2, 0x20, 0, 64, 0, 0, REQUEST, 0x0f, 0, 2]
                     + [TURN] * 3,
+    "lines": FORWARD + line("show neigh json") + line("set fwd rxonly") + line("link down ib0")
+             + ping(HOST1, HOST2) + line("link up ib0") + line("route add 10.6.0.0/16 via 10.0.0.2"),
+    "shown": FORWARD + [x for what in ("link", "port", "hca", "route", "group", "connection", "mroute",
+                                       "drops", "worker", "sa", "fwd stats", "port xstats all")
+                        for x in line("show " + what)],
     "asked": FORWARD + [REQUEST, 0x0d, 0],
     "flushed": FORWARD + [HOLD, 6, REQUEST, 0x09, 0] + ping(HOST1, HOST2) + WORK,
     "interleaved": FORWARD + [HOLD, 12] + ping(HOST1, HOST2, BURST) + WORK + [REQUEST, 0x09, 0] + WORK,
