@@ -1,8 +1,11 @@
 #include "lib/fabric/eal_end.h"
 
-#include <rte_alarm.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <future>
@@ -10,12 +13,22 @@
 namespace ipoib::fabric {
 namespace {
 
-/// Alarms are called by the interrupt thread, which is through with what came before them then.
-void wait_for_interrupt_thread() {
-  static std::promise<void> reached;  // it outlives a thread that comes later than the time-out
-  const auto reach = [](void*) { reached.set_value(); };
-  if (rte_eal_alarm_set(1, reach, nullptr) != 0) return;
-  reached.get_future().wait_for(std::chrono::seconds{1});
+/// By an interrupt of our own, whose handler does not return. (Not by an alarm: rte_eal_cleanup()
+/// waits for the handler of those.) False: the thread is busy elsewhere.
+bool halt_interrupt_thread() {
+  static std::promise<void> halted;  // it outlives a thread that comes later than the time-out
+  const auto halt = [](void*) {
+    halted.set_value();
+    while (true) pause();
+  };
+  const int fd = eventfd(1, EFD_CLOEXEC);
+  rte_intr_handle* const handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+  const bool asked =
+      fd >= 0 && handle != nullptr && rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) == 0 &&
+      rte_intr_fd_set(handle, fd) == 0 && rte_intr_callback_register(handle, halt, nullptr) == 0;
+  rte_intr_instance_free(handle);  // EAL has a copy
+  return asked &&
+         halted.get_future().wait_for(std::chrono::seconds{1}) == std::future_status::ready;
 }
 
 }  // namespace
@@ -26,8 +39,7 @@ void end_eal() {
     rte_eth_dev_stop(port);
     rte_eth_dev_close(port);
   }
-  wait_for_interrupt_thread();
-  rte_eal_cleanup();
+  if (halt_interrupt_thread()) rte_eal_cleanup();
 }
 
 }  // namespace ipoib::fabric
