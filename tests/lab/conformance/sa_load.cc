@@ -8,8 +8,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -213,12 +217,26 @@ TEST(SaLoad, AbsentPeersAreNotAskedForAllTheTime) {
   paths.clear();
 }
 
+/// True when every thread of the process has stopped: the signal alone is taken a little later.
+bool has_stopped(pid_t pid) {
+  for (const auto& thread :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid))) {
+    std::ifstream file(thread.path() / "stat");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const auto name_end = text.rfind(") ");
+    if (name_end == std::string::npos || text[name_end + 2] != 'T') return false;
+  }
+  return true;
+}
+
 /// A port asks for 1,000 paths while OpenSM is stopped. One port and a few seconds, because the
 /// simulator takes some 160 MADs for who does not read, and then stops for all.
 TEST(SaLoad, SilentAdministratorIsNotStormed) {
   constexpr Duration kSilence = seconds(6);
   const pid_t opensm = std::atoi(std::getenv("OPENSM_PID"));
   ASSERT_EQ(kill(opensm, SIGSTOP), 0);
+  for (const TimePoint asked = now(); !has_stopped(opensm);)
+    ASSERT_LT(now() - asked, seconds(10)) << "OpenSM goes on";
   Batch batch;
   for (unsigned i = 0; i < kAdapters; ++i)
     batch.ask(kA, sa::find_path(session->subnet().port(kA).gid, adapter_gid(i), kDefault));
