@@ -60,6 +60,7 @@ class NodeImpl final : public Node {
   [[nodiscard]] bool has_left() const;
   [[nodiscard]] TimePoint now() const;
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] TimePoint next_wake(TimePoint t) const;
   [[nodiscard]] bool work_waiting() const;
   // node_totals.cc
   [[nodiscard]] PacketBalance packet_balance() const;
@@ -132,7 +133,7 @@ class NodeImpl final : public Node {
 
  private:
   using DropArray = std::array<std::uint64_t, kDropCount>;
-  /// As class Node has it: while run() runs, its thread is the management lcore.
+  /// The rule of class Node: while run() runs, its thread is the management lcore.
   [[gnu::always_inline]] void expects_own_lcore() const {
     expects_management();
     expects([this] { return runner_.is({}) || runner_.is(std::this_thread::get_id()); },

@@ -201,14 +201,18 @@ std::optional<TimePoint> NodeImpl::next_deadline() const {
   return deadline;
 }
 
+TimePoint NodeImpl::next_wake(TimePoint t) const {
+  std::optional<TimePoint> wake = earlier(t + kLongestSleep, next_deadline());
+  for (const auto& h : hcas_)
+    if (h->hca->mad_port().polled()) wake = earlier(wake, t + kMadPoll);
+  return *wake;
+}
+
 void NodeImpl::sleep() {
   const TimePoint t = now();
-  std::optional<TimePoint> deadline = earlier(t + kLongestSleep, next_deadline());
-  for (const auto& h : hcas_)
-    if (h->hca->mad_port().polled()) deadline = earlier(deadline, t + kMadPoll);
-
+  const TimePoint wake = next_wake(t);
   doorbell_.arm();
-  events_->wait(work_waiting() ? Duration::zero() : std::max(*deadline - t, Duration::zero()));
+  events_->wait(work_waiting() ? Duration::zero() : std::max(wake - t, Duration::zero()));
   doorbell_.disarm();
 }
 

@@ -31,6 +31,9 @@ void SteppedNode::start() {
 void SteppedNode::turn() {
   node_->turn();
 }
+TimePoint SteppedNode::next_wake() const {
+  return node_->next_wake(now());
+}
 bool SteppedNode::work_waiting() const {
   return node_->work_waiting();
 }

@@ -41,6 +41,8 @@ class SteppedNode {
   void turn();
   /// Something waits for a turn, and does not wait for time to pass: run() would not sleep.
   [[nodiscard]] bool work_waiting() const;
+  /// The end of the sleep that run() would begin now, if nothing came before it.
+  [[nodiscard]] TimePoint next_wake() const;
   /// One loop of a worker. Returns packets and messages handled.
   std::uint32_t iterate(unsigned worker);
   /// Since the node was made.

@@ -157,11 +157,10 @@ void FarEnd::set_carrier(bool up) {
 }
 
 bool Side::turn() {
-  constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
   if (!asked && stepped->now() < wakes && !stepped->work_waiting()) return false;
   asked = false;
   stepped->turn();
-  wakes = *earlier(stepped->now() + kLongestSleep, stepped->next_deadline());
+  wakes = stepped->next_wake();
   return true;
 }
 
