@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "app/soft_hca_config.h"
 #include "drivers/soft/soft_hca.h"
 #include "drivers/umad/gid_mad_port.h"
 #include "drivers/umad/umad_port.h"
@@ -18,25 +19,9 @@ std::unique_ptr<fabric::PortManager> make_manager(const mgmt::MadConfig& mad, Do
 
 Result<std::unique_ptr<fabric::Hca>> make_soft(const mgmt::HcaConfig& config,
                                                const mgmt::HcaResources& resources) {
-  soft::SoftHcaConfig soft;
-  soft.name = config.name;
-  soft.port_id = resources.ethdev_port;
-  soft.attr.guid = config.guid;
-  soft.attr.lid = config.lid;
-  soft.attr.sm_lid = config.sm_lid;
-  soft.attr.mtu = wire::mtu_code(config.mtu);
-  soft.attr.pkeys = config.pkeys;
-  soft.pool = resources.pool;
-  soft.control_pool = resources.control_pool;
-  soft.message_mbufs = resources.message_mbufs;
-  soft.icrc = config.icrc;
-  soft.first_qpn = config.first_qpn;
-  soft.qsbr = resources.qsbr;
-  soft.retirement = resources.retirement;
-  soft.doorbell = resources.doorbell;
   std::unique_ptr<fabric::PortManager> manager;
   if (!config.mad.device.empty()) manager = make_manager(config.mad, resources.doorbell);
-  auto hca = soft::SoftHca::create(soft, std::move(manager));
+  auto hca = soft::SoftHca::create(soft_hca_config(config, resources), std::move(manager));
   if (!hca) return tl::make_unexpected(hca.error());
   return std::unique_ptr<fabric::Hca>{std::move(*hca)};
 }

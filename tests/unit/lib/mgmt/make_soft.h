@@ -5,8 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "drivers/soft/soft_hca.h"
-#include "lib/mgmt/node.h"
+#include "app/soft_hca_config.h"
 
 namespace ipoib::mgmt {
 
@@ -14,19 +13,7 @@ namespace ipoib::mgmt {
 inline Result<std::unique_ptr<fabric::Hca>> make_soft_by(const HcaConfig& config,
                                                          const HcaResources& r,
                                                          std::uint64_t (*tsc)() noexcept) {
-  soft::SoftHcaConfig soft;
-  soft.name = config.name;
-  soft.port_id = r.ethdev_port;
-  soft.attr.guid = config.guid;
-  soft.attr.lid = config.lid;
-  soft.attr.sm_lid = config.sm_lid;
-  soft.attr.pkeys = config.pkeys;
-  soft.pool = r.pool;
-  soft.control_pool = r.control_pool;
-  soft.qsbr = r.qsbr;
-  soft.retirement = r.retirement;
-  soft.doorbell = r.doorbell;
-  soft.first_qpn = config.first_qpn;
+  soft::SoftHcaConfig soft = app::soft_hca_config(config, r);
   soft.tsc = tsc;
   auto hca = soft::SoftHca::create(soft);
   if (!hca) return tl::make_unexpected(hca.error());

@@ -1,0 +1,31 @@
+// The configuration of a software HCA, from a node's.
+#pragma once
+
+#include "drivers/soft/soft_hca.h"
+#include "lib/mgmt/node.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::app {
+
+[[nodiscard]] inline soft::SoftHcaConfig soft_hca_config(const mgmt::HcaConfig& config,
+                                                         const mgmt::HcaResources& resources) {
+  soft::SoftHcaConfig soft;
+  soft.name = config.name;
+  soft.port_id = resources.ethdev_port;
+  soft.attr.guid = config.guid;
+  soft.attr.lid = config.lid;
+  soft.attr.sm_lid = config.sm_lid;
+  soft.attr.mtu = wire::mtu_code(config.mtu);
+  soft.attr.pkeys = config.pkeys;
+  soft.pool = resources.pool;
+  soft.control_pool = resources.control_pool;
+  soft.message_mbufs = resources.message_mbufs;
+  soft.icrc = config.icrc;
+  soft.first_qpn = config.first_qpn;
+  soft.qsbr = resources.qsbr;
+  soft.retirement = resources.retirement;
+  soft.doorbell = resources.doorbell;
+  return soft;
+}
+
+}  // namespace ipoib::app
