@@ -155,8 +155,8 @@ class OneLcoreIf<true> {
 
 using OneLcore = OneLcoreIf<kContractsChecked>;
 
-/// What checks alone ask for: where contracts are not checked nothing is kept, and the answer to
-/// every question is yes. To be declared [[no_unique_address]].
+/// A value that only checks ask for: where contracts are not checked nothing is kept, and the
+/// answer to every question is yes. Declare it [[no_unique_address]].
 template <class T, bool kChecked = kContractsChecked>
 class ForChecks {
  public:

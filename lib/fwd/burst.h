@@ -33,7 +33,7 @@ struct Burst {
   [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {pkts.data(), n}; }
 };
 
-/// Packets that start at their IPv4 header. As Burst.
+/// Packets that start at their IPv4 header, with the members and the limit of Burst.
 struct Ip4Burst {
   alignas(64) std::array<std::uint32_t, kMaxBurst> dst;  ///< Host order.
   std::array<rte_mbuf*, kMaxBurst> pkts;
@@ -47,7 +47,7 @@ struct Ip4Burst {
   [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {pkts.data(), n}; }
 };
 
-/// Packets that start at their IPv6 header. As Burst.
+/// Packets that start at their IPv6 header, with the members and the limit of Burst.
 struct Ip6Burst {
   std::array<wire::IpAddr, kMaxBurst> dst;
   std::array<rte_mbuf*, kMaxBurst> pkts;
@@ -62,7 +62,7 @@ struct Ip6Burst {
 };
 
 /// Packets of one version that start at their IP header, each with the valid neighbour it goes to.
-/// As Burst.
+/// Its members and limit are those of Burst.
 struct RoutedBurst {
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::array<table::Neighbour*, kMaxBurst> to;

@@ -29,7 +29,7 @@ struct PacketBalance {
   }
 };
 
-/// What a node has begun and not ended, or remembers for a while.
+/// Work that a node has begun and not ended, and state that it keeps for a while.
 struct Unfinished {
   std::size_t held = 0;         ///< mbufs of packets that wait for their neighbours.
   std::size_t asked = 0;        ///< Of the SA, or waiting to be.

@@ -217,8 +217,8 @@ class Harness {
     require(all_rests() ? world_->come_to_full_rest() : world_->come_to_rest());
   }
 
-  /// What is remembered for a while goes away when that has passed, which is not waited for each
-  /// time; but it is when an input is run alone.
+  /// State that is kept for a while is waited for only after some inputs, and always where an input
+  /// is run alone.
   [[nodiscard]] bool all_rests() const { return inputs_ < 16 || inputs_ % 64 == 0; }
 
   void step(Input& in) {
@@ -522,8 +522,8 @@ class Harness {
     static_cast<void>(node.drops());
   }
 
-  /// As a client of the CLI socket. Not what ends the program, what writes a file or groups that
-  /// only who joined them may leave.
+  /// The node gets a line like those of a client of the CLI socket, except commands that end the
+  /// program, write a file, or join and leave groups.
   void line(unsigned side, Input& in) {
     const auto octets = in.take(in.octet());
     const std::string text{reinterpret_cast<const char*>(octets.data()), octets.size()};

@@ -57,7 +57,7 @@ class FarEnd {
 /// What befalls the next frames on the cable.
 enum class CableFault : std::uint8_t { kNone, kLose, kRepeat, kKeep, kChange, kReverse, kCount };
 
-/// What requests and devices may have changed of a node, which is to be put back.
+/// Parts of a node that requests or devices may have changed, and that are to be put back.
 enum class Change : std::uint8_t {
   kHca,
   kPort,
@@ -84,7 +84,7 @@ struct Side {
   [[nodiscard]] Node& node() const { return stepped->node(); }
   void change(Change what) { changed.set(static_cast<std::size_t>(what)); }
   [[nodiscard]] bool has(Change what) const { return changed[static_cast<std::size_t>(what)]; }
-  /// As Node::run(): a turn if there is something to do. False: there was not.
+  /// Takes a turn if there is something to do, like Node::run(). False: there was nothing.
   bool turn();
 };
 
