@@ -74,6 +74,11 @@ void GroupTable::on_found(Group& g, const sa::Outcome& outcome, TimePoint now) {
 }
 
 void GroupTable::become_absent(Group& g, Duration how_long, TimePoint now) {
+  if (g.full.member() || g.non.member() || g.send.member()) {
+    // The answer is older than the membership.
+    g.presence = Presence::kPresent;
+    return;
+  }
   ++counters_.group_absent;
   g.presence = Presence::kAbsent;
   g.record = {};

@@ -286,14 +286,6 @@ bool GroupTable::send(const wire::IpAddr& group, std::span<const std::byte> fram
   return g != nullptr && g->frames.empty() && (g->ah != fabric::kNoAh || g->way == GroupWay::kNone);
 }
 
-void GroupTable::flush(TimePoint now) {
-  for (auto& [mgid, g] : groups_) {
-    if (!g.sending()) continue;
-    forget(g, now);
-    reconsider(g, now);
-  }
-}
-
 // --- Reports ---
 
 void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
@@ -317,14 +309,18 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
   advance(*g, now);
 }
 
-/// The SA counts nobody as a member any more. The group may be there again already, so whoever
-/// needs it asks; and the report may be older than a membership, so what nobody needs is left.
+/// The SA counts nobody as a member any more, so each membership is to be granted again, also one
+/// that is just being confirmed. The group may be there again already, so whoever needs it asks;
+/// and the report may be older than a membership, so what nobody needs is left.
 void GroupTable::on_deleted(const wire::Gid& mgid, TimePoint now) {
   Group* g = operational_ ? find(mgid) : nullptr;
   if (g == nullptr) return;
   ++counters_.group_reports;
   for (auto* m : {&g->full, &g->non, &g->send}) {
-    if (m->busy()) continue;
+    if (m->busy()) {
+      if (m->member()) m->state = GroupMembership::State::kJoining;
+      continue;
+    }
     m->state = GroupMembership::State::kNone;
     m->due = now + jitter_.around(kReportSpread, 100);
   }

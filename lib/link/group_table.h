@@ -60,8 +60,6 @@ class GroupTable {
   /// A frame of the link itself, from the IPoIB header on. True: it left, or there is no group that
   /// it could be sent to.
   bool send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now);
-  /// Forgets how packets reach the groups; it is asked for anew.
-  void flush(TimePoint now);
 
   // --- Reports of the SA (traps 66, 67) ---
   void on_created(const wire::Gid& mgid, TimePoint now);

@@ -188,6 +188,8 @@ class FakeLinkActions final : public LinkActions {
     EXPECT_EQ(attached.erase({mgid, mlid}), 1U) << "detached twice";
   }
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& ah) override {
+    EXPECT_TRUE(wire::is_unicast_lid(ah.dlid) || (wire::is_multicast_lid(ah.dlid) && ah.global))
+        << "an address handle to LID " << ah.dlid;
     if (ahs.size() >= max_ahs) return fail(Errc::kNoResources, "no room for address handles");
     ahs.emplace(next_ah_, ah);
     return next_ah_++;

@@ -430,6 +430,24 @@ TEST_F(Groups, U31_DeletedGroupIsForgotten) {
   EXPECT_EQ(node(0).actions->ahs.size(), 1U);
 }
 
+TEST_F(Groups, U31_MembershipThatIsBeingConfirmedEndsWithItsGroup) {
+  f.config.membership_refresh = 10s;
+  bring_up(2);
+  join(0, kGlobal);
+  join(1, kGlobal);
+  f.run_for(10ms);
+  send(0, kGlobal);
+  f.run_for(50ms);
+  f.administrator_silent = true;  // so it does not say whether this is still a member
+  f.run_for(12s);
+  ASSERT_EQ(row(0, kGlobal).state, "member");
+  const auto mgid = f.group(kGlobal)->record.mgid;
+  node(0).link->on_report(wire::make_notice(wire::Trap::kGroupDeleted, mgid, 1, {}), f.now);
+  send(0, kGlobal);
+  f.run_for(50ms);
+  EXPECT_FALSE(node(0).sink->valid(ip(kGlobal)));
+}
+
 TEST_F(Groups, U31_FullMembersCreateADeletedGroupAgain) {
   bring_up(2);
   join(0, kGlobal);

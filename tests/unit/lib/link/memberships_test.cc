@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "tests/unit/lib/link/link_bench.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 
 namespace ipoib::link {
@@ -106,6 +107,28 @@ TEST(SaAnswers, U20_PathOfAnotherPortIsNotBelieved) {
   a.send_ip(f.nodes[2]->address());
   f.run_for(100ms);
   EXPECT_EQ(f.nodes[2]->received[a.address()], 1U);
+}
+
+TEST(MembershipAnswers, U31_AnswerThatIsOlderThanTheMembershipDoesNotDenyTheGroup) {
+  LinkBench b;
+  b.bring_up();
+  std::optional<fabric::ReceivedMad> late;
+  b.meddle = [&late](const fabric::ReceivedMad& answer) {
+    const auto status = wire::read<wire::SaMad>(answer.bytes)->hdr.mad.status.host();
+    if (late || status != static_cast<std::uint16_t>(wire::MadStatus::kSaNoRecords)) return true;
+    late = answer;
+    return false;
+  };
+  b.want(ip(kGroup));
+  b.run_for(5ms);
+  ASSERT_TRUE(late);
+  ASSERT_TRUE(b.link.join_group(ip(kGroup), b.now));
+  b.run_for(50ms);
+  ASSERT_TRUE(b.sink.valid(ip(kGroup)));
+  b.client.on_mad(*late, b.now);
+  b.run_for(50ms);
+  EXPECT_TRUE(b.sink.valid(ip(kGroup)));
+  EXPECT_EQ(b.link.counters().group_absent, 0U);
 }
 
 }  // namespace
