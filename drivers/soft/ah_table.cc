@@ -60,7 +60,7 @@ void AhTable::Free::operator()(void* memory) const noexcept {
 }
 
 AhTable::Memory<AhTemplate> AhTable::allocate(int socket_id) {
-  auto* slots = static_cast<AhTemplate*>(rte_zmalloc_socket(
+  auto* slots = static_cast<AhTemplate*>(rte_malloc_socket(
       "soft_ah", kCapacity * sizeof(AhTemplate), alignof(AhTemplate), socket_id));
   if (slots != nullptr) std::uninitialized_value_construct_n(slots, kCapacity);
   return Memory<AhTemplate>{slots};
@@ -69,7 +69,7 @@ AhTable::Memory<AhTemplate> AhTable::allocate(int socket_id) {
 Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id, std::uint64_t tsc_hz,
                                                  fabric::Retirement& retirement) {
   auto slots = allocate(socket_id);
-  Memory<RateBucket> buckets{static_cast<RateBucket*>(rte_zmalloc_socket(
+  Memory<RateBucket> buckets{static_cast<RateBucket*>(rte_malloc_socket(
       "soft_rate", kCapacity * sizeof(RateBucket), RTE_CACHE_LINE_SIZE, socket_id))};
   if (slots == nullptr || buckets == nullptr)
     return fail(Errc::kNoResources, "no memory for {} address handles ({} octets)", kCapacity,
@@ -86,23 +86,24 @@ AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socke
       owned_{std::move(slots)},
       socket_id_{socket_id},
       tsc_hz_{tsc_hz},
-      retirement_{retirement} {
-  free_.reserve(kCapacity);
-  for (fabric::AhIndex i = kCapacity; i-- > 0;) free_.push_back(i);
-}
+      retirement_{retirement} {}
 
 Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric::AhAttr& to) {
   expects_management();
   if (Status ok = check(to); !ok) return tl::make_unexpected(ok.error());
   retired_.reclaim(retirement_, [this](fabric::AhIndex ah) { free_.push_back(ah); });
-  if (free_.empty())
+  auto ah = static_cast<fabric::AhIndex>(attrs_.size());
+  if (!free_.empty()) {
+    ah = free_.back();
+    free_.pop_back();
+    attrs_[ah] = to;
+  } else if (ah < kCapacity) {
+    attrs_.push_back(to);
+  } else {
     return fail(Errc::kNoResources,
                 "all {} address handles of the port are in use, or were until a moment ago ({})",
                 kCapacity, retired_.size());
-  const fabric::AhIndex ah = free_.back();
-  free_.pop_back();
-  if (ah >= attrs_.size()) attrs_.resize(ah + 1);
-  attrs_[ah] = to;
+  }
   if (const unsigned mbps = limiting_mbps(to.rate, port.rate); mbps != 0)
     buckets_[ah] = RateBucket::of(mbps, tsc_hz_);
   AhTemplate& slot = owned_[ah];

@@ -116,11 +116,11 @@ class AhTable {
   std::atomic<AhTemplate*> slots_;  ///< Of owned_.
   Memory<RateBucket> buckets_;
   Memory<AhTemplate> owned_;
-  std::vector<fabric::AhAttr> attrs_;  ///< As far as numbers were ever used.
+  std::vector<fabric::AhAttr> attrs_;  ///< Of the numbers that were ever used.
   int socket_id_;
   std::uint64_t tsc_hz_;
   fabric::Retirement& retirement_;
-  std::vector<fabric::AhIndex> free_;  ///< Last is used next.
+  std::vector<fabric::AhIndex> free_;  ///< Numbers that were used and are not now. Last goes first.
   fabric::Retired<fabric::AhIndex> retired_;
 };
 
