@@ -36,7 +36,7 @@ enum class Step : unsigned {
   kTime,      ///< Time passes: power of two, in ns.
   kDeadline,  ///< Time passes until the next timer is due.
   kCable,     ///< What befalls the next frames between the nodes.
-  kDevice,    ///< Carrier, port, what a subnet manager sets.
+  kDevice,    ///< Carrier, port, removal, what a subnet manager sets.
   kRequest,   ///< What an operator asks for.
   kHosts,     ///< Hosts answer no more, or do again.
   kWorker,    ///< One loop of one worker alone.
@@ -199,9 +199,14 @@ class Harness {
   static constexpr unsigned kInputsPerWorld = 2'000;
   static constexpr unsigned kMostSteps = 64;
   static constexpr unsigned kMany = 40;
+  /// Of a device step's octet: the node's cable, and one more, its Ethernet port.
+  static constexpr unsigned kRemoval = 0x7e;
+  static constexpr unsigned kRemovals = 100;          ///< As many as a replay of seeds has, at once,
+  static constexpr unsigned kInputsPerRemoval = 100;  ///< and then one for so many inputs.
 
   void run(Input in) {
-    if (world_ == nullptr || ++inputs_ % kInputsPerWorld == 0) {
+    ++inputs_;
+    if (world_ == nullptr || world_->spent() || inputs_ % kInputsPerWorld == 0) {
       world_.reset();
       world_ = std::make_unique<NodeWorld>();
       for (unsigned side : {0U, 1U}) clis_[side].emplace(world_->sides[side].node());
@@ -218,8 +223,10 @@ class Harness {
   }
 
   /// State that is kept for a while is waited for only after some inputs, and always where an input
-  /// is run alone.
-  [[nodiscard]] bool all_rests() const { return inputs_ < 16 || inputs_ % 64 == 0; }
+  /// is run alone. Nodes without a cable ask the SA for ever.
+  [[nodiscard]] bool all_rests() const {
+    return !world_->spent() && (inputs_ < 16 || inputs_ % 64 == 0);
+  }
 
   void step(Input& in) {
     const unsigned code = in.octet();
@@ -370,10 +377,11 @@ class Harness {
     world_->damage = where << 8 | in.octet();
   }
 
-  static void device(Side& s, Input& in) {
+  void device(Side& s, Input& in) {
     s.asked = true;
     const unsigned what = in.octet();
     const bool on = (what & 0x80) != 0;
+    if ((what & 0x7e) == kRemoval) return pull_out((what & 1) == 0 ? *s.cable : *s.port);
     s.change((what & 7) == 1 || (what & 7) == 2 ? Change::kPort : Change::kHca);
     fabric::PortChange change;
     switch (what & 7) {
@@ -389,6 +397,12 @@ class Harness {
         if (on) change.gid_prefix = 0xfec0'0000'0000'0000 + in.octet();
     }
     static_cast<void>(s.node().change_hca("soft0", change));
+  }
+  /// New nodes take as long as thirty inputs.
+  void pull_out(FarEnd& device) {
+    if (removals_ >= kRemovals + inputs_ / kInputsPerRemoval) return;
+    ++removals_;
+    device.pull_out();
   }
   static std::vector<std::uint16_t> pkeys(unsigned which) {
     switch (which % 5) {
@@ -545,6 +559,7 @@ class Harness {
   std::unique_ptr<NodeWorld> world_;
   std::array<std::optional<app::Cli>, 2> clis_;
   unsigned inputs_ = 0;
+  unsigned removals_ = 0;
   unsigned hold_ = 0;
 };
 

@@ -103,6 +103,13 @@ SEEDS = {
     "port_down": FORWARD + [DEVICE, 0x01] + wait(28) + ping(HOST2, HOST1, node=NODE1) + [DEVICE, 0x81],
     "port_stop": FORWARD + [DEVICE, 0x02] + ping(HOST1, HOST2) + [DEVICE, 0x82] + wait(28),
     "hca_down": FORWARD + [DEVICE, 0x03] + ping(HOST1, HOST2) + [DEVICE, 0x83] + [DEADLINE] * 4,
+    "port_pulled": FORWARD + [HOLD, 8] + ping(HOST1, HOST2, BURST) + [WORKER, 0, DEVICE, 0x7f] + WORK
+                   + ping(HOST2, HOST1, node=NODE1) + [DEVICE, 0x82] + [DEADLINE] * 4,
+    # Its packets wait in the ring of the worker that owns the HCA.
+    "cable_pulled": FORWARD + [HOLD, 8] + ping(HOST1, HOST2, BURST) + [WORKER, 0, DEVICE, 0x7e] + WORK
+                    + ping(HOST1, HOST2) + [DEVICE, 0x83] + [DEADLINE] * 4,
+    "all_pulled": FORWARD + [DEVICE, 0x7e, DEVICE | NODE1, 0x7f] + ping(HOST2, HOST1, node=NODE1)
+                  + [DEVICE, 0x7f, DEVICE | NODE1, 0x7e] + [DEADLINE] * 4,
     "reregister": FORWARD + [DEVICE, 0x04, DEVICE | NODE1, 0x04] + [DEADLINE] * 3,
     "no_sm": [DEVICE | NODE1, 0x05, 3] + ping(HOST2, HOST1, node=NODE1) + [DEADLINE] * 6,
     "pkeys": FORWARD + [DEVICE, 0x06, 1] + ping(IB1_B, IB1_A, BY_IB1) + [DEVICE, 0x06, 4]

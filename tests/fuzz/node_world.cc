@@ -22,6 +22,7 @@
 #include "lib/wire/nd.h"
 #include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/lib/mgmt/device_faults.h"
 #include "tests/unit/lib/mgmt/make_soft.h"
 
 namespace ipoib::mgmt::test {
@@ -113,7 +114,7 @@ FarEnd::~FarEnd() {
 }
 
 bool FarEnd::give(std::span<const std::byte> frame, bool exact) {
-  if (frame.empty() || frame.size() > kLongestFrame) return false;
+  if (pulled_out_ || frame.empty() || frame.size() > kLongestFrame) return false;
   rte_mbuf* const m = rte_pktmbuf_alloc(wire_pool());
   require(m != nullptr);
   const auto len = static_cast<std::uint16_t>(frame.size());
@@ -154,6 +155,12 @@ bool FarEnd::has_frame() const {
 
 void FarEnd::set_carrier(bool up) {
   static_cast<void>(up ? rte_eth_dev_set_link_up(port_) : rte_eth_dev_set_link_down(port_));
+}
+
+void FarEnd::pull_out() {
+  pulled_out_ = true;
+  empty(to_node_);
+  DeviceFaults::remove(port_);
 }
 
 bool Side::turn() {
@@ -387,6 +394,11 @@ std::size_t NodeWorld::learned() const {
   return n;
 }
 
+bool NodeWorld::spent() const {
+  return std::any_of(sides.begin(), sides.end(),
+                     [](const Side& s) { return s.cable->pulled_out() || s.port->pulled_out(); });
+}
+
 void NodeWorld::put_back_devices(unsigned i, const NodeConfig& original) {
   Side& side = sides[i];
   if (side.has(Change::kHca)) {
@@ -488,6 +500,7 @@ bool NodeWorld::come_to_full_rest() {
   for (int i = 0; i < kMostWaits; ++i) {
     if (!come_to_rest()) return false;
     if (unfinished() <= unfinished_at_rest_) return true;
+    forget();
     pass_to_deadline(std::chrono::seconds(60));
   }
   tell_left();
@@ -554,6 +567,8 @@ void mend_frame(Bytes& frame) {
     lrh.resv_pktlen.set(static_cast<std::uint16_t>((frame.size() - kAt) / 4));
     std::memcpy(&frame[kAt], &lrh, sizeof lrh);
   }
+  const bool global = (lrh.sl_lnh & 3) == static_cast<unsigned>(wire::Lnh::kGlobal);
+  if (global && lrh.packet_len() < kLeast + sizeof(wire::Grh)) return;
   wire::put_icrc({&frame[kAt], lrh.packet_len()});
 }
 

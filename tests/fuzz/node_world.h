@@ -46,10 +46,14 @@ class FarEnd {
   [[nodiscard]] Bytes take();
   [[nodiscard]] bool has_frame() const;
   void set_carrier(bool up);
+  /// The device is taken away from the node, for good, with the frames that wait in it.
+  void pull_out();
+  [[nodiscard]] bool pulled_out() const { return pulled_out_; }
 
  private:
   std::string device_;
   std::uint16_t port_ = 0;
+  bool pulled_out_ = false;
   rte_ring* to_node_;
   rte_ring* from_node_;
 };
@@ -114,6 +118,8 @@ class NodeWorld {
   /// What else is there: of the SA's client, the communication managers and the neighbours'
   /// numbers.
   [[nodiscard]] std::size_t unfinished() const;
+  /// A device was pulled out, which comes back with a new node only.
+  [[nodiscard]] bool spent() const;
   /// Takes back whatever requests may have changed, forgets what was learned, and lets time pass
   /// until no packet is left. False: something stays, or a packet is under no counter or under two
   /// (mgmt::PacketBalance).

@@ -64,8 +64,9 @@ struct Ip4 {
     const std::uint16_t sum = wire::internet_checksum(std::span{out}.first(header_len));
     const wire::Be16 checksum{static_cast<std::uint16_t>(sum + checksum_off)};
     std::memcpy(&out[offsetof(wire::Ipv4Hdr, checksum)], &checksum, sizeof(checksum));
+    out.resize(header_len + payload_len);
     for (std::size_t i = 0; i < payload_len; ++i)
-      out.push_back(static_cast<std::byte>(first_payload + i));
+      out[header_len + i] = static_cast<std::byte>(first_payload + i);
     return out;
   }
 };
