@@ -64,7 +64,12 @@ Result<Output> show_route(mgmt::Node& node, const Match& match) {
     } while (rows.empty());
     return to_json(rows);
   };
-  return list_in_pieces(match, {{"TO", "to"}, {"KIND", "kind"}, {"IFACE", "iface"}, {"VIA", "via"}},
+  return list_in_pieces(match,
+                        {{"TO", "to"},
+                         {"KIND", "kind"},
+                         {"IFACE", "iface"},
+                         {"VIA", "via"},
+                         {"DEAD", "dead"}},
                         std::move(next));
 }
 

@@ -276,7 +276,8 @@ Json to_json(const mgmt::RouteInfo& route) {
   return {{"to", wire::to_string(route.to)},
           {"kind", route.kind},
           {"iface", route.iface},
-          {"via", texts(route.via)}};
+          {"via", texts(route.via)},
+          {"dead", texts(route.dead)}};
 }
 
 Json to_json(const link::GroupInfo& g) {

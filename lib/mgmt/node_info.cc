@@ -270,7 +270,7 @@ std::vector<RouteInfo> NodeImpl::routes(const std::optional<wire::IpPrefix>& aft
   for (auto it = after ? all.upper_bound(*after) : all.begin();
        it != all.end() && rows.size() < most; ++it)
     rows.push_back({it->first, std::string{kind_name(it->second.kind)}, name_of(it->second.iface),
-                    it->second.via});
+                    it->second.via, routes_->dead_gateways(it->second)});
   return rows;
 }
 

@@ -100,6 +100,8 @@ struct RouteInfo {
                      ///< "redirect", "advertised"
   std::string iface;
   std::vector<wire::IpAddr> via;
+  std::vector<wire::IpAddr> dead{};  ///< Those of `via` that do not answer, or whose interface is
+                                     ///< down. Packets leave by them only where all are dead.
 };
 
 /// A row of `show mroute`: what becomes of packets to a group that come by an interface.

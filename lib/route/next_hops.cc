@@ -60,7 +60,7 @@ void NextHops::reclaim(bool wait) {
 Result<NextHopIndex> NextHops::fixed(const NextHop& hop) {
   const auto key = std::pair{hop.kind, hop.iface};
   if (const auto it = fixed_.find(key); it != fixed_.end()) return it->second;
-  const auto index = allocate(1);
+  auto index = allocate(1);
   if (!index) return index;
   sink_.set_next_hop(*index, hop);
   fixed_.emplace(key, *index);
@@ -122,7 +122,7 @@ Result<NextHopIndex> NextHops::use_group(const std::vector<Gateway>& via) {
     return it->second;
   }
   Group group{via, 1, table::kNoInterface, Buckets{via.size(), bucket_count(via.size())}};
-  const auto index = allocate(1 + group.buckets.size());
+  auto index = allocate(1 + group.buckets.size());
   if (!index) return index;
   for (std::size_t i = 0; i < via.size(); ++i) {
     const auto gateway = use_gateway(via[i]);
@@ -171,6 +171,16 @@ void NextHops::write_buckets(NextHopIndex index, const Group& group) {
 bool NextHops::is_alive(const Gateway& gateway) const {
   const auto it = gateways_.find(gateway);
   return it != gateways_.end() && it->second.answers && !down_.contains(gateway.first);
+}
+
+std::vector<wire::IpAddr> NextHops::dead_gateways(NextHopIndex index) const {
+  std::vector<Gateway> via;
+  if (const auto one = by_index_.find(index); one != by_index_.end()) via = {one->second};
+  if (const auto group = groups_.find(index); group != groups_.end()) via = group->second.via;
+  std::vector<wire::IpAddr> dead;
+  for (const Gateway& gateway : via)
+    if (!is_alive(gateway)) dead.push_back(gateway.second);
+  return dead;
 }
 
 std::vector<bool> NextHops::alive(const Group& group) const {

@@ -44,6 +44,8 @@ class NextHops {
   /// The neighbour answers, or has not answered when it was asked.
   void neighbour_heard(const Gateway& neighbour, bool answers);
   void interface_changed(table::InterfaceId iface, bool up);
+  /// Of the gateways that the number of a use() leads to: those that are dead. Empty for others.
+  [[nodiscard]] std::vector<wire::IpAddr> dead_gateways(table::NextHopIndex index) const;
 
   static constexpr std::size_t kMaxPaths = 64;
 

@@ -79,6 +79,11 @@ class RouteTable {
     next_hops_.interface_changed(iface, up);
   }
 
+  /// Of route.via: gateways that do not answer, or whose interface is down.
+  [[nodiscard]] std::vector<wire::IpAddr> dead_gateways(const Route& route) const {
+    return next_hops_.dead_gateways(route.next_hop);
+  }
+
   static constexpr std::size_t kMaxPaths = NextHops::kMaxPaths;
   static constexpr std::size_t kMaxRedirects = 1024;
 

@@ -125,10 +125,10 @@ TEST_F(CliTest, ShowsRowsOrOneObject) {
   EXPECT_EQ(json("show config json").at("hca").at("soft0").at("lid"), 1);
   EXPECT_EQ(text("show neigh eth0"), "none\n");
   EXPECT_EQ(text("show route"),
-            "TO              KIND       IFACE  VIA\n"
+            "TO              KIND       IFACE  VIA                 DEAD\n"
             "10.0.0.0/24     connected  ib0\n"
             "172.16.0.0/12   blackhole\n"
-            "192.168.2.0/24  static     ib0    10.0.0.2, 10.0.0.3\n");
+            "192.168.2.0/24  static     ib0    10.0.0.2, 10.0.0.3  10.0.0.3\n");
   EXPECT_EQ(text("show group"),
             "GROUP      IFACE  STATE   JOINS  SENDING    MLID  LINK-LAYER ADDRESS       REASON\n"
             "239.1.1.1  ib0    member      1  no       0xc003  ff12:401b:ffff::f01:101\n");

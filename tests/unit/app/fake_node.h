@@ -375,7 +375,8 @@ inline void fill(FakeNode& node) {
                   {*wire::parse_prefix("192.168.2.0/24"),
                    "static",
                    "ib0",
-                   {*wire::parse_ip("10.0.0.2"), *wire::parse_ip("10.0.0.3")}}};
+                   {*wire::parse_ip("10.0.0.2"), *wire::parse_ip("10.0.0.3")},
+                   {*wire::parse_ip("10.0.0.3")}}};
 
   node.groups_ = {
       {*wire::parse_ip("239.1.1.1"), "ib0", "ff12:401b:ffff::f01:101", 0xc003, 1, "member"}};

@@ -82,6 +82,15 @@ class NodeEcmpTest : public NodeTest {
     });
   }
 
+  /// Of the route with two gateways, as `show route` has it.
+  static std::vector<wire::IpAddr> dead_gateways(Node& node) {
+    return ask<std::vector<wire::IpAddr>>(node, [](Node& n) {
+      for (const RouteInfo& r : n.routes({}, 1000))
+        if (r.via.size() == 2) return r.dead;
+      return std::vector<wire::IpAddr>{};
+    });
+  }
+
   static constexpr unsigned kFlows = 64;
   bool lives[2] = {true, true};
   std::set<std::size_t> used;
@@ -96,10 +105,13 @@ TEST_F(NodeEcmpTest, P05_FlowsLeaveADeadGatewayAndComeBackWithIt) {
         [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
     const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
     EXPECT_TRUE(all_flows_go_by(mac, {0, 1}));
+    EXPECT_EQ(dead_gateways(node), std::vector<wire::IpAddr>{});
     lives[0] = false;
     EXPECT_TRUE(all_flows_go_by(mac, {1}));
+    EXPECT_EQ(dead_gateways(node), std::vector{wire::IpAddr::v4(kGateways[0])});
     lives[0] = true;
     EXPECT_TRUE(all_flows_go_by(mac, {0, 1}));
+    EXPECT_EQ(dead_gateways(node), std::vector<wire::IpAddr>{});
   });
 }
 
