@@ -201,7 +201,7 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
   if (!g.full.member() && !g.non.member()) detach(g);
 }
 
-void GroupTable::fail_join(Group& g, GroupMembership& m, std::string why, TimePoint now) {
+void GroupTable::fail_join(Group& g, GroupMembership& m, const std::string& why, TimePoint now) {
   ++counters_.group_joins_failed;
   m.state = GroupMembership::State::kRefused;
   m.backoff = std::clamp(m.backoff * 2, config_.group.backoff_min, config_.group.backoff_max);

@@ -107,7 +107,7 @@ class GroupTable {
   void on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now);
   void leave_former(Group& g, GroupMembership& m, TimePoint now);
   void on_refused(Group& g, GroupMembership& m, const sa::Failure& failure, TimePoint now);
-  void fail_join(Group& g, GroupMembership& m, std::string why, TimePoint now);
+  void fail_join(Group& g, GroupMembership& m, const std::string& why, TimePoint now);
   Result<wire::McMemberRecord> accept(const Group& g, const sa::Reply& reply) const;
   Status attach(Group& g);
   void detach(Group& g);

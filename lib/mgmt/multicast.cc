@@ -71,7 +71,7 @@ Status Multicast::add_route(const MulticastRouteConfig& route, TimePoint now) {
   expects_management();
   const auto resolved = resolve(route);
   if (!resolved) return tl::make_unexpected(resolved.error());
-  const Status added = router_.table().add_static(*resolved, now);
+  Status added = router_.table().add_static(*resolved, now);
   note_incoming();
   return added;
 }
@@ -80,7 +80,7 @@ Status Multicast::remove_route(const MulticastRouteConfig& route, TimePoint now)
   expects_management();
   const auto resolved = resolve(route);
   if (!resolved) return tl::make_unexpected(resolved.error());
-  const Status removed = router_.table().remove_static(*resolved, now);
+  Status removed = router_.table().remove_static(*resolved, now);
   note_incoming();
   return removed;
 }
