@@ -92,7 +92,7 @@ class Harness {
   std::string answer(std::string_view line) {
     if (line.size() > Session::kMaxLine)
       return fmt::format("error: a line of more than {} octets\n", Session::kMaxLine);
-    const std::string text = cli_.execute(line);
+    std::string text = cli_.execute(line);
     require(text.size() <= kLongestAnswer && (text.empty() || text.back() == '\n'));
     const bool failed = text.starts_with("error: ");
     const auto words = split_words(line);
