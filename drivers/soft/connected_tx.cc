@@ -72,7 +72,7 @@ std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
     if (r.full()) [[unlikely]]
       break;
     if (!may_keep(q, m->nb_segs)) [[unlikely]] {
-      drop(m, Drop::kIbTxBudget);
+      lose(m, Drop::kIbTxBudget);
       continue;
     }
     r.kept += m->nb_segs;

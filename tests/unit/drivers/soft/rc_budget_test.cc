@@ -80,6 +80,9 @@ TEST_F(Budget, C15_SilentPeersHoldABoundedShareAndOthersGoOn) {
   EXPECT_GE(held, kMost / 2);
   const std::uint64_t refused = peers[0].drops(Drop::kIbTxBudget);
   EXPECT_EQ(refused * 5 + held, 200U * 5) << "messages of five mbufs: kept, or counted";
+  const fabric::TxLost lost[] = {ends_[0].first->tx_lost(), ends_[1].first->tx_lost()};
+  EXPECT_EQ(lost[0].packets + lost[1].packets, refused) << "which nobody else counts as sent";
+  EXPECT_EQ(lost[0].octets + lost[1].octets, refused * 9000);
 
   use(2);
   for (std::uint32_t i = 0; i < 50; ++i) {

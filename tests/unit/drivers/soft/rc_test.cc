@@ -161,6 +161,8 @@ TEST_F(Rc, C13_SilenceEndsInErrorAfterTheRetries) {
   EXPECT_EQ(peers[0].drops(Drop::kIbTxFlushed), 5U);
   EXPECT_TRUE(send(0, pattern(9, 68))) << "taken, and lost";
   EXPECT_EQ(peers[0].drops(Drop::kIbTxFlushed), 6U);
+  EXPECT_EQ(peers[0].queue->tx_lost().packets, 1U) << "the others were sent";
+  EXPECT_EQ(peers[0].queue->tx_lost().octets, 68U);
   EXPECT_TRUE(cut(1).empty());
 }
 
@@ -334,6 +336,7 @@ TEST_F(Rc, C08_MessagesMayBeLongerThan65536) {
   m->pkt_len = fabric::kMaxMessage + 1;  // says so
   EXPECT_EQ(peers[0].queue->tx_burst(&m, 1), 1);
   EXPECT_EQ(peers[0].drops(Drop::kIbTxTooLong), 1U);
+  EXPECT_EQ(peers[0].queue->tx_lost().packets, 1U);
 }
 
 TEST_F(Rc, C11_FullSendQueueTakesNoMore) {
