@@ -1,6 +1,10 @@
 // Interfaces that an operator took down receive nothing; those on their way up do.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <new>
 #include <thread>
 
 #include "tests/unit/lib/fwd/world.h"
@@ -122,6 +126,70 @@ TEST(InterfaceState, WhoSeesItUpSeesItsMtu) {
   EXPECT_EQ(without, 0U);
   entry.set_up(true, 1500);
   EXPECT_EQ(entry.mtu, 1500);
+}
+
+/// A page that notes the address of the first write after each watch().
+class WatchedPage {
+ public:
+  WatchedPage()
+      : size_{static_cast<std::size_t>(sysconf(_SC_PAGESIZE))},
+        memory_{mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)} {
+    watched_ = this;
+    struct sigaction action {};
+    action.sa_sigaction = &WatchedPage::touched;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, &before_);
+  }
+  ~WatchedPage() {
+    watched_ = nullptr;
+    sigaction(SIGSEGV, &before_, nullptr);
+    munmap(memory_, size_);
+  }
+  WatchedPage(const WatchedPage&) = delete;
+  WatchedPage& operator=(const WatchedPage&) = delete;
+
+  [[nodiscard]] void* memory() const { return memory_; }
+  void watch() {
+    first_ = nullptr;
+    mprotect(memory_, size_, PROT_READ);
+  }
+  [[nodiscard]] const void* first_written() const { return first_; }
+
+ private:
+  static void touched(int signal, siginfo_t* what, void* /*context*/) {
+    WatchedPage* const page = watched_;
+    const auto* const at = static_cast<const std::byte*>(what->si_addr);
+    const auto* const begin = page == nullptr ? nullptr : static_cast<std::byte*>(page->memory_);
+    if (page == nullptr || at < begin || at >= begin + page->size_) {
+      std::signal(signal, SIG_DFL);  // a real fault: the instruction runs again and ends the program
+      return;
+    }
+    page->first_ = at;
+    mprotect(page->memory_, page->size_, PROT_READ | PROT_WRITE);
+  }
+
+  static inline WatchedPage* watched_ = nullptr;
+  std::size_t size_;
+  void* memory_;
+  const void* first_ = nullptr;
+  struct sigaction before_ {};
+};
+
+/// A second thread would hardly ever look between the two stores; the page sees their order.
+TEST(InterfaceState, TheMtuIsThereBeforeTheInterfaceIsUp) {
+  WatchedPage page;
+  auto* const entry = new (page.memory()) InterfaceEntry;
+  page.watch();
+  entry->set_up(true, 2044);
+  EXPECT_EQ(page.first_written(), &entry->mtu);
+  EXPECT_TRUE(entry->is_up());
+  EXPECT_EQ(entry->mtu, 2044);
+  page.watch();
+  entry->set_up(false, 0);
+  EXPECT_EQ(page.first_written(), &entry->up) << "the MTU stays";
+  page.watch();
+  entry->set_up(false, 0);
+  EXPECT_EQ(page.first_written(), nullptr) << "nothing has changed";
 }
 
 }  // namespace
