@@ -1,0 +1,161 @@
+// Where a node has its memory, on a machine with more NUMA nodes than this one: whatever a worker
+// uses is asked for on the node of its lcore. DPDK's functions note what they are asked; they are
+// linked before the library's own, which they call.
+#include <rte_lcore.h>
+#include <rte_lpm.h>
+#include <rte_malloc.h>
+#include <rte_mempool.h>
+
+#include <dlfcn.h>
+
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <set>
+
+#include "lib/mgmt/placement.h"
+#include "tests/unit/lib/mgmt/node_bench.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+/// Each lcore is on a NUMA node of its own, of the same number.
+class Machine {
+ public:
+  static Machine& get() {
+    static Machine machine;
+    return machine;
+  }
+  void set_up(bool on) {
+    const std::lock_guard lock{mutex_};
+    on_ = on;
+    asked_.clear();
+  }
+  [[nodiscard]] bool is_on() {
+    const std::lock_guard lock{mutex_};
+    return on_;
+  }
+  void note(const char* what, int node) {
+    const std::lock_guard lock{mutex_};
+    if (on_ && what != nullptr) asked_[what].insert(node);
+  }
+  [[nodiscard]] std::set<int> nodes_of(const std::string& what) {
+    const std::lock_guard lock{mutex_};
+    return asked_[what];
+  }
+
+ private:
+  std::mutex mutex_;
+  bool on_ = false;
+  std::map<std::string, std::set<int>> asked_;
+};
+
+/// The library's own.
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+struct NumaTest : NodeTest {
+  void SetUp() override { Machine::get().set_up(true); }
+  void TearDown() override { Machine::get().set_up(false); }
+  static std::set<int> nodes_of(const std::string& what) { return Machine::get().nodes_of(what); }
+};
+
+TEST_F(NumaTest, WhatAWorkerUsesIsOnTheNodeOfItsLcore) {
+  constexpr unsigned kWorkers = 6;
+  NodeConfig c = config();
+  c.worker.count = kWorkers;
+  c.worker.assign = {{"eth0", 3}, {"soft0", 4}};
+  std::vector<unsigned> lcores(kWorkers);
+  std::iota(lcores.begin(), lcores.end(), 1U);
+  HcaResources given;
+  const auto node = Node::create(c, {0, lcores}, [&](const HcaConfig& h, const HcaResources& r) {
+    given = r;
+    return make_soft(h, r);
+  });
+  ASSERT_TRUE(node) << node.error().what;
+
+  const std::set<int> all(lcores.begin(), lcores.end());
+  for (const char* const table : {"neighbours", "neighbour_slots", "deliveries"})
+    EXPECT_EQ(nodes_of(table), all) << table;
+  for (unsigned i = 0; i < kWorkers; ++i) {
+    const std::set own{static_cast<int>(lcores[i])};
+    const auto name = [](const char* what, unsigned number) {
+      return "ipoib_" + std::string{what} + std::to_string(number);
+    };
+    for (const char* const what : {"mbufs_", "up_", "down_"})
+      EXPECT_EQ(nodes_of(name(what, i)), own) << what << i;
+    for (unsigned from = 0; from < kWorkers; ++from) {
+      if (from == i) continue;
+      const std::string ring = name("handoff_", from) + "_" + std::to_string(i);
+      EXPECT_EQ(nodes_of(ring), own) << ring;
+      ASSERT_NE(rte_ring_lookup(ring.c_str()), nullptr);
+      EXPECT_EQ(rte_ring_lookup(ring.c_str())->size, handoff_depth(kWorkers)) << "as was planned";
+    }
+  }
+  EXPECT_EQ(nodes_of(ethernet.name), std::set{4}) << "what the port receives, as worker 3 does";
+  EXPECT_EQ(nodes_of(cable.name), std::set{5});
+  EXPECT_EQ(given.pool->socket_id, 5);
+  EXPECT_EQ(given.worker_node, 5);
+  for (const char* const table : {"ipoib_ipv4", "prefixes6"})
+    EXPECT_EQ(nodes_of(table), std::set{1}) << table << ", which workers share: the first one's";
+  EXPECT_EQ(nodes_of("ipoib_control"), std::set{0}) << "management's";
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
+
+// NOLINTBEGIN(readability-identifier-naming)
+using namespace ipoib::mgmt;
+
+extern "C" {
+
+unsigned rte_lcore_to_socket_id(unsigned lcore) {
+  if (Machine::get().is_on()) return lcore;
+  return next<decltype(rte_lcore_to_socket_id)>("rte_lcore_to_socket_id")(lcore);
+}
+
+void* rte_malloc_socket(const char* type, std::size_t size, unsigned align, int socket) {
+  Machine::get().note(type, socket);
+  return next<decltype(rte_malloc_socket)>("rte_malloc_socket")(type, size, align, socket);
+}
+
+rte_ring* rte_ring_create(const char* name, unsigned count, int socket, unsigned flags) {
+  Machine::get().note(name, socket);
+  return next<decltype(rte_ring_create)>("rte_ring_create")(name, count, socket, flags);
+}
+
+rte_ring* rte_ring_create_elem(const char* name, unsigned size, unsigned count, int socket,
+                               unsigned flags) {
+  Machine::get().note(name, socket);
+  return next<decltype(rte_ring_create_elem)>("rte_ring_create_elem")(name, size, count, socket,
+                                                                      flags);
+}
+
+rte_mempool* rte_pktmbuf_pool_create(const char* name, unsigned n, unsigned cache,
+                                     std::uint16_t private_size, std::uint16_t room, int socket) {
+  Machine::get().note(name, socket);
+  // The library refuses a node that is not there.
+  rte_mempool* const pool = next<decltype(rte_pktmbuf_pool_create)>("rte_pktmbuf_pool_create")(
+      name, n, cache, private_size, room, Machine::get().is_on() ? SOCKET_ID_ANY : socket);
+  if (pool != nullptr) pool->socket_id = socket;
+  return pool;
+}
+
+rte_lpm* rte_lpm_create(const char* name, int socket, const rte_lpm_config* config) {
+  Machine::get().note(name, socket);
+  return next<decltype(rte_lpm_create)>("rte_lpm_create")(name, socket, config);
+}
+
+int rte_eth_rx_queue_setup(std::uint16_t port, std::uint16_t queue, std::uint16_t descriptors,
+                           unsigned socket, const rte_eth_rxconf* config, rte_mempool* pool) {
+  std::array<char, RTE_ETH_NAME_MAX_LEN> device{};
+  if (rte_eth_dev_get_name_by_port(port, device.data()) == 0)
+    Machine::get().note(device.data(), pool->socket_id);
+  return next<decltype(rte_eth_rx_queue_setup)>("rte_eth_rx_queue_setup")(port, queue, descriptors,
+                                                                          socket, config, pool);
+}
+
+}  // extern "C"
+// NOLINTEND(readability-identifier-naming)
