@@ -1,4 +1,4 @@
-// A node with two gateways for one prefix, one of which falls silent.
+// A node with two gateways for one prefix, one of which falls silent or is not to be reached.
 #include <set>
 
 #include "tests/unit/lib/mgmt/node_bench.h"
@@ -112,6 +112,67 @@ TEST_F(NodeEcmpTest, P05_FlowsLeaveADeadGatewayAndComeBackWithIt) {
     lives[0] = true;
     EXPECT_TRUE(all_flows_go_by(mac, {0, 1}));
     EXPECT_EQ(dead_gateways(node), std::vector<wire::IpAddr>{});
+  });
+}
+
+/// A gateway behind each of two ports, whose addresses are known.
+class NodeEcmpPortsTest : public NodeTest {
+ protected:
+  NodeConfig ports_config() {
+    NodeConfig c = config();
+    c.ports.push_back({"eth1", other.name, {*wire::parse_prefix("192.168.2.1/24")}, 1500});
+    const wire::IpAddr gateways[] = {wire::IpAddr::v4(0xc0a8'0102), wire::IpAddr::v4(0xc0a8'0202)};
+    c.neighbours = {{"eth0", gateways[0], "02:00:00:00:00:10"},
+                    {"eth1", gateways[1], "02:00:00:00:00:11"}};
+    c.routes.push_back(
+        {.to = *wire::parse_prefix("10.9.0.0/16"), .via = {gateways[0], gateways[1]}});
+    c.redirects = false;
+    return c;
+  }
+  static void set_up(Node& node, const char* port, bool up) {
+    EXPECT_TRUE(ask<bool>(node, [=](Node& n) { return n.set_interface_up(port, up).has_value(); }));
+  }
+  /// IPv4 packets that the node has sent there.
+  static unsigned taken(rte_ring* ring) {
+    unsigned n = 0;
+    void* raw = nullptr;
+    while (rte_ring_dequeue(ring, &raw) == 0) {
+      auto* const m = static_cast<rte_mbuf*>(raw);
+      n += *rte_pktmbuf_mtod_offset(m, const wire::Be16*, 12) == wire::Be16{0x0800};
+      rte_pktmbuf_free(m);
+    }
+    return n;
+  }
+  /// Sends a packet of each flow again and again, until all of them came out by these ports.
+  bool all_flows_go_by(const wire::MacAddr& node, bool eth0, bool eth1) {
+    constexpr std::uint16_t kFlows = 64;
+    return eventually([&] {
+      unsigned by_eth0 = 0, by_eth1 = 0;
+      for (std::uint16_t flow = 0; flow < kFlows; ++flow)
+        give(ethernet.to_node, ethernet_frame(0x0800, flow_packet(flow), node));
+      const auto limit = std::chrono::steady_clock::now() + 200ms;
+      while (by_eth0 + by_eth1 < kFlows && std::chrono::steady_clock::now() < limit) {
+        by_eth0 += taken(ethernet.from_node);
+        by_eth1 += taken(other.from_node);
+      }
+      return by_eth0 + by_eth1 == kFlows && (by_eth0 != 0) == eth0 && (by_eth1 != 0) == eth1;
+    });
+  }
+
+  RingDevice other{"other"};
+};
+
+// No neighbour falls silent: the port towards it is taken down.
+TEST_F(NodeEcmpPortsTest, P05_FlowsLeaveAPortThatGoesDownAndComeBackWithIt) {
+  run(ports_config(), [this](Node& node) {
+    EXPECT_TRUE(eventually(
+        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[1].state == "up"; }); }));
+    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+    EXPECT_TRUE(all_flows_go_by(mac, true, true));
+    set_up(node, "eth1", false);
+    EXPECT_TRUE(all_flows_go_by(mac, true, false));
+    set_up(node, "eth1", true);
+    EXPECT_TRUE(all_flows_go_by(mac, true, true));
   });
 }
 
