@@ -183,6 +183,28 @@ class RemovalTest : public EthDeviceTest {
     (*node)->run();
     world.join();
   }
+  /// From another host of the port's network to the peer.
+  static std::vector<std::byte> transit_packet() {
+    auto packet = echo_request();
+    auto ip = *wire::read<wire::Ipv4Hdr>(packet);
+    ip.src.set(0xc0a8'0142);
+    ip.dst.set(kPeerIp);
+    ip.checksum = {};
+    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+    std::memcpy(packet.data(), &ip, sizeof ip);
+    return packet;
+  }
+  /// In two mbufs, the first one of `first` octets.
+  static void give_chain(rte_ring* ring, std::span<const std::byte> octets, std::size_t first) {
+    std::array<rte_mbuf*, 2> m{};
+    ASSERT_EQ(rte_pktmbuf_alloc_bulk(outside_pool, m.data(), 2), 0);
+    const std::span<const std::byte> parts[] = {octets.first(first), octets.subspan(first)};
+    for (std::size_t i = 0; i < 2; ++i)
+      std::memcpy(rte_pktmbuf_append(m[i], static_cast<std::uint16_t>(parts[i].size())),
+                  parts[i].data(), parts[i].size());
+    ASSERT_EQ(rte_pktmbuf_chain(m[0], m[1]), 0);
+    ASSERT_EQ(rte_ring_enqueue(ring, m[0]), 0);
+  }
   static std::uint16_t port_id(const std::string& name) {
     std::uint16_t id = 0;
     EXPECT_EQ(rte_eth_dev_get_port_by_name(name.c_str(), &id), 0);
@@ -243,6 +265,36 @@ TEST_F(RemovalTest, CapabilitiesAreShownAndGroupsProgrammed) {
         return std::count(faults.groups.begin(), faults.groups.end(), all_nodes) == 1;
       });
     }));
+  });
+}
+
+// What hosts join there is not in the list of this node's own groups.
+TEST_F(RemovalTest, PortOfAMulticastRouterReceivesTheGroupsOfOthers) {
+  faults.no_all_multicast = true;
+  faults.most_groups = 64;
+  NodeConfig c = config();
+  c.ports[0].ip.multicast_router = true;
+  run(c, [](Node& node) {
+    EXPECT_TRUE(eventually(
+        [&] { return port(node).capabilities.multicast == MulticastFilter::kPromiscuous; }));
+  });
+}
+
+// Workers are told what the device said, and copy what it does not send.
+TEST_F(RemovalTest, ChainsLeaveInAsManyMbufsAsTheDeviceSends) {
+  faults.says = [](rte_eth_dev_info& info) {
+    info.tx_offload_capa &= ~std::uint64_t{RTE_ETH_TX_OFFLOAD_MULTI_SEGS};
+  };
+  NodeConfig c = config();
+  c.redirects = false;
+  c.neighbours = {{"eth0", wire::IpAddr::v4(kPeerIp), "02:00:00:00:00:09"}};
+  run(c, [this](Node& node) {
+    EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
+    const auto packet = transit_packet();
+    const auto frame = ethernet_frame(0x0800, packet, port(node).mac);
+    give_chain(ethernet.to_node, frame, 14 + 20);
+    // take() looks at the first mbuf only.
+    EXPECT_EQ(take(ethernet.from_node, 0x0800).size(), frame.size());
   });
 }
 
