@@ -126,7 +126,7 @@ Bytes VerbsTest::bytes_of(const rte_mbuf* m) {
   return bytes;
 }
 
-std::vector<Bytes> VerbsTest::take(std::vector<rte_mbuf*> pkts) {
+std::vector<Bytes> VerbsTest::take(const std::vector<rte_mbuf*>& pkts) {
   std::vector<Bytes> all;
   for (rte_mbuf* m : pkts) {
     all.push_back(bytes_of(m));

@@ -91,7 +91,7 @@ class VerbsTest : public testing::Test {
   /// In several mbufs, of so many octets each at most.
   static rte_mbuf* chain(std::span<const std::byte> octets, std::size_t part);
   static Bytes bytes_of(const rte_mbuf* m);
-  static std::vector<Bytes> take(std::vector<rte_mbuf*> pkts);
+  static std::vector<Bytes> take(const std::vector<rte_mbuf*>& pkts);
   /// Sends packets of these octets; all are taken.
   static void send(Node& from, fabric::AhIndex ah, std::uint32_t qpn,
                    const std::vector<Bytes>& packets);

@@ -29,7 +29,7 @@ struct Row {
 
 /// Each row into a new worker: exactly its reason is counted, nothing goes out or up.
 #define EXPECT_ROWS_DROPPED(iface, rows)                         \
-  for (const Row& row : rows) {                                  \
+  for (const Row& row : (rows)) {                                \
     const auto before = drops(iface, row.reason);                \
     const auto all_before = all_drops();                         \
     receive(iface, row.frame);                                   \

@@ -259,8 +259,9 @@ class Ip4RouteBurst : public Ip4Route {
   std::map<std::string, std::uint64_t> all_drops_by_name() {
     std::map<std::string, std::uint64_t> all;
     for (std::size_t r = 0; r < kDropCount; ++r)
-      for (table::InterfaceId i = 0; i < entries.size(); ++i)
-        all[std::string{drop_name(static_cast<Drop>(r))}] += drops(i, static_cast<Drop>(r));
+      for (std::size_t i = 0; i < entries.size(); ++i)
+        all[std::string{drop_name(static_cast<Drop>(r))}] +=
+            drops(static_cast<table::InterfaceId>(i), static_cast<Drop>(r));
     return all;
   }
 };
@@ -319,7 +320,7 @@ class Ip4RouteGroup : public Ip4Route {
     EXPECT_EQ(sent.size(), 1U);
     return sent.empty() ? 99 : sent[0].to.ah;
   }
-  static Bytes with_ports(Ip4 packet, std::uint16_t src, std::uint16_t dst) {
+  static Bytes with_ports(const Ip4& packet, std::uint16_t src, std::uint16_t dst) {
     Bytes bytes = packet.bytes();
     const std::array<wire::Be16, 2> ports = {wire::Be16{src}, wire::Be16{dst}};
     std::memcpy(&bytes[bytes.size() - packet.payload_len], &ports, sizeof(ports));

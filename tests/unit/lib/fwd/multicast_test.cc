@@ -85,7 +85,7 @@ class SourceLimits : public Multicast {
  protected:
   static constexpr std::uint32_t kSourcesPerInterval = 7;
   void SetUp() override {
-    World::SetUp();
+    World::SetUp();  // NOLINT(bugprone-parent-virtual-call): Multicast::SetUp() starts the worker
     configs[0].punt.interval_us = 3'600'000'000;
     configs[0].punt.multicast = kSourcesPerInterval;
     start();
