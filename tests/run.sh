@@ -164,7 +164,7 @@ if step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14"
   if ((long)); then
     step "clang-tidy, all files, with the analyzer" 7200 tests/check-tidy --all
   else
-    step "clang-tidy, a part" 1800 tests/check-tidy
+    step "clang-tidy, the program" 1800 tests/check-tidy
     long_step "clang-tidy, all files, with the analyzer"
   fi
   # The kept inputs are replayed as unit tests; here the time goes into new ones.
