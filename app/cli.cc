@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/diagnostic.h"
+#include "app/markdown.h"
 #include "lib/base/log_level.h"
 
 namespace ipoib::app {
@@ -123,6 +124,16 @@ Result<std::string> command_help(std::string_view topic) {
     for (const Parameter& p : parameters()) text += fmt::format("{:<8} {}\n", p.name, p.what);
   }
   return text;
+}
+
+std::string command_reference() {
+  std::string out = "| command | meaning |\n| --- | --- |\n";
+  for (const Command& c : commands())
+    out += fmt::format("| `{}` | {} |\n", markdown_cell(c.syntax), markdown_cell(c.help));
+  out += "\n| word | stands for |\n| --- | --- |\n";
+  for (const Parameter& p : parameters())
+    out += fmt::format("| `{}` | {} |\n", p.name, markdown_cell(p.what));
+  return out;
 }
 
 }  // namespace ipoib::app

@@ -60,5 +60,7 @@ Status run_command_file(Cli& cli, const std::string& file,
 /// The commands whose first word is `topic`, or all (no topic, "all"), with their help. kNotFound
 /// for a topic no command has.
 [[nodiscard]] Result<std::string> command_help(std::string_view topic);
+/// All commands and the words in their syntax, as tables in Markdown.
+[[nodiscard]] std::string command_reference();
 
 }  // namespace ipoib::app

@@ -3,6 +3,7 @@
 
 #include "app/config.h"
 #include "app/config_schema.h"
+#include "app/markdown.h"
 
 namespace ipoib::app {
 namespace {
@@ -28,13 +29,6 @@ void print_entries(const Section<Entry>& section, const std::vector<Entry>& entr
     else
       print_entry(section, entry, {}, out);
   }
-}
-
-/// Bars divide the columns of a Markdown table and must be escaped inside them.
-std::string cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '|' ? std::string{"\\|"} : std::string{c};
-  return out;
 }
 
 template <class Entry>
@@ -70,8 +64,9 @@ std::string config_reference() {
                        section.help);
     out += "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
     for (const auto& row : section.rows)
-      out += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.key, cell(row.type),
-                         cell(default_cell(row)), cell(row.allowed), cell(row.help));
+      out += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.key, markdown_cell(row.type),
+                         markdown_cell(default_cell(row)), markdown_cell(row.allowed),
+                         markdown_cell(row.help));
   });
   return out;
 }

@@ -192,6 +192,7 @@ int run(int argc, char** argv) {
   if (!options) return complain(options.error()), kConfigurationFault;
   if (options->help) return fmt::print("{}", options_help()), EXIT_SUCCESS;
   if (options->help_config) return fmt::print("{}", config_reference()), EXIT_SUCCESS;
+  if (options->help_cli) return fmt::print("{}", command_reference()), EXIT_SUCCESS;
   if (options->version) return fmt::print("{}\n", kVersion), EXIT_SUCCESS;
 
   const auto config = configure(*options);

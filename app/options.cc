@@ -114,6 +114,7 @@ void describe(CLI::App& app, Options& options) {
   app.add_flag("--check", options.check, "validate the configuration, print it, exit 0 or 1");
   app.add_flag("--help-config", options.help_config,
                "print every option of the configuration file");
+  app.add_flag("--help-cli", options.help_cli, "print every command of the command line");
   app.add_flag("-h,--help", options.help, "print this");
   app.add_flag("-v,--version", options.version, "print the version");
 }

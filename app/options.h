@@ -17,6 +17,7 @@ struct Options {
   bool check = false;
   bool help = false;
   bool help_config = false;
+  bool help_cli = false;
   bool version = false;
   std::string config_file;   ///< Empty: the overrides are all there is.
   std::string cmdline_file;  ///< Empty: none; so is cli_socket.
