@@ -151,7 +151,7 @@ else
   cannot "check formatting" "no clang-format here"
 fi
 
-step "build" 3000 config/build.sh build -Dwerror=true && step "check readme" 10 tests/check-readme &&
+step "build" 3000 config/build.sh build -Dwerror=true && step "check references" 10 tests/check-references &&
   step "check examples" 60 tests/check-examples &&
   step "check hardening" 120 tests/check-hardening build/app/dpdk-ipoib && unit_tests build 600
 sanitized_targets=()

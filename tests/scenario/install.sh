@@ -13,7 +13,9 @@ expect "the program" "$("$prefix/bin/dpdk-ipoib" -- --version | cut -d' ' -f1)" 
 "$prefix/bin/ipoib-cli" "$LAB_DIR/nobody" 2>"$LAB_DIR/said" && fail "ipoib-cli talks to nobody"
 expect_text "ipoib-cli" "$(cat "$LAB_DIR/said")" '^ipoib-cli: .*nobody'
 doc=$prefix/share/doc/dpdk-ipoib
-cmp "$IPOIB_ROOT/README.md" "$doc/README.md"
+for file in README.md app/manual.md app/configuration.md app/cli.md; do
+  cmp "$IPOIB_ROOT/$file" "$doc/$file"
+done
 cmp "$IPOIB_ROOT/config/grafana-ipoib.json" "$doc/grafana-ipoib.json"
 diff -r "$IPOIB_ROOT/config/examples" "$doc/examples"
 
