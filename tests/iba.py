@@ -1,5 +1,5 @@
 """InfiniBand packets over Ethernet, as octets: for tests and measurements that send what the program
-did not build itself. Sources: DESIGN, soft wire format; IBA vol 1 (LRH, GRH, BTH, DETH, ICRC)."""
+did not build itself. Sources: drivers/soft/frame.h; IBA vol 1 (LRH, GRH, BTH, DETH, ICRC)."""
 import struct
 import zlib
 

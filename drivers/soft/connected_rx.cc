@@ -1,5 +1,5 @@
 // A received frame of a connected transport: what is checked before the state of its connection
-// matters, and how packets become messages. Order of checks: reference §1.9.
+// matters, and how packets become messages. Order of checks: iba-wire.md §1.9.
 #include <cstring>
 
 #include "drivers/soft/connected_port.h"

@@ -1,5 +1,5 @@
 // RC, sending half: what ACKs, NAKs and silence make of what was sent. Source: IBA vol 1
-// §9.7.5-§9.7.8; reference §6.
+// §9.7.5-§9.7.8; iba-wire.md §6.
 #include "drivers/soft/connected_port.h"
 
 namespace ipoib::soft {

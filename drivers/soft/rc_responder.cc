@@ -1,5 +1,5 @@
 // RC, receiving half: requests in the order of their PSNs, and what the peer is told of them.
-// Source: IBA vol 1 §9.7.4-§9.7.5; reference §6.
+// Source: IBA vol 1 §9.7.4-§9.7.5; iba-wire.md §6.
 #include <cstring>
 
 #include "drivers/soft/connected_port.h"

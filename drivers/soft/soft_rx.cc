@@ -1,4 +1,4 @@
-// Receive side of the software HCA: each frame of the cable is checked, in the order of reference
+// Receive side of the software HCA: each frame of the cable is checked, in the order of iba-wire.md
 // §1.9 and IBA vol 1 §9.6, and sorted to the queue pair it is for.
 #include <rte_ethdev.h>
 

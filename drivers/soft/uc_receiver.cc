@@ -1,4 +1,4 @@
-// UC: whole messages or none, and the peer is told nothing. Source: IBA vol 1 §9.8; reference §7.
+// UC: whole messages or none, and the peer is told nothing. Source: IBA vol 1 §9.8; iba-wire.md §7.
 #include "drivers/soft/connected_port.h"
 
 namespace ipoib::soft {

@@ -1,5 +1,5 @@
 // One connection as the manager keeps it, and the table of them: by local ID, by what peers call
-// them, by what is due. Source of the rules: reference §5.6.
+// them, by what is due. Source of the rules: iba-wire.md §5.6.
 #pragma once
 
 #include <cstddef>

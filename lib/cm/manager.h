@@ -1,6 +1,6 @@
 // The communication manager of a port: sets up, keeps and ends the connections of its consumers
 // with other ports by CM MADs, both sides of it. A state machine: fed with MADs, wishes and the
-// time; sends through MadSender, tells consumers. Source: IBA vol 1 §12.9; reference §5.
+// time; sends through MadSender, tells consumers. Source: IBA vol 1 §12.9; iba-wire.md §5.
 //
 // What it stands: any loss, repetition, delay or disorder of MADs, peers that restart and forget,
 // floods of requests. A message that cannot be is dropped and counted, or answered as the

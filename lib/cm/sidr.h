@@ -1,6 +1,6 @@
 // Service ID resolution: which queue pair serves a service by datagrams. Questions are repeated
 // until they are answered; answering keeps no state, so a repeated question gets the same answer.
-// Source: IBA vol 1 §12.11; reference §5.6.
+// Source: IBA vol 1 §12.11; iba-wire.md §5.6.
 #pragma once
 
 #include <cstdint>

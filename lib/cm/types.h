@@ -27,7 +27,7 @@ using MadSender =
 using Handle = std::uint32_t;
 inline constexpr Handle kNoHandle = 0;
 
-/// Source: IBA vol 1 §12.9.5-§12.9.7; reference §5.6.
+/// Source: IBA vol 1 §12.9.5-§12.9.7; iba-wire.md §5.6.
 enum class State : std::uint8_t {
   // Active side.
   kReqSent,
@@ -176,7 +176,7 @@ struct ManagerCounters {
   }
 };
 
-/// Duration of a time code. Source: reference §2.
+/// Duration of a time code. Source: iba-wire.md §2.
 [[nodiscard]] constexpr Duration time_of(std::uint8_t code) noexcept {
   return Duration{4096} * (std::int64_t{1} << (code & 0x1f));
 }

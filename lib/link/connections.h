@@ -1,7 +1,7 @@
 // Connected mode of one IPoIB link: with which peers there are connections, when they are asked
 // for, taken and closed. Stands between the neighbour cache and the paths of UD: a neighbour is
 // described as reached by its connection while there is one that may be sent on, by UD otherwise.
-// Source: draft-ietf-ipoib-connected-mode-03 §3, §7; reference/linux-interop §4.
+// Source: draft-ietf-ipoib-connected-mode-03 §3, §7; linux-interop.md §4.
 #pragma once
 
 #include <compare>

@@ -32,7 +32,7 @@ namespace ipoib::sa {
 [[nodiscard]] Request list_groups(std::uint16_t pkey);
 
 /// One path. The P_Key is always part of the question: without it an SA may answer for any
-/// partition both ports share. Source: RFC 4391 §9.1.2; reference §3.4.
+/// partition both ports share. Source: RFC 4391 §9.1.2; iba-wire.md §3.4.
 [[nodiscard]] Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
                                 std::uint8_t tclass = 0);
 

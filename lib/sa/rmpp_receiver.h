@@ -1,5 +1,5 @@
 // Puts one table together from its RMPP segments: in order or not, repeated or not, within the
-// window it opens. Knows no time and sends nothing. Source: IBA vol 1 §13.6; reference §4.
+// window it opens. Knows no time and sends nothing. Source: IBA vol 1 §13.6; iba-wire.md §4.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // How a request becomes an SA MAD and an answer becomes a reply: what client and administrator must
-// agree on. Source: reference §3.1, §3.2, §4.
+// agree on. Source: iba-wire.md §3.1, §3.2, §4.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Communication management MADs: how two ports set up, keep and end a connection. The messages in
-// them are in cm_messages.h. Source: IBA vol 1 ch. 12; reference §5.
+// them are in cm_messages.h. Source: IBA vol 1 ch. 12; iba-wire.md §5.
 #pragma once
 
 #include <algorithm>
@@ -120,7 +120,7 @@ constexpr void set_bits(std::uint8_t& octet, unsigned shift, unsigned n, unsigne
 /// Which message an MRA or a REJ is about.
 enum class CmAbout : std::uint8_t { kReq = 0, kRep = 1, kOther = 2 };
 
-/// Why a REJ rejects. Source: IBA vol 1 §12.6.7.2; reference §5.4.
+/// Why a REJ rejects. Source: IBA vol 1 §12.6.7.2; iba-wire.md §5.4.
 enum class RejReason : std::uint16_t {
   kNone = 0,  ///< No reason of the specification.
   kNoQp = 1,

@@ -1,5 +1,5 @@
 // The eleven messages of communication management: 232 octets behind the MAD header, private data
-// last. Source: IBA vol 1 ch. 12; reference §5.1-§5.3.
+// last. Source: IBA vol 1 ch. 12; iba-wire.md §5.1-§5.3.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ struct CmPath {
 };
 static_assert(WireRecord<CmPath> && sizeof(CmPath) == 44 && offsetof(CmPath, flow_rate) == 36);
 
-/// Request for communication. Source: IBA vol 1 §12.6.5; reference §5.1.
+/// Request for communication. Source: IBA vol 1 §12.6.5; iba-wire.md §5.1.
 struct CmReq {
   static constexpr CmAttr kAttr = CmAttr::kReq;
   Be32 local_id;  ///< Communication ID.
@@ -125,7 +125,7 @@ static_assert(CmMessage<CmReq> && offsetof(CmReq, starting_psn) == 44 &&
               offsetof(CmReq, primary) == 52 && offsetof(CmReq, alternate) == 96 &&
               offsetof(CmReq, private_data) == 140);
 
-/// Reply to a REQ. Source: IBA vol 1 §12.6.8; reference §5.2.
+/// Reply to a REQ. Source: IBA vol 1 §12.6.8; iba-wire.md §5.2.
 struct CmRep {
   static constexpr CmAttr kAttr = CmAttr::kRep;
   Be32 local_id;

@@ -64,7 +64,7 @@ struct UdFrame {
 }
 
 /// Checks LRH, GRH and BTH of the octets received, from the LRH on, without VCRC.
-/// `out` is whole on kNone only. Source: reference §1.9, steps 1, 3 and 4.
+/// `out` is whole on kNone only. Source: iba-wire.md §1.9, steps 1, 3 and 4.
 [[nodiscard]] inline FrameError parse_iba(std::span<const std::byte> octets,
                                           IbaFrame& out) noexcept {
   if (octets.size() < sizeof(Lrh)) return FrameError::kRunt;
@@ -147,7 +147,7 @@ struct UdSpec {
   std::uint32_t qkey = 0;
   std::uint32_t psn = 0;
   bool solicited = false;
-  bool mig_req = true;  ///< False on QP1. Source: reference §1.3.
+  bool mig_req = true;  ///< False on QP1. Source: iba-wire.md §1.3.
 };
 
 inline constexpr std::size_t kMaxPayload = 4096;

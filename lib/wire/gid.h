@@ -47,7 +47,7 @@ inline constexpr std::uint32_t kMulticastQpn = 0xff'ffff;
 inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;  ///< Q_Key of QP1.
 
 /// True when a packet with P_Key `a` may reach a queue pair with `b`: same partition, at least one
-/// of them a full member. Source: reference §1.10.
+/// of them a full member. Source: iba-wire.md §1.10.
 [[nodiscard]] constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) noexcept {
   const auto base = static_cast<std::uint16_t>(a & 0x7fff);
   return base != 0 && base == (b & 0x7fff) && ((a | b) & kFullMemberBit) != 0;

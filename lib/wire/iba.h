@@ -109,7 +109,7 @@ inline constexpr std::size_t kVcrcLen = 2;
 inline constexpr std::size_t kUdLocalHeaderLen = sizeof(Lrh) + sizeof(Bth) + sizeof(Deth);
 inline constexpr std::size_t kUdGlobalHeaderLen = kUdLocalHeaderLen + sizeof(Grh);
 
-/// MTU codes 1-5; rates as SA codes. Source: reference §2.
+/// MTU codes 1-5; rates as SA codes. Source: iba-wire.md §2.
 enum class Mtu : std::uint8_t { k256 = 1, k512, k1024, k2048, k4096 };
 
 /// Octets of an MTU code; 0 for a code that does not exist.

@@ -1,4 +1,4 @@
-// The two checksums of an InfiniBand packet. Source: IBA vol 1 §7.8; reference §1.7, §1.8.
+// The two checksums of an InfiniBand packet. Source: IBA vol 1 §7.8; iba-wire.md §1.7, §1.8.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // What IPoIB's connected mode says in CM messages: service IDs, private data, and which of two
-// requests that cross wins. Source: draft-ietf-ipoib-connected-mode-03 (RFC 4755); reference §5.7.
+// requests that cross wins. Source: draft-ietf-ipoib-connected-mode-03 (RFC 4755); iba-wire.md
+// §5.7.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Management datagrams: the common header, the subnet administration header and the records this
-// product asks for and serves. Source: IBA vol 1 ch. 13 and 15; reference §3.
+// product asks for and serves. Source: IBA vol 1 ch. 13 and 15; iba-wire.md §3.
 #pragma once
 
 #include <array>
@@ -151,7 +151,7 @@ inline constexpr std::uint8_t kSendOnlyNonMember = 4;
 inline constexpr std::uint8_t kSendOnlyFullMember = 8;
 }  // namespace join_state
 
-/// MCMemberRecord. Source: IBA vol 1 §15.2.5.17; reference §3.3.
+/// MCMemberRecord. Source: IBA vol 1 §15.2.5.17; iba-wire.md §3.3.
 struct McMemberRecord {
   Gid mgid;
   Gid port_gid;
@@ -198,7 +198,7 @@ static_assert(WireRecord<McMemberRecord> && sizeof(McMemberRecord) == 56 &&
               offsetof(McMemberRecord, qkey) == 32 && offsetof(McMemberRecord, scope_join) == 48);
 static_assert(McMemberRecord::kJoinMask == 0x10083 && McMemberRecord::kCreateMask == 0x173f7);
 
-/// PathRecord. Source: IBA vol 1 §15.2.5.16; reference §3.4.
+/// PathRecord. Source: IBA vol 1 §15.2.5.16; iba-wire.md §3.4.
 struct PathRecord {
   Be64 service_id;
   Gid dgid;
@@ -236,7 +236,7 @@ static_assert(WireRecord<PathRecord> && sizeof(PathRecord) == 64 &&
               offsetof(PathRecord, dlid) == 40 && offsetof(PathRecord, mtu) == 54);
 static_assert(PathRecord::kIpoibMask == 0x340c);
 
-/// ClassPortInfo. Source: IBA vol 1 §13.4.8.1; reference §3.7.
+/// ClassPortInfo. Source: IBA vol 1 §13.4.8.1; iba-wire.md §3.7.
 struct ClassPortInfo {
   std::uint8_t base_version;
   std::uint8_t class_version;

@@ -1,5 +1,5 @@
 // Event subscription: what a port asks to be told (InformInfo) and what it is told (Notice).
-// Source: IBA vol 1 §13.4.8.2, §13.4.8.3, §15.2.5.12; reference §3.5, §3.6.
+// Source: IBA vol 1 §13.4.8.2, §13.4.8.3, §15.2.5.12; iba-wire.md §3.5, §3.6.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // RMPP, the reliable multi-packet protocol below tables of subnet administration: what its twelve
-// octets in the SA header say. Source: IBA vol 1 §13.6; reference §4.
+// octets in the SA header say. Source: IBA vol 1 §13.6; iba-wire.md §4.
 #pragma once
 
 #include <cstddef>

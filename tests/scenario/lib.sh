@@ -10,7 +10,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../../config/lab.sh"
 LAB_LOG_LINES=40
 
-# Octets of Ethernet payload a cable needs for the InfiniBand MTU of 2048: more than DESIGN's 2128.
+# Octets of Ethernet payload of a cable: more than the 2128 that the InfiniBand MTU of 2048 needs (README.md).
 CABLE_MTU=4200
 NODES=(a b c)
 

@@ -11,7 +11,7 @@ ask() { dpdk-telemetry.py -f "$LAB-a" <<<"$1"; }
 # value COMMAND[,PARAMETERS] EXPRESSION of what is behind the command
 value() { ask "$1" | json "(lambda d: ($2))(d['${1%%,*}'])"; }
 
-# What DESIGN promises of a link, in its words.
+# Fields of a link that readers of telemetry rely on.
 LINK_FIELDS="name state reason hca lid gid qpn pkey qkey mtu mode dialect broadcast_mgid broadcast_mlid addresses
   rx_packets tx_packets rx_bytes tx_bytes drops"
 expect "/ipoib/links" "$(value /ipoib/links d)" "['ib0']"

@@ -1,6 +1,6 @@
 // MCMemberRecord: joining, creating, leaving and listing groups. The rules are those a real subnet
-// manager was seen to follow (reference §3.3); where it leaves a choice, the comment says which was
-// taken.
+// manager was seen to follow (iba-wire.md §3.3); where it leaves a choice, the comment says which
+// was taken.
 #pragma once
 
 #include <cstddef>

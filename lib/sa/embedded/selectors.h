@@ -1,6 +1,6 @@
 // What "greater than", "less than", "exactly" and "best" ask for, in MTU, rate and packet lifetime
 // components. Rate codes are not ordered by speed, so rates are compared in Mb/s. Source:
-// reference §2, §3.3, §3.4.
+// iba-wire.md §2, §3.3, §3.4.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Sends tables in RMPP segments to several receivers at once: windows, resending on time-out,
-// giving up. Source: IBA vol 1 §13.6; reference §4.
+// giving up. Source: IBA vol 1 §13.6; iba-wire.md §4.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// UC's rules for what is missing, frame by frame. Source: reference §7.
+// UC's rules for what is missing, frame by frame. Source: iba-wire.md §7.
 #include "tests/unit/drivers/soft/connected_test.h"
 
 namespace ipoib::soft {

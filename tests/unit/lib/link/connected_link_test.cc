@@ -1,6 +1,6 @@
 // An IPoIB link with connected mode: what its address says, when it asks, how its neighbours are
 // installed. The peer is a communication manager that accepts. Names of tests are those of
-// requirements.md.
+// tests/requirements.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>

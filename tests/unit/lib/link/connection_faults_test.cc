@@ -1,5 +1,5 @@
 // Connected mode with peers that lie, fail, restart, and wires that lose. Names of tests are those
-// of requirements.md.
+// of tests/requirements.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Connected mode against peers and strangers that lie: what is refused, with which reason, under
-// which counter, and that nothing is left of it. Names of tests are those of requirements.md.
+// which counter, and that nothing is left of it. Names of tests are those of tests/requirements.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Names of tests are those of requirements.md.
+// Names of tests are those of tests/requirements.md.
 #include "lib/link/connections.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ TEST(Smp, PartsOfPortInfo) {
   EXPECT_EQ(port.mtu_cap(), 4);
 }
 
-// Rate codes are those of paths (reference §2): width, speed, extended speed to code.
+// Rate codes are those of paths (iba-wire.md §2): width, speed, extended speed to code.
 TEST(Smp, RateOfAPort) {
   struct Case {
     std::uint8_t width, speed, extended, code;
