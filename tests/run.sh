@@ -142,6 +142,7 @@ unit_tests() {
 }
 
 step "check includes" 60 tests/check-includes
+step "check citations" 60 tests/check-citations
 step "check headers" 900 tests/check-headers
 step "check scripts" 300 tests/check-scripts
 if command -v clang-format >/dev/null; then
