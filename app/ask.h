@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Questions to a node from threads other than its management lcore.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The command line of a node: one table of commands, executed for the terminal, for command files
 // and for clients of the CLI socket alike. Management lcore only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The commands, by what they are about. Each takes the node and the words of its line.
 #pragma once
 

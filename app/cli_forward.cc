@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Commands about forwarding: modes, what test packets look like, how workers go about it.
 #include <array>
 #include <charconv>

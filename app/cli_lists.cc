@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Commands that show lists which may be long: neighbours, routes, groups.
 #include <utility>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Commands about the log: how much of it each area writes.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a command prints. Long lists are made piece by piece, as they are taken, so that no command
 // holds the management lcore for long and nothing is made for a client that does not read.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Commands about ports in dpdk-testpmd's manner, which go for links, too, where they have the
 // thing.
 #include "app/cli_commands.h"

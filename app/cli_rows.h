@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the commands that show something have in common: rows of JSON, printed as JSON with `json`,
 // else as text made from the same JSON.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The command line for programs: a Unix stream socket, any number of lines a client, each answered
 // by what it prints and the prompt "ipoib> ". No echo. A client that does not read is not waited
 // for: it gets no more commands executed, and is dropped when one answer is too large to keep.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Commands that show something: as JSON with `json`, else as text made from the same JSON.
 #include "app/cli_commands.h"
 #include "app/cli_rows.h"

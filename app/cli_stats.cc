@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Statistics in dpdk-testpmd's manner: its names of numbers, for ports and links alike.
 #include <algorithm>
 

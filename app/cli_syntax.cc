@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "app/cli_syntax.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The grammar of commands. A command is written as people read it, "neigh add IFACE ADDR lladdr
 // LLADDR [lid LID]": lower-case words stand for themselves, a|b for either, capitals for a value,
 // brackets for what may be left out. From that come matching, the words that are expected where a

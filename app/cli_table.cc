@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The table of commands: the grammar, `help`, completion and the CLI reference come from it.
 #include <charconv>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // For cmdline_get_rdline().
 #define ALLOW_EXPERIMENTAL_API
 

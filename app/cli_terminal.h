@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The command line at a terminal: librte_cmdline edits lines, remembers and completes them; what a
 // line means is decided by Cli, as for every other client.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The configuration file: TOML text and command line overrides in, a NodeConfig or a list of every
 // fault out. What may stand in it is in config_schema.cc.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Checks that look at more than one option: names, references, things that may be there only once.
 // A faulty value was reported where it was read and is left out here, so that one slip is one line.
 #include "app/config_check.h"

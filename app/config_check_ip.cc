@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Checks of addresses, routes and neighbours against each other.
 #include <algorithm>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kinds of option values. A codec says what it takes (type, allowed), reads a value out of the
 // file and writes one back in the same form; read() reports what it cannot take and gives nothing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What was read from the file with the places it was read from: the checks that look at several
 // options together need both.
 #pragma once

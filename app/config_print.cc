@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Configuration out of the same tables that it is read by: effective values and the reference.
 #include <string>
 

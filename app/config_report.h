@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What is wrong with a configuration, and where: every fault is collected, none stops the reading.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "app/config_schema.h"
 
 #include "lib/fwd/worker_config.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every option of the configuration file, one row each: parser, error texts, `--check`,
 // `--help-config` and the tests walk these tables, and nothing else knows an option's name.
 #pragma once

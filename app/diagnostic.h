@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One fault of a configuration, and how text from outside is shown: on one line, whatever it holds.
 #pragma once
 

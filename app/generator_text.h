@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What test packets look like, as people write it: in the configuration, in arguments, in commands.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which driver makes which Hca. The only place that knows the drivers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Log lines for the journal of systemd, which takes the priority of a line from its beginning.
 #pragma once
 

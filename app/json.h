@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // JSON as every `show ... json` and telemetry answer carries it: keys in the order they were put
 // in.
 #pragma once

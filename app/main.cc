@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The program: arguments, configuration, EAL, a node, and the ways to talk to it. Alone may end
 // the process.
 #include <rte_eal.h>

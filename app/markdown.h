@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Text for the tables of the references in app/*.md.
 #pragma once
 

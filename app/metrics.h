@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What Prometheus is told of a node: a sample taken on the management lcore, which does no more
 // than copy numbers, and the metrics made of it by whoever asked. Counters are those since the
 // node started: clearing statistics is a matter of the command line alone. How many series there

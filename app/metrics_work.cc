@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Metrics of what workers do, and histograms.
 #include <array>
 #include <string>

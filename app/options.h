@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The application's arguments, those after "--". Names and meaning are dpdk-testpmd's wherever both
 // have the feature.
 #pragma once

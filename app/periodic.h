@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A timer of the event loop that goes off again and again.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // --stats-period: traffic of links and ports, printed every so often.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node as Prometheus scrapes it: GET http://ADDRESS:PORT/metrics. prometheus-cpp serves it with
 // threads of its own, which have the affinity of DPDK's control threads: the CPUs that no lcore
 // has, or the management lcore's where there are none. They ask the management lcore for numbers

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node's rows as JSON, one function an object: what `show ... json` prints and telemetry answers.
 // Numbers are numbers in host order, addresses the text people write.
 #pragma once

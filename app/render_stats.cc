@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Statistics as JSON.
 #include <algorithm>
 #include <array>

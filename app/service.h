@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The node as a service of systemd: tells it when the node is ready, how its interfaces are, that
 // it lives, and that it stops (sd_notify(3)). Without a service manager nobody is told anything.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The configuration of a software HCA, from a node's.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node on DPDK's telemetry socket: /ipoib/links, /ipoib/link,NAME, /ipoib/neighbours,LINK[,FIRST]
 // and more; a list is in telemetry.cc. The same JSON as `show ... json`, in the form that telemetry
 // can carry: its numbers are whole ones; its lists hold no objects, so those become objects keyed

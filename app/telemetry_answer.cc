@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What telemetry answers, as JSON.
 #include <algorithm>
 #include <charconv>

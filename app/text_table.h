@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // JSON for human eyes: lists as aligned columns, single objects as one line a key.
 #pragma once
 

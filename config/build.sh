@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Builds targets in a meson build folder under the root, which it sets up when it is not there.
 #   config/build.sh FOLDER [meson option]... [-- target...]
 # An existing folder that was given other options is reconfigured; no options: left as it is.

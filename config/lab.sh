@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A lab on this machine: hosts (network namespaces), nodes (dpdk-ipoib processes, each in its host's
 # namespace) and the cables between them. Sourced by the quick start and the scenario tests.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Two dpdk-ipoib nodes on a software InfiniBand link, and the kernels of two hosts that ping and
 # iperf3 each other through them:
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Installs what Debian 12 lacks to build, run, test or measure dpdk-ipoib; vm is for tests/vm.
 #   config/setup.sh [build|run|test|vm|perf]...      (default: run; each includes build)
 # Asks apt only when something is missing, so a second call takes no time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What microbenchmarks share: the counters that the report shows.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The microbenchmarks of a build."""
 import json
 import subprocess

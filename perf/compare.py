@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """See perf/compare. Of two revisions, the same harness (this one) measures both programs in the same run;
 A is what B is compared with."""
 import argparse

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // main() of benchmarks that need EAL.
 #include <benchmark/benchmark.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The input of a scene, Ethernet frames or InfiniBand packets in a capture file, and the configuration
 of the node that forwards it."""
 import functools

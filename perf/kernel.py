@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The Linux kernel forwarding the same packets between veth pairs, in namespaces of its own:
 
     sender (dpdk-testpmd, same input) == s0 ~ in0 == router == out0 ~ d0 == dropped

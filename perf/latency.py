@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Round trips through two idle nodes, see perf/latency.sh."""
 import os
 import subprocess

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Round trips of ping between two hosts, through two nodes whose workers poll, each on a CPU of its own;
 # the management lcores, which sleep unless asked, float:
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Measures, judges and writes the report. See perf/run and perf/README.md."""
 import argparse
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Measures programs alternately: all run at once, but all except one are stopped. What a machine does
 beside, and how its clock drifts, so hits all alike."""
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Hugepages for the time of a run: new ones, given back at the end, or those that are free."""
 import contextlib
 import pathlib

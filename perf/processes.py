@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The programs that are measured: dpdk-testpmd and dpdk-ipoib on the same devices, with the same input,
 lcores and memory. A program is stopped (SIGSTOP) while another one is measured."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The report as one HTML file that needs nothing else: no scripts, fonts or pictures from outside."""
 import html
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The report as text, and what its forms share: titles, names and numbers."""
 import scenes
 

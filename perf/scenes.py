@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is measured: scenes, one packet input and node configuration each, and the plans that sweep one
 property of a scene while the others stay."""
 import dataclasses

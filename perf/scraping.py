@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What it takes from a worker that its node is asked for metrics: the same node, alternately left alone and
 scraped."""
 import contextlib

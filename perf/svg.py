@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Plots as inline SVG: curves with their spread, and bars. Colours come from the page's style sheet, by
 the class of a series, so that a plot follows light and dark."""
 import html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What has to be reached, judged by the medians of a report."""
 NAMES = {"out": "Ethernet→IPoIB", "in": "IPoIB→Ethernet", "across": "IPoIB→IPoIB"}
 RATIOS_TO_IO = {("out", "icrc"): 0.40, ("in", "icrc"): 0.40, ("across", "icrc"): 0.30,

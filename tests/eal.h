@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Starts EAL for test programs and benchmarks: no huge pages, no devices but those they make.
 #pragma once
 

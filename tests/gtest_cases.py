@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """gtest_cases.py JUNIT STATUS OUT: reads the report of `meson test`, which ended with STATUS, writes
 one line a case to OUT (ok Suite.Name, failed Suite.Name, skipped Suite.Name reason) and prints how
 many passed and failed. A program that failed without a failed case (it crashed, leaked, timed out)

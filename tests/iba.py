@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """InfiniBand packets over Ethernet, as octets: for tests and measurements that send what the program
 did not build itself. Sources: drivers/soft/frame.h; IBA vol 1 (LRH, GRH, BTH, DETH, ICRC)."""
 import struct

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Installs what is missing, builds, and runs every test this machine can run; names those it cannot
 # and why. Ends with `N passed, N failed`: GoogleTest cases, checks, fuzz targets, benchmarks and
 # scripts, each counted once a build. Status 0 when nothing failed.
@@ -17,7 +18,7 @@ for argument; do
   case $argument in
     --sanitized) sanitized=1 ;;
     --long) long=1 ;;
-    -*) sed -n '2,/^set /s/^# \?//p' tests/run.sh >&2; exit 2 ;;
+    -*) sed -n '3,/^set /s/^# \?//p' tests/run.sh >&2; exit 2 ;;
     *) only+=("$argument") ;;
   esac
 done
@@ -141,6 +142,7 @@ unit_tests() {
   fi
 }
 
+step "check licence" 60 tests/check-licence
 step "check includes" 60 tests/check-includes
 step "check citations" 60 tests/check-citations
 step "check headers" 900 tests/check-headers

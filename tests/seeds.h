@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Seeds of simulated lives. By environment: SIM_SEEDS how many a test runs, SIM_FIRST the first of
 // them, SIM_SEED one alone.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/soft/ah_table.h"
 
 #include <rte_malloc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Address handles of a software HCA: per handle the first octets of every frame it sends, ready to
 // be copied.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/soft/capture.h"
 
 #include <rte_cycles.h>

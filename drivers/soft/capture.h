@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Copies for a capture of the frames on the cable (lib/fabric/capture.h).
 #pragma once
 

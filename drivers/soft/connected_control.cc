@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/soft/connected_control.h"
 
 #include <rte_errno.h>

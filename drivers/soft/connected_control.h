@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connected queue pairs of a software HCA as the management lcore sees them: their numbers, what
 // they are made of and when their memory comes back.
 #pragma once

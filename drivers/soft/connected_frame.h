@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets of connected queue pairs between their headers and their messages.
 #pragma once
 

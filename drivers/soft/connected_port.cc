@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/soft/connected_port.h"
 
 #include <rte_ring_elem.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the worker lcore runs of the connected transports of a port: frames that the datapath found
 // to be RC or UC come in by receive(), all else that is to be done (ACKs, repetitions, timers) in
 // poll(). One burst of frames on their way to the wire is shared by all queues.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A queue pair of type RC or UC of a software HCA: what its peer is, what it has sent and not yet
 // heard of, what it expects.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A received frame of a connected transport: what is checked before the state of its connection
 // matters, and how packets become messages. Order of checks: iba-wire.md §1.9.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The connected queue pairs of a port by number. A number is a place in the table and, above it,
 // how often the place was used: looking one up is one load, and a new connection changes nothing
 // for the others.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Messages of connected queue pairs become frames. A frame is a copy: the message must still be
 // there when the peer asks for it again, and several frames share one mbuf of it.
 #include <algorithm>

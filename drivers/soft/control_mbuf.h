@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Mbufs for frames that carry no payload: ACKs, NAKs and MADs. They go on when packets have used
 // every mbuf up: an ACK is what makes the peer free its own.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the worker lcore runs of a software HCA: frames from the cable are checked and sorted to
 // queue pairs (soft_rx.cc), packets of queue pairs become frames (soft_tx.cc).
 #pragma once

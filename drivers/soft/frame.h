@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The soft wire format: an IBA packet, LRH through ICRC, in an Ethernet frame of EtherType 0x88B5.
 // No VCRC: the Ethernet FCS takes its place. LRH.PktLen tells the packet's end, what follows is
 // Ethernet's padding.

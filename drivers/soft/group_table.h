@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The multicast groups of a port and the queue pairs attached to each. A change costs what the one
 // group has, however many there are: a port may be in each of thousands.
 #pragma once

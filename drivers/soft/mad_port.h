@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // QP1 of a software HCA: MADs travel as whole frames over one ring to the worker that owns the
 // cable, and over another back.
 #pragma once

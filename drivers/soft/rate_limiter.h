@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Static rate: how fast each address handle may send. Source: IBA vol 1 §9.11.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RC, sending half: what ACKs, NAKs and silence make of what was sent. Source: IBA vol 1
 // §9.7.5-§9.7.8; iba-wire.md §6.
 #include "drivers/soft/connected_port.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RC, receiving half: requests in the order of their PSNs, and what the peer is told of them.
 // Source: IBA vol 1 §9.7.4-§9.7.5; iba-wire.md §6.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The shared receive queue of a software HCA: whole messages of connected queue pairs that their
 // worker has not taken yet, and the count of what else may begin to arrive.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a port receives: its addresses, queue pairs and P_Keys, as one value that never changes once
 // a worker can see it. Its groups come and go by themselves (group_table.h).
 #pragma once

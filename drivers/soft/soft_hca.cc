@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Setup, teardown and control calls of the software HCA.
 #include "drivers/soft/soft_hca.h"
 

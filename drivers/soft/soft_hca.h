@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A software HCA on any started ethdev, its "cable": whole IBA packets in Ethernet frames. A packet
 // it sends is what an HCA would put on the wire, and what an HCA would discard it discards.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connected mode of the software HCA: calls go to what is made when they are first needed.
 #include <rte_random.h>
 

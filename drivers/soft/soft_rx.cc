@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Receive side of the software HCA: each frame of the cable is checked, in the order of iba-wire.md
 // §1.9 and IBA vol 1 §9.6, and sorted to the queue pair it is for.
 #include <rte_ethdev.h>

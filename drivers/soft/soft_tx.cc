@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Send side of the software HCA: packets of queue pairs become frames, in their own mbufs where
 // these have room.
 #include <rte_ethdev.h>

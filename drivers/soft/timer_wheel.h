@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Deadlines of many queues, kept so that those which are not due cost nothing: a wheel of buckets,
 // one a tick. Setting a deadline later than it was, as every ACK does, moves nothing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // UC: whole messages or none, and the peer is told nothing. Source: IBA vol 1 §9.8; iba-wire.md §7.
 #include "drivers/soft/connected_port.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A UD queue pair of a software HCA: its keys, and the packets sorted to it that its worker has
 // not taken yet.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An open umad device with its agents: opened when it is there, opened again when it is lost. One
 // thread opens, waits and receives; what arrived lies in a bounded queue.
 #pragma once

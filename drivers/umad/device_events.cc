@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/umad/device_events.h"
 
 #include <infiniband/verbs.h>

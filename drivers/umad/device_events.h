@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an InfiniBand device says of itself without being asked: sooner than polling finds out, and
 // the one way to hear that a subnet manager wants to be registered with again.
 #pragma once

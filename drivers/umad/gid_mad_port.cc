@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/umad/gid_mad_port.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // QP1 of a port of Ethernet link layer. There is no subnet management there, and no LID: what goes
 // to the node's own one comes right back, for its own subnet administrator; messages of connections
 // go through libibumad to a GID.

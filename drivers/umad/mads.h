@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // MADs as umad has them and as users of a port do: what every kind of port does with them alike.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/umad/port_watch.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Finds out again and again what the port is, by asking its own subnet management agent: what the
 // kernel shows in files may be old, and comes without the P_Key table's holes. A state machine: fed
 // with answers and the time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Notices that the subnet manager was replaced or restarted, and so has forgotten memberships and
 // subscriptions, where nobody says so: by asking it for SMInfo. A state machine: fed with answers
 // and the time.

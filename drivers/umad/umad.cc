@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // libibumad behind the Umad interface. It keeps state of its own, unguarded, so that all calls but
 // the waiting one take turns.
 #include "drivers/umad/umad.h"

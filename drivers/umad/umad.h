@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What this driver needs of libibumad, so that tests can play every fault of it.
 #pragma once
 

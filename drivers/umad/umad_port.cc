@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/umad/umad_port.h"
 
 #include <algorithm>

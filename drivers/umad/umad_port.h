@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A port whose management datagrams go through libibumad, on a real HCA or the fabric simulator,
 // and whose attributes a real subnet manager sets.
 #pragma once

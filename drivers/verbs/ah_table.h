@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Address handles of one port, as sent packets name them: by number. Equal ones are one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs of type RC and UC of a real HCA, their shared receive queue, and the completion
 // queues that all of a link's have in common.
 #pragma once

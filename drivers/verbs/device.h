@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An open device of libibverbs with its protection domain, and what it says without being asked.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/verbs/ethernet_groups.h"
 
 #include <netinet/in.h>

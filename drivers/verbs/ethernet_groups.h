@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Multicast groups of a port of Ethernet link layer, as the network device beneath it knows them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Objects of libibverbs that end when their owner does.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory of mempools that the device may read and write: registered at first sight, known to
 // workers by address.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a port is, as libibverbs tells it: what devices of InfiniBand and of Ethernet link layer
 // (RoCE, rdma_rxe) differ in is here and in make_ah_attr().
 #pragma once

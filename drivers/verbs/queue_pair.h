@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Making queue pairs with the best that a provider has to offer.
 #pragma once
 

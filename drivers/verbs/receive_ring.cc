@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/verbs/receive_ring.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Receive buffers of a queue pair or a shared receive queue: mbufs the device writes into.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/verbs/send_queue.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The send side of one queue pair: packets become work requests in a chain, of which the last is
 // signalled; its completion is that of all before it. Source: ibv_post_send(3), ibv_wr_post(3).
 #pragma once

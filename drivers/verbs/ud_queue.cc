@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/verbs/ud_queue.h"
 
 #include <rte_mempool.h>

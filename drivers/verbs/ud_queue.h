@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A UD queue pair of a real HCA. The queue outlives its hardware: a device that goes away takes
 // the queue pair with it, and one that comes back brings another.
 #pragma once

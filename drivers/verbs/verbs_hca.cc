@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Queues, groups and address handles of a verbs port; the device beneath them: verbs_hca_device.cc.
 #include "drivers/verbs/verbs_hca.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One port of a real HCA, through libibverbs. A device that is not there yet, or goes away, leaves
 // the port down; it is looked for again, and everything made anew when it is back.
 #pragma once

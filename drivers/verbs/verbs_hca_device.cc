@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a verbs port follows its device: opened when it is there, given up when it is gone, its
 // failed queues made to work again.
 #include <algorithm>

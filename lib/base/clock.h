@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The time that state machines are fed with. They never read a clock, so a test can run an hour
 // of timers in a millisecond.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Promises of callers that no type can express: conditions on arguments and results, and which
 // lcore may call. A build with a sanitizer checks every call; in any other a check is no code at
 // all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Counters that one thread writes and any thread reads.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How polling lcores wake a thread that sleeps on descriptors, without a system call while it is
 // awake.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every reason for which a packet is lost, in one list: a packet that does not arrive is found
 // under exactly one of these names.
 #pragma once

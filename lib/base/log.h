@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Log lines of the control plane. Goes to rte_log, so EAL's --log-level=ipoib.link:debug works;
 // the header knows nothing of EAL, so every room may include it. Workers do not log.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How much of the log is written, area by area. EAL's --log-level=ipoib.AREA:LEVEL sets the same.
 #pragma once
 

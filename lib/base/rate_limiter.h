@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Token bucket in virtual time.
 #pragma once
 

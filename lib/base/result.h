@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How control-plane functions fail: a value that says what happened in one sentence an operator
 // can act on. The datapath does not use it; there a reject is a Drop (drop.h).
 #pragma once

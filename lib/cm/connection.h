@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One connection as the manager keeps it, and the table of them: by local ID, by what peers call
 // them, by what is due. Source of the rules: iba-wire.md §5.6.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The communication manager of a port: sets up, keeps and ends the connections of its consumers
 // with other ports by CM MADs, both sides of it. A state machine: fed with MADs, wishes and the
 // time; sends through MadSender, tells consumers. Source: IBA vol 1 §12.9; iba-wire.md §5.

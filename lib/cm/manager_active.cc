@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The side that asks: connect, REP, RTU; and MRAs, which both sides get.
 #include <algorithm>
 

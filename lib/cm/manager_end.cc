@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How connections end: REJ, DREQ and DREP, stale ones, time-wait; and alternate paths, which are
 // refused.
 #include <algorithm>

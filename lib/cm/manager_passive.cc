@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The side that is asked: REQ, accept, RTU.
 #include <algorithm>
 

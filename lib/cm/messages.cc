@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/cm/messages.h"
 
 namespace ipoib::cm {

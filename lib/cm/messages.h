@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The messages of a connection as this side sends them; all that is reserved is zero.
 #pragma once
 

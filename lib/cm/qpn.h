@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which queue pairs can be in a connection.
 #pragma once
 

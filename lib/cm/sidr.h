@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Service ID resolution: which queue pair serves a service by datagrams. Questions are repeated
 // until they are answered; answering keeps no state, so a repeated question gets the same answer.
 // Source: IBA vol 1 §12.11; iba-wire.md §5.6.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the communication manager is given and what it tells: parameters, the consumer's face,
 // configuration, counters.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a device can do with packets. Each kind of device states it of itself and nobody assumes it:
 // the datapath asks before it sends a chain, and operators are shown it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What goes with a captured frame from the worker that copied it to the lcore that writes it. The
 // mbuf's data is the frame from LRH through ICRC; the way there is CaptureTap (hca.h).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs of types RC and UC: one peer each. Messages of many of them are received through one
 // shared receive queue, so an idle connection holds no buffers and a worker polls one function a
 // link however many connections it has.

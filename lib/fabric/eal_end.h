@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The end of EAL with devices that are still there.
 #pragma once
 

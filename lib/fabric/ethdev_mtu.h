@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whether an ethdev carries frames of the size a link needs. The software drivers of DPDK 22.11
 // report an MTU of 1500 and refuse another, whatever they carry; this knows what they carry.
 #pragma once

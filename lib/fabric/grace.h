@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory that workers may still be reading in the loop they are in: kept until each of them has
 // passed a quiescent state. What they remember for longer has a Retirement (retirement.h).
 #pragma once

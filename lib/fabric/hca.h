@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What every InfiniBand device offers: one Hca per port. Data calls have the ethdev shape, a
 // function pointer per queue and one call per burst; control calls are virtual and made by the
 // management lcore only.

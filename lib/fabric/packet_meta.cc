@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fabric/packet_meta.h"
 
 #include <rte_errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What goes with an mbuf between a device and the datapath: an mbuf dynamic field.
 // Received mbufs start at the IPoIB header (Ethernet ports: at the Ethernet header); the headers
 // before it stay where they were, in the headroom.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Events of a port that nobody has taken yet.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Who carries the management datagrams of a port and says what a subnet manager made of it, for
 // devices that do not do so themselves.
 #pragma once

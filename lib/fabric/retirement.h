@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // When a name may be given to something else.
 //
 // Workers, messages and packets under way name things by number (address handles, neighbours, next

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Chains of mbufs made short enough for a device that does not send long ones.
 #pragma once
 

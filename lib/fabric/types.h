@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Plain values that travel between control, devices and datapath. No EAL, no verbs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What libibverbs tells of a port or a device, as the port events that every driver tells.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Forward mode addrswap: a mirror. What comes is sent back to its sender, IP addresses and UDP or
 // TCP ports swapped, by the routes, so that it costs and goes what a routed packet does.
 #pragma once

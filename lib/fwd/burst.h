@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets on their way through the stages of one worker.
 #pragma once
 

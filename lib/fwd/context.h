@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the stages of one worker share. All of it is the worker's own, but the tables, which are
 // read, and the interface states, which management writes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The forwarding engines: what a worker does with a received burst, by the forward mode. Chosen
 // once a loop; within an engine nothing asks for the mode.
 #pragma once

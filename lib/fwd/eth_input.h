@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage eth_input: what an Ethernet port received, sorted by what it carries; IPv4 checked.
 #pragma once
 

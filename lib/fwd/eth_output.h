@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage eth_output: the Ethernet header of a routed packet.
 #pragma once
 

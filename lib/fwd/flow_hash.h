@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which packets are of one flow: a hash that all packets of a flow share, for the choice among the
 // paths of an ECMP group.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Forward modes txonly, flowgen and latency: a worker makes packets and sends them the way that
 // routed ones go: prefix, next hop, neighbour, link.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Test packets, prepared: a template per flow, so that making one is a copy and a few additions.
 // Made by management, then never changed: workers read it under RCU, each with a GeneratorRun.
 #pragma once

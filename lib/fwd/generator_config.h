@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What test packets are to look like, as people set it. No EAL, so that configuration can name it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage handoff: packets that other workers routed to an interface of this one.
 #pragma once
 

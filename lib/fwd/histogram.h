@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Numbers counted by size: linear up to 256, then 128 buckets for each doubling, so that a bucket
 // is known to better than 1 % over the whole range, in fixed memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Forward mode icmpecho: the worker itself answers echo requests, whoever they are for, as a target
 // for the ping of any host. Source: RFC 792; RFC 4443 §4.2.
 #pragma once

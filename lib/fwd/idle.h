@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an lcore does between loops that find nothing.
 #pragma once
 

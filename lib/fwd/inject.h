@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage inject: what the management lcore sends down, applied between bursts.
 #pragma once
 

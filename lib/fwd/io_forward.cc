@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/io_forward.h"
 
 #include <rte_ether.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Forward mode io: frames cross between paired Ethernet ports as they are.
 #pragma once
 

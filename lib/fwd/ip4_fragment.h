@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IPv4 fragmentation. Source: RFC 791 §3.2.
 #pragma once
 

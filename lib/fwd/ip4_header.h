@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arithmetic on IPv4 headers in place. Checksums are kept in memory order throughout: the Internet
 // checksum does not mind.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage ip4_input: only well-formed IPv4 packets that may be forwarded or delivered go on. It takes
 // packets one by one from the stage of their link, which has just looked at them.
 #pragma once

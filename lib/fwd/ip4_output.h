@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage ip4_output: fits a routed packet to the link of its neighbour and gives it its link header.
 #pragma once
 

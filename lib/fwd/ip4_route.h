@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage ip4_route: destination to next hop to neighbour, and out.
 #pragma once
 

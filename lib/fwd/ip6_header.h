@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the stages ask of IPv6 headers and addresses. Source: RFC 8200, RFC 4291.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage ip6_input: only well-formed IPv6 packets that may be forwarded or delivered go on.
 #pragma once
 

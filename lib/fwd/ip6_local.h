@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage ip6_local: IPv6 packets for this node, neighbour discovery apart from the rest.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage ip6_output: the link header of a routed packet, if the link of its neighbour can carry it.
 #pragma once
 

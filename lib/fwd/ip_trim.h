@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Cuts off what follows an IP packet: padding of the link.
 #pragma once
 

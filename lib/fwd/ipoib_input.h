@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage ipoib_input: what an IPoIB link received, sorted by what it carries; IPv4 checked. Source:
 // RFC 4391 §6.
 #pragma once

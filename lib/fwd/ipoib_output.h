@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage ipoib_output: the encapsulation header of a routed packet, and where the device is to send
 // it. Source: RFC 4391 §6.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Forward mode latency, the receiving side: time-stamped packets of this process that came back.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What one worker saw of time-stamped packets: how long they were under way, and which of each
 // sender's numbers came. Writer: that worker; readers: any thread.
 #pragma once

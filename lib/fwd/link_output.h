@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The link header of a packet whose neighbour is known, by the kind of the link.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ethernet addresses as numbers, to be compared and stored at once.
 #pragma once
 

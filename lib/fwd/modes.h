@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How workers may be told to behave. No EAL, so that configuration can name these, too.
 #pragma once
 

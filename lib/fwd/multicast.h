@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage multicast: packets to groups, of both versions: copies for this node and for each link that
 // wants them. Also the way out for packets that go to a neighbour or group whatever the routes say.
 #pragma once

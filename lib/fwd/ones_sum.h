@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ones' complement sums of octets that lie anywhere, in any number of pieces: what the checksums of
 // TCP are made of. Sums are in memory order. Source: RFC 1071.
 #pragma once

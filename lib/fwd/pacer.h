@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A token bucket in cycles of the time-stamp counter.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage punt: what the worker cannot decide goes up to the management lcore, within limits that
 // leave established flows alone whatever comes in.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/rxonly.h"
 
 #include "lib/fwd/ip6_local.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Forward mode rxonly, and what every test mode does with packets that are not its own: they are
 // counted and freed. A node stays one that can be reached: what is for it and is not UDP goes up.
 #pragma once

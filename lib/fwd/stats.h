@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a worker tells of its own work. Writer: that worker; readers: any thread.
 #pragma once
 

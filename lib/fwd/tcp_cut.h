@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Cuts TCP packets that are larger than a link carries into segments that fit.
 //
 // Why not rte_gso: it takes no IPv6, sets no checksum of TCP, so each segment's payload would have

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage tcp_merge: consecutive TCP segments of a burst that go to one connected neighbour become
 // one packet, as large as that neighbour takes and in no more mbufs than the device there sends.
 //

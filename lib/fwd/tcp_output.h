@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage tcp_output: TCP packets that are too large for where they go leave in segments.
 #pragma once
 

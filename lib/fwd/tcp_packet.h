@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A TCP packet of either IP version, its headers where they lie: what merging and cutting share.
 #pragma once
 

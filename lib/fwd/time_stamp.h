@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What test packets carry behind their UDP header.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stage tx: finished packets wait here, by the interface they leave by, until the burst is full or
 // the loop ends.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One worker lcore: receives from the interfaces it owns, routes, sends, to completion; hands to
 // management what needs thought. What happens per packet is in the stages, one file each.
 #pragma once

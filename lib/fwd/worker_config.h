@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a worker is given when it is made. Filled by lib/mgmt; everything pointed to outlives the
 // worker.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // All that a worker is made of; shared by worker_create.cc and worker.cc.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/link/arp_agent.h"
 
 #include "lib/base/log.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ARP for the addresses of one interface: asks for neighbours, answers for own addresses, learns
 // from what it hears, announces itself and notices others who claim its addresses.
 // Source: RFC 826, RFC 5227 (announcements, defence); RFC 4391 §9.2.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Membership of the broadcast group: searches it, joins it or creates it, tries again for ever with
 // growing pauses, confirms it from time to time, leaves it. Source: RFC 4391 §4.1, §5; IBA vol 1
 // §15.2.5.17.

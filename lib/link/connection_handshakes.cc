@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connected mode: connections asked for, and requests answered. Source:
 // draft-ietf-ipoib-connected-mode-03 §3.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What connected mode of an IPoIB link is given and what it tells. Source:
 // draft-ietf-ipoib-connected-mode-03 (RFC 4755).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connected mode of one IPoIB link: with which peers there are connections, when they are asked
 // for, taken and closed. Stands between the neighbour cache and the paths of UD: a neighbour is
 // described as reached by its connection while there is one that may be sent on, by UD otherwise.

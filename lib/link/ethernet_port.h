@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One Ethernet port as an IP interface: ARP, RARP, neighbour discovery, groups and neighbours.
 // Source: RFC 826, RFC 894, RFC 903, RFC 1112 §6.4, RFC 2464, RFC 4861.
 #pragma once

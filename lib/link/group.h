@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One multicast group of an IPoIB link as this port knows it: who needs it, what the SA said of it,
 // what this port is in it. One record per MGID: the IPv6 groups ff02::5 and ff05::5 share one.
 #pragma once

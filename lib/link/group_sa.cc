@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a link's groups ask of the SA, and what becomes of the answers.
 #include <algorithm>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Groups as neighbours of the workers: installs how packets reach them, holds those that come too
 // early, keeps one address handle per group. Source: RFC 4391 §6, §10.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The multicast groups of one IPoIB link: which this port belongs to and how, and how packets reach
 // them. Each group is brought step by step from what is to what is needed, whatever happened in
 // between; at most a few requests are open at the SA at a time. Source: RFC 4391 §10-§12.

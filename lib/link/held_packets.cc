@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/link/held_packets.h"
 
 #include <algorithm>

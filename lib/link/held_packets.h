@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets that wait for their neighbour: bounded per neighbour, in total and in age.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The control face of an interface, IPoIB link or Ethernet port, and what such a state machine
 // needs from its surroundings. The program's surroundings are lib/mgmt; a test's are a simulated
 // fabric in virtual time.

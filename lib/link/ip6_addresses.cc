@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/link/ip6_addresses.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IPv6 addresses of one interface: each is used only after nobody objected. Source: RFC 4862 §5.4
 // (duplicate address detection), RFC 7527 (nonce that tells own questions that came back).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What IPv6 on an interface is given and what it tells.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One IPoIB link over UD: bring-up through the SA, ARP, paths, neighbours. Source: RFC 4391.
 #pragma once
 

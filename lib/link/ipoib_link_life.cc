@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How an IPoIB link meets changes of its port, and how it ends.
 #include <utility>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Neighbours of an IPoIB link: which addresses can be one, broadcast, static entries.
 #include <algorithm>
 #include <utility>

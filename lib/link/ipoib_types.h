@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an IPoIB link is given and what it tells: its surroundings, configuration, parameters and
 // counters.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Randomness of timers: nodes that started together must not ask together for ever.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Keeps an event that others can cause at will from filling the log.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the neighbour cache asks of the medium below it, so that InfiniBand and Ethernet share one
 // state machine. `Hw` is the link-layer address: wire::LinkAddr or wire::MacAddr.
 #pragma once

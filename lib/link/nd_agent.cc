@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/link/nd_agent.h"
 
 #include <algorithm>

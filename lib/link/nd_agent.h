@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IPv6 of one interface: its addresses, neighbour discovery, and the two sides of router discovery.
 // Source: RFC 4861, RFC 4862 §5.4; RFC 4391 §8, §9.3.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/link/neighbour_cache.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Who the neighbours of one interface are: the state machine behind address resolution, the same
 // for InfiniBand and Ethernet.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an address is to an interface that has these addresses.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Groups an interface needs for itself: joined, tried again where that failed, left.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Unicast paths of one IPoIB link: GID -> address handle, by PathRecord queries to the SA.
 // One query per GID whoever waits for it; answers cached, absence too. Source: RFC 4391 §9.1.2.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/link/rarp_agent.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RARP: tells configured hosts their IPv4 addresses, and asks for this node's own.
 // Source: RFC 903; RFC 4391 §6, §9.4.
 #pragma once

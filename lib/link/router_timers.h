@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // When routers advertise themselves and hosts ask for them. Source: RFC 4861 §6.2.4, §6.2.6,
 // §6.3.7.
 #pragma once

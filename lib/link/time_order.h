@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Keys in the order of a time each: what is due next, what was used longest ago. Finding the first
 // and moving one cost O(log n), so a tick never looks at all 65,536 neighbours.
 #pragma once

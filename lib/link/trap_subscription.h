@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Asks the SA to be told of multicast groups that come and go (traps 66 and 67), again after every
 // event that may have made it forget, and from time to time. Source: RFC 4391 §10, §11.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Own addresses and what is received for this node, as the interfaces tell of them: put where
 // routes, workers and ICMP find them.
 #pragma once

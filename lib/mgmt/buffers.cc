@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/buffers.h"
 
 #include <rte_mbuf.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The memory of all packets: a pool of mbufs on each NUMA node where a worker runs, and a reserve
 // out of which the node goes on talking when the pools are empty.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A capture: frames of every HCA's wire go to a file as pcap of ERF records.
 #pragma once
 

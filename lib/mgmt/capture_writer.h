@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Takes captured frames off the workers' rings and writes them, in a thread of its own: a disk may
 // take its time, the management lcore may not.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an ethdev counts of itself.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Capture files that Wireshark and tshark open as InfiniBand: pcap of link type ERF, records of
 // ERF type 21 (from LRH, VCRC appended).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An ethdev port as this program uses it, be it an Ethernet port or the cable of a software HCA:
 // one receive and one transmit queue, owned by one worker.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The one place where the management lcore may block: epoll over descriptors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The node's interfaces, by InterfaceId, as the parts of the management lcore share them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Multicast routing tied to workers and interfaces: deliveries go to every worker, membership
 // messages to the links.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Numbers neighbours and keeps every worker's private table in step with the control plane.
 #pragma once
 

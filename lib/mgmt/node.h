@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node: the devices, interfaces, routes and workers of one dpdk-ipoib process, and the management
 // lcore's loop that ties them together. The CLI, telemetry and tests see it through this header.
 #pragma once

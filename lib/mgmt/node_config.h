@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a node is to be, checked and ready: filled by app/ from the configuration file and the
 // command line, read by lib/mgmt. Plain data.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Test packets: what workers are given to make them from.
 #include <rte_cycles.h>
 #include <rte_mbuf.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The node behind node.h. Setting up, the loop, questions and requests are in a file each.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a running node tells of itself.
 #include <rte_cycles.h>
 

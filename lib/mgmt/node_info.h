@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a node tells of itself: the rows of every `show` command, telemetry answer and test.
 // Filled on the management lcore; plain values, safe to hand to another thread.
 #pragma once

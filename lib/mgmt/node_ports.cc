@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ports and their devices, changed while workers run.
 #include <rte_mbuf.h>
 #include <rte_rcu_qsbr.h>

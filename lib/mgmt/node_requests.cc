@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the CLI and other clients ask a running node to do.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The management lcore's loop, from the launch of the workers to their end.
 #include <rte_cycles.h>
 #include <rte_launch.h>

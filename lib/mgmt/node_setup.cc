@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Setting a node up: memory, devices, interfaces, workers, routes, in the order in which each
 // needs the ones before.
 #include <rte_cycles.h>

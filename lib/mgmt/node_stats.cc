@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reports in the manner of dpdk-testpmd, and what was measured of test packets.
 #include <algorithm>
 

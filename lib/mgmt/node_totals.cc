@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/node_totals.h"
 
 #include <rte_cycles.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a node counted since it started, whatever was cleared since, and how much there is of what:
 // for those who work out rates and keep records themselves. Filled on the management lcore with as
 // little work as can be; plain values, safe to hand to another thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where the packets of a node came from and where they went.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which worker serves what, and how many packet buffers that takes on which NUMA node. Arithmetic
 // on the configuration: it needs neither devices nor memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/port_groups.h"
 
 #include <rte_ethdev.h>

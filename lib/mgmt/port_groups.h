@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which multicast frames an ethdev passes on. A filter that nobody set loses all multicast, and
 // with it neighbour discovery and memberships.
 #pragma once

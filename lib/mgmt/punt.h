@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets that workers pass up and packets that management sends: ARP, local delivery, ICMP errors,
 // packets that wait for their neighbour.
 #pragma once

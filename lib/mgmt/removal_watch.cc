@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/removal_watch.h"
 
 #include <rte_pause.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Hears from DPDK that an ethdev was taken away.
 #pragma once
 

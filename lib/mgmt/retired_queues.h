@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connected queues that the control plane is done with, while workers may not be.
 #pragma once
 

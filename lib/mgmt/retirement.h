@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // When what workers know by a number or a pointer may be given to something else.
 #pragma once
 

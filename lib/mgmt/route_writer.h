@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Puts the route table's decisions where workers read them. Numbers of next hops are looked up and
 // used within one burst, so a quiescent state of each worker is what ends their use.
 #pragma once

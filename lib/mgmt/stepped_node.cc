@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/stepped_node.h"
 
 #include <rte_lcore.h>

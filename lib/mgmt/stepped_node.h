@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node without lcores and without a clock: one thread makes each turn of its management loop and
 // each loop of its workers, and says what time it is. For tests that need hours in a second, the
 // same order of events each time, or several nodes in one process (`instance`).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the node is made of: its HCAs, IPoIB links and Ethernet ports, each with its control state
 // machine and the hands that machine reaches the devices with.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Management's end of the rings to and from one worker.
 #pragma once
 

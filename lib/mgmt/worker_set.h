@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The workers and the rings to them, as the parts of the management lcore use them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Counters of an interface or hca as a flat list, under the names that DPDK's extended statistics
 // have for them: rx_good_packets, rx_q0_packets, and rx_drop_REASON or tx_drop_REASON of our own.
 #pragma once

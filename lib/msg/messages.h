@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What travels over the rings between workers and the management lcore: plain structs by value,
 // one single-producer single-consumer ring per direction and worker. A full ring never blocks: up,
 // the worker drops the packet under punt_ring_full; down, the management lcore keeps the message

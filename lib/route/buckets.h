@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which path of an ECMP group each bucket of flows takes.
 #pragma once
 

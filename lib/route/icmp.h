@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the router itself says in ICMP: errors about packets it could not forward, and answers to
 // echo requests for its own addresses. Bytes in, bytes out. Source: RFC 792, RFC 1812 §4.3.
 #pragma once

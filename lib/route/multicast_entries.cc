@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How multicast_table.h makes deliveries of what it knows of a group.
 #include <algorithm>
 #include <utility>

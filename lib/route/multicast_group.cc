@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/route/multicast_group.h"
 
 #include <algorithm>

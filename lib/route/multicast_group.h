@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the hosts of one link want of one group, as a multicast router keeps it: filter mode,
 // sources and their timers. Source: RFC 3376 §6.2-6.4, §7.3.2; RFC 3810 §7.2-7.4, §8.3.2.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The multicast router's side of IGMP or MLD on one link: asks which groups have members, elects
 // who asks, and keeps what the members want. Bytes and the time in; packets and changes out.
 // Source: RFC 3376 §6-8, RFC 3810 §7-9; older hosts and queriers: RFC 2236 §3, RFC 2710 §4.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The queries of multicast_membership.h: general, to groups and to groups and sources.
 #include <utility>
 

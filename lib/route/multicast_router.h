@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The control side of the multicast router: membership of every link in both families, and the
 // table that makes deliveries of it. What lib/mgmt calls.
 #pragma once

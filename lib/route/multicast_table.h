@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where packets to groups go: what this node listens to, static multicast routes and what hosts of
 // other links asked for, made into the deliveries that workers look up by the interface a packet
 // came by.

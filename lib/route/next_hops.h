@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Next hops of routes: one object for each gateway and one for each set of gateways, shared by all
 // routes that go there, with the knowledge which gateways live.
 //

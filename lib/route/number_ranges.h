@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Free numbers, handed out singly from the low end and in runs from the high end.
 #pragma once
 

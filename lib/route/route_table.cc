@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/route/route_table.h"
 
 #include <algorithm>

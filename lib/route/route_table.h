@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which prefix leads where: own addresses, connected networks, static routes. Decides; the tables
 // that workers read are behind RouteSink. Source: RFC 1812 §5.2.4.
 #pragma once

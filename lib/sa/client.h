@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Asks the subnet administrator: transactions with time-outs, retries, back-off and a bound on how
 // many are outstanding; puts tables together from RMPP segments and takes Reports. A state machine:
 // fed with MADs and the time, sends through MadSender.

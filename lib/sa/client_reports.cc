@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Client: Reports of what it subscribed to. Each one is acknowledged, or the SA would say it again
 // and at last forget the subscription; the handler is told once.
 #include "lib/sa/client.h"

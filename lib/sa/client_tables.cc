@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Client: tables that come in RMPP segments. What arrives is acknowledged under the method of the
 // request, as a whole or until this side or the SA gives up.
 #include <algorithm>

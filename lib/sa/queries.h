@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The requests an IPoIB node makes, as records and component masks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What happened a short while ago, bounded in time and number: to know late copies of MADs.
 #pragma once
 

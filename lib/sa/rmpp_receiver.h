@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Puts one table together from its RMPP segments: in order or not, repeated or not, within the
 // window it opens. Knows no time and sends nothing. Source: IBA vol 1 §13.6; iba-wire.md §4.
 #pragma once

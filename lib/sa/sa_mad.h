@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a request becomes an SA MAD and an answer becomes a reply: what client and administrator must
 // agree on. Source: iba-wire.md §3.1, §3.2, §4.
 #pragma once

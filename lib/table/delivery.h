@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a worker does with packets to a group, or to a link-local address, that come by one
 // interface.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A worker's private table of deliveries: by incoming interface, group and source.
 #pragma once
 

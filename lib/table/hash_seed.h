@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Secret factors for the hash tables of workers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One neighbour as a worker needs it to send: everything in one cache line.
 #pragma once
 

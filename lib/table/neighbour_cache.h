@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A worker's private neighbour table: entries by number, and numbers by interface and address.
 #pragma once
 

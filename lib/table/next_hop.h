@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a prefix leads to. Prefixes map to next-hop numbers (24 bits, rte_lpm); the next-hop table
 // is written by the management lcore and read by every worker.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The addresses of this node, for a first look at the source of every packet that workers receive.
 #pragma once
 

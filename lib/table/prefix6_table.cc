@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/table/prefix6_table.h"
 
 #include <rte_rcu_qsbr.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Longest prefix match for IPv6: destination address to next-hop number.
 //
 // The prefixes cut the address space into intervals, sorted; an address is found by binary search,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/table/prefix_table.h"
 
 #include <rte_errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Longest prefix match for IPv4: destination address to next-hop number, over rte_lpm.
 //
 // rte_lpm beside rte_fib (DIR24_8) is measured in perf/lib/table/prefix_table_bench.cc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Big-endian integers of wire records: bytes in storage, so a record has alignment 1 and may lie
 // at any address. Converting is explicit both ways, on purpose.
 #pragma once

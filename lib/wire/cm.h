@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Communication management MADs: how two ports set up, keep and end a connection. The messages in
 // them are in cm_messages.h. Source: IBA vol 1 ch. 12; iba-wire.md §5.
 #pragma once

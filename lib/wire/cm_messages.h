@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The eleven messages of communication management: 232 octets behind the MAD header, private data
 // last. Source: IBA vol 1 ch. 12; iba-wire.md §5.1-§5.3.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whole InfiniBand packets: checking the headers of one that came, and building one to send.
 // Nothing here allocates; parsing is inline because the datapath does it per packet.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // GIDs and P_Keys: the names by which InfiniBand ports, groups and partitions know each other.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Headers of an InfiniBand packet: LRH, GRH, BTH, DETH. Layouts: IBA vol 1 ch. 7-9.
 #pragma once
 

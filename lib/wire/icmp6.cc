@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/wire/icmp6.h"
 
 #include <bit>

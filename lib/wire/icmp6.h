@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ICMPv6: message types and the checksum over pseudo header and message. Source: RFC 4443, RFC 8200
 // §8.1.
 #pragma once

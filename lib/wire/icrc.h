@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The two checksums of an InfiniBand packet. Source: IBA vol 1 §7.8; iba-wire.md §1.7, §1.8.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // icrc() where no kernel of our own exists for the CPU.
 #include "lib/wire/icrc.h"
 

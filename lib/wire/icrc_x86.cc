@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // icrc() by carry-less multiplication. A general CRC-32 is slow here: the masked head has to be
 // copied or patched before it can be read, and packets are short. So every 16-octet block is
 // loaded, masked in its register and multiplied by x^n for its distance n from the end of the

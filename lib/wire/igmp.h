@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IGMP, all versions: whole IPv4 packets in, messages out, and back. Source: RFC 1112 Appendix I,
 // RFC 2236 §2, RFC 3376 §4.
 #pragma once

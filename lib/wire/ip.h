@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IPv4, IPv6 and ICMP headers and addresses as the control plane and the datapath see them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What RFC 4391 puts on the wire: the encapsulation header, the 20-octet link-layer address, ARP
 // over InfiniBand, and the mapping of IP groups to MGIDs.
 #pragma once

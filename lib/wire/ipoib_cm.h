@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What IPoIB's connected mode says in CM messages: service IDs, private data, and which of two
 // requests that cross wins. Source: draft-ietf-ipoib-connected-mode-03 (RFC 4755); iba-wire.md
 // §5.7.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Management datagrams: the common header, the subnet administration header and the records this
 // product asks for and serves. Source: IBA vol 1 ch. 13 and 15; iba-wire.md §3.
 #pragma once

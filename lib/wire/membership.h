@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What IGMP and MLD say, in one form: MLDv1 is IGMPv2 and MLDv2 is IGMPv3 in other octets (RFC 2710
 // §1, RFC 3810 §1), so that one state machine serves both. The octets are in igmp.h and mld.h.
 #pragma once

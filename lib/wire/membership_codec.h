@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What IGMPv3 and MLDv2 share in octets: they differ in the size of an address. For igmp.cc and
 // mld.cc only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // MLD, both versions: whole IPv6 packets in, messages out, and back. Source: RFC 2710 §3,
 // RFC 3810 §5.
 #pragma once

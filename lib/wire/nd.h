@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IPv6 neighbour discovery messages: whole packets, from the IPv6 header on. Source: RFC 4861 §4;
 // link-layer options of IPoIB: RFC 4391 §9.3; nonce: RFC 7527, RFC 3971 §5.3.2.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Event subscription: what a port asks to be told (InformInfo) and what it is told (Notice).
 // Source: IBA vol 1 §13.4.8.2, §13.4.8.3, §15.2.5.12; iba-wire.md §3.5, §3.6.
 #pragma once

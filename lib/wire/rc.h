@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the reliable connected transport says beside the common headers: packet sequence numbers,
 // AETH, and the codes of its timers. Source: IBA vol 1 §9.7; iba-wire.md §1.4-§1.6, §6.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RMPP, the reliable multi-packet protocol below tables of subnet administration: what its twelve
 // octets in the SA header say. Source: IBA vol 1 §13.6; iba-wire.md §4.
 #pragma once

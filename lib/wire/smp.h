@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Subnet management MADs, as far as a port is asked what it is and a subnet manager whether it
 // lives. Source: IBA vol 1 §14.2.
 #pragma once

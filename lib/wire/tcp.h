@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TCP headers as the datapath sees them. Source: RFC 9293 §3.1.
 #pragma once
 

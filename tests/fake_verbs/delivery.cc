@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Work requests carried out: packets from port to port, and what comes of those that cannot arrive.
 // Source: IBA vol 1 §9.6.1, §9.7 to 9.9, §10.10.
 #include <algorithm>

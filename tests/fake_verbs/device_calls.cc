@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The functions of libibverbs that concern devices, ports and events. Those that only name things
 // are the library's own.
 #include <infiniband/verbs.h>

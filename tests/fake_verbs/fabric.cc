@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/fake_verbs/fabric.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // libibverbs as tests and measurements want it: linked in its place, with devices, ports and a
 // fabric between them that are all in memory. It is strict: what a kernel or a device would refuse
 // is refused with the same errno or completion status; what would be undefined on a real device

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The functions of libibverbs that make, change and end objects.
 #include <infiniband/verbs.h>
 

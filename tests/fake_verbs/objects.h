@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What stands behind libibverbs' structs: the fake's own view of devices, queues and what is in
 // them. Objects are kept until Fabric::reset(), so that no address comes again and whoever uses a
 // destroyed one is found out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a device does to IP packets behind an IPoIB header: checksums made and verified, TCP
 // segmented.
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Work requests on their way into queues: what a provider refuses, by both of libibverbs'
 // interfaces.
 #include <algorithm>

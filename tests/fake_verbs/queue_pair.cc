@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // States of queue pairs, what may be changed in which, and their completions. Source: IBA vol 1
 // §10.3.1, §11.2.5; masks as Linux checks them.
 #include <algorithm>

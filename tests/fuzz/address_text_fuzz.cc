@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Addresses as people write them: what parses is written in one form, which parses to the same.
 #include <string>
 #include <string_view>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ARP of both kinds of link: what parses can be made again, octet for octet.
 #include <algorithm>
 

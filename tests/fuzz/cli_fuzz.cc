@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Any octets from a client of the CLI socket, in any pieces: every line is answered, in order and
 // as it would be by itself, with text of bounded length that ends with a newline, or with an error;
 // what is shown as JSON is JSON; completion and help of the same words end too.

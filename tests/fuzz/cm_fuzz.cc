@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // CM MADs, each behind an octet that says what else happens: whether its IDs are put right so that
 // it is about a connection, what the consumers do, whether time passes. Whatever comes, state is
 // bounded, every handle is released once, and nothing is left in the end.

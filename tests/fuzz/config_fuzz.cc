@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The configuration file: any text, and after a zero octet any path and value of an override. What
 // is accepted must print as a file that is accepted and prints the same; what is not must be told
 // in whole lines.

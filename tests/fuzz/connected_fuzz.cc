@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whatever connected frames arrive at a port with open connections: every frame ends in a message,
 // as an ACK or under one counter, and every mbuf comes back.
 //

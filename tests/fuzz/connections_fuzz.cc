@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The policy of connected mode and its communication manager between an honest peer and one whose
 // every message may be changed, repeated or made up, field by field. Whatever comes: the honest
 // peer's connection stands, state is bounded, and in the end every queue pair is given back.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Headers of whole packets: what parses lies inside the octets, and says the same after being built
 // and parsed again.
 #include <algorithm>

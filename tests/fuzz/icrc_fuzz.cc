@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The checksum kernels agree on whatever is long enough to have headers.
 #include <array>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An input as a program: steps of one octet each, with arguments behind it.
 #pragma once
 

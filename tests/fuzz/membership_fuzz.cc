@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IGMP and MLD from the IP header on: what parses is bounded by the octets, and made again it says
 // the same.
 #include "lib/wire/igmp.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The multicast router under any IGMP and MLD messages, packets of any source, routes, interfaces
 // that come and go, and time: groups, sources and deliveries are bounded, deliveries make no loop
 // and are just those that the table shows, what no host asks for any more goes in time, and at the

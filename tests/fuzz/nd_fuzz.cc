@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Neighbour discovery of both kinds of link: what parses can be made again and then says the same.
 // The checksum is mended first, or nothing behind it would ever be reached.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Neighbours of an Ethernet port under any sequence of ARP and neighbour discovery messages,
 // packets that want them, commands and time. Who is established stays where he is unless a message
 // that names him says otherwise, and then moves once a second at most; static neighbours never

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whatever happens to a whole node - frames and packets by every way in, MADs, time, devices that
 // come and go, requests of its operator - it lives, and when all is over nothing is left: no mbuf,
 // no neighbour, no connection; and every packet is under exactly one counter (mgmt::PacketBalance).

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes the seeds of the fuzz target `node` into a folder: python3 node_seeds.py corpus/node
 
 The steps are those of node_fuzz.cc; addresses are places in its kAddresses.

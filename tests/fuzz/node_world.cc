@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/fuzz/node_world.h"
 
 #include <rte_bus_vdev.h>

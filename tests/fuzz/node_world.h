@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Two whole nodes in one thread and in virtual time, on a software fabric between them and with
 // hosts on their Ethernet ports: what the fuzz target `node` plays with.
 //

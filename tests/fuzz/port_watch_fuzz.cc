@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Answers of a port's own agent and of its subnet manager, each to a question that was asked: what
 // the port is then taken for can be used, and every change of it was an event.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The page for Prometheus of a node with any names and numbers: each line is what the text format
 // allows, each family is told of once and before its series, no series is there twice, and what
 // labels say is what was put in. Any address to listen at is one or is refused with a reason.

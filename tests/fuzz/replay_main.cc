@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Runs a fuzz target over kept inputs: every file of the folders named, and every shorter beginning
 // of it. Each input is a heap block of its own size, so that AddressSanitizer sees one octet too
 // many.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A sequence of MADs into the embedded administrator, the last one cut short: whatever it is asked,
 // every MAD ends in one counter, groups, members and ports stay consistent, and what is kept and
 // sent for tables and subscriptions stays bounded.

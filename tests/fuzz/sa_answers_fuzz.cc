@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An IPoIB link whose subnet administrator says anything: member records, path records and notices
 // with changed fields, refused, lost, repeated, made up. Whatever it says, what the link gives to
 // the device makes sense; and when it is honest again the link comes up, and can be stopped with

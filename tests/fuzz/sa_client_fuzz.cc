@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // MADs as the answer to each kind of request a client makes, its transaction put right so that the
 // contents are read: the handler is called once, and never told of octets that are not there. Of a
 // table all segments may be there. Reports are acknowledged each time and told at most once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SA MADs and the records in them, at every distance that a sender may claim between records.
 #include <algorithm>
 

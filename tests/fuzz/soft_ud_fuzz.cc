@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whatever frames arrive at the cable of a software HCA with several UD queue pairs, and whatever
 // is changed of its keys, groups and port between: each packet reaches just the queue pairs that a
 // second reading of its octets (lib/wire/frame.h) says it is for, as it was, or it is under exactly

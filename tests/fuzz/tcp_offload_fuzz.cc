@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TCP packets of several connections, with all that may befall them, in bursts: what tcp_merge
 // makes of them TcpCut turns into the same packets again, octet for octet and in order within each
 // connection. What neither may touch is not touched, and is overtaken by nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whatever octets arrive by an Ethernet port or an IPoIB link: the worker counts, sends or passes
 // up each packet, and every mbuf comes back.
 //

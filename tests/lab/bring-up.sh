@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Three nodes on a subnet that OpenSM manages. Their links take the attributes of the broadcast group from
 # partitions.conf; what saquery and ibroute say of memberships and multicast trees is what the nodes say,
 # all along: after the start, after SIGTERM (everything is left) and after SIGKILL (OpenSM still holds it; the

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The suite of what subnet administration has to do (conformance/), which the embedded administrator passes
 # as a unit test, against OpenSM.
 #   tests/lab/conformance.sh [GoogleTest option]...

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Connected mode on a subnet that OpenSM manages: messages of the communication manager travel by umad
 # through the simulator's switches, data by the cable. A connection outlives its subnet manager and ends
 # in order with its node; a node killed and started again is reached by a new one.

@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What lab scripts share: scenarios' nodes, each with its host, on a subnet that OpenSM manages.
 #
 #   H1 OpenSM ─┐                 ┌─ H5 tools: saquery, ibroute, smpquery

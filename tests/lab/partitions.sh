@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Two partitions on one port, each with a Q_Key of its own from partitions.conf. A limited member has no link,
 # and says so, until it is made a full one at run time. Then a port is taken out of one partition and put in
 # again: that link goes down with the reason and comes back, the other partition and the other nodes notice

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The cable of a node's port is pulled and plugged in again; then the port gets another LID. The node takes
 # its link down with the reason, and up; joins again; others find it. Two other nodes lose nothing.
 # A running OpenSM undoes a LID that was changed behind its back: it is changed while none runs.

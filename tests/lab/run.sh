@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Every lab script, or those named: what fails is named at the end.
 #   tests/lab/run.sh [NAME]...     e.g. tests/lab/run.sh bring-up
 set -uo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A subnet of 1,000 channel adapters, of which four ask OpenSM a lot (conformance/sa_load.cc): times and
 # numbers are printed.
 #   tests/lab/sa-load.sh [GoogleTest option]...

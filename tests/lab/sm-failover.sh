@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Two OpenSMs. The master is killed: the standby takes over at another LID, without the groups and
 # subscriptions the master had. Nodes learn of the new subnet manager by their ports' SM LID, ask it for
 # everything again, and lose no packet of established flows; the same when the first one comes back.

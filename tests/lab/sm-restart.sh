@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # OpenSM is killed and started again under traffic, without its memory of groups and subscriptions: no
 # packet of established flows is lost, and by themselves the nodes find out and ask for all of it again.
 # Then it is silent for a while (SIGSTOP): nothing is lost either, and what was asked meanwhile is answered

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A subnet of 1,000 channel adapters, three of which are nodes: how long OpenSM and the nodes need until all
 # links are up.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes a topology for ibsim: channel adapters H1 to HN on leaf switches L1, L2 …, joined by a spine S1.
 
   topology.py N

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What is not there yet does not stop a node: without its umad device, and on a subnet that nobody manages,
 # the link waits, says why, and everything else works; it comes up by itself when OpenSM starts.
 # shows: U-10

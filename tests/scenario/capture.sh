@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A capture of every frame on a node's cable, judged by tshark: whole, without fault, and ARP, IPv4
 # and subnet administration told apart.
 # shows: U-08, U-11, U-13, U-14, U-19, U-23

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The command line: forwarding stopped and started, counters cleared, wrong commands answered with
 # what was expected; over its socket several clients at a time, and such that behave badly; at a
 # terminal; from a file.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Clients of the CLI socket that behave badly, and one that measures what the others feel of them.
 
   cli_clients.py SOCKET NEIGHBOURS ROUTES IFACE PREFIX

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Every fault of a configuration file is told with file, line and column, nothing is started, and
 # --check does the same for a good file without starting it.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Two hundred peers at once: node p has a link for each of them on one HCA, and node a, with two links
 # of a hundred networks, opens a connection to every one within seconds and sends by all of them. All
 # of them are killed, and come back.

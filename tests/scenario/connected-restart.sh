@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A node in connected mode is killed with SIGKILL under traffic and started again: the other one gives
 # its connection up, packets flow by datagrams at once and by a new connection soon after. Beside the
 # link is one of another partition on the same HCA that has datagrams only; both carry both versions

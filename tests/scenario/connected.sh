@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Connected mode between three nodes: a and b by RC, then by UC, and node c that has datagrams only.
 # Packets of 7,928 octets pass in one piece where there is a connection, and are refused with the
 # MTU of 2044 where there is none. With RC the ports keep TCP segments whole: node a makes large packets

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A node under its systemd unit, and a real systemd, is killed by SIGKILL and SIGSEGV at random moments
 # under traffic: it always comes back, and the unit never fails. Prints the time from each death to the
 # first packet through. A node whose configuration is wrong is not started again.

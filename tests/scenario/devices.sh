@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A cable too small for the link, and devices that do not exist, are refused at start in words.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """UDP flows with sequence numbers between hosts of a scenario, and members of multicast groups.
 
   flow.py send IFACE PERIOD_MS ADDRESS...     a packet to each address every PERIOD_MS, until SIGTERM

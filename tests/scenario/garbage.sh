@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Garbled, truncated and contradictory frames and MADs change nothing but counters, while the
 # hosts' traffic flows.
 # shows: U-36

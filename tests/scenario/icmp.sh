@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What a router says: echo replies from each of its addresses, time exceeded, host and net
 # unreachable, fragmentation needed with the right MTU, and fragments where DF is clear.
 # shows: U-15

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What `meson install` puts where, and what systemd says of the unit.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # IPv6 across nodes: hosts configured by the nodes' advertisements, small and largest packets, packet
 # too big and hop limits heard by the kernel, TCP; a duplicate address is refused on both sides, and
 # tshark finds no fault with what is on the fabric.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Kills a node that systemd keeps alive, again and again, and measures how long nothing passes it.
 
   kill_node.py SYSTEMD_PID IFACE ADDRESS KILLS SEED

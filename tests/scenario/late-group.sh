@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A sender that is there before the group: its packets are dropped and counted; once somebody listens
 # they arrive, without any restart, and end when the group does. Twice.
 # shows: U-28, U-30, U-31

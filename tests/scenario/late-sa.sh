@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Without a subnet administrator a link waits and says so; it comes up by itself when one appears.
 # shows: U-10
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # SIGTERM: the node leaves its groups, the subnet administrator forgets it, the exit status is 0.
 # shows: U-33
 set -euo pipefail

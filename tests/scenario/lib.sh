@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What scenario scripts share: a fabric of up to nine nodes, each with one host behind it.
 #
 #   host x --- node x === Linux bridge === node y --- host y

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Forward modes over two nodes: what one makes the other counts, nothing is unaccounted for; latency
 # against a mirror; a host's ping answered by a worker.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A link of MTU 4092 beside one of 2044 on the same nodes: packets of 4092 octets pass on the one; on
 # the other they are cut, or refused with the right MTU, in both versions.
 # shows: U-15

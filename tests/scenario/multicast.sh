@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Multicast of both versions from a host behind node b to hosts behind nodes a and c, which join and
 # leave by their kernels' IGMPv3 and MLDv2, or IGMPv2 and MLDv1, while packets flow: none lost once
 # joined, quiet within a second of the leave. On the fabric a send-only join comes before the first

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The service manager's end of NOTIFY_SOCKET, or the end of /dev/log: prints what comes.
 
 usage: notify_socket.py NAME     a path, or "@" and an abstract name

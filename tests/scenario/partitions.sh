@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Two partitions on the same ports do not hear each other: broadcasts, multicast, and packets sent
 # with the wrong P_Key on purpose.
 # shows: U-01, U-05, U-36

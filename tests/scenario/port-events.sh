@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What a subnet manager does to a port under traffic: P_Key taken away and given back, another LID,
 # port down and up, client reregistration. After each of them packets flow again, in the time stated.
 # shows: U-09, U-36

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Ports and links stopped and started while packets flow, in dpdk-testpmd's manner: every packet
 # arrives or is counted as lost. MTUs and promiscuous mode changed while they run.
 set -euo pipefail

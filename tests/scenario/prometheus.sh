@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Prometheus reads of a node what its command line shows: states, counters that only grow, whatever
 # is cleared, and histograms; whoever scrapes, and however badly, the node goes its way.
 set -euo pipefail

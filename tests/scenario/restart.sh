@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A node killed with SIGKILL and started again is reached again within the neighbour probe time,
 # with no restart of the other; the same where the killed one has the subnet administrator.
 # shows: U-26

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The node with the subnet administrator is killed and started again under traffic of two others: no
 # packet of their unicast flows is lost, their memberships are back at the new administrator, and
 # multicast goes on.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
 """What Prometheus would read of a node, by Debian's client library for Python (that is why not any python3).
 
 scrape.py PORT EXPRESSION        prints a Python expression of m(NAME, LABEL=VALUE, ...), the sum of the series that

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """send_garbage.py INTERFACE LID QPN: sends frames no node should believe to the node at LID, whose
 IPoIB queue pair is QPN, and prints how many. The same ones each time (seeded)."""
 import pathlib

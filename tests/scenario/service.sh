@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A node as a service: READY when it can be talked to, a status line, a watchdog fed only while the
 # node lives, STOPPING, exit status 0; log lines for the journal have priorities and come once. The
 # service manager is a socket of this script.

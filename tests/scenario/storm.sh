@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Packets to 100,000 addresses that nobody has leave an established flow at 95 % or more of its rate, and
 # neither the fabric nor the subnet administrator under a storm of questions.
 set -euo pipefail

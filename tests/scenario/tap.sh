@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The host behind a TAP of the node instead of a veth, the nodes joined by a memif: ping, TCP, UDP.
 # shows: U-12
 set -euo pipefail

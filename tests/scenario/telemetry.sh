@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The telemetry socket of DPDK, asked by DPDK's own dpdk-telemetry.py, tells what `show ... json` does.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """A person at the terminal of dpdk-ipoib: keys typed into a pseudo-terminal, what appears checked.
 
   terminal.py COMMAND...   starts it, as a child whose terminal is ours; it must have -i, ports eth0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Three nodes on a Linux bridge: every host reaches every other, with small and with the largest
 # packets; each node knows its neighbours by a 20-octet address.
 # shows: U-12, U-15, U-19, U-20, U-23

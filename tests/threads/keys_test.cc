@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Keys of queue pairs and the port's table of P_Keys, which management changes while workers send
 // and receive: each packet is delivered with keys that were valid, or is under one counter.
 #include <rte_rcu_qsbr.h>

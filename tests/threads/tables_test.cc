@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tables that management changes while a worker forwards.
 #include <rte_ring_elem.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A thread that loops as a worker does: registered in an RCU variable, and of a bounded number of
 // loops, while the test plays the management lcore beside it.
 #pragma once

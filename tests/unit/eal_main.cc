@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // main() of test programs that need EAL.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reading the test vectors: JSON files whose octets are hex strings in wire order. Anything
 // unreadable throws, which fails the test that asked.
 #pragma once

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Connected mode through libibverbs on a real kernel: by RC, then by UC. CM messages go through libibumad, the
 # kernel's own ib_cm is not there. Packets of 7,928 octets pass in one piece; a node that is killed comes
 # back to traffic by datagrams and by another connection; ended ones leave no queue pair behind.

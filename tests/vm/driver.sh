@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The verbs driver alone, on two ports of rdma_rxe: queue pairs of every kind, multicast, failed queue
 # pairs, a device that goes away and comes back.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The verbs driver on two ports of the kernel's software device, rxe0 and rxe1, that see each
 // other. Runs where they are: in the machine of tests/vm.
 #include <rte_mbuf.h>

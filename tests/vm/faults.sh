@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What can happen to a verbs device under traffic, on a real kernel: a queue pair that fails, a port that goes
 # down, a device that is taken away and added again; with datagrams and in connected mode. The node names
 # what is wrong, goes on with the rest, and its link heals by itself.

@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What the tests on a real kernel share. A script that sources this runs in the machine of
 # tests/vm/machine, wherever it was started. There are scenarios' nodes in it, each with its host:
 #

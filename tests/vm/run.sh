@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Installs and builds what is missing, then runs every script beside this one, or those named, in the
 # small machine. Ends with the first that fails.
 #   tests/vm/run.sh [NAME]...     e.g. tests/vm/run.sh faults

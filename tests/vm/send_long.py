@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Sends a datagram that is longer than a node's receive buffers.
 
   send_long.py DEVICE GID QPN QKEY OCTETS

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Datagrams through libibverbs on a real kernel: two nodes with rdma_rxe devices, each with a host's kernel
 # behind its TAP. ARP and neighbour discovery by multicast, IPv4, IPv6, TCP, UDP, multicast of both
 # versions; nothing of a node is left in the kernel when it has ended.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The embedded subnet administrator: answers SA MADs for a software fabric that has no subnet
 // manager. A state machine: fed with MADs and the time, it returns the MAD to send back, and from
 // its tick those that time and windows call for.

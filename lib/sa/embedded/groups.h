@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Multicast groups: attributes, MLIDs and who belongs to them. Knows no MADs and no rules of
 // requests (membership.h); only that a group lives while somebody keeps it.
 #pragma once

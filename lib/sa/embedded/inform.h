@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // InformInfo and InformInfoRecord: subscribing, unsubscribing, listing subscriptions.
 #pragma once
 

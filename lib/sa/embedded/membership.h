@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // MCMemberRecord: joining, creating, leaving and listing groups. The rules are those a real subnet
 // manager was seen to follow (iba-wire.md §3.3); where it leaves a choice, the comment says which
 // was taken.

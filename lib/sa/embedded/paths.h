@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PathRecord. Every path of this subnet is one hop of the subnet's MTU, rate and SL; what can be
 // asked of it is which ports, which partition, and limits it has to keep.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The ports an administrator without subnet discovery knows: those that asked it something.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tells subscribers: each Report is repeated until it is acknowledged or the subscriber counts as
 // dead. One at a time to each, so that what is told comes in order, and a bounded number to all.
 #pragma once

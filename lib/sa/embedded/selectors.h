@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What "greater than", "less than", "exactly" and "best" ask for, in MTU, rate and packet lifetime
 // components. Rate codes are not ordered by speed, so rates are compared in Mb/s. Source:
 // iba-wire.md §2, §3.3, §3.4.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the embedded administrator is told and what it knows: shared by the handlers of the
 // different attributes.
 #pragma once

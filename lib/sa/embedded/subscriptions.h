@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Who wants to be told what: InformInfo as ports set it. Knows nothing of how they are told
 // (reporter.h).
 #pragma once

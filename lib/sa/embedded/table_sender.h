@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Sends tables in RMPP segments to several receivers at once: windows, resending on time-out,
 // giving up. Source: IBA vol 1 §13.6; iba-wire.md §4.
 #pragma once

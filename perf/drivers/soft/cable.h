@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Two ethdevs, each reading what the other writes: the cable between two software HCAs.
 #pragma once
 

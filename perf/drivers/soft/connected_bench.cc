@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Messages of 64, 2,044 and 65,520 octets of IP from one software HCA to another over a cable of
 // rings, by RC, UC and, as far as a packet reaches, UD. Each side's time is taken by itself, as if
 // it had an lcore of its own: `send` is tx_burst, and for RC what ACKs take; `receive` is all that

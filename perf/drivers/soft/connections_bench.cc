@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connections set up and kept: two links in one process, with their policy, communication managers
 // and software HCAs, whose MADs cross a cable of rings. `set_up`: from nothing to established on
 // both sides. octets_per_connection: what a side has allocated when they stand and are idle.

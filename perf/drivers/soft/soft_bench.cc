@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The software HCA on a cable of rings, packets of 64 octets of IP: a burst received and sorted, a
 // burst sent. cable/* is what the rings and the benchmark itself cost; subtract it.
 #include <rte_eth_ring.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The verbs driver on a device that does nothing, beside the software HCA without ICRC on a cable
 // that does nothing: a burst is received and sent back. device/* is what the stand-in for
 // libibverbs costs by itself, cable/* the ring behind the software HCA; subtract them.

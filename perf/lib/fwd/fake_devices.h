@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Devices that cost next to nothing, so that benchmarks see the worker: packets are made once and
 // received again and again, and sending forgets them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A worker between devices that cost next to nothing, with routes and neighbours: 172.16.0.0/12 on
 // eth0, 10.0.0.0/8 on ib0, and the same behind fd00::.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whole loops of a worker over devices that cost next to nothing: what forwarding itself costs per
 // 64-octet frame, 2,048 flows. devices_alone is what of that the fakes cost.
 #include <rte_mbuf.h>

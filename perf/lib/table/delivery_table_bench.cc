@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lookup hits of the delivery table by number of groups, without and with sources of their own.
 #include <benchmark/benchmark.h>
 

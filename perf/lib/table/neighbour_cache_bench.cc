@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lookup hits of the neighbour cache by table size: one by one, and as a burst that overlaps its
 // cache misses; std::unordered_map as the reference.
 #include <benchmark/benchmark.h>

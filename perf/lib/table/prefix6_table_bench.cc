@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IPv6 route lookup in bursts, by number of routes: our table, and rte_lpm6 (which has no RCU).
 #include <rte_errno.h>
 #include <rte_lpm6.h>

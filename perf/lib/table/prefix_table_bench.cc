@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Route lookup in bursts, by number of routes: our table over rte_lpm, rte_lpm's own bulk lookup,
 // and rte_fib (DIR24_8, scalar and with the vector instructions this CPU has).
 #include <rte_errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // UD packets taken apart and put together, as the software HCA and captures do.
 #include <array>
 #include <vector>

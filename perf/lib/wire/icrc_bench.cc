@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ICRC by packet length: ours, over ISA-L, and a table as zlib's oldest; and the VCRC.
 #include <array>
 

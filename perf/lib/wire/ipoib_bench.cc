@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ARP over InfiniBand, and the Internet checksum of an IPv4 header.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets to measure with: a pool larger than one, so that no predictor learns the octets.
 #pragma once
 

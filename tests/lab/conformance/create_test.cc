@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Creating groups: which components it takes, what is realised, what is refused.
 #include <algorithm>
 

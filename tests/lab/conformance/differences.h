@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where the embedded administrator does not say what OpenSM says, and why that is left so. Anything
 // else that differs is a fault.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/lab/conformance/embedded_subnet.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The embedded administrator in virtual time: MADs arrive at once, and where nothing happens the
 // clock jumps to what happens next.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the tests of the suite have in common: asking, and records to ask with.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Subscriptions and Reports of groups and ports that come and go.
 #include <algorithm>
 

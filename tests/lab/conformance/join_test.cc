@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Joining groups that exist: the broadcast group's attributes, JoinStates, what must match.
 #include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"

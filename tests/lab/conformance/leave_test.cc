@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Leaving groups: the answer, whose membership, what becomes of the group.
 #include "tests/lab/conformance/fixture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One suite of what subnet administration has to do, against the embedded administrator or against
 // OpenSM:
 //   conformance [--subnet=embedded|opensm] [GoogleTest option]...

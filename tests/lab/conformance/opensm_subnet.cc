@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/lab/conformance/opensm_subnet.h"
 
 #include <poll.h>

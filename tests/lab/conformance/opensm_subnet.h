@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // OpenSM on the simulated fabric, its ports each in a process of its own (port_process.h). Real
 // time. conformance.sh starts simulator and OpenSM and says in the environment where they are:
 //   UMAD2SIM       path of libumad2sim.so; IBSIM_SOCKNAME is the simulator's own

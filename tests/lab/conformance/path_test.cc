@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Path records: what a path says, and the pairs of ports and partitions that have none.
 #include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A port of the simulated fabric. libumad2sim knows one HCA a process, so each port is a process of
 // its own: this program again, started with --port-process, the simulator's library preloaded.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Looking groups up: Get, GetTable, what strangers are told and what the trusted.
 #include <algorithm>
 #include <set>

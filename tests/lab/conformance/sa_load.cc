@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What four ports that ask a lot cost OpenSM on a subnet of 1,000 channel adapters, and that they
 // do not make it worse when it keeps silent. sa-load.sh starts both and says in OPENSM_PID whom to
 // stop for a while.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One run against one subnet: a client at every port, what Reports they got, which memberships and
 // subscriptions they hold, so that each test leaves the subnet as it found it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A subnet whose administrator is under test, as four of its ports see it: what they are, the MADs
 // they send and receive, and the time, real or virtual.
 #pragma once

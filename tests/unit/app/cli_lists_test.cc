@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lists that come in pieces.
 #include <gtest/gtest.h>
 

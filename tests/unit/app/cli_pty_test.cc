@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The command line as a person has it: keys into a pseudo-terminal, and what appears there.
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Faults of the configuration, each with the line it gives.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A small configuration without faults, for tests to add theirs to, and errors as lines.
 #pragma once
 

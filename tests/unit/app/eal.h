@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // EAL for those tests of this room that need one: started by the first of them, ended after the
 // last.
 #pragma once

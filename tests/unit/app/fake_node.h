@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node that only remembers: rows are what a test puts in, requests are written down as lines.
 #pragma once
 

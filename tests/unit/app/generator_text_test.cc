@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "app/generator_text.h"
 
 #include <gtest/gtest.h>

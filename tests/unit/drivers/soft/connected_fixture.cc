@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/drivers/soft/connected_fixture.h"
 
 #include <rte_eth_ring.h>

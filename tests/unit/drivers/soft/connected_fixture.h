@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Two software HCAs on a cable that loses, repeats and reorders frames from a seed, in virtual
 // time, with connected queue pairs between them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connected queue pairs of either transport: how they are made and end, and what is checked of a
 // frame before the state of its connection matters.
 #include "tests/unit/drivers/soft/connected_test.h"

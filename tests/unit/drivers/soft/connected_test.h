@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The world of connected queue pairs as a test fixture.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Frames of connected queue pairs beside those of the reference: between known ends the octets are
 // the same, but for the bits in which a sender is free.
 #include <string>

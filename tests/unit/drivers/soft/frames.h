@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Hands that change frames of the soft wire format.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Multicast groups of a port: who is in which, and what a change costs where there are many.
 #include "drivers/soft/group_table.h"
 

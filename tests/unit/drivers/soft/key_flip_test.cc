@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Keys of queue pairs that change while packets of their groups are under way.
 #include <rte_rcu_qsbr.h>
 

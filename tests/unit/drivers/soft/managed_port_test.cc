@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A port that somebody else says what it is: attributes, events and MADs are the manager's.
 #include <algorithm>
 #include <deque>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a subnet manager does to a port, and its cable: events, attributes, and what packets do.
 #include <rte_ethdev.h>
 

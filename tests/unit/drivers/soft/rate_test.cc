@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Path rates in virtual time: what a handle may send, when, and what becomes of the rest.
 #include <map>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What connected queue pairs may hold of the mbufs that all of the node shares, and that they give
 // it back: peers that never acknowledge, messages that never end, a mempool that runs dry.
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RC and UC over a cable that loses, repeats and reorders, from seeds, in virtual time.
 #include <set>
 

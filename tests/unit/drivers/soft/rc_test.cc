@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RC step by step: what is sent, acknowledged, refused and repeated, frame by frame.
 #include "tests/unit/drivers/soft/connected_test.h"
 

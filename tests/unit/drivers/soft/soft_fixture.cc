@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/drivers/soft/soft_fixture.h"
 
 #include <rte_eth_ring.h>

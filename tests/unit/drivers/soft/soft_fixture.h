@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Two software HCAs on one cable made of rings, and hands to put frames on it and take them off.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/soft/soft_hca.h"
 
 #include <rte_eal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/soft/timer_wheel.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // UC's rules for what is missing, frame by frame. Source: iba-wire.md §7.
 #include "tests/unit/drivers/soft/connected_test.h"
 

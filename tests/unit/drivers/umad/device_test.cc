@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The device: absent, refused, lost, back again; what keeps the port from working is told.
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // libibumad as tests want it: a device that is there or not, a port that says what it is, and a
 // subnet manager.
 #pragma once

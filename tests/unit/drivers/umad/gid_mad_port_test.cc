@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // MADs of a port of Ethernet link layer: own ones come right back, others go to GIDs.
 #include "drivers/umad/gid_mad_port.h"
 

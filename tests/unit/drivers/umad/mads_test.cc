@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // MADs of the port's users: what is sent, what is handed over and what is not.
 #include <cstring>
 

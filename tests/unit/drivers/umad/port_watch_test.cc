@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the port is and whether its subnet manager lives, as both change.
 #include "tests/unit/drivers/umad/umad_fixture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A UmadPort on a fake device, in a time that passes as the test says.
 #pragma once
 

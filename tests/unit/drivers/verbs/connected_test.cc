@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RC and UC queue pairs of the verbs driver between two devices: messages, what goes wrong with
 // them, and new connections after that.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Devices that cannot be used, go away and come back: what is said of them, and that everything
 // else goes on.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The stand-in for libibverbs that the other tests of this room trust: it refuses what a kernel and
 // a device refuse, and completes what they complete.
 #include <infiniband/verbs.h>

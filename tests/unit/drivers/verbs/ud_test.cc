@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // UD queues of the verbs driver between two devices, by both of libibverbs' send interfaces.
 #include <rte_ether.h>
 #include <rte_ip.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ports of the verbs driver on devices in memory, and hands to let them talk.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/base/log.h"
 
 #include <rte_log.h>

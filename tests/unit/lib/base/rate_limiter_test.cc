@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/base/rate_limiter.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How connections end: by disconnecting, rejection, silence, a peer that forgot.
 #include <gtest/gtest.h>
 

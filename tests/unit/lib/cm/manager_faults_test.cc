@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What cannot be, comes too often or asks for too much.
 #include <gtest/gtest.h>
 

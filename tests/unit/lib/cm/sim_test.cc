@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lives of nodes that connect, disconnect, restart and dither while the wire does its worst, from
 // seeds (tests/seeds.h); then peace.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/lib/cm/sim_wire.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Communication managers in virtual time on a wire that loses, repeats, delays and reorders MADs,
 // and the queue pairs whose connections they manage, as far as those tell that a peer is not there.
 #pragma once

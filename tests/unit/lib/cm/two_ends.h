@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Two managers and what lies between them: tests carry the MADs, or lose them.
 #pragma once
 

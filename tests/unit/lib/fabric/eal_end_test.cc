@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fabric/eal_end.h"
 
 #include <rte_alarm.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fabric/ethdev_mtu.h"
 
 #include <rte_dev.h>

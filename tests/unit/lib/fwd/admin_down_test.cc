@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Interfaces that an operator took down receive nothing; those on their way up do.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

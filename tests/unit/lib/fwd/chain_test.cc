@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets in pieces, up to the largest that IP knows, as messages of connected mode and merged TCP
 // are: each way through a worker takes them whole.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Neighbours that are reached by a connection, beside those reached by UD.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Callers of the stages that do not keep to what the stages ask of them, and the role that a worker
 // has in its loop.
 #include "tests/contract.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How flows are spread over the paths of groups, for many seeds.
 #include "lib/fwd/flow_hash.h"
 

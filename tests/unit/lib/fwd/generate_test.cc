@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets that a worker makes: what is in them, where they go, how fast, and that none is
 // forgotten.
 #include "lib/fwd/generate.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/idle.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the input stages let pass: eth_input, ipoib_input, ip4_input.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/ip4_output.h"
 
 #include <rte_ring.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IPv6 through the worker: ip6_input, ip6_local, ip6_route, ip6_output.
 #include <gtest/gtest.h>
 

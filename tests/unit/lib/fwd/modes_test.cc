@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Forward modes that answer or end what they receive.
 #include "lib/fwd/modes.h"
 

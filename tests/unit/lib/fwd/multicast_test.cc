@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets to groups, of both versions, and sending on a link whatever the routes say.
 #include "lib/fwd/multicast.h"
 

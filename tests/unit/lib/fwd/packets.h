@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Octets of packets, built field by field; what tests send and what they expect.
 #pragma once
 

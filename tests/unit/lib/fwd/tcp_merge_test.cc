@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/tcp_merge.h"
 
 #include <rte_random.h>

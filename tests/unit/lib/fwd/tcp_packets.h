@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TCP packets, built field by field, and what a receiver makes of them: its checksum is worked out
 // octet by octet, by none of the code under test.
 #pragma once

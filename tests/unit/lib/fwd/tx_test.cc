@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How packets leave: tx, handoff between workers, and forward mode io.
 #include "lib/fwd/tx.h"
 

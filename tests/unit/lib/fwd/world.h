@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A worker in a test: Ethernet ports whose wires are rings, IPoIB links whose queues are lists, and
 // the tables and rings of a management lcore that is the test itself.
 //

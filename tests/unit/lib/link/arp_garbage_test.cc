@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ARP of every length and content changes nothing but counters, or makes entries that are sound.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An IPoIB link with connected mode: what its address says, when it asks, how its neighbours are
 // installed. The peer is a communication manager that accepts. Names of tests are those of
 // tests/requirements.md.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connected mode with peers that lie, fail, restart, and wires that lose. Names of tests are those
 // of tests/requirements.md.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connected mode against peers and strangers that lie: what is refused, with which reason, under
 // which counter, and that nothing is left of it. Names of tests are those of tests/requirements.md.
 #include <gtest/gtest.h>

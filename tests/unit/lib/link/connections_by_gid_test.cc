@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connections between ports that only GIDs tell apart: behind a router, or on a link layer without
 // LIDs.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Names of tests are those of tests/requirements.md.
 #include "lib/link/connections.h"
 

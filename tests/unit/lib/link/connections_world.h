@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IPoIB interfaces with connected mode in virtual time: their connections and communication
 // managers are real, the wire between them loses and delays MADs, queue pairs note what is done.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The surroundings of an interface in tests. Each checks what its user promises: packets given back
 // exactly once, no handle destroyed that an installed neighbour uses, nothing left at the end.
 #pragma once

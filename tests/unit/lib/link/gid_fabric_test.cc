@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Links on ports that are addressed by GID (RoCE): no subnet manager, no LIDs on the wire, and on
 // each node an administrator of its own that knows nobody else. In virtual time.
 #include <gtest/gtest.h>

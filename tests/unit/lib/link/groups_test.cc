@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Multicast groups of links that share a simulated fabric with the embedded administrator.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Bring-up, membership and shutdown of one link against a scripted SA.
 #include "lib/link/ipoib_link.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Address resolution and paths of an IPoIB link.
 #include <gtest/gtest.h>
 

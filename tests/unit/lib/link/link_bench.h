@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One IpoibLink with a real SA client on a scripted SA, in virtual time.
 #pragma once
 

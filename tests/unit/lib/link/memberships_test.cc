@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // No membership without a holder: what a link tells the SA when it leaves, loses its partition and
 // ends, and what the SA does not hear at once. Each case was found by the simulation.
 #include <gtest/gtest.h>

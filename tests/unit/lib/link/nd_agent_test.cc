@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Neighbour discovery between agents on one wire, on both media.
 #include "lib/link/nd_agent.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Agents of neighbour discovery on one wire, in virtual time: who joined a group hears it, and the
 // wire loses, delays and reflects from a seed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Bounds and timing of the state machine that both kinds of interface share; on a medium that
 // needs no path.
 #include "lib/link/neighbour_cache.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What becomes of a link when something happens to its port: in virtual time, with peers on a
 // simulated fabric, or alone against a scripted SA.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RARP on both media, over a transport that records.
 #include "lib/link/rarp_agent.h"
 

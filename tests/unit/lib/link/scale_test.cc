@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Very many neighbours on one link: what resolving them costs, and that those who cannot be
 // resolved harm nobody.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A simulated fabric in virtual time: nodes made of the real SA client and IpoibLink, the embedded
 // administrator, and between them a wire that loses, repeats, delays and so reorders MADs and
 // packets, and that can be cut into islands. Everything follows from the seed.

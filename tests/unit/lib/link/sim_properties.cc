@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The properties that every simulated life has to have.
 #include <fmt/format.h>
 

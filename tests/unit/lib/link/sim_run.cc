@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/lib/link/sim_run.h"
 
 #include <fmt/format.h>

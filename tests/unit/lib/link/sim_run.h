@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One simulated life of a fabric, chosen from a seed: nodes that come, go, talk and listen while
 // everything that can go wrong does; then peace, and the properties that have to hold again.
 #pragma once

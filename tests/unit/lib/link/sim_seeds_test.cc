@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Many simulated lives, each from its seed (tests/seeds.h).
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Many links on one faulty fabric, in virtual time, from many seeds.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What becomes of routes that routers told of.
 #include "lib/mgmt/address_book.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Captures whose file is slow, full or of limited length.
 #include "lib/mgmt/capture_writer.h"
 

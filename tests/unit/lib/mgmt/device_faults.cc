@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/lib/mgmt/device_faults.h"
 
 #include <dlfcn.h>

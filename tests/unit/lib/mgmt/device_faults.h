@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // DPDK's ethdev functions as devices answer them that there are none of here: NICs that refuse a
 // mode, send short chains only or are pulled out. Linked before the library's own, which they call
 // unless a test wants something else.

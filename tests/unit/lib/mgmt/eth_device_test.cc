@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What ethdevs can do, how their multicast filters are set, and what becomes of one that is pulled
 // out.
 #include "lib/mgmt/eth_device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An interface that notes what it is told, for tests of what stands around interfaces.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node whose InfiniBand device is of verbs, has Ethernet as link layer, and comes and goes: the
 // node runs on, its administrator is there when the port is, and it has no cable.
 #include <gtest/gtest.h>

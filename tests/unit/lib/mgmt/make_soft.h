@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Software HCAs for nodes in tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A whole node on ring ethdevs: its worker on an lcore, the management loop on this thread, and
 // another thread that plays the world outside.
 #pragma once

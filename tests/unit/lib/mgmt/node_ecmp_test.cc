@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node with two gateways for one prefix, one of which falls silent or is not to be reached.
 #include <set>
 

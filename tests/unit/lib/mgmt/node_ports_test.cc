@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ports and links stopped, started and changed while the node runs.
 #include "tests/unit/lib/mgmt/node_bench.h"
 

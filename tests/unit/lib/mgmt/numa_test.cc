@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where a node has its memory, on a machine with more NUMA nodes than this one: whatever a worker
 // uses is asked for on the node of its lcore. DPDK's functions note what they are asked; they are
 // linked before the library's own, which they call.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets that make a node speak to itself, each of which once ended the process: sources that are
 // own addresses, and answers to hosts that are not there. IPv4 and IPv6.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Who serves what and where its buffers are, on machines that are not there.
 #include "lib/mgmt/placement.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packets that management answers, holds and sends: long ones, shared ones, and those of a node
 // whose packet buffers are used up.
 #include <rte_mbuf.h>

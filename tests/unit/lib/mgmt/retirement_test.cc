@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Numbers and pointers that workers know things by are used again only when nothing names what they
 // stood for before.
 #include "lib/mgmt/retirement.h"

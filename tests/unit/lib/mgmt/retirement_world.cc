@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/lib/mgmt/retirement_world.h"
 
 #include <rte_cycles.h>

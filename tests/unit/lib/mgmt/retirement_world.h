@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Three workers, stepped one by one, and the parts of a management lcore that give names away: who
 // sends what to whom is checked at the moment at which it leaves.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node in virtual time: this thread makes its turns, its worker's loops and the time.
 #include "lib/mgmt/stepped_node.h"
 

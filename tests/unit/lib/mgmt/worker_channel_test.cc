@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/worker_channel.h"
 
 #include <rte_ring_elem.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Properties of resilient hashing, over random histories of deaths and returns.
 #include "lib/route/buckets.h"
 

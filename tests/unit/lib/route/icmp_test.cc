@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/route/icmp.h"
 
 #include <gtest/gtest.h>

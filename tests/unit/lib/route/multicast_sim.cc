@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/lib/route/multicast_sim.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Hosts of every version and multicast routers on links that lose packets, in virtual time, from a
 // seed.
 #pragma once

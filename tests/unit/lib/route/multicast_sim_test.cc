@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Properties of the multicast router over many seeds, and the life of members and queriers in
 // virtual time.
 #include "tests/unit/lib/route/multicast_sim.h"

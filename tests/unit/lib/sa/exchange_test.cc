@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Clients and the embedded administrator over a wire that loses, repeats, delays and so reorders
 // MADs, in virtual time. A failing seed is printed and replays the run.
 #include <gtest/gtest.h>

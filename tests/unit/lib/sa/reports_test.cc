@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Subscriptions and Reports between client and administrator.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One administrator and some clients on a wire that loses, repeats, delays and so reorders MADs, in
 // virtual time. Everything follows from the seed.
 #pragma once

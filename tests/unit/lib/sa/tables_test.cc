@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tables of any size between client and administrator: RMPP from both ends.
 #include <gtest/gtest.h>
 

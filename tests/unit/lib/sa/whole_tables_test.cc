@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tables that the transport put together from their segments, or cut to one MAD.
 #include <gtest/gtest.h>
 

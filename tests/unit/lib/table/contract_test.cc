@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Callers of the tables that do not keep to what the tables ask of them.
 #include "tests/contract.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/table/neighbour_cache.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/table/own_addresses.h"
 
 #include <gtest/gtest.h>

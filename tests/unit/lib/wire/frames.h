@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The generated frames of the vectors, by name.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lib/wire/membership.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The subnet the recorded exchanges come from, with the embedded administrator as its SA.
 #pragma once
 

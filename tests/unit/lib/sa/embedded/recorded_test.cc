@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The embedded administrator is asked what a real subnet manager was asked, in the same order, and
 // must say the same. Where it differs on purpose, `as_we_answer` says so and what is said instead.
 #include <gtest/gtest.h>
