@@ -483,8 +483,10 @@ bool NodeWorld::come_to_rest() {
   hosts_answer = true;
   for (unsigned i : {0U, 1U})
     if (sides[i].changed.any()) put_back(i);
-  constexpr int kMostWaits = 300;
-  for (int i = 0; i < kMostWaits; ++i) {
+  // Nodes without a cable have many timers of short times; packets that wait have a longer one.
+  constexpr int kLeastWaits = 300, kMostWaits = 30'000;
+  const TimePoint end = sides[0].stepped->now() + std::chrono::seconds(30);
+  for (int i = 0; i < kLeastWaits || (i < kMostWaits && sides[0].stepped->now() < end); ++i) {
     settle();
     if (mbufs_in_use() == 0 && learned() <= at_rest_) return is_balanced();
     // What packets under way bring about is forgotten too.
