@@ -381,7 +381,8 @@ std::uint64_t World::drops(table::InterfaceId iface, Drop reason) {
 std::uint64_t World::all_drops() {
   std::uint64_t sum = 0;
   for (std::size_t r = 0; r < kDropCount; ++r) {
-    for (table::InterfaceId i = 0; i < entries.size(); ++i) sum += drops(i, static_cast<Drop>(r));
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      sum += drops(static_cast<table::InterfaceId>(i), static_cast<Drop>(r));
     sum += drops(table::kNoInterface, static_cast<Drop>(r));
   }
   return sum;

@@ -36,7 +36,7 @@ class SaWire {
   };
 
   explicit SaWire(std::uint64_t seed, WireFaults wire_faults = {},
-                  AdministratorConfig config = recorded_config())
+                  const AdministratorConfig& config = recorded_config())
       : faults{wire_faults}, random_{seed}, sa_{*Administrator::create(config)} {}
 
   Node& add_node(ClientConfig config = {}) {
