@@ -65,13 +65,9 @@ Result<Output> show_route(mgmt::Node& node, const Match& match) {
     } while (rows.empty());
     return to_json(rows);
   };
-  return list_in_pieces(match,
-                        {{"TO", "to"},
-                         {"KIND", "kind"},
-                         {"IFACE", "iface"},
-                         {"VIA", "via"},
-                         {"DEAD", "dead"}},
-                        std::move(next));
+  return list_in_pieces(
+      match, {{"TO", "to"}, {"KIND", "kind"}, {"IFACE", "iface"}, {"VIA", "via"}, {"DEAD", "dead"}},
+      std::move(next));
 }
 
 Result<Output> show_group(mgmt::Node& node, const Match& match) {

@@ -61,8 +61,8 @@ void AhTable::Free::operator()(void* memory) const noexcept {
 }
 
 AhTable::Memory<AhTemplate> AhTable::allocate(int socket_id) {
-  auto* slots = static_cast<AhTemplate*>(rte_malloc_socket(
-      "soft_ah", kCapacity * sizeof(AhTemplate), alignof(AhTemplate), socket_id));
+  auto* slots = static_cast<AhTemplate*>(
+      rte_malloc_socket("soft_ah", kCapacity * sizeof(AhTemplate), alignof(AhTemplate), socket_id));
   if (slots != nullptr) std::uninitialized_value_construct_n(slots, kCapacity);
   return Memory<AhTemplate>{slots};
 }

@@ -202,7 +202,7 @@ class Harness {
   static constexpr unsigned kMany = 40;
   /// Of a device step's octet: the node's cable, and one more, its Ethernet port.
   static constexpr unsigned kRemoval = 0x7e;
-  static constexpr unsigned kRemovals = 100;          ///< As many as a replay of seeds has, at once,
+  static constexpr unsigned kRemovals = 100;  ///< As many as a replay of seeds has, at once,
   static constexpr unsigned kInputsPerRemoval = 100;  ///< and then one for so many inputs.
 
   void run(Input in) {

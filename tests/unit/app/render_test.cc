@@ -91,10 +91,9 @@ TEST(Render, OtherObjects) {
             R"([{"address":"10.0.0.2","iface":"ib0","state":"reachable",)"
             R"("lladdr":"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:02","lid":2,)"
             R"("qpn":1191,"sl":0,"mode":"UD","rate_mbps":0,"mtu":2044,"held":0,"age_ms":1500}])");
-  EXPECT_EQ(
-      dump(to_json(node.routes_[2])),
-      R"({"to":"192.168.2.0/24","kind":"static","iface":"ib0","via":["10.0.0.2","10.0.0.3"],)"
-      R"("dead":["10.0.0.3"]})");
+  EXPECT_EQ(dump(to_json(node.routes_[2])),
+            R"({"to":"192.168.2.0/24","kind":"static","iface":"ib0","via":["10.0.0.2","10.0.0.3"],)"
+            R"("dead":["10.0.0.3"]})");
   EXPECT_EQ(dump(to_json(node.workers())),
             R"([{"worker":0,"lcore":1,"interfaces":["ib0","eth0"],"neighbours":0,"rx_packets":0,)"
             R"("punts":0,"loops":100,"busy_loops":0,"busy_cycles":0}])");

@@ -162,7 +162,8 @@ class WatchedPage {
     const auto* const at = static_cast<const std::byte*>(what->si_addr);
     const auto* const begin = page == nullptr ? nullptr : static_cast<std::byte*>(page->memory_);
     if (page == nullptr || at < begin || at >= begin + page->size_) {
-      std::signal(signal, SIG_DFL);  // a real fault: the instruction runs again and ends the program
+      std::signal(signal,
+                  SIG_DFL);  // a real fault: the instruction runs again and ends the program
       return;
     }
     page->first_ = at;
