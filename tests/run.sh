@@ -142,6 +142,7 @@ unit_tests() {
   fi
 }
 
+step "check commits" 60 tests/check-commits
 step "check licence" 60 tests/check-licence
 step "check includes" 60 tests/check-includes
 step "check citations" 60 tests/check-citations
