@@ -6,7 +6,7 @@ namespace {
 
 constexpr TimePoint kNever = TimePoint::max();
 
-/// Takes out an entry if it is still this connection's.
+/// Erases an entry if it still belongs to connection `id`.
 template <class Map>
 void erase_own(Map& map, const typename Map::key_type& key, Handle id) {
   if (const auto it = map.find(key); it != map.end() && it->second == id) map.erase(it);

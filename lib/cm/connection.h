@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One connection as the manager keeps it, and the table of them: by local ID, by what peers call
-// them, by what is due. Source of the rules: iba-wire.md §5.6.
+// A connection of the manager, and the table of connections: by local ID, by the peer's ID or QPN,
+// and by timer. Source of the rules: iba-wire.md §5.6.
 #pragma once
 
 #include <cstddef>
@@ -17,24 +17,24 @@
 
 namespace ipoib::cm {
 
-/// What only an exchange of messages needs: gone while the connection is established.
+/// State that only an exchange of messages needs; absent while the connection is established.
 struct Exchange {
-  wire::CmMad mad{};             ///< REQ, REP, REJ or DREQ, to repeat.
-  TimePoint latest{};            ///< A set-up ends here, whatever the peer says.
-  std::uint64_t serial = 0;      ///< Half-open: order of arrival; 0: it is not.
+  wire::CmMad mad{};             ///< REQ, REP, REJ or DREQ, for retransmits.
+  TimePoint latest{};            ///< The set-up ends here, whichever MRAs the peer sends.
+  std::uint64_t serial = 0;      ///< Order of arrival of half-open connections; 0: not half-open.
   bool has_alternate = false;    ///< Passive side: the REQ has an alternate path.
-  std::uint8_t answer_time = 0;  ///< Time code: this side has so long to answer.
+  std::uint8_t answer_time = 0;  ///< Time code: this side must answer in this time.
 };
 
 struct Connection {
   Handle id = kNoHandle;
   std::uint32_t remote_id = 0;
-  Consumer* consumer = nullptr;  ///< None: nobody is told any more.
+  Consumer* consumer = nullptr;  ///< Null: detached, gets no more events.
   std::unique_ptr<Exchange> exchange;
-  std::vector<std::byte> private_data;  ///< Of every message of this side that sets up.
-  std::uint64_t remote_guid = 0;        ///< CA GUID; active side: from the REP on.
-  std::uint64_t tid = 0;                ///< Of the REQ.
-  Duration timeout{};  ///< The peer answers in this time, the way there and back included.
+  std::vector<std::byte> private_data;  ///< Private data of all set-up messages of this side.
+  std::uint64_t remote_guid = 0;        ///< CA GUID; active side: known from the REP on.
+  std::uint64_t tid = 0;                ///< Transaction ID of the REQ.
+  Duration timeout{};  ///< The peer answers in this time, packet lifetimes of both ways included.
   TimePoint due = TimePoint::max();
   fabric::MadAddress to{};
   std::uint32_t local_qpn = 0;
@@ -45,15 +45,15 @@ struct Connection {
   std::uint8_t max_retries = 0;
   std::uint8_t retries_left = 0;
 };
-/// With its places in the table and 8 octets of private data an idle connection takes 336 octets.
+/// An idle connection takes 336 octets, table entries and 8 octets of private data included.
 static_assert(sizeof(Connection) <= 128);
 
-/// Owns the connections. A reference stays good until its connection is erased.
+/// Owns the connections. A reference stays valid until its connection is erased.
 class ConnectionTable {
  public:
   explicit ConnectionTable(Handle first) : next_{first} {}
 
-  /// A new one, with a local ID that none has.
+  /// Adds a connection with a local ID that no other has.
   Connection& add();
   void erase(Connection& c);
   [[nodiscard]] Connection* find(Handle id);
@@ -63,18 +63,18 @@ class ConnectionTable {
 
   void set_due(Connection& c, TimePoint when);
   [[nodiscard]] std::optional<TimePoint> next_due() const;
-  /// The first whose time has come.
+  /// Returns the connection with the earliest timer that has expired, or null.
   [[nodiscard]] Connection* due(TimePoint now);
 
-  /// A peer's name for a connection: CA GUID and its communication ID, or its QPN.
+  /// Lookups by the peer's names: CA GUID and its communication ID, or its QPN.
   [[nodiscard]] Connection* by_remote_id(std::uint64_t guid, std::uint32_t id);
   [[nodiscard]] Connection* by_remote_qpn(std::uint64_t guid, std::uint32_t qpn);
-  /// From here on it is found by remote_guid and remote_id, remote_qpn.
+  /// From here on lookups find the connection by remote_guid and remote_id or remote_qpn.
   void index(const Connection& c);
-  /// Its queue pair at the peer may be in another connection.
+  /// Removes the QPN from the lookup: the peer may use its queue pair in another connection.
   void forget_qpn(const Connection& c);
 
-  /// The connection, which has an exchange, counts as half-open.
+  /// Precondition: the connection has an exchange. It counts as half-open from here on.
   void set_half_open(Connection& c);
   void clear_half_open(Connection& c);
   [[nodiscard]] std::size_t half_open() const { return half_open_.size(); }
@@ -85,7 +85,7 @@ class ConnectionTable {
   void forget_id(const Connection& c);
 
   Handle next_;
-  std::map<Handle, Connection> all_;  ///< Ordered: a seed gives one run.
+  std::map<Handle, Connection> all_;  ///< Ordered, so that runs with one seed are identical.
   std::set<std::pair<TimePoint, Handle>> due_;
   std::map<Peer, Handle> by_id_;
   std::map<Peer, Handle> by_qpn_;

@@ -135,17 +135,17 @@ Duration Manager::lifetime_of(std::uint8_t code) const {
   return time_of(std::min(code, config_.max_lifetime));
 }
 
-/// What a peer gives for an answer, within bounds.
+/// The answer time that a peer states, within the configured bounds.
 Duration Manager::answer_time(std::uint8_t code) const {
   return std::clamp(time_of(code), config_.min_timeout, config_.max_timeout);
 }
 
-/// How long a peer's answer is waited for that takes it a time of `code`.
+/// Time to wait for a peer's answer: its answer time `code` and the packet lifetimes of both ways.
 Duration Manager::peer_time(std::uint8_t code, std::uint8_t lifetime) const {
   return answer_time(code) + 2 * lifetime_of(lifetime);
 }
 
-/// The time of a connection has come.
+/// Handles the expired timer of a connection.
 void Manager::expire(Connection& c, TimePoint now) {
   switch (c.state) {
     case State::kReqSent:
@@ -185,7 +185,7 @@ void Manager::retry(Connection& c, TimePoint now) {
   send(c.to, c.exchange->mad, true);
 }
 
-/// The peer does not answer.
+/// Ends an exchange that the peer has not answered.
 void Manager::give_up(Connection& c, TimePoint now) {
   if (c.state == State::kDreqSent) {
     enter_time_wait(c, now);
@@ -198,7 +198,7 @@ void Manager::give_up(Connection& c, TimePoint now) {
     end(c, now);
 }
 
-// --- What leaves ---
+// --- Sending ---
 
 void Manager::send(const fabric::MadAddress& to, const wire::CmMad& mad, bool repeated) {
   const std::size_t kind = wire::index_of(mad.attr());
@@ -207,7 +207,7 @@ void Manager::send(const fabric::MadAddress& to, const wire::CmMad& mad, bool re
   outbox_.push_back({to, mad});
 }
 
-/// The sender may feed answers right back: they queue behind.
+/// MadSender may call on_mad() at once; the messages that this causes queue behind.
 void Manager::flush() {
   if (flushing_) return;
   flushing_ = true;
@@ -223,8 +223,8 @@ void Manager::owe(const Connection& c, decltype(Event::what) what) {
   if (c.consumer != nullptr) events_.push_back({c.consumer, c.id, std::move(what)});
 }
 
-/// Tells consumers what they are owed. What becomes owed meanwhile is left for the next call, so
-/// that one that asks again at once cannot hold the loop for ever.
+/// Delivers queued events to consumers. Events that arise meanwhile wait for the next call, so that
+/// a consumer that retries at once cannot hold the loop for ever.
 void Manager::deliver(TimePoint now) {
   if (delivering_ || flushing_) return;
   delivering_ = true;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The communication manager of a port: sets up, keeps and ends the connections of its consumers
-// with other ports by CM MADs, both sides of it. A state machine: fed with MADs, wishes and the
-// time; sends through MadSender, tells consumers. Source: IBA vol 1 §12.9; iba-wire.md §5.
+// with other ports by CM MADs, as active and as passive side. A state machine: it takes MADs,
+// requests and the time, sends through MadSender and notifies consumers. Source: IBA vol 1 §12.9;
+// iba-wire.md §5.
 //
-// What it stands: any loss, repetition, delay or disorder of MADs, peers that restart and forget,
-// floods of requests. A message that cannot be is dropped and counted, or answered as the
-// specification says. Every connection ends at the latest with its time-outs; no state outlives
-// them but that of established connections. Whether the peer of an established connection still
-// lives is seen by its traffic, which is the consumer's.
+// It tolerates any loss, repetition, delay or reordering of MADs, peers that restart and lose their
+// state, and floods of requests. An invalid message is dropped and counted, or answered as the
+// specification says. Every handshake ends at the latest with its timeouts; only established
+// connections have state beyond them. The consumer must detect a dead peer of an established
+// connection by its traffic.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,9 @@
 
 namespace ipoib::cm {
 
-/// How the port is addressed: REQs that name another one are refused.
+/// Addresses of the port. REQs that name another port are refused.
 struct PortIdentity {
-  wire::Gid gid;          ///< Its default prefix (fe80::/64) is good too.
+  wire::Gid gid;          ///< REQs may also name it with the default prefix (fe80::/64).
   std::uint16_t lid = 0;  ///< 0: not known, not checked.
   std::uint8_t lmc = 0;
 };
@@ -39,44 +40,44 @@ struct PortIdentity {
 /// Management lcore only.
 class Manager {
  public:
-  /// `seed`: of communication and transaction IDs; in the program another one at each start.
+  /// `seed`: seed of communication and transaction IDs; the program uses another one at each start.
   Manager(MadSender send, ManagerConfig config, std::uint64_t seed);
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
-  /// Ends nothing and tells nobody; shutdown() does.
+  /// Ends no connection and notifies no consumer; shutdown() does.
   ~Manager() = default;
 
   void set_port(const PortIdentity& port) { port_ = port; }
 
-  /// REQs for `service_id` are the consumer's. `private_data`: of the REJs the manager itself sends
-  /// for it. Errors: kExists.
+  /// Passes REQs for `service_id` to the consumer. `private_data`: sent in the manager's own REJs
+  /// for the service, and in MRAs and REJs until accept(). Errors: kExists.
   Status listen(std::uint64_t service_id, Consumer& consumer, std::vector<std::byte> private_data);
-  /// Connections and requests that came are not touched.
+  /// Existing connections and pending requests are not affected.
   void unlisten(std::uint64_t service_id) { listeners_.erase(service_id); }
 
-  // Wishes. Errors: kNotFound, there is no such handle (any more); kUnavailable, not in its state;
-  // nothing is done then.
+  // Requests. Errors: kNotFound, the handle does not exist (any more); kUnavailable, not possible
+  // in its state. After an error nothing has been done.
 
-  /// Asks for a connection. Errors: kInvalidArgument, kNoResources, kUnavailable (shut down).
+  /// Starts a connection. Errors: kInvalidArgument, kNoResources, kUnavailable (shut down).
   Result<Handle> connect(const ConnectParams& params, Consumer& consumer, TimePoint now);
   /// Answers an on_request with a REP. The queue pair must receive from here on, and send from
   /// on_established on.
   Status accept(Handle handle, const AcceptParams& params, TimePoint now);
-  /// Answers an on_reply with an RTU: established.
+  /// Answers an on_reply with an RTU: the connection is established.
   Status confirm(Handle handle, TimePoint now);
-  /// Answers either with a REJ. `info`: additional information some reasons have.
+  /// Answers an on_request or on_reply with a REJ. `info`: additional information of some reasons.
   Status reject(Handle handle, wire::RejReason reason, TimePoint now,
                 std::span<const std::byte> info = {});
-  /// Ends a connection or the attempt at one, whatever its state.
+  /// Ends a connection or an attempt, in any state.
   Status disconnect(Handle handle, TimePoint now);
-  /// Forgets a request that came and is not established, and tells its sender nothing.
+  /// Forgets a half-open request of a peer without sending a message.
   Status drop(Handle handle, TimePoint now);
-  /// Asks whether the peer of an established connection still knows it, by one more RTU: one that
-  /// has forgotten it answers with a REJ, as on_closed() then tells; any other says nothing.
+  /// Sends one more RTU on an established connection. A peer that has lost the connection answers
+  /// with a REJ, which on_closed() reports; any other peer does not answer.
   Status probe(Handle handle, TimePoint now);
-  /// A packet came on the connection's queue pair: where the RTU is missing, it stands for it.
+  /// Reports a packet on the connection's queue pair. It replaces an RTU that has not arrived.
   void on_traffic(Handle handle, TimePoint now);
-  /// The consumer goes away: it is told nothing more, and all its connections are disconnected.
+  /// Removes the consumer: it gets no more events, and all its connections are disconnected.
   void detach(const Consumer& consumer, TimePoint now);
 
   // Service ID resolution.
@@ -87,19 +88,20 @@ class Manager {
   }
   void end_service(std::uint64_t service_id) { sidr_.end_service(service_id); }
 
-  /// Feeds one MAD of class ComMgt. True when it could be read.
+  /// Feeds one MAD of class ComMgt. Returns true if it is well-formed.
   bool on_mad(const fabric::ReceivedMad& mad, TimePoint now);
   void tick(TimePoint now);
-  /// When tick() has work; at once (the latest time told) while consumers are to be told something.
+  /// Time of the next tick(). While events for consumers are queued, the latest time passed in.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
-  /// Disconnects everything; nothing new begins. Done when size() is 0: ticks and MADs go on until
-  /// then, as long as the owner wants to wait.
+  /// Disconnects everything and accepts nothing new. It is complete when size() is 0; until then
+  /// the owner feeds ticks and MADs, as long as it wants to wait.
   void shutdown(TimePoint now);
 
   [[nodiscard]] const ManagerCounters& counters() const { return counters_; }
-  /// Connections of any state, those that are over and remembered included.
+  /// Connections of any state, including ended ones that are still remembered.
   [[nodiscard]] std::size_t size() const { return table_.size(); }
-  /// Nothing is under way with a peer: what there is is established, or over.
+  /// True if no handshake or disconnect is under way: each connection is established, rejected or
+  /// in time-wait.
   [[nodiscard]] bool settled() const;
   [[nodiscard]] std::size_t half_open() const { return table_.half_open(); }
   [[nodiscard]] const Connection* find(Handle handle) const { return table_.find(handle); }
@@ -116,7 +118,7 @@ class Manager {
   };
   struct Established {};
   struct Released {};
-  /// Something a consumer is to be told.
+  /// An event to deliver to a consumer.
   struct Event {
     Consumer* consumer;
     Handle handle;

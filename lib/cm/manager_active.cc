@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The side that asks: connect, REP, RTU; and MRAs, which both sides get.
+// The active side: connect, REP, RTU; and MRAs, which both sides receive.
 #include <algorithm>
 
 #include "lib/cm/manager.h"
@@ -48,7 +48,7 @@ void Manager::on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   };
   Connection* c = table_.find(rep.remote_id.host());
   if (c == nullptr || c->passive) {
-    // So that its sender need not wait for its time-outs.
+    // The REJ saves its sender from waiting for its timeouts.
     ++counters_.unknown_id;
     answer(wire::RejReason::kInvalidCommId);
     return;
@@ -58,7 +58,7 @@ void Manager::on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
     return;
   }
   if (c->remote_id != rep.local_id.host()) {
-    // Two incarnations of the peer got the REQ.
+    // Two incarnations of the peer answered the REQ.
     ++counters_.wrong_peer;
     answer(wire::RejReason::kInvalidCommInstance, c->private_data);
     return;
@@ -99,11 +99,11 @@ void Manager::on_repeated_rep(Connection& c, const wire::CmMad& mad, TimePoint n
     case State::kEstablished: send(c.to, rtu_mad(c), true); break;
     case State::kRejSent: repeat_rej(c, now); break;
     case State::kTimeWait:
-      // It is over, and the peer does not know that it ever began.
+      // The connection is over, and the peer does not know that it was established.
       send(c.to, rej_mad(mad.hdr.tid.host(), c.id, c.remote_id, wire::CmAbout::kRep,
                          wire::RejReason::kInvalidCommId, {}, c.private_data));
       break;
-    default: break;  // Answered soon, or a DREQ is under way.
+    default: break;  // The consumer answers soon, or a DREQ is under way.
   }
 }
 
@@ -143,7 +143,7 @@ void Manager::on_mra(const wire::CmMad& mad, TimePoint now) {
     return;
   }
   c->state = req ? State::kRepWait : State::kRtuWait;
-  // An attempt that waits longer is none less.
+  // An MRA extends the current attempt and uses up no retry.
   table_.set_due(
       *c, std::min(now + peer_time(mra.service_timeout(), c->lifetime), c->exchange->latest));
 }

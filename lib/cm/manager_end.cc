@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How connections end: REJ, DREQ and DREP, stale ones, time-wait; and alternate paths, which are
-// refused.
+// The end of connections: REJ, DREQ and DREP, stale connections, time-wait. LAPs (alternate paths)
+// are refused here too.
 #include <algorithm>
 
 #include "lib/cm/manager.h"
@@ -34,12 +34,12 @@ Status Manager::disconnect(Handle handle, TimePoint now) {
   return {};
 }
 
-/// Ends a connection in whatever state it is, as far as that has not been done.
+/// Ends a connection in any state, unless that is under way already.
 void Manager::end(Connection& c, TimePoint now) {
   switch (c.state) {
     case State::kReqSent:
     case State::kRepWait:
-      // The peer finds it by CA GUID and ID, for it has told no ID of its own.
+      // The peer finds the connection by CA GUID and ID, because it has sent no ID of its own.
       send(c.to, rej_mad(c, wire::CmAbout::kReq, wire::RejReason::kTimeout,
                          wire::bytes_of(wire::Be64{ca_guid()})));
       release(c);
@@ -59,7 +59,8 @@ void Manager::end(Connection& c, TimePoint now) {
 
 // --- REJ ---
 
-/// Rejects what the state is about; the REJ is remembered for repetitions of that.
+/// Rejects the REQ or REP that waits for an answer, or else the connection as a whole. The REJ is
+/// kept to answer repetitions.
 void Manager::send_rej(Connection& c, wire::RejReason reason, TimePoint now,
                        std::span<const std::byte> info) {
   auto about = wire::CmAbout::kOther;
@@ -79,16 +80,16 @@ void Manager::repeat_rej(Connection& c, TimePoint now) {
   table_.set_due(c, now + rej_memory(c));
 }
 
-/// As long as the peer may repeat what was rejected, or send to the queue pair.
+/// The time in which the peer may repeat the rejected message or send to the queue pair.
 Duration Manager::rej_memory(const Connection& c) const {
   return std::max(2 * c.timeout, 2 * lifetime_of(c.lifetime));
 }
 
-/// The connection that a REJ of the peer is about.
+/// Finds the connection that a REJ of the peer is about.
 Connection* Manager::rejected_by(const wire::CmRej& rej) {
   if (Connection* c = table_.find(rej.remote_id.host())) return c;
   if (rej.why() != wire::RejReason::kTimeout || rej.info_len() < sizeof(wire::Be64)) return nullptr;
-  // Its sender has heard nothing, and so knows no ID of this side.
+  // Its sender has received nothing, and so knows no ID of this side.
   return table_.by_remote_id(wire::read<wire::Be64>(rej.info)->host(), rej.local_id.host());
 }
 
@@ -105,7 +106,7 @@ void Manager::on_rej(const wire::CmMad& mad, TimePoint now) {
     ++counters_.wrong_peer;
     return;
   }
-  // A peer that takes it for an old connection may still have packets of that under way.
+  // A peer that rejects as stale may still have packets of the old connection under way.
   const auto end_handshake = [&] {
     close(*c, CloseReason::kRejected, &rej);
     if (rej.why() == wire::RejReason::kStaleConnection)
@@ -121,7 +122,7 @@ void Manager::on_rej(const wire::CmMad& mad, TimePoint now) {
       return;
     case State::kRepRcvd:
     case State::kMraRepSent:
-      if (of_req) break;  // Of another incarnation: this one has answered with a REP.
+      if (of_req) break;  // From another incarnation: this one has answered with a REP.
       close(*c, CloseReason::kRejected, &rej);
       release(*c);
       return;
@@ -138,7 +139,7 @@ void Manager::on_rej(const wire::CmMad& mad, TimePoint now) {
       if (of_req) break;
       enter_time_wait(*c, now);
       return;
-    case State::kRejSent: release(*c); return;  // Both sides know.
+    case State::kRejSent: release(*c); return;  // Both sides know that it is over.
     case State::kTimeWait: ++counters_.duplicates[wire::index_of(wire::CmAttr::kRej)]; return;
   }
   ++counters_.unexpected;
@@ -161,7 +162,7 @@ void Manager::on_dreq(const wire::CmMad& mad, const fabric::MadAddress& from, Ti
   const wire::CmMad drep = drep_mad(mad.hdr.tid.host(), dreq);
   Connection* c = table_.find(dreq.remote_id.host());
   if (c == nullptr || c->remote_id != dreq.local_id.host()) {
-    // There is nothing to release: that is what the peer wants to hear.
+    // The peer needs a DREP although there is nothing to release.
     ++(c == nullptr ? counters_.unknown_id : counters_.wrong_peer);
     send(from, drep);
     return;
@@ -179,7 +180,7 @@ void Manager::on_dreq(const wire::CmMad& mad, const fabric::MadAddress& from, Ti
       close(*c, CloseReason::kPeer);
       enter_time_wait(*c, now);
       break;
-    case State::kDreqSent: enter_time_wait(*c, now); break;  // Both at once.
+    case State::kDreqSent: enter_time_wait(*c, now); break;  // Both sides disconnect at once.
     case State::kRejSent: break;
     case State::kTimeWait: ++counters_.duplicates[wire::index_of(wire::CmAttr::kDreq)]; break;
     default: ++counters_.unexpected; return;
@@ -213,9 +214,9 @@ void Manager::on_lap(const wire::CmMad& mad, const fabric::MadAddress& from) {
                      known ? wire::ApStatus::kNotSupported : wire::ApStatus::kInvalidCommId));
 }
 
-// --- The end ---
+// --- End ---
 
-/// Tells the consumer that it is over.
+/// Reports the end of the connection to the consumer.
 void Manager::close(const Connection& c, CloseReason reason, const wire::CmRej* rej) {
   ++counters_.closed[static_cast<std::size_t>(reason)];
   owe(c, Closed{reason, rej == nullptr ? wire::CmRej{} : *rej});
@@ -229,15 +230,16 @@ void Manager::enter_time_wait(Connection& c, TimePoint now) {
   table_.set_due(c, now + 2 * lifetime_of(c.lifetime));
 }
 
-/// No packet of it is under way any more.
+/// Precondition: no packet of the connection is under way any more.
 void Manager::release(Connection& c) {
   owe(c, Released{});
   table_.erase(c);
 }
 
-/// The peer uses its queue pair or communication ID anew. True where they were in a connection,
-/// which then ends before the peer may use them; an attempt at one is just forgotten. `by`: who
-/// says so: one that is elsewhere ends nothing, as it may be anybody.
+/// Called when the peer uses the queue pair or communication ID of `c` again. Returns true if `c`
+/// was a connection, which must end before the peer may use them; an unfinished or rejected attempt
+/// is only released. `by`: source of the peer's message. A source at another port does not end an
+/// established connection, because it may be forged.
 bool Manager::make_stale(Connection& c, const fabric::MadAddress& by, TimePoint now) {
   switch (c.state) {
     case State::kEstablished:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The side that is asked: REQ, accept, RTU.
+// The passive side: REQ, accept, RTU.
 #include <algorithm>
 
 #include "lib/cm/manager.h"
@@ -11,7 +11,7 @@
 namespace ipoib::cm {
 namespace {
 
-/// Whether a REQ's path leads to this port.
+/// Checks that the path of a REQ leads to this port.
 bool is_gid_of(const PortIdentity& port, const wire::Gid& gid) {
   return port.gid.is_zero() || gid == port.gid ||
          gid == wire::Gid::of(wire::kDefaultGidPrefix, port.gid.guid());
@@ -22,7 +22,8 @@ bool is_lid_of(const PortIdentity& port, const wire::CmPath& path) {
   return lid >> port.lmc == port.lid >> port.lmc;
 }
 
-/// Packet lifetime of the path, which a REQ does not tell: its ACK timeout is made of twice that.
+/// Packet lifetime of the path. A REQ has only the ACK timeout, which is made of twice the
+/// lifetime.
 std::uint8_t lifetime_from(const wire::CmPath& path) {
   const std::uint8_t ack = path.ack_timeout();
   return ack == 0 ? ack : static_cast<std::uint8_t>(ack - 1);
@@ -46,7 +47,7 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   const auto found = listeners_.find(req.service_id.host());
   if (refuse_req(mad, req, from, found == listeners_.end() ? nullptr : &found->second)) return;
   const Listener& listener = found->second;
-  // What exists under its ID or queue pair, the peer has forgotten.
+  // The peer has forgotten an existing connection with the same ID or queue pair.
   Connection* const same_qpn = table_.by_remote_qpn(guid, req.local_qpn.host());
   bool stale = same_id != nullptr && make_stale(*same_id, from, now);
   if (same_qpn != nullptr && same_qpn != same_id) stale |= make_stale(*same_qpn, from, now);
@@ -80,7 +81,7 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   owe(c, Request{req, from});
 }
 
-/// A REQ that came before: it gets what it got.
+/// Answers a repeated REQ as the first one was answered.
 void Manager::on_repeated_req(Connection& c, const wire::CmMad& mad, const fabric::MadAddress& from,
                               TimePoint now) {
   ++counters_.duplicates[wire::index_of(wire::CmAttr::kReq)];
@@ -94,11 +95,12 @@ void Manager::on_repeated_req(Connection& c, const wire::CmMad& mad, const fabri
       refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale, {},
              c.private_data);
       break;
-    default: break;  // Answered soon; or late, for the peer has had the answer.
+    default: break;  // Answered soon, or a late duplicate: the peer has had the answer.
   }
 }
 
-/// Whether the manager itself rejects a REQ, which it then has. `listener`: null: there is none.
+/// Returns true if the manager itself rejects the REQ; the REJ is then sent. `listener`: null if
+/// there is none.
 bool Manager::refuse_req(const wire::CmMad& mad, const wire::CmReq& req,
                          const fabric::MadAddress& from, const Listener* listener) {
   if (listener == nullptr) {
@@ -124,7 +126,7 @@ bool Manager::refuse_req(const wire::CmMad& mad, const wire::CmReq& req,
   return false;
 }
 
-/// Rejects a REQ of which nothing is kept.
+/// Rejects a REQ and keeps no state of it.
 void Manager::refuse(const wire::CmMad& mad, const fabric::MadAddress& from, wire::RejReason reason,
                      std::uint64_t& counter, std::span<const std::byte> info,
                      std::span<const std::byte> private_data) {
@@ -134,7 +136,7 @@ void Manager::refuse(const wire::CmMad& mad, const fabric::MadAddress& from, wir
                      private_data));
 }
 
-/// For one more that is half-open.
+/// Makes room for one more half-open connection.
 void Manager::make_room() {
   while (table_.half_open() >= config_.max_half_open) drop(*table_.oldest_half_open());
 }
@@ -193,7 +195,7 @@ void Manager::on_rtu(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   const auto rtu = wire::cm_message<wire::CmRtu>(mad);
   Connection* c = table_.find(rtu.remote_id.host());
   if (c == nullptr || c->remote_id != rtu.local_id.host()) {
-    // The peer believes itself connected.
+    // The peer believes that it is connected.
     ++(c == nullptr ? counters_.unknown_id : counters_.wrong_peer);
     send(from, rej_mad(mad.hdr.tid.host(), rtu.remote_id.host(), rtu.local_id.host(),
                        wire::CmAbout::kOther, wire::RejReason::kInvalidCommId));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The messages of a connection as this side sends them; all that is reserved is zero.
+// Builds the CM messages that this side sends. All reserved fields are zero.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,14 @@ namespace ipoib::cm {
 [[nodiscard]] wire::CmMad mra_mad(const Connection& c, wire::CmAbout about, std::uint8_t timeout);
 [[nodiscard]] wire::CmMad rej_mad(const Connection& c, wire::CmAbout about, wire::RejReason reason,
                                   std::span<const std::byte> info = {});
-/// Of no connection of this node: `local_id` as the peer believes it, or 0.
+/// Rejects a message that belongs to no connection of this node. `local_id`: the ID that the peer
+/// assumes, or 0.
 [[nodiscard]] wire::CmMad rej_mad(std::uint64_t tid, std::uint32_t local_id,
                                   std::uint32_t remote_id, wire::CmAbout about,
                                   wire::RejReason reason, std::span<const std::byte> info = {},
                                   std::span<const std::byte> private_data = {});
 [[nodiscard]] wire::CmMad dreq_mad(const Connection& c, std::uint64_t tid);
-/// Answers to what names the connection from the peer's side.
+/// Answers to messages that name the connection from the peer's side.
 [[nodiscard]] wire::CmMad drep_mad(std::uint64_t tid, const wire::CmDreq& dreq);
 [[nodiscard]] wire::CmMad apr_mad(std::uint64_t tid, const wire::CmLap& lap, wire::ApStatus status);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which queue pairs can be in a connection.
+// QPNs that are valid for connections.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ipoib::cm {
 
-/// Neither one of management (0, 1) nor the one of multicast.
+/// True except for the management QPNs (0, 1) and the multicast QPN.
 [[nodiscard]] constexpr bool is_connectable_qpn(std::uint32_t qpn) noexcept {
   return qpn > 1 && qpn < wire::kMulticastQpn;
 }

@@ -16,7 +16,7 @@ Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, Time
   req.pkey.set(question.to.pkey);
   req.service_id.set(question.service_id);
   wire::set_private(req.private_data, question.private_data);
-  // The request ID makes the transaction its own.
+  // The request ID is also the transaction ID, which makes it unique.
   const wire::CmMad mad = wire::make_cm_mad(id, req);
   asked_.emplace(id, Asked{question.to, mad, std::move(handler), question.timeout,
                            now + question.timeout, question.retries});
@@ -68,7 +68,7 @@ void Sidr::tick(TimePoint now) {
     ++counters_.sidr_timed_out;
     const SidrId over = id;
     finish(over, tl::make_unexpected(Errc::kTimedOut), now);
-    it = asked_.upper_bound(over);  // The handler may have asked or cancelled.
+    it = asked_.upper_bound(over);  // The handler may have called ask() or cancel().
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Service ID resolution: which queue pair serves a service by datagrams. Questions are repeated
-// until they are answered; answering keeps no state, so a repeated question gets the same answer.
-// Source: IBA vol 1 §12.11; iba-wire.md §5.6.
+// Service ID resolution (SIDR): finds the queue pair that serves a service by datagrams. Requests
+// are retransmitted until they are answered. Answering keeps no state, so a repeated request gets
+// the same answer. Source: IBA vol 1 §12.11; iba-wire.md §5.6.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@ namespace ipoib::cm {
 struct SidrQuestion {
   fabric::MadAddress to{};
   std::uint64_t service_id = 0;
-  Duration timeout = std::chrono::milliseconds(500);  ///< Of one attempt.
+  Duration timeout = std::chrono::milliseconds(500);  ///< Timeout of one attempt.
   unsigned retries = 4;
   std::vector<std::byte> private_data{};
 };
-/// The answer, of whatever status; or kTimedOut, kUnavailable (shut down).
+/// The answer, with any status; or kTimedOut, kUnavailable (shut down).
 using SidrHandler = std::function<void(const tl::expected<wire::CmSidrRep, Errc>&, TimePoint now)>;
 using SidrId = std::uint32_t;
 
-/// What is answered: status, QPN, Q_Key, additional information and private data count.
+/// Makes the answer: status, QPN, Q_Key, additional information and private data count.
 using SidrService =
     std::function<wire::CmSidrRep(const wire::CmSidrReq&, const fabric::MadAddress& from)>;
 
-/// Part of the manager, which sends its MADs and counts.
+/// Part of the manager, which sends its MADs and owns the counters.
 class Sidr {
  public:
   using Send = std::function<void(const fabric::MadAddress&, const wire::CmMad&, bool repeated)>;
@@ -51,7 +51,7 @@ class Sidr {
   void end_service(std::uint64_t service_id) { services_.erase(service_id); }
 
   void on_req(const wire::CmMad& mad, const fabric::MadAddress& from);
-  /// Handlers may ask and cancel.
+  /// Handlers may call ask() and cancel().
   void on_rep(const wire::CmMad& mad, TimePoint now);
   void tick(TimePoint now);
   void shutdown(TimePoint now);
