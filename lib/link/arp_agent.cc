@@ -22,8 +22,8 @@ ArpAgent<Hw>::ArpAgent(const std::string& name, const std::vector<wire::IpPrefix
       conflict_log_{kDefendInterval},
       contradiction_log_{kDefendInterval} {}
 
-/// Own address in the target's prefix, else the first; 0 (a question that teaches nobody) where
-/// the interface has none.
+/// Returns the own address in the target's prefix, else the first one; 0 if the interface has none,
+/// so that hosts learn nothing from the request.
 template <class Hw>
 std::uint32_t ArpAgent<Hw>::source_for(const wire::IpAddr& target) const {
   std::uint32_t first = 0;
@@ -87,7 +87,7 @@ void ArpAgent<Hw>::on_arp(std::span<const std::byte> bytes, TimePoint now) {
     return;
   }
   const Hw own_hw = transport_.own_hw();
-  if (same_interface(arp->sender_hw, own_hw)) return;  // reflected by the fabric
+  if (same_interface(arp->sender_hw, own_hw)) return;  // Reflected by the fabric.
 
   const auto sender = wire::IpAddr::v4(arp->sender_ip.host());
   const auto target = wire::IpAddr::v4(arp->target_ip.host());
@@ -107,7 +107,7 @@ void ArpAgent<Hw>::on_arp(std::span<const std::byte> bytes, TimePoint now) {
   const bool for_us = is_own(addresses_, target);
   if (!probing) {
     const auto evidence = op == wire::ArpOp::kReply && for_us ? Evidence::kReply : Evidence::kOther;
-    // An entry is only of use for an address that packets are sent to directly.
+    // An entry is useful only for addresses that packets are sent to directly.
     const bool create = for_us && is_on_link(addresses_, sender);
     if (!cache_.learn(sender, arp->sender_hw, evidence, create, now)) on_contradiction(*arp, now);
   }
@@ -119,8 +119,8 @@ void ArpAgent<Hw>::on_arp(std::span<const std::byte> bytes, TimePoint now) {
   }
 }
 
-/// Somebody else claims an own address: never learned, and answered by one announcement per
-/// interval, so that two who insist do not flood the link (RFC 5227 §2.4 b).
+/// Another host claims an own address. The claim is never learned, and one announcement per
+/// interval answers it, so that two hosts that insist do not flood the link (RFC 5227 §2.4 b).
 template <class Hw>
 void ArpAgent<Hw>::on_conflict(const wire::Arp<Hw>& arp, TimePoint now) {
   ++counters_.conflicts;
@@ -134,7 +134,7 @@ void ArpAgent<Hw>::on_conflict(const wire::Arp<Hw>& arp, TimePoint now) {
   announce_once(arp.sender_ip.host());
 }
 
-/// Two hosts say they have one address.
+/// Two hosts claim one address.
 template <class Hw>
 void ArpAgent<Hw>::on_contradiction(const wire::Arp<Hw>& arp, TimePoint now) {
   ++counters_.contradictions;

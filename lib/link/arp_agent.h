@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ARP for the addresses of one interface: asks for neighbours, answers for own addresses, learns
-// from what it hears, announces itself and notices others who claim its addresses.
-// Source: RFC 826, RFC 5227 (announcements, defence); RFC 4391 §9.2.
+// ARP for the addresses of one interface: requests neighbours, answers for own addresses, learns
+// from received records, announces itself and detects other hosts that claim its addresses. Source:
+// RFC 826, RFC 5227 (announcements, defence); RFC 4391 §9.2.
 #pragma once
 
 #include <cstddef>
@@ -23,25 +23,25 @@ struct ArpCounters {
   std::uint64_t received = 0;
   std::uint64_t invalid = 0;
   std::uint64_t conflicts = 0;
-  /// Told of an address that another told of less than a second before; not believed.
+  /// Claims of an address that another host claimed less than a second before; ignored.
   std::uint64_t contradictions = 0;
 };
 
 template <class Hw>
 class ArpAgent final : public Solicitor<Hw> {
  public:
-  /// References are kept. `name` is the interface's, for the log.
+  /// References are kept. `name`: name of the interface, for the log.
   ArpAgent(const std::string& name, const std::vector<wire::IpPrefix>& addresses,
            ArpTransport<Hw>& transport, NeighbourCache<Hw>& cache);
 
   void request(const wire::IpAddr& addr, TimePoint now) override;
   void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) override;
 
-  /// Tells everybody where this node's IPv4 addresses are, twice.
+  /// Announces this node's IPv4 addresses to all hosts, twice.
   void announce(TimePoint now);
   void stop() { announce_again_.reset(); }
 
-  /// Octets from the ARP header on; what follows the record (padding) is ignored.
+  /// Octets from the ARP header on; padding after the record is ignored.
   void on_arp(std::span<const std::byte> bytes, TimePoint now);
 
   void tick(TimePoint now);

@@ -16,12 +16,12 @@ namespace {
 
 constexpr Duration kLeaveTimeout = std::chrono::seconds(2);
 constexpr unsigned kSpread = 20;
-/// Members asked to confirm at once do so within twice this.
+/// Members that must confirm at once do so within twice this time.
 constexpr Duration kConfirmDelay = std::chrono::milliseconds(50);
 /// Scopes of IPoIB links, in the order of the search (RFC 4391 §4.1, §7).
 constexpr std::array<std::uint8_t, 4> kScopes = {2, 5, 8, 14};
 
-/// The answers of an SA to a join that cannot create: there is no such group.
+/// True if an SA's answer to a join that cannot create means that the group does not exist.
 bool says_absent(const sa::Failure& failure) {
   using wire::MadStatus;
   const auto is = [&](MadStatus s) { return failure.status == static_cast<std::uint16_t>(s); };
@@ -90,7 +90,7 @@ void BroadcastMembership::stop(TimePoint now) {
   owner_.on_membership_changed(now);
 }
 
-/// The port has another GID than the SA counts as member. An SA that refuses has forgotten it.
+/// The SA counts the port as a member under a former GID. An SA that refuses has forgotten it.
 void BroadcastMembership::leave_former(TimePoint now) {
   if (!asked_ || port_ == actions_.port().gid()) return;
   asked_ = false;
@@ -135,14 +135,15 @@ std::uint8_t BroadcastMembership::first_scope() const {
   return config_.scope == kScopeAuto ? kScopes.front() : config_.scope;
 }
 
-/// The search always begins with link-local (RFC 4391 §7).
+/// Restarts the search, which always begins with link-local (RFC 4391 §7), or with the configured
+/// scope.
 void BroadcastMembership::search_anew() {
   scope_ = first_scope();
   creating_ = false;
 }
 
-/// There is no group of this scope: the next one, and after the last its creation where that is
-/// allowed. False: nothing is left to try.
+/// The group does not exist in this scope: tries the next one, and after the last its creation if
+/// that is allowed. Returns false if nothing is left to try.
 bool BroadcastMembership::look_further(TimePoint now) {
   asked_ = false;
   if (state_ == State::kMember) {
@@ -165,7 +166,7 @@ bool BroadcastMembership::look_further(TimePoint now) {
   return true;
 }
 
-/// The port allows the request, and can carry what it would create.
+/// Checks that the port allows the request and can carry a group that it would create.
 Status BroadcastMembership::may_ask() const {
   if (auto may = owner_.may_join(); !may) return may;
   if (!creating_) return {};
@@ -199,7 +200,8 @@ void BroadcastMembership::join(TimePoint now) {
   transaction_ = sa_.submit(
       creating_ ? sa::create_group(mgid(), own, kFull,
                                    attributes_of(*config_.create_broadcast, config_.pkey))
-                // Only what joining an existing group takes: none is created by accident.
+                // Only the components that joining an existing group needs, so that none is created
+                // by accident.
                 : sa::join_group(mgid(), own, config_.pkey, kFull),
       [this](const sa::Outcome& outcome, TimePoint at) {
         transaction_ = sa::kNoTransaction;
@@ -235,8 +237,8 @@ void BroadcastMembership::on_answer(const sa::Outcome& outcome, TimePoint now) {
   owner_.on_membership_changed(now);
 }
 
-/// An SA that is silent or busy may be away for a moment: a member goes on as it was. One that
-/// says no does not know the group any more.
+/// An SA that is silent or busy may recover soon: a member stays one. An SA that refuses does not
+/// know the group any more.
 void BroadcastMembership::on_failure(const sa::Failure& failure, TimePoint now) {
   ++counters_.joins_failed;
   auto why = what() + ": " + sa::describe(failure);
@@ -265,8 +267,8 @@ void BroadcastMembership::give_reason(std::string reason, State state, TimePoint
   owner_.on_membership_changed(now);
 }
 
-/// The pause counts from the beginning of the attempt: one that ended in silence was paced by the
-/// SA client already.
+/// The backoff counts from the start of the attempt, because the SA client has already spaced the
+/// retries of an unanswered one.
 void BroadcastMembership::try_later(TimePoint now) {
   due_ = std::max(now, began_ + jitter_.around(backoff_, kSpread));
   backoff_ = std::min(backoff_ * 2, config_.join_backoff_max);

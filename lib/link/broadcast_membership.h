@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Membership of the broadcast group: searches it, joins it or creates it, tries again for ever with
-// growing pauses, confirms it from time to time, leaves it. Source: RFC 4391 §4.1, §5; IBA vol 1
+// Membership of the broadcast group: searches the group, joins or creates it, retries for ever with
+// backoff, confirms the membership periodically, leaves it. Source: RFC 4391 §4.1, §5; IBA vol 1
 // §15.2.5.17.
 #pragma once
 
@@ -17,13 +17,14 @@
 
 namespace ipoib::link {
 
-/// The link whose membership it is.
+/// The link that owns the membership.
 class MembershipOwner {
  public:
   virtual ~MembershipOwner() = default;
-  /// Asked before each join; an error's sentence becomes the reason.
+  /// Called before each join. The text of an error becomes the reason.
   virtual Status may_join() const = 0;
-  /// First answer and every confirmation. An error keeps the link down and trying.
+  /// Called for the first answer and for every confirmation. An error keeps the link down and
+  /// retrying.
   virtual Status on_joined(const wire::McMemberRecord& record, TimePoint now) = 0;
   /// state() or reason() may have changed.
   virtual void on_membership_changed(TimePoint now) = 0;
@@ -41,16 +42,16 @@ class BroadcastMembership {
   BroadcastMembership& operator=(const BroadcastMembership&) = delete;
 
   void start(TimePoint now);
-  /// Leaves; ends in kLeft when the SA answered, or kept silent for a while.
+  /// Leaves; ends in kLeft when the SA has answered, or after a timeout.
   void stop(TimePoint now);
-  /// Something changed that makes it worth asking the SA now; a member asks soon, not at the very
-  /// moment when all others do.
+  /// The SA may answer differently now. A member asks soon, with a delay so that not all members
+  /// ask at once.
   void ask_again(TimePoint now);
-  /// The port cannot be a member any more; tried again later.
+  /// The port cannot be a member any more; joins again later.
   void lose(std::string reason, TimePoint now);
 
   [[nodiscard]] State state() const { return state_; }
-  /// Why it is not a member; empty when it is.
+  /// The reason why it is not a member; empty when it is.
   [[nodiscard]] const std::string& reason() const { return reason_; }
 
   void tick(TimePoint now);
@@ -81,10 +82,10 @@ class BroadcastMembership {
   Jitter jitter_;
   State state_ = State::kIdle;
   std::string reason_;
-  std::uint8_t scope_ = 2;  ///< Being tried, or joined.
+  std::uint8_t scope_ = 2;  ///< Scope being tried, or joined.
   bool creating_ = false;   ///< The next request may create the group.
   bool asked_ = false;      ///< The SA may count this port as a member.
-  wire::Gid port_;          ///< Under this GID; asked_.
+  wire::Gid port_;          ///< GID of that membership; valid with asked_.
   sa::TransactionId transaction_ = sa::kNoTransaction;
   TimePoint began_{};  ///< Latest attempt.
   Duration backoff_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connected mode: connections asked for, and requests answered. Source:
+// Connected mode: requests of this side, and answers to requests of peers. Source:
 // draft-ietf-ipoib-connected-mode-03 §3.
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@ namespace {
 using wire::RejReason;
 using wire::ServiceIdForm;
 
-/// A request that comes so soon after the own connection stands may have crossed it on the way.
+/// A request that arrives this soon after the own connection was established may have crossed it.
 constexpr Duration kCrossing = std::chrono::seconds(3);
 constexpr ServiceIdForm other(ServiceIdForm form) {
   return form == ServiceIdForm::kIetf ? ServiceIdForm::kLinux : ServiceIdForm::kIetf;
@@ -23,8 +23,8 @@ constexpr wire::CmTransport cm_transport(fabric::Transport transport) {
   return transport == fabric::Transport::kRc ? wire::CmTransport::kRc : wire::CmTransport::kUc;
 }
 
-/// The way back to who asks. One in another subnet knows nothing of the LIDs and SLs of this one:
-/// the router's are in the headers.
+/// The path back to the requester. A requester in another subnet does not know the LIDs and SLs of
+/// this one: those of the router are in the headers.
 fabric::AhAttr path_back(const wire::CmReq& req, const fabric::MadAddress& from) {
   const wire::CmPath& path = req.primary;
   const bool by_headers = path.local_lid.host() == wire::kPermissiveLid;
@@ -41,7 +41,7 @@ fabric::AhAttr path_back(const wire::CmReq& req, const fabric::MadAddress& from)
 wire::CmPath path_there(const fabric::AhAttr& to, const wire::Gid& peer,
                         const fabric::PortAttr& port, std::uint8_t ack_timeout) {
   wire::CmPath path{};
-  // LIDs of this subnet mean nothing in another one.
+  // LIDs of this subnet are not valid in another one.
   path.local_lid.set(to.global ? wire::kPermissiveLid : port.lid);
   path.remote_lid.set(to.global ? wire::kPermissiveLid : to.dlid);
   path.local_gid = port.gid();
@@ -57,7 +57,7 @@ wire::CmPath path_there(const fabric::AhAttr& to, const wire::Gid& peer,
 
 }  // namespace
 
-// --- Asking ---
+// --- Requests of this side ---
 
 void Connections::look_at(const PeerKey& key, TimePoint now) {
   schedule(key, kNever);
@@ -81,7 +81,7 @@ void Connections::look_at(const PeerKey& key, TimePoint now) {
   if (!has_one_to_send(p)) schedule(key, now + kLook);
 }
 
-/// Errors: kUnavailable, for the moment; else something that waiting a second does not mend.
+/// Errors: kUnavailable, may succeed a second later; others last longer.
 Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport, TimePoint now) {
   const auto path = around_.path_to(key.gid);
   if (!path) return fail(Errc::kUnavailable, "no path");
@@ -149,12 +149,12 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
     static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
     return finish(c, ConnectionEnd::kRefused, now);
   }
-  if (!manager_.confirm(handle, now)) return;  // over already: the news are under way
+  if (!manager_.confirm(handle, now)) return;  // Already over: the event is queued.
   if (p.form == ServiceIdForm::kLinux) p.linux_habit = true;
   went_up(c, now);
 }
 
-/// A peer that knows no such service may know the other one.
+/// A peer that does not know the service ID may know the other one.
 bool Connections::try_other_service(Peer& p, const cm::Closed& closed) {
   if (closed.reason != cm::CloseReason::kRejected ||
       closed.rej.why() != RejReason::kInvalidServiceId || p.other_form_tried)
@@ -172,7 +172,7 @@ void Connections::back_off(const PeerKey& key, TimePoint now) {
   schedule(key, p.retry_at);
 }
 
-// --- Answering ---
+// --- Requests of peers ---
 
 void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
                              const fabric::MadAddress& from, TimePoint now) {
@@ -198,7 +198,7 @@ void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
   }
 }
 
-/// Why the request cannot be taken, whoever asks; counted. kNone: it can.
+/// Returns the reason to refuse a request, and counts it. kNone: accepted so far.
 RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress& from,
                                 TimePoint now) {
   const bool rc = req.transport() == wire::CmTransport::kRc;
@@ -223,8 +223,8 @@ RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress
   return RejReason::kNone;
 }
 
-/// Whether there is a connection with that interface at another port: then this is not it, or it
-/// has moved and ends the old one itself.
+/// True if that interface has a connection through another port. Then the requester is another one,
+/// or it has moved and ends the old connection itself.
 bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const {
   const auto it = peers_.find(key);
   if (it == peers_.end()) return false;
@@ -235,20 +235,21 @@ bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& fro
   });
 }
 
-/// For one more connection; where there is none, the oldest whose peer never got ready makes way.
-/// Those that are over have queue pairs for a while yet: they are bounded too.
+/// True if there is room for one more connection. At the limit, the oldest connection whose peer
+/// never became ready is dropped for it. Ended connections keep their queue pairs for a while, and
+/// are limited too.
 bool Connections::has_room(TimePoint now) {
   if (open_ >= config_.max_connections && !half_open_.empty()) {
     const cm::Handle oldest = half_open_.begin()->second;
-    static_cast<void>(manager_.drop(oldest, now));  // it may be over, the news under way
+    static_cast<void>(manager_.drop(oldest, now));  // It may be over, with the event still queued.
     finish(all_.at(oldest), ConnectionEnd::kDropped, now);
   }
   return open_ < config_.max_connections && all_.size() < 2 * config_.max_connections;
 }
 
-/// What there is with the peer makes way for its request; or not, where requests cross. One that
-/// came late crosses a connection that is young; to an older one it says that the peer has
-/// restarted. Source: §3.3.
+/// Closes existing connections with the peer in favour of its request. Returns false if the request
+/// crossed one of this side, which has priority. A late request crosses a young connection; with an
+/// older one it means that the peer has restarted. Source: §3.3.
 bool Connections::give_way(cm::Handle handle, const PeerKey& key, TimePoint now) {
   const Peer& p = peers_.at(key);
   for (const cm::Handle older : std::vector{p.handles}) {

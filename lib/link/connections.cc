@@ -9,9 +9,9 @@ namespace {
 
 using wire::ServiceIdForm;
 
-/// Idle connections are noticed this much later at most, as a part of the time they may idle.
+/// Idle connections are detected late by at most the idle time divided by this.
 constexpr int kUseChecks = 4;
-/// A connection that stood so long was none that failed at once.
+/// A connection that was up this long did not fail at once.
 constexpr Duration kLasted = std::chrono::seconds(10);
 
 constexpr table::NeighbourMode mode_of(fabric::Transport transport) {
@@ -31,7 +31,7 @@ ConnectionEnd end_by(cm::CloseReason reason) {
   }
 }
 
-/// Whether the peer, or the way to it, is to blame, so that asking again at once would be in vain.
+/// True if the peer or its path caused the end, so that an immediate request would fail again.
 bool is_failure(ConnectionEnd why) {
   switch (why) {
     case ConnectionEnd::kRejected:
@@ -159,7 +159,7 @@ void Connections::add_user(const wire::IpAddr& user, const wire::LinkAddr& hw, T
   p.flags = hw.flags;
   p.lost_users = false;
   p.users.insert(user);
-  // The neighbour is installed after this: whether packets go there shows later.
+  // The neighbour is installed after this: traffic to it shows later.
   schedule(key, config_.open == OpenPolicy::kAlways ? now : now + kLook);
 }
 
@@ -227,7 +227,7 @@ bool Connections::wanted(const Peer& p, TimePoint now) const {
   if (config_.open == OpenPolicy::kAlways) return true;
   return std::ranges::any_of(p.users, [&](const wire::IpAddr& user) {
     const TimePoint used = around_.last_used(user);
-    // The stamp is coarse: it says in which second.
+    // The stamp has a resolution of one second.
     return used != TimePoint::min() && used + 2 * kLook >= now;
   });
 }
@@ -280,7 +280,7 @@ void Connections::choose(const PeerKey& key, TimePoint now) {
 
 void Connections::close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now) {
   if (c.over) return;
-  // It may have ended already, with the news under way.
+  // It may have ended already, with the event still queued.
   static_cast<void>(manager_.disconnect(handle, now));
   finish(c, why, now);
 }
@@ -291,7 +291,7 @@ void Connections::finish(Connection& c, ConnectionEnd why, TimePoint now) {
   leave_half_open(c);
   ++counters_.ended[static_cast<std::size_t>(why)];
   const bool lasted = std::exchange(c.up, false) && now - c.since >= kLasted;
-  choose(c.peer, now);  // before the queue fails: what is still sent goes by UD
+  choose(c.peer, now);  // Before the queue fails, so that packets still being sent use UD.
   actions_.set_error(*c.queue);
   Peer& p = peers_.at(c.peer);
   if (lasted) p.failures = 0;
@@ -356,7 +356,8 @@ void Connections::check_use(TimePoint now) {
     if (now - c.active_at >= config_.idle)
       close(handle, c, ConnectionEnd::kIdle, now);
     else if (sent && !heard && c.queue->transport() == fabric::Transport::kUc)
-      static_cast<void>(manager_.probe(handle, now));  // it may have ended, the news under way
+      // It may have ended, with the event still queued.
+      static_cast<void>(manager_.probe(handle, now));
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connected mode of one IPoIB link: with which peers there are connections, when they are asked
-// for, taken and closed. Stands between the neighbour cache and the paths of UD: a neighbour is
-// described as reached by its connection while there is one that may be sent on, by UD otherwise.
-// Source: draft-ietf-ipoib-connected-mode-03 §3, §7; linux-interop.md §4.
+// Connected mode of one IPoIB link: keeps its connections, and decides when to request, accept and
+// close them. It stands between the neighbour cache and the UD paths: a neighbour is described as
+// reached by its connection while one may be sent on, by UD otherwise. Source:
+// draft-ietf-ipoib-connected-mode-03 §3, §7; linux-interop.md §4.
 #pragma once
 
 #include <compare>
@@ -25,13 +25,13 @@
 
 namespace ipoib::link {
 
-/// What the connections of a link have around them.
+/// The functions of the link that its connections call.
 struct ConnectionSurroundings {
-  /// Where a peer's port is; nothing: not known (yet).
+  /// Path to a peer's port; empty: not known (yet).
   std::function<std::optional<PathTable::Known>(const wire::Gid&)> path_to;
-  /// When a packet last left for the neighbour.
+  /// The last time a packet was sent to the neighbour.
   std::function<TimePoint(const wire::IpAddr&)> last_used;
-  /// What describe() says of the neighbour has changed.
+  /// The result of describe() for the neighbour has changed.
   std::function<void(const wire::IpAddr&, TimePoint)> changed;
 };
 
@@ -45,34 +45,34 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
 
   /// Flags octet of the link's address (draft §3.1).
   [[nodiscard]] std::uint8_t flags() const;
-  /// The link is up as `own`: listens, and asks from here on. Errors: kExists, another link of the
-  /// port has this queue pair number.
+  /// The link is up with address `own`: listens, and requests connections from here on. Errors:
+  /// kExists, another link of the port has this queue pair number.
   Status start(const wire::LinkAddr& own, const fabric::PortAttr& port, TimePoint now);
-  /// The link is down: every connection is closed, nothing is taken any more.
+  /// The link is down: closes every connection and accepts none.
   void stop(TimePoint now);
 
-  /// Largest IP packet that a connection may carry: as configured.
+  /// Largest IP packet that a connection may carry, from the configuration.
   [[nodiscard]] unsigned most_mtu() const {
     return config_.receive_mtu - unsigned{sizeof(wire::IpoibHdr)};
   }
-  /// describe() says no more than this from here on. Nobody is told.
+  /// Limits the MTU of describe() from here on. Users are not notified.
   void limit_mtu(std::uint16_t mtu) { max_mtu_ = mtu; }
   /// Errors: kNotFound.
   Status close(cm::Handle handle, TimePoint now);
-  /// News of one of the link's queues.
+  /// An event of one of the link's queues.
   void on_queue_event(const fabric::QueueEvent& event, TimePoint now);
 
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  /// Those of any state, the ones that are over but not yet forgotten left out.
+  /// Connections of any state, except ended ones that are still remembered.
   [[nodiscard]] std::vector<ConnectionInfo> list(TimePoint now) const;
   [[nodiscard]] std::size_t size() const { return open_; }
-  /// Queues that are the device's still, those of connections that are over included.
+  /// Queues that the device still has, including those of ended connections.
   [[nodiscard]] std::size_t queues() const { return by_qpn_.size(); }
   [[nodiscard]] const ConnectionCounters& counters() const { return counters_; }
 
-  // NeighbourPaths: those of UD, and who uses which peer.
+  // NeighbourPaths: passed to those of UD; also records the users of each peer.
   PathState acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) override;
   void moved(const wire::IpAddr& user, const wire::LinkAddr& from, const wire::LinkAddr& to,
              TimePoint now) override;
@@ -84,13 +84,13 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   void describe(const wire::LinkAddr& hw, NeighbourInfo& out) const override;
 
  private:
-  /// How often it is asked whether packets go to a peer without a connection.
+  /// Interval of checks whether packets are sent to a peer without a connection.
   static constexpr Duration kLook = std::chrono::seconds(1);
-  /// And whether a UC peer that says nothing still knows of its connection: what is sent to one
-  /// that has restarted is lost without a word.
+  /// Interval of checks whether a silent UC peer still knows its connection: packets to a peer that
+  /// has restarted are lost without notice.
   static constexpr Duration kSilence = std::chrono::seconds(3);
 
-  /// An interface of the fabric, whatever its flags octet says at the time.
+  /// An interface of the fabric. Its flags octet may change and is not part of the key.
   struct PeerKey {
     wire::Gid gid;
     std::uint32_t qpn = 0;
@@ -98,16 +98,16 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   };
   struct Peer {
     std::uint8_t flags = 0;
-    wire::ServiceIdForm form;  ///< Of the service ID that is asked next.
-    bool linux_habit = false;  ///< It asked with Linux's service ID, or answered to it.
+    wire::ServiceIdForm form;  ///< Form of the service ID in the next request.
+    bool linux_habit = false;  ///< It requested with Linux's service ID, or answered to it.
     bool other_form_tried = false;
-    bool lost_users = false;  ///< The last one went; its connections are to follow.
-    unsigned failures = 0;    ///< In a row.
+    bool lost_users = false;  ///< Its last user is gone; its connections will be closed.
+    unsigned failures = 0;    ///< Consecutive failures.
     TimePoint retry_at{};
     cm::Handle sending = cm::kNoHandle;  ///< Established, and may be sent on.
     std::set<wire::IpAddr> users{};
-    std::vector<cm::Handle> handles{};  ///< Its connections, of any state.
-    TimePoint wake = kNever;            ///< Place in the order of timers.
+    std::vector<cm::Handle> handles{};  ///< Its connections, in any state.
+    TimePoint wake = kNever;            ///< Position in the order of timers.
   };
   struct Connection {
     PeerKey peer;
@@ -115,16 +115,16 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
     bool active = false;
     bool up = false;
     bool over = false;
-    std::uint32_t psn = 0;  ///< The first this side expects.
+    std::uint32_t psn = 0;  ///< The first PSN that this side expects.
     std::uint32_t peer_qpn = 0;
-    std::uint32_t peer_mtu = 0;  ///< The largest message it takes.
+    std::uint32_t peer_mtu = 0;  ///< The largest message that the peer accepts.
     TimePoint since{};
-    TimePoint active_at{};  ///< A packet was last seen on it.
-    // Messages seen by then.
+    TimePoint active_at{};  ///< The last time a packet was seen on it.
+    // Message counts at the last check.
     std::uint64_t tx_messages = 0;
     std::uint64_t rx_messages = 0;
-    std::uint64_t serial = 0;       ///< Of half_open_; 0: not there.
-    fabric::ReadyToSend to_send{};  ///< Passive side: for when it is established.
+    std::uint64_t serial = 0;       ///< Key in half_open_; 0: not there.
+    fabric::ReadyToSend to_send{};  ///< Passive side: applied when it is established.
   };
 
   // cm::Consumer.
@@ -146,7 +146,7 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   void add_user(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now);
   void remove_user(const wire::IpAddr& user, const wire::LinkAddr& hw);
 
-  // Asking.
+  // Requesting.
   void look_at(const PeerKey& key, TimePoint now);
   [[nodiscard]] bool wanted(const Peer& p, TimePoint now) const;
   [[nodiscard]] bool has_one_to_send(const Peer& p) const;
@@ -167,11 +167,11 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
                   TimePoint now);
   void went_up(Connection& c, TimePoint now);
   void leave_half_open(Connection& c);
-  /// Ends it of this side's own accord.
+  /// Closes it from this side.
   void close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now);
-  /// It has ended.
+  /// Handles its end.
   void finish(Connection& c, ConnectionEnd why, TimePoint now);
-  /// Chooses anew by which connection packets go to the peer, and tells its users.
+  /// Selects the connection for packets to the peer again, and notifies its users of a change.
   void choose(const PeerKey& key, TimePoint now);
   void check_use(TimePoint now);
   [[nodiscard]] Duration use_period() const;
@@ -197,12 +197,12 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   std::map<PeerKey, Peer> peers_;
   std::map<cm::Handle, Connection> all_;
   std::map<std::uint32_t, cm::Handle> by_qpn_;
-  std::map<std::uint64_t, cm::Handle> half_open_;  ///< Accepted, and the peer not ready; by age.
+  std::map<std::uint64_t, cm::Handle> half_open_;  ///< Accepted, but the peer is not ready; by age.
   std::uint64_t next_serial_ = 1;
-  std::size_t open_ = 0;  ///< Not over.
+  std::size_t open_ = 0;  ///< Number of connections that are not over.
   TimeOrder<PeerKey> peer_timers_;
   TimePoint use_check_ = kNever;
-  TimePoint now_{};  ///< Latest time seen, for calls that bring none.
+  TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
   ConnectionCounters counters_;
 };
 

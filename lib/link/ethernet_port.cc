@@ -104,7 +104,7 @@ void EthernetPort::set_carrier(bool carrier, TimePoint now) {
   }
 }
 
-/// An address that was ready before the carrier went is used at once and announced.
+/// An address that was ready before the carrier was lost is used at once and announced.
 void EthernetPort::went_up(TimePoint now) {
   arp_.announce(now);
   rarp_.start(now);
@@ -115,7 +115,7 @@ void EthernetPort::start_ip6(TimePoint now) {
   nd_.up(config_.addresses, wire::interface_id(actions_.mac()), config_.mtu, now);
 }
 
-/// The network told this node its address (RFC 903).
+/// A RARP reply assigned this node its address (RFC 903).
 void EthernetPort::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
   config_.addresses.push_back(own);
   own_groups_.start(config_.addresses, config_.ip6.routing, now);

@@ -19,15 +19,15 @@
 
 namespace ipoib::link {
 
-/// What an Ethernet port does to its device.
+/// The device functions that an Ethernet port uses.
 class PortActions {
  public:
   virtual ~PortActions() = default;
   [[nodiscard]] virtual wire::MacAddr mac() const = 0;
   /// Sends octets that start at the Ethernet header. Losing them is allowed, as on any wire.
   virtual void send(std::span<const std::byte> frame) = 0;
-  /// Frames to the group's address are to be received, or need not be any more. Each is left as
-  /// often as it was joined.
+  /// join() starts reception of frames to the group's address, leave() ends it. Each join has its
+  /// leave.
   virtual void join(const wire::MacAddr& group) = 0;
   virtual void leave(const wire::MacAddr& group) = 0;
   virtual void state_changed(State state) = 0;
@@ -50,8 +50,8 @@ struct PortCounters {
   NeighbourCounters neighbours;
 };
 
-/// Up as soon as it is started and has a carrier. References given to the constructor must outlive
-/// it. stop() must be called before the end, or held packets are never given back.
+/// Up once it is started and has a carrier. References given to the constructor must outlive the
+/// port. stop() must be called before its end, or held packets leak.
 class EthernetPort final : public Interface,
                            private ArpTransport<wire::MacAddr>,
                            private NdTransport<wire::MacAddr>,
@@ -75,9 +75,10 @@ class EthernetPort final : public Interface,
   Status set_mtu(std::uint16_t mtu, TimePoint now) override;
 
   void start(TimePoint now) override;
-  /// All is withdrawn at once, static entries too; gateways stay until forgotten, knowing nothing.
+  /// Withdraws everything at once, including static entries; gateways stay until forgotten, but
+  /// lose their data.
   void stop(TimePoint now) override;
-  /// A port is taken to have a carrier until told otherwise.
+  /// A port is assumed to have a carrier until this reports otherwise.
   void set_carrier(bool carrier, TimePoint now);
 
   void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) override;
@@ -124,7 +125,7 @@ class EthernetPort final : public Interface,
   bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                      TimePoint now) override;
   void send_to(const wire::MacAddr& to, std::span<const std::byte> packet, TimePoint now) override;
-  // NeighbourPaths: on Ethernet the address is all that sending takes.
+  // NeighbourPaths: on Ethernet, sending needs the address only.
   PathState acquire(const wire::IpAddr&, const wire::MacAddr&, TimePoint) override {
     return PathState::kReady;
   }
@@ -141,7 +142,7 @@ class EthernetPort final : public Interface,
   void went_up(TimePoint now);
   void start_ip6(TimePoint now);
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
-  /// Addresses of this node of the family of `addr`.
+  /// Addresses of this node in the family of `addr`.
   [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {
     return addr.is_v4() ? config_.addresses : nd_.prefixes();
   }
@@ -151,7 +152,7 @@ class EthernetPort final : public Interface,
   PortActions& actions_;
   NeighbourSink& sink_;
   AddressSink& receiver_;
-  std::map<wire::IpAddr, unsigned> joins_;  ///< Groups listened to, how many times each.
+  std::map<wire::IpAddr, unsigned> joins_;  ///< Groups listened to, with the number of joins.
   State state_ = State::kDown;
   bool carrier_ = true;
   ArpAgent<wire::MacAddr> arp_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One multicast group of an IPoIB link as this port knows it: who needs it, what the SA said of it,
-// what this port is in it. One record per MGID: the IPv6 groups ff02::5 and ff05::5 share one.
+// One multicast group of an IPoIB link: its users on this node, the SA's record, and the
+// memberships of this port. One record per MGID: the IPv6 groups ff02::5 and ff05::5 share one.
 #pragma once
 
 #include <cstdint>
@@ -21,40 +21,41 @@
 
 namespace ipoib::link {
 
-/// One bit of JoinState: joined and left alone, whatever other bits the port has in the group.
+/// One bit of JoinState. It is joined and left independently of the port's other bits in the group.
 struct GroupMembership {
   enum class State : std::uint8_t { kNone, kJoining, kMember, kRefused };
 
   std::uint8_t bit = 0;  ///< wire::join_state.
   State state = State::kNone;
   bool asked = false;  ///< The SA may count this port.
-  bool plain = false;  ///< The next join names no attributes: the group has others.
+  bool plain = false;  ///< The next join names no attributes, because the group has others.
   bool wanted = false;
-  wire::Gid port{};  ///< The SA counts the port under this GID; asked.
+  wire::Gid port{};  ///< The GID under which the SA counts the port; valid with `asked`.
   sa::TransactionId transaction = sa::kNoTransaction;
-  TimePoint began{};                 ///< Latest attempt.
-  TimePoint due = TimePoint::min();  ///< Not asked before; kMember: confirmed then.
+  TimePoint began{};  ///< Latest attempt.
+  /// No request before this; kMember: time of the next confirmation.
+  TimePoint due = TimePoint::min();
   Duration backoff = Duration::zero();
 
   [[nodiscard]] bool busy() const { return transaction != sa::kNoTransaction; }
   [[nodiscard]] bool member() const { return state == State::kMember; }
 };
 
-/// An IP group packets are sent to: a neighbour of the workers.
+/// An IP group that packets are sent to; workers see it as a neighbour.
 struct GroupSender {
   table::NeighbourIndex index = table::kNoNeighbour;
   table::Neighbour installed;
   HeldQueue held;
-  TimePoint touched{};  ///< Creation or last use that management knows of.
+  TimePoint touched{};  ///< Creation or last use known to management.
 };
 
 enum class Presence : std::uint8_t { kUnknown, kPresent, kAbsent };
 
-/// Where packets to a group go.
+/// The way of packets to a group.
 enum class GroupWay : std::uint8_t {
-  kUnknown,  ///< Being found out.
+  kUnknown,  ///< Not known yet.
   kDirect,
-  kRouters,  ///< To the all-routers group: nobody on the link listens.
+  kRouters,  ///< To the all-routers group: the group is absent from the link.
   kFlood,    ///< To the broadcast group, by configuration.
   kNone,
 };
@@ -64,39 +65,39 @@ struct Group {
   bool v4 = true;
   TimePoint created{};
 
-  // Who needs it.
+  // Users.
   std::set<wire::IpAddr> listeners;
   std::map<wire::IpAddr, GroupSender> senders;
   std::optional<TimePoint> own_used;  ///< Latest packet of the link itself.
   bool routed = false;                ///< A multicast router receives it.
-  std::size_t dependents = 0;         ///< All-routers group: groups whose packets go to it.
+  std::size_t dependents = 0;  ///< All-routers group: number of groups whose packets go to it.
 
-  // What is known of it.
+  // State at the SA.
   Presence presence = Presence::kUnknown;
-  wire::McMemberRecord record{};  ///< Of the latest answer; kPresent.
+  wire::McMemberRecord record{};  ///< Record of the latest answer; valid with kPresent.
   sa::TransactionId query = sa::kNoTransaction;
   TimePoint last_ask = TimePoint::min();
-  TimePoint ask_at = kNever;  ///< Where asking had to be put off.
+  TimePoint ask_at = kNever;  ///< Time of the next query if it had to be delayed.
   Duration ask_backoff = Duration::zero();
   TimePoint negative_until = kNever;  ///< kAbsent.
-  std::string reason;                 ///< Latest failure, empty when all is well.
+  std::string reason;                 ///< Latest failure; empty when all is well.
 
-  // What this port is in it.
+  // Memberships of this port.
   GroupMembership full{wire::join_state::kFullMember};
   GroupMembership non{wire::join_state::kNonMember};
   GroupMembership send{wire::join_state::kSendOnlyNonMember};
   std::optional<std::uint16_t> attached;  ///< MLID.
 
-  // How packets reach it.
+  // Sending.
   GroupWay way = GroupWay::kUnknown;
-  bool depends = false;  ///< Counted as dependent of the all-routers group.
+  bool depends = false;  ///< Counted as a dependent of the all-routers group.
   fabric::AhIndex ah = fabric::kNoAh;
   fabric::AhAttr attr;
-  std::uint16_t mtu = 0;  ///< Of the group that packets go to, octets of IP; valid with `ah`.
-  std::vector<std::vector<std::byte>> frames;  ///< The link's own, waiting.
+  std::uint16_t mtu = 0;  ///< MTU of the group that packets go to, octets of IP; valid with `ah`.
+  std::vector<std::vector<std::byte>> frames;  ///< Waiting frames of the link itself.
   TimePoint frames_expire = kNever;
 
-  TimePoint wake = kNever;  ///< Place in the order of timers.
+  TimePoint wake = kNever;  ///< Position in the order of timers.
 
   [[nodiscard]] bool sending() const {
     return !senders.empty() || own_used.has_value() || dependents > 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a link's groups ask of the SA, and what becomes of the answers.
+// SA requests of a link's groups, and their answers.
 #include <algorithm>
 #include <utility>
 
@@ -12,23 +12,23 @@ namespace ipoib::link {
 namespace {
 
 constexpr unsigned kSpread = 20;
-/// The same group is not looked for more often.
+/// Minimum interval of queries for one group.
 constexpr Duration kAskInterval = std::chrono::seconds(1);
-/// Where too many requests are open the next look is after this.
+/// Delay of the next attempt while too many requests are open.
 constexpr Duration kTurn = std::chrono::milliseconds(100);
 
 constexpr std::uint16_t kInvalid = static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid);
 
 }  // namespace
 
-/// Whether one more request may be open; else `due` says when to try again.
+/// True if one more request may be open; otherwise sets `due` to the time of the next attempt.
 bool GroupTable::may_ask(TimePoint& due, TimePoint now) {
   if (queries_ < config_.group.max_queries) return true;
   due = now + jitter_.around(kTurn, 50);
   return false;
 }
 
-// --- Is there such a group? ---
+// --- Queries for groups ---
 
 void GroupTable::ask(Group& g, TimePoint now) {
   if (g.query != sa::kNoTransaction || (g.ask_at != kNever && g.ask_at > now)) return;
@@ -86,8 +86,8 @@ void GroupTable::become_absent(Group& g, Duration how_long, TimePoint now) {
   g.negative_until = now + jitter_.around(how_long, kSpread);
 }
 
-/// The record of an answer that the link can use. All traffic of the link carries the Q_Key of the
-/// broadcast group (RFC 4391 §9.1.2).
+/// Returns the record of an answer if the link can use it. All traffic of the link carries the
+/// Q_Key of the broadcast group (RFC 4391 §9.1.2).
 Result<wire::McMemberRecord> GroupTable::accept(const Group& g, const sa::Reply& reply) const {
   const auto r = reply.record<wire::McMemberRecord>();
   if (!r) return fail(Errc::kProtocol, "the SA's answer is too short");
@@ -118,7 +118,7 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
   if (wanted) {
     if (m.due <= now && may_ask(m.due, now)) request_join(g, m, now);
   } else if (m.asked) {
-    const bool due = !gone || m.due <= now;  // where a leave failed, a while later
+    const bool due = !gone || m.due <= now;  // After a failed leave, only at the retry time.
     if (due && may_ask(m.due, now)) request_leave(g, m, now);
   } else {
     m.state = GroupMembership::State::kNone;
@@ -127,8 +127,8 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
   }
 }
 
-/// The port has another GID than the SA counts as member. That membership ends, and only the SA
-/// is told: this port goes on until it joins again. An SA that refuses has forgotten the GID.
+/// The SA counts the port as a member under a former GID. That membership ends at the SA only: this
+/// port stays attached until it joins again. An SA that refuses has forgotten the GID.
 void GroupTable::leave_former(Group& g, GroupMembership& m, TimePoint now) {
   m.asked = false;
   ++counters_.group_leaves_sent;
@@ -180,8 +180,8 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
   g.reason.clear();
 }
 
-/// An SA that is silent or busy may be away for a moment: a member goes on as it was. One that
-/// refuses may have granted another copy of the request, so there may be a membership to leave.
+/// An SA that is silent or busy may recover soon: a member stays one. An SA that refuses may have
+/// granted another copy of the request, so there may be a membership to leave.
 void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& failure,
                             TimePoint now) {
   if (!sa_says_no(failure)) {
@@ -192,11 +192,11 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
   }
   fail_join(g, m, sa::describe(failure), now);
   if (m.bit == wire::join_state::kNonMember) {
-    g.routed = false;  // there is no such group; the next list or report tells when there is
+    g.routed = false;  // The group does not exist; the next list or report shows its creation.
   } else if (m.bit == wire::join_state::kSendOnlyNonMember) {
     become_absent(g, config_.group.negative, now);
   } else {
-    // It may exist with other attributes; or do so no longer.
+    // The group may exist with other attributes, or may have been deleted since.
     m.plain = !m.plain && failure.status == kInvalid;
   }
   if (!g.full.member() && !g.non.member()) detach(g);
@@ -229,9 +229,9 @@ void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
       now);
 }
 
-/// An SA that is silent or busy may still count this port: it is told again, but not at the end of
-/// the link. One that refuses had no membership to end: it forgot it, or its answer to an earlier
-/// copy was lost.
+/// An SA that is silent or busy may still count this port: the leave is repeated, except at the end
+/// of the link. An SA that refuses has no membership to end: it lost it, or its answer to an
+/// earlier copy was lost.
 void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now) {
   const bool again = !outcome && !sa_says_no(outcome.error()) && operational_;
   m.asked = again;
@@ -271,8 +271,8 @@ void GroupTable::report(Group& g, const std::string& why, TimePoint now) {
 
 // --- Multicast router ---
 
-/// All groups of the partition: found once, then kept up to date by reports, and by this again in
-/// case one was lost.
+/// Lists all groups of the partition: once, then reports keep the list up to date. It is repeated
+/// periodically because a report may be lost.
 void GroupTable::list_groups(TimePoint now) {
   list_at_ = kNever;
   if (listing_ != sa::kNoTransaction) return;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxFramesPerGroup = 8;
 constexpr std::size_t kMaxFrames = 256;
 
-/// Largest IP packet of a group; its MTU code was checked.
+/// Largest IP packet of a group. Precondition: its MTU code is valid.
 std::uint16_t ip_mtu(const wire::McMemberRecord& group) {
   const unsigned octets = wire::mtu_octets(wire::value_of(group.mtu));
   return static_cast<std::uint16_t>(octets - unsigned{sizeof(wire::IpoibHdr)});
@@ -57,7 +57,7 @@ GroupSenders::GroupSenders(const LinkConfig& config, LinkActions& actions, Neigh
 void GroupSenders::want(Group& g, const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
   auto it = g.senders.find(addr);
   if (it == g.senders.end()) {
-    // Where no packet can wait, none is worth asking for.
+    // If no packet can wait, none is worth a query.
     if (g.ah == fabric::kNoAh && held_.full(packet))
       return sink_.drop(packet, Drop::kNeighbourPending, false);
     const auto index = sink_.allocate_index();
@@ -115,7 +115,7 @@ void GroupSenders::install(const Group& g, const wire::IpAddr& addr, GroupSender
   sink_.install(s.index, n);
 }
 
-/// Tells the workers what is known of the way and lets the packets go that waited for it.
+/// Installs the known way on the workers and releases the packets that waited for it.
 void GroupSenders::settle(Group& g, const wire::IpAddr& addr, GroupSender& s) {
   if (g.way == GroupWay::kUnknown && g.ah == fabric::kNoAh) return;
   const bool good = usable(g, addr);

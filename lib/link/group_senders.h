@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Groups as neighbours of the workers: installs how packets reach them, holds those that come too
-// early, keeps one address handle per group. Source: RFC 4391 §6, §10.
+// Groups as neighbours of the workers: installs the entries, holds packets until the way of a group
+// is known, keeps one address handle per group. Source: RFC 4391 §6, §10.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace ipoib::link {
 
-/// Handle attributes of packets to a group: always a GRH, with the group's values.
+/// Address handle attributes of packets to a group: always a GRH, with the group's values.
 [[nodiscard]] fabric::AhAttr group_ah(const wire::McMemberRecord& record);
 
-/// Whether routers may have to carry packets of the group: scope beyond link-local (RFC 5771 §4:
-/// 224.0.0.0/24 stays; RFC 4291 §2.7: scopes 1 and 2 stay).
+/// True if routers may have to forward packets of the group, because its scope is beyond link-local
+/// (RFC 5771 §4: 224.0.0.0/24 stays; RFC 4291 §2.7: scopes 1 and 2 stay).
 [[nodiscard]] bool is_beyond_link(const wire::IpAddr& group);
 
 class GroupSenders {
@@ -30,23 +30,24 @@ class GroupSenders {
 
   /// Takes over `packet`: holds it, releases it or drops it.
   void want(Group& g, const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
-  /// Sends a frame of the link itself, from the IPoIB header on, now or once the way is known.
+  /// Sends a frame of the link itself, from the IPoIB header on, at once or when the way is known.
   void send(Group& g, std::span<const std::byte> frame, TimePoint now);
 
-  /// Where packets go from here on. `target`: of kDirect the group's record, of kRouters that of
-  /// the all-routers group, of kFlood that of the broadcast group; else null. kUnknown changes
+  /// Sets the way of packets. `target`: with kDirect the group's record, with kRouters that of the
+  /// all-routers group, with kFlood that of the broadcast group; else null. kUnknown changes
   /// nothing.
   void set_way(Group& g, GroupWay way, const wire::McMemberRecord* target);
-  /// Packets are held again until set_way; the handle goes.
+  /// Packets are held again until set_way(); the address handle is destroyed.
   void forget_way(Group& g);
-  /// Forgets senders and waiting frames; the packets go under `reason`.
+  /// Forgets senders and waiting frames; held packets are dropped under `reason`.
   void clear(Group& g, Drop reason);
-  /// Forgets the senders that were told the group is absent, so that they may ask again, and that
-  /// the link itself sent to it: only who goes on sending takes room in the table of groups.
+  /// Forgets the senders that failed because the group was absent, so that they may ask again, and
+  /// the link's own use of it: only senders that go on sending occupy the table of groups.
   void forget_failed(Group& g);
-  /// Drops packets that waited too long, forgets senders unused for the configured time.
+  /// Drops packets that waited too long, and forgets senders that are unused for the configured
+  /// time.
   void expire(Group& g, TimePoint now);
-  /// When expire() has work.
+  /// Time of the next expire().
   [[nodiscard]] TimePoint due(const Group& g) const;
 
   [[nodiscard]] std::size_t held() const { return held_.total(); }

@@ -15,13 +15,13 @@ namespace ipoib::link {
 namespace {
 
 constexpr Duration kLogInterval = std::chrono::seconds(1);
-/// Memberships confirmed after an event are spread by this much each.
+/// Spacing of memberships that are confirmed after an event.
 constexpr Duration kRejoinSpacing = std::chrono::milliseconds(2);
-/// Nodes that hear of a deleted group at once do not all ask at once.
+/// Random delay, so that nodes that receive a report of a deleted group do not all ask at once.
 constexpr Duration kReportSpread = std::chrono::milliseconds(50);
-/// An SA that forgot all hears of those who create groups before those who only send to them.
+/// After an SA lost its state, members that create groups join before those that only send to them.
 constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
-/// For the SA to hear of the last leave.
+/// Time for the last leave to reach the SA.
 constexpr Duration kRenameDelay = std::chrono::milliseconds(20);
 constexpr Duration kHandleRetry = std::chrono::seconds(1);
 
@@ -60,7 +60,7 @@ wire::Gid GroupTable::routers_of(const Group& g) const {
   return mgid_of(g.v4 ? wire::kIgmpAllRouters : wire::all_routers());
 }
 
-/// Signature, P_Key and scope are the link's (RFC 4391 §4, §11).
+/// True if signature, P_Key and scope are the link's (RFC 4391 §4, §11).
 bool GroupTable::is_of_link(const wire::Gid& mgid) const {
   const auto signature = signature_of(mgid);
   const std::uint64_t own = broadcast_.mgid.prefix();
@@ -121,7 +121,7 @@ void GroupTable::schedule(Group& g, TimePoint now) {
         g.ah == fabric::kNoAh && g.way != GroupWay::kUnknown && g.way != GroupWay::kNone;
     if (lacks_handle) due = std::min(due, now + kHandleRetry);
   }
-  // Whatever was due was done: a time that has passed only waits for another.
+  // All due work has been done: a time in the past only waits for another event.
   if (due <= now) due = now + kRejoinSpacing;
   timers_.set(g.mgid, g.wake, std::min(due, senders_.due(g)));
 }
@@ -154,7 +154,7 @@ void GroupTable::rejoin(TimePoint now) {
   std::vector<wire::Gid> mgids;
   for (const auto& [mgid, g] : groups_) mgids.push_back(mgid);
   std::sort(mgids.begin(), mgids.end());
-  // An SA may take one GID for the port at a time: under a new one the port joins when all
+  // An SA may accept one GID of the port at a time: under a new one the port joins after all
   // memberships under the old one are left.
   const bool renamed = std::exchange(port_, actions_.port().gid()) != actions_.port().gid();
   const auto first_join =
@@ -183,7 +183,7 @@ void GroupTable::suspend() {
   for (const auto& mgid : forgotten) erase(*find(mgid));
 }
 
-/// Nothing is left of the group but what the SA may think of this port.
+/// Removes everything of the group except the memberships that the SA may still count.
 void GroupTable::withdraw(Group& g) {
   drop_requests(g);
   detach(g);
@@ -210,7 +210,7 @@ void GroupTable::stop(TimePoint now) {
   std::vector<wire::Gid> mgids;
   for (auto& [mgid, g] : groups_) {
     mgids.push_back(mgid);
-    drop_request(g.query);  // joins and leaves go on: one that overtook another would undo it
+    drop_request(g.query);  // Joins and leaves continue: one that overtakes another would undo it.
     for (auto* m : {&g.full, &g.non, &g.send}) m->due = TimePoint::min();
     g.listeners.clear();
     g.routed = g.depends = false;
@@ -310,9 +310,9 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
   advance(*g, now);
 }
 
-/// The SA counts nobody as a member any more, so each membership is to be granted again, also one
-/// that is just being confirmed. The group may be there again already, so whoever needs it asks;
-/// and the report may be older than a membership, so what nobody needs is left.
+/// The SA counts no members any more, so each membership must be granted again, including one that
+/// is just being confirmed. The group may have been created again, so its users query it. The
+/// report may be older than a membership, so unneeded ones are left.
 void GroupTable::on_deleted(const wire::Gid& mgid, TimePoint now) {
   Group* g = operational_ ? find(mgid) : nullptr;
   if (g == nullptr) return;
@@ -331,7 +331,7 @@ void GroupTable::on_deleted(const wire::Gid& mgid, TimePoint now) {
   advance(*g, now);
 }
 
-/// What was known of the group is out of date.
+/// Discards the known state of the group, which is out of date.
 void GroupTable::forget(Group& g, TimePoint now) {
   senders_.forget_way(g);
   g.presence = Presence::kUnknown;
@@ -342,7 +342,8 @@ void GroupTable::forget(Group& g, TimePoint now) {
 
 // --- Steps ---
 
-/// From what is towards what is needed; ends with the group's timer set, or without the group.
+/// Advances the group from its present state to the needed one. Afterwards its timer is set, or the
+/// group is erased.
 void GroupTable::advance(Group& g, TimePoint now) {
   senders_.expire(g, now);
   const bool via_sa = operational_ && !is_link_group(g);
@@ -358,7 +359,7 @@ void GroupTable::advance(Group& g, TimePoint now) {
   schedule(g, now);
 }
 
-/// What packets to the group take: that it exists, and that this port is a member that may send.
+/// Obtains the requirements of sending: the group exists, and this port is a member that may send.
 void GroupTable::seek(Group& g, TimePoint now) {
   if (g.presence == Presence::kAbsent && g.negative_until <= now) {
     g.presence = Presence::kUnknown;
@@ -373,13 +374,13 @@ void GroupTable::seek(Group& g, TimePoint now) {
   const bool full = is_link_group(g) || g.full.member();
   const bool full_comes = g.full.wanted && g.full.state != GroupMembership::State::kRefused;
   if (full) {
-    step(g, g.send, false, now);  // a FullMember sends without a second join
+    step(g, g.send, false, now);  // A FullMember sends without a second join.
   } else if (!full_comes) {
     const bool creates = config_.group.send_only == SendOnly::kFullMember;
     if (g.presence == Presence::kUnknown && !creates) ask(g, now);
     step(g, g.send, !stopping_ && (creates || g.presence == Presence::kPresent), now);
   }
-  // Neither member any more nor send-only member yet: packets wait (RFC 4391 §10 B).
+  // No longer a member and not yet a send-only member: packets wait (RFC 4391 §10 B).
   if (g.way == GroupWay::kDirect && !full && !g.send.member()) senders_.forget_way(g);
   set_way(g, now);
 }
@@ -439,7 +440,7 @@ std::optional<TimePoint> GroupTable::next_deadline() const {
 
 namespace {
 
-/// An address that maps to the MGID: of IPv6 the scope of the address is not part of it.
+/// Returns an address that maps to the MGID. The scope of an IPv6 address is not part of the MGID.
 wire::IpAddr address_of(const Group& g) {
   if (g.v4) return wire::IpAddr::v4(0xe000'0000U | (g.mgid.guid() & 0x0fff'ffff));
   wire::IpAddr a{g.mgid.bytes};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The multicast groups of one IPoIB link: which this port belongs to and how, and how packets reach
-// them. Each group is brought step by step from what is to what is needed, whatever happened in
-// between; at most a few requests are open at the SA at a time. Source: RFC 4391 §10-§12.
+// The multicast groups of one IPoIB link: the memberships of this port, and the way of packets to
+// each group. Each group advances step by step from its present state to the needed one, after any
+// event. Only a few SA requests are open at a time. Source: RFC 4391 §10-§12.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace ipoib::link {
 
-/// Management lcore only. IPv4 broadcast is no group here, but a neighbour (ipoib_link.h).
+/// Management lcore only. IPv4 broadcast is a neighbour (ipoib_link.h), not a group of this table.
 class GroupTable {
  public:
   /// References are kept.
@@ -35,20 +35,21 @@ class GroupTable {
   GroupTable& operator=(const GroupTable&) = delete;
 
   // --- The link ---
-  /// The link is up with this group's attributes; called again when they change.
+  /// The link is up with the attributes of `broadcast`; called again when they change.
   void resume(const wire::McMemberRecord& broadcast, TimePoint now);
-  /// Every membership is confirmed with the SA, spread in time; senders go on meanwhile.
+  /// Confirms every membership with the SA, spread in time; senders stay usable.
   void rejoin(TimePoint now);
-  /// The link lost its partition or device: all is withdrawn, nothing is said to the SA. What is
-  /// listened to is remembered for resume(), and what the SA may count this port as, for resume()
-  /// and stop() to end what nobody needs any more.
+  /// The link lost its partition or device: withdraws everything and sends nothing to the SA. The
+  /// joined groups are kept for resume(). Memberships that the SA may still count are kept too, so
+  /// that resume() and stop() can leave unneeded ones.
   void suspend();
-  /// stop() follows: what is no longer listened to until then is not joined to send to it.
+  /// stop() follows: until then a group that is no longer listened to is not joined as send-only.
   void wind_down() { stopping_ = true; }
-  /// As suspend(), but every membership is left. Over when left() or after a while.
+  /// Withdraws like suspend(), and leaves every membership. It is complete when left(), or after a
+  /// timeout of the caller.
   void stop(TimePoint now);
   [[nodiscard]] bool left() const { return groups_.empty(); }
-  /// Ends the wait for the SA's answers to leaves.
+  /// Stops waiting for the SA's answers to leaves.
   void give_up();
 
   // --- Receiving ---
@@ -58,8 +59,8 @@ class GroupTable {
   // --- Sending ---
   /// Takes over `packet`.
   void want(const wire::IpAddr& group, HeldPacket packet, TimePoint now);
-  /// A frame of the link itself, from the IPoIB header on. True: it left, or there is no group that
-  /// it could be sent to.
+  /// Sends a frame of the link itself, from the IPoIB header on. Returns true if it was sent, or if
+  /// no group exists to send it to.
   bool send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now);
 
   // --- Reports of the SA (traps 66, 67) ---
@@ -96,7 +97,7 @@ class GroupTable {
   void depend_on_routers(Group& g, bool depends, TimePoint now);
   void forget(Group& g, TimePoint now);
 
-  // What the SA is asked (group_sa.cc).
+  // Requests to the SA (group_sa.cc).
   [[nodiscard]] bool may_ask(TimePoint& due, TimePoint now);
   void ask(Group& g, TimePoint now);
   void on_found(Group& g, const sa::Outcome& outcome, TimePoint now);
@@ -127,7 +128,7 @@ class GroupTable {
   LogLimit log_limit_;
   bool operational_ = false;
   bool stopping_ = false;
-  wire::McMemberRecord broadcast_{};  ///< Of the link; operational.
+  wire::McMemberRecord broadcast_{};  ///< The link's broadcast group; valid while operational.
   wire::Gid port_;                    ///< Own GID when memberships were last confirmed.
   std::map<wire::IpAddr, unsigned> joins_;
   std::unordered_map<wire::Gid, Group> groups_;

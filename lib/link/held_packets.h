@@ -17,21 +17,21 @@ struct Held {
 /// Packets of one neighbour, oldest first.
 using HeldQueue = std::vector<Held>;
 
-/// Keeps the bounds over all queues of an interface, and the node's by NeighbourSink::crowded().
-/// Packets taken out are the caller's, who gives each to NeighbourSink::release or drop once its
-/// own state is in order.
+/// Keeps the limits over all queues of an interface, and those of the node by
+/// NeighbourSink::crowded(). The caller owns packets that it takes out, and gives each to
+/// NeighbourSink::release or drop once its own state is consistent.
 class HeldPackets {
  public:
   HeldPackets(NeighbourSink& sink, const NeighbourConfig& config) : sink_{sink}, config_{config} {}
 
-  /// Takes over `packet`. Where a bound is reached the oldest of this queue makes room, because the
-  /// latest packet is the one most worth keeping (RFC 1122 §2.3.2.2); where there is none, `packet`
-  /// itself goes, under Drop::kNeighbourPending.
+  /// Takes over `packet`. At a limit the oldest packet of this queue is dropped, because the latest
+  /// packet is the one most worth keeping (RFC 1122 §2.3.2.2). If the queue is empty, `packet`
+  /// itself is dropped. Both under Drop::kNeighbourPending.
   void hold(HeldQueue& queue, HeldPacket packet, TimePoint now);
   [[nodiscard]] HeldQueue take(HeldQueue& queue);
   [[nodiscard]] HeldQueue take_expired(HeldQueue& queue, TimePoint now);
 
-  /// Where nothing makes room, `packet` cannot wait.
+  /// True if `packet` cannot wait unless another packet makes room.
   [[nodiscard]] bool full(HeldPacket packet) const {
     return total_ >= config_.max_held || sink_.crowded(packet);
   }

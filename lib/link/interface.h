@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The control face of an interface, IPoIB link or Ethernet port, and what such a state machine
-// needs from its surroundings. The program's surroundings are lib/mgmt; a test's are a simulated
-// fabric in virtual time.
+// The control interface of an IPoIB link or Ethernet port, and the interfaces through which its
+// state machine reaches its surroundings: lib/mgmt in the program, a simulated fabric in virtual
+// time in tests.
 #pragma once
 
 #include <array>
@@ -23,78 +23,81 @@
 
 namespace ipoib::link {
 
-/// A packet that waits for its neighbour: an mbuf in the program, a number in a simulation.
-/// Whoever holds it must give it back through release() or drop() exactly once.
+/// A packet that waits for its neighbour: an mbuf in the program, a number in a simulation. Its
+/// holder must give it back through release() or drop() exactly once.
 using HeldPacket = std::uintptr_t;
 
-/// Where the neighbour tables of all interfaces are installed and packets are let go.
-/// Implemented by lib/mgmt and by tests.
+/// Receives the neighbour entries and the held packets of all interfaces. Implemented by lib/mgmt
+/// and by tests.
 class NeighbourSink {
  public:
   virtual ~NeighbourSink() = default;
-  /// A number no other neighbour of any interface has; kNoResources when the tables are full.
+  /// Returns a number that no other neighbour of any interface has; kNoResources when the tables
+  /// are full.
   virtual Result<table::NeighbourIndex> allocate_index() = 0;
-  /// Withdraws the entry from every worker; the number is used again once none can name it.
+  /// Withdraws the entry from every worker. The number is reused after its retirement.
   virtual void remove(table::NeighbourIndex index) = 0;
   /// Installs or replaces the entry on every worker.
   virtual void install(table::NeighbourIndex index, const table::Neighbour& neighbour) = 0;
-  /// When any worker last sent through the entry; TimePoint::min(): none has.
+  /// The latest time at which a worker sent through the entry; TimePoint::min(): never.
   [[nodiscard]] virtual TimePoint last_used(table::NeighbourIndex index) const = 0;
-  /// Sends a held packet on, through the (now valid) entry.
+  /// Sends a held packet through the (now valid) entry.
   virtual void release(HeldPacket packet) = 0;
-  /// The node holds more than it has buffers for, with this packet, which was handed over a moment
-  /// ago: some are to be given up, or this one.
+  /// True if the node holds more packets than it has buffers for, including this one, which was
+  /// just handed over. The caller must then drop some held packets, or this one.
   [[nodiscard]] virtual bool crowded(HeldPacket packet) const {
     static_cast<void>(packet);
     return false;
   }
-  /// Gives up a held packet; where `unreachable`, its sender is told (ICMP host unreachable).
+  /// Drops a held packet. `unreachable`: its sender gets an ICMP host unreachable.
   virtual void drop(HeldPacket packet, Drop reason, bool unreachable) = 0;
 };
 
-/// What an interface receives for this node. Implemented by lib/mgmt and by tests.
+/// Learns the addresses that an interface receives for this node. Implemented by lib/mgmt and by
+/// tests.
 class AddressSink {
  public:
   virtual ~AddressSink() = default;
-  /// Packets to `addr` (group or link-local unicast) that come by `iface` are this node's.
+  /// Packets to `addr` (group or link-local unicast) that arrive on `iface` are for this node.
   virtual void listen(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
-  /// No longer.
+  /// Reverts listen().
   virtual void unlisten(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
   /// A unicast address became usable (IPv4: at once; IPv6: after duplicate address detection).
   virtual void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
-  /// No longer.
+  /// Reverts address_ready().
   virtual void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
-  /// A router told of a better next hop (ICMPv6 Redirect): `to` is reached through `via` on
+  /// A router reported a better next hop (ICMPv6 Redirect): `to` is reached through `via` on
   /// `iface`; `via` == `to`: it is on the link.
   virtual void redirect(table::InterfaceId iface, const wire::IpAddr& to,
                         const wire::IpAddr& via) = 0;
-  /// A default router advertised itself (only where they are accepted) / is one no longer.
+  /// A default router advertised itself (only if router advertisements are accepted), or no longer
+  /// is one.
   virtual void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) {
     static_cast<void>(iface), static_cast<void>(router), static_cast<void>(usable);
   }
-  /// A neighbour does not answer: what routers told of ways through it holds no longer (only where
-  /// they are accepted).
+  /// A neighbour does not answer: information of routers about paths through it is no longer valid
+  /// (only if router advertisements are accepted).
   virtual void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) {
     static_cast<void>(iface), static_cast<void>(addr);
   }
 };
-/// Tells nobody.
+/// A sink that ignores all calls.
 [[nodiscard]] AddressSink& no_address_sink();
 
 enum class State : std::uint8_t { kDown, kWaiting, kJoining, kUp, kStopping, kStopped };
 [[nodiscard]] std::string_view to_string(State state);
 
 enum class NeighbourPhase : std::uint8_t {
-  kIncomplete,  ///< ARP request out.
-  kPath,        ///< Address known, PathRecord query out.
+  kIncomplete,  ///< ARP or ND request sent, or idle.
+  kPath,        ///< Address known, PathRecord query sent.
   kReachable,
-  kStale,   ///< In use, confirmation due.
-  kProbe,   ///< Unicast probe out; packets still flow.
+  kStale,   ///< Confirmation due; packets flow.
+  kProbe,   ///< Unicast probe sent; packets still flow.
   kFailed,  ///< Negative cache.
   kStatic,
 };
 [[nodiscard]] std::string_view to_string(NeighbourPhase phase);
-/// How many neighbours there are of each phase.
+/// Number of neighbours in each phase.
 using NeighbourPhases = std::array<std::size_t, 7>;
 static_assert(NeighbourPhases{}.size() == static_cast<std::size_t>(NeighbourPhase::kStatic) + 1);
 
@@ -110,7 +113,7 @@ struct NeighbourInfo {
   std::uint8_t sl = 0;
   std::uint8_t rate = 0;  ///< Code; IPoIB.
   std::uint16_t mtu = 0;
-  table::NeighbourMode mode = table::NeighbourMode::kUd;  ///< How packets go there now.
+  table::NeighbourMode mode = table::NeighbourMode::kUd;  ///< The current way to send.
   std::size_t held = 0;                                   ///< Packets waiting.
   Duration age{};                                         ///< Since the last confirmation.
 };
@@ -121,86 +124,87 @@ struct GroupInfo {
   std::string iface;
   std::string lladdr;           ///< MGID or MAC.
   std::uint16_t mlid = 0;       ///< IPoIB; 0: none.
-  unsigned joins = 0;           ///< How many times this node listens; 0: it only sends.
+  unsigned joins = 0;           ///< Number of joins by this node; 0: it only sends.
   std::string_view state;       ///< "member", "joining", "absent" …; static storage.
-  std::uint8_t join_state = 0;  ///< IPoIB: bits this port has (wire::join_state).
-  bool sending = false;         ///< Packets were sent to it lately.
+  std::uint8_t join_state = 0;  ///< IPoIB: membership bits of this port (wire::join_state).
+  bool sending = false;         ///< Packets were sent to it recently.
   bool routed = false;          ///< Received as a multicast router.
   std::size_t held = 0;         ///< Packets waiting.
   std::string reason{};         ///< Latest failure; empty when all is well.
-  Duration age{};               ///< Since this node first had to do with it.
+  Duration age{};               ///< Time since this node first used the group.
 };
 
 /// Timers and limits of neighbour resolution (RFC 1122 §2.3.2, RFC 4861 §10 in spirit).
 struct NeighbourConfig {
-  Duration retransmit = std::chrono::seconds(1);   ///< Between ARP requests.
-  unsigned max_requests = 3;                       ///< Broadcast requests before failing.
-  unsigned max_probes = 3;                         ///< Unicast probes before broadcasting again.
-  Duration reachable = std::chrono::seconds(30);   ///< Confirmation holds this long (+-50 %).
-  Duration probe_delay = std::chrono::seconds(1);  ///< Used stale entry is probed after this.
-  Duration negative = std::chrono::seconds(3);     ///< A failed entry answers "failed" this long.
-  Duration idle = std::chrono::seconds(300);       ///< An entry unused this long is forgotten.
+  Duration retransmit = std::chrono::seconds(1);  ///< Interval of ARP and ND requests.
+  unsigned max_requests = 3;                      ///< Broadcast requests before failing.
+  unsigned max_probes = 3;  ///< Unicast probes before the next broadcast request.
+  Duration reachable = std::chrono::seconds(30);   ///< A confirmation is valid this long (+-50 %).
+  Duration probe_delay = std::chrono::seconds(1);  ///< A used stale entry is probed after this.
+  Duration negative = std::chrono::seconds(3);     ///< A failed entry drops packets this long.
+  Duration idle = std::chrono::seconds(300);  ///< An entry that is unused this long is forgotten.
   std::size_t max_held_per_neighbour = 16;
-  std::size_t max_held = 2048;  ///< Over all neighbours of the interface.
+  std::size_t max_held = 2048;  ///< Limit over all neighbours of the interface.
   Duration max_held_age = std::chrono::seconds(3);
   std::size_t max_entries = 65536;
 };
 
-/// Where IP multicast groups are joined.
+/// Joins IP multicast groups.
 class GroupMember {
  public:
   virtual ~GroupMember() = default;
-  /// This node listens to the group; counted, so that each join needs its leave. Errors:
-  /// kInvalidArgument, it is no group or does not map.
+  /// Joins the group. Joins are counted: each needs its leave. Errors: kInvalidArgument, `group` is
+  /// no group or cannot be mapped.
   virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;
-  /// Errors: kNotFound, nobody here listens to it.
+  /// Errors: kNotFound, this node has not joined the group.
   virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;
 };
 
-/// Every IPv4 link carries packets of so many octets. Source: RFC 791 §3.2.
+/// Every IPv4 link carries packets of this size in octets. Source: RFC 791 §3.2.
 inline constexpr std::uint16_t kMinMtu = 68;
 
-/// What both kinds of interface offer. Management lcore only.
+/// The functions that links and ports have in common. Management lcore only.
 class Interface : public GroupMember {
  public:
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual table::InterfaceId id() const = 0;
   [[nodiscard]] virtual State state() const = 0;
-  /// One line: why it is not up; empty when it is.
+  /// The reason why it is not up, in one line; empty when it is up.
   [[nodiscard]] virtual std::string reason() const = 0;
-  /// Largest IP packet it carries; 0 while unknown.
+  /// Largest IP packet; 0 while unknown.
   [[nodiscard]] virtual std::uint16_t mtu() const = 0;
-  /// As configured.
+  /// The configured addresses.
   [[nodiscard]] virtual const std::vector<wire::IpPrefix>& addresses() const = 0;
-  /// IPv6 addresses, the link-local one too, and what became of each.
+  /// IPv6 addresses with their state, including the link-local one.
   [[nodiscard]] virtual std::vector<AddressInfo> addresses6() const = 0;
-  /// Largest IPv6 packet; 0 where IPv6 does not run: reason6() says why.
+  /// Largest IPv6 packet; 0 if IPv6 does not run (see reason6()).
   [[nodiscard]] virtual std::uint16_t mtu6() const = 0;
   [[nodiscard]] virtual const std::string& reason6() const = 0;
 
-  /// IP packets are at most this long from now on; octets. Neighbours and hosts are told. Errors:
+  /// Limits IP packets to `mtu` octets and announces that to neighbours and hosts. Errors:
   /// kInvalidArgument, less than IPv4 needs or more than the interface carries.
   virtual Status set_mtu(std::uint16_t mtu, TimePoint now) = 0;
 
   virtual void start(TimePoint now) = 0;
-  /// Begins an orderly end (memberships left, neighbours withdrawn); finished at State::kStopped.
+  /// Begins an orderly end (memberships left, neighbours withdrawn), which is complete at
+  /// State::kStopped.
   virtual void stop(TimePoint now) = 0;
 
-  /// A worker has a packet for a neighbour or group it does not know. Takes over `packet`.
+  /// A worker has a packet for an unknown neighbour or group. Takes over `packet`.
   virtual void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) = 0;
-  /// The neighbour a gateway route goes through; exists from here on until forget_gateway.
+  /// Returns the neighbour of a gateway route; it exists until forget_gateway().
   virtual Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now) = 0;
   virtual void forget_gateway(const wire::IpAddr& addr) = 0;
 
-  /// ARP octets from the ARP header on. `slid`, `src_qpn`: what the packet's headers said (0 on
+  /// ARP octets from the ARP header on. `slid`, `src_qpn`: from the packet's headers (0 on
   /// Ethernet).
   virtual void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
                       TimePoint now) = 0;
-  /// ICMPv6 neighbour discovery octets from the IPv6 header on, length and hop limit 255 checked;
-  /// the ICMPv6 checksum is checked here.
+  /// ICMPv6 neighbour discovery octets from the IPv6 header on. Length and hop limit 255 are
+  /// checked already; the ICMPv6 checksum is checked here.
   virtual void on_nd(std::span<const std::byte> packet, TimePoint now) = 0;
-  /// The packet (octets from the IPv6 header on) left by the interface it came by, towards
-  /// `next_hop`: its sender is told, where that is allowed. The caller limits the rate.
+  /// The packet (octets from the IPv6 header on) was sent on its ingress interface, towards
+  /// `next_hop`. Sends a redirect to its sender if that is allowed. The caller limits the rate.
   virtual void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
                              TimePoint now) = 0;
 
@@ -209,19 +213,19 @@ class Interface : public GroupMember {
   virtual void tick(TimePoint now) = 0;
   [[nodiscard]] virtual std::optional<TimePoint> next_deadline() const = 0;
 
-  /// In order. Many thousands are shown some at a time.
+  /// In order of address. The CLI shows many thousands in portions.
   [[nodiscard]] virtual std::vector<wire::IpAddr> neighbour_addresses() const = 0;
   [[nodiscard]] virtual std::optional<NeighbourInfo> neighbour(const wire::IpAddr& addr,
                                                                TimePoint now) const = 0;
-  /// All of them, in the order of their addresses.
+  /// All neighbours in the order of their addresses.
   [[nodiscard]] std::vector<NeighbourInfo> neighbours(TimePoint now) const;
   [[nodiscard]] virtual NeighbourPhases neighbour_phases() const = 0;
-  /// Entry that never changes by itself. `lladdr`: 20 octets (IPoIB) or 6 (Ethernet) as text;
-  /// `lid`, `sl`: IPoIB path known beforehand, else (lid 0) asked of the SA.
+  /// Adds an entry that never changes by itself. `lladdr`: 20 octets (IPoIB) or 6 (Ethernet) as
+  /// text; `lid`, `sl`: the IPoIB path if it is known, else (lid 0) the SA is queried.
   virtual Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
                             std::uint8_t sl, TimePoint now) = 0;
   virtual Status remove_neighbour(const wire::IpAddr& addr) = 0;
-  /// Forgets every entry that is not static.
+  /// Forgets all entries except static ones.
   virtual void flush(TimePoint now) = 0;
 };
 

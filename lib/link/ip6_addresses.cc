@@ -61,7 +61,7 @@ void Ip6Addresses::retry(TimePoint now) {
     if (a.state == AddressState::kDuplicate) begin(a, now);
 }
 
-/// The random delay keeps nodes that start together from asking together (RFC 4862 §5.4.2).
+/// The random delay keeps nodes that start together from soliciting together (RFC 4862 §5.4.2).
 void Ip6Addresses::begin(Address& a, TimePoint now) {
   set_state(a, AddressState::kTentative);
   a.asked = 0;
@@ -75,13 +75,13 @@ void Ip6Addresses::new_nonce(Address& a) {
   for (auto& octet : a.nonce) octet = static_cast<std::byte>(random_());
 }
 
-/// Asks, or takes the address into use when all questions stayed without an answer.
+/// Sends a solicitation, or takes the address into use if all of them remained unanswered.
 void Ip6Addresses::step(Address& a, TimePoint now) {
   if (a.state == AddressState::kDuplicate) return begin(a, now);
   if (a.asked < config_.dad_transmits) {
-    // So slow a pace leaves no tick without an end, whatever was configured.
+    // The minimum keeps a tick finite under any configuration.
     a.due = now + std::max<Duration>(config_.retransmit, std::chrono::milliseconds(1));
-    // Silence says something only where the question was heard; one that waits keeps its nonce.
+    // Silence is significant only if the solicitation was heard; one that waits keeps its nonce.
     if (a.asked > 0) new_nonce(a);
     if (owner_.ask(a.prefix.addr, a.nonce, now)) ++a.asked;
     return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IPv6 addresses of one interface: each is used only after nobody objected. Source: RFC 4862 §5.4
-// (duplicate address detection), RFC 7527 (nonce that tells own questions that came back).
+// IPv6 addresses of one interface. Each is used only after duplicate address detection. Source:
+// RFC 4862 §5.4 (duplicate address detection), RFC 7527 (nonce that identifies own solicitations
+// that came back).
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,15 @@
 
 namespace ipoib::link {
 
-/// Whose addresses they are.
+/// Owner of the addresses.
 class AddressOwner {
  public:
   virtual ~AddressOwner() = default;
-  /// The address is about to be asked for: its solicited-node group is needed / no longer.
+  /// begin() precedes the first solicitation for the address: its solicited-node group is needed
+  /// until end().
   virtual void begin(const wire::IpPrefix& address, TimePoint now) = 0;
   virtual void end(const wire::IpPrefix& address, TimePoint now) = 0;
-  /// Puts the question "does anybody have this address" on the link. False: nobody may have heard
-  /// it yet.
+  /// Sends a solicitation for `addr`. Returns false if it may not have reached any host yet.
   virtual bool ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) = 0;
   virtual void ready(const wire::IpPrefix& address, TimePoint now) = 0;
   virtual void gone(const wire::IpPrefix& address, TimePoint now) = 0;
@@ -30,27 +31,28 @@ class AddressOwner {
 
 class Ip6Addresses {
  public:
-  /// References are kept. `name` is the interface's, for the log.
+  /// References are kept. `name`: name of the interface, for the log.
   Ip6Addresses(const std::string& name, const Ip6Config& config, AddressOwner& owner,
                std::uint64_t seed);
 
-  /// All are tentative from here on.
+  /// All addresses are tentative from here on.
   void start(const std::vector<wire::IpPrefix>& addresses, TimePoint now);
   void stop(TimePoint now);
-  /// Duplicates are tried again now: whoever had them may be gone.
+  /// Retries duplicates now: the other hosts may be gone.
   void retry(TimePoint now);
 
-  /// Empty: not an address of this interface, or somebody else has it.
+  /// Empty: not an address of this interface, or a duplicate.
   [[nodiscard]] std::optional<AddressState> state(const wire::IpAddr& addr) const;
-  /// All but those that somebody else has.
+  /// All addresses except duplicates.
   [[nodiscard]] const std::vector<wire::IpPrefix>& prefixes() const { return prefixes_; }
   [[nodiscard]] std::vector<wire::IpPrefix> ready() const;
-  /// Usable source for packets to `target`: of its prefix, else link-local, else any. Empty: none.
+  /// Usable source of packets to `target`: in its prefix, else link-local, else any. Empty: none.
   [[nodiscard]] std::optional<wire::IpAddr> source_for(const wire::IpAddr& target) const;
   [[nodiscard]] std::optional<wire::IpAddr> link_local() const;
 
-  /// Somebody else has, or asks to have, the address; `nonce` of the question, if any. A tentative
-  /// address is given up, unless the question is our own. True where it was.
+  /// Another host has, or solicits, the address; `nonce` of the solicitation, if any. A tentative
+  /// address becomes a duplicate, unless the solicitation is this node's own. Returns true if it
+  /// became one.
   bool on_claim(const wire::IpAddr& addr, const std::optional<wire::NdNonce>& nonce,
                 const std::string& by, TimePoint now);
 

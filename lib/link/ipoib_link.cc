@@ -48,7 +48,7 @@ LinkParameters parameters_of(const wire::McMemberRecord& r) {
   return p;
 }
 
-/// Largest IP packet that the group's MTU has room for.
+/// Largest IP packet that fits the group's MTU.
 std::uint16_t group_mtu(const LinkParameters& p) {
   return static_cast<std::uint16_t>(wire::mtu_octets(p.mtu_code) - sizeof(wire::IpoibHdr));
 }
@@ -167,7 +167,7 @@ Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
   return {};
 }
 
-/// Takes the group's parameters, the first time and whenever they changed.
+/// Applies the group's parameters, the first time and after each change.
 Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
   const bool first = !operational_;
   const bool moved = first || next.broadcast_mlid != parameters_.broadcast_mlid ||
@@ -196,7 +196,7 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
   return {};
 }
 
-/// True: it is another one.
+/// Returns true if the MTU changed.
 bool IpoibLink::update_mtu() {
   const std::uint16_t most = group_mtu(parameters_);
   const std::uint16_t mtu = std::min(most, max_mtu_.value_or(most));
@@ -241,7 +241,7 @@ void IpoibLink::on_membership_changed(TimePoint now) {
   went_up(now);
 }
 
-/// The first time, when the membership is back, and when the port moved.
+/// Called the first time, when the membership is restored, and when the port moved.
 void IpoibLink::went_up(TimePoint now) {
   arp_.announce(now);
   traps_.renew(now);
@@ -256,7 +256,7 @@ void IpoibLink::start_ip6(TimePoint now) {
          now);
 }
 
-/// Groups that come with the configuration (RFC 4391 §5, §11).
+/// Joins the groups that follow from the configuration (RFC 4391 §5, §11).
 void IpoibLink::join_own_groups(TimePoint now) {
   own_groups_.start(config_.addresses, config_.ip6.routing, now);
   if (config_.all_nodes != AllNodes::kAuto) own_groups_.add(wire::all_nodes(), now);
@@ -276,8 +276,7 @@ void IpoibLink::set_state(State state) {
 
 void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t,
                        TimePoint now) {
-  // Replies go over the path the SA gives: the SLID a request came with need not lead back
-  // (RFC 4391 §9.1.2).
+  // Replies use the SA's path: the SLID of a request need not lead back (RFC 4391 §9.1.2).
   if (!operational_) return;
   const auto record = wire::parse_arp<wire::LinkAddr>(arp);
   if (record && record->op.host() >= static_cast<std::uint16_t>(wire::ArpOp::kRarpRequest))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One IPoIB link over UD: bring-up through the SA, ARP, paths, neighbours. Source: RFC 4391.
+// One IPoIB link: bring-up through the SA, ARP, ND, groups, paths, neighbours. Source: RFC 4391.
 #pragma once
 
 #include <cstdint>
@@ -26,23 +26,23 @@
 
 namespace ipoib::link {
 
-/// Down until the broadcast group is joined and its parameters suit the port. Once up, what was
-/// resolved goes on working while a membership that the SA lost is sought again (kJoining).
-/// References given to the constructor must outlive it. stop() must be called before the end, or
-/// held packets and address handles are never given back.
+/// Down until the broadcast group is joined and its parameters suit the port. Once up, resolved
+/// neighbours stay usable while a membership that the SA lost is joined again (kJoining).
+/// References given to the constructor must outlive the link. stop() must be called before its end,
+/// or held packets and address handles leak.
 class IpoibLink final : public Interface,
                         private ArpTransport<wire::LinkAddr>,
                         private NdTransport<wire::LinkAddr>,
                         private MembershipOwner {
  public:
-  /// What connected mode needs beside.
+  /// Additional references for connected mode.
   struct Connected {
     ConnectionActions& actions;
     cm::Manager& manager;
   };
 
-  /// `seed`: of the jitter of its timers. Without `connected` the link is UD only, whatever
-  /// LinkConfig::connected says.
+  /// `seed`: seed of the jitter of its timers. Without `connected` the link is UD only, regardless
+  /// of LinkConfig::connected.
   IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
             std::uint64_t seed, AddressSink& receiver = no_address_sink(),
             std::optional<Connected> connected = std::nullopt);
@@ -62,8 +62,8 @@ class IpoibLink final : public Interface,
   Status set_mtu(std::uint16_t mtu, TimePoint now) override;
 
   void start(TimePoint now) override;
-  /// All is withdrawn at once, static entries too; gateways stay until forgotten, knowing nothing.
-  /// Then the group is left.
+  /// Withdraws everything at once, including static entries; gateways stay until forgotten, but
+  /// lose their data. Then leaves the groups.
   void stop(TimePoint now) override;
 
   void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) override;
@@ -81,15 +81,16 @@ class IpoibLink final : public Interface,
   [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override {
     return groups_.list(now);
   }
-  /// The SA reported something to the port (sa::Client::set_report_handler): groups created and
-  /// deleted are taken note of.
+  /// Handles a report of the SA to the port (sa::Client::set_report_handler): creation and deletion
+  /// of groups.
   void on_report(const wire::Notice& notice, TimePoint now);
-  /// A packet of the link itself, from its IPv4 or IPv6 header on; it waits, bounded, for the
-  /// group to be found. Lost while the link is down. True: it left, or the group does not exist.
+  /// Sends a packet of the link itself, from its IPv4 or IPv6 header on. It waits, bounded, for the
+  /// lookup of the group, and is lost while the link is down. Returns true if it was sent, or if
+  /// the group does not exist.
   bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                      TimePoint now) override;
-  /// The port changed: memberships and paths are confirmed, spread in time, while neighbours go on;
-  /// a link that waits tries at once; one that lost its P_Key is withdrawn.
+  /// The port changed. Memberships and paths are confirmed, spread in time, while neighbours stay
+  /// usable. A link that waits tries at once; a link that lost its P_Key is withdrawn.
   void on_port_event(fabric::PortEvent event, TimePoint now);
 
   void tick(TimePoint now) override;
@@ -114,13 +115,14 @@ class IpoibLink final : public Interface,
 
   [[nodiscard]] const LinkParameters& parameters() const { return parameters_; }
   [[nodiscard]] LinkCounters counters() const;
-  /// What the SA is asked about: groups, and paths to neighbours and hosts that were answered.
+  /// Number of objects that the SA is queried for: groups, and paths to neighbours and answered
+  /// hosts.
   [[nodiscard]] std::size_t sa_objects() const { return groups_.size() + paths_.size(); }
 
  private:
   struct StaticNeighbour {
     wire::LinkAddr hw;
-    std::uint16_t lid;  ///< 0: the SA knows.
+    std::uint16_t lid;  ///< 0: query the SA.
     std::uint8_t sl;
   };
 
@@ -141,21 +143,21 @@ class IpoibLink final : public Interface,
   void join_own_groups(TimePoint now);
   [[nodiscard]] std::unique_ptr<Connections> make_connections(
       const std::optional<Connected>& connected, std::uint64_t seed);
-  /// How neighbours are reached.
+  /// The paths to neighbours: with connected mode Connections, else PathTable.
   [[nodiscard]] NeighbourPaths<wire::LinkAddr>& ways();
   Status start_connections(TimePoint now);
   void withdraw(TimePoint now);
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   void suspend(TimePoint now);
   void finish_stop(TimePoint now);
-  /// While stopping: the SA has answered all but the leave of the broadcast group.
+  /// While stopping: the SA has answered everything except the leave of the broadcast group.
   [[nodiscard]] bool nothing_owed() const { return groups_.left() && traps_.ended(); }
   void forget_broadcast_neighbours();
   Status pin_static(const wire::IpAddr& addr, const StaticNeighbour& entry, TimePoint now);
   void set_state(State state);
   void went_up(TimePoint now);
   void start_ip6(TimePoint now);
-  /// Addresses of this node of the family of `addr`.
+  /// Addresses of this node in the family of `addr`.
   [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {
     return addr.is_v4() ? config_.addresses : nd_.prefixes();
   }
@@ -169,14 +171,15 @@ class IpoibLink final : public Interface,
   LinkParameters parameters_;
   State state_ = State::kDown;
   std::uint16_t mtu_ = 0;
-  std::optional<std::uint16_t> max_mtu_;  ///< As set; none: what the broadcast group allows.
-  bool operational_ = false;              ///< Parameters are applied: packets may be sent.
+  /// Set by set_mtu(); empty: limited by the broadcast group only.
+  std::optional<std::uint16_t> max_mtu_;
+  bool operational_ = false;  ///< Parameters are applied: packets may be sent.
   std::optional<std::uint32_t> reported_qkey_;
   std::map<wire::IpAddr, StaticNeighbour> statics_;
   std::optional<TimePoint> stop_by_;
   bool groups_started_ = false;
-  bool moved_ = false;    ///< The port has another LID or GID: not announced yet.
-  bool started_ = false;  ///< IPv4 addresses were told of.
+  bool moved_ = false;    ///< The port has a new LID or GID, which is not announced yet.
+  bool started_ = false;  ///< IPv4 addresses were reported to the AddressSink.
   ArpAgent<wire::LinkAddr> arp_;
   RarpAgent<wire::LinkAddr> rarp_;
   OwnGroups own_groups_;

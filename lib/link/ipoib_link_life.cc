@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How an IPoIB link meets changes of its port, and how it ends.
+// Port events and the end of an IPoIB link.
 #include <utility>
 
 #include "lib/base/log.h"
@@ -8,7 +8,7 @@
 namespace ipoib::link {
 namespace {
 
-/// Leaves of groups are not waited for longer.
+/// Limit of the wait for leaves of groups.
 constexpr Duration kStopTimeout = std::chrono::seconds(2);
 
 }  // namespace
@@ -25,13 +25,13 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
     case PortEvent::kClientReregister:
     case PortEvent::kGidChange: break;
   }
-  // The SA may have forgotten this port, or know it by another name.
+  // The SA may have lost this port, or know it by another address.
   membership_.ask_again(now);
   groups_.rejoin(now);
   if (operational_) traps_.renew(now);
   paths_.refresh_all(now);
-  // The link-layer address is another one, or leads elsewhere: everybody is told as soon as the SA
-  // knows, for they will ask it. Addresses made of what changed start anew.
+  // The link-layer address has changed, or leads elsewhere. It is announced when the SA knows it,
+  // because the hosts will query the SA. Addresses that depend on it restart.
   const bool moved = event == PortEvent::kGidChange || event == PortEvent::kLidChange;
   moved_ = moved_ || moved;
   if (!moved || !operational_ || !connections_) return;
@@ -46,7 +46,7 @@ void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
   if (notice.is(wire::Trap::kGroupDeleted)) groups_.on_deleted(notice.data_gid, now);
 }
 
-/// Neighbours and paths are gone, and the broadcast group as far as the HCA knows.
+/// Removes neighbours, paths, and the attachment to the broadcast group at the HCA.
 void IpoibLink::withdraw(TimePoint now) {
   traps_.stop();
   if (connections_) connections_->stop(now);
@@ -59,17 +59,17 @@ void IpoibLink::withdraw(TimePoint now) {
   mtu_ = 0;
 }
 
-/// The link cannot be used for now. Nobody is told; static entries and what is listened to stay for
-/// when it comes back.
+/// The link is unusable for now. Nothing is sent; static entries and joined groups are kept until
+/// it recovers.
 void IpoibLink::suspend(TimePoint now) {
   if (!operational_) return;
-  groups_.suspend();  // first, so that nothing is said to the SA
+  groups_.suspend();  // First, so that nothing is sent to the SA.
   nd_.down(now);
   withdraw(now);
   for (const auto& [addr, entry] : statics_) static_cast<void>(pin_static(addr, entry, now));
 }
 
-/// The network told this node its address (RFC 903).
+/// A RARP reply assigned this node its address (RFC 903).
 void IpoibLink::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
   config_.addresses.push_back(own);
   if (groups_started_) own_groups_.start(config_.addresses, config_.ip6.routing, now);
@@ -98,8 +98,7 @@ void IpoibLink::stop(TimePoint now) {
   membership_.stop(now);
 }
 
-/// Stopped once all groups are left and nothing is subscribed, or the SA kept silent for long
-/// enough.
+/// Completes the stop once all groups are left and no subscription remains, or after the timeout.
 void IpoibLink::finish_stop(TimePoint now) {
   if (membership_.state() != BroadcastMembership::State::kLeft ||
       (!nothing_owed() && stop_by_ && now < *stop_by_))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Neighbours of an IPoIB link: which addresses can be one, broadcast, static entries.
+// Neighbours of an IPoIB link: valid addresses, broadcast, static entries.
 #include <algorithm>
 #include <utility>
 
@@ -37,7 +37,7 @@ void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet,
   if (!operational_) return sink_.drop(packet, Drop::kLinkDown, true);
   if (!addr.is_v4() && !nd_.running()) return sink_.drop(packet, Drop::kIp6Unsupported, false);
   if (is_broadcast(config_.addresses, addr)) {
-    // All broadcast addresses are the broadcast group (RFC 4391 §4, §5).
+    // All broadcast addresses map to the broadcast group (RFC 4391 §4, §5).
     const wire::LinkAddr group{0, wire::Be24{wire::kMulticastQpn}, parameters_.broadcast_mgid};
     if (!cache_.add_static(addr, group, now))
       return sink_.drop(packet, Drop::kNeighbourTableFull, false);
@@ -52,7 +52,7 @@ Result<table::NeighbourIndex> IpoibLink::use_gateway(const wire::IpAddr& addr, T
   return cache_.use_gateway(addr, now);
 }
 
-/// All broadcast addresses that were sent to lead to a group that is no longer the link's.
+/// Forgets all broadcast addresses, because their entries lead to the link's former group.
 void IpoibLink::forget_broadcast_neighbours() {
   std::vector<wire::IpAddr> addrs{wire::IpAddr::v4(0xffff'ffff)};
   for (const auto& own : config_.addresses)
@@ -80,7 +80,7 @@ Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, 
   statics_.insert_or_assign(addr, entry);
   auto added = pin_static(addr, entry, now);
   if (!added) statics_.erase(addr);
-  // A new entry takes no pin away; looking through all others for each would take its time squared.
+  // A new entry removes no pin; a scan of all others for each would take quadratic time.
   if (replaces) unpin_unless_used(old);
   if (!added) unpin_unless_used(hw->gid);
   return added;
@@ -108,7 +108,7 @@ Status IpoibLink::remove_neighbour(const wire::IpAddr& addr) {
   return removed;
 }
 
-/// Gives up what static entries knew of a path, unless another one still says so.
+/// Unpins the path that a static entry defined, unless another entry defines it too.
 void IpoibLink::unpin_unless_used(const wire::Gid& gid) {
   const bool used = std::any_of(statics_.begin(), statics_.end(), [&](const auto& entry) {
     return entry.second.lid != 0 && entry.second.hw.gid == gid;

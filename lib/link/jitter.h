@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Randomness of timers: nodes that started together must not ask together for ever.
+// Random variation of timers, so that nodes that started together do not send together for ever.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace ipoib::link {
 
 class Jitter {
  public:
-  /// The same seed gives the same run.
+  /// Equal seeds give equal runs.
   explicit Jitter(std::uint64_t seed) : random_{seed} {}
 
-  /// `d` give or take up to `percent` of it.
+  /// Returns `d` with a random deviation of up to `percent` in both directions.
   [[nodiscard]] Duration around(Duration d, unsigned percent) {
     const auto spread = d.count() / 100 * static_cast<Duration::rep>(percent);
     if (spread <= 0) return d;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Keeps an event that others can cause at will from filling the log.
+// Rate limit of log messages about events that other hosts can cause.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ class LogLimit {
  public:
   explicit LogLimit(Duration interval) : interval_{interval} {}
 
-  /// Whether this event may be logged: with how many were suppressed since the last that was.
+  /// Returns the number of suppressed events since the last logged one if this event may be logged,
+  /// else empty.
   [[nodiscard]] std::optional<std::uint64_t> allow(TimePoint now) {
     if (last_ && now - *last_ < interval_) {
       ++suppressed_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the neighbour cache asks of the medium below it, so that InfiniBand and Ethernet share one
-// state machine. `Hw` is the link-layer address: wire::LinkAddr or wire::MacAddr.
+// The interfaces between the neighbour cache and the medium below it, so that InfiniBand and
+// Ethernet share one state machine. `Hw` is the link-layer address: wire::LinkAddr or
+// wire::MacAddr.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +14,16 @@
 
 namespace ipoib::link {
 
-/// Puts the question "what is your link-layer address" on the wire.
+/// Sends requests for the link-layer address of a neighbour.
 template <class Hw>
 class Solicitor {
  public:
   virtual ~Solicitor() = default;
-  /// Asks everybody.
+  /// Sends a request to all hosts.
   virtual void request(const wire::IpAddr& addr, TimePoint now) = 0;
-  /// Asks the neighbour alone, at the address it had.
+  /// Sends a request to the neighbour only, at its last known address.
   virtual void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) = 0;
-  /// There was no answer, or there is no path to the neighbour: it is taken to be gone.
+  /// The neighbour did not answer, or has no path: it is assumed to be gone.
   virtual void failed(const wire::IpAddr& addr, TimePoint now) {
     static_cast<void>(addr), static_cast<void>(now);
   }
@@ -47,30 +48,30 @@ class FamilySolicitor final : public Solicitor<Hw> {
 
 enum class PathState : std::uint8_t { kReady, kPending, kFailed };
 
-/// What has to be known, beside the link-layer address, to reach it. Users are neighbours, named
-/// by their address; a user that was told kPending is told of the outcome later by
-/// NeighbourCache::on_path, and of every later change.
+/// The paths that sending needs in addition to the link-layer address. Users are neighbours, named
+/// by their address. NeighbourCache::on_path reports the outcome to a user that got kPending, and
+/// every later change.
 template <class Hw>
 class NeighbourPaths {
  public:
   virtual ~NeighbourPaths() = default;
   virtual PathState acquire(const wire::IpAddr& user, const Hw& hw, TimePoint now) = 0;
-  /// `user`, who has the path, is another interface now at its end.
+  /// `user` has the path, and its link-layer address is now another interface at the same port.
   virtual void moved(const wire::IpAddr& user, const Hw& from, const Hw& to, TimePoint now) {
     static_cast<void>(user), static_cast<void>(from), static_cast<void>(to), static_cast<void>(now);
   }
-  /// No installed entry of `user` may use the path any more.
+  /// Precondition: no installed entry of `user` uses the path any more.
   virtual void release(const wire::IpAddr& user, const Hw& hw) = 0;
-  /// The path may have changed; what is known stays in use until the answer is there.
+  /// The path may have changed; the known values stay in use until the answer arrives.
   virtual void refresh(const Hw& hw, TimePoint now) = 0;
   [[nodiscard]] virtual PathState state(const Hw& hw) const = 0;
   [[nodiscard]] virtual table::NeighbourMode mode() const = 0;
-  /// Fills in what sending needs (MTU and addresses); the path is kReady.
+  /// Fills in the values that sending needs (MTU and addresses). Precondition: the path is kReady.
   virtual void describe(const Hw& hw, table::Neighbour& out) const = 0;
   virtual void describe(const Hw& hw, NeighbourInfo& out) const = 0;
 };
 
-/// Sends ARP records; what comes before the ARP header is the medium's.
+/// Sends ARP records. The medium prepends its headers.
 template <class Hw>
 class ArpTransport {
  public:
@@ -87,8 +88,8 @@ class NdTransport {
  public:
   virtual ~NdTransport() = default;
   [[nodiscard]] virtual Hw own_hw() const = 0;
-  /// The medium finds out how the group is reached; the packet waits for that or is lost. True:
-  /// whoever is in the group has been sent it by now.
+  /// Sends to a group. The medium resolves the group; the packet waits for that or is lost. Returns
+  /// true if all members have been sent the packet by now.
   virtual bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                              TimePoint now) = 0;
   virtual void send_to(const Hw& to, std::span<const std::byte> packet, TimePoint now) = 0;
@@ -101,7 +102,7 @@ class NdTransport {
   return a == b;
 }
 
-/// Whether both are reached over the same path.
+/// True if both are reached over the same path.
 [[nodiscard]] inline bool same_path(const wire::LinkAddr& a, const wire::LinkAddr& b) {
   return a.gid == b.gid;
 }
@@ -109,7 +110,7 @@ class NdTransport {
   return true;
 }
 
-/// Whether a single interface can have this address. QPNs 0 and 1 are the management queue pairs.
+/// True if a single interface can have this address. QPNs 0 and 1 are the management queue pairs.
 [[nodiscard]] inline bool is_plausible(const wire::LinkAddr& a) {
   const auto qpn = a.qpn.host();
   return qpn > 1 && qpn != wire::kMulticastQpn && !a.gid.is_multicast() && !a.gid.is_zero();

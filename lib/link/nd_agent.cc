@@ -10,7 +10,7 @@ namespace ipoib::link {
 namespace {
 
 constexpr Duration kAnnounceInterval = std::chrono::seconds(1);  // RFC 4861 §7.2.6
-constexpr Duration kDefendInterval = std::chrono::seconds(10);   // as RFC 5227 §1.1 for IPv4
+constexpr Duration kDefendInterval = std::chrono::seconds(10);   // like RFC 5227 §1.1 for IPv4
 constexpr Duration kMtuInterval = std::chrono::seconds(1);
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint32_t kValid = 30 * 24 * 3600;     // RFC 4861 §6.2.1
@@ -55,7 +55,7 @@ void NdAgent<Hw>::up(const std::vector<wire::IpPrefix>& configured, std::uint64_
   if (link_mtu_ != mtu) {
     link_mtu_ = mtu;
     take_mtu(mtu);
-    if (advertiser_.running()) advertiser_.start(now);  // hosts are to know (RFC 4861 §6.2.4)
+    if (advertiser_.running()) advertiser_.start(now);  // hosts must learn it (RFC 4861 §6.2.4)
   }
   if (!running_) return start(configured, interface_id, now);
   addresses_.retry(now);
@@ -76,7 +76,7 @@ void NdAgent<Hw>::start(const std::vector<wire::IpPrefix>& configured, std::uint
   const bool has_local = std::any_of(addresses.begin(), addresses.end(), [](const auto& own) {
     return wire::is_link_local6(own.addr);
   });
-  // First, for it is what the others speak with.
+  // First, because the other addresses need it to send.
   if (!has_local) addresses.insert(addresses.begin(), {wire::link_local(interface_id), 64});
   addresses_.start(addresses, now);
   discovery_.start(now);
@@ -178,7 +178,7 @@ void NdAgent<Hw>::probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
   transport_.send_to(hw, wire::build_nd(m), now);
 }
 
-/// RFC 4861 §7.3.3: other next hops are to be found for what went through it.
+/// Other next hops must be found for packets through the neighbour (RFC 4861 §7.3.3).
 template <class Hw>
 void NdAgent<Hw>::failed(const wire::IpAddr& addr, TimePoint) {
   if (place_.config.accept_ra) place_.receiver.neighbour_failed(place_.id, addr);
@@ -228,7 +228,7 @@ void NdAgent<Hw>::answer(const Message& question, TimePoint now) {
   transport_.send_to(*to, wire::build_nd(m), now);
 }
 
-/// RFC 4861 §6.2.3. Lifetime 0: no default router, or not any more.
+/// RFC 4861 §6.2.3. Lifetime 0: not a default router, or no longer.
 template <class Hw>
 void NdAgent<Hw>::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
   const auto source = addresses_.link_local();
@@ -246,7 +246,7 @@ void NdAgent<Hw>::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
   m.mtu = link_mtu_;
   const auto prefixes = own_prefixes();
   const std::size_t most = (link_mtu_ - wire::build_nd(m).size()) / wire::kPrefixOptionLen;
-  // As many as it takes: none may be larger than the MTU.
+  // Sends several if needed: each must fit the MTU.
   for (std::size_t at = 0; at == 0 || at < prefixes.size(); at += most) {
     const auto part = std::span{prefixes}.subspan(at).first(std::min(most, prefixes.size() - at));
     m.prefixes.assign(part.begin(), part.end());
@@ -254,7 +254,7 @@ void NdAgent<Hw>::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
   }
 }
 
-/// What the router tells of the networks its addresses are in.
+/// The prefixes of the router's own addresses, for its advertisements.
 template <class Hw>
 std::vector<wire::NdPrefix> NdAgent<Hw>::own_prefixes() const {
   std::vector<wire::NdPrefix> prefixes;
@@ -318,7 +318,8 @@ void NdAgent<Hw>::on_nd(std::span<const std::byte> packet, TimePoint now) {
   }
 }
 
-/// Own messages that the fabric reflected, senders that cannot be, and those with our addresses.
+/// Returns false for own messages that the fabric reflected, for implausible link-layer addresses,
+/// and for messages from own addresses, which are conflicts.
 template <class Hw>
 bool NdAgent<Hw>::may_handle(const Message& m, TimePoint now) {
   const bool target_is_sender = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
@@ -337,7 +338,7 @@ bool NdAgent<Hw>::may_handle(const Message& m, TimePoint now) {
   return true;
 }
 
-/// RFC 4861 §7.2.3; about a tentative address RFC 4862 §5.4.3.
+/// RFC 4861 §7.2.3; for a tentative address RFC 4862 §5.4.3.
 template <class Hw>
 void NdAgent<Hw>::on_solicitation(const Message& m, TimePoint now) {
   const auto state = addresses_.state(m.target);
@@ -364,15 +365,15 @@ void NdAgent<Hw>::on_router_solicitation(const Message& m, TimePoint now) {
   advertiser_.on_solicitation(now);
 }
 
-/// Each change is told to workers for every neighbour, so changes have a pace.
+/// Each change updates every neighbour on the workers, so the rate of changes is limited.
 template <class Hw>
 bool NdAgent<Hw>::is_better_mtu(std::uint32_t mtu, TimePoint now) const {
   const bool fits = mtu >= wire::kMinIpv6Mtu && mtu <= link_mtu_ && mtu != mtu_;
   return fits && (!mtu_taken_ || now - *mtu_taken_ >= kMtuInterval);
 }
 
-/// A smaller MTU is for everybody (draft-ietf-ipoib-link-multicast-00 §3: "MUST accept"); the rest
-/// for nodes that look for routers.
+/// All nodes accept a smaller MTU (draft-ietf-ipoib-link-multicast-00 §3: "MUST accept"); the rest
+/// is for nodes that solicit routers.
 template <class Hw>
 void NdAgent<Hw>::on_router_advertisement(const Message& m, TimePoint now) {
   if (m.source_hw) learn(m.src, *m.source_hw, place_.config.accept_ra, now);
@@ -385,7 +386,7 @@ void NdAgent<Hw>::on_router_advertisement(const Message& m, TimePoint now) {
   discovery_.on_advertisement(m.src, m.lifetime_s, now);
 }
 
-/// Of the router in use alone (RFC 4861 §8.1): a default router, or a gateway of a route.
+/// Accepted from the router in use only (RFC 4861 §8.1): a default router, or a gateway of a route.
 template <class Hw>
 void NdAgent<Hw>::on_redirect(const Message& m, TimePoint now) {
   const bool from_router = discovery_.knows(m.src) || cache_.is_gateway(m.src);
@@ -410,8 +411,8 @@ void NdAgent<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, bool create, Tim
   if (!cache_.learn(addr, hw, Evidence::kOther, create, now)) on_contradiction(addr, hw, now);
 }
 
-/// Somebody else has one of our addresses: one that is not in use yet is given up, one that is in
-/// use is defended once in a while, so that two who insist do not flood the link.
+/// Another host claims an own address. A tentative address is given up. One in use is defended once
+/// per interval, so that two hosts that insist do not flood the link.
 template <class Hw>
 void NdAgent<Hw>::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint now) {
   const bool by_target = m.type == wire::Icmp6Type::kNeighbourAdvertisement;

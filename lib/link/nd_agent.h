@@ -23,7 +23,7 @@
 
 namespace ipoib::link {
 
-/// What an agent belongs to; references are kept.
+/// The surroundings of an agent; references are kept.
 struct NdPlace {
   const std::string& name;
   table::InterfaceId id;
@@ -38,19 +38,20 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   NdAgent(const NdPlace& place, NdTransport<Hw>& transport, NeighbourCache<Hw>& cache,
           std::uint64_t seed);
 
-  /// The interface carries packets of `mtu` octets: IPv6 starts, or goes on and tells everybody
-  /// where it is, or with another identifier starts anew. `configured`: all addresses of the
-  /// interface; a link-local one is made of `interface_id` where none is among them.
+  /// The interface carries packets of `mtu` octets. IPv6 starts; if it runs it continues and
+  /// announces its addresses; with another identifier it restarts. `configured`: all addresses of
+  /// the interface; if no link-local one is among them, one is made from `interface_id`.
   void up(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
           std::uint16_t mtu, TimePoint now);
-  /// Says good-bye as a router, gives up addresses and groups.
+  /// Sends a final router advertisement (lifetime 0) if it sent any. Withdraws addresses and
+  /// groups.
   void down(TimePoint now);
   [[nodiscard]] bool running() const { return running_; }
-  /// Why IPv6 does not run; empty when it does.
+  /// The reason why IPv6 does not run; empty when it does.
   [[nodiscard]] const std::string& reason() const { return reason_; }
-  /// Largest IPv6 packet: of the link, or what a router told; 0 where IPv6 does not run.
+  /// Largest IPv6 packet: the link's MTU, or a router's; 0 if IPv6 does not run.
   [[nodiscard]] std::uint16_t mtu() const { return running_ ? mtu_ : std::uint16_t{0}; }
-  /// Own IPv6 addresses, link-local too, whatever their state.
+  /// Own IPv6 addresses except duplicates, including link-local ones.
   [[nodiscard]] const std::vector<wire::IpPrefix>& prefixes() const {
     return addresses_.prefixes();
   }
@@ -61,8 +62,8 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   void failed(const wire::IpAddr& addr, TimePoint now) override;
   void on_nd(std::span<const std::byte> packet, TimePoint now);
 
-  /// Tells the sender of `offending` (octets from its IPv6 header on) of the better next hop.
-  /// Nothing is sent where none may be; the caller limits the rate.
+  /// Sends the better next hop to the sender of `offending` (octets from its IPv6 header on), if
+  /// the rules allow a redirect. The caller limits the rate.
   void send_redirect(std::span<const std::byte> offending, const wire::IpAddr& next_hop,
                      TimePoint now);
 
@@ -92,7 +93,7 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   void answer(const Message& question, TimePoint now);
   bool to_group(const Message& message, TimePoint now);
 
-  /// False: not to be acted on.
+  /// Returns false if the message must be ignored.
   [[nodiscard]] bool may_handle(const Message& m, TimePoint now);
   void on_solicitation(const Message& m, TimePoint now);
   void on_advertisement(const Message& m, TimePoint now);
@@ -115,7 +116,7 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   std::uint16_t link_mtu_ = 0;
   std::uint16_t mtu_ = 0;
   std::uint64_t interface_id_ = 0;
-  std::optional<TimePoint> mtu_taken_;  ///< From a router.
+  std::optional<TimePoint> mtu_taken_;  ///< Time of the last MTU from a router.
   RateLimiter redirects_{std::chrono::milliseconds(10), 10};
   std::optional<TimePoint> announce_again_;
   std::optional<TimePoint> defended_;

@@ -7,22 +7,22 @@
 namespace ipoib::link {
 namespace {
 
-/// Workers stamp use by the second: a stamp may be this much older than the use.
+/// Workers stamp uses in whole seconds: a stamp may be this much older than the use.
 constexpr Duration kStampGrain = std::chrono::seconds(1);
-/// An entry used this recently is in use and not evicted.
+/// An entry used this recently is in use, and not evicted.
 constexpr Duration kInUse = std::chrono::seconds(2);
-/// A stale entry is looked at this often, to see whether it is used again.
+/// Interval of checks whether a stale entry is used again.
 Duration look_interval(const NeighbourConfig& config) {
   return std::max<Duration>(config.probe_delay * 5, std::chrono::milliseconds(100));
 }
 
-/// An entry moves from one address to another at most once in this time.
+/// Minimum time between two changes of an entry's link-layer address.
 constexpr Duration kSettled = std::chrono::seconds(1);
 
 constexpr unsigned kReachableSpread = 50;
 constexpr unsigned kRetransmitSpread = 10;
 
-/// Whether both tell a worker the same; its own stamp is not compared.
+/// True if both are the same for a worker; the worker's own stamp is not compared.
 bool same_install(const table::Neighbour& a, const table::Neighbour& b) {
   return a.state == b.state && a.mode == b.mode && a.mtu == b.mtu && a.mac == b.mac &&
          a.ah == b.ah && a.qpn == b.qpn && a.queue == b.queue;
@@ -57,7 +57,7 @@ auto NeighbourCache<Hw>::create(const wire::IpAddr& addr, TimePoint now) -> Resu
     return ipoib::fail(Errc::kNoResources, "all {} neighbours of the interface are in use",
                        config_.max_entries);
   }
-  // Who is forgotten leaves a number that comes back later: none is forgotten for want of one.
+  // No entry is evicted for lack of a number: the number of an evicted entry is free only later.
   const auto index = sink_.allocate_index();
   if (!index) {
     ++counters_.refused;
@@ -74,9 +74,9 @@ auto NeighbourCache<Hw>::create(const wire::IpAddr& addr, TimePoint now) -> Resu
   return &e;
 }
 
-/// Forgets the entry that was unused longest. The order knows when an entry was last seen in use,
-/// which may be out of date but is never too late, so an entry whose place is still right when
-/// looked at is the one. Looking moves it on: that happens at most once per use and entry.
+/// Forgets the least recently used entry. The order has the last known use of each entry, which may
+/// be out of date but is never too late. So the first entry whose position is confirmed is the one.
+/// The check moves other entries back, at most once per use and entry.
 template <class Hw>
 bool NeighbourCache<Hw>::evict_one(TimePoint now) {
   while (const auto addr = quiet_.first()) {
@@ -97,7 +97,7 @@ bool NeighbourCache<Hw>::evict_one(TimePoint now) {
 
 template <class Hw>
 void NeighbourCache<Hw>::forget(Entry& e, Drop reason) {
-  sink_.remove(e.index);  // before the path goes: workers must not use a destroyed handle
+  sink_.remove(e.index);  // Before the path: workers must not use a destroyed handle.
   leave_path(e);
   const auto packets = held_.take(e.held);
   timers_.set(e.addr, e.wake, kNever);
@@ -106,7 +106,7 @@ void NeighbourCache<Hw>::forget(Entry& e, Drop reason) {
   drop_all(packets, reason, false);
 }
 
-/// Knows nothing and does nothing until it is wanted.
+/// Makes the entry idle: without data, until it is wanted.
 template <class Hw>
 void NeighbourCache<Hw>::to_sleep(Entry& e) {
   e.phase = NeighbourPhase::kIncomplete;
@@ -160,8 +160,8 @@ template <class Hw>
 void NeighbourCache<Hw>::want(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
-    // Where no packet can wait, none is worth resolving for: so a scan of the address space costs
-    // no more requests than packets can be held.
+    // If no packet can wait, none is worth an entry: a scan of the address space causes at most as
+    // many requests as packets can be held.
     if (held_.full(packet)) return sink_.drop(packet, Drop::kNeighbourPending, false);
     const auto created = create(addr, now);
     if (!created) return sink_.drop(packet, Drop::kNeighbourTableFull, false);
@@ -171,7 +171,8 @@ void NeighbourCache<Hw>::want(const wire::IpAddr& addr, HeldPacket packet, TimeP
   if (e->valid() || e->phase == NeighbourPhase::kFailed) {
     const bool valid = e->valid();
     schedule(*e);
-    if (valid) return sink_.release(packet);  // the worker asked before it was told
+    // The packet was punted before the worker had the entry.
+    if (valid) return sink_.release(packet);
     return sink_.drop(packet, Drop::kNeighbourFailed, true);
   }
   held_.hold(e->held, packet, now);
@@ -226,7 +227,7 @@ Status NeighbourCache<Hw>::add_mapped(const wire::IpAddr& addr, const Hw& hw, Ti
   return {};
 }
 
-/// Forgets the entry, or where routes go through it, all that it knows.
+/// Forgets the entry, or only its data if routes go through it.
 template <class Hw>
 void NeighbourCache<Hw>::reset(Entry& e, Drop reason) {
   e.is_static = false;
@@ -256,7 +257,7 @@ void NeighbourCache<Hw>::reset_all(Drop reason, bool statics_too) {
 
 // --- Phases ---
 
-/// Begins to look for an address, or for the path to the one that was configured.
+/// Starts to resolve the address, or the path to a configured one.
 template <class Hw>
 void NeighbourCache<Hw>::resolve(Entry& e, TimePoint now) {
   if (e.is_static) return use_path(e, now);
@@ -267,7 +268,7 @@ void NeighbourCache<Hw>::resolve(Entry& e, TimePoint now) {
   solicitor_.request(e.addr, now);
 }
 
-/// The address is known: becomes valid, waits for the path or fails.
+/// The address is known: the entry becomes valid, waits for the path or fails.
 template <class Hw>
 void NeighbourCache<Hw>::use_path(Entry& e, TimePoint now) {
   e.has_path = true;
@@ -278,7 +279,7 @@ void NeighbourCache<Hw>::use_path(Entry& e, TimePoint now) {
   }
   e.phase = NeighbourPhase::kPath;
   e.attempts = 0;
-  e.phase_due = kNever;  // on_path comes, whatever the SA says or does not say
+  e.phase_due = kNever;  // on_path() follows for every outcome, also if the SA is silent.
   install(e, table::NeighbourState::kIncomplete);
   schedule(e);
 }
@@ -312,7 +313,7 @@ void NeighbourCache<Hw>::confirm(Entry& e, TimePoint now) {
   schedule(e);
 }
 
-/// Where it was used since the last confirmation, a probe follows soon.
+/// If the entry was used since the last confirmation, a probe follows soon.
 template <class Hw>
 void NeighbourCache<Hw>::become_stale(Entry& e, TimePoint now) {
   const bool used = used_since(e, e.confirmed);
@@ -344,7 +345,7 @@ void NeighbourCache<Hw>::leave_path(Entry& e) {
   if (std::exchange(e.has_path, false)) paths_.release(e.addr, e.hw);
 }
 
-/// Takes a new link-layer address; the old path goes once nothing installed uses it.
+/// Sets a new link-layer address. The old path is released once no installed entry uses it.
 template <class Hw>
 void NeighbourCache<Hw>::move(Entry& e, const Hw& hw, Evidence evidence, TimePoint now) {
   const Hw old = std::exchange(e.hw, hw);
@@ -356,9 +357,9 @@ void NeighbourCache<Hw>::move(Entry& e, const Hw& hw, Evidence evidence, TimePoi
   // Same port, other queue pair.
   if (stays) paths_.moved(addr, old, hw, now);
   if (stays && !e.valid()) {
-    schedule(e);  // the path is being asked for already
+    schedule(e);  // The path is being queried already.
   } else if (stays) {
-    // Most likely it started anew, so the path is asked for again.
+    // The neighbour has most likely restarted, so the path is queried again.
     paths_.refresh(hw, now);
     become_valid(e, now);
   } else {
@@ -367,7 +368,7 @@ void NeighbourCache<Hw>::move(Entry& e, const Hw& hw, Evidence evidence, TimePoi
   if (leaves) paths_.release(addr, old);
 }
 
-/// As move(), but an address known already is left for another one once in a while only.
+/// Calls move(), but changes a known address at most once per kSettled.
 template <class Hw>
 bool NeighbourCache<Hw>::move_if_settled(Entry& e, const Hw& hw, Evidence evidence, TimePoint now) {
   if (e.has_hw) {
@@ -378,7 +379,7 @@ bool NeighbourCache<Hw>::move_if_settled(Entry& e, const Hw& hw, Evidence eviden
   return true;
 }
 
-/// The same interface can do other things than before: who knows the way is told.
+/// The flags of the same interface may have changed: passes them to the paths.
 template <class Hw>
 void NeighbourCache<Hw>::follow_flags(Entry& e, const Hw& hw, TimePoint now) {
   if (e.hw == hw) return;
@@ -393,7 +394,7 @@ bool NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence 
   if (e == nullptr) {
     if (!create_it) return true;
     const auto created = create(addr, now);
-    if (!created) return true;  // answered all the same; nothing waits for this entry
+    if (!created) return true;  // The message is still answered; no packet waits for this entry.
     e = *created;
   }
   if (e->is_static || e->is_mapped) return true;
@@ -463,7 +464,7 @@ void NeighbourCache<Hw>::on_path(const wire::IpAddr& addr, TimePoint now) {
   if (state != PathState::kReady) return;
   if (!e->valid()) return become_valid(*e, now);
   install(*e, table::NeighbourState::kValid);
-  // A changed path in the middle of probing: it gets its own chance before everybody is asked.
+  // If the path changed while probing, it is probed once before the next broadcast request.
   if (e->phase == NeighbourPhase::kProbe) solicitor_.probe(addr, e->hw, now);
 }
 
@@ -505,8 +506,8 @@ void NeighbourCache<Hw>::on_due(Entry& e, TimePoint now) {
   schedule(e);
 }
 
-/// The time of a failure is over. Routes avoid a gateway that failed, so no packet will ever ask
-/// for it: it is asked for from here, to be used again when it answers.
+/// The time of a failure is over. Routes avoid a failed gateway, so no packet will ever punt for
+/// it: it is resolved from here, so that it is used again once it answers.
 template <class Hw>
 void NeighbourCache<Hw>::try_again(Entry& e, TimePoint now) {
   if (!e.kept()) return forget(e, Drop::kNeighbourGone);
@@ -523,7 +524,7 @@ void NeighbourCache<Hw>::ask_again(Entry& e, TimePoint now) {
   solicitor_.request(e.addr, now);
 }
 
-/// Stale: probed when used, forgotten when long unused.
+/// Stale: probes a used entry, and forgets one that is unused for long.
 template <class Hw>
 void NeighbourCache<Hw>::check_use(Entry& e, TimePoint now) {
   if (used_since(e, e.looked)) {
@@ -539,7 +540,7 @@ void NeighbourCache<Hw>::check_use(Entry& e, TimePoint now) {
   schedule(e);
 }
 
-/// Mapped: forgotten when long unused.
+/// Mapped: forgets an entry that is unused for long.
 template <class Hw>
 void NeighbourCache<Hw>::check_mapped(Entry& e, TimePoint now) {
   const auto use = last_use(e);
@@ -549,7 +550,8 @@ void NeighbourCache<Hw>::check_mapped(Entry& e, TimePoint now) {
   schedule(e);
 }
 
-/// Asks the neighbour alone; then, once its path was asked for again, everybody.
+/// Asks the neighbour by unicast first. After max_probes it queries the path again and asks all
+/// hosts.
 template <class Hw>
 void NeighbourCache<Hw>::probe_again(Entry& e, TimePoint now) {
   const auto attempt = e.attempts++;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who the neighbours of one interface are: the state machine behind address resolution, the same
-// for InfiniBand and Ethernet.
+// The neighbours of one interface: the state machine of address resolution, which InfiniBand and
+// Ethernet share.
 //
-//   Incomplete --reply--> [Path] --> Reachable --time--> Stale --in use--> Probe --reply-->
-//   Reachable
-//       |                    |                             |                 |
-//       +---- no answer -----+--> Failed <-----------------|-----------------+
-//                                   |                      +-- idle --> forgotten
-//                                   +-- negative time over: forgotten (gateways: asked for again)
+// Incomplete --reply--> [Path] --> Reachable --time--> Stale --in use--> Probe --reply--> Reachable
+//     |                    |                             |                 |
+//     +---- no answer -----+--> Failed <-----------------|-----------------+
+//                                 |                      +-- idle --> forgotten
+//                                 +-- negative time over: forgotten (gateways: requested again)
 //
-// RFC 4861 §7.3 for both families, with ARP for the messages of IPv4. A link-layer address that was
-// learned from anything but a reply to us is Stale: good for sending, to be confirmed once used.
+// Both families follow RFC 4861 §7.3; IPv4 uses ARP messages. A link-layer address from any message
+// except a reply to this node is Stale: packets use it, and it is confirmed once it is used.
 #pragma once
 
 #include <cstddef>
@@ -30,14 +29,14 @@
 namespace ipoib::link {
 
 struct NeighbourCounters {
-  std::uint64_t evicted = 0;  ///< Unused ones that made room in a full table.
-  std::uint64_t refused = 0;  ///< Not taken in: the table is full of neighbours in use.
+  std::uint64_t evicted = 0;  ///< Unused entries that made room in a full table.
+  std::uint64_t refused = 0;  ///< Entries not created: all are in use, or no number is free.
 };
 
-/// What a message from a neighbour says beside its address.
+/// The kind of message that a link-layer address comes from.
 enum class Evidence : std::uint8_t {
-  kReply,  ///< It answered us, so both directions work.
-  kOther,  ///< It spoke: a request, an announcement.
+  kReply,  ///< A reply to this node, so both directions work.
+  kOther,  ///< Any other message: a request, an announcement.
 };
 
 template <class Hw>
@@ -45,26 +44,26 @@ struct NeighbourEntry {
   wire::IpAddr addr;
   table::NeighbourIndex index = table::kNoNeighbour;
   NeighbourPhase phase = NeighbourPhase::kIncomplete;
-  Evidence evidence = Evidence::kOther;  ///< Where `hw` is from.
+  Evidence evidence = Evidence::kOther;  ///< Source of `hw`.
   bool is_static = false;
-  bool is_mapped = false;  ///< `hw` follows from the address: never asked, never learned.
+  bool is_mapped = false;  ///< `hw` follows from the address: never requested, never learned.
   bool has_hw = false;
   bool has_path = false;  ///< Registered as a user of the path to `hw`.
-  unsigned gateways = 0;  ///< Routes that go through it.
-  unsigned attempts = 0;  ///< Requests or probes sent in this phase; 0 in kIncomplete: asleep.
+  unsigned gateways = 0;  ///< Number of routes through it.
+  unsigned attempts = 0;  ///< Requests or probes in this phase; 0 in kIncomplete: idle.
   Hw hw{};
   table::Neighbour installed;
   TimePoint phase_due = kNever;
-  TimePoint wake = kNever;   ///< Place in the order of timers: phase or oldest held packet.
-  TimePoint quiet = kNever;  ///< Place in the order of eviction.
-  TimePoint touched{};       ///< Creation or last use that management knows of.
-  TimePoint wanted = TimePoint::min();  ///< Last packet that asked for it.
+  TimePoint wake = kNever;   ///< Position in the order of timers: phase or oldest held packet.
+  TimePoint quiet = kNever;  ///< Position in the order of eviction.
+  TimePoint touched{};       ///< Creation or last use known to management.
+  TimePoint wanted = TimePoint::min();  ///< Last packet that was punted for it.
   TimePoint confirmed{};
-  TimePoint moved = TimePoint::min();  ///< Last change of one address for another.
-  TimePoint looked{};                  ///< Use after this means the stale entry is in use.
+  TimePoint moved = TimePoint::min();  ///< Last change to another address.
+  TimePoint looked{};  ///< Use after this time means that the stale entry is in use.
   HeldQueue held;
 
-  /// Being resolved: not to be evicted.
+  /// Being resolved, so not evicted.
   [[nodiscard]] bool busy() const {
     return !held.empty() || phase == NeighbourPhase::kPath ||
            (phase == NeighbourPhase::kIncomplete && attempts > 0);
@@ -76,8 +75,8 @@ struct NeighbourEntry {
   }
 };
 
-/// `Hw`: wire::LinkAddr or wire::MacAddr. Management lcore only. Calls back into the sink with
-/// packets only when its own state is settled.
+/// `Hw`: wire::LinkAddr or wire::MacAddr. Management lcore only. Passes packets to the sink only
+/// when its own state is consistent.
 template <class Hw>
 class NeighbourCache {
  public:
@@ -89,43 +88,44 @@ class NeighbourCache {
   /// Errors: kNoResources when the table is full of entries in use.
   Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now);
   void forget_gateway(const wire::IpAddr& addr);
-  /// Entry that neither ages nor learns; its path is asked for at once.
+  /// Adds an entry that neither ages nor learns, and requests its path at once.
   Status add_static(const wire::IpAddr& addr, const Hw& hw, TimePoint now);
-  /// Entry whose link-layer address follows from its own (a multicast group on Ethernet): valid at
-  /// once, forgotten when unused like those that were learned. Errors: kNoResources.
+  /// Adds an entry whose link-layer address follows from its own (a multicast group on Ethernet).
+  /// It is valid at once, and forgotten when unused, like learned ones. Errors: kNoResources.
   Status add_mapped(const wire::IpAddr& addr, const Hw& hw, TimePoint now);
-  /// A gateway's entry stays, but knows nothing. Errors: kNotFound.
+  /// Removes the entry. A gateway's entry stays, but loses its data. Errors: kNotFound.
   Status remove(const wire::IpAddr& addr);
-  /// Forgets what is not static; gateways stay, knowing nothing.
+  /// Forgets all entries except static ones. Gateways stay but lose their data.
   void flush() { reset_all(Drop::kNeighbourGone, false); }
-  /// Forgets everything but gateways, which stay knowing nothing; packets go under `reason`.
+  /// Forgets all entries, static ones too. Gateways stay but lose their data. Held packets are
+  /// dropped under `reason`.
   void withdraw(Drop reason) { reset_all(reason, true); }
 
-  /// `addr` said it is at `hw`. `create`: also where no entry asks for it. False: the entry was
-  /// moved less than a second ago and this contradicts it, so it stays; two who insist on one
-  /// address do not make it flap.
+  /// `addr` claims to be at `hw`. `create`: also without an existing entry. Returns false if the
+  /// entry was moved less than a second ago and this contradicts it. The entry then stays, so that
+  /// two hosts that claim one address do not make it flap.
   bool learn(const wire::IpAddr& addr, const Hw& hw, Evidence evidence, bool create, TimePoint now);
   /// A neighbour advertisement for `addr` with these flags (RFC 4861 §7.2.5); `hw` may be missing.
-  /// False as for learn().
+  /// Returns false in the same case as learn().
   bool advertised(const wire::IpAddr& addr, const std::optional<Hw>& hw, bool solicited,
                   bool override_it, TimePoint now);
-  /// Where the neighbour is, when known.
+  /// The link-layer address, if known.
   [[nodiscard]] std::optional<Hw> hw_of(const wire::IpAddr& addr) const;
-  /// When a packet last left for it; TimePoint::min(): none has, or no such neighbour.
+  /// The last time a packet was sent to it; TimePoint::min(): never, or no such neighbour.
   [[nodiscard]] TimePoint last_used(const wire::IpAddr& addr) const;
-  /// Routes go through it.
+  /// True if routes go through it.
   [[nodiscard]] bool is_gateway(const wire::IpAddr& addr) const;
-  /// IPv6 packets are at most this long, whatever the path carries; 0: no limit of its own.
+  /// Limits IPv6 packets to this length, even if the path carries more; 0: no additional limit.
   void limit_mtu6(std::uint16_t mtu);
-  /// The path `addr` uses became ready, changed or failed.
+  /// The path of `addr` became ready, changed or failed.
   void on_path(const wire::IpAddr& addr, TimePoint now);
-  /// Something all entries depend on changed (the MTU of the link).
+  /// A value that all entries depend on has changed (the MTU of the link).
   void reinstall();
 
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return timers_.next(); }
 
-  /// Of all entries, in order.
+  /// Addresses of all entries, in order.
   [[nodiscard]] std::vector<wire::IpAddr> addresses() const;
   [[nodiscard]] std::optional<NeighbourInfo> info(const wire::IpAddr& addr, TimePoint now) const;
   [[nodiscard]] NeighbourPhases phases() const;
@@ -178,7 +178,7 @@ class NeighbourCache {
   HeldPackets held_;
   std::unordered_map<wire::IpAddr, Entry> entries_;
   TimeOrder<wire::IpAddr> timers_;
-  TimeOrder<wire::IpAddr> quiet_;  ///< Entries that may be evicted, longest unused first.
+  TimeOrder<wire::IpAddr> quiet_;  ///< Entries that may be evicted, least recently used first.
   NeighbourCounters counters_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an address is to an interface that has these addresses.
+// Classification of an address by the addresses of an interface.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 
 namespace ipoib::link {
 
-/// Whether the address is one of `addresses`.
+/// True if the address is one of `addresses`.
 [[nodiscard]] bool is_own(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr);
-/// Whether the address lies in a prefix of `addresses`.
+/// True if the address lies in a prefix of `addresses`.
 [[nodiscard]] bool is_on_link(const std::vector<wire::IpPrefix>& addresses,
                               const wire::IpAddr& addr);
-/// 255.255.255.255 or the directed broadcast of a prefix of `addresses`.
+/// True for 255.255.255.255 and the directed broadcast of each prefix of `addresses`.
 [[nodiscard]] bool is_broadcast(const std::vector<wire::IpPrefix>& addresses,
                                 const wire::IpAddr& addr);
-/// Whether a neighbour can have the address: unicast, not loopback, no broadcast, not zero, not our
-/// own.
+/// True if a neighbour can have the address: unicast, not loopback, no broadcast, not zero, not an
+/// own address.
 [[nodiscard]] bool is_neighbour_address(const std::vector<wire::IpPrefix>& addresses,
                                         const wire::IpAddr& addr);
 
-/// Why a packet for the address can have no neighbour here; empty where it can (broadcast
+/// The reason why packets to the address can have no neighbour here; empty if they can (broadcast
 /// included, groups not).
 [[nodiscard]] std::optional<Drop> why_no_neighbour(const std::vector<wire::IpPrefix>& addresses,
                                                    const wire::IpAddr& addr);

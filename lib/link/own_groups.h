@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Groups an interface needs for itself: joined, tried again where that failed, left.
+// Groups that an interface needs for itself: joins them, retries failed joins, leaves them.
 #pragma once
 
 #include <map>
@@ -13,13 +13,13 @@ namespace ipoib::link {
 
 class OwnGroups {
  public:
-  /// `member` is kept and not used before the first add().
+  /// `member` is kept, and not used before the first add().
   explicit OwnGroups(GroupMember& member) : member_{member} {}
 
-  /// 224.0.0.1, and 224.0.0.2 on a router, where `addresses` has IPv4 (RFC 1112 §7.2); once, until
+  /// Adds 224.0.0.1, and 224.0.0.2 on a router, if `addresses` has IPv4 (RFC 1112 §7.2); once until
   /// clear().
   void start(const std::vector<wire::IpPrefix>& addresses, bool routing, TimePoint now);
-  /// Counted, so that each add() needs its remove().
+  /// Counted: each add() needs its remove().
   void add(const wire::IpAddr& group, TimePoint now);
   void remove(const wire::IpAddr& group, TimePoint now);
   void clear(TimePoint now);
@@ -37,7 +37,7 @@ class OwnGroups {
   GroupMember& member_;
   std::map<wire::IpAddr, Use> groups_;
   std::optional<TimePoint> retry_;
-  bool v4_ = false;  ///< Groups of IPv4 are among them.
+  bool v4_ = false;  ///< The IPv4 groups are included.
 };
 
 }  // namespace ipoib::link

@@ -11,18 +11,18 @@
 namespace ipoib::link {
 namespace {
 
-/// A path nobody uses is kept this long: its user may come back, and replies to hosts that are no
+/// An unused path is kept this long: its user may return, and replies to hosts that are not
 /// neighbours need it again.
 constexpr Duration kLinger = std::chrono::seconds(30);
-/// The same path is not asked for more often.
-/// A host that moved is heard by all others at once, and perhaps before the SA knows.
+/// Delay of the query for a host that moved: all others notice at once, perhaps before the SA does.
 constexpr Duration kMovedDelay = std::chrono::seconds(1);
+/// Minimum interval of queries for one path.
 constexpr Duration kQueryInterval = std::chrono::seconds(1);
-/// More queries wait here, not in the SA client, so that those of other users get through.
+/// Further queries wait here, not in the SA client, so that those of its other users get through.
 constexpr std::size_t kMaxQueries = 256;
 constexpr std::size_t kMaxWaitingFrames = 256;
 constexpr std::size_t kMaxWaitingPerPath = 8;
-/// Paths asked for again after an event are spread by this much each.
+/// Spacing of paths that are queried again after an event.
 constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
 
 }  // namespace
@@ -48,7 +48,7 @@ PathState PathTable::acquire(const wire::IpAddr& user, const wire::LinkAddr& hw,
   const bool rested = p.unused();
   p.users.insert(user);
   if (p.state == PathState::kReady) p.expires = kNever;
-  // Used again after a rest, it is asked for again: its last user may have gone because it changed.
+  // A path that was unused is queried again: its last user may have left because it changed.
   if (p.state == PathState::kPending || (p.state == PathState::kReady && rested)) query(p, now);
   schedule(p);
   return p.state;
@@ -219,8 +219,8 @@ void PathTable::schedule(Path& p) {
   timers_.set(p.gid, p.wake, std::min(p.refresh_at, p.expires));
 }
 
-/// Asks the SA unless it is asked already; later, where it was asked a moment ago or too many
-/// questions are open.
+/// Queries the SA unless a query is open. Queries later if the last one was a moment ago or too
+/// many are open.
 void PathTable::query(Path& p, TimePoint now) {
   if (p.query != sa::kNoTransaction || p.pinned || !operational_) return;
   p.expires = kNever;
@@ -241,7 +241,7 @@ void PathTable::query(Path& p, TimePoint now) {
       now);
 }
 
-/// The record of an answer that can be used.
+/// Returns the record of an answer if it is usable.
 Result<wire::PathRecord> PathTable::accept(const wire::Gid& gid, const sa::Reply& reply) const {
   const auto record = reply.record<wire::PathRecord>();
   if (!record) return ipoib::fail(Errc::kProtocol, "the SA's PathRecord is too short");
@@ -285,7 +285,7 @@ void PathTable::on_answer(const wire::Gid& gid, const sa::Outcome& outcome, Time
   schedule(*p);
 }
 
-/// The path is ready with these attributes. Users are told before the old handle goes.
+/// The path is ready with these attributes. Users are notified before the old handle is destroyed.
 Status PathTable::apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_code, TimePoint now) {
   const bool same = p.state == PathState::kReady && p.attr == attr;
   const bool same_mtu = p.mtu_code == mtu_code;
@@ -306,8 +306,8 @@ Status PathTable::apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_co
   return {};
 }
 
-/// A path that worked goes on, even when the SA denies it: an SA that started anew knows little
-/// for a while. Whether the neighbour is still there, its probes tell.
+/// A path that worked stays in use, even if the SA denies it: a restarted SA has little data for a
+/// while. Probes find out if the neighbour is gone.
 void PathTable::on_failure(Path& p, const std::string& why, TimePoint now) {
   ++counters_.path_failures;
   log(LogArea::kLink, LogLevel::kInfo, "{}: no path to {}: {}", config_.name,
@@ -315,7 +315,8 @@ void PathTable::on_failure(Path& p, const std::string& why, TimePoint now) {
   if (p.ah == fabric::kNoAh) fail(p, now);
 }
 
-/// Makes a pinned path what it was told to be; a handle that leads elsewhere is of no use.
+/// Applies the attributes of a pinned path. If that fails, a handle with other attributes is
+/// useless.
 void PathTable::apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now) {
   const auto done = apply(p, attr, 0, now);
   p.attr = attr;
@@ -333,7 +334,8 @@ void PathTable::fail(Path& p, TimePoint now) {
   notify(p, now);
   if (p.ah != fabric::kNoAh) actions_.destroy_ah(std::exchange(p.ah, fabric::kNoAh));
   if (p.pinned)
-    p.refresh_at = now + std::max(config_.negative, kQueryInterval);  // there may be room again
+    // Resources may be available again.
+    p.refresh_at = now + std::max(config_.negative, kQueryInterval);
   else
     p.expires = now + config_.negative;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unicast paths of one IPoIB link: GID -> address handle, by PathRecord queries to the SA.
-// One query per GID whoever waits for it; answers cached, absence too. Source: RFC 4391 §9.1.2.
+// Unicast paths of one IPoIB link: GID -> address handle, by PathRecord queries to the SA. One
+// query per GID serves all its users; answers are cached, negative ones too. Source: RFC 4391
+// §9.1.2.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +26,14 @@
 namespace ipoib::link {
 
 struct PathConfig {
-  std::string name;  ///< Of the link, for the log.
+  std::string name;  ///< Name of the link, for the log.
   std::uint16_t pkey = wire::kDefaultPkey;
   Duration negative = std::chrono::seconds(3);
 };
 
 class PathTable final : public NeighbourPaths<wire::LinkAddr> {
  public:
-  /// Told of every user of a path that became ready, changed or failed. May call back.
+  /// Called for every user of a path that became ready, changed or failed. May call back.
   using Listener = std::function<void(const wire::IpAddr& user, TimePoint now)>;
 
   PathTable(PathConfig config, LinkActions& actions, sa::Client& sa, LinkCounters& counters,
@@ -41,30 +42,31 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
   PathTable(const PathTable&) = delete;
   PathTable& operator=(const PathTable&) = delete;
 
-  /// From here on the SA is asked and handles are made; until then every path is pending.
-  /// Called again when the parameters change. `tclass`: of the broadcast group; `mtu`: of the
-  /// link, octets of IP.
+  /// From here on the SA is queried and handles are made; until then every path is pending. Called
+  /// again when the parameters change. `tclass`: from the broadcast group; `mtu`: MTU of the link,
+  /// octets of IP.
   void resume(std::uint8_t tclass, std::uint16_t mtu, TimePoint now);
-  /// The path to `gid` is known without the SA, until unpin().
+  /// Sets the path to `gid` without the SA, until unpin().
   void pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint now);
   void unpin(const wire::Gid& gid);
   struct Known {
     fabric::AhAttr attr;
-    std::uint8_t mtu_code = 0;  ///< 0: not told.
+    std::uint8_t mtu_code = 0;  ///< 0: not known.
   };
-  /// A ready path; nothing otherwise.
+  /// The path if it is ready, else empty.
   [[nodiscard]] std::optional<Known> known(const wire::Gid& gid) const;
-  /// Handle of a ready path; kNoAh otherwise.
+  /// Address handle of a ready path; kNoAh otherwise.
   [[nodiscard]] fabric::AhIndex ah(const wire::Gid& gid) const;
-  /// Sends a frame from the IPoIB header on, now or when the path is known. A frame whose path
+  /// Sends a frame from the IPoIB header on, at once or when the path is known. A frame whose path
   /// fails, or for which too many wait, counts as LinkCounters::arp_unsent.
   void send(const wire::LinkAddr& to, std::span<const std::byte> frame, TimePoint now);
-  /// A packet came from the host with this source LID. Where that is another one than before, the
-  /// host may have moved: the SA is asked, for the way back need not be the way there.
+  /// A packet from the host arrived with this source LID. If the LID has changed, the host may have
+  /// moved. Then the SA is queried, because the way back may differ from the way there.
   void heard(const wire::LinkAddr& from, std::uint16_t slid, TimePoint now);
-  /// Every path in use is asked for again, a few at a time: the fabric may have changed.
+  /// Queries every path in use again, a few at a time: the fabric may have changed.
   void refresh_all(TimePoint now);
-  /// Destroys every handle; nobody uses one any more. Back to before resume().
+  /// Destroys every handle and returns to the state before resume(). Precondition: no handle is in
+  /// use.
   void clear();
 
   void tick(TimePoint now);
@@ -91,12 +93,12 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
     sa::TransactionId query = sa::kNoTransaction;
     fabric::AhAttr attr;
     fabric::AhIndex ah = fabric::kNoAh;
-    std::uint8_t mtu_code = 0;      ///< 0: not told.
-    std::uint16_t heard = 0;        ///< Source LID of its host's latest packet; 0: none came.
-    TimePoint asked{};              ///< When the last query went out.
-    TimePoint refresh_at = kNever;  ///< Query (again) at this time.
-    TimePoint expires = kNever;     ///< Nobody uses it: forgotten at this time.
-    TimePoint wake = kNever;        ///< Place in the order of timers.
+    std::uint8_t mtu_code = 0;      ///< 0: not known.
+    std::uint16_t heard = 0;        ///< Source LID of the host's latest packet; 0: none yet.
+    TimePoint asked{};              ///< Time of the last query.
+    TimePoint refresh_at = kNever;  ///< Time of the next query.
+    TimePoint expires = kNever;     ///< Unused; erased at this time.
+    TimePoint wake = kNever;        ///< Position in the order of timers.
     std::set<wire::IpAddr> users;
     std::vector<Frame> waiting;
 
@@ -130,7 +132,7 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
   std::uint16_t link_mtu_ = 0;
   std::size_t queries_ = 0;
   std::size_t frames_waiting_ = 0;
-  TimePoint now_{};  ///< Latest time seen, for calls that bring none.
+  TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
   std::unordered_map<wire::Gid, Path> paths_;
   TimeOrder<wire::Gid> timers_;
 };

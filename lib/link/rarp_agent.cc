@@ -64,7 +64,7 @@ void RarpAgent<Hw>::on_rarp(const wire::Arp<Hw>& arp, TimePoint now) {
 
 template <class Hw>
 void RarpAgent<Hw>::on_request(const wire::Arp<Hw>& arp, TimePoint now) {
-  if (same_interface(arp.sender_hw, transport_.own_hw())) return;  // reflected by the fabric
+  if (same_interface(arp.sender_hw, transport_.own_hw())) return;  // Reflected by the fabric.
   ++counters_.requests;
   const auto host =
       std::find_if(config_.served.begin(), config_.served.end(),

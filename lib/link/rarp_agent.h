@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RARP: tells configured hosts their IPv4 addresses, and asks for this node's own.
+// RARP: answers configured hosts with their IPv4 addresses, and requests this node's own.
 // Source: RFC 903; RFC 4391 §6, §9.4.
 #pragma once
 
@@ -19,16 +19,16 @@ namespace ipoib::link {
 
 template <class Hw>
 struct RarpConfig {
-  std::vector<std::pair<Hw, wire::IpAddr>> served;  ///< Who is to have which IPv4 address.
-  bool ask = false;                                 ///< For this node's own address.
-  std::uint8_t prefix_len = 24;  ///< Of that address: a RARP reply does not tell it.
+  std::vector<std::pair<Hw, wire::IpAddr>> served;  ///< Hosts and their IPv4 addresses.
+  bool ask = false;                                 ///< Request this node's own address.
+  std::uint8_t prefix_len = 24;  ///< Prefix length of that address: a RARP reply has none.
 };
 
 struct RarpCounters {
   std::uint64_t requests = 0;  ///< Received.
   std::uint64_t answered = 0;
-  std::uint64_t asked = 0;    ///< Sent for the own address.
-  std::uint64_t invalid = 0;  ///< Replies nobody waits for, or with an address nobody can have.
+  std::uint64_t asked = 0;    ///< Requests for the own address.
+  std::uint64_t invalid = 0;  ///< Unexpected replies, or replies with an unusable address.
 };
 
 template <class Hw>
@@ -36,15 +36,15 @@ class RarpAgent {
  public:
   using Listener = std::function<void(const wire::IpPrefix& own, TimePoint now)>;
 
-  /// References are kept; `addresses`: this node's, the first of IPv4 is the sender's.
+  /// References are kept. `addresses`: this node's; the first IPv4 address is the sender's.
   RarpAgent(const RarpConfig<Hw>& config, const std::vector<wire::IpPrefix>& addresses,
             ArpTransport<Hw>& transport, Listener listener);
 
-  /// Asks for the own address where configured and not known; six times, with growing pauses.
+  /// Requests the own address if configured and unknown; six times, with growing intervals.
   void start(TimePoint now);
-  /// Forgets the own address too.
+  /// Also forgets the own address.
   void stop();
-  /// A record with operation 3 or 4.
+  /// Handles a record with operation 3 or 4.
   void on_rarp(const wire::Arp<Hw>& arp, TimePoint now);
 
   void tick(TimePoint now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When routers advertise themselves and hosts ask for them. Source: RFC 4861 §6.2.4, §6.2.6,
+// Timers of router advertisements and router solicitations. Source: RFC 4861 §6.2.4, §6.2.6,
 // §6.3.7.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace ipoib::link {
 
-/// Pace of the advertisements of one interface; all go to all nodes.
+/// Schedule of the advertisements of one interface; all are sent to all nodes.
 class RouterAdvertiser {
  public:
   RouterAdvertiser(const Ip6Config& config, std::uint64_t seed) : config_{config}, random_{seed} {}
@@ -22,9 +22,9 @@ class RouterAdvertiser {
   void start(TimePoint now);
   void stop() { due_.reset(); }
   [[nodiscard]] bool running() const { return due_.has_value(); }
-  /// Answered after a moment, together with whoever else asks, and at most every 3 s.
+  /// Schedules an answer after a short delay, shared by all requesters, at most one every 3 s.
   void on_solicitation(TimePoint now);
-  /// True: send one now.
+  /// Returns true if an advertisement must be sent now.
   [[nodiscard]] bool tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return due_; }
 
@@ -38,10 +38,10 @@ class RouterAdvertiser {
   std::optional<TimePoint> due_;
 };
 
-/// Questions for routers, and the routers that answered.
+/// Schedule of solicitations, and the default routers that answered.
 class RouterDiscovery {
  public:
-  /// Told of default routers that come and go.
+  /// Called when a default router appears or is lost.
   using Listener = std::function<void(const wire::IpAddr& router, bool usable)>;
 
   RouterDiscovery(const Ip6Config& config, Listener listener, std::uint64_t seed)
@@ -50,10 +50,10 @@ class RouterDiscovery {
   void start(TimePoint now);
   void stop();
   void on_advertisement(const wire::IpAddr& router, std::uint16_t lifetime_s, TimePoint now);
-  /// It says that it is no router any more.
+  /// The node is no router any more.
   void lost(const wire::IpAddr& router);
   [[nodiscard]] bool knows(const wire::IpAddr& router) const { return routers_.count(router) != 0; }
-  /// True: send a solicitation now.
+  /// Returns true if a solicitation must be sent now.
   [[nodiscard]] bool tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
@@ -65,7 +65,7 @@ class RouterDiscovery {
   std::mt19937_64 random_;
   unsigned asked_ = 0;
   std::optional<TimePoint> ask_;
-  std::map<wire::IpAddr, TimePoint> routers_;  ///< Until when.
+  std::map<wire::IpAddr, TimePoint> routers_;  ///< With the end of their lifetime.
 };
 
 }  // namespace ipoib::link

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Keys in the order of a time each: what is due next, what was used longest ago. Finding the first
-// and moving one cost O(log n), so a tick never looks at all 65,536 neighbours.
+// Keys ordered by a time: next timer, least recent use. Finding the first key and moving a key cost
+// O(log n), so a tick never visits all 65,536 neighbours.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ namespace ipoib::link {
 
 inline constexpr TimePoint kNever = TimePoint::max();
 
-/// Keys of equal time are ordered by key, so that a simulation runs the same way every time.
+/// Keys with equal times are ordered by key, so that simulations are reproducible.
 template <class Key>
 class TimeOrder {
  public:
-  /// Moves `key` to `when`; kNever takes it out. `current` is where this order last put it, kept
-  /// by the caller beside the key's other state and kNever at first.
+  /// Moves `key` to `when`; kNever removes it. `current`: the time under which the key is stored.
+  /// The caller keeps it with the key's other state, kNever at first.
   void set(const Key& key, TimePoint& current, TimePoint when) {
     if (when == current) return;
     if (current != kNever) order_.erase({current, key});
@@ -34,7 +34,7 @@ class TimeOrder {
     if (order_.empty()) return std::nullopt;
     return order_.begin()->second;
   }
-  /// First key whose time has come; it stays until set() moves it.
+  /// The first key, if its time has come. It stays until set() moves it.
   [[nodiscard]] std::optional<Key> due(TimePoint now) const {
     if (order_.empty() || order_.begin()->first > now) return std::nullopt;
     return order_.begin()->second;

@@ -40,7 +40,7 @@ void TrapSubscription::stop() {
 void TrapSubscription::end(TimePoint now) {
   stop();
   if (!std::exchange(holding_, false) || !sa_.remove_subscriber()) return;
-  // An SA that has forgotten them refuses, which is as good.
+  // A refusal is ignored: an SA that has lost the subscriptions refuses.
   for (std::size_t i = 0; i < kTraps.size(); ++i)
     transactions_[i] = sa_.submit(
         sa::unsubscribe(kTraps[i]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asks the SA to be told of multicast groups that come and go (traps 66 and 67), again after every
-// event that may have made it forget, and from time to time. Source: RFC 4391 §10, §11.
+// Subscribes to the SA's reports of created and deleted multicast groups (traps 66 and 67), again
+// after every event that may have made the SA forget, and periodically. Source: RFC 4391 §10, §11.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace ipoib::link {
 
-/// A subscription is the port's, and other links of the port may need it: it is renewed by each and
-/// ended by the last.
+/// A subscription belongs to the port, and other links of the port may need it: each link renews
+/// it, and the last one ends it.
 class TrapSubscription {
  public:
   /// References are kept.
@@ -25,13 +25,13 @@ class TrapSubscription {
   TrapSubscription(const TrapSubscription&) = delete;
   TrapSubscription& operator=(const TrapSubscription&) = delete;
 
-  /// Subscribes soon, not at the very moment when all others do.
+  /// Subscribes soon, with a delay so that not all nodes subscribe at once.
   void renew(TimePoint now);
-  /// Asks nothing more; what is subscribed stays.
+  /// Sends no more requests; existing subscriptions stay.
   void stop();
-  /// The link ends. Where it was the last to need them, the subscriptions are ended.
+  /// The link ends. The last link of the port ends the subscriptions.
   void end(TimePoint now);
-  /// After end(): the SA has answered.
+  /// True after end() when the SA has answered.
   [[nodiscard]] bool ended() const;
 
   void tick(TimePoint now);
