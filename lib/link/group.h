@@ -106,6 +106,7 @@ struct Group {
   [[nodiscard]] bool busy() const {
     return query != sa::kNoTransaction || full.busy() || non.busy() || send.busy();
   }
+  [[nodiscard]] bool member() const { return full.member() || non.member() || send.member(); }
   [[nodiscard]] bool asked() const { return full.asked || non.asked || send.asked; }
 };
 

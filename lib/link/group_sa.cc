@@ -63,6 +63,11 @@ void GroupTable::on_found(Group& g, const sa::Outcome& outcome, TimePoint now) {
     return;
   }
   g.ask_backoff = Duration::zero();
+  // The query is older than the membership, whose record is the later one.
+  if (g.member()) {
+    g.presence = Presence::kPresent;
+    return;
+  }
   g.presence = Presence::kUnknown;
   if (!outcome) return become_absent(g, config_.group.negative, now);
   const auto record = accept(g, *outcome);
@@ -75,11 +80,6 @@ void GroupTable::on_found(Group& g, const sa::Outcome& outcome, TimePoint now) {
 }
 
 void GroupTable::become_absent(Group& g, Duration how_long, TimePoint now) {
-  if (g.full.member() || g.non.member() || g.send.member()) {
-    // The answer is older than the membership.
-    g.presence = Presence::kPresent;
-    return;
-  }
   ++counters_.group_absent;
   g.presence = Presence::kAbsent;
   g.record = {};
@@ -194,7 +194,7 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
   if (m.bit == wire::join_state::kNonMember) {
     g.routed = false;  // The group does not exist; the next list or report shows its creation.
   } else if (m.bit == wire::join_state::kSendOnlyNonMember) {
-    become_absent(g, config_.group.negative, now);
+    if (!g.member()) become_absent(g, config_.group.negative, now);
   } else {
     // The group may exist with other attributes, or may have been deleted since.
     m.plain = !m.plain && failure.status == kInvalid;

@@ -110,26 +110,60 @@ TEST(SaAnswers, U20_PathOfAnotherPortIsNotBelieved) {
   EXPECT_EQ(f.nodes[2]->received[a.address()], 1U);
 }
 
-TEST(MembershipAnswers, U31_AnswerThatIsOlderThanTheMembershipDoesNotDenyTheGroup) {
+/// A link that asked whether the group exists and became its member before the answer came. The
+/// answer is the SA's, changed by `change`.
+class OlderAnswer : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    b.bring_up();
+    b.meddle = [this](const fabric::ReceivedMad& answer) {
+      const auto status = wire::read<wire::SaMad>(answer.bytes)->hdr.mad.status.host();
+      if (late || status != static_cast<std::uint16_t>(wire::MadStatus::kSaNoRecords)) return true;
+      late = answer;
+      return false;
+    };
+    b.want(ip(kGroup));
+    b.run_for(5ms);
+    ASSERT_TRUE(late);
+    ASSERT_TRUE(b.link.join_group(ip(kGroup), b.now));
+    b.run_for(50ms);
+    ASSERT_TRUE(b.sink.valid(ip(kGroup)));
+  }
+  void deliver() {
+    b.client.on_mad(*late, b.now);
+    b.run_for(50ms);
+  }
+  [[nodiscard]] std::uint16_t mlid() const {
+    for (const auto& row : b.link.groups(b.now))
+      if (row.group == ip(kGroup)) return row.mlid;
+    return 0;
+  }
+
   LinkBench b;
-  b.bring_up();
   std::optional<fabric::ReceivedMad> late;
-  b.meddle = [&late](const fabric::ReceivedMad& answer) {
-    const auto status = wire::read<wire::SaMad>(answer.bytes)->hdr.mad.status.host();
-    if (late || status != static_cast<std::uint16_t>(wire::MadStatus::kSaNoRecords)) return true;
-    late = answer;
-    return false;
-  };
-  b.want(ip(kGroup));
-  b.run_for(5ms);
-  ASSERT_TRUE(late);
-  ASSERT_TRUE(b.link.join_group(ip(kGroup), b.now));
-  b.run_for(50ms);
-  ASSERT_TRUE(b.sink.valid(ip(kGroup)));
-  b.client.on_mad(*late, b.now);
-  b.run_for(50ms);
+};
+
+TEST_F(OlderAnswer, U31_DoesNotDenyTheGroup) {
+  deliver();
   EXPECT_TRUE(b.sink.valid(ip(kGroup)));
   EXPECT_EQ(b.link.counters().group_absent, 0U);
+}
+
+// The group was deleted and created again between the query and the membership.
+TEST_F(OlderAnswer, U31_DoesNotMoveTheGroup) {
+  auto mad = *wire::read<wire::SaMad>(late->bytes);
+  auto record = *wire::read<wire::McMemberRecord>(mad.data);
+  record.mlid.set(0xc0aa);
+  record.qkey = b.sa.group.qkey;
+  record.mtu = b.sa.group.mtu;
+  record.pkey = b.sa.group.pkey;
+  mad.hdr.mad.status.set(0);
+  ASSERT_TRUE(wire::write(std::span{mad.data}, 0, record));
+  ASSERT_TRUE(wire::write(std::span{late->bytes}, 0, mad));
+  const auto joined = mlid();
+  deliver();
+  EXPECT_EQ(mlid(), joined);
+  for (const auto& [index, ah] : b.actions.ahs) EXPECT_NE(ah.dlid, 0xc0aa);
 }
 
 }  // namespace
