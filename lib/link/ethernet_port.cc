@@ -109,6 +109,7 @@ void EthernetPort::went_up(TimePoint now) {
   arp_.announce(now);
   rarp_.start(now);
   start_ip6(now);
+  cache_.request_gateways();
 }
 
 void EthernetPort::start_ip6(TimePoint now) {

@@ -248,6 +248,7 @@ void IpoibLink::went_up(TimePoint now) {
   rarp_.start(now);
   if (!std::exchange(groups_started_, true)) join_own_groups(now);
   start_ip6(now);
+  cache_.request_gateways();
 }
 
 void IpoibLink::start_ip6(TimePoint now) {

@@ -242,7 +242,18 @@ Status NeighbourCache<Hw>::remove(const wire::IpAddr& addr) {
   Entry* e = find(addr);
   if (e == nullptr) return ipoib::fail(Errc::kNotFound, "no neighbour {}", wire::to_string(addr));
   reset(*e, Drop::kNeighbourGone);
+  request_gateways();
   return {};
+}
+
+template <class Hw>
+void NeighbourCache<Hw>::request_gateways() {
+  for (auto& [addr, e] : entries_) {
+    const bool idle = e.phase == NeighbourPhase::kIncomplete && e.phase_due == kNever;
+    if (e.gateways == 0 || !e.failed || !idle) continue;
+    e.phase_due = TimePoint{};
+    schedule(e);
+  }
 }
 
 template <class Hw>
@@ -288,6 +299,7 @@ template <class Hw>
 void NeighbourCache<Hw>::become_valid(Entry& e, TimePoint now) {
   const auto packets = held_.take(e.held);
   install(e, table::NeighbourState::kValid);
+  e.failed = false;
   e.attempts = 0;
   e.confirmed = now;
   if (e.is_static || e.is_mapped) {
@@ -329,6 +341,7 @@ template <class Hw>
 void NeighbourCache<Hw>::fail(Entry& e, TimePoint now) {
   const auto packets = held_.take(e.held);
   e.phase = NeighbourPhase::kFailed;
+  e.failed = true;
   e.attempts = 0;
   e.phase_due = now + config_.negative;
   install(e, table::NeighbourState::kFailed);

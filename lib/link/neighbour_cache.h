@@ -50,6 +50,7 @@ struct NeighbourEntry {
   bool has_hw = false;
   bool has_path = false;  ///< Registered as a user of the path to `hw`.
   unsigned gateways = 0;  ///< Number of routes through it.
+  bool failed = false;    ///< The last resolution had no answer: routes avoid the gateway.
   unsigned attempts = 0;  ///< Requests or probes in this phase; 0 in kIncomplete: idle.
   Hw hw{};
   table::Neighbour installed;
@@ -93,13 +94,19 @@ class NeighbourCache {
   /// Adds an entry whose link-layer address follows from its own (a multicast group on Ethernet).
   /// It is valid at once, and forgotten when unused, like learned ones. Errors: kNoResources.
   Status add_mapped(const wire::IpAddr& addr, const Hw& hw, TimePoint now);
-  /// Removes the entry. A gateway's entry stays, but loses its data. Errors: kNotFound.
+  /// Removes the entry. A gateway's entry stays, but loses its data. A gateway that had failed is
+  /// requested again, because routes avoid it and no packet would. Errors: kNotFound.
   Status remove(const wire::IpAddr& addr);
-  /// Forgets all entries except static ones. Gateways stay but lose their data.
-  void flush() { reset_all(Drop::kNeighbourGone, false); }
+  /// Does the same with all entries except static ones.
+  void flush() {
+    reset_all(Drop::kNeighbourGone, false);
+    request_gateways();
+  }
   /// Forgets all entries, static ones too. Gateways stay but lose their data. Held packets are
   /// dropped under `reason`.
   void withdraw(Drop reason) { reset_all(reason, true); }
+  /// The interface is up again: requests the gateways that had failed before withdraw().
+  void request_gateways();
 
   /// `addr` claims to be at `hw`. `create`: also without an existing entry. Returns false if the
   /// entry was moved less than a second ago and this contradicts it. The entry then stays, so that

@@ -108,6 +108,48 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
   b.cache.forget_gateway(host(1));
 }
 
+/// Routes avoid it after these commands, too.
+TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
+  const auto flush = [](Bench& b) { b.cache.flush(); };
+  const auto remove = [](Bench& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
+  const auto down_and_up = [](Bench& b) {
+    b.cache.withdraw(Drop::kLinkDown);
+    const auto asked = b.questions.asked[host(1)];
+    b.run_for(60s);
+    EXPECT_EQ(b.questions.asked[host(1)], asked) << "while the interface is down";
+    b.cache.request_gateways();
+  };
+  for (const std::function<void(Bench&)>& reset :
+       {std::function<void(Bench&)>{flush}, std::function<void(Bench&)>{remove},
+        std::function<void(Bench&)>{down_and_up}}) {
+    Bench b;
+    ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
+    b.want(host(1));
+    while (b.sink.find(host(1))->state != NeighbourState::kFailed) b.run_for(100ms);
+    reset(b);
+    const auto asked = b.questions.asked[host(1)];
+    b.run_for(30s);
+    EXPECT_GE(b.questions.asked[host(1)], asked + 3U * 4);
+    while (b.sink.find(host(1))->state != NeighbourState::kIncomplete) b.run_for(100ms);
+    b.answer(host(1));
+    EXPECT_EQ(b.sink.find(host(1))->state, NeighbourState::kValid);
+    b.cache.forget_gateway(host(1));
+  }
+}
+
+/// Nothing is asked for a gateway that answered: the first packet asks, as for any neighbour.
+TEST(NeighbourCache, AGatewayThatAnsweredIsNotAskedForByAFlush) {
+  Bench b;
+  ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
+  b.want(host(1));
+  b.answer(host(1));
+  const auto asked = b.questions.asked[host(1)];
+  b.cache.flush();
+  b.run_for(10s);
+  EXPECT_EQ(b.questions.asked[host(1)], asked);
+  b.cache.forget_gateway(host(1));
+}
+
 constexpr wire::MacAddr mac(unsigned last) {
   return {std::byte{2}, {}, {}, {}, {}, std::byte(last)};
 }
