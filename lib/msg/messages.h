@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What travels over the rings between workers and the management lcore: plain structs by value,
-// one single-producer single-consumer ring per direction and worker. A full ring never blocks: up,
-// the worker drops the packet under punt_ring_full; down, the management lcore keeps the message
-// in a queue of its own and tries again.
+// Messages on the rings between workers and the management lcore: plain structs by value, one
+// single-producer single-consumer ring per direction and worker. A full ring never blocks. If the
+// up ring is full, the worker drops the packet under punt_ring_full; if the down ring is full, the
+// management lcore keeps the message in its own queue and tries again.
 #pragma once
 
 #include <cstdint>
@@ -15,40 +15,40 @@ struct rte_mbuf;
 
 namespace ipoib::msg {
 
-/// Worker -> management. An mbuf, where there is one, changes owner with the message.
+/// Worker -> management. The mbuf, if there is one, changes owner with the message.
 struct Up {
   enum class Kind : std::uint8_t {
-    kNeighbourWanted,  ///< addr (unicast or group) on iface must be resolved; mbuf starts at the IP
-                       ///< header and waits, its TTL already taken down: send it on with
-                       ///< Down::kSendRouted, or kSendOn where its destination is a group or
-                       ///< link-local. PacketMeta::held is filled but
-                       ///< for out_iface; where its to_routers is set, kSendToRouters.
-    kArp,              ///< mbuf starts at the ARP or RARP header (the opcode tells);
-                       ///< PacketMeta::rx filled; iface it came by.
-    kLocal,            ///< mbuf starts at the IP header of either version, checked and cut to its
-                       ///< total length; for this node, or for a group it listens to.
-                       ///< PacketMeta::rx filled.
-    kMembership,       ///< As kLocal: IGMP to a group, or MLD behind hop-by-hop options.
+    kNeighbourWanted,  ///< addr (unicast or group) on iface must be resolved. mbuf starts at the IP
+                       ///< header and waits; its TTL is already decremented. Send it with
+                       ///< Down::kSendRouted, or with kSendOn if its destination is a group or
+                       ///< link-local. PacketMeta::held is filled except out_iface; if its
+                       ///< to_routers is set, send with kSendToRouters.
+    kArp,              ///< mbuf starts at the ARP or RARP header (distinguished by opcode);
+                       ///< PacketMeta::rx is filled; iface is the ingress.
+    kLocal,            ///< mbuf starts at the IP header of either version, checked and trimmed to
+                       ///< its total length. It is for this node, or for a group that this node
+                       ///< listens to. PacketMeta::rx is filled.
+    kMembership,       ///< Like kLocal: IGMP to a group, or MLD behind hop-by-hop options.
     kNd,               ///< mbuf starts at an IPv6 header and is one segment: ICMPv6 type 133 to
-                       ///< 137, hop limit 255, no shorter than its type; ICMPv6 checksum not
-                       ///< checked. PacketMeta::rx filled; iface it came by.
-    kIcmpError,        ///< mbuf starts at the IP header of the packet that could not be forwarded;
-                       ///< icmp_type, icmp_code, mtu say what to tell its sender, in ICMP or
-                       ///< ICMPv6 as the packet's version is. Its loss is already counted: whoever
-                       ///< frees it counts nothing more.
-    kMulticastUnknown,  ///< Packets from source to addr, a group, came by iface, a multicast
-                        ///< router's, and no delivery names them both. No mbuf; what became of
-                        ///< the packets is counted.
-    kRedirectWanted,    ///< A packet goes back by iface, the link it came by, to addr, a
-                        ///< neighbour there, and its sender is on that link: who may be told.
-                        ///< mbuf is a copy, up to 1280 octets from the IP header on.
+                       ///< 137, hop limit 255, at least the minimum length of its type. The ICMPv6
+                       ///< checksum is not checked. PacketMeta::rx is filled; iface is the ingress.
+    kIcmpError,        ///< mbuf starts at the IP header of the packet that could not be forwarded.
+                       ///< icmp_type, icmp_code and mtu are for the error to its sender, in ICMP or
+                       ///< ICMPv6 by the packet's version. The drop is already counted: the
+                       ///< receiver frees the mbuf without counting it again.
+    kMulticastUnknown,  ///< Packets from source to addr, a group, arrived on iface, which has
+                        ///< multicast routing enabled, and no delivery names both. No mbuf; the
+                        ///< worker handles and counts the packets itself.
+    kRedirectWanted,    ///< A packet leaves through iface, the link on which it arrived, to addr, a
+                        ///< neighbour there. Its sender is on that link and may get a redirect.
+                        ///< mbuf is a copy of up to 1280 octets from the IP header on.
   };
   Kind kind;
   std::uint8_t icmp_type;
   std::uint8_t icmp_code;
   std::uint8_t reserved;
-  table::InterfaceId iface;  ///< kNeighbourWanted: outgoing; others: incoming (kNoInterface: it
-                             ///< was management that sent it).
+  table::InterfaceId iface;  ///< kNeighbourWanted: egress; others: ingress (kNoInterface:
+                             ///< management sent the packet).
   std::uint16_t mtu;         ///< kIcmpError, too big: MTU of the next hop.
   rte_mbuf* mbuf;
   wire::IpAddr addr;    ///< kNeighbourWanted, kMulticastUnknown, kRedirectWanted.
@@ -59,23 +59,23 @@ static_assert(std::is_trivially_copyable_v<Up> && sizeof(Up) == 48);
 /// Management -> worker; applied between bursts.
 struct Down {
   enum class Kind : std::uint8_t {
-    kNeighbourSet,     ///< Install `neighbour` at `index`, replacing what was there.
+    kNeighbourSet,     ///< Install `neighbour` at `index`, replacing the entry there.
     kNeighbourRemove,  ///< Free `index`.
-    kSendRouted,       ///< mbuf starts at an IP header: look the route up and send. TTL stays.
-    kDeliverySet,      ///< Install `delivery`, replacing the one of its addr, source and in.
-    kDeliveryRemove,   ///< Forget the one of delivery's addr, source and in.
-    kSendOn,           ///< mbuf starts at an IP header: send it on `iface` to its destination,
-                       ///< unicast or group, a neighbour there. No route is looked up, TTL stays.
-    kSendToRouters,    ///< As kSendOn, but to the all-routers group of the packet's version.
+    kSendRouted,       ///< mbuf starts at an IP header: look up the route and send. The TTL stays.
+    kDeliverySet,      ///< Install `delivery`, replacing the one with the same addr, source and in.
+    kDeliveryRemove,   ///< Remove the delivery with delivery's addr, source and in.
+    kSendOn,           ///< mbuf starts at an IP header: send it on `iface` to its destination, a
+                       ///< unicast or group neighbour there. No route lookup; the TTL stays.
+    kSendToRouters,    ///< Like kSendOn, but to the all-routers group of the packet's version.
     kSendRaw,          ///< mbuf starts at the IPoIB header with PacketMeta::tx set, or at the
-                       ///< Ethernet header: send on `iface` as it is, up or not.
+                       ///< Ethernet header: send it unchanged on `iface`, whether up or not.
   };
   Down() noexcept : neighbour{} {}
 
   Kind kind = Kind::kNeighbourSet;
-  table::InterfaceId iface = 0;  ///< kSendOn, kSendToRouters, kSendRaw: it leaves by.
-  /// kSendRouted, kSendOn, kSendToRouters: the packet came by it, so its loss counts there and its
-  /// sender is told of errors; kNoInterface: it is this node's own.
+  table::InterfaceId iface = 0;  ///< kSendOn, kSendToRouters, kSendRaw: egress.
+  /// kSendRouted, kSendOn, kSendToRouters: ingress of the packet. Its drops count there, and its
+  /// sender gets ICMP errors. kNoInterface: this node made the packet.
   table::InterfaceId in = table::kNoInterface;
   table::NeighbourIndex index = 0;
   rte_mbuf* mbuf = nullptr;
