@@ -62,7 +62,7 @@ bool DeliveryTable::remove(const Delivery& key) noexcept {
   --size_;
   if (!(key_of(key.source) == Key{0, 0})) --nb_sourced_;
 
-  // Closes the gap, so that no probe sequence ends before its delivery.
+  // Close the gap, so that no probe sequence ends before its delivery.
   for (std::uint32_t i = (gap + 1) & slot_mask_; slots_[i].delivery.in != kNoInterface;
        i = (i + 1) & slot_mask_) {
     // A delivery may move back to the gap unless its home lies behind the gap.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker's private table of deliveries: by incoming interface, group and source.
+// A worker's private table of deliveries by ingress interface, group and source.
 #pragma once
 
 #include <rte_malloc.h>
@@ -16,14 +16,14 @@
 
 namespace ipoib::table {
 
-/// One lcore reads and writes.
+/// One lcore reads and writes it.
 ///
-/// Open addressing with linear probing, deliveries in the slots themselves, at most half of them
-/// taken: a hit costs one cache line, or two where the group has sources of its own. Memory is
-/// fixed when the table is made: 128 to 256 octets a delivery.
+/// Open addressing with linear probing. The slots hold the deliveries, and at most half of them are
+/// taken: a hit costs one cache line, or two for an any-source delivery while the table has a
+/// delivery with a source. Memory is fixed when the table is made: 128 to 256 octets per delivery.
 class DeliveryTable {
  public:
-  /// `seed` makes the hash private, so that nobody outside can choose groups that collide.
+  /// `seed` makes the hash private, so that an attacker cannot choose groups that collide.
   /// capacity: 1 to kMaxCapacity. `socket`: NUMA node; -1: any.
   static Result<std::unique_ptr<DeliveryTable>> create(std::size_t capacity, std::uint64_t seed,
                                                        int socket = -1);
@@ -31,17 +31,18 @@ class DeliveryTable {
 
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Octets allocated in all.
+  /// Octets allocated in total.
   [[nodiscard]] std::size_t memory_size() const noexcept {
     return (slot_mask_ + std::size_t{1}) * sizeof(Slot);
   }
 
-  /// Installs, replacing the delivery of the same key. False: full, or delivery.in is kNoInterface.
+  /// Installs a delivery, replacing the one with the same key. Returns false if the table is full
+  /// or delivery.in is kNoInterface.
   bool set(const Delivery& delivery) noexcept;
-  /// By addr, source and in. False: no such delivery.
+  /// Removes the delivery with the addr, source and in of `key`. False: no such delivery.
   bool remove(const Delivery& key) noexcept;
 
-  /// The delivery for exactly this source, else the one for any; null: neither.
+  /// Returns the delivery for exactly this source, else the one for any source; null: neither.
   [[nodiscard]] const Delivery* lookup(InterfaceId in, const wire::IpAddr& addr,
                                        const wire::IpAddr& source) const noexcept {
     lcore_.expects_owner();
@@ -53,13 +54,13 @@ class DeliveryTable {
     }
     return find(hash, group, Key{0, 0}, in);
   }
-  /// Fetches where lookup() will look first, where sources do not matter.
+  /// Prefetches the first slot that lookup() reads while no delivery has a source.
   void prefetch(InterfaceId in, const wire::IpAddr& addr) const noexcept {
     rte_prefetch0(&slots_[home(hash_any(key_of(addr), in))]);
   }
 
  private:
-  /// Free: in is kNoInterface.
+  /// The slot is free if in is kNoInterface.
   struct alignas(64) Slot {
     Delivery delivery;
   };
@@ -102,13 +103,13 @@ class DeliveryTable {
   }
   [[nodiscard]] const Delivery* find(std::uint32_t hash, Key addr, Key source,
                                      InterfaceId in) const noexcept {
-    // Ends: at most half of the slots are taken.
+    // Terminates because at most half of the slots are taken.
     for (std::uint32_t i = home(hash); slots_[i].delivery.in != kNoInterface;
          i = (i + 1) & slot_mask_)
       if (is(slots_[i].delivery, addr, source, in)) return &slots_[i].delivery;
     return nullptr;
   }
-  /// Slot of the key, or the free one where it would go.
+  /// Returns the slot of the key, or the free slot for it.
   [[nodiscard]] std::uint32_t slot_of(const Delivery& key) const noexcept;
 
   Slot* slots_ = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One neighbour as a worker needs it to send: everything in one cache line.
+// The data of a neighbour that a worker needs to send, in one cache line.
 #pragma once
 
 #include <array>
@@ -27,9 +27,9 @@ inline constexpr NeighbourIndex kNoNeighbour = 0xffff'ffff;
 
 enum class NeighbourState : std::uint8_t {
   kFree = 0,
-  kIncomplete,  ///< Known by address only: packets go up to be held.
+  kIncomplete,  ///< Only the address is known: packets are punted and held.
   kValid,
-  kFailed,  ///< Resolution failed: packets are dropped until management says otherwise.
+  kFailed,  ///< Resolution failed: packets are dropped until management sets another state.
 };
 
 enum class NeighbourMode : std::uint8_t { kEthernet, kUd, kRc, kUc };
@@ -39,8 +39,8 @@ enum class NeighbourMode : std::uint8_t { kEthernet, kUd, kRc, kUc };
   return kNames[static_cast<std::size_t>(mode)];
 }
 
-/// Written by its worker when a message arrives, read per packet. Trivially copyable: it travels
-/// in msg::Down by value.
+/// Its worker writes it when a message arrives and reads it per packet. Trivially copyable:
+/// msg::Down carries it by value.
 struct alignas(64) Neighbour {
   wire::IpAddr addr;
   InterfaceId iface = kNoInterface;
@@ -51,16 +51,16 @@ struct alignas(64) Neighbour {
   bool via_routers = false;            ///< kUd: a group whose packets go to the all-routers group.
   fabric::AhIndex ah = fabric::kNoAh;  ///< kUd.
   std::uint32_t qpn = 0;               ///< kUd: destination QPN.
-  fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc; null with the others.
-  /// Coarse stamp of the last packet sent through this entry: seconds since the process started.
-  /// Writer: the worker (relaxed); reader: management lcore, to age and probe.
+  fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc; null in the other modes.
+  /// Coarse time of the last packet sent through this entry: seconds since the process started.
+  /// Writer: the worker (relaxed); reader: management lcore, for ageing and probing.
   std::uint32_t last_used_s = 0;
 
   [[nodiscard]] bool same_key(const wire::IpAddr& a, InterfaceId i) const noexcept {
     return iface == i && addr == a;
   }
 
-  /// Interface, state and mode as one number, for those who compare all three.
+  /// Interface, state and mode packed into 32 bits, so that one compare covers all three.
   using Way = std::uint32_t;
   [[nodiscard]] Way way() const noexcept {
     Way way;

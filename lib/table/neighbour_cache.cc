@@ -56,7 +56,7 @@ bool NeighbourCache::set(NeighbourIndex index, const Neighbour& neighbour) noexc
   const bool same = !was_free && entry.same_key(neighbour.addr, neighbour.iface);
   if (!was_free && !same) unlink(hash_of(entry), index);
 
-  // The stamp is read by another thread, so it is not part of the copy.
+  // Another thread reads the stamp, so the copy leaves it out.
   std::memcpy(static_cast<void*>(&entry), &neighbour, offsetof(Neighbour, last_used_s));
   static_assert(offsetof(Neighbour, last_used_s) + sizeof(neighbour.last_used_s) == 52,
                 "the stamp is the last member");
@@ -77,7 +77,7 @@ bool NeighbourCache::remove(NeighbourIndex index) noexcept {
 }
 
 Neighbour* NeighbourCache::find_beyond(std::uint32_t hash, Key key, InterfaceId iface) noexcept {
-  // Ends: at most half of the slots are taken.
+  // Terminates because at most half of the slots are taken.
   for (std::uint32_t i = home(hash); slots_[i].index != kNoNeighbour; i = (i + 1) & slot_mask_) {
     if (slots_[i].hash != hash) continue;
     if (Neighbour& n = entries_[slots_[i].index]; is(n, key, iface)) return &n;
@@ -95,7 +95,7 @@ void NeighbourCache::link(std::uint32_t hash, NeighbourIndex index) noexcept {
   slots_[i] = {hash, index};
 }
 
-/// Frees the slot of `index`, if it has one still, and closes the gap, so that no probe sequence
+/// Frees the slot of `index`, if it still has one, and closes the gap, so that no probe sequence
 /// ends before its entry.
 void NeighbourCache::unlink(std::uint32_t hash, NeighbourIndex index) noexcept {
   std::uint32_t gap = home(hash);

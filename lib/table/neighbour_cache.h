@@ -17,14 +17,14 @@
 
 namespace ipoib::table {
 
-/// One lcore reads and writes; the stamps alone may be read by any thread (last_used_s).
+/// One lcore reads and writes it; any thread may read the stamps (last_used_s).
 ///
 /// A hit costs two cache lines: one of eight slots, and the entry. Memory is fixed when the cache
-/// is made: 64 octets an entry and 16 to 32 octets of slots.
+/// is made: 64 octets for each entry and 16 to 32 octets for its slots.
 class NeighbourCache {
  public:
   /// Numbers 0 to capacity-1 are usable; capacity is 1 to kMaxCapacity. `seed` makes the hash
-  /// private, so that nobody outside can choose addresses that collide. `socket`: NUMA node; -1:
+  /// private, so that an attacker cannot choose addresses that collide. `socket`: NUMA node; -1:
   /// any.
   static Result<std::unique_ptr<NeighbourCache>> create(std::size_t capacity, std::uint64_t seed,
                                                         int socket = -1);
@@ -32,18 +32,19 @@ class NeighbourCache {
 
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// Octets allocated in all.
+  /// Octets allocated in total.
   [[nodiscard]] std::size_t memory_size() const noexcept {
     return capacity_ * sizeof(Neighbour) + (slot_mask_ + std::size_t{1}) * sizeof(Slot);
   }
 
-  /// Installs the entry, replacing what the number held. A stamp survives while the key stays. Of
-  /// two numbers with one key, lookups find the newer. False: number out of range, or state kFree.
+  /// Installs the entry, replacing the previous one of this number. The stamp survives if the key
+  /// stays. If two numbers have the same key, lookups find the newer one. Returns false if the
+  /// number is out of range or the state is kFree.
   bool set(NeighbourIndex index, const Neighbour& neighbour) noexcept;
-  /// False: number out of range, or free already.
+  /// Returns false if the number is out of range or already free.
   bool remove(NeighbourIndex index) noexcept;
 
-  /// Entry of a number; null when it is free or out of range.
+  /// Returns the entry of a number; null if it is free or out of range.
   [[nodiscard]] Neighbour* at(NeighbourIndex index) noexcept {
     lcore_.expects_owner();
     if (index >= capacity_) [[unlikely]]
@@ -52,28 +53,28 @@ class NeighbourCache {
     return n.state == NeighbourState::kFree ? nullptr : &n;
   }
 
-  /// Number of an entry of this cache.
+  /// Returns the number of an entry of this cache.
   [[nodiscard]] NeighbourIndex index_of(const Neighbour& neighbour) const noexcept {
     expects([&] { return &neighbour >= entries_ && &neighbour < entries_ + capacity_; },
             "the entry is of this cache");
     return static_cast<NeighbourIndex>(&neighbour - entries_);
   }
 
-  /// Null: no such neighbour. addr in host order.
+  /// Returns null if there is no such neighbour. addr in host order.
   [[nodiscard]] Neighbour* lookup_v4(InterfaceId iface, std::uint32_t addr) noexcept {
     return find_v4(hash_v4(iface, addr), iface, addr);
   }
 
-  /// The same for an address of either version.
+  /// Like lookup_v4(), for an address of either version.
   [[nodiscard]] Neighbour* lookup(InterfaceId iface, const wire::IpAddr& addr) noexcept {
     return find(hash(iface, addr), iface, addr);
   }
 
-  // The same in three steps, so that a burst overlaps its cache misses: prefetch the slots of all,
-  // the entries of all, then find.
-  /// An IPv4 address as it is compared with entries, for those who hash and compare it.
+  // Lookup in three steps, so that a burst overlaps its cache misses: prefetch the slots of all
+  // packets, prefetch the entries of all packets, then find.
+  /// IPv4 address in the form in which entries store it, for callers that hash and compare it.
   struct V4Key {
-    std::uint64_t low;  ///< Half of the address; the other is zero.
+    std::uint64_t low;  ///< Half of the address; the other half is zero.
     [[nodiscard]] static V4Key of(std::uint32_t addr) noexcept { return {low_half_v4(addr)}; }
   };
   [[nodiscard]] std::uint32_t hash_v4(InterfaceId iface, std::uint32_t addr) const noexcept {
@@ -83,7 +84,8 @@ class NeighbourCache {
     return hash({0, key.low}, iface);
   }
   void prefetch_slot(std::uint32_t hash) const noexcept { rte_prefetch0(&slots_[home(hash)]); }
-  /// The entry that is most likely the one, to be compared (is_v4) before use; null: none is.
+  /// Returns the most likely entry, which must be compared (is_v4) before use; null if the home
+  /// slot is free or has another hash.
   [[nodiscard]] Neighbour* guess(std::uint32_t hash) noexcept {
     lcore_.expects_owner();
     const Slot slot = slots_[home(hash)];
@@ -95,7 +97,7 @@ class NeighbourCache {
   [[nodiscard]] static bool is_v4(const Neighbour& n, InterfaceId iface, V4Key key) noexcept {
     return has_v4(n, key) && n.iface == iface;
   }
-  /// The address alone.
+  /// Compares the address only.
   [[nodiscard]] static bool has_v4(const Neighbour& n, V4Key key) noexcept {
     return has(n, {0, key.low});
   }
@@ -112,15 +114,15 @@ class NeighbourCache {
     return find(hash, key_of(addr), iface);
   }
 
-  /// Notes that a packet leaves through the entry. Stores only when the second has changed, so a
-  /// busy entry stays clean for those who read the stamp.
+  /// Records that a packet leaves through the entry. Stores only when the second has changed, so
+  /// that the cache line of a busy entry stays clean for readers of the stamp.
   static void touch(Neighbour& neighbour, std::uint32_t now_s) noexcept {
     expects_worker();
     const std::atomic_ref<std::uint32_t> stamp{neighbour.last_used_s};
     if (stamp.load(std::memory_order_relaxed) != now_s)
       stamp.store(now_s, std::memory_order_relaxed);
   }
-  /// Any thread. 0 for a number that is out of range or was not used.
+  /// Any thread. Returns 0 if the number is out of range or was not used.
   [[nodiscard]] std::uint32_t last_used_s(NeighbourIndex index) const noexcept {
     if (index >= capacity_) return 0;
     return std::atomic_ref<std::uint32_t>{entries_[index].last_used_s}.load(
@@ -128,7 +130,7 @@ class NeighbourCache {
   }
 
  private:
-  /// Open addressing with linear probing. Free: index kNoNeighbour.
+  /// Open addressing with linear probing. The slot is free if index is kNoNeighbour.
   struct Slot {
     std::uint32_t hash;
     NeighbourIndex index;
@@ -158,9 +160,9 @@ class NeighbourCache {
     return 0xffff'0000ULL | std::uint64_t{__builtin_bswap32(addr)} << 32;
   }
 
-  /// Multiplicative hashing with secret odd factors. For IPv4 the product's high half is a
-  /// bijection of the address, so neighbours of one prefix spread evenly and a hash that matches is
-  /// a hit. The interface goes where an IPv4 address has zeros.
+  /// Multiplicative hashing with secret odd factors. For IPv4 the high half of the product is a
+  /// bijection of the address, so that neighbours of one prefix spread evenly and a matching hash
+  /// is a hit. The interface goes where an IPv4 address has zeros.
   [[nodiscard]] std::uint32_t hash(Key key, InterfaceId iface) const noexcept {
     return static_cast<std::uint32_t>((key.high * high_factor_ + (key.low ^ iface) * low_factor_) >>
                                       32);
@@ -174,7 +176,7 @@ class NeighbourCache {
     const Key found = key_of(n.addr);
     return found.low == key.low && found.high == key.high;
   }
-  /// Looks into the home slot, where most are, and leaves the way from there to find_beyond.
+  /// Looks into the home slot, where most entries are; find_beyond() searches the following slots.
   [[nodiscard]] Neighbour* find(std::uint32_t hash, Key key, InterfaceId iface) noexcept {
     lcore_.expects_owner();
     const Slot slot = slots_[home(hash)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a prefix leads to. Prefixes map to next-hop numbers (24 bits, rte_lpm); the next-hop table
-// is written by the management lcore and read by every worker.
+// The targets of prefixes. Prefixes map to next-hop numbers (24 bits, rte_lpm); the management
+// lcore writes the next-hop table, and every worker reads it.
 #pragma once
 
 #include <atomic>
@@ -23,15 +23,15 @@ enum class NextHopKind : std::uint8_t {
   kBlackhole,    ///< Dropped silently.
   kUnreachable,  ///< Dropped, ICMP host unreachable.
   kGroup,        ///< ECMP: `neighbour` is the number of the first of 2^bucket_bits buckets, each a
-                 ///< next hop. A hash of addresses, protocol and ports chooses the bucket, so that
-                 ///< a flow keeps its path for as long as nobody writes its bucket.
+                 ///< next hop. A hash of addresses, protocol, ports and IPv6 flow label chooses the
+                 ///< bucket, so that a flow keeps its path until its bucket is rewritten.
 };
 
-/// 8 octets, so that one load sees a whole one.
+/// 8 octets, so that one load reads a whole next hop.
 struct NextHop {
   NextHopKind kind = NextHopKind::kNone;
   std::uint8_t bucket_bits = 0;  ///< kGroup.
-  /// kGroup: the one interface of its paths by which multicast from the prefix is accepted.
+  /// kGroup: the one interface of its paths on which multicast from the prefix is accepted.
   InterfaceId iface = kNoInterface;
   NeighbourIndex neighbour = kNoNeighbour;
 
@@ -40,20 +40,20 @@ struct NextHop {
 static_assert(sizeof(NextHop) == 8 && std::is_trivially_copyable_v<NextHop>);
 
 using NextHopIndex = std::uint32_t;
-inline constexpr NextHopIndex kNextHopNone = 0;  ///< Always kind kNone: what a failed lookup gives.
+inline constexpr NextHopIndex kNextHopNone = 0;  ///< Always kind kNone: result of a failed lookup.
 inline constexpr NextHopIndex kMaxNextHops = 1U << 18;
 
 /// One writer (management lcore), any number of readers.
 class NextHopTable {
  public:
-  /// `flow_seed`: what flows are spread over the paths of groups by. Routers one behind the other
-  /// need different ones, or each would use a single path of the next one's groups.
+  /// `flow_seed`: seed of the hash that spreads flows over the paths of groups. Consecutive routers
+  /// need different seeds; otherwise each would use a single path of the next router's groups.
   explicit NextHopTable(std::uint64_t flow_seed = 0) : slots_(kMaxNextHops), flow_seed_{flow_seed} {
     set(kNextHopNone, NextHop{});
   }
 
   [[nodiscard]] std::uint64_t flow_seed() const noexcept { return flow_seed_; }
-  /// The next hop that a flow with this hash has in a group.
+  /// Returns the next hop in the group for a flow with this hash.
   [[nodiscard]] NextHop member(const NextHop& group, std::uint32_t flow_hash) const noexcept {
     expects(group.kind == NextHopKind::kGroup && group.bucket_bits <= 32,
             "the next hop is a group");
@@ -66,14 +66,14 @@ class NextHopTable {
   [[nodiscard]] NextHop get(NextHopIndex i) const noexcept {
     return std::bit_cast<NextHop>(bits(i));
   }
-  /// The same as one number.
+  /// get() as one number.
   using Bits = std::uint64_t;
   [[nodiscard]] Bits bits(NextHopIndex i) const noexcept {
     expects(i < kMaxNextHops, "the number is a next hop's");
     return slots_[i].load(std::memory_order_relaxed);
   }
-  /// Relaxed is enough: the value is self-contained, and prefixes that name a new number are
-  /// published by rte_lpm's own release store.
+  /// Relaxed is enough: the value is self-contained, and rte_lpm's own release store publishes
+  /// prefixes that name a new number.
   void set(NextHopIndex i, const NextHop& hop) noexcept {
     expects_management();
     expects(i < kMaxNextHops, "the number is a next hop's");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The addresses of this node, for a first look at the source of every packet that workers receive.
+// The addresses of this node, for a first check of the source of every received packet.
 #pragma once
 
 #include <array>
@@ -14,14 +14,15 @@
 namespace ipoib::table {
 
 /// A Bloom filter with one hash function over the node's own addresses: "no" is certain; "perhaps"
-/// is to be confirmed in the prefix table, where own addresses are routes of kind kLocal. With 100
-/// addresses one foreign source in 40 gets the second look. 512 octets, which stay in the L1 cache.
+/// must be confirmed in the prefix table, where own addresses are routes of kind kLocal. With 100
+/// addresses one foreign source in 40 needs this second check. 512 octets, which stay in the L1
+/// cache.
 ///
-/// One writer (management lcore), any number of readers; each word stands for itself.
+/// One writer (management lcore), any number of readers; each word is independent of the others.
 class OwnAddresses {
  public:
-  /// Repeating either is harmless. Link-local addresses mean something on their link only, and are
-  /// found in the delivery table.
+  /// Repeating either is harmless. Link-local addresses do not belong here: they are valid on their
+  /// link only and are in the delivery table.
   void add(const wire::IpAddr& addr);
   void remove(const wire::IpAddr& addr);
 
@@ -36,7 +37,7 @@ class OwnAddresses {
  private:
   static constexpr unsigned kBits = 12;
 
-  /// An IPv4 address in host order; of an IPv6 address both halves, mixed.
+  /// An IPv4 address in host order; for an IPv6 address, both halves mixed.
   static std::uint64_t word_of(const wire::IpAddr& addr) noexcept {
     if (addr.is_v4()) return addr.v4_host();
     std::uint64_t high, low;
@@ -52,7 +53,7 @@ class OwnAddresses {
   }
 
   alignas(64) std::array<std::atomic<std::uint64_t>, (1U << kBits) / 64> words_{};
-  std::set<wire::IpAddr> addresses_;  ///< The writer's.
+  std::set<wire::IpAddr> addresses_;  ///< Writer only.
 };
 
 }  // namespace ipoib::table

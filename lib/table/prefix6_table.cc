@@ -14,7 +14,7 @@
 namespace ipoib::table {
 namespace {
 
-/// Searches that run side by side: enough to hide a cache miss, few enough for registers.
+/// Number of parallel searches: enough to hide a cache miss, few enough for registers.
 constexpr std::size_t kLanes = 16;
 constexpr unsigned kLenShift = 24;
 static_assert(kMaxNextHops <= 1U << kLenShift);
@@ -60,10 +60,10 @@ Result<std::unique_ptr<Prefix6Table>> Prefix6Table::create(const Config& config,
   return table;
 }
 
-/// Twice the blocks: a change may write all of them anew.
+/// Allocates twice the blocks of a full table, because a change may rewrite all of them.
 Status Prefix6Table::allocate(const Config& config) {
   max_prefixes_ = config.max_prefixes;
-  // Each prefix has two ends; the whole space is one interval before the first.
+  // Each prefix has two ends; an empty table is one interval.
   const std::size_t intervals = std::size_t{max_prefixes_} * 2 + 1;
   max_blocks_ = intervals / (kBlock / 2) + 1;
   block_memory_.reset(rte_malloc_socket("prefixes6", max_blocks_ * 2 * sizeof(Block),
@@ -88,7 +88,7 @@ Status Prefix6Table::allocate(const Config& config) {
 
 // --- Intervals ---
 
-/// Makes an interval start at the address; returns its place.
+/// Makes an interval start at the address; returns its index.
 std::size_t Prefix6Table::split(Intervals& intervals, Uint128 at) {
   auto& [first, owner] = intervals;
   const auto next = std::ranges::upper_bound(first, at) - first.begin();
@@ -100,8 +100,8 @@ std::size_t Prefix6Table::split(Intervals& intervals, Uint128 at) {
   return before + 1;
 }
 
-/// Joins interval i to the one before it when both belong to one prefix: of the same length, and no
-/// prefix of that length starts in between.
+/// Joins interval i to the one before it if both belong to one prefix: they have the same owner,
+/// and no prefix of its length starts at interval i.
 void Prefix6Table::merge(Intervals& intervals, std::size_t i) {
   auto& [first, owner] = intervals;
   if (i == 0 || i >= first.size() || owner[i] != owner[i - 1]) return;
@@ -123,13 +123,13 @@ void Prefix6Table::apply(Intervals& intervals, const Change& change) {
 
 // --- Blocks ---
 
-/// The block that holds the address.
+/// Returns the index of the block that holds the address.
 std::uint32_t Prefix6Table::block_of(const Root& root, Uint128 addr) noexcept {
   return static_cast<std::uint32_t>(std::upper_bound(root.first, root.first + root.n, addr) -
                                     root.first - 1);
 }
 
-/// Puts the intervals of blocks `from` to `to` into the scratch area.
+/// Copies the intervals of blocks `from` to `to` into the scratch area.
 void Prefix6Table::gather(const Root& root, std::uint32_t from, std::uint32_t to) {
   scratch_.first.clear();
   scratch_.owner.clear();
@@ -152,13 +152,13 @@ void Prefix6Table::fill(Block& block, const Intervals& intervals, std::size_t be
 void Prefix6Table::publish(const Change& change) {
   const Root& old = *published_;
   std::uint32_t from = block_of(old, change.low);
-  // What changes there may become one with the interval before.
+  // The first interval that changes may merge with the interval before it.
   if (from > 0 && old.first[from] == change.low) --from;
   std::uint32_t to = change.high == ~Uint128{0} ? old.n - 1 : block_of(old, change.high + 1);
   gather(old, from, to);
   apply(scratch_, change);
   if (scratch_.first.size() < kBlock / 2 && to - from + 1 < old.n) {
-    // Too few for a block: with those of a neighbour they are enough for one or two.
+    // Too few for a block: with the intervals of an adjacent block they fill one or two.
     to + 1 < old.n ? ++to : --from;
     gather(old, from, to);
     apply(scratch_, change);
@@ -166,7 +166,7 @@ void Prefix6Table::publish(const Change& change) {
   replace(old, from, to);
 }
 
-/// Publishes a root in which the scratch area takes the place of blocks `from` to `to`.
+/// Publishes a root in which the scratch area replaces blocks `from` to `to`.
 void Prefix6Table::replace(const Root& old, std::uint32_t from, std::uint32_t to) {
   const std::size_t n = scratch_.first.size();
   const std::size_t blocks = (n + kBlock - 1) / kBlock;
@@ -191,8 +191,8 @@ void Prefix6Table::replace(const Root& old, std::uint32_t from, std::uint32_t to
   for (std::uint32_t i = to + 1; i < old.n; ++i) keep(i);
   root.search_len = root.n == 1 ? root.block[0]->n : kBlock;
 
-  // Pairs with the load in lookup: who sees the pointer sees the intervals, and the next hops that
-  // were set before.
+  // Pairs with the load in lookup(): a reader that sees the pointer also sees the intervals and the
+  // next hops that were set before.
   current_.store(&root, std::memory_order_release);
   ++work_.changes;
   work_.intervals += n;
@@ -202,7 +202,8 @@ void Prefix6Table::replace(const Root& old, std::uint32_t from, std::uint32_t to
   retired_.push_back(std::move(retired));
 }
 
-/// Takes back what no reader is at any more, until there is a root and so many blocks.
+/// Reclaims retired memory that no reader uses any more; waits until there is a free root and
+/// `blocks` free blocks.
 void Prefix6Table::reclaim(std::size_t blocks) {
   bool waited = false;
   while (!retired_.empty()) {
@@ -268,7 +269,7 @@ Status Prefix6Table::remove(const wire::IpPrefix& prefix) {
 void Prefix6Table::lookup(std::span<const wire::IpAddr> addrs,
                           std::span<NextHopIndex> out) const noexcept {
   expects(out.size() >= addrs.size(), "each address has a place for what is found");
-  // Pairs with the store in replace.
+  // Pairs with the store in replace().
   const Root& root = *current_.load(std::memory_order_acquire);
   for (std::size_t begin = 0; begin < addrs.size(); begin += kLanes) {
     const std::size_t lanes = std::min(kLanes, addrs.size() - begin);
@@ -276,7 +277,7 @@ void Prefix6Table::lookup(std::span<const wire::IpAddr> addrs,
     std::array<std::uint32_t, kLanes> at{};
     std::array<const Block*, kLanes> block;
     for (std::size_t i = 0; i < lanes; ++i) key[i] = number_of(addrs[begin + i]);
-    // No branch on what is compared: it would go either way.
+    // No branch on the comparison: it would be unpredictable.
     for (std::uint32_t len = root.n; len > 1;) {
       const std::uint32_t half = len / 2;
       for (std::size_t i = 0; i < lanes; ++i)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Longest prefix match for IPv6: destination address to next-hop number.
 //
-// The prefixes cut the address space into intervals, sorted; an address is found by binary search,
-// all of a burst step by step together, so that their cache misses overlap. The intervals lie in
-// blocks, and a root knows where each block starts. A change writes the blocks it touches anew,
-// with a new root, publishes that by pointer and waits for nobody: what it replaces is used again
-// once no reader can be at it. Why not rte_lpm6 or rte_fib6 (trie): neither has RCU in DPDK 22.11,
-// so each would need two copies, of 64 Mbyte and more (perf/lib/table/prefix6_table_bench.cc).
+// The prefixes cut the address space into sorted intervals. A lookup is a binary search; several
+// searches of a burst advance together, so that their cache misses overlap. The intervals are
+// stored in blocks, and a root holds the first address of each block. A change rewrites the blocks
+// that it touches and the root, and publishes the new root by pointer, normally without waiting:
+// the old root and blocks are reused once no reader can hold a reference. Why not rte_lpm6 or
+// rte_fib6 (trie): neither has RCU in DPDK 22.11, so each would need two copies, of 64 Mbyte and
+// more (perf/lib/table/prefix6_table_bench.cc).
 #pragma once
 
 #include <rte_malloc.h>
@@ -33,12 +34,12 @@ namespace ipoib::table {
 __extension__ typedef unsigned __int128 Uint128;
 
 /// One writer (management lcore) for create, add and remove. Readers call lookup and must pass a
-/// quiescent state of `rcu` between bursts. A change waits for them, yielding the CPU, only where
-/// so many changes came since the last quiescent state that their memory is used up.
+/// quiescent state of `rcu` between bursts. A change waits for them, yielding the CPU, only if the
+/// changes since the last quiescent state have used up the spare memory.
 class Prefix6Table {
  public:
   struct Config {
-    std::string name = "ipv6";  ///< For messages.
+    std::string name = "ipv6";  ///< For error messages.
     std::uint32_t max_prefixes = 65'536;
     int socket = -1;  ///< NUMA node; -1: any.
   };
@@ -57,7 +58,7 @@ class Prefix6Table {
   /// kNotFound: no such prefix.
   Status remove(const wire::IpPrefix& prefix);
 
-  /// out[i] is kNextHopNone where nothing matches. Shape: out.size() >= addrs.size().
+  /// out[i] is kNextHopNone if no prefix matches. Shape: out.size() >= addrs.size().
   void lookup(std::span<const wire::IpAddr> addrs, std::span<NextHopIndex> out) const noexcept;
   [[nodiscard]] NextHopIndex lookup(const wire::IpAddr& addr) const noexcept {
     NextHopIndex found;
@@ -66,14 +67,14 @@ class Prefix6Table {
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return prefixes_.size(); }
-  /// Octets allocated for what readers see.
+  /// Octets allocated for the data that readers use.
   [[nodiscard]] std::size_t memory_size() const noexcept {
     return max_blocks_ * 2 * sizeof(Block) + kRoots * root_size();
   }
-  /// What changes have cost so far.
+  /// Cost of the changes so far.
   struct Work {
     std::uint64_t changes = 0;
-    std::uint64_t intervals = 0;  ///< Written in all.
+    std::uint64_t intervals = 0;  ///< Intervals written in total.
     std::uint64_t waits = 0;      ///< Changes that had to wait for readers.
   };
   [[nodiscard]] const Work& work() const noexcept { return work_; }
@@ -83,29 +84,30 @@ class Prefix6Table {
     void operator()(void* p) const noexcept { rte_free(p); }
   };
   static constexpr std::uint32_t kBlock = 256;
-  /// Changes that may be under way at a time, and what is current.
+  /// The current root, and those of changes whose grace period is not over.
   static constexpr std::size_t kRoots = 16;
 
-  /// Interval i reaches from first[i] to the address before the next one's. Its owner is the
-  /// longest prefix that holds it: length << 24 | next hop; 0: none. Behind the last interval the
-  /// block is filled so that a search may run there and still finds the last one's owner.
+  /// Interval i reaches from first[i] to the address before first[i + 1]. Its owner is the longest
+  /// prefix that covers it: length << 24 | next hop; 0: none. Behind the last interval the block is
+  /// padded so that a search may run there and still finds the owner of the last interval.
   struct alignas(64) Block {
     std::array<Uint128, kBlock> first;
     std::array<std::uint32_t, kBlock> owner;
-    std::uint32_t n;  ///< Half of kBlock at least, except where there is only one block.
+    std::uint32_t n;  ///< At least half of kBlock, unless there is only one block.
   };
-  /// Block i holds the intervals from first[i] on; first[0] is 0.
+  /// Block i holds the intervals starting at first[i]; first[0] is 0.
   struct alignas(64) Root {
     Uint128* first = nullptr;
     Block** block = nullptr;
     std::uint32_t n = 0;
-    std::uint32_t search_len = 0;  ///< Intervals of a block that have to be searched.
+    std::uint32_t search_len = 0;  ///< Intervals of a block to search.
   };
   struct Intervals {
     std::vector<Uint128> first;
     std::vector<std::uint32_t> owner;
   };
-  /// Intervals from `low` to `high` whose owner is no longer than `len` go to `owner`.
+  /// Assigns `owner` to the intervals from `low` to `high` whose owner has a length of at most
+  /// `len`.
   struct Change {
     Uint128 low;
     Uint128 high;
@@ -128,19 +130,20 @@ class Prefix6Table {
   void publish(const Change& change);
   void replace(const Root& old, std::uint32_t from, std::uint32_t to);
   void reclaim(std::size_t blocks);
-  /// Of the longest prefix that holds all of `prefix` and is shorter.
+  /// Returns the owner value of the longest prefix that is shorter than `prefix` and covers all of
+  /// it.
   [[nodiscard]] std::uint32_t owner_above(const wire::IpPrefix& prefix) const;
 
-  std::atomic<const Root*> current_{nullptr};  ///< What readers see.
+  std::atomic<const Root*> current_{nullptr};  ///< Root that readers use.
   rte_rcu_qsbr* rcu_;
-  // Writer's.
-  Root* published_ = nullptr;  ///< As current_.
+  // Writer only.
+  Root* published_ = nullptr;  ///< Equal to current_.
   std::map<wire::IpPrefix, NextHopIndex> prefixes_;
   std::array<std::uint32_t, 129> of_length_{};  ///< Prefixes of each length.
   std::array<Root, kRoots> roots_;
   std::vector<Root*> free_roots_;
   std::vector<Block*> free_blocks_;
-  /// What readers may still be at, oldest first.
+  /// Memory that readers may still use, oldest first.
   struct Retired {
     std::uint64_t token;
     Root* root;
@@ -149,7 +152,7 @@ class Prefix6Table {
   std::deque<Retired> retired_;
   Intervals scratch_;
   Work work_;
-  std::size_t max_blocks_ = 0;  ///< That the intervals of a full table can take.
+  std::size_t max_blocks_ = 0;  ///< Blocks that the intervals of a full table can need.
   std::uint32_t max_prefixes_ = 0;
   std::unique_ptr<void, RteFree> block_memory_;
   std::unique_ptr<void, RteFree> root_memory_;

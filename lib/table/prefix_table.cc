@@ -24,7 +24,7 @@ Result<std::unique_ptr<PrefixTable>> PrefixTable::create(const Config& config, r
     rte_lpm_free(lpm);
     return fail(Errc::kNoResources, "no memory for prefix table {}", config.name);
   }
-  // A freed group waits in a queue for the grace period; nobody blocks.
+  // A freed group waits in a queue for the grace period; no call blocks.
   rte_lpm_rcu_config rcu_config{};
   rcu_config.v = rcu;
   rcu_config.mode = RTE_LPM_QSBR_MODE_DQ;
@@ -46,7 +46,7 @@ Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
     return fail(Errc::kInvalidArgument, "next hop {} of {} is not below {}", next_hop,
                 wire::to_string(prefix), kMaxNextHops);
   if (prefix.len == 0) {
-    // Relaxed: the number's NextHop is one self-contained word, whichever a reader sees.
+    // Relaxed: each NextHop that a reader may see under this number is one self-contained word.
     default_.store(next_hop, std::memory_order_relaxed);
     has_default_ = true;
     return {};
