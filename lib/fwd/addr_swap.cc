@@ -20,7 +20,7 @@ bool is(std::uint8_t protocol, IpProto wanted) noexcept {
   return protocol == static_cast<std::uint8_t>(wanted);
 }
 
-/// Of the packet's first segment; what has no ports there stays as it is.
+/// Swaps the ports in the packet's first segment; a packet without ports there stays unchanged.
 void swap_ports(rte_mbuf* m, std::size_t header_len, std::uint8_t protocol) noexcept {
   if (!is(protocol, IpProto::kUdp) && !is(protocol, IpProto::kTcp)) return;
   if (m->data_len < header_len + 2 * sizeof(wire::Be16)) return;

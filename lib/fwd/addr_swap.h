@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode addrswap: a mirror. What comes is sent back to its sender, IP addresses and UDP or
-// TCP ports swapped, by the routes, so that it costs and goes what a routed packet does.
+// Forward mode addrswap: a mirror. Each packet goes back to its sender, with IP addresses and UDP
+// or TCP ports swapped. It is routed, so that it has the cost and path of a routed packet.
 #pragma once
 
 #include "lib/fwd/burst.h"
@@ -8,11 +8,12 @@
 
 namespace ipoib::fwd {
 
-/// Take checked unicast packets. No checksum of the payload changes by a swap; the TTL goes down,
-/// so that two mirrors do not play for ever. What is for this node and is not UDP goes up.
+/// Both take checked unicast packets. The swap changes no checksum of the payload. The TTL is
+/// decremented, so that two mirrors do not reflect a packet forever. Packets for this node that are
+/// not UDP are punted.
 ///
-/// Errors: kIpBroadcast (an address that can be no source), and those of ip4_route and ip4_output,
-///         ip6_route and ip6_output.
+/// Errors: kIpBroadcast (the destination cannot become a source), and those of ip4_route and
+///         ip4_output, ip6_route and ip6_output.
 void addr_swap4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept;
 void addr_swap6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept;
 

@@ -16,13 +16,13 @@
 
 namespace ipoib::fwd {
 
-/// Where the packets of a burst came by.
+/// Ingress interface of a burst.
 struct Ingress {
-  table::InterfaceId iface;  ///< kNoInterface: management made them.
+  table::InterfaceId iface;  ///< kNoInterface: this node made the packets.
   InterfaceCounters& counters;
 };
 
-/// Up to kMaxBurst packets in order. Whoever pushes knows that they fit.
+/// Up to kMaxBurst packets in order. The caller of push() makes sure that the packet fits.
 struct Burst {
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::uint16_t n = 0;
@@ -62,8 +62,8 @@ struct Ip6Burst {
   }
 };
 
-/// Packets of one version that start at their IP header, each with the valid neighbour it goes to.
-/// Its members and limit are those of Burst.
+/// Packets of one IP version that start at their IP header, each with its valid neighbour. Members
+/// and limit are those of Burst.
 struct RoutedBurst {
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::array<table::Neighbour*, kMaxBurst> to;
@@ -77,7 +77,7 @@ struct RoutedBurst {
   }
 };
 
-/// Takes packets that are lost: counts each at once, frees them together.
+/// Takes dropped packets: counts each at once, frees them together.
 class DropBin {
  public:
   explicit DropBin(DropCounters& counters) noexcept : counters_{counters} {}
@@ -104,7 +104,7 @@ class DropBin {
   Burst burst_;
 };
 
-/// Takes `n` octets off the front; the first segment must hold them.
+/// Removes `n` octets from the front; the first segment must hold them.
 inline void strip(rte_mbuf* m, std::uint16_t n) noexcept {
   expects(n <= m->data_len, "the first segment holds what is taken off");
   m->data_off = static_cast<std::uint16_t>(m->data_off + n);
@@ -112,7 +112,7 @@ inline void strip(rte_mbuf* m, std::uint16_t n) noexcept {
   m->pkt_len -= n;
 }
 
-/// Makes room for `n` octets in front. False, and nothing changed: there is none.
+/// Makes room for `n` octets in front. Returns false, without a change, if there is no room.
 [[nodiscard]] inline bool prepend(rte_mbuf* m, std::uint16_t n) noexcept {
   if (m->data_off < n) [[unlikely]]
     return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the stages of one worker share. All of it is the worker's own, but the tables, which are
-// read, and the interface states, which management writes.
+// State that the stages of one worker share. The worker owns all of it, except the shared tables,
+// which it only reads, and the interface states, which management writes.
 #pragma once
 
 #include <rte_cycles.h>
@@ -55,12 +55,12 @@ struct Context {
   std::unique_ptr<table::DeliveryTable> deliveries;
   rte_mempool* fragment_pool;
   std::unique_ptr<LatencyRecorder> latency;
-  std::uint32_t run_id;             ///< Time stamps with it are of this process.
-  std::uint64_t (*tsc)() noexcept;  ///< As WorkerConfig has it; see now_tsc().
+  std::uint32_t run_id;             ///< Identifies time stamps of this process.
+  std::uint64_t (*tsc)() noexcept;  ///< Copy of WorkerConfig::tsc; see now_tsc().
   double ns_per_cycle;
   std::uint32_t now_s = 0;  ///< Seconds since the process started; set once a loop.
 
-  /// By InterfaceId; the last is for packets that came by no interface.
+  /// Indexed by InterfaceId; the last element is for packets without an ingress interface.
   std::vector<InterfaceCounters> counters;
   WorkerStats stats;
   Tx tx;

@@ -18,7 +18,7 @@
 namespace ipoib::fwd {
 namespace {
 
-// What becomes of checked unicast packets, by mode.
+// Handlers of checked unicast packets, one per mode.
 
 struct Route {
   [[gnu::always_inline]] static void ip4(Context& c, const Ingress& in,
@@ -36,7 +36,7 @@ struct Mode {
   static void ip6(Context& c, const Ingress& in, const Ip6Burst& ip) noexcept { kIp6(c, in, ip); }
 };
 
-/// Apart, as its arrays would widen the stack of every burst.
+/// A separate function, because its arrays would enlarge the stack frame of every burst.
 template <class M>
 [[gnu::noinline]] void input6(Context& c, const Ingress& in, const InputBursts& input,
                               bool forwarding) noexcept {
@@ -77,7 +77,7 @@ void io(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,
   io_forward(c, in, rx.span(), owned.io_peer, forwarding);
 }
 
-/// By ForwardMode.
+/// Indexed by ForwardMode.
 constexpr std::array<Engine, kForwardModeNames.size()> kEngines = {
     run<Route>,
     io,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The forwarding engines: what a worker does with a received burst, by the forward mode. Chosen
-// once a loop; within an engine nothing asks for the mode.
+// The forwarding engines: each handles a received burst in one forward mode. The worker chooses the
+// engine once a loop; an engine does not look at the mode.
 #pragma once
 
 #include "lib/fwd/burst.h"
@@ -9,17 +9,17 @@
 
 namespace ipoib::fwd {
 
-/// An interface this worker receives from.
+/// An interface from which this worker receives.
 struct Owned {
   table::InterfaceId id;
   table::InterfaceId io_peer;
   const InterfaceEntry* entry;
-  fabric::ReceiveQueue* receive_queue = nullptr;  ///< Of the link's connections; null: the rest.
+  fabric::ReceiveQueue* receive_queue = nullptr;  ///< The link's connections; null: other packets.
 };
 
-/// Takes a burst of one interface, from the link header to Tx or wherever else it ends. While
-/// `forwarding` is off, IP packets are dropped as kForwardingStopped, but for neighbour discovery;
-/// ARP goes up in every mode but io, which reads no frame.
+/// Takes a burst of one interface, from the link header to Tx or another end. While `forwarding` is
+/// off, IP packets are dropped as kForwardingStopped, except neighbour discovery. ARP is punted in
+/// every mode except io, which reads no frame.
 using Engine = void (*)(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,
                         bool forwarding) noexcept;
 

@@ -17,7 +17,7 @@ constexpr std::uint16_t be(wire::EtherType type) {
   return __builtin_bswap16(static_cast<std::uint16_t>(type));
 }
 
-/// What is neither IP nor lost.
+/// Punts ARP and RARP; drops all other types.
 void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, DropBin& bin) {
   switch (type) {
     case be(wire::EtherType::kArp):
@@ -30,7 +30,7 @@ void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, 
   }
 }
 
-/// To everybody, or to the Ethernet address of a group of the version it carries.
+/// Accepts frames to the broadcast address, or to a group address of the IP version they carry.
 [[gnu::noinline]] void not_unicast(Context& c, const Ingress& in, rte_mbuf* m, std::uint64_t dst,
                                    std::uint16_t type, InputBursts& out, DropBin& bin) {
   constexpr std::uint64_t kMac4 = 0x5e'0001, kMac6 = 0x3333;  // 01:00:5e, 33:33

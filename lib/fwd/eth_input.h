@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage eth_input: what an Ethernet port received, sorted by what it carries; IPv4 checked.
+// Stage eth_input: sorts the packets of an Ethernet port by type and checks IPv4.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace ipoib::fwd {
 
-/// What the input stages hand on; packets start at their IP header, those of version 4 are checked.
+/// Output of the input stages. Packets start at their IP header; IPv4 packets are checked.
 struct InputBursts {
   Ip4Burst ip4;
   Burst ip4_groups;
@@ -18,17 +18,17 @@ struct InputBursts {
   Burst ip6_multicast;
 };
 
-/// The Shape of the stages that fill one.
+/// Checks the Shape of the stages that fill InputBursts.
 inline void expects_input_shape(std::span<rte_mbuf* const> pkts, const InputBursts& out) noexcept {
   expects(pkts.size() <= kMaxBurst, "the packets are a burst");
   expects(out.ip4.n + out.ip4_groups.n + out.ip6.n + out.ip6_multicast.n == 0,
           "what is handed on is empty before");
 }
 
-/// Takes frames that start at their Ethernet header. ARP goes up; counts rx_bytes.
+/// Takes frames that start at their Ethernet header. Punts ARP; counts rx_bytes.
 ///
-/// Shape:  pkts.size() <= kMaxBurst, out empty; order kept within each output.
-/// Errors: kEthRunt, kEthNotForUs, kEthUnknownType (VLAN tags, too), and those of Ip4Input.
+/// Shape:  pkts.size() <= kMaxBurst, out is empty; order is kept within each output.
+/// Errors: kEthRunt, kEthNotForUs, kEthUnknownType (also for VLAN tags), and those of Ip4Input.
 void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage eth_output: the Ethernet header of a routed packet.
+// Stage eth_output: prepends the Ethernet header of a routed packet.
 #pragma once
 
 #include <rte_ether.h>
@@ -16,7 +16,7 @@
 
 namespace ipoib::fwd {
 
-/// Source and type of an Ethernet header, as they lie behind its destination.
+/// Source and type of an Ethernet header, in memory order.
 using EthTail = std::uint64_t;
 static_assert(sizeof(EthTail) == RTE_ETHER_HDR_LEN - RTE_ETHER_ADDR_LEN);
 
@@ -25,7 +25,7 @@ static_assert(sizeof(EthTail) == RTE_ETHER_HDR_LEN - RTE_ETHER_ADDR_LEN);
                                 << 48;
 }
 
-/// False, and nothing changed: no headroom.
+/// Returns false, without a change, if there is no headroom.
 inline bool eth_output(rte_mbuf* m, const table::Neighbour& to, EthTail tail) noexcept {
   if (!prepend(m, RTE_ETHER_HDR_LEN)) [[unlikely]]
     return false;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which packets are of one flow: a hash that all packets of a flow share, for the choice among the
-// paths of an ECMP group.
+// Flow hash: all packets of a flow share it, and it chooses among the paths of an ECMP group.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -14,15 +13,15 @@
 
 namespace ipoib::fwd {
 
-/// Both halves of a product: each bit of the result depends on all bits of both factors.
+/// XOR of both halves of a product: each bit of the result depends on all bits of both factors.
 inline std::uint64_t fold_product(std::uint64_t a, std::uint64_t b) noexcept {
   __extension__ using Wide = unsigned __int128;
   const Wide product = Wide{a} * b;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
-/// Words of a flow taken in two at a time. Both factors of a product contain the seed, so nobody
-/// who does not know it can choose flows that share a path.
+/// Takes in the words of a flow two at a time. Both factors of a product contain the seed, so that
+/// an attacker who does not know it cannot choose flows that share a path.
 class FlowHash {
  public:
   explicit FlowHash(std::uint64_t seed) noexcept : left_{seed ^ kLeft}, right_{seed ^ kRight} {}
@@ -43,7 +42,7 @@ class FlowHash {
   std::uint64_t state_ = 0;
 };
 
-/// The four octets of both ports; 0: the packet has none, or not within its first segment.
+/// Returns the four octets of both ports; 0 if the packet has none within its first segment.
 inline std::uint32_t ports_of(const rte_mbuf* m, std::uint8_t protocol,
                               std::uint16_t header_len) noexcept {
   const bool has_ports = protocol == static_cast<std::uint8_t>(wire::IpProto::kTcp) ||
@@ -54,7 +53,8 @@ inline std::uint32_t ports_of(const rte_mbuf* m, std::uint8_t protocol,
   return both;
 }
 
-/// Addresses, protocol and, except for fragments, ports. The packet starts at its checked header.
+/// Hashes addresses, protocol and, except for fragments, ports. The packet starts at its checked
+/// header.
 inline std::uint32_t flow_hash4(const rte_mbuf* m, std::uint64_t seed) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
   const std::uint32_t ports =
@@ -66,8 +66,8 @@ inline std::uint32_t flow_hash4(const rte_mbuf* m, std::uint64_t seed) noexcept 
   return hash.value();
 }
 
-/// Addresses, flow label, next header and, where they come next, ports. The packet starts at its
-/// checked header. Source: RFC 6438 §3.
+/// Hashes addresses, flow label, next header and, if they follow the IPv6 header, ports. The packet
+/// starts at its checked header. Source: RFC 6438 §3.
 inline std::uint32_t flow_hash6(const rte_mbuf* m, std::uint64_t seed) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*);
   const Ip6Words src = words_of(hdr.src), dst = words_of(hdr.dst);

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-/// Checksum out of a sum of words in memory order. Source: RFC 1071.
+/// Returns the checksum for a sum of words in memory order. Source: RFC 1071.
 std::uint16_t checksum_of(std::uint32_t sum) noexcept {
   return static_cast<std::uint16_t>(~wire::fold_carries(sum));
 }
@@ -69,7 +69,7 @@ struct V6 {
   }
 };
 
-/// The whole packet; what follows the time stamp is zero, as the checksum takes it to be.
+/// Writes the whole packet; octets after the time stamp are zero, which the checksum assumes.
 template <class V>
 void make(rte_mbuf* m, const FlowTemplate& flow, std::uint16_t size, std::uint16_t id,
           const TimeStamp& stamp) noexcept {
@@ -88,7 +88,7 @@ void make(rte_mbuf* m, const FlowTemplate& flow, std::uint16_t size, std::uint16
   put(udp + offsetof(wire::UdpHdr, len), len);
   const std::uint16_t sum = checksum_of(flow.udp_sum + 2U * len + sum_of(stamp));
   put(udp + offsetof(wire::UdpHdr, checksum),
-      sum != 0 ? sum : 0xffff);  // 0 says that there is none
+      sum != 0 ? sum : 0xffff);  // 0 means no checksum
 }
 
 }  // namespace

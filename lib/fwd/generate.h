@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward modes txonly, flowgen and latency: a worker makes packets and sends them the way that
-// routed ones go: prefix, next hop, neighbour, link.
+// Forward modes txonly, flowgen and latency: a worker makes packets and sends them like routed
+// ones: prefix, next hop, neighbour, link.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,23 @@
 
 namespace ipoib::fwd {
 
-/// How far one worker has come with what it generates.
+/// State of one worker's packet generation.
 class GeneratorRun {
  public:
   explicit GeneratorRun(unsigned worker) noexcept : worker_{worker} {}
 
-  /// What is due by `tsc`, at most `burst` packets; once a loop. Returns how many were made.
-  /// They are counted as WorkerStats::generated and leave as packets of this node do, by Tx, by the
-  /// drop reasons of ip4_route, ip4_output and their like (under no interface until their way is
-  /// known), or up, to wait for their neighbour. What no mbuf could be had for counts as
-  /// WorkerStats::no_mbuf and is not made.
+  /// Makes the packets that are due by `tsc`, at most `burst`; once a loop. Returns their number.
+  /// They are counted as WorkerStats::generated. Like all packets of this node they leave through
+  /// Tx, are dropped under the reasons of the route and output stages (without an interface until
+  /// the egress is known), or are punted to wait for their neighbour. Packets without an mbuf are
+  /// not made and are counted as WorkerStats::no_mbuf.
   std::uint32_t paced(Context& c, const Generator& g, std::uint64_t tsc,
                       std::uint16_t burst) noexcept;
-  /// `n` packets now, at most kMaxBurst.
+  /// Makes `n` packets now, at most kMaxBurst. Returns `n`, or 0 if there are no mbufs.
   std::uint32_t send(Context& c, const Generator& g, std::uint64_t tsc, std::uint16_t n) noexcept;
 
-  /// Of the start command: whether more bursts were asked for than were sent. Counts one as sent.
+  /// For the start command: if more bursts are requested than sent, counts one as sent and returns
+  /// true.
   [[nodiscard]] bool take_first(std::uint32_t asked) noexcept {
     if (asked == first_bursts_) [[likely]]
       return false;
@@ -43,8 +44,8 @@ class GeneratorRun {
   std::uint32_t first_bursts_ = 0;
   std::uint32_t sequence_ = 0;
   std::uint16_t ip_id_ = 0;
-  std::size_t flow_ = 0;  ///< Next of Generator::flows, which may have become fewer.
-  std::size_t size_ = 0;  ///< Likewise.
+  std::size_t flow_ = 0;  ///< Next element of Generator::flows; may lie beyond its end.
+  std::size_t size_ = 0;  ///< Next element of Generator::sizes; may lie beyond its end.
   Pacer pacer_;
 };
 

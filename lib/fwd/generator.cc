@@ -12,9 +12,9 @@ using wire::IpAddr;
 using wire::IpProto;
 
 constexpr std::uint8_t kTtl = 64;
-constexpr double kSaved = 0.01;  ///< Seconds: a loop that comes so late loses nothing.
+constexpr double kSaved = 0.01;  ///< Seconds: a loop that is this late loses no packets.
 
-/// Sum of 16-bit words in memory order, not folded. An even number of octets.
+/// Returns the sum of 16-bit words in memory order, not folded. `bytes`: an even number of octets.
 std::uint32_t sum_of(std::span<const std::byte> bytes) {
   std::uint32_t sum = 0;
   for (std::size_t i = 0; i < bytes.size(); i += 2) {
@@ -25,7 +25,7 @@ std::uint32_t sum_of(std::span<const std::byte> bytes) {
   return sum;
 }
 
-/// The n-th address from `first` on, within its low 64 bits (IPv6) or 32 bits.
+/// Returns address `first` + `n`, counted within its low 64 bits (IPv6) or 32 bits (IPv4).
 IpAddr counted_up(const IpAddr& first, std::uint32_t n) {
   if (first.is_v4()) return IpAddr::v4(first.v4_host() + n);
   IpAddr addr = first;
@@ -36,7 +36,7 @@ IpAddr counted_up(const IpAddr& first, std::uint32_t n) {
   return addr;
 }
 
-/// Ports counted up from `first` on; 0 is none.
+/// Returns port `first` + `n`, wrapping from 65,535 to 1: port 0 is not used.
 std::uint16_t port_of(std::uint16_t first, unsigned n) {
   return static_cast<std::uint16_t>((first + 65'534U + n) % 65'535U + 1U);
 }
@@ -81,7 +81,7 @@ FlowTemplate make_flow(const GeneratorConfig& config, unsigned number) {
   return flow;
 }
 
-/// 2^-20 cycles, of each worker, per unit at `per_second` units by all of them.
+/// Cost of a unit for each worker, in 2^-20 cycles, if all together make `per_second` units.
 std::uint64_t cost_at(double per_second, const Generator::Environment& e) {
   const double cycles = static_cast<double>(e.tsc_hz) * e.workers / per_second;
   return static_cast<std::uint64_t>(std::max(1LL, std::llround(cycles * (1 << Pace::kShift))));

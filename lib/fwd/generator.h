@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Test packets, prepared: a template per flow, so that making one is a copy and a few additions.
-// Made by management, then never changed: workers read it under RCU, each with a GeneratorRun.
+// Prepared test packets: a template per flow, so that making a packet is a copy and a few
+// additions. Management makes a Generator and never changes it: workers read it under RCU, each
+// with a GeneratorRun.
 #pragma once
 
 #include <array>
@@ -19,11 +20,11 @@ namespace ipoib::fwd {
 struct alignas(64) FlowTemplate {
   static constexpr std::size_t kMaxHeader = 48;  // IPv6 and UDP
   std::array<std::byte, kMaxHeader> header{};
-  /// Sums of 16-bit words in memory order, folded to 16 bits: the IPv4 header; UDP header and
-  /// pseudo header.
+  /// Sums of 16-bit words in memory order, folded to 16 bits: ip_sum covers the IPv4 header,
+  /// udp_sum the UDP header and pseudo header.
   std::uint32_t ip_sum = 0;
   std::uint32_t udp_sum = 0;
-  std::uint32_t dst4 = 0;  ///< Destination, host order, where it is IPv4.
+  std::uint32_t dst4 = 0;  ///< Destination in host order, if it is IPv4.
 };
 static_assert(sizeof(FlowTemplate) == 64);
 
@@ -31,18 +32,18 @@ class Generator {
  public:
   struct Environment {
     std::uint64_t tsc_hz = 0;
-    unsigned workers = 1;        ///< They share the rate evenly.
-    std::uint16_t max_size = 0;  ///< Octets that fit an mbuf.
-    std::uint64_t link_bps = 0;  ///< Of the outgoing link; for rates in per cent. 0: unknown.
-    std::uint32_t run_id = 0;    ///< Of this process, its low octet 0; names its time stamps.
-    bool all_flows = false;      ///< `flows`, even where multi_flow is off.
+    unsigned workers = 1;        ///< All workers share the rate evenly.
+    std::uint16_t max_size = 0;  ///< Octets that fit into an mbuf.
+    std::uint64_t link_bps = 0;  ///< Rate of the egress, for rates in per cent. 0: unknown.
+    std::uint32_t run_id = 0;    ///< Identifies time stamps of this process; its low octet is 0.
+    bool all_flows = false;      ///< Use `flows` even if multi_flow is off.
     bool stamped = false;        ///< Packets carry sequence number and time.
   };
-  /// kInvalidArgument: what check() says, or packets that fit no mbuf.
+  /// kInvalidArgument: an error of check(), or packets that do not fit into an mbuf.
   static Result<std::unique_ptr<const Generator>> create(const GeneratorConfig& config,
                                                          const Environment& environment);
-  /// kInvalidArgument names the value that cannot be: addresses of two families, a group, a size
-  /// that its headers do not fit into.
+  /// kInvalidArgument: the message names the invalid value, for example addresses of two families,
+  /// a group, or a size out of range.
   static Status check(const GeneratorConfig& config);
 
   [[nodiscard]] const std::vector<FlowTemplate>& flows() const noexcept { return flows_; }
@@ -51,7 +52,7 @@ class Generator {
   [[nodiscard]] std::uint32_t run_id() const noexcept { return run_id_; }
   [[nodiscard]] bool is_v4() const noexcept { return v4_; }
   [[nodiscard]] bool stamped() const noexcept { return stamped_; }
-  /// The rate is a share of what is not known: nothing is sent.
+  /// The rate is a percentage of an unknown link rate: no packets are sent.
   [[nodiscard]] bool waiting() const noexcept { return waiting_; }
 
  private:

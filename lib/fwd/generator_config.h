@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What test packets are to look like, as people set it. No EAL, so that configuration can name it.
+// Configuration of test packets. No EAL, so that configuration code can include it.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace ipoib::fwd {
 
-/// How fast packets are made, by all workers together. Octets are those of the IP packets.
+/// The rate at which all workers together make packets. Octets are those of the IP packets.
 struct PacketRate {
   enum class Unit : std::uint8_t { kPps, kGbps, kPercent };  ///< Per cent of the outgoing link.
   double value = 0;                                          ///< 0: as fast as possible.
@@ -19,10 +19,10 @@ struct PacketRate {
   friend bool operator==(const PacketRate&, const PacketRate&) = default;
 };
 
-/// UDP packets from one source to `neighbours` addresses that are counted up from ip.dst. Defaults
-/// are dpdk-testpmd's: addresses of RFC 2544, port 9 (discard).
+/// UDP packets from one source to `neighbours` consecutive addresses from ip.dst on. Defaults are
+/// those of dpdk-testpmd: addresses of RFC 2544, port 9 (discard).
 struct GeneratorConfig {
-  /// Smallest packets, octets: headers and a time stamp.
+  /// Smallest packets in octets: headers and a time stamp.
   static constexpr std::uint16_t kMinSize4 = 44, kMinSize6 = 64;
   static constexpr std::uint16_t kMaxSize = 9600;
   static constexpr std::size_t kMaxSizes = 256;
@@ -43,16 +43,17 @@ struct GeneratorConfig {
 
   Addresses ip;
   Ports udp;
-  std::vector<std::uint16_t> sizes{64};  ///< Of IP packets, octets; used in turn.
+  std::vector<std::uint16_t> sizes{64};  ///< Octets of IP packets; used in turn.
   bool multi_flow = false;               ///< txonly and latency send as many flows as flowgen.
-  unsigned flows = 1024;                 ///< Told apart by source port; at least one a neighbour.
+  unsigned flows = 1024;                 ///< At least one per neighbour, distinguished by source
+                                         ///< port.
   unsigned neighbours = 1;
   PacketRate rate;
 
   friend bool operator==(const GeneratorConfig&, const GeneratorConfig&) = default;
 };
 
-/// Seven of 64 octets, four of 576, one of 1500, mixed. Source: RFC 6985 has the idea and the name.
+/// Seven of 64 octets, four of 576, one of 1500, mixed. Source: RFC 6985 (idea and name).
 inline std::vector<std::uint16_t> imix_sizes() {
   return {64, 576, 64, 64, 576, 64, 1500, 64, 576, 64, 576, 64};
 }

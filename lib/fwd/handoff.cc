@@ -8,8 +8,8 @@
 namespace ipoib::fwd {
 namespace {
 
-/// By the connection that neighbour `index` has now; by UD where it has none any more and the
-/// packet, which has its IPoIB header, is not too long for that.
+/// Sends over the connection that neighbour `index` has now, or over UD if it has none any more.
+/// The packet has its IPoIB header; it is dropped if it is too long for that.
 void send_connected(Context& c, table::NeighbourIndex index, rte_mbuf* m) noexcept {
   auto& meta = fabric::meta_of(m).tx;
   const table::Neighbour* const to = c.neighbours->at(index);

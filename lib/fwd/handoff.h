@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage handoff: packets that other workers routed to an interface of this one.
+// Stage handoff: packets that other workers routed to an interface of this worker.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ struct rte_ring;
 
 namespace ipoib::fwd {
 
-/// Takes a burst off each ring; the packets have their link header and leave through Tx by
-/// PacketMeta::tx.iface. Returns how many.
+/// Takes a burst off each ring. The packets have their link header and leave through Tx on
+/// PacketMeta::tx.iface. Returns the number of packets.
 std::uint32_t handoff_input(Context& c, std::span<rte_ring* const> rings) noexcept;
 
 }  // namespace ipoib::fwd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers counted by size: linear up to 256, then 128 buckets for each doubling, so that a bucket
-// is known to better than 1 % over the whole range, in fixed memory.
+// Histogram of numbers: linear up to 256, then 128 buckets per doubling, so that a bucket is
+// precise to better than 1 % over the whole range, in fixed memory.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Histogram {
   static constexpr std::size_t kBuckets = (kMaxBits - 8) * std::size_t{128} + 256;
   using Counts = std::array<std::uint64_t, kBuckets>;
 
-  /// What is larger than kMax counts as that.
+  /// Values above kMax count as kMax.
   void add(std::uint64_t value) noexcept { buckets_[bucket_of(std::min(value, kMax))].add(1); }
   void add_to(Counts& counts) const noexcept {
     for (std::size_t i = 0; i < kBuckets; ++i) counts[i] += buckets_[i].get();
@@ -34,7 +34,7 @@ class Histogram {
     const auto shift = static_cast<unsigned>(std::bit_width(value)) - 8;
     return shift * std::size_t{128} + (value >> shift);
   }
-  /// Smallest and largest number that count there.
+  /// Smallest and largest number that the bucket counts.
   [[nodiscard]] static constexpr std::uint64_t lowest(std::size_t bucket) noexcept {
     if (bucket < 256) return bucket;
     return (bucket % 128 + 128) << (bucket / 128 - 1);
@@ -43,8 +43,8 @@ class Histogram {
     return lowest(bucket + 1) - 1;
   }
 
-  /// The number that `share` (0 to 1) of all are not larger than, as the largest of its bucket; 0
-  /// where nothing was counted.
+  /// Returns the percentile `share` (0 to 1), rounded up to the largest number of its bucket; 0 if
+  /// nothing was counted.
   [[nodiscard]] static std::uint64_t percentile(const Counts& counts, double share) noexcept {
     expects(share >= 0 && share <= 1, "the share is one of 1");
     std::uint64_t all = 0;

@@ -17,21 +17,21 @@ using wire::Ipv4Hdr;
 using wire::Ipv6Hdr;
 
 constexpr std::uint8_t kReplyTtl = 64;
-/// Of ICMP and ICMPv6.
+/// Message types of ICMP and ICMPv6.
 constexpr std::uint8_t kRequest4 = static_cast<std::uint8_t>(wire::IcmpType::kEchoRequest);
 constexpr std::uint8_t kReply4 = static_cast<std::uint8_t>(wire::IcmpType::kEchoReply);
 constexpr std::uint8_t kRequest6 = 128, kReply6 = 129;
 
-/// The message behind `header_len` octets, when it is a request and lies in the first segment.
+/// Returns the message behind `header_len` octets if it is a request and in the first segment.
 IcmpHdr* request_behind(rte_mbuf* m, std::size_t header_len, std::uint8_t type) noexcept {
   if (m->data_len < header_len + sizeof(IcmpHdr)) return nullptr;
   auto* const icmp = rte_pktmbuf_mtod_offset(m, IcmpHdr*, header_len);
   return icmp->type == type && icmp->code == 0 ? icmp : nullptr;
 }
 
-/// The checksum follows the type without a look at the data: HC' = HC + m - m', in ones' complement
-/// and so added up that it is 0xffff instead of 0, which a message of zeros needs. Source: RFC
-/// 1624.
+/// Sets the type and updates the checksum without reading the data: HC' = HC + m - m', in ones'
+/// complement and summed so that it is 0xffff instead of 0, which a message of zeros needs. Source:
+/// RFC 1624.
 void set_type(IcmpHdr& icmp, std::uint8_t type) noexcept {
   std::uint32_t sum = icmp.checksum.host();
   sum += std::uint32_t{icmp.type} << 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode icmpecho: the worker itself answers echo requests, whoever they are for, as a target
-// for the ping of any host. Source: RFC 792; RFC 4443 §4.2.
+// Forward mode icmpecho: the worker itself answers echo requests to any address, as a ping target
+// for any host. Source: RFC 792; RFC 4443 §4.2.
 #pragma once
 
 #include "lib/fwd/burst.h"
@@ -8,8 +8,8 @@
 
 namespace ipoib::fwd {
 
-/// Take checked unicast packets. Echo requests become replies, with a fresh TTL, and are routed to
-/// their senders; fragments, requests to a broadcast address and all else leave through rxonly.
+/// Both take checked unicast packets. Echo requests become replies with a fresh TTL and are routed
+/// to their senders; fragments, requests to a broadcast address and all other packets go to rxonly.
 ///
 /// Errors: those of ip4_route and ip4_output, ip6_route and ip6_output.
 void icmp_echo4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept;

@@ -11,7 +11,7 @@
 namespace ipoib::fwd {
 namespace {
 
-/// So many empty loops are spent polling: a burst is often followed by another.
+/// Number of empty loops spent polling: a burst is often followed by another.
 constexpr std::uint32_t kPollLoops = 16;
 constexpr std::uint32_t kMinSleepNs = 1'000;
 constexpr std::uint32_t kMaxSleepNs = 50'000;
@@ -20,7 +20,7 @@ constexpr std::uint32_t kMaxSleepNs = 50'000;
 
 std::uint32_t Idle::sleep_ns(std::uint32_t empty_loops) noexcept {
   if (empty_loops <= kPollLoops) return 0;
-  // Doubles every fourth loop.
+  // The time doubles every fourth loop.
   const std::uint32_t doublings = std::min((empty_loops - kPollLoops) / 4, 16U);
   return std::min(kMinSleepNs << doublings, kMaxSleepNs);
 }
@@ -37,7 +37,7 @@ void Idle::rest(IdlePolicy policy) noexcept {
 }
 
 void allow_short_sleeps() noexcept {
-  // A kernel that refuses makes sleeps longer, no more.
+  // If the kernel refuses, sleeps become longer; there is no other effect.
   prctl(PR_SET_TIMERSLACK, 1'000UL, 0UL, 0UL, 0UL);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an lcore does between loops that find nothing.
+// Behaviour of an lcore between loops that find no work.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ipoib::fwd {
 
 class Idle {
  public:
-  /// After each loop. `busy`: it found something to do.
+  /// Call after each loop. `busy`: the loop found work.
   void after(IdlePolicy policy, bool busy) noexcept {
     if (busy || policy == IdlePolicy::kPoll)
       empty_loops_ = 0;
@@ -18,7 +18,7 @@ class Idle {
       rest(policy);
   }
 
-  /// Nanoseconds to sleep after so many empty loops in a row; 0: do not.
+  /// Nanoseconds to sleep after this number of empty loops in a row; 0: no sleep.
   [[nodiscard]] static std::uint32_t sleep_ns(std::uint32_t empty_loops) noexcept;
 
  private:
@@ -27,8 +27,7 @@ class Idle {
   std::uint32_t empty_loops_ = 0;
 };
 
-/// Makes short sleeps of the calling thread as short as they are asked to be: by default Linux adds
-/// up to 50 us.
+/// Makes short sleeps of the calling thread end in time: by default Linux adds up to 50 us.
 void allow_short_sleeps() noexcept;
 
 }  // namespace ipoib::fwd

@@ -19,14 +19,14 @@ using msg::Down;
 
 constexpr unsigned kMaxMessages = 32;
 
-/// Messages off the ring; no constructor, as they are overwritten.
+/// Messages off the ring; no constructor runs, because the dequeue overwrites them.
 union Messages {
   Messages() noexcept {}
   std::array<Down, kMaxMessages> down;
 };
 
-/// Routes packets in runs that came by the same interface and are of one version, so that a burst
-/// of released packets is sent as a burst.
+/// Routes packets in runs with one ingress interface and one IP version, so that a burst of
+/// released packets is sent as a burst.
 class RoutedRun {
  public:
   explicit RoutedRun(Context& c) noexcept : c_{c} {}
@@ -82,7 +82,7 @@ class RoutedRun {
   Ip6Burst ip6_;
 };
 
-/// The entry can be sent to: its interface exists and is of the kind.
+/// True if the entry can be used to send: its interface exists and is of the right kind.
 bool usable(const Context& c, const table::Neighbour& n) noexcept {
   if (n.iface >= c.interfaces.size()) return false;
   switch (n.mode) {
@@ -97,7 +97,7 @@ bool usable(const Context& c, const table::Neighbour& n) noexcept {
   return false;
 }
 
-/// Names interfaces that exist only.
+/// True if the delivery names existing interfaces only.
 bool usable(const Context& c, const table::Delivery& d) noexcept {
   const std::size_t n = c.interfaces.size();
   return d.in < n && (n >= table::kMaxMulticastInterfaces || d.out >> n == 0);
@@ -127,7 +127,7 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
   RoutedRun routed{c};
   for (std::uint32_t i = 0; i < n; ++i) {
     const Down& message = messages.down[i];
-    // What was sent before an entry changes is sent by the entry as it was.
+    // Packets sent before an entry changes use the old entry.
     if (message.kind != Down::Kind::kSendRouted) routed.flush();
     bool good = true;
     switch (message.kind) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage inject: what the management lcore sends down, applied between bursts.
+// Stage inject: applies messages of the management lcore between bursts.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ struct rte_ring;
 
 namespace ipoib::fwd {
 
-/// Takes at most 32 messages off the ring, in order. Returns how many.
+/// Takes at most 32 messages off the ring, in order. Returns the number of messages.
 ///
-/// Errors: messages for numbers or interfaces that are not there count as WorkerStats::bad_messages
-///         and change nothing; their packets as kIbTxInvalid under local counters. Packets without
-///         room for an IP header: kIpRunt. Else those of the route and output stages
-///         and of send_on.
+/// Errors: messages that name missing numbers or interfaces count as WorkerStats::bad_messages and
+///         change nothing; their packets count as kIbTxInvalid under local counters. Packets that
+///         are too short for an IP header count as kIpRunt. Otherwise those of the route and output
+///         stages and of send_on.
 std::uint32_t inject(Context& c, rte_ring* ring) noexcept;
 
 }  // namespace ipoib::fwd

@@ -11,7 +11,7 @@
 namespace ipoib::fwd {
 namespace {
 
-/// Reason to drop all that came, or kCount.
+/// Returns the reason to drop the whole burst, or kCount.
 Drop obstacle(const Context& c, table::InterfaceId peer, bool forwarding) noexcept {
   if (!forwarding) return Drop::kForwardingStopped;
   if (peer == table::kNoInterface) return Drop::kNoForwardPeer;

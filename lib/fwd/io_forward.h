@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode io: frames cross between paired Ethernet ports as they are.
+// Forward mode io: frames cross between paired Ethernet ports unchanged.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@
 
 namespace ipoib::fwd {
 
-/// Partner of each interface, by InterfaceId: Ethernet ports are paired in order, first with
-/// second, third with fourth; kNoInterface for all else.
+/// Returns the peer of each interface, indexed by InterfaceId: Ethernet ports are paired in order,
+/// first with second, third with fourth; kNoInterface for all other interfaces.
 std::vector<table::InterfaceId> io_peers(std::span<const InterfaceEntry> interfaces);
 
-/// Takes packets with their link header; they leave through Tx by `peer`. Counts rx_bytes.
+/// Takes packets with their link header; they leave through Tx on `peer`. Counts rx_bytes.
 ///
 /// Errors: kForwardingStopped, kNoForwardPeer, kLinkDown.
 void io_forward(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,

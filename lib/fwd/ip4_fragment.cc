@@ -20,7 +20,7 @@ constexpr std::byte kEndOfOptions{0};
 constexpr std::byte kNoOperation{1};
 constexpr std::byte kCopiedFlag{0x80};
 
-/// Copies `len` octets of `m` from `at` on, over any number of segments.
+/// Copies `len` octets of `m` from `at` on, across any number of segments.
 void copy_payload(const rte_mbuf* m, std::size_t at, std::size_t len, std::byte* to) noexcept {
   const void* const from =
       rte_pktmbuf_read(m, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(len), to);
@@ -37,8 +37,8 @@ Ip4Fragmenter::Header Ip4Fragmenter::whole_header(const rte_mbuf* m) noexcept {
   return h;
 }
 
-/// Header of all fragments but the first: options with the copied flag, padded to 4 octets. An
-/// option whose length makes no sense ends the list.
+/// Returns the header of all fragments except the first: options with the copied flag, padded to 4
+/// octets. An option with an invalid length ends the list.
 Ip4Fragmenter::Header Ip4Fragmenter::later_header(const Header& first) noexcept {
   Header h;
   std::memcpy(h.bytes.data(), first.bytes.data(), sizeof(Ipv4Hdr));

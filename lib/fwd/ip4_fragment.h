@@ -13,25 +13,25 @@
 
 namespace ipoib::fwd {
 
-/// Copies a checked packet, longer than `mtu`, into fragments of at most `mtu` octets, and of what
-/// one mbuf holds, checksums set: a burst at a time, as a long packet to a small MTU is more than
-/// one burst holds. Options without the copied flag go into the first fragment only. The packet
-/// stays as it is, the caller's, and outlives this.
+/// Copies a checked packet that is longer than `mtu` into fragments of at most `mtu` octets, which
+/// also fit one mbuf, with checksums set. It makes one burst at a time, because a long packet and a
+/// small MTU give more fragments than a burst holds. Options without the copied flag go into the
+/// first fragment only. The packet is not changed, stays the caller's and must outlive this object.
 class Ip4Fragmenter {
  public:
   Ip4Fragmenter(const rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool) noexcept;
 
-  /// All of the packet is in fragments.
+  /// True if all of the packet is in fragments.
   [[nodiscard]] bool done() const noexcept { return at_ != 0 && at_ == payload_len_; }
-  /// The next fragments, up to kMaxBurst. Shape: not done(); `out` is empty. False, and nothing in
-  /// `out`: no mbufs; or, before the first one, an MTU or mbufs that hold no header and 8 octets,
-  /// or a fragment that reaches beyond 65,535 octets.
+  /// Makes the next fragments, up to kMaxBurst. Shape: not done(); `out` is empty. Returns false,
+  /// with `out` empty, if there are no mbufs; or, before the first fragment, if the MTU or the
+  /// mbufs cannot hold a header and 8 octets, or a fragment would reach beyond 65,535 octets.
   [[nodiscard]] bool next(Burst& out) noexcept;
 
  private:
   static constexpr std::size_t kMaxHeaderLen = 60;
 
-  /// A header in the making: fixed part and options.
+  /// A header under construction: fixed part and options.
   struct Header {
     alignas(4) std::array<std::byte, kMaxHeaderLen> bytes{};
     std::size_t len = sizeof(wire::Ipv4Hdr);
@@ -48,8 +48,8 @@ class Ip4Fragmenter {
   Header first_, later_;
   std::size_t payload_len_;
   std::size_t at_ = 0;          ///< Octets of payload in fragments so far.
-  std::size_t first_room_ = 0;  ///< Octets of payload in the first fragment, and in later ones;
-  std::size_t later_room_ = 0;  ///< 0: it cannot be done.
+  std::size_t first_room_ = 0;  ///< Octets of payload in the first fragment; 0: cannot fragment.
+  std::size_t later_room_ = 0;  ///< Octets of payload in later fragments; 0: cannot fragment.
   std::uint16_t flags_offset_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arithmetic on IPv4 headers in place. Checksums are kept in memory order throughout: the Internet
-// checksum does not mind.
+// Arithmetic on IPv4 headers in place. Checksums stay in memory order throughout, because the
+// Internet checksum does not depend on byte order.
 #pragma once
 
 #include <bit>
@@ -13,8 +13,8 @@
 
 namespace ipoib::fwd {
 
-/// Sum of a header's words of 32 bits in memory order, its checksum field included: no carry is
-/// lost. `len`: a multiple of 4, 20 to 60.
+/// Returns the sum of a header's 32-bit words in memory order, including its checksum field; no
+/// carry is lost. `len`: a multiple of 4, 20 to 60.
 [[gnu::always_inline]] inline std::uint64_t ip4_header_words(const wire::Ipv4Hdr& hdr,
                                                              std::size_t len) noexcept {
   expects(len % 4 == 0 && len >= sizeof(hdr) && len <= 60, "it is a header's length");
@@ -28,20 +28,21 @@ namespace ipoib::fwd {
   return sum;
 }
 
-/// Ones' complement sum of the 16-bit words of a header, as above: 0xffff when the checksum is
-/// right. Source: RFC 1071.
+/// Returns the ones' complement sum of the 16-bit words of a header, in memory order: 0xffff if the
+/// checksum is right. Source: RFC 1071.
 inline std::uint16_t ip4_header_sum(const wire::Ipv4Hdr& hdr, std::size_t len) noexcept {
   const std::uint64_t sum = ip4_header_words(hdr, len);
-  // Adding the halves to each other crosswise leaves their sum, carry and all, in the upper one.
+  // Adding the halves to each other crosswise leaves their sum, including the carry, in the upper
+  // half.
   const auto sum32 = static_cast<std::uint32_t>((sum + std::rotl(sum, 32)) >> 32);
   return static_cast<std::uint16_t>((sum32 + std::rotl(sum32, 16)) >> 16);
 }
 
-/// The checksum of a header is right: its 16-bit words add up to a multiple of 0xffff, and so do
-/// longer ones, as 0x10000 leaves 1. `len`: as above.
+/// True if the checksum of a header is right: its 16-bit words add up to a multiple of 0xffff, and
+/// so do longer words, because 0x10000 leaves 1. `len`: a multiple of 4, 20 to 60.
 [[gnu::always_inline]] inline bool ip4_checksum_is_right(const wire::Ipv4Hdr& hdr,
                                                          std::size_t len) noexcept {
-  return ip4_header_words(hdr, len) % 0xffff == 0;  // and not 0, as the version is not
+  return ip4_header_words(hdr, len) % 0xffff == 0;  // never 0, because the version is not 0
 }
 
 /// Stores the checksum of a header whose other fields are final.
@@ -51,16 +52,16 @@ inline void set_ip4_checksum(wire::Ipv4Hdr& hdr, std::size_t len) noexcept {
   hdr.checksum.set(__builtin_bswap16(static_cast<std::uint16_t>(~ip4_header_sum(hdr, len))));
 }
 
-/// Takes one off the TTL, which is at least 1, and adjusts the checksum for it: with m the word
-/// that holds the TTL in its high octet, HC' = ~(~HC + ~m + (m - 0x0100)) = HC + 0x0100 with the
-/// carry added in, and 0xffff, which that never is, standing for 0. Source: RFC 1624 §3,
+/// Decrements the TTL, which is at least 1, and adjusts the checksum: with m the word that holds
+/// the TTL in its high octet, HC' = ~(~HC + ~m + (m - 0x0100)) = HC + 0x0100 with the carry added
+/// in. The formula never gives 0xffff, so that 0 replaces a sum of 0xffff. Source: RFC 1624 §3,
 /// equation 3.
 inline void take_ttl_down(wire::Ipv4Hdr& hdr) noexcept {
   expects(hdr.ttl != 0, "the TTL can go down");
   static_assert(std::endian::native == std::endian::little);
   static_assert(offsetof(wire::Ipv4Hdr, ttl) == 8 && offsetof(wire::Ipv4Hdr, checksum) == 10);
   // TTL, protocol and checksum as one number, lowest octet first: 0x0100 in the checksum is
-  // 0x0001'0000 here, and one less TTL turns that into 0xffff.
+  // 0x0001'0000 here, and the decrement of the TTL makes it 0xffff.
   auto* const at = reinterpret_cast<std::byte*>(&hdr) + offsetof(wire::Ipv4Hdr, ttl);
   std::uint32_t word;
   std::memcpy(&word, at, sizeof(word));

@@ -6,8 +6,7 @@ namespace {
 
 using wire::Ipv4Hdr;
 
-/// Nobody else may send from an address of this node, whatever interface the packet came by.
-/// Source: RFC 1812 §5.3.7.
+/// No other host may send from an address of this node, on any interface. Source: RFC 1812 §5.3.7.
 bool is_own_source(const Context& c, std::uint32_t src) {
   return c.own_addresses.perhaps_v4(src) &&
          c.next_hops.get(c.prefixes.lookup(src)).kind == table::NextHopKind::kLocal;
@@ -17,12 +16,12 @@ constexpr bool is_link_local(std::uint32_t addr) {
   return addr >> 16 == 0xa9fe;
 }
 
-/// Hosts that have no address yet tell what groups they want. Source: RFC 3376 §4.2.13.
+/// Hosts without an address yet report the groups they want. Source: RFC 3376 §4.2.13.
 constexpr bool may_lack_source(const Ipv4Hdr& hdr, std::uint32_t dst) {
   return hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kIgmp) && dst >> 28 == 0xe;
 }
 
-/// Of a checked header.
+/// True if a checked header has a source route option.
 bool has_source_route(const Ipv4Hdr& hdr) noexcept {
   constexpr std::uint8_t kEnd = 0, kNoOperation = 1, kLoose = 131, kStrict = 137;
   const auto* const octets = reinterpret_cast<const std::uint8_t*>(&hdr);
@@ -34,7 +33,7 @@ bool has_source_route(const Ipv4Hdr& hdr) noexcept {
       continue;
     }
     const std::size_t len = at + 1 < end ? octets[at + 1] : 0;
-    if (len < 2) break;  // the list makes no sense from here on
+    if (len < 2) break;  // the rest of the list is invalid
     at += len;
   }
   return false;
@@ -42,7 +41,8 @@ bool has_source_route(const Ipv4Hdr& hdr) noexcept {
 
 }  // namespace
 
-/// Checks of RFC 1812 §5.2.2 by their numbers. All of the header must be in the first segment.
+/// The numbers are those of the checks in RFC 1812 §5.2.2. The whole header must be in the first
+/// segment.
 Drop Ip4Input::check_header(const rte_mbuf* m) noexcept {
   if (m->data_len < sizeof(Ipv4Hdr)) return Drop::kIpRunt;  // (1)
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
@@ -70,7 +70,7 @@ bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) n
   return true;
 }
 
-/// For addresses of which one is odd. Link-local ones are good for local delivery only.
+/// Checks addresses of which one is odd. Link-local addresses are valid for local delivery only.
 Drop Ip4Input::check_addresses(const Context& c, const Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
   if (dst == 0xffff'ffff) return Drop::kIpBroadcast;
   const std::uint32_t src = hdr.src.host();
@@ -89,7 +89,7 @@ Drop Ip4Input::check_addresses(const Context& c, const Ipv4Hdr& hdr, std::uint32
   return kGood;
 }
 
-/// kIpMulticast: for the groups; else lost.
+/// Passes kIpMulticast to `groups`, drops the rest.
 void Ip4Input::odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept {
   if (reason != Drop::kIpMulticast) return bin.add(m, reason);
   const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage ip4_input: only well-formed IPv4 packets that may be forwarded or delivered go on. It takes
-// packets one by one from the stage of their link, which has just looked at them.
+// Stage ip4_input: passes on only well-formed IPv4 packets that may be forwarded or delivered. It
+// takes packets one by one from the input stage of their link, while the header is in the cache.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@
 
 namespace ipoib::fwd {
 
-/// Packets that start at their IPv4 header: what follows the total length (padding of the link) is
-/// cut off, what passes goes on in `out`, what is for groups in `groups`.
+/// Takes packets that start at their IPv4 header and trims the octets behind the total length
+/// (padding of the link). Packets that pass go to `out`, those for groups to `groups`.
 ///
-/// Shape:  room for all in both; order kept within each.
+/// Shape:  room for all packets in both; order is kept within each.
 /// Errors: kIpRunt, kIpVersion, kIpHeaderLength, kIpTotalLength, kIpChecksum, kIpMartianSource,
-///         kIpMartianDestination, kIpBroadcast, kIpSourceRoute (unicast: its sender is told). Other
-///         options are not looked at: record route and time stamp stay as they came.
+///         kIpMartianDestination, kIpBroadcast, kIpSourceRoute (unicast: its sender gets an ICMP
+///         error). Other options are not checked: record route and time stamp stay unchanged.
 /// Source: RFC 1812 §5.2.2, §5.3.7, §5.3.13; RFC 7126 §4.3, §4.4; RFC 3927 §7; RFC 6890.
 class Ip4Input {
  public:
@@ -43,29 +43,30 @@ class Ip4Input {
     out_.dst[n_++] = dst;
   }
 
-  /// For what came by link-layer broadcast or multicast: what is not for a group is dropped, under
-  /// what is wrong with it, or as kIpBroadcast: such packets are never forwarded, nor taken as
-  /// unicast for this node. Source: RFC 1812 §5.3.4, RFC 1122 §3.3.6.
+  /// For packets that arrived by link-layer broadcast or multicast. A packet that is not for a
+  /// group is dropped, under its fault or as kIpBroadcast: such packets are never forwarded, nor
+  /// accepted as unicast for this node. Source: RFC 1812 §5.3.4, RFC 1122 §3.3.6.
   static void broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& bin) noexcept;
 
  private:
-  /// Instead of a reason: nothing is wrong.
+  /// Stands for no drop reason.
   static constexpr Drop kGood = Drop::kCount;
 
-  /// First octets of addresses that need a closer look, as source or as destination.
+  /// First octets of addresses that need a closer check, as source or as destination.
   static constexpr auto kOdd = [] {
     std::array<bool, 256> odd{};
     odd[0] = odd[127] = odd[169] = true;
     for (std::size_t i = 224; i < 256; ++i) odd[i] = true;
     return odd;
   }();
-  /// Either address needs a closer look: by its first octet, or the source may be this node's.
+  /// True if either address needs a closer check, by its first octet or because the source may be
+  /// this node's.
   static bool is_odd(const Context& c, const wire::Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
     const std::uint32_t src = hdr.src.host();
     return kOdd[src >> 24] + kOdd[dst >> 24] + c.own_addresses.perhaps_v4(src) != 0;
   }
 
-  /// What most packets are: well-formed, without options or padding.
+  /// The common case: well-formed, without options or padding.
   [[gnu::always_inline]] static bool is_plain(const rte_mbuf* m) noexcept {
     if (m->data_len < sizeof(wire::Ipv4Hdr)) [[unlikely]]
       return false;
@@ -73,7 +74,7 @@ class Ip4Input {
     return hdr.version_ihl == 0x45 && hdr.total_len.host() == m->pkt_len &&
            ip4_checksum_is_right(hdr, sizeof(hdr));
   }
-  /// The same for any other: what is padded is trimmed. False: it is lost.
+  /// Checks any other packet and trims its padding. Returns false if it is dropped.
   static bool admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) noexcept;
 
   static Drop check_header(const rte_mbuf* m) noexcept;
@@ -86,7 +87,7 @@ class Ip4Input {
   Ip4Burst& out_;
   Burst& groups_;
   DropBin& bin_;
-  std::uint16_t n_;  ///< Of out_, where the compiler may keep it in a register.
+  std::uint16_t n_;  ///< Copy of out_.n that the compiler can keep in a register.
 };
 
 }  // namespace ipoib::fwd

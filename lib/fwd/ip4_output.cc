@@ -35,7 +35,7 @@ void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, std::uint16_t m
   while (!fragmenter.done()) {
     Burst fragments;
     if (!fragmenter.next(fragments)) return bin_.add(m, Drop::kIpFragmentFailed);
-    // The last of them stand for the packet itself.
+    // The last fragment stands for the packet itself.
     c_.stats.copies.add(fragments.n - (fragmenter.done() ? 1U : 0U));
     for (rte_mbuf* fragment : fragments.span())
       link_output(c_, to, entry, wire::EtherType::kIpv4, fragment, bin_);

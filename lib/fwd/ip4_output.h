@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage ip4_output: fits a routed packet to the link of its neighbour and gives it its link header.
+// Stage ip4_output: fits a routed packet to the link of its neighbour and prepends its link header.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,12 @@
 
 namespace ipoib::fwd {
 
-/// Takes packets that start at their IPv4 header, one by one; they leave through Tx. What is too
-/// big for the neighbour is cut: TCP into segments where the interface offers that, else into
-/// fragments where it may be; else its sender is told.
+/// Takes packets that start at their IPv4 header, one by one; they leave through Tx. A packet that
+/// is too big for the neighbour is cut: into TCP segments if the interface offers that, else into
+/// fragments if allowed; else its sender gets an ICMP error.
 ///
-/// Errors: kLinkDown, kIpTooBig, kIpFragmentFailed, kNoMbuf (no room for the link
-///         header, or none for a segment).
+/// Errors: kLinkDown, kIpTooBig, kIpFragmentFailed, kNoMbuf (no headroom for the link header, or no
+///         mbuf for a segment).
 class Ip4Output {
  public:
   Ip4Output(Context& c, const Ingress& in, DropBin& bin) noexcept
@@ -25,13 +25,14 @@ class Ip4Output {
 
   void send(rte_mbuf* m, table::Neighbour& to) noexcept;
 
-  /// The neighbour is valid, and its packets leave as those before: send_on() is enough.
+  /// True if the neighbour is valid and has the same egress as the previous packet: send_on() is
+  /// enough.
   [[nodiscard, gnu::always_inline]] bool goes_on_to(const table::Neighbour& to) const noexcept {
     return link_.goes_on_to(to);
   }
-  /// Where goes_on_to() is true.
+  /// Shape: goes_on_to() is true.
   [[nodiscard]] table::InterfaceId iface() const noexcept { return link_.iface(); }
-  /// send(). Shape: goes_on_to(to).
+  /// Like send(), for a neighbour with the same egress. Shape: goes_on_to(to).
   [[gnu::always_inline]] void send_on(rte_mbuf* m, table::Neighbour& to) noexcept {
     expects(goes_on_to(to), "the run is to the neighbour");
     table::NeighbourCache::touch(to, now_s_);
@@ -47,7 +48,8 @@ class Ip4Output {
   Context& c_;
   const Ingress& in_;
   DropBin& bin_;
-  // Out of the context: what is stored into packets may lie anywhere, for all the compiler knows.
+  // Copy from the context: the compiler must assume that any store into a packet changes the
+  // context.
   std::uint32_t now_s_;
   LinkRun<wire::EtherType::kIpv4> link_;
 };

@@ -21,7 +21,7 @@ using table::NextHopKind;
 using table::NextHopTable;
 using wire::IcmpUnreachable;
 
-/// The route leads to no neighbour.
+/// Handles a route that leads to no neighbour.
 void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
                    DropBin& bin) noexcept {
   switch (kind) {
@@ -34,7 +34,7 @@ void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
   }
 }
 
-/// The neighbour is not known (null), or not valid.
+/// Handles a neighbour that is unknown (null) or not valid.
 void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
                 const Neighbour* neighbour, std::uint32_t dst, DropBin& bin) noexcept {
   const table::InterfaceId iface = neighbour != nullptr ? neighbour->iface : hop.iface;
@@ -48,7 +48,7 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
   c.punt.neighbour_wanted(in, m, iface, wire::IpAddr::v4(dst));
 }
 
-/// False, and the sender told: the packet may go no further.
+/// Decrements the TTL. If it has expired, punts the packet for an ICMP error and returns false.
 [[gnu::always_inline]] inline bool take_ttl(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
   auto& hdr = *rte_pktmbuf_mtod(m, wire::Ipv4Hdr*);
   if (hdr.ttl <= 1) [[unlikely]] {
@@ -59,11 +59,11 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
   return true;
 }
 
-/// As much as an ICMP error quotes. Source: RFC 1812 §4.3.2.3.
+/// Octets that an ICMP error quotes. Source: RFC 1812 §4.3.2.3.
 constexpr std::uint32_t kQuoted = 576;
 
-/// The packet, its TTL taken down, goes back to the link it came by: a sender that is there does
-/// better without this router. Source: RFC 1812 §5.2.7.2.
+/// Requests a redirect for a packet, its TTL already decremented, that leaves on its ingress link:
+/// a sender on that link has a better first hop. Source: RFC 1812 §5.2.7.2.
 [[gnu::noinline]] void tell_of_better_hop(Context& c, const Ingress& in, const rte_mbuf* m,
                                           const Neighbour& to) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
@@ -79,22 +79,21 @@ constexpr std::uint32_t kQuoted = 576;
   c.punt.redirect_wanted(in, copy, to.addr);
 }
 
-/// Where a packet is most likely to go.
+/// The most likely route and neighbour of a packet.
 struct Guess {
   Guess() noexcept {}
 
-  Neighbour* to;       ///< Null, or an entry that is still to be compared with the destination.
-  std::uint32_t hash;  ///< kConnected: of the destination.
+  Neighbour* to;       ///< Null, or an entry that must still be compared with the destination.
+  std::uint32_t hash;  ///< kConnected: hash of the destination.
   NextHopTable::Bits bits;
-  table::NeighbourCache::V4Key key;  ///< Of the destination.
+  table::NeighbourCache::V4Key key;  ///< Key of the destination.
 
-  /// Of no group.
+  /// The next hop, which is never a group.
   [[nodiscard]] NextHop hop() const noexcept { return std::bit_cast<NextHop>(bits); }
 };
 using Guesses = std::array<Guess, kMaxBurst>;
 
-/// Neighbours lie all over the memory: the burst waits for their cache lines together, not one by
-/// one.
+/// Neighbours are scattered in memory: this loop over the burst overlaps their cache misses.
 void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
   const table::PrefixTable::View prefixes = c.prefixes.view();
   const table::NextHopTable& next_hops = c.next_hops;
@@ -102,7 +101,7 @@ void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
   const std::size_t n = pkts.n;
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t dst = pkts.dst[i];
-    // Stored in one piece: in several, they would wait for each other.
+    // One 64-bit store: separate stores of the fields would defeat store forwarding to later loads.
     NextHopTable::Bits bits = next_hops.bits(prefixes.lookup(dst));
     if (const auto hop = std::bit_cast<NextHop>(bits); hop.kind == NextHopKind::kGroup) [[unlikely]]
       bits = std::bit_cast<NextHopTable::Bits>(
@@ -119,11 +118,11 @@ void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
     const NextHop hop = g.hop();
     g.to =
         hop.kind == NextHopKind::kGateway ? neighbours.at(hop.neighbour) : neighbours.guess(g.hash);
-    rte_prefetch0(g.to);  // null does no harm
+    rte_prefetch0(g.to);  // null is harmless
   }
 }
 
-/// The entry is where the packet goes, and can be sent to.
+/// True if the entry is the packet's neighbour and is valid.
 bool is_right(const Guess& g) noexcept {
   if (g.to == nullptr || g.to->state != NeighbourState::kValid) return false;
   const NextHop hop = g.hop();
@@ -132,7 +131,7 @@ bool is_right(const Guess& g) noexcept {
   return hop.kind == NextHopKind::kGateway;
 }
 
-/// The neighbour of a packet whose guess was wrong. Null: the packet went elsewhere.
+/// Finds the neighbour of a packet whose guess was wrong. Null: the packet was dropped or punted.
 [[gnu::noinline]] Neighbour* look_again(Context& c, const Ingress& in, rte_mbuf* m, Ttl ttl,
                                         const Guess& g, std::uint32_t dst, DropBin& bin) noexcept {
   const NextHop hop = g.hop();
@@ -150,7 +149,7 @@ bool is_right(const Guess& g) noexcept {
   return nullptr;
 }
 
-/// The same, and it leaves as the packets before.
+/// is_right(), and the egress is that of the previous packet, so that send_on() applies.
 [[gnu::always_inline]] inline bool goes_on(const Ip4Output& output, const Guess& g) noexcept {
   if (g.to == nullptr || !output.goes_on_to(*g.to)) return false;
   const NextHop hop = g.hop();
@@ -181,14 +180,14 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
       output.send_on(m, *to);
       continue;
     }
-    // The first of a run speaks for all: whoever heeds it leaves the place to another.
+    // Only the first packet of a run may cause a redirect: once its sender obeys, another is first.
     if (kTtl == Ttl::kTakeDown && to->iface == in.iface) [[unlikely]]
       tell_of_better_hop(c, in, m, *to);
     output.send(m, *to);
   }
 }
 
-/// Apart, as its arrays would widen the stack of every burst.
+/// A separate function, because its arrays would enlarge the stack frame of every burst.
 [[gnu::noinline]] void route_and_merge(Context& c, const Ingress& in,
                                        const Ip4Burst& pkts) noexcept {
   Guesses guesses;

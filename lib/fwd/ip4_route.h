@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage ip4_route: destination to next hop to neighbour, and out.
+// Stage ip4_route: looks up next hop and neighbour of the destination, and sends.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 namespace ipoib::fwd {
 
 enum class Ttl : std::uint8_t {
-  kTakeDown,  ///< Being forwarded. Source: RFC 1812 §5.3.1.
-  kStays,     ///< Of this node, or taken down before.
+  kTakeDown,  ///< The packet is forwarded. Source: RFC 1812 §5.3.1.
+  kStays,     ///< This node made the packet, or the TTL is already decremented.
 };
 
-/// Takes checked packets; those whose neighbour is valid leave in order, TTL taken down. Local
-/// packets, unresolved neighbours and ICMP errors go up.
+/// Takes checked packets. Those whose neighbour is valid leave in order, with the TTL decremented
+/// unless it stays. Local packets, unresolved neighbours and ICMP errors are punted.
 ///
 /// Errors: kIpNoRoute, kIpBlackhole, kIpBroadcast, kIpTtlExceeded, kLinkDown, kNeighbourFailed,
 ///         kNeighbourGone, and those of Ip4Output and Punt.

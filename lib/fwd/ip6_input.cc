@@ -13,7 +13,7 @@ namespace {
 using wire::IpAddr;
 using wire::Ipv6Hdr;
 
-/// Instead of a reason: nothing is wrong.
+/// Stands for no drop reason.
 constexpr Drop kGood = Drop::kCount;
 
 Drop check_header(const rte_mbuf* m) noexcept {
@@ -29,12 +29,12 @@ Drop check_header(const rte_mbuf* m) noexcept {
   return kGood;
 }
 
-/// Neither global unicast nor a group: link-local, or what no wire should carry.
+/// True if the address is neither global unicast nor a group: link-local, or not allowed on a wire.
 bool is_odd(const IpAddr& addr) noexcept {
   return is_reserved6(addr) || wire::is_link_local6(addr);
 }
 
-/// One that no packet may have, whoever it is for.
+/// Returns the drop reason for addresses that no packet may have.
 Drop check_addresses(const Ipv6Hdr& hdr) noexcept {
   if (wire::is_multicast(hdr.src) || (is_reserved6(hdr.src) && !wire::is_unspecified(hdr.src)))
     return Drop::kIpMartianSource;
@@ -44,9 +44,9 @@ Drop check_addresses(const Ipv6Hdr& hdr) noexcept {
   return kGood;
 }
 
-/// Nobody else may send from an address of this node, except that neighbour discovery by which
-/// another node claims an address of the interface goes up, where the address is defended.
-/// Source: RFC 1812 §5.3.7, RFC 4862 §5.4.
+/// No other host may send from an address of this node, except that neighbour discovery from an own
+/// address of the ingress interface is punted: another node claims the address, and management
+/// defends it. Source: RFC 1812 §5.3.7, RFC 4862 §5.4.
 bool is_own_source(const Context& c, const Ingress& in, const rte_mbuf* m) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
   if (wire::is_link_local6(hdr.src)) {
@@ -64,7 +64,7 @@ bool is_own_source(const Context& c, const Ingress& in, const rte_mbuf* m) noexc
   return !stays && c.next_hops.get(c.prefixes6.lookup(hdr.dst)).kind != table::NextHopKind::kLocal;
 }
 
-/// Link-local or unspecified addresses, good for this node only.
+/// Handles link-local or unspecified addresses, which are valid for this node only.
 void odd_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out, DropBin& bin) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
   if (wire::is_link_local6(hdr.dst)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage ip6_input: only well-formed IPv6 packets that may be forwarded or delivered go on.
+// Stage ip6_input: passes on only well-formed IPv6 packets that may be forwarded or delivered.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace ipoib::fwd {
 
-/// How a burst came by.
+/// Link-layer destination of a burst.
 enum class LinkCast : std::uint8_t { kUnicast, kMulticast };
 
-/// Takes packets that start at their IPv6 header and cuts off what follows the payload length.
-/// Unicast ones go on in `out`, those for groups in `groups`; link-local ones for this node go up.
-/// While forwarding is off, only neighbour discovery passes.
+/// Takes packets that start at their IPv6 header and trims the octets behind the payload length.
+/// Unicast packets go to `out`, those for groups to `groups`; link-local ones for this node are
+/// punted. While forwarding is off, only neighbour discovery passes.
 ///
-/// Shape:  room for all in both; order kept within each.
+/// Shape:  room for all packets in both; order is kept within each.
 /// Errors: kIpRunt, kIpVersion, kIp6PayloadLength, kIpMartianSource, kIpMartianDestination,
 ///         kIp6Scope, kIpBroadcast (unicast by link-layer multicast), kForwardingStopped, and those
 ///         of ip6_deliver.
-/// Source: RFC 8200 §3; RFC 4291 §2.5 to §2.7; RFC 2675 (jumbograms are not taken).
+/// Source: RFC 8200 §3; RFC 4291 §2.5 to §2.7; RFC 2675 (jumbograms are not accepted).
 void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, LinkCast cast,
                bool forwarding, Ip6Burst& out, Burst& groups) noexcept;
 

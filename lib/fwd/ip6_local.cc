@@ -12,14 +12,14 @@ namespace ipoib::fwd {
 namespace {
 
 constexpr std::uint8_t kFirstNd = 133;
-/// Octets of router solicitation, router advertisement, neighbour solicitation, neighbour
-/// advertisement and redirect without options. Source: RFC 4861 §4.
+/// Minimum octets of router solicitation, router advertisement, neighbour solicitation, neighbour
+/// advertisement and redirect, without options. Source: RFC 4861 §4.
 constexpr std::array<std::uint8_t, 5> kNdLen = {8, 16, 24, 24, 40};
 
 constexpr bool is_nd(std::uint8_t type) {
   return type >= kFirstNd && type < kFirstNd + kNdLen.size();
 }
-/// Listener query, report and done of both versions. Source: RFC 2710 §3, RFC 3810 §5.
+/// True for listener query, report and done of both versions. Source: RFC 2710 §3, RFC 3810 §5.
 constexpr bool is_mld(std::uint8_t type) {
   return (type >= 130 && type <= 132) || type == 143;
 }
@@ -29,8 +29,8 @@ struct Icmp6 {
   std::uint32_t offset;
 };
 
-/// The ICMPv6 message of a packet, where it is in the first segment and nothing but hop-by-hop
-/// options lies before it.
+/// Returns the ICMPv6 message of a packet if it is in the first segment and only hop-by-hop options
+/// precede it.
 std::optional<Icmp6> icmp6_of(const rte_mbuf* m) noexcept {
   const auto* const data = rte_pktmbuf_mtod(m, const std::uint8_t*);
   std::uint8_t next = rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->next_header;
@@ -65,7 +65,7 @@ bool is_listener_discovery(const rte_mbuf* m) noexcept {
 
 void ip6_deliver(Context& c, const Ingress& in, rte_mbuf* m, bool group) noexcept {
   if (in.iface == table::kNoInterface) return drop(in, m, Drop::kLocalFromSelf);
-  // Where it cannot be made one segment, it stays as it is.
+  // If linearization fails, the packet stays a chain.
   if (m->nb_segs != 1) [[unlikely]]
     static_cast<void>(rte_pktmbuf_linearize(m));
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*);

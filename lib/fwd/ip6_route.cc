@@ -21,7 +21,7 @@ using table::NextHop;
 using table::NextHopKind;
 using wire::Ipv6Hdr;
 
-/// The route leads to no neighbour.
+/// Handles a route that leads to no neighbour.
 void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
                    DropBin& bin) noexcept {
   switch (kind) {
@@ -34,7 +34,7 @@ void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
   }
 }
 
-/// The neighbour is not known (null), or not valid.
+/// Handles a neighbour that is unknown (null) or not valid.
 void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
                 const Neighbour* neighbour, const wire::IpAddr& dst, DropBin& bin) noexcept {
   const table::InterfaceId iface = neighbour != nullptr ? neighbour->iface : hop.iface;
@@ -48,15 +48,15 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
   c.punt.neighbour_wanted(in, m, iface, dst);
 }
 
-/// As much as a redirect can quote. Source: RFC 4861 §4.6.3.
+/// Octets that a redirect can quote. Source: RFC 4861 §4.6.3.
 constexpr std::uint32_t kQuoted = wire::kMinIpv6Mtu;
 
-/// The packet, its hop limit taken down, goes back to the link it came by: a sender that is there
-/// does better without this router. Source: RFC 4861 §8.2.
+/// Requests a redirect for a packet, its hop limit already decremented, that leaves on its ingress
+/// link: a sender on that link has a better first hop. Source: RFC 4861 §8.2.
 [[gnu::noinline]] void tell_of_better_hop(Context& c, const Ingress& in, const rte_mbuf* m,
                                           const Neighbour& to) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
-  // Hosts take no other targets.
+  // Hosts accept no other targets.
   if (!wire::is_link_local6(to.addr) && to.addr != hdr.dst) return;
   if (!c.punt.may_redirect(in, hdr.src, hdr.dst)) return;
   const NextHop back = c.next_hops.get(c.prefixes6.lookup(hdr.src));
@@ -67,8 +67,8 @@ constexpr std::uint32_t kQuoted = wire::kMinIpv6Mtu;
   c.punt.redirect_wanted(in, copy, to.addr);
 }
 
-/// The burst waits for the cache lines of its neighbours together, not one by one. out[i]: hash of
-/// packet i's neighbour, where its route is kConnected.
+/// Prefetches the neighbours of the burst, so that their cache misses overlap. out[i]: hash of
+/// packet i's neighbour, if its route is kConnected.
 void prefetch_neighbours(const Context& c, std::span<const table::NextHopIndex> index,
                          const Ip6Burst& pkts, std::span<std::uint32_t> out) noexcept {
   table::NeighbourCache& neighbours = *c.neighbours;

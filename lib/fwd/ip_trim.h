@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cuts off what follows an IP packet: padding of the link.
+// Cuts off the octets behind an IP packet: padding of the link.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -11,7 +11,7 @@
 
 namespace ipoib::fwd {
 
-/// Cuts the packet to `len` octets, at least those of its first segment's IP header.
+/// Cuts the packet to `len` octets, which include the IP header in its first segment.
 inline void trim(rte_mbuf* m, std::uint32_t len) noexcept {
   expects(len >= sizeof(wire::Ipv4Hdr) && len <= m->pkt_len, "what is left is of the packet");
   m->pkt_len = len;

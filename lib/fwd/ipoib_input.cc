@@ -24,8 +24,9 @@ void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, 
   }
 }
 
-/// Sent by this link and brought back by the fabric: told by source GID and queue pair together, as
-/// several ports may share a LID, and several queue pairs a port. `m` starts at its IPoIB header.
+/// True if this link sent the packet and the fabric returned it. Source GID and QPN together
+/// identify the link, because several ports may share a LID, and several queue pairs a port. `m`
+/// starts at its IPoIB header.
 bool is_own_multicast(const InterfaceEntry& entry, rte_mbuf* m) {
   const auto& rx = fabric::meta_of(m).rx;
   if (rx.src_qpn != entry.ud_queue->qpn()) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage ipoib_input: what an IPoIB link received, sorted by what it carries; IPv4 checked. Source:
-// RFC 4391 §6.
+// Stage ipoib_input: sorts the packets of an IPoIB link by type and checks IPv4. Source: RFC 4391
+// §6.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace ipoib::fwd {
 
-/// Takes packets that start at their IPoIB header, PacketMeta::rx filled. ARP and RARP go up;
-/// counts rx_bytes. The reserved half of the header is not looked at.
+/// Takes packets that start at their IPoIB header, with PacketMeta::rx filled. Punts ARP and RARP;
+/// counts rx_bytes. The reserved half of the header is not checked.
 ///
-/// Shape:  as eth_input.
+/// Shape:  like eth_input.
 /// Errors: kIpoibRunt, kIpoibUnknownType, kIpoibOwnMulticast (RFC 4391 §10), and those of Ip4Input.
 void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                  std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept;

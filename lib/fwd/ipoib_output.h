@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage ipoib_output: the encapsulation header of a routed packet, and where the device is to send
-// it. Source: RFC 4391 §6.
+// Stage ipoib_output: prepends the encapsulation header of a routed packet and sets its destination
+// for the device. Source: RFC 4391 §6.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -15,7 +15,7 @@
 
 namespace ipoib::fwd {
 
-/// False, and nothing changed: no headroom.
+/// Returns false, without a change, if there is no headroom.
 inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to, wire::EtherType type) noexcept {
   if (!prepend(m, sizeof(wire::IpoibHdr))) [[unlikely]]
     return false;

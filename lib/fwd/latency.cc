@@ -14,9 +14,9 @@ namespace ipoib::fwd {
 namespace {
 
 constexpr auto kUdp = static_cast<std::uint8_t>(wire::IpProto::kUdp);
-constexpr std::uint32_t kWorkerMask = 0xff;  // of TimeStamp::stream; the rest names the run
+constexpr std::uint32_t kWorkerMask = 0xff;  // bits of TimeStamp::stream; the rest names the run
 
-/// The time stamp behind the IP header, where there is room for one.
+/// Records the time stamp behind the IP header, if there is room for one.
 void record(Context& c, const rte_mbuf* m, std::size_t header_len, std::uint64_t now) noexcept {
   if (m->data_len < header_len + sizeof(wire::UdpHdr) + sizeof(TimeStamp)) return;
   TimeStamp stamp;
@@ -26,7 +26,7 @@ void record(Context& c, const rte_mbuf* m, std::size_t header_len, std::uint64_t
   const std::uint32_t stream = stamp.stream.host();
   const std::uint32_t worker = stream & kWorkerMask;
   if ((stream & ~kWorkerMask) != c.run_id || worker >= LatencyRecorder::kStreams) return;
-  // Time-stamp counters of two lcores may be a little apart.
+  // Time-stamp counters of two lcores may differ slightly.
   const std::uint64_t cycles = now - std::min(now, stamp.tsc.host());
   c.latency->record(worker, stamp.sequence.host(),
                     static_cast<std::uint64_t>(static_cast<double>(cycles) * c.ns_per_cycle));

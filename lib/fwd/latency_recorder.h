@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one worker saw of time-stamped packets: how long they were under way, and which of each
-// sender's numbers came. Writer: that worker; readers: any thread.
+// Record of the time-stamped packets that one worker received: their latency, and the sequence
+// numbers of each sender. Writer: that worker; readers: any thread.
 #pragma once
 
 #include <array>
@@ -16,19 +16,20 @@ namespace ipoib::fwd {
 class LatencyRecorder {
  public:
   static constexpr std::size_t kStreams = 128;  ///< Workers that send.
-  /// A number that comes so much later than others cannot be told from a duplicate and counts as
-  /// late.
+  /// A number that arrives this much later than others cannot be distinguished from a duplicate and
+  /// counts as late.
   static constexpr std::uint64_t kWindow = 2048;
 
-  /// Packets of one sender. Lost in between are `next` less `received`, over all recorders.
+  /// Packets of one sender. Over all recorders, the largest `next` less the sum of `received` is
+  /// the loss.
   struct Stream {
     Counter received;    ///< Each number once.
-    Counter duplicates;  ///< Came again; in nothing else.
-    Counter late;        ///< Of the received: after one with a larger number.
-    Counter next;        ///< Largest number that came, and one.
+    Counter duplicates;  ///< Received again; counted in no other counter.
+    Counter late;        ///< Part of `received`: after a larger number.
+    Counter next;        ///< Largest number received, plus one.
   };
 
-  /// Sequence numbers start at 0 and have 32 bits of the 64 that `next` has.
+  /// Sequence numbers start at 0 and are the low 32 bits of the 64 that `next` has.
   void record(std::size_t stream, std::uint32_t sequence, std::uint64_t ns) noexcept {
     expects(stream < kStreams, "the sender has a number");
     writer_.expects_owner();
@@ -40,7 +41,7 @@ class LatencyRecorder {
  private:
   using Bits = std::array<std::uint64_t, kWindow / 64>;
 
-  /// False: it came before.
+  /// Returns false for a duplicate.
   bool take(std::size_t i, std::uint32_t sequence) noexcept {
     Stream& s = streams_[i];
     Bits& bits = seen_[i];
@@ -60,7 +61,7 @@ class LatencyRecorder {
     } else {
       s.late.add(1);
     }
-    // One older than the window shares its bit with a number that came or is overdue.
+    // A number older than the window shares its bit with a number that was received or is overdue.
     if (ahead >= 0 || next - number <= kWindow) word(bits, number) |= bit(number);
     s.received.add(1);
     return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The link header of a packet whose neighbour is known, by the kind of the link.
+// Prepends the link header of a packet whose neighbour is known, by the kind of the link.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,16 @@
 
 namespace ipoib::fwd {
 
-/// Largest IP packet to a neighbour: a connection has its own limit, whatever the link's is.
+/// Returns the largest IP packet to a neighbour: a connection has its own limit, independent of the
+/// link's.
 [[nodiscard]] inline std::uint16_t mtu_of(const table::Neighbour& to,
                                           const InterfaceEntry& entry) noexcept {
   const std::uint16_t link = entry.mtu.load(std::memory_order_relaxed);
   return to.queue != nullptr ? to.mtu : std::min(to.mtu, link);
 }
 
-/// Gives a packet that fits the link its header. False, and nothing changed: no headroom.
-/// `tail`: of the neighbour's interface, if that is Ethernet.
+/// Prepends the link header of a packet that fits the link. Returns false, without a change, if
+/// there is no headroom. `tail`: that of the neighbour's interface, if it is Ethernet.
 [[nodiscard, gnu::always_inline]] inline bool link_header(const table::Neighbour& to, EthTail tail,
                                                           wire::EtherType type,
                                                           rte_mbuf* m) noexcept {
@@ -42,20 +43,20 @@ namespace ipoib::fwd {
     c.tx.enqueue(to.iface, m);
 }
 
-/// link_output() of packets of one type in a row to neighbours on one interface, which is asked
-/// once. Ends before anything else is enqueued.
+/// Sends consecutive packets of one EtherType to neighbours on one interface, caching the
+/// interface's state. Call end() before enqueuing through any other path.
 template <wire::EtherType kType>
 class LinkRun {
  public:
   explicit LinkRun(Context& c) noexcept : c_{c}, run_{c.tx} {}
 
-  /// What follows is about this interface.
+  /// Selects the interface of the following packets.
   [[gnu::always_inline]] void turn_to(table::InterfaceId iface) noexcept {
     if (iface != iface_) [[unlikely]]
       begin(iface);
   }
-  /// The neighbour is valid, on the interface turned to, which is up, and sent to without a
-  /// connection: send_on() may follow.
+  /// True if `to` is valid and on the selected interface, the interface is up and no connection is
+  /// used. Precondition of send_on().
   [[nodiscard, gnu::always_inline]] bool goes_on_to(const table::Neighbour& to) const noexcept {
     return to.way() == way_;
   }
@@ -72,7 +73,7 @@ class LinkRun {
       return bin.add(m, Drop::kNoMbuf);
     run_.push(m);
   }
-  /// Shape of these: between turn_to() and end().
+  /// Shape of the following functions: between turn_to() and end().
   [[nodiscard]] table::InterfaceId iface() const noexcept {
     expects_begun();
     return iface_;
@@ -85,7 +86,7 @@ class LinkRun {
     expects_begun();
     return *entry_;
   }
-  /// mtu_of() a neighbour on it.
+  /// mtu_of() for a neighbour on the interface.
   [[nodiscard]] std::uint16_t mtu(const table::Neighbour& to) const noexcept {
     expects_begun();
     return to.queue != nullptr ? to.mtu : std::min(to.mtu, mtu_);
@@ -106,7 +107,7 @@ class LinkRun {
   [[gnu::always_inline]] void expects_begun() const noexcept {
     expects(iface_ != table::kNoInterface, "the run has begun and not ended");
   }
-  /// That no neighbour has.
+  /// A Way that no neighbour can have.
   static table::Neighbour::Way nowhere() noexcept {
     return table::Neighbour::way_of(table::kNoInterface, table::NeighbourState::kFailed,
                                     table::NeighbourMode::kUd);
@@ -114,7 +115,7 @@ class LinkRun {
 
   [[gnu::noinline]] void send_connected(const table::Neighbour& to, rte_mbuf* m,
                                         DropBin& bin) noexcept {
-    if (run_.is_handed_over()) end();  // by the same queue
+    if (run_.is_handed_over()) end();  // it uses the same queue
     link_output(c_, to, *entry_, kType, m, bin);
   }
   void begin(table::InterfaceId iface) noexcept {

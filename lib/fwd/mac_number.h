@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ethernet addresses as numbers, to be compared and stored at once.
+// Ethernet addresses as numbers, to be compared and stored in one step.
 #pragma once
 
 #include <bit>
@@ -14,15 +14,15 @@ namespace ipoib::fwd {
 static_assert(std::endian::native == std::endian::little);
 inline constexpr std::uint64_t kMacMask = 0x0000'ffff'ffff'ffffULL;
 
-/// First six octets of eight, the first lowest.
+/// Returns the first six octets of eight, the first octet lowest.
 [[nodiscard]] inline std::uint64_t mac_at(const std::byte* p) noexcept {
   std::uint64_t mac;
   std::memcpy(&mac, p, sizeof(mac));
   return mac & kMacMask;
 }
 
-/// Two loads put together: eight octets loaded right after six were stored would wait for all
-/// stores before.
+/// Loads 4 and 2 octets: a load of eight octets right after a store of six would wait for all
+/// earlier stores, because it defeats store forwarding.
 [[nodiscard]] inline std::uint64_t mac_of(const wire::MacAddr& addr) noexcept {
   std::uint32_t low;
   std::uint16_t high;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How workers may be told to behave. No EAL, so that configuration can name these, too.
+// Modes of workers that users can set. No EAL, so that configuration code can include them.
 #pragma once
 
 #include <array>
@@ -10,26 +10,26 @@
 
 namespace ipoib::fwd {
 
-/// What an lcore does with a loop that found nothing to do.
+/// Behaviour of an lcore after a loop that found no work.
 enum class IdlePolicy : std::uint8_t {
-  kPoll,   ///< Looks again at once.
-  kPause,  ///< A pause instruction first: kinder to the sibling hyper-thread.
-  kSleep,  ///< Sleeps up to 50 us after some empty loops: fewer cores than lcores.
+  kPoll,   ///< Polls again at once.
+  kPause,  ///< Pauses first (one instruction), which leaves cycles to the sibling hyper-thread.
+  kSleep,  ///< Sleeps up to 50 us after some empty loops; for hosts with fewer cores than lcores.
 };
 
 enum class ForwardMode : std::uint8_t {
   kRoute,
-  kIo,        ///< Frames cross between paired Ethernet ports as they are.
-  kRxonly,    ///< What is received is counted and freed.
-  kIcmpecho,  ///< Echo requests are answered, whoever they are for; all else as in rxonly.
-  kAddrswap,  ///< Packets go back to where they came from: addresses and ports swapped, routed.
-  // These make packets, too; what is received ends as in rxonly.
-  kTxonly,   ///< As fast as is set, one flow a neighbour.
-  kFlowgen,  ///< Many flows.
-  kLatency,  ///< With time stamps, which are read where they come back to this process.
+  kIo,        ///< Frames cross between paired Ethernet ports unchanged.
+  kRxonly,    ///< Received packets are counted and freed.
+  kIcmpecho,  ///< Echo requests to any address are answered; other packets end as in rxonly.
+  kAddrswap,  ///< Packets go back to their senders: addresses and ports swapped, routed.
+  // The following modes also make packets; received packets end as in rxonly.
+  kTxonly,   ///< At the configured rate, one flow per neighbour.
+  kFlowgen,  ///< At the configured rate, many flows.
+  kLatency,  ///< Packets have time stamps, which are read when they return to this process.
 };
 
-/// By ForwardMode: as people write them.
+/// User-visible names, indexed by ForwardMode.
 inline constexpr std::array<std::string_view, 8> kForwardModeNames = {
     "route", "io", "rxonly", "icmpecho", "addrswap", "txonly", "flowgen", "latency"};
 

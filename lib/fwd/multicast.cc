@@ -23,7 +23,7 @@ using wire::IpAddr;
 using wire::Ipv4Hdr;
 using wire::Ipv6Hdr;
 
-/// What multicast asks of a version.
+/// The parts of multicast that depend on the IP version.
 struct V4 {
   using Hdr = Ipv4Hdr;
   static constexpr IpAddr kAllRouters = wire::kIgmpAllRouters;
@@ -77,13 +77,12 @@ struct V6 {
   }
 };
 
-/// Of the groups of a link.
+/// True if two groups of a link have the same link-layer destination.
 bool same_way(const Neighbour& a, const Neighbour& b) noexcept {
   return a.mode == b.mode && a.ah == b.ah && a.mac == b.mac;
 }
 
-/// Packets on their way to neighbours that are looked up by interface and destination; what has its
-/// neighbour leaves in bursts.
+/// Sends packets, in bursts, to neighbours that it looks up by interface and destination.
 template <class V>
 class Sender {
  public:
@@ -107,7 +106,7 @@ class Sender {
     push(m, neighbour);
   }
 
-  /// To the all-routers group of the link.
+  /// Sends to the all-routers group of the link.
   void send_to_routers(rte_mbuf* m, InterfaceId iface) noexcept {
     if (!c_.interfaces[iface].is_up()) return bin_.add(m, Drop::kLinkDown);
     Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
@@ -117,7 +116,7 @@ class Sender {
     push(m, routers);
   }
 
-  /// A copy of all octets; null, and counted: no mbuf.
+  /// Returns a full copy. If there is no mbuf, counts a drop and returns null.
   rte_mbuf* copy(const rte_mbuf* m) noexcept {
     c_.stats.copies.add(1);
     rte_mbuf* const copy = rte_pktmbuf_copy(m, c_.fragment_pool, 0, UINT32_MAX);
@@ -150,7 +149,7 @@ class Sender {
   RoutedBurst burst_;
 };
 
-/// Interfaces that the packet is to leave by; none, and why.
+/// Returns the egress interfaces of the packet. If there are none, `reason` is the drop reason.
 template <class V>
 std::uint64_t ways_out(const table::Delivery& d, const typename V::Hdr& hdr, InterfaceId in,
                        Drop& reason) noexcept {
@@ -163,8 +162,8 @@ std::uint64_t ways_out(const table::Delivery& d, const typename V::Hdr& hdr, Int
   return 0;
 }
 
-/// Whether the packet came by the interface that leads to its source. Of several paths management
-/// has chosen the interface, for all routers of a link alike.
+/// True if the packet arrived on the interface that leads to its source. If there are several
+/// paths, management has chosen the interface consistently for all routers of a link.
 template <class V>
 bool is_from_its_source(const Context& c, const Ingress& in, const typename V::Hdr& hdr) noexcept {
   const table::NextHop back = V::way_to_source(c, hdr);
@@ -174,8 +173,8 @@ bool is_from_its_source(const Context& c, const Ingress& in, const typename V::H
   return leads_on && back.iface == in.iface;
 }
 
-/// The multicast router is told of a source that no delivery names. Not of what only this node
-/// listens to, which goes nowhere whoever sends it.
+/// Reports a source that no delivery names to the multicast router, except for groups that only
+/// this node listens to: those packets are not forwarded from any source.
 template <class V>
 void tell_of_source(Context& c, const Ingress& in, const table::Delivery* d,
                     const typename V::Hdr& hdr) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage multicast: packets to groups, of both versions: copies for this node and for each link that
-// wants them. Also the way out for packets that go to a neighbour or group whatever the routes say.
+// Stage multicast: copies packets to groups, of both versions, for this node and for each link that
+// wants them. It also sends packets to a neighbour or group regardless of the routes.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,25 @@ namespace ipoib::fwd {
 
 enum class IpVersion : std::uint8_t { k4, k6 };
 
-/// Takes checked packets whose destination is a group. What becomes of them is the delivery of the
-/// interface they came by: a copy goes up where it says so, and one to each of its interfaces, the
-/// TTL taken down once. Copies are whole: links write their headers in front, and not all devices
-/// take packets in pieces. Where the delivery says so, a copy goes only to interfaces that the
-/// packet may reach from the way back to its source, so that routers on the same links do not send
-/// it round between them. `forwarding` off: this node's own only. On interfaces of a multicast
-/// router IGMP and MLD go up and no further, whatever group they are sent to.
+/// Takes checked packets whose destination is a group and applies the delivery of the ingress
+/// interface: it may punt a copy, and sends one copy on each interface of the delivery, with the
+/// TTL decremented once. Copies are deep, because links write their headers in front, and not all
+/// devices send chains. A delivery may limit interfaces to the reverse path: they get a copy only
+/// if the packet arrived on the interface that leads to its source, so that routers on the same
+/// links do not loop it. `forwarding` off: only delivery to this node. On interfaces of a multicast
+/// router, IGMP and MLD to any group are punted and not forwarded.
 ///
-/// Errors: kIpMulticast (no delivery, or none that is not link-local), kIpMulticastRpf (came by
-///         another interface than the one that leads to its source), kIpTtlExceeded (no error is
-///         told), kNoMbuf, kLinkDown, kGroupAbsent, and those of ip6_deliver, the output stages and
-///         Punt. A packet that goes anywhere at all is counted for the ways it could not go.
+/// Errors: kIpMulticast (no delivery, or none beyond link-local scope), kIpMulticastRpf (arrived on
+///         another interface than the one that leads to its source), kIpTtlExceeded (without an
+///         ICMP error), kNoMbuf, kLinkDown, kGroupAbsent, and those of ip6_deliver, the output
+///         stages and Punt. Each copy that fails counts its own drop; interfaces that scope, TTL or
+///         reverse path exclude count none if the packet is delivered or has another egress.
 /// Source: RFC 1112 §7; RFC 4291 §2.7; RFC 4443 §2.4 e; RFC 4391 §10.
 void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion version,
                      bool forwarding) noexcept;
 
 /// Takes a packet that starts at its IP header and sends it on `iface`, which exists, to its
-/// destination there, or to the all-routers group there, TTL as it is.
+/// destination there, or to the all-routers group there. The TTL stays.
 ///
 /// Errors: kIpRunt, kIpVersion, kLinkDown, kGroupAbsent, kNeighbourFailed, and those of the output
 ///         stages and Punt.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ones' complement sums of octets that lie anywhere, in any number of pieces: what the checksums of
-// TCP are made of. Sums are in memory order. Source: RFC 1071.
+// Ones' complement sums of octets at any place, in any number of pieces, for the checksums of TCP.
+// Sums are in memory order. Source: RFC 1071.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -16,24 +16,24 @@
 
 namespace ipoib::fwd {
 
-/// Of octets one after the other; 0xffff where a checksum among them is right.
+/// Sum of consecutive octets; 0xffff if they include a correct checksum.
 class OnesSum {
  public:
-  /// What begins at an odd place counts with the octets of its words swapped. Source: RFC 1071 §2
-  /// (B).
+  /// A piece that begins at an odd offset counts with the octets of its words swapped. Source: RFC
+  /// 1071 §2 (B).
   void add(std::span<const std::byte> octets) noexcept {
     const std::uint16_t sum = of(octets);
     sum_ += odd_ ? __builtin_bswap16(sum) : sum;
     odd_ ^= octets.size() % 2 != 0;
   }
-  /// The sum of `len` octets that follow those before.
+  /// Adds the sum of `len` octets that follow the previous ones.
   void add(std::uint16_t sum, std::size_t len) noexcept {
     sum_ += odd_ ? __builtin_bswap16(sum) : sum;
     odd_ ^= len % 2 != 0;
   }
-  /// A 16-bit number in host order at an even place.
+  /// Adds a 16-bit number in host order at an even offset.
   void add_word(std::uint16_t host) noexcept { sum_ += __builtin_bswap16(host); }
-  /// Octets `at` to `at + len` of a packet. Shape: at + len <= m->pkt_len.
+  /// Adds octets `at` to `at + len` of a packet. Shape: at + len <= m->pkt_len.
   void add(const rte_mbuf* m, std::uint32_t at, std::uint32_t len) noexcept {
     expects(std::uint64_t{at} + len <= m->pkt_len, "the octets are the packet's");
     for (; len != 0; m = m->next) {
@@ -49,7 +49,7 @@ class OnesSum {
   }
 
   [[nodiscard]] std::uint16_t folded() const noexcept { return fold(sum_); }
-  /// As a header has it, ready to be stored with Be16.
+  /// The checksum in host order, ready to be stored with Be16.
   [[nodiscard]] std::uint16_t checksum() const noexcept {
     return __builtin_bswap16(static_cast<std::uint16_t>(~folded()));
   }

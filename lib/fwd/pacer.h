@@ -7,12 +7,12 @@
 
 namespace ipoib::fwd {
 
-/// What sending costs, in 2^-20 cycles: a packet, and each of its octets. Both 0: no limit.
+/// Cost of sending, in 2^-20 cycles: per packet and per octet. Both 0: no limit.
 struct Pace {
   static constexpr unsigned kShift = 20;
   std::uint64_t per_packet = 0;
   std::uint64_t per_octet = 0;
-  /// Cycles that can be saved up: those of the largest packet, and what a late loop makes good.
+  /// Cycles that can be saved up: the cost of the largest packet, and an allowance for late loops.
   std::uint64_t depth = 0;
 
   [[nodiscard]] bool limited() const noexcept { return (per_packet | per_octet) != 0; }
@@ -23,7 +23,7 @@ struct Pace {
 
 class Pacer {
  public:
-  /// Time passed until `tsc`; once a loop. The first time begins with nothing saved.
+  /// Adds the time until `tsc`; once a loop. The first call starts without credit.
   void refill(const Pace& pace, std::uint64_t tsc) noexcept {
     if (last_ == 0) last_ = tsc;
     const std::uint64_t depth = pace.depth << Pace::kShift;
@@ -31,7 +31,7 @@ class Pacer {
     credit_ = std::min(credit_ + (cycles << Pace::kShift), depth);
     last_ = tsc;
   }
-  /// Pays for a packet. False: not yet.
+  /// Pays for a packet. Returns false if the credit is too small yet.
   [[nodiscard]] bool take(const Pace& pace, std::uint16_t octets) noexcept {
     const std::uint64_t cost = pace.cost(octets);
     if (cost > credit_) return false;

@@ -27,7 +27,7 @@ msg::Up message(msg::Up::Kind kind, table::InterfaceId iface, rte_mbuf* m) noexc
   return up;
 }
 
-/// The high half of a product depends on all of its factors' bits.
+/// The high half of a product depends on all bits of its factors.
 std::uint64_t mix(std::uint64_t seed, const wire::IpAddr& addr) noexcept {
   std::uint64_t high, low;
   std::memcpy(&high, addr.bytes.data(), sizeof(high));
@@ -72,7 +72,7 @@ void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
   push_or_drop(in, message(Kind::kArp, in.iface, m));
 }
 
-/// InfiniBand devices have filled it; others leave anything there.
+/// InfiniBand devices have filled PacketMeta::rx; for other devices its content is undefined.
 void Punt::fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept {
   auto& rx = fabric::meta_of(m).rx;
   const bool ipoib =
@@ -137,7 +137,7 @@ bool Punt::may_redirect(const Ingress& in, const wire::IpAddr& source,
                         const wire::IpAddr& destination) noexcept {
   if (spent(Kind::kRedirectWanted) || !settings_.redirects.load(std::memory_order_relaxed))
     return false;
-  // Other seeds than those of multicast sources.
+  // The seeds differ from those of multicast sources.
   KeyUse& use = use_of(mix(mix(~std::uint64_t{in.iface}, source), destination), redirect_again_);
   return std::exchange(use.used, 1U) == 0;
 }
@@ -149,15 +149,15 @@ void Punt::redirect_wanted(const Ingress& in, rte_mbuf* copy,
   if (!push(up)) rte_pktmbuf_free(copy);
 }
 
-/// How often the key was used in the latest `intervals`, counted from its first use.
+/// Returns the uses of the key in the latest `intervals`, counted from its first use.
 Punt::KeyUse& Punt::use_of(std::uint64_t key, std::uint32_t intervals) noexcept {
   KeyUse& use = keys_[key >> (64 - kKeyBits)];
   if (use.key != key || interval_ - use.interval >= intervals) use = {key, interval_, 0};
   return use;
 }
 
-/// What anybody may send this node in any number leaves a quarter of the ring to what interfaces,
-/// neighbours and groups live on.
+/// Local packets and ICMP errors, which any host may cause in any number, leave a quarter of the
+/// ring free for the messages that interfaces, neighbours and groups depend on.
 bool Punt::leaves_room(Kind kind) const noexcept {
   if (kind != Kind::kLocal && kind != Kind::kIcmpError) return true;
   return rte_ring_free_count(ring_) > rte_ring_get_capacity(ring_) / 4;

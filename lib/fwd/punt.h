@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage punt: what the worker cannot decide goes up to the management lcore, within limits that
-// leave established flows alone whatever comes in.
+// Stage punt: passes packets that the worker cannot handle to the management lcore, within limits
+// that protect established flows against any load.
 //
-// A packet that goes up is not lost here, but for an ICMP error: that packet is counted under the
-// reason for which it could not be forwarded, whether or not the error is wanted of management, and
-// under nothing else. A packet that should go up and may not is counted once: kNeighbourPending
-// (its neighbour has had its share), kPuntRateLimited (its kind has), kPuntRingFull.
+// A punted packet is not counted as a drop here, except for an ICMP error: that packet is counted
+// under the reason for which it could not be forwarded, whether or not management is asked for the
+// error, and under no other reason. A packet that should be punted and may not is counted once:
+// kNeighbourPending (limit of its neighbour), kPuntRateLimited (limit of its kind), kPuntRingFull.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -23,12 +23,12 @@
 
 namespace ipoib::fwd {
 
-/// What to tell the sender of a packet that is lost, in ICMP or ICMPv6 as its version is.
-/// Source: RFC 792, RFC 1191; RFC 4443.
+/// The error for the sender of a dropped packet, ICMP or ICMPv6 by its version. Source: RFC 792,
+/// RFC 1191; RFC 4443.
 struct IcmpError {
   std::uint8_t type;
   std::uint8_t code = 0;
-  std::uint16_t mtu = 0;  ///< Too big: of the next hop.
+  std::uint16_t mtu = 0;  ///< Too big: MTU of the next hop.
 };
 
 inline constexpr IcmpError kTtlExceeded{static_cast<std::uint8_t>(wire::IcmpType::kTimeExceeded)};
@@ -49,7 +49,7 @@ constexpr IcmpError packet_too_big(std::uint16_t mtu) {
 }
 inline constexpr IcmpError kHopLimitExceeded{3};
 
-/// Functions that are given a packet take it over.
+/// Functions that are given a packet take ownership of it.
 class Punt {
  public:
   Punt(const WorkerConfig& config, Counter& punts);
@@ -62,29 +62,29 @@ class Punt {
 
   /// `m` starts at the ARP header.
   void arp(const Ingress& in, rte_mbuf* m) noexcept;
-  /// From here on: `m` starts at the IP header.
-  /// `group`: its destination is one. An Ethernet frame's PacketMeta::rx says no more than that.
-  /// A packet that came by no interface was sent by this node to itself: kLocalFromSelf.
+  /// In the following functions `m` starts at the IP header. `group`: its destination is a group.
+  /// For an Ethernet frame, PacketMeta::rx holds only that and the interface. A packet without an
+  /// ingress interface was sent by this node to itself: kLocalFromSelf.
   void local(const Ingress& in, rte_mbuf* m, bool group = false) noexcept;
-  /// IGMP and MLD have a share of their own: pings must not keep hosts from their groups.
+  /// IGMP and MLD have their own limit, so that pings cannot keep hosts out of their groups.
   void membership(const Ingress& in, rte_mbuf* m, bool group) noexcept;
   void nd(const Ingress& in, rte_mbuf* m, bool group) noexcept;
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                         const wire::IpAddr& addr, bool to_routers = false) noexcept;
   void icmp_error(const Ingress& in, rte_mbuf* m, Drop reason, const IcmpError& error) noexcept;
-  /// Of a packet that no delivery names both group and source of; the packet stays the caller's.
-  /// What may not go up now does with a later packet.
+  /// Reports a source and group that no delivery names together. The caller keeps the packet. If
+  /// the report is rate-limited, a later packet causes it.
   void multicast_unknown(const Ingress& in, const wire::IpAddr& group,
                          const wire::IpAddr& source) noexcept;
-  /// Whether a packet from `source` to `destination`, sent back by the link it came by, may go up
-  /// as redirect_wanted(): not where Settings::redirects is off. A true answer is this flow's for a
-  /// while.
+  /// True if a packet from `source` to `destination`, sent back on its ingress link, may be punted
+  /// as redirect_wanted(); false if Settings::redirects is off. After true, the flow gets false for
+  /// a while (PuntLimits::redirect_again).
   [[nodiscard]] bool may_redirect(const Ingress& in, const wire::IpAddr& source,
                                   const wire::IpAddr& destination) noexcept;
-  /// `copy` of such a packet. Where it cannot go up, nothing is lost.
+  /// `copy` is a copy of such a packet. If it cannot be punted, it is freed and no drop is counted.
   void redirect_wanted(const Ingress& in, rte_mbuf* copy, const wire::IpAddr& next_hop) noexcept;
 
-  /// Wakes management if it sleeps and something went up. Once a loop.
+  /// Wakes management if it sleeps and messages were sent. Once a loop.
   void ring_doorbell() noexcept {
     if (!pushed_) [[likely]]
       return;
@@ -96,9 +96,9 @@ class Punt {
   using Kind = msg::Up::Kind;
   static constexpr std::size_t kKinds = 8;
 
-  /// How many packets went up for one neighbour or multicast source since an interval.
-  /// Direct-mapped: one that falls on another's place takes it; the limit over all holds none the
-  /// less.
+  /// Number of packets punted for one neighbour, multicast source or redirected flow since an
+  /// interval. Direct-mapped: a colliding key takes over the entry; the limit per kind holds
+  /// anyway.
   struct KeyUse {
     std::uint64_t key = 0;
     std::uint32_t interval = 0;

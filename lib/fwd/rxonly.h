@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode rxonly, and what every test mode does with packets that are not its own: they are
-// counted and freed. A node stays one that can be reached: what is for it and is not UDP goes up.
+// Forward mode rxonly, also used by every test mode for packets that are not its own: they are
+// counted and freed. The node stays reachable: packets for it that are not UDP are punted.
 #pragma once
 
 #include "lib/fwd/burst.h"
@@ -8,7 +8,8 @@
 
 namespace ipoib::fwd {
 
-/// Take checked unicast packets; they leave counted as WorkerStats::consumed, or go up.
+/// Both take checked unicast packets; they are counted as WorkerStats::consumed and freed, or
+/// punted.
 void rxonly4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept;
 void rxonly6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept;
 

@@ -15,7 +15,7 @@ constexpr std::uint16_t kUncut = TcpHdr::kSyn | TcpHdr::kRst | TcpHdr::kUrg;
 constexpr std::uint16_t kLastOnly = TcpHdr::kFin | TcpHdr::kPsh;
 constexpr std::uint16_t kFirstOnly = TcpHdr::kCwr;
 
-/// What is added to right checksums makes them as wrong as the packet's is.
+/// Returns the value that, added to right checksums, makes them as wrong as the packet's.
 std::uint16_t checksum_error(const TcpPacket& packet) noexcept {
   OnesSum sum = packet.header_sum();
   sum.add(packet.m, packet.header_len, packet.payload_len());
@@ -71,7 +71,7 @@ void TcpCut::copy_payload(std::byte* to, std::uint32_t len) noexcept {
   }
 }
 
-/// Headers that are a copy of the packet's become those of the segment.
+/// Turns headers copied from the packet into those of the segment.
 void TcpCut::finish(const TcpPacket& segment, std::uint16_t payload_sum) const noexcept {
   TcpHdr& tcp = segment.tcp();
   const std::uint32_t len = segment.payload_len();

@@ -17,9 +17,9 @@ namespace {
 using table::Neighbour;
 using wire::TcpHdr;
 
-/// What the neighbour's connection takes.
+/// Limits of the neighbour's connection.
 struct Room {
-  std::uint16_t mtu = 0;       ///< Octets of the largest packet; 0: there is no connection.
+  std::uint16_t mtu = 0;       ///< Octets of the largest packet; 0: no connection.
   std::uint16_t segments = 0;  ///< Mbufs of the longest chain.
 
   [[nodiscard]] static Room of(const Context& c, const Neighbour& to) noexcept {
@@ -41,7 +41,7 @@ bool same_flow(const TcpPacket& a, const TcpPacket& b) noexcept {
               : same<2 * sizeof(wire::Be32)>(&a.ip4().src, &b.ip4().src);
 }
 
-/// Of one flow, and with the same flags but PSH.
+/// Compares packets of one flow: all header fields that must be equal, and the flags except PSH.
 bool alike(const TcpPacket& a, const TcpPacket& b) noexcept {
   if (a.header_len != b.header_len) return false;
   if (a.v6) {
@@ -59,7 +59,7 @@ bool alike(const TcpPacket& a, const TcpPacket& b) noexcept {
                      static_cast<std::size_t>(a.header_len - a.ip_len) - sizeof(TcpHdr)) == 0;
 }
 
-/// As the segment's checksum has it, whether or not that is right.
+/// Payload sum according to the segment's checksum, whether or not that is right.
 std::uint16_t claimed_payload_sum(const TcpPacket& p) noexcept {
   return static_cast<std::uint16_t>(~p.header_sum().folded());
 }
@@ -71,7 +71,7 @@ bool checksum_is_right(const TcpPacket& p) noexcept {
   return sum.folded() == 0xffff;
 }
 
-/// A packet in the making.
+/// A packet under construction.
 class Flow {
  public:
   Flow() noexcept = default;
@@ -81,7 +81,7 @@ class Flow {
   [[nodiscard]] bool holds(const TcpPacket& p, const Neighbour* to) const noexcept {
     return to == to_ && same_flow(head_, p);
   }
-  /// True: the segment is part of the packet now. No mbuf of a chain may be empty.
+  /// Returns true if the segment is part of the packet now. No mbuf of a chain may be empty.
   bool append(const TcpPacket& p) noexcept {
     const std::uint32_t len = p.payload_len();
     if (p.m->data_len == p.header_len || len > segment_len() ||
@@ -101,7 +101,8 @@ class Flow {
   }
   [[nodiscard]] bool ended() const noexcept { return ended_; }
 
-  /// Writes the headers of the whole. Returns how many segments it is made of, 0 for one.
+  /// Writes the headers of the merged packet. Returns its number of segments, or 0 for a single
+  /// one.
   std::uint16_t finish() noexcept {
     if (n_ < 2) return 0;
     TcpHdr& tcp = head_.tcp();
@@ -115,7 +116,7 @@ class Flow {
   }
 
  private:
-  /// The first segment is looked at when there is a second.
+  /// Checks the first segment, once there is a second.
   bool begin() noexcept {
     last_ = rte_pktmbuf_lastseg(head_.m);
     segment_len_ = head_.payload_len();
@@ -138,16 +139,16 @@ class Flow {
 
   TcpPacket head_;
   const Neighbour* to_ = nullptr;
-  rte_mbuf* last_ = nullptr;       ///< Of the chain.
-  OnesSum payload_;                ///< All there is.
-  std::uint32_t segment_len_ = 0;  ///< Octets of payload of each segment but the last.
+  rte_mbuf* last_ = nullptr;       ///< Last mbuf of the chain.
+  OnesSum payload_;                ///< Sum of the whole payload.
+  std::uint32_t segment_len_ = 0;  ///< Octets of payload of each segment except the last.
   Room room_;
   std::uint16_t n_ = 1;
   bool ended_ = false;
   bool pushed_ = false;
 };
 
-/// The latest few packets in the making: connections that send at once in one burst are few.
+/// The latest packets under construction; only a few connections send at once in one burst.
 class Flows {
  public:
   explicit Flows(WorkerStats& stats) noexcept : stats_{stats} {}
@@ -187,7 +188,7 @@ class Flows {
   std::uint8_t next_out_ = 0;
 };
 
-/// May begin a packet that more segments go into.
+/// True if further segments may be merged into the packet.
 bool may_lead(const TcpPacket& p, std::uint16_t port_mtu) noexcept {
   const std::uint16_t flags = p.tcp().flags();
   return p.m->pkt_len == port_mtu && p.payload_len() != 0 && p.m->data_len > p.header_len &&
@@ -214,7 +215,7 @@ void tcp_merge(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
     }
     const TcpPacket p{pkts.pkts[i]};
     if (p.kind != TcpKind::kTcp) {
-      // It may be of any connection, none of which it is to be overtaken by.
+      // It may belong to any connection, and later packets of that must not overtake it.
       if (p.kind == TcpKind::kOdd) flows.close_all();
       keep(i);
       continue;

@@ -19,7 +19,7 @@ bool tcp_output(Context& c, const table::Neighbour& to, const InterfaceEntry& en
       bin.add(m, Drop::kNoMbuf);
       return true;
     }
-    if (!cut.done()) c.stats.copies.add(1);  // the last stands for the packet itself
+    if (!cut.done()) c.stats.copies.add(1);  // the last one stands for the packet
     link_output(c, to, entry, type, segment, bin);
   }
   c.stats.tcp_cut.add(1);

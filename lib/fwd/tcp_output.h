@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage tcp_output: TCP packets that are too large for where they go leave in segments.
+// Stage tcp_output: sends TCP packets that are too large for their egress as segments.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -14,10 +14,10 @@
 namespace ipoib::fwd {
 
 /// Takes a routed packet that starts at its IP header and is larger than `mtu`; its segments leave
-/// through Tx. False, and the packet is still the caller's: the interface does not offer it, or the
-/// packet is none that may be cut (TcpCut::possible).
+/// through Tx. Returns false, and the packet stays the caller's, if the interface does not offer
+/// segmentation or the packet cannot be cut (TcpCut::possible).
 ///
-/// Errors: kNoMbuf, counted once, where mbufs run out; segments before that have left.
+/// Errors: kNoMbuf, counted once, if mbufs run out; the segments before have left.
 [[nodiscard]] bool tcp_output(Context& c, const table::Neighbour& to, const InterfaceEntry& entry,
                               wire::EtherType type, rte_mbuf* m, std::uint16_t mtu,
                               DropBin& bin) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A TCP packet of either IP version, its headers where they lie: what merging and cutting share.
+// A TCP packet of either IP version with its headers in place, for merging and cutting.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -18,21 +18,21 @@
 
 namespace ipoib::fwd {
 
-/// What a checked packet that starts at its IP header is to those who look for TCP.
+/// Class of a checked packet that starts at its IP header.
 enum class TcpKind : std::uint8_t {
-  kOther,  ///< No TCP.
-  kOdd,    ///< TCP, or may be, behind IP options or extension headers, of a fragment, or with
-           ///< headers that are not whole in the first segment.
+  kOther,  ///< Not TCP.
+  kOdd,    ///< TCP, or possibly TCP: behind IP options or extension headers, in a fragment, or with
+           ///< headers that are not complete in the first segment.
   kTcp,
 };
 
-/// The fields say something with kTcp only.
+/// The lengths are valid with kTcp only.
 struct TcpPacket {
   rte_mbuf* m = nullptr;
   TcpKind kind = TcpKind::kOther;
   bool v6 = false;
   std::uint16_t ip_len = 0;      ///< Octets of the IP header.
-  std::uint16_t header_len = 0;  ///< Of both headers, options of TCP included.
+  std::uint16_t header_len = 0;  ///< Octets of both headers, including TCP options.
 
   TcpPacket() noexcept = default;
   explicit TcpPacket(rte_mbuf* packet) noexcept : m{packet} {
@@ -75,14 +75,15 @@ struct TcpPacket {
     return {rte_pktmbuf_mtod_offset(m, const std::byte*, ip_len),
             static_cast<std::size_t>(header_len - ip_len)};
   }
-  /// Source and destination, as they lie in the IP header.
+  /// Source and destination addresses in the IP header.
   [[nodiscard]] std::span<const std::byte> addresses() const noexcept {
     const std::size_t len = v6 ? 2 * sizeof(wire::IpAddr) : 2 * sizeof(wire::Be32);
     return {rte_pktmbuf_mtod_offset(m, const std::byte*, ip_len - len), len};
   }
 
-  /// Of pseudo header and TCP header as it is, for a packet of m->pkt_len octets: all that TCP's
-  /// checksum covers but the payload. Source: RFC 9293 §3.1, RFC 8200 §8.1.
+  /// Sums pseudo header and TCP header in their present form, for a packet of m->pkt_len octets:
+  /// everything that TCP's checksum covers except the payload. Source: RFC 9293 §3.1, RFC 8200
+  /// §8.1.
   [[nodiscard]] OnesSum header_sum() const noexcept {
     expects_tcp();
     OnesSum sum;
@@ -93,7 +94,7 @@ struct TcpPacket {
     return sum;
   }
 
-  /// IP length and its checksum for m->pkt_len octets, other fields final.
+  /// Sets IP length and IPv4 checksum for m->pkt_len octets; the other fields must be final.
   void set_ip_len() const noexcept {
     expects_tcp();
     if (v6) {
@@ -108,8 +109,8 @@ struct TcpPacket {
   [[gnu::always_inline]] void expects_tcp() const noexcept {
     expects(kind == TcpKind::kTcp, "the packet is TCP");
   }
-  /// Before the header of an upper layer there may be hop-by-hop options, routing, fragment, ESP,
-  /// authentication, destination options and mobility headers, host identity and shim6. Source:
+  /// True for headers that may precede that of an upper layer: hop-by-hop options, routing,
+  /// fragment, ESP, authentication, destination options, mobility, host identity and shim6. Source:
   /// RFC 7045 §4.
   static bool is_extension(std::uint8_t next) noexcept {
     constexpr std::array<std::uint8_t, 9> kExtensions = {0, 43, 44, 50, 51, 60, 135, 139, 140};
@@ -117,8 +118,8 @@ struct TcpPacket {
   }
 };
 
-/// What the IPv4 identification of the packet `n` places behind this one is. Hosts count, or give
-/// datagrams that may not be fragmented none at all. Source: RFC 6864 §4.1.
+/// Returns the IPv4 identification of the packet `n` places behind this one. Hosts count up, or
+/// leave it 0 in datagrams that may not be fragmented. Source: RFC 6864 §4.1.
 inline std::uint16_t ip4_id_after(const wire::Ipv4Hdr& first, std::uint32_t n) noexcept {
   const bool atomic = (first.flags_offset.host() & wire::Ipv4Hdr::kDontFragment) != 0;
   const std::uint16_t id = first.id.host();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What test packets carry behind their UDP header.
+// Payload of test packets behind their UDP header.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace ipoib::fwd {
 
-/// All zero in packets that carry none.
+/// All zero in packets without a time stamp.
 struct TimeStamp {
-  wire::Be32 stream;    ///< Number of the run that made it, at random, and of the worker (8 bits).
-  wire::Be32 sequence;  ///< Of the worker's packets, from 0.
-  wire::Be64 tsc;       ///< Of the worker, when it made the packet.
+  wire::Be32 stream;    ///< Random number of the run; low 8 bits: number of the worker.
+  wire::Be32 sequence;  ///< Counts the worker's packets from 0.
+  wire::Be64 tsc;       ///< TSC of the worker when it made the packet.
 };
 static_assert(wire::WireRecord<TimeStamp> && sizeof(TimeStamp) == 16);
 

@@ -24,7 +24,7 @@ std::uint64_t octets_of(std::span<rte_mbuf* const> pkts) {
   return octets;
 }
 
-/// At least as many as any of the packets has; 1 when each is one mbuf.
+/// Upper bound of the number of segments of any packet; 1 if each packet is one mbuf.
 std::uint32_t bound_of_segments(std::span<rte_mbuf* const> pkts) {
   std::uint32_t bound = 0;
   for (const rte_mbuf* m : pkts) bound |= m->nb_segs;
@@ -105,12 +105,12 @@ Tx::Outcome Tx::send(Queue& q) noexcept {
     case Kind::kIpoib: return send(*q.interface->ud_queue, {q.pkts.data(), q.n});
     case Kind::kHandoff: break;
   }
-  // A void* a packet, as rte_ring has it.
+  // rte_ring takes one void* per packet.
   void* const* const objects = reinterpret_cast<void* const*>(q.pkts.data());
   return {static_cast<std::uint16_t>(rte_ring_sp_enqueue_burst(q.ring, objects, q.n, nullptr))};
 }
 
-/// Leaves packets that the ethdev sends.
+/// Copies chains that are too long for the ethdev; drops those that cannot be copied.
 [[gnu::noinline]] void Tx::shorten_chains(Queue& q) noexcept {
   const unsigned most = q.interface->max_segments.load(std::memory_order_relaxed);
   std::uint16_t kept = 0;
@@ -131,7 +131,7 @@ void Tx::flush(Queue& q) noexcept {
                                        q.interface->max_segments.load(std::memory_order_relaxed))
       [[unlikely]]
     shorten_chains(q);
-  // Lengths are read before the packets are the device's.
+  // Lengths are read before the device owns the packets.
   const bool own = q.kind != Kind::kHandoff;
   const std::uint64_t octets = own ? octets_of({q.pkts.data(), q.n}) : 0;
 
@@ -147,7 +147,7 @@ void Tx::flush(Queue& q) noexcept {
   q.n = 0;
 }
 
-/// Packets of one peer in a row are one burst.
+/// Consecutive packets to one peer are one burst.
 void Tx::flush(Connected& q) noexcept {
   for (std::uint16_t begin = 0, end = 0; begin < q.n; begin = end) {
     fabric::ConnectedQueue* const queue = q.queues[begin];
@@ -165,7 +165,7 @@ void Tx::flush(Connected& q) noexcept {
   q.n = 0;
 }
 
-/// `octets`: of all, with their link headers.
+/// `octets`: sum of the whole burst, with link headers.
 void Tx::count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_t octets,
                     const Outcome& outcome, std::span<rte_mbuf* const> unsent) noexcept {
   const std::uint64_t sent = outcome.taken - outcome.lost.packets;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage tx: finished packets wait here, by the interface they leave by, until the burst is full or
+// Stage tx: finished packets wait here, one queue per egress interface, until the burst is full or
 // the loop ends.
 #pragma once
 
@@ -19,26 +19,27 @@ namespace ipoib::fwd {
 class Tx {
   enum class Kind : std::uint8_t { kEthernet, kIpoib, kHandoff };
 
-  /// An own interface, or another worker.
+  /// Queue of an own interface, or of another worker.
   struct alignas(64) Queue {
     std::uint16_t n = 0;
     Kind kind = Kind::kHandoff;
-    table::InterfaceId iface = table::kNoInterface;  ///< Not of kHandoff.
-    const InterfaceEntry* interface = nullptr;       ///< Not of kHandoff.
-    rte_ring* ring = nullptr;                        ///< kHandoff.
+    table::InterfaceId iface = table::kNoInterface;  ///< Unset for kHandoff.
+    const InterfaceEntry* interface = nullptr;       ///< Null for kHandoff.
+    rte_ring* ring = nullptr;                        ///< kHandoff only.
     std::array<rte_mbuf*, kMaxBurst> pkts;
   };
 
  public:
-  /// `counters`: of this worker, by InterfaceId.
+  /// `counters`: those of this worker, indexed by InterfaceId.
   Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters);
 
-  /// Takes a packet with its link header, and with PacketMeta::tx where the interface is IPoIB.
-  /// One for an interface of another worker is handed over. What the device or the other worker
-  /// does not take is freed and counted under the outgoing interface (kEthTxFull, kIbTxFull,
-  /// kHandoffRingFull; kLinkDown where the device is stopped). A chain longer than an ethdev sends
-  /// is copied first; one that cannot be copied is counted as kNoMbuf or kTxSegments. What an
-  /// InfiniBand device takes and then loses is in the counters of that device only.
+  /// Takes a packet with its link header, and with PacketMeta::tx if the interface is IPoIB. A
+  /// packet for an interface of another worker is handed over. Packets that the device or the other
+  /// worker does not take are freed and counted on the egress interface (kEthTxFull, kIbTxFull,
+  /// kHandoffRingFull; kLinkDown if the device is stopped). A chain longer than an ethdev sends is
+  /// copied first; if it cannot be copied, it is counted as kNoMbuf or kTxSegments. A packet that
+  /// an InfiniBand device takes and then loses is counted as tx_lost here; its drop reason is in
+  /// the counters of that device only.
   void enqueue(table::InterfaceId iface, rte_mbuf* m) noexcept {
     expects_no_run(iface);
     Queue& q = *queue_of_[iface];
@@ -47,8 +48,8 @@ class Tx {
     push(q, m);
   }
 
-  /// enqueue() of packets in a row for one interface, which is looked up once. Ends before anything
-  /// else is enqueued but what goes by connections of an own link.
+  /// Enqueues consecutive packets for one interface, which is looked up once. Call end() before any
+  /// other enqueue, except enqueue_connected() for an own link.
   class Run {
    public:
     explicit Run(Tx& tx) noexcept : tx_{tx} {}
@@ -74,7 +75,7 @@ class Tx {
       if (n_ == kMaxBurst) [[unlikely]]
         flush();
     }
-    /// To another worker.
+    /// True if the packets go to another worker.
     [[nodiscard]] bool is_handed_over() const noexcept { return handoff_; }
     void end() noexcept {
       if (queue_ != nullptr) {
@@ -93,17 +94,17 @@ class Tx {
 
     Tx& tx_;
     Queue* queue_ = nullptr;  ///< Null: between runs.
-    std::uint16_t n_ = 0;     ///< Of queue_, where the compiler may keep it in a register.
+    std::uint16_t n_ = 0;     ///< Copy of queue_->n that the compiler can keep in a register.
     bool handoff_ = false;
     table::InterfaceId iface_ = table::kNoInterface;
   };
 
-  /// The same for one that goes by the queue of `to`, whose number is `index`: the number goes with
-  /// what is handed over, as the queue may be gone when the other worker takes it.
+  /// Enqueues a packet for the connection of `to`, whose number is `index`. A handoff carries the
+  /// number, because the queue may be gone when the other worker takes the packet.
   void enqueue_connected(const table::Neighbour& to, table::NeighbourIndex index,
                          rte_mbuf* m) noexcept;
 
-  /// Sends all that waits. Once a loop.
+  /// Sends all waiting packets. Once a loop.
   void flush() noexcept {
     expects(run_.is(nullptr), "no run is open");
     for (Queue& q : queues_)
@@ -113,7 +114,7 @@ class Tx {
   }
 
  private:
-  /// The connections of an own link: packets in order, each with the queue it goes by.
+  /// The connections of an own link: packets in order, each with its queue.
   struct alignas(64) Connected {
     std::uint16_t n = 0;
     table::InterfaceId iface = table::kNoInterface;
@@ -121,7 +122,7 @@ class Tx {
     std::array<fabric::ConnectedQueue*, kMaxBurst> queues;
   };
 
-  /// Whatever is enqueued but by a run.
+  /// Shape of every enqueue outside a run.
   [[gnu::always_inline]] void expects_no_run(table::InterfaceId iface) const noexcept {
     expects(iface < queue_of_.size(), "the interface exists");
     expects(run_.is(nullptr), "no run is open");
@@ -131,10 +132,10 @@ class Tx {
     if (q.n == kMaxBurst) [[unlikely]]
       flush(q);
   }
-  /// What became of a burst.
+  /// Result of sending a burst.
   struct Outcome {
     std::uint16_t taken = 0;
-    fabric::TxLost lost{};  ///< Of those taken.
+    fabric::TxLost lost{};  ///< Part of `taken`.
   };
 
   static void name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept;
@@ -149,12 +150,12 @@ class Tx {
   void count_unsent(const Queue& q, std::uint16_t sent) noexcept;
 
   std::vector<Queue> queues_;
-  std::vector<Queue*> queue_of_;  ///< By InterfaceId; into queues_.
+  std::vector<Queue*> queue_of_;  ///< Indexed by InterfaceId; points into queues_.
   std::vector<Connected> connected_;
-  std::vector<Connected*> connected_of_;  ///< By InterfaceId; into connected_, or null.
+  std::vector<Connected*> connected_of_;  ///< Indexed by InterfaceId; into connected_, or null.
   std::span<InterfaceCounters> counters_;
-  rte_mempool* pool_;                                ///< For copies.
-  [[no_unique_address]] ForChecks<const Run*> run_;  ///< The one that has begun.
+  rte_mempool* pool_;                                ///< Pool for copies.
+  [[no_unique_address]] ForChecks<const Run*> run_;  ///< The open run.
 };
 
 }  // namespace ipoib::fwd

@@ -84,7 +84,7 @@ std::uint32_t Worker::generate(ForwardMode mode, std::uint64_t tsc, std::uint16_
   const bool first = s.generating.take_first(get(s.settings.first_bursts));
   if (!first && !makes_packets(mode)) [[likely]]
     return 0;
-  // Acquire: pairs with the store of whoever prepared it.
+  // Acquire: pairs with the release store after the generator was prepared.
   const Generator* const generator = s.settings.generator.load(std::memory_order_acquire);
   if (generator == nullptr) return 0;
   return first ? s.generating.send(s.context, *generator, tsc, burst)

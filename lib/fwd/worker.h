@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One worker lcore: receives from the interfaces it owns, routes, sends, to completion; hands to
-// management what needs thought. What happens per packet is in the stages, one file each.
+// One worker lcore: receives from the interfaces it owns, routes and sends, to completion; punts
+// packets that the fast path cannot handle. The stages, one file each, do the work per packet.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ipoib::fwd {
 
 class Worker {
  public:
-  /// Checks the configuration; allocates all that the worker will ever use.
+  /// Checks the configuration; allocates all memory that the worker will ever use.
   /// kInvalidArgument: something missing or out of range; kNoResources: no memory.
   static Result<std::unique_ptr<Worker>> create(const WorkerConfig& config);
 
@@ -24,28 +24,29 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   ~Worker();
 
-  /// Loops until stop(); registers with `rcu` for that time. Call on the worker's lcore:
+  /// Loops until stop(); registers with `rcu` meanwhile. Call on the worker's lcore:
   /// rte_eal_remote_launch(&Worker::launch, worker, lcore).
   void run() noexcept;
   static int launch(void* worker) noexcept;
   /// Any thread. run() returns after the loop it is in.
   void stop() noexcept;
 
-  /// One pass of the loop, at the time `tsc`. Returns packets and messages handled. run() makes
-  /// them; tests and benchmarks make their own.
+  /// One pass of the loop, at the time `tsc`. Returns the number of packets and messages handled.
+  /// run() calls it; tests and benchmarks call it directly.
   std::uint32_t iterate(std::uint64_t tsc) noexcept;
-  /// At the present time.
+  /// iterate() at the present time.
   std::uint32_t iterate() noexcept;
 
-  // Any thread, at any time:
-  /// Messages from management that are done with: what they replaced is in use no more.
+  // Callable from any thread at any time:
+  /// Number of completed messages from management: the values that they replaced are no longer in
+  /// use.
   [[nodiscard]] std::uint64_t applied() const noexcept;
   [[nodiscard]] const WorkerStats& stats() const noexcept;
-  /// What this worker counted for an interface of WorkerConfig::interfaces: receive and whatever
-  /// befell a packet until its way out was known under the interface it came by, the rest under
-  /// the one it leaves by.
+  /// Counters of this worker for an interface of WorkerConfig::interfaces. Receive counters and
+  /// drops before the egress is known count on the ingress interface, everything later on the
+  /// egress interface.
   [[nodiscard]] const InterfaceCounters& counters(table::InterfaceId iface) const noexcept;
-  /// Drops of packets that management sent and that came by no interface.
+  /// Drops of packets that this node made, which have no ingress interface.
   [[nodiscard]] const InterfaceCounters& local_counters() const noexcept;
   /// Time-stamped packets that this worker received.
   [[nodiscard]] const LatencyRecorder& latency() const noexcept;

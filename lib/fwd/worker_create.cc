@@ -12,7 +12,7 @@
 namespace ipoib::fwd {
 namespace {
 
-/// First thing that is missing; null: nothing.
+/// Returns the first item that is missing; null: none.
 const char* missing(const WorkerConfig& c) {
   if (c.settings == nullptr) return "settings";
   if (c.up == nullptr || c.down == nullptr) return "rings to management";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// All that a worker is made of; shared by worker_create.cc and worker.cc.
+// The state of a worker; shared by worker_create.cc and worker.cc.
 #pragma once
 
 #include <atomic>
@@ -34,19 +34,19 @@ struct Worker::State {
   rte_rcu_qsbr* rcu;
   unsigned number;
 
-  // The worker's.
+  // Written by the worker.
   Idle idle;
   GeneratorRun generating;
   std::uint64_t tsc_hz;
   std::uint64_t next_second_tsc;
   std::uint64_t loop_tsc = 0;  ///< Start of the loop.
-  bool busy = false;           ///< The loop before found something to do.
+  bool busy = false;           ///< The previous loop found work.
 
   Context context;
 
-  /// Messages off the ring whose loop is over. Writer: the worker.
+  /// Number of messages off the ring whose loop has ended. Writer: the worker.
   std::atomic<std::uint64_t> applied{0};
-  /// Writer: any thread; the store stands for itself.
+  /// Writer: any thread; the store is independent of other data.
   alignas(64) std::atomic<bool> stop{false};
 };
 
