@@ -130,7 +130,7 @@ Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace
     const AhKind old = owned_[ah].kind.load(std::memory_order_relaxed);
     if (old.head_len == 0) continue;
     const AhKind kind = make_template(port, attrs_[ah], fresh[ah]);
-    // A bucket that is in use stays: it depends on the path alone.
+    // A bucket in use stays, because it depends on the path alone.
     if ((kind.route & ~old.route & AhKind::kLimited) != 0)
       buckets_[ah] = RateBucket::of(limiting_mbps(attrs_[ah].rate, port.rate), tsc_hz_);
     fresh[ah].kind.store(kind, std::memory_order_relaxed);

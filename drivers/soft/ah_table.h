@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Address handles of a software HCA: per handle the first octets of every frame it sends, ready to
-// be copied.
+// Address handles of a software HCA: each has a template of the first octets of its frames.
 #pragma once
 
 #include <array>
@@ -21,23 +20,23 @@
 
 namespace ipoib::soft {
 
-/// What an address handle asks of its sender. Aligned so that it is read and written at once.
+/// Head length and special handling of an address handle. Aligned for single loads and stores.
 struct alignas(2) AhKind {
   std::uint8_t head_len = 0;  ///< Octets of the template; 0: there is no such handle.
-  std::uint8_t route = 0;     ///< Bits below; 0: straight to the wire.
+  std::uint8_t route = 0;     ///< Flags below; 0: the frame only goes to the wire.
 
-  static constexpr std::uint8_t kLocal = 1;      ///< DLID is one of the port's own.
-  static constexpr std::uint8_t kMulticast = 2;  ///< Other queues of the port may want a copy.
-  static constexpr std::uint8_t kLimited = 4;    ///< Has a RateBucket.
+  static constexpr std::uint8_t kLocal = 1;      ///< The DLID is one of the port's own.
+  static constexpr std::uint8_t kMulticast = 2;  ///< Other queues of the port may need a copy.
+  static constexpr std::uint8_t kLimited = 4;    ///< The handle has a RateBucket.
 
-  /// No GRH, nothing but to send it.
+  /// True: no GRH and no flags.
   [[nodiscard]] bool is_plain() const noexcept {
     return std::bit_cast<std::uint16_t>(*this) ==
            std::bit_cast<std::uint16_t>(AhKind{kLocalHeadLen, 0});
   }
 };
 
-/// Ethernet, LRH and GRH with the lengths (LRH.PktLen, GRH.PayLen) left zero. One cache line.
+/// Ethernet header, LRH and GRH; lengths (LRH.PktLen, GRH.PayLen) are zero. One cache line.
 struct alignas(64) AhTemplate {
   std::array<std::byte, kGlobalHeadLen> head;
   std::atomic<AhKind> kind;
@@ -49,35 +48,35 @@ static_assert(sizeof(AhTemplate) == 64 && std::atomic<AhKind>::is_always_lock_fr
   return lid >> port.lmc == port.lid >> port.lmc;
 }
 
-/// Fills `out` but its `kind`, which is returned.
+/// Fills `out` except its `kind`, which is returned.
 AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out);
 
-/// Fixed capacity. Management lcore, but view(), which is anybody's, and bucket(), the worker's.
+/// Fixed capacity. Management lcore, except view() (any thread) and bucket() (the worker).
 class AhTable {
  public:
   static constexpr std::uint32_t kCapacity = 65'536;
 
-  /// kNoResources when there is no memory for the table.
-  /// `tsc_hz`: of the clock that is given to the buckets. `retirement` outlives the table.
+  /// kNoResources: no memory for the table. `tsc_hz` is the frequency of the clock that the buckets
+  /// use. `retirement` must outlive the table.
   [[nodiscard]] static Result<std::unique_ptr<AhTable>> create(int socket_id, std::uint64_t tsc_hz,
                                                                fabric::Retirement& retirement);
   AhTable(const AhTable&) = delete;
   AhTable& operator=(const AhTable&) = delete;
 
-  /// kNoResources while every number is in use, or may still be named by packets under way.
+  /// kNoResources: every number is in use, or packets in flight may still name it.
   Result<fabric::AhIndex> add(const fabric::PortAttr& port, const fabric::AhAttr& to);
-  /// Leads nowhere from here on; the number comes back into use when nothing can name it any more.
+  /// Invalidates the handle at once. Its number is reused when nothing can name it any more.
   /// Unknown numbers are ignored.
   void remove(fabric::AhIndex ah);
 
-  /// Makes every template anew for a port whose addresses changed. Waits for the workers.
-  /// kNoResources, and nothing changed, when there is no memory for a second table.
+  /// Rebuilds every template after the port's addresses or rate changed. Waits for a grace period.
+  /// kNoResources: no memory for a second table, and nothing changed.
   Status rebuild(const fabric::PortAttr& port, const fabric::Grace& grace);
 
   /// The handles as one burst sees them; valid until the worker's next quiescent state.
   class View {
    public:
-    /// Kind of a handle, and its template where there is one.
+    /// Returns the kind of a handle and, for a number below kCapacity, its template in `out`.
     [[nodiscard]] AhKind find(fabric::AhIndex ah, const AhTemplate*& out) const noexcept {
       if (ah >= kCapacity) [[unlikely]]
         return {};
@@ -97,7 +96,7 @@ class AhTable {
     // Pairs with the release store of rebuild().
     return View{slots_.load(std::memory_order_acquire)};
   }
-  /// Of a handle that View::find() tells as kLimited.
+  /// Bucket of a handle for which View::find() reports kLimited.
   [[nodiscard]] RateBucket& bucket(fabric::AhIndex ah) const noexcept {
     expects_worker();
     expects(ah < kCapacity, "the number is a handle's");
@@ -114,14 +113,14 @@ class AhTable {
   AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socket_id, std::uint64_t tsc_hz,
           fabric::Retirement& retirement);
   [[nodiscard]] static Memory<AhTemplate> allocate(int socket_id);
-  std::atomic<AhTemplate*> slots_;  ///< Of owned_.
+  std::atomic<AhTemplate*> slots_;  ///< Points to owned_.
   Memory<RateBucket> buckets_;
   Memory<AhTemplate> owned_;
-  std::vector<fabric::AhAttr> attrs_;  ///< Of the numbers that were ever used.
+  std::vector<fabric::AhAttr> attrs_;  ///< Attributes by number, for all numbers ever used.
   int socket_id_;
   std::uint64_t tsc_hz_;
   fabric::Retirement& retirement_;
-  std::vector<fabric::AhIndex> free_;  ///< Numbers that were used and are not now. Last goes first.
+  std::vector<fabric::AhIndex> free_;  ///< Numbers for reuse, the last one first.
   fabric::Retired<fabric::AhIndex> retired_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies for a capture of the frames on the cable (lib/fabric/capture.h).
+// Copies frames on the cable for a capture (lib/fabric/capture.h).
 #pragma once
 
 #include "lib/fabric/capture.h"
@@ -11,8 +11,7 @@ using fabric::CaptureDirection;
 using fabric::CaptureTap;
 
 /// Copies the IBA packet out of a soft frame: LRH through ICRC, no Ethernet header, no padding.
-/// Null when the frame is not one (no EtherType 0x88B5) or when the pool is empty; only the
-/// latter is `lost`.
+/// Null if the frame has no EtherType 0x88B5, or if the pool is empty; only the latter sets `lost`.
 [[nodiscard]] rte_mbuf* capture_copy(const CaptureTap& tap, const rte_mbuf* frame,
                                      CaptureDirection direction, bool& lost) noexcept;
 

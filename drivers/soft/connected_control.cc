@@ -98,7 +98,7 @@ bool ConnectedControl::uses(std::uint32_t qpn) const {
          std::any_of(closing_.begin(), closing_.end(), is);
 }
 
-/// The next number of a free place that nobody has; empty: there is no place.
+/// Returns the next unused QPN of the place that is free for longest; empty: no place is free.
 std::optional<std::uint32_t> ConnectedControl::free_qpn() {
   if (free_places_.empty()) {
     if (queues_.size() == ConnectedTable::kCapacity) return std::nullopt;
@@ -129,7 +129,7 @@ Result<fabric::ConnectedQueue*> ConnectedControl::create_queue(
     return fail(Errc::kInvalidArgument,
                 "{}: send queue of {} messages is not a power of two up to {}", config_.name,
                 config.send_depth, fabric::kMaxSendDepth);
-  // As with UD queues.
+  // SoftHca::create_ud_queue() checks this in the same way.
   if (!config_.managed && own_entry(config_.attr, config.pkey) == 0)
     return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
                 config_.name, config.pkey);
@@ -211,7 +211,7 @@ Status ConnectedControl::set_ready_to_send(SoftConnectedQueue& q, const fabric::
   if (attr.max_message == 0 || attr.max_message > fabric::kMaxMessage)
     return fail(Errc::kInvalidArgument, "{}: messages of {} octets are not in 1-{}", config_.name,
                 attr.max_message, fabric::kMaxMessage);
-  // Half of all PSNs at most may be under way.
+  // At most half of all PSNs may be in flight.
   const std::uint64_t packets = (std::uint64_t{attr.max_message} + q.mtu - 1) / q.mtu;
   if (packets * q.send_depth > 1U << 23)
     return fail(Errc::kInvalidArgument, "{}: {} messages of {} packets are more than PSNs can tell",
@@ -247,7 +247,7 @@ void ConnectedControl::send_commands() {
     unsent_.pop_front();
 }
 
-/// Takes back what the worker has let go of.
+/// Frees the queues that the worker has released.
 void ConnectedControl::reclaim() {
   send_commands();
   // Acquire: pairs with the worker's last store to the queue.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connected queue pairs of a software HCA as the management lcore sees them: their numbers, what
-// they are made of and when their memory comes back.
+// Management side of the connected queue pairs of a software HCA: QPNs, creation, state changes and
+// release of memory.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace ipoib::soft {
 
-/// All of the HCA that it belongs to, whose life is longer.
+/// References into the owning HCA, which outlives this object.
 struct ConnectedControlConfig {
   const std::string& name;
   const fabric::PortAttr& attr;
@@ -27,14 +27,14 @@ struct ConnectedControlConfig {
   std::uint64_t tsc_hz;
   std::uint32_t message_mbufs;  ///< See SoftHcaConfig.
   int socket_id;
-  bool managed;                    ///< P_Keys may come later.
+  bool managed;                    ///< A port manager may add P_Keys later.
   std::uint32_t first_generation;  ///< See ConnectedTable.
 };
 
 /// Management lcore only. Errors and states: fabric::Hca.
 class ConnectedControl {
  public:
-  /// Commands and events that wait for the other side; more are kept back.
+  /// Capacity of the rings of commands and events; the sender keeps the rest.
   static constexpr unsigned kRingSize = 1024;
 
   [[nodiscard]] static Result<std::unique_ptr<ConnectedControl>> create(
@@ -55,9 +55,9 @@ class ConnectedControl {
   std::optional<fabric::QueueEvent> next_event();
   [[nodiscard]] bool events_pending() const { return rte_ring_empty(events_.get()) == 0; }
 
-  /// The port's P_Keys or its state changed.
+  /// Called when the port's P_Keys or its state changed.
   void follow_port();
-  /// A queue has this number, or had it and is not quite gone.
+  /// True if a queue has this QPN, or had it and is not freed yet.
   [[nodiscard]] bool uses(std::uint32_t qpn) const;
 
  private:
@@ -76,12 +76,12 @@ class ConnectedControl {
   std::deque<QueueCommand> unsent_;
   std::unique_ptr<ConnectedPort> port_;
   std::vector<std::unique_ptr<SoftReceiveQueue>> receive_queues_;
-  std::vector<SoftReceiveQueue*> closing_receive_queues_;  ///< Until their last user is gone.
-  /// By place in the ConnectedTable, as far as places were ever used.
+  std::vector<SoftReceiveQueue*> closing_receive_queues_;  ///< Kept until their last user is gone.
+  /// Indexed by place in the ConnectedTable, for all places ever used.
   std::vector<std::unique_ptr<SoftConnectedQueue>> queues_;
   std::vector<std::uint32_t> generations_;
-  std::deque<std::uint32_t> free_places_;  ///< The one that is free for longest comes first.
-  std::deque<std::unique_ptr<SoftConnectedQueue>> closing_;  ///< Until the worker let go of them.
+  std::deque<std::uint32_t> free_places_;  ///< The place that is free for longest comes first.
+  std::deque<std::unique_ptr<SoftConnectedQueue>> closing_;  ///< Until the worker releases them.
 };
 
 }  // namespace ipoib::soft

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets of connected queue pairs between their headers and their messages.
+// Helpers for packets of connected queue pairs: place in a message, length, description of a frame.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -17,7 +17,7 @@ struct SendPart {
   bool ends;
 };
 
-/// From the operation in a SEND's opcode, of either transport.
+/// Takes the operation from a SEND's opcode, of either transport.
 [[nodiscard]] constexpr SendPart part_of(std::uint8_t opcode) noexcept {
   switch (opcode & 0x1f) {
     case 0x00: return {.begins = true, .ends = false};   // first
@@ -28,8 +28,8 @@ struct SendPart {
   }
 }
 
-/// First and middle packets fill the path MTU, the last has 1 octet at least, an only one may have
-/// none. Source: IBA vol 1 §9.7.4.1.4.
+/// First and middle packets fill the path MTU, the last has at least 1 octet, an only one may be
+/// empty. Source: IBA vol 1 §9.7.4.1.4.
 [[nodiscard]] constexpr bool length_fits(SendPart part, std::uint32_t len,
                                          std::uint32_t mtu) noexcept {
   if (!part.ends) return len == mtu;
@@ -45,12 +45,12 @@ struct FrameSpec {
   std::uint32_t payload_len = 0;
 };
 
-/// What became of it.
+/// Result of making the frame of a FrameSpec.
 struct Made {
-  rte_mbuf* frame = nullptr;     ///< All but extended headers, payload and ICRC is written.
-  std::byte* payload = nullptr;  ///< Its place in the frame.
-  bool local = false;            ///< It goes to this port itself.
-  bool blocked = false;          ///< No frame now, try again; else no frame means that it is lost.
+  rte_mbuf* frame = nullptr;     ///< Written except extended headers, payload and ICRC.
+  std::byte* payload = nullptr;  ///< Place of the payload in the frame.
+  bool local = false;            ///< The frame goes to this port itself.
+  bool blocked = false;          ///< No frame now, try again. If false, no frame means a drop.
 };
 
 }  // namespace ipoib::soft

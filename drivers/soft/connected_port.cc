@@ -48,7 +48,8 @@ void ConnectedPort::obey(const QueueCommand& command) noexcept {
   mark_ready(q);
 }
 
-/// Frames for queues of this port. What these answer goes the same way, in the next loop.
+/// Receives frames of this port to its own queues. Responses to them are looped back in the next
+/// loop.
 void ConnectedPort::loop_back() noexcept {
   std::array<rte_mbuf*, kBurst> frames;
   const std::uint16_t n = std::exchange(nb_local_, std::uint16_t{0});
@@ -56,7 +57,7 @@ void ConnectedPort::loop_back() noexcept {
   datapath_.receive_own({frames.data(), n});
 }
 
-/// One turn for each queue with something to do, as long as the wire takes it.
+/// Serves each ready queue once, as long as the wire has room.
 void ConnectedPort::serve_ready() noexcept {
   SoftConnectedQueue* q = std::exchange(ready_first_, nullptr);
   SoftConnectedQueue* const last = std::exchange(ready_last_, nullptr);
@@ -67,20 +68,20 @@ void ConnectedPort::serve_ready() noexcept {
     turn.in_ready_list = false;
     if (turn.closing) [[unlikely]] {
       discard(turn);
-      // The last touch: management frees it from here on.
+      // The last access: management may free the queue from here on.
       turn.closed.store(true, std::memory_order_release);
     } else if (!serve(turn)) {
       mark_ready(turn);
     }
   }
   if (q == nullptr) return;
-  // The rest comes first next time.
+  // The remaining queues are served first next time.
   last->next_ready = ready_first_;
   if (ready_first_ == nullptr) ready_last_ = last;
   ready_first_ = q;
 }
 
-/// False: there is more to do that only the wire or a mempool holds up.
+/// False: more work is left that only the wire, a mempool or the path's rate holds up.
 bool ConnectedPort::serve(SoftConnectedQueue& q) noexcept {
   bool done = tell(q);
   if (q.responder.response != Response::kNone && !respond(q)) return false;
@@ -95,7 +96,7 @@ void ConnectedPort::mark_ready(SoftConnectedQueue& q) noexcept {
   ready_last_ = &q;
 }
 
-/// False: management has not taken older events yet.
+/// Enqueues the queue's events to management. False: the ring is full.
 bool ConnectedPort::tell(SoftConnectedQueue& q) noexcept {
   using Kind = fabric::QueueEvent::Kind;
   const auto put = [&](bool& wanted, Kind kind) {
@@ -109,7 +110,7 @@ bool ConnectedPort::tell(SoftConnectedQueue& q) noexcept {
   return put(q.established_to_tell, Kind::kEstablished) && put(q.error_to_tell, Kind::kError);
 }
 
-/// The end of a connection: what it owes the peer is still sent, nothing else.
+/// Ends a connection: only a response that it owes the peer is still sent.
 void ConnectedPort::fail(SoftConnectedQueue& q, fabric::QueueError why) noexcept {
   if (q.state() == fabric::QueueState::kError) return;
   q.set_failed(why);
@@ -135,7 +136,7 @@ std::uint16_t ConnectedPort::rx_burst(SoftReceiveQueue& queue, rte_mbuf** pkts,
                                       std::uint16_t n) noexcept {
   expects_worker();
   const std::uint16_t nb_rx = queue.pop(pkts, n);
-  // As with a UD queue: let the next frames wait in the ethdev's ring instead.
+  // Like a UD queue: the next frames wait in the ethdev's ring.
   if (!queue.empty()) datapath_.hold_reads();
   return nb_rx;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the worker lcore runs of the connected transports of a port: frames that the datapath found
-// to be RC or UC come in by receive(), all else that is to be done (ACKs, repetitions, timers) in
-// poll(). One burst of frames on their way to the wire is shared by all queues.
+// Worker side of the connected transports of a port. The datapath passes RC and UC frames to
+// receive(); poll() does all other work (ACKs, retransmits, timers). All queues share one burst of
+// outgoing frames.
 //
-// connected_port.cc: the loop, commands, events; connected_rx.cc: checks of a frame;
+// connected_port.cc: the loop, commands, events; connected_rx.cc: checks of a frame and reassembly;
 // rc_responder.cc, rc_requester.cc, uc_receiver.cc: the protocols; connected_tx.cc: frames to send.
 #pragma once
 
@@ -23,29 +23,29 @@
 
 namespace ipoib::soft {
 
-/// A frame for this port whose headers up to the GRH are sound, and that says RC or UC.
+/// A frame for this port with valid headers up to the GRH and an RC or UC opcode.
 struct ConnectedFrame {
   std::span<const std::byte> bytes;  ///< From the Ethernet header to the end of padding.
   const wire::Lrh* lrh;
   const wire::Grh* grh;  ///< Null: none.
-  std::size_t bth_at;    ///< From the Ethernet header; a BTH and an ICRC lie before `end`.
-  std::size_t end;       ///< Of the ICRC.
+  std::size_t bth_at;    ///< From the Ethernet header; BTH and ICRC lie before `end`.
+  std::size_t end;       ///< End of the ICRC, from the Ethernet header.
 };
 
-/// The same after all checks that do not concern the state of the connection.
+/// A ConnectedFrame that passed all checks except those of sequence and message state.
 struct ConnectedPacket {
   std::uint8_t opcode;
   bool ack_requested;
   std::uint32_t psn;
-  std::uint16_t payload_at;  ///< From the Ethernet header: behind the extended headers.
+  std::uint16_t payload_at;  ///< From the Ethernet header: after the extended headers.
   std::uint16_t payload_len;
-  std::uint8_t grh_offset;  ///< As PacketMeta::Rx has it.
+  std::uint8_t grh_offset;  ///< Encoded like PacketMeta::Rx::grh_offset.
   std::uint8_t sl;
   std::uint16_t slid;
-  wire::Aeth aeth;  ///< Of an ACK.
+  wire::Aeth aeth;  ///< ACK only.
 };
 
-/// Management to worker: what to do with a queue; kClose comes last.
+/// Command from management to the worker for one queue; kClose is the last one.
 struct QueueCommand {
   enum class Op : std::uint64_t { kError, kClose };
   SoftConnectedQueue* queue;
@@ -54,32 +54,32 @@ struct QueueCommand {
 
 struct ConnectedPortConfig {
   std::uint64_t tsc_hz = 0;
-  std::uint32_t kept_mbufs = 0;   ///< Most that messages sent and not acknowledged may have.
-  std::uint32_t begun_mbufs = 0;  ///< Most that messages which have begun to arrive may come to.
-  rte_ring* commands = nullptr;   ///< QueueCommand; the worker is the one consumer.
-  rte_ring* events = nullptr;     ///< fabric::QueueEvent; the worker is the one producer.
+  std::uint32_t kept_mbufs = 0;   ///< Limit for messages to send: queued, or sent without an ACK.
+  std::uint32_t begun_mbufs = 0;  ///< Limit for messages that have begun to arrive.
+  rte_ring* commands = nullptr;   ///< QueueCommand; the worker is the only consumer.
+  rte_ring* events = nullptr;     ///< fabric::QueueEvent; the worker is the only producer.
 };
 
-/// Worker lcore only, but queues(), discard(), the constructor and the destructor.
+/// Worker lcore only, except queues(), discard(), the constructor and the destructor.
 ///
-/// Every frame given to receive() ends in a message, or was an ACK, or is freed and counted under
-/// one Drop.
+/// Every frame passed to receive() becomes part of a message, or is an ACK, or is freed and counted
+/// under one Drop.
 class alignas(64) ConnectedPort {
  public:
   static constexpr std::uint16_t kBurst = Datapath::kBurst;
-  /// Packets a queue may have sent without an ACK: enough for 50 Gb/s over 80 us with an MTU of
-  /// 2,048, and no more than cables hold.
+  /// Packets in flight per queue: enough for 50 Gb/s over 80 us with an MTU of 2,048, and no more
+  /// than cables can queue.
   static constexpr std::int32_t kWindow = 256;
-  /// Packets after which an ACK is asked for within a long message; a power of two.
+  /// A long message requests an ACK after every so many packets; a power of two.
   static constexpr std::uint32_t kAckEvery = 16;
-  /// A message that has not ended so long after it began never will: retries of its packets take
-  /// some 140 ms. RC: its connection fails.
+  /// A message that is incomplete after this time is given up: retransmits of its packets take
+  /// about 140 ms. RC: its connection fails.
   static constexpr std::uint64_t kMessageMs = 1000;
-  /// After this time it goes already when others want its room. Less than the time for which peers
-  /// that are told to wait go on trying.
+  /// After this time an incomplete message is given up already if other messages need its buffers.
+  /// Shorter than the time for which peers keep retrying after RNR NAKs.
   static constexpr std::uint64_t kYieldMs = 10;
-  /// A packet of a message so short is copied behind the one before it, where that has room: it
-  /// would hold a whole mbuf.
+  /// A payload up to this length is copied behind the one before it if that mbuf has room;
+  /// otherwise it would occupy a whole mbuf.
   static constexpr std::uint16_t kCopied = 1024;
 
   ConnectedPort(Datapath& datapath, const DatapathConfig& hca, const ConnectedPortConfig& config);
@@ -87,17 +87,18 @@ class alignas(64) ConnectedPort {
   ConnectedPort(const ConnectedPort&) = delete;
   ConnectedPort& operator=(const ConnectedPort&) = delete;
 
-  /// Takes the frame's mbuf, which is one segment.
+  /// Takes ownership of the frame's mbuf, which has one segment.
   void receive(rte_mbuf* m, const ConnectedFrame& frame, const RxTable& table) noexcept;
-  /// Once a loop, after the cable was read.
+  /// Called once per loop, after the cable was read.
   void poll() noexcept;
   std::uint16_t tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts, std::uint16_t n) noexcept;
   std::uint16_t rx_burst(SoftReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
 
-  /// Any thread may look, the management lcore writes.
+  /// Any thread may read it; only the management lcore writes.
   [[nodiscard]] ConnectedTable& queues() noexcept { return queues_; }
 
-  /// Frees what a queue holds. Worker; or management lcore, when no worker uses the HCA any more.
+  /// Frees the messages of a queue. Worker lcore, or the management lcore when no worker uses the
+  /// HCA any more.
   void discard(SoftConnectedQueue& q) noexcept;
 
  private:
@@ -156,16 +157,16 @@ class alignas(64) ConnectedPort {
   const ConnectedPortConfig config_;
   SoftConnectedQueue* ready_first_ = nullptr;
   SoftConnectedQueue* ready_last_ = nullptr;
-  SoftConnectedQueue* begun_first_ = nullptr;  ///< The oldest.
+  SoftConnectedQueue* begun_first_ = nullptr;  ///< The oldest unfinished message.
   SoftConnectedQueue* begun_last_ = nullptr;
-  std::uint32_t kept_ = 0;      ///< Mbufs of all messages sent and not acknowledged.
-  std::uint32_t reserved_ = 0;  ///< Mbufs that count as those of messages which have begun.
-  bool events_came_ = false;    ///< Into the ring, since the doorbell was last rung.
+  std::uint32_t kept_ = 0;      ///< Mbufs of all messages in send queues.
+  std::uint32_t reserved_ = 0;  ///< Mbufs reserved for messages that have begun to arrive.
+  bool events_came_ = false;    ///< The ring got events since the doorbell was last rung.
   std::uint16_t nb_frames_ = 0;
-  std::uint16_t nb_sealed_ = 0;  ///< Those of frames_, from the front, that have their ICRC.
+  std::uint16_t nb_sealed_ = 0;  ///< Number of frames_, from the front, that have their ICRC.
   std::uint16_t nb_local_ = 0;
-  std::array<rte_mbuf*, kBurst> frames_;  ///< On their way to the wire.
-  std::array<rte_mbuf*, kBurst> local_;   ///< On their way to this port itself.
+  std::array<rte_mbuf*, kBurst> frames_;  ///< Frames to send to the wire.
+  std::array<rte_mbuf*, kBurst> local_;   ///< Frames to loop back to this port.
   ConnectedTable queues_;
   TimerWheel timers_;
 };

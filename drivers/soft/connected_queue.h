@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A queue pair of type RC or UC of a software HCA: what its peer is, what it has sent and not yet
-// heard of, what it expects.
+// A queue pair of type RC or UC of a software HCA: its peer, its unacknowledged messages and its
+// receive state.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -26,30 +26,30 @@ struct SendSlot {
   std::uint32_t packets;
 };
 
-/// Sending half. Slots [head, at) are sent and, RC, not acknowledged; `at` is being sent; up to
-/// tail they wait. PSNs: una <= psn <= end, and psn <= max.
+/// Sending half. Slots [head, at) are sent and (RC) not acknowledged, slot `at` is being sent,
+/// slots up to tail wait. PSNs: una <= psn <= end, and psn <= max.
 struct Requester {
   std::unique_ptr<SendSlot[]> slots;
   std::uint32_t mask = 0;
   std::uint32_t head = 0, at = 0, tail = 0;
   std::uint32_t una = 0;   ///< Oldest PSN without an ACK.
-  std::uint32_t psn = 0;   ///< Next to send, of slot `at`.
-  std::uint32_t max = 0;   ///< One behind the highest ever sent.
-  std::uint32_t end = 0;   ///< One behind what the last slot needs.
+  std::uint32_t psn = 0;   ///< Next PSN to send, in slot `at`.
+  std::uint32_t max = 0;   ///< One after the highest PSN ever sent.
+  std::uint32_t end = 0;   ///< One after the last PSN of the last slot.
   std::uint32_t kept = 0;  ///< Mbufs of the messages in slots.
-  /// Where packet `psn` begins; null: at its beginning, or not known.
+  /// Segment in which packet `psn` begins; null: not known, search from the first segment.
   const rte_mbuf* segment = nullptr;
   std::uint32_t segment_at = 0;
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;
-  bool waiting = false;  ///< For the time that a RNR NAK asked for.
+  bool waiting = false;  ///< Suspended for the time that an RNR NAK asked for.
 
   [[nodiscard]] SendSlot& slot(std::uint32_t i) const noexcept { return slots[i & mask]; }
   [[nodiscard]] bool full() const noexcept { return tail - head > mask; }
   [[nodiscard]] bool empty() const noexcept { return head == tail; }
 };
 
-/// What the responder owes the peer.
+/// Response that the responder owes the peer, in ascending order of precedence.
 enum class Response : std::uint8_t {
   kNone,
   kAck,
@@ -61,19 +61,19 @@ enum class Response : std::uint8_t {
 
 /// Receiving half.
 struct Responder {
-  std::uint32_t psn = 0;      ///< Expected.
+  std::uint32_t psn = 0;      ///< Next expected PSN.
   std::uint32_t msn = 0;      ///< Messages completed.
-  rte_mbuf* first = nullptr;  ///< Message that has begun; it has a buffer of the receive queue.
+  rte_mbuf* first = nullptr;  ///< Incomplete message; it holds a buffer of the receive queue.
   rte_mbuf* last = nullptr;
-  std::uint32_t packets = 0;    ///< That message has so far.
-  std::uint32_t reserved = 0;   ///< Mbufs that count as its own; 0: it has but one packet.
-  std::uint64_t begun_tsc = 0;  ///< When it began, where `reserved` is not 0.
+  std::uint32_t packets = 0;    ///< Packets of that message so far.
+  std::uint32_t reserved = 0;   ///< Mbufs reserved for it; 0: a single-packet message.
+  std::uint64_t begun_tsc = 0;  ///< Start of the message; valid if `reserved` is not 0.
   Response response = Response::kNone;
-  bool nak_sent = false;  ///< Nothing more is said of what is missing until it comes.
-  bool skipping = false;  ///< UC: the rest of a message that is lost.
+  bool nak_sent = false;  ///< No further NAK is sent until the missing packet arrives.
+  bool skipping = false;  ///< UC: the rest of a lost message is being dropped.
 };
 
-/// Worker lcore, but what is said to be otherwise.
+/// Worker lcore, except where a comment says otherwise.
 class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, public Timed {
  public:
   SoftConnectedQueue(ConnectedPort& owner, std::uint32_t qpn, const fabric::ConnectedQueueConfig& c)
@@ -84,30 +84,31 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
         send_depth{c.send_depth} {}
 
   [[nodiscard]] bool reliable() const noexcept { return transport() == fabric::Transport::kRc; }
-  /// Any thread. Acquire: pairs with the release of the management lcore that set up what the state
-  /// needs.
+  /// Any thread. Acquire: pairs with the release of the management lcore that set up the fields
+  /// which the state makes valid.
   [[nodiscard]] fabric::QueueState state() const noexcept {
     return state_.load(std::memory_order_acquire);
   }
-  /// Worker: a packet was taken and is not sent.
+  /// Worker: counts a packet that was accepted but is not sent.
   void count_lost(std::uint32_t len) noexcept {
     expects_worker();
     tx_lost_.add(len);
   }
-  /// Worker: to kError. Any other change is the management lcore's.
+  /// Worker: changes the state to kError. Only the management lcore makes other changes.
   void set_failed(fabric::QueueError why) noexcept {
     expects_worker();
     error.store(why, std::memory_order_relaxed);
     state_.store(fabric::QueueState::kError, std::memory_order_release);
   }
-  /// Management lcore. False: it was in another state, or failed meanwhile.
+  /// Management lcore. Changes the state. False: the state was not `from`, for example after a
+  /// failure.
   [[nodiscard]] bool advance(fabric::QueueState from, fabric::QueueState to) noexcept {
     expects_management();
     return state_.compare_exchange_strong(from, to, std::memory_order_release,
                                           std::memory_order_relaxed);
   }
-  /// Any thread. As in the port's table; 0, which matches none: not there, or the port is not
-  /// active.
+  /// Any thread. The P_Key as the port's table has it. 0, which matches none: the table does not
+  /// have it, or the port is not active.
   [[nodiscard]] std::uint16_t pkey() const noexcept {
     return pkey_.load(std::memory_order_relaxed);
   }
@@ -117,39 +118,39 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
     pkey_.store(pkey, std::memory_order_relaxed);
   }
 
-  // Management lcore writes before the state says that they hold, worker reads.
+  // The management lcore writes these before the state makes them valid; the worker reads them.
   ConnectedPort& port;
   SoftReceiveQueue& receive_queue;
-  std::uint16_t partition;  ///< P_Key it was made for, whether or not the port's table has it now.
+  std::uint16_t partition;  ///< P_Key given at creation, even if the port's table lacks it now.
   std::uint16_t send_depth;
   std::uint16_t peer_lid = 0;
-  bool global = false;  ///< The path has GRHs, and peer_gid at its end.
+  bool global = false;  ///< The path uses GRHs; peer_gid is the peer's GID.
   std::uint8_t min_rnr_timer = 0;
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry = 0;
   fabric::AhIndex ah = fabric::kNoAh;
   std::uint32_t peer_qpn = 0;
-  std::uint32_t mtu = 0;  ///< Of the path, octets.
+  std::uint32_t mtu = 0;  ///< Path MTU, octets.
   std::uint32_t max_message = 0;
-  std::uint64_t ack_timeout_tsc = 0;  ///< 0: none.
+  std::uint64_t ack_timeout_tsc = 0;  ///< 0: no timeout.
   wire::Gid peer_gid{};
 
-  // Worker.
+  // The worker reads and writes these.
   Requester requester;
   Responder responder;
-  SoftConnectedQueue* next_ready = nullptr;  ///< In the port's list of those with something to do.
-  // In the port's list of those that receive a message of several packets, oldest first.
+  SoftConnectedQueue* next_ready = nullptr;  ///< Next in the port's ready list.
+  // Links in the port's list of queues with an incomplete message of several packets, oldest first.
   SoftConnectedQueue* begun_before = nullptr;
   SoftConnectedQueue* begun_after = nullptr;
   bool in_ready_list = false;
-  bool established = false;          ///< Has received.
-  bool established_to_tell = false;  ///< To management, as soon as its ring has room.
+  bool established = false;          ///< A packet arrived in state kReadyToReceive.
+  bool established_to_tell = false;  ///< Event to enqueue to management.
   bool error_to_tell = false;
   bool closing = false;
 
-  // Worker writes, anybody reads.
+  // The worker writes these, any thread reads them.
   std::atomic<fabric::QueueError> error{fabric::QueueError::kNone};
-  std::atomic<bool> closed{false};  ///< The worker has let go of it; release.
+  std::atomic<bool> closed{false};  ///< The worker no longer uses the queue; release store.
   fabric::ConnectedCounters counters;
 
  private:
@@ -158,7 +159,7 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   std::atomic<fabric::QueueState> state_{fabric::QueueState::kInit};
   std::atomic<std::uint16_t> pkey_{0};
 };
-/// Without its send queue.
+/// The send queue is allocated separately.
 static_assert(sizeof(SoftConnectedQueue) <= 512);
 
 }  // namespace ipoib::soft

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A received frame of a connected transport: what is checked before the state of its connection
-// matters, and how packets become messages. Order of checks: iba-wire.md §1.9.
+// Receive path of the connected transports: checks that come before sequence and message state, and
+// reassembly of packets into messages. Order of checks: iba-wire.md §1.9.
 #include <cstring>
 
 #include "drivers/soft/connected_port.h"
@@ -17,8 +17,7 @@ constexpr std::uint8_t kTransportMask = 0xe0;
 constexpr auto kUcClass = static_cast<std::uint8_t>(wire::Opcode::kUcSendFirst);
 constexpr auto kAck = static_cast<std::uint8_t>(wire::Opcode::kRcAck);
 
-/// Octets between BTH and payload that the opcode calls for; of opcodes that no queue here takes
-/// it does not matter.
+/// Octets between BTH and payload for this opcode; irrelevant for opcodes that no queue here takes.
 std::size_t extended_len(std::uint8_t opcode) noexcept {
   using wire::Opcode;
   switch (static_cast<Opcode>(opcode)) {
@@ -86,12 +85,12 @@ Drop ConnectedPort::check(const SoftConnectedQueue& q, const ConnectedFrame& f,
   return kGood;
 }
 
-/// A receive buffer for a message and, where more packets are to come, the right to all the mbufs
-/// that they may fill: what has begun can be ended. False: none is left; messages that began long
-/// ago have given theirs up.
+/// Takes a receive buffer for a message and, if more packets follow, reserves all mbufs that they
+/// may fill, so that every message that has begun can be completed. If necessary, it gives up
+/// messages older than kYieldMs. False: no buffer or no mbufs are left.
 bool ConnectedPort::begin(SoftConnectedQueue& q, SendPart part) noexcept {
   const std::uint32_t mbufs = part.ends ? 0 : (q.receive_queue.max_message() + q.mtu - 1) / q.mtu;
-  // However few there may be, one message always may begin.
+  // One message may always begin, even if it exceeds the budget.
   const auto fits = [&] {
     return mbufs == 0 || reserved_ == 0 || reserved_ + mbufs <= config_.begun_mbufs;
   };
@@ -111,7 +110,7 @@ bool ConnectedPort::begin(SoftConnectedQueue& q, SendPart part) noexcept {
   return true;
 }
 
-/// Gives the budget of the message that has begun back: the message is whole or lost.
+/// Releases the budget of the current message, which is complete or lost.
 void ConnectedPort::end(SoftConnectedQueue& q) noexcept {
   Responder& r = q.responder;
   r.first = r.last = nullptr;
@@ -128,7 +127,8 @@ bool ConnectedPort::oldest_is_over(std::uint64_t ms) const noexcept {
          hca_.tsc() - begun_first_->responder.begun_tsc > ms * config_.tsc_hz / 1000;
 }
 
-/// The peer does not end what it began. RC has acknowledged its packets, so it cannot come again.
+/// Gives up a message that the peer does not complete. RC has acknowledged its packets, so they are
+/// not retransmitted, and the connection fails.
 void ConnectedPort::give_up(SoftConnectedQueue& q) noexcept {
   abandon(q, Drop::kIbUnfinished);
   if (!q.reliable()) {
@@ -141,7 +141,8 @@ void ConnectedPort::give_up(SoftConnectedQueue& q) noexcept {
 
 namespace {
 
-/// True, and the mbuf is freed, when its octets found room behind those of `last`.
+/// Copies the data of `m` behind the data of `last` and frees `m`. False: no room, or `last` is
+/// shared.
 bool copy_behind(rte_mbuf& last, rte_mbuf* m) noexcept {
   const std::uint16_t len = m->data_len;
   if (!RTE_MBUF_DIRECT(&last) || rte_mbuf_refcnt_read(&last) != 1 ||
@@ -156,7 +157,7 @@ bool copy_behind(rte_mbuf& last, rte_mbuf* m) noexcept {
 
 }  // namespace
 
-/// Strips what is around the payload and puts it behind what is there of the message.
+/// Strips headers and trailer and appends the payload to the message.
 void ConnectedPort::append(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept {
   m->ol_flags &= ~kRxOffloadFlags;
   m->data_off = static_cast<std::uint16_t>(m->data_off + p.payload_at);
@@ -184,7 +185,7 @@ void ConnectedPort::append(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPa
   meta.queue = q.qpn();
 }
 
-/// The message is whole.
+/// Delivers a complete message.
 void ConnectedPort::deliver(SoftConnectedQueue& q) noexcept {
   rte_mbuf* const message = q.responder.first;
   end(q);
@@ -193,7 +194,7 @@ void ConnectedPort::deliver(SoftConnectedQueue& q) noexcept {
   q.receive_queue.push(message);
 }
 
-/// The message that has begun is lost, packet by packet.
+/// Drops the incomplete message and counts each of its packets.
 void ConnectedPort::abandon(SoftConnectedQueue& q, Drop reason) noexcept {
   datapath_.count_drop(reason, q.responder.packets);
   rte_pktmbuf_free(q.responder.first);

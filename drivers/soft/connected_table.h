@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connected queue pairs of a port by number. A number is a place in the table and, above it,
-// how often the place was used: looking one up is one load, and a new connection changes nothing
-// for the others.
+// The connected queue pairs of a port by QPN. The low bits of a QPN are a place in the table, the
+// high bits count the uses of that place: a lookup is one load, and a new connection changes
+// nothing for the others.
 #pragma once
 
 #include <array>
@@ -28,13 +28,14 @@ class ConnectedTable {
     return generation % kGenerations << kPlaceBits | place;
   }
 
-  /// Any thread; null: none. The worker may use it until it has obeyed QueueCommand::Op::kClose.
+  /// Any thread; null: no such queue. The worker may use the queue until it has executed
+  /// QueueCommand::Op::kClose.
   [[nodiscard]] SoftConnectedQueue* find(std::uint32_t qpn) const noexcept {
     // Pairs with the release store of set().
     SoftConnectedQueue* const q = queues_[place(qpn)].load(std::memory_order_acquire);
     return q != nullptr && q->qpn() == qpn ? q : nullptr;
   }
-  /// Management lcore. Null: none any more.
+  /// Management lcore. Null removes the queue.
   void set(std::uint32_t place, SoftConnectedQueue* queue) noexcept {
     expects_management();
     expects(place < kCapacity, "the place is in the table");

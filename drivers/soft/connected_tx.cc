@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages of connected queue pairs become frames. A frame is a copy: the message must still be
-// there when the peer asks for it again, and several frames share one mbuf of it.
+// Turns messages of connected queue pairs into frames. A frame is a copy, because the message must
+// stay for retransmits, and because several frames share one mbuf of it.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ namespace {
 
 using wire::Opcode;
 
-/// SEND opcodes of RC by place; those of UC are kUcSendFirst more.
+/// SEND opcode for a place in the message. UC opcodes are RC opcodes plus kUcSendFirst.
 Opcode send_opcode(bool reliable, SendPart part) noexcept {
   const Opcode rc = part.begins ? (part.ends ? Opcode::kRcSendOnly : Opcode::kRcSendFirst)
                                 : (part.ends ? Opcode::kRcSendLast : Opcode::kRcSendMiddle);
@@ -24,7 +24,7 @@ Opcode send_opcode(bool reliable, SendPart part) noexcept {
   return static_cast<Opcode>(static_cast<std::uint8_t>(rc) + base);
 }
 
-/// Copies `len` octets from where `segment` and `at` stand, and moves them on.
+/// Copies `len` octets from octet `at` of `segment` on, and advances both.
 void copy_out(const rte_mbuf*& segment, std::uint32_t& at, std::byte* to, std::uint32_t len) {
   while (len != 0) {
     const std::uint32_t n = std::min<std::uint32_t>(len, segment->data_len - at);
@@ -38,7 +38,8 @@ void copy_out(const rte_mbuf*& segment, std::uint32_t& at, std::byte* to, std::u
   }
 }
 
-/// Where octet `at` of a message lies. Shape: at <= m->pkt_len.
+/// Returns the segment of octet `at` of a message and makes `at` its offset there. Shape: at <=
+/// m->pkt_len.
 const rte_mbuf* find(const rte_mbuf* m, std::uint32_t& at) noexcept {
   expects(at <= m->pkt_len, "the octet is the message's");
   while (m != nullptr && at >= m->data_len) {
@@ -89,21 +90,22 @@ std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
   return i;
 }
 
-/// A queue may keep as many mbufs as are then left to all others together: however many peers are
-/// silent, one that answers gets a share.
+/// True if the budget allows the message. A queue that has messages may hold no more mbufs than the
+/// budget still has, so that silent peers leave a share for peers that answer.
 bool ConnectedPort::may_keep(const SoftConnectedQueue& q, std::uint32_t mbufs) const noexcept {
   const std::uint32_t left = config_.kept_mbufs - kept_;
   return mbufs <= left && (q.requester.kept == 0 || q.requester.kept + mbufs <= left);
 }
 
-/// Frees the mbufs of a message that is acknowledged or lost.
+/// Frees the mbufs of a message that is acknowledged, sent (UC) or lost.
 void ConnectedPort::let_go(SoftConnectedQueue& q, rte_mbuf* message) noexcept {
   q.requester.kept -= message->nb_segs;
   kept_ -= message->nb_segs;
   rte_pktmbuf_free(message);
 }
 
-/// False: there is more to send that only the wire, a mempool or the path's rate holds up.
+/// False: more packets could follow, but the burst is over, or the wire, a mempool or the path's
+/// rate allows none now.
 bool ConnectedPort::send(SoftConnectedQueue& q) noexcept {
   Requester& r = q.requester;
   if (r.psn == r.end || r.waiting) return true;
@@ -116,7 +118,7 @@ bool ConnectedPort::send(SoftConnectedQueue& q) noexcept {
   return !blocked;
 }
 
-/// False, and nothing changed: not now.
+/// Sends the next packet. False: not possible now, and nothing changed.
 bool ConnectedPort::send_packet(SoftConnectedQueue& q) noexcept {
   Requester& r = q.requester;
   SendSlot& slot = r.slot(r.at);
@@ -157,7 +159,8 @@ bool ConnectedPort::send_packet(SoftConnectedQueue& q) noexcept {
   return true;
 }
 
-/// Headers, pad and room for the ICRC around a payload.
+/// Allocates a frame and writes its headers, pad and a zero ICRC around the payload. The caller
+/// writes extended headers and payload.
 Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec) noexcept {
   const std::uint16_t pkey = q.pkey();
   const AhTemplate* ah = nullptr;
@@ -183,7 +186,7 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
   }
   const std::uint32_t len =
       std::max<std::uint32_t>(static_cast<std::uint32_t>(sizeof(EthHdr)) + iba_len, kMinEthFrame);
-  if (m->data_off + len > m->buf_len) m->data_off = 0;  // it fits: see set_ready_to_receive()
+  if (m->data_off + len > m->buf_len) m->data_off = 0;  // it fits: see check_path()
   m->data_len = static_cast<std::uint16_t>(len);
   m->pkt_len = len;
 
@@ -205,7 +208,7 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
       .dest_qp = wire::Be24{q.peer_qpn},
       .ack_resv = spec.ack_request ? wire::Bth::kAckReq : std::uint8_t{0},
       .psn = wire::Be24{spec.psn}};
-  // Pad, ICRC and Ethernet's padding.
+  // Pad, ICRC and Ethernet padding.
   const std::uint32_t tail = head_len + spec.payload_len;
   std::memset(frame + tail, 0, len - tail);
   return {.frame = m, .payload = frame + head_len, .local = (kind.route & AhKind::kLocal) != 0};
@@ -231,17 +234,17 @@ void ConnectedPort::push_frame(rte_mbuf* frame, bool local) noexcept {
   local_[nb_local_++] = frame;
 }
 
-/// For one more frame, whichever way it goes.
+/// True if one more frame fits, for the wire or for this port. Flushes if necessary.
 bool ConnectedPort::has_room() noexcept {
   if (nb_local_ == kBurst) return false;
   if (nb_frames_ == kBurst) flush();
   return nb_frames_ != kBurst;
 }
 
-/// What the wire does not take stays, and goes first next time.
+/// Sends frames_. Frames that the ethdev rejects stay and are sent first next time.
 void ConnectedPort::flush() noexcept {
   if (nb_frames_ == 0) return;
-  // A burst after the headers were written, as in soft_tx.cc.
+  // Computed a burst after the headers were written, as in soft_tx.cc.
   if (hca_.icrc)
     for (std::uint16_t i = nb_sealed_; i < nb_frames_; ++i) seal(frames_[i]);
   const std::uint16_t nb_sent = datapath_.transmit({frames_.data(), nb_frames_});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the worker lcore runs of a software HCA: frames from the cable are checked and sorted to
-// queue pairs (soft_rx.cc), packets of queue pairs become frames (soft_tx.cc).
+// Worker side of a software HCA: checks frames from the cable and sorts them to queue pairs
+// (soft_rx.cc), and turns packets of queue pairs into frames (soft_tx.cc).
 #pragma once
 
 #include <rte_mbuf.h>
@@ -27,7 +27,7 @@ struct UsualBurst;
 struct Detours;  // soft_tx.cc
 struct TxWay;    // soft_tx.cc
 
-/// What an ethdev may have claimed of a frame does not hold for the packet inside.
+/// Results of an ethdev's receive offloads, which do not hold for the packet inside the frame.
 inline constexpr std::uint64_t kRxOffloadFlags =
     RTE_MBUF_F_RX_IP_CKSUM_MASK | RTE_MBUF_F_RX_L4_CKSUM_MASK | RTE_MBUF_F_RX_RSS_HASH;
 
@@ -35,23 +35,23 @@ struct DatapathConfig {
   std::uint16_t port_id = 0;            ///< Ethdev; its queues 0 belong to the worker.
   bool icrc = true;                     ///< False: sent as zero, not checked.
   std::uint32_t mtu = 0;                ///< Largest UD payload, octets.
-  rte_mempool* pool = nullptr;          ///< For copies of packets that cannot be changed in place.
+  rte_mempool* pool = nullptr;          ///< For copies of packets and frames of connected queues.
   rte_mempool* control_pool = nullptr;  ///< For frames without payload when `pool` is empty.
   const AhTable* ahs = nullptr;
-  std::uint64_t (*tsc)() noexcept = nullptr;  ///< Clock of path rates.
+  std::uint64_t (*tsc)() noexcept = nullptr;  ///< Clock of path rates and connected queues.
   std::uint64_t rate_burst_tsc = 0;           ///< RateBucket::kBurstMs on that clock.
-  rte_ring* mads_out = nullptr;  ///< Whole frames to send; the worker is the one consumer.
-  /// Frames for QP1, checked; the worker is the one producer. Null: QP1 is elsewhere.
+  rte_ring* mads_out = nullptr;  ///< Whole frames to send; the worker is the only consumer.
+  /// Checked frames for QP1; the worker is the only producer. Null: QP1 is not on this datapath.
   rte_ring* mads_in = nullptr;
-  Doorbell* doorbell = nullptr;  ///< Rung when MADs came; null: management looks by itself.
+  Doorbell* doorbell = nullptr;  ///< Rung for MADs and queue events; null: management polls.
 };
 
-/// Worker lcore only, one for as long as it lives; but publish(), set_tap(), lose_cable(),
-/// config(), table() and the counters. drain() and count_drop(), of what no worker uses any more:
-/// management lcore too.
+/// Worker lcore only, the same one for its lifetime, except publish(), set_tap() and lose_cable()
+/// (management lcore), config(), table() and the counters. The management lcore may also call
+/// drain() and count_drop() for a queue that no worker uses any more.
 ///
-/// Every frame read from the cable, and every packet a queue pair sends to its own port, is
-/// handed to a queue pair or to mads_in, or freed and counted under one Drop.
+/// Every frame read from the cable, and every packet that a queue pair sends to its own port, is
+/// passed to a queue pair or to mads_in, or freed and counted under one Drop.
 class alignas(64) Datapath {
  public:
   static constexpr std::uint16_t kBurst = 64;
@@ -61,8 +61,8 @@ class alignas(64) Datapath {
   Datapath(const Datapath&) = delete;
   Datapath& operator=(const Datapath&) = delete;
 
-  /// Sends waiting MADs, reads up to `burst` frames from the cable and sorts them, then does what
-  /// connected queue pairs have to do.
+  /// Sends waiting MADs, reads up to `burst` frames from the cable and sorts them, then polls the
+  /// connected queue pairs.
   void poll(std::uint16_t burst) noexcept;
 
   std::uint16_t rx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
@@ -73,11 +73,11 @@ class alignas(64) Datapath {
   }
   std::uint16_t tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
 
-  /// Frees and counts what is staged for a queue pair that goes away.
+  /// Drops the packets staged for a queue pair that is being destroyed.
   void drain(SoftUdQueue& queue) noexcept;
 
-  /// Management lcore: from now on the worker reads this table, and copies frames to this tap
-  /// (null: to none). It may use the old ones until the grace period is over.
+  /// Management lcore: the worker uses this table from now on, and copies frames to this tap (null:
+  /// no capture). It may use the old ones until the grace period is over.
   void publish(const RxTable* table) noexcept {
     expects_management();
     table_.store(table, std::memory_order_release);
@@ -86,13 +86,12 @@ class alignas(64) Datapath {
     expects_management();
     tap_.store(tap, std::memory_order_release);
   }
-  /// Management lcore: the worker leaves the ethdev alone, at the latest from the end of a grace
-  /// period on.
+  /// Management lcore: the worker stops using the ethdev, at the latest after a grace period.
   void lose_cable() noexcept {
     expects_management();
     cable_lost_.store(true, std::memory_order_relaxed);
   }
-  /// Once, and for as long as the worker runs.
+  /// Management lcore. Called once; `connected` must live as long as the worker runs.
   void publish(ConnectedPort* connected) noexcept {
     expects_management();
     connected_.store(connected, std::memory_order_release);
@@ -105,20 +104,21 @@ class alignas(64) Datapath {
     return *table_.load(std::memory_order_acquire);
   }
   void count_drop(Drop reason, std::uint64_t n = 1) noexcept { drops_.add(reason, n); }
-  /// What is left with a queue would pile up: the next frames wait in the ethdev's ring instead.
+  /// Skips the next read of the cable, so that frames wait in the ethdev's ring while a queue still
+  /// has packets.
   void hold_reads() noexcept {
     expects_own_worker();
     hold_reads_ = true;
   }
-  /// Puts whole frames on the wire and returns how many it took, from the front.
+  /// Sends whole frames and returns how many the ethdev accepted, from the front.
   std::uint16_t transmit(std::span<rte_mbuf*> frames) noexcept;
-  /// Takes whole frames that queues of this port sent to it.
+  /// Receives whole frames that queues of this port sent to it, and takes their ownership.
   void receive_own(std::span<rte_mbuf* const> frames) noexcept;
 
   [[nodiscard]] const DropCounters& drops() const noexcept { return drops_; }
-  /// Frames that a capture missed because its ring or its mempool had no room.
+  /// Frames that a capture missed because its ring was full or its mempool empty.
   [[nodiscard]] const Counter& capture_lost() const noexcept { return capture_lost_; }
-  /// Sent packets that had to be copied: shared, segmented, or without room for the headers.
+  /// Packets copied to be sent: shared, segmented, or without room for the headers.
   [[nodiscard]] const Counter& tx_copies() const noexcept { return tx_copies_; }
 
  private:
@@ -127,7 +127,7 @@ class alignas(64) Datapath {
     worker_.expects_owner();
   }
 
-  /// Polls in a row in which the wire took no MAD, after which those waiting are lost.
+  /// Waiting MADs are dropped after this many consecutive polls in which the ethdev accepts none.
   static constexpr unsigned kMadPatience = 1024;
 
   void read_cable(std::uint16_t burst) noexcept;
@@ -161,22 +161,22 @@ class alignas(64) Datapath {
     drops_.add(reason);
     rte_pktmbuf_free(m);
   }
-  /// drop() of a packet that the queue has taken.
+  /// Drops a packet that the queue has accepted.
   void lose(SoftUdQueue& queue, rte_mbuf* m, Drop reason) noexcept {
     queue.count_lost(m->pkt_len);
     drop(m, reason);
   }
 
   DatapathConfig config_;
-  // Management lcore writes, worker reads.
+  // The management lcore writes these, the worker reads them.
   std::atomic<const RxTable*> table_{nullptr};
   std::atomic<const CaptureTap*> tap_{nullptr};
-  std::atomic<ConnectedPort*> connected_{nullptr};  ///< Null: there is no connected mode yet.
+  std::atomic<ConnectedPort*> connected_{nullptr};  ///< Null: no connected mode yet.
   std::atomic<bool> cable_lost_{false};
-  // Worker.
+  // Written by the worker.
   bool hold_reads_ = false;
-  bool mads_came_ = false;     ///< Into mads_in, since the doorbell was last rung.
-  std::uint16_t nb_mads_ = 0;  ///< In mads_: taken from mads_out, not yet on the wire.
+  bool mads_came_ = false;     ///< mads_in got frames since the doorbell was last rung.
+  std::uint16_t nb_mads_ = 0;  ///< MADs in mads_: dequeued from mads_out, not sent yet.
   unsigned mad_waits_ = 0;
   std::array<rte_mbuf*, kBurst> mads_;
   DropCounters drops_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The soft wire format: an IBA packet, LRH through ICRC, in an Ethernet frame of EtherType 0x88B5.
-// No VCRC: the Ethernet FCS takes its place. LRH.PktLen tells the packet's end, what follows is
-// Ethernet's padding.
+// It has no VCRC: the Ethernet FCS takes its place. LRH.PktLen gives the end of the packet; the
+// rest of the frame is Ethernet padding.
 #pragma once
 
 #include <array>
@@ -27,17 +27,17 @@ inline constexpr std::uint16_t kEtherTypeIba = 0x88b5;
 inline constexpr std::size_t kMinEthPayload = 46;
 inline constexpr std::size_t kMinEthFrame = sizeof(EthHdr) + kMinEthPayload;
 
-/// What an ethdev's MTU must have above the IB MTU: LRH, GRH, BTH, DETH, ICRC, and 8 spare.
+/// Excess of the ethdev's MTU over the IB MTU: LRH, GRH, BTH, DETH, ICRC, and 8 spare.
 inline constexpr unsigned kEthMtuOverhead = 80;
 
-/// What eight octets must have in some of their bits.
+/// A masked 64-bit comparison of eight octets.
 class Pattern {
  public:
-  /// Both as the number whose most significant octet comes first.
+  /// Takes both as numbers whose most significant octet comes first in memory.
   constexpr Pattern(std::uint64_t mask, std::uint64_t value) noexcept
       : mask_{std::bit_cast<std::uint64_t>(wire::Be64{mask})},
         value_{std::bit_cast<std::uint64_t>(wire::Be64{value & mask})} {}
-  /// That nothing has.
+  /// Matches nothing.
   constexpr Pattern() noexcept : mask_{0}, value_{1} {}
 
   [[nodiscard]] bool matches(const void* octets) const noexcept {
@@ -47,12 +47,12 @@ class Pattern {
   }
 
  private:
-  std::uint64_t mask_;  ///< Both as they lie in memory.
+  std::uint64_t mask_;  ///< Both in memory order, as they are compared.
   std::uint64_t value_;
 };
 
-/// EtherType and LRH up to its length of a packet without GRH to a port: EtherType, LVer, LNH, DLID
-/// but its LMC bits.
+/// Pattern for a packet without GRH to a port. It covers the eight octets from the EtherType on and
+/// compares EtherType, LVer, LNH, and the DLID except its LMC bits.
 [[nodiscard]] constexpr Pattern local_pattern(std::uint16_t lid, std::uint8_t lmc) noexcept {
   const std::uint64_t dlid_mask = 0xffffU << lmc & 0xffffU;
   return {0xffff'0f03'0000'0000 | dlid_mask << 16,
@@ -60,8 +60,8 @@ class Pattern {
               std::uint64_t{lid} << 16};
 }
 
-/// BTH and DETH of a UD packet as five words, the shape in which the datapath reads and writes
-/// them: a 24-bit field is the low part of its word.
+/// BTH and DETH of a UD packet as five words, as the datapath reads and writes them: a 24-bit field
+/// is the low part of its word.
 struct UdWords {
   wire::Be32 op_flags_pkey;
   wire::Be32 resv_dest_qp;
@@ -94,8 +94,9 @@ struct UdWords {
 static_assert(wire::WireRecord<UdWords> &&
               sizeof(UdWords) == sizeof(wire::Bth) + sizeof(wire::Deth));
 
-/// First two words of a UD SEND to a queue pair with a P_Key that matches its own: opcode, TVer,
-/// P_Key, destination. A full member takes limited ones too; P_Key 0 matches none.
+/// Pattern for the first two words of a UD SEND to a queue pair with a matching P_Key. It compares
+/// opcode, TVer, P_Key and destination. A full member accepts limited members too; P_Key 0 matches
+/// none.
 [[nodiscard]] constexpr Pattern send_pattern(std::uint16_t pkey, std::uint32_t qpn) noexcept {
   if (pkey == 0) return {};
   const bool full = (pkey & wire::kFullMemberBit) != 0;
@@ -104,11 +105,11 @@ static_assert(wire::WireRecord<UdWords> &&
           std::uint64_t{UdWords::send_only(0, 0, pkey | wire::kFullMemberBit).host()} << 32 | qpn};
 }
 
-/// Ethernet + LRH, and Ethernet + LRH + GRH: what an address handle decides of a frame.
+/// Octets of a frame that an address handle determines: Ethernet + LRH, and Ethernet + LRH + GRH.
 inline constexpr std::size_t kLocalHeadLen = sizeof(EthHdr) + sizeof(wire::Lrh);
 inline constexpr std::size_t kGlobalHeadLen = kLocalHeadLen + sizeof(wire::Grh);
 
-/// Ethernet destination of a DLID: unicast, multicast or, for the permissive LID, broadcast.
+/// Ethernet address of a LID: unicast, multicast or, for the permissive LID, broadcast.
 [[nodiscard]] constexpr std::array<std::byte, 6> mac_of_dlid(std::uint16_t lid) noexcept {
   constexpr std::byte kFf{0xff};
   if (lid == 0xffff) return {kFf, kFf, kFf, kFf, kFf, kFf};

@@ -19,7 +19,7 @@ std::size_t hash_of(const wire::Gid& mgid) noexcept {
 
 }  // namespace
 
-/// In the place of a group that is no more: a search for those behind it goes on.
+/// Tombstone of a removed group: a search continues behind it.
 const GroupTable::Group GroupTable::kGone{};
 
 GroupTable::GroupTable(const fabric::Grace& grace)
@@ -99,7 +99,7 @@ void GroupTable::detach_all(SoftUdQueue& queue) {
   }
 }
 
-/// A group that is not there yet.
+/// Adds a group that is not in the table.
 void GroupTable::add(std::unique_ptr<const Group> group) {
   if ((nb_used_ + 1) * 2 > owned_->mask + 1) make_room();
   const unsigned mlid = group->mlid - kFirstMlid;
@@ -137,7 +137,8 @@ void GroupTable::take_out(Slot& slot, const Group& old, SoftUdQueue& queue) {
   old_groups_.add(std::unique_ptr<const Group>{&old}, grace_);
 }
 
-/// Four times as many slots as there are groups: as many changes as that pay for one such round.
+/// Makes at least four slots per group, so that at least as many additions as there are groups
+/// follow before the next call.
 void GroupTable::make_room() {
   auto fresh = std::make_unique<const Slots>(std::bit_ceil((nb_groups_ + kLeastSlots / 4) * 4));
   for (std::size_t i = 0; i <= owned_->mask; ++i) {

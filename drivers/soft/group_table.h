@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The multicast groups of a port and the queue pairs attached to each. A change costs what the one
-// group has, however many there are: a port may be in each of thousands.
+// The multicast groups of a port and the queue pairs attached to each. The cost of a change depends
+// on the members of one group, not on the number of groups, because a port may be in thousands.
 #pragma once
 
 #include <array>
@@ -20,41 +20,40 @@
 
 namespace ipoib::soft {
 
-/// Changed by the management lcore, read by the worker. Groups never change once a worker can see
-/// them: another takes the place, and the old one is freed after the grace period.
+/// The management lcore changes it, the worker reads it. A group never changes once a worker can
+/// see it: a new one replaces it, and the old one is freed after the grace period.
 class GroupTable {
  public:
-  /// Queue pairs of one port that one group may have: a bit each where a packet notes who gets it.
+  /// Maximum number of queue pairs in one group; Takers (soft_rx.cc) has a bit for each.
   static constexpr std::size_t kMaxMembers = 1024;
 
-  /// `grace` outlives the table.
+  /// `grace` must outlive the table.
   explicit GroupTable(const fabric::Grace& grace);
-  /// No worker may read it any more.
+  /// No worker may read the table any more.
   ~GroupTable();
   GroupTable(const GroupTable&) = delete;
   GroupTable& operator=(const GroupTable&) = delete;
 
   // Management lcore. Shape: mgid and mlid are multicast.
 
-  /// kExists: it is attached already. kNoResources: the group has kMaxMembers.
+  /// kExists: the queue is attached already. kNoResources: the group has kMaxMembers.
   Status attach(const wire::Gid& mgid, std::uint16_t mlid, SoftUdQueue& queue);
-  /// False: it was not attached.
+  /// False: the queue was not attached.
   [[nodiscard]] bool detach(const wire::Gid& mgid, std::uint16_t mlid, SoftUdQueue& queue);
-  /// From every group. Looks at all of them.
+  /// Detaches the queue from every group. Searches all groups.
   void detach_all(SoftUdQueue& queue);
 
   // Worker lcore.
 
-  /// First filter: does any group of the port use this MLID?
-  /// Shape: it is multicast.
+  /// First filter: true if a group of the port uses this MLID. Shape: it is multicast.
   [[nodiscard]] bool has_mlid(std::uint16_t mlid) const noexcept {
     expects_worker();
     expects(mlid >= kFirstMlid, "the MLID is multicast");
     const unsigned bit = mlid - kFirstMlid;
     return (mlids_[bit / 64].load(std::memory_order_relaxed) >> bit % 64 & 1) != 0;
   }
-  /// Second filter: the queue pairs attached to the group, up to kMaxMembers; none: empty. Valid
-  /// until the worker's next quiescent state.
+  /// Second filter: the queue pairs attached to the group, up to kMaxMembers; empty: no such group.
+  /// Valid until the worker's next quiescent state.
   [[nodiscard]] std::span<SoftUdQueue* const> members(const wire::Gid& mgid,
                                                       std::uint16_t mlid) const noexcept;
 
@@ -64,7 +63,7 @@ class GroupTable {
 
   struct Group {
     wire::Gid mgid;
-    std::uint16_t mlid = 0;  ///< 0: there is no such group any more; others may lie behind it.
+    std::uint16_t mlid = 0;  ///< 0: tombstone of a removed group; probing continues behind it.
     std::vector<SoftUdQueue*> members;
 
     [[nodiscard]] bool is(const wire::Gid& gid, std::uint16_t lid) const noexcept {
@@ -89,7 +88,7 @@ class GroupTable {
 
   const fabric::Grace& grace_;
   std::unique_ptr<const Slots> owned_;
-  std::atomic<const Slots*> slots_;  ///< Of owned_.
+  std::atomic<const Slots*> slots_;  ///< Points to owned_.
   std::size_t nb_used_ = 0;          ///< Slots that are not null.
   std::size_t nb_groups_ = 0;
   std::array<std::atomic<std::uint64_t>, kMlids / 64> mlids_{};

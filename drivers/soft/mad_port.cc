@@ -24,7 +24,7 @@ SoftMadPort::~SoftMadPort() {
   while (rte_ring_sc_dequeue(&from_wire_, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
 }
 
-/// The port's own entry for a partition, as it goes into packets.
+/// Returns the port's own entry for a partition, as it is written into packets.
 Result<std::uint16_t> SoftMadPort::own_pkey(std::uint16_t pkey) const {
   const auto found =
       std::find_if(port_.pkeys.begin(), port_.pkeys.end(),
@@ -35,7 +35,7 @@ Result<std::uint16_t> SoftMadPort::own_pkey(std::uint16_t pkey) const {
   return *found;
 }
 
-/// The port's own entry that let a packet in.
+/// Returns the port's own entry that matched a received packet.
 std::uint16_t SoftMadPort::matching_pkey(std::uint16_t pkey) const {
   const auto found =
       std::find_if(port_.pkeys.begin(), port_.pkeys.end(),

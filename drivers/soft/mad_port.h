@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// QP1 of a software HCA: MADs travel as whole frames over one ring to the worker that owns the
-// cable, and over another back.
+// QP1 of a software HCA: one ring carries MADs as whole frames to the worker that owns the cable,
+// another one carries received frames back.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -27,15 +27,15 @@ using RingPtr = std::unique_ptr<rte_ring, RingDeleter>;
 /// Management lcore only.
 class SoftMadPort final : public fabric::MadPort {
  public:
-  /// MADs on their way in either direction; a power of two.
+  /// MADs queued per direction; a power of two.
   static constexpr unsigned kRingSize = 1024;
   /// Octets of a frame that holds a MAD.
   static constexpr std::size_t kFrameLen =
       kLocalHeadLen + sizeof(UdWords) + wire::kMadLen + wire::kIcrcLen;
 
-  /// `to_wire`: this object is the one producer; `from_wire`: the one consumer. Frames come from
-  /// `pool` or, while that is empty, from `reserve`. The references outlive the object.
-  /// `doorbell`: the worker rings one when it put something into `from_wire`.
+  /// `to_wire`: this object is the only producer; `from_wire`: the only consumer. Frames come from
+  /// `pool` or, while that is empty, from `reserve`. The references must outlive the object.
+  /// `doorbell`: the worker rings one when it has enqueued into `from_wire`.
   SoftMadPort(const fabric::PortAttr& port, bool icrc, rte_mempool* pool, rte_mempool* reserve,
               rte_ring& to_wire, rte_ring& from_wire, bool doorbell)
       : port_{port},
@@ -47,7 +47,7 @@ class SoftMadPort final : public fabric::MadPort {
         from_wire_{from_wire} {}
   ~SoftMadPort() override;
 
-  /// kUnavailable while the port is not active; a MAD to the port's own LID is received here
+  /// kUnavailable while the port is not active. A MAD to the port's own LID is received here
   /// without touching the wire.
   Status send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) override;
   std::optional<fabric::ReceivedMad> receive() override;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RC, sending half: what ACKs, NAKs and silence make of what was sent. Source: IBA vol 1
-// §9.7.5-§9.7.8; iba-wire.md §6.
+// RC requester: handles ACKs, NAKs and timeouts. Source: IBA vol 1 §9.7.5-§9.7.8; iba-wire.md §6.
 #include "drivers/soft/connected_port.h"
 
 namespace ipoib::soft {
@@ -8,7 +7,7 @@ namespace {
 
 constexpr std::uint8_t kRnrForEver = 7;
 
-/// The error that a NAK says; kNone: no NAK that there is.
+/// The fatal error that a NAK reports; kNone: the syndrome is no fatal NAK.
 fabric::QueueError error_of(std::uint8_t syndrome) noexcept {
   using fabric::QueueError;
   switch (syndrome) {
@@ -31,13 +30,14 @@ void ConnectedPort::acknowledgement(SoftConnectedQueue& q, rte_mbuf* m,
   const fabric::QueueError error = error_of(p.aeth.syndrome);
   const bool known =
       kind == Kind::kAck || kind == Kind::kRnrNak || sequence || error != fabric::QueueError::kNone;
-  // One behind what is acknowledged: an ACK's own packet is, a NAK's is not.
+  // First PSN that is not acknowledged: an ACK includes its own packet, a NAK does not.
   const std::uint32_t una = kind == Kind::kAck ? wire::psn_add(p.psn, 1) : p.psn;
-  // What the peer wants again, or to wait for, must have been sent.
+  // An RNR NAK or a fatal NAK must name a packet that was sent; a sequence NAK may name the next
+  // one.
   const std::int32_t beyond = kind == Kind::kAck || sequence ? 0 : -1;
   if (!known || wire::psn_diff(una, r.max) > beyond) return drop(m, Drop::kIbAck);
   rte_pktmbuf_free(m);
-  if (wire::psn_diff(una, r.una) < 0) return;  // late: overtaken by another
+  if (wire::psn_diff(una, r.una) < 0) return;  // late: a newer response overtook it
 
   const bool progress = retire(q, una);
   if (error != fabric::QueueError::kNone) return fail(q, error);
@@ -48,7 +48,7 @@ void ConnectedPort::acknowledgement(SoftConnectedQueue& q, rte_mbuf* m,
   mark_ready(q);  // the window is open again
 }
 
-/// Frees the messages whose packets all lie before `una`. True when there is any progress.
+/// Frees the messages whose packets all lie before `una`. True if `una` made progress.
 bool ConnectedPort::retire(SoftConnectedQueue& q, std::uint32_t una) noexcept {
   Requester& r = q.requester;
   if (una == r.una) return false;
@@ -62,7 +62,7 @@ bool ConnectedPort::retire(SoftConnectedQueue& q, std::uint32_t una) noexcept {
   r.una = una;
   r.retries_left = q.retry_count;
   r.rnr_left = q.rnr_retry;
-  // After going back: what was to be repeated has arrived after all.
+  // After going back: packets that were to be retransmitted have arrived after all.
   if (wire::psn_diff(una, r.psn) > 0) {
     r.waiting = false;
     go_back(q, una);
@@ -70,11 +70,11 @@ bool ConnectedPort::retire(SoftConnectedQueue& q, std::uint32_t una) noexcept {
   return true;
 }
 
-/// The oldest packet is missing at the peer's.
+/// Handles a sequence NAK: the peer misses the oldest packet.
 void ConnectedPort::sequence_nak(SoftConnectedQueue& q) noexcept {
   Requester& r = q.requester;
   q.counters.naks_received.add(1);
-  if (r.psn == r.una) {  // nothing is under way: told twice, or nothing is missing
+  if (r.psn == r.una) {  // nothing is in flight: duplicate NAK, or nothing is missing
     if (!q.armed()) restart_timer(q);
     mark_ready(q);
     return;
@@ -86,11 +86,11 @@ void ConnectedPort::sequence_nak(SoftConnectedQueue& q) noexcept {
   mark_ready(q);
 }
 
-/// The peer has no buffer for the oldest packet.
+/// Handles an RNR NAK: the peer has no buffer for the oldest packet.
 void ConnectedPort::rnr_nak(SoftConnectedQueue& q, std::uint8_t timer) noexcept {
   Requester& r = q.requester;
   q.counters.rnr_received.add(1);
-  if (r.waiting) return;  // told twice
+  if (r.waiting) return;  // duplicate NAK
   if (r.rnr_left == 0) return fail(q, fabric::QueueError::kRnrRetryExceeded);
   if (r.rnr_left != kRnrForEver) --r.rnr_left;
   go_back(q, r.una);
@@ -98,7 +98,7 @@ void ConnectedPort::rnr_nak(SoftConnectedQueue& q, std::uint8_t timer) noexcept 
   timers_.arm(q, hca_.tsc() + tsc_of_ns(wire::rnr_timer_ns(timer), config_.tsc_hz));
 }
 
-/// The next packet to send is `psn`, which is not acknowledged.
+/// Continues sending with `psn`, which is not acknowledged.
 void ConnectedPort::go_back(SoftConnectedQueue& q, std::uint32_t psn) noexcept {
   Requester& r = q.requester;
   TimerWheel::cancel(q);
@@ -110,15 +110,15 @@ void ConnectedPort::go_back(SoftConnectedQueue& q, std::uint32_t psn) noexcept {
   }
 }
 
-/// Times the oldest packet that has no ACK, if there is one, whether or not it could be sent: a
-/// connection that finds no mbufs, or no room on the wire, fails in the same time as one whose peer
-/// is silent, and gives back what it holds.
+/// Starts the ACK timeout of the oldest packet without an ACK, if there is one, even if it could
+/// not be sent: a connection that finds no mbufs, or no room on the wire, fails after the same time
+/// as one whose peer is silent, and frees its messages.
 void ConnectedPort::restart_timer(SoftConnectedQueue& q) noexcept {
   if (q.requester.una == q.requester.end || q.ack_timeout_tsc == 0) return TimerWheel::cancel(q);
   timers_.arm(q, hca_.tsc() + q.ack_timeout_tsc);
 }
 
-/// The deadline is over: of a wait that the peer asked for, or of an ACK.
+/// Handles an expired deadline: the end of an RNR wait, or an ACK timeout.
 void ConnectedPort::timer(SoftConnectedQueue& q) noexcept {
   Requester& r = q.requester;
   if (q.state() != fabric::QueueState::kReadyToSend) return;

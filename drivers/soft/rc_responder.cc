@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RC, receiving half: requests in the order of their PSNs, and what the peer is told of them.
-// Source: IBA vol 1 §9.7.4-§9.7.5; iba-wire.md §6.
+// RC responder: accepts requests in the order of their PSNs and answers with ACKs and NAKs. Source:
+// IBA vol 1 §9.7.4-§9.7.5; iba-wire.md §6.
 #include <cstring>
 
 #include "drivers/soft/connected_port.h"
@@ -11,7 +11,7 @@ namespace {
 enum class RequestKind : std::uint8_t {
   kSend,
   kUnwanted,   ///< A request that no queue here grants.
-  kNoRequest,  ///< An answer, or nothing that there is.
+  kNoRequest,  ///< A response, or an unknown opcode.
 };
 
 RequestKind kind_of(std::uint8_t opcode) noexcept {
@@ -67,7 +67,7 @@ void ConnectedPort::request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedP
     return refuse_request(q, m, Drop::kIbMessageTooLong, QueueError::kMessageTooLong);
   if (part.begins && !begin(q, part)) {
     owe(q, Response::kRnrNak);
-    r.nak_sent = true;  // what follows is missing by this side's own wish
+    r.nak_sent = true;  // no NAK for the packets that follow: the RNR NAK covers them
     return drop(m, Drop::kIbRnr);
   }
 
@@ -81,7 +81,7 @@ void ConnectedPort::request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedP
   if (p.ack_requested) owe(q, Response::kAck);
 }
 
-/// The peer did what it must not: it is told, and the connection is over.
+/// The peer violated the protocol: sends a NAK and fails the connection.
 void ConnectedPort::refuse_request(SoftConnectedQueue& q, rte_mbuf* m, Drop reason,
                                    fabric::QueueError why) noexcept {
   drop(m, reason);
@@ -89,18 +89,19 @@ void ConnectedPort::refuse_request(SoftConnectedQueue& q, rte_mbuf* m, Drop reas
   fail(q, why);
 }
 
-/// Sent at the end of the loop, so that one answer stands for all packets of a burst. A NAK is not
-/// taken back by what comes after it: it says all that an ACK would.
+/// Records a response, which is sent at the end of the loop, so that one response covers all
+/// packets of a burst. A later ACK does not replace a NAK, because a NAK acknowledges as much.
 void ConnectedPort::owe(SoftConnectedQueue& q, Response response) noexcept {
   if (response > q.responder.response) q.responder.response = response;
   mark_ready(q);
 }
 
-/// False, and still owed: no mbuf or no room on the wire.
+/// Sends the response. False: no mbuf, no room on the wire, or the path's rate limit; it is still
+/// owed.
 bool ConnectedPort::respond(SoftConnectedQueue& q) noexcept {
   if (!has_room()) return false;
   Responder& r = q.responder;
-  // An ACK is for the last packet that was taken, a NAK about the next.
+  // An ACK names the last packet that was accepted, a NAK the next one.
   std::uint32_t psn = r.psn;
   wire::Aeth aeth{.syndrome = wire::Aeth::kAckNoCredits, .msn = wire::Be24{r.msn}};
   switch (r.response) {

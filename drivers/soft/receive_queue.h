@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The shared receive queue of a software HCA: whole messages of connected queue pairs that their
-// worker has not taken yet, and the count of what else may begin to arrive.
+// The shared receive queue of a software HCA: complete messages of connected queue pairs that the
+// worker has not taken yet, and the number of free buffers for more.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -16,7 +16,8 @@ namespace ipoib::soft {
 
 class ConnectedPort;
 
-/// Worker lcore, but the constructor, the destructor, max_message() and `users`.
+/// Worker lcore, except the constructor, the destructor, max_message() and `users`. The management
+/// lcore may call give_back_buffer() when no worker uses the HCA any more.
 class alignas(64) SoftReceiveQueue final : public fabric::ReceiveQueue {
  public:
   SoftReceiveQueue(ConnectedPort& port, const fabric::ReceiveQueueConfig& config)
@@ -33,18 +34,18 @@ class alignas(64) SoftReceiveQueue final : public fabric::ReceiveQueue {
   [[nodiscard]] std::uint32_t max_message() const noexcept { return max_message_; }
 
   [[nodiscard]] bool has_buffer() const noexcept { return free_ != 0; }
-  /// For one message. Shape: has_buffer().
+  /// Takes the buffer of one message. Shape: has_buffer().
   void take_buffer() noexcept {
     expects_worker();
     expects(has_buffer(), "a buffer is left");
     --free_;
   }
-  /// For a message that never became whole.
+  /// Returns the buffer of a message that was never completed.
   void give_back_buffer() noexcept {
     expects(free_ + (tail_ - head_) <= mask_, "a buffer was taken");
     ++free_;
   }
-  /// A message for which a buffer was taken.
+  /// Enqueues a message for which a buffer was taken.
   void push(rte_mbuf* message) noexcept {
     expects_worker();
     expects(free_ + (tail_ - head_) <= mask_, "a buffer was taken");
@@ -59,7 +60,7 @@ class alignas(64) SoftReceiveQueue final : public fabric::ReceiveQueue {
   }
   [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
 
-  /// Connected queues attached. Management lcore.
+  /// Number of attached connected queues. Management lcore.
   unsigned users = 0;
 
  private:

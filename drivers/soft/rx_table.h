@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a port receives: its addresses, queue pairs and P_Keys, as one value that never changes once
-// a worker can see it. Its groups come and go by themselves (group_table.h).
+// Receive table of a port: its addresses, queue pairs and P_Keys, as one value that never changes
+// once a worker can see it. Its groups change independently (group_table.h).
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ namespace ipoib::soft {
 /// Built by the management lcore, read by the worker.
 class RxTable {
  public:
-  /// `groups` outlives the table.
+  /// `groups` must outlive the table.
   RxTable(const fabric::PortAttr& port, std::span<SoftUdQueue* const> queues,
           const GroupTable& groups, SoftUdQueue* closing = nullptr);
 
-  /// From the EtherType on: an IBA packet without GRH to a LID of this port.
+  /// Pattern, from the EtherType on, of an IBA packet without GRH to a LID of this port.
   [[nodiscard]] const Pattern& local() const noexcept { return local_; }
   [[nodiscard]] bool is_own_lid(std::uint16_t lid) const noexcept {
     return lid >> lmc_ == lid_ >> lmc_;
   }
-  /// The port's GID, under its own or the default prefix.
+  /// True for the port's GID, with its own or the default prefix.
   [[nodiscard]] bool is_own_gid(const wire::Gid& gid) const noexcept {
     return gid == gid_ || gid == link_local_gid_;
   }
@@ -42,13 +42,13 @@ class RxTable {
       if (queues_[i].queue == nullptr) return nullptr;
     }
   }
-  /// QP1 takes any P_Key that matches one of the table.
+  /// True if the P_Key matches any entry of the table, which is enough for QP1.
   [[nodiscard]] bool matches_any_pkey(std::uint16_t pkey) const noexcept;
-  /// False: nothing is received.
+  /// False: the port drops all packets.
   [[nodiscard]] bool active() const noexcept { return active_; }
   /// Largest UD payload, octets.
   [[nodiscard]] std::uint32_t mtu() const noexcept { return mtu_; }
-  /// Queue pair whose staged packets the worker is to give up; null: none.
+  /// Queue pair whose staged packets the worker must drop; null: none.
   [[nodiscard]] SoftUdQueue* closing() const noexcept { return closing_; }
 
  private:

@@ -69,7 +69,7 @@ std::uint64_t read_tsc() noexcept {
   return rte_rdtsc();
 }
 
-/// What a port is that nobody has told anything yet.
+/// Attributes of a managed port until its manager provides them.
 fabric::PortAttr unmanaged_attr(const fabric::PortAttr& attr) {
   return {.mtu = attr.mtu, .state = fabric::PortState::kDown, .pkeys = {}};
 }
@@ -161,7 +161,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
   if (manager_) config_.attr = unmanaged_attr(config.attr);
   look_at_cable();
   publish();
-  events_ = {};  // what the port starts as is no news
+  events_ = {};  // the initial state is not an event
 }
 
 SoftHca::~SoftHca() {
@@ -179,7 +179,7 @@ void SoftHca::poll(fabric::Hca& hca, std::uint16_t burst) noexcept {
   static_cast<SoftHca&>(hca).datapath_.poll(burst);
 }
 
-/// Shows the worker what the port receives from now on.
+/// Publishes a new receive table to the worker.
 void SoftHca::publish(SoftUdQueue* closing) {
   const bool active = config_.attr.state == fabric::PortState::kActive;
   for (const auto& queue : queues_)
@@ -208,7 +208,7 @@ Result<std::uint32_t> SoftHca::allocate_qpn() {
 
 Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& config) {
   expects_management();
-  // With a manager the table is not known yet, and the P_Key may come at any time.
+  // With a manager the P_Key table is not known yet, and the P_Key may be added at any time.
   if (manager_ == nullptr && own_entry(config_.attr, config.pkey) == 0)
     return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
                 config_.name, config.pkey);
@@ -227,15 +227,15 @@ void SoftHca::destroy_ud_queue(fabric::UdQueue& queue) {
   SoftUdQueue& closing = **found;
   groups_.detach_all(closing);
   publish(&closing);
-  // The first wait ends the last loop that may not have seen the new table, the second one a whole
-  // loop that has, and so has drained the queue.
+  // After the first wait every loop uses the new table. After the second wait one whole loop has
+  // used it, and so has drained the queue.
   grace_.wait();
   grace_.wait();
   std::unique_ptr<SoftUdQueue> owned = std::move(*found);
   queues_.erase(found);
   publish();
   grace_.wait();
-  datapath_.drain(*owned);  // no worker was running
+  datapath_.drain(*owned);  // in case no worker was running
 }
 
 Status SoftHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
@@ -280,7 +280,8 @@ void SoftHca::set_active(bool active) {
   publish();
 }
 
-/// Packets of several mbufs are copied, whatever the cable sends: frames are one mbuf each.
+/// Packets of several mbufs are copied, regardless of the ethdev's capabilities: frames are one
+/// mbuf each.
 fabric::Capabilities SoftHca::capabilities() const {
   return {.max_segments = fabric::kAnySegments,
           .receives_chains = true,
@@ -300,9 +301,9 @@ void SoftHca::look_at_cable() {
   if (cable_lost_) return;
   const std::uint64_t now_tsc = config_.tsc();
   if (now_tsc < next_look_tsc_) return;
-  next_look_tsc_ = now_tsc + config_.tsc_hz / 10;  // some drivers ask the kernel each time
+  next_look_tsc_ = now_tsc + config_.tsc_hz / 10;  // some drivers query the kernel each time
   rte_eth_link link{};
-  // A device that cannot tell is taken to be up.
+  // A device that does not report its link counts as up.
   cable_up_ =
       rte_eth_link_get_nowait(config_.port_id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
   set_active(admin_up_ && cable_up_);
@@ -315,7 +316,7 @@ std::optional<fabric::PortEvent> SoftHca::next_event() {
   return events_.next();
 }
 
-/// Takes over what the manager has news of.
+/// Takes over the port's attributes if the manager has events.
 void SoftHca::follow_manager() {
   using fabric::PortEvent;
   bool news = false;
@@ -359,7 +360,7 @@ Status SoftHca::change_port(const fabric::PortChange& change) {
   return {};
 }
 
-/// The port becomes what `next` says, but for its state. Nothing changes on failure.
+/// Applies `next` to the port, except its state. Nothing changes on failure.
 Status SoftHca::take_over(fabric::PortAttr next) {
   if (Status ok = check_attr(config_.name, next); !ok) return ok;
   const fabric::PortAttr& old = config_.attr;
@@ -367,7 +368,7 @@ Status SoftHca::take_over(fabric::PortAttr next) {
   if (next.lid != old.lid || next.lmc != old.lmc || next.gid() != old.gid() ||
       next.rate != old.rate)
     if (Status ok = ahs_->rebuild(next, grace_); !ok) return ok;
-  if (old.lid != 0) events_.add_changes(old, next);  // else it was nothing before
+  if (old.lid != 0) events_.add_changes(old, next);  // else the port had no attributes before
   config_.attr = std::move(next);
   publish();
   return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A software HCA on any started ethdev, its "cable": whole IBA packets in Ethernet frames. A packet
-// it sends is what an HCA would put on the wire, and what an HCA would discard it discards.
+// A software HCA on any started ethdev, its "cable": whole IBA packets in Ethernet frames. It sends
+// the packets that a hardware HCA would send, and drops those that a hardware HCA would drop.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -31,31 +31,33 @@ namespace ipoib::soft {
 
 struct SoftHcaConfig {
   std::string name;
-  /// Ethdev, started by the caller. Its rx and tx queues 0 are used by poll_function() and
-  /// tx_burst() alone. One HCA an ethdev.
+  /// Ethdev, started by the caller. Only poll_function() and tx_burst() use its rx and tx queues 0.
+  /// An ethdev carries one HCA.
   std::uint16_t port_id = 0;
-  /// With a port manager only `mtu` counts, as the largest that the cable is to carry.
+  /// With a port manager only `mtu` is used: the largest MTU on the cable.
   fabric::PortAttr attr;
-  /// MADs and copies of multicast packets. Data room: a frame of the port's MTU.
+  /// Mbufs for MADs, copies of packets and frames of connected queue pairs. Data room: a frame of
+  /// the port's MTU.
   rte_mempool* pool = nullptr;
-  /// ACKs, NAKs and MADs take their mbufs from here while `pool` is empty. Null: they wait for one
-  /// of `pool`. Data room: a frame with a MAD.
+  /// ACKs, NAKs and MADs take their mbufs from here while `pool` is empty. Null: from `pool` only.
+  /// Data room: a frame with a MAD.
   rte_mempool* control_pool = nullptr;
-  /// Mbufs that messages of connected queue pairs may hold: half of them those that were sent and
-  /// are not acknowledged (more: Drop::kIbTxBudget), half those that have begun to arrive (more:
-  /// Drop::kIbRnr, UC: Drop::kIbNoBuffer).
+  /// Mbufs that messages of connected queue pairs may hold: half of them for messages that wait to
+  /// be sent or acknowledged (more: Drop::kIbTxBudget), half for messages that have begun to arrive
+  /// (more: Drop::kIbRnr, UC: Drop::kIbNoBuffer).
   std::uint32_t message_mbufs = 16'384;
   bool icrc = true;                        ///< False: sent as zero and not checked.
-  std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.
+  std::optional<std::uint32_t> first_qpn;  ///< First QPN of UD queue pairs; none: random.
   /// Quiescent states of the workers; the management lcore is not registered in it. Null: the
   /// caller is the only thread.
   rte_rcu_qsbr* qsbr = nullptr;
-  /// Says when the number of an address handle may be used again. Null: there are no workers.
+  /// Decides when the number of an address handle may be reused. Null: there are no workers.
   fabric::Retirement* retirement = nullptr;
   int socket_id = SOCKET_ID_ANY;
-  /// Rung by the worker when MADs came. Null: receive() is to be called now and then.
+  /// The worker rings it for MADs and queue events. Null: the caller polls receive().
   Doorbell* doorbell = nullptr;
-  /// Clock of path rates and of looks at the cable, and its cycles per second; null, 0: the TSC.
+  /// Clock of path rates, connected queue pairs and link checks of the cable, and its cycles per
+  /// second; null, 0: the TSC.
   std::uint64_t (*tsc)() noexcept = nullptr;
   std::uint64_t tsc_hz = 0;
 };
@@ -63,11 +65,11 @@ struct SoftHcaConfig {
 /// Control calls: management lcore. poll_function() and bursts: the one worker that owns the cable.
 class SoftHca final : public fabric::Hca {
  public:
-  /// Errors: kInvalidArgument (attributes, QPN), kNotFound (no such ethdev), kUnavailable (the
-  /// ethdev carries less than the IB MTU + 80), kExists (it is another HCA's cable), kNoResources.
-  /// Switches the ethdev to promiscuous mode where it can: frames are addressed by LID.
-  /// `manager`: carries the MADs and says what the port is, until when it is down; none: MADs go
-  /// over the cable, and the port is what `config` and change_port() say.
+  /// Errors: kInvalidArgument (attributes, QPN, mempool), kNotFound (no such ethdev), kUnavailable
+  /// (the ethdev carries less than the IB MTU + 80), kExists (it is another HCA's cable),
+  /// kNoResources. Enables promiscuous mode if the ethdev can, because frames are addressed by LID.
+  /// `manager` carries the MADs and provides the port's attributes; until then the port is down.
+  /// Without it MADs use the cable, and `config` and change_port() set the attributes.
   [[nodiscard]] static Result<std::unique_ptr<SoftHca>> create(
       const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager = nullptr);
   /// No worker may use the HCA any more. Packets inside are freed.
@@ -81,7 +83,7 @@ class SoftHca final : public fabric::Hca {
   [[nodiscard]] fabric::Capabilities capabilities() const override;
 
   Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override;
-  /// Waits for the workers. Staged packets are counted under Drop::kIbQpn.
+  /// Waits for grace periods. Staged packets are counted under Drop::kIbQpn.
   void destroy_ud_queue(fabric::UdQueue& queue) override;
   Status set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) override;
   Status attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override;
@@ -89,7 +91,7 @@ class SoftHca final : public fabric::Hca {
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override;
   void destroy_ah(fabric::AhIndex ah) override;
 
-  /// Connected mode: up to ConnectedTable::kCapacity queues. Waits for nobody.
+  /// Connected mode: up to ConnectedTable::kCapacity queues. These calls do not block.
   Result<fabric::ReceiveQueue*> create_receive_queue(
       const fabric::ReceiveQueueConfig& config) override;
   void destroy_receive_queue(fabric::ReceiveQueue& queue) override;
@@ -104,11 +106,11 @@ class SoftHca final : public fabric::Hca {
   std::optional<fabric::QueueEvent> next_queue_event() override;
   [[nodiscard]] bool queue_events_pending() const override;
 
-  /// Looks at the cable's link too, ten times a second at most.
+  /// Also checks the link of the cable, at most ten times per second.
   std::optional<fabric::PortEvent> next_event() override;
-  /// Waits for the workers when the port's addresses change. Queue pairs whose P_Key is gone lose
-  /// what they send and receive (Drop::kIbPkey) until it is back; a port that is not active loses
-  /// everything (Drop::kIbPortDown).
+  /// Waits for a grace period if the port's addresses change. Packets that a queue pair sends or
+  /// receives are dropped (Drop::kIbPkey) while its P_Key is not in the table; a port that is not
+  /// active drops all packets (Drop::kIbPortDown).
   Status change_port(const fabric::PortChange& change) override;
   [[nodiscard]] std::string problem() const override;
 
@@ -117,12 +119,13 @@ class SoftHca final : public fabric::Hca {
 
   void lose_wire() override;
 
-  /// What the wire takes or delivers, whatever the checks then say. Waits for the workers.
+  /// Captures the frames that the ethdev accepts or delivers, regardless of later checks. Waits for
+  /// a grace period.
   Status set_capture(const std::optional<fabric::CaptureTap>& tap) override;
   [[nodiscard]] std::uint64_t capture_lost() const override {
     return datapath_.capture_lost().get();
   }
-  /// Sent packets that had to be copied: shared, segmented, or without room for the headers.
+  /// Packets copied to be sent: shared, segmented, or without room for the headers.
   [[nodiscard]] std::uint64_t tx_copies() const { return datapath_.tx_copies().get(); }
 
  private:
@@ -138,8 +141,8 @@ class SoftHca final : public fabric::Hca {
   [[nodiscard]] Result<std::uint32_t> allocate_qpn();
 
   SoftHcaConfig config_;
-  std::unique_ptr<fabric::PortManager> manager_;  ///< Null: this object itself.
-  std::uint8_t cable_mtu_;                        ///< Code.
+  std::unique_ptr<fabric::PortManager> manager_;  ///< Null: this object manages the port.
+  std::uint8_t cable_mtu_;                        ///< MTU code.
   fabric::Grace grace_;
   std::uint32_t next_qpn_;
   std::unique_ptr<AhTable> ahs_;
@@ -148,7 +151,7 @@ class SoftHca final : public fabric::Hca {
   RingPtr mads_in_;
   Datapath datapath_;
   SoftMadPort mad_port_;
-  std::unique_ptr<ConnectedControl> connected_;  ///< From the first receive queue on.
+  std::unique_ptr<ConnectedControl> connected_;  ///< Created on first use.
   std::vector<std::unique_ptr<SoftUdQueue>> queues_;
   std::unique_ptr<const RxTable> table_;
   fabric::Retired<std::unique_ptr<const RxTable>> old_tables_;
@@ -156,8 +159,8 @@ class SoftHca final : public fabric::Hca {
   fabric::PortEvents events_;
   bool admin_up_ = true;
   bool cable_up_ = true;
-  bool cable_lost_ = false;          ///< The ethdev was taken away.
-  std::uint64_t next_look_tsc_ = 0;  ///< At the cable.
+  bool cable_lost_ = false;          ///< The ethdev was removed.
+  std::uint64_t next_look_tsc_ = 0;  ///< Time of the next link check.
 };
 
 }  // namespace ipoib::soft

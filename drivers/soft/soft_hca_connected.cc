@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connected mode of the software HCA: calls go to what is made when they are first needed.
+// Connected mode of the software HCA: forwards calls to ConnectedControl, which is created on first
+// use.
 #include <rte_random.h>
 
 #include "drivers/soft/soft_hca.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receive side of the software HCA: each frame of the cable is checked, in the order of iba-wire.md
-// §1.9 and IBA vol 1 §9.6, and sorted to the queue pair it is for.
+// Receive side of the software HCA: checks each frame from the cable, in the order of iba-wire.md
+// §1.9 and IBA vol 1 §9.6, and sorts it to its queue pair.
 #include <rte_ethdev.h>
 
 #include <algorithm>
@@ -15,26 +15,26 @@
 
 namespace ipoib::soft {
 
-/// A bit for each queue pair of a group whose keys a packet has, and the last of them. Their keys
-/// may change at any time: what was found once holds for the packet. Words without a bit for a
-/// member are not set.
+/// Members of a group whose keys match a packet: a bit per queue pair, and the index of the last
+/// one. Keys may change at any time, so one check of them holds for the whole packet. Words beyond
+/// the number of members are not initialized.
 struct Takers {
   std::array<std::uint64_t, GroupTable::kMaxMembers / 64> words;
   std::size_t last;
 };
 
-/// What the checks learn of one frame.
+/// Results of the checks of one frame.
 struct RxFrame {
   std::span<const std::byte> bytes;  ///< From the Ethernet header to the end of padding.
   const wire::Lrh* lrh;
   const wire::Grh* grh;  ///< Null: none.
   const UdWords* ud;
-  std::size_t end;         ///< Of the ICRC, from the Ethernet header.
+  std::size_t end;         ///< End of the ICRC, from the Ethernet header.
   std::size_t payload_at;  ///< From the Ethernet header.
   std::size_t payload_len;
   SoftUdQueue* queue;                     ///< Unicast; null: QP1.
   std::span<SoftUdQueue* const> members;  ///< Multicast; empty: unicast.
-  Takers* takers;                         ///< Of `members`; the burst's.
+  Takers* takers;                         ///< Takers among `members`; shared by the burst.
 };
 
 namespace {
@@ -45,9 +45,9 @@ constexpr std::size_t kUsualPayloadAt = kLocalHeadLen + sizeof(UdWords);
 constexpr std::uint32_t kGsiQpn = 1;
 constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly);
 constexpr auto kUdSendOnlyImm = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnlyImm);
-/// RC and UC opcodes are those below.
+/// RC and UC opcodes are below this one.
 constexpr std::uint8_t kFirstOtherOpcode = 0x40;
-/// Checks return a reason to drop, or this.
+/// Result of a check that finds no reason to drop.
 constexpr Drop kGood = Drop::kCount;
 
 template <class T>
@@ -55,7 +55,7 @@ const T* record_at(std::span<const std::byte> bytes, std::size_t offset) noexcep
   return reinterpret_cast<const T*>(bytes.data() + offset);
 }
 
-/// Ethernet and LRH: an IBA packet, whole, and for this port? Sets lrh, ud, end.
+/// Checks the Ethernet header and the LRH: a complete IBA packet for this port. Sets lrh, ud, end.
 inline Drop check_link(const RxTable& table, RxFrame& f) noexcept {
   const std::size_t size = f.bytes.size();
   if (size < sizeof(EthHdr)) return Drop::kIbRunt;
@@ -75,7 +75,7 @@ inline Drop check_link(const RxTable& table, RxFrame& f) noexcept {
   return ours ? kGood : Drop::kIbLid;
 }
 
-/// GRH, where there is one or must be one. Sets grh, members.
+/// Checks the GRH if there is one or must be one. Sets grh, members.
 inline Drop check_network(const RxTable& table, RxFrame& f) noexcept {
   const std::uint16_t dlid = f.lrh->dlid.host();
   const bool multicast = wire::is_multicast_lid(dlid);
@@ -93,7 +93,8 @@ inline Drop check_network(const RxTable& table, RxFrame& f) noexcept {
   return f.members.empty() ? Drop::kIbMgid : kGood;
 }
 
-/// BTH: a queue pair of ours, its transport, and a length that fits. Sets queue, payload.
+/// Checks the BTH: a queue pair of this port, its transport, and a length that fits. Sets queue,
+/// payload.
 inline Drop check_transport(const RxTable& table, RxFrame& f) noexcept {
   if (f.ud->tver() != 0) return Drop::kIbVersion;
   const std::uint32_t qpn = f.ud->dest_qp();
@@ -120,7 +121,7 @@ inline Drop check_queue_keys(const SoftUdQueue& queue, const UdWords& ud) noexce
   return queue.qkey() == ud.qkey.host() ? kGood : Drop::kIbQkey;
 }
 
-/// A multicast packet is good when it is for one of the queue pairs. Sets takers.
+/// A multicast packet is good if the keys of at least one queue pair match. Sets takers.
 Drop check_group_keys(RxFrame& f, const SoftUdQueue* sender) noexcept {
   const std::size_t n = f.members.size();
   Drop reason = Drop::kIbMgid;
@@ -147,7 +148,7 @@ inline Drop check_keys(const RxTable& table, RxFrame& f, const SoftUdQueue* send
   return f.ud->qkey.host() == wire::kGsiQkey ? kGood : Drop::kIbQkey;
 }
 
-/// The ICRC that a packet came with. Shape: `packet` without it.
+/// Reads the received ICRC. Shape: `packet` without it.
 inline std::uint32_t icrc_behind(const wire::Covered& packet) noexcept {
   std::uint32_t sent;  // least significant octet first on the wire
   std::memcpy(&sent, packet.octets + packet.size, sizeof(sent));
@@ -159,18 +160,18 @@ inline bool icrc_holds(std::span<const std::byte> packet) noexcept {
   return wire::icrc(covered.span()) == icrc_behind(covered);
 }
 
-/// What concerns packets of every transport.
+/// Checks that all transports share.
 inline Drop check_path(const RxTable& table, RxFrame& f) noexcept {
   const Drop reason = check_link(table, f);
   return reason == kGood ? check_network(table, f) : reason;
 }
 
-/// Unicast, and RC or UC by its opcode. Shape: f after check_path().
+/// True for a unicast packet with an RC or UC opcode. Shape: f after check_path().
 inline bool is_connected(const RxFrame& f) noexcept {
   return f.ud->opcode() < kFirstOtherOpcode && f.members.empty();
 }
 
-/// The rest, of a UD packet.
+/// Checks of a UD packet after check_path().
 inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, bool icrc,
                      RxFrame& f) noexcept {
   Drop reason = check_transport(table, f);
@@ -181,8 +182,8 @@ inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, bool icrc,
   return reason;
 }
 
-/// The packets that most are: UD SENDs without GRH, whole, for one queue pair of ours, with its
-/// keys. What is asked of them is read once and compared as it lies in memory.
+/// Fast-path classifier: a complete UD SEND without GRH for one of this port's queue pairs with
+/// matching keys. It makes two masked 64-bit comparisons against patterns in memory order.
 class Usual {
  public:
   static constexpr std::uint32_t kOther = 0xffff'ffff;
@@ -190,8 +191,8 @@ class Usual {
   explicit Usual(const RxTable& table) noexcept
       : table_{table}, link_{table.local()}, mtu_{table.mtu()} {}
 
-  /// Octets of the payload. kOther: it is another; check_path() and check_ud() tell. They would
-  /// find no fault, but maybe in the ICRC, with what is not kOther.
+  /// Returns the payload length, or kOther if the frame needs the full checks. A frame accepted
+  /// here would also pass check_path() and check_ud(), except possibly the ICRC.
   [[gnu::always_inline]] std::uint32_t payload_len(std::span<const std::byte> frame) noexcept {
     if (frame.size() < kUsualPayloadAt + wire::kIcrcLen) return kOther;
     if (!link_.matches(&frame[offsetof(EthHdr, ether_type)])) return kOther;
@@ -204,10 +205,10 @@ class Usual {
     }
     const std::size_t padded_len = frame.size() - kUsualPayloadAt - wire::kIcrcLen;
     const std::size_t len = padded_len - ud.pad();
-    // Padding beyond its packet makes a length beyond any MTU.
+    // A pad longer than the packet makes the length wrap beyond any MTU.
     return ud.qkey == qkey_ && len <= mtu_ ? static_cast<std::uint32_t>(len) : kOther;
   }
-  /// Of the last packet that was not kOther.
+  /// Queue pair of the last packet that was not kOther.
   [[nodiscard]] SoftUdQueue* queue() const noexcept { return queue_; }
 
  private:
@@ -225,7 +226,7 @@ class Usual {
   SoftUdQueue* queue_ = nullptr;
 };
 
-/// Of a unicast packet without GRH.
+/// Fills the metadata of a unicast packet without GRH.
 [[gnu::always_inline]] inline void set_arrival(const wire::Lrh& lrh, const UdWords& ud,
                                                fabric::PacketMeta::Rx& out) noexcept {
   static_assert(fabric::Transport{} == fabric::Transport::kUd);
@@ -235,7 +236,7 @@ class Usual {
   out.sl = lrh.sl();
 }
 
-/// Takes off what is around the payload.
+/// Strips headers and trailer, leaving the payload.
 [[gnu::always_inline]] inline void strip(rte_mbuf* m, std::size_t payload_at,
                                          std::uint32_t payload_len) noexcept {
   m->ol_flags &= ~kRxOffloadFlags;
@@ -246,19 +247,19 @@ class Usual {
 
 }  // namespace
 
-/// Usual packets one after the other, stripped, whose ICRCs are not verified yet.
+/// Consecutive fast-path packets, stripped, whose ICRCs are not verified yet.
 struct UsualBurst {
-  /// Packets in a row for one queue pair.
+  /// Consecutive packets for one queue pair.
   struct Run {
     SoftUdQueue* queue;
-    std::size_t end;  ///< Behind its last; its first is where the run before ends.
+    std::size_t end;  ///< One after its last packet; it starts at the end of the run before.
   };
   std::array<rte_mbuf*, Datapath::kBurst> pkts;
   std::array<wire::Covered, Datapath::kBurst> covered;
-  std::array<Run, Datapath::kBurst> runs;  ///< But the last run.
+  std::array<Run, Datapath::kBurst> runs;  ///< All runs except the last.
   std::size_t n = 0;
   std::size_t nb_runs = 0;
-  SoftUdQueue* queue = nullptr;  ///< Of the last run.
+  SoftUdQueue* queue = nullptr;  ///< Queue pair of the last run.
 
   void push(rte_mbuf* m, SoftUdQueue* to, std::span<const std::byte> frame) noexcept {
     expects(n < pkts.size(), "the packet fits");
@@ -338,7 +339,7 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
         stage(usuals);
       continue;
     }
-    stage(usuals);  // those before it stay before it
+    stage(usuals);  // keeps the order of packets
     RxFrame f;
     f.bytes = frame;
     f.takers = &takers;
@@ -353,7 +354,7 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     else if (!f.members.empty())
       stage_group(m, f);
     else if (config_.mads_in == nullptr)
-      drop(m, Drop::kIbQpn);  // QP1 is elsewhere
+      drop(m, Drop::kIbQpn);  // QP1 is not on this datapath
     else if (rte_ring_sp_enqueue(config_.mads_in, m) != 0)
       drop(m, Drop::kIbMadOverflow);
     else
@@ -362,7 +363,7 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
   stage(usuals);
 }
 
-/// Leaves the packets with their queue pairs, but those whose ICRC does not hold.
+/// Stages the packets with their queue pairs, except packets with a wrong ICRC.
 void Datapath::stage(UsualBurst& usuals) noexcept {
   if (usuals.n == 0) return;
   if (config_.icrc) verify(usuals);
@@ -373,7 +374,7 @@ void Datapath::stage(UsualBurst& usuals) noexcept {
   usuals.n = usuals.nb_runs = 0;
 }
 
-/// Drops those whose ICRC does not hold.
+/// Drops packets with a wrong ICRC.
 inline void Datapath::verify(UsualBurst& usuals) noexcept {
   std::array<std::uint32_t, kBurst> icrcs;
   wire::icrc_burst({usuals.covered.data(), usuals.n}, icrcs);
@@ -396,7 +397,8 @@ inline void Datapath::verify(UsualBurst& usuals) noexcept {
   usuals.n = kept;
 }
 
-/// Without connected queue pairs what a UD queue pair, or none, makes of such a packet.
+/// Passes the frame to the connected port. Without one, drops it for the reason that
+/// check_transport() returns.
 void Datapath::receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept {
   ConnectedPort* const connected = connected_.load(std::memory_order_acquire);
   const auto bth_at =
@@ -414,7 +416,7 @@ void Datapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
   for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
 }
 
-/// Leaves packets with their queue pair.
+/// Stages packets with their queue pair; drops packets that do not fit.
 inline void Datapath::stage(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept {
   for (rte_mbuf* m : pkts.subspan(queue.push(pkts))) drop(m, Drop::kIbNoBuffer);
 }
@@ -428,7 +430,8 @@ void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept
   stage(queue, {&m, 1});
 }
 
-/// One queue pair gets the packet itself, the others a copy, headers included. Shape: some takers.
+/// One queue pair gets the packet itself, the others get copies, headers included. Shape: some
+/// takers.
 void Datapath::stage_group(rte_mbuf* m, const RxFrame& f) noexcept {
   expects(f.takers->last < f.members.size(), "the packet is for one of the group's queue pairs");
   const std::size_t last_word = f.takers->last / 64;

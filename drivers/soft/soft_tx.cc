@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send side of the software HCA: packets of queue pairs become frames, in their own mbufs where
+// Send side of the software HCA: turns packets of queue pairs into frames, in their own mbufs if
 // these have room.
 #include <rte_ethdev.h>
 
@@ -13,17 +13,18 @@
 
 namespace ipoib::soft {
 
-/// Packets of a chunk that do not just go from the caller to the wire, in the caller's order. One
-/// packet may be listed twice: as kCopy, then as kEcho.
+/// Packets of a chunk that need more than rte_eth_tx_burst(): dropped, looped back, copied, or
+/// echoed to local queue pairs. In the caller's order. One packet may be listed twice: as kCopy,
+/// then as kEcho.
 struct Detours {
   enum class Kind : std::uint8_t {
-    kDrop,   ///< Never to be sent.
+    kDrop,   ///< The packet cannot be sent.
     kLocal,  ///< The frame goes to this port itself.
     kCopy,   ///< The frame on the wire is a copy.
     kEcho,   ///< Besides the frame on the wire, this copy goes to other queues of this port.
   };
   struct Detour {
-    std::uint16_t index;  ///< In the caller's array.
+    std::uint16_t index;  ///< Index in the caller's array.
     Kind kind;
     Drop reason;      ///< kDrop only.
     rte_mbuf* frame;  ///< kDrop: null. kLocal: may be the caller's mbuf.
@@ -36,7 +37,7 @@ struct Detours {
             "the packets come in the caller's order, each twice at most");
     items[n++] = {static_cast<std::uint16_t>(index), kind, reason, frame};
   }
-  /// The run of entries from `at` on that belong to packet `index`.
+  /// Returns the entries from `at` on that belong to packet `index`; may be empty.
   [[nodiscard]] std::span<const Detour> of(std::size_t at, std::size_t index) const noexcept {
     std::size_t end = at;
     while (end < n && items[end].index == index) ++end;
@@ -44,9 +45,9 @@ struct Detours {
   }
 };
 
-/// What the frames of one burst have of their queue pair.
+/// Header fields that the frames of one burst take from their queue pair.
 struct TxKeys {
-  std::array<wire::Be32, 4> op_flags_pkey;  ///< By octets of padding.
+  std::array<wire::Be32, 4> op_flags_pkey;  ///< Indexed by octets of padding.
   wire::Deth deth;
 
   [[nodiscard]] static TxKeys of(const SoftUdQueue& queue, std::uint16_t pkey) noexcept {
@@ -58,7 +59,7 @@ struct TxKeys {
   }
 };
 
-/// What decides a packet's frame.
+/// Inputs of a packet's frame: queue pair and address handle.
 struct TxWay {
   const TxKeys& keys;
   AhKind kind;
@@ -72,8 +73,8 @@ constexpr std::size_t kPrefetchAhead = 4;
 /// Octets around a payload.
 struct Layout {
   std::uint32_t head_len;  ///< Ethernet through DETH.
-  std::uint32_t pad;       ///< IBA's, before the ICRC.
-  std::uint32_t eth_pad;   ///< Ethernet's, after the ICRC of a very short frame.
+  std::uint32_t pad;       ///< IBA padding, before the ICRC.
+  std::uint32_t eth_pad;   ///< Ethernet padding, after the ICRC of a very short frame.
 
   [[nodiscard]] static Layout of(std::uint32_t template_len, std::uint32_t payload_len) noexcept {
     const auto head_len = template_len + static_cast<std::uint32_t>(sizeof(UdWords));
@@ -82,15 +83,15 @@ struct Layout {
         head_len + payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
     return {head_len, pad, std::max<std::uint32_t>(frame_len, kMinEthFrame) - frame_len};
   }
-  /// Without GRH, of a payload that needs no padding of Ethernet's.
+  /// Fast-path layout: no GRH, and a payload that needs no Ethernet padding.
   static constexpr std::uint32_t kUsualHeadLen = kLocalHeadLen + sizeof(UdWords);
   static constexpr std::uint32_t kLeastUsual = kMinEthFrame - kUsualHeadLen - wire::kIcrcLen;
-  /// Room that it may take behind the payload: pad and ICRC are zeroed as one word.
+  /// Tailroom that it needs: pad and ICRC are zeroed as one word.
   static constexpr std::uint32_t kUsualTail = sizeof(std::uint64_t);
   [[nodiscard]] static Layout usual(std::uint32_t payload_len) noexcept {
     return {kUsualHeadLen, -payload_len & 3, 0};
   }
-  /// LRH through ICRC.
+  /// Octets from LRH through ICRC.
   [[nodiscard]] std::uint32_t iba_len(std::uint32_t payload_len) const noexcept {
     return head_len - static_cast<std::uint32_t>(sizeof(EthHdr)) + payload_len + pad +
            static_cast<std::uint32_t>(wire::kIcrcLen);
@@ -100,7 +101,7 @@ struct Layout {
   }
 };
 
-/// True when head and tail can be written around the packet where it lies.
+/// True if head and tail can be written around the packet in its own mbuf.
 bool has_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len) noexcept {
   static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, refcnt) + sizeof(m->refcnt));
   constexpr std::uint32_t kSingle = 1U << 16 | 1;  // one segment, one reference
@@ -110,8 +111,8 @@ bool has_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len)
          std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + tail_len;
 }
 
-/// The packet that most are, where its path is plain: room where it lies, and no padding of
-/// Ethernet's. Shape: mtu at least Layout::kLeastUsual.
+/// True for a fast-path packet, if its path is plain: its mbuf has room, and it needs no Ethernet
+/// padding. Shape: mtu at least Layout::kLeastUsual.
 [[gnu::always_inline]] inline bool is_usual(const rte_mbuf* m, std::uint32_t mtu) noexcept {
   expects(mtu >= Layout::kLeastUsual, "the MTU is one of InfiniBand's");
   return m->pkt_len - Layout::kLeastUsual <= mtu - Layout::kLeastUsual &&
@@ -121,7 +122,7 @@ bool has_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len)
 /// A frame from its LRH on.
 struct Iba {
   std::byte* lrh;
-  std::size_t covered;  ///< By the ICRC, which follows.
+  std::size_t covered;  ///< Octets covered by the ICRC, which follows.
 
   [[nodiscard]] static Iba of(rte_mbuf* frame) noexcept {
     auto* lrh = rte_pktmbuf_mtod_offset(frame, std::byte*, sizeof(EthHdr));
@@ -129,8 +130,8 @@ struct Iba {
   }
 };
 
-/// Writes BTH and DETH. Word by word: made elsewhere and copied, the copy's wide load would wait
-/// for the stores.
+/// Writes BTH and DETH word by word: if they were built elsewhere and copied, the wide load of the
+/// copy would wait for the stores.
 [[gnu::always_inline]] inline void write_ud(std::byte* at, const TxKeys& keys, std::uint32_t pad,
                                             std::uint32_t qpn, std::uint32_t psn) noexcept {
   auto* ud = reinterpret_cast<UdWords*>(at);
@@ -141,7 +142,7 @@ struct Iba {
   std::memcpy(at + offsetof(UdWords, qkey), &keys.deth, sizeof(keys.deth));
 }
 
-/// Lets the packet begin at its frame.
+/// Extends the packet to its whole frame.
 [[gnu::always_inline]] inline void widen(rte_mbuf* m, std::uint32_t head_len,
                                          std::uint32_t tail_len) noexcept {
   m->data_off = static_cast<std::uint16_t>(m->data_off - head_len);
@@ -149,7 +150,7 @@ struct Iba {
   m->data_len = static_cast<std::uint16_t>(m->pkt_len);
 }
 
-/// Writes head and tail around the packet, but the ICRC. Shape: has_room() for both.
+/// Writes head and tail around the packet, except the ICRC. Shape: has_room() for both.
 Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const TxKeys& keys,
                std::uint32_t qpn, std::uint32_t psn) noexcept {
   expects([&] { return has_room(m, layout.head_len, layout.tail_len()); },
@@ -172,7 +173,7 @@ Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const Tx
   return {iba, iba_len - wire::kIcrcLen};
 }
 
-/// The same for what is_usual().
+/// make_frame() for a packet that is_usual().
 [[gnu::always_inline]] inline Iba make_usual_frame(rte_mbuf* m, const AhTemplate& ah,
                                                    const TxKeys& keys, std::uint32_t qpn,
                                                    std::uint32_t psn) noexcept {
@@ -191,12 +192,12 @@ Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const Tx
   return {iba, iba_len - wire::kIcrcLen};
 }
 
-/// Frames that still want their ICRCs. Apart from make_frame(): right after it the wide loads of
-/// the ICRC would wait for the narrow stores of the headers, 15 ns a packet; a burst later they do
-/// not.
+/// Frames without their ICRCs. The ICRCs are computed for the whole burst: directly after
+/// make_frame(), their wide loads would wait for the narrow stores of the headers, 15 ns per
+/// packet; a burst later they do not.
 struct Unsealed {
   std::array<wire::Covered, Datapath::kBurst> covered;
-  std::array<std::byte*, Datapath::kBurst> icrcs;  ///< Where they go.
+  std::array<std::byte*, Datapath::kBurst> icrcs;  ///< Places of the ICRCs.
 
   void set(std::size_t i, const Iba& frame) noexcept {
     covered[i] = {frame.lrh, frame.covered};
@@ -216,7 +217,7 @@ void seal(rte_mbuf* frame) noexcept {
   one.seal(1);
 }
 
-/// For a packet that was counted against its path's rate and did not leave.
+/// Refunds a packet that was charged to its path's rate but not sent.
 void give_back_rate(const AhTable& ahs, rte_mbuf& m) noexcept {
   const fabric::AhIndex index = fabric::meta_of(&m).tx.ah;
   const AhTemplate* ah = nullptr;
@@ -225,7 +226,7 @@ void give_back_rate(const AhTable& ahs, rte_mbuf& m) noexcept {
   ahs.bucket(index).give_back(Layout::of(kind.head_len, m.pkt_len).iba_len(m.pkt_len));
 }
 
-/// Takes head and tail off again.
+/// Strips head and tail again.
 void restore(rte_mbuf* m) noexcept {
   const auto* lrh = rte_pktmbuf_mtod_offset(m, const wire::Lrh*, sizeof(EthHdr));
   const std::size_t template_len =
@@ -288,7 +289,7 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
   return settle(queue, {pkts, n}, nb_sent, detours);
 }
 
-/// The frame of packet `index` that goes to the wire, or null; what else becomes of it: `detours`.
+/// Returns the frame of packet `index` for the wire, or null; `detours` records everything else.
 [[gnu::noinline]] rte_mbuf* Datapath::make_unusual(SoftUdQueue& queue, const TxWay& way,
                                                    rte_mbuf* m, std::size_t index,
                                                    std::uint64_t& now_tsc,
@@ -324,8 +325,9 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
   return frame;
 }
 
-/// Puts a chunk in order after the wire took `nb_sent` frames of it: packets before the first
-/// frame it did not take leave by their door, that one and all behind it become what they were.
+/// Completes a chunk of which the ethdev accepted `nb_sent` frames. Packets before the first
+/// rejected frame are dropped, looped back or freed as recorded; that packet and all after it are
+/// restored and stay with the caller. Returns the number of packets taken.
 std::uint16_t Datapath::settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts,
                                std::uint16_t nb_sent, const Detours& detours) noexcept {
   using Kind = Detours::Kind;
@@ -365,7 +367,7 @@ std::uint16_t Datapath::settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pk
   return static_cast<std::uint16_t>(i);
 }
 
-/// Takes and loses a burst of a queue pair that may not send now.
+/// Takes and drops a burst of a queue pair that may not send now.
 std::uint16_t Datapath::refuse(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept {
   const bool active = table_.load(std::memory_order_acquire)->active();
   for (rte_mbuf* m : pkts) lose(queue, m, active ? Drop::kIbPkey : Drop::kIbPortDown);
@@ -378,7 +380,7 @@ bool Datapath::take_rate(fabric::AhIndex ah, std::uint32_t octets,
   return config_.ahs->bucket(ah).take(octets, now_tsc, config_.rate_burst_tsc);
 }
 
-/// Null with a reason when there is no mbuf, or none as large as the frame.
+/// Null with a reason if there is no mbuf, or if it is smaller than the frame.
 rte_mbuf* Datapath::copy_with_room(const rte_mbuf* m, std::uint32_t head_len,
                                    std::uint32_t tail_len, Drop& reason) noexcept {
   rte_mbuf* copy = rte_pktmbuf_alloc(config_.pool);
@@ -401,7 +403,8 @@ rte_mbuf* Datapath::copy_with_room(const rte_mbuf* m, std::uint32_t head_len,
   return copy;
 }
 
-/// A copy of a multicast frame when queues of this port other than the sender want one.
+/// Copies a multicast frame if queues of this port other than the sender need it; null: none does,
+/// or there is no mbuf.
 rte_mbuf* Datapath::group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept {
   const auto* lrh = rte_pktmbuf_mtod_offset(frame, const wire::Lrh*, sizeof(EthHdr));
   const auto* grh = rte_pktmbuf_mtod_offset(frame, const wire::Grh*, kLocalHeadLen);
@@ -418,7 +421,7 @@ rte_mbuf* Datapath::group_copy(const SoftUdQueue& sender, const rte_mbuf* frame)
   return copy;
 }
 
-/// One contiguous mbuf with the same octets; null when there is none.
+/// Copies a frame into one contiguous mbuf; null: there is none.
 rte_mbuf* Datapath::copy_frame(const rte_mbuf* frame) noexcept {
   rte_mbuf* copy = rte_pktmbuf_copy(frame, config_.pool, 0, UINT32_MAX);
   if (copy == nullptr || copy->nb_segs == 1) return copy;
@@ -436,7 +439,7 @@ std::uint16_t Datapath::transmit(std::span<rte_mbuf*> frames) noexcept {
     return rte_eth_tx_burst(config_.port_id, 0, frames.data(), n);
 
   expects(frames.size() <= kBurst, "the frames are a burst");
-  // Copied before: a frame that was sent is no longer ours to read.
+  // Copied before the send, because a sent frame belongs to the ethdev.
   std::array<rte_mbuf*, kBurst> copies;
   for (std::size_t i = 0; i < n; ++i)
     copies[i] = copy_for(*tap, frames[i], CaptureDirection::kSent);

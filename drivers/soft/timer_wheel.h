@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deadlines of many queues, kept so that those which are not due cost nothing: a wheel of buckets,
-// one a tick. Setting a deadline later than it was, as every ACK does, moves nothing.
+// Deadlines of many queues, kept so that queues which are not due cost nothing: a wheel with one
+// bucket per tick. Moving a deadline to a later time, as every ACK does, relinks nothing.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace ipoib::soft {
 
-/// Cycles of that time, rounded up.
+/// Converts nanoseconds to cycles, rounded up to the next greater number.
 [[nodiscard]] constexpr std::uint64_t tsc_of_ns(std::uint64_t ns, std::uint64_t tsc_hz) noexcept {
   constexpr std::uint64_t kPerSecond = 1'000'000'000;
   return ns / kPerSecond * tsc_hz + ns % kPerSecond * tsc_hz / kPerSecond + 1;
 }
 
-/// Base of what has a deadline. Must not be linked any more when it goes: disarm().
+/// Base class of objects with a deadline. Must be unlinked before its destruction: disarm().
 class Timed {
  public:
   Timed() = default;
@@ -29,18 +29,19 @@ class Timed {
   friend class TimerWheel;
   Timed* prev_ = nullptr;
   Timed* next_ = nullptr;           ///< Null: in no bucket.
-  std::uint64_t tick_ = 0;          ///< Of its bucket.
-  std::uint64_t deadline_tsc_ = 0;  ///< 0: none.
+  std::uint64_t tick_ = 0;          ///< Tick of its bucket.
+  std::uint64_t deadline_tsc_ = 0;  ///< 0: no deadline.
 };
 
-/// One thread.
+/// For use by one thread.
 class TimerWheel {
  public:
   static constexpr unsigned kBuckets = 1024;
-  /// A deadline is noticed so much too late at most, never too early.
+  /// A deadline is noticed at most one tick late, and never early; this many ticks per second or
+  /// more.
   static constexpr std::uint64_t kTicksPerSecond = 8192;
 
-  /// The tick is the power of two below tsc_hz / kTicksPerSecond.
+  /// A tick is the largest power of two of cycles that does not exceed tsc_hz / kTicksPerSecond.
   TimerWheel(std::uint64_t tsc_hz, std::uint64_t now_tsc) noexcept
       : shift_{tsc_hz > kTicksPerSecond
                    ? static_cast<unsigned>(std::bit_width(tsc_hz / kTicksPerSecond)) - 1
@@ -51,37 +52,37 @@ class TimerWheel {
   TimerWheel(const TimerWheel&) = delete;
   TimerWheel& operator=(const TimerWheel&) = delete;
 
-  /// In place of the deadline it may have.
+  /// Sets the deadline, replacing the previous one.
   void arm(Timed& node, std::uint64_t deadline_tsc) noexcept {
     node.deadline_tsc_ = deadline_tsc | 1;  // never 0
     const std::uint64_t tick = bucket_tick(deadline_tsc);
     if (node.next_ != nullptr) {
-      if (node.tick_ <= tick) return;  // its bucket comes first and puts it right
+      if (node.tick_ <= tick) return;  // its bucket is visited first and relinks it
       unlink(node);
     }
     link(node, tick);
   }
-  /// It may stay linked; what it is part of must not go.
+  /// Clears the deadline. The node may stay linked, so it must not be destroyed before disarm().
   static void cancel(Timed& node) noexcept { node.deadline_tsc_ = 0; }
   static void disarm(Timed& node) noexcept {
     cancel(node);
     if (node.next_ != nullptr) unlink(node);
   }
 
-  /// Calls due(node) for each whose deadline is over. It has none any more and may be armed anew;
-  /// others are not to be touched.
+  /// Calls due(node) for each node with an expired deadline. The node has no deadline then and may
+  /// be armed again; due() must not modify other nodes.
   template <class Due>
   void expire(std::uint64_t now_tsc, Due&& due) noexcept {
     const std::uint64_t now_tick = now_tsc >> shift_;
     if (next_tick_ >= now_tick) [[likely]]
       return;
-    // A whole turn looks at everything.
+    // One turn of the wheel visits all buckets.
     if (now_tick - next_tick_ > kBuckets) next_tick_ = now_tick - kBuckets;
     while (next_tick_ < now_tick) {
       Timed& head = heads_[next_tick_++ % kBuckets];
       Timed* node = head.next_;
       if (node == &head) continue;
-      // Taken out as a whole: what is linked meanwhile belongs to later ticks.
+      // The whole list is removed at once: nodes linked meanwhile belong to later ticks.
       head.prev_->next_ = nullptr;
       head.prev_ = head.next_ = &head;
       while (node != nullptr) {
@@ -120,7 +121,7 @@ class TimerWheel {
   }
 
   unsigned shift_;
-  std::uint64_t next_tick_;  ///< Not looked at yet.
+  std::uint64_t next_tick_;  ///< First tick not visited yet.
   std::array<Timed, kBuckets> heads_;
 };
 

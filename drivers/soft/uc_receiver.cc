@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UC: whole messages or none, and the peer is told nothing. Source: IBA vol 1 §9.8; iba-wire.md §7.
+// UC receiver: delivers whole messages or drops them; the peer gets no response. Source: IBA vol 1
+// §9.8; iba-wire.md §7.
 #include "drivers/soft/connected_port.h"
 
 namespace ipoib::soft {
@@ -13,7 +14,7 @@ void ConnectedPort::unreliable(SoftConnectedQueue& q, rte_mbuf* m,
   const SendPart part = part_of(p.opcode);
   const bool expected = p.psn == r.psn;
   if (!expected) q.counters.rx_out_of_order.add(1);
-  // A message that goes on without its next packet is lost, and so is one that another follows.
+  // A message is lost if its next packet is missing or if another message begins before its end.
   if (r.first != nullptr && (!expected || part.begins)) abandon(q, Drop::kIbSequence);
   r.psn = wire::psn_add(p.psn, 1);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A UD queue pair of a software HCA: its keys, and the packets sorted to it that its worker has
-// not taken yet.
+// A UD queue pair of a software HCA: its keys, and the staged packets that the worker has not taken
+// yet.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -20,22 +20,22 @@ namespace ipoib::soft {
 
 class Datapath;
 
-/// Worker lcore, but what is said to be otherwise.
+/// Worker lcore, except where a comment says otherwise.
 class alignas(64) SoftUdQueue final : public fabric::UdQueue {
  public:
-  /// Packets that wait for rx_burst; more are lost (Drop::kIbNoBuffer).
+  /// Capacity for packets that wait for rx_burst; more are dropped (Drop::kIbNoBuffer).
   static constexpr std::uint32_t kStaged = 256;
 
   SoftUdQueue(Datapath& datapath, std::uint32_t qpn, std::uint16_t partition);
 
-  /// Any thread: P_Key it was made for, whether or not the port's table has it now.
+  /// Any thread: the P_Key given at creation, even if the port's table lacks it now.
   [[nodiscard]] std::uint16_t partition() const noexcept { return partition_; }
-  /// Any thread: as in the port's table; 0, which matches none: not there, or the port is not
-  /// active.
+  /// Any thread: the P_Key as the port's table has it. 0, which matches none: the table does not
+  /// have it, or the port is not active.
   [[nodiscard]] std::uint16_t pkey() const noexcept {
     return pkey_.load(std::memory_order_relaxed);
   }
-  /// Management lcore. As set_qkey().
+  /// Management lcore. Packets in flight are checked against the old or the new P_Key.
   void set_pkey(std::uint16_t pkey) noexcept {
     expects_management();
     pkey_.store(pkey, std::memory_order_relaxed);
@@ -44,13 +44,13 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   [[nodiscard]] std::uint32_t qkey() const noexcept {
     return qkey_.load(std::memory_order_relaxed);
   }
-  /// Management lcore. Packets in flight are checked against the old or the new key.
+  /// Management lcore. Packets in flight are checked against the old or the new Q_Key.
   void set_qkey(std::uint32_t qkey) noexcept {
     expects_management();
     qkey_.store(qkey, std::memory_order_relaxed);
   }
 
-  /// A packet was taken and is not sent.
+  /// Counts a packet that was accepted but is not sent.
   void count_lost(std::uint32_t len) noexcept {
     expects_worker();
     tx_lost_.add(len);
@@ -59,13 +59,13 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
     expects_worker();
     return psn_++;
   }
-  /// For a packet that did not leave.
+  /// Returns the PSN of a packet that was not sent.
   void give_back_psn() noexcept { --psn_; }
 
-  /// How many of the packets there was room for, from the front; the others stay the caller's.
+  /// Returns how many packets it took, from the front; the caller keeps the others.
   [[nodiscard]] std::size_t push(std::span<rte_mbuf* const> pkts) noexcept {
     expects_worker();
-    if (empty()) head_ = tail_ = 0;  // where the cache has it already
+    if (empty()) head_ = tail_ = 0;  // slots that are in the cache already
     const std::size_t n = std::min<std::size_t>(pkts.size(), kStaged - (tail_ - head_));
     const std::size_t at = tail_ % kStaged;
     const std::size_t first = std::min(n, kStaged - at);
@@ -74,7 +74,7 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
     tail_ += static_cast<std::uint32_t>(n);
     return n;
   }
-  /// Management lcore too, of a queue that no worker uses any more.
+  /// The management lcore may also call it, for a queue that no worker uses any more.
   [[nodiscard]] std::uint16_t pop(rte_mbuf** pkts, std::uint16_t most) noexcept {
     const std::size_t n = std::min<std::size_t>(most, tail_ - head_);
     const std::size_t at = head_ % kStaged;
@@ -94,7 +94,7 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   std::uint16_t partition_;
   std::atomic<std::uint16_t> pkey_{0};
   std::atomic<std::uint32_t> qkey_{0};
-  std::uint32_t psn_ = 0;  ///< Low 24 bits count.
+  std::uint32_t psn_ = 0;  ///< Only the low 24 bits are used.
   std::uint32_t head_ = 0;
   std::uint32_t tail_ = 0;
   std::array<rte_mbuf*, kStaged> staged_;
