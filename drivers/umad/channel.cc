@@ -18,7 +18,8 @@
 namespace ipoib::umad {
 namespace {
 
-/// The descriptor cannot be woken (the simulator's is none of the kernel's): looked up this often.
+/// Interval of checks for stop and reopen: the wait cannot be interrupted, because the simulator's
+/// descriptor is not one of the kernel's.
 constexpr int kWaitMs = 50;
 
 constexpr std::uint32_t method_bit(wire::Method method) {
@@ -66,7 +67,7 @@ Channel::~Channel() {
 Status Channel::send(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms) {
   const auto header = wire::read<wire::MadHdr>(mad);
   if (!header) return fail(Errc::kInvalidArgument, "{} octets are no MAD", mad.size());
-  // Held over the call, so that the descriptor is not another's by then.
+  // Locked during the call, so that the descriptor is not closed and reused meanwhile.
   const std::lock_guard lock{device_mutex_};
   const auto agent = device_.agents.find(header->mgmt_class);
   if (agent == device_.agents.end())
@@ -103,7 +104,7 @@ void Channel::run() {
   while (!stop_.load(std::memory_order_relaxed)) {
     if (const Result<Device> device = open(); !device) {
       report(device.error().what);
-    } else if (use(*device) > config_.most_retry) {  // It did work.
+    } else if (use(*device) > config_.most_retry) {  // The device worked.
       retry = config_.first_retry;
       reported_.clear();
     }
@@ -119,7 +120,7 @@ Result<Channel::Device> Channel::open() {
   for (const AgentClass& agent : config_.agents) {
     const Result<int> id = config_.umad->register_agent(*fd, agent);
     if (!id && agent.mgmt_class == static_cast<std::uint8_t>(wire::MgmtClass::kComMgt)) {
-      // A kernel whose own manager (ib_cm) is loaded keeps the class to itself.
+      // A kernel with a loaded communication manager of its own (ib_cm) keeps the class to itself.
       log(LogArea::kFabric, LogLevel::kWarning,
           "umad device {}: {}; links on it have no connections until it is free (rmmod ib_cm and "
           "what uses it)",
@@ -135,7 +136,7 @@ Result<Channel::Device> Channel::open() {
   return device;
 }
 
-/// Receives until the device fails or the channel ends; how long that took.
+/// Receives until the device fails or the channel ends; returns how long that took.
 Duration Channel::use(const Device& device) {
   const auto begin = std::chrono::steady_clock::now();
   reopen_.store(false, std::memory_order_relaxed);
@@ -165,7 +166,7 @@ Duration Channel::use(const Device& device) {
   return std::chrono::steady_clock::now() - begin;
 }
 
-/// Agents first: the simulator does not end them with their descriptor.
+/// Unregisters the agents first: the simulator does not remove them with their descriptor.
 void Channel::close(const Device& device) {
   for (const auto& [mgmt_class, id] : device.agents) config_.umad->unregister_agent(device.fd, id);
   config_.umad->close(device.fd);
@@ -196,7 +197,7 @@ void Channel::give_up(const std::string& why) {
   report(fmt::format("umad device {}: {}", config_.device, why));
 }
 
-/// Says what is wrong, once, until it is something else or the device worked for a while.
+/// Logs a problem once, until it changes or the device has worked for a while.
 void Channel::report(const std::string& problem) {
   {
     const std::lock_guard lock{mutex_};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An open umad device with its agents: opened when it is there, opened again when it is lost. One
-// thread opens, waits and receives; what arrived lies in a bounded queue.
+// A umad device with its agents: opened when it is present, reopened when it was lost. One thread
+// opens, waits and receives; received MADs are stored in a bounded queue.
 #pragma once
 
 #include <atomic>
@@ -23,31 +23,31 @@
 
 namespace ipoib::umad {
 
-/// For all that anybody may send a port. The fabric simulator ends a process that is sent a class
-/// it has not registered.
+/// Agents for all classes that a port may receive. The fabric simulator terminates a process that
+/// receives a class it has not registered.
 [[nodiscard]] std::span<const AgentClass> all_agents();
-/// For a port that has no subnet management: connections alone.
+/// Agents for a port without subnet management: connections only.
 [[nodiscard]] std::span<const AgentClass> connection_agents();
 
 struct ChannelConfig {
   std::string device;
   unsigned port = 0;  ///< 0: the first.
   std::span<const AgentClass> agents = all_agents();
-  Umad* umad = nullptr;          ///< Outlives the channel.
-  Doorbell* doorbell = nullptr;  ///< Rung when something arrived or changed; null: nobody sleeps.
-  Duration first_retry = std::chrono::milliseconds(500);  ///< Of opening; doubles up to the most.
-  Duration most_retry = std::chrono::seconds(5);
-  std::size_t most_queued = 4096;  ///< MADs that arrived and were not taken.
+  Umad* umad = nullptr;          ///< Must outlive the channel.
+  Doorbell* doorbell = nullptr;  ///< Rung on arrivals and changes; null: the caller polls.
+  Duration first_retry = std::chrono::milliseconds(500);  ///< Retry of opening; doubles every time.
+  Duration most_retry = std::chrono::seconds(5);          ///< Limit of the retry interval.
+  std::size_t most_queued = 4096;                         ///< Limit of received MADs not taken yet.
 };
 
-/// Of the channel's thread.
+/// Written by the channel's thread.
 struct ChannelCounters {
-  Counter opened;      ///< Times the device was opened, agents and all.
+  Counter opened;      ///< Times the device was opened with its agents.
   Counter lost;        ///< Times it failed after that.
-  Counter overflowed;  ///< MADs that found the queue full.
+  Counter overflowed;  ///< MADs dropped because the queue was full.
 };
 
-/// Everything but the thread inside: management lcore; send(), session() and problem() any thread.
+/// Management lcore, except send(), session() and problem() (any thread) and the thread inside.
 class Channel {
  public:
   explicit Channel(ChannelConfig config);
@@ -55,17 +55,18 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
   ~Channel();
 
-  /// kUnavailable: not open, or the device did not take it (then the text says why). To a GID it
-  /// may last a second: the kernel resolves it first. The other calls do not wait for that.
+  /// kUnavailable: not open, or the device rejected the MAD (the text says why). A send to a GID
+  /// may block for a second, because the kernel resolves the GID first. The other calls do not wait
+  /// for that.
   Status send(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms);
   std::optional<Arrived> take();
   [[nodiscard]] bool pending() const { return queued_.load(std::memory_order_acquire) != 0; }
 
-  /// Another number each time the device was opened; 0 while it is not open.
+  /// A new number each time the device is opened; 0 while it is not open.
   [[nodiscard]] std::uint64_t session() const;
-  /// Why the device is not open; empty when it is.
+  /// Reason why the device is not open; empty if it is open.
   [[nodiscard]] std::string problem() const;
-  /// Closes the device, which is of no use any more, and opens it again.
+  /// Closes the device, which is no longer usable, and opens it again.
   void reopen() {
     expects_management();
     reopen_.store(true, std::memory_order_relaxed);
@@ -76,7 +77,7 @@ class Channel {
  private:
   struct Device {
     int fd = -1;
-    std::map<std::uint8_t, int> agents;  ///< By management class.
+    std::map<std::uint8_t, int> agents;  ///< Indexed by management class.
   };
 
   void run();
@@ -94,16 +95,16 @@ class Channel {
   std::atomic<bool> stop_{false};
   std::atomic<bool> reopen_{false};
   std::atomic<std::size_t> queued_{0};
-  std::mutex device_mutex_;  ///< Taken before the other one; held as long as a MAD takes to leave.
+  std::mutex device_mutex_;  ///< Locked before mutex_; held while a MAD is sent.
   Device device_;
-  mutable std::mutex mutex_;  ///< Of what follows, up to the queue.
+  mutable std::mutex mutex_;  ///< Protects the members from here to queue_.
   std::condition_variable stopping_;
   bool open_ = false;
   std::uint64_t session_ = 0;
   std::string problem_ = "not opened yet";
   std::deque<Arrived> queue_;
-  std::string reported_;  ///< The thread's own.
-  std::thread thread_;    ///< Last: it uses the others.
+  std::string reported_;  ///< Used by the thread only.
+  std::thread thread_;    ///< Last member, because it uses the others.
 };
 
 }  // namespace ipoib::umad

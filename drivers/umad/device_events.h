@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an InfiniBand device says of itself without being asked: sooner than polling finds out, and
-// the one way to hear that a subnet manager wants to be registered with again.
+// Asynchronous events of an InfiniBand device: they arrive sooner than polling detects a change,
+// and they are the only way to learn that a subnet manager requests reregistration.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ class DeviceEvents {
   DeviceEvents& operator=(const DeviceEvents&) = delete;
   virtual ~DeviceEvents() = default;
 
-  /// Listens to the device, and no longer to another. One without events (the fabric simulator's)
-  /// never has any.
+  /// Listens to this device and no other. A device without events (the fabric simulator's) never
+  /// has any.
   virtual void open(const std::string& device) = 0;
   virtual void close() = 0;
   virtual std::optional<DeviceEvent> next() = 0;
 };
 
-/// By libibverbs.
+/// Implements DeviceEvents with libibverbs.
 [[nodiscard]] std::unique_ptr<DeviceEvents> make_device_events();
 
 }  // namespace ipoib::umad

@@ -16,7 +16,7 @@ namespace ipoib::umad {
 namespace {
 
 constexpr std::uint32_t kGsiQpn = 1;
-/// The table of a port of Ethernet link layer has one entry: Ethernet has VLANs instead.
+/// The P_Key table of a port of Ethernet link layer has one entry: Ethernet has VLANs instead.
 constexpr std::uint16_t kPkey = wire::kDefaultPkey;
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// QP1 of a port of Ethernet link layer. There is no subnet management there, and no LID: what goes
-// to the node's own one comes right back, for its own subnet administrator; messages of connections
-// go through libibumad to a GID.
+// QP1 of a port of Ethernet link layer, which has no subnet management and no LID. MADs to the
+// node's own LID are received by the node itself, for its own subnet administrator; messages of
+// connections go to a GID through libibumad.
 #pragma once
 
 #include <condition_variable>
@@ -26,36 +26,35 @@ namespace ipoib::umad {
 struct GidMadConfig {
   std::string device;            ///< "mlx5_0", "rxe0".
   unsigned port = 0;             ///< 0: the first.
-  std::uint8_t gid_index = 0;    ///< Of the port's GID in its table.
-  Doorbell* doorbell = nullptr;  ///< Rung when MADs came. Null: receive() is called now and then.
-  Duration first_retry = std::chrono::milliseconds(500);  ///< Of opening the device; doubles
+  std::uint8_t gid_index = 0;    ///< Index of the port's GID in its table.
+  Doorbell* doorbell = nullptr;  ///< Rung on arrivals and changes. Null: the caller polls.
+  Duration first_retry = std::chrono::milliseconds(500);  ///< Retry of opening the device; doubles
   Duration most_retry = std::chrono::seconds(5);          ///< up to this.
-  std::size_t most_queued = 4096;  ///< MADs that nobody has taken, of the wire, and own ones.
+  std::size_t most_queued = 4096;  ///< Limit of each queue: arrived, local, to send.
 };
 
 struct GidMadCounters {
   std::uint64_t received = 0;
-  std::uint64_t local = 0;          ///< Of the node to itself.
-  std::uint64_t undeliverable = 0;  ///< Of ours, returned.
-  std::uint64_t malformed = 0;      ///< Of a length no MAD has, or without a GRH.
-  std::uint64_t unserved = 0;       ///< Requests for what nobody here does; told so.
+  std::uint64_t local = 0;          ///< MADs of the node to itself.
+  std::uint64_t undeliverable = 0;  ///< Sent MADs that were returned.
+  std::uint64_t malformed = 0;      ///< MADs of invalid length, or without a GRH.
+  std::uint64_t unserved = 0;       ///< Requests that this node does not serve; refused.
 };
 
-/// Management lcore only; MADs to others are given to the kernel by a thread, as it may take a
-/// second to find out where a GID is.
+/// Management lcore only. A thread passes MADs to other nodes to the kernel, because resolving a
+/// GID may take a second.
 class GidMadPort final : public fabric::MadPort {
  public:
-  /// Never fails for the sake of a device: one that is not there is tried again. `library` null:
-  /// libibumad.
+  /// Never fails because of a device: a missing device is retried. `library` null: libibumad.
   explicit GidMadPort(GidMadConfig config, std::unique_ptr<Umad> library = nullptr);
   ~GidMadPort() override;
 
-  /// To fabric::kOwnLid: received here. To fabric::kElsewhereLid: by the address's GID.
-  /// kUnavailable while the device is not open, or too many wait; what it then does not take is
-  /// counted. kInvalidArgument for an address that cannot be, a partition other than the default
-  /// one.
+  /// MADs to fabric::kOwnLid are received here, MADs to fabric::kElsewhereLid go to the GID of the
+  /// address. kUnavailable while the device is not open, or if the queue is full; a MAD that the
+  /// device rejects later is only counted. kInvalidArgument for an invalid address, or a partition
+  /// other than the default one.
   Status send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) override;
-  /// Those of the wire come from fabric::kElsewhereLid and a GID.
+  /// MADs from the wire come from fabric::kElsewhereLid and a GID.
   std::optional<fabric::ReceivedMad> receive() override;
   [[nodiscard]] bool polled() const override { return config_.doorbell == nullptr; }
   [[nodiscard]] bool pending() const override { return !received_.empty() || channel_.pending(); }
@@ -79,12 +78,12 @@ class GidMadPort final : public fabric::MadPort {
   GidMadCounters counters_;
   std::deque<fabric::ReceivedMad> received_;
   Channel channel_;
-  Counter sent_, send_failed_;  ///< Of the thread.
-  std::mutex mutex_;            ///< Of what follows.
+  Counter sent_, send_failed_;  ///< Written by the sender thread.
+  std::mutex mutex_;            ///< Protects outgoing_ and stop_.
   std::condition_variable changed_;
   std::deque<Outgoing> outgoing_;
   bool stop_ = false;
-  std::thread sender_;  ///< Last: it uses the others.
+  std::thread sender_;  ///< Last member, because it uses the others.
 };
 
 }  // namespace ipoib::umad

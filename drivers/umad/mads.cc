@@ -9,7 +9,7 @@
 namespace ipoib::umad {
 namespace {
 
-/// Method that answers a request; none where nothing answers it.
+/// Method of the response to a request; empty: the method has no response.
 std::optional<std::uint8_t> answer_to(std::uint8_t method) {
   switch (static_cast<wire::Method>(method)) {
     case wire::Method::kSend:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MADs as umad has them and as users of a port do: what every kind of port does with them alike.
+// Classification and conversion of MADs, shared by all kinds of umad ports.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ namespace ipoib::umad {
   return (method & wire::kMethodResponse) != 0;
 }
 
-/// A message of a communication manager. They are no answers: whoever has connections looks what
-/// they are.
+/// True for a message of a communication manager. These messages are not responses: the receiver's
+/// communication manager interprets them.
 [[nodiscard]] bool is_of_connections(const wire::MadHdr& header) noexcept;
 
-/// What is said to who asks for what nobody here serves, rather than leaving it waiting (a subnet
-/// manager's sweep waits for ever in the simulator); nothing where nothing answers that.
+/// Error response to a request that this node does not serve, so that the requester does not wait
+/// (a subnet manager's sweep waits for ever in the simulator). Empty if the method has no response.
 [[nodiscard]] std::optional<fabric::MadBytes> refusal_of(const Arrived& request,
                                                          const wire::MadHdr& header);
 
-/// `pkey`: that of the table's entry which let it in.
+/// `pkey`: the entry of the port's table that accepted the MAD.
 [[nodiscard]] fabric::ReceivedMad as_received(const Arrived& arrived, std::uint16_t pkey);
 
 }  // namespace ipoib::umad

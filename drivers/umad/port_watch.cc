@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint16_t kPermissive = wire::kPermissiveLid;
 
-/// Asks the agent of the port it is sent by: a directed route of no hops.
+/// Makes a question to the agent of the sending port: a directed route without hops.
 wire::Smp question(std::uint32_t tid, wire::SmpAttr attr, std::uint32_t modifier) {
   wire::Smp smp = wire::smp_get(wire::MgmtClass::kSubnDr, attr, modifier, tid);
   smp.dr_slid.set(kPermissive);
@@ -42,7 +42,7 @@ void PortWatch::tick(TimePoint now, const SmpSender& send) {
 void PortWatch::ask(wire::SmpAttr attr, std::uint32_t modifier, const SmpSender& send) {
   const std::uint32_t tid = ++tid_;
   asked_.emplace(tid, Question{attr, modifier});
-  // One that does not leave is one that is not answered.
+  // A question that cannot be sent counts as not answered.
   static_cast<void>(send(kPermissive, 0, question(tid, attr, modifier)));
 }
 
@@ -50,7 +50,7 @@ bool PortWatch::on_answer(const wire::Smp& smp, const SmpSender& send) {
   const auto it = asked_.find(static_cast<std::uint32_t>(smp.mad.tid.host()));
   if (it == asked_.end() || smp.mad.attr_id.host() != static_cast<std::uint16_t>(it->second.attr))
     return false;
-  if ((smp.mad.status.host() & ~wire::kSmpReturning) != 0) return true;  // As good as none.
+  if ((smp.mad.status.host() & ~wire::kSmpReturning) != 0) return true;  // Counts as no answer.
   const std::uint32_t modifier = it->second.modifier;
   asked_.erase(it);
   take(smp, modifier, send);
@@ -80,7 +80,7 @@ void PortWatch::take(const wire::Smp& smp, std::uint32_t modifier, const SmpSend
   }
 }
 
-/// A whole round has been answered.
+/// All questions of a round are answered.
 void PortWatch::conclude() {
   missed_ = 0;
   pkeys_ = table_;

@@ -13,7 +13,7 @@ void SmWatch::forget() {
 
 void SmWatch::tick(const fabric::PortAttr& port, TimePoint now, const SmpSender& send) {
   const std::uint16_t lid = port.state == fabric::PortState::kActive ? port.sm_lid : 0;
-  if (lid != lid_) {  // An event of the port says so.
+  if (lid != lid_) {  // A port event reports this change.
     forget();
     lid_ = lid;
     next_ = now;
@@ -32,7 +32,7 @@ bool SmWatch::on_answer(std::uint16_t from, const wire::Smp& smp) {
   asked_ = false;
   missed_ = 0;
   if (std::exchange(silent_, false)) reregister_ = true;
-  if (smp.mad.status.host() != 0) return true;  // It lives, and says no more.
+  if (smp.mad.status.host() != 0) return true;  // The manager is alive, but gives no SMInfo.
   const auto info = *wire::read<wire::SmInfo>(smp.data);
   const Seen now{info.guid.host(), info.act_count.host()};
   if (seen_ && (seen_->guid != now.guid || now.act_count < seen_->act_count)) reregister_ = true;

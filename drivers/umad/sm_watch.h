@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Notices that the subnet manager was replaced or restarted, and so has forgotten memberships and
-// subscriptions, where nobody says so: by asking it for SMInfo. A state machine: fed with answers
-// and the time.
+// Detects a replaced or restarted subnet manager, which has lost memberships and subscriptions, if
+// no event reports it: polls its SMInfo. A state machine, driven by answers and the time.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +21,14 @@ class SmWatch {
 
   explicit SmWatch(std::uint32_t first_tid) : tid_{first_tid} {}
 
-  /// Asks when it is time to and the port has a manager.
+  /// Sends a question when it is due and the port has a manager.
   void tick(const fabric::PortAttr& port, TimePoint now, const SmpSender& send);
-  /// The manager answered, from LID `from`. False: not what was asked.
+  /// Handles an answer from LID `from`. False: it does not belong to the open question.
   bool on_answer(std::uint16_t from, const wire::Smp& smp);
-  /// The question came back undelivered, or timed out. False: it was none of these.
+  /// Handles a question that was returned undelivered or timed out. False: not the open question.
   bool on_bounce(std::uint32_t tid);
 
-  /// True, once, when the manager is another or was away.
+  /// True, once, after the manager was replaced or was away.
   [[nodiscard]] bool take_reregister();
   [[nodiscard]] bool silent() const { return silent_; }
 
@@ -38,7 +37,7 @@ class SmWatch {
 
   std::uint32_t tid_;
   TimePoint next_{};
-  std::uint16_t lid_ = 0;  ///< Whom we watch; 0: nobody.
+  std::uint16_t lid_ = 0;  ///< LID of the watched manager; 0: none.
   bool asked_ = false;     ///< Question tid_ is open.
   unsigned missed_ = 0;
   bool silent_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libibumad behind the Umad interface. It keeps state of its own, unguarded, so that all calls but
-// the waiting one take turns.
+// Implements Umad with libibumad. The library has state of its own without protection, so a mutex
+// serializes all calls except wait() and the last part of a send to a GID.
 #include "drivers/umad/umad.h"
 
 #include <infiniband/umad.h>
@@ -19,7 +19,8 @@
 namespace ipoib::umad {
 namespace {
 
-/// The library remembers for ever that the kernel had no support when it first looked.
+/// Checked on every open, because the library remembers for ever that the kernel had no support at
+/// its first look.
 bool kernel_has_umad() {
   DIR* dir = opendir(SYS_INFINIBAND_MAD);
   if (dir != nullptr) closedir(dir);
@@ -38,7 +39,7 @@ tl::unexpected<Error> open_error(const std::string& device, unsigned port, int r
               std::strerror(error_number != 0 ? error_number : -result));
 }
 
-/// Enough for any way: no more than this is known of it, and the far end does not look.
+/// Enough for any path: the real number of hops is not known, and the receiver does not check it.
 constexpr std::uint8_t kHopLimit = 64;
 
 void set_grh(void* umad, const Peer& to) {
@@ -96,8 +97,8 @@ class LibUmad final : public Umad {
     umad_set_pkey(buffer.data(), to.pkey_index);
     if (!to.gid.is_zero()) {
       set_grh(buffer.data(), to);
-      // The kernel may look for the GID first. What the library does then needs no turn; the
-      // simulator, which hides under it, has no GIDs.
+      // The kernel may resolve the GID first, so the mutex is released. The library needs no lock
+      // from here on; the simulator below it has no GIDs.
       lock.unlock();
     }
     std::copy(mad.begin(), mad.end(), static_cast<std::byte*>(umad_get_mad(buffer.data())));
@@ -136,8 +137,8 @@ class LibUmad final : public Umad {
  private:
   static constexpr int kLongestMad = 32 << 20;
 
-  /// Into a buffer of `len` octets behind the library's header; `len` is then what came, or what
-  /// there is to come.
+  /// Reads into a buffer of `len` octets behind the library's header. `len` becomes the length
+  /// received or, if the buffer is too small, the length that waits.
   static int read(int fd, std::vector<std::byte>& buffer, int& len) {
     buffer.assign(umad_size() + static_cast<std::size_t>(len), std::byte{0});
     const int room = len;

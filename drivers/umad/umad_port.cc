@@ -15,10 +15,10 @@
 namespace ipoib::umad {
 namespace {
 
-/// Answers to subnet management are waited for so long, within the period of the question.
+/// Timeouts of subnet management answers, within the period of the questions.
 constexpr std::uint32_t kOwnAnswerMs = 200;
 constexpr std::uint32_t kSmAnswerMs = 900;
-/// As far as an SMP means anything to this side.
+/// Octets of an SMP that this side needs.
 constexpr std::size_t kLeastSmp = offsetof(wire::Smp, initial_path);
 
 TimePoint steady_now() {
@@ -82,7 +82,8 @@ std::optional<fabric::PortEvent> UmadPort::next_event() {
   return port_.events().next();
 }
 
-/// What was asked of a device that is gone, or was opened anew, is not answered any more.
+/// Discards open questions when the device was lost or opened again: they are not answered any
+/// more.
 void UmadPort::follow_device() {
   const std::uint64_t session = channel_.session();
   if (std::exchange(session_, session) == session) return;
@@ -91,7 +92,8 @@ void UmadPort::follow_device() {
   if (session != 0) device_events_->open(config_.device);
 }
 
-/// What a device says of itself is looked at, rather than believed, where it can be.
+/// An event starts a query of the port, because events are not trusted. Reregistration and fatal
+/// errors are passed on directly, because a query does not show them.
 void UmadPort::take_events() {
   while (const auto event = device_events_->next()) {
     if (event->port != 0 && event->port != port_.number()) continue;
@@ -129,8 +131,8 @@ Status UmadPort::send(const fabric::MadAddress& to, std::span<const std::byte, w
   if (index < 0)
     return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}, which is not in the port's table",
                 to.pkey);
-  // The kernel takes a request no second time while it waits for the first one's answer, and who
-  // repeats it does so when that time is over: so the kernel's ends a little before.
+  // The kernel rejects a repeated request while it waits for the answer to the first one, and the
+  // requester retransmits after answer_ms. So the kernel's timeout is a little shorter.
   const std::uint32_t answer_ms = to.answer_ms - to.answer_ms / 10;
   return post({.lid = to.lid,
                .sl = to.sl,
@@ -149,7 +151,7 @@ std::optional<fabric::ReceivedMad> UmadPort::receive() {
   return first;
 }
 
-/// Takes everything that arrived to whom it concerns.
+/// Dispatches all MADs that arrived.
 void UmadPort::sort() {
   while (const auto arrived = channel_.take()) take(*arrived);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A port whose management datagrams go through libibumad, on a real HCA or the fabric simulator,
-// and whose attributes a real subnet manager sets.
+// A port that a real subnet manager configures, on a real HCA or the fabric simulator. Its
+// management datagrams go through libibumad.
 #pragma once
 
 #include <cstdint>
@@ -24,27 +24,27 @@ namespace ipoib::umad {
 struct UmadConfig {
   std::string device;            ///< "mlx5_0", "ibsim0".
   unsigned port = 0;             ///< 0: the first.
-  Doorbell* doorbell = nullptr;  ///< Rung when MADs came. Null: receive() is called now and then.
-  Duration first_retry = std::chrono::milliseconds(500);  ///< Of opening the device; doubles
+  Doorbell* doorbell = nullptr;  ///< Rung on arrivals and changes. Null: the caller polls.
+  Duration first_retry = std::chrono::milliseconds(500);  ///< Retry of opening the device; doubles
   Duration most_retry = std::chrono::seconds(5);          ///< up to this.
-  std::size_t most_queued = 4096;                         ///< MADs that nobody has taken.
+  std::size_t most_queued = 4096;                         ///< Limit of received MADs not taken yet.
   std::function<TimePoint()> now;                         ///< Empty: the steady clock.
 };
 
 struct UmadCounters {
   std::uint64_t sent = 0, send_failed = 0, received = 0;
-  std::uint64_t undeliverable = 0;  ///< Of ours, returned: timed out or no such LID.
-  std::uint64_t malformed = 0;      ///< Of a length no MAD has.
-  std::uint64_t unasked = 0;        ///< Answers of subnet management that nobody asked for.
-  std::uint64_t unserved = 0;       ///< Requests for what nobody here does; told so.
-  std::uint64_t reregistered = 0;   ///< The subnet manager had been away.
+  std::uint64_t undeliverable = 0;  ///< Sent MADs that were returned: timed out or no such LID.
+  std::uint64_t malformed = 0;      ///< MADs of invalid length.
+  std::uint64_t unasked = 0;        ///< Responses of subnet management without an open question.
+  std::uint64_t unserved = 0;       ///< Requests that this node does not serve; refused.
+  std::uint64_t reregistered = 0;   ///< Times the subnet manager was replaced or away.
 };
 
 /// Management lcore only.
 class UmadPort final : public fabric::PortManager, public fabric::MadPort {
  public:
-  /// Never fails for the sake of a device: one that is not there is tried again. `library` null:
-  /// libibumad; `events` null: libibverbs.
+  /// Never fails because of a device: a missing device is retried. `library` null: libibumad;
+  /// `events` null: libibverbs.
   [[nodiscard]] static std::unique_ptr<UmadPort> create(
       UmadConfig config, std::unique_ptr<Umad> library = nullptr,
       std::unique_ptr<DeviceEvents> events = nullptr);
@@ -54,10 +54,11 @@ class UmadPort final : public fabric::PortManager, public fabric::MadPort {
   std::optional<fabric::PortEvent> next_event() override;
   [[nodiscard]] std::string problem() const override;
 
-  /// kUnavailable while the device is not open or does not take it; kInvalidArgument for an address
-  /// that cannot be, a P_Key that the port does not have among them.
+  /// kUnavailable while the device is not open or the port not active, or if the device rejects the
+  /// MAD. kInvalidArgument for an invalid address, or a P_Key that the port does not have.
   Status send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) override;
-  /// What is not for this object itself: answers, and Reports of the subnet administrator.
+  /// MADs for other objects: answers and Reports of the subnet administrator, and messages of
+  /// communication managers.
   std::optional<fabric::ReceivedMad> receive() override;
   [[nodiscard]] bool polled() const override { return config_.doorbell == nullptr; }
   [[nodiscard]] bool pending() const override { return !received_.empty() || channel_.pending(); }
