@@ -13,7 +13,7 @@ void AddressBook::address_ready(table::InterfaceId iface, const wire::IpPrefix& 
   multicast_.address_ready(iface, address.addr, now_);
   auto& usable = interfaces_.find(iface)->usable;
   if (std::find(usable.begin(), usable.end(), address) == usable.end()) usable.push_back(address);
-  // Link-local addresses mean something on their link only: they are listened to, not routed.
+  // Link-local addresses are valid on their link only: they are listened to, not routed.
   if (wire::is_link_local6(address.addr)) return;
   report(iface, routes_.add_network(iface, address).and_then([&] {
     return routes_.add_local(iface, address);
@@ -60,7 +60,7 @@ void AddressBook::report_told(table::InterfaceId iface, const Status& status) {
         name_of(iface), status.error().what, *suppressed);
 }
 
-/// RFC 4861 §6.3.6, §8.3: the next of several routers takes over, redirects end.
+/// RFC 4861 §6.3.6, §8.3: the next of several routers takes over, and redirects end.
 void AddressBook::neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) {
   expects_management();
   routes_.remove_redirects(iface, addr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Own addresses and what is received for this node, as the interfaces tell of them: put where
-// routes, workers and ICMP find them.
+// Takes the own addresses, and the addresses received for this node, that interfaces report, and
+// passes them to routes, workers and ICMP.
 #pragma once
 
 #include <chrono>
@@ -52,7 +52,8 @@ class AddressBook final : public link::AddressSink {
     if (!status) log(LogArea::kMgmt, LogLevel::kErr, "{}: {}", name_of(iface), status.error().what);
   }
 
-  /// Of what other routers told, as often as they like.
+  /// Logs a failure to apply a router's message. Rate-limited, because routers may repeat
+  /// themselves at will.
   void report_told(table::InterfaceId iface, const Status& status);
 
   InterfaceTable& interfaces_;
@@ -60,7 +61,7 @@ class AddressBook final : public link::AddressSink {
   route::MulticastRouter& multicast_;
   TimePoint now_{};
   link::LogLimit log_limit_{std::chrono::seconds(1)};
-  /// Those that advertise themselves; the first has the default route, until it fails.
+  /// Routers that advertise themselves. The first one has the default route until it fails.
   std::vector<std::pair<table::InterfaceId, wire::IpAddr>> routers_;
 };
 

@@ -12,8 +12,8 @@
 namespace ipoib::mgmt {
 namespace {
 
-/// The management lcore waits so long for a file, ample for all that waits to be written to a disk
-/// that works.
+/// Longest time that the management lcore waits for a file. It is ample for writing all queued
+/// frames to a working disk.
 constexpr std::chrono::milliseconds kPatience{1000};
 
 }  // namespace

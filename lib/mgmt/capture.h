@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A capture: frames of every HCA's wire go to a file as pcap of ERF records.
+// A capture: writes the frames on every HCA's wire to a file, as pcap of ERF records.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,22 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// `limit`: octets that the file may get long; 0: no limit. kExists while one runs, or is being
-  /// written to its end; kRefused when a device cannot show its wire or the file cannot be made.
+  /// `limit`: maximum size of the file, octets; 0: no limit. kExists while a capture runs or its
+  /// file is still being completed; kRefused if a device cannot capture its wire or the file cannot
+  /// be created.
   Status start(const std::string& path, std::uint64_t limit, const std::vector<fabric::Hca*>& hcas);
-  /// Frames written; kUnavailable when none runs, or when the file takes so long that its end has
-  /// to wait: it follows by itself.
+  /// Returns the number of frames written. kUnavailable if no capture runs, or if the file is so
+  /// slow that it is completed later, in the background.
   Result<std::uint64_t> stop();
 
-  /// Notices a capture that ended by itself. Now and then.
+  /// Cleans up after a capture that ended by itself. Call periodically.
   void follow();
 
  private:
   void take_taps_off();
 
   std::optional<CaptureWriter> writer_;
-  std::vector<fabric::Hca*> hcas_;  ///< Those that have a tap.
+  std::vector<fabric::Hca*> hcas_;  ///< HCAs that have a tap.
 };
 
 }  // namespace ipoib::mgmt

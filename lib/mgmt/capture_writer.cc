@@ -23,10 +23,10 @@
 namespace ipoib::mgmt {
 namespace {
 
-constexpr unsigned kFrames = 8191;  ///< Waiting to be written, over all HCAs.
+constexpr unsigned kFrames = 8191;  ///< Frames that wait to be written, over all HCAs.
 constexpr unsigned kRingSize = 4096;
 constexpr unsigned kDataRoom = RTE_PKTMBUF_HEADROOM + 4096 + 128;
-/// Nobody rings for copies of frames; their rings must not run over.
+/// Poll interval: no doorbell announces captured frames, and their rings must not overflow.
 constexpr std::chrono::milliseconds kPoll{1};
 
 std::uint64_t unix_now_ns() {
@@ -70,7 +70,7 @@ struct CaptureWriter::Shared {
   std::uint64_t limit = 0;
   std::uint64_t tsc_at_start = 0;
   std::uint64_t unix_ns_at_start = 0;
-  // The thread's until `over`.
+  // Owned by the thread until `over`.
   std::unique_ptr<FrameFile> file;
   std::string reason;
 
@@ -90,12 +90,12 @@ void CaptureWriter::Shared::write_one(rte_mbuf* m) {
     return;
   }
   frames.store(frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  // The next record is no longer than an mbuf, whose headroom is more than its header.
+  // The next record is not longer than an mbuf, whose headroom is longer than the record's header.
   if (limit != 0 && file->size() + kDataRoom > limit)
     reason = fmt::format("the file is as long as it may get, {} octets", limit);
 }
 
-/// A burst off each ring. Returns how many frames were there.
+/// Takes a burst off each ring. Returns the number of frames taken.
 std::size_t CaptureWriter::Shared::write_some() {
   std::array<void*, 64> burst;
   std::size_t taken = 0;
@@ -113,7 +113,7 @@ std::size_t CaptureWriter::Shared::write_some() {
 
 void CaptureWriter::Shared::write_until_the_end() {
   while (reason.empty()) {
-    // Acquire: pairs with end(), so that all frames put into the rings before are seen.
+    // Acquire: pairs with end(), so that all frames enqueued before it are seen.
     const bool last = ending.load(std::memory_order_acquire);
     if (write_some() != 0) continue;
     if (last) break;
@@ -128,7 +128,7 @@ void CaptureWriter::Shared::write_until_the_end() {
 Result<CaptureWriter> CaptureWriter::create() {
   expects_management();
   auto shared = std::make_shared<Shared>();
-  // No caches: the thread that frees is no lcore.
+  // No mempool cache: the thread that frees the mbufs is not an lcore.
   shared->pool = rte_pktmbuf_pool_create(unique_name("capture").c_str(), kFrames, 0, 0, kDataRoom,
                                          SOCKET_ID_ANY);
   if (shared->pool == nullptr)
@@ -152,7 +152,7 @@ Status CaptureWriter::start(std::unique_ptr<FrameFile> file, std::uint64_t limit
   shared_->tsc_at_start = rte_rdtsc();
   shared_->unix_ns_at_start = unix_now_ns();
   auto own = std::make_unique<std::shared_ptr<Shared>>(shared_);
-  // On the processors that EAL leaves to others than lcores.
+  // A control thread runs on the CPUs that EAL does not use for lcores.
   pthread_t thread{};
   if (rte_ctrl_thread_create(&thread, "ipoib-capture", nullptr, &CaptureWriter::run, own.get()) !=
       0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an ethdev counts of itself.
+// Statistics that an ethdev keeps.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 namespace ipoib::mgmt {
 
 struct DeviceStats {
-  std::uint64_t rx_missed = 0;  ///< Frames it had no room for.
-  std::uint64_t rx_errors = 0;  ///< Damaged ones.
-  std::uint64_t rx_nombuf = 0;  ///< Frames without a buffer.
+  std::uint64_t rx_missed = 0;  ///< Frames for which the device had no room.
+  std::uint64_t rx_errors = 0;  ///< Damaged frames.
+  std::uint64_t rx_nombuf = 0;  ///< Frames for which no mbuf was available.
 };
 
-/// A counter under a name as DPDK's extended statistics have it.
+/// A counter under its name in DPDK's extended statistics.
 struct Xstat {
   std::string name;
   std::uint64_t value = 0;

@@ -23,7 +23,7 @@ constexpr std::uint8_t kErfInfiniband = 21;
 constexpr std::uint8_t kVaryingLength = 0x04;
 constexpr int kSnapLen = 65535;
 
-/// ERF record header. The time stamp alone is little-endian: seconds and 2^-32 fractions.
+/// ERF record header. Only the time stamp is little-endian: seconds and 2^-32 fractions.
 struct ErfHdr {
   std::array<std::byte, 8> time_stamp;
   std::uint8_t type;
@@ -34,7 +34,7 @@ struct ErfHdr {
 };
 static_assert(wire::WireRecord<ErfHdr> && sizeof(ErfHdr) == 16);
 
-/// A pipe is not waited for, a link not followed, what a file had is gone.
+/// Opens and truncates a regular file. Does not wait for a pipe or follow a link.
 Result<std::FILE*> open_regular(const std::string& path) {
   const auto refused = [&path](const char* why) {
     return fail(Errc::kRefused, "{}: {}", path, why);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Capture files that Wireshark and tshark open as InfiniBand: pcap of link type ERF, records of
-// ERF type 21 (from LRH, VCRC appended).
+// Capture files that Wireshark and tshark open as InfiniBand: pcap of link type ERF, records of ERF
+// type 21 (from LRH, VCRC appended).
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,12 @@ namespace ipoib::mgmt {
 
 class ErfWriter final : public FrameFile {
  public:
-  /// Makes the file, replacing one that is there. kRefused: it cannot be made; what is there is no
-  /// file but a link, a pipe or a device.
+  /// Creates the file, or truncates an existing one. kRefused: the file cannot be created, or
+  /// `path` is a link, a pipe or a device.
   static Result<ErfWriter> open(const std::string& path);
 
-  /// kInvalidArgument: longer than an ERF record can say; kNoResources: the disk took no more.
+  /// kInvalidArgument: the frame is too long for an ERF record; kNoResources: the disk accepts no
+  /// more data.
   Status write(std::span<const std::byte> frame, std::uint64_t unix_ns) override;
   [[nodiscard]] std::uint64_t size() const override { return size_; }
 

@@ -48,7 +48,7 @@ bool tells_of_removal(const rte_eth_dev_info& info) {
 fabric::Capabilities capabilities_of(const rte_eth_dev_info& info) {
   fabric::Capabilities able;
   if ((info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0) {
-    // A limit of 0 is one that the driver does not state.
+    // A limit of 0 means that the driver states none.
     const auto stated = [](std::uint16_t n) { return n == 0 ? fabric::kAnySegments : n; };
     able.max_segments =
         std::min(stated(info.tx_desc_lim.nb_seg_max), stated(info.tx_desc_lim.nb_mtu_seg_max));
@@ -64,9 +64,9 @@ Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
     if (result == 0) return {};
     return fail(Errc::kRefused, "device {}: {}: {}", config.device, what, std::strerror(-result));
   };
-  // The MTU is settled apart: some drivers refuse here what they do carry.
+  // The MTU is set separately, because some drivers refuse here an MTU that they support.
   rte_eth_conf conf{};
-  // Packets from connected links come in pieces.
+  // Packets from connected links are mbuf chains.
   conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   conf.intr_conf.rmv = tells_of_removal(info) ? 1 : 0;
   conf.rxmode.mtu = std::clamp<std::uint32_t>(RTE_ETHER_MTU, info.min_mtu, info.max_mtu);
@@ -230,7 +230,7 @@ DeviceStats EthDevice::stats() const {
 }
 
 std::vector<Xstat> EthDevice::xstats() const {
-  // Without room for any they tell how many there are.
+  // Without an array this returns the number of statistics.
   const int n = gone() ? 0 : rte_eth_xstats_get(port_, nullptr, 0);
   if (n <= 0) return {};
   std::vector<rte_eth_xstat> values(static_cast<std::size_t>(n));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An ethdev port as this program uses it, be it an Ethernet port or the cable of a software HCA:
-// one receive and one transmit queue, owned by one worker.
+// An ethdev, either an Ethernet port or the cable of a software HCA: one receive and one transmit
+// queue, owned by one worker.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,24 @@ struct rte_mempool;
 namespace ipoib::mgmt {
 
 struct EthDeviceConfig {
-  std::string device;        ///< Name as EAL knows it.
-  std::uint16_t mtu = 1500;  ///< Octets behind the Ethernet header that must pass.
-  unsigned rxd = 512;        ///< Adjusted to what the device takes.
+  std::string device;        ///< EAL's name of the device.
+  std::uint16_t mtu = 1500;  ///< Octets after the Ethernet header that must pass.
+  unsigned rxd = 512;        ///< Adjusted to the limits of the device.
   unsigned txd = 512;
   rte_mempool* pool = nullptr;
-  bool promiscuous = false;  ///< A cable: frames go to LIDs, not to the device's own address.
+  bool promiscuous = false;  ///< A cable: frames go to LIDs, not to the device's MAC.
 };
 
-/// Before the IP packet in a frame; octets.
+/// Octets of a frame before its IP packet.
 inline constexpr unsigned kEthernetHeader = 14;
 
-/// Started from open() on; closed at destruction, or before that by give_up().
+/// Started by open(); closed by give_up() or the destructor.
 class EthDevice {
  public:
-  /// kNotFound names the devices there are; kUnavailable: the MTU cannot be had, with both numbers.
+  /// kNotFound lists the existing devices; kUnavailable: the device does not support the MTU, with
+  /// both numbers.
   static Result<EthDevice> open(const EthDeviceConfig& config);
-  /// What a device is able to do, without the multicast filter, which open() chooses. kNotFound,
+  /// Capabilities of a device, without the multicast filter, which open() chooses. kNotFound,
   /// kRefused.
   static Result<fabric::Capabilities> probe(const std::string& device);
 
@@ -47,7 +48,7 @@ class EthDevice {
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] fabric::Capabilities capabilities() const;
-  /// Groups whose frames it is to receive.
+  /// Groups whose frames the device receives.
   [[nodiscard]] PortGroups& groups() { return groups_; }
   [[nodiscard]] const wire::MacAddr& mac() const { return mac_; }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -55,24 +56,24 @@ class EthDevice {
   [[nodiscard]] std::uint16_t mtu() const { return mtu_; }
   [[nodiscard]] int socket() const;
 
-  /// Nothing is received or sent any more; nobody may be using the device. It may be started again.
-  /// What it had received and nobody had taken is lost: Drop::kLinkDown.
+  /// Stops receiving and sending; start() may follow. Precondition: no worker uses the device.
+  /// Packets that the device had received and no worker had taken are dropped: Drop::kLinkDown.
   Status stop(DropCounters& drops);
   Status start(DropCounters& drops);
   [[nodiscard]] bool started() const { return started_; }
-  /// Frames lost so.
+  /// Packets dropped by stop() and start().
   [[nodiscard]] std::uint64_t drained() const { return drained_; }
-  /// Frames of `mtu` octets behind the Ethernet header pass from now on; stopped devices only.
+  /// Makes frames with `mtu` octets after the Ethernet header pass; stopped devices only.
   /// kUnavailable: the device does not carry them, with both numbers.
   Status set_mtu(std::uint16_t mtu);
-  /// Frames to foreign addresses are received, or not.
+  /// Switches reception of frames to foreign addresses on or off.
   Status set_promiscuous(bool on);
   [[nodiscard]] bool promiscuous() const;
 
-  /// The device was taken away, and give_up() is due.
+  /// True if the device was taken away, so that give_up() must be called.
   [[nodiscard]] bool removed() const { return watch_ != nullptr && watch_->removed(); }
-  /// Stops and closes what is left of it; nobody may be using the device. All else is refused from
-  /// then on, and its link is down.
+  /// Stops and closes the remains of the device. Precondition: no worker uses the device.
+  /// Afterwards its link is down and other operations are refused.
   void give_up();
   [[nodiscard]] bool gone() const { return port_ == kNoPort; }
 
@@ -83,14 +84,14 @@ class EthDevice {
   /// Does not wait for negotiation.
   [[nodiscard]] LinkStatus link_status() const;
 
-  /// Of a device that counts nothing: zeros, and none.
+  /// For a device without statistics: zeros, and an empty list.
   [[nodiscard]] DeviceStats stats() const;
   [[nodiscard]] std::vector<Xstat> xstats() const;
 
  private:
   EthDevice(std::uint16_t port, std::string device, std::string driver);
 
-  /// False: its driver cannot start it again once it was stopped, so it is left alone instead.
+  /// False: the driver cannot start the device again after a stop, so stop() leaves it running.
   [[nodiscard]] bool restarts() const { return driver_ != "net_af_packet"; }
   [[nodiscard]] Status present() const;
   void close();
@@ -100,7 +101,7 @@ class EthDevice {
   std::uint16_t port_;
   std::string name_;
   std::string driver_;
-  fabric::Capabilities capabilities_;  ///< But for the multicast filter, which groups_ knows.
+  fabric::Capabilities capabilities_;  ///< Without the multicast filter, which groups_ has.
   PortGroups groups_;
   std::unique_ptr<RemovalWatch> watch_;
   wire::MacAddr mac_{};

@@ -51,7 +51,7 @@ void EventLoop::wait(Duration timeout) {
     const epoll_event& ev = ready[static_cast<std::size_t>(i)];
     const auto it = handlers_.find(ev.data.fd);
     if (it == handlers_.end()) continue;  // unwatched by an earlier handler of this round
-    const std::shared_ptr<Handler> handler = it->second;  // survives unwatch() by itself
+    const std::shared_ptr<Handler> handler = it->second;  // survives its unwatch()
     (*handler)(ev.events);
   }
 }

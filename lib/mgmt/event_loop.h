@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one place where the management lcore may block: epoll over descriptors.
+// The only place where the management lcore may block: epoll over file descriptors.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  /// Watches a descriptor (EPOLLIN, EPOLLOUT …), or changes what is watched of it.
+  /// Watches a descriptor (EPOLLIN, EPOLLOUT …), or replaces its events and handler.
   Status watch(int fd, std::uint32_t events, Handler handler);
-  /// A handler may unwatch any descriptor, its own too. Unknown descriptors are ignored.
+  /// A handler may unwatch any descriptor, also its own. Unknown descriptors are ignored.
   void unwatch(int fd);
 
   /// Waits for events up to `timeout` and calls their handlers.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node's interfaces, by InterfaceId, as the parts of the management lcore share them.
+// The node's interfaces by InterfaceId, shared by the parts of the management lcore.
 #pragma once
 
 #include <algorithm>
@@ -19,20 +19,20 @@ struct InterfaceSlot {
   link::Interface* control = nullptr;
   unsigned owner = 0;     ///< Worker that receives and sends.
   DropCounters drops;     ///< Packets lost on the management lcore. Writer: that lcore.
-  std::size_t held = 0;   ///< mbufs of packets that wait for a neighbour on it; Punt's.
-  bool up_again = false;  ///< On its way down, and to come up again after that.
+  std::size_t held = 0;   ///< mbufs of packets held for a neighbour here. Writer: Punt.
+  bool up_again = false;  ///< The interface is going down and must come up again after that.
 
-  std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready; AddressBook's.
+  std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready. Writer: AddressBook.
 
-  /// `addr` is this node's by the interface: ready to be used, or, of IPv4, configured.
+  /// True if `addr` is an own address on this interface: ready to be used or, for IPv4, configured.
   [[nodiscard]] bool has(const wire::IpAddr& addr) const {
     const auto in = [&addr](const std::vector<wire::IpPrefix>& own) {
       return std::any_of(own.begin(), own.end(), [&](const auto& p) { return p.addr == addr; });
     };
     return in(usable) || (addr.is_v4() && in(control->addresses()));
   }
-  /// An own IPv6 address to speak to `to` from: link-local where `to` is, else one of its prefix,
-  /// else any but link-local.
+  /// An own IPv6 address as source of packets to `to`: a link-local one if `to` is link-local, else
+  /// one of the prefix of `to`, else any that is not link-local.
   [[nodiscard]] std::optional<wire::IpAddr> address6(const wire::IpAddr& to) const {
     const bool local = wire::is_link_local6(to);
     std::optional<wire::IpAddr> found;
@@ -42,7 +42,7 @@ struct InterfaceSlot {
     }
     return found;
   }
-  /// An own IPv4 address to speak from.
+  /// An own IPv4 address as source of packets.
   [[nodiscard]] std::optional<std::uint32_t> address() const {
     for (const wire::IpPrefix& p : control->addresses())
       if (p.addr.is_v4()) return p.addr.v4_host();
@@ -58,7 +58,7 @@ class InterfaceTable {
     return *slots_.back();
   }
   [[nodiscard]] std::size_t size() const { return slots_.size(); }
-  /// Null for ids that do not exist (kNoInterface among them).
+  /// Null for ids that do not exist (including kNoInterface).
   [[nodiscard]] InterfaceSlot* find(table::InterfaceId id) const {
     return id < slots_.size() ? slots_[id].get() : nullptr;
   }

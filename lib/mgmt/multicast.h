@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Multicast routing tied to workers and interfaces: deliveries go to every worker, membership
+// Connects multicast routing with workers and interfaces: deliveries go to every worker, membership
 // messages to the links.
 #pragma once
 
@@ -21,19 +21,19 @@ class Multicast final : private route::MulticastSender, private route::DeliveryS
  public:
   Multicast(InterfaceTable& interfaces, WorkerSet& workers, Punt& punt);
 
-  /// Makes the interface a multicast router's: it listens to the groups that routers are spoken to
-  /// in, and hears what hosts want. Before the interface starts.
+  /// Makes the interface a multicast router's: it joins the groups of routers and learns from hosts
+  /// which groups they want. Call before the interface starts.
   Status add_router(InterfaceSlot& slot, const IpConfig& config, TimePoint now);
   Status add_route(const MulticastRouteConfig& route, TimePoint now);
   Status remove_route(const MulticastRouteConfig& route, TimePoint now);
 
-  /// Packets to groups that come by the interface are routed: it is a multicast router's, or a
-  /// route names it as incoming.
+  /// True if packets to groups that arrive on the interface are routed: it is a multicast router's,
+  /// or a route names it as incoming.
   [[nodiscard]] bool routes_from(table::InterfaceId iface) const {
     return iface < table::kMaxMulticastInterfaces && (incoming_ >> iface & 1) != 0;
   }
 
-  /// Members of a link that goes down are forgotten.
+  /// Forgets the members on links that went down.
   void follow_state(TimePoint now);
 
   [[nodiscard]] std::vector<MulticastRouteInfo> rows(TimePoint now) const;
@@ -57,7 +57,7 @@ class Multicast final : private route::MulticastSender, private route::DeliveryS
   Punt& punt_;
   route::MulticastRouter router_;
   std::vector<table::InterfaceId> routers_;  ///< Interfaces of add_router().
-  std::vector<bool> up_;                     ///< Of them, as told to router_.
+  std::vector<bool> up_;                     ///< State of routers_[i], as router_ knows it.
   std::uint64_t incoming_ = 0;               ///< Bit i: routes_from(i).
 };
 

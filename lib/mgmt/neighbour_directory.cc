@@ -46,7 +46,7 @@ void NeighbourDirectory::remove(table::NeighbourIndex index) {
 
 void NeighbourDirectory::install(table::NeighbourIndex index, const table::Neighbour& neighbour) {
   expects_management();
-  // Flows leave a gateway before workers know that it failed.
+  // Flows must leave a gateway before workers learn that it failed.
   if (neighbour.state == table::NeighbourState::kFailed) tell_routes(neighbour, false);
   msg::Down m = message(msg::Down::Kind::kNeighbourSet, index);
   m.neighbour = neighbour;

@@ -17,14 +17,15 @@ class Punt;
 /// Management lcore only.
 class NeighbourDirectory final : public link::NeighbourSink {
  public:
-  /// `capacity`: numbers in all, those that wait to be used again among them.
+  /// `capacity`: total of numbers, including those that wait for their retirement.
   NeighbourDirectory(WorkerSet& workers, Punt& punt, fabric::Retirement& retirement,
                      std::uint32_t capacity);
 
-  /// Who is told which neighbours answer; outlives the last call of install().
+  /// Sets the route table, which learns which neighbours answer. It outlives the last call of
+  /// install().
   void set_routes(route::RouteTable& routes) { routes_ = &routes; }
 
-  /// kNoResources while every number is in use, or may still be named by packets under way.
+  /// kNoResources while every number is in use, or may still be named by packets in flight.
   Result<table::NeighbourIndex> allocate_index() override;
   void remove(table::NeighbourIndex index) override;
   void install(table::NeighbourIndex index, const table::Neighbour& neighbour) override;

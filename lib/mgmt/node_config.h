@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node is to be, checked and ready: filled by app/ from the configuration file and the
-// command line, read by lib/mgmt. Plain data.
+// Configuration of a node, checked and complete: app/ fills it from the configuration file and the
+// command line, lib/mgmt reads it. Plain data.
 #pragma once
 
 #include <array>
@@ -21,10 +21,10 @@
 
 namespace ipoib::mgmt {
 
-/// Where management datagrams go.
+/// Device that carries management datagrams.
 struct MadConfig {
-  std::string device;  ///< Of libibumad; empty: over the wire.
-  unsigned port = 0;   ///< Of that device; 0: the first.
+  std::string device;  ///< Name in libibumad; empty: over the wire.
+  unsigned port = 0;   ///< Port of that device; 0: the first.
 };
 
 enum class HcaDriver : std::uint8_t { kSoft, kVerbs };
@@ -34,19 +34,20 @@ struct HcaConfig {
   std::string name;
   HcaDriver driver = HcaDriver::kSoft;
   std::string wire;     ///< soft: name of the ethdev that is its cable.
-  std::string device;   ///< verbs: of rdma-core.
-  unsigned port = 1;    ///< verbs: of that device.
+  std::string device;   ///< verbs: device name in rdma-core.
+  unsigned port = 1;    ///< verbs: port of that device.
   MadConfig mad{};      ///< soft.
   unsigned mtu = 2048;  ///< Largest IB MTU of the port, octets.
-  // soft with MADs over the wire; otherwise a subnet manager, or the device, says what the port is.
+  // soft with MADs over the wire; otherwise a subnet manager or the device sets these attributes.
   std::uint64_t guid = 0;
   std::uint16_t lid = 0;
   std::uint16_t sm_lid = 1;
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
-  /// For the whole fabric, or verbs on Ethernet link layer: for this node alone.
+  /// Serves the whole fabric or, with verbs on Ethernet link layer, only this node.
   bool subnet_administrator = false;
   // soft.
-  bool icrc = true;                        ///< false: as hardware would do it; for measurements.
+  bool icrc = true;                        ///< false: sent as zero and not checked, as if hardware
+                                           ///< did it; for measurements.
   std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.
 };
 
@@ -58,18 +59,20 @@ struct SubnetConfig {
   std::uint8_t sl = 0;
 };
 
-/// IP options that links and ports have alike.
+/// IP options that links and ports share.
 struct IpConfig {
   link::Ip6Config ip6;
-  bool ask_rarp = false;             ///< For an own IPv4 address.
-  unsigned rarp_prefix_len = 24;     ///< Of that address.
-  std::vector<wire::IpAddr> groups;  ///< Multicast groups this node listens to.
-  bool multicast_router = false;  ///< What hosts here want is brought from other such interfaces.
-  /// Of the multicast router: between the two questions before a group that was left is given up.
+  bool ask_rarp = false;             ///< RARP request for an own IPv4 address.
+  unsigned rarp_prefix_len = 24;     ///< Prefix length of that address.
+  std::vector<wire::IpAddr> groups;  ///< Multicast groups that this node listens to.
+  bool multicast_router = false;     ///< Forwards the groups that hosts want here from other such
+                                     ///< interfaces.
+  /// Multicast router: interval of the two queries that it sends before it gives up a group that
+  /// was left.
   Duration last_member_interval = std::chrono::seconds(1);
 };
 
-/// Transport of unicast packets, beside UD.
+/// Transport of unicast packets, in addition to UD.
 enum class LinkMode : std::uint8_t { kDatagram, kConnectedRc, kConnectedUc, kConnected };
 inline constexpr std::array<std::string_view, 4> kLinkModeNames = {"datagram", "connected-rc",
                                                                    "connected-uc", "connected"};
@@ -82,15 +85,15 @@ struct LinkConfigEntry {
   std::vector<wire::IpPrefix> addresses;
   IpConfig ip{};
   LinkMode mode = LinkMode::kDatagram;
-  unsigned connected_mtu = 65'520;  ///< Largest IP packet taken by a connection.
-  link::ConnectionConfig
-      connection{};  ///< But for rc, uc and receive_mtu, which follow from these.
+  unsigned connected_mtu = 65'520;  ///< Largest IP packet that a connection accepts.
+  /// All fields except rc, uc and receive_mtu, which follow from `mode` and `connected_mtu`.
+  link::ConnectionConfig connection{};
   bool create_broadcast = false;
   SubnetConfig broadcast{};  ///< Attributes with create_broadcast.
   link::AllNodes all_nodes = link::AllNodes::kAuto;
   link::SendOnly send_only = link::SendOnly::kNonMember;
   bool flood_absent = false;
-  bool copy_to_routers = false;  ///< Each multicast datagram also to the all-routers group.
+  bool copy_to_routers = false;  ///< Each multicast datagram is also sent to the all-routers group.
 };
 
 struct PortConfig {
@@ -108,7 +111,7 @@ struct RouteConfig {
   bool blackhole = false;
 };
 
-/// Packets to `groups` that come by `in` are forwarded to every interface of `out`.
+/// Packets to `groups` that arrive on `in` are forwarded to every interface of `out`.
 struct MulticastRouteConfig {
   wire::IpPrefix groups;
   wire::IpAddr source{};  ///< All zero: any.
@@ -116,7 +119,7 @@ struct MulticastRouteConfig {
   std::vector<std::string> out;
 };
 
-/// A host that is told its IPv4 address when it asks by RARP.
+/// A host that gets its IPv4 address from this node by RARP.
 struct RarpEntryConfig {
   std::string iface;  ///< Link or port name.
   std::string lladdr;
@@ -156,12 +159,12 @@ struct NodeConfig {
   link::NeighbourConfig neighbour;  ///< [neighbour-cache]
   ForwardMode mode = ForwardMode::kRoute;
   GeneratorConfig generator;
-  bool redirects = true;  ///< Hosts are told of a better first hop on their own link.
-  unsigned tx_first = 0;  ///< Bursts that each worker sends before anything else.
+  bool redirects = true;  ///< Hosts get redirects to a better first hop on their own link.
+  unsigned tx_first = 0;  ///< Bursts that each worker sends first, with `auto_start`.
   unsigned rxd = 512;
   unsigned txd = 512;
-  unsigned total_num_mbufs = 0;  ///< 0: worked out from queues.
-  unsigned mbuf_size = 0;        ///< 0: worked out from the largest MTU.
+  unsigned total_num_mbufs = 0;  ///< 0: computed from the queues.
+  unsigned mbuf_size = 0;        ///< 0: computed from the largest MTU.
   bool auto_start = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Test packets: what workers are given to make them from.
+// Test packets: the generator that workers use.
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 
@@ -15,7 +15,7 @@ namespace ipoib::mgmt {
 void NodeImpl::set_forward_mode(ForwardMode mode) {
   expects_own_lcore();
   config_.mode = mode;
-  // What the generator could refuse was refused when it was set.
+  // set_generator() has refused invalid configurations already.
   if (auto s = publish_generator(); !s) log(LogArea::kMgmt, LogLevel::kErr, "{}", s.error().what);
   settings_.mode.store(mode, std::memory_order_relaxed);
 }
@@ -55,7 +55,7 @@ Status NodeImpl::publish_generator() {
   if (!made) return tl::make_unexpected(made.error());
   generator_bps_ = bps;
   auto old = std::exchange(generator_, std::move(*made));
-  // Release: pairs with the load of a worker that is about to use it.
+  // Release: pairs with the load in the worker that uses it.
   settings_.generator.store(generator_.get(), std::memory_order_release);
   if (old != nullptr) old_generators_.add(std::move(old), *retirement_);
   return {};
@@ -72,7 +72,7 @@ void NodeImpl::follow_exit() {
   settings_.first_bursts.store(asked + std::exchange(first_bursts_, 0), std::memory_order_relaxed);
 }
 
-/// Of several next hops the first.
+/// Interface that leads to the first test destination; of an ECMP group, that of bucket 0.
 table::InterfaceId NodeImpl::exit() const {
   const wire::IpAddr& dst = config_.generator.ip.dst;
   table::NextHop hop =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node behind node.h. Setting up, the loop, questions and requests are in a file each.
+// The implementation of node.h. Setup, loop, queries and requests have a file each.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ struct QsbrDeleter {
 
 void add_drops(std::array<std::uint64_t, kDropCount>& sum, const DropCounters& drops);
 [[nodiscard]] tl::unexpected<Error> no_interface(std::string_view name);
-/// As RouteInfo::kind has it.
+/// Name of a kind in RouteInfo::kind.
 [[nodiscard]] std::string_view kind_name(route::RouteKind kind);
 
 class NodeImpl final : public Node {
@@ -53,11 +53,12 @@ class NodeImpl final : public Node {
   Status set_up();
 
   void run() override;
-  // What run() is made of; SteppedNode makes its own of it.
+  // Parts of run(), which SteppedNode also uses.
   void start();
   void turn();
   void begin_to_leave();
-  /// Nothing is left of what the node has to end in order.
+  /// True if every interface is stopped and every communication manager has settled its
+  /// connections.
   [[nodiscard]] bool has_left() const;
   [[nodiscard]] TimePoint now() const;
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -134,7 +135,7 @@ class NodeImpl final : public Node {
 
  private:
   using DropArray = std::array<std::uint64_t, kDropCount>;
-  /// The rule of class Node: while run() runs, its thread is the management lcore.
+  /// Checks the rule of class Node: while run() runs, its thread is the management lcore.
   [[gnu::always_inline]] void expects_own_lcore() const {
     expects_management();
     expects([this] { return runner_.is({}) || runner_.is(std::this_thread::get_id()); },
@@ -176,7 +177,7 @@ class NodeImpl final : public Node {
   Status start_device(PortUnit& port);
   Status raise_port_mtu(PortUnit& port, std::uint16_t mtu);
   void leave_device_alone(PortUnit& port);
-  /// Lets go of devices that were taken away; now and then.
+  /// Closes devices that were taken away. Called periodically.
   void follow_removals();
 
   // node_run.cc
@@ -212,7 +213,8 @@ class NodeImpl final : public Node {
 
   // node_generate.cc
   Status publish_generator();
-  /// What depends on the interface that leads to test destinations; now and then.
+  /// Adapts the generator to the speed of the exit, and starts waiting first bursts once the exit
+  /// is up. Called periodically.
   void follow_exit();
   [[nodiscard]] table::InterfaceId exit() const;
   [[nodiscard]] std::uint64_t speed_bps(table::InterfaceId id) const;
@@ -221,7 +223,7 @@ class NodeImpl final : public Node {
   NodeLcores lcores_;
   HcaFactory make_hca_;
   TscClock tsc_;
-  unsigned instance_;        ///< In the names of this node's rings, pools and tables.
+  unsigned instance_;        ///< Part of the names of this node's rings, pools and tables.
   std::uint64_t epoch_tsc_;  ///< TimePoint 0 of this process, for management and workers alike.
   std::unique_ptr<EventLoop> events_;
 
@@ -246,23 +248,23 @@ class NodeImpl final : public Node {
   std::vector<std::unique_ptr<LinkUnit>> links_;
   std::unique_ptr<RouteWriter> route_writer_;
   std::unique_ptr<route::RouteTable> routes_;
-  std::vector<fwd::InterfaceEntry> entries_;  ///< As workers see the interfaces; sized once.
+  std::vector<fwd::InterfaceEntry> entries_;  ///< Interface state for workers; sized once.
   std::vector<std::unique_ptr<rte_ring, RingDeleter>> handoff_rings_;
   Capture capture_;
   TimePoint next_carrier_check_{};
   Baseline baseline_;
-  std::vector<TrafficInfo> forward_baseline_;  ///< Of forward_stats(); by InterfaceId.
-  std::vector<TrafficInfo> port_shown_;        ///< At the last port_stats(); by InterfaceId.
+  std::vector<TrafficInfo> forward_baseline_;  ///< Baseline of forward_stats(); by InterfaceId.
+  std::vector<TrafficInfo> port_shown_;        ///< Totals at the last port_stats(); by InterfaceId.
   TimePoint port_shown_at_{};
   LatencyTotals latency_baseline_;  ///< Totals at the last clear_latency().
 
-  std::uint32_t run_id_;  ///< Names time stamps of this process; its low octet is 0.
+  std::uint32_t run_id_;  ///< Identifies time stamps of this process; its low octet is 0.
   std::unique_ptr<const fwd::Generator> generator_;
-  std::uint64_t generator_bps_ = 0;  ///< Speed of the exit that it was made for.
-  unsigned first_bursts_ = 0;        ///< That wait for the exit to be up.
+  std::uint64_t generator_bps_ = 0;  ///< Speed of the exit that generator_ was made for.
+  unsigned first_bursts_ = 0;        ///< Bursts that wait until the exit is up.
   fabric::Retired<std::unique_ptr<const fwd::Generator>> old_generators_;
 
-  [[no_unique_address]] ForChecks<std::thread::id> runner_;  ///< Of run(), while that runs.
+  [[no_unique_address]] ForChecks<std::thread::id> runner_;  ///< Thread of run(), while that runs.
   std::function<void()> stop_hook_;
   std::atomic<bool> stop_requested_{false};
   std::mutex tasks_mutex_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a running node tells of itself.
+// Information about a running node.
 #include <rte_cycles.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Ip6Info ip6_of(const link::Interface& control) {
   return {control.addresses6(), control.mtu6(), control.reason6()};
 }
 
-/// Why a link is not up: with what its port says, which it may be waiting for.
+/// Reason why a link is not up, with the problem of its port, for which it may be waiting.
 std::string reason_of(const LinkUnit& link) {
   std::string reason = link.control().reason();
   const std::string problem = link.hca().hca->problem();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node tells of itself: the rows of every `show` command, telemetry answer and test.
-// Filled on the management lcore; plain values, safe to hand to another thread.
+// Information about a node: the rows of every `show` command, telemetry answer and test. Filled on
+// the management lcore; plain values, safe to hand to another thread.
 #pragma once
 
 #include <array>
@@ -25,11 +25,11 @@ struct TrafficInfo {
   std::array<std::uint64_t, kDropCount> drops{};
 };
 
-/// IPv6 of an interface.
+/// IPv6 state of an interface.
 struct Ip6Info {
-  std::vector<link::AddressInfo> addresses;  ///< With the link-local one.
-  std::uint16_t mtu = 0;                     ///< 0: IPv6 does not run;
-  std::string reason;                        ///< that is why.
+  std::vector<link::AddressInfo> addresses;  ///< Includes the link-local one.
+  std::uint16_t mtu = 0;                     ///< 0: IPv6 does not run.
+  std::string reason;                        ///< Reason why IPv6 does not run.
 };
 
 struct LinkInfo {
@@ -42,7 +42,7 @@ struct LinkInfo {
   std::uint32_t qpn = 0;
   std::uint16_t pkey = 0;
   std::uint16_t mtu = 0;
-  std::string mode;     ///< As kLinkModeNames has it.
+  std::string mode;     ///< Name in kLinkModeNames.
   std::string dialect;  ///< "rfc4391"
   link::LinkParameters parameters;
   link::LinkCounters counters;
@@ -63,14 +63,14 @@ struct PortInfo {
   std::string device;
   std::string driver;
   std::string state;
-  bool started = true;  ///< The device.
+  bool started = true;  ///< The device is started.
   wire::MacAddr mac{};
   std::uint16_t mtu = 0;
   std::uint32_t link_speed_mbps = 0;
-  int socket = -1;  ///< NUMA; -1: none in particular.
+  int socket = -1;  ///< NUMA node; -1: none in particular.
   bool promiscuous = false;
   fabric::Capabilities capabilities;
-  std::string problem;  ///< What keeps the device from working; empty: nothing.
+  std::string problem;  ///< Reason why the device does not work; empty: none.
   link::PortCounters counters;
   std::vector<wire::IpPrefix> addresses;
   Ip6Info ip6;
@@ -79,12 +79,12 @@ struct PortInfo {
 
 struct HcaInfo {
   std::string name;
-  std::string driver;  ///< As kHcaDriverNames has it.
+  std::string driver;  ///< Name in kHcaDriverNames.
   std::string wire;    ///< The ethdev; verbs: device and port, "mlx5_0:1".
   MadConfig mad{};
   fabric::PortAttr attr;
   fabric::Capabilities capabilities;
-  std::string problem;  ///< What keeps the port from working; empty: nothing.
+  std::string problem;  ///< Reason why the port does not work; empty: none.
   bool subnet_administrator = false;
   std::array<std::uint64_t, kDropCount> drops{};
   cm::ManagerCounters cm;
@@ -101,11 +101,11 @@ struct RouteInfo {
                      ///< "redirect", "advertised"
   std::string iface;
   std::vector<wire::IpAddr> via;
-  std::vector<wire::IpAddr> dead{};  ///< Those of `via` that do not answer, or whose interface is
-                                     ///< down. Packets leave by them only where all are dead.
+  std::vector<wire::IpAddr> dead{};  ///< Gateways of `via` that do not answer, or whose interface
+                                     ///< is down. They are used only if all are dead.
 };
 
-/// A row of `show mroute`: what becomes of packets to a group that come by an interface.
+/// A row of `show mroute`: forwarding of packets to a group that arrive on an interface.
 struct MulticastRouteInfo {
   wire::IpAddr group;
   std::optional<wire::IpAddr> source;  ///< None: any.
@@ -121,7 +121,7 @@ struct WorkerInfo {
   unsigned lcore = 0;
   std::vector<std::string> interfaces;
   std::uint64_t loops = 0, busy_loops = 0, rx_packets = 0, punts = 0;
-  std::uint64_t busy_cycles = 0, cycles = 0;  ///< In busy loops; in all.
+  std::uint64_t busy_cycles = 0, cycles = 0;  ///< Cycles in busy loops, and in all loops.
   std::uint64_t generated = 0, stamped = 0, consumed = 0, no_mbuf = 0;
   std::uint64_t tcp_merged = 0, tcp_cut = 0;
   /// Receive calls by packets: 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.
@@ -133,37 +133,37 @@ struct WorkerInfo {
 struct InterfaceStatsInfo {
   std::string name;
   TrafficInfo traffic;
-  // Of the device: frames it had no room for, damaged ones, and those without a buffer.
+  // Device counters: frames without room in the device, damaged frames, frames without an mbuf.
   std::uint64_t rx_missed = 0, rx_errors = 0, rx_nombuf = 0;
   std::uint64_t rx_pps = 0, tx_pps = 0, rx_bps = 0, tx_bps = 0;  ///< Since the last call.
 };
 
-/// What is done with packets, and what became of those made here.
+/// Forwarding state, and counts of test packets.
 struct ForwardInfo {
   fwd::ForwardMode mode{};
   bool forwarding = false;
   unsigned burst = 0;
   std::string exit;            ///< Interface that leads to the first test destination, if one does.
-  std::uint64_t exit_bps = 0;  ///< Its speed; 0: not known.
-  unsigned first_bursts = 0;   ///< Of send_first(), that wait for it.
+  std::uint64_t exit_bps = 0;  ///< Speed of the exit; 0: not known.
+  unsigned first_bursts = 0;   ///< Bursts of send_first() that wait for the exit.
   std::uint64_t generated = 0, consumed = 0, no_mbuf = 0;
 };
 
 struct LatencyInfo {
-  std::uint64_t sent = 0, received = 0;  ///< Each packet once.
-  std::uint64_t lost = 0;                ///< Missing before the last that came.
-  std::uint64_t late = 0;                ///< Of the received: overtaken by another.
+  std::uint64_t sent = 0, received = 0;  ///< Packets without duplicates.
+  std::uint64_t lost = 0;                ///< Packets missing before the last one that arrived.
+  std::uint64_t late = 0;                ///< Received packets that another one overtook.
   std::uint64_t duplicates = 0;
   std::uint64_t min_ns = 0, p50_ns = 0, p90_ns = 0, p99_ns = 0, p999_ns = 0, max_ns = 0;
 };
 
-/// A row of `show sa`: one HCA's client, and the administrator where it runs here.
+/// A row of `show sa`: the client of one HCA, and the administrator if it runs here.
 struct SaInfo {
   std::string hca;
   std::uint16_t sm_lid = 0;
-  std::string problem;  ///< Of the port.
+  std::string problem;  ///< Problem of the port.
   sa::ClientCounters client;
-  fabric::NamedCounters mads;  ///< Of the device that carries them.
+  fabric::NamedCounters mads;  ///< Counters of the device that carries the MADs.
   bool administrator = false;
   struct Group {
     wire::Gid mgid;
@@ -182,10 +182,10 @@ struct SaInfo {
     wire::Gid gid;
     std::uint16_t lid = 0;
   };
-  std::vector<Port> ports;  ///< Administrator only: as learned.
+  std::vector<Port> ports;  ///< Administrator only: ports that it has learned.
 };
 
-/// One row: reason, where it was counted ("ib0", "eth0", "soft0"), how many.
+/// One row: reason, place that counted it ("ib0", "eth0", "soft0"), number of packets.
 struct DropInfo {
   Drop reason{};
   std::string where;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ports and their devices, changed while workers run.
+// Changes of ports and their devices while workers run.
 #include <rte_mbuf.h>
 #include <rte_rcu_qsbr.h>
 
@@ -16,7 +16,7 @@ PortUnit* NodeImpl::port_named(std::string_view name) {
   return found == ports_.end() ? nullptr : found->get();
 }
 
-/// Returns when no worker uses it any more: they look at the entry before each use.
+/// Returns when no worker uses the device any more: workers check the entry before each use.
 void NodeImpl::leave_device_alone(PortUnit& port) {
   entries_[port.config().id].device_stopped.store(true, std::memory_order_relaxed);
   rte_rcu_qsbr_check(rcu_.get(), rte_rcu_qsbr_start(rcu_.get()), true);
@@ -67,7 +67,7 @@ Status NodeImpl::set_port_started(std::string_view name, bool on) {
   return {};
 }
 
-/// The device of a port has to be stopped for that.
+/// The device of a port must be stopped for this change.
 Status NodeImpl::raise_port_mtu(PortUnit& port, std::uint16_t mtu) {
   const unsigned room = buffers_.data_room() - RTE_PKTMBUF_HEADROOM;
   if (mtu + kEthernetHeader > room)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the CLI and other clients ask a running node to do.
+// Requests of the CLI and other clients to a running node.
 #include <algorithm>
 
 #include "lib/mgmt/node_impl.h"

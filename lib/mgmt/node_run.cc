@@ -17,13 +17,13 @@ namespace {
 
 /// Longest sleep: a missed doorbell costs no more than this.
 constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
-/// Where a device cannot wake us for its MADs, we look this often.
+/// Poll interval for MADs of a device that cannot wake the management lcore.
 constexpr Duration kMadPoll = std::chrono::milliseconds(1);
 constexpr Duration kCarrierCheck = std::chrono::milliseconds(100);
-/// Leaving groups and disconnecting must end some time.
+/// Time limit for leaving groups and disconnecting.
 constexpr Duration kShutDownLimit = std::chrono::seconds(5);
 
-/// Workers read these lines per packet: written only when something changed.
+/// Workers read these cache lines per packet, so they are written only on a change.
 template <class T>
 void publish(std::atomic<T>& to, T value) {
   if (to.load(std::memory_order_relaxed) != value) to.store(value, std::memory_order_relaxed);
@@ -169,7 +169,7 @@ void NodeImpl::publish_interfaces() {
   for (const auto& slot : interfaces_) {
     const link::Interface& control = *slot->control;
     fwd::InterfaceEntry& entry = entries_[control.id()];
-    // A link that seeks its membership again goes on with what it knows.
+    // A link that joins again keeps forwarding with the attributes that it knows.
     const bool up = control.state() == link::State::kUp ||
                     (control.state() == link::State::kJoining && control.mtu() != 0);
     entry.set_up(up, control.mtu());

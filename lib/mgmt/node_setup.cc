@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Setting a node up: memory, devices, interfaces, workers, routes, in the order in which each
-// needs the ones before.
+// Setup of a node: memory, devices, interfaces, workers, routes. Each step needs the steps before
+// it.
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_lcore.h>
@@ -30,7 +30,7 @@ namespace {
 
 /// Octets of an IB packet around its payload: LRH, GRH, BTH, DETH, pad and ICRC.
 constexpr unsigned kIbOverhead = 8 + 40 + 12 + 8 + 3 + 4;
-/// What an ethdev must carry beside the IB MTU.
+/// Octets that an ethdev must carry in addition to the IB MTU.
 constexpr unsigned kCableOverhead = 80;
 
 std::uint64_t read_tsc() noexcept {
@@ -58,8 +58,9 @@ link::ConnectionConfig connection_config(const LinkConfigEntry& l) {
   return config;
 }
 
-/// Buffers for messages of one link. Those of a real HCA are made of mbufs for the longest message
-/// each, and wait at the device: half of what an hca is given, for all of its links.
+/// Number of receive buffers for the messages of one link. A buffer of a real HCA consists of the
+/// mbufs for the longest message and waits at the device. All links of an HCA together get half of
+/// its kMessagesUnderWay mbufs.
 std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const LinkConfigEntry& l,
                             unsigned mbuf_size) {
   constexpr std::uint32_t kLeast = 32;
@@ -73,8 +74,8 @@ std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const 
   return std::clamp(kMessagesUnderWay / 2 / segments / links, kLeast, usual.depth);
 }
 
-/// What each hca may hold: all that the mempool was made for or, where somebody else chose its
-/// size, a share of half of it.
+/// mbufs that messages of each hca may hold: all that the mempool was made for or, if the
+/// configuration sets its size, an equal share of half of it.
 std::uint32_t message_mbufs(const NodeConfig& node) {
   if (node.total_num_mbufs == 0) return kMessagesUnderWay;
   const auto hcas = std::max<unsigned>(static_cast<unsigned>(node.hcas.size()), 1);
@@ -97,7 +98,7 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std
   return tl::make_unexpected(receive.error());
 }
 
-/// RARP on a link or port; `parse` reads link-layer addresses of its kind.
+/// RARP on a link or port; `parse` reads its kind of link-layer address.
 template <class Entry, class Parse>
 auto rarp_config(const NodeConfig& node, const Entry& iface, const Parse& parse) {
   link::RarpConfig<std::decay_t<decltype(*parse(""))>> config;
@@ -207,7 +208,7 @@ std::string NodeImpl::object_name(std::string_view what) const {
 
 unsigned NodeImpl::mbuf_size() const {
   if (config_.mbuf_size != 0) return config_.mbuf_size;
-  unsigned longest = 4096;  // a page: what memif buffers and AF_PACKET slots are usually made of
+  unsigned longest = 4096;  // a page: the usual size of memif buffers and AF_PACKET slots
   for (const PortConfig& p : config_.ports) longest = std::max(longest, p.mtu + kEthernetHeader);
   for (const HcaConfig& h : config_.hcas)
     longest = std::max(longest, h.mtu + kIbOverhead + kEthernetHeader);
@@ -217,8 +218,8 @@ unsigned NodeImpl::mbuf_size() const {
 std::uint32_t NodeImpl::neighbour_capacity() const {
   const std::size_t interfaces =
       std::max<std::size_t>(config_.ports.size() + config_.links.size(), 1);
-  // Groups that are sent to have numbers too. And where a full table forgets one neighbour to take
-  // in another, the number of the first comes back a few turns of the loop later.
+  // Groups that packets are sent to have numbers too. When a full table replaces one neighbour by
+  // another, the number of the first is free again only a few turns of the loop later.
   const std::size_t groups = 2 * link::GroupConfig{}.max_groups * config_.links.size();
   constexpr std::size_t kRetired = 1024;
   return static_cast<std::uint32_t>(config_.neighbour.max_entries * interfaces + groups + kRetired);
@@ -245,7 +246,7 @@ Status NodeImpl::create_buffers() {
   return {};
 }
 
-/// Interfaces tell routing of their addresses, so it is there before them.
+/// Called before interfaces are created, because they report their addresses to routing.
 void NodeImpl::create_routing() {
   route_writer_ = std::make_unique<RouteWriter>(interfaces_, *prefixes_, *prefixes6_, next_hops_,
                                                 own_addresses_, *rcu_);

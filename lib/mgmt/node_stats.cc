@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reports in the manner of dpdk-testpmd, and what was measured of test packets.
+// Reports like those of dpdk-testpmd, and measurements of test packets.
 #include <algorithm>
 
 #include "lib/mgmt/node_impl.h"
@@ -40,8 +40,8 @@ std::vector<InterfaceStatsInfo> NodeImpl::port_stats() {
   return rows;
 }
 
-/// Of Ethernet ports the device's own; links share theirs, and find theirs among the drops of the
-/// hca. A device that has none has zeros.
+/// Adds the device counters of Ethernet ports. Links have none: they share their device, whose
+/// losses are among the drops of the hca. A device without counters has zeros.
 void NodeImpl::add_device_stats(std::vector<InterfaceStatsInfo>& rows) const {
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const DeviceStats stats = since(ports_[i]->device().stats(), baseline_.ports[i]);
@@ -108,7 +108,7 @@ LatencyInfo NodeImpl::latency() const {
     const std::uint64_t received = t.streams[i].received - from.streams[i].received;
     const std::uint64_t passed = t.streams[i].next - from.streams[i].next;
     info.received += received;
-    // Those that were still missing when it was cleared and came since make up for others.
+    // Packets that were missing at the clear and arrived since then offset other losses.
     info.lost += passed - std::min(passed, received);
   }
   for (std::size_t i = 0; i < t.ns.size(); ++i) t.ns[i] -= from.ns[i];

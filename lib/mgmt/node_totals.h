@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node counted since it started, whatever was cleared since, and how much there is of what:
-// for those who work out rates and keep records themselves. Filled on the management lcore with as
-// little work as can be; plain values, safe to hand to another thread.
+// Totals of a node since its start, which no clear resets, and the sizes of its tables, for readers
+// that compute rates and keep records themselves. Filled on the management lcore with as little
+// work as possible; plain values, safe to hand to another thread.
 #pragma once
 
 #include <array>
@@ -25,13 +25,13 @@ struct InterfaceTotals {
   std::string name;
   Place place = Place::kLink;  ///< kLink or kPort.
   link::State state{};
-  unsigned worker = 0;  ///< That receives and sends.
+  unsigned worker = 0;  ///< Worker that receives and sends.
   std::uint16_t mtu = 0;
   std::uint64_t speed_bps = 0;  ///< 0: not known.
   TrafficInfo traffic;
-  DeviceStats errors;  ///< Of a port.
+  DeviceStats errors;  ///< Device counters of a port.
   link::NeighbourPhases neighbours{};
-  std::map<std::string_view, std::size_t> groups;  ///< By GroupInfo::state.
+  std::map<std::string_view, std::size_t> groups;  ///< Number of groups by GroupInfo::state.
 };
 
 struct HcaTotals {
@@ -40,7 +40,7 @@ struct HcaTotals {
   sa::ClientCounters client;
   fabric::NamedCounters mads;
   bool administrator = false;
-  std::size_t groups = 0, ports = 0;  ///< That the administrator knows.
+  std::size_t groups = 0, ports = 0;  ///< Groups and ports that the administrator knows.
 };
 
 /// Time-stamped packets of all workers.
@@ -49,11 +49,11 @@ struct LatencyTotals {
     std::uint64_t received = 0, next = 0;
   };
   std::uint64_t sent = 0, late = 0, duplicates = 0;
-  std::array<Stream, fwd::LatencyRecorder::kStreams> streams{};  ///< By sending worker.
-  fwd::Histogram::Counts ns{};                                   ///< How long they were under way.
+  std::array<Stream, fwd::LatencyRecorder::kStreams> streams{};  ///< Indexed by sending worker.
+  fwd::Histogram::Counts ns{};                                   ///< Latencies.
 
   [[nodiscard]] std::uint64_t received() const;
-  /// Not come before the last that came, as yet.
+  /// Packets before the last one received that have not arrived yet.
   [[nodiscard]] std::uint64_t missing() const;
 };
 
@@ -61,12 +61,12 @@ struct NodeTotals {
   Duration uptime{};
   std::uint64_t tsc_hz = 0;
   std::size_t mbufs = 0, mbufs_free = 0;
-  std::size_t reserve_mbufs = 0, reserve_mbufs_free = 0;  ///< For what must go on without those.
+  std::size_t reserve_mbufs = 0, reserve_mbufs_free = 0;  ///< Buffers::reserve().
   std::vector<InterfaceTotals> interfaces;
   std::vector<HcaTotals> hcas;
   std::vector<WorkerInfo> workers;
-  std::array<std::uint64_t, kDropCount> drops{};   ///< Of packets that came by no interface.
-  std::map<std::string_view, std::size_t> routes;  ///< By RouteInfo::kind.
+  std::array<std::uint64_t, kDropCount> drops{};   ///< Drops of packets from no interface.
+  std::map<std::string_view, std::size_t> routes;  ///< Number of routes by RouteInfo::kind.
   std::size_t multicast_routes = 0;
   LatencyTotals latency;
 };

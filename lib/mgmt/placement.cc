@@ -9,15 +9,15 @@
 namespace ipoib::mgmt {
 namespace {
 
-/// Rings between a worker and management.
+/// Places in the rings between a worker and management.
 constexpr unsigned kWorkerRings = 2 * 4096;
-/// Packets that wait for their neighbour or in management's hands.
+/// Packets on the management lcore, including those that wait for their neighbour.
 constexpr unsigned kManagement = 4096;
-/// Answers, queries and acknowledgements under way.
+/// Answers, queries and acknowledgements in flight.
 constexpr unsigned kReserve = 2048;
-constexpr unsigned kReserveCache = 64;  ///< A cache of 32 keeps one and a half of that.
+constexpr unsigned kReserveCache = 64;  ///< A cache of 32 keeps up to 48 mbufs.
 
-/// Counts by NUMA node, in the order in which workers name the nodes.
+/// Counts by NUMA node, in the order of worker numbers.
 class Needs {
  public:
   explicit Needs(const Topology& topology) : topology_{topology} {
@@ -43,7 +43,7 @@ class Needs {
   std::vector<PoolPlan> pools_;
 };
 
-/// A cable has one pair of queues for all of its links.
+/// A cable has one pair of queues for all links of its hca.
 unsigned queue_pairs(const NodeConfig& config, const HcaConfig& hca) {
   if (hca.driver == HcaDriver::kSoft) return 1;
   return static_cast<unsigned>(std::count_if(config.links.begin(), config.links.end(),
@@ -56,7 +56,7 @@ unsigned messages_under_way(const NodeConfig& config, const HcaConfig& hca) {
   return connected ? kMessagesUnderWay : 0;
 }
 
-/// So that all have `total` between them.
+/// Scales the pools so that they have `total` mbufs together.
 void scale(std::vector<PoolPlan>& pools, unsigned total) {
   std::uint64_t wanted = 0;
   for (const PoolPlan& p : pools) wanted += p.mbufs;
@@ -103,7 +103,7 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
 }
 
 unsigned plan_reserve(const NodeConfig& config) {
-  // Devices give back what they have sent when more is sent.
+  // Devices free sent mbufs only when they send more.
   const auto devices = static_cast<unsigned>(config.ports.size() + config.hcas.size());
   return kReserve + devices * config.txd + (config.worker.count + 1) * kReserveCache;
 }

@@ -28,7 +28,7 @@ void PortGroups::choose(MulticastFilter filter) {
       "device {}: multicast that it receives: {}", device_, to_string(filter));
 }
 
-/// The device filters as narrowly as it can be asked to, and that is not enough.
+/// Falls back to promiscuous mode, because the device has no sufficient filter.
 void PortGroups::widen() {
   const bool promiscuous = rte_eth_promiscuous_enable(port_) == 0;
   choose(promiscuous ? MulticastFilter::kPromiscuous : MulticastFilter::kUnknown);
@@ -63,7 +63,7 @@ void PortGroups::join_all() {
 
 void PortGroups::restore() {
   expects_management();
-  // All-multicast and promiscuous mode come back by themselves.
+  // All-multicast and promiscuous mode are restored by ethdev.
   if (filter_ == MulticastFilter::kGroups && !program()) widen();
 }
 

@@ -17,7 +17,7 @@ std::span<std::byte> data_of(rte_mbuf* m) {
   return {rte_pktmbuf_mtod(m, std::byte*), rte_pktmbuf_data_len(m)};
 }
 
-/// `iface`: it leaves by; `in`: it came by.
+/// `iface`: egress, `in`: ingress interface.
 msg::Down send_message(msg::Down::Kind kind, table::InterfaceId iface, rte_mbuf* m,
                        table::InterfaceId in = table::kNoInterface) {
   msg::Down down;
@@ -29,10 +29,10 @@ msg::Down send_message(msg::Down::Kind kind, table::InterfaceId iface, rte_mbuf*
   return down;
 }
 
-/// As much as an ICMPv6 error quotes (RFC 4443 §3.1).
+/// Upper bound of the octets that an ICMPv6 error quotes (RFC 4443 §3.1).
 constexpr std::size_t kMinIp6Mtu = 1280;
 
-// Workers pass up packets with a whole IP header of either version.
+// IP packets that workers punt have a whole header of either version.
 bool is_v4(const rte_mbuf* m) {
   return rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->version() == 4;
 }
@@ -44,17 +44,17 @@ wire::IpAddr destination_of(const rte_mbuf* m) {
   return is_v4(m) ? wire::IpAddr::v4(rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->dst.host())
                   : rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->dst;
 }
-/// Its way is known by the interface, not by a route.
+/// True if the interface, not a route, determines the way to the address.
 bool is_of_link(const wire::IpAddr& to) {
   return wire::is_multicast(to) || wire::is_link_local6(to);
 }
 
-/// Octets that an mbuf of the pool takes behind its headroom.
+/// Octets that an mbuf of the pool has after its headroom.
 std::size_t room_of(rte_mempool* pool) {
   return rte_pktmbuf_data_room_size(pool) - std::size_t{RTE_PKTMBUF_HEADROOM};
 }
 
-/// In as many mbufs as it takes; null where there are not so many.
+/// Copies to a chain of mbufs. Returns null if the pool has not enough.
 rte_mbuf* copy_into(rte_mempool* pool, std::span<const std::byte> octets) {
   rte_mbuf* const head = rte_pktmbuf_alloc(pool);
   for (rte_mbuf* last = head; last != nullptr;) {
@@ -122,8 +122,8 @@ void Punt::handle(const msg::Up& message) {
   rte_pktmbuf_free(m);
 }
 
-/// Its octets where they lie, if they are in one segment that nobody else has; else a copy of them,
-/// good until the next call.
+/// Returns the packet's octets in place if they are in one segment without other references; else a
+/// copy of them, valid until the next call.
 std::span<std::byte> Punt::in_one_piece(rte_mbuf* m) {
   if (m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1) return data_of(m);
   whole_.resize(rte_pktmbuf_pkt_len(m));
@@ -158,7 +158,7 @@ void Punt::send_answer(rte_mbuf* m, std::span<const std::byte> answer, Interface
   send_own(reply, &in);
 }
 
-/// True: the packet went out again as the answer.
+/// Returns true if it took `m` to answer it.
 bool Punt::answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
   if (wire::is_multicast(destination_of(m))) return false;
   switch (route::answer_local(packet)) {
@@ -208,7 +208,7 @@ void Punt::tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::
     tell_sender6({head, len}, slot, {error.type, error.code, error.mtu});
 }
 
-// Nothing is told to an own address: the packet is this node's own, or its source is forged.
+// Errors are not sent to own addresses: the packet is this node's own, or its source is forged.
 void Punt::tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
                         const route::IcmpError& error) {
   std::optional<std::uint32_t> source = in != nullptr ? in->address() : std::nullopt;
@@ -246,13 +246,14 @@ void Punt::tell_sender6(std::span<const std::byte> offending, InterfaceSlot* in,
   send_own(m, in);
 }
 
-/// Of a better first hop on its own link. Source: RFC 1812 §5.2.7.2, RFC 4861 §8.2.
+/// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
+/// RFC 4861 §8.2.
 void Punt::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in) {
   if (is_v4(m)) return redirect4(data_of(m), next_hop, in);
   if (limiter6_.allow(source_of(m), now_)) in.control->send_redirect(data_of(m), next_hop, now_);
 }
 
-/// Only where sender and next hop share a subnet, in which this node is too.
+/// Only if sender and next hop share a subnet in which this node is too.
 void Punt::redirect4(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
                      InterfaceSlot& in) {
   const auto ip = wire::read<wire::Ipv4Hdr>(packet);
@@ -274,7 +275,8 @@ void Punt::redirect4(std::span<const std::byte> packet, const wire::IpAddr& next
   send_own(m, &in);
 }
 
-/// Where no route tells the way, the packet leaves by the interface it answers to.
+/// A packet to a group or link-local address is sent on `by`, the interface of the packet that it
+/// answers.
 void Punt::send_own(rte_mbuf* m, const InterfaceSlot* by) {
   ++counters_.originated;
   const unsigned worker = by != nullptr ? by->owner : 0;
@@ -340,7 +342,7 @@ void Punt::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t 
   workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendRaw, iface, m));
 }
 
-/// Null, and counted: no mbufs.
+/// Returns null and counts if there are no mbufs.
 rte_mbuf* Punt::copy(std::span<const std::byte> octets) {
   rte_mbuf* m = copy_into(buffers_.pool, octets);
   if (m == nullptr && octets.size() <= room_of(buffers_.reserve))

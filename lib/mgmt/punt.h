@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that workers pass up and packets that management sends: ARP, local delivery, ICMP errors,
+// Packets that workers punt and packets that management sends: ARP, local delivery, ICMP errors,
 // packets that wait for their neighbour.
 #pragma once
 
@@ -24,14 +24,14 @@ namespace ipoib::mgmt {
 struct PuntCounters {
   std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
   std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
-  std::uint64_t answered = 0;    ///< Of the local ones: echo requests that went out as replies.
+  std::uint64_t answered = 0;    ///< Echo requests among the local packets, sent back as replies.
   std::uint64_t originated = 0;  ///< Packets of this node given to workers, these replies included.
   std::uint64_t icmp_sent = 0;
-  std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, not allowed, or to this node.
-  std::uint64_t no_mbuf = 0;          ///< Own packets that found no mbuf.
+  std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, forbidden, or to this node.
+  std::uint64_t no_mbuf = 0;          ///< Own packets for which no mbuf was available.
 };
 
-/// Where Punt takes mbufs from, and how many it may let wait.
+/// Pools of Punt, and its limit of held packets.
 struct PuntBuffers {
   rte_mempool* pool = nullptr;
   rte_mempool* reserve = nullptr;  ///< For short packets of this node when `pool` is empty.
@@ -44,33 +44,33 @@ class Punt {
   Punt(InterfaceTable& interfaces, WorkerSet& workers, const PuntBuffers& buffers)
       : interfaces_{interfaces}, workers_{workers}, buffers_{buffers} {}
 
-  /// Who takes IGMP and MLD; outlives the last call of handle().
+  /// Sets the receiver of IGMP and MLD, which outlives the last call of handle().
   void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
-  /// The time of whatever is handled until the next call.
+  /// Sets the time for everything that is handled until the next call.
   void set_now(TimePoint now) { now_ = now; }
 
-  /// Takes over the message's mbuf. One that names no interface is lost under kLocalFromSelf.
+  /// Takes over the message's mbuf. A packet of no interface is dropped: kLocalFromSelf.
   void handle(const msg::Up& message);
 
-  /// Packets on their way to one interface hold, this one with them, more mbufs than are left for
-  /// others: however many wait on one, another has room.
+  /// True if the packets held for the interface of `m`, including `m`, have more mbufs than the
+  /// limit leaves for others. So one interface never takes all of them.
   [[nodiscard]] bool crowded(rte_mbuf* m) const;
-  /// A held packet goes on: its neighbour is known now.
+  /// Sends a held packet, whose neighbour is now known.
   void send_routed(rte_mbuf* m);
-  /// A held packet is given up. Where `unreachable`, its sender is told.
+  /// Drops a held packet. `unreachable`: its sender gets an ICMP error.
   void drop_held(rte_mbuf* m, Drop reason, bool unreachable);
 
   /// Sends a whole IP packet of this node on the interface, to a neighbour or group there.
   void send_on(table::InterfaceId iface, std::span<const std::byte> packet);
-  /// Sends octets as they are on an interface: from the IPoIB header on, with where they go, or
-  /// from the Ethernet header on.
+  /// Sends octets unchanged on an interface: on a link from the IPoIB header on, to `ah` and `qpn`;
+  /// on a port from the Ethernet header on.
   void send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
                 std::span<const std::byte> frame);
 
   [[nodiscard]] const PuntCounters& counters() const { return counters_; }
   /// mbufs of packets that wait for their neighbours.
   [[nodiscard]] std::size_t held() const { return held_; }
-  /// Packets lost here that came by no interface.
+  /// Drops on this lcore of packets that arrived on no interface.
   [[nodiscard]] const DropCounters& drops() const { return drops_; }
 
  private:
@@ -82,7 +82,7 @@ class Punt {
   void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in);
   void redirect4(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
                  InterfaceSlot& in);
-  /// A packet waits no longer.
+  /// Takes a held packet off the counts. Returns the slot of its interface.
   InterfaceSlot& let_go(rte_mbuf* m);
   [[nodiscard]] bool is_own(const wire::IpAddr& addr) const;
   void tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
@@ -97,7 +97,7 @@ class Punt {
   WorkerSet& workers_;
   PuntBuffers buffers_;
   std::size_t held_ = 0;          ///< mbufs; sum over all interfaces.
-  std::vector<std::byte> whole_;  ///< Of in_one_piece().
+  std::vector<std::byte> whole_;  ///< Scratch memory of in_one_piece().
   route::MulticastRouter* multicast_ = nullptr;
   route::IcmpLimiter limiter_;
   route::IcmpLimiter limiter6_;

@@ -21,7 +21,7 @@ RemovalWatch::RemovalWatch(std::uint16_t port) : port_{port} {
 
 RemovalWatch::~RemovalWatch() {
   expects_management();
-  // While the interrupt thread is in hear(), which does not wait for anybody.
+  // The call fails with -EAGAIN while the interrupt thread is in hear(), which never blocks.
   while (rte_eth_dev_callback_unregister(port_, RTE_ETH_EVENT_INTR_RMV, &hear, this) == -EAGAIN)
     rte_pause();
 }

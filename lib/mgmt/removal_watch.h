@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hears from DPDK that an ethdev was taken away.
+// Learns from DPDK that an ethdev was taken away.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -9,8 +9,8 @@
 
 namespace ipoib::mgmt {
 
-/// Made and ended by the management lcore, before the ethdev is closed. EAL's interrupt thread
-/// tells it.
+/// Created and destroyed by the management lcore, before the ethdev is closed. EAL's interrupt
+/// thread notifies it.
 class RemovalWatch {
  public:
   explicit RemovalWatch(std::uint16_t port);

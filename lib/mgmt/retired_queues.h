@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connected queues that the control plane is done with, while workers may not be.
+// Connected queues that the control plane has released, while workers may still use them.
 #pragma once
 
 #include "lib/fabric/hca.h"
@@ -16,13 +16,13 @@ class RetiredQueues {
   RetiredQueues& operator=(const RetiredQueues&) = delete;
   ~RetiredQueues() { destroy_all(); }
 
-  /// What names the queue has been replaced: every message about it is sent.
+  /// Precondition: every message that replaces the queue in workers' tables is sent.
   void add(fabric::ConnectedQueue& queue) { queues_.add(&queue, retirement_); }
-  /// Destroys those whose time has come; call once per turn of the loop.
+  /// Destroys the queues whose retirement is over; call once per turn of the loop.
   void collect() {
     queues_.reclaim(retirement_, [this](auto* queue) { hca_.destroy_connected_queue(*queue); });
   }
-  /// No worker runs any more.
+  /// Precondition: no worker runs any more.
   void destroy_all() {
     queues_.reclaim_all([this](auto* queue) { hca_.destroy_connected_queue(*queue); });
   }

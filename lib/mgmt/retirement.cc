@@ -10,8 +10,8 @@
 namespace ipoib::mgmt {
 namespace {
 
-/// Everything in front of place `end` is off the ring. Places count up to 2^32 and begin anew, so
-/// one that is far ahead may look as if it were behind; an empty ring has passed everything.
+/// True if everything before place `end` is off the ring. Places wrap at 2^32, so one that is far
+/// ahead may look as if it were behind; but an empty ring has passed everything.
 bool has_passed(const rte_ring& ring, std::uint32_t end) {
   return static_cast<std::int32_t>(ring.cons.tail - end) >= 0 || rte_ring_empty(&ring) != 0;
 }
@@ -46,7 +46,7 @@ bool WorkerRetirement::tables_changed() const {
   return grace_.over(loops_);
 }
 
-/// Whoever has seen that a worker forgot a name sees in its rings all packets that carry it.
+/// Once a worker has shown that it forgot a name, its rings show all packets that carry the name.
 void WorkerRetirement::mark_rings() {
   step_ = Step::kRings;
   for (Ring& r : rings_) r.end = r.ring->prod.tail;

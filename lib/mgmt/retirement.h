@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When what workers know by a number or a pointer may be given to something else.
+// Determines when a number or pointer that workers knew may be reused.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ struct rte_ring;
 
 namespace ipoib::mgmt {
 
-/// A period has three steps. Every worker applies the messages that were sent to it and ends the
-/// loop it is in: from then on no worker's tables name what is retired. What one worker had handed
-/// to another until then is taken off the ring between them: such packets carry numbers. And every
-/// worker ends its loop once more, so that what it took has left.
+/// A period has three steps. First, every worker applies the messages that were sent to it and ends
+/// its current loop: from then on no worker's tables have the retired name. Second, the packets
+/// that workers had handed over until then are taken off the handoff rings, because they carry
+/// numbers. Third, every worker ends one more loop, so that these packets have left.
 ///
-/// Periods follow each other, and whatever is retired while one is under way shares the next. A
-/// worker that hangs delays the end of the period; nothing else waits for it, and nobody blocks.
-/// Workers pay nothing for it. Management lcore only.
+/// Periods follow each other: names that are retired during one share the next. A worker that hangs
+/// delays the end of the period, but no other work waits for it and no lcore blocks. It costs
+/// workers nothing. Management lcore only.
 class WorkerRetirement final : public fabric::Retirement {
  public:
   /// `qsbr`: quiescent states of the workers, in which each is registered while it runs.
@@ -30,7 +30,7 @@ class WorkerRetirement final : public fabric::Retirement {
   WorkerRetirement(const WorkerRetirement&) = delete;
   WorkerRetirement& operator=(const WorkerRetirement&) = delete;
 
-  /// Workers hand packets over by this ring (fwd::WorkerConfig::handoff_out). Before they run.
+  /// Adds a handoff ring of workers (fwd::WorkerConfig::handoff_out). Call before they run.
   void watch(const rte_ring& ring) { rings_.push_back({&ring, 0}); }
 
   std::uint64_t start() override {
@@ -42,20 +42,20 @@ class WorkerRetirement final : public fabric::Retirement {
     return token <= finished_;
   }
 
-  /// Looks how far the workers are. Call at the end of each turn of the loop, when every message is
-  /// sent.
+  /// Checks the progress of the workers. Call at the end of each turn of the loop, when every
+  /// message is sent.
   void advance();
 
  private:
   enum class Step : std::uint8_t {
     kIdle,
     kTables,  ///< Workers apply messages and end their loop.
-    kRings,   ///< What they had handed over is taken.
-    kLoops,   ///< It leaves.
+    kRings,   ///< Handed-over packets are taken.
+    kLoops,   ///< These packets leave.
   };
   struct Ring {
     const rte_ring* ring;
-    std::uint32_t end;  ///< kRings: behind the last packet that may carry a retired name.
+    std::uint32_t end;  ///< kRings: place after the last packet that may carry a retired name.
   };
 
   void begin();
@@ -66,7 +66,7 @@ class WorkerRetirement final : public fabric::Retirement {
   const WorkerSet& workers_;
   fabric::Grace grace_;
   std::vector<Ring> rings_;
-  std::uint64_t wanted_ = 0;  ///< Periods are numbered; the last one that anybody asked for.
+  std::uint64_t wanted_ = 0;  ///< Number of the last period that was requested.
   std::uint64_t begun_ = 0;
   std::uint64_t finished_ = 0;
   Step step_ = Step::kIdle;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts the route table's decisions where workers read them. Numbers of next hops are looked up and
-// used within one burst, so a quiescent state of each worker is what ends their use.
+// Writes the route table's decisions into the tables that workers read. Workers look up and use
+// next-hop numbers within one burst, so a grace period is enough before a number is reused.
 #pragma once
 
 #include <rte_rcu_qsbr.h>
@@ -43,7 +43,7 @@ class RouteWriter final : public route::RouteSink {
     return set;
   }
   void remove_prefix(const wire::IpPrefix& prefix) override {
-    // Failing means it was not there, which is what was wanted.
+    // A failure means that the prefix was not there, which is the desired state.
     static_cast<void>(prefix.addr.is_v4() ? prefixes_.remove(prefix) : prefixes6_.remove(prefix));
     forget_own(prefix);
   }
@@ -63,7 +63,7 @@ class RouteWriter final : public route::RouteSink {
   }
 
  private:
-  /// Own addresses are host routes; a network may begin at one.
+  /// Own addresses are host routes; the address of a network may equal one.
   void forget_own(const wire::IpPrefix& prefix) {
     if (prefix.len == (prefix.addr.is_v4() ? 32 : 128)) own_.remove(prefix.addr);
   }

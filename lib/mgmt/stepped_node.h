@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A node without lcores and without a clock: one thread makes each turn of its management loop and
-// each loop of its workers, and says what time it is. For tests that need hours in a second, the
+// each loop of its workers, and sets the time. It serves tests that need hours in a second, the
 // same order of events each time, or several nodes in one process (`instance`).
 #pragma once
 
@@ -20,13 +20,13 @@ class NodeImpl;
 /// Reads a counter of rte_get_tsc_hz() that never goes back.
 using TscClock = std::uint64_t (*)() noexcept;
 
-/// No worker is registered with the node's RCU variable: it is quiescent whenever it is not in
-/// iterate(), so every grace period ends at once.
+/// No worker is registered with the node's RCU variable, because it is quiescent outside iterate():
+/// every grace period ends at once.
 class SteppedNode {
  public:
-  /// As Node::create; `tsc` stands for the time-stamp counter in management and workers. What
-  /// `make_hca` makes is to be given the same one. `instance` tells the nodes of one process apart:
-  /// their rings, pools and tables have EAL-wide names.
+  /// Like Node::create(). `tsc` replaces the time-stamp counter in management and workers; devices
+  /// of `make_hca` must use the same one. `instance` distinguishes the nodes of one process,
+  /// because their rings, pools and tables have EAL-wide names.
   static Result<std::unique_ptr<SteppedNode>> create(const NodeConfig& config,
                                                      const HcaFactory& make_hca, TscClock tsc,
                                                      unsigned instance = 0);
@@ -34,23 +34,23 @@ class SteppedNode {
   SteppedNode(const SteppedNode&) = delete;
   SteppedNode& operator=(const SteppedNode&) = delete;
 
-  /// Its run() is not to be called.
+  /// Do not call its run().
   [[nodiscard]] Node& node();
   /// Brings the interfaces up. Call once, before the first turn.
   void start();
   /// One turn of the management loop, which does not sleep.
   void turn();
-  /// Something waits for a turn, and does not wait for time to pass: run() would not sleep.
+  /// True if work is ready for a turn, so that run() would not sleep.
   [[nodiscard]] bool work_waiting() const;
-  /// The end of the sleep that run() would begin now, if nothing came before it.
+  /// The end of the sleep that run() would begin now, without earlier events.
   [[nodiscard]] TimePoint next_wake() const;
   /// One loop of a worker. Returns packets and messages handled.
   std::uint32_t iterate(unsigned worker);
-  /// Since the node was made.
+  /// Time since the node was created.
   [[nodiscard]] TimePoint now() const;
-  /// When the next timer of the management loop is due; none: never.
+  /// Deadline of the next timer of the management loop; none: no timer runs.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
-  /// The node is to leave every group and end every connection, which takes turns until has_left().
+  /// Begins to leave every group and end every connection, which takes turns until has_left().
   void begin_to_leave();
   [[nodiscard]] bool has_left() const;
   [[nodiscard]] PacketBalance packet_balance() const;

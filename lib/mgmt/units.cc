@@ -62,8 +62,8 @@ Status HcaUnit::run_administrator(const SubnetConfig& subnet) {
   return renew_administrator();
 }
 
-/// Whoever is on the fabric knows the administrator of InfiniBand by its LID: that one stays as it
-/// is. Nobody but this node knows that of a port of Ethernet link layer.
+/// Peers on an InfiniBand fabric know the administrator by its LID, so it stays unchanged. The
+/// administrator of a port of Ethernet link layer is known to this node only.
 Status HcaUnit::renew_administrator() {
   const fabric::PortAttr& port = hca->attr();
   const bool by_gid = port.link_layer == fabric::LinkLayer::kEthernet;
@@ -105,7 +105,7 @@ void HcaUnit::receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& hea
   } else if (!administrator) {
     ++unknown_mads;
   } else if (const auto answer = administrator->answer(mad, now)) {
-    // A full queue loses the answer; the client asks again.
+    // A full queue loses the answer; the client retries.
     static_cast<void>(hca->mad_port().send(mad.from, wire::bytes_of(*answer)));
   }
 }
@@ -138,7 +138,7 @@ std::vector<Xstat> HcaUnit::cable_xstats() const {
   return cable ? cable->xstats() : std::vector<Xstat>{};
 }
 
-/// A software HCA hears of its end from its cable.
+/// The cable of a software HCA reports its removal.
 fabric::Capabilities HcaUnit::capabilities() const {
   fabric::Capabilities able = hca->capabilities();
   if (cable) able.removal_events = cable->capabilities().removal_events;

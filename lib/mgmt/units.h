@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the node is made of: its HCAs, IPoIB links and Ethernet ports, each with its control state
-// machine and the hands that machine reaches the devices with.
+// The HCAs, IPoIB links and Ethernet ports of a node. Each unit owns its control state machine and
+// implements the interface through which that machine drives the device.
 #pragma once
 
 #include <memory>
@@ -21,31 +21,31 @@
 
 namespace ipoib::mgmt {
 
-/// One HCA port: device, SA client, communication manager, and the subnet administrator where this
-/// port runs it.
+/// One HCA port: device, SA client, communication manager, and the subnet administrator if it runs
+/// on this port.
 class HcaUnit {
  public:
   /// `cable`: of a software HCA.
   HcaUnit(const HcaConfig& config, std::optional<EthDevice> cable, std::unique_ptr<fabric::Hca> hca,
           unsigned owner, fabric::Retirement& retirement);
 
-  /// This port runs the administrator: from now on, or from when its device is there and has said
-  /// what it is. One of Ethernet link layer may become another then: so does its administrator.
-  /// Errors: those of sa::Administrator::create.
+  /// Runs the administrator on this port: from now on or, if the device has not reported its
+  /// attributes yet, as soon as it does. When the GID of a port of Ethernet link layer changes, its
+  /// administrator is replaced. Errors: those of sa::Administrator::create.
   Status run_administrator(const SubnetConfig& subnet);
 
-  /// Who is told what the SA reports to the port: its links.
+  /// Adds a link, which receives the reports of the SA to the port.
   void add_link(link::IpoibLink& link) { links_.push_back(&link); }
   void remove_link(link::IpoibLink& link) { std::erase(links_, &link); }
-  /// The port has another address, or another subnet manager.
+  /// Call when the port's address or its subnet manager has changed.
   void follow_port(TimePoint now);
-  /// Takes every MAD, and all news of connected queues, to whom they concern.
+  /// Takes all MADs and all events of connected queues, and passes them on.
   void receive(TimePoint now);
   /// Runs the timers of client, manager and administrator that are due.
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] fabric::NamedCounters mad_counters() const;
-  /// What the cable counts; nothing where there is none.
+  /// Statistics of the cable; empty without a cable.
   [[nodiscard]] std::vector<Xstat> cable_xstats() const;
   [[nodiscard]] fabric::Capabilities capabilities() const;
 
@@ -57,23 +57,23 @@ class HcaUnit {
   sa::Client client;
   cm::Manager connections;
   std::optional<sa::Administrator> administrator;
-  std::uint64_t unknown_mads = 0;  ///< Of a class nobody here serves.
+  std::uint64_t unknown_mads = 0;  ///< MADs that no component here serves.
 
  private:
   void receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& header, TimePoint now);
   Status renew_administrator();
 
-  std::optional<SubnetConfig> subnet_;  ///< What the administrator serves; none: it is not here.
+  std::optional<SubnetConfig> subnet_;  ///< Subnet of the administrator; none: it is not here.
   std::vector<link::IpoibLink*> links_;
 };
 
-/// The queues of an IPoIB link. The receive queue is there in connected mode only.
+/// The queues of an IPoIB link. Only connected mode has a receive queue.
 struct LinkQueues {
   fabric::UdQueue* ud = nullptr;
   fabric::ReceiveQueue* receive = nullptr;
 };
 
-/// An IPoIB link's queue pairs, and how the link's state machine acts on them.
+/// An IPoIB link's queue pairs, and the actions of the link's state machine on them.
 class LinkUnit final : public link::LinkActions, private link::ConnectionActions {
  public:
   /// Takes over `queues`.

@@ -16,10 +16,11 @@ struct rte_ring;
 
 namespace ipoib::mgmt {
 
-/// Messages down keep their order and are never lost: what the ring does not take waits here.
+/// Messages down keep their order and are never lost: a backlog keeps those that the ring does not
+/// accept.
 class WorkerChannel {
  public:
-  /// `prefix`: of the rings' names, which are EAL-wide.
+  /// `prefix`: first part of the rings' names, which are EAL-wide.
   static Result<std::unique_ptr<WorkerChannel>> create(unsigned worker, int socket,
                                                        std::string_view prefix = "ipoib_");
   ~WorkerChannel();
@@ -29,16 +30,16 @@ class WorkerChannel {
   void send(const msg::Down& message);
   /// Messages given to send() so far; fwd::Worker::applied() follows it.
   [[nodiscard]] std::uint64_t sent() const { return sent_; }
-  /// Tries again what waits; call once per turn of the loop.
+  /// Retries the backlog; call once per turn of the loop.
   void flush();
   /// Messages that wait for room in the ring.
   [[nodiscard]] std::size_t waiting() const { return backlog_.size(); }
 
-  /// Up to out.size() messages; how many came.
+  /// Takes up to out.size() messages and returns their number.
   [[nodiscard]] std::size_t receive(std::span<msg::Up> out);
   [[nodiscard]] bool has_messages() const;
 
-  /// Frees every mbuf still under way. Only once the worker has stopped.
+  /// Frees every mbuf still in the rings or the backlog. Precondition: the worker has stopped.
   void drain();
 
   [[nodiscard]] rte_ring* up() const { return up_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The workers and the rings to them, as the parts of the management lcore use them.
+// The workers and the rings to them, shared by the parts of the management lcore.
 #pragma once
 
 #include <memory>

@@ -65,7 +65,7 @@ std::vector<std::pair<Drop, std::uint64_t>> drops_at(
 
 std::vector<Xstat> interface_xstats(Place place, const TrafficInfo& traffic,
                                     const DeviceStats& errors, std::span<const Xstat> device) {
-  // Queue 0 is all: an interface is received and sent by one worker.
+  // Queue 0 has all packets, because one worker receives and sends for an interface.
   std::vector<Xstat> rows = {
       {"rx_good_packets", traffic.rx_packets}, {"tx_good_packets", traffic.tx_packets},
       {"rx_good_bytes", traffic.rx_bytes},     {"tx_good_bytes", traffic.tx_bytes},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counters of an interface or hca as a flat list, under the names that DPDK's extended statistics
-// have for them: rx_good_packets, rx_q0_packets, and rx_drop_REASON or tx_drop_REASON of our own.
+// Counters of an interface or hca as a flat list, under their names in DPDK's extended statistics
+// (rx_good_packets, rx_q0_packets), and own drop reasons as rx_drop_REASON or tx_drop_REASON.
 #pragma once
 
 #include <array>
@@ -15,26 +15,26 @@
 
 namespace ipoib::mgmt {
 
-/// Where packets are lost.
+/// Place where packets are lost.
 enum class Place : std::uint8_t { kLink, kPort, kHca, kNode };
 
-/// Lost behind the point where the way out was known; all others are of the way in.
+/// True for reasons that apply after the egress is known; all others are ingress drops.
 [[nodiscard]] bool is_transmit(Drop reason);
 
 /// Every reason that can be counted there, or was, in the order of Drop.
 [[nodiscard]] std::vector<std::pair<Drop, std::uint64_t>> drops_at(
     Place place, const std::array<std::uint64_t, kDropCount>& drops);
 
-/// Names are the same at every call. `device`: what the ethdev behind a port counts of itself; its
-/// names come last, without those that are ours already.
+/// Names are the same at every call. `device`: statistics of the ethdev of a port; its names come
+/// last, without those that are in the list already.
 [[nodiscard]] std::vector<Xstat> interface_xstats(Place place, const TrafficInfo& traffic,
                                                   const DeviceStats& errors,
                                                   std::span<const Xstat> device);
-/// `cable`: what the ethdev counts that an hca sends by: frames.
+/// `cable`: statistics of the ethdev that an hca sends through: frames.
 [[nodiscard]] std::vector<Xstat> hca_xstats(const std::array<std::uint64_t, kDropCount>& drops,
                                             std::span<const Xstat> cable);
 
-/// What was counted since `from`; a counter that its device has set back counts from there.
+/// Counts since `from`. A counter that its device has reset counts from the reset.
 [[nodiscard]] std::vector<Xstat> since(std::vector<Xstat> now, std::span<const Xstat> from);
 [[nodiscard]] DeviceStats since(const DeviceStats& now, const DeviceStats& from);
 
