@@ -6,7 +6,7 @@
 namespace ipoib::route {
 namespace {
 
-/// Where all live, bucket i is path i's, modulo the number of paths.
+/// If all paths live, bucket i belongs to path i, modulo the number of paths.
 std::size_t home_of(std::size_t bucket, std::size_t paths) {
   return bucket % paths;
 }
@@ -20,7 +20,8 @@ Buckets::Buckets(std::size_t paths, std::size_t buckets) : path_(buckets), share
   }
 }
 
-/// One whose home `to` is, where there is one: after an outage most flows are where they were.
+/// Prefers a bucket whose home is `to`, so that after an outage most flows return to their old
+/// path.
 std::size_t Buckets::bucket_to_give(std::size_t from, std::size_t to) const {
   std::size_t any = 0;
   for (std::size_t i = 0; i < path_.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which path of an ECMP group each bucket of flows takes.
+// Assignment of flow buckets to the paths of an ECMP group.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,17 @@
 
 namespace ipoib::route {
 
-/// The number of buckets is fixed, so that a flow stays in its bucket, and a bucket changes its
-/// path only when that path dies or a path that came back is given its share. Living paths have
-/// equal numbers of buckets, give or take one.
+/// The number of buckets is fixed, so that a flow stays in its bucket. A bucket changes its path
+/// only when that path dies, or when a path that came back gets its share. The numbers of buckets
+/// of living paths differ by at most one.
 class Buckets {
  public:
   /// All paths live. paths: 1 to 256; buckets: at least as many.
   Buckets(std::size_t paths, std::size_t buckets);
 
-  /// Deals anew what has to be. alive[i]: path i lives. Where none does, all stays as it is, so the
-  /// path that died last is still tried. True: a bucket changed its path.
+  /// Reassigns buckets of dead paths and balances the rest. alive[i]: path i lives. If no path
+  /// lives, nothing changes, so the path that died last is still tried. Returns true if a bucket
+  /// changed its path.
   bool deal(const std::vector<bool>& alive);
 
   [[nodiscard]] std::size_t size() const { return path_.size(); }
@@ -26,8 +27,8 @@ class Buckets {
  private:
   [[nodiscard]] std::size_t bucket_to_give(std::size_t from, std::size_t to) const;
 
-  std::vector<std::uint8_t> path_;   ///< By bucket.
-  std::vector<std::size_t> shares_;  ///< By path: number of its buckets.
+  std::vector<std::uint8_t> path_;   ///< Indexed by bucket.
+  std::vector<std::size_t> shares_;  ///< Indexed by path: number of its buckets.
 };
 
 }  // namespace ipoib::route

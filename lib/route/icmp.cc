@@ -115,7 +115,7 @@ LocalVerdict answer_local(std::span<std::byte> packet) {
   std::swap(ip->src, ip->dst);
   ip->ttl = kTtl;
   ip->checksum = Be16{};
-  std::memcpy(packet.data(), &*ip, sizeof *ip);  // options, if any, stay behind it
+  std::memcpy(packet.data(), &*ip, sizeof *ip);  // options, if any, stay after it
   ip->checksum.set(wire::internet_checksum(packet.first(ip->header_len())));
   std::memcpy(packet.data(), &*ip, sizeof *ip);
   return LocalVerdict::kEchoReply;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the router itself says in ICMP: errors about packets it could not forward, and answers to
-// echo requests for its own addresses. Bytes in, bytes out. Source: RFC 792, RFC 1812 §4.3.
+// ICMP messages that the router itself sends: errors about packets that it could not forward, and
+// answers to echo requests for its own addresses. Bytes in, bytes out. Source: RFC 792,
+// RFC 1812 §4.3.
 #pragma once
 
 #include <array>
@@ -22,33 +23,32 @@ struct IcmpError {
   std::uint16_t mtu = 0;  ///< Fragmentation needed: next hop's MTU (RFC 1191).
 };
 
-/// IP packet that tells the sender of `offending` (octets from its IP header on) what happened,
-/// quoting as much of it as fits 576 octets (RFC 1812 §4.3.2.3). Empty where no error may be sent
-/// (RFC 1812 §4.3.2.7): about ICMP errors, later fragments, broadcasts and multicasts, senders that
-/// are no single host, and packets too short to tell.
+/// IP packet with the error for the sender of `offending` (octets from its IP header on), which
+/// quotes as much of it as fits 576 octets (RFC 1812 §4.3.2.3). Empty if no error may be sent
+/// (RFC 1812 §4.3.2.7): about ICMP errors, later fragments, broadcasts and multicasts, to sources
+/// that are not a single host, and about truncated headers.
 [[nodiscard]] std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offending,
                                                                const IcmpError& error,
                                                                std::uint32_t source);
 
-/// ICMP redirect for the host of `offending`: packets to its destination do better by `gateway`,
-/// which is on the sender's link, as is `source`. Empty as for icmp_error().
-/// Source: RFC 792, RFC 1812 §5.2.7.2.
+/// ICMP redirect for the sender of `offending`: `gateway` is a better next hop to its destination.
+/// `gateway` and `source` are on the sender's link. Empty in the cases of icmp_error(). Source:
+/// RFC 792, RFC 1812 §5.2.7.2.
 [[nodiscard]] std::optional<std::vector<std::byte>> icmp_redirect(
     std::span<const std::byte> offending, std::uint32_t gateway, std::uint32_t source);
 
 enum class LocalVerdict : std::uint8_t {
   kEchoReply,        ///< The packet was turned into the reply; send it.
-  kPortUnreachable,  ///< UDP nobody listens to: tell the sender.
+  kPortUnreachable,  ///< UDP without a listener: send an error.
   kProtocolUnreachable,
   kIgnore,  ///< Nothing to answer.
 };
 
-/// Decides what becomes of a packet (from the IP header on, header checked, total length ==
-/// packet.size()) for one of this node's own addresses; turns an echo request into its reply in
-/// place.
+/// Decides about a packet (from the IP header on, header checked, total length == packet.size())
+/// for one of this node's own addresses; turns an echo request into its reply in place.
 [[nodiscard]] LocalVerdict answer_local(std::span<std::byte> packet);
 
-/// RFC 1812 §4.3.2.8, RFC 4443 §2.4 f: so many errors in all, and so many to one host.
+/// RFC 1812 §4.3.2.8, RFC 4443 §2.4 f: limits the rate of all errors together, and per host.
 class IcmpLimiter {
  public:
   [[nodiscard]] bool allow(std::uint32_t destination, TimePoint now);

@@ -28,17 +28,17 @@ enum : std::uint8_t {
   kDestinationOptions = 60,
 };
 
-/// Payload of a packet, behind its extension headers.
+/// Payload of a packet, after its extension headers.
 struct Upper {
   std::uint8_t protocol;
   std::size_t offset;
   std::size_t next_header_at;  ///< Octet that names the protocol.
-  bool fragment = false;       ///< Of a packet that is not whole.
+  bool fragment = false;       ///< Part of a packet that is not whole.
   bool later_fragment = false;
   bool segments_left = false;
 };
 
-/// Walks the extension headers; empty when they reach beyond the octets.
+/// Walks the extension headers; empty when they exceed the octets.
 std::optional<Upper> upper_of(std::span<const std::byte> packet) {
   const auto ip = wire::read<Ipv6Hdr>(packet);
   if (!ip) return std::nullopt;
@@ -82,7 +82,7 @@ bool may_answer(std::span<const std::byte> packet, const Ipv6Hdr& ip, const Icmp
   const auto upper = upper_of(packet);
   if (!upper) return false;
   if (upper->protocol != kIcmpv6) return true;
-  // What later fragments of ICMPv6 are is not in them.
+  // Later fragments of ICMPv6 do not contain the message type.
   if (upper->later_fragment || packet.size() <= upper->offset) return false;
   const auto type = std::to_integer<std::uint8_t>(packet[upper->offset]);
   return type >= kFirstInformational && type != kRedirect;
@@ -100,7 +100,7 @@ Local6Answer tell(std::uint8_t type, std::uint8_t code, std::size_t value = 0) {
   return {Local6Verdict::kError, {type, code, static_cast<std::uint32_t>(value)}};
 }
 
-/// An echo request that may be answered becomes its reply.
+/// Turns an echo request that may be answered into its reply.
 Local6Answer answer_icmp(std::span<std::byte> packet, Ipv6Hdr ip, const Upper& upper,
                          const IpAddr& own) {
   const auto message = packet.subspan(upper.offset);
@@ -108,7 +108,7 @@ Local6Answer answer_icmp(std::span<std::byte> packet, Ipv6Hdr ip, const Upper& u
   if (!icmp || icmp->type != kIcmp6EchoRequest || icmp->code != 0 || !is_single_node(ip.src) ||
       wire::icmp6_checksum(ip.src, ip.dst, message) != 0)
     return {};
-  // A reply carries no extension headers of the request: options there are for the way here.
+  // A reply has no extension headers of the request, because their options are for its own path.
   if (upper.offset != sizeof(Ipv6Hdr)) return {};
   const IpAddr from = wire::is_multicast(ip.dst) ? own : ip.dst;
   ip.dst = ip.src;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the router itself says in ICMPv6: errors about packets it could not forward, and answers to
-// echo requests for its own addresses. Bytes in, bytes out. Source: RFC 4443.
+// ICMPv6 messages that the router itself sends: errors about packets that it could not forward, and
+// answers to echo requests for its own addresses. Bytes in, bytes out. Source: RFC 4443.
 #pragma once
 
 #include <cstddef>
@@ -39,17 +39,17 @@ struct Icmp6Error {
       0;  ///< Too big: MTU of the next hop. Parameter problem: the octet's offset.
 };
 
-/// IP packet that tells the sender of `offending` (octets from its IPv6 header on) what happened,
-/// quoting as much of it as fits 1280 octets. `source`: a unicast address of this node. Empty where
-/// no error may be sent (RFC 4443 §2.4 e): about ICMPv6 errors and redirects, to senders that are
-/// no single node, about packets to groups but for packet too big and unrecognized options, and
-/// about packets too short to tell.
+/// IP packet with the error for the sender of `offending` (octets from its IPv6 header on), which
+/// quotes as much of it as fits 1280 octets. `source`: a unicast address of this node. Empty if no
+/// error may be sent (RFC 4443 §2.4 e): about ICMPv6 errors and redirects, to sources that are not
+/// a single node, about packets to groups except for packet too big and unrecognized options, and
+/// about truncated headers.
 [[nodiscard]] std::optional<std::vector<std::byte>> icmp6_error(
     std::span<const std::byte> offending, const Icmp6Error& error, const wire::IpAddr& source);
 
 enum class Local6Verdict : std::uint8_t {
   kEchoReply,  ///< The packet was turned into the reply; send it.
-  kError,      ///< Tell the sender `error`.
+  kError,      ///< Send `error` to the source.
   kIgnore,     ///< Nothing to answer.
 };
 struct Local6Answer {
@@ -57,11 +57,11 @@ struct Local6Answer {
   Icmp6Error error{};
 };
 
-/// Decides what becomes of a packet (from the IPv6 header on, payload length == packet.size() - 40)
-/// for an address of this node, or for a group it listens to; turns an echo request into its reply
-/// in place. `own`: unicast address to answer from when the packet is for a group. Replies to what
-/// was sent to a group should be limited by IcmpLimiter (icmp.h) as errors are (RFC 4443 §4.2, §2.4
-/// f). Fragments and packets with a routing header that has segments left are ignored.
+/// Decides about a packet (from the IPv6 header on, payload length == packet.size() - 40) for an
+/// address of this node, or for a group that it listens to; turns an echo request into its reply in
+/// place. `own`: unicast source of the answer to a packet for a group. The caller should limit
+/// replies to packets for groups by IcmpLimiter (icmp.h), like errors (RFC 4443 §4.2, §2.4 f).
+/// Fragments, and packets with a routing header that has segments left, are ignored.
 [[nodiscard]] Local6Answer answer_local6(std::span<std::byte> packet, const wire::IpAddr& own);
 
 }  // namespace ipoib::route

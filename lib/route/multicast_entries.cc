@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How multicast_table.h makes deliveries of what it knows of a group.
+// Part of multicast_table.h that computes the deliveries of a group.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -47,7 +47,8 @@ bool MulticastTable::is_named(const IpAddr& addr, const Group& group, const IpAd
          });
 }
 
-/// What becomes of packets from `source`, kAnySource: those that nobody named, that come by `in`.
+/// Entry for packets from `source` that arrive on `in`. kAnySource: sources without an entry of
+/// their own.
 MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Group& group,
                                                     InterfaceId in, const IpAddr& source) const {
   Installed e{{addr, source, in, group.listeners.contains(in), 0}};
@@ -56,7 +57,8 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
   const bool any = source == kAnySource;
   for (const StaticMulticastRoute& route : static_) {
     const bool source_fits = route.source == kAnySource || route.source == source;
-    // What this node hears has an entry for any source, so workers tell of none (multicast.cc).
+    // A group that this node listens to has an entry for any source. If that has no egress, workers
+    // report no sources (lib/fwd/multicast.cc), so routes to prefixes are expanded here.
     const bool expanded = route.groups.len == (addr.is_v4() ? 32 : 128) || !any || e.delivery.local;
     if (route.in != in || !source_fits || !expanded || !wire::contains(route.groups, addr))
       continue;
@@ -67,7 +69,7 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
     for (const auto& [iface, wish] : group.wishes) {
       if (iface == in || !is_router(iface)) continue;
       if (any ? !wish.exclude : !wish.wants(source)) continue;
-      // What a route sends there, it sends there whatever way it came.
+      // An egress of a static route has no reverse-path check.
       if ((e.delivery.out & bit(iface)) == 0) e.delivery.from_reverse_path |= bit(iface);
       e.delivery.out |= bit(iface);
       e.learned = true;
@@ -76,7 +78,7 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
   return e;
 }
 
-/// Interfaces that packets to the group may be taken from.
+/// Interfaces that packets to the group may arrive on.
 std::set<InterfaceId> MulticastTable::incoming_of(const IpAddr& addr, const Group& group) const {
   std::set<InterfaceId> incoming;
   for (const auto& [iface, n] : group.listeners) incoming.insert(iface);
@@ -88,7 +90,7 @@ std::set<InterfaceId> MulticastTable::incoming_of(const IpAddr& addr, const Grou
   return incoming;
 }
 
-/// Entries for named sources only where they differ from the entry for all others.
+/// Named sources have entries only if they differ from the entry for all others.
 MulticastTable::Entries MulticastTable::wanted(const IpAddr& addr, const Group& group) const {
   const std::set<IpAddr> sources = named_sources(addr, group);
   Entries entries;
@@ -142,7 +144,8 @@ void MulticastTable::refresh(const IpAddr& addr, TimePoint now) {
   use_room(before, now);
 }
 
-/// As refresh(), where nothing but the source was named or forgotten: a group may have thousands.
+/// Like refresh(), when only `source` was named or forgotten. A group may have thousands of
+/// sources.
 void MulticastTable::refresh_source(const IpAddr& addr, const IpAddr& source, TimePoint now) {
   const std::size_t before = entries_;
   Group& group = groups_[addr];
@@ -166,7 +169,7 @@ void MulticastTable::drop_idle(const IpAddr& addr, const Group& group) {
   groups_.erase(addr);
 }
 
-/// Installs what there was no room for, where there are fewer entries than before.
+/// Installs entries that had no room, if there are fewer entries than before.
 void MulticastTable::use_room(std::size_t before, TimePoint now) {
   if (entries_ >= before || refused_.empty()) return;
   for (const IpAddr& waiting : std::exchange(refused_, {})) {

@@ -22,7 +22,7 @@ std::size_t MulticastGroup::apply(MembershipVersion version, RecordType type,
   const bool joins = type == RecordType::kIsExclude || type == RecordType::kToExclude;
   if (joins && version == MembershipVersion::kV1) v1_until_ = now + times.membership;
   if (joins && version == MembershipVersion::kV2) v2_until_ = now + times.membership;
-  // RFC 3376 §7.3.2: what hosts of older versions cannot overrule is not heard.
+  // RFC 3376 §7.3.2: requests that hosts of older versions cannot overrule are ignored.
   const MembershipVersion mode = this->version(now);
   const bool all_sources = mode != MembershipVersion::kV3;
   switch (type) {
@@ -115,12 +115,12 @@ void MulticastGroup::expire(TimePoint now) {
     if (it->second == kZero || it->second > now)
       ++it;
     else if (exclude_ && timer_ > now)
-      it++->second = kZero;  // Wanted no more: from X to Y.
+      it++->second = kZero;  // Not wanted any more: from X to Y.
     else
       it = sources_.erase(it);
   }
   if (!exclude_ || timer_ > now) return;
-  exclude_ = false;  // Back to those that somebody still names.
+  exclude_ = false;  // INCLUDE mode with the sources that hosts still name.
   std::erase_if(sources_, [](const auto& s) { return s.second == kZero; });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the hosts of one link want of one group, as a multicast router keeps it: filter mode,
+// Membership of the hosts of one link in one group, as a multicast router keeps it: filter mode,
 // sources and their timers. Source: RFC 3376 §6.2-6.4, §7.3.2; RFC 3810 §7.2-7.4, §8.3.2.
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace ipoib::route {
 
-/// What a link wants of a group.
+/// Sources of a group that a link wants.
 struct GroupWish {
-  /// true: all sources but `sources`; false: none but `sources`.
+  /// true: all sources except `sources`; false: only `sources`.
   bool exclude = false;
   std::vector<wire::IpAddr> sources{};  ///< Ascending.
 
@@ -30,7 +30,7 @@ struct GroupTimes {
   std::size_t max_sources = wire::kMaxQuerySources;
 };
 
-/// Asks that a record leads to: put into queries by the querier, dropped by others.
+/// Queries that a record calls for. The querier sends them, other routers ignore them.
 struct GroupAsks {
   bool group = false;
   std::vector<wire::IpAddr> sources{};
@@ -38,29 +38,29 @@ struct GroupAsks {
 
 class MulticastGroup {
  public:
-  /// Takes one record; `asks` is what the querier must ask before anything is given up. Returns how
-  /// many sources there was no room for.
+  /// Applies one record. `asks`: queries that the querier must send before it gives anything up.
+  /// Returns the number of sources for which there was no room.
   std::size_t apply(wire::MembershipVersion version, wire::RecordType type,
                     const std::vector<wire::IpAddr>& sources, const GroupTimes& times,
                     TimePoint now, GroupAsks& asks);
 
-  /// Lowers the group's timer to `when`, where it is later.
+  /// Lowers the group's timer to `when` if it is later.
   void lower_group(TimePoint when);
-  /// Lowers the source's timer, if it is wanted. False: it was no later than `when`.
+  /// Lowers the source's timer to `when`. False: it is not later, or the source is not wanted.
   bool lower_source(const wire::IpAddr& source, TimePoint when);
 
-  /// Whether the timer is later than `when`; what has no timer is not.
+  /// True if the timer is later than `when`; false without a timer.
   [[nodiscard]] bool group_later(TimePoint when) const { return exclude_ && timer_ > when; }
   [[nodiscard]] bool source_later(const wire::IpAddr& source, TimePoint when) const;
   [[nodiscard]] bool wanted(const wire::IpAddr& source) const;
 
-  /// Lets what has timed out go.
+  /// Removes state that has timed out.
   void expire(TimePoint now);
-  /// The earliest timer, kForever where there is none.
+  /// The earliest timer; kForever if there is none.
   [[nodiscard]] TimePoint next_expiry() const;
 
   [[nodiscard]] GroupWish wish() const;
-  /// Nothing is wanted any more.
+  /// True if nothing is wanted any more.
   [[nodiscard]] bool empty() const { return !exclude_ && sources_.empty(); }
   /// The oldest version that its hosts speak: the group's compatibility mode.
   [[nodiscard]] wire::MembershipVersion version(TimePoint now) const;
@@ -69,7 +69,7 @@ class MulticastGroup {
   static constexpr TimePoint kForever = TimePoint::max();
 
  private:
-  /// Timer of a source that is excluded: zero.
+  /// Timer of an excluded source: zero.
   static constexpr TimePoint kZero = TimePoint::min();
   using Sources = std::vector<wire::IpAddr>;
 
@@ -84,7 +84,7 @@ class MulticastGroup {
   std::map<wire::IpAddr, TimePoint> sources_;
   TimePoint v1_until_ = kZero;
   TimePoint v2_until_ = kZero;
-  // Of the call in progress.
+  // State of the call in progress.
   GroupTimes times_;
   std::size_t refused_ = 0;
 };

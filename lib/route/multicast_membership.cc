@@ -108,7 +108,7 @@ void MulticastMembership::on_packet(std::span<const std::byte> packet, TimePoint
 void MulticastMembership::on_query(const IpAddr& from, const MembershipQuery& query,
                                    TimePoint now) {
   if (query.version != config_.version) ++counters_.version_mismatch;
-  // Version 1 elects nobody (RFC 2236 §4); 0.0.0.0 is a switch that asks for itself.
+  // Version 1 has no election (RFC 2236 §4). 0.0.0.0 is a snooping switch, which is not a router.
   if (query.version == MembershipVersion::kV1 || wire::is_any_address(from)) return;
   elect(from, query, now);
   if (other_querier_ == from && !query.suppress) lower_timers(query, now);
@@ -125,7 +125,8 @@ void MulticastMembership::elect(const IpAddr& from, const MembershipQuery& query
   for (auto it = groups_.begin(); it != groups_.end(); ++it) it->second.pending = {};
 }
 
-/// What the querier asked about, it gives up unless somebody answers: so do we (RFC 3376 §6.6.1).
+/// The querier gives up groups and sources unless a host answers, and so does this router
+/// (RFC 3376 §6.6.1).
 void MulticastMembership::lower_timers(const MembershipQuery& query, TimePoint now) {
   const auto it = groups_.find(query.group);
   if (it == groups_.end()) return;
@@ -184,8 +185,8 @@ void MulticastMembership::on_record(MembershipVersion version, const MembershipR
   settle(it, now);
 }
 
-/// Queries that are already on their way to be sent again answer for new doubts too: however often
-/// hosts change their mind, a group is asked once an interval.
+/// Queries that are already being retransmitted also answer new doubts, so a group is queried once
+/// per interval, however often hosts change their mind.
 void MulticastMembership::ask(Entry& entry, const GroupAsks& asks, TimePoint now) {
   if (!asks.group && asks.sources.empty()) return;
   Pending& p = entry.pending;

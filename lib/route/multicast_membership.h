@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The multicast router's side of IGMP or MLD on one link: asks which groups have members, elects
-// who asks, and keeps what the members want. Bytes and the time in; packets and changes out.
-// Source: RFC 3376 §6-8, RFC 3810 §7-9; older hosts and queriers: RFC 2236 §3, RFC 2710 §4.
+// The multicast router's side of IGMP or MLD on one link: queries groups for members, elects the
+// querier, and keeps the members' requests. Bytes and the time in; packets and changes out. Source:
+// RFC 3376 §6-8, RFC 3810 §7-9; older hosts and queriers: RFC 2236 §3, RFC 2710 §4.
 #pragma once
 
 #include <array>
@@ -24,13 +24,13 @@ namespace ipoib::route {
 
 enum class IpFamily : std::uint8_t { kIpv4, kIpv6 };
 
-/// What the state machine does to the world. It does not call back into itself from here.
+/// Actions of the state machine. Implementations must not call back into it.
 class MembershipSink {
  public:
   virtual ~MembershipSink() = default;
-  /// Send a whole IP packet on `iface` to the destination it names: a group, TTL stays.
+  /// Sends a whole IP packet on `iface` to its destination, which is a group. The TTL stays.
   virtual void send(table::InterfaceId iface, std::vector<std::byte> packet) = 0;
-  /// What the link wants of `group` has changed; nothing(): it has no members any more.
+  /// The link's request for `group` has changed; nothing(): the group has no members any more.
   virtual void on_wish(table::InterfaceId iface, const wire::IpAddr& group, const GroupWish& wish,
                        TimePoint now) = 0;
 };
@@ -38,8 +38,8 @@ class MembershipSink {
 /// Names and defaults of RFC 3376 §8 and RFC 3810 §9. All routers of a link must agree on
 /// `version`.
 struct MembershipConfig {
-  wire::MembershipVersion version = wire::MembershipVersion::kV3;  ///< Of the queries sent.
-  unsigned robustness = 2;  ///< 1-7: how many losses in a row are survived, and one more.
+  wire::MembershipVersion version = wire::MembershipVersion::kV3;  ///< Version of queries.
+  unsigned robustness = 2;  ///< 1-7: the number of losses in a row that are survived, plus one.
   Duration query_interval = std::chrono::seconds(125);
   Duration query_response_interval = std::chrono::seconds(10);
   Duration last_member_query_interval = std::chrono::seconds(1);
@@ -51,48 +51,48 @@ struct MembershipCounters {
   std::uint64_t queries_sent = 0;
   std::uint64_t queries_received = 0;
   std::uint64_t reports_received = 0;
-  std::uint64_t records = 0;          ///< Taken into account.
+  std::uint64_t records = 0;          ///< Records that were applied.
   std::uint64_t not_a_group = 0;      ///< Records for addresses that map to no group.
   std::uint64_t link_scope = 0;       ///< Records for groups that no router forwards.
   std::uint64_t source_specific = 0;  ///< Records for all sources of a source-specific group.
-  std::uint64_t bad_sources = 0;      ///< Sources that are no unicast address.
+  std::uint64_t bad_sources = 0;      ///< Sources that are not a unicast address.
   std::uint64_t unknown_records = 0;
   std::uint64_t version_mismatch = 0;  ///< Messages of a version that this link must not speak.
   std::uint64_t groups_refused = 0;    ///< max_groups reached.
   std::uint64_t sources_refused = 0;   ///< max_sources reached.
   std::uint64_t queries_delayed = 0;   ///< Specific queries beyond the rate: sent later.
-  std::array<std::uint64_t, wire::kMembershipFaultCount> faults{};  ///< By kMembershipFaultNames.
+  std::array<std::uint64_t, wire::kMembershipFaultCount> faults{};  ///< See kMembershipFaultNames.
 };
 
-/// One row of what the link's members want.
+/// One row: the request of the link's members for a group.
 struct MembershipInfo {
   wire::IpAddr group;
   GroupWish wish;
   wire::MembershipVersion version;  ///< Compatibility mode.
-  Duration expires;                 ///< Until the next timer of the group.
+  Duration expires;                 ///< Time until the next timer of the group.
 };
 
 class MulticastMembership {
  public:
-  /// `sink` is kept. Sends nothing before it has an address.
+  /// `sink` must outlive this object. Sends nothing before it has an address.
   MulticastMembership(table::InterfaceId iface, IpFamily family, const MembershipConfig& config,
                       MembershipSink& sink);
 
-  /// Own address that queries come from: IPv4 any, IPv6 link-local. Starts as querier with the
-  /// start-up queries when there was none; another address keeps the part played. None: silent, the
-  /// members heard stay until they time out.
+  /// Sets the own address for queries: IPv4 any, IPv6 link-local. The first address starts the role
+  /// of querier with the start-up queries; a changed address keeps the role. None: no queries;
+  /// known members stay until they time out.
   void set_address(const std::optional<wire::IpAddr>& address, TimePoint now);
-  /// Forgets every member, telling the sink, and sends nothing until set_address().
+  /// Forgets every member, reports that to the sink, and sends nothing until set_address().
   void stop(TimePoint now);
 
-  /// A packet from its IP header on that came by this link. Own packets are ignored.
+  /// Handles a packet, from its IP header on, that arrived on this link. Own packets are ignored.
   void on_packet(std::span<const std::byte> packet, TimePoint now);
 
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
   [[nodiscard]] bool querier() const { return address_ && !other_querier_; }
-  /// Address of the other router that asks.
+  /// Address of the other router, if that is the querier.
   [[nodiscard]] std::optional<wire::IpAddr> other_querier() const { return other_querier_; }
   [[nodiscard]] std::vector<MembershipInfo> groups(TimePoint now) const;
   [[nodiscard]] std::size_t group_count() const { return groups_.size(); }
@@ -102,11 +102,11 @@ class MulticastMembership {
   [[nodiscard]] Duration membership_interval() const;
 
  private:
-  /// Queries that are still to be sent about one group.
+  /// Queries about one group that must still be sent.
   struct Pending {
     unsigned group_left = 0;
     std::map<wire::IpAddr, unsigned> sources_left{};
-    /// Timers that are lowered when the next query goes out.
+    /// Timers that are lowered when the next query is sent.
     bool lower_group = false;
     std::set<wire::IpAddr> lower_sources{};
     TimePoint at = MulticastGroup::kForever;
@@ -116,7 +116,7 @@ class MulticastMembership {
   struct Entry {
     MulticastGroup state{};
     Pending pending{};
-    GroupWish told{};                          ///< What the sink knows.
+    GroupWish told{};                          ///< Wish last reported to the sink.
     TimePoint due = MulticastGroup::kForever;  ///< Its place in due_.
   };
   using Groups = std::map<wire::IpAddr, Entry>;
@@ -136,7 +136,7 @@ class MulticastMembership {
   void send_general_query(TimePoint now);
   void start_queries(TimePoint now);
   void send(wire::MembershipQuery query);
-  /// Tells of changes, puts the entry where it is due next and drops it when it is empty.
+  /// Sends due queries, reports changes, reschedules the entry, and drops it when it is empty.
   void settle(Groups::iterator it, TimePoint now);
 
   [[nodiscard]] GroupTimes times() const;
@@ -148,7 +148,7 @@ class MulticastMembership {
   MembershipSink& sink_;
   std::optional<wire::IpAddr> address_;
 
-  // The querier's robustness and interval: own, or those of the other.
+  // The querier's robustness and interval: own values, or those of the other querier.
   unsigned robustness_;
   Duration query_interval_;
   std::optional<wire::IpAddr> other_querier_;

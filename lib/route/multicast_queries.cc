@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The queries of multicast_membership.h: general, to groups and to groups and sources.
+// The queries of multicast_membership.h: general, to groups, and to groups and sources.
 #include <utility>
 
 #include "lib/route/multicast_membership.h"
@@ -29,7 +29,7 @@ void MulticastMembership::send(MembershipQuery query) {
                                                 : wire::make_mld(*address_, query));
 }
 
-/// Start-up queries come four times as fast. Source: RFC 3376 §8.6, §8.7.
+/// Start-up queries are sent four times as often. Source: RFC 3376 §8.6, §8.7.
 void MulticastMembership::send_general_query(TimePoint now) {
   MembershipQuery query;
   query.max_response = in_ms(config_.query_response_interval);
@@ -38,7 +38,7 @@ void MulticastMembership::send_general_query(TimePoint now) {
   general_at_ = now + (startup_left_ > 0 ? query_interval_ / 4 : query_interval_);
 }
 
-/// Sends what is due about the group, or puts it off when the rate of all is used up.
+/// Sends the due queries of the group, or delays them when the rate limit of all groups is reached.
 void MulticastMembership::send_pending(const IpAddr& group, Entry& entry, TimePoint now) {
   Pending& p = entry.pending;
   if (!query_rate_.allow(now)) {
@@ -46,7 +46,7 @@ void MulticastMembership::send_pending(const IpAddr& group, Entry& entry, TimePo
     p.at = now + std::chrono::milliseconds(100);
     return;
   }
-  // A query for the whole group with the S flag does not stand for those by source.
+  // A query for the whole group with the S flag does not replace those for sources.
   send_group_query(group, entry, now);
   send_source_queries(group, entry, now);
   p.at = p.none() ? MulticastGroup::kForever : now + config_.last_member_query_interval;
@@ -66,8 +66,8 @@ void MulticastMembership::send_group_query(const IpAddr& group, Entry& entry, Ti
   send(std::move(query));
 }
 
-/// Two queries: one about sources that somebody asked for meanwhile, which other routers must not
-/// doubt, and one about those still in doubt. Source: RFC 3376 §6.6.3.2.
+/// Two queries: one about sources that hosts requested meanwhile, with the S flag, and one about
+/// those still in doubt. Source: RFC 3376 §6.6.3.2.
 void MulticastMembership::send_source_queries(const IpAddr& group, Entry& entry, TimePoint now) {
   Pending& p = entry.pending;
   const TimePoint until = now + last_member_time();

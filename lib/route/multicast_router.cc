@@ -23,7 +23,7 @@ constexpr IpFamily family_of(const IpAddr& addr) {
   return addr.is_v4() ? IpFamily::kIpv4 : IpFamily::kIpv6;
 }
 
-/// By the headers alone: a message that is garbled is membership's to count.
+/// Decides by the headers only, because MulticastMembership counts malformed messages.
 std::optional<IpFamily> membership_family(std::span<const std::byte> packet) {
   if (packet.empty()) return std::nullopt;
   const auto version = std::to_integer<unsigned>(packet[0]) >> 4;

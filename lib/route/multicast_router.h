@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The control side of the multicast router: membership of every link in both families, and the
-// table that makes deliveries of it. What lib/mgmt calls.
+// The control plane of the multicast router: membership of every link in both families, and the
+// table that computes deliveries from it. Interface for lib/mgmt.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@
 
 namespace ipoib::route {
 
-/// Puts packets on links. Implemented by lib/mgmt (msg::Down kSendOn) and by tests.
+/// Sends packets on links. Implemented by lib/mgmt (msg::Down kSendOn) and by tests.
 class MulticastSender {
  public:
   virtual ~MulticastSender() = default;
-  /// A whole IP packet for the group it names; TTL or hop limit stays.
+  /// Sends a whole IP packet to its group; TTL or hop limit stays.
   virtual void send(table::InterfaceId iface, std::vector<std::byte> packet) = 0;
 };
 
 class MulticastRouter final : private MembershipSink {
  public:
-  /// `sender` and `deliveries` are kept.
+  /// `sender` and `deliveries` must outlive this object.
   MulticastRouter(const MulticastTableConfig& config, MulticastSender& sender,
                   DeliverySink& deliveries);
 
@@ -43,31 +43,31 @@ class MulticastRouter final : private MembershipSink {
   /// Forgets members, listeners and static routes of the interface.
   void remove_interface(table::InterfaceId iface, TimePoint now);
 
-  /// Groups that membership messages to routers are sent to: 224.0.0.2, 224.0.0.22, ff02::2,
-  /// ff02::16. (Reports of versions 1 and 2 go to the group itself: workers must hand up IGMP, and
-  /// IPv6 with a router alert, whatever group they are sent to.)
+  /// Destinations of membership messages to routers: 224.0.0.2, 224.0.0.22, ff02::2, ff02::16.
+  /// (Reports of versions 1 and 2 go to the group itself: workers must punt IGMP, and IPv6 with a
+  /// router alert, to any group.)
   [[nodiscard]] static std::array<wire::IpAddr, 4> router_groups();
 
-  /// An address of the interface is usable / is not. IPv4: the lowest is what queries come from;
-  /// IPv6: the lowest link-local one; others are ignored.
+  /// An address of the interface became usable / unusable. Queries are sent from the lowest IPv4
+  /// address and the lowest link-local IPv6 address; others are ignored.
   void address_ready(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
   void address_gone(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
-  /// The link went down: its members are forgotten and nothing is asked until it is up.
+  /// The link went down: its members are forgotten, and no queries are sent until it is up.
   void link_down(table::InterfaceId iface, TimePoint now);
   void link_up(table::InterfaceId iface, TimePoint now);
 
-  /// A packet from its IP header on, to any group. True: it was IGMP or MLD and needs nobody else.
-  /// On interfaces that are no multicast router's it is IGMP or MLD all the same, and ignored.
+  /// Handles a packet to any group, from its IP header on. True: it was IGMP or MLD and is not for
+  /// other receivers. On interfaces that are not a multicast router's, IGMP and MLD are ignored.
   bool on_packet(table::InterfaceId iface, std::span<const std::byte> packet, TimePoint now);
 
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  /// Listeners, static routes, packets seen and rows. Roles of interfaces
-  /// and wishes are set by this class alone.
+  /// Gives access to listeners, static routes, packets seen and rows. Only this class sets the
+  /// roles of interfaces and the wishes.
   [[nodiscard]] MulticastTable& table() { return table_; }
   [[nodiscard]] const MulticastTable& table() const { return table_; }
-  /// nullptr where the interface is no multicast router's.
+  /// nullptr if the interface is not a multicast router's.
   [[nodiscard]] const MulticastMembership* membership(table::InterfaceId iface,
                                                       IpFamily family) const;
 
@@ -79,7 +79,7 @@ class MulticastRouter final : private MembershipSink {
 
     bool up = true;
     std::array<std::set<wire::IpAddr>, 2> addresses{};
-    std::array<MulticastMembership, 2> families;  ///< By IpFamily.
+    std::array<MulticastMembership, 2> families;  ///< Indexed by IpFamily.
   };
 
   void send(table::InterfaceId iface, std::vector<std::byte> packet) override;

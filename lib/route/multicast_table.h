@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where packets to groups go: what this node listens to, static multicast routes and what hosts of
-// other links asked for, made into the deliveries that workers look up by the interface a packet
-// came by.
+// Forwarding of packets to groups: combines the groups that this node listens to, static multicast
+// routes and the requests of hosts on other links into deliveries, which workers look up by the
+// ingress interface of a packet.
 //
-// Loops. What hosts asked for is forwarded only from the interface that leads back to the source,
-// which workers look up for each packet (Delivery::from_reverse_path). A static multicast route
-// says itself which interface packets come by.
+// Loops. Packets that hosts requested are forwarded only from the interface that leads back to the
+// source, which workers look up for each packet (Delivery::from_reverse_path). A static multicast
+// route names its ingress interface itself.
 #pragma once
 
 #include <cstddef>
@@ -26,18 +26,18 @@
 
 namespace ipoib::route {
 
-/// Takes deliveries to the workers. Implemented by lib/mgmt and by tests.
+/// Passes deliveries to the workers. Implemented by lib/mgmt and by tests.
 class DeliverySink {
  public:
   virtual ~DeliverySink() = default;
-  /// New, or in place of the one with the same in, addr and source.
+  /// Adds a delivery, or replaces the one with the same in, addr and source.
   virtual void set(const table::Delivery& delivery) = 0;
   virtual void remove(table::InterfaceId in, const wire::IpAddr& addr,
                       const wire::IpAddr& source) = 0;
 };
 
-/// Packets to any group of `groups` that come by `in`, from `source` (all zero: any), go out by
-/// `out`. Groups of a prefix shorter than an address are forwarded from packet_seen() on, or where
+/// Packets to any group of `groups` that arrive on `in`, from `source` (all zero: any), are sent on
+/// `out`. Groups of a prefix shorter than an address are forwarded from packet_seen() on, or if
 /// this node listens to them.
 struct StaticMulticastRoute {
   wire::IpPrefix groups;
@@ -50,14 +50,14 @@ struct StaticMulticastRoute {
 struct MulticastRouteInfo {
   table::Delivery delivery;
   bool from_static = false;
-  bool learned = false;  ///< From members heard on the outgoing links.
-  Duration age{};        ///< Since there is an entry.
+  bool learned = false;  ///< Members were heard on the outgoing links.
+  Duration age{};        ///< Time since the entry was installed.
 };
 
 struct MulticastTableConfig {
   std::size_t max_entries = 16'384;  ///< Deliveries installed.
   std::size_t max_routes = 4'096;    ///< Static multicast routes.
-  std::size_t max_seen = 4'096;      ///< Pairs of group and source told by packet_seen().
+  std::size_t max_seen = 4'096;      ///< Pairs of group and source from packet_seen().
   /// Such a pair is forgotten after this time and named again by its next packet (RFC 7761 §4.11
   /// has the same for its Keepalive Timer).
   Duration seen_lifetime = std::chrono::seconds(210);
@@ -70,31 +70,32 @@ struct MulticastTableCounters {
 
 class MulticastTable {
  public:
-  /// `sink` is kept.
+  /// `sink` must outlive this object.
   MulticastTable(const MulticastTableConfig& config, DeliverySink& sink)
       : config_{config}, sink_{sink} {}
 
   /// Members heard on one multicast router's interface are served from all the others.
-  /// kInvalidArgument: iface >= kMaxInterfaces, for which a delivery has no bit.
+  /// kInvalidArgument: iface >= kMaxInterfaces, so that a delivery has no bit for it.
   Status set_router(table::InterfaceId iface, bool router, TimePoint now);
-  /// Takes away all that names the interface, static routes as well.
+  /// Removes everything that names the interface, including static routes.
   void remove_interface(table::InterfaceId iface, TimePoint now);
 
-  /// Packets to `addr`, a group or a link-local unicast address, that come by `iface` are this
+  /// Packets to `addr`, a group or a link-local unicast address, that arrive on `iface` are this
   /// node's. Counted: each listen needs its unlisten.
   Status listen(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
   void unlisten(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
 
-  /// kInvalidArgument: not groups, of link scope, no outgoing interface, one that is `in`, or an
-  /// interface that has no bit. kExists: same groups, source and `in`. kNoResources: max_routes.
+  /// kInvalidArgument: not groups, link scope, no possible source, no outgoing interface, one that
+  /// is `in`, or an interface that has no bit. kExists: same groups, source and `in`. kNoResources:
+  /// max_routes.
   Status add_static(const StaticMulticastRoute& route, TimePoint now);
   Status remove_static(const StaticMulticastRoute& route, TimePoint now);
 
-  /// What the members of a link want; MembershipSink::on_wish.
+  /// Sets the request of a link's members; MembershipSink::on_wish.
   void set_wish(table::InterfaceId iface, const wire::IpAddr& group, const GroupWish& wish,
                 TimePoint now);
 
-  /// A packet from `source` to `group` was seen that no entry was for, or only one for any source.
+  /// Reports a packet from `source` to `group` that has no entry, or only one for any source.
   void packet_seen(const wire::IpAddr& group, const wire::IpAddr& source, TimePoint now);
 
   void tick(TimePoint now);
@@ -116,7 +117,7 @@ class MulticastTable {
   };
   using Key = std::pair<table::InterfaceId, wire::IpAddr>;  ///< in, source
   using Entries = std::map<Key, Installed>;
-  /// All that is known of one address.
+  /// Everything known about one address.
   struct Group {
     std::map<table::InterfaceId, unsigned> listeners{};
     std::map<table::InterfaceId, GroupWish> wishes{};

@@ -13,7 +13,7 @@ using table::NextHopKind;
 
 namespace {
 
-/// So many buckets a path at least: shares differ by no more than a sixteenth.
+/// Minimum number of buckets per path, so that shares differ by no more than a sixteenth.
 constexpr std::size_t kBucketsPerPath = 16;
 constexpr std::size_t kMinBuckets = 64;
 
@@ -44,12 +44,13 @@ Result<NextHopIndex> NextHops::allocate(std::size_t n) {
   return *first;
 }
 
-/// The numbers keep what they lead to: a worker may be at a packet for which it looked them up.
+/// The numbers keep their next hops, because a worker may be at a packet for which it looked them
+/// up.
 void NextHops::retire(NextHopIndex first, std::size_t n) {
   retired_.push_back({sink_.mark_time(), first, n});
 }
 
-/// `wait`: for the oldest at least.
+/// `wait`: blocks until at least the oldest is free.
 void NextHops::reclaim(bool wait) {
   while (!retired_.empty() && sink_.is_past(retired_.front().moment, wait)) {
     free_.put_back(retired_.front().first, retired_.front().n);
@@ -160,14 +161,14 @@ void NextHops::write_group(NextHopIndex index, const Group& group) {
   sink_.set_next_hop(index, {NextHopKind::kGroup, bits, group.iface, index + 1});
 }
 
-/// Each bucket is one store, so a worker sees it before or after, and never in between.
+/// Each bucket is one store, so a worker sees the old or the new next hop, never a mixture.
 void NextHops::write_buckets(NextHopIndex index, const Group& group) {
   for (std::size_t i = 0; i < group.buckets.size(); ++i)
     sink_.set_next_hop(index + 1 + static_cast<NextHopIndex>(i),
                        hop_of(group.via[group.buckets.path_of(i)]));
 }
 
-// --- Life ---
+// --- Liveness ---
 
 bool NextHops::is_alive(const Gateway& gateway) const {
   const auto it = gateways_.find(gateway);
@@ -190,9 +191,9 @@ std::vector<bool> NextHops::alive(const Group& group) const {
   return alive;
 }
 
-/// The interface by which multicast from where the group leads is accepted. Of the living gateways
-/// (of all, where none lives) the highest address decides, so that all routers on a link decide
-/// alike. RFC 7761 §4.1.6 breaks ties by the highest address, too.
+/// The interface on which multicast from the group's destinations is accepted. The highest address
+/// among the living gateways (among all, if none lives) decides, so that all routers on a link
+/// decide alike. RFC 7761 §4.1.6 breaks ties by the highest address, too.
 InterfaceId NextHops::reverse_interface(const Group& group) const {
   const auto rank = [this](const Gateway& g) { return std::pair{is_alive(g), g.second}; };
   return std::ranges::max_element(group.via, {}, rank)->first;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Next hops of routes: one object for each gateway and one for each set of gateways, shared by all
-// routes that go there, with the knowledge which gateways live.
+// routes through them. They know which gateways live.
 //
 // A gateway is dead while its neighbour does not answer or its interface is down. A group moves the
-// flows of a dead gateway to those that live (buckets.h); a route with one gateway stays as it is.
+// flows of a dead gateway to those that live (buckets.h); a route with one gateway keeps it.
 #pragma once
 
 #include <cstdint>
@@ -33,19 +33,19 @@ class NextHops {
   NextHops(const NextHops&) = delete;
   NextHops& operator=(const NextHops&) = delete;
 
-  /// The number of a next hop that goes through no gateway; lives as long as this object.
+  /// The number of a next hop without a gateway; lives as long as this object.
   Result<table::NextHopIndex> fixed(const table::NextHop& hop);
   /// The number of the next hop through the gateway, or of the group of several, in their order.
   /// Each use() needs its release(), once no prefix names the number any more. Errors:
   /// kNoResources, and those of RouteSink::use_gateway. Shape: 1 <= via.size() <= kMaxPaths.
   Result<table::NextHopIndex> use(const std::vector<Gateway>& via);
-  /// Harmless for numbers of fixed().
+  /// Ignores numbers of fixed().
   void release(table::NextHopIndex index);
 
-  /// The neighbour answers, or has not answered when it was asked.
+  /// The neighbour answers, or did not answer a request.
   void neighbour_heard(const Gateway& neighbour, bool answers);
   void interface_changed(table::InterfaceId iface, bool up);
-  /// Of the gateways that the number of a use() leads to: those that are dead. Empty for others.
+  /// Dead gateways of the next hop with a number from use(). Empty for other numbers.
   [[nodiscard]] std::vector<wire::IpAddr> dead_gateways(table::NextHopIndex index) const;
 
   static constexpr std::size_t kMaxPaths = 64;
@@ -54,14 +54,14 @@ class NextHops {
   struct GatewayState {
     table::NextHopIndex index = table::kNextHopNone;
     table::NeighbourIndex neighbour = table::kNoNeighbour;
-    std::size_t uses = 0;  ///< Routes and groups.
-    bool answers = true;   ///< Until it is known not to.
+    std::size_t uses = 0;  ///< Number of routes and groups that use it.
+    bool answers = true;   ///< True until the neighbour fails.
     std::set<table::NextHopIndex> groups{};
   };
   struct Group {
     std::vector<Gateway> via;
     std::size_t uses = 0;
-    table::InterfaceId iface = table::kNoInterface;  ///< As reverse_interface().
+    table::InterfaceId iface = table::kNoInterface;  ///< Last result of reverse_interface().
     Buckets buckets;
   };
   using Gateways = std::map<Gateway, GatewayState>;

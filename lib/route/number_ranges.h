@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Free numbers, handed out singly from the low end and in runs from the high end.
+// Free numbers, allocated singly from the low end and in runs from the high end.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class NumberRanges {
   void put_back(std::uint32_t first, std::size_t n);
 
  private:
-  std::map<std::uint32_t, std::size_t> runs_;  ///< First number and length; none touch.
+  std::map<std::uint32_t, std::size_t> runs_;  ///< First number and length; no two are adjacent.
 };
 
 }  // namespace ipoib::route

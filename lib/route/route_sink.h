@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where routes take effect.
+// The interface through which routes take effect.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ class RouteSink {
   virtual Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) = 0;
   virtual void remove_prefix(const wire::IpPrefix& prefix) = 0;
   virtual void set_next_hop(table::NextHopIndex index, const table::NextHop& next_hop) = 0;
-  /// The neighbour that stands for a gateway; held until forget_gateway.
+  /// The neighbour number of a gateway, held until forget_gateway().
   virtual Result<table::NeighbourIndex> use_gateway(table::InterfaceId iface,
                                                     const wire::IpAddr& addr) = 0;
   virtual void forget_gateway(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
 
   /// Names the moment for is_past().
   virtual std::uint64_t mark_time() = 0;
-  /// No worker is still at a packet for which it looked up a prefix before the moment. `wait`:
-  /// returns only when that is so.
+  /// True if no worker is still at a packet for which it looked up a prefix before the moment.
+  /// `wait`: blocks until then.
   virtual bool is_past(std::uint64_t moment, bool wait) = 0;
 };
 

@@ -19,10 +19,10 @@ IpPrefix host_prefix(const IpAddr& addr) {
   return {addr, host_len(addr)};
 }
 
-/// Addresses by which packets reach this node because it has `address`.
+/// Addresses whose packets this node accepts because it has `address`.
 std::vector<IpPrefix> locals_of(const IpPrefix& address) {
   std::vector<IpPrefix> locals{host_prefix(address.addr)};
-  // Networks of two have no room for an address of any router (RFC 6164).
+  // Networks of two addresses have no room for an address of any router (RFC 6164).
   if (!address.addr.is_v4() && address.len < 127 && wire::network(address) != address.addr)
     locals.push_back(host_prefix(wire::network(address)));
   return locals;

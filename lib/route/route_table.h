@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which prefix leads where: own addresses, connected networks, static routes. Decides; the tables
-// that workers read are behind RouteSink. Source: RFC 1812 §5.2.4.
+// Routes by prefix: own addresses, connected networks, static routes. RouteSink writes the results
+// to the tables that workers read. Source: RFC 1812 §5.2.4.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ enum class RouteKind : std::uint8_t {
   kConnected,
   kStatic,
   kBlackhole,
-  kRedirect,    ///< Host route that a router told of (RFC 4861 §8).
+  kRedirect,    ///< Host route from a router's redirect (RFC 4861 §8).
   kAdvertised,  ///< Default route of a router that advertised itself (RFC 4861 §6.3.4).
 };
 
 struct Route {
   RouteKind kind = RouteKind::kStatic;
-  table::InterfaceId iface = table::kNoInterface;  ///< Not of kBlackhole.
-  std::vector<wire::IpAddr> via;                   ///< kStatic: one, or several (ECMP).
+  table::InterfaceId iface = table::kNoInterface;  ///< None for kBlackhole.
+  std::vector<wire::IpAddr> via;                   ///< Gateways; several: ECMP.
   table::NextHopIndex next_hop = table::kNextHopNone;
 };
 
@@ -40,39 +40,38 @@ class RouteTable {
   RouteTable(const RouteTable&) = delete;
   RouteTable& operator=(const RouteTable&) = delete;
 
-  /// The network of an address and its broadcast addresses. kExists when another interface has it.
+  /// Adds the network of an address and its broadcast addresses. kExists if the network is
+  /// connected to another interface.
   Status add_network(table::InterfaceId iface, const wire::IpPrefix& address);
-  /// An address of this node; of an IPv6 network also that of any router on it (RFC 4291 §2.6.1).
-  /// Repeating it is harmless. kExists when another interface has the address.
+  /// Adds an address of this node, and for an IPv6 network also the one of any router on it
+  /// (RFC 4291 §2.6.1). Repeating it is harmless. kExists if another interface has the address.
   Status add_local(table::InterfaceId iface, const wire::IpPrefix& address);
   void remove_local(table::InterfaceId iface, const wire::IpPrefix& address);
-  /// Network and address.
+  /// Adds network and address.
   Status add_address(table::InterfaceId iface, const wire::IpPrefix& address);
 
-  /// Gateways must lie in a connected network and not be own addresses; at most kMaxPaths. A static
-  /// route to a prefix that has one replaces nothing: kExists.
+  /// Gateways must lie in a connected network and not be own or broadcast addresses; at most
+  /// kMaxPaths. A static route does not replace an existing route to the prefix: kExists.
   Status add_static(const wire::IpPrefix& to, const std::vector<wire::IpAddr>& via);
   Status add_blackhole(const wire::IpPrefix& to);
-  /// The host `to` is reached through `via` (`to` itself: directly) from now on. At most
-  /// kMaxRedirects at a time: the oldest goes. kExists when there is a host route to it that
-  /// somebody configured.
+  /// Routes the host `to` through `via` (`to` itself: directly). At most kMaxRedirects exist at a
+  /// time: the oldest one is removed. kExists if there is a route to the host that is not a
+  /// redirect.
   Status add_redirect(table::InterfaceId iface, const wire::IpAddr& to, const wire::IpAddr& via);
   /// Forgets the redirects to `via`.
   void remove_redirects(table::InterfaceId iface, const wire::IpAddr& via);
-  /// What no other route leads to goes through `router` from now on. kExists: there is a default
-  /// route already.
+  /// Adds a default route through `router`. kExists: there is a default route already.
   Status add_advertised(table::InterfaceId iface, const wire::IpAddr& router);
-  /// Where that is so; a default route of another kind or router stays.
+  /// Removes that route; a default route of another kind or router stays.
   Status remove_advertised(table::InterfaceId iface, const wire::IpAddr& router);
-  /// All but those that belong to an address of an interface.
+  /// Removes a route, except one that belongs to an address of an interface: kRefused.
   Status remove(const wire::IpPrefix& to);
 
   [[nodiscard]] const std::map<wire::IpPrefix, Route>& routes() const { return routes_; }
   /// Interface of the connected network that holds the address.
   [[nodiscard]] table::InterfaceId interface_of(const wire::IpAddr& addr) const;
 
-  /// What is known of neighbours and interfaces; gateways that are dead are used no more wherever
-  /// there are others.
+  /// State of neighbours and interfaces. Dead gateways are not used while a route has others.
   void neighbour_heard(table::InterfaceId iface, const wire::IpAddr& addr, bool answers) {
     next_hops_.neighbour_heard({iface, addr}, answers);
   }
@@ -80,7 +79,7 @@ class RouteTable {
     next_hops_.interface_changed(iface, up);
   }
 
-  /// Of route.via: gateways that do not answer, or whose interface is down.
+  /// Gateways of route.via that do not answer, or whose interface is down.
   [[nodiscard]] std::vector<wire::IpAddr> dead_gateways(const Route& route) const {
     return next_hops_.dead_gateways(route.next_hop);
   }
