@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a device can do with packets. Each kind of device states it of itself and nobody assumes it:
-// the datapath asks before it sends a chain, and operators are shown it.
+// Capabilities of a device. Each kind of device reports its own and no other code assumes them: the
+// data plane checks them before it sends a chain, and operators can display them.
 #pragma once
 
 #include <array>
@@ -10,12 +10,12 @@
 
 namespace ipoib::fabric {
 
-/// Which multicast packets a port receives.
+/// Multicast packets that a port receives.
 enum class MulticastFilter : std::uint8_t {
-  kUnknown,      ///< The device has no filter that can be set, and is taken to have none.
-  kAll,          ///< All of them.
-  kGroups,       ///< Those of the groups that were joined.
-  kPromiscuous,  ///< All packets there are, as the device offers nothing narrower.
+  kUnknown,      ///< The device has no filter that can be set, and is assumed to have none.
+  kAll,          ///< All multicast packets.
+  kGroups,       ///< Packets of the joined groups.
+  kPromiscuous,  ///< All packets, because the device offers no narrower filter.
   kCount
 };
 
@@ -25,17 +25,17 @@ enum class MulticastFilter : std::uint8_t {
   return kNames[static_cast<std::size_t>(filter)];
 }
 
-/// Of a device that takes chains of any length.
+/// Capabilities::max_segments of a device that takes chains of any length.
 inline constexpr std::uint16_t kAnySegments = 0xffff;
 
 struct Capabilities {
-  /// Mbufs of the longest chain that is sent as it is: of packets through an ethdev, of messages
-  /// through the connections of an Hca. Longer chains are copied first. 1: no chains.
+  /// Longest chain, in mbufs, that is sent without a copy: for packets through an ethdev, and for
+  /// messages through the connections of an Hca. Longer chains are copied first. 1: no chains.
   std::uint16_t max_segments = 1;
-  /// Received packets may come as chains.
+  /// Received packets may be chains.
   bool receives_chains = false;
   MulticastFilter multicast = MulticastFilter::kUnknown;
-  /// It tells when it is taken away.
+  /// The device reports its own removal.
   bool removal_events = false;
 
   friend bool operator==(const Capabilities&, const Capabilities&) = default;

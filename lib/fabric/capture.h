@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What goes with a captured frame from the worker that copied it to the lcore that writes it. The
-// mbuf's data is the frame from LRH through ICRC; the way there is CaptureTap (hca.h).
+// Metadata of a captured frame, from the worker that copies it to the lcore that writes it. The
+// mbuf's data is the frame from LRH through ICRC. CaptureTap (hca.h) carries it.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -11,7 +11,7 @@ namespace ipoib::fabric {
 
 enum class CaptureDirection : std::uint8_t { kReceived = 0, kSent = 1 };
 
-/// When and which way a captured frame passed. Lies at the start of its mbuf's headroom.
+/// Time and direction of a captured frame. It lies at the start of the mbuf's headroom.
 struct CaptureMeta {
   std::uint64_t tsc;
   CaptureDirection direction;

@@ -14,10 +14,10 @@
 namespace ipoib::fabric {
 namespace {
 
-/// By an interrupt of our own, whose handler does not return. (Not by an alarm: rte_eal_cleanup()
-/// waits for the handler of those.) False: the thread is busy elsewhere.
+/// Halts the thread by a private interrupt whose handler does not return. (An alarm does not work,
+/// because rte_eal_cleanup() waits for its handler.) False: no interrupt, or the thread is busy.
 bool halt_interrupt_thread() {
-  static std::promise<void> halted;  // it outlives a thread that comes later than the time-out
+  static std::promise<void> halted;  // static: the handler may run after the timeout
   const auto halt = [](void*) {
     halted.set_value();
     while (true) pause();

@@ -19,9 +19,9 @@ namespace ipoib::fabric {
 namespace {
 
 constexpr std::uint32_t kEtherHeader = RTE_ETHER_HDR_LEN;
-/// What a ring slot of AF_PACKET (TPACKET_V2) loses to headers, the Ethernet header included.
+/// Octets of an AF_PACKET ring slot (TPACKET_V2) that headers use, the Ethernet header included.
 constexpr std::uint32_t kPacketRingOverhead = 80;
-/// Size of a memif buffer, and of an AF_PACKET ring slot, where the device arguments name none.
+/// Size of a memif buffer, and of an AF_PACKET ring slot, if the device arguments give none.
 constexpr std::uint32_t kDefaultBuffer = 2048;
 
 std::uint32_t device_argument(const rte_eth_dev_info& info, const char* key,
@@ -35,7 +35,7 @@ std::uint32_t device_argument(const rte_eth_dev_info& info, const char* key,
   return value;
 }
 
-/// MTU of a kernel interface; 0 when it cannot be read.
+/// MTU of a kernel interface; 0 if it cannot be read.
 std::uint32_t kernel_mtu(unsigned if_index) {
   ifreq request{};
   if (!if_indextoname(if_index, request.ifr_name)) return 0;
@@ -46,14 +46,14 @@ std::uint32_t kernel_mtu(unsigned if_index) {
   return known ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
 }
 
-/// Largest MTU the device carries though it cannot be set.
+/// Largest MTU that the device carries without a change of its MTU setting.
 std::uint32_t carried_mtu(const rte_eth_dev_info& info, std::uint16_t current) {
   const std::string_view driver{info.driver_name};
   if (driver == "net_memif") return device_argument(info, "bsize", kDefaultBuffer) - kEtherHeader;
   if (driver == "net_af_packet")
     return std::min(kernel_mtu(info.if_index),
                     device_argument(info, "framesz", kDefaultBuffer) - kPacketRingOverhead);
-  // A device that can receive any length and does not know the notion of an MTU (ring, pcap).
+  // The device receives any length and has no MTU (ring, pcap).
   if (info.max_rx_pktlen > UINT16_MAX) return UINT16_MAX;
   return current;
 }
@@ -66,7 +66,7 @@ Status require_ethdev_mtu(std::uint16_t port_id, std::uint16_t mtu) {
   if (rte_eth_dev_info_get(port_id, &info) != 0 || rte_eth_dev_get_mtu(port_id, &current) != 0)
     return fail(Errc::kNotFound, "no Ethernet device has the number {}", port_id);
 
-  // What is known to carry less is asked no further: a driver may take the number and drop frames.
+  // The MTU of a bounded device is not set: its driver may accept the number and drop frames.
   const std::string_view driver{info.driver_name};
   const bool bounded = driver == "net_memif" || driver == "net_af_packet";
   const std::uint32_t carried = carried_mtu(info, current);

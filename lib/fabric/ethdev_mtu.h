@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether an ethdev carries frames of the size a link needs. The software drivers of DPDK 22.11
-// report an MTU of 1500 and refuse another, whatever they carry; this knows what they carry.
+// Checks that an ethdev carries frames of the size that a link needs. The software drivers of DPDK
+// 22.11 report an MTU of 1500 and refuse any other, independent of the frame size that they really
+// carry; this file determines the real size.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,9 @@
 
 namespace ipoib::fabric {
 
-/// Sees to it that `port_id` sends and receives frames of `mtu` octets behind the Ethernet header,
-/// by raising its MTU where that is what it takes; never lowers it. The port is configured or not
-/// yet, and stopped. Error: kUnavailable, names the device and both numbers.
+/// Ensures that `port_id` sends and receives frames of `mtu` octets behind the Ethernet header.
+/// Raises its MTU if necessary and never lowers it. The port must be stopped; it may be configured
+/// or not. Errors: kNotFound; kUnavailable, which names the device and both numbers.
 [[nodiscard]] Status require_ethdev_mtu(std::uint16_t port_id, std::uint16_t mtu);
 
 }  // namespace ipoib::fabric

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that workers may still be reading in the loop they are in: kept until each of them has
-// passed a quiescent state. What they remember for longer has a Retirement (retirement.h).
+// Memory that workers may still read in their current loop is kept until each of them has passed a
+// quiescent state. Values that workers keep for longer need a Retirement (retirement.h).
 #pragma once
 
 #include <rte_rcu_qsbr.h>
@@ -11,13 +11,13 @@
 
 namespace ipoib::fabric {
 
-/// Grace periods of the workers. Management lcore only, which must not be registered in the RCU
-/// variable itself. Without a variable there is no worker: every period is over at once.
+/// Grace periods of the workers. Management lcore only; it must not be registered in the RCU
+/// variable itself. Without a variable there is no worker, and every period is over at once.
 class Grace {
  public:
   explicit Grace(rte_rcu_qsbr* qsbr) noexcept : qsbr_{qsbr} {}
 
-  /// Call after the workers' last way to the memory is gone.
+  /// Call after the workers' last reference to the memory is removed.
   [[nodiscard]] std::uint64_t start() const noexcept {
     expects_management();
     return qsbr_ != nullptr ? rte_rcu_qsbr_start(qsbr_) : 0;

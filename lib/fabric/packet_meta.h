@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What goes with an mbuf between a device and the datapath: an mbuf dynamic field.
+// Metadata of an mbuf between a device and the data plane, in an mbuf dynamic field.
 // Received mbufs start at the IPoIB header (Ethernet ports: at the Ethernet header); the headers
-// before it stay where they were, in the headroom.
+// before it remain in the headroom.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -14,45 +14,45 @@
 
 namespace ipoib::fabric {
 
-/// One field, three lives: `rx` until the packet is routed, `held` while it waits for its
+/// The field has three uses: `rx` until the packet is routed, `held` while it waits for its
 /// neighbour, `tx` when it is sent.
 struct PacketMeta {
   struct Rx {
     std::uint32_t src_qpn;
     std::uint16_t slid;
-    std::uint16_t iface;  ///< Interface it came in by; set by the worker.
+    std::uint16_t iface;  ///< Ingress interface; set by the worker.
     std::uint8_t sl;
-    std::uint8_t grh_offset;  ///< GRH lies this many octets before the data; 0: no GRH came.
+    std::uint8_t grh_offset;  ///< Octets from the GRH to the data; 0: the packet had no GRH.
     bool multicast;           ///< DLID was an MLID (or the DGID an MGID).
-    Transport transport;      ///< kUd: by a UdQueue, else by a ReceiveQueue.
+    Transport transport;      ///< kUd: received by a UdQueue, else by a ReceiveQueue.
   };
   struct Held {
-    std::uint16_t in_iface;  ///< Interface it came by; set by the worker that passes it up.
-    std::uint16_t out_iface;
-    bool to_routers;  ///< A copy of a multicast packet for the all-routers group; set likewise.
+    std::uint16_t in_iface;   ///< Ingress interface; set by the worker that punts the packet.
+    std::uint16_t out_iface;  ///< Egress interface; set by the management lcore.
+    bool to_routers;  ///< Copy of a multicast packet to the all-routers group; set by the worker.
   };
   struct Tx {
     AhIndex ah;
     std::uint32_t qpn;
-    // For packets handed to another lcore:
-    std::uint16_t iface;  ///< Interface it leaves by.
-    bool connected;  ///< By the ConnectedQueue of neighbour number `ah`, as that lcore knows it.
+    // Only for packets that are handed off to another lcore:
+    std::uint16_t iface;  ///< Egress interface.
+    bool connected;  ///< Send on the ConnectedQueue of neighbour number `ah` in that lcore's table.
   };
   union {
     Rx rx;
     Held held;
     Tx tx;
   };
-  /// QPN of the ConnectedQueue it came to; says something only beside rx.transport kRc or kUc.
+  /// QPN of the ConnectedQueue that received the packet; valid only if rx.transport is kRc or kUc.
   std::uint32_t queue;
 };
 static_assert(sizeof(PacketMeta) == 16);
 
-/// Offset of the dynamic field; the one global that DPDK's dynamic fields force on us. Set once by
-/// register_packet_meta() before any worker runs.
+/// Offset of the dynamic field; a global because of the API of DPDK's dynamic fields.
+/// register_packet_meta() sets it once, before any worker runs.
 inline int packet_meta_offset = -1;
 
-/// Registers the field. Call after rte_eal_init; repeating it is harmless.
+/// Registers the field. Call it after rte_eal_init; a second call is harmless.
 [[nodiscard]] Status register_packet_meta();
 
 [[nodiscard]] inline PacketMeta& meta_of(rte_mbuf* m) noexcept {

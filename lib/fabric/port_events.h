@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Events of a port that nobody has taken yet.
+// Pending events of a port.
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@
 
 namespace ipoib::fabric {
 
-/// Bounded by merging: of each kind at most one waits, since an event only says what to look at
-/// again in PortAttr. Down comes out first and active behind what changed meanwhile, so that who
-/// follows them one by one ends in the port's state. Management lcore only.
+/// Bounded by merging: at most one event of each kind waits, because an event only names a part of
+/// PortAttr to read again. next() returns fatal and down first, and active after the changes, so
+/// that a consumer that handles them one by one ends in the port's state. Management lcore only.
 class PortEvents {
  public:
   void add(PortEvent event) noexcept {
     expects_management();
-    // A port that is down again never was active as far as anybody knows.
+    // The port is down again before any consumer learned that it was active.
     if (event == PortEvent::kPortDown) waiting_ &= ~bit(PortEvent::kPortActive);
     waiting_ |= bit(event);
   }
-  /// What of a port's addresses is another; not its state.
+  /// Adds the events for attributes that differ, except for the state of the port.
   void add_changes(const PortAttr& from, const PortAttr& to) noexcept {
     if (from.gid_prefix != to.gid_prefix || from.guid != to.guid) add(PortEvent::kGidChange);
     if (from.lid != to.lid || from.lmc != to.lmc) add(PortEvent::kLidChange);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who carries the management datagrams of a port and says what a subnet manager made of it, for
-// devices that do not do so themselves.
+// Carries the MADs of a port and reports the attributes that a subnet manager gave it, for devices
+// that do not do so themselves.
 #pragma once
 
 #include <optional>
@@ -17,13 +17,12 @@ class PortManager {
   virtual ~PortManager() = default;
 
   [[nodiscard]] virtual MadPort& mad_port() = 0;
-  /// Until the port was seen: down, GUID 0. What it says while the port is not active counts for
-  /// nothing but the state.
+  /// Until the port was seen: down, GUID 0. While the port is not active, only the state is valid.
   [[nodiscard]] virtual const PortAttr& attr() const = 0;
-  /// Events say what of attr() to look at again; those of one kind that wait are one. To be called
-  /// ten times a second or so.
+  /// An event names a part of attr() to read again. Waiting events of one kind are merged. Call it
+  /// about ten times a second.
   virtual std::optional<PortEvent> next_event() = 0;
-  /// What keeps the port from working, for people; empty: nothing.
+  /// Reason why the port does not work, for operators; empty: no problem.
   [[nodiscard]] virtual std::string problem() const = 0;
 };
 

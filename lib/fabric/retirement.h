@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When a name may be given to something else.
+// Decides when a name may be reused.
 //
-// Workers, messages and packets under way name things by number (address handles, neighbours, next
-// hops) or by pointer (connected queues). Such a name goes through three steps: workers can find it
-// nowhere any more, or the messages that take it out of their tables are sent; start() is called;
-// over() says that no worker, message or packet is left that has it. Only then is the number given
-// to something else, or the memory freed.
+// Workers, messages and packets in flight name objects by number (address handles, neighbours, next
+// hops) or by pointer (connected queues). A name is retired in three steps: workers can no longer
+// find it, or the messages that remove it from their tables are sent; start() is called; over()
+// reports that no worker, message or packet has it any more. Only then is the number reused, or the
+// memory freed.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ namespace ipoib::fabric {
 class Retirement {
  public:
   virtual ~Retirement() = default;
-  /// Call when the last way to a name is taken away. Messages may be sent a little later, but
+  /// Call when the last reference to a name is removed. Messages may be sent a little later, but
   /// before the loop's turn ends.
   virtual std::uint64_t start() = 0;
-  /// Whatever knew a name when start() returned `token` has forgotten it.
+  /// True if all holders of a name at the time when start() returned `token` have released it.
   [[nodiscard]] virtual bool over(std::uint64_t token) const = 0;
 };
 
-/// For those who have no workers: nobody else knows a name, so everything is over at once.
+/// For code without workers: no other code holds a name, so every period is over at once.
 [[nodiscard]] inline Retirement& no_workers() {
   struct NoWorkers final : Retirement {
     std::uint64_t start() override { return 0; }
@@ -36,8 +36,8 @@ class Retirement {
   return stateless;
 }
 
-/// Values put aside until their period is over, oldest first. `Period`: Retirement, or Grace where
-/// workers know the value for no longer than a loop.
+/// Keeps values until their period is over, oldest first. `Period`: Retirement, or Grace if workers
+/// hold the value for no longer than a loop.
 template <class T>
 class Retired {
  public:
@@ -46,7 +46,7 @@ class Retired {
     items_.emplace_back(period.start(), std::move(value));
   }
 
-  /// Hands every value whose period is over to `release`; never waits.
+  /// Passes every value whose period is over to `release`. Does not block.
   template <class Period, class Release>
   void reclaim(const Period& period, Release&& release) {
     while (!items_.empty() && period.over(items_.front().first)) {
@@ -54,7 +54,7 @@ class Retired {
       items_.pop_front();
     }
   }
-  /// There are no workers any more.
+  /// Releases every value. No worker may run any more.
   template <class Release>
   void reclaim_all(Release&& release) {
     for (; !items_.empty(); items_.pop_front()) release(std::move(items_.front().second));

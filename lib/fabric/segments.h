@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chains of mbufs made short enough for a device that does not send long ones.
+// Shortens chains of mbufs for devices that do not send long chains.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -8,14 +8,14 @@
 
 namespace ipoib::fabric {
 
-/// with_few_segments() of a packet that has more than `most`.
+/// with_few_segments() for a packet with more than `most` mbufs.
 [[nodiscard]] rte_mbuf* copy_to_few_segments(rte_mbuf* m, unsigned most, rte_mempool* pool,
                                              Drop& reason) noexcept;
 
-/// The packet in at most `most` mbufs: itself, or a copy in as few mbufs of `pool` as hold it, with
-/// the flags and PacketMeta that it had; then `m` is freed. Null: `m` stays the caller's, and
-/// `reason` says what it is to be counted as: kNoMbuf, or kTxSegments when mbufs of this size would
-/// still be too many. Else `reason` stays as it was.
+/// Returns the packet in at most `most` mbufs: `m` itself, or a copy in as few mbufs of `pool` as
+/// possible, with the same flags and PacketMeta; then `m` is freed. Null: the caller keeps `m`, and
+/// `reason` is the drop reason: kNoMbuf, or kTxSegments if a copy would need too many mbufs of this
+/// size. Otherwise `reason` is unchanged.
 [[nodiscard]] inline rte_mbuf* with_few_segments(rte_mbuf* m, unsigned most, rte_mempool* pool,
                                                  Drop& reason) noexcept {
   if (m->nb_segs <= most) [[likely]]

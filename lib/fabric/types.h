@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plain values that travel between control, devices and datapath. No EAL, no verbs.
+// Plain values that control plane, devices and data plane exchange. No EAL, no verbs.
 #pragma once
 
 #include <array>
@@ -24,11 +24,10 @@ enum class Transport : std::uint8_t { kUd, kRc, kUc };
   return kNames[static_cast<std::size_t>(transport)];
 }
 
-/// What carries a port's packets. Ethernet: RoCE, which has no subnet manager, and addresses by
-/// GID.
+/// Link layer of a port. Ethernet: RoCE, which has no subnet manager and addresses by GID.
 enum class LinkLayer : std::uint8_t { kInfiniBand, kEthernet };
 
-/// What a port is, as the subnet manager set it up.
+/// Attributes of a port, as the subnet manager set them.
 struct PortAttr {
   LinkLayer link_layer = LinkLayer::kInfiniBand;
   std::uint64_t guid = 0;
@@ -37,30 +36,30 @@ struct PortAttr {
   std::uint8_t lmc = 0;
   std::uint16_t sm_lid = 0;
   std::uint8_t sm_sl = 0;
-  std::uint8_t mtu = 4;   ///< Largest MTU the port carries, as code.
-  std::uint8_t rate = 3;  ///< As code.
+  std::uint8_t mtu = 4;   ///< Code of the largest MTU that the port carries.
+  std::uint8_t rate = 3;  ///< Rate code.
   PortState state = PortState::kActive;
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
 
   [[nodiscard]] wire::Gid gid() const { return wire::Gid::of(gid_prefix, guid); }
 };
 
-/// What a subnet manager sets of a port; what is not given stays.
+/// Attributes of a port that a subnet manager sets; absent attributes stay unchanged.
 struct PortChange {
   std::optional<std::uint16_t> lid{};
-  std::optional<std::uint16_t> sm_lid{};  ///< 0: nowhere.
+  std::optional<std::uint16_t> sm_lid{};  ///< 0: no subnet manager.
   std::optional<std::uint8_t> sm_sl{};
   std::optional<std::uint64_t> gid_prefix{};
   std::optional<std::vector<std::uint16_t>> pkeys{};
   std::optional<bool> up{};  ///< Administrative; the port is active when its cable is up too.
-  bool reregister = false;   ///< All memberships and subscriptions are to be asked for again.
+  bool reregister = false;   ///< All memberships and subscriptions must be requested again.
 };
 
-/// Where an address handle leads. Source: IBA vol 1 §11.2.2.1.
+/// Destination and path of an address handle. Source: IBA vol 1 §11.2.2.1.
 struct AhAttr {
   std::uint16_t dlid = 0;
   std::uint8_t sl = 0;
-  std::uint8_t rate = 0;  ///< Path rate code; 0: as fast as the port.
+  std::uint8_t rate = 0;  ///< Path rate code; 0: rate of the port.
   bool global = false;    ///< Send a GRH with the fields below.
   std::uint8_t tclass = 0;
   std::uint8_t hop_limit = 0;
@@ -70,13 +69,13 @@ struct AhAttr {
   friend bool operator==(const AhAttr&, const AhAttr&) = default;
 };
 
-/// Number of an address handle of one Hca, as sent packets name it.
+/// Number of an address handle of one Hca. Packets to send carry it.
 using AhIndex = std::uint32_t;
 inline constexpr AhIndex kNoAh = 0xffff'ffff;
 
-/// LIDs that a port of Ethernet link layer has for its own node, which is all that knows of them:
-/// its own, where the node administers the subnet for itself, and one for every other port; where
-/// that is, the GID says.
+/// LIDs for a port with Ethernet link layer, used only inside the node: kOwnLid is the port itself,
+/// if the node administers the subnet for itself; kElsewhereLid is every other port, which its
+/// GID identifies.
 inline constexpr std::uint16_t kOwnLid = 1;
 inline constexpr std::uint16_t kElsewhereLid = 2;
 
@@ -86,15 +85,16 @@ struct MadAddress {
   std::uint8_t sl = 0;
   std::uint32_t qpn = 1;
   std::uint16_t pkey = wire::kDefaultPkey;
-  /// Of a request: how long its answer is waited for, ms; 0: none will come. Some transports take
-  /// an answer for a request they still know, and no other.
+  /// Request: time that the sender waits for the answer, ms; 0: no answer is expected. Some
+  /// transports accept an answer only while they remember its request.
   std::uint32_t answer_ms = 0;
-  /// Of the port: sent with a GRH to it, or came with one from it. Zero: there is no GRH.
+  /// GID of the port: destination or source in the GRH. Zero: no GRH.
   wire::Gid gid{};
 };
 
-/// Whether both are on the same port. Those behind a router share its LID, and a link layer without
-/// LIDs gives one to many ports: then GIDs tell. A packet without a GRH never left its subnet.
+/// True if both are on the same port. Ports behind a router share its LID, and a link layer without
+/// LIDs gives one LID to many ports: then the GIDs decide. A packet without a GRH never left its
+/// subnet.
 [[nodiscard]] constexpr bool same_port(const MadAddress& a, const MadAddress& b) noexcept {
   return a.lid == b.lid && (a.gid.is_zero() || b.gid.is_zero() || a.gid == b.gid);
 }
@@ -104,8 +104,8 @@ using MadBytes = std::array<std::byte, wire::kMadLen>;
 struct ReceivedMad {
   MadAddress from;
   MadBytes bytes;
-  /// The transport is done with RMPP: this is all of an answer, `rest` what it has beyond 256
-  /// octets, and `len` its octets in all. What `bytes` has beyond them is 0.
+  /// The transport has completed RMPP: this is the whole answer, `len` is its length in octets, and
+  /// `rest` holds its octets beyond 256. Octets of `bytes` beyond `len` are 0.
   bool whole = false;
   std::size_t len = wire::kMadLen;
   std::vector<std::byte> rest{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What libibverbs tells of a port or a device, as the port events that every driver tells.
+// Converts asynchronous events of libibverbs to the port events that every driver reports.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,7 +10,7 @@
 
 namespace ipoib::fabric {
 
-/// None: the event is of no port. Source: ibv_get_async_event(3).
+/// Returns none for an event that has no PortEvent. Source: ibv_get_async_event(3).
 [[nodiscard]] constexpr std::optional<PortEvent> port_event_of(ibv_event_type type) noexcept {
   switch (type) {
     case IBV_EVENT_PORT_ACTIVE: return PortEvent::kPortActive;
