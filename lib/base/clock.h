@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The time that state machines are fed with. They never read a clock, so a test can run an hour
-// of timers in a millisecond.
+// Time as a value that callers pass to state machines. State machines never read a clock, so a test
+// can run an hour of timers in a millisecond.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ struct Clock {
 using Duration = Clock::duration;
 using TimePoint = Clock::time_point;
 
-/// The earlier of two deadlines, where none means never.
+/// The earlier of two deadlines; none means never.
 [[nodiscard]] constexpr std::optional<TimePoint> earlier(std::optional<TimePoint> a,
                                                          std::optional<TimePoint> b) {
   if (!a) return b;

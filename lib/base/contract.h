@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Promises of callers that no type can express: conditions on arguments and results, and which
-// lcore may call. A build with a sanitizer checks every call; in any other a check is no code at
-// all.
+// Contracts that no type can express: conditions on arguments and results, and the lcore that may
+// call a function. A build with a sanitizer checks every call; in any other build a check compiles
+// to no code.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ inline constexpr bool kContractsChecked = false;
 inline constexpr bool kContractsChecked = false;
 #endif
 
-/// Says where and why on stderr, and aborts. Never called where contracts are not checked.
+/// Prints place and reason to stderr, and aborts. Builds that do not check contracts never call it.
 [[noreturn, gnu::cold, gnu::noinline]] inline void contract_broken(const char* kind,
                                                                    const char* sentence,
                                                                    const char* file, int line) {
@@ -34,8 +34,8 @@ inline constexpr bool kContractsChecked = false;
   std::abort();
 }
 
-/// A condition that is there to read, or a callable that works it out: the callable is not called
-/// where contracts are not checked, so it may be as dear as it needs to be.
+/// Evaluates a condition, or a callable that computes it. Builds that do not check contracts never
+/// call the callable, so it may be expensive.
 template <class Condition>
 [[nodiscard]] constexpr bool contract_holds(Condition&& condition) {
   if constexpr (std::is_invocable_r_v<bool, Condition>)
@@ -44,7 +44,7 @@ template <class Condition>
     return static_cast<bool>(condition);
 }
 
-/// Checks what the caller owes. `sentence` says what must hold, for the reader of the abort.
+/// Checks a precondition. `sentence` states the condition, for the reader of the abort message.
 template <class Condition>
 [[gnu::always_inline]] constexpr void expects(const Condition& condition, const char* sentence,
                                               const char* file = __builtin_FILE(),
@@ -54,7 +54,7 @@ template <class Condition>
       contract_broken("the caller broke a contract", sentence, file, line);
 }
 
-/// What the function itself owes when it returns.
+/// Checks a postcondition of the function itself.
 template <class Condition>
 [[gnu::always_inline]] constexpr void ensures(const Condition& condition, const char* sentence,
                                               const char* file = __builtin_FILE(),
@@ -64,15 +64,15 @@ template <class Condition>
       contract_broken("a function broke its contract", sentence, file, line);
 }
 
-/// The part of the node that a thread plays at a time.
+/// Current role of a thread in the node.
 struct LcoreRole {
   enum class Kind : std::uint8_t {
-    kAny,         ///< None yet: set-up, tear-down and unit tests may call everything.
+    kAny,         ///< No role: set-up, tear-down and unit tests may call every function.
     kManagement,  ///< A turn of the management lcore's loop.
     kWorker,      ///< A turn of a worker's loop.
   };
   Kind kind = Kind::kAny;
-  std::uint32_t worker = 0;  ///< kWorker: its number.
+  std::uint32_t worker = 0;  ///< kWorker: number of the worker.
 
   [[nodiscard]] static constexpr LcoreRole management() { return {Kind::kManagement, 0}; }
   [[nodiscard]] static constexpr LcoreRole worker_number(std::uint32_t number) {
@@ -80,7 +80,7 @@ struct LcoreRole {
   }
 };
 
-/// Read and written in builds that check contracts only.
+/// Used only in builds that check contracts.
 inline thread_local LcoreRole lcore_role{};
 
 /// Gives the calling thread a role until the end of the scope.
@@ -99,7 +99,7 @@ class [[maybe_unused]] ActingAs {
   LcoreRole before_{};
 };
 
-/// "Management lcore only": no worker's loop may come here.
+/// "Management lcore only": a worker's loop must not call the function.
 [[gnu::always_inline]] inline void expects_management(const char* file = __builtin_FILE(),
                                                       int line = __builtin_LINE()) {
   if constexpr (kContractsChecked)
@@ -107,7 +107,7 @@ class [[maybe_unused]] ActingAs {
       contract_broken("wrong lcore", "a worker called what the management lcore owns", file, line);
 }
 
-/// "Worker lcore only": the management lcore's loop may not come here.
+/// "Worker lcore only": the management lcore's loop must not call the function.
 [[gnu::always_inline]] inline void expects_worker(const char* file = __builtin_FILE(),
                                                   int line = __builtin_LINE()) {
   if constexpr (kContractsChecked)
@@ -115,7 +115,7 @@ class [[maybe_unused]] ActingAs {
       contract_broken("wrong lcore", "the management lcore called what a worker owns", file, line);
 }
 
-/// "The worker `number` only": neither the management lcore nor another worker.
+/// "Worker `number` only": neither the management lcore nor another worker may call the function.
 [[gnu::always_inline]] inline void expects_worker_number(std::uint32_t number,
                                                          const char* file = __builtin_FILE(),
                                                          int line = __builtin_LINE()) {
@@ -125,9 +125,9 @@ class [[maybe_unused]] ActingAs {
       contract_broken("wrong lcore", "a worker called what another worker owns", file, line);
 }
 
-/// "One lcore", whichever it is: who comes first with a role is the owner, and nobody with another
-/// role may follow. A member takes no room where contracts are not checked, if it is declared
-/// [[no_unique_address]].
+/// "One lcore": the first caller with a role becomes the owner, and no caller with another role may
+/// follow. A member that is declared [[no_unique_address]] takes no space in builds that do not
+/// check contracts.
 template <bool kChecked>
 class OneLcoreIf {
  public:
@@ -142,7 +142,7 @@ class OneLcoreIf<true> {
     if (lcore_role.kind == LcoreRole::Kind::kAny) return;
     const std::uint64_t here =
         std::uint64_t{static_cast<std::uint8_t>(lcore_role.kind)} << 32 | lcore_role.worker;
-    // Relaxed: two that come at once are the very fault that this is to find.
+    // Relaxed is sufficient: two concurrent callers are the error that this check must find.
     std::uint64_t owner = kNobody;
     if (!owner_.compare_exchange_strong(owner, here, std::memory_order_relaxed) && owner != here)
         [[unlikely]]
@@ -150,14 +150,14 @@ class OneLcoreIf<true> {
   }
 
  private:
-  static constexpr std::uint64_t kNobody = 0;  // no role but kAny has that
+  static constexpr std::uint64_t kNobody = 0;  // no role has this value, except kAny
   mutable std::atomic<std::uint64_t> owner_{kNobody};
 };
 
 using OneLcore = OneLcoreIf<kContractsChecked>;
 
-/// A value that only checks ask for: where contracts are not checked nothing is kept, and the
-/// answer to every question is yes. Declare it [[no_unique_address]].
+/// A value that only checks use. Builds that do not check contracts store nothing, and is() always
+/// returns true. Declare it [[no_unique_address]].
 template <class T, bool kChecked = kContractsChecked>
 class ForChecks {
  public:

@@ -11,9 +11,9 @@
 
 namespace ipoib {
 
-/// One writer. A load, an add and a store, never a locked instruction; readers see a value that
-/// may be a moment old. reset() belongs to readers' side bookkeeping and is not offered: clearing
-/// statistics subtracts a remembered snapshot instead of racing with the writer.
+/// Counter with one writer. add() is a load, an add and a store, never a locked instruction;
+/// readers may see a value that is slightly old. There is no reset(), which would race with the
+/// writer: to clear statistics, readers subtract a saved snapshot.
 class Counter {
  public:
   void add(std::uint64_t n) noexcept {
@@ -39,14 +39,14 @@ struct DropCounters {
   }
 };
 
-/// What one lcore saw of one interface. Octets count from the IP or ARP header on.
+/// Counters of one lcore for one interface. Octets count from the IP or ARP header on.
 /// Writer: the lcore that owns the struct.
 struct alignas(64) InterfaceCounters {
   Counter rx_packets;
   Counter rx_bytes;
   Counter tx_packets;
   Counter tx_bytes;
-  Counter tx_lost;  ///< Packets that the device took and lost at once, under a reason of its own.
+  Counter tx_lost;  ///< Packets that the device took and dropped at once, under its own reason.
   DropCounters drops;
 };
 

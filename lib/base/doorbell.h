@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How polling lcores wake a thread that sleeps on descriptors, without a system call while it is
-// awake.
+// Doorbell by which polling lcores wake a thread that sleeps on descriptors, without a system call
+// while it is awake.
 #pragma once
 
 #include <unistd.h>
@@ -10,12 +10,12 @@
 
 namespace ipoib {
 
-/// One sleeper, any number of ringers. What they hand over lies elsewhere, in rings.
+/// One sleeper, any number of ringers. The data itself is in rings outside of this struct.
 ///
-/// Sleeper, before it sleeps: arm(), look at every ring once more, and only when all are empty
-/// sleep on the descriptor; then disarm(). Ringer: push, then ring(). Each side stores, passes a
-/// sequentially consistent fence and only then loads what the other side stores. Whichever fence
-/// comes second sees the other side's store, so nothing that was pushed is slept on.
+/// The sleeper calls arm(), checks every ring again, sleeps on the descriptor only if all rings are
+/// empty, then calls disarm(). A ringer pushes, then calls ring(). Each side stores, passes a
+/// sequentially consistent fence and only then loads the other side's store. The side whose fence
+/// is second sees the other side's store, so the sleeper never sleeps while a ring has an entry.
 struct alignas(64) Doorbell {
   std::atomic<std::uint32_t> waiting{0};
   int eventfd = -1;  ///< Set, and closed, by the sleeper.
@@ -27,15 +27,15 @@ struct alignas(64) Doorbell {
   }
   void disarm() noexcept { waiting.store(0, std::memory_order_relaxed); }
 
-  /// Costs a fence when the sleeper is awake, a system call when it is not.
+  /// Costs a fence if the sleeper is awake, and a system call if it sleeps.
   void ring() noexcept {
-    // Pairs with the fence of arm(): either the sleeper sees what was pushed, or its store is seen
-    // here.
+    // Pairs with the fence of arm(): either the sleeper sees the pushed entry, or this load sees
+    // the sleeper's store.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (waiting.load(std::memory_order_relaxed) == 0) return;
-    // One ringer of all that see it writes; the sleeper sets it again before its next sleep.
+    // Only one of the ringers that see it set writes; the sleeper sets it before its next sleep.
     if (waiting.exchange(0, std::memory_order_relaxed) == 0) return;
-    // Cannot fail but with the counter at its maximum, and then the descriptor is readable anyway.
+    // write() fails only if the counter is at its maximum; then the descriptor is readable anyway.
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(eventfd, &one, sizeof(one));
   }

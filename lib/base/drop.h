@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every reason for which a packet is lost, in one list: a packet that does not arrive is found
-// under exactly one of these names.
+// All reasons for which a packet is dropped: every lost packet is counted under exactly one of
+// these names.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ enum class Drop : std::uint8_t {
   kIbLength,   ///< LRH.PktLen, GRH.PayLen or Pad contradict the octets received.
   kIbNotIba,   ///< LNH 0 or 1, or a frame that is not EtherType 0x88B5.
   kIbLid,      ///< DLID is not ours and not an attached MLID.
-  kIbGid,      ///< GRH names a GID that is not ours, or is missing where it must be.
+  kIbGid,      ///< The GRH names a GID that is not ours, or a required GRH is missing.
   kIbMgid,     ///< MLID known, MGID not attached.
   kIbOpcode,   ///< BTH opcode not of the queue pair's transport.
   kIbQpn,      ///< No such queue pair.
@@ -27,22 +27,22 @@ enum class Drop : std::uint8_t {
   kIbNoBuffer,     ///< Receive buffer, mempool or staging queue exhausted.
   kIbMadOverflow,  ///< Management lcore did not keep up with MADs.
   kIbTxFull,       ///< The wire did not take the packet.
-  kIbTxTooLong,    ///< Larger than the port's MTU, or in more mbufs than its device sends.
+  kIbTxTooLong,    ///< Larger than the port's MTU, or more mbufs than its device sends.
   kIbTxInvalid,    ///< Unknown address handle or queue.
-  kIbRateLimited,  ///< Faster than the path's rate.
+  kIbRateLimited,  ///< Exceeds the rate of the path.
   kIbPortDown,     ///< Received or sent while the port was not active.
-  // Connected queue pairs. Packets received, except for the last two.
-  kIbPath,            ///< Not from where the connection leads.
+  // Connected queue pairs. Received packets, except for the last two.
+  kIbPath,            ///< Source LID or GID is not the connection's peer.
   kIbQueueState,      ///< The connection is not ready yet, or has failed.
-  kIbDuplicate,       ///< RC: had before.
-  kIbSequence,        ///< Behind a packet that is missing; UC: of a message that has lost one.
-  kIbMessage,         ///< Opcode or length that cannot come at this place of a message.
-  kIbMessageTooLong,  ///< Beyond what a receive buffer takes.
-  kIbRnr,             ///< RC: no receive buffer; the peer was told to wait and send again.
-  kIbUnfinished,      ///< Of a message that began and took too long, so that others get its room.
-  kIbAck,             ///< ACK of what was never sent, or of no kind that there is.
+  kIbDuplicate,       ///< RC: duplicate PSN.
+  kIbSequence,        ///< Behind a missing packet; UC: part of a message that lost a packet.
+  kIbMessage,         ///< Opcode or length is invalid at this place of a message.
+  kIbMessageTooLong,  ///< Message longer than a receive buffer.
+  kIbRnr,             ///< RC: no receive buffer; a RNR NAK asks the peer to wait and retransmit.
+  kIbUnfinished,      ///< Part of a message that took too long; its buffers go to other messages.
+  kIbAck,             ///< ACK for an unsent PSN, or unknown AETH code.
   kIbTxFlushed,       ///< Sent through a connection that was not ready, or failed before the ACK.
-  kIbTxBudget,        ///< Sent while messages without an ACK hold all the mbufs that they may.
+  kIbTxBudget,        ///< Sent while messages without an ACK hold all the mbufs of their budget.
   // Encapsulation.
   kIpoibRunt,
   kIpoibUnknownType,
@@ -51,7 +51,7 @@ enum class Drop : std::uint8_t {
   kEthUnknownType,
   kEthNotForUs,
   kEthTxFull,
-  // IP; those without a version in their name are of both.
+  // IP; reasons without a version in their name apply to both versions.
   kIpRunt,
   kIpVersion,
   kIpHeaderLength,
@@ -60,40 +60,40 @@ enum class Drop : std::uint8_t {
   kIpMartianSource,  ///< Source is multicast, broadcast, loopback, zero or an address of this node.
   kIpMartianDestination,  ///< Destination must not be forwarded (loopback, class E, link-local …).
   kIpMulticast,           ///< Multicast without a route.
-  kIpMulticastRpf,        ///< Multicast by another interface than the one towards its source.
+  kIpMulticastRpf,        ///< Multicast that did not arrive on the interface towards its source.
   kIpBroadcast,           ///< Directed or limited broadcast, not forwarded.
-  kIpSourceRoute,         ///< IPv4 source route, which this router does not obey.
+  kIpSourceRoute,         ///< IPv4 source route, which this router does not follow.
   kIpNoRoute,
   kIpBlackhole,
   kIpTtlExceeded,  ///< TTL or hop limit.
-  kIpTooBig,       ///< Larger than the next hop's MTU and may not be cut into fragments.
+  kIpTooBig,       ///< Larger than the next hop's MTU and must not be fragmented.
   kIpFragmentFailed,
   kIp6PayloadLength,  ///< Payload length beyond the packet, or none (jumbogram).
-  kIp6Scope,          ///< Link-local source or destination, which may not leave its link.
-  kIp6LinkMtu,        ///< The outgoing link carries less than the 1280 octets of IPv6.
-  kIp6Unsupported,    ///< This part of the node speaks IPv4 only.
-  kNdInvalid,         ///< Neighbour discovery that did not come from this link, or is too short.
-  kLocalUnsupported,  ///< For this node, but no protocol here wants it.
-  kLocalFromSelf,     ///< This node sent it to itself, which nothing here takes.
+  kIp6Scope,          ///< Link-local source or destination, which must not leave its link.
+  kIp6LinkMtu,        ///< The egress link carries less than the 1280 octets of IPv6.
+  kIp6Unsupported,    ///< IPv6 does not run on the egress interface.
+  kNdInvalid,         ///< Neighbour discovery that is not from this link, or is too short.
+  kLocalUnsupported,  ///< Addressed to this node, and no protocol here handles it.
+  kLocalFromSelf,     ///< Sent by this node to itself, which is not supported.
   // Neighbours.
-  kNeighbourPending,  ///< Being resolved; as many packets are held as may be.
-  kNeighbourFailed,   ///< Resolution failed a moment ago (negative cache).
+  kNeighbourPending,  ///< Neighbour unresolved, and a limit of held packets is reached.
+  kNeighbourFailed,   ///< Resolution failed recently (negative cache).
   kNeighbourHeldTooLong,
   kNeighbourTableFull,
-  kNeighbourGone,  ///< Entry withdrawn while the packet was on its way.
+  kNeighbourGone,  ///< Entry removed while the packet was in flight.
   kGroupAbsent,    ///< The link has no such multicast group (negative cache).
   kArpInvalid,
-  // Inside the appliance.
+  // Inside the node.
   kForwardingStopped,
-  kNoForwardPeer,  ///< io mode and the interface has no partner.
+  kNoForwardPeer,  ///< io mode, and the interface has no peer.
   kLinkDown,
-  kInterfaceDown,  ///< Received by an interface that was taken down (`link down`).
+  kInterfaceDown,  ///< Received on an interface that was taken down (`link down`).
   kPuntRingFull,   ///< Ring to the management lcore full.
   kPuntRateLimited,
-  kHandoffRingFull,  ///< Ring to the lcore that owns the outgoing interface full.
+  kHandoffRingFull,  ///< Ring to the lcore that owns the egress interface full.
   kIcmpRateLimited,
   kNoMbuf,
-  kTxSegments,  ///< In more mbufs than the outgoing device sends, and copied it would be so still.
+  kTxSegments,  ///< More mbufs than the egress device sends, even after a copy.
   kCount
 };
 

@@ -13,7 +13,7 @@
 namespace ipoib {
 namespace {
 
-/// rte_log's number for an area; registered at first use, which EAL allows before rte_eal_init.
+/// rte_log's number of an area, registered at first use; EAL allows this before rte_eal_init.
 int log_type(LogArea area) {
   static const auto types = [] {
     std::array<int, kLogAreaNames.size()> t{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Log lines of the control plane. Goes to rte_log, so EAL's --log-level=ipoib.link:debug works;
-// the header knows nothing of EAL, so every room may include it. Workers do not log.
+// Log of the control plane. Lines go to rte_log, so EAL's --log-level=ipoib.link:debug works. This
+// header includes nothing of EAL, so every room may include it. Workers do not log.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ enum class LogLevel { kErr, kWarning, kNotice, kInfo, kDebug };
 /// Writes one line "ipoib.<area>: text". Thread-safe.
 void log_line(LogArea area, LogLevel level, std::string_view text);
 
-/// True when a line of this level would be written: guards costly arguments.
+/// True if a line of this level would be written. Guards expensive arguments.
 [[nodiscard]] bool log_enabled(LogArea area, LogLevel level);
 
 template <class... Args>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much of the log is written, area by area. EAL's --log-level=ipoib.AREA:LEVEL sets the same.
+// Log level of each area. EAL's --log-level=ipoib.AREA:LEVEL sets the same level.
 #pragma once
 
 #include <array>
@@ -11,15 +11,15 @@
 
 namespace ipoib {
 
-/// By LogArea: as people write them.
+/// Names of areas, indexed by LogArea.
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(LogArea::kCount)>
     kLogAreaNames = {"app", "config", "fabric", "link", "sa", "route", "mgmt", "worker"};
 
-/// By LogLevel: as EAL has them.
+/// EAL's names of levels, indexed by LogLevel.
 inline constexpr std::array<std::string_view, 5> kLogLevelNames = {"error", "warning", "notice",
                                                                    "info", "debug"};
 
-/// Lines up to this level are written from now on; none: no line of the area is. Any thread.
+/// From now on lines up to this level are written; none: no line of the area. Any thread.
 void set_log_level(LogArea area, std::optional<LogLevel> level);
 [[nodiscard]] std::optional<LogLevel> log_level(LogArea area);
 

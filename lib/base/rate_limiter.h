@@ -9,14 +9,14 @@
 
 namespace ipoib {
 
-/// Lets `burst` events through at once and one more every `interval`.
+/// Allows `burst` events at once and one more every `interval`.
 class RateLimiter {
  public:
   RateLimiter(Duration interval, std::uint32_t burst) : interval_{interval}, burst_{burst} {}
 
   [[nodiscard]] bool allow(TimePoint now) {
-    // `credit_from_` is the time at which the bucket was last empty; never further back than what
-    // fills it.
+    // `credit_from_` is the time at which the bucket was last empty, and never earlier than a full
+    // bucket needs.
     credit_from_ = std::max(credit_from_, now - interval_ * burst_);
     if (now - credit_from_ < interval_) return false;
     credit_from_ += interval_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How control-plane functions fail: a value that says what happened in one sentence an operator
-// can act on. The datapath does not use it; there a reject is a Drop (drop.h).
+// Errors of control plane functions: a value that describes the failure in one sentence that an
+// operator can act on. The data plane does not use it; there a rejected packet is a Drop (drop.h).
 #pragma once
 
 #include <fmt/format.h>
@@ -12,14 +12,14 @@
 namespace ipoib {
 
 enum class Errc {
-  kInvalidArgument,  ///< The request itself is wrong; repeating it cannot help.
+  kInvalidArgument,  ///< The request itself is wrong; a retry cannot succeed.
   kNotFound,
   kExists,
-  kUnavailable,  ///< Not now: down, not joined, no answer yet.
+  kUnavailable,  ///< Not possible now: down, not joined, no answer yet.
   kTimedOut,
   kNoResources,
-  kRefused,   ///< The peer (SA, kernel, device) said no.
-  kProtocol,  ///< The peer's bytes make no sense.
+  kRefused,   ///< The peer (SA, kernel, device) refused.
+  kProtocol,  ///< The peer's message is invalid.
 };
 
 struct Error {
