@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Big-endian integers of wire records: bytes in storage, so a record has alignment 1 and may lie
-// at any address. Converting is explicit both ways, on purpose.
+// Big-endian integers of wire records, stored as bytes, so a record has alignment 1 and may lie at
+// any address. Conversion is explicit in both directions on purpose.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class Be {
   [[nodiscard]] constexpr T host() const noexcept { return swap(std::bit_cast<T>(bytes_)); }
   constexpr void set(T host) noexcept { bytes_ = std::bit_cast<Bytes>(swap(host)); }
 
-  /// As one number: a defaulted one compares octet by octet.
+  /// Compares as one number; a defaulted operator would compare octet by octet.
   friend constexpr bool operator==(const Be& a, const Be& b) noexcept {
     return std::bit_cast<T>(a.bytes_) == std::bit_cast<T>(b.bytes_);
   }
@@ -68,11 +68,11 @@ class Be24 {
   std::array<std::byte, 3> bytes_{};
 };
 
-/// A wire record: trivially copyable, alignment 1, so it can be copied out of any octets.
+/// Trivially copyable type with alignment 1, so it can be copied out of any octets.
 template <class T>
 concept WireRecord = std::is_trivially_copyable_v<T> && alignof(T) == 1;
 
-/// Copies a record out of the octets at `offset`; empty when they do not hold all of it.
+/// Copies a record out of the octets at `offset`; empty if they do not hold the whole record.
 template <WireRecord T>
 [[nodiscard]] std::optional<T> read(std::span<const std::byte> bytes, std::size_t offset = 0) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
@@ -81,7 +81,8 @@ template <WireRecord T>
   return record;
 }
 
-/// Copies a record into the octets at `offset`; false, and nothing written, when it does not fit.
+/// Copies a record into the octets at `offset`. Returns false and writes nothing if it does not
+/// fit.
 template <WireRecord T>
 [[nodiscard]] bool write(std::span<std::byte> bytes, std::size_t offset, const T& record) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return false;

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, kCmAttrs> kAttrNames = {
     "REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR"};
 static_assert(kAttrNames[index_of(CmAttr::kApr)] == "APR");
 
-/// What only one kind of message can have wrong.
+/// Checks fields that only one kind of message has.
 CmError judge(const CmMad& mad) noexcept {
   switch (mad.attr()) {
     case CmAttr::kMra:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Communication management MADs: how two ports set up, keep and end a connection. The messages in
-// them are in cm_messages.h. Source: IBA vol 1 ch. 12; iba-wire.md §5.
+// Communication management MADs, by which two ports set up, keep and end a connection. Their
+// messages are in cm_messages.h. Source: IBA vol 1 ch. 12; iba-wire.md §5.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ enum class CmAttr : std::uint16_t {
   kLap = 0x19,
   kApr = 0x1a,
 };
-/// How many there are; they follow each other.
+/// Number of attributes. Their values are consecutive.
 inline constexpr std::size_t kCmAttrs = 11;
 [[nodiscard]] constexpr std::size_t index_of(CmAttr attr) noexcept {
   return static_cast<std::size_t>(attr) - static_cast<std::size_t>(CmAttr::kReq);
@@ -44,7 +44,7 @@ inline constexpr std::size_t kCmAttrs = 11;
 /// "REQ", "MRA" …
 [[nodiscard]] std::string_view to_string(CmAttr attr) noexcept;
 
-/// A whole CM MAD.
+/// Complete CM MAD.
 struct CmMad {
   MadHdr hdr;
   std::array<std::byte, kCmDataLen> data;
@@ -60,22 +60,22 @@ enum class CmError : std::uint8_t {
   kLength,        ///< Not 256 octets.
   kBaseVersion,   ///< Not 1.
   kClass,         ///< Not communication management.
-  kClassVersion,  ///< Not 2: other layouts.
+  kClassVersion,  ///< Not 2: the layouts differ.
   kMethod,        ///< Not Send.
   kAttribute,     ///< None of the eleven.
-  kInfoLength,    ///< REJ, APR, SIDR_REP: additional information longer than its place.
-  kMessageCode,   ///< MRA, REJ: about none of the messages it can be about.
+  kInfoLength,    ///< REJ, APR, SIDR_REP: additional information longer than its field.
+  kMessageCode,   ///< MRA, REJ: reserved code of the message that it refers to.
   kCount
 };
 /// "length", "base_version" …; "none" for kNone.
 [[nodiscard]] std::string_view cm_error_name(CmError error) noexcept;
 
-/// Copies a CM MAD out of a UD payload and judges what makes it unreadable; what its fields ask for
-/// is the manager's to judge. Reserved bits are not looked at. `out` is whole unless the length is
+/// Copies a CM MAD out of a UD payload and detects errors that make it unreadable; the CM checks
+/// the values of its fields. Reserved bits are ignored. `out` is complete unless the length is
 /// wrong.
 [[nodiscard]] CmError parse_cm_mad(std::span<const std::byte> payload, CmMad& out) noexcept;
 
-/// One of cm_messages.h.
+/// A message of cm_messages.h.
 template <class T>
 concept CmMessage = WireRecord<T> &&
                     sizeof(T) == kCmDataLen&& std::same_as<decltype(T::kAttr), const CmAttr>;
@@ -101,29 +101,29 @@ template <CmMessage T>
   return mad;
 }
 
-/// Fills a message's private data: the octets that fit, zeros behind them.
+/// Fills a message's private data with the octets that fit, and zeros behind them.
 template <std::size_t N>
 constexpr void set_private(std::array<std::byte, N>& to, std::span<const std::byte> from) noexcept {
   to = {};
   std::copy_n(from.begin(), std::min(N, from.size()), to.begin());
 }
 
-/// `n` bits of an octet, the lowest of them bit `shift`.
+/// Returns `n` bits of an octet, the lowest of which is bit `shift`.
 [[nodiscard]] constexpr std::uint8_t bits(std::uint8_t octet, unsigned shift, unsigned n) noexcept {
   return static_cast<std::uint8_t>((octet >> shift) & ((1U << n) - 1));
 }
-/// Takes the low `n` bits of `value`.
+/// Sets these bits to the low `n` bits of `value`.
 constexpr void set_bits(std::uint8_t& octet, unsigned shift, unsigned n, unsigned value) noexcept {
   const unsigned mask = ((1U << n) - 1) << shift;
   octet = static_cast<std::uint8_t>((octet & ~mask) | ((value << shift) & mask));
 }
 
-/// Which message an MRA or a REJ is about.
+/// Message that an MRA or a REJ refers to.
 enum class CmAbout : std::uint8_t { kReq = 0, kRep = 1, kOther = 2 };
 
-/// Why a REJ rejects. Source: IBA vol 1 §12.6.7.2; iba-wire.md §5.4.
+/// Reason of a REJ. Source: IBA vol 1 §12.6.7.2; iba-wire.md §5.4.
 enum class RejReason : std::uint16_t {
-  kNone = 0,  ///< No reason of the specification.
+  kNone = 0,  ///< Not a reason of the specification.
   kNoQp = 1,
   kNoEec = 2,
   kNoResources = 3,
@@ -190,10 +190,10 @@ enum class SidrStatus : std::uint8_t {
   kClassVersion = 5,
 };
 
-/// What a connection is made of, in REQ; XRC and RD are not for IPoIB.
+/// Transport service type in a REQ. IPoIB does not use XRC and RD.
 enum class CmTransport : std::uint8_t { kRc = 0, kUc = 1, kRd = 2, kExtended = 3 };
 
-/// Whether a REP took the alternate path of its REQ.
+/// Result of a REP for the alternate path of its REQ.
 enum class Failover : std::uint8_t { kAccepted = 0, kNotSupported = 1, kRejected = 2 };
 
 }  // namespace ipoib::wire

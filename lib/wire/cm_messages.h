@@ -15,7 +15,7 @@
 
 namespace ipoib::wire {
 
-/// Path in a REQ, as its sender sees it: "local" is the sender's end.
+/// Path in a REQ from the view of its sender: "local" is the sender's end.
 struct CmPath {
   Be16 local_lid;
   Be16 remote_lid;
@@ -36,13 +36,13 @@ struct CmPath {
   }
   [[nodiscard]] constexpr std::uint8_t sl() const noexcept { return bits(sl_local, 4, 4); }
   constexpr void set_sl(unsigned v) noexcept { set_bits(sl_local, 4, 4, v); }
-  /// Both ends in one subnet: no GRH.
+  /// Both ends are in one subnet, so packets have no GRH.
   [[nodiscard]] constexpr bool subnet_local() const noexcept { return bits(sl_local, 3, 1) != 0; }
   constexpr void set_subnet_local(bool v) noexcept { set_bits(sl_local, 3, 1, v ? 1 : 0); }
   /// Time code.
   [[nodiscard]] constexpr std::uint8_t ack_timeout() const noexcept { return bits(ack, 3, 5); }
   constexpr void set_ack_timeout(unsigned v) noexcept { set_bits(ack, 3, 5, v); }
-  /// No alternate path is one of zeros.
+  /// An alternate path of zeros is no path.
   [[nodiscard]] constexpr bool is_given() const noexcept {
     return local_lid.host() != 0 || remote_lid.host() != 0 || !local_gid.is_zero() ||
            !remote_gid.is_zero();
@@ -65,7 +65,7 @@ struct CmReq {
   std::uint8_t initiator_depth;
   Be24 remote_eecn;
   std::uint8_t remote_timeout_transport;  ///< Remote CM response timeout:5, transport:2, flow:1.
-  Be24 starting_psn;                      ///< The first its sender expects to receive.
+  Be24 starting_psn;                      ///< First PSN that the sender expects to receive.
   std::uint8_t local_timeout_retry;       ///< Local CM response timeout:5, retry count:3.
   Be16 pkey;
   std::uint8_t mtu_rdc_rnr;     ///< Path MTU:4, RDC exists:1, RNR retry count:3.
@@ -74,7 +74,7 @@ struct CmReq {
   CmPath alternate;
   std::array<std::byte, 92> private_data;
 
-  /// Time the receiver has to answer; time code.
+  /// Time that the receiver has to answer; time code.
   [[nodiscard]] constexpr std::uint8_t remote_timeout() const noexcept {
     return bits(remote_timeout_transport, 3, 5);
   }
@@ -93,7 +93,7 @@ struct CmReq {
   constexpr void set_flow_control(bool v) noexcept {
     set_bits(remote_timeout_transport, 0, 1, v ? 1 : 0);
   }
-  /// Time the sender needs to answer a REP; time code.
+  /// Time that the sender needs to answer a REP; time code.
   [[nodiscard]] constexpr std::uint8_t local_timeout() const noexcept {
     return bits(local_timeout_retry, 3, 5);
   }
@@ -117,7 +117,7 @@ struct CmReq {
   constexpr void set_max_cm_retries(unsigned v) noexcept { set_bits(cm_retries_srq, 4, 4, v); }
   [[nodiscard]] constexpr bool srq() const noexcept { return bits(cm_retries_srq, 3, 1) != 0; }
   constexpr void set_srq(bool v) noexcept { set_bits(cm_retries_srq, 3, 1, v ? 1 : 0); }
-  /// Of transport kExtended: 1 XRC.
+  /// Valid for transport kExtended; 1: XRC.
   [[nodiscard]] constexpr std::uint8_t extended_transport() const noexcept {
     return bits(cm_retries_srq, 0, 3);
   }
@@ -130,7 +130,7 @@ static_assert(CmMessage<CmReq> && offsetof(CmReq, starting_psn) == 44 &&
 struct CmRep {
   static constexpr CmAttr kAttr = CmAttr::kRep;
   Be32 local_id;
-  Be32 remote_id;  ///< The REQ's local one.
+  Be32 remote_id;  ///< local_id of the REQ.
   Be32 local_qkey;
   Be24 local_qpn;
   std::uint8_t reserved;
@@ -168,7 +168,7 @@ struct CmRep {
 static_assert(CmMessage<CmRep> && offsetof(CmRep, starting_psn) == 20 &&
               offsetof(CmRep, local_ca_guid) == 28 && offsetof(CmRep, private_data) == 36);
 
-/// Message receipt acknowledged: the answer takes longer. Source: IBA vol 1 §12.6.6.
+/// Message receipt acknowledgement: the answer takes longer. Source: IBA vol 1 §12.6.6.
 struct CmMra {
   static constexpr CmAttr kAttr = CmAttr::kMra;
   Be32 local_id;
@@ -191,10 +191,10 @@ struct CmMra {
 };
 static_assert(CmMessage<CmMra> && offsetof(CmMra, private_data) == 10);
 
-/// Rejection of a REQ or REP, or of what came of them. Source: IBA vol 1 §12.6.7.
+/// Rejection of a REQ or REP, or of the resulting connection. Source: IBA vol 1 §12.6.7.
 struct CmRej {
   static constexpr CmAttr kAttr = CmAttr::kRej;
-  Be32 local_id;  ///< 0 where a REQ was rejected before one was chosen.
+  Be32 local_id;  ///< 0 if the sender rejected a REQ before it chose an ID.
   Be32 remote_id;
   std::uint8_t about_reserved;  ///< Message rejected:2, reserved:6.
   std::uint8_t info_reserved;   ///< Length of the additional information:7, reserved:1.
@@ -236,7 +236,7 @@ struct CmDreq {
   static constexpr CmAttr kAttr = CmAttr::kDreq;
   Be32 local_id;
   Be32 remote_id;
-  Be24 remote_qpn;  ///< The receiver's.
+  Be24 remote_qpn;  ///< QPN of the receiver.
   std::uint8_t reserved;
   std::array<std::byte, 220> private_data;
 };
@@ -251,7 +251,7 @@ struct CmDrep {
 };
 static_assert(CmMessage<CmDrep>);
 
-/// Load alternate path; its path is laid out otherwise than a REQ's. Source: IBA vol 1 §12.8.1.
+/// Load alternate path. The layout of the path differs from a REQ's. Source: IBA vol 1 §12.8.1.
 struct CmLap {
   static constexpr CmAttr kAttr = CmAttr::kLap;
   Be32 local_id;
@@ -307,7 +307,7 @@ struct CmApr {
 static_assert(CmMessage<CmApr> && offsetof(CmApr, info) == 12 &&
               offsetof(CmApr, private_data) == 84);
 
-/// Asks which queue pair serves a service by datagrams. Source: IBA vol 1 §12.11.1.
+/// Request for the queue pair that serves a service by datagrams. Source: IBA vol 1 §12.11.1.
 struct CmSidrReq {
   static constexpr CmAttr kAttr = CmAttr::kSidrReq;
   Be32 request_id;
@@ -318,7 +318,7 @@ struct CmSidrReq {
 };
 static_assert(CmMessage<CmSidrReq> && offsetof(CmSidrReq, private_data) == 16);
 
-/// Answer to it. Source: IBA vol 1 §12.11.2.
+/// Reply to a SIDR_REQ. Source: IBA vol 1 §12.11.2.
 struct CmSidrRep {
   static constexpr CmAttr kAttr = CmAttr::kSidrRep;
   Be32 request_id;

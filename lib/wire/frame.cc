@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(FrameError::kCou
     "pad"};
 static_assert(!kErrorNames.back().empty());
 
-/// Writes a record at `out`, which has room for it, and returns where the next one goes.
+/// Writes a record at `out`, which has room for it, and returns the end of the record.
 template <WireRecord T>
 std::byte* put(std::byte* out, const T& record) {
   std::memcpy(out, &record, sizeof(T));
@@ -42,7 +42,7 @@ std::size_t build_ud_packet(const UdSpec& spec, std::span<const std::byte> paylo
   const auto pad = static_cast<unsigned>(-payload.size() & 3);
   const Lnh lnh = global ? Lnh::kGlobal : Lnh::kLocal;
 
-  // The payload first: it may lie where it is to go, and only there.
+  // The payload is moved first, because it may already be at its place in `out`.
   const std::size_t header_len = global ? kUdGlobalHeaderLen : kUdLocalHeaderLen;
   if (!payload.empty()) std::memmove(out.data() + header_len, payload.data(), payload.size());
   std::fill_n(out.data() + header_len + payload.size(), pad, std::byte{0});

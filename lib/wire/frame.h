@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whole InfiniBand packets: checking the headers of one that came, and building one to send.
-// Nothing here allocates; parsing is inline because the datapath does it per packet.
+// Whole InfiniBand packets: checks the headers of a received packet, and builds a packet to send.
+// No function allocates. Parsing is inline because the data plane does it per packet.
 #pragma once
 
 #include <cstddef>
@@ -17,38 +17,38 @@
 
 namespace ipoib::wire {
 
-/// What is wrong with a packet, in the order of the checks.
+/// Errors of a packet, in the order of the checks.
 enum class FrameError : std::uint8_t {
   kNone,
-  kRunt,              ///< The octets, or PktLen, end before the headers do.
+  kRunt,              ///< The received octets or PktLen end before the headers do.
   kLinkVersion,       ///< LVer is not 0.
-  kNotIba,            ///< LNH says raw: no transport header follows.
+  kNotIba,            ///< LNH is a raw one: no transport header follows.
   kPacketLength,      ///< PktLen contradicts the octets received.
   kGrhVersion,        ///< IPVer is not 6.
   kGrhNextHeader,     ///< NxtHdr is not IBA transport.
   kGrhLength,         ///< PayLen contradicts PktLen.
   kTransportVersion,  ///< TVer is not 0.
   kOpcode,            ///< Not UD SEND only.
-  kPad,               ///< More pad than there are octets behind the headers.
+  kPad,               ///< The pad is longer than the octets behind the headers.
   kCount
 };
 /// "runt", "link_version" …; "none" for kNone.
 [[nodiscard]] std::string_view frame_error_name(FrameError error) noexcept;
 
-/// Ethernet fills shorter payloads up; of such a frame alone PktLen may be less than what came.
+/// Ethernet pads shorter payloads. PktLen may be less than the octets received only in such frames.
 inline constexpr std::size_t kEthernetMinPayload = 46;
 
-/// A packet of any transport whose headers up to the BTH are sound. Offsets count from the LRH.
+/// A packet of any transport whose headers up to the BTH are valid. Offsets count from the LRH.
 struct IbaFrame {
   Lrh lrh{};
   Bth bth{};
-  bool global = false;           ///< A GRH stands behind the LRH: grh_of().
+  bool global = false;           ///< A GRH follows the LRH: grh_of().
   std::uint16_t packet_len = 0;  ///< LRH through ICRC, a multiple of 4.
   std::uint16_t body = 0;        ///< First octet behind the BTH.
-  std::uint16_t body_len = 0;    ///< From there to the pad: extended headers and payload.
+  std::uint16_t body_len = 0;    ///< Octets from `body` to the pad: extended headers and payload.
 };
 
-/// A UD SEND whose headers are sound. LIDs, keys, QPNs and the ICRC are not judged.
+/// A UD SEND whose headers are valid. LIDs, keys, QPNs and the ICRC are not checked.
 struct UdFrame {
   IbaFrame iba;
   Deth deth{};
@@ -56,7 +56,7 @@ struct UdFrame {
   std::uint16_t payload_len = 0;
 };
 
-/// The GRH of a packet that has one.
+/// Returns the GRH of a packet that has one.
 /// Shape: packet.size() >= 48.
 [[nodiscard]] inline Grh grh_of(std::span<const std::byte> packet) noexcept {
   Grh grh;
@@ -65,7 +65,7 @@ struct UdFrame {
 }
 
 /// Checks LRH, GRH and BTH of the octets received, from the LRH on, without VCRC.
-/// `out` is whole on kNone only. Source: iba-wire.md §1.9, steps 1, 3 and 4.
+/// `out` is complete on kNone only. Source: iba-wire.md §1.9, steps 1, 3 and 4.
 [[nodiscard]] inline FrameError parse_iba(std::span<const std::byte> octets,
                                           IbaFrame& out) noexcept {
   if (octets.size() < sizeof(Lrh)) return FrameError::kRunt;
@@ -98,7 +98,7 @@ struct UdFrame {
   return FrameError::kNone;
 }
 
-/// The same, and the packet must be a UD SEND only, without immediate data.
+/// parse_iba(), and the packet must be a UD SEND only, without immediate data.
 [[nodiscard]] inline FrameError parse_ud(std::span<const std::byte> octets, UdFrame& out) noexcept {
   const FrameError error = parse_iba(octets, out.iba);
   if (error != FrameError::kNone) return error;
@@ -113,8 +113,8 @@ struct UdFrame {
   return FrameError::kNone;
 }
 
-/// True when the last four octets of the packet, LRH through ICRC, are its ICRC.
-/// Shape: packet.size() as parse_iba() found it.
+/// True if the last four octets of the packet, LRH through ICRC, are its ICRC.
+/// Shape: packet.size() is IbaFrame::packet_len of parse_iba().
 [[nodiscard]] inline bool icrc_is_good(std::span<const std::byte> packet) noexcept {
   std::uint32_t wire;
   std::memcpy(&wire, packet.data() + packet.size() - kIcrcLen, sizeof(wire));
@@ -135,7 +135,7 @@ struct GrhSpec {
   std::uint8_t hop_limit = 0;
 };
 
-/// Everything a UD packet says but its payload.
+/// All fields of a UD packet except the payload.
 struct UdSpec {
   std::uint8_t vl = 0;
   std::uint8_t sl = 0;
@@ -152,24 +152,24 @@ struct UdSpec {
 };
 
 inline constexpr std::size_t kMaxPayload = 4096;
-/// LRH through ICRC of the longest UD packet.
+/// Octets from LRH through ICRC of the longest UD packet.
 inline constexpr std::size_t kMaxUdPacketLen = kUdGlobalHeaderLen + kMaxPayload + kIcrcLen;
 
-/// LRH through ICRC.
+/// Octets from LRH through ICRC.
 [[nodiscard]] constexpr std::size_t ud_packet_len(bool global, std::size_t payload_len) noexcept {
   const std::size_t padded = (payload_len + 3) & ~std::size_t{3};
   return (global ? kUdGlobalHeaderLen : kUdLocalHeaderLen) + padded + kIcrcLen;
 }
 
-/// Writes the packet, LRH through ICRC, at the start of `out`. `payload` may lie anywhere but where
-/// the packet is written, save at its own place in it.
-/// Returns the packet's length; 0, and nothing written, when it does not fit or the payload is
-/// longer than kMaxPayload.
+/// Writes the packet, LRH through ICRC, at the start of `out`. `payload` must not overlap the
+/// packet in `out`, except that it may already be at its own place there.
+/// Returns the packet's length. Returns 0 and writes nothing if the packet does not fit or the
+/// payload is longer than kMaxPayload.
 std::size_t build_ud_packet(const UdSpec& spec, std::span<const std::byte> payload,
                             std::span<std::byte> out) noexcept;
 
 /// Writes the VCRC behind a packet of `packet_len` octets, LRH through ICRC, at the start of
-/// `buffer`. False, and nothing written, when it does not fit.
+/// `buffer`. Returns false and writes nothing if it does not fit.
 [[nodiscard]] bool append_vcrc(std::span<std::byte> buffer, std::size_t packet_len) noexcept;
 
 }  // namespace ipoib::wire

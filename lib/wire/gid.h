@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GIDs and P_Keys: the names by which InfiniBand ports, groups and partitions know each other.
+// GIDs, LIDs and P_Keys: the identifiers of InfiniBand ports, multicast groups and partitions.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace ipoib::wire {
 
-/// 128-bit GID or MGID, wire order.
+/// 128-bit GID or MGID in wire order.
 struct Gid {
   std::array<std::byte, 16> bytes{};
 
@@ -47,8 +47,8 @@ inline constexpr std::uint16_t kFullMemberBit = 0x8000;
 inline constexpr std::uint32_t kMulticastQpn = 0xff'ffff;
 inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;  ///< Q_Key of QP1.
 
-/// True when a packet with P_Key `a` may reach a queue pair with `b`: same partition, at least one
-/// of them a full member. Source: iba-wire.md §1.10.
+/// True if a packet with P_Key `a` may reach a queue pair with `b`: they name the same partition,
+/// and at least one of them is a full member. Source: iba-wire.md §1.10.
 [[nodiscard]] constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) noexcept {
   const auto base = static_cast<std::uint16_t>(a & 0x7fff);
   return base != 0 && base == (b & 0x7fff) && ((a | b) & kFullMemberBit) != 0;

@@ -57,7 +57,7 @@ struct Grh {
 };
 static_assert(WireRecord<Grh> && sizeof(Grh) == 40 && offsetof(Grh, sgid) == 8);
 
-/// Opcodes this product sends or receives (transport class and operation).
+/// Opcodes that this program sends or receives (transport class and operation).
 enum class Opcode : std::uint8_t {
   kRcSendFirst = 0x00,
   kRcSendMiddle = 0x01,
@@ -106,25 +106,25 @@ static_assert(WireRecord<Deth> && sizeof(Deth) == 8);
 
 inline constexpr std::size_t kIcrcLen = 4;
 inline constexpr std::size_t kVcrcLen = 2;
-/// LRH + BTH + DETH, what precedes the payload of a local UD packet.
+/// LRH + BTH + DETH, the headers before the payload of a local UD packet.
 inline constexpr std::size_t kUdLocalHeaderLen = sizeof(Lrh) + sizeof(Bth) + sizeof(Deth);
 inline constexpr std::size_t kUdGlobalHeaderLen = kUdLocalHeaderLen + sizeof(Grh);
 
 /// MTU codes 1-5; rates as SA codes. Source: iba-wire.md §2.
 enum class Mtu : std::uint8_t { k256 = 1, k512, k1024, k2048, k4096 };
 
-/// Octets of an MTU code; 0 for a code that does not exist.
+/// MTU of a code in octets; 0 for a code that does not exist.
 [[nodiscard]] constexpr unsigned mtu_octets(std::uint8_t code) noexcept {
   return code >= 1 && code <= 5 ? 128U << code : 0;
 }
-/// Code of an exact MTU in octets; 0 when there is none.
+/// Code of an exact MTU in octets; 0 if there is none.
 [[nodiscard]] constexpr std::uint8_t mtu_code(unsigned octets) noexcept {
   for (std::uint8_t code = 1; code <= 5; ++code)
     if (mtu_octets(code) == octets) return code;
   return 0;
 }
 
-/// Mb/s of a rate code; 0 for a code that does not exist. Codes are not ordered by speed.
+/// Rate of a code in Mb/s; 0 for a code that does not exist. Codes are not ordered by rate.
 [[nodiscard]] constexpr unsigned rate_mbps(std::uint8_t code) noexcept {
   switch (code) {
     case 2: return 2'500;
@@ -153,7 +153,7 @@ enum class Mtu : std::uint8_t { k256 = 1, k512, k1024, k2048, k4096 };
     default: return 0;
   }
 }
-/// Code of a rate in Gb/s as people write it (10, 56, 100 …; 2 means 2.5); 0 when there is none.
+/// Code of a rate in whole Gb/s (10, 56, 100 …; 2 means 2.5); 0 if there is none.
 [[nodiscard]] constexpr std::uint8_t rate_code(unsigned gbps) noexcept {
   for (std::uint8_t code = 2; code <= 24; ++code)
     if (rate_mbps(code) / 1000 == gbps) return code;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ICMPv6: message types and the checksum over pseudo header and message. Source: RFC 4443, RFC 8200
-// §8.1.
+// ICMPv6: message types and the checksum over pseudo header and message.
+// Source: RFC 4443, RFC 8200 §8.1.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ enum class Icmp6Type : std::uint8_t {
   kRedirect = 137
 };
 
-/// Checksum of an ICMPv6 message whose checksum field is zero, host order; zero for a message that
-/// carries the right one.
+/// Checksum of an ICMPv6 message whose checksum field is zero, host order. The result is 0 for a
+/// message with a correct checksum.
 [[nodiscard]] std::uint16_t icmp6_checksum(const IpAddr& src, const IpAddr& dst,
                                            std::span<const std::byte> message) noexcept;
 
@@ -44,11 +44,11 @@ enum class Icmp6Type : std::uint8_t {
   a.bytes[15] = std::byte{0x02};
   return a;
 }
-/// ff02::1:ff00:0 and the low 24 bits of the address (RFC 4291 §2.7.1).
+/// ff02::1:ff00:0 with the low 24 bits of the address (RFC 4291 §2.7.1).
 [[nodiscard]] IpAddr solicited_node(const IpAddr& addr) noexcept;
-/// fe80:: and the interface identifier.
+/// fe80:: with the interface identifier.
 [[nodiscard]] IpAddr link_local(std::uint64_t interface_id) noexcept;
-/// ::.
+/// True for the unspecified address, `::`.
 [[nodiscard]] constexpr bool is_unspecified(const IpAddr& a) noexcept {
   return a == IpAddr{};
 }

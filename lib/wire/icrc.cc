@@ -12,7 +12,7 @@
 namespace ipoib::wire {
 namespace {
 
-/// ISA-L's CRC-32 of gzip; continues from an earlier result as zlib's crc32() does.
+/// ISA-L's CRC-32 of gzip; continues from an earlier result like zlib's crc32().
 std::uint32_t crc32(std::uint32_t crc, const std::byte* data, std::size_t len) noexcept {
   return crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(data), len);
 }
@@ -20,7 +20,7 @@ std::uint32_t crc32(std::uint32_t crc, const std::byte* data, std::size_t len) n
 using VcrcTable = std::array<std::uint16_t, 256>;
 constexpr std::size_t kSlice = sizeof(std::uint64_t);
 
-/// [k][b]: what octet b, with k octets behind it in the slice, adds to the register.
+/// [k][b]: contribution of octet b, with k octets behind it in the slice, to the register.
 constexpr std::array<VcrcTable, kSlice> kVcrcTables = [] {
   std::array<VcrcTable, kSlice> tables{};
   for (std::uint32_t i = 0; i < 256; ++i) {
@@ -49,7 +49,7 @@ std::uint32_t icrc_portable(std::span<const std::byte> packet) noexcept {
   if (global) {
     std::fill_n(head.begin(), sizeof(Lrh), kOnes);
     std::byte* grh = head.data() + sizeof(Lrh);
-    grh[0] |= std::byte{0x0f};  // TClass and FlowLabel; IPVer stays
+    grh[0] |= std::byte{0x0f};  // TClass and FlowLabel, not IPVer
     grh[1] = grh[2] = grh[3] = kOnes;
     grh[7] = kOnes;  // HopLmt
   } else {

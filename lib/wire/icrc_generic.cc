@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// icrc() where no kernel of our own exists for the CPU.
+// icrc() for CPUs without an implementation of their own.
 #include "lib/wire/icrc.h"
 
 namespace ipoib::wire {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// icrc() by carry-less multiplication. A general CRC-32 is slow here: the masked head has to be
-// copied or patched before it can be read, and packets are short. So every 16-octet block is
+// icrc() by carry-less multiplication. A general CRC-32 is slow here, because the masked head must
+// be copied or patched before it is read, and packets are short. Instead, every 16-octet block is
 // loaded, masked in its register and multiplied by x^n for its distance n from the end of the
-// packet, all blocks independently, and one reduction follows. Where the CPU multiplies four blocks
-// at once, so are they, 256 octets at a time while more than 512 are left, and the reductions of
-// four packets of one size are one.
+// packet, independently of other blocks, and one reduction follows. A CPU with AVX-512 and
+// VPCLMULQDQ multiplies four blocks at once, 256 octets at a time while more than 512 are left, and
+// four packets of equal size share one reduction.
 //
 // Bits are reflected throughout: bit k of a 128-bit register is the coefficient of x^(127-k).
 #include <immintrin.h>
@@ -19,19 +19,19 @@ namespace ipoib::wire {
 namespace {
 
 constexpr std::size_t kBlock = 16;
-constexpr std::size_t kStride = 4 * kBlock;        ///< Octets the main loop takes at a time.
-constexpr std::size_t kFold = 4 * kStride;         ///< Octets the wide loop takes at a time.
-constexpr std::size_t kFarthestWords = kFold / 4;  ///< A block is carried over at a time.
-constexpr std::size_t kReach = 32;  ///< Blocks that are carried over their distance at once.
+constexpr std::size_t kStride = 4 * kBlock;        ///< Octets per iteration of the main loop.
+constexpr std::size_t kFold = 4 * kStride;         ///< Octets per iteration of the wide loop.
+constexpr std::size_t kFarthestWords = kFold / 4;  ///< Largest distance of one carry, in words.
+constexpr std::size_t kReach = 32;  ///< Last blocks, each carried over its distance in one step.
 
-/// x^32 times a reflected polynomial, mod the CRC's.
+/// x^32 times a reflected polynomial, mod the CRC's polynomial.
 constexpr std::uint32_t next_word(std::uint32_t r) {
   for (int bit = 0; bit < 32; ++bit) r = (r >> 1) ^ ((r & 1) != 0 ? 0xedb8'8320U : 0U);
   return r;
 }
 
-/// [n]: x^(32 n) mod the CRC's polynomial, reflected, as a factor for _mm_clmulepi64_si128: the
-/// shift makes good the bit that the product of two reflected numbers is off by.
+/// [n]: x^(32 n) mod the CRC's polynomial, reflected, as a factor for _mm_clmulepi64_si128. The
+/// shift corrects the product of two reflected numbers, which is off by one bit.
 constexpr auto kPowers = [] {
   std::array<std::uint64_t, kReach * kBlock / 4 + 1> powers{};
   std::uint32_t r = 0x8000'0000U;
@@ -42,7 +42,7 @@ constexpr auto kPowers = [] {
   return powers;
 }();
 
-/// x^-32, likewise.
+/// x^-32 mod the CRC's polynomial, in the form of kPowers.
 constexpr std::uint64_t kInverseWord = [] {
   std::uint32_t r = 0x8000'0000U;
   for (int bit = 0; bit < 32; ++bit)
@@ -56,7 +56,7 @@ struct alignas(kBlock) Factors {
   std::uint64_t second;
 };
 
-/// By distance in 4-octet words; the entry of distance 0 is never used.
+/// Factors of a distance in 4-octet words, which must not be 0.
 constexpr Factors factors_over(std::size_t words) {
   return {kPowers[words + 1], kPowers[words - 1]};
 }
@@ -70,7 +70,7 @@ struct alignas(kBlock) Mask {
   std::array<std::uint8_t, kBlock> octets{};
 };
 
-/// Bits that the ICRC takes as ones, in blocks 0 to 3 of a packet without and with GRH.
+/// Bits that the ICRC counts as ones, in blocks 0 to 3 of a packet without and with GRH.
 /// Without: VL; BTH octet 4. With: the LRH; TClass, FlowLabel, HopLmt; BTH octet 4.
 constexpr std::array<std::array<Mask, 4>, 2> kOnes = {
     {{{{{0xf0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff}}, {}, {}, {}}},
@@ -85,7 +85,7 @@ bool is_global(const std::byte* packet) noexcept {
   return (std::to_integer<unsigned>(packet[1]) & 3) == static_cast<unsigned>(Lnh::kGlobal);
 }
 
-/// Keeps the last 0, 4, 8 or 12 octets of the last 16.
+/// Masks that keep the last 0, 4, 8 or 12 octets of the last 16.
 constexpr std::array<Mask, 4> kTail = {
     {{},
      {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}},
@@ -106,7 +106,7 @@ constexpr std::array<Mask, 4> kTail = {
                        _mm_clmulepi64_si128(block, factors, 0x11));
 }
 
-/// What reduce() multiplies by.
+/// Multipliers of reduce().
 struct Multipliers {
   long long first;
   long long second;
@@ -116,7 +116,8 @@ constexpr Multipliers kTwoFolds = {static_cast<long long>(kPowers[3]),
 /// The polynomial and the quotient x^64 / polynomial, both with their 33rd bit.
 constexpr Multipliers kBarrett = {0x1'db71'0641, 0x1'f701'1641};
 
-/// The remainder of the 128 bits times x^32: folded to 96 and to 64 bits, then Barrett's method.
+/// Returns the remainder of the 128 bits times x^32: folds them to 96 and to 64 bits, then applies
+/// Barrett's method.
 [[gnu::target("sse4.1,pclmul"), gnu::always_inline]] inline std::uint32_t reduce(__m128i v) {
   const __m128i low32 = _mm_set_epi32(0, 0, 0, -1);
   const __m128i fold = _mm_set_epi64x(kTwoFolds.second, kTwoFolds.first);
@@ -130,7 +131,8 @@ constexpr Multipliers kBarrett = {0x1'db71'0641, 0x1'f701'1641};
   return static_cast<std::uint32_t>(_mm_extract_epi32(_mm_xor_si128(v, quotient), 1));
 }
 
-/// Blocks from `p` up to the last one, `words` before it, added to `sum`; and the last one.
+/// Adds the blocks from `p`, which is `words` words before `last`, to `sum`, and `last` itself if
+/// it is one of these blocks. Returns the ICRC.
 [[gnu::target("sse4.1,pclmul")]] inline std::uint32_t finish(__m128i sum, const std::byte* p,
                                                              const std::byte* last,
                                                              std::size_t words) {
@@ -145,13 +147,13 @@ const bool has_wide = has_clmul && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("vpclmulqdq");
 
-/// Factors over a distance; none: the second half by x^-32, what a product of halves is off by.
+/// Factors over a distance that may be 0. A product of halves is off by x^32, so at distance 0 the
+/// factor of the second half is x^-32.
 constexpr Factors factors_over_any(std::size_t words) {
   return words == 0 ? Factors{kPowers[1], kInverseWord} : factors_over(words);
 }
 
-/// [r][n]: of the block that is n blocks from the first of kReach, with r more words behind
-/// the last.
+/// [r][n]: factors of block n of the last kReach blocks, with r more words behind the last block.
 constexpr auto kShortFactors = [] {
   std::array<std::array<Factors, kReach>, 4> table{};
   for (std::size_t rest = 0; rest < table.size(); ++rest)
@@ -160,7 +162,8 @@ constexpr auto kShortFactors = [] {
   return table;
 }();
 
-/// What the ICRC takes as ones of a packet's first stride, by its LNH: kOnes; and the preset.
+/// Mask for a packet's first stride. kHeadOnes: bits that the ICRC counts as ones (kOnes), by LNH.
+/// kHeadPreset: preset of the CRC.
 struct alignas(kStride) Head {
   std::array<std::uint8_t, kStride> octets{};
 };
@@ -181,24 +184,24 @@ constexpr Head kHeadPreset = {{0xff, 0xff, 0xff, 0xff}};
                           _mm512_clmulepi64_epi128(blocks, f, 0x11));
 }
 
-// Zeroing forms where nothing is to be zeroed: of the plain ones g++ 12 says that an operand they
-// do not use is uninitialized.
+// The code below uses zero-masking intrinsics with full masks, because g++ 12 warns about an
+// uninitialized, unused operand inside the plain ones.
 
-/// How packets of one size are read: 256 octets at a time until kReach blocks or less are left,
-/// then whole strides, then the last stride without what those had. (A load of only the rest, by a
-/// mask of octets, costs more.)
+/// Order in which packets of one size are read: 256 octets at a time until at most kReach blocks
+/// are left, then whole strides, then the last stride without the octets that are already read. (A
+/// load of only the rest with an octet mask costs more.)
 struct Plan {
   std::size_t size;
-  std::size_t folds;       ///< How often 256 octets are carried onto the next.
-  std::size_t whole;       ///< Octets of whole strides behind the first that is left.
-  __mmask16 rest;          ///< Words of the last stride that no whole one had.
-  __mmask16 rests;         ///< The same of two last half strides; 0: the rest is none, or longer.
-  const Factors* factors;  ///< Of the first block that is left.
+  std::size_t folds;       ///< Number of times that 256 octets are carried onto the next 256.
+  std::size_t whole;       ///< Octets of whole strides behind the first remaining stride.
+  __mmask16 rest;          ///< Words of the last stride that are in no whole stride.
+  __mmask16 rests;         ///< `rest` of two packets' last half strides; 0: no rest, or longer.
+  const Factors* factors;  ///< Factors of the first remaining block.
 };
 
-/// A multiple of 4, and one stride or more; nothing that can be sent is as long as the bound.
+/// True for a multiple of 4 from one stride up to a bound that no packet reaches.
 bool has_plan(std::size_t size) noexcept {
-  // Turned by two bits a size that is no multiple of 4, or too small, is huge.
+  // After the rotation by two bits, a size that is no multiple of 4, or too small, is huge.
   return std::rotr(size - kStride, 2) <= 1U << 20;
 }
 
@@ -217,7 +220,7 @@ Plan plan_of(std::size_t size) noexcept {
           .factors = &kShortFactors[size / 4 % 4][kReach - left / kBlock]};
 }
 
-/// Four blocks whose sum is that of whole strides.
+/// Returns four blocks whose sum is the sum of the whole strides.
 [[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i sum_of_whole(
     const Plan& plan, const std::byte* p) noexcept {
   alignas(kStride) static constexpr std::array<Factors, 4> kOverFold = {
@@ -245,7 +248,7 @@ Plan plan_of(std::size_t size) noexcept {
     sum = carry_each(v[0], factors);
     for (std::size_t i = 1; i < 4; ++i)
       sum = _mm512_xor_si512(sum, carry_each(v[i], factors + 4 * i));
-    p += 3 * kStride, factors += 12;  // more than kFold is left
+    p += 3 * kStride, factors += 12;  // more than kFold octets are left
   }
   while (p != end) {
     p += kStride, factors += 4;
@@ -254,14 +257,14 @@ Plan plan_of(std::size_t size) noexcept {
   return sum;
 }
 
-/// Four blocks whose sum is that of the rest.
+/// Returns four blocks whose sum is the sum of the rest.
 [[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i sum_of_rest(
     const Plan& plan, const std::byte* p) noexcept {
   const __m512i last = _mm512_loadu_si512(p + plan.size - kStride);
   return carry_each(_mm512_maskz_mov_epi32(plan.rest, last), &kShortFactors[0][kReach - 4]);
 }
 
-/// Two blocks whose sum is that of the rest of one packet, and two of another.
+/// Returns two blocks whose sum is the sum of the rest of `p`, then two blocks for `q`.
 [[gnu::target("avx512f,vpclmulqdq"), gnu::always_inline]] inline __m512i sums_of_rests(
     const Plan& plan, const std::byte* p, const std::byte* q) noexcept {
   alignas(kStride) static constexpr std::array<Factors, 4> kFactorsOfTwo = {
@@ -284,7 +287,7 @@ Plan plan_of(std::size_t size) noexcept {
   return ~reduce(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
 }
 
-/// reduce() of four sums at once, complemented.
+/// Complemented reduce() of four sums at once.
 [[gnu::target("avx512f,avx512bw,vpclmulqdq"), gnu::always_inline]] inline __m128i reduce_four(
     __m512i v) noexcept {
   const __m512i low32 = _mm512_maskz_set1_epi32(0x1111, -1);
@@ -313,7 +316,7 @@ Plan plan_of(std::size_t size) noexcept {
   const std::byte* const last = p + packet.size() - kBlock;
   std::size_t words = (packet.size() - kBlock) / 4;  // from block 0 to the last 16 octets
 
-  // Octets that fill no block are the end of the last 16, with zeros before them.
+  // Octets that fill no block are loaded as the end of the last 16, with zeros before them.
   __m128i sum = _mm_and_si128(load(last), load(kTail[packet.size() / 4 % 4]));
   const __m128i preset = _mm_set_epi32(0, 0, 0, -1);
   __m128i b0 = _mm_xor_si128(_mm_or_si128(load(p), load(ones[0])), preset);
@@ -343,15 +346,15 @@ Plan plan_of(std::size_t size) noexcept {
   return finish(sum, p + kStride, last, words - kStride / 4);
 }
 
-/// Blocks 0 and 2, then 1 and 3, of two sums added up.
+/// Adds blocks 2 and 3 of each of two sums to its blocks 0 and 1; the result has `a` first.
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512i add_halves(__m512i a,
                                                                          __m512i b) noexcept {
   return _mm512_xor_si512(_mm512_maskz_shuffle_i64x2(0xff, a, b, 0x44),
                           _mm512_maskz_shuffle_i64x2(0xff, a, b, 0xee));
 }
 
-/// Their icrc() in the four 32-bit words; false: they are not of one size, or it has no plan.
-/// `plan`: of any size.
+/// Writes icrc() of four packets to the four 32-bit words of `out`. False: the packets differ in
+/// size, or their size has no plan. `plan` is a plan for any size, and is replaced if necessary.
 [[gnu::target("avx512f,avx512bw,vpclmulqdq"), gnu::always_inline]] inline bool icrc_of_four(
     const Covered* packets, Plan& plan, __m128i& out) noexcept {
   if (const std::size_t size = packets[0].size; size != plan.size) {
@@ -396,7 +399,7 @@ Plan plan_of(std::size_t size) noexcept {
 
 std::uint32_t icrc(std::span<const std::byte> packet) noexcept {
   if (has_wide && has_plan(packet.size())) return icrc_wide(packet);
-  // Short of 64 octets behind a GRH there is no payload, which nothing sends.
+  // A packet with GRH of less than 64 octets has no payload; no device sends such packets.
   const bool global = is_global(packet.data());
   const bool regular = packet.size() % 4 == 0 && (!global || packet.size() >= kStride);
   if (!has_clmul || !regular) [[unlikely]]

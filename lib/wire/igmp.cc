@@ -18,11 +18,11 @@ Message parse_query(std::span<const std::byte> bytes, const IgmpHdr& header) {
   using std::chrono::milliseconds;
   MembershipQuery query;
   query.group = IpAddr::v4(header.group.host());
-  if (bytes.size() == sizeof(header)) {  // RFC 3376 §7.1 tells the versions apart.
+  if (bytes.size() == sizeof(header)) {  // Version 1 or 2 (RFC 3376 §7.1).
     query.version = header.max_resp_code == 0 ? MembershipVersion::kV1 : MembershipVersion::kV2;
     query.max_response =
         milliseconds(header.max_resp_code == 0 ? 10'000 : 100 * header.max_resp_code);
-    if (query.version == MembershipVersion::kV1) query.group = IpAddr::v4(0);  // Ignored there.
+    if (query.version == MembershipVersion::kV1) query.group = IpAddr::v4(0);  // V1 ignores it.
   } else {
     if (const auto bad = codec::read_query_tail<Be32>(bytes.subspan(sizeof(header)), query))
       return fault(*bad);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IGMP, all versions: whole IPv4 packets in, messages out, and back. Source: RFC 1112 Appendix I,
-// RFC 2236 §2, RFC 3376 §4.
+// IGMP, all versions: converts whole IPv4 packets to messages, and messages to packets.
+// Source: RFC 1112 Appendix I, RFC 2236 §2, RFC 3376 §4.
 #pragma once
 
 #include <cstddef>
@@ -28,17 +28,17 @@ inline constexpr IpAddr kIgmpV3Routers = IpAddr::v4(0xe000'0016);
 /// Every query (MembershipQueryTail follows in version 3), and the reports before version 3.
 struct IgmpHdr {
   std::uint8_t type;
-  std::uint8_t max_resp_code;  ///< Queries: 0 version 1; else 100 ms each, kV3 as decode_float8.
+  std::uint8_t max_resp_code;  ///< Queries: 0: version 1; else units of 100 ms, kV3: decode_float8.
   Be16 checksum;
   Be32 group;
 };
 static_assert(WireRecord<IgmpHdr> && sizeof(IgmpHdr) == 8);
 
-/// Reads a packet from its IPv4 header on; octets behind the total length are ignored. Nothing but
-/// TTL 1 is accepted; the router alert is not asked for, because version 1 has none.
+/// Reads a packet from its IPv4 header on; octets behind the total length are ignored. Only TTL 1
+/// is accepted. The router alert is not required, because version 1 has none.
 [[nodiscard]] ParsedMembership parse_igmp(std::span<const std::byte> packet);
 
-/// Whole IPv4 packets with router alert, TTL 1, precedence Internetwork Control, from `src`.
+/// Builds an IPv4 packet with router alert, TTL 1, precedence Internetwork Control, from `src`.
 /// A general query goes to 224.0.0.1, others to their group. sources.size() <= kMaxQuerySources.
 [[nodiscard]] std::vector<std::byte> make_igmp(const IpAddr& src, const MembershipQuery& query);
 /// Version 3 goes to 224.0.0.22, a leave to 224.0.0.2, other reports to their group. Versions 1 and

@@ -9,10 +9,10 @@
 namespace ipoib::wire {
 namespace {
 
-/// Bits of the 16-octet form before the prefix's own: IPv4 is mapped.
+/// Bits of the 16-octet form before an IPv4 prefix, which is mapped.
 constexpr unsigned kMappedBits = 96;
 
-/// Octet of `mask` bits set from the left at octet `i` of the 16-octet form.
+/// Octet `i` of a mask in the 16-octet form whose first `bits` bits are set.
 constexpr std::byte mask_octet(unsigned bits, std::size_t i) {
   const auto before = static_cast<unsigned>(i) * 8;
   if (bits <= before) return std::byte{0};
@@ -27,7 +27,7 @@ unsigned prefix_bits(const IpPrefix& prefix) {
 }  // namespace
 
 std::uint16_t internet_checksum(std::span<const std::byte> bytes) noexcept {
-  // One's complement sums do not care about octet order until the end (RFC 1071 §2 (B)).
+  // The octet order of a one's complement sum matters only at its end (RFC 1071 §2 (B)).
   std::uint64_t sum = 0;
   std::size_t at = 0;
   for (; bytes.size() - at >= 4; at += 4) {
@@ -35,7 +35,7 @@ std::uint16_t internet_checksum(std::span<const std::byte> bytes) noexcept {
     std::memcpy(&word, bytes.data() + at, sizeof(word));
     sum += word;
   }
-  std::uint32_t tail = 0;  // The octets left over, as if zeros followed.
+  std::uint32_t tail = 0;  // The remaining octets, padded with zeros.
   if (at < bytes.size()) std::memcpy(&tail, bytes.data() + at, bytes.size() - at);
   sum += tail;
   while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IPv4, IPv6 and ICMP headers and addresses as the control plane and the datapath see them.
+// IPv4, IPv6 and ICMP headers and addresses for the control plane and the data plane.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ enum class EtherType : std::uint16_t {
   kIba = 0x88b5
 };
 
-/// IPv4 or IPv6 address, 16 octets in wire order; IPv4 is mapped (::ffff:a.b.c.d), so that one
-/// table holds both families.
+/// IPv4 or IPv6 address, 16 octets in wire order. IPv4 addresses are mapped (::ffff:a.b.c.d), so
+/// that one table holds both families.
 struct IpAddr {
   std::array<std::byte, 16> bytes{};
 
@@ -42,7 +42,7 @@ struct IpAddr {
       if (bytes[i] != std::byte{0}) return false;
     return bytes[10] == std::byte{0xff} && bytes[11] == std::byte{0xff};
   }
-  /// Host order; meaningful when is_v4().
+  /// IPv4 address in host order; valid only if is_v4().
   [[nodiscard]] constexpr std::uint32_t v4_host() const noexcept {
     std::uint32_t v = 0;
     for (std::size_t i = 12; i < 16; ++i) v = v << 8 | std::to_integer<std::uint32_t>(bytes[i]);
@@ -52,7 +52,7 @@ struct IpAddr {
 };
 static_assert(WireRecord<IpAddr> && sizeof(IpAddr) == 16);
 
-/// Address and prefix length. len counts within the family: 0-32 or 0-128.
+/// Address and prefix length. `len` is relative to the family: 0-32 or 0-128.
 struct IpPrefix {
   IpAddr addr;
   std::uint8_t len = 0;
@@ -97,7 +97,7 @@ static_assert(WireRecord<UdpHdr> && sizeof(UdpHdr) == 8);
 
 /// Fixed IPv6 header. Source: RFC 8200 §3.
 struct Ipv6Hdr {
-  Be32 version_class_flow;  ///< 4 bits 6, 8 bits traffic class, 20 bits flow label.
+  Be32 version_class_flow;  ///< 4 bits version (6), 8 bits traffic class, 20 bits flow label.
   Be16 payload_len;         ///< Octets behind this header.
   std::uint8_t next_header;
   std::uint8_t hop_limit;
@@ -150,24 +150,24 @@ enum class IcmpUnreachable : std::uint8_t {
   kSourceRouteFailed = 5
 };
 
-/// Adds the carries of a sum of 16-bit words to it, until there are none.
+/// Adds the carries of a sum of 16-bit words to it until there are none.
 [[nodiscard]] constexpr std::uint16_t fold_carries(std::uint32_t sum) noexcept {
   sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<std::uint16_t>((sum & 0xffff) + (sum >> 16));
 }
-/// Internet checksum (RFC 1071) of the octets, host order, ready to be stored with Be16.
+/// Internet checksum (RFC 1071) of the octets, in host order; store it with Be16.
 [[nodiscard]] std::uint16_t internet_checksum(std::span<const std::byte> bytes) noexcept;
 
-/// "10.0.0.1", "fd00::1". The mapped form "::ffff:10.0.0.1" is refused: IPv4 has one spelling.
-/// to_string gives what inet_ntop would.
+/// Parses "10.0.0.1" and "fd00::1". The mapped form "::ffff:10.0.0.1" is refused, because IPv4 has
+/// one spelling. to_string() writes the form of inet_ntop().
 [[nodiscard]] std::optional<IpAddr> parse_ip(std::string_view text);
 [[nodiscard]] std::string to_string(const IpAddr& addr);
-/// "10.0.0.1/24": host bits are kept; network() clears them.
+/// Parses "10.0.0.1/24" and keeps the host bits; network() clears them.
 [[nodiscard]] std::optional<IpPrefix> parse_prefix(std::string_view text);
 [[nodiscard]] std::string to_string(const IpPrefix& prefix);
 [[nodiscard]] IpAddr network(const IpPrefix& prefix);
 [[nodiscard]] bool contains(const IpPrefix& prefix, const IpAddr& addr);
-/// All host bits one; IPv4 prefixes of length 31 and 32 have none, nor has IPv6.
+/// The address with all host bits set. IPv4 prefixes of length 31 and 32 and IPv6 have none.
 [[nodiscard]] std::optional<IpAddr> directed_broadcast(const IpPrefix& prefix);
 
 }  // namespace ipoib::wire

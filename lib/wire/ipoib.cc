@@ -28,7 +28,7 @@ std::optional<unsigned> hex_digit(char c) {
   return std::nullopt;
 }
 
-/// N octets of exactly two digits each, colons between and nowhere else.
+/// Parses N octets of exactly two digits each, with colons only between them.
 template <std::size_t N>
 std::optional<std::array<std::byte, N>> parse_colon_hex(std::string_view text) {
   if (text.size() != N * 3 - 1) return std::nullopt;

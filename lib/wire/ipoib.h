@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What RFC 4391 puts on the wire: the encapsulation header, the 20-octet link-layer address, ARP
-// over InfiniBand, and the mapping of IP groups to MGIDs.
+// Wire formats of RFC 4391: the encapsulation header, the 20-octet link-layer address, ARP over
+// InfiniBand, and the mapping of IP groups to MGIDs.
 #pragma once
 
 #include <array>
@@ -33,7 +33,8 @@ struct LinkAddr {
   static constexpr std::uint8_t kFlagRc = 0x80;
   static constexpr std::uint8_t kFlagUc = 0x40;
 
-  /// Same interface: QPN and GID; the flags octet tells what it can, not who it is.
+  /// True if QPN and GID are equal. The flags octet states capabilities and is no part of the
+  /// identity.
   [[nodiscard]] constexpr bool same_interface(const LinkAddr& o) const noexcept {
     return qpn == o.qpn && gid == o.gid;
   }
@@ -41,14 +42,14 @@ struct LinkAddr {
 };
 static_assert(WireRecord<LinkAddr> && sizeof(LinkAddr) == 20);
 
-/// As `ip neigh` writes it: 20 octets in hex, colons between.
+/// 20 octets in hex with colons between, the form of `ip neigh`.
 [[nodiscard]] std::string to_string(const LinkAddr& addr);
 [[nodiscard]] std::optional<LinkAddr> parse_link_addr(std::string_view text);
 
 using MacAddr = std::array<std::byte, 6>;
 [[nodiscard]] std::string to_string(const MacAddr& addr);
 [[nodiscard]] std::optional<MacAddr> parse_mac(std::string_view text);
-/// "fe80::2:c903:a:b09", as IPv6 is written.
+/// "fe80::2:c903:a:b09", the form of IPv6 addresses.
 [[nodiscard]] std::string to_string(const Gid& gid);
 [[nodiscard]] std::optional<Gid> parse_gid(std::string_view text);
 
@@ -61,7 +62,7 @@ enum class ArpOp : std::uint16_t { kRequest = 1, kReply = 2, kRarpRequest = 3, k
 inline constexpr std::uint16_t kArpHardwareEthernet = 1;
 inline constexpr std::uint16_t kArpHardwareInfiniband = 32;
 
-/// ARP for IPv4 over a link whose addresses have the shape of `Hw`. Source: RFC 826; RFC 4391 §9.2.
+/// ARP for IPv4 over a link whose addresses have type `Hw`. Source: RFC 826; RFC 4391 §9.2.
 template <class Hw>
 struct Arp {
   Be16 hardware_type;
@@ -98,15 +99,15 @@ template <class Hw>
           Be32{target_ip}};
 }
 
-/// EtherType of an ARP record: RARP has its own. `arp`: octets from the ARP header on.
+/// EtherType of an ARP record; RARP has its own type. `arp`: octets from the ARP header on.
 [[nodiscard]] inline EtherType ether_type_of_arp(std::span<const std::byte> arp) {
   const auto op = read<Be16>(arp, 6);
   return op && op->host() >= static_cast<std::uint16_t>(ArpOp::kRarpRequest) ? EtherType::kRarp
                                                                              : EtherType::kArp;
 }
 
-/// Copies an ARP record out of the octets behind the link header. Empty when they are too few, or
-/// hardware type, protocol type or lengths are not those of this link, or op is not 1-4.
+/// Copies an ARP record out of the octets behind the link header. Empty if there are too few
+/// octets, if hardware type, protocol type or lengths do not match this link, or if op is not 1-4.
 template <class Hw>
 [[nodiscard]] std::optional<Arp<Hw>> parse_arp(std::span<const std::byte> bytes) {
   const auto arp = read<Arp<Hw>>(bytes);
@@ -118,24 +119,24 @@ template <class Hw>
 }
 
 /// MGID of an IPv4 or IPv6 multicast address, or of 255.255.255.255, on a link.
-/// scope: 4 bits of the link's broadcast-GID. pkey: the full-membership bit is set here.
+/// `scope`: 4 bits of the link's broadcast-GID. `pkey`: the function sets the full-membership bit.
 /// Source: RFC 4391 §4.
 [[nodiscard]] Gid mgid_of(const IpAddr& group, std::uint16_t pkey, std::uint8_t scope);
 [[nodiscard]] inline Gid broadcast_mgid(std::uint16_t pkey, std::uint8_t scope) {
   return mgid_of(IpAddr::v4(0xffff'ffff), pkey, scope);
 }
 
-/// How an IPv6 interface identifier is made. Source: RFC 4391 §8.
+/// Rule that makes an IPv6 interface identifier. Source: RFC 4391 §8.
 enum class InterfaceIdRule : std::uint8_t {
-  kSetUniversal,   ///< Port GUID, "u" bit set if clear: right for both forms, what Linux does.
-  kEui64,          ///< Port GUIDs of this device are plain EUI-64: "u" bit inverted.
-  kModifiedEui64,  ///< They are modified EUI-64 already: left alone.
-  kLid,            ///< The LID; for links that are one IB subnet.
+  kSetUniversal,   ///< Port GUID, "u" bit set if clear: right for both forms, used by Linux.
+  kEui64,          ///< Port GUIDs of this device are plain EUI-64: the "u" bit is inverted.
+  kModifiedEui64,  ///< Port GUIDs are already modified EUI-64: they stay unchanged.
+  kLid,            ///< The LID; for links within one IB subnet.
 };
 
 inline constexpr std::uint64_t kUniversalBit = 0x0200'0000'0000'0000ULL;
 
-/// Interface identifier of an IPoIB interface; `lid` counts for kLid alone.
+/// Interface identifier of an IPoIB interface; only kLid uses `lid`.
 [[nodiscard]] constexpr std::uint64_t interface_id(
     std::uint64_t guid, InterfaceIdRule rule = InterfaceIdRule::kSetUniversal,
     std::uint16_t lid = 0) noexcept {
@@ -147,7 +148,7 @@ inline constexpr std::uint64_t kUniversalBit = 0x0200'0000'0000'0000ULL;
   }
   return guid | kUniversalBit;
 }
-/// Of an Ethernet interface: modified EUI-64 (RFC 2464 §4).
+/// Interface identifier of an Ethernet interface: modified EUI-64 (RFC 2464 §4).
 [[nodiscard]] constexpr std::uint64_t interface_id(const MacAddr& mac) noexcept {
   std::uint64_t id = 0;
   for (std::size_t i = 0; i < 8; ++i) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What IPoIB's connected mode says in CM messages: service IDs, private data, and which of two
-// requests that cross wins. Source: draft-ietf-ipoib-connected-mode-03 (RFC 4755); iba-wire.md
-// §5.7.
+// Contents of CM messages in IPoIB connected mode: service IDs, private data, and the rule for REQs
+// that cross. Source: draft-ietf-ipoib-connected-mode-03 (RFC 4755); iba-wire.md §5.7.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 
 namespace ipoib::wire {
 
-/// First octet of a service ID. Both are in use: listen on both.
+/// First octet of a service ID. Both forms are in use, so a listener must accept both.
 enum class ServiceIdForm : std::uint8_t {
   kIetf = 0x01,   ///< §3.5 of the draft; illumos.
   kLinux = 0x10,  ///< Linux.
@@ -32,8 +31,8 @@ struct IpoibService {
   ServiceIdForm form;
   std::uint32_t ud_qpn;
 };
-/// Empty for a service ID that is not IPoIB's: another first octet, a type or reserved octets not
-/// 0.
+/// Empty for a service ID that is not IPoIB's: another first octet, or type or reserved octets that
+/// are not 0.
 [[nodiscard]] constexpr std::optional<IpoibService> ipoib_service_of(std::uint64_t id) noexcept {
   const auto form = static_cast<ServiceIdForm>(id >> 56);
   if (form != ServiceIdForm::kIetf && form != ServiceIdForm::kLinux) return std::nullopt;
@@ -44,8 +43,8 @@ struct IpoibService {
 /// Private data of every message that sets up a connection. Source: §6.
 struct IpoibCmPrivate {
   std::uint8_t reserved;  ///< Zero on send, ignored on receive.
-  Be24 ud_qpn;            ///< Of the sender.
-  Be32 receive_mtu;       ///< Largest message it takes, encapsulation header included.
+  Be24 ud_qpn;            ///< UD QPN of the sender.
+  Be32 receive_mtu;       ///< Largest message that it takes, encapsulation header included.
 
   [[nodiscard]] static constexpr IpoibCmPrivate of(std::uint32_t ud_qpn,
                                                    std::uint32_t receive_mtu) noexcept {
@@ -54,8 +53,8 @@ struct IpoibCmPrivate {
 };
 static_assert(WireRecord<IpoibCmPrivate> && sizeof(IpoibCmPrivate) == 8);
 
-/// Largest IP packet of a connection between ends with these receive MTUs; 0 when one of them takes
-/// none. Source: §5.1.
+/// Largest IP packet of a connection between ends with these receive MTUs; 0 if one end takes none.
+/// Source: §5.1.
 [[nodiscard]] constexpr std::uint32_t connection_ip_mtu(std::uint32_t receive_mtu,
                                                         std::uint32_t peer_receive_mtu) noexcept {
   const std::uint32_t smaller = std::min(receive_mtu, peer_receive_mtu);
@@ -68,9 +67,9 @@ static_assert(WireRecord<IpoibCmPrivate> && sizeof(IpoibCmPrivate) == 8);
   return {0, said->ud_qpn, req.primary.local_gid};
 }
 
-/// Whether an interface that has asked `peer` for a connection itself accepts the request that
-/// comes from there: the one with the smaller address does (compared octet by octet without the
-/// flags), the other rejects with RejReason::kConsumer. Source: §3.3.
+/// True if an interface that has sent a REQ to `peer` accepts the REQ that it receives from `peer`.
+/// The interface with the smaller address accepts (compared octet by octet without the flags), the
+/// other one rejects with RejReason::kConsumer. Source: §3.3.
 [[nodiscard]] constexpr bool accepts_crossing(const LinkAddr& own, const LinkAddr& peer) noexcept {
   if (own.qpn != peer.qpn) return own.qpn.host() < peer.qpn.host();
   return own.gid < peer.gid;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Management datagrams: the common header, the subnet administration header and the records this
-// product asks for and serves. Source: IBA vol 1 ch. 13 and 15; iba-wire.md §3.
+// Management datagrams: the common header, the subnet administration header and the records that
+// this program requests and serves. Source: IBA vol 1 ch. 13 and 15; iba-wire.md §3.
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ enum class Attr : std::uint16_t {
   kInformInfoRecord = 0xf3,
 };
 
-/// MAD status: low octet generic, high octet of the class (here: SA).
+/// MAD status: the low octet is generic, the high octet belongs to the class (here: SA).
 enum class MadStatus : std::uint16_t {
   kOk = 0,
   kBusy = 0x0001,
@@ -109,7 +109,7 @@ static_assert(WireRecord<SaHdr> && sizeof(SaHdr) == 56 && offsetof(SaHdr, sm_key
 inline constexpr std::size_t kSaDataLen = kMadLen - sizeof(SaHdr);
 static_assert(kSaDataLen == 200);
 
-/// A whole SA MAD.
+/// Complete SA MAD.
 struct SaMad {
   SaHdr hdr;
   std::array<std::byte, kSaDataLen> data;
@@ -127,8 +127,8 @@ enum class MadError : std::uint8_t {
 /// "length", "base_version" …; "none" for kNone.
 [[nodiscard]] std::string_view mad_error_name(MadError error) noexcept;
 
-/// Copies an SA MAD out of a UD payload. Of its header the two versions and the class are judged,
-/// nothing else. `out` is whole unless the length is wrong: a bad version can be answered.
+/// Copies an SA MAD out of a UD payload. Checks only the two versions and the class of its header.
+/// `out` is complete unless the length is wrong, so that a bad version can be answered.
 [[nodiscard]] MadError parse_sa_mad(std::span<const std::byte> payload, SaMad& out) noexcept;
 
 /// Selector of MTU, rate and lifetime components (the two bits above the value).
@@ -158,7 +158,7 @@ struct McMemberRecord {
   Gid port_gid;
   Be32 qkey;
   Be16 mlid;
-  std::uint8_t mtu;  ///< Selector:2, code:6; so are rate and lifetime.
+  std::uint8_t mtu;  ///< Selector:2, code:6; rate and lifetime have the same layout.
   std::uint8_t tclass;
   Be16 pkey;
   std::uint8_t rate;

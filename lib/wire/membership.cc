@@ -6,11 +6,12 @@
 namespace ipoib::wire {
 namespace {
 
-constexpr std::byte kPad{0};          // IPv6 Pad1 and the IPv4 end of options.
+constexpr std::byte kPad{0};          // IPv6 Pad1 and IPv4 end of options.
 constexpr std::byte kNoOperation{1};  // IPv4.
 constexpr std::byte kRouterAlert6{5};
 
-/// `mantissa` bits below an implied one, exponent of 3 bits above them, the top bit set.
+/// Decodes a value. If the top bit of the code is set, `mantissa` bits stand below an implied one,
+/// and an exponent of 3 bits above them.
 constexpr std::uint32_t decode_float(std::uint32_t code, unsigned mantissa) noexcept {
   if (code >> (mantissa + 3) == 0) return code;
   const std::uint32_t exponent = (code >> mantissa) & 7U;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What IGMPv3 and MLDv2 share in octets: they differ in the size of an address. For igmp.cc and
-// mld.cc only.
+// Codec that IGMPv3 and MLDv2 share: they differ in the size of an address. Only igmp.cc and mld.cc
+// use it.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ void append(std::vector<std::byte>& to, const T& record) {
   std::memcpy(to.data() + at, &record, sizeof(T));
 }
 
-/// The first `n` addresses of `bytes`; empty where they do not hold as many.
+/// Returns the first `n` addresses of `bytes`; empty if there are fewer.
 template <WireRecord Address>
 [[nodiscard]] std::optional<std::vector<IpAddr>> read_addresses(std::span<const std::byte> bytes,
                                                                 std::size_t n) {
@@ -59,7 +59,7 @@ void append_addresses(std::vector<std::byte>& to, const std::vector<IpAddr>& add
   }
 }
 
-/// Fills `query` from the octets behind its fixed part.
+/// Fills `query` from the octets behind its fixed part. Returns the fault, if any.
 template <WireRecord Address>
 [[nodiscard]] std::optional<MembershipFault> read_query_tail(std::span<const std::byte> bytes,
                                                              MembershipQuery& query) {
@@ -85,7 +85,7 @@ void append_query_tail(std::vector<std::byte>& to, const MembershipQuery& query)
   append_addresses<Address>(to, query.sources);
 }
 
-/// A whole report of kV3.
+/// Reads a whole report of kV3.
 template <WireRecord Address>
 [[nodiscard]] tl::expected<MembershipReport, MembershipFault> read_report(
     std::span<const std::byte> bytes) {

@@ -20,7 +20,7 @@ Message parse_query(std::span<const std::byte> bytes, const MldHdr& header) {
   MembershipQuery query;
   query.group = header.group;
   std::uint32_t response_ms = header.max_response.host();
-  if (bytes.size() == sizeof(header)) {  // RFC 3810 §8.1 tells the versions apart.
+  if (bytes.size() == sizeof(header)) {  // MLDv1 (RFC 3810 §8.1).
     query.version = MembershipVersion::kV2;
   } else {
     if (const auto bad = codec::read_query_tail<IpAddr>(bytes.subspan(sizeof(header)), query))
@@ -45,7 +45,7 @@ Message parse_message(std::span<const std::byte> bytes) {
   return MembershipReport{MembershipVersion::kV2, {{record, header->group, {}}}};
 }
 
-/// The ICMPv6 message of a packet whose headers are what MLD asks for.
+/// Returns the ICMPv6 message of a packet whose headers meet the requirements of MLD.
 tl::expected<std::span<const std::byte>, MembershipFault> unwrap(std::span<const std::byte> packet,
                                                                  const Ipv6Hdr& ip) {
   auto payload = packet.subspan(sizeof(ip)).first(ip.payload_len.host());

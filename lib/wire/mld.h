@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MLD, both versions: whole IPv6 packets in, messages out, and back. Source: RFC 2710 §3,
-// RFC 3810 §5.
+// MLD, both versions: converts whole IPv6 packets to messages, and messages to packets.
+// Source: RFC 2710 §3, RFC 3810 §5.
 #pragma once
 
 #include <cstddef>
@@ -30,18 +30,18 @@ struct MldHdr {
   std::uint8_t type;
   std::uint8_t code;
   Be16 checksum;
-  Be16 max_response;  ///< ms; version 2 as decode_float16.
+  Be16 max_response;  ///< ms; version 2: encoded for decode_float16.
   Be16 reserved;
   IpAddr group;
 };
 static_assert(WireRecord<MldHdr> && sizeof(MldHdr) == 24);
 
 /// Reads a packet from its IPv6 header on; octets behind the payload length are ignored. Hop limit
-/// 1, a link-local source and a router alert in a Hop-by-Hop header are asked for (RFC 3810
-/// §5.1.14, §6.2, §7.1).
+/// 1, a link-local source and a router alert in a Hop-by-Hop header are required (RFC 3810 §5.1.14,
+/// §6.2, §7.1).
 [[nodiscard]] ParsedMembership parse_mld(std::span<const std::byte> packet);
 
-/// Whole IPv6 packets with router alert and hop limit 1, from `src`, a link-local address.
+/// Builds an IPv6 packet with router alert and hop limit 1, from `src`, a link-local address.
 /// A general query goes to ff02::1, others to their group.
 [[nodiscard]] std::vector<std::byte> make_mld(const IpAddr& src, const MembershipQuery& query);
 /// Version 2 (kV3) goes to ff02::16, Done to ff02::2, a version 1 report to its group. Version 1

@@ -40,7 +40,7 @@ static_assert(WireRecord<RaTimes> && sizeof(RaTimes) == 8);
 
 using Octets = std::span<const std::byte>;
 
-/// Octets of the message before its options; 0: no message of neighbour discovery.
+/// Octets of the message before its options; 0: not a neighbour discovery message.
 std::size_t fixed_len(std::uint8_t type) {
   switch (static_cast<Icmp6Type>(type)) {
     case Icmp6Type::kRouterSolicitation: return 8;
@@ -79,7 +79,7 @@ void read_fixed(NdMessage<Hw>& m, Octets icmp, const IcmpHdr& hdr) {
   }
 }
 
-/// The address of a link-layer option; empty when it is not of this medium's length.
+/// Returns the address of a link-layer option; empty if its length is not that of this medium.
 template <class Hw>
 std::optional<Hw> read_link_addr(Octets option) {
   if (option.size() != kLinkAddrOptionLen<Hw>) return std::nullopt;
@@ -94,7 +94,7 @@ bool read_link_addr(std::optional<Hw>& into, Octets option) {
   return true;
 }
 
-/// False: the message must not be acted on. The option's length is whole units and not 0.
+/// Returns false if the message must be ignored. `option` has at least one unit, and whole units.
 template <class Hw>
 bool read_option(NdMessage<Hw>& m, Octets option) {
   switch (static_cast<NdOption>(std::to_integer<std::uint8_t>(option[0]))) {

@@ -46,14 +46,14 @@ struct NdPrefix {
 
 using NdNonce = std::array<std::byte, 6>;
 
-/// Any of the five messages; what a type does not have keeps its default.
+/// Any of the five messages. Fields that a type does not have keep their default.
 template <class Hw>
 struct NdMessage {
   Icmp6Type type = Icmp6Type::kNeighbourSolicitation;
   IpAddr src;
   IpAddr dst;
   IpAddr target;       ///< NS, NA, Redirect.
-  IpAddr destination;  ///< Redirect: what is reached through `target`.
+  IpAddr destination;  ///< Redirect: destination that is reached through `target`.
   // NA.
   bool router = false;
   bool solicited = false;
@@ -70,42 +70,42 @@ struct NdMessage {
   std::optional<Hw> source_hw;
   std::optional<Hw> target_hw;
   std::optional<NdNonce> nonce;
-  /// Redirect: beginning of the packet that caused it, whole units of 8 octets.
+  /// Redirect: start of the packet that caused it, whole units of 8 octets.
   std::vector<std::byte> redirected;
 
   friend bool operator==(const NdMessage&, const NdMessage&) = default;
 };
 
-/// Why octets are no neighbour discovery message a node may act on.
+/// Reasons to reject octets as a neighbour discovery message.
 enum class NdError : std::uint8_t {
-  kTruncated,     ///< Headers or fixed part incomplete, or payload length is not what came.
-  kNotNd,         ///< Not ICMPv6, or of another type.
-  kHopLimit,      ///< Not 255: it came through a router.
-  kChecksum,      ///< ICMPv6.
+  kTruncated,     ///< Headers or fixed part incomplete, or payload length exceeds the octets.
+  kNotNd,         ///< Not ICMPv6 over IPv6, or another ICMPv6 type.
+  kHopLimit,      ///< Not 255: the packet passed a router.
+  kChecksum,      ///< Wrong ICMPv6 checksum.
   kCode,          ///< Not 0.
-  kOptionLength,  ///< An option of length 0 or longer than the packet.
-  kLinkAddr,      ///< A link-layer option of another medium's length, or where none may be.
-  kSource,        ///< RA or redirect not from a link-local address; source is a group.
-  kDestination,   ///< NS from :: to a unicast address, solicited NA to a group.
-  kTarget,        ///< Target is a group, or cannot be a next hop.
+  kOptionLength,  ///< An option of length 0, or longer than the packet.
+  kLinkAddr,      ///< Link-layer option of another medium's length, or source option from `::`.
+  kSource,        ///< Group; `::` in no solicitation; RA, redirect: not link-local.
+  kDestination,   ///< NS from `::`: no solicited-node group; solicited NA, redirect: a group.
+  kTarget,        ///< NS, NA: a group or `::`; redirect: cannot be a next hop.
   kCount
 };
 inline constexpr std::size_t kNdErrorCount = static_cast<std::size_t>(NdError::kCount);
 [[nodiscard]] std::string_view to_string(NdError error);
 
-/// Checks as RFC 4861 §6.1, §7.1, §8.1 ask; options it does not know are passed over.
+/// Does the checks of RFC 4861 §6.1, §7.1, §8.1. Unknown options are ignored.
 template <class Hw>
 [[nodiscard]] tl::expected<NdMessage<Hw>, NdError> parse_nd(std::span<const std::byte> packet);
 
-/// The packet, hop limit 255, checksum filled.
+/// Builds the packet with hop limit 255 and checksum.
 template <class Hw>
 [[nodiscard]] std::vector<std::byte> build_nd(const NdMessage<Hw>& message);
 
-/// Redirect to the sender of `offending` (octets from its IPv6 header on): its destination is
-/// better reached through `next_hop`, whose link-layer address may be known. `next_hop` equal to
-/// the destination: it is a neighbour. `source`: link-local address of this router. At most 1280
-/// octets. Empty where none may be sent: the sender is no unicast address, or the destination is a
-/// group (RFC 4861 §8.2).
+/// Builds a redirect to the sender of `offending` (octets from its IPv6 header on): its destination
+/// is better reached through `next_hop`, whose link-layer address may be known. A `next_hop` equal
+/// to the destination means that the destination is a neighbour. `source`: link-local address of
+/// this router. The packet has at most 1280 octets. Empty if no redirect may be sent: the sender is
+/// not a unicast address, or the destination is a group (RFC 4861 §8.2).
 template <class Hw>
 [[nodiscard]] std::optional<std::vector<std::byte>> make_redirect(
     const IpAddr& source, std::span<const std::byte> offending, const IpAddr& next_hop,

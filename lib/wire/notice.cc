@@ -32,7 +32,7 @@ InformError parse_inform_info(std::span<const std::byte> attribute, InformInfo& 
   if (out.is_generic > 1) return InformError::kGeneric;
   if (out.subscribe > 1) return InformError::kSubscribe;
   if (out.gid.is_multicast()) return InformError::kGid;
-  // A range is not looked at where a GID is given, and has no end where it means all or one.
+  // The range is ignored if a GID is given, and its end is ignored if it means all LIDs or one.
   const std::uint16_t begin = out.lid_range_begin.host(), end = out.lid_range_end.host();
   if (out.gid.is_zero() && begin != kAllLids && end != 0 && begin > end)
     return InformError::kLidRange;

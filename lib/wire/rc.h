@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the reliable connected transport says beside the common headers: packet sequence numbers,
-// AETH, and the codes of its timers. Source: IBA vol 1 §9.7; iba-wire.md §1.4-§1.6, §6.
+// Wire format of the reliable connected transport besides the common headers: packet sequence
+// numbers, AETH, and the codes of its timers. Source: IBA vol 1 §9.7; iba-wire.md §1.4-§1.6, §6.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace ipoib::wire {
 
 inline constexpr std::uint32_t kPsnMask = 0xff'ffff;
 
-/// Of two 24-bit numbers that wrap: > 0 when a comes after b, < 0 when before.
+/// Difference of two 24-bit numbers that wrap: > 0 if a is after b, < 0 if before.
 [[nodiscard]] constexpr std::int32_t psn_diff(std::uint32_t a, std::uint32_t b) noexcept {
   return static_cast<std::int32_t>((a - b) << 8) >> 8;
 }
@@ -24,12 +24,12 @@ inline constexpr std::uint32_t kPsnMask = 0xff'ffff;
 /// ACK extended transport header.
 struct Aeth {
   std::uint8_t syndrome;
-  Be24 msn;  ///< Messages completed.
+  Be24 msn;  ///< Number of completed messages.
 
   /// Bits 6-5 of the syndrome; bit 7 is 0.
   enum class Kind : std::uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
-  // Syndromes. An ACK's low bits are end-to-end credits, a RNR NAK's the code of its timer.
-  static constexpr std::uint8_t kAckNoCredits = 0x1f;  ///< As with a shared receive queue.
+  // Syndromes. The low bits of an ACK are end-to-end credits, those of a RNR NAK its timer code.
+  static constexpr std::uint8_t kAckNoCredits = 0x1f;  ///< Used with a shared receive queue.
   static constexpr std::uint8_t kRnrNak = 0x20;
   static constexpr std::uint8_t kNakSequence = 0x60;
   static constexpr std::uint8_t kNakInvalidRequest = 0x61;
@@ -43,7 +43,7 @@ struct Aeth {
 };
 static_assert(WireRecord<Aeth> && sizeof(Aeth) == 4);
 
-/// How long a RNR NAK with this timer code asks to wait, ns.
+/// Delay that a RNR NAK with this timer code requests, ns.
 [[nodiscard]] constexpr std::uint64_t rnr_timer_ns(std::uint8_t code) noexcept {
   constexpr std::array<std::uint32_t, 32> kUnitsOf10us = {
       65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,

@@ -17,7 +17,7 @@ constexpr unsigned lanes_of(std::uint8_t width) noexcept {
   }
 }
 
-/// Mb/s of one lane: FDR and later by the extended speed, which is 0 below that.
+/// Mb/s of one lane. The extended speed gives FDR and later rates; it is 0 for lower rates.
 constexpr unsigned lane_mbps(std::uint8_t speed, std::uint8_t extended) noexcept {
   switch (extended) {
     case 1: return 14'000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Subnet management MADs, as far as a port is asked what it is and a subnet manager whether it
-// lives. Source: IBA vol 1 §14.2.
+// Subnet management MADs that query the attributes of a port and the state of a subnet manager.
+// Source: IBA vol 1 §14.2.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace ipoib::wire {
 
 inline constexpr std::uint8_t kSmpClassVersion = 1;
 inline constexpr std::uint16_t kPermissiveLid = 0xffff;
-/// Bit of a directed-route SMP's status: it is on its way back.
+/// Direction bit in the status of a directed-route SMP: the SMP returns to the requester.
 inline constexpr std::uint16_t kSmpReturning = 0x8000;
 
 enum class SmpAttr : std::uint16_t {
@@ -24,8 +24,8 @@ enum class SmpAttr : std::uint16_t {
   kSmInfo = 0x20,
 };
 
-/// A whole SMP; without directed route m_key is the last that counts before the data. The header's
-/// class-specific field is HopPointer:8, HopCount:8 of a directed route.
+/// Complete SMP. Without a directed route, m_key is the last valid field before the data. With one,
+/// the class-specific field of the header is HopPointer:8, HopCount:8.
 struct Smp {
   MadHdr mad;
   Be64 m_key;
@@ -39,7 +39,7 @@ struct Smp {
 static_assert(WireRecord<Smp> && sizeof(Smp) == kMadLen && offsetof(Smp, dr_slid) == 32 &&
               offsetof(Smp, data) == 64);
 
-/// A question to a port's subnet management agent.
+/// Builds a query to a port's subnet management agent.
 [[nodiscard]] inline Smp smp_get(MgmtClass mgmt_class, SmpAttr attr, std::uint32_t modifier,
                                  std::uint64_t tid) noexcept {
   Smp smp{};
@@ -104,7 +104,7 @@ static_assert(WireRecord<PortInfo> && sizeof(PortInfo) == 64 && offsetof(PortInf
               offsetof(PortInfo, width_active) == 31 && offsetof(PortInfo, mtu_sm_sl) == 36 &&
               offsetof(PortInfo, init_mtu_cap) == 41 && offsetof(PortInfo, speed_ext_active) == 62);
 
-/// One block of the P_Key table; 0 is an empty entry. The attribute modifier is its number.
+/// One block of the P_Key table; 0 is an empty entry. The attribute modifier is the block number.
 struct PkeyBlock {
   static constexpr std::size_t kEntries = 32;
   std::array<Be16, kEntries> pkeys;
@@ -120,7 +120,7 @@ struct SmInfo {
 };
 static_assert(WireRecord<SmInfo> && sizeof(SmInfo) == 21);
 
-/// Rate code of a port from its active width and speed; 0 for what does not exist.
+/// Rate code of a port from its active width and speed; 0 for a rate that has no code.
 [[nodiscard]] std::uint8_t port_rate(const PortInfo& port) noexcept;
 
 }  // namespace ipoib::wire

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP headers as the datapath sees them. Source: RFC 9293 §3.1.
+// TCP header for the data plane. Source: RFC 9293 §3.1.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct TcpHdr {
 
   static constexpr std::uint16_t kFin = 0x01, kSyn = 0x02, kRst = 0x04, kPsh = 0x08, kAck = 0x10,
                                  kUrg = 0x20, kEce = 0x40, kCwr = 0x80;
-  static constexpr std::uint16_t kFlagsMask = 0x0fff;  ///< Reserved bits, too.
+  static constexpr std::uint16_t kFlagsMask = 0x0fff;  ///< Includes the reserved bits.
 
   [[nodiscard]] constexpr std::size_t header_len() const noexcept {
     return std::size_t{offset_flags.host()} >> 12 << 2;
