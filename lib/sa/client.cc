@@ -42,7 +42,7 @@ void Client::set_sm(std::uint16_t sm_lid, std::uint8_t sm_sl, TimePoint now) {
   if (moved) reports_.clear();
   std::vector<TransactionId> ids;
   for (auto& [id, t] : outstanding_) {
-    if (t.table && !moved) continue;  // Comes from where it came from.
+    if (t.table && !moved) continue;  // The SA keeps its LID and goes on sending.
     t.table.reset();
     t.timeout = config_.timeout;
     t.retries_left = config_.retries;
@@ -69,8 +69,8 @@ TransactionId Client::submit(const Request& request, Handler handler, TimePoint 
 }
 
 void Client::cancel(TransactionId id) {
-  if (id == kNoTransaction) return;  // Reports owed bear it.
-  outstanding_.erase(id);            // The next in the queue takes its place at the next tick.
+  if (id == kNoTransaction) return;  // Pending Reports have this id.
+  outstanding_.erase(id);            // The next tick() starts a waiting request instead.
   if (const auto it = waiting_by_id_.find(id); it != waiting_by_id_.end()) {
     waiting_.erase(it->second);
     waiting_by_id_.erase(it);
@@ -113,7 +113,7 @@ bool Client::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
     return on_segment(id, received, mad, now);
   if ((hdr.status.host() & static_cast<std::uint16_t>(wire::MadStatus::kBusy)) != 0) {
     ++counters_.busy;
-    it->second.busy = true;  // Asked again when the time-out of this attempt has passed.
+    it->second.busy = true;  // The request is retried after the timeout of this attempt.
     return true;
   }
   finish(id, table && received.whole ? whole_table(id, mad, received)
@@ -154,7 +154,8 @@ Duration Client::with_jitter(Duration timeout) {
   return timeout + Duration{static_cast<Duration::rep>(random_() % (most + 1))};
 }
 
-/// One attempt. The sender may feed the answer right back, so `t` is not touched after it.
+/// Sends one attempt. The MadSender may call on_mad() with the answer before it returns, so `t` is
+/// not used after the call.
 void Client::send(TransactionId id, TimePoint now) {
   const auto it = outstanding_.find(id);
   if (it == outstanding_.end()) return;
@@ -197,7 +198,7 @@ void Client::start_waiting(TimePoint now) {
   }
 }
 
-/// The time of an attempt has passed: the next one, or the end.
+/// Handles the timeout of an attempt: retries, or ends the transaction.
 void Client::expire(TransactionId id, TimePoint now) {
   const auto it = outstanding_.find(id);
   if (it == outstanding_.end()) return;
@@ -229,9 +230,9 @@ void Client::owe(TransactionId id, Handler handler, Outcome outcome) {
   finished_.push_back({id, std::move(handler), std::move(outcome)});
 }
 
-/// Calls the handlers owed. Must be the last thing its caller does: a handler may destroy the
-/// client. Those that become owed meanwhile are left for the next call, so that a handler that
-/// asks again at once cannot hold the loop for ever.
+/// Calls the pending handlers. Must be the last action of its caller because a handler may destroy
+/// the client. Handlers that become pending meanwhile wait for the next call, so that a handler
+/// that submits again at once cannot hold the loop for ever.
 void Client::deliver(TimePoint now) {
   if (delivering_ || sending_ != 0) return;
   delivering_ = true;
@@ -245,8 +246,8 @@ void Client::deliver(TimePoint now) {
   delivering_ = false;
 }
 
-/// Says something that is no request. Must be the last thing its caller does with a transaction:
-/// the sender may feed an answer right back.
+/// Sends a MAD that is not a request. Must be the caller's last use of a transaction because the
+/// MadSender may call on_mad() before it returns.
 void Client::answer_to(const fabric::MadAddress& to, const wire::SaMad& mad) {
   ++sending_;
   const Status status = send_(to, wire::bytes_of(mad));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asks the subnet administrator: transactions with time-outs, retries, back-off and a bound on how
-// many are outstanding; puts tables together from RMPP segments and takes Reports. A state machine:
-// fed with MADs and the time, sends through MadSender.
+// The client of the subnet administrator (SA): transactions with timeouts, retries, backoff and a
+// bound on outstanding requests. It reassembles tables from RMPP segments and receives Reports. A
+// state machine: it is fed with MADs and the time, and sends through MadSender.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@
 
 namespace ipoib::sa {
 
-/// How a MAD leaves: MadPort in the program, the simulated fabric in tests.
+/// Sends a MAD: through MadPort in the program, through the simulated fabric in tests.
 using MadSender =
     std::function<Status(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen>)>;
 
@@ -51,17 +51,17 @@ struct Request {
   }
 };
 
-/// Answer with status 0.
+/// An answer with status 0.
 struct Reply {
   std::uint16_t status = 0;
-  std::vector<std::byte> data;   ///< Octets from the first record on; whole records for a table.
+  std::vector<std::byte> data;  ///< Octets from the first record on; only whole records of a table.
   std::uint16_t record_len = 0;  ///< AttributeOffset * 8; tables only.
 
   template <wire::WireRecord T>
   [[nodiscard]] std::optional<T> record(std::size_t i = 0) const {
     return wire::read<T>(data, i * (record_len != 0 ? record_len : sizeof(T)));
   }
-  /// Records of a table, 0 for an empty one; 1 for the answer to anything else.
+  /// Number of records: 0 for an empty table, 1 for the answer to any other request.
   [[nodiscard]] std::size_t count() const {
     if (record_len != 0) return data.size() / record_len;
     return data.empty() ? 0 : 1;
@@ -71,100 +71,101 @@ struct Reply {
 using TransactionId = std::uint32_t;
 inline constexpr TransactionId kNoTransaction = 0;
 
-/// How a transaction ends without a reply:
-///   kRefused      the SA said no, `status` says why (redirect counts as no; busy was retried);
-///   kTimedOut     no answer to any attempt, or a table stopped coming half-way (`rmpp_status`
-///   set); kUnavailable  no SM known or nothing could be sent in all that time, or client shut
-///   down; kNoResources  too many requests were waiting already, or a table is too big; kProtocol
-///   the answer makes no sense, or the SA gave up sending it: `rmpp_status`, when not
-///                 0, is what this side or the SA said in its STOP or ABORT.
+/// End of a transaction without a reply:
+///   kRefused      the SA refused; `status` is the reason (redirect is refused; busy was retried);
+///   kTimedOut     no attempt was answered, or a table did not end in time (`rmpp_status` is set);
+///   kUnavailable  no SM was known, no attempt could be sent, or the client was shut down;
+///   kNoResources  too many requests were waiting already, or a table is too big;
+///   kProtocol     the answer is invalid, or the SA stopped sending it. `rmpp_status`, if not 0, is
+///                 the status in the STOP or ABORT of this side or of the SA.
 struct Failure {
   Errc code;
-  std::uint16_t status;          ///< MAD status when code is kRefused, else 0.
-  std::uint8_t rmpp_status = 0;  ///< Of the STOP or ABORT that ended a table (wire::RmppStatus).
+  std::uint16_t status;          ///< MAD status if `code` is kRefused, else 0.
+  std::uint8_t rmpp_status = 0;  ///< wire::RmppStatus of the STOP or ABORT that ended a table.
 };
 using Outcome = tl::expected<Reply, Failure>;
 using Handler = std::function<void(const Outcome&, TimePoint now)>;
 using ReportHandler = std::function<void(const wire::Notice&, TimePoint now)>;
 
 struct ClientConfig {
-  Duration timeout = std::chrono::milliseconds(500);  ///< First; doubles with each retry.
+  Duration timeout = std::chrono::milliseconds(500);  ///< First attempt; doubles with each retry.
   Duration max_timeout = std::chrono::seconds(4);
   unsigned retries = 4;
-  unsigned max_outstanding = 32;  ///< More wait their turn.
-  unsigned max_waiting = 65536;   ///< More fail at once with kNoResources.
+  unsigned max_outstanding = 32;  ///< Further requests wait.
+  unsigned max_waiting = 65536;   ///< Further requests fail at once: kNoResources.
   // Tables in RMPP segments.
   unsigned window = 16;  ///< Segments the SA may send without an acknowledgement.
-  Duration table_silence = std::chrono::seconds(8);      ///< Without a new segment: given up.
-  Duration table_time = std::chrono::seconds(40);        ///< For all of a table.
-  std::size_t max_table_octets = 32U << 20;              ///< Over all tables being received.
-  Duration remember = std::chrono::seconds(10);          ///< Tables that ended, for late segments.
-  Duration remember_reports = std::chrono::seconds(60);  ///< Reports, to know copies.
+  Duration table_silence = std::chrono::seconds(8);  ///< Longest wait for a new segment.
+  Duration table_time = std::chrono::seconds(40);    ///< Limit for a whole table.
+  std::size_t max_table_octets = 32U << 20;          ///< Sum over all tables being received.
+  Duration remember = std::chrono::seconds(10);      ///< For ended tables: answers late segments.
+  Duration remember_reports = std::chrono::seconds(60);  ///< For Reports: detects duplicates.
 };
 
 struct ClientCounters {
-  std::uint64_t sent = 0;     ///< Requests that left, resends included.
-  std::uint64_t retried = 0;  ///< Those of them that were resends.
+  std::uint64_t sent = 0;     ///< Requests sent, retransmissions included.
+  std::uint64_t retried = 0;  ///< Retransmissions among them.
   std::uint64_t answered = 0, refused = 0, timed_out = 0;
-  std::uint64_t unmatched = 0;    ///< MADs that answer nothing asked (late, twice, foreign).
-  std::uint64_t malformed = 0;    ///< Not an SA MAD, or an answer whose contents make no sense.
-  std::uint64_t busy = 0;         ///< Answers "busy", retried.
-  std::uint64_t segmented = 0;    ///< Tables that came in several RMPP segments.
-  std::uint64_t send_failed = 0;  ///< Attempts the sender did not take.
-  std::uint64_t overflowed = 0;   ///< Requests refused because too many waited.
+  std::uint64_t unmatched = 0;    ///< MADs of no outstanding request (late, duplicate, foreign).
+  std::uint64_t malformed = 0;    ///< Not SA MADs, or answers with invalid contents.
+  std::uint64_t busy = 0;         ///< Answers with status busy, retried.
+  std::uint64_t segmented = 0;    ///< Tables received in several RMPP segments.
+  std::uint64_t send_failed = 0;  ///< MADs that the MadSender did not accept.
+  std::uint64_t overflowed = 0;   ///< Requests failed because too many were waiting.
 
-  std::uint64_t segments = 0;           ///< New RMPP segments taken.
-  std::uint64_t segments_repeated = 0;  ///< Had already, late ones of a table that ended included.
-  std::uint64_t segments_beyond = 0;    ///< Above the window, dropped.
-  std::uint64_t tables_stopped = 0;     ///< STOP or ABORT of the SA.
-  std::uint64_t tables_given_up = 0;    ///< By STOP or ABORT of this side.
+  std::uint64_t segments = 0;           ///< New RMPP segments accepted.
+  std::uint64_t segments_repeated = 0;  ///< Duplicates, also late ones of an ended table.
+  std::uint64_t segments_beyond = 0;    ///< Segments above the window, dropped.
+  std::uint64_t tables_stopped = 0;     ///< STOPs and ABORTs of the SA.
+  std::uint64_t tables_given_up = 0;    ///< Tables ended by this side: STOP, ABORT, or too big.
 
-  std::uint64_t reports = 0;           ///< Of the SA, acknowledged; the next three among them.
-  std::uint64_t reports_repeated = 0;  ///< Had already.
-  std::uint64_t reports_vendor = 0;    ///< Not generic; not handed over.
-  std::uint64_t reports_garbled = 0;   ///< Contents make no sense; also counted malformed.
-  std::uint64_t reports_foreign = 0;   ///< Not from the SA; neither acknowledged nor handed over.
+  std::uint64_t reports = 0;  ///< Reports of the SA, acknowledged; includes the next three.
+  std::uint64_t reports_repeated = 0;  ///< Duplicates.
+  std::uint64_t reports_vendor = 0;    ///< Not generic; not passed to the handler.
+  std::uint64_t reports_garbled = 0;   ///< Invalid contents; also counted in `malformed`.
+  std::uint64_t reports_foreign = 0;   ///< Not from the SA; neither acknowledged nor passed on.
 };
 
 struct Fault;
 
-/// Every attempt waits its time-out plus up to a quarter of it, at random, so that nodes that lost
-/// their SM together do not ask together. Management lcore only.
+/// Management lcore only. Each attempt waits for its timeout plus a random jitter of up to a
+/// quarter of it, so that nodes that lost their SM at the same time do not retry at the same time.
 class Client {
  public:
   /// `seed` makes transaction IDs and jitter reproducible in tests.
   Client(MadSender send, ClientConfig config, std::uint64_t seed);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
-  /// Handlers still owed are not called; shutdown() calls them.
+  /// Pending handlers are not called; shutdown() calls them.
   ~Client() = default;
 
-  /// Where the SA is (LID 0: nowhere); a change re-sends what is outstanding, with all its retries.
+  /// Sets the address of the SA; LID 0: not known. A change sends outstanding requests again, with
+  /// all their retries, except that a new SL alone does not restart a table being received.
   void set_sm(std::uint16_t sm_lid, std::uint8_t sm_sl, TimePoint now);
 
-  /// `handler` is called exactly once, from on_mad, tick or shutdown, never from submit itself. It
-  /// may submit, cancel and destroy the client.
+  /// Queues a request. `handler` is called exactly once, from on_mad, tick or shutdown, never from
+  /// submit itself. It may submit, cancel and destroy the client.
   TransactionId submit(const Request& request, Handler handler, TimePoint now);
-  /// The handler will not be called. Unknown ids are ignored.
+  /// Ends a transaction without a call of its handler. Unknown ids are ignored.
   void cancel(TransactionId id);
   /// Ends every transaction, and every later one, with kUnavailable.
   void shutdown(TimePoint now);
 
-  /// Called once for each Report of the SA that makes sense, from on_mad or tick; by then it has
-  /// been acknowledged. The handler may do what that of a request may.
+  /// Sets the handler that is called once for each valid Report of the SA, from on_mad, tick or
+  /// shutdown, after the Report is acknowledged. It may submit, cancel and destroy the client.
   void set_report_handler(ReportHandler handler) { report_handler_ = std::move(handler); }
 
-  /// Subscriptions are the port's: whoever needs Reports says so, and the last who no longer does
-  /// (true) is to end them.
+  /// Subscriptions belong to the port, so the users that need Reports are counted.
+  /// remove_subscriber() returns true to the last user, which must end the subscriptions.
   void add_subscriber() { ++subscribers_; }
   [[nodiscard]] bool remove_subscriber() { return --subscribers_ == 0; }
 
-  /// Feeds one MAD of class SubnAdm that is_for_client (sa_mad.h). True when it was part of an
-  /// answer to one of ours, or a Report of the SA.
+  /// Takes one MAD of class SubnAdm that is_for_client() (sa_mad.h). True if it is part of an
+  /// answer to a request of this client, or a Report of the SA.
   bool on_mad(const fabric::ReceivedMad& mad, TimePoint now);
   void tick(TimePoint now);
-  /// When tick() has work: at once (the latest time told) while handlers are owed or a request
-  /// can start.
+  /// The time at which tick() has work: the latest `now` passed in, so at once, while handlers are
+  /// pending or a request can start.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
   [[nodiscard]] const ClientCounters& counters() const { return counters_; }
@@ -178,13 +179,13 @@ class Client {
     TimePoint deadline{};
     Duration timeout{};
     unsigned retries_left = 0;
-    bool sent = false;                    ///< At least one attempt left.
+    bool sent = false;                    ///< At least one attempt was sent.
     bool busy = false;                    ///< The latest attempt was answered "busy".
-    std::unique_ptr<RmppReceiver> table;  ///< From the first segment of its answer on.
+    std::unique_ptr<RmppReceiver> table;  ///< Set from the first segment of the answer on.
     TimePoint table_end{};
     fabric::MadAddress table_from;
   };
-  /// What late segments of a table are told.
+  /// The ACK, STOP or ABORT that answers late segments of an ended table.
   using Ended = wire::Rmpp;
   struct Waiting {
     TransactionId id;
@@ -232,18 +233,18 @@ class Client {
   std::uint16_t sm_lid_ = 0;
   std::uint8_t sm_sl_ = 0;
   bool down_ = false;
-  std::map<TransactionId, Transaction> outstanding_;  ///< Ordered: a seed gives one run.
+  std::map<TransactionId, Transaction> outstanding_;  ///< Ordered, so that a seed gives one run.
   std::list<Waiting> waiting_;
   std::unordered_map<TransactionId, std::list<Waiting>::iterator> waiting_by_id_;
-  std::deque<Finished> finished_;  ///< Handlers owed.
+  std::deque<Finished> finished_;  ///< Pending handlers.
   TimePoint last_now_{};
-  unsigned sending_ = 0;  ///< Depth of calls into send_, which may feed answers right back.
+  unsigned sending_ = 0;  ///< Depth of calls into send_, which may call on_mad().
   bool delivering_ = false;
   TransactionId next_id_;
   ClientCounters counters_;
-  Recent<std::uint64_t, Ended> ended_;  ///< By transaction ID as on the wire.
+  Recent<std::uint64_t, Ended> ended_;  ///< Key: transaction ID as on the wire.
   using ReportKey = std::tuple<std::uint64_t, std::uint16_t, wire::Gid>;
-  Recent<ReportKey, bool> reports_;  ///< By transaction ID, trap and GID.
+  Recent<ReportKey, bool> reports_;  ///< Key: transaction ID, trap and GID.
   ReportHandler report_handler_;
   unsigned subscribers_ = 0;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);

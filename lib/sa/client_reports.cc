@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Client: Reports of what it subscribed to. Each one is acknowledged, or the SA would say it again
-// and at last forget the subscription; the handler is told once.
+// Client: Reports of its subscriptions. Each one is acknowledged, or the SA would repeat it and at
+// last drop the subscription. The handler is called once for each.
 #include "lib/sa/client.h"
 
 namespace ipoib::sa {
@@ -18,7 +18,7 @@ bool Client::on_report(const fabric::ReceivedMad& received, const wire::SaMad& m
   wire::Notice notice{};
   if (is_news(mad, notice, now) && report_handler_ && !down_) {
     const auto tell = [this, notice](const Outcome&, TimePoint at) {
-      const ReportHandler handler = report_handler_;  // May destroy this client, or be replaced.
+      const ReportHandler handler = report_handler_;  // It may destroy this client, or be replaced.
       if (handler) handler(notice, at);
     };
     owe(kNoTransaction, tell, Reply{});
@@ -40,7 +40,7 @@ bool Client::is_news(const wire::SaMad& mad, wire::Notice& notice, TimePoint now
       ++counters_.reports_garbled;
       return false;
   }
-  // An SA that starts again may start its transaction IDs again.
+  // A restarted SA may reuse transaction IDs, so the key also has trap and GID.
   const ReportKey key{mad.hdr.mad.tid.host(), notice.trap_number.host(), notice.data_gid};
   if (reports_.find(key, now) != nullptr) {
     ++counters_.reports_repeated;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Client: tables that come in RMPP segments. What arrives is acknowledged under the method of the
-// request, as a whole or until this side or the SA gives up.
+// Client: tables in RMPP segments. Segments are acknowledged with the method of the request, until
+// the table is complete or this side or the SA gives up.
 #include <algorithm>
 #include <memory>
 
@@ -30,7 +30,7 @@ wire::Rmpp end_of(wire::RmppStatus status) {
 
 }  // namespace
 
-/// A MAD that RMPP carries, or one that answers a table which RMPP carries otherwise.
+/// Takes an RMPP packet, or a MAD without RMPP for a table that has begun to arrive in segments.
 bool Client::on_segment(TransactionId id, const fabric::ReceivedMad& received,
                         const wire::SaMad& mad, TimePoint now) {
   wire::Rmpp rmpp;
@@ -43,13 +43,13 @@ bool Client::on_segment(TransactionId id, const fabric::ReceivedMad& received,
     ++counters_.malformed;
     give_up(id, received.from, mad.hdr, wire::abort_status(error), Errc::kProtocol, now);
   } else if (rmpp.type == wire::RmppType::kAck) {
-    ++counters_.unmatched;  // Nothing of ours is sent in segments.
+    ++counters_.unmatched;  // This side sends nothing in segments.
     return false;
   } else if (rmpp.type == wire::RmppType::kData) {
     on_data(id, received.from, mad, rmpp, now);
   } else {
     ++counters_.tables_stopped;
-    // Before the first segment it ends an earlier attempt: the time-out asks again.
+    // Before the first segment it ends an earlier attempt: the timeout retries.
     if (outstanding_.at(id).table == nullptr) return true;
     finish(id, tl::make_unexpected(Failure{Errc::kProtocol, 0, rmpp.status}));
   }
@@ -95,7 +95,7 @@ void Client::on_data(TransactionId id, const fabric::MadAddress& from, const wir
   if (t.table->ack_due()) say(from, mad.hdr, ack);
 }
 
-/// A segment of a table that has ended: the SA did not hear how.
+/// Answers a segment of an ended table, because the SA did not receive the last answer.
 bool Client::on_late_segment(const fabric::MadAddress& from, const wire::SaMad& mad,
                              TimePoint now) {
   if (mad.hdr.mad.method != response_of(kRequestMethod)) return false;
@@ -108,7 +108,7 @@ bool Client::on_late_segment(const fabric::MadAddress& from, const wire::SaMad& 
   return true;
 }
 
-/// ACK, STOP or ABORT in answer to a segment with header `about`.
+/// Sends an ACK, STOP or ABORT in answer to a segment with header `about`.
 void Client::say(const fabric::MadAddress& to, const wire::SaHdr& about, const wire::Rmpp& rmpp) {
   wire::SaMad mad{};
   mad.hdr = about;
@@ -133,7 +133,7 @@ void Client::finish_table(TransactionId id) {
   finish(id, count(read_table(table.header(), table.data(), false)));
 }
 
-/// A table that the transport put together.
+/// Takes a table that the transport reassembled.
 Outcome Client::whole_table(TransactionId id, const wire::SaMad& mad,
                             const fabric::ReceivedMad& received) {
   if (received.rest.size() > room_for_table(id)) {
@@ -144,7 +144,7 @@ Outcome Client::whole_table(TransactionId id, const wire::SaMad& mad,
   return count(read_whole_table(mad, received));
 }
 
-/// Octets the table may take, with what the others have.
+/// Octets that the table may take, given the memory that other tables use.
 std::size_t Client::room_for_table(TransactionId id) const {
   std::size_t others = 0;
   for (const auto& [other, t] : outstanding_)

@@ -27,9 +27,9 @@ Request mc_request(wire::Method method, std::uint64_t mask, const McMemberRecord
   return Request::of(method, wire::Attr::kMcMemberRecord, mask, record);
 }
 
-constexpr std::uint8_t kReportTime = 18;  ///< RespTimeValue: a report is answered within 1.07 s.
+constexpr std::uint8_t kReportTime = 18;  ///< RespTimeValue: a Report is answered within 1.07 s.
 
-/// Specific traps are the subnet manager's; all traps are those of any producer.
+/// The producer of one trap is the subnet manager; kAllTraps means those of any producer.
 Request inform(std::uint16_t trap, bool subscribe) {
   wire::InformInfo info{};
   info.lid_range_begin.set(wire::kAllLids);

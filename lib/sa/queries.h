@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The requests an IPoIB node makes, as records and component masks.
+// SA requests of an IPoIB node, as records and component masks.
 #pragma once
 
 #include <cstdint>
@@ -12,45 +12,46 @@
 
 namespace ipoib::sa {
 
-/// Joins a group that exists; an absent one is refused with "insufficient components". P_Keys here
-/// get the full-membership bit, whatever the port's table says. Source: RFC 4391 §4.1, §5.
+/// Joins an existing group; the SA refuses an absent one with "insufficient components". P_Keys
+/// here get the full-membership bit, regardless of the port's table. Source: RFC 4391 §4.1, §5.
 [[nodiscard]] Request join_group(const wire::Gid& mgid, const wire::Gid& port_gid,
                                  std::uint16_t pkey, std::uint8_t join_state);
 
-/// Joins a group, and creates it where absent with the attributes of `like` (the broadcast group):
+/// Joins a group, and creates it if absent with the attributes of `like` (the broadcast group):
 /// P_Key, Q_Key, MTU, TClass, rate, SL, FlowLabel, HopLimit, all exactly. Source: RFC 4391 §10.
 [[nodiscard]] Request create_group(const wire::Gid& mgid, const wire::Gid& port_gid,
                                    std::uint8_t join_state, const wire::McMemberRecord& like);
 
-/// Gives up the membership bits `join_state`; others of the port stay.
+/// Gives up the membership bits `join_state`; the port keeps its other bits.
 [[nodiscard]] Request leave_group(const wire::Gid& mgid, const wire::Gid& port_gid,
                                   std::uint16_t pkey, std::uint8_t join_state);
 
-/// Is there such a group? Answered by its record, or refused with "no records".
+/// Looks up a group. The answer is its record, or a refusal with "no records".
 [[nodiscard]] Request find_group(const wire::Gid& mgid);
 
-/// All groups of a partition, a table of McMemberRecord.
+/// Lists all groups of a partition: a table of McMemberRecord.
 [[nodiscard]] Request list_groups(std::uint16_t pkey);
 
-/// One path. The P_Key is always part of the question: without it an SA may answer for any
-/// partition both ports share. Source: RFC 4391 §9.1.2; iba-wire.md §3.4.
+/// Asks for one path. The request always has the P_Key: without it an SA may answer for any
+/// partition that both ports share. Source: RFC 4391 §9.1.2; iba-wire.md §3.4.
 [[nodiscard]] Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
                                 std::uint8_t tclass = 0);
 
 [[nodiscard]] Request class_port_info();
 
-/// Reports of one trap (wire::Trap), or of all, about any port, to QP1 of the asking port. Asking
-/// twice is harmless; the SA forgets when the port goes out of service or the SA starts anew, so a
-/// link subscribes again when it joins again. Answered by the InformInfo. Source: RFC 4391 §10.
+/// Subscribes QP1 of the requesting port to Reports of one trap (wire::Trap), or of all, about any
+/// port. A second subscription is harmless. The SA forgets subscriptions when the port goes out of
+/// service or the SA restarts, so a link subscribes again when it joins again. The answer is the
+/// InformInfo. Source: RFC 4391 §10.
 [[nodiscard]] Request subscribe(std::uint16_t trap = wire::kAllTraps);
 [[nodiscard]] Request subscribe(wire::Trap trap);
 
-/// Ends what subscribe() with the same trap began; refused with "request invalid" where there is
-/// nothing to end.
+/// Ends the subscription of subscribe() with the same trap. The SA refuses with "request invalid"
+/// if there is none.
 [[nodiscard]] Request unsubscribe(std::uint16_t trap = wire::kAllTraps);
 [[nodiscard]] Request unsubscribe(wire::Trap trap);
 
-/// "SA refused: no records", "SA did not answer" … for logs and `show`.
+/// Text for logs and `show`, for example "SA refused: no records" or "SA did not answer".
 [[nodiscard]] std::string describe(const Failure& failure);
 
 }  // namespace ipoib::sa

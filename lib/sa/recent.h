@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happened a short while ago, bounded in time and number: to know late copies of MADs.
+// Remembers recent keys with values, bounded in time and number, to detect late copies of MADs.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class Recent {
  public:
   Recent(Duration keep, std::size_t most) : keep_{keep}, most_{most} {}
 
-  /// A key that is there already gets the new value and keeps its time.
+  /// An existing key gets the new value and keeps its expiry time.
   void add(const Key& key, const Value& value, TimePoint now) {
     forget(now);
     if (!values_.insert_or_assign(key, value).second) return;
@@ -45,7 +45,7 @@ class Recent {
   Duration keep_;
   std::size_t most_;
   std::map<Key, Value> values_;
-  std::deque<std::pair<TimePoint, Key>> order_;  ///< Oldest first, with when to forget it.
+  std::deque<std::pair<TimePoint, Key>> order_;  ///< Oldest first, with the expiry time.
 };
 
 }  // namespace ipoib::sa

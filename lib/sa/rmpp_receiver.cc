@@ -10,7 +10,7 @@ constexpr std::uint32_t segments_for(std::uint32_t payload) {
 
 }  // namespace
 
-/// Whether Last and PayloadLength agree with what is known of the table's end.
+/// True if Last and PayloadLength agree with the end of the table as far as it is known.
 bool RmppReceiver::fits(const wire::Rmpp& r) const {
   if (last_ != 0 && (r.segment > last_ || r.last() != (r.segment == last_))) return false;
   if (r.last() && !ahead_.empty() && ahead_.rbegin()->first > r.segment) return false;

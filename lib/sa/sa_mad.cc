@@ -10,7 +10,7 @@
 namespace ipoib::sa {
 namespace {
 
-/// Least distance between records of a table; 8, a unit of AttributeOffset, for the unlisted.
+/// Smallest distance between records of a table; 8, the unit of AttributeOffset, if not listed.
 constexpr std::size_t least_record_len(std::uint16_t attr) {
   switch (static_cast<wire::Attr>(attr)) {
     case wire::Attr::kMcMemberRecord: return sizeof(wire::McMemberRecord);

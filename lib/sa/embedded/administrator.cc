@@ -22,14 +22,14 @@ constexpr std::uint16_t kUdMulticastSupported = 1U << 9;
 constexpr std::uint32_t kSendOnlyFullMemberSupported = 1U << 12;
 constexpr std::uint32_t kRespTime = 16;  ///< 268 ms.
 
-/// What is to be answered: records with status 0, else none.
+/// The records of an answer with status 0.
 struct Records {
-  std::size_t len = 0;  ///< Of one record; a multiple of 8, or 0 for an attribute of no table.
+  std::size_t len = 0;  ///< Octets of one record: a multiple of 8; 0: no tables of it.
   std::vector<std::byte> bytes;
 };
 
-/// Records of `T` to look for: a table of the largest size, or more than the one of a Get; and one
-/// more to see that there are more.
+/// Number of records of `T` to search for: one more than the largest table, or a Get, may return,
+/// to detect an excess.
 template <class T>
 std::size_t limit_of(const Subnet& subnet, Method method) {
   return method == Method::kGet ? 2 : subnet.config.max_answer_octets / sizeof(T) + 1;
@@ -47,7 +47,7 @@ Records records_of(std::span<const T> records, std::size_t len = sizeof(T)) {
   return {len, {bytes.begin(), bytes.end()}};
 }
 
-/// Get wants exactly one record.
+/// Checks the number of records: Get must find exactly one.
 template <class T>
 Answer<Records> found(const Subnet& subnet, Method method, const Answer<std::vector<T>>& answer) {
   if (!answer) return refuse(answer.error());
@@ -80,12 +80,12 @@ Answer<Records> member_record(Subnet& subnet, Method method, const McQuery& q) {
 Answer<Records> path_record(Subnet& subnet, Method method, const PathQuery& q) {
   if (method != Method::kGet && method != Method::kGetTable)
     return refuse(MadStatus::kMethodAttributeNotSupported);
-  // Of several paths a Get is told one, as a real SA does.
+  // Get returns one of several paths, as from a real SA.
   const std::size_t limit = method == Method::kGet ? 1 : limit_of<wire::PathRecord>(subnet, method);
   return found(subnet, method, find_paths(subnet, q, limit));
 }
 
-/// A real SA states the record length of this attribute too.
+/// The answer has a record length, as from a real SA.
 Answer<Records> inform_info(Subnet& subnet, Method method, const InformQuery& q,
                             const fabric::MadAddress& from) {
   if (method != Method::kSet) return refuse(MadStatus::kMethodAttributeNotSupported);
@@ -143,7 +143,7 @@ Answer<Records> serve(Subnet& subnet, const SaMad& mad, const fabric::MadAddress
   }
 }
 
-/// The header common to answer and refusal: the request's, turned round.
+/// Returns the request with the header that answers and refusals have in common.
 SaMad reply_to(const SaMad& request) {
   SaMad mad = request;
   mad.hdr.mad.base_version = wire::kMadBaseVersion;
@@ -173,7 +173,7 @@ bool is_table(const SaMad& request) {
   return request.hdr.mad.method == static_cast<std::uint8_t>(Method::kGetTable);
 }
 
-/// Methods that ask something; to the others nothing is ever said, so that two administrators
+/// True for methods of requests. Other methods are never answered, so that two administrators
 /// cannot answer each other's answers.
 bool asks(std::uint8_t method) {
   if ((method & wire::kMethodResponse) != 0) return false;
@@ -237,7 +237,7 @@ std::optional<SaMad> Administrator::answer(const fabric::MadAddress& from,
     return count(reporter_.acknowledge(from, hdr.tid.host(), now) ? counters_.reports_acknowledged
                                                                   : counters_.ignored_report);
   if (!asks(hdr.method)) return count(counters_.ignored_no_request);
-  // Who receives a table as RMPP acknowledges it, under the method of its request.
+  // The receiver of a table in RMPP acknowledges it with the method of its request.
   if ((request.hdr.rmpp_rtime_flags & wire::rmpp_flag::kActive) != 0)
     return count(is_table(request) && tables_.take(from, request, now) ? counters_.rmpp_taken
                                                                        : counters_.ignored_rmpp);
@@ -273,14 +273,14 @@ std::optional<SaMad> Administrator::answer_request(const fabric::MadAddress& fro
   return reply;
 }
 
-/// Tells subscribers what the latest request changed.
+/// Reports the changes of the latest request to subscribers.
 void Administrator::report_events(TimePoint now) {
   const auto notice = [this](wire::Trap trap, const wire::Gid& gid) {
     return wire::make_notice(trap, gid, subnet_.config.lid, subnet_.config.gid);
   };
   for (const PortEvent& e : subnet_.ports.take_events()) {
     const bool in = e.kind == PortEvent::Kind::kInService;
-    if (!in) {  // Whoever has the LID next did not subscribe.
+    if (!in) {  // The next port with this LID has not subscribed.
       subnet_.subscriptions.drop_port(e.lid);
       reporter_.forget_port(e.lid);
     }
@@ -293,7 +293,8 @@ void Administrator::report_events(TimePoint now) {
            e.pkey, now);
 }
 
-/// To those that want it and, where it concerns a partition, are known to be in it.
+/// Sends a notice to its subscribers; with a `pkey` that is not the default one, only to those
+/// known in its partition.
 void Administrator::report(const wire::Notice& notice, std::optional<std::uint16_t> pkey,
                            TimePoint now) {
   for (const auto& [subscriber, subscriptions] : subnet_.subscriptions.all()) {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint16_t kFirstMlid = 0xc000;
 
-/// Members without whom a group would not be there.
+/// JoinState bits of the members that keep a group.
 constexpr std::uint8_t kKeeps =
     wire::join_state::kFullMember | wire::join_state::kSendOnlyFullMember;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Multicast groups: attributes, MLIDs and who belongs to them. Knows no MADs and no rules of
-// requests (membership.h); only that a group lives while somebody keeps it.
+// Multicast groups: attributes, MLIDs and members. MADs and the rules of requests are in
+// membership.h; the only rule here is that a group exists while it is configured or a member keeps
+// it.
 #pragma once
 
 #include <bitset>
@@ -17,11 +18,11 @@ namespace ipoib::sa {
 
 struct Group {
   wire::McMemberRecord record{};  ///< Attributes; PortGID zero, JoinState 0, selectors "exactly".
-  bool configured = false;        ///< Lives without members.
+  bool configured = false;        ///< The group exists without members.
   std::map<wire::Gid, std::uint8_t> members;  ///< PortGID -> JoinState bits, never 0.
 };
 
-/// A group came or went.
+/// A group was created or deleted.
 struct GroupEvent {
   bool created = false;
   wire::Gid mgid;
@@ -30,7 +31,7 @@ struct GroupEvent {
 
 class GroupTable {
  public:
-  /// `kept_by_any`: a group lives with members of any kind; else with keepers only.
+  /// `kept_by_any`: members of any kind keep a group; otherwise only keepers do (see leave()).
   GroupTable(std::size_t max_groups, std::size_t max_members, bool kept_by_any = false)
       : max_groups_{max_groups}, max_members_{max_members}, kept_by_any_{kept_by_any} {}
 
@@ -39,24 +40,24 @@ class GroupTable {
   [[nodiscard]] const std::map<wire::Gid, Group>& all() const { return groups_; }
 
   [[nodiscard]] bool is_member_somewhere(const wire::Gid& port) const;
-  /// Room for one more group, MLIDs included.
+  /// True if there is room for one more group and its MLID.
   [[nodiscard]] bool room_for_group() const;
   [[nodiscard]] bool room_for_member() const { return members_ < max_members_; }
 
-  /// Adds a group whose MGID is not there yet; room_for_group() must have been true. Its MLID is
-  /// the record's if that is a free multicast LID, else the lowest free one.
+  /// Adds a group with a new MGID; room_for_group() must be true. Its MLID is the record's if that
+  /// is a free multicast LID, else the lowest free one.
   const Group& create(const wire::McMemberRecord& attributes, bool configured);
 
-  /// Adds JoinState bits; the group must exist. Returns all the port now has.
+  /// Adds JoinState bits; the group must exist. Returns all bits that the port now has.
   std::uint8_t join(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits);
-  /// Takes bits away and returns what remains. With its last keeper, FullMember or
-  /// SendOnlyFullMember, a group that is not configured goes, and with it the memberships of
-  /// others, and its MLID is free again. Nothing changes where the port has none of the bits.
+  /// Removes JoinState bits and returns the remaining ones. When its last keeper (FullMember or
+  /// SendOnlyFullMember) leaves, a group that is not configured is deleted with the memberships of
+  /// other ports, and its MLID is free again. Nothing changes if the port has none of the bits.
   std::uint8_t leave(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits);
-  /// The port is gone: all its memberships are.
+  /// Removes all memberships of a port.
   void remove_port(const wire::Gid& port);
 
-  /// What happened since the last call, in order.
+  /// Returns the events since the last call, in order.
   [[nodiscard]] std::vector<GroupEvent> take_events() { return std::exchange(events_, {}); }
 
  private:
@@ -71,8 +72,8 @@ class GroupTable {
   bool kept_by_any_;
   std::size_t members_ = 0;
   std::map<wire::Gid, Group> groups_;
-  std::bitset<0x3fff> used_mlids_;  ///< From 0xC000 on.
-  std::size_t lowest_free_ = 0;     ///< All below are used.
+  std::bitset<0x3fff> used_mlids_;  ///< Bit 0 is MLID 0xC000.
+  std::size_t lowest_free_ = 0;     ///< All lower bits are set.
   std::vector<GroupEvent> events_;
 };
 

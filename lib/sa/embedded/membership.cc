@@ -23,14 +23,14 @@ constexpr std::uint64_t kLifeMask = R::kLifeSel | R::kLife;
 constexpr std::uint8_t kCreators =
     wire::join_state::kFullMember | wire::join_state::kSendOnlyFullMember;
 
-constexpr std::uint16_t kSaAssigned = 0xa01b;  ///< Signature of MGIDs the SA makes up.
-constexpr std::uint8_t kLinkLocal = 2;         ///< Scope.
+constexpr std::uint16_t kSaAssigned = 0xa01b;  ///< Signature of MGIDs that the SA assigns.
+constexpr std::uint8_t kLinkLocal = 2;         ///< MGID scope.
 
 std::uint8_t exactly(std::uint8_t value) {
   return wire::with_selector(Selector::kExactly, value);
 }
 
-/// Parts of an MGID: ff, flags:4, scope:4, signature:16, P_Key:16 (IPoIB), the rest.
+/// Parts of an MGID: ff, flags:4, scope:4, signature:16, P_Key:16 (IPoIB), remainder.
 std::uint8_t flags_of(const Gid& mgid) {
   return (mgid.prefix() >> 52) & 0x0f;
 }
@@ -47,7 +47,7 @@ bool is_ipoib(const Gid& mgid) {
   return signature_of(mgid) == 0x401b || signature_of(mgid) == 0x601b;
 }
 
-/// Attributes every group of the subnet starts from.
+/// Default attributes of a group of the subnet.
 McMemberRecord subnet_defaults(const AdministratorConfig& config) {
   McMemberRecord r{};
   r.qkey.set(config.qkey);
@@ -62,7 +62,7 @@ std::uint8_t scope_bits(std::uint8_t scope) {
   return static_cast<std::uint8_t>(scope << 4);
 }
 
-/// Whether the components given agree with what packets to the group carry.
+/// True if the given components agree with the headers of packets to the group.
 bool headers_match(const McQuery& q, const McMemberRecord& group) {
   const McMemberRecord& r = q.record;
   if (q.has(R::kQkey) && r.qkey != group.qkey) return false;
@@ -74,8 +74,8 @@ bool headers_match(const McQuery& q, const McMemberRecord& group) {
   return !q.has(R::kHop) || r.hop_limit() == group.hop_limit();
 }
 
-/// What a join is judged by, and look-ups too. MLID, packet lifetime and scope it may name as it
-/// likes.
+/// True if the attributes of a join or lookup match the group. MLID, packet lifetime and scope are
+/// not compared.
 bool attributes_match(const McQuery& q, const McMemberRecord& group) {
   const McMemberRecord& r = q.record;
   if (q.has(kMtuMask) && !mtu_satisfies(r.mtu, wire::value_of(group.mtu))) return false;
@@ -94,7 +94,7 @@ bool codes_exist(const McQuery& q) {
          (!q.has(kRateMask) || is_rate(q.record.rate));
 }
 
-/// MGID for one who leaves the choice to the SA: signature, subnet prefix, then a number.
+/// Assigns an MGID if the request names none: signature, subnet prefix, then a number.
 Gid make_mgid(const Subnet& subnet, std::uint8_t scope) {
   const std::uint64_t prefix = subnet.config.gid.prefix();
   const std::uint64_t high = 0xff10'0000'0000'0000ULL | std::uint64_t{scope} << 48 |
@@ -110,12 +110,12 @@ bool usable_mgid(const Gid& mgid, const McQuery& q) {
   if (!mgid.is_multicast() || scope == 0 || scope == 0x0f) return false;
   if (is_ipoib(mgid)) return partition_of(pkey_of(mgid)) == partition_of(q.record.pkey.host());
   if (flags_of(mgid) > 1) return false;
-  // Of those the SA makes up, the ones of this subnet.
+  // MGIDs that the SA assigns are not usable with link-local scope.
   return signature_of(mgid) != kSaAssigned || scope != kLinkLocal;
 }
 
-/// Packets to IPoIB groups of a partition carry what those to its broadcast group do, which
-/// therefore comes first.
+/// True unless an IPoIB group differs in its headers from the broadcast group of its partition, or
+/// that group does not exist: it must be created first.
 bool follows_broadcast_group(const Subnet& subnet, const Gid& mgid, const McQuery& q) {
   if (!is_ipoib(mgid)) return true;
   const Gid broadcast = wire::broadcast_mgid(q.record.pkey.host(), scope_of(mgid));
@@ -124,8 +124,8 @@ bool follows_broadcast_group(const Subnet& subnet, const Gid& mgid, const McQuer
   return group != nullptr && headers_match(q, group->record);
 }
 
-/// An IPoIB group whose members are elsewhere, as far as it is known here: where ports are
-/// addressed by GID, every group is taken to have some.
+/// Returns the assumed record of an IPoIB group with members at other nodes: if ports are addressed
+/// by GID, every group is assumed to have some.
 std::optional<McMemberRecord> group_elsewhere(const Subnet& subnet, const Gid& mgid) {
   if (!subnet.by_gid() || !mgid.is_multicast() || !is_ipoib(mgid)) return std::nullopt;
   const Gid broadcast = wire::broadcast_mgid(pkey_of(mgid), scope_of(mgid));
@@ -136,7 +136,7 @@ std::optional<McMemberRecord> group_elsewhere(const Subnet& subnet, const Gid& m
   return record;
 }
 
-/// What a group that is not there would be, if this request may create it.
+/// Returns the record that an absent group gets, if this request may create it.
 Answer<McMemberRecord> new_group(const Subnet& subnet, const McQuery& q) {
   const McMemberRecord& r = q.record;
   const bool creates = (r.join() & kCreators) != 0 && q.has(kCreate);
@@ -173,7 +173,7 @@ Answer<McMemberRecord> new_group(const Subnet& subnet, const McQuery& q) {
   return group;
 }
 
-/// Whether the port named may have sent this from where it came.
+/// Checks that the named port may send from the source LID.
 MadStatus check_sender(const Subnet& subnet, const McQuery& q) {
   const Port* holder = subnet.ports.at(q.from_lid);
   const bool idle = holder != nullptr && holder->gid != q.record.port_gid &&
@@ -181,20 +181,20 @@ MadStatus check_sender(const Subnet& subnet, const McQuery& q) {
   return subnet.ports.may_claim(q.record.port_gid, q.from_lid, idle, q.now);
 }
 
-/// The port is where the request came from; check_sender must have said kOk.
+/// Binds the named port to the source LID; check_sender() must have returned kOk.
 void settle_sender(Subnet& subnet, const McQuery& q) {
   if (const auto loser = subnet.ports.claim(q.record.port_gid, q.from_lid, q.now))
     subnet.groups.remove_port(*loser);
 }
 
-/// What holds for every request that changes a membership.
+/// Checks of every request that changes a membership.
 MadStatus check_member(const Subnet& subnet, const McQuery& q) {
   if (!q.has(kWho)) return MadStatus::kSaInsufficientComponents;
   if (!codes_exist(q)) return MadStatus::kSaRequestInvalid;
   return subnet.on_subnet(q.record.port_gid) ? MadStatus::kOk : MadStatus::kSaInvalidGid;
 }
 
-/// Everything about a join that does not depend on the group.
+/// Checks of a join that do not depend on the group.
 MadStatus check_joiner(const Subnet& subnet, const McQuery& q) {
   if (const MadStatus status = check_member(subnet, q); status != MadStatus::kOk) return status;
   if (q.record.join() == 0) return MadStatus::kSaRequestInvalid;
@@ -238,7 +238,7 @@ Answer<McMemberRecord> join(Subnet& subnet, const McQuery& q) {
   }
   if (!member && !subnet.groups.room_for_member()) return refuse(MadStatus::kSaNoResources);
 
-  // From here on nothing can fail.
+  // Nothing can fail from here on.
   if (created) group = &subnet.groups.create(*created, false);
   const std::uint8_t bits = subnet.groups.join(group->record.mgid, r.port_gid, r.join());
   const McMemberRecord answer = member_record(*group, r.port_gid, bits);
@@ -257,7 +257,7 @@ Answer<McMemberRecord> leave(Subnet& subnet, const McQuery& q) {
   if (member == group->members.end() || r.join() == 0 || (r.join() & ~member->second) != 0)
     return refuse(MadStatus::kSaRequestInvalid);
   if (!q.trusted) {
-    // A port that moved may leave before it asks for anything else.
+    // A port that moved may leave before it sends any other request.
     if (const MadStatus status = check_sender(subnet, q); status != MadStatus::kOk)
       return refuse(status);
     settle_sender(subnet, q);

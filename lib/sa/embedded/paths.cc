@@ -19,14 +19,14 @@ constexpr std::uint64_t kRateMask = R::kRateSel | R::kRate;
 constexpr std::uint64_t kLifeMask = R::kLifeSel | R::kLife;
 constexpr std::uint8_t kReversible = 0x80;
 constexpr std::uint32_t kRawTraffic = 1U << 31;
-/// Of paths with a GRH.
+/// HopLimit of paths with a GRH.
 constexpr std::uint8_t kHopLimit = 64;
 
 std::uint8_t exactly(std::uint8_t value) {
   return wire::with_selector(Selector::kExactly, value);
 }
 
-/// One end of a path as GID and LID name it.
+/// One end of a path, named by GID, LID, both or neither.
 struct End {
   bool by_gid, by_lid;
   const Gid& gid;
@@ -42,7 +42,7 @@ struct End {
   }
 };
 
-/// Calls `visit` with every port that is this end until it returns false.
+/// Calls `visit` with every port that matches the end, until it returns false.
 template <class Visit>
 void for_each(const PortTable& ports, const End& end, Visit visit) {
   if (!end.is_any()) {
@@ -59,13 +59,13 @@ bool codes_exist(const PathQuery& q) {
          (!q.has(kRateMask) || is_rate(q.record.rate));
 }
 
-/// What no path here has: raw packets, a hop over a router where nothing has a GRH.
+/// True if no path can match: raw packets, or a HopLimit above 1 (above 64 if paths have a GRH).
 bool asks_the_impossible(const AdministratorConfig& config, const PathQuery& q) {
   if (q.has(R::kRaw) && (q.record.raw_flow_hop.host() & kRawTraffic) != 0) return true;
   return q.has(R::kHop) && q.record.hop_limit() > (config.elsewhere_lid != 0 ? kHopLimit : 1);
 }
 
-/// The port of a GID that is not known here but for that; none where all ports are.
+/// Returns the assumed port of an unknown GID; none unless ports are addressed by GID.
 std::optional<Port> port_elsewhere(const Subnet& subnet, const Gid& gid) {
   if (!subnet.by_gid() || gid.is_zero() || subnet.ports.find(gid) != nullptr) return std::nullopt;
   Port port;
@@ -75,8 +75,7 @@ std::optional<Port> port_elsewhere(const Subnet& subnet, const Gid& gid) {
   return port;
 }
 
-/// The path is as fast as the subnet, or slower where less is asked for; not exactly something
-/// else.
+/// Returns the subnet's rate, or a lower one on request; none if exactly another rate is requested.
 std::optional<std::uint8_t> path_rate(const PathQuery& q, std::uint8_t rate) {
   if (!q.has(kRateMask)) return rate;
   const bool exactly_other = wire::selector_of(q.record.rate) == Selector::kExactly &&
@@ -120,8 +119,8 @@ std::optional<PathRecord> unicast_path(const AdministratorConfig& config, const 
   return path;
 }
 
-/// To members only. SLID 0, not reversible, one path: as a real SM answers; it looks at no limits
-/// either.
+/// Returns the path to a group; a named SGID must be a member. SLID 0, not reversible, one path, no
+/// check of MTU, rate and lifetime: a real SM answers the same way.
 std::optional<PathRecord> multicast_path(const Group& group, const PathQuery& q) {
   const wire::McMemberRecord& g = group.record;
   const PathRecord& r = q.record;
@@ -167,7 +166,7 @@ Answer<std::vector<PathRecord>> find_paths(Subnet& subnet, const PathQuery& q, s
     return paths;
   }
   const End destination{q.has(R::kDgid), q.has(R::kDlid), r.dgid, r.dlid.host()};
-  // All paths of the subnet would be too many to look through: of those, the asker's.
+  // All paths of the subnet would be too many to search: only the requester's are.
   const bool own = destination.is_any() && !q.has(R::kSgid) && !q.has(R::kSlid);
   const End source{q.has(R::kSgid), own || q.has(R::kSlid), r.sgid,
                    own ? q.from_lid : r.slid.host()};

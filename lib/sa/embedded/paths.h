@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PathRecord. Every path of this subnet is one hop of the subnet's MTU, rate and SL; what can be
-// asked of it is which ports, which partition, and limits it has to keep.
+// PathRecord. Every path of this subnet is one hop with the subnet's MTU, rate and SL; a query
+// selects ports, partition and limits.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace ipoib::sa {
 
 using PathQuery = Query<wire::PathRecord>;
 
-/// Get and GetTable: paths that match, at most `limit`; none where a port is unknown, no partition
-/// is shared, or a limit cannot be kept. An end that is not named is any port, but of paths from
-/// any to any only the asking port's are told. A multicast DGID gives the group's MLID as DLID, to
-/// members only. Teaches the administrator the asking port (PortTable::hear) and the P_Key it
-/// names.
-///   kSaRequestInvalid  GID and LID of an end are different ports', or no such MTU or rate.
+/// Handles Get and GetTable: returns at most `limit` matching paths; none if a port is unknown, no
+/// partition is shared, or a limit cannot be met. An end that is not named matches any port, except
+/// that a query that names no end returns the requester's paths only. A multicast DGID gives the
+/// group's MLID as DLID, to a named SGID only if it is a member. The administrator learns the
+/// requesting port (PortTable::hear) and the P_Key that it names.
+///   kSaRequestInvalid  GID and LID of an end name different ports, or invalid MTU or rate.
 [[nodiscard]] Answer<std::vector<wire::PathRecord>> find_paths(Subnet& subnet,
                                                                const PathQuery& query,
                                                                std::size_t limit);

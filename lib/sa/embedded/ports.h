@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ports an administrator without subnet discovery knows: those that asked it something.
+// The ports that an administrator without subnet discovery knows: those that sent it requests.
 #pragma once
 
 #include <cstddef>
@@ -20,45 +20,47 @@ namespace ipoib::sa {
 struct Port {
   wire::Gid gid;
   std::uint16_t lid = 0;
-  /// P_Keys it named, without the membership bit: a request always carries that set (RFC 4391
-  /// §4.1), so it cannot be learned who is a limited member.
+  /// P_Keys that the port named, without the membership bit: requests always have this bit set
+  /// (RFC 4391 §4.1), so limited members cannot be recognised.
   std::set<std::uint16_t> partitions;
   TimePoint heard{};
-  std::uint16_t former_lid = 0;  ///< Before it moved; 0: never did.
+  std::uint16_t former_lid = 0;  ///< LID before the last move; 0: never moved.
   TimePoint moved{};
-  bool own = false;  ///< The administrator's: never moves.
+  bool own = false;  ///< The administrator's port, which never moves.
 };
 
-/// A port came, went (`lid`: where it was) or has another LID (`lid`: where it was).
+/// A port was learned, was lost, or moved (`lid`: the former LID if lost or moved).
 struct PortEvent {
   enum class Kind { kInService, kOutOfService, kMoved } kind;
   wire::Gid gid;
   std::uint16_t lid = 0;
 };
 
-/// GID <-> LID, one to one: the software fabric has neither LMC nor alias GIDs.
+/// GIDs and LIDs, one to one, because the software fabric has neither LMC nor alias GIDs.
 class PortTable {
  public:
-  /// How long a request may have been under way.
+  /// Longest time that a request may be in transit.
   static constexpr Duration kLongestDelay = std::chrono::seconds(2);
 
   PortTable(std::size_t max_ports, Duration silence) : max_ports_{max_ports}, silence_{silence} {}
 
   void add_own(const wire::Gid& gid, std::uint16_t lid);
 
-  /// Whether a port that calls itself `gid` may speak from `lid`: kOk; kSaRequestInvalid when one
-  /// of the two is the administrator's or the LID is another port's; kSaNoResources when the table
-  /// is full; kBusy when the port has just moved away from the LID, since that is a request which
-  /// was late. A GID may change its LID at once. A LID changes its port (a node restarted with
-  /// another GUID) where the old one holds nothing (`holder_idle`) or has been silent: so one
-  /// request with a wrong PortGID does not take a live port down.
+  /// Checks that port `gid` may send from `lid`. kSaRequestInvalid: one of the two is the
+  /// administrator's, or the LID is another port's. kSaNoResources: the table is full. kBusy: the
+  /// port has just moved away from the LID, so the request was late. A GID may change its LID at
+  /// once. A LID changes its port (a node restarted with another GUID) only if the old port is in
+  /// no group (`holder_idle`) or has been silent, so that one request with a wrong PortGID does not
+  /// take a live port down.
   [[nodiscard]] wire::MadStatus may_claim(const wire::Gid& gid, std::uint16_t lid, bool holder_idle,
                                           TimePoint now) const;
-  /// Makes it so; may_claim must have said kOk. Returns the port that lost its LID, if any.
+  /// Binds `gid` to `lid`; may_claim() must have returned kOk. Returns the port that lost its LID,
+  /// if any.
   std::optional<wire::Gid> claim(const wire::Gid& gid, std::uint16_t lid, TimePoint now);
 
-  /// A request from `lid` names `gid` as its source, which may be a third party: learned only where
-  /// neither is known yet, refreshed where they belong together. True when they do now.
+  /// Handles a request from `lid` that names `gid` as its source, which may be a third party.
+  /// Learns the pair if neither is known yet, refreshes it if they belong together. True if they do
+  /// now.
   bool hear(const wire::Gid& gid, std::uint16_t lid, TimePoint now);
 
   void add_partition(const wire::Gid& gid, std::uint16_t pkey);
@@ -67,7 +69,7 @@ class PortTable {
   [[nodiscard]] const Port* at(std::uint16_t lid) const;
   [[nodiscard]] const std::map<wire::Gid, Port>& all() const { return by_gid_; }
 
-  /// What happened since the last call, in order; own ports are not told of.
+  /// Returns the events since the last call, in order; own ports cause none.
   [[nodiscard]] std::vector<PortEvent> take_events() { return std::exchange(events_, {}); }
 
  private:
@@ -83,8 +85,8 @@ class PortTable {
   return pkey & 0x7fff;
 }
 
-/// The partition two ports share that a path between them is given when none was asked for: the
-/// default one before others.
+/// Returns the partition of a path between two ports if the request names none: one that they
+/// share, the default one before others.
 [[nodiscard]] std::optional<std::uint16_t> shared_partition(const Port& a, const Port& b);
 
 }  // namespace ipoib::sa

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tells subscribers: each Report is repeated until it is acknowledged or the subscriber counts as
-// dead. One at a time to each, so that what is told comes in order, and a bounded number to all.
+// Sends Reports to subscribers. Each Report is retransmitted until it is acknowledged or the
+// subscriber counts as dead. One Report per subscriber is in flight, so that they arrive in order,
+// and a bounded number over all.
 #pragma once
 
 #include <cstddef>
@@ -21,19 +22,19 @@
 namespace ipoib::sa {
 
 struct ReporterConfig {
-  Duration timeout = std::chrono::seconds(1);  ///< For a ReportResp.
+  Duration timeout = std::chrono::seconds(1);  ///< Wait for a ReportResp.
   unsigned retries = 5;
   std::size_t max_outstanding = 64;
-  std::size_t max_waiting = 65536;  ///< Over all subscribers; more are not told.
+  std::size_t max_waiting = 65536;  ///< Notices over all subscribers; more are dropped.
 };
 
 struct ReporterCounters {
-  std::uint64_t sent = 0;  ///< MADs, resent ones included.
+  std::uint64_t sent = 0;  ///< MADs, retransmissions included.
   std::uint64_t resent = 0;
   std::uint64_t acknowledged = 0;
-  std::uint64_t dropped = 0;      ///< Not told: too many wait, or the subscriber died.
-  std::uint64_t died = 0;         ///< Subscribers that acknowledged nothing.
-  std::uint64_t send_failed = 0;  ///< The port did not take it; repeated like a lost one.
+  std::uint64_t dropped = 0;      ///< Notices: too many wait, or the subscriber is gone.
+  std::uint64_t died = 0;         ///< Subscribers that did not acknowledge a Report.
+  std::uint64_t send_failed = 0;  ///< MADs that the port refused; retransmitted like lost ones.
 };
 
 class Reporter {
@@ -42,14 +43,14 @@ class Reporter {
 
   void post(const Subscriber& to, const fabric::MadAddress& address, const wire::Notice& notice,
             TimePoint now);
-  /// A ReportResp; false when it answers nothing. Transports may rewrite the upper half of the
-  /// transaction ID.
+  /// Takes a ReportResp; false if no Report is in flight for it. Transports may rewrite the upper
+  /// half of the transaction ID, so only the lower half is compared.
   [[nodiscard]] bool acknowledge(const fabric::MadAddress& from, std::uint64_t tid, TimePoint now);
-  /// Tells it nothing more.
+  /// Drops all Reports for the subscriber.
   void forget(const Subscriber& subscriber);
   void forget_port(std::uint16_t lid);
 
-  /// Sends what is due. Returns the subscribers found dead.
+  /// Sends the Reports that are due. Returns the subscribers found dead.
   [[nodiscard]] std::vector<Subscriber> tick(TimePoint now, const MadSender& send);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
@@ -60,9 +61,9 @@ class Reporter {
  private:
   struct Receiver {
     fabric::MadAddress to;
-    std::deque<wire::Notice> queue;  ///< The first is in flight, if any is.
+    std::deque<wire::Notice> queue;  ///< The first one is in flight, if any.
     std::uint32_t tid = 0;
-    unsigned sent = 0;  ///< Times, of the first.
+    unsigned sent = 0;  ///< Transmissions of the first one.
     TimePoint deadline{};
   };
   using Iterator = std::map<Subscriber, Receiver>::iterator;
@@ -70,9 +71,9 @@ class Reporter {
   void send_first(Receiver& receiver, TimePoint now, const MadSender& send);
 
   ReporterConfig config_;
-  std::map<Subscriber, Receiver> receivers_;  ///< With something in their queue.
+  std::map<Subscriber, Receiver> receivers_;  ///< Subscribers whose queue is not empty.
   std::set<Subscriber> in_flight_;
-  std::deque<Subscriber> turn_;  ///< Who has something to be told and nothing in flight.
+  std::deque<Subscriber> turn_;  ///< Subscribers with notices, none of them in flight.
   std::size_t waiting_ = 0;      ///< Notices in all queues.
   std::uint32_t next_tid_ = 0;
   TimePoint last_now_{};

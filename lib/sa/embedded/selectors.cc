@@ -20,7 +20,7 @@ bool satisfies(wire::Selector selector, unsigned wanted, unsigned have) {
   return true;
 }
 
-/// `quantity` turns a code into what is compared; 0 for a code that does not exist.
+/// `quantity` converts a code into the value to compare; 0 for a code that does not exist.
 template <class Quantity>
 bool code_satisfies(std::uint8_t component, std::uint8_t code, Quantity quantity) {
   const wire::Selector selector = wire::selector_of(component);
@@ -67,7 +67,7 @@ std::optional<std::uint8_t> choose_lifetime(std::uint8_t component, std::uint8_t
     case wire::Selector::kBest: return longest;
     case wire::Selector::kLess: break;
   }
-  if (wanted <= 1) return std::nullopt;  // A lifetime of 0 is that of a port's path to itself.
+  if (wanted <= 1) return std::nullopt;  // Lifetime 0 is for the path of a port to itself.
   return std::min(longest, static_cast<std::uint8_t>(wanted - 1));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What "greater than", "less than", "exactly" and "best" ask for, in MTU, rate and packet lifetime
+// The selectors "greater than", "less than", "exactly" and "best" of MTU, rate and packet lifetime
 // components. Rate codes are not ordered by speed, so rates are compared in Mb/s. Source:
 // iba-wire.md §2, §3.3, §3.4.
 #pragma once
@@ -11,23 +11,23 @@
 
 namespace ipoib::sa {
 
-/// Whether there is such an MTU or rate, whatever it is given for.
+/// True if the MTU or rate code of `component` exists, with any selector.
 [[nodiscard]] bool is_mtu(std::uint8_t component);
 [[nodiscard]] bool is_rate(std::uint8_t component);
 
-/// The best MTU code up to `largest` that satisfies selector and value of `component`; none when
-/// there is none or the value is no MTU code.
+/// Returns the largest MTU code up to `largest` that satisfies selector and value of `component`;
+/// none if no code does, or if the value is no MTU code.
 [[nodiscard]] std::optional<std::uint8_t> choose_mtu(std::uint8_t component, std::uint8_t largest);
 
-/// The same for a rate code; 2 (2.5 Gb/s) and 5 (5 Gb/s) are slower than 3 (10 Gb/s).
+/// Like choose_mtu(), for rate codes; 2 (2.5 Gb/s) and 5 (5 Gb/s) are slower than 3 (10 Gb/s).
 [[nodiscard]] std::optional<std::uint8_t> choose_rate(std::uint8_t component, std::uint8_t fastest);
 
-/// The longest packet lifetime code up to `longest` that satisfies `component`; "best" is `longest`
-/// too, since nobody knows better.
+/// Returns the longest packet lifetime code up to `longest` that satisfies `component`. "best"
+/// gives `longest` too, because no better value is known.
 [[nodiscard]] std::optional<std::uint8_t> choose_lifetime(std::uint8_t component,
                                                           std::uint8_t longest);
 
-/// Whether an MTU or rate that is given satisfies `component`; "best" takes any.
+/// True if the given MTU or rate satisfies `component`; "best" accepts any.
 [[nodiscard]] bool mtu_satisfies(std::uint8_t component, std::uint8_t mtu);
 [[nodiscard]] bool rate_satisfies(std::uint8_t component, std::uint8_t rate);
 

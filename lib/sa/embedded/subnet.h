@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the embedded administrator is told and what it knows: shared by the handlers of the
-// different attributes.
+// Configuration and state of the embedded administrator, shared by the handlers of the different
+// attributes.
 #pragma once
 
 #include <chrono>
@@ -22,36 +22,36 @@ namespace ipoib::sa {
 
 struct Partition {
   std::uint16_t pkey = wire::kDefaultPkey;  ///< With or without the membership bit.
-  /// Whether its IPv4 broadcast group is there from the start and for ever; else the first who may
-  /// creates it.
+  /// True: the IPv4 broadcast group exists from the start and for ever. False: the first port that
+  /// may create it does.
   bool broadcast_group = true;
 };
 
-/// MTU, rate and times are codes (lib/wire/iba.h).
+/// MTU, rate and packet lifetime are codes (lib/wire/iba.h).
 struct AdministratorConfig {
-  wire::Gid gid;          ///< Of the administrator's port; its prefix is the subnet's.
-  std::uint16_t lid = 0;  ///< Of the administrator's port.
-  /// Not 0: ports are addressed by GID, and every other one has an administrator of its own. So any
-  /// GID is taken for a port's, that all paths lead to by this LID and a GRH; and any IPoIB group
-  /// of a partition to be there, with the attributes of the partition's broadcast group.
+  wire::Gid gid;          ///< GID of the administrator's port; its prefix is the subnet's.
+  std::uint16_t lid = 0;  ///< LID of the administrator's port.
+  /// Not 0: ports are addressed by GID, and every other port has its own administrator. Any GID is
+  /// then assumed to be a port that paths reach through this LID and a GRH, and any IPoIB group of
+  /// a partition is assumed to exist, with the attributes of the partition's broadcast group.
   std::uint16_t elsewhere_lid = 0;
   std::vector<Partition> partitions = std::vector<Partition>(1);
-  std::uint8_t scope = 2;  ///< Of the configured broadcast groups.
-  std::uint8_t mtu = 4;    ///< Of broadcast groups and paths; the largest a group may have.
-  std::uint8_t rate = 3;   ///< The same.
+  std::uint8_t scope = 2;  ///< Scope of the configured broadcast groups.
+  std::uint8_t mtu = 4;    ///< MTU of broadcast groups and paths; the largest of a group.
+  std::uint8_t rate = 3;   ///< Rate of broadcast groups and paths; the fastest of a group.
   std::uint32_t qkey = 0x8001'0b1b;
   std::uint8_t sl = 0;
   std::uint8_t lifetime = 18;  ///< Packet lifetime of groups and paths.
-  std::uint64_t sm_key = 1;    ///< Who knows it is trusted with who is member of what.
+  std::uint64_t sm_key = 1;    ///< Requests with it are trusted with all memberships.
   std::size_t max_ports = 0xbfff;
   std::size_t max_groups = 0x3fff;
-  std::size_t max_members = 1U << 20;  ///< Over all groups.
-  /// A member not heard this long may lose its LID to another port (PortTable::may_claim). Longer
-  /// than links take to confirm their memberships.
+  std::size_t max_members = 1U << 20;  ///< Sum over all groups.
+  /// A member without requests for this long may lose its LID to another port
+  /// (PortTable::may_claim). Must be longer than links take to confirm their memberships.
   Duration port_silence = std::chrono::seconds(90);
   std::size_t max_subscriptions = 65536;
   std::size_t max_subscriptions_per_port = 32;
-  std::size_t max_answer_octets = 16U << 20;  ///< Records of one table.
+  std::size_t max_answer_octets = 16U << 20;  ///< Octets of records in one table.
   TableSenderConfig tables{};
   ReporterConfig reports{};
 };
@@ -79,13 +79,13 @@ struct Subnet {
   }
 };
 
-/// A request, its SA header taken apart.
+/// A request with the fields of its SA header.
 template <class Record>
 struct Query {
   Record record;
   std::uint64_t mask = 0;
   std::uint16_t from_lid = 0;
-  bool trusted = false;  ///< Carries the SM_Key.
+  bool trusted = false;  ///< The request carries the SM_Key.
   TimePoint now{};
 
   [[nodiscard]] bool has(std::uint64_t components) const {

@@ -9,7 +9,7 @@ namespace {
 using wire::InformInfo;
 using wire::MadStatus;
 
-/// What tells subscriptions of one subscriber apart.
+/// Keeps only the fields that distinguish subscriptions of one subscriber.
 InformInfo normal(InformInfo info) {
   info.reserved = {};
   info.reserved2 = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who wants to be told what: InformInfo as ports set it. Knows nothing of how they are told
-// (reporter.h).
+// Subscriptions: the InformInfo of each subscriber, as ports set it. reporter.h sends the Reports.
 #pragma once
 
 #include <compare>
@@ -15,7 +14,7 @@
 
 namespace ipoib::sa {
 
-/// Where reports go. The administrator knows who asks by the LID only.
+/// Destination of Reports. The administrator identifies requesters by LID only.
 struct Subscriber {
   std::uint16_t lid = 0;
   std::uint32_t qpn = 1;
@@ -32,18 +31,18 @@ class SubscriptionTable {
   SubscriptionTable(std::size_t most, std::size_t most_per_port)
       : most_{most}, most_per_port_{most_per_port} {}
 
-  /// kOk where it is there already; kSaNoResources: a bound is reached.
+  /// kOk also if the subscription exists already; kSaNoResources: a limit is reached.
   [[nodiscard]] wire::MadStatus subscribe(const fabric::MadAddress& from,
                                           const wire::InformInfo& info);
-  /// kSaRequestInvalid, as a real SA says: no such subscription. All fields have to be those of the
-  /// subscription.
+  /// kSaRequestInvalid, as from a real SA: no such subscription. All fields must match those of the
+  /// subscription, except reserved ones.
   [[nodiscard]] wire::MadStatus unsubscribe(const fabric::MadAddress& from,
                                             const wire::InformInfo& info);
   void drop(const Subscriber& subscriber);
   void drop_port(std::uint16_t lid);
 
-  /// Whether one of them is for the notice. A GID or LID range is that of the notice's issuer, as a
-  /// real SA takes it.
+  /// True if one of the subscriptions matches the notice. Its GID or LID range is compared with the
+  /// issuer of the notice, as in a real SA.
   [[nodiscard]] static bool wants(const Subscriptions& subscriptions, const wire::Notice& notice);
 
   [[nodiscard]] const std::map<Subscriber, Subscriptions>& all() const { return by_subscriber_; }

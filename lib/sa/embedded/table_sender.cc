@@ -92,7 +92,7 @@ bool TableSender::take(const fabric::MadAddress& from, const wire::SaMad& mad, T
   if (error != wire::RmppError::kNone) {
     give_up(it, wire::abort_status(error));
   } else if (rmpp.type == wire::RmppType::kData) {
-    return false;  // Requests come in one MAD.
+    return false;  // Requests have only one MAD.
   } else if (rmpp.type == wire::RmppType::kAck) {
     on_ack(it, rmpp, now);
   } else {
@@ -105,7 +105,7 @@ bool TableSender::take(const fabric::MadAddress& from, const wire::SaMad& mad, T
 void TableSender::on_ack(Iterator it, const wire::Rmpp& ack, TimePoint now) {
   Table& t = it->second;
   if (ack.segment > t.highest) return give_up(it, wire::RmppStatus::kSegmentTooBig);
-  if (ack.segment < t.acked) return;  // Overtaken by a later one.
+  if (ack.segment < t.acked) return;  // A later ACK has overtaken it.
   if (ack.segment > t.acked || ack.len > t.window_last) {
     t.retries_left = config_.retries;
     t.deadline = now + config_.timeout;
@@ -138,7 +138,8 @@ void TableSender::remove(Iterator it) {
   tables_.erase(it);
 }
 
-/// Tables whose acknowledgement is late go back to what has none; those out of time end.
+/// Tables with a late ACK go back to the first unacknowledged segment, as long as they have
+/// retries. Tables out of time or retries end.
 void TableSender::expire(TimePoint now) {
   for (auto it = tables_.begin(); it != tables_.end();) {
     const auto here = it++;
@@ -177,9 +178,9 @@ void TableSender::tick(TimePoint now, const MadSender& send) {
   for (; left > 0 && !goodbyes_.empty(); --left) {
     const Goodbye g = goodbyes_.back();
     goodbyes_.pop_back();
-    static_cast<void>(send(g.to, wire::bytes_of(g.mad)));  // Lost: the receiver's time runs out.
+    static_cast<void>(send(g.to, wire::bytes_of(g.mad)));  // If lost, the receiver times out.
   }
-  // One segment of each in turn, beginning after the one that was served last.
+  // One segment per table in turn, starting after the table that was served last.
   for (std::size_t idle = 0; left > 0 && idle < tables_.size();) {
     auto it = tables_.upper_bound(served_);
     if (it == tables_.end()) it = tables_.begin();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sends tables in RMPP segments to several receivers at once: windows, resending on time-out,
-// giving up. Source: IBA vol 1 §13.6; iba-wire.md §4.
+// Sends tables in RMPP segments to several receivers at once, with windows, retransmission on
+// timeout and a limit of retries. Source: IBA vol 1 §13.6; iba-wire.md §4.
 #pragma once
 
 #include <cstddef>
@@ -19,49 +19,50 @@
 namespace ipoib::sa {
 
 struct TableSenderConfig {
-  Duration timeout = std::chrono::milliseconds(500);  ///< For an acknowledgement.
-  unsigned retries = 7;                               ///< Without progress.
-  Duration total_time = std::chrono::seconds(40);     ///< For a whole table.
+  Duration timeout = std::chrono::milliseconds(500);  ///< Wait for an acknowledgement.
+  unsigned retries = 7;                               ///< Retries without progress.
+  Duration total_time = std::chrono::seconds(40);     ///< Limit for a whole table.
   std::size_t max_tables = 1024;
-  std::size_t max_tables_per_port = 32;  ///< As many as a client has outstanding.
-  std::size_t max_octets = 64U << 20;    ///< Records over all tables.
+  std::size_t max_tables_per_port = 32;  ///< Equal to ClientConfig::max_outstanding.
+  std::size_t max_octets = 64U << 20;    ///< Octets of records over all tables.
   std::size_t max_octets_per_port = 16U << 20;
-  unsigned burst = 64;  ///< Segments a tick.
+  unsigned burst = 64;  ///< Segments and ABORTs per tick.
 };
 
 struct TableSenderCounters {
   std::uint64_t started = 0, finished = 0;
-  std::uint64_t segments = 0;  ///< Sent; resent ones included.
+  std::uint64_t segments = 0;  ///< Segments sent, retransmissions included.
   std::uint64_t resent = 0;
-  std::uint64_t stopped = 0;      ///< By STOP or ABORT of the receiver.
-  std::uint64_t given_up = 0;     ///< Time or retries spent, or the receiver talked nonsense.
-  std::uint64_t send_failed = 0;  ///< The port did not take a segment; sent a little later.
-  std::uint64_t no_room = 0;      ///< Tables not started.
+  std::uint64_t stopped = 0;      ///< Tables ended by STOP, ABORT or another request.
+  std::uint64_t given_up = 0;     ///< Tables out of time or retries, or after invalid RMPP.
+  std::uint64_t send_failed = 0;  ///< Segments that the port refused; sent a little later.
+  std::uint64_t no_room = 0;      ///< Tables not started for lack of room.
 };
 
 class TableSender {
  public:
   explicit TableSender(const TableSenderConfig& config) : config_{config} {}
 
-  /// Whether the request's table is on its way; one that asks for something else under the same
-  /// transaction ID ends it. The first segment again where none has been acknowledged.
+  /// Result of under_way(): `found` if the table of the request is in progress; `first` is its
+  /// first segment again, if none has been acknowledged. A different request with the same
+  /// transaction ID ends the table.
   struct UnderWay {
     bool found = false;
     std::optional<wire::SaMad> first;
   };
   [[nodiscard]] UnderWay under_way(const fabric::MadAddress& from, const wire::SaMad& request);
 
-  /// Starts a table: `header` is of the answer to `request`. Returns its first segment, to be sent
-  /// at once; none when there is no room for another table.
+  /// Starts a table with the `header` of the answer to `request`. Returns its first segment, which
+  /// the caller must send at once; none if there is no room for another table.
   [[nodiscard]] std::optional<wire::SaMad> start(const fabric::MadAddress& to,
                                                  const wire::SaMad& request,
                                                  const wire::SaHdr& header,
                                                  std::vector<std::byte> records, TimePoint now);
 
-  /// ACK, STOP or ABORT of a receiver; false when it is of no table under way.
+  /// Takes an ACK, STOP or ABORT of a receiver; false if it is for no table in progress.
   [[nodiscard]] bool take(const fabric::MadAddress& from, const wire::SaMad& mad, TimePoint now);
 
-  /// Sends what may be sent now, `burst` segments at most.
+  /// Sends the segments that may be sent now, at most `burst`.
   void tick(TimePoint now, const MadSender& send);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
@@ -73,13 +74,13 @@ class TableSender {
   struct Table {
     fabric::MadAddress to;
     wire::SaHdr header{};
-    std::uint64_t comp_mask = 0;  ///< Of the request.
+    std::uint64_t comp_mask = 0;  ///< ComponentMask of the request.
     std::vector<std::byte> records;
     std::uint32_t segments = 0;
     std::uint32_t acked = 0;
     std::uint32_t window_last = 1;
-    std::uint32_t next = 1;     ///< To be sent.
-    std::uint32_t highest = 0;  ///< Sent so far.
+    std::uint32_t next = 1;     ///< Next segment to send.
+    std::uint32_t highest = 0;  ///< Highest segment sent so far.
     unsigned retries_left = 0;
     TimePoint deadline{};
     TimePoint end{};
@@ -104,12 +105,12 @@ class TableSender {
   struct Share {
     std::size_t tables = 0, octets = 0;
   };
-  std::map<std::uint16_t, Share> per_port_;  ///< Of LIDs that have a table under way.
+  std::map<std::uint16_t, Share> per_port_;  ///< LIDs with a table in progress.
   std::size_t octets_ = 0;
-  std::vector<Goodbye> goodbyes_;  ///< ABORTs owed.
-  Key served_{};                   ///< Whose turn it was last.
+  std::vector<Goodbye> goodbyes_;  ///< ABORTs to send.
+  Key served_{};                   ///< Table that was served last.
   TimePoint last_now_{};
-  TimePoint not_before_{};  ///< The port took no more.
+  TimePoint not_before_{};  ///< The port refused a MAD: earliest time of the next.
   TableSenderCounters counters_;
 };
 
