@@ -48,7 +48,7 @@ Result<fabric::AhIndex> AhTable::add(ibv_pd* pd, const PortTables& tables,
     ah = free_.back();
     free_.pop_back();
   }
-  // The worker learns the number through a ring, whose release and acquire order the handle too.
+  // The worker gets the number from a ring, whose release and acquire also order this store.
   slots_[ah].store(handle.get(), std::memory_order_release);
   entries_[ah] = {key, std::move(handle), 1};
   by_key_.emplace(key, ah);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Address handles of one port, as sent packets name them: by number. Equal ones are one.
+// Address handles of one port. Packets to send name them by number; equal handles share one.
 #pragma once
 
 #include <array>
@@ -22,36 +22,36 @@
 
 namespace ipoib::verbs {
 
-/// Where sending has got to: what was posted before a moment is over when each queue has come as
-/// far as it was then. By number of the queue's hardware.
+/// Send positions by number of the queue's hardware. Work requests that were posted before a moment
+/// are complete when each queue has reached its position of that moment.
 using SendMarks = std::map<std::uint32_t, std::uint64_t>;
 
 struct SendProgress {
-  std::function<SendMarks()> posted;  ///< Work requests of each queue that there is.
-  std::function<SendMarks()> done;  ///< Those that have completed; a queue that is gone is absent.
+  std::function<SendMarks()> posted;  ///< Work requests posted on each existing queue.
+  std::function<SendMarks()> done;    ///< Work requests completed; a destroyed queue is absent.
 };
 
-/// Management lcore, but find().
+/// Management lcore, except find().
 class AhTable {
  public:
   static constexpr std::uint32_t kCapacity = 65'536;
 
-  /// `retirement` outlives the table.
+  /// `retirement` must outlive the table.
   AhTable(std::string name, fabric::Retirement& retirement, SendProgress progress);
   AhTable(const AhTable&) = delete;
   AhTable& operator=(const AhTable&) = delete;
 
-  /// Each add() is followed by a remove(). Errors: those of make_ah_attr(), kNoResources.
+  /// Each add() must be followed by a remove(). Errors: those of make_ah_attr(), kNoResources.
   Result<fabric::AhIndex> add(ibv_pd* pd, const PortTables& tables, const fabric::AhAttr& to);
-  /// The last user's: the number leads nowhere from here on, and is used again when no worker can
-  /// name it any more. Unknown numbers are ignored.
+  /// The last user's remove() invalidates the number, which is reused when no worker can name it
+  /// any more. Unknown numbers are ignored.
   void remove(fabric::AhIndex ah);
-  /// Destroys what nothing names any more; never waits.
+  /// Destroys removed handles that are no longer in use. Does not block.
   void reclaim();
-  /// The device is gone; no worker uses a handle. Numbers stay their users'.
+  /// Destroys all handles of a lost device; no worker may use them. Users keep their numbers.
   void forget_device();
 
-  /// Null: no such handle.
+  /// Returns null if there is no such handle.
   [[nodiscard]] ibv_ah* find(fabric::AhIndex ah) const noexcept {
     return ah < kCapacity ? slots_[ah].load(std::memory_order_relaxed) : nullptr;
   }
@@ -64,10 +64,10 @@ class AhTable {
     AhPtr handle;
     unsigned users = 0;
   };
-  /// A handle nobody names any more, but work requests that are under way may.
+  /// A removed handle that pending work requests may still use.
   struct Doomed {
     AhPtr handle;
-    std::optional<SendMarks> waits_for;  ///< Nothing: for the workers.
+    std::optional<SendMarks> waits_for;  ///< Empty: still waits for the workers.
     std::uint64_t retirement;
     fabric::AhIndex ah;
   };
@@ -77,7 +77,7 @@ class AhTable {
   fabric::Retirement& retirement_;
   SendProgress progress_;
   std::unique_ptr<std::atomic<ibv_ah*>[]> slots_;
-  std::vector<Entry> entries_;  ///< As far as numbers were ever used.
+  std::vector<Entry> entries_;  ///< Index: number of the handle.
   std::map<Key, fabric::AhIndex> by_key_;
   std::vector<fabric::AhIndex> free_;
   std::deque<Doomed> doomed_;

@@ -20,13 +20,13 @@ namespace {
 using fabric::QueueError;
 using fabric::QueueState;
 
-/// Sends under way of all queues of a link together.
+/// Pending sends of all queues of a link together.
 constexpr std::uint32_t kSendCompletions = 16'384;
 constexpr std::uint16_t kMostPolled = 64;
-/// Mbufs of one message to send: what 64 KiB take in pages.
+/// Largest number of mbufs of a message to send; enough for 64 KiB in pages.
 constexpr std::uint32_t kMostSegments = 30;
 
-/// Why a queue is in error by what became of one of its sends. Source: ibv_poll_cq(3).
+/// Error of a queue by the status of its failed send. Source: ibv_poll_cq(3).
 QueueError error_of_send(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_RETRY_EXC_ERR: return QueueError::kRetryExceeded;
@@ -124,7 +124,7 @@ void VerbsReceiveQueue::report_broken() noexcept {
   report_failure();
 }
 
-/// What queues that ended have left to be counted.
+/// Takes over send completion entries and lost packets of destroyed queues.
 void VerbsReceiveQueue::settle(ReceiveHardware& hw) noexcept {
   if (given_back_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     hw.send_room += given_back_.exchange(0, std::memory_order_relaxed);
@@ -158,7 +158,7 @@ std::uint16_t VerbsReceiveQueue::receive(ReceiveHardware& hw, rte_mbuf** pkts,
   return taken;
 }
 
-/// Null: the completion is of no packet for anybody; counted.
+/// Returns null if the completion delivers no packet. Drops are counted, flushed buffers are not.
 rte_mbuf* VerbsReceiveQueue::take(ReceiveHardware& hw, const ibv_wc& wc) noexcept {
   VerbsConnectedQueue* const queue = queues.find(wc.qp_num);
   const auto discard = [&](Drop reason) {
@@ -212,7 +212,7 @@ void VerbsReceiveQueue::reap(ReceiveHardware& hw) noexcept {
     n = ibv_poll_cq(hw.send_cq.get(), static_cast<int>(completions.size()), completions.data());
     for (int i = 0; i < n; ++i) {
       const ibv_wc& wc = completions[static_cast<unsigned>(i)];
-      // Of a queue that has ended: whoever ended it has counted what was under way.
+      // A destroyed queue is not found; its destruction has counted the pending packets.
       if (VerbsConnectedQueue* const queue = queues.find(wc.qp_num))
         static_cast<void>(queue->complete(wc, hw, shared_.drops));
     }
@@ -370,7 +370,7 @@ bool VerbsConnectedQueue::complete(const ibv_wc& wc, ReceiveHardware& hw,
     return true;
   drops.add(Drop::kIbTxFlushed);
   counters_.tx_flushed.add(1);
-  // What follows the one that failed is only flushed.
+  // Flush errors only follow the first failure.
   if (wc.status != IBV_WC_WR_FLUSH_ERR) set_error(error_of_send(wc.status));
   return true;
 }
@@ -407,7 +407,7 @@ std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
   const std::uint64_t sent = send_.posted() - before;
   hw.send_room -= static_cast<std::uint32_t>(sent);
   counters_.tx_messages.add(sent);
-  // Of a chain that is refused nobody knows how far the device read it.
+  // If a chain is refused, the number of octets that the device took is not known.
   if (posted) [[likely]]
     counters_.tx_octets.add(octets);
   else
@@ -421,7 +421,7 @@ void VerbsConnectedQueue::lose(rte_mbuf* m, Drop reason) noexcept {
   rte_pktmbuf_free(m);
 }
 
-/// The packet in as many mbufs as the device sends; null: it is lost.
+/// Returns the packet in as many mbufs as the device can send; null: it was dropped.
 rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m) noexcept {
   Drop reason = Drop::kIbTxTooLong;
   rte_mbuf* fits = nullptr;

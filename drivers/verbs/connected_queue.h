@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queue pairs of type RC and UC of a real HCA, their shared receive queue, and the completion
-// queues that all of a link's have in common.
+// RC and UC queue pairs of a real HCA, their shared receive queue, and the completion queues that
+// all queue pairs of a link share.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -20,14 +20,14 @@ namespace ipoib::verbs {
 class VerbsConnectedQueue;
 class VerbsReceiveQueue;
 
-/// Queue pairs by number. Management lcore, but find().
+/// Queue pairs by QPN. Management lcore, except find().
 class QpnTable {
  public:
   [[nodiscard]] VerbsConnectedQueue* find(std::uint32_t qpn) const noexcept {
     const Page* const page = pages_[qpn >> kBits & kMask].load(std::memory_order_acquire);
     return page != nullptr ? (*page)[qpn & kMask].load(std::memory_order_acquire) : nullptr;
   }
-  /// Null: no longer.
+  /// A null `queue` removes the entry.
   void set(std::uint32_t qpn, VerbsConnectedQueue* queue);
 
  private:
@@ -38,30 +38,31 @@ class QpnTable {
   std::vector<std::unique_ptr<Page>> owned_;
 };
 
-/// Mbufs of the longest message that connected queues of the device send as they are.
+/// Largest number of mbufs of a message that connected queues of the device send without a copy.
 [[nodiscard]] std::uint16_t most_segments(const Device& device);
 
-/// A shared receive queue, and the completions of all that receives and sends beside it.
+/// A shared receive queue, and the completion queues of all queue pairs that use it.
 struct ReceiveHardware {
   /// kRefused: the device has no shared receive queue; kInvalidArgument: one buffer would take more
   /// mbufs than the device can fill.
   [[nodiscard]] static Result<std::unique_ptr<ReceiveHardware>> create(
       const Device& device, const PortShared& shared, const fabric::ReceiveQueueConfig& config);
 
-  // The shared receive queue ends first: until then the device may write into the ring's buffers.
+  // The SRQ is destroyed first: until then the device may write into the ring's buffers.
   std::unique_ptr<ReceiveRing> receive;
   CqPtr send_cq;
   CqPtr receive_cq;
   SrqPtr srq;
-  std::uint32_t send_room = 0;  ///< Entries of `send_cq`. Of the worker from here on: not in use.
+  std::uint32_t send_room = 0;  ///< Free entries of `send_cq`; the worker counts them.
 };
 
-/// Worker lcore: rx_burst. Management lcore: the rest, but where it says so.
+/// Worker lcore: rx_burst. Management lcore: the rest, except where stated.
 class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
  public:
   VerbsReceiveQueue(PortShared& shared, const fabric::ReceiveQueueConfig& config);
 
-  /// What the worker uses from now on; the caller waits for the workers before it ends what was.
+  /// Publishes `hw` to the worker. The caller must wait a grace period before it destroys the old
+  /// one.
   void show(ReceiveHardware* hw) noexcept {
     expects_management();
     given_back_.store(0, std::memory_order_relaxed);
@@ -71,7 +72,7 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   [[nodiscard]] ReceiveHardware* shown() const noexcept {
     return shown_.load(std::memory_order_acquire);
   }
-  /// A queue of it has failed since the last call.
+  /// True if one of its connected queues has failed since the last call.
   [[nodiscard]] bool take_failure() noexcept {
     expects_management();
     return failure_.load(std::memory_order_relaxed) &&
@@ -80,24 +81,24 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   [[nodiscard]] bool failure_pending() const noexcept {
     return failure_.load(std::memory_order_relaxed);
   }
-  /// All of it is of no use: the completion queues or the shared receive queue failed. Once.
+  /// True once after a completion queue or the SRQ has failed: the whole queue is unusable.
   [[nodiscard]] bool take_broken() noexcept {
     expects_management();
     return broken_.load(std::memory_order_relaxed) &&
            broken_.exchange(false, std::memory_order_acquire);
   }
-  /// How often the worker has found no completion of a receive left, so far.
+  /// Number of times that the worker has emptied the receive completion queue.
   [[nodiscard]] std::uint64_t emptied() const noexcept {
     return emptied_.load(std::memory_order_acquire);
   }
-  /// Entries of the send completion queue that a queue that ended leaves unused.
+  /// Returns the entries of the send completion queue that a destroyed queue had in use.
   void give_back(std::uint32_t n) noexcept { given_back_.fetch_add(n, std::memory_order_relaxed); }
 
-  /// Worker: completions of sends, before more are posted.
+  /// Worker lcore. Takes the completions of sends, to make room for more.
   void reap(ReceiveHardware& hw) noexcept;
   /// Any lcore.
   void report_failure() noexcept;
-  /// Worker.
+  /// Worker lcore.
   void report_broken() noexcept;
 
   const fabric::ReceiveQueueConfig config;
@@ -120,33 +121,33 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   bool starving_ = false;
 };
 
-/// Worker lcore: tx_burst. Management lcore: the rest, but where it says so.
+/// Worker lcore: tx_burst. Management lcore: the rest, except where stated.
 class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
  public:
-  /// In INIT, and known to `receive_queue`, whose hardware there must be.
+  /// Creates a queue pair in INIT and adds it to `receive_queue`, which must have hardware.
   [[nodiscard]] static Result<std::unique_ptr<VerbsConnectedQueue>> create(
       const Device& device, PortShared& shared, std::uint8_t port, std::uint16_t pkey_index,
       const fabric::ConnectedQueueConfig& config);
-  /// No worker knows it. What is under way is freed and counted.
+  /// No worker may refer to it. Pending packets are freed and counted.
   ~VerbsConnectedQueue();
 
   Status set_ready_to_receive(const PortTables& tables, const fabric::ReadyToReceive& attr);
   Status set_ready_to_send(const fabric::ReadyToSend& attr);
-  /// The end, by this side or the device's: nothing is sent any more. Any but the first is nothing.
-  /// Any lcore.
+  /// Ends sending, on request of this side (kClosed) or after an error of the device. Only the
+  /// first call has an effect. Any lcore.
   void set_error(fabric::QueueError error) noexcept;
-  /// set_error() by this side, whatever became of the queue before: nothing is received any more.
+  /// set_error() by this side, which also ends receiving, even if the queue had failed before.
   void close() noexcept;
-  /// The device is gone, and no worker uses the queue.
+  /// Destroys the queue pair of a lost device; no worker may use it.
   void forget_device();
   [[nodiscard]] fabric::ConnectedQueueInfo info() const;
   [[nodiscard]] fabric::QueueError error() const noexcept {
     return error_.load(std::memory_order_relaxed);
   }
 
-  /// Worker. The completion of a send; true: it was one of this queue's.
+  /// Worker lcore. Handles the completion of a send; false if it is not this queue's.
   bool complete(const ibv_wc& wc, ReceiveHardware& hw, DropCounters& drops) noexcept;
-  /// Worker.
+  /// Worker lcore.
   void count_received(std::uint32_t octets) noexcept {
     expects_worker();
     counters_.rx_messages.add(1);
@@ -154,7 +155,7 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   }
 
   VerbsReceiveQueue& receive_queue;
-  bool reported = false;  ///< That it failed.
+  bool reported = false;  ///< The failure has been reported.
 
  private:
   VerbsConnectedQueue(QueuePair pair, PortShared& shared, std::uint32_t tag,

@@ -25,7 +25,7 @@ struct FreeList {
   void operator()(ibv_device** list) const noexcept { ibv_free_device_list(list); }
 };
 
-/// What keeps this process from all devices alike.
+/// Returns the error that keeps this process from all devices.
 tl::unexpected<Error> no_devices(const std::string& name, int error) {
   if (error == EPERM || error == EACCES)
     return fail(
@@ -64,8 +64,8 @@ Result<ContextPtr> open_context(const std::string& name) {
               errno != 0 ? std::strerror(errno) : "its driver does not say why");
 }
 
-/// A failed completion or shared receive queue leaves no queue pair that uses it of any use: as
-/// good as the device's failure, but that only queue 0 (no queue pair has that number) is named.
+/// A failed completion queue or SRQ makes all queue pairs that use it unusable, so it amounts to a
+/// failure of the device. It is reported as kQueueFailed of QPN 0, which no queue pair has.
 std::optional<DeviceEvent> event_of(const ibv_async_event& event, std::uint8_t port) {
   using Kind = DeviceEvent::Kind;
   switch (event.event_type) {
@@ -86,7 +86,7 @@ std::optional<DeviceEvent> event_of(const ibv_async_event& event, std::uint8_t p
   return DeviceEvent{.kind = Kind::kPort, .port_event = *kind};
 }
 
-/// The kernel's own word; a device that is on no bus has none.
+/// Reads the node from sysfs; a device without a bus has none.
 int read_numa_node(const ibv_device* device) {
   std::ifstream file{std::string{device->ibdev_path} + "/device/numa_node"};
   int node = -1;
@@ -131,7 +131,7 @@ Result<std::unique_ptr<Device>> Device::open(const std::string& name, std::uint8
   return device;
 }
 
-/// One is enough: all queues of a port belong to one worker. Without it everything works.
+/// One is enough because all queues of a port belong to one worker. It is optional.
 void Device::make_thread_domain() {
   ibv_td_init_attr thread{};
   td_.reset(ibv_alloc_td(context(), &thread));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An open device of libibverbs with its protection domain, and what it says without being asked.
+// An open device of libibverbs with its protection domain and its asynchronous events.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,9 +18,9 @@ namespace ipoib::verbs {
 /// One asynchronous event. Source: ibv_get_async_event(3).
 struct DeviceEvent {
   enum class Kind {
-    kPort,              ///< See `port_event`; kFatal is the whole device's.
-    kQueueFailed,       ///< QP `qpn`, and everything else that shares its completions.
-    kQueueEstablished,  ///< QP `qpn` heard its peer.
+    kPort,              ///< See `port_event`; kFatal concerns the whole device.
+    kQueueFailed,       ///< QP `qpn`; 0: a completion queue or SRQ.
+    kQueueEstablished,  ///< QP `qpn` received from its peer.
   };
   Kind kind;
   fabric::PortEvent port_event{};
@@ -30,8 +30,8 @@ struct DeviceEvent {
 /// Management lcore only.
 class Device {
  public:
-  /// kNotFound (no such device, or port), kRefused (permission), kUnavailable (why): each says
-  /// what to do about it.
+  /// kNotFound (no such device or port), kRefused (permission), kNoResources (protection domain),
+  /// kUnavailable (other reasons): the message names the remedy, if known.
   [[nodiscard]] static Result<std::unique_ptr<Device>> open(const std::string& name,
                                                             std::uint8_t port);
   Device(const Device&) = delete;
@@ -40,8 +40,8 @@ class Device {
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   /// Protection domain of memory and address handles.
   [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
-  /// Protection domain of queues, each of which one thread uses at a time: a parent domain with a
-  /// thread domain, where the provider has them, so that it takes no lock for a post or a poll.
+  /// Protection domain of queues, each used by one thread at a time. If the provider has thread
+  /// domains, it is a parent domain with one of them, so that posts and polls take no lock.
   [[nodiscard]] ibv_pd* queue_pd() const { return queue_pd_ ? queue_pd_.get() : pd_.get(); }
   [[nodiscard]] bool has_thread_domain() const { return queue_pd_ != nullptr; }
   [[nodiscard]] const ibv_device_attr& attr() const { return attr_; }
@@ -49,13 +49,13 @@ class Device {
     return (attr_.device_cap_flags & flag) != 0;
   }
   [[nodiscard]] bool ethernet() const { return ethernet_; }
-  /// Node of memory and CPUs that the device is attached to; -1: not known, or the machine has one.
+  /// NUMA node that the device is attached to; -1: not known, or the machine has only one.
   [[nodiscard]] int numa_node() const { return numa_node_; }
 
-  /// False: the kernel wants the device back and waits until it is closed, which some drivers
-  /// (rdma_rxe) tell nobody.
+  /// False: the kernel is removing the device and waits until it is closed, which some drivers
+  /// (rdma_rxe) do not report as an event.
   [[nodiscard]] bool present() const;
-  /// Events of this port and of the whole device; others are passed over.
+  /// Returns the next event of this port, a queue or the whole device; skips other ports' events.
   [[nodiscard]] std::optional<DeviceEvent> next_event();
 
  private:
@@ -67,13 +67,13 @@ class Device {
   ContextPtr context_;
   PdPtr pd_;
   TdPtr td_;
-  PdPtr queue_pd_;  ///< Parent domain of the two; null: the provider has no thread domains.
+  PdPtr queue_pd_;  ///< Parent domain of pd_ and td_; null: the provider has no thread domains.
   ibv_device_attr attr_{};
   bool ethernet_ = false;
   int numa_node_ = -1;
 };
 
-/// While one lives, memory that this thread asks for comes from a node, where there is some.
+/// While it exists, memory that this thread allocates comes from `node`, if it has any left.
 class PreferNode {
  public:
   explicit PreferNode(int node);

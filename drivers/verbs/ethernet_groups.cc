@@ -19,7 +19,7 @@ Status EthernetGroups::join(unsigned netdev, const wire::Gid& mgid) {
     ++known->second.users;
     return {};
   }
-  // One socket a group: a socket takes only a few of them.
+  // One socket per group, because a socket can join only a few groups.
   const int fd = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ipv6_mreq request{};
   request.ipv6mr_interface = netdev;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Multicast groups of a port of Ethernet link layer, as the network device beneath it knows them.
+// Multicast groups that the network device beneath a port of Ethernet link layer has joined.
 #pragma once
 
 #include <map>
@@ -9,9 +9,9 @@
 
 namespace ipoib::verbs {
 
-/// RoCE version 2 carries an MGID as an IPv6 group, and kernels before 6.8 do not join it for a
-/// software device (rdma_rxe): its packets would end in the kernel's IPv6 input. Harmless
-/// elsewhere. Management lcore only.
+/// Management lcore only. RoCE version 2 carries an MGID as an IPv6 group, and kernels before 6.8
+/// do not join it for a software device (rdma_rxe): its packets would end in the kernel's IPv6
+/// input. The join is harmless for other devices and kernels.
 class EthernetGroups {
  public:
   EthernetGroups() = default;
@@ -19,14 +19,14 @@ class EthernetGroups {
   EthernetGroups& operator=(const EthernetGroups&) = delete;
   ~EthernetGroups() { clear(); }
 
-  /// Each join() is followed by a leave() or clear().
+  /// Each join() must be followed by a leave() or clear().
   Status join(unsigned netdev, const wire::Gid& mgid);
   void leave(const wire::Gid& mgid);
   void clear();
 
  private:
   struct Membership {
-    int socket;  ///< Which is why the group stays joined.
+    int socket;  ///< Keeps the group joined while it is open.
     unsigned users;
   };
   std::map<wire::Gid, Membership> joined_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects of libibverbs that end when their owner does.
+// Owning pointers to objects of libibverbs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,7 +8,7 @@
 
 namespace ipoib::verbs {
 
-/// `kDestroy` fails only for objects that others still use, and then for good.
+/// `kDestroy` fails only for objects that are still in use; these are leaked.
 template <auto kDestroy>
 struct Destroy {
   template <class T>
@@ -17,7 +17,7 @@ struct Destroy {
   }
 };
 
-/// The library has it inline only, so it is no argument of Destroy.
+/// ibv_dealloc_td() is only an inline function, so it cannot be an argument of Destroy.
 struct DestroyTd {
   void operator()(ibv_td* td) const noexcept { static_cast<void>(ibv_dealloc_td(td)); }
 };

@@ -15,7 +15,7 @@ namespace {
 
 using Range = MemoryMap::Range;
 
-/// Chunks of all mempools; those that touch are one.
+/// Returns the chunks of all mempools; adjacent chunks are merged.
 std::vector<Range> mempool_memory() {
   std::vector<Range> chunks;
   rte_mempool_walk(
@@ -82,7 +82,7 @@ Status Memory::register_pools(ibv_pd* pd) {
       continue;
     }
     range.lkey = region->lkey;
-    // A younger registration of a pool that has grown goes before the older ones within it.
+    // A new registration of a grown mempool replaces the older ranges within it.
     std::erase_if(ranges_,
                   [&](const Range& r) { return range.begin <= r.begin && r.end <= range.end; });
     ranges_.push_back(range);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory of mempools that the device may read and write: registered at first sight, known to
-// workers by address.
+// Memory of mempools that the device may read and write. It is registered when it is first seen;
+// workers look it up by address.
 #pragma once
 
 #include <rte_mempool.h>
@@ -20,7 +20,7 @@
 
 namespace ipoib::verbs {
 
-/// Registered memory, by address. Never changes once it is published.
+/// Registered memory by address. Immutable once it is published.
 class MemoryMap {
  public:
   struct Range {
@@ -32,31 +32,31 @@ class MemoryMap {
   };
 
   explicit MemoryMap(std::vector<Range> ranges);
-  /// Null: none holds the address.
+  /// Returns null if no range holds the address.
   [[nodiscard]] const Range* find(std::uintptr_t at) const noexcept;
 
  private:
-  std::vector<Range> ranges_;  ///< In order.
+  std::vector<Range> ranges_;  ///< Sorted by address.
 };
 
-/// Management lcore, but map() and miss(), which are anybody's.
+/// Management lcore, except map() and miss() (any lcore).
 class Memory {
  public:
   Memory(std::string name, const fabric::Grace& grace) : name_{std::move(name)}, grace_{grace} {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Registers what mempools have and is not registered yet. kNoResources names the memlock limit.
+  /// Registers the mempool memory that is not registered yet. kNoResources names the memlock limit.
   Status register_pools(ibv_pd* pd);
-  /// Nothing that uses it is left.
+  /// Ends all registrations. No queue may use them any more.
   void clear();
 
-  /// For one burst; never null.
+  /// Returns the current map, which is valid for one burst.
   [[nodiscard]] const MemoryMap& map() const noexcept {
     // Pairs with the release store of publish().
     return *map_.load(std::memory_order_acquire);
   }
-  /// A worker met memory that is not registered: a mempool younger than the last look.
+  /// Reports unregistered memory: a mempool is newer than the last register_pools().
   void miss() noexcept { missed_.store(true, std::memory_order_relaxed); }
   [[nodiscard]] bool take_miss() noexcept {
     expects_management();
@@ -78,10 +78,10 @@ class Memory {
   std::atomic<bool> missed_{false};
 };
 
-/// The lkeys as one queue's worker looks them up: packets mostly come from one mempool.
+/// Caches the latest lkey of one queue, because packets mostly come from one mempool.
 class LkeyCache {
  public:
-  /// False: not registered.
+  /// False if the memory is not registered.
   [[nodiscard]] bool find(const MemoryMap& map, const void* address, std::uint32_t& lkey) noexcept {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
     if (!last_.holds(at)) [[unlikely]] {
@@ -92,7 +92,7 @@ class LkeyCache {
     lkey = last_.lkey;
     return true;
   }
-  /// Registrations are others now.
+  /// Drops the cached lkey, for changed registrations.
   void forget() noexcept { last_ = {}; }
 
  private:

@@ -22,8 +22,8 @@ fabric::PortState state_of(ibv_port_state state) {
   }
 }
 
-/// Verbs have the speeds of both fields of a PortInfo in one: the extended ones in the upper half,
-/// and FDR-10, which has no field of its own, as 8.
+/// Verbs have one field for both speed fields of a PortInfo: extended speeds are in the upper half,
+/// and FDR-10, which has no field of its own, is 8.
 std::uint8_t rate_of(const ibv_port_attr& port) {
   constexpr std::uint8_t kFdr10 = 8;
   const std::uint8_t plain = port.active_speed == kFdr10 ? 4 : port.active_speed & 0x7;
@@ -107,7 +107,7 @@ Result<PortView> query_port(const Device& device, std::uint8_t port) {
   attr.state = state_of(told.state);
   view.pkeys = read_pkeys(device, port, told.pkey_tbl_len);
   attr.pkeys = view.pkeys;
-  // Holes, and entries that are no partition.
+  // Removes holes, and entries without a partition.
   std::erase_if(attr.pkeys, [](std::uint16_t pkey) { return (pkey & ~wire::kFullMemberBit) == 0; });
   return view;
 }
@@ -146,7 +146,7 @@ Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr&
   attr.port_num = tables.port;
   attr.dlid = tables.ethernet ? std::uint16_t{0} : to.dlid;
   attr.sl = to.sl;
-  attr.static_rate = limits ? to.rate : std::uint8_t{0};  // verbs number rates as the SA does
+  attr.static_rate = limits ? to.rate : std::uint8_t{0};  // Verbs use the rate codes of the SA.
   attr.is_global = to.global ? 1 : 0;
   if (to.global) {
     attr.grh.dgid = raw_of(to.dgid);
@@ -154,7 +154,7 @@ Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr&
     attr.grh.sgid_index = tables.gid_index;
     attr.grh.hop_limit = to.hop_limit;
     attr.grh.traffic_class = to.tclass;
-    // Of Ethernet link layer it is IPv6's, which has no hop limit 0.
+    // On Ethernet link layer it is the IPv6 hop limit, which must not be 0.
     if (tables.ethernet) attr.grh.hop_limit = std::max<std::uint8_t>(to.hop_limit, 1);
   }
   return attr;

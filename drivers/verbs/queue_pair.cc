@@ -12,7 +12,7 @@
 namespace ipoib::verbs {
 namespace {
 
-/// Octets worth copying into the work request instead of having the device fetch them: small IP
+/// Most octets that are copied into a work request instead of fetched by the device: small IP
 /// packets with their IPoIB header.
 constexpr std::uint32_t kInline = 128;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Making queue pairs with the best that a provider has to offer.
+// Creates queue pairs with the best features that a provider offers.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -15,27 +15,27 @@ namespace ipoib::verbs {
 
 struct QueuePair {
   QpPtr qp;
-  ibv_qp_ex* extended = nullptr;  ///< The same; null: its provider knows no ibv_wr_*.
-  SendLimits limits;              ///< As asked for, and what the provider made of them.
+  ibv_qp_ex* extended = nullptr;  ///< Extended `qp`; null: its provider has no ibv_wr_*.
+  SendLimits limits;              ///< Requested limits; `max_inline` as granted.
 };
 
-/// `wanted` says all but the protection domain and inline data; `limits.depth` and `limits.max_sge`
-/// are asked for. Errors tell what the provider lacks.
+/// `wanted` has all attributes except the protection domain, inline data and the send queue's
+/// `limits.depth` and `limits.max_sge`. Errors name the feature that the provider lacks.
 [[nodiscard]] Result<QueuePair> create_qp(const Device& device, ibv_qp_init_attr_ex wanted,
                                           const SendLimits& limits);
 
-/// For one thread, where the provider knows the difference. Null: errno says why. Nobody waits for
-/// its completions.
+/// Creates a completion queue without completion channel, for one thread if the provider supports
+/// that. Null: errno has the reason.
 [[nodiscard]] CqPtr create_cq(const Device& device, std::uint32_t entries);
 
-/// Of `device`, for a send queue that `wanted` work requests should fit into.
+/// Returns the limits of a send queue of `device`; `wanted` and `max_sge` are upper bounds.
 [[nodiscard]] SendLimits send_limits(const Device& device, std::uint32_t wanted,
                                      std::uint32_t max_sge);
 
-/// Tells queues of all devices apart, those that are no more too. Management lcore only.
+/// Returns a number unique among queues of all devices, destroyed ones too. Management lcore only.
 [[nodiscard]] std::uint32_t next_queue_number();
 
-/// To the next state; `mask` without the state's own bit. The system's error number, or 0.
+/// Moves `qp` to `state`; `mask` leaves out IBV_QP_STATE. Returns 0 or an errno value.
 [[nodiscard]] int modify(ibv_qp& qp, ibv_qp_state state, ibv_qp_attr attr, int mask);
 
 }  // namespace ipoib::verbs

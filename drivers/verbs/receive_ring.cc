@@ -11,7 +11,7 @@ namespace ipoib::verbs {
 namespace {
 
 constexpr std::uint32_t kChain = 32;
-constexpr std::uint32_t kChainOfLong = 4;  ///< Buffers of several mbufs.
+constexpr std::uint32_t kChainOfLong = 4;  ///< For buffers of several mbufs.
 
 }  // namespace
 
@@ -44,13 +44,13 @@ ReceiveRing::~ReceiveRing() {
   rte_pktmbuf_free_bulk(mbufs_.data(), static_cast<unsigned>(mbufs_.size()));
 }
 
-/// Gives the last `n` free places the mbufs they lack. Returns how many of them, from the end, have
-/// all of theirs.
+/// Allocates the missing mbufs of the last `n` free places. Returns the number of complete places,
+/// counted from the end.
 std::uint32_t ReceiveRing::supply(std::uint32_t n) noexcept {
   std::array<rte_mbuf**, kChain> lacking;
   std::array<rte_mbuf*, kChain> fresh;
   unsigned wanted = 0;
-  std::uint32_t whole = 0;  // Places before those that `lacking` has begun with.
+  std::uint32_t whole = 0;  // Complete places before the first one in `lacking`.
   const auto get = [&] {
     if (rte_pktmbuf_alloc_bulk(config_.pool, fresh.data(), wanted) != 0) return false;
     for (unsigned i = 0; i < wanted; ++i) *lacking[i] = fresh[i];
@@ -69,7 +69,8 @@ std::uint32_t ReceiveRing::supply(std::uint32_t n) noexcept {
   return wanted == 0 || get() ? n : whole;
 }
 
-/// The chain's first `n` work requests are for the last places of free_.
+/// Fills the chain's first `n` work requests from the last places of free_. False: an mbuf's memory
+/// is not registered.
 bool ReceiveRing::describe(std::uint32_t n, const MemoryMap& map) noexcept {
   const std::uint32_t segments = config_.segments;
   ibv_recv_wr* request = requests_.data();
@@ -90,7 +91,7 @@ bool ReceiveRing::describe(std::uint32_t n, const MemoryMap& map) noexcept {
   return true;
 }
 
-/// The chain's first `n`, which are for the last places of free_.
+/// Posts the chain's first `n` work requests, which are for the last places of free_.
 bool ReceiveRing::post(std::uint32_t n) noexcept {
   ibv_recv_wr*& end = requests_[n - 1].next;
   ibv_recv_wr* const next = std::exchange(end, nullptr);
@@ -113,7 +114,7 @@ ReceiveRing::Fill ReceiveRing::fill(const MemoryMap& map, bool all) noexcept {
   return Fill::kDone;
 }
 
-/// A buffer of several mbufs, as many as the packet fills.
+/// Takes a buffer of several mbufs: those that the packet fills.
 rte_mbuf* ReceiveRing::take_chain(rte_mbuf** mbufs, std::uint32_t octets) noexcept {
   rte_mbuf* const first = mbufs[0];
   first->pkt_len = octets;

@@ -27,7 +27,7 @@ SendQueue::SendQueue(ibv_qp* qp, ibv_qp_ex* extended, const SendLimits& limits, 
   }
 }
 
-/// Returns how many the device took, from the front.
+/// Returns the number of packets that the device took, from the front.
 unsigned SendQueue::post_chain() noexcept {
   ibv_send_wr& last = requests_[chained_ - 1];
   ibv_send_wr* const next = last.next;
@@ -44,7 +44,7 @@ unsigned SendQueue::post_extended() noexcept {
   for (unsigned i = 0; i < chained_; ++i) {
     const ibv_send_wr& request = requests_[i];
     qp->wr_id = request.wr_id;
-    // The kernel's software device has to be told of inline data by flag too.
+    // The kernel's software device also needs the flag for inline data.
     qp->wr_flags = request.send_flags;
     ibv_wr_send(qp);
     if (request.wr.ud.ah != nullptr)
@@ -62,10 +62,10 @@ bool SendQueue::post(DropCounters& drops, fabric::TxLost& lost) noexcept {
   expects(chained_ <= room(), "the queue pair takes the chain");
   if (chained_ == 0) return true;
   requests_[chained_ - 1].send_flags |= IBV_SEND_SIGNALED;
-  // Not lists: the provider of rxe gets their lengths wrong up to rdma-core 44 at least.
+  // No lists: the provider of rxe gets their lengths wrong, up to rdma-core 44 at least.
   const bool single = sges_used_ == chained_;
   const unsigned taken = extended_ != nullptr && single ? post_extended() : post_chain();
-  // Those that were copied into their work requests too: freeing many at once costs less.
+  // Packets sent inline are kept too, because freeing many at once costs less.
   const std::uint64_t begin = get(posted_);
   for (unsigned i = 0; i < taken; ++i) under_way_[(begin + i) & (limits_.depth - 1)] = chain_[i];
   posted_.store(begin + taken, std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The send side of one queue pair: packets become work requests in a chain, of which the last is
-// signalled; its completion is that of all before it. Source: ibv_post_send(3), ibv_wr_post(3).
+// The send side of one queue pair. Packets are posted as a chain of work requests. Only the last
+// one is signalled; its completion completes all before it. Source: ibv_post_send(3),
+// ibv_wr_post(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,22 +19,22 @@
 
 namespace ipoib::verbs {
 
-/// What the queue pair was made with.
+/// Limits that the queue pair was created with.
 struct SendLimits {
   std::uint32_t depth = 0;  ///< Work requests, a power of two.
   std::uint32_t max_sge = 1;
   std::uint32_t max_inline = 0;  ///< Octets.
-  bool checksum = false;         ///< IBV_SEND_IP_CSUM may be asked for.
+  bool checksum = false;         ///< IBV_SEND_IP_CSUM may be used.
 };
 
-/// Worker lcore; but management lcore the constructor and, while no worker uses it, complete() and
-/// flush(); any thread posted(), done() and what follows from them.
+/// Worker lcore, except the constructor and, while no worker uses the queue, complete() and flush()
+/// (management lcore), and posted(), done(), used() and room() (any thread).
 class SendQueue {
  public:
-  /// Packets of one chain.
+  /// Most packets in one chain.
   static constexpr unsigned kChain = 32;
 
-  /// `extended`: the same queue pair, where its provider has ibv_wr_*; null: ibv_post_send.
+  /// `extended`: the same queue pair, if its provider has ibv_wr_*; null: ibv_post_send is used.
   /// `tag`: upper half of all work request IDs.
   SendQueue(ibv_qp* qp, ibv_qp_ex* extended, const SendLimits& limits, std::uint32_t tag);
   SendQueue(const SendQueue&) = delete;
@@ -46,8 +47,8 @@ class SendQueue {
   [[nodiscard]] std::uint32_t room() const noexcept { return limits_.depth - used(); }
   [[nodiscard]] const SendLimits& limits() const noexcept { return limits_; }
 
-  /// Another packet for the chain, which must have room for it. False, and nothing changed: memory
-  /// of it is not registered. `ah` null: a connected queue pair.
+  /// Adds a packet to the chain, which must have room for it. False, with nothing changed, if
+  /// memory of it is not registered. `ah` is null for a connected queue pair.
   [[nodiscard]] bool add(rte_mbuf* m, const MemoryMap& map, ibv_ah* ah, std::uint32_t qpn,
                          std::uint32_t qkey) noexcept {
     expects_worker();
@@ -75,13 +76,13 @@ class SendQueue {
   [[nodiscard]] bool chain_full(const rte_mbuf* next) const noexcept {
     return chained_ == kChain || sges_used_ + next->nb_segs > sges_.size();
   }
-  /// Posts the chain. False: the device did not take all of it; the rest is freed and counted.
+  /// Posts the chain. False if the device did not take all of it; the rest is freed and counted.
   [[nodiscard]] bool post(DropCounters& drops, fabric::TxLost& lost) noexcept;
 
-  /// The work request with this ID has completed, and so have all before it. False: it is none of
-  /// those under way.
+  /// Completes the work request with this ID and all before it, and frees their packets. False if
+  /// it is not pending.
   bool complete(std::uint64_t wr_id) noexcept;
-  /// Frees what is under way; returns how many packets.
+  /// Frees all pending packets and returns their number.
   std::uint32_t flush() noexcept;
 
   // Any thread.
@@ -104,14 +105,14 @@ class SendQueue {
   std::atomic<std::uint64_t> done_{0};
   unsigned chained_ = 0;
   unsigned sges_used_ = 0;
-  std::uint64_t offload_;                   ///< What of an mbuf's flags asks for a checksum.
-  std::unique_ptr<rte_mbuf*[]> under_way_;  ///< By place.
+  std::uint64_t offload_;                   ///< Mbuf flags that request a checksum.
+  std::unique_ptr<rte_mbuf*[]> under_way_;  ///< Index: place.
   std::array<rte_mbuf*, kChain> chain_;
   std::array<ibv_send_wr, kChain> requests_{};
   std::array<ibv_sge, 4 * kChain> sges_{};
 };
 
-/// Error of a completion that ends a packet without having sent it.
+/// True if the work request has failed.
 [[nodiscard]] inline bool failed(const ibv_wc& wc) noexcept {
   return wc.status != IBV_WC_SUCCESS;
 }

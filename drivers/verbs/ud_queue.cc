@@ -23,9 +23,9 @@ namespace {
 constexpr std::uint32_t kGrhLen = sizeof(wire::Grh);
 static_assert(kGrhLen <= RTE_PKTMBUF_HEADROOM);
 constexpr std::uint16_t kMostPolled = 64;
-/// Completions of sends are looked for when so many are under way, or when nothing was received.
+/// Send completions are polled when this many sends are pending, or when no packet was received.
 constexpr std::uint32_t kReapAt = 128;
-constexpr std::uint32_t kMostSegments = 8;  ///< Mbufs of one packet to send.
+constexpr std::uint32_t kMostSegments = 8;  ///< Most mbufs of a packet to send.
 
 }  // namespace
 
@@ -75,8 +75,8 @@ Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
   return hw;
 }
 
-/// A kernel keeps a queue pair that is attached to groups, and with it what the device may write
-/// to.
+/// Detaches all groups, because the kernel keeps a queue pair that is attached to one, and the
+/// device could still write into its buffers.
 UdHardware::~UdHardware() {
   while (!groups_.empty()) {
     const auto [mgid, mlid] = *groups_.begin();
@@ -84,7 +84,7 @@ UdHardware::~UdHardware() {
   }
 }
 
-/// From RESET to RTS.
+/// Moves the queue pair from RESET to RTS.
 Status UdHardware::start(UdKeys keys) {
   const auto step = [&](ibv_qp_state state, const ibv_qp_attr& attr, int mask) -> Status {
     const int error = modify(*qp, state, attr, mask);
@@ -110,12 +110,12 @@ Status UdHardware::start(UdKeys keys) {
 
 Status UdHardware::restart(UdKeys keys, PortShared& shared) {
   expects_management();
-  // A queue pair that has failed already may not go to the state it is in.
+  // May fail if the queue pair is in error already.
   static_cast<void>(modify(*qp, IBV_QPS_ERR, {}, 0));
   if (const int error = modify(*qp, IBV_QPS_RESET, {}, 0); error != 0)
     return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be reset: {}", name_, qp->qp_num,
                 std::strerror(error));
-  // What it leaves behind in the completion queues is of no other meaning any more.
+  // Drains the completion queues: old completions only free and count their packets.
   const auto drain = [](ibv_cq* cq, const auto& succeeded) {
     std::array<ibv_wc, 16> stale;
     for (int n = 1; n > 0;) {
@@ -190,7 +190,7 @@ void VerbsUdQueue::end_hardware() {
   set_qpn(0);
 }
 
-/// A packet that was taken.
+/// Drops a packet that was accepted from the caller.
 void VerbsUdQueue::lose(rte_mbuf* m, Drop reason) noexcept {
   shared_.drops.add(reason);
   tx_lost_.add(m->pkt_len);
@@ -227,7 +227,7 @@ std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16
   for (int i = 0; i < got; ++i) {
     const ibv_wc& wc = completions[static_cast<unsigned>(i)];
     if (!hw.receive->is_current(wc.wr_id)) [[unlikely]] {
-      // Late: the queue pair was restarted meanwhile.
+      // Late: the queue pair has been restarted since.
       if (!failed(wc)) shared_.drops.add(Drop::kIbQueueState);
       continue;
     }
@@ -268,13 +268,13 @@ void VerbsUdQueue::fill(UdHardware& hw) noexcept {
     starving_ = false;
     return;
   }
-  // Better to lose packets while there are no mbufs than to stop receiving.
+  // While there are no mbufs, dropping packets is better than not receiving.
   starving_ = filled == Fill::kNoMbufs && hw.receive->posted() < hw.receive->depth() / 4;
   if (filled == Fill::kUnregistered) shared_.memory.miss();
   if (filled == Fill::kRefused) report_failure(IBV_WC_GENERAL_ERR);
 }
 
-/// Nothing was received: time for what else the queue needs.
+/// Called if no packet was received: takes send completions and refills the receive ring.
 void VerbsUdQueue::idle(UdHardware& hw) noexcept {
   if (hw.send->used() != 0) reap(hw);
   if (hw.receive->posted() != hw.receive->depth()) [[unlikely]]
@@ -288,7 +288,7 @@ void VerbsUdQueue::reap(UdHardware& hw) noexcept {
     n = ibv_poll_cq(hw.send_cq.get(), static_cast<int>(completions.size()), completions.data());
     for (int i = 0; i < n; ++i) {
       const ibv_wc& wc = completions[static_cast<unsigned>(i)];
-      // Late ones are of before a restart, which has counted them.
+      // Late completions are from before a restart, which has counted them.
       if (!hw.send->complete(wc.wr_id) || !failed(wc)) [[likely]]
         continue;
       shared_.drops.add(Drop::kIbTxFlushed);
@@ -327,7 +327,7 @@ std::uint16_t VerbsUdQueue::send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t 
   return taken;
 }
 
-/// The packet in as many mbufs as the device sends; null: it is lost.
+/// Returns the packet in as many mbufs as the device can send; null: it was dropped.
 rte_mbuf* VerbsUdQueue::sendable(const UdHardware& hw, rte_mbuf* m) noexcept {
   Drop reason = Drop::kIbTxTooLong;
   rte_mbuf* fits = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A UD queue pair of a real HCA. The queue outlives its hardware: a device that goes away takes
-// the queue pair with it, and one that comes back brings another.
+// A UD queue of a real HCA. The queue outlives its hardware: the queue pair is destroyed when the
+// device goes away, and another one is created when it comes back.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -27,21 +27,21 @@
 
 namespace ipoib::verbs {
 
-/// What all queues of a port share. Outlives them.
+/// State that all queues of a port share. It outlives them.
 struct PortShared {
   std::string name;
   rte_mempool* pool = nullptr;
-  Doorbell* doorbell = nullptr;  ///< Rung when a queue has failed; null: nobody sleeps.
+  Doorbell* doorbell = nullptr;  ///< Rung when a queue has failed; null: no lcore sleeps.
   Memory& memory;
   AhTable& ahs;
   DropCounters& drops;  ///< Writer: the worker that owns the port's queues.
   std::uint32_t rxd = 512;
   std::uint32_t txd = 512;
-  // Packets lost with the hardware they were in; the worker that next polls a queue counts them.
-  std::atomic<std::uint32_t> unsent{0};   ///< Drop::kIbTxFlushed
-  std::atomic<std::uint32_t> untaken{0};  ///< Received: Drop::kIbQueueState
+  // Packets lost with their hardware; the worker that next polls a queue counts them.
+  std::atomic<std::uint32_t> unsent{0};   ///< Packets to send: Drop::kIbTxFlushed.
+  std::atomic<std::uint32_t> untaken{0};  ///< Received packets: Drop::kIbQueueState.
 
-  /// Worker.
+  /// Worker lcore.
   void count_lost() noexcept {
     expects_worker();
     if ((unsent.load(std::memory_order_relaxed) | untaken.load(std::memory_order_relaxed)) == 0)
@@ -58,11 +58,11 @@ struct UdKeys {
   std::uint32_t qkey = 0;
 };
 
-/// Queue pair, completion queues and what is under way in them.
+/// Queue pair, completion queues and the packets in them.
 class UdHardware {
  public:
-  /// Ready to send, receive buffers posted, which hold `most_received` octets at least. kRefused
-  /// names a missing permission or feature.
+  /// Creates hardware that is ready to send, with posted receive buffers of at least
+  /// `most_received` octets. kRefused names a missing permission or feature.
   [[nodiscard]] static Result<std::unique_ptr<UdHardware>> create(const Device& device,
                                                                   const PortShared& shared,
                                                                   std::uint8_t port,
@@ -70,23 +70,24 @@ class UdHardware {
                                                                   UdKeys keys);
   ~UdHardware();
 
-  /// Out of error, with keys that may be others and what was under way lost. No worker uses it.
+  /// Resets the queue pair and starts it with `keys`, which may be new. Pending packets are lost.
+  /// No worker may use it.
   Status restart(UdKeys keys, PortShared& shared);
   Status set_qkey(std::uint32_t qkey);
   Status attach(const wire::Gid& mgid, std::uint16_t mlid);
-  /// Nothing where it is not attached.
+  /// Does nothing if the queue pair is not attached.
   Status detach(const wire::Gid& mgid, std::uint16_t mlid);
   [[nodiscard]] bool attached(const wire::Gid& mgid, std::uint16_t mlid) const {
     return groups_.contains({mgid, mlid});
   }
 
-  // The queue pair ends first: until then the device may use what the others hold.
+  // The queue pair is destroyed first: until then the device may use the others' buffers.
   std::unique_ptr<ReceiveRing> receive;
   std::unique_ptr<SendQueue> send;
   CqPtr send_cq;
   CqPtr receive_cq;
   QpPtr qp;
-  std::uint32_t number = 0;  ///< Tells it from all others that ever were.
+  std::uint32_t number = 0;  ///< Unique among all queues ever created.
   /// Octets of the longest packet to send, IPoIB header included.
   std::atomic<std::uint32_t> mtu{0};
 
@@ -99,34 +100,34 @@ class UdHardware {
   std::uint8_t port_;
 };
 
-/// Worker lcore: bursts. Management lcore: the rest, but where it says so.
+/// Worker lcore: bursts. Management lcore: the rest, except where stated.
 class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
  public:
   VerbsUdQueue(PortShared& shared, std::uint16_t pkey);
 
-  /// What the worker uses from now on; the caller waits for the workers before it ends what was.
-  /// Null: nothing, and packets to send are lost by this reason.
+  /// Publishes `hardware` to the worker. The caller must wait a grace period before it destroys the
+  /// old one. With null, packets to send are dropped with reason `absent`.
   void show(UdHardware* hardware, Drop absent = Drop::kIbPortDown) noexcept;
-  /// Why the hardware has failed: once.
+  /// Returns the cause of a failure of the hardware, once.
   [[nodiscard]] std::optional<ibv_wc_status> take_failure() noexcept {
     expects_management();
     if (failure_.load(std::memory_order_relaxed) == IBV_WC_SUCCESS) return std::nullopt;
     return failure_.exchange(IBV_WC_SUCCESS, std::memory_order_acquire);
   }
-  /// Any lcore. What is flushed only follows from something else.
+  /// Any lcore. Flush errors are secondary: another cause replaces them.
   void fail(ibv_wc_status why) noexcept {
     auto expected = IBV_WC_SUCCESS;
     if (!failure_.compare_exchange_strong(expected, why, std::memory_order_release) &&
         expected == IBV_WC_WR_FLUSH_ERR)
       failure_.store(why, std::memory_order_release);
   }
-  /// A completion queue has failed, which no restart mends: once.
+  /// True once after a completion queue has failed, which a restart cannot repair.
   [[nodiscard]] bool take_broken() noexcept {
     expects_management();
     return broken_.load(std::memory_order_relaxed) &&
            broken_.exchange(false, std::memory_order_acquire);
   }
-  /// No worker uses the hardware any more.
+  /// Destroys the hardware, which no worker may use any more.
   void end_hardware();
   void set_qkey(std::uint32_t qkey) noexcept {
     expects_management();
@@ -143,12 +144,12 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
     friend bool operator==(const Attachment&, const Attachment&) = default;
   };
 
-  // The management lcore's.
+  // Management lcore only.
   const std::uint16_t pkey;
   std::unique_ptr<UdHardware> hardware;  ///< Null while the device is away.
   std::vector<Attachment> attachments;
   std::uint16_t pkey_index = 0;
-  TimePoint next_restart{};  ///< Not before.
+  TimePoint next_restart{};  ///< Earliest time of the next restart.
   using UdQueue::set_qpn;
 
  private:
@@ -171,8 +172,8 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   std::atomic<ibv_wc_status> failure_{IBV_WC_SUCCESS};
   std::atomic<bool> broken_{false};
   std::atomic<std::uint32_t> qkey_{0};
-  // The worker's.
-  bool starving_ = false;  ///< No mbufs: received packets give up theirs.
+  // Worker lcore only.
+  bool starving_ = false;  ///< No mbufs: received packets are dropped to reuse theirs.
 };
 
 }  // namespace ipoib::verbs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queues, groups and address handles of a verbs port; the device beneath them: verbs_hca_device.cc.
+// Queues, groups and address handles of a verbs port. verbs_hca_device.cc handles the device.
 #include "drivers/verbs/verbs_hca.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace ipoib::verbs {
 
 namespace {
 
-/// Until the link layer is known, and so who carries MADs.
+/// Placeholder while no carrier of MADs exists, for example until the link layer is known.
 class NoMadPort final : public fabric::MadPort {
  public:
   Status send(const fabric::MadAddress& /*to*/,
@@ -47,7 +47,7 @@ Result<std::unique_ptr<VerbsHca>> VerbsHca::create(VerbsHcaConfig config) {
   if (auto ok = fabric::register_packet_meta(); !ok) return tl::make_unexpected(ok.error());
   std::unique_ptr<VerbsHca> hca{new VerbsHca{std::move(config)}};
   hca->look_for_device();
-  hca->events_ = {};  // what the port starts as is no news
+  hca->events_ = {};  // The initial state of the port is not an event.
   return hca;
 }
 
@@ -233,7 +233,7 @@ void VerbsHca::destroy_connected_queue(fabric::ConnectedQueue& queue) {
   const auto found = find(connected_queues_, &queue);
   if (found == connected_queues_.end()) return;
   VerbsReceiveQueue& receive = (*found)->receive_queue;
-  // Another device may have given the number to another queue.
+  // After a change of the device, another queue may have this QPN.
   if (receive.queues.find(queue.qpn()) == found->get()) receive.queues.set(queue.qpn(), nullptr);
   (*found)->close();
   closing_.push_back({std::move(*found), grace_.start(), std::nullopt});

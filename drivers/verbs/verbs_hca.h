@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One port of a real HCA, through libibverbs. A device that is not there yet, or goes away, leaves
-// the port down; it is looked for again, and everything made anew when it is back.
+// One port of a real HCA, through libibverbs. While the device is absent, the port is down and the
+// device is searched for. When it is back, UD and receive queues get new hardware; connected queues
+// stay closed, and address handles must be created again.
 #pragma once
 
 #include <rte_rcu_qsbr.h>
@@ -31,10 +32,10 @@
 namespace ipoib::verbs {
 
 struct VerbsHcaConfig {
-  std::string name;    ///< Of the hca, for messages.
-  std::string device;  ///< "mlx5_0".
+  std::string name;    ///< Name of the HCA, for messages.
+  std::string device;  ///< For example "mlx5_0".
   std::uint8_t port = 1;
-  std::uint8_t mtu = 4;         ///< Largest IB MTU that is used, as code.
+  std::uint8_t mtu = 4;         ///< Code of the largest IB MTU to use.
   bool administrator = false;   ///< This node administers the subnet: Ethernet link layer only.
   rte_mempool* pool = nullptr;  ///< Receive buffers.
   std::uint16_t rxd = 512;
@@ -44,13 +45,14 @@ struct VerbsHcaConfig {
   /// Quiescent states of the workers; the management lcore is not registered in it. Null: the
   /// caller is the only thread.
   rte_rcu_qsbr* qsbr = nullptr;
-  /// Says when the number of an address handle may be used again. Null: there are no workers.
+  /// Decides when the number of an address handle may be reused. Null: there are no workers.
   fabric::Retirement* retirement = nullptr;
-  /// Rung by the worker when a queue has failed. Null: next_event() is called now and then.
+  /// Rung by the worker when a queue has failed. Null: the caller polls next_event().
   Doorbell* doorbell = nullptr;
-  /// InfiniBand link layer: who carries MADs and says what the subnet manager made of the port.
+  /// InfiniBand link layer: makes the object that carries MADs and reports the attributes that the
+  /// subnet manager gave the port.
   std::function<std::unique_ptr<fabric::PortManager>()> manager;
-  /// Ethernet link layer: who carries MADs, from the port's GID with this index.
+  /// Ethernet link layer: makes the object that carries MADs, from the port's GID with this index.
   std::function<std::unique_ptr<fabric::MadPort>(std::uint8_t gid_index)> mad_port;
   std::function<TimePoint()> now;  ///< Empty: the steady clock.
 };
@@ -91,7 +93,7 @@ class VerbsHca final : public fabric::Hca {
   std::optional<fabric::QueueEvent> next_queue_event() override;
   [[nodiscard]] bool queue_events_pending() const override;
 
-  /// Looks after the device too: opens it, notices that it is gone, restarts failed queues.
+  /// Also maintains the device: opens it, detects that it is gone, restarts failed queues.
   std::optional<fabric::PortEvent> next_event() override;
   [[nodiscard]] std::string problem() const override;
   [[nodiscard]] const DropCounters& drops() const override { return drops_; }
@@ -125,28 +127,29 @@ class VerbsHca final : public fabric::Hca {
   Memory memory_;
   AhTable ahs_;
   PortShared shared_;
-  std::unique_ptr<Device> device_;  ///< Null: not there.
+  std::unique_ptr<Device> device_;  ///< Null: the device is absent.
   PortTables tables_;
-  std::vector<std::uint16_t> pkeys_;  ///< By index.
+  std::vector<std::uint16_t> pkeys_;  ///< The P_Key table of the port.
   EthernetGroups groups_;
-  std::unique_ptr<fabric::PortManager> manager_;  ///< Of InfiniBand link layer, once it is known.
-  std::unique_ptr<fabric::MadPort> mad_port_;  ///< Of Ethernet link layer, while there is a device.
+  std::unique_ptr<fabric::PortManager> manager_;  ///< InfiniBand link layer, once it is known.
+  std::unique_ptr<fabric::MadPort> mad_port_;     ///< Ethernet link layer, while there is a device.
   fabric::PortAttr attr_;
   fabric::PortEvents events_;
   std::deque<fabric::QueueEvent> queue_events_;
   std::string problem_ = "the device has not been looked for yet";
-  std::string queue_problem_;  ///< Why a queue has no hardware.
-  TimePoint next_look_{};      ///< For the device, or at the port.
+  std::string queue_problem_;  ///< Reason why a queue is not ready.
+  TimePoint next_look_{};      ///< Next search for the device, or check of the port.
   bool look_now_ = false;
   std::vector<std::unique_ptr<VerbsUdQueue>> ud_queues_;
   std::vector<std::unique_ptr<VerbsReceiveQueue>> receive_queues_;
   std::vector<std::unique_ptr<VerbsConnectedQueue>> connected_queues_;
-  /// A queue that nobody names any more. Messages that have come to it hold buffers of the shared
-  /// receive queue until their completions are taken, and providers forget those with the queue.
+  /// A destroyed queue whose queue pair still exists. Its received messages hold buffers of the
+  /// shared receive queue until their completions are polled, and providers discard these
+  /// completions with the queue pair.
   struct Closing {
     std::unique_ptr<VerbsConnectedQueue> queue;
     std::uint64_t grace;
-    std::optional<std::uint64_t> emptied;  ///< As it was when the grace period was over.
+    std::optional<std::uint64_t> emptied;  ///< Value at the end of the grace period.
   };
   std::deque<Closing> closing_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a verbs port follows its device: opened when it is there, given up when it is gone, its
-// failed queues made to work again.
+// The device of a verbs port: opened when it is present, closed when it is gone, with failed queues
+// restarted.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -15,8 +15,7 @@ namespace ipoib::verbs {
 namespace {
 
 constexpr Duration kLookForDevice = std::chrono::seconds(1);
-/// Not everything that changes is told of: the MTU of an Ethernet is not, nor is a device's
-/// removal.
+/// Some changes cause no event, for example the MTU of an Ethernet or the removal of a device.
 constexpr Duration kLookAtPort = std::chrono::milliseconds(250);
 /// A queue pair that fails again and again must not keep the management lcore busy.
 constexpr Duration kRestartInterval = std::chrono::milliseconds(50);
@@ -73,7 +72,7 @@ void VerbsHca::look_for_device() {
   auto device = Device::open(config_.device, config_.port);
   const Status used = device ? use(std::move(*device)) : tl::make_unexpected(device.error());
   if (used) return;
-  // Once for each reason: it is looked for every second.
+  // Logs each reason once, because the search repeats every second.
   if (std::exchange(problem_, used.error().what) != used.error().what)
     log(LogArea::kFabric, LogLevel::kErr, "{}: {}", config_.name, problem_);
 }
@@ -121,7 +120,7 @@ void VerbsHca::warn_of_nodes() const {
        "(--socket-mem)");
 }
 
-/// Everything that is made of the device ends, then the device.
+/// Destroys all objects of the device, then closes it.
 void VerbsHca::lose_device(const std::string& why) {
   log(LogArea::kFabric, LogLevel::kErr, "{}: {} is lost: {}", config_.name, config_.device, why);
   for (const auto& queue : ud_queues_) queue->show(nullptr);
@@ -187,7 +186,7 @@ void VerbsHca::look_at_port() {
     const bool down = !manager_ && next.state != fabric::PortState::kActive;
     problem_ = down ? "the port is down" : "";
   } else {
-    // A port without an address is down; one that says nothing any more is gone.
+    // A port without an address is down; a port that cannot be queried is gone.
     ibv_port_attr told{};
     if (ibv_query_port(device_->context(), config_.port, &told) != 0)
       return lose_device(view.error().what);
@@ -198,13 +197,13 @@ void VerbsHca::look_at_port() {
   equip();
 }
 
-/// The port is what `next` says.
+/// Changes the port's attributes to `next` and reports the changes as events.
 void VerbsHca::become(fabric::PortAttr next) {
   using fabric::PortState;
   const bool was = attr_.state == PortState::kActive;
   const bool is = next.state == PortState::kActive;
   if (!is) {
-    // What it says while it is not active counts for nothing but the state.
+    // Attributes of a port that is not active are ignored, except its state.
     const PortState state = next.state;
     next = attr_;
     next.state = state;
@@ -217,7 +216,7 @@ void VerbsHca::become(fabric::PortAttr next) {
 
 // --- Queues ---
 
-/// Gives every queue what it lacks, and shows workers what may be used now.
+/// Gives every queue its missing hardware, and publishes usable hardware to the workers.
 void VerbsHca::equip() {
   std::string problem;
   const auto note = [&](const Status& done) {
@@ -263,13 +262,13 @@ Status VerbsHca::equip(VerbsUdQueue& queue) {
     if (!queue.hardware->attached(group.mgid, group.mlid))
       if (auto attached = attach_now(queue, group); !attached) complete = attached;
   queue.hardware->mtu.store(wire::mtu_octets(attr_.mtu), std::memory_order_relaxed);
-  // What is sent through a port that is down can put a queue pair into error.
+  // Sends through a port that is down can put a queue pair into error.
   const bool active = attr_.state == fabric::PortState::kActive;
   queue.show(active ? queue.hardware.get() : nullptr);
   return complete;
 }
 
-/// Its attachments to multicast groups stay.
+/// Restarts the queue pair. Its attachments to multicast groups stay.
 Status VerbsHca::restart(VerbsUdQueue& queue, std::uint16_t pkey_index) {
   queue.show(nullptr);
   grace_.wait();
