@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Questions to a node from threads other than its management lcore.
+// Runs functions on a node's management lcore for other threads and returns their results.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 
 namespace ipoib::app {
 
-/// Runs `question` on the node's management lcore and waits for what it gives; nothing when that
-/// takes longer than `timeout`, or once `given_up` is true. May be called by any thread but that
-/// lcore's. The question may run after this has returned: it holds what it needs.
+/// Runs `question` on the management lcore of `node` and waits for its result. Returns nothing
+/// after `timeout`, or once `given_up` is true. Any thread except the management lcore may call it.
+/// `question` may still run after this has returned, so it must own everything that it uses.
 template <class Answer>
 std::optional<Answer> ask(mgmt::Node& node, std::function<Answer()> question,
                           std::chrono::milliseconds timeout,

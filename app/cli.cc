@@ -24,7 +24,7 @@ void add_names(const Entries& entries, std::vector<std::string>& names) {
   for (const auto& e : entries) names.push_back(e.name);
 }
 
-/// What this node has of the kind the parameter names.
+/// Returns the names that this node has for the parameter.
 std::vector<std::string> names_for(const mgmt::NodeConfig& config, std::string_view parameter) {
   std::vector<std::string> names;
   const bool any = parameter == "WHERE", iface = any || parameter == "IFACE";
@@ -94,7 +94,7 @@ std::vector<std::string> Cli::hints(const std::vector<std::string>& words) const
 Status run_command_file(Cli& cli, const std::string& file,
                         const std::function<void(std::string_view)>& print) {
   std::ifstream in{file};
-  // A directory opens and fails at the first read only.
+  // A directory can be opened; only the first read fails.
   if (in.peek(); in.bad() || !in.is_open())
     return fail(Errc::kNotFound, "command file {} cannot be read", file);
   std::string line;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command line of a node: one table of commands, executed for the terminal, for command files
-// and for clients of the CLI socket alike. Management lcore only.
+// The command line of a node: one table of commands that the terminal, command files and clients of
+// the CLI socket share. Management lcore only.
 #pragma once
 
 #include <string>
@@ -17,13 +17,13 @@ namespace ipoib::app {
 inline constexpr const char* kPrompt = "ipoib> ";
 
 struct Command {
-  std::string_view syntax;  ///< As cli_syntax.h reads it.
+  std::string_view syntax;  ///< In the grammar of cli_syntax.h.
   std::string_view help;
-  /// What the command prints, or why it could not be done.
+  /// Returns the output of the command, or the reason why it failed.
   Result<Output> (*run)(mgmt::Node& node, const Match& match);
 };
 
-/// Every command, in the order of `help`.
+/// Returns every command, in the order of `help`.
 [[nodiscard]] const std::vector<Command>& commands();
 [[nodiscard]] const std::vector<Parameter>& parameters();
 
@@ -31,20 +31,21 @@ class Cli {
  public:
   explicit Cli(mgmt::Node& node);
 
-  /// What the line prints: nothing, or text that ends with a newline; blank lines and comments
-  /// print nothing. Errors: which word is wrong and what is expected there, or what the command
-  /// says.
+  /// Executes a line. Returns its output: empty, or text that ends with a newline. Blank lines and
+  /// comments print nothing. Errors: the wrong word and the expected ones, or the error of the
+  /// command.
   [[nodiscard]] Result<Output> run(std::string_view line);
-  /// The same with errors as text, "error: ...".
+  /// Like run(), with errors as text: "error: ...".
   [[nodiscard]] Output answer(std::string_view line);
-  /// All of the answer at once: for those who may wait for it.
+  /// Returns the whole answer at once, for callers that may wait for it.
   [[nodiscard]] std::string execute(std::string_view line) { return answer(line).all(); }
 
-  /// Words that may follow these, names of this node's objects among them.
+  /// Returns the words that may follow `words`, including names of this node's objects.
   [[nodiscard]] std::vector<std::string> complete(const std::vector<std::string>& words) const;
-  /// Help of the command that starts with these words; where there are several, where to find it.
+  /// Returns the help of the only command that starts with `words`; "help WORD" if several commands
+  /// do, nothing if none does.
   [[nodiscard]] std::string help(const std::vector<std::string>& words) const;
-  /// What else may follow: "ADDR (IPv4 address)", "end of line".
+  /// Returns the values that may follow `words`: "ADDR (IPv4 address)", "end of line".
   [[nodiscard]] std::vector<std::string> hints(const std::vector<std::string>& words) const;
 
  private:
@@ -52,16 +53,16 @@ class Cli {
   Grammar grammar_;
 };
 
-/// Executes a file's lines in order; `print` gets what they print. Errors: kNotFound when it cannot
-/// be read; a line that fails prints its error, "FILE:LINE: error: ...", and the next one is
-/// executed, as dpdk-testpmd does.
+/// Executes the lines of a file in order and passes their output to `print`. Errors: kNotFound if
+/// the file cannot be read. A line that fails prints "FILE:LINE: error: ...", and execution
+/// continues with the next line, as in dpdk-testpmd.
 Status run_command_file(Cli& cli, const std::string& file,
                         const std::function<void(std::string_view)>& print);
 
-/// The commands whose first word is `topic`, or all (no topic, "all"), with their help. kNotFound
-/// for a topic no command has.
+/// Returns the commands whose first word is `topic`, with their help; all commands if `topic` is
+/// empty or "all". Errors: kNotFound if no command starts with `topic`.
 [[nodiscard]] Result<std::string> command_help(std::string_view topic);
-/// All commands and the words in their syntax, as tables in Markdown.
+/// Returns all commands and the words in their syntax, as tables in Markdown.
 [[nodiscard]] std::string command_reference();
 
 }  // namespace ipoib::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands that change something.
+// Commands that change the node.
 #include <charconv>
 
 #include "app/cli_commands.h"
@@ -41,7 +41,7 @@ std::vector<std::uint16_t> pkeys(std::string_view list) {
   return result;
 }
 
-/// A group alone is a prefix of its whole length.
+/// A single group is a prefix of full length.
 wire::IpPrefix group_prefix(const Match& match) {
   const std::string text = match.get("GROUPS").value_or("");
   if (const auto group = wire::parse_ip(text))
@@ -63,7 +63,7 @@ mgmt::MulticastRouteConfig multicast_route(const Match& match) {
   return route;
 }
 
-/// Nothing to print when it worked.
+/// Prints nothing on success.
 Result<Output> done(const Status& status) {
   if (!status) return tl::make_unexpected(status.error());
   return "";
@@ -155,7 +155,7 @@ Result<Output> connection_close(mgmt::Node& node, const Match& match) {
     return done(node.close_connection(link, number(match, "CONNECTION")));
   if (auto s = require(link, link_names(node)); !s) return done(s);
   for (const auto& c : node.connections(link)) {
-    // One that ended meanwhile is closed.
+    // A connection that ended in the meantime is closed.
     if (auto s = node.close_connection(link, c.handle); !s && s.error().code != Errc::kNotFound)
       return done(s);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The commands, by what they are about. Each takes the node and the words of its line.
+// The functions of the commands, grouped by subject. Each takes the node and the words of its line.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ Result<Output> set_mtu(mgmt::Node& node, const Match& match);
 Result<Output> show_port_info(mgmt::Node& node, const Match& match);
 Result<Output> show_port_summary(mgmt::Node& node, const Match& match);
 Result<Output> show_port_xstats(mgmt::Node& node, const Match& match);
-/// Those of show_port_stats() and show_port_xstats().
+/// Clears the counters of show_port_stats() and show_port_xstats().
 Result<Output> clear_port_stats(mgmt::Node& node, const Match& match);
 
 // cli_stats.cc
@@ -53,25 +53,25 @@ Result<Output> stop(mgmt::Node& node, const Match& match);
 Result<Output> set_fwd(mgmt::Node& node, const Match& match);
 Result<Output> set_burst(mgmt::Node& node, const Match& match);
 Result<Output> set_nbcore(mgmt::Node& node, const Match& match);
-/// txpkts, tx-ip, tx-udp, flows, neighbours, rate.
+/// Sets txpkts, tx-ip, tx-udp, flows, neighbours or rate.
 Result<Output> set_generator(mgmt::Node& node, const Match& match);
 Result<Output> show_fwd(mgmt::Node& node, const Match& match);
-/// Of fwd, rxtx or cores.
+/// Shows the part fwd, rxtx or cores of the configuration.
 Result<Output> show_config_part(mgmt::Node& node, const Match& match);
 
 // cli_log.cc
 [[nodiscard]] bool is_log_area(std::string_view word);
 [[nodiscard]] bool is_log_level(std::string_view word);
-/// "off, error, ...", for people.
+/// Returns the names of the levels for error texts: "off, error, ...".
 [[nodiscard]] std::string log_levels_allowed();
 Result<Output> set_log(mgmt::Node& node, const Match& match);
 Result<Output> set_verbose(mgmt::Node& node, const Match& match);
 Result<Output> show_log(mgmt::Node& node, const Match& match);
 
 // cli_change.cc
-/// The value of a parameter that is a number; the grammar let only fitting ones through.
+/// Returns the value of a numeric parameter, 0 if the line lacks it. The grammar has checked it.
 [[nodiscard]] unsigned number(const Match& match, std::string_view parameter);
-/// "0x" and up to `digits` hexadecimal digits.
+/// Parses "0x" and 1 to `digits` hexadecimal digits.
 [[nodiscard]] std::optional<std::uint64_t> parse_hex(std::string_view word, std::size_t digits);
 Result<Output> quit(mgmt::Node& node, const Match& match);
 Result<Output> clear_stats(mgmt::Node& node, const Match& match);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands about forwarding: modes, what test packets look like, how workers go about it.
+// Commands for forwarding: mode, test packets, bursts, lcores.
 #include <array>
 #include <charconv>
 
@@ -17,7 +17,7 @@ Result<Output> forward(mgmt::Node& node, bool on) {
   return fmt::format("forwarding {} {}\n", already ? "was" : "is", on ? "on" : "off");
 }
 
-/// A parameter that the grammar took for one of this form.
+/// Sets `value` to a parameter, if the line has it. The grammar has checked its form.
 template <class T>
 void take(const Match& match, std::string_view parameter, const TextForm<T>& form, T& value) {
   const auto text = match.get(parameter);
@@ -25,7 +25,7 @@ void take(const Match& match, std::string_view parameter, const TextForm<T>& for
   if (auto parsed = form.parse(*text)) value = std::move(*parsed);
 }
 
-/// Sections of the configuration in testpmd's parts of it: the keys of each.
+/// The keys of the configuration in each of testpmd's parts.
 struct Part {
   std::string_view name, section;
   std::vector<std::string_view> keys;  ///< Empty: all.

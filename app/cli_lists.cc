@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands that show lists which may be long: neighbours, routes, groups.
+// Commands that show lists which may be long: neighbours, routes, groups, connections, multicast
+// routes.
 #include <utility>
 
 #include "app/cli_commands.h"
@@ -9,7 +10,7 @@
 namespace ipoib::app {
 namespace {
 
-/// Rows that are there already, as JSON a piece at a time.
+/// Converts existing rows to JSON, one piece per call.
 template <class Row>
 std::function<Json()> pieces_of(std::vector<Row> rows) {
   return [rows = std::move(rows), at = std::size_t{0}]() mutable {

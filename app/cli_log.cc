@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands about the log: how much of it each area writes.
+// Commands for the log levels of areas.
 #include <algorithm>
 
 #include "app/cli_commands.h"

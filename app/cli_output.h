@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a command prints. Long lists are made piece by piece, as they are taken, so that no command
-// holds the management lcore for long and nothing is made for a client that does not read.
+// The output of a command. Long lists are produced piece by piece as they are taken, so that no
+// command occupies the management lcore for long and nothing is produced for a client that does not
+// read.
 #pragma once
 
 #include <functional>
@@ -11,15 +12,15 @@ namespace ipoib::app {
 
 class Output {
  public:
-  /// Appends the next piece; false: that was the last one. Called again on the management lcore
-  /// only, between turns of its loop: what it tells of may have changed in between.
+  /// Appends the next piece; returns false after the last one. Runs on the management lcore only,
+  /// between turns of its loop: the listed objects may have changed in between.
   using Next = std::function<bool(std::string& out)>;
 
   Output(const char* text) : text_{text} {}             // NOLINT(google-explicit-constructor)
   Output(std::string text) : text_{std::move(text)} {}  // NOLINT(google-explicit-constructor)
   explicit Output(Next next) : next_{std::move(next)} {}
 
-  /// False: that was all.
+  /// Appends the next piece; returns false after the last one.
   bool append_piece(std::string& out) {
     if (next_) return next_(out);
     out += text_;

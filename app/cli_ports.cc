@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands about ports in dpdk-testpmd's manner, which go for links, too, where they have the
-// thing.
+// Port commands in the style of dpdk-testpmd. They also apply to links if these have the feature.
 #include "app/cli_commands.h"
 #include "app/cli_rows.h"
 #include "app/render.h"
@@ -9,7 +8,7 @@
 namespace ipoib::app {
 namespace {
 
-/// The one that the line names, or all of these. kNotFound: it is none of them.
+/// Returns the interface that the line names, or all of `all`. Errors: kNotFound if `all` lacks it.
 Result<std::vector<std::string>> meant(const Match& match, std::vector<std::string> all) {
   std::optional<std::string> name;
   for (const char* parameter : {"IFACE", "PORT", "LINK"})
@@ -19,7 +18,8 @@ Result<std::vector<std::string>> meant(const Match& match, std::vector<std::stri
   return all;
 }
 
-/// `change` for each of these, though one may fail. Errors: of the first that did, and which it is.
+/// Calls `change` for each name, even after an error. Errors: the first one, with its name if there
+/// are several names.
 template <class Change>
 Result<Output> for_each(const Result<std::vector<std::string>>& names, Change change) {
   if (!names) return tl::make_unexpected(names.error());

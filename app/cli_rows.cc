@@ -28,7 +28,7 @@ std::vector<std::string> names_of(const std::vector<Config>& configs) {
   return names;
 }
 
-/// A JSON array without its brackets.
+/// Returns the elements of a JSON array as text without brackets.
 std::string elements(const Json& rows) {
   const std::string text = dump(rows);
   return text.substr(1, text.size() - 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the commands that show something have in common: rows of JSON, printed as JSON with `json`,
-// else as text made from the same JSON.
+// Helpers of the commands that show something: rows of JSON, printed as JSON with `json`, otherwise
+// as text made from the same JSON.
 #pragma once
 
 #include <functional>
@@ -18,27 +18,27 @@
 
 namespace ipoib::app {
 
-/// One object, or anything else that is shown whole.
+/// Prints one object, or any other JSON value, as a whole.
 [[nodiscard]] Output object(const Match& match, const Json& json);
 
 [[nodiscard]] Output list(const Match& match, const Json& rows, const std::vector<Column>& columns);
 
-/// As list(), of rows that come in pieces: `next` gives some of them at a time, an empty array at
-/// the end, and does not take long.
+/// Like list(), for rows that come in pieces: each call of `next` returns some rows, an empty array
+/// at the end, and must not take long.
 [[nodiscard]] Output list_in_pieces(const Match& match, std::vector<Column> columns,
                                     std::function<Json()> next);
-/// Rows in a piece: a millisecond's work or so.
+/// Rows per piece: about a millisecond of work.
 inline constexpr std::size_t kRowsInPiece = 64;
 
-/// A line of dashes, hashes or the like around a title, as dpdk-testpmd's reports have them.
+/// Returns a line of `c` around a title, as in dpdk-testpmd's reports.
 [[nodiscard]] std::string ruler(char c, std::string_view title = {});
 
-/// All objects as a list, or the one named in full. kNotFound names those there are.
+/// Lists all objects, or prints the named one in full. Errors: kNotFound with the existing names.
 [[nodiscard]] Result<Output> list_or_one(const Match& match, const Json& rows, const char* key,
                                          std::string_view parameter,
                                          const std::vector<Column>& columns);
 
-/// Those rows whose `key` is the name given; all when none is.
+/// Returns the rows whose `key` is `name`; all rows if no name is given.
 [[nodiscard]] Json only(const Json& rows, const char* key, const std::optional<std::string>& name);
 
 /// Links first, then ports.
@@ -46,7 +46,7 @@ inline constexpr std::size_t kRowsInPiece = 64;
 [[nodiscard]] std::vector<std::string> link_names(const mgmt::Node& node);
 [[nodiscard]] std::vector<std::string> port_names(const mgmt::Node& node);
 
-/// A name that is none of these is an error, not an empty list.
+/// Fails with kNotFound if a name is given and is not in `known`.
 [[nodiscard]] Status require(const std::optional<std::string>& name,
                              const std::vector<std::string>& known);
 

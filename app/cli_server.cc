@@ -63,7 +63,7 @@ void Session::consume(std::size_t n) {
 
 namespace {
 
-/// True when a process answers at the socket.
+/// True if a process answers at the socket.
 bool is_served(const sockaddr_un& address) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
@@ -130,7 +130,7 @@ void CliServer::accept_clients() {
       continue;
     }
     clients_.emplace(fd, cli_);
-    serve(fd, 0);  // The prompt.
+    serve(fd, 0);  // Sends the prompt.
   }
 }
 
@@ -143,7 +143,8 @@ void CliServer::drop_departed() {
     if ((w.revents & (POLLHUP | POLLERR)) != 0) drop(w.fd);
 }
 
-/// Logged once until there was room again: nobody fills the log by asking often.
+/// Logs only the first refusal until a client leaves, so that repeated attempts do not fill the
+/// log.
 void CliServer::refuse(int fd) {
   if (!std::exchange(refusing_, true))
     log(LogArea::kApp, LogLevel::kWarning, "CLI socket {}: more than {} clients, others refused",
@@ -171,7 +172,7 @@ void CliServer::serve(int fd, std::uint32_t events) {
     session.consume(static_cast<std::size_t>(n));
   }
   if (session.finished() || session.overflowed()) return drop(fd);
-  // Work that is left goes on when the other descriptors had their turn.
+  // The remaining work continues after the other descriptors had their turn.
   const bool more = !session.pending().empty() || session.has_work();
   const auto wanted = (session.wants_input() ? EPOLLIN : 0U) | (more ? EPOLLOUT : 0U);
   const auto watched =

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command line for programs: a Unix stream socket, any number of lines a client, each answered
-// by what it prints and the prompt "ipoib> ". No echo. A client that does not read is not waited
-// for: it gets no more commands executed, and is dropped when one answer is too large to keep.
+// The command line for programs: a Unix stream socket. A client may send any number of lines; the
+// answer to each is its output and the prompt "ipoib> ". There is no echo. The server does not wait
+// for a client that does not read: it executes no more commands of this client, and drops it when
+// one answer is too large to keep.
 #pragma once
 
 #include <chrono>
@@ -17,35 +18,35 @@
 
 namespace ipoib::app {
 
-/// One client's octets, in and out; knows nothing of descriptors.
+/// Input and output of one client, independent of file descriptors.
 class Session {
  public:
   using Clock = std::chrono::steady_clock;
 
   explicit Session(Cli& cli) : cli_{cli}, out_{kPrompt} {}
 
-  /// Octets from the client, in any pieces.
+  /// Takes octets from the client, in pieces of any size.
   void receive(std::string_view bytes);
-  /// The client will send no more; a last line without its end counts.
+  /// The client sends no more. An unterminated last line is executed too.
   void end_of_input();
-  /// Executes lines received, as far as the client reads the answers, and not much longer than
+  /// Executes received lines until kEnough octets of answers are unread, or until shortly after
   /// `until`.
   void work(Clock::time_point until = Clock::time_point::max());
 
-  /// What is to be sent; consume() what was.
+  /// Returns the octets to send. The caller reports the sent ones with consume().
   [[nodiscard]] std::string_view pending() const { return std::string_view{out_}.substr(sent_); }
   void consume(std::size_t n);
 
-  /// An answer is not complete, or lines wait to be executed.
+  /// An answer is incomplete, or lines wait for execution.
   [[nodiscard]] bool has_work() const { return answer_.has_value() || !lines_.empty(); }
   [[nodiscard]] bool wants_input() const { return !ended_ && !has_work(); }
-  /// Nothing more will come in or go out.
+  /// All input is executed and all output is sent.
   [[nodiscard]] bool finished() const { return ended_ && !has_work() && pending().empty(); }
-  /// Holds more than may be kept: drop the client.
+  /// More than kMaxPending octets wait: the caller must drop the client.
   [[nodiscard]] bool overflowed() const { return pending().size() > kMaxPending; }
 
   static constexpr std::size_t kMaxLine = 4096;
-  static constexpr std::size_t kEnough = 64 * 1024;  ///< Unread answers that stop execution.
+  static constexpr std::size_t kEnough = 64 * 1024;  ///< Octets of unread answers that stop work().
   static constexpr std::size_t kMaxPending = 64U << 20;
 
  private:
@@ -53,17 +54,17 @@ class Session {
 
   Cli& cli_;
   std::deque<std::string> lines_;
-  std::optional<Output> answer_;  ///< The one under way.
-  std::string partial_;           ///< The line being received, up to one octet more than allowed.
+  std::optional<Output> answer_;  ///< The answer in progress.
+  std::string partial_;           ///< The incomplete input line, up to kMaxLine + 1 octets.
   std::string out_;
-  std::size_t sent_ = 0;  ///< Front of out_ that is gone.
+  std::size_t sent_ = 0;  ///< Octets at the front of out_ that are sent.
   bool ended_ = false;
 };
 
 class CliServer {
  public:
-  /// Takes over the path from a process that is gone; refuses it (kExists) while another one
-  /// answers there. Only the owner and its group may connect.
+  /// Takes over the path from a process that is gone. Errors: kExists if another process answers
+  /// there. Only the owner and its group may connect.
   static Result<std::unique_ptr<CliServer>> create(Cli& cli, mgmt::EventLoop& events,
                                                    const std::string& path);
   ~CliServer();
@@ -71,7 +72,7 @@ class CliServer {
   CliServer& operator=(const CliServer&) = delete;
 
   static constexpr std::size_t kMaxClients = 32;
-  /// Of one client's work at a time; others, and the node, have their turn then.
+  /// Time for one client per turn; then other clients and the node have theirs.
   static constexpr std::chrono::milliseconds kSlice{1};
 
  private:
@@ -81,7 +82,7 @@ class CliServer {
   void accept_clients();
   void serve(int fd, std::uint32_t events);
   void refuse(int fd);
-  /// Makes room at the limit: a client that hung up counts until its event is handled otherwise.
+  /// Frees slots at the limit: otherwise a client that hung up counts until its event is handled.
   void drop_departed();
   void drop(int fd);
 
@@ -90,7 +91,7 @@ class CliServer {
   std::string path_;
   int fd_;
   std::map<int, Session> clients_;
-  bool refusing_ = false;  ///< Said so already.
+  bool refusing_ = false;  ///< The refusal is already logged.
 };
 
 }  // namespace ipoib::app

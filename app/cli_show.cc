@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands that show something: as JSON with `json`, else as text made from the same JSON.
+// Commands that show something: as JSON with `json`, otherwise as text made from the same JSON.
 #include "app/cli_commands.h"
 #include "app/cli_rows.h"
 #include "app/config.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Statistics in dpdk-testpmd's manner: its names of numbers, for ports and links alike.
+// Statistics in the style of dpdk-testpmd, with its names of counters, for ports and links.
 #include <algorithm>
 
 #include "app/cli_commands.h"
@@ -9,7 +9,7 @@
 namespace ipoib::app {
 namespace {
 
-/// "NAME: value" in columns.
+/// Prints "NAME: value" in columns.
 std::string numbers(const Json& row, std::initializer_list<std::string_view> keys) {
   std::string line = " ";
   for (const auto key : keys) {

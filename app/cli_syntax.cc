@@ -30,7 +30,7 @@ Word make_word(std::string_view token, const std::vector<Parameter>& parameters)
   }
 }
 
-/// "a [b [c]] d" with its brackets decided: "a d", "a b d", "a b c d".
+/// Returns the variants of a syntax: "a [b [c]] d" becomes "a d", "a b d", "a b c d".
 std::vector<std::string> decide_brackets(const std::string& text) {
   const auto open = text.rfind('[');
   if (open == std::string::npos) return {text};
@@ -42,14 +42,14 @@ std::vector<std::string> decide_brackets(const std::string& text) {
   return variants;
 }
 
-/// Enough of a word to know it by.
+/// Truncates a long word.
 std::string shortened(std::string_view word) {
   constexpr std::size_t kLongest = 80;
   return word.size() <= kLongest ? std::string{word}
                                  : fmt::format("{}...", word.substr(0, kLongest));
 }
 
-/// Adds what the word may be, each thing once.
+/// Adds the literals or the parameter of a word to `names`, without duplicates.
 void add_names(const Word& word, std::vector<std::string>& names) {
   auto more = word.literals;
   if (word.parameter != nullptr)
@@ -109,7 +109,7 @@ std::vector<const Grammar::Sequence*> Grammar::alive(const std::vector<std::stri
 
 std::pair<std::optional<Match>, std::optional<Mismatch>> Grammar::match(
     const std::vector<std::string>& words) const {
-  std::size_t n = words.size();  // How many words from the front start some command.
+  std::size_t n = words.size();  // Number of leading words that start some command.
   while (alive(words, n).empty()) --n;
   const auto candidates = alive(words, n);
   if (n == words.size())
@@ -164,7 +164,8 @@ bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/// The octet behind the closing quotation mark; `at` is behind the opening one.
+/// Appends the quoted text to `word`. Returns the position after the closing quotation mark,
+/// nothing if there is none; `at` is after the opening one.
 std::optional<std::size_t> take_quoted(std::string_view line, std::size_t at, std::string& word) {
   for (; at < line.size(); ++at) {
     if (line[at] == '"') return at + 1;

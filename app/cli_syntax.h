@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The grammar of commands. A command is written as people read it, "neigh add IFACE ADDR lladdr
-// LLADDR [lid LID]": lower-case words stand for themselves, a|b for either, capitals for a value,
-// brackets for what may be left out. From that come matching, the words that are expected where a
-// line goes wrong, and completion.
+// The grammar of commands. The syntax of a command is written for people, "neigh add IFACE ADDR
+// lladdr LLADDR [lid LID]": lower-case words are literals, a|b is a choice, capitals are values,
+// brackets enclose optional parts. It drives matching, the expected words in error texts, and
+// completion.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace ipoib::app {
 
-/// A kind of value.
+/// A type of value that a line may contain.
 struct Parameter {
   std::string_view name;  ///< "ADDR".
   std::string_view what;  ///< "IPv4 address", for errors and help.
@@ -24,25 +24,25 @@ struct Parameter {
 };
 
 struct Word {
-  std::vector<std::string> literals;  ///< One or several; empty for a parameter.
+  std::vector<std::string> literals;  ///< The alternatives; empty for a parameter.
   const Parameter* parameter = nullptr;
 
   [[nodiscard]] bool fits(std::string_view word) const;
 };
 
-/// A line that matched: which value stands for which word of the command.
+/// The result of a match: the values of the command's words.
 struct Match {
-  std::size_t command = 0;  ///< Its number in the grammar.
+  std::size_t command = 0;  ///< Index of the command in the grammar.
   std::vector<std::pair<std::string, std::string>> values;
 
   [[nodiscard]] std::optional<std::string> get(std::string_view parameter) const;
-  /// The word was said.
+  /// True if the line contains this word.
   [[nodiscard]] bool has(std::string_view literal) const;
 };
 
-/// Why a line matched nothing.
+/// The reason why a line matches no command.
 struct Mismatch {
-  std::size_t word = 0;  ///< From 1; one more than there are when the line ends too early.
+  std::size_t word = 0;             ///< From 1; one past the last word if the line is too short.
   std::optional<std::string> read;  ///< None at the end of the line.
   std::vector<std::string> expected;
 
@@ -52,23 +52,23 @@ struct Mismatch {
 
 class Grammar {
  public:
-  /// `syntaxes`: see above; every word in capitals must be one of `parameters`, which outlive the
-  /// grammar.
+  /// `syntaxes` use the form described above. Every word in capitals must be one of `parameters`,
+  /// which must outlive the grammar.
   Grammar(const std::vector<std::string_view>& syntaxes, const std::vector<Parameter>& parameters);
 
-  /// `words` is not empty. Exactly one of the two is set.
+  /// `words` must not be empty. Exactly one of the two results is set.
   [[nodiscard]] std::pair<std::optional<Match>, std::optional<Mismatch>> match(
       const std::vector<std::string>& words) const;
 
-  /// What may follow these words; empty when they start no command.
+  /// Returns the words that may follow `words`; empty if no command starts with them.
   [[nodiscard]] std::vector<Word> next(const std::vector<std::string>& words) const;
-  /// Numbers of the commands that start with these words, ascending.
+  /// Returns the indices of the commands that start with `words`, ascending.
   [[nodiscard]] std::vector<std::size_t> commands(const std::vector<std::string>& words) const;
-  /// The words make a whole command.
+  /// True if `words` is a complete command.
   [[nodiscard]] bool complete(const std::vector<std::string>& words) const;
 
  private:
-  /// A command with its brackets decided.
+  /// One variant of a command, with each optional part included or left out.
   struct Sequence {
     std::size_t command;
     std::vector<Word> words;
@@ -78,9 +78,9 @@ class Grammar {
   std::vector<Sequence> sequences_;
 };
 
-/// Words of a line, blanks between, up to `#`. Quotation marks take blanks and # into a word, a
-/// backslash within them takes the next character as it is. Errors: kInvalidArgument, the quotation
-/// mark that is not closed.
+/// Splits a line at blanks, up to `#`. Quotation marks include blanks and # in a word; a backslash
+/// inside them makes the next character literal. Errors: kInvalidArgument for an unclosed quotation
+/// mark.
 [[nodiscard]] Result<std::vector<std::string>> split_words(std::string_view line);
 
 }  // namespace ipoib::app

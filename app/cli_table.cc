@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of commands: the grammar, `help`, completion and the CLI reference come from it.
+// The table of commands. The grammar, `help`, completion and the CLI reference use it.
 #include <charconv>
 #include <utility>
 
@@ -15,7 +15,7 @@
 namespace ipoib::app {
 namespace {
 
-/// Of IP packets: no interface carries more (RFC 4755 §6).
+/// Octets of an IP packet: no interface has a larger MTU (RFC 4755 §6).
 constexpr unsigned kMaxMtu = 65'520;
 
 bool is_up_to(std::string_view word, unsigned max) {

@@ -25,25 +25,25 @@ namespace {
 
 constexpr std::size_t kMaxWords = 16;
 constexpr std::size_t kMaxRead = 1024;
-/// librte_cmdline keeps so much of a line, silently; RDLINE_BUF_SIZE of DPDK 22.11.
+/// librte_cmdline silently truncates longer lines; RDLINE_BUF_SIZE of DPDK 22.11.
 constexpr std::size_t kMaxLine = 512;
 constexpr std::size_t kMaxTypedAhead = 4096;
-/// What a terminal that says it takes something takes without making us wait.
+/// Octets that a terminal takes without blocking once it is writable.
 constexpr std::size_t kPrintedAtOnce = 512;
 constexpr unsigned kPrintsInATurn = 16;
 constexpr char kCtrlC = '\x03';
 
-/// librte_cmdline asks each token of an instruction for its match in order, giving each the rest
-/// of the line: with a place for the result when a line is executed, without one when it is
-/// completed. So there are two instructions: one whose only token takes whole lines to execute,
-/// and one for completion, whose n-th token remembers the words before it.
+/// librte_cmdline calls each token of an instruction in order, with the rest of the line: with a
+/// buffer for the result when a line is executed, without one when it is completed. So there are
+/// two instructions: one whose only token takes whole lines to execute, and one for completion,
+/// whose n-th token remembers the words before it.
 struct Context {
   const Cli* cli = nullptr;
   std::vector<std::string> words;
   std::vector<std::string> choices;
-  std::string choice;  ///< The one asked for last.
+  std::string choice;  ///< The choice returned last.
   std::string help;
-  cmdline_parse_inst_t* instruction = nullptr;  ///< Whose help_str is `help`.
+  cmdline_parse_inst_t* instruction = nullptr;  ///< The instruction whose help_str is `help`.
 };
 
 struct Token {
@@ -73,7 +73,8 @@ int line_parse(cmdline_parse_token_hdr_t*, const char* buf, void* result, unsign
   return static_cast<int>(len);
 }
 
-/// One choice that there is not: neither a completion nor a "[RETURN]".
+/// Reports one choice, which line_choice() does not return: this suppresses both a completion and a
+/// "[RETURN]".
 int line_choices(cmdline_parse_token_hdr_t*) {
   return 1;
 }
@@ -109,7 +110,8 @@ int word_choice(cmdline_parse_token_hdr_t* hdr, int i, char* dst, unsigned size)
   return copy(context.choice, dst, size);
 }
 
-/// Shown as "[word]: ..." behind each of several choices, as "[next]: ..." where there are none.
+/// librte_cmdline prints the help as "[word]: ..." after each of several choices, as "[next]: ..."
+/// if there are none.
 int word_help(cmdline_parse_token_hdr_t* hdr, char* dst, unsigned size) {
   const Token& token = token_of(hdr);
   auto& context = *token.context;
@@ -131,7 +133,7 @@ cmdline_token_ops word_ops = {word_parse, word_choices, word_choice, word_help};
 struct Free {
   void operator()(cmdline_parse_inst_t* inst) const { std::free(inst); }
 };
-/// An instruction ends in an array without a size.
+/// An instruction ends in a flexible array, hence calloc().
 using Instruction = std::unique_ptr<cmdline_parse_inst_t, Free>;
 
 Instruction make_instruction(std::span<Token> tokens) {
@@ -141,8 +143,8 @@ Instruction make_instruction(std::span<Token> tokens) {
   return inst;
 }
 
-/// The same terminal or pipe by a description of its own, so that writing to it without waiting is
-/// not a setting of whoever else has it. -1: it cannot be opened so.
+/// Opens the terminal or pipe of `fd` again: the new file description can be non-blocking without
+/// an effect on other users of the old one. Returns -1 on failure.
 int open_again(int fd) {
   const auto path = fmt::format("/proc/self/fd/{}", fd);
   return open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -171,7 +173,8 @@ Terminal::Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void
     static_cast<Terminal*>(terminal)->execute(static_cast<const char*>(line));
   };
   b.run->data = this;
-  // Never matches a line to execute; an instruction without a function is dynamic.
+  // This instruction never matches a line to execute. It has a function because librte_cmdline
+  // takes one without for a dynamic instruction.
   b.complete->f = b.run->f;
   b.context.instruction = b.complete.get();
   b.instructions = {b.run.get(), b.complete.get(), nullptr};
@@ -184,11 +187,11 @@ Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& ev
   if (tcgetattr(in, &mode) == 0) {
     t->saved_ = mode;
     mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
-    mode.c_iflag &= ~static_cast<tcflag_t>(IXON);  // Ctrl-S would hold up whoever writes: the node
+    mode.c_iflag &= ~static_cast<tcflag_t>(IXON);  // Ctrl-S would block the writer: the node
     tcsetattr(in, TCSANOW, &mode);
   }
-  // Never asked to read, so that it does not close `in`; `out` is duplicated, since it does close
-  // that.
+  // librte_cmdline gets no input descriptor, so that it does not close `in`. It closes its output
+  // descriptor, so `out` is duplicated.
   const int own_out = dup(out);
   if (t->bindings_->instructions[0] != nullptr && own_out >= 0)
     t->cmdline_ = cmdline_new(t->bindings_->instructions.data(), kPrompt, -1, own_out);
@@ -201,7 +204,7 @@ Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& ev
   const auto watched = events.watch(in, EPOLLIN, [terminal](std::uint32_t) {
     if (!terminal->feed()) terminal->end_input();
   });
-  if (!watched) {  // A file: everything is there already.
+  if (!watched) {  // A file: all input is available.
     t->waits_ = false;
     while (t->feed()) {
     }
@@ -239,7 +242,7 @@ bool Terminal::feed() {
 
 bool Terminal::type(std::string_view keys) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    // Commands are ASCII. librte_cmdline would leave the octet out without a word.
+    // Commands are ASCII. librte_cmdline would drop the octet silently.
     if ((static_cast<unsigned char>(keys[i]) & 0x80U) != 0) {
       cmdline_printf(cmdline_, "\a");
       continue;
@@ -270,7 +273,7 @@ void Terminal::execute(std::string_view line) {
   cmdline_printf(cmdline_, "%s", first.c_str());
 }
 
-/// Never waits for the terminal, so that one that is not read from holds up nobody.
+/// Never waits for the terminal: one that is not read does not block the node.
 void Terminal::print() {
   for (unsigned i = 0; i < kPrintsInATurn; ++i) {
     pollfd ready{out_, POLLOUT, 0};
@@ -279,7 +282,7 @@ void Terminal::print() {
     if (unprinted_.empty()) return end_printing();
     const auto n = write(out_, unprinted_.data(), std::min(kPrintedAtOnce, unprinted_.size()));
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (n < 0) return end_printing();  // nobody is there to read it
+    if (n < 0) return end_printing();  // the reader is gone
     unprinted_.erase(0, static_cast<std::size_t>(n));
   }
 }

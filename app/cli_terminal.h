@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command line at a terminal: librte_cmdline edits lines, remembers and completes them; what a
-// line means is decided by Cli, as for every other client.
+// The command line at a terminal: librte_cmdline edits, remembers and completes lines. Cli executes
+// them, as for every other client.
 #pragma once
 
 #include <termios.h>
@@ -19,9 +19,10 @@ namespace ipoib::app {
 
 class Terminal {
  public:
-  /// Reads `in` and writes `out`, both left open at the end; prints the prompt. A terminal is put
-  /// into the mode that editing needs until the object goes. `on_end`: end of input or Ctrl-D; may
-  /// be called by create() itself, where `in` is a file and not worth watching.
+  /// Reads `in` and writes `out`, leaves both open at the end, and prints the prompt. A terminal is
+  /// set to the mode that editing needs until the object is destroyed. `on_end` is called at the
+  /// end of input or on Ctrl-D; create() itself may call it if `in` is a file, which cannot be
+  /// watched.
   static Result<std::unique_ptr<Terminal>> create(Cli& cli, mgmt::EventLoop& events, int in,
                                                   int out, std::function<void()> on_end);
   ~Terminal();
@@ -32,15 +33,15 @@ class Terminal {
   struct Bindings;
 
   Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end);
-  /// Feeds what can be read without waiting; false at the end of the input.
+  /// Reads available input without waiting; returns false at the end of input or on Ctrl-D.
   bool feed();
-  /// Keys, as far as the line they end does not take long to answer; false: Ctrl-D.
+  /// Passes keys to the line editor; keys after a line with a long answer wait. False: Ctrl-D.
   bool type(std::string_view keys);
   void execute(std::string_view line);
   void end_input();
 
-  // A long answer is printed as fast as the terminal takes it, while the node goes on. Keys wait;
-  // Ctrl-C ends it.
+  // A long answer is printed as fast as the terminal takes it, while the node continues. Keys wait;
+  // Ctrl-C ends the answer.
   void print();
   void end_printing();
 
@@ -49,10 +50,10 @@ class Terminal {
   int in_;
   int out_ = -1;
   std::function<void()> on_end_;
-  bool waits_ = true;   ///< `in` is watched, so printing may take its time.
-  bool ended_ = false;  ///< The input, while an answer is being printed.
+  bool waits_ = true;   ///< `in` is watched, so printing may take several turns.
+  bool ended_ = false;  ///< The input has ended; an answer may still be in progress.
   bool printing_ = false;
-  std::optional<Output> answer_;  ///< What is left to be made of it; none: all was made.
+  std::optional<Output> answer_;  ///< The part not produced yet; none: all is produced.
   std::string unprinted_;
   std::string typed_ahead_;
   std::optional<termios> saved_;

@@ -14,7 +14,7 @@
 namespace ipoib::app {
 namespace {
 
-/// The tree of a TOML text; a syntax error is reported and gives nothing.
+/// Parses a TOML text. Reports a syntax error and returns nothing.
 std::optional<toml::table> parse_tree(std::string_view text, const std::string& source,
                                       Report& report) {
   try {
@@ -35,11 +35,11 @@ bool is_path(std::string_view path) {
          std::all_of(path.begin(), path.end(), is_key_char);
 }
 
-/// "a.b.c" = VALUE as a tree, or nothing when VALUE is not one TOML value.
+/// Parses "a.b.c" = VALUE. Returns nothing if VALUE is not one TOML value.
 std::optional<toml::table> parse_assignment(const Override& o, const std::string& value) {
   Report unused{o.argument};
   auto tree = parse_tree(fmt::format("{} = {}", o.path, value), o.argument, unused);
-  // A line break in the value could smuggle in a second option.
+  // A line break in the value could add a second option.
   const auto depth = static_cast<std::size_t>(std::count(o.path.begin(), o.path.end(), '.'));
   const toml::table* level = tree ? &*tree : nullptr;
   for (std::size_t i = 0; level != nullptr; ++i) {
@@ -50,7 +50,7 @@ std::optional<toml::table> parse_assignment(const Override& o, const std::string
   return std::nullopt;
 }
 
-/// Puts the values of `from` over those of `into`, tables merged.
+/// Merges the tables of `from` into `into`; values of `from` replace those of `into`.
 void merge(toml::table& into, toml::table&& from) {
   for (auto&& [key, node] : from) {
     toml::node* old = into.get(key.str());
@@ -85,7 +85,7 @@ std::string keys_of(const Section<Entry>& section) {
   return text;
 }
 
-/// Reads one table by the rows of its section.
+/// Reads one table with the rows of its section.
 template <class Entry>
 void read_entry(const Section<Entry>& section, const toml::table& table, const std::string& path,
                 Place& place, Entry& entry, Report& report) {
@@ -217,7 +217,7 @@ ConfigResult parse_config(std::string_view text, const std::string& file,
                           const std::vector<Override>& overrides) {
   Report report{file};
   auto tree = parse_tree(text, file, report);
-  // Without the file's values everything else would be a follow-up error.
+  // Without the file's values every further error would be a consequence.
   if (!tree) return {{}, report.take()};
   for (const auto& o : overrides) apply(o, *tree, report);
   Draft draft;

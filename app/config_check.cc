@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks that look at more than one option: names, references, things that may be there only once.
-// A faulty value was reported where it was read and is left out here, so that one slip is one line.
+// Checks that concern more than one option: names, references, values that must be unique. A faulty
+// value was reported when it was read and is skipped here, so that one mistake is one line.
 #include "app/config_check.h"
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace ipoib::app {
 namespace {
 
 constexpr std::size_t kLongestName = 31;
-/// Words that stand where a name can stand on the command line.
+/// Keywords that commands accept in place of a name.
 constexpr std::array<std::string_view, 6> kReservedNames = {"all",   "info",    "json",
                                                             "stats", "summary", "xstats"};
 
-/// Counters, commands and worker.assign name HCAs, links and ports alike.
+/// HCAs, links and ports share one name space: that of counters, commands and worker.assign.
 void check_names(const Draft& draft, Report& report) {
   Unique<std::string> unique{"name"};
   const auto check = [&](const auto& entries) {
@@ -49,7 +49,7 @@ void check_devices(const Draft& draft, Report& report) {
   for (const auto& h : draft.hcas)
     if (h.good("wire") && !is_verbs(h))
       unique.add(h.value.wire, quote(h.value.wire), h.path + ".wire", h.at("wire"));
-  // A port driven by verbs sends its MADs through umad too.
+  // A port of the driver verbs also sends its MADs through umad.
   Unique<std::string> managed{"mad"};
   Unique<std::string> driven{"device and port"};
   std::set<std::string> known;
@@ -126,7 +126,7 @@ void check_subnet(const Draft& draft, Report& report) {
                    "subnet: not used, because no hca has subnet-administrator = true");
 }
 
-/// Without the broadcast group of IPv4 there is no ARP and no RARP.
+/// ARP and RARP need the broadcast group of IPv4.
 void check_all_nodes(const Placed<mgmt::LinkConfigEntry>& link, Report& report) {
   if (!link.good("all-nodes") || link.value.all_nodes != link::AllNodes::kInstead) return;
   std::string why;
@@ -156,7 +156,7 @@ void check_links(const Draft& draft, Report& report) {
       report.error(link.at("mtu"),
                    fmt::format("{}.mtu: read {}, allowed: at most {}, the mtu of {}", link.path,
                                link.value.broadcast.mtu, hca->value.mtu, hca->path));
-    // The subnet manager's table may change.
+    // The subnet manager may change the table of P_Keys.
     if (is_verbs(*hca) || !hca->value.mad.device.empty()) continue;
     if (!link.good("pkey") || !hca->good("pkeys")) continue;
     const auto& pkeys = hca->value.pkeys;
@@ -185,7 +185,7 @@ void check_workers(const Draft& draft, Report& report) {
   }
 }
 
-/// Addresses, sizes and counts that are good each, but not together.
+/// Rejects addresses, sizes and counts that are valid one by one, but not together.
 void check_generator(const Draft& draft, Report& report) {
   if (!draft.generator.faulty.empty()) return;
   if (auto s = fwd::Generator::check(draft.node.generator); !s)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared by the checks that look at more than one option.
+// Helpers of the checks that concern more than one option.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,11 @@
 
 namespace ipoib::app {
 
-/// Addresses, routes and neighbours: what concerns IP.
+/// Checks the options of IP: addresses, routes, multicast routes, RARP entries and neighbours.
 void check_ip(const Draft& draft, Report& report);
 
-/// A name for an hca, link or port: no word that stands where a name can stand in a command.
+/// True if an hca, link or port may have this name: 1-31 letters, digits, _ and -, and no keyword
+/// that a command accepts in place of a name.
 [[nodiscard]] bool is_name(std::string_view name);
 
 [[nodiscard]] inline std::string line_of(const toml::source_region& at, const Report& report) {
@@ -24,14 +25,14 @@ void check_ip(const Draft& draft, Report& report);
   return fmt::format("line {}", at.begin.line);
 }
 
-/// Places in this order are in the order of the file, and those of arguments after it.
+/// Sort key of positions: the order of the file, followed by positions in arguments.
 [[nodiscard]] inline std::tuple<bool, unsigned, unsigned> order_of(const toml::source_region& at,
                                                                    const Report& report) {
   const bool by_argument = at.path && *at.path != report.file();
   return {by_argument, at.begin.line, at.begin.column};
 }
 
-/// Values that may stand in the file once. `what` goes into the error: "lid", "device".
+/// Values that must be unique in the file. `what` names them in errors: "lid", "device".
 template <class Value>
 class Unique {
  public:
@@ -40,7 +41,7 @@ class Unique {
   void add(const Value& value, std::string shown, std::string path, const toml::source_region& at) {
     uses_.push_back({value, std::move(shown), std::move(path), &at});
   }
-  /// One error for each use but the first of the file.
+  /// Reports each use except the first in the file.
   void check(Report& report) {
     std::stable_sort(uses_.begin(), uses_.end(), [&](const Use& a, const Use& b) {
       return order_of(*a.at, report) < order_of(*b.at, report);

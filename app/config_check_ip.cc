@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks of addresses, routes and neighbours against each other.
+// Checks addresses, routes and neighbours against each other.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace ipoib::app {
 namespace {
 
-/// An address of an interface, with its place.
+/// An address of an interface, with its position in the file.
 struct Own {
   wire::IpPrefix prefix;
   const std::string* name;
@@ -38,7 +38,8 @@ std::vector<Own> own_addresses(const Draft& draft, const Report& report) {
   return own;
 }
 
-/// Each address once; and a prefix on one interface only, or its neighbours could be on either.
+/// An address must be unique, and a prefix must be on one interface only: otherwise its neighbours
+/// could be on either.
 void check_addresses(const std::vector<Own>& own, Report& report) {
   Unique<wire::IpAddr> unique{"address"};
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -122,7 +123,7 @@ bool is_interface(const Draft& draft, const std::string& name) {
   return find(draft.links, name) != nullptr || find(draft.ports, name) != nullptr;
 }
 
-/// The link-layer address of an entry that names a link or port is one of its kind.
+/// Checks that the link-layer address fits the type of the entry's interface, link or port.
 template <class Entry>
 void check_lladdr(const Placed<Entry>& n, std::string_view section, bool on_link, Report& report) {
   if (!n.good("lladdr")) return;
@@ -138,7 +139,7 @@ void check_lladdr(const Placed<Entry>& n, std::string_view section, bool on_link
                     on_link ? "20 octets with a queue pair and a unicast GID" : "6 octets"));
 }
 
-/// The `link` of an entry names a link or port; otherwise that is reported.
+/// Returns true if the `link` of an entry names a link or port; reports it otherwise.
 template <class Entry>
 bool check_interface(const Placed<Entry>& n, std::string_view section, const Draft& draft,
                      Report& report) {
@@ -149,7 +150,7 @@ bool check_interface(const Placed<Entry>& n, std::string_view section, const Dra
   return false;
 }
 
-/// What the kind of interface asks of the entry.
+/// Checks the entry against the type of its interface.
 void check_neighbour_kind(const Placed<mgmt::NeighbourEntryConfig>& n, bool on_link,
                           Report& report) {
   check_lladdr(n, "neighbour", on_link, report);

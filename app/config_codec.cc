@@ -17,7 +17,7 @@ void reject(const Codec& codec, const Field& field) {
   field.reject(phrase(codec.type(), codec.allowed()));
 }
 
-/// The string, when the value is one; a reference into the tree.
+/// Returns the string in the tree; null if the value is not a string.
 const std::string* text_of(const Field& field) {
   const auto* value = field.node().as_string();
   return value == nullptr ? nullptr : &value->get();
@@ -30,8 +30,8 @@ std::optional<double> number_of(const Field& field) {
   return std::nullopt;
 }
 
-/// Addresses that belong to one host: not "this network", loopback, multicast or class E; nor what
-/// means something on one link only.
+/// True for an address of one host: not "this network", loopback, multicast or class E, and not an
+/// IPv6 link-local address.
 bool is_host_address(const wire::IpAddr& addr) {
   if (!addr.is_v4()) {
     constexpr wire::IpAddr kLoopback = [] {
@@ -46,7 +46,7 @@ bool is_host_address(const wire::IpAddr& addr) {
   return first != 0 && first != 127 && first < 224;
 }
 
-/// In the prefix, and neither its network nor its broadcast address.
+/// True if the address is neither the network nor the broadcast address of its prefix.
 bool is_host_of(const wire::IpPrefix& prefix) {
   if (prefix.len >= (prefix.addr.is_v4() ? 31 : 127)) return true;
   return prefix.addr != wire::network(prefix) && prefix.addr != wire::directed_broadcast(prefix);
@@ -119,7 +119,7 @@ std::string Seconds::allowed() const {
 std::optional<Duration> Seconds::read(const Field& field) const {
   const auto value = number_of(field);
   if (value && *value >= min && *value <= max)
-    return Duration{std::llround(*value * 1e6) * 1000};  // To the microsecond.
+    return Duration{std::llround(*value * 1e6) * 1000};  // Rounded to the microsecond.
   reject(*this, field);
   return std::nullopt;
 }
@@ -173,7 +173,7 @@ std::string to_string(const mgmt::MadConfig& mad) {
 
 std::optional<mgmt::MadConfig> MadRoute::read(const Field& field) const {
   constexpr std::string_view kUmad = "umad:";
-  constexpr std::size_t kLongestDevice = 19;  // UMAD_CA_NAME_LEN, less the zero at its end.
+  constexpr std::size_t kLongestDevice = 19;  // UMAD_CA_NAME_LEN without the terminating zero.
   constexpr unsigned kLastPort = 254;
   const auto* text = text_of(field);
   if (text != nullptr && *text == "wire") return mgmt::MadConfig{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Kinds of option values. A codec says what it takes (type, allowed), reads a value out of the
-// file and writes one back in the same form; read() reports what it cannot take and gives nothing.
+// Types of option values. A codec describes the values that it accepts (type, allowed), reads a
+// value from the file and writes one in the same form. read() reports any other value and returns
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,10 @@
 
 namespace ipoib::app {
 
-/// As the file has it: "wire", "umad:mlx5_0", "umad:mlx5_0:2".
+/// Returns the form of the file: "wire", "umad:mlx5_0", "umad:mlx5_0:2".
 [[nodiscard]] std::string to_string(const mgmt::MadConfig& mad);
 
-/// Type and range in one phrase, as errors say it.
+/// Returns type and range in one phrase, for errors.
 [[nodiscard]] std::string phrase(std::string_view type, std::string_view allowed);
 
 struct Integer {
@@ -80,7 +81,7 @@ struct Seconds {
   [[nodiscard]] std::string write(Duration value) const;
 };
 
-/// Gb/s; 2.5 is kept as 2, as SubnetConfig has it.
+/// Gb/s. 2.5 is stored as 2, as in SubnetConfig.
 struct Rate {
   [[nodiscard]] std::string type() const { return "number"; }
   [[nodiscard]] std::string allowed() const;
@@ -88,7 +89,7 @@ struct Rate {
   [[nodiscard]] std::string write(unsigned value) const;
 };
 
-/// Text of printing characters.
+/// Text of printable characters.
 struct Text {
   std::size_t longest = 63;
 
@@ -98,7 +99,7 @@ struct Text {
   [[nodiscard]] std::string write(const std::string& value) const { return quote(value); }
 };
 
-/// A name among a few. `later`: names the design has and this version does not.
+/// One of a few names. `later` lists names that are planned and that this version rejects.
 template <class T>
 struct OneOf {
   std::vector<std::pair<std::string, T>> values;
@@ -129,7 +130,7 @@ struct OneOf {
   }
 };
 
-/// "wire", or a device of libibumad with the number of its port.
+/// "wire", or a libibumad device, optionally with its port number.
 struct MadRoute {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
@@ -149,7 +150,7 @@ struct Guid {
   [[nodiscard]] std::string write(std::uint64_t value) const;
 };
 
-/// IPv4 address of a host.
+/// IPv4 or IPv6 address of a host.
 struct Address {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const { return "IP address of a host, \"10.0.0.2\""; }
@@ -169,7 +170,7 @@ struct Group {
   }
 };
 
-/// One multicast address, or a prefix of them.
+/// One multicast address, or a prefix of multicast addresses.
 struct Groups {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
@@ -179,7 +180,7 @@ struct Groups {
   [[nodiscard]] std::string write(const wire::IpPrefix& value) const;
 };
 
-/// Address of one host, or any.
+/// Address of one host, or "any".
 struct Source {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const { return "any or an IP address of a host"; }
@@ -189,7 +190,7 @@ struct Source {
   }
 };
 
-/// Address of an interface with the length of its prefix.
+/// Address of an interface with its prefix length.
 struct InterfaceAddress {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
@@ -201,7 +202,7 @@ struct InterfaceAddress {
   }
 };
 
-/// IPv4 prefix of a route, host bits zero.
+/// IP prefix of a route, host bits zero.
 struct Prefix {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
@@ -213,7 +214,7 @@ struct Prefix {
   }
 };
 
-/// 20 octets (IPoIB) or 6 (Ethernet); which of them fits is known when the interface is.
+/// 20 octets (IPoIB) or 6 (Ethernet). check_ip() checks that the form fits the interface.
 struct LinkLayerAddress {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
@@ -223,7 +224,7 @@ struct LinkLayerAddress {
   [[nodiscard]] std::string write(const std::string& value) const { return quote(value); }
 };
 
-/// Text of a form of its own; a number alone needs no quotes.
+/// Text in the notation of `form`. An integer needs no quotes.
 template <class T>
 struct Written {
   const TextForm<T>& form;
@@ -240,7 +241,7 @@ struct Written {
   [[nodiscard]] std::string write(const T& value) const { return quote(form.format(value)); }
 };
 
-/// An array of another kind; one value alone is taken as an array of one.
+/// An array of values of another type. A single value counts as an array of one.
 template <class Codec>
 struct ListOf {
   Codec element;

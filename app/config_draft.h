@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What was read from the file with the places it was read from: the checks that look at several
-// options together need both.
+// Options as read from the file, with their positions: the checks that concern several options need
+// both.
 #pragma once
 
 #include <set>
@@ -13,19 +13,19 @@
 
 namespace ipoib::app {
 
-/// A table of the file.
+/// One table of the file.
 struct Place {
-  const toml::table* table = nullptr;         ///< Null for a section that is not there.
+  const toml::table* table = nullptr;         ///< Null if the section is absent.
   std::string path;                           ///< "hca.soft0", "route".
-  std::set<std::string, std::less<>> faulty;  ///< Keys whose value was not taken, or is missing.
+  std::set<std::string, std::less<>> faulty;  ///< Keys whose value was rejected or is missing.
 
-  /// The value of this option is what the file says, or its default.
+  /// The option has the value of the file, or its default.
   [[nodiscard]] bool good(std::string_view key) const { return !faulty.contains(key); }
   [[nodiscard]] bool given(std::string_view key) const {
     return table != nullptr && table->contains(key);
   }
-  /// Where the option (or the i-th element of its list) stands; the section's place when it does
-  /// not.
+  /// Returns the position of the option, or of the i-th element of its list; that of the section if
+  /// the option is absent.
   [[nodiscard]] const toml::source_region& at(std::string_view key, std::size_t i = 0) const {
     static const toml::source_region kNowhere{};
     if (table == nullptr) return kNowhere;
@@ -53,7 +53,7 @@ struct Draft {
   Place subnet, worker, generator, neighbour_cache;
 };
 
-/// Whatever cannot be seen by looking at one option alone.
+/// Runs the checks that concern more than one option.
 void check_draft(Draft& draft, Report& report);
 
 }  // namespace ipoib::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Configuration out of the same tables that it is read by: effective values and the reference.
+// Prints effective values and the reference from the tables that the parser uses.
 #include <string>
 
 #include "app/config.h"

@@ -9,7 +9,8 @@ namespace ipoib::app {
 
 namespace {
 
-/// As TOML escapes inside a string: whatever it held, it stays one line.
+/// Escapes control characters as in a TOML string, so that the result is one line, and the
+/// characters of `also`.
 std::string escape(std::string_view text, std::string_view also) {
   std::string out;
   for (const char c : text) {
@@ -37,7 +38,7 @@ void Report::add(const toml::source_region& at, bool warning, std::string text) 
     d.source = *at.path;
     d.line = d.column = 0;
   } else if (d.line == 0) {
-    d.line = d.column = 1;  // Something missing from the file as a whole.
+    d.line = d.column = 1;  // The fault concerns the whole file.
   }
   diagnostics_.push_back(std::move(d));
 }

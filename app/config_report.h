@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is wrong with a configuration, and where: every fault is collected, none stops the reading.
+// Faults of a configuration with their positions. Every fault is collected; none stops the reading.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,14 +16,14 @@ namespace ipoib::app {
 
 class Report {
  public:
-  /// `file`: what positions without a source (things that are missing) are attributed to.
+  /// `file` is the source of faults without a position, such as missing sections.
   explicit Report(std::string file) : file_{std::move(file)} {}
 
   void error(const toml::source_region& at, std::string text) { add(at, false, std::move(text)); }
   void warning(const toml::source_region& at, std::string text) { add(at, true, std::move(text)); }
 
   [[nodiscard]] const std::string& file() const { return file_; }
-  /// In the order of the file; faults of arguments last. Leaves the report empty.
+  /// Returns the faults in the order of the file, those of arguments last, and empties the report.
   [[nodiscard]] std::vector<Diagnostic> take();
 
  private:
@@ -33,7 +33,7 @@ class Report {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// A value on its way into an option.
+/// A value that is being read into an option.
 class Field {
  public:
   Field(const toml::node& node, std::string path, Report& report)
@@ -41,7 +41,7 @@ class Field {
 
   [[nodiscard]] const toml::node& node() const { return node_; }
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// The same option seen at a part of its value: an element of its array.
+  /// Returns a field of this option for a part of its value: an element of its array.
   [[nodiscard]] Field at(const toml::node& part) const { return {part, path_, report_}; }
 
   /// "PATH: read VALUE, allowed: ALLOWED".
@@ -55,7 +55,8 @@ class Field {
   Report& report_;
 };
 
-/// The value as people would write it; long values are cut, arrays and tables only named.
+/// Returns the value as text for errors. Long values are truncated; arrays and tables are only
+/// named.
 [[nodiscard]] std::string describe(const toml::node& node);
 
 }  // namespace ipoib::app

@@ -18,9 +18,9 @@ using mgmt::RouteConfig;
 
 constexpr std::int64_t kLastUnicastLid = 0xbfff;
 constexpr std::int64_t kLastDevicePort = 254;
-constexpr std::size_t kLongestUmadName = 19;  // UMAD_CA_NAME_LEN, less the zero at its end.
+constexpr std::size_t kLongestUmadName = 19;  // UMAD_CA_NAME_LEN without the terminating zero.
 
-/// An enumeration of one name: what this version has, and what it will have.
+/// An enumeration of one supported name, and of planned ones.
 OneOf<int> only(std::string name, std::vector<std::string> later) {
   return {{{std::move(name), 0}}, std::move(later)};
 }
@@ -36,7 +36,7 @@ OneOf<mgmt::LinkMode> link_modes() {
   return modes;
 }
 
-/// "auto" and the scopes of RFC 4291.
+/// "auto" or a multicast scope of RFC 4291.
 struct Scope : IntegerOf {
   Scope() : IntegerOf{{2, 5, 8, 14}} {}
   [[nodiscard]] std::string allowed() const { return "auto | " + IntegerOf::allowed(); }
@@ -61,7 +61,7 @@ OneOf<mgmt::HcaDriver> hca_drivers() {
   return drivers;
 }
 
-/// Rows for ports of one driver.
+/// Restricts a row to ports of one driver.
 Row<HcaConfig> of_soft(Row<HcaConfig> row) {
   row.conditions.push_back(
       {"driver", [](const HcaConfig& hca) { return hca.driver == mgmt::HcaDriver::kSoft; },
@@ -75,7 +75,7 @@ Row<HcaConfig> of_verbs(Row<HcaConfig> row) {
   return row;
 }
 
-/// A row for ports that no subnet manager sets up.
+/// Restricts a row to ports that no subnet manager sets up.
 Row<HcaConfig> unmanaged(Row<HcaConfig> row) {
   row.conditions.push_back({"mad", [](const HcaConfig& hca) { return hca.mad.device.empty(); },
                             "because the subnet manager that mad leads to says what it is"});
@@ -136,7 +136,7 @@ Section<HcaConfig> hca_section() {
       }};
 }
 
-/// Options that links and ports have alike.
+/// Adds the options that links and ports share.
 template <class E>
 void add_ip_rows(std::vector<Row<E>>& rows) {
   using wire::InterfaceIdRule;
@@ -170,7 +170,7 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "Take default routers, MTU and redirects from other routers' advertisements."));
 }
 
-/// Options of connected mode.
+/// Adds the options of connected mode.
 void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
   using E = LinkConfigEntry;
   using link::OpenPolicy;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every option of the configuration file, one row each: parser, error texts, `--check`,
-// `--help-config` and the tests walk these tables, and nothing else knows an option's name.
+// Every option of the configuration file, one row each. The parser, error texts, `--check`,
+// `--help-config` and the tests use these tables.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,13 @@
 
 namespace ipoib::app {
 
-/// Another option decides whether an option has a meaning, and is required if it is so marked.
+/// Makes an option depend on another one: the option applies, and is required if so marked, only if
+/// the condition holds.
 template <class Entry>
 struct Condition {
-  std::string_view key;  ///< Of the other one.
+  std::string_view key;  ///< Key of the other option.
   std::function<bool(const Entry&)> holds;
-  std::string_view why_not;  ///< When it does not: "because …".
+  std::string_view why_not;  ///< Reason if it does not hold: "because …".
 };
 
 template <class Entry>
@@ -31,14 +32,14 @@ struct Row {
   std::string allowed;  ///< Range or values.
   bool required = false;
   std::string_view help;
-  /// False, and reported, when the value cannot be taken.
+  /// Sets the option. Reports a value that is not allowed and returns false.
   std::function<bool(const Field&, Entry&)> set;
-  /// As the file writes it; empty when the option has no value. The default is what this says of a
-  /// fresh Entry.
+  /// Returns the value in the form of the file; empty if the option has no value. The default is
+  /// the value of a new Entry.
   std::function<std::string(const Entry&)> get;
   std::vector<Condition<Entry>> conditions{};
 
-  /// The first condition that does not hold; null: the option has a meaning.
+  /// Returns the first condition that does not hold; null if the option applies.
   [[nodiscard]] const Condition<Entry>* obstacle(const Entry& entry) const {
     const auto found = std::find_if(conditions.begin(), conditions.end(),
                                     [&entry](const auto& c) { return !c.holds(entry); });
@@ -81,7 +82,7 @@ struct Schema {
   Section<mgmt::NodeConfig> generator;
   Section<mgmt::NodeConfig> neighbour_cache;
 
-  /// Calls `visit(section)` for each, in the order of the reference.
+  /// Calls `visit(section)` for each section, in the order of the reference.
   template <class Visit>
   void for_each(Visit&& visit) const {
     visit(hca), visit(link), visit(port), visit(route), visit(multicast_route), visit(neighbour),
@@ -91,12 +92,12 @@ struct Schema {
 
 [[nodiscard]] const Schema& schema();
 
-/// The row of "section.key" for humans: "integer 1-64: help". Empty when there is none.
+/// Returns the row of "section.key" for humans: "integer 1-64: help". Empty if there is none.
 [[nodiscard]] std::string help_of(std::string_view section, std::string_view key);
 
 enum class Required : bool { kNo, kYes };
 
-/// A row whose value lives where `access` says (pointer to member or callable on Entry).
+/// Makes a row whose value is found by `access`: a pointer to member, or a callable on Entry.
 template <class Entry, class Access, class Codec>
 [[nodiscard]] Row<Entry> row(std::string_view key, Access access, Codec codec,
                              std::string_view help, Required required = Required::kNo) {
@@ -125,7 +126,7 @@ template <class Entry, class Access, class Codec>
           }};
 }
 
-/// A row that can have one value only in this version; `later` names those to come.
+/// Makes a row that accepts only `value` in this version.
 template <class Entry, class Codec, class Value>
 [[nodiscard]] Row<Entry> fixed_row(std::string_view key, Codec codec, Value value,
                                    std::string_view help) {

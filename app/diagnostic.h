@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One fault of a configuration, and how text from outside is shown: on one line, whatever it holds.
+// One fault of a configuration, and the quoting that keeps external text on one line.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct Diagnostic {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// As a TOML string: in quotation marks, with what must be escaped escaped.
+/// Returns `text` as a TOML string, quoted and escaped.
 [[nodiscard]] std::string quote(std::string_view text);
 
 }  // namespace ipoib::app

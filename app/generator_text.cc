@@ -12,7 +12,7 @@ namespace {
 using fwd::GeneratorConfig;
 using fwd::PacketRate;
 
-/// By PacketRate::Unit. The least that is more than nothing, and the most.
+/// Indexed by PacketRate::Unit. The smallest value above 0, and the largest.
 struct RateUnit {
   std::string_view name;
   double least, most;
@@ -28,7 +28,7 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-/// Takes the part up to the next comma off the front.
+/// Removes and returns the part before the next comma.
 std::string_view next_part(std::string_view& text) {
   const auto comma = text.find(',');
   const auto part = text.substr(0, comma);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What test packets look like, as people write it: in the configuration, in arguments, in commands.
+// Text forms of the packet generator's settings, for the configuration, arguments and commands.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ipoib::app {
 
-/// A kind of value: what it is, and the way to and from text.
+/// The text form of a type of value: allowed text, parser and formatter.
 template <class T>
 struct TextForm {
   std::string_view allowed;
@@ -22,7 +22,7 @@ struct TextForm {
 
 /// "198.18.0.1,198.18.0.2".
 [[nodiscard]] const TextForm<fwd::GeneratorConfig::Addresses>& tx_ip_form();
-/// "9" for both, "1000,2000".
+/// "9" for both ports, "1000,2000" for source and destination.
 [[nodiscard]] const TextForm<fwd::GeneratorConfig::Ports>& tx_udp_form();
 /// "64", "64,576,1500", "imix".
 [[nodiscard]] const TextForm<std::vector<std::uint16_t>>& packet_sizes_form();

@@ -27,7 +27,7 @@ Result<std::unique_ptr<fabric::Hca>> make_soft(const mgmt::HcaConfig& config,
   return std::unique_ptr<fabric::Hca>{std::move(*hca)};
 }
 
-/// MADs go through umad of the same port.
+/// MADs go through umad on the same port.
 Result<std::unique_ptr<fabric::Hca>> make_verbs(const mgmt::HcaConfig& config,
                                                 const mgmt::HcaResources& resources) {
   verbs::VerbsHcaConfig verbs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which driver makes which Hca. The only place that knows the drivers.
+// Creates HCAs with the configured driver. The rest of the program does not depend on the drivers.
 #pragma once
 
 #include "lib/mgmt/node.h"

@@ -19,7 +19,7 @@
 namespace ipoib::app {
 namespace {
 
-/// Standard error takes all of `text`, or cannot be helped.
+/// Writes all of `text` to standard error; gives up on an error.
 void write_all(std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
@@ -29,9 +29,9 @@ void write_all(std::string_view text) {
   }
 }
 
-/// Called with the stream locked, by the thread that wrote the message.
+/// The thread that logs calls this with the stream locked.
 ssize_t write_marked(void* marker, const char* text, std::size_t size) {
-  // Levels of rte_log are those of syslog and one.
+  // Levels of rte_log are those of syslog plus one.
   const int priority = std::clamp(rte_log_cur_msg_loglevel() - 1, 0, 7);
   write_all(
       static_cast<PriorityMarker*>(marker)->mark({text, size}, static_cast<unsigned>(priority)));
@@ -61,7 +61,7 @@ std::string PriorityMarker::mark(std::string_view piece, unsigned priority) {
 }
 
 Status log_to_journal() {
-  static PriorityMarker marker;  // EAL keeps the stream to the end of the process.
+  static PriorityMarker marker;  // EAL uses the stream until the process ends.
   std::FILE* stream = fopencookie(&marker, "w", {nullptr, write_marked, nullptr, nullptr});
   if (stream == nullptr) return fail(Errc::kNoResources, "fopencookie: {}", std::strerror(errno));
   if (rte_openlog_stream(stream) != 0)

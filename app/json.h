@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// JSON as every `show ... json` and telemetry answer carries it: keys in the order they were put
-// in.
+// The JSON type of every `show ... json` and telemetry answer: keys keep their order of insertion.
 #pragma once
 
 #include <nlohmann/json.hpp>

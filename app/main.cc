@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The program: arguments, configuration, EAL, a node, and the ways to talk to it. Alone may end
-// the process.
+// The program: arguments, configuration, EAL, a node and its user interfaces. Only this file may
+// end the process.
 #include <rte_eal.h>
 #include <rte_lcore.h>
 
@@ -39,9 +39,9 @@ namespace {
 constexpr std::chrono::milliseconds kTelemetryTimeout{2000};
 constexpr const char* kVersion = "dpdk-ipoib " IPOIB_VERSION;
 
-/// The command line, cut at the first "--".
+/// The command line, split at the first "--".
 struct Arguments {
-  std::vector<std::string> eal;  ///< With the program's name.
+  std::vector<std::string> eal;  ///< Includes the program's name.
   std::vector<std::string> app;
 };
 
@@ -61,8 +61,8 @@ void print_error(std::string_view line) {
   fmt::print(stderr, "{}{}\n", is_journal(STDERR_FILENO) ? "<3>" : "", line);
 }
 
-/// Exit status of a node that no other start would make run: its options or its configuration are
-/// wrong. The systemd unit does not try it again.
+/// Exit status if options or configuration are wrong: another start would fail, too. The systemd
+/// unit does not restart the node.
 constexpr int kConfigurationFault = EX_CONFIG;
 
 int complain(const Error& e) {
@@ -71,7 +71,7 @@ int complain(const Error& e) {
   return e.code == Errc::kInvalidArgument ? kConfigurationFault : EXIT_FAILURE;
 }
 
-/// The configuration, or nothing after every fault of it was printed.
+/// Returns the configuration, or prints every fault and returns nothing.
 std::optional<mgmt::NodeConfig> configure(const Options& options) {
   auto loaded = load_config(options.config_file, options.overrides);
   if (!loaded) {
@@ -105,7 +105,7 @@ mgmt::NodeLcores choose_lcores() {
   return lcores;
 }
 
-/// SIGINT and SIGTERM as a descriptor; every thread started from here on blocks them.
+/// Returns a descriptor for SIGINT and SIGTERM; every thread started from here on blocks them.
 Result<int> signal_descriptor() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -122,7 +122,7 @@ void print(std::string_view text) {
   std::fflush(stdout);
 }
 
-/// The ways to talk to a node, as far as they were asked for.
+/// The user interfaces of a node; null if not requested.
 struct Faces {
   std::unique_ptr<Telemetry> telemetry;
   std::unique_ptr<Prometheus> prometheus;
@@ -159,7 +159,7 @@ Status open_faces(const Options& options, mgmt::Node& node, Cli& cli, Faces& fac
     if (!terminal) return tl::make_unexpected(terminal.error());
     faces.terminal = std::move(*terminal);
   }
-  auto service = Service::create(node);  // Last: says that all of the above is there.
+  auto service = Service::create(node);  // Last: reports that all of the above is ready.
   if (!service) return tl::make_unexpected(service.error());
   faces.service = std::move(*service);
   return {};
@@ -177,7 +177,7 @@ int serve(const Options& options, const mgmt::NodeConfig& config, int signals) {
 
   Cli cli{node};
   Faces faces;
-  // The node runs by then, so that a command file finds its interfaces starting.
+  // The node calls this when it runs, so that a command file finds its interfaces starting.
   Status opened;
   node.post([&] {
     opened = open_faces(options, node, cli, faces);

@@ -7,7 +7,7 @@
 
 namespace ipoib::app {
 
-/// A cell of a Markdown table, with the bars escaped that would otherwise end it.
+/// Returns the text of a Markdown table's cell, with the bars escaped that would end it.
 [[nodiscard]] inline std::string markdown_cell(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '|' ? std::string{"\\|"} : std::string{c};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows of things as families of metrics.
+// Converts rows of structs to families of metrics.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -16,14 +16,14 @@ inline constexpr auto kCounter = prometheus::MetricType::Counter;
 inline constexpr auto kGauge = prometheus::MetricType::Gauge;
 inline constexpr auto kHistogram = prometheus::MetricType::Histogram;
 
-/// Without series, the last of `metrics`; good until another is added.
+/// Appends a family without series to `metrics`. The reference is valid until the next call.
 inline prometheus::MetricFamily& add_family(std::vector<prometheus::MetricFamily>& metrics,
                                             prometheus::MetricType type, const char* name,
                                             const char* help) {
   return metrics.emplace_back(prometheus::MetricFamily{name, help, type, {}});
 }
 
-/// To a family of counters or gauges.
+/// Adds a series to a family of counters or gauges.
 template <class Number>
 void add_series(prometheus::MetricFamily& family, Labels labels, Number value) {
   prometheus::ClientMetric& metric = family.metric.emplace_back();
@@ -32,7 +32,7 @@ void add_series(prometheus::MetricFamily& family, Labels labels, Number value) {
       static_cast<double>(value);
 }
 
-/// One number that every row has.
+/// One numeric metric of each row.
 template <class Row>
 struct MetricColumn {
   prometheus::MetricType type;
@@ -41,7 +41,7 @@ struct MetricColumn {
   double (*value)(const Row&);
 };
 
-/// A family a column, with a series a row; `labels`: those of a row.
+/// Adds one family per column, with one series per row. `labels` returns the labels of a row.
 template <class Row, class Columns, class LabelsOf>
 void add_table(std::vector<prometheus::MetricFamily>& metrics, const std::vector<Row>& rows,
                const Columns& columns, const LabelsOf& labels) {

@@ -100,7 +100,8 @@ void add_drops(prometheus::MetricFamily& family, const Labels& owner, mgmt::Plac
   }
 }
 
-/// Numbers of a JSON object as `event`; those of an object in it behind its own key.
+/// Adds the numbers of a JSON object, labelled `event`. Those of a nested object have its key as a
+/// prefix.
 void add_events(prometheus::MetricFamily& family, const Labels& owner, const Json& counters,
                 const std::string& prefix = {}) {
   for (const auto& [key, value] : counters.items()) {
@@ -114,7 +115,7 @@ void add_events(prometheus::MetricFamily& family, const Labels& owner, const Jso
   }
 }
 
-/// A series for each thing it may be: 1 for the one it is, 0 for the others.
+/// Adds one series per possible value: 1 for the current one, 0 for the others.
 template <class Names>
 void add_choice(prometheus::MetricFamily& family, const Labels& owner, const char* label,
                 const Names& names, std::string_view current) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What Prometheus is told of a node: a sample taken on the management lcore, which does no more
-// than copy numbers, and the metrics made of it by whoever asked. Counters are those since the
-// node started: clearing statistics is a matter of the command line alone. How many series there
-// are depends on the configuration, not on traffic.
+// Metrics of a node for Prometheus. The management lcore takes a sample, which only copies numbers;
+// the requesting thread makes the metrics of it. Counters run since the node started: commands that
+// clear statistics do not affect them. The number of series depends on the configuration, not on
+// traffic.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -27,13 +27,13 @@ struct MetricsSample {
 
 using Metrics = std::vector<prometheus::MetricFamily>;
 
-/// `version`: of the program. Any thread.
+/// `version` is the version of the program. Any thread.
 [[nodiscard]] Metrics metrics_of(const MetricsSample& sample, std::string_view version);
-/// Of a node whose management does not answer.
+/// Returns the metrics of a node whose management lcore does not answer.
 [[nodiscard]] Metrics metrics_of_silence();
 
 // metrics_work.cc
-/// Workers, and the time stamps they read.
+/// Adds the metrics of workers, and of the time stamps that they read.
 void add_work(Metrics& metrics, const mgmt::NodeTotals& totals);
 
 }  // namespace ipoib::app

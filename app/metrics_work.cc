@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Metrics of what workers do, and histograms.
+// Metrics of workers, and histograms.
 #include <array>
 #include <string>
 
@@ -50,10 +50,11 @@ constexpr std::array kWorkerColumns = {
                              [](const auto& w) { return static_cast<double>(w.punts); }},
 };
 
-/// Most packets of a receive call that each of WorkerInfo::bursts counts; of the last: any more.
+/// Largest number of packets per receive call that each of WorkerInfo::bursts counts; the last one
+/// has no bound.
 constexpr std::array kBurstBounds = {0., 1., 3., 7., 15., 31., 63.};
 
-/// Of packets under way, seconds: 1, 2, 5 of each decade.
+/// Bounds of the latency histogram, seconds: 1, 2, 5 of each decade.
 constexpr std::array kLatencyBounds = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4,
                                        5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1,
                                        2e-1, 5e-1, 1.,   2.,   5.,   10.};
@@ -74,8 +75,8 @@ prometheus::ClientMetric burst_histogram(const WorkerInfo& worker) {
   return metric;
 }
 
-/// Of fine buckets coarse ones; a value counts as the middle of its fine bucket, which is less than
-/// 1 % away.
+/// Merges fine buckets into coarse ones. A value counts as the middle of its fine bucket, which is
+/// less than 1 % away.
 prometheus::ClientMetric latency_histogram(const LatencyTotals& latency) {
   prometheus::ClientMetric metric;
   auto& h = metric.histogram;

@@ -16,13 +16,13 @@ namespace {
 constexpr unsigned kMaxLcore = 1023;
 constexpr unsigned kMaxStatsPeriod = 86'400;
 
-/// An argument that is another name for an option of the configuration file.
+/// An argument that sets one option of the configuration file.
 struct Shorthand {
   const char* argument;
   std::string_view section;
   std::string_view key;
-  const char* value_name;       ///< Null: it takes no value and
-  const char* value = nullptr;  ///< stands for this one.
+  const char* value_name;       ///< Null: the argument takes no value
+  const char* value = nullptr;  ///< and sets this one.
 };
 
 constexpr std::array kShorthands = {
@@ -127,7 +127,7 @@ Result<Options> parse_options(const std::vector<std::string>& args) {
   CLI::App app;
   describe(app, options);
   try {
-    std::vector<std::string> reversed{args.rbegin(), args.rend()};  // As CLI11 wants them.
+    std::vector<std::string> reversed{args.rbegin(), args.rend()};  // CLI11 expects this order.
     app.parse(std::move(reversed));
   } catch (const CLI::Error& e) {
     return fail(Errc::kInvalidArgument, "{}; --help lists the arguments", e.what());

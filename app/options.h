@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The application's arguments, those after "--". Names and meaning are dpdk-testpmd's wherever both
-// have the feature.
+// The application's arguments, those after "--". Names and meanings are those of dpdk-testpmd if
+// both programs have the feature.
 #pragma once
 
 #include <optional>
@@ -20,22 +20,24 @@ struct Options {
   bool help_config = false;
   bool help_cli = false;
   bool version = false;
-  std::string config_file;   ///< Empty: the overrides are all there is.
-  std::string cmdline_file;  ///< Empty: none; so is cli_socket.
+  std::string config_file;   ///< Empty: only the overrides apply.
+  std::string cmdline_file;  ///< Empty: none, also for cli_socket.
   std::string cli_socket;
-  std::string prometheus;       ///< Address to serve metrics at; empty: nowhere.
+  std::string prometheus;       ///< Address to serve metrics at; empty: disabled.
   unsigned stats_period_s = 0;  ///< 0: no periodic statistics.
   std::optional<unsigned> mgmt_lcore;
-  std::vector<Override> overrides;  ///< In the order of the command line, --set and shorthands.
+  std::vector<Override> overrides;  ///< --set and shorthands, in the order of the command line.
 
-  /// Forwarding runs from the start: asked for, or nobody is there to type `start`.
+  /// Forwarding runs from the start: on request, or because there is no terminal to type `start`
+  /// at.
   [[nodiscard]] bool starts_forwarding() const { return auto_start || !interactive; }
 };
 
-/// `args` without the program's name. Errors: kInvalidArgument with what was read and is allowed.
+/// `args` excludes the program's name. Errors: kInvalidArgument with the text read and the allowed
+/// one.
 [[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& args);
 
-/// What --help prints.
+/// Returns the output of --help.
 [[nodiscard]] std::string options_help();
 
 }  // namespace ipoib::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A timer of the event loop that goes off again and again.
+// A periodic timer of the event loop.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@ namespace ipoib::app {
 
 class Periodic {
  public:
-  /// First after one `period`, which is not 0; what was missed is not made up for. `tick` is called
-  /// on the management lcore.
+  /// Calls `tick` on the management lcore, first after one `period`, which must not be 0. Missed
+  /// periods are not made up for.
   static Result<std::unique_ptr<Periodic>> create(mgmt::EventLoop& events,
                                                   std::chrono::nanoseconds period,
                                                   std::function<void()> tick);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// --stats-period: traffic of links and ports, printed every so often.
+// --stats-period: prints the traffic of links and ports periodically.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace ipoib::app {
 
-/// Until the timer is destroyed. `print` is called on the management lcore.
+/// Prints until the timer is destroyed. `print` is called on the management lcore.
 [[nodiscard]] Result<std::unique_ptr<Periodic>> print_statistics(
     Cli& cli, mgmt::EventLoop& events, unsigned period_s,
     std::function<void(std::string_view)> print);

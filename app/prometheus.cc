@@ -21,9 +21,9 @@
 namespace ipoib::app {
 namespace {
 
-/// Threads that answer: each slow client takes one until its time is up.
+/// Threads that answer; a slow client occupies one until its timeout.
 constexpr const char* kThreads = "8";
-/// For a request to come, and for an answer to be taken.
+/// Timeout to receive a request, and to send an answer.
 constexpr const char* kClientTimeoutMs = "2000";
 
 class Collector final : public prometheus::Collectable {
@@ -32,7 +32,7 @@ class Collector final : public prometheus::Collectable {
       : node_{node}, config_{std::move(config)} {}
 
   [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override {
-    // Not on the stack: Debian's civetweb gives its threads 100 KiB of it.
+    // Not on the stack: threads of Debian's civetweb have 100 KiB of it.
     using Sample = std::unique_ptr<const MetricsSample>;
     const auto sample = ask<Sample>(
         node_,
@@ -48,7 +48,7 @@ class Collector final : public prometheus::Collectable {
   std::atomic<bool> ended_{false};
 };
 
-/// What the HTTP server complained about on this thread first.
+/// The first error that the HTTP server logged on this thread.
 thread_local std::string complaint;
 
 int take_complaint(const mg_connection*, const char* message) {
@@ -57,7 +57,7 @@ int take_complaint(const mg_connection*, const char* message) {
   return 1;
 }
 
-/// 0: the request goes on to the exposer, which would take pages below its own, too.
+/// Returns 0 to pass the request on to the exposer, which would also serve pages below its own.
 int only_metrics(mg_connection* connection) {
   const mg_request_info& request = *mg_get_request_info(connection);
   if (std::string_view{request.request_method} != "GET")
@@ -68,7 +68,7 @@ int only_metrics(mg_connection* connection) {
 }
 
 Result<std::unique_ptr<prometheus::Exposer>> listen(const std::string& address) {
-  constexpr unsigned kIp6Feature = 8;  // of civetweb.h
+  constexpr unsigned kIp6Feature = 8;  // from civetweb.h
   if (address.front() == '[' && mg_check_feature(kIp6Feature) == 0)
     return fail(Errc::kUnavailable,
                 "--prometheus {}: the HTTP server here, civetweb {}, was built "
@@ -120,7 +120,7 @@ Prometheus::~Prometheus() {
 }
 
 Result<std::unique_ptr<Prometheus>> Prometheus::create(mgmt::Node& node, const Config& config) {
-  // Threads have the affinity of the one that makes them.
+  // Threads inherit the affinity of the thread that creates them.
   struct Start {
     const Config& config;
     Result<std::unique_ptr<prometheus::Exposer>> exposer;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node as Prometheus scrapes it: GET http://ADDRESS:PORT/metrics. prometheus-cpp serves it with
-// threads of its own, which have the affinity of DPDK's control threads: the CPUs that no lcore
-// has, or the management lcore's where there are none. They ask the management lcore for numbers
-// and do all else themselves; a client that is slow costs it nothing.
+// The Prometheus endpoint of a node: GET http://ADDRESS:PORT/metrics. prometheus-cpp serves it with
+// its own threads, which have the affinity of DPDK's control threads: the CPUs without an lcore, or
+// those of the management lcore if there are none. They request numbers from the management lcore
+// and do all other work themselves; a slow client costs that lcore nothing.
 #pragma once
 
 #include <chrono>
@@ -16,22 +16,23 @@
 
 namespace ipoib::app {
 
-/// "192.0.2.1:9400", "[::1]:9400"; port 0: any that is free. kInvalidArgument says what is allowed.
-/// IPv6 needs a civetweb that was built for it: Debian 12's is not.
+/// Accepts "192.0.2.1:9400" and "[::1]:9400"; port 0 stands for any free one. Errors:
+/// kInvalidArgument with the allowed form. IPv6 needs a civetweb that was built for it: Debian 12's
+/// is not.
 [[nodiscard]] Status check_listen_address(std::string_view text);
 
 class Prometheus {
  public:
   struct Config {
-    std::string address;                      ///< As check_listen_address() takes it.
-    std::string version;                      ///< Of the program.
-    std::chrono::milliseconds timeout{2000};  ///< For the management lcore to answer.
+    std::string address;                      ///< In the form of check_listen_address().
+    std::string version;                      ///< Version of the program.
+    std::chrono::milliseconds timeout{2000};  ///< Time for the management lcore to answer.
   };
 
-  /// Listens from here on. kNoResources: the address cannot be had, with the reason; kUnavailable:
-  /// no IPv6.
+  /// Starts to listen. Errors: kNoResources with the reason if the address is not available;
+  /// kUnavailable if IPv6 is not.
   static Result<std::unique_ptr<Prometheus>> create(mgmt::Node& node, const Config& config);
-  /// Gives up scrapes that wait for the management lcore, which may be at its end.
+  /// Aborts scrapes that wait for the management lcore, which may have ended its loop.
   ~Prometheus();
   Prometheus(const Prometheus&) = delete;
   Prometheus& operator=(const Prometheus&) = delete;

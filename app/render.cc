@@ -22,7 +22,7 @@ Json texts(const std::vector<T>& values) {
   return list;
 }
 
-/// "No answer" as a key: "no_answer".
+/// Converts text to a key: "No answer" to "no_answer".
 std::string key_of(std::string_view text) {
   std::string key;
   for (const char c : text)
@@ -30,7 +30,7 @@ std::string key_of(std::string_view text) {
   return key;
 }
 
-/// Only reasons that were counted: most never are.
+/// Returns only reasons with packets: most have none.
 Json drops_of(const std::array<std::uint64_t, kDropCount>& drops) {
   Json object = Json::object();
   for (std::size_t i = 0; i < kDropCount; ++i)
@@ -46,7 +46,7 @@ void add_traffic(Json& object, const mgmt::TrafficInfo& traffic) {
   object["drops"] = drops_of(traffic.drops);
 }
 
-/// What went wrong with neighbour discovery messages, where something did.
+/// Returns the errors of neighbour discovery messages that occurred.
 Json nd_errors(const link::NdCounters& nd) {
   Json object = Json::object();
   for (std::size_t i = 0; i < nd.errors.size(); ++i)
@@ -72,7 +72,7 @@ Json to_json(const mgmt::Ip6Info& ip6) {
   return {{"mtu", ip6.mtu}, {"reason", ip6.reason}, {"addresses", std::move(addresses)}};
 }
 
-/// What links and ports count alike.
+/// Adds the counters that links and ports share.
 void add_resolution(Json& counters, const link::NdCounters& nd, const link::RarpCounters& rarp,
                     const link::NeighbourCounters& neighbours) {
   counters.update({{"nd_sent", nd.sent},
@@ -103,7 +103,7 @@ void add_connections(Json& counters, const link::ConnectionCounters& c) {
         c.ended[i];
 }
 
-/// Counts by kind of message, where there are any.
+/// Adds the counts by kind of message that are not 0.
 void add_by_message(Json& object, std::string_view what,
                     const std::array<std::uint64_t, wire::kCmAttrs>& counts) {
   for (std::size_t i = 0; i < counts.size(); ++i) {

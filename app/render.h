@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node's rows as JSON, one function an object: what `show ... json` prints and telemetry answers.
-// Numbers are numbers in host order, addresses the text people write.
+// Converts a node's rows to JSON, one function per type, for `show ... json` and telemetry. Numbers
+// are JSON numbers in host order; addresses are text.
 #pragma once
 
 #include <string_view>
@@ -25,10 +25,9 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::SaInfo& sa);
 [[nodiscard]] Json to_json(const sa::ClientCounters& counters);
 [[nodiscard]] Json to_json(const link::NeighbourInfo& neighbour);
-/// Messages of the communication manager by kind, and what else it met.
+/// Messages of the communication manager by kind, and its other events.
 [[nodiscard]] Json to_json(const cm::ManagerCounters& counters);
-/// What the control plane of an interface counted since the start: numbers, and "nd_errors" by
-/// error.
+/// Counters of an interface's control plane since the start: numbers, and "nd_errors" by error.
 [[nodiscard]] Json counters_json(const mgmt::LinkInfo& link);
 [[nodiscard]] Json counters_json(const mgmt::PortInfo& port);
 [[nodiscard]] std::string_view state_name(fabric::PortState state);
@@ -38,15 +37,15 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::LatencyInfo& info);
 /// Name -> value.
 [[nodiscard]] Json xstats_json(const std::vector<mgmt::Xstat>& xstats);
-/// With dpdk-testpmd's names of numbers, as the next one.
+/// Uses dpdk-testpmd's names of counters, as does fwd_stats_json().
 [[nodiscard]] Json port_stats_json(const mgmt::InterfaceStatsInfo& info);
-/// "ports", "all" and "lcores".
+/// Returns "ports", "all" and "lcores".
 [[nodiscard]] Json fwd_stats_json(const std::vector<mgmt::InterfaceStatsInfo>& interfaces,
                                   const std::vector<mgmt::WorkerInfo>& workers);
-/// How busy each worker was, and with bursts of what size.
+/// Returns the load and the burst sizes of each worker.
 [[nodiscard]] Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers);
 
-/// Sections and keys of the configuration file.
+/// Returns the sections and keys of the configuration file.
 [[nodiscard]] Json to_json(const mgmt::NodeConfig& config);
 
 template <class Row>
@@ -56,7 +55,7 @@ template <class Row>
   return list;
 }
 
-/// One line. Octets that are not UTF-8 become the replacement character.
+/// Returns one line. Octets that are not UTF-8 become the replacement character.
 [[nodiscard]] std::string dump(const Json& json);
 
 }  // namespace ipoib::app

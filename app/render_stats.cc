@@ -24,7 +24,7 @@ Sums sums_of(const mgmt::TrafficInfo& traffic) {
   return s;
 }
 
-/// Received packets that were lost are among the received.
+/// Received packets include those that were dropped.
 Json fwd_numbers(const Sums& s) {
   return {{"RX-packets", s.rx - std::min(s.rx, s.rx_dropped)},
           {"RX-dropped", s.rx_dropped},

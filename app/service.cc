@@ -15,10 +15,10 @@ namespace ipoib::app {
 namespace {
 
 constexpr std::chrono::seconds kStatusPeriod{1};
-/// Interfaces that are named in the status line, which a person reads.
+/// Down interfaces that the status line names at most; people read it.
 constexpr std::size_t kNamedDown = 3;
 
-/// A line each: a status that had more would say more than its own.
+/// Replaces control characters: a line break would start another assignment of sd_notify(3).
 std::string one_line(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
@@ -31,7 +31,7 @@ void notify(const std::string& state) {
         std::strerror(-error));
 }
 
-/// How many of a kind there are and are up; those that are not go to `down`.
+/// Returns the number of rows and of those that are up; appends the others to `down`.
 template <class Row>
 std::string count_up(const std::vector<Row>& rows, std::string_view kind,
                      std::vector<std::string>& down) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node as a service of systemd: tells it when the node is ready, how its interfaces are, that
-// it lives, and that it stops (sd_notify(3)). Without a service manager nobody is told anything.
+// The node as a service of systemd: reports readiness, the state of interfaces, liveness and the
+// stop (sd_notify(3)). Without a service manager it reports nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +14,35 @@
 
 namespace ipoib::app {
 
-/// Says when the service manager is told that the process lives: twice in the time it waits, but
-/// only while every worker loops. That the management lcore lives is shown by asking.
+/// Decides when to notify the service manager that the process lives: twice per timeout of the
+/// watchdog, but only while every worker loops. A call of due() shows that the management lcore
+/// lives.
 class Watchdog {
  public:
-  /// How often due() is asked in the time the manager waits.
+  /// Calls of due() per timeout of the watchdog.
   static constexpr unsigned kChecks = 4;
 
-  /// `loops` of each worker, never decreasing: Node::worker_loops(). True at every second check; a
-  /// worker that has not looped since the last true makes it wait for the first check that finds
-  /// that it has.
+  /// `loops` is the loop count of each worker, never decreasing: Node::worker_loops(). Returns true
+  /// at every second check. If a worker has not looped since the last true, it returns true at the
+  /// first check after that worker has.
   [[nodiscard]] bool due(const std::vector<std::uint64_t>& loops);
 
  private:
-  unsigned checks_ = 0;  ///< Since the last true.
+  unsigned checks_ = 0;  ///< Checks since the last true.
   std::vector<std::uint64_t> told_;
 };
 
-/// What `systemctl status` shows of a running node: one line.
+/// Returns the status line of a running node for `systemctl status`.
 [[nodiscard]] std::string service_status(const mgmt::Node& node);
 
-/// Sets that line while there is no node yet, or no longer.
+/// Sets that line while the node does not exist yet, or no longer.
 void tell_service_manager(std::string_view status);
 
 class Service {
  public:
-  /// The node is ready: its workers run, its faces are open; links may still be joining. Null where
-  /// no service manager listens (NOTIFY_SOCKET). `node` has been run by the time it is destroyed.
+  /// Reports that the node is ready: its workers run and its user interfaces are open; links may
+  /// still be joining. Returns null without a service manager (NOTIFY_SOCKET). Node::run() must
+  /// have returned before the object is destroyed.
   static Result<std::unique_ptr<Service>> create(mgmt::Node& node);
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -52,7 +54,7 @@ class Service {
   void stopping();
 
   const mgmt::Node& node_;
-  std::string status_;  ///< As last told.
+  std::string status_;  ///< Last reported status.
   Watchdog watchdog_;
   std::unique_ptr<Periodic> status_timer_;
   std::unique_ptr<Periodic> watchdog_timer_;

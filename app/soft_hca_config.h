@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The configuration of a software HCA, from a node's.
+// Converts the configuration of an HCA to that of a software HCA.
 #pragma once
 
 #include "drivers/soft/soft_hca.h"

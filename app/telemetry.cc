@@ -16,8 +16,8 @@
 namespace ipoib::app {
 namespace {
 
-/// Whom the handlers ask: a global, because DPDK 22.11 hands them nothing of ours. Handlers, on
-/// telemetry's threads, hold the lock shared while they ask.
+/// The node that the handlers query: a global, because DPDK 22.11 passes no argument of the
+/// application to them. Handlers, on telemetry's threads, hold the lock shared during a query.
 struct {
   std::shared_mutex mutex;
   const mgmt::Node* node = nullptr;
@@ -62,7 +62,7 @@ int answer(const char* command, const char* parameters, rte_tel_data* data) {
   return to_telemetry(value, data) ? 0 : -EINVAL;
 }
 
-/// Keys may hold letters, digits and underscores.
+/// Replaces characters that keys may not have: all except letters, digits and underscores.
 std::string key_of(std::string_view text) {
   std::string key{text};
   for (char& c : key) {
@@ -104,7 +104,7 @@ void fill_dict(const Json& object, rte_tel_data* data) {
   for (const auto& [key, value] : object.items()) add(data, key_of(key), value);
 }
 
-/// Its items are all numbers, all strings, or anything: then they become an object.
+/// Items that are all strings or all numbers become an array, any others an object.
 void fill_list(const Json& list, rte_tel_data* data) {
   const auto all = [&](auto is) { return std::all_of(list.begin(), list.end(), is); };
   if (all([](const Json& v) { return v.is_string(); })) {

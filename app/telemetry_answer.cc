@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What telemetry answers, as JSON.
+// The answers of telemetry, as JSON.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -13,13 +13,15 @@
 namespace ipoib::app {
 namespace {
 
-/// Telemetry cuts an answer at 16 KiB; entries that go beyond this come in the next piece.
+/// Octets per piece: telemetry truncates an answer at 16 KiB. Further entries are in the next
+/// piece.
 constexpr std::size_t kPieceOctets = 12 * 1024;
-/// It holds 256 entries an object at most.
+/// Entries per piece: telemetry takes at most 256 per object.
 constexpr std::size_t kPieceEntries = 200;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-/// The part of a list from `first` on that fits one answer; `row` makes one of its rows.
+/// Returns the part of a list from `first` on that fits one answer. `row` makes the row of an
+/// index.
 template <class MakeRow>
 Json piece_of(std::size_t total, std::size_t first, MakeRow row) {
   Json entries = Json::object();
@@ -42,14 +44,14 @@ Json piece(const Json& rows, std::size_t first) {
   return piece_of(rows.size(), first, [&](std::size_t i) { return rows[i]; });
 }
 
-/// 0 where there is none.
+/// Returns 0 if the text does not start with a number.
 std::size_t number_of(std::string_view text) {
   std::size_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
 
-/// Splits "ib0,100"; the number is 0 when it is not given or is none.
+/// Splits "ib0,100". The number is 0 if it is missing or not a number.
 std::pair<std::string_view, std::size_t> split(std::string_view parameters) {
   const auto comma = parameters.find(',');
   if (comma == std::string_view::npos) return {parameters, 0};
@@ -75,7 +77,7 @@ Json xstats(const mgmt::Node& node, std::string_view name) {
   return rows.empty() ? Json{} : xstats_json(rows);
 }
 
-/// A link, a port, or no name for all.
+/// True for a link, a port, or an empty name, which stands for all.
 bool is_interface(const mgmt::Node& node, std::string_view name) {
   const auto& config = node.config();
   const auto named = [name](const auto& entry) { return entry.name == name; };
@@ -103,14 +105,14 @@ Json connections(const mgmt::Node& node, std::string_view parameters) {
   return piece(node.connections(name), first);
 }
 
-/// Rows under the names they have.
+/// Returns the rows keyed by their names.
 Json by_name(const Json& rows, const char* key) {
   Json object = Json::object();
   for (const Json& row : rows) object[row.at(key).get<std::string>()] = row;
   return object;
 }
 
-/// What an administrator keeps, "groups" or "ports", of the hca; it may be long.
+/// Returns the "groups" or "ports" of the administrator on an hca, which may be long.
 Json kept(const mgmt::Node& node, const char* what, std::string_view parameters) {
   const auto [name, first] = split(parameters);
   for (const Json& row : to_json(node.subnet_administration()))
@@ -118,7 +120,7 @@ Json kept(const mgmt::Node& node, const char* what, std::string_view parameters)
   return nullptr;
 }
 
-/// Without that.
+/// Returns the rows without groups and ports.
 Json sa_of(const mgmt::Node& node) {
   Json rows = to_json(node.subnet_administration());
   for (Json& row : rows) {
@@ -128,7 +130,7 @@ Json sa_of(const mgmt::Node& node) {
   return rows;
 }
 
-/// Names of the sections, or one of them: lists of tables come in pieces.
+/// Returns the names of the sections, or one section; lists of tables come in pieces.
 Json config(const mgmt::Node& node, std::string_view parameters) {
   const Json all = to_json(node.config());
   if (parameters.empty()) {
@@ -142,7 +144,7 @@ Json config(const mgmt::Node& node, std::string_view parameters) {
   return section->is_array() ? piece(*section, first) : *section;
 }
 
-/// Interface or hca -> reason -> packets.
+/// Returns interface or hca -> reason -> packets.
 Json drops(const mgmt::Node& node) {
   Json object = Json::object();
   for (const auto& d : node.drops()) object[d.where][std::string{drop_name(d.reason)}] = d.packets;

@@ -8,7 +8,7 @@
 namespace ipoib::app {
 namespace {
 
-/// Numbers that people write in hexadecimal, with their digits.
+/// Returns the digits of a number that is printed in hexadecimal; 0: it is printed in decimal.
 int hex_digits(std::string_view key) {
   if (key == "pkey" || key == "pkeys" || key == "mlid" || key == "broadcast_mlid") return 4;
   if (key == "qpn") return 6;
@@ -31,7 +31,7 @@ std::string cell(std::string_view key, const Json& value) {
   return text;
 }
 
-/// The value at "a.b", null when there is none.
+/// Returns the value at "a.b", null if there is none.
 Json at_path(const Json& object, std::string_view path) {
   const auto dot = path.find('.');
   const auto it = object.find(std::string{path.substr(0, dot)});
@@ -44,7 +44,7 @@ struct Cell {
   bool number = false;
 };
 
-/// No blanks at the end of lines.
+/// Removes the blanks at the end of a line.
 std::string without_end(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
@@ -81,7 +81,7 @@ std::string indented(const std::string& text) {
   return out;
 }
 
-/// A list under a key of an object: its own keys are the columns.
+/// Prints a list that is a value of an object; the keys of its first row are the columns.
 std::string nested_list(const Json& list) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : list.front().items()) keys.push_back(key);

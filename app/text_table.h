@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// JSON for human eyes: lists as aligned columns, single objects as one line a key.
+// JSON as text for people: lists as aligned columns, single objects as one line per key.
 #pragma once
 
 #include <string>
@@ -17,24 +17,25 @@ struct Column {
   std::string_view path;
 };
 
-/// A list that comes in pieces: columns side by side, numbers to the right. A column grows wider
-/// where a later piece needs that.
+/// A list that comes in pieces: aligned columns, numbers to the right. A column widens when a later
+/// piece needs it.
 class TextTable {
  public:
   explicit TextTable(std::vector<Column> columns) : columns_{std::move(columns)} {}
 
-  /// A line for each of these rows (not none), the headings before the first. Ends with a newline.
+  /// Returns one line per row, with the headings before the first. `list` must not be empty. Ends
+  /// with a newline.
   [[nodiscard]] std::string rows(const Json& list);
 
  private:
   std::vector<Column> columns_;
-  std::vector<std::size_t> widths_;  ///< Empty until the first rows came.
+  std::vector<std::size_t> widths_;  ///< Empty until the first rows come.
 };
 
-/// All of it at once; "none" for an empty list.
+/// Returns the whole list as text; "none" for an empty list.
 [[nodiscard]] std::string list_text(const Json& list, const std::vector<Column>& columns);
 
-/// One line a key, nested objects and lists indented below theirs. Ends with a newline.
+/// Returns one line per key, nested objects and lists indented below theirs. Ends with a newline.
 [[nodiscard]] std::string object_text(const Json& object);
 
 }  // namespace ipoib::app
