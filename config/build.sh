@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds targets in a meson build folder under the root, which it sets up when it is not there.
+# Builds targets in a meson build folder below the root, and sets the folder up if it is missing.
 #   config/build.sh FOLDER [meson option]... [-- target...]
-# An existing folder that was given other options is reconfigured; no options: left as it is.
+# Reconfigures an existing folder if the options differ; without options it keeps its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,6 +26,6 @@ if [[ ! -f $folder/build.ninja ]]; then
 elif ((${#options[@]})) && [[ ${options[*]} != "$(cat "$folder/.options" 2>/dev/null)" ]]; then
   configure configure "$folder" "${options[@]}"
 fi
-# Debug information names the folder it was made in; compiled elsewhere it is as good.
+# ccache may reuse objects of other folders, because only their debug information names the folder.
 export CCACHE_NOHASHDIR=1
 exec ninja -C "$folder" --quiet "$@"

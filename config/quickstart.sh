@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two dpdk-ipoib nodes on a software InfiniBand link, and the kernels of two hosts that ping and
-# iperf3 each other through them:
+# Runs two dpdk-ipoib nodes on a software InfiniBand link. The kernels of two hosts run ping and
+# iperf3 to each other through them:
 #
 #   host a --- node a === InfiniBand over memif === node b --- host b
 #   192.168.1.2   .1  10.0.0.1              10.0.0.2  192.168.2.1   .2
 #
-# Installs and builds what is missing, prints what happened, removes what it made. Any failure
+# Installs missing packages, builds the program, prints the results and removes the lab. Any failure
 # ends it with a status other than 0.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,7 +44,7 @@ for host in a b; do
   cli "$host" "show link" "show neigh" "show drops"
 done
 
-# The one with the subnet administrator last: the other wants to leave its groups.
+# The node with the subnet administrator stops last, because the other one leaves its groups first.
 for host in b a; do
   node_stop "$host" || fail "node $host ended with status $?"
 done

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what Debian 12 lacks to build, run, test or measure dpdk-ipoib; vm is for tests/vm.
+# Installs the packages that Debian 12 lacks to build, run, test or measure dpdk-ipoib; vm is for
+# tests/vm.
 #   config/setup.sh [build|run|test|vm|perf]...      (default: run; each includes build)
-# Asks apt only when something is missing, so a second call takes no time.
+# Calls apt only if a package is missing, so a second call takes no time.
 set -euo pipefail
 
 build=(g++ meson ninja-build pkg-config libdpdk-dev libnuma-dev libisal-dev libpcap-dev libfmt-dev
@@ -26,7 +27,7 @@ for profile in "${@:-run}"; do
   esac
 done
 
-# `ii` alone is installed; a package apt has never heard of prints nothing.
+# Only the status `ii` means installed. dpkg-query prints nothing for an unknown package.
 installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${wanted[@]}" 2>/dev/null |
   awk '$1 == "ii" { print $2 }' || true)
 missing=()
