@@ -1,35 +1,35 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A lab on this machine: hosts (network namespaces), nodes (dpdk-ipoib processes, each in its host's
-# namespace) and the cables between them. Sourced by the quick start and the scenario tests.
+# namespace) and the cables between them. The quick start and the scenario tests source this file.
 #
 #   lab_begin NAME           unique names, a folder for logs and sockets, clean-up at every exit
-#   lab_host HOST            namespace with the interface eth0, whose far end (port0) is the node's
-#   lab_fabric MTU           a Linux bridge that stands for the switch
+#   lab_host HOST            namespace with the interface eth0, whose peer (port0) is the node's
+#   lab_fabric MTU           a Linux bridge as the switch
 #   lab_cable HOST MTU       veth from the host's namespace (ib0) to the fabric
 #   node_start HOST CONFIG [EAL argument...] [-- application argument...]
-#   node_stop HOST           SIGTERM, waits, gives the exit status of the node
-#   node_kill HOST           SIGKILL
+#   node_stop HOST           sends SIGTERM, waits, returns the exit status of the node
+#   node_kill HOST           sends SIGKILL
 #   in_host HOST COMMAND...  runs a command in the host's namespace; background_in_host does not wait
-#   ping_all / tcp_rate / udp_rate     traffic of the hosts' kernels, with what must hold
-#   cli HOST COMMAND...      asks the node
-#   wait_for SECONDS WHAT COMMAND...   until the command succeeds
+#   ping_all / tcp_rate / udp_rate     traffic of the hosts' kernels; losses end the script
+#   cli HOST COMMAND...      runs commands of the node's CLI
+#   wait_for SECONDS WHAT COMMAND...   waits until the command succeeds
 #
-# Everything made is named after the process and taken down by lab_end; a function lab_clean, where a
-# script has one, takes down what is its own.
+# Everything made is named after the process, and lab_end removes it. A script may define a function
+# lab_clean to remove its own resources.
 
 IPOIB_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 IPOIB_BUILD=${IPOIB_BUILD:-$IPOIB_ROOT/build}
-# Where python3 is a script that looks for the right one, it is looked for once: labs start it all the time.
+# python3 may be a script that searches for the interpreter. Labs start it often and search once.
 PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 
 declare -A NODE_PID=()
 LAB_PIDS=()
-LAB_LAST_PIDS=()  # what others talk to until they end
+LAB_LAST_PIDS=()  # processes that the others need until they end
 LAB_SPACES=()
-LAB_PATIENCE=${LAB_PATIENCE:-1}  # how many times longer than given wait_for waits, where everything is slow
+LAB_PATIENCE=${LAB_PATIENCE:-1}  # factor on the timeouts of wait_for, for slow machines
 LAB_MEMORY=640  # megabytes of a node without hugepages
-LAB_LOGS=()  # names of logs in LAB_DIR that are shown after a failure, beside those of the nodes
+LAB_LOGS=()  # names of logs in LAB_DIR to print after a failure, in addition to those of the nodes
 
 say() { printf '%s\n' "$*"; }
 fail() {
@@ -37,7 +37,8 @@ fail() {
   exit 1
 }
 
-# row TITLE COMMAND...: one line of the table. In an assignment a failure of the command counts.
+# row TITLE COMMAND...: prints one line of the table. The assignment makes a failure of the command
+# end the script.
 row() {
   local title=$1 result
   shift
@@ -52,10 +53,10 @@ lab_begin() {
   trap lab_end EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
-  trap 'exit 141' PIPE  # Without it a reader that goes away would skip the clean-up.
+  trap 'exit 141' PIPE  # Without it, SIGPIPE would end the shell without clean-up.
 }
 
-# Runs once, at the end of the shell, whatever the reason.
+# Runs once, at any end of the shell.
 lab_end() {
   local status=$? pid space log
   set +e
@@ -67,7 +68,7 @@ lab_end() {
       tail -n "${LAB_LOG_LINES:-25}" "$LAB_DIR/$log.log"
     done >&2
   fi
-  end_processes "${NODE_PID[@]}"  # They leave their groups at what still runs.
+  end_processes "${NODE_PID[@]}"  # They leave their groups while the other processes still run.
   end_processes "${LAB_PIDS[@]}"
   end_processes "${LAB_LAST_PIDS[@]}"
   wait 2>/dev/null
@@ -80,24 +81,24 @@ lab_end() {
   exit "$status"
 }
 
-# All at once: SIGTERM, and SIGKILL for what is still there after five seconds.
+# Sends SIGTERM to all processes, and SIGKILL to those that still run after five seconds.
 end_processes() {
   local pid
   for pid; do
     kill "$pid" 2>/dev/null
-    kill -CONT "$pid" 2>/dev/null  # One that was stopped would not hear of it.
+    kill -CONT "$pid" 2>/dev/null  # A stopped process would not handle SIGTERM.
   done
   for pid; do wait_for 5 "" process_gone "$pid" || kill -9 "$pid" 2>/dev/null; done
 }
 
-# A child that ended but was not waited for counts as gone.
+# A zombie counts as gone.
 process_gone() {
   local state
   state=$(ps -o state= -p "$1" 2>/dev/null) || return 0
   [[ $state == Z* ]]
 }
 
-# Polls ten times a second. Without a text it tells failure by status alone.
+# Polls ten times per second. With an empty text, a timeout returns 1 and does not end the script.
 wait_for() {
   local seconds=$1 what=$2 end
   shift 2
@@ -119,7 +120,7 @@ lab_space() {
   ip -n "$LAB-$1" link set lo up
 }
 
-# Runs until the lab ends.
+# The command runs until the lab ends.
 background_in_host() {
   local host=$1
   shift
@@ -133,12 +134,12 @@ in_host() {
   ip netns exec "$LAB-$host" "$@"
 }
 
-# Where the node of a host runs and what its two interfaces are called there; how it is started, in
-# place of a subshell. Labs whose nodes share a namespace say otherwise.
+# Namespace of a host's node and names of its two interfaces there. node_exec replaces a subshell
+# with the node. Labs whose nodes share a namespace redefine these functions.
 node_space() { echo "$LAB-$1"; }
 port_name() { echo port0; }
 cable_name() { echo ib0; }
-interface_index() { :; }  # `index NUMBER` where the kernel shall not choose it
+interface_index() { :; }  # prints `index NUMBER` if the kernel must not choose the index
 node_exec() {
   local space
   space=$(node_space "$1")
@@ -146,8 +147,8 @@ node_exec() {
   exec ip netns exec "$space" "$@"
 }
 
-# net_tap of DPDK 22.11 sends no frame above 1522 octets, a veth under net_af_packet does. Check sums
-# must be made by the host: there is no hardware behind the veth that would.
+# net_tap of DPDK 22.11 sends no frame above 1522 octets, a veth below net_af_packet does. The host
+# must compute checksums, because a veth has no hardware that does.
 lab_host() {
   local host=$1 mtu=${2:-2044} port
   port=$(port_name "$host")
@@ -160,7 +161,7 @@ lab_host() {
   ip -n "$(node_space "$host")" link set "$port" up
 }
 
-# The host's address and its way to everything else.
+# Sets the host's address and its default route.
 lab_host_address() {
   local host=$1 address=$2 gateway=$3
   ip -n "$LAB-$host" address add "$address" dev eth0
@@ -183,14 +184,14 @@ lab_cable() {
   ip -n "$(node_space "$host")" link set "$cable" up
 }
 
-# Slots for half a second of the quick start's UDP: a busy machine may not run the worker for long.
+# Slots for half a second of the quick start's UDP, because the worker of a busy machine may pause.
 AF_PACKET_SIZES=blocksz=4096,framesz=4096,framecnt=2048
 port_device() { echo "--vdev=net_af_packet0,iface=$(port_name "$1"),$AF_PACKET_SIZES"; }
 cable_device() { echo "--vdev=net_af_packet1,iface=$(cable_name "$1"),$AF_PACKET_SIZES"; }
 memif_device() { echo "--vdev=net_memif0,role=$1,socket=$LAB_DIR/memif,socket-abstract=no,bsize=4096"; }
 
-# Hugepages where half a gigabyte of them is free, else ordinary memory. Both lcores may run on every
-# CPU this shell may use: a lab has more lcores than CPUs.
+# Uses hugepages if half a gigabyte of them is free, otherwise ordinary memory. Both lcores may run
+# on every CPU that this shell may use, because a lab has more lcores than CPUs.
 eal_arguments() {
   local cpus free size
   cpus=$(awk '/Cpus_allowed_list/ { print $2 }' /proc/self/status)
@@ -220,7 +221,7 @@ node_start() {
   NODE_PID[$host]=$!
 }
 
-# Waits until the node answers; fails at once, with its words, when it ended instead.
+# Waits until the node answers. Fails at once if the node ends instead; lab_end prints its log.
 node_ready() {
   local host=$1
   wait_for 30 "node $host to answer" node_answers_or_gone "$host"
@@ -254,7 +255,8 @@ json() { python3 -c "import json, sys; d = json.load(sys.stdin); print($1)"; }
 
 link_up() { [[ $(cli "$1" "show link json" | json 'd[0]["state"]') == up ]]; }
 
-# ping_all FROM ADDRESS [ping argument...]: 20 echoes, all of them answered. Prints what ping counted.
+# ping_all FROM ADDRESS [ping argument...]: sends 20 echo requests and prints the counts of ping. A
+# missing reply is a failure.
 ping_all() {
   local host=$1 address=$2 report
   shift 2
@@ -271,7 +273,7 @@ iperf_server() {
 }
 iperf_listens() { in_host "$1" ss -Hltn 'sport = :5201' | grep -q .; }
 
-# tcp_rate FROM ADDRESS SECONDS: what arrived; not one megabit a second is a failure.
+# tcp_rate FROM ADDRESS SECONDS: prints the received rate; 0 Mbit/s is a failure.
 tcp_rate() {
   local report rate
   report=$(in_host "$1" timeout $(($3 + 15)) iperf3 -J -c "$2" -t "$3") ||
@@ -281,7 +283,7 @@ tcp_rate() {
   echo "$rate Mbit/s"
 }
 
-# udp_rate FROM ADDRESS SECONDS MBIT: what arrived; a loss of 5 % is a failure.
+# udp_rate FROM ADDRESS SECONDS MBIT: prints the received rate; a loss of 5 % or more is a failure.
 udp_rate() {
   local report lost
   report=$(in_host "$1" timeout $(($3 + 15)) iperf3 -J -u -l 1400 -b "$4M" -c "$2" -t "$3") ||
