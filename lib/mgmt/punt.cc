@@ -140,6 +140,11 @@ void Punt::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
     rte_pktmbuf_free(m);
     return;
   }
+  // A link-local address of another interface passes the fast path, which knows those of its own.
+  if (is_own(source_of(m))) {
+    in.drops.add(Drop::kIpMartianSource);
+    return rte_pktmbuf_free(m);
+  }
   ++counters_.local;
   if (is_v4(m) ? answer4(m, packet, in) : answer6(m, packet, in)) return;
   in.drops.add(Drop::kLocalUnsupported);

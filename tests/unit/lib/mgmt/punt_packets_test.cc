@@ -196,6 +196,18 @@ TEST_F(PuntPackets, LongPingsAreAnswered) {
   EXPECT_EQ(drops(Drop::kLocalUnsupported), 0U);
 }
 
+TEST_F(PuntPackets, NothingIsAnsweredToAnOwnAddress) {
+  Bytes ping = echo6(60);
+  std::copy_n(&ping[24], 16, &ping[8]);  // the source is the destination
+  const auto hdr = *wire::read<wire::Ipv6Hdr>(ping);
+  std::fill_n(&ping[42], 2, std::byte{0});
+  const wire::Be16 checksum{wire::icmp6_checksum(hdr.src, hdr.dst, std::span{ping}.subspan(40))};
+  std::memcpy(&ping[42], &checksum, sizeof checksum);
+  handle(Kind::kLocal, mbuf(ping, kRoom));
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(drops(Drop::kIpMartianSource), 1U);
+}
+
 /// Of an echo request that others have too, only a copy is changed.
 TEST_F(PuntPackets, SharedPacketsStayAsTheyAre) {
   const Bytes ping = echo4(100);

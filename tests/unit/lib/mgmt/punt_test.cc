@@ -158,7 +158,8 @@ TEST_F(PuntTest, NothingIsToldToAnOwnAddress) {
   handle(Kind::kLocal, 0, packet("192.168.1.1", "192.168.1.1"));
   handle(Kind::kLocal, 0, packet("fd00:1::1", "fd00:1::1"));
   EXPECT_EQ(sent(), 0U);
-  EXPECT_EQ(punt_->counters().icmp_suppressed, 4U);
+  EXPECT_EQ(punt_->counters().icmp_suppressed, 2U);
+  EXPECT_EQ(interfaces_.find(table::InterfaceId{0})->drops.get(Drop::kIpMartianSource), 2U);
   EXPECT_EQ(punt_->counters().icmp_sent, 0U);
 }
 
