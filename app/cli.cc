@@ -96,7 +96,7 @@ Status run_command_file(Cli& cli, const std::string& file,
   std::ifstream in{file};
   // A directory can be opened; only the first read fails.
   if (in.peek(); in.bad() || !in.is_open())
-    return fail(Errc::kNotFound, "command file {} cannot be read", file);
+    return fail(Errc::kInvalidArgument, "command file {} cannot be read", file);
   std::string line;
   for (unsigned number = 1; std::getline(in, line); ++number) {
     auto output = cli.run(line);

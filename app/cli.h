@@ -53,8 +53,8 @@ class Cli {
   Grammar grammar_;
 };
 
-/// Executes the lines of a file in order and passes their output to `print`. Errors: kNotFound if
-/// the file cannot be read. A line that fails prints "FILE:LINE: error: ...", and execution
+/// Executes the lines of a file in order and passes their output to `print`. Errors:
+/// kInvalidArgument if the file cannot be read. A line that fails prints "FILE:LINE: error: ...", and execution
 /// continues with the next line, as in dpdk-testpmd.
 Status run_command_file(Cli& cli, const std::string& file,
                         const std::function<void(std::string_view)>& print);

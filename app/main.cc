@@ -2,6 +2,7 @@
 // The program: arguments, configuration, EAL, a node and its user interfaces. Only this file may
 // end the process.
 #include <rte_eal.h>
+#include <rte_errno.h>
 #include <rte_lcore.h>
 
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -91,9 +93,11 @@ Status start_eal(std::vector<std::string> arguments, const Options& options) {
   if (options.mgmt_lcore) arguments.push_back(fmt::format("--main-lcore={}", *options.mgmt_lcore));
   std::vector<char*> argv;
   for (std::string& a : arguments) argv.push_back(a.data());
-  if (rte_eal_init(static_cast<int>(argv.size()), argv.data()) < 0)
-    return fail(Errc::kInvalidArgument, "EAL does not start with these arguments");
-  return {};
+  rte_errno = 0;
+  if (rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0) return {};
+  // Hugepages may be free and a file prefix unused at the next start; wrong arguments stay wrong.
+  if (rte_errno == EINVAL) return fail(Errc::kInvalidArgument, "EAL does not take these arguments");
+  return fail(Errc::kUnavailable, "EAL does not start; its messages above say why");
 }
 
 mgmt::NodeLcores choose_lcores() {

@@ -22,7 +22,7 @@ Result<std::unique_ptr<Periodic>> Periodic::create(mgmt::EventLoop& events,
   const timespec interval{seconds.count(), (period - seconds).count()};
   const itimerspec times{interval, interval};
   if (timerfd_settime(fd, 0, &times, nullptr) != 0)
-    return fail(Errc::kInvalidArgument, "timerfd: {}", std::strerror(errno));
+    return fail(Errc::kNoResources, "timerfd: {}", std::strerror(errno));
   auto watched = events.watch(fd, EPOLLIN, [fd, tick = std::move(tick)](std::uint32_t) {
     std::uint64_t expirations = 0;
     if (read(fd, &expirations, sizeof expirations) == sizeof expirations) tick();

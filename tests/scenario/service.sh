@@ -97,6 +97,20 @@ expect_text "the log" "$(cat "$LAB_DIR/a.log")" '^<3>.*pkey'
 heard path 'STATUS=the configuration has faults' || fail "the status does not tell of faults"
 expect "READY" "$(count path READY=1)" 1
 
+say "faults of the options, which a restart does not mend, and of the machine, which it may"
+# exit_status EAL_ARGUMENT... -- APPLICATION_ARGUMENT...: of a node that does not come up.
+exit_status() {
+  local status=0
+  ip netns exec "$LAB-a" "$IPOIB_BUILD/app/dpdk-ipoib" --no-pci --no-telemetry --file-prefix="$LAB-x" "$@" \
+    </dev/null >"$LAB_DIR/x.log" 2>&1 || status=$?
+  echo "$status"
+}
+good=(--config "$LAB_DIR/a.toml")
+expect "unknown EAL argument" "$(exit_status --no-such-argument -- "${good[@]}")" 78
+expect "unknown option" "$(exit_status -- --no-such-option "${good[@]}")" 78
+expect "no such configuration" "$(exit_status -- --config /nonexistent)" 78
+expect "more memory than there is" "$(exit_status --no-huge -m 100000000 -- "${good[@]}")" 1
+
 say "a manager at an abstract name; no journal"
 NOTIFY_SOCKET=@ipoib-service-$$
 listen abstract "$NOTIFY_SOCKET"

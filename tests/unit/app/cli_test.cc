@@ -400,6 +400,7 @@ TEST_F(CliTest, CommandFile) {
     const auto status = run_command_file(cli, bad, print);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().what, fmt::format("command file {} cannot be read", bad));
+    EXPECT_EQ(status.error().code, Errc::kInvalidArgument) << "a wrong option";
   }
 }
 
