@@ -70,6 +70,7 @@ class Harness {
     for (unsigned i = 0; i < kHosts; ++i)
       hosts_[i] =
           bench_.add_host(0x0002'c903'0000'0100 + i, 0x100 + i, static_cast<std::uint16_t>(16 + i));
+    bench_.sa.only_scope = 2;  // An honest administrator has no group of another scope.
     bench_.meddle = [this](fabric::ReceivedMad& mad) { return meddle(mad); };
     bench_.start();
   }
