@@ -242,18 +242,22 @@ Status NeighbourCache<Hw>::remove(const wire::IpAddr& addr) {
   Entry* e = find(addr);
   if (e == nullptr) return ipoib::fail(Errc::kNotFound, "no neighbour {}", wire::to_string(addr));
   reset(*e, Drop::kNeighbourGone);
-  request_gateways();
+  if (Entry* kept = find(addr)) request_gateway(*kept);
   return {};
+}
+
+/// Requests a gateway at the next tick if it had failed and nothing else requests it.
+template <class Hw>
+void NeighbourCache<Hw>::request_gateway(Entry& e) {
+  const bool idle = e.phase == NeighbourPhase::kIncomplete && e.phase_due == kNever;
+  if (e.gateways == 0 || !e.failed || !idle) return;
+  e.phase_due = TimePoint{};
+  schedule(e);
 }
 
 template <class Hw>
 void NeighbourCache<Hw>::request_gateways() {
-  for (auto& [addr, e] : entries_) {
-    const bool idle = e.phase == NeighbourPhase::kIncomplete && e.phase_due == kNever;
-    if (e.gateways == 0 || !e.failed || !idle) continue;
-    e.phase_due = TimePoint{};
-    schedule(e);
-  }
+  for (auto& [addr, e] : entries_) request_gateway(e);
 }
 
 template <class Hw>

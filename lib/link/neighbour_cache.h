@@ -149,6 +149,7 @@ class NeighbourCache {
   void forget(Entry& e, Drop reason);
   void to_sleep(Entry& e);
   void reset(Entry& e, Drop reason);
+  void request_gateway(Entry& e);
   void reset_all(Drop reason, bool statics_too);
   void schedule(Entry& e);
 
