@@ -15,7 +15,7 @@ namespace ipoib::verbs {
 
 namespace {
 
-/// Placeholder while no carrier of MADs exists, for example until the link layer is known.
+/// The MAD port as long as no carrier of MADs exists, for example until the link layer is known.
 class NoMadPort final : public fabric::MadPort {
  public:
   Status send(const fabric::MadAddress& /*to*/,

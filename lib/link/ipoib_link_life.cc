@@ -59,7 +59,7 @@ void IpoibLink::withdraw(TimePoint now) {
   mtu_ = 0;
 }
 
-/// The link is unusable for now. Nothing is sent; static entries and joined groups are kept until
+/// The link cannot be used. Nothing is sent; static entries and joined groups are kept until
 /// it recovers.
 void IpoibLink::suspend(TimePoint now) {
   if (!operational_) return;

@@ -200,7 +200,7 @@ class Harness {
   static constexpr unsigned kInputsPerWorld = 2'000;
   static constexpr unsigned kMostSteps = 64;
   static constexpr unsigned kMany = 40;
-  /// Of a device step's octet: the node's cable, and one more, its Ethernet port.
+  /// This octet of a device step pulls out the node's cable, the next one its Ethernet port.
   static constexpr unsigned kRemoval = 0x7e;
   static constexpr unsigned kRemovals = 100;  ///< As many as a replay of seeds has, at once,
   static constexpr unsigned kInputsPerRemoval = 100;  ///< and then one for so many inputs.

@@ -269,7 +269,7 @@ TEST_F(RemovalTest, CapabilitiesAreShownAndGroupsProgrammed) {
   });
 }
 
-// What hosts join there is not in the list of this node's own groups.
+// The node's own groups do not include the groups that hosts join behind the port.
 TEST_F(RemovalTest, PortOfAMulticastRouterReceivesTheGroupsOfOthers) {
   faults.no_all_multicast = true;
   faults.most_groups = 64;

@@ -83,7 +83,7 @@ class NodeEcmpTest : public NodeTest {
     });
   }
 
-  /// Of the route with two gateways, as `show route` has it.
+  /// The dead gateways of the route with two gateways, as `show route` lists them.
   static std::vector<wire::IpAddr> dead_gateways(Node& node) {
     return ask<std::vector<wire::IpAddr>>(node, [](Node& n) {
       for (const RouteInfo& r : n.routes({}, 1000))
