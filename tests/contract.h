@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Broken contracts, for tests.
+// Expectations of broken contracts, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 namespace ipoib {
 
-/// The call ends the process and says on stderr what `message`, a regular expression, matches; or
-/// is as good as any other, where contracts are not checked.
+/// Expects that the call ends the process with a message on stderr that `message`, a regular
+/// expression, matches. In builds that do not check contracts, it only makes the call.
 template <class Call>
 void expect_broken(const Call& call, const std::string& message) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -21,7 +21,8 @@ void expect_broken(const Call& call, const std::string& message) {
     call();
 }
 
-/// For a call that does harm where contracts are not checked, and so is not made there.
+/// Like expect_broken(), for a call that does harm if contracts are not checked: such builds do not
+/// make it.
 template <class Call>
 void expect_caught(const Call& call, const std::string& message) {
   if (kContractsChecked) expect_broken(call, message);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Starts EAL for test programs and benchmarks: no huge pages, no devices but those they make.
+// Starts EAL for test programs and benchmarks, without huge pages. The programs create all devices
+// themselves.
 #pragma once
 
 #include <rte_eal.h>
@@ -11,8 +12,8 @@
 
 namespace ipoib {
 
-/// False, and said on stderr, when it does not start. Two lcores, for a worker beside management;
-/// both may run anywhere, as the machine may have one CPU for them.
+/// Returns false, with a message on stderr, if EAL does not start. There are two lcores, so that a
+/// worker can run beside management. Both run on CPU 0, as the machine may have only one CPU.
 inline bool start_eal(const char* program) {
   std::array<const char*, 11> arguments = {
       program, "--no-huge", "--no-shconf", "--no-pci",    "--no-telemetry", "-m",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the program logs, for tests.
+// Captures the log of the program, for tests.
 #pragma once
 
 #include <rte_log.h>
@@ -11,7 +11,7 @@
 
 namespace ipoib {
 
-/// What is logged while `body` runs.
+/// Returns the log output of `body`.
 inline std::string logged(const std::function<void()>& body) {
   char* text = nullptr;
   std::size_t len = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Seeds of simulated lives. By environment: SIM_SEEDS how many a test runs, SIM_FIRST the first of
-// them, SIM_SEED one alone.
+// Seeds of simulated lives. Three environment variables select them: SIM_SEEDS is the number of
+// seeds that a test runs, SIM_FIRST is the first of them, SIM_SEED is a single one to run alone.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,14 +18,14 @@ namespace ipoib::test {
 #endif
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(IPOIB_INSTRUMENTED)
-/// Instrumented programs are slow: one of so many seeds.
+/// Instrumented programs are slow, so they run only one of this many seeds.
 inline constexpr std::uint64_t kSeedsPart = 10;
 #else
 inline constexpr std::uint64_t kSeedsPart = 1;
 #endif
 
-/// Lives of seeds 1 to `count`, as far as nothing fails; the seed that fails is told with the
-/// command that lives it again. `life(seed)` reports by EXPECT and ASSERT.
+/// Calls `life(seed)` for the seeds from 1 to `count`, until one fails. The message of the failure
+/// contains the command that repeats it. `life(seed)` reports by EXPECT and ASSERT.
 template <class Life>
 void for_seeds(std::uint64_t count, Life&& life) {
   const auto from_environment = [](const char* name, std::uint64_t otherwise) {

@@ -17,7 +17,7 @@ TEST(Earlier, NoneMeansNever) {
   EXPECT_EQ(earlier(std::nullopt, late), late);
   EXPECT_EQ(earlier(late, std::nullopt), late);
   EXPECT_EQ(earlier(std::nullopt, std::nullopt), std::nullopt);
-  // The epoch is a time like any other, and so is what lies before it.
+  // The epoch and the times before it are valid times.
   EXPECT_EQ(earlier(TimePoint{}, soon), TimePoint{});
   EXPECT_EQ(earlier(TimePoint{-1s}, TimePoint{}), TimePoint{-1s});
 }

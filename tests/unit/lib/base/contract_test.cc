@@ -27,7 +27,7 @@ TEST(ContractTest, KeptContractsPassEverywhere) {
   expects_management();
 }
 
-// Where nothing is checked, a callable condition costs nothing either: it is never called.
+// Builds that do not check contracts do not call the condition, so it costs nothing there.
 TEST(ContractTest, ConditionsAreWorkedOutOnlyWhereTheyAreChecked) {
   int calls = 0;
   expects(
@@ -58,7 +58,8 @@ TEST(ContractTest, ARoleEndsWithItsScopeAndIsTheThreadsOwn) {
   EXPECT_EQ(lcore_role.kind, LcoreRole::Kind::kAny);
 }
 
-// A broken contract ends the process and says file, line and sentence; or is no code at all.
+// A broken contract ends the process with a message of file, line and sentence. Builds that do not
+// check contracts contain no code for it.
 TEST(ContractDeathTest, BrokenContractsEndTheProcess) {
   expect_broken([] { take_three(4); }, "contract_test.cc:[0-9]+: the caller broke.*n is three");
   expect_broken([] { make_three(2); }, "contract_test.cc:[0-9]+: a function broke.*three is made");
@@ -120,7 +121,7 @@ TEST(ContractTest, WhatChecksAloneAskForIsKeptWhereTheyAre) {
   EXPECT_EQ(kept.is(8), !kContractsChecked);
 }
 
-// Members for checks cost nothing where there are none.
+// Members that exist for the checks take no space in builds that do not check contracts.
 struct WithoutMembers {
   std::uint32_t n;
 };

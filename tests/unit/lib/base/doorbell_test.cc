@@ -13,7 +13,7 @@ namespace {
 struct DoorbellTest : testing::Test {
   DoorbellTest() { bell.eventfd = ::eventfd(0, EFD_NONBLOCK); }
   ~DoorbellTest() override { close(bell.eventfd); }
-  /// Rings since it was last asked.
+  /// Number of rings since the previous call.
   std::uint64_t rung() const {
     eventfd_t count = 0;
     return eventfd_read(bell.eventfd, &count) == 0 ? count : 0;
@@ -36,7 +36,7 @@ TEST_F(DoorbellTest, RingsOnlyForASleeperAndOnce) {
 
 TEST_F(DoorbellTest, NothingPushedIsSleptOn) {
   constexpr std::uint64_t kItems = 20'000;
-  std::atomic<std::uint64_t> pushed{0};  // stands for a ring
+  std::atomic<std::uint64_t> pushed{0};  // takes the place of a ring
   std::atomic<bool> over{false};
   std::thread ringer{[&] {
     for (std::uint64_t i = 0; i < kItems; ++i) {
@@ -44,7 +44,7 @@ TEST_F(DoorbellTest, NothingPushedIsSleptOn) {
       bell.ring();
       while (i % 64 == 63 && pushed.load(std::memory_order_relaxed) == i + 1 &&
              bell.waiting.load(std::memory_order_relaxed) == 0 && !over.load())
-        std::this_thread::yield();  // until the sleeper wants to sleep again
+        std::this_thread::yield();  // waits until the sleeper arms the bell again
     }
     pushed.store(kItems + 1, std::memory_order_relaxed);
     bell.ring();

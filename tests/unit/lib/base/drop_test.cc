@@ -20,7 +20,8 @@ TEST(DropNames, CompleteUniqueAndInOneStyle) {
   }
 }
 
-// The list of names follows the list of reasons: the ends of every group stand where they should.
+// The list of names has the order of the list of reasons: the first and last reasons of the groups
+// have their own names.
 TEST(DropNames, StandWithTheirReasons) {
   struct Case {
     Drop reason;

@@ -13,8 +13,8 @@
 namespace ipoib {
 namespace {
 
-/// Every test begins with the levels of a program that has just started. An area is registered
-/// with EAL by its first use, and EAL sets levels of registered types only.
+/// Every test begins with the levels of a program that has just started. The first use of an area
+/// registers it with EAL, and EAL sets levels of registered types only.
 class Log : public testing::Test {
  protected:
   Log() {
@@ -51,7 +51,7 @@ TEST_F(Log, LevelsAreSetByArea) {
   EXPECT_EQ(logged([] { log(LogArea::kSa, LogLevel::kErr, "unheard"); }), "");
 }
 
-// Levels that EAL set, --log-level=ipoib.fabric:7, are told by our names.
+// log_level() returns levels that EAL set, for example by --log-level=ipoib.fabric:7.
 TEST_F(Log, LevelsAreThoseOfEal) {
   ASSERT_EQ(rte_log_set_level_pattern("ipoib.fabric", RTE_LOG_INFO), 0);
   EXPECT_EQ(log_level(LogArea::kFabric), LogLevel::kInfo);

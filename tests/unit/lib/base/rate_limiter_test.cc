@@ -25,7 +25,7 @@ TEST(RateLimiter, BurstThenOneEveryInterval) {
   EXPECT_EQ(allowed(limiter, now + 100ms, 20), 1);
   EXPECT_EQ(allowed(limiter, now + 350ms, 20), 2);
   EXPECT_EQ(allowed(limiter, now + 400ms, 20), 1);
-  // However long the silence, no more than the burst.
+  // Even the longest silence allows no more events than the burst.
   EXPECT_EQ(allowed(limiter, now + 24h, 20), 5);
 }
 
@@ -53,7 +53,8 @@ TEST(RateLimiter, NoWindowHoldsMoreThanItsShare) {
     now += std::chrono::microseconds{random() % 8000};
     if (limiter.allow(now)) passed.push_back(now);
   }
-  // Events come more than twice as often as may pass: the limiter is what holds them back.
+  // Events come more than twice as often as the limiter allows, so only the limiter holds them
+  // back.
   const auto fair = static_cast<std::size_t>(now.time_since_epoch() / kInterval);
   EXPECT_GE(passed.size() + 1, fair);
   for (std::size_t first = 0; first < passed.size(); ++first)

@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The interrupt thread is busy while a device registers with it and EAL ends, as it is on a
-/// machine with more threads than CPUs.
+/// Keeps the interrupt thread busy while a device registers with it and EAL ends. This happens on
+/// machines that have more threads than CPUs.
 [[noreturn]] void end_while_the_interrupt_thread_is_behind() {
   static std::promise<void> begun;
   const auto dawdle = [](void*) {
@@ -30,7 +30,8 @@ using namespace std::chrono_literals;
                           "role=server,socket=ipoib-end-test,socket-abstract=yes") != 0)
     std::exit(3);
   end_eal();
-  std::this_thread::sleep_for(200ms);  // the thread, had it not been waited for, would wake up now
+  // Without end_eal()'s wait, the interrupt thread would wake up during this sleep.
+  std::this_thread::sleep_for(200ms);
   std::exit(0);
 }
 

@@ -12,7 +12,7 @@
 namespace ipoib::fabric {
 namespace {
 
-/// A virtual device for the length of a test.
+/// A virtual device that exists as long as this object.
 class Device {
  public:
   Device(std::string name, const std::string& arguments) : name_{std::move(name)} {

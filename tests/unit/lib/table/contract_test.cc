@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Callers of the tables that do not keep to what the tables ask of them.
+// Calls that break the contracts of the tables.
 #include "tests/contract.h"
 
 #include <rte_malloc.h>
@@ -45,7 +45,7 @@ TEST_F(TableContractDeathTest, WorkersWriteNoSharedTable) {
   expect_broken([&] { static_cast<void>(prefixes->remove(v4)); }, wrong);
   expect_broken([&] { static_cast<void>(prefixes6->add(v6, 1)); }, wrong);
   expect_broken([&] { static_cast<void>(prefixes6->remove(v6)); }, wrong);
-  // Nobody is asked where they only read.
+  // Reading is allowed to every lcore.
   EXPECT_EQ(prefixes->lookup(0x0b000001), kNextHopNone);
   EXPECT_EQ(hops.get(2).kind, NextHopKind::kNone);
 }

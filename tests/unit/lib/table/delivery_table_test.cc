@@ -84,7 +84,8 @@ TEST(DeliveryTable, MemoryIsFixed) {
   EXPECT_EQ(table->memory_size(), std::size_t{16'384} * 2 * 64);
 }
 
-/// Beside a std::map, until full and empty again, many times.
+/// Compares the table with a std::map while entries come and go. Each new key beyond the capacity
+/// of 64 must be refused.
 TEST(DeliveryTable, AgreesWithAMapUnderRandomChanges) {
   std::independent_bits_engine<std::mt19937, 32, std::uint32_t> random{7};
   for (const std::uint64_t seed : {1ULL, 2ULL, 3ULL}) {

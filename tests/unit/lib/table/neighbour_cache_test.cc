@@ -133,8 +133,8 @@ TEST(NeighbourCache, P07_NeedsAtMost128OctetsANeighbour) {
   }
 }
 
-/// Random sets and removes, in a table small enough that probe sequences wrap and collide, against
-/// a plain map.
+/// Random sets and removes agree with a std::map. The table is so small that probe sequences wrap
+/// and collide.
 TEST(NeighbourCache, AgreesWithAMapUnderRandomChange) {
   constexpr std::size_t kCapacity = 48;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
@@ -148,7 +148,7 @@ TEST(NeighbourCache, AgreesWithAMapUnderRandomChange) {
       } else {
         const auto iface = static_cast<InterfaceId>(random() % 2);
         const auto addr = static_cast<std::uint32_t>(random() % 64);
-        // One number a key, as the management lcore does it.
+        // Each key has at most one index, because the management lcore assigns them so.
         bool taken = false;
         for (const auto& [i, key] : model) taken |= i != index && key == std::pair{iface, addr};
         if (taken) continue;

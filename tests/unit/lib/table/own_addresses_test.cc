@@ -21,11 +21,12 @@ TEST(OwnAddresses, FindsWhatWasAddedInBothFamilies) {
   EXPECT_TRUE(own.perhaps(ip("fd00:1::1")));
 }
 
-// The last of several addresses on one bit clears it; a removal that finds nothing changes nothing.
+// A bit is cleared with the last of the addresses that share it. Removing an unknown address
+// changes nothing.
 TEST(OwnAddresses, ForgetsOnlyWhatWasRemoved) {
   OwnAddresses own;
   std::mt19937 random{1};
-  std::vector<wire::IpAddr> addresses(2000);  // more than half of the bits
+  std::vector<wire::IpAddr> addresses(2000);  // so many that they share bits of the 4096
   for (wire::IpAddr& a : addresses) a = wire::IpAddr::v4(static_cast<std::uint32_t>(random()));
   for (const wire::IpAddr& a : addresses) own.add(a);
   own.add(addresses.front());
@@ -38,7 +39,7 @@ TEST(OwnAddresses, ForgetsOnlyWhatWasRemoved) {
   for (const wire::IpAddr& a : addresses) EXPECT_FALSE(own.perhaps(a));
 }
 
-// The price of the filter: a foreign source that gets a second look.
+// False positives are the price of the filter: each costs a foreign source a second check.
 TEST(OwnAddresses, FewForeignAddressesGetASecondLook) {
   OwnAddresses own;
   for (std::uint32_t i = 0; i < 100; ++i) own.add(wire::IpAddr::v4(0x0a00'0001 + i * 256));

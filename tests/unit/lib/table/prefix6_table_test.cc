@@ -116,14 +116,14 @@ TEST_F(Prefix6, RefusesWhatItCannotHold) {
   EXPECT_EQ(find("2001:db8::1"), 1U);
 }
 
-/// Beside a list that is searched from end to end; the table is full again and again, so that a
-/// boundary left behind would not find room.
+/// The table agrees with a linear search of a list. It is full again and again, so a boundary that
+/// a removal left behind would soon make an addition fail.
 TEST_F(Prefix6, P05_AgreesWithALinearSearchUnderRandomChanges) {
   constexpr std::uint32_t kMax = 40;
   make(kMax);
   std::independent_bits_engine<std::mt19937, 32, std::uint32_t> random{11};
   const auto address = [&] {
-    // Few bits that differ, at both ends, so that prefixes nest and touch.
+    // The addresses differ in few bits, at both ends, so that prefixes nest and touch.
     IpAddr a = *wire::parse_ip("2001:db8::");
     a.bytes[4] = static_cast<std::byte>(random() % 4 << 6);
     a.bytes[15] = static_cast<std::byte>(random() % 8);
@@ -157,7 +157,7 @@ TEST_F(Prefix6, P05_AgreesWithALinearSearchUnderRandomChanges) {
   }
 }
 
-/// Thousands of prefixes, so that their intervals lie in many blocks that are split and joined.
+/// Thousands of prefixes have intervals in many blocks, so that blocks are split and joined.
 TEST_F(Prefix6, P05_AgreesWithASearchByLengthWhereThereAreManyBlocks) {
   constexpr std::uint32_t kMax = 3000;
   make(kMax);
@@ -176,7 +176,7 @@ TEST_F(Prefix6, P05_AgreesWithASearchByLengthWhereThereAreManyBlocks) {
         return it->second;
     return kNextHopNone;
   };
-  // It fills up, is emptied, and fills up again.
+  // The table fills up, is emptied, and fills up again.
   for (int i = 0; i < 40'000; ++i) {
     IpPrefix prefix{address(), kLens[random() % kLens.size()]};
     prefix.addr = wire::network(prefix);
@@ -203,7 +203,8 @@ TEST_F(Prefix6, P05_AgreesWithASearchByLengthWhereThereAreManyBlocks) {
   }
 }
 
-/// Bulk loading costs a bounded piece of the table for each prefix, and no grace period.
+/// Loading many prefixes rewrites a bounded part of the table for each prefix, and waits for no
+/// grace period.
 TEST_F(Prefix6, ManyPrefixesAreLoadedWithoutWaiting) {
   constexpr std::uint32_t kMany = 65'536;
   make(kMany);
@@ -218,7 +219,7 @@ TEST_F(Prefix6, ManyPrefixesAreLoadedWithoutWaiting) {
     all.push_back(p);
   }
   std::ranges::shuffle(all, random);
-  // The reader is quiescent at every tenth change only.
+  // The reader passes a quiescent state only at every tenth change.
   for (std::uint32_t i = 0; i < kMany; ++i) {
     ASSERT_TRUE(table->add(all[i], 1 + i % 7));
     if (i % 10 == 0) rte_rcu_qsbr_quiescent(rcu, 0);
@@ -235,8 +236,8 @@ TEST_F(Prefix6, ManyPrefixesAreLoadedWithoutWaiting) {
   rte_rcu_qsbr_thread_unregister(rcu, 0);
 }
 
-/// Readers that never stop see, of a prefix that changes all the time, one of its values, and the
-/// prefix next to it as it is.
+/// One prefix changes all the time while readers look addresses up. They must find one of its valid
+/// next hops, the same in a whole burst, and the constant next hop of the adjacent prefix.
 TEST_F(Prefix6, P11_ReadersSeeWholeTablesWhileTheyChange) {
   add("2001:db8::/33", 1);
   add("2001:db8:8000::/33", 2);

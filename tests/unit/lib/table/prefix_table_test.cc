@@ -99,12 +99,12 @@ TEST_F(PrefixTableTest, RefusesWhatItCannotHold) {
   EXPECT_EQ(PrefixTable::create({}, rcu_).error().code, Errc::kNoResources) << "name taken";
 }
 
-/// Burst lengths that are and are not multiples of the vector width, against a linear search.
+/// The bursts have lengths that are multiples of the vector width, and lengths that are not.
 TEST_F(PrefixTableTest, P05_BurstsAgreeWithALinearSearch) {
   std::independent_bits_engine<std::mt19937, 32, std::uint32_t> random{1};
   std::vector<std::pair<wire::IpPrefix, NextHopIndex>> rows;
   for (NextHopIndex hop = 1; hop <= 300; ++hop) {
-    // Prefixes of all lengths, close together, so that they nest.
+    // The prefixes have all lengths and are close together, so that they nest.
     const auto base = 0x0a00'0000U | (random() & 0x0003'ffffU);
     wire::IpPrefix p{wire::IpAddr::v4(base), static_cast<std::uint8_t>(hop % 33)};
     p.addr = wire::network(p);
@@ -135,8 +135,8 @@ TEST_F(PrefixTableTest, P05_BurstsAgreeWithALinearSearch) {
   }
 }
 
-/// A reader that does not pass a quiescent state keeps freed groups from being used again; once it
-/// does, they are.
+/// A reader that passes no quiescent state prevents the reuse of freed groups. After its next
+/// quiescent state they are reused.
 TEST_F(PrefixTableTest, P07_GroupsAreUsedAgainOnlyAfterTheGracePeriod) {
   make({.name = "rcu", .max_prefixes = 64, .max_groups = 2, .socket = -1});
   rte_rcu_qsbr_thread_register(rcu_, 0);

@@ -18,7 +18,7 @@ using test::Bytes;
 using test::number;
 using test::to_hex;
 
-/// The MAD of a UD frame without GRH.
+/// Returns the MAD of a UD frame without GRH.
 CmMad mad_of(const char* name) {
   const auto mad = read<CmMad>(test::packet_named(name), kUdLocalHeaderLen).value();
   CmMad parsed;
@@ -32,7 +32,7 @@ T message_of(const char* name) {
   EXPECT_EQ(mad.attr(), T::kAttr) << name;
   return cm_message<T>(mad);
 }
-/// A field of the independent decode.
+/// Returns a field from the independent decode of the frame.
 std::uint64_t field(const char* frame, const char* name) {
   return number(test::frame_named(frame).at("decode").at(std::string{"infiniband.cm."} + name));
 }
@@ -43,11 +43,12 @@ Gid gid_field(const char* frame, const char* name) {
                        .get<std::string>())
       .value();
 }
-/// What was built, where the decoder shows nothing or another field.
+/// Returns the fields that the frame was built from. Tests use them if the decoder does not show a
+/// field or shows another one in its place.
 const json& built(const char* frame) {
   return test::frame_named(frame).at("fields");
 }
-/// The message as it was built has the octets of the frame, header included.
+/// Expects that the encoded message is equal to the MAD of the frame, header included.
 template <CmMessage T>
 void expect_octets(const char* frame, const T& message) {
   const CmMad as_sent = mad_of(frame);
@@ -95,7 +96,8 @@ TEST(CmVectors, ReqDecodes) {
     EXPECT_EQ(req.alternate.local_lid.host(), field(frame, "req.alt_locallid"));
     EXPECT_FALSE(req.alternate.is_given());
   }
-  // Flow label and rate, which the decoder misplaces.
+  // The decoder shows flow label and rate at wrong positions, so the fields of the built frame are
+  // used.
   const auto rc = message_of<CmReq>("cm-req-rc");
   EXPECT_EQ(rc.primary.flow_label(), number(built("cm-req-rc").at("primary_flow_label")));
   EXPECT_EQ(rc.primary.rate(), number(built("cm-req-rc").at("primary_packet_rate")));
@@ -309,7 +311,7 @@ TEST(Cm, FaultsOfAMadAreToldApart) {
   EXPECT_EQ(error_with([](CmMad& m) { m.hdr.method = 1; }), CmError::kMethod);
   EXPECT_EQ(error_with([](CmMad& m) { m.hdr.attr_id.set(0x0f); }), CmError::kAttribute);
   EXPECT_EQ(error_with([](CmMad& m) { m.hdr.attr_id.set(0x1b); }), CmError::kAttribute);
-  // 73 octets of additional information, and a message code that means nothing.
+  // The cases are 73 octets of additional information, and an undefined message code.
   EXPECT_EQ(error_with([](CmMad& m) { m.data[9] = std::byte{73 << 1}; }), CmError::kInfoLength);
   EXPECT_EQ(error_with([](CmMad& m) { m.data[9] = std::byte{72 << 1}; }), CmError::kNone);
   EXPECT_EQ(error_with([](CmMad& m) { m.data[8] = std::byte{0xc0}; }), CmError::kMessageCode);
@@ -333,7 +335,8 @@ TEST(Cm, FaultsOfAMadAreToldApart) {
     EXPECT_EQ(parse_cm_mad(std::span{octets}.first(len), out), CmError::kLength) << len;
 }
 
-/// Status and class-specific of the header and reserved bits of a message: not judged.
+/// The parser ignores the status and the class-specific field of the header, and reserved bits of a
+/// message.
 TEST(Cm, ReservedBitsAreIgnored) {
   CmMad mad = mad_of("cm-mra");
   mad.hdr.status.set(0xffff);
@@ -346,7 +349,7 @@ TEST(Cm, ReservedBitsAreIgnored) {
   EXPECT_EQ(cm_message<CmMra>(out).service_timeout(), 21);
 }
 
-/// Setters touch their own bits alone.
+/// Each setter changes only the bits of its own field.
 TEST(Cm, BitFieldsDoNotOverlap) {
   CmReq req{};
   std::memset(static_cast<void*>(&req), 0xff, sizeof(req));
@@ -362,7 +365,7 @@ TEST(Cm, BitFieldsDoNotOverlap) {
   EXPECT_EQ(req.local_timeout_retry, 0);
   req.set_mtu(0);
   EXPECT_EQ(req.mtu_rdc_rnr, 0x0f);
-  req.set_rnr_retry(8 + 2);  // more than fits
+  req.set_rnr_retry(8 + 2);  // does not fit into three bits
   EXPECT_EQ(req.mtu_rdc_rnr, 0x0a);
   req.set_max_cm_retries(0);
   EXPECT_EQ(req.cm_retries_srq, 0x0f);

@@ -39,7 +39,7 @@ TEST(ParseFrame, EveryTruncationIsNamed) {
   }
 }
 
-/// The same, and the headers claim that the cut is the whole packet.
+/// The headers of each cut packet claim that it is whole. The parser never reads beyond its end.
 TEST(ParseFrame, EveryConsistentTruncationStaysInside) {
   for (const char* name : {"ud-arp-request", "ud-ipv4-pad3", "rc-ack"}) {
     const Bytes packet = packet_named(name);
@@ -122,7 +122,7 @@ TEST(ParseFrame, EveryBadFieldIsNamed) {
 }
 
 TEST(ParseFrame, PadBeyondWhatThereIsIsNamed) {
-  // LRH, BTH, ICRC, and nothing that pad could be part of.
+  // The packet consists of LRH, BTH and ICRC, and has no octets that could be pad.
   Bytes bare = packet_named("rc-ack");
   bare.resize(sizeof(Lrh) + sizeof(Bth) + kIcrcLen);
   bare[5] = static_cast<std::byte>(bare.size() / 4);
@@ -131,7 +131,7 @@ TEST(ParseFrame, PadBeyondWhatThereIsIsNamed) {
   bare[9] = std::byte{0x50};
   EXPECT_EQ(parse_error(bare), FrameError::kPad);
 
-  // A UD packet without payload whose pad would reach into the DETH.
+  // A UD packet without payload, with a pad count that would reach into the DETH.
   Bytes empty(ud_packet_len(false, 0));
   ASSERT_EQ(build_ud_packet(UdSpec{}, {}, empty), empty.size());
   EXPECT_EQ(parse_ud_error(empty), FrameError::kNone);
@@ -157,7 +157,7 @@ TEST(ParseFrame, RandomOctetsAreSoundOrNamed) {
   for (int round = 0; round < 200'000; ++round) {
     Bytes noise(random() % 120);
     for (auto& b : noise) b = static_cast<std::byte>(random());
-    // Most noise would end at the first check: let some of it pass the length checks.
+    // Most noise fails the first check, so half of the rounds make the length fields consistent.
     if (noise.size() >= 24 && round % 2 == 0) {
       noise.resize(noise.size() & ~std::size_t{3});
       noise[0] &= std::byte{0xf0};

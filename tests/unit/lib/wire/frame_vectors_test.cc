@@ -17,7 +17,7 @@ using test::number;
 using test::packet_of;
 using test::to_hex;
 
-/// A field of the independent decode.
+/// Returns a field from the independent decode of the frame.
 std::uint64_t field(const json& frame, const char* name) {
   return number(frame.at("decode").at(std::string{"infiniband."} + name));
 }
@@ -30,7 +30,7 @@ Gid gid_field(const json& frame, const char* name) {
       .value();
 }
 
-/// What the headers of a UD frame say, by the independent decode alone.
+/// Returns the headers of a UD frame, from the independent decode only.
 UdSpec spec_of(const json& f) {
   UdSpec spec;
   spec.vl = field_as<std::uint8_t>(f, "lrh.vl");

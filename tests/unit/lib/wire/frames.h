@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The generated frames of the vectors, by name.
+// Gives access to the generated frames of the test vectors by name.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline const nlohmann::json& frame_named(const std::string& name) {
   if (found == frames().end()) throw std::runtime_error("no frame " + name);
   return *found;
 }
-/// LRH through ICRC.
+/// Returns the octets from LRH to ICRC.
 inline Bytes packet_of(const nlohmann::json& frame) {
   const Bytes whole = octets(frame.at("hex"));
   return {whole.begin(), whole.end() - wire::kVcrcLen};

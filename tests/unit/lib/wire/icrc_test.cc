@@ -28,7 +28,8 @@ std::string wire_form(std::uint16_t crc) {
   return to_hex(std::array{static_cast<std::byte>(crc), static_cast<std::byte>(crc >> 8)});
 }
 
-/// The definition, a bit at a time: reflected polynomial, preset and result complemented.
+/// Computes the CRC by its definition, one bit at a time. The polynomial is reflected; preset and
+/// result are complemented.
 template <class T>
 T crc_by_bits(std::span<const std::byte> bytes, T polynomial) {
   T r = static_cast<T>(~T{0});
@@ -46,7 +47,7 @@ std::uint16_t crc16_by_bits(std::span<const std::byte> bytes) {
   return crc_by_bits<std::uint16_t>(bytes, 0xd008);
 }
 
-/// The packet as the ICRC sees it.
+/// Returns the packet as the ICRC covers it, with variant fields set to ones.
 Bytes masked(std::span<const std::byte> packet) {
   Bytes m{packet.begin(), packet.end()};
   constexpr std::byte kOnes{0xff};
@@ -136,7 +137,7 @@ TEST(Crc, EveryGeneratedFrameVerifies) {
   }
 }
 
-// Frames of real hardware, of a capture that is not ours to keep here.
+// The frames are from a capture of real hardware, which may not be distributed with this project.
 TEST(Crc, EveryFrameOfRealHardwareVerifies) {
   const std::string path =
       test::vector_path("../../../shared/reference/vectors/wireshark-sample-infiniband.json");
@@ -164,7 +165,7 @@ TEST(Icrc, KernelsAgreeWithTheDefinitionAtEveryLength) {
 }
 
 TEST(Icrc, ReadsNothingOutsideThePacket) {
-  // A heap block of exactly the packet's size: AddressSanitizer sees one octet too many.
+  // The packet fills its heap block exactly, so AddressSanitizer finds reads beyond its end.
   for (std::size_t len = 20; len <= 600; ++len) {
     Bytes packet(len, std::byte{0x5a});
     packet[1] = std::byte{2};
@@ -175,8 +176,8 @@ TEST(Icrc, ReadsNothingOutsideThePacket) {
 TEST(Icrc, BurstsAgreeWithSinglePackets) {
   std::mt19937 random{0xb0257};
   std::vector<Bytes> packets;
-  // Heap blocks of the packets' sizes: AddressSanitizer sees one octet too many. Runs of one size
-  // and sizes that change, with and without GRH.
+  // Each packet fills its heap block exactly, so AddressSanitizer finds reads beyond its end. The
+  // packets are runs of one size and sequences of changing sizes, with and without GRH.
   const auto add = [&](std::size_t size, bool global) {
     Bytes& packet = packets.emplace_back(size);
     for (auto& b : packet) b = static_cast<std::byte>(random());

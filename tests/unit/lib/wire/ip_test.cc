@@ -13,7 +13,7 @@ namespace {
 
 TEST(InternetChecksum, KnownValues) {
   EXPECT_EQ(internet_checksum({}), 0xffff);
-  // RFC 1071 §3's octets: sum ddf2.
+  // The octets are those of RFC 1071 §3; their sum is ddf2.
   const std::array<std::byte, 8> rfc1071{std::byte{0x00}, std::byte{0x01}, std::byte{0xf2},
                                          std::byte{0x03}, std::byte{0xf4}, std::byte{0xf5},
                                          std::byte{0xf6}, std::byte{0xf7}};
@@ -21,7 +21,8 @@ TEST(InternetChecksum, KnownValues) {
   EXPECT_EQ(internet_checksum(std::span{rfc1071}.first(3)), static_cast<std::uint16_t>(~0xf201U));
 }
 
-/// RFC 1071 read literally: 16-bit big-endian words, an odd octet padded on the right.
+/// Computes the checksum as RFC 1071 describes it: the sum of 16-bit big-endian words, with an odd
+/// octet padded on the right.
 std::uint16_t checksum_by_words(std::span<const std::byte> bytes) {
   std::uint32_t sum = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -68,7 +69,7 @@ TEST(ParseIp, RefusesAllElse) {
 struct PrefixCase {
   const char* text;
   const char* network;
-  const char* broadcast;  ///< Null: none.
+  const char* broadcast;  ///< Null if there is none.
 };
 
 TEST(IpPrefix, NetworkAndDirectedBroadcast) {

@@ -44,7 +44,7 @@ TEST(IpoibCm, PrivateDataIsReservedZeroQpnAndReceiveMtu) {
     EXPECT_EQ(said.ud_qpn.host(), qpn);
     EXPECT_EQ(said.receive_mtu.host(), mtu);
   }
-  // A frame of each kind has it first.
+  // The private data of a CM message begins with these fields.
   const auto rep = read<CmMad>(test::packet_named("cm-rep"), kUdLocalHeaderLen).value();
   const auto said = read<IpoibCmPrivate>(cm_message<CmRep>(rep).private_data).value();
   EXPECT_EQ(said.ud_qpn.host(), 0x49U);
@@ -63,7 +63,7 @@ TEST(IpoibCm, TheSmallerAddressAcceptsARequestThatCrosses) {
   const auto address = [](std::uint8_t flags, std::uint32_t qpn, std::uint64_t guid) {
     return LinkAddr{flags, Be24{qpn}, Gid::of(kDefaultGidPrefix, guid)};
   };
-  // The QPN comes first, then the GID; flags do not count.
+  // The QPN is compared first, then the GID. Flags do not count.
   EXPECT_TRUE(accepts_crossing(address(0x80, 0x48, 9), address(0, 0x49, 1)));
   EXPECT_FALSE(accepts_crossing(address(0, 0x49, 1), address(0x80, 0x48, 9)));
   EXPECT_TRUE(accepts_crossing(address(0xc0, 0x48, 1), address(0, 0x48, 2)));

@@ -63,7 +63,8 @@ TEST(InterfaceId, U16_StrictRulesFollowTheFormOfTheGuid) {
               std::stoull(c.at("interface_id").get<std::string>(), nullptr, 16))
         << c;
   }
-  // Plain EUI-64 of local scope: only the strict rule takes the bit away.
+  // The GUIDs have the universal/local bit of an EUI-64 of local scope; only the strict rules
+  // change it.
   EXPECT_EQ(interface_id(0x0202'c903'00a1'b204, InterfaceIdRule::kEui64), 0x0002'c903'00a1'b204U);
   EXPECT_EQ(interface_id(0x0002'c903'00a1'b204, InterfaceIdRule::kModifiedEui64),
             0x0002'c903'00a1'b204U);
@@ -120,7 +121,8 @@ TEST(LinkAddr, TextForm) {
     EXPECT_FALSE(parse_link_addr(std::string_view{text}.substr(0, len))) << len;
   EXPECT_FALSE(parse_link_addr(text + ":"));
   EXPECT_FALSE(parse_link_addr(text + "0"));
-  // Every place of the text, in turn, holding what does not belong there.
+  // Each character of the text, in turn, is replaced by characters that are invalid at its
+  // position.
   for (std::size_t i = 0; i < text.size(); ++i) {
     for (const char wrong : {'g', '-', ' ', '\0', text[i] == ':' ? '0' : ':'}) {
       std::string bad = text;
@@ -162,7 +164,8 @@ void expect_arp_checks(const Hw& sender, const Hw& target) {
 
   for (std::size_t len = 0; len < octets.size(); ++len)
     EXPECT_FALSE(parse_arp<Hw>(octets.first(len))) << len;
-  // Each of the eight fixed octets, in turn, with another value; the low octet of op has four.
+  // Each of the eight fixed octets, in turn, has a wrong value. Only the op field has more than one
+  // valid value, 1 to 4.
   for (std::size_t i = 0; i < 8; ++i) {
     test::Bytes bad{octets.begin(), octets.end()};
     bad[i] ^= std::byte{0x80};
@@ -184,7 +187,7 @@ TEST(Arp, EthernetChecks) {
 }
 
 TEST(Arp, HardwareTypeTellsTheLinksApart) {
-  // Both kinds in octets long enough for either: each parser takes its own only.
+  // The buffer is long enough for both kinds; each parser accepts only its own.
   test::Bytes octets(64);
   ASSERT_TRUE(write(std::span{octets}, 0, make_arp(ArpOp::kReply, LinkAddr{}, 1, LinkAddr{}, 2)));
   EXPECT_TRUE(parse_arp<LinkAddr>(octets));

@@ -21,7 +21,8 @@ using test::number;
 using test::octets;
 using test::to_hex;
 
-/// Of the vectors' decode: "0x…" numbers, bare hex where the decode has bare hex.
+/// as() reads a field that the vectors' decode shows as a decimal or "0x…" number, bare_hex() one
+/// that it shows as hexadecimal digits without prefix.
 template <class T>
 T as(const json& decode, const char* name) {
   return static_cast<T>(number(decode.at(name)));
@@ -120,11 +121,12 @@ void expect_accessors(const ClassPortInfo& c, const json& r) {
             r.at("send_only_full_member").get<bool>());
 }
 
-/// Octets of the record that carry components: pad between the records of a table is the sender's.
+/// Number of octets of a record that carry components. The pad between the records of a table has
+/// no meaning: each sender fills it as it likes.
 template <class Record>
 constexpr std::size_t kMeant = sizeof(Record);
 template <>
-constexpr std::size_t kMeant<McMemberRecord> = 50;  // proxy_resv is the last
+constexpr std::size_t kMeant<McMemberRecord> = 50;  // through proxy_resv
 template <>
 constexpr std::size_t kMeant<PathRecord> = 58;
 
@@ -160,8 +162,9 @@ SaHdr header(const json& d) {
   return h;
 }
 
-/// Decodes a MAD, checks header and record against the vectors' own decode, encodes it from that
-/// decode alone and compares the octets. True when the record is one that this product has.
+/// Decodes a MAD and checks header and record against the decode in the vectors. Encodes the MAD
+/// from that decode alone and compares the octets. Returns true if this product has the type of the
+/// record.
 bool expect_mad(const json& hex, const json& decode) {
   Bytes payload = octets(hex);
   payload.resize(kMadLen);

@@ -21,7 +21,7 @@ IpAddr ip(const char* text) {
 const IpAddr kHost4 = ip("10.0.0.7");
 const IpAddr kHost6 = ip("fe80::7");
 
-/// The two families of one message.
+/// The parameters of the tests that IGMP and MLD share.
 struct Wire {
   const char* name;
   std::vector<std::byte> (*query)(const IpAddr&, const MembershipQuery&);
@@ -53,7 +53,7 @@ class Membership : public testing::TestWithParam<const Wire*> {
  protected:
   const Wire& w = *GetParam();
 
-  /// Octets of the message changed and its checksum made good again.
+  /// Changes one octet of the message and updates its checksum.
   std::vector<std::byte> changed(std::vector<std::byte> p, std::size_t at, std::uint8_t value) {
     std::uint32_t sum = 0;
     const auto word = [&p](std::size_t i) {
@@ -62,7 +62,7 @@ class Membership : public testing::TestWithParam<const Wire*> {
     const std::size_t i = w.headers + (at & ~std::size_t{1});
     const std::uint32_t before = word(i);
     p[w.headers + at] = std::byte{value};
-    // RFC 1624 §3, equation 3.
+    // Source: RFC 1624 §3, equation 3.
     sum = (~word(w.headers + 2) & 0xffff) + (~before & 0xffff) + word(i);
     while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
     sum = ~sum & 0xffff;
@@ -120,7 +120,7 @@ TEST_P(Membership, CountsBeyondTheOctetsAreRefused) {
   EXPECT_EQ(fault_of(changed(p, 6, 0xff)), MembershipFault::kRecordCount);
   EXPECT_EQ(fault_of(changed(p, 8 + 2, 0xff)), MembershipFault::kSourceCount);
   const std::size_t last = 8 + 3 * (4 + w.address) + 2 * w.address - (4 + w.address);
-  EXPECT_EQ(fault_of(changed(p, last + 1, 1)), MembershipFault::kRecordCount);  // Auxiliary data.
+  EXPECT_EQ(fault_of(changed(p, last + 1, 1)), MembershipFault::kRecordCount);  // auxiliary data
   const auto q = w.query(w.host, {MembershipVersion::kV3, w.group, milliseconds(1'000), false, 2,
                                   seconds(125), w.sources});
   EXPECT_EQ(fault_of(changed(q, q.size() - w.headers - 2 * w.address - 1, 3)),
@@ -199,7 +199,7 @@ TEST(Mld, AskForHopLimitSourceAndRouterAlert) {
             MembershipFault::kSource);
   EXPECT_EQ(parse_mld(make_mld(IpAddr{}, MembershipQuery{})).error(), MembershipFault::kSource);
   p = good;
-  p[42] = std::byte{1};  // PadN in place of the router alert.
+  p[42] = std::byte{1};  // PadN in place of the router alert
   EXPECT_EQ(parse_mld(p).error(), MembershipFault::kRouterAlert);
   p = good;
   p[43] = std::byte{9};

@@ -67,7 +67,7 @@ NdMessage<LinkAddr> redirect() {
   return m;
 }
 
-/// Puts the right checksum into a packet that was changed.
+/// Updates the checksum of a packet that was changed.
 void sum_again(Bytes& packet) {
   const auto ip6 = *read<Ipv6Hdr>(packet);
   packet[42] = packet[43] = std::byte{0};
@@ -154,7 +154,7 @@ TEST(Nd, EveryShorterBeginningIsRefused) {
       const Bytes part{whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(len)};
       EXPECT_EQ(error_of(part), NdError::kTruncated) << len;
     }
-    auto padded = whole;  // as Ethernet does
+    auto padded = whole;  // as short Ethernet frames are
     padded.resize(padded.size() + 17);
     EXPECT_TRUE(parse_nd<LinkAddr>(padded));
   }
@@ -191,13 +191,13 @@ TEST(Nd, WrongOptionsAreNamed) {
     const auto wanted = units == 1 || units == 2 ? NdError::kLinkAddr : NdError::kOptionLength;
     EXPECT_EQ(error_of(packet), wanted) << units;
   }
-  // Seven octets behind the last option are no option.
+  // Seven octets behind the last option are too few for another option.
   auto packet = build_nd(solicitation());
   packet.push_back(std::byte{14});
   packet[5] = static_cast<std::byte>(packet.size() - 40);
   sum_again(packet);
   EXPECT_EQ(error_of(packet), NdError::kOptionLength);
-  // An unknown option is passed over.
+  // The parser skips an unknown option.
   packet = build_nd(solicitation());
   packet[64] = std::byte{200};
   sum_again(packet);
@@ -212,7 +212,7 @@ TEST(Nd, WrongAddressesAreNamed) {
   EXPECT_EQ(error_of(m), NdError::kTarget);
   m = solicitation();
   m.src = {};
-  EXPECT_EQ(error_of(m), NdError::kLinkAddr);  // a source option from nobody
+  EXPECT_EQ(error_of(m), NdError::kLinkAddr);  // source option, unspecified source address
   m.source_hw.reset();
   EXPECT_EQ(error_of(m), NdError::kCount);
   m.dst = m.target;

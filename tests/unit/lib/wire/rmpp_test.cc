@@ -19,7 +19,7 @@ std::uint64_t field(const json& frame, const char* name) {
   return number(frame.at("decode").at(std::string{"infiniband.rmpp."} + name));
 }
 
-/// Octets before the MAD of a UD frame without GRH: LRH, BTH, DETH.
+/// Octets before the MAD in a UD frame without GRH: LRH, BTH and DETH.
 constexpr std::size_t kMadOffset = 28;
 
 TEST(RmppVectors, SegmentsAcknowledgementsAndEndsDecodeAndEncode) {

@@ -18,7 +18,8 @@ TEST(Smp, PartsOfPortInfo) {
   EXPECT_EQ(port.mtu_cap(), 4);
 }
 
-// Rate codes are those of paths (iba-wire.md §2): width, speed, extended speed to code.
+// Rate codes are those of paths (iba-wire.md §2). Each row has the width, speed, extended speed,
+// and the code that they result in.
 TEST(Smp, RateOfAPort) {
   struct Case {
     std::uint8_t width, speed, extended, code;
