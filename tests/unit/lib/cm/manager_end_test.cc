@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How connections end: by disconnecting, rejection, silence, a peer that forgot.
+// Ends of connections: disconnection, rejection, silence, and a peer that has forgotten.
 #include <gtest/gtest.h>
 
 #include "tests/unit/lib/cm/two_ends.h"
@@ -7,7 +7,7 @@
 namespace ipoib::cm {
 namespace {
 
-/// Neither side is left with half of it: the peer that believes itself connected learns it.
+/// Neither side keeps half a connection: the peer that believes itself connected learns of the end.
 TEST_F(CmManager, C16_AReplyThatIsNeverAnsweredIsGivenUpByBothSides) {
   connect();
   carry();
@@ -22,7 +22,7 @@ TEST_F(CmManager, C16_AReplyThatIsNeverAnsweredIsGivenUpByBothSides) {
   const auto rej = rej_of(b.sent.back());
   EXPECT_EQ(rej.why(), RejReason::kTimeout);
   EXPECT_EQ(wire::read<wire::Be64>(rej.info)->host(), kGuid[1]);
-  // That REJ is lost, but a late RTU brings another.
+  // That REJ is lost. A late RTU causes another one.
   b.sent.clear();
   b.feed(rtu, a.lid);
   carry();
@@ -45,18 +45,18 @@ TEST_F(CmManager, DisconnectAndTimeWait) {
   EXPECT_EQ(drep.hdr.tid, dreq.hdr.tid);
   EXPECT_EQ(a.state(), State::kTimeWait);
   EXPECT_TRUE(a.news().empty());
-  // Repeated, it is answered again.
+  // A repeated DREQ gets the same answer again.
   b.feed(dreq, a.lid);
   EXPECT_TRUE(same(b.sent.front().mad, drep));
   b.sent.clear();
-  // Twice the packet lifetime.
+  // The time wait lasts twice the packet lifetime.
   EXPECT_EQ(a.manager.next_deadline(), now + 2 * time_of(16));
   EXPECT_EQ(b.manager.next_deadline(), now + 2 * time_of(16));
   next(a);
   b.manager.tick(now);
   EXPECT_EQ(a.news(), News{"released"});
   EXPECT_EQ(b.news(), News{"released"});
-  // Afterwards too: there is nothing to release.
+  // A DREQ that arrives after the release is answered, too, and releases nothing.
   b.feed(dreq, a.lid);
   EXPECT_EQ(b.kinds(), "DREP");
   EXPECT_EQ(b.manager.counters().unknown_id, 1U);
@@ -97,7 +97,7 @@ TEST_F(CmManager, DreqForAnotherQueuePairIsIgnored) {
   EXPECT_EQ(b.manager.counters().wrong_peer, 1U);
 }
 
-/// C-16: the peer has restarted and asks with the queue pair it used before.
+/// C-16: a restarted peer requests a connection with the queue pair that it used before.
 TEST_F(CmManager, C16_ARestartedPeerMakesTheOldConnectionStale) {
   establish();
   End again{0, now, {}, 100};
@@ -109,8 +109,8 @@ TEST_F(CmManager, C16_ARestartedPeerMakesTheOldConnectionStale) {
   EXPECT_EQ(b.news(), News{"closed: forgotten by the peer"});
   EXPECT_EQ(b.kinds(), "DREQ REJ");
   EXPECT_EQ(rej_of(b.sent.back()).why(), RejReason::kStaleConnection);
-  // The new incarnation does not know what the DREQ is about, and says so; it waits before it
-  // uses the queue pair again.
+  // The new incarnation does not know the connection of the DREQ, and answers it. It does not use
+  // the queue pair again before its time wait has ended.
   for (const Sent& s : std::exchange(b.sent, {})) again.feed(s.mad, b.lid);
   EXPECT_EQ(again.kinds(), "DREP");
   EXPECT_EQ(again.news(), News{"closed: rejected by the peer"});
@@ -120,13 +120,14 @@ TEST_F(CmManager, C16_ARestartedPeerMakesTheOldConnectionStale) {
   EXPECT_EQ(b.state(), State::kTimeWait);
   run_out(b);
   run_out(again);
-  // Now it works.
+  // After the time wait the request succeeds.
   again.handle = again.manager.connect(p, again, now).value();
   b.feed(again.sent.front().mad, again.lid);
   EXPECT_EQ(b.news(), (News{"released", "request"}));
 }
 
-/// The same comes to light where the old connection is the active side's: in the REP.
+/// If the old connection is the active side's, the active side detects the restart by the QPN in
+/// the REP.
 TEST_F(CmManager, C16_AReplyFromAQueuePairInUseIsStale) {
   establish();
   End again{1, now, {}, 100};
@@ -137,7 +138,7 @@ TEST_F(CmManager, C16_AReplyFromAQueuePairInUseIsStale) {
   a.handle = a.manager.connect(p, a, now).value();
   again.feed(a.sent.front().mad, a.lid);
   a.sent.clear();
-  ASSERT_TRUE(again.manager.accept(again.handle, answer(), now));  // QPN 0x507 again.
+  ASSERT_TRUE(again.manager.accept(again.handle, answer(), now));  // QPN 0x507 again
   a.feed(again.sent.front().mad, again.lid);
   EXPECT_EQ(a.news(), (News{"closed: forgotten by the peer", "closed: forgotten by the peer"}));
   EXPECT_EQ(a.kinds(), "DREQ REJ");
@@ -148,8 +149,8 @@ TEST_F(CmManager, C16_AReplyFromAQueuePairInUseIsStale) {
   EXPECT_EQ(a.manager.size(), 0U);
 }
 
-/// A stranger that speaks of another port's queue pair or communication ID is refused, and the
-/// connection stands: its peer is where it was.
+/// A stranger that uses another port's queue pair or communication ID is refused. The connection
+/// stays, because its peer is still at its own port.
 TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStale) {
   establish();
   connect();
@@ -171,7 +172,7 @@ TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStale) {
   EXPECT_EQ(b.manager.counters().refused_stale, 2U);
 }
 
-/// Behind one router many ports have the same LID: there GIDs tell them apart.
+/// Many ports behind one router have the same LID. Their GIDs distinguish them.
 TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStaleBehindARouterToo) {
   constexpr std::uint16_t kRouter = 9;
   const auto gid = [](std::uint64_t guid) { return wire::Gid::of(0x2001'0db8ULL << 32, guid); };
@@ -204,7 +205,7 @@ TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStaleBehindARouterToo) {
   EXPECT_EQ(b.news(), News{"closed: forgotten by the peer"});
 }
 
-/// A probe is answered by who has forgotten, on either side of the connection, and by nobody else.
+/// Only an end that has forgotten the connection answers a probe. Both sides can probe.
 TEST_F(CmManager, C16_AProbeFindsAPeerThatHasForgotten) {
   establish();
   for (auto [asks, other] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
@@ -257,7 +258,8 @@ TEST_F(CmManager, ARejectionOfAnEstablishedConnectionEndsIt) {
   rej.local_id.set(b.handle);
   rej.remote_id.set(a.handle);
   rej.set_about(wire::CmAbout::kReq);
-  a.feed(wire::make_cm_mad(1, rej), b.lid);  // Of the REQ: not of this incarnation.
+  // A REJ of the REQ does not belong to this incarnation.
+  a.feed(wire::make_cm_mad(1, rej), b.lid);
   EXPECT_EQ(a.state(), State::kEstablished);
   EXPECT_EQ(a.manager.counters().unexpected, 1U);
   rej.set_about(wire::CmAbout::kOther);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What cannot be, comes too often or asks for too much.
+// Messages that are invalid, come too often, or ask for too much.
 #include <gtest/gtest.h>
 
 #include "tests/unit/lib/cm/two_ends.h"
@@ -7,7 +7,7 @@
 namespace ipoib::cm {
 namespace {
 
-/// Which REQs the manager itself refuses, and what it says.
+/// The manager itself rejects these REQs, each with its reason.
 TEST_F(CmManager, C02_RequestsThatCannotBeAreRejectedWithTheirReason) {
   const auto reason_for = [this](auto&& change) {
     ConnectParams p = params();
@@ -31,7 +31,7 @@ TEST_F(CmManager, C02_RequestsThatCannotBeAreRejectedWithTheirReason) {
   EXPECT_EQ(reason_for([](ConnectParams& p) {
               p.service_id = wire::ipoib_service_id(wire::ServiceIdForm::kLinux, 0x49);
             }),
-            RejReason::kInvalidServiceId);  // Nobody listens on this form here.
+            RejReason::kInvalidServiceId);  // nothing listens on this form of the ID
   EXPECT_EQ(reason_for([](ConnectParams& p) { p.mtu = 0; }), RejReason::kPathMtu);
   EXPECT_EQ(reason_for([](ConnectParams& p) { p.mtu = 6; }), RejReason::kPathMtu);
   EXPECT_EQ(reason_for([](ConnectParams& p) { p.primary.remote_gid = wire::Gid::of(1, 2); }),
@@ -42,7 +42,7 @@ TEST_F(CmManager, C02_RequestsThatCannotBeAreRejectedWithTheirReason) {
   EXPECT_EQ(counters.refused_service, 2U);
   EXPECT_EQ(counters.refused_fields, 4U);
 
-  // What connect() does not let out.
+  // connect() does not send such REQs, so the test changes REQs that it sent.
   const auto reason_of = [this](auto&& change) {
     connect();
     wire::CmMad mad = a.sent.front().mad;
@@ -77,7 +77,8 @@ TEST_F(CmManager, RequestsOfAnotherClassVersionAreRejected) {
   EXPECT_EQ(b.sent.size(), 1U);
 }
 
-/// Any reason a peer may give, at each step; the attempt ends with it and the private data.
+/// The peer may give any reason, at each step. The attempt ends with this reason and the private
+/// data.
 TEST_F(CmManager, C02_ARejectionWithAnyReasonEndsTheAttempt) {
   for (std::uint16_t reason = 0; reason <= 36; ++reason) {
     SCOPED_TRACE(reason);
@@ -116,7 +117,7 @@ TEST_F(CmManager, MessagesAboutNothingAreDroppedOrAnswered) {
   EXPECT_EQ(rej_of(b.sent.front()).why(), RejReason::kInvalidCommId);
   EXPECT_EQ(rej_of(b.sent.front()).remote_id, theirs);
   EXPECT_EQ(rej_of(b.sent.front()).local_id, ours);
-  // An RTU without a REP: its sender believes itself connected.
+  // An RTU without a REP comes from a peer that believes itself connected.
   EXPECT_EQ(answer_to(wire::CmRtu{theirs, ours, {}}), "REJ");
   EXPECT_EQ(rej_of(b.sent.front()).about(), wire::CmAbout::kOther);
   EXPECT_EQ(answer_to(wire::CmDreq{theirs, ours, wire::Be24{5}, 0, {}}), "DREP");
@@ -148,7 +149,7 @@ TEST_F(CmManager, AnRtuBeforeTheReplyIsUnexpected) {
   EXPECT_EQ(b.manager.counters().unexpected, 1U);
 }
 
-/// A flood costs the oldest half-open one, never an established one.
+/// A flood of requests ends the oldest half-open connections, never an established one.
 TEST_F(CmManager, AFloodOfRequestsIsBounded) {
   ManagerConfig config;
   config.max_half_open = 8;
@@ -189,7 +190,7 @@ TEST_F(CmManager, TimesThatPeersChooseAreBounded) {
   EXPECT_EQ(b.manager.next_deadline(), now + 5ms);
   ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
   EXPECT_EQ(b.manager.next_deadline(), now + 10s + 2 * time_of(19));
-  // MRAs without end do not hold it for ever.
+  // Endless MRAs do not keep the connection half-open for ever.
   const TimePoint start = now;
   wire::CmMra mra{};
   mra.local_id.set(a.handle);
@@ -242,7 +243,7 @@ TEST_F(CmManager, ConnectionsAreBounded) {
   EXPECT_EQ(c.manager.counters().refused_full, 1U);
 }
 
-/// Two incarnations of the peer answer: the first wins, the other is told.
+/// Two incarnations of the peer answer. The first one wins; the other gets a REJ.
 TEST_F(CmManager, ASecondReplyFromElsewhereIsRejected) {
   connect();
   const wire::CmMad req = pass(a, b);

@@ -16,7 +16,7 @@ TEST_F(CmManager, C02_RequestReplyReadyToUse) {
   const wire::CmMad req = pass(a, b);
   EXPECT_EQ(b.news(), News{"request"});
   EXPECT_EQ(b.state(), State::kReqRcvd);
-  // What was wished is what the other side reads.
+  // The REQ contains the parameters of connect().
   EXPECT_EQ(b.req.local_id.host(), a.handle);
   EXPECT_EQ(b.req.service_id.host(), kService);
   EXPECT_EQ(b.req.local_ca_guid.host(), kGuid[0]);
@@ -49,7 +49,7 @@ TEST_F(CmManager, C02_RequestReplyReadyToUse) {
   ASSERT_TRUE(a.manager.confirm(a.handle, now));
   const wire::CmMad rtu = pass(a, b);
   EXPECT_EQ(b.news(), News{"established"});
-  // All of one transaction; and nothing runs any more.
+  // All messages have the same transaction ID, and no timer is left.
   EXPECT_EQ(rep.hdr.tid, req.hdr.tid);
   EXPECT_EQ(rtu.hdr.tid, req.hdr.tid);
   EXPECT_FALSE(a.manager.next_deadline());
@@ -75,12 +75,13 @@ TEST_F(CmManager, C04_EveryMessageOfASetUpCarriesThePrivateData) {
   ASSERT_TRUE(a.manager.confirm(a.handle, now));
   const auto rtu = pass(a, b);
   expect_said(wire::cm_message<wire::CmRtu>(rtu).private_data, 0x48);
-  // Repeated on demand it still does.
+  // The repeated RTU carries the data, too.
   a.feed(rep, b.lid);
   EXPECT_TRUE(same(a.sent.front().mad, rtu));
   a.sent.clear();
 
-  // REJ of a REQ by the consumer, by the manager; of a REP.
+  // The next rejections are those of a REQ by the consumer, of a REQ by the manager, and of a REP
+  // by the consumer.
   auto third = params();
   third.qpn = 0x666;
   a.handle = a.manager.connect(third, a, now).value();
@@ -106,7 +107,8 @@ TEST_F(CmManager, C04_EveryMessageOfASetUpCarriesThePrivateData) {
   expect_said(rej_of(a.sent.front()).private_data, 0x48);
 }
 
-/// Also of those that the manager sends by itself about a connection or a service that there is.
+/// Rejections that the manager sends by itself carry the private data, too, if they concern an
+/// existing connection or service.
 TEST_F(CmManager, C04_RejectionsOfTheManagerCarryThePrivateData) {
   const auto expect_said_by = [](const End& end, RejReason why, std::uint32_t qpn) {
     const auto rej = rej_of(end.sent.back());
@@ -114,7 +116,8 @@ TEST_F(CmManager, C04_RejectionsOfTheManagerCarryThePrivateData) {
     EXPECT_EQ(wire::read<wire::IpoibCmPrivate>(rej.private_data)->ud_qpn.host(), qpn);
   };
   establish();
-  // A queue pair that is in a connection; the REQ of one that is over; a REP of one that is.
+  // The manager rejects a REQ with a queue pair that is in use, a second REP with another ID, a REP
+  // of a connection that has ended, and a REQ of a connection that has ended.
   End again{0, now, {}, 100};
   ASSERT_TRUE(again.manager.connect(params(), again, now));
   b.feed(again.sent.front().mad, again.lid);
@@ -148,7 +151,7 @@ TEST_F(CmManager, C02_AnUnansweredRequestIsRepeatedInTimeAndGivenUp) {
   connect();
   const wire::CmMad req = a.sent.front().mad;
   const TimePoint start = now;
-  // 2 x lifetime + remote CM response time-out.
+  // The time is the remote CM response timeout and twice the packet lifetime.
   const Duration each = time_of(18) + 2 * time_of(16);
   for (int i = 1; i <= 3; ++i) {
     a.sent.clear();
@@ -161,7 +164,7 @@ TEST_F(CmManager, C02_AnUnansweredRequestIsRepeatedInTimeAndGivenUp) {
   next(a);
   EXPECT_EQ(now, start + 4 * each);
   EXPECT_EQ(a.news(), (News{"closed: timed out", "released"}));
-  // The peer is told, and finds it by GUID and ID.
+  // The peer gets a REJ, and finds its connection by GUID and ID.
   const auto rej = rej_of(a.sent.front());
   EXPECT_EQ(rej.why(), RejReason::kTimeout);
   EXPECT_EQ(rej.about(), wire::CmAbout::kReq);
@@ -190,7 +193,7 @@ TEST_F(CmManager, C02_AnMraStretchesTheTimeAndCostsNoRetry) {
   ASSERT_EQ(b.kinds(), "MRA");
   b.sent.clear();
   EXPECT_EQ(a.manager.find(a.handle)->retries_left, 3);
-  // The same for the REP.
+  // An MRA has the same effect on a REP.
   ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
   const wire::CmMad rep = pass(b, a);
   next(a);
@@ -224,7 +227,7 @@ TEST_F(CmManager, AConsumerThatNeverAnswersLosesTheRequest) {
 TEST_F(CmManager, RepeatedMessagesGetTheSameAnswers) {
   connect();
   const wire::CmMad req = pass(a, b);
-  b.feed(req, a.lid);  // Not decided yet: nothing.
+  b.feed(req, a.lid);  // no answer before the consumer has decided
   EXPECT_EQ(b.news(), News{"request"});
   EXPECT_TRUE(b.sent.empty());
   ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
@@ -236,12 +239,12 @@ TEST_F(CmManager, RepeatedMessagesGetTheSameAnswers) {
   EXPECT_EQ(a.news(), News{"reply"});
   ASSERT_TRUE(a.manager.confirm(a.handle, now));
   const wire::CmMad rtu = pass(a, b);
-  // A REP again: the RTU was lost.
+  // A repeated REP means that the RTU was lost.
   a.feed(rep, b.lid);
   ASSERT_EQ(a.kinds(), "RTU");
   EXPECT_TRUE(same(pass(a, b), rtu));
   EXPECT_EQ(b.news(), News{"established"});
-  b.feed(req, a.lid);  // Late.
+  b.feed(req, a.lid);  // a late copy
   EXPECT_TRUE(b.sent.empty());
   EXPECT_EQ(b.manager.counters().duplicates[wire::index_of(CmAttr::kReq)], 3U);
   EXPECT_EQ(b.manager.counters().duplicates[wire::index_of(CmAttr::kRtu)], 1U);
@@ -253,7 +256,7 @@ TEST_F(CmManager, ARejectionIsRememberedForRepeatedRequests) {
   const wire::CmMad req = pass(a, b);
   ASSERT_TRUE(b.manager.reject(b.handle, RejReason::kConsumer, now));
   const wire::CmMad rej = b.sent.front().mad;
-  b.sent.clear();  // Lost.
+  b.sent.clear();  // The REJ is lost.
   b.feed(req, a.lid);
   ASSERT_EQ(b.kinds(), "REJ");
   EXPECT_TRUE(same(b.sent.front().mad, rej));
@@ -307,7 +310,7 @@ TEST_F(CmManager, APacketStandsForTheRtu) {
   b.manager.tick(now);
   EXPECT_EQ(b.news(), (News{"request", "established"}));
   EXPECT_EQ(b.manager.counters().by_traffic, 1U);
-  carry();  // The RTU comes after all.
+  carry();  // The RTU still arrives.
   EXPECT_TRUE(b.news().empty());
   EXPECT_FALSE(b.manager.next_deadline());
 }
@@ -337,7 +340,7 @@ TEST_F(CmManager, AnAlternatePathInARequestIsDeclinedInTheReply) {
             wire::Failover::kNotSupported);
 }
 
-/// A sender that carries at once: the answer comes while the question is being sent.
+/// The sender delivers at once, so an answer arrives while its request is still being sent.
 TEST(CmManagerLoop, ASynchronousWireIsNoProblem) {
   TimePoint now{1s};
   Manager* self = nullptr;

@@ -19,7 +19,7 @@ struct Sent {
   wire::CmMad mad;
 };
 
-/// A manager whose MADs are looked at.
+/// A manager with a record of the MADs that it sent.
 struct End {
   std::deque<Sent> sent;
   TimePoint now{1s};
@@ -69,7 +69,7 @@ TEST(Sidr, AQuestionIsAnsweredWithTheQueuePair) {
       asker.now));
   ASSERT_EQ(asker.sent.size(), 1U);
   EXPECT_EQ(asker.sent[0].to.lid, 9);
-  // Repeated, it gets the same answer; the second answer finds nobody who asked.
+  // A repeated question gets the same answer. The second answer matches no question any more.
   server.feed(asker.sent[0].mad, 7);
   server.feed(asker.sent[0].mad, 7);
   ASSERT_EQ(server.sent.size(), 2U);

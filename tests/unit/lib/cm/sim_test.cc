@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lives of nodes that connect, disconnect, restart and dither while the wire does its worst, from
-// seeds (tests/seeds.h); then peace.
+// Simulated lives of nodes, from seeds (tests/seeds.h). The nodes connect, disconnect, restart and
+// decide late, while the wire loses, repeats and delays MADs. Then all faults end, and the nodes
+// must settle.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +51,7 @@ class Life {
     }
   }
 
-  /// Everyone is there and talks to everyone it talked to; the wire is good.
+  /// Starts all nodes, ends all faults, and lets the nodes use their connections.
   void heal() {
     wire_.faults = {};
     for (const auto& node : wire_.nodes) {
@@ -58,8 +59,9 @@ class Life {
       node->refusals = 0;
       if (!node->alive()) node->start();
     }
-    // The longest exchange there is: a REQ's retries, then those of what it set off; and what a
-    // disconnected peer's packets need to tell.
+    // The time is enough for the longest exchange, which is the retries of a REQ and then those of
+    // the messages that it causes. It is also enough for the lost packets by which a node detects
+    // that its peer has disconnected.
     for (int i = 0; i < 30; ++i) {
       for (const auto& node : wire_.nodes) node->use_connections();
       wire_.run_for(1s);
@@ -116,7 +118,7 @@ class Life {
         if (may(Kinds::kDisconnects)) node.disconnect_one(wire_.pick(8));
         break;
       case 2:
-        // Up to ten times what the peer waits for.
+        // The delay is up to ten times the peer's timeout.
         if (may(Kinds::kDither))
           node.dither = std::chrono::milliseconds(wire_.pick(2) * wire_.pick(3000));
         break;
@@ -130,7 +132,7 @@ class Life {
       default:
         if (!node.alive()) node.start();
         node.want(static_cast<std::uint16_t>(1 + wire_.pick(wire_.nodes.size())));
-        // Often both at once.
+        // Often both nodes connect at once.
         if (wire_.chance(0.5)) {
           auto& other = *wire_.nodes[wire_.pick(wire_.nodes.size())];
           other.want(node.lid());
@@ -139,7 +141,7 @@ class Life {
     }
   }
 
-  /// The other end has the same connection.
+  /// Checks that the other end has the same connection.
   void check_link(const SimNode& node, const SimNode::Link& link) {
     if (!link.up) return wrong(node, "has a connection that is neither up nor gone");
     const auto& there = wire_.node(link.peer)->links();
@@ -194,8 +196,8 @@ TEST(CmSimulation, ConsumersThatDitherAndRefuse) {
   run_seeds(Kinds::kDither | Kinds::kRefusals | Kinds::kDisconnects, SimPolicy::kOnePerPair, 400);
 }
 
-/// On a good wire requests that cross end as the draft says: with exactly one connection, asked for
-/// by the larger address.
+/// On a good wire, crossing requests end as the draft says: exactly one connection remains, and the
+/// node with the larger address has requested it.
 TEST(CmSimulation, RequestsThatCrossLeaveOneConnection) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SimWire wire{seed};
@@ -214,7 +216,7 @@ TEST(CmSimulation, RequestsThatCrossLeaveOneConnection) {
   }
 }
 
-/// As Linux has it: one for each direction.
+/// Linux keeps one connection for each direction.
 TEST(CmSimulation, RequestsThatCrossLeaveOneConnectionADirection) {
   SimWire wire{1};
   wire.policy = SimPolicy::kOnePerDirection;
@@ -227,7 +229,7 @@ TEST(CmSimulation, RequestsThatCrossLeaveOneConnectionADirection) {
   EXPECT_EQ(b.up_with(a.lid()), 2U);
 }
 
-/// What the properties forbid is seen where it is done on purpose.
+/// The checks detect violations that the test causes on purpose.
 TEST(CmSimulation, PropertiesAreNotBlind) {
   const auto settled = [] {
     auto life = std::make_unique<Life>(7, 0U, SimPolicy::kOnePerPair);

@@ -32,7 +32,7 @@ SimNode::SimNode(SimWire& wire, std::uint16_t lid) : wire_{wire}, lid_{lid} {
 
 void SimNode::start() {
   ++incarnation_;
-  // A restarted node has its UD queue pair again, or another.
+  // A restarted node has its former UD QPN or another one.
   if (ud_qpn_ == 0 || wire_.chance(0.5))
     ud_qpn_ = 0x48 + static_cast<std::uint32_t>(wire_.pick(0x300));
   next_qpn_ = kFirstQpn;
@@ -110,12 +110,12 @@ void SimNode::want(std::uint16_t peer) {
   link.since = wire_.now;
 }
 
-/// Ends a connection of its own accord.
+/// Ends a connection because this node wants it to end.
 void SimNode::drop(Handle handle, Link& link) {
   if (link.over) return;
   link.over = true;
   link.up = false;
-  // It may have gone already, with the news under way.
+  // The connection may have ended already; its event is then queued.
   static_cast<void>(manager_->disconnect(handle, wire_.now));
 }
 
@@ -160,7 +160,7 @@ void SimNode::check_private(std::span<const std::byte> said, std::uint16_t peer,
   const auto data = wire::read<wire::IpoibCmPrivate>(said).value();
   const bool rest = std::ranges::all_of(said.subspan(sizeof(data)),
                                         [](std::byte b) { return b == std::byte{0}; });
-  // A restarted peer may have said it with its former QPN.
+  // The QPN is not checked: a restarted peer may have sent the message with its former QPN.
   if (data.reserved != 0 || data.receive_mtu.host() != kReceiveMtu || !rest)
     wire_.wrong(fmt::format("{} of node {} has lost its private data", where, peer));
 }
@@ -180,8 +180,10 @@ void SimNode::on_request(Handle handle, const wire::CmReq& req, const fabric::Ma
   decide(handle);
 }
 
-/// What there is with the peer makes way for its request; or not, where requests cross. One that
-/// came late crosses a connection that is young: a peer that has restarted asks again.
+/// Ends the node's connections with the peer in favour of the peer's request, and returns true. If
+/// requests cross, the addresses decide, and the function returns false if the node's own request
+/// wins. A request also counts as crossing if it arrives late and meets a young connection; with an
+/// older connection, it comes from a peer that has restarted.
 bool SimNode::give_way(Handle handle, std::uint16_t peer) {
   for (auto& [other, link] : links_) {
     if (other == handle || link.peer != peer || link.over) continue;
@@ -226,7 +228,7 @@ void SimNode::decide(Handle handle) {
       params.private_data = private_data();
       status = manager_->accept(handle, params, wire_.now);
     }
-    // Over already: the news are under way.
+    // The connection has ended already; its event is queued.
     if (!status) link.over = true;
   };
   if (dither == Duration{})

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Communication managers in virtual time on a wire that loses, repeats, delays and reorders MADs,
-// and the queue pairs whose connections they manage, as far as those tell that a peer is not there.
+// Communication managers in virtual time on a wire that loses, repeats, delays and reorders MADs.
+// The queue pairs of their connections are modelled only as far as they detect that a peer is
+// absent.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +26,20 @@ struct SimFaults {
   Duration max_delay = std::chrono::microseconds(10);
 };
 
-/// How a node decides about requests: as the draft has it, or Linux.
+/// The nodes' policy for requests: that of the draft, or that of Linux.
 enum class SimPolicy {
-  kOnePerPair,       ///< Crossing requests settled by address (draft §3.3); one connection a pair.
-  kOnePerDirection,  ///< Every request is accepted; one for each direction.
+  kOnePerPair,       ///< Addresses settle crossing requests (draft §3.3); one connection a pair.
+  kOnePerDirection,  ///< Every request is accepted; one connection for each direction.
 };
 
 class SimWire;
 
-/// A node: a manager, and a consumer that wants connections as an IPoIB link would.
+/// A node with a manager and a consumer that wants connections as an IPoIB link does.
 class SimNode final : public Consumer {
  public:
   SimNode(SimWire& wire, std::uint16_t lid);
 
-  /// What a node knows of a connection of its own.
+  /// State that a node keeps about one of its connections.
   struct Link {
     std::uint16_t peer = 0;  ///< LID.
     bool active = false;
@@ -48,12 +49,12 @@ class SimNode final : public Consumer {
     bool over = false;  ///< Closed or disconnected; waits for on_released.
     std::uint32_t qpn = 0;
     std::uint32_t peer_qpn = 0;
-    unsigned lost = 0;  ///< Packets in a row that found nobody.
+    unsigned lost = 0;  ///< Consecutive packets that found no queue pair.
     TimePoint since{};
   };
 
   void start();
-  /// Loses all state; packets to it are lost until it starts again.
+  /// Loses all state. Packets to the node are lost until it starts again.
   void crash();
   [[nodiscard]] bool alive() const { return manager_ != nullptr; }
   [[nodiscard]] std::uint16_t lid() const { return lid_; }
@@ -62,14 +63,14 @@ class SimNode final : public Consumer {
   [[nodiscard]] wire::LinkAddr address() const;
   [[nodiscard]] std::uint64_t service_id() const;
 
-  /// Wants to send to the peer: opens a connection when there is none it may use.
+  /// Opens a connection to the peer if the node has none that it may use.
   void want(std::uint16_t peer);
-  /// Sends a packet on every connection that is up, and drops those that lead nowhere, as a queue
-  /// pair does whose retries are spent.
+  /// Sends a packet on every connection that is up. Ends connections whose packets are lost
+  /// repeatedly, as a queue pair does after its last retry.
   void use_connections();
   void disconnect_one(std::size_t nth);
   void disconnect_all();
-  /// A packet for a queue pair: whether it is there and takes it.
+  /// Returns true if the queue pair for this packet exists and takes it.
   bool on_packet(std::uint16_t from, std::uint32_t qpn, std::uint32_t from_qpn);
   [[nodiscard]] std::size_t up_with(std::uint16_t peer) const;
 
@@ -80,8 +81,8 @@ class SimNode final : public Consumer {
   void on_closed(Handle handle, const Closed& closed, TimePoint now) override;
   void on_released(Handle handle, TimePoint now) override;
 
-  Duration dither{};    ///< The consumer answers requests and replies this late.
-  double refusals = 0;  ///< So many of them it rejects.
+  Duration dither{};    ///< Delay of the consumer's answers to requests and replies.
+  double refusals = 0;  ///< Fraction of requests and replies that it rejects.
 
  private:
   void decide(Handle handle);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two managers and what lies between them: tests carry the MADs, or lose them.
+// Two managers. The tests carry the MADs between them, or lose them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ struct Sent {
   wire::CmMad mad;
 };
 
-/// One end: a manager, a consumer that notes what it is told, MADs that wait to be carried.
+/// One end: a manager, a consumer that records its callbacks, and the MADs that wait to be carried.
 struct End final : Consumer {
   std::uint16_t lid;
   std::deque<Sent> sent;
@@ -89,7 +89,7 @@ struct End final : Consumer {
     const Connection* c = manager.find(handle);
     return c == nullptr ? State::kTimeWait : c->state;
   }
-  /// Kinds of the MADs that wait, "REQ RTU".
+  /// Returns the kinds of the waiting MADs, for example "REQ RTU".
   [[nodiscard]] std::string kinds() const {
     std::string all;
     for (const Sent& s : sent) {
@@ -142,7 +142,7 @@ class CmManager : public testing::Test {
     return p;
   }
   void connect() { a.handle = a.manager.connect(params(), a, now).value(); }
-  /// Carries the MADs that wait, and those that come of them.
+  /// Carries the waiting MADs, and those that they cause.
   void carry() {
     while (!a.sent.empty() || !b.sent.empty()) {
       for (auto [from, to] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
@@ -154,7 +154,7 @@ class CmManager : public testing::Test {
       }
     }
   }
-  /// Carries one MAD.
+  /// Carries one MAD and returns it.
   wire::CmMad pass(End& from, End& to) {
     const Sent s = from.sent.front();
     from.sent.pop_front();
@@ -173,7 +173,7 @@ class CmManager : public testing::Test {
     a.told.clear();
     b.told.clear();
   }
-  /// Goes to the next timer of an end.
+  /// Advances the time to the next deadline of an end.
   void next(End& end) {
     now = end.manager.next_deadline().value();
     end.manager.tick(now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Properties of resilient hashing, over random histories of deaths and returns.
+// Properties of resilient hashing, over random histories of paths that die and return.
 #include "lib/route/buckets.h"
 
 #include <gtest/gtest.h>

@@ -46,7 +46,8 @@ Bytes packet(std::uint8_t next_header, const Bytes& body, const IpAddr& src = kH
   return out + body;
 }
 
-/// Ones' complement sum over pseudo header and message, octet by octet: 0xffff when right.
+/// Returns the ones' complement sum over pseudo header and message, computed octet by octet. It is
+/// 0xffff if the checksum is right.
 std::uint32_t sum6(const Bytes& p) {
   const auto hdr = *wire::read<Ipv6Hdr>(p);
   std::uint32_t sum = static_cast<std::uint32_t>(p.size() - sizeof hdr) + 58;
@@ -59,7 +60,7 @@ std::uint32_t sum6(const Bytes& p) {
   return sum;
 }
 
-/// Echo request whose checksum is right between the two.
+/// Returns an echo request from `src` to `dst` with the right checksum.
 Bytes echo(const IpAddr& src, const IpAddr& dst, std::size_t data = 9) {
   Bytes p = packet(58, octets({128, 0, 0, 0, 0, 1, 0, 2}) + Bytes(data, std::byte{0x5a}), src, dst);
   const Be16 checksum{static_cast<std::uint16_t>(~sum6(p))};

@@ -85,8 +85,8 @@ TEST_F(MembershipTest, GeneralQueriesComeFasterAtStartUp) {
   EXPECT_EQ(sink.sent.size(), 3U);
 }
 
-/// Rows of the tables of RFC 3376 §6.4, each from its state by its record to its wish at once and
-/// after the Last Member Query Time, and whether something is asked.
+/// A row of the tables of RFC 3376 §6.4: the records of the initial state, the new record, the wish
+/// at once and after the Last Member Query Time, and the number of queries sent.
 struct Row {
   const char* name;
   std::vector<std::pair<RecordType, std::string>> before;
@@ -104,7 +104,8 @@ class StateTable : public MembershipTest, public testing::WithParamInterface<Row
     for (const char n : names) list.push_back(n == 'a' ? a : n == 'b' ? b : c);
     return list;
   }
-  /// "I:ab": only a and b; "E:a": all but a; "": nothing.
+  /// Returns the wish as text: "I:ab" is only a and b, "E:a" is all sources except a, "" is no
+  /// wish.
   std::string wish() {
     const auto it = sink.wishes.find(kGroup);
     if (it == sink.wishes.end()) return "";
@@ -255,7 +256,7 @@ TEST_F(MembershipTest, OnlyALowerAddressIsElected) {
   EXPECT_TRUE(m->querier());
   query(ip("10.0.0.4"), q);
   EXPECT_FALSE(m->querier());
-  EXPECT_EQ(m->membership_interval(), seconds(70));  // The querier's values.
+  EXPECT_EQ(m->membership_interval(), seconds(70));  // from the querier's values
   query(ip("10.0.0.3"), q);
   EXPECT_EQ(m->other_querier(), ip("10.0.0.3"));
   sink.sent.clear();
@@ -311,8 +312,8 @@ TEST_F(MembershipTest, NoAddressNoQuestionsAndStopForgetsAll) {
   EXPECT_FALSE(m->next_deadline());
 }
 
-// Thousands of groups left at once are asked about at a bounded rate, and no member is cut off
-// before it was asked.
+// If thousands of groups are left at once, the rate of the queries is limited, and no group is
+// removed before its query was sent.
 TEST_F(MembershipTest, SpecificQueriesAreBoundedInRate) {
   start();
   for (std::uint32_t i = 0; i < 2'000; ++i)

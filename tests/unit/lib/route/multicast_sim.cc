@@ -19,7 +19,7 @@ void SimHost::send(RecordType type, const IpAddr& group, const std::vector<IpAdd
   MembershipReport report{version_, {{type, group, sources}}};
   if (version_ != MembershipVersion::kV3) {
     const bool leave = type == RecordType::kToInclude;
-    if (leave && version_ == MembershipVersion::kV1) return;  // It goes in silence.
+    if (leave && version_ == MembershipVersion::kV1) return;  // leaves silently
     report.records[0] = {leave ? type : RecordType::kIsExclude, group, {}};
   }
   world_.transmit(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hosts of every version and multicast routers on links that lose packets, in virtual time, from a
-// seed.
+// Hosts of every version and multicast routers in virtual time, on links that lose packets. The
+// seed determines everything.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ namespace ipoib::route::test {
 
 class SimWorld;
 
-/// One host: what it wants, told to the routers of its link as its version can.
+/// A host that reports its wishes to the routers of its link, in the form of its version.
 class SimHost {
  public:
   SimHost(SimWorld& world, table::InterfaceId link, wire::IpAddr addr,
           wire::MembershipVersion version)
       : world_{world}, link_{link}, addr_{addr}, version_{version} {}
 
-  /// wish.nothing(): leaves. Versions before 3 want all sources or nothing.
+  /// A wish with nothing() leaves the group. Versions before 3 want all sources or none.
   void want(const wire::IpAddr& group, const GroupWish& wish);
   void on_packet(std::span<const std::byte> packet);
 
@@ -48,7 +48,7 @@ class SimHost {
   std::map<wire::IpAddr, GroupWish> wishes_;
 };
 
-/// Deliveries of one router, looked up as a worker does.
+/// The deliveries of one router, with the lookup of a worker.
 class SimDeliveries final : public DeliverySink {
  public:
   void set(const table::Delivery& d) override {
@@ -61,7 +61,7 @@ class SimDeliveries final : public DeliverySink {
 
   std::map<std::tuple<table::InterfaceId, wire::IpAddr, wire::IpAddr>, table::Delivery> entries;
   unsigned removed_unknown = 0;
-  std::size_t writes = 0;  ///< Entries set and removed.
+  std::size_t writes = 0;  ///< Number of entries set and removed.
 };
 
 class SimWorld {
@@ -72,7 +72,7 @@ class SimWorld {
   SimHost& add_host(table::InterfaceId link, IpFamily family, wire::MembershipVersion version);
   void run(Duration time);
   void at(Duration delay, std::function<void()> action);
-  /// Onto the link, to everybody but the sender; each receiver may lose it.
+  /// Sends a packet to all nodes on the link except the sender. Each receiver may lose it.
   void transmit(table::InterfaceId link, std::vector<std::byte> packet, const void* sender);
 
   [[nodiscard]] TimePoint now() const { return now_; }
@@ -89,7 +89,7 @@ class SimWorld {
     std::vector<std::uint64_t> sent = std::vector<std::uint64_t>(64);
     bool alive = true;
   };
-  /// Own address of a router on a link.
+  /// Returns the address of a router on a link.
   static wire::IpAddr router_address(std::size_t router, table::InterfaceId link, IpFamily family);
 
   std::vector<std::unique_ptr<Router>> routers;

@@ -25,7 +25,8 @@ IpAddr ip(const char* text) {
 }
 
 constexpr InterfaceId kLinks = 3;
-/// Longer than what is heard once is believed, twice: what was half heard is made good by then.
+/// More than twice the Group Membership Interval of 260 s, so that the effects of lost packets have
+/// ended.
 constexpr Duration kSettled = seconds(3 * 260);
 
 const std::array<IpAddr, 2> kGroups4 = {ip("239.1.1.1"), ip("239.1.1.2")};
@@ -42,7 +43,8 @@ GroupWish random_wish(std::mt19937_64& random, bool v4, MembershipVersion versio
   return wish;
 }
 
-/// What the hosts' wishes ask of a router's deliveries.
+/// Returns the outgoing interfaces that a router's delivery must have, from the wishes of the
+/// hosts.
 std::uint64_t wanted_out(const SimWorld& world, InterfaceId in, const IpAddr& group,
                          const IpAddr& source) {
   std::uint64_t out = 0;
@@ -83,7 +85,7 @@ void expect_empty(const SimWorld& world, std::uint64_t seed) {
 SimHost& random_host(SimWorld& world) {
   const auto link = static_cast<InterfaceId>(world.random()() % kLinks);
   const bool v4 = world.random()() % 2 == 0;
-  // MLD has no version 1 of IGMP's.
+  // MLD has no equivalent of IGMP version 1.
   const auto version =
       static_cast<MembershipVersion>(v4 ? 1 + world.random()() % 3 : 2 + world.random()() % 2);
   return world.add_host(link, v4 ? IpFamily::kIpv4 : IpFamily::kIpv6, version);
@@ -97,9 +99,9 @@ void change_wishes(SimWorld& world, SimHost& host) {
 
 class MulticastSimulation : public testing::TestWithParam<std::size_t> {};
 
-// Hosts of all versions change their minds on links that lose a third of all packets; once they
-// rest and packets arrive, the deliveries of every router are what they want; once all have left,
-// nothing is kept.
+// Hosts of all versions change their wishes on links that lose a third of all packets. After the
+// hosts rest and packets arrive, the deliveries of every router are equal to the wishes. After all
+// hosts have left, the routers keep nothing.
 TEST_P(MulticastSimulation, DeliveriesAreTheWishesOfTheHosts) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SimWorld world{seed, GetParam(), kLinks};
@@ -121,7 +123,7 @@ TEST_P(MulticastSimulation, DeliveriesAreTheWishesOfTheHosts) {
   }
 }
 
-// Loss that never ends is what robustness is for.
+// The robustness variable compensates for loss that never ends.
 TEST_P(MulticastSimulation, RobustnessSurvivesSteadyLoss) {
   MembershipConfig config;
   config.robustness = 7;
@@ -190,7 +192,7 @@ TEST(MulticastLife, AHostOfVersionOneIsNotLeftByOthers) {
   v3.want(kGroups4[0], {});
   world.run(seconds(20));
   EXPECT_EQ(world.routers[0]->deliveries.lookup(0, kGroups4[0], kSources4[0]).out, 2U);
-  v1.want(kGroups4[0], {});  // In silence.
+  v1.want(kGroups4[0], {});  // leaves silently
   world.run(seconds(270));
   EXPECT_TRUE(world.routers[0]->deliveries.entries.empty());
 }
@@ -235,7 +237,7 @@ TEST(MulticastLife, ARouterThatDoesNotAskGivesUpWhatTheQuerierGivesUp) {
   for (const auto& router : world.routers) EXPECT_TRUE(router->deliveries.entries.empty());
 }
 
-// A host that joins and leaves without end makes no more queries than one group is worth.
+// A host that joins and leaves continually does not cause more queries than one group may cause.
 TEST(MulticastLife, FlappingMembersMakeNoStorm) {
   SimWorld world{6, 1, kLinks};
   SimHost& host = world.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
@@ -243,7 +245,8 @@ TEST(MulticastLife, FlappingMembersMakeNoStorm) {
     host.want(kGroups4[0], i % 2 == 0 ? GroupWish{true, {}} : GroupWish{});
     world.run(milliseconds(1));
   }
-  EXPECT_LE(world.routers[0]->sent[0], 2U + 2U * 11U);  // Both families' first, and two a second.
+  // The limit is the first query of each family, and two queries a second.
+  EXPECT_LE(world.routers[0]->sent[0], 2U + 2U * 11U);
 }
 
 TEST(MulticastLife, ALinkThatGoesDownForgetsItsMembersAndAsksAgain) {

@@ -45,7 +45,7 @@ TEST_F(MulticastTableTest, MembersAreServedFromEveryOtherRouterInterface) {
   EXPECT_EQ(out(1, a), 0U);
   EXPECT_EQ(out(2, a), 0b010U);
   EXPECT_EQ(sink.entries.size(), 2U);
-  EXPECT_EQ(out(5, a), 0U);  // No multicast router's.
+  EXPECT_EQ(out(5, a), 0U);  // not an interface of the multicast router
   ASSERT_TRUE(t->set_router(2, false, now));
   EXPECT_EQ(sink.entries.size(), 1U);
   t->set_wish(1, kGroup, {}, now);
@@ -63,7 +63,7 @@ TEST_F(MulticastTableTest, SourceFiltersBecomeEntriesBySource) {
   EXPECT_EQ(out(2, b), 0b010U);
 }
 
-// Routers on the same two links would send packets of any source round between them.
+// Two routers on the same two links would otherwise send packets of any source in circles.
 TEST_F(MulticastTableTest, WhatHostsWantIsTakenFromTheWayBackToTheSourceOnly) {
   const auto checked = [&](InterfaceId in, const IpAddr& source) {
     return sink.lookup(in, kGroup, source).from_reverse_path;
@@ -147,7 +147,7 @@ TEST_F(MulticastTableTest, PrefixesOfGroupsForwardWhatIsSeen) {
   EXPECT_TRUE(sink.entries.empty());
 }
 
-/// What this node hears itself is forwarded all the same.
+/// Groups to which this node itself listens are forwarded, too.
 TEST_F(MulticastTableTest, P06_PrefixesOfGroupsForwardWhatThisNodeListensTo) {
   ASSERT_TRUE(add("239.0.0.0/8", kAny, 0, {2}));
   ASSERT_TRUE(t->listen(0, kGroup, now));
@@ -156,10 +156,10 @@ TEST_F(MulticastTableTest, P06_PrefixesOfGroupsForwardWhatThisNodeListensTo) {
   ASSERT_TRUE(t->listen(1, ip("239.1.1.2"), now));
   EXPECT_EQ(out(1, a, "239.1.1.2"), 0U);
   t->unlisten(0, kGroup, now);
-  EXPECT_EQ(out(0, a), 0U);  // from packet_seen() on
+  EXPECT_EQ(out(0, a), 0U);  // forwarded again after packet_seen()
 }
 
-/// However many sources a group has, another one touches no entry but its own.
+/// A new source of a group changes only its own entry, however many sources the group has.
 TEST_F(MulticastTableTest, P06_ASourceSeenLeavesTheOthersAlone) {
   ASSERT_TRUE(add("239.0.0.0/8", kAny, 7, {8}));
   for (std::uint32_t i = 0; i < 1'000; ++i) {

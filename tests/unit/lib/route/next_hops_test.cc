@@ -19,7 +19,7 @@ NextHops::Gateway gateway(table::InterfaceId iface, const char* addr) {
   return {iface, *wire::parse_ip(addr)};
 }
 
-/// Next hops as workers see them, and a clock that the test moves on.
+/// The next hops as workers see them, and a clock that the test advances.
 class Sink : public RouteSink {
  public:
   Status set_prefix(const wire::IpPrefix&, NextHopIndex) override { return {}; }
@@ -56,7 +56,7 @@ class Sink : public RouteSink {
 
 class NextHopsTest : public testing::Test {
  protected:
-  /// Neighbour of each of many flows.
+  /// Returns the neighbours of many flows.
   std::vector<table::NeighbourIndex> flows(NextHopIndex group) {
     std::vector<table::NeighbourIndex> found;
     const NextHop hop = sink.hops.get(group);

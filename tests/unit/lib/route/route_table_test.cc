@@ -21,7 +21,7 @@ wire::IpPrefix net(const char* text) {
   return *wire::parse_prefix(text);
 }
 
-/// Tables as a worker would see them.
+/// The tables as a worker sees them.
 struct FakeSink : RouteSink {
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
     if (full) return fail(Errc::kNoResources, "full");
@@ -180,7 +180,7 @@ TEST_F(RouteTableTest, AnIpv6AddressIsLocalOnlyWhileItIsReady) {
   ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
   ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocal);
-  EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocal);  // any router of the network
+  EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocal);  // subnet-router anycast
   EXPECT_EQ(table.add_local(1, net("fd00::1/64")).error().code, Errc::kExists);
   table.remove_local(1, net("fd00::1/64"));
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocal);
@@ -219,7 +219,7 @@ TEST_F(RouteTableTest, RedirectsAreHostRoutesThatMakeRoomForNewerOnes) {
   const auto hop = sink.lookup("2001:db8::9/128");
   EXPECT_EQ(hop.kind, NextHopKind::kGateway);
   EXPECT_EQ(hop.iface, 0);
-  ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::9"), ip("fe80::8")));  // better still
+  ASSERT_TRUE(table.add_redirect(0, ip("2001:db8::9"), ip("fe80::8")));  // replaces the first
   EXPECT_EQ(sink.gateways,
             (std::set<std::pair<table::InterfaceId, wire::IpAddr>>{{0, ip("fe80::8")}}));
   for (std::size_t i = 0; i < RouteTable::kMaxRedirects; ++i) {
@@ -230,7 +230,7 @@ TEST_F(RouteTableTest, RedirectsAreHostRoutesThatMakeRoomForNewerOnes) {
   }
   EXPECT_EQ(sink.lookup("2001:db8::9/128").kind, NextHopKind::kNone);
   EXPECT_EQ(sink.lookup("2001:db8:1::1/128").kind, NextHopKind::kGateway);
-  // Nobody who redirects takes away what was configured.
+  // A redirect never replaces a configured route.
   EXPECT_EQ(table.add_redirect(0, ip("10.0.0.1"), ip("10.0.0.9")).error().code, Errc::kExists);
 }
 

@@ -24,7 +24,7 @@ struct Sent {
   wire::SaMad mad;
 };
 
-/// A client on a wire that keeps what is sent, and answers made by hand.
+/// A client on a wire that keeps the sent MADs. The tests make the answers by hand.
 class ClientTest : public ::testing::Test {
  protected:
   ClientTest() { reset({}); }
@@ -48,7 +48,7 @@ class ClientTest : public ::testing::Test {
   TransactionId ask() { return client->submit(find_group(kMgid), keep(), now); }
   TransactionId ask_table() { return client->submit(list_groups(0xffff), keep(), now); }
 
-  /// The answer a proper SA gives to the latest MAD sent.
+  /// Returns the answer of a conforming SA to the latest MAD sent.
   [[nodiscard]] wire::SaMad answer(std::uint16_t status = 0) const {
     wire::SaMad mad = sent.back().mad;
     const bool set = mad.hdr.mad.method == static_cast<std::uint8_t>(wire::Method::kSet);
@@ -65,7 +65,7 @@ class ClientTest : public ::testing::Test {
   bool feed(const wire::SaMad& mad, std::uint16_t lid = kSmLid) {
     return client->on_mad(received(mad, lid), now);
   }
-  /// Lets time pass, deadline by deadline.
+  /// Advances the time from deadline to deadline.
   void run_until(TimePoint end) {
     while (const auto next = client->next_deadline()) {
       if (*next > end) break;
@@ -167,7 +167,7 @@ TEST_F(ClientTest, TimeoutsDoubleWithJitterAndEnd) {
     client->tick(now);
     if (sent.size() != before) at.push_back(now);
   }
-  ASSERT_EQ(at.size(), 5U);  // First and four retries.
+  ASSERT_EQ(at.size(), 5U);  // the first attempt and four retries
   at.push_back(now);
   const Duration nominal[] = {500ms, 1s, 2s, 4s, 4s};
   for (std::size_t i = 0; i < 5; ++i) {
@@ -217,7 +217,7 @@ TEST_F(ClientTest, BusyIsAskedAgainLaterAndThenReported) {
   ask();
   EXPECT_TRUE(feed(answer(1)));
   EXPECT_TRUE(outcomes.empty());
-  EXPECT_EQ(sent.size(), 1U);  // Not at once: the SA has enough to do.
+  EXPECT_EQ(sent.size(), 1U);  // not at once, as the SA is busy
   run_until(now + 700ms);
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_TRUE(feed(answer()));
@@ -246,7 +246,8 @@ TEST_F(ClientTest, NoMoreThanTheBoundAreOutstanding) {
   ASSERT_EQ(outcomes.size(), 3U);
   for (const Outcome& o : outcomes) EXPECT_EQ(o.error().code, Errc::kNoResources);
   EXPECT_EQ(counters().overflowed, 3U);
-  for (std::size_t i = 0; i < 7; ++i) {  // Each answer lets the next one out, oldest first.
+  // Each answer lets the oldest waiting request out.
+  for (std::size_t i = 0; i < 7; ++i) {
     EXPECT_LE(client->outstanding(), 3U);
     EXPECT_EQ(sent.size(), std::min<std::size_t>(3 + i, 7));
     wire::SaMad mad = sent[i].mad;
@@ -286,7 +287,7 @@ TEST_F(ClientTest, ChangedSmIsAskedAtOnceAndTheOldOneNoMore) {
   ask();
   run_until(now + 6s);
   const std::size_t before = sent.size();
-  client->set_sm(kSmLid, 3, now);  // The same one: nothing to do.
+  client->set_sm(kSmLid, 3, now);  // the same SM, so nothing changes
   EXPECT_EQ(sent.size(), before);
   client->set_sm(9, 0, now);
   ASSERT_EQ(sent.size(), before + 1);
@@ -346,8 +347,9 @@ TEST_F(ClientTest, HandlerMaySubmitCancelAndFeed) {
         outcomes.push_back(o);
         client->cancel(other);
         ask();
-        feed(answer());     // Answers the request just made …
-        client->tick(now);  // … whose handler waits for this one to end.
+        // This answers the request just made. Its handler runs after the current one has returned.
+        feed(answer());
+        client->tick(now);
         EXPECT_EQ(outcomes.size(), 1U);
       },
       now);
@@ -372,7 +374,7 @@ TEST_F(ClientTest, HandlerMayCancelOneWhoseHandlerIsOwed) {
       now);
   second = ask();
   now += 60s;
-  client->tick(now);  // Both have run out by now.
+  client->tick(now);  // both have timed out
   run_until(now + 60s);
   EXPECT_EQ(first_called, 1);
   EXPECT_TRUE(outcomes.empty());
@@ -427,7 +429,7 @@ TEST_F(ClientTest, SenderMayAnswerAtOnce) {
   EXPECT_EQ(c->outstanding(), 0U);
 }
 
-/// A table answer with `n` member records, RMPP as a real SA sends it.
+/// Returns a table answer with `n` member records and the RMPP header of a real SA.
 wire::SaMad table_answer(wire::SaMad mad, std::size_t n) {
   mad.hdr.rmpp_version = 1;
   mad.hdr.rmpp_type = 1;
@@ -451,7 +453,8 @@ TEST_F(ClientTest, TablesComeInOneSegmentOrWithoutRmpp) {
       SCOPED_TRACE(n);
       ask_table();
       wire::SaMad mad = table_answer(answer(), n);
-      if (!rmpp) {  // As the fabric simulator passes it on: flag only, no version, type, length.
+      // The fabric simulator leaves only a flag, without version, type and length.
+      if (!rmpp) {
         mad.hdr.rmpp_version = mad.hdr.rmpp_type = 0;
         mad.hdr.rmpp_rtime_flags = 1;
         mad.hdr.rmpp_segment.set(0);
@@ -480,7 +483,7 @@ TEST_F(ClientTest, UnusableTablesAreFailuresNotGarbage) {
   struct Row {
     const char* what;
     void (*spoil)(wire::SaMad&);
-    unsigned said;  ///< Status of the ABORT; 0: acknowledged, for RMPP saw nothing wrong.
+    unsigned said;  ///< Status of the ABORT; 0 if RMPP finds no fault and sends an ACK.
   };
   const Row rows[] = {
       {"first of several too short", [](wire::SaMad& m) { m.hdr.rmpp_rtime_flags = 3; }, 119},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Clients and the embedded administrator over a wire that loses, repeats, delays and so reorders
-// MADs, in virtual time. A failing seed is printed and replays the run.
+// Clients and the embedded administrator in virtual time, over a wire that loses, repeats, delays
+// and so reorders MADs. The message of a failure contains the seed, which repeats the run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,15 +19,15 @@ using namespace std::chrono_literals;
 
 struct Faults {
   unsigned loss = 0, repeat = 0, busy = 0;  ///< Per cent.
-  Duration delay = 20ms;                    ///< Most; each MAD takes its own.
+  Duration delay = 20ms;                    ///< Maximum; each MAD has its own.
 };
 
-/// One node: its client and what it asked.
+/// A node with its client and its requests.
 struct Node {
   wire::Gid gid;
   std::uint16_t lid = 0;
   std::unique_ptr<Client> client;
-  std::vector<unsigned> called;  ///< By request.
+  std::vector<unsigned> called;  ///< Number of calls of the handler, by request.
   std::uint64_t refused = 0, timed_out = 0, succeeded = 0;
 };
 
@@ -55,7 +55,7 @@ class LossyFabric {
     }
   }
 
-  /// `n` requests at once, spread over the nodes.
+  /// Submits `n` requests at once, spread over the nodes.
   void ask(std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
       Node& node = *nodes_[random_() % nodes_.size()];
@@ -73,7 +73,7 @@ class LossyFabric {
     }
   }
 
-  /// Until nothing is left to happen.
+  /// Runs until no event is left.
   void run() {
     while (const auto next = next_event()) {
       ASSERT_LT(*next, TimePoint{1h}) << "does not come to an end";
@@ -115,7 +115,7 @@ class LossyFabric {
     }
   }
 
-  /// What the administrator sends of its own accord.
+  /// Carries a MAD that the administrator sends by itself, not as an answer.
   Status from_sa(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
     put(to.lid, false, mad);
     return {};
@@ -173,7 +173,7 @@ class LossyFabric {
   bool silent_ = false;
 };
 
-/// Every request ended once; the counters tell the same story.
+/// Every request has ended exactly once, and the counters agree with the outcomes.
 void expect_all_ended_once(const LossyFabric& fabric) {
   for (const auto& node : fabric.nodes()) {
     for (const unsigned times : node->called) ASSERT_EQ(times, 1U);
@@ -201,7 +201,7 @@ TEST(Exchange, EveryRequestEndsOnceWhateverTheWireDoes) {
     if (HasFatalFailure()) return;
     expect_all_ended_once(fabric);
     EXPECT_LE(fabric.sent(), 100U * (1 + config.retries));
-    // Nothing was lost sight of on the other side either.
+    // The administrator has also ended everything that it received.
     const AdministratorCounters& c = fabric.sa().counters();
     EXPECT_EQ(c.ended(), c.received);
     EXPECT_EQ(fabric.sa().tables().size(), 0U);

@@ -16,7 +16,8 @@ namespace {
 
 using wire::McMemberRecord;
 
-/// Method, attribute, mask and record of a request must be those a real SM was seen to take.
+/// Expects that method, attribute, mask and record of a request are equal to those that a real SM
+/// accepted.
 void expect_recorded(const char* name, const Request& request) {
   SCOPED_TRACE(name);
   const auto file = test::load_vectors("opensm-sa.json");
@@ -61,7 +62,7 @@ TEST(Queries, U05_JoinsCarryTheFullMembershipBit) {
 TEST(Queries, CreateCopiesTheBroadcastGroupExactly) {
   McMemberRecord like{};
   like.qkey.set(0x8001'0b1b);
-  like.mtu = 4;  // Whatever selector the answer had, the request says "exactly".
+  like.mtu = 4;  // The request says "exactly", for any selector of the answer.
   like.rate = 7;
   like.tclass = 9;
   like.pkey.set(0x0001);

@@ -63,13 +63,13 @@ TEST(Reports, U31_ToldOnceAndInOrderWhateverTheWireDoes) {
     std::vector<SaWire::Node*> nodes;
     for (int i = 0; i < 4; ++i) {
       nodes.push_back(&fabric.add_node());
-      fabric.ask(*nodes.back(), subscribe());  // All traps.
+      fabric.ask(*nodes.back(), subscribe());  // all traps
     }
     fabric.run();
     fabric.faults = {static_cast<unsigned>(random() % 15), static_cast<unsigned>(random() % 40),
                      1ms * static_cast<int>(1 + random() % 300)};
     constexpr std::uint64_t kGroups = 20;
-    fabric.tell_sa(kLidB, join_group(kBroadcast, kB, 0xffff, 1));  // Trap 64.
+    fabric.tell_sa(kLidB, join_group(kBroadcast, kB, 0xffff, 1));  // trap 64
     for (std::uint64_t i = 0; i < kGroups; ++i) {
       fabric.tell_sa(kLidB, create_one(i + 1));
       fabric.run(fabric.now + 10ms);
@@ -117,7 +117,7 @@ class SubscriptionTest : public AdministratorTest {
     change(info);
     return status(Request::of(like.method, like.attr, 0, info), from);
   }
-  /// Reports sent now, by LID.
+  /// Returns the LIDs to which Reports are sent now.
   std::multiset<std::uint16_t> reports() {
     std::multiset<std::uint16_t> lids;
     sa->tick(now, [&lids](const fabric::MadAddress& to, auto mad) {
@@ -215,13 +215,13 @@ TEST_F(SubscriptionTest, PortsThatComeAndGoAreToldOfAndTheirSubscriptionsEnd) {
   EXPECT_EQ(reports(), (std::multiset<std::uint16_t>{kLidC}));
   status(subscribe(Trap::kGroupCreated), kLidB);
   EXPECT_EQ(sa->subscriptions().size(), 2U);
-  status(join_group(kBroadcast, kB, 0xffff, 1), 9);  // Now at another LID.
+  status(join_group(kBroadcast, kB, 0xffff, 1), 9);  // now at another LID
   EXPECT_EQ(sa->subscriptions().size(), 1U);
   EXPECT_EQ(sa->subscriptions().all().begin()->first.lid, kLidC);
 
   status(subscribe(Trap::kGidOutOfService), kLidC);
   status(leave_group(kBroadcast, kB, 0xffff, 1), 9);
-  status(join_group(kBroadcast, port_gid(0x9999), 0xffff, 1), 9);  // Takes its LID.
+  status(join_group(kBroadcast, port_gid(0x9999), 0xffff, 1), 9);  // takes its LID
   EXPECT_EQ(sa->reporter().waiting(), 3U) << "64 in flight, then 65 and 64";
 }
 
@@ -242,7 +242,7 @@ TEST_F(SubscriptionTest, AreBounded) {
   EXPECT_EQ(sa->reporter().counters().dropped, 2U);
 }
 
-/// The client's side, with Reports as a real administrator sent them.
+/// A client that gets Reports as a real administrator sent them.
 class ReportTest : public ::testing::Test {
  protected:
   ReportTest() {
@@ -305,7 +305,7 @@ TEST_F(ReportTest, ForeignAndGarbledOnesAreCounted) {
   EXPECT_TRUE(sent.empty());
 
   bad = report;
-  bad.data[16] = std::byte{0xfe};  // Trap 66 about no group.
+  bad.data[16] = std::byte{0xfe};  // trap 66 with a GID that is no group
   EXPECT_TRUE(feed(bad));
   EXPECT_EQ(client.counters().malformed, 2U);
   EXPECT_EQ(client.counters().reports_garbled, 1U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One administrator and some clients on a wire that loses, repeats, delays and so reorders MADs, in
-// virtual time. Everything follows from the seed.
+// One administrator and some clients in virtual time. The wire loses, repeats, delays and so
+// reorders MADs. The seed determines everything.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct WireFaults {
 
 class SaWire {
  public:
-  /// One node: its client, answers and notices.
+  /// A node with its client, and the answers and notices that it received.
   struct Node {
     std::uint16_t lid = 0;
     wire::Gid gid;
@@ -60,14 +60,15 @@ class SaWire {
     return node.client->submit(
         request, [&node](const Outcome& o, TimePoint) { node.outcomes.push_back(o); }, now);
   }
-  /// Asked past the wire: answered at once, whatever its faults.
+  /// Sends a request past the wire, so that no fault affects it. Returns the status of the answer,
+  /// or 0xffff if there is none.
   std::uint16_t tell_sa(std::uint16_t lid, const Request& request) {
     const auto mad = request_mad(request, ++tid_);
     const auto answer = sa_.answer({lid, 0, 1, wire::kDefaultPkey}, wire::bytes_of(mad), now);
     return answer ? answer->hdr.mad.status.host() : std::uint16_t{0xffff};
   }
 
-  /// Until nothing is left to happen, or `end`.
+  /// Runs until no event is left, or until `end`.
   void run(TimePoint end = TimePoint{std::chrono::hours(1)}) {
     while (const auto next = next_event()) {
       if (*next > end) break;
@@ -90,10 +91,10 @@ class SaWire {
 
   WireFaults faults;
   TimePoint now{std::chrono::seconds(1)};
-  std::uint64_t mads = 0;  ///< Put on the wire.
-  /// May change a MAD on its way to a node, or take it away (false).
+  std::uint64_t mads = 0;  ///< Number of MADs put on the wire.
+  /// May change a MAD on its way to a node. Returns false to drop it.
   std::function<bool(std::uint16_t lid, wire::SaMad&)> meddle;
-  /// Whether a MAD of a node gets lost.
+  /// Returns true to drop a MAD of a node.
   std::function<bool(const wire::SaMad&)> lose;
 
  private:

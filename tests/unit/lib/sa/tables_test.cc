@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tables of any size between client and administrator: RMPP from both ends.
+// Tables of any size between client and administrator, with RMPP on both sides.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 using wire::McMemberRecord;
 using wire::RmppStatus;
 
-/// A fabric with `groups` IPv4 groups besides the broadcast group.
+/// Creates `groups` IPv4 groups besides the broadcast group.
 void create_groups(SaWire& fabric, std::size_t groups) {
   for (std::size_t i = 0; i < groups; ++i)
     ASSERT_EQ(fabric.tell_sa(kLidB, create_group(ipoib_mgid(1 + i), kB, 1, like_broadcast())), 0);
@@ -83,7 +83,8 @@ TEST(Tables, U34_ListsArriveWholeOverAWireThatLosesRepeatsAndReorders) {
       ASSERT_EQ(node->outcomes.size(), 3U);
       for (const Outcome& o : node->outcomes) {
         ++asked;
-        if (!o) {  // A table may be given up, but never come in part.
+        // A request for a table may fail, but a table never arrives in part.
+        if (!o) {
           EXPECT_EQ(o.error().code == Errc::kTimedOut || o.error().rmpp_status != 0, true);
           continue;
         }
@@ -129,7 +130,7 @@ TEST(Tables, U35_BusyAdministratorIsAskedAgainUntilAllListsArrived) {
   EXPECT_EQ(fabric.sa().tables().counters().no_room, node.client->counters().busy);
 }
 
-/// What ends a table, on the client's side.
+/// Faults that end a table, seen from the client.
 class BrokenTable : public ::testing::Test {
  protected:
   void list(std::size_t groups, ClientConfig config = {}) {
@@ -255,7 +256,7 @@ TEST(Tables, FirstSegmentNeedNotTellTheLength) {
   expect_all_groups(node.outcomes.at(0), 50);
 }
 
-/// The client's side, by hand: a table of seven whole segments.
+/// The test sends the segments to a receiver by hand: a table of seven whole segments.
 TEST(Receiver, TakesWhatItsWindowAllowsAndAcknowledgesAtItsEnd) {
   using Step = RmppReceiver::Step;
   RmppReceiver receiver{4};
@@ -295,7 +296,7 @@ TEST(Receiver, TakesWhatItsWindowAllowsAndAcknowledgesAtItsEnd) {
   EXPECT_EQ(receiver.data().size(), 7 * wire::kSaDataLen);
 }
 
-/// The administrator's side, by hand.
+/// The test acknowledges the administrator's segments by hand.
 class SenderTest : public AdministratorTest {
  protected:
   void SetUp() override {
@@ -385,8 +386,8 @@ TEST_F(SenderTest, OvertakenAcknowledgementsChangeNothing) {
   ack(1, 4);
   ASSERT_EQ(tick().size(), 3U);
   ack(4, 6);
-  ack(1, 4);  // Was sent before.
-  ack(4, 5);  // A window does not shrink.
+  ack(1, 4);  // was sent before
+  ack(4, 5);  // a window does not shrink
   const auto rest = tick();
   ASSERT_EQ(rest.size(), 2U);
   EXPECT_EQ(rest[0].rmpp_segment.host(), 5U);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tables that the transport put together from their segments, or cut to one MAD.
+// Tables that the transport has reassembled from their segments, or cut to one MAD.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,8 +38,9 @@ class WholeTables : public testing::Test {
         list_groups(0xffff),
         [this](const Outcome& outcome, TimePoint) { outcomes_.push_back(outcome); }, now_);
   }
-  /// Answer with `n` records, told as `len` octets. `kernel`: its head is that of the first RMPP
-  /// segment, as the kernel leaves it; otherwise as the fabric simulator does.
+  /// Returns an answer with `n` records and a reported length of `len` octets. If `kernel` is set,
+  /// its header is that of the first RMPP segment, as the kernel leaves it; otherwise it is as the
+  /// fabric simulator leaves it.
   [[nodiscard]] fabric::ReceivedMad table(std::size_t n, std::size_t len, bool kernel) const {
     wire::SaHdr hdr = request_.hdr;
     hdr.mad.method = static_cast<std::uint8_t>(wire::Method::kGetTable) | wire::kMethodResponse;
@@ -91,7 +92,7 @@ TEST_F(WholeTables, OfTheKernelHaveAnySize) {
   EXPECT_EQ(client_->counters().answered, 6U);
 }
 
-// The simulator passes 256 octets of whatever there is; records are counted by what came.
+// The simulator cuts answers after 256 octets. The client counts the records that have arrived.
 TEST_F(WholeTables, OfTheSimulatorEndWhereTheyAreCut) {
   for (std::size_t n = 0; n <= 3; ++n) {
     SCOPED_TRACE(n);
@@ -104,7 +105,7 @@ TEST_F(WholeTables, OfTheSimulatorEndWhereTheyAreCut) {
   expect_records(3);
 }
 
-// An SA that does not speak RMPP fills its one MAD up with zeros, which are no records.
+// An SA without RMPP fills its only MAD up with zeros, which are not records.
 TEST_F(WholeTables, MayComeWithoutRmpp) {
   ask();
   fabric::ReceivedMad mad = table(2, wire::kMadLen, false);
@@ -124,7 +125,7 @@ TEST_F(WholeTables, MayBeRefused) {
   EXPECT_EQ(outcomes_[0].error().status, 0x0200);
 }
 
-// Lengths that contradict the records end the request, never the program.
+// If lengths contradict the records, the request fails and the program goes on.
 TEST_F(WholeTables, OfNonsenseAreFailures) {
   for (const std::size_t len : {std::size_t{0}, sizeof(wire::SaHdr) - 1, octets_of(1) - 1}) {
     SCOPED_TRACE(len);
@@ -146,7 +147,8 @@ TEST_F(WholeTables, AreBounded) {
   EXPECT_EQ(client_->counters().tables_given_up, 1U);
 }
 
-// How long an answer is waited for travels with the request, and grows as the attempts do.
+// The client passes the timeout of an answer on with the request. The timeout grows with the
+// attempts.
 TEST_F(WholeTables, RequestsSayHowLongTheirAnswerIsWaitedFor) {
   restart({.timeout = 300ms, .max_timeout = 1s});
   ask();

@@ -16,7 +16,8 @@ using wire::Attr;
 using wire::Method;
 using wire::SaMad;
 
-/// All that a request may change, as text: groups with attributes and members, ports.
+/// Returns everything that a request may change, as text: groups with attributes and members,
+/// ports.
 std::string state_of(const Administrator& sa) {
   std::string text;
   const auto add = [&text](std::span<const std::byte> bytes) {
@@ -179,7 +180,7 @@ TEST_F(DispatchTest, RandomOctetsChangeNothingButCounters) {
   EXPECT_EQ(sa->counters().received, 20'001U);
 }
 
-/// Real headers, garbage behind: gets past the header checks into every handler.
+/// The headers are valid and the records are random, so that the requests reach every handler.
 TEST_F(DispatchTest, RandomRecordsWithRealHeadersNeverJoinAnybody) {
   std::mt19937_64 random{11};
   const std::uint8_t methods[] = {0x01, 0x02, 0x12, 0x15};
@@ -198,8 +199,8 @@ TEST_F(DispatchTest, RandomRecordsWithRealHeadersNeverJoinAnybody) {
   EXPECT_EQ(sa->counters().ended(), sa->counters().received);
 }
 
-/// One or two octets wrong in good requests: what is answered with status 0 must leave a state that
-/// makes sense, whatever else was asked.
+/// Good requests have up to two damaged octets. The administrator's state must stay consistent,
+/// even if it answers them with status 0.
 TEST_F(DispatchTest, DamagedRequestsLeaveAStateThatMakesSense) {
   std::mt19937_64 random{13};
   const Request good_ones[] = {create(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The subnet the recorded exchanges come from, with the embedded administrator as its SA.
+// The subnet of the recorded exchanges, with the embedded administrator as its SA.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,8 @@ inline AdministratorConfig recorded_config() {
   return config;
 }
 
-/// Of a port that is alone with its administrator and knows the others' GIDs at most.
+/// Configuration of an administrator that serves only its own port and knows other ports by GID at
+/// most. Paths to them have this LID.
 inline constexpr std::uint16_t kElsewhere = 2;
 inline AdministratorConfig by_gid_config() {
   AdministratorConfig config = recorded_config();
@@ -47,7 +48,7 @@ inline AdministratorConfig by_gid_config() {
   return config;
 }
 
-/// Record a create copies its attributes from.
+/// Returns the record from which a create request copies its attributes.
 inline wire::McMemberRecord like_broadcast() {
   wire::McMemberRecord like{};
   like.qkey.set(0x0b1b);
@@ -86,7 +87,7 @@ class AdministratorTest : public ::testing::Test {
   wire::McMemberRecord member(const Request& request, std::uint16_t from) {
     return record<wire::McMemberRecord>(request, from);
   }
-  /// Records of a table answer.
+  /// Returns the records of a table answer.
   Reply table(const Request& request, std::uint16_t from, std::uint64_t sm_key = 0) {
     wire::SaMad mad = ask(request, from, sm_key);
     if (!is_rmpp(mad.hdr)) return read_answer(mad, wire::Method::kGetTable).value_or(Reply{});

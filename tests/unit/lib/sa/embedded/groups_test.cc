@@ -69,7 +69,7 @@ TEST(GroupTable, LastKeeperTakesTheGroupAndAllItsMembersAlong) {
     t.leave(mgid(1), kA, keeper);
     EXPECT_EQ(t.find(mgid(1)), nullptr);
     EXPECT_FALSE(t.is_member_somewhere(kB));
-    t.create(attributes(2), true);  // The bound on members is free again.
+    t.create(attributes(2), true);  // the members of group 1 do not count any more
     for (std::uint64_t i = 0; i < 3; ++i) {
       EXPECT_TRUE(t.room_for_member());
       t.join(mgid(2), wire::Gid::of(1, i), kFullMember);

@@ -82,7 +82,7 @@ TEST_F(MembershipTest, JoinStatesThatCreate) {
     EXPECT_EQ(status(leave_group(kGroup, kB, 0xffff, state), kLidB), creates ? kOk : kInvalid);
     EXPECT_EQ(group_count(), 2U);
   }
-  // The state is judged before the mask.
+  // The administrator checks the state before the mask.
   EXPECT_EQ(status(join_group(kGroup, kB, 0xffff, 4), kLidB), kInvalid);
 }
 
@@ -412,7 +412,7 @@ TEST_F(MembershipTest, LookUpsCompareWithSelectors) {
   EXPECT_EQ(status(by(mtu, [](R& r) { r.mtu = 0x86; }), kLidB), kInvalid);
 }
 
-/// Other administrators know of them; this one takes every group to be there.
+/// Other administrators may know a group, so this one assumes that every group exists.
 TEST_F(MembershipTest, AnyGroupIsThereWherePortsAreAddressedByGid) {
   AdministratorConfig config = by_gid_config();
   config.sl = 3;
@@ -449,7 +449,7 @@ TEST_F(MembershipTest, AnyGroupIsThereWherePortsAreAddressedByGid) {
       EXPECT_EQ(group_count(), configured) << "it goes with its last member";
     }
   }
-  // Who only sends is left when who listens goes.
+  // The send-only membership remains after the full membership has ended.
   EXPECT_EQ(status(create(kGroup, kSmGid), kSmLid), kInvalid) << "attributes must be the same";
   EXPECT_EQ(status(join_group(kGroup, kSmGid, 0xffff, 1), kSmLid), kOk);
   EXPECT_EQ(member(join_group(kGroup, kSmGid, 0xffff, 4), kSmLid).join(), 5);
@@ -464,8 +464,8 @@ TEST_F(MembershipTest, NotJustAnyGroupIsThereWherePortsAreAddressedByGid) {
   const auto join = [this](const wire::Gid& mgid, std::uint16_t pkey) {
     return status(join_group(mgid, kSmGid, pkey, 4), kSmLid);
   };
-  // A partition or scope without a broadcast group, another P_Key than the MGID has, and what is
-  // no IPoIB group.
+  // The refused groups have a partition or scope without a broadcast group, a P_Key that differs
+  // from the MGID's, or an MGID that is not IPoIB's.
   EXPECT_EQ(join(ipoib_mgid(5, 0x8002), 0x8002), kInvalid);
   EXPECT_EQ(join(ipoib_mgid(5, 0xffff, 5), 0xffff), kInvalid);
   EXPECT_EQ(join(ipoib_mgid(5), 0x8002), kInvalid);
@@ -478,7 +478,7 @@ TEST_F(MembershipTest, NotJustAnyGroupIsThereWherePortsAreAddressedByGid) {
                                     [](R& r) { r.mtu = 0x85; });
   EXPECT_EQ(status(other_mtu, kSmLid), kInvalid);
   EXPECT_EQ(group_count(), 1U);
-  // Elsewhere no group is there that nobody has made.
+  // If ports are addressed by LID, a group exists only after a port has created it.
   restart(recorded_config());
   EXPECT_EQ(join(kGroup, 0xffff), kInvalid);
   EXPECT_EQ(status(find_group(kGroup), kSmLid), kNoRecords);

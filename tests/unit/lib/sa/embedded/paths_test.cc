@@ -138,7 +138,8 @@ TEST_F(PathsTest, PathToAGroupHasItsAttributes) {
   like.sl_flow_hop = wire::McMemberRecord::pack(2, 0x12345, 7);
   like.tclass = 3;
   like.mtu = 3;
-  const auto mgid = wire::Gid::of(0xff12'0000'0000'0000, 5);  // Not IPoIB's: any attributes.
+  // The MGID is not IPoIB's, so the group may have any attributes.
+  const auto mgid = wire::Gid::of(0xff12'0000'0000'0000, 5);
   const auto group = member(create_group(mgid, kC, 1, like), kLidC);
   const R path = record<R>(find_path(kC, mgid, 0xffff, 3), kLidC);
   EXPECT_EQ(path.dlid, group.mlid);
@@ -170,7 +171,7 @@ TEST_F(PathsTest, TablesOfAllPathsFromAPort) {
   EXPECT_EQ(table(none, kLidB).count(), 0U);
 }
 
-/// Ports are told apart by GID alone: what is not known may be anywhere.
+/// Ports are distinguished by GID alone, so a port with an unknown GID may be anywhere.
 TEST_F(PathsTest, AnyGidIsElsewhereWherePortsAreAddressedByGid) {
   restart(by_gid_config());
   const wire::Gid global = wire::Gid::of(0x2001'0db8ULL << 32, 9);
@@ -188,7 +189,7 @@ TEST_F(PathsTest, AnyGidIsElsewhereWherePortsAreAddressedByGid) {
     }
   }
   EXPECT_EQ(sa->ports().size(), 1U) << "nothing is kept of them";
-  // The port itself is where it is.
+  // The administrator's port has its own LID.
   const R own = record<R>(find_path(kSmGid, kSmGid, 0xffff), kSmLid);
   EXPECT_EQ(own.dlid.host(), kSmLid);
   EXPECT_EQ(own.hop_limit(), 64);

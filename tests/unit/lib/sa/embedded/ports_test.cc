@@ -19,7 +19,7 @@ class PortTableTest : public ::testing::Test {
  protected:
   PortTableTest() { ports.add_own(kOwn, 1); }
 
-  /// As the administrator does: asks, then does it.
+  /// Claims a LID as the administrator does: it checks first whether the port may claim it.
   MadStatus claim(const wire::Gid& gid, std::uint16_t lid, bool idle = false) {
     const MadStatus status = ports.may_claim(gid, lid, idle, now);
     if (status == MadStatus::kOk) loser = ports.claim(gid, lid, now);
@@ -116,7 +116,7 @@ TEST_F(PortTableTest, SharedPartitionPrefersTheDefault) {
   EXPECT_EQ(shared_partition(*ports.find(kA), *ports.find(kB)), 0x0002);
   ports.add_partition(kB, 0x7fff);
   EXPECT_EQ(shared_partition(*ports.find(kA), *ports.find(kB)), 0x7fff);
-  ports.add_partition(wire::Gid::of(1, 77), 0xffff);  // Unknown: ignored.
+  ports.add_partition(wire::Gid::of(1, 77), 0xffff);  // unknown port: ignored
   EXPECT_EQ(ports.find(wire::Gid::of(1, 77)), nullptr);
 }
 

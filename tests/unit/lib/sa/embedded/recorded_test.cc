@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The embedded administrator is asked what a real subnet manager was asked, in the same order, and
-// must say the same. Where it differs on purpose, `as_we_answer` says so and what is said instead.
+// The embedded administrator gets the requests that a real subnet manager got, in the same order,
+// and must give the same answers. The overloads of as_we_answer() state the intended differences.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -32,28 +32,29 @@ McMemberRecord as_we_answer(McMemberRecord r, const wire::SaMad& request) {
   if (request.hdr.mad.method == static_cast<std::uint8_t>(wire::Method::kDelete)) return r;
   // A group created without a lifetime gets the subnet's; the recorded SM left it 0.
   if (wire::value_of(r.lifetime) == 0) r.lifetime = 0x80 | 18;
-  // The scope is the MGID's; the recorded SM left what the request said, even nothing.
+  // The scope is that of the MGID; the recorded SM returned the scope of the request, even if it
+  // had none.
   r.scope_join = static_cast<std::uint8_t>(0x20 | r.join());
   return r;
 }
 
 PathRecord as_we_answer(PathRecord r, const wire::SaMad& request) {
-  // Without a P_Key asked for, the default partition comes before others.
+  // If the request has no P_Key, the default partition is preferred to others.
   if ((request.hdr.comp_mask.host() & PathRecord::kPkey) == 0) r.pkey.set(0xffff);
-  // Path to a group: the group's lifetime, see above.
+  // A path to a group has the group's lifetime, see above.
   if (r.dgid.is_multicast()) r.lifetime = 0x80 | 18;
   return r;
 }
 
 wire::ClassPortInfo as_we_answer(wire::ClassPortInfo r, const wire::SaMad&) {
-  // What is not offered is not announced: UD multicast and SendOnlyFullMember are.
+  // The capabilities are only those that this SA offers: UD multicast and SendOnlyFullMember.
   r.capability_mask.set(0x0200);
   r.capability2_resp_time.set(1U << 17 | 16);
   return r;
 }
 
 wire::InformInfoRecord as_we_answer(wire::InformInfoRecord r, const wire::SaMad&) {
-  // Enum tells the subscriptions of a port apart; the recorded SM left it 0.
+  // The enum distinguishes the subscriptions of a port; the recorded SM left it 0.
   r.number.set(r.inform.trap_number.host() == 67 ? 0 : 1);
   return r;
 }
@@ -65,7 +66,7 @@ void adapt(wire::SaMad& expected, const wire::SaMad& request, std::size_t at) {
   ASSERT_TRUE(wire::write(std::span{expected.data}, at, as_we_answer(*r, request)));
 }
 
-/// Records in a recorded answer, whose length the recording kept.
+/// Returns the number of records in a recorded answer, from the length that the recording kept.
 std::size_t records_in(const nlohmann::json& exchange, wire::Attr attr) {
   if (attr == wire::Attr::kClassPortInfo || attr == wire::Attr::kInformInfo) return 1;
   return (exchange.at("response_octets_received").get<std::size_t>() - kRecordAt) /
@@ -90,7 +91,7 @@ void expect_answer(const wire::SaMad& got, wire::SaMad want, const wire::SaMad& 
   EXPECT_EQ(got.hdr.sm_key, want.hdr.sm_key);
   EXPECT_EQ(to_hex(std::span{got.data}.first(len)), to_hex(std::span{want.data}.first(len)));
   if (got.hdr.mad.method != static_cast<std::uint8_t>(wire::Method::kGetTableResp)) return;
-  // The recording lost the RMPP header; a port adds it.
+  // The recording lacks the RMPP header, which a port adds.
   EXPECT_EQ(got.hdr.rmpp_version, 1);
   EXPECT_EQ(got.hdr.rmpp_type, 1);
   EXPECT_EQ(got.hdr.rmpp_rtime_flags & 7, 7);
@@ -115,7 +116,8 @@ TEST_F(RecordedTest, P03_AnswersAreThoseOfARealSubnetManager) {
     const bool served = attr == wire::Attr::kMcMemberRecord || attr == wire::Attr::kPathRecord ||
                         attr == wire::Attr::kClassPortInfo || attr == wire::Attr::kInformInfo ||
                         attr == wire::Attr::kInformInfoRecord;
-    if (!served || name == "unsupported-method") {  // There the recorded SM kept silent.
+    // The recorded SM did not answer the unsupported method.
+    if (!served || name == "unsupported-method") {
       EXPECT_EQ(status_of(*answer), 0x000c);
       continue;
     }

@@ -19,7 +19,7 @@ TEST(Selectors, MtuIsTheLargestThatSatisfies) {
   struct Row {
     Selector selector;
     std::uint8_t value;
-    Code chosen;  ///< Up to 2048.
+    Code chosen;  ///< The subnet's limit is 2048.
   };
   const Row rows[] = {
       {Selector::kExactly, 4, 4},  {Selector::kExactly, 3, 3}, {Selector::kExactly, 5, {}},
@@ -41,7 +41,7 @@ TEST(Selectors, RatesAreComparedBySpeedNotByCode) {
   EXPECT_EQ(choose_rate(c(Selector::kGreater, 5), 3), Code{3});
   EXPECT_EQ(choose_rate(c(Selector::kGreater, 3), 3), Code{});
   EXPECT_EQ(choose_rate(c(Selector::kExactly, 5), 3), Code{5});
-  EXPECT_EQ(choose_rate(c(Selector::kExactly, 4), 3), Code{});  // 30 Gb/s on a subnet of 10.
+  EXPECT_EQ(choose_rate(c(Selector::kExactly, 4), 3), Code{});  // 30 Gb/s on a subnet of 10
   EXPECT_EQ(choose_rate(c(Selector::kBest, 2), 6), Code{6});
   EXPECT_EQ(choose_rate(c(Selector::kExactly, 1), 6), Code{});
   EXPECT_TRUE(rate_satisfies(c(Selector::kLess, 3), 5));
@@ -64,7 +64,7 @@ TEST(Selectors, GivenValueSatisfies) {
   struct Row {
     Selector selector;
     std::uint8_t value;
-    bool satisfied;  ///< By 2048.
+    bool satisfied;  ///< By an MTU of 2048.
   };
   const Row rows[] = {
       {Selector::kExactly, 4, true},  {Selector::kExactly, 5, false},
