@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Interfaces that an operator took down receive nothing; those on their way up do.
+// Interfaces that an operator took down receive nothing; interfaces that are coming up do receive.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 namespace ipoib::fwd::test {
 namespace {
 
-/// Queue of a link's connections whose wire the test holds.
+/// Receive queue of a link's connections; the test supplies its packets.
 class Messages final : public fabric::ReceiveQueue {
  public:
   Messages() : ReceiveQueue{&receive} {}
@@ -41,7 +41,7 @@ class AdminDown : public World {
     set_neighbour(1, ib_neighbour(kIb1, "10.1.0.2", 8, 1));
     loop();
   }
-  /// One of each kind that would be forwarded, delivered or passed up.
+  /// Sends packets that a worker would forward, deliver or punt, one of each kind.
   void send_everything() {
     for (const char* dst : {"192.168.2.10", "10.1.0.2", "192.168.1.1", "10.99.0.1"}) {
       receive(kEth0, to_eth0(Ip4{.dst = dst}.bytes()));
@@ -82,7 +82,6 @@ TEST_F(AdminDown, WhatComesIsDroppedAndCountedInEveryMode) {
   }
 }
 
-/// Others are no worse off.
 TEST_F(AdminDown, OtherInterfacesGoOn) {
   entries[kEth0].up = false;
   entries[kEth0].admin_down = true;
@@ -92,7 +91,7 @@ TEST_F(AdminDown, OtherInterfacesGoOn) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-/// A link that joins needs its ARP and neighbour discovery before it is up.
+/// A link that is still joining needs ARP and neighbour discovery before it is up.
 TEST_F(AdminDown, OnItsWayUpAnInterfaceReceives) {
   entries[kIb0].up = false;
   receive(kIb0, encapsulated(0x0806, Bytes(56)), true);
@@ -105,7 +104,8 @@ TEST_F(AdminDown, OnItsWayUpAnInterfaceReceives) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-/// Senders are told the MTU of what is up: it is there first, and does not go with the interface.
+/// ICMP errors carry the MTU of an interface that is up. set_up() therefore stores the MTU first,
+/// and keeps it when the interface goes down.
 TEST(InterfaceState, WhoSeesItUpSeesItsMtu) {
   InterfaceEntry entry;
   std::atomic<bool> done{false};
@@ -129,7 +129,7 @@ TEST(InterfaceState, WhoSeesItUpSeesItsMtu) {
   EXPECT_EQ(entry.mtu, 1500);
 }
 
-/// A page that notes the address of the first write after each watch().
+/// A page of memory that records the address of the first write after each watch().
 class WatchedPage {
  public:
   WatchedPage()
@@ -177,7 +177,8 @@ class WatchedPage {
   struct sigaction before_ {};
 };
 
-/// A second thread would hardly ever look between the two stores; the page sees their order.
+/// A second thread would almost never read between the two stores, so the test watches their order
+/// through page faults.
 TEST(InterfaceState, TheMtuIsThereBeforeTheInterfaceIsUp) {
   WatchedPage page;
   auto* const entry = new (page.memory()) InterfaceEntry;

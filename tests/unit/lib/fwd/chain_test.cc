@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets in pieces, up to the largest that IP knows, as messages of connected mode and merged TCP
-// are: each way through a worker takes them whole.
+// Packets in several mbufs, up to the largest IP packet, as messages of connected mode and merged
+// TCP segments are. Each path through a worker takes all of their mbufs.
 #include <gtest/gtest.h>
 
 #include "tests/unit/lib/fwd/tcp_packets.h"
@@ -30,7 +30,7 @@ class Chain : public World {
     n.mtu = kMost;
     return n;
   }
-  /// In mbufs of up to 2,048 octets, as its packets came.
+  /// Receives a packet in mbufs of up to 2,048 octets, as a link delivers it.
   void from_link(const Bytes& ip, table::InterfaceId iface = kIb0, bool multicast = false) {
     const bool v6 = std::to_integer<unsigned>(ip[0]) >> 4 == 6;
     const Bytes bytes = encapsulated(v6 ? 0x86dd : 0x0800, ip);
@@ -74,8 +74,8 @@ TEST_F(Chain, IsCutIntoFragments) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-/// A message of a connection on its way to an Ethernet port with jumbo frames: one mbuf for each
-/// packet that it came in.
+/// A message of a connection is forwarded to an Ethernet port with jumbo frames, in one mbuf for
+/// each packet in which it arrived.
 class ChainToPort : public Chain {
  protected:
   void SetUp() override {
@@ -87,7 +87,7 @@ class ChainToPort : public Chain {
     set_neighbour(0, n);
     loop();
   }
-  /// In mbufs of 1,024 octets, the last one empty.
+  /// Receives a packet in mbufs of 1,024 octets, and an empty last one.
   void from_link_in_pieces(const Bytes& ip) {
     const Bytes bytes = encapsulated(0x0800, ip);
     std::vector<std::size_t> pieces(bytes.size() / 1024, 1024);
@@ -228,14 +228,14 @@ TEST_F(Chain, EchoIsAnswered) {
   EXPECT_EQ(wire::internet_checksum(std::span{sent[0].bytes}.subspan(24)), 0);
 }
 
-/// TCP on its way to an Ethernet port that offers segmentation.
+/// TCP packets are forwarded to an Ethernet port that offers segmentation.
 class ChainedTcp : public Chain {
  protected:
   void SetUp() override {
     Chain::SetUp();
     entries[kEth1].tcp_offload = true;
   }
-  /// Addresses of the world in a packet of ours, checksums made again.
+  /// Gives a packet of `Tcp` addresses of this test's world, and correct checksums.
   static Bytes to_eth1(const Tcp& tcp) {
     Bytes bytes = tcp.bytes();
     if (tcp.v6) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Neighbours that are reached by a connection, beside those reached by UD.
+// Neighbours that are reached through a connection, beside those reached through UD.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -33,8 +33,8 @@ class FakeConnectedQueue final : public fabric::ConnectedQueue {
   explicit FakeConnectedQueue(std::uint32_t qpn)
       : ConnectedQueue{qpn, fabric::Transport::kRc, &send} {}
 
-  std::size_t room = 1000;              ///< Packets it still takes.
-  std::uint32_t longest = 0xffff'ffff;  ///< Octets; longer packets are taken and lost.
+  std::size_t room = 1000;              ///< Packets that it still accepts.
+  std::uint32_t longest = 0xffff'ffff;  ///< Octets; it accepts longer packets and loses them.
   std::vector<std::uint16_t> bursts;
   Frames sent;
 
@@ -90,7 +90,7 @@ class ConnectedTest : public World {
     fabric::meta_of(m).rx.transport = fabric::Transport::kRc;
     received.incoming.push_back(m);
   }
-  /// A long packet to a host of the link: 1,500 octets a segment.
+  /// Receives a long packet to a host of the link, in segments of 1,500 octets.
   void receive_long(std::string_view dst, std::size_t octets) {
     const Bytes frame = to_eth0(Ip4{.dst = dst, .payload_len = octets - 20}.bytes());
     std::vector<std::size_t> segments(frame.size() / 1500, 1500);
@@ -130,7 +130,7 @@ TEST_F(ConnectedTest, WhatAQueueTakesAndLosesIsNotCountedAsSent) {
   EXPECT_EQ(all_drops(), 0U) << "the device counts them";
 }
 
-// More than a burst at once leaves while the rest is still being routed.
+// A full batch of kMaxBurst packets is sent at once, before Tx::flush().
 TEST_F(ConnectedTest, ManyPacketsKeepTheirOrder) {
   start_with_neighbours();
   settings.burst = kMaxBurst;
@@ -163,7 +163,8 @@ TEST_F(ConnectedTest, C09_TheMtuIsThatOfTheDestination) {
   loop();
   ASSERT_EQ(queues[0].sent.size(), 1U);
   EXPECT_EQ(queues[0].sent[0].size(), 9000U + sizeof(wire::IpoibHdr));
-  // By UD in fragments, as they may be cut; 9000 octets and 2044 a piece.
+  // Packets to the neighbour without a connection may be fragmented, and go through UD: 9,000
+  // octets in fragments of at most 2,044.
   const auto fragments = sent_by_link(kIb0);
   ASSERT_EQ(fragments.size(), 5U);
   EXPECT_EQ(fragments[0].bytes.size(), 2044U + sizeof(wire::IpoibHdr));
@@ -195,7 +196,7 @@ TEST_F(ConnectedTest, C10_PacketsAreTakenByEveryModeAtAnyTime) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-// What management sends of its own, ARP and ND, and groups.
+// Packets that management itself sends, such as ARP and ND, and packets to groups.
 TEST_F(ConnectedTest, C10_OwnMessagesGoByUd) {
   start_with_neighbours();
   msg::Down message{};
@@ -216,7 +217,7 @@ TEST_F(ConnectedTest, EntriesThatCannotBeAreRefused) {
   table::Neighbour none = connected("10.0.0.9", queues[0]);
   none.queue = nullptr;
   table::Neighbour elsewhere = connected("10.1.0.9", queues[0]);
-  elsewhere.iface = kIb1;  // has no receive queue
+  elsewhere.iface = kIb1;  // ib1 has no receive queue for connections.
   table::Neighbour ethernet = eth_neighbour(kEth0, "192.168.1.9", mac(1));
   ethernet.queue = &queues[0];
   for (const table::Neighbour& n : {on_ud, none, elsewhere, ethernet}) set_neighbour(9, n);
@@ -286,8 +287,8 @@ TEST_F(ConnectedHandoff, NeighbourGoneMeanwhile) {
   expect_drop(kIb0, Drop::kNeighbourGone);
 }
 
-// A queue may be destroyed when all have applied what replaced it: only behind the loop that still
-// sent by it.
+// Management may destroy a queue after all workers have applied its replacement. A worker reports
+// that only after the loop that may still have sent through the queue.
 TEST_F(ConnectedHandoff, AppliedSaysWhatIsDoneWith) {
   const std::uint64_t before = worker(1).applied();
   change(ib_neighbour(kIb0, "10.0.0.2", 8, 0x77));

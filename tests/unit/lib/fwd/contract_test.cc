@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Callers of the stages that do not keep to what the stages ask of them, and the role that a worker
-// has in its loop.
+// Callers that break the preconditions of the stages, and the lcore role of a worker in its loop.
 #include "tests/contract.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +61,7 @@ TEST(StageContractDeathTest, SharesAreOfOne) {
   expect_broken([&] { static_cast<void>(Histogram::percentile(none, 99)); }, "share is one of 1");
 }
 
-/// Notes who asks it for packets.
+/// Records the role of the lcore that receives from it.
 class RoleQueue final : public fabric::UdQueue {
  public:
   RoleQueue() : UdQueue{1, &receive, &send} {}
@@ -82,7 +81,7 @@ TEST_F(WorkerContractDeathTest, ALoopIsMadeInTheRoleOfItsWorker) {
   RoleQueue queue;
   entries[kIb0].ud_queue = &queue;
   start();
-  const ActingAs role{LcoreRole::management()};  // one thread plays both in turn
+  const ActingAs role{LcoreRole::management()};  // The one thread plays both roles in turn.
   loop();
   if (kContractsChecked) {
     EXPECT_EQ(queue.asked_by.kind, LcoreRole::Kind::kWorker);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How flows are spread over the paths of groups, for many seeds.
+// The flow hash spreads flows evenly over the paths of a group, for many seeds.
 #include "lib/fwd/flow_hash.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using wire::Ipv6Hdr;
 
 using HashPacket = std::uint32_t (*)(const rte_mbuf*, std::uint64_t seed);
 
-/// Hash of a packet of a header and perhaps a source port.
+/// Hashes a packet that consists of a header and, if given, a source port.
 template <class Hdr>
 std::uint32_t hash(HashPacket function, const Hdr& hdr, std::optional<std::uint32_t> port,
                    std::uint64_t seed) {
@@ -51,7 +51,7 @@ Ipv6Hdr header6(std::uint32_t host) {
   return hdr;
 }
 
-// Flows that differ in a port or in the host they are from.
+// These hash flows that differ only in the source port, or only in the source host.
 std::uint32_t hash_of_port4(std::uint32_t flow, std::uint64_t seed) {
   return hash<Ipv4Hdr>(&flow_hash4, header4(1), flow, seed);
 }
@@ -73,7 +73,7 @@ class FlowHashTest : public testing::TestWithParam<Hash> {
   static std::uint32_t path(std::uint32_t hash, std::uint32_t paths) {
     return static_cast<std::uint32_t>(std::uint64_t{hash} * paths >> 32);
   }
-  /// Six standard deviations of what chance would give.
+  /// Each share is within six standard deviations of the mean of random choice.
   static void expect_even(const std::vector<std::uint32_t>& shares, double flows) {
     const double mean = flows / static_cast<double>(shares.size());
     for (const std::uint32_t n : shares) EXPECT_NEAR(n, mean, 6 * std::sqrt(mean));
@@ -97,7 +97,7 @@ TEST_P(FlowHashTest, TheSecondOfTwoRoutersUsesAllItsPaths) {
       std::vector<std::uint32_t> shares(paths);
       std::uint32_t arrived = 0;
       for (std::uint32_t i = 0; i < kFlows; ++i) {
-        if (path(GetParam()(i, seed), paths) != 0) continue;  // goes to another second router
+        if (path(GetParam()(i, seed), paths) != 0) continue;  // it goes to another second router
         ++arrived;
         ++shares[path(GetParam()(i, seed + 1), paths)];
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that a worker makes: what is in them, where they go, how fast, and that none is
-// forgotten.
+// Packets that a worker generates: their contents, destinations and rate, and that each of them is
+// accounted for.
 #include "lib/fwd/generate.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kHz = 2'000'000'000;
 
-/// 0 when the checksum is right. Source: RFC 768, RFC 8200 §8.1.
+/// Returns 0 if the checksum is correct. Source: RFC 768, RFC 8200 §8.1.
 std::uint16_t udp_fault(const Bytes& ip) {
   const bool v4 = std::to_integer<int>(ip[0]) >> 4 == 4;
   const std::size_t header = v4 ? 20 : 40;
@@ -61,7 +61,7 @@ class GenerateTest : public World {
     set_neighbour(20, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
     loop();
   }
-  /// IP packets that went by the link.
+  /// Returns the IP packets that were sent on the link.
   Frames sent_ip() {
     Frames out;
     for (const auto& sent : sent_by_link(kIb0))
@@ -127,7 +127,7 @@ TEST_F(GenerateTest, FlowsAndNeighboursAreSpreadExactly) {
   settings.mode = ForwardMode::kFlowgen;
   start_with_neighbours();
   for (int i = 0; i < 5; ++i) loop();
-  std::map<std::pair<std::uint16_t, std::byte>, int> flows;  // source port, last of the destination
+  std::map<std::pair<std::uint16_t, std::byte>, int> flows;  // by source port, last address octet
   std::map<std::byte, int> neighbours;
   const Frames sent = sent_ip();
   for (const Bytes& p : sent) {
@@ -150,7 +150,7 @@ TEST_F(GenerateTest, TxonlySendsOneFlowANeighbourUnlessToldOtherwise) {
   config.multi_flow = true;
   prepare(config);
   EXPECT_EQ(generator->flows().size(), 100U);
-  config.flows = 2;  // fewer than neighbours
+  config.flows = 2;  // fewer flows than neighbours
   prepare(config);
   EXPECT_EQ(generator->flows().size(), 3U);
 }
@@ -167,7 +167,7 @@ TEST_F(GenerateTest, SourcePortsWrapAroundZero) {
   EXPECT_FALSE(ports.contains(0));
 }
 
-// Each packet is sent, dropped under a reason, or waits for its neighbour with management.
+// Each packet is sent, is dropped under a reason, or waits in management for its neighbour.
 TEST_F(GenerateTest, EveryGeneratedPacketLeavesByOneDoor) {
   struct Case {
     const char* what;
@@ -272,7 +272,7 @@ TEST_F(GenerateTest, GeneratorIsExchangedBetweenLoops) {
   start_with_neighbours();
   loop();
   sent_ip();
-  config.sizes = {100};  // shorter lists than the worker has come along
+  config.sizes = {100};  // the worker's positions are beyond the ends of the new, shorter lists
   config.flows = 1;
   const auto old = std::move(generator);
   prepare(config, true);
@@ -324,7 +324,7 @@ TEST_F(GenerateTest, PercentOfAnUnknownLinkWaits) {
   EXPECT_EQ(generated(), 0U);
 }
 
-/// A worker's parts without its loop: time is what the test says.
+/// The parts of a worker without its loop; the test supplies the time.
 class PacedTest : public GenerateTest {
  protected:
   void SetUp() override {
@@ -340,7 +340,7 @@ class PacedTest : public GenerateTest {
   struct Sent {
     double packets = 0, octets = 0;
   };
-  /// What went out in so many seconds of loops of up to `longest` cycles.
+  /// Returns the packets sent within `seconds`, in loops of up to `longest` cycles.
   Sent run_for(double seconds, std::uint64_t longest) {
     std::mt19937_64 random{42};
     GeneratorRun run{0};
@@ -365,7 +365,7 @@ TEST_F(PacedTest, HoldsTheRateWithinOnePercent) {
   struct Case {
     PacketRate rate;
     double seconds;
-    std::uint64_t longest;  ///< Cycles of a loop.
+    std::uint64_t longest;  ///< Most cycles of one loop.
   };
   using enum PacketRate::Unit;
   for (const Case& c : {Case{{1'000'000, kPps}, 0.2, 40'000}, Case{{333, kPps}, 20, 4'000'000},

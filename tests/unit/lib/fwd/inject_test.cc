@@ -43,7 +43,7 @@ TEST_F(Inject, MessagesTakeEffectInOrder) {
   Down remove{};
   remove.kind = Down::Kind::kNeighbourRemove;
   remove.index = 0;
-  // Held packets are let go right behind the entry they waited for.
+  // Management sends held packets directly after the entry that they waited for.
   set_neighbour(0, neighbour(1));
   send_routed(Ip4{.id = 1}.bytes());
   send_routed(Ip4{.id = 2}.bytes());
@@ -79,7 +79,7 @@ TEST_F(Inject, LossesCountWhereThePacketCameFrom) {
   EXPECT_EQ(messages[0].message.iface, kEth1) << "so that the error can be sent from there";
 }
 
-/// A packet that waited for its neighbour is still the packet of its sender, whom errors are told.
+/// ICMP errors about a packet that waited for its neighbour go to the sender of the packet.
 TEST_F(Inject, HeldPacketsKeepWhereTheyCameFrom) {
   auto neighbour = ib_neighbour(kIb0, "10.0.0.2", 7, 1);
   neighbour.mtu = 1280;
@@ -107,7 +107,7 @@ TEST_F(Inject, HeldPacketsKeepWhereTheyCameFrom) {
   EXPECT_EQ(told[1].message.icmp_type, 2);
 }
 
-/// To a group or a link-local address, for which no route is looked up, likewise.
+/// Packets to a group or a link-local address, for which no route is looked up, keep it as well.
 TEST_F(Inject, HeldPacketsOfALinkKeepWhereTheyCameFrom) {
   entries[kIb0].up = false;
   for (const auto in : {table::InterfaceId{kEth1}, table::kNoInterface}) {

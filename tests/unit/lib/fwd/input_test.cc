@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the input stages let pass: eth_input, ipoib_input, ip4_input.
+// Packets that the input stages accept or drop: eth_input, ipoib_input, ip4_input.
 #include <gtest/gtest.h>
 
 #include "lib/fwd/ip4_header.h"
@@ -28,7 +28,8 @@ struct Row {
   Drop reason;
 };
 
-/// Each row into a new worker: exactly its reason is counted, nothing goes out or up.
+/// Each row is one received frame: exactly one drop is counted, under its reason, and no packet is
+/// sent or punted.
 #define EXPECT_ROWS_DROPPED(iface, rows)                         \
   for (const Row& row : (rows)) {                                \
     const auto before = drops(iface, row.reason);                \
@@ -116,7 +117,7 @@ TEST_F(Ip4Input, CutsPaddingOffAcrossSegments) {
     return f;
   }();
   ASSERT_EQ(frame.size(), 144U);
-  // The packet ends within the second, at the end of the second, within the third segment.
+  // The IP packet ends within the second segment, at its end, within the third, and at its end.
   for (const auto& segments : std::vector<std::vector<std::size_t>>{
            {80, 64}, {80, 14, 50}, {40, 40, 64}, {34, 30, 30, 25, 25}}) {
     receive(kEth0, mbuf(frame, segments));
@@ -205,8 +206,8 @@ TEST_F(Ip4Input, P05_DropsAddressesThatMustNotBeForwarded) {
       {"240.0.0.1", "10.0.0.2", Drop::kIpMartianSource},
       {"255.255.255.255", "10.0.0.2", Drop::kIpMartianSource},
       {"169.254.1.1", "10.0.0.2", Drop::kIpMartianSource},
-      {"192.168.1.1", "10.0.0.2", Drop::kIpMartianSource},  // own, of eth0
-      {"10.0.0.1", "10.0.0.2", Drop::kIpMartianSource},     // own, of ib0
+      {"192.168.1.1", "10.0.0.2", Drop::kIpMartianSource},  // own address of eth0
+      {"10.0.0.1", "10.0.0.2", Drop::kIpMartianSource},     // own address of ib0
       {"192.168.1.1", "192.168.1.1", Drop::kIpMartianSource},
       {"192.168.1.1", "239.1.2.3", Drop::kIpMartianSource},
       {"192.168.1.10", "0.0.0.0", Drop::kIpMartianDestination},
@@ -230,7 +231,7 @@ TEST_F(Ip4Input, LinkLocalAddressesServeThisNodeOnly) {
   add_route("169.254.7.1/32", {table::NextHopKind::kLocal, 0, kEth0, table::kNoNeighbour});
   receive(kEth0, to_eth0(Ip4{.src = "169.254.7.9", .dst = "169.254.7.1"}.bytes()));
   receive(kEth0, to_eth0(Ip4{.src = "169.254.7.9", .dst = "192.168.1.1"}.bytes()));
-  // The other addresses of 169/8 are like any.
+  // Only 169.254/16 is link-local in 169/8.
   receive(kEth0, to_eth0(Ip4{.src = "169.253.7.9"}.bytes()));
   loop();
   EXPECT_EQ(punted().size(), 2U);
@@ -238,7 +239,8 @@ TEST_F(Ip4Input, LinkLocalAddressesServeThisNodeOnly) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-/// Loose or strict, wherever in the options, to this node or through it. RFC 7126 §4.3, §4.4.
+/// Loose and strict source routes, at any place in the options, to this node or through it. Source:
+/// RFC 7126 §4.3, §4.4.
 TEST_F(Ip4Input, SourceRoutesAreRefusedAndTold) {
   unsigned n = 0;
   for (const int type : {131, 137}) {
@@ -264,7 +266,7 @@ TEST_F(Ip4Input, SourceRoutesAreRefusedAndTold) {
   EXPECT_EQ(all_drops(), n);
 }
 
-/// In a broadcast frame nobody is told.
+/// A broadcast frame causes no ICMP error.
 TEST_F(Ip4Input, SourceRoutesToGroupsAreDropped) {
   Bytes options;
   for (const int octet : {131, 7, 4, 239, 1, 2, 3, 0}) options.push_back(std::byte(octet));
@@ -275,8 +277,8 @@ TEST_F(Ip4Input, SourceRoutesToGroupsAreDropped) {
   EXPECT_TRUE(punted().empty());
 }
 
-/// Record route and time stamp are optional (RFC 1812 §5.3.13.5, §5.3.13.6); an address among
-/// their octets is no option, nor is what follows the end of the list.
+/// Record route and time stamp are optional (RFC 1812 §5.3.13.5, §5.3.13.6). Octets of an address
+/// among their data are not options, nor are octets after the end of the list.
 TEST_F(Ip4Input, OtherOptionsPassAsTheyCame) {
   const std::vector<std::vector<int>> lists = {{7, 11, 8, 131, 137, 1, 1, 0, 0, 0, 0, 0},
                                                {68, 12, 13, 0, 131, 7, 4, 9, 137, 7, 4, 9},

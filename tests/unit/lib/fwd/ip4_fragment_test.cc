@@ -38,7 +38,7 @@ class Ip4Fragment : public testing::Test {
     return head;
   }
 
-  /// Fragments as octets; empty: refused.
+  /// Returns the fragments as octets, or none if the packet is refused.
   std::vector<Bytes> fragment(const Bytes& bytes, std::uint16_t mtu, std::size_t split = 0) {
     rte_mbuf* const m = packet(bytes, split);
     std::vector<Bytes> out;
@@ -60,7 +60,7 @@ class Ip4Fragment : public testing::Test {
 
   static Ipv4Hdr header(const Bytes& bytes) { return *wire::read<Ipv4Hdr>(bytes); }
 
-  /// Puts fragments together again, as a receiver does; checks each on the way.
+  /// Reassembles fragments as a receiver does, and checks each of them.
   static Bytes payload_of(const std::vector<Bytes>& fragments, std::uint16_t mtu,
                           std::uint16_t offset, bool more_after) {
     Bytes payload;
@@ -105,7 +105,8 @@ TEST_F(Ip4Fragment, P05_FragmentOfAFragmentKeepsOffsetAndMore) {
 }
 
 TEST_F(Ip4Fragment, P05_OnlyCopiedOptionsGoIntoLaterFragments) {
-  // Record route (7, not copied), no-operation, router alert (0x94, copied), end of list.
+  // The options are record route (7, not copied), no-operation, router alert (0x94, copied) and end
+  // of list.
   Bytes options(12);
   const std::vector<int> octets = {7, 3, 4, 1, 0x94, 4, 0, 0, 0, 0, 0, 0};
   for (std::size_t i = 0; i < octets.size(); ++i) options[i] = static_cast<std::byte>(octets[i]);
@@ -134,7 +135,7 @@ TEST_F(Ip4Fragment, OptionsThatMakeNoSenseDoNoHarm) {
   }
 }
 
-/// More than one burst holds, to the last octet.
+/// Packets with more fragments than one burst holds are sent to the last octet.
 TEST_F(Ip4Fragment, LongPacketsAreCutAsOftenAsTheyNeed) {
   for (const std::size_t n : {64U, 65U, 128U, 129U, 200U}) {
     const Bytes whole = Ip4{.payload_len = n * 8}.bytes();

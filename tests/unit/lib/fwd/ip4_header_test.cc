@@ -38,7 +38,7 @@ TEST(Ip4Header, P05_SumTellsRightChecksumsFromWrongOnes) {
     ASSERT_EQ(wire::internet_checksum(h.bytes(len)), 0);
     ASSERT_EQ(ip4_header_sum(h.hdr, len), 0xffff);
     ASSERT_TRUE(ip4_checksum_is_right(h.hdr, len));
-    // Any one bit wrong is found.
+    // The checksum finds any single wrong bit.
     auto* const bytes = reinterpret_cast<std::byte*>(&h);
     bytes[random() % len] ^= static_cast<std::byte>(1U << random() % 8);
     ASSERT_NE(ip4_header_sum(h.hdr, len), 0xffff);
@@ -52,7 +52,7 @@ TEST(Ip4Header, P05_TakingTtlDownKeepsTheChecksumRight) {
     LongHeader h = random_header(random);
     h.hdr.version_ihl = 0x45;
     h.hdr.ttl = static_cast<std::uint8_t>(1 + random() % 255);
-    // Where the sum comes near the ends of its range, carries go wrong first.
+    // A sum near the ends of its range is the likeliest to have wrong carries.
     if (i % 2 == 0) h.hdr.protocol = 0;
     set_ip4_checksum(h.hdr, 20);
     const std::uint8_t ttl = h.hdr.ttl;
@@ -64,7 +64,7 @@ TEST(Ip4Header, P05_TakingTtlDownKeepsTheChecksumRight) {
   }
 }
 
-/// All values of the checksum field, so that every carry occurs.
+/// The test takes every value of the checksum field, so that every carry occurs.
 TEST(Ip4Header, P05_TakingTtlDownIsRightForEveryChecksum) {
   for (std::uint32_t id = 0; id <= 0xffff; ++id) {
     wire::Ipv4Hdr hdr{};

@@ -64,7 +64,7 @@ TEST_F(Ip4Output, P05_FragmentsWhereItMay) {
   const Ip4 packet{.payload_len = 1000};
   feed(packet.bytes());
   const auto sent = sent_by_link(kIb0);
-  // 480 octets fit, a multiple of 8.
+  // A fragment carries 480 octets: the most that fits, in multiples of 8.
   const std::vector<std::pair<std::size_t, std::uint16_t>> parts = {
       {480, 0x2000}, {480, 0x2000 | 60}, {40, 120}};
   ASSERT_EQ(sent.size(), parts.size());
@@ -91,7 +91,7 @@ TEST_F(Ip4Output, ManyFragmentsOfManyPacketsAllLeave) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-/// As long as packets get, off a connection: more fragments than a burst holds.
+/// The longest packet that arrives without a connection needs more fragments than a burst holds.
 TEST_F(Ip4Output, TheLongestPacketIsCutForTheSmallestLinks) {
   entries[kIb0].mtu = 576;
   const Bytes frame = to_eth0(Ip4{.payload_len = 65'500}.bytes());
@@ -103,7 +103,7 @@ TEST_F(Ip4Output, TheLongestPacketIsCutForTheSmallestLinks) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-/// The rest of a packet that has lost fragments is of no use: one loss.
+/// The remaining fragments are useless after one is lost, so the packet counts as one loss.
 TEST_F(Ip4Output, WithoutMbufsForTheRestThePacketIsCountedOnce) {
   entries[kIb0].mtu = 576;
   const Bytes frame = to_eth0(Ip4{.payload_len = 65'500}.bytes());
@@ -126,7 +126,7 @@ TEST_F(Ip4Output, MtuWithoutRoomIsCounted) {
 
 TEST_F(Ip4Output, NoHeadroomIsCounted) {
   rte_mbuf* const m = mbuf(to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
-  // Without the IPoIB header 4 octets are free in front, the Ethernet header needs 14.
+  // Removal of the IPoIB header leaves 4 octets of headroom; the Ethernet header needs 14.
   std::memmove(m->buf_addr, rte_pktmbuf_mtod(m, void*), m->data_len);
   m->data_off = 0;
   receive(kIb0, m);
@@ -136,7 +136,7 @@ TEST_F(Ip4Output, NoHeadroomIsCounted) {
 
 TEST_F(Ip4Output, NoHeadroomForTheLinkIsCounted) {
   send_routed(Ip4{}.bytes());
-  // The message holds the packet; take its headroom away.
+  // The message holds the packet; the test removes its headroom.
   msg::Down message{};
   ASSERT_EQ(rte_ring_sc_dequeue_elem(down[0], &message, sizeof(message)), 0);
   std::memmove(message.mbuf->buf_addr, rte_pktmbuf_mtod(message.mbuf, void*),

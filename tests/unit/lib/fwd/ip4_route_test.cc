@@ -26,7 +26,7 @@ class Ip4Route : public World {
     World::SetUp();
     start();
   }
-  /// The one message that went up, an ICMP error about `packet`.
+  /// Expects one message to management: an ICMP error about `packet`.
   void expect_error(const Ip4& packet, int type, int code, bool ttl_taken_down = false) {
     const auto messages = punted();
     ASSERT_EQ(messages.size(), 1U);
@@ -36,7 +36,8 @@ class Ip4Route : public World {
     EXPECT_EQ(messages[0].message.icmp_code, code);
     EXPECT_EQ(messages[0].bytes, ttl_taken_down ? forwarded(packet) : packet.bytes());
   }
-  /// The one message that went up: `packet`, TTL taken down, waits for `wanted` on ib0.
+  /// Expects one message to management: `packet`, with its TTL decremented, waits for `wanted` on
+  /// ib0.
   void expect_wanted(const Ip4& packet, std::string_view wanted) {
     const auto messages = punted();
     ASSERT_EQ(messages.size(), 1U);
@@ -53,7 +54,7 @@ class Ip4Route : public World {
 };
 
 TEST_F(Ip4Route, P05_PassesLocalPacketsUp) {
-  // Whatever its TTL, and cut to its total length.
+  // A local packet is delivered with any TTL, and cut to its total length.
   const Ip4 packet{.dst = "10.0.0.1", .ttl = 1};
   Bytes frame = to_eth0(packet.bytes());
   frame.resize(frame.size() + 7);
@@ -114,7 +115,7 @@ TEST_F(Ip4Route, P05_TtlExceeded) {
 
 TEST_F(Ip4Route, TtlIsLookedAtBeforeTheNeighbour) {
   const Ip4 packet{.ttl = 1};
-  feed(packet);  // nobody knows 10.0.0.2
+  feed(packet);  // there is no neighbour 10.0.0.2
   expect_drop(kEth0, Drop::kIpTtlExceeded);
   expect_error(packet, 11, 0);
 }
@@ -138,7 +139,7 @@ TEST_F(Ip4Route, NeighbourGoesThroughItsStates) {
   feed(packet);
   ASSERT_EQ(sent_by_link(kIb0).size(), 1U);
 
-  neighbour.ah = 70;  // its path has changed
+  neighbour.ah = 70;  // the path of the neighbour has changed
   set_neighbour(3, neighbour);
   feed(packet);
   auto sent = sent_by_link(kIb0);
@@ -163,7 +164,7 @@ TEST_F(Ip4Route, UnresolvedGatewayIsWantedByItsOwnAddress) {
   add_route("172.16.0.0/12", {NextHopKind::kGateway, 0, kIb0, 5});
   const Ip4 packet{.dst = "172.16.0.1"};
   feed(packet);
-  expect_drop(kEth0, Drop::kNeighbourGone);  // its number is free
+  expect_drop(kEth0, Drop::kNeighbourGone);  // neighbour 5 does not exist
   EXPECT_TRUE(punted().empty());
 
   Neighbour gateway = ib_neighbour(kIb0, "10.0.0.254", 1, 1);
@@ -233,7 +234,7 @@ class Ip4RouteBurst : public Ip4Route {
     loop();
   }
 
-  /// What is sent and what is lost of packets that come in one burst, each as text.
+  /// Returns, as text, the packets sent and the drops counted for packets that arrive in one burst.
   Outcome outcome(const std::vector<Ip4>& packets) {
     const auto before = all_drops_by_name();
     for (const Ip4& packet : packets) receive(kEth0, to_eth0(packet.bytes()));
@@ -244,7 +245,7 @@ class Ip4RouteBurst : public Ip4Route {
     for (const table::InterfaceId i : {kIb0, kIb1})
       for (const SentOnLink& sent : sent_by_link(i))
         all.insert(fmt::format("{}: {} {} {}", i, sent.to.ah, sent.to.qpn, text(sent.bytes)));
-    punted();  // not counted: there is a limit to them
+    punted();  // not counted, because punts are rate-limited
     for (const auto& [name, n] : all_drops_by_name())
       if (name != drop_name(Drop::kNeighbourPending))
         for (auto i = before.at(name); i < n; ++i) all.insert("lost: " + name);
@@ -267,7 +268,8 @@ class Ip4RouteBurst : public Ip4Route {
   }
 };
 
-/// A packet's way does not depend on the packets before it, whose interface it may share.
+/// The egress of a packet does not depend on the packets before it, even if they share its
+/// interface.
 TEST_F(Ip4RouteBurst, P05_EachPacketGoesItsOwnWay) {
   const std::vector<Ip4> packets = {{.dst = "10.0.0.2"},
                                     {.dst = "10.0.0.3"},
@@ -313,7 +315,7 @@ class Ip4RouteGroup : public Ip4Route {
     }
     add_route("172.16.0.0/12", {NextHopKind::kGroup, 2, kIb0, 100});
   }
-  /// Address handle by which the packet left.
+  /// Returns the address handle with which the packet was sent.
   std::uint32_t path_of(const Bytes& packet) {
     receive(kEth0, to_eth0(packet));
     loop();
@@ -359,7 +361,7 @@ TEST_F(Ip4RouteGroup, PacketWithoutPortsHasAPath) {
   EXPECT_LT(path_of(Ip4{.dst = "172.16.0.1", .protocol = wire::IpProto::kIcmp}.bytes()), 4U);
 }
 
-/// RFC 1812 §5.2.7.2: sender and next hop are on the link the packet came by.
+/// RFC 1812 §5.2.7.2: sender and next hop are on the link on which the packet arrived.
 TEST_F(Ip4Route, SendersOnTheLinkAreToldOfABetterHop) {
   add_route("172.16.0.0/16", {NextHopKind::kGateway, 0, kEth0, 5});
   set_neighbour(5, eth_neighbour(kEth0, "192.168.1.99", mac(0x99)));

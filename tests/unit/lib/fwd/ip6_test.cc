@@ -23,7 +23,7 @@ Bytes frame6(const Ip6& packet) {
 Bytes link6(const Bytes& ip) {
   return encapsulated(0x86dd, ip);
 }
-/// By the Ethernet address of some IPv6 group.
+/// Returns a frame to the Ethernet address of an IPv6 group.
 Bytes group_frame6(const Ip6& packet) {
   return ethernet({std::byte{0x33}, std::byte{0x33}}, mac(0x10), 0x86dd, packet.bytes());
 }
@@ -50,7 +50,7 @@ class Ip6Test : public World {
     receive(kEth0, frame6(packet));
     loop();
   }
-  /// Exactly this reason, and nothing leaves or goes up.
+  /// Expects exactly one drop, under `reason`, and no packet sent or punted.
   void expect_dropped(const Ip6& packet, Drop reason, std::string_view what) {
     const auto before = drops(kEth0, reason);
     const auto all_before = all_drops();
@@ -60,7 +60,7 @@ class Ip6Test : public World {
     EXPECT_TRUE(punted().empty()) << what;
     EXPECT_TRUE(sent_by_link(kIb0).empty()) << what;
   }
-  /// The one message that went up.
+  /// Expects one message to management, and returns it.
   Punted expect_up(Up::Kind kind, const Ip6& packet, std::string_view what = {}) {
     const auto messages = punted();
     EXPECT_EQ(messages.size(), 1U) << what;
@@ -135,7 +135,7 @@ TEST_F(Ip6Test, P05_DropsAddressesThatNoWireMayCarry) {
     expect_dropped({.src = src, .dst = dst}, reason, std::string{src} + " to " + dst);
 }
 
-/// ::ffff:10.0.0.2 would be found among the neighbours of IPv4.
+/// A look-up of ::ffff:10.0.0.2 would find the IPv4 neighbour.
 TEST_F(Ip6Test, P05_MappedAddressesAreNotForwarded) {
   add_route("::/0", {table::NextHopKind::kConnected, 0, kIb0, table::kNoNeighbour});
   set_neighbour(3, ib_neighbour(kIb0, "10.0.0.2", 7, 1));
@@ -200,7 +200,8 @@ TEST_F(Ip6Test, U18_NeighbourDiscoveryGoesUpApart) {
   done.body = behind_router_alert(done.body);
   feed(done);
   expect_up(Up::Kind::kMembership, done, "listener discovery as it is sent");
-  // To an own global address, and from the unspecified one to a group, as duplicates are detected.
+  // Solicitations also arrive for an own global address, and, in duplicate address detection, from
+  // the unspecified address to a group.
   Ip6 probe = nd(135);
   probe.src = "fd00:1::10", probe.dst = "fd00:1::1";
   feed(probe);
@@ -214,8 +215,8 @@ TEST_F(Ip6Test, U18_NeighbourDiscoveryGoesUpApart) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-// Another node that has one of our addresses is for management, which defends the address; nothing
-// else from there is, and nothing is forwarded.
+// Management receives messages of another node that claims one of our addresses, because it defends
+// the address. All other packets from own addresses are dropped.
 TEST_F(Ip6Test, P05_OwnSourcesAreMartianButForClaimsOfTheAddress) {
   set_delivery(kEth0, "fe80::a0", true, 0);
   set_delivery(kEth0, "ff02::1", true, 0);

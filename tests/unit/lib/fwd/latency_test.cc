@@ -76,11 +76,11 @@ TEST_F(RecorderTest, InOrder) {
 
 TEST_F(RecorderTest, LossReorderingAndDuplicates) {
   for (const std::uint32_t n : {0U, 1U, 2U, 5U, 4U, 5U, 4U, 2U, 7U}) record(n);
-  expect(6, 1, 3, 8);  // 3 and 6 are lost: next - received
+  expect(6, 1, 3, 8);  // next - received: 3 and 6 are lost
 }
 
 TEST_F(RecorderTest, NumbersOfLongAgoAreNotTakenForNewOnes) {
-  // Every third is lost; then the last thousand once more.
+  // Every third packet is lost; then the last thousand arrive a second time.
   constexpr std::uint32_t kAll = 9000;
   std::uint64_t received = 0, again = 0;
   for (std::uint32_t i = 0; i < kAll; ++i)
@@ -99,7 +99,7 @@ TEST_F(RecorderTest, AfterAGapLongerThanTheWindow) {
 }
 
 TEST_F(RecorderTest, GoesOnWhereThirtyTwoBitsEnd) {
-  // As far as two steps of at most half the numbers go.
+  // A single step forward is less than half of the 32-bit range, so two steps lead to its end.
   record(0x7fff'ffff);
   record(0xffff'fffe);
   record(0xffff'ffff);
@@ -130,7 +130,7 @@ class LatencyTest : public World {
     ASSERT_EQ(sent.size(), 32U);
     settings.forwarding = false;
   }
-  /// All come back together.
+  /// Receives all sent packets in one burst.
   void reflect() {
     for (const auto& packet : sent) receive(kIb0, packet.bytes);
     settings.forwarding = true;
@@ -178,8 +178,8 @@ TEST_F(LatencyTest, OthersAreConsumedAndNotRecorded) {
     std::memcpy(&bytes[4 + 10], &sum, 2);
     receive(kIb0, bytes);
   };
-  changed(28, 0x12);                                       // of another run
-  changed(31, 200);                                        // of a worker that cannot be
+  changed(28, 0x12);                                       // run id of another run
+  changed(31, 200);                                        // number of a worker that cannot exist
   changed(6, 0x20);                                        // a fragment
   changed(9, 47);                                          // not UDP
   receive(kIb0, to_link(Ip4{.payload_len = 23}.bytes()));  // no room for a time stamp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward modes that answer or end what they receive.
+// Forward modes that answer or consume received packets.
 #include "lib/fwd/modes.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr wire::IpProto kIcmp = wire::IpProto::kIcmp;
 
-/// An ICMP message with its checksum behind whatever precedes it.
+/// Builds an ICMP message with its checksum.
 Bytes icmp_message(std::uint8_t type, std::size_t len = 30) {
   Bytes out(len);
   for (std::size_t i = 4; i < len; ++i) out[i] = static_cast<std::byte>(0x30 + i);
@@ -32,7 +32,8 @@ Bytes ip4_with(const Ip4& header, const Bytes& body) {
   return out;
 }
 
-/// Ones' complement sum of pseudo header and message; 0 when the checksum within is right.
+/// Returns the ones' complement sum of pseudo header and message, which is 0 if the checksum is
+/// correct.
 std::uint16_t icmp6_fault(const Bytes& packet) {
   Bytes sum(packet.begin() + 8, packet.begin() + 40);
   append(sum, wire::Be32{static_cast<std::uint32_t>(packet.size() - 40)});
@@ -69,7 +70,7 @@ TEST_F(ModesTest, NamesAndModesBelongTogether) {
 
 TEST_F(ModesTest, RxonlyCountsAndFreesWhatItReceives) {
   start_in(ForwardMode::kRxonly);
-  receive(kEth0, to_eth0(Ip4{}.bytes()));                                     // through
+  receive(kEth0, to_eth0(Ip4{}.bytes()));                                     // to be forwarded
   receive(kEth0, to_eth0(Ip4{.dst = "192.168.1.1"}.bytes()));                 // UDP for this node
   receive(kEth0, to_eth0(Ip4{.dst = "1.2.3.4", .protocol = kIcmp}.bytes()));  // without a route
   receive(kEth0, to_eth0_6(Ip6{}.bytes()));
@@ -85,7 +86,7 @@ TEST_F(ModesTest, RxonlyCountsAndFreesWhatItReceives) {
 TEST_F(ModesTest, EveryReceivedPacketOfRxonlyLeavesByOneDoor) {
   start_in(ForwardMode::kRxonly);
   receive(kEth0, to_eth0(Ip4{}.bytes()));
-  receive(kEth0, to_eth0(Ip4{.checksum_off = 1}.bytes()));                // faulty
+  receive(kEth0, to_eth0(Ip4{.checksum_off = 1}.bytes()));                // wrong checksum
   receive(kEth0, to_eth0(Ip4{.src = "127.0.0.1"}.bytes()));               // martian
   receive(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0806, Bytes(28)));  // ARP
   receive(kEth0, to_eth0(Ip4{.dst = "192.168.1.1", .protocol = kIcmp}.bytes()));
@@ -122,7 +123,7 @@ TEST_F(ModesTest, IcmpechoAnswersRequestsToAnybody) {
     const Ip4 header{.src = "192.168.1.10", .dst = dst, .ttl = 7, .protocol = kIcmp};
     receive(kEth0, to_eth0(ip4_with(header, icmp_message(8))));
     loop();
-    // The whole reply is made anew here: both checksums must come out the same.
+    // The test builds the whole reply independently, so both checksums must match.
     const Ip4 reply{.src = dst, .dst = "192.168.1.10", .ttl = 64, .protocol = kIcmp};
     EXPECT_EQ(sent_by_port(kEth0), Frames{from_eth0(ip4_with(reply, icmp_message(0)))}) << dst;
   }
@@ -192,7 +193,7 @@ TEST_F(ModesTest, IcmpechoLeavesTheRestToRxonly) {
   };
   receive(kEth0, ping(wire::Ipv4Hdr::kMoreFragments, 8, 32));
   receive(kEth0, ping(5, 8, 32));
-  receive(kEth0, ping(0, 13, 20));                 // another message
+  receive(kEth0, ping(0, 13, 20));                 // another ICMP type
   receive(kEth0, ping(0, 8, 7));                   // too short
   receive(kEth0, ping(0, 8, 20, "10.0.255.255"));  // a broadcast address
   receive(kEth0, to_eth0(Ip4{}.bytes()));

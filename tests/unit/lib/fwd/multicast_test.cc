@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets to groups, of both versions, and sending on a link whatever the routes say.
+// Packets to groups, in IPv4 and IPv6, and packets sent on a given link regardless of the routes.
 #include "lib/fwd/multicast.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ constexpr std::uint64_t bits(std::initializer_list<table::InterfaceId> ids) {
   return out;
 }
 
-/// One stream, as IPv4 and as IPv6.
+/// A multicast stream; there is one of IPv4 and one of IPv6.
 struct Stream {
   const char* group;
   const char* source;
@@ -51,7 +51,7 @@ class Multicast : public World, public testing::WithParamInterface<Stream> {
     entries[kIb0].set_gid(kOwnGid);
     start();
   }
-  /// The group's neighbour on a link.
+  /// Adds the group's neighbour entry on an interface.
   void join(table::InterfaceId iface, const char* group, fabric::AhIndex ah,
             std::uint16_t mtu = 2044, table::NeighbourState state = table::NeighbourState::kValid) {
     table::Neighbour n = iface < kIb0 ? eth_neighbour(iface, group, group_mac(group))
@@ -81,7 +81,7 @@ class Multicast : public World, public testing::WithParamInterface<Stream> {
   table::NeighbourIndex next_ = 0;
 };
 
-/// An interval that does not end, with a small budget.
+/// A rate limit with an interval that does not end, and a small budget.
 class SourceLimits : public Multicast {
  protected:
   static constexpr std::uint32_t kSourcesPerInterval = 7;
@@ -130,7 +130,7 @@ TEST_P(Multicast, U14_FromEthernetToTheGroupOfALink) {
   set_delivery(kEth0, s.group, false, bits({kIb0}));
   join(kIb0, s.group, kGroupAh);
   feed_port(s.packet());
-  // To the router's own address, the group none the less.
+  // A frame to the router's own MAC address with a packet to the group is forwarded as well.
   receive(kEth0, ethernet(mac(0xa0), mac(0x10), s.type(), s.packet()));
   loop();
   const auto sent = sent_by_link(kIb0);
@@ -152,7 +152,7 @@ TEST_P(Multicast, P06_SourcesOfTheirOwnComeFirst) {
   EXPECT_TRUE(sent_by_link(kIb1).empty());
 }
 
-/// Groups that share an MLID all arrive: what nobody listens to ends here.
+/// Groups that share an MLID all arrive; the worker drops those without a listener.
 TEST_P(Multicast, M06_GroupsWithoutADeliveryEndHere) {
   const Stream& s = GetParam();
   set_delivery(kIb1, s.group, true, 0);
@@ -209,7 +209,7 @@ TEST_P(Multicast, P06_SourcesNobodyNamedAreToldOfOnce) {
   EXPECT_EQ(told[0].message.mbuf, nullptr);
   EXPECT_EQ(drops(kIb0, Drop::kIpMulticast), 3U) << "each counted once";
 
-  // One for any source: forwarded, and told of where the packet came.
+  // A delivery for any source forwards the packet and reports the interface on which it arrived.
   set_delivery(kEth0, s.group, false, bits({kIb1}));
   join(kIb1, s.group, kGroupAh);
   feed_port(s.packet());
@@ -244,7 +244,8 @@ TEST_P(Multicast, P06_SourcesThatGoNowhereAreNotToldOf) {
   EXPECT_TRUE(punted().empty());
 }
 
-/// What management learned from hosts goes on only from the interface that leads to its source.
+/// A delivery that management learned from hosts forwards only packets from the interface that
+/// leads to their source.
 TEST_P(Multicast, P06_StrayPacketsOfAnySourceAreNotForwarded) {
   const Stream& s = GetParam();
   for (const table::InterfaceId in : {kIb0, kEth0}) {
@@ -261,7 +262,8 @@ TEST_P(Multicast, P06_StrayPacketsOfAnySourceAreNotForwarded) {
   EXPECT_EQ(all_drops(), 1U);
 }
 
-/// Two routers on the same two links: what one sent on, the other one does not send back.
+/// Two routers connect the same two links. Neither sends back a packet that the other one
+/// forwarded.
 TEST_P(Multicast, P06_AStreamIsNotBouncedBetweenTwoLinks) {
   const Stream& s = GetParam();
   set_delivery(kIb0, s.group, false, bits({kIb1}), "::", bits({kIb1}));
@@ -304,8 +306,8 @@ TEST_P(Multicast, P06_TheWayBackIsThatOfTheRouteToTheSource) {
   }
 }
 
-/// A static route names the interface packets come by, whatever unicast routes say; and what this
-/// node listens to it hears from anywhere.
+/// A static route names the ingress interface itself, regardless of unicast routes. This node
+/// receives the groups to which it listens from any interface.
 TEST_P(Multicast, P06_StaticRoutesAndThisNodeTakeStrayPackets) {
   const Stream& s = GetParam();
   set_delivery(kEth0, s.group, true, bits({kIb0, kIb1}), "::", bits({kIb1}));
@@ -409,7 +411,7 @@ TEST_P(Multicast, U37_OwnPacketsFromTheFabricAreDropped) {
   EXPECT_EQ(all_drops(), 2U);
 }
 
-/// However many sources there are.
+/// The limit holds for any number of sources.
 TEST_P(SourceLimits, P06_SourcesAreToldOfWithinLimits) {
   const Stream& s = GetParam();
   entries[kIb0].multicast_router = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Octets of packets, built field by field; what tests send and what they expect.
+// Packets as octets, built field by field: those that tests send and those that they expect.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void append(Bytes& to, const T& record) {
   append(to, wire::bytes_of(record));
 }
 
-/// An IPv4 packet; the checksum is right unless `checksum_off` is added to it.
+/// An IPv4 packet, with `checksum_off` added to its correct checksum.
 struct Ip4 {
   std::string_view src = "192.168.1.10";
   std::string_view dst = "10.0.0.2";
@@ -40,7 +40,7 @@ struct Ip4 {
   std::uint16_t flags_offset = 0;
   wire::IpProto protocol = wire::IpProto::kUdp;
   Bytes options{};               ///< A multiple of 4 octets.
-  std::uint8_t version_ihl = 0;  ///< 0: as it should be; so are the next two.
+  std::uint8_t version_ihl = 0;  ///< 0 stands for the correct value, also in the next two.
   std::uint16_t total_len = 0;
   std::uint16_t checksum_off = 0;
   std::uint16_t id = 0x1234;
@@ -81,7 +81,7 @@ struct Ip6 {
   std::uint8_t next_header = 17;
   std::uint32_t flow = 0;
   std::uint32_t version = 6;
-  int payload_len = -1;  ///< -1: as it should be.
+  int payload_len = -1;  ///< -1 stands for the correct value.
 
   [[nodiscard]] Bytes bytes() const {
     wire::Ipv6Hdr hdr{};
@@ -103,13 +103,13 @@ inline Bytes forwarded(Ip6 packet) {
   return packet.bytes();
 }
 
-/// ICMPv6 of so many octets.
+/// Returns an ICMPv6 message of `len` octets.
 inline Bytes icmp6(std::uint8_t type, std::size_t len = 24) {
   Bytes out(len, std::byte{0});
   if (len != 0) out[0] = std::byte{type};
   return out;
 }
-/// Hop-by-hop options, router alert, before the ICMPv6 message. Source: RFC 2711.
+/// Returns `message` behind a hop-by-hop options header with a router alert. Source: RFC 2711.
 inline Bytes behind_router_alert(const Bytes& message) {
   Bytes out;
   for (const int octet : {58, 0, 5, 2, 0, 0, 1, 0}) out.push_back(static_cast<std::byte>(octet));
@@ -117,7 +117,7 @@ inline Bytes behind_router_alert(const Bytes& message) {
   return out;
 }
 
-/// The packet as a router sends it on: TTL one less, checksum made anew.
+/// Returns the packet as a router forwards it: with its TTL decremented and the new checksum.
 inline Bytes forwarded(Ip4 packet) {
   --packet.ttl;
   return packet.bytes();

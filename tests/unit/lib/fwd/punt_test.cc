@@ -17,7 +17,7 @@
 namespace ipoib::fwd::test {
 namespace {
 
-/// The stage by itself, with time as the test says.
+/// The stage without a worker's loop; the test supplies the time.
 class PuntTest : public World {
  protected:
   void SetUp() override {
@@ -57,7 +57,7 @@ TEST_F(PuntTest, P07_OneNeighbourGetsItsShareOfAnInterval) {
   wanted("10.0.0.3");
   wanted("10.0.0.2", kIb1);
   EXPECT_EQ(punted().size(), 2U) << "others, and the same address on another link, have their own";
-  // The middle of the interval changes nothing, its end does.
+  // The end of the interval renews the budget, and no moment before it does.
   punt_->begin_loop(now_ + rte_get_tsc_hz() / 1000 - 1);
   wanted("10.0.0.2");
   EXPECT_EQ(punted().size(), 0U);
@@ -120,7 +120,8 @@ TEST_F(PuntTest, P07_FullRingNeverBlocks) {
   EXPECT_EQ(punts_.get(), room);
 }
 
-/// Management is slow, and pings come faster: hosts are heard, and neighbours too.
+/// Pings arrive faster than management handles them. There is still room in the ring for messages
+/// about memberships and neighbours.
 TEST_F(PuntTest, P07_PingsLeaveRoomInTheRing) {
   configs[0].punt = {.interval_us = 1000, .arp = 10'000, .local = 10'000, .membership = 10'000};
   make();
@@ -161,7 +162,7 @@ TEST_F(PuntTest, P07_RingsOnlyWhenManagementSleeps) {
   EXPECT_EQ(rung(), 0U) << "it has been woken already";
 }
 
-/// A storm to addresses that nobody has beside an established flow: the flow loses nothing.
+/// Many packets go to addresses without a host, beside an established flow, which loses none.
 TEST_F(PuntTest, P07_StormLeavesEstablishedFlowsAlone) {
   set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", 7, 1));
   loop();

@@ -15,7 +15,7 @@ using wire::TcpHdr;
 
 class TcpCutTest : public World {
  protected:
-  /// Segments as octets; empty: not possible.
+  /// Returns the segments as octets, or none if the packet cannot be cut.
   std::vector<Bytes> cut(const Bytes& packet, std::uint16_t mtu,
                          const std::vector<std::size_t>& segments = {}) {
     return cut(mbuf(packet, segments), mtu);
@@ -41,7 +41,7 @@ TEST_F(TcpCutTest, SegmentsAreWhatItsSenderWouldHaveSent) {
   for (const bool v6 : {false, true}) {
     const std::size_t room = 600U - (v6 ? 40 : 20) - 20 - 12;
     Tcp whole{.v6 = v6,
-              .seq = 0xffff'ff00,  // wraps
+              .seq = 0xffff'ff00,  // wraps around
               .flags = TcpHdr::kAck | TcpHdr::kPsh | TcpHdr::kFin | TcpHdr::kCwr | TcpHdr::kEce,
               .options = pattern(12),
               .payload = pattern(3 * room + 7),
@@ -127,8 +127,8 @@ TEST_F(TcpCutTest, WithoutMbufsItCanGoOnLater) {
   rte_pktmbuf_free(m);
 }
 
-/// Random packets in random pieces: the stream is the same, right checksums stay right, and a wrong
-/// one is wrong in every segment.
+/// Random packets in random mbufs. The segments contain the same stream; a correct checksum stays
+/// correct, and a wrong one is wrong in every segment.
 TEST_F(TcpCutTest, AnyPacketGivesItsStream) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random{seed};

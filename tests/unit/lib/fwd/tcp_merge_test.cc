@@ -18,18 +18,17 @@ namespace {
 
 using wire::TcpHdr;
 
-/// The stage only asks whether there is one.
+/// The stage only compares the pointer to the queue with null.
 class NoQueue final : public fabric::ConnectedQueue {
  public:
   NoQueue() : ConnectedQueue{0x99, fabric::Transport::kRc, nullptr} {}
 };
 
-/// The stage by itself, in a worker's context: segments that came by eth0 on their way to a
-/// neighbour.
+/// The stage without a worker's loop, in a worker's context: segments from eth0 for one neighbour.
 class TcpMerge : public World {
  protected:
   static constexpr std::uint16_t kMtu = 1500;
-  static constexpr std::size_t kFull = kMtu - 40;  ///< Payload of a full segment of IPv4.
+  static constexpr std::size_t kFull = kMtu - 40;  ///< Payload of a full IPv4 segment.
 
   void SetUp() override {
     World::SetUp();
@@ -43,7 +42,7 @@ class TcpMerge : public World {
     to.mtu = 65'520;
   }
 
-  /// What the stage leaves of a burst, as mbufs.
+  /// Returns the mbufs that the stage leaves of a burst.
   std::vector<rte_mbuf*> merged(const std::vector<rte_mbuf*>& pkts) {
     RoutedBurst burst;
     for (rte_mbuf* m : pkts) burst.push(m, to);
@@ -74,7 +73,7 @@ class TcpMerge : public World {
     return out;
   }
 
-  /// `n` segments of one connection, one after the other.
+  /// Returns `n` consecutive segments of one connection.
   static std::vector<Tcp> train(std::size_t n, const Tcp& first = {}, std::size_t len = kFull) {
     std::vector<Tcp> out;
     for (std::size_t i = 0; i < n; ++i) {
@@ -86,8 +85,8 @@ class TcpMerge : public World {
     }
     return out;
   }
-  /// A change to the second of three segments keeps it, and what follows, out of the first's
-  /// packet.
+  /// Expects that a change to the second of three segments keeps it, and those after it, out of the
+  /// packet of the first.
   void expect_apart(const char* what, const std::function<void(Tcp&)>& change) {
     std::vector<Tcp> segments = train(3);
     change(segments[1]);
@@ -103,7 +102,7 @@ class TcpMerge : public World {
 
 TEST_F(TcpMerge, SegmentsBecomeOnePacket) {
   for (const bool v6 : {false, true}) {
-    const std::size_t len = v6 ? kFull - 32 : kFull - 12;  // with 12 octets of options
+    const std::size_t len = v6 ? kFull - 32 : kFull - 12;  // less 12 octets of options
     auto segments = train(5, {.v6 = v6, .seq = 0xffff'f000, .options = pattern(12)}, len);
     segments[4].flags |= TcpHdr::kPsh;
     segments[4].payload.resize(101);
@@ -118,7 +117,8 @@ TEST_F(TcpMerge, SegmentsBecomeOnePacket) {
   EXPECT_EQ(context->stats.joined.get(), 8U) << "two of them are the packets";
 }
 
-// A device sends 30 mbufs at most, which is a limit long before the neighbour's 65,520 octets.
+// A device that sends at most 30 mbufs per packet limits its length long before the neighbour's MTU
+// of 65,520 octets.
 TEST_F(TcpMerge, InAsManyMbufsAsTheDeviceSends) {
   entries[kIb0].max_segments = 30;
   const auto segments = train(45, {.payload = {}}, 1448);
@@ -217,7 +217,8 @@ TEST_F(TcpMerge, AWrongChecksumOfTheFirstIsItsOwn) {
 }
 
 TEST_F(TcpMerge, ADeviceMayHaveVerifiedTheChecksum) {
-  // Nobody adds the payload up again: what it says shows in the checksum of the whole.
+  // The stage does not sum up the payload again: it derives the checksum of the merged packet from
+  // those of the segments.
   auto segments = train(2);
   segments[1].checksum_off = 7;
   std::vector<rte_mbuf*> pkts;
@@ -285,8 +286,8 @@ TEST_F(TcpMerge, SegmentsMayLieInPiecesThemselves) {
   rte_pktmbuf_free(out[0]);
 }
 
-/// Random connections with all that may befall them, merged and cut again: each has octet for octet
-/// the packets that it had, in order, damaged ones included.
+/// Random connections with losses and damage of any kind are merged and cut again. Each has the
+/// same packets in the same order, octet for octet, damaged ones included.
 class TcpMergeLife : public TcpMerge {
  protected:
   void live(unsigned seed) {
@@ -322,7 +323,7 @@ class TcpMergeLife : public TcpMerge {
             .options = pattern(4 * upto(3)),
             .id = static_cast<std::uint16_t>(upto(1) != 0 ? 0 : 0xfff0 + upto(15))};
   }
-  /// The next packet of a connection, as a rule a full segment.
+  /// Returns the next packet of a connection, usually a full segment.
   Bytes send(Tcp& f, std::uint16_t port_mtu) {
     Tcp t = f;
     const std::size_t full = port_mtu - (f.v6 ? 60U : 40U) - f.options.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP packets, built field by field, and what a receiver makes of them: its checksum is worked out
-// octet by octet, by none of the code under test.
+// TCP packets, built field by field, and their interpretation by a receiver, which computes the
+// checksum octet by octet, without the code under test.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ inline Bytes pattern(std::size_t len, std::uint32_t from = 0) {
   return out;
 }
 
-/// 0: right. Source: RFC 9293 §3.1, RFC 8200 §8.1.
+/// Returns 0 if the checksum is correct. Source: RFC 9293 §3.1, RFC 8200 §8.1.
 inline std::uint16_t tcp_checksum_of(const Bytes& packet) {
   const bool v6 = std::to_integer<unsigned>(packet[0]) >> 4 == 6;
   const std::size_t ip_len = v6 ? 40 : (std::to_integer<std::size_t>(packet[0]) & 0xf) * 4;
@@ -33,7 +33,7 @@ inline std::uint16_t tcp_checksum_of(const Bytes& packet) {
   return wire::internet_checksum(covered);
 }
 
-/// A TCP segment in a packet of either version; checksums are right unless `checksum_off` is added.
+/// A TCP segment in an IPv4 or IPv6 packet, with `checksum_off` added to its correct checksum.
 struct Tcp {
   bool v6 = false;
   std::uint16_t src_port = 40'000;
@@ -46,13 +46,13 @@ struct Tcp {
   Bytes options{};  ///< A multiple of 4 octets.
   Bytes payload{};
   std::uint16_t checksum_off = 0;
-  // Of IP.
+  // Fields of the IP header:
   std::uint8_t ttl = 64;
-  std::uint8_t tos = 0;  ///< IPv4 only.
+  std::uint8_t tos = 0;  ///< Only in IPv4.
   std::uint16_t id = 0x100;
   std::uint16_t flags_offset = wire::Ipv4Hdr::kDontFragment;
   Bytes ip_options{};
-  std::uint32_t flow = 0;  ///< IPv6: traffic class and label.
+  std::uint32_t flow = 0;  ///< Traffic class and flow label of IPv6.
 
   [[nodiscard]] Bytes bytes() const {
     wire::TcpHdr hdr{};
@@ -99,7 +99,7 @@ struct Tcp {
 struct TcpView {
   wire::TcpHdr hdr;
   Bytes payload;
-  std::uint16_t id;  ///< IPv4.
+  std::uint16_t id;  ///< Only in IPv4.
 };
 
 inline TcpView view(const Bytes& packet) {
@@ -112,7 +112,7 @@ inline TcpView view(const Bytes& packet) {
   return v;
 }
 
-/// Lengths and, of IPv4, header checksum are as they should be.
+/// Returns true if the lengths and, in IPv4, the header checksum are correct.
 inline bool ip_is_right(const Bytes& packet) {
   if (std::to_integer<unsigned>(packet[0]) >> 4 == 6)
     return wire::read<wire::Ipv6Hdr>(packet)->payload_len.host() + 40U == packet.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How packets leave: tx, handoff between workers, and forward mode io.
+// Transmission: tx, handoff between workers, and forward mode io.
 #include "lib/fwd/tx.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST_F(TxTest, FullPortIsCountedAndFreed) {
   EXPECT_EQ(worker().counters(kEth1).tx_packets.get(), fed - 1);
 }
 
-// The device has counted them: they are not sent too.
+// The device has counted the lost packets, so they do not count as sent.
 TEST_F(TxTest, WhatADeviceTakesAndLosesIsNotCountedAsSent) {
   start_with_neighbours();
   const auto feed = [&] {
@@ -131,7 +131,7 @@ TEST_F(Handoff, P07_BothDirections) {
 }
 
 TEST_F(Handoff, P07_FullRingIsCounted) {
-  // 63 places, and worker 1 does not come.
+  // The ring has 63 places, and worker 1 does not read it.
   for (int i = 0; i < 70; ++i) receive(kEth0, to_eth0(Ip4{}.bytes()));
   for (int i = 0; i < 3; ++i) worker(0).iterate();
   EXPECT_EQ(drops(kIb0, Drop::kHandoffRingFull), 7U) << "under the outgoing interface";

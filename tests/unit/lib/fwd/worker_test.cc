@@ -36,7 +36,7 @@ TEST_F(WorkerTest, P05_U11_ForwardsFromEthernetToLink) {
   loop();
   const auto sent = sent_by_link(kIb0);
   ASSERT_EQ(sent.size(), 1U);
-  // Type 0x0800, reserved zero, the packet with its TTL one less.
+  // The IPoIB header has type 0x0800 and reserved zero; the packet's TTL is decremented.
   EXPECT_EQ(sent[0].bytes, encapsulated(0x0800, forwarded(packet), 0));
   EXPECT_EQ(sent[0].to.ah, 7U);
   EXPECT_EQ(sent[0].to.qpn, 0xabcdefU);
@@ -91,7 +91,7 @@ TEST_F(WorkerTest, KeepsOrderOverBurstsLongerThanOneLoop) {
   EXPECT_EQ(links[0].tx_bursts, (std::vector<std::uint16_t>{10, 10, 5})) << "one call a burst";
 }
 
-// Vector receive functions of drivers return nothing when they are asked for fewer than 8.
+// The vectorised receive functions of drivers return no packets if asked for fewer than 8.
 TEST_F(WorkerTest, BurstSettingIsKeptWithinBounds) {
   start_with_neighbours();
   for (const auto& [setting, expected] :
@@ -142,11 +142,12 @@ TEST_F(WorkerTest, CountsItsLoopsAndBursts) {
   loop();
   const WorkerStats& stats = worker().stats();
   EXPECT_EQ(stats.loops.get() - loops, 6U);
-  // The loop that took the neighbours in is counted as busy when the next begins.
+  // A loop is counted as busy when the next one begins. The loop that applied the neighbours is
+  // therefore one of the six.
   EXPECT_EQ(stats.busy_loops.get() - busy, 6U);
   EXPECT_GT(stats.busy_cycles.get(), 0U);
   EXPECT_EQ(stats.rx_packets.get(), 172U);
-  const std::uint64_t calls = 4 * stats.loops.get();  // one of each interface
+  const std::uint64_t calls = 4 * stats.loops.get();  // one call for each interface
   EXPECT_EQ(stats.bursts[0].get(), calls - 5);
   EXPECT_EQ(stats.bursts[1].get(), 1U);
   EXPECT_EQ(stats.bursts[2].get(), 1U);
@@ -169,12 +170,12 @@ TEST_F(WorkerTest, P07_RunsOnItsOwnThreadUntilToldToStop) {
   start_with_neighbours();
   for (const IdlePolicy policy : {IdlePolicy::kPoll, IdlePolicy::kPause, IdlePolicy::kSleep}) {
     settings.idle = policy;
-    // A worker cannot be told to run again, so each policy has its own.
+    // A stopped worker cannot run again, so each policy has its own worker.
     auto again = Worker::create(configs[0]);
     ASSERT_TRUE(again);
     std::thread thread{[&] { (*again)->run(); }};
     const std::uint64_t token = rte_rcu_qsbr_start(rcu);
-    // Quiescent states are reported while it runs: returns at once or within some loops.
+    // The running worker reports quiescent states, so this returns at once or within a few loops.
     EXPECT_EQ(rte_rcu_qsbr_check(rcu, token, true), 1);
     while ((*again)->stats().loops.get() < 100) std::this_thread::yield();
     (*again)->stop();
@@ -204,17 +205,17 @@ TEST_F(WorkerTest, RefusesAConfigurationThatCannotWork) {
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.hcas.push_back(nullptr); }));
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.punt.interval_us = 0; }));
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.neighbour_capacity = 0; }));
-  // Interfaces of another worker, and no ring to it.
+  // The interfaces belong to another worker, and there is no ring to it.
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.number = 1; }));
   entries[kIb0].ud_queue = nullptr;
   EXPECT_TRUE(refused([](WorkerConfig&) {}));
 }
 
-/// A device without hardware of its own is polled once a loop.
+/// A device without hardware of its own, which a worker polls once per loop.
 class PolledHca final : public fabric::Hca {
  public:
   int polls = 0;
-  std::uint16_t asked = 0;  ///< Burst of the last poll.
+  std::uint16_t asked = 0;  ///< Burst size of the last poll.
   PollFn poll_function() const override {
     return [](Hca& hca, std::uint16_t burst) noexcept {
       static_cast<PolledHca&>(hca).asked = burst;
@@ -253,8 +254,8 @@ TEST_F(WorkerTest, P07_PollsDevicesOncePerLoop) {
   EXPECT_EQ(hca.asked, kLeastReceived);
 }
 
-/// Every length of a good frame, and random octets of every length: each packet is forwarded, goes
-/// up or is counted, and none is lost or leaked (TearDown looks at the mempool).
+/// Frames are good ones cut to every length, and random octets of many lengths. Each packet is
+/// forwarded, punted or counted, and none leaks (TearDown() checks the mempool).
 TEST_F(WorkerTest, BadInputIsAlwaysAccountedFor) {
   start_with_neighbours();
   settings.burst = 64;
@@ -275,7 +276,7 @@ TEST_F(WorkerTest, BadInputIsAlwaysAccountedFor) {
       const Bytes whole = iface == kEth0 ? to_eth0(good.bytes()) : to_link(good.bytes());
       for (std::size_t len = 0; len <= whole.size(); ++len) {
         Bytes cut{whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(len)};
-        // First rounds only cut; later ones spoil octets, headers more often than the rest.
+        // The first round only cuts frames; later ones also change octets among the first 40.
         for (int spoiled = 0; spoiled < round && !cut.empty(); ++spoiled)
           cut[random() % std::min<std::size_t>(cut.size(), 40)] = static_cast<std::byte>(random());
         feed(iface, cut);
@@ -288,7 +289,7 @@ TEST_F(WorkerTest, BadInputIsAlwaysAccountedFor) {
     }
   }
   while (fed % 50 != 0) feed(kEth0, {});
-  // An ICMP error's packet is counted and goes up, too.
+  // A packet that causes an ICMP error is both counted and punted.
   std::uint64_t errors = 0;
   for (const Drop reason : {Drop::kIpNoRoute, Drop::kIpTtlExceeded})
     for (const table::InterfaceId iface : {kEth0, kIb0}) errors += drops(iface, reason);

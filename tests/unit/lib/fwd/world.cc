@@ -130,7 +130,7 @@ void World::TearDown() {
   for (const table::InterfaceId i : {kEth0, kEth1}) {
     sent_by_port(i);
     EXPECT_EQ(rte_eth_dev_stop(entries[i].ethdev_port), 0);
-    // The name rte_eth_from_rings gives its device.
+    // rte_eth_from_rings() gives its device this name.
     EXPECT_EQ(rte_vdev_uninit(("net_ring_" + wire_name(i)).c_str()), 0);
   }
   for (const table::InterfaceId i : {kIb0, kIb1}) sent_by_link(i);
@@ -276,7 +276,7 @@ void World::receive(table::InterfaceId iface, const Bytes& frame, bool multicast
 
 void World::receive(table::InterfaceId iface, rte_mbuf* m, bool multicast) {
   if (iface < kIb0) {
-    // What a device leaves in the field of an Ethernet frame is anything.
+    // A device may leave any contents in this field of an Ethernet frame.
     std::memset(static_cast<void*>(&fabric::meta_of(m)), 0xee, sizeof(fabric::PacketMeta));
     ASSERT_EQ(rte_ring_sp_enqueue(wire_in_[iface], m), 0);
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker in a test: Ethernet ports whose wires are rings, IPoIB links whose queues are lists, and
-// the tables and rings of a management lcore that is the test itself.
+// A worker in a test. The wires of its Ethernet ports are rings, the queues of its IPoIB links are
+// lists, and the test itself is the management lcore of its tables and rings.
 //
 //   0 eth0  192.168.1.1/24  own MAC 02:..:a0     2 ib0  10.0.0.1/16, MTU 2044
 //   1 eth1  192.168.2.1/24  own MAC 02:..:a1     3 ib1  10.1.0.1/16, MTU 2044
@@ -30,7 +30,7 @@ namespace ipoib::fwd::test {
 
 inline constexpr table::InterfaceId kEth0 = 0, kEth1 = 1, kIb0 = 2, kIb1 = 3;
 
-/// UD queue whose wire the test holds both ends of.
+/// UD queue of which the test has both ends of the wire.
 class FakeUdQueue final : public fabric::UdQueue {
  public:
   FakeUdQueue() : UdQueue{0x123456, &receive, &send} {}
@@ -38,8 +38,8 @@ class FakeUdQueue final : public fabric::UdQueue {
 
   std::deque<rte_mbuf*> incoming;
   std::deque<rte_mbuf*> sent;
-  std::size_t room = 1000;  ///< Packets it still takes.
-  bool loses = false;       ///< What it takes, as a device does whose port is down.
+  std::size_t room = 1000;  ///< Packets that it still accepts.
+  bool loses = false;       ///< True: it loses accepted packets, like a device whose port is down.
   std::vector<std::uint16_t> tx_bursts;
 
  private:
@@ -47,13 +47,13 @@ class FakeUdQueue final : public fabric::UdQueue {
   static std::uint16_t send(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
 };
 
-/// What a packet that left by a link says of its way.
+/// A packet sent on a link, with its transmit metadata.
 struct SentOnLink {
   Bytes bytes;
   fabric::PacketMeta::Tx to;
 };
 
-/// A message that went up, its packet as octets.
+/// A message to management, with its packet as octets.
 struct Punted {
   msg::Up message;
   Bytes bytes;
@@ -66,33 +66,33 @@ class World : public testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  /// Makes the workers; before it the test may change `configs`, `entries` and `settings`.
+  /// Creates the workers. Before this call the test may change `configs`, `entries` and `settings`.
   void start();
-  /// One loop of every worker.
+  /// Runs one loop of every worker.
   void loop();
   Worker& worker(std::size_t i = 0) { return *workers_.at(i); }
 
-  // Tables.
+  // Tables:
   void add_route(std::string_view prefix, const table::NextHop& hop);
   void set_neighbour(table::NeighbourIndex index, const table::Neighbour& neighbour);
-  /// Valid neighbours as the tests know them: Ethernet by MAC, IPoIB by QPN.
+  /// Valid neighbours: of Ethernet with a MAC address, of IPoIB with address handle and QPN.
   static table::Neighbour eth_neighbour(table::InterfaceId iface, std::string_view addr,
                                         const wire::MacAddr& mac);
   static table::Neighbour ib_neighbour(table::InterfaceId iface, std::string_view addr,
                                        fabric::AhIndex ah, std::uint32_t qpn);
 
-  // Wires. A packet is in one segment, or in segments of the lengths given.
+  // Wires. mbuf() puts a packet into one segment, or into segments of the given lengths.
   rte_mbuf* mbuf(const Bytes& bytes, const std::vector<std::size_t>& segments = {});
   void receive(table::InterfaceId iface, const Bytes& frame, bool multicast = false);
   void receive(table::InterfaceId iface, rte_mbuf* m, bool multicast = false);
-  /// By the group's MGID, a GRH with this source in front.
+  /// Receives a packet that was sent to the group's MGID, with a GRH that has this source.
   void receive_group(table::InterfaceId iface, const Bytes& frame, const wire::Gid& sgid,
                      std::uint32_t src_qpn);
   Frames sent_by_port(table::InterfaceId iface);
-  unsigned most_segments = 0;  ///< Of any packet that sent_by_port() had the last time.
+  unsigned most_segments = 0;  ///< Most segments of a packet in the last sent_by_port().
   std::vector<SentOnLink> sent_by_link(table::InterfaceId iface);
 
-  // Management.
+  // Management:
   std::vector<Punted> punted(std::size_t worker = 0);
   void send_down(const msg::Down& message, std::size_t worker = 0);
   void set_delivery(table::InterfaceId in, std::string_view addr, bool local, std::uint64_t out,
@@ -101,12 +101,12 @@ class World : public testing::Test {
   void send_routed(const Bytes& packet, table::InterfaceId iface = table::kNoInterface);
 
   std::uint64_t drops(table::InterfaceId iface, Drop reason);
-  /// Sum over all interfaces and workers, local ones included.
+  /// Returns the sum over all interfaces and workers, drops of this node's own packets included.
   std::uint64_t all_drops();
-  /// Exactly one drop in all, this one.
+  /// Expects exactly one drop in total, under this interface and reason.
   void expect_drop(table::InterfaceId iface, Drop reason, std::string_view what = {});
 
-  /// Frame for eth0's own address; packet for a link.
+  /// A frame to eth0's own address, and a packet to a link.
   static Bytes to_eth0(const Bytes& ip) { return ethernet(mac(0xa0), mac(0x10), 0x0800, ip); }
   static Bytes to_link(const Bytes& ip) { return encapsulated(0x0800, ip); }
 
