@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of routes that routers told of.
+// Routes that come from router advertisements and redirects.
 #include "lib/mgmt/address_book.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class AddressBookTest : public testing::Test,
                         protected route::MulticastSender,
                         protected route::DeliverySink {
  protected:
-  // A neighbour's index is the last octet of its address.
+  // In this test, the index of a neighbour is the last octet of its address.
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
     prefixes[prefix] = next_hop;
     return {};
@@ -42,7 +42,7 @@ class AddressBookTest : public testing::Test,
   void set(const table::Delivery&) override {}
   void remove(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}
 
-  /// Neighbour that packets to the prefix go to; 0: there is no such route.
+  /// Returns the neighbour for packets to the prefix, or 0 if there is no such route.
   table::NeighbourIndex via(const char* prefix) {
     const auto it = prefixes.find(*wire::parse_prefix(prefix));
     return it == prefixes.end() ? 0 : hops.at(it->second).neighbour;
@@ -60,11 +60,11 @@ TEST_F(AddressBookTest, AnotherDefaultRouterTakesOverFromOneThatFails) {
   book.default_router(0, ip("fe80::1"), true);
   EXPECT_EQ(via("::/0"), 1U);
   book.neighbour_failed(0, ip("fe80::1"));
-  EXPECT_EQ(via("::/0"), 1U);  // there is no other
+  EXPECT_EQ(via("::/0"), 1U);  // there is no other router
   book.default_router(0, ip("fe80::2"), true);
   book.neighbour_failed(1, ip("fe80::1"));
   book.neighbour_failed(0, ip("fe80::2"));
-  EXPECT_EQ(via("::/0"), 1U);  // that one is well
+  EXPECT_EQ(via("::/0"), 1U);  // neither of the two was the router in use
   book.neighbour_failed(0, ip("fe80::1"));
   EXPECT_EQ(via("::/0"), 2U);
   book.neighbour_failed(0, ip("fe80::2"));
@@ -84,7 +84,7 @@ TEST_F(AddressBookTest, RedirectsEndWhereTheirNextHopFails) {
   EXPECT_EQ(via("::/0"), 1U);
 }
 
-/// An operator's route stands, whatever routers say, and however often.
+/// An operator's route takes precedence over redirects, however often they arrive.
 TEST_F(AddressBookTest, RefusedRedirectsAreToldOfOnceASecond) {
   ASSERT_TRUE(routes.add_blackhole(*wire::parse_prefix("2001:db8::9/128")));
   const auto redirects = [this](int n) {
@@ -101,7 +101,8 @@ TEST_F(AddressBookTest, RefusedRedirectsAreToldOfOnceASecond) {
   EXPECT_NE(redirects(50).find("(100 earlier not logged)"), std::string::npos);
 }
 
-/// A router that was never needed goes without taking the operator's default route along.
+/// The withdrawal of a default router whose route was not used does not remove the operator's
+/// default route.
 TEST_F(AddressBookTest, AdvertisedRouterTakesOnlyItsOwnRouteAway) {
   ASSERT_TRUE(routes.add_blackhole(*wire::parse_prefix("::/0")));
   logged([this] {

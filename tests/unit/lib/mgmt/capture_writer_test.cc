@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Captures whose file is slow, full or of limited length.
+// Captures with a file that is slow, full or limited in length.
 #include "lib/mgmt/capture_writer.h"
 
 #include <rte_cycles.h>
@@ -23,12 +23,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What becomes of the frames of a FakeFile; outlives it.
+/// The frames that a FakeFile wrote, and the faults of its disk. Outlives the FakeFile.
 struct Disk {
   std::mutex mutex;
   std::condition_variable moved;
   bool stands_still = false;
-  std::size_t room = SIZE_MAX;  ///< Frames until it is full.
+  std::size_t room = SIZE_MAX;  ///< Frames that it can hold.
   std::vector<std::size_t> frames;
   bool closed = false;
 
@@ -71,7 +71,7 @@ struct CaptureWriterTest : testing::Test {
   void start(std::uint64_t limit = 0) {
     ASSERT_TRUE(writer->start(std::make_unique<FakeFile>(disk), limit));
   }
-  /// A worker's part. False: the frame is lost.
+  /// Captures a frame as a worker does. Returns false if the frame is lost.
   static bool capture(const fabric::CaptureTap& tap, std::uint16_t len) {
     rte_mbuf* m = rte_pktmbuf_alloc(tap.pool);
     if (m == nullptr) return false;
@@ -100,8 +100,8 @@ TEST_F(CaptureWriterTest, AllThatWaitsIsWrittenBeforeTheEnd) {
   EXPECT_EQ(rte_mempool_avail_count(taps[0].pool), taps[0].pool->size) << "mbufs left over";
 }
 
-/// Whoever captures, and whoever ends the capture, waits for no disk; what does not fit the queue
-/// is lost.
+/// The capturing worker and the caller of end() do not wait for the disk. Frames that do not fit
+/// the queue are lost.
 TEST_F(CaptureWriterTest, ADiskThatStandsStillHoldsNobodyUp) {
   disk.stand_still(true);
   start();
@@ -120,7 +120,7 @@ TEST_F(CaptureWriterTest, ADiskThatStandsStillHoldsNobodyUp) {
   EXPECT_EQ(rte_mempool_avail_count(taps[0].pool), taps[0].pool->size);
 }
 
-/// The thread keeps what it needs, and gives it back when the disk lets it.
+/// The writer's thread keeps the objects that it needs, and frees them when the disk continues.
 TEST_F(CaptureWriterTest, WhoeverGivesUpWaitingLeavesNothingBehind) {
   disk.stand_still(true);
   start();

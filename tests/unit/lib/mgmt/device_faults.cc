@@ -21,7 +21,7 @@ struct Listener {
 std::mutex listeners_mutex;
 std::vector<Listener> all_listeners;
 
-/// The library's own.
+/// Returns the library's own function.
 template <class Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -83,7 +83,7 @@ int rte_eth_dev_configure(std::uint16_t port, std::uint16_t nb_rx, std::uint16_t
                           const rte_eth_conf* conf) {
   DeviceFaults::get().removal_interrupt = conf->intr_conf.rmv != 0;
   rte_eth_conf own = *conf;
-  own.intr_conf.rmv = 0;  // no driver here has it
+  own.intr_conf.rmv = 0;  // no driver of these tests supports it
   return next<decltype(rte_eth_dev_configure)>("rte_eth_dev_configure")(port, nb_rx, nb_tx, &own);
 }
 

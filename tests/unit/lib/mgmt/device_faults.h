@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DPDK's ethdev functions as devices answer them that there are none of here: NICs that refuse a
-// mode, send short chains only or are pulled out. Linked before the library's own, which they call
-// unless a test wants something else.
+// DPDK's ethdev functions with the behaviour of devices that the tests do not have: NICs that
+// refuse a mode, send only short chains, or are removed. They are linked before the library's own
+// functions, which they call unless a test asks for something else.
 #pragma once
 
 #include <rte_eal.h>
@@ -19,16 +19,16 @@ namespace ipoib::mgmt {
 struct DeviceFaults {
   bool no_all_multicast = false;
   bool no_promiscuous = false;
-  std::size_t most_groups = 0;  ///< Addresses of groups that the filter takes; 0: there is none.
-  /// Changes what a device says of itself.
+  std::size_t most_groups = 0;  ///< Group addresses that the filter can hold; 0: no filter.
+  /// Changes the rte_eth_dev_info of a device.
   std::function<void(rte_eth_dev_info&)> says{};
   bool secondary = false;  ///< This is a secondary process.
 
-  // What was asked of devices.
-  std::vector<wire::MacAddr> groups{};  ///< The last list.
+  // Requests to devices:
+  std::vector<wire::MacAddr> groups{};  ///< Argument of the last call.
   bool removal_interrupt = false;       ///< At the last rte_eth_dev_configure().
 
-  /// Tells whoever listens that the port was pulled out; from any thread.
+  /// Notifies the registered listeners, on any thread, that the port was removed.
   static void remove(std::uint16_t port);
   [[nodiscard]] static std::size_t listeners();
 

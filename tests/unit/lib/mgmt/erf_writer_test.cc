@@ -41,7 +41,8 @@ struct ErfWriterTest : testing::Test {
   void TearDown() override { unlink(path.c_str()); }
 };
 
-/// Writes every frame of a file made independently and compares the records, time stamps apart.
+/// Writes every frame of an independently made file, and compares the records without their time
+/// stamps.
 TEST_F(ErfWriterTest, WritesTheRecordsThatTsharkReads) {
   const auto expected = records_of(test::vector_path("frames-generated-erf.pcap"));
   ASSERT_EQ(expected.size(), 66U);
@@ -83,7 +84,7 @@ TEST_F(ErfWriterTest, FailuresNameTheFile) {
   EXPECT_NE(writer.error().what.find("/nowhere/at/all.pcap"), std::string::npos);
 }
 
-/// Of a file system that is full, as far as this process can tell.
+/// The test limits the size of files, which is like a full file system to this process.
 TEST_F(ErfWriterTest, ADiskThatTakesNoMoreIsReported) {
   auto full = ErfWriter::open(path);
   ASSERT_TRUE(full);
@@ -100,7 +101,7 @@ TEST_F(ErfWriterTest, ADiskThatTakesNoMoreIsReported) {
   EXPECT_EQ(status.error().code, Errc::kNoResources);
 }
 
-/// Nobody is waited for, and no file is written but the one that was named.
+/// open() does not wait for a reader, and writes no file except the named one.
 TEST_F(ErfWriterTest, RefusesWhatIsNoRegularFile) {
   const std::string aside = path + ".aside";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ethdevs can do, how their multicast filters are set, and what becomes of one that is pulled
-// out.
+// Capabilities of ethdevs, the settings of their multicast filters, and the removal of a device.
 #include "lib/mgmt/eth_device.h"
 
 #include <algorithm>
@@ -31,7 +30,7 @@ class EthDeviceTest : public NodeTest {
     config.pool = outside_pool;
     std::uint16_t port = 0;
     EXPECT_EQ(rte_eth_dev_get_port_by_name(ethernet.name.c_str(), &port), 0);
-    EXPECT_EQ(rte_eth_promiscuous_disable(port), 0);  // a ring starts in that mode
+    EXPECT_EQ(rte_eth_promiscuous_disable(port), 0);  // a ring ethdev starts in promiscuous mode
     auto device = EthDevice::open(config);
     EXPECT_TRUE(device) << device.error().what;
     return std::move(*device);
@@ -57,13 +56,13 @@ TEST_F(EthDeviceTest, ElseTheAddressesOfJoinedGroups) {
   EXPECT_EQ(filter(device), MulticastFilter::kGroups);
   EXPECT_FALSE(device.promiscuous());
   for (const wire::MacAddr& group : first(2)) device.groups().join(group);
-  device.groups().join(kGroups[0]);  // another group with this address
+  device.groups().join(kGroups[0]);  // another group with the same MAC address
   EXPECT_EQ(faults.groups, first(2));
   device.groups().leave(kGroups[1]);
   device.groups().leave(kGroups[0]);
   EXPECT_EQ(faults.groups, first(1));
 
-  // The list does not outlive a stop.
+  // A stop clears the device's list.
   DropCounters drops;
   ASSERT_TRUE(device.stop(drops));
   faults.groups.clear();
@@ -173,7 +172,7 @@ class RemovalTest : public EthDeviceTest {
   static HcaInfo hca(Node& node) {
     return ask<HcaInfo>(node, [](Node& n) { return n.hcas()[0]; });
   }
-  /// run() of a node that cannot tell the fabric that it leaves.
+  /// Runs a node that cannot announce its departure to the fabric.
   static void run_without_farewell(const NodeConfig& c, const std::function<void(Node&)>& outside) {
     auto node = Node::create(c, {0, {1}}, make_soft);
     ASSERT_TRUE(node) << node.error().what;
@@ -184,7 +183,7 @@ class RemovalTest : public EthDeviceTest {
     (*node)->run();
     world.join();
   }
-  /// From another host of the port's network to the peer.
+  /// Returns a packet from another host of the port's network to the peer.
   static std::vector<std::byte> transit_packet() {
     auto packet = echo_request();
     auto ip = *wire::read<wire::Ipv4Hdr>(packet);
@@ -195,7 +194,7 @@ class RemovalTest : public EthDeviceTest {
     std::memcpy(packet.data(), &ip, sizeof ip);
     return packet;
   }
-  /// In two mbufs, the first one of `first` octets.
+  /// Sends a packet to the node in two mbufs, of which the first has `first` octets.
   static void give_chain(rte_ring* ring, std::span<const std::byte> octets, std::size_t first) {
     std::array<rte_mbuf*, 2> m{};
     ASSERT_EQ(rte_pktmbuf_alloc_bulk(outside_pool, m.data(), 2), 0);
@@ -213,7 +212,8 @@ class RemovalTest : public EthDeviceTest {
   }
 };
 
-// The port is down with a sentence, its ring is left alone and the link goes on.
+// The port is down and reports the reason, workers no longer poll its device, and the link keeps
+// working.
 TEST_F(RemovalTest, OtherTrafficGoesOnWithoutThePort) {
   run(config(), [this](Node& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node) && port(node).state == "up"; }));
@@ -259,7 +259,7 @@ TEST_F(RemovalTest, CapabilitiesAreShownAndGroupsProgrammed) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
     EXPECT_EQ(port(node).capabilities.multicast, MulticastFilter::kGroups);
     EXPECT_EQ(hca(node).capabilities.max_segments, fabric::kAnySegments);
-    // Of all nodes, among others.
+    // The all-nodes group is in the list exactly once.
     EXPECT_TRUE(eventually([&] {
       return ask<bool>(node, [this](Node&) {
         const auto all_nodes = wire::group_mac(*wire::parse_ip("ff02::1"));
@@ -281,7 +281,7 @@ TEST_F(RemovalTest, PortOfAMulticastRouterReceivesTheGroupsOfOthers) {
   });
 }
 
-// Workers are told what the device said, and copy what it does not send.
+// Workers know the device's limit, and copy chains that it cannot send.
 TEST_F(RemovalTest, ChainsLeaveInAsManyMbufsAsTheDeviceSends) {
   faults.says = [](rte_eth_dev_info& info) {
     info.tx_offload_capa &= ~std::uint64_t{RTE_ETH_TX_OFFLOAD_MULTI_SEGS};
@@ -294,7 +294,7 @@ TEST_F(RemovalTest, ChainsLeaveInAsManyMbufsAsTheDeviceSends) {
     const auto packet = transit_packet();
     const auto frame = ethernet_frame(0x0800, packet, port(node).mac);
     give_chain(ethernet.to_node, frame, 14 + 20);
-    // take() looks at the first mbuf only.
+    // take() returns the first mbuf only.
     EXPECT_EQ(take(ethernet.from_node, 0x0800).size(), frame.size());
   });
 }

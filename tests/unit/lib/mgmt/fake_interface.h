@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An interface that notes what it is told, for tests of what stands around interfaces.
+// An interface that records its calls, for tests of its callers.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace ipoib::mgmt {
 class FakeInterface final : public link::Interface {
  public:
   std::vector<wire::IpPrefix> own;
-  std::vector<link::HeldPacket> held;  ///< The test's to free.
+  std::vector<link::HeldPacket> held;  ///< The test frees them.
   link::State now_state = link::State::kUp;
 
   Status join_group(const wire::IpAddr&, TimePoint) override { return {}; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node whose InfiniBand device is of verbs, has Ethernet as link layer, and comes and goes: the
-// node runs on, its administrator is there when the port is, and it has no cable.
+// A node whose InfiniBand device uses verbs and Ethernet as link layer, and disappears and returns.
+// The node continues to run, its subnet administration exists as long as the port, and there is no
+// cable.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -30,12 +31,12 @@ class FakeUdQueue final : public fabric::UdQueue {
                 }} {}
 };
 
-/// A port that the test's thread takes away and brings back. MADs to others are lost.
+/// A port that the test's thread removes and restores. MADs to other ports are lost.
 class FakeHca final : public fabric::Hca, public fabric::MadPort {
  public:
   explicit FakeHca(HcaConfig config) : config_{std::move(config)} { become({}); }
 
-  /// Any thread. 0: there is no device.
+  /// Callable from any thread. 0: there is no device.
   void set_device(std::uint64_t guid) {
     const std::lock_guard lock{mutex_};
     wanted_ = guid;

@@ -10,7 +10,7 @@
 
 namespace ipoib::mgmt {
 
-/// `tsc`: the clock of path rates; null: the time-stamp counter.
+/// `tsc` is the clock of path rates; null stands for the time-stamp counter.
 inline Result<std::unique_ptr<fabric::Hca>> make_soft_by(const HcaConfig& config,
                                                          const HcaResources& r,
                                                          std::uint64_t (*tsc)() noexcept) {

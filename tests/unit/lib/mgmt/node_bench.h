@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A whole node on ring ethdevs: its worker on an lcore, the management loop on this thread, and
-// another thread that plays the world outside.
+// A whole node on ring ethdevs. Its worker runs on an lcore, its management loop on this thread,
+// and another thread acts as the hosts outside.
 #pragma once
 
 #include <rte_eth_ring.h>
@@ -32,7 +32,7 @@ using namespace std::chrono_literals;
 inline constexpr wire::MacAddr kPeerMac{std::byte{2}, {}, {}, {}, {}, std::byte{9}};
 inline constexpr std::uint32_t kPortIp = 0xc0a8'0101, kPeerIp = 0xc0a8'0102;
 
-/// An ethdev whose far end is this test's.
+/// An ethdev with both rings accessible to the test.
 struct RingDevice {
   explicit RingDevice(const std::string& base) {
     static int count = 0;
@@ -69,7 +69,8 @@ struct NodeTest : testing::Test {
     return c;
   }
 
-  /// Runs the node here while `outside` runs beside it; then stops the node.
+  /// Runs the node on this thread and `outside` on another one; stops the node when `outside`
+  /// returns.
   void run(const NodeConfig& c, const std::function<void(Node&)>& outside) {
     auto node = Node::create(c, {0, {1}}, make_soft);
     ASSERT_TRUE(node) << node.error().what;
@@ -84,7 +85,7 @@ struct NodeTest : testing::Test {
       for (const auto& g : sa.groups) EXPECT_TRUE(g.members.empty());
   }
 
-  /// A question answered on the management lcore.
+  /// Returns the answer to a question that the management lcore evaluates.
   template <class T>
   static T ask(Node& node, std::function<T(Node&)> question) {
     std::promise<T> answer;
@@ -99,7 +100,7 @@ struct NodeTest : testing::Test {
     }
     return true;
   }
-  /// -1: no such name.
+  /// Returns -1 if there is no such name.
   static std::int64_t xstat(Node& node, std::string_view of, std::string_view name) {
     const auto rows = ask<std::vector<Xstat>>(node, [of](Node& n) { return n.xstats(of); });
     for (const Xstat& x : rows)
@@ -117,7 +118,7 @@ struct NodeTest : testing::Test {
                 octets.size());
     ASSERT_EQ(rte_ring_enqueue(ring, m), 0);
   }
-  /// The next frame that `wanted` takes; others are passed over.
+  /// Returns the next frame of the EtherType; discards others.
   std::vector<std::byte> take(rte_ring* ring, std::uint16_t ether_type) {
     std::vector<std::byte> frame;
     EXPECT_TRUE(eventually([&] {
@@ -133,7 +134,7 @@ struct NodeTest : testing::Test {
   }
 
   static void SetUpTestSuite() {
-    if (outside_pool != nullptr) return;  // another suite's
+    if (outside_pool != nullptr) return;  // an earlier suite has created it
     outside_pool = rte_pktmbuf_pool_create("outside", 1023, 0, 0, 2176, SOCKET_ID_ANY);
   }
   static inline rte_mempool* outside_pool = nullptr;

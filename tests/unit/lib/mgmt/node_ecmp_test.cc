@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node with two gateways for one prefix, one of which falls silent or is not to be reached.
+// A node with two gateways for one prefix, of which one stops answering or becomes unreachable.
 #include <set>
 
 #include "tests/unit/lib/mgmt/node_bench.h"
@@ -13,7 +13,8 @@ wire::MacAddr mac_of(std::size_t gateway) {
   return {std::byte{2}, {}, {}, {}, {}, static_cast<std::byte>(0x10 + gateway)};
 }
 
-/// UDP from a host of the port's network to 10.9.0.1, its source port the number of the flow.
+/// Returns a UDP packet from a host of the port's network to 10.9.0.1; its source port is the
+/// number of the flow.
 std::vector<std::byte> flow_packet(std::uint16_t flow) {
   std::vector<std::byte> p(60, std::byte{0x42});
   wire::Ipv4Hdr ip{0x45,
@@ -45,8 +46,8 @@ class NodeEcmpTest : public NodeTest {
     c.neighbour.probe_delay = 20ms;
     return c;
   }
-  /// Takes whatever the node sends: answers ARP for the gateways that live, and notes by which
-  /// gateway flows went.
+  /// Takes all frames that the node sends: answers ARP requests for the live gateways, and records
+  /// which gateways the flows use.
   void look(const wire::MacAddr& node) {
     void* raw = nullptr;
     while (rte_ring_dequeue(ethernet.from_node, &raw) == 0) {
@@ -69,7 +70,8 @@ class NodeEcmpTest : public NodeTest {
       }
     }
   }
-  /// Sends a packet of each flow again and again, until all of them came out by these gateways.
+  /// Sends a packet of each flow repeatedly, until all of them leave through exactly these
+  /// gateways.
   bool all_flows_go_by(const wire::MacAddr& node, const std::set<std::size_t>& gateways) {
     const auto done = [&] { return arrived == kFlows && used == gateways; };
     return eventually([&] {
@@ -83,7 +85,7 @@ class NodeEcmpTest : public NodeTest {
     });
   }
 
-  /// The dead gateways of the route with two gateways, as `show route` lists them.
+  /// Returns the dead gateways of the route with two gateways, as `show route` lists them.
   static std::vector<wire::IpAddr> dead_gateways(Node& node) {
     return ask<std::vector<wire::IpAddr>>(node, [](Node& n) {
       for (const RouteInfo& r : n.routes({}, 1000))
@@ -98,8 +100,8 @@ class NodeEcmpTest : public NodeTest {
   unsigned arrived = 0;
 };
 
-// Nobody tells the node anything: that one of two gateways is dead costs no flow for long, and the
-// gateway is used again when it answers.
+// The node detects by itself that one of two gateways is dead. No flow is interrupted for long, and
+// the node uses the gateway again when it answers.
 TEST_F(NodeEcmpTest, P05_FlowsLeaveADeadGatewayAndComeBackWithIt) {
   run(ecmp_config(), [this](Node& node) {
     EXPECT_TRUE(eventually(
@@ -116,7 +118,7 @@ TEST_F(NodeEcmpTest, P05_FlowsLeaveADeadGatewayAndComeBackWithIt) {
   });
 }
 
-/// A gateway behind each of two ports, whose addresses are known.
+/// There is one gateway behind each of two ports; their MAC addresses are configured.
 class NodeEcmpPortsTest : public NodeTest {
  protected:
   NodeConfig ports_config() {
@@ -133,7 +135,7 @@ class NodeEcmpPortsTest : public NodeTest {
   static void set_up(Node& node, const char* port, bool up) {
     EXPECT_TRUE(ask<bool>(node, [=](Node& n) { return n.set_interface_up(port, up).has_value(); }));
   }
-  /// IPv4 packets that the node has sent there.
+  /// Returns the number of IPv4 packets that the node has sent on this ring.
   static unsigned taken(rte_ring* ring) {
     unsigned n = 0;
     void* raw = nullptr;
@@ -144,7 +146,7 @@ class NodeEcmpPortsTest : public NodeTest {
     }
     return n;
   }
-  /// Sends a packet of each flow again and again, until all of them came out by these ports.
+  /// Sends a packet of each flow repeatedly, until all of them leave through exactly these ports.
   bool all_flows_go_by(const wire::MacAddr& node, bool eth0, bool eth1) {
     constexpr std::uint16_t kFlows = 64;
     return eventually([&] {
@@ -163,7 +165,7 @@ class NodeEcmpPortsTest : public NodeTest {
   RingDevice other{"other"};
 };
 
-// No neighbour falls silent: the port towards it is taken down.
+// No neighbour stops answering: the port to one of them is taken down.
 TEST_F(NodeEcmpPortsTest, P05_FlowsLeaveAPortThatGoesDownAndComeBackWithIt) {
   run(ports_config(), [this](Node& node) {
     EXPECT_TRUE(eventually(

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ports and links stopped, started and changed while the node runs.
+// Ports and links are stopped, started and changed while the node runs.
 #include "tests/unit/lib/mgmt/node_bench.h"
 
 namespace ipoib::mgmt {
 namespace {
 
-/// What a request came to: no text when it was done.
+/// Returns the error of a request, or an empty text if it succeeded.
 std::string outcome(const Status& done) {
   return done ? "" : done.error().what;
 }
@@ -25,7 +25,7 @@ struct NodePortsTest : NodeTest {
   }
 };
 
-// A link that is still leaving its groups comes up again when it has left them.
+// A link that is still leaving its groups comes up again after it has left them.
 TEST_F(NodePortsTest, LinkDownAndUpAtOnce) {
   run(config(), [](Node& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
@@ -42,7 +42,7 @@ TEST_F(NodePortsTest, LinkDownAndUpAtOnce) {
   });
 }
 
-// `link down` ends receiving too: nothing that still comes is delivered or answered.
+// `link down` also stops receiving: packets that still arrive are neither delivered nor answered.
 TEST_F(NodePortsTest, WhatIsDownReceivesNothing) {
   run(config(), [this](Node& node) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
@@ -54,7 +54,7 @@ TEST_F(NodePortsTest, WhatIsDownReceivesNothing) {
     };
     const auto frame = ethernet_frame(0x0800, echo_request(), port(node).mac);
     EXPECT_EQ(set_up(false), "");
-    // Asked in a later turn of the loop, by which workers were told.
+    // This request runs in a later iteration of the management loop, so the workers already know.
     EXPECT_EQ(port(node).state, "stopped");
     give(ethernet.to_node, frame);
     EXPECT_TRUE(eventually([&] { return lost() == 1; }));
@@ -63,12 +63,12 @@ TEST_F(NodePortsTest, WhatIsDownReceivesNothing) {
     EXPECT_EQ(set_up(true), "");
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
     give(ethernet.to_node, frame);
-    take(ethernet.from_node, 0x0806);  // who asked is sought, to be answered
+    take(ethernet.from_node, 0x0806);  // the node looks up the sender to answer it
     EXPECT_EQ(lost(), 1U);
   });
 }
 
-// Workers leave a stopped device alone; what it had received is counted.
+// Workers do not use a stopped device; the packets that it had already received are counted.
 TEST_F(NodePortsTest, PortStopsAndStartsItsDevice) {
   run(config(), [this](Node& node) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
@@ -98,10 +98,10 @@ TEST_F(NodePortsTest, PortStopsAndStartsItsDevice) {
   });
 }
 
-// Whatever came in before or in the middle of a stop was forwarded, or counted as lost.
+// Each packet that arrives before or during a stop is forwarded or counted as lost.
 TEST_F(NodePortsTest, NothingIsLostUncounted) {
   NodeConfig c = config();
-  c.ports[0].addresses.clear();  // nor does the port send anything of its own
+  c.ports[0].addresses.clear();  // the port sends no packets of its own either
   c.ports[0].ip.ip6.enabled = false;
   run(c, [this](Node& node) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
@@ -150,7 +150,7 @@ TEST_F(NodePortsTest, CountersOfOneAreCleared) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
     EXPECT_TRUE(eventually([&] { return xstat(node, "eth0", "tx_good_packets") > 0; }));
     const auto sent = ask<std::uint64_t>(node, [](Node& n) {
-      EXPECT_EQ(n.port_stats().size(), 2U);  // rates since the start
+      EXPECT_EQ(n.port_stats().size(), 2U);  // starts the interval of the rates
       n.clear_port_stats("ib0");
       EXPECT_EQ(n.links()[0].traffic.tx_packets, 0U);
       return n.ports()[0].traffic.tx_packets;

@@ -19,7 +19,7 @@ TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
     EXPECT_EQ(link.parameters.broadcast_mlid, 0xc000);
     const auto sa =
         ask<std::vector<SaInfo>>(node, [](Node& n) { return n.subnet_administration(); });
-    // The broadcast group, and those the node needs for its addresses.
+    // These are the broadcast group and the groups of the node's own addresses.
     ASSERT_GE(sa[0].groups.size(), 1U);
     for (const auto& group : sa[0].groups) EXPECT_EQ(group.members.size(), 1U);
   });
@@ -31,7 +31,7 @@ TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
         [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
     const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
     give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), mac));
-    // The node has to ask who the sender is before it can answer.
+    // The node has to resolve the sender before it can answer.
     std::optional<wire::EthArp> question;
     do {
       const auto frame = take(ethernet.from_node, 0x0806);
@@ -51,13 +51,13 @@ TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
   });
 }
 
-/// However short of packet buffers the node is, its neighbours find it: what it says itself has a
+/// Neighbours can find a node that has no packet buffers left, because its own messages use a
 /// reserve.
 TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
   run(config(), [this](Node& node) {
     EXPECT_TRUE(eventually(
         [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
-    // On the management lcore, whose cache is part of what there is.
+    // The mbufs are taken on the management lcore, because its mempool cache holds some of them.
     std::vector<rte_mbuf*> taken;
     ask<int>(node, [&taken](Node&) {
       rte_mempool* const pool = rte_mempool_lookup("ipoib_mbufs_0");
@@ -84,7 +84,7 @@ TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
   });
 }
 
-/// A packet to 239.1.2.3, in a frame.
+/// Returns a frame with a packet to 239.1.2.3.
 std::vector<std::byte> group_packet() {
   std::vector<std::byte> p(60, std::byte{0x42});
   wire::Ipv4Hdr ip{
@@ -94,8 +94,8 @@ std::vector<std::byte> group_packet() {
   return ethernet_frame(0x0800, p, wire::group_mac(wire::IpAddr::v4(0xef01'0203)));
 }
 
-/// A route for many groups forwards each stream from its first packet on, which the worker tells
-/// of.
+/// A route for many groups forwards each stream from its first packet on; the worker reports the
+/// stream.
 TEST_F(NodeTest, P06_StreamsOfAStaticRouteBecomeKnown) {
   NodeConfig c = config();
   c.multicast_routes = {{*wire::parse_prefix("239.0.0.0/8"), {}, "eth0", {"ib0"}}};
@@ -140,11 +140,11 @@ TEST_F(NodeTest, StatisticsCountFromTheLastClear) {
   });
 }
 
-// The cable's device counts frames, beside the reasons of the hca.
+// The ethdev of the HCA counts frames, in addition to the HCA's drop reasons.
 TEST_F(NodeTest, ExtendedStatisticsOfEveryInterfaceAndHca) {
   run(config(), [](Node& node) {
     ASSERT_TRUE(eventually([&] { return link_is_up(node); }));
-    // Neighbour discovery at least, as soon as the worker gets to it.
+    // The link sends at least neighbour discovery, soon after the worker starts.
     EXPECT_TRUE(eventually([&] { return xstat(node, "ib0", "tx_good_packets") > 0; }));
     EXPECT_EQ(xstat(node, "ib0", "rx_drop_ip_no_route"), 0);
     EXPECT_TRUE(eventually([&] { return xstat(node, "soft0", "tx_good_packets") > 0; }));
@@ -168,7 +168,7 @@ TEST_F(NodeTest, InterfacesGoDownAndUpByRequest) {
   });
 }
 
-// Neighbours and routes one by one, in order.
+// Neighbours and routes are listed by key, in order.
 TEST_F(NodeTest, NeighboursAndRoutesByKey) {
   run(config(), [](Node& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
@@ -267,7 +267,8 @@ TEST_F(NodeTest, SetUpFailuresSayWhatIsWrong) {
 
 struct NodeContractDeathTest : NodeTest {};
 
-// Others post() a task. Where that is not checked the answer might be made of changing rows.
+// Other threads post() a task. Without this check an answer might be made of rows that change
+// meanwhile.
 TEST_F(NodeContractDeathTest, OnlyItsOwnThreadAsksARunningNode) {
   run(config(), [](Node& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a node has its memory, on a machine with more NUMA nodes than this one: whatever a worker
-// uses is asked for on the node of its lcore. DPDK's functions note what they are asked; they are
-// linked before the library's own, which they call.
+// NUMA placement of a node's memory, on a simulated machine with more NUMA nodes than this one:
+// memory that a worker uses is requested on the NUMA node of its lcore. The DPDK functions here
+// record the requested node; they are linked before the library's own functions, which they call.
 #include <rte_lcore.h>
 #include <rte_lpm.h>
 #include <rte_malloc.h>
@@ -20,7 +20,7 @@
 namespace ipoib::mgmt {
 namespace {
 
-/// Each lcore is on a NUMA node of its own, of the same number.
+/// Each lcore is on its own NUMA node, which has the lcore's number.
 class Machine {
  public:
   static Machine& get() {
@@ -51,7 +51,7 @@ class Machine {
   std::map<std::string, std::set<int>> asked_;
 };
 
-/// The library's own.
+/// Returns the library's own function.
 template <class Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -137,7 +137,7 @@ rte_ring* rte_ring_create_elem(const char* name, unsigned size, unsigned count, 
 rte_mempool* rte_pktmbuf_pool_create(const char* name, unsigned n, unsigned cache,
                                      std::uint16_t private_size, std::uint16_t room, int socket) {
   Machine::get().note(name, socket);
-  // The library refuses a node that is not there.
+  // The library refuses a NUMA node that this machine does not have.
   rte_mempool* const pool = next<decltype(rte_pktmbuf_pool_create)>("rte_pktmbuf_pool_create")(
       name, n, cache, private_size, room, Machine::get().is_on() ? SOCKET_ID_ANY : socket);
   if (pool != nullptr) pool->socket_id = socket;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that make a node speak to itself, each of which once ended the process: sources that are
-// own addresses, and answers to hosts that are not there. IPv4 and IPv6.
+// Packets that make a node send to itself, each of which once ended the process: packets from own
+// addresses, and answers to absent hosts. IPv4 and IPv6.
 #include <algorithm>
 #include <string_view>
 
@@ -63,7 +63,7 @@ struct OwnSourceTest : NodeTest {
     NodeConfig c = NodeTest::config();
     c.ports[0].addresses.push_back(*wire::parse_prefix("fd00:1::1/64"));
     c.links[0].addresses.push_back(*wire::parse_prefix("fd00:a::1/64"));
-    // An absent host is given up after a tenth of a second.
+    // The node gives up an absent host after a tenth of a second.
     c.neighbour.retransmit = 100ms;
     c.neighbour.max_requests = 1;
     return c;
@@ -74,7 +74,7 @@ struct OwnSourceTest : NodeTest {
                    ethernet_frame(wire::parse_ip(packet.src)->is_v4() ? 0x0800 : 0x86dd,
                                   bytes_of(packet), mac));
   }
-  /// Own IPv6 addresses are used only when nobody else claimed them.
+  /// The node uses its own IPv6 addresses only after duplicate address detection.
   static bool is_ready(Node& node) {
     const auto ready = [](const auto& iface) {
       const auto& addresses = iface.ip6.addresses;
@@ -97,7 +97,7 @@ struct OwnSourceTest : NodeTest {
 
 TEST_F(OwnSourceTest, PacketsFromOwnAddressesAreMartian) {
   NodeConfig c = config();
-  c.routes = {{*wire::parse_prefix("10.9.0.0/16"), {}, true}};  // a blackhole
+  c.routes = {{*wire::parse_prefix("10.9.0.0/16"), {}, true}};  // blackhole
   const std::vector<Packet> packets = {
       {"ping", "192.168.1.1", "192.168.1.1", kIcmp},
       {"ping of another interface's address", "10.0.0.1", "192.168.1.1", kIcmp},
@@ -126,8 +126,8 @@ TEST_F(OwnSourceTest, PacketsFromOwnAddressesAreMartian) {
   });
 }
 
-// The answer to a ping from an address that nobody has waits for its neighbour and is given up;
-// nobody is told, as its sender is the node itself.
+// The answer to a ping from an absent host waits for its neighbour and is dropped. It causes no
+// ICMP error, because its sender is the node itself.
 TEST_F(OwnSourceTest, AnswersToAbsentHostsAreGivenUp) {
   run(config(), [this](Node& node) {
     ASSERT_TRUE(eventually([&] { return is_ready(node); }));
@@ -139,7 +139,6 @@ TEST_F(OwnSourceTest, AnswersToAbsentHostsAreGivenUp) {
   });
 }
 
-// A forwarded packet's sender is told.
 TEST_F(OwnSourceTest, SendersOfForwardedPacketsAreStillTold) {
   run(config(), [this](Node& node) {
     ASSERT_TRUE(eventually([&] { return is_ready(node); }));
@@ -155,7 +154,8 @@ TEST_F(OwnSourceTest, SendersOfForwardedPacketsAreStillTold) {
   });
 }
 
-// The generator's packets are the node's own: to an absent host, and to the node itself.
+// Generated packets have the node's own address as source. They go to an absent host, and to the
+// node itself.
 TEST_F(OwnSourceTest, GeneratedPacketsFromAnOwnAddress) {
   NodeConfig c = config();
   c.mode = ForwardMode::kTxonly;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who serves what and where its buffers are, on machines that are not there.
+// Assignment of interfaces to workers, and of mbufs to NUMA nodes, on machines that the test
+// invents.
 #include "lib/mgmt/placement.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace ipoib::mgmt {
 namespace {
 
-/// What waits in the rings and caches of a worker without others.
+/// Mbufs in the rings and caches of a single worker.
 constexpr unsigned kWorker = 8192 + 2 * kMbufCache;
 constexpr unsigned kManagement = 4096;
 
@@ -38,7 +39,7 @@ TEST(Placement, OneNodeHasOnePool) {
 
 TEST(Placement, BuffersAreOnTheNodeOfTheWorkerThatPolls) {
   NodeConfig c = ports(3, 2);
-  c.worker.assign["eth0"] = 1;  // eth1 is worker 1's by its turn, eth2 worker 0's
+  c.worker.assign["eth0"] = 1;  // eth1 is the next worker 1's, eth2 worker 0's
   const auto pools = plan_pools(c, {{1, 0}, 1});
   const unsigned rings = handoff_depth(2);
   ASSERT_EQ(pools.size(), 2U);
@@ -55,8 +56,8 @@ TEST(Placement, ManagementSharesWhereNoWorkerIsBesideIt) {
   EXPECT_EQ(pools[0].mbufs, 1024 + kWorker + kManagement);
 }
 
-/// Every packet that may lie between two workers has its buffer, or one that stands still would
-/// starve the others.
+/// Each packet that may wait between two workers has an mbuf of its own; otherwise a worker that
+/// hangs would starve the others.
 TEST(Placement, RingsBetweenWorkersAreCounted) {
   for (unsigned workers = 1; workers <= 32; ++workers) {
     const Topology topology{std::vector<int>(workers, 0), 0};

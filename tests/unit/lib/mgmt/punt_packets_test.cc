@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that management answers, holds and sends: long ones, shared ones, and those of a node
-// whose packet buffers are used up.
+// Packets that management answers, holds and sends: long packets, shared ones, and packets of a
+// node without free packet buffers.
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
@@ -29,7 +29,7 @@ using DownKind = msg::Down::Kind;
 constexpr unsigned kPool = 255, kReserve = 31, kMaxHeld = 64;
 constexpr std::uint16_t kRoom = 2048;
 
-/// A message that went down, its packet as octets.
+/// A message to a worker, with its packet as octets.
 struct Sent {
   msg::Down message;
   Bytes bytes;
@@ -74,7 +74,8 @@ class PuntPackets : public testing::Test,
   void set(const table::Delivery&) override {}
   void remove(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}
 
-  /// In segments of so many octets; each mbuf full to its end, as devices leave them.
+  /// Returns a packet in segments of up to `segment` octets. Each mbuf is full to its end, as
+  /// devices leave them.
   rte_mbuf* mbuf(const Bytes& bytes, std::size_t segment = kRoom) {
     rte_mbuf* head = nullptr;
     for (std::size_t at = 0; at < bytes.size(); at += segment) {
@@ -91,7 +92,7 @@ class PuntPackets : public testing::Test,
     }
     return head;
   }
-  /// A ping of `octets` in all, or the answer to it.
+  /// Returns an echo request of `octets` octets in total, or the reply to it.
   static Bytes echo4(std::size_t octets, bool reply = false) {
     Bytes out(octets, std::byte{0x42});
     const std::uint32_t here = 0xc0a8'0101, there = 0xc0a8'0105;
@@ -157,7 +158,7 @@ class PuntPackets : public testing::Test,
   std::uint64_t drops(Drop reason) {
     return interfaces_.find(table::InterfaceId{0})->drops.get(reason);
   }
-  /// Takes all mbufs of the pool until it is given them back.
+  /// Takes all mbufs of the pool until give_back().
   std::vector<rte_mbuf*> drain() {
     std::vector<rte_mbuf*> all;
     while (rte_mbuf* m = rte_pktmbuf_alloc(pool_)) all.push_back(m);
@@ -177,7 +178,8 @@ class PuntPackets : public testing::Test,
   std::optional<Punt> punt_;
 };
 
-/// As they come over a connection: in segments, of which none has room for another.
+/// The requests are segmented like packets of a connection, and no segment has room for more
+/// octets.
 TEST_F(PuntPackets, LongPingsAreAnswered) {
   for (const std::size_t octets : {60U, 2048U, 2049U, 4200U, 9000U, 65'520U}) {
     for (const std::size_t segment : {std::size_t{kRoom}, std::size_t{1000}}) {
@@ -208,7 +210,7 @@ TEST_F(PuntPackets, NothingIsAnsweredToAnOwnAddress) {
   EXPECT_EQ(drops(Drop::kIpMartianSource), 1U);
 }
 
-/// Of an echo request that others have too, only a copy is changed.
+/// A shared echo request is not changed; the answer is a copy of it.
 TEST_F(PuntPackets, SharedPacketsStayAsTheyAre) {
   const Bytes ping = echo4(100);
   rte_mbuf* const m = mbuf(ping);
@@ -233,7 +235,8 @@ TEST_F(PuntPackets, ALongAnswerWithoutMbufsIsCounted) {
   give_back(taken);
 }
 
-/// ARP, neighbour discovery, ICMP errors: what the node lives on goes out all the same.
+/// The reserve lets the node send the messages that it depends on: ARP, neighbour discovery, ICMP
+/// errors.
 TEST_F(PuntPackets, OwnPacketsHaveAReserve) {
   std::vector<rte_mbuf*> taken = drain();
   punt_->send_raw(0, 5, 0xffffff, Bytes(60));
@@ -241,7 +244,7 @@ TEST_F(PuntPackets, OwnPacketsHaveAReserve) {
   EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve - 2);
   EXPECT_EQ(sent().size(), 2U);
   EXPECT_EQ(punt_->counters().no_mbuf, 0U);
-  // It ends, too; then packets are counted.
+  // The reserve runs out, too; then losses are counted.
   for (unsigned i = 0; i < kReserve + 5; ++i) punt_->send_raw(0, 5, 0xffffff, Bytes(60));
   EXPECT_EQ(sent().size(), kReserve);
   EXPECT_EQ(punt_->counters().no_mbuf, 5U);
@@ -257,7 +260,7 @@ TEST_F(PuntPackets, ErrorsAreToldOutOfTheReserve) {
   give_back(taken);
 }
 
-/// While there are others, the reserve is left alone.
+/// The reserve is used only when the pool is empty.
 TEST_F(PuntPackets, TheReserveIsTheLastToGo) {
   for (unsigned i = 0; i < kPool; ++i) punt_->send_raw(0, 5, 0xffffff, Bytes(60));
   EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve);
@@ -277,8 +280,8 @@ TEST_F(PuntPackets, HeldPacketsGoOnByTheirIngress) {
   EXPECT_EQ(down[1].message.in, table::kNoInterface);
 }
 
-/// One interface fills half of what there is, the next gets half of the rest, and so on: none is
-/// shut out by others. Segments count, not packets.
+/// One interface can hold half of the limit, the next one half of the rest, and so on, so that none
+/// is shut out. The limit counts segments, not packets.
 TEST_F(PuntPackets, HeldPacketsLeaveRoomForOthers) {
   const auto fill = [this](table::InterfaceId out, std::size_t octets) {
     for (unsigned n = 0;; ++n) {
@@ -297,7 +300,7 @@ TEST_F(PuntPackets, HeldPacketsLeaveRoomForOthers) {
   for (const auto& slot : interfaces_) held += slot->held;
   EXPECT_LE(held, kMaxHeld);
   EXPECT_EQ(drops(Drop::kNeighbourPending), 1U);
-  // What is let go makes room.
+  // Released packets make room.
   for (const link::HeldPacket m : controls_[0].held)
     punt_->send_routed(reinterpret_cast<rte_mbuf*>(m));
   controls_[0].held.clear();
@@ -305,8 +308,8 @@ TEST_F(PuntPackets, HeldPacketsLeaveRoomForOthers) {
   EXPECT_GT(fill(2, 100), kMaxHeld / 8);
 }
 
-/// RFC 1812 §5.2.7.2: to the host, for the host, from the address of the subnet that it shares
-/// with the next hop.
+/// RFC 1812 §5.2.7.2: a redirect goes to the host, about one destination host, from the own address
+/// of the subnet that the host shares with the next hop.
 TEST_F(PuntPackets, RedirectsAreTold) {
   const auto udp = [](std::uint32_t src) {
     Bytes out = echo4(60);
@@ -330,12 +333,12 @@ TEST_F(PuntPackets, RedirectsAreTold) {
   EXPECT_EQ(Bytes(told[0].bytes.begin() + 28, told[0].bytes.end()), udp(0xc0a8'0105));
   EXPECT_EQ(wire::read<wire::Ipv4Hdr>(told[1].bytes)->src.host(), 0x0a09'0001U);
 
-  // Another subnet of the same link, or none of this node's.
+  // The next hop is on another subnet of the same link, or the host is on no subnet of this node.
   handle(Kind::kRedirectWanted, mbuf(udp(0xc0a8'0105)), 0, "10.9.7.7");
   handle(Kind::kRedirectWanted, mbuf(udp(0xac10'0001)), 0, "192.168.1.9");
   EXPECT_TRUE(sent().empty());
   EXPECT_EQ(punt_->counters().icmp_suppressed, 2U);
-  // One host is told at a limited rate.
+  // Redirects to one host are rate-limited.
   for (int i = 0; i < 100; ++i)
     handle(Kind::kRedirectWanted, mbuf(udp(0xc0a8'0106)), 0, "192.168.1.9");
   EXPECT_LE(sent().size(), 10U);

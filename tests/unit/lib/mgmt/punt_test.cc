@@ -59,7 +59,7 @@ class PuntTest : public testing::Test,
   void set(const table::Delivery&) override {}
   void remove(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}
 
-  /// UDP.
+  /// Returns a UDP packet.
   rte_mbuf* packet(const char* from, const char* to) {
     const wire::IpAddr src = *wire::parse_ip(from), dst = *wire::parse_ip(to);
     rte_mbuf* const m = rte_pktmbuf_alloc(pool_);
@@ -99,7 +99,8 @@ class PuntTest : public testing::Test,
   static bool is_v6(const rte_mbuf* m) {
     return m != nullptr && rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->version() == 6;
   }
-  /// Messages that went down since; their packets are freed.
+  /// Returns the number of messages sent to the worker since the last call, and frees their
+  /// packets.
   unsigned sent() {
     unsigned n = 0;
     msg::Down down;
@@ -118,8 +119,8 @@ class PuntTest : public testing::Test,
   std::optional<Punt> punt_;
 };
 
-// Whatever the kind, a message that names no interface, or one that does not exist, is counted and
-// its packet comes back to the pool.
+// A message of any kind that names no interface, or one that does not exist, is counted, and its
+// packet returns to the pool.
 TEST_F(PuntTest, MessagesThatNameNoInterfaceAreCountedAndFreed) {
   std::uint64_t lost = 0;
   for (const Kind kind : kKinds) {
@@ -138,7 +139,8 @@ TEST_F(PuntTest, MessagesThatNameNoInterfaceAreCountedAndFreed) {
   }
 }
 
-// The same kinds by an interface that exists: every packet is answered, held or freed.
+// The messages are of the same kinds, from an existing interface: each packet is answered, held or
+// freed.
 TEST_F(PuntTest, MessagesOfAnInterfaceLeaveNothingBehind) {
   for (const Kind kind : kKinds)
     for (const bool v6 : {false, true})
@@ -148,7 +150,8 @@ TEST_F(PuntTest, MessagesOfAnInterfaceLeaveNothingBehind) {
                                              : packet("192.168.1.5", "192.168.1.1"));
   EXPECT_EQ(punt_->drops().get(Drop::kLocalFromSelf), 0U);
   EXPECT_EQ(control_.held.size(), 2U);
-  // Port unreachable for kLocal and kMembership, the errors that were asked for, and a redirect.
+  // The messages are a port unreachable for each kLocal and kMembership, the requested ICMP errors,
+  // and a redirect.
   EXPECT_EQ(sent(), 7U);
 }
 
@@ -163,7 +166,7 @@ TEST_F(PuntTest, NothingIsToldToAnOwnAddress) {
   EXPECT_EQ(punt_->counters().icmp_sent, 0U);
 }
 
-// A packet of this node that waited for its neighbour in vain.
+// These packets of this node itself have waited for their neighbour until it failed.
 TEST_F(PuntTest, OwnPacketsThatWaitedInVainAreCountedAndToldToNobody) {
   for (rte_mbuf* m : {packet("192.168.1.1", "192.168.1.9"), packet("fd00:1::1", "fd00:1::9")}) {
     fabric::meta_of(m).held = {table::kNoInterface, table::kNoInterface, false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers and pointers that workers know things by are used again only when nothing names what they
-// stood for before.
+// Numbers and pointers that workers use as references are used again only after no packet or
+// message refers to their former meaning.
 #include "lib/mgmt/retirement.h"
 
 #include <random>
@@ -13,8 +13,9 @@ namespace {
 
 using RetirementTest = RetirementWorld;
 
-// The ring between two workers holds more than a worker takes at once: workers have been quiescent
-// since the handle went, and packets that carry its number still wait.
+// The ring between two workers holds more packets than a worker takes in one loop. Although all
+// workers have been quiescent since the handle was freed, packets with its number still wait in the
+// ring.
 TEST_F(RetirementTest, HandleOfPacketsThatWaitBetweenWorkersIsNotUsedAgain) {
   ASSERT_TRUE(learn(2));
   turn();
@@ -44,7 +45,7 @@ TEST_F(RetirementTest, HandleOfPacketsThatWaitBetweenWorkersIsNotUsedAgain) {
   EXPECT_EQ(known(6).ah, before) << "it comes back";
 }
 
-// A worker applies messages before it takes what others handed over.
+// A worker applies messages before it takes packets that other workers handed over.
 TEST_F(RetirementTest, NeighbourOfPacketsThatWaitBetweenWorkersIsNotUsedAgain) {
   ASSERT_TRUE(learn(2, true));
   turn();
@@ -62,7 +63,7 @@ TEST_F(RetirementTest, NeighbourOfPacketsThatWaitBetweenWorkersIsNotUsedAgain) {
   EXPECT_EQ(workers.all()[1].worker->counters(fwd::test::kIb0).drops.get(Drop::kNeighbourGone), 3U);
 }
 
-// What management sends itself waits behind messages, of which a worker takes 32 a loop.
+// Packets that management itself sends wait behind messages, of which a worker takes 32 per loop.
 TEST_F(RetirementTest, OwnPacketsBehindManyMessagesAreWaitedFor) {
   ASSERT_TRUE(learn(2));
   for (int i = 0; i < 100; ++i) send_own(2);
@@ -125,7 +126,7 @@ TEST_F(RetirementTest, WorkerThatHangsOnlyDelaysReuse) {
   EXPECT_TRUE(learn(2));
 }
 
-// Everything in random order, from seeds; now and then a worker hangs for a while.
+// All actions occur in random order, from seeds; sometimes a worker hangs for a while.
 TEST_F(RetirementTest, NoPacketReachesAPeerThatItWasNotSentTo) {
   unsigned refused = 0;
   for (unsigned seed = 1; seed <= 150 && !HasFailure(); ++seed) {

@@ -37,16 +37,17 @@ Bytes packet_for(unsigned peer) {
   return Ip4{.src = "172.16.0.9", .dst = to}.bytes();
 }
 
-/// Links in connected mode have one each, as each link's is one worker's; nothing comes in by it.
+/// The receive queue of a link in connected mode. Each link has its own, because each is polled by
+/// one worker. It receives no packets.
 class NoReceiveQueue final : public fabric::ReceiveQueue {
  public:
   NoReceiveQueue()
       : ReceiveQueue{
             [](ReceiveQueue&, rte_mbuf**, std::uint16_t) noexcept -> std::uint16_t { return 0; }} {}
 };
-std::array<NoReceiveQueue, 2> receive_queues;  // kIb0, kIb1
+std::array<NoReceiveQueue, 2> receive_queues;  // of kIb0 and kIb1
 
-/// LID that a handle leads to; 0: nowhere.
+/// Returns the LID to which a handle leads, or 0 if there is no such handle.
 unsigned destination(const soft::AhTable& handles, fabric::AhIndex ah) {
   const soft::AhTemplate* slot = nullptr;
   if (handles.view().find(ah, slot).head_len == 0) return 0;
@@ -57,7 +58,7 @@ unsigned destination(const soft::AhTable& handles, fabric::AhIndex ah) {
 
 }  // namespace
 
-/// The connection to one peer. Its memory stays, so that use after its end is seen.
+/// The connection to one peer. Its memory is kept after its end, so that later use is detected.
 class RetirementWorld::Queue final : public fabric::ConnectedQueue {
  public:
   Queue(RetirementWorld& world, unsigned peer)
@@ -98,7 +99,7 @@ void RetirementWorld::SetUp() {
     rte_ring* const ring = rte_ring_create(fmt::format("retirement{}", i).c_str(), kRingSize,
                                            SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
     ASSERT_NE(ring, nullptr);
-    // Places in it begin anew soon.
+    // The ring's 32-bit positions wrap around soon.
     for (rte_ring_headtail* end : {&ring->prod, &ring->cons}) {
       end->head = 0xffff'ff80;
       end->tail = 0xffff'ff80;

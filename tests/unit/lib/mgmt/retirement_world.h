@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Three workers, stepped one by one, and the parts of a management lcore that give names away: who
-// sends what to whom is checked at the moment at which it leaves.
+// Three workers, stepped one by one, and the parts of a management lcore that assign numbers and
+// pointers. Each packet is checked when it leaves: it must go to the peer to which it was sent.
 //
-// Worker 0 owns eth0 and eth1, worker 1 ib0, worker 2 ib1. Peer p lives on ib0 when p is even, else
-// on ib1; its address is 10.0.0.(p+2) or 10.1.0.(p+2), its LID 0x100 + p, its QPN 0x200 + p.
+// Worker 0 owns eth0 and eth1, worker 1 ib0, worker 2 ib1. Peer p is on ib0 if p is even, else on
+// ib1; its address is 10.0.0.(p+2) or 10.1.0.(p+2), its LID 0x100 + p, its QPN 0x200 + p.
 #pragma once
 
 #include <rte_ring.h>
@@ -25,29 +25,29 @@ class RetirementWorld : public fwd::test::World {
  protected:
   static constexpr unsigned kWorkers = 3;
   static constexpr unsigned kPeers = 24;
-  static constexpr std::uint32_t kNumbers = 12;  ///< Of neighbours.
-  static constexpr unsigned kRingSize = 256;     ///< Between workers.
+  static constexpr std::uint32_t kNumbers = 12;  ///< Neighbour numbers.
+  static constexpr unsigned kRingSize = 256;     ///< Places of a ring between workers.
 
   RetirementWorld();
   ~RetirementWorld() override;
   void SetUp() override;
   void TearDown() override;
 
-  // Management. A peer that is known has a neighbour's number and an address handle, and where it
-  // is connected, a queue.
-  /// False: no number is to be had.
+  // Management: a known peer has a neighbour number, an address handle and, if it is connected, a
+  // queue.
+  /// Returns false if there is no free number.
   bool learn(unsigned peer, bool connected = false);
   void forget(unsigned peer);
   [[nodiscard]] bool knows(unsigned peer) const { return known_.count(peer) != 0; }
-  /// What the loop of the management lcore does.
+  /// Runs one iteration of the management loop.
   void turn();
-  /// A packet that management sends itself, by the address handle.
+  /// Sends a packet of management itself, with the peer's address handle.
   void send_own(unsigned peer);
 
-  // Workers.
+  // Workers:
   void step(unsigned worker);
   void step_all();
-  /// As many as the wire, and the mempool, have room for.
+  /// Receives as many of these packets as the wire and the mempool have room for.
   void receive_for(unsigned peer, unsigned packets, table::InterfaceId by = fwd::test::kEth0);
   [[nodiscard]] unsigned waiting(unsigned from, unsigned to) const {
     return rte_ring_count(between_[from * kWorkers + to]);
@@ -64,22 +64,22 @@ class RetirementWorld : public fwd::test::World {
   std::unique_ptr<WorkerRetirement> retirement;
   std::unique_ptr<NeighbourDirectory> directory;
   std::unique_ptr<soft::AhTable> handles;
-  unsigned arrived = 0;  ///< Packets that left for the peer they were sent to.
-  unsigned lost = 0;     ///< Packets whose address handle was gone.
+  unsigned arrived = 0;  ///< Packets sent to the right peer.
+  unsigned lost = 0;     ///< Packets whose address handle no longer existed.
 
  private:
   class Queue;
 
   void make_worker(unsigned number);
   void look_at_links();
-  /// Where the packet goes, it must be going to.
+  /// Checks that the packet's destination is this peer.
   void leaves(const fwd::test::Bytes& frame, unsigned peer);
 
   InterfaceTable interfaces_;
   std::unique_ptr<Punt> punt_;
   fabric::PortAttr port_;
   std::array<rte_ring*, kWorkers * kWorkers> between_{};
-  unsigned on_wire_ = 0;  ///< Packets for eth0.
+  unsigned on_wire_ = 0;  ///< Packets that wait on eth0's wire.
   std::map<unsigned, Known> known_;
   std::vector<std::unique_ptr<Queue>> queues_;
   fabric::Retired<fabric::ConnectedQueue*> old_queues_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node in virtual time: this thread makes its turns, its worker's loops and the time.
+// A node in virtual time: this thread runs the management loop and the worker's loops, and sets the
+// time.
 #include "lib/mgmt/stepped_node.h"
 
 #include <rte_cycles.h>
@@ -28,7 +29,7 @@ struct SteppedNodeTest : NodeTest {
     (*node)->start();
     return std::move(*node);
   }
-  /// Turns and loops, 10 ms apart.
+  /// Runs the loops of management and worker every 10 ms.
   static void pass(SteppedNode& node, Duration d) {
     for (const TimePoint end = node.now() + d; node.now() < end;) {
       test_tsc += rte_get_tsc_hz() / 100;
@@ -42,7 +43,7 @@ struct SteppedNodeTest : NodeTest {
     pass(node, 1s);
     EXPECT_TRUE(node.has_left());
   }
-  /// The next frame of the type; empty: none was sent.
+  /// Returns the next frame of the type, or an empty one if there is none.
   static std::vector<std::byte> sent(rte_ring* ring, std::uint16_t ether_type) {
     void* m = nullptr;
     while (rte_ring_dequeue(ring, &m) == 0) {
@@ -69,7 +70,7 @@ TEST_F(SteppedNodeTest, AnswersAPingAndForgetsWhoAskedWhenMinutesHavePassed) {
   pass(*node, 50ms);
   EXPECT_FALSE(sent(ethernet.from_node, 0x0800).empty());
   EXPECT_EQ(node->node().neighbour_keys("eth0").size(), 1U);
-  pass(*node, 600s);  // unused for 300 s
+  pass(*node, 600s);  // the entry ends after 300 s without use
   EXPECT_TRUE(node->node().neighbour_keys("eth0").empty());
   leave(*node);
 }
@@ -87,7 +88,7 @@ TEST_F(SteppedNodeTest, EveryPacketIsUnderOneCounter) {
   EXPECT_GT(before.sent, 0U);
   const wire::MacAddr own = node->node().ports()[0].mac;
 
-  // The reply waits for its neighbour: it came, and went nowhere yet.
+  // The reply waits for its neighbour, so its packet has arrived and not yet left.
   give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), own));
   pass(*node, 50ms);
   PacketBalance b = node->packet_balance();
@@ -102,7 +103,7 @@ TEST_F(SteppedNodeTest, EveryPacketIsUnderOneCounter) {
   EXPECT_EQ(b.dropped, before.dropped);
   EXPECT_EQ(node->unfinished().held, 0U);
 
-  // Nobody wants the first; the second is there when the device stops.
+  // The first frame has an unknown type; the second one waits in the device when it stops.
   give(ethernet.to_node, ethernet_frame(0x1234, echo_request(), own));
   b = balance();
   EXPECT_EQ(b.dropped, before.dropped + 1);
@@ -131,7 +132,7 @@ TEST_F(SteppedNodeTest, TimeStandsStillBetweenSteps) {
   leave(*node);
 }
 
-// One thread plays the management lcore and the workers in turn.
+// One thread acts as the management lcore and the workers in turn.
 TEST_F(SteppedNodeTest, EachStepIsMadeInItsRole) {
   const auto node = make(config());
   LcoreRole in_turn;

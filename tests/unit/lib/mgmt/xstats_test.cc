@@ -42,7 +42,7 @@ TEST(Xstats, OfALink) {
   EXPECT_FALSE(value_of(rows, "rx_drop_ib_icrc")) << "its hca does";
 }
 
-// What the device counts beyond our own names is shown as it is; no name comes twice.
+// Counters of the device without a counterpart of ours are shown as they are; no name occurs twice.
 TEST(Xstats, OfAPortWithThoseOfItsDevice) {
   const std::vector<Xstat> device = {{"rx_good_packets", 99}, {"rx_phy_crc_errors", 6}};
   const auto rows = interface_xstats(Place::kPort, some_traffic(), {1, 2, 3}, device);
@@ -67,7 +67,7 @@ TEST(Xstats, OfAnHcaWithThoseOfItsCable) {
   EXPECT_FALSE(value_of(rows, "rx_drop_ip_no_route"));
 }
 
-// Each reason is possible somewhere, so none can hide.
+// Each reason appears in at least one place.
 TEST(Xstats, EveryReasonHasAPlace) {
   for (std::size_t i = 0; i < kDropCount; ++i) {
     bool found = false;
