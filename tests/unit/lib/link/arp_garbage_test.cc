@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ARP of every length and content changes nothing but counters, or makes entries that are sound.
+// ARP packets of every length and content change only counters, or create sound entries.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -56,7 +56,7 @@ TEST(ArpGarbage, EveryTruncationOfAGoodRecordIsInvalid) {
     b.link.on_arp(std::span<const std::byte>{wire::bytes_of(arp)}.first(len), 0, 0, b.now);
   EXPECT_EQ(b.link.counters().arp_invalid, sizeof arp);
   EXPECT_TRUE(b.sink.indexes.empty());
-  // Octets behind the record are padding.
+  // Octets after the record are padding.
   std::vector<std::byte> padded(100, std::byte{0xee});
   std::memcpy(padded.data(), &arp, sizeof arp);
   b.link.on_arp(padded, 0, 0, b.now);
@@ -64,8 +64,8 @@ TEST(ArpGarbage, EveryTruncationOfAGoodRecordIsInvalid) {
   EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
 }
 
-/// Good records with some octets changed: whatever they do, every entry stays sound (the fakes
-/// check handles and packets), the own address is never learned, and all ends with nothing left.
+/// Good records arrive with some changed octets. Every entry stays sound (the fakes check handles
+/// and packets), the link never learns its own address, and nothing is left at the end.
 TEST(ArpGarbage, MutatedRecordsLeaveASoundLink) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     LinkBench b{LinkBench::default_config(), seed};
@@ -117,7 +117,7 @@ TEST(ArpGarbage, FloodOfStrangersIsBoundedInQueriesAndEntries) {
     EXPECT_LE(b.sink.indexes.size(), 1000U);
     if (i % 100 == 0) b.run_for(10ms);
   }
-  // At most as many as the client has open at a time, one after the other.
+  // The client has at most 32 queries open at a time.
   EXPECT_LE(static_cast<double>(b.sa.path_queries.size()),
             32 * (std::chrono::duration<double>(b.now - begin) / 5ms + 2));
   b.link.stop(b.now);

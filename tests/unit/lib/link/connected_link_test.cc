@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An IPoIB link with connected mode: what its address says, when it asks, how its neighbours are
-// installed. The peer is a communication manager that accepts. Names of tests are those of
+// An IPoIB link with connected mode: the flags in its address, its requests, and the entries of its
+// neighbours. The peer is a communication manager that accepts. Names of tests are those of
 // tests/requirements.md.
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
       deliver();
     }
   }
-  /// The peer is resolved, and packets go there.
+  /// Resolves the peer if necessary, and keeps its entry in use.
   void talk(Duration d) {
     if (!b.sink.valid(kPeer)) {
       b.want(kPeer);
@@ -145,7 +145,7 @@ TEST_F(ConnectedLink, C12_NeighbourGoesByUdThenByItsConnection) {
   EXPECT_EQ(req->primary.local_gid, b.actions.attr.gid());
   EXPECT_EQ(req->pkey.host(), 0xffff);
 
-  // C-15: the queue pair fails; packets go by UD at once, and then by a new one.
+  // C-15: the queue pair fails. Packets use UD at once, and later a new queue pair.
   const auto qpn = n->queue->qpn();
   b.link.connections()->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, b.now);
   EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kUd);
@@ -155,14 +155,14 @@ TEST_F(ConnectedLink, C12_NeighbourGoesByUdThenByItsConnection) {
   EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
 }
 
-// It comes back with another queue pair on the same port, and does not ask itself.
+// The peer returns with another queue pair on the same port, and does not send a request itself.
 TEST_F(ConnectedLink, C16_RestartedPeerIsAskedByItsNewName) {
   talk(3s);
   ASSERT_TRUE(established);
   established = false;
   hw.qpn = wire::Be24{kPeerQpn + 1};
   listen(kPeerQpn + 1);
-  run_for(2s);  // an address that has just changed is not left again
+  run_for(2s);  // an address that has just changed does not change again at once
   b.hear_reply(hw, "10.0.0.2");
   EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kUd) << "at once";
   EXPECT_EQ(b.sink.find(kPeer)->qpn, kPeerQpn + 1);
@@ -191,7 +191,7 @@ TEST_F(ConnectedLink, MtuOfTheLinkBoundsItsConnectionsToo) {
   EXPECT_EQ(b.link.mtu(), 2044);
 }
 
-/// Whatever way unicast IP goes, ARP goes to the peer's UD queue pair.
+/// ARP goes to the peer's UD queue pair, even while unicast IP uses a connection.
 TEST_F(ConnectedLink, C10_ArpIsSentByUdWhileTheConnectionStands) {
   talk(3s);
   ASSERT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connected mode with peers that lie, fail, restart, and wires that lose. Names of tests are those
-// of tests/requirements.md.
+// Connected mode with peers that lie, fail or restart, and with MADs that are lost. Names of tests
+// are those of tests/requirements.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ TEST(ConnectionFaults, C14_SilentPeerIsAskedFewerAndFewerTimes) {
   a.talk(dead);
   dead.kill();
   world.run_for(600s);
-  // Each attempt is repeated cm_retries times.
+  // Each attempt sends its request again cm_retries times.
   EXPECT_LE(requests(world), 5U * 20U);
   EXPECT_GE(requests(world), 5U * 8U);
   EXPECT_LE(a.queues(), 1U);
@@ -109,7 +109,7 @@ TEST(ConnectionFaults, C16_RestartedPeerReplacesWhatItForgot) {
     b.meet(a);
     if (restarted_asks)
       b.talk(a);
-    else  // its RC is told that nobody is there
+    else  // the RC queue pair reports that its peer does not answer
       a.connections->on_queue_event({a.up().at(0).qpn, fabric::QueueEvent::Kind::kError},
                                     world.now);
     world.run_for(5s);
@@ -120,8 +120,8 @@ TEST(ConnectionFaults, C16_RestartedPeerReplacesWhatItForgot) {
   }
 }
 
-/// Nothing on UC says that the peer has restarted. It is asked while it says nothing; one that is
-/// merely silent keeps its connection.
+/// UC does not report that the peer has restarted. The link therefore asks a peer that sends no
+/// packets; a peer that is only silent keeps its connection.
 TEST(ConnectionFaults, C15_C16_RestartedPeerOfOneWayUcIsNoticed) {
   for (const bool passive : {false, true}) {
     SCOPED_TRACE(passive);
@@ -192,7 +192,7 @@ TEST(ConnectionFaults, RequestsOfNobody) {
   EXPECT_EQ(b.queues(), 0U);
 }
 
-/// Any loss, delay, disorder and restarts; then peace. Source: C-02, C-05, C-06, C-16.
+/// Loss, delay, disorder and restarts occur at random, and end. Source: C-02, C-05, C-06, C-16.
 void live(std::uint64_t seed) {
   World world{seed};
   world.loss = static_cast<double>(seed % 5) * 0.08;
@@ -228,7 +228,8 @@ void live(std::uint64_t seed) {
     }
     world.run_for(std::chrono::milliseconds(world.pick(3000)));
   }
-  // Peace: what leads nowhere is seen as a queue pair sees it, by retries that end.
+  // All faults have ended. A queue pair whose peer no longer exists fails, as it would after its
+  // retries.
   world.loss = 0;
   for (const auto& side : world.sides) {
     if (side->alive()) continue;

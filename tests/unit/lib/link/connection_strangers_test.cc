@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connected mode against peers and strangers that lie: what is refused, with which reason, under
-// which counter, and that nothing is left of it. Names of tests are those of tests/requirements.md.
+// Connected mode against peers and strangers that lie: each refusal has its reason and its counter,
+// and leaves nothing behind. Names of tests are those of tests/requirements.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using table::NeighbourMode;
 using wire::CmAttr;
 using wire::RejReason;
 
-/// Messages of one kind that were sent.
+/// Returns the sent messages of one kind.
 template <class Message>
 std::vector<Message> all_sent(const World& world) {
   std::vector<Message> found;
@@ -24,7 +24,7 @@ std::vector<Message> all_sent(const World& world) {
   return found;
 }
 
-/// From here on messages of this kind are changed on their way.
+/// Changes all messages of this kind on their way, from now on.
 template <class Message, class Change>
 void change_each(World& world, Change change) {
   world.meddle = [change](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
@@ -48,13 +48,13 @@ ConnectionConfig never_idle() {
   return config;
 }
 
-/// The first side, which has an established connection with the second; the third is to do harm.
+/// Side `a` has an established connection with side `b`; side `m` is the attacker.
 struct Strangers : testing::Test {
   World world;
   Side& a = world.add(never_idle());
   Side& b = world.add(never_idle());
   Side& m = world.add(never_idle());
-  std::uint32_t qpn = 0;  ///< Of the first side's connection.
+  std::uint32_t qpn = 0;  ///< QPN of the connection at `a`.
 
   void SetUp() override {
     a.meet(b);
@@ -64,7 +64,7 @@ struct Strangers : testing::Test {
     world.run_for(10s);
     qpn = a.up().at(0).qpn;
   }
-  /// The connection stands, and all else is given back in the end.
+  /// Checks that the connection still exists, and that everything else is released in the end.
   void TearDown() override {
     expect_untouched();
     world.meddle = nullptr;
@@ -85,13 +85,13 @@ struct Strangers : testing::Test {
     const auto rejs = all_sent<wire::CmRej>(world);
     return rejs.empty() ? RejReason::kNone : rejs.back().why();
   }
-  /// The third side asks with a request changed like this.
+  /// Returns the reason with which `a` rejects a request of `m` that was changed in this way.
   template <class Change>
   RejReason reason_for(Change change) {
     change_each<wire::CmReq>(world, change);
     world.sent.clear();
     m.talk(a);
-    world.run_for(70s);  // past any back-off
+    world.run_for(70s);  // longer than any back-off
     m.talk(a, false);
     world.run_for(70s);
     return last_reason();
@@ -115,7 +115,7 @@ TEST_F(Strangers, C04_PrivateDataThatCannotBe) {
   EXPECT_EQ(reason_for([](wire::CmReq& req) { std::ranges::fill(req.private_data, std::byte{}); }),
             RejReason::kConsumer);
   EXPECT_GE(a.connections->counters().bad_private_data, 3U);
-  // Reserved and all behind it is ignored.
+  // The reserved octet and all octets after the record are ignored.
   EXPECT_EQ(reason_for([](wire::CmReq& req) {
               std::ranges::fill(req.private_data, std::byte{0xff});
               const auto said = wire::IpoibCmPrivate::of(0x43, 65'524);
@@ -125,7 +125,7 @@ TEST_F(Strangers, C04_PrivateDataThatCannotBe) {
             RejReason::kNone);
 }
 
-/// A reply that makes no sense is rejected, its queue given back, and traffic stays with UD.
+/// An invalid reply is rejected, its queue is destroyed, and traffic continues to use UD.
 TEST_F(Strangers, C04_RepliesThatCannotBe) {
   const auto reply = [this](RejReason expected, auto change) {
     change_each<wire::CmRep>(world, change);
@@ -151,7 +151,7 @@ TEST_F(Strangers, C02_C14_ARejectionWithAnyReasonLeavesUd) {
   m.connections->stop(world.now);
   for (std::uint16_t reason = 0; reason <= 36; ++reason) {
     SCOPED_TRACE(reason);
-    // Whoever asks is rejected: nobody listens, and the reason is changed on its way.
+    // Requests are rejected because no service listens; the reason is changed on its way.
     change_each<wire::CmRej>(world, [reason](wire::CmRej& rej) { rej.reason.set(reason); });
     world.sent.clear();
     a.meet(m, wire::LinkAddr::kFlagRc);
@@ -168,7 +168,7 @@ TEST_F(Strangers, C02_C14_ARejectionWithAnyReasonLeavesUd) {
   }
 }
 
-/// A request that says to be of a peer, from where that peer is not.
+/// A request in the name of a peer arrives from another port than the peer's.
 TEST_F(Strangers, C16_NobodyElseEndsAConnection) {
   const auto as_the_peer = [this](wire::CmReq& req) {
     req.primary.local_gid = b.address().gid;
@@ -177,7 +177,7 @@ TEST_F(Strangers, C16_NobodyElseEndsAConnection) {
   EXPECT_EQ(reason_for(as_the_peer), RejReason::kConsumer);
   EXPECT_GT(a.connections->counters().elsewhere, 0U);
   expect_untouched();
-  // And of its channel adapter and queue pair.
+  // The request also carries the peer's channel adapter GUID and queue pair number.
   const std::uint32_t theirs = b.up().at(0).qpn;
   const std::uint64_t guid = a.manager->connections().all().begin()->second.remote_guid;
   EXPECT_EQ(reason_for([&](wire::CmReq& req) {
@@ -189,7 +189,8 @@ TEST_F(Strangers, C16_NobodyElseEndsAConnection) {
   EXPECT_GT(a.manager->counters().refused_stale, 0U);
 }
 
-/// State is bounded, the oldest that never got ready makes way, and who stands stays.
+/// State is bounded: the oldest connections that never became ready are dropped, and established
+/// ones stay.
 TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
   ConnectionConfig few = rc();
   few.max_connections = 8;
@@ -203,7 +204,8 @@ TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
 
   m.meet(d);
   m.talk(d);
-  // Who floods never gets ready, and does not say either that it knows nothing of all this.
+  // The flooding side sends only requests: it never completes a handshake, nor rejects the replies
+  // to forged requests.
   world.meddle = [this](std::uint16_t from, std::uint16_t, wire::CmMad& mad) {
     return from != m.lid() || mad.attr() == CmAttr::kReq;
   };
@@ -224,7 +226,7 @@ TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
   EXPECT_GE(d.connections->counters().ended_by(ConnectionEnd::kDropped), 100U);
   ASSERT_EQ(d.up().size(), 1U);
   EXPECT_EQ(d.up()[0].qpn, standing);
-  // The flood is over: who is honest gets in at once.
+  // After the flood an honest peer connects at once.
   world.meddle = nullptr;
   world.run_for(10s);
   Side& honest = world.add(rc());

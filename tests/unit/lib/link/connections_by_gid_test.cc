@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connections between ports that only GIDs tell apart: behind a router, or on a link layer without
-// LIDs.
+// Connections between ports that are distinguished only by their GIDs: behind a router, or on a
+// link layer without LIDs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,8 @@ class ConnectionsByGid : public testing::Test {
   World world;
 };
 
-/// LIDs of one subnet mean nothing in another: the request leaves them to the headers.
+/// LIDs of one subnet are meaningless in another one, so the request refers to those of the
+/// headers.
 TEST_F(ConnectionsByGid, AreSetUpByWhatTheHeadersSay) {
   auto [a, b] = world.two(rc(), rc());
   world.run_for(2s);
@@ -77,7 +78,7 @@ TEST_F(ConnectionsByGid, AreToldApart) {
     EXPECT_EQ(other->up().size(), 1U);
     EXPECT_EQ(a.way_to(*other).mode, NeighbourMode::kRc);
   }
-  // One restarts, and asks anew: what it has forgotten ends, the others stay.
+  // One peer restarts and sends a new request: its old connection ends, and the others stay.
   others[2]->kill();
   others[2]->start();
   others[2]->meet(a);
@@ -87,7 +88,7 @@ TEST_F(ConnectionsByGid, AreToldApart) {
   EXPECT_EQ(others[2]->up().size(), 1U);
 }
 
-/// Everybody else has the same LID; only the GID of the headers says who it is.
+/// All other ports have the same LID; only the GID in the headers identifies the sender.
 TEST_F(ConnectionsByGid, C16_NobodyElseEndsAConnection) {
   const auto sides = world.two(rc(), rc());
   Side& a = sides.first;
@@ -115,7 +116,7 @@ TEST_F(ConnectionsByGid, C16_NobodyElseEndsAConnection) {
     world.sent.clear();
     m.meet(a);
     m.talk(a);
-    world.run_for(70s);  // past any back-off
+    world.run_for(70s);  // longer than any back-off
     m.talk(a, false);
     m.lose(a);
     world.run_for(70s);

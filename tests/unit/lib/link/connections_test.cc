@@ -180,7 +180,8 @@ TEST_F(ConnectionsTest, C04_EveryMessageSaysUdQpnAndReceiveMtu) {
 }
 
 TEST_F(ConnectionsTest, C05_OneOfCrossingRequestsRemains) {
-  // However their ways cross; at 20 us the requests are under way at the same time.
+  // Requests cross with different delays; with the least delay of 10 us they are under way at the
+  // same time.
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     World w{seed};
     w.spread = std::chrono::milliseconds(seed % 7);
@@ -205,7 +206,8 @@ TEST_F(ConnectionsTest, C05_TheSmallerAddressAccepts) {
   auto [a, b] = two(rc(), rc());
   b.talk(a);
   world.run_for(5s);
-  // Both asked at the same instant: the request of the one with the larger address stands.
+  // Both sides sent a request at the same time: the request of the side with the larger address is
+  // accepted.
   ASSERT_EQ(b.up().size(), 1U);
   EXPECT_TRUE(b.up()[0].active);
   EXPECT_FALSE(a.up().at(0).active);
@@ -281,8 +283,8 @@ TEST_F(ConnectionsTest, C08_MtuIsTheSmallerReceiveMtuLess4) {
   EXPECT_EQ(a.queue(a.up().at(0).qpn).send.max_message, 9004U);
 }
 
-/// A peer that does not answer costs less than TCP's shortest retransmission time-out (200 ms)
-/// before packets go by UD; whoever wants other values sets them, for both directions.
+/// A peer that does not answer is given up in less than TCP's shortest retransmission time-out (200
+/// ms); then packets use UD. Other values can be configured, for both directions.
 TEST_F(ConnectionsTest, C13_RetriesAreShortAgainstTcpAndConfigurable) {
   const auto silence_ns = [](const fabric::ReadyToSend& send) {
     return (send.retry_count + 1U) * wire::ack_timeout_ns(send.ack_timeout);
@@ -313,7 +315,7 @@ TEST_F(ConnectionsTest, C13_RetriesAreShortAgainstTcpAndConfigurable) {
   EXPECT_EQ(send.rnr_retry, 3) << "the peer asks for more than this side is ready to do";
 }
 
-// For ever (7) is what a peer may ask for, not what it gets.
+// A peer may ask for infinite retries (7), and does not get them.
 TEST_F(ConnectionsTest, C15_NoPeerIsWaitedForForEver) {
   EXPECT_LT(ConnectionConfig{}.rnr_retry, 7);
   ConnectionConfig greedy = rc();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IPoIB interfaces with connected mode in virtual time: their connections and communication
-// managers are real, the wire between them loses and delays MADs, queue pairs note what is done.
+// IPoIB interfaces with connected mode in virtual time. Their connections and communication
+// managers are real, the wire between them loses and delays MADs, and queue pairs record their
+// calls.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct FakeQueue final : fabric::ConnectedQueue {
   fabric::ConnectedQueueInfo info{};
 };
 
-/// Queue pairs of an HCA that exist in name only.
+/// An HCA whose queue pairs are only records.
 class FakeConnectedHca final : public ConnectionActions {
  public:
   Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override;
@@ -51,34 +52,34 @@ class FakeConnectedHca final : public ConnectionActions {
 
 class World;
 
-/// An interface of the fabric; its GUID and LID are its number. Where there are no LIDs it is what
-/// the test calls it by.
+/// An interface of the fabric; its GUID and LID follow from its number. Without LIDs on the link
+/// layer, the number is only the test's name for the interface.
 class Side final : NeighbourPaths<wire::LinkAddr> {
  public:
   Side(World& world, std::uint16_t lid, ConnectionConfig config);
   ~Side() override;
 
-  /// The process starts; all that the one before knew is lost.
+  /// Starts the process, without any state of an earlier one.
   void start();
-  /// It ends at once.
+  /// Ends the process at once.
   void kill();
   [[nodiscard]] bool alive() const { return connections != nullptr; }
   [[nodiscard]] wire::LinkAddr address() const;
   [[nodiscard]] wire::IpAddr ip() const { return wire::IpAddr::v4(0x0a00'0000U + lid_); }
   [[nodiscard]] std::uint16_t lid() const { return lid_; }
-  /// Where the port is, as another one sees it.
+  /// Returns the address of the port as other ports see it.
   [[nodiscard]] fabric::MadAddress mad_address() const;
 
-  /// The other one is a neighbour from here on, with these flags in its address.
+  /// Makes the other side a neighbour, with these flags in its address.
   void meet(const Side& other, std::uint8_t flags);
   void meet(const Side& other) { meet(other, other.connections->flags()); }
   void lose(const Side& other);
-  /// Packets go there now and for ever, or no more.
+  /// Starts packets to the other side, or stops them.
   void talk(const Side& other, bool on = true);
-  /// How packets to the other one go.
+  /// Returns the neighbour entry for packets to the other side.
   [[nodiscard]] table::Neighbour way_to(const Side& other) const;
   [[nodiscard]] FakeQueue& queue(std::uint32_t qpn) { return *hca.queues.at(qpn); }
-  /// Queue pairs of the device.
+  /// Returns the number of queue pairs of the device.
   [[nodiscard]] std::size_t queues() const { return hca.queues.size(); }
   [[nodiscard]] std::vector<ConnectionInfo> up() const;
 
@@ -87,7 +88,7 @@ class Side final : NeighbourPaths<wire::LinkAddr> {
   FakeConnectedHca hca;
   std::unique_ptr<cm::Manager> manager;
   std::unique_ptr<Connections> connections;
-  std::vector<wire::IpAddr> told;  ///< By `changed`.
+  std::vector<wire::IpAddr> told;  ///< Calls of `changed`.
 
  private:
   PathState acquire(const wire::IpAddr&, const wire::LinkAddr&, TimePoint) override {
@@ -110,7 +111,7 @@ class Side final : NeighbourPaths<wire::LinkAddr> {
   bool killed_ = false;
 };
 
-/// RC only, else as it comes; UC only.
+/// Configurations with RC only and with UC only; the other values are the defaults.
 inline ConnectionConfig rc() {
   ConnectionConfig c;
   c.rc = true;
@@ -127,7 +128,7 @@ class World {
   explicit World(std::uint64_t seed = 1) : random_{seed} {}
 
   Side& add(ConnectionConfig config);
-  /// Two interfaces that are neighbours; the first sends to the second.
+  /// Adds two interfaces that are neighbours, of which the first sends to the second.
   std::pair<Side&, Side&> two(const ConnectionConfig& a, const ConnectionConfig& b);
   void run_for(Duration d);
   void send(std::uint16_t from, const fabric::MadAddress& to,
@@ -139,14 +140,14 @@ class World {
   [[nodiscard]] std::size_t pick(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
 
   TimePoint now{1000s};
-  /// The link layer has no LIDs: ports are told apart by GID. Before sides are added.
+  /// The link layer has no LIDs, and GIDs distinguish the ports. Set it before sides are added.
   bool by_gid = false;
   double loss = 0;
-  Duration delay = 10us;  ///< At least.
-  Duration spread{};      ///< And up to so much more.
-  /// Of every MAD sent.
+  Duration delay = 10us;  ///< Least delay of a MAD.
+  Duration spread{};      ///< Most additional delay.
+  /// All MADs sent.
   std::vector<wire::CmMad> sent;
-  /// May change a MAD between two LIDs on its way; false: it is lost.
+  /// May change a MAD between two LIDs on its way. Returns false if the MAD is lost.
   std::function<bool(std::uint16_t from, std::uint16_t to, wire::CmMad& mad)> meddle;
 
  private:

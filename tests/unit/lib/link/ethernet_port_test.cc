@@ -102,9 +102,9 @@ TEST_F(EthernetPortTest, AnswersRequestsAndLearnsWhoAsked) {
   EXPECT_EQ(actions.destination(0), mac(7));
   EXPECT_EQ(actions.arp(0)->op.host(), 2);
   EXPECT_TRUE(sink.valid(ip("192.168.1.7")));
-  hear(wire::ArpOp::kRequest, mac(8), "192.168.1.7", "192.168.1.99");  // moved
+  hear(wire::ArpOp::kRequest, mac(8), "192.168.1.7", "192.168.1.99");  // the host has moved
   EXPECT_EQ(sink.find(ip("192.168.1.7"))->mac, mac(8));
-  // A host of another subnet is answered, but no packet goes to it directly.
+  // A host of another subnet gets an answer, and no direct neighbour entry.
   hear(wire::ArpOp::kRequest, mac(9), "10.9.9.9", "192.168.1.1");
   EXPECT_EQ(actions.frames.size(), 2U);
   EXPECT_EQ(sink.find(ip("10.9.9.9")), nullptr);
@@ -209,7 +209,7 @@ TEST_F(EthernetPortTest, GroupIsLeftWithTheLastOfItsJoins) {
   EXPECT_EQ(unicast.error().code, Errc::kInvalidArgument);
 }
 
-// Devices filter by MAC address, and many groups have one.
+// Devices filter by MAC address, which many groups share.
 TEST_F(EthernetPortTest, DeviceIsToldTheAddressOfEachGroup) {
   const auto address = [](std::string_view group) { return wire::group_mac(ip(group)); };
   ASSERT_EQ(address("239.1.2.3"), address("239.129.2.3"));
@@ -239,7 +239,7 @@ TEST_F(EthernetPortTest, ArpThatContradictsItselfIsCountedAndDoesNotFlap) {
   EXPECT_EQ(sink.find(ip("192.168.1.7"))->mac, mac(8));
 }
 
-/// Two ports on one cable; frames arrive at once and as a worker would pass them up.
+/// Two ports on one cable. Frames arrive at once, and as a worker would punt them.
 class TwoPorts : public ::testing::Test {
  protected:
   struct Node {
@@ -295,7 +295,7 @@ TEST_F(TwoPorts, AddressesOfThePortsAreReadyAndTheirGroupsJoined) {
   EXPECT_EQ(rows[1].state, AddressState::kReady);
   std::vector<std::string> groups;
   for (const auto& row : nodes[0].port->groups(now)) groups.push_back(wire::to_string(row.group));
-  // fd00::1 and fe80::ff:fe00:1 have solicited-node groups of their own or share one.
+  // fd00::1 and fe80::ff:fe00:1 share one solicited-node group.
   EXPECT_EQ(groups, (std::vector<std::string>{"ff02::1", "ff02::2", "ff02::1:ff00:1"}));
   EXPECT_EQ(nodes[0].port->groups(now).back().joins, 1U);
 }
@@ -331,7 +331,7 @@ TEST_F(EthernetPortTest, Ipv4AddressesAreReadyAtOnceAndItsGroupsJoined) {
   EXPECT_TRUE(addresses.listening.empty());
 }
 
-/// The EtherType of a frame.
+/// Returns the EtherType of a frame.
 unsigned type_of(const std::vector<std::byte>& frame) {
   return std::to_integer<unsigned>(frame.at(12)) << 8 | std::to_integer<unsigned>(frame.at(13));
 }
@@ -366,7 +366,7 @@ TEST_F(EthernetRarp, U24_PortTellsAHostItsAddress) {
   run(p, 3s);
   actions.frames.clear();
   rarp_arrives(p, wire::ArpOp::kRarpRequest, mac(7), mac(7), "0.0.0.0");
-  rarp_arrives(p, wire::ArpOp::kRarpRequest, mac(8), mac(8), "0.0.0.0");  // nobody told us of it
+  rarp_arrives(p, wire::ArpOp::kRarpRequest, mac(8), mac(8), "0.0.0.0");  // no address for it
   ASSERT_EQ(actions.frames.size(), 1U);
   EXPECT_EQ(type_of(actions.frames[0]), 0x8035U);
   EXPECT_EQ(actions.destination(0), mac(7));
@@ -377,8 +377,8 @@ TEST_F(EthernetRarp, U24_PortTellsAHostItsAddress) {
   EXPECT_EQ(p.counters().rarp.requests, 2U);
   EXPECT_EQ(p.counters().rarp.answered, 1U);
   EXPECT_EQ(p.counters().arp.invalid, 0U);
-  EXPECT_TRUE(p.neighbours(now).empty());  // a host without address is no neighbour
-  // ARP keeps its own EtherType.
+  EXPECT_TRUE(p.neighbours(now).empty());  // a host without an address is not a neighbour
+  // ARP uses its own EtherType.
   const auto held = sink.new_packet();
   p.on_neighbour_wanted(ip("192.168.1.9"), held, now);
   EXPECT_EQ(type_of(actions.frames.back()), 0x0806U);
@@ -394,7 +394,7 @@ TEST_F(EthernetRarp, U24_PortAsksForItsAddressAndUsesIt) {
   EXPECT_EQ(actions.arp(0)->op.host(), 3);
   EXPECT_EQ(actions.arp(0)->target_hw, actions.own_mac);
   EXPECT_TRUE(addresses.ready.empty());
-  // Without carrier it does not ask, and asks anew when that is back.
+  // The port does not ask without carrier, and asks again when the carrier returns.
   p.set_carrier(false, now);
   run(p, 5min);
   EXPECT_EQ(actions.frames.size(), 1U);
@@ -405,7 +405,7 @@ TEST_F(EthernetRarp, U24_PortAsksForItsAddressAndUsesIt) {
   EXPECT_EQ(addresses.ready.count({1, prefix("192.168.1.44/24")}), 1U);
   EXPECT_EQ(addresses.listening.count({1, ip("224.0.0.1")}), 1U);
   ASSERT_EQ(p.addresses().size(), 1U);
-  // It is used: announced, answered for.
+  // The port uses the address: it announces it and answers for it.
   EXPECT_EQ(actions.arp(2)->sender_ip.host(), ip("192.168.1.44").v4_host());
   run(p, 5min);
   const auto sent = actions.frames.size();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The surroundings of an interface in tests. Each checks what its user promises: packets given back
-// exactly once, no handle destroyed that an installed neighbour uses, nothing left at the end.
+// The surroundings of an interface in tests. Each fake checks the obligations of its user: packets
+// are returned exactly once, a handle that an installed neighbour uses is not destroyed, and
+// nothing is left at the end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@
 
 namespace ipoib::link {
 
-/// Neighbour tables of one node, and the packets that wait.
+/// The neighbour tables of one node, and its held packets.
 class FakeSink final : public NeighbourSink {
  public:
   explicit FakeSink(std::size_t capacity = 1U << 20) : capacity_{capacity} {}
@@ -67,7 +68,7 @@ class FakeSink final : public NeighbourSink {
     dropped.emplace_back(packet, reason);
   }
 
-  /// A packet that is about to be handed over.
+  /// Returns a new packet, to be handed to the interface.
   HeldPacket new_packet() {
     const HeldPacket p = ++packets_;
     open.insert(p);
@@ -78,7 +79,7 @@ class FakeSink final : public NeighbourSink {
     if (it == by_addr_.end()) return std::nullopt;
     return it->second;
   }
-  /// What is installed for the address; null: nothing.
+  /// Returns the installed entry for the address, or null if there is none.
   [[nodiscard]] const table::Neighbour* find(const wire::IpAddr& addr) const {
     const auto index = index_of(addr);
     return index ? &installed.at(*index) : nullptr;
@@ -96,8 +97,8 @@ class FakeSink final : public NeighbourSink {
   std::set<table::NeighbourIndex> indexes;
   std::map<table::NeighbourIndex, table::Neighbour> installed;
   std::map<table::NeighbourIndex, TimePoint> used;
-  std::set<HeldPacket> open;    ///< Handed over and not given back.
-  std::size_t room = SIZE_MAX;  ///< Packets that the node lets wait.
+  std::set<HeldPacket> open;    ///< Handed over and not returned.
+  std::size_t room = SIZE_MAX;  ///< Most packets that may wait in the node.
   std::vector<HeldPacket> released;
   std::vector<std::pair<HeldPacket, Drop>> dropped;
   std::map<Drop, std::size_t> drops;
@@ -112,10 +113,10 @@ class FakeSink final : public NeighbourSink {
   std::size_t capacity_;
   table::NeighbourIndex next_ = 0;
   HeldPacket packets_ = 0;
-  std::map<wire::IpAddr, table::NeighbourIndex> by_addr_;  ///< Of one interface.
+  std::map<wire::IpAddr, table::NeighbourIndex> by_addr_;  ///< Addresses of one interface.
 };
 
-/// What the interfaces of one node told of their addresses.
+/// Records the reports of a node's interfaces about their addresses.
 class FakeAddresses final : public AddressSink {
  public:
   void listen(table::InterfaceId iface, const wire::IpAddr& addr) override {

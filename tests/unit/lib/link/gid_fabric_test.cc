@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Links on ports that are addressed by GID (RoCE): no subnet manager, no LIDs on the wire, and on
-// each node an administrator of its own that knows nobody else. In virtual time.
+// Links on ports that are addressed by GID (RoCE), in virtual time. There is no subnet manager and
+// no LID on the wire, and each node has an administrator of its own that knows no other node.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using table::NeighbourMode;
 constexpr auto* kGroup = "239.1.2.3";
 constexpr std::uint16_t kIpv4 = 0x0800;
 
-/// What stands for an IP packet.
+/// A test's IP packet.
 struct Datagram {
   wire::IpoibHdr hdr;
   wire::IpAddr from;
@@ -42,11 +42,12 @@ class GidFabric;
 struct GidNode {
   GidNode(GidFabric& f, std::uint64_t guid, std::string_view address, const LinkConfig& config);
 
-  /// As a port's owner does it when the port has a GID, or another one.
+  /// Creates the administrator as the owner of a port does when the port gets a GID, or another
+  /// one.
   void make_administrator();
   void receive(const fabric::ReceivedMad& mad);
   void take(std::span<const std::byte> frame);
-  /// One IP packet, as the datapath would handle it.
+  /// Sends one IP packet as the datapath would.
   void send_ip(const wire::IpAddr& to);
   [[nodiscard]] wire::Gid gid() const { return actions.attr.gid(); }
   [[nodiscard]] std::optional<wire::IpAddr> local6() const;
@@ -65,7 +66,7 @@ struct GidNode {
   cm::Manager manager;
   IpoibLink link;
   bool present = true;
-  std::map<wire::IpAddr, std::uint64_t> received;  ///< Packets, by destination.
+  std::map<wire::IpAddr, std::uint64_t> received;  ///< Packets by destination.
 
  private:
   std::map<HeldPacket, wire::IpAddr> waiting_;
@@ -83,7 +84,7 @@ class GidFabric {
     return std::ranges::all_of(nodes, [](const auto& n) { return n->link.state() == State::kUp; });
   }
 
-  /// One's MADs to its own LID come back to it; others are brought to their GID.
+  /// MADs to a port's own LID return to the port; others go to the port of their GID.
   Status carry(GidNode& from, const fabric::MadAddress& to, const fabric::MadBytes& bytes) {
     if (to.lid == fabric::kOwnLid) {
       fabric::ReceivedMad mad{{.lid = fabric::kOwnLid, .pkey = to.pkey}, bytes};
@@ -103,7 +104,7 @@ class GidFabric {
     return {};
   }
 
-  /// Every packet has a GRH, and that alone says where it goes.
+  /// Every packet has a GRH, and only that GID and the QPN address its receiver.
   void send(const GidNode& from, const SentFrame& frame) {
     EXPECT_TRUE(frame.to.global);
     if (!from.present) return;
@@ -146,7 +147,7 @@ class GidFabric {
 
   LinkConfig config;
   TimePoint now{1000s};
-  std::uint64_t mads = 0;  ///< On the wire.
+  std::uint64_t mads = 0;  ///< MADs on the wire.
   std::vector<std::unique_ptr<GidNode>> nodes;
 
  private:
@@ -209,7 +210,7 @@ void GidNode::receive(const fabric::ReceivedMad& mad) {
   }
 }
 
-/// What the datapath makes of a packet that its queue pair received. There is no source LID.
+/// Handles a packet of the queue pair as the datapath would. There is no source LID.
 void GidNode::take(std::span<const std::byte> frame) {
   const auto type = wire::read<wire::IpoibHdr>(frame)->type.host();
   const auto packet = frame.subspan(sizeof(wire::IpoibHdr));
@@ -227,7 +228,7 @@ void GidNode::send_ip(const wire::IpAddr& to) {
     return link.on_neighbour_wanted(to, packet, fabric.now);
   }
   sink.used[*sink.index_of(to)] = fabric.now;
-  if (n->mode != NeighbourMode::kUd) return;  // What connections carry is not of interest here.
+  if (n->mode != NeighbourMode::kUd) return;  // this test does not follow packets of connections
   const Datagram d{{wire::Be16{kIpv4}, {}}, address, to};
   actions.send(n->ah, n->qpn, wire::bytes_of(d));
 }
@@ -270,7 +271,8 @@ class ByGid : public testing::Test {
       EXPECT_EQ(n->administrator->groups().size(), 1U) << "the broadcast group is configured";
     }
   }
-  /// Both send to each other until both have heard of that, or in vain.
+  /// Both nodes send to each other. Returns true when both have received a packet, and false after
+  /// a time limit.
   bool talk(GidNode& a, GidNode& b) {
     const auto before = std::pair{a.received[a.address], b.received[b.address]};
     return f.run_until(
@@ -315,7 +317,7 @@ TEST_F(ByGid, NeighboursAreResolvedByNeighbourDiscovery) {
   EXPECT_EQ(node(0).link.neighbour(b, f.now)->qpn, node(1).actions.own_qpn);
 }
 
-// Who sends to a group has never heard who listens to it.
+// The sender has no information about the listeners of the group.
 TEST_F(ByGid, GroupsAreReachedThatNobodyHereKnowsOf) {
   start(3);
   ASSERT_TRUE(node(1).link.join_group(ip(kGroup), f.now));
@@ -326,7 +328,7 @@ TEST_F(ByGid, GroupsAreReachedThatNobodyHereKnowsOf) {
   }
   EXPECT_EQ(node(1).received[ip(kGroup)], 10U) << "the first one waited";
   EXPECT_EQ(node(2).received[ip(kGroup)], 0U);
-  // Listened to by the sender too, and then not any more.
+  // The sender itself listens for a while, too.
   ASSERT_TRUE(node(0).link.join_group(ip(kGroup), f.now));
   f.run_for(100ms);
   node(1).send_ip(ip(kGroup));
@@ -375,7 +377,7 @@ TEST_F(ByGid, ConnectionsAreSetUp) {
   }
 }
 
-// The device goes away and comes back as another one: queue pair and GID are new.
+// The device disappears and returns as another one, with a new queue pair and GID.
 TEST_F(ByGid, ALostDeviceComesBackWithAnotherAddress) {
   f.config.connected = rc();
   start(2);

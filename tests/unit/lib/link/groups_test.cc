@@ -22,7 +22,7 @@ constexpr auto* kLocal = "224.0.0.251";
 
 class Groups : public ::testing::Test {
  protected:
-  /// Beside the broadcast group a link joins 224.0.0.1 only.
+  /// Without IPv6 a link joins only 224.0.0.1 besides the broadcast group.
   Groups() { f.config.ip6.enabled = f.config.ip6.routing = false; }
   void bring_up(std::size_t n) {
     while (f.nodes.size() < n)
@@ -62,7 +62,7 @@ class Groups : public ::testing::Test {
 TEST_F(Groups, U32_JoinCreatesTheGroupLikeTheBroadcastGroupAndAttachesOnceJoined) {
   bring_up(1);
   join(0, kGlobal);
-  EXPECT_EQ(node(0).actions->attached.size(), 2U);  // not before the SA said yes
+  EXPECT_EQ(node(0).actions->attached.size(), 2U);  // not attached before the SA accepted the join
   EXPECT_EQ(node(0).addresses->listening.size(), 2U);
   EXPECT_EQ(row(0, kGlobal).state, "joining");
   f.run_for(10ms);
@@ -126,7 +126,7 @@ TEST_F(Groups, U33_EachMembershipIsLeftOnceAtStop) {
   join(0, kGlobal);
   f.run_for(5s);
   leave(0, kGlobal);
-  node(0).link->stop(f.now);  // that leave is still under way
+  node(0).link->stop(f.now);  // the leave is still under way
   stop_all();
   for (const auto& n : f.nodes) {
     const auto c = n->link->counters();
@@ -143,7 +143,7 @@ TEST_F(Groups, U27_SendOnlyNonMemberJoinBeforeFirstPacket) {
   f.administrator_silent = true;
   send(0, kGlobal);
   f.run_for(100ms);
-  EXPECT_EQ(node(0).sent[ip(kGlobal)], 0U);  // U-29: held until this port is a member
+  EXPECT_EQ(node(0).sent[ip(kGlobal)], 0U);  // U-29: held until the port is a member
   EXPECT_EQ(row(0, kGlobal).held, 1U);
   f.administrator_silent = false;
   f.run_for(2s);
@@ -157,7 +157,7 @@ TEST_F(Groups, U27_SendOnlyNonMemberJoinBeforeFirstPacket) {
   EXPECT_TRUE(ah.global);  // U-14
   EXPECT_EQ(ah.dgid, f.group(kGlobal)->record.mgid);
   EXPECT_EQ(ah.dlid, f.group(kGlobal)->record.mlid.host());
-  EXPECT_EQ(node(0).actions->attached.size(), 2U);  // a sender does not listen
+  EXPECT_EQ(node(0).actions->attached.size(), 2U);  // a sender is not attached
 }
 
 TEST_F(Groups, U14_MulticastHasAGrhWithTheGroupsValues) {
@@ -184,7 +184,7 @@ TEST_F(Groups, U38_GroupBeyondTheSubnetKeepsItsHopLimit) {
   EXPECT_EQ(group_ah(r).hop_limit, 200);
 }
 
-/// While the FullMember leave and the SendOnlyNonMember join are on their way.
+/// The FullMember leave and the SendOnlyNonMember join are under way.
 TEST_F(Groups, U29_NothingIsSentBetweenListeningAndSendingOnly) {
   bring_up(2);
   join(0, kGlobal);
@@ -233,10 +233,10 @@ TEST_F(Groups, U28_AbsentGroupBeyondTheLinkGoesToAllRouters) {
   ASSERT_NE(node(0).sink->find(ip(kGlobal)), nullptr);
   EXPECT_TRUE(node(0).sink->find(ip(kGlobal))->via_routers) << "no copy need follow";
   EXPECT_EQ(f.join_state("224.0.0.2", node(0)), kSendOnly);
-  // What is link-local is none of the routers' business.
+  // Routers do not receive link-local groups.
   EXPECT_EQ(row(0, kLocal).state, "absent");
   EXPECT_EQ(heard(1, kLocal), 0U);
-  // The routers go.
+  // The router leaves its group.
   leave(1, "224.0.0.2");
   f.run_for(200ms);
   send(0, kGlobal);
@@ -247,7 +247,7 @@ TEST_F(Groups, U28_PacketsToAllRoutersAreNoLongerThanThatGroupTakes) {
   bring_up(2);
   const auto mgid = wire::mgid_of(ip("224.0.0.2"), f.config.pkey, 2);
   auto small = f.group("255.255.255.255")->record;
-  small.mtu = 3;  // 1024 octets
+  small.mtu = 3;  // 1,024 octets
   node(1).client->submit(
       sa::create_group(mgid, node(1).actions->attr.gid(), kFull, small),
       [](const auto&, TimePoint) {}, f.now);
@@ -257,7 +257,7 @@ TEST_F(Groups, U28_PacketsToAllRoutersAreNoLongerThanThatGroupTakes) {
   ASSERT_EQ(row(0, kGlobal).state, "all-routers");
   ASSERT_NE(node(0).sink->find(ip(kGlobal)), nullptr);
   EXPECT_EQ(node(0).sink->find(ip(kGlobal))->mtu, 1020);
-  // Another group with the same name, as wide as the link: all that go to it may be longer again.
+  // The group is created again with the MTU of the link, so packets to it may be longer again.
   node(1).client->submit(
       sa::leave_group(mgid, node(1).actions->attr.gid(), f.config.pkey, kFull),
       [](const auto&, TimePoint) {}, f.now);
@@ -301,7 +301,7 @@ TEST_F(Groups, U29_FullMemberSendsWithoutASecondJoin) {
   EXPECT_EQ(heard(1, kGlobal), 1U);
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);
   EXPECT_EQ(node(0).link->counters().group_queries, 0U);
-  // It stops to listen and goes on sending: each leave gives back its own bit only.
+  // The node stops listening and continues to send: each leave clears only its own JoinState bit.
   leave(0, kGlobal);
   send(0, kGlobal);
   f.run_for(2s);
@@ -349,7 +349,7 @@ TEST_F(Groups, U30_PresenceAndAbsenceAreCached) {
   EXPECT_EQ(heard(1, kGlobal), 50U);
   EXPECT_EQ(node(0).link->counters().group_queries, 2U);
   EXPECT_EQ(node(0).link->counters().group_joins_sent, 2U);
-  // Absence does not last for ever: without a report the group is found all the same.
+  // A negative answer expires: without a report, the node finds the group all the same.
   join(1, kLocal);
   ASSERT_TRUE(f.run_until(
       [&] {
@@ -380,7 +380,7 @@ TEST_F(Groups, U33_JoinRefusedOnceAndGrantedOnceIsLeft) {
   f.run_for(10ms);
   f.reports = false;
   f.faults.min_delay = f.faults.max_delay = 10ms;
-  send(0, kGlobal);  // asks; the answer comes 20 ms on, the join arrives 30 ms on
+  send(0, kGlobal);  // the query's answer takes 20 ms, the join after it arrives at 30 ms
   f.run_for(10ms);
   leave(1, kGlobal);
   f.run_for(11ms);
@@ -414,8 +414,8 @@ TEST_F(Groups, U31_GroupCreatedAfterTheSenderStartedIsTakenAtOnce) {
   f.run_for(10ms);
   EXPECT_EQ(heard(1, kGlobal), 1U);
   EXPECT_EQ(heard(1, kLocal), 1U);
-  EXPECT_EQ(heard(2, kGlobal), 1U);                   // only the first
-  EXPECT_EQ(f.join_state("224.0.0.2", node(0)), 0U);  // of no use any more
+  EXPECT_EQ(heard(2, kGlobal), 1U);                   // only the first packet
+  EXPECT_EQ(f.join_state("224.0.0.2", node(0)), 0U);  // no longer needed
 }
 
 TEST_F(Groups, U31_DeletedGroupIsForgotten) {
@@ -439,7 +439,7 @@ TEST_F(Groups, U31_MembershipThatIsBeingConfirmedEndsWithItsGroup) {
   f.run_for(10ms);
   send(0, kGlobal);
   f.run_for(50ms);
-  f.administrator_silent = true;  // so it does not say whether this is still a member
+  f.administrator_silent = true;  // it does not confirm the membership
   f.run_for(12s);
   ASSERT_EQ(row(0, kGlobal).state, "member");
   const auto mgid = f.group(kGlobal)->record.mgid;
@@ -476,7 +476,7 @@ TEST_F(Groups, U33_MembershipToSendThatALateReportDeniesIsLeft) {
   ASSERT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
   const auto mgid = f.group(kGlobal)->record.mgid;
   node(0).link->on_report(wire::make_notice(wire::Trap::kGroupDeleted, mgid, 1, {}), f.now);
-  join(0, kGlobal);  // and needs no membership to send any more
+  join(0, kGlobal);  // as a listener it no longer needs a membership to send
   f.run_for(2s);
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);
   stop_all();
@@ -491,7 +491,7 @@ TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
   f.run_for(500ms);
   EXPECT_EQ(f.join_state(kGlobal, node(2)), kNon);
   EXPECT_EQ(row(2, kGlobal).state, "non-member");
-  // Later ones by report.
+  // Reports announce later groups.
   join(1, "239.9.9.9");
   join(1, "ff05::1:3");
   f.run_for(50ms);
@@ -501,7 +501,7 @@ TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
   f.run_for(50ms);
   EXPECT_EQ(heard(2, kGlobal), 1U);
   EXPECT_EQ(heard(0, kGlobal), 1U);
-  // The NonMember does not keep the group.
+  // A NonMember does not keep the group alive.
   leave(1, "239.9.9.9");
   f.run_for(1s);
   EXPECT_EQ(f.group("239.9.9.9"), nullptr);
@@ -521,12 +521,12 @@ TEST_F(Groups, U33_GroupLeftWhileThePartitionIsGoneIsLeftWhenItIsBack) {
   EXPECT_EQ(node(0).link->groups(f.now).size(), 3U);
   leave(0, kGlobal);
   f.run_for(1s);
-  EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);  // the SA was not told
+  EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);  // the SA does not know of the leave
   pkey(0xffff);
   f.run_for(1s);
   EXPECT_EQ(f.group(kGlobal), nullptr);
   EXPECT_EQ(f.join_state(kLocal, node(0)), kFull);
-  // Nor does a link that ends without its partition leave anything behind.
+  // A link that stops without its partition leaves no membership behind.
   pkey(0x8001);
   stop_all();
   EXPECT_EQ(f.members(), 0U);
@@ -574,7 +574,7 @@ TEST_F(Groups, M06_TwoGroupsOnOneMlidAreToldApartByMgid) {
   const auto other = wire::mgid_of(ip("239.7.7.7"), 0xffff, 2);
   auto& attached = node(1).actions->attached;
   EXPECT_EQ(attached.count({f.group(kGlobal)->record.mgid, mlid}), 1U);
-  EXPECT_EQ(attached.count({other, mlid}), 0U);  // attached by MGID, not by MLID alone
+  EXPECT_EQ(attached.count({other, mlid}), 0U);  // attached by MGID, not only by MLID
 }
 
 TEST_F(Groups, U35_RefusedJoinIsCountedToldAndTriedAgain) {
@@ -597,7 +597,7 @@ TEST_F(Groups, U35_RefusedJoinIsCountedToldAndTriedAgain) {
 TEST_F(Groups, U35_GroupOfOtherAttributesIsJoinedAsItIsAndCreatedOnceGone) {
   bring_up(2);
   auto other = f.group("255.255.255.255")->record;
-  other.mtu = 3;  // an administrator need not judge joins by the other attributes
+  other.mtu = 3;  // an administrator may accept joins without checking other attributes
   const auto mgid = wire::mgid_of(ip(kGlobal), f.config.pkey, 2);
   const auto ask = [&](const sa::Request& request) {
     node(1).client->submit(
@@ -655,7 +655,7 @@ TEST_F(Groups, ClientReregisterConfirmsAllWithoutAStormOrALoss) {
   f.run_for(10s);
   for (int i = 0; i < 200; ++i)
     EXPECT_EQ(f.join_state(("239.2.0." + std::to_string(i)).c_str(), node(1)), kFull) << i;
-  EXPECT_LE(f.mads - mads, 700U);  // reports of 200 new groups included
+  EXPECT_LE(f.mads - mads, 700U);  // including the reports of 200 new groups
   EXPECT_EQ(node(1).actions->attached.size(), 202U);
 }
 
@@ -676,7 +676,7 @@ TEST_F(Groups, ScanOfGroupsIsBounded) {
   stop_all();
 }
 
-/// As a scan of IPv6 hosts makes: each is asked for in a solicited-node group of its own.
+/// A scan of IPv6 hosts asks for each host in its own solicited-node group.
 TEST_F(Groups, U30_OwnPacketsToAbsentGroupsKeepNoRoomForLong) {
   f.config.group.max_groups = 64;
   bring_up(2);

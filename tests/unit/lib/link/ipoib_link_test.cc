@@ -20,7 +20,7 @@ TEST(IpoibLink, U08_JoinsBeforeAnythingIsSentAndTakesTheGroupsParameters) {
   b.start();
   EXPECT_EQ(b.link.state(), State::kJoining);
   EXPECT_FALSE(b.link.reason().empty());
-  // A packet and an ARP request that come too early cause no packet on the wire.
+  // A packet and an ARP request arrive before the link is up, and cause no packet on the wire.
   b.want(ip("10.0.0.2"));
   b.hear_request(b.add_host(0xb, 0x50, 3), "10.0.0.2");
   b.run_for(40ms);
@@ -42,7 +42,7 @@ TEST(IpoibLink, U08_JoinsBeforeAnythingIsSentAndTakesTheGroupsParameters) {
   EXPECT_EQ(b.actions.qkey, 0x8001'0b1bU);
   EXPECT_EQ(b.actions.attached.count({b.sa.group.mgid, 0xc000}), 1U);
 
-  // Every own address is announced, through a handle with a GRH made of the group's values.
+  // Every own address is announced, through a handle with a GRH that has the group's values.
   ASSERT_EQ(b.actions.frames.size(), 1U);
   const auto& f = b.actions.frames[0];
   EXPECT_EQ(f.to.dlid, 0xc000);
@@ -111,7 +111,7 @@ TEST(IpoibLink, U09_MtuBeyondThePortKeepsTheLinkDownSayingWhy) {
   EXPECT_NE(b.link.reason().find("4096"), std::string::npos) << b.link.reason();
   EXPECT_NE(b.link.reason().find("2048"), std::string::npos) << b.link.reason();
   EXPECT_TRUE(b.actions.frames.empty());
-  // It keeps trying, and comes up once the group suits.
+  // The link keeps trying, and comes up when the group fits.
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 2);
   b.run_for(3s);
   EXPECT_EQ(b.link.state(), State::kUp);
@@ -175,7 +175,7 @@ TEST(IpoibLink, U10_AbsentGroupIsWaitedForWithBackOffNotCreated) {
   EXPECT_EQ(b.link.state(), State::kJoining);
   EXPECT_NE(b.link.reason().find("0x0600"), std::string::npos) << b.link.reason();
   for (const auto& mad : b.sa.joins) EXPECT_EQ(mad.hdr.comp_mask.host(), 0x10083U);
-  // 1, 2, 4, 8 and then 16 s, each give or take a fifth.
+  // The pauses are 1, 2, 4, 8 and then 16 s, each with a jitter of a fifth.
   ASSERT_GT(times.size(), 8U);
   EXPECT_LT(times.size(), 40U);
   EXPECT_LE(times[0] - begin, 1300ms);
@@ -260,7 +260,7 @@ TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
   b.want(ip("10.0.0.2"));
   EXPECT_TRUE(b.sink.open.empty());
 
-  // The new group differs in everything; the link takes it over.
+  // The new group differs in all attributes; the link adopts them.
   b.sa.join_status = 0;
   b.sa.group.mlid.set(0xc123);
   b.sa.group.qkey.set(0x8000'0001);
@@ -276,7 +276,7 @@ TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
   EXPECT_EQ(b.actions.frames.back().to.dlid, 0xc123);
 }
 
-// The MTU may be set lower than the group's, at any time; never higher.
+// The MTU can be set at any time, up to the group's.
 TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
   auto config = LinkBench::default_config();
   config.ip6.enabled = true;
@@ -297,14 +297,14 @@ TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
             "an MTU of 2045 on ib0; allowed: 68-2044, what its broadcast group carries");
   EXPECT_EQ(b.link.mtu(), 1500);
 
-  // Too little for IPv6, which comes back with a larger one.
+  // The MTU is too small for IPv6; IPv6 returns with a larger one.
   EXPECT_TRUE(b.link.set_mtu(600, b.now));
   EXPECT_EQ(b.link.mtu6(), 0);
   EXPECT_TRUE(b.link.set_mtu(2044, b.now));
   EXPECT_EQ(b.link.mtu6(), 2044);
   EXPECT_EQ(b.sink.find(ip("10.0.0.2"))->mtu, 2044);
 
-  // It holds for the next group, too.
+  // The setting also applies to the next group.
   EXPECT_TRUE(b.link.set_mtu(1200, b.now));
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
   b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
@@ -322,7 +322,7 @@ TEST(IpoibLink, StopGivesEverythingBackAndLeavesTheGroup) {
   const auto hw = b.add_host(0xb, 0x50, 3);
   b.want(ip("10.0.0.2"));
   b.hear_reply(hw, "10.0.0.2");
-  b.want(ip("10.0.0.3"));  // stays unresolved
+  b.want(ip("10.0.0.3"));  // remains unresolved
   ASSERT_TRUE(b.link.add_static(ip("10.0.0.9"), wire::to_string(hw), 7, 1, b.now));
   ASSERT_TRUE(b.link.use_gateway(ip("10.0.0.4"), b.now));
   b.want(ip("255.255.255.255"));
@@ -330,7 +330,7 @@ TEST(IpoibLink, StopGivesEverythingBackAndLeavesTheGroup) {
   b.link.stop(b.now);
   EXPECT_EQ(b.link.state(), State::kStopping);
   EXPECT_EQ(b.sink.drops[Drop::kLinkDown], 1U);
-  EXPECT_EQ(b.sink.indexes.size(), 1U);  // the gateway, until its route is gone
+  EXPECT_EQ(b.sink.indexes.size(), 1U);  // the gateway stays until its route is removed
   EXPECT_EQ(b.sink.find(ip("10.0.0.4"))->state, table::NeighbourState::kIncomplete);
   b.link.forget_gateway(ip("10.0.0.4"));
   b.run_for(10ms);
@@ -339,7 +339,7 @@ TEST(IpoibLink, StopGivesEverythingBackAndLeavesTheGroup) {
   EXPECT_EQ(b.sa.leaves[0].hdr.comp_mask.host(), 0x10083U);
   b.expect_nothing_left();
   EXPECT_FALSE(b.link.next_deadline());
-  // And back again.
+  // The link can start again.
   b.bring_up();
 }
 
@@ -403,7 +403,7 @@ TEST(IpoibLink, U06_U10_AbsentBroadcastGroupIsCreatedWhereConfigured) {
   EXPECT_EQ(b.sa.joins[0].hdr.comp_mask.host(), 0x10083U);
   EXPECT_EQ(b.sa.joins[1].hdr.comp_mask.host(), wire::McMemberRecord::kCreateMask);
   const auto r = *wire::read<wire::McMemberRecord>(b.sa.joins[1].data);
-  EXPECT_NE(r.qkey.host() & 0x8000'0000U, 0U);  // controlled
+  EXPECT_NE(r.qkey.host() & 0x8000'0000U, 0U);  // a controlled Q_Key
 }
 
 TEST(IpoibLink, M07_GroupThatThePortCannotCarryIsNotCreated) {

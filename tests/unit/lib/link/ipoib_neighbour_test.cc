@@ -15,16 +15,16 @@ using table::NeighbourState;
 
 const wire::IpAddr kPeer = ip("10.0.0.2");
 
-/// A link that is up, with one host the SA knows.
+/// A link that is up, and one host with a path in the SA.
 class IpoibNeighbour : public ::testing::Test {
  protected:
   IpoibNeighbour() {
     b.bring_up();
-    b.run_for(3s);  // both announcements
+    b.run_for(3s);  // until both announcements are sent
     b.actions.frames.clear();
     hw = b.add_host(0xb, 0x50, 3);
   }
-  /// The peer is resolved and reachable.
+  /// Makes the peer resolved and reachable.
   void resolve() {
     b.want(kPeer);
     b.hear_reply(hw, "10.0.0.2");
@@ -40,7 +40,7 @@ class IpoibNeighbour : public ::testing::Test {
     }
   }
 
-  /// The peer's announcement arrives with this source LID.
+  /// Receives an announcement of the peer with this source LID.
   void hear_from(std::uint16_t slid) {
     const auto addr = kPeer.v4_host();
     const auto arp = wire::make_arp(wire::ArpOp::kRequest, hw, addr, wire::LinkAddr{}, addr);
@@ -121,7 +121,7 @@ TEST_F(IpoibNeighbour, U20_PathComesFromTheSaAndIsCached) {
   EXPECT_FALSE(ah.global);
   EXPECT_EQ(b.sink.released, std::vector{packet});
 
-  // A second address of the same port shares path and handle.
+  // A second address of the same port shares the path and the handle.
   b.want(ip("10.0.0.3"));
   b.hear_reply(hw, "10.0.0.3");
   EXPECT_EQ(b.sink.find(ip("10.0.0.3"))->ah, n->ah);
@@ -139,7 +139,7 @@ TEST_F(IpoibNeighbour, U20_OneQueryServesAllWhoWaitForTheSameGid) {
   EXPECT_TRUE(b.sink.valid(ip("10.0.0.4")));
   EXPECT_EQ(b.sink.released.size(), 3U);
   EXPECT_EQ(b.actions.ahs.size(), 2U);
-  EXPECT_EQ(b.actions.frames.size(), 6U);  // three requests, three replies
+  EXPECT_EQ(b.actions.frames.size(), 6U);  // three requests and three replies
 }
 
 TEST_F(IpoibNeighbour, U20_SmallerPathMtuAndRouterInBetween) {
@@ -159,7 +159,7 @@ TEST_F(IpoibNeighbour, U20_SmallerPathMtuAndRouterInBetween) {
 }
 
 TEST_F(IpoibNeighbour, U38_OtherSubnetIsReachedByGrhThroughTheRoutersLid) {
-  // The host's GID is of another IB subnet; the SA names the router's LID.
+  // The GID of the host belongs to another IB subnet; the SA returns the LID of the router.
   const wire::Gid far = wire::Gid::of(0xfe80'0000'0000'0007ULL, 0xb);
   auto path = b.sa.paths.extract(hw.gid);
   hw.gid = path.key() = path.mapped().dgid = far;
@@ -173,12 +173,12 @@ TEST_F(IpoibNeighbour, U38_OtherSubnetIsReachedByGrhThroughTheRoutersLid) {
   EXPECT_EQ(way().dlid, 0x30);
   EXPECT_EQ(way().hop_limit, 64);
   EXPECT_EQ(b.row("10.0.0.2").lid, 0x30);
-  // What the link says to the host itself goes the same way.
+  // The link's own messages to the host use the same path.
   b.actions.frames.clear();
   b.hear_request(hw, "10.0.0.2");
   ASSERT_EQ(b.actions.frames.size(), 1U);
   EXPECT_EQ(b.actions.frames[0].to, way());
-  // Another router takes over; the neighbour is never without a way.
+  // Another router takes over; the neighbour stays valid throughout.
   b.sa.paths[far].dlid.set(0x31);
   b.run_for(2s);
   b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
@@ -187,7 +187,7 @@ TEST_F(IpoibNeighbour, U38_OtherSubnetIsReachedByGrhThroughTheRoutersLid) {
   EXPECT_TRUE(b.sink.valid(kPeer));
   EXPECT_EQ(way().dlid, 0x31);
   EXPECT_TRUE(way().global);
-  EXPECT_EQ(b.actions.ahs.size(), 2U);  // with that of the broadcast group
+  EXPECT_EQ(b.actions.ahs.size(), 2U);  // including the handle of the broadcast group
   // A path within the subnet needs no GRH.
   b.sa.paths[far].raw_flow_hop = wire::Be32{1};
   b.run_for(2s);
@@ -224,7 +224,8 @@ TEST_F(IpoibNeighbour, U20_HostHeardFromAnotherLidIsAskedForOnce) {
   }
   EXPECT_EQ(b.sa.path_queries.size(), queries + 1);
   EXPECT_EQ(b.row("10.0.0.2").lid, 9);
-  // One that comes by several LIDs in turn, or is forged, costs a query a second at most.
+  // A peer whose packets arrive from alternating LIDs, forged or not, causes at most one query per
+  // second.
   for (std::uint16_t i = 0; i < 100; ++i) {
     hear_from(static_cast<std::uint16_t>(20 + i % 2));
     b.run_for(100ms);
@@ -233,7 +234,7 @@ TEST_F(IpoibNeighbour, U20_HostHeardFromAnotherLidIsAskedForOnce) {
 }
 
 TEST_F(IpoibNeighbour, M06_GroupsOnOneMlidAreAttachedAndLeftEachForItself) {
-  // This SA gives all groups one MLID.
+  // This SA gives the same MLID to all groups.
   const auto one = ip("239.1.1.1"), other = ip("239.2.2.2");
   ASSERT_TRUE(b.link.join_group(one, b.now));
   ASSERT_TRUE(b.link.join_group(other, b.now));
@@ -263,7 +264,7 @@ TEST_F(IpoibNeighbour, M06_GroupsOnOneMlidAreAttachedAndLeftEachForItself) {
 }
 
 TEST_F(IpoibNeighbour, U23_ReplyGoesToTheRequestersQpnOverThePathOfTheSa) {
-  b.hear_request(hw, "10.0.0.2");  // arrives with SLID 99, which is not the SA's path
+  b.hear_request(hw, "10.0.0.2");  // arrives with SLID 99, not the LID of the SA's path
   EXPECT_TRUE(b.actions.frames.empty());
   b.run_for(10ms);
   ASSERT_EQ(b.actions.frames.size(), 1U);
@@ -276,7 +277,7 @@ TEST_F(IpoibNeighbour, U23_ReplyGoesToTheRequestersQpnOverThePathOfTheSa) {
   EXPECT_EQ(arp->sender_ip.host(), ip("10.0.0.1").v4_host());
   EXPECT_EQ(arp->target_hw, hw);
   EXPECT_EQ(arp->target_ip.host(), kPeer.v4_host());
-  // RFC 826: we were the target, so the sender is known now.
+  // RFC 826: this node was the target, so it learned the sender.
   EXPECT_TRUE(b.sink.valid(kPeer));
   EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kStale);
 }
@@ -288,7 +289,7 @@ TEST_F(IpoibNeighbour, ProbeIsAnsweredButNotLearned) {
   EXPECT_EQ(b.actions.frames[0].qpn, 0x50U);
   EXPECT_TRUE(b.link.neighbours(b.now).empty());
   b.run_for(1min);
-  EXPECT_EQ(b.actions.ahs.size(), 1U);  // the path was given up again
+  EXPECT_EQ(b.actions.ahs.size(), 1U);  // the path was released
 }
 
 TEST_F(IpoibNeighbour, RequestsForOthersUpdateButDoNotCreate) {
@@ -330,7 +331,7 @@ TEST_F(IpoibNeighbour, ChangedGidWaitsForItsOwnPath) {
   EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 5);
   EXPECT_EQ(b.sink.released.back(), packet);
   b.run_for(40s);
-  EXPECT_EQ(b.actions.ahs.size(), 2U);  // the old path was given up
+  EXPECT_EQ(b.actions.ahs.size(), 2U);  // the old path was released
 }
 
 TEST_F(IpoibNeighbour, FlappingAddressCausesNoStormOfPathQueries) {
@@ -384,14 +385,14 @@ TEST_F(IpoibNeighbour, SilentSaDoesNotEndAPathThatWorks) {
 TEST_F(IpoibNeighbour, PathThatTheSaDeniesWorksOnUntilTheNeighbourIsSilent) {
   resolve();
   b.run_for(2s);
-  b.sa.paths.clear();  // it started anew
+  b.sa.paths.clear();  // the SA restarted
   b.link.on_port_event(fabric::PortEvent::kSmChange, b.now);
   b.run_for(100ms);
   EXPECT_EQ(b.sa.path_queries.size(), 2U);
   EXPECT_TRUE(b.sink.valid(kPeer));
   run_using(1min);
   EXPECT_FALSE(b.sink.valid(kPeer));
-  // A peer that comes back elsewhere is not reached by what was remembered.
+  // A peer that returns with another LID is not reached through the remembered path.
   b.add_host(0xb, 0x50, 44);
   b.want(kPeer);
   b.run_for(4s);
@@ -405,12 +406,12 @@ TEST_F(IpoibNeighbour, PathThatTheSaDeniesWorksOnUntilTheNeighbourIsSilent) {
 TEST_F(IpoibNeighbour, PathThatRestedIsAskedForAgainWhenUsedAgain) {
   resolve();
   ASSERT_TRUE(b.link.remove_neighbour(kPeer));
-  b.run_for(5s);  // the handle is still there
+  b.run_for(5s);  // the handle still exists
   ASSERT_EQ(b.actions.ahs.size(), 2U);
   b.sa.paths[hw.gid].dlid.set(44);
   b.want(kPeer);
   b.hear_reply(hw, "10.0.0.2");
-  EXPECT_TRUE(b.sink.valid(kPeer));  // at once, over what is known
+  EXPECT_TRUE(b.sink.valid(kPeer));  // valid at once, with the known path
   b.run_for(10ms);
   EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 44);
 }
@@ -467,7 +468,7 @@ TEST_F(IpoibNeighbour, U26_SilentPeerIsProbedThenAskedForAfterItsPathThenFails) 
   EXPECT_EQ(b.arp_requests_for("10.0.0.2", false), 3U);
   EXPECT_EQ(b.arp_requests_for("10.0.0.2", true), 3U);
   EXPECT_EQ(b.sa.path_queries.size(), 2U);
-  // Reachable for at most 45 s, a delay, three probes and three requests.
+  // The sum of at most 45 s reachable, a delay, three probes and three requests.
   EXPECT_LE(b.now - begin, 53s);
 }
 
@@ -481,7 +482,7 @@ TEST_F(IpoibNeighbour, U26_PeerRestartedSilentlyIsFoundByTheBroadcastAfterProbin
   std::size_t seen = 0;
   while (b.sink.find(kPeer)->qpn != 0x51 && b.now < begin + 2min) {
     run_using(100ms);
-    for (; seen < b.actions.frames.size(); ++seen)  // it hears what reaches all, or its new QPN
+    for (; seen < b.actions.frames.size(); ++seen)  // the peer hears broadcasts and its new QPN
       if (const auto& f = b.actions.frames[seen];
           f.broadcast() && f.arp()->target_ip == wire::Be32{kPeer.v4_host()})
         b.hear_reply(restarted, "10.0.0.2");
@@ -547,7 +548,7 @@ TEST_F(IpoibNeighbour, ImplausibleSendersAreInvalid) {
   b.hear_request(bad, "10.0.0.2");
   b.hear(wire::ArpOp::kReply, hw, "0.0.0.0", {}, "10.0.0.1");
   n += 3;
-  b.hear(wire::ArpOp::kRarpReply, hw, "10.0.0.2", {}, "10.0.0.1");  // nobody waits for it
+  b.hear(wire::ArpOp::kRarpReply, hw, "10.0.0.2", {}, "10.0.0.1");  // the node did not ask for it
   b.run_for(1s);
   EXPECT_EQ(b.link.counters().rarp.invalid, 1U);
   EXPECT_EQ(b.link.counters().arp_invalid - before, n);
@@ -630,7 +631,7 @@ TEST_F(IpoibNeighbour, GatewayStaysWhateverHappens) {
   EXPECT_EQ(*b.link.use_gateway(kPeer, b.now), *index);
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
   b.run_for(10min);
-  EXPECT_TRUE(b.actions.frames.empty());  // resolved when wanted, not before
+  EXPECT_TRUE(b.actions.frames.empty());  // resolved only when a packet needs it
   b.want(kPeer);
   b.run_for(4s);
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
@@ -640,7 +641,7 @@ TEST_F(IpoibNeighbour, GatewayStaysWhateverHappens) {
   b.hear_reply(hw, "10.0.0.2");
   b.run_for(10ms);
   EXPECT_TRUE(b.sink.valid(kPeer));
-  // Unused, it is probed all the same, and kept.
+  // An unused gateway is probed and kept.
   std::size_t probes = 0;
   for (int i = 0; i < 600; ++i) {
     b.run_for(1s);

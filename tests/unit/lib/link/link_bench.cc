@@ -12,7 +12,7 @@
 namespace ipoib::link {
 namespace {
 
-/// What goes wrong in these tests goes wrong on purpose, thousands of times.
+/// These tests cause thousands of errors on purpose, so their logs are suppressed.
 [[maybe_unused]] const bool quiet = [] {
   rte_log_set_global_level(RTE_LOG_CRIT);
   return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// No membership without a holder: what a link tells the SA when it leaves, loses its partition and
-// ends, and what the SA does not hear at once. Each case was found by the simulation.
+// No membership without a holder: requests to the SA when a link leaves a group, loses its
+// partition or stops, and requests that the SA does not receive. The simulation found each of these
+// cases.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -36,7 +37,7 @@ TEST_F(Memberships, U35_LeaveThatTheSaDidNotHearIsToldAgain) {
   ASSERT_NE(f.group(kGroup), nullptr);
   f.administrator_silent = true;
   ASSERT_TRUE(node(0).link->leave_group(ip(kGroup), f.now));
-  // All attempts of one request are in vain, and those of the next.
+  // All attempts of one request fail, and all those of the next.
   f.run_for(60s);
   EXPECT_GE(node(0).link->counters().group_leaves_failed, 2U);
   EXPECT_LE(node(0).link->counters().group_leaves_sent, 6U);
@@ -58,7 +59,8 @@ TEST_F(Memberships, U33_WhatWasJoinedBeforeThePartitionWentIsLeftWhenItIsBack) {
   node(0).set_pkey(true);
   f.run_for(25s);
   EXPECT_EQ(node(0).link->state(), State::kUp);
-  // It sends no more, so it is no member; what it listens to it has again.
+  // The link no longer sends to the group, so it is not a member. It is again a member of the group
+  // to which it listens.
   EXPECT_EQ(f.join_state(kGroup, node(0)), 0U);
   EXPECT_EQ(f.join_state("224.0.0.1", node(0)), wire::join_state::kFullMember);
 }
@@ -95,7 +97,7 @@ TEST(SaAnswers, U20_PathOfAnotherPortIsNotBelieved) {
   a.send_ip(f.nodes[1]->address());
   f.run_for(100ms);
   ASSERT_TRUE(a.sink->valid(f.nodes[1]->address()));
-  // The answer about the third carries the record of the second.
+  // The answer about the third node carries the record of the second one.
   f.faults.wrong_record = 1;
   const wire::LinkAddr hw{0, wire::Be24{f.nodes[2]->actions->own_qpn},
                           f.nodes[2]->actions->attr.gid()};
@@ -110,8 +112,8 @@ TEST(SaAnswers, U20_PathOfAnotherPortIsNotBelieved) {
   EXPECT_EQ(f.nodes[2]->received[a.address()], 1U);
 }
 
-/// A link that asked whether the group exists and became its member before the answer came. The
-/// answer is the SA's, changed by `change`.
+/// A link that asked whether the group exists, and became its member before the answer arrived.
+/// Each test gives it the SA's answer, with changes.
 class OlderAnswer : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -149,7 +151,7 @@ TEST_F(OlderAnswer, U31_DoesNotDenyTheGroup) {
   EXPECT_EQ(b.link.counters().group_absent, 0U);
 }
 
-// The group was deleted and created again between the query and the membership.
+// The SA deleted the group and created it again between the query and the membership.
 TEST_F(OlderAnswer, U31_DoesNotMoveTheGroup) {
   auto mad = *wire::read<wire::SaMad>(late->bytes);
   auto record = *wire::read<wire::McMemberRecord>(mad.data);

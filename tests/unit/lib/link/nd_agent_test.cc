@@ -77,7 +77,7 @@ TYPED_TEST(Nd, U18_LinkLocalAddressIsUsedOnceNobodyObjected) {
   EXPECT_EQ(question.target, a.local());
   EXPECT_TRUE(question.nonce);
   EXPECT_FALSE(question.source_hw);
-  // It says so, twice: to all nodes, unsolicited, as a router.
+  // The node announces the address twice: to all nodes, unsolicited, as a router.
   w.run_for(2s);
   ASSERT_EQ(w.count(Icmp6Type::kNeighbourAdvertisement), 2U);
   const auto& told = w.sent.back().message;
@@ -110,7 +110,7 @@ TYPED_TEST(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
   EXPECT_EQ(rows[1].reason, "also claimed by " + wire::to_string(a.hw));
   EXPECT_EQ(b.agent.counters().conflicts, 1U);
   EXPECT_EQ(b.joined.count(wire::solicited_node(ip("fd00::7"))), 0U);
-  // Whose it is can be reached as any neighbour.
+  // The owner of the address can be reached like any neighbour.
   b.want(ip("fd00::7"));
   w.run_for(100ms);
   EXPECT_TRUE(b.sink.valid(ip("fd00::7")));
@@ -139,7 +139,7 @@ TYPED_TEST(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
     ASSERT_FALSE(first && second) << seed;
     if (first || second) ++used;
   }
-  EXPECT_GE(used, 190U);  // whose question comes first; neither where both crossed
+  EXPECT_GE(used, 190U);  // the first to ask; none if both questions crossed
 }
 
 TYPED_TEST(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
@@ -179,7 +179,7 @@ TYPED_TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
   EXPECT_EQ(reply.message.target_hw, b.hw);
   EXPECT_EQ(a.sink.released, std::vector{packet});
   EXPECT_EQ(a.phase(ip("fd00::2")), NeighbourPhase::kReachable);
-  EXPECT_EQ(b.phase(ip("fd00::1")), NeighbourPhase::kStale);  // who asked is known
+  EXPECT_EQ(b.phase(ip("fd00::1")), NeighbourPhase::kStale);  // a request makes its sender known
   EXPECT_EQ(other.agent.counters().received, heard);
 }
 
@@ -326,7 +326,7 @@ TYPED_TEST(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
   for (std::size_t len = 0; len < good.size(); ++len)
     a.agent.on_nd(std::span{good}.first(len), w.now);
   EXPECT_EQ(errors(wire::NdError::kTruncated), good.size());
-  m.source_hw = TypeParam{};  // no interface can have it
+  m.source_hw = TypeParam{};  // no interface can have this address
   a.hear(m);
   EXPECT_EQ(errors(wire::NdError::kLinkAddr), 1U);
   EXPECT_EQ(a.agent.counters().invalid, good.size() + 6);
@@ -348,7 +348,7 @@ class Routers {
     router = &w.add({prefix("fd00:1::1/64"), prefix("fd00:2::1/48"), prefix("10.0.0.1/24")}, r);
     host = &w.add({}, h);
   }
-  /// When the router advertised.
+  /// Returns the times of the router's advertisements.
   [[nodiscard]] std::vector<TimePoint> times() const {
     std::vector<TimePoint> all;
     for (const auto& s : w.sent)
@@ -431,17 +431,17 @@ TYPED_TEST(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
   EXPECT_EQ(a.sink.find(ip("fd00::2"))->mtu, 1500);
   hear(std::nullopt);
   EXPECT_EQ(a.agent.mtu(), 1500);
-  // Routers that disagree do not have all neighbours installed anew with every message.
+  // Contradictory routers do not cause an update of all neighbours with every message.
   const auto installs = a.sink.installs;
   for (int i = 0; i < 100; ++i) hear(1400 + static_cast<std::uint32_t>(i));
   EXPECT_EQ(a.sink.installs, installs);
   w.run_for(1s);
   hear(1280);
   EXPECT_EQ(a.agent.mtu(), 1280);
-  // IPv4 goes on as it was.
+  // IPv4 is not affected.
   a.cache.learn(ip("10.0.0.2"), b.hw, Evidence::kReply, true, w.now);
   EXPECT_EQ(a.sink.find(ip("10.0.0.2"))->mtu, 2044);
-  EXPECT_TRUE(a.addresses.routers.empty());  // not asked for
+  EXPECT_TRUE(a.addresses.routers.empty());  // accept_ra is off
 }
 
 TYPED_TEST(Nd, U15_Ipv6NeedsAnMtuOf1280) {
@@ -454,7 +454,7 @@ TYPED_TEST(Nd, U15_Ipv6NeedsAnMtuOf1280) {
   a.up(1280);
   w.run_for(3s);
   EXPECT_TRUE(a.is_ready(a.local()));
-  a.up(1020);  // the group came back with another MTU
+  a.up(1020);  // the group was created again with another MTU
   EXPECT_FALSE(a.agent.running());
   EXPECT_TRUE(a.addresses.ready.empty());
 }
@@ -514,7 +514,7 @@ TYPED_TEST(Nd, AdvertisementsKeepThePaceOfRfc4861) {
       EXPECT_LE(pause, 600s) << i;
     }
   }
-  // Whoever asks, and however often: one answer every 3 s at most.
+  // The router answers at most once in 3 s, for any number of requests from any sender.
   t.w.sent.clear();
   wire::NdMessage<TypeParam> rs;
   rs.type = Icmp6Type::kRouterSolicitation;
@@ -550,12 +550,12 @@ TYPED_TEST(Nd, RedirectCountsFromTheRouterInUseAlone) {
   EXPECT_EQ(h.addresses.redirects,
             (std::vector{FakeAddresses::Redirect{1, ip("fd00:9::1"), ip("fe80::9")}}));
   EXPECT_EQ(h.cache.hw_of(ip("fe80::9")), nd_hw<TypeParam>(9));
-  // Not where routers are not listened to.
+  // A node that ignores router advertisements ignores redirects, too.
   t.router->hear(m);
   EXPECT_TRUE(t.router->addresses.redirects.empty());
 }
 
-/// What a redirect led to does not answer: who keeps routes is told, on hosts alone.
+/// Only a host reports that a next hop does not answer; it may have learned it from a redirect.
 TYPED_TEST(Nd, NextHopThatDoesNotAnswerIsTold) {
   Routers<TypeParam> t;
   t.router->up();
@@ -610,7 +610,7 @@ TYPED_TEST(Nd, RedirectIsSentToTheNeighbourWhosePacketTurnedBack) {
   t.w.run_for(1s);
   ASSERT_EQ(t.w.count(Icmp6Type::kRedirect), 1U);
   EXPECT_EQ(t.host->addresses.redirects.size(), 1U);
-  // Nobody can be told whose address is not on the link.
+  // No redirect goes to a sender whose address is not on the link.
   std::memcpy(packet.data() + 8, ip("fd00:77::1").bytes.data(), 16);
   t.router->agent.send_redirect(packet, ip("fe80::9"), t.w.now);
   EXPECT_EQ(t.w.count(Icmp6Type::kRedirect), 1U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Agents of neighbour discovery on one wire, in virtual time: who joined a group hears it, and the
-// wire loses, delays and reflects from a seed.
+// Agents of neighbour discovery on one wire, in virtual time. Members of a group receive its
+// packets; the wire loses, delays and reflects packets as its seed determines.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class NdWorld;
 template <class Hw>
 class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, private GroupMember {
   NdWorld<Hw>& world_;
-  unsigned n_;  ///< Seeds what follows.
+  unsigned n_;  ///< Seed of the following members.
 
  public:
   NdHost(NdWorld<Hw>& world, unsigned n, const Ip6Config& config,
@@ -46,7 +46,7 @@ class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, privat
     cache.want(addr, p, world_.now);
     return p;
   }
-  /// A packet was just sent through the entry.
+  /// Records that a packet was just sent through the entry.
   void use(const wire::IpAddr& addr) { sink.used[sink.index_of(addr).value()] = world_.now; }
   void hear(const wire::NdMessage<Hw>& m) { agent.on_nd(wire::build_nd(m), world_.now); }
   [[nodiscard]] wire::IpAddr local() const { return wire::link_local(n_); }
@@ -61,7 +61,7 @@ class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, privat
   }
 
   Hw hw;
-  bool plugged = true;  ///< Else it hears nothing.
+  bool plugged = true;  ///< If false, it receives nothing.
   Ip6Config ip6;
   std::vector<wire::IpPrefix> configured;
   std::string name = "if0";
@@ -167,7 +167,7 @@ class NdWorld {
 
   TimePoint now{std::chrono::seconds(100)};
   double loss;
-  bool reflects = false;  ///< Senders hear their own packets to groups.
+  bool reflects = false;  ///< Senders receive their own packets to groups.
   std::vector<std::unique_ptr<NdHost<Hw>>> hosts;
   std::vector<Sent> sent;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bounds and timing of the state machine that both kinds of interface share; on a medium that
-// needs no path.
+// Bounds and timing of the state machine that both kinds of interface share, on a medium without
+// paths.
 #include "lib/link/neighbour_cache.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,8 @@ TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
   Bench b;
   b.want(host(1));
   b.run_for(2900ms);
-  // The first packets may not have expired and the third request is out, give or take a tenth.
+  // The third request is sent within 3.4 s. The first packet may or may not have expired, because
+  // timers vary by a tenth.
   b.run_for(500ms);
   EXPECT_EQ(b.questions.asked[host(1)], 3U);
   EXPECT_EQ(b.sink.find(host(1))->state, NeighbourState::kFailed);
@@ -94,7 +95,7 @@ TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
   EXPECT_TRUE(b.sink.indexes.empty());
 }
 
-/// Routes avoid it meanwhile, so there is no packet that would ask.
+/// Routes avoid a failed gateway, so no packet asks for it.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
   Bench b;
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
@@ -108,7 +109,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
   b.cache.forget_gateway(host(1));
 }
 
-/// Routes avoid it after these commands, too.
+/// Routes avoid the gateway after these commands, too.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
   const auto flush = [](Bench& b) { b.cache.flush(); };
   const auto remove = [](Bench& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
@@ -137,7 +138,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
   }
 }
 
-/// Nothing is asked for a gateway that answered: the first packet asks, as for any neighbour.
+/// The cache does not ask for a gateway that answered: the first packet does, as for any neighbour.
 TEST(NeighbourCache, AGatewayThatAnsweredIsNotAskedForByAFlush) {
   Bench b;
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
@@ -160,7 +161,7 @@ TEST(NeighbourCache, EntryMovesAtMostOnceASecond) {
   ASSERT_TRUE(b.cache.learn(host(1), mac(1), Evidence::kReply, false, b.now));
   unsigned moves = 0, refused = 0;
   auto at = b.sink.find(host(1))->mac;
-  for (unsigned i = 0; i < 1000; ++i) {  // two who insist, for ten seconds
+  for (unsigned i = 0; i < 1000; ++i) {  // two claimants repeat their claims for ten seconds
     const auto evidence = i % 4 < 2 ? Evidence::kReply : Evidence::kOther;
     if (!b.cache.learn(host(1), mac(1 + i % 2), evidence, true, b.now)) ++refused;
     if (b.sink.find(host(1))->mac != at) ++moves;
@@ -184,19 +185,19 @@ TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {
   const auto addr = ip("fd00::7");
   Bench b;
   EXPECT_TRUE(b.cache.advertised(addr, mac(1), true, true, b.now));
-  EXPECT_EQ(b.cache.size(), 0U);  // nobody asked
+  EXPECT_EQ(b.cache.size(), 0U);  // there was no request
   b.want(addr);
   EXPECT_TRUE(b.cache.advertised(addr, std::nullopt, true, true, b.now));
-  EXPECT_FALSE(b.sink.valid(addr));  // no address in it
+  EXPECT_FALSE(b.sink.valid(addr));  // no address in the message
   EXPECT_TRUE(b.cache.advertised(addr, mac(1), true, false, b.now));
   EXPECT_EQ(phase_of(b, addr), NeighbourPhase::kReachable);
-  // Without override another address is not taken, but doubt is.
+  // Without the override flag, another address is not adopted, and the entry becomes stale.
   EXPECT_TRUE(b.cache.advertised(addr, mac(2), true, false, b.now));
   EXPECT_EQ(b.sink.find(addr)->mac, mac(1));
   EXPECT_EQ(phase_of(b, addr), NeighbourPhase::kStale);
   EXPECT_TRUE(b.cache.advertised(addr, std::nullopt, true, false, b.now));
   EXPECT_EQ(phase_of(b, addr), NeighbourPhase::kReachable);
-  // Unsolicited with the same address changes nothing.
+  // An unsolicited advertisement with the same address changes nothing.
   EXPECT_TRUE(b.cache.advertised(addr, mac(1), false, true, b.now));
   EXPECT_EQ(phase_of(b, addr), NeighbourPhase::kReachable);
   EXPECT_TRUE(b.cache.advertised(addr, mac(2), false, true, b.now));
@@ -218,7 +219,7 @@ TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
   b.run_for(59s);
   EXPECT_TRUE(b.sink.valid(group));
   EXPECT_TRUE(b.cache.learn(group, mac(2), Evidence::kReply, true, b.now));
-  EXPECT_EQ(b.sink.find(group)->mac, mac(1));  // nobody tells where a group is
+  EXPECT_EQ(b.sink.find(group)->mac, mac(1));  // a mapped entry is never learned
   b.run_for(2s);
   EXPECT_EQ(b.cache.size(), 0U);
   EXPECT_TRUE(b.questions.asked.empty());
@@ -257,13 +258,13 @@ TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
   for (std::uint32_t i = 0; i < 1000; ++i) b.want(host(i));
   EXPECT_EQ(b.cache.held(), 100U);
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 900U);
-  // What cannot wait is not resolved either.
+  // A destination whose packet cannot be held is not resolved either.
   EXPECT_EQ(b.questions.asked.size(), 100U);
   EXPECT_EQ(b.cache.size(), 100U);
 }
 
-/// However many packets the interface may hold, the node has buffers for so many only: those of
-/// another interface may hold them all.
+/// The limit of the node's buffers applies in addition to the interface's own limit, because
+/// packets of other interfaces may use all buffers.
 TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
   Bench b;
   b.sink.room = 3;
@@ -302,7 +303,8 @@ TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
 TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
   Bench b;
   const auto begin = b.now;
-  // Workers drop while an entry is failed; everything else comes up, twice a second each.
+  // Workers drop packets while an entry is failed, and punt them otherwise, twice a second for each
+  // destination.
   while (b.now < begin + 30s) {
     for (std::uint32_t i = 0; i < 1000; ++i) {
       const auto* index = b.sink.find(host(i));
@@ -310,7 +312,7 @@ TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
     }
     b.run_for(500ms);
   }
-  // Three requests in each cycle of about three seconds asking and three of silence.
+  // Each cycle of about three seconds of requests and three of silence has three requests.
   EXPECT_LE(b.questions.times.size(), 30U * 550);
   EXPECT_GE(b.questions.times.size(), 30U * 350);
   std::map<std::int64_t, unsigned> per_second;
@@ -327,7 +329,7 @@ TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
     for (int i = 0; i < 200; ++i) b.want(host(next++));
     b.run_for(10ms);
   }
-  // 2,048 packets wait three seconds each, and each brought at most three requests.
+  // 2,048 packets wait for three seconds each, and each causes at most three requests.
   EXPECT_LE(b.questions.times.size(), 10U * 2048 * 11 / 10);
   EXPECT_LE(b.cache.size(), 3U * 2048);
   b.cache.withdraw(Drop::kLinkDown);
@@ -335,7 +337,7 @@ TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
   EXPECT_TRUE(b.sink.indexes.empty());
 }
 
-/// Fills the table with resolved neighbours.
+/// Fills the table with `n` resolved neighbours.
 void fill(Bench& b, std::uint32_t n) {
   for (std::uint32_t i = 0; i < n; ++i) {
     b.want(host(i));
@@ -350,7 +352,7 @@ TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
   Bench b{config};
   fill(b, 100);
   b.run_for(10s);
-  b.sink.used[*b.sink.index_of(host(0))] = b.now;  // the oldest, but in use
+  b.sink.used[*b.sink.index_of(host(0))] = b.now;  // the oldest entry is in use
   b.want(host(500));
   EXPECT_EQ(b.cache.size(), 100U);
   EXPECT_NE(b.sink.find(host(0)), nullptr);
@@ -369,14 +371,14 @@ TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
   b.answer(host(3));
   b.run_for(10s);
   b.sink.used[*b.sink.index_of(host(3))] = b.now;
-  b.want(host(4));  // being resolved
+  b.want(host(4));  // an entry that is being resolved
   b.want(host(5));
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
   EXPECT_FALSE(b.cache.use_gateway(host(6), b.now));
   EXPECT_EQ(b.cache.size(), 4U);
   b.answer(host(4));
   b.run_for(3s);
-  b.want(host(5));  // host(3) was unused longest
+  b.want(host(5));  // host(3) was unused for the longest time
   EXPECT_EQ(b.sink.find(host(3)), nullptr);
   EXPECT_NE(b.sink.find(host(5)), nullptr);
   EXPECT_EQ(b.cache.counters().evicted, 1U);
@@ -389,7 +391,7 @@ TEST(NeighbourCache, EntryBeingResolvedIsNotEvictedHoweverLongAgoItWasWanted) {
   config.max_held_age = 100ms;
   Bench b{config};
   b.want(host(1));
-  b.run_for(2500ms);  // nothing waits any more, but the last request is out
+  b.run_for(2500ms);  // no packet waits any more; the last request is sent
   b.want(host(2));
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
   b.answer(host(1));
@@ -404,14 +406,14 @@ TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
   EXPECT_EQ(b.cache.counters().refused, 1U);
 }
 
-// A number comes back long after its owner is forgotten, so forgetting one gains nothing.
+// An index is reusable only long after its entry is removed, so eviction would not provide one.
 TEST(NeighbourCache, NobodyIsForgottenForWantOfAnIndex) {
   Bench b{{}, 2};
   for (const unsigned i : {1U, 2U}) {
     b.want(host(i));
     b.answer(host(i));
   }
-  b.run_for(3s);  // both may be evicted
+  b.run_for(3s);  // both entries could be evicted
   b.want(host(3));
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
   EXPECT_EQ(b.cache.counters().refused, 1U);
@@ -423,9 +425,9 @@ TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
   Bench b;
   fill(b, 65536);
   EXPECT_EQ(b.cache.size(), 65536U);
-  // A minute in which all are confirmed, go stale and are looked at.
+  // All entries are confirmed, become stale and are checked within this minute.
   b.run_for(60s);
-  // A full table, each new neighbour evicting one.
+  // The table is full, and each new neighbour evicts one.
   for (std::uint32_t i = 0; i < 20000; ++i) {
     b.want(host(100000 + i));
     b.answer(host(100000 + i));
@@ -458,7 +460,7 @@ TEST(NeighbourCache, TimersAreJittered) {
   b.run_for(1200ms);
   std::map<TimePoint, unsigned> times;
   for (const auto t : b.questions.times) ++times[t];
-  EXPECT_GE(times.size(), 90U);  // 100 at once, then each at a time of its own
+  EXPECT_GE(times.size(), 90U);  // 100 requests at once, then each at its own time
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of a link when something happens to its port: in virtual time, with peers on a
-// simulated fabric, or alone against a scripted SA.
+// Reactions of a link to events of its port, in virtual time: with peers on a simulated fabric, or
+// alone with a scripted SA.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ TEST_F(PortEvents, PortDownKeepsWhatIsKnownAndPortUpGoesOn) {
   EXPECT_NE(n.link->reason().find("not active"), std::string::npos) << n.link->reason();
   const auto joins = n.link->counters().joins_sent;
   f.run_for(10s);
-  EXPECT_EQ(n.link->counters().joins_sent, joins);  // of no use
+  EXPECT_EQ(n.link->counters().joins_sent, joins);  // a join could not succeed
   EXPECT_TRUE(n.sink->valid(node(1).address()));
   EXPECT_TRUE(n.sink->valid(ip(kGroup)));
 
@@ -123,7 +123,7 @@ TEST_F(PortEvents, LidChangeIsToldToTheSaAndNoticedByPeersAtOnce) {
 TEST_F(PortEvents, NewSubnetManagerAndReregisterCostNoPacket) {
   for (const auto event : {PortEvent::kSmChange, PortEvent::kClientReregister}) {
     forget_counts();
-    f.restart_administrator();  // it knows nobody
+    f.restart_administrator();  // the new one knows no member
     ASSERT_EQ(f.members(), 0U);
     const auto mads = f.mads;
     for (const auto& n : f.nodes) n->link->on_port_event(event, f.now);
@@ -131,7 +131,7 @@ TEST_F(PortEvents, NewSubnetManagerAndReregisterCostNoPacket) {
     expect_no_loss();
     expect_members();
     EXPECT_LE(f.mads - mads, 40U);
-    // Subscribed again: a group that appears is taken at once.
+    // The nodes have subscribed again: they learn of a new group at once.
     const auto* late = event == PortEvent::kSmChange ? "239.3.3.3" : "239.4.4.4";
     node(0).send_ip(ip(late));
     f.run_for(50ms);
@@ -156,7 +156,7 @@ TEST_F(PortEvents, GidChangeLeavesUnderTheOldNameAndIsAnnounced) {
     EXPECT_EQ(f.group(group)->members.count(old), 0U) << group;
   }
   EXPECT_EQ(n.link->state(), State::kUp);
-  // The peer knows the new link-layer address without having asked.
+  // The peer knows the new link-layer address without a request.
   const auto rows = node(0).link->neighbours(f.now);
   const auto lladdr =
       wire::to_string(wire::LinkAddr{0, wire::Be24{n.actions->own_qpn}, n.actions->attr.gid()});
@@ -182,7 +182,7 @@ TEST_F(PortEvents, PkeyThatGoesEndsAllAndThatComesBackBringsAllBack) {
   EXPECT_TRUE(n.sink->installed.empty());
   const auto mads = f.mads;
   f.run_for(20s);
-  EXPECT_EQ(f.mads, mads);  // nothing can be asked
+  EXPECT_EQ(f.mads, mads);  // no request is possible
   n.actions->attr.pkeys = {0x8001, 0xffff};
   n.link->on_port_event(PortEvent::kPkeyChange, f.now);
   f.run_for(200ms);
@@ -225,7 +225,7 @@ std::vector<wire::IpAddr> ready(const LinkBench& b) {
   return all;
 }
 
-/// Multicast ND frames that carry this link-layer GID.
+/// Returns the number of multicast ND frames that carry this link-layer GID.
 std::size_t announcements(const LinkBench& b, const wire::Gid& gid) {
   return static_cast<std::size_t>(
       std::count_if(b.actions.frames.begin(), b.actions.frames.end(), [&](const SentFrame& sent) {
@@ -237,11 +237,12 @@ std::size_t announcements(const LinkBench& b, const wire::Gid& gid) {
       }));
 }
 
-/// A question that waits for its group asks nobody: an address is not in use before it left.
+/// A solicitation that waits for its group is not sent. The link does not use an address before it
+/// has sent one.
 TEST(PortEvents6, U18_NoAddressIsTakenOnAQuestionThatNeverLeft) {
   LinkBench b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
   b.start();
-  b.sa.silent = true;  // after the answer that is on its way
+  b.sa.silent = true;  // from after the answer that is under way
   b.run_for(20s);
   ASSERT_EQ(b.link.state(), State::kUp);
   EXPECT_TRUE(ready(b).empty());
@@ -259,7 +260,7 @@ TEST(PortEvents6, U17_LidChangeStartsTheAddressOfTheLidAnew) {
   b.actions.attr.lid = 0x1234;
   b.link.on_port_event(PortEvent::kLidChange, b.now);
   b.run_for(200ms);
-  EXPECT_TRUE(ready(b).empty());  // duplicate address detection first
+  EXPECT_TRUE(ready(b).empty());  // duplicate address detection comes first
   b.run_for(5s);
   const auto after = ready(b);
   ASSERT_EQ(after.size(), 2U);
@@ -300,7 +301,7 @@ TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
   const auto own = b.actions.attr.gid();
   EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
   EXPECT_EQ(ready(b), before);
-  EXPECT_GE(announcements(b, own), 2U);  // of each address
+  EXPECT_GE(announcements(b, own), 2U);  // at least one for each address
   EXPECT_EQ(announcements(b, old), 0U);
   const auto arps =
       std::count_if(b.actions.frames.begin(), b.actions.frames.end(), [&](const SentFrame& sent) {
@@ -309,7 +310,7 @@ TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
                arp->sender_hw.gid == own;
       });
   EXPECT_GE(arps, 1);
-  // The SA is told who is gone and who came, of the broadcast group and of all others.
+  // The SA learns of the old and the new port GID, for the broadcast group and all others.
   ASSERT_EQ(b.sa.leaves.size(), 1U);
   EXPECT_EQ(wire::read<wire::McMemberRecord>(b.sa.leaves[0].data)->port_gid, old);
   EXPECT_EQ(wire::read<wire::McMemberRecord>(b.sa.joins.back().data)->port_gid, own);
@@ -321,7 +322,7 @@ TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
     left += leaves;
     joined += !leaves;
   }
-  EXPECT_GE(left, 4U);  // 224.0.0.1, ff02::1, ff02::2, solicited-node
+  EXPECT_GE(left, 4U);  // 224.0.0.1, ff02::1, ff02::2 and solicited-node
   EXPECT_EQ(joined, left);
   b.link.stop(b.now);
   b.run_for(5s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RARP on both media, over a transport that records.
+// RARP on both media, with a transport that records frames.
 #include "lib/link/rarp_agent.h"
 
 #include <gtest/gtest.h>
@@ -90,12 +90,12 @@ TYPED_TEST(Rarp, U24_OnlyAGoodReplyIsTaken) {
                                                   host<TypeParam>(to), ip(addr).v4_host()),
                         this->now);
   };
-  hear(9, 2, "10.0.0.5");  // for another
+  hear(9, 2, "10.0.0.5");  // a reply for another host
   hear(9, 1, "224.0.0.1");
   hear(9, 1, "0.0.0.0");
   EXPECT_TRUE(this->told.empty());
   hear(9, 1, "10.0.0.5");
-  hear(9, 1, "10.0.0.6");  // too late
+  hear(9, 1, "10.0.0.6");  // the host has its address already
   ASSERT_EQ(this->told.size(), 1U);
   EXPECT_EQ(this->told[0], prefix("10.0.0.5/24"));
   EXPECT_EQ(this->agent.counters().invalid, 4U);

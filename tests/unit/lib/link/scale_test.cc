@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Very many neighbours on one link: what resolving them costs, and that those who cannot be
-// resolved harm nobody.
+// Very many neighbours on one link: the cost of resolving them, and the isolation of others from
+// unresolvable ones.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 wire::IpAddr nth(std::uint32_t i) {
-  return wire::IpAddr::v4(0x0a00'0100 + i);  // 10.0.1.0 and on
+  return wire::IpAddr::v4(0x0a00'0100 + i);  // from 10.0.1.0 upwards
 }
 
 LinkConfig wide() {
@@ -25,7 +25,7 @@ LinkConfig wide() {
   return config;
 }
 
-/// A link whose ARP requests are counted, and answered a moment later by the hosts there are.
+/// A link with a count of its ARP requests; existing hosts answer them a moment later.
 class Scale : public ::testing::Test {
  protected:
   Scale() {
@@ -61,7 +61,7 @@ class Scale : public ::testing::Test {
 
   LinkBench b{wide()};
   std::unordered_map<std::uint32_t, wire::LinkAddr> hosts;
-  std::map<std::uint32_t, unsigned> requests;  ///< ARP, by target.
+  std::map<std::uint32_t, unsigned> requests;  ///< ARP requests by target.
   std::size_t requests_sent = 0;
   std::size_t probes = 0;
   std::vector<std::uint32_t> answers;
@@ -73,7 +73,7 @@ TEST_F(Scale, TenThousandNeighboursFromColdCostOneRequestAndOneQueryEach) {
   b.sa.path_queries.clear();
   const auto begin = b.now;
   const auto wall = std::chrono::steady_clock::now();
-  // Traffic to all of them at once, which goes on.
+  // Packets go to all of them, from the start until they are resolved.
   while (valid(kHosts) < kHosts && b.now < begin + 10s) {
     for (std::uint32_t i = 0; i < kHosts; ++i) {
       const auto* n = b.sink.find(nth(i));
@@ -117,7 +117,7 @@ TEST_F(Scale, StormToAHundredThousandUnresolvableAddressesHarmsNobody) {
   for (int second = 0; second < kSeconds; ++second) {
     const auto before = requests_sent;
     for (int step = 0; step < 10; ++step) {
-      // 20,000 a second come up to management.
+      // Workers punt 20,000 packets a second.
       for (int i = 0; i < 2'000; ++i) b.want(nth(1'000 + next++ % kStorm));
       for (std::uint32_t i = 0; i < kHosts; ++i) b.sink.used[indexes[i]] = b.now;
       run_for(100ms);
@@ -129,10 +129,10 @@ TEST_F(Scale, StormToAHundredThousandUnresolvableAddressesHarmsNobody) {
     most = std::max(most, requests_sent - before);
   }
   const auto& limits = LinkBench::default_config().neighbour;
-  // Bounded by the packets that may wait: each brings at most three requests, a second apart.
+  // The number of held packets is the bound: each causes at most three requests, a second apart.
   EXPECT_LE(most, limits.max_held * 3 / 2);
   EXPECT_LE(requests_sent, kSeconds * limits.max_held * 11 / 10);
-  EXPECT_LE(b.sa.path_queries.size(), 2U * kHosts);  // of the hosts that answer probes
+  EXPECT_LE(b.sa.path_queries.size(), 2U * kHosts);  // for the hosts that answer probes
   EXPECT_LE(b.sink.open.size(), limits.max_held);
   EXPECT_LE(b.sink.indexes.size(), limits.max_entries);
   std::cout << "storm: " << requests_sent / kSeconds << " ARP requests a second, at most " << most

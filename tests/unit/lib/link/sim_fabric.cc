@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint16_t kAdministratorLid = 1;
 constexpr std::uint16_t kDatagram = 0x0800;
 
-/// What stands for an IP packet.
+/// A simulated IP packet.
 struct Datagram {
   wire::IpoibHdr hdr;
   wire::IpAddr from;
@@ -24,7 +24,7 @@ static_assert(wire::WireRecord<Datagram>);
 
 }  // namespace
 
-// --- Node ---
+// Nodes:
 
 SimNode::SimNode(SimFabric& fabric, std::uint16_t lid, std::uint64_t guid, std::string_view address)
     : fabric_{fabric},
@@ -156,7 +156,7 @@ void SimNode::put_on_wire(const wire::IpAddr& to, const table::Neighbour& n) {
   actions->send(n.ah, n.qpn, wire::bytes_of(d));
 }
 
-/// What the datapath makes of a packet that its queue pair received.
+/// Handles a packet of the queue pair as the datapath would.
 void SimNode::take(std::span<const std::byte> bytes, std::uint16_t slid, std::uint32_t src_qpn) {
   const auto type = wire::read<wire::IpoibHdr>(bytes)->type.host();
   const auto packet = bytes.subspan(sizeof(wire::IpoibHdr));
@@ -207,7 +207,7 @@ void SimNode::tick() {
   link->tick(fabric_.now);
 }
 
-// --- Fabric ---
+// The fabric:
 
 SimFabric::SimFabric(std::uint64_t seed, SimFaults f) : faults{f}, random{seed} {
   config.name = "ib0";
@@ -280,7 +280,7 @@ void SimFabric::transmit(const std::function<void()>& what, Duration later) {
     events_.push({now + later + Duration{delay(random)}, ++order_, what});
 }
 
-/// Remembers joins and subscriptions that a later leave overtook on the wire.
+/// Records joins and subscriptions that a later leave overtook on the wire.
 void SimFabric::note_order(const wire::SaMad& mad, std::uint16_t lid, std::uint64_t sent) {
   const auto method = static_cast<wire::Method>(mad.hdr.mad.method);
   const auto attr = static_cast<wire::Attr>(mad.hdr.mad.attr_id.host());
@@ -345,7 +345,7 @@ void SimFabric::from_administrator(SimNode& to, const wire::SaMad& mad) {
       later);
 }
 
-/// Segments of tables and Reports, which no request called for.
+/// Sends segments of tables and Reports, which are not answers to a request.
 void SimFabric::tick_administrator() {
   if (administrator_silent || !administrator_due() || *administrator_due() > now) return;
   administrator_due_known_ = false;
@@ -356,8 +356,8 @@ void SimFabric::tick_administrator() {
   });
 }
 
-/// A multicast packet reaches every port of the island that its switches send it to, the sender's
-/// too; a unicast one the port of its LID.
+/// A multicast packet reaches every port of the island to which its switches send it, including the
+/// sender's; a unicast packet reaches the port of its LID.
 void SimFabric::send(const SimNode& from, Packet&& made) {
   const bool multicast = made.qpn == wire::kMulticastQpn;
   if (multicast) ++broadcasts;
@@ -393,7 +393,7 @@ void SimFabric::send(const SimNode& from, Packet&& made) {
   }
 }
 
-/// The checks of an HCA, in its order.
+/// Makes the checks of an HCA, in its order.
 void SimFabric::deliver(const Packet& packet, SimNode& node) {
   const bool multicast = packet.qpn == wire::kMulticastQpn;
   if (multicast && node.actions->attached.count({packet.to.dgid, packet.to.dlid}) == 0) {
@@ -428,7 +428,7 @@ void SimFabric::schedule(SimNode& node) {
   if (due) due_.push({*due, node.number_});
 }
 
-/// Places that are out of date are dropped on the way.
+/// Removes outdated places from the queue.
 std::optional<TimePoint> SimFabric::next_node() {
   while (!due_.empty() && nodes[due_.top().second]->due_ != due_.top().first) due_.pop();
   if (due_.empty()) return std::nullopt;

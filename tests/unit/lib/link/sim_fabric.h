@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulated fabric in virtual time: nodes made of the real SA client and IpoibLink, the embedded
-// administrator, and between them a wire that loses, repeats, delays and so reorders MADs and
-// packets, and that can be cut into islands. Everything follows from the seed.
+// A simulated fabric in virtual time. Nodes consist of the real SA client and IpoibLink; there is
+// the embedded administrator; and the wire between them loses, repeats, delays and so reorders MADs
+// and packets, and can be cut into islands. The seed determines everything.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ struct SimFaults {
   double duplication = 0;
   Duration min_delay = std::chrono::microseconds(5);
   Duration max_delay = std::chrono::microseconds(50);
-  // Answers of the administrator.
-  double late = 0;               ///< Come up to five seconds later.
-  double wrong_transaction = 0;  ///< Bear another transaction ID.
-  double wrong_record = 0;       ///< Carry the record of an earlier answer.
+  // Shares of the administrator's answers:
+  double late = 0;               ///< Delayed by up to five seconds.
+  double wrong_transaction = 0;  ///< With another transaction ID.
+  double wrong_record = 0;       ///< With the record of an earlier answer.
 };
 
 class SimFabric;
@@ -44,29 +44,29 @@ class SimNode {
   SimNode(SimFabric& fabric, std::uint16_t lid, std::uint64_t guid, std::string_view address);
 
   void start();
-  /// SIGKILL: nothing given back, nobody told.
+  /// Ends the process like SIGKILL: it releases nothing and notifies no other process.
   void crash();
-  /// A new start: another QPN, nothing remembered.
+  /// Starts a new process, with another QPN and no memory of the old one.
   void restart();
   void crash_and_restart();
   [[nodiscard]] bool alive() const { return alive_; }
   void set_lid(std::uint16_t lid);
-  /// The subnet manager gives the partition, or takes it; the link is told.
+  /// The subnet manager adds or removes the partition, and the link is notified.
   void set_pkey(bool has);
   void set_port(bool active);
   void port_event(fabric::PortEvent event);
   [[nodiscard]] bool on_fabric() const;
   [[nodiscard]] bool has_pkey() const { return !attr_.pkeys.empty(); }
 
-  /// One IP packet to the address, as the datapath would handle it.
+  /// Sends one IP packet to the address as the datapath would.
   void send_ip(const wire::IpAddr& to);
   [[nodiscard]] const wire::IpAddr& address() const { return address_; }
-  /// IPv6 link-local address, once it is ready.
+  /// Returns the IPv6 link-local address when it is ready.
   [[nodiscard]] std::optional<wire::IpAddr> local6() const;
   [[nodiscard]] bool owns(const wire::IpAddr& addr) const;
   [[nodiscard]] std::uint16_t lid() const { return attr_.lid; }
   [[nodiscard]] bool nothing_left() const;
-  /// How long the oldest packet waits.
+  /// Returns the age of the oldest held packet.
   [[nodiscard]] Duration oldest_held() const;
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -77,18 +77,18 @@ class SimNode {
   std::unique_ptr<FakeLinkActions> actions;
   std::unique_ptr<sa::Client> client;
   std::unique_ptr<IpoibLink> link;
-  std::map<wire::IpAddr, std::uint64_t> sent;      ///< Packets that left, by destination.
-  std::map<wire::IpAddr, std::uint64_t> received;  ///< Different packets that came, by sender.
+  std::map<wire::IpAddr, std::uint64_t> sent;      ///< Packets sent, by destination.
+  std::map<wire::IpAddr, std::uint64_t> received;  ///< Different packets received, by sender.
   std::map<wire::IpAddr, TimePoint> last_received;
-  std::map<wire::IpAddr, std::uint64_t> group_received;  ///< By group, listened to or routed.
-  std::map<wire::IpAddr, std::uint64_t> group_heard;     ///< Those of them listened to.
-  std::map<wire::IpAddr, std::uint64_t> group_refused;   ///< Sends to an absent group.
+  std::map<wire::IpAddr, std::uint64_t> group_received;  ///< By group, for listeners and routers.
+  std::map<wire::IpAddr, std::uint64_t> group_heard;     ///< Those for listeners.
+  std::map<wire::IpAddr, std::uint64_t> group_refused;   ///< Packets to an absent group.
   int island = 0;                                        ///< The administrator is on island 0.
   TimePoint crashed{};
-  /// Requests to the administrator in the second that is or was the latest.
+  /// Requests to the administrator within the second of the latest request.
   std::uint64_t requests = 0;
-  std::uint64_t most_requests = 0;  ///< In any second.
-  std::uint64_t most_objects = 0;   ///< IpoibLink::sa_objects() when a request was made.
+  std::uint64_t most_requests = 0;  ///< In one second.
+  std::uint64_t most_objects = 0;   ///< Of IpoibLink::sa_objects() at a request.
 
  private:
   friend class SimFabric;
@@ -121,37 +121,37 @@ class SimFabric {
   SimNode& add_node(std::string_view address);
   void run_until(TimePoint end);
   void run_for(Duration d) { run_until(now + d); }
-  /// Runs until `done` or the time is over; true when done.
+  /// Runs until `done` returns true or the limit is over. Returns true if it was done.
   bool run_until(const std::function<bool()>& done, Duration limit);
 
-  /// The administrator forgets everything.
+  /// Replaces the administrator by one without memory.
   void restart_administrator();
   [[nodiscard]] std::size_t broadcast_members() const;
-  [[nodiscard]] std::size_t members() const;  ///< Of any group.
+  [[nodiscard]] std::size_t members() const;  ///< Of all groups.
   [[nodiscard]] const sa::Administrator& administrator() const { return *administrator_; }
-  /// Whether a join of the port arrived after the leave that was sent later. What it brought back
-  /// no node can know of.
+  /// Returns true if a join of the port arrived after a leave that was sent later. A node cannot
+  /// know of the membership that this restored.
   [[nodiscard]] bool overtaken(const wire::Gid& port, const wire::Gid& mgid) const;
-  /// The same of a subscription and its end, by the port's LID.
+  /// Returns the same about a subscription and its end, by the port's LID.
   [[nodiscard]] bool subscribed_late(std::uint16_t lid) const { return late_.count(lid) != 0; }
-  /// What the administrator knows of an IP group of the link; null: there is none.
+  /// Returns the administrator's record of an IP group of the link, or null.
   [[nodiscard]] const sa::Group* group(std::string_view addr) const;
-  /// JoinState of the node in the group.
+  /// Returns the JoinState of the node in the group.
   [[nodiscard]] unsigned join_state(std::string_view addr, const SimNode& node) const;
   [[nodiscard]] bool all_up() const;
 
   TimePoint now{std::chrono::seconds(100)};
   SimFaults faults;
   bool administrator_silent = false;
-  /// Multicast packets reach ports that are members at the administrator, as where switches do what
-  /// the subnet manager says; else every port.
+  /// Multicast packets reach only ports that are members at the administrator, as with switches
+  /// that obey the subnet manager; otherwise they reach every port.
   bool switches_by_membership = false;
-  bool reports = true;  ///< Links are told what the administrator reports.
+  bool reports = true;  ///< Links receive the reports of the administrator.
   std::vector<std::unique_ptr<SimNode>> nodes;
-  LinkConfig config;       ///< Of nodes added from here on, but for the address.
+  LinkConfig config;       ///< Of nodes added later, except the address.
   std::uint64_t mads = 0;  ///< Requests to the administrator.
   std::uint64_t broadcasts = 0;
-  std::map<std::string, std::uint64_t> lost;  ///< Packets no one took, by why.
+  std::map<std::string, std::uint64_t> lost;  ///< Packets without a receiver, by reason.
   std::mt19937_64 random;
 
  private:
@@ -173,7 +173,7 @@ class SimFabric {
     bool operator<(const Event& o) const { return at != o.at ? at > o.at : order > o.order; }
   };
 
-  /// The wire: happens never, once or twice, some time later.
+  /// Carries out `what` never, once or twice, after a random delay of the wire.
   void transmit(const std::function<void()>& what, Duration later = {});
   void to_administrator(SimNode& from, const fabric::MadAddress& to, const wire::SaMad& mad);
   void send(const SimNode& from, Packet&& packet);
@@ -190,13 +190,13 @@ class SimFabric {
   std::optional<sa::Administrator> administrator_;
   std::optional<TimePoint> administrator_due_;
   bool administrator_due_known_ = false;
-  /// By attribute and method.
+  /// Last answers, by attribute and method.
   std::map<std::pair<std::uint16_t, std::uint8_t>, wire::SaMad> earlier_answers_;
   std::uint64_t mad_order_ = 0;
   using Membership = std::tuple<wire::Gid, wire::Gid, unsigned>;  ///< Port, group, JoinState.
-  std::map<Membership, std::uint64_t> left_;  ///< When its latest leave was sent.
+  std::map<Membership, std::uint64_t> left_;  ///< Number of the MAD of the latest leave.
   std::set<Membership> overtaken_;
-  std::map<std::uint16_t, std::uint64_t> unsubscribed_;  ///< By LID: when that was sent last.
+  std::map<std::uint16_t, std::uint64_t> unsubscribed_;  ///< Number of the latest such MAD, by LID.
   std::set<std::uint16_t> late_;
   using Due = std::pair<TimePoint, std::size_t>;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The properties that every simulated life has to have.
+// The properties that every simulated run must have.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ wire::Gid mgid_of(const GroupInfo& row, const IpoibLink& link) {
   return wire::mgid_of(row.group, wire::kDefaultPkey, scope);
 }
 
-/// What a node says it is a member of, as the administrator should know it.
+/// Returns the memberships of a node according to itself, which the administrator should know.
 std::map<wire::Gid, unsigned> held_by(const SimNode& node, TimePoint now) {
   std::map<wire::Gid, unsigned> held;
   const auto& link = *node.link;
@@ -42,7 +42,7 @@ std::uint64_t SimRun::things_of(std::size_t i) const {
   return 3 + link.groups(f_.now).size() + link.neighbours(f_.now).size();
 }
 
-/// No request storm, in good times and in bad.
+/// Checks that there is no request storm, with and without faults.
 void SimRun::check_requests() {
   for (std::size_t i = 0; i < n_; ++i) {
     auto& node = *f_.nodes[i];
@@ -96,7 +96,7 @@ std::string SimRun::neighbours_wrong(std::size_t i) const {
   return {};
 }
 
-/// Entries in use may be asked for anew at this very moment: looked at several times.
+/// Checks that valid entries have the present address and path of their owner.
 void SimRun::check_neighbours() {
   for (std::size_t i = 0; i < n_; ++i)
     if (const auto what = neighbours_wrong(i); !what.empty()) wrong(what);
@@ -150,8 +150,8 @@ std::string SimRun::members_wrong(std::size_t i) const {
   return {};
 }
 
-/// Members at the administrator and holders in the links are the same. A request may be under way:
-/// looked at several times.
+/// Checks that the members at the administrator are the holders in the links, and checks again for
+/// a while, because a request may be under way.
 void SimRun::check_members() {
   for (std::size_t i = 0; i < n_; ++i) {
     auto what = members_wrong(i);
@@ -163,7 +163,8 @@ void SimRun::check_members() {
   }
 }
 
-/// Who talks is heard: all by all where there are few, else a few each.
+/// Checks that packets arrive: between all pairs of a few nodes, or from each of many nodes to one
+/// other.
 void SimRun::check_unicast() {
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
   for (std::size_t i = 0; i < n_; ++i) {
@@ -202,11 +203,11 @@ void SimRun::check_unicast() {
   }
 }
 
-/// Receivers that joined get what senders send, all of it; the others do not.
+/// Checks that joined receivers get all packets of a sender, and that other nodes get none.
 void SimRun::check_groups() {
   for (const auto& group : groups_) {
     const auto sender = pick(n_);
-    // Until its way is known and no negative answer is remembered.
+    // Afterwards the sender knows the group, and no negative answer is cached.
     f_.nodes[sender]->send_ip(group);
     f_.run_for(13s);
     f_.nodes[sender]->send_ip(group);

@@ -23,7 +23,7 @@ constexpr std::size_t kMostViolations = 20;
 
 SimRun::SimRun(std::uint64_t seed, unsigned kinds)
     : seed_{seed}, kinds_{kinds}, random_{seed ^ 0x5eed'0000}, f_{seed} {
-  // Mostly a few nodes, some hundreds now and then.
+  // A run usually has a few nodes, and sometimes some hundreds.
   const bool large = chance(0.01);
   n_ = large ? 100 + pick(201) : 3 + pick(10);
   steps_ = large ? 60 : 60 + static_cast<unsigned>(pick(120));
@@ -58,7 +58,7 @@ void SimRun::run() {
   end();
 }
 
-// --- Life ---
+// The run:
 
 void SimRun::begin() {
   for (std::size_t i = 0; i < n_; ++i) {
@@ -95,7 +95,7 @@ void SimRun::suffer() {
 }
 
 void SimRun::step() {
-  // More things happen at once where there are more nodes.
+  // Each step has more actions if there are more nodes.
   for (std::size_t k = 0; k < 1 + n_ / 10; ++k) {
     const auto i = pick(n_);
     const auto what = pick(10);
@@ -111,7 +111,7 @@ void SimRun::talk(std::size_t i) {
   const auto& peer = *f_.nodes[pick(n_)];
   auto to = peer.address();
   if (chance(0.4)) to = peer.local6().value_or(to);
-  if (chance(0.05)) to = ip("10.0.255.7");  // nobody
+  if (chance(0.05)) to = ip("10.0.255.7");  // a host that does not exist
   if (node.owns(to)) return;
   if (to != ip("10.0.255.7")) lives_[i].talks_to.insert(to);
   node.send_ip(to);
@@ -185,7 +185,7 @@ void SimRun::trouble(std::size_t i) {
         node.link->start(f_.now);
       else
         node.link->stop(f_.now);
-      // A stop that the administrator does not hear of leaves something behind.
+      // A stop of which the administrator is not informed leaves memberships behind.
       life.left_behind = true;
       life.parted = f_.now;
       life.stopped = !life.stopped;
@@ -198,11 +198,11 @@ void SimRun::trouble(std::size_t i) {
 void SimRun::restart_administrator() {
   f_.restart_administrator();
   for (std::size_t i = 0; i < n_; ++i) {
-    // What a node sent before it crashed or stopped may still be under way.
+    // Messages that a node sent before it crashed or stopped may still be under way.
     lives_[i].left_behind = f_.now - lives_[i].parted < SimBounds::kParting;
   }
   if (chance(0.5)) return;
-  // It asks all ports to tell it again what they told its predecessor.
+  // The new administrator asks all ports to repeat their registrations.
   for (std::size_t i = 0; i < n_; ++i) event(i, fabric::PortEvent::kClientReregister);
 }
 
@@ -231,7 +231,7 @@ void SimRun::revive(std::size_t i) {
   f_.nodes[i]->restart();
 }
 
-/// The network is good again; whoever is down comes back.
+/// Ends all faults, and restarts the nodes that are down.
 void SimRun::heal() {
   f_.faults = {};
   f_.administrator_silent = false;
@@ -252,7 +252,7 @@ void SimRun::heal() {
   }
 }
 
-/// Every entry of every node is used, so that it has to be true.
+/// Uses every entry of every node, so that the node checks it.
 void SimRun::keep_talking() {
   for (std::size_t i = 0; i < n_; ++i) {
     auto& node = *f_.nodes[i];
@@ -295,7 +295,7 @@ void SimRun::leave_groups() {
           wrong(name(i) + " may not leave its group");
 }
 
-/// An orderly end of every node leaves nothing anywhere.
+/// Checks that an orderly end of every node leaves nothing behind.
 void SimRun::end() {
   const bool leave_first = chance(0.5);
   if (leave_first) leave_groups();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One simulated life of a fabric, chosen from a seed: nodes that come, go, talk and listen while
-// everything that can go wrong does; then peace, and the properties that have to hold again.
+// One simulated run of a fabric, determined by a seed. Nodes come, go, send and listen while all
+// kinds of faults occur; then the faults end, and the properties must hold again.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace ipoib::link {
 
-/// What may happen, as bits.
+/// Kinds of events, as bits.
 struct SimKinds {
-  static constexpr unsigned kWire = 1U << 0;           ///< Loss, copies, delay, disorder.
-  static constexpr unsigned kAdministrator = 1U << 1;  ///< Restarted, silent.
-  static constexpr unsigned kAnswers = 1U << 2;        ///< Late, twice, wrong.
+  static constexpr unsigned kWire = 1U << 0;           ///< Loss, copies, delay and disorder.
+  static constexpr unsigned kAdministrator = 1U << 1;  ///< It restarts or is silent.
+  static constexpr unsigned kAnswers = 1U << 2;        ///< They are late, repeated or wrong.
   static constexpr unsigned kPorts = 1U << 3;  ///< LID change, reregister, port down and up.
   static constexpr unsigned kIslands = 1U << 4;
-  static constexpr unsigned kPartition = 1U << 5;  ///< P_Key removed and back.
+  static constexpr unsigned kPartition = 1U << 5;  ///< The P_Key is removed and returns.
   static constexpr unsigned kCrash = 1U << 6;
   static constexpr unsigned kStop = 1U << 7;
   static constexpr unsigned kGroups = 1U << 8;
@@ -28,20 +28,21 @@ struct SimKinds {
   static constexpr unsigned kAll = (1U << 10) - 1;
 };
 
-/// Bounds that the properties speak of.
+/// Bounds of the properties.
 struct SimBounds {
-  /// The longest pause between attempts to join (back-off and its jitter), and before a request
-  /// that was lost is repeated.
+  /// The longest pause between attempts to join (back-off and its jitter), and before the
+  /// repetition of a lost request.
   static constexpr Duration kUp = std::chrono::milliseconds(19'200 + 5'000 + 1'000);
   /// After that: a refresh of memberships and its back-off; a neighbour's confirmation, its probes
   /// and requests, the negative caches of neighbours and groups.
   static constexpr Duration kSettled = std::chrono::seconds(60);
-  /// A packet waits for its neighbour or group.
+  /// Longest wait of a packet for its neighbour or group.
   static constexpr Duration kHeld = std::chrono::seconds(3);
-  /// After a crash or the order to stop, what the node sent until its end has arrived or is lost.
+  /// After a crash or the order to stop, all messages that the node sent have arrived or are lost
+  /// within this time.
   static constexpr Duration kParting = std::chrono::seconds(3);
-  /// Requests to the SA in any one second: of each thing the node has to do with (groups,
-  /// neighbours, the link, two subscriptions) and each event at its port.
+  /// Requests to the SA in any one second, for each object of the node (groups, neighbours, the
+  /// link, two subscriptions) and each event at its port.
   static constexpr std::uint64_t kRequestsPerThing = 4;
 };
 
@@ -49,9 +50,9 @@ class SimRun {
  public:
   explicit SimRun(std::uint64_t seed, unsigned kinds = SimKinds::kAll);
 
-  /// All of it.
+  /// Runs all parts.
   void run();
-  // Its parts.
+  // Parts of a run:
   void begin();
   void suffer();
   void heal();
@@ -62,7 +63,7 @@ class SimRun {
   [[nodiscard]] const std::vector<std::string>& violations() const { return violations_; }
   [[nodiscard]] SimFabric& fabric() { return f_; }
 
-  // Properties; each adds what it finds wrong.
+  // Properties; each adds the violations that it finds.
   void check_held();
   void check_requests();
   void check_up();
@@ -72,7 +73,7 @@ class SimRun {
   void check_groups();
 
  private:
-  /// What the simulation knows of a node that the node does not know itself.
+  /// The simulation's knowledge of a node that the node itself does not have.
   struct Life {
     std::map<wire::IpAddr, unsigned> joined;
     std::set<wire::IpAddr> talks_to;
@@ -81,7 +82,7 @@ class SimRun {
     bool no_pkey = false;
     bool no_port = false;
     bool left_behind = false;  ///< It may have memberships that it does not know of.
-    TimePoint parted{};        ///< Crashed, or was told to stop.
+    TimePoint parted{};        ///< Time of the crash or the order to stop.
     std::uint64_t things = 0;
   };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many simulated lives, each from its seed (tests/seeds.h).
+// Many simulated runs, each from its seed (tests/seeds.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ TEST(Simulation, U35_AnswersThatAreLateDoubledOrWrong) {
   run_seeds(SimKinds::kAnswers | SimKinds::kGroups | SimKinds::kUnicast | SimKinds::kPorts, 40);
 }
 
-/// What the properties forbid is seen where it is done on purpose.
+/// The properties detect violations that the test causes on purpose.
 TEST(Simulation, PropertiesAreNotBlind) {
   const auto settled = [] {
     auto run = std::make_unique<SimRun>(3, SimKinds::kAll & ~SimKinds::kCrash);

@@ -13,13 +13,13 @@ using namespace std::chrono_literals;
 
 constexpr SimFaults kFaulty{0.2, 0.1, 10us, 50ms};
 
-/// All nodes up.
+/// Adds and starts `n` nodes, and waits until all links are up.
 void bring_up(SimFabric& f, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) f.add_node("10.0.0." + std::to_string(i + 1) + "/24").start();
   ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5min));
 }
 
-/// Every node sends to every other; true when all was heard within the limit.
+/// Every node sends to every other one. Returns true if all were heard within the limit.
 bool all_hear_all(SimFabric& f, Duration limit) {
   const auto begin = f.now;
   return f.run_until(
@@ -56,7 +56,7 @@ TEST(Sim, TwoNodesResolveEachOtherAndGiveEverythingBack) {
   auto& b = *f.nodes[1];
   a.send_ip(b.address());
   f.run_for(10ms);
-  EXPECT_EQ(b.received[a.address()], 1U);  // the first packet arrives, it waited
+  EXPECT_EQ(b.received[a.address()], 1U);  // the packet waited and arrives
   b.send_ip(a.address());
   f.run_for(10ms);
   EXPECT_EQ(a.received[b.address()], 1U);
@@ -73,7 +73,7 @@ TEST(Sim, U08_BringUpUnderLoss) {
     bring_up(f, 3);
     ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     ASSERT_LE(f.now - TimePoint{100s}, 30s) << "seed " << seed;
-    // Twice all attempts to ask for a path may be lost.
+    // All attempts to ask for a path may be lost twice.
     ASSERT_TRUE(all_hear_all(f, 60s)) << "seed " << seed;
     stop_all(f);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
@@ -87,7 +87,7 @@ TEST(Sim, SilentAdministratorThatComesBack) {
     for (const auto* addr : {"10.0.0.1/24", "10.0.0.2/24"}) f.add_node(addr).start();
     f.run_for(5min + std::chrono::milliseconds(137 * seed));
     ASSERT_FALSE(f.all_up());
-    // Both asked in vain, five MADs in every 13 s or more.
+    // Both asked without success, at most five MADs in 13 s each.
     ASSERT_LE(f.mads, 2U * 120);
     f.administrator_silent = false;
     ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 20s)) << "seed " << seed;
@@ -114,7 +114,7 @@ TEST(Sim, RestartedAdministratorDisturbsNoTraffic) {
     }
     EXPECT_EQ(a.sent[b.address()] - sent, n);
     EXPECT_EQ(b.received[a.address()] - received, n) << "seed " << seed;
-    EXPECT_EQ(f.broadcast_members(), 3U);  // it learned of all again
+    EXPECT_EQ(f.broadcast_members(), 3U);  // it learned all members again
     EXPECT_TRUE(f.all_up());
     ASSERT_TRUE(all_hear_all(f, 10s));
   }
@@ -128,7 +128,7 @@ TEST(Sim, U26_RestartedPeerHealsWithinTheProbeTime) {
     auto& a = *f.nodes[0];
     auto& b = *f.nodes[1];
     f.run_for(std::chrono::milliseconds(511 * seed));
-    // The restarted peer's announcements are lost, and it sends nothing itself.
+    // The announcements of the restarted peer are lost, and it sends no other packets.
     if (seed % 2 == 0) b.set_lid(77);
     b.crash_and_restart();
     while (b.link->state() != State::kUp) f.run_for(1ms);
@@ -136,7 +136,7 @@ TEST(Sim, U26_RestartedPeerHealsWithinTheProbeTime) {
     f.run_for(3s);
     f.faults.loss = 0;
     const auto begin = f.now;
-    // Reachable for at most 45 s, then a delay, three probes in vain, and a request.
+    // The sum of at most 45 s reachable, a delay, three probes without an answer, and a request.
     ASSERT_TRUE(f.run_until(
         [&] {
           a.send_ip(b.address());
@@ -164,7 +164,7 @@ TEST(Sim, U21_AllTrafficCarriesTheQkeyOfTheBroadcastGroup) {
   EXPECT_EQ(f.nodes[1]->actions->qkey, 0x8001'0b1bU);
   ASSERT_TRUE(all_hear_all(f, 1s));
   EXPECT_EQ(f.lost["key"], 0U);
-  // The fabric does check it.
+  // The simulated fabric checks the Q_Key.
   f.nodes[1]->actions->qkey = 1;
   EXPECT_FALSE(all_hear_all(f, 5s));
   EXPECT_GT(f.lost["key"], 0U);
@@ -201,11 +201,12 @@ TEST(Sim, ThousandUnresolvableDestinationsCauseNoStorm) {
   }
   EXPECT_LE(f.broadcasts - broadcasts, 30U * 550);
   EXPECT_LE(f.mads - mads, 4U);
-  EXPECT_GE(f.nodes[1]->received[a.address()], 140U);  // others are served meanwhile
+  EXPECT_GE(f.nodes[1]->received[a.address()], 140U);  // other nodes are served meanwhile
   stop_all(f);
 }
 
-/// Random things happen to a few nodes on a bad fabric; when it is good again, all is well soon.
+/// Random events happen to a few nodes on a faulty fabric; after the faults end, all nodes work
+/// again soon.
 void run_chaos(std::uint64_t seed) {
   SimFabric f{seed, kFaulty};
   f.config.membership_refresh = 20s;

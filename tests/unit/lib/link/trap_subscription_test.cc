@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Two links of one port, and what their client says to the SA.
+/// Two links of one port, and the requests of their client to the SA.
 struct TrapSubscriptionTest : testing::Test {
   TrapSubscriptionTest() { client.set_sm(1, 0, now); }
 
@@ -24,7 +24,7 @@ struct TrapSubscriptionTest : testing::Test {
       b.tick(now);
     }
   }
-  /// The SA grants all it was asked.
+  /// Sends the SA's positive answer to each request.
   void answer_all() {
     for (wire::SaMad mad : std::exchange(asked, {})) {
       mad.hdr.mad.method = static_cast<std::uint8_t>(wire::Method::kGetResp);
@@ -61,7 +61,7 @@ TEST_F(TrapSubscriptionTest, U31_EndedByTheLastLinkOfThePortThatNeedsIt) {
   a.renew(now);
   b.renew(now);
   run(100ms);
-  EXPECT_EQ(asked_to(true), 4U);  // creation and deletion, each link for itself
+  EXPECT_EQ(asked_to(true), 4U);  // each link subscribes to creation and deletion
   answer_all();
 
   a.end(now);
