@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Work requests carried out: packets from port to port, and what comes of those that cannot arrive.
+// Carries out work requests: moves packets from port to port, and handles those that cannot arrive.
 // Source: IBA vol 1 §9.6.1, §9.7 to 9.9, §10.10.
 #include <algorithm>
 #include <cstring>
@@ -11,11 +11,12 @@
 namespace ipoib::fake_verbs {
 namespace {
 
-/// Nothing: not now.
+/// Empty: the send cannot be carried out yet.
 using Outcome = std::optional<ibv_wc_status>;
 
 constexpr std::size_t kGrhLen = sizeof(wire::Grh);
-constexpr std::byte kUntouched{0xee};  ///< Where a packet without GRH leaves its room for one.
+/// Fills the room for a GRH in front of a packet without one.
+constexpr std::byte kUntouched{0xee};
 
 std::size_t octets_of(ibv_mtu mtu) {
   return std::size_t{128} << static_cast<unsigned>(mtu);
@@ -26,7 +27,7 @@ Outcome lose(Lost reason) {
   return IBV_WC_SUCCESS;
 }
 
-/// Fields that mean nothing for a status hold what nobody expects.
+/// Fields without a meaning for the status hold a pattern that no caller expects.
 ibv_wc completion(const Qp& qp, std::uint64_t wr_id, ibv_wc_status status) {
   ibv_wc wc;
   std::memset(&wc, 0xa5, sizeof(wc));
@@ -48,7 +49,7 @@ void complete_send(Qp& qp, Send& send, ibv_wc_status status) {
   complete(qp, qp.send_cq(), {wc, &qp, send.number});
 }
 
-/// The QP state that a failed send leads to.
+/// Enters the state that follows a failed send.
 void fail_sends(Qp& qp) {
   const bool stops_sends_alone =
       qp.qp_base.qp_type != IBV_QPT_RC && qp.device().ud_errors_stop_sends;
@@ -74,7 +75,7 @@ Receive take(Qp& qp) {
   return receive;
 }
 
-/// Into registered memory that may be written.
+/// Copies into registered memory with local write access.
 ibv_wc_status scatter(const ibv_pd* pd, const Receive& receive, std::span<const std::byte> bytes) {
   if (bytes.size() > receive.capacity()) return IBV_WC_LOC_LEN_ERR;
   const auto& mrs = State::get().mrs;
@@ -90,7 +91,8 @@ ibv_wc_status scatter(const ibv_pd* pd, const Receive& receive, std::span<const 
   return IBV_WC_SUCCESS;
 }
 
-/// Receives what the queue pair has agreed to; there is a buffer. The status of the completion.
+/// Receives a message that the queue pair accepts. Precondition: a buffer is posted. Returns the
+/// status of the completion.
 ibv_wc_status receive(Qp& qp, const Message& message, std::span<const std::byte> bytes) {
   const Receive into = take(qp);
   const auto told = State::get().injected(Side::kReceive);
@@ -154,7 +156,7 @@ bool owns_lid(const Port& port, std::uint16_t lid) {
   return port.attr.lid != 0 && lid >> port.attr.lmc == port.attr.lid >> port.attr.lmc;
 }
 
-/// All that a port sends starts like this.
+/// Fills in the fields that do not depend on the transport.
 Message message_of(const Qp& qp, const ibv_ah_attr& path, std::vector<std::byte> bytes) {
   const Port& port = qp.port();
   Message message;
@@ -198,7 +200,7 @@ Outcome send_datagram(Qp& qp, const Send& send) {
   return IBV_WC_SUCCESS;
 }
 
-/// The queue pair at the other end, when both know each other.
+/// Returns the queue pair at the other end if both name each other.
 Qp* peer_of(const Qp& qp) {
   if (qp.port().attr.state != IBV_PORT_ACTIVE) return nullptr;
   const auto& qps = State::get().qps;
@@ -225,7 +227,7 @@ void establish(Qp& peer) {
   push_event(peer.context(), IBV_EVENT_COMM_EST, event);
 }
 
-/// PSNs that the message takes.
+/// Number of PSNs that the message takes.
 std::uint32_t psns(const Qp& qp, const Send& send) {
   const std::size_t mtu = octets_of(qp.attr.path_mtu);
   return static_cast<std::uint32_t>(std::max<std::size_t>(1, (send.bytes.size() + mtu - 1) / mtu));
@@ -296,13 +298,13 @@ std::size_t Receive::capacity() const {
 void progress(Qp& qp) {
   if (qp.state == IBV_QPS_SQE || qp.state == IBV_QPS_ERR) return flush_sends(qp);
   if (qp.device().holds_sends) return;
-  // By number: what a send leads to may empty the queue.
+  // The loop counts, as carrying out a send may empty the queue.
   for (std::size_t i = 0; i < qp.sends.size() && qp.state == IBV_QPS_RTS; ++i) {
     Send& send = qp.sends[i];
     if (send.done) continue;
     const Outcome outcome = carry_out(qp, send);
     if (!outcome) return;
-    if (send.done) continue;  // Flushed on the way.
+    if (send.done) continue;  // Flushed meanwhile.
     complete_send(qp, send, *outcome);
     if (*outcome != IBV_WC_SUCCESS) fail_sends(qp);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of libibverbs that concern devices, ports and events. Those that only name things
-// are the library's own.
+// The functions of libibverbs for devices, ports and events. Functions that only return names of
+// constants come from the library.
 #include <infiniband/verbs.h>
 
 #include <sys/socket.h>
@@ -36,7 +36,8 @@ Affiliation affiliation(ibv_event_type type) {
   }
 }
 
-/// Events of the object that were taken and not acknowledged yet; null for those of ports.
+/// Returns the count of the object's events that were taken and are not acknowledged yet. Null for
+/// events of ports.
 unsigned* unacknowledged(const ibv_async_event& event) {
   switch (affiliation(event.event_type)) {
     case Affiliation::kCq: return &static_cast<Cq*>(event.element.cq)->unacknowledged;
@@ -47,7 +48,8 @@ unsigned* unacknowledged(const ibv_async_event& event) {
   return nullptr;
 }
 
-/// Where libibverbs would wait for ever for an acknowledgement: a violation.
+/// Removes the waiting events of an object. Unacknowledged events are a violation: libibverbs would
+/// wait for them without end.
 void forget(ibv_context* owner, Affiliation kind, const void* element, unsigned taken) {
   if (taken != 0) State::get().violation("an object ended with events that nobody acknowledged");
   Context& context = of(owner);
@@ -197,7 +199,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
 }
 
 int(ibv_query_port)(ibv_context* context, std::uint8_t number, _compat_ibv_port_attr* attr) {
-  // That of the first release ends before the second capability mask.
+  // The struct of the first release ends before the second capability mask.
   return query_port(context, number, reinterpret_cast<ibv_port_attr*>(attr),
                     offsetof(ibv_port_attr, port_cap_flags2));
 }

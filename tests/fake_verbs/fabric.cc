@@ -21,7 +21,7 @@ void announce(Device& device) {
   handle->node_type = IBV_NODE_CA;
   handle->transport_type = device.transport;
   std::snprintf(handle->name, sizeof(handle->name), "%s", device.name.c_str());
-  std::snprintf(handle->dev_path, sizeof(handle->dev_path), "/dev/null");  // It exists.
+  std::snprintf(handle->dev_path, sizeof(handle->dev_path), "/dev/null");  // This path exists.
   device.handles.push_back(std::move(handle));
 }
 
@@ -86,7 +86,7 @@ DeviceSetup make_setup(std::string name, std::uint16_t lid, std::uint64_t guid) 
   port.attr.lid = lid;
   port.attr.sm_lid = 1;
   port.attr.active_width = 2;   // 4x
-  port.attr.active_speed = 32;  // of 25 Gb/s
+  port.attr.active_speed = 32;  // 25 Gb/s per lane
   port.attr.phys_state = 5;     // link up
   port.attr.max_vl_num = 4;
   port.attr.link_layer = IBV_LINK_LAYER_INFINIBAND;

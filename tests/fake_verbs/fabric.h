@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libibverbs as tests and measurements want it: linked in its place, with devices, ports and a
-// fabric between them that are all in memory. It is strict: what a kernel or a device would refuse
-// is refused with the same errno or completion status; what would be undefined on a real device
-// (memory changed or unregistered under the device's hands, an address handle destroyed before its
-// sends are done) is a violation that the test sees.
-//
-// Time does not pass by itself: retries of RC are counted by time_passes(). All calls take one
-// lock, except the data calls of a fast device, which belong to one thread.
+// A stand-in for libibverbs, linked in place of the library by tests and benchmarks. Its devices,
+// ports and the fabric between them exist in memory only. The stand-in is strict: it refuses what a
+// kernel or a device would refuse, with the same errno or completion status. Actions with undefined
+// results on a real device (changing or unregistering memory that the device uses, destroying an
+// address handle before its sends are complete) are violations, which the test sees.
+// Time does not pass by itself: time_passes() counts the retries of RC. All calls take one lock,
+// except the data calls of a fast device, which belong to one thread.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -28,8 +27,8 @@ struct Port {
   std::vector<wire::Gid> gids;
 };
 
-/// What a device is and offers. Tests change it whenever they like; its events they raise
-/// themselves.
+/// Properties and features of a device. Tests may change them at any time, and raise the matching
+/// events themselves.
 struct DeviceSetup {
   std::string name;
   std::vector<Port> ports;
@@ -41,15 +40,17 @@ struct DeviceSetup {
   std::uint32_t max_inline = 512;
   std::size_t memlock = SIZE_MAX;  ///< Octets that may be registered.
   bool controlled_qkeys = true;    ///< The process may set Q_Keys with the high bit.
-  bool cleans_cq = true;  ///< Completions of a queue pair go when it is destroyed or reset.
-  bool ud_errors_stop_sends = true;  ///< A failed UD send: SQE state, receiving goes on; else ERR.
-  /// Does next to nothing, for measurements: sends are complete when they are posted, receives of
-  /// fast_len octets (UD: 40 more) as soon as a buffer is.
+  bool cleans_cq = true;           ///< Resetting or destroying a QP removes its completions.
+  /// True: a failed send of a UD or UC queue pair leads to SQE, where receiving continues. False:
+  /// to ERR.
+  bool ud_errors_stop_sends = true;
+  /// True for measurements: the device does next to nothing. A send is complete when it is posted,
+  /// a receive as soon as its buffer is posted. A message has `fast_len` octets (UD: 40 more).
   bool fast = false;
   std::uint32_t fast_len = 64;
 };
 
-/// A device with one port, cabled and set up: LID, GUID, one P_Key, one GID. With every feature.
+/// One port, active, with a LID, a GUID, one P_Key and one GID. The device has all features.
 [[nodiscard]] DeviceSetup make_setup(std::string name, std::uint16_t lid, std::uint64_t guid);
 
 struct Device : DeviceSetup {
@@ -60,12 +61,12 @@ struct Device : DeviceSetup {
   }
 
   bool present = true;
-  bool holds_sends = false;  ///< Sends stay in their queues; see Fabric::hold_sends().
+  bool holds_sends = false;  ///< Sends wait in their queues; see Fabric::hold_sends().
   std::size_t registered = 0;
-  std::vector<std::unique_ptr<ibv_device>> handles;  ///< The last one is the present one.
+  std::vector<std::unique_ptr<ibv_device>> handles;  ///< The last one is the current one.
 };
 
-/// Calls that can be told to fail.
+/// Calls that a test can make fail.
 enum class Call : std::uint8_t {
   kGetDeviceList,
   kOpenDevice,
@@ -94,12 +95,13 @@ enum class Call : std::uint8_t {
   kCount
 };
 
-/// Packets that did not arrive, by reason.
+/// Reasons for which packets do not arrive.
 enum class Lost : std::uint8_t {
   kPortDown,
-  kNoPort,       ///< Nobody has the LID.
-  kNoQp,         ///< Nobody has the QPN, or it is of another transport or not ready to receive.
-  kNotAttached,  ///< Nobody is attached to the group.
+  kNoPort,  ///< No port with a queue pair has the LID.
+  /// No queue pair has the QPN, or it has another transport or is not ready to receive.
+  kNoQp,
+  kNotAttached,  ///< No queue pair is attached to the group.
   kPkey,
   kQkey,
   kNoBuffer,
@@ -107,7 +109,7 @@ enum class Lost : std::uint8_t {
   kCount
 };
 
-/// A packet (RC, UC: a message) as it goes from port to port.
+/// A packet (RC, UC: a whole message) between two ports.
 struct Message {
   ibv_qp_type type = IBV_QPT_UD;
   std::uint16_t slid = 0;
@@ -127,7 +129,7 @@ struct Message {
   std::vector<std::byte> bytes;  ///< Without GRH.
 };
 
-/// Objects that are.
+/// Numbers of existing objects.
 struct Live {
   unsigned contexts = 0;
   unsigned pds = 0;
@@ -142,30 +144,31 @@ struct Live {
   friend bool operator==(const Live&, const Live&) = default;
 };
 
-/// Of all sends since reset().
+/// Counts of sends since reset().
 struct SendCounts {
-  std::uint64_t batches = 0;  ///< Calls of ibv_post_send, and ibv_wr_complete.
+  std::uint64_t batches = 0;  ///< Calls of ibv_post_send and of ibv_wr_complete.
   std::uint64_t requests = 0;
   std::uint64_t signaled = 0;
   std::uint64_t inlined = 0;
 };
 
-/// What is left of a device that was pulled out while somebody had it open. Control calls fail with
-/// EIO and polls find nothing either way.
+/// Behaviour of a device that was removed while a context was open. In each case, control calls
+/// fail with EIO and polls find no completion.
 struct Removal {
   bool fatal_event = true;
-  bool path_gone = true;   ///< Its folder in sysfs is not there any more.
-  bool posts_fail = true;  ///< Else they are taken, and nothing ever comes of them.
+  bool path_gone = true;   ///< The folder of the device in sysfs is removed.
+  bool posts_fail = true;  ///< False: posts are accepted and never complete.
 };
 
-/// All devices and what connects them. There is one, as libibverbs' functions name none.
+/// All devices and the network between them. The functions of libibverbs name no fabric, so there
+/// is only one.
 class Fabric {
  public:
   static constexpr unsigned kAlways = ~0U;
 
   static Fabric& get();
 
-  /// Forgets everything. Nobody may have anything open.
+  /// Resets all devices, objects and counters. Throws if a device is still open.
   void reset();
   Device& add_device(DeviceSetup setup);
   [[nodiscard]] Device& device(const std::string& name);
@@ -173,46 +176,47 @@ class Fabric {
   void remove(Device& device, const Removal& how = {});
   void restore(Device& device);
 
-  /// The call fails with `error` (of post calls: the work request is refused) `times` times, after
-  /// it was let through `skip` times.
+  /// Lets the call succeed `skip` times and then fail `times` times with `error`. A post call then
+  /// refuses the work request.
   void fail(Call call, int error, unsigned times = 1, unsigned skip = 0);
   void clear_failures();
-  /// The next send that is carried out, or the next message received, after `skip` more of its
-  /// kind, completes with this status, and its queue pair goes to the state that follows.
+  /// After `skip` more of its kind, the next send that is carried out, or the next message that is
+  /// received, completes with this status. Its queue pair enters the state that follows.
   void fail_send(ibv_wc_status status, unsigned skip = 0);
   void fail_receive(ibv_wc_status status, unsigned skip = 0);
 
-  /// To everybody who has the device open. Events of ports only, and of the device.
+  /// Sends the event to each context of the device. Only for events of ports and of the device.
   void raise(Device& device, ibv_event_type type, int port = 1);
-  /// The queue pair fails by itself: ERR, all flushed, and the event.
+  /// The queue pair fails by itself: it enters ERR, its work requests are flushed, and the event is
+  /// raised.
   void break_qp(std::uint32_t qpn, ibv_event_type type = IBV_EVENT_QP_FATAL);
-  /// Of the completion queue that the queue pair receives with.
+  /// Breaks the completion queue of the queue pair's receives.
   void break_cq(std::uint32_t qpn);
 
-  /// While true, sends of the device stay where they are; on false they are carried out.
+  /// While `hold` is true, sends of the device stay in their queues. False carries them out.
   void hold_sends(Device& device, bool hold);
-  /// Whatever RC waits for did not happen in time, `n` times over.
+  /// Counts `n` failed tries for the oldest unfinished send of each queue pair.
   void time_passes(unsigned n = 1);
-  /// A UD packet from outside arrives at all ports its DLID leads to.
+  /// Delivers a UD packet from outside to all ports that its DLID leads to.
   void inject(const Message& message);
 
-  /// Messages sent since, when there was a tap before.
+  /// Returns and removes the messages that were sent while the tap was on.
   std::vector<Message> take_sent();
   void tap(bool on);
 
   [[nodiscard]] Live live();
   [[nodiscard]] std::uint64_t lost(Lost reason);
   [[nodiscard]] ibv_qp_state state_of(std::uint32_t qpn);
-  /// Receive buffers that a queue pair, or its shared receive queue, has left.
+  /// Receive buffers left in the queue pair or in its shared receive queue.
   [[nodiscard]] std::size_t posted_receives(std::uint32_t qpn);
-  /// Sends that hold a place in the queue pair's send queue.
+  /// Sends that occupy a place in the queue pair's send queue.
   [[nodiscard]] std::size_t outstanding_sends(std::uint32_t qpn);
   [[nodiscard]] ibv_qp_attr attr_of(std::uint32_t qpn);
-  /// Whether the provider may leave out its locks: the queue pair and its shared receive queue are
-  /// of a thread domain, its completion queues for one thread.
+  /// True if the provider may omit its locks: the queue pair and its shared receive queue belong to
+  /// a thread domain, and its completion queues are single-threaded.
   [[nodiscard]] bool lockless(std::uint32_t qpn);
   [[nodiscard]] std::vector<std::uint32_t> qpns(ibv_qp_type type);
-  /// What nobody may do to a device, as sentences; taken.
+  /// Returns and removes the violations, one sentence each.
   std::vector<std::string> take_violations();
   [[nodiscard]] SendCounts send_counts();
 

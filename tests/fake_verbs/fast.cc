@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A device that does next to nothing, so that what is measured is the driver: a send is complete
-// when it is posted, a receive as soon as its buffer is. Nothing is locked and hardly anything
-// checked.
+// A device that does next to nothing, so that benchmarks measure the driver: a send is complete
+// when it is posted, a receive as soon as its buffer is posted. Nothing takes a lock and nearly
+// nothing is checked.
 #include <bit>
 #include <cerrno>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of libibverbs that make, change and end objects.
+// The functions of libibverbs that create, change and destroy objects.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace ipoib::fake_verbs {
 namespace {
 
-/// As above for calls that end an object. It must be there, and nobody may use it.
+/// Returns the errno of a call that destroys an object, or 0. The object must exist and be unused.
 template <class T>
 int obstacle_to_end(const T& object, unsigned uses, const char* what) {
   State& state = State::get();
@@ -41,7 +41,7 @@ bool may_be(const Device& device, const ibv_qp_init_attr_ex& attr) {
          attr.cap.max_inline_data <= device.max_inline;
 }
 
-/// errno for what was asked of the extended interface.
+/// Returns an errno if the device lacks what the call asks of the extended interface, otherwise 0.
 int unsupported(const Device& device, const ibv_qp_init_attr_ex& attr) {
   constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if ((attr.comp_mask & ~kKnown) != 0 || (attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0) return EINVAL;
@@ -75,7 +75,7 @@ bool names(const std::vector<ibv_sge>& sges, std::uint32_t lkey) {
                      [&](const ibv_sge& sge) { return sge.lkey == lkey; });
 }
 
-/// Sends that may be under way, receives that are posted.
+/// True if a send that may be in progress or a posted receive names the memory.
 bool in_use(const Mr& mr) {
   const auto& qps = State::get().qps;
   return std::any_of(qps.begin(), qps.end(), [&](const auto& entry) {
@@ -114,7 +114,7 @@ ibv_qp* create_qp(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   if (!may_be(device, *attr)) return refuse(EINVAL);
   if (const int error = unsupported(device, *attr); error != 0) return refuse(error);
 
-  // Providers round queues up to what suits them.
+  // Providers round queue sizes up, here to powers of two.
   attr->cap.max_send_wr = std::bit_ceil(std::max(attr->cap.max_send_wr, 1U));
   if (attr->srq != nullptr)
     attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
@@ -199,7 +199,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
                                    attr->channel, static_cast<int>(attr->comp_vector));
   if (cq == nullptr) return nullptr;
   static_cast<Cq*>(cq)->single_threaded = single;
-  return reinterpret_cast<ibv_cq_ex*>(cq);  // what ibv_cq_ex_to_cq() takes back
+  return reinterpret_cast<ibv_cq_ex*>(cq);  // ibv_cq_ex_to_cq() casts it back.
 }
 
 }  // namespace ipoib::fake_verbs

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What stands behind libibverbs' structs: the fake's own view of devices, queues and what is in
-// them. Objects are kept until Fabric::reset(), so that no address comes again and whoever uses a
-// destroyed one is found out.
+// The stand-in's own state behind the structs of libibverbs: devices, queues and their contents.
+// Objects are kept until Fabric::reset(), so that no address is used twice and any use of a
+// destroyed object is found.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -30,7 +30,7 @@ struct Context : verbs_context {
   Device* device;
   bool gone = false;  ///< The device was removed under it.
   Removal removal;
-  int event_fd[2] = {-1, -1};  ///< [0] is async_fd; each waiting event is an octet in between.
+  int event_fd[2] = {-1, -1};  ///< [0] is async_fd. Each waiting event is one octet in between.
   std::deque<ibv_async_event> events;
   Live live;
 };
@@ -43,12 +43,12 @@ struct Td : ibv_td {
 struct Pd : ibv_pd {
   bool live = true;
   unsigned uses = 0;
-  // A parent domain's:
+  // Members of a parent domain:
   Pd* base = nullptr;
   Td* td = nullptr;
 };
 
-/// The protection domain proper, which memory and address handles are of.
+/// The protection domain that owns memory and address handles.
 [[nodiscard]] inline const ibv_pd* base_of(const ibv_pd* pd) {
   const Pd* const base = static_cast<const Pd*>(pd)->base;
   return base != nullptr ? base : pd;
@@ -69,10 +69,10 @@ struct Qp;
 struct Cqe {
   ibv_wc wc;
   Qp* qp;
-  std::optional<std::uint64_t> send;  ///< Number of the send in its queue pair.
+  std::optional<std::uint64_t> send;  ///< The send's number in its queue pair.
 };
 
-/// Numbers of work requests of a fast device, in the order they were posted.
+/// IDs of the work requests of a fast device, in the order of posting.
 struct Ring {
   explicit Ring(std::uint32_t n);
 
@@ -95,7 +95,7 @@ struct Cq : ibv_cq {
   unsigned unacknowledged = 0;
   bool broken = false;
   std::deque<Cqe> entries;
-  // Of a fast device:
+  // Members for a fast device:
   std::unique_ptr<Ring> sends;
   Ring* receives = nullptr;
   ibv_wc sent{};
@@ -129,13 +129,13 @@ struct Send {
   std::uint64_t wr_id = 0;
   unsigned flags = 0;
   std::vector<ibv_sge> sges;
-  std::vector<std::byte> bytes;  ///< As they were when it was posted.
+  std::vector<std::byte> bytes;  ///< Contents when it was posted.
   Ah* ah = nullptr;
   std::uint32_t remote_qpn = 0;
   std::uint32_t remote_qkey = 0;
   bool started = false;
   bool done = false;
-  unsigned tries = 0;  ///< Times that it could not be done.
+  unsigned tries = 0;  ///< Number of failed tries.
 };
 
 struct Qp : ibv_qp_ex {
@@ -155,17 +155,17 @@ struct Qp : ibv_qp_ex {
   unsigned unacknowledged = 0;
   bool extended = false;
   bool signals_all = false;
-  ibv_qp_state state = IBV_QPS_RESET;  ///< The true one; that of ibv_qp knows of modify alone.
+  ibv_qp_state state = IBV_QPS_RESET;  ///< The true state. That of ibv_qp only follows modify.
   ibv_qp_attr attr{};
   ibv_qp_cap cap{};
-  std::deque<Send> sends;  ///< From the oldest whose place is taken.
+  std::deque<Send> sends;  ///< Begins with the oldest that occupies a place.
   std::uint64_t next_send = 0;
   ReceiveQueue own_receives;
   std::set<std::pair<wire::Gid, std::uint16_t>> groups;
-  std::uint32_t next_psn = 0;      ///< Of what is sent,
-  std::uint32_t expected_psn = 0;  ///< and of what is received.
+  std::uint32_t next_psn = 0;      ///< PSN of the next message sent.
+  std::uint32_t expected_psn = 0;  ///< PSN of the next message received.
   bool established = false;
-  // Between wr_start and wr_complete:
+  // Used between wr_start and wr_complete:
   bool building = false;
   int build_error = 0;
   std::vector<Send> built;
@@ -192,7 +192,7 @@ struct State {
   std::vector<Context*> contexts;
   std::map<std::uint32_t, Qp*> qps;
   std::map<std::uint32_t, Mr*> mrs;
-  std::map<std::uint64_t, Context*> posted_buffers;  ///< Each by its address; those of receives.
+  std::map<std::uint64_t, Context*> posted_buffers;  ///< Buffers of posted receives, by address.
   std::map<Call, Failure> failures;
   std::map<Side, std::deque<CompletionFailure>> failing;
   std::map<Lost, std::uint64_t> lost;
@@ -211,7 +211,7 @@ struct State {
     return *made;
   }
   void violation(std::string what) { violations.push_back(std::move(what)); }
-  /// errno that the call is to fail with now, or 0.
+  /// Returns the errno that the call must fail with now, or 0.
   int injected(Call call);
   std::optional<ibv_wc_status> injected(Side side);
 };
@@ -233,7 +233,7 @@ inline std::nullptr_t refuse(int error) {
   return nullptr;
 }
 
-/// errno of a call that needs the device; 0: it may go on.
+/// Returns the errno of a call that needs the device, or 0 if the call may continue.
 inline int obstacle(const ibv_context* context, Call call) {
   if (const int error = State::get().injected(call); error != 0) return error;
   return of(const_cast<ibv_context*>(context)).gone ? EIO : 0;
@@ -243,7 +243,7 @@ inline int obstacle(const ibv_context* context, Call call) {
 void push_event(Context& context, ibv_event_type type, ibv_async_event event);
 
 // device_calls.cc
-/// Events that wait and speak of an object that ends go with it.
+/// Removes the waiting events of an object that is being destroyed.
 void forget_events(const ibv_cq& cq);
 void forget_events(const ibv_srq& srq);
 void forget_events(const ibv_qp& qp);
@@ -257,9 +257,9 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 // queue_pair.cc
 int modify(Qp& qp, const ibv_qp_attr& attr, int mask);
-/// To ERR, with all that is in the queues flushed.
+/// Sets the state to ERR and flushes all queues.
 void enter_error(Qp& qp);
-/// Nothing is in its queues any more and, where the device does that, in its completion queues.
+/// Empties the queues of the queue pair and, if the device does that, removes its completions.
 void empty(Qp& qp);
 int poll_cq(ibv_cq* cq, int n, ibv_wc* wc);
 void complete(Qp& qp, Cq& cq, const Cqe& entry);
@@ -270,11 +270,11 @@ void set_posting(Qp& qp);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
-/// The octets; nothing when the memory is not registered for it.
+/// Returns the octets, or nothing if an SGE is outside of registered memory of the domain.
 std::optional<std::vector<std::byte>> gather(const ibv_pd* pd, std::span<const ibv_sge> sges);
 
 // delivery.cc
-/// Carries out what can be: of one queue pair, or of all.
+/// Carries out the possible sends of one queue pair, or of all.
 void progress(Qp& qp);
 void progress();
 void flush_sends(Qp& qp);

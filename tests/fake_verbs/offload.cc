@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a device does to IP packets behind an IPoIB header: checksums made and verified, TCP
-// segmented.
+// The checksum offloads of a device for IP packets behind an IPoIB header: checksums are made and
+// verified.
 #include <optional>
 
 #include "lib/wire/ip.h"
@@ -12,13 +12,14 @@ namespace {
 
 constexpr std::size_t kIp = sizeof(wire::IpoibHdr);
 
-/// Where IP, TCP or UDP and their checksums are in a packet.
+/// Positions of IP, TCP or UDP and of their checksums in a packet.
 struct Layout {
   bool v4 = false;
   std::uint8_t protocol = 0;
   std::size_t l4 = 0;
   std::size_t end = 0;
-  std::size_t l4_checksum = 0;  ///< Offset in the packet; 0: has none that a device knows.
+  /// Offset in the packet; 0 if the packet has none that a device knows.
+  std::size_t l4_checksum = 0;
 };
 
 std::optional<Layout> layout_of(std::span<const std::byte> packet) {
@@ -49,7 +50,7 @@ std::optional<Layout> layout_of(std::span<const std::byte> packet) {
   return at;
 }
 
-/// Of the pseudo-header and all that follows.
+/// Checksum of the pseudo-header and everything after it.
 std::uint16_t l4_sum(std::span<const std::byte> packet, const Layout& at) {
   const std::size_t addresses = at.v4 ? kIp + 12 : kIp + 8;
   const std::size_t addresses_len = at.v4 ? 8 : 32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Work requests on their way into queues: what a provider refuses, by both of libibverbs'
-// interfaces.
+// Checks and queues work requests, by both interfaces of libibverbs. Requests that a provider would
+// refuse are refused.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -36,7 +36,7 @@ int check_address(const Qp& qp, const Send& send) {
   return 0;
 }
 
-/// errno of a provider. `n`: sends that are to be posted before it.
+/// Returns the errno of a provider. `n` sends are queued before this one.
 int check(const Qp& qp, const Send& send, std::size_t n) {
   State& state = State::get();
   if (!qp.live) {
@@ -65,7 +65,7 @@ void enqueue(Qp& qp, Send&& send) {
   qp.sends.push_back(std::move(send));
 }
 
-/// From what is queued now on: work, or flush.
+/// Starts on the queued sends: carries them out, or flushes them.
 void ring_doorbell(Qp& qp) {
   ++State::get().send_counts.batches;
   if (qp.context().gone) return;
@@ -106,7 +106,7 @@ Qp& of_ex(ibv_qp_ex* qp) {
   return *static_cast<Qp*>(qp);
 }
 
-/// The send that setters speak of.
+/// Returns the send that the wr_set_* functions fill in.
 Send& current(ibv_qp_ex* qp, std::string_view call) {
   Qp& own = of_ex(qp);
   if (own.building && !own.built.empty()) return own.built.back();
@@ -164,7 +164,7 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, std::size_t len) {
   wr_set_inline_data_list(qp, 1, &part);
 }
 
-/// All of the batch or nothing.
+/// Posts the whole batch, or none of it.
 int wr_complete(ibv_qp_ex* qp) {
   Qp& own = of_ex(qp);
   const Lock lock{State::get().mutex};
@@ -186,7 +186,7 @@ void wr_abort(ibv_qp_ex* qp) {
   own.built.clear();
 }
 
-/// errno of a provider.
+/// Returns the errno of a provider.
 int enqueue(Context& context, ReceiveQueue& queue, const ibv_recv_wr& wr) {
   State& state = State::get();
   if (queue.posted.size() >= queue.max_wr) return ENOMEM;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// States of queue pairs, what may be changed in which, and their completions. Source: IBA vol 1
-// §10.3.1, §11.2.5; masks as Linux checks them.
+// The states of queue pairs, the attributes that may change in each state, and completions. Source:
+// IBA vol 1 §10.3.1, §11.2.5; masks as Linux checks them.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -15,7 +15,8 @@ struct Masks {
   int optional = 0;
 };
 
-/// What a transition must and may bring; nothing: there is no such transition.
+/// Returns the attributes that a transition must and may set, or nothing if the transition does not
+/// exist.
 std::optional<Masks> masks_of(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to) {
   const bool ud = type == IBV_QPT_UD;
   const bool rc = type == IBV_QPT_RC;
@@ -51,7 +52,7 @@ bool valid_path(const Device& device, const ibv_ah_attr& path) {
          (path.is_global == 0 || path.grh.sgid_index < port->gids.size());
 }
 
-/// errno, as a kernel would say.
+/// Returns the errno of a kernel.
 int check_values(const Qp& qp, const ibv_qp_attr& attr, int mask) {
   const Device& device = qp.device();
   const auto has = [&](int bit) { return (mask & bit) != 0; };
