@@ -12,7 +12,7 @@ namespace {
 
 using fabric::CaptureDirection;
 
-/// What stands where the lcore that writes captures would.
+/// The test reads the ring in place of the lcore that writes captures.
 class SoftCapture : public SoftHcaTest {
  protected:
   void SetUp() override {
@@ -69,7 +69,7 @@ TEST_F(SoftCapture, P10_EveryFrameOfTheWireIsCopiedFromLrhThroughIcrc) {
   from.poll();
   const auto sent = on_cable(1);
   ASSERT_EQ(sent.size(), 2U);
-  // A frame for this port, one that fails its ICRC, and one that is not InfiniBand at all.
+  // A frame for this port, one with a bad ICRC, and one that is not InfiniBand.
   const Bytes good = vector_frame("ud-arp-reply");
   Bytes bad = vector_frame("ud-ipv4-pad3");
   bad.back() ^= std::byte{1};
@@ -150,7 +150,7 @@ TEST_F(SoftCapture, FullRingAndEmptyPoolLoseTheCopyOnly) {
       }
     }
   };
-  feed(70);  // the ring holds 63
+  feed(70);  // The ring holds 63.
   EXPECT_EQ(node.hca->capture_lost(), 7U);
   EXPECT_EQ(captured().size(), 63U);
   std::vector<rte_mbuf*> taken(127);

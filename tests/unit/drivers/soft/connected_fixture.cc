@@ -19,7 +19,8 @@ std::uint64_t read_world_tsc() noexcept {
   return world_tsc;
 }
 
-/// What stays for all tests: sent[i] is what side i put on the wire, towards[i] what it will read.
+/// Shared by all tests. sent[i] holds the frames that side i sent, towards[i] those that it will
+/// read.
 struct Cable {
   rte_mempool* pool;
   rte_ring* sent[2];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two software HCAs on a cable that loses, repeats and reorders frames from a seed, in virtual
-// time, with connected queue pairs between them.
+// Two software HCAs with connected queue pairs, in virtual time. The cable between them loses,
+// repeats and reorders frames; a seed decides which.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -24,7 +24,7 @@ namespace ipoib::soft {
 
 using test::Bytes;
 
-/// What befalls the frames of both directions; probabilities.
+/// Faults of the cable in both directions, as probabilities.
 struct Faults {
   double loss = 0;
   double repetition = 0;
@@ -43,23 +43,23 @@ struct Peer {
   [[nodiscard]] std::uint64_t all_drops() const;
 };
 
-/// How a connection is made; both ends alike but for the PSNs.
+/// Parameters of a connection. Both ends have the same, except the PSNs.
 struct Connection {
   fabric::Transport transport = fabric::Transport::kRc;
   fabric::ReceiveQueueConfig receive{};
   std::uint16_t send_depth = 128;
   std::uint8_t path_mtu = 4;
   std::uint8_t min_rnr_timer = 8;
-  fabric::ReadyToSend send{.ack_timeout = 8};   ///< 1.05 ms.
-  std::uint32_t first_psn[2] = {0xff'fff0, 5};  ///< What each end sends from.
+  fabric::ReadyToSend send{.ack_timeout = 8};   ///< 1.05 ms
+  std::uint32_t first_psn[2] = {0xff'fff0, 5};  ///< First PSN that each end sends.
   bool global = false;
 };
 
-/// A clock of 1 GHz: one cycle is a nanosecond.
+/// The clock runs at 1 GHz, so one cycle is a nanosecond.
 inline constexpr std::uint64_t kHz = 1'000'000'000;
 inline constexpr std::uint64_t kStepTsc = 10'000;
 
-/// The world of these tests; also of the fuzz target, which has no test around it.
+/// The two HCAs and the cable. The fuzz target uses them without a test fixture.
 class ConnectedWorld {
  public:
   static constexpr unsigned kMbufs = 16'383;
@@ -74,40 +74,40 @@ class ConnectedWorld {
 
   static rte_mempool* pool();
   static SoftHcaConfig config(int side);
-  /// No HCA, and nothing on the cable.
+  /// Destroys the HCAs and empties the cable.
   void clear();
   void make_hcas();
-  /// One queue each, ready to send to each other.
+  /// Gives each side one queue, ready to send to the other.
   void connect(const Connection& setup);
   fabric::ConnectedQueue* make_queue(int side, const Connection& setup);
   [[nodiscard]] fabric::ReadyToReceive receive_attr(int side, const Connection& setup) const;
 
-  /// One loop of both workers, the cable between, and 10 us.
+  /// One loop of each worker, then the cable between them, then 10 us.
   void step();
-  /// Until it holds; false: not within `steps`.
+  /// Steps until the condition holds. Returns false if it does not within `steps`.
   bool run(const std::function<bool()>& until, unsigned steps = 1'000'000);
   void run(unsigned steps) {
     for (unsigned i = 0; i < steps; ++i) step();
   }
-  /// Takes everything that side `to` was sent and has not seen.
+  /// Removes and returns the frames on the cable towards side `to`.
   std::vector<Bytes> cut(int to);
-  /// Puts a frame on the cable towards a side, behind all faults.
+  /// Puts a frame on the cable towards a side. It passes no fault.
   void put(int to, std::span<const std::byte> frame);
 
-  /// The message in mbufs of at most `segment` octets.
+  /// A message in mbufs of at most `segment` octets.
   static rte_mbuf* message(std::span<const std::byte> octets, std::size_t segment = 2048);
   static Bytes bytes_of(const rte_mbuf* m);
   bool send(int side, std::span<const std::byte> octets, std::size_t segment = 2048);
-  /// What came, by rx_burst; mbufs are freed.
+  /// Returns the messages that rx_burst delivers, and frees their mbufs.
   std::vector<Bytes> receive(int side);
 
   Peer peers[2];
   Faults faults;
   std::mt19937_64 random;
-  std::vector<Bytes>* seen = nullptr;  ///< Not null: every frame sent is added.
-  // Frames that reached a side.
+  std::vector<Bytes>* seen = nullptr;  ///< If not null, every frame sent is appended.
+  // Number of frames that reached a side.
   std::uint64_t delivered[2] = {0, 0};
-  std::uint64_t delivered_acks[2] = {0, 0};  ///< Those of them.
+  std::uint64_t delivered_acks[2] = {0, 0};  ///< Number of ACKs among them.
 
  private:
   struct Late {
@@ -121,15 +121,15 @@ class ConnectedWorld {
   std::deque<Late> late_[2];
 };
 
-/// Cycles of the world.
+/// The current time in cycles.
 extern std::uint64_t world_tsc;
 
-/// `len` octets that are different for each `number`.
+/// `len` octets that differ for each `number`.
 [[nodiscard]] Bytes pattern(std::uint32_t number, std::size_t len);
-/// Of a soft frame.
+/// The headers of a soft frame.
 [[nodiscard]] wire::Bth bth_of(std::span<const std::byte> frame);
 [[nodiscard]] wire::Aeth aeth_of(std::span<const std::byte> frame);
-/// Changes the BTH of a frame and makes its ICRC right again.
+/// Changes the BTH of a frame and corrects its ICRC.
 void edit(Bytes& frame, const std::function<void(wire::Bth&)>& change);
 
 }  // namespace ipoib::soft

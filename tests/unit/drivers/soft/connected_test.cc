@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connected queue pairs of either transport: how they are made and end, and what is checked of a
-// frame before the state of its connection matters.
+// Connected queue pairs of both transports: creation, destruction, and the checks of a frame that
+// come before its connection's state.
 #include "tests/unit/drivers/soft/connected_test.h"
 
 #include <cstring>
@@ -22,7 +22,7 @@ class Connected : public ConnectedTest {
     const auto made = peers[0].hca->create_connected_queue(config);
     return made ? Errc::kExists : made.error().code;
   }
-  /// One frame of side 0 that side 1 expects.
+  /// Returns one frame of side 0 that side 1 expects.
   Bytes good_frame(const Connection& setup = {}) {
     connect(setup);
     EXPECT_TRUE(send(0, pattern(1, 68)));
@@ -135,7 +135,7 @@ TEST_F(Connected, C11_AnAckThatIsCutShortIsLost) {
   const Bytes good = good_frame();
   put_and_poll(1, good);
   Bytes ack = cut(0).at(0);
-  ack[sizeof(EthHdr) + 5] = std::byte{6};  // PktLen without AETH
+  ack[sizeof(EthHdr) + 5] = std::byte{6};  // PktLen is too short for an AETH.
   seal(ack);
   put_and_poll(0, ack);
   EXPECT_EQ(peers[0].drops(Drop::kIbLength), 1U);
@@ -177,7 +177,7 @@ TEST_F(Connected, C16_EndedQueueGivesBackWhatItHeldAndSaysNothing) {
     for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(send(0, pattern(i, 9000)));
     auto frames = cut(1);
     frames.resize(3);
-    for (const Bytes& f : frames) put_and_poll(1, f);  // a message that has begun
+    for (const Bytes& f : frames) put_and_poll(1, f);  // This message is incomplete.
     (void)cut(0);
     EXPECT_GT(mbufs_in_use(), 0U);
     for (int side : {0, 1}) {
@@ -228,7 +228,7 @@ TEST_F(Connected, U22_PathRateIsKept) {
   const Connection setup;
   for (int side : {0, 1}) peers[side].queue = make_queue(side, setup);
   fabric::ReadyToReceive slow = receive_attr(0, setup);
-  slow.path.rate = 2;  // 2.5 Gb/s on a port of 10
+  slow.path.rate = 2;  // 2.5 Gb/s on a port of 10 Gb/s
   ASSERT_TRUE(peers[0].hca->set_ready_to_receive(*peers[0].queue, slow));
   ASSERT_TRUE(peers[0].hca->set_ready_to_send(*peers[0].queue,
                                               {.tx_psn = setup.first_psn[0], .ack_timeout = 20}));
@@ -248,7 +248,7 @@ TEST_F(Connected, U22_PathRateIsKept) {
   EXPECT_EQ(peers[0].drops(Drop::kIbRateLimited), 0U) << "what is too fast waits";
 }
 
-// Two links of one HCA.
+// Two links of one HCA can have such a connection.
 TEST_F(Connected, C11_ConnectionOfAPortToItself) {
   const Connection setup;
   fabric::ConnectedQueue* ends[2] = {make_queue(0, setup), make_queue(0, setup)};
@@ -267,14 +267,14 @@ TEST_F(Connected, C11_ConnectionOfAPortToItself) {
   EXPECT_EQ(peers[0].all_drops(), 0U);
 }
 
-// Without a mempool to copy from nothing is lost, and nothing leaks.
+// An empty mempool, with no mbufs to copy to, loses and leaks nothing.
 TEST_F(Connected, C11_EmptyPoolHoldsUpAndLosesNothing) {
   connect({});
   ASSERT_TRUE(send(0, pattern(1, 9000)));
   (void)cut(1);
   std::vector<rte_mbuf*> hoard;
   while (rte_mbuf* m = rte_pktmbuf_alloc(pool())) hoard.push_back(m);
-  run(300);  // time-outs come, frames cannot
+  run(300);  // Time-outs occur, but frames cannot be built.
   for (rte_mbuf* m : hoard) rte_pktmbuf_free(m);
   EXPECT_TRUE(run([&] { return peers[0].info().counters.tx_done == 1; }));
   EXPECT_EQ(receive(1).size(), 1U);
@@ -295,7 +295,7 @@ TEST_F(Connected, C12_ManyIdleConnectionsAreCheap) {
   static_assert(kEach <= 4096);
   EXPECT_EQ(mbufs_in_use(), 0U) << "no buffers of their own";
   for (fabric::ConnectedQueue* q : queues) peers[0].hca->destroy_connected_queue(*q);
-  for (unsigned i = 0; i < 10; ++i) {  // more than the ring to the worker holds
+  for (unsigned i = 0; i < 10; ++i) {  // Exceeds the size of the ring to the worker.
     peers[0].poll();
     (void)peers[0].hca->next_queue_event();
   }

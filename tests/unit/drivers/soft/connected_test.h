@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The world of connected queue pairs as a test fixture.
+// A test fixture on top of ConnectedWorld.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace ipoib::soft {
 class ConnectedTest : public testing::Test, public ConnectedWorld {
  protected:
   void SetUp() override { ASSERT_EQ(mbufs_in_use(), 0U); }
-  /// Every mbuf is back.
+  /// Expects that every mbuf is back in the pool.
   void TearDown() override {
     clear();
     EXPECT_EQ(mbufs_in_use(), 0U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames of connected queue pairs beside those of the reference: between known ends the octets are
-// the same, but for the bits in which a sender is free.
+// Compares frames of connected queue pairs with those of the reference. Between known ends the
+// octets are the same, except the bits that a sender may choose.
 #include <string>
 #include <vector>
 
@@ -13,9 +13,9 @@ namespace {
 using fabric::Transport;
 using wire::Bth;
 
-/// A frame of the reference, and what its headers say.
+/// A frame of the reference, with its parsed headers.
 struct Recorded {
-  Bytes octets;  ///< LRH through ICRC.
+  Bytes octets;  ///< LRH through ICRC
   wire::IbaFrame f;
 };
 
@@ -41,7 +41,7 @@ Bytes iba_of(const Bytes& frame) {
 
 class ConnectedVectors : public ConnectedTest {
  protected:
-  /// Side 0 is the sender of the frame, with the path MTU of this code. Receives from `rx_psn`,
+  /// Makes side 0 the sender of the frame, with this path MTU code. Side 0 expects `rx_psn` and
   /// sends from the frame's PSN.
   void become_sender(const Recorded& r, Transport transport, std::uint8_t path_mtu,
                      std::uint32_t rx_psn = 0) {
@@ -67,7 +67,7 @@ class ConnectedVectors : public ConnectedTest {
     ASSERT_TRUE(hca.set_ready_to_receive(q, to));
     ASSERT_TRUE(hca.set_ready_to_send(q, {.tx_psn = f.bth.psn.host()}));
   }
-  /// A request of the peer in the same connection.
+  /// Lets side 0 receive a request of the peer in the same connection.
   void hear(const Recorded& answer, std::uint8_t opcode, std::uint32_t psn, std::size_t len) {
     const wire::Lrh lrh{.vl_lver = 0,
                         .sl_lnh = 2,
@@ -108,7 +108,7 @@ TEST_F(ConnectedVectors, C11_MessagesAreThoseOfTheReference) {
       const auto* const body = r.octets.data() + r.f.body;
       message.insert(message.end(), body, body + r.f.body_len);
     }
-    // 256 octets, as the reference says of the long ones.
+    // 256 octets, the path MTU of the long messages of the reference.
     ASSERT_NO_FATAL_FAILURE(become_sender(packets[0], transport, 1));
     ASSERT_TRUE(send(0, message, 100)) << "in segments of 100 octets";
     std::vector<Bytes> sent = cut(1);
@@ -125,7 +125,7 @@ TEST_F(ConnectedVectors, C11_MessagesAreThoseOfTheReference) {
         if (last || !reliable) {
           EXPECT_EQ(bth.ack_resv, reliable ? Bth::kAckReq : 0);
         }
-        // What the sender is free in: when it asks for an ACK, whether it solicits an event.
+        // The sender chooses the ACK request and the solicited event.
         bth.ack_resv = expected.ack_resv;
         bth.flags = static_cast<std::uint8_t>((bth.flags & ~Bth::kSolicited) |
                                               (expected.flags & Bth::kSolicited));
@@ -139,7 +139,7 @@ TEST_F(ConnectedVectors, C11_AnswersAreThoseOfTheReference) {
   constexpr std::uint8_t kSendOnly = 0x04, kRdmaWriteOnly = 0x0a;
   struct Case {
     const char* name;
-    std::uint32_t expected;                                        ///< PSN.
+    std::uint32_t expected;                                        ///< Next PSN.
     std::vector<std::pair<std::uint8_t, std::uint32_t>> requests;  ///< Opcodes and PSNs.
   };
   // The receive queue holds two messages.
@@ -156,7 +156,7 @@ TEST_F(ConnectedVectors, C11_AnswersAreThoseOfTheReference) {
     peers[0].poll();
     std::vector<Bytes> sent = cut(1);
     ASSERT_EQ(sent.size(), 1U);
-    // How many messages there were before is not said there.
+    // The reference does not state the number of earlier messages.
     const wire::Aeth expected = *wire::read<wire::Aeth>(answer.octets, answer.f.body);
     wire::Aeth aeth = aeth_of(sent[0]);
     EXPECT_EQ(aeth.syndrome, expected.syndrome);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hands that change frames of the soft wire format.
+// Functions that change frames of the soft wire format.
 #pragma once
 
 #include "drivers/soft/frame.h"
@@ -8,7 +8,7 @@
 
 namespace ipoib::soft {
 
-/// Computes the ICRC of a soft frame anew, over as much as LRH.PktLen says.
+/// Recomputes the ICRC of a soft frame, over the length in LRH.PktLen.
 inline void seal(test::Bytes& frame) {
   const auto lrh = *wire::read<wire::Lrh>(frame, sizeof(EthHdr));
   wire::put_icrc({frame.data() + sizeof(EthHdr), lrh.packet_len()});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Multicast groups of a port: who is in which, and what a change costs where there are many.
+// Multicast groups of a port: their members, and the cost of a change in a large table.
 #include "drivers/soft/group_table.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void* allocate(std::size_t size) {
 
 }  // namespace
 
-// Of the whole program.
+// These replace the operators of the whole program.
 void* operator new(std::size_t size) {
   return allocate(size);
 }
@@ -66,7 +66,7 @@ class Groups : public SoftHcaTest {
     node_ = make_node(0);
     peer_ = make_node(1);
   }
-  /// Octets that management asked memory for meanwhile.
+  /// Returns the octets that were allocated during `work`.
   template <class Work>
   static std::uint64_t cost(Work&& work) {
     const std::uint64_t before = octets_allocated;
@@ -144,7 +144,7 @@ TEST_F(Groups, M06_ClosedQueueIsInNoGroup) {
   for (unsigned i = 0; i < 100; ++i) EXPECT_EQ(arrive_at(i), i % 2 == 0 ? 1U : 0U) << i;
 }
 
-// Against the simplest table there is, at random.
+// Compares the table with the simplest possible one, at random.
 TEST_F(Groups, M06_TableSaysWhatWasAttached) {
   const fabric::Grace grace{nullptr};
   GroupTable table{grace};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Keys of queue pairs that change while packets of their groups are under way.
+// Keys of queue pairs change while packets of their groups are in progress.
 #include <rte_rcu_qsbr.h>
 
 #include <sys/mman.h>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::uint32_t kOtherQkey = kQkey + 1;
 
-/// A frame whose headers lie before a page that nobody may read: who first does, to compute the
-/// ICRC, lets `on_touch` happen, and then may.
+/// A frame whose headers end before an unreadable page. The first read of that page, for the ICRC,
+/// calls `on_touch` and makes the page readable.
 class Tripwire {
  public:
   Tripwire(const Bytes& frame, std::size_t headers, std::function<void()> on_touch)
@@ -31,7 +31,7 @@ class Tripwire {
     std::memcpy(begin, frame.data(), frame.size());
     mbuf_ = rte_pktmbuf_alloc(Bench::get().pool);
     auto length = static_cast<std::uint16_t>(3 * page_);
-    // The shared information takes the end of the memory, in the last page.
+    // The shared information occupies the end of the memory, in the last page.
     auto* const info = rte_pktmbuf_ext_shinfo_init_helper(
         memory_, &length, [](void*, void*) {}, nullptr);
     rte_pktmbuf_attach_extbuf(mbuf_, memory_, RTE_BAD_IOVA, length, info);
@@ -64,7 +64,7 @@ class Tripwire {
     const auto* at = static_cast<const std::byte*>(what->si_addr);
     if (wire == nullptr || at < wire->memory_ + wire->page_ ||
         at >= wire->memory_ + 2 * wire->page_) {
-      std::signal(signal, SIG_DFL);  // a fault of its own: it comes again, and ends the program
+      std::signal(signal, SIG_DFL);  // Another fault: it repeats and ends the program.
       return;
     }
     mprotect(wire->memory_ + wire->page_, wire->page_, PROT_READ | PROT_WRITE);
@@ -97,7 +97,7 @@ class KeyFlip : public SoftHcaTest {
   void set(fabric::UdQueue* queue, std::uint32_t qkey) const {
     EXPECT_TRUE(node_.hca->set_qkey(*queue, qkey));
   }
-  /// Polls the frame, during whose ICRC `change` happens.
+  /// Polls the frame. `change` happens while its ICRC is computed.
   void poll_with(const std::function<void()>& change) {
     Tripwire wire{frame_, kGlobalHeadLen + sizeof(UdWords), change};
     ASSERT_EQ(rte_ring_enqueue(Bench::get().towards[0], wire.arm()), 0);
@@ -105,7 +105,7 @@ class KeyFlip : public SoftHcaTest {
     touches_ += wire.touches();
     for (fabric::UdQueue* queue : {node_.queue, second_}) got_.push_back(take(queue));
   }
-  /// Receives what there is, and frees it.
+  /// Receives and frees all packets of the queue.
   std::size_t take(fabric::UdQueue* queue) const {
     const auto pkts = node_.receive(queue);
     for (rte_mbuf* m : pkts) rte_pktmbuf_free(m);
@@ -116,7 +116,7 @@ class KeyFlip : public SoftHcaTest {
   Node peer_;
   fabric::UdQueue* second_ = nullptr;
   Bytes frame_;
-  std::vector<std::size_t> got_;  ///< By each queue.
+  std::vector<std::size_t> got_;  ///< Packets received by each queue.
   unsigned touches_ = 0;
 };
 
@@ -157,8 +157,8 @@ TEST_F(KeyFlip, M05_PartitionThatGoesDuringTheChecks) {
   EXPECT_EQ(node_.all_drops(), 0U);
 }
 
-// A management thread changes everything that decides who gets a multicast packet, while a worker
-// receives: each packet ends in a queue or under a reason.
+// A management thread changes every attribute that decides on the receivers of a multicast packet,
+// while a worker receives. Each packet ends in a queue or under a drop reason.
 TEST_F(KeyFlip, M05_EveryPacketHasOneEndWhileKeysGroupsAndPortChange) {
   constexpr unsigned kRounds = 3000;
   struct Free {
@@ -201,7 +201,7 @@ TEST_F(KeyFlip, M05_EveryPacketHasOneEndWhileKeysGroupsAndPortChange) {
   rte_rcu_qsbr_thread_offline(qsbr.get(), 0);
   management.join();
   EXPECT_GT(received + of_second, 0U);
-  // Of each packet both queues have a copy, or one, or it is counted.
+  // A packet is in both queues, in one queue, or counted as a drop.
   EXPECT_GE(received + of_second + node_.all_drops(), put);
   EXPECT_LE(std::max(received, of_second) + node_.all_drops(), put);
 }

@@ -79,7 +79,7 @@ TEST_F(SoftMad, ToTheOwnLidNothingTouchesTheWire) {
 
 struct PkeyCase {
   std::vector<std::uint16_t> asker, answerer;
-  std::uint16_t sent, seen;  ///< seen 0: dropped.
+  std::uint16_t sent, seen;  ///< seen 0: dropped
 };
 
 TEST_F(SoftMad, U36_AnyEntryOfThePkeyTableLetsAMadIn) {

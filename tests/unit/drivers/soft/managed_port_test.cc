@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A port that somebody else says what it is: attributes, events and MADs are the manager's.
+// A port with a manager, which supplies its attributes, events and MADs.
 #include <algorithm>
 #include <deque>
 
@@ -19,7 +19,7 @@ std::uint64_t virtual_tsc() noexcept {
   return now_tsc;
 }
 
-/// Tells what the test says.
+/// Reports the attributes and events that the test sets.
 class FakeManager final : public fabric::PortManager, public fabric::MadPort {
  public:
   fabric::MadPort& mad_port() override { return *this; }
@@ -68,7 +68,7 @@ class ManagedPort : public SoftHcaTest {
     while (const auto event = node_.hca->next_event()) all.push_back(*event);
     return all;
   }
-  /// The manager has news.
+  /// Changes the manager's attributes and adds an event.
   Events tell(auto change, PortEvent news) {
     change(manager_->attr_);
     manager_->events_.push_back(news);
@@ -82,11 +82,11 @@ class ManagedPort : public SoftHcaTest {
         PortEvent::kPortActive);
   }
 
-  /// The port has trained anew.
+  /// The link has trained again, at this rate.
   void retrain(std::uint8_t rate) {
     tell([&](fabric::PortAttr& attr) { attr.rate = rate; }, PortEvent::kPortActive);
   }
-  /// Octets of payload that the handle lets through at once, of 1,280 packets of 2,048.
+  /// Returns the octets of payload that the handle lets through at once, of 1,280 packets of 2,048.
   std::uint64_t let_through(fabric::AhIndex ah) {
     std::uint64_t octets = 0;
     for (int burst = 0; burst < 20; ++burst) {
@@ -150,7 +150,7 @@ TEST_F(ManagedPort, FollowsChanges) {
             Events{PortEvent::kClientReregister});
 }
 
-// What a port says of itself while it is down counts for nothing: its addresses are kept.
+// Attributes of a port that is down do not count: the port keeps its addresses.
 TEST_F(ManagedPort, DownIsDown) {
   activate();
   EXPECT_EQ(tell(
@@ -168,7 +168,7 @@ TEST_F(ManagedPort, DownIsDown) {
   EXPECT_EQ(arrive(peer_, ah_to(peer_, kLid[0]), node_), 1U);
 }
 
-// Nonsense keeps the port down, and the next good word brings it up.
+// Invalid attributes keep the port down, and the next valid ones bring it up.
 TEST_F(ManagedPort, IsKeptDownByWhatCannotBe) {
   activate();
   EXPECT_EQ(tell([](fabric::PortAttr& a) { a.lid = 0xc123; }, PortEvent::kLidChange),
@@ -210,7 +210,7 @@ TEST_F(ManagedPort, MadsAreTheManagers) {
   activate();
   ASSERT_TRUE(node_.hca->mad_port().send({.lid = 5}, fabric::MadBytes{}));
   EXPECT_EQ(manager_->sent_to_, std::vector<std::uint16_t>{5});
-  // One that comes over the cable is for nobody.
+  // MADs from the cable have no receiver.
   ASSERT_TRUE(peer_.hca->mad_port().send({.lid = kLid[0]}, fabric::MadBytes{}));
   peer_.poll();
   node_.poll();

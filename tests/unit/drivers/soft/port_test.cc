@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a subnet manager does to a port, and its cable: events, attributes, and what packets do.
+// Events and attributes of a port, from a subnet manager or from its ethdev, and their effect on
+// packets.
 #include <rte_ethdev.h>
 
 #include <algorithm>
@@ -165,7 +166,7 @@ TEST_F(SoftPort, CableThatLosesItsLinkTakesThePortDown) {
   EXPECT_EQ(node_.hca->attr().state, PortState::kActive);
 }
 
-// Its ethdev is closed next: nobody may touch it any more.
+// The port must not use the ethdev after lose_wire(), because its owner closes it next.
 TEST_F(SoftPort, CableThatIsTakenAwayIsLeftAlone) {
   const auto ah = ah_to(node_, kLid[1]);
   ASSERT_EQ(arrive(node_, ah, peer_), 1U);
@@ -185,8 +186,8 @@ TEST_F(SoftPort, CableThatIsTakenAwayIsLeftAlone) {
 }
 
 TEST_F(SoftPort, U37_ReflectedGroupPacketsAreDeliveredUpWhateverTheirLid) {
-  // Who may judge a packet by source GID and QPN is the link; the port's own LID as its source
-  // proves nothing, and such a packet comes up with what it takes to judge.
+  // The link judges a packet by source GID and QPN. The port's own LID as the source proves
+  // nothing, so such a packet is delivered with the data that the link needs.
   ASSERT_TRUE(node_.hca->attach(*node_.queue, broadcast_mgid(), kMlid));
   const auto group = group_ah(node_, broadcast_mgid(), kMlid);
   rte_mbuf* own = packet(counting(24), group, wire::kMulticastQpn);
@@ -194,7 +195,7 @@ TEST_F(SoftPort, U37_ReflectedGroupPacketsAreDeliveredUpWhateverTheirLid) {
   EXPECT_TRUE(node_.receive().empty()) << "not to the sender itself inside the port";
   auto frames = on_cable(1);
   ASSERT_EQ(frames.size(), 1U);
-  Bytes other = frames[0];  // a guest behind the same LID
+  Bytes other = frames[0];  // From a guest behind the same LID.
   other[kLocalHeadLen + 23] ^= std::byte{0xff};
   seal(other);
   for (const Bytes& frame : {frames[0], other}) put_on_cable(0, frame);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Path rates in virtual time: what a handle may send, when, and what becomes of the rest.
+// Path rates in virtual time: the packets that a handle may send, their times, and the fate of the
+// other packets.
 #include <map>
 
 #include "tests/unit/drivers/soft/soft_fixture.h"
@@ -36,7 +37,7 @@ class SoftRate : public SoftHcaTest {
     to.rate = rate;
     return node_.hca->create_ah(to).value();
   }
-  /// Sends bursts of 32 until the handle's rate takes no more now; octets on the wire.
+  /// Sends bursts of 32 until the handle's rate accepts no more. Returns the octets on the wire.
   std::uint64_t saturate(fabric::AhIndex ah, std::size_t payload) {
     std::uint64_t octets = 0;
     for (;;) {
@@ -48,7 +49,7 @@ class SoftRate : public SoftHcaTest {
       if (frames.size() < 32) return octets;
     }
   }
-  /// LRH through ICRC.
+  /// Length from LRH through ICRC.
   static std::size_t iba_len(const Bytes& frame) {
     return wire::read<wire::Lrh>(frame, sizeof(EthHdr))->packet_len();
   }
@@ -72,7 +73,7 @@ TEST_F(SoftRate, U22_PathSlowerThanThePortIsNeverExceeded) {
     std::uint64_t octets = saturate(ah, c.payload);
     EXPECT_LE(octets, c.octets_per_ms) << "a burst is one millisecond of the rate";
     EXPECT_GT(octets, c.octets_per_ms - 3000);
-    // Looked in at odd moments, the bound of burst and rate holds at each of them, and is reached.
+    // At odd moments: the limit of burst and rate holds at each of them, and is reached.
     const std::uint64_t begin = now_tsc;
     for (int step = 1; step <= 40; ++step) {
       now_tsc += kMs * static_cast<unsigned>(step % 7) / 8;
@@ -112,7 +113,7 @@ TEST_F(SoftRate, U22_SlowPathDoesNotHoldUpTheOthersInItsBurst) {
   const auto slow = handle(9, k2_5Gbps);
   const auto fast = handle(10, 0);
   saturate(slow, 2048);
-  now_tsc += kMs / 60;  // room for two packets
+  now_tsc += kMs / 60;  // Time for two packets.
   const auto before = limited();
   std::vector<rte_mbuf*> pkts;
   for (int i = 0; i < 32; ++i)

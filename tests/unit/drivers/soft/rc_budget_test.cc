@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What connected queue pairs may hold of the mbufs that all of the node shares, and that they give
-// it back: peers that never acknowledge, messages that never end, a mempool that runs dry.
+// Limits on the shared mbufs that connected queue pairs may hold, and their return: peers that
+// never acknowledge, messages that never end, an empty mempool.
 #include <utility>
 
 #include "tests/unit/drivers/soft/connected_test.h"
@@ -12,12 +12,12 @@ using fabric::QueueError;
 using fabric::QueueState;
 
 constexpr std::uint64_t kMs = kHz / 1000;
-/// Of an ACK with the code that tests use: 4.096 us << 8.
+/// Timeout of an ACK with the code that the tests use: 4.096 us << 8.
 constexpr std::uint64_t kAckTimeoutTsc = 4096 << 8;
 
 class Budget : public ConnectedTest {
  protected:
-  /// Two HCAs of which `message_mbufs` may be held by messages.
+  /// Creates two HCAs, in each of which messages may hold `message_mbufs`.
   void start(std::uint32_t message_mbufs, rte_mempool* control_pool = nullptr) {
     for (int side : {0, 1}) {
       SoftHcaConfig small = config(side);
@@ -26,18 +26,18 @@ class Budget : public ConnectedTest {
       peers[side].hca = SoftHca::create(small).value();
     }
   }
-  /// One more connection; the fixture's hands send and receive on it.
+  /// Adds a connection, which the fixture's send() and receive() use.
   fabric::ConnectedQueue* more(const Connection& setup = {}) {
     connect(setup);
     ends_.emplace_back(peers[0].queue, peers[1].queue);
     return peers[0].queue;
   }
-  /// Sends and receives on connection `i` from now on.
+  /// Selects connection `i` for send() and receive().
   void use(std::size_t i) { std::tie(peers[0].queue, peers[1].queue) = ends_.at(i); }
   [[nodiscard]] fabric::ConnectedQueueInfo info(int side, std::size_t i) const {
     return peers[side].hca->info(*(side == 0 ? ends_.at(i).first : ends_.at(i).second));
   }
-  /// Side 1 gets the first packet of a message of three on connection `i`, and no more.
+  /// Delivers to side 1 the first packet of a message of three on connection `i`, and no other.
   void begin(std::size_t i) {
     use(i);
     ASSERT_TRUE(send(0, pattern(1, 5000)));
@@ -46,7 +46,7 @@ class Budget : public ConnectedTest {
     put(1, frames[0]);
     peers[1].poll();
   }
-  /// Takes every mbuf of the pool, as packets that nobody can get rid of would.
+  /// Takes every mbuf of the pool, like packets that cannot be freed.
   void drain_pool() {
     while (rte_mbuf* m = rte_pktmbuf_alloc(pool())) hoard_.push_back(m);
   }
@@ -63,9 +63,9 @@ class Budget : public ConnectedTest {
   std::vector<rte_mbuf*> hoard_;
 };
 
-// Two peers of three have gone.
+// Two peers of three are gone.
 TEST_F(Budget, C15_SilentPeersHoldABoundedShareAndOthersGoOn) {
-  constexpr std::uint32_t kMost = 300;  // half of what messages may have
+  constexpr std::uint32_t kMost = 300;  // Half of the budget of messages.
   start(2 * kMost);
   for (int i = 0; i < 3; ++i) more({.send = {.retry_count = 7, .ack_timeout = 8}});
   for (std::size_t gone : {0U, 1U}) peers[1].hca->destroy_connected_queue(*ends_[gone].second);
@@ -108,7 +108,7 @@ TEST_F(Budget, C15_BudgetIsWholeAgainWhenMessagesAreDone) {
     more({.transport = transport});
     const std::size_t last = ends_.size() - 1;
     for (std::uint32_t i = 0; i < 100; ++i) {
-      for (int n = 0; n < 4; ++n) ASSERT_TRUE(send(0, pattern(i, 9000)));  // 20 mbufs: all it may
+      for (int n = 0; n < 4; ++n) ASSERT_TRUE(send(0, pattern(i, 9000)));  // Its limit: 20 mbufs.
       ASSERT_TRUE(run([&] { return info(0, last).counters.tx_done == 4 * (i + 1); }, 10'000));
       (void)receive(1);
     }
@@ -152,7 +152,7 @@ TEST_F(Budget, C15_DryPoolStopsNoAckAndTheConnectionFailsInTime) {
   rte_mempool_free(reserve);
 }
 
-// What was never sent for want of mbufs does not wait for ever either.
+// Messages that were never sent for lack of mbufs do not wait without end either.
 TEST_F(Budget, C15_MessageThatCouldNeverBeSentFailsInTime) {
   more({.send = {.retry_count = 3, .ack_timeout = 8}});
   rte_mbuf* m = message(pattern(1, 2048));
@@ -168,7 +168,7 @@ TEST_F(Budget, C15_WireThatTakesNothingFailsTheConnectionInTime) {
   more({.send = {.retry_count = 3, .ack_timeout = 8}});
   for (unsigned i = 0; i < kCableLen + Datapath::kBurst; ++i)
     if (!send(0, pattern(1, 2048))) break;
-  const auto stuck = [&] {  // nobody takes frames off the cable
+  const auto stuck = [&] {  // The cable accepts no frames.
     peers[0].poll();
     world_tsc += kStepTsc;
     return info(0, 0).state == QueueState::kError;
@@ -210,9 +210,9 @@ TEST_F(Budget, C15_HalfMessageHasATimeLimit) {
   }
 }
 
-// Whoever comes after waits, until the oldest of those that do not go on makes room.
+// Later messages wait until the oldest stalled one makes room.
 TEST_F(Budget, C15_OldestHalfMessageMakesRoom) {
-  constexpr std::uint32_t kOfAMessage = 32;  // 65,536 octets in packets of 2,048
+  constexpr std::uint32_t kOfAMessage = 32;  // 65,536 octets in packets of 2,048.
   start(2 * 2 * kOfAMessage);
   for (int i = 0; i < 4; ++i) more({.send = {.ack_timeout = 0}});
   begin(0);
@@ -224,7 +224,7 @@ TEST_F(Budget, C15_OldestHalfMessageMakesRoom) {
   EXPECT_EQ(peers[1].drops(Drop::kIbUnfinished), 0U) << "and nobody is slow";
   EXPECT_EQ(info(1, 2).counters.rnr_sent, 1U);
 
-  world_tsc += 5 * kMs;  // the first is 11 ms old, the second 8
+  world_tsc += 5 * kMs;  // The first is 11 ms old, the second 8 ms.
   begin(3);
   EXPECT_EQ(peers[1].drops(Drop::kIbUnfinished), 1U);
   EXPECT_EQ(info(1, 0).error, QueueError::kUnfinishedMessage);
@@ -239,7 +239,7 @@ TEST_F(Budget, C15_OldestHalfMessageMakesRoomForABuffer) {
   begin(1);
   world_tsc += 11 * kMs;
   use(2);
-  ASSERT_TRUE(send(0, pattern(1, 68)));  // of one packet
+  ASSERT_TRUE(send(0, pattern(1, 68)));  // One packet.
   EXPECT_TRUE(run([&] { return info(1, 2).counters.rx_messages == 1; }, 100));
   EXPECT_EQ(receive(1).size(), 1U);
   EXPECT_EQ(peers[1].drops(Drop::kIbUnfinished), 1U);
@@ -247,7 +247,7 @@ TEST_F(Budget, C15_OldestHalfMessageMakesRoomForABuffer) {
   EXPECT_EQ(info(1, 1).state, QueueState::kReadyToSend);
 }
 
-// A peer chooses the path MTU, but not how many mbufs of this side a message has.
+// A peer chooses the path MTU, which does not change the number of mbufs that a message takes here.
 TEST_F(Budget, C11_ShortPacketsShareAnMbuf) {
   for (const auto transport : {fabric::Transport::kRc, fabric::Transport::kUc}) {
     SCOPED_TRACE(to_string(transport));
@@ -270,7 +270,7 @@ TEST_F(Budget, C11_ShortPacketsShareAnMbuf) {
   }
 }
 
-// Half a message is counted by its packets, whether or not they have an mbuf each.
+// Half a message is counted by its packets, even if they share an mbuf.
 TEST_F(Budget, C11_ShortPacketsOfALostMessageAreCountedEach) {
   more({.path_mtu = 1});
   ASSERT_TRUE(send(0, pattern(1, 2560)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RC and UC over a cable that loses, repeats and reorders, from seeds, in virtual time.
+// RC and UC over a cable that loses, repeats and reorders frames by a seed, in virtual time.
 #include <set>
 
 #include "tests/unit/drivers/soft/connected_test.h"
@@ -13,7 +13,7 @@ struct Rate {
 };
 constexpr Rate kRates[] = {{0, "0"}, {0.001, "0.1"}, {0.01, "1"}, {0.05, "5"}};
 
-/// Lengths around every edge: of a packet, of a pad, of a message of several.
+/// Lengths around every boundary: of a packet, of a pad, of a message of several packets.
 std::size_t length_of(std::uint32_t number) {
   constexpr std::size_t kLengths[] = {4,    5,    68,   1999,  2047,  2048,  2049,  4096,
                                       4097, 6143, 9000, 20000, 65520, 65535, 65536, 2044};
@@ -28,7 +28,7 @@ class FaultyCable : public ConnectedTest {
     faults = {.loss = probability, .repetition = probability, .reordering = probability};
     connect({.transport = transport});
   }
-  /// Both ends send `n` messages; what each received.
+  /// Both ends send `n` messages. `got` holds those that each received.
   void exchange(std::uint32_t n, std::vector<Bytes> (&got)[2], const std::function<bool()>& done) {
     std::uint32_t sent[2] = {0, 0};
     const bool ended = run([&] {
@@ -106,7 +106,7 @@ TEST_F(FaultyCable, C11_UcDeliversWholeMessagesOrNone) {
     }
 }
 
-// However a frame ends, it is in a message, was an ACK, or is counted once.
+// Every frame ends as part of a message, as an ACK, or as one drop.
 TEST_F(FaultyCable, C11_EveryFrameHasOneEnd) {
   for (const auto transport : {fabric::Transport::kRc, fabric::Transport::kUc}) {
     SCOPED_TRACE(to_string(transport));
@@ -132,7 +132,8 @@ TEST_F(FaultyCable, C11_EveryFrameHasOneEnd) {
   }
 }
 
-// More frames are lost than a message may be sent again, but not one after the other.
+// More frames are lost in total than the retry count allows for one message, with successes between
+// them.
 TEST_F(FaultyCable, C13_RetriesStartAnewWithProgress) {
   start(fabric::Transport::kRc, 0, 3);
   faults.loss = 0.1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RC step by step: what is sent, acknowledged, refused and repeated, frame by frame.
+// RC step by step: frames that are sent, acknowledged, refused and repeated, one by one.
 #include "tests/unit/drivers/soft/connected_test.h"
 
 namespace ipoib::soft {
@@ -13,12 +13,12 @@ constexpr std::uint8_t kFirst = 0x00, kMiddle = 0x01, kLast = 0x02, kOnly = 0x04
 
 class Rc : public ConnectedTest {
  protected:
-  /// One worker's loop; what it put on the wire.
+  /// Runs one loop of a worker, and returns the frames that it sent.
   std::vector<Bytes> loop(int side) {
     peers[side].poll();
     return cut(1 - side);
   }
-  /// What side 1 answers to the frame.
+  /// Returns the answer of side 1 to the frame.
   std::vector<Bytes> answer(std::span<const std::byte> frame) {
     put(1, frame);
     return loop(1);
@@ -35,11 +35,11 @@ class Rc : public ConnectedTest {
 };
 
 TEST_F(Rc, C08_MessageBecomesPacketsOfThePathMtu) {
-  connect({.path_mtu = 2});  // 512
+  connect({.path_mtu = 2});  // 512 octets
   struct Case {
     std::size_t len;
     std::vector<std::uint8_t> opcodes;
-    std::size_t last;  // octets of the last packet
+    std::size_t last;  // Octets of the last packet.
   };
   const Case kCases[] = {{0, {kOnly}, 0},
                          {4, {kOnly}, 4},
@@ -80,7 +80,7 @@ TEST_F(Rc, C08_MessageBecomesPacketsOfThePathMtu) {
   EXPECT_EQ(mbufs_in_use(), 0U) << "what is acknowledged is freed";
 }
 
-// Against the octets of the reference: connection with its LIDs, QPNs, PSNs and payload.
+// The connection is that of the reference, with its LIDs, QPNs, PSNs and payload.
 TEST_F(Rc, C11_ReceivedMessageSaysWhereItCameFrom) {
   connect({.global = true});
   ASSERT_TRUE(send(0, pattern(1, 5000)));
@@ -220,7 +220,7 @@ TEST_F(Rc, C13_RnrRetrySevenIsForEver) {
   EXPECT_EQ(receive(1).size(), 1U);
 }
 
-// ACKs that no responder sends: what was never sent, reserved kinds.
+// ACKs that no responder sends: for unsent PSNs, or of reserved kinds.
 TEST_F(Rc, C16_AckOfWhatWasNeverSentChangesNothing) {
   connect({});
   ASSERT_TRUE(send(0, pattern(1, 68)));
@@ -252,7 +252,7 @@ TEST_F(Rc, C16_AckOfWhatWasNeverSentChangesNothing) {
   put(0, ack);
   EXPECT_TRUE(loop(0).empty());
   EXPECT_EQ(peers[0].info().counters.tx_done, 1U);
-  put(0, with(psn + 0xff'ff00, 0x1f));  // late
+  put(0, with(psn + 0xff'ff00, 0x1f));  // This ACK is late.
   EXPECT_TRUE(loop(0).empty());
   EXPECT_EQ(peers[0].all_drops(), std::size(kBad)) << "an old ACK is none";
 }
@@ -277,12 +277,12 @@ TEST_F(Rc, C11_NakOfThePeerEndsTheConnectionWithItsReason) {
   }
 }
 
-// What a peer must not send: it is told, and the connection is over.
+// Requests that a peer must not send: it gets a NAK, and the connection ends.
 TEST_F(Rc, C11_RequestThatCannotBeEndsTheConnection) {
   struct Case {
     const char* name;
     std::size_t len;
-    std::size_t frame;  // the one of the message that is changed
+    std::size_t frame;  // Index of the changed frame.
     std::uint8_t opcode;
     Drop reason;
     QueueError error;
@@ -321,7 +321,7 @@ TEST_F(Rc, C11_RequestThatCannotBeEndsTheConnection) {
   }
 }
 
-// A message of 1 MiB, and sends that the window holds back.
+// A message of 1 MiB, and sends that the window delays.
 TEST_F(Rc, C08_MessagesMayBeLongerThan65536) {
   connect({.receive = {.max_message = fabric::kMaxMessage},
            .send = {.max_message = fabric::kMaxMessage}});
@@ -334,7 +334,7 @@ TEST_F(Rc, C08_MessagesMayBeLongerThan65536) {
   ASSERT_EQ(got.size(), 1U);
   EXPECT_TRUE(got[0] == big);
   rte_mbuf* m = message(pattern(2, 10));
-  m->pkt_len = fabric::kMaxMessage + 1;  // says so
+  m->pkt_len = fabric::kMaxMessage + 1;  // Only the length field is changed.
   EXPECT_EQ(peers[0].queue->tx_burst(&m, 1), 1);
   EXPECT_EQ(peers[0].drops(Drop::kIbTxTooLong), 1U);
   EXPECT_EQ(peers[0].queue->tx_lost().packets, 1U);

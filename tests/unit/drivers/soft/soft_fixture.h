@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two software HCAs on one cable made of rings, and hands to put frames on it and take them off.
+// Two software HCAs on one cable made of rings, and functions that put frames on it and remove
+// them.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -25,14 +26,14 @@ namespace ipoib::soft {
 
 using test::Bytes;
 
-/// What stays for all tests: the cable and the mempool.
+/// The cable and the mempool, shared by all tests.
 struct Bench {
   static constexpr unsigned kMbufs = 2047;
-  static constexpr unsigned kCableLen = 255;  ///< Frames each direction holds.
+  static constexpr unsigned kCableLen = 255;  ///< Frames in each direction.
 
   rte_mempool* pool;
   std::uint16_t port[2];
-  rte_ring* towards[2];  ///< Frames on their way to port[i].
+  rte_ring* towards[2];  ///< Frames in flight to port[i].
 
   static Bench& get();
 };
@@ -47,21 +48,21 @@ inline constexpr std::uint16_t kMlid = 0xc000;
   return gid_of("ff12401bffff000000000000ffffffff");
 }
 
-/// One port and one UD queue of it.
+/// One port with one UD queue.
 struct Node {
   std::unique_ptr<SoftHca> hca;
   fabric::UdQueue* queue = nullptr;
 
   void poll() const { hca->poll_function()(*hca, soft::Datapath::kBurst); }
   [[nodiscard]] std::vector<rte_mbuf*> receive(fabric::UdQueue* from = nullptr) const;
-  /// Receives exactly the drops, sum over all reasons.
+  /// Sum of the drops of all reasons.
   [[nodiscard]] std::uint64_t all_drops() const;
 };
 
 class SoftHcaTest : public testing::Test {
  protected:
   void SetUp() override;
-  /// Every mbuf is back: nothing vanished.
+  /// Expects that every mbuf is back in the pool.
   void TearDown() override;
 
   static SoftHcaConfig config(int side);
@@ -70,18 +71,18 @@ class SoftHcaTest : public testing::Test {
   static fabric::AhIndex ah_to(const Node& node, std::uint16_t dlid);
   static fabric::AhIndex group_ah(const Node& node, const wire::Gid& mgid, std::uint16_t mlid);
 
-  /// Packets of 24 octets that arrive from one to the other.
+  /// Returns the number of packets of 24 octets that arrive from one node at the other.
   static std::size_t arrive(const Node& from, fabric::AhIndex ah, const Node& to);
   static rte_mbuf* packet(std::span<const std::byte> payload, fabric::AhIndex ah,
                           std::uint32_t qpn);
   static Bytes bytes_of(const rte_mbuf* m);
-  /// Frames on the cable towards a side, Ethernet header included; they are taken off it.
+  /// Removes and returns the frames on the cable towards a side, with Ethernet header.
   static std::vector<Bytes> on_cable(int side);
   static void put_on_cable(int side, std::span<const std::byte> frame);
   static unsigned mbufs_in_use();
 };
 
-/// The frame of a vector: Ethernet header, LRH through ICRC, padding; no VCRC.
+/// The frame of a vector: Ethernet header, LRH through ICRC, padding. It has no VCRC.
 [[nodiscard]] Bytes soft_frame(std::span<const std::byte> iba);
 [[nodiscard]] Bytes vector_frame(std::string_view name);
 [[nodiscard]] Bytes counting(std::size_t len);

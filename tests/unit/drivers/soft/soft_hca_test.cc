@@ -104,8 +104,8 @@ TEST_F(SoftHcaControl, U14_HandlesThatNoPacketCanFollowAreRefused) {
       {.dlid = 0, .dgid = {}},
       {.dlid = 0xffff, .dgid = {}},
       {.dlid = 5, .sl = 16, .dgid = {}},
-      {.dlid = kMlid, .dgid = {}},                             // multicast without GRH
-      {.dlid = kMlid, .global = true, .dgid = unicast},        // unicast GID on an MLID
+      {.dlid = kMlid, .dgid = {}},                             // Multicast without GRH
+      {.dlid = kMlid, .global = true, .dgid = unicast},        // Unicast GID on an MLID
       {.dlid = 5, .global = true, .dgid = broadcast_mgid()}};  // MGID on a LID
   for (const fabric::AhAttr& wrong : kWrong) {
     const auto ah = node.hca->create_ah(wrong);
@@ -123,13 +123,13 @@ TEST_F(SoftHcaControl, AllHandlesCanBeUsedAndUsedAgain) {
   EXPECT_EQ(std::count(seen.begin(), seen.end(), true), AhTable::kCapacity);
   EXPECT_EQ(node.hca->create_ah(attr).error().code, Errc::kNoResources);
   node.hca->destroy_ah(1234);
-  node.hca->destroy_ah(1234);  // a second time changes nothing
+  node.hca->destroy_ah(1234);  // No effect the second time.
   node.hca->destroy_ah(fabric::kNoAh);
   EXPECT_EQ(node.hca->create_ah(attr), 1234U);
   EXPECT_FALSE(node.hca->create_ah(attr));
 }
 
-/// Ends when the test says so.
+/// Ends when the test sets `now`.
 struct Period final : fabric::Retirement {
   std::uint64_t start() override { return now; }
   [[nodiscard]] bool over(std::uint64_t token) const override { return token < now; }
@@ -151,7 +151,7 @@ TEST_F(SoftHcaControl, HandleIsUsedAgainOnlyWhenNothingCanNameIt) {
   EXPECT_EQ(ah_to(node, 9), first);
 }
 
-/// An RCU variable with one worker, played by the test itself.
+/// An RCU variable with one worker, which the test plays.
 class WithWorker : public SoftHcaTest {
  protected:
   void SetUp() override {
@@ -201,7 +201,7 @@ TEST_F(WithWorker, ControlCallsWhileAWorkerRuns) {
     node.hca->destroy_ah(ah_to(node, 9));
     const auto at_attach = received.load();
     while (received.load() < at_attach + 3) std::this_thread::yield();
-    node.hca->destroy_ud_queue(*extra);  // with packets staged that nobody read
+    node.hca->destroy_ud_queue(*extra);  // Queued packets are unread.
   }
   stop = true;
   worker.join();

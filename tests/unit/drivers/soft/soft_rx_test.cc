@@ -20,7 +20,7 @@ class SoftRx : public SoftHcaTest {
     node_ = {};
     SoftHcaTest::TearDown();
   }
-  /// Puts the frame on the cable, polls, and frees what came out; tells how many did.
+  /// Puts the frame on the cable, polls, and frees the received packets. Returns their number.
   std::size_t feed(const Bytes& frame) {
     put_on_cable(0, frame);
     node_.poll();
@@ -39,14 +39,14 @@ constexpr std::size_t kEth = sizeof(EthHdr);
 constexpr std::size_t kLrh = kEth;
 constexpr std::size_t kGrh = kLocalHeadLen;
 
-/// A good frame of each shape to side 0, to be spoilt. `bth`: where its BTH lies.
+/// A valid frame of each shape to side 0, to be damaged. `bth`: offset of its BTH.
 struct Shape {
   Bytes frame;
   std::size_t bth;
 };
 
 Shape local_shape() {
-  Bytes f = vector_frame("ud-ipv4-pad0");  // to LID 4, QPN 0x49, from LID 3
+  Bytes f = vector_frame("ud-ipv4-pad0");  // To LID 4, QPN 0x49, from LID 3.
   f[kLrh + 3] = std::byte{3};
   f[kLocalHeadLen + 7] = std::byte{0x48};
   seal(f);
@@ -121,7 +121,8 @@ struct SpoilCase {
   Make make;
   Drop reason;
   void (*spoil)(Shape&);
-  bool sealed = true;  ///< The ICRC is made good again, so that only the fault itself is left.
+  /// The ICRC is corrected, so that only the fault itself is left.
+  bool sealed = true;
 };
 
 void set_pktlen(Bytes& f, std::size_t words) {
@@ -361,7 +362,7 @@ TEST_F(SoftRx, M06_GroupsThatShareAnMlidAreToldApartByMgid) {
 }
 
 TEST_F(SoftRx, EveryAttachedQueueGetsItsOwnCopy) {
-  constexpr std::size_t kQueues = 200;  // more than a machine word has bits
+  constexpr std::size_t kQueues = 200;  // A machine word has fewer bits.
   std::vector<fabric::UdQueue*> queues{node_.queue};
   while (queues.size() < kQueues) {
     queues.push_back(node_.hca->create_ud_queue({}).value());
@@ -426,7 +427,7 @@ TEST_F(SoftRx, QueueNobodyReadsLosesItsOwnPacketsOnly) {
   EXPECT_EQ(node_.hca->drops().get(Drop::kIbNoBuffer), 40U);
 }
 
-// What is checked together and what is checked alone, for two queue pairs, some of it spoilt.
+// Two queue pairs receive good frames and damaged ones. Some are checked together, others alone.
 TEST_F(SoftRx, BurstsKeepTheirOrderAndLoseWhatIsSpoilt) {
   fabric::UdQueue* const queues[] = {node_.queue, node_.hca->create_ud_queue({}).value()};
   ASSERT_TRUE(node_.hca->set_qkey(*queues[1], kQkey));

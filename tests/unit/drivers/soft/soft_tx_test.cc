@@ -9,7 +9,7 @@ namespace {
 
 class SoftTx : public SoftHcaTest {};
 
-/// What a vector's headers say, so that a node can be made which sends the same.
+/// The headers of a vector, as the parameters of a node that sends the same frame.
 struct Sender {
   SoftHcaConfig config;
   fabric::AhAttr to;
@@ -46,7 +46,7 @@ Sender sender_of(const Bytes& frame, SoftHcaConfig config) {
   return s;
 }
 
-/// A fresh mbuf of one octet less room at either end than a frame with these lengths needs.
+/// Moves the data of the mbuf so that `headroom` octets are free in front of it.
 void squeeze(rte_mbuf* m, std::uint16_t headroom) {
   std::memmove(static_cast<std::byte*>(m->buf_addr) + headroom, rte_pktmbuf_mtod(m, void*),
                m->data_len);
@@ -59,7 +59,7 @@ TEST_F(SoftTx, U13_U14_FramesAreTheVectorsOctets) {
         "ud-ipv4-pad3", "ud-ipv6-ns", "ud-ipv4-grh-global", "ud-mcast-ipv4"}) {
     SCOPED_TRACE(name);
     Bytes wanted = vector_frame(name);
-    wanted[sizeof(EthHdr)] &= std::byte{0x0f};  // one vector has VL 3, and we speak VL 0
+    wanted[sizeof(EthHdr)] &= std::byte{0x0f};  // One vector has VL 3, and the HCA uses VL 0.
     const Sender s = sender_of(wanted, config(0));
     const Node node = make_node(s.config);
     ASSERT_TRUE(node.hca->set_qkey(*node.queue, s.qkey));
@@ -96,7 +96,7 @@ TEST_F(SoftTx, EveryLengthArrivesWithAndWithoutGrh) {
 TEST_F(SoftTx, ShortFramesArePaddedToSixtyOctetsOfZero) {
   const Node node = make_node(0);
   rte_mbuf* m = packet(counting(1), ah_to(node, 9), 5);
-  std::memset(rte_pktmbuf_mtod(m, std::byte*) + 1, 0xee, 60);  // what the buffer held before
+  std::memset(rte_pktmbuf_mtod(m, std::byte*) + 1, 0xee, 60);  // Former contents of the buffer.
   ASSERT_EQ(node.queue->tx_burst(&m, 1), 1);
   const auto cable = on_cable(1);
   ASSERT_EQ(cable.at(0).size(), kMinEthFrame);
@@ -147,10 +147,10 @@ std::size_t free_all(std::span<rte_mbuf* const> pkts) {
   return pkts.size();
 }
 
-/// Everything a chunk may hold, sent to a cable with room for `room` frames.
+/// All kinds of packets in one burst, sent to a cable with room for `room` frames.
 struct UnsentCase {
   std::uint16_t room;
-  std::uint16_t taken;  ///< Of the eight packets below.
+  std::uint16_t taken;  ///< Accepted packets, of the eight below.
 };
 
 TEST_F(SoftTx, UnsentPacketsComeBackAsTheyWere) {
@@ -158,7 +158,7 @@ TEST_F(SoftTx, UnsentPacketsComeBackAsTheyWere) {
   for (const UnsentCase& c : kCases) {
     SCOPED_TRACE(c.room);
     const Node node = make_node(0);
-    const auto other = node.hca->create_ud_queue({});  // a second queue that hears the group
+    const auto other = node.hca->create_ud_queue({});  // This second queue is in the group.
     ASSERT_TRUE(node.hca->set_qkey(**other, kQkey));
     ASSERT_TRUE(node.hca->attach(**other, broadcast_mgid(), kMlid));
     const auto far = ah_to(node, 9);
@@ -192,7 +192,7 @@ TEST_F(SoftTx, UnsentPacketsComeBackAsTheyWere) {
     EXPECT_EQ(looped, 0U + (taken > 2) + (taken > 4) + (taken > 7));
     EXPECT_EQ(node.all_drops(), 0U + (taken > 0) + (taken > 5));
 
-    // With room again the rest leaves, and nothing is numbered twice or skipped.
+    // With room again, the other packets are sent. No number is repeated or skipped.
     auto frames = on_cable(1);
     ASSERT_EQ(node.queue->tx_burst(pkts.data() + taken, static_cast<std::uint16_t>(8 - taken)),
               8 - taken);

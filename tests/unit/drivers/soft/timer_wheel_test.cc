@@ -11,7 +11,7 @@ namespace ipoib::soft {
 namespace {
 
 constexpr std::uint64_t kHz = 1'000'000'000;
-constexpr std::uint64_t kTick = 1U << 16;  // the power of two below kHz / 8192
+constexpr std::uint64_t kTick = 1U << 16;  // The power of two below kHz / 8192.
 
 struct Alarm : Timed {
   std::uint64_t wanted = 0;
@@ -24,7 +24,7 @@ TEST(TimerWheel, NeverTooEarlyAndAtMostOneTickLate) {
   std::mt19937_64 random{1};
   for (int i = 0; i < 500; ++i) {
     alarms.push_back(std::make_unique<Alarm>());
-    alarms.back()->wanted = now + random() % (i % 2 == 0 ? kHz / 100 : kHz);  // beyond a turn too
+    alarms.back()->wanted = now + random() % (i % 2 == 0 ? kHz / 100 : kHz);  // Some exceed a turn.
     wheel.arm(*alarms.back(), alarms.back()->wanted);
   }
   std::size_t due = 0;
@@ -77,7 +77,7 @@ TEST(TimerWheel, CancelledAndDisarmedDeadlinesDoNotCome) {
   for (std::uint64_t now = 0; now < 40 * kTick; now += kTick) wheel.expire(now, rearm);
   EXPECT_EQ(due, 3U);
   wheel.arm(again, 100 * kTick);
-  wheel.expire(100'000 * kTick, rearm);  // many turns at once
+  wheel.expire(100'000 * kTick, rearm);  // Many turns at once.
   EXPECT_EQ(due, 4U);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UC's rules for what is missing, frame by frame. Source: iba-wire.md §7.
+// The rules of UC for lost packets, frame by frame. Source: iba-wire.md §7.
 #include "tests/unit/drivers/soft/connected_test.h"
 
 namespace ipoib::soft {
@@ -7,14 +7,14 @@ namespace {
 
 class Uc : public ConnectedTest {
  protected:
-  /// The packets of messages of 5000 octets, three each.
+  /// Returns the packets of messages of 5000 octets, three each.
   std::vector<Bytes> packets(std::uint32_t messages,
                              const fabric::ReceiveQueueConfig& receive = {}) {
     connect({.transport = fabric::Transport::kUc, .receive = receive});
     for (std::uint32_t i = 0; i < messages; ++i) EXPECT_TRUE(send(0, pattern(i, 5000)));
     return cut(1);
   }
-  /// Numbers of the messages that come of these packets.
+  /// Delivers these packets, and returns the numbers of the complete messages.
   std::vector<std::uint32_t> give(const std::vector<Bytes>& all,
                                   const std::vector<std::size_t>& which) {
     for (const std::size_t i : which) put(1, all[i]);
@@ -41,7 +41,7 @@ TEST_F(Uc, C11_LostPacketLosesItsMessageAndNothingElse) {
     Numbers expected{0, 1, 2};
     expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(lost / 3));
     EXPECT_EQ(give(all, rest), expected);
-    const bool tail_of_all = lost == 8;  // nothing tells yet that it is missing
+    const bool tail_of_all = lost == 8;  // This loss is not noticeable yet.
     EXPECT_EQ(peers[1].drops(Drop::kIbSequence), tail_of_all ? 0U : 2U);
     EXPECT_EQ(peers[1].all_drops(), tail_of_all ? 0U : 2U);
   }
@@ -76,7 +76,7 @@ TEST_F(Uc, C11_WrongLengthsAndOpcodesLoseTheMessageOnly) {
   EXPECT_EQ(peers[1].drops(Drop::kIbMessageTooLong), 3U);
   clear();
   auto odd = packets(3);
-  edit(odd[0], [](wire::Bth& bth) { bth.opcode = 0x22; });  // last, of nothing
+  edit(odd[0], [](wire::Bth& bth) { bth.opcode = 0x22; });  // A last packet without a first.
   edit(odd[4], [](wire::Bth& bth) { bth.opcode = 0x2a; });  // RDMA WRITE
   EXPECT_EQ(give(odd, {0}), Numbers{});
   EXPECT_EQ(peers[1].drops(Drop::kIbMessage), 1U);

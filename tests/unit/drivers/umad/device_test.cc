@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The device: absent, refused, lost, back again; what keeps the port from working is told.
+// The device is absent, refused, lost, or returns. The port reports the reason for which it does
+// not work.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -15,7 +16,8 @@ using fabric::PortState;
 
 class UmadDevice : public UmadFixture {};
 
-// A device that is not there yet does not fail the port; it is told, tried again, and used.
+// An absent device does not fail the port: the port reports it, tries again, and uses the device
+// when it exists.
 TEST_F(UmadDevice, ComesUpWhenTheDeviceDoes) {
   fake_.open_error_ = Error{Errc::kNotFound, "no umad device fake0"};
   start();
@@ -40,7 +42,8 @@ TEST_F(UmadDevice, TellsOfMissingPermission) {
   EXPECT_NE(sent.error().what.find("permission denied"), std::string::npos);
 }
 
-// Another agent owns a class: nothing stays open meanwhile, and the port works once it is free.
+// Another agent owns a class: the port keeps nothing open meanwhile, and works once the class is
+// free.
 TEST_F(UmadDevice, WaitsForAClassThatAnotherAgentHas) {
   fake_.refused_class_ = 0x03;
   start();
@@ -52,7 +55,7 @@ TEST_F(UmadDevice, WaitsForAClassThatAnotherAgentHas) {
   EXPECT_EQ(fake_.open_descriptors(), 1) << "each failed attempt has closed its own";
 }
 
-// The kernel's communication manager may have its class; all else goes on.
+// The kernel's communication manager may own its class; the rest of the port works.
 TEST_F(UmadDevice, WorksWithoutTheClassOfConnections) {
   fake_.refused_class_ = 0x07;
   start_active();
@@ -61,7 +64,8 @@ TEST_F(UmadDevice, WorksWithoutTheClassOfConnections) {
   EXPECT_TRUE(port_->send({.lid = 1}, fabric::MadBytes{std::byte{1}, std::byte{3}}));
 }
 
-// Every class that may be sent to the port, and RMPP left to the kernel for subnet administration.
+// Registers every class that may be sent to the port, and leaves RMPP of subnet administration to
+// the kernel.
 TEST_F(UmadDevice, RegistersWhatMayCome) {
   start_active();
   fake_.set([](FakeUmad& f) {
@@ -96,7 +100,7 @@ TEST_F(UmadDevice, GoesDownAndUpWithTheDevice) {
   EXPECT_EQ(count("device_opened"), 2U);
 }
 
-// An old kernel says nothing when a device goes, but answers no more.
+// An old kernel does not report that a device is gone; the device just stops answering.
 TEST_F(UmadDevice, IsOpenedAgainWhenThePortIsSilent) {
   start_active();
   fake_.set([](FakeUmad& f) { f.port_.answers = false; });
@@ -116,7 +120,7 @@ TEST_F(UmadDevice, IsOpenedAgainWhenThePortIsSilent) {
   EXPECT_EQ(port_->problem(), "");
 }
 
-// Questions that cannot be sent are questions without an answer.
+// Questions that cannot be sent count as questions without an answer.
 TEST_F(UmadDevice, CountsWhatItCannotSend) {
   start_active();
   fake_.set([](FakeUmad& f) { f.send_error_ = EINVAL; });
@@ -127,7 +131,7 @@ TEST_F(UmadDevice, CountsWhatItCannotSend) {
   EXPECT_EQ(count("send_failed"), before + 1);
 }
 
-// What the device says of itself is looked at at once; a port of its own is no concern.
+// Events of the port lead to a query at once; events of other ports are ignored.
 TEST_F(UmadDevice, FollowsEventsOfTheDevice) {
   start_active();
   fake_.set([](FakeUmad& f) { f.port_.lid = 9; });
@@ -151,7 +155,7 @@ TEST_F(UmadDevice, FollowsEventsOfTheDevice) {
   EXPECT_EQ(events_[0], PortEvent::kFatal);
 }
 
-// The management lcore may sleep: it is woken.
+// MADs wake a sleeping management lcore.
 TEST_F(UmadDevice, RingsWhenMadsCame) {
   Doorbell doorbell;
   doorbell.eventfd = eventfd(0, EFD_NONBLOCK);
@@ -172,7 +176,7 @@ TEST_F(UmadDevice, RingsWhenMadsCame) {
   close(doorbell.eventfd);
 }
 
-// What nobody takes is bounded.
+// The queue of MADs that are not taken is bounded.
 TEST_F(UmadDevice, CountsMadsThatFindTheQueueFull) {
   start({.device = "fake0", .most_queued = 4, .now = {}});
   until([this] { return port_->attr().state == PortState::kActive; });

@@ -100,7 +100,7 @@ int FakeUmad::send(int /*fd*/, int agent, const Peer& to, std::uint32_t qkey,
 void FakeUmad::answer(const Peer& to, const wire::Smp& question) {
   wire::Smp smp = question;
   smp.mad.method = static_cast<std::uint8_t>(wire::Method::kGetResp);
-  // What a kernel does to the upper half.
+  // A kernel sets the upper half.
   smp.mad.tid.set(question.mad.tid.host() | 0x1234'0000'0000'0000);
   Arrived arrived{.from = {.lid = to.lid, .qpn = 0}};
   if (to.lid == wire::kPermissiveLid) {
@@ -117,7 +117,7 @@ void FakeUmad::answer(const Peer& to, const wire::Smp& question) {
   } else if (sm_.does == SmDoes::kNothing) {
     return;
   } else if (sm_.does == SmDoes::kBounce) {
-    // As the kernel does: the header alone comes back.
+    // Like the kernel, returns only the header.
     const auto head = wire::bytes_of(question.mad);
     arrived.status = ETIMEDOUT;
     arrived.bytes.assign(head.begin(), head.end());
@@ -134,7 +134,7 @@ void FakeUmad::answer(const Peer& to, const wire::Smp& question) {
   queue(std::move(arrived));
 }
 
-/// With the lock held.
+/// Precondition: the lock is held.
 void FakeUmad::queue(Arrived arrived) {
   arrivals_.push_back(std::move(arrived));
   changed_.notify_all();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libibumad as tests want it: a device that is there or not, a port that says what it is, and a
-// subnet manager.
+// A stand-in for libibumad: a device that exists or not, a port with attributes, and a subnet
+// manager.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@
 
 namespace ipoib::umad {
 
-/// What was given to be sent.
+/// The arguments of one send.
 struct Sent {
   Peer to;
   std::uint32_t qkey = 0;
@@ -34,7 +34,7 @@ inline constexpr std::uint64_t kSmGuid = 0x0002'c903'000a'0b77;
 
 class FakeUmad final : public Umad {
  public:
-  /// The port's own agent answers by these.
+  /// Attributes in the answers of the port's own agent.
   struct Port {
     bool answers = true;
     std::uint8_t state = 4;
@@ -64,17 +64,17 @@ class FakeUmad final : public Umad {
   void wait(int fd, int timeout_ms) override;
   Arrived receive(int fd) override;
 
-  // Of the test.
+  // Functions for the test:
   template <class Change>
   void set(Change change) {
     const std::lock_guard lock{mutex_};
     change(*this);
   }
   void arrive(Arrived arrived);
-  /// The channel's thread has nothing left to take, and knows it.
+  /// True if the channel's thread has taken everything and waits.
   [[nodiscard]] bool idle();
   std::vector<Sent> take_sent();
-  /// Whoever sends waits until that is over.
+  /// While true, calls of send block.
   void hold_sends(bool hold);
   [[nodiscard]] bool sending();
   [[nodiscard]] int open_descriptors();
@@ -84,14 +84,14 @@ class FakeUmad final : public Umad {
   std::optional<Error> open_error_;
   std::optional<std::uint8_t> refused_class_;
   int send_error_ = 0;
-  int receive_error_ = 0;  ///< Once.
+  int receive_error_ = 0;  ///< Used once.
   std::map<std::uint8_t, AgentClass> registered_;
 
  private:
   void answer(const Peer& to, const wire::Smp& question);
   void queue(Arrived arrived);
 
-  std::mutex mutex_;  ///< Of everything.
+  std::mutex mutex_;  ///< Protects all members.
   std::condition_variable changed_;
   std::deque<Arrived> arrivals_;
   std::vector<Sent> sent_;
@@ -102,7 +102,7 @@ class FakeUmad final : public Umad {
   bool sending_ = false;
 };
 
-/// A MAD of so many octets that came from a LID.
+/// A MAD of these octets, received from `lid`.
 [[nodiscard]] Arrived arrived_from(std::uint16_t lid, std::span<const std::byte> mad,
                                    std::uint32_t qpn = 1);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MADs of a port of Ethernet link layer: own ones come right back, others go to GIDs.
+// MADs of a port with Ethernet link layer: MADs to the own port return directly, others go to GIDs.
 #include "drivers/umad/gid_mad_port.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class GidMads : public testing::Test {
       std::this_thread::yield();
     }
   }
-  /// All that has arrived.
+  /// Returns all MADs that have arrived.
   std::vector<fabric::ReceivedMad> received() {
     std::vector<fabric::ReceivedMad> mads;
     until([&] {
@@ -68,7 +68,7 @@ class GidMads : public testing::Test {
     });
     return mads;
   }
-  /// Of a thread: those that left, once there are as many.
+  /// Waits for `n` MADs that the thread sent, and returns them.
   std::vector<Sent> sent(std::size_t n) {
     std::vector<Sent> all;
     until([&] {
@@ -89,7 +89,7 @@ class GidMads : public testing::Test {
   std::unique_ptr<GidMadPort> port_;
 };
 
-// There is no subnet manager to be asked, and no QP0.
+// There is no subnet manager to query, and no QP0.
 TEST_F(GidMads, RegistersForConnectionsAlone) {
   start_open();
   fake_.set([](FakeUmad& f) {
@@ -131,12 +131,12 @@ TEST_F(GidMads, ComeFromElsewhere) {
   EXPECT_EQ(mads[0].from.gid, kPeer);
   EXPECT_EQ(mads[0].from.qpn, 1U);
   EXPECT_EQ(mads[0].from.pkey, wire::kDefaultPkey);
-  // An answer goes back there.
+  // An answer goes back to the same GID.
   ASSERT_TRUE(port_->send(mads[0].from, kReq));
   EXPECT_EQ(sent(1).at(0).to.gid, kPeer);
 }
 
-// What the node asks its own administrator, and is told, needs no device.
+// Queries of the node to its own administrator, and the answers, need no device.
 TEST_F(GidMads, OwnOnesComeBack) {
   fake_.open_error_ = Error{Errc::kUnavailable, "the kernel has no umad (ib_umad)"};
   start({.device = "fake0", .most_queued = 2});
@@ -172,13 +172,13 @@ TEST_F(GidMads, AddressesThatCannotBeAreRefused) {
         fabric::MadAddress{.lid = fabric::kElsewhereLid, .sl = 16, .gid = kPeer},
         fabric::MadAddress{.lid = fabric::kElsewhereLid, .pkey = 0x8001, .gid = kPeer}})
     EXPECT_EQ(port_->send(to, kReq).error().code, Errc::kInvalidArgument) << to.lid;
-  // A class without an agent.
+  // No agent has registered this class.
   EXPECT_TRUE(port_->send({.lid = fabric::kElsewhereLid, .gid = kPeer}, mad(0x03, 0x01)));
   until([this] { return count("send_failed") == 1; });
   EXPECT_TRUE(fake_.take_sent().empty());
 }
 
-// The kernel asks the network where a GID is, and its caller waits.
+// The kernel resolves a GID over the network, and its caller blocks meanwhile.
 TEST_F(GidMads, NobodyWaitsForOneThatTakesItsTime) {
   start({.device = "fake0", .most_queued = 2});
   until([this] { return port_->problem().empty(); });
@@ -189,7 +189,7 @@ TEST_F(GidMads, NobodyWaitsForOneThatTakesItsTime) {
   ASSERT_TRUE(port_->send(peer, kReq));
   ASSERT_TRUE(port_->send(peer, kReq));
   EXPECT_EQ(port_->send(peer, kReq).error().code, Errc::kUnavailable) << "two wait already";
-  // What comes is taken meanwhile.
+  // The port still receives meanwhile.
   fake_.arrive(from_peer(kReq));
   EXPECT_EQ(received().size(), 1U);
   EXPECT_EQ(port_->problem(), "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MADs of the port's users: what is sent, what is handed over and what is not.
+// MADs of the port's users: the ones that are sent, delivered and refused.
 #include <cstring>
 
 #include "tests/unit/drivers/umad/umad_fixture.h"
@@ -40,12 +40,12 @@ TEST_F(UmadMads, GoOutAsTheyAre) {
   EXPECT_EQ(sent[0].to.sl, 3);
   EXPECT_EQ(sent[0].to.qpn, 1U);
   EXPECT_EQ(sent[0].qkey, wire::kGsiQkey);
-  // Less than the sender waits before it asks again, or the kernel would refuse the second one.
+  // Shorter than the sender's time to the next retry; otherwise the kernel would refuse the retry.
   EXPECT_EQ(sent[0].answer_ms, 450U);
   EXPECT_EQ(sent[1].answer_ms, 0U) << "nobody answers an answer";
 }
 
-// Over a router, where a LID leads no further than to it.
+// The peer is behind a router, and a LID only leads to that router.
 TEST_F(UmadMads, HaveAGrhWhereTheAddressHasAGid) {
   start_active();
   fake_.take_sent();
@@ -62,7 +62,7 @@ TEST_F(UmadMads, HaveAGrhWhereTheAddressHasAGid) {
   Arrived arrived = arrived_from(9, mad(0x07, 0x03));
   arrived.from.gid = far;
   fake_.arrive(arrived);
-  // What nobody serves is refused the way it came.
+  // An unserved request is refused on the path by which it came.
   arrived.bytes[3] = std::byte{0x01};
   fake_.arrive(arrived);
   settle();
@@ -80,7 +80,7 @@ TEST_F(UmadMads, AddressesThatCannotBeAreRefused) {
        {fabric::MadAddress{.lid = 0}, fabric::MadAddress{.lid = 0xc000},
         fabric::MadAddress{.lid = 1, .sl = 16}})
     EXPECT_EQ(port_->send(to, mad(0x03, 0x01)).error().code, Errc::kInvalidArgument);
-  // A class without an agent.
+  // No agent has registered this class.
   EXPECT_EQ(port_->send({.lid = 1}, mad(0x04, 0x01)).error().code, Errc::kUnavailable);
 }
 
@@ -97,8 +97,7 @@ TEST_F(UmadMads, AnswersAndReportsAreHandedOver) {
   EXPECT_TRUE(mads_[0].rest.empty());
 }
 
-// The simulator cuts what follows an answer's records, the kernel makes one of many segments.
-// Those of the communication manager are no answers: whoever has connections looks what they are.
+// MADs of the communication manager are not answers: their receiver looks at their attribute.
 TEST_F(UmadMads, MessagesOfTheCommunicationManagerAreHandedOver) {
   start_active();
   const auto req = mad(0x07, 0x03);
@@ -113,6 +112,7 @@ TEST_F(UmadMads, MessagesOfTheCommunicationManagerAreHandedOver) {
   EXPECT_EQ(sent[0].answer_ms, 0U) << "the kernel waits for nothing";
 }
 
+// The simulator cuts the octets behind an answer's records, and the kernel merges many segments.
 TEST_F(UmadMads, HaveAnyLength) {
   start_active();
   std::vector<std::byte> bytes(1256, std::byte{7});
@@ -142,7 +142,7 @@ TEST_F(UmadMads, LengthsThatCannotBeAreCounted) {
   EXPECT_TRUE(events_.empty());
 }
 
-// A request that came back is not an answer to itself.
+// A returned request is not an answer to itself.
 TEST_F(UmadMads, ReturnedOnesAreCounted) {
   start_active();
   Arrived returned = arrived_from(1, mad(0x03, 0x02));
@@ -163,10 +163,10 @@ TEST_F(UmadMads, AnswersThatNobodyAskedForAreCounted) {
   EXPECT_TRUE(events_.empty());
 }
 
-// Whoever asks for what nobody here does is told so, where there is such an answer.
+// Requests for services that this port does not have are refused if such an answer exists.
 TEST_F(UmadMads, UnservedRequestsAreRefused) {
   struct Case {
-    std::uint8_t mgmt_class, method, answer;  ///< 0: none.
+    std::uint8_t mgmt_class, method, answer;  ///< 0: none
     std::uint16_t status;
   };
   constexpr std::uint16_t kUnsupported = 0x000c;
@@ -174,13 +174,13 @@ TEST_F(UmadMads, UnservedRequestsAreRefused) {
   std::uint64_t unserved = 0;
   for (const Case& c : {
            Case{0x01, 0x01, 0x81, kUnsupported},           // SMInfo Get by LID
-           Case{0x81, 0x01, 0x81, kUnsupported | 0x8000},  // and by directed route
+           Case{0x81, 0x01, 0x81, kUnsupported | 0x8000},  // SMInfo Get by directed route
            Case{0x81, 0x02, 0x81, kUnsupported | 0x8000},
            Case{0x03, 0x12, 0x92, kUnsupported},  // GetTable: no administrator here
            Case{0x07, 0x01, 0x81, kUnsupported},  // ClassPortInfo of CM
            Case{0x01, 0x05, 0, 0},                // Trap
            Case{0x01, 0x07, 0, 0},                // TrapRepress
-           Case{0x07, 0x81, 0, 0},                // an answer
+           Case{0x07, 0x81, 0, 0},                // An answer
        }) {
     SCOPED_TRACE(fmt::format("class {:#04x} method {:#04x}", c.mgmt_class, c.method));
     fake_.take_sent();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the port is and whether its subnet manager lives, as both change.
+// Changes of the port's attributes and of its subnet manager's state.
 #include "tests/unit/drivers/umad/umad_fixture.h"
 
 namespace ipoib::umad {
@@ -50,7 +50,7 @@ TEST_F(UmadWatch, EachChangeIsItsEvent) {
   change([](FakeUmad& f) { f.port_.state = 2; });
   EXPECT_EQ(take_events(), Events{});
   EXPECT_EQ(port_->problem(), "no subnet manager has set the port up");
-  // Moved while it was away: active comes behind what it is now.
+  // The port moved while it was down: the active event follows the event of the new LID.
   change([](FakeUmad& f) {
     f.port_.lid = 5;
     f.port_.state = 4;
@@ -60,10 +60,11 @@ TEST_F(UmadWatch, EachChangeIsItsEvent) {
   EXPECT_EQ(port_->problem(), "the port knows no subnet manager");
 }
 
-// A removed partition leaves a hole; entries behind it keep their places, by which MADs are sent.
+// A removed partition leaves a hole. Entries behind it keep their indexes, which sends of MADs
+// name.
 TEST_F(UmadWatch, PkeyTableMayHaveHoles) {
   fake_.port_.pkeys[1] = 0x8001;
-  fake_.port_.pkeys[40] = 0x0002;  // in the second block
+  fake_.port_.pkeys[40] = 0x0002;  // In the second block.
   start_active();
   EXPECT_EQ(port_->attr().pkeys, (std::vector<std::uint16_t>{0xffff, 0x8001, 0x0002}));
   change([](FakeUmad& f) { f.port_.pkeys[1] = 0; });
@@ -86,7 +87,7 @@ TEST_F(UmadWatch, PkeyTableMayHaveHoles) {
   EXPECT_EQ(mads_[0].from.pkey, 0x0002);
 }
 
-// States and table sizes that do not exist do no harm.
+// States and table sizes that do not exist are harmless.
 TEST_F(UmadWatch, NonsenseIsTakenForDown) {
   start_active();
   change([](FakeUmad& f) { f.port_.state = 9; });
@@ -136,7 +137,7 @@ TEST_F(UmadWatch, SilentManagerIsNoticed) {
   EXPECT_EQ(port_->problem(), "") << "one lost answer is none";
   pass(SmWatch::kPeriod);
   EXPECT_EQ(port_->problem(), "the subnet manager at LID 1 does not answer");
-  // An answer that comes from another LID is not the manager's.
+  // An answer from another LID is not the manager's.
   fake_.set([](FakeUmad& f) { f.sm_.does = FakeUmad::SmDoes::kAnswerFromElsewhere; });
   pass(SmWatch::kPeriod);
   EXPECT_EQ(take_events(), Events{});
@@ -146,7 +147,7 @@ TEST_F(UmadWatch, SilentManagerIsNoticed) {
   EXPECT_EQ(take_events(), Events{PortEvent::kClientReregister});
 }
 
-// A manager at another LID is one event, not two.
+// A manager at another LID is one event.
 TEST_F(UmadWatch, MovedManagerIsAskedAtItsNewLid) {
   start_active();
   pass(SmWatch::kPeriod);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A UmadPort on a fake device, in a time that passes as the test says.
+// A UmadPort on a fake device, with a clock that the test advances.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class UmadFixture : public testing::Test {
  protected:
   using Events = std::vector<fabric::PortEvent>;
 
-  /// The device opens, or not, by what `fake_` was told before.
+  /// Opens the device. `fake_` decides beforehand if that succeeds.
   void start(UmadConfig config = {.device = "fake0", .now = {}}) {
     config.first_retry = std::chrono::milliseconds(1);
     config.most_retry = std::chrono::milliseconds(4);
@@ -55,7 +55,7 @@ class UmadFixture : public testing::Test {
   void collect() {
     while (const auto event = port_->next_event()) events_.push_back(*event);
   }
-  /// Real time, because a thread is involved: ends as soon as it may.
+  /// Waits in real time, because a thread is involved. Returns as soon as the condition holds.
   template <class Condition>
   void until(Condition condition) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -64,16 +64,16 @@ class UmadFixture : public testing::Test {
       std::this_thread::yield();
     }
   }
-  /// All that arrived has been taken, and what that led to. The order of the two questions
-  /// matters: what the thread took before it waits lies in the port's queue.
+  /// Waits until all MADs that arrived are taken and handled. The order of the two questions
+  /// matters: MADs that the thread took before it waits are in the port's queue.
   void settle() {
     until([this] {
       while (auto mad = port_->receive()) mads_.push_back(std::move(*mad));
       return fake_.idle() && !port_->pending();
     });
-    collect();  // what the last of it led to
+    collect();  // Events of the last MAD.
   }
-  /// Time passes in steps as the management lcore's loop makes them.
+  /// Advances the clock in steps of the management lcore's loop.
   void pass(Duration duration) {
     constexpr Duration kStep = std::chrono::milliseconds(50);
     for (const TimePoint end = now_ + duration; now_ < end; now_ += kStep) settle();

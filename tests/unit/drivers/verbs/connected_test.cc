@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RC and UC queue pairs of the verbs driver between two devices: messages, what goes wrong with
-// them, and new connections after that.
+// RC and UC queue pairs of the verbs driver between two devices: messages, their failures, and new
+// connections after a failure.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<
     for (End* end : {&a_, &b_}) {
       fake_verbs::Device& device = add_device(end == &a_ ? 0 : 1);
       device.extended_qp = GetParam().extended;
-      device.attr.orig_attr.max_cqe = kDepth;  // Sends of all queues together.
+      device.attr.orig_attr.max_cqe = kDepth;  // For the sends of all queues.
       end->node = make_node(device);
       pass(*end->node);
       end->receive = end->node->hca->create_receive_queue({kBuffers, kMaxMessage}).value();
@@ -77,7 +77,7 @@ class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<
       ASSERT_TRUE(self->node->hca->set_ready_to_send(*self->queue, sending(rnr_retry)));
     }
   }
-  /// Both get new queue pairs, as after a reconnect.
+  /// Gives both ends new queue pairs, as after a reconnect.
   void rejoin(std::uint8_t rnr_retry = 7) {
     for (End* end : {&a_, &b_}) {
       if (end->queue != nullptr) end->node->hca->destroy_connected_queue(*end->queue);
@@ -107,14 +107,14 @@ class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<
     return all;
   }
   static fabric::ConnectedQueueInfo info(const End& end) { return end.node->hca->info(*end.queue); }
-  /// News of the end's queues; the device is looked at too.
+  /// Polls the device and returns the events of the end's queues.
   std::vector<QueueEvent> news(const End& end) {
     pass(*end.node, Duration{0});
     std::vector<QueueEvent> all;
     while (const auto event = end.node->hca->next_queue_event()) all.push_back(*event);
     return all;
   }
-  /// The one thing heard: that this end's queue has failed.
+  /// Expects exactly one event: the failure of this end's queue.
   void expect_failed(const End& end, QueueError error) {
     const auto heard = news(end);
     ASSERT_EQ(heard.size(), 1U);
@@ -122,7 +122,7 @@ class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<
     EXPECT_EQ(heard[0].qpn, end.queue->qpn());
     EXPECT_EQ(info(end).state, QueueState::kError);
     EXPECT_EQ(info(end).error, error);
-    EXPECT_TRUE(news(end).empty());  // Once.
+    EXPECT_TRUE(news(end).empty());  // The event comes once.
   }
   void expect_talk() {
     const std::vector<std::size_t> lens = {60, 5000};
@@ -163,7 +163,7 @@ TEST_P(VerbsConnectedTest, MessagesOfAnySizeArriveWholeAndInOrder) {
   EXPECT_EQ(a_.node->all_drops() + b_.node->all_drops(), 0U);
 }
 
-// Merged TCP and messages of other ports come in more mbufs than a work request has room for.
+// Chains of merged TCP and from other ports can have more mbufs than a work request has room for.
 TEST_P(VerbsConnectedTest, LongChainsArriveOctetForOctet) {
   const std::size_t len = kMaxMessage;
   const auto in_parts = [&](std::size_t part, unsigned number) {
@@ -257,7 +257,7 @@ TEST_P(VerbsConnectedTest, StatesFollowOneAnother) {
   };
   EXPECT_EQ(code(hca.set_ready_to_send(*fresh.queue, sending())), Errc::kRefused);
   auto wrong = towards(b_);
-  wrong.path_mtu = 5;  // More than the port's.
+  wrong.path_mtu = 5;  // Exceeds the port's MTU.
   EXPECT_EQ(code(hca.set_ready_to_receive(*fresh.queue, wrong)), Errc::kInvalidArgument);
   wrong = towards(b_);
   wrong.rx_psn = 1U << 24;
@@ -268,7 +268,7 @@ TEST_P(VerbsConnectedTest, StatesFollowOneAnother) {
   EXPECT_EQ(hca.info(*fresh.queue).state, QueueState::kInit);
   EXPECT_TRUE(hca.set_ready_to_receive(*fresh.queue, towards(b_)));
   EXPECT_EQ(code(hca.set_ready_to_receive(*fresh.queue, towards(b_))), Errc::kRefused);
-  // Not ready to send: a packet is lost, not stuck.
+  // The queue is not ready to send: it drops the packet instead of blocking.
   EXPECT_EQ(send(fresh, {60}), 1);
   EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 1U);
   EXPECT_TRUE(hca.set_ready_to_send(*fresh.queue, sending()));
@@ -296,7 +296,7 @@ TEST_P(VerbsConnectedTest, FirstMessageTellsThatThePeerIsReady) {
   EXPECT_TRUE(receive(a_).empty());
 }
 
-// --- What goes wrong ---
+// --- Failures ---
 
 TEST_P(VerbsConnectedTest, MessageLongerThanThePeerTakesIsNotSent) {
   const std::size_t most = kMaxMessage;
@@ -317,7 +317,8 @@ TEST_P(VerbsConnectedTest, WhatAnEndedQueueTakesIsLost) {
 }
 
 TEST_P(VerbsConnectedTest, MessageLongerThanABuffer) {
-  // The peer was told of more than this side's buffers take: whole mbufs, so some more than 9,000.
+  // The peer is allowed to send more than the buffers of this side hold. Buffers are whole mbufs,
+  // so they hold somewhat more than 9,000 octets.
   for (End* end : {&a_, &b_}) {
     end->node->hca->destroy_connected_queue(*end->queue);
     end->queue = make_queue(*end);
@@ -349,7 +350,7 @@ TEST_P(VerbsConnectedTest, MessageLongerThanABuffer) {
 }
 
 TEST_P(VerbsConnectedTest, WithoutBuffersReliableWaitsAndUnreliableLoses) {
-  // The receiver's worker does not look: all its buffers are full.
+  // The receiving worker does not poll, so all its buffers are full.
   for (unsigned i = 0; i < kBuffers; i += kSendDepth) {
     EXPECT_EQ(send(a_, std::vector<std::size_t>(kSendDepth, 60)), kSendDepth);
     EXPECT_TRUE(receive(a_).empty());
@@ -409,7 +410,7 @@ TEST_P(VerbsConnectedTest, EventOfTheQueuePairIsItsFailure) {
   expect_failed(a_, QueueError::kInvalidRequest);
   EXPECT_TRUE(receive(a_).empty());
   EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 2U);
-  // Only that one has failed.
+  // Only that queue has failed.
   EXPECT_TRUE(talk(*a_.node, *b_.node));
   rejoin();
   expect_talk();
@@ -445,8 +446,8 @@ TEST_P(VerbsConnectedTest, QueueThatIsDestroyedFreesWhatIsUnderWay) {
   for (bool cleans : {true, false}) {
     a_.node->device->cleans_cq = cleans;
     const std::uint64_t flushed = a_.node->drops(Drop::kIbTxFlushed);
-    // Again and again: places in the completion queue they share must not be lost. Every second
-    // time the sends are done, and nobody has asked.
+    // Repetition shows that no place in the shared completion queue is lost. In every second round
+    // the sends are complete and not polled yet.
     for (int i = 0; i < 50; ++i) {
       fabric_.hold_sends(*a_.node->device, i % 2 == 0);
       EXPECT_EQ(send(a_, std::vector<std::size_t>(kSendDepth, 300)), kSendDepth);
@@ -463,7 +464,7 @@ TEST_P(VerbsConnectedTest, QueueThatIsDestroyedFreesWhatIsUnderWay) {
 }
 
 TEST_P(VerbsConnectedTest, BuffersOfAClosedQueueComeBack) {
-  // Messages that nobody has taken when their queue ends: a provider forgets their completions.
+  // Unpolled messages at the end of their queue: the provider discards their completions.
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(send(a_, {60, 600, 6000}), 3);
     EXPECT_TRUE(receive(a_).empty());
@@ -511,7 +512,7 @@ TEST_P(VerbsConnectedTest, SharedReceiveQueueIsNeverStarvedByAnEmptyPool) {
   EXPECT_EQ(b_.node->drops(Drop::kIbNoBuffer), lost);
 }
 
-// --- The device beneath ---
+// --- The device ---
 
 TEST_P(VerbsConnectedTest, BrokenCompletionQueueTakesTheDeviceAnew) {
   fabric_.break_cq(a_.queue->qpn());
@@ -555,7 +556,7 @@ TEST_P(VerbsConnectedTest, DeviceWithoutSharedReceiveQueuesSaysSo) {
   const auto none =
       node->hca->create_connected_queue({GetParam().transport, 0xffff, receive, kSendDepth});
   EXPECT_TRUE(!none && none.error().code == Errc::kUnavailable);
-  EXPECT_TRUE(talk(*node, *b_.node));  // Datagrams go.
+  EXPECT_TRUE(talk(*node, *b_.node));  // UD still works.
 }
 
 TEST_P(VerbsConnectedTest, BuffersThatTheDeviceCannotFillSaySo) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Devices that cannot be used, go away and come back: what is said of them, and that everything
-// else goes on.
+// Devices that cannot be used, disappear and return: the messages about them, and the undisturbed
+// rest of the program.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ using testing::Test;
 
 class VerbsDeviceTest : public VerbsTest {};
 
-/// One thing that is wrong with the device from the start, what is said, and what mends it.
+/// A fault of the device at the start, the message about it, and the repair.
 struct Fault {
   const char* name;
   std::function<void(Fabric&, fake_verbs::Device&)> make;
@@ -87,7 +87,7 @@ TEST_F(VerbsDeviceTest, EachFaultHasItsMessageAndIsOverWhenItIsMended) {
       EXPECT_NE(node->hca->problem().find(part), std::string::npos)
           << part << " is not in: " << node->hca->problem();
     EXPECT_EQ(node->hca->attr().state, fabric::PortState::kDown);
-    // Meanwhile it runs on: bursts do nothing, and say so.
+    // Meanwhile the worker continues: bursts do nothing, and count their packets.
     rte_mbuf* m = packet(payload(60));
     EXPECT_EQ(node->queue->tx_burst(&m, 1), 1);
     EXPECT_EQ(node->drops(Drop::kIbPortDown), 1U);
@@ -163,7 +163,7 @@ TEST_F(VerbsDeviceTest, WrongConfigurationIsAnError) {
   EXPECT_TRUE(refused([](VerbsHcaConfig& c) { c.rxd = 0; }));
 }
 
-/// What a queue cannot be made for, of a port that is there.
+/// Faults that prevent the creation of a queue on a present port.
 TEST_F(VerbsDeviceTest, EachFaultOfAQueueHasItsMessage) {
   struct Row {
     const char* name;
@@ -282,7 +282,7 @@ TEST_F(VerbsDeviceTest, EventsOfAnotherPortAreNotOurs) {
   setup.ports.push_back(setup.ports[0]);
   const auto a = make_node(fabric_.add_device(std::move(setup)));
   pass(*a);
-  a->device->ports[0].attr.lid = 9;  // Would be seen when the port is looked at.
+  a->device->ports[0].attr.lid = 9;  // The driver would see this change if it queried the port.
   fabric_.raise(*a->device, IBV_EVENT_LID_CHANGE, 2);
   EXPECT_EQ(pass(*a, Duration{0}), std::vector<PortEvent>{});
 }
@@ -294,7 +294,7 @@ TEST_F(VerbsDeviceTest, PkeyThatMovesTakesTheQueueAlong) {
   a->device->ports[0].pkeys = {0x8001, 0x7fff, 0xffff};
   fabric_.raise(*a->device, IBV_EVENT_PKEY_CHANGE);
   pass(*a, Duration{0});
-  EXPECT_EQ(fabric_.attr_of(a->queue->qpn()).pkey_index, 2);  // Full membership before limited.
+  EXPECT_EQ(fabric_.attr_of(a->queue->qpn()).pkey_index, 2);  // Full members go first.
   EXPECT_TRUE(talk(*a, *b));
   EXPECT_TRUE(talk(*b, *a));
   send(*b, group_ah(*b), wire::kMulticastQpn, {payload(60)});
@@ -320,12 +320,12 @@ TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {
   pass(*a);
   ASSERT_TRUE(a->hca->attach(*a->queue, kMgid, kMlid));
   const fabric::AhIndex old = ah_to(*a, 5);
-  // Some sends are under way when it goes.
+  // Some sends are in progress when the device disappears.
   fabric_.hold_sends(*a->device, true);
   send(*a, old, b->queue->qpn(), {payload(60, 1), payload(1000, 2), payload(2000, 3)});
   fabric_.remove(*a->device, GetParam());
 
-  // Workers go on until they are told.
+  // Workers continue until they are notified.
   send(*a, old, b->queue->qpn(), {payload(60), payload(1000)});
   EXPECT_TRUE(a->receive().empty());
   EXPECT_EQ(pass(*a, std::chrono::milliseconds(300)), std::vector{PortEvent::kFatal});
@@ -333,7 +333,7 @@ TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {
   EXPECT_NE(a->hca->problem(), "");
   send(*a, old, b->queue->qpn(), {payload(60)});
   EXPECT_TRUE(a->receive().empty());
-  // Of six packets none arrived, and each has a name.
+  // None of the six packets arrived, and each has a drop reason.
   EXPECT_EQ(a->drops(Drop::kIbTxFlushed), 5U);
   EXPECT_EQ(a->drops(Drop::kIbPortDown), 1U);
   EXPECT_EQ(a->all_drops(), 6U);
@@ -347,7 +347,7 @@ TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {
   EXPECT_TRUE(talk(*b, *a));
   send(*b, group_ah(*b), wire::kMulticastQpn, {payload(60)});
   EXPECT_EQ(take(a->receive()).size(), 1U);
-  // The old number leads nowhere.
+  // The old handle is invalid.
   send(*a, old, b->queue->qpn(), {payload(60)});
   EXPECT_EQ(a->drops(Drop::kIbTxInvalid), 1U);
   a->hca->destroy_ah(old);

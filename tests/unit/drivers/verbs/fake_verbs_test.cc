@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The stand-in for libibverbs that the other tests of this room trust: it refuses what a kernel and
+// The other tests of this folder rely on the stand-in for libibverbs. It refuses what a kernel and
 // a device refuse, and completes what they complete.
 #include <infiniband/verbs.h>
 
@@ -21,7 +21,7 @@ constexpr std::uint32_t kQkey = 0xb1b;
 constexpr std::size_t kBuffer = 2048;
 constexpr std::size_t kSendSlot = 12;
 
-/// One open device with a domain, a completion queue and memory.
+/// An open device with a protection domain, a completion queue and memory.
 struct Node {
   explicit Node(const std::string& name) {
     int n = 0;
@@ -169,7 +169,7 @@ class FakeVerbsTest : public testing::Test {
 TEST_F(FakeVerbsTest, TransitionsNeedExactlyTheirAttributes) {
   const Node a{"a"};
   ibv_qp* qp = a.make(IBV_QPT_UD);
-  EXPECT_EQ(a.receive(qp, 0), EINVAL);  // RESET.
+  EXPECT_EQ(a.receive(qp, 0), EINVAL);  // Still RESET.
   EXPECT_EQ(Node::to(qp, IBV_QPS_RTR, 0), EINVAL);
   EXPECT_EQ(Node::to(qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT), EINVAL);
   EXPECT_EQ(Node::to_init(qp), 0);
@@ -208,7 +208,7 @@ TEST_F(FakeVerbsTest, DatagramArrivesBehindFortyOctets) {
   EXPECT_EQ(b.memory[3 * kBuffer + 40], std::byte{0x42});
   EXPECT_EQ(a.poll_all(), std::vector{IBV_WC_SUCCESS});
 
-  // Nobody listens: no buffer, another Q_Key, another LID.
+  // Nothing receives these: no buffer, another Q_Key, another LID.
   EXPECT_EQ(a.send(from, 1, 0, ah, to->qp_num), 0);
   EXPECT_EQ(fabric_.lost(Lost::kNoBuffer), 1U);
   EXPECT_EQ(a.send(from, 1, 0, ah, to->qp_num, 5), 0);
@@ -232,11 +232,11 @@ TEST_F(FakeVerbsTest, UnsignaledSendsHoldTheirPlaces) {
   EXPECT_EQ(a.send(qp, 8, IBV_SEND_SIGNALED, ah, 1), 0);
   EXPECT_EQ(a.send(qp, 8, IBV_SEND_SIGNALED, ah, 1), ENOMEM);
   ibv_destroy_ah(ah);
-  EXPECT_EQ(fabric_.take_violations().size(), 1U);  // Too early.
+  EXPECT_EQ(fabric_.take_violations().size(), 1U);  // The send is incomplete.
   EXPECT_EQ(a.poll_all(), std::vector{IBV_WC_SUCCESS});
   EXPECT_EQ(fabric_.outstanding_sends(qp->qp_num), 0U);
   EXPECT_EQ(a.send(qp, 8, IBV_SEND_SIGNALED, ah, 1), EINVAL);
-  EXPECT_EQ(fabric_.take_violations().size(), 1U);  // It is no more.
+  EXPECT_EQ(fabric_.take_violations().size(), 1U);  // The handle is destroyed.
   ibv_destroy_qp(qp);
 }
 
@@ -249,7 +249,7 @@ TEST_F(FakeVerbsTest, FailedSendFlushesWhatFollows) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(a.send(qp, 8, 0, ah, 1), 0);
   EXPECT_EQ(a.poll_all().size(), 0U);
   fabric_.hold_sends(fabric_.device("a"), false);
-  // The first was good and unsignaled; errors are always told.
+  // The first send was good and unsignaled. Errors always complete.
   EXPECT_EQ(a.poll_all(),
             (std::vector{IBV_WC_LOC_QP_OP_ERR, IBV_WC_WR_FLUSH_ERR, IBV_WC_WR_FLUSH_ERR}));
   EXPECT_EQ(fabric_.state_of(qp->qp_num), IBV_QPS_SQE);
@@ -348,7 +348,7 @@ TEST_F(FakeVerbsTest, ReliableWaitsForBuffersAndForThePeer) {
   EXPECT_EQ(event.element.qp, to);
   ibv_ack_async_event(&event);
 
-  // No buffer for good.
+  // There is never a buffer.
   EXPECT_EQ(a.send(from, 8, 0), 0);
   fabric_.time_passes(2);
   EXPECT_FALSE(a.poll());

@@ -21,7 +21,7 @@ using fake_verbs::Call;
 using fake_verbs::Lost;
 using fake_verbs::Message;
 
-/// What a provider has: ibv_wr_* and inline data.
+/// Features of the provider: ibv_wr_* and inline data.
 struct Provider {
   bool extended;
   std::uint32_t max_inline;
@@ -47,7 +47,7 @@ class VerbsUdTest : public VerbsTest, public testing::WithParamInterface<Provide
   void send(const std::vector<Bytes>& packets) {
     VerbsTest::send(*a_, to_b_, b_->queue->qpn(), packets);
   }
-  /// Sends that the device has done are done for the driver too.
+  /// Lets the driver poll the completions of its sends.
   void reap() { ASSERT_TRUE(a_->receive().empty()); }
 
   std::unique_ptr<Node> a_;
@@ -59,7 +59,7 @@ TEST_P(VerbsUdTest, BurstsOfAnySizeArriveWholeAndInOrder) {
   for (std::uint16_t burst = 1; burst <= 64; ++burst) {
     std::vector<Bytes> packets;
     for (unsigned i = 0; i < burst; ++i) packets.push_back(payload(4 + (i * 97) % 2044, i));
-    // The device takes 32 at most at once; between them receive buffers are filled up.
+    // Parts of 16, between which the receive buffers are refilled.
     for (std::size_t at = 0; at < packets.size(); at += 16) {
       const auto n = std::min<std::size_t>(16, packets.size() - at);
       const std::vector<Bytes> part{packets.begin() + static_cast<std::ptrdiff_t>(at),
@@ -102,13 +102,13 @@ TEST_P(VerbsUdTest, ChainedMbufsAreOnePacket) {
     ASSERT_EQ(a_->queue->tx_burst(&m, 1), 1);
     EXPECT_EQ(take(b_->receive()), std::vector<Bytes>(1, payload(len)));
   }
-  // More than a work request has room for: a copy is sent.
+  // The chain has more mbufs than a work request has room for, so a copy is sent.
   rte_mbuf* m = chain(payload(900), 100);
   fabric::meta_of(m).tx = {.ah = to_b_, .qpn = b_->queue->qpn(), .iface = 0, .connected = false};
   ASSERT_EQ(a_->queue->tx_burst(&m, 1), 1);
   EXPECT_EQ(take(b_->receive()), std::vector<Bytes>(1, payload(900)));
   EXPECT_EQ(a_->all_drops(), 0U);
-  // A burst of them is more gather elements than one chain has.
+  // A burst of chains needs more gather elements than one chain has.
   std::array<rte_mbuf*, 30> burst;
   for (rte_mbuf*& one : burst) {
     one = chain(payload(800), 100);
@@ -160,14 +160,14 @@ TEST_P(VerbsUdTest, PacketsTravelAsTheirHandleSays) {
   fabric::AhAttr path;
   path.dlid = 5;
   path.sl = 3;
-  path.rate = 2;  // 2.5 Gb/s: slower than the port.
+  path.rate = 2;  // 2.5 Gb/s, slower than the port
   path.global = true;
   path.dgid = b_->hca->attr().gid();
   path.hop_limit = 9;
   path.tclass = 4;
   path.flow_label = 0x12345;
   const auto slow = a_->hca->create_ah(path).value();
-  path.rate = 16;  // 100 Gb/s, as the port.
+  path.rate = 16;  // 100 Gb/s, as fast as the port
   const auto fast = a_->hca->create_ah(path).value();
   VerbsTest::send(*a_, slow, b_->queue->qpn(), {payload(60)});
   VerbsTest::send(*a_, fast, b_->queue->qpn(), {payload(60)});
@@ -255,7 +255,7 @@ TEST_P(VerbsUdTest, DeviceWithoutChecksumsIsNotAskedForThem) {
   EXPECT_EQ(plain->all_drops(), 0U);
 }
 
-// A worker takes no lock: not its provider's either, where that can be asked for.
+// A worker takes no lock. Its provider takes none either, if the provider has that option.
 TEST_P(VerbsUdTest, QueuesAreOfOneThread) {
   EXPECT_TRUE(fabric_.lockless(a_->queue->qpn()));
   EXPECT_TRUE(talk(*a_, *b_));
@@ -297,7 +297,7 @@ TEST_P(VerbsUdTest, FullSendQueueTakesNoMore) {
     pkts.push_back(packet(payload(300, i), to_b_, b_->queue->qpn()));
   EXPECT_EQ(a_->queue->tx_burst(pkts.data(), static_cast<std::uint16_t>(pkts.size())), kDepth);
   EXPECT_EQ(a_->queue->tx_burst(&pkts[kDepth], 10), 0);
-  // What the device holds is not touched (the fabric compares).
+  // The driver does not touch memory that the device holds. The fabric compares it.
   fabric_.hold_sends(*a_->device, false);
   EXPECT_EQ(take(b_->receive()).size(), std::size_t{kDepth});
   EXPECT_EQ(a_->queue->tx_burst(&pkts[kDepth], 10), 10);
@@ -331,7 +331,7 @@ TEST_P(VerbsUdTest, FailedReceiveRestartsTheQueuePair) {
   fabric_.fail_receive(IBV_WC_LOC_PROT_ERR, 1);
   send({payload(60, 1), payload(60, 2)});
   EXPECT_EQ(take(b_->receive()), std::vector<Bytes>(1, payload(60, 1)));
-  EXPECT_TRUE(b_->receive().empty());  // The rest is flushed.
+  EXPECT_TRUE(b_->receive().empty());  // The other messages are flushed.
   EXPECT_EQ(fabric_.state_of(b_->queue->qpn()), IBV_QPS_ERR);
   pass(*b_);
   EXPECT_EQ(fabric_.posted_receives(b_->queue->qpn()), std::size_t{kDepth});
@@ -340,7 +340,7 @@ TEST_P(VerbsUdTest, FailedReceiveRestartsTheQueuePair) {
   EXPECT_EQ(take(b_->receive()).size(), 1U);
 }
 
-// A software device's flushed work requests can complete when the queue pair works again already.
+// Flushed work requests of a software device can complete after the queue pair works again.
 TEST_P(VerbsUdTest, LateCompletionsAreNotOfTheBuffersOfNow) {
   auto& hardware = *static_cast<VerbsUdQueue&>(*b_->queue).hardware;
   auto& completions = static_cast<fake_verbs::Cq&>(*hardware.receive_cq).entries;
@@ -376,7 +376,7 @@ TEST_P(VerbsUdTest, EventOfTheQueuePairRestartsIt) {
 }
 
 TEST_P(VerbsUdTest, RestartsAreNotEndless) {
-  // A queue pair that fails whenever it sends.
+  // This queue pair fails whenever it sends.
   unsigned restarts = 0;
   for (int i = 0; i < 100; ++i) {
     fabric_.fail_send(IBV_WC_GENERAL_ERR);
@@ -400,7 +400,7 @@ TEST_P(VerbsUdTest, RefusedPostLosesNoMbuf) {
   const auto arrived = take(b_->receive()).size();
   EXPECT_EQ(arrived, GetParam().extended ? 0U : 3U);
   EXPECT_EQ(a_->queue->tx_lost().packets, 5 - arrived);
-  // What was taken without a signal cannot be told from what was not sent.
+  // Accepted unsignaled sends cannot be distinguished from unsent ones.
   pass(*a_);
   reap();
   EXPECT_EQ(a_->drops(Drop::kIbTxFlushed), 5U);
@@ -432,7 +432,7 @@ TEST_P(VerbsUdTest, BrokenCompletionQueueIsReplaced) {
 // --- Receive buffers ---
 
 TEST_P(VerbsUdTest, ReceiveQueueIsNeverStarvedByAnEmptyPool) {
-  // Somebody else has all mbufs but what two packets to send take.
+  // The test holds all mbufs except a few, which sending needs.
   std::vector<rte_mbuf*> hoard;
   while (rte_mempool_avail_count(pool()) > 8) hoard.push_back(rte_pktmbuf_alloc(pool()));
   std::size_t arrived = 0;
@@ -440,7 +440,7 @@ TEST_P(VerbsUdTest, ReceiveQueueIsNeverStarvedByAnEmptyPool) {
     send({payload(60, i)});
     for (rte_mbuf* m : b_->receive()) {
       ++arrived;
-      hoard.push_back(m);  // It never comes back.
+      hoard.push_back(m);  // Never returned to the pool.
     }
     reap();
     EXPECT_GT(fabric_.posted_receives(b_->queue->qpn()), 0U);
@@ -451,7 +451,7 @@ TEST_P(VerbsUdTest, ReceiveQueueIsNeverStarvedByAnEmptyPool) {
 
   rte_pktmbuf_free_bulk(hoard.data(), static_cast<unsigned>(hoard.size()));
   const std::uint64_t lost = b_->drops(Drop::kIbNoBuffer);
-  EXPECT_TRUE(b_->receive().empty());  // Fills up.
+  EXPECT_TRUE(b_->receive().empty());  // Refills the queue.
   for (unsigned i = 0; i < 100; ++i) EXPECT_TRUE(talk(*a_, *b_));
   EXPECT_EQ(b_->drops(Drop::kIbNoBuffer), lost);
   EXPECT_GT(fabric_.posted_receives(b_->queue->qpn()), std::size_t{kDepth} / 2);
@@ -479,7 +479,7 @@ TEST_P(VerbsUdTest, ShallowQueuesAreFilledInTime) {
 // --- Memory ---
 
 TEST_P(VerbsUdTest, PoolThatIsMadeLaterIsRegisteredAtFirstSight) {
-  // Of several chunks.
+  // This pool has several memory chunks.
   rte_mempool* late = rte_pktmbuf_pool_create("late", 4095, 0, 0, 2176, SOCKET_ID_ANY);
   ASSERT_NE(late, nullptr);
   std::vector<rte_mbuf*> all(4095);
@@ -530,7 +530,7 @@ TEST_P(VerbsUdTest, EqualHandlesAreOne) {
   EXPECT_EQ(same, to_b_);
   EXPECT_EQ(fabric_.live().ahs, handles);
   a_->hca->destroy_ah(same);
-  send({payload(60)});  // The other user's.
+  send({payload(60)});  // The other user still has it.
   EXPECT_EQ(take(b_->receive()).size(), 1U);
 }
 
@@ -542,8 +542,8 @@ TEST_P(VerbsUdTest, HandleOutlivesItsSends) {
   pass(*a_);
   EXPECT_EQ(fabric_.live().ahs, handles);
   send({payload(60)});
-  EXPECT_EQ(a_->drops(Drop::kIbTxInvalid), 1U);  // It leads nowhere any more.
-  // Its number is nobody else's yet.
+  EXPECT_EQ(a_->drops(Drop::kIbTxInvalid), 1U);  // The handle is invalid now.
+  // Its index is not used again yet.
   const auto other = ah_to(*a_, 6);
   EXPECT_NE(other, to_b_);
   fabric_.hold_sends(*a_->device, false);
@@ -551,7 +551,7 @@ TEST_P(VerbsUdTest, HandleOutlivesItsSends) {
   reap();
   pass(*a_);
   EXPECT_EQ(fabric_.live().ahs, handles);  // One less, one more.
-  EXPECT_EQ(ah_to(*a_, 7), to_b_);         // Now it is.
+  EXPECT_EQ(ah_to(*a_, 7), to_b_);         // Now it is used again.
   a_->hca->destroy_ah(other);
 }
 
@@ -561,7 +561,7 @@ TEST_P(VerbsUdTest, HandleCanBeMadeAnewWhileTheOldOneIsEnding) {
   a_->hca->destroy_ah(to_b_);
   const auto again = ah_to(*a_, 5);
   EXPECT_NE(again, to_b_);
-  a_->hca->destroy_ah(to_b_);  // Unknown by now: nothing.
+  a_->hca->destroy_ah(to_b_);  // No effect: the index is unknown by now.
   VerbsTest::send(*a_, again, b_->queue->qpn(), {payload(60)});
   fabric_.hold_sends(*a_->device, false);
   EXPECT_EQ(take(b_->receive()).size(), 2U);
@@ -577,13 +577,13 @@ TEST_P(VerbsUdTest, HandlesThatCannotBe) {
     return made ? Errc::kExists : made.error().code;
   };
   fabric::AhAttr attr;
-  EXPECT_EQ(refused(attr), Errc::kInvalidArgument);  // LID 0.
+  EXPECT_EQ(refused(attr), Errc::kInvalidArgument);  // LID 0
   attr.dlid = 5;
   attr.sl = 16;
   EXPECT_EQ(refused(attr), Errc::kInvalidArgument);
   attr = {};
   attr.dlid = kMlid;
-  EXPECT_EQ(refused(attr), Errc::kInvalidArgument);  // No MGID.
+  EXPECT_EQ(refused(attr), Errc::kInvalidArgument);  // No MGID
   attr = {};
   attr.dlid = 77;
   fabric_.fail(Call::kCreateAh, ENOMEM);
@@ -603,7 +603,7 @@ TEST_P(VerbsUdTest, DestroyedQueueLeavesNothing) {
   EXPECT_EQ(before.qps - after.qps, 1U);
   EXPECT_EQ(before.cqs - after.cqs, 2U);
   EXPECT_EQ(after.attachments, 0U);
-  // What it had under way is counted by the worker of the port's other queues.
+  // The worker of the port's other queues counts the packets that were in progress.
   fabric::UdQueue* const other = a_->hca->create_ud_queue({}).value();
   rte_mbuf* none = nullptr;
   EXPECT_EQ(other->rx_burst(&none, 1), 0U);

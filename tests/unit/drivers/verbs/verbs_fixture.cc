@@ -167,7 +167,7 @@ bool VerbsTest::talk(Node& from, Node& to) {
   send(from, ah, to.queue->qpn(), {octets});
   from.hca->destroy_ah(ah);
   const auto got = take(to.receive());
-  (void)take(from.receive());  // Looks for completions of sends.
+  (void)take(from.receive());  // Polls the completions of sends.
   return got.size() == 1 && got[0] == octets;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ports of the verbs driver on devices in memory, and hands to let them talk.
+// Ports of the verbs driver on devices of the libibverbs stand-in, and functions that make them
+// exchange packets.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -27,10 +28,10 @@ using Bytes = std::vector<std::byte>;
 
 inline constexpr std::uint32_t kQkey = 0xb1b;
 inline constexpr std::uint16_t kMlid = 0xc001;
-inline constexpr std::uint16_t kDepth = 64;  ///< Of all queues.
+inline constexpr std::uint16_t kDepth = 64;  ///< Depth of all queues.
 inline const wire::Gid kMgid = wire::Gid::of(0xff12'401b'ffff'0000, 0xffff'ffff);
 
-/// Stands for the subnet manager's agent: says what the device's port is.
+/// Plays the port manager, with the attributes of the device's port.
 class FakeManager final : public fabric::PortManager {
  public:
   explicit FakeManager(const fake_verbs::Device& device) : device_{device} {}
@@ -64,41 +65,41 @@ struct Node {
 
   fake_verbs::Device* device = nullptr;
   std::unique_ptr<VerbsHca> hca;
-  FakeManager* manager = nullptr;  ///< Of the hca; null until it was asked for.
+  FakeManager* manager = nullptr;  ///< Belongs to `hca`. Null until `hca` asks for it.
   fabric::UdQueue* queue = nullptr;
 };
 
 class VerbsTest : public testing::Test {
  protected:
   void SetUp() override;
-  /// Nothing is leaked, and nothing was done that a device does not forgive.
+  /// Checks that nothing leaked and that there was no violation.
   void TearDown() override;
 
   static rte_mempool* pool();
   static unsigned mbufs_in_use() { return rte_mempool_in_use_count(pool()); }
 
-  /// Device number 0 or 1, LID 4 or 5; not the driver's yet.
+  /// Adds device number 0 or 1, LID 4 or 5. The driver does not use it yet.
   fake_verbs::Device& add_device(int number);
   [[nodiscard]] VerbsHcaConfig config(Node& node);
-  /// Of the device, with a UD queue that has a Q_Key.
+  /// A node on the device, with a UD queue that has a Q_Key.
   std::unique_ptr<Node> make_node(fake_verbs::Device& device,
                                   const std::function<void(VerbsHcaConfig&)>& change = {});
   std::unique_ptr<Node> make_node(int number) { return make_node(add_device(number)); }
-  /// Lets time pass for the HCA; the events that it told meanwhile.
+  /// Lets time pass for the HCA. Returns the port events of that time.
   std::vector<fabric::PortEvent> pass(Node& node, Duration time = std::chrono::seconds(2));
 
   static rte_mbuf* packet(std::span<const std::byte> octets, fabric::AhIndex ah = fabric::kNoAh,
                           std::uint32_t qpn = 0);
-  /// In several mbufs, of so many octets each at most.
+  /// A packet in several mbufs of at most `part` octets each.
   static rte_mbuf* chain(std::span<const std::byte> octets, std::size_t part);
   static Bytes bytes_of(const rte_mbuf* m);
   static std::vector<Bytes> take(const std::vector<rte_mbuf*>& pkts);
-  /// Sends packets of these octets; all are taken.
+  /// Sends packets with these octets, and expects that all are taken.
   static void send(Node& from, fabric::AhIndex ah, std::uint32_t qpn,
                    const std::vector<Bytes>& packets);
   static fabric::AhIndex ah_to(Node& node, std::uint16_t dlid, std::uint8_t rate = 0);
   static fabric::AhIndex group_ah(Node& node);
-  /// Whether a packet gets from one to the other.
+  /// True if a packet arrives.
   bool talk(Node& from, Node& to);
 
   fake_verbs::Fabric& fabric_ = fake_verbs::Fabric::get();
@@ -106,7 +107,7 @@ class VerbsTest : public testing::Test {
   unsigned mbufs_before_ = 0;
 };
 
-/// IPoIB header of IPv4, then octets that say how long it is and which.
+/// An IPoIB header of IPv4, then octets that depend on `len` and `number`.
 [[nodiscard]] Bytes payload(std::size_t len, unsigned number = 0);
 
 }  // namespace ipoib::verbs
