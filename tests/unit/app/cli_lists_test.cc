@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lists that come in pieces.
+// Long lists are answered in pieces.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ TEST_F(CliListsTest, PiecesMakeOneJsonList) {
   }
   EXPECT_EQ(Json::parse(cli.execute("show neigh eth0 json")).size(), kMany / 2);
   EXPECT_EQ(Json::parse(cli.execute("show mroute ib0 json")).size(), kMany / 2);
-  // Some pieces have none of them.
+  // Some pieces contain no such route.
   const Json routes = Json::parse(cli.execute("show route eth0 json"));
   ASSERT_EQ(routes.size(), kMany / 100);
   EXPECT_EQ(routes.back().at("to"), "11.3.132.0/24");
@@ -85,7 +85,7 @@ TEST_F(CliListsTest, NothingIsSaidOnce) {
   EXPECT_EQ(cli.execute("show neigh json"), "[]\n");
 }
 
-// Rows that went while the list was being shown are left out.
+// A list omits rows that are removed while it is being shown.
 TEST_F(CliListsTest, WhatWentMeanwhileIsLeftOut) {
   Output neighbours = cli.answer("show neigh json");
   std::string text;
@@ -100,7 +100,7 @@ TEST_F(CliListsTest, WhatWentMeanwhileIsLeftOut) {
   EXPECT_EQ(Json::parse(text + std::move(routes).all()).size(), kRowsInPiece);
 }
 
-// A column gets wider with later pieces; the words before it stay.
+// A column becomes wider in later pieces; the columns before it keep their width.
 TEST_F(CliListsTest, ColumnsOfAllPiecesAreInLine) {
   const auto text = cli.execute("show neigh");
   EXPECT_TRUE(text.starts_with("ADDRESS    IFACE  STATE"));

@@ -30,7 +30,7 @@ TEST_F(CliPortsTest, StopAndStart) {
             "error: at word 3, end of line: expected one of all, IFACE (name of a link or port)\n");
 }
 
-// One that fails does not keep the others from it, and is named.
+// A port that fails does not stop the requests to the others. The error names it.
 TEST_F(CliPortsTest, OneThatFails) {
   node.refuse_ = true;
   EXPECT_EQ(text("port stop all"), "error: ib0: refused by the test\n");
@@ -48,7 +48,7 @@ TEST_F(CliPortsTest, MtuOfLinksAndPorts) {
               fmt::format("error: at word 5 \"{}\": expected MTU (68-65520)\n", mtu));
 }
 
-// What is not there is named, with what is.
+// The error names the unknown port and the existing ones.
 TEST_F(CliPortsTest, UnknownNames) {
   for (const char* line : {"port stop eth7", "port config mtu eth7 1500", "show port info eth7",
                            "show port xstats eth7", "clear port xstats eth7"})
@@ -101,8 +101,7 @@ TEST_F(CliPortsTest, ExtendedStatistics) {
   EXPECT_EQ(node.requests_, (Lines{"clear port [eth0]", "clear port []"}));
 }
 
-// What a user of dpdk-testpmd types and this program does not have: the word is named, and what
-// stands there instead.
+// Commands of dpdk-testpmd that this program lacks: the error names the word and the alternatives.
 TEST_F(CliPortsTest, TestpmdsOtherWordsAreNamed) {
   for (const auto& [line, start] : std::vector<std::pair<std::string, std::string>>{
            {"set fwd mac", "at word 3 \"mac\": expected MODE (route, io, "},
@@ -115,7 +114,7 @@ TEST_F(CliPortsTest, TestpmdsOtherWordsAreNamed) {
            {"clear port stats 0", "no 0; there is ib0, eth0"},
            {"tsq", "at word 1 \"tsq\": expected one of help, start, stop"}})
     EXPECT_TRUE(text(line).starts_with("error: " + start)) << line << ": " << text(line);
-  // A number is a name like any other, of no port here.
+  // Numbers are names like any other. No port here has this one.
   EXPECT_EQ(text("show port stats 0"), "error: no 0; there is eth0, ib0\n");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command line as a person has it: keys into a pseudo-terminal, and what appears there.
+// The command line as a user sees it: keys enter a pseudo-terminal, and its output is checked.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -41,12 +41,13 @@ struct PtyTest : testing::Test {
     ASSERT_EQ(write(master, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
   void turn() { node.events().wait(Duration{0}); }
-  /// Lets the node run until it is so, or for a generous time.
+  /// Runs the node until the condition holds, for at most 20 s.
   void until(const std::function<bool()>& so) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!so() && std::chrono::steady_clock::now() < end) turn();
   }
-  /// What appears until all that is wanted is among it; the ends of lines as "\n".
+  /// Returns the output up to the point at which all wanted strings appeared. Line ends become
+  /// "\n".
   std::string screen(std::initializer_list<std::string_view> wanted = {kPrompt}) {
     std::string text;
     until([&] {
@@ -133,7 +134,7 @@ TEST_F(PtyTest, CtrlCForgetsTheLine) {
   EXPECT_EQ(ends, 0);
 }
 
-// librte_cmdline keeps the front of such a line: that is not what was typed.
+// librte_cmdline would keep only the front of such a line and run another command.
 TEST_F(PtyTest, LongLinesAreRefused) {
   const std::string fits = "route del 10.9.0.0/16" + std::string(490, ' ');
   EXPECT_FALSE(has(type(fits + "\n"), "error"));
@@ -162,7 +163,7 @@ TEST_F(PtyTest, LongListsComeWhole) {
   EXPECT_TRUE(has(type("start\n", {"forwarding is on"}), "forwarding is on"));
 }
 
-// A terminal that is not read from holds up nobody; what is typed meanwhile waits its turn.
+// A terminal that is not read blocks nothing else. Its input waits meanwhile.
 TEST_F(PtyTest, TerminalThatIsNotRead) {
   add_neighbours(3000);
   keys("show neigh\nstart\n");

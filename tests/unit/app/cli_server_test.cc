@@ -20,7 +20,7 @@ namespace {
 
 struct SessionTest : testing::Test {
   SessionTest() { fill(node); }
-  /// Everything the session has to say now.
+  /// Returns the pending output of the session.
   std::string take() {
     session.work();
     std::string text{session.pending()};
@@ -63,7 +63,8 @@ TEST_F(SessionTest, LastLineNeedsNoEnd) {
   EXPECT_TRUE(session.finished());
 }
 
-// A line beyond the limit is answered as such in its place, is not kept and hides nothing after it.
+// A line beyond the limit is answered with an error in its place. It is not kept, and later lines
+// are read.
 TEST_F(SessionTest, LongLines) {
   take();
   session.receive(std::string(Session::kMaxLine, '#') + "\n");
@@ -88,7 +89,7 @@ TEST_F(SessionTest, GarbageIsAnsweredOnOneLine) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
 }
 
-// Answers that nobody reads stop the work instead of growing without end.
+// Unread answers stop the work, so that they do not grow without end.
 TEST_F(SessionTest, ReaderThatDoesNotRead) {
   std::string lines;
   for (int i = 0; i < 1000; ++i) lines += "help\n";
@@ -118,7 +119,8 @@ void add_neighbours(FakeNode& node, unsigned count) {
   }
 }
 
-// Of a long list no more is made than is read, and when time is over the rest is left for later.
+// A long list is generated only as fast as it is read. When the time slice ends, the rest is left
+// for later.
 TEST_F(SessionTest, LongListsAreMadeAsTheyAreRead) {
   add_neighbours(node, 3000);
   take();
@@ -150,7 +152,7 @@ TEST_F(SessionTest, PartlySentAnswersContinue) {
   EXPECT_EQ(got, whole);
 }
 
-// --- over real sockets ---
+// --- Over real sockets ---
 
 struct CliServerTest : testing::Test {
   CliServerTest() { fill(node); }
@@ -169,7 +171,8 @@ struct CliServerTest : testing::Test {
     return fd;
   }
   void turn() { node.events().wait(Duration{0}); }
-  /// What the server sent by now; "<closed>" behind it when it hung up.
+  /// Returns the server's output so far, followed by "<closed>" if the server closed the
+  /// connection.
   std::string receive(int fd) {
     std::string text;
     for (int i = 0; i < 100; ++i) {
@@ -214,7 +217,7 @@ TEST_F(CliServerTest, ClientThatShutsDownGetsItsAnswer) {
   EXPECT_EQ(receive(a), "ipoib> forwarding is on\nipoib> forwarding is off\nipoib> <closed>");
 }
 
-// A client that asks and never reads costs a bounded amount and holds up nobody.
+// A client that sends commands and never reads costs a bounded amount and blocks no other client.
 TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
   auto server = CliServer::create(cli, node.events(), path);
   ASSERT_TRUE(server);
@@ -228,7 +231,7 @@ TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
   const int quick = connect_client();
   send_text(quick, "start\n");
   EXPECT_EQ(receive(quick), "ipoib> forwarding is on\nipoib> ");
-  // When it reads after all, everything it asked is there.
+  // All answers are there when the client finally reads.
   std::string text, more;
   do {
     more = receive(slow);
@@ -238,7 +241,8 @@ TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
   EXPECT_EQ(text.find("<closed>"), std::string::npos);
 }
 
-// So does one that asks for a long list; and one that goes away in the middle of it.
+// A client that asks for a long list blocks no other client, nor does one that disconnects in the
+// middle of the list.
 TEST_F(CliServerTest, LongListsHoldUpNobody) {
   add_neighbours(node, 3000);
   auto server = CliServer::create(cli, node.events(), path);
@@ -273,7 +277,7 @@ TEST_F(CliServerTest, ManyThatAskAtOnce) {
 TEST_F(CliServerTest, ClientsThatVanish) {
   auto server = CliServer::create(cli, node.events(), path);
   ASSERT_TRUE(server);
-  for (int i = 0; i < 100; ++i) {  // More than may be connected at a time.
+  for (int i = 0; i < 100; ++i) {  // Exceeds the limit of connected clients.
     const int fd = connect_client();
     turn();
     send_text(fd, "help\nhelp\n");
@@ -297,7 +301,7 @@ TEST_F(CliServerTest, TooManyClientsAreRefused) {
   EXPECT_EQ(receive(clients[0]), "ipoib> ");
 }
 
-// Who leaves makes room for who comes next, though the server hears of both at once.
+// Disconnected clients make room for new ones, even if the server hears of both at once.
 TEST_F(CliServerTest, ClientsThatLeftTakeNoPlaces) {
   auto server = CliServer::create(cli, node.events(), path);
   ASSERT_TRUE(server);
@@ -323,9 +327,9 @@ TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
     EXPECT_NE(second.error().what.find("another process answers there"), std::string::npos);
   }
   struct stat st {};
-  EXPECT_NE(stat(path.c_str(), &st), 0);  // Gone with its server.
+  EXPECT_NE(stat(path.c_str(), &st), 0);  // The server removed it.
 
-  // A socket nobody listens at, as a killed process leaves it.
+  // A socket without a listener, as a killed process leaves it.
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);

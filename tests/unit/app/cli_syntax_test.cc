@@ -66,7 +66,7 @@ TEST(CliSyntax, ValuesAreNamed) {
   EXPECT_FALSE(match->get("N"));
 }
 
-// The word counted is the first that fits no command, with everything that would have.
+// The error names the first word that fits no command, and all words that would fit.
 TEST(CliSyntax, ErrorsSayWhatWasExpectedWhere) {
   EXPECT_EQ(error_of("sotp"), "at word 1 \"sotp\": expected one of stop, show, set");
   EXPECT_EQ(error_of("show lnik"), "at word 2 \"lnik\": expected one of link, neigh");
@@ -89,7 +89,7 @@ TEST(CliSyntax, NextWordsForCompletion) {
   EXPECT_EQ(g.next({}).size(), 3U);
   ASSERT_EQ(g.next({"show"}).size(), 1U);
   EXPECT_EQ(g.next({"show"})[0].literals, (std::vector<std::string>{"link", "neigh"}));
-  EXPECT_EQ(g.next({"show", "link"}).size(), 2U);  // NAME, json; each once.
+  EXPECT_EQ(g.next({"show", "link"}).size(), 2U);  // NAME and json, once each.
   EXPECT_TRUE(g.next({"nonsense"}).empty());
   EXPECT_TRUE(g.complete({"show", "link"}));
   EXPECT_FALSE(g.complete({"show"}));

@@ -26,7 +26,7 @@ struct TerminalTest : testing::Test {
   Result<std::unique_ptr<Terminal>> open(int fd) {
     return Terminal::create(cli, node.events(), fd, out[1], [this] { ++ends; });
   }
-  /// Types, lets the loop turn, gives what appeared, without what moves the cursor.
+  /// Types the keys, runs the loop once, and returns the output without cursor movements.
   std::string type(std::string_view keys) {
     EXPECT_EQ(write(in[1], keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
     node.events().wait(Duration{0});
@@ -108,7 +108,7 @@ TEST_F(TerminalTest, RemembersLines) {
   ASSERT_TRUE(terminal);
   type("start\n");
   node.set_forwarding(false);
-  type("\x1b[A\n");  // Up.
+  type("\x1b[A\n");  // Key "up"
   EXPECT_TRUE(node.forwarding());
 }
 
@@ -148,7 +148,7 @@ TEST_F(TerminalTest, FileAsInput) {
   EXPECT_EQ(node.requests_, std::vector<std::string>{"route del 10.9.0.0/16"});
 }
 
-// The terminal is put into raw mode, and left as it was found.
+// The terminal enters raw mode, and gets its former mode back at the end.
 TEST_F(TerminalTest, RestoresTheMode) {
   const int master = posix_openpt(O_RDWR | O_NOCTTY);
   ASSERT_GE(master, 0);

@@ -23,7 +23,7 @@ struct CliTest : testing::Test {
   Cli cli{node};
 };
 
-/// A value each parameter takes.
+/// A valid value of each parameter.
 const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"},
                                                                  {"PORT", "eth0"},
                                                                  {"HCA", "soft0"},
@@ -63,7 +63,7 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"MEGABYTES", "100"},
                                                                  {"TOPIC", "show"}};
 
-/// Lines that use the command: all brackets left out, and all of them filled.
+/// Two lines that use the command: one without the parts in brackets, and one with all of them.
 std::vector<std::string> lines_of(std::string_view syntax) {
   std::string shortest, longest, token;
   int depth = 0;
@@ -85,8 +85,7 @@ std::vector<std::string> lines_of(std::string_view syntax) {
   return {shortest, longest};
 }
 
-// Every command of the table is reached by lines of its syntax, and by no other command's; each has
-// its help.
+// Lines of each command's syntax reach that command and no other. Each command has its help.
 TEST_F(CliTest, EveryCommandIsReached) {
   std::vector<std::string_view> syntaxes;
   for (const auto& c : commands()) syntaxes.push_back(c.syntax);

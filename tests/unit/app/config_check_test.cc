@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Faults of the configuration, each with the line it gives.
+// Faults of the configuration, each with its error line.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ using Lines = std::vector<std::string>;
 
 struct Case {
   const char* name;
-  std::string text;  ///< After kGoodConfig, from line 16 on.
+  std::string text;  ///< Follows kGoodConfig, from line 16 on.
   std::vector<std::string> lines;
 };
 
@@ -29,8 +29,8 @@ TEST_P(ConfigFault, IsOneLine) {
 }
 
 const std::string kHca1 =
-    "[hca.soft1]\nwire = \"net_memif1\"\nguid = \"0x2\"\nlid = 2\n";              // Lines 16-19.
-const std::string kVerbs = "[hca.b]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\n";  // 16-18.
+    "[hca.soft1]\nwire = \"net_memif1\"\nguid = \"0x2\"\nlid = 2\n";              // Lines 16-19
+const std::string kVerbs = "[hca.b]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\n";  // Lines 16-18
 const std::string kOfVerbs = "because driver is \"verbs\"";
 const std::string kMad = "string \"wire\" | \"umad:DEVICE\" | \"umad:DEVICE:PORT\"";
 const std::string kManaged = "because the subnet manager that mad leads to says what it is";
@@ -87,7 +87,7 @@ const std::vector<Case> kCases = {
     {"driver_unknown",
      kHca1 + "driver = \"hard\"\n",
      {"t.toml:20:10: hca.soft1.driver: read \"hard\", allowed: string \"soft\" | \"verbs\""}},
-    // Nothing is known of what it would need.
+    // The needs of an unknown driver are not known.
     {"driver_unknown_device",
      "[hca.b]\ndriver = \"hard\"\ndevice = \"mlx5_0\"\n",
      {"t.toml:17:10: hca.b.driver: read \"hard\", allowed: string \"soft\" | \"verbs\""}},
@@ -147,7 +147,7 @@ const std::vector<Case> kCases = {
     {"mad_device_too_long",
      kHca1 + "mad = \"umad:a234567890b234567890\"\n",
      {"t.toml:20:7: hca.soft1.mad: read \"umad:a234567890b234567890\", allowed: " + kMad}},
-    // A faulty one does not make errors of what depends on it.
+    // A faulty option causes no error in options that depend on it.
     {"mad_faulty",
      "[hca.b]\nwire = \"w\"\nmad = 1\n",
      {"t.toml:18:7: hca.b.mad: read 1, allowed: " + kMad}},
@@ -164,7 +164,7 @@ const std::vector<Case> kCases = {
       "t.toml:21:10: hca.b.sm-lid: read 7, allowed: nothing, " + kManaged,
       "t.toml:22:9: hca.b.pkeys: read 1, allowed: nothing, " + kManaged,
       "t.toml:23:24: hca.b.subnet-administrator: read true, allowed: nothing, " + kManaged}},
-    // Which partitions there are is not known here.
+    // The configured partitions are not known at this time.
     {"umad_pkey",
      "[hca.b]\nwire = \"w\"\nmad = \"umad:m\"\n[link.ib1]\nhca = \"b\"\npkey = 0x8123\n",
      {}},
@@ -407,7 +407,7 @@ TEST(ConfigCheck, NothingConfigured) {
                                "one, or there is nothing to do"}));
 }
 
-// A warning is told and the configuration used.
+// The warning is reported, and the configuration is used.
 TEST(ConfigCheck, NeighbourNobodyCanReachIsAWarning) {
   const auto result = parse_config(kGoodConfig +
                                        "[[neighbour]]\nlink = \"eth0\"\naddress = \"10.0.0.9\"\n"
@@ -426,7 +426,7 @@ TEST(ConfigCheck, SubnetWithoutAdministratorIsAWarning) {
                           "subnet-administrator = true"}));
 }
 
-// A value that was refused causes no second error elsewhere.
+// A refused value causes no second error elsewhere.
 TEST(ConfigCheck, OneSlipIsOneLine) {
   EXPECT_EQ(faults("[hca.a]\nwire = \"w\"\nguid = \"0x1\"\nlid = -1\nsubnet-administrator = true\n"
                    "pkeys = 0\n[link.b]\nhca = \"a\"\npkey = 0x8002\n"

@@ -12,7 +12,7 @@
 namespace ipoib::app {
 namespace {
 
-/// Feeds one TOML value to a row; gives whether it was taken.
+/// Feeds one TOML value to a row. Returns true if the row takes it.
 template <class Entry>
 bool take(const Row<Entry>& row, const std::string& value, Entry& entry, Report& report) {
   const toml::table tree = toml::parse("value = " + value, report.file());
@@ -33,7 +33,7 @@ TEST(ConfigSchema, EveryRowSaysWhatItIs) {
   EXPECT_GE(seen.size(), 50U);
 }
 
-// A default is itself a value the option takes, and is written back as it was read.
+// A default is itself a valid value of the option, and is written in the form in which it was read.
 TEST(ConfigSchema, EveryDefaultIsAllowed) {
   schema().for_each([&]<class Entry>(const Section<Entry>& section) {
     for (const auto& row : section.rows) {
@@ -48,8 +48,8 @@ TEST(ConfigSchema, EveryDefaultIsAllowed) {
   });
 }
 
-// A value of a type that no option has is refused by each of them, in one line that names the
-// option and what it takes, and changes nothing.
+// Each option refuses a value of a type that no option has. The error is one line with the option
+// and its valid values, and changes nothing.
 TEST(ConfigSchema, EveryRowRefusesAWrongType) {
   schema().for_each([&]<class Entry>(const Section<Entry>& section) {
     for (const auto& row : section.rows) {
@@ -67,7 +67,7 @@ TEST(ConfigSchema, EveryRowRefusesAWrongType) {
   });
 }
 
-// Integers: both ends of the range are taken, one beyond is not.
+// Both ends of an integer range are valid; the integers beyond them are not.
 TEST(ConfigSchema, RangesEndWhereTheySay) {
   std::size_t nb_ranges = 0;
   schema().for_each([&]<class Entry>(const Section<Entry>& section) {

@@ -98,7 +98,8 @@ max-held-age = 1
 max-entries = 9
 )";
 
-// A port that a subnet manager sets up: only what it does not say is printed, and reads the same.
+// The output for a port with a subnet manager contains only attributes that the manager does not
+// set, and reads back the same.
 TEST(Config, ManagedPortIsPrintedAsRead) {
   const std::string text =
       "[hca.a]\nwire = \"w\"\nmad = \"umad:mlx5_0\"\n\n[hca.b]\nwire = \"x\"\nmad = \"umad:m:2\"\n";
@@ -116,7 +117,7 @@ TEST(Config, ManagedPortIsPrintedAsRead) {
   EXPECT_EQ(print_config(again.config), printed);
 }
 
-// What only a software HCA has is not printed of a real one.
+// Options of a software HCA are not printed for a real one.
 TEST(Config, PortOfVerbsIsPrintedAsRead) {
   const std::string text =
       "[hca.a]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nmtu = 4096\n\n"
@@ -185,7 +186,7 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(c.neighbour.max_entries, 9U);
 }
 
-// --check prints what would run; a node started from that print runs the same.
+// --check prints the effective configuration. A node started from that output runs the same.
 TEST(Config, PrintReadsBackAsItself) {
   for (const auto& text : {kGoodConfig, kFullConfig}) {
     const auto first = parse_config(text, "t.toml", {});
@@ -231,7 +232,7 @@ TEST(Config, OverridesWinOverTheFileInOrder) {
                                     {"--set f", "worker.assign.eth0", "0"}});
   EXPECT_EQ(lines_of(result), std::vector<std::string>{});
   EXPECT_EQ(result.config.hcas.at(0).lid, 3);
-  EXPECT_EQ(result.config.hcas.at(0).sm_lid, 3);  // Follows, as it runs the administrator.
+  EXPECT_EQ(result.config.hcas.at(0).sm_lid, 3);  // The LID of its own administrator.
   EXPECT_EQ(result.config.hcas.at(0).wire, "net_memif0");
   EXPECT_EQ(result.config.worker.burst, 8U);
   EXPECT_EQ(result.config.worker.idle, mgmt::IdlePolicy::kPause);
@@ -292,7 +293,7 @@ TEST(Config, FileIsRead) {
           "router-advertisement, accept-ra");
 }
 
-// The files a reader starts from have no fault and fit together.
+// The example files have no fault and are consistent with each other.
 TEST(Config, ExamplesAreGood) {
   const std::string folder = IPOIB_EXAMPLES;
   const auto a = load_config(folder + "/lab-node-a.toml", {});

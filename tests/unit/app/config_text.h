@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A small configuration without faults, for tests to add theirs to, and errors as lines.
+// A small configuration without faults, which tests extend with theirs, and the errors as lines.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ipoib::app {
 
-/// 15 lines: one hca, one link, one port.
+/// 15 lines: one HCA, one link, one port.
 inline const std::string kGoodConfig = R"([hca.soft0]
 wire = "net_memif0"
 guid = "0x0002c903000a0b01"

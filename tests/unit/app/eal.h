@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// EAL for those tests of this room that need one: started by the first of them, ended after the
-// last.
+// EAL for the tests of this folder that need one. The first of them starts it, and it ends after
+// the last.
 #pragma once
 
 #include <rte_eal.h>
@@ -19,7 +19,7 @@ namespace ipoib::app {
 
 class Eal : public testing::Environment {
  public:
-  /// True: it runs.
+  /// Returns true if EAL runs.
   static bool start() {
     static const bool started = [] {
       std::vector<std::string> arguments = {"unit_app",
@@ -42,7 +42,7 @@ class Eal : public testing::Environment {
     if (!running_) return;
     const std::filesystem::path runtime_dir = rte_eal_get_runtime_dir();
     fabric::end_eal();
-    std::filesystem::remove_all(runtime_dir);  // EAL leaves it
+    std::filesystem::remove_all(runtime_dir);  // EAL does not remove it.
   }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node that only remembers: rows are what a test puts in, requests are written down as lines.
+// A node without devices: tests supply its rows, and it records requests as lines.
 #pragma once
 
 #include <deque>
@@ -56,7 +56,7 @@ class FakeNode : public mgmt::Node {
   mgmt::EventLoop& events() override { return *events_; }
   [[nodiscard]] bool stopped() const { return stopped_; }
   void begin_to_leave() { stop_hook_(); }
-  /// A task waits to be run.
+  /// True if a task waits to be run.
   [[nodiscard]] bool asked() {
     const std::lock_guard lock{mutex_};
     return !tasks_.empty();
@@ -224,7 +224,7 @@ class FakeNode : public mgmt::Node {
   std::vector<mgmt::MulticastRouteInfo> multicast_routes_;
   std::vector<mgmt::WorkerInfo> workers_;
   std::vector<std::uint64_t> worker_loops_;
-  mutable unsigned loops_asked_ = 0;  ///< How often worker_loops() was.
+  mutable unsigned loops_asked_ = 0;  ///< Calls of worker_loops().
   std::vector<mgmt::InterfaceStatsInfo> stats_{2};
   std::map<std::string, std::vector<mgmt::Xstat>, std::less<>> xstats_;
   mgmt::NodeTotals totals_;
@@ -252,7 +252,7 @@ class FakeNode : public mgmt::Node {
   mgmt::ForwardMode mode_ = mgmt::ForwardMode::kRoute;
 };
 
-/// What was counted in all is more than is shown: the rest was before a clear.
+/// Totals since the start. They exceed the visible counters, which were cleared since.
 inline mgmt::NodeTotals totals_of(const FakeNode& node) {
   mgmt::NodeTotals t;
   t.uptime = std::chrono::seconds(90);
@@ -370,7 +370,7 @@ inline void fill(FakeNode& node) {
   neighbour.age = std::chrono::milliseconds(1500);
   node.neighbours_ = {neighbour};
 
-  // Ordered, as a node has them.
+  // In the order of a real node.
   node.routes_ = {{*wire::parse_prefix("10.0.0.0/24"), "connected", "ib0", {}},
                   {*wire::parse_prefix("172.16.0.0/12"), "blackhole", "", {}},
                   {*wire::parse_prefix("192.168.2.0/24"),

@@ -9,7 +9,7 @@
 namespace ipoib::app {
 namespace {
 
-/// What is read is written again as it was, or as `written`.
+/// Expects that the value is written back unchanged, or as `written`.
 template <class T>
 void expect_taken(const TextForm<T>& form, std::string_view text, std::string_view written = {}) {
   const auto value = form.parse(text);

@@ -23,7 +23,7 @@ TEST(Journal, IsTheStreamThatTheEnvironmentNames) {
   EXPECT_FALSE(is_journal(pipe_ends[1]));
   setenv("JOURNAL_STREAM", name.c_str(), 1);
   EXPECT_TRUE(is_journal(pipe_ends[1]));
-  // Redirected since: another file.
+  // This is another file, as after a redirection.
   EXPECT_FALSE(is_journal(STDERR_FILENO));
   EXPECT_FALSE(is_journal(-1));
   for (const char* other : {"", ":", "1", "x:y"}) {
@@ -39,7 +39,7 @@ TEST(PriorityMarker, EveryLineHasItsPriorityOnce) {
   PriorityMarker marker;
   EXPECT_EQ(marker.mark("ipoib.link: ib0 is up\n", 5), "<5>ipoib.link: ib0 is up\n");
   EXPECT_EQ(marker.mark("one\ntwo\n", 3), "<3>one\n<3>two\n");
-  // In pieces: the first says what the line is.
+  // Pieces of a line: the first one sets the priority of the line.
   EXPECT_EQ(marker.mark("EAL: ", 4), "<4>EAL: ");
   EXPECT_EQ(marker.mark("no", 6), "no");
   EXPECT_EQ(marker.mark(" memory\nnext", 6), " memory\n<6>next");

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 struct MetricsTest : testing::Test {
   MetricsTest() { fill(node); }
   [[nodiscard]] Metrics metrics() const { return metrics_of(metrics_sample(node), "dpdk-ipoib 1"); }
-  /// As it goes over the wire.
+  /// The text that is sent.
   [[nodiscard]] std::string text() const {
     return prometheus::TextSerializer{}.Serialize(metrics());
   }
@@ -95,7 +95,8 @@ TEST_F(MetricsTest, WorkersAndTheirBursts) {
     EXPECT_THAT(all, HasSubstr(line));
 }
 
-// A fine histogram of nanoseconds becomes a coarse one of seconds: each count in the right place.
+// A fine histogram in nanoseconds becomes a coarse one in seconds. Each count lands in the right
+// bucket.
 TEST_F(MetricsTest, LatencyInSeconds) {
   auto& ns = node.totals_.latency.ns;
   ns[fwd::Histogram::bucket_of(900)] = 1;
@@ -120,7 +121,7 @@ TEST_F(MetricsTest, LatencyInSeconds) {
   EXPECT_NEAR(std::stod(all.substr(at + 26)), 240.16, 2.4);
 }
 
-// What Prometheus asks of names: base units and _total, help for each, no series twice.
+// Requirements of Prometheus on names: base units and _total, help for each, and no series twice.
 TEST_F(MetricsTest, NamesAndSeriesAreInOrder) {
   const std::regex name{"ipoib_[a-z0-9]+(_[a-z0-9]+)*"};
   std::set<std::string> names;
@@ -139,7 +140,7 @@ TEST_F(MetricsTest, NamesAndSeriesAreInOrder) {
   }
 }
 
-// Traffic and neighbours make no series.
+// Traffic and neighbours add no series.
 TEST_F(MetricsTest, HowManySeriesThereAreDependsOnTheConfiguration) {
   const std::size_t before = series();
   node.neighbours_.assign(1000, node.neighbours_[0]);

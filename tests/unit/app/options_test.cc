@@ -14,7 +14,7 @@ TEST(Options, NoneGiven) {
   ASSERT_TRUE(o);
   EXPECT_FALSE(o->interactive || o->auto_start || o->check || o->help || o->help_config ||
                o->help_cli || o->version);
-  EXPECT_TRUE(o->starts_forwarding());  // A service forwards.
+  EXPECT_TRUE(o->starts_forwarding());  // A service forwards packets.
   EXPECT_EQ(o->stats_period_s, 0U);
   EXPECT_FALSE(o->mgmt_lcore);
   EXPECT_TRUE(o->overrides.empty());
@@ -39,7 +39,8 @@ TEST(Options, InteractiveWaitsForStart) {
   EXPECT_TRUE(parse_options({"-ia"})->starts_forwarding());
 }
 
-// Names of testpmd are shorthands for options of the file; the order of the line decides.
+// Names of testpmd are shorthands for options of the file. Later options of the command line
+// override earlier ones.
 TEST(Options, ShorthandsAndSetAreOverridesInOrder) {
   const auto o =
       parse_options({"--burst=64", "--set", "hca.a.lid=3", "--nb-cores", "2",
@@ -62,7 +63,7 @@ TEST(Options, ShorthandsAndSetAreOverridesInOrder) {
   EXPECT_EQ(got, want);
 }
 
-// Every shorthand names an option that is there.
+// Every shorthand names an existing option.
 TEST(Options, ShorthandsReachTheConfiguration) {
   const auto o = parse_options({"--burst=8", "--nb-cores=2", "--forward-mode=io", "--rxd=64",
                                 "--txd=128", "--total-num-mbufs=999", "--mbuf-size=1000",

@@ -11,7 +11,7 @@
 namespace ipoib::app {
 namespace {
 
-// Links and ports, as often as asked for, until the timer is gone.
+// Prints links and ports at the given interval, until the timer is destroyed.
 TEST(PeriodicStats, PrintsAgainAndAgain) {
   FakeNode node;
   fill(node);

@@ -68,7 +68,7 @@ struct PrometheusTest : testing::Test {
     EXPECT_EQ(connect(fd, generic, sizeof address), 0);
     return fd;
   }
-  /// All that the server says to `request`, until it closes.
+  /// Returns the complete answer to `request`, up to the close.
   [[nodiscard]] std::string answer_to(std::string_view request) const {
     const int fd = connect_to_server();
     EXPECT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL),
@@ -115,7 +115,7 @@ TEST_F(PrometheusTest, NothingButGetOfMetrics) {
   EXPECT_THAT(answer_to(kGet), HasSubstr("ipoib_up 1\n")) << "and it still works";
 }
 
-// The management lcore hangs, or has come to its end: the answer says so.
+// The answer says that the management lcore hangs or has ended.
 TEST_F(PrometheusTest, SaysWhenManagementDoesNotAnswer) {
   serve(std::chrono::milliseconds(50));
   const std::string answer = answer_to(kGet);
@@ -124,10 +124,10 @@ TEST_F(PrometheusTest, SaysWhenManagementDoesNotAnswer) {
 }
 
 TEST_F(PrometheusTest, EndsWhileAScrapeWaits) {
-  serve(std::chrono::minutes(10));  // Nobody will answer.
+  serve(std::chrono::minutes(10));  // There will be no answer.
   std::string answer;
   std::thread scraper{[&] { answer = answer_to(kGet); }};
-  // It waits once it has asked the node.
+  // The scrape waits once it has queried the node.
   for (int i = 0; i < 1000 && !node.asked(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_TRUE(node.asked());
@@ -138,7 +138,7 @@ TEST_F(PrometheusTest, EndsWhileAScrapeWaits) {
   EXPECT_THAT(answer, testing::Not(HasSubstr("ipoib_up 1\n")));
 }
 
-// Clients that say nothing take threads until their time is up, and nothing else.
+// Clients that send nothing occupy threads until their timeout, and nothing else.
 TEST_F(PrometheusTest, ManyAtOnceBesideSilentOnes) {
   serve();
   run();
@@ -166,7 +166,7 @@ TEST_F(PrometheusTest, AnAddressThatIsTaken) {
   EXPECT_THAT(elsewhere.error().what, HasSubstr("Cannot assign requested address"));
 }
 
-// Debian's HTTP server is built without IPv6, and that is said; another one may have it.
+// Debian's HTTP server is built without IPv6, and the error says so. Other builds may support it.
 TEST_F(PrometheusTest, Ip6) {
   const auto created = Prometheus::create(node, {"[::1]:0", "test"});
   if (created)

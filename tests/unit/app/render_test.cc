@@ -18,7 +18,7 @@ std::vector<std::string> keys(const Json& object) {
   return result;
 }
 
-// The keys that telemetry promises, in that order, are all there.
+// All keys that telemetry promises are present, in that order.
 TEST(Render, Link) {
   FakeNode node;
   fill(node);

@@ -23,7 +23,8 @@ namespace {
 using namespace std::chrono_literals;
 using Loops = std::vector<std::uint64_t>;
 
-/// The end of the service manager: a datagram socket, named in the environment for its life.
+/// The service manager's end: a datagram socket, whose name is in the environment while the object
+/// exists.
 class Manager {
  public:
   /// `name`: a path, or "@" and an abstract name.
@@ -46,7 +47,7 @@ class Manager {
     if (name_[0] != '@') unlink(name_.c_str());
   }
 
-  /// What came, each message on its own; empty when nothing did.
+  /// Returns the received messages one by one, or nothing.
   std::vector<std::string> heard() {
     std::vector<std::string> messages;
     std::array<char, 4096> text;
@@ -103,7 +104,7 @@ TEST(Watchdog, IsNotFedWhileOneWorkerHangs) {
     ++loops[2];
     EXPECT_FALSE(watchdog.due(loops)) << check;
   }
-  // It was only slow: told at once, and from then on at the old pace.
+  // The worker was only slow: the watchdog is fed at once, and afterwards at its usual interval.
   ++loops[1];
   EXPECT_TRUE(watchdog.due(loops));
   for (auto& n : loops) ++n;
@@ -126,7 +127,7 @@ TEST(ServiceStatus, CountsWhatIsUpAndNamesWhatIsNot) {
   port.name = "eth0";
   port.state = "down";
   node.ports_ = {port};
-  // A reason with a line break must not become a field of its own.
+  // A reason with a line break must not create another field.
   EXPECT_EQ(service_status(node),
             "1 of 2 links up, 0 of 1 ports up; ib1 joining: no answer READY=1; eth0 down");
   node.set_forwarding(false);
@@ -164,7 +165,7 @@ TEST(Service, TellsReadyStatusAndStop) {
     EXPECT_TRUE(eventually(node, [&] { return !(heard = manager.heard()).empty(); }));
     EXPECT_EQ(heard, std::vector<std::string>{"STATUS=1 of 1 links up, 0 of 0 ports up"});
 
-    // The status says what it does now, however links end.
+    // The status describes the current activity, independently of the links.
     node.begin_to_leave();
     node.links_[0].state = "stopped";
     EXPECT_EQ(manager.heard(), std::vector<std::string>{"STOPPING=1\nSTATUS=leaving every group"});
@@ -186,7 +187,7 @@ TEST(Service, FeedsTheWatchdogOnlyWhileWorkersLoop) {
     for (auto& n : node.worker_loops_) ++n;
     EXPECT_TRUE(eventually(node, fed)) << i;
   }
-  // Worker 1 hangs: asked again and again, nothing is said.
+  // Worker 1 hangs: the node queries the loops repeatedly, and does not feed the watchdog.
   ++node.worker_loops_[0];
   node.loops_asked_ = 0;
   EXPECT_TRUE(eventually(node, [&] { return node.loops_asked_ >= 20; }));

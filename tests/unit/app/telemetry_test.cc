@@ -67,7 +67,7 @@ TEST(TelemetryAnswer, EveryEndpoint) {
   EXPECT_EQ(telemetry_answer(node, "/ipoib/bogus", ""), nullptr);
 }
 
-// The sections of the configuration, each by its name; those that repeat in pieces.
+// Sections of the configuration are available by name, and repeated ones in pieces.
 TEST(TelemetryAnswer, Configuration) {
   FakeNode node;
   const Json names = telemetry_answer(node, "/ipoib/config", "");
@@ -77,7 +77,7 @@ TEST(TelemetryAnswer, Configuration) {
   EXPECT_EQ(telemetry_answer(node, "/ipoib/config", "nix"), nullptr);
 }
 
-// Long lists come in pieces that telemetry can carry, and all of it comes.
+// Long lists come in pieces of a size that telemetry can carry, and are complete.
 TEST(TelemetryAnswer, LongListsComeInPieces) {
   FakeNode node;
   fill(node);
@@ -99,12 +99,12 @@ TEST(TelemetryAnswer, LongListsComeInPieces) {
 }
 
 TEST(RunOnManagement, GivesUpWhenNobodyAnswers) {
-  FakeNode node;  // Does not run.
+  FakeNode node;  // This node does not run.
   const auto run = run_on_management(node, std::chrono::milliseconds(1));
   EXPECT_EQ(run([] { return Json{1}; }), nullptr);
 }
 
-// Over DPDK's own socket: what a collector sees.
+// A collector's view, over DPDK's own socket.
 class TelemetrySocket : public testing::Test {
  protected:
   void SetUp() override {
@@ -127,7 +127,7 @@ class TelemetrySocket : public testing::Test {
     const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
     EXPECT_EQ(connect(fd, generic, sizeof address), 0);
     std::vector<char> bytes(1 << 16);
-    recv(fd, bytes.data(), bytes.size(), 0);  // Its greeting.
+    recv(fd, bytes.data(), bytes.size(), 0);  // Greeting
     send(fd, command.data(), command.size(), 0);
     const auto n = recv(fd, bytes.data(), bytes.size(), 0);
     close(fd);
@@ -166,7 +166,7 @@ TEST_F(TelemetrySocket, ObjectsThatAreNotThereAreNull) {
   EXPECT_EQ(ask("/ipoib/link"), R"({"/ipoib/link":null})");
 }
 
-// Telemetry carries whole numbers only.
+// Telemetry carries only whole numbers.
 TEST_F(TelemetrySocket, FractionsAreRounded) {
   node.workers_[0].busy_cycles = 1996;
   node.workers_[0].rx_packets = 10;
