@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Keys of queue pairs and the port's table of P_Keys, which management changes while workers send
-// and receive: each packet is delivered with keys that were valid, or is under one counter.
+// Management changes the keys of queue pairs and the port's P_Key table while workers send and
+// receive. Each packet is delivered with keys that were valid, or counted once.
 #include <rte_rcu_qsbr.h>
 
 #include <algorithm>
@@ -22,10 +22,10 @@ constexpr std::uint32_t kLoops = 2'000;
 constexpr std::uint32_t kOtherQkey = kQkey + 1, kNoQkey = kQkey + 2;
 constexpr std::uint16_t kFull = wire::kDefaultPkey, kLimited = 0x7fff, kNoPkey = 0x8002;
 
-/// What the port and its queue pair have, by turns.
+/// Keys of the port and its queue pair, one set after the other.
 struct Keys {
   std::uint32_t qkey;
-  std::uint16_t pkey;  ///< The only one of the port's table.
+  std::uint16_t pkey;  ///< The only entry of the port's table.
 };
 constexpr std::array<Keys, 6> kStates{{{kQkey, kFull},
                                        {kOtherQkey, kFull},
@@ -34,7 +34,8 @@ constexpr std::array<Keys, 6> kStates{{{kQkey, kFull},
                                        {kQkey, kNoPkey},
                                        {kOtherQkey, kNoPkey}}};
 
-/// Where a packet ends that came with `packet` to a queue pair of the partition kFull.
+/// Returns the drop reason of a packet with the keys `packet` to a queue pair of the partition
+/// kFull, or kCount if it is delivered.
 Drop end_of(const Keys& packet, const Keys& port) {
   if (port.pkey == kNoPkey || !wire::pkeys_match(packet.pkey, port.pkey)) return Drop::kIbPkey;
   return packet.qkey == port.qkey ? Drop::kCount : Drop::kIbQkey;
@@ -90,7 +91,7 @@ class KeysUnderTraffic : public SoftHcaTest {
         }
   }
 
-  /// Puts every sample on the cable, and receives: how often each was delivered.
+  /// Puts every sample on the cable and polls. Returns the number of deliveries of each.
   std::vector<unsigned> receive_samples() {
     for (const Sample& sample : samples_) put_on_cable(0, sample.frame);
     node_.poll();
@@ -114,7 +115,7 @@ class KeysUnderTraffic : public SoftHcaTest {
   std::vector<Sample> samples_;
 };
 
-// Nothing but the product orders what the two threads do, so that the sanitizer sees what it lacks.
+// Only the product orders the two threads, so that the sanitizer sees any missing order.
 TEST_F(KeysUnderTraffic, M05_ReceivedPacketsAreDeliveredWithKeysOfTheirTimeOrCounted) {
   make_samples();
   std::uint64_t put = 0;
@@ -139,8 +140,9 @@ TEST_F(KeysUnderTraffic, M05_ReceivedPacketsAreDeliveredWithKeysOfTheirTimeOrCou
   EXPECT_EQ(node_.all_drops(), lost(node_, Drop::kIbPkey) + lost(node_, Drop::kIbQkey));
 }
 
-// A number that is odd during a change tells which bursts saw the same keys from their beginning to
-// their end: of these every packet ends where the keys say. Its order may hide a race.
+// A counter that is odd during a change identifies the bursts that saw the same keys from beginning
+// to end. In these bursts, the keys decide the end of every packet. The order of the counter may
+// hide a race.
 TEST_F(KeysUnderTraffic, M05_BurstBetweenChangesIsJudgedByTheKeysOfThatMoment) {
   make_samples();
   set(node_, kStates[0]);
@@ -150,7 +152,8 @@ TEST_F(KeysUnderTraffic, M05_BurstBetweenChangesIsJudgedByTheKeysOfThatMoment) {
     const std::uint64_t before = changes.fetch_add(0, std::memory_order_acq_rel);
     const std::uint64_t pkey = lost(node_, Drop::kIbPkey), qkey = lost(node_, Drop::kIbQkey);
     const auto got = receive_samples();
-    // Written, not only read: what is ordered behind it in another thread was not seen above.
+    // A read-modify-write instead of a load: the burst above cannot have seen changes that the other
+    // thread orders behind it.
     const std::uint64_t after = changes.fetch_add(0, std::memory_order_acq_rel);
     if (before != after || before % 2 != 0) return;
     ++exact;
@@ -177,8 +180,9 @@ TEST_F(KeysUnderTraffic, M05_BurstBetweenChangesIsJudgedByTheKeysOfThatMoment) {
   EXPECT_GT(exact, 0U);
 }
 
-// A worker for each end of the cable, whose keys both change. What the cable and the mempool order
-// is in DPDK's libraries, out of the sanitizer's sight: a mutex between the workers says it again.
+// One worker for each end of the cable; the keys of both ends change. DPDK's libraries order
+// accesses through the cable and the mempool, which the sanitizer does not see. A mutex between the
+// workers repeats this order.
 TEST_F(KeysUnderTraffic, M05_SentPacketsAreDeliveredOrCountedAtOneEnd) {
   const fabric::AhIndex ah = ah_to(node_, kLid[1]);
   std::mutex cable;
@@ -186,7 +190,7 @@ TEST_F(KeysUnderTraffic, M05_SentPacketsAreDeliveredOrCountedAtOneEnd) {
   std::atomic<std::uint64_t> delivered{0};
   const auto send = [&] {
     const std::lock_guard<std::mutex> lock{cable};
-    if (mbufs_in_use() > Bench::kMbufs / 2) return;  // the other one is to catch up
+    if (mbufs_in_use() > Bench::kMbufs / 2) return;  // The other worker must catch up.
     std::array<rte_mbuf*, 8> pkts;
     for (rte_mbuf*& m : pkts) m = packet(counting(100), ah, peer_.queue->qpn());
     const std::uint16_t nb_sent = node_.queue->tx_burst(pkts.data(), pkts.size());
@@ -213,7 +217,7 @@ TEST_F(KeysUnderTraffic, M05_SentPacketsAreDeliveredOrCountedAtOneEnd) {
   }
   sender.join();
   receiver.join();
-  for (int i = 0; i < 16; ++i) receive();  // what is on the cable yet
+  for (int i = 0; i < 16; ++i) receive();  // Frames that are still on the cable.
   EXPECT_GT(delivered, 0U);
   EXPECT_EQ(node_.all_drops(), lost(node_, Drop::kIbPkey));
   EXPECT_EQ(peer_.all_drops(), lost(peer_, Drop::kIbPkey) + lost(peer_, Drop::kIbQkey));

@@ -30,8 +30,8 @@ class TablesUnderTraffic : public World {
     loop();
   }
 
-  /// Four packets a loop, IPv4 and IPv6, of which none may be lost without a count. The worker's
-  /// thread plays the wires too, and whoever takes what goes up.
+  /// One loop has four packets, IPv4 and IPv6. None may be lost without a count. The worker's
+  /// thread also plays the wires and the receiver of punted packets.
   void forward() {
     for (const auto* dst : {"172.16.0.9", "172.16.0.200"})
       receive(kEth0, to_eth0(Ip4{.dst = dst}.bytes()));
@@ -42,11 +42,12 @@ class TablesUnderTraffic : public World {
     links[0].tx_bursts.clear();
     worker().iterate();
     sent_ += sent_by_link(kIb0).size();
-    // A packet whose loss is counted already goes up all the same, for its sender to be told.
+    // A packet that is already counted as lost may still be punted, to send an ICMP error to its
+    // sender.
     for (const Punted& one : punted()) waiting_ += one.message.kind != msg::Up::Kind::kIcmpError;
   }
 
-  /// Changes tables beside the worker until its loops are done.
+  /// Changes tables in parallel to the worker until its loops are done.
   template <class Change>
   void run(Change change) {
     ::ipoib::test::WorkerThread worker{rcu, kLoops, [this] { forward(); }};
@@ -62,7 +63,7 @@ class TablesUnderTraffic : public World {
     EXPECT_EQ(sent_ + waiting_ + all_drops(), received_);
   }
 
-  /// Waits while the ring is full, and somebody empties it.
+  /// Waits while the ring is full and the worker still empties it.
   void tell(const msg::Down& message) {
     msg::Down copy = message;
     while (rte_ring_sp_enqueue_elem(down[0], &copy, sizeof(copy)) != 0 && !worker_->is_over())
@@ -71,7 +72,7 @@ class TablesUnderTraffic : public World {
 
   static constexpr table::NextHop kLives{table::NextHopKind::kGateway, 0, kIb0, kGateway};
   std::uint64_t received_ = 0, sent_ = 0, waiting_ = 0;
-  const ::ipoib::test::WorkerThread* worker_ = nullptr;  ///< While run() lasts.
+  const ::ipoib::test::WorkerThread* worker_ = nullptr;  ///< Set while run() lasts.
 };
 
 TEST_F(TablesUnderTraffic, NextHopsChange) {
@@ -81,14 +82,14 @@ TEST_F(TablesUnderTraffic, NextHopsChange) {
   });
 }
 
-// Longer prefixes come and go: groups of the IPv4 table are used again, copies of the IPv6 table
-// are swapped.
+// Longer prefixes are added and removed: groups of the IPv4 table are used again, and copies of the
+// IPv6 table are swapped.
 TEST_F(TablesUnderTraffic, PrefixesComeAndGo) {
   const auto longer = *wire::parse_prefix("172.16.0.128/25");
   const auto longer6 = *wire::parse_prefix("fd00:77:8000::/33");
   run([&](std::uint32_t i) {
     if (i % 2 == 0) {
-      static_cast<void>(prefixes->add(longer, kOther));  // may have to wait for its group
+      static_cast<void>(prefixes->add(longer, kOther));  // This may have to wait for its group.
       EXPECT_TRUE(prefixes6->add(longer6, kOther));
     } else {
       static_cast<void>(prefixes->remove(longer));
@@ -97,7 +98,7 @@ TEST_F(TablesUnderTraffic, PrefixesComeAndGo) {
   });
 }
 
-// The neighbour that every route leads to is removed and comes back under the same number.
+// The neighbour of every route is removed and returns with the same number.
 TEST_F(TablesUnderTraffic, NeighboursComeAndGo) {
   run([&](std::uint32_t i) {
     msg::Down message{};
@@ -108,7 +109,7 @@ TEST_F(TablesUnderTraffic, NeighboursComeAndGo) {
   });
 }
 
-// Deliveries of multicast, which the worker keeps in a table of its own.
+// Multicast deliveries, which the worker keeps in its own table.
 TEST_F(TablesUnderTraffic, DeliveriesComeAndGo) {
   run([&](std::uint32_t i) {
     msg::Down message{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A thread that loops as a worker does: registered in an RCU variable, and of a bounded number of
-// loops, while the test plays the management lcore beside it.
+// A thread that loops like a worker: registered in an RCU variable, for a bounded number of loops.
+// The test plays the management lcore meanwhile.
 #pragma once
 
 #include <rte_rcu_qsbr.h>
@@ -14,8 +14,8 @@ namespace ipoib::test {
 
 class WorkerThread {
  public:
-  /// Runs `loop` that many times, and on until told of a change, as the other thread may not have
-  /// got a CPU before; `rcu` has room for a thread of that number.
+  /// Runs `loop` at least `loops` times and until a change is reported, because the other thread
+  /// may not have had a CPU before. `rcu` has room for a thread of that number.
   template <class Loop>
   WorkerThread(rte_rcu_qsbr* rcu, std::uint32_t loops, Loop loop, unsigned number = 0) {
     rte_rcu_qsbr_thread_register(rcu, number);
@@ -33,9 +33,9 @@ class WorkerThread {
   WorkerThread(const WorkerThread&) = delete;
   WorkerThread& operator=(const WorkerThread&) = delete;
 
-  /// Something was changed beside the loops.
+  /// Reports a change that was made in parallel to the loops.
   void tell_of_change() { changed_.store(true, std::memory_order_relaxed); }
-  /// Its loops are done.
+  /// True if the loops are done.
   [[nodiscard]] bool is_over() const { return over_.load(std::memory_order_acquire); }
   void join() {
     if (thread_.joinable()) thread_.join();
