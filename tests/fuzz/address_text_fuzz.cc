@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Addresses as people write them: what parses is written in one form, which parses to the same.
+// Addresses as text: an address that parses is written in one form, which parses to the same
+// address.
 #include <string>
 #include <string_view>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ARP of both kinds of link: what parses can be made again, octet for octet.
+// ARP on both kinds of link: a message that parses is built again with the same octets.
 #include <algorithm>
 
 #include "lib/wire/ipoib.h"

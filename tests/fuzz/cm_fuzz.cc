@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CM MADs, each behind an octet that says what else happens: whether its IDs are put right so that
-// it is about a connection, what the consumers do, whether time passes. Whatever comes, state is
-// bounded, every handle is released once, and nothing is left in the end.
+// CM MADs, each after one octet of options: corrected IDs, so that the MAD belongs to a connection;
+// actions of the consumers; passing time. For every input, state is bounded, every handle is
+// released once, and nothing is left at the end.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -22,8 +22,8 @@ constexpr std::size_t kMostHalfOpen = 4;
 constexpr std::uint64_t kService = wire::ipoib_service_id(wire::ServiceIdForm::kIetf, 0x49);
 
 struct Does {
-  static constexpr unsigned kIds = 1;     ///< IDs of a connection there is.
-  static constexpr unsigned kHeader = 2;  ///< A readable header.
+  static constexpr unsigned kIds = 1;     ///< The IDs are those of an existing connection.
+  static constexpr unsigned kHeader = 2;  ///< The header is readable.
   static constexpr unsigned kAccept = 4, kReject = 8, kTime = 16, kDisconnect = 32, kConnect = 64,
                             kTraffic = 128;
 };
@@ -83,7 +83,7 @@ void read_alone(std::span<const std::byte> octets) {
   round_trip<wire::CmApr>(mad);
 }
 
-/// The MAD as the octet before it wants it.
+/// Changes the MAD as its octet of options says.
 void put_right(fabric::MadBytes& bytes, unsigned does, const cm::Manager& manager) {
   if ((does & Does::kHeader) != 0) {
     bytes[0] = std::byte{wire::kMadBaseVersion};
@@ -99,7 +99,7 @@ void put_right(fabric::MadBytes& bytes, unsigned does, const cm::Manager& manage
   const auto nth = std::to_integer<std::size_t>(bytes[15]) % all.size();
   const cm::Connection& c = std::next(all.begin(), static_cast<std::ptrdiff_t>(nth))->second;
   std::span<std::byte> message = std::span{bytes}.subspan(sizeof(wire::MadHdr));
-  if (bytes[17] == std::byte{0x10}) {  // A REQ names its own ID, service, CA and queue pair.
+  if (bytes[17] == std::byte{0x10}) {  // A REQ names its own ID, service, CA and QP.
     require(write(message, 8, wire::Be64{kService}));
     if ((bytes[14] & std::byte{1}) != std::byte{0}) {
       require(write(message, 0, wire::Be32{c.remote_id}));
@@ -145,7 +145,7 @@ void live(std::span<const std::byte> octets) {
     put_right(mad.bytes, consumer.does, manager);
     const std::size_t before = sent;
     manager.on_mad(mad, now);
-    require(sent <= before + 4);  // DREQs to two stale connections, a REJ; the consumer's answer.
+    require(sent <= before + 4);  // 2 DREQs to stale connections, a REJ, an answer.
     require(manager.half_open() <= kMostHalfOpen && manager.size() <= 16);
     if (!consumer.closed.empty()) {
       const cm::Handle first = consumer.closed.begin()->first;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The configuration file: any text, and after a zero octet any path and value of an override. What
-// is accepted must print as a file that is accepted and prints the same; what is not must be told
-// in whole lines.
+// The configuration file: any text, followed by the path and value of an override after a zero
+// octet each. An accepted file prints as a file that is accepted and prints the same. The errors of
+// a refused one are whole lines.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// Up to the next zero octet, which is taken too.
+/// Removes and returns the octets before the next zero octet, which is removed too.
 std::string_view next_part(std::string_view& rest) {
   const auto zero = rest.find('\0');
   const auto part = rest.substr(0, zero);

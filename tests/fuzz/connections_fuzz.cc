@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The policy of connected mode and its communication manager between an honest peer and one whose
-// every message may be changed, repeated or made up, field by field. Whatever comes: the honest
-// peer's connection stands, state is bounded, and in the end every queue pair is given back.
-//
-// Input: steps of one octet each, with arguments behind it; see Step.
+// The policy of connected mode and its communication manager, with an honest peer and a dishonest
+// one. Every message of the latter may be changed, repeated or invented, field by field. For every
+// input, the honest peer's connection stays, state is bounded, and every queue pair is returned at
+// the end.
+// Input: one octet of options, then steps of one octet each with their arguments; see Step.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -18,19 +18,19 @@ namespace {
 using test::require;
 
 constexpr std::size_t kMostConnections = 6;
-/// The port, its honest peer, and the other one; LIDs.
+/// LIDs of the port, of its honest peer and of the dishonest one.
 constexpr std::uint16_t kPort = 1, kHonest = 2, kOther = 3;
 
-/// Low 3 bits of a step's octet.
+/// The low 3 bits of a step's octet.
 enum class Step : unsigned {
-  kTime,     ///< Passes: power of two, ms.
-  kChange,   ///< Of the next message from or to the other one: offset, octet to add.
-  kWord,     ///< The same, with a number that means something: offset, which, its octets.
-  kAgain,    ///< A message that was sent, once more: which.
-  kTalk,     ///< Who of the two sends packets to whom.
-  kFlood,    ///< Requests, like the last one but for ID, queue pair and port: how many.
-  kEvent,    ///< News of the port's queue pairs: which, what.
-  kRestart,  ///< Of the other one, or its link; the port's operator closes a connection.
+  kTime,     ///< Time passes: power of two, ms.
+  kChange,   ///< Changes the next message from or to the dishonest peer: offset, octet to add.
+  kWord,     ///< Writes a meaningful number into that message: offset, number, length.
+  kAgain,    ///< Sends a former message again: index.
+  kTalk,     ///< Starts or stops packets in both directions.
+  kFlood,    ///< Requests like the last one with other IDs, QPNs and ports: count.
+  kEvent,    ///< An event of the port's queue pairs: row, kind.
+  kRestart,  ///< The dishonest peer or its link restarts, or an operator closes.
 };
 
 class Harness {
@@ -102,7 +102,8 @@ class Harness {
   }
   void send(const Message& m) { world_.send(m.from, {.lid = m.to}, wire::bytes_of(m.mad)); }
 
-  /// Numbers that are somebody's: in their place they are a lie. Written, not added.
+  /// Numbers that belong to an object of this node or a peer. In another place they are wrong. They
+  /// replace a field, instead of being added to it.
   [[nodiscard]] std::uint64_t meaning(unsigned which) {
     const auto& all = port().manager->connections().all();
     const auto nth = all.begin();
@@ -145,12 +146,12 @@ class Harness {
     }
   }
 
-  /// The next message has this number in this place: what is added makes it so.
+  /// Puts such a number into the next message, by an addition to the octets there.
   void lie() {
     const unsigned at = octet();
     std::uint64_t value = meaning(octet());
     const std::size_t len = std::array<std::size_t, 4>{3, 4, 8, 2}[octet() & 3];
-    // As the last message of its kind was; a field that changes with each is off.
+    // Computed from the last kept message; wrong for a field that changes with each message.
     Edit e{at, {}, len};
     for (std::size_t i = len; i-- > 0; value >>= 8) {
       const auto was = kept_.empty()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every fuzz target needs.
+// Declarations for all fuzz targets.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <span>
 
-/// Called with one input at a time; returns 0.
+/// Called with one input at a time. Returns 0.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace ipoib::test {
 
-/// A property that must hold for every input: libFuzzer keeps the input for which it does not.
+/// Aborts if the property does not hold. libFuzzer keeps the input.
 inline void require(bool holds) {
   if (!holds) std::abort();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Headers of whole packets: what parses lies inside the octets, and says the same after being built
-// and parsed again.
+// Headers of whole packets: a parsed packet lies inside of the octets, and parses to the same after
+// being built again.
 #include <algorithm>
 #include <array>
 
@@ -34,7 +34,7 @@ UdSpec spec_of(const UdFrame& ud, std::span<const std::byte> packet) {
 
 void check_rebuilt(const UdFrame& ud, std::span<const std::byte> packet) {
   const auto payload = packet.subspan(ud.payload, ud.payload_len);
-  if (ud.payload_len > kMaxPayload) return;  // the QP's MTU is not the parser's business
+  if (ud.payload_len > kMaxPayload) return;  // The parser does not check the MTU.
   std::array<std::byte, kMaxUdPacketLen> out;
   const std::size_t len = build_ud_packet(spec_of(ud, packet), payload, out);
   require(len == packet.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The checksum kernels agree on whatever is long enough to have headers.
+// The checksum kernels agree on every input that has room for headers.
 #include <array>
 
 #include "lib/wire/iba.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An input as a program: steps of one octet each, with arguments behind it.
+// Reads an input as a program: steps of one octet each, followed by their arguments.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace ipoib::test {
 
-/// Reads an input from the front. Behind its end everything is 0.
+/// Reads an input from the front. Octets after its end are 0.
 class Input {
  public:
   explicit Input(std::span<const std::byte> octets) : rest_{octets} {}
@@ -21,18 +21,18 @@ class Input {
     rest_ = rest_.subspan(1);
     return value;
   }
-  /// Of up to 4 octets, the most significant first.
+  /// Reads a number of up to 4 octets, most significant first.
   std::uint32_t number(unsigned octets) {
     std::uint32_t value = 0;
     while (octets-- > 0) value = value << 8 | octet();
     return value;
   }
-  /// One of a few; reads an octet.
+  /// Reads an octet and returns one of the choices.
   template <class T, std::size_t kN>
   const T& one_of(const T (&choices)[kN]) {
     return choices[octet() % kN];
   }
-  /// The next `n` octets, or what is left.
+  /// The next `n` octets, or all remaining ones if there are fewer.
   std::span<const std::byte> take(std::size_t n) {
     const auto taken = rest_.first(std::min(n, rest_.size()));
     rest_ = rest_.subspan(taken.size());

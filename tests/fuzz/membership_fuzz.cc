@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IGMP and MLD from the IP header on: what parses is bounded by the octets, and made again it says
-// the same.
+// IGMP and MLD from the IP header on: a parsed message is bounded by the octets, and parses to the
+// same after being built again.
 #include "lib/wire/igmp.h"
 #include "lib/wire/mld.h"
 #include "tests/fuzz/fuzz.h"
@@ -10,7 +10,7 @@ namespace {
 using namespace ipoib::wire;
 using ipoib::test::require;
 
-/// Makes a packet of the message again; empty where the octets cannot say it in fewer packets.
+/// Parses the octets, and the packet that is built from the message again.
 template <auto kParse, class Make>
 void check(std::span<const std::byte> octets, std::size_t address, Make make) {
   const auto parsed = kParse(octets);

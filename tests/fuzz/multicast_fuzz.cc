@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The multicast router under any IGMP and MLD messages, packets of any source, routes, interfaces
-// that come and go, and time: groups, sources and deliveries are bounded, deliveries make no loop
-// and are just those that the table shows, what no host asks for any more goes in time, and at the
-// end nothing is left with the workers.
-//
-// Input: steps of one octet each, with arguments behind it; see Step.
+// The multicast router under any IGMP and MLD messages, packets from any source, routes, interfaces
+// that come and go, and time. Groups, sources and deliveries are bounded. Deliveries make no loop
+// and equal the table. Groups without hosts disappear in time. At the end, workers have no
+// deliveries left.
+// Input: steps of one octet each, followed by their arguments; see Step.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -29,27 +28,30 @@ using wire::IpAddr;
 constexpr InterfaceId kInterfaces = 3;
 constexpr std::size_t kMostGroups = 6, kMostSources = 4, kMostEntries = 24, kMostSeen = 6,
                       kMostRoutes = 4;
-/// A message leads to no more queries than this.
+/// Upper limit of the queries that one message causes.
 constexpr std::size_t kMostSent = 64;
-/// Timers that run out within a step of time, which is ten minutes at most.
+/// Upper limit of the timers that expire within one step of time, which is ten minutes at most.
 constexpr unsigned kMostTurns = 50'000;
 
-/// Low 4 bits of a step's octet; the others say which interface (bits 4, 5) and family (bit 6).
+/// The low 4 bits of a step's octet. The others are the interface (bits 4, 5), the family (bit 6)
+/// and an option (bit 7).
 enum class Step : unsigned {
-  kReport,     ///< Version, host, number of records; each: type, group, number of sources, they.
-  kQuery,      ///< Version, from, group, response time, S and QRV, QQI, number of sources, they.
-  kRaw,        ///< The next octets as they are: length.
-  kChanged,    ///< The last message with some octets changed and the checksum as it was.
-  kTime,       ///< Passes: power of two, ms.
-  kSeen,       ///< A packet came that no entry was for: group, source.
-  kListen,     ///< This node listens to a group.
-  kUnlisten,   ///< No longer.
-  kLink,       ///< The link is down, or up.
-  kInterface,  ///< The interface is a multicast router's no longer, or again.
-  kAddress,    ///< An address of the interface goes, or comes.
+  /// Version, host, number of records. Each record: type, group, number of sources, sources.
+  kReport,
+  /// Version, from, group, response time, S and QRV, QQI, number of sources, sources.
+  kQuery,
+  kRaw,        ///< The next octets unchanged: length.
+  kChanged,    ///< The last message with changed octets and the same checksum.
+  kTime,       ///< Time passes: power of two, ms.
+  kSeen,       ///< A packet without a table entry: group, source.
+  kListen,     ///< This node joins a group.
+  kUnlisten,   ///< This node leaves a group.
+  kLink,       ///< The link goes down or up.
+  kInterface,  ///< The interface stops or starts multicast routing.
+  kAddress,    ///< An address of the interface disappears or becomes ready.
   kAddRoute,   ///< A static multicast route: groups, length, source, outgoing interfaces.
-  kDelRoute,   ///< One is removed: which.
-  kStray,      ///< A packet comes by another interface than the one that leads to its source.
+  kDelRoute,   ///< Removes a static route: index.
+  kStray,      ///< Checks packets that arrive by a wrong interface: source.
   kAgain,      ///< The last message again.
   kForget,     ///< A long time passes.
 };
@@ -76,7 +78,7 @@ const std::vector<IpAddr>& hosts() {
   return list;
 }
 
-/// What workers have.
+/// The deliveries that workers have.
 class Deliveries final : public DeliverySink {
  public:
   using Key = std::tuple<InterfaceId, IpAddr, IpAddr>;
@@ -91,7 +93,7 @@ class Deliveries final : public DeliverySink {
 
 class Sender final : public MulticastSender {
  public:
-  /// Nothing but sound queries to groups.
+  /// Expects valid queries to groups, and nothing else.
   void send(InterfaceId iface, std::vector<std::byte> packet) override {
     require(iface < kInterfaces && !packet.empty());
     const bool v4 = std::to_integer<unsigned>(packet[0]) >> 4 == 4;
@@ -191,7 +193,7 @@ class Harness {
     }
   }
 
-  /// It goes only where a static route from that interface sends it.
+  /// Such a packet leaves only by static routes from that interface.
   void stray(InterfaceId iface, const IpAddr& source) const {
     for (const IpAddr& g : groups()) {
       auto found = deliveries_.entries.find({iface, g, source});
@@ -218,7 +220,7 @@ class Harness {
       record.sources = sources(in);
       r.records.push_back(std::move(record));
     }
-    // The older versions have one record without sources.
+    // Older versions have one record without sources.
     if (r.version != wire::MembershipVersion::kV3) {
       r.records.resize(1);
       r.records[0].sources.clear();
@@ -323,7 +325,7 @@ class Harness {
     require(told->second.from_reverse_path == d.from_reverse_path);
     require((d.out >> d.in & 1) == 0);
     if (d.out != 0) require(wire::is_multicast(d.addr) && !wire::is_link_scope_group(d.addr));
-    // What hosts want comes from the way back to the source only.
+    // Hosts receive only from the interface towards the source.
     require((d.from_reverse_path & ~d.out) == 0);
     if (row.learned && !row.from_static) require(d.from_reverse_path == d.out);
     require(d.local == listens_.contains({d.in, d.addr}));
@@ -336,7 +338,7 @@ class Harness {
     }
   }
 
-  /// Hosts that fall silent are remembered for the membership interval, 260 s.
+  /// The router forgets silent hosts after the membership interval, 260 s.
   void expect_members_forgotten() {
     pass(261s);
     for (InterfaceId i = 0; i < kInterfaces; ++i)
@@ -349,7 +351,7 @@ class Harness {
     for (const auto& [key, n] : listens_)
       for (unsigned i = 0; i < n; ++i) router_.table().unlisten(key.first, key.second, now_);
     for (InterfaceId i = 0; i < kInterfaces; ++i) router_.remove_interface(i, now_);
-    pass(211s);  // packets seen are forgotten
+    pass(211s);  // Records of seen packets expire.
   }
 
   TimePoint now_{std::chrono::hours(1)};
@@ -359,7 +361,7 @@ class Harness {
   std::map<std::pair<InterfaceId, IpAddr>, unsigned> listens_;
   MulticastRouter router_;
   std::vector<std::byte> last_;
-  bool foreign_queries_ = false;  ///< Another router's, which may ask for longer times.
+  bool foreign_queries_ = false;  ///< Another router may ask for longer times.
 };
 
 }  // namespace

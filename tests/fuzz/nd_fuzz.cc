@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Neighbour discovery of both kinds of link: what parses can be made again and then says the same.
-// The checksum is mended first, or nothing behind it would ever be reached.
+// Neighbour discovery on both kinds of link: a message that parses is built again and parses to the
+// same. The octets are parsed as they are, and again with a correct length and checksum; otherwise
+// the parser would stop at the checksum.
 #include <cstring>
 #include <vector>
 

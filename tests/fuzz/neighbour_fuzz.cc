@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Neighbours of an Ethernet port under any sequence of ARP and neighbour discovery messages,
-// packets that want them, commands and time. Who is established stays where he is unless a message
-// that names him says otherwise, and then moves once a second at most; static neighbours never
-// move; the table is bounded; packets wait for a bounded time and all come back.
-//
-// Input: one octet of options, then steps of one octet each, with arguments behind it; see Step.
+// packets to neighbours, commands and time. An established neighbour keeps its MAC unless a message
+// that names it contradicts, and then changes it at most once a second. Static neighbours never
+// change. The table is bounded. Packets wait for a bounded time, and all are returned.
+// Input: one octet of options, then steps of one octet each with their arguments; see Step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,29 +29,29 @@ constexpr std::size_t kMostEntries = 8;
 constexpr std::size_t kMostHeld = 6;
 constexpr std::size_t kMostHeldByOne = 2;
 constexpr Duration kMaxHeldAge = 3s;
-/// No message and no command makes a port send more than this.
+/// Upper limit of the frames that one message or command causes.
 constexpr std::size_t kMostFrames = 64;
-/// Timers that run out within one step of time, which is 33 seconds at most.
+/// Upper limit of the timers that expire within one step of time, which is 33 seconds at most.
 constexpr unsigned kMostTurns = 10'000;
 
-/// Low 4 bits of a step's octet.
+/// The low 4 bits of a step's octet.
 enum class Step : unsigned {
   kArp,         ///< Operation, sender's MAC, sender, target.
-  kArpOctets,   ///< A record of the next octets as they are: length.
+  kArpOctets,   ///< An ARP record of the next octets unchanged: length.
   kSolicit,     ///< Neighbour solicitation: source, destination, target, MAC.
-  kAdvertise,   ///< Neighbour advertisement: the same.
+  kAdvertise,   ///< Neighbour advertisement: as for a solicitation.
   kRouter,      ///< Router solicitation or advertisement.
   kRedirect,    ///< Source, destination, target.
-  kNdOctets,    ///< An ICMPv6 message of the next octets: source, destination, length.
+  kNdOctets,    ///< An ICMPv6 message with the next octets: source, destination, length.
   kWant,        ///< A packet for a neighbour.
-  kUse,         ///< Packets leave for a neighbour that workers know.
-  kTime,        ///< Passes: power of two, ms.
+  kUse,         ///< Packets leave to a neighbour that workers know.
+  kTime,        ///< Time passes: power of two, ms.
   kStatic,      ///< A static neighbour: address, MAC.
-  kRemove,      ///< The operator removes one, or all that are learned.
-  kGateway,     ///< A route begins or ceases to go through a neighbour.
-  kCarrier,     ///< Lost, or back.
-  kRepeat,      ///< The last message again.
-  kRedirectBy,  ///< The node tells a sender of a better hop.
+  kRemove,      ///< An operator removes one, or all learned ones.
+  kGateway,     ///< A route starts or stops using a neighbour as its gateway.
+  kCarrier,     ///< The carrier is lost or returns.
+  kRepeat,      ///< Repeats the last message.
+  kRedirectBy,  ///< The node sends a redirect to a better hop.
 };
 
 const std::vector<wire::IpAddr>& addresses() {
@@ -71,7 +70,7 @@ const std::vector<wire::IpAddr>& addresses() {
   return list;
 }
 
-/// None, the broadcast address, a group's, or one of a few hosts.
+/// A zero address, the broadcast address, a group address, or one of a few hosts.
 wire::MacAddr mac(unsigned n) {
   wire::MacAddr out{};
   n %= 16;
@@ -222,7 +221,7 @@ class Harness {
     if ((option & 1) != 0) m.target_hw = mac(in.octet());
     hear_nd(wire::build_nd(m));
   }
-  /// Its length is right, and its checksum is made right unless the option says no.
+  /// The length is right. The checksum is right too, unless the option is set.
   void nd_octets(Input& in, unsigned option) {
     Message m;
     m.src = address(in);
@@ -334,13 +333,13 @@ class Harness {
     for (const auto& [addr, n] : gateways_) require(sink_.index_of(addr).has_value());
     for (const auto& [addr, hw] : before_) check_stays(addr, hw, after);
   }
-  /// Somebody who was established before this step.
+  /// A neighbour that was established before this step.
   void check_stays(const wire::IpAddr& addr, const wire::MacAddr& hw, const Established& after) {
     const auto it = after.find(addr);
     if (it == after.end()) {
       moved_.erase(addr);
       if (changes_anything_) return;
-      // Only to make room, and not while in use.
+      // It is only evicted to make room, and not while it is in use.
       require(port_.counters().neighbours.evicted > evicted_);
       const auto last = touched_.find(addr);
       require(last == touched_.end() || now_ - last->second >= 2s);
@@ -363,10 +362,10 @@ class Harness {
   std::map<wire::IpAddr, TimePoint> touched_, moved_;
   std::vector<std::byte> last_;
   bool last_is_arp_ = false;
-  // Of the step in progress.
+  // State of the step in progress:
   Established before_;
   std::uint64_t evicted_ = 0;
-  std::set<wire::IpAddr> named_;  ///< By the message.
+  std::set<wire::IpAddr> named_;  ///< Addresses that the message names.
   bool changes_anything_ = false;
 };
 
@@ -374,7 +373,7 @@ class Harness {
 }  // namespace ipoib::link
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  GTEST_FLAG_SET(break_on_failure, true);  // what the fakes find ends the program too
+  GTEST_FLAG_SET(break_on_failure, true);  // Failures of the fakes end the program too.
   ipoib::set_log_level(ipoib::LogArea::kLink, std::nullopt);
   ipoib::test::Input in{ipoib::test::input(data, size)};
   const unsigned options = in.octet();

@@ -9,7 +9,7 @@ import sys
 
 (ETHERNET, IP, DATAGRAM, MAD, AGAIN, TIME, DEADLINE, CABLE, DEVICE, REQUEST, HOSTS, WORKER, TURN,
  HOLD, LINE) = range(15)
-NODE1 = 0x80  # bit of a step
+NODE1 = 0x80  # The bit of a step that selects node 1.
 V6, BY_IB0, BY_IB1, BY_STRANGER, FRAGMENT, EXACT, BURST = 1, 2, 4, 6, 8, 0x10, 0x40
 HOST1, HOST2, IB_A, IB_B, ETH_A, ETH_B, IB1_A, IB1_B = range(8)
 ABSENT1, ABSENT2, IB_ABSENT, IB1_ABSENT, NO_ROUTE, BLACKHOLE, ECMP, ECMP2, DEAD_GATEWAY = range(8, 17)
@@ -106,7 +106,7 @@ SEEDS = {
     "hca_down": FORWARD + [DEVICE, 0x03] + ping(HOST1, HOST2) + [DEVICE, 0x83] + [DEADLINE] * 4,
     "port_pulled": FORWARD + [HOLD, 8] + ping(HOST1, HOST2, BURST) + [WORKER, 0, DEVICE, 0x7f] + WORK
                    + ping(HOST2, HOST1, node=NODE1) + [DEVICE, 0x82] + [DEADLINE] * 4,
-    # Its packets wait in the ring of the worker that owns the HCA.
+    # The packets for the HCA wait in the ring of the worker that owns it.
     "cable_pulled": FORWARD + [HOLD, 8] + ping(HOST1, HOST2, BURST) + [WORKER, 0, DEVICE, 0x7e] + WORK
                     + ping(HOST1, HOST2) + [DEVICE, 0x83] + [DEADLINE] * 4,
     "all_pulled": FORWARD + [DEVICE, 0x7e, DEVICE | NODE1, 0x7f] + ping(HOST2, HOST1, node=NODE1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Answers of a port's own agent and of its subnet manager, each to a question that was asked: what
-// the port is then taken for can be used, and every change of it was an event.
+// Answers of a port's own agent and of its subnet manager, each to a question that was asked. The
+// resulting attributes are usable, and each change of them causes an event.
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -14,7 +14,7 @@ namespace {
 using namespace ipoib;
 using ipoib::test::require;
 
-/// Octets of an input that make one answer: status, whence, data of the attribute.
+/// Octets of an input for one answer: status, source, data of the attribute.
 constexpr std::size_t kStep = 2 + sizeof(wire::Smp::data);
 constexpr std::size_t kMostQuestions = 64;
 

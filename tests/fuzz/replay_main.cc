@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs a fuzz target over kept inputs: every file of the folders named, and every shorter beginning
-// of it. Each input is a heap block of its own size, so that AddressSanitizer sees one octet too
-// many.
+// Runs a fuzz target over kept inputs: every file of the named folders, and every shorter prefix of
+// it. Each input is a heap block of its own size, so that AddressSanitizer detects an access one
+// octet behind it.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     for (const auto& entry : std::filesystem::directory_iterator{argv[i]}) {
       std::printf("%s\n", entry.path().filename().c_str());
-      std::fflush(stdout);  // The name of the one that crashes is the last line.
+      std::fflush(stdout);  // After a crash, the last line names the input.
       replay(entry.path());
       ++files;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A sequence of MADs into the embedded administrator, the last one cut short: whatever it is asked,
-// every MAD ends in one counter, groups, members and ports stay consistent, and what is kept and
-// sent for tables and subscriptions stays bounded.
+// A sequence of MADs to the embedded administrator, the last one cut short. For every input, each
+// MAD ends in one counter; groups, members and ports stay consistent; the state and the sends for
+// tables and subscriptions are bounded.
 #include <algorithm>
 #include <chrono>
 
@@ -57,7 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (!octets.empty()) {
     const auto mad = octets.first(std::min(octets.size(), wire::kMadLen));
     octets = octets.subspan(mad.size());
-    // The transaction ID, which the administrator only copies, says who asks and how much later.
+    // The transaction ID, which the administrator only copies, gives the sender and the time since
+    // the last MAD.
     const auto tid = mad.size() > 15 ? std::to_integer<unsigned>(mad[15]) : 3U;
     now += std::chrono::seconds(tid);
     const auto from = static_cast<std::uint16_t>(tid % 8);
@@ -67,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     sa.tick(now, [&sent](const fabric::MadAddress&, auto bytes) -> Status {
       const std::uint8_t method = wire::read<wire::MadHdr>(bytes)->method;
       require(method == 0x92 || method == 0x06);
-      // Every third finds the port full.
+      // Every third send finds the port full.
       return ++sent % 3 == 0 ? Status{fail(Errc::kUnavailable, "full")} : Status{};
     });
     require(sent <= 64 + 2);

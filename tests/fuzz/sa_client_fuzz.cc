@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MADs as the answer to each kind of request a client makes, its transaction put right so that the
-// contents are read: the handler is called once, and never told of octets that are not there. Of a
-// table all segments may be there. Reports are acknowledged each time and told at most once.
+// MADs as the answer to each kind of request of a client, with the right transaction ID, so that
+// the contents are read. The handler is called once, and never with octets that do not exist. All
+// segments of a table may be present. Each report is acknowledged each time, and delivered at most
+// once.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -67,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         },
         now);
     const std::size_t n = size / wire::kMadLen;
-    for (std::size_t i = 0; i < 2 * n; ++i) {  // All of them, and again.
+    for (std::size_t i = 0; i < 2 * n; ++i) {  // All MADs, twice.
       fabric::ReceivedMad mad{{1, 0, 1, wire::kDefaultPkey}, {}};
       std::memcpy(mad.bytes.data(), data + (i % n) * wire::kMadLen, wire::kMadLen);
       if (mad.bytes[3] != std::byte{0x06}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SA MADs and the records in them, at every distance that a sender may claim between records.
+// SA MADs and their records, at every distance between records that a sender may claim.
 #include <algorithm>
 
 #include "lib/wire/mad.h"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whatever octets arrive by an Ethernet port or an IPoIB link: the worker counts, sends or passes
-// up each packet, and every mbuf comes back.
-//
-// Input: one octet of options, one where the first segment ends, then the frame from its Ethernet
-// or IPoIB header on.
+// Any octets arrive by an Ethernet port or an IPoIB link. The worker counts, sends or punts each
+// packet, and every mbuf returns to the pool.
+// Input: one octet of options, one with the end of the first segment, then the frame from its
+// Ethernet or IPoIB header on.
 #include <rte_mempool.h>
 
 #include <algorithm>
@@ -23,16 +22,16 @@ using msg::Up;
 
 /// Bits of the first octet.
 enum Option : unsigned {
-  kLink = 1,           ///< Came by ib0, else by eth0.
-  kByMulticast = 2,    ///< Of a link: by a group's MGID.
-  kOwnMac = 4,         ///< Of a port: the destination is made its own address.
-  kRightChecksum = 8,  ///< That of an IPv4 header is made right.
-  kSegments = 16,      ///< The packet comes in two.
+  kLink = 1,           ///< Arrives by ib0; otherwise by eth0.
+  kByMulticast = 2,    ///< On a link: arrives by a group's MGID.
+  kOwnMac = 4,         ///< On a port: the destination becomes the port's own address.
+  kRightChecksum = 8,  ///< The checksum of an IPv4 header is corrected.
+  kSegments = 16,      ///< The packet has two segments.
   kStopped = 32,       ///< Forwarding is off.
   kPlainHost = 64,     ///< No multicast router.
 };
 
-/// How many ways a packet took. A packet that an ICMP error is wanted for is counted as lost.
+/// Counts of a packet's ways out. A packet for which an ICMP error is wanted counts as lost.
 struct Outcome {
   std::uint64_t lost = 0;
   std::size_t sent = 0;
@@ -55,8 +54,8 @@ class Harness final : public World {
   Outcome collect();
   static Bytes adjusted(unsigned options, Bytes frame);
 
-  std::uint64_t lost_ = 0;  ///< Until now.
-  unsigned available_ = 0;  ///< mbufs, when none is on its way.
+  std::uint64_t lost_ = 0;  ///< Drops until now.
+  unsigned available_ = 0;  ///< Free mbufs while no packet is in progress.
 };
 
 constexpr std::size_t header_len(unsigned options) {
@@ -66,14 +65,14 @@ constexpr std::size_t header_len(unsigned options) {
 Harness::Harness() {
   require(start_eal("fuzz"));
   World::SetUp();
-  configs[0].punt.interval_us = 1;  // all limits renewed with each packet
+  configs[0].punt.interval_us = 1;  // Each packet renews all limits.
   for (InterfaceEntry& entry : entries) entry.copy_to_routers = true;
   start();
   add_neighbours();
   available_ = rte_mempool_avail_count(pool);
 }
 
-/// Every kind of way: valid, failed and unknown neighbours, groups with and without members.
+/// Neighbours of all kinds: valid, failed and unknown ones, and groups with and without members.
 void Harness::add_neighbours() {
   using table::NeighbourState;
   add_route("10.9.0.0/16", {table::NextHopKind::kBlackhole, 0, 0, table::kNoNeighbour});
@@ -103,7 +102,7 @@ void Harness::add_neighbours() {
   loop();
 }
 
-/// The frame with what would take a fuzzer long to find.
+/// Returns the frame with corrections that a fuzzer would need long to find.
 Bytes Harness::adjusted(unsigned options, Bytes frame) {
   const std::size_t at = header_len(options);
   if ((options & kLink) == 0 && (options & kOwnMac) != 0 && frame.size() >= 6) {
@@ -161,7 +160,7 @@ bool may_be_copied(unsigned options, std::span<const std::byte> frame) {
 }
 
 void Harness::run(std::span<const std::byte> input) {
-  constexpr std::size_t kLongest = 1800;  // one mbuf holds it
+  constexpr std::size_t kLongest = 1800;  // Fits in one mbuf.
   if (input.size() < 2 || input.size() > kLongest) return;
   const auto options = std::to_integer<unsigned>(input[0]);
   const Bytes frame = adjusted(options, Bytes(input.begin() + 2, input.end()));
