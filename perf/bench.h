@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What microbenchmarks share: the counters that the report shows.
+// The counters of every microbenchmark, which the report shows.
 #pragma once
 
 #include <rte_cycles.h>
@@ -10,11 +10,11 @@
 
 namespace ipoib::perf {
 
-/// From construction to destruction, around the loop of a benchmark: items, octets, and cycles of
-/// the time-stamp counter per packet.
+/// Surrounds the loop of a benchmark. Its destructor reports items, octets and cycles of the
+/// time-stamp counter per packet since construction.
 class PerPacket {
  public:
-  /// packet_len: octets that count as processed per packet; 0 for none.
+  /// `packet_len`: octets processed per packet. With 0 no octets are reported.
   PerPacket(benchmark::State& state, std::int64_t packets_per_iteration,
             std::int64_t packet_len = 0)
       : state_{state}, per_iteration_{packets_per_iteration}, packet_len_{packet_len} {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// main() of benchmarks that need EAL.
+// main() of the benchmarks that need EAL.
 #include <benchmark/benchmark.h>
 
 #include "lib/fabric/eal_end.h"

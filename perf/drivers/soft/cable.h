@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two ethdevs, each reading what the other writes: the cable between two software HCAs.
+// The cable between two software HCAs: two ethdevs, each of which receives the other's frames.
 #pragma once
 
 #include <rte_eth_ring.h>
@@ -12,9 +12,9 @@
 
 namespace ipoib::perf {
 
-/// Made once in a program.
+/// A program has one Cable.
 struct Cable {
-  static constexpr std::uint16_t kLid[2] = {1, 2};  ///< Of the HCAs at its ends.
+  static constexpr std::uint16_t kLid[2] = {1, 2};  ///< LIDs of the HCAs at its ends.
 
   rte_mempool* pool;
   rte_ring* towards[2];
@@ -24,7 +24,7 @@ struct Cable {
     static Cable cable = make();
     return cable;
   }
-  /// Frees what is under way.
+  /// Frees the frames on the cable.
   void empty() const {
     for (rte_ring* ring : towards) {
       void* frame = nullptr;

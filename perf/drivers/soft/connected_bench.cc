@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages of 64, 2,044 and 65,520 octets of IP from one software HCA to another over a cable of
-// rings, by RC, UC and, as far as a packet reaches, UD. Each side's time is taken by itself, as if
-// it had an lcore of its own: `send` is tx_burst, and for RC what ACKs take; `receive` is all that
-// turns frames into messages, and for RC makes the ACKs. `many`: the same for one more connection
-// with each message.
+// rings, by RC and UC; sizes that fit into one packet also by UD. The time of each side is taken
+// separately, as if it had an lcore of its own: `send` is tx_burst and, for RC, the handling of
+// ACKs; `receive` is all work that turns frames into messages and, for RC, the making of ACKs.
+// `many` sends each message over the next of several connections.
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 
@@ -81,7 +81,7 @@ class Pair {
           .ah = from.ah, .qpn = ends_[1].ud->qpn(), .iface = 0, .connected = false};
     return from.ud->tx_burst(pkts, n);
   }
-  /// Each message by another connection.
+  /// Sends each message over the next connection.
   std::uint16_t send_round_robin(rte_mbuf** pkts, std::uint16_t n) {
     const auto& queues = ends_[0].queues;
     std::uint16_t sent = 0;
@@ -119,7 +119,7 @@ class Pair {
   std::size_t next_ = 0;
 };
 
-/// A message in mbufs as large as those that carried it here would be.
+/// A message in segments of `segment` octets, as it would have been received with that path MTU.
 rte_mbuf* message(std::size_t len, std::size_t segment) {
   rte_mbuf* first = nullptr;
   do {
@@ -136,14 +136,14 @@ rte_mbuf* message(std::size_t len, std::size_t segment) {
   return first;
 }
 
-/// A burst of messages there by `send`, all of them out of the other end; `sender`: whose time
-/// counts.
+/// Sends bursts of messages with `send` and receives all of them at the other end. The result is
+/// the time of the sending side if `sender`, else that of the receiving side.
 template <class Send>
 void measure(benchmark::State& state, Pair& pair, bool sender, Send&& send) {
   const auto len = static_cast<std::size_t>(state.range(0));
   const std::uint16_t burst = len > 4096 ? 4 : kBurst;
   const double hz = static_cast<double>(rte_get_tsc_hz());
-  std::vector<std::uint64_t> bursts;  ///< Cycles of each.
+  std::vector<std::uint64_t> bursts;  // cycles of each
   for (auto _ : state) {
     std::array<rte_mbuf*, kBurst> pkts{};
     for (std::uint16_t i = 0; i < burst; ++i)
@@ -177,7 +177,7 @@ void measure(benchmark::State& state, Pair& pair, bool sender, Send&& send) {
   state.SetItemsProcessed(state.iterations() * burst);
   state.SetBytesProcessed(state.iterations() * burst * state.range(0));
   if (bursts.empty()) return;
-  // The median: a burst during which the lcore was somebody else's says nothing.
+  // The median ignores bursts during which the scheduler took the CPU away.
   const auto middle = bursts.begin() + static_cast<std::ptrdiff_t>(bursts.size() / 2);
   std::nth_element(bursts.begin(), middle, bursts.end());
   const double tsc_per_pkt = static_cast<double>(*middle) / burst;

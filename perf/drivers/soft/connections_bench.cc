@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connections set up and kept: two links in one process, with their policy, communication managers
-// and software HCAs, whose MADs cross a cable of rings. `set_up`: from nothing to established on
-// both sides. octets_per_connection: what a side has allocated when they stand and are idle.
+// Set-up and memory of connections. Two links in one process, with their policy, communication
+// managers and software HCAs, exchange MADs over a cable of rings. `set_up` is the time until all
+// connections are established on both sides; octets_per_connection is the memory that a side has
+// allocated for an idle connection.
 #include <rte_malloc.h>
 
 #include <malloc.h>
@@ -23,10 +24,10 @@ namespace {
 
 using link::Connections;
 
-/// Asked for at once: no more than the rings of MADs hold.
+/// Connections requested at a time: the rings of MADs hold no more.
 constexpr std::size_t kAtOnce = 256;
 
-/// A link's connected mode over its HCA.
+/// One end: the connected mode of a link over its HCA.
 class Side final : link::NeighbourPaths<wire::LinkAddr>, link::ConnectionActions {
  public:
   explicit Side(int side) : side_{side} {
@@ -68,11 +69,11 @@ class Side final : link::NeighbourPaths<wire::LinkAddr>, link::ConnectionActions
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
 
-  /// It shall connect with one more interface, which all are behind the other end of the cable.
+  /// Connects to one more peer interface. All peers are behind the other end of the cable.
   void meet(std::uint32_t number) {
     connections_->acquire(wire::IpAddr::v4(number), address(kManyGuids + number), now_);
   }
-  /// Management and worker, one loop.
+  /// Runs one loop of management and worker.
   void loop() {
     connections_->tick(now_);
     manager_->tick(now_);
@@ -94,7 +95,7 @@ class Side final : link::NeighbourPaths<wire::LinkAddr>, link::ConnectionActions
     return {wire::LinkAddr::kFlagRc, wire::Be24{kUdQpn},
             wire::Gid::of(wire::kDefaultGidPrefix, guid)};
   }
-  /// Each request comes from an interface of its own.
+  /// Rewrites a received REQ as if each came from a different interface.
   static void pretend(fabric::ReceivedMad& received) {
     auto mad = wire::read<wire::CmMad>(received.bytes).value();
     if (mad.attr() != wire::CmAttr::kReq) return;
@@ -141,14 +142,14 @@ class Side final : link::NeighbourPaths<wire::LinkAddr>, link::ConnectionActions
   std::unique_ptr<Connections> connections_;
 };
 
-/// CPU time of this thread, seconds.
+/// CPU time of this thread in seconds.
 double cpu_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
 }
 
-/// Octets that are allocated, of the C library's heap and of DPDK's.
+/// Octets that are allocated on the heaps of the C library and of DPDK.
 std::size_t allocated() {
   const struct mallinfo2 heap = mallinfo2();
   rte_malloc_socket_stats socket{};
@@ -177,7 +178,7 @@ void set_up(benchmark::State& state) {
     octets = static_cast<double>(allocated() - before);
   }
   Cable::get().empty();
-  // Both sides ran on this one lcore.
+  // Both sides ran on this lcore.
   state.SetItemsProcessed(state.iterations() * state.range(0) * 2);
   state.counters["octets_per_connection"] = octets / 2 / static_cast<double>(connections);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The software HCA on a cable of rings, packets of 64 octets of IP: a burst received and sorted, a
-// burst sent. cable/* is what the rings and the benchmark itself cost; subtract it.
+// The software HCA on a cable of rings, with packets of 64 octets of IP: it receives a burst and
+// delivers it to its queue pair, or it sends a burst. cable_* measure the cost of the rings and of
+// the benchmark itself, to be subtracted.
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_ring.h>
@@ -22,17 +23,17 @@ namespace ipoib::perf {
 namespace {
 
 constexpr std::uint16_t kBurst = 64;
-constexpr unsigned kHot = kBurst;       ///< Packets in flight: these stay in the first cache,
-constexpr unsigned kWarm = 1U << 12;    ///< these in the second,
-constexpr unsigned kCold = 1U << 15;    ///< these in none.
+constexpr unsigned kHot = kBurst;       ///< So many packets in flight stay in the L1 cache.
+constexpr unsigned kWarm = 1U << 12;    ///< So many stay in the L2 cache.
+constexpr unsigned kCold = 1U << 15;    ///< So many do not stay in any cache.
 constexpr std::uint16_t kPayload = 68;  ///< IPoIB header and 64 octets of IP.
 constexpr std::uint32_t kQpn = 0x48;
 constexpr std::uint32_t kQkey = 0xb1b;
 constexpr std::uint16_t kLid = 3;
 constexpr unsigned kNeighbours = 1024;
 
-/// An ethdev of two rings: what is put into `in` is received, what is sent comes out of `out`.
-/// Made once; drivers of 22.11 do not give a ring port's name back.
+/// An ethdev of two rings: it receives from `in` and sends to `out`. A program has one, because
+/// DPDK 22.11 does not release the name of a ring port.
 struct Cable {
   rte_mempool* pool;
   rte_ring* in;
@@ -126,7 +127,7 @@ std::vector<std::byte> soft_frame(bool global) {
   return frame;
 }
 
-/// Makes a burst what it was before it was received or sent.
+/// Restores offset and length of the mbufs, which receiving and sending change.
 void reset(std::span<rte_mbuf*> pkts, std::size_t data_off, std::size_t len) {
   for (rte_mbuf* m : pkts) {
     m->data_off = static_cast<std::uint16_t>(data_off);

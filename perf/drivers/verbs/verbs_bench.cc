@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The verbs driver on a device that does nothing, beside the software HCA without ICRC on a cable
-// that does nothing: a burst is received and sent back. device/* is what the stand-in for
-// libibverbs costs by itself, cable/* the ring behind the software HCA; subtract them.
+// The verbs driver on a device that touches no packet, beside the software HCA without ICRC on a
+// ring: each receives a burst and sends it back. device_* measure the stand-in for libibverbs
+// alone, cable_* the ring behind the software HCA, to be subtracted.
 #include <infiniband/verbs.h>
 #include <rte_cycles.h>
 #include <rte_eth_ring.h>
@@ -33,7 +33,7 @@ constexpr std::uint32_t kQkey = 0xb1b;
 constexpr std::uint16_t kLid = 4;
 constexpr unsigned kNeighbours = 1024;
 
-/// As a worker's: with a cache of the lcore.
+/// A mempool like a worker's, with an lcore cache.
 rte_mempool* pool() {
   static rte_mempool* const pool =
       rte_pktmbuf_pool_create("bench", 8191, 512, 0, 2304 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
@@ -41,9 +41,9 @@ rte_mempool* pool() {
   return pool;
 }
 
-/// One burst after another. Buffers are refilled and completions looked for now and then, so the
-/// counters are of kTimed packets; of their median, as a time in which the lcore was somebody
-/// else's says nothing.
+/// Measures one burst after another. The driver refills buffers and polls completions only once in
+/// several bursts, so that each sample covers kTimed packets. The counters are of the median
+/// sample, which ignores times during which the scheduler took the CPU away.
 template <class Burst>
 void measure(benchmark::State& state, Burst&& burst) {
   constexpr unsigned kTimed = 1024;
@@ -71,7 +71,7 @@ void measure(benchmark::State& state, Burst&& burst) {
   state.counters["ns_per_pkt"] = tsc_per_pkt / static_cast<double>(rte_get_tsc_hz()) * 1e9;
 }
 
-/// What a datapath does at least: says where each packet goes.
+/// The minimum of a datapath: sets the destination of each packet and sends.
 bool send_back(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n,
                const std::vector<fabric::AhIndex>& ahs) {
   static std::size_t neighbour = 0;
@@ -98,7 +98,7 @@ std::vector<fabric::AhIndex> make_ahs(fabric::Hca& hca) {
 
 // --- verbs ---
 
-/// Says what the subnet manager made of the port, and carries no MADs.
+/// Reports fixed attributes of the port and carries no MADs.
 class Manager final : public fabric::PortManager {
  public:
   Manager() {
@@ -130,7 +130,7 @@ void add_device(bool extended, std::int64_t len) {
   fake_verbs::Fabric::get().add_device(std::move(setup));
 }
 
-/// ibv_wr_* (1) or ibv_post_send (0).
+/// Its argument `wr` selects ibv_wr_* (1) or ibv_post_send (0).
 void verbs_receive_send(benchmark::State& state) {
   add_device(state.range(2) != 0, state.range(1));
   verbs::VerbsHcaConfig config;
@@ -148,7 +148,7 @@ void verbs_receive_send(benchmark::State& state) {
   });
 }
 
-/// The same calls without the driver: poll, post receives, post sends, poll.
+/// Calls libibverbs like the driver, without it: polls, posts receives, posts sends, polls.
 void device_receive_send(benchmark::State& state) {
   add_device(false, state.range(1));
   int devices = 0;
@@ -192,7 +192,7 @@ void device_receive_send(benchmark::State& state) {
 
 // --- soft ---
 
-/// An ethdev that receives what it sends. Made once.
+/// An ethdev that receives its own frames. A program has one Loop.
 struct Loop {
   rte_ring* ring;
   std::uint16_t port;
@@ -245,7 +245,7 @@ void soft_receive_send(benchmark::State& state) {
   if (!hca->set_qkey(queue, kQkey)) throw std::runtime_error("no Q_Key");
   const auto poll = hca->poll_function();
   const auto ahs = make_ahs(*hca);
-  // As many packets as the receive queue of the other has buffers, so that caches see as much.
+  // The receive queue of verbs has 512 buffers; so many packets load the caches equally.
   std::array<rte_mbuf*, kMostBurst> pkts;
   for (int i = 0; i < 512; ++i) {
     pkts[0] = packet(state.range(1));

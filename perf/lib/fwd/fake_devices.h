@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Devices that cost next to nothing, so that benchmarks see the worker: packets are made once and
-// received again and again, and sending forgets them.
+// Devices that take almost no time, so that benchmarks measure the worker. The packets are made
+// once and received again and again. A send only counts them.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -17,11 +17,11 @@
 
 namespace ipoib::perf {
 
-/// mbufs that start at their link header, given out in turn, forever. What a router changes is put
-/// back before: that copy of 40 octets is part of the device's price.
+/// Delivers the same mbufs in turn, endlessly; each starts at its link header. receive() restores
+/// the octets that a router changes; this copy of 40 octets is part of the device's cost.
 class PacketSource {
  public:
-  static constexpr std::size_t kKept = 40;  ///< Link and IP header.
+  static constexpr std::size_t kKept = 40;  ///< Octets restored: link and IPv4 header fit.
 
   void add(rte_mbuf* m) {
     Packet packet{m, m->data_off, m->data_len, {}};
@@ -63,7 +63,7 @@ class FakeUdQueue final : public fabric::UdQueue {
   FakeUdQueue() : UdQueue{1, &rx, &tx} {}
   PacketSource source;
   std::uint64_t sent = 0;
-  rte_mempool* copies = nullptr;  ///< Packets of this pool are freed when sent.
+  rte_mempool* copies = nullptr;  ///< A send frees the packets of this pool only.
 
  private:
   static std::uint16_t rx(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
@@ -83,7 +83,7 @@ class FakeUdQueue final : public fabric::UdQueue {
   }
 };
 
-/// An ethdev that exists in the table of burst functions only.
+/// An ethdev that exists only in the table of burst functions.
 class FakePort {
  public:
   explicit FakePort(std::uint16_t port) : port_{port} {

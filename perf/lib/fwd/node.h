@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker between devices that cost next to nothing, with routes and neighbours: 172.16.0.0/12 on
-// eth0, 10.0.0.0/8 on ib0, and the same behind fd00::.
+// A worker between fake devices, with routes and neighbours: 172.16.0.0/12 is on eth0, 10.0.0.0/8
+// on ib0. For IPv6 the same 32 bits are the end of an address in fd00::/96.
 #pragma once
 
 #include <rte_cycles.h>
@@ -25,13 +25,13 @@
 namespace ipoib::fwd {
 
 inline constexpr std::size_t kFlows = 2048;
-inline constexpr std::uint16_t kIpLen = 46;  // in a frame of 64 octets with its check sequence
+inline constexpr std::uint16_t kIpLen = 46;  // an Ethernet frame of 64 octets with its FCS
 inline constexpr std::uint32_t kEthNet = 0xac10'0000;  // 172.16.0.0/12 on eth0
 inline constexpr std::uint32_t kIbNet = 0x0a00'0000;   // 10.0.0.0/8 on ib0
 inline constexpr table::InterfaceId kEth0 = 0, kIb0 = 1, kEth1 = 2, kIb1 = 3;
 inline constexpr std::uint32_t kGroupNet = 0xef00'0000;  // 239/8
 
-/// Packets that fit the second-level cache, or do not.
+/// Numbers of packets: kHot fit into the L2 cache, kCold do not.
 enum : std::int64_t { kHot = 64, kCold = 32'768 };
 
 enum class Traffic { k4, k6, kGroups };
@@ -66,7 +66,7 @@ class Node {
     route(kEthNet, 12, kEth0);
     route(kIbNet, 8, kIb0);
     WorkerConfig config;
-    // The link that only groups go to would cost the others a receive call a loop.
+    // Only groups use ib1. Without them it would cost one receive call per loop.
     config.interfaces = std::span{entries_}.first(traffic == Traffic::kGroups ? 4 : 3);
     config.settings = &settings_;
     config.up = up_;
@@ -97,7 +97,7 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   void set_mode(ForwardMode mode) { settings_.mode = mode; }
-  /// The worker makes packets from now on.
+  /// From now on the worker generates packets.
   void generate(const GeneratorConfig& config, ForwardMode mode) {
     generator_ = std::move(*Generator::create(config, {.tsc_hz = rte_get_tsc_hz(),
                                                        .max_size = 2048,
@@ -109,7 +109,7 @@ class Node {
   }
   void set_burst(std::int64_t n) { settings_.burst = static_cast<std::uint16_t>(n); }
 
-  /// n packets of kFlows flows, in an order that neither repeats nor follows memory.
+  /// Adds `n` IPv4 packets to `source`: kFlows flows in scattered order.
   void feed(perf::PacketSource& source, std::int64_t n, bool ethernet) {
     for (std::uint32_t i = 0; i < n; ++i) {
       const std::uint32_t flow = i * 1'103'515'245U % kFlows;
@@ -127,7 +127,7 @@ class Node {
     }
   }
 
-  /// The same with IPv6, the last 32 bits of the addresses those of IPv4.
+  /// Like feed(), with IPv6: the last 32 bits of the addresses are those of feed().
   void feed6(perf::PacketSource& source, std::int64_t n, bool ethernet) {
     for (std::uint32_t i = 0; i < n; ++i) {
       const std::uint32_t flow = i * 1'103'515'245U % kFlows;
@@ -142,7 +142,8 @@ class Node {
       source.add(packet(ethernet, 0x86dd, wire::bytes_of(hdr)));
     }
   }
-  /// To as many groups as there are neighbours; each goes to `ways` links.
+  /// Adds `n` IPv4 packets, whose destinations are as many groups as the Node has neighbours. Each
+  /// group is delivered to the interfaces in the mask `out`.
   void feed_groups(perf::PacketSource& source, std::int64_t n, std::uint64_t out) {
     for (std::uint32_t i = 0; i < neighbours_; ++i) {
       msg::Down message{};
@@ -190,7 +191,7 @@ class Node {
  private:
   static constexpr wire::MacAddr kOwnMac = {std::byte{2}, {}, {}, {}, {}, std::byte{1}};
 
-  /// A frame of 64 octets that starts with the header.
+  /// A frame with kIpLen octets behind its link header, the first of which are `header`.
   rte_mbuf* packet(bool ethernet, std::uint16_t type, std::span<const std::byte> header) {
     rte_mbuf* const m = rte_pktmbuf_alloc(pool_);
     const std::uint16_t header_len = ethernet ? 14 : 4;
@@ -214,7 +215,7 @@ class Node {
     (void)prefixes_->add({wire::IpAddr::v4(net), len}, index);
     (void)prefixes6_->add({ip6(net), static_cast<std::uint8_t>(96 + len)}, index);
   }
-  /// The i-th of either interface.
+  /// Adds the i-th neighbour of ib0 and that of eth0.
   void add_neighbour(std::uint32_t i) {
     msg::Down message{};
     message.kind = msg::Down::Kind::kNeighbourSet;
@@ -233,7 +234,7 @@ class Node {
     rte_ring_sp_enqueue_elem(down_, &message, sizeof(message));
     worker->iterate();
   }
-  /// Beside add_neighbour(), with IPv6 addresses.
+  /// Like add_neighbour(), with IPv6 addresses.
   void add_neighbour6(std::uint32_t i) {
     msg::Down message{};
     message.neighbour.state = table::NeighbourState::kValid;

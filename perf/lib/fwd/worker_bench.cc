@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whole loops of a worker over devices that cost next to nothing: what forwarding itself costs per
-// 64-octet frame, 2,048 flows. devices_alone is what of that the fakes cost.
+// Complete loops of a worker over fake devices: the cost of forwarding one 64-octet frame, with
+// 2,048 flows. devices_alone measures the part of it that the fake devices take.
 #include <rte_mbuf.h>
 
 #include <benchmark/benchmark.h>
@@ -14,7 +14,7 @@
 namespace ipoib::fwd {
 namespace {
 
-/// Runs loops; every packet must have left by `sent`.
+/// Measures loops of the worker. All packets must leave by the output that `sent` belongs to.
 void run(benchmark::State& state, Node& node, std::int64_t burst, const std::uint64_t& sent) {
   node.set_burst(burst);
   {
@@ -25,7 +25,7 @@ void run(benchmark::State& state, Node& node, std::int64_t burst, const std::uin
     state.SkipWithError("packets were lost");
 }
 
-// Arguments: neighbours, packets, burst.
+// The arguments are: neighbours, packets, burst.
 
 void ethernet_to_ipoib(benchmark::State& state) {
   Node node{static_cast<std::size_t>(state.range(0))};
@@ -51,21 +51,21 @@ void ipoib_to_ethernet6(benchmark::State& state) {
   run(state, node, state.range(2), node.eth0.sent);
 }
 
-/// Groups instead of neighbours, each on one link.
+/// The destinations are groups, each delivered to one link. Its first argument is their number.
 void multicast_to_one_link(benchmark::State& state) {
   Node node{static_cast<std::size_t>(state.range(0)), Traffic::kGroups};
   node.feed_groups(node.eth0.source, state.range(1), 1U << kIb0);
   run(state, node, state.range(2), node.ib0.sent);
 }
 
-/// Each on two: one whole copy a packet.
+/// Each group is delivered to two links, which takes one full copy per packet.
 void multicast_to_two_links(benchmark::State& state) {
   Node node{static_cast<std::size_t>(state.range(0)), Traffic::kGroups};
   node.feed_groups(node.eth0.source, state.range(1), 1U << kIb0 | 1U << kIb1);
   run(state, node, state.range(2), node.ib1.sent);
 }
 
-/// The least a loop can do: frames from port to port as they are.
+/// The cheapest loop: frames pass from port to port unread.
 void ethernet_io(benchmark::State& state) {
   Node node{static_cast<std::size_t>(state.range(0))};
   node.set_mode(ForwardMode::kIo);
@@ -73,7 +73,7 @@ void ethernet_io(benchmark::State& state) {
   run(state, node, state.range(2), node.eth1.sent);
 }
 
-// Arguments: flows, octets of an IP packet, burst.
+// The arguments are: flows, octets of an IP packet, burst.
 
 void generates(benchmark::State& state, ForwardMode mode, bool ip6) {
   GeneratorConfig config;

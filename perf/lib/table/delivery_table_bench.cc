@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lookup hits of the delivery table by number of groups, without and with sources of their own.
+// Lookup hits of the delivery table by number of groups, for (*,G) and for (S,G) entries.
 #include <benchmark/benchmark.h>
 
 #include <random>

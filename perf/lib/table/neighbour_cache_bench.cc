@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lookup hits of the neighbour cache by table size: one by one, and as a burst that overlaps its
-// cache misses; std::unordered_map as the reference.
+// Lookup hits of the neighbour cache by table size: one by one, and in bursts whose cache misses
+// overlap. std::unordered_map is the reference.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -18,7 +18,7 @@ constexpr std::size_t kBurst = 32;
 constexpr InterfaceId kIface = 2;
 constexpr std::uint32_t kNet = 0x0a00'0000;
 
-/// Of the capacity that workers have, whatever they use of it.
+/// A cache with a worker's capacity, which does not depend on `n`.
 std::unique_ptr<NeighbourCache> filled(std::size_t n) {
   auto cache = NeighbourCache::create(65'536, 1);
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -81,7 +81,7 @@ wire::IpAddr ip6(std::uint32_t low) {
   return a;
 }
 
-/// IPv6, or groups: the hash takes in both halves of the address.
+/// The lookup of IPv6 neighbours and of groups: the hash covers both halves of the address.
 void neighbour_hit_prefetched6(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
   auto made = NeighbourCache::create(65'536, 1);

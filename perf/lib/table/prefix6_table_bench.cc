@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IPv6 route lookup in bursts, by number of routes: our table, and rte_lpm6 (which has no RCU).
+// IPv6 route lookup in bursts by number of routes: our table and rte_lpm6, which has no RCU. Also
+// the time of route changes.
 #include <rte_errno.h>
 #include <rte_lpm6.h>
 #include <rte_malloc.h>
@@ -21,7 +22,8 @@ constexpr std::size_t kBurst = 32;
 using Random = std::independent_bits_engine<std::mt19937, 32, std::uint32_t>;
 using Octets = std::array<std::uint8_t, 16>;
 
-/// Lengths as in a routing table: most /48, then /32 to /47, one in ten /64, one in twenty /128.
+/// Random prefixes with lengths like those of a routing table: half are /48, seven in twenty /32 to
+/// /47, one in ten /64, one in twenty /128.
 std::vector<wire::IpPrefix> routes(std::size_t n) {
   Random random{1};
   std::vector<wire::IpPrefix> rows(n);
@@ -38,7 +40,7 @@ std::vector<wire::IpPrefix> routes(std::size_t n) {
   return rows;
 }
 
-/// Addresses within the routes, so that every lookup hits.
+/// Random addresses within the routes, so that every lookup hits.
 std::vector<wire::IpAddr> destinations(const std::vector<wire::IpPrefix>& rows) {
   Random random{2};
   std::vector<wire::IpAddr> out(std::size_t{1} << 14);
@@ -108,7 +110,7 @@ void route6_lpm6_bulk(benchmark::State& state) {
   rte_lpm6_free(lpm);
 }
 
-/// One prefix taken away from that many and added again, as a routing protocol does.
+/// Removes one prefix of a full table and adds it again, as a routing protocol does.
 void route6_change(benchmark::State& state) {
   const auto rows = routes(static_cast<std::size_t>(state.range(0)));
   auto* const rcu = static_cast<rte_rcu_qsbr*>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UD packets taken apart and put together, as the software HCA and captures do.
+// Parsing and building of UD packets, as the software HCA and captures do it.
 #include <array>
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace {
 
 using wire::FrameError;
 
-/// 0: no GRH. 1: GRH. Payload: an IP packet of 64 octets behind the encapsulation header.
+/// The encapsulation header and an IP packet of 64 octets.
 constexpr std::size_t kSmallPayload = 68;
 
 void parse_ud(benchmark::State& state) {
@@ -57,6 +57,7 @@ void build_ud(benchmark::State& state) {
   }
 }
 
+// grh: 1 for packets with a GRH.
 BENCHMARK(parse_ud)->ArgName("grh")->Arg(0)->Arg(1);
 BENCHMARK(parse_ud_verify_icrc)->ArgName("grh")->Arg(0)->Arg(1);
 BENCHMARK(build_ud)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ICRC by packet length: ours, over ISA-L, and a table as zlib's oldest; and the VCRC.
+// The ICRC by packet length: icrc(), icrc_portable(), which uses ISA-L, and as the reference a
+// table like that of the oldest zlib. Also the VCRC.
 #include <array>
 
 #include "lib/wire/iba.h"
@@ -20,7 +21,7 @@ constexpr auto kTable = [] {
   return table;
 }();
 
-/// The reference: an octet at a time over the packet, of which no more than the masks is known.
+/// The reference: takes one octet at a time and only sets the masked fields to ones.
 std::uint32_t icrc_by_table(std::span<const std::byte> packet) {
   std::uint32_t r = 0xffff'ffff;
   for (std::size_t i = 0; i < packet.size(); ++i) {
@@ -34,7 +35,7 @@ std::uint32_t icrc_by_table(std::span<const std::byte> packet) {
 
 template <class Checksum>
 void run(benchmark::State& state, std::size_t pool, Checksum checksum) {
-  // The argument is what the checksum covers: headers and payload.
+  // The argument is the number of octets under the checksum: headers and payload.
   const auto covered = static_cast<std::size_t>(state.range(0));
   Packets packets{pool, false, covered - wire::kUdLocalHeaderLen};
   const PerPacket counters{state, 1, state.range(0)};
@@ -44,7 +45,7 @@ void run(benchmark::State& state, std::size_t pool, Checksum checksum) {
 void icrc(benchmark::State& state) {
   run(state, Packets::kHot, wire::icrc);
 }
-/// A burst of 32 at once.
+/// Computes 32 ICRCs per call.
 void icrc_burst(benchmark::State& state) {
   constexpr std::size_t kBurst = 32;
   const auto covered = static_cast<std::size_t>(state.range(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ARP over InfiniBand, and the Internet checksum of an IPv4 header.
+// Parsing of ARP over InfiniBand, and the Internet checksum of an IPv4 header and of 1,500 octets.
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets to measure with: a pool larger than one, so that no predictor learns the octets.
+// Input of the wire benchmarks: a pool of different packets, so that no branch predictor learns
+// their octets.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +12,13 @@
 
 namespace ipoib::perf {
 
-/// UD packets of one length, with payload of random octets.
+/// UD packets of one length with random payload.
 class Packets {
  public:
-  static constexpr std::size_t kHot = 64;        ///< Stays in the caches.
-  static constexpr std::size_t kCold = 1 << 15;  ///< Does not.
+  static constexpr std::size_t kHot = 64;        ///< A pool of this size stays in the caches.
+  static constexpr std::size_t kCold = 1 << 15;  ///< A pool of this size does not.
 
-  /// count: a power of two.
+  /// `count` is a power of two.
   Packets(std::size_t count, bool global, std::size_t payload_len)
       : len_{wire::ud_packet_len(global, payload_len)},
         stride_{(len_ + 127) & ~std::size_t{63}},
@@ -35,8 +36,8 @@ class Packets {
   }
 
   [[nodiscard]] std::size_t len() const { return len_; }
-  /// LRH through ICRC of the next packet, round and round; of a large pool in an order that no
-  /// prefetcher follows.
+  /// Returns the next packet, LRH through ICRC. The pool repeats endlessly, a large one in an order
+  /// that no prefetcher follows.
   [[nodiscard]] std::span<std::byte> next() {
     at_ = (at_ + 10'007) & (count_ - 1);
     return {octets_.data() + at_ * stride_, len_};
