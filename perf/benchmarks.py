@@ -7,7 +7,8 @@ from processes import Failure
 
 
 def run(build, seconds):
-    """Each at least that long; ns, rates and cycles of the time-stamp counter per item."""
+    """Runs every benchmark for at least `seconds`. Returns for each its ns and cycles of the time-stamp counter
+    per item, and its rates."""
     rows = []
     for program in sorted((build / "perf").rglob("*_bench")):
         answer = subprocess.run(

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""See perf/compare. Of two revisions, the same harness (this one) measures both programs in the same run;
-A is what B is compared with."""
+"""Compares B with A, see perf/compare. This harness measures the programs of both revisions in the same run."""
 import argparse
 import contextlib
 import json
@@ -18,7 +17,7 @@ import scenes
 from processes import ROOT, Failure, end_in_order
 
 SLICES, SLICE_SECONDS = 5, 0.25
-FEWEST_SAMPLES = 6  # With fewer, no order statistics tell a change at 95 %.
+FEWEST_SAMPLES = 6  # Fewer samples have no interval of 95 % by order statistics.
 SMALLEST_CHANGE = 0.01
 
 
@@ -31,7 +30,7 @@ def command(*arguments, folder=ROOT):
 
 @contextlib.contextmanager
 def built(revision, folder):
-    """The program of a revision, built in a worktree of its own that goes away again."""
+    """Builds a revision in a temporary worktree, which is removed at the end. Yields its program and commit."""
     commit = command("git", "rev-parse", "--short=12", "--verify", f"{revision}^{{commit}}")
     tree = folder / commit
     print(f"building {revision} ({commit})", flush=True)
@@ -45,11 +44,11 @@ def built(revision, folder):
 
 
 def median_interval(values):
-    """The median, and between which values that of the population lies with 95 %: from the ranks of
-    the binomial distribution, without a guess about how noise is distributed."""
+    """Returns the median and the interval that contains the population's median with 95 %. The ranks of the
+    binomial distribution give it, without an assumption about the distribution of the noise."""
     ordered, n = sorted(values), len(values)
     below, rank, ways = 0.0, 0, 1.0
-    while below + ways / 2**n <= 0.025:  # Chance that so many values or fewer are below the median.
+    while below + ways / 2**n <= 0.025:  # The chance that `rank` values or fewer are below the median.
         below += ways / 2**n
         rank += 1
         ways = ways * (n - rank + 1) / rank
@@ -59,8 +58,8 @@ def median_interval(values):
 
 
 def verdict(middle, low, high, samples, starts=()):
-    """Words for a ratio B/A: a change when all of the interval is on one side of 1, the median of every
-    start too (memory lies differently in each), and worth a word."""
+    """Returns the verdict on a ratio B/A. It is a change if the whole interval and the median of every start are on
+    one side of 1 and the change is at least SMALLEST_CHANGE. Every start has its memory at other addresses."""
     if samples < FEWEST_SAMPLES:
         return "too few samples"
     if low <= 1 <= high or abs(middle - 1) < SMALLEST_CHANGE:
@@ -84,8 +83,8 @@ def scene_title(path, octets, program):
 
 
 def of_revisions(options):
-    """Every round starts testpmd and both programs anew; testpmd is the witness that the machine was
-    the same machine."""
+    """Compares two revisions. Every round restarts testpmd and both programs. testpmd runs beside them as in perf/run;
+    its samples are not used."""
     with tempfile.TemporaryDirectory(prefix="ipoib-compare-") as name, contextlib.ExitStack() as stack:
         folder = pathlib.Path(name)
         programs = {key: stack.enter_context(built(revision, folder / key))
@@ -115,8 +114,8 @@ def of_revisions(options):
 
 
 def of_reports(options):
-    """Reports of different times compare by their share of testpmd io, which was measured with each.
-    The interval is of the worst against the best share."""
+    """Compares two reports. They were made at different times, so the shares of testpmd io are compared, which was
+    measured in both. The interval reaches from the worst to the best quotient of two shares."""
     reports = [json.loads(pathlib.Path(name).read_text()) for name in (options.a, options.b)]
     points = [{(point["sweep"], point["scene"]["path"], point["x"]): point["programs"]
                for point in report["throughput"]} for report in reports]
@@ -146,12 +145,13 @@ def scene_list(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="perf/compare", description="B compared with A.")
-    parser.add_argument("a", metavar="A", help="revision, or report.json")
-    parser.add_argument("b", metavar="B")
-    parser.add_argument("--rounds", type=int, default=3, help="starts of all programs")
+    parser = argparse.ArgumentParser(prog="perf/compare", description="Compares the speed of B with that of A.")
+    parser.add_argument("a", metavar="A", help="revision or report.json")
+    parser.add_argument("b", metavar="B", help="the same kind as A")
+    parser.add_argument("--rounds", type=int, default=3, help="number of times that all programs are started")
     parser.add_argument("--scenes", type=scene_list, default=scene_list("out:64,in:64,across:64,out:2044"),
-                        help="out, in or across : octets of the IP packet, commas between")
+                        help="comma-separated list of PATH:OCTETS; PATH is out, in or across, OCTETS the length of "
+                             "the IP packets")
     options = parser.parse_args()
     reports = [name.endswith(".json") for name in (options.a, options.b)]
     if reports[0] != reports[1]:

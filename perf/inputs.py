@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The input of a scene, Ethernet frames or InfiniBand packets in a capture file, and the configuration
-of the node that forwards it."""
+"""Writes the input of a scene, a capture file of Ethernet frames or InfiniBand packets, and the configuration of
+the node that forwards it."""
 import functools
 import ipaddress
 import math
@@ -14,12 +14,12 @@ import iba  # noqa: E402
 QPN = 0x48
 FIRST_ROUTE = int(ipaddress.ip_address("20.0.0.0"))
 FIRST_GROUP = int(ipaddress.ip_address("239.1.0.0"))
-FIRST_LID = 16  # Of neighbours; the node's own are below.
-LIDS = 49000    # Neighbours share LIDs beyond.
+FIRST_LID = 16  # The first LID of neighbours. The node's own LIDs are below it.
+LIDS = 49000    # If there are more neighbours, they share LIDs.
 
 
 def pcap_mac(pair):
-    """What net_pcap of that number calls itself."""
+    """The MAC address of net_pcap number `pair`."""
     return bytes.fromhex("0270636170") + bytes([pair])
 
 
@@ -37,7 +37,7 @@ def neighbour_address(pair, index):
 
 
 def scattered(index, count):
-    """Of 0 to count - 1, each once in count indices, in no order."""
+    """Maps `count` consecutive indices to the numbers 0 to count - 1, each once, in scattered order."""
     stride = next(s for s in (40503, 40507, 40529, 1) if math.gcd(s, count) == 1)
     return index * stride % count
 
@@ -52,8 +52,8 @@ def destination(scene, pair, flow):
 
 
 def packets(scene, pair):
-    """IPv4 packets from changing sources and ports; to groups from one, for a node keeps a forwarding
-    entry per source and group."""
+    """Yields the IPv4 packets of a scene, with changing sources and ports. Packets to groups have one source, because
+    a node keeps a forwarding entry for every source and group."""
     for flow in range(scene.flows):
         source = bytes([192, 168, 1 + pair, 2 + (0 if scene.groups else flow % 200)])
         yield iba.ipv4_udp(source, octets(destination(scene, pair, flow)),
@@ -77,7 +77,7 @@ def infiniband_frame(pair, index, packet):
 
 @functools.lru_cache(maxsize=4)
 def capture(scene, pair):
-    """The capture file of what arrives at net_pcap number `pair`."""
+    """The contents of the capture file that net_pcap number `pair` reads."""
     if scene.path == "out":
         return iba.pcap(ethernet_frame(pair, packet) for packet in packets(scene, pair))
     return iba.pcap(infiniband_frame(pair, index, packet)
@@ -85,7 +85,7 @@ def capture(scene, pair):
 
 
 def write_captures(scene, folder):
-    """One file for each pair of devices."""
+    """Writes one capture file for each pair of devices and returns their paths."""
     files = []
     for pair in range(scene.workers):
         files.append(folder / f"input{pair}.pcap")
@@ -94,7 +94,7 @@ def write_captures(scene, folder):
 
 
 def hca(name, wire, lid, scene, icrc):
-    """Each on a fabric of its own, whose subnet administrator it is."""
+    """TOML of an HCA. Each HCA is alone on its fabric and is its subnet administrator."""
     return f"""[hca.{name}]
 driver = "soft"
 wire = "{wire}"
@@ -109,13 +109,13 @@ icrc = "{icrc}"
 
 
 def interface(side, pair, scene, icrc):
-    """A link and its hca, or a port: `side` "from" on net_pcap, "to" on net_null."""
+    """TOML of a link and its HCA, or of a port. It uses net_pcap if `side` is "from", net_null if it is "to"."""
     infiniband = scene.path == "across" or (scene.path == "in") == (side == "from")
     device = f"net_pcap{pair}" if side == "from" else f"net_null{pair}"
     own = f"192.168.{1 + pair}.1/24" if side == "from" else f"{dotted(neighbour_address(pair, -255))}/14"
     router = "multicast-router = true\n" if scene.groups else ""
     if infiniband and scene.groups:
-        router += 'send-only = "fullmember"\n'  # Makes the groups exist.
+        router += 'send-only = "fullmember"\n'  # A join as full member creates the group.
     if infiniband:
         return (hca(f"{side}{pair}", device, own_lid(pair, side), scene, icrc) +
                 f'[link.ib-{side}{pair}]\nhca = "{side}{pair}"\naddress = ["{own}"]\n{router}')
@@ -146,7 +146,7 @@ def route(pair, index, scene):
 
 
 def assignment(scene):
-    """Each pair of devices to the worker of its number, links by the name of their hca."""
+    """TOML that assigns each pair of devices to the worker with its number. A link goes by the name of its HCA."""
     rows = []
     for pair in range(scene.workers):
         for side, infiniband in (("from", scene.path != "out"), ("to", scene.path != "in")):
@@ -155,7 +155,7 @@ def assignment(scene):
 
 
 def configuration(scene, icrc):
-    """TOML of the node. Routes and neighbours are written down, so nothing has to be resolved."""
+    """TOML of the node. All routes and neighbours are static, so that the node resolves none."""
     rows = [f"[worker]\ncount = {scene.workers}\nburst = {scene.burst}\nassign = {assignment(scene)}\n",
             f"[subnet]\nmtu = {scene.ib_mtu}\n",
             f"[neighbour-cache]\nmax-entries = {max(1024, 2 * scene.neighbours)}\n"]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Linux kernel forwarding the same packets between veth pairs, in namespaces of its own:
+"""Measures how the Linux kernel forwards the same packets between veth pairs, in two network namespaces:
 
     sender (dpdk-testpmd, same input) == s0 ~ in0 == router == out0 ~ d0 == dropped
 
-The router's veth works like a NIC's driver: NAPI, in a kernel thread of its own (threaded NAPI). The
-packets that came out over the CPU time of that thread is the rate of one CPU. Its packets were made
-by the sender and are freed behind d0, on the account of others: a node pays for both itself."""
+The router's veth works like a NIC's driver, with NAPI in a kernel thread of its own (threaded NAPI). The rate of
+one CPU is the number of packets that left the router over the CPU time of that thread. The time of making the
+packets (in the sender) and of freeing them (behind d0) is not in it, while the node's time includes both."""
 import contextlib
 import os
 import pathlib
@@ -29,7 +29,7 @@ def run(*command, check=True):
 
 
 class Namespaces:
-    """The hosts (sender and receiver) in one, the router in another; gone at the end."""
+    """Creates a namespace for the hosts (sender and receiver) and one for the router, and deletes both at the end."""
 
     def __init__(self):
         self.hosts, self.router = (f"ipoib-perf-{os.getpid()}-{role}" for role in ("hosts", "router"))
@@ -59,8 +59,8 @@ class Namespaces:
 
 
 def configure(spaces, scene, folder):
-    """Addresses and neighbours as the node has them. GRO makes a veth use NAPI, when its peer has no
-    segmentation offload; UDP packets are not merged by it."""
+    """Sets up the veth pairs, with the node's addresses and neighbours. A veth with GRO uses NAPI if its peer has no
+    segmentation offload. GRO does not merge these UDP packets."""
     spaces.cable("s0", "in0")
     spaces.cable("d0", "out0")
     for space, sender, receiver in ((spaces.hosts, "s0", "d0"), (spaces.router, "out0", "in0")):
@@ -82,7 +82,7 @@ def configure(spaces, scene, folder):
 
 
 def napi_thread(spaces, space, device):
-    """Gives the device's NAPI a thread; its process id."""
+    """Moves the NAPI of a device to a kernel thread and returns its process id."""
     spaces.inside(space, "sh", "-c", f"echo 1 >/sys/class/net/{device}/threaded")
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
@@ -91,11 +91,11 @@ def napi_thread(spaces, space, device):
                 found.append(int(entry.name))
     if not found:
         raise Failure(f"{device} got no NAPI thread")
-    return max(found)  # Another run may have one of that name too, an older one.
+    return max(found)  # Another run may have an older thread of that name.
 
 
 def counters(pid):
-    """Packets received and dropped, sent and dropped, by interface, in the namespace of a process."""
+    """Packets received, sent, and dropped in sending, by interface, in the namespace of a process."""
     rows = {}
     for line in pathlib.Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]:
         name, values = line.split(":")
@@ -105,7 +105,7 @@ def counters(pid):
 
 
 class Sender(processes.Process):
-    """testpmd that reads the input from net_pcap and writes it to s0, without a queueing discipline."""
+    """A testpmd that reads the input from net_pcap and writes it to s0 without a queueing discipline."""
 
     def __init__(self, folder, scene, memory, spaces, cpu):
         self.scene = scene
@@ -123,8 +123,8 @@ class Sender(processes.Process):
 
 
 class Router:
-    """The time of the forwarding thread, and the counters of both namespaces: /proc shows those of
-    a process that lives there."""
+    """Reads the CPU time of the forwarding thread and the counters of both namespaces, the latter from /proc of a
+    process in each."""
 
     def __init__(self, thread, processes_inside):
         self.thread, self.processes = thread, processes_inside
@@ -140,8 +140,9 @@ class Router:
 
 
 def sample(router, seconds):
-    """Between two moments; `refused`: what the sender offered beyond what the router takes. What did not fit into d0's queue, because the receiver had no CPU, was
-    forwarded all the same: it counts."""
+    """Measures until the forwarding thread had that many seconds of CPU time. `refused_share` is the share of the
+    sender's packets that the router did not take. Packets that did not fit into d0's queue, because the receiver
+    had no CPU, were forwarded and count."""
     start, cpu_before, before = router.reading()
     while router.cpu_seconds() - cpu_before < seconds:
         if time.monotonic() - start > MOST_WAIT_S:
@@ -158,7 +159,7 @@ def sample(router, seconds):
 
 
 def measure(scene, memory, count, seconds):
-    """Samples of the kernel forwarding the packets of a scene from Ethernet to Ethernet."""
+    """Returns `count` samples of the kernel's forwarding of a scene's packets from Ethernet to Ethernet."""
     cpus = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="ipoib-perf-") as name, Namespaces() as spaces:
         folder = pathlib.Path(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Round trips through two idle nodes, see perf/latency.sh."""
+"""Measures ping's round trips through two idle nodes, see perf/latency.sh."""
 import os
 import subprocess
 

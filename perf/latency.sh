@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Round trips of ping between two hosts, through two nodes whose workers poll, each on a CPU of its own;
-# the management lcores, which sleep unless asked, float:
+# Measures ping between two hosts, through two nodes whose workers poll, each on a CPU of its own. The management
+# lcores are not bound to a CPU and sleep unless they get a request:
 #
 #   host a ~ veth ~ node a === InfiniBand over memif === node b ~ veth ~ host b
 #
-# and, by turns, between the same hosts over a veth pair: what ping and the kernel take of it here and now.
+# In turns with it, it measures ping between the same hosts over a veth pair: the part of the time that ping and the
+# kernel take at that moment.
 #
-#   perf/latency.sh TURNS COUNT CPU_A CPU_B    COUNT of both in each turn; prints a line for each round trip,
-#                                              `nodes MILLISECONDS` or `veth MILLISECONDS`
+#   perf/latency.sh TURNS COUNT CPU_A CPU_B    sends COUNT pings on both ways in each turn and prints a line for each
+#                                              round trip, `nodes MILLISECONDS` or `veth MILLISECONDS`
 set -euo pipefail
 # shellcheck source=config/lab.sh
 source "$(dirname "$0")/../config/lab.sh"
@@ -44,7 +45,7 @@ ip -n "$LAB-b" address add 192.168.3.2/24 dev direct
 for host in a b; do ip -n "$LAB-$host" link set direct up; done
 wait_for 20 "the first answer over veth" in_host a ping -q -c 1 -W 1 192.168.3.2
 
-# The kernel stamps packets as they arrive: that ping itself waits for a CPU does not count.
+# The kernel stamps packets as they arrive, so the time that ping itself waits for a CPU does not count.
 pings() {  # NAME ADDRESS
   in_host a nice -n -20 ping -n -c "$count" -i 0.005 -W 2 "$2" | sed -nE "s/.* time=([0-9.]+) ms.*/$1 \\1/p"
 }

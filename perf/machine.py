@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a report says of where it was measured."""
+"""Describes the machine and the revision of a report."""
 import os
 import pathlib
 import platform

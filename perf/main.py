@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures, judges and writes the report. See perf/run and perf/README.md."""
+"""Measures, compares the results with the targets, and writes the report. See perf/run and perf/README.md."""
 import argparse
 import dataclasses
 import json
@@ -125,15 +125,15 @@ def arguments():
     size.add_argument("--quick", dest="plan", action="store_const", const=scenes.QUICK,
                       help="fewer points and repetitions")
     size.add_argument("--smoke", dest="plan", action="store_const", const=scenes.SMOKE,
-                      help="whether it works at all: the figures mean nothing")
-    parser.add_argument("--only", metavar="PART,...", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--no-huge", action="store_true", help="no hugepages")
+                      help="the shortest run, to test the harness: its figures mean nothing")
+    parser.add_argument("--only", metavar="PART,...", help=f"measure only these parts of: {', '.join(PARTS)}")
+    parser.add_argument("--no-huge", action="store_true", help="do not use hugepages")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build",
-                        help="build folder to measure as it is")
+                        help="build folder to measure; it is not built again")
     parser.add_argument("--report", type=pathlib.Path, default=ROOT / "perf/report",
                         help="folder for report.txt, report.json and report.html")
     parser.add_argument("--render", type=pathlib.Path, metavar="JSON",
-                        help="measure nothing: write the report of an earlier report.json anew")
+                        help="measure nothing, and write the report of an earlier report.json again")
     parser.set_defaults(plan=scenes.FULL)
     options = parser.parse_args()
     options.build = options.build.resolve()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures programs alternately: all run at once, but all except one are stopped. What a machine does
-beside, and how its clock drifts, so hits all alike."""
+"""Measures programs alternately. All of them are started, and all except one are stopped at any time. So other load
+of the machine and changes of its clock affect all programs equally."""
 import contextlib
 import pathlib
 import shutil
@@ -11,12 +11,12 @@ import time
 import processes
 from processes import Failure
 
-WARM_SECONDS = 0.02  # Of the worker's CPU time: caches that the others filled.
-MOST_WAIT_S = 60     # For one sample, on a busy machine.
+WARM_SECONDS = 0.02  # CPU time of a worker before each slice: the other programs have filled the caches.
+MOST_WAIT_S = 60     # The limit for one sample on a busy machine.
 
 
 def compared(program):
-    """What runs beside what: names, and how each is started in a folder for a scene."""
+    """The programs that are compared: by name, a function that starts one in a folder for a scene."""
     node = lambda icrc: lambda *where: processes.Node(*where, program, icrc)
     testpmd = lambda mode: lambda *where: processes.Testpmd(*where, mode)
     return {"io": testpmd("io"), "5tswap": testpmd("5tswap"),
@@ -25,7 +25,7 @@ def compared(program):
 
 @contextlib.contextmanager
 def started(makers, scene, memory):
-    """Every program, settled and stopped, by its name."""
+    """Starts every program, waits until it forwards without losses, and stops it. Yields them by name."""
     with contextlib.ExitStack() as stack:
         running = {}
         for name, make in makers.items():
@@ -40,7 +40,7 @@ def started(makers, scene, memory):
 
 
 def wait_for_cpu(process, seconds):
-    """Until the workers had that much CPU time each. On a busy machine that takes longer."""
+    """Waits until the workers have had `seconds` of CPU time each. On a busy machine that takes longer."""
     workers = process.scene.workers
     begin, used = time.monotonic(), process.worker_seconds()
     while (left := seconds - (process.worker_seconds() - used) / workers) > 0:
@@ -50,17 +50,16 @@ def wait_for_cpu(process, seconds):
 
 
 def reading(process):
-    """CPU seconds and packets sent at one moment: the time is the middle of those before and after
-    the question."""
+    """CPU seconds and packets sent at one moment. The time is the mean of those before and after the request for the
+    counter."""
     before = process.worker_seconds()
     sent = process.sent()
     return (before + process.worker_seconds()) / 2, sent
 
 
 def measure_slice(process, seconds):
-    """Packets a second of the worker's CPU time. A worker polls, so all of its time is forwarding;
-    on a machine with nothing else to do it has all the time there is, on a busy one its own time is
-    what compares."""
+    """Measures packets per second of the worker's CPU time. A worker polls, so all of its time is forwarding. On an
+    idle machine its CPU time is the wall-clock time; on a busy one only rates by CPU time can be compared."""
     process.resume()
     try:
         wait_for_cpu(process, WARM_SECONDS)
@@ -80,8 +79,8 @@ def measure_slice(process, seconds):
 
 
 def alternate(makers, scene, memory, rounds, slices, seconds):
-    """Samples of each program, as many of every one; those of one index were taken one after another.
-    Every second turn goes the other way round."""
+    """Returns equally many samples of each program. Those with the same index were taken one after another. Every
+    second turn goes in reverse order."""
     samples = {name: [] for name in makers}
     for _ in range(rounds):
         with started(makers, scene, memory) as running:
@@ -97,13 +96,13 @@ def spread(values):
 
 
 def ratio(samples, name, to):
-    """Spread of one program's rate over another's, sample by sample."""
+    """The spread of the quotient of two programs' rates, sample by sample."""
     return spread([a["packets_per_second"] / b["packets_per_second"]
                    for a, b in zip(samples[name], samples[to])])
 
 
 def figures(samples, scene):
-    """What the report says of each program of a scene."""
+    """The report's figures of each program of a scene."""
     rows = {}
     for name, taken in samples.items():
         rates = [sample["packets_per_second"] for sample in taken]

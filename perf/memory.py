@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hugepages for the time of a run: new ones, given back at the end, or those that are free."""
+"""Provides hugepages for a run: new ones, which it returns at the end, or those that are free."""
 import contextlib
 import pathlib
 
@@ -18,11 +18,11 @@ def write(count):
     try:
         (POOL / "nr_hugepages").write_text(f"{count}\n")
     except OSError:
-        pass  # Not root, or no hugetlbfs: what there is then tells.
+        pass  # Only root can do this, and only with hugetlbfs. The caller reads the result.
 
 
 class Memory:
-    """What every measured DPDK process is given, all the same."""
+    """The memory arguments, which are the same for every measured DPDK process."""
 
     def __init__(self, huge):
         self.huge = huge
@@ -36,8 +36,8 @@ class Memory:
 
 @contextlib.contextmanager
 def for_run(mib, wanted=True):
-    """Memory for processes of `mib` together: pages of their own where the kernel gives that many, else
-    those that are free."""
+    """Yields Memory for processes that need `mib` together. It uses additional hugepages if the kernel allocates that
+    many, else those that are free if they suffice, else none."""
     if not wanted:
         yield Memory(False)
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs that are measured: dpdk-testpmd and dpdk-ipoib on the same devices, with the same input,
+"""Starts and controls the measured programs, dpdk-testpmd and dpdk-ipoib, on the same devices, with the same input,
 lcores and memory. A program is stopped (SIGSTOP) while another one is measured."""
 import json
 import os
@@ -13,7 +13,7 @@ import time
 import inputs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-START_TIMEOUT_S = 180  # With 65,000 routes on a busy machine.
+START_TIMEOUT_S = 180  # A node with 65,000 routes takes long to start on a busy machine.
 SETTLE_TIMEOUT_S = 20
 
 
@@ -22,13 +22,14 @@ class Failure(Exception):
 
 
 def end_in_order():
-    """SIGTERM and SIGHUP end the program as Ctrl-C does: what it started and changed goes first."""
+    """Makes SIGTERM and SIGHUP end the program like Ctrl-C: after it ended its processes and undid its changes."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(130))
 
 
 def eal_arguments(scene, captures, memory, prefix):
-    """Workers on the last CPUs, one each; management on the first, or wherever there is room."""
+    """EAL arguments of a scene. Each worker is bound to one of the last CPUs; the management lcore runs on the other
+    CPUs, or on all if the workers use all."""
     cpus = sorted(os.sched_getaffinity(0))
     workers = [cpus[-1 - index % len(cpus)] for index in range(scene.workers)]
     rest = [cpu for cpu in cpus if cpu not in workers] or cpus
@@ -48,7 +49,7 @@ def buffer_arguments(scene):
 
 
 class Process:
-    """A program with its output in a file; ended by its own id."""
+    """A program that writes its output to a file and is ended by its process id."""
 
     def __init__(self, command, log):
         self.log = log
@@ -91,9 +92,9 @@ class Process:
         raise Failure(f"no {what} within {START_TIMEOUT_S} s:\n{self.tail()}")
 
     def worker_seconds(self):
-        """CPU time of the workers so far, to the microsecond: what the process had, without its other
-        threads. (The scheduler's figure for a thread that runs is up to a tick old; theirs is true,
-        for they sleep.)"""
+        """CPU time of the workers so far, to the microsecond: that of the process without its other threads. The
+        scheduler's figure of a running thread is up to a tick old; that of the other threads is exact, because they
+        sleep."""
         clock = (~self.process.pid << 3) | 2  # clock_getcpuclockid(3)
         others = 0
         for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
@@ -106,8 +107,8 @@ class Process:
 
 
 class Testpmd(Process):
-    """Forwards from net_pcap to net_null: `io` without reading packets, `5tswap` with a look at their
-    headers, whose addresses and ports it swaps."""
+    """A dpdk-testpmd that forwards from net_pcap to net_null. Mode `io` does not read the packets; `5tswap` swaps the
+    addresses and ports in their headers."""
 
     def __init__(self, folder, scene, memory, mode):
         self.scene = scene
@@ -136,7 +137,7 @@ class Testpmd(Process):
 
 
 class Node(Process):
-    """dpdk-ipoib, asked by a client of its CLI socket that stays."""
+    """A dpdk-ipoib with a permanent client of its CLI socket, which reads its counters."""
 
     def __init__(self, folder, scene, memory, program, icrc, more=()):
         self.scene = scene
@@ -189,7 +190,8 @@ class Node(Process):
 
 
 def settle(process):
-    """Waits until packets flow and, every neighbour and group known, none is lost any more."""
+    """Waits until packets flow and none is lost any more, because every neighbour and group is known. After
+    SETTLE_TIMEOUT_S it returns in any case."""
     first = process.sent()
     process.until("packets", lambda: process.sent() > first + 10000)
     end = time.monotonic() + SETTLE_TIMEOUT_S

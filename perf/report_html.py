@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report as one HTML file that needs nothing else: no scripts, fonts or pictures from outside."""
+"""Writes the report as one HTML file that loads nothing: it has no scripts and no external fonts or pictures."""
 import html
 
 import report_text
@@ -92,7 +92,7 @@ def headline_bars(report, paths):
 
 
 def series(points, names, value):
-    """Curves of programs; `value` gives the spread of a point's program."""
+    """The curves of programs. `value` returns the spread of a program's row."""
     return [(CLASSES[name], [(point["x"], *(value(point["programs"][name])[key]
                                             for key in ("least", "median", "most")))
                              for point in points]) for name in names]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report as text, and what its forms share: titles, names and numbers."""
+"""Writes the report as text. Also the titles, names and formats of numbers, which the HTML report uses too."""
 import scenes
 
 PROGRAMS = {"icrc": "dpdk-ipoib, ICRC", "no_icrc": "dpdk-ipoib, no ICRC", "io": "testpmd io",
@@ -9,7 +9,7 @@ LOSS_WORTH_SAYING = 0.001
 
 
 def sweeps(report):
-    """Every sweep that was measured, with its points by path."""
+    """Yields every sweep that was measured, with its points by path."""
     for sweep in (scenes.HEADLINE, *scenes.SWEEPS):
         points = [point for point in report["throughput"] if point["sweep"] == sweep.name]
         by_path = {path: [point for point in points if point["scene"]["path"] == path]
@@ -19,7 +19,7 @@ def sweeps(report):
 
 
 def number(value):
-    """Three digits that count."""
+    """The number with no decimal from 100 on, with one from 10 on, else with two."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

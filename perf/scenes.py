@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is measured: scenes, one packet input and node configuration each, and the plans that sweep one
-property of a scene while the others stay."""
+"""Defines the measurements. A scene is one packet input and one node configuration; a sweep varies one property of a
+scene; a plan says which sweeps are measured, and how long."""
 import dataclasses
 
 PATHS = {"out": "Ethernet → IPoIB", "in": "IPoIB → Ethernet", "across": "IPoIB → IPoIB"}
 FLOWS = 2048
-MOST_FLOWS = 65536  # Different packets in the input; more destinations than that are not all used.
+MOST_FLOWS = 65536  # The most different packets of an input. It does not reach more destinations than that.
 
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """Packets of one length that one or more workers route from a device to another."""
+    """Packets of one length that one or more workers route from one device to another."""
     path: str = "out"
     ip_octets: int = 64
     neighbours: int = 1024
-    routes: int = 0  # Prefixes behind the neighbours; 0: the neighbours are the destinations.
-    groups: int = 0  # Multicast groups that are the destinations instead.
+    routes: int = 0  # Prefixes behind the neighbours. With 0 the neighbours are the destinations.
+    groups: int = 0  # Multicast groups. If not 0, they are the destinations.
     burst: int = 32
     workers: int = 1
 
@@ -30,12 +30,12 @@ class Scene:
 
     @property
     def mbuf_octets(self):
-        """Headroom and the longest frame of the InfiniBand MTU."""
+        """Octets for the headroom and the longest frame of the InfiniBand MTU."""
         return self.ib_mtu + 384
 
     @property
     def mbufs(self):
-        """The input of every pair of devices stays in mbufs of the same pool."""
+        """The number of mbufs. net_pcap keeps its input in mbufs of the same pool."""
         return 16384 * self.workers + self.flows * self.workers
 
     @property
@@ -46,7 +46,7 @@ class Scene:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """A family of scenes that differ in `field`; a curve for each path."""
+    """Scenes that differ in `field`, with a curve for each path."""
     name: str
     title: str
     field: str
@@ -70,17 +70,17 @@ SWEEPS = (
           "4,092 octets with an InfiniBand MTU of 4,096, the others with 2,048."),
     Sweep("neighbours", "Neighbours", "neighbours", "neighbours",
           (1, 16, 256, 1024, 4096, 16384, 65536), ("out", "across"),
-          "Every packet goes to the next neighbour, in an order the processor can't foresee. "
-          "From 4,096 on the input is larger too: read what testpmd loses by that."),
+          "Every packet goes to another neighbour, in an order that the processor cannot predict. "
+          "From 4,096 neighbours on the input is larger too: testpmd shows the cost of that."),
     Sweep("routes", "Routes", "routes", "IPv4 prefixes", (1, 100, 1000, 10000, 65000), ("out", "in"),
           "Prefixes of 24 bits behind 1,024 neighbours. The IPv4 table has room for 65,536."),
     Sweep("groups", "Multicast groups", "groups", "groups", (1, 16, 256, 1024), ("out",),
-          "Each routed from an Ethernet port to a link, with its own MGID and MLID."),
+          "Each group is routed from an Ethernet port to a link, with its own MGID and MLID."),
     Sweep("burst", "Burst size", "burst", "packets", (4, 8, 16, 32, 64), ("out", "in"),
-          "Packets taken from a queue at a time, at most (--burst of both programs)."),
+          "The limit of packets that are received from a queue at a time (--burst of both programs)."),
     Sweep("workers", "Workers", "workers", "worker lcores", (1, 2), tuple(PATHS),
-          "Each worker has a pair of devices of its own and a CPU; with 2 of 2 CPUs the management "
-          "lcore, which sleeps unless asked, shares them."),
+          "Each worker has its own pair of devices and its own CPU. With two workers on two CPUs the "
+          "management lcore, which sleeps unless it gets a request, shares these CPUs."),
 )
 
 QUICK_VALUES = {"sizes": (64, 512, 2044), "neighbours": (1, 1024, 65536), "routes": (1, 65000),
@@ -91,20 +91,20 @@ SMOKE_VALUES = {"sizes": (64, 2044), "neighbours": (), "routes": (), "groups": (
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How much is measured. A round starts all programs anew; in it each is measured `slices` times."""
+    """The extent of a run. A round restarts all programs and measures each `slices` times."""
     name: str
     headline_rounds: int
     sweep_rounds: int
     slices: int
-    slice_seconds: float  # Of the worker's CPU time.
+    slice_seconds: float  # CPU time of the worker.
     pings: int
     benchmark_seconds: float
     values: dict
 
-    most_paths: int = len(PATHS)  # Of each sweep, the last ones.
+    most_paths: int = len(PATHS)  # Only so many paths of each sweep are measured, the last ones.
 
     def sweeps(self, cpus):
-        """Without workers that would have to share a CPU."""
+        """The sweeps of this plan, without numbers of workers that would have to share a CPU."""
         for sweep in SWEEPS:
             values = self.values.get(sweep.name, sweep.values)
             if sweep.name == "workers":

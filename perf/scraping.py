@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What it takes from a worker that its node is asked for metrics: the same node, alternately left alone and
-scraped."""
+"""Measures the effect of requests for metrics on a worker: the same node is alternately scraped and not scraped."""
 import contextlib
 import pathlib
 import re
@@ -13,12 +12,12 @@ import urllib.request
 import measuring
 import processes
 
-# What an operator does once a second, which drowns in noise, so often that it shows.
+# Operators scrape once a second; the effect of that is less than the noise, that of 100 scrapes a second is not.
 PER_SECOND = 100
 
 
 class Scraped(processes.Node):
-    """dpdk-ipoib with its Prometheus endpoint on a free port."""
+    """A dpdk-ipoib with its Prometheus endpoint on a free port."""
 
     def __init__(self, folder, scene, memory, program):
         super().__init__(folder, scene, memory, program, "on", ["--prometheus", "127.0.0.1:0"])
@@ -30,7 +29,8 @@ class Scraped(processes.Node):
 
 @contextlib.contextmanager
 def scraped(url, per_second):
-    """While it lasts, so often; yields how long each answer took."""
+    """Requests the metrics `per_second` times a second in a thread. Yields the list of the seconds that each answer
+    took."""
     took, ended = [], threading.Event()
 
     def scrape():
@@ -65,7 +65,7 @@ def measure(program, scene, memory, turns, seconds):
             node.resume()
             with scraped(url, PER_SECOND) as answers:
                 between = rate_of()
-                node.resume()  # So that the last answer comes.
+                node.resume()  # measure_slice() stopped the node, and the last answer is still missing.
             took += answers
             ratios.append(between / statistics.mean((before, rate_of())))
     return {"per_second": PER_SECOND, "ratio": measuring.spread(ratios), "scrapes": len(took),

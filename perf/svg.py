@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plots as inline SVG: curves with their spread, and bars. Colours come from the page's style sheet, by
-the class of a series, so that a plot follows light and dark."""
+"""Draws plots as inline SVG: curves with their spread, and bars. The page's style sheet gives the colours by the
+class of a series, so that a plot follows the page's light or dark scheme."""
 import html
 import math
 
 WIDTH, HEIGHT = 470, 290
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 34, 52
-LABEL_PIXELS = 7  # Of a digit, about.
+LABEL_PIXELS = 7  # The approximate width of a digit.
 
 
 def compact(value):
-    """Of a tick: 65,536 is 64k where it is so exactly, 100,000 is 100k."""
+    """The short label of a tick: 65,536 is 64Ki, 65,000 is 65k. A number that is not a multiple is not shortened."""
     for factor, suffix in ((1 << 10, "Ki"), (1000, "k")):
         if value >= 4096 and value % factor == 0:
             return f"{value // factor}{suffix}"
@@ -18,7 +18,7 @@ def compact(value):
 
 
 def nice_ticks(most):
-    """From 0 to `most` or beyond, in steps of 1, 2 or 5 times a power of ten."""
+    """Ticks from 0 to `most` or beyond, in steps of 1, 2 or 5 times a power of ten."""
     if most <= 0:
         return [0, 1]
     power = 10 ** math.floor(math.log10(most / 5))
@@ -36,7 +36,7 @@ def line(x1, y1, x2, y2, css):
 
 
 class Axes:
-    """Where values are on the plot; x logarithmic, y from 0."""
+    """Positions of values on the plot. The x axis is logarithmic; the y axis begins at 0."""
 
     def __init__(self, xs, most):
         self.ticks = nice_ticks(most)
@@ -76,7 +76,7 @@ def figure(width, height, label, parts):
 
 
 def curves(title, x_title, y_title, series):
-    """`series`: (class, [(x, least, median, most), ...]), the points by x."""
+    """Draws curves. `series` has (class, [(x, least, median, most), ...]) for each, the points in order of x."""
     xs = sorted({x for _, points in series for x, *_ in points})
     axes = Axes(xs, max(most for _, points in series for *_, most in points))
     parts = axes.draw(title, x_title, y_title, xs)
@@ -95,7 +95,7 @@ BAR, GAP, NAMES = 20, 16, 160
 
 
 def bars(title, unit, groups):
-    """`groups`: (name, [(class, label, least, median, most), ...]); a scale for all."""
+    """Draws bars on one scale. `groups` has (name, [(class, label, least, median, most), ...]) for each group."""
     width = 2 * WIDTH
     most = max(row[4] for _, rows in groups for row in rows)
     scale = (width - NAMES - 210) / most

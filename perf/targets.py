@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What has to be reached, judged by the medians of a report."""
+"""The targets. The medians of a report are compared with them."""
 NAMES = {"out": "Ethernet→IPoIB", "in": "IPoIB→Ethernet", "across": "IPoIB→IPoIB"}
 RATIOS_TO_IO = {("out", "icrc"): 0.40, ("in", "icrc"): 0.40, ("across", "icrc"): 0.30,
                 ("out", "no_icrc"): 0.75, ("in", "no_icrc"): 0.75}
@@ -10,7 +10,7 @@ UNSCRAPED_SHARE = 0.998
 
 
 def row(what, measured, to_reach, unit, reached):
-    """`measured`: median, least and most."""
+    """One line of the result. `measured` has the median, the least and the most."""
     return {"what": what, "measured": measured, "to_reach": to_reach, "unit": unit,
             "reached": bool(reached)}
 
