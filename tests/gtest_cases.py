@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""gtest_cases.py JUNIT STATUS OUT: reads the report of `meson test`, which ended with STATUS, writes
-one line a case to OUT (ok Suite.Name, failed Suite.Name, skipped Suite.Name reason) and prints how
-many passed and failed. A program that failed without a failed case (it crashed, leaked, timed out)
-counts as one failed case."""
+"""gtest_cases.py JUNIT STATUS OUT: reads the report of `meson test`, which ended with STATUS. Writes one line per
+case to OUT (ok Suite.Name, failed Suite.Name, skipped Suite.Name reason) and prints the numbers of passed and failed
+cases. Programs that failed without any failed case (by a crash, a leak or a timeout) count as one failed case."""
 import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree

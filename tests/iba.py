@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""InfiniBand packets over Ethernet, as octets: for tests and measurements that send what the program
-did not build itself. Sources: drivers/soft/frame.h; IBA vol 1 (LRH, GRH, BTH, DETH, ICRC)."""
+"""Builds InfiniBand packets over Ethernet, for tests and measurements with packets that the program did not build
+itself. Sources: drivers/soft/frame.h; IBA vol 1 (LRH, GRH, BTH, DETH, ICRC)."""
 import struct
 import zlib
 
@@ -11,14 +11,14 @@ UD_SEND_ONLY = 0x64
 
 
 def mac(lid):
-    """Ethernet address that stands for a LID."""
+    """The Ethernet address that represents a LID."""
     if lid == 0xFFFF:
         return b"\xff" * 6
     return bytes([3 if lid >= 0xC000 else 2]) + b"\x49\x42\x00" + struct.pack(">H", lid)
 
 
 def icrc(packet):
-    """ICRC of a packet from LRH through the last pad octet, as its four octets on the wire."""
+    """The ICRC of a packet, which is given from LRH through the last pad octet. Returns the four octets on the wire."""
     masked = bytearray(packet)
     bth = 8
     masked[0] |= 0xF0
@@ -34,7 +34,7 @@ def icrc(packet):
 
 def ud_packet(slid, dlid, qpn, payload, *, src_qpn=0x49, qkey=LINK_QKEY, pkey=0xFFFF, psn=0, sl=0,
               grh=None):
-    """A UD SEND from LRH through ICRC. `grh`: (source GID, destination GID), 16 octets each."""
+    """A UD SEND from LRH through ICRC. `grh` is None or (source GID, destination GID), of 16 octets each."""
     pad = -len(payload) % 4
     body = struct.pack(">BBHII", UD_SEND_ONLY, 0x40 | pad << 4, pkey, qpn, psn & 0xFFFFFF)
     body += struct.pack(">II", qkey, src_qpn) + payload + bytes(pad)
@@ -46,7 +46,7 @@ def ud_packet(slid, dlid, qpn, payload, *, src_qpn=0x49, qkey=LINK_QKEY, pkey=0x
 
 
 def frame(slid, dlid, packet):
-    """The packet as an Ethernet frame, padded to what Ethernet asks for."""
+    """The packet in an Ethernet frame, padded to Ethernet's minimum length."""
     return mac(dlid) + mac(slid) + struct.pack(">H", ETHERTYPE) + packet.ljust(46, b"\0")
 
 
@@ -62,14 +62,14 @@ def checksum(octets):
 
 
 def ipv4_udp(source, destination, ports, length, ttl=64):
-    """An IPv4 packet of `length` octets with a UDP header (no UDP check sum) and zeros."""
+    """An IPv4 packet of `length` octets: a UDP header without checksum, and zeros."""
     udp = struct.pack(">HHHH", *ports, length - 20, 0) + bytes(length - 28)
     header = struct.pack(">BBHHHBBH4s4s", 0x45, 0, length, 0, 0, ttl, 17, 0, source, destination)
     return header[:10] + struct.pack(">H", checksum(header)) + header[12:] + udp
 
 
 def pcap(frames):
-    """A capture file of Ethernet frames."""
+    """The contents of a pcap file with these Ethernet frames."""
     data = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)]
     for octets in frames:
         data.append(struct.pack("<IIII", 0, 0, len(octets), len(octets)) + octets)

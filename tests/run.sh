@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what is missing, builds, and runs every test this machine can run; names those it cannot
-# and why. Ends with `N passed, N failed`: GoogleTest cases, checks, fuzz targets, benchmarks and
-# scripts, each counted once a build. Status 0 when nothing failed.
-#   tests/run.sh [--sanitized] [--long] [WORD]...   only the steps whose name contains one of the words
-# --sanitized: nothing but all of tests/scenario with a program that has the address, undefined-behaviour and
-#   leak sanitizers. Without it some of them run so too. tests/lab never does: libumad2sim, by which its
-#   programs see a simulated subnet, overflows itself. Nor does tests/vm, whose machine is slow as it is.
-# --long: also what takes too long for CI. Without it what was left out is named in the last line but one.
+# Installs missing packages, builds, and runs every test that this machine can run. Names the tests that it cannot
+# run, and why. Ends with `N passed, N failed`: GoogleTest cases, checks, fuzz targets, benchmarks and scripts, each
+# counted once per build. The status is 0 if nothing failed.
+#   tests/run.sh [--sanitized] [--long] [WORD]...   runs the steps whose name contains one of the words (default: all)
+# --sanitized: runs only tests/scenario, all of it, with a program that has the address, undefined-behaviour and
+#   leak sanitizers. Without the option a few of these scripts run so too. tests/lab never does, because libumad2sim,
+#   which shows its programs a simulated subnet, overflows its own buffers; nor does tests/vm, because its machine
+#   is slow already.
+# --long: also runs the steps that take too long for CI. Without the option, the last line but one lists them.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -52,7 +53,7 @@ wanted() {
   return 1
 }
 
-# run SECONDS LOG COMMAND...: in its own process group, so that a time-out or Ctrl-C ends all of it.
+# run SECONDS LOG COMMAND...: runs the command in its own process group, so that a timeout or Ctrl-C ends all of it.
 run() {
   local seconds=$1 log=$2
   shift 2
@@ -64,7 +65,7 @@ run() {
   return $status
 }
 
-# step NAME SECONDS COMMAND...: one thing that passes or fails.
+# step NAME SECONDS COMMAND...: runs a command as one test, which passes or fails.
 step() {
   local name=$1 seconds=$2 log begin=$SECONDS status
   shift 2
@@ -87,7 +88,7 @@ step() {
 
 cannot() { not_run+=("$1: $2"); }
 
-# long_step NAME SECONDS COMMAND...: a step that takes too long for CI.
+# long_step NAME SECONDS COMMAND...: a step that takes too long for CI and runs only with --long.
 long_step() {
   if ((long)); then
     step "$@"
@@ -96,7 +97,7 @@ long_step() {
   fi
 }
 
-# All scripts of tests/scenario, sanitized. CI has time for those that meet most of the code.
+# Runs the scripts of tests/scenario, sanitized. CI has time only for those that cover most of the code.
 sanitized_in_ci=" cli connected ipv6 multicast "
 sanitized_scenarios() {
   local script name kind
@@ -108,11 +109,11 @@ sanitized_scenarios() {
   done
 }
 
-# The cases of each program run in another order every time; GTEST_RANDOM_SEED repeats one.
+# The order of the cases of each program is random. GTEST_RANDOM_SEED repeats an order.
 seed=${GTEST_RANDOM_SEED:-$((RANDOM + 1))}
 
-# unit_tests FOLDER SECONDS [PROGRAM]...: every GoogleTest case of a build, or of some programs of it,
-# one by one.
+# unit_tests FOLDER SECONDS [PROGRAM]...: runs the programs of a build, or some of them, and counts each GoogleTest
+# case as one test.
 unit_tests() {
   local folder=$1 seconds=$2 log=build/tests/unit-$1.log counts names begin=$SECONDS
   shift 2
@@ -165,14 +166,14 @@ if step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14"
   config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 -Dfuzz=true \
   -Dbenchmarks=false -Db_lundef=false "${sanitized_targets[@]}"; then
   UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 1500
-  # It reads how files are compiled, and every header that they include.
+  # clang-tidy reads the compile commands of this build. It also checks every header that the files include.
   if ((long)); then
     step "clang-tidy, all files, with the analyzer" 7200 tests/check-tidy --all
   else
     step "clang-tidy, the program" 1800 tests/check-tidy
     long_step "clang-tidy, all files, with the analyzer"
   fi
-  # The kept inputs are replayed as unit tests; here the time goes into new ones.
+  # Unit tests replay the corpus; here the fuzzers search for new inputs.
   for target in build-clang/tests/fuzz/fuzz_*; do
     [[ -f $target && -x $target ]] || continue
     name=${target##*/fuzz_}
@@ -184,7 +185,7 @@ if step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14"
   long_step "tests/fuzz/run, half an hour" 3600 tests/fuzz/run 0.5
   ((EUID)) || sanitized_scenarios
 fi
-# Tests whose threads share something.
+# Only tests with threads that share data need the thread sanitizer.
 if step "build with clang, thread sanitizer" 1800 env CC="ccache clang-14" CXX="ccache clang++-14" \
   config/build.sh build-tsan -Dwerror=true --buildtype=debugoptimized --optimization=1 \
   -Db_sanitize=thread -Dbenchmarks=false -Db_lundef=false -- \
@@ -210,7 +211,7 @@ else
   step "config/quickstart.sh" 180 config/quickstart.sh
   long_step "tests/scenario/crashes.sh, 100 kills" 900 tests/scenario/crashes.sh 100 2
 fi
-# A machine of its own needs no root here, if nothing is left to install.
+# The virtual machine needs no root, except to install packages.
 if ((sanitized)); then
   true
 elif config/setup.sh vm >build/tests/setup-vm.log 2>&1; then
@@ -220,8 +221,8 @@ elif config/setup.sh vm >build/tests/setup-vm.log 2>&1; then
 else
   cannot "tests/vm" "QEMU cannot be installed: $(tail -n 1 build/tests/setup-vm.log)"
 fi
-# Every row of IPoIB over UD (U), of the multicast draft (M) and of connected mode (C) has a test; only a
-# whole run can tell.
+# Every row of IPoIB over UD (U), of the multicast draft (M) and of connected mode (C) must have a passing test. Only
+# a complete run can check that.
 ((${#only[@]})) || step "coverage" 10 tests/coverage --complete UMC
 ((sanitized)) ||
   cannot "drivers/verbs on a host channel adapter" "tests have none; tests/vm runs it on the kernel's rdma_rxe"
