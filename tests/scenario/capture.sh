@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A capture of every frame on a node's cable, judged by tshark: whole, without fault, and ARP, IPv4
-# and subnet administration told apart.
+# Captures every frame on a node's cable. tshark must find all of them, find no fault, and recognise ARP, IPv4 and
+# subnet administration.
 # shows: U-08, U-11, U-13, U-14, U-19, U-23
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -13,7 +13,7 @@ scenario_node a
 wait_for 20 "the link of node a to come up" link_up a
 file=$LAB_DIR/fabric.pcap
 cli a "capture start $file"
-# Node b starts under observation: its join, paths and ARP are in the file too.
+# Node b starts after the capture, so that its join, path queries and ARP are in the file too.
 scenario_node b
 wait_for 20 "the link of node b to come up" link_up b
 ping_all a "$(host_address b)"
@@ -25,7 +25,7 @@ judge() { tshark -r "$file" "$@" 2>/dev/null; }
 frames=$(judge | wc -l)
 expect_text "capture stop" "$said" "\b$frames\b"
 expect "frames that are InfiniBand" "$(judge -Y infiniband | wc -l)" "$frames"
-# 8388608: severity "error" of tshark.
+# 8388608 is tshark's severity "error".
 faults=$(judge -Y '_ws.malformed || _ws.expert.severity >= 8388608')
 [[ -z $faults ]] || fail "tshark finds fault with: $faults"
 

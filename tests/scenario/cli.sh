@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The command line: forwarding stopped and started, counters cleared, wrong commands answered with
-# what was expected; over its socket several clients at a time, and such that behave badly; at a
-# terminal; from a file.
+# Tests the CLI. It stops and starts forwarding and clears counters; the answer to a wrong command names the expected
+# words. Several clients use the socket at a time, some of them badly. Commands also come from a terminal and a file.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -32,7 +31,7 @@ for what in link neigh port hca route drops config worker sa; do
 done
 expect_text "help" "$(cli a help)" 'show'
 
-# Many clients at once, each with its own answer.
+# Several clients work at once, and each gets its own answers.
 pids=()
 for client in 1 2 3 4; do
   for _ in 1 2 3 4 5; do cli a "show link json"; done | grep -c '"ib0"' >"$LAB_DIR/client$client" &
@@ -41,8 +40,8 @@ done
 for pid in "${pids[@]}"; do wait "$pid" || fail "a client got no answer"; done
 expect "answers to the clients" "$(sort -u "$LAB_DIR"/client?)" "$(cat "$LAB_DIR/client1")"
 
-# Clients that ask for long lists and do not read, send garbage, come in crowds: the node goes on,
-# and others have their answers.
+# Some clients request long lists and do not read them, send garbage, or connect in large numbers. The node must
+# continue, and others must get their answers.
 flow_begin steady a send eth0 10 "$(host_address b)"
 clients=$(python3 "$(dirname "$0")/cli_clients.py" "$LAB_DIR/a.sock" 5000 2000 eth0 10.64.0.0/16) ||
   fail "clients: $clients"
@@ -55,7 +54,7 @@ expect "clients served and refused" "$(json 'd["served"] + d["refused"]' <<<"$cl
 expect "an answer in 2 s while others do not read" "$(json 'd["slow_ms"] < 2000' <<<"$clients")" True
 ping_all a "$(host_address b)"
 
-# At a terminal, and from a file whose faulty line is named.
+# Commands come from a terminal, and from a file. The error names the faulty line of the file.
 cat >"$LAB_DIR/commands" <<'END'
 # comment
 set burst 16
@@ -74,6 +73,6 @@ expect_text "the faulty line" "$(cat "$LAB_DIR/terminal.out")" \
 expect_text "the line behind it" "$(cat "$LAB_DIR/terminal.out")" '"burst":16'
 expect_text "the pipe" "$(cat "$LAB_DIR/terminal.out")" '"mode":"route"'
 
-# A program's end by its own command.
+# The command quit ends the program.
 cli a quit >/dev/null || true
 wait_for 15 "node a to quit" process_gone "${NODE_PID[a]}"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients of the CLI socket that behave badly, and one that measures what the others feel of them.
+"""Runs clients of the CLI socket that behave badly, and one that measures their effect on others.
 
   cli_clients.py SOCKET NEIGHBOURS ROUTES IFACE PREFIX
 
-Adds so many static neighbours (in PREFIX, IPv4, on IFACE; its first address is the node's) and routes; asks for the long lists and
-never reads them; sends garbage, NULs, a line without end; connects a thousand times. Prints one JSON
-document: {"rows": neighbours listed, "routes": routes listed, "quiet_ms": and "slow_ms": longest
-answer to a short question before and while, "served": and "refused": of the thousand}.
+Adds NEIGHBOURS static neighbours on IFACE, in the IPv4 PREFIX, whose first address is the node's, and ROUTES routes.
+Requests the long lists and never reads them; sends garbage, NULs and a line without end; connects a thousand times.
+Prints one JSON document: {"rows": neighbours listed, "routes": routes listed, "quiet_ms" and "slow_ms": the longest
+time of a short request before and during the others, "served" and "refused": connections of the thousand}.
 """
 import ipaddress
 import json
@@ -55,10 +55,10 @@ def longest_answer_ms(client, questions):
 
 def fill(client, neighbours, routes, iface, prefix):
     hosts = ipaddress.ip_network(prefix).hosts()
-    next(hosts)  # the node
+    next(hosts)  # the node's address
     lines = [f"neigh add {iface} {next(hosts)} lladdr 02:00:00:00:00:99" for _ in range(neighbours)]
     lines += [f"route add 100.{64 + i // 256}.{i % 256}.0/24 blackhole" for i in range(routes)]
-    for line in lines:  # one at a time: nobody's buffers are to be tested here
+    for line in lines:  # One line at a time, because this does not test the buffers.
         answer = client.ask(line.encode() + b"\n")
         if answer:
             sys.exit(f"cli_clients: {line}: {answer.decode()}")
@@ -72,7 +72,7 @@ def misbehave(path):
             try:
                 s.sendall(octets)
             except OSError:
-                pass  # nobody reads on: its answers are not read either
+                pass  # The node stops reading, because its answers are not read.
 
 
 def crowd(path, count):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every fault of a configuration file is told with file, line and column, nothing is started, and
-# --check does the same for a good file without starting it.
+# --check reports every fault of a configuration file with file, line and column, accepts a good file and prints the
+# effective configuration. It starts nothing.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

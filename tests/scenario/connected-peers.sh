@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two hundred peers at once: node p has a link for each of them on one HCA, and node a, with two links
-# of a hundred networks, opens a connection to every one within seconds and sends by all of them. All
-# of them are killed, and come back.
+# Connects to two hundred peers at once. Node p has a link for each of them on one HCA. Node a, with two links of a
+# hundred networks each, opens a connection to every peer within seconds and sends over all of them. Then all peers
+# are killed and come back.
 # shows: C-12 C-16
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -39,7 +39,7 @@ END
   for ((i = 1; i <= PEERS; ++i)); do
     printf '\n[link.p%d]\nhca = "soft0"\nmode = "connected-rc"\nconnect = "accept"\nipv6 = false\naddress = ["10.2.%d.2/24"]\n' "$i" "$i"
   done
-  # Hosts behind node a.
+  # The route to the host behind node a.
   printf '\n[[route]]\nto = "192.168.1.0/24"\nvia = ["10.2.1.1"]\n\n[neighbour-cache]\nmax-entries = 64\n'
 } >"$LAB_DIR/p.toml"
 
@@ -69,9 +69,9 @@ say "$PEERS connections after $((($(date +%s%N) - begin) / 1000000)) ms"
 wait_for 5 "every peer to know" established p "$PEERS"
 expect "at once, so many were asked for" "$(cli a "show link json" | json "sum(l['counters']['connections_asked'] for l in d)")" "$PEERS"
 wait_for 20 "packets on every connection" busy "$(($(sent) + 20))"
-# Not lost, but for those that were too many to wait while two hundred neighbours were looked up. A late
-# acknowledgement has a packet sent twice, the second of which is a duplicate. Slow programs do not answer
-# so many in time.
+# No packet may be lost, except those beyond the hold queues while two hundred neighbours are resolved. After a late
+# acknowledgement a packet is sent twice, and the second one is a duplicate. Slow programs do not answer so many
+# requests in time.
 known="'neighbour_pending', 'ib_duplicate'"
 ((LAB_PATIENCE == 1)) || known+=", 'neighbour_failed', 'neighbour_held_too_long', 'punt_ring_full'"
 reasons=$(cli a "show drops json" | json "' '.join(sorted({x['reason'] for x in d} - {$known}))")

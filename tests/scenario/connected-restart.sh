@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A node in connected mode is killed with SIGKILL under traffic and started again: the other one gives
-# its connection up, packets flow by datagrams at once and by a new connection soon after. Beside the
-# link is one of another partition on the same HCA that has datagrams only; both carry both versions
-# of IP. A link that goes down ends its connections in order.
+# A node in connected mode is killed with SIGKILL under traffic and started again. The other one closes its connection;
+# packets flow by datagrams at once and over a new connection soon after. The HCA also has a link of another partition,
+# in datagram mode; both links carry IPv4 and IPv6. A link that goes down closes its connections in order.
 # shows: C-07 C-15 C-16
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"

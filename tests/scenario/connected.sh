@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Connected mode between three nodes: a and b by RC, then by UC, and node c that has datagrams only.
-# Packets of 7,928 octets pass in one piece where there is a connection, and are refused with the
-# MTU of 2044 where there is none. With RC the ports keep TCP segments whole: node a makes large packets
-# of them for its connection, node b takes those apart. tshark finds no fault with what is on the fabric.
+# Connected mode between three nodes: a and b use RC, then UC, and node c has datagrams only. Packets of 7,928 octets
+# pass unfragmented over a connection; without one they are rejected with the MTU of 2044. With RC the ports have TCP
+# offload: node a merges TCP segments into large packets for its connection, and node b segments them again. tshark
+# finds no fault in the frames of the fabric.
 # shows: C-08 C-09 C-11 C-12
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -12,7 +12,8 @@ HOST_MTU=8000
 SIZES=blocksz=8192,framesz=8192,framecnt=1024
 port_device() { echo "--vdev=net_af_packet0,iface=$(port_name "$1"),$SIZES"; }
 
-# connections NODE EXPRESSION: of the rows r.
+# connections NODE EXPRESSION: evaluates an expression over the rows d of `show connection`.
+# connected NODE NUMBER: succeeds if so many connections are established and used for sending.
 connections() { cli "$1" "show connection json" | json "$2"; }
 connected() { [[ $(connections "$1" "sum(r['state'] == 'established' and r['sending'] for r in d)") == "$2" ]]; }
 mode_of() { cli "$1" "show neigh json" | json "[r['mode'] for r in d if r['address'] == '$2'][0]"; }
@@ -68,7 +69,7 @@ for mode in rc uc; do
   row "$mode: iperf3 UDP, 50 Mbit/s offered" udp_rate a "$(host_address b)" 3 50
 
   judge() { tshark -r "$capture" "$@" 2>/dev/null; }
-  # It takes the first part of a message for all of it.
+  # tshark takes the first frame of a message for the whole message.
   faults=$(judge -Y '(_ws.malformed || _ws.expert.severity == 8388608) &&
     !(ip.bogus_ip_length && infiniband.bth.opcode in {0,32})')
   [[ -z $faults ]] || fail "tshark finds fault with: $(head -n 5 <<<"$faults")"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A node under its systemd unit, and a real systemd, is killed by SIGKILL and SIGSEGV at random moments
-# under traffic: it always comes back, and the unit never fails. Prints the time from each death to the
-# first packet through. A node whose configuration is wrong is not started again.
+# A node runs in its unit under a real systemd and is killed by SIGKILL and SIGSEGV at random moments under traffic. It
+# always comes back, and the unit never fails. Prints the median and the longest time from a death to the first
+# forwarded packet. systemd does not restart a node with a faulty configuration.
 #   tests/scenario/crashes.sh [KILLS [SEED]]      (default: 8 1)
-# systemd runs in namespaces of its own: process numbers, mounts, cgroups, and node a's network.
+# systemd runs in its own namespaces for processes, mounts and cgroups, and in node a's network namespace.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 kills=${1:-8} seed=${2:-1}
@@ -23,23 +23,23 @@ cp "$unit" "$LAB_DIR/units"
 cp "$LAB_DIR/a.toml" "$LAB_DIR/etc/a.toml"
 sed 's/^pkey = .*/pkey = 0x8009/; /^\[link/a pkey = 0x8009' "$LAB_DIR/a.toml" >"$LAB_DIR/etc/wrong.toml"
 {
-  # The unit has --file-prefix of its own.
+  # The unit sets --file-prefix itself.
   printf 'EAL_ARGUMENTS='
   eal_arguments a | tr '\n' ' ' | sed 's/ --file-prefix=[^ ]*//'
   printf '%s ' "$(port_device a)" "$(cable_device a)"
   printf '\nAPP_ARGUMENTS=--idle-policy sleep\n'
-  # The unit may not look for leaks, which takes ptrace(), and the signal that kills it is no finding.
+  # The unit forbids ptrace(), which the leak sanitizer needs. The signal that kills the node is not a finding.
   [[ -z ${SANITIZER_REPORTS:-} ]] ||
     printf '%s_OPTIONS=log_path=report:detect_leaks=0:handle_segv=0:print_stacktrace=1\n' ASAN UBSAN
 } >"$LAB_DIR/etc/a.env"
 cp "$LAB_DIR/etc/a.env" "$LAB_DIR/etc/wrong.env"
-# Without sysinit.target, which every service wants: nothing sets this machine up, and nothing cleans it.
+# The units must not pull in sysinit.target, a default dependency: it would set up this machine and clean it.
 alone=$'[Unit]\nDefaultDependencies=no\n'
 mkdir "$LAB_DIR/units/dpdk-ipoib@.service.d"
 printf '%s' "$alone" | tee "$LAB_DIR/units/lab.target" >"$LAB_DIR/units/dpdk-ipoib@.service.d/lab.conf"
 
-# The machine that systemd sees: all of this one, but read-only, with folders in memory or of the lab where
-# programs write, the program where the unit looks for it, and a control group below which the units have theirs.
+# systemd sees the files of this machine, read-only. Folders that programs write to are in memory or belong to the lab.
+# The program is where the unit expects it. The control groups of the units are below one of the lab.
 group=$(findmnt -n -t cgroup2 -o TARGET | head -n 1)/$LAB
 mkdir "$group"
 lab_clean() {
@@ -106,5 +106,5 @@ row "death to first packet through" flow kills \
 flow kills 'd["median_s"] <= 2' | grep -q True || fail "half of the deaths take more than 2 s"
 manage stop dpdk-ipoib@a
 expect "state after stop" "$(property a ActiveState)" inactive
-kill -9 "$systemd"  # The first process of a namespace takes the others with it.
+kill -9 "$systemd"  # The end of the first process of a namespace ends all others.
 wait "$holder" 2>/dev/null || true

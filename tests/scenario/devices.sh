@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A cable too small for the link, and devices that do not exist, are refused at start in words.
+# A node does not start with a cable whose MTU is too small for the link, or with devices that do not exist. It logs
+# the reason.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -10,7 +11,7 @@ lab_host a
 lab_cable a 1500
 scenario_config a
 
-# refused PATTERN ARGUMENT...: the node ends by itself, status 1, with those words.
+# refused PATTERN ARGUMENT...: the node must end by itself with status 1 and a message that matches PATTERN.
 refused() {
   local pattern=$1 status=0
   shift

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""UDP flows with sequence numbers between hosts of a scenario, and members of multicast groups.
+"""Sends and receives UDP flows with sequence numbers between hosts of a scenario, and joins multicast groups.
 
-  flow.py send IFACE PERIOD_MS ADDRESS...     a packet to each address every PERIOD_MS, until SIGTERM
-  flow.py watch IFACE ADDRESS                 what arrives for ADDRESS, until SIGTERM
-  flow.py member IFACE GROUP CYCLES HOLD_S    joins by the kernel, holds, leaves, CYCLES times
+  flow.py send IFACE PERIOD_MS ADDRESS...     sends a packet to each address every PERIOD_MS, until SIGTERM
+  flow.py watch IFACE ADDRESS                 receives packets to ADDRESS, until SIGTERM
+  flow.py member IFACE GROUP CYCLES HOLD_S    joins through the kernel, receives for HOLD_S, leaves, CYCLES times
 
-Each says "ready" on standard error and prints one JSON document at its end. Arrivals are taken from
-the wire, with the kernel's time, whether this host is a member or not: what comes too early or too
-late is seen as well.
+Each command prints "ready" on standard error and one JSON document at its end. It receives packets from the interface
+with the kernel's timestamps, whether this host is a member or not, and so also sees packets that come too early or too
+late.
 
   send    {ADDRESS: packets sent, ...}
   watch   {"packets", "lost", "repeated", "first": sequence number, "first_at": seconds of the epoch,
-           "longest_gap_ms"}; "arrived" on standard error with the first packet
+           "longest_gap_ms"}; prints "arrived" on standard error with the first packet
   member  [{"join_ms": from the join to the first packet, "packets", "lost", "repeated",
-            "stop_ms": from the leave to the last packet, 0 where none came, "idle": packets before}]
+            "stop_ms": from the leave to the last packet, 0 if none came, "idle": packets before the join}]
 
-lost: numbers missing between the first and the last that arrived (member: while it was one).
+lost: sequence numbers missing between the first and the last that arrived (member: during the membership).
 """
 import ipaddress
 import json
@@ -32,8 +32,8 @@ PAYLOAD = struct.Struct("!8sQ")
 SO_TIMESTAMPNS = 35
 TIMESPEC = struct.Struct("@qq")
 PACKET_OUTGOING = 4
-FIRST_PACKET_S = 15.0  # how long the first packet after a join may take
-QUIET_S = 1.5  # so long nothing came: the flow has stopped
+FIRST_PACKET_S = 15.0  # the limit for the first packet after a join
+QUIET_S = 1.5  # without a packet for that long, the flow has stopped
 STOP_S = 10.0
 
 ended = False
@@ -49,19 +49,19 @@ def ready():
 
 
 class Wire:
-    """Packets of the flow to one address, as they arrive on an interface."""
+    """Receives the packets of the flow to one address on an interface."""
 
     def __init__(self, iface, address):
         self.to = ipaddress.ip_address(address).packed
         ether_type = 0x0800 if len(self.to) == 4 else 0x86DD
-        # Without a protocol until bind(), which would lose packets while it changes over.
+        # The socket has no protocol until bind(): a change of protocol would lose packets.
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
         self.socket.bind((iface, ether_type))
 
     def receive(self, until):
-        """(sequence number, time of arrival) of the next packet, None when there is none in time."""
+        """Returns (sequence number, time of arrival) of the next packet, or None if none comes in time."""
         while not ended:
             left = until - time.time()
             if left <= 0:
@@ -94,7 +94,7 @@ def family_of(address):
 
 
 def udp_socket(family, index):
-    """A socket whose multicast leaves by the interface and is not heard by this host itself."""
+    """Returns a socket that sends multicast out of the interface and does not loop it back to this host."""
     s = socket.socket(family, socket.SOCK_DGRAM)
     if family == socket.AF_INET:
         s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, struct.pack("@4s4si", b"", b"", index))
@@ -173,7 +173,7 @@ def one_membership(wire, group, index, hold_s):
         raise SystemExit(f"{group}: nothing within {FIRST_PACKET_S} s of the join")
     arrivals = [first] + take(wire, first[1] + hold_s)
     left_at = time.time()
-    membership.close()  # the kernel leaves
+    membership.close()  # This makes the kernel leave the group.
     late = []
     while arrival := wire.receive(min(time.time() + QUIET_S, left_at + STOP_S)):
         late.append(arrival)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What a router says: echo replies from each of its addresses, time exceeded, host and net
-# unreachable, fragmentation needed with the right MTU, and fragments where DF is clear.
+# ICMP of a router: echo replies from each of its addresses, time exceeded, host and net unreachable, and fragmentation
+# needed with the right MTU. Packets without DF are fragmented.
 # shows: U-15
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -10,7 +10,7 @@ lab_begin icmp
 lab_fabric "$CABLE_MTU"
 scenario_host a
 scenario_host b 1500
-# A neighbour on the link that is not there.
+# The next hop of this route does not exist.
 printf '\n[[route]]\nto = "192.168.9.0/24"\nvia = ["10.0.0.9"]\n' >>"$LAB_DIR/a.toml"
 for node in a b; do scenario_node "$node"; done
 for node in a b; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
@@ -20,7 +20,7 @@ for address in 192.168.1.1 10.0.0.1 10.0.0.2 192.168.2.1; do
 done
 ping_all a "$(host_address b)"
 
-# error_to ADDRESS PATTERN [ping argument...]
+# error_to ADDRESS PATTERN [ping argument...]: ping must report an error that matches PATTERN.
 error_to() {
   local address=$1 pattern=$2 report
   shift 2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What `meson install` puts where, and what systemd says of the unit.
+# Checks the files that `meson install` installs, and the unit with systemd's own tools.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -26,7 +26,7 @@ expect "programs the unit names" "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$un
 grep -q '@[a-z]*@' "$unit" && fail "not filled in: $(grep '@[a-z]*@' "$unit")"
 
 command -v systemd-analyze >/dev/null || fail "systemd-analyze is not here"
-# The unit alone, under the name of an instance, with the program where it was installed to.
+# Verifies the unit under the name of an instance, with the path of the installed program.
 instance=$LAB_DIR/dpdk-ipoib@gateway.service
 sed "s|^ExecStart=|ExecStart=$root|" "$unit" >"$instance"
 said=$(systemd-analyze verify --recursive-errors=no --man=no "$instance" 2>&1) ||

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# IPv6 across nodes: hosts configured by the nodes' advertisements, small and largest packets, packet
-# too big and hop limits heard by the kernel, TCP; a duplicate address is refused on both sides, and
-# tshark finds no fault with what is on the fabric.
+# IPv6 across nodes. Router advertisements of the nodes configure the hosts; small and the largest packets and TCP
+# pass; the hosts' kernels receive packet too big and hop limit exceeded. Duplicate addresses are detected on the link
+# and on the port. tshark finds no fault in the frames of the fabric.
 # shows: U-12, U-15, U-18, U-25
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -10,17 +10,17 @@ source "$(dirname "$0")/lib.sh"
 lab_begin ipv6
 lab_fabric "$CABLE_MTU"
 for node in a b c; do scenario_ipv6 "$node"; done
-# An address of node a and of node c: the one that comes later must not take it.
+# Nodes a and c have the same address. The node that starts later must not take it.
 for node in a c; do LINK_ADDRESSES[$node]+=', "fd00::77/64"'; done
 scenario_host a
 scenario_host b
 scenario_host c 1500
-# The advertisement says what the cable does not: 2044 octets.
+# The MTU of the cable is larger than the 2044 octets that the advertisement announces.
 ip -n "$LAB-a" link set eth0 mtu 2300
 
 scenario_node a
 wait_for 20 "the link of node a to come up" link_up a
-# shared NODE STATE: what became of fd00::77.
+# shared NODE STATE: succeeds if fd00::77 has that state at the node.
 shared() {
   [[ $(cli "$1" "show link ib0 json" |
     json "[x['state'] for x in d['ipv6']['addresses'] if x['address'] == 'fd00::77/64'][0]") == "$2" ]]
@@ -51,7 +51,7 @@ row "a to b" ping_all a "${address[b]}"
 row "b to a" ping_all b "${address[a]}"
 row "a to b, 2044 octets" ping_all a "${address[b]}" -M "do" -s 1996
 
-# error_to ADDRESS PATTERN [ping argument...]
+# error_to ADDRESS PATTERN [ping argument...]: ping must report an error that matches PATTERN.
 error_to() {
   local to=$1 pattern=$2 report
   shift 2
@@ -67,7 +67,8 @@ row "a to c, cut by host a" ping_all a "${address[c]}" -s 1996
 error_to "fd00:2::77" 'From fd00::2 .*Destination unreachable: Address unreachable' -W 6
 error_to "fd00:99::1" "From fd00:1::1 .*Destination unreachable: No route"
 
-# A host that takes its router's address is told so; a node that takes another's tells.
+# A host that takes its router's address learns that it is a duplicate. A node that takes another node's address
+# reports it.
 ip -n "$LAB-a" address add fd00:1::1/64 dev eth0
 duplicate() { ip -n "$LAB-a" -6 address show dadfailed | grep -q 'fd00:1::1/64'; }
 wait_for 5 "host a to find fd00:1::1 taken" duplicate

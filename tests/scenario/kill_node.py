@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kills a node that systemd keeps alive, again and again, and measures how long nothing passes it.
+"""Kills a node repeatedly, which systemd restarts, and measures how long it forwards nothing.
 
   kill_node.py SYSTEMD_PID IFACE ADDRESS KILLS SEED
 
-The node is the child of that process. flow.py sends to ADDRESS, which is behind IFACE here. Every
-second death, at random, comes by SIGSEGV, the others by SIGKILL; one in five comes while the node
-still starts. Prints one JSON document: kills, outages (deaths whose successor lived until the first
-packet), median_s and worst_s of those. Status 1: nothing passed for 60 s.
+The node is the child of that process. flow.py sends to ADDRESS, which is behind IFACE here. The signal is SIGSEGV or
+SIGKILL at random. One kill in five, at random, is followed by another within 1.5 seconds, while the node may still
+start. Prints one JSON document: kills, outages (kills after which the next node forwarded a packet), median_s and
+worst_s of the outages. Ends with status 1 if nothing is forwarded for 60 s.
 """
 import json
 import os
@@ -21,17 +21,17 @@ import time
 from flow import Wire
 
 BACK_S = 60.0
-STRAY_S = 0.05  # packets of before the death that are still on their way
+STRAY_S = 0.05  # Packets forwarded before the kill may still arrive for that long.
 
 
 def node_of(systemd):
-    """Process number of the node, None while there is none. Its name changes with its first exec."""
+    """Returns the process id of the node, or None while there is none. A new process has its name only after exec."""
     found = subprocess.run(["pgrep", "-P", systemd, "-x", "dpdk-ipoib"], capture_output=True, text=True)
     return int(found.stdout.split()[0]) if found.stdout.strip() else None
 
 
 def kill(systemd, earlier, number):
-    """Kills the node that is not `earlier` as soon as there is one; its process number."""
+    """Waits for a node that is not the process `earlier`, kills it and returns its process id."""
     limit = time.monotonic() + BACK_S
     while (pid := node_of(systemd)) is None or pid == earlier:
         if time.monotonic() > limit:

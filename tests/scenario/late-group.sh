@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A sender that is there before the group: its packets are dropped and counted; once somebody listens
-# they arrive, without any restart, and end when the group does. Twice.
+# A sender starts before its group exists. Its packets are dropped and counted. Once there is a listener, they arrive
+# without any restart, and they stop when the group ends. This happens twice.
 # shows: U-28, U-30, U-31
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -12,8 +12,8 @@ lab_begin lategroup
 lab_fabric "$CABLE_MTU"
 for node in a b; do
   scenario_host "$node"
-  # No IPv4 on the link: with it, routers would have made the all-routers group, which takes packets
-  # for groups that are not there.
+  # The link has no IPv4. With it, routers would have created the all-routers group, which receives packets to groups
+  # that do not exist.
   sed -i "s|\"10.0.0.$(number_of "$node")/24\"|\"fd00::$(number_of "$node")/64\"|; /^\[\[route/,\$d" \
     "$LAB_DIR/$node.toml"
 done
@@ -42,7 +42,7 @@ for time in first second; do
   wait_for 5 "packets to arrive after the $time join" grep -q arrived "$LAB_DIR/watch.error"
   expect "state of the group at the sender" "$(state)" send-only
   base=$(absent)
-  sleep 1  # of undisturbed flow
+  sleep 1  # The flow is undisturbed for a second.
   expect "group_absent while the group is there" "$(absent)" "$base"
   flow_end watch
   expect "lost once delivered" "$(flow watch 'd["lost"]')" 0

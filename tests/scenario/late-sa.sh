@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Without a subnet administrator a link waits and says so; it comes up by itself when one appears.
+# Without a subnet administrator a link waits and reports the reason. It comes up by itself when one appears.
 # shows: U-10
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -17,7 +17,7 @@ say "node b: $(link_field b state), $(link_field b reason)"
 expect_text "reason" "$(link_field b reason)" '(subnet admin|SA|LID 1)'
 
 scenario_node a
-# Back-off of the join: 16 s at most between two tries.
+# The back-off of the join is at most 16 s between two attempts.
 wait_for 25 "the link of node b to come up" link_up b
 expect "reason" "$(link_field b reason)" ""
 ping_all b "$(host_address a)"

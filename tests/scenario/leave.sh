@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# SIGTERM: the node leaves its groups, the subnet administrator forgets it, the exit status is 0.
+# After SIGTERM a node leaves its groups, the subnet administrator has no membership of it, and its exit status is 0.
 # shows: U-33
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -9,7 +9,7 @@ lab_begin leave
 scenario_up a b
 ping_all a "$(host_address b)"
 
-# Memberships of node b in groups of the administrator.
+# members: prints the number of node b's memberships at the administrator.
 members() {
   cli a "show sa json" |
     json 'sum(m["port_gid"] == "fe80::2:c903:0:2" for g in d[0]["groups"] for m in g["members"])'

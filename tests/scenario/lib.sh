@@ -1,17 +1,17 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What scenario scripts share: a fabric of up to nine nodes, each with one host behind it.
+# The functions of all scenario scripts: a fabric of up to nine nodes, each with one host behind it.
 #
 #   host x --- node x === Linux bridge === node y --- host y
 #
-# Node a, b, c … is number n = 1, 2, 3 …: LID n, 10.0.0.n on the link, 192.168.n.1 towards its host
-# 192.168.n.2, routes to the others. Node a has the subnet administrator.
+# The nodes a, b, c … have the numbers n = 1, 2, 3 … A node has LID n, the address 10.0.0.n on the link and
+# 192.168.n.1 towards its host 192.168.n.2, and routes to the other hosts. Node a has the subnet administrator.
 
 # shellcheck source=config/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../config/lab.sh"
 LAB_LOG_LINES=40
 
-# Octets of Ethernet payload of a cable: more than the 2128 that the InfiniBand MTU of 2048 needs (README.md).
+# The octets of Ethernet payload that a cable carries. The InfiniBand MTU of 2048 needs 2128 (README.md).
 CABLE_MTU=4200
 NODES=(a b c)
 
@@ -22,16 +22,16 @@ number_of() {
 }
 host_address() { echo "192.168.$(number_of "$1").2"; }
 
-# What a scenario adds to the configuration of a node, by its letter: more addresses (quoted, commas
+# A scenario's additions to the configurations of nodes, by their letters: more addresses (quoted, with commas
 # between), lines of the tables, and whole tables at the end.
 declare -A LINK_ADDRESSES=() PORT_ADDRESSES=() HCA_LINES=() LINK_LINES=() PORT_LINES=() NODE_TABLES=()
-# lines NAME NODE: what NAME says of the node.
+# lines NAME NODE: prints the entry of the array NAME for the node.
 lines() {
   local -n of=$1
   [[ -z ${of[$2]:-} ]] || printf '%s\n' "${of[$2]}"
 }
 
-# management NODE: who gives the node's port its LID and P_Keys. Here they are written down.
+# management NODE: prints the lines that say how the node's port gets its LID and P_Keys. Here they are static.
 management() {
   local n
   n=$(number_of "$1")
@@ -43,17 +43,17 @@ subnet-administrator = $([[ $1 == a ]] && echo true || echo false)
 END
 }
 
-# hca_driver NODE CABLE_DEVICE: what the node's port of the fabric is; HCA is its name.
+# hca_driver NODE CABLE_DEVICE: prints the lines for the driver of the node's HCA. HCA is its name.
 HCA=soft0
 hca_driver() { printf 'driver = "soft"\nwire = "%s"\n' "$2"; }
 
-# multicast_route GROUP IN OUT: a table for NODE_TABLES.
+# multicast_route GROUP IN OUT: prints a table for NODE_TABLES.
 multicast_route() {
   printf '\n[[multicast-route]]\ngroups = "%s"\nin = "%s"\nout = ["%s"]\n' "$@"
 }
 
-# scenario_config NODE [PORT_MTU [PORT_DEVICE [CABLE_DEVICE]]]: writes $LAB_DIR/NODE.toml. Times of
-# the neighbour cache are short, so that healing takes seconds.
+# scenario_config NODE [PORT_MTU [PORT_DEVICE [CABLE_DEVICE]]]: writes $LAB_DIR/NODE.toml. The neighbour
+# cache has short times, so that recovery takes seconds.
 scenario_config() {
   local node=$1 n other
   n=$(number_of "$node")
@@ -83,8 +83,8 @@ END
   lines NODE_TABLES "$node" >>"$LAB_DIR/$node.toml"
 }
 
-# scenario_ipv6 NODE: IPv6 beside IPv4, before its scenario_host. fd00::n on the link, fd00:n::1
-# towards the host, which is to configure itself by router advertisements.
+# scenario_ipv6 NODE: adds IPv6 to the node. Call it before scenario_host. The node has fd00::n on the link and
+# fd00:n::1 towards the host, which configures itself from router advertisements.
 scenario_ipv6() {
   local node=$1 n other
   n=$(number_of "$node")
@@ -98,16 +98,16 @@ scenario_ipv6() {
   done
 }
 
-# host_ipv6 NODE: lets the host's kernel speak it.
+# host_ipv6 NODE: enables IPv6 in the host's kernel.
 host_ipv6() { in_host "$1" sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0; }
 
-# host_address6 NODE: the address the host made of an advertised prefix; fails until it has one.
+# host_address6 NODE: prints the address that the host made from an advertised prefix. Fails until it has one.
 host_address6() {
   ip -n "$LAB-$1" -6 -j address show dev eth0 scope global -tentative |
     json '[a["local"] for i in d for a in i.get("addr_info", []) if a.get("dynamic")][0]' 2>/dev/null
 }
 
-# scenario_host NODE [PORT_MTU]: the host and its cable; the node is not started.
+# scenario_host NODE [PORT_MTU]: creates the host and its cable. Does not start the node.
 scenario_host() {
   local node=$1 n
   n=$(number_of "$node")
@@ -117,7 +117,8 @@ scenario_host() {
   scenario_config "$node" "${2:-2044}"
 }
 
-# scenario_node NODE [application argument...]: starts it and waits for its answer.
+# scenario_node NODE [application argument...]: starts the node and waits until it answers.
+# scenario_start does not wait.
 scenario_node() {
   scenario_start "$@"
   node_ready "$1"
@@ -129,7 +130,7 @@ scenario_start() {
   node_start "$node" "$LAB_DIR/$node.toml" "${devices[@]}" -- "$@"
 }
 
-# scenario_up NODE...: fabric, hosts and nodes with their links up.
+# scenario_up NODE...: creates fabric and hosts, and starts the nodes. Returns when their links are up.
 scenario_up() {
   local node
   lab_fabric "$CABLE_MTU"
@@ -144,7 +145,7 @@ scenario_up() {
 
 link_field() { cli "$1" "show link json" | json "d[0][\"$2\"]"; }
 
-# drops NODE REASON: packets lost for that reason, wherever it was counted.
+# drops NODE REASON: prints the packets dropped for that reason by all interfaces.
 drops() {
   cli "$1" "show drops json" | json "sum(x['packets'] for x in d if x['reason'] == '$2')"
 }
@@ -155,18 +156,19 @@ expect() {
   [[ $got == "$wanted" ]] || fail "$what: $got, expected $wanted"
 }
 
-# expect_text WHAT TEXT PATTERN (extended regular expression)
+# expect_text WHAT TEXT PATTERN: fails unless a line of TEXT matches PATTERN, an extended regular expression.
 expect_text() {
   grep -qE -- "$3" <<<"$2" || fail "$1: nothing matches '$3' in: $2"
 }
 
-# flow_begin NAME HOST ARGUMENT...: flow.py on that host, in the background, once it is ready.
-# flow_end NAME: stops it, or waits for a member; then `flow NAME EXPRESSION` of what it printed.
+# flow_begin NAME HOST ARGUMENT...: starts flow.py on that host in the background and waits until it is ready.
+# flow_end NAME [wait]: stops it or, with `wait`, waits until it ends.
+# flow NAME EXPRESSION: evaluates an expression over the document that it printed.
 declare -A FLOW_PID=()
 flow_begin() {
   local name=$1 host=$2
   shift 2
-  rm -f "$LAB_DIR/$name.error"  # of an earlier one of that name
+  rm -f "$LAB_DIR/$name.error"  # An earlier flow may have had this name.
   ip netns exec "$LAB-$host" python3 "$(dirname "${BASH_SOURCE[0]}")/flow.py" "$@" \
     </dev/null >"$LAB_DIR/$name.flow" 2>"$LAB_DIR/$name.error" &
   FLOW_PID[$name]=$!

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Forward modes over two nodes: what one makes the other counts, nothing is unaccounted for; latency
-# against a mirror; a host's ping answered by a worker.
+# Forward modes with two nodes. One generates packets, the other counts them, and every packet is accounted for. One
+# measures the latency, the other returns its packets. A worker answers a host's ping.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 fwd() { cli "$1" "show fwd json" | json "d['$2']"; }
-# lost NODE: packets of the link that were counted as lost. Not those of hosts, which say things on
-# their own, and of frames that a bridge floods to who they are not for.
+# lost NODE: prints the packets of the link that were counted as lost. Packets that hosts send by themselves are not
+# counted, nor frames that the bridge floods to other ports than the destination's.
 lost() {
   cli "$1" "show drops json" | json "sum(x['packets'] for x in d
     if x['where'] != 'eth0' and x['reason'] not in ('ib_lid', 'ip_multicast'))"
@@ -16,7 +16,7 @@ generated_all() { (($(fwd a generated) >= $1)); }
 accounted() { (($(fwd a generated) == $(fwd b consumed) + $(lost a) + $(lost b))); }
 latency() { cli a "show latency json" | json "d['$1']"; }
 came_back() { (($(latency received) >= $1)); }
-# order NODE COMMAND: one that has nothing to say.
+# order NODE COMMAND: runs a command that must succeed and print nothing.
 order() {
   local answer
   answer=$(cli "$@") || fail "$*: $answer"
@@ -32,7 +32,7 @@ order a "set tx-ip 10.0.0.1,10.0.0.2"
 order a "set rate 1000 pps"
 order a "set txpkts imix"
 order a "set fwd txonly"
-# Until the neighbour is known, packets wait for it.
+# Packets wait until the neighbour is resolved.
 wait_for 20 "the first packets to be made" generated_all 200
 cli a stop >/dev/null
 wait_for 10 "all of them to be accounted for" accounted
@@ -63,7 +63,7 @@ expect "packets that came twice" "$(latency duplicates)" 0
 row "latency against addrswap" echo \
   "p50 $(latency p50_ns) ns, p99 $(latency p99_ns) ns, lost $(latency lost)"
 
-# An address that nobody has: only a worker in icmpecho answers for it.
+# No interface has this address. Only a worker in mode icmpecho answers for it.
 cli a start >/dev/null
 order a "set fwd icmpecho"
 row "icmpecho answers ping" ping_all a 203.0.113.9

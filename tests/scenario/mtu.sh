@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A link of MTU 4092 beside one of 2044 on the same nodes: packets of 4092 octets pass on the one; on
-# the other they are cut, or refused with the right MTU, in both versions.
+# The nodes have a link of MTU 4092 and one of 2044. Packets of 4092 octets pass on the former. On the latter they are
+# fragmented, or rejected with the right MTU, in IPv4 and IPv6.
 # shows: U-15
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
-# Blocks and frames for InfiniBand packets of 4096 octets and their headers; a buffer takes a frame.
+# Blocks and frames have room for InfiniBand packets of 4096 octets and their headers. An mbuf (mbuf-size) holds a frame.
 LARGE_SIZES=blocksz=8192,framesz=8192,framecnt=2048
 
-# mtu_config NODE SUBNET_MTU ADDRESSES: host b has two prefixes, 2 by the large link and
-# 3 by the small one. Node a has the administrator of the small fabric, node b that of the large.
+# mtu_config NODE SUBNET_MTU ADDRESSES: writes the configuration of a node. Host b has two IPv4 and two IPv6 prefixes:
+# number 2 is reached over the large link, number 3 over the small one. Node a has the subnet administrator of the
+# small fabric, node b that of the large one.
 mtu_config() {
   local node=$1 n
   n=$(number_of "$node")
@@ -59,7 +60,7 @@ for cable in ib0 ib1; do
 done
 mtu_config a 2048 '"192.168.1.1/24", "fd00:1::1/64"'
 mtu_config b 4096 '"192.168.2.1/24", "192.168.3.1/24", "fd00:2::1/64", "fd00:3::1/64"'
-# route NODE TO VIA
+# route NODE TO VIA: adds a route to the node's configuration.
 route() { printf '\n[[route]]\nto = "%s"\nvia = ["%s"]\n' "$2" "$3" >>"$LAB_DIR/$1.toml"; }
 route a 192.168.2.0/24 10.0.1.2
 route a 192.168.3.0/24 10.0.0.2
@@ -100,7 +101,7 @@ row "the same, IPv6" ping_all a fd00:2::2 -M "do" -s 4044
 row "small link, 2044 octets, DF" ping_all a 192.168.3.2 -M "do" -s 2016
 row "the same, IPv6" ping_all a fd00:3::2 -M "do" -s 1996
 
-# refused ADDRESS SIZE PATTERN
+# refused ADDRESS SIZE PATTERN: ping with DF must report an error that matches PATTERN.
 refused() {
   local report
   report=$(in_host a ping -n -c 3 -i 0.3 -w 8 -M "do" -s "$2" "$1" 2>&1) || true

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The service manager's end of NOTIFY_SOCKET, or the end of /dev/log: prints what comes.
+"""Listens on the service manager's end of NOTIFY_SOCKET, or on the socket /dev/log, and prints each datagram.
 
-usage: notify_socket.py NAME     a path, or "@" and an abstract name
+usage: notify_socket.py NAME     NAME is a path, or "@" and an abstract name
 
-A line for each datagram: seconds, a space, its text with "|" for line breaks. Prints "listening" on
-standard error when it is bound.
+Prints a line for each datagram: seconds, a space, and its text with "|" for line breaks. Prints "listening" on
+standard error when the socket is bound.
 """
 import socket
 import sys

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two partitions on the same ports do not hear each other: broadcasts, multicast, and packets sent
-# with the wrong P_Key on purpose.
+# Two partitions on the same ports do not receive each other's packets: broadcasts, multicast, and unicast that is
+# deliberately sent with the wrong P_Key.
 # shows: U-01, U-05, U-36
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
-# ib0 is in partition 1 at nodes a and b, in partition 2 at node c, which has an address of the
-# others' prefix there. ib1 of a and b is in partition 2, where they meet node c.
+# ib0 is in partition 1 at nodes a and b. At node c it is in partition 2 and has an address of the others' prefix. ib1
+# of nodes a and b is in partition 2, like ib0 of node c.
 lab_begin partitions
 for node in a b; do
   n=$(number_of "$node")
@@ -32,8 +32,8 @@ row "partition 1, a to b" ping_all a "$(host_address b)"
 row "partition 2, a to c" ping_all a 172.16.3.2
 row "partition 2, b to c" ping_all b 172.16.3.2
 
-# Broadcast: node a asks partition 1 for 10.0.0.3, which node c has, in partition 2. The bridge brings
-# the question to node c's port, which does not listen there.
+# Broadcast: node a sends ARP requests in partition 1 for 10.0.0.3, which node c has in partition 2. The bridge brings
+# them to node c's port, which must ignore them.
 capture=$LAB_DIR/c.pcap
 cli c "capture start $capture" >/dev/null
 report=$(in_host a ping -n -c 3 -i 0.3 -w 8 -W 6 "$(host_address c)") || true
@@ -49,13 +49,14 @@ expect "other P_Keys of multicast" "$(count 'infiniband.lrh.dlid >= 0xc000 &&
   !(infiniband.bth.p_key in {0x8001, 0x8002})')" 0
 say "broadcast: $asked questions of partition 1 at node c's port, none heard"
 
-# Unicast: to queue pairs of partition 2, with the P_Key of partition 1.
-# lladdr NODE LINK: the link-layer address as ip neigh writes it.
+# Unicast: packets with the P_Key of partition 1 go to queue pairs of partition 2.
+# lladdr NODE LINK: prints the link-layer address in the format of ip neigh.
 lladdr() {
   cli "$1" "show link $2 json" | json '":".join("%02x" % o for o in d["qpn"].to_bytes(4, "big") +
     __import__("ipaddress").ip_address(d["gid"]).packed)'
 }
-# forged NODE LINK ADDRESS: one of the node's queue pairs of partition 2 as a neighbour in partition 1.
+# forged NODE LINK ADDRESS TO: makes the queue pair of the link, which is in partition 2, the neighbour ADDRESS in
+# partition 1, and pings TO through it.
 forged() {
   local node=$1 before lost
   expect "neigh add" "$(cli a "neigh add ib0 $3 lladdr $(lladdr "$node" "$2") lid $(number_of "$node")")" ""
@@ -70,7 +71,8 @@ forged c ib0 10.0.0.3 "$(host_address c)"
 expect "route add" "$(cli a "route add 172.16.9.0/24 via 10.0.0.77")" ""
 forged b ib1 10.0.0.77 172.16.9.9
 
-# Multicast: one group, listened to in both partitions; only where it is sent to is it heard.
+# Multicast: both partitions have listeners of one group. Only those of the partition that the packets are sent to
+# receive them.
 group=239.1.1.1
 for place in "b ib0" "c ib0"; do
   read -r node link <<<"$place"

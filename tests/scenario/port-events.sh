@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What a subnet manager does to a port under traffic: P_Key taken away and given back, another LID,
-# port down and up, client reregistration. After each of them packets flow again, in the time stated.
+# A subnet manager changes a port under traffic: it removes a P_Key and restores it, changes the LID, takes the port
+# down and up, and requests client reregistration. After each change packets flow again within the stated time.
 # shows: U-09, U-36
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -13,9 +13,9 @@ ping_all a "$(host_address b)"
 reaches() { in_host a ping -q -c 1 -W 0.3 "$(host_address b)"; }
 quiet() { ! reaches; }
 names() { [[ $(link_field b reason) == *"$1"* ]]; }
-# set_hca NODE WORDS: nothing is printed when it worked.
+# set_hca NODE WORDS: runs `set hca`, which prints nothing on success.
 set_hca() { expect "set hca $2" "$(cli "$1" "set hca soft0 $2")" ""; }
-# heals SECONDS WHAT: traffic is back, from now on.
+# heals SECONDS WHAT: waits until traffic flows again.
 heals() {
   local begin
   begin=$(date +%s%N)
@@ -31,8 +31,8 @@ wait_for 2 "node b to name the P_Key" names 'P_Key 0xffff'
 set_hca b "pkeys 0xffff"
 heals 5 "P_Key removed and back"
 
-# Others find the new LID with their next probe: reachable 4 s + 50 %, probe-delay 1 s, then three
-# probes and three broadcasts 1 s apart.
+# Others learn the new LID by probing: after reachable 4 s + 50 % and probe-delay 1 s, they send three probes and three
+# broadcasts 1 s apart.
 set_hca b "lid 9"
 heals 14 "LID changed from 2 to 9"
 expect "LID" "$(cli b "show hca json" | json 'd[0]["lid"]')" 9

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Ports and links stopped and started while packets flow, in dpdk-testpmd's manner: every packet
-# arrives or is counted as lost. MTUs and promiscuous mode changed while they run.
+# Stops and starts ports and links with the commands of dpdk-testpmd while packets flow. Every packet arrives or is
+# counted as lost. Changes MTUs and promiscuous mode of running interfaces.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 lab_begin ports
-# Beside the hosts' ports node a has one on a TAP, a device that truly stops.
+# In addition to the port of its host, node a has one on a TAP, a device whose stop the kernel sees.
 port_device() {
   echo "--vdev=net_af_packet0,iface=$(port_name "$1"),$AF_PACKET_SIZES"
   [[ $1 != a ]] || echo "--vdev=net_tap0,iface=tap0"
@@ -20,11 +20,11 @@ scenario_up a b
 ping_once() { in_host "$1" ping -q -c 1 -W 1 "$2"; }
 passes() { wait_for 20 "packets to pass again after: $1" ping_once a "$(host_address b)"; }
 port_field() { cli "$1" "show port info $2 json" | json "d[0][\"$3\"]"; }
-# xstat NODE NAME COUNTER
+# xstat NODE NAME COUNTER: prints an extended statistic of an interface.
 xstat() { cli "$1" "show port xstats $2 json" | json "d[0][\"xstats\"][\"$3\"]"; }
 passes "start"
 
-# grows NODE REASON: as flows go on, packets are lost for it.
+# grows NODE REASON: waits until more packets are dropped for that reason.
 grows() {
   local before
   before=$(drops "$1" "$2")
@@ -32,7 +32,7 @@ grows() {
 }
 more_than() { (($(drops "$1" "$2") > $3)); }
 
-# Host a goes on sending, whoever answers.
+# With a permanent neighbour, host a continues to send without ARP.
 in_host a ip neighbour replace 192.168.1.1 lladdr "$(port_field a eth0 mac)" dev eth0 nud permanent
 flow_begin seen b watch eth0 "$(host_address b)"
 flow_begin sent a send eth0 5 "$(host_address b)"
@@ -73,7 +73,7 @@ say "$sent packets sent, $seen arrived, $counted counted as lost"
 ((sent - seen <= counted)) || fail "$((sent - seen)) packets lost, only $counted counted"
 ping_all a "$(host_address b)"
 
-# A device that truly stops: the kernel sees its end of the TAP go down.
+# When this device stops, the kernel sees its end of the TAP go down.
 tap_up() { ip -n "$LAB-a" -j link show dev tap0 | json '"UP" in d[0]["flags"]' | grep -q True; }
 tap_down() { ! tap_up; }
 wait_for 5 "the TAP to be up" tap_up
@@ -91,7 +91,7 @@ for mode in on off; do
   expect "promiscuous" "$(port_field a eth1 promiscuous)" "$([[ $mode == on ]] && echo True || echo False)"
 done
 
-# The MTU of a link: hosts are told what fits.
+# After a change of a link's MTU, hosts learn the new MTU.
 large() { in_host a ping -q -c 1 -W 2 -M "do" -s 1600 "$(host_address b)"; }
 large >/dev/null || fail "1628 octets do not pass"
 cli a "set link ib0 mtu 1400"
@@ -103,7 +103,7 @@ ping_all a "$(host_address b)" -M dont -s 1600
 cli a "port config mtu ib0 2044"
 in_host a ip route flush cache
 wait_for 10 "1628 octets to pass again" large
-# refused COMMAND PATTERN
+# refused COMMAND PATTERN: the command must fail with an answer that matches PATTERN.
 refused() {
   local answer
   answer=$(cli a "$1") && fail "no error from '$1': $answer"
@@ -116,7 +116,7 @@ refused "set port ib0 mtu 1500" '^error: no ib0; there is eth0, eth1'
 refused "port stop eth7" '^error: no eth7; there is ib0, eth0, eth1'
 refused "port bogus eth0" 'word 2 "bogus": expected one of stop, start, config'
 
-# Counters of one port, and of all.
+# The clear commands clear the counters of one port, or of all.
 (($(xstat a ib0 tx_good_packets) > 0 && $(xstat a eth0 rx_good_packets) > 0)) || fail "nothing is counted"
 cli a "clear port xstats eth0"
 expect "after clear port xstats eth0" "$(xstat a eth0 rx_drop_ip_no_route)" 0

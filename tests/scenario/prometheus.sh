@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Prometheus reads of a node what its command line shows: states, counters that only grow, whatever
-# is cleared, and histograms; whoever scrapes, and however badly, the node goes its way.
+# The metrics for Prometheus agree with the CLI: states, histograms, and counters, which clear commands do not reset.
+# No number of scrapers and no bad request disturbs the node.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 lab_begin prometheus
 
-# Workers have a CPU of their own where there are two, so that it shows who else is on it.
+# The worker has its own CPU if there are two, so that the test can see which other threads run on it.
 read -r -a CPUS < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)))')
 eal_arguments() {
   echo --no-huge -m 512 --lcores "0@${CPUS[0]},1@${CPUS[1]:-${CPUS[0]}}" --no-pci "--file-prefix=$LAB-$1"
@@ -26,19 +26,19 @@ for node in a b; do
   [[ -n ${PORT[$node]} ]] || fail "node $node does not say where its metrics are"
 done
 
-# scrape NODE ARGUMENT...: of scrape.py
+# scrape NODE ARGUMENT...: runs scrape.py with these arguments.
 scrape() { in_host "$1" "$(dirname "${BASH_SOURCE[0]}")/scrape.py" "${PORT[$1]}" "${@:2}"; }
 rx() { scrape a "m('ipoib_interface_receive_packets_total', interface='$1')"; }
 shown() { cli a "show $1 json" | json "$2"; }
 
-# --- counters grow with traffic, and are those of the command line
+# --- Counters grow with traffic and agree with the CLI.
 before=$(rx eth0)
 ping_all a "$(host_address b)"
 after=$(rx eth0)
 ((after >= before + 20)) || fail "20 pings: received $before packets before and $after after them"
 
-# agree WHAT EXPRESSION SHOW JSON-EXPRESSION: what is shown lies between a scrape before and one after it, as the node
-# may well send something meanwhile.
+# agree WHAT EXPRESSION SHOW JSON-EXPRESSION: the CLI's value must lie between those of a scrape before and one after
+# it, because the node may send packets meanwhile.
 agree() {
   local before shown after
   before=$(scrape a "$2")
@@ -67,12 +67,12 @@ agree neighbours "m('ipoib_neighbours')" neigh 'len(d)'
 agree "SA requests sent" \
   "m('ipoib_sa_client_events_total', event='sent')" sa "d[0]['client']['sent']"
 expect "the administrator" "$(scrape a "m('ipoib_sa_administrator')")$(scrape b "m('ipoib_sa_administrator')")" 10
-# Cycles of ten passes and more, but no more than the lcore has.
+# The busy time is above zero and below the up time.
 scrape a "m('ipoib_worker_busy_seconds_total')" >"$LAB_DIR/busy"
 expect "a busy time below the up time" \
   "$(scrape a "0 < $(cat "$LAB_DIR/busy") < m('ipoib_uptime_seconds')")" True
 
-# --- drops appear under their reason
+# --- Drops appear with their reason.
 drops_of() { scrape a "m('ipoib_interface_drops_total', interface='eth0', reason='$1')"; }
 expect "drops before" "$(drops_of ip_no_route)" 0
 in_host a ping -q -c 3 -i 0.1 -W 1 203.0.113.1 >/dev/null || true
@@ -80,7 +80,7 @@ dropped() { (($(drops_of ip_no_route) >= 3)); }
 wait_for 10 "three packets without a route" dropped
 expect "as many as shown" "$(drops_of ip_no_route)" "$(drops a ip_no_route)"
 
-# --- what is cleared on the command line goes on here
+# --- The clear commands of the CLI do not reset the metrics.
 before=$(rx eth0)
 lost=$(drops_of ip_no_route)
 cli a "clear stats"
@@ -90,7 +90,7 @@ expect "drops scraped after a clear" "$(drops_of ip_no_route)" "$lost"
 (($(shown port "d[0]['rx_packets']") < before)) || fail "clear stats cleared nothing"
 expect "the uncleared bursts" "$(scrape a "m('ipoib_worker_receive_burst_packets_sum') >= $before")" True
 
-# --- twenty at once, silent and deaf ones beside them: traffic passes, management answers
+# --- Twenty clients scrape at once; others send nothing or read nothing. Traffic passes, and the CLI answers.
 scrape a --load 4 >"$LAB_DIR/load" &
 LAB_PIDS+=($!)
 ping_all a "$(host_address b)"
@@ -101,11 +101,11 @@ took=$((($(date +%s%N) - begin) / 1000000))
 wait "${LAB_PIDS[-1]}" || fail "clients met something strange"
 (($(cat "$LAB_DIR/load") >= 20)) || fail "20 clients had $(cat "$LAB_DIR/load") answers in 4 s"
 
-# --- what is no HTTP is none of ours
+# --- Garbage that is not HTTP has no effect.
 scrape a --garbage
 expect "after garbage" "$(scrape a "m('ipoib_up')")" 1
 
-# --- no thread takes signals from the management lcore, or CPU time from a worker
+# --- No thread of the endpoint takes signals from the management lcore, or CPU time from a worker.
 threads=0
 for status in /proc/"${NODE_PID[a]}"/task/*/status; do
   blocked=$(awk '/^SigBlk/ { print $2 }' "$status")
@@ -126,7 +126,7 @@ PY
 done
 ((threads > 0)) || fail "there is no thread that serves metrics"
 
-# --- addresses that cannot be had
+# --- A node does not start with an unusable address for the endpoint.
 refused() {
   local text=$1
   shift
@@ -141,13 +141,13 @@ refused 'read "localhost:9400", allowed: ADDRESS:PORT' --prometheus localhost:94
 ((${#CPUS[@]} < 2)) ||
   refused "--prometheus 127.0.0.1:${PORT[a]}: .*in use" --prometheus "127.0.0.1:${PORT[a]}"
 
-# --- the dashboard asks for what there is
+# --- The dashboard uses only existing metrics.
 scrape a --dashboard "$IPOIB_ROOT/config/grafana-ipoib.json"
 
-# --- it ends in order while it is scraped
+# --- The node ends in order during scrapes.
 scrape a --load 20 >/dev/null &
 LAB_PIDS+=($!)
-# Loaded once more answers than ours were given.
+# The load has begun when the endpoint has answered more scrapes than those of this script.
 answered() { (($(scrape a "m('exposer_scrapes_total')") > $1)); }
 wait_for 10 "the clients to be at work" answered "$(($(scrape a "m('exposer_scrapes_total')") + 20))"
 begin=$SECONDS

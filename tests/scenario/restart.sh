@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A node killed with SIGKILL and started again is reached again within the neighbour probe time,
-# with no restart of the other; the same where the killed one has the subnet administrator.
+# A node is killed with SIGKILL and started again. The other one reaches it within the neighbour probe time, without a
+# restart. The same applies if the killed node has the subnet administrator.
 # shows: U-26
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
-# reachable 4 s + 50 %, probe-delay 1 s, then three probes and three broadcasts 1 s apart.
+# The probe time is reachable 4 s + 50 %, probe-delay 1 s, then three probes and three broadcasts 1 s apart.
 PROBE_TIME=14
 
 lab_begin restart

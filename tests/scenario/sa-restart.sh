@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The node with the subnet administrator is killed and started again under traffic of two others: no
-# packet of their unicast flows is lost, their memberships are back at the new administrator, and
-# multicast goes on.
+# The node with the subnet administrator is killed and started again under traffic of two others. No packet of their
+# unicast flows is lost, the new administrator has their memberships again, and multicast continues.
 # shows: U-20, U-30, U-35
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -26,7 +25,7 @@ for name in at-b at-c group; do
 done
 
 gid() { link_field "$1" gid; }
-# What the administrator knows of nodes b and c: group, port, join state.
+# of_b_and_c: prints the memberships of nodes b and c at the administrator, with group, port and join state.
 of_b_and_c() {
   cli a "show sa json" | json "json.dumps(sorted((g['mgid'], m['port_gid'],
     m['join_state']) for g in d[0]['groups'] for m in g['members']
@@ -37,10 +36,10 @@ before=$(of_b_and_c)
 expect_text "memberships before" "$before" "$gid_c"
 
 node_kill a
-sleep 3  # of traffic without an administrator
+sleep 3  # Traffic flows without an administrator.
 scenario_node a
 wait_for 20 "the link of node a to come up" link_up a
-# A subnet manager that finds a new administrator asks ports to register again.
+# A subnet manager requests client reregistration of all ports when the administrator is new.
 begin=$(date +%s%N)
 for node in b c; do expect "reregister" "$(cli "$node" "set hca soft0 reregister")" ""; done
 back() { of_b_and_c | json "all(m in d for m in $before) or exit(1)"; }
@@ -56,7 +55,7 @@ for name in from-b from-c; do flow_end "$name"; done
 drained() { in_host b ping -q -c 1 -W 1 "$(host_address c)"; }
 wait_for 5 "the last packets" drained
 for name in at-b at-c group again; do flow_end "$name"; done
-# arrived NAME SENDER ADDRESS: every packet, once.
+# arrived NAME SENDER ADDRESS: every packet must have arrived exactly once.
 arrived() {
   expect "$1: received" "$(flow "$1" 'd["packets"]')" "$(flow "$2" "d['$3']")"
   expect "$1: lost" "$(flow "$1" 'd["lost"]')" 0

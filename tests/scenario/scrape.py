@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Prometheus would read of a node, by Debian's client library for Python (that is why not any python3).
+"""Reads a node's metrics like Prometheus. Needs Debian's client library for Python, hence Debian's python3.
 
-scrape.py PORT EXPRESSION        prints a Python expression of m(NAME, LABEL=VALUE, ...), the sum of the series that
-                                 have these labels, and names, the names of all samples
-scrape.py PORT --load SECONDS    twenty clients scrape without a pause, beside two that connect and say nothing and one
-                                 that never reads its answers; prints how many scrapes there were
-scrape.py PORT --garbage         says what is no HTTP, or asks for what is not to be had; nothing may come of it
-scrape.py PORT --dashboard FILE  a Grafana dashboard can be imported, and all it asks for is there
+scrape.py PORT EXPRESSION        prints the value of a Python expression; m(NAME, LABEL=VALUE, ...) is the sum of the
+                                 series with these labels, `names` has the names of all samples
+scrape.py PORT --load SECONDS    twenty clients scrape without a pause, two more connect and send nothing, and one
+                                 never reads its answers; prints the number of scrapes
+scrape.py PORT --garbage         sends requests that are not HTTP or ask for other pages; none may get an answer 200
+scrape.py PORT --dashboard FILE  checks that a Grafana dashboard can be imported and that all its metrics exist
 """
 import http.client
 import json
@@ -25,7 +25,7 @@ CLIENTS = 20
 
 
 def scrape(port):
-    """Every family by name; what is not the exposition format is an error."""
+    """Returns every family by name. Text that is not in the exposition format is an error."""
     with urllib.request.urlopen(f"http://{ADDRESS}:{port}/metrics", timeout=20) as answer:
         text = answer.read().decode()
     families = {}
@@ -57,7 +57,7 @@ def evaluate(port, expression):
 
 
 def load(port, seconds):
-    """The node may end meanwhile: then the clients do, too."""
+    """Loads the endpoint with clients. If the node ends, the clients end too."""
     silent = [socket.create_connection((ADDRESS, port)) for _ in range(2)]
     deaf = socket.create_connection((ADDRESS, port))
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
@@ -154,7 +154,7 @@ def check_dashboard(port, path):
         asked.update(names)
         for name in names:
             assert name in labels, f"{name} of {query} is nowhere"
-        # Labels of selectors and groups, but for those that Prometheus adds.
+        # The labels of selectors and groups must exist, except those that Prometheus adds.
         used = set(re.findall(r"[{,]\s*([a-z_]+)\s*(?:=~|!~|!=|=)", query))
         for group in re.findall(r"\b(?:by|on|group_left)\s*\(([^)]*)\)", query):
             used.update(word.strip() for word in group.split(",") if word.strip())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""send_garbage.py INTERFACE LID QPN: sends frames no node should believe to the node at LID, whose
-IPoIB queue pair is QPN, and prints how many. The same ones each time (seeded)."""
+"""send_garbage.py INTERFACE LID QPN: sends faulty frames to the node at LID, whose IPoIB queue pair is QPN, and prints
+their number. The frames are the same each time, by a fixed seed."""
 import pathlib
 import random
 import socket
@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import iba  # noqa: E402
 
 NOBODY = 0x0777  # A LID and QPN that no node of the scenarios has.
-PACE_S = 0.001   # Slow enough for rate limits not to hide what is counted.
+PACE_S = 0.001   # A higher rate would reach rate limits, which hide the other counters.
 OWN = bytes([10, 0, 0, 1])
 OTHER = bytes([192, 168, 2, 2])
 
@@ -23,12 +23,12 @@ def with_icrc(packet):
 
 
 def patched(packet, offset, octets):
-    """The packet with octets replaced and its ICRC made right again, so other checks must tell."""
+    """The packet with octets replaced and a correct ICRC, so that another check must reject it."""
     return with_icrc(packet[:offset] + octets + packet[offset + len(octets):])
 
 
 def bad_packets(lid, qpn, good):
-    """One wrong thing at a time."""
+    """Packets with one fault each."""
     yield patched(good, 0, b"\x0f")                                  # LVer
     for lnh in (0, 1):
         yield patched(good, 1, bytes([lnh]))
@@ -36,7 +36,7 @@ def bad_packets(lid, qpn, good):
         yield patched(good, 4, struct.pack(">H", words))             # PktLen
     yield patched(good, 2, struct.pack(">H", NOBODY))                # DLID
     yield patched(good, 2, struct.pack(">H", 0))
-    yield patched(good, 2, struct.pack(">H", 0xC777))                # MLID nobody joined
+    yield patched(good, 2, struct.pack(">H", 0xC777))                # MLID without members
     for opcode in (0x00, 0x04, 0x11, 0x24, 0x44, 0x65, 0x81, 0xFF):
         yield patched(good, 8, bytes([opcode]))
     yield patched(good, 9, b"\x4f")                                  # TVer
@@ -47,14 +47,14 @@ def bad_packets(lid, qpn, good):
         yield patched(good, 12, struct.pack(">I", number))           # DestQP
     for qkey in (0, iba.QP1_QKEY, 0xFFFFFFFF):
         yield patched(good, 20, struct.pack(">I", qkey))
-    for bit in range(0, len(good) * 8, 7):                           # ICRC tells (or an earlier check)
+    for bit in range(0, len(good) * 8, 7):                           # ICRC, or a field with an earlier check
         broken = bytearray(good)
         broken[bit // 8] ^= 1 << bit % 8
         if iba.icrc(bytes(broken[:-4])) != bytes(broken[-4:]):
             yield bytes(broken)
     gids = (b"\xfe\x80" + bytes(13) + b"\x09", b"\xfe\x80" + bytes(13) + b"\x0a")
     foreign = iba.ud_packet(NOBODY, lid, qpn, good[28:-4], grh=gids)
-    yield foreign                                                    # GID of somebody else
+    yield foreign                                                    # GID of another port
     yield patched(foreign, 8, b"\x40")                               # GRH IPVer
     yield patched(foreign, 12, b"\xff\xff")                          # GRH PayLen
     yield patched(foreign, 14, b"\x06")                              # GRH NxtHdr
@@ -62,10 +62,10 @@ def bad_packets(lid, qpn, good):
 
 
 def bad_payloads(rng):
-    """What arrives at the IPoIB queue pair in a faultless InfiniBand packet."""
+    """Faulty payloads for correct InfiniBand packets to the IPoIB queue pair."""
     ip = iba.ipv4_udp(OTHER, OWN, (1, 2), 64)
     for length in range(0, 4):
-        yield bytes(length)                                          # shorter than the header
+        yield bytes(length)                                          # shorter than the IPoIB header
     for ethertype in (0, 1, 0x0801, 0x88B5, 0xFFFF):
         yield iba.ipoib(ethertype, ip)
     for length in range(0, 28):
@@ -88,7 +88,8 @@ def bad_payloads(rng):
 
 
 def bad_mads(rng):
-    """Management datagrams: random, cut, and with a wrong version, class, method or attribute."""
+    """Management datagrams: random ones, truncated ones, and some with a wrong version, class, method, attribute or
+    status."""
     for _ in range(100):
         yield rng.randbytes(256)
     for length in range(0, 256, 5):

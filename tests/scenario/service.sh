@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A node as a service: READY when it can be talked to, a status line, a watchdog fed only while the
-# node lives, STOPPING, exit status 0; log lines for the journal have priorities and come once. The
-# service manager is a socket of this script.
+# A node as a service. It reports READY when its CLI answers, a status line, and STOPPING; it notifies the watchdog only
+# while it runs; its exit status is 0. Its log lines for the journal have priorities and are written once. The service
+# manager is a socket of this script.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -11,8 +11,8 @@ NODES=(a)
 lab_fabric "$CABLE_MTU"
 scenario_host a
 
-# listen NAME SOCKET: what comes is in $LAB_DIR/NAME. In the node's network namespace, which abstract
-# names belong to.
+# listen NAME SOCKET: writes the datagrams at SOCKET to $LAB_DIR/NAME. Listens in the node's network namespace, because
+# abstract names belong to a network namespace.
 listen() {
   ip netns exec "$LAB-a" "$IPOIB_ROOT/tests/scenario/notify_socket.py" "$2" \
     </dev/null >"$LAB_DIR/$1" 2>"$LAB_DIR/$1.error" &
@@ -24,7 +24,7 @@ count() { grep -cE -- "^[0-9.]+ $2" "$LAB_DIR/$1" || true; }
 fed() { (($(count path WATCHDOG=1) >= $1)); }
 stands_still() { [[ $(ps -o state= -p "${NODE_PID[a]}") == T* ]]; }
 
-# Nodes of this script have a /dev of their own, where log is the socket "syslog" of the lab.
+# Nodes of this script have their own /dev, whose log is the socket "syslog" of the lab.
 node_exec() {
   local space
   space=$(node_space "$1")
@@ -56,7 +56,7 @@ cli a "show link json" >/dev/null || fail "the node is ready and does not answer
 heard path 'STATUS=starting' || fail "nothing was said while it started"
 wait_for 20 "the status to tell of the link" heard path '.*STATUS=1 of 1 links up, 1 of 1 ports up$'
 
-# Twice in two seconds; the first and the sixth are at least five periods apart.
+# The watchdog is notified once a second. The first and the sixth notification are at least five periods apart.
 wait_for 60 "the watchdog to be fed" fed 6
 # shellcheck disable=SC2016
 row "feeding the watchdog" awk '$2 == "WATCHDOG=1" { at[n++] = $1 }
@@ -65,7 +65,7 @@ row "feeding the watchdog" awk '$2 == "WATCHDOG=1" { at[n++] = $1 }
 kill -STOP "${NODE_PID[a]}"
 wait_for 5 "the node to stand still" stands_still
 before=$(count path WATCHDOG=1)
-sleep 3  # That nothing comes takes time to see: longer than the watchdog's.
+sleep 3  # This is longer than the watchdog's time of 2 s.
 expect "feedings while the node stood still" "$(count path WATCHDOG=1)" "$before"
 kill -CONT "${NODE_PID[a]}"
 wait_for 20 "the watchdog to be fed again" fed $((before + 1))
@@ -98,7 +98,7 @@ heard path 'STATUS=the configuration has faults' || fail "the status does not te
 expect "READY" "$(count path READY=1)" 1
 
 say "faults of the options, which a restart does not mend, and of the machine, which it may"
-# exit_status EAL_ARGUMENT... -- APPLICATION_ARGUMENT...: of a node that does not come up.
+# exit_status EAL_ARGUMENT... -- APPLICATION_ARGUMENT...: prints the exit status of a node that does not start.
 exit_status() {
   local status=0
   ip netns exec "$LAB-a" "$IPOIB_BUILD/app/dpdk-ipoib" --no-pci --no-telemetry --file-prefix="$LAB-x" "$@" \
@@ -126,5 +126,5 @@ expect "exit status after quit" "$status" 0
 expect "STOPPING" "$(count abstract 'STOPPING=1\|STATUS=')" 1
 expect "the watchdog nobody asked for" "$(count abstract WATCHDOG=1)" 0
 expect_text "the log" "$(cat "$LAB_DIR/a.log")" '^ipoib\.mgmt: leaving every group'
-# It is this script that listens there, so that the journal's nothing above means something.
+# This proves that syslog lines reach this script, so that their absence above means something.
 (($(wc -l <"$LAB_DIR/syslog.txt") > 0)) || fail "syslog got nothing from a node without a journal"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Packets to 100,000 addresses that nobody has leave an established flow at 95 % or more of its rate, and
-# neither the fabric nor the subnet administrator under a storm of questions.
+# While a host sends to 100,000 addresses that do not exist, an established flow keeps 95 % or more of its rate, and the
+# requests on the fabric and to the subnet administrator stay limited.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -17,7 +17,7 @@ for node in a b; do wait_for 20 "the link of node $node" link_up "$node"; done
 iperf_server b
 ping_all a "$(host_address b)" >/dev/null
 
-# flow: datagrams that arrived of 4 s of 2,000 a second.
+# flow: sends 2,000 datagrams a second for 4 s and prints the number that arrived.
 flow() {
   in_host a timeout 25 iperf3 -J -u -l 200 -b 3.2M -t 4 -c "$(host_address b)" |
     json '(lambda s: s["packets"] - s["lost_packets"])(d["end"]["sum"])'
@@ -26,7 +26,7 @@ questions() { cli a "show link json" | json 'd[0]["counters"]["arp_sent"] + d[0]
 
 quiet=$(flow)
 before=$(questions)
-# 4,000 a second, from 10.0.1.0 on, until the lab ends.
+# This sends 4,000 datagrams a second, to the addresses from 10.0.1.0 on, until the lab ends.
 background_in_host a python3 -c '
 import ipaddress, socket, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -45,6 +45,6 @@ asked=$(($(questions) - before))
 took=$((SECONDS - begin + 5))
 say "of 8,000 datagrams in 4 s: $quiet arrived in quiet, $stormy in the storm; $asked questions of node a"
 ((stormy * 100 >= quiet * 95)) || fail "the storm costs more than 5 % of the flow"
-# PuntLimits lets 1024 packets in 100 ms up, each address once.
+# PuntLimits allows 1024 packets for unresolved neighbours in 100 ms. Each one here is for another address.
 ((asked <= took * 11000)) || fail "$asked questions in some $took s"
 ping_all a "$(host_address b)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The host behind a TAP of the node instead of a veth, the nodes joined by a memif: ping, TCP, UDP.
+# Each host is behind a TAP of its node instead of a veth, and a memif connects the nodes. Ping, TCP and UDP pass.
 # shows: U-12
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -14,7 +14,7 @@ for node in a b; do
   node_start "$node" "$LAB_DIR/$node.toml" --vdev=net_tap0,iface=eth0 "$(memif_device $role)"
   node_ready "$node"
   n=$(number_of "$node")
-  # net_tap calls the kernel's end of the TAP by its own address; two hosts may not have one.
+  # net_tap gives the kernel's end of the TAP its own MAC address. Two hosts must not have the same.
   ip -n "$LAB-$node" link set eth0 address "02:00:00:00:00:0$n" up
   lab_host_address "$node" "192.168.$n.2/24" "192.168.$n.1"
   role=client

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The telemetry socket of DPDK, asked by DPDK's own dpdk-telemetry.py, tells what `show ... json` does.
+# DPDK's telemetry socket, read with DPDK's own dpdk-telemetry.py, agrees with `show ... json`.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -9,10 +9,10 @@ scenario_up a b
 ping_all a "$(host_address b)"
 
 ask() { dpdk-telemetry.py -f "$LAB-a" <<<"$1"; }
-# value COMMAND[,PARAMETERS] EXPRESSION of what is behind the command
+# value COMMAND[,PARAMETERS] EXPRESSION: evaluates an expression over the answer d to the command.
 value() { ask "$1" | json "(lambda d: ($2))(d['${1%%,*}'])"; }
 
-# Fields of a link that readers of telemetry rely on.
+# Readers of telemetry rely on these fields of a link.
 LINK_FIELDS="name state reason hca lid gid qpn pkey qkey mtu mode dialect broadcast_mgid broadcast_mlid addresses
   rx_packets tx_packets rx_bytes tx_bytes drops"
 expect "/ipoib/links" "$(value /ipoib/links d)" "['ib0']"
@@ -25,9 +25,9 @@ expect "/ipoib/ports" "$(value /ipoib/ports d)" "['eth0']"
 expect "an unknown link" "$(value /ipoib/link,ib7 d)" None
 expect "an unknown port" "$(value /ipoib/port,ib0 d)" None
 
-# Everything that can be shown can be asked here; keys keep letters, digits and underscores.
+# Every show command has a telemetry command. Its keys consist of letters, digits and underscores.
 COMMANDS=$(ask / | json "*d['/']")
-# same WHAT COMMAND SHOW EXPRESSION-OF-COMMAND EXPRESSION-OF-SHOW
+# same WHAT COMMAND SHOW EXPRESSION-OF-COMMAND EXPRESSION-OF-SHOW: waits until both expressions have the same value.
 same() {
   local what=$1 command=$2
   [[ " $COMMANDS " == *" ${command%%,*} "* ]] || fail "${command%%,*} is no command of telemetry: $COMMANDS"

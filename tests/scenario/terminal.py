@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A person at the terminal of dpdk-ipoib: keys typed into a pseudo-terminal, what appears checked.
+"""Types keys into a pseudo-terminal of dpdk-ipoib and checks its output.
 
-  terminal.py COMMAND...   starts it, as a child whose terminal is ours; it must have -i, ports eth0
+  terminal.py COMMAND...   starts the command as a child with the pseudo-terminal. It must have -i, a port eth0
                            and log level debug of ipoib.sa
 
-Prints a line a check; ends with 1 at the first that fails.
+Prints a line for each check and ends with 1 at the first that fails.
 """
 import os
 import pty
@@ -25,7 +25,7 @@ class Terminal:
             os.execvp(command[0], command)
 
     def read_until(self, wanted):
-        """What appeared up to there, without carriage returns; wanted comes at the end of it."""
+        """Reads until `wanted` appears. Returns the text up to its end, without carriage returns."""
         text = self.unread
         end = time.monotonic() + TIMEOUT_S
         while wanted not in text:
@@ -47,7 +47,7 @@ class Terminal:
         return self.read_until(wanted)
 
     def end(self, keys):
-        """Types and gives the exit status."""
+        """Types the keys, waits for the end of the program and returns its exit status."""
         os.write(self.fd, keys.encode())
         try:
             while os.read(self.fd, 65536):
