@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Three nodes on a subnet that OpenSM manages. Their links take the attributes of the broadcast group from
-# partitions.conf; what saquery and ibroute say of memberships and multicast trees is what the nodes say,
-# all along: after the start, after SIGTERM (everything is left) and after SIGKILL (OpenSM still holds it; the
-# node that starts again takes it over). Hosts reach each other, and multicast between them flows.
+# Three nodes are on a subnet that OpenSM manages. Their links have the attributes of the broadcast group from
+# partitions.conf. At each step saquery and ibroute show the memberships and multicast trees that the nodes report:
+# after the start, after SIGTERM (the node has left everything) and after SIGKILL (OpenSM keeps the memberships, and the
+# restarted node takes them over). Hosts reach each other, and multicast between them flows.
 # shows: U-08, U-33
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -29,7 +29,7 @@ agreed_within 10 a b c
 awk '{ print "  " $0 }' <<<"$HELD"
 for node in a b c; do expect "subscriptions of node $node" "$(subscriptions "$node")" "66 67"; done
 say "multicast trees at S1:" && trees | awk '{ print "  " $0 }'
-# Nodes a, b, c are at ports 2, 3, 4.
+# Nodes a, b and c are at the ports 2, 3 and 4 of S1.
 expect "tree of the broadcast group" "$(trees | awk '$1 == "0xc000"')" "0xc000 2 3 4"
 
 capture=$LAB_DIR/fabric.pcap
@@ -46,7 +46,7 @@ for host in a c; do
   flow_end "$name" wait
   say "host $host, multicast: $(flow "$name" '"first packet %d ms after the join, %d received, %d lost, quiet %d ms after the leave" %
     (d[0]["join_ms"], d[0]["packets"], d[0]["lost"], d[0]["stop_ms"])')"
-  # A busy machine may let the first packets wait for the way to the host longer than they are kept.
+  # On a busy machine the resolution of the host may take longer than packets are held.
   (($(flow "$name" 'd[0]["lost"]') <= $(drops "$host" neighbour_pending))) ||
     fail "$name: $(flow "$name" 'd[0]["lost"]') lost: $(cli "$host" "show drops")"
   expect "$name: before the join" "$(flow "$name" 'd[0]["idle"]')" 0
@@ -54,7 +54,7 @@ done
 flow_end sender
 said=$(cli a "capture stop")
 
-# On the wire are the LIDs that OpenSM gave and the keys of partitions.conf.
+# Packets on the wire have the LIDs that OpenSM assigned and the keys of partitions.conf.
 judge() { tshark -r "$capture" "$@" 2>/dev/null; }
 faults=$(judge -Y '_ws.malformed || _ws.expert.severity >= 8388608' | head -n 5)
 [[ -z $faults ]] || fail "tshark finds fault with: $faults"
@@ -65,7 +65,7 @@ expect_text "multicast on the wire" "$wire" \
 expect "kinds of frames" "$(wc -l <<<"$wire")" 1
 say "capture: $said;$wire"
 
-# A group that node a makes and gives up is reported to the others.
+# OpenSM reports the creation and the deletion of node a's group to the others.
 reports() { cli "$1" "show sa json" | json 'd[0]["client"]["reports"]'; }
 reported() { (($(reports b) >= from_b + $1 && $(reports c) >= from_c + $1)); }
 from_b=$(reports b) from_c=$(reports c)
@@ -79,7 +79,7 @@ for node in b c; do
 done
 no_complaints
 
-# What is held of a node. The other two are asked nothing.
+# held_of NODE: prints OpenSM's memberships of a node. It does not ask the nodes.
 held_of() { held | grep -F " $(port_gid "$(ca_of "$1")") " || true; }
 status=0
 node_stop b || status=$?
@@ -98,7 +98,8 @@ scenario_node c
 wait_for 20 "the link of node c to come up" links_up c
 say "node c killed and started again, link up after $(took "$begin")"
 agreed_within 10 a c
-# Node a still has the queue pair of the killed one: reachable 4 s + 50 %, probe-delay 1 s, six probes.
+# Node a still has the queue pair of the killed process. It learns the new one after reachable 4 s + 50 %, probe-delay
+# 1 s, and six probes.
 reaches() { in_host a ping -q -c 1 -W 0.3 "$(host_address c)"; }
 timed 14 "node a reaches node c" reaches
 

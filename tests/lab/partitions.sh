@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two partitions on one port, each with a Q_Key of its own from partitions.conf. A limited member has no link,
-# and says so, until it is made a full one at run time. Then a port is taken out of one partition and put in
-# again: that link goes down with the reason and comes back, the other partition and the other nodes notice
-# nothing.
+# Two partitions are on one port, each with its own Q_Key from partitions.conf. The link of a limited member stays down
+# and reports the reason, until the port becomes a full member at run time. Then a port is removed from one partition
+# and added again: that link goes down with the reason and comes back, without an effect on the other partition and the
+# other nodes.
 # shows: U-05, U-09
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
-# Partition 1 is ib0 of everybody; partition 2 is ib1 of nodes a and b. H5 is in both: OpenSM tells no other of
-# their members.
+# Partition 1 is ib0 of every node; partition 2 is ib1 of nodes a and b. H5 is in both, because OpenSM shows the members
+# of a partition's groups only to members of the partition.
 ONE='One=0x0001, ipoib, Q_Key=0x80010b1c, mtu=4, rate=3, defmember=full : SELF, '"$(port_guid H5)"
 TWO="Two=0x0002, ipoib, Q_Key=0x80010b1d, mtu=4, rate=3, defmember=full : SELF, $(port_guid H5), $(port_guid H2), $(port_guid H3) ;"
 all="$ONE, $(port_guid H2), $(port_guid H3), $(port_guid H4) ;"
@@ -34,12 +34,12 @@ scenario_node c
 nodes_up a b
 for node in a b; do ip -n "$LAB-$node" address add "172.16.$(number_of "$node").2/24" dev eth0; done
 
-# change LINE: partitions.conf with this line for partition 1, and OpenSM told of it.
+# change LINE: writes partitions.conf with this line for partition 1 and makes OpenSM read it.
 change() {
   partitions "$1" "$TWO"
   sm_signal HUP
 }
-# field NODE LINK NAME
+# field NODE LINK NAME: prints a field of `show link`.
 field() { cli "$1" "show link json" | json "next(x for x in d if x['name'] == '$2')['$3']"; }
 for node in a b; do
   expect "Q_Key of ib0 of node $node" "$(field "$node" ib0 qkey)" $((0x80010b1c))

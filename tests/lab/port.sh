@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The cable of a node's port is pulled and plugged in again; then the port gets another LID. The node takes
-# its link down with the reason, and up; joins again; others find it. Two other nodes lose nothing.
-# A running OpenSM undoes a LID that was changed behind its back: it is changed while none runs.
+# The cable of a node's port is unplugged and plugged in again; then the port gets another LID. The node takes its link
+# down with the reason, and up, and joins again; the others find it. Two other nodes lose nothing. A running OpenSM
+# would restore the LID, so the simulator changes it while OpenSM does not run.
 # shows: U-20, U-26
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
-# The neighbours of a node that moved: reachable 4 s + 50 %, probe-delay 1 s, then six probes 1 s apart.
+# Neighbours learn another LID after reachable 4 s + 50 %, probe-delay 1 s, then six probes 1 s apart.
 PROBE_TIME=14
 NEW_LID=77
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two OpenSMs. The master is killed: the standby takes over at another LID, without the groups and
-# subscriptions the master had. Nodes learn of the new subnet manager by their ports' SM LID, ask it for
-# everything again, and lose no packet of established flows; the same when the first one comes back.
-# The nodes have no IsSM here, so that the simulator delivers no Reports to them: OpenSM would take them for
-# subnet managers and ask them at once, and libumad2sim crashes a process that is asked before it has
-# registered for the question.
+# Two OpenSMs run. The master is killed, and the standby takes over at another LID, without the groups and subscriptions
+# of the master. Nodes learn of the new subnet manager from their ports' SM LID, repeat all joins and subscriptions, and
+# lose no packet of established flows. The same happens when the first OpenSM comes back.
+# The nodes have no IsSM here, so that the simulator delivers no Reports to them. With IsSM, OpenSM would take them for
+# subnet managers and query them at once, and libumad2sim crashes a process that gets a query before it has registered
+# for it.
 # shows: U-20, U-35
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -17,9 +17,8 @@ subnet_begin
 sm_start first H1 -p 10
 subnet_up first
 
-# joining NAME CA PRIORITY: a second OpenSM, started while its port is unplugged, then plugged in. One that
-# says it is a subnet manager before it can answer the master's question for its SMInfo, as at an ordinary
-# start, can leave the master waiting for good.
+# joining NAME CA PRIORITY: starts an OpenSM while its port is unplugged, then plugs the port in. At an ordinary start
+# it would set IsSM before it can answer the master's SMInfo query, and the master might wait forever.
 joining() {
   unlink_ca "$2"
   sm_start "$1" "$2" -p "$3"
@@ -43,7 +42,8 @@ flow_begin from-b b send eth0 5 "$(host_address a)"
 for name in at-a at-b; do wait_for 5 "flow $name to arrive" grep -q arrived "$LAB_DIR/$name.error"; done
 
 moved() { [[ $(sm_lid a) == "$wanted" && $(sm_lid b) == "$wanted" ]]; }
-# taken_over TEXT LID BEGIN: the nodes know, and the new one has everything.
+# taken_over TEXT LID BEGIN: waits until the nodes know the new subnet manager and it has all their memberships and
+# subscriptions.
 taken_over() {
   wanted=$2
   wait_for 20 "$1: nodes to know SM LID $2" moved

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# OpenSM is killed and started again under traffic, without its memory of groups and subscriptions: no
-# packet of established flows is lost, and by themselves the nodes find out and ask for all of it again.
-# Then it is silent for a while (SIGSTOP): nothing is lost either, and what was asked meanwhile is answered
-# afterwards. The simulator has no ClientReregister, so nodes learn of the restart from the subnet
-# manager's SMInfo; a reregistration itself is shown with the embedded administrator (port-events.sh).
+# OpenSM is killed and started again under traffic, and forgets groups and subscriptions. No packet of established flows
+# is lost; the nodes notice the restart and repeat all joins and subscriptions. Then OpenSM is silent for a while
+# (SIGSTOP): nothing is lost either, and requests of that time succeed afterwards. The simulator has no
+# ClientReregister, so nodes learn of the restart from the subnet manager's SMInfo. port-events.sh tests a
+# reregistration with the embedded administrator.
 # shows: U-20, U-30, U-35
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -20,7 +20,7 @@ LINK_LINES[c]="groups = [\"$GROUP\"]"
 lab_up a b c
 ping_all b "$(host_address c)" >/dev/null
 
-# traffic_begin / traffic_end WHAT: unicast both ways between nodes b and c, multicast from b to c.
+# traffic_begin, traffic_end WHAT: unicast in both directions between nodes b and c, and multicast from b to c.
 traffic_begin() {
   flow_begin at-c c watch eth0 "$(host_address c)"
   flow_begin at-b b watch eth0 "$(host_address b)"
@@ -51,7 +51,7 @@ for member in "$(port_gid H3) 4" "$(port_gid H4) 1"; do
   expect_text "memberships" "$before" "ff12:401b:ffff::f01:101 $member"
 done
 sm_kill
-sleep 2  # of traffic without a subnet manager
+sleep 2  # Traffic flows without a subnet manager.
 sm_start
 subnet_up
 begin=$(now_ms)
@@ -67,7 +67,7 @@ expect "multicast lost afterwards" "$(flow again 'd["lost"]')" 0
 traffic_end "restart"
 row "a to c" ping_all a "$(host_address c)"
 
-# A group that is asked for while nobody answers.
+# A node joins a group while OpenSM does not answer.
 state() { cli a "show group ib0 json" | json "[g['state'] for g in d if g['group'] == '$OTHER_GROUP'][0]"; }
 member() { [[ $(state) == member ]]; }
 traffic_begin

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A subnet of 1,000 channel adapters, three of which are nodes: how long OpenSM and the nodes need until all
-# links are up.
+# Measures the time until all links are up on a subnet of 1,000 channel adapters, three of which are nodes: that of
+# OpenSM and that of the nodes.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -6,7 +6,7 @@
 """
 import sys
 
-DOWN = 30  # channel adapters of a leaf
+DOWN = 30  # channel adapters per leaf
 UP = DOWN + 1
 
 

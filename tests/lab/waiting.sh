@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What is not there yet does not stop a node: without its umad device, and on a subnet that nobody manages,
-# the link waits, says why, and everything else works; it comes up by itself when OpenSM starts.
+# A node starts without its umad device, and on a subnet without a subnet manager. Its link waits and reports the
+# reason, and everything else works. The link on the subnet comes up by itself when OpenSM starts.
 # shows: U-10
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Creating groups: which components it takes, what is realised, what is refused.
+// Creation of groups: the required components, the attributes of the new group, and refusals.
 #include <algorithm>
 
 #include "lib/wire/ipoib.h"
@@ -31,7 +31,7 @@ TEST_F(Create, AllComponentsMakeTheGroupAskedFor) {
   EXPECT_EQ(member(kB, sa::find_group(group)).mlid, r.mlid);
 }
 
-/// Only groups that are not IPoIB's may have attributes the broadcast group has not.
+/// Only groups that are not for IPoIB may have attributes that differ from the broadcast group's.
 TEST_F(Create, AttributesOfItsOwnAreKept) {
   const auto own = [](R& r) {
     r.mgid = wire::Gid::of(0xff12'0000'0000'0000, 0x1111);
@@ -74,7 +74,7 @@ struct Realised {
   std::uint8_t mtu, rate;
 };
 
-/// The subnet: MTU 2048 (code 4), 10 Gb/s (code 3).
+/// The subnet has MTU 2048 (code 4) and 10 Gb/s (code 3).
 TEST_F(Create, SelectorsAreRealised) {
   const Realised rows[] = {
       {"MTU exactly 1024", kMtu, [](R& r) { r.mtu = 0x83; }, 3, 3},

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the embedded administrator does not say what OpenSM says, and why that is left so. Anything
-// else that differs is a fault.
+// The intended differences between the answers of OpenSM and of the embedded administrator, with
+// the reasons. Any other difference is a fault.
 #pragma once
 
 #include "lib/wire/mad.h"
 
 namespace ipoib::conformance {
 
-/// The answers to one request, by status.
+/// The status of both answers to one request.
 struct Difference {
   wire::MadStatus opensm;
   wire::MadStatus embedded;
@@ -38,16 +38,17 @@ inline constexpr Difference kSelectorWithoutValue{
     MadStatus::kSaRequestInvalid, MadStatus::kOk,
     "a selector without its value limits nothing; OpenSM compares with what is not there"};
 
-// Those that are no status, where a test asks embedded():
-//   Create.LifetimeIsThatAskedFor, Create.ScopeIsTheMgids: OpenSM copies what stands in components
-//     that were not asked for, even nothing; the embedded one fills in the subnet's.
-//   Inform.RangeWithoutEnd: OpenSM takes LIDRangeEnd 0 and never finds an issuer in the range.
-//   Query.ByPort: OpenSM tells anybody who is member, which only the trusted should learn.
-//   Inform.SubscriptionsAreListed: OpenSM tells anybody, and gives all the number 0.
-//   Query.PartitionsOfOthers: without a sweep there are no P_Key tables to hide groups by.
-//   Query.WrongSmKeyIsDenied, Query.MethodsAndAttributesNotServed: OpenSM keeps silent, which the
-//     asker has to sit out; the embedded one refuses.
+// Other differences than the status, for which the tests use embedded():
+//   Create.LifetimeIsThatAskedFor, Create.ScopeIsTheMgids: OpenSM copies the contents of components
+//     without a mask bit, even zeros; the embedded administrator fills in the subnet's values.
+//   Inform.RangeWithoutEnd: OpenSM accepts LIDRangeEnd 0 and never finds an issuer in the range.
+//   Query.ByPort: OpenSM shows the members of a group to every port, which only trusted requests
+//     should get.
+//   Inform.SubscriptionsAreListed: OpenSM shows subscriptions to every port, all with number 0.
+//   Query.PartitionsOfOthers: without a sweep there are no P_Key tables by which to hide groups.
+//   Query.WrongSmKeyIsDenied, Query.MethodsAndAttributesNotServed: OpenSM does not answer, and the
+//     client has to wait for its timeout; the embedded administrator refuses.
 //   Query.ListOf62GroupsIsWholeOrCutByTheSimulator: libumad2sim has no RMPP.
-//   Paths from any port to any: the embedded one tells the asker's own only (paths.h).
+//   Paths between any two ports: the embedded administrator gives a port only its own (paths.h).
 
 }  // namespace ipoib::conformance

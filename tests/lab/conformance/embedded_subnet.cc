@@ -42,7 +42,7 @@ void EmbeddedSubnet::put(std::uint16_t lid, const wire::SaMad& mad) {
 
 Status EmbeddedSubnet::send(PortId from, const fabric::MadAddress& to,
                             std::span<const std::byte, wire::kMadLen> mad) {
-  if (to.lid != kAdministratorLid) return {};  // As on a wire: nobody is there.
+  if (to.lid != kAdministratorLid) return {};  // No port has this LID: the MAD is lost.
   const std::uint16_t lid = port(from).lid;
   if (const auto answer = sa_.answer({lid, 0, 1, wire::kDefaultPkey}, mad, now_)) put(lid, *answer);
   return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The embedded administrator in virtual time: MADs arrive at once, and where nothing happens the
-// clock jumps to what happens next.
+// The embedded administrator in virtual time: MADs arrive at once, and the clock jumps to the next
+// deadline when no MAD is pending.
 #pragma once
 
 #include <deque>
@@ -22,7 +22,8 @@ class EmbeddedSubnet final : public SubnetUnderTest {
   Status send(PortId from, const fabric::MadAddress& to,
               std::span<const std::byte, wire::kMadLen> mad) override;
   void step(TimePoint until, const Deliver& deliver) override;
-  /// There is no sweep: a port goes when, silent for long, it loses its LID to another.
+  /// There is no sweep: a port that was silent for long goes out of service when another port
+  /// claims its LID.
   void unplug(PortId id) override;
   void plug(PortId id) override;
   [[nodiscard]] std::size_t longest_answer() const override { return 1U << 20; }
@@ -33,7 +34,7 @@ class EmbeddedSubnet final : public SubnetUnderTest {
 
   TimePoint now_{std::chrono::seconds(1)};
   sa::Administrator sa_;
-  std::deque<std::pair<std::uint16_t, wire::SaMad>> on_their_way_;  ///< To which LID.
+  std::deque<std::pair<std::uint16_t, wire::SaMad>> on_their_way_;  ///< With the destination LID.
 };
 
 }  // namespace ipoib::conformance

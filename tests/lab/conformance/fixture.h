@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of the suite have in common: asking, and records to ask with.
+// The fixture of all tests of the suite: functions that build requests and read answers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,9 +36,9 @@ using wire::join_state::kNonMember;
 using wire::join_state::kSendOnlyFullMember;
 using wire::join_state::kSendOnlyNonMember;
 
-inline constexpr std::uint64_t kSmKey = 1;  ///< Of both.
+inline constexpr std::uint64_t kSmKey = 1;  ///< The SM_Key of both administrators.
 
-/// What is to be answered: by both the same, or not.
+/// The expected status of both administrators' answers: the same one, or a Difference.
 struct Expected {
   MadStatus opensm, embedded;
   // NOLINTNEXTLINE(google-explicit-constructor): rows of tables name one or the other.
@@ -59,9 +59,10 @@ class Conformance : public ::testing::Test {
   static MadStatus answer(const Expected& e) { return embedded() ? e.embedded : e.opensm; }
   static wire::Gid gid(PortId port) { return subnet().port(port).gid; }
 
-  /// Of the answer; a failure of the test where there is none.
+  /// The status of the answer. Without an answer the test fails.
   static MadStatus status(PortId port, const sa::Request& request);
-  /// The answer with status 0 to a request whose answer is one record.
+  /// The record of an answer that consists of one record. With another status than 0 the test
+  /// fails.
   template <class T>
   static T record(PortId port, const sa::Request& request) {
     const sa::Outcome outcome = session().ask(port, request);
@@ -75,10 +76,10 @@ class Conformance : public ::testing::Test {
     return record<McMemberRecord>(port, request);
   }
   static sa::Reply table(PortId port, const sa::Request& request);
-  /// The answer as it came.
+  /// The whole answer.
   static wire::SaMad raw(PortId port, const sa::Request& request, std::uint64_t sm_key = 0);
 
-  /// A group of a partition that no other test has.
+  /// The MGID of a group of a partition, different from those of all other tests.
   static wire::Gid fresh(std::uint16_t pkey = kDefault);
   static McMemberRecord broadcast(std::uint16_t pkey = kDefault);
   static sa::Request create(const wire::Gid& mgid, PortId port = kA,
@@ -94,7 +95,7 @@ class Conformance : public ::testing::Test {
     return sa::leave_group(mgid, gid(port), pkey, state);
   }
 
-  /// The request with its record changed and components added.
+  /// The request with a changed record and additional components.
   template <class T>
   static sa::Request with(sa::Request request, std::uint64_t mask, void (*change)(T&)) {
     auto r = *wire::read<T>(request.data);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Subscriptions and Reports of groups and ports that come and go.
+// Subscriptions, and Reports of groups and ports that appear and disappear.
 #include <algorithm>
 
 #include "lib/wire/ipoib.h"
@@ -18,7 +18,7 @@ class Inform : public Conformance {
     return std::ranges::any_of(
         notices, [&](const wire::Notice& n) { return n.is(trap) && n.data_gid == about; });
   }
-  /// Waits until it was.
+  /// Waits for the Report of `trap` about `about`. False if it does not come.
   static bool comes(PortId port, Trap trap, const wire::Gid& about) {
     return session().run_until([&] { return told(port, trap, about); }, std::chrono::seconds(10));
   }
@@ -86,7 +86,7 @@ TEST_F(Inform, OfOneIssuerByLidOrGid) {
   EXPECT_FALSE(told(kOutside, Trap::kGroupCreated, group));
 }
 
-/// LIDRangeEnd 0 means a range of one. OpenSM takes it and then never finds an issuer in it.
+/// LIDRangeEnd 0 means a range of one LID. OpenSM accepts it and then never finds an issuer in it.
 TEST_F(Inform, RangeWithoutEnd) {
   const auto one = [](InformInfo& i) {
     i.lid_range_begin.set(subnet().administrator().lid);
@@ -176,8 +176,9 @@ TEST_F(Inform, AllTrapsAreEveryTrap) {
   EXPECT_TRUE(comes(kB, Trap::kGroupDeleted, group));
 }
 
-/// An acknowledged Report is not said again: the embedded administrator would, ten times in this
-/// time; in the simulator nobody would, since there it is the kernel's work.
+/// An acknowledged Report is not retransmitted. Without acknowledgements the embedded administrator
+/// would retransmit it ten times in this time. The simulator never retransmits, because that is the
+/// kernel's task.
 TEST_F(Inform, EachReportComesOnce) {
   ASSERT_EQ(status(kB, sa::subscribe(Trap::kGroupCreated)), kOk);
   const auto before = session().client(kB).counters();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Joining groups that exist: the broadcast group's attributes, JoinStates, what must match.
+// Joins of existing groups: the broadcast group's attributes, JoinStates, and the components that
+// must match.
 #include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"
 #include "tests/lab/conformance/fixture.h"
@@ -56,7 +57,7 @@ TEST_F(Join, PartitionsOfOthersAreClosed) {
   EXPECT_EQ(status(kOutside, join(broadcast_of(kLab), kOutside, kFullMember, kLab)),
             answer(kPortNotInPartition));
   if (!embedded()) return;
-  subnet().unplug(kOutside);  // So that what it was believed is forgotten.
+  subnet().unplug(kOutside);  // The administrator forgets the partition that the port claimed.
   subnet().plug(kOutside);
 }
 
@@ -142,7 +143,7 @@ struct Row {
 constexpr std::uint64_t kMtu = R::kMtuSel | R::kMtu, kRate = R::kRateSel | R::kRate,
                         kLife = R::kLifeSel | R::kLife;
 
-/// The group: MTU 2048, 10 Gb/s, SL, flow label, hop limit and traffic class 0.
+/// The group has MTU 2048, 10 Gb/s, and 0 as SL, flow label, hop limit and traffic class.
 TEST_F(Join, AttributesMustMatch) {
   const wire::Gid group = fresh();
   ASSERT_EQ(status(kA, create(group)), kOk);

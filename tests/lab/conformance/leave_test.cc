@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Leaving groups: the answer, whose membership, what becomes of the group.
+// Leaves of groups: the answer, the port whose membership ends, and the group afterwards.
 #include "tests/lab/conformance/fixture.h"
 
 namespace ipoib::conformance {

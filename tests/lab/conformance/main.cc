@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One suite of what subnet administration has to do, against the embedded administrator or against
-// OpenSM:
+// The conformance suite of subnet administration, for the embedded administrator and for OpenSM:
 //   conformance [--subnet=embedded|opensm] [GoogleTest option]...
-// For OpenSM see conformance.sh, which starts it.
+// conformance.sh starts OpenSM for it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

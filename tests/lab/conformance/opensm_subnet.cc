@@ -18,14 +18,14 @@ namespace ipoib::conformance {
 namespace {
 
 constexpr Duration kStartTime = std::chrono::seconds(20);
-/// The simulator gives GUIDs by the order of its topology; OpenSM runs on the first HCA.
+/// The simulator numbers GUIDs in the order of the topology. OpenSM runs on the first HCA.
 constexpr std::uint64_t kOpensmGuid = 0x10'0001;
 
 std::string hca(PortId id) {
   return fmt::format("H{}", id + 2);
 }
 
-/// This process' environment and more.
+/// The environment of this process with additional entries.
 std::vector<std::string> environment_with(std::vector<std::string> more) {
   for (char** e = environ; *e != nullptr; ++e) more.emplace_back(*e);
   return more;
@@ -70,7 +70,7 @@ Status OpensmSubnet::start(PortId id, const char* library) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return fail(Errc::kUnavailable, "no socket pair: {}", std::strerror(errno));
   ports_[id].socket = ends[0];
-  const int far = dup(ends[1]);  // Without close-on-exec.
+  const int far = dup(ends[1]);  // The duplicate has no close-on-exec flag.
   close(ends[1]);
   std::vector<std::string> args{"conformance", fmt::format("--port-process={}", far)};
   auto env = environment_with({fmt::format("LD_PRELOAD={}", library),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OpenSM on the simulated fabric, its ports each in a process of its own (port_process.h). Real
-// time. conformance.sh starts simulator and OpenSM and says in the environment where they are:
-//   UMAD2SIM       path of libumad2sim.so; IBSIM_SOCKNAME is the simulator's own
-//   IBSIM_CONSOLE  path the simulator reads commands from
+// OpenSM on the simulated fabric, in real time. Each port has its own process (port_process.h).
+// conformance.sh starts simulator and OpenSM and sets environment variables:
+//   UMAD2SIM       path of libumad2sim.so; the simulator itself uses IBSIM_SOCKNAME
+//   IBSIM_CONSOLE  path from which the simulator reads commands
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@ namespace ipoib::conformance {
 
 class OpensmSubnet final : public SubnetUnderTest {
  public:
-  /// Starts the ports and waits until all are active. kUnavailable says what is missing.
+  /// Starts the ports and waits until all are active. The error kUnavailable names what is missing.
   [[nodiscard]] static Result<std::unique_ptr<OpensmSubnet>> create();
   OpensmSubnet(const OpensmSubnet&) = delete;
   OpensmSubnet& operator=(const OpensmSubnet&) = delete;
@@ -42,7 +42,7 @@ class OpensmSubnet final : public SubnetUnderTest {
   struct Port {
     pid_t process = -1;
     int socket = -1;
-    PortMessage attr;  ///< What it said last of itself.
+    PortMessage attr;  ///< The last message of kind kAttr.
   };
   OpensmSubnet() = default;
   [[nodiscard]] Status start(PortId id, const char* library);

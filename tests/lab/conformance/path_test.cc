@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Path records: what a path says, and the pairs of ports and partitions that have none.
+// Path records: their contents, and the pairs of ports and partitions without a path.
 #include "lib/wire/iba.h"
 #include "lib/wire/ipoib.h"
 #include "tests/lab/conformance/fixture.h"
@@ -7,8 +7,8 @@
 namespace ipoib::conformance {
 namespace {
 
-/// Every port has joined the broadcast groups of its partitions, as links do before they ask for
-/// paths: the embedded administrator knows ports by what they ask.
+/// Every port has joined the broadcast groups of its partitions, as links do before they query
+/// paths, because the embedded administrator learns ports from their requests.
 class Path : public Conformance {
  protected:
   void SetUp() override {

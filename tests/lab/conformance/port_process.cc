@@ -15,8 +15,8 @@
 namespace ipoib::conformance {
 namespace {
 
-constexpr const char* kDevice = "ibsim0";  ///< libumad2sim's only one.
-constexpr int kLookMs = 100;               ///< At the port's events.
+constexpr const char* kDevice = "ibsim0";  ///< The only device of libumad2sim.
+constexpr int kLookMs = 100;               ///< The longest time between polls of the port's events.
 
 class Relay {
  public:
@@ -34,7 +34,7 @@ class Relay {
     close(doorbell_.eventfd);
   }
 
-  /// Until the suite closes the socket.
+  /// Relays until the suite closes the socket.
   void run() {
     while (to_port()) {
       bool changed = false;
@@ -46,12 +46,12 @@ class Relay {
   }
 
  private:
-  /// False: the socket is closed.
+  /// False if the socket is closed.
   bool to_port() {
     PortMessage m;
     ssize_t n = 0;
     while ((n = recv(socket_, &m, sizeof m, MSG_DONTWAIT)) == sizeof m)
-      static_cast<void>(port_->send(m.peer, m.bytes));  // Lost: the client asks again.
+      static_cast<void>(port_->send(m.peer, m.bytes));  // The client repeats lost requests.
     return n < 0;
   }
   void from_port(const fabric::ReceivedMad& mad) {

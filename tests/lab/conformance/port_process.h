@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A port of the simulated fabric. libumad2sim knows one HCA a process, so each port is a process of
-// its own: this program again, started with --port-process, the simulator's library preloaded.
+// A port of the simulated fabric. libumad2sim supports one HCA per process, so each port has its
+// own process: this program, started with --port-process and with that library preloaded.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace ipoib::conformance {
 
-/// What travels between the suite and a port's process, one datagram each.
+/// A message between the suite and a port's process. Each is one datagram.
 struct PortMessage {
   enum class Kind : std::uint32_t { kAttr, kMad } kind = Kind::kAttr;
-  // kAttr, from the port: what it is now.
+  // kAttr, from the port: its current attributes.
   wire::Gid gid;
   std::uint16_t lid = 0;
-  std::uint16_t sm_lid = 0;  ///< 0 as well while the port is not active.
-  // kMad, both ways. Nothing in the simulator is longer than 256 octets.
+  std::uint16_t sm_lid = 0;  ///< Also 0 while the port is not active.
+  // kMad, in both directions. The simulator carries at most 256 octets.
   fabric::MadAddress peer;
   bool whole = false;
   std::uint32_t len = wire::kMadLen;

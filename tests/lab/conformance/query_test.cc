@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Looking groups up: Get, GetTable, what strangers are told and what the trusted.
+// Queries of groups: Get and GetTable, and the answers to ordinary and to trusted requests.
 #include <algorithm>
 #include <set>
 
@@ -88,9 +88,9 @@ TEST_F(Query, TheTrustedSeeMembers) {
                                                                    {gid(kB), kSendOnlyNonMember}}));
 }
 
-/// The simulator's libumad2sim cuts every MAD at 256 octets, which leaves 3 records of the list and
-/// no sign of it but the RMPP header, of which only the active flag is left. The embedded
-/// administrator's list comes whole, in RMPP segments; so would OpenSM's on a real device.
+/// libumad2sim truncates every MAD to 256 octets, which leaves 3 records of the list. The only sign
+/// of it is the active flag of the RMPP header, the rest of which is lost. The embedded
+/// administrator's list arrives complete, in RMPP segments; so would OpenSM's on a real device.
 TEST_F(Query, ListOf62GroupsIsWholeOrCutByTheSimulator) {
   std::set<wire::Gid> made{broadcast().mgid};
   while (made.size() < 62) {
@@ -163,7 +163,8 @@ TEST_F(Query, WrongSmKeyIsDenied) {
   }
 }
 
-/// OpenSM says nothing, which the asker has to sit out; the embedded administrator says so.
+/// OpenSM does not answer, and the client has to wait for its timeout. The embedded administrator
+/// refuses.
 TEST_F(Query, MethodsAndAttributesNotServed) {
   const std::pair<std::uint8_t, std::uint16_t> rows[] = {{0x01, 0x7777}, {0x02, 0x0035}};
   for (const auto& [method, attr] : rows) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What four ports that ask a lot cost OpenSM on a subnet of 1,000 channel adapters, and that they
-// do not make it worse when it keeps silent. sa-load.sh starts both and says in OPENSM_PID whom to
-// stop for a while.
+// The load of four ports with many requests on OpenSM, on a subnet of 1,000 channel adapters. The
+// ports must not increase the load when OpenSM does not answer. sa-load.sh starts OpenSM and this
+// program; OPENSM_PID is the process that this program stops for a while.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -48,7 +48,7 @@ TimePoint now() {
   return session->subnet().now();
 }
 
-/// What the clients of all ports counted.
+/// The sums of the counters of all ports' clients.
 sa::ClientCounters counters() {
   sa::ClientCounters sum;
   for (std::size_t i = 0; i < kPorts; ++i) {
@@ -60,7 +60,7 @@ sa::ClientCounters counters() {
   return sum;
 }
 
-/// Requests asked all at once, as far as the clients let them.
+/// Requests that are submitted all at once. The clients limit how many are outstanding.
 class Batch {
  public:
   void ask(PortId port, const sa::Request& request) {
@@ -76,7 +76,7 @@ class Batch {
         },
         now());
   }
-  /// Until all have ended, or `limit`.
+  /// Runs until all requests have ended, at most for `limit`.
   void run(Duration limit) {
     session->run_until(
         [this] {
@@ -100,10 +100,10 @@ class Batch {
   [[nodiscard]] unsigned ended() const { return ended_; }
   [[nodiscard]] unsigned answered() const { return answered_; }
   [[nodiscard]] unsigned refused() const { return refused_; }
-  /// Of one port.
+  /// The largest number of outstanding requests of one port.
   [[nodiscard]] std::size_t most_outstanding() const { return most_; }
   [[nodiscard]] std::uint64_t timed_out() const { return counters().timed_out - before_.timed_out; }
-  /// The sum over all ports since the batch began.
+  /// The requests that all ports have sent since the batch began.
   [[nodiscard]] std::uint64_t sent() const { return counters().sent - before_.sent; }
 
  private:
@@ -165,7 +165,7 @@ TEST(SaLoad, TenThousandPathQueriesAreAnswered) {
   expect_all_answered(paths);
 }
 
-/// A link that has no queue pair: its paths are looked up and nothing is sent.
+/// A link without a queue pair: it queries paths and sends nothing else.
 class NoActions final : public link::LinkActions {
  public:
   explicit NoActions(const PortUnderTest& port) {
@@ -186,8 +186,8 @@ class NoActions final : public link::LinkActions {
   fabric::PortAttr attr_;
 };
 
-/// Neighbours whose ports are gone, wanted all the time: each is asked for once in the time an
-/// absence is believed, not once a packet.
+/// The ports of these neighbours do not exist, and packets to them come all the time. Each path is
+/// queried once per negative time, not once per packet.
 TEST(SaLoad, AbsentPeersAreNotAskedForAllTheTime) {
   constexpr Duration kWanted = seconds(8);
   NoActions actions{session->subnet().port(kA)};
@@ -218,7 +218,7 @@ TEST(SaLoad, AbsentPeersAreNotAskedForAllTheTime) {
   paths.clear();
 }
 
-/// True when every thread of the process has stopped: the signal alone is taken a little later.
+/// True if every thread of the process has stopped. That is a little later than kill() returns.
 bool has_stopped(pid_t pid) {
   for (const auto& thread :
        std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid))) {
@@ -230,8 +230,9 @@ bool has_stopped(pid_t pid) {
   return true;
 }
 
-/// A port asks for 1,000 paths while OpenSM is stopped. One port and a few seconds, because the
-/// simulator takes some 160 MADs for who does not read, and then stops for all.
+/// A port queries 1,000 paths while OpenSM is stopped. The test uses one port and a few seconds
+/// only, because the simulator holds some 160 MADs for a process that does not read, and then stops
+/// for all processes.
 TEST(SaLoad, SilentAdministratorIsNotStormed) {
   constexpr Duration kSilence = seconds(6);
   const pid_t opensm = std::atoi(std::getenv("OPENSM_PID"));
@@ -244,7 +245,7 @@ TEST(SaLoad, SilentAdministratorIsNotStormed) {
 
   const TimePoint begin = now();
   std::vector<std::uint64_t> each_second;
-  std::set<Duration::rep> moments;  // When requests were sent again, in steps of 5 ms.
+  std::set<Duration::rep> moments;  // The times of retransmissions, in steps of 5 ms.
   std::uint64_t so_far = 0, again = counters().retried;
   while (now() - begin < kSilence) {
     const TimePoint second = begin + seconds(each_second.size() + 1);
@@ -265,7 +266,7 @@ TEST(SaLoad, SilentAdministratorIsNotStormed) {
              duration_cast<milliseconds>(now() - resumed).count());
   batch.print("paths asked for, with a silence");
 
-  // The first attempts, and again after 0.5, 1 and 2 s, each up to a quarter longer.
+  // There is a first attempt and one after 0.5, 1 and 2 s, each up to a quarter longer.
   EXPECT_LE(so_far, kBound * 4U);
   EXPECT_LE(*std::ranges::max_element(each_second), kBound * 2U);
   EXPECT_GE(moments.size(), 20U) << "requests are sent again together";

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kRawTimeoutMs = 1000;
 
-/// Of a group of any partition.
+/// The request to leave a group of any partition.
 sa::Request leave_of(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits) {
   sa::Request request = sa::leave_group(mgid, port, kDefault, bits);
   request.comp_mask &= ~wire::McMemberRecord::kPkey;
@@ -57,7 +57,7 @@ sa::Outcome Session::ask(PortId port, const sa::Request& request) {
   std::optional<sa::Outcome> outcome;
   client(port).submit(
       request, [&outcome](const sa::Outcome& o, TimePoint) { outcome = o; }, subnet_->now());
-  // The client's attempts end within that.
+  // All attempts of the client end within a minute.
   run_until([&outcome] { return outcome.has_value(); }, std::chrono::minutes(1));
   if (!outcome) return tl::make_unexpected(sa::Failure{Errc::kTimedOut, 0});
   if (*outcome) remember(ports_[port], request, **outcome);
@@ -72,7 +72,7 @@ std::optional<wire::SaMad> Session::ask_raw(PortId port, const wire::SaMad& requ
   if (!subnet_->send(port, {sm_lid, 0, 1, wire::kDefaultPkey, kRawTimeoutMs}, wire::bytes_of(mad)))
     return std::nullopt;
   run_until([this] { return raw_answer_.has_value(); }, std::chrono::milliseconds(kRawTimeoutMs));
-  ++raw_tid_;  // A late one is nobody's.
+  ++raw_tid_;  // A late answer does not match any more.
   return std::exchange(raw_answer_, std::nullopt);
 }
 
@@ -88,7 +88,7 @@ void Session::remember(Port& port, const sa::Request& request, const sa::Reply& 
   port.memberships[{record->mgid, record->port_gid}] = record->join();
 }
 
-/// What ended with something else is refused, which is as good.
+/// The administrator refuses to end memberships that have ended already, which does no harm.
 void Session::clean_up() {
   for (std::size_t i = 0; i < kPorts; ++i) {
     const auto id = static_cast<PortId>(i);

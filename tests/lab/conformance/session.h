@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One run against one subnet: a client at every port, what Reports they got, which memberships and
-// subscriptions they hold, so that each test leaves the subnet as it found it.
+// One run against one subnet. It has a client at every port and keeps their Reports, memberships
+// and subscriptions, so that each test restores the state of the subnet.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@ class Session {
   [[nodiscard]] sa::Client& client(PortId port) { return *ports_[port].client; }
   [[nodiscard]] std::vector<wire::Notice>& notices(PortId port) { return ports_[port].notices; }
 
-  /// Until `done` (true) or `limit` has passed.
+  /// Runs until done() is true or `limit` has passed. Returns the former.
   bool run_until(const std::function<bool()>& done, Duration limit);
 
-  /// Through the port's client; ends with the client's time-outs.
+  /// Sends a request through the port's client. Ends with an answer or with the client's timeout.
   [[nodiscard]] sa::Outcome ask(PortId port, const sa::Request& request);
-  /// Past the client: the answer as it came; none where none came in time.
+  /// Sends a request without the client. Returns the whole answer, or nothing if none came in time.
   [[nodiscard]] std::optional<wire::SaMad> ask_raw(PortId port, const wire::SaMad& request);
 
-  /// Ends all memberships and subscriptions that came about by ask() and forgets the Reports.
+  /// Ends all memberships and subscriptions that ask() made and forgets the Reports.
   void clean_up();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A subnet whose administrator is under test, as four of its ports see it: what they are, the MADs
-// they send and receive, and the time, real or virtual.
+// The interface to a subnet whose administrator is under test, as four of its ports see it: their
+// attributes, the MADs that they send and receive, and the time, real or virtual.
 #pragma once
 
 #include <chrono>
@@ -18,16 +18,17 @@
 
 namespace ipoib::conformance {
 
-/// Partitions of the subnet. All but kBare have a broadcast group of their own from the start.
+/// Partitions of the subnet. All except kBare have their own broadcast group from the start.
+/// kUnknown is a P_Key without a partition.
 inline constexpr std::uint16_t kDefault = wire::kDefaultPkey, kLab = 0x8001, kOther = 0x8002,
                                kBare = 0x8003, kUnknown = 0x8077;
 
-/// The ports, by what they are there for. Every one is in the default partition.
+/// The ports. Each is in the default partition and differs in its other partitions.
 enum PortId : std::size_t {
   kA,        ///< Full member of kLab and kBare.
-  kB,        ///< As kA.
+  kB,        ///< Full member of kLab and kBare, like kA.
   kLimited,  ///< Limited member of kLab.
-  kOutside,  ///< Full member of kOther; in no other partition.
+  kOutside,  ///< Full member of kOther.
   kPorts
 };
 
@@ -40,10 +41,10 @@ class SubnetUnderTest {
  public:
   virtual ~SubnetUnderTest() = default;
 
-  /// "embedded", "opensm".
+  /// "embedded" or "opensm".
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual PortUnderTest port(PortId id) const = 0;
-  /// The port the administrator is at.
+  /// The administrator's port.
   [[nodiscard]] virtual PortUnderTest administrator() const = 0;
   [[nodiscard]] virtual TimePoint now() const = 0;
 
@@ -51,14 +52,14 @@ class SubnetUnderTest {
                       std::span<const std::byte, wire::kMadLen> mad) = 0;
 
   using Deliver = std::function<void(PortId to, const fabric::ReceivedMad& mad)>;
-  /// Lets time pass until MADs have arrived, which are delivered, or until `until`.
+  /// Lets time pass until MADs have arrived, and delivers them, or until `until`.
   virtual void step(TimePoint until, const Deliver& deliver) = 0;
 
-  /// The port goes out of service as far as the administrator can tell; or comes back.
+  /// Makes the administrator see the port out of service, or back in service.
   virtual void unplug(PortId id) = 0;
   virtual void plug(PortId id) = 0;
 
-  /// Octets an answer of this subnet can have at most.
+  /// The largest size of an answer on this subnet, in octets.
   [[nodiscard]] virtual std::size_t longest_answer() const = 0;
 };
 
