@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Connected mode through libibverbs on a real kernel: by RC, then by UC. CM messages go through libibumad, the
-# kernel's own ib_cm is not there. Packets of 7,928 octets pass in one piece; a node that is killed comes
-# back to traffic by datagrams and by another connection; ended ones leave no queue pair behind.
+# Connected mode through libibverbs on a real kernel, with RC and then with UC. CM messages go through libibumad; the
+# kernel has no ib_cm. Packets of 7,928 octets pass unfragmented. After a kill and a restart of a node, traffic flows by
+# datagrams and then over another connection. Nodes that end leave no queue pair behind.
 # shows: P-02, C-08, C-11, C-15, C-16
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -11,7 +11,8 @@ source "$(dirname "$0")/lib.sh"
 HOST_MTU=8000
 PORT_DEVICE=net_af_packet0
 port_device() { echo "--vdev=net_af_packet0,iface=$(port_name "$1"),blocksz=8192,framesz=8192,framecnt=1024"; }
-# Its fanout group, the namespace's, is the process exclusive-or the interface: neighbours might meet.
+# net_af_packet computes the number of its fanout group as process id XOR interface index. The group belongs to the
+# namespace, so two nodes with adjacent numbers could get the same group.
 interface_index() { echo "index $(($(number_of "${1#*-}") << 12))"; }
 
 MBUFS=12288

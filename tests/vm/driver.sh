@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The verbs driver alone, on two ports of rdma_rxe: queue pairs of every kind, multicast, failed queue
-# pairs, a device that goes away and comes back.
+# Tests the verbs driver alone, on two ports of rdma_rxe: queue pairs of every kind, multicast, failed queue pairs, and
+# a device that disappears and comes back.
 set -euo pipefail
 [[ -n ${IPOIB_VM:-} ]] || exec "$(dirname "${BASH_SOURCE[0]}")/machine" "$0" "$@"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The verbs driver on two ports of the kernel's software device, rxe0 and rxe1, that see each
-// other. Runs where they are: in the machine of tests/vm.
+// The verbs driver on two connected ports of the kernel's software device, rxe0 and rxe1. The test
+// runs in the virtual machine of tests/vm, which has them.
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
@@ -23,7 +23,7 @@
 namespace ipoib::verbs {
 namespace {
 
-constexpr std::uint32_t kQkey = 0x8001'0b1b;  // a controlled one
+constexpr std::uint32_t kQkey = 0x8001'0b1b;  // a controlled Q_Key
 constexpr Duration kPatience = std::chrono::seconds(20);
 
 class SilentMadPort final : public fabric::MadPort {
@@ -120,7 +120,7 @@ class RxeTest : public testing::Test {
       for (std::uint16_t i = 0; i < m->data_len; ++i, ++at)
         ASSERT_EQ(rte_pktmbuf_mtod(m, const std::byte*)[i], static_cast<std::byte>(at * 7)) << at;
   }
-  /// Polls until `n` packets came, which the caller frees.
+  /// Polls until `n` packets came or kPatience has passed. The caller frees the packets.
   template <class Queue>
   [[nodiscard]] std::vector<rte_mbuf*> receive(Queue& queue, std::size_t n) {
     std::vector<rte_mbuf*> all;
@@ -133,7 +133,7 @@ class RxeTest : public testing::Test {
     }));
     return all;
   }
-  /// Completions of sends are looked for where a queue is polled.
+  /// Polls the other queues of the port. A queue polls its send completions in rx_burst().
   template <class Queue>
   void idle(Port& port, const Queue& polled) {
     rte_mbuf* m = nullptr;
@@ -143,7 +143,7 @@ class RxeTest : public testing::Test {
         port.receive->rx_burst(&m, 1) != 0)
       rte_pktmbuf_free(m);
   }
-  /// For failures: what became of packets.
+  /// Text for failures: the drops of the ports and the states of the connections.
   [[nodiscard]] std::string told() const {
     std::string text;
     for (const Port& port : ports_) {
@@ -249,7 +249,7 @@ TEST_F(RxeTest, FailedQueuePairWorksAgain) {
   const auto ah = ports_[0].hca->create_ah(way_to(1));
   ASSERT_TRUE(ah);
   const std::uint32_t qpn = ports_[1].ud->qpn();
-  // rxe puts a queue pair into error that sends while its link is down.
+  // rxe puts a queue pair into the error state if it sends while its link is down.
   ASSERT_EQ(std::system("ip link set veth0 down"), 0);
   std::array<rte_mbuf*, 1> one = {packet(100, *ah, qpn)};
   ports_[0].ud->tx_burst(one.data(), 1);
@@ -350,7 +350,7 @@ TEST_F(RxeTest, PeerThatIsGoneEndsTheConnection) {
 TEST_F(RxeTest, DeviceIsGivenUpAndTakenAgain) {
   const auto ah = ports_[0].hca->create_ah(way_to(1));
   ASSERT_TRUE(ah);
-  // It waits until the device is closed.
+  // The command waits until the driver closes the device.
   ASSERT_EQ(std::system("rdma link delete rxe1 & echo $! >/tmp/delete.pid"), 0);
   ASSERT_TRUE(eventually([&] {
     return !ports_[1].events.empty() && ports_[1].events.front() == fabric::PortEvent::kFatal;

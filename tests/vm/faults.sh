@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What can happen to a verbs device under traffic, on a real kernel: a queue pair that fails, a port that goes
-# down, a device that is taken away and added again; with datagrams and in connected mode. The node names
-# what is wrong, goes on with the rest, and its link heals by itself.
+# Faults of a verbs device under traffic, on a real kernel: a queue pair fails, a port goes down, a device is removed
+# and added again. The modes are datagrams and connected. The node reports the fault and continues with the rest, and
+# its link recovers by itself.
 # shows: P-02, C-15
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -10,11 +10,11 @@ source "$(dirname "$0")/lib.sh"
 hca_field() { cli "$1" "show hca json" | json "d[0]['$2']"; }
 link_down() { [[ $(link_field "$1" state) != up ]]; }
 misses() { [[ $(hca_field "$1" problem) == "there is no device $(rxe_device "$1"); "* ]]; }
-# restarts NODE: how often it has made a failed queue pair work again.
+# restarts NODE: prints how often the node has restarted a failed queue pair.
 restarts() { grep -cE 'queue pair 0x[0-9a-f]+ has failed .*and is restarted' "$LAB_DIR/$1.log" || true; }
 restarted() { (($(restarts "$1") > $2)); }
 
-# healed WHAT BEGIN_MS: both links are up, and packets pass both ways.
+# healed WHAT BEGIN_MS: waits until both links are up and packets pass in both directions.
 healed() {
   local node
   for node in a b; do links_up "$node"; done
@@ -25,10 +25,10 @@ healed() {
   [[ $mode == datagram ]] || for node in a b; do wait_for 15 "a connection of node $node" connected "$node" 1; done
 }
 
-# Host a sends all the time, to host b.
+# The node whose device is removed, by mode. Host a sends to host b all the time.
 declare -A REMOVED=([datagram]=b [connected-rc]=a)
 
-# Less than the 4096 octets that the cable carries.
+# Receive buffers are smaller than the 4096 octets that the cable carries.
 for node in a b; do NODE_TABLES[$node]=$'\n[worker]\nmbuf-size = 3072\n'; done
 vm_begin vm-faults
 for mode in datagram connected-rc; do
@@ -44,7 +44,7 @@ for mode in datagram connected-rc; do
   wait_for 10 "node b to notice" restarted b "$before"
   healed "$mode, queue pair of node b failed" "$begin"
 
-  # The same whatever the mode.
+  # This test does not depend on the mode.
   if [[ $mode == datagram ]]; then
     ip link set "$(cable_name b)" down
     for node in a b; do wait_for 10 "the link of node $node to go down" link_down "$node"; done

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What the tests on a real kernel share. A script that sources this runs in the machine of
-# tests/vm/machine, wherever it was started. There are scenarios' nodes in it, each with its host:
+# The functions of the tests on a real kernel. A script that sources this file runs in the virtual machine of
+# tests/vm/machine, even if it was started outside. The machine has the nodes of a scenario, each with its host:
 #
 #   host x --- bridge --- TAP of node x === veth pair === TAP of node y --- bridge --- host y
 #
-# The veth pair carries rdma_rxe, so that each node has a verbs device, rxe1 and rxe2. Nodes are in the
-# machine's own network namespace: this kernel's rdma_rxe sends and receives in no other.
+# The veth pair carries rdma_rxe, so that each node has a verbs device, rxe1 or rxe2. The nodes are in the machine's
+# initial network namespace, because this kernel's rdma_rxe works in no other.
 
 [[ -n ${IPOIB_VM:-} ]] || exec "$(dirname "${BASH_SOURCE[0]}")/machine" "$0" "$@"
 
@@ -20,7 +20,7 @@ HOST_MTU=1500
 PORT_DEVICE=net_tap0
 MBUFS=16384
 
-# All that is run most needs no packages, and half the time to start without looking for them.
+# The most frequent Python programs need no packages. Without the search for them they start in half the time.
 python3() { command python3 -I -S "$@"; }
 cli() {
   local host=$1
@@ -40,13 +40,13 @@ HCA=hca0
 hca_driver() { printf 'driver = "verbs"\ndevice = "%s"\nport = 1\n' "$(rxe_device "$1")"; }
 management() { echo "subnet-administrator = true"; }
 
-# vm_begin NAME: the lab, the hosts, and a verbs device for each node.
+# vm_begin NAME: creates the lab, the hosts, and a verbs device for each node.
 vm_begin() {
   local node
   lab_begin "$1"
   LAB_SPACES+=("$(node_space a)")
   ip netns attach "$(node_space a)" $$
-  # A node's memory is a file of its own: in pages of 4 KiB it would take seconds to come by.
+  # A node's memory is a file. The kernel would take seconds to allocate it in pages of 4 KiB.
   echo always >/sys/kernel/mm/transparent_hugepage/shmem_enabled
   sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.default.accept_dad=0
   ip link add "$(cable_name a)" mtu "$CABLE_MTU" type veth peer name "$(cable_name b)" mtu "$CABLE_MTU"
@@ -58,17 +58,17 @@ vm_begin() {
   done
 }
 
-# rxe_add NODE, rxe_delete NODE; the kernel waits with the latter until nobody has the device open.
+# rxe_add NODE, rxe_delete NODE: add and delete the node's device. The latter waits until no process has it open.
 rxe_add() { rdma link add "$(rxe_device "$1")" type rxe netdev "$(cable_name "$1")"; }
 rxe_delete() { rdma link delete "$(rxe_device "$1")"; }
-# in_use NODE: what processes have of the device: contexts, memory regions and shared receive queues, and
-# queue pairs beside the kernel's own for management datagrams.
+# in_use NODE: prints the number of objects that processes have in the device: contexts, memory regions, shared receive
+# queues, and queue pairs except the kernel's own for management datagrams.
 in_use() {
   rdma -j resource show | json "[x['ctx'] + x['mr'] + x['srq'] + x['qp'] - 1 for x in d
     if x['ifname'] == '$(rxe_device "$1")'][0]"
 }
 
-# vm_host NODE: the host, and a bridge that waits for the node's TAP.
+# vm_host NODE: creates the host, and a bridge for the node's TAP.
 vm_host() {
   local node=$1 n
   n=$(number_of "$node")
@@ -79,8 +79,8 @@ vm_host() {
   ip link set "br-$node" up
 }
 
-# vm_start NODE: starts it and plugs its host in. The kernel's end of the TAP has the node's own address,
-# which the bridge would keep for itself. Sleeps of 50 us would take a quarter of a CPU here.
+# vm_start NODE: starts the node and connects its host. The kernel's end of the TAP gets another MAC address: its own is
+# the node's, and the bridge would take frames to it. Sleeps of 50 us would take a quarter of a CPU here.
 vm_start() {
   local node=$1 task
   scenario_config "$node" "$HOST_MTU" "$PORT_DEVICE"
@@ -90,7 +90,8 @@ vm_start() {
     ip link set "tap-$node" address "02:00:00:00:02:0$(number_of "$node")" master "br-$node" up
 }
 
-# vm_up: both nodes, until their links are up. vm_stop: ends them; nothing of theirs is left.
+# vm_up: starts both nodes and waits until their links are up. vm_stop: stops them and checks that nothing is left in
+# their devices.
 vm_up() {
   local node
   for node in "${NODES[@]}"; do vm_start "$node"; done
@@ -105,7 +106,8 @@ vm_stop() {
   done
 }
 
-# connections NODE EXPRESSION: of the rows d. connected NODE NUMBER: so many of them stand and are used.
+# connections NODE EXPRESSION: evaluates an expression over the rows d of `show connection`.
+# connected NODE NUMBER: succeeds if so many connections are established and used for sending.
 connections() { cli "$1" "show connection json" | json "$2"; }
 connected() { [[ $(connections "$1" "sum(r['state'] == 'established' and r['sending'] for r in d)") == "$2" ]]; }
 mode_of() { cli "$1" "show neigh json" | json "[r['mode'] for r in d if r['address'] == '$2'][0]"; }

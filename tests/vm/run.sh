@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs and builds what is missing, then runs every script beside this one, or those named, in the
-# small machine. Ends with the first that fails.
-#   tests/vm/run.sh [NAME]...     e.g. tests/vm/run.sh faults
+# Installs missing packages, builds, and runs all test scripts of this folder, or the named ones, in the virtual
+# machine. Ends with the first that fails.
+#   tests/vm/run.sh [NAME]...     for example tests/vm/run.sh faults
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

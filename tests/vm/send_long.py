@@ -4,8 +4,8 @@
 
   send_long.py DEVICE GID QPN QKEY OCTETS
 
-By GID and number of a UD queue pair, from a queue pair of its own on DEVICE. rdma_rxe answers what does not
-fit by putting the receiving queue pair into error, which no packet from outside does to a real HCA's.
+Sends to the UD queue pair QPN at GID from a new queue pair on DEVICE. If a datagram does not fit, rdma_rxe puts the
+receiving queue pair into the error state. With a real HCA no packet from outside does that.
 """
 import ipaddress
 import sys

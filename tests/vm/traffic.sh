@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Datagrams through libibverbs on a real kernel: two nodes with rdma_rxe devices, each with a host's kernel
-# behind its TAP. ARP and neighbour discovery by multicast, IPv4, IPv6, TCP, UDP, multicast of both
-# versions; nothing of a node is left in the kernel when it has ended.
+# Datagrams through libibverbs on a real kernel. Two nodes have rdma_rxe devices, each with a host behind its TAP. They
+# carry ARP and neighbour discovery by multicast, IPv4, IPv6, TCP, UDP, and multicast of both versions. A node that has
+# ended leaves nothing in the kernel.
 # shows: P-02, U-23, U-37
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -13,7 +13,7 @@ declare -A address6=()
 
 vm_begin vm-traffic
 for node in a b; do scenario_ipv6 "$node"; done
-# Each node administers its own port and knows no groups but its own, so both listen to these.
+# Each node administers its own port and does not know the other's groups, so both join these groups.
 for node in a b; do LINK_LINES[$node]+=$'\ngroups = ["239.1.1.1", "ff15::101"]'; done
 PORT_LINES[b]+=$'\nmulticast-router = true'
 for group in "${GROUPS_SENT[@]}"; do
@@ -51,6 +51,6 @@ for group in "${GROUPS_SENT[@]}"; do
 done
 flow_end sender
 
-# rdma_rxe gives a sender its own multicast back.
+# rdma_rxe returns a sender's own multicast to it.
 (($(drops a ipoib_own_multicast) > 50)) || fail "own multicast was not told from that of others"
 vm_stop
