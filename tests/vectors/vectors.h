@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading the test vectors: JSON files whose octets are hex strings in wire order. Anything
-// unreadable throws, which fails the test that asked.
+// Reads the test vectors: JSON files with octets as hex strings in wire order. A file that cannot
+// be read causes an exception, which fails the test.
 #pragma once
 
 #include <nlohmann/json.hpp>
