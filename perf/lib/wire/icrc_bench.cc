@@ -73,7 +73,7 @@ void vcrc(benchmark::State& state) {
 }
 
 void lengths(benchmark::internal::Benchmark* b) {
-  // 96: an IP packet of 64 octets. 2076 and 4124: the payloads of the largest MTUs.
+  // 96 octets cover an IP packet of 64. 2076 and 4124 cover full packets of MTU 2048 and 4096.
   for (const int len : {64, 96, 128, 256, 512, 1024, 2048, 2076, 4096, 4124}) b->Arg(len);
 }
 BENCHMARK(icrc)->Apply(lengths);
