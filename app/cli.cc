@@ -96,7 +96,7 @@ Status run_command_file(Cli& cli, const std::string& file,
   std::ifstream in{file};
   // A directory can be opened; only the first read fails.
   if (in.peek(); in.bad() || !in.is_open())
-    return fail(Errc::kInvalidArgument, "command file {} cannot be read", file);
+    return fail(Errc::kInvalidArgument, "cannot read command file {}", file);
   std::string line;
   for (unsigned number = 1; std::getline(in, line); ++number) {
     auto output = cli.run(line);
@@ -117,7 +117,8 @@ Result<std::string> command_help(std::string_view topic) {
     width = std::max(width, c.syntax.size());
   }
   if (told.empty())
-    return fail(Errc::kNotFound, "no command starts with {}; help lists them", quote(topic));
+    return fail(Errc::kNotFound, "no command starts with {}; enter help for a list of commands",
+                quote(topic));
   std::string text;
   for (const Command* c : told) text += fmt::format("{:<{}}  {}\n", c->syntax, width, c->help);
   if (whole) {

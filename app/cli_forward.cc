@@ -63,8 +63,8 @@ Result<Output> set_nbcore(mgmt::Node& node, const Match& match) {
   const unsigned count = node.config().worker.count;
   if (number(match, "CORES") == count) return "";
   return fail(Errc::kUnavailable,
-              "{} lcores forward until this node ends: each interface belongs to one of them from "
-              "the start; --nb-cores={} at the next start changes that",
+              "the number of worker lcores is {} until the program ends, because interfaces are "
+              "assigned to workers at the start; restart with --nb-cores={}",
               count, number(match, "CORES"));
 }
 
@@ -79,7 +79,7 @@ Result<Output> set_generator(mgmt::Node& node, const Match& match) {
     if (match.has(unit)) {
       const auto rate = packet_rate_form().parse(match.get("RATE").value_or("") + " " + unit);
       if (!rate)
-        return fail(Errc::kInvalidArgument, "no rate of {} {}; allowed: {}",
+        return fail(Errc::kInvalidArgument, "invalid rate {} {}; allowed: {}",
                     match.get("RATE").value_or(""), unit, packet_rate_form().allowed);
       g.rate = *rate;
     }

@@ -87,7 +87,7 @@ Result<Output> list_or_one(const Match& match, const Json& rows, const char* key
     known.push_back(value.is_string() ? value.get<std::string>() : value.dump());
     if (known.back() == *wanted) return object(match, row);
   }
-  return fail(Errc::kNotFound, "no {} {}; there is {}", lower(parameter), *wanted,
+  return fail(Errc::kNotFound, "no {} {}; available: {}", lower(parameter), *wanted,
               names_text(known));
 }
 
@@ -115,7 +115,7 @@ std::vector<std::string> port_names(const mgmt::Node& node) {
 
 Status require(const std::optional<std::string>& name, const std::vector<std::string>& known) {
   if (!name || std::find(known.begin(), known.end(), *name) != known.end()) return {};
-  return fail(Errc::kNotFound, "no {}; there is {}", *name, names_text(known));
+  return fail(Errc::kNotFound, "no {}; available: {}", *name, names_text(known));
 }
 
 }  // namespace ipoib::app

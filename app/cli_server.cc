@@ -49,7 +49,7 @@ void Session::work(Clock::time_point until) {
 void Session::begin_answer() {
   const std::string line = std::move(lines_.front());
   lines_.pop_front();
-  answer_ = line.size() > kMaxLine ? fmt::format("error: a line of more than {} octets\n", kMaxLine)
+  answer_ = line.size() > kMaxLine ? fmt::format("error: line longer than {} octets\n", kMaxLine)
                                    : cli_.answer(line);
 }
 
@@ -77,15 +77,15 @@ Result<int> listen_at(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path)
-    return fail(Errc::kInvalidArgument, "CLI socket {}: a path of 1-{} octets is allowed", path,
+    return fail(Errc::kInvalidArgument, "CLI socket {}: invalid path, allowed: 1-{} octets", path,
                 sizeof address.sun_path - 1);
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   struct stat old {};
   if (lstat(path.c_str(), &old) == 0) {
     if (!S_ISSOCK(old.st_mode))
-      return fail(Errc::kExists, "CLI socket {}: there is something else than a socket", path);
+      return fail(Errc::kExists, "CLI socket {}: the file exists and is not a socket", path);
     if (is_served(address))
-      return fail(Errc::kExists, "CLI socket {}: another process answers there", path);
+      return fail(Errc::kExists, "CLI socket {}: another process is listening on it", path);
     unlink(path.c_str());
   }
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -147,9 +147,9 @@ void CliServer::drop_departed() {
 /// log.
 void CliServer::refuse(int fd) {
   if (!std::exchange(refusing_, true))
-    log(LogArea::kApp, LogLevel::kWarning, "CLI socket {}: more than {} clients, others refused",
-        path_, kMaxClients);
-  const auto text = fmt::format("error: there are {} clients already\n", kMaxClients);
+    log(LogArea::kApp, LogLevel::kWarning,
+        "CLI socket {}: client refused, the limit of {} clients is reached", path_, kMaxClients);
+  const auto text = fmt::format("error: the limit of {} clients is reached\n", kMaxClients);
   static_cast<void>(send(fd, text.data(), text.size(), MSG_NOSIGNAL));
   close(fd);
 }

@@ -36,7 +36,7 @@ Result<Output> show_port_stats(mgmt::Node& node, const Match& match) {
     if (!wanted || info.name == *wanted) rows.push_back(port_stats_json(info));
   }
   if (wanted && rows.empty())
-    return fail(Errc::kNotFound, "no {}; there is {}", *wanted, known.empty() ? "none" : known);
+    return fail(Errc::kNotFound, "no {}; available: {}", *wanted, known.empty() ? "none" : known);
   if (match.has("json")) return dump(rows) + "\n";
   std::string text;
   for (const Json& row : rows) {

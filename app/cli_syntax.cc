@@ -191,7 +191,7 @@ Result<std::vector<std::string>> split_words(std::string_view line) {
       }
       const auto end = take_quoted(line, at + 1, word);
       if (!end)
-        return fail(Errc::kInvalidArgument, "at word {}: its quotation mark is not closed",
+        return fail(Errc::kInvalidArgument, "at word {}: missing closing quotation mark",
                     words.size());
       at = *end;
     }

@@ -197,7 +197,7 @@ Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& ev
     t->cmdline_ = cmdline_new(t->bindings_->instructions.data(), kPrompt, -1, own_out);
   if (t->cmdline_ == nullptr) {
     if (own_out >= 0) close(own_out);
-    return fail(Errc::kNoResources, "no memory or descriptor for the command line");
+    return fail(Errc::kNoResources, "cannot create the command line: no memory or file descriptor");
   }
   t->out_ = open_again(own_out);
   auto* terminal = t.get();
@@ -258,7 +258,7 @@ bool Terminal::type(std::string_view keys) {
 void Terminal::execute(std::string_view line) {
   Output answer = line.size() < kMaxLine
                       ? cli_.answer(line)
-                      : fmt::format("error: a line of more than {} octets\n", kMaxLine - 1);
+                      : fmt::format("error: line longer than {} octets\n", kMaxLine - 1);
   std::string first;
   bool more = true;
   while (more && first.size() < kPrintedAtOnce) more = answer.append_piece(first);

@@ -86,7 +86,7 @@ std::optional<PacketRate> parse_rate(std::string_view text) {
 
 const TextForm<GeneratorConfig::Addresses>& tx_ip_form() {
   static constexpr TextForm<GeneratorConfig::Addresses> kForm{
-      "SRC,DST: IP addresses of hosts, of one family", parse_ip_pair, [](const auto& v) {
+      "SRC,DST: IP addresses of hosts, of the same version", parse_ip_pair, [](const auto& v) {
         return fmt::format("{},{}", wire::to_string(v.src), wire::to_string(v.dst));
       }};
   return kForm;
@@ -101,7 +101,8 @@ const TextForm<GeneratorConfig::Ports>& tx_udp_form() {
 
 const TextForm<std::vector<std::uint16_t>>& packet_sizes_form() {
   static constexpr TextForm<std::vector<std::uint16_t>> kForm{
-      "octets of IP packets, 44-9600 (IPv6: from 64), commas between, 256 at most; or imix",
+      "sizes of IP packets in octets, 44-9600 (IPv6: from 64), separated by commas, at most 256; "
+      "or imix",
       parse_sizes, [](const auto& v) {
         return v == fwd::imix_sizes() ? "imix" : fmt::format("{}", fmt::join(v, ","));
       }};

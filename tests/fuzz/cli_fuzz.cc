@@ -92,7 +92,7 @@ class Harness {
   }
   std::string answer(std::string_view line) {
     if (line.size() > Session::kMaxLine)
-      return fmt::format("error: a line of more than {} octets\n", Session::kMaxLine);
+      return fmt::format("error: line longer than {} octets\n", Session::kMaxLine);
     std::string text = cli_.execute(line);
     require(text.size() <= kLongestAnswer && (text.empty() || text.back() == '\n'));
     const bool failed = text.starts_with("error: ");

@@ -81,7 +81,7 @@ def crowd(path, count):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         s.settimeout(TIMEOUT_S)
         s.connect(path)
-        if s.recv(4096).startswith(b"error: there are "):
+        if s.recv(4096).startswith(b"error: the limit of "):
             refused += 1
             s.close()
         else:

@@ -112,8 +112,8 @@ refused() {
 refused "set link ib0 mtu 2045" '^error: .*allowed: 68-2044, what its broadcast group carries'
 refused "set link ib0 mtu 67" '"67": expected MTU \(68-65520\)'
 refused "set port eth0 mtu 9000" '^error: '
-refused "set port ib0 mtu 1500" '^error: no ib0; there is eth0, eth1'
-refused "port stop eth7" '^error: no eth7; there is ib0, eth0, eth1'
+refused "set port ib0 mtu 1500" '^error: no ib0; available: eth0, eth1'
+refused "port stop eth7" '^error: no eth7; available: ib0, eth0, eth1'
 refused "port bogus eth0" 'word 2 "bogus": expected one of stop, start, config'
 
 # The clear commands clear the counters of one port, or of all.

@@ -79,7 +79,7 @@ def main():
     t.read_until("}\n" + PROMPT)
     check("Ctrl-C forgets the line and ends nothing", True, "")
 
-    t.type("route add 10.9.0.0/16 blackhole" + " " * 600 + "\n", "error: a line of more than")
+    t.type("route add 10.9.0.0/16 blackhole" + " " * 600 + "\n", "error: line longer than")
     t.read_until("\n" + PROMPT)
     check("a line that is too long is refused", True, "")
     t.type("st\u00e9art\n", "forwarding is on\n" + PROMPT)

@@ -52,10 +52,10 @@ TEST_F(CliPortsTest, MtuOfLinksAndPorts) {
 TEST_F(CliPortsTest, UnknownNames) {
   for (const char* line : {"port stop eth7", "port config mtu eth7 1500", "show port info eth7",
                            "show port xstats eth7", "clear port xstats eth7"})
-    EXPECT_EQ(text(line), "error: no eth7; there is ib0, eth0\n") << line;
-  EXPECT_EQ(text("set promisc ib0 on"), "error: no ib0; there is eth0\n");
-  EXPECT_EQ(text("set link eth0 mtu 1500"), "error: no eth0; there is ib0\n");
-  EXPECT_EQ(text("set port ib0 mtu 1500"), "error: no ib0; there is eth0\n");
+    EXPECT_EQ(text(line), "error: no eth7; available: ib0, eth0\n") << line;
+  EXPECT_EQ(text("set promisc ib0 on"), "error: no ib0; available: eth0\n");
+  EXPECT_EQ(text("set link eth0 mtu 1500"), "error: no eth0; available: ib0\n");
+  EXPECT_EQ(text("set port ib0 mtu 1500"), "error: no ib0; available: eth0\n");
   EXPECT_EQ(node.requests_, Lines{});
 }
 
@@ -111,11 +111,11 @@ TEST_F(CliPortsTest, TestpmdsOtherWordsAreNamed) {
            {"port close 0", "at word 2 \"close\": expected one of stop, start, config"},
            {"port config all rxq 2", "at word 3 \"all\": expected mtu"},
            {"show rxq info 0 0", "at word 2 \"rxq\": expected one of link, port"},
-           {"clear port stats 0", "no 0; there is ib0, eth0"},
+           {"clear port stats 0", "no 0; available: ib0, eth0"},
            {"tsq", "at word 1 \"tsq\": expected one of help, start, stop"}})
     EXPECT_TRUE(text(line).starts_with("error: " + start)) << line << ": " << text(line);
   // Numbers are names like any other. No port here has this one.
-  EXPECT_EQ(text("show port stats 0"), "error: no 0; there is eth0, ib0\n");
+  EXPECT_EQ(text("show port stats 0"), "error: no 0; available: eth0, ib0\n");
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST_F(PtyTest, LongLinesAreRefused) {
   const std::string fits = "route del 10.9.0.0/16" + std::string(490, ' ');
   EXPECT_FALSE(has(type(fits + "\n"), "error"));
   EXPECT_EQ(node.requests_.size(), 1U);
-  constexpr std::string_view kError = "error: a line of more than 511 octets";
+  constexpr std::string_view kError = "error: line longer than 511 octets";
   for (const std::size_t more : {1U, 2U, 50U, 3000U}) {
     const auto text =
         type("route del 10.9.0.0/16" + std::string(490 + more, ' ') + "\n", {kError, kPrompt});

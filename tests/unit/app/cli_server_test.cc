@@ -73,8 +73,8 @@ TEST_F(SessionTest, LongLines) {
   for (int i = 0; i < 1000; ++i) session.receive(std::string(1000, 'x'));
   session.receive("\nstop\n");
   EXPECT_EQ(take(),
-            "forwarding is on\nipoib> error: a line of more than 4096 octets\nipoib> "
-            "forwarding is off\nipoib> ");
+            "forwarding is on\nipoib> error: line longer than 4096 octets\nipoib> forwarding is "
+            "off\nipoib> ");
 }
 
 TEST_F(SessionTest, GarbageIsAnsweredOnOneLine) {
@@ -297,7 +297,7 @@ TEST_F(CliServerTest, TooManyClientsAreRefused) {
     connect_client();
     turn();
   }
-  EXPECT_EQ(receive(connect_client()), "error: there are 32 clients already\n<closed>");
+  EXPECT_EQ(receive(connect_client()), "error: the limit of 32 clients is reached\n<closed>");
   EXPECT_EQ(receive(clients[0]), "ipoib> ");
 }
 
@@ -324,7 +324,7 @@ TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
     EXPECT_EQ(st.st_mode & 0777U, 0660U);
     const auto second = CliServer::create(cli, node.events(), path);
     ASSERT_FALSE(second);
-    EXPECT_NE(second.error().what.find("another process answers there"), std::string::npos);
+    EXPECT_NE(second.error().what.find("another process is listening on it"), std::string::npos);
   }
   struct stat st {};
   EXPECT_NE(stat(path.c_str(), &st), 0);  // The server removed it.
@@ -342,7 +342,7 @@ TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
   std::ofstream{path} << "precious";
   const auto over_file = CliServer::create(cli, node.events(), path);
   ASSERT_FALSE(over_file);
-  EXPECT_NE(over_file.error().what.find("something else than a socket"), std::string::npos);
+  EXPECT_NE(over_file.error().what.find("exists and is not a socket"), std::string::npos);
   unlink(path.c_str());
 }
 

@@ -46,7 +46,7 @@ TEST(CliSyntax, QuotesKeepBlanksInAWord) {
   for (const char* open : {"a \"b c", "a \"", "a x\"\\\"", "a \"\\"}) {
     const auto words = split_words(open);
     ASSERT_FALSE(words) << open;
-    EXPECT_EQ(words.error().what, "at word 2: its quotation mark is not closed");
+    EXPECT_EQ(words.error().what, "at word 2: missing closing quotation mark");
   }
 }
 

@@ -91,7 +91,7 @@ TEST_F(TerminalTest, ListsChoicesOnce) {
   for (const char* word :
        {"link", "port", "neigh", "route", "drops", "worker", "hca", "sa", "config"})
     EXPECT_TRUE(has(text, fmt::format("\n {} [word]: ", word))) << word << text;
-  EXPECT_TRUE(has(text, "neigh [word]: neighbours, of all interfaces or one")) << text;
+  EXPECT_TRUE(has(text, "neigh [word]: neighbours of all interfaces or of one")) << text;
   EXPECT_EQ(text.find("neigh [word]"), text.rfind("neigh [word]")) << text;
   type("\x03");
   text = type("\t");

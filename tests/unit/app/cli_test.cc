@@ -143,13 +143,13 @@ TEST_F(CliTest, ShowsRowsOrOneObject) {
 }
 
 TEST_F(CliTest, NamesThatAreNotThere) {
-  EXPECT_EQ(text("show link ib7"), "error: no link ib7; there is ib0\n");
-  EXPECT_EQ(text("show port ib0 json"), "error: no port ib0; there is eth0\n");
-  EXPECT_EQ(text("show worker 3"), "error: no worker 3; there is 0\n");
-  EXPECT_EQ(text("show neigh x"), "error: no x; there is ib0, eth0\n");
-  EXPECT_EQ(text("show drops x"), "error: no x; there is ib0, eth0, soft0\n");
+  EXPECT_EQ(text("show link ib7"), "error: no link ib7; available: ib0\n");
+  EXPECT_EQ(text("show port ib0 json"), "error: no port ib0; available: eth0\n");
+  EXPECT_EQ(text("show worker 3"), "error: no worker 3; available: 0\n");
+  EXPECT_EQ(text("show neigh x"), "error: no x; available: ib0, eth0\n");
+  EXPECT_EQ(text("show drops x"), "error: no x; available: ib0, eth0, soft0\n");
   node.links_.clear();
-  EXPECT_EQ(text("show link ib0"), "error: no link ib0; there is none\n");
+  EXPECT_EQ(text("show link ib0"), "error: no link ib0; available: none\n");
 }
 
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
@@ -162,16 +162,15 @@ TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
             "error: at word 4, end of line: expected one of via, blackhole\n");
   EXPECT_EQ(text("link sideways ib0"), "error: at word 2 \"sideways\": expected one of up, down\n");
   EXPECT_EQ(text("neigh add ib0 10.0.0.9 lladdr 02:00"),
-            "error: at word 6 \"02:00\": expected LLADDR (20 or 6 octets in hexadecimal, colons "
-            "between)\n");
+            "error: at word 6 \"02:00\": expected LLADDR (20 or 6 octets in hexadecimal, separated "
+            "by colons)\n");
   EXPECT_EQ(
       text("set verbose 3"),
-      "error: at word 3 \"3\": expected VERBOSITY (0 notices, 1 information, 2 everything)\n");
+      "error: at word 3 \"3\": expected VERBOSITY (0: notices, 1: information, 2: everything)\n");
   EXPECT_EQ(text("set hca soft0 lid 0"), "error: at word 5 \"0\": expected PORTLID (1-49151)\n");
-  EXPECT_EQ(
-      text("set hca soft0 pkeys 0xffff,0x8000"),
-      "error: at word 5 \"0xffff,0x8000\": expected PKEYS (P_Keys, 0x and hexadecimal digits, "
-      "commas between)\n");
+  EXPECT_EQ(text("set hca soft0 pkeys 0xffff,0x8000"),
+            "error: at word 5 \"0xffff,0x8000\": expected PKEYS (P_Keys, 0x and hexadecimal "
+            "digits, separated by commas)\n");
   EXPECT_EQ(text("set hca soft0 gid-prefix 12"),
             "error: at word 5 \"12\": expected PREFIX64 (GID prefix, 0x and up to 16 hexadecimal "
             "digits)\n");
@@ -284,7 +283,7 @@ TEST_F(CliTest, TestPacketsAreDescribedOneByOne) {
 
 TEST_F(CliTest, TestPacketsThatCannotBeAreRefused) {
   EXPECT_EQ(text("set rate 101 percent"),
-            "error: no rate of 101 percent; allowed: 0, 1-10000000000 pps, 0.001-10000 gbps, "
+            "error: invalid rate 101 percent; allowed: 0, 1-10000000000 pps, 0.001-10000 gbps, "
             "0.01-100 percent\n");
   EXPECT_EQ(text("set neighbours 65535"), "");
   EXPECT_TRUE(text("set tx-ip 10.0.0.1,223.255.255.255").starts_with("error: test packets"));
@@ -297,7 +296,7 @@ TEST_F(CliTest, TestPacketsThatCannotBeAreRefused) {
 
 TEST_F(CliTest, NumberOfWorkersStays) {
   EXPECT_EQ(text("set nbcore 1"), "");
-  EXPECT_TRUE(text("set nbcore 2").starts_with("error: 1 lcores forward until this node ends"));
+  EXPECT_TRUE(text("set nbcore 2").starts_with("error: the number of worker lcores is 1 until the program ends"));
 }
 
 TEST_F(CliTest, StatisticsHaveTestpmdsNames) {
@@ -321,7 +320,7 @@ TEST_F(CliTest, StatisticsHaveTestpmdsNames) {
        {"NIC statistics for eth0", "RX-packets: 100", "RX-missed: 3", "TX-errors: 5", "Tx-pps: 11"})
     EXPECT_NE(port.find(part), std::string::npos) << part << port;
   EXPECT_EQ(port.find("ib0"), std::string::npos);
-  EXPECT_EQ(text("show port stats eth7"), "error: no eth7; there is eth0, ib0\n");
+  EXPECT_EQ(text("show port stats eth7"), "error: no eth7; available: eth0, ib0\n");
 }
 
 TEST_F(CliTest, BusyLcoresAndTheirBursts) {
@@ -360,11 +359,13 @@ TEST_F(CliTest, Help) {
   }
   for (const auto& p : parameters()) EXPECT_NE(all.find(p.what), std::string::npos) << p.name;
   EXPECT_EQ(text("help all"), all);
-  EXPECT_EQ(text("help quit"), "quit  leave every group and end the program\n");
-  EXPECT_NE(text("help clear").find("clear stats" + std::string(20, ' ') + "count from zero\n"),
-            std::string::npos);
+  EXPECT_EQ(text("help quit"), "quit  leave every multicast group and exit\n");
+  EXPECT_NE(
+      text("help clear").find("clear stats" + std::string(20, ' ') + "reset all statistics\n"),
+      std::string::npos);
   EXPECT_TRUE(text("help \xff\x01").find('\x01') == std::string::npos);
-  EXPECT_EQ(text("help bogus"), "error: no command starts with \"bogus\"; help lists them\n");
+  EXPECT_EQ(text("help bogus"),
+            "error: no command starts with \"bogus\"; enter help for a list of commands\n");
 }
 
 TEST_F(CliTest, CompletesWithNamesOfTheNode) {
@@ -398,7 +399,7 @@ TEST_F(CliTest, CommandFile) {
   for (const char* bad : {"/nonexistent", "/"}) {
     const auto status = run_command_file(cli, bad, print);
     ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().what, fmt::format("command file {} cannot be read", bad));
+    EXPECT_EQ(status.error().what, fmt::format("cannot read command file {}", bad));
     EXPECT_EQ(status.error().code, Errc::kInvalidArgument) << "a wrong option";
   }
 }
