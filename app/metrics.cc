@@ -20,69 +20,69 @@ using mgmt::InterfaceTotals;
 
 constexpr std::array kInterfaceColumns = {
     MetricColumn<InterfaceTotals>{
-        kGauge, "ipoib_interface_up", "1: packets can pass.",
+        kGauge, "ipoib_interface_up", "1: the interface is up.",
         [](const auto& i) { return i.state == link::State::kUp ? 1. : 0.; }},
     MetricColumn<InterfaceTotals>{kGauge, "ipoib_interface_mtu_bytes",
-                                  "Largest IP packet; 0 while it is not known.",
+                                  "MTU: the largest IP packet; 0 if unknown.",
                                   [](const auto& i) { return static_cast<double>(i.mtu); }},
     MetricColumn<InterfaceTotals>{
         kGauge, "ipoib_interface_speed_bytes_per_second",
-        "Speed of the port, or rate of the link's broadcast group; 0 while it is not known.",
+        "Speed of the port, or rate of the link's broadcast group; 0 if unknown.",
         [](const auto& i) { return static_cast<double>(i.speed_bps) / 8; }},
     MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_interface_receive_packets_total", "Packets received, dropped ones too.",
+        kCounter, "ipoib_interface_receive_packets_total",
+        "Packets received, including dropped ones.",
         [](const auto& i) { return static_cast<double>(i.traffic.rx_packets); }},
     MetricColumn<InterfaceTotals>{
         kCounter, "ipoib_interface_transmit_packets_total", "Packets sent.",
         [](const auto& i) { return static_cast<double>(i.traffic.tx_packets); }},
     MetricColumn<InterfaceTotals>{
         kCounter, "ipoib_interface_receive_bytes_total",
-        "Octets received, counted from the IP or ARP header on.",
+        "Octets received, from the IP or ARP header.",
         [](const auto& i) { return static_cast<double>(i.traffic.rx_bytes); }},
     MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_interface_transmit_bytes_total",
-        "Octets sent, counted from the IP or ARP header on.",
+        kCounter, "ipoib_interface_transmit_bytes_total", "Octets sent, from the IP or ARP header.",
         [](const auto& i) { return static_cast<double>(i.traffic.tx_bytes); }},
 };
 
 constexpr std::array kDeviceColumns = {
     MetricColumn<InterfaceTotals>{
         kCounter, "ipoib_interface_receive_missed_total",
-        "Frames that the port's device had no room for.",
+        "Frames lost because the receive queue of the device was full.",
         [](const auto& i) { return static_cast<double>(i.errors.rx_missed); }},
     MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_interface_receive_errors_total", "Damaged frames that the device dropped.",
+        kCounter, "ipoib_interface_receive_errors_total", "Erroneous frames dropped by the device.",
         [](const auto& i) { return static_cast<double>(i.errors.rx_errors); }},
     MetricColumn<InterfaceTotals>{
         kCounter, "ipoib_interface_receive_nombuf_total",
-        "Frames that the device dropped for want of a buffer.",
+        "Frames dropped by the device because no packet buffer was free.",
         [](const auto& i) { return static_cast<double>(i.errors.rx_nombuf); }},
 };
 
 constexpr std::array kQueueColumns = {
     MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_queue_receive_packets_total", "Packets that a worker took from a queue.",
+        kCounter, "ipoib_queue_receive_packets_total", "Packets received from a queue by a worker.",
         [](const auto& i) { return static_cast<double>(i.traffic.rx_packets); }},
     MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_queue_receive_bytes_total", "Their octets.",
+        kCounter, "ipoib_queue_receive_bytes_total", "Octets received from a queue by a worker.",
         [](const auto& i) { return static_cast<double>(i.traffic.rx_bytes); }},
     MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_queue_transmit_packets_total", "Packets that a worker put into a queue.",
+        kCounter, "ipoib_queue_transmit_packets_total", "Packets sent to a queue by a worker.",
         [](const auto& i) { return static_cast<double>(i.traffic.tx_packets); }},
     MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_queue_transmit_bytes_total", "Their octets.",
+        kCounter, "ipoib_queue_transmit_bytes_total", "Octets sent to a queue by a worker.",
         [](const auto& i) { return static_cast<double>(i.traffic.tx_bytes); }},
 };
 
 constexpr std::array kHcaColumns = {
     MetricColumn<HcaTotals>{kGauge, "ipoib_sa_administrator",
-                            "1: this port runs the subnet administrator.",
+                            "1: the port runs the subnet administrator.",
                             [](const auto& h) { return h.administrator ? 1. : 0.; }},
     MetricColumn<HcaTotals>{kGauge, "ipoib_sa_administrator_groups",
-                            "Multicast groups that the administrator keeps.",
+                            "Multicast groups of the subnet administrator.",
                             [](const auto& h) { return static_cast<double>(h.groups); }},
     MetricColumn<HcaTotals>{kGauge, "ipoib_sa_administrator_ports",
-                            "Ports of the subnet that the administrator has learned of.",
+                            "Ports of the subnet that the subnet administrator knows.",
                             [](const auto& h) { return static_cast<double>(h.ports); }},
 };
 
@@ -139,34 +139,37 @@ void add_node(Metrics& metrics, const MetricsSample& s, std::string_view version
   const auto add = [&](auto type, const char* name, const char* help, double value) {
     add_series(add_family(metrics, type, name, help), {}, value);
   };
-  add(kGauge, "ipoib_up", "1: the management lcore answers. 0: all other metrics are missing.", 1);
-  add_series(add_family(metrics, kGauge, "ipoib_build_info", "1, with what runs as labels."),
+  add(kGauge, "ipoib_up",
+      "1: the management lcore answers. 0: it does not, and all other metrics are missing.", 1);
+  add_series(add_family(metrics, kGauge, "ipoib_build_info", "1, with the versions as labels."),
              {{"version", std::string{version}}, {"dpdk", rte_version()}}, 1);
-  add(kGauge, "ipoib_uptime_seconds", "Since the process started.",
+  add(kGauge, "ipoib_uptime_seconds", "Seconds since the start of the process.",
       std::chrono::duration<double>(s.totals.uptime).count());
-  add(kGauge, "ipoib_tsc_frequency_hertz", "Cycles a second of the time-stamp counter.",
+  add(kGauge, "ipoib_tsc_frequency_hertz", "Frequency of the time-stamp counter.",
       static_cast<double>(s.totals.tsc_hz));
-  add(kGauge, "ipoib_forwarding", "1: IP packets are forwarded. 0: they are dropped.",
+  add(kGauge, "ipoib_forwarding", "1: IP packets are forwarded. 0: IP packets are dropped.",
       s.forward.forwarding ? 1 : 0);
-  add_choice(add_family(metrics, kGauge, "ipoib_forward_mode", "1: what is done with packets."), {},
-             "mode", fwd::kForwardModeNames, fwd::mode_name(s.forward.mode));
-  add(kGauge, "ipoib_burst_size_packets", "Most packets that are taken from a queue at a time.",
+  add_choice(add_family(metrics, kGauge, "ipoib_forward_mode", "1 for the active forward mode."),
+             {}, "mode", fwd::kForwardModeNames, fwd::mode_name(s.forward.mode));
+  add(kGauge, "ipoib_burst_size_packets", "Maximum number of packets per receive burst.",
       s.forward.burst);
-  add(kGauge, "ipoib_mbufs", "Packet buffers.", static_cast<double>(s.totals.mbufs));
-  add(kGauge, "ipoib_mbufs_free", "Packet buffers that hold nothing.",
-      static_cast<double>(s.totals.mbufs_free));
-  add(kGauge, "ipoib_reserve_mbufs", "Packet buffers for ARP, MADs and acknowledgements.",
+  add(kGauge, "ipoib_mbufs", "Total number of packet buffers.",
+      static_cast<double>(s.totals.mbufs));
+  add(kGauge, "ipoib_mbufs_free", "Free packet buffers.", static_cast<double>(s.totals.mbufs_free));
+  add(kGauge, "ipoib_reserve_mbufs", "Packet buffers reserved for ARP, MADs and acknowledgements.",
       static_cast<double>(s.totals.reserve_mbufs));
-  add(kGauge, "ipoib_reserve_mbufs_free", "Those of the reserve that hold nothing.",
+  add(kGauge, "ipoib_reserve_mbufs_free", "Free packet buffers of the reserve.",
       static_cast<double>(s.totals.reserve_mbufs_free));
   auto& routes = add_family(metrics, kGauge, "ipoib_routes", "Routes by kind.");
   for (const auto& [kind, n] : s.totals.routes)
     add_series(routes, {{"kind", std::string{kind}}}, n);
-  add(kGauge, "ipoib_multicast_routes", "Routes of multicast groups.",
+  add(kGauge, "ipoib_multicast_routes", "Multicast routes.",
       static_cast<double>(s.totals.multicast_routes));
-  add_drops(add_family(metrics, kCounter, "ipoib_node_drops_total",
-                       "Packets of the node's own that were lost before they had an interface."),
-            {}, mgmt::Place::kNode, s.totals.drops);
+  add_drops(
+      add_family(
+          metrics, kCounter, "ipoib_node_drops_total",
+          "Packets of the node itself dropped before an egress interface was selected, by reason."),
+      {}, mgmt::Place::kNode, s.totals.drops);
 }
 
 void add_interfaces(Metrics& metrics, const MetricsSample& s) {
@@ -174,12 +177,13 @@ void add_interfaces(Metrics& metrics, const MetricsSample& s) {
   const auto label = [](const InterfaceTotals& i) { return Labels{{"interface", i.name}}; };
   add_table(metrics, rows, kInterfaceColumns, label);
 
-  auto& states = add_family(metrics, kGauge, "ipoib_interface_state", "1: the state it is in.");
+  auto& states = add_family(metrics, kGauge, "ipoib_interface_state",
+                            "1 for the current state of the interface.");
   for (const auto& i : rows)
     add_choice(states, label(i), "state", link_states(), link::to_string(i.state));
   auto& drops = add_family(metrics, kCounter, "ipoib_interface_drops_total",
-                           "Packets lost, by reason: under the interface they came by until it was "
-                           "known where they leave, then under that.");
+                           "Dropped packets by reason, counted on the ingress interface until the "
+                           "egress interface is known, then on the egress interface.");
   for (const auto& i : rows) add_drops(drops, label(i), i.place, i.traffic.drops);
 
   std::vector<InterfaceTotals> ports;
@@ -199,14 +203,15 @@ void add_interfaces(Metrics& metrics, const MetricsSample& s) {
            {"state", std::string{link::to_string(static_cast<link::NeighbourPhase>(phase))}}},
           i.neighbours[phase]);
   auto& groups = add_family(metrics, kGauge, "ipoib_groups",
-                            "Multicast groups that this node listens or sends to, by state.");
+                            "Multicast groups that the node listens or sends to, by state.");
   for (const auto& i : rows)
     for (const auto& [state, n] : i.groups)
       add_series(groups, {{"interface", i.name}, {"state", std::string{state}}}, n);
 }
 
 void add_links_and_ports(Metrics& metrics, const MetricsSample& s) {
-  auto& links = add_family(metrics, kGauge, "ipoib_link_info", "1, with what the link is.");
+  auto& links = add_family(metrics, kGauge, "ipoib_link_info",
+                           "1, with the properties of the link as labels.");
   for (const auto& l : s.links)
     add_series(links,
                {{"interface", l.name},
@@ -215,21 +220,23 @@ void add_links_and_ports(Metrics& metrics, const MetricsSample& s) {
                 {"mode", l.mode},
                 {"dialect", l.dialect}},
                1);
-  auto& ports = add_family(metrics, kGauge, "ipoib_port_info", "1, with what the port is.");
+  auto& ports = add_family(metrics, kGauge, "ipoib_port_info",
+                           "1, with the properties of the port as labels.");
   for (const auto& p : s.ports)
     add_series(ports, {{"interface", p.name}, {"device", p.device}, {"driver", p.driver}}, 1);
   auto& connections = add_family(metrics, kGauge, "ipoib_link_connections",
-                                 "Connections of connected mode, of any state.");
+                                 "Connections of connected mode, in any state.");
   for (const auto& l : s.links)
     add_series(connections, {{"interface", l.name}}, l.connected ? l.connected->connections : 0);
   auto& events = add_family(metrics, kCounter, "ipoib_interface_events_total",
-                            "What the control plane of an interface did and met.");
+                            "Events of the control plane of an interface.");
   for (const auto& l : s.links) add_events(events, {{"interface", l.name}}, counters_json(l));
   for (const auto& p : s.ports) add_events(events, {{"interface", p.name}}, counters_json(p));
 }
 
 void add_hcas(Metrics& metrics, const MetricsSample& s) {
-  auto& info = add_family(metrics, kGauge, "ipoib_hca_info", "1, with what the port is.");
+  auto& info = add_family(metrics, kGauge, "ipoib_hca_info",
+                          "1, with the properties of the port as labels.");
   for (const auto& h : s.hcas)
     add_series(info,
                {{"hca", h.name},
@@ -237,11 +244,12 @@ void add_hcas(Metrics& metrics, const MetricsSample& s) {
                 {"wire", h.wire},
                 {"guid", fmt::format("{:#018x}", h.attr.guid)}},
                1);
-  auto& states =
-      add_family(metrics, kGauge, "ipoib_hca_state", "1: the state the InfiniBand port is in.");
+  auto& states = add_family(metrics, kGauge, "ipoib_hca_state",
+                            "1 for the current state of the InfiniBand port.");
   for (const auto& h : s.hcas)
     add_choice(states, {{"hca", h.name}}, "state", kPortStates, state_name(h.attr.state));
-  auto& lids = add_family(metrics, kGauge, "ipoib_hca_lid", "Local identifier; 0: none.");
+  auto& lids =
+      add_family(metrics, kGauge, "ipoib_hca_lid", "Local identifier of the port; 0: none.");
   for (const auto& h : s.hcas) add_series(lids, {{"hca", h.name}}, h.attr.lid);
   auto& sm_lids =
       add_family(metrics, kGauge, "ipoib_hca_sm_lid", "LID of the subnet manager; 0: none.");
@@ -250,16 +258,16 @@ void add_hcas(Metrics& metrics, const MetricsSample& s) {
   const auto& rows = s.totals.hcas;
   const auto label = [](const HcaTotals& h) { return Labels{{"hca", h.name}}; };
   auto& drops = add_family(metrics, kCounter, "ipoib_hca_drops_total",
-                           "Packets that the InfiniBand port lost, by reason.");
+                           "Packets dropped by the InfiniBand port, by reason.");
   for (const auto& h : rows) add_drops(drops, label(h), mgmt::Place::kHca, h.drops);
   auto& client = add_family(metrics, kCounter, "ipoib_sa_client_events_total",
-                            "Requests to the subnet administrator, and what became of them.");
+                            "Requests to the subnet administrator and their results.");
   for (const auto& h : rows) add_events(client, label(h), to_json(h.client));
   auto& cm = add_family(metrics, kCounter, "ipoib_cm_events_total",
-                        "Messages of the communication manager, and what else it met.");
+                        "Messages and events of the communication manager.");
   for (const auto& h : s.hcas) add_events(cm, {{"hca", h.name}}, to_json(h.cm));
   auto& mads = add_family(metrics, kCounter, "ipoib_mad_events_total",
-                          "Management datagrams that the device carried, and could not carry.");
+                          "Management datagrams sent, received and lost by the device.");
   for (const auto& h : rows)
     for (const auto& [name, n] : h.mads)
       add_series(mads, {{"hca", h.name}, {"event", std::string{name}}}, n);
@@ -284,9 +292,11 @@ Metrics metrics_of(const MetricsSample& sample, std::string_view version) {
 
 Metrics metrics_of_silence() {
   Metrics metrics;
-  add_series(add_family(metrics, kGauge, "ipoib_up",
-                        "1: the management lcore answers. 0: all other metrics are missing."),
-             {}, 0);
+  add_series(
+      add_family(
+          metrics, kGauge, "ipoib_up",
+          "1: the management lcore answers. 0: it does not, and all other metrics are missing."),
+      {}, 0);
   return metrics;
 }
 

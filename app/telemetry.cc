@@ -34,22 +34,22 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/link", "State and counters of a link. Parameters: string name"},
     Endpoint{"/ipoib/ports", "Names of the Ethernet ports. No parameters"},
     Endpoint{"/ipoib/port", "State and counters of a port. Parameters: string name"},
-    Endpoint{"/ipoib/xstats", "Every counter. Parameters: string link, port or hca"},
+    Endpoint{"/ipoib/xstats", "Counters. Parameters: string link, port or hca"},
     Endpoint{"/ipoib/neighbours", "Neighbours. Parameters: string interface[, int first]"},
     Endpoint{"/ipoib/groups", "Multicast groups. Parameters: string interface[, int first]"},
-    Endpoint{"/ipoib/connections", "Connected mode. Parameters: string link[, int first]"},
+    Endpoint{"/ipoib/connections", "Connections. Parameters: string link[, int first]"},
     Endpoint{"/ipoib/routes", "Routes. Parameters: none or int first"},
-    Endpoint{"/ipoib/multicast_routes", "Routes of groups. Parameters: none or int first"},
+    Endpoint{"/ipoib/multicast_routes", "Multicast routes. Parameters: none or int first"},
     Endpoint{"/ipoib/hcas", "InfiniBand ports. No parameters"},
-    Endpoint{"/ipoib/sa", "Requests to subnet administration, and MADs. No parameters"},
-    Endpoint{"/ipoib/sa_groups", "The administrator's. Parameters: string hca[, int first]"},
-    Endpoint{"/ipoib/sa_ports", "The administrator's. Parameters: string hca[, int first]"},
-    Endpoint{"/ipoib/workers", "Lcores that forward. No parameters"},
-    Endpoint{"/ipoib/forward", "What is done with packets. No parameters"},
-    Endpoint{"/ipoib/forward_stats", "By interface, in all and by lcore. No parameters"},
-    Endpoint{"/ipoib/latency", "Of packets with time stamps. No parameters"},
-    Endpoint{"/ipoib/drops", "Lost packets by place and reason. No parameters"},
-    Endpoint{"/ipoib/config", "Sections. Parameters: none or string section[, int first]"},
+    Endpoint{"/ipoib/sa", "Subnet administration requests and MADs. No parameters"},
+    Endpoint{"/ipoib/sa_groups", "Groups of the SA. Parameters: string hca[, int first]"},
+    Endpoint{"/ipoib/sa_ports", "Ports known to the SA. Parameters: string hca[, int first]"},
+    Endpoint{"/ipoib/workers", "Worker lcores. No parameters"},
+    Endpoint{"/ipoib/forward", "Forward mode. No parameters"},
+    Endpoint{"/ipoib/forward_stats", "Statistics by interface, total and by lcore. No parameters"},
+    Endpoint{"/ipoib/latency", "Latency of packets with time stamps. No parameters"},
+    Endpoint{"/ipoib/drops", "Dropped packets by place and reason. No parameters"},
+    Endpoint{"/ipoib/config", "Configuration. Parameters: none or string section[, int first]"},
 };
 
 int answer(const char* command, const char* parameters, rte_tel_data* data) {
@@ -127,7 +127,7 @@ Status to_telemetry(const Json& value, rte_tel_data* data) {
   } else if (value.is_array()) {
     fill_list(value, data);
   } else {
-    return fail(Errc::kInvalidArgument, "telemetry answers with objects and lists only");
+    return fail(Errc::kInvalidArgument, "telemetry: the answer is neither an object nor a list");
   }
   return {};
 }
@@ -141,11 +141,12 @@ QueryRunner run_on_management(mgmt::Node& node, std::chrono::milliseconds timeou
 Result<std::unique_ptr<Telemetry>> Telemetry::create(const mgmt::Node& node, QueryRunner run) {
   const std::unique_lock lock{asked.mutex};
   if (asked.node != nullptr)
-    return fail(Errc::kExists, "telemetry already answers for another node of this process");
+    return fail(Errc::kExists, "telemetry: another node of this process has registered it");
   static const bool registered = std::all_of(kEndpoints.begin(), kEndpoints.end(), [](auto& e) {
     return rte_telemetry_register_cmd(e.command, answer, e.help) == 0;
   });
-  if (!registered) return fail(Errc::kNoResources, "DPDK takes no more telemetry commands");
+  if (!registered)
+    return fail(Errc::kNoResources, "telemetry: rte_telemetry_register_cmd() failed");
   asked.node = &node;
   asked.run = std::move(run);
   return std::unique_ptr<Telemetry>{new Telemetry};
