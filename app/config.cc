@@ -64,9 +64,9 @@ void merge(toml::table& into, toml::table&& from) {
 void apply(const Override& o, toml::table& tree, Report& report) {
   const auto source = std::make_shared<const std::string>(o.argument);
   if (!is_path(o.path)) {
-    report.error({{}, {}, source}, fmt::format("read key {}, allowed: section.key=value, "
-                                               "section.NAME.key=value",
-                                               quote(o.path)));
+    report.error({{}, {}, source},
+                 fmt::format("invalid key {}, allowed: section.key=value, section.NAME.key=value",
+                             quote(o.path)));
     return;
   }
   auto assignment = parse_assignment(o, o.value);
@@ -95,7 +95,7 @@ void read_entry(const Section<Entry>& section, const toml::table& table, const s
     const auto row = std::find_if(section.rows.begin(), section.rows.end(),
                                   [name = key.str()](const auto& r) { return r.key == name; });
     if (row == section.rows.end()) {
-      report.error(key.source(), fmt::format("{}: read unknown key {}, allowed: {}", path,
+      report.error(key.source(), fmt::format("{}: unknown key {}, allowed: {}", path,
                                              quote(key.str()), keys_of(section)));
       continue;
     }
@@ -108,10 +108,10 @@ void read_entry(const Section<Entry>& section, const toml::table& table, const s
     const auto* const obstacle = row.obstacle(entry);
     if (table.contains(row.key) && known && obstacle != nullptr)
       report.error(table.get(row.key)->source(),
-                   fmt::format("{}.{}: read {}, allowed: nothing, {}", path, row.key,
+                   fmt::format("{}.{}: value {} is not allowed, {}", path, row.key,
                                describe(*table.get(row.key)), obstacle->why_not));
     if (!row.required || !known || obstacle != nullptr || table.contains(row.key)) continue;
-    report.error(table.source(), fmt::format("{}: {} is missing, allowed: {}", path, row.key,
+    report.error(table.source(), fmt::format("{}: missing key {}, allowed: {}", path, row.key,
                                              phrase(row.type, row.allowed)));
     place.faulty.insert(std::string{row.key});
   }
@@ -185,8 +185,7 @@ void read_section(const std::string& name, const toml::key& key, const toml::nod
   s.for_each([&](const auto& section) {
     allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", section.heading());
   });
-  report.error(key.source(),
-               fmt::format("read unknown section {}, allowed: {}", quote(name), allowed));
+  report.error(key.source(), fmt::format("unknown section {}, allowed: {}", quote(name), allowed));
 }
 
 template <class Entry>
@@ -235,7 +234,7 @@ Result<ConfigResult> load_config(const std::string& file, const std::vector<Over
   while (in.read(block.data(), block.size()) || in.gcount() > 0)
     text.append(block.data(), static_cast<std::size_t>(in.gcount()));
   if (in.bad() || !in.is_open())
-    return fail(Errc::kNotFound, "configuration file {} cannot be read", file);
+    return fail(Errc::kNotFound, "cannot read configuration file {}", file);
   return parse_config(text, file, overrides);
 }
 

@@ -28,8 +28,7 @@ void check_names(const Draft& draft, Report& report) {
       if (!is_name(name))
         report.error(
             e.table->source(),
-            fmt::format("{}: read name {}, allowed: 1-{} letters, digits, _ and -, none "
-                        "of {}",
+            fmt::format("{}: invalid name {}, allowed: 1-{} letters, digits, _ and -, except {}",
                         e.path, quote(name), kLongestName, fmt::join(kReservedNames, ", ")));
       unique.add(name, quote(name), e.path, e.table->source());
     }
@@ -80,8 +79,8 @@ void check_pkey_table(const Placed<mgmt::HcaConfig>& hca, Report& report) {
     const auto [first, fresh] = partitions.emplace(pkey & 0x7fff, pkey);
     if (!fresh)
       report.error(hca.at("pkeys", i),
-                   fmt::format("{}.pkeys: read {:#06x}, but {:#06x} of the same partition stands "
-                               "before it, allowed: each partition once",
+                   fmt::format("{}.pkeys: invalid value {:#06x}: {:#06x} in the same list is the "
+                               "same partition, allowed: each partition once",
                                hca.path, pkey, first->second));
   }
 }
@@ -102,8 +101,8 @@ void check_hcas(Draft& draft, Report& report) {
     if (!h.given("sm-lid")) h.value.sm_lid = h.value.lid;
     if (h.good("sm-lid") && h.value.sm_lid != h.value.lid)
       report.error(h.at("sm-lid"),
-                   fmt::format("{}.sm-lid: read {}, allowed: {}, the port's own lid, because it "
-                               "runs the subnet administrator",
+                   fmt::format("{}.sm-lid: invalid value {}, allowed: {}, the port's own lid, "
+                               "because it runs the subnet administrator",
                                h.path, h.value.sm_lid, h.value.lid));
   }
   guids.check(report);
@@ -118,12 +117,12 @@ void check_subnet(const Draft& draft, Report& report) {
     administrator = true;
     if (draft.subnet.good("mtu") && h.good("mtu") && mtu > h.value.mtu)
       report.error(draft.subnet.given("mtu") ? draft.subnet.at("mtu") : h.at("mtu"),
-                   fmt::format("subnet.mtu: read {}, allowed: at most {}, the mtu of {}", mtu,
-                               h.value.mtu, h.path));
+                   fmt::format("subnet.mtu: invalid value {}, allowed: at most {}, the mtu of {}",
+                               mtu, h.value.mtu, h.path));
   }
   if (draft.subnet.table != nullptr && !administrator)
     report.warning(draft.subnet.table->source(),
-                   "subnet: not used, because no hca has subnet-administrator = true");
+                   "subnet: section ignored, because no hca has subnet-administrator = true");
 }
 
 /// ARP and RARP need the broadcast group of IPv4.
@@ -132,12 +131,12 @@ void check_all_nodes(const Placed<mgmt::LinkConfigEntry>& link, Report& report) 
   std::string why;
   for (const auto& own : link.value.addresses)
     if (link.good("address") && own.addr.is_v4() && why.empty())
-      why = "address has " + wire::to_string(own);
-  if (link.good("ask-rarp") && link.value.ip.ask_rarp) why = "ask-rarp asks for an IPv4 address";
+      why = "address contains " + wire::to_string(own);
+  if (link.good("ask-rarp") && link.value.ip.ask_rarp) why = "ask-rarp requests an IPv4 address";
   if (!why.empty())
     report.error(link.at("all-nodes"),
-                 fmt::format("{}.all-nodes: read \"instead\", which leaves the link without IPv4, "
-                             "but {}, allowed: \"auto\" | \"joined\"",
+                 fmt::format("{}.all-nodes: invalid value \"instead\": it disables IPv4 on the "
+                             "link, and {}, allowed: \"auto\" | \"joined\"",
                              link.path, why));
 }
 
@@ -147,22 +146,22 @@ void check_links(const Draft& draft, Report& report) {
     if (!link.good("hca")) continue;
     const auto* hca = find(draft.hcas, link.value.hca);
     if (hca == nullptr) {
-      report.error(link.at("hca"), fmt::format("{}.hca: read {}, allowed: {}", link.path,
+      report.error(link.at("hca"), fmt::format("{}.hca: invalid value {}, allowed: {}", link.path,
                                                quote(link.value.hca), names_of(draft.hcas)));
       continue;
     }
     if (link.value.create_broadcast && link.good("mtu") && hca->good("mtu") &&
         link.value.broadcast.mtu > hca->value.mtu)
       report.error(link.at("mtu"),
-                   fmt::format("{}.mtu: read {}, allowed: at most {}, the mtu of {}", link.path,
-                               link.value.broadcast.mtu, hca->value.mtu, hca->path));
+                   fmt::format("{}.mtu: invalid value {}, allowed: at most {}, the mtu of {}",
+                               link.path, link.value.broadcast.mtu, hca->value.mtu, hca->path));
     // The subnet manager may change the table of P_Keys.
     if (is_verbs(*hca) || !hca->value.mad.device.empty()) continue;
     if (!link.good("pkey") || !hca->good("pkeys")) continue;
     const auto& pkeys = hca->value.pkeys;
     if (std::find(pkeys.begin(), pkeys.end(), link.value.pkey) == pkeys.end())
       report.error(link.at("pkey"),
-                   fmt::format("{}.pkey: read {:#06x}, allowed: the pkeys of {}: {:#06x}",
+                   fmt::format("{}.pkey: invalid value {:#06x}, allowed: the pkeys of {}: {:#06x}",
                                link.path, link.value.pkey, hca->path, fmt::join(pkeys, ", ")));
   }
 }
@@ -173,15 +172,17 @@ void check_workers(const Draft& draft, Report& report) {
   for (const auto& [name, number] : draft.node.worker.assign) {
     if (find(draft.hcas, name) == nullptr && find(draft.links, name) == nullptr &&
         find(draft.ports, name) == nullptr)
-      report.error(table->find(name)->first.source(),
-                   fmt::format("worker.assign: read {}, allowed: hcas: {}; links: {}; ports: {}",
-                               quote(name), names_of(draft.hcas), names_of(draft.links),
-                               names_of(draft.ports)));
+      report.error(
+          table->find(name)->first.source(),
+          fmt::format("worker.assign: unknown name {}, allowed: hcas: {}; links: {}; ports: {}",
+                      quote(name), names_of(draft.hcas), names_of(draft.links),
+                      names_of(draft.ports)));
     if (draft.worker.good("count") && number >= draft.node.worker.count)
       report.error(
           table->get(name)->source(),
-          fmt::format("worker.assign.{}: read {}, allowed: 0-{}, because worker.count is {}", name,
-                      number, draft.node.worker.count - 1, draft.node.worker.count));
+          fmt::format(
+              "worker.assign.{}: invalid value {}, allowed: 0-{}, because worker.count is {}", name,
+              number, draft.node.worker.count - 1, draft.node.worker.count));
   }
 }
 
@@ -206,7 +207,7 @@ bool is_name(std::string_view name) {
 
 void check_draft(Draft& draft, Report& report) {
   if (draft.hcas.empty() && draft.ports.empty() && draft.links.empty())
-    report.error({}, "read no hca and no port, allowed: at least one, or there is nothing to do");
+    report.error({}, "neither an hca nor a port is configured, allowed: at least one");
   check_names(draft, report);
   check_devices(draft, report);
   check_hcas(draft, report);

@@ -50,10 +50,9 @@ class Unique {
     for (const Use& use : uses_) {
       const auto [first, fresh] = seen.emplace(use.value, &use);
       if (fresh) continue;
-      report.error(*use.at,
-                   fmt::format("{}: read {} {}, which {} has already ({}), allowed: each {} once",
-                               use.path, what_, use.shown, first->second->path,
-                               line_of(*first->second->at, report), what_));
+      report.error(*use.at, fmt::format("{}: duplicate {} {}, first used by {} ({})", use.path,
+                                        what_, use.shown, first->second->path,
+                                        line_of(*first->second->at, report)));
     }
   }
 
@@ -81,7 +80,7 @@ template <class Entry>
 [[nodiscard]] std::string names_of(const std::vector<Placed<Entry>>& entries) {
   std::string text;
   for (const auto& e : entries) text += (text.empty() ? "" : ", ") + e.value.name;
-  return text.empty() ? "none is configured" : text;
+  return text.empty() ? "none configured" : text;
 }
 
 }  // namespace ipoib::app

@@ -50,11 +50,10 @@ void check_addresses(const std::vector<Own>& own, Report& report) {
       if (*a.name == *b.name || a.prefix.addr == b.prefix.addr || a.prefix.len != b.prefix.len ||
           wire::network(a.prefix) != wire::network(b.prefix))
         continue;
-      report.error(
-          *a.at,
-          fmt::format("{}: read {}, whose prefix {} has already ({}), allowed: each "
-                      "prefix on one interface",
-                      a.path, quote(wire::to_string(a.prefix)), b.path, line_of(*b.at, report)));
+      report.error(*a.at, fmt::format("{}: invalid value {}: {} has the same prefix ({}), allowed: "
+                                      "each prefix on one interface",
+                                      a.path, quote(wire::to_string(a.prefix)), b.path,
+                                      line_of(*b.at, report)));
       break;
     }
   }
@@ -76,14 +75,14 @@ void check_next_hops(const Placed<mgmt::RouteConfig>& route, const std::vector<O
   for (std::size_t i = 0; i < route.value.via.size(); ++i) {
     const auto& via = route.value.via[i];
     const char* allowed = nullptr;
-    if (!on_any(own, via)) allowed = "an address in a prefix of a link or port";
+    if (!on_any(own, via)) allowed = "an address within a prefix of a link or port";
     if (via.is_v4() != route.value.to.addr.is_v4() && route.good("to"))
       allowed = "an address of the IP version of route.to";
-    if (is_own(own, via)) allowed = "an address that is not this node's own";
+    if (is_own(own, via)) allowed = "an address of another node";
     if (std::find(seen.begin(), seen.end(), via) != seen.end()) allowed = "each next hop once";
     seen.push_back(via);
     if (allowed != nullptr)
-      report.error(route.at("via", i), fmt::format("route.via: read {}, allowed: {}",
+      report.error(route.at("via", i), fmt::format("route.via: invalid value {}, allowed: {}",
                                                    quote(wire::to_string(via)), allowed));
   }
 }
@@ -94,10 +93,11 @@ void check_not_connected(const Placed<mgmt::RouteConfig>& route, const std::vect
     return o.prefix.len == route.value.to.len && wire::network(o.prefix) == route.value.to.addr;
   });
   if (same != own.end())
-    report.error(route.at("to"), fmt::format("route.to: read {}, which is the prefix of {} ({}), "
-                                             "allowed: prefixes that no interface has",
-                                             quote(wire::to_string(route.value.to)), same->path,
-                                             line_of(*same->at, report)));
+    report.error(route.at("to"),
+                 fmt::format("route.to: invalid value {}: it is the connected prefix of {} ({}), "
+                             "allowed: prefixes that are not connected",
+                             quote(wire::to_string(route.value.to)), same->path,
+                             line_of(*same->at, report)));
 }
 
 void check_routes(const Draft& draft, const std::vector<Own>& own, Report& report) {
@@ -112,8 +112,8 @@ void check_routes(const Draft& draft, const std::vector<Own>& own, Report& repor
     if (r.value.via.empty() != r.value.blackhole)
       report.error(
           r.table->source(),
-          fmt::format("route: read {}, allowed: either via or blackhole = true",
-                      r.value.blackhole ? "via and blackhole" : "neither via nor blackhole"));
+          fmt::format("route: {}, allowed: either via or blackhole = true",
+                      r.value.blackhole ? "both via and blackhole" : "neither via nor blackhole"));
     check_next_hops(r, own, report);
   }
   unique.check(report);
@@ -134,8 +134,8 @@ void check_lladdr(const Placed<Entry>& n, std::string_view section, bool on_link
   if (!usable)
     report.error(
         n.at("lladdr"),
-        fmt::format("{}.lladdr: read {}, allowed on {} {}: {}", section, quote(n.value.lladdr),
-                    on_link ? "link" : "port", n.value.iface,
+        fmt::format("{}.lladdr: invalid value {}, allowed on {} {}: {}", section,
+                    quote(n.value.lladdr), on_link ? "link" : "port", n.value.iface,
                     on_link ? "20 octets with a queue pair and a unicast GID" : "6 octets"));
 }
 
@@ -145,7 +145,7 @@ bool check_interface(const Placed<Entry>& n, std::string_view section, const Dra
                      Report& report) {
   if (is_interface(draft, n.value.iface)) return true;
   report.error(n.at("link"),
-               fmt::format("{}.link: read {}, allowed: links: {}; ports: {}", section,
+               fmt::format("{}.link: unknown interface {}, allowed: links: {}; ports: {}", section,
                            quote(n.value.iface), names_of(draft.links), names_of(draft.ports)));
   return false;
 }
@@ -155,26 +155,28 @@ void check_neighbour_kind(const Placed<mgmt::NeighbourEntryConfig>& n, bool on_l
                           Report& report) {
   check_lladdr(n, "neighbour", on_link, report);
   if (!on_link && n.good("lid") && n.value.lid != 0)
-    report.error(n.at("lid"), fmt::format("neighbour.lid: read {}, allowed: on links only, and {} "
-                                          "is a port",
-                                          n.value.lid, n.value.iface));
+    report.error(n.at("lid"),
+                 fmt::format("neighbour.lid: value {} is not allowed, because {} is a port",
+                             n.value.lid, n.value.iface));
 }
 
 void check_multicast_routes(const Draft& draft, Report& report) {
   for (const auto& r : draft.multicast_routes) {
     const auto check = [&](const std::string& name, std::string_view key, std::size_t i) {
       if (!is_interface(draft, name))
-        report.error(r.at(key, i),
-                     fmt::format("multicast-route.{}: read {}, allowed: links: {}; ports: {}", key,
-                                 quote(name), names_of(draft.links), names_of(draft.ports)));
+        report.error(
+            r.at(key, i),
+            fmt::format("multicast-route.{}: unknown interface {}, allowed: links: {}; ports: {}",
+                        key, quote(name), names_of(draft.links), names_of(draft.ports)));
     };
     if (r.good("in")) check(r.value.in, "in", 0);
     for (std::size_t i = 0; r.good("out") && i < r.value.out.size(); ++i) {
       check(r.value.out[i], "out", i);
       if (r.good("in") && r.value.out[i] == r.value.in)
-        report.error(r.at("out", i),
-                     fmt::format("multicast-route.out: read {}, allowed: interfaces other than in",
-                                 quote(r.value.in)));
+        report.error(
+            r.at("out", i),
+            fmt::format("multicast-route.out: invalid value {}, allowed: interfaces other than in",
+                        quote(r.value.in)));
     }
   }
 }
@@ -184,8 +186,9 @@ void check_rarp(const Draft& draft, Report& report) {
     if (r.good("link") && check_interface(r, "rarp", draft, report))
       check_lladdr(r, "rarp", find(draft.links, r.value.iface) != nullptr, report);
     if (r.good("address") && !r.value.addr.is_v4())
-      report.error(r.at("address"), fmt::format("rarp.address: read {}, allowed: IPv4 addresses",
-                                                quote(wire::to_string(r.value.addr))));
+      report.error(r.at("address"),
+                   fmt::format("rarp.address: invalid value {}, allowed: IPv4 addresses",
+                               quote(wire::to_string(r.value.addr))));
   }
 }
 
@@ -198,16 +201,18 @@ void check_neighbours(const Draft& draft, const std::vector<Own>& own, Report& r
     const auto shown = quote(wire::to_string(n.value.addr));
     unique.add({n.value.iface, n.value.addr}, shown, "neighbour.address", n.at("address"));
     if (is_own(own, n.value.addr))
-      report.error(n.at("address"), fmt::format("neighbour.address: read {}, allowed: an address "
-                                                "that is not this node's own",
-                                                shown));
+      report.error(
+          n.at("address"),
+          fmt::format("neighbour.address: invalid value {}, allowed: an address of another node",
+                      shown));
     else if (std::none_of(own.begin(), own.end(), [&](const Own& o) {
                return *o.name == n.value.iface && wire::contains(o.prefix, n.value.addr);
              }))
-      report.warning(n.at("address"),
-                     fmt::format("neighbour.address: read {}, which no prefix of {} holds: no "
-                                 "packet will go there",
-                                 shown, n.value.iface));
+      report.warning(
+          n.at("address"),
+          fmt::format(
+              "neighbour.address: {} is outside the prefixes of {}: no packets will be sent to it",
+              shown, n.value.iface));
   }
   unique.check(report);
 }

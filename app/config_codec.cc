@@ -153,7 +153,7 @@ std::string Rate::write(unsigned value) const {
 }
 
 std::string Text::allowed() const {
-  return fmt::format("of 1-{} printing characters", longest);
+  return fmt::format("1-{} printable characters", longest);
 }
 
 std::optional<std::string> Text::read(const Field& field) const {

@@ -218,7 +218,7 @@ struct Prefix {
 struct LinkLayerAddress {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
-    return "20 octets (link) or 6 octets (port) in hexadecimal, colons between";
+    return "20 octets (link) or 6 octets (port) in hexadecimal, separated by colons";
   }
   [[nodiscard]] std::optional<std::string> read(const Field& field) const;
   [[nodiscard]] std::string write(const std::string& value) const { return quote(value); }

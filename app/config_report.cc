@@ -54,12 +54,12 @@ std::vector<Diagnostic> Report::take() {
 
 void Field::reject(std::string_view allowed) const {
   report_.error(node_.source(),
-                fmt::format("{}: read {}, allowed: {}", path_, describe(node_), allowed));
+                fmt::format("{}: invalid value {}, allowed: {}", path_, describe(node_), allowed));
 }
 
 void Field::reject_unsupported(std::string_view allowed) const {
   report_.error(node_.source(),
-                fmt::format("{}: read {}, which this version does not support, allowed: {}", path_,
+                fmt::format("{}: value {} is not supported in this version, allowed: {}", path_,
                             describe(node_), allowed));
 }
 

@@ -78,7 +78,7 @@ Row<HcaConfig> of_verbs(Row<HcaConfig> row) {
 /// Restricts a row to ports that no subnet manager sets up.
 Row<HcaConfig> unmanaged(Row<HcaConfig> row) {
   row.conditions.push_back({"mad", [](const HcaConfig& hca) { return hca.mad.device.empty(); },
-                            "because the subnet manager that mad leads to says what it is"});
+                            "because the subnet manager behind mad assigns it"});
   return row;
 }
 
@@ -87,52 +87,48 @@ Section<HcaConfig> hca_section() {
   return {
       "hca",
       Shape::kNamed,
-      "An InfiniBand port. NAME is yours to choose.",
+      "An InfiniBand port. NAME can be chosen freely.",
       {
           row<E>("driver", &E::driver, hca_drivers(),
-                 "What drives the port: soft is a software HCA over an Ethernet device, verbs a "
-                 "device of rdma-core."),
+                 "Driver of the port: soft is a software HCA over an Ethernet device, verbs an "
+                 "RDMA device of rdma-core."),
           of_soft(row<E>("wire", &E::wire, Text{},
-                         "With soft: name of the DPDK Ethernet device that is its cable.",
+                         "With soft: name of the DPDK Ethernet device that serves as the cable.",
                          Required::kYes)),
           of_verbs(row<E>("device", &E::device, Text{kLongestUmadName},
-                          "With verbs: name of the device, as ibv_devices lists it.",
+                          "With verbs: name of the RDMA device, as listed by ibv_devices.",
                           Required::kYes)),
           of_verbs(row<E>("port", &E::port, Integer{1, kLastDevicePort},
-                          "With verbs: port of the device.")),
+                          "With verbs: port number of the RDMA device.")),
           of_soft(row<E>(
               "mad", &E::mad, MadRoute{},
-              "Where management datagrams go: over the cable, or through libibumad to a real "
-              "subnet manager, which then also says what the port is. Next to umad, guid, lid, "
-              "sm-lid, pkeys and subnet-administrator have no place. With verbs they go through "
-              "libibumad, and the device says what the port is.")),
-          of_soft(unmanaged(
-              row<E>("guid", &E::guid, Guid{},
-                     "Port GUID, worldwide name of the port: no two of a fabric may be the same.",
-                     Required::kYes))),
-          of_soft(unmanaged(
-              row<E>("lid", &E::lid, Integer{1, kLastUnicastLid},
-                     "Local identifier, address of the port in its subnet: no two may be the same.",
-                     Required::kYes))),
+              "Transport of management datagrams: the cable, or libibumad for a real subnet "
+              "manager, which then also configures the port. With umad, the options guid, lid, "
+              "sm-lid, pkeys and subnet-administrator are not allowed. With verbs they always go "
+              "through libibumad, and the device provides the attributes of the port.")),
           of_soft(unmanaged(row<E>(
-              "sm-lid", &E::sm_lid, Integer{1, kLastUnicastLid},
-              "LID of the port that runs the subnet administrator. With subnet-administrator it is "
-              "the port's own."))),
+              "guid", &E::guid, Guid{},
+              "Port GUID, the worldwide name of the port; unique in the fabric.", Required::kYes))),
+          of_soft(unmanaged(row<E>(
+              "lid", &E::lid, Integer{1, kLastUnicastLid},
+              "Local identifier, the address of the port in its subnet; unique in the subnet.",
+              Required::kYes))),
+          of_soft(unmanaged(row<E>("sm-lid", &E::sm_lid, Integer{1, kLastUnicastLid},
+                                   "LID of the port that runs the subnet administrator. With "
+                                   "subnet-administrator it is the port's own LID."))),
           of_soft(unmanaged(row<E>("pkeys", &E::pkeys, ListOf<Pkey>{{}, 1, 128},
-                                   "Partition keys of the port. The highest bit set is full "
-                                   "membership, clear limited."))),
-          row<E>("mtu", &E::mtu, ib_mtus(), "Largest InfiniBand MTU the port carries, octets."),
-          unmanaged(
-              row<E>("subnet-administrator", &E::subnet_administrator, Boolean{},
-                     "This port also runs the embedded subnet administrator; one per fabric. With "
-                     "verbs: the port's link layer is Ethernet (RoCE), where there is no subnet "
-                     "manager; then every node runs its own.")),
+                                   "Partition keys of the port. The most significant bit is set "
+                                   "for full membership and clear for limited membership."))),
+          row<E>("mtu", &E::mtu, ib_mtus(), "Largest InfiniBand MTU of the port, in octets."),
+          unmanaged(row<E>("subnet-administrator", &E::subnet_administrator, Boolean{},
+                           "Run the embedded subnet administrator on this port; one per fabric. "
+                           "With verbs: for ports of Ethernet link layer (RoCE), which have no "
+                           "subnet manager; every node then runs its own.")),
           of_soft(row<E>("icrc", &E::icrc, Switch{},
-                         "Make and verify the invariant CRC of packets. off: as if hardware did "
-                         "it, for measurements only.")),
+                         "Generate and verify the invariant CRC of packets. off: as if hardware "
+                         "did it, for measurements only.")),
           of_soft(row<E>("first-qpn", &E::first_qpn, Integer{2, 0xff'fffe},
-                         "Queue pairs are numbered from here on. Not given: from a random "
-                         "number.")),
+                         "First queue pair number. Default: a random number.")),
       }};
 }
 
@@ -143,31 +139,31 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
   const auto add = [&](Row<E> r) { rows.push_back(std::move(r)); };
   add(row<E>(
       "multicast-router", [](auto& c) -> auto& { return c.ip.multicast_router; }, Boolean{},
-      "Route IP multicast between this and other such interfaces, to where hosts ask for it by "
-      "IGMP or MLD. On a link all groups are received."));
+      "Route IP multicast between this and other such interfaces, to the interfaces where hosts "
+      "join groups by IGMP or MLD. A link then receives all groups."));
   add(row<E>(
       "last-member-interval", [](auto& c) -> auto& { return c.ip.last_member_interval; },
       Seconds{0.1, 25.5},
-      "With multicast-router: a host that leaves a group is followed by two questions for other "
-      "members, this long apart, then the group's packets end."));
+      "With multicast-router: time between the two queries for other members that follow when a "
+      "host leaves a group. Without an answer, the group is no longer forwarded."));
   add(row<E>(
       "groups", [](auto& c) -> auto& { return c.ip.groups; }, ListOf<Group>{},
-      "Multicast groups this node listens to."));
+      "Multicast groups that this node joins."));
   add(row<E>(
       "ask-rarp", [](auto& c) -> auto& { return c.ip.ask_rarp; }, Boolean{},
-      "Ask for an own IPv4 address by RARP."));
+      "Request an IPv4 address for this interface by RARP."));
   add(row<E>(
       "rarp-prefix-length", [](auto& c) -> auto& { return c.ip.rarp_prefix_len; }, Integer{1, 32},
-      "Prefix length of that address, which RARP does not tell."));
+      "Prefix length of the address obtained by RARP, which does not carry prefix lengths."));
   add(row<E>(
       "ipv6", [](auto& c) -> auto& { return c.ip.ip6.enabled; }, Boolean{},
-      "Speak IPv6, from a link-local address at least."));
+      "Enable IPv6, with at least a link-local address."));
   add(row<E>(
       "router-advertisement", [](auto& c) -> auto& { return c.ip.ip6.router_advertisement; },
-      Boolean{}, "Tell hosts of this router, the prefixes and the MTU."));
+      Boolean{}, "Send router advertisements with the prefixes and the MTU."));
   add(row<E>(
       "accept-ra", [](auto& c) -> auto& { return c.ip.ip6.accept_ra; }, Boolean{},
-      "Take default routers, MTU and redirects from other routers' advertisements."));
+      "Accept router advertisements: default routers, MTU, and redirects of these routers."));
 }
 
 /// Adds the options of connected mode.
@@ -178,59 +174,62 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
   using wire::ServiceIdForm;
   const auto add = [&](Row<E> r) {
     r.conditions = {{"mode", [](const E& l) { return l.mode != mgmt::LinkMode::kDatagram; },
-                     "because the mode is datagram"}};
+                     "because mode is \"datagram\""}};
     rows.push_back(std::move(r));
   };
   add(row<E>("connected-mtu", &E::connected_mtu, Integer{1280, 65'520},
-             "Largest IP packet taken by a connection, octets. With each neighbour the smaller of "
-             "both sides' holds."));
+             "Largest IP packet on a connection, in octets. For each neighbour the smaller value "
+             "of both sides applies."));
   add(row<E>(
       "connect", [](auto& c) -> auto& { return c.connection.open; },
       OneOf<OpenPolicy>{{{"traffic", OpenPolicy::kTraffic},
                          {"always", OpenPolicy::kAlways},
                          {"accept", OpenPolicy::kAccept}}},
-      "When to ask a neighbour for a connection: while packets go there, as soon as it is known, "
-      "or never, taking those that it asks for."));
+      "When to open a connection to a neighbour: traffic: while packets are sent to it; always: as "
+      "soon as it is known; accept: never, only accept its requests."));
   add(row<E>(
       "connection-pairs", [](auto& c) -> auto& { return c.connection.pairs; },
       OneOf<PairPolicy>{{{"one", PairPolicy::kOne}, {"per-direction", PairPolicy::kPerDirection}}},
-      "Connections with a neighbour: one for both directions, or one for each, as Linux has it. "
-      "With one, neighbours that ask as Linux does still have one for each."));
+      "Connections with a neighbour: one for both directions, or one per direction as in Linux. "
+      "With one, a neighbour that opens connections as Linux does still has one per direction."));
   add(row<E>(
       "service-id", [](auto& c) -> auto& { return c.connection.service_id; },
       OneOf<ServiceIdForm>{{{"ietf", ServiceIdForm::kIetf}, {"linux", ServiceIdForm::kLinux}}},
-      "Service ID that is asked first: its first octet is 0x01, or 0x10 as Linux has it. The other "
-      "one follows where a neighbour does not know it; both are listened on."));
+      "Service ID of the first request: its first octet is 0x01, or 0x10 as in Linux. If the "
+      "neighbour does not know it, the other one follows. The node listens on both."));
   add(row<E>(
       "max-connections", [](auto& c) -> auto& { return c.connection.max_connections; },
-      Integer{1, 65'536}, "Connections that this side asks for or takes; the rest stay with UD."));
+      Integer{1, 65'536},
+      "Maximum number of connections, opened or accepted; other neighbours are reached by UD."));
   add(row<E>(
       "connection-idle", [](auto& c) -> auto& { return c.connection.idle; }, Seconds{1, 86'400},
-      "A connection unused for so long is closed."));
+      "Idle time after which a connection is closed."));
   add(row<E>(
       "connection-backoff", [](auto& c) -> auto& { return c.connection.backoff_max; },
       Seconds{1, 86'400},
-      "Longest pause before a neighbour is asked again that refused or did not answer; the first "
-      "is 1 s, and each is twice the one before."));
+      "Maximum time before a new request to a neighbour that rejected a connection or did not "
+      "answer. The first wait is 1 s and doubles with each failure."));
   add(row<E>(
       "cm-timeout", [](auto& c) -> auto& { return c.connection.cm_timeout; }, Integer{8, 23},
-      "Time a neighbour has to answer a request for a connection: 4.096 us times 2 to the power of "
-      "this; 17 is 0.54 s."));
+      "Time-out for the answer to a connection request: 4.096 us times 2 to the power of this "
+      "value; 17 is 0.54 s."));
   add(row<E>(
       "cm-retries", [](auto& c) -> auto& { return c.connection.cm_retries; }, Integer{0, 15},
-      "How often such a request is repeated."));
+      "Number of retries of a connection request."));
   add(row<E>(
       "ack-timeout", [](auto& c) -> auto& { return c.connection.ack_timeout; }, Integer{1, 20},
-      "Time an RC packet waits for its acknowledgement before it is sent again, written as "
-      "cm-timeout is; 12 is 17 ms. With retry-count it is to stay below 200 ms, TCP's shortest "
-      "retransmission time-out."));
+      "Time-out for the acknowledgement of an RC packet before it is retransmitted, encoded as in "
+      "cm-timeout; 12 is 17 ms. The time with all retries of retry-count should be below 200 ms, "
+      "the minimum retransmission time-out of TCP."));
   add(row<E>(
       "retry-count", [](auto& c) -> auto& { return c.connection.retry_count; }, Integer{0, 7},
-      "How often that is done, until the connection has failed and packets go as datagrams."));
+      "Number of retransmissions of an RC packet before the connection fails and packets are sent "
+      "as datagrams."));
   add(row<E>(
       "rnr-retry", [](auto& c) -> auto& { return c.connection.rnr_retry; }, Integer{0, 7},
-      "How often an RC sender repeats to a receiver without buffers before the connection has "
-      "failed: what the neighbour is asked for, and the most it may ask for; 7: for ever."));
+      "Number of retries of an RC sender when the receiver has no buffers, before the connection "
+      "fails: the value requested from the neighbour, and the maximum it may request; 7: "
+      "unlimited."));
 }
 
 Section<LinkConfigEntry> link_section() {
@@ -240,50 +239,52 @@ Section<LinkConfigEntry> link_section() {
       Shape::kNamed,
       "An IP over InfiniBand interface.",
       {
-          row<E>("hca", &E::hca, Text{}, "Name of the hca it runs on.", Required::kYes),
-          row<E>("pkey", &E::pkey, Pkey{}, "Partition of the link: an entry of the hca's pkeys."),
+          row<E>("hca", &E::hca, Text{}, "Name of the hca of the link.", Required::kYes),
+          row<E>("pkey", &E::pkey, Pkey{}, "Partition of the link: one of the pkeys of the hca."),
           fixed_row<E>("dialect", only("rfc4391", {"ibarp2001"}), 0,
                        "Encapsulation and address resolution."),
           row<E>("mode", &E::mode, link_modes(),
-                 "Transport of unicast packets: datagrams (UD) alone, or also connections (RC, UC, "
-                 "either) with neighbours that have them. Until a connection stands, and where "
-                 "there is none, packets go as datagrams; multicast, ARP and ND always do."),
+                 "Transport of unicast packets: datagrams (UD) only, or also connections (RC, UC, "
+                 "or both) with neighbours that support them. Without an established connection, "
+                 "packets are sent as datagrams; multicast, ARP and ND always are."),
           row<E>("scope", &E::scope, Scope{},
                  "Scope of the link's multicast groups: 2 link, 5 site, 8 organisation, 14 global; "
-                 "auto: the first of them that has a broadcast group."),
+                 "auto: the first of these with a broadcast group."),
           row<E>("create-broadcast", &E::create_broadcast, Boolean{},
-                 "Create the broadcast group when the subnet administrator has none, with mtu, "
-                 "qkey, rate and sl."),
+                 "Create the broadcast group with mtu, qkey, rate and sl if the subnet "
+                 "administrator has none."),
           row<E>(
               "mtu", [](auto& c) -> auto& { return c.broadcast.mtu; }, ib_mtus(),
-              "With create-broadcast: InfiniBand MTU, octets. IP packets may be 4 less."),
+              "With create-broadcast: InfiniBand MTU of the group, in octets. The IP MTU is 4 "
+              "octets less."),
           row<E>(
               "qkey", [](auto& c) -> auto& { return c.broadcast.qkey; },
               Integer{0, 0xffff'ffff, true},
-              "With create-broadcast: queue key, controlled where the highest bit is set."),
+              "With create-broadcast: queue key of the group. A key whose most significant bit is "
+              "set is controlled."),
           row<E>(
               "rate", [](auto& c) -> auto& { return c.broadcast.rate; }, Rate{},
-              "With create-broadcast: Gb/s."),
+              "With create-broadcast: rate of the group, in Gb/s."),
           row<E>(
               "sl", [](auto& c) -> auto& { return c.broadcast.sl; }, Integer{0, 15},
-              "With create-broadcast: service level."),
+              "With create-broadcast: service level of the group."),
           row<E>("all-nodes", &E::all_nodes,
                  OneOf<link::AllNodes>{{{"auto", link::AllNodes::kAuto},
                                         {"joined", link::AllNodes::kJoined},
                                         {"instead", link::AllNodes::kInstead}}},
-                 "The IPv6 all-nodes group: joined where IPv6 runs, joined in any case, or the "
-                 "link's group instead of the IPv4 broadcast group."),
+                 "The IPv6 all-nodes group: auto: joined if IPv6 is enabled; joined: always "
+                 "joined; instead: used as the link's broadcast group, without IPv4."),
           row<E>("send-only", &E::send_only,
                  OneOf<link::SendOnly>{{{"nonmember", link::SendOnly::kNonMember},
                                         {"fullmember", link::SendOnly::kFullMember}}},
-                 "How a sender joins a group: nonmember sends to groups that exist (RFC 4391), "
-                 "fullmember creates them, as Linux does."),
+                 "Join state for sending to a group: nonmember sends only to existing groups (RFC "
+                 "4391); fullmember creates them, as Linux does."),
           row<E>("flood-absent", &E::flood_absent, Boolean{},
-                 "Send packets for groups that do not exist to the broadcast group."),
+                 "Send packets for nonexistent groups to the broadcast group."),
           row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
-                 "Own addresses with the length of their prefix."),
+                 "IP addresses of the interface with their prefix lengths."),
           row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},
-                 "Send each multicast datagram to the all-routers group too: help for multicast "
+                 "Also send each multicast datagram to the all-routers group, for multicast "
                  "routers that do not join every group."),
           row<E>(
               "interface-id", [](auto& c) -> auto& { return c.ip.ip6.interface_id; },
@@ -292,10 +293,9 @@ Section<LinkConfigEntry> link_section() {
                    {"eui64", wire::InterfaceIdRule::kEui64},
                    {"modified-eui64", wire::InterfaceIdRule::kModifiedEui64},
                    {"lid", wire::InterfaceIdRule::kLid}}},
-              "Where the IPv6 interface identifier comes from: the port GUID with its universal "
-              "bit set (auto), inverted (eui64) or as it is (modified-eui64), or the LID, for "
-              "links "
-              "that are one InfiniBand subnet."),
+              "Source of the IPv6 interface identifier: the port GUID with its universal bit set "
+              "(auto), inverted (eui64) or unchanged (modified-eui64), or the LID, for links "
+              "within one InfiniBand subnet."),
       }};
   add_connection_rows(section.rows);
   add_ip_rows(section.rows);
@@ -311,14 +311,13 @@ Section<PortConfig> port_section() {
       {
           row<E>("device", &E::device, Text{}, "Name of the DPDK Ethernet device.", Required::kYes),
           row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
-                 "Own addresses with the length of their prefix."),
-          row<E>("mtu", &E::mtu, Integer{68, 9600}, "Largest IP packet, octets."),
-          row<E>(
-              "tcp-offload", &E::tcp_offload, Boolean{},
-              "TCP segments received in a row that fill the MTU go as one packet to neighbours in "
-              "connected mode, as large as these take; TCP packets larger than the MTU are sent "
-              "in segments that fit. All ports that such packets can leave by, on whichever node, "
-              "need this and the same MTU."),
+                 "IP addresses of the interface with their prefix lengths."),
+          row<E>("mtu", &E::mtu, Integer{68, 9600}, "MTU: the largest IP packet, in octets."),
+          row<E>("tcp-offload", &E::tcp_offload, Boolean{},
+                 "Merge consecutive TCP segments of MTU size into larger packets for neighbours in "
+                 "connected mode (GRO), and cut TCP packets larger than the MTU into segments "
+                 "(GSO). Set it, with the same MTU, on every port of every node that such packets "
+                 "can leave by."),
       }};
   add_ip_rows(section.rows);
   return section;
@@ -326,17 +325,16 @@ Section<PortConfig> port_section() {
 
 Section<RouteConfig> route_section() {
   using E = RouteConfig;
-  return {
-      "route",
-      Shape::kList,
-      "A static route.",
-      {
-          row<E>("to", &E::to, Prefix{}, "Destinations.", Required::kYes),
-          row<E>("via", &E::via, ListOf<Address>{{}, 0, route::RouteTable::kMaxPaths},
-                 "Next hops, each in a prefix of a link or port. Of several, flows are spread over "
-                 "those that answer. Left out with blackhole."),
-          row<E>("blackhole", &E::blackhole, Boolean{}, "Drop what goes there."),
-      }};
+  return {"route",
+          Shape::kList,
+          "A static route.",
+          {
+              row<E>("to", &E::to, Prefix{}, "Destinations.", Required::kYes),
+              row<E>("via", &E::via, ListOf<Address>{{}, 0, route::RouteTable::kMaxPaths},
+                     "Next hops, each within a prefix of a link or port. With several, flows are "
+                     "distributed over the reachable ones. Not allowed with blackhole."),
+              row<E>("blackhole", &E::blackhole, Boolean{}, "Drop packets to this destination."),
+          }};
 }
 
 Section<MulticastRouteConfig> multicast_route_section() {
@@ -345,11 +343,12 @@ Section<MulticastRouteConfig> multicast_route_section() {
           Shape::kList,
           "A static multicast route.",
           {
-              row<E>("groups", &E::groups, Groups{}, "The group, or a prefix of groups.",
+              row<E>("groups", &E::groups, Groups{}, "Multicast group, or a prefix of groups.",
                      Required::kYes),
-              row<E>("source", &E::source, Source{}, "Packets from this host only; any: from all."),
-              row<E>("in", &E::in, Text{}, "Link or port the packets come by.", Required::kYes),
-              row<E>("out", &E::out, ListOf<Text>{{}, 1, 64}, "Links and ports they are sent to.",
+              row<E>("source", &E::source, Source{},
+                     "Source address of the packets; any: all sources."),
+              row<E>("in", &E::in, Text{}, "Incoming link or port.", Required::kYes),
+              row<E>("out", &E::out, ListOf<Text>{{}, 1, 64}, "Outgoing links and ports.",
                      Required::kYes),
           }};
 }
@@ -359,51 +358,54 @@ Section<NeighbourEntryConfig> neighbour_section() {
   return {
       "neighbour",
       Shape::kList,
-      "A neighbour that is not resolved but known.",
+      "A static neighbour.",
       {
-          row<E>("link", &E::iface, Text{}, "Name of the link or port it is on.", Required::kYes),
-          row<E>("address", &E::addr, Address{}, "Its IP address.", Required::kYes),
+          row<E>("link", &E::iface, Text{}, "Name of the link or port of the neighbour.",
+                 Required::kYes),
+          row<E>("address", &E::addr, Address{}, "IP address of the neighbour.", Required::kYes),
           row<E>("lladdr", &E::lladdr, LinkLayerAddress{},
-                 "Its link-layer address, as ip neigh writes it.", Required::kYes),
+                 "Link-layer address, in the format of ip neigh.", Required::kYes),
           row<E>("lid", &E::lid, Integer{0, kLastUnicastLid},
-                 "Its LID; 0: asked of the subnet administrator."),
-          row<E>("sl", &E::sl, Integer{0, 15}, "Service level towards it; needs lid."),
+                 "LID of the neighbour; 0: queried from the subnet administrator."),
+          row<E>("sl", &E::sl, Integer{0, 15},
+                 "Service level of the path to the neighbour; requires lid."),
       }};
 }
 
 Section<RarpEntryConfig> rarp_section() {
   using E = RarpEntryConfig;
-  return {
-      "rarp",
-      Shape::kList,
-      "A host that is told its address when it asks by RARP.",
-      {
-          row<E>("link", &E::iface, Text{}, "Name of the link or port it is on.", Required::kYes),
-          row<E>("lladdr", &E::lladdr, LinkLayerAddress{},
-                 "Its link-layer address, as ip neigh writes it.", Required::kYes),
-          row<E>("address", &E::addr, Address{}, "Its IPv4 address.", Required::kYes),
-      }};
+  return {"rarp",
+          Shape::kList,
+          "A host that obtains its address from this node by RARP.",
+          {
+              row<E>("link", &E::iface, Text{}, "Name of the link or port of the host.",
+                     Required::kYes),
+              row<E>("lladdr", &E::lladdr, LinkLayerAddress{},
+                     "Link-layer address of the host, in the format of ip neigh.", Required::kYes),
+              row<E>("address", &E::addr, Address{}, "IPv4 address of the host.", Required::kYes),
+          }};
 }
 
 Section<NodeConfig> subnet_section() {
   using E = NodeConfig;
-  return {"subnet",
-          Shape::kSingle,
-          "What the embedded subnet administrator serves, for each partition of the fabric.",
-          {
-              row<E>(
-                  "mtu", [](auto& c) -> auto& { return c.subnet.mtu; }, ib_mtus(),
-                  "InfiniBand MTU of the broadcast groups, octets. IP packets may be 4 less."),
-              row<E>(
-                  "qkey", [](auto& c) -> auto& { return c.subnet.qkey; },
-                  Integer{0, 0xffff'ffff, true}, "Queue key of the broadcast groups."),
-              row<E>(
-                  "rate", [](auto& c) -> auto& { return c.subnet.rate; }, Rate{},
-                  "Rate of the broadcast groups and paths, Gb/s."),
-              row<E>(
-                  "sl", [](auto& c) -> auto& { return c.subnet.sl; }, Integer{0, 15},
-                  "Service level of the broadcast groups and paths."),
-          }};
+  return {
+      "subnet",
+      Shape::kSingle,
+      "Parameters of the embedded subnet administrator, the same for each partition of the fabric.",
+      {
+          row<E>(
+              "mtu", [](auto& c) -> auto& { return c.subnet.mtu; }, ib_mtus(),
+              "InfiniBand MTU of the broadcast groups, in octets. The IP MTU is 4 octets less."),
+          row<E>(
+              "qkey", [](auto& c) -> auto& { return c.subnet.qkey; }, Integer{0, 0xffff'ffff, true},
+              "Queue key of the broadcast groups."),
+          row<E>(
+              "rate", [](auto& c) -> auto& { return c.subnet.rate; }, Rate{},
+              "Rate of the broadcast groups and paths, in Gb/s."),
+          row<E>(
+              "sl", [](auto& c) -> auto& { return c.subnet.sl; }, Integer{0, 15},
+              "Service level of the broadcast groups and paths."),
+      }};
 }
 
 std::vector<std::pair<std::string, mgmt::ForwardMode>> forward_modes() {
@@ -420,44 +422,46 @@ Section<NodeConfig> worker_section() {
   return {
       "worker",
       Shape::kSingle,
-      "The lcores that forward packets.",
+      "The worker lcores, which forward packets.",
       {
           row<E>(
               "count", [](auto& c) -> auto& { return c.worker.count; }, Integer{1, 127},
-              "How many lcores forward (--nb-cores)."),
+              "Number of worker lcores (--nb-cores)."),
           row<E>(
               "burst", [](auto& c) -> auto& { return c.worker.burst; }, Integer{1, fwd::kMaxBurst},
-              "Packets taken from a queue at a time (--burst), 8 at least: asked for fewer, vector "
-              "receive functions return none. Generated packets come in bursts of this size too."),
+              "Maximum number of packets per receive burst (--burst), at least 8, because vector "
+              "receive functions return no packets for smaller bursts. Also the burst size of "
+              "generated packets."),
           row<E>(
               "idle-policy", [](auto& c) -> auto& { return c.worker.idle; },
               OneOf<IdlePolicy>{{{"poll", IdlePolicy::kPoll},
                                  {"pause", IdlePolicy::kPause},
                                  {"sleep", IdlePolicy::kSleep}}},
-              "What a worker does when there is nothing to do (--idle-policy): poll on, pause the "
-              "processor for a moment, or sleep, for machines with fewer processors than lcores."),
+              "Behaviour of an idle worker (--idle-policy): keep polling, pause the processor "
+              "briefly, or sleep, for machines with fewer processors than lcores."),
           row<E>(
               "assign", [](auto& c) -> auto& { return c.worker.assign; }, Assignment{},
-              "Which worker serves which interface or hca; auto spreads them evenly."),
+              "Assignment of interfaces and hcas to workers; auto distributes them evenly."),
           row<E>(
               "forward-mode", [](auto& c) -> auto& { return c.mode; },
               OneOf<ForwardMode>{forward_modes()},
-              "What is done with packets (--forward-mode): route by destination; io: from each "
-              "port "
-              "to its partner, unread; rxonly: count and free; icmpecho: answer every ping; "
-              "addrswap: send back to the sender; txonly, flowgen: make packets; latency: with "
-              "time "
-              "stamps, read where they come back."),
+              "Forward mode (--forward-mode): route: by destination; io: from each port to its "
+              "partner, unmodified; rxonly: count and free; icmpecho: answer every ping; addrswap: "
+              "send back to the sender; txonly, flowgen: generate packets; latency: generate "
+              "packets with time stamps and measure those that return."),
           row<E>("redirects", &E::redirects, Boolean{},
-                 "Tell hosts of a better first hop on their own link (ICMP and ICMPv6 redirects)."),
-          row<E>("rxd", &E::rxd, Integer{32, 32768}, "Descriptors of a receive queue (--rxd)."),
-          row<E>("txd", &E::txd, Integer{32, 32768}, "Descriptors of a transmit queue (--txd)."),
-          row<E>("total-num-mbufs", &E::total_num_mbufs, Integer{0, 16'777'216},
-                 "Packet buffers in all (--total-num-mbufs); 0: worked out from the queues."),
+                 "Send ICMP and ICMPv6 redirects to hosts that have a better first hop on their "
+                 "link."),
+          row<E>("rxd", &E::rxd, Integer{32, 32768},
+                 "Number of descriptors of a receive queue (--rxd)."),
+          row<E>("txd", &E::txd, Integer{32, 32768},
+                 "Number of descriptors of a transmit queue (--txd)."),
           row<E>(
-              "mbuf-size", &E::mbuf_size, Integer{0, 65535},
-              "Octets of a packet buffer with its headroom (--mbuf-size); 0: worked out from the "
-              "largest MTU."),
+              "total-num-mbufs", &E::total_num_mbufs, Integer{0, 16'777'216},
+              "Total number of packet buffers (--total-num-mbufs); 0: calculated from the queues."),
+          row<E>("mbuf-size", &E::mbuf_size, Integer{0, 65535},
+                 "Size of a packet buffer with its headroom, in octets (--mbuf-size); 0: "
+                 "calculated from the largest MTU."),
       }};
 }
 
@@ -468,37 +472,38 @@ Section<NodeConfig> generator_section() {
   return {
       "generator",
       Shape::kSingle,
-      "UDP packets that the forward modes txonly, flowgen and latency make and route.",
+      "UDP test packets, which the forward modes txonly, flowgen and latency generate and route.",
       {
           row<E>(
               "tx-ip", [](auto& c) -> auto& { return c.generator.ip; },
               Written<GeneratorConfig::Addresses>{tx_ip_form()},
-              "Source and first destination (--tx-ip)."),
+              "Source and first destination address (--tx-ip)."),
           row<E>(
               "tx-udp", [](auto& c) -> auto& { return c.generator.udp; },
               Written<GeneratorConfig::Ports>{tx_udp_form()},
-              "First source port, and destination port (--tx-udp)."),
+              "First source port and destination port (--tx-udp)."),
           row<E>(
               "txpkts", [](auto& c) -> auto& { return c.generator.sizes; },
               Written<std::vector<std::uint16_t>>{packet_sizes_form()},
-              "Sizes of packets, used in turn (--txpkts)."),
+              "Packet sizes, used in turn (--txpkts)."),
           row<E>(
               "txonly-multi-flow", [](auto& c) -> auto& { return c.generator.multi_flow; },
-              Boolean{}, "txonly and latency send as many flows as flowgen (--txonly-multi-flow)."),
+              Boolean{},
+              "Send as many flows in txonly and latency as in flowgen (--txonly-multi-flow)."),
           row<E>(
               "flows", [](auto& c) -> auto& { return c.generator.flows; }, kFlows,
-              "Flows of flowgen, told apart by source port; at least one a neighbour "
+              "Number of flowgen flows, distinguished by source port; at least one per neighbour "
               "(--flowgen-flows)."),
           row<E>(
               "neighbours", [](auto& c) -> auto& { return c.generator.neighbours; }, kFlows,
-              "Destinations, counted up from the first."),
+              "Number of destinations, with consecutive addresses from the first."),
           row<E>(
               "rate", [](auto& c) -> auto& { return c.generator.rate; },
               Written<fwd::PacketRate>{packet_rate_form()},
-              "Of all workers together, octets of IP packets counted, per cent of the link that "
-              "leads to the first destination; 0: as fast as possible."),
+              "Rate of all workers together. gbps counts octets of IP packets; percent relates to "
+              "the speed of the interface towards the first destination; 0: as fast as possible."),
           row<E>("tx-first", &E::tx_first, Integer{0, 1'000'000},
-                 "Bursts that each worker sends first, in any mode (--tx-first: 1)."),
+                 "Number of bursts that each worker sends at start, in any mode (--tx-first: 1)."),
       }};
 }
 
@@ -512,39 +517,41 @@ Section<NodeConfig> neighbour_cache_section() {
       {
           row<E>(
               "retransmit", [](auto& c) -> auto& { return c.neighbour.retransmit; }, Seconds{},
-              "Between two requests."),
+              "Time between two requests."),
           row<E>(
               "max-requests", [](auto& c) -> auto& { return c.neighbour.max_requests; },
-              Integer{1, 100}, "Broadcast requests before an address counts as unreachable."),
+              Integer{1, 100},
+              "Number of broadcast requests before an address is considered unreachable."),
           row<E>(
               "max-probes", [](auto& c) -> auto& { return c.neighbour.max_probes; },
-              Integer{0, 100}, "Unicast probes of a known neighbour before asking everybody."),
+              Integer{0, 100},
+              "Number of unicast probes of a known neighbour before broadcast requests."),
           row<E>(
               "reachable", [](auto& c) -> auto& { return c.neighbour.reachable; }, Seconds{},
-              "How long a confirmation holds, give or take half."),
+              "Time for which a confirmed neighbour is reachable, randomised by half of it."),
           row<E>(
               "probe-delay", [](auto& c) -> auto& { return c.neighbour.probe_delay; }, Seconds{},
-              "From the first use of a stale entry to its probe."),
+              "Time from the first use of a stale entry to its probe."),
           row<E>(
               "negative", [](auto& c) -> auto& { return c.neighbour.negative; }, Seconds{},
-              "How long an unreachable address is not asked for again."),
+              "Time before an unreachable address is requested again."),
           row<E>(
               "idle", [](auto& c) -> auto& { return c.neighbour.idle; }, Seconds{},
-              "An entry unused this long is forgotten."),
+              "Idle time after which an entry is removed."),
           row<E>(
               "max-held-per-neighbour",
               [](auto& c) -> auto& { return c.neighbour.max_held_per_neighbour; }, Integer{0, 1024},
-              "Packets that wait for one neighbour to be resolved."),
+              "Maximum number of packets held for one unresolved neighbour."),
           row<E>(
               "max-held", [](auto& c) -> auto& { return c.neighbour.max_held; }, Integer{0, kMost},
-              "Packets that wait in all, per interface. Those of all interfaces together hold "
-              "an eighth of the packet buffers at most."),
+              "Maximum number of held packets per interface. All interfaces together hold at most "
+              "an eighth of the packet buffers."),
           row<E>(
               "max-held-age", [](auto& c) -> auto& { return c.neighbour.max_held_age; }, Seconds{},
-              "How long a packet waits at most."),
+              "Maximum time for which a packet is held."),
           row<E>(
               "max-entries", [](auto& c) -> auto& { return c.neighbour.max_entries; },
-              Integer{1, kMost}, "Neighbours per interface."),
+              Integer{1, kMost}, "Maximum number of neighbours per interface."),
       }};
 }
 

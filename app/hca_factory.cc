@@ -62,7 +62,7 @@ Result<std::unique_ptr<fabric::Hca>> make_hca(const mgmt::HcaConfig& config,
     case mgmt::HcaDriver::kSoft: return make_soft(config, resources);
     case mgmt::HcaDriver::kVerbs: return make_verbs(config, resources);
   }
-  return fail(Errc::kInvalidArgument, "no such driver");
+  return fail(Errc::kInvalidArgument, "unknown HCA driver");
 }
 
 }  // namespace ipoib::app

@@ -65,7 +65,7 @@ Status log_to_journal() {
   std::FILE* stream = fopencookie(&marker, "w", {nullptr, write_marked, nullptr, nullptr});
   if (stream == nullptr) return fail(Errc::kNoResources, "fopencookie: {}", std::strerror(errno));
   if (rte_openlog_stream(stream) != 0)
-    return fail(Errc::kUnavailable, "EAL does not take a stream for its log");
+    return fail(Errc::kUnavailable, "EAL rejects the log stream");
   return {};
 }
 

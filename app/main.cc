@@ -82,7 +82,7 @@ std::optional<mgmt::NodeConfig> configure(const Options& options) {
   }
   for (const Diagnostic& d : loaded->diagnostics) print_error(d.to_string());
   if (!loaded->ok()) {
-    tell_service_manager("the configuration has faults");
+    tell_service_manager("invalid configuration");
     return std::nullopt;
   }
   loaded->config.auto_start = options.starts_forwarding();
@@ -96,8 +96,9 @@ Status start_eal(std::vector<std::string> arguments, const Options& options) {
   rte_errno = 0;
   if (rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0) return {};
   // Hugepages may be free and a file prefix unused at the next start; wrong arguments stay wrong.
-  if (rte_errno == EINVAL) return fail(Errc::kInvalidArgument, "EAL does not take these arguments");
-  return fail(Errc::kUnavailable, "EAL does not start; its messages above say why");
+  if (rte_errno == EINVAL)
+    return fail(Errc::kInvalidArgument, "rte_eal_init(): invalid EAL arguments");
+  return fail(Errc::kUnavailable, "rte_eal_init() failed; see the messages of EAL above");
 }
 
 mgmt::NodeLcores choose_lcores() {
@@ -209,7 +210,7 @@ int run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   if (is_journal(STDERR_FILENO))
     if (auto s = log_to_journal(); !s) return complain(s.error());
-  tell_service_manager("starting: memory and devices");
+  tell_service_manager("initialising memory and devices");
   if (auto s = start_eal(arguments.eal, *options); !s) return complain(s.error());
   const int result = serve(*options, *config, *signals);
   fabric::end_eal();

@@ -69,14 +69,14 @@ void add_set(CLI::App& app, Options& options) {
     for (const auto& text : values) {
       const auto equals = text.find('=');
       if (equals == std::string::npos)
-        throw CLI::ValidationError("--set",
-                                   fmt::format("read {}, allowed: section.key=value", quote(text)));
+        throw CLI::ValidationError(
+            "--set", fmt::format("invalid value {}, allowed: section.key=value", quote(text)));
       options.overrides.push_back(
           {"--set " + text, text.substr(0, equals), text.substr(equals + 1)});
     }
   };
   app.add_option_function<std::vector<std::string>>(
-         "--set", take, "override an option of the configuration file, repeatable")
+         "--set", take, "override an option of the configuration file; can be repeated")
       ->option_text("SECTION.KEY=VALUE")
       ->allow_extra_args(false)
       ->trigger_on_parse();
@@ -85,26 +85,29 @@ void add_set(CLI::App& app, Options& options) {
 void describe(CLI::App& app, Options& options) {
   app.set_help_flag();
   app.name("dpdk-ipoib [EAL arguments] --");
-  app.add_flag("-i,--interactive", options.interactive, "read commands from the terminal");
+  app.add_flag("-i,--interactive", options.interactive, "start the interactive command line");
   app.add_flag("-a,--auto-start", options.auto_start,
-               "forward from the start; without -i this is so anyway");
-  app.add_option("--cmdline-file", options.cmdline_file, "run the commands of this file first")
+               "start forwarding at once; the default without -i");
+  app.add_option("--cmdline-file", options.cmdline_file,
+                 "execute the commands of this file at start")
       ->option_text("FILE");
   app.add_option(
          "--stats-period", options.stats_period_s,
-         fmt::format("print show port stats all every N seconds, 0-{}; 0: never", kMaxStatsPeriod))
+         fmt::format("print the output of show port stats all every N seconds, 0-{}; 0: never",
+                     kMaxStatsPeriod))
       ->option_text("N")
       ->check(CLI::Range(0U, kMaxStatsPeriod));
-  app.add_option("--config", options.config_file, "configuration file")->option_text("FILE");
+  app.add_option("--config", options.config_file, "path of the configuration file")
+      ->option_text("FILE");
   app.add_option("--mgmt-lcore", options.mgmt_lcore,
-                 "lcore of management and control; default: the main lcore")
+                 "lcore of the control plane; default: the main lcore of EAL")
       ->option_text("N")
       ->check(CLI::Range(0U, kMaxLcore));
-  app.add_option("--cli-socket", options.cli_socket,
-                 "serve the command line to clients of this Unix socket")
+  app.add_option("--cli-socket", options.cli_socket, "serve the command line on this Unix socket")
       ->option_text("PATH");
-  app.add_option("--prometheus", options.prometheus,
-                 "serve metrics at http://ADDRESS:PORT/metrics; port 0: any, which is logged")
+  app.add_option(
+         "--prometheus", options.prometheus,
+         "serve metrics at http://ADDRESS:PORT/metrics; port 0: a free port, which is logged")
       ->option_text("ADDRESS:PORT")
       ->check([](const std::string& text) {
         const auto good = check_listen_address(text);
@@ -112,11 +115,11 @@ void describe(CLI::App& app, Options& options) {
       });
   add_shorthands(app, options);
   add_set(app, options);
-  app.add_flag("--check", options.check, "validate the configuration, print it, exit 0 or 1");
-  app.add_flag("--help-config", options.help_config,
-               "print every option of the configuration file");
-  app.add_flag("--help-cli", options.help_cli, "print every command of the command line");
-  app.add_flag("-h,--help", options.help, "print this");
+  app.add_flag("--check", options.check,
+               "check the configuration, print it, and exit with status 0 or 1");
+  app.add_flag("--help-config", options.help_config, "print all options of the configuration file");
+  app.add_flag("--help-cli", options.help_cli, "print all commands of the command line");
+  app.add_flag("-h,--help", options.help, "print this help");
   app.add_flag("-v,--version", options.version, "print the version");
 }
 
@@ -130,7 +133,7 @@ Result<Options> parse_options(const std::vector<std::string>& args) {
     std::vector<std::string> reversed{args.rbegin(), args.rend()};  // CLI11 expects this order.
     app.parse(std::move(reversed));
   } catch (const CLI::Error& e) {
-    return fail(Errc::kInvalidArgument, "{}; --help lists the arguments", e.what());
+    return fail(Errc::kInvalidArgument, "{}; see --help", e.what());
   }
   return options;
 }

@@ -61,9 +61,9 @@ int take_complaint(const mg_connection*, const char* message) {
 int only_metrics(mg_connection* connection) {
   const mg_request_info& request = *mg_get_request_info(connection);
   if (std::string_view{request.request_method} != "GET")
-    return mg_send_http_error(connection, 405, "there is GET only"), 405;
+    return mg_send_http_error(connection, 405, "only GET is allowed"), 405;
   if (std::string_view{request.local_uri} != "/metrics")
-    return mg_send_http_error(connection, 404, "there is /metrics only"), 404;
+    return mg_send_http_error(connection, 404, "only /metrics exists"), 404;
   return 0;
 }
 
@@ -71,9 +71,8 @@ Result<std::unique_ptr<prometheus::Exposer>> listen(const std::string& address) 
   constexpr unsigned kIp6Feature = 8;  // from civetweb.h
   if (address.front() == '[' && mg_check_feature(kIp6Feature) == 0)
     return fail(Errc::kUnavailable,
-                "--prometheus {}: the HTTP server here, civetweb {}, was built "
-                "without IPv6",
-                address, mg_version());
+                "--prometheus {}: the HTTP server, civetweb {}, is built without IPv6", address,
+                mg_version());
   CivetCallbacks callbacks;
   callbacks.log_message = take_complaint;
   callbacks.begin_request = only_metrics;
@@ -103,8 +102,8 @@ Status check_listen_address(std::string_view text) {
       end == digits.data() + digits.size())
     return {};
   return fail(Errc::kInvalidArgument,
-              "read \"{}\", allowed: ADDRESS:PORT, or [ADDRESS]:PORT for IPv6; a port of 0-65535, "
-              "0: any that is free",
+              "invalid value \"{}\", allowed: ADDRESS:PORT, or [ADDRESS]:PORT for IPv6; port "
+              "0-65535, 0: a free port",
               text);
 }
 
@@ -132,7 +131,7 @@ Result<std::unique_ptr<Prometheus>> Prometheus::create(mgmt::Node& node, const C
   };
   pthread_t thread;
   if (rte_ctrl_thread_create(&thread, "ipoib-http", nullptr, run, &start) != 0)
-    return fail(Errc::kNoResources, "--prometheus: no thread");
+    return fail(Errc::kNoResources, "--prometheus: cannot create a thread");
   pthread_join(thread, nullptr);
   if (!start.exposer) return tl::make_unexpected(start.exposer.error());
 
@@ -141,7 +140,7 @@ Result<std::unique_ptr<Prometheus>> Prometheus::create(mgmt::Node& node, const C
   server->exposer = std::move(*start.exposer);
   server->exposer->RegisterCollectable(server->collector);
   std::unique_ptr<Prometheus> prometheus{new Prometheus{std::move(server)}};
-  log(LogArea::kApp, LogLevel::kNotice, "metrics at http://{}:{}/metrics",
+  log(LogArea::kApp, LogLevel::kNotice, "serving metrics at http://{}:{}/metrics",
       config.address.substr(0, config.address.rfind(':')), prometheus->port());
   return prometheus;
 }

@@ -27,7 +27,7 @@ std::string one_line(std::string text) {
 
 void notify(const std::string& state) {
   if (const int error = sd_notify(0, state.c_str()); error < 0)
-    log(LogArea::kApp, LogLevel::kWarning, "the service manager was not told \"{}\": {}", state,
+    log(LogArea::kApp, LogLevel::kWarning, "cannot notify the service manager of \"{}\": {}", state,
         std::strerror(-error));
 }
 
@@ -65,7 +65,7 @@ std::string service_status(const mgmt::Node& node) {
   std::vector<std::string> down;
   std::string text = count_up(node.links(), "links", down);
   text += ", " + count_up(node.ports(), "ports", down);
-  if (!node.forwarding()) text += ", forwarding is stopped";
+  if (!node.forwarding()) text += ", forwarding stopped";
   for (std::size_t i = 0; i < std::min(down.size(), kNamedDown); ++i) text += "; " + down[i];
   if (down.size() > kNamedDown) text += fmt::format("; and {} more", down.size() - kNamedDown);
   return one_line(std::move(text));
@@ -114,7 +114,7 @@ void Service::keep_alive() {
 
 void Service::stopping() {
   status_timer_.reset();
-  notify("STOPPING=1\nSTATUS=leaving every group");
+  notify("STOPPING=1\nSTATUS=leaving every multicast group");
 }
 
 }  // namespace ipoib::app

@@ -22,7 +22,7 @@ for node in a b; do wait_for 20 "the link of node $node to come up" link_up "$no
 
 declare -A PORT=()
 for node in a b; do
-  PORT[$node]=$(sed -nE 's|.*metrics at http://127\.0\.0\.1:([0-9]+)/metrics|\1|p' "$LAB_DIR/$node.log")
+  PORT[$node]=$(sed -nE 's|.*serving metrics at http://127\.0\.0\.1:([0-9]+)/metrics|\1|p' "$LAB_DIR/$node.log")
   [[ -n ${PORT[$node]} ]] || fail "node $node does not say where its metrics are"
 done
 

@@ -73,7 +73,7 @@ wait_for 20 "the watchdog to be fed again" fed $((before + 1))
 cli a "link down ib0" >/dev/null
 wait_for 20 "the status to tell that the link is down" heard path 'STATUS=0 of 1 links up, .*; ib0 '
 cli a "stop" >/dev/null
-wait_for 20 "the status to tell of forwarding" heard path 'STATUS=.*forwarding is stopped'
+wait_for 20 "the status to tell of forwarding" heard path 'STATUS=.*forwarding stopped'
 
 status=0
 node_stop a || status=$?
@@ -94,7 +94,7 @@ wait "${NODE_PID[a]}" || status=$?
 unset 'NODE_PID[a]'
 expect "exit status" "$status" 78
 expect_text "the log" "$(cat "$LAB_DIR/a.log")" '^<3>.*pkey'
-heard path 'STATUS=the configuration has faults' || fail "the status does not tell of faults"
+heard path 'STATUS=invalid configuration' || fail "the status does not tell of faults"
 expect "READY" "$(count path READY=1)" 1
 
 say "faults of the options, which a restart does not mend, and of the machine, which it may"

@@ -33,64 +33,60 @@ const std::string kHca1 =
 const std::string kVerbs = "[hca.b]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\n";  // Lines 16-18
 const std::string kOfVerbs = "because driver is \"verbs\"";
 const std::string kMad = "string \"wire\" | \"umad:DEVICE\" | \"umad:DEVICE:PORT\"";
-const std::string kManaged = "because the subnet manager that mad leads to says what it is";
+const std::string kManaged = "because the subnet manager behind mad assigns it";
 const std::string kHostAddress = "string IP address of a host and prefix length, \"10.0.0.1/24\"";
 
 const std::vector<Case> kCases = {
     {"none", "", {}},
     {"unknown_section",
      "[switch]\na = 1\n",
-     {"t.toml:16:2: read unknown section \"switch\", allowed: [hca.NAME], [link.NAME], "
-      "[port.NAME], "
-      "[[route]], [[multicast-route]], [[neighbour]], [[rarp]], [subnet], [worker], "
-      "[generator], [neighbour-cache]"}},
+     {"t.toml:16:2: unknown section \"switch\", allowed: [hca.NAME], [link.NAME], [port.NAME], "
+      "[[route]], [[multicast-route]], [[neighbour]], [[rarp]], [subnet], [worker], [generator], "
+      "[neighbour-cache]"}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
-     {"t.toml:18:3: port.eth1: read unknown key \"speed\", allowed: device, address, mtu, "
-      "tcp-offload, multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, "
-      "ipv6, "
+     {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "
+      "multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, ipv6, "
       "router-advertisement, accept-ra"}},
     {"missing_key",
      "[port.eth1]\nmtu = 1500\n",
-     {"t.toml:16:1: port.eth1: device is missing, allowed: string of 1-63 printing characters"}},
+     {"t.toml:16:1: port.eth1: missing key device, allowed: string 1-63 printable characters"}},
     {"several_at_once",
      "[port.eth1]\nmtu = 1\nmut = 2\n",
-     {"t.toml:16:1: port.eth1: device is missing, allowed: string of 1-63 printing characters",
-      "t.toml:17:7: port.eth1.mtu: read 1, allowed: integer 68-9600",
-      "t.toml:18:1: port.eth1: read unknown key \"mut\", allowed: device, address, mtu, "
-      "tcp-offload, multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, "
-      "ipv6, "
+     {"t.toml:16:1: port.eth1: missing key device, allowed: string 1-63 printable characters",
+      "t.toml:17:7: port.eth1.mtu: invalid value 1, allowed: integer 68-9600",
+      "t.toml:18:1: port.eth1: unknown key \"mut\", allowed: device, address, mtu, tcp-offload, "
+      "multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, ipv6, "
       "router-advertisement, accept-ra"}},
     {"section_shape",
      "[[worker]]\nburst = 1\n",
-     {"t.toml:16:1: worker: read a list of 1, allowed: a table [worker]"}},
+     {"t.toml:16:1: worker: invalid value a list of 1, allowed: a table [worker]"}},
     {"list_shape",
      "[route]\nto = \"10.1.0.0/16\"\n",
-     {"t.toml:16:1: route: read a table, allowed: [[route]] tables"}},
+     {"t.toml:16:1: route: invalid value a table, allowed: [[route]] tables"}},
 
     // Names.
     {"name",
      "[port.\"a b\"]\ndevice = \"d\"\n",
-     {"t.toml:16:1: port.a b: read name \"a b\", allowed: 1-31 letters, digits, _ and -, none "
-      "of all, info, json, stats, summary, xstats"}},
+     {"t.toml:16:1: port.a b: invalid name \"a b\", allowed: 1-31 letters, digits, _ and -, except "
+      "all, info, json, stats, summary, xstats"}},
     {"reserved_name",
      "[port.json]\ndevice = \"d\"\n",
-     {"t.toml:16:1: port.json: read name \"json\", allowed: 1-31 letters, digits, _ and -, none "
-      "of all, info, json, stats, summary, xstats"}},
+     {"t.toml:16:1: port.json: invalid name \"json\", allowed: 1-31 letters, digits, _ and -, "
+      "except all, info, json, stats, summary, xstats"}},
     {"name_twice",
      "[port.ib0]\ndevice = \"d\"\n",
-     {"t.toml:16:1: port.ib0: read name \"ib0\", which link.ib0 has already (line 8), allowed: "
-      "each "
-      "name once"}},
+     {"t.toml:16:1: port.ib0: duplicate name \"ib0\", first used by link.ib0 (line 8)"}},
 
     // HCAs.
     {"driver_unknown",
      kHca1 + "driver = \"hard\"\n",
-     {"t.toml:20:10: hca.soft1.driver: read \"hard\", allowed: string \"soft\" | \"verbs\""}},
+     {"t.toml:20:10: hca.soft1.driver: invalid value \"hard\", allowed: string \"soft\" | "
+      "\"verbs\""}},
     // The needs of an unknown driver are not known.
     {"driver_unknown_device",
      "[hca.b]\ndriver = \"hard\"\ndevice = \"mlx5_0\"\n",
-     {"t.toml:17:10: hca.b.driver: read \"hard\", allowed: string \"soft\" | \"verbs\""}},
+     {"t.toml:17:10: hca.b.driver: invalid value \"hard\", allowed: string \"soft\" | \"verbs\""}},
     {"verbs", kVerbs, {}},
     {"verbs_all",
      kVerbs + "port = 2\nmtu = 4096\nsubnet-administrator = true\n[link.ib1]\nhca = \"b\"\n"
@@ -98,313 +94,321 @@ const std::vector<Case> kCases = {
      {}},
     {"verbs_no_device",
      "[hca.b]\ndriver = \"verbs\"\nport = 2\n",
-     {"t.toml:16:1: hca.b: device is missing, allowed: string of 1-19 printing characters"}},
+     {"t.toml:16:1: hca.b: missing key device, allowed: string 1-19 printable characters"}},
     {"verbs_device",
      "[hca.b]\ndriver = \"verbs\"\ndevice = \"a234567890b234567890\"\n",
-     {"t.toml:18:10: hca.b.device: read \"a234567890b234567890\", allowed: string of 1-19 printing "
-      "characters"}},
+     {"t.toml:18:10: hca.b.device: invalid value \"a234567890b234567890\", allowed: string 1-19 "
+      "printable characters"}},
     {"verbs_port",
      kVerbs + "port = 0\n",
-     {"t.toml:19:8: hca.b.port: read 0, allowed: integer 1-254"}},
+     {"t.toml:19:8: hca.b.port: invalid value 0, allowed: integer 1-254"}},
     {"verbs_and_what_is_of_soft",
      kVerbs + "wire = \"w\"\nmad = \"wire\"\nguid = \"0x2\"\nlid = 1\nsm-lid = 7\npkeys = 1\n"
               "icrc = true\nfirst-qpn = 9\n",
-     {"t.toml:19:8: hca.b.wire: read \"w\", allowed: nothing, " + kOfVerbs,
-      "t.toml:20:7: hca.b.mad: read \"wire\", allowed: nothing, " + kOfVerbs,
-      "t.toml:21:8: hca.b.guid: read \"0x2\", allowed: nothing, " + kOfVerbs,
-      "t.toml:22:7: hca.b.lid: read 1, allowed: nothing, " + kOfVerbs,
-      "t.toml:23:10: hca.b.sm-lid: read 7, allowed: nothing, " + kOfVerbs,
-      "t.toml:24:9: hca.b.pkeys: read 1, allowed: nothing, " + kOfVerbs,
-      "t.toml:25:8: hca.b.icrc: read true, allowed: nothing, " + kOfVerbs,
-      "t.toml:26:13: hca.b.first-qpn: read 9, allowed: nothing, " + kOfVerbs}},
+     {"t.toml:19:8: hca.b.wire: value \"w\" is not allowed, " + kOfVerbs,
+      "t.toml:20:7: hca.b.mad: value \"wire\" is not allowed, " + kOfVerbs,
+      "t.toml:21:8: hca.b.guid: value \"0x2\" is not allowed, " + kOfVerbs,
+      "t.toml:22:7: hca.b.lid: value 1 is not allowed, " + kOfVerbs,
+      "t.toml:23:10: hca.b.sm-lid: value 7 is not allowed, " + kOfVerbs,
+      "t.toml:24:9: hca.b.pkeys: value 1 is not allowed, " + kOfVerbs,
+      "t.toml:25:8: hca.b.icrc: value true is not allowed, " + kOfVerbs,
+      "t.toml:26:13: hca.b.first-qpn: value 9 is not allowed, " + kOfVerbs}},
     {"soft_and_what_is_of_verbs",
      kHca1 + "device = \"mlx5_0\"\nport = 1\n",
-     {"t.toml:20:10: hca.soft1.device: read \"mlx5_0\", allowed: nothing, because driver is "
-      "\"soft\"",
-      "t.toml:21:8: hca.soft1.port: read 1, allowed: nothing, because driver is \"soft\""}},
+     {"t.toml:20:10: hca.soft1.device: value \"mlx5_0\" is not allowed, because driver is \"soft\"",
+      "t.toml:21:8: hca.soft1.port: value 1 is not allowed, because driver is \"soft\""}},
     {"verbs_twice",
      kVerbs + "[hca.c]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nport = 1\n"
               "[hca.d]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nport = 2\n",
-     {"t.toml:21:10: hca.c.device: read device and port \"mlx5_0:1\", which hca.b.device has "
-      "already (line 18), allowed: each device and port once"}},
+     {"t.toml:21:10: hca.c.device: duplicate device and port \"mlx5_0:1\", first used by "
+      "hca.b.device (line 18)"}},
     {"verbs_and_umad_of_the_same_port",
      kVerbs + "[hca.c]\nwire = \"w\"\nmad = \"umad:mlx5_0:1\"\n"
               "[hca.d]\nwire = \"x\"\nmad = \"umad:mlx5_0:2\"\n",
-     {"t.toml:21:7: hca.c.mad: read mad \"umad:mlx5_0:1\", which hca.b.device has already (line "
-      "18), allowed: each mad once"}},
+     {"t.toml:21:7: hca.c.mad: duplicate mad \"umad:mlx5_0:1\", first used by hca.b.device (line "
+      "18)"}},
     {"verbs_mtu",
      kVerbs + "mtu = 1024\nsubnet-administrator = true\n[subnet]\nmtu = 2048\n",
-     {"t.toml:22:7: subnet.mtu: read 2048, allowed: at most 1024, the mtu of hca.b"}},
+     {"t.toml:22:7: subnet.mtu: invalid value 2048, allowed: at most 1024, the mtu of hca.b"}},
     {"mad_no_device",
      kHca1 + "mad = \"umad\"\n",
-     {"t.toml:20:7: hca.soft1.mad: read \"umad\", allowed: " + kMad}},
+     {"t.toml:20:7: hca.soft1.mad: invalid value \"umad\", allowed: " + kMad}},
     {"mad_empty_device",
      kHca1 + "mad = \"umad::1\"\n",
-     {"t.toml:20:7: hca.soft1.mad: read \"umad::1\", allowed: " + kMad}},
+     {"t.toml:20:7: hca.soft1.mad: invalid value \"umad::1\", allowed: " + kMad}},
     {"mad_port",
      kHca1 + "mad = \"umad:mlx5_0:0\"\n",
-     {"t.toml:20:7: hca.soft1.mad: read \"umad:mlx5_0:0\", allowed: " + kMad}},
+     {"t.toml:20:7: hca.soft1.mad: invalid value \"umad:mlx5_0:0\", allowed: " + kMad}},
     {"mad_device_too_long",
      kHca1 + "mad = \"umad:a234567890b234567890\"\n",
-     {"t.toml:20:7: hca.soft1.mad: read \"umad:a234567890b234567890\", allowed: " + kMad}},
+     {"t.toml:20:7: hca.soft1.mad: invalid value \"umad:a234567890b234567890\", allowed: " + kMad}},
     // A faulty option causes no error in options that depend on it.
     {"mad_faulty",
      "[hca.b]\nwire = \"w\"\nmad = 1\n",
-     {"t.toml:18:7: hca.b.mad: read 1, allowed: " + kMad}},
+     {"t.toml:18:7: hca.b.mad: invalid value 1, allowed: " + kMad}},
     {"umad", "[hca.b]\nwire = \"w\"\nmad = \"umad:mlx5_0:2\"\n", {}},
     {"umad_twice",
      "[hca.b]\nwire = \"w\"\nmad = \"umad:m\"\n[hca.c]\nwire = \"x\"\nmad = \"umad:m\"\n",
-     {"t.toml:21:7: hca.c.mad: read mad \"umad:m\", which hca.b.mad has already (line 18), "
-      "allowed: each mad once"}},
+     {"t.toml:21:7: hca.c.mad: duplicate mad \"umad:m\", first used by hca.b.mad (line 18)"}},
     {"umad_and_what_it_tells",
      "[hca.b]\nwire = \"w\"\nmad = \"umad:m\"\nguid = \"0x2\"\nlid = 1\nsm-lid = 7\npkeys = 1\n"
      "subnet-administrator = true\n",
-     {"t.toml:19:8: hca.b.guid: read \"0x2\", allowed: nothing, " + kManaged,
-      "t.toml:20:7: hca.b.lid: read 1, allowed: nothing, " + kManaged,
-      "t.toml:21:10: hca.b.sm-lid: read 7, allowed: nothing, " + kManaged,
-      "t.toml:22:9: hca.b.pkeys: read 1, allowed: nothing, " + kManaged,
-      "t.toml:23:24: hca.b.subnet-administrator: read true, allowed: nothing, " + kManaged}},
+     {"t.toml:19:8: hca.b.guid: value \"0x2\" is not allowed, " + kManaged,
+      "t.toml:20:7: hca.b.lid: value 1 is not allowed, " + kManaged,
+      "t.toml:21:10: hca.b.sm-lid: value 7 is not allowed, " + kManaged,
+      "t.toml:22:9: hca.b.pkeys: value 1 is not allowed, " + kManaged,
+      "t.toml:23:24: hca.b.subnet-administrator: value true is not allowed, " + kManaged}},
     // The configured partitions are not known at this time.
     {"umad_pkey",
      "[hca.b]\nwire = \"w\"\nmad = \"umad:m\"\n[link.ib1]\nhca = \"b\"\npkey = 0x8123\n",
      {}},
     {"device_twice",
      "[port.eth1]\ndevice = \"net_memif0\"\n",
-     {"t.toml:17:10: port.eth1.device: read device \"net_memif0\", which hca.soft0.wire has "
-      "already "
-      "(line 2), allowed: each device once"}},
+     {"t.toml:17:10: port.eth1.device: duplicate device \"net_memif0\", first used by "
+      "hca.soft0.wire (line 2)"}},
     {"guid_twice",
      "[hca.b]\nwire = \"w\"\nguid = \"0x2c903000A0B01\"\nlid = 2\n",
-     {"t.toml:18:8: hca.b.guid: read guid 0x0002c903000a0b01, which hca.soft0.guid has already "
-      "(line "
-      "3), allowed: each guid once"}},
+     {"t.toml:18:8: hca.b.guid: duplicate guid 0x0002c903000a0b01, first used by hca.soft0.guid "
+      "(line 3)"}},
     {"guid_zero",
      "[hca.b]\nwire = \"w\"\nguid = \"0x0\"\nlid = 2\n",
-     {"t.toml:18:8: hca.b.guid: read \"0x0\", allowed: string \"0x\" and 1-16 hexadecimal digits, "
+     {"t.toml:18:8: hca.b.guid: invalid value \"0x0\", allowed: string \"0x\" and 1-16 hexadecimal "
+      "digits, "
       "not 0"}},
     {"lid_twice",
      "[hca.b]\nwire = \"w\"\nguid = \"0x2\"\nlid = 1\n",
-     {"t.toml:19:7: hca.b.lid: read lid 1, which hca.soft0.lid has already (line 4), allowed: each "
-      "lid once"}},
+     {"t.toml:19:7: hca.b.lid: duplicate lid 1, first used by hca.soft0.lid (line 4)"}},
     {"lid_multicast",
      "[hca.b]\nwire = \"w\"\nguid = \"0x2\"\nlid = 0xC000\n",
-     {"t.toml:19:7: hca.b.lid: read 0xC000, allowed: integer 1-49151"}},
+     {"t.toml:19:7: hca.b.lid: invalid value 0xC000, allowed: integer 1-49151"}},
     {"partition_twice",
      kHca1 + "pkeys = [0xffff, 0x8001, 0x7fff]\n",
-     {"t.toml:20:26: hca.soft1.pkeys: read 0x7fff, but 0xffff of the same partition stands before "
-      "it, allowed: each partition once"}},
+     {"t.toml:20:26: hca.soft1.pkeys: invalid value 0x7fff: 0xffff in the same list is the same "
+      "partition, allowed: each partition once"}},
     {"pkey_zero",
      kHca1 + "pkeys = [0xffff, 0x8000]\n",
-     {"t.toml:20:18: hca.soft1.pkeys: read 0x8000, allowed: integer 0x0001-0x7fff, "
+     {"t.toml:20:18: hca.soft1.pkeys: invalid value 0x8000, allowed: integer 0x0001-0x7fff, "
       "0x8001-0xffff"}},
     {"pkeys_empty",
      kHca1 + "pkeys = []\n",
-     {"t.toml:20:9: hca.soft1.pkeys: read a list of 0, allowed: list of integer 1-128 of: "
+     {"t.toml:20:9: hca.soft1.pkeys: invalid value a list of 0, allowed: list of integer 1-128 of: "
       "0x0001-0x7fff, 0x8001-0xffff"}},
     {"sm_lid_of_another",
      kHca1 + "subnet-administrator = true\nsm-lid = 1\n",
-     {"t.toml:21:10: hca.soft1.sm-lid: read 1, allowed: 2, the port's own lid, because it runs the "
-      "subnet administrator"}},
+     {"t.toml:21:10: hca.soft1.sm-lid: invalid value 1, allowed: 2, the port's own lid, because it "
+      "runs the subnet administrator"}},
     {"hca_mtu",
      kHca1 + "mtu = 2000\n",
-     {"t.toml:20:7: hca.soft1.mtu: read 2000, allowed: integer 256 | 512 | 1024 | 2048 | 4096"}},
+     {"t.toml:20:7: hca.soft1.mtu: invalid value 2000, allowed: integer 256 | 512 | 1024 | 2048 | "
+      "4096"}},
     {"icrc",
      kHca1 + "icrc = \"maybe\"\n",
-     {"t.toml:20:8: hca.soft1.icrc: read \"maybe\", allowed: string or boolean \"on\" | \"off\" | "
+     {"t.toml:20:8: hca.soft1.icrc: invalid value \"maybe\", allowed: string or boolean \"on\" | "
+      "\"off\" | "
       "true | false"}},
 
     // Subnet.
     {"subnet_mtu_over_hca",
      "[subnet]\nmtu = 4096\n",
-     {"t.toml:17:7: subnet.mtu: read 4096, allowed: at most 2048, the mtu of hca.soft0"}},
+     {"t.toml:17:7: subnet.mtu: invalid value 4096, allowed: at most 2048, the mtu of hca.soft0"}},
     {"subnet_rate",
      "[subnet]\nrate = 11\n",
-     {"t.toml:17:8: subnet.rate: read 11, allowed: number 2.5 | 5 | 10 | 14 | 20 | 25 | 28 | 30 | "
+     {"t.toml:17:8: subnet.rate: invalid value 11, allowed: number 2.5 | 5 | 10 | 14 | 20 | 25 | "
+      "28 | 30 | "
       "40 "
       "| 50 | 56 | 60 | 80 | 100 | 112 | 120 | 168 | 200 | 300 | 400 | 600 | 800 | 1200"}},
     {"subnet_sl",
      "[subnet]\nsl = 16\n",
-     {"t.toml:17:6: subnet.sl: read 16, allowed: integer 0-15"}},
+     {"t.toml:17:6: subnet.sl: invalid value 16, allowed: integer 0-15"}},
 
     // Links.
     {"unknown_hca",
      "[link.ib1]\nhca = \"soft7\"\n",
-     {"t.toml:17:7: link.ib1.hca: read \"soft7\", allowed: soft0"}},
+     {"t.toml:17:7: link.ib1.hca: invalid value \"soft7\", allowed: soft0"}},
     {"pkey_not_in_table",
      "[link.ib1]\nhca = \"soft0\"\npkey = 0x0001\n",
-     {"t.toml:18:8: link.ib1.pkey: read 0x0001, allowed: the pkeys of hca.soft0: 0xffff, 0x8001"}},
+     {"t.toml:18:8: link.ib1.pkey: invalid value 0x0001, allowed: the pkeys of hca.soft0: 0xffff, "
+      "0x8001"}},
     {"mode",
      "[link.ib1]\nhca = \"soft0\"\nmode = \"connected-ud\"\n",
-     {"t.toml:18:8: link.ib1.mode: read \"connected-ud\", allowed: string \"datagram\" | "
+     {"t.toml:18:8: link.ib1.mode: invalid value \"connected-ud\", allowed: string \"datagram\" | "
       "\"connected-rc\" | \"connected-uc\" | \"connected\""}},
     {"connections_without_mode",
      "[link.ib1]\nhca = \"soft0\"\nconnect = \"always\"\n",
-     {"t.toml:18:11: link.ib1.connect: read \"always\", allowed: nothing, because the mode is "
-      "datagram"}},
+     {"t.toml:18:11: link.ib1.connect: value \"always\" is not allowed, because mode is "
+      "\"datagram\""}},
     {"dialect_later",
      "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\n",
-     {"t.toml:18:11: link.ib1.dialect: read \"ibarp2001\", which this version does not support, "
+     {"t.toml:18:11: link.ib1.dialect: value \"ibarp2001\" is not supported in this version, "
       "allowed: string \"rfc4391\""}},
     {"scope",
      "[link.ib1]\nhca = \"soft0\"\nscope = 3\n",
-     {"t.toml:18:9: link.ib1.scope: read 3, allowed: integer auto | 2 | 5 | 8 | 14"}},
+     {"t.toml:18:9: link.ib1.scope: invalid value 3, allowed: integer auto | 2 | 5 | 8 | 14"}},
     {"create_mtu",
      "[link.ib1]\nhca = \"soft0\"\ncreate-broadcast = true\nmtu = 4096\n",
-     {"t.toml:19:7: link.ib1.mtu: read 4096, allowed: at most 2048, the mtu of hca.soft0"}},
+     {"t.toml:19:7: link.ib1.mtu: invalid value 4096, allowed: at most 2048, the mtu of "
+      "hca.soft0"}},
     {"rarp",
      "[[rarp]]\nlink = \"eth0\"\nlladdr = \"02:00:00:00:00:01\"\naddress = \"fd00::9\"\n"
      "[[rarp]]\nlink = \"ib0\"\nlladdr = \"02:00:00:00:00:01\"\naddress = \"10.0.0.8\"\n"
      "[[rarp]]\nlink = \"ib7\"\nlladdr = \"02:00:00:00:00:01\"\naddress = \"10.0.0.9\"\n",
-     {"t.toml:19:11: rarp.address: read \"fd00::9\", allowed: IPv4 addresses",
-      "t.toml:22:10: rarp.lladdr: read \"02:00:00:00:00:01\", allowed on link ib0: 20 octets with "
-      "a queue pair and a unicast GID",
-      "t.toml:25:8: rarp.link: read \"ib7\", allowed: links: ib0; ports: eth0"}},
+     {"t.toml:19:11: rarp.address: invalid value \"fd00::9\", allowed: IPv4 addresses",
+      "t.toml:22:10: rarp.lladdr: invalid value \"02:00:00:00:00:01\", allowed on link ib0: 20 "
+      "octets with a queue pair and a unicast GID",
+      "t.toml:25:8: rarp.link: unknown interface \"ib7\", allowed: links: ib0; ports: eth0"}},
     {"all_nodes_with_ipv4",
      "[link.ib1]\nhca = \"soft0\"\nall-nodes = \"instead\"\n"
      "address = [\"fd00::1/64\", \"10.1.0.1/24\"]\n",
-     {"t.toml:18:13: link.ib1.all-nodes: read \"instead\", which leaves the link without IPv4, "
-      "but address has 10.1.0.1/24, allowed: \"auto\" | \"joined\""}},
+     {"t.toml:18:13: link.ib1.all-nodes: invalid value \"instead\": it disables IPv4 on the link, "
+      "and address contains 10.1.0.1/24, allowed: \"auto\" | \"joined\""}},
     {"all_nodes_with_rarp",
      "[link.ib1]\nhca = \"soft0\"\nall-nodes = \"instead\"\nask-rarp = true\n",
-     {"t.toml:18:13: link.ib1.all-nodes: read \"instead\", which leaves the link without IPv4, "
-      "but ask-rarp asks for an IPv4 address, allowed: \"auto\" | \"joined\""}},
+     {"t.toml:18:13: link.ib1.all-nodes: invalid value \"instead\": it disables IPv4 on the link, "
+      "and ask-rarp requests an IPv4 address, allowed: \"auto\" | \"joined\""}},
 
     // Addresses.
     {"address_of_link_only",
      "[link.ib1]\nhca = \"soft0\"\naddress = [\"fd00::1/64\", \"fe80::1/64\"]\n",
-     {"t.toml:18:26: link.ib1.address: read \"fe80::1/64\", allowed: " + kHostAddress}},
+     {"t.toml:18:26: link.ib1.address: invalid value \"fe80::1/64\", allowed: " + kHostAddress}},
     {"address6_of_network",
      "[link.ib1]\nhca = \"soft0\"\naddress = \"fd00::/64\"\n",
-     {"t.toml:18:11: link.ib1.address: read \"fd00::/64\", allowed: " + kHostAddress}},
+     {"t.toml:18:11: link.ib1.address: invalid value \"fd00::/64\", allowed: " + kHostAddress}},
     {"groups",
      "[link.ib1]\nhca = \"soft0\"\ngroups = [\"239.1.1.1\", \"10.0.0.9\"]\n",
-     {"t.toml:18:24: link.ib1.groups: read \"10.0.0.9\", allowed: string IP multicast address, "
+     {"t.toml:18:24: link.ib1.groups: invalid value \"10.0.0.9\", allowed: string IP multicast "
+      "address, "
       "\"239.1.1.1\""}},
     {"address_of_network",
      "[link.ib1]\nhca = \"soft0\"\naddress = [\"10.1.0.0/24\"]\n",
-     {"t.toml:18:12: link.ib1.address: read \"10.1.0.0/24\", allowed: " + kHostAddress}},
+     {"t.toml:18:12: link.ib1.address: invalid value \"10.1.0.0/24\", allowed: " + kHostAddress}},
     {"address_of_broadcast",
      "[link.ib1]\nhca = \"soft0\"\naddress = [\"10.1.0.255/24\"]\n",
-     {"t.toml:18:12: link.ib1.address: read \"10.1.0.255/24\", allowed: " + kHostAddress}},
+     {"t.toml:18:12: link.ib1.address: invalid value \"10.1.0.255/24\", allowed: " + kHostAddress}},
     {"address_multicast",
      "[link.ib1]\nhca = \"soft0\"\naddress = \"224.0.0.1/24\"\n",
-     {"t.toml:18:11: link.ib1.address: read \"224.0.0.1/24\", allowed: " + kHostAddress}},
+     {"t.toml:18:11: link.ib1.address: invalid value \"224.0.0.1/24\", allowed: " + kHostAddress}},
     {"address_number",
      "[link.ib1]\nhca = \"soft0\"\naddress = [10]\n",
-     {"t.toml:18:12: link.ib1.address: read 10, allowed: " + kHostAddress}},
+     {"t.toml:18:12: link.ib1.address: invalid value 10, allowed: " + kHostAddress}},
     {"address_twice",
      "[link.ib1]\nhca = \"soft0\"\naddress = \"192.168.1.1/32\"\n",
-     {"t.toml:18:11: link.ib1.address: read address \"192.168.1.1/32\", which port.eth0.address "
-      "has "
-      "already (line 14), allowed: each address once"}},
+     {"t.toml:18:11: link.ib1.address: duplicate address \"192.168.1.1/32\", first used by "
+      "port.eth0.address (line 14)"}},
     {"prefix_twice",
      "[port.eth1]\ndevice = \"d\"\naddress = \"10.0.0.77/24\"\n",
-     {"t.toml:18:11: port.eth1.address: read \"10.0.0.77/24\", whose prefix link.ib0.address has "
-      "already (line 10), allowed: each prefix on one interface"}},
+     {"t.toml:18:11: port.eth1.address: invalid value \"10.0.0.77/24\": link.ib0.address has the "
+      "same prefix (line 10), allowed: each prefix on one interface"}},
 
     // Routes.
     {"route_twice",
      "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.2\"\n"
      "[[route]]\nto = \"10.9.0.0/16\"\nblackhole = true\n",
-     {"t.toml:20:6: route.to: read destination \"10.9.0.0/16\", which route.to has already (line "
-      "17), allowed: each destination once"}},
+     {"t.toml:20:6: route.to: duplicate destination \"10.9.0.0/16\", first used by route.to (line "
+      "17)"}},
     {"route_host_bits",
      "[[route]]\nto = \"10.9.0.1/16\"\nvia = \"10.0.0.2\"\n",
-     {"t.toml:17:6: route.to: read \"10.9.0.1/16\", allowed: string IP prefix without host bits, "
+     {"t.toml:17:6: route.to: invalid value \"10.9.0.1/16\", allowed: string IP prefix without "
+      "host bits, "
       "\"192.168.2.0/24\""}},
     {"route_connected",
      "[[route]]\nto = \"10.0.0.0/24\"\nvia = \"10.0.0.2\"\n",
-     {"t.toml:17:6: route.to: read \"10.0.0.0/24\", which is the prefix of link.ib0.address (line "
-      "10), allowed: prefixes that no interface has"}},
+     {"t.toml:17:6: route.to: invalid value \"10.0.0.0/24\": it is the connected prefix of "
+      "link.ib0.address (line 10), allowed: prefixes that are not connected"}},
     {"route_off_link",
      "[[route]]\nto = \"10.9.0.0/16\"\nvia = [\"10.0.0.2\", \"10.8.0.1\"]\n",
-     {"t.toml:18:20: route.via: read \"10.8.0.1\", allowed: an address in a prefix of a link or "
-      "port"}},
+     {"t.toml:18:20: route.via: invalid value \"10.8.0.1\", allowed: an address within a prefix of "
+      "a link or port"}},
     {"route_to_self",
      "[[route]]\nto = \"10.9.0.0/16\"\nvia = [\"10.0.0.1\"]\n",
-     {"t.toml:18:8: route.via: read \"10.0.0.1\", allowed: an address that is not this node's "
-      "own"}},
+     {"t.toml:18:8: route.via: invalid value \"10.0.0.1\", allowed: an address of another node"}},
     {"route_next_hop_twice",
      "[[route]]\nto = \"10.9.0.0/16\"\nvia = [\"10.0.0.2\", \"10.0.0.2\"]\n",
-     {"t.toml:18:20: route.via: read \"10.0.0.2\", allowed: each next hop once"}},
+     {"t.toml:18:20: route.via: invalid value \"10.0.0.2\", allowed: each next hop once"}},
     {"route_nowhere",
      "[[route]]\nto = \"10.9.0.0/16\"\n",
-     {"t.toml:16:1: route: read neither via nor blackhole, allowed: either via or blackhole = "
-      "true"}},
+     {"t.toml:16:1: route: neither via nor blackhole, allowed: either via or blackhole = true"}},
     {"route_both",
      "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.2\"\nblackhole = true\n",
-     {"t.toml:16:1: route: read via and blackhole, allowed: either via or blackhole = true"}},
+     {"t.toml:16:1: route: both via and blackhole, allowed: either via or blackhole = true"}},
 
     {"route_family",
      "[[route]]\nto = \"fd09::/64\"\nvia = [\"10.0.0.2\"]\n",
-     {"t.toml:18:8: route.via: read \"10.0.0.2\", allowed: an address of the IP version of "
-      "route.to"}},
+     {"t.toml:18:8: route.via: invalid value \"10.0.0.2\", allowed: an address of the IP version "
+      "of route.to"}},
 
     // Multicast routes.
     {"mroute_interfaces",
      "[[multicast-route]]\ngroups = \"239.1.1.1\"\nin = \"ib7\"\nout = [\"eth0\", \"ib7\"]\n",
-     {"t.toml:18:6: multicast-route.in: read \"ib7\", allowed: links: ib0; ports: eth0",
-      "t.toml:19:16: multicast-route.out: read \"ib7\", allowed: links: ib0; ports: eth0",
-      "t.toml:19:16: multicast-route.out: read \"ib7\", allowed: interfaces other than in"}},
+     {"t.toml:18:6: multicast-route.in: unknown interface \"ib7\", allowed: links: ib0; ports: "
+      "eth0",
+      "t.toml:19:16: multicast-route.out: unknown interface \"ib7\", allowed: links: ib0; ports: "
+      "eth0",
+      "t.toml:19:16: multicast-route.out: invalid value \"ib7\", allowed: interfaces other than "
+      "in"}},
     {"mroute_no_groups",
      "[[multicast-route]]\ngroups = \"10.0.0.0/8\"\nin = \"ib0\"\nout = \"eth0\"\n",
-     {"t.toml:17:10: multicast-route.groups: read \"10.0.0.0/8\", allowed: string IP multicast "
+     {"t.toml:17:10: multicast-route.groups: invalid value \"10.0.0.0/8\", allowed: string IP "
+      "multicast "
       "address or prefix, \"239.1.1.1\" or \"239.1.0.0/16\""}},
 
     // Neighbours.
     {"neighbour_link",
      "[[neighbour]]\nlink = \"ib7\"\naddress = \"10.0.0.9\"\nlladdr = \"02:00:00:00:00:01\"\n",
-     {"t.toml:17:8: neighbour.link: read \"ib7\", allowed: links: ib0; ports: eth0"}},
+     {"t.toml:17:8: neighbour.link: unknown interface \"ib7\", allowed: links: ib0; ports: eth0"}},
     {"neighbour_short_lladdr",
      "[[neighbour]]\nlink = \"ib0\"\naddress = \"10.0.0.9\"\nlladdr = \"02:00:00:00:00:01\"\n",
-     {"t.toml:19:10: neighbour.lladdr: read \"02:00:00:00:00:01\", allowed on link ib0: 20 octets "
-      "with a queue pair and a unicast GID"}},
+     {"t.toml:19:10: neighbour.lladdr: invalid value \"02:00:00:00:00:01\", allowed on link ib0: "
+      "20 octets with a queue pair and a unicast GID"}},
     {"neighbour_bad_lladdr",
      "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00\"\n",
-     {"t.toml:19:10: neighbour.lladdr: read \"02:00\", allowed: string 20 octets (link) or 6 "
-      "octets "
-      "(port) in hexadecimal, colons between"}},
+     {"t.toml:19:10: neighbour.lladdr: invalid value \"02:00\", allowed: string 20 octets (link) "
+      "or 6 "
+      "octets (port) in hexadecimal, separated by colons"}},
     {"neighbour_lid_on_port",
      "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00:00:00:00:01\"\n"
      "lid = 3\n",
-     {"t.toml:20:7: neighbour.lid: read 3, allowed: on links only, and eth0 is a port"}},
+     {"t.toml:20:7: neighbour.lid: value 3 is not allowed, because eth0 is a port"}},
     {"neighbour_own",
      "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.1\"\nlladdr = \"02:00:00:00:00:01\"\n",
-     {"t.toml:18:11: neighbour.address: read \"192.168.1.1\", allowed: an address that is not this "
-      "node's own"}},
+     {"t.toml:18:11: neighbour.address: invalid value \"192.168.1.1\", allowed: an address of "
+      "another "
+      "node"}},
     {"neighbour_twice",
      "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00:00:00:00:01\"\n"
      "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00:00:00:00:02\"\n",
-     {"t.toml:22:11: neighbour.address: read address \"192.168.1.9\", which neighbour.address has "
-      "already (line 18), allowed: each address once"}},
+     {"t.toml:22:11: neighbour.address: duplicate address \"192.168.1.9\", first used by "
+      "neighbour.address (line 18)"}},
 
     // Workers.
     {"assign_unknown",
      "[worker]\nassign = { eth9 = 0 }\n",
-     {"t.toml:17:12: worker.assign: read \"eth9\", allowed: hcas: soft0; links: ib0; ports: eth0"}},
+     {"t.toml:17:12: worker.assign: unknown name \"eth9\", allowed: hcas: soft0; links: ib0; "
+      "ports: eth0"}},
     {"assign_beyond",
      "[worker]\ncount = 2\nassign = { eth0 = 2 }\n",
-     {"t.toml:18:19: worker.assign.eth0: read 2, allowed: 0-1, because worker.count is 2"}},
+     {"t.toml:18:19: worker.assign.eth0: invalid value 2, allowed: 0-1, because worker.count is "
+      "2"}},
     {"assign_word",
      "[worker]\nassign = \"manual\"\n",
-     {"t.toml:17:10: worker.assign: read \"manual\", allowed: string or table \"auto\" | { NAME = "
+     {"t.toml:17:10: worker.assign: invalid value \"manual\", allowed: string or table \"auto\" | "
+      "{ NAME = "
       "WORKER, ... }, workers from 0"}},
     {"burst",
      "[worker]\nburst = 65\n",
-     {"t.toml:17:9: worker.burst: read 65, allowed: integer 1-64"}},
+     {"t.toml:17:9: worker.burst: invalid value 65, allowed: integer 1-64"}},
     {"seconds",
      "[neighbour-cache]\nidle = 0\nreachable = nan\nnegative = 86401\n",
-     {"t.toml:17:8: neighbour-cache.idle: read 0, allowed: seconds 0.001-86400",
-      "t.toml:18:13: neighbour-cache.reachable: read nan, allowed: seconds 0.001-86400",
-      "t.toml:19:12: neighbour-cache.negative: read 86401, allowed: seconds 0.001-86400"}},
+     {"t.toml:17:8: neighbour-cache.idle: invalid value 0, allowed: seconds 0.001-86400",
+      "t.toml:18:13: neighbour-cache.reachable: invalid value nan, allowed: seconds 0.001-86400",
+      "t.toml:19:12: neighbour-cache.negative: invalid value 86401, allowed: seconds 0.001-86400"}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Table, ConfigFault, testing::ValuesIn(kCases),
                          [](const auto& c) { return std::string{c.param.name}; });
 
 TEST(ConfigCheck, NothingConfigured) {
-  EXPECT_EQ(faults(""), (Lines{"t.toml:1:1: read no hca and no port, allowed: at least "
-                               "one, or there is nothing to do"}));
+  EXPECT_EQ(faults(""),
+            (Lines{"t.toml:1:1: neither an hca nor a port is configured, allowed: at least one"}));
 }
 
 // The warning is reported, and the configuration is used.
@@ -415,28 +419,30 @@ TEST(ConfigCheck, NeighbourNobodyCanReachIsAWarning) {
                                    "t.toml", {});
   EXPECT_TRUE(result.ok());
   EXPECT_EQ(lines_of(result),
-            (Lines{"t.toml:18:11: warning: neighbour.address: read \"10.0.0.9\", which "
-                   "no prefix of eth0 holds: no packet will go there"}));
+            (Lines{"t.toml:18:11: warning: neighbour.address: \"10.0.0.9\" is outside the prefixes "
+                   "of eth0: no packets will be sent to it"}));
   EXPECT_EQ(result.config.neighbours.size(), 1U);
 }
 
 TEST(ConfigCheck, SubnetWithoutAdministratorIsAWarning) {
   const auto lines = faults("[port.a]\ndevice = \"d\"\n[subnet]\nmtu = 4096\n");
-  EXPECT_EQ(lines, (Lines{"t.toml:3:1: warning: subnet: not used, because no hca has "
+  EXPECT_EQ(lines, (Lines{"t.toml:3:1: warning: subnet: section ignored, because no hca has "
                           "subnet-administrator = true"}));
 }
 
 // A refused value causes no second error elsewhere.
 TEST(ConfigCheck, OneSlipIsOneLine) {
-  EXPECT_EQ(faults("[hca.a]\nwire = \"w\"\nguid = \"0x1\"\nlid = -1\nsubnet-administrator = true\n"
-                   "pkeys = 0\n[link.b]\nhca = \"a\"\npkey = 0x8002\n"
-                   "[[route]]\nto = \"x\"\nvia = 3\n"),
-            (Lines{"t.toml:4:7: hca.a.lid: read -1, allowed: integer 1-49151",
-                   "t.toml:6:9: hca.a.pkeys: read 0, allowed: integer 0x0001-0x7fff, 0x8001-0xffff",
-                   "t.toml:11:6: route.to: read \"x\", allowed: string IP prefix without host "
-                   "bits, \"192.168.2.0/24\"",
-                   "t.toml:12:7: route.via: read 3, allowed: string IP address of a host, "
-                   "\"10.0.0.2\""}));
+  EXPECT_EQ(
+      faults("[hca.a]\nwire = \"w\"\nguid = \"0x1\"\nlid = -1\nsubnet-administrator = true\n"
+             "pkeys = 0\n[link.b]\nhca = \"a\"\npkey = 0x8002\n"
+             "[[route]]\nto = \"x\"\nvia = 3\n"),
+      (Lines{
+          "t.toml:4:7: hca.a.lid: invalid value -1, allowed: integer 1-49151",
+          "t.toml:6:9: hca.a.pkeys: invalid value 0, allowed: integer 0x0001-0x7fff, 0x8001-0xffff",
+          "t.toml:11:6: route.to: invalid value \"x\", allowed: string IP prefix without host "
+          "bits, \"192.168.2.0/24\"",
+          "t.toml:12:7: route.via: invalid value 3, allowed: string IP address of a host, "
+          "\"10.0.0.2\""}));
 }
 
 }  // namespace

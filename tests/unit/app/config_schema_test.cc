@@ -61,7 +61,7 @@ TEST(ConfigSchema, EveryRowRefusesAWrongType) {
       const auto diagnostics = report.take();
       ASSERT_EQ(diagnostics.size(), 1U) << section.name << '.' << row.key;
       EXPECT_TRUE(diagnostics[0].to_string().starts_with(
-          fmt::format("t.toml:1:9: section.{}: read 1979-05-27, allowed: ", row.key)))
+          fmt::format("t.toml:1:9: section.{}: invalid value 1979-05-27, allowed: ", row.key)))
           << diagnostics[0].to_string();
     }
   });

@@ -132,10 +132,9 @@ TEST(ServiceStatus, CountsWhatIsUpAndNamesWhatIsNot) {
             "1 of 2 links up, 0 of 1 ports up; ib1 joining: no answer READY=1; eth0 down");
   node.set_forwarding(false);
   node.links_ = {link("ib0", "down"), link("ib1", "down"), link("ib2", "down"), link("ib3", "up")};
-  EXPECT_EQ(
-      service_status(node),
-      "1 of 4 links up, 0 of 1 ports up, forwarding is stopped; ib0 down; ib1 down; ib2 down; "
-      "and 1 more");
+  EXPECT_EQ(service_status(node),
+            "1 of 4 links up, 0 of 1 ports up, forwarding stopped; ib0 down; ib1 down; ib2 down; "
+            "and 1 more");
 }
 
 TEST(Service, NobodyIsToldWithoutAServiceManager) {
@@ -168,7 +167,8 @@ TEST(Service, TellsReadyStatusAndStop) {
     // The status describes the current activity, independently of the links.
     node.begin_to_leave();
     node.links_[0].state = "stopped";
-    EXPECT_EQ(manager.heard(), std::vector<std::string>{"STOPPING=1\nSTATUS=leaving every group"});
+    EXPECT_EQ(manager.heard(),
+              std::vector<std::string>{"STOPPING=1\nSTATUS=leaving every multicast group"});
   }
 }
 
