@@ -14,9 +14,9 @@ namespace {
 Status check(const fabric::AhAttr& to) {
   if (to.dlid == 0 || to.dlid == 0xffff)
     return fail(Errc::kInvalidArgument,
-                "address handle to LID {:#06x}: no packet can be sent there", to.dlid);
+                "address handle to LID {:#06x}: not a valid destination LID", to.dlid);
   if (to.sl > 15)
-    return fail(Errc::kInvalidArgument, "address handle with SL {}: the largest is 15", to.sl);
+    return fail(Errc::kInvalidArgument, "address handle with SL {}: allowed: 0-15", to.sl);
   const bool multicast = wire::is_multicast_lid(to.dlid);
   if (multicast && !to.global)
     return fail(Errc::kInvalidArgument, "address handle to MLID {:#06x} without a GRH", to.dlid);
@@ -102,7 +102,7 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
     attrs_.push_back(to);
   } else {
     return fail(Errc::kNoResources,
-                "all {} address handles of the port are in use, or were until a moment ago ({})",
+                "all {} address handles of the port are in use or not yet reclaimed ({})",
                 kCapacity, retired_.size());
   }
   if (const unsigned mbps = limiting_mbps(to.rate, port.rate); mbps != 0)

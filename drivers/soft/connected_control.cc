@@ -66,11 +66,11 @@ Result<fabric::ReceiveQueue*> ConnectedControl::create_receive_queue(
     const fabric::ReceiveQueueConfig& config) {
   expects_management();
   if (config.depth == 0 || config.depth > fabric::kMaxReceiveDepth)
-    return fail(Errc::kInvalidArgument, "{}: receive queue of {} messages is not in 1-{}",
+    return fail(Errc::kInvalidArgument, "{}: invalid receive queue depth {}, allowed: 1-{}",
                 config_.name, config.depth, fabric::kMaxReceiveDepth);
   if (config.max_message == 0 || config.max_message > fabric::kMaxMessage)
-    return fail(Errc::kInvalidArgument, "{}: messages of {} octets are not in 1-{}", config_.name,
-                config.max_message, fabric::kMaxMessage);
+    return fail(Errc::kInvalidArgument, "{}: invalid message size {}, allowed: 1-{} octets",
+                config_.name, config.max_message, fabric::kMaxMessage);
   receive_queues_.push_back(std::make_unique<SoftReceiveQueue>(*port_, config));
   return receive_queues_.back().get();
 }
@@ -123,15 +123,16 @@ Result<fabric::ConnectedQueue*> ConnectedControl::create_queue(
   expects_management();
   reclaim();
   if (config.transport == fabric::Transport::kUd || config.receive_queue == nullptr)
-    return fail(Errc::kInvalidArgument, "{}: a connected queue is RC or UC and has a receive queue",
+    return fail(Errc::kInvalidArgument,
+                "{}: a connected queue requires transport RC or UC and a receive queue",
                 config_.name);
   if (!std::has_single_bit(config.send_depth) || config.send_depth > fabric::kMaxSendDepth)
     return fail(Errc::kInvalidArgument,
-                "{}: send queue of {} messages is not a power of two up to {}", config_.name,
+                "{}: invalid send queue depth {}, allowed: a power of two up to {}", config_.name,
                 config.send_depth, fabric::kMaxSendDepth);
   // SoftHca::create_ud_queue() checks this in the same way.
   if (!config_.managed && own_entry(config_.attr, config.pkey) == 0)
-    return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
+    return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the P_Key table of the port",
                 config_.name, config.pkey);
   const std::optional<std::uint32_t> qpn = free_qpn();
   if (!qpn)
@@ -157,17 +158,18 @@ void ConnectedControl::destroy_queue(SoftConnectedQueue& q) {
 Status ConnectedControl::check_path(const fabric::ReadyToReceive& attr) const {
   const unsigned mtu = wire::mtu_octets(attr.path_mtu);
   if (mtu == 0 || attr.path_mtu > config_.attr.mtu)
-    return fail(Errc::kInvalidArgument, "{}: path MTU code {} is not in 1-{}", config_.name,
+    return fail(Errc::kInvalidArgument, "{}: invalid path MTU code {}, allowed: 1-{}", config_.name,
                 attr.path_mtu, config_.attr.mtu);
   // Head with GRH, BTH, immediate or AETH, payload, pad, ICRC.
   const std::size_t frame = kGlobalHeadLen + sizeof(wire::Bth) + 4 + mtu + 3 + wire::kIcrcLen;
   const std::size_t room = rte_pktmbuf_data_room_size(config_.datapath.config().pool);
   if (room < frame)
-    return fail(Errc::kInvalidArgument, "{}: frames of a path MTU of {} take {} octets, mbufs {}",
-                config_.name, mtu, frame, room);
+    return fail(Errc::kInvalidArgument,
+                "{}: path MTU {} requires frames of {} octets, mbufs hold {}", config_.name, mtu,
+                frame, room);
   if (!wire::is_unicast_lid(attr.path.dlid))
-    return fail(Errc::kInvalidArgument, "{}: path to LID {:#06x}, which is no port's", config_.name,
-                attr.path.dlid);
+    return fail(Errc::kInvalidArgument, "{}: path to LID {:#06x}, which is not a unicast LID",
+                config_.name, attr.path.dlid);
   return {};
 }
 
@@ -179,7 +181,7 @@ Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
                 to_string(state));
   if (Status ok = check_path(attr); !ok) return ok;
   if (attr.peer_qpn < 2 || attr.peer_qpn >= wire::kMulticastQpn)
-    return fail(Errc::kInvalidArgument, "{}: QPN {:#08x} cannot be a peer's", config_.name,
+    return fail(Errc::kInvalidArgument, "{}: invalid QPN {:#08x} of the peer", config_.name,
                 attr.peer_qpn);
   if (!is_psn(attr.rx_psn) || attr.min_rnr_timer > 31)
     return fail(Errc::kInvalidArgument, "{}: PSN {:#x} or RNR timer code {} is out of range",
@@ -209,12 +211,12 @@ Status ConnectedControl::set_ready_to_send(SoftConnectedQueue& q, const fabric::
                 "{}: PSN {:#x}, retry counts {} and {} or ACK timeout code {} is out of range",
                 config_.name, attr.tx_psn, attr.retry_count, attr.rnr_retry, attr.ack_timeout);
   if (attr.max_message == 0 || attr.max_message > fabric::kMaxMessage)
-    return fail(Errc::kInvalidArgument, "{}: messages of {} octets are not in 1-{}", config_.name,
-                attr.max_message, fabric::kMaxMessage);
+    return fail(Errc::kInvalidArgument, "{}: invalid message size {}, allowed: 1-{} octets",
+                config_.name, attr.max_message, fabric::kMaxMessage);
   // At most half of all PSNs may be in flight.
   const std::uint64_t packets = (std::uint64_t{attr.max_message} + q.mtu - 1) / q.mtu;
   if (packets * q.send_depth > 1U << 23)
-    return fail(Errc::kInvalidArgument, "{}: {} messages of {} packets are more than PSNs can tell",
+    return fail(Errc::kInvalidArgument, "{}: {} messages of {} packets exceed the PSN space",
                 config_.name, q.send_depth, packets);
   Requester& r = q.requester;
   r.slots = std::make_unique<SendSlot[]>(q.send_depth);

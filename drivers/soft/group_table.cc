@@ -64,10 +64,10 @@ Status GroupTable::attach(const wire::Gid& mgid, std::uint16_t mlid, SoftUdQueue
   }
   const Group& old = *slot->load(std::memory_order_relaxed);
   if (std::ranges::find(old.members, &queue) != old.members.end())
-    return fail(Errc::kExists, "QP {:#08x} is attached to this group on MLID {:#06x} already",
+    return fail(Errc::kExists, "QP {:#08x} is already attached to this group on MLID {:#06x}",
                 queue.qpn(), mlid);
   if (old.members.size() == kMaxMembers)
-    return fail(Errc::kNoResources, "the group on MLID {:#06x} has {} queue pairs already", mlid,
+    return fail(Errc::kNoResources, "the group on MLID {:#06x} already has {} queue pairs", mlid,
                 kMaxMembers);
   auto fresh = std::make_unique<Group>(old);
   fresh->members.push_back(&queue);

@@ -30,8 +30,8 @@ Result<std::uint16_t> SoftMadPort::own_pkey(std::uint16_t pkey) const {
       std::find_if(port_.pkeys.begin(), port_.pkeys.end(),
                    [pkey](std::uint16_t own) { return ((own ^ pkey) & 0x7fff) == 0; });
   if (found == port_.pkeys.end())
-    return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}, which is not in the port's table",
-                pkey);
+    return fail(Errc::kInvalidArgument,
+                "MAD with P_Key {:#06x}, which is not in the P_Key table of the port", pkey);
   return *found;
 }
 
@@ -47,7 +47,7 @@ Status SoftMadPort::send(const fabric::MadAddress& to,
                          std::span<const std::byte, wire::kMadLen> mad) {
   expects_management();
   if (!wire::is_unicast_lid(to.lid) || to.sl > 15)
-    return fail(Errc::kInvalidArgument, "MAD to LID {:#06x}, SL {}: no such address", to.lid,
+    return fail(Errc::kInvalidArgument, "MAD to LID {:#06x}, SL {}: invalid address", to.lid,
                 to.sl);
   if (port_.state != fabric::PortState::kActive)
     return fail(Errc::kUnavailable, "MAD to LID {:#06x}: the port is not active", to.lid);
@@ -56,24 +56,26 @@ Status SoftMadPort::send(const fabric::MadAddress& to,
 
   if (is_own_lid(port_, to.lid) && to.qpn == kGsiQpn) {
     if (local_.size() >= kRingSize)
-      return fail(Errc::kUnavailable, "{} MADs of the port to itself are waiting", local_.size());
+      return fail(Errc::kUnavailable, "the queue of MADs of the port to itself is full ({})",
+                  local_.size());
     fabric::ReceivedMad& own = local_.emplace_back();
     own.from = {.lid = port_.lid, .sl = to.sl, .qpn = kGsiQpn, .pkey = *pkey};
     std::copy(mad.begin(), mad.end(), own.bytes.begin());
     return {};
   }
   rte_mbuf* m = alloc_control(pool_, reserve_);
-  if (m == nullptr) return fail(Errc::kUnavailable, "no mbuf for a MAD in mempool {}", pool_->name);
+  if (m == nullptr)
+    return fail(Errc::kUnavailable, "no free mbuf for a MAD in mempool {}", pool_->name);
   if (rte_pktmbuf_tailroom(m) < kFrameLen) {
     const char* const from = m->pool->name;
     rte_pktmbuf_free(m);
-    return fail(Errc::kNoResources, "mbufs of mempool {} do not hold a MAD's {} octets", from,
-                kFrameLen);
+    return fail(Errc::kNoResources, "mbufs of mempool {} are too small for a MAD of {} octets",
+                from, kFrameLen);
   }
   fill(m, to, *pkey, mad);
   if (rte_ring_sp_enqueue(&to_wire_, m) != 0) {
     rte_pktmbuf_free(m);
-    return fail(Errc::kUnavailable, "{} MADs are waiting for the wire", kRingSize);
+    return fail(Errc::kUnavailable, "the transmit queue of MADs is full ({})", kRingSize);
   }
   return {};
 }

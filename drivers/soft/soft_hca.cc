@@ -23,25 +23,25 @@ constexpr std::uint32_t kLastQpn = wire::kMulticastQpn - 1;
 
 Status check_mtu(const std::string& name, const fabric::PortAttr& attr) {
   if (wire::mtu_octets(attr.mtu) == 0)
-    return fail(Errc::kInvalidArgument, "{}: MTU code {} does not exist", name, attr.mtu);
+    return fail(Errc::kInvalidArgument, "{}: invalid MTU code {}", name, attr.mtu);
   return {};
 }
 
 Status check_attr(const std::string& name, const fabric::PortAttr& attr) {
   if (!wire::is_unicast_lid(attr.lid))
-    return fail(Errc::kInvalidArgument, "{}: LID {:#06x} is not a unicast LID (0x0001-0xbfff)",
-                name, attr.lid);
+    return fail(Errc::kInvalidArgument,
+                "{}: invalid LID {:#06x}, allowed: unicast LIDs 0x0001-0xbfff", name, attr.lid);
   if (attr.lmc > 7 || attr.lid % (1U << attr.lmc) != 0)
-    return fail(Errc::kInvalidArgument, "{}: LMC {} does not go with base LID {:#06x}", name,
+    return fail(Errc::kInvalidArgument, "{}: LMC {} does not match base LID {:#06x}", name,
                 attr.lmc, attr.lid);
   if (attr.sm_lid != 0 && !wire::is_unicast_lid(attr.sm_lid))
     return fail(Errc::kInvalidArgument, "{}: SM LID {:#06x} is not a unicast LID", name,
                 attr.sm_lid);
   if (attr.sm_sl > 15)
-    return fail(Errc::kInvalidArgument, "{}: SM SL {}: the largest is 15", name, attr.sm_sl);
+    return fail(Errc::kInvalidArgument, "{}: invalid SM SL {}, allowed: 0-15", name, attr.sm_sl);
   for (const std::uint16_t pkey : attr.pkeys)
     if ((pkey & ~wire::kFullMemberBit) == 0)
-      return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is no partition", name, pkey);
+      return fail(Errc::kInvalidArgument, "{}: invalid P_Key {:#06x}", name, pkey);
   return check_mtu(name, attr);
 }
 
@@ -49,14 +49,14 @@ Status check_config(const SoftHcaConfig& config, bool managed) {
   Status ok = managed ? check_mtu(config.name, config.attr) : check_attr(config.name, config.attr);
   if (!ok) return ok;
   if (config.first_qpn && (*config.first_qpn < kFirstFreeQpn || *config.first_qpn > kLastQpn))
-    return fail(Errc::kInvalidArgument, "{}: first QPN {:#x} is not in {:#x}-{:#x}", config.name,
-                *config.first_qpn, kFirstFreeQpn, kLastQpn);
+    return fail(Errc::kInvalidArgument, "{}: invalid first QPN {:#x}, allowed: {:#x}-{:#x}",
+                config.name, *config.first_qpn, kFirstFreeQpn, kLastQpn);
   return {};
 }
 
 Status check_cable(const SoftHcaConfig& config) {
   if (rte_eth_dev_is_valid_port(config.port_id) == 0)
-    return fail(Errc::kNotFound, "{}: there is no ethdev {}", config.name, config.port_id);
+    return fail(Errc::kNotFound, "{}: no ethdev {}", config.name, config.port_id);
   const unsigned ib_mtu = wire::mtu_octets(config.attr.mtu);
   const auto eth_mtu = static_cast<std::uint16_t>(ib_mtu + kEthMtuOverhead);
   if (const Status fits = fabric::require_ethdev_mtu(config.port_id, eth_mtu); !fits)
@@ -87,8 +87,8 @@ Result<RingPtr> create_mad_ring(const SoftHcaConfig& config, const char* directi
                                RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ)};
   if (ring != nullptr) return ring;
   if (rte_errno == EEXIST)
-    return fail(Errc::kExists, "{}: ethdev {} is the cable of another software HCA", config.name,
-                config.port_id);
+    return fail(Errc::kExists, "{}: ethdev {} is already the cable of another software HCA",
+                config.name, config.port_id);
   return fail(Errc::kNoResources, "{}: ring {}: {}", config.name, name, rte_strerror(rte_errno));
 }
 
@@ -96,7 +96,7 @@ void enable_promiscuous(const SoftHcaConfig& config) {
   const int error = rte_eth_promiscuous_enable(config.port_id);
   if (error != 0 && error != -ENOTSUP)
     log(LogArea::kFabric, LogLevel::kWarning,
-        "{}: ethdev {} stays non-promiscuous and may not deliver frames to LID {:#06x}: {}",
+        "{}: cannot set ethdev {} to promiscuous mode, frames to LID {:#06x} may be lost: {}",
         config.name, config.port_id, config.attr.lid, rte_strerror(-error));
 }
 
@@ -108,11 +108,12 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
     return tl::make_unexpected(ok.error());
   if (Status ok = check_cable(config); !ok) return tl::make_unexpected(ok.error());
   if (config.pool == nullptr)
-    return fail(Errc::kInvalidArgument, "{}: a mempool is needed", config.name);
+    return fail(Errc::kInvalidArgument, "{}: no mempool given", config.name);
   if (config.control_pool != nullptr && rte_pktmbuf_data_room_size(config.control_pool) <
                                             RTE_PKTMBUF_HEADROOM + SoftMadPort::kFrameLen)
-    return fail(Errc::kInvalidArgument, "{}: mbufs of mempool {} do not hold a MAD's {} octets",
-                config.name, config.control_pool->name, SoftMadPort::kFrameLen);
+    return fail(Errc::kInvalidArgument,
+                "{}: mbufs of mempool {} are too small for a MAD of {} octets", config.name,
+                config.control_pool->name, SoftMadPort::kFrameLen);
   if (Status ok = fabric::register_packet_meta(); !ok) return tl::make_unexpected(ok.error());
   Result<RingPtr> mads_out = create_mad_ring(config, "out");
   if (!mads_out) return tl::make_unexpected(mads_out.error());
@@ -196,7 +197,7 @@ void SoftHca::publish(SoftUdQueue* closing) {
 
 Result<std::uint32_t> SoftHca::allocate_qpn() {
   if (queues_.size() > kLastQpn - kFirstFreeQpn)
-    return fail(Errc::kNoResources, "{}: every QPN is in use", config_.name);
+    return fail(Errc::kNoResources, "{}: all QPNs are in use", config_.name);
   for (;;) {
     const std::uint32_t qpn = next_qpn_;
     next_qpn_ = qpn == kLastQpn ? kFirstFreeQpn : qpn + 1;
@@ -210,7 +211,7 @@ Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& c
   expects_management();
   // With a manager the P_Key table is not known yet, and the P_Key may be added at any time.
   if (manager_ == nullptr && own_entry(config_.attr, config.pkey) == 0)
-    return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
+    return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the P_Key table of the port",
                 config_.name, config.pkey);
   const Result<std::uint32_t> qpn = allocate_qpn();
   if (!qpn) return tl::make_unexpected(qpn.error());
@@ -247,8 +248,9 @@ Status SoftHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
 Status SoftHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
   expects_management();
   if (!mgid.is_multicast() || !wire::is_multicast_lid(mlid))
-    return fail(Errc::kInvalidArgument, "{}: attach to MLID {:#06x}: not a multicast GID and LID",
-                config_.name, mlid);
+    return fail(Errc::kInvalidArgument,
+                "{}: cannot attach to MLID {:#06x}: not a multicast GID and LID", config_.name,
+                mlid);
   const Status done = groups_.attach(mgid, mlid, static_cast<SoftUdQueue&>(queue));
   if (!done) return fail(done.error().code, "{}: {}", config_.name, done.error().what);
   return {};
@@ -330,7 +332,7 @@ void SoftHca::follow_manager() {
   if (admin_up_) {
     next.mtu = std::min(next.mtu, cable_mtu_);
     if (Status taken = take_over(std::move(next)); !taken) {
-      log(LogArea::kFabric, LogLevel::kErr, "{}, so the port is kept down", taken.error().what);
+      log(LogArea::kFabric, LogLevel::kErr, "{}; the port stays down", taken.error().what);
       admin_up_ = false;
     }
   }
@@ -338,7 +340,7 @@ void SoftHca::follow_manager() {
 }
 
 std::string SoftHca::problem() const {
-  if (cable_lost_) return "the device that is its cable was taken away";
+  if (cable_lost_) return "the Ethernet device of the cable was removed";
   if (!cable_up_) return "the cable is down";
   return manager_ ? manager_->problem() : std::string{};
 }

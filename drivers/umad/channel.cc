@@ -66,13 +66,15 @@ Channel::~Channel() {
 
 Status Channel::send(const Peer& to, std::span<const std::byte> mad, std::uint32_t answer_ms) {
   const auto header = wire::read<wire::MadHdr>(mad);
-  if (!header) return fail(Errc::kInvalidArgument, "{} octets are no MAD", mad.size());
+  if (!header) return fail(Errc::kInvalidArgument, "{} octets are too short for a MAD", mad.size());
   // Locked during the call, so that the descriptor is not closed and reused meanwhile.
   const std::lock_guard lock{device_mutex_};
   const auto agent = device_.agents.find(header->mgmt_class);
   if (agent == device_.agents.end())
     return fail(Errc::kUnavailable, "MAD to {}: {}", describe(to),
-                device_.fd < 0 ? problem() : fmt::format("no class {:#04x}", header->mgmt_class));
+                device_.fd < 0 ? problem()
+                               : fmt::format("management class {:#04x} is not registered",
+                                             header->mgmt_class));
   const int error = config_.umad->send(device_.fd, agent->second, to, qkey_of(to), mad, answer_ms);
   if (error == 0) return {};
   return fail(Errc::kUnavailable, "MAD to {}: {}", describe(to), std::strerror(error));
@@ -122,8 +124,8 @@ Result<Channel::Device> Channel::open() {
     if (!id && agent.mgmt_class == static_cast<std::uint8_t>(wire::MgmtClass::kComMgt)) {
       // A kernel with a loaded communication manager of its own (ib_cm) keeps the class to itself.
       log(LogArea::kFabric, LogLevel::kWarning,
-          "umad device {}: {}; links on it have no connections until it is free (rmmod ib_cm and "
-          "what uses it)",
+          "umad device {}: {}; connected mode is not available on its links until the class is "
+          "free (unload ib_cm and the modules that use it)",
           config_.device, id.error().what);
       continue;
     }
@@ -151,7 +153,7 @@ Duration Channel::use(const Device& device) {
     problem_.clear();
   }
   counters_.opened.add(1);
-  log(LogArea::kFabric, LogLevel::kInfo, "umad device {} is open", config_.device);
+  log(LogArea::kFabric, LogLevel::kInfo, "umad device {} opened", config_.device);
   ring();
   receive(device.fd);
   {
@@ -204,7 +206,7 @@ void Channel::report(const std::string& problem) {
     problem_ = problem;
   }
   if (std::exchange(reported_, problem) == problem) return;
-  log(LogArea::kFabric, LogLevel::kWarning, "{}; it is tried again and again", problem);
+  log(LogArea::kFabric, LogLevel::kWarning, "{}; retrying", problem);
   ring();
 }
 

@@ -43,7 +43,8 @@ class VerbsEvents final : public DeviceEvents {
     if (context_ == nullptr) return;
     const int flags = fcntl(context_->async_fd, F_GETFL);
     if (flags >= 0 && fcntl(context_->async_fd, F_SETFL, flags | O_NONBLOCK) == 0) return;
-    log(LogArea::kFabric, LogLevel::kWarning, "{}: events cannot be read without waiting", device);
+    log(LogArea::kFabric, LogLevel::kWarning, "{}: cannot set the event descriptor to non-blocking",
+        device);
     context_.reset();
   }
 

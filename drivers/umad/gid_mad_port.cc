@@ -47,13 +47,13 @@ Status GidMadPort::send(const fabric::MadAddress& to,
                         std::span<const std::byte, wire::kMadLen> mad) {
   expects_management();
   if (((to.pkey ^ kPkey) & ~wire::kFullMemberBit) != 0)
-    return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}; the port has 0xffff alone",
+    return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}; the port has only P_Key 0xffff",
                 to.pkey);
-  if (to.sl > 15) return fail(Errc::kInvalidArgument, "MAD with SL {}: no such address", to.sl);
+  if (to.sl > 15) return fail(Errc::kInvalidArgument, "MAD with SL {}: invalid SL", to.sl);
   if (to.lid == fabric::kOwnLid && to.qpn == kGsiQpn) return send_to_self(to, mad);
   if (to.lid != fabric::kElsewhereLid || to.gid.is_zero() || to.gid.is_multicast())
     return fail(Errc::kInvalidArgument,
-                "MAD to LID {:#06x}: on a port of Ethernet link layer a GID must say where it goes",
+                "MAD to LID {:#06x}: a port of Ethernet link layer requires a destination GID",
                 to.lid);
   return post({.sl = to.sl, .qpn = to.qpn, .gid = to.gid, .gid_index = config_.gid_index}, mad,
               to.answer_ms);
@@ -62,7 +62,8 @@ Status GidMadPort::send(const fabric::MadAddress& to,
 Status GidMadPort::send_to_self(const fabric::MadAddress& to,
                                 std::span<const std::byte, wire::kMadLen> mad) {
   if (received_.size() >= config_.most_queued)
-    return fail(Errc::kUnavailable, "{} MADs of the port to itself are waiting", received_.size());
+    return fail(Errc::kUnavailable, "the queue of MADs of the port to itself is full ({})",
+                received_.size());
   ++counters_.local;
   fabric::ReceivedMad& own = received_.emplace_back();
   own.from = {.lid = fabric::kOwnLid, .sl = to.sl, .qpn = kGsiQpn, .pkey = kPkey};
@@ -77,7 +78,7 @@ Status GidMadPort::post(const Peer& to, std::span<const std::byte, wire::kMadLen
   {
     const std::lock_guard lock{mutex_};
     if (outgoing_.size() >= config_.most_queued)
-      return fail(Errc::kUnavailable, "MAD to {}: {} are waiting to be sent",
+      return fail(Errc::kUnavailable, "MAD to {}: the transmit queue is full ({})",
                   wire::to_string(to.gid), outgoing_.size());
     Outgoing& out = outgoing_.emplace_back(Outgoing{to, {}, answer_ms});
     std::copy(mad.begin(), mad.end(), out.mad.begin());

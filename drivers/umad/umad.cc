@@ -35,7 +35,7 @@ tl::unexpected<Error> open_error(const std::string& device, unsigned port, int r
   if (error_number == EACCES || error_number == EPERM)
     return fail(Errc::kRefused, "permission denied on the umad device of {} in /dev/infiniband",
                 name);
-  return fail(Errc::kUnavailable, "umad device {} cannot be opened: {}", name,
+  return fail(Errc::kUnavailable, "cannot open umad device {}: {}", name,
               std::strerror(error_number != 0 ? error_number : -result));
 }
 
@@ -60,7 +60,8 @@ class LibUmad final : public Umad {
  public:
   Result<int> open(const std::string& device, unsigned port) override {
     const std::lock_guard lock{mutex_};
-    if (!kernel_has_umad()) return fail(Errc::kUnavailable, "the kernel has no umad (ib_umad)");
+    if (!kernel_has_umad())
+      return fail(Errc::kUnavailable, "the kernel does not support umad: load ib_umad");
     errno = 0;
     const int fd = umad_open_port(device.c_str(), static_cast<int>(port));
     if (fd < 0) return open_error(device, port, fd, errno);
@@ -80,7 +81,7 @@ class LibUmad final : public Umad {
     const int id =
         umad_register(fd, agent.mgmt_class, agent.version, agent.rmpp_version, methods.data());
     if (id >= 0) return id;
-    return fail(Errc::kRefused, "class {:#04x} is registered by another agent ({})",
+    return fail(Errc::kRefused, "management class {:#04x} is registered by another agent ({})",
                 agent.mgmt_class, std::strerror(errno != 0 ? errno : -id));
   }
 

@@ -123,14 +123,14 @@ Status UmadPort::post(const Peer& to, std::span<const std::byte> mad, std::uint3
 Status UmadPort::send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
   expects_management();
   if (!wire::is_unicast_lid(to.lid) || to.sl > 15)
-    return fail(Errc::kInvalidArgument, "MAD to LID {:#06x}, SL {}: no such address", to.lid,
+    return fail(Errc::kInvalidArgument, "MAD to LID {:#06x}, SL {}: invalid address", to.lid,
                 to.sl);
   if (port_.attr().state != fabric::PortState::kActive)
     return fail(Errc::kUnavailable, "MAD to LID {:#06x}: {}", to.lid, problem());
   const int index = port_.pkey_index(to.pkey);
   if (index < 0)
-    return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}, which is not in the port's table",
-                to.pkey);
+    return fail(Errc::kInvalidArgument,
+                "MAD with P_Key {:#06x}, which is not in the P_Key table of the port", to.pkey);
   // The kernel rejects a repeated request while it waits for the answer to the first one, and the
   // requester retransmits after answer_ms. So the kernel's timeout is a little shorter.
   const std::uint32_t answer_ms = to.answer_ms - to.answer_ms / 10;
@@ -210,14 +210,14 @@ void UmadPort::refuse(const Peer& from, const Arrived& request, const wire::MadH
 std::string UmadPort::problem() const {
   if (std::string problem = channel_.problem(); !problem.empty()) return problem;
   const fabric::PortAttr& port = port_.attr();
-  if (port.guid == 0 || port_.silent()) return "the port does not say what it is";
+  if (port.guid == 0 || port_.silent()) return "the port does not answer";
   switch (port.state) {
     case fabric::PortState::kDown: return "the port is down";
     case fabric::PortState::kInit:
-    case fabric::PortState::kArmed: return "no subnet manager has set the port up";
+    case fabric::PortState::kArmed: return "the port has not been configured by a subnet manager";
     case fabric::PortState::kActive: break;
   }
-  if (port.sm_lid == 0) return "the port knows no subnet manager";
+  if (port.sm_lid == 0) return "the port has no subnet manager";
   if (sm_.silent()) return fmt::format("the subnet manager at LID {} does not answer", port.sm_lid);
   return {};
 }

@@ -34,11 +34,11 @@ Result<fabric::AhIndex> AhTable::add(ibv_pd* pd, const PortTables& tables,
   reclaim();
   if (free_.empty() && entries_.size() >= kCapacity)
     return fail(Errc::kNoResources,
-                "{}: all {} address handles are in use, or were until a moment ago ({})", name_,
-                kCapacity, doomed_.size());
+                "{}: all {} address handles are in use or not yet reclaimed ({})", name_, kCapacity,
+                doomed_.size());
   AhPtr handle{ibv_create_ah(pd, &*attr)};
   if (handle == nullptr)
-    return fail(Errc::kNoResources, "{}: no address handle to {}: {}", name_,
+    return fail(Errc::kNoResources, "{}: cannot create an address handle to {}: {}", name_,
                 to.global ? wire::to_string(to.dgid) : fmt::format("LID {:#06x}", to.dlid),
                 std::strerror(errno));
   fabric::AhIndex ah = static_cast<fabric::AhIndex>(entries_.size());

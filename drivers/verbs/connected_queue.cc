@@ -65,22 +65,20 @@ Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
     const Device& device, const PortShared& shared, const fabric::ReceiveQueueConfig& config) {
   const ibv_device_attr& able = device.attr();
   if (able.max_srq <= 0)
-    return fail(
-        Errc::kRefused,
-        "{}: the device has no shared receive queues, which connected mode needs: set mode = "
-        "\"datagram\"",
-        shared.name);
+    return fail(Errc::kRefused,
+                "{}: the device does not support shared receive queues, which connected mode "
+                "requires: set mode = \"datagram\"",
+                shared.name);
   const std::uint32_t room = rte_pktmbuf_data_room_size(shared.pool) - RTE_PKTMBUF_HEADROOM;
   const std::uint32_t segments = (config.max_message + room - 1) / room;
   const auto most = std::min(static_cast<std::uint32_t>(std::max(1, able.max_srq_sge)),
                              ReceiveRing::kMostSegments);
   if (segments > most)
-    return fail(
-        Errc::kInvalidArgument,
-        "{}: a message of {} octets takes {} mbufs of {}, the device fills {} at most: raise "
-        "--mbuf-size to {} or lower connected-mtu",
-        shared.name, config.max_message, segments, room, most,
-        (config.max_message + most - 1) / most + RTE_PKTMBUF_HEADROOM);
+    return fail(Errc::kInvalidArgument,
+                "{}: a message of {} octets takes {} mbufs of {}, but the device fills at most {}: "
+                "raise --mbuf-size to {} or lower connected-mtu",
+                shared.name, config.max_message, segments, room, most,
+                (config.max_message + most - 1) / most + RTE_PKTMBUF_HEADROOM);
   const auto depth =
       std::min(config.depth, static_cast<std::uint32_t>(std::min(able.max_srq_wr, able.max_cqe)));
 
@@ -90,22 +88,22 @@ Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
   hw->send_cq = create_cq(device, hw->send_room);
   hw->receive_cq = create_cq(device, depth);
   if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
-    return fail(Errc::kNoResources, "{}: no completion queue of {} entries: {}", shared.name,
-                std::max(hw->send_room, depth), std::strerror(errno));
+    return fail(Errc::kNoResources, "{}: cannot create a completion queue of {} entries: {}",
+                shared.name, std::max(hw->send_room, depth), std::strerror(errno));
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = depth;
   attr.attr.max_sge = segments;
   hw->srq.reset(ibv_create_srq(device.queue_pd(), &attr));
   if (hw->srq == nullptr)
-    return fail(Errc::kNoResources, "{}: no shared receive queue of {} buffers: {}", shared.name,
-                depth, std::strerror(errno));
+    return fail(Errc::kNoResources, "{}: cannot create a shared receive queue of {} buffers: {}",
+                shared.name, depth, std::strerror(errno));
   hw->receive = std::make_unique<ReceiveRing>(
       nullptr, hw->srq.get(),
       ReceiveRingConfig{.pool = shared.pool, .depth = depth, .segments = segments});
   if (hw->receive->fill(shared.memory.map(), true) != ReceiveRing::Fill::kDone)
     log(LogArea::kFabric, LogLevel::kWarning,
-        "{}: a shared receive queue begins with {} of {} buffers of {} mbufs: more mbufs "
-        "(--total-num-mbufs)",
+        "{}: the shared receive queue starts with {} of {} buffers of {} mbufs: raise "
+        "--total-num-mbufs",
         shared.name, hw->receive->posted(), depth, segments);
   return hw;
 }
@@ -245,7 +243,7 @@ Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
   if (const int error = modify(*pair->qp, IBV_QPS_INIT, attr,
                                IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
       error != 0)
-    return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be initialised: {}", shared.name,
+    return fail(Errc::kUnavailable, "{}: cannot initialise queue pair {:#x}: {}", shared.name,
                 pair->qp->qp_num, std::strerror(error));
   std::unique_ptr<VerbsConnectedQueue> queue{
       new VerbsConnectedQueue{std::move(*pair), shared, next_queue_number(), config}};
@@ -282,10 +280,10 @@ Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
   if (!path) return tl::make_unexpected(path.error());
   if (attr.peer_qpn > 0xff'ffff || attr.rx_psn > 0xff'ffff || attr.min_rnr_timer > 31 ||
       wire::mtu_octets(attr.path_mtu) == 0)
-    return fail(Errc::kInvalidArgument,
-                "queue pair {:#x}: peer QPN {:#x}, PSN {:#x}, RNR timer {}, MTU code {}: one of "
-                "them cannot be",
-                qpn(), attr.peer_qpn, attr.rx_psn, attr.min_rnr_timer, attr.path_mtu);
+    return fail(
+        Errc::kInvalidArgument,
+        "queue pair {:#x}: peer QPN {:#x}, PSN {:#x}, RNR timer {} or MTU code {} is out of range",
+        qpn(), attr.peer_qpn, attr.rx_psn, attr.min_rnr_timer, attr.path_mtu);
   ibv_qp_attr to{};
   to.ah_attr = *path;
   to.path_mtu = static_cast<ibv_mtu>(attr.path_mtu);
@@ -296,8 +294,8 @@ Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
   if (transport() == fabric::Transport::kRc)
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   if (const int error = modify(*qp_, IBV_QPS_RTR, to, mask); error != 0)
-    return fail(Errc::kInvalidArgument, "queue pair {:#x} cannot be made ready to receive: {}",
-                qpn(), std::strerror(error));
+    return fail(Errc::kInvalidArgument, "cannot set queue pair {:#x} ready to receive: {}", qpn(),
+                std::strerror(error));
   peer_qpn_ = attr.peer_qpn;
   state_.store(QueueState::kReadyToReceive, std::memory_order_relaxed);
   return {};
@@ -310,8 +308,8 @@ Status VerbsConnectedQueue::set_ready_to_send(const fabric::ReadyToSend& attr) {
   if (attr.tx_psn > 0xff'ffff || attr.retry_count > 7 || attr.rnr_retry > 7 ||
       attr.ack_timeout > 31)
     return fail(Errc::kInvalidArgument,
-                "queue pair {:#x}: PSN {:#x}, retry count {}, RNR retry {}, ACK timeout {}: one of "
-                "them cannot be",
+                "queue pair {:#x}: PSN {:#x}, retry count {}, RNR retry {} or ACK timeout {} is "
+                "out of range",
                 qpn(), attr.tx_psn, attr.retry_count, attr.rnr_retry, attr.ack_timeout);
   ibv_qp_attr to{};
   to.sq_psn = attr.tx_psn;
@@ -322,7 +320,7 @@ Status VerbsConnectedQueue::set_ready_to_send(const fabric::ReadyToSend& attr) {
   if (transport() == fabric::Transport::kRc)
     mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
   if (const int error = modify(*qp_, IBV_QPS_RTS, to, mask); error != 0)
-    return fail(Errc::kInvalidArgument, "queue pair {:#x} cannot be made ready to send: {}", qpn(),
+    return fail(Errc::kInvalidArgument, "cannot set queue pair {:#x} ready to send: {}", qpn(),
                 std::strerror(error));
   max_message_.store(attr.max_message, std::memory_order_relaxed);
   // Pairs with the acquire load of tx().

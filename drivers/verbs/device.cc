@@ -28,14 +28,13 @@ struct FreeList {
 /// Returns the error that keeps this process from all devices.
 tl::unexpected<Error> no_devices(const std::string& name, int error) {
   if (error == EPERM || error == EACCES)
-    return fail(
-        Errc::kRefused,
-        "device {}: no permission for /dev/infiniband/uverbs*: run as root, or in the group "
-        "that owns them",
-        name);
+    return fail(Errc::kRefused,
+                "device {}: permission denied on /dev/infiniband/uverbs*: run as root, or as a "
+                "member of the group that owns them",
+                name);
   return fail(Errc::kUnavailable,
-              "device {}: the kernel has no user verbs ({}): load ib_uverbs and the driver of the "
-              "HCA",
+              "device {}: the kernel does not support user verbs ({}): load ib_uverbs and the "
+              "driver of the HCA",
               name, std::strerror(error));
 }
 
@@ -51,17 +50,18 @@ Result<ContextPtr> open_context(const std::string& name) {
   if (found == devices.end()) {
     std::vector<std::string> names;
     for (ibv_device* device : devices) names.emplace_back(ibv_get_device_name(device));
-    return fail(Errc::kNotFound, "there is no device {}; {}", name,
-                names.empty() ? std::string{"there is none at all: is the HCA's driver loaded, and "
-                                            "its provider (package ibverbs-providers) installed?"}
-                              : fmt::format("there is: {}", fmt::join(names, ", ")));
+    return fail(Errc::kNotFound, "no device {}; {}", name,
+                names.empty()
+                    ? std::string{"no RDMA device found: check that the driver of the HCA is "
+                                  "loaded and its provider (package ibverbs-providers) installed"}
+                    : fmt::format("available: {}", fmt::join(names, ", ")));
   }
   errno = 0;
   ContextPtr context{ibv_open_device(*found)};
   if (context != nullptr) return context;
   if (errno == EPERM || errno == EACCES) return no_devices(name, errno);
-  return fail(Errc::kUnavailable, "device {} cannot be opened: {}", name,
-              errno != 0 ? std::strerror(errno) : "its driver does not say why");
+  return fail(Errc::kUnavailable, "cannot open device {}: {}", name,
+              errno != 0 ? std::strerror(errno) : "no error reported by its driver");
 }
 
 /// A failed completion queue or SRQ makes all queue pairs that use it unusable, so it amounts to a
@@ -105,27 +105,27 @@ Result<std::unique_ptr<Device>> Device::open(const std::string& name, std::uint8
   std::unique_ptr<Device> device{new Device{name, port, std::move(*context)}};
 
   if (const int error = ibv_query_device(device->context(), &device->attr_); error != 0)
-    return fail(Errc::kUnavailable, "device {} does not say what it is: {}", name,
-                std::strerror(error));
+    return fail(Errc::kUnavailable, "cannot query device {}: {}", name, std::strerror(error));
   if (port == 0 || port > device->attr_.phys_port_cnt)
-    return fail(Errc::kNotFound, "device {} has no port {}: its ports are 1 to {}", name, port,
+    return fail(Errc::kNotFound, "device {} has no port {}, allowed: 1-{}", name, port,
                 device->attr_.phys_port_cnt);
   ibv_port_attr port_attr{};
   if (const int error = ibv_query_port(device->context(), port, &port_attr); error != 0)
-    return fail(Errc::kUnavailable, "device {} does not say what its port {} is: {}", name, port,
+    return fail(Errc::kUnavailable, "device {}: cannot query port {}: {}", name, port,
                 std::strerror(error));
   device->ethernet_ = port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 
   const int fd = device->context_->async_fd;
   if (const int flags = fcntl(fd, F_GETFL);
       flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
-    return fail(Errc::kUnavailable, "device {}: its events cannot be read without waiting: {}",
-                name, std::strerror(errno));
+    return fail(Errc::kUnavailable,
+                "device {}: cannot set the event descriptor to non-blocking: {}", name,
+                std::strerror(errno));
   device->numa_node_ = read_numa_node(device->context_->device);
   const PreferNode near{device->numa_node_};
   device->pd_.reset(ibv_alloc_pd(device->context()));
   if (device->pd_ == nullptr)
-    return fail(Errc::kNoResources, "device {} has no protection domain left: {}", name,
+    return fail(Errc::kNoResources, "device {}: cannot allocate a protection domain: {}", name,
                 std::strerror(errno));
   device->make_thread_domain();
   return device;

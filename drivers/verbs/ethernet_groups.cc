@@ -27,7 +27,7 @@ Status EthernetGroups::join(unsigned netdev, const wire::Gid& mgid) {
   if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof(request)) != 0) {
     const int error = errno;
     if (fd >= 0) ::close(fd);
-    return fail(Errc::kUnavailable, "network device {} does not join {}: {}", netdev,
+    return fail(Errc::kUnavailable, "network device {}: cannot join {}: {}", netdev,
                 wire::to_string(mgid), std::strerror(error));
   }
   joined_.emplace(mgid, Membership{fd, 1});

@@ -75,9 +75,8 @@ Status Memory::register_pools(ibv_pd* pd) {
     if (region == nullptr) {
       status =
           fail(Errc::kNoResources,
-               "{}: {} MiB of packet buffers cannot be registered: {} (memlock limit: {}; raise "
-               "it by `ulimit -l`, by LimitMEMLOCK= of the service, or lower "
-               "--total-num-mbufs)",
+               "{}: cannot register {} MiB of packet buffers: {} (memlock limit: {}; raise it by "
+               "`ulimit -l` or by LimitMEMLOCK= of the service, or lower --total-num-mbufs)",
                name_, (octets + (1U << 20) - 1) >> 20, std::strerror(errno), memlock_limit());
       continue;
     }

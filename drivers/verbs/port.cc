@@ -80,14 +80,14 @@ std::vector<std::uint16_t> read_pkeys(const Device& device, std::uint8_t port, i
 Result<PortView> query_port(const Device& device, std::uint8_t port) {
   ibv_port_attr told{};
   if (const int error = ibv_query_port(device.context(), port, &told); error != 0)
-    return fail(Errc::kUnavailable, "port {} does not say what it is: {}", port,
-                std::strerror(error));
+    return fail(Errc::kUnavailable, "cannot query port {}: {}", port, std::strerror(error));
   const auto own = find_gid(device, port, told.gid_tbl_len);
   if (!own)
     return fail(Errc::kUnavailable, "port {} has no {}", port,
-                device.ethernet() ? "link-local GID of RoCE version 2: give its network device an "
-                                    "IPv6 link-local address made of its MAC address"
-                                  : "GID");
+                device.ethernet()
+                    ? "link-local GID of RoCE version 2: configure the IPv6 link-local address "
+                      "derived from the MAC address on its network device"
+                    : "GID");
   PortView view;
   view.tables = {.port = port,
                  .gid_index = own->index,
@@ -129,14 +129,15 @@ ibv_gid raw_of(const wire::Gid& gid) {
 
 Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr& to) {
   if (to.sl > 15)
-    return fail(Errc::kInvalidArgument, "address handle with SL {}: the largest is 15", to.sl);
+    return fail(Errc::kInvalidArgument, "address handle with SL {}: allowed: 0-15", to.sl);
   if (tables.ethernet && !to.global)
-    return fail(Errc::kInvalidArgument,
-                "address handle to LID {:#06x}: a port of Ethernet link layer reaches GIDs only",
-                to.dlid);
+    return fail(
+        Errc::kInvalidArgument,
+        "address handle to LID {:#06x}: a port of Ethernet link layer requires a destination GID",
+        to.dlid);
   if (!tables.ethernet && (to.dlid == 0 || to.dlid == wire::kPermissiveLid))
     return fail(Errc::kInvalidArgument,
-                "address handle to LID {:#06x}: no packet can be sent there", to.dlid);
+                "address handle to LID {:#06x}: not a valid destination LID", to.dlid);
   if (!tables.ethernet && wire::is_multicast_lid(to.dlid) && !(to.global && to.dgid.is_multicast()))
     return fail(Errc::kInvalidArgument, "address handle to MLID {:#06x} without an MGID", to.dlid);
 

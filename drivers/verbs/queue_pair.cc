@@ -54,11 +54,11 @@ Result<QueuePair> create_qp(const Device& device, ibv_qp_init_attr_ex wanted,
       }
       error = errno;
       if (!is_missing_feature(error))
-        return fail(Errc::kNoResources, "no {} queue pair of {} work requests: {}",
+        return fail(Errc::kNoResources, "cannot create a {} queue pair of {} work requests: {}",
                     name_of(wanted.qp_type), limits.depth, std::strerror(error));
     }
   }
-  return fail(Errc::kRefused, "the device makes no {} queue pair of {} work requests{}: {}",
+  return fail(Errc::kRefused, "the device cannot create a {} queue pair of {} work requests{}: {}",
               name_of(wanted.qp_type), limits.depth,
               wanted.srq != nullptr ? " with a shared receive queue" : "", std::strerror(error));
 }

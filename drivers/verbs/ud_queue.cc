@@ -36,10 +36,10 @@ Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
                                                        std::uint32_t most_received, UdKeys keys) {
   const std::uint32_t room = rte_pktmbuf_data_room_size(shared.pool) - RTE_PKTMBUF_HEADROOM;
   if (room < most_received)
-    return fail(Errc::kInvalidArgument,
-                "{}: packets of {} octets (the port's MTU) do not fit into mbufs of {}: raise "
-                "--mbuf-size",
-                shared.name, most_received, room);
+    return fail(
+        Errc::kInvalidArgument,
+        "{}: packets of {} octets (MTU of the port) do not fit into mbufs of {}: raise --mbuf-size",
+        shared.name, most_received, room);
   std::unique_ptr<UdHardware> hw{new UdHardware{shared.name, port}};
   hw->number = next_queue_number();
 
@@ -51,8 +51,8 @@ Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
   hw->send_cq = create_cq(device, limits.depth);
   hw->receive_cq = create_cq(device, rxd);
   if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
-    return fail(Errc::kNoResources, "{}: no completion queue of {} entries: {}", shared.name,
-                std::max(limits.depth, rxd), std::strerror(errno));
+    return fail(Errc::kNoResources, "{}: cannot create a completion queue of {} entries: {}",
+                shared.name, std::max(limits.depth, rxd), std::strerror(errno));
 
   ibv_qp_init_attr_ex wanted{};
   wanted.qp_type = IBV_QPT_UD;
@@ -70,8 +70,8 @@ Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
   if (auto started = hw->start(keys); !started) return tl::make_unexpected(started.error());
   if (hw->receive->fill(shared.memory.map(), true) != ReceiveRing::Fill::kDone)
     log(LogArea::kFabric, LogLevel::kWarning,
-        "{}: a receive queue begins with {} of {} buffers: more mbufs (--total-num-mbufs)",
-        shared.name, hw->receive->posted(), rxd);
+        "{}: the receive queue starts with {} of {} buffers: raise --total-num-mbufs", shared.name,
+        hw->receive->posted(), rxd);
   return hw;
 }
 
@@ -90,13 +90,12 @@ Status UdHardware::start(UdKeys keys) {
     const int error = modify(*qp, state, attr, mask);
     if (error == 0) return {};
     if (error == EPERM || error == EACCES)
-      return fail(
-          Errc::kRefused,
-          "{}: Q_Key {:#010x} is a controlled one, which takes CAP_NET_RAW: run as root, or "
-          "give the program that capability",
-          name_, keys.qkey);
-    return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be made ready (state {}): {}",
-                name_, qp->qp_num, static_cast<int>(state), std::strerror(error));
+      return fail(Errc::kRefused,
+                  "{}: controlled Q_Key {:#010x} requires CAP_NET_RAW: run as root, or give the "
+                  "program that capability",
+                  name_, keys.qkey);
+    return fail(Errc::kUnavailable, "{}: cannot set queue pair {:#x} ready (state {}): {}", name_,
+                qp->qp_num, static_cast<int>(state), std::strerror(error));
   };
   ibv_qp_attr attr{};
   attr.pkey_index = keys.pkey_index;
@@ -113,7 +112,7 @@ Status UdHardware::restart(UdKeys keys, PortShared& shared) {
   // May fail if the queue pair is in error already.
   static_cast<void>(modify(*qp, IBV_QPS_ERR, {}, 0));
   if (const int error = modify(*qp, IBV_QPS_RESET, {}, 0); error != 0)
-    return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be reset: {}", name_, qp->qp_num,
+    return fail(Errc::kUnavailable, "{}: cannot reset queue pair {:#x}: {}", name_, qp->qp_num,
                 std::strerror(error));
   // Drains the completion queues: old completions only free and count their packets.
   const auto drain = [](ibv_cq* cq, const auto& succeeded) {
@@ -141,9 +140,8 @@ Status UdHardware::set_qkey(std::uint32_t qkey) {
   const int error = ibv_modify_qp(qp.get(), &attr, IBV_QP_QKEY);
   if (error == 0) return {};
   if (error == EPERM || error == EACCES)
-    return fail(Errc::kRefused, "{}: Q_Key {:#010x} is a controlled one, which takes CAP_NET_RAW",
-                name_, qkey);
-  return fail(Errc::kUnavailable, "{}: queue pair {:#x} does not take Q_Key {:#010x}: {}", name_,
+    return fail(Errc::kRefused, "{}: controlled Q_Key {:#010x} requires CAP_NET_RAW", name_, qkey);
+  return fail(Errc::kUnavailable, "{}: queue pair {:#x}: cannot set Q_Key {:#010x}: {}", name_,
               qp->qp_num, qkey, std::strerror(error));
 }
 
@@ -155,8 +153,8 @@ Status UdHardware::attach(const wire::Gid& mgid, std::uint16_t mlid) {
     groups_.insert({mgid, mlid});
     return {};
   }
-  return fail(Errc::kNoResources, "{}: queue pair {:#x} cannot be attached to {}: {}", name_,
-              qp->qp_num, wire::to_string(mgid), std::strerror(error));
+  return fail(Errc::kNoResources, "{}: cannot attach queue pair {:#x} to {}: {}", name_, qp->qp_num,
+              wire::to_string(mgid), std::strerror(error));
 }
 
 Status UdHardware::detach(const wire::Gid& mgid, std::uint16_t mlid) {
@@ -165,7 +163,7 @@ Status UdHardware::detach(const wire::Gid& mgid, std::uint16_t mlid) {
   const ibv_gid raw = raw_of(mgid);
   const int error = ibv_detach_mcast(qp.get(), &raw, mlid);
   if (error == 0) return {};
-  return fail(Errc::kUnavailable, "{}: queue pair {:#x} cannot be detached from {}: {}", name_,
+  return fail(Errc::kUnavailable, "{}: cannot detach queue pair {:#x} from {}: {}", name_,
               qp->qp_num, wire::to_string(mgid), std::strerror(error));
 }
 

@@ -20,7 +20,7 @@ class NoMadPort final : public fabric::MadPort {
  public:
   Status send(const fabric::MadAddress& /*to*/,
               std::span<const std::byte, wire::kMadLen> /*mad*/) override {
-    return fail(Errc::kUnavailable, "the device is not there");
+    return fail(Errc::kUnavailable, "device not found");
   }
   std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
   [[nodiscard]] bool polled() const override { return false; }
@@ -38,12 +38,12 @@ auto find(std::vector<std::unique_ptr<T>>& all, const void* wanted) {
 
 Result<std::unique_ptr<VerbsHca>> VerbsHca::create(VerbsHcaConfig config) {
   if (config.device.empty() || config.port == 0)
-    return fail(Errc::kInvalidArgument, "{}: a device and a port from 1 on are needed",
+    return fail(Errc::kInvalidArgument, "{}: a device and a port number from 1 are required",
                 config.name);
   if (wire::mtu_octets(config.mtu) == 0)
-    return fail(Errc::kInvalidArgument, "{}: MTU code {} does not exist", config.name, config.mtu);
+    return fail(Errc::kInvalidArgument, "{}: invalid MTU code {}", config.name, config.mtu);
   if (config.pool == nullptr || config.rxd == 0 || config.txd == 0)
-    return fail(Errc::kInvalidArgument, "{}: a mempool and descriptors are needed", config.name);
+    return fail(Errc::kInvalidArgument, "{}: a mempool and descriptors are required", config.name);
   if (auto ok = fabric::register_packet_meta(); !ok) return tl::make_unexpected(ok.error());
   std::unique_ptr<VerbsHca> hca{new VerbsHca{std::move(config)}};
   hca->look_for_device();
@@ -145,12 +145,13 @@ Status VerbsHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
 Status VerbsHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
   expects_management();
   if (!mgid.is_multicast() || !wire::is_multicast_lid(mlid))
-    return fail(Errc::kInvalidArgument, "{}: attach to MLID {:#06x}: not a multicast GID and LID",
-                config_.name, mlid);
+    return fail(Errc::kInvalidArgument,
+                "{}: cannot attach to MLID {:#06x}: not a multicast GID and LID", config_.name,
+                mlid);
   auto& own = static_cast<VerbsUdQueue&>(queue);
   const VerbsUdQueue::Attachment wanted{mgid, mlid};
   if (std::find(own.attachments.begin(), own.attachments.end(), wanted) != own.attachments.end())
-    return fail(Errc::kExists, "{}: QP {:#08x} is attached to this group on MLID {:#06x} already",
+    return fail(Errc::kExists, "{}: QP {:#08x} is already attached to this group on MLID {:#06x}",
                 config_.name, queue.qpn(), mlid);
   if (own.hardware)
     if (auto attached = attach_now(own, wanted); !attached) return attached;
@@ -190,7 +191,7 @@ Result<fabric::ReceiveQueue*> VerbsHca::create_receive_queue(
   expects_management();
   if (config.depth == 0 || config.depth > fabric::kMaxReceiveDepth || config.max_message == 0 ||
       config.max_message > fabric::kMaxMessage)
-    return fail(Errc::kInvalidArgument, "{}: a receive queue of {} messages of {} octets",
+    return fail(Errc::kInvalidArgument, "{}: invalid receive queue: {} messages of {} octets",
                 config_.name, config.depth, config.max_message);
   receive_queues_.push_back(std::make_unique<VerbsReceiveQueue>(shared_, config));
   if (device_) equip();
@@ -214,13 +215,14 @@ Result<fabric::ConnectedQueue*> VerbsHca::create_connected_queue(
   const auto depth = config.send_depth;
   if (config.transport == fabric::Transport::kUd || config.receive_queue == nullptr || depth == 0 ||
       depth > fabric::kMaxSendDepth || (depth & (depth - 1)) != 0)
-    return fail(Errc::kInvalidArgument, "{}: a connected queue of {} with {} work requests",
-                config_.name, to_string(config.transport), depth);
+    return fail(Errc::kInvalidArgument,
+                "{}: invalid connected queue: transport {}, {} work requests", config_.name,
+                to_string(config.transport), depth);
   if (!static_cast<VerbsReceiveQueue*>(config.receive_queue)->hardware)
-    return fail(Errc::kUnavailable, "{}: its shared receive queue could not be made", config_.name);
+    return fail(Errc::kUnavailable, "{}: its shared receive queue does not exist", config_.name);
   const auto index = find_pkey(pkeys_, config.pkey);
   if (!index)
-    return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the port's table",
+    return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the P_Key table of the port",
                 config_.name, config.pkey);
   auto made = VerbsConnectedQueue::create(*device_, shared_, config_.port, *index, config);
   if (!made) return tl::make_unexpected(made.error());
@@ -246,8 +248,9 @@ Status VerbsHca::set_ready_to_receive(fabric::ConnectedQueue& queue,
                                       const fabric::ReadyToReceive& attr) {
   expects_management();
   if (attr.path_mtu > attr_.mtu)
-    return fail(Errc::kInvalidArgument, "{}: path MTU code {} is more than the port's {}",
-                config_.name, attr.path_mtu, attr_.mtu);
+    return fail(Errc::kInvalidArgument,
+                "{}: path MTU code {} is larger than {}, the MTU code of the port", config_.name,
+                attr.path_mtu, attr_.mtu);
   return static_cast<VerbsConnectedQueue&>(queue).set_ready_to_receive(tables_, attr);
 }
 

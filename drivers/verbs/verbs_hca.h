@@ -136,7 +136,7 @@ class VerbsHca final : public fabric::Hca {
   fabric::PortAttr attr_;
   fabric::PortEvents events_;
   std::deque<fabric::QueueEvent> queue_events_;
-  std::string problem_ = "the device has not been looked for yet";
+  std::string problem_ = "the device has not been opened yet";
   std::string queue_problem_;  ///< Reason why a queue is not ready.
   TimePoint next_look_{};      ///< Next search for the device, or check of the port.
   bool look_now_ = false;

@@ -38,7 +38,7 @@ std::optional<fabric::PortEvent> VerbsHca::next_event() {
     if (!device_)
       look_for_device();
     else if (!device_->present())
-      lose_device("it is being removed");
+      lose_device("the device is being removed");
     else if (news || !manager_ || !queue_problem_.empty())
       look_at_port();
     next_look_ = t + (device_ ? kLookAtPort : kLookForDevice);
@@ -80,14 +80,14 @@ void VerbsHca::look_for_device() {
 Status VerbsHca::use(std::unique_ptr<Device> device) {
   if (device->ethernet() && !config_.administrator)
     return fail(Errc::kRefused,
-                "port {} of {} has Ethernet link layer, where no subnet manager is: take a port of "
-                "InfiniBand link layer (mlxconfig LINK_TYPE), or set subnet-administrator = true "
-                "where all nodes on it run this program",
+                "port {} of {} has Ethernet link layer, which has no subnet manager: change the "
+                "port to InfiniBand link layer (mlxconfig LINK_TYPE), or set subnet-administrator "
+                "= true if all nodes on it run this program",
                 config_.port, config_.device);
   if (!device->ethernet() && config_.administrator)
     return fail(Errc::kRefused,
-                "port {} of {} has InfiniBand link layer, whose subnet manager administers it: set "
-                "subnet-administrator = false",
+                "port {} of {} has InfiniBand link layer and is administered by its subnet "
+                "manager: set subnet-administrator = false",
                 config_.port, config_.device);
   if (auto registered = memory_.register_pools(device->pd()); !registered) {
     memory_.clear();
@@ -96,7 +96,7 @@ Status VerbsHca::use(std::unique_ptr<Device> device) {
   device_ = std::move(device);
   tables_ = {.port = config_.port, .ethernet = device_->ethernet()};
   problem_.clear();
-  log(LogArea::kFabric, LogLevel::kNotice, "{}: {} port {} is open ({} link layer)", config_.name,
+  log(LogArea::kFabric, LogLevel::kNotice, "{}: {} port {} opened ({} link layer)", config_.name,
       config_.device, config_.port, device_->ethernet() ? "Ethernet" : "InfiniBand");
   warn_of_nodes();
   if (!device_->ethernet() && !manager_) manager_ = config_.manager();
@@ -110,19 +110,20 @@ void VerbsHca::warn_of_nodes() const {
   const auto warn = [&](std::string_view what, int other, std::string_view fix) {
     if (other >= 0 && other != node)
       log(LogArea::kFabric, LogLevel::kWarning,
-          "{}: {} is on NUMA node {}, {} on node {}, so every packet crosses between them: {}",
+          "{}: {} is on NUMA node {}, {} is on node {}, and every packet crosses nodes: {}",
           config_.name, config_.device, node, what, other, fix);
   };
   warn("its worker's lcore", config_.worker_node,
-       "take lcores of the device's node (EAL option -l, [worker] assign)");
+       "use lcores on the NUMA node of the device (EAL option -l, [worker] assign)");
   warn("its mempool", config_.pool->socket_id,
-       "run the management lcore on the device's node (--mgmt-lcore), with memory there "
-       "(--socket-mem)");
+       "run the management lcore on the NUMA node of the device (--mgmt-lcore), with memory on "
+       "that node (--socket-mem)");
 }
 
 /// Destroys all objects of the device, then closes it.
 void VerbsHca::lose_device(const std::string& why) {
-  log(LogArea::kFabric, LogLevel::kErr, "{}: {} is lost: {}", config_.name, config_.device, why);
+  log(LogArea::kFabric, LogLevel::kErr, "{}: device {} lost: {}", config_.name, config_.device,
+      why);
   for (const auto& queue : ud_queues_) queue->show(nullptr);
   for (const auto& queue : receive_queues_) queue->show(nullptr);
   grace_.wait();
@@ -242,10 +243,10 @@ Status VerbsHca::equip(VerbsUdQueue& queue) {
   const auto index = find_pkey(pkeys_, queue.pkey);
   if (!index) {
     queue.show(nullptr, Drop::kIbPkey);
-    return fail(Errc::kUnavailable, "{}: P_Key {:#06x} is not in the port's table: {}",
+    return fail(Errc::kUnavailable, "{}: P_Key {:#06x} is not in the P_Key table of the port: {}",
                 config_.name, queue.pkey,
-                tables_.ethernet ? "a port of Ethernet link layer has 0xffff alone"
-                                 : "the subnet manager gives it (OpenSM: partitions.conf)");
+                tables_.ethernet ? "a port of Ethernet link layer has only 0xffff"
+                                 : "add it in the subnet manager (OpenSM: partitions.conf)");
   }
   if (!queue.hardware) {
     auto made = UdHardware::create(*device_, shared_, config_.port, wire::mtu_octets(config_.mtu),
@@ -285,9 +286,8 @@ void VerbsHca::follow_failures(TimePoint now) {
     const auto failure = queue->take_failure();
     if (!failure) continue;
     queue->next_restart = now + kRestartInterval;
-    log(LogArea::kFabric, LogLevel::kWarning,
-        "{}: queue pair {:#x} has failed ({}) and is restarted", config_.name, queue->qpn(),
-        ibv_wc_status_str(*failure));
+    log(LogArea::kFabric, LogLevel::kWarning, "{}: queue pair {:#x} failed ({}), restarting it",
+        config_.name, queue->qpn(), ibv_wc_status_str(*failure));
     if (auto restarted = restart(*queue, queue->pkey_index); !restarted)
       return lose_device(restarted.error().what);
     equip();

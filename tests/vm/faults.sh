@@ -9,9 +9,9 @@ source "$(dirname "$0")/lib.sh"
 
 hca_field() { cli "$1" "show hca json" | json "d[0]['$2']"; }
 link_down() { [[ $(link_field "$1" state) != up ]]; }
-misses() { [[ $(hca_field "$1" problem) == "there is no device $(rxe_device "$1"); "* ]]; }
+misses() { [[ $(hca_field "$1" problem) == "no device $(rxe_device "$1"); "* ]]; }
 # restarts NODE: prints how often the node has restarted a failed queue pair.
-restarts() { grep -cE 'queue pair 0x[0-9a-f]+ has failed .*and is restarted' "$LAB_DIR/$1.log" || true; }
+restarts() { grep -cE 'queue pair 0x[0-9a-f]+ failed .*restarting it' "$LAB_DIR/$1.log" || true; }
 restarted() { (($(restarts "$1") > $2)); }
 
 # healed WHAT BEGIN_MS: waits until both links are up and packets pass in both directions.

@@ -173,7 +173,7 @@ TEST_F(SoftPort, CableThatIsTakenAwayIsLeftAlone) {
   put_on_cable(0, vector_frame("ud-arp-request"));
   node_.hca->lose_wire();
   EXPECT_EQ(events(), Events{PortEvent::kPortDown});
-  EXPECT_EQ(node_.hca->problem(), "the device that is its cable was taken away");
+  EXPECT_EQ(node_.hca->problem(), "the Ethernet device of the cable was removed");
   node_.poll();
   EXPECT_EQ(rte_ring_count(Bench::get().towards[0]), 1U) << "not read";
   EXPECT_EQ(arrive(node_, ah, peer_), 0U);

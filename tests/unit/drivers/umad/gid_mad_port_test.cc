@@ -138,7 +138,7 @@ TEST_F(GidMads, ComeFromElsewhere) {
 
 // Queries of the node to its own administrator, and the answers, need no device.
 TEST_F(GidMads, OwnOnesComeBack) {
-  fake_.open_error_ = Error{Errc::kUnavailable, "the kernel has no umad (ib_umad)"};
+  fake_.open_error_ = Error{Errc::kUnavailable, "the kernel does not support umad: load ib_umad"};
   start({.device = "fake0", .most_queued = 2});
   const auto request = mad(0x03, 0x02);
   ASSERT_TRUE(port_->send({.lid = fabric::kOwnLid, .sl = 1, .answer_ms = 500}, request));

@@ -49,7 +49,7 @@ TEST_F(UmadWatch, EachChangeIsItsEvent) {
   EXPECT_EQ(port_->problem(), "the port is down");
   change([](FakeUmad& f) { f.port_.state = 2; });
   EXPECT_EQ(take_events(), Events{});
-  EXPECT_EQ(port_->problem(), "no subnet manager has set the port up");
+  EXPECT_EQ(port_->problem(), "the port has not been configured by a subnet manager");
   // The port moved while it was down: the active event follows the event of the new LID.
   change([](FakeUmad& f) {
     f.port_.lid = 5;
@@ -57,7 +57,7 @@ TEST_F(UmadWatch, EachChangeIsItsEvent) {
   });
   EXPECT_EQ(take_events(), (Events{PortEvent::kLidChange, PortEvent::kPortActive}));
   change([](FakeUmad& f) { f.port_.sm_lid = 0; });
-  EXPECT_EQ(port_->problem(), "the port knows no subnet manager");
+  EXPECT_EQ(port_->problem(), "the port has no subnet manager");
 }
 
 // A removed partition leaves a hole. Entries behind it keep their indexes, which sends of MADs

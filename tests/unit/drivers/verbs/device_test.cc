@@ -54,11 +54,11 @@ const std::vector<Fault> kFaults = {
      clear},
     {"gone while it is opened",
      [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kOpenDevice, ENODEV, Fabric::kAlways); },
-     {"hca0 cannot be opened", "No such device"},
+     {"cannot open device hca0", "No such device"},
      clear},
     {"does not say what it is",
      [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kQueryDevice, EIO, Fabric::kAlways); },
-     {"hca0", "does not say what it is"},
+     {"cannot query device hca0"},
      clear},
     {"no protection domain",
      [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kAllocPd, ENOMEM, Fabric::kAlways); },
@@ -104,7 +104,7 @@ TEST_F(VerbsDeviceTest, EachFaultHasItsMessageAndIsOverWhenItIsMended) {
 TEST_F(VerbsDeviceTest, WrongPortNamesThoseThereAre) {
   fake_verbs::Device& device = add_device(0);
   const auto node = make_node(device, [](VerbsHcaConfig& c) { c.port = 2; });
-  EXPECT_NE(node->hca->problem().find("no port 2: its ports are 1 to 1"), std::string::npos)
+  EXPECT_NE(node->hca->problem().find("no port 2, allowed: 1-1"), std::string::npos)
       << node->hca->problem();
 }
 
@@ -175,22 +175,22 @@ TEST_F(VerbsDeviceTest, EachFaultOfAQueueHasItsMessage) {
   const auto none = [](Fabric&, fake_verbs::Device&) {};
   const std::vector<Row> rows = {
       {"P_Key", [](Fabric&, fake_verbs::Device& d) { d.ports[0].pkeys = {0x8001}; },
-       "P_Key 0xffff is not in the port's table",
+       "P_Key 0xffff is not in the P_Key table of the port",
        [](Fabric&, fake_verbs::Device& d) {
          d.ports[0].pkeys = {0, 0xffff};
        },
        Drop::kIbPkey},
       {"completion queue",
        [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kCreateCq, ENOMEM, Fabric::kAlways); },
-       "no completion queue", clear},
+       "cannot create a completion queue", clear},
       {"queue pair",
        [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kCreateQp, ENOMEM, Fabric::kAlways); },
-       "no UD queue pair", clear},
+       "cannot create a UD queue pair", clear},
       {"no UD at all",
        [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kCreateQp, EOPNOTSUPP, Fabric::kAlways); },
-       "makes no UD queue pair", clear},
+       "the device cannot create a UD queue pair", clear},
       {"state", [](Fabric& f, fake_verbs::Device&) { f.fail(Call::kModifyQp, EINVAL); },
-       "cannot be made ready", none},
+       "ready (state", none},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -338,7 +338,7 @@ TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {
   EXPECT_EQ(a->drops(Drop::kIbPortDown), 1U);
   EXPECT_EQ(a->all_drops(), 6U);
   EXPECT_EQ(pass(*a), std::vector<PortEvent>{});
-  EXPECT_NE(a->hca->problem().find("there is no device hca0"), std::string::npos);
+  EXPECT_NE(a->hca->problem().find("no device hca0"), std::string::npos);
 
   fabric_.hold_sends(*a->device, false);
   fabric_.restore(*a->device);
@@ -378,7 +378,7 @@ TEST_F(VerbsDeviceTest, AnotherNumaNodeIsWarnedOf) {
     return logged(
         [&] { make_node(device, [&](VerbsHcaConfig& c) { c.worker_node = worker_node; }); });
   };
-  EXPECT_NE(said(0).find("hca0 is on NUMA node 1, its worker's lcore on node 0"),
+  EXPECT_NE(said(0).find("hca0 is on NUMA node 1, its worker's lcore is on node 0"),
             std::string::npos);
   for (const int same_or_unknown : {1, -1})
     EXPECT_EQ(said(same_or_unknown).find("NUMA"), std::string::npos);

@@ -244,7 +244,7 @@ TEST_F(RemovalTest, OtherTrafficGoesOnWithoutTheCable) {
     DeviceFaults::remove(port_id(cable.name));
     EXPECT_TRUE(eventually([&] { return !link_is_up(node); }));
     EXPECT_TRUE(eventually(
-        [&] { return hca(node).problem == "the device that is its cable was taken away"; }));
+        [&] { return hca(node).problem == "the Ethernet device of the cable was removed"; }));
     const auto received = port(node).traffic.rx_packets;
     give(ethernet.to_node, ethernet_frame(0x9999, echo_request(), port(node).mac));
     EXPECT_TRUE(eventually([&] { return port(node).traffic.rx_packets == received + 1; }));

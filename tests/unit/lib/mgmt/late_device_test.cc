@@ -64,7 +64,7 @@ class FakeHca final : public fabric::Hca, public fabric::MadPort {
     return first;
   }
   [[nodiscard]] std::string problem() const override {
-    return attr_.guid == 0 ? "there is no device mlx5_7" : "";
+    return attr_.guid == 0 ? "no device mlx5_7" : "";
   }
 
   Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& /*config*/) override {
@@ -179,10 +179,10 @@ TEST_F(LateDevice, ComesGoesAndComesBackAsAnother) {
     EXPECT_EQ(absent.wire, "mlx5_7:2");
     EXPECT_EQ(absent.mad.device, "mlx5_7");
     EXPECT_EQ(absent.mad.port, 2U);
-    EXPECT_EQ(absent.problem, "there is no device mlx5_7");
+    EXPECT_EQ(absent.problem, "no device mlx5_7");
     EXPECT_FALSE(absent.subnet_administrator);
     EXPECT_FALSE(sa(node).administrator);
-    EXPECT_EQ(sa(node).problem, "there is no device mlx5_7");
+    EXPECT_EQ(sa(node).problem, "no device mlx5_7");
     EXPECT_EQ(link(node).state, "waiting");
     EXPECT_GE(xstat(node, "mlx0", "rx_drop_ib_pkey"), 0) << "its own counters";
     EXPECT_EQ(xstat(node, "mlx0", "rx_good_packets"), -1) << "it has no cable";
