@@ -25,7 +25,7 @@ Manager::Manager(MadSender send, ManagerConfig config, std::uint64_t seed)
 Status Manager::listen(std::uint64_t service_id, Consumer& consumer,
                        std::vector<std::byte> private_data) {
   if (!listeners_.try_emplace(service_id, Listener{&consumer, std::move(private_data)}).second)
-    return fail(Errc::kExists, "service ID {:#018x} is listened to already", service_id);
+    return fail(Errc::kExists, "already listening on service ID {:#018x}", service_id);
   return {};
 }
 

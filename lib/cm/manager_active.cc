@@ -12,12 +12,12 @@ Result<Handle> Manager::connect(const ConnectParams& params, Consumer& consumer,
   last_now_ = now;
   if (down_) return fail(Errc::kUnavailable, "the communication manager is shut down");
   if (!is_connectable_qpn(params.qpn))
-    return fail(Errc::kInvalidArgument, "QPN {:#x} cannot be connected", params.qpn);
+    return fail(Errc::kInvalidArgument, "invalid QPN {:#x}", params.qpn);
   if (params.transport != wire::CmTransport::kRc && params.transport != wire::CmTransport::kUc)
-    return fail(Errc::kInvalidArgument, "transport {} is neither RC nor UC",
+    return fail(Errc::kInvalidArgument, "invalid transport {}, allowed: RC, UC",
                 static_cast<unsigned>(params.transport));
   if (table_.size() >= config_.max_connections)
-    return fail(Errc::kNoResources, "there are {} connections already", table_.size());
+    return fail(Errc::kNoResources, "the limit of {} connections is reached", table_.size());
   Connection& c = table_.add();
   c.consumer = &consumer;
   c.private_data = params.private_data;
@@ -110,7 +110,7 @@ void Manager::on_repeated_rep(Connection& c, const wire::CmMad& mad, TimePoint n
 Status Manager::confirm(Handle handle, TimePoint now) {
   last_now_ = now;
   Connection* c = table_.find(handle);
-  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "no connection {:#x}", handle);
   if (c->state != State::kRepRcvd && c->state != State::kMraRepSent)
     return fail(Errc::kUnavailable, "connection {:#x} has no reply to confirm: {}", handle,
                 to_string(c->state));

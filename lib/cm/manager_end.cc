@@ -12,7 +12,7 @@ Status Manager::reject(Handle handle, wire::RejReason reason, TimePoint now,
                        std::span<const std::byte> info) {
   last_now_ = now;
   Connection* c = table_.find(handle);
-  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "no connection {:#x}", handle);
   const bool asked = c->state == State::kReqRcvd || c->state == State::kMraReqSent ||
                      c->state == State::kRepRcvd || c->state == State::kMraRepSent;
   if (!asked)
@@ -27,7 +27,7 @@ Status Manager::reject(Handle handle, wire::RejReason reason, TimePoint now,
 Status Manager::disconnect(Handle handle, TimePoint now) {
   last_now_ = now;
   Connection* c = table_.find(handle);
-  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "no connection {:#x}", handle);
   ++counters_.disconnected;
   end(*c, now);
   flush();

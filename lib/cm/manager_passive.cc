@@ -149,7 +149,7 @@ void Manager::drop(Connection& c) {
 Status Manager::drop(Handle handle, TimePoint now) {
   last_now_ = now;
   Connection* c = table_.find(handle);
-  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "no connection {:#x}", handle);
   const bool half_open = c->state == State::kReqRcvd || c->state == State::kMraReqSent ||
                          c->state == State::kRepSent || c->state == State::kRtuWait;
   if (!half_open)
@@ -162,7 +162,7 @@ Status Manager::drop(Handle handle, TimePoint now) {
 Status Manager::probe(Handle handle, TimePoint now) {
   last_now_ = now;
   const Connection* c = table_.find(handle);
-  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "no connection {:#x}", handle);
   if (c->state != State::kEstablished)
     return fail(Errc::kUnavailable, "connection {:#x} is not established: {}", handle,
                 to_string(c->state));
@@ -174,12 +174,12 @@ Status Manager::probe(Handle handle, TimePoint now) {
 Status Manager::accept(Handle handle, const AcceptParams& params, TimePoint now) {
   last_now_ = now;
   Connection* c = table_.find(handle);
-  if (c == nullptr) return fail(Errc::kNotFound, "there is no connection {:#x}", handle);
+  if (c == nullptr) return fail(Errc::kNotFound, "no connection {:#x}", handle);
   if (c->state != State::kReqRcvd && c->state != State::kMraReqSent)
     return fail(Errc::kUnavailable, "connection {:#x} has no request to accept: {}", handle,
                 to_string(c->state));
   if (!is_connectable_qpn(params.qpn))
-    return fail(Errc::kInvalidArgument, "QPN {:#x} cannot be connected", params.qpn);
+    return fail(Errc::kInvalidArgument, "invalid QPN {:#x}", params.qpn);
   c->state = State::kRepSent;
   c->local_qpn = params.qpn;
   c->private_data = params.private_data;

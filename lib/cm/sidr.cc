@@ -7,7 +7,7 @@ namespace ipoib::cm {
 
 Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, TimePoint now) {
   if (asked_.size() >= max_outstanding_)
-    return fail(Errc::kNoResources, "{} service ID resolutions are outstanding already",
+    return fail(Errc::kNoResources, "the limit of {} outstanding service ID resolutions is reached",
                 asked_.size());
   while (asked_.count(next_id_) != 0) ++next_id_;
   const SidrId id = next_id_++;

@@ -64,7 +64,7 @@ Status require_ethdev_mtu(std::uint16_t port_id, std::uint16_t mtu) {
   rte_eth_dev_info info{};
   std::uint16_t current = 0;
   if (rte_eth_dev_info_get(port_id, &info) != 0 || rte_eth_dev_get_mtu(port_id, &current) != 0)
-    return fail(Errc::kNotFound, "no Ethernet device has the number {}", port_id);
+    return fail(Errc::kNotFound, "no Ethernet device with port number {}", port_id);
 
   // The MTU of a bounded device is not set: its driver may accept the number and drop frames.
   const std::string_view driver{info.driver_name};
@@ -72,7 +72,7 @@ Status require_ethdev_mtu(std::uint16_t port_id, std::uint16_t mtu) {
   const std::uint32_t carried = carried_mtu(info, current);
   if (carried >= mtu) return {};
   if (!bounded && rte_eth_dev_set_mtu(port_id, mtu) == 0) return {};
-  return fail(Errc::kUnavailable, "{} carries an MTU of {}, {} is needed",
+  return fail(Errc::kUnavailable, "{} supports an MTU of {}, but {} is required",
               rte_dev_name(info.device), carried, mtu);
 }
 

@@ -143,13 +143,13 @@ class Hca {
 
   /// The queue lives until it is destroyed, after all connected queues attached to it.
   virtual Result<ReceiveQueue*> create_receive_queue(const ReceiveQueueConfig& /*config*/) {
-    return fail(Errc::kRefused, "{} has no connected mode", name());
+    return fail(Errc::kRefused, "{} does not support connected mode", name());
   }
   virtual void destroy_receive_queue(ReceiveQueue& /*queue*/) {}
 
   /// The new queue is in QueueState::kInit. Errors: kInvalidArgument, kNoResources.
   virtual Result<ConnectedQueue*> create_connected_queue(const ConnectedQueueConfig& /*config*/) {
-    return fail(Errc::kRefused, "{} has no connected mode", name());
+    return fail(Errc::kRefused, "{} does not support connected mode", name());
   }
   /// Precondition: no worker refers to the queue any more. Does not block: its mbufs are freed
   /// gradually, and the QPN is not reused soon.
@@ -158,12 +158,12 @@ class Hca {
   /// Changes kInit to kReadyToReceive. Errors, which leave the queue unchanged: kInvalidArgument
   /// for impossible attributes; kRefused in any other state.
   virtual Status set_ready_to_receive(ConnectedQueue& /*queue*/, const ReadyToReceive& /*attr*/) {
-    return fail(Errc::kRefused, "{} has no connected mode", name());
+    return fail(Errc::kRefused, "{} does not support connected mode", name());
   }
   /// Changes kReadyToReceive to kReadyToSend. Errors as of set_ready_to_receive(); kRefused also if
   /// the queue has failed meanwhile.
   virtual Status set_ready_to_send(ConnectedQueue& /*queue*/, const ReadyToSend& /*attr*/) {
-    return fail(Errc::kRefused, "{} has no connected mode", name());
+    return fail(Errc::kRefused, "{} does not support connected mode", name());
   }
   /// Moves the queue to kError soon: it sends and receives no more packets, and messages that the
   /// peer has not acknowledged are flushed.
@@ -187,7 +187,7 @@ class Hca {
   /// Sets attributes of this port in place of a subnet manager; events follow. On failure nothing
   /// changes. kInvalidArgument: impossible value; kRefused: a subnet manager sets this port up.
   virtual Status change_port(const PortChange& /*change*/) {
-    return fail(Errc::kRefused, "{} is set up by its subnet manager", name());
+    return fail(Errc::kRefused, "{} is configured by its subnet manager", name());
   }
 
   /// Work that the lcore that owns the queues does once per loop for a device without hardware of
@@ -203,7 +203,7 @@ class Hca {
   /// While a tap is set, every frame on the wire is copied to it; none: no capture. On return the
   /// previous tap is no longer in use. kRefused: this device cannot show its wire.
   virtual Status set_capture(const std::optional<CaptureTap>& /*tap*/) {
-    return fail(Errc::kRefused, "{} cannot show its wire", name());
+    return fail(Errc::kRefused, "{} does not support packet capture", name());
   }
   /// Frames not captured because the tap's ring was full or its pool was empty.
   [[nodiscard]] virtual std::uint64_t capture_lost() const { return 0; }

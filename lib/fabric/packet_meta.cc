@@ -12,7 +12,8 @@ Status register_packet_meta() {
                                                .flags = 0};
   packet_meta_offset = rte_mbuf_dynfield_register(&kField);
   if (packet_meta_offset < 0)
-    return fail(Errc::kNoResources, "no room for the packet field in mbufs: {}",
+    return fail(Errc::kNoResources,
+                "cannot register the dynamic mbuf field of the packet metadata: {}",
                 rte_strerror(rte_errno));
   return {};
 }

@@ -104,12 +104,12 @@ Pace pace_of(const GeneratorConfig& config, const Generator::Environment& e) {
 
 Status check_addresses(const GeneratorConfig& c) {
   if (c.ip.src.is_v4() != c.ip.dst.is_v4())
-    return fail(Errc::kInvalidArgument, "test packets from {} to {}: of two families",
+    return fail(Errc::kInvalidArgument, "test packets from {} to {}: different IP versions",
                 wire::to_string(c.ip.src), wire::to_string(c.ip.dst));
   const IpAddr last = counted_up(c.ip.dst, c.neighbours - 1);
   if (wire::is_multicast(c.ip.src) || wire::is_multicast(c.ip.dst) || wire::is_multicast(last) ||
       last < c.ip.dst)
-    return fail(Errc::kInvalidArgument, "test packets from {} to {} .. {}: not to or from hosts",
+    return fail(Errc::kInvalidArgument, "test packets from {} to {} .. {}: not addresses of hosts",
                 wire::to_string(c.ip.src), wire::to_string(c.ip.dst), wire::to_string(last));
   return {};
 }
@@ -119,17 +119,19 @@ Status check_addresses(const GeneratorConfig& c) {
 Status Generator::check(const GeneratorConfig& c) {
   if (c.flows == 0 || c.flows > GeneratorConfig::kMaxFlows || c.neighbours == 0 ||
       c.neighbours > GeneratorConfig::kMaxFlows)
-    return fail(Errc::kInvalidArgument, "{} flows to {} neighbours, allowed: 1-{} of each", c.flows,
-                c.neighbours, GeneratorConfig::kMaxFlows);
+    return fail(Errc::kInvalidArgument,
+                "invalid number of flows {} or neighbours {}, allowed: 1-{}", c.flows, c.neighbours,
+                GeneratorConfig::kMaxFlows);
   if (auto s = check_addresses(c); !s) return s;
   const std::uint16_t least =
       c.ip.dst.is_v4() ? GeneratorConfig::kMinSize4 : GeneratorConfig::kMinSize6;
   if (c.sizes.empty() || c.sizes.size() > GeneratorConfig::kMaxSizes)
-    return fail(Errc::kInvalidArgument, "{} packet sizes, allowed: 1-{}", c.sizes.size(),
-                GeneratorConfig::kMaxSizes);
+    return fail(Errc::kInvalidArgument, "invalid number of packet sizes {}, allowed: 1-{}",
+                c.sizes.size(), GeneratorConfig::kMaxSizes);
   for (const std::uint16_t size : c.sizes)
     if (size < least || size > GeneratorConfig::kMaxSize)
-      return fail(Errc::kInvalidArgument, "test packets of {} octets to {}, allowed: {}-{}", size,
+      return fail(Errc::kInvalidArgument,
+                  "invalid size {} of test packets to {}, allowed: {}-{} octets", size,
                   wire::to_string(c.ip.dst), least, GeneratorConfig::kMaxSize);
   return {};
 }
@@ -140,7 +142,7 @@ Result<std::unique_ptr<const Generator>> Generator::create(const GeneratorConfig
   const std::uint16_t largest = *std::max_element(config.sizes.begin(), config.sizes.end());
   if (largest > e.max_size)
     return fail(Errc::kInvalidArgument,
-                "test packets of {} octets do not fit a packet buffer of this node; up to {} do",
+                "test packets of {} octets do not fit into a packet buffer, allowed: at most {}",
                 largest, e.max_size);
   std::unique_ptr<Generator> g{new Generator};
   const unsigned flows = config.multi_flow || e.all_flows

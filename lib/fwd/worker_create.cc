@@ -75,7 +75,7 @@ Result<std::unique_ptr<Worker>> Worker::create(const WorkerConfig& config) {
   if (const char* what = missing(config))
     return fail(Errc::kInvalidArgument, "worker {}: no {}", config.number, what);
   if (config.interfaces.size() >= table::kNoInterface)
-    return fail(Errc::kInvalidArgument, "worker {}: {} interfaces are too many", config.number,
+    return fail(Errc::kInvalidArgument, "worker {}: too many interfaces ({})", config.number,
                 config.interfaces.size());
   for (std::size_t i = 0; i < config.interfaces.size(); ++i)
     if (auto status = check_interface(config, i); !status)

@@ -126,9 +126,9 @@ void ArpAgent<Hw>::on_conflict(const wire::Arp<Hw>& arp, TimePoint now) {
   ++counters_.conflicts;
   if (const auto suppressed = conflict_log_.allow(now))
     log(LogArea::kLink, LogLevel::kErr,
-        "{}: own address {} is also claimed by {} ({} earlier conflicts not logged)", name_,
-        wire::to_string(wire::IpAddr::v4(arp.sender_ip.host())), wire::to_string(arp.sender_hw),
-        *suppressed);
+        "{}: address conflict: own address {} is also claimed by {} ({} conflicts suppressed)",
+        name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip.host())),
+        wire::to_string(arp.sender_hw), *suppressed);
   if (defended_ && now - *defended_ < kDefendInterval) return;
   defended_ = now;
   announce_once(arp.sender_ip.host());
@@ -141,9 +141,9 @@ void ArpAgent<Hw>::on_contradiction(const wire::Arp<Hw>& arp, TimePoint now) {
   const auto suppressed = contradiction_log_.allow(now);
   if (!suppressed) return;
   log(LogArea::kLink, LogLevel::kWarning,
-      "{}: {} is claimed by {} and by another ({} earlier claims not logged)", name_,
-      wire::to_string(wire::IpAddr::v4(arp.sender_ip.host())), wire::to_string(arp.sender_hw),
-      *suppressed);
+      "{}: address conflict: {} is claimed by {} and by another host ({} conflicts suppressed)",
+      name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip.host())),
+      wire::to_string(arp.sender_hw), *suppressed);
 }
 
 template class ArpAgent<wire::LinkAddr>;

@@ -82,7 +82,7 @@ void BroadcastMembership::stop(TimePoint now) {
       [this](const sa::Outcome& outcome, TimePoint at) {
         transaction_ = sa::kNoTransaction;
         if (!outcome)
-          log(LogArea::kLink, LogLevel::kInfo, "{}: leave of {}: {}", config_.name,
+          log(LogArea::kLink, LogLevel::kInfo, "{}: cannot leave {}: {}", config_.name,
               wire::to_string(mgid()), sa::describe(outcome.error()));
         left(at);
       },
@@ -148,7 +148,7 @@ bool BroadcastMembership::look_further(TimePoint now) {
   asked_ = false;
   if (state_ == State::kMember) {
     if (config_.scope != kScopeAuto && !config_.create_broadcast) return false;
-    give_reason(what() + ": the group is gone", State::kJoining, now);
+    give_reason(what() + ": the group no longer exists", State::kJoining, now);
     search_anew();
     join(now);
     return true;
@@ -173,10 +173,10 @@ Status BroadcastMembership::may_ask() const {
   const auto code = config_.create_broadcast->mtu;
   const auto port = actions_.port().mtu;
   if (wire::mtu_octets(code) == 0 || code > port)
-    return fail(Errc::kInvalidArgument,
-                "the broadcast group is to be created with MTU {} (code {}), the port carries {} "
-                "(code {})",
-                wire::mtu_octets(code), code, wire::mtu_octets(port), port);
+    return fail(
+        Errc::kInvalidArgument,
+        "cannot create the broadcast group with MTU {} (code {}), the port supports {} (code {})",
+        wire::mtu_octets(code), code, wire::mtu_octets(port), port);
   return {};
 }
 
@@ -252,11 +252,12 @@ void BroadcastMembership::on_failure(const sa::Failure& failure, TimePoint now) 
 
 Status BroadcastMembership::accept(const sa::Reply& reply, TimePoint now) {
   const auto r = reply.record<wire::McMemberRecord>();
-  if (!r) return fail(Errc::kProtocol, "{}: the answer is too short", what());
+  if (!r) return fail(Errc::kProtocol, "{}: the response is too short", what());
   if (r->mgid != mgid())
-    return fail(Errc::kProtocol, "{}: the SA answered with {}", what(), wire::to_string(r->mgid));
+    return fail(Errc::kProtocol, "{}: the SA returned MGID {}", what(), wire::to_string(r->mgid));
   if (!wire::is_multicast_lid(r->mlid.host()))
-    return fail(Errc::kProtocol, "{}: the SA answered with MLID 0x{:04x}", what(), r->mlid.host());
+    return fail(Errc::kProtocol, "{}: the SA returned invalid MLID 0x{:04x}", what(),
+                r->mlid.host());
   return owner_.on_joined(*r, now);
 }
 
@@ -278,7 +279,7 @@ void BroadcastMembership::tick(TimePoint now) {
   if (!due_ || now < *due_) return;
   if (state_ == State::kLeaving) {
     cancel();
-    log(LogArea::kLink, LogLevel::kWarning, "{}: leave of {}: SA at LID {} did not answer",
+    log(LogArea::kLink, LogLevel::kWarning, "{}: cannot leave {}: no answer from the SA at LID {}",
         config_.name, wire::to_string(mgid()), actions_.port().sm_lid);
     return left(now);
   }

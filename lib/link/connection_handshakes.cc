@@ -87,7 +87,8 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
   if (!path) return fail(Errc::kUnavailable, "no path");
   if (!has_room(now)) {
     ++counters_.limited;
-    return fail(Errc::kNoResources, "all {} connections are in use", config_.max_connections);
+    return fail(Errc::kNoResources, "the limit of {} connections is reached",
+                config_.max_connections);
   }
   const auto queue = actions_.create_connected(transport);
   if (!queue) {

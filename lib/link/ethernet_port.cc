@@ -63,7 +63,7 @@ void EthernetPort::set_state(State state) {
 
 Status EthernetPort::set_mtu(std::uint16_t mtu, TimePoint now) {
   if (mtu < kMinMtu)
-    return fail(Errc::kInvalidArgument, "an MTU of {} on {}; allowed: {} and more", mtu,
+    return fail(Errc::kInvalidArgument, "invalid MTU {} of {}, allowed: at least {}", mtu,
                 config_.name, kMinMtu);
   if (std::exchange(config_.mtu, mtu) == mtu) return {};
   cache_.reinstall();
@@ -121,7 +121,7 @@ void EthernetPort::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
   config_.addresses.push_back(own);
   own_groups_.start(config_.addresses, config_.ip6.routing, now);
   receiver_.address_ready(config_.id, own);
-  log(LogArea::kLink, LogLevel::kNotice, "{}: address {} by RARP", config_.name,
+  log(LogArea::kLink, LogLevel::kNotice, "{}: obtained address {} by RARP", config_.name,
       wire::to_string(own));
   arp_.announce(now);
 }
@@ -141,7 +141,7 @@ void EthernetPort::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket pack
 
 Status EthernetPort::can_be_neighbour(const wire::IpAddr& addr) const {
   if (!is_neighbour_address(own(addr), addr))
-    return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
+    return fail(Errc::kInvalidArgument, "invalid neighbour address {} on {}", wire::to_string(addr),
                 config_.name);
   return {};
 }
@@ -156,7 +156,8 @@ Status EthernetPort::add_static(const wire::IpAddr& addr, std::string_view lladd
   if (auto can = can_be_neighbour(addr); !can) return can;
   const auto mac = wire::parse_mac(lladdr);
   if (!mac || !is_plausible(*mac))
-    return fail(Errc::kInvalidArgument, "'{}' is no unicast MAC address: 6 octets in hex", lladdr);
+    return fail(Errc::kInvalidArgument,
+                "'{}' is not a unicast MAC address of 6 octets in hexadecimal", lladdr);
   return cache_.add_static(addr, *mac, now);
 }
 
@@ -177,7 +178,7 @@ void EthernetPort::on_nd(std::span<const std::byte> packet, TimePoint now) {
 
 Status EthernetPort::join_group(const wire::IpAddr& group, TimePoint) {
   if (!wire::is_multicast(group))
-    return fail(Errc::kInvalidArgument, "{} is no multicast group", wire::to_string(group));
+    return fail(Errc::kInvalidArgument, "{} is not a multicast group", wire::to_string(group));
   if (++joins_[group] != 1) return {};
   actions_.join(wire::group_mac(group));
   receiver_.listen(config_.id, group);

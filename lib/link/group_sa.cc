@@ -90,19 +90,19 @@ void GroupTable::become_absent(Group& g, Duration how_long, TimePoint now) {
 /// Q_Key of the broadcast group (RFC 4391 §9.1.2).
 Result<wire::McMemberRecord> GroupTable::accept(const Group& g, const sa::Reply& reply) const {
   const auto r = reply.record<wire::McMemberRecord>();
-  if (!r) return fail(Errc::kProtocol, "the SA's answer is too short");
+  if (!r) return fail(Errc::kProtocol, "the response of the SA is too short");
   if (r->mgid != g.mgid)
-    return fail(Errc::kProtocol, "the SA answered with {}", wire::to_string(r->mgid));
+    return fail(Errc::kProtocol, "the SA returned MGID {}", wire::to_string(r->mgid));
   if (!wire::is_multicast_lid(r->mlid.host()))
-    return fail(Errc::kProtocol, "the SA answered with MLID 0x{:04x}", r->mlid.host());
+    return fail(Errc::kProtocol, "the SA returned invalid MLID 0x{:04x}", r->mlid.host());
   if (r->qkey != broadcast_.qkey)
-    return fail(Errc::kUnavailable, "the group has Q_Key 0x{:08x}, the link 0x{:08x}",
+    return fail(Errc::kUnavailable, "the group has Q_Key 0x{:08x}, the link has 0x{:08x}",
                 r->qkey.host(), broadcast_.qkey.host());
   if (((r->pkey.host() ^ config_.pkey) & 0x7fff) != 0)
-    return fail(Errc::kProtocol, "the group has P_Key 0x{:04x}", r->pkey.host());
+    return fail(Errc::kProtocol, "the group has a different P_Key 0x{:04x}", r->pkey.host());
   const unsigned mtu = wire::value_of(r->mtu);
   if (wire::mtu_octets(static_cast<std::uint8_t>(mtu)) == 0 || mtu > actions_.port().mtu)
-    return fail(Errc::kUnavailable, "the group has MTU code {}, the port {}", mtu,
+    return fail(Errc::kUnavailable, "the group has MTU code {}, the port has {}", mtu,
                 actions_.port().mtu);
   return *r;
 }
@@ -265,7 +265,7 @@ void GroupTable::detach(Group& g) {
 void GroupTable::report(Group& g, const std::string& why, TimePoint now) {
   g.reason = why;
   if (const auto suppressed = log_limit_.allow(now))
-    log(LogArea::kLink, LogLevel::kWarning, "{}: group {}: {} ({} earlier failures not logged)",
+    log(LogArea::kLink, LogLevel::kWarning, "{}: group {}: {} ({} failures suppressed)",
         config_.name, wire::to_string(g.mgid), why, *suppressed);
 }
 
@@ -289,7 +289,7 @@ void GroupTable::on_listed(const sa::Outcome& outcome, TimePoint now) {
   if (!outcome) {
     ++counters_.group_lists_failed;
     if (const auto suppressed = log_limit_.allow(now))
-      log(LogArea::kLink, LogLevel::kWarning, "{}: list of groups: {}", config_.name,
+      log(LogArea::kLink, LogLevel::kWarning, "{}: cannot query the groups: {}", config_.name,
           sa::describe(outcome.error()));
     list_at_ = now + jitter_.around(list_backoff_, kSpread);
     list_backoff_ = std::min(list_backoff_ * 2, config_.group.backoff_max);

@@ -229,7 +229,7 @@ void GroupTable::give_up() {
 
 Status GroupTable::join(const wire::IpAddr& group, TimePoint now) {
   if (!wire::is_multicast(group))
-    return fail(Errc::kInvalidArgument, "{} is no multicast group", wire::to_string(group));
+    return fail(Errc::kInvalidArgument, "{} is not a multicast group", wire::to_string(group));
   const auto it = joins_.find(group);
   if (it != joins_.end()) {
     ++it->second;
@@ -237,7 +237,8 @@ Status GroupTable::join(const wire::IpAddr& group, TimePoint now) {
   }
   if (joins_.size() >= config_.group.max_groups) {
     ++counters_.group_refused_local;
-    return fail(Errc::kNoResources, "{} already listens to {} groups", config_.name, joins_.size());
+    return fail(Errc::kNoResources, "{}: the limit of {} joined groups is reached", config_.name,
+                joins_.size());
   }
   joins_.emplace(group, 1);
   receiver_.listen(config_.id, group);

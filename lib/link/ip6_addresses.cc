@@ -130,7 +130,7 @@ bool Ip6Addresses::on_claim(const wire::IpAddr& addr, const std::optional<wire::
   a->claimed_by = by;
   a->due = now + config_.dad_retry / 4 * 3 + random_below(config_.dad_retry / 2) +
            std::chrono::milliseconds(1);
-  log(LogArea::kLink, LogLevel::kErr, "{}: address {} is not used: {} has it", name_,
+  log(LogArea::kLink, LogLevel::kErr, "{}: duplicate address {}, in use by {}: not assigned", name_,
       wire::to_string(addr), by);
   owner_.end(a->prefix, now);
   return true;

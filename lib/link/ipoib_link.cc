@@ -131,12 +131,13 @@ Status IpoibLink::may_join() const {
   const auto limited = static_cast<std::uint16_t>(full ^ wire::kFullMemberBit);
   if (std::find(port.pkeys.begin(), port.pkeys.end(), limited) != port.pkeys.end())
     return fail(Errc::kUnavailable,
-                "the port is only a limited member of partition 0x{:04x} (P_Key 0x{:04x})", full,
-                limited);
+                "the port is a limited member of partition 0x{:04x} (P_Key 0x{:04x}), full "
+                "membership is required",
+                full, limited);
   std::string table;
   for (const auto pkey : port.pkeys)
     if (pkey != 0) table += fmt::format("{}0x{:04x}", table.empty() ? "" : " ", pkey);
-  return fail(Errc::kUnavailable, "P_Key 0x{:04x} is not in the port's table ({})", full,
+  return fail(Errc::kUnavailable, "P_Key 0x{:04x} is not in the P_Key table of the port ({})", full,
               table.empty() ? "empty" : table);
 }
 
@@ -151,16 +152,15 @@ Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
   const auto& port = actions_.port();
   const unsigned octets = wire::mtu_octets(next.mtu_code);
   if (octets == 0)
-    return fail(Errc::kProtocol, "the broadcast group has MTU code {}, which does not exist",
-                next.mtu_code);
+    return fail(Errc::kProtocol, "the broadcast group has invalid MTU code {}", next.mtu_code);
   if (next.mtu_code > port.mtu)
     return fail(Errc::kUnavailable,
                 "the broadcast group's MTU {} (code {}) is larger than the port's {} (code {})",
                 octets, next.mtu_code, wire::mtu_octets(port.mtu), port.mtu);
   if ((next.qkey & 0x8000'0000U) == 0 && reported_qkey_ != next.qkey) {
     reported_qkey_ = next.qkey;
-    log(LogArea::kLink, LogLevel::kWarning, "{}: the Q_Key 0x{:08x} of the group is uncontrolled",
-        config_.name, next.qkey);
+    log(LogArea::kLink, LogLevel::kWarning,
+        "{}: the broadcast group has uncontrolled Q_Key 0x{:08x}", config_.name, next.qkey);
   }
   if (auto applied = apply(next, now); !applied) return applied;
   groups_.resume(record, now);
@@ -190,7 +190,7 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
   paths_.resume(next.tclass, mtu_, now);
   paths_.pin(next.broadcast_mgid, broadcast_ah(next), now);
   if (paths_.ah(next.broadcast_mgid) == fabric::kNoAh)
-    return fail(Errc::kNoResources, "no address handle for the broadcast group");
+    return fail(Errc::kNoResources, "cannot create an address handle for the broadcast group");
   if (auto listens = start_connections(now); !listens) return listens;
   if (mtu_changed && !first) cache_.reinstall();
   return {};
@@ -208,11 +208,11 @@ Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
   const unsigned datagrams = operational_ ? group_mtu(parameters_) : port_mtu;
   const unsigned most = connections_ ? std::max(datagrams, connections_->most_mtu()) : datagrams;
   if (mtu < kMinMtu || mtu > most)
-    return fail(Errc::kInvalidArgument, "an MTU of {} on {}; allowed: {}-{}, what its {}", mtu,
-                config_.name, kMinMtu, most,
-                most > datagrams ? "connections carry"
-                : operational_   ? "broadcast group carries"
-                                 : "port carries");
+    return fail(Errc::kInvalidArgument, "invalid MTU {} of {}, allowed: {}-{}, limited by its {}",
+                mtu, config_.name, kMinMtu, most,
+                most > datagrams ? "connections"
+                : operational_   ? "broadcast group"
+                                 : "port");
   max_mtu_ = mtu;
   if (connections_) connections_->limit_mtu(mtu);
   if (!operational_) return {};

@@ -16,7 +16,7 @@ constexpr Duration kStopTimeout = std::chrono::seconds(2);
 void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
   using fabric::PortEvent;
   switch (event) {
-    case PortEvent::kFatal: suspend(now); return membership_.lose("the device failed", now);
+    case PortEvent::kFatal: suspend(now); return membership_.lose("device failure", now);
     case PortEvent::kPortDown:
     case PortEvent::kPkeyChange: return membership_.ask_again(now);
     case PortEvent::kPortActive:
@@ -74,7 +74,7 @@ void IpoibLink::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
   config_.addresses.push_back(own);
   if (groups_started_) own_groups_.start(config_.addresses, config_.ip6.routing, now);
   receiver_.address_ready(config_.id, own);
-  log(LogArea::kLink, LogLevel::kNotice, "{}: address {} by RARP", config_.name,
+  log(LogArea::kLink, LogLevel::kNotice, "{}: obtained address {} by RARP", config_.name,
       wire::to_string(own));
   arp_.announce(now);
 }

@@ -47,7 +47,7 @@ void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet,
 
 Result<table::NeighbourIndex> IpoibLink::use_gateway(const wire::IpAddr& addr, TimePoint now) {
   if (!is_neighbour_address(own(addr), addr))
-    return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
+    return fail(Errc::kInvalidArgument, "invalid neighbour address {} on {}", wire::to_string(addr),
                 config_.name);
   return cache_.use_gateway(addr, now);
 }
@@ -63,16 +63,18 @@ void IpoibLink::forget_broadcast_neighbours() {
 Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
                              std::uint8_t sl, TimePoint now) {
   if (!is_neighbour_address(own(addr), addr))
-    return fail(Errc::kInvalidArgument, "{} cannot be a neighbour on {}", wire::to_string(addr),
+    return fail(Errc::kInvalidArgument, "invalid neighbour address {} on {}", wire::to_string(addr),
                 config_.name);
   const auto hw = wire::parse_link_addr(lladdr);
   if (!hw || !is_plausible(*hw))
-    return fail(Errc::kInvalidArgument,
-                "'{}' is no link-layer address: 20 octets in hex with a unicast QPN and GID",
-                lladdr);
+    return fail(
+        Errc::kInvalidArgument,
+        "'{}' is not a link-layer address of 20 octets in hexadecimal with a unicast QPN and GID",
+        lladdr);
   if ((lid != 0 && !wire::is_unicast_lid(lid)) || sl > 15)
-    return fail(Errc::kInvalidArgument, "LID {} and SL {} are not 1-49151 (0: ask the SA) and 0-15",
-                lid, sl);
+    return fail(Errc::kInvalidArgument,
+                "invalid LID {} or SL {}, allowed: LID 1-49151 (0: query the SA), SL 0-15", lid,
+                sl);
   const StaticNeighbour entry{*hw, lid, sl};
   const auto before = statics_.find(addr);
   const bool replaces = before != statics_.end();

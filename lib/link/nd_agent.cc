@@ -45,9 +45,9 @@ void NdAgent<Hw>::up(const std::vector<wire::IpPrefix>& configured, std::uint64_
   }
   if (mtu < wire::kMinIpv6Mtu) {
     down(now);
-    reason_ =
-        fmt::format("the MTU {} is less than the {} octets IPv6 needs", mtu, wire::kMinIpv6Mtu);
-    log(LogArea::kLink, LogLevel::kWarning, "{}: no IPv6: {}", place_.name, reason_);
+    reason_ = fmt::format("the MTU {} is less than {} octets, the minimum of IPv6", mtu,
+                          wire::kMinIpv6Mtu);
+    log(LogArea::kLink, LogLevel::kWarning, "{}: IPv6 disabled: {}", place_.name, reason_);
     return;
   }
   if (running_ && interface_id != interface_id_) down(now);
@@ -380,7 +380,7 @@ void NdAgent<Hw>::on_router_advertisement(const Message& m, TimePoint now) {
   if (m.mtu && is_better_mtu(*m.mtu, now)) {
     mtu_taken_ = now;
     take_mtu(static_cast<std::uint16_t>(*m.mtu));
-    log(LogArea::kLink, LogLevel::kInfo, "{}: IPv6 MTU {} by {}", place_.name, mtu_,
+    log(LogArea::kLink, LogLevel::kInfo, "{}: IPv6 MTU set to {} by {}", place_.name, mtu_,
         wire::to_string(m.src));
   }
   discovery_.on_advertisement(m.src, m.lifetime_s, now);
@@ -426,8 +426,8 @@ void NdAgent<Hw>::on_conflict(const Message& m, const wire::IpAddr& addr, TimePo
   ++counters_.conflicts;
   if (const auto suppressed = conflict_log_.allow(now))
     log(LogArea::kLink, LogLevel::kErr,
-        "{}: own address {} is also claimed by {} ({} earlier conflicts not logged)", place_.name,
-        wire::to_string(addr), who, *suppressed);
+        "{}: address conflict: own address {} is also claimed by {} ({} conflicts suppressed)",
+        place_.name, wire::to_string(addr), who, *suppressed);
   if (defended_ && now - *defended_ < kDefendInterval) return;
   defended_ = now;
   announce(addr, now);
@@ -440,8 +440,9 @@ void NdAgent<Hw>::on_contradiction(const wire::IpAddr& addr, const std::optional
   const auto suppressed = contradiction_log_.allow(now);
   if (!suppressed) return;
   log(LogArea::kLink, LogLevel::kWarning,
-      "{}: {} is claimed by {} and by another ({} earlier claims not logged)", place_.name,
-      wire::to_string(addr), hw ? wire::to_string(*hw) : "nobody", *suppressed);
+      "{}: address conflict: {} is claimed by {} and by another host ({} conflicts suppressed)",
+      place_.name, wire::to_string(addr), hw ? wire::to_string(*hw) : "an unknown host",
+      *suppressed);
 }
 
 // --- Time ---

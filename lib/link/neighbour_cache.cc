@@ -54,7 +54,7 @@ template <class Hw>
 auto NeighbourCache<Hw>::create(const wire::IpAddr& addr, TimePoint now) -> Result<Entry*> {
   if (entries_.size() >= config_.max_entries && !evict_one(now)) {
     ++counters_.refused;
-    return ipoib::fail(Errc::kNoResources, "all {} neighbours of the interface are in use",
+    return ipoib::fail(Errc::kNoResources, "the limit of {} neighbours of the interface is reached",
                        config_.max_entries);
   }
   // No entry is evicted for lack of a number: the number of an evicted entry is free only later.

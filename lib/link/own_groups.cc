@@ -18,7 +18,7 @@ void OwnGroups::join(const wire::IpAddr& group, Use& use, TimePoint now) {
   const auto joined = member_.join_group(group, now);
   use.joined = joined.has_value();
   if (use.joined) return;
-  log(LogArea::kLink, LogLevel::kDebug, "{} not joined yet: {}", wire::to_string(group),
+  log(LogArea::kLink, LogLevel::kDebug, "group {} not joined yet: {}", wire::to_string(group),
       joined.error().what);
   if (!retry_) retry_ = now + kRetry;
 }

@@ -244,14 +244,17 @@ void PathTable::query(Path& p, TimePoint now) {
 /// Returns the record of an answer if it is usable.
 Result<wire::PathRecord> PathTable::accept(const wire::Gid& gid, const sa::Reply& reply) const {
   const auto record = reply.record<wire::PathRecord>();
-  if (!record) return ipoib::fail(Errc::kProtocol, "the SA's PathRecord is too short");
+  if (!record) return ipoib::fail(Errc::kProtocol, "the PathRecord of the SA is too short");
   if (record->dgid != gid)
-    return ipoib::fail(Errc::kProtocol, "the SA's path leads to {}", wire::to_string(record->dgid));
+    return ipoib::fail(Errc::kProtocol, "the path of the SA has destination GID {}",
+                       wire::to_string(record->dgid));
   if (!wire::is_unicast_lid(record->dlid.host()))
-    return ipoib::fail(Errc::kProtocol, "the SA's path leads to LID 0x{:04x}", record->dlid.host());
+    return ipoib::fail(Errc::kProtocol, "the path of the SA has invalid destination LID 0x{:04x}",
+                       record->dlid.host());
   const std::uint16_t pkey = record->pkey.host();
   if (pkey != 0 && ((pkey ^ config_.pkey) & 0x7fff) != 0)
-    return ipoib::fail(Errc::kProtocol, "the SA's path has P_Key 0x{:04x}, the link 0x{:04x}", pkey,
+    return ipoib::fail(Errc::kProtocol,
+                       "the path of the SA has P_Key 0x{:04x}, the link has 0x{:04x}", pkey,
                        config_.pkey);
   return *record;
 }

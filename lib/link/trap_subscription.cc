@@ -75,7 +75,7 @@ void TrapSubscription::on_answer(std::size_t which, const sa::Outcome& outcome, 
     return;
   }
   ++counters_.subscriptions_failed;
-  log(LogArea::kLink, LogLevel::kWarning, "{}: subscription to trap {}: {}", config_.name,
+  log(LogArea::kLink, LogLevel::kWarning, "{}: cannot subscribe to trap {}: {}", config_.name,
       static_cast<unsigned>(kTraps[which]), sa::describe(outcome.error()));
   const auto again = now + jitter_.around(backoff_, kSpread);
   due_ = due_ ? std::min(*due_, again) : again;

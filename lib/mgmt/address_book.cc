@@ -56,7 +56,8 @@ std::string AddressBook::name_of(table::InterfaceId iface) const {
 void AddressBook::report_told(table::InterfaceId iface, const Status& status) {
   if (status) return;
   if (const auto suppressed = log_limit_.allow(now_))
-    log(LogArea::kMgmt, LogLevel::kWarning, "{}: what a router told: {} ({} earlier not logged)",
+    log(LogArea::kMgmt, LogLevel::kWarning,
+        "{}: router advertisement or redirect not applied: {} ({} messages suppressed)",
         name_of(iface), status.error().what, *suppressed);
 }
 

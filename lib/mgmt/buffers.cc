@@ -27,8 +27,8 @@ Mempool make(const std::string& name, unsigned n, unsigned cache, unsigned size,
   pool = on(SOCKET_ID_ANY);
   if (pool)
     log(LogArea::kMgmt, LogLevel::kWarning,
-        "NUMA node {} has no memory for {} mbufs of {} octets: they are on another one, which "
-        "slows its workers down (EAL's --socket-mem gives each node its share)",
+        "NUMA node {} has no memory for {} mbufs of {} octets: using another node, which slows its "
+        "workers down (EAL option --socket-mem sets the memory of each node)",
         socket, n, size);
   return pool;
 }
@@ -46,17 +46,17 @@ Result<Buffers> Buffers::create(std::span<const PoolPlan> plan, unsigned mbuf_si
     Mempool pool = make(fmt::format("{}mbufs_{}", prefix, buffers.pools_.size()), p.mbufs,
                         kMbufCache, mbuf_size, p.socket);
     if (!pool)
-      return fail(
-          Errc::kNoResources,
-          "no memory for {} mbufs of {} octets: give EAL more (-m) or lower --total-num-mbufs",
-          p.mbufs, mbuf_size);
+      return fail(Errc::kNoResources,
+                  "no memory for {} mbufs of {} octets: raise the memory of EAL (-m) or lower "
+                  "--total-num-mbufs",
+                  p.mbufs, mbuf_size);
     buffers.pools_.push_back({p.socket, std::move(pool)});
   }
   buffers.reserve_ = make(fmt::format("{}control", prefix), reserve, kReserveCache,
                           RTE_MBUF_DEFAULT_BUF_SIZE, management_socket);
   if (!buffers.reserve_)
-    return fail(Errc::kNoResources, "no memory for a reserve of {} mbufs: give EAL more (-m)",
-                reserve);
+    return fail(Errc::kNoResources,
+                "no memory for a reserve of {} mbufs: raise the memory of EAL (-m)", reserve);
   return buffers;
 }
 

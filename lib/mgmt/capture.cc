@@ -26,7 +26,7 @@ Status Capture::start(const std::string& path, std::uint64_t limit,
                       const std::vector<fabric::Hca*>& hcas) {
   expects_management();
   follow();
-  if (writer_) return fail(Errc::kExists, "a capture is running; stop it first");
+  if (writer_) return fail(Errc::kExists, "a capture is already running; stop it first");
   auto file = ErfWriter::open(path);
   if (!file) return tl::make_unexpected(file.error());
   auto writer = CaptureWriter::create();
@@ -56,8 +56,8 @@ void Capture::follow() {
   expects_management();
   if (!writer_ || !writer_->is_over()) return;
   take_taps_off();
-  log(LogArea::kMgmt, LogLevel::kWarning, "the capture has ended after {} frames{}{}",
-      writer_->frames(), writer_->reason().empty() ? "" : ": ", writer_->reason());
+  log(LogArea::kMgmt, LogLevel::kWarning, "capture ended after {} frames{}{}", writer_->frames(),
+      writer_->reason().empty() ? "" : ": ", writer_->reason());
   writer_.reset();
 }
 
@@ -68,7 +68,8 @@ Result<std::uint64_t> Capture::stop() {
   writer_->end();
   if (!writer_->wait(kPatience))
     return fail(Errc::kUnavailable,
-                "the file takes frames slowly: {} are written, the rest follows by itself",
+                "the capture file is slow: {} frames are written so far, the rest is written in "
+                "the background",
                 writer_->frames());
   const std::uint64_t frames = writer_->frames();
   writer_.reset();

@@ -92,7 +92,7 @@ void CaptureWriter::Shared::write_one(rte_mbuf* m) {
   frames.store(frames.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   // The next record is not longer than an mbuf, whose headroom is longer than the record's header.
   if (limit != 0 && file->size() + kDataRoom > limit)
-    reason = fmt::format("the file is as long as it may get, {} octets", limit);
+    reason = fmt::format("the capture file has reached its limit of {} octets", limit);
 }
 
 /// Takes a burst off each ring. Returns the number of frames taken.
@@ -156,7 +156,7 @@ Status CaptureWriter::start(std::unique_ptr<FrameFile> file, std::uint64_t limit
   pthread_t thread{};
   if (rte_ctrl_thread_create(&thread, "ipoib-capture", nullptr, &CaptureWriter::run, own.get()) !=
       0)
-    return fail(Errc::kNoResources, "no thread to write the capture");
+    return fail(Errc::kNoResources, "cannot create the thread that writes the capture");
   static_cast<void>(own.release());
   pthread_detach(thread);
   return {};

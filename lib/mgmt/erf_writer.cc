@@ -41,7 +41,8 @@ Result<std::FILE*> open_regular(const std::string& path) {
   };
   const int fd =
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-  if (fd < 0) return refused(errno == ELOOP ? "a link is not followed" : std::strerror(errno));
+  if (fd < 0)
+    return refused(errno == ELOOP ? "symbolic links are not followed" : std::strerror(errno));
   struct stat is {};
   const char* why = nullptr;
   if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode)) why = "not a regular file";
@@ -86,7 +87,8 @@ Status ErfWriter::write(std::span<const std::byte> frame, std::uint64_t unix_ns)
   const std::size_t wire_len = frame.size() + sizeof(std::uint16_t);
   const std::size_t record_len = sizeof(ErfHdr) + wire_len;
   if (record_len > kSnapLen)
-    return fail(Errc::kInvalidArgument, "a frame of {} octets fits no ERF record", frame.size());
+    return fail(Errc::kInvalidArgument, "a frame of {} octets does not fit into an ERF record",
+                frame.size());
 
   const std::uint64_t seconds = unix_ns / 1'000'000'000;
   const std::uint64_t fraction = ((unix_ns % 1'000'000'000) << 32) / 1'000'000'000;
@@ -112,7 +114,7 @@ Status ErfWriter::write(std::span<const std::byte> frame, std::uint64_t unix_ns)
   pcap_dump(reinterpret_cast<u_char*>(dumper_.get()), &packet,
             reinterpret_cast<const u_char*>(record_.data()));
   if (std::ferror(pcap_dump_file(dumper_.get())) != 0)
-    return fail(Errc::kNoResources, "{} takes no more", path_);
+    return fail(Errc::kNoResources, "cannot write to {}", path_);
   size_ += kPacketHeader + record_len;
   return {};
 }

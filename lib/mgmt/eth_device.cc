@@ -24,7 +24,7 @@ std::string known_devices() {
     if (!names.empty()) names += ", ";
     names += name.data();
   }
-  return names.empty() ? "none; give EAL a --vdev or a PCI device" : names;
+  return names.empty() ? "none; add a device with the EAL option --vdev or -a" : names;
 }
 
 struct Found {
@@ -35,7 +35,7 @@ struct Found {
 Result<Found> find(const std::string& device) {
   Found found;
   if (rte_eth_dev_get_port_by_name(device.c_str(), &found.port) != 0)
-    return fail(Errc::kNotFound, "no device {}; there are: {}", device, known_devices());
+    return fail(Errc::kNotFound, "no device {}; available: {}", device, known_devices());
   if (const int r = rte_eth_dev_info_get(found.port, &found.info); r != 0)
     return fail(Errc::kRefused, "device {}: {}", device, std::strerror(-r));
   return found;
@@ -101,10 +101,11 @@ Result<EthDevice> EthDevice::open(const EthDeviceConfig& config) {
   if (auto s = fabric::require_ethdev_mtu(port, config.mtu); !s)
     return tl::make_unexpected(s.error());
   if (const int r = rte_eth_dev_start(port); r != 0)
-    return fail(Errc::kRefused, "device {} does not start: {}", config.device, std::strerror(-r));
+    return fail(Errc::kRefused, "cannot start device {}: {}", config.device, std::strerror(-r));
   const bool promiscuous = config.promiscuous && rte_eth_promiscuous_enable(port) == 0;
   if (config.promiscuous && !promiscuous)
-    log(LogArea::kFabric, LogLevel::kInfo, "device {} has no promiscuous mode", config.device);
+    log(LogArea::kFabric, LogLevel::kInfo, "device {} does not support promiscuous mode",
+        config.device);
   device.groups_.open(promiscuous);
   device.watch_ = std::make_unique<RemovalWatch>(port);
   rte_ether_addr mac{};
@@ -136,7 +137,7 @@ void EthDevice::close() {
   watch_.reset();
   groups_.close();
   if (const int r = rte_eth_dev_stop(port_); r != 0)
-    log(LogArea::kFabric, LogLevel::kWarning, "device {} does not stop: {}", name_,
+    log(LogArea::kFabric, LogLevel::kWarning, "cannot stop device {}: {}", name_,
         std::strerror(-r));
   rte_eth_dev_close(port_);
   port_ = kNoPort;
@@ -149,8 +150,7 @@ void EthDevice::give_up() {
 
 Status EthDevice::present() const {
   if (!gone()) return {};
-  return fail(Errc::kUnavailable, "device {} was taken away; it takes a restart to use it again",
-              name_);
+  return fail(Errc::kUnavailable, "device {} was removed; restart the node to use it again", name_);
 }
 
 fabric::Capabilities EthDevice::capabilities() const {
@@ -163,7 +163,7 @@ Status EthDevice::stop(DropCounters& drops) {
   if (!started_) return {};
   drain(drops);
   if (const int r = restarts() ? rte_eth_dev_stop(port_) : 0; r != 0)
-    return fail(Errc::kRefused, "device does not stop: {}", std::strerror(-r));
+    return fail(Errc::kRefused, "cannot stop the device: {}", std::strerror(-r));
   started_ = false;
   return {};
 }
@@ -172,7 +172,7 @@ Status EthDevice::start(DropCounters& drops) {
   if (started_) return {};
   if (auto there = present(); !there) return there;
   if (const int r = restarts() ? rte_eth_dev_start(port_) : 0; r != 0)
-    return fail(Errc::kRefused, "device does not start: {}", std::strerror(-r));
+    return fail(Errc::kRefused, "cannot start the device: {}", std::strerror(-r));
   if (!restarts()) drain(drops);
   groups_.restore();
   started_ = true;
@@ -202,7 +202,8 @@ Status EthDevice::set_promiscuous(bool on) {
   if (auto there = present(); !there) return there;
   if (!on && groups_.filter() == fabric::MulticastFilter::kPromiscuous)
     return fail(Errc::kRefused,
-                "promiscuous mode stays on: device {} receives no multicast without it", name_);
+                "cannot disable promiscuous mode: device {} requires it to receive multicast",
+                name_);
   const int r = on ? rte_eth_promiscuous_enable(port_) : rte_eth_promiscuous_disable(port_);
   if (r == 0) return {};
   return fail(Errc::kRefused, "promiscuous mode: {}", std::strerror(-r));

@@ -30,7 +30,8 @@ Status EventLoop::watch(int fd, std::uint32_t events, Handler handler) {
   ev.data.fd = fd;
   const int op = handlers_.contains(fd) ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
   if (epoll_ctl(epoll_fd_, op, fd, &ev) != 0)
-    return fail(Errc::kNoResources, "cannot watch descriptor {}: {}", fd, std::strerror(errno));
+    return fail(Errc::kNoResources, "cannot watch file descriptor {}: {}", fd,
+                std::strerror(errno));
   handlers_[fd] = std::make_shared<Handler>(std::move(handler));
   return {};
 }

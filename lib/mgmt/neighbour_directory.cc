@@ -30,9 +30,8 @@ Result<table::NeighbourIndex> NeighbourDirectory::allocate_index() {
   expects_management();
   retired_.reclaim(retirement_, [this](table::NeighbourIndex index) { free_.push_back(index); });
   if (free_.empty())
-    return fail(Errc::kNoResources,
-                "all {} neighbour entries are in use, or were until a moment ago ({})", capacity_,
-                retired_.size());
+    return fail(Errc::kNoResources, "all {} neighbour entries are in use or not yet reclaimed ({})",
+                capacity_, retired_.size());
   const auto index = free_.back();
   free_.pop_back();
   return index;

@@ -210,7 +210,7 @@ std::vector<PortInfo> NodeImpl::ports() const {
     row.socket = p.device().socket();
     row.promiscuous = p.device().promiscuous();
     row.capabilities = p.device().capabilities();
-    if (p.device().gone()) row.problem = "its device was taken away; restart the node to use it";
+    if (p.device().gone()) row.problem = "its device was removed; restart the node to use it again";
     row.counters = p.control().counters();
     row.addresses = p.config().addresses;
     row.ip6 = ip6_of(p.control());

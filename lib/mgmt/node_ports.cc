@@ -36,7 +36,7 @@ void NodeImpl::follow_removals() {
     leave_device_alone(*p);
     p->device().give_up();
     log(LogArea::kMgmt, LogLevel::kErr,
-        "port {}: its device {} was taken away: it stays down until the node is restarted",
+        "port {}: device {} was removed; the port stays down until the node is restarted",
         p->config().name, p->device().name());
   }
   for (const auto& h : hcas_) {
@@ -44,7 +44,7 @@ void NodeImpl::follow_removals() {
     h->hca->lose_wire();
     h->cable->give_up();
     log(LogArea::kMgmt, LogLevel::kErr,
-        "hca {}: its cable {} was taken away: it stays down until the node is restarted",
+        "hca {}: cable {} was removed; the port stays down until the node is restarted",
         h->config.name, h->config.wire);
   }
 }
@@ -72,8 +72,8 @@ Status NodeImpl::raise_port_mtu(PortUnit& port, std::uint16_t mtu) {
   const unsigned room = buffers_.data_room() - RTE_PKTMBUF_HEADROOM;
   if (mtu + kEthernetHeader > room)
     return fail(Errc::kInvalidArgument,
-                "an MTU of {} on {}; allowed: {}-{}, for packet buffers were made for that at the "
-                "start (--mbuf-size)",
+                "invalid MTU {} of {}, allowed: {}-{}, limited by the mbuf size chosen at start "
+                "(--mbuf-size)",
                 mtu, port.config().name, link::kMinMtu, room - kEthernetHeader);
   const bool started = port.device().started();
   if (auto stopped = stop_device(port); !stopped) return stopped;

@@ -75,7 +75,7 @@ Status NodeImpl::close_connection(std::string_view link, cm::Handle connection) 
   for (const auto& l : links_) {
     if (l->config().name != link) continue;
     if (link::Connections* c = l->control().connections()) return c->close(connection, now());
-    return fail(Errc::kRefused, "{} has no connected mode", link);
+    return fail(Errc::kRefused, "{} does not support connected mode", link);
   }
   return no_interface(link);
 }
@@ -95,7 +95,7 @@ Status NodeImpl::set_interface_up(std::string_view name, bool up) {
   InterfaceSlot* slot = interfaces_.find(name);
   if (slot == nullptr) return no_interface(name);
   if (const PortUnit* port = port_named(name); up && port != nullptr && !port->device().started())
-    return fail(Errc::kUnavailable, "{} is stopped; port start {} starts it", name, name);
+    return fail(Errc::kUnavailable, "{} is stopped; start it with: port start {}", name, name);
   const link::State state = slot->control->state();
   const bool stopping = state == link::State::kStopping;
   slot->up_again = up && stopping;
@@ -114,8 +114,8 @@ Status NodeImpl::change_hca(std::string_view name, const fabric::PortChange& cha
   if (found == hcas_.end()) return fail(Errc::kNotFound, "no hca {}", name);
   HcaUnit& unit = **found;
   if (unit.administrator && (change.lid || change.gid_prefix))
-    return fail(Errc::kRefused,
-                "{} runs the subnet administrator, which others know by its LID and GID", name);
+    return fail(Errc::kRefused, "{} runs the subnet administrator, whose LID and GID cannot change",
+                name);
   return unit.hca->change_port(change);
 }
 

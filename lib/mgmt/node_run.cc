@@ -85,7 +85,8 @@ Status NodeImpl::launch_workers() {
   for (WorkerHandle& w : workers_.all()) {
     if (rte_eal_remote_launch(&fwd::Worker::launch, w.worker.get(), w.lcore) != 0) {
       stop_workers();
-      return fail(Errc::kUnavailable, "lcore {} is busy; no worker can run there", w.lcore);
+      return fail(Errc::kUnavailable, "cannot start a worker on lcore {}: the lcore is busy",
+                  w.lcore);
     }
   }
   return {};
@@ -96,8 +97,8 @@ void NodeImpl::bring_up(link::Interface& control) {
   for (const NeighbourEntryConfig& entry : config_.neighbours) {
     if (entry.iface != control.name()) continue;
     if (auto s = add_neighbour(entry); !s)
-      log(LogArea::kMgmt, LogLevel::kErr, "neighbour {} on {}: {}", wire::to_string(entry.addr),
-          entry.iface, s.error().what);
+      log(LogArea::kMgmt, LogLevel::kErr, "cannot add neighbour {} on {}: {}",
+          wire::to_string(entry.addr), entry.iface, s.error().what);
   }
 }
 
@@ -219,7 +220,7 @@ void NodeImpl::sleep() {
 
 void NodeImpl::begin_to_leave() {
   const ActingAs role{LcoreRole::management()};
-  log(LogArea::kMgmt, LogLevel::kNotice, "leaving every group and stopping");
+  log(LogArea::kMgmt, LogLevel::kNotice, "leaving every multicast group and stopping");
   if (stop_hook_) stop_hook_();
   for (const auto& slot : interfaces_) {
     slot->up_again = false;
@@ -243,7 +244,7 @@ void NodeImpl::shut_down() {
   }
   if (!has_left())
     log(LogArea::kMgmt, LogLevel::kWarning,
-        "not every membership and connection could be ended in order");
+        "some groups or connections could not be left or closed before the end");
   stop_workers();
   static_cast<void>(capture_.stop());
 }

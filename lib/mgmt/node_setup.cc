@@ -146,8 +146,8 @@ NodeImpl::~NodeImpl() {
 Status NodeImpl::set_up() {
   if (rte_eal_process_type() != RTE_PROC_PRIMARY)
     return fail(Errc::kRefused,
-                "this is a secondary process of another DPDK program, and a node has to be a "
-                "primary one: leave --proc-type out and give it a --file-prefix of its own");
+                "this process is a DPDK secondary process, and a node must be a primary one: "
+                "remove --proc-type and use a unique --file-prefix");
   auto events = EventLoop::create();
   if (!events) return tl::make_unexpected(events.error());
   events_ = std::move(*events);
@@ -171,10 +171,10 @@ Status NodeImpl::set_up() {
 
 Status NodeImpl::create_tables() {
   if (lcores_.workers.size() < config_.worker.count)
-    return fail(
-        Errc::kInvalidArgument,
-        "{} workers need as many lcores beside the management lcore; EAL has {} (option -l)",
-        config_.worker.count, lcores_.workers.size());
+    return fail(Errc::kInvalidArgument,
+                "{} workers require as many lcores in addition to the management lcore; EAL has {} "
+                "(option -l)",
+                config_.worker.count, lcores_.workers.size());
   lcores_.workers.resize(config_.worker.count);
 
   auto* rcu = static_cast<rte_rcu_qsbr*>(rte_zmalloc(

@@ -25,7 +25,7 @@ void PortGroups::choose(MulticastFilter filter) {
   filter_ = filter;
   const bool usual = filter == MulticastFilter::kAll;
   log(LogArea::kFabric, usual ? LogLevel::kInfo : LogLevel::kNotice,
-      "device {}: multicast that it receives: {}", device_, to_string(filter));
+      "device {}: multicast reception: {}", device_, to_string(filter));
 }
 
 /// Falls back to promiscuous mode, because the device has no sufficient filter.

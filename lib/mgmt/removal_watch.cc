@@ -15,8 +15,8 @@ RemovalWatch::RemovalWatch(std::uint16_t port) : port_{port} {
   expects_management();
   if (const int r = rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_RMV, &hear, this);
       r != 0)
-    log(LogArea::kFabric, LogLevel::kWarning, "nobody will tell of the removal of port {}: {}",
-        port, std::strerror(-r));
+    log(LogArea::kFabric, LogLevel::kWarning, "cannot watch port {} for removal: {}", port,
+        std::strerror(-r));
 }
 
 RemovalWatch::~RemovalWatch() {

@@ -31,7 +31,8 @@ Result<std::unique_ptr<WorkerChannel>> WorkerChannel::create(unsigned worker, in
     const int error = rte_errno;
     rte_ring_free(up);
     rte_ring_free(down);
-    return fail(Errc::kNoResources, "rings of worker {}: {}", worker, rte_strerror(error));
+    return fail(Errc::kNoResources, "cannot create the rings of worker {}: {}", worker,
+                rte_strerror(error));
   }
   return std::unique_ptr<WorkerChannel>{new WorkerChannel{up, down}};
 }

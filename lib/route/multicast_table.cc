@@ -31,8 +31,9 @@ unsigned host_bits(const IpAddr& a) {
 
 Status MulticastTable::set_router(InterfaceId iface, bool router, TimePoint now) {
   if (iface >= kMaxInterfaces)
-    return fail(Errc::kInvalidArgument, "interface {}: only the first {} can forward multicast",
-                iface, kMaxInterfaces);
+    return fail(Errc::kInvalidArgument,
+                "interface {}: only the first {} interfaces can forward multicast", iface,
+                kMaxInterfaces);
   const std::uint64_t before =
       std::exchange(routers_, router ? routers_ | bit(iface) : routers_ & ~bit(iface));
   if (before != routers_) refresh_all(now);
@@ -72,7 +73,7 @@ Status MulticastTable::check(const StaticMulticastRoute& route) const {
   const IpAddr& group = route.groups.addr;
   if (!wire::is_multicast(group) || route.groups.len < (group.is_v4() ? 4 : 8) ||
       route.groups.len > host_bits(group))
-    return fail(Errc::kInvalidArgument, "{} is no prefix of groups", to_string(route.groups));
+    return fail(Errc::kInvalidArgument, "{} is not a multicast prefix", to_string(route.groups));
   if (route.groups.len == host_bits(group) && wire::is_link_scope_group(group))
     return fail(Errc::kInvalidArgument, "{} has link scope and is never forwarded",
                 to_string(group));
@@ -88,8 +89,9 @@ Status MulticastTable::check(const StaticMulticastRoute& route) const {
                 to_string(route.groups), route.in);
   const InterfaceId highest = std::max(route.in, *std::ranges::max_element(route.out));
   if (highest >= kMaxInterfaces)
-    return fail(Errc::kInvalidArgument, "interface {}: only the first {} can forward multicast",
-                highest, kMaxInterfaces);
+    return fail(Errc::kInvalidArgument,
+                "interface {}: only the first {} interfaces can forward multicast", highest,
+                kMaxInterfaces);
   return {};
 }
 
@@ -98,10 +100,11 @@ Status MulticastTable::add_static(const StaticMulticastRoute& route, TimePoint n
   StaticMulticastRoute kept = route;
   kept.groups.addr = wire::network(route.groups);
   if (std::ranges::any_of(static_, [&](const auto& r) { return same_key(r, kept); }))
-    return fail(Errc::kExists, "a multicast route for {} from interface {} exists",
+    return fail(Errc::kExists, "a multicast route for {} from interface {} already exists",
                 to_string(kept.groups), kept.in);
   if (static_.size() >= config_.max_routes)
-    return fail(Errc::kNoResources, "{} multicast routes are all there may be", config_.max_routes);
+    return fail(Errc::kNoResources, "the limit of {} multicast routes is reached",
+                config_.max_routes);
   static_.push_back(kept);
   if (kept.groups.len == host_bits(kept.groups.addr))
     refresh(kept.groups.addr, now);

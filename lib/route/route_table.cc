@@ -114,12 +114,13 @@ table::InterfaceId RouteTable::interface_of(const IpAddr& addr) const {
 Result<NextHops::Gateway> RouteTable::gateway_at(const IpAddr& addr) const {
   const auto iface = interface_of(addr);
   if (iface == table::kNoInterface)
-    return fail(Errc::kInvalidArgument, "gateway {} is in no connected network",
+    return fail(Errc::kInvalidArgument, "gateway {} is not in a connected network",
                 wire::to_string(addr));
   if (const auto it = routes_.find(host_prefix(addr));
       it != routes_.end() &&
       (it->second.kind == RouteKind::kLocal || it->second.kind == RouteKind::kBroadcast))
-    return fail(Errc::kInvalidArgument, "gateway {} is an own or a broadcast address",
+    return fail(Errc::kInvalidArgument,
+                "gateway {} is an address of this node or a broadcast address",
                 wire::to_string(addr));
   return NextHops::Gateway{iface, addr};
 }
@@ -127,10 +128,10 @@ Result<NextHops::Gateway> RouteTable::gateway_at(const IpAddr& addr) const {
 Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via) {
   const IpPrefix net{wire::network(to), to.len};
   if (via.empty() || via.size() > kMaxPaths)
-    return fail(Errc::kInvalidArgument, "route {}: {} gateways, 1 to {} are allowed",
+    return fail(Errc::kInvalidArgument, "route {}: invalid number of gateways {}, allowed: 1-{}",
                 wire::to_string(net), via.size(), kMaxPaths);
   if (routes_.contains(net))
-    return fail(Errc::kExists, "there is a route to {} already", wire::to_string(net));
+    return fail(Errc::kExists, "a route to {} already exists", wire::to_string(net));
 
   std::vector<NextHops::Gateway> gateways;
   for (const IpAddr& addr : via) {
@@ -155,7 +156,7 @@ Status RouteTable::insert_via(const IpPrefix& net, RouteKind kind,
 Status RouteTable::add_blackhole(const IpPrefix& to) {
   const IpPrefix net{wire::network(to), to.len};
   if (routes_.contains(net))
-    return fail(Errc::kExists, "there is a route to {} already", wire::to_string(net));
+    return fail(Errc::kExists, "a route to {} already exists", wire::to_string(net));
   const auto index = next_hops_.fixed(
       NextHop{NextHopKind::kBlackhole, 0, table::kNoInterface, table::kNoNeighbour});
   if (!index) return tl::make_unexpected(index.error());
@@ -166,7 +167,7 @@ Status RouteTable::add_redirect(table::InterfaceId iface, const IpAddr& to, cons
   const IpPrefix host = host_prefix(to);
   if (const auto it = routes_.find(host); it != routes_.end()) {
     if (it->second.kind != RouteKind::kRedirect)
-      return fail(Errc::kExists, "there is a route to {} already", wire::to_string(host));
+      return fail(Errc::kExists, "a route to {} already exists", wire::to_string(host));
     if (auto s = remove(host); !s) return s;
   }
   while (redirects_.size() >= kMaxRedirects)
@@ -187,7 +188,7 @@ void RouteTable::remove_redirects(table::InterfaceId iface, const IpAddr& via) {
 
 Status RouteTable::add_advertised(table::InterfaceId iface, const IpAddr& router) {
   const IpPrefix all{wire::network({router, 0}), 0};
-  if (routes_.contains(all)) return fail(Errc::kExists, "there is a default route already");
+  if (routes_.contains(all)) return fail(Errc::kExists, "a default route already exists");
   return insert_via(all, RouteKind::kAdvertised, {{iface, router}});
 }
 
@@ -207,7 +208,7 @@ Status RouteTable::remove(const IpPrefix& to) {
   const Route route = it->second;
   if (route.kind == RouteKind::kLocal || route.kind == RouteKind::kBroadcast ||
       route.kind == RouteKind::kConnected)
-    return fail(Errc::kRefused, "the route to {} belongs to an address of an interface",
+    return fail(Errc::kRefused, "the route to {} is a connected route and cannot be removed",
                 wire::to_string(net));
   sink_.remove_prefix(net);
   routes_.erase(it);

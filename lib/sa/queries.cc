@@ -111,15 +111,15 @@ Request unsubscribe(wire::Trap trap) {
 
 std::string describe(const Failure& failure) {
   if (failure.rmpp_status != 0)
-    return fmt::format("SA table broken off: RMPP status {}", failure.rmpp_status);
+    return fmt::format("SA table aborted: RMPP status {}", failure.rmpp_status);
   switch (failure.code) {
     case Errc::kRefused:
       return fmt::format("SA refused: {} (0x{:04x})", wire::status_name(failure.status),
                          failure.status);
     case Errc::kTimedOut: return "SA did not answer";
-    case Errc::kUnavailable: return "SA not reachable: no subnet manager, or port not sending";
-    case Errc::kNoResources: return "too many SA requests waiting";
-    default: return "SA answered with something unusable";
+    case Errc::kUnavailable: return "SA not reachable: no subnet manager, or port cannot send";
+    case Errc::kNoResources: return "too many pending SA requests";
+    default: return "invalid response from the SA";
   }
 }
 

@@ -12,7 +12,7 @@ namespace ipoib::table {
 Result<std::unique_ptr<DeliveryTable>> DeliveryTable::create(std::size_t capacity,
                                                              std::uint64_t seed, int socket) {
   if (capacity == 0 || capacity > kMaxCapacity)
-    return fail(Errc::kInvalidArgument, "delivery capacity {} is not 1 to {}", capacity,
+    return fail(Errc::kInvalidArgument, "invalid delivery capacity {}, allowed: 1-{}", capacity,
                 kMaxCapacity);
   const std::size_t slots = std::bit_ceil(capacity) * 2;
   std::unique_ptr<DeliveryTable> table{new (std::nothrow) DeliveryTable};

@@ -24,7 +24,7 @@ T* construct(void* memory, std::size_t n, const T& value) {
 Result<std::unique_ptr<NeighbourCache>> NeighbourCache::create(std::size_t capacity,
                                                                std::uint64_t seed, int socket) {
   if (capacity == 0 || capacity > kMaxCapacity)
-    return fail(Errc::kInvalidArgument, "neighbour capacity {} is not 1 to {}", capacity,
+    return fail(Errc::kInvalidArgument, "invalid neighbour capacity {}, allowed: 1-{}", capacity,
                 kMaxCapacity);
   const std::size_t slots = std::bit_ceil(capacity) * 2;
   std::unique_ptr<NeighbourCache> cache{new (std::nothrow) NeighbourCache};

@@ -50,7 +50,8 @@ Result<std::unique_ptr<Prefix6Table>> Prefix6Table::create(const Config& config,
                                                            rte_rcu_qsbr* rcu) {
   expects_management();
   if (config.max_prefixes == 0 || config.max_prefixes > kMaxPrefixes)
-    return fail(Errc::kInvalidArgument, "prefix table {}: {} prefixes are not 1 to {}", config.name,
+    return fail(Errc::kInvalidArgument,
+                "prefix table {}: invalid number of prefixes {}, allowed: 1-{}", config.name,
                 config.max_prefixes, kMaxPrefixes);
   std::unique_ptr<Prefix6Table> table{new (std::nothrow) Prefix6Table{rcu}};
   if (!table) return fail(Errc::kNoResources, "no memory for prefix table {}", config.name);
@@ -236,15 +237,15 @@ std::uint32_t Prefix6Table::owner_above(const wire::IpPrefix& prefix) const {
 Status Prefix6Table::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
   expects_management();
   if (!is_ipv6(prefix))
-    return fail(Errc::kInvalidArgument, "{} is no IPv6 prefix", wire::to_string(prefix));
+    return fail(Errc::kInvalidArgument, "{} is not an IPv6 prefix", wire::to_string(prefix));
   if (next_hop >= kMaxNextHops)
-    return fail(Errc::kInvalidArgument, "next hop {} of {} is not below {}", next_hop,
+    return fail(Errc::kInvalidArgument, "invalid next hop {} of {}, allowed: below {}", next_hop,
                 wire::to_string(prefix), kMaxNextHops);
   const wire::IpPrefix key{wire::network(prefix), prefix.len};
   const auto it = prefixes_.find(key);
   if (it == prefixes_.end() && prefixes_.size() == max_prefixes_)
-    return fail(Errc::kNoResources, "no room for prefix {}: {} are there", wire::to_string(prefix),
-                prefixes_.size());
+    return fail(Errc::kNoResources, "no room for prefix {}: the table already has {}",
+                wire::to_string(prefix), prefixes_.size());
   if (it != prefixes_.end() && it->second == next_hop) return {};
   if (it == prefixes_.end()) ++of_length_[key.len];
   prefixes_.insert_or_assign(key, next_hop);
@@ -256,7 +257,7 @@ Status Prefix6Table::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
 Status Prefix6Table::remove(const wire::IpPrefix& prefix) {
   expects_management();
   if (!is_ipv6(prefix))
-    return fail(Errc::kInvalidArgument, "{} is no IPv6 prefix", wire::to_string(prefix));
+    return fail(Errc::kInvalidArgument, "{} is not an IPv6 prefix", wire::to_string(prefix));
   const wire::IpPrefix key{wire::network(prefix), prefix.len};
   if (prefixes_.erase(key) == 0)
     return fail(Errc::kNotFound, "no prefix {}", wire::to_string(prefix));

@@ -29,7 +29,7 @@ Result<std::unique_ptr<PrefixTable>> PrefixTable::create(const Config& config, r
   rcu_config.v = rcu;
   rcu_config.mode = RTE_LPM_QSBR_MODE_DQ;
   if (rte_lpm_rcu_qsbr_add(lpm, &rcu_config) != 0)
-    return fail(Errc::kNoResources, "prefix table {}: no RCU: {}", config.name,
+    return fail(Errc::kNoResources, "prefix table {}: cannot attach RCU: {}", config.name,
                 rte_strerror(rte_errno));
   return table;
 }
@@ -41,9 +41,9 @@ PrefixTable::~PrefixTable() {
 Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
   expects_management();
   if (!prefix.addr.is_v4() || prefix.len > 32)
-    return fail(Errc::kInvalidArgument, "{} is no IPv4 prefix", wire::to_string(prefix));
+    return fail(Errc::kInvalidArgument, "{} is not an IPv4 prefix", wire::to_string(prefix));
   if (next_hop >= kMaxNextHops)
-    return fail(Errc::kInvalidArgument, "next hop {} of {} is not below {}", next_hop,
+    return fail(Errc::kInvalidArgument, "invalid next hop {} of {}, allowed: below {}", next_hop,
                 wire::to_string(prefix), kMaxNextHops);
   if (prefix.len == 0) {
     // Relaxed: each NextHop that a reader may see under this number is one self-contained word.
@@ -60,7 +60,7 @@ Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
 Status PrefixTable::remove(const wire::IpPrefix& prefix) {
   expects_management();
   if (!prefix.addr.is_v4() || prefix.len > 32)
-    return fail(Errc::kInvalidArgument, "{} is no IPv4 prefix", wire::to_string(prefix));
+    return fail(Errc::kInvalidArgument, "{} is not an IPv4 prefix", wire::to_string(prefix));
   bool removed = false;
   if (prefix.len == 0) {
     removed = has_default_;

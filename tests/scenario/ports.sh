@@ -82,7 +82,7 @@ wait_for 5 "the TAP to go down" tap_down
 cli a "port start eth1"
 wait_for 5 "the TAP to come up" tap_up
 answer=$(cli a "set port eth1 mtu 3000") && fail "a TAP takes 3000 octets: $answer"
-expect_text "set port eth1 mtu 3000" "$answer" '^error: net_tap0 carries an MTU of 1500, 3000 is needed'
+expect_text "set port eth1 mtu 3000" "$answer" '^error: net_tap0 supports an MTU of 1500, but 3000 is required'
 wait_for 5 "the TAP to be up still" tap_up
 cli a "set port eth1 mtu 1400"
 expect "MTU of the port" "$(port_field a eth1 mtu)" 1400
@@ -109,7 +109,7 @@ refused() {
   answer=$(cli a "$1") && fail "no error from '$1': $answer"
   expect_text "'$1'" "$answer" "$2"
 }
-refused "set link ib0 mtu 2045" '^error: .*allowed: 68-2044, what its broadcast group carries'
+refused "set link ib0 mtu 2045" '^error: .*allowed: 68-2044, limited by its broadcast group'
 refused "set link ib0 mtu 67" '"67": expected MTU \(68-65520\)'
 refused "set port eth0 mtu 9000" '^error: '
 refused "set port ib0 mtu 1500" '^error: no ib0; available: eth0, eth1'

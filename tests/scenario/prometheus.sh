@@ -137,7 +137,7 @@ refused() {
   fi
   expect_text "$*" "$(cat "$LAB_DIR/refused.log")" "$text"
 }
-refused 'read "localhost:9400", allowed: ADDRESS:PORT' --prometheus localhost:9400
+refused 'invalid value "localhost:9400", allowed: ADDRESS:PORT' --prometheus localhost:9400
 ((${#CPUS[@]} < 2)) ||
   refused "--prometheus 127.0.0.1:${PORT[a]}: .*in use" --prometheus "127.0.0.1:${PORT[a]}"
 

@@ -190,25 +190,25 @@ bool asks(std::uint8_t method) {
 
 Result<Administrator> Administrator::create(const AdministratorConfig& config) {
   if (!wire::is_unicast_lid(config.lid))
-    return fail(Errc::kInvalidArgument, "administrator's LID 0x{:04x} is not a unicast LID",
+    return fail(Errc::kInvalidArgument, "subnet administrator: LID 0x{:04x} is not a unicast LID",
                 config.lid);
   if (config.gid.guid() == 0 || config.gid.is_multicast())
-    return fail(Errc::kInvalidArgument, "administrator's port has no usable GID");
+    return fail(Errc::kInvalidArgument, "subnet administrator: the port has no valid GID");
   if (wire::mtu_octets(config.mtu) == 0)
-    return fail(Errc::kInvalidArgument, "subnet MTU code {} does not exist", config.mtu);
+    return fail(Errc::kInvalidArgument, "invalid subnet MTU code {}", config.mtu);
   if (wire::rate_mbps(config.rate) == 0)
-    return fail(Errc::kInvalidArgument, "subnet rate code {} does not exist", config.rate);
+    return fail(Errc::kInvalidArgument, "invalid subnet rate code {}", config.rate);
   if (config.sl > 15 || config.lifetime > 0x3f)
-    return fail(Errc::kInvalidArgument, "subnet SL {} or packet lifetime {} is out of range",
+    return fail(Errc::kInvalidArgument, "subnet SL {} or packet lifetime {} out of range",
                 config.sl, config.lifetime);
   if (config.scope == 0 || config.scope > 14)
-    return fail(Errc::kInvalidArgument, "multicast scope {} is not 1 to 14", config.scope);
+    return fail(Errc::kInvalidArgument, "invalid multicast scope {}, allowed: 1-14", config.scope);
   if (config.partitions.empty() || config.partitions.size() > config.max_groups)
-    return fail(Errc::kInvalidArgument, "subnet has {} partitions, allowed are 1 to {}",
+    return fail(Errc::kInvalidArgument, "invalid number of partitions {}, allowed: 1-{}",
                 config.partitions.size(), config.max_groups);
   for (const Partition& p : config.partitions)
     if (partition_of(p.pkey) == 0)
-      return fail(Errc::kInvalidArgument, "P_Key 0x{:04x} names no partition", p.pkey);
+      return fail(Errc::kInvalidArgument, "invalid P_Key 0x{:04x}", p.pkey);
   return Administrator{config};
 }
 

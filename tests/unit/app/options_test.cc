@@ -96,7 +96,8 @@ TEST(Options, TestPacketsThatCannotBeAreRefused) {
   const auto r = load_config("", o->overrides);
   ASSERT_TRUE(r);
   EXPECT_FALSE(r->ok());
-  EXPECT_NE(r->diagnostics[1].to_string().find("test packets of 44 octets"), std::string::npos)
+  EXPECT_NE(r->diagnostics[1].to_string().find("invalid size 44 of test packets"),
+            std::string::npos)
       << r->diagnostics[1].to_string();
 }
 

@@ -222,7 +222,7 @@ TEST_F(ManagedPort, IsNotChangedByHand) {
   const Status refused = node_.hca->change_port({.lid = 5});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kRefused);
-  EXPECT_NE(refused.error().what.find("set up by its subnet manager"), std::string::npos);
+  EXPECT_NE(refused.error().what.find("configured by its subnet manager"), std::string::npos);
   EXPECT_EQ(events(), Events{});
 }
 

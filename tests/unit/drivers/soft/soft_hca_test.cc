@@ -25,8 +25,9 @@ TEST_F(SoftHcaControl, CableTooSmallIsRefusedWithBothNumbers) {
   ASSERT_EQ(rte_eth_dev_get_port_by_name("net_memif0", &small.port_id), 0);
   const auto refused = SoftHca::create(small);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().what,
-            "soft0: net_memif0 carries an MTU of 2034, 2128 is needed for an IB MTU of 2048");
+  EXPECT_EQ(
+      refused.error().what,
+      "soft0: net_memif0 supports an MTU of 2034, but 2128 is required for an IB MTU of 2048");
   small.attr.mtu = 3;  // 1024 octets
   EXPECT_TRUE(SoftHca::create(small));
   EXPECT_EQ(rte_eal_hotplug_remove("vdev", "net_memif0"), 0);

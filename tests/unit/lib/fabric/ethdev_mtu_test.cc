@@ -49,7 +49,7 @@ TEST(EthdevMtu, MemifCarriesItsBufferSize) {
   EXPECT_TRUE(require_ethdev_mtu(small.port(), 2034));
   const Status refused = require_ethdev_mtu(small.port(), 2128);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().what, "net_memif0 carries an MTU of 2034, 2128 is needed");
+  EXPECT_EQ(refused.error().what, "net_memif0 supports an MTU of 2034, but 2128 is required");
 }
 
 TEST(EthdevMtu, PacketSocketCarriesTheSmallerOfSlotAndInterface) {

@@ -293,14 +293,14 @@ TEST_F(GenerateTest, RefusesWhatCannotBeSent) {
   const auto ip = [](std::string_view text) { return *wire::parse_ip(text); };
   EXPECT_TRUE(Generator::check({}));
   EXPECT_EQ(refused([&](auto& c) { c.ip.dst = ip("fd00::1"); }),
-            "test packets from 198.18.0.1 to fd00::1: of two families");
+            "test packets from 198.18.0.1 to fd00::1: different IP versions");
   EXPECT_NE(refused([&](auto& c) { c.ip.dst = ip("239.1.1.1"); }), "");
   EXPECT_NE(refused([&](auto& c) { c.ip.dst = ip("223.255.255.255"), c.neighbours = 2; }), "");
   EXPECT_NE(refused([&](auto& c) { c.ip.dst = ip("255.255.255.255"), c.neighbours = 2; }), "");
   EXPECT_EQ(refused([](auto& c) {
               c.sizes = {64, 43};
             }),
-            "test packets of 43 octets to 198.18.0.2, allowed: 44-9600");
+            "invalid size 43 of test packets to 198.18.0.2, allowed: 44-9600 octets");
   EXPECT_NE(refused([&](auto& c) { c.ip = {ip("fd00::1"), ip("fd00::2")}, c.sizes = {63}; }), "");
   EXPECT_NE(refused([](auto& c) { c.sizes = {}; }), "");
   EXPECT_NE(refused([](auto& c) { c.flows = 0; }), "");

@@ -179,7 +179,7 @@ TEST_F(ConnectedLink, MtuOfTheLinkBoundsItsConnectionsToo) {
   ASSERT_TRUE(established);
   ASSERT_EQ(b.sink.find(kPeer)->mtu, 32'768);
   EXPECT_EQ(b.link.set_mtu(65'521, b.now).error().what,
-            "an MTU of 65521 on ib0; allowed: 68-65520, what its connections carry");
+            "invalid MTU 65521 of ib0, allowed: 68-65520, limited by its connections");
   ASSERT_TRUE(b.link.set_mtu(4000, b.now));
   EXPECT_EQ(b.sink.find(kPeer)->mtu, 4000);
   EXPECT_EQ(b.link.mtu(), 2044) << "of datagrams";

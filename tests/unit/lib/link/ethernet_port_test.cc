@@ -155,7 +155,7 @@ TEST_F(EthernetPortTest, MtuIsSetWhileItRuns) {
   EXPECT_EQ(sink.find(ip("172.16.5.5"))->mtu, 9000);
   EXPECT_TRUE(port.set_mtu(600, now));
   EXPECT_EQ(port.mtu6(), 0);
-  EXPECT_EQ(port.set_mtu(67, now).error().what, "an MTU of 67 on eth0; allowed: 68 and more");
+  EXPECT_EQ(port.set_mtu(67, now).error().what, "invalid MTU 67 of eth0, allowed: at least 68");
   EXPECT_EQ(port.mtu(), 600);
   EXPECT_EQ(sink.find(ip("172.16.5.5"))->mtu, 600);
 }

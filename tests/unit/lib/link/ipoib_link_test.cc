@@ -282,7 +282,7 @@ TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
   config.ip6.enabled = true;
   LinkBench b{config};
   EXPECT_EQ(b.link.set_mtu(67, b.now).error().what,
-            "an MTU of 67 on ib0; allowed: 68-2044, what its port carries");
+            "invalid MTU 67 of ib0, allowed: 68-2044, limited by its port");
   b.bring_up();
   const auto host = b.add_host(0xb, 0x50, 3);
   b.want(ip("10.0.0.2"));
@@ -294,7 +294,7 @@ TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
   EXPECT_EQ(b.link.mtu6(), 1500);
   EXPECT_EQ(b.sink.find(ip("10.0.0.2"))->mtu, 1500);
   EXPECT_EQ(b.link.set_mtu(2045, b.now).error().what,
-            "an MTU of 2045 on ib0; allowed: 68-2044, what its broadcast group carries");
+            "invalid MTU 2045 of ib0, allowed: 68-2044, limited by its broadcast group");
   EXPECT_EQ(b.link.mtu(), 1500);
 
   // The MTU is too small for IPv6; IPv6 returns with a larger one.

@@ -708,7 +708,7 @@ TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
   b.bring_up();
   EXPECT_EQ(b.link.mtu(), 1020);
   EXPECT_EQ(b.link.mtu6(), 0);
-  EXPECT_EQ(b.link.reason6(), "the MTU 1020 is less than the 1280 octets IPv6 needs");
+  EXPECT_EQ(b.link.reason6(), "the MTU 1020 is less than 1280 octets, the minimum of IPv6");
   b.want(ip("fe80::2"));
   EXPECT_EQ(b.sink.drops[Drop::kIp6Unsupported], 1U);
 }

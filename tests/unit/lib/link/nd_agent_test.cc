@@ -449,7 +449,7 @@ TYPED_TEST(Nd, U15_Ipv6NeedsAnMtuOf1280) {
   auto& a = w.add();
   a.up(1279);
   EXPECT_FALSE(a.agent.running());
-  EXPECT_EQ(a.agent.reason(), "the MTU 1279 is less than the 1280 octets IPv6 needs");
+  EXPECT_EQ(a.agent.reason(), "the MTU 1279 is less than 1280 octets, the minimum of IPv6");
   EXPECT_TRUE(a.joined.empty());
   a.up(1280);
   w.run_for(3s);

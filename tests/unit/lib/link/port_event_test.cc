@@ -176,7 +176,8 @@ TEST_F(PortEvents, PkeyThatGoesEndsAllAndThatComesBackBringsAllBack) {
   n.actions->attr.pkeys = {0x8001};
   n.link->on_port_event(PortEvent::kPkeyChange, f.now);
   EXPECT_EQ(n.link->state(), State::kWaiting);
-  EXPECT_NE(n.link->reason().find("0xffff is not in the port's table"), std::string::npos);
+  EXPECT_NE(n.link->reason().find("0xffff is not in the P_Key table of the port"),
+            std::string::npos);
   EXPECT_TRUE(n.actions->attached.empty());
   EXPECT_TRUE(n.actions->ahs.empty());
   EXPECT_TRUE(n.sink->installed.empty());

@@ -98,7 +98,7 @@ TEST_F(AddressBookTest, RefusedRedirectsAreToldOfOnceASecond) {
   book.set_now(TimePoint{} + std::chrono::milliseconds(999));
   EXPECT_EQ(redirects(1), "");
   book.set_now(TimePoint{} + std::chrono::seconds(1));
-  EXPECT_NE(redirects(50).find("(100 earlier not logged)"), std::string::npos);
+  EXPECT_NE(redirects(50).find("(100 messages suppressed)"), std::string::npos);
 }
 
 /// The withdrawal of a default router whose route was not used does not remove the operator's

@@ -152,7 +152,7 @@ TEST_F(CaptureWriterTest, EndsByItselfAtTheLimit) {
   start(kLimit);
   for (unsigned i = 0; i < 1000; ++i) ASSERT_TRUE(capture(taps[0], 1000));
   ASSERT_TRUE(writer->wait(20s));
-  EXPECT_EQ(writer->reason(), "the file is as long as it may get, 100000 octets");
+  EXPECT_EQ(writer->reason(), "the capture file has reached its limit of 100000 octets");
   EXPECT_GT(writer->frames(), 90U);
   EXPECT_LE(writer->frames(), 100U);
 }

@@ -114,7 +114,7 @@ TEST_F(ErfWriterTest, RefusesWhatIsNoRegularFile) {
 
   std::ofstream{aside} << "mine";
   ASSERT_EQ(symlink(aside.c_str(), path.c_str()), 0);
-  EXPECT_EQ(ErfWriter::open(path).error().what, path + ": a link is not followed");
+  EXPECT_EQ(ErfWriter::open(path).error().what, path + ": symbolic links are not followed");
   std::string text;
   std::ifstream{aside} >> text;
   EXPECT_EQ(text, "mine");

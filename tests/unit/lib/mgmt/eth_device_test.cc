@@ -81,8 +81,8 @@ TEST_F(EthDeviceTest, MoreGroupsThanItsFilterTakesMakeItPromiscuous) {
   EXPECT_TRUE(device.promiscuous());
   const auto off = device.set_promiscuous(false);
   ASSERT_FALSE(off);
-  EXPECT_EQ(off.error().what, "promiscuous mode stays on: device " + ethernet.name +
-                                  " receives no multicast without it");
+  EXPECT_EQ(off.error().what, "cannot disable promiscuous mode: device " + ethernet.name +
+                                  " requires it to receive multicast");
   EXPECT_TRUE(device.promiscuous());
 }
 
@@ -151,7 +151,7 @@ TEST_F(EthDeviceTest, GoneForGoodWhenItIsPulledOut) {
   EXPECT_FALSE(rte_eth_dev_is_valid_port(port));
 
   const std::string what =
-      "device " + ethernet.name + " was taken away; it takes a restart to use it again";
+      "device " + ethernet.name + " was removed; restart the node to use it again";
   DropCounters drops;
   EXPECT_TRUE(device.stop(drops));
   EXPECT_EQ(device.start(drops).error().what, what);
@@ -220,7 +220,7 @@ TEST_F(RemovalTest, OtherTrafficGoesOnWithoutThePort) {
     EXPECT_EQ(port(node).problem, "");
     DeviceFaults::remove(port_id(ethernet.name));
     EXPECT_TRUE(eventually([&] { return port(node).state == "waiting"; }));
-    EXPECT_EQ(port(node).problem, "its device was taken away; restart the node to use it");
+    EXPECT_EQ(port(node).problem, "its device was removed; restart the node to use it again");
     give(ethernet.to_node, ethernet_frame(0x9999, echo_request(), kPeerMac));
     const auto loops = [&] {
       return ask<std::uint64_t>(node, [](Node& n) { return n.worker_loops()[0]; });
@@ -233,7 +233,7 @@ TEST_F(RemovalTest, OtherTrafficGoesOnWithoutThePort) {
       const auto started = n.set_port_started("eth0", true);
       return started ? "" : started.error().what;
     });
-    EXPECT_TRUE(start.ends_with("was taken away; it takes a restart to use it again")) << start;
+    EXPECT_TRUE(start.ends_with("was removed; restart the node to use it again")) << start;
     EXPECT_GE(xstat(node, "eth0", "rx_good_packets"), 0);
   });
 }
@@ -304,7 +304,7 @@ TEST_F(RemovalTest, SecondaryProcessIsRefused) {
   const auto node = Node::create(config(), {0, {1}}, make_soft);
   ASSERT_FALSE(node);
   EXPECT_EQ(node.error().code, Errc::kRefused);
-  EXPECT_TRUE(node.error().what.starts_with("this is a secondary process"));
+  EXPECT_TRUE(node.error().what.starts_with("this process is a DPDK secondary process"));
 }
 
 }  // namespace

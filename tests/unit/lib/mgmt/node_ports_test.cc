@@ -88,7 +88,7 @@ TEST_F(NodePortsTest, PortStopsAndStartsItsDevice) {
     EXPECT_EQ(port(node).traffic.rx_packets, 1U);
     EXPECT_EQ(rte_ring_count(ethernet.to_node), 1U);
     EXPECT_EQ(request(node, [](Node& n) { return n.set_interface_up("eth0", true); }),
-              "eth0 is stopped; port start eth0 starts it");
+              "eth0 is stopped; start it with: port start eth0");
 
     for (int i = 0; i < 2; ++i) EXPECT_EQ(start(node, "eth0", true), "");
     EXPECT_TRUE(port(node).started);
@@ -128,12 +128,14 @@ TEST_F(NodePortsTest, MtuAndPromiscuousModeAreSet) {
     EXPECT_EQ(set("ib0", 1500), "");
     EXPECT_EQ(link(node).mtu, 1500);
     EXPECT_EQ(set("ib0", 4000),
-              "an MTU of 4000 on ib0; allowed: 68-2044, what its broadcast group carries");
+              "invalid MTU 4000 of ib0, allowed: 68-2044, limited by its broadcast group");
     EXPECT_EQ(set("eth0", 4082), "");
     EXPECT_EQ(port(node).mtu, 4082);
     EXPECT_EQ(port(node).state, "up");
     EXPECT_TRUE(port(node).started);
-    EXPECT_TRUE(set("eth0", 4083).starts_with("an MTU of 4083 on eth0; allowed: 68-4082, for "));
+    EXPECT_TRUE(
+        set("eth0", 4083)
+            .starts_with("invalid MTU 4083 of eth0, allowed: 68-4082, limited by the mbuf size"));
     EXPECT_EQ(set("eth7", 1500), "no link or port eth7");
     EXPECT_EQ(ask<std::uint16_t>(node, [](Node& n) { return n.config().ports[0].mtu; }), 4082);
 

@@ -223,7 +223,7 @@ TEST_F(NodeTest, PortEventsReachTheLinksOfTheirHca) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
 
     EXPECT_EQ(change({.pkeys = {{0x8001}}}), Errc{});
-    EXPECT_TRUE(reason_says("P_Key 0xffff is not in the port's table"));
+    EXPECT_TRUE(reason_says("P_Key 0xffff is not in the P_Key table of the port"));
     EXPECT_EQ(change({.pkeys = {{0x8001, 0xffff}}}), Errc{});
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
 
@@ -248,13 +248,14 @@ TEST_F(NodeTest, SetUpFailuresSayWhatIsWrong) {
   };
   auto c = config();
   c.ports[0].device = "net_missing7";
-  EXPECT_EQ(error_of(c).rfind("port eth0: no device net_missing7; there are: ", 0), 0U)
+  EXPECT_EQ(error_of(c).rfind("port eth0: no device net_missing7; available: ", 0), 0U)
       << error_of(c);
 
   c = config();
   c.worker.count = 2;
   EXPECT_EQ(error_of(c),
-            "2 workers need as many lcores beside the management lcore; EAL has 1 (option -l)");
+            "2 workers require as many lcores in addition to the management lcore; EAL has 1 "
+            "(option -l)");
 
   c = config();
   c.total_num_mbufs = 1U << 24;
@@ -262,7 +263,7 @@ TEST_F(NodeTest, SetUpFailuresSayWhatIsWrong) {
 
   c = config();
   c.routes = {{*wire::parse_prefix("172.16.0.0/16"), {*wire::parse_ip("172.31.0.1")}}};
-  EXPECT_EQ(error_of(c), "gateway 172.31.0.1 is in no connected network");
+  EXPECT_EQ(error_of(c), "gateway 172.31.0.1 is not in a connected network");
 }
 
 struct NodeContractDeathTest : NodeTest {};

@@ -116,8 +116,7 @@ TEST_F(RetirementTest, WorkerThatHangsOnlyDelaysReuse) {
   const auto refused = directory->allocate_index();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kNoResources);
-  EXPECT_EQ(refused.error().what,
-            "all 12 neighbour entries are in use, or were until a moment ago (12)");
+  EXPECT_EQ(refused.error().what, "all 12 neighbour entries are in use or not yet reclaimed (12)");
   for (int i = 0; i < 4; ++i) {
     turn();
     step_all();

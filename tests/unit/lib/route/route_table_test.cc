@@ -146,9 +146,9 @@ TEST_F(RouteTableTest, AConnectedNetworkTakesThePlaceOfARouteAndOfItsGateway) {
 TEST_F(RouteTableTest, RefusalsNameTheFaultAndLeaveNothingBehind) {
   const auto hops_before = sink.prefixes.size();
   EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {ip("10.1.0.2")}).error().what,
-            "gateway 10.1.0.2 is in no connected network");
+            "gateway 10.1.0.2 is not in a connected network");
   EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2"), ip("10.0.0.1")}).error().what,
-            "gateway 10.0.0.1 is an own or a broadcast address");
+            "gateway 10.0.0.1 is an address of this node or a broadcast address");
   EXPECT_EQ(table.add_static(net("10.0.0.0/24"), {ip("10.0.0.2")}).error().code, Errc::kExists);
   EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {}).error().code, Errc::kInvalidArgument);
   EXPECT_EQ(table.remove(net("10.0.0.0/24")).error().code, Errc::kRefused);

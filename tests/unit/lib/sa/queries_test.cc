@@ -128,7 +128,7 @@ TEST(Queries, EveryFailureIsDescribed) {
   EXPECT_EQ(describe({Errc::kTimedOut, 0}), "SA did not answer");
   EXPECT_NE(describe({Errc::kUnavailable, 0}), describe({Errc::kNoResources, 0}));
   EXPECT_FALSE(describe({Errc::kProtocol, 0}).empty());
-  EXPECT_EQ(describe({Errc::kTimedOut, 0, 118}), "SA table broken off: RMPP status 118");
+  EXPECT_EQ(describe({Errc::kTimedOut, 0, 118}), "SA table aborted: RMPP status 118");
 }
 
 }  // namespace

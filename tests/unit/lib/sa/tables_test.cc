@@ -203,7 +203,7 @@ TEST_F(BrokenTable, StopAndAbortOfTheAdministratorEndItWithTheirStatus) {
     EXPECT_EQ(asker.outcomes[0].error().rmpp_status, status);
     EXPECT_EQ(asker.client->counters().tables_stopped, 1U);
     EXPECT_EQ(describe(asker.outcomes[0].error()),
-              "SA table broken off: RMPP status " + std::to_string(status));
+              "SA table aborted: RMPP status " + std::to_string(status));
   }
 }
 
