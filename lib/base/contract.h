@@ -104,7 +104,8 @@ class [[maybe_unused]] ActingAs {
                                                       int line = __builtin_LINE()) {
   if constexpr (kContractsChecked)
     if (lcore_role.kind == LcoreRole::Kind::kWorker) [[unlikely]]
-      contract_broken("wrong lcore", "a worker called what the management lcore owns", file, line);
+      contract_broken("wrong lcore", "a worker called a function of the management lcore", file,
+                      line);
 }
 
 /// "Worker lcore only": the management lcore's loop must not call the function.
@@ -112,7 +113,8 @@ class [[maybe_unused]] ActingAs {
                                                   int line = __builtin_LINE()) {
   if constexpr (kContractsChecked)
     if (lcore_role.kind == LcoreRole::Kind::kManagement) [[unlikely]]
-      contract_broken("wrong lcore", "the management lcore called what a worker owns", file, line);
+      contract_broken("wrong lcore", "the management lcore called a function of a worker", file,
+                      line);
 }
 
 /// "Worker `number` only": neither the management lcore nor another worker may call the function.
@@ -122,7 +124,7 @@ class [[maybe_unused]] ActingAs {
   expects_worker(file, line);
   if constexpr (kContractsChecked)
     if (lcore_role.kind == LcoreRole::Kind::kWorker && lcore_role.worker != number) [[unlikely]]
-      contract_broken("wrong lcore", "a worker called what another worker owns", file, line);
+      contract_broken("wrong lcore", "a worker called a function of another worker", file, line);
 }
 
 /// "One lcore": the first caller with a role becomes the owner, and no caller with another role may
@@ -146,7 +148,7 @@ class OneLcoreIf<true> {
     std::uint64_t owner = kNobody;
     if (!owner_.compare_exchange_strong(owner, here, std::memory_order_relaxed) && owner != here)
         [[unlikely]]
-      contract_broken("wrong lcore", "two lcores called what belongs to one", file, line);
+      contract_broken("wrong lcore", "two lcores called functions of one lcore", file, line);
   }
 
  private:

@@ -22,7 +22,7 @@ struct InputBursts {
 inline void expects_input_shape(std::span<rte_mbuf* const> pkts, const InputBursts& out) noexcept {
   expects(pkts.size() <= kMaxBurst, "the packets are a burst");
   expects(out.ip4.n + out.ip4_groups.n + out.ip6.n + out.ip6_multicast.n == 0,
-          "what is handed on is empty before");
+          "the output is empty");
 }
 
 /// Takes frames that start at their Ethernet header. Punts ARP; counts rx_bytes.

@@ -13,7 +13,7 @@ namespace ipoib::fwd {
 
 /// Cuts the packet to `len` octets, which include the IP header in its first segment.
 inline void trim(rte_mbuf* m, std::uint32_t len) noexcept {
-  expects(len >= sizeof(wire::Ipv4Hdr) && len <= m->pkt_len, "what is left is of the packet");
+  expects(len >= sizeof(wire::Ipv4Hdr) && len <= m->pkt_len, "the rest is within the packet");
   m->pkt_len = len;
   if (m->nb_segs == 1) [[likely]] {
     m->data_len = static_cast<std::uint16_t>(len);

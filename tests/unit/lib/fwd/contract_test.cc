@@ -31,7 +31,7 @@ TEST(StageContractDeathTest, InputStagesTakeABurstIntoEmptyOnes) {
   expects_input_shape(std::span{pkts}.first(kMaxBurst), out);
   expect_broken([&] { expects_input_shape(pkts, out); }, "the packets are a burst");
   out.ip6.n = 1;
-  expect_broken([&] { expects_input_shape({}, out); }, "what is handed on is empty before");
+  expect_broken([&] { expects_input_shape({}, out); }, "the output is empty");
 }
 
 TEST(StageContractDeathTest, HeadersAreAskedForWhatTheyHave) {
@@ -52,7 +52,7 @@ TEST(StageContractDeathTest, PacketsAreNotReadBeyondTheirEnd) {
   OnesSum sum;
   sum.add(&m, 40, 60);
   expect_caught([&] { sum.add(&m, 41, 60); }, "the octets are the packet's");
-  expect_broken([&] { trim(&m, 101); }, "what is left is of the packet");
+  expect_broken([&] { trim(&m, 101); }, "the rest is within the packet");
 }
 
 TEST(StageContractDeathTest, SharesAreOfOne) {
