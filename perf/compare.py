@@ -146,16 +146,15 @@ def scene_list(text):
 
 def main():
     parser = argparse.ArgumentParser(prog="perf/compare", description="Compares the speed of B with that of A.")
-    parser.add_argument("a", metavar="A", help="revision or report.json")
-    parser.add_argument("b", metavar="B", help="the same kind as A")
-    parser.add_argument("--rounds", type=int, default=3, help="number of times that all programs are started")
+    parser.add_argument("a", metavar="A", help="revision or report.json to compare with")
+    parser.add_argument("b", metavar="B", help="revision or report.json to compare")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds; each starts all programs once")
     parser.add_argument("--scenes", type=scene_list, default=scene_list("out:64,in:64,across:64,out:2044"),
-                        help="comma-separated list of PATH:OCTETS; PATH is out, in or across, OCTETS the length of "
-                             "the IP packets")
+                        help="PATH:OCTETS, separated by commas: path out, in or across, and the size of the IP packet")
     options = parser.parse_args()
     reports = [name.endswith(".json") for name in (options.a, options.b)]
     if reports[0] != reports[1]:
-        parser.error("two revisions, or two reports")
+        parser.error("A and B must both be revisions or both be reports")
     (of_reports if all(reports) else of_revisions)(options)
 
 

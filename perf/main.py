@@ -125,22 +125,22 @@ def arguments():
     size.add_argument("--quick", dest="plan", action="store_const", const=scenes.QUICK,
                       help="fewer points and repetitions")
     size.add_argument("--smoke", dest="plan", action="store_const", const=scenes.SMOKE,
-                      help="the shortest run, to test the harness: its figures mean nothing")
-    parser.add_argument("--only", metavar="PART,...", help=f"measure only these parts of: {', '.join(PARTS)}")
-    parser.add_argument("--no-huge", action="store_true", help="do not use hugepages")
+                      help="shortest run, to test the measurement itself; the figures are meaningless")
+    parser.add_argument("--only", metavar="PART,...", help=f"measure only these parts: {', '.join(PARTS)}")
+    parser.add_argument("--no-huge", action="store_true", help="use 4 KiB pages instead of hugepages")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build",
-                        help="build folder to measure; it is not built again")
+                        help="build folder to measure, which is not rebuilt")
     parser.add_argument("--report", type=pathlib.Path, default=ROOT / "perf/report",
                         help="folder for report.txt, report.json and report.html")
     parser.add_argument("--render", type=pathlib.Path, metavar="JSON",
-                        help="measure nothing, and write the report of an earlier report.json again")
+                        help="write the report of an existing report.json without measuring")
     parser.set_defaults(plan=scenes.FULL)
     options = parser.parse_args()
     options.build = options.build.resolve()
     options.parts = options.only.split(",") if options.only else PARTS
     for part in options.parts:
         if part not in PARTS:
-            parser.error(f"--only: no part {part}; there are {', '.join(PARTS)}")
+            parser.error(f"--only: unknown part {part}; allowed: {', '.join(PARTS)}")
     return options
 
 
