@@ -47,7 +47,7 @@ row() {
 }
 
 lab_begin() {
-  ((EUID == 0)) || fail "network namespaces need root"
+  ((EUID == 0)) || fail "network namespaces require root"
   LAB=ipoib-$1-$$
   LAB_DIR=$(mktemp -d "/tmp/$LAB.XXXXXX")
   trap lab_end EXIT
@@ -106,7 +106,7 @@ wait_for() {
   until "$@" >/dev/null 2>&1; do
     if (($(date +%s%N) > end)); then
       [[ -z $what ]] && return 1
-      fail "not within $((seconds * LAB_PATIENCE)) s: $what"
+      fail "timed out after $((seconds * LAB_PATIENCE)) s: $what"
     fi
     sleep 0.1
   done
@@ -279,7 +279,7 @@ tcp_rate() {
   report=$(in_host "$1" timeout $(($3 + 15)) iperf3 -J -c "$2" -t "$3") ||
     fail "iperf3 TCP from host $1 to $2: $(json 'd.get("error")' <<<"$report")"
   rate=$(json 'round(d["end"]["sum_received"]["bits_per_second"] / 1e6)' <<<"$report")
-  ((rate > 0)) || fail "iperf3 TCP from host $1 to $2 carried nothing"
+  ((rate > 0)) || fail "iperf3 TCP from host $1 to $2 transferred no data"
   echo "$rate Mbit/s"
 }
 

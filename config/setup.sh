@@ -37,7 +37,7 @@ done
 ((${#missing[@]})) || exit 0
 
 if ((EUID != 0)); then
-  echo "$0: missing packages, and only root may install them: ${missing[*]}" >&2
+  echo "$0: cannot install missing packages without root: ${missing[*]}" >&2
   exit 1
 fi
 echo "installing: ${missing[*]}"
