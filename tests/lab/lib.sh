@@ -1,27 +1,27 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What lab scripts share: scenarios' nodes, each with its host, on a subnet that OpenSM manages.
+# Functions of all lab scripts: the scenarios' nodes, each with its host, on a subnet that OpenSM manages.
 #
 #   H1 OpenSM ─┐                 ┌─ H5 tools: saquery, ibroute, smpquery
 #   H2 node a ─┤ switch S1 ═══ S2┤
 #   H3 node b ─┤                 └─ H6 a second OpenSM
 #   H4 node c ─┘
 #
-# The subnet is ibsim's: MADs of a process that has libumad2sim before libc are those of the simulated
-# channel adapter it names. Data go over a Linux bridge as in any scenario. ibsim, OpenSM and nodes are
-# in one network namespace, because ibsim listens on a socket whose name is the namespace's.
+# ibsim simulates the subnet. A process that loads libumad2sim before libc sends and receives MADs as the
+# simulated channel adapter that it names. Data packets cross a Linux bridge, as in the scenarios. ibsim,
+# OpenSM and the nodes share a network namespace, because the name of ibsim's socket belongs to it.
 #
-# What the simulator (ibsim 0.10) cannot do, so that no script here shows it: answers of several
-# segments (256 octets arrive: three member records), MTU 4096, ClientReregister, more than ten
-# clients, time-outs of requests. A node's Reports need IsSM (SIM_SET_ISSM), which OpenSM takes for a
-# subnet manager: it is told to ignore others, except where a script has two of its own.
+# The simulator (ibsim 0.10) does not have these features, so no script here tests them: answers of several
+# segments (256 octets arrive: three member records), MTU 4096, ClientReregister, more than ten clients,
+# time-outs of requests. A node's Reports need IsSM (SIM_SET_ISSM), which OpenSM takes for a subnet manager.
+# OpenSM ignores other subnet managers, except in scripts that run two.
 
 LAB_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/scenario/lib.sh
 source "$LAB_SOURCE/../scenario/lib.sh"
 UMAD2SIM=/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so
 
-# Where a node is and what it has there: nodes a, b, c are at H2, H3, H4.
+# The place and the names of a node: nodes a, b, c are at H2, H3, H4.
 ca_of() { echo "H$(($(number_of "$1") + 1))"; }
 node_space() { echo "$LAB-fabric"; }
 port_name() { echo "port-$1"; }
@@ -63,7 +63,7 @@ ask_each() {
   (cd "$LAB_DIR" && ip netns exec "$LAB-fabric" xargs -P 4 -n 1 env LD_PRELOAD="$UMAD2SIM" SIM_HOST=H5 "$@")
 }
 
-# subnet_begin [TOPOLOGY]: the switches, with nobody managing them.
+# subnet_begin [TOPOLOGY]: starts the switches without a subnet manager.
 subnet_begin() {
   lab_fabric "$CABLE_MTU"
   # ibsim waits for a client whose queue is full; a stopped OpenSM would stop the simulator.
@@ -77,8 +77,8 @@ subnet_begin() {
 }
 # simulator COMMAND: on ibsim's console.
 simulator() { echo "$1" >"$LAB_DIR/console"; }
-# The simulator keeps the place of a process that was killed, and with it the only IsSM of the port, until it
-# is told.
+# The simulator keeps the place of a killed process, and with it the only IsSM of the port, until its console
+# disconnects the process.
 node_kill() {
   local pid=${NODE_PID[$1]}
   kill -9 "$pid"
@@ -111,7 +111,7 @@ sm_start() {
   LAB_PIDS+=($!)
 }
 sm_signal() { kill "-$1" "${SM_PID[${2:-sm}]}"; }
-# sm_kill [NAME]: SIGKILL. What it said is kept under another name, so that a later start is told apart.
+# sm_kill [NAME]: SIGKILL. The log is kept under another name, so that it does not mix with that of a later start.
 sm_kill() {
   local name=${1:-sm}
   kill -9 "${SM_PID[$name]}"

@@ -80,15 +80,16 @@ class SimNode {
   std::map<wire::IpAddr, std::uint64_t> sent;      ///< Packets sent, by destination.
   std::map<wire::IpAddr, std::uint64_t> received;  ///< Different packets received, by sender.
   std::map<wire::IpAddr, TimePoint> last_received;
-  std::map<wire::IpAddr, std::uint64_t> group_received;  ///< By group, for listeners and routers.
-  std::map<wire::IpAddr, std::uint64_t> group_heard;     ///< Those for listeners.
-  std::map<wire::IpAddr, std::uint64_t> group_refused;   ///< Packets to an absent group.
-  int island = 0;                                        ///< The administrator is on island 0.
+  std::map<wire::IpAddr, std::uint64_t>
+      group_received;  ///< Packets to each group, by listener or router.
+  std::map<wire::IpAddr, std::uint64_t> group_heard;    ///< Packets to each group, by listener.
+  std::map<wire::IpAddr, std::uint64_t> group_refused;  ///< Packets to an absent group.
+  int island = 0;                                       ///< The administrator is on island 0.
   TimePoint crashed{};
   /// Requests to the administrator within the second of the latest request.
   std::uint64_t requests = 0;
-  std::uint64_t most_requests = 0;  ///< In one second.
-  std::uint64_t most_objects = 0;   ///< Of IpoibLink::sa_objects() at a request.
+  std::uint64_t most_requests = 0;  ///< The maximum in one second.
+  std::uint64_t most_objects = 0;   ///< The maximum of IpoibLink::sa_objects() at a request.
 
  private:
   friend class SimFabric;
@@ -127,7 +128,7 @@ class SimFabric {
   /// Replaces the administrator by one without memory.
   void restart_administrator();
   [[nodiscard]] std::size_t broadcast_members() const;
-  [[nodiscard]] std::size_t members() const;  ///< Of all groups.
+  [[nodiscard]] std::size_t members() const;  ///< Members of all groups together.
   [[nodiscard]] const sa::Administrator& administrator() const { return *administrator_; }
   /// Returns true if a join of the port arrived after a leave that was sent later. A node cannot
   /// know of the membership that this restored.
@@ -148,7 +149,7 @@ class SimFabric {
   bool switches_by_membership = false;
   bool reports = true;  ///< Links receive the reports of the administrator.
   std::vector<std::unique_ptr<SimNode>> nodes;
-  LinkConfig config;       ///< Of nodes added later, except the address.
+  LinkConfig config;       ///< Configuration of nodes added later, except the address.
   std::uint64_t mads = 0;  ///< Requests to the administrator.
   std::uint64_t broadcasts = 0;
   std::map<std::string, std::uint64_t> lost;  ///< Packets without a receiver, by reason.

@@ -77,7 +77,7 @@ class SimRun {
   struct Life {
     std::map<wire::IpAddr, unsigned> joined;
     std::set<wire::IpAddr> talks_to;
-    std::map<std::int64_t, std::uint64_t> events;  ///< By second.
+    std::map<std::int64_t, std::uint64_t> events;  ///< Number of events in each second.
     bool stopped = false;
     bool no_pkey = false;
     bool no_port = false;

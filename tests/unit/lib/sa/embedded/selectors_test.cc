@@ -64,7 +64,7 @@ TEST(Selectors, GivenValueSatisfies) {
   struct Row {
     Selector selector;
     std::uint8_t value;
-    bool satisfied;  ///< By an MTU of 2048.
+    bool satisfied;  ///< True if an MTU of 2048 satisfies it.
   };
   const Row rows[] = {
       {Selector::kExactly, 4, true},  {Selector::kExactly, 5, false},
