@@ -26,6 +26,8 @@ void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
                    DropBin& bin) noexcept {
   switch (kind) {
     case NextHopKind::kLocal: return ip6_deliver(c, in, m, false);
+    case NextHopKind::kLocalDown:
+      return c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
     case NextHopKind::kBlackhole: return bin.add(m, Drop::kIpBlackhole);
     case NextHopKind::kUnreachable:
       return c.punt.icmp_error(in, m, Drop::kIpNoRoute, unreachable6(Unreachable6::kAddress));

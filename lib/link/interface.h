@@ -66,6 +66,10 @@ class AddressSink {
   virtual void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
   /// Reverts address_ready().
   virtual void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
+  /// Another host has an IPv6 address that was never ready: it is not this node's.
+  virtual void address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) {
+    static_cast<void>(iface), static_cast<void>(address);
+  }
   /// A router reported a better next hop (ICMPv6 Redirect): `to` is reached through `via` on
   /// `iface`; `via` == `to`: it is on the link.
   virtual void redirect(table::InterfaceId iface, const wire::IpAddr& to,

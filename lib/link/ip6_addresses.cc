@@ -133,6 +133,7 @@ bool Ip6Addresses::on_claim(const wire::IpAddr& addr, const std::optional<wire::
   log(LogArea::kLink, LogLevel::kErr, "{}: duplicate address {}, in use by {}: not assigned", name_,
       wire::to_string(addr), by);
   owner_.end(a->prefix, now);
+  owner_.duplicate(a->prefix);
   return true;
 }
 

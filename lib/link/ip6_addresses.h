@@ -27,6 +27,8 @@ class AddressOwner {
   virtual bool ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) = 0;
   virtual void ready(const wire::IpPrefix& address, TimePoint now) = 0;
   virtual void gone(const wire::IpPrefix& address, TimePoint now) = 0;
+  /// Another host has the address; end() was called before.
+  virtual void duplicate(const wire::IpPrefix& address) = 0;
 };
 
 class Ip6Addresses {

@@ -130,6 +130,11 @@ void NdAgent<Hw>::gone(const wire::IpPrefix& address, TimePoint) {
   place_.receiver.address_gone(place_.id, address);
 }
 
+template <class Hw>
+void NdAgent<Hw>::duplicate(const wire::IpPrefix& address) {
+  place_.receiver.address_duplicate(place_.id, address);
+}
+
 // --- Sending ---
 
 template <class Hw>

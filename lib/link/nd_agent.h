@@ -80,6 +80,7 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   bool ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) override;
   void ready(const wire::IpPrefix& address, TimePoint now) override;
   void gone(const wire::IpPrefix& address, TimePoint now) override;
+  void duplicate(const wire::IpPrefix& address) override;
 
   void start(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
              TimePoint now);

@@ -25,7 +25,19 @@ void AddressBook::address_gone(table::InterfaceId iface, const wire::IpPrefix& a
   multicast_.address_gone(iface, address.addr, now_);
   std::erase(interfaces_.find(iface)->usable, address);
   // An IPv4 address stays this node's while its interface is down (RFC 1122 §3.3.4.2, weak model).
-  if (!address.addr.is_v4()) routes_.remove_local(iface, address);
+  // An IPv6 address is not in use then. No other host may send from either (RFC 1812 §5.3.7).
+  if (address.addr.is_v4() || wire::is_link_local6(address.addr)) return;
+  report(iface, routes_.suspend_local(iface, address));
+}
+
+/// The other host may send from the address. Addresses of one network share the address of any
+/// router on it, so those in use are added again.
+void AddressBook::address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) {
+  expects_management();
+  routes_.remove_local(iface, address);
+  for (const wire::IpPrefix& own : interfaces_.find(iface)->usable)
+    if (!own.addr.is_v4() && !wire::is_link_local6(own.addr))
+      report(iface, routes_.add_local(iface, own));
 }
 
 void AddressBook::default_router(table::InterfaceId iface, const wire::IpAddr& router,

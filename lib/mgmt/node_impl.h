@@ -162,6 +162,7 @@ class NodeImpl final : public Node {
   Status create_workers();
   Status connect_workers();
   Status add_groups();
+  Status add_address(table::InterfaceId iface, const wire::IpPrefix& address);
   Status add_routes();
   /// NUMA node of a worker's lcore.
   [[nodiscard]] int socket_of(unsigned worker) const;

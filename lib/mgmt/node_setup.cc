@@ -432,13 +432,17 @@ Status NodeImpl::connect_workers() {
   return {};
 }
 
+/// IPv6 addresses are in use only after duplicate address detection.
+Status NodeImpl::add_address(table::InterfaceId iface, const wire::IpPrefix& a) {
+  if (a.addr.is_v4()) return routes_->add_address(iface, a);
+  if (auto s = routes_->add_network(iface, a); !s || wire::is_link_local6(a.addr)) return s;
+  return routes_->suspend_local(iface, a);
+}
+
 Status NodeImpl::add_routes() {
   for (const auto& slot : interfaces_)
     for (const wire::IpPrefix& a : slot->control->addresses())
-      if (auto s = a.addr.is_v4() ? routes_->add_address(slot->control->id(), a)
-                                  : routes_->add_network(slot->control->id(), a);
-          !s)
-        return s;
+      if (auto s = add_address(slot->control->id(), a); !s) return s;
   for (const RouteConfig& r : config_.routes)
     if (auto s = add_route(r); !s) return s;
   for (const MulticastRouteConfig& r : config_.multicast_routes)

@@ -32,11 +32,12 @@ class RouteWriter final : public route::RouteSink {
   void set_now(TimePoint now) { now_ = now; }
 
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
-    expects(next_hops_.get(next_hop).kind != table::NextHopKind::kNone, "the next hop is set");
+    const table::NextHopKind kind = next_hops_.get(next_hop).kind;
+    expects(kind != table::NextHopKind::kNone, "the next hop is set");
     auto set =
         prefix.addr.is_v4() ? prefixes_.add(prefix, next_hop) : prefixes6_.add(prefix, next_hop);
     if (!set) return set;
-    if (next_hops_.get(next_hop).kind == table::NextHopKind::kLocal)
+    if (kind == table::NextHopKind::kLocal || kind == table::NextHopKind::kLocalDown)
       own_.add(prefix.addr);
     else
       forget_own(prefix);

@@ -75,12 +75,20 @@ Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address
 }
 
 Status RouteTable::add_local(table::InterfaceId iface, const IpPrefix& address) {
+  return set_local(iface, address, NextHopKind::kLocal);
+}
+
+Status RouteTable::suspend_local(table::InterfaceId iface, const IpPrefix& address) {
+  return set_local(iface, address, NextHopKind::kLocalDown);
+}
+
+Status RouteTable::set_local(table::InterfaceId iface, const IpPrefix& address, NextHopKind hop) {
   const auto locals = locals_of(address);
   if (const auto it = routes_.find(locals.front());
       it != routes_.end() && it->second.kind == RouteKind::kLocal && it->second.iface != iface)
     return fail(Errc::kExists, "address {} is in use twice", wire::to_string(address.addr));
   for (const IpPrefix& host : locals)
-    if (auto s = insert_shared(host, RouteKind::kLocal, NextHopKind::kLocal, iface); !s) return s;
+    if (auto s = insert_shared(host, RouteKind::kLocal, hop, iface); !s) return s;
   return {};
 }
 

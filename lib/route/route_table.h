@@ -46,6 +46,9 @@ class RouteTable {
   /// Adds an address of this node, and for an IPv6 network also the one of any router on it
   /// (RFC 4291 §2.6.1). Repeating it is harmless. kExists if another interface has the address.
   Status add_local(table::InterfaceId iface, const wire::IpPrefix& address);
+  /// Keeps an address of this node as kLocalDown until add_local(); adds it if it is not there.
+  /// Errors as add_local().
+  Status suspend_local(table::InterfaceId iface, const wire::IpPrefix& address);
   void remove_local(table::InterfaceId iface, const wire::IpPrefix& address);
   /// Adds network and address.
   Status add_address(table::InterfaceId iface, const wire::IpPrefix& address);
@@ -91,6 +94,7 @@ class RouteTable {
   Status insert(const wire::IpPrefix& prefix, Route route);
   Status insert_via(const wire::IpPrefix& net, RouteKind kind,
                     const std::vector<NextHops::Gateway>& gateways);
+  Status set_local(table::InterfaceId iface, const wire::IpPrefix& address, table::NextHopKind hop);
   Status insert_shared(const wire::IpPrefix& prefix, RouteKind kind, table::NextHopKind hop,
                        table::InterfaceId iface);
   [[nodiscard]] Result<NextHops::Gateway> gateway_at(const wire::IpAddr& addr) const;

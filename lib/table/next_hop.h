@@ -15,12 +15,14 @@
 namespace ipoib::table {
 
 enum class NextHopKind : std::uint8_t {
-  kNone = 0,     ///< No route.
-  kLocal,        ///< This node's own address.
-  kBroadcast,    ///< A broadcast address of an own prefix.
-  kConnected,    ///< On `iface`: the destination itself is the neighbour.
-  kGateway,      ///< Through `neighbour` on `iface`.
-  kBlackhole,    ///< Dropped silently.
+  kNone = 0,   ///< No route.
+  kLocal,      ///< This node's own address.
+  kLocalDown,  ///< Own IPv6 address that is not in use, because its interface is down or duplicate
+               ///< address detection runs. No packet may come from it; none is delivered to it.
+  kBroadcast,  ///< A broadcast address of an own prefix.
+  kConnected,  ///< On `iface`: the destination itself is the neighbour.
+  kGateway,    ///< Through `neighbour` on `iface`.
+  kBlackhole,  ///< Dropped silently.
   kUnreachable,  ///< Dropped, ICMP host unreachable.
   kGroup,        ///< ECMP: `neighbour` is the number of the first of 2^bucket_bits buckets, each a
                  ///< next hop. A hash of addresses, protocol, ports and IPv6 flow label chooses the

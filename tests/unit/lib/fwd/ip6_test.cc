@@ -262,6 +262,30 @@ TEST_F(Ip6Test, P05_OwnSourcesAreMartianButForClaimsOfTheAddress) {
   EXPECT_TRUE(sent_by_link(kIb0).empty());
 }
 
+TEST_F(Ip6Test, P05_OwnAddressesThatAreNotInUseAreMartianSources) {
+  add_route("fd00:1::d/128", {table::NextHopKind::kLocalDown, 0, kEth0, table::kNoNeighbour});
+  add_route("fd00:a::d/128", {table::NextHopKind::kLocalDown, 0, kIb0, table::kNoNeighbour});
+  for (const char* src : {"fd00:1::d", "fd00:a::d"}) {
+    expect_dropped({.src = src}, Drop::kIpMartianSource, src);
+    expect_dropped({.src = src, .dst = "fd00:1::1"}, Drop::kIpMartianSource, src);
+  }
+  // Whoever has the address is management's to judge.
+  set_delivery(kEth0, "ff02::1", true, 0);
+  const Ip6 claim{.src = "fd00:1::d",
+                  .dst = "ff02::1",
+                  .hop_limit = 255,
+                  .body = icmp6(136),
+                  .next_header = 58};
+  receive(kEth0, group_frame6(claim));
+  loop();
+  expect_up(Up::Kind::kNd, claim, "a claim of the address");
+  feed({.dst = "fd00:a::d"});
+  const auto messages = punted();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].message.kind, Up::Kind::kIcmpError);
+  EXPECT_EQ(drops(kEth0, Drop::kLinkDown), 1U);
+}
+
 TEST_F(Ip6Test, U18_NeighbourDiscoveryFromElsewhereIsDropped) {
   Ip6 far = nd(135);
   far.hop_limit = 254;

@@ -211,7 +211,8 @@ void World::add_route(std::string_view prefix, const table::NextHop& hop) {
   const wire::IpPrefix parsed = *wire::parse_prefix(prefix);
   ASSERT_TRUE(parsed.addr.is_v4() ? prefixes->add(parsed, next_hop_)
                                   : prefixes6->add(parsed, next_hop_));
-  if (hop.kind == table::NextHopKind::kLocal) own_addresses.add(parsed.addr);
+  if (hop.kind == table::NextHopKind::kLocal || hop.kind == table::NextHopKind::kLocalDown)
+    own_addresses.add(parsed.addr);
   ++next_hop_;
 }
 

@@ -133,6 +133,10 @@ class FakeAddresses final : public AddressSink {
   void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) override {
     EXPECT_EQ(ready.erase({iface, address}), 1U) << "gone twice: " << wire::to_string(address);
   }
+  void address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) override {
+    EXPECT_FALSE(ready.contains({iface, address})) << wire::to_string(address);
+    duplicates.emplace(iface, address);
+  }
   void redirect(table::InterfaceId iface, const wire::IpAddr& to,
                 const wire::IpAddr& via) override {
     redirects.push_back({iface, to, via});
@@ -156,6 +160,7 @@ class FakeAddresses final : public AddressSink {
   };
   std::set<std::pair<table::InterfaceId, wire::IpAddr>> listening;
   std::set<std::pair<table::InterfaceId, wire::IpPrefix>> ready;
+  std::set<std::pair<table::InterfaceId, wire::IpPrefix>> duplicates;
   std::vector<Redirect> redirects;
   std::set<std::pair<table::InterfaceId, wire::IpAddr>> failed;
   std::set<wire::IpAddr> routers;

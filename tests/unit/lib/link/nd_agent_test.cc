@@ -109,6 +109,9 @@ TYPED_TEST(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
   EXPECT_EQ(rows[1].state, AddressState::kDuplicate);
   EXPECT_EQ(rows[1].reason, "also claimed by " + wire::to_string(a.hw));
   EXPECT_EQ(b.agent.counters().conflicts, 1U);
+  ASSERT_EQ(b.addresses.duplicates.size(), 1U);
+  EXPECT_EQ(b.addresses.duplicates.begin()->second, prefix("fd00::7/64"));
+  EXPECT_TRUE(a.addresses.duplicates.empty());
   EXPECT_EQ(b.joined.count(wire::solicited_node(ip("fd00::7"))), 0U);
   // The owner of the address can be reached like any neighbour.
   b.want(ip("fd00::7"));

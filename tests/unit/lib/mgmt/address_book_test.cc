@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/logged.h"
+#include "tests/unit/lib/mgmt/fake_interface.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -46,6 +47,12 @@ class AddressBookTest : public testing::Test,
   table::NeighbourIndex via(const char* prefix) {
     const auto it = prefixes.find(*wire::parse_prefix(prefix));
     return it == prefixes.end() ? 0 : hops.at(it->second).neighbour;
+  }
+
+  /// kNone: there is no such route.
+  table::NextHopKind kind(const char* prefix) {
+    const auto it = prefixes.find(*wire::parse_prefix(prefix));
+    return it == prefixes.end() ? table::NextHopKind::kNone : hops.at(it->second).kind;
   }
 
   std::map<wire::IpPrefix, table::NextHopIndex> prefixes;
@@ -99,6 +106,29 @@ TEST_F(AddressBookTest, RefusedRedirectsAreToldOfOnceASecond) {
   EXPECT_EQ(redirects(1), "");
   book.set_now(TimePoint{} + std::chrono::seconds(1));
   EXPECT_NE(redirects(50).find("(100 messages suppressed)"), std::string::npos);
+}
+
+TEST_F(AddressBookTest, AnAddressStaysOwnWhileItIsNotInUse) {
+  using table::NextHopKind;
+  FakeInterface iface;
+  interfaces.add(0).control = &iface;
+  const auto own = *wire::parse_prefix("fd00::1/64"), other = *wire::parse_prefix("fd00::2/64");
+  const auto local = *wire::parse_prefix("fe80::1/64"), v4 = *wire::parse_prefix("10.0.0.1/24");
+  for (const auto& address : {own, local, v4}) book.address_ready(0, address);
+  EXPECT_EQ(kind("fd00::1/128"), NextHopKind::kLocal);
+  for (const auto& address : {own, local, v4}) book.address_gone(0, address);
+  EXPECT_EQ(kind("fd00::1/128"), NextHopKind::kLocalDown);
+  EXPECT_EQ(kind("fd00::/128"), NextHopKind::kLocalDown);
+  EXPECT_EQ(kind("fe80::1/128"), NextHopKind::kNone);
+  EXPECT_EQ(kind("10.0.0.1/32"), NextHopKind::kLocal);
+
+  // The address of any router on the network stays, because another own address is in use.
+  book.address_ready(0, own);
+  ASSERT_TRUE(routes.suspend_local(0, other));
+  book.address_duplicate(0, other);
+  EXPECT_EQ(kind("fd00::2/128"), NextHopKind::kNone);
+  EXPECT_EQ(kind("fd00::1/128"), NextHopKind::kLocal);
+  EXPECT_EQ(kind("fd00::/128"), NextHopKind::kLocal);
 }
 
 /// The withdrawal of a default router whose route was not used does not remove the operator's

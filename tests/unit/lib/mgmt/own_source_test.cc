@@ -126,6 +126,32 @@ TEST_F(OwnSourceTest, PacketsFromOwnAddressesAreMartian) {
   });
 }
 
+// The link never comes up: its port is no member of a subnet.
+TEST_F(OwnSourceTest, AddressesOfAnInterfaceThatIsDownAreMartianSources) {
+  NodeConfig c = config();
+  c.hcas[0].subnet_administrator = false;
+  const std::vector<Packet> packets = {
+      {"own", "10.0.0.1", "192.168.1.2"},
+      {"own, for this node", "10.0.0.1", "192.168.1.1", kIcmp},
+      {"own 6", "fd00:a::1", "fd00:1::2"},
+      {"own 6, for this node", "fd00:a::1", "fd00:1::1", kIcmp6},
+      {"own 6, no route", "fd00:a::1", "2001:db8::1"},
+      {"the subnet's router", "fd00:a::", "fd00:1::2"},
+  };
+  run(c, [&](Node& node) {
+    std::uint64_t martians = 0;
+    for (const Packet& packet : packets) {
+      give(node, packet);
+      ++martians;
+      EXPECT_TRUE(eventually([&] { return drops(node, Drop::kIpMartianSource) == martians; }))
+          << packet.name;
+    }
+    EXPECT_FALSE(link_is_up(node));
+    give(node, {"to an own address that is down", "fd00:1::2", "fd00:a::1", kIcmp6});
+    EXPECT_TRUE(eventually([&] { return drops(node, Drop::kLinkDown) == 1; }));
+  });
+}
+
 // The answer to a ping from an absent host waits for its neighbour and is dropped. It causes no
 // ICMP error, because its sender is the node itself.
 TEST_F(OwnSourceTest, AnswersToAbsentHostsAreGivenUp) {

@@ -190,6 +190,24 @@ TEST_F(RouteTableTest, AnIpv6AddressIsLocalOnlyWhileItIsReady) {
   EXPECT_EQ(sink.lookup("fd00::/64").kind, NextHopKind::kConnected);
 }
 
+TEST_F(RouteTableTest, ASuspendedAddressStaysOwn) {
+  ASSERT_TRUE(table.add_network(0, net("fd00::1/64")));
+  ASSERT_TRUE(table.suspend_local(0, net("fd00::1/64")));
+  EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocalDown);
+  EXPECT_EQ(sink.lookup("fd00::1/128").iface, 0);
+  EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocalDown);
+  EXPECT_EQ(table.suspend_local(1, net("fd00::1/64")).error().code, Errc::kExists);
+  EXPECT_EQ(table.add_static(net("fd00::1/128"), {ip("fd00::2")}).error().code, Errc::kExists);
+  EXPECT_FALSE(table.add_static(net("fd00:9::/64"), {ip("fd00::1")})) << "the gateway is own";
+  ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
+  EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocal);
+  ASSERT_TRUE(table.suspend_local(0, net("fd00::1/64")));
+  EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocalDown);
+  table.remove_local(0, net("fd00::1/64"));
+  EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kNone);
+  EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kNone);
+}
+
 TEST_F(RouteTableTest, ARouterThatAdvertisesItselfIsTheDefaultUnlessOneIsConfigured) {
   ASSERT_TRUE(table.add_advertised(1, ip("fe80::1")));
   EXPECT_EQ(sink.lookup("::/0").kind, NextHopKind::kGateway);
