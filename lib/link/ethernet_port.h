@@ -84,6 +84,9 @@ class EthernetPort final : public Interface,
   void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) override;
   Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now) override;
   void forget_gateway(const wire::IpAddr& addr) override { cache_.forget_gateway(addr); }
+  [[nodiscard]] bool has_failed(const wire::IpAddr& addr) const override {
+    return cache_.has_failed(addr);
+  }
   void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
               TimePoint now) override;
   void on_nd(std::span<const std::byte> packet, TimePoint now) override;

@@ -199,6 +199,8 @@ class Interface : public GroupMember {
   /// Returns the neighbour of a gateway route; it exists until forget_gateway().
   virtual Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now) = 0;
   virtual void forget_gateway(const wire::IpAddr& addr) = 0;
+  /// True if `addr` did not answer the last requests, or has no path.
+  [[nodiscard]] virtual bool has_failed(const wire::IpAddr& addr) const = 0;
 
   /// ARP octets from the ARP header on. `slid`, `src_qpn`: from the packet's headers (0 on
   /// Ethernet).

@@ -460,6 +460,12 @@ TimePoint NeighbourCache<Hw>::last_used(const wire::IpAddr& addr) const {
 }
 
 template <class Hw>
+bool NeighbourCache<Hw>::has_failed(const wire::IpAddr& addr) const {
+  const auto it = entries_.find(addr);
+  return it != entries_.end() && it->second.failed;
+}
+
+template <class Hw>
 bool NeighbourCache<Hw>::is_gateway(const wire::IpAddr& addr) const {
   const auto it = entries_.find(addr);
   return it != entries_.end() && it->second.gateways > 0;

@@ -89,6 +89,8 @@ class NeighbourCache {
   /// Errors: kNoResources when the table is full of entries in use.
   Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now);
   void forget_gateway(const wire::IpAddr& addr);
+  /// True if the last resolution failed. False for addresses without an entry.
+  [[nodiscard]] bool has_failed(const wire::IpAddr& addr) const;
   /// Adds an entry that neither ages nor learns, and requests its path at once.
   Status add_static(const wire::IpAddr& addr, const Hw& hw, TimePoint now);
   /// Adds an entry whose link-layer address follows from its own (a multicast group on Ethernet).

@@ -58,6 +58,9 @@ class RouteWriter final : public route::RouteSink {
   void forget_gateway(table::InterfaceId iface, const wire::IpAddr& addr) override {
     interfaces_.find(iface)->control->forget_gateway(addr);
   }
+  [[nodiscard]] bool has_failed(table::InterfaceId iface, const wire::IpAddr& addr) const override {
+    return interfaces_.find(iface)->control->has_failed(addr);
+  }
   std::uint64_t mark_time() override { return rte_rcu_qsbr_start(&rcu_); }
   bool is_past(std::uint64_t moment, bool wait) override {
     return rte_rcu_qsbr_check(&rcu_, moment, wait) == 1;

@@ -87,7 +87,8 @@ Result<NextHops::Gateways::iterator> NextHops::use_gateway(const Gateway& gatewa
     free_.put_back(*index, 1);
     return tl::make_unexpected(neighbour.error());
   }
-  const auto it = gateways_.emplace(gateway, GatewayState{*index, *neighbour, 1}).first;
+  const bool answers = !sink_.has_failed(gateway.first, gateway.second);
+  const auto it = gateways_.emplace(gateway, GatewayState{*index, *neighbour, 1, answers}).first;
   by_index_.emplace(*index, gateway);
   sink_.set_next_hop(*index, hop_of(gateway));
   return it;

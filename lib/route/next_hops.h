@@ -38,6 +38,7 @@ class NextHops {
   /// The number of the next hop through the gateway, or of the group of several, in their order.
   /// Each use() needs its release(), once no prefix names the number any more. Errors:
   /// kNoResources, and those of RouteSink::use_gateway. Shape: 1 <= via.size() <= kMaxPaths.
+  /// A gateway that has failed already is dead from the start.
   Result<table::NextHopIndex> use(const std::vector<Gateway>& via);
   /// Ignores numbers of fixed().
   void release(table::NextHopIndex index);
@@ -55,7 +56,7 @@ class NextHops {
     table::NextHopIndex index = table::kNextHopNone;
     table::NeighbourIndex neighbour = table::kNoNeighbour;
     std::size_t uses = 0;  ///< Number of routes and groups that use it.
-    bool answers = true;   ///< True until the neighbour fails.
+    bool answers = true;   ///< False while the neighbour has failed.
     std::set<table::NextHopIndex> groups{};
   };
   struct Group {

@@ -21,6 +21,9 @@ class RouteSink {
   virtual Result<table::NeighbourIndex> use_gateway(table::InterfaceId iface,
                                                     const wire::IpAddr& addr) = 0;
   virtual void forget_gateway(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
+  /// True if the neighbour did not answer the last requests.
+  [[nodiscard]] virtual bool has_failed(table::InterfaceId iface,
+                                        const wire::IpAddr& addr) const = 0;
 
   /// Names the moment for is_past().
   virtual std::uint64_t mark_time() = 0;

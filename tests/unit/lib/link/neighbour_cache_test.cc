@@ -109,6 +109,23 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
   b.cache.forget_gateway(host(1));
 }
 
+/// Routes learn it when they begin to use the gateway.
+TEST(NeighbourCache, ANeighbourThatFailedBeforeItBecameAGatewayIsKnownToHaveFailed) {
+  Bench b;
+  EXPECT_FALSE(b.cache.has_failed(host(1)));
+  b.want(host(1));
+  EXPECT_FALSE(b.cache.has_failed(host(1)));
+  while (b.sink.find(host(1))->state != NeighbourState::kFailed) b.run_for(100ms);
+  EXPECT_TRUE(b.cache.has_failed(host(1)));
+  ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
+  b.run_for(30s);
+  EXPECT_TRUE(b.cache.has_failed(host(1))) << "while it is requested again";
+  while (b.sink.find(host(1))->state != NeighbourState::kIncomplete) b.run_for(100ms);
+  b.answer(host(1));
+  EXPECT_FALSE(b.cache.has_failed(host(1)));
+  b.cache.forget_gateway(host(1));
+}
+
 /// Routes avoid the gateway after these commands, too.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
   const auto flush = [](Bench& b) { b.cache.flush(); };

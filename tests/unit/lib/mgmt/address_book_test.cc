@@ -37,6 +37,7 @@ class AddressBookTest : public testing::Test,
     return std::to_integer<table::NeighbourIndex>(addr.bytes[15]);
   }
   void forget_gateway(table::InterfaceId, const wire::IpAddr&) override {}
+  bool has_failed(table::InterfaceId, const wire::IpAddr&) const override { return false; }
   std::uint64_t mark_time() override { return 0; }
   bool is_past(std::uint64_t, bool) override { return true; }
   void send(table::InterfaceId, std::vector<std::byte>) override {}

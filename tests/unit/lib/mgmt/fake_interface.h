@@ -34,6 +34,7 @@ class FakeInterface final : public link::Interface {
   }
   Result<table::NeighbourIndex> use_gateway(const wire::IpAddr&, TimePoint) override { return 0; }
   void forget_gateway(const wire::IpAddr&) override {}
+  bool has_failed(const wire::IpAddr&) const override { return false; }
   void on_arp(std::span<const std::byte>, std::uint16_t, std::uint32_t, TimePoint) override {}
   void on_nd(std::span<const std::byte>, TimePoint) override {}
   void send_redirect(std::span<const std::byte>, const wire::IpAddr&, TimePoint) override {}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A node with two gateways for one prefix, of which one stops answering or becomes unreachable.
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "tests/unit/lib/mgmt/node_bench.h"
 
@@ -115,6 +117,43 @@ TEST_F(NodeEcmpTest, P05_FlowsLeaveADeadGatewayAndComeBackWithIt) {
     lives[0] = true;
     EXPECT_TRUE(all_flows_go_by(mac, {0, 1}));
     EXPECT_EQ(dead_gateways(node), std::vector<wire::IpAddr>{});
+  });
+}
+
+// The gateway was silent before the route existed.
+TEST_F(NodeEcmpTest, P05_ANewRouteAvoidsAGatewayThatIsKnownToBeDead) {
+  NodeConfig c = ecmp_config();
+  c.neighbour.negative = 60s;
+  const std::vector<RouteConfig> routes = std::exchange(c.routes, {});
+  lives[0] = false;
+  run(c, [&](Node& node) {
+    EXPECT_TRUE(eventually(
+        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
+    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+    auto to_gateway = flow_packet(0);
+    wire::Ipv4Hdr ip;
+    std::memcpy(&ip, to_gateway.data(), sizeof ip);
+    ip.dst.set(kGateways[0]);
+    ip.checksum = {};
+    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+    std::memcpy(to_gateway.data(), &ip, sizeof ip);
+    give(ethernet.to_node, ethernet_frame(0x0800, to_gateway, mac));
+    EXPECT_TRUE(eventually([&] {
+      return ask<bool>(node, [](Node& n) {
+        const auto keys = n.neighbour_keys("eth0");
+        return std::any_of(keys.begin(), keys.end(), [&n](const NeighbourKey& key) {
+          const auto row = n.neighbour(key);
+          return row && row->addr == wire::IpAddr::v4(kGateways[0]) &&
+                 row->phase == link::NeighbourPhase::kFailed;
+        });
+      });
+    }));
+    ask<int>(node, [&](Node& n) {
+      EXPECT_TRUE(n.add_route(routes[0]));
+      return 0;
+    });
+    EXPECT_EQ(dead_gateways(node), std::vector{wire::IpAddr::v4(kGateways[0])});
+    EXPECT_TRUE(all_flows_go_by(mac, {1}));
   });
 }
 

@@ -38,6 +38,9 @@ class Sink : public RouteSink {
   void forget_gateway(table::InterfaceId iface, const wire::IpAddr& addr) override {
     EXPECT_EQ(neighbours.erase(NextHops::Gateway{iface, addr}), 1U);
   }
+  bool has_failed(table::InterfaceId iface, const wire::IpAddr& addr) const override {
+    return failed.contains(NextHops::Gateway{iface, addr});
+  }
   std::uint64_t mark_time() override { return moment; }
   bool is_past(std::uint64_t when, bool wait) override {
     if (wait && moment <= when) {
@@ -49,6 +52,7 @@ class Sink : public RouteSink {
 
   table::NextHopTable hops;
   std::map<NextHops::Gateway, table::NeighbourIndex> neighbours;
+  std::set<NextHops::Gateway> failed;
   std::size_t room = 1'000'000;
   std::size_t used = 0, writes = 0, waits = 0;
   std::uint64_t moment = 0;
@@ -115,6 +119,19 @@ TEST_F(NextHopsTest, AGatewayThatFailsLeavesEveryGroupItIsIn) {
   EXPECT_EQ(used_by(abc), (std::set{of(a), of(c)}));
   EXPECT_EQ(used_by(bc), std::set{of(c)});
   EXPECT_EQ(used_by(*next_hops->use({c, b})), std::set{of(c)}) << "a group made meanwhile, too";
+}
+
+// The neighbour was no gateway when it failed, so that nobody reported it.
+TEST_F(NextHopsTest, AGatewayThatHasFailedBeforeIsNotUsedUntilItAnswers) {
+  sink.failed = {b};
+  const auto ab = *next_hops->use({a, b}), only = *next_hops->use({b});
+  EXPECT_EQ(used_by(ab), std::set{of(a)});
+  EXPECT_EQ(next_hops->dead_gateways(ab), std::vector{b.second});
+  EXPECT_EQ(next_hops->dead_gateways(only), std::vector{b.second});
+  sink.failed.clear();
+  next_hops->neighbour_heard(b, true);
+  EXPECT_EQ(used_by(ab), (std::set{of(a), of(b)}));
+  EXPECT_TRUE(next_hops->dead_gateways(only).empty());
 }
 
 TEST_F(NextHopsTest, AnInterfaceThatGoesDownTakesItsGatewaysAlong) {

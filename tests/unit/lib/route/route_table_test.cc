@@ -40,6 +40,7 @@ struct FakeSink : RouteSink {
   void forget_gateway(table::InterfaceId iface, const wire::IpAddr& a) override {
     EXPECT_EQ(gateways.erase({iface, a}), 1U);
   }
+  bool has_failed(table::InterfaceId, const wire::IpAddr&) const override { return false; }
   std::uint64_t mark_time() override { return moment; }
   bool is_past(std::uint64_t when, bool wait) override {
     if (wait) moment = std::max(moment, when + 1);
