@@ -2,6 +2,7 @@
 // NUMA placement of a node's memory, on a simulated machine with more NUMA nodes than this one:
 // memory that a worker uses is requested on the NUMA node of its lcore. The DPDK functions here
 // record the requested node; they are linked before the library's own functions, which they call.
+#include <rte_cycles.h>
 #include <rte_lcore.h>
 #include <rte_lpm.h>
 #include <rte_malloc.h>
@@ -14,6 +15,7 @@
 #include <numeric>
 #include <set>
 
+#include "lib/mgmt/node_impl.h"
 #include "lib/mgmt/placement.h"
 #include "tests/unit/lib/mgmt/node_bench.h"
 
@@ -102,6 +104,69 @@ TEST_F(NumaTest, WhatAWorkerUsesIsOnTheNodeOfItsLcore) {
   for (const char* const table : {"ipoib_ipv4", "prefixes6"})
     EXPECT_EQ(nodes_of(table), std::set{1}) << table << ", which workers share: the first one's";
   EXPECT_EQ(nodes_of("ipoib_control"), std::set{0}) << "management's";
+}
+
+/// A worker that cuts a packet takes mbufs of its own NUMA node, whichever worker sends them.
+TEST_F(NumaTest, FragmentsAreOnTheNodeOfTheWorkerThatCuts) {
+  RingDevice other{"other"};
+  NodeConfig c = config();
+  c.hcas.clear();
+  c.links.clear();
+  c.ports.push_back({"eth1", other.name, {*wire::parse_prefix("192.168.2.1/24")}});
+  for (PortConfig& port : c.ports) port.mtu = 576;
+  c.neighbours = {{"eth0", *wire::parse_ip("192.168.1.2"), "02:00:00:00:00:09"},
+                  {"eth1", *wire::parse_ip("192.168.2.2"), "02:00:00:00:00:09"}};
+  c.worker.count = 2;
+  c.worker.assign = {{"eth0", 0}, {"eth1", 1}};
+  NodeImpl node{c, {0, {3, 5}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1};
+  ASSERT_TRUE(node.set_up());
+  node.start();
+  const auto pass = [&node] {
+    for (int i = 0; i < 10; ++i) {
+      node.turn();
+      for (unsigned worker : {0U, 1U}) node.iterate(worker);
+    }
+  };
+  pass();
+  struct Way {
+    const RingDevice& in;
+    const RingDevice& out;
+    const char* dst;
+    std::size_t port;
+    int numa_node;
+  };
+  for (const Way& way :
+       {Way{ethernet, other, "192.168.2.2", 0, 3}, Way{other, ethernet, "192.168.1.2", 1, 5}}) {
+    std::vector<std::byte> packet(1500, std::byte{0x42});
+    wire::Ipv4Hdr ip{0x45,
+                     0,
+                     wire::Be16{1500},
+                     {},
+                     {},
+                     64,
+                     17,
+                     {},
+                     wire::Be32{0xac10'0001},
+                     wire::Be32{wire::parse_ip(way.dst)->v4_host()}};
+    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
+    std::memcpy(packet.data(), &ip, sizeof ip);
+    give(way.in.to_node, ethernet_frame(0x0800, packet, node.ports()[way.port].mac));
+    pass();
+    unsigned fragments = 0;
+    void* raw = nullptr;
+    while (rte_ring_dequeue(way.out.from_node, &raw) == 0) {
+      auto* const m = static_cast<rte_mbuf*>(raw);
+      if (*rte_pktmbuf_mtod_offset(m, const wire::Be16*, 12) == wire::Be16{0x0800}) {
+        ++fragments;
+        EXPECT_EQ(m->pool->socket_id, way.numa_node) << way.dst;
+      }
+      rte_pktmbuf_free(m);
+    }
+    EXPECT_EQ(fragments, 3U) << way.dst;
+  }
+  node.begin_to_leave();
+  pass();
+  EXPECT_TRUE(node.has_left());
 }
 
 }  // namespace

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The longest chain of mbufs that a link's device sends, on its way from the device to the stage
+// that merges TCP: two nodes with a connection, of which one has a device that takes short chains.
+#include <rte_cycles.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/fabric/capabilities.h"
+#include "lib/mgmt/stepped_node.h"
+#include "tests/unit/lib/fwd/tcp_packets.h"
+#include "tests/unit/lib/mgmt/node_bench.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+std::uint64_t test_tsc = 0;
+std::uint64_t read_test_tsc() noexcept {
+  return test_tsc;
+}
+
+/// A software HCA that states another number of segments.
+class LimitedHca final : public fabric::Hca {
+ public:
+  LimitedHca(std::unique_ptr<fabric::Hca> hca, const std::uint16_t& max_segments)
+      : hca_{std::move(hca)}, max_segments_{max_segments} {}
+
+  [[nodiscard]] const std::string& name() const override { return hca_->name(); }
+  [[nodiscard]] const fabric::PortAttr& attr() const override { return hca_->attr(); }
+  [[nodiscard]] fabric::MadPort& mad_port() override { return hca_->mad_port(); }
+  [[nodiscard]] fabric::Capabilities capabilities() const override {
+    fabric::Capabilities able = hca_->capabilities();
+    able.max_segments = max_segments_;
+    return able;
+  }
+  Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override {
+    return hca_->create_ud_queue(config);
+  }
+  void destroy_ud_queue(fabric::UdQueue& queue) override { hca_->destroy_ud_queue(queue); }
+  Status set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) override {
+    return hca_->set_qkey(queue, qkey);
+  }
+  Status attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override {
+    return hca_->attach(queue, mgid, mlid);
+  }
+  Status detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override {
+    return hca_->detach(queue, mgid, mlid);
+  }
+  Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override {
+    return hca_->create_ah(attr);
+  }
+  void destroy_ah(fabric::AhIndex ah) override { hca_->destroy_ah(ah); }
+  Result<fabric::ReceiveQueue*> create_receive_queue(
+      const fabric::ReceiveQueueConfig& config) override {
+    return hca_->create_receive_queue(config);
+  }
+  void destroy_receive_queue(fabric::ReceiveQueue& queue) override {
+    hca_->destroy_receive_queue(queue);
+  }
+  Result<fabric::ConnectedQueue*> create_connected_queue(
+      const fabric::ConnectedQueueConfig& config) override {
+    return hca_->create_connected_queue(config);
+  }
+  void destroy_connected_queue(fabric::ConnectedQueue& queue) override {
+    hca_->destroy_connected_queue(queue);
+  }
+  Status set_ready_to_receive(fabric::ConnectedQueue& queue,
+                              const fabric::ReadyToReceive& attr) override {
+    return hca_->set_ready_to_receive(queue, attr);
+  }
+  Status set_ready_to_send(fabric::ConnectedQueue& queue,
+                           const fabric::ReadyToSend& attr) override {
+    return hca_->set_ready_to_send(queue, attr);
+  }
+  void set_error(fabric::ConnectedQueue& queue) override { hca_->set_error(queue); }
+  [[nodiscard]] fabric::ConnectedQueueInfo info(
+      const fabric::ConnectedQueue& queue) const override {
+    return hca_->info(queue);
+  }
+  std::optional<fabric::QueueEvent> next_queue_event() override { return hca_->next_queue_event(); }
+  [[nodiscard]] bool queue_events_pending() const override { return hca_->queue_events_pending(); }
+  std::optional<fabric::PortEvent> next_event() override { return hca_->next_event(); }
+  [[nodiscard]] PollFn poll_function() const override {
+    return [](fabric::Hca& self, std::uint16_t burst) noexcept {
+      fabric::Hca& hca = *static_cast<LimitedHca&>(self).hca_;
+      hca.poll_function()(hca, burst);
+    };
+  }
+  [[nodiscard]] const DropCounters& drops() const override { return hca_->drops(); }
+
+ private:
+  std::unique_ptr<fabric::Hca> hca_;
+  const std::uint16_t& max_segments_;
+};
+
+struct SegmentsTest : NodeTest {
+  void SetUp() override {
+    test_tsc = 77 * rte_get_tsc_hz();
+    const HcaFactory limited =
+        [this](const HcaConfig& h, const HcaResources& r) -> Result<std::unique_ptr<fabric::Hca>> {
+      auto soft = make_soft_by(h, r, &read_test_tsc);
+      if (!soft) return soft;
+      return std::make_unique<LimitedHca>(std::move(*soft), max_segments);
+    };
+    const HcaFactory plain = [](const HcaConfig& h, const HcaResources& r) {
+      return make_soft_by(h, r, &read_test_tsc);
+    };
+    const std::string far = far_cable();
+    for (unsigned i : {0U, 1U}) {
+      NodeConfig c = config();
+      c.links[0].mode = LinkMode::kConnectedRc;
+      c.hcas[0].first_qpn = 0x100 * (i + 1);
+      if (i == 0) {
+        c.ports[0].tcp_offload = true;
+      } else {
+        c.ports.clear();
+        c.hcas[0].wire = far;
+        ++c.hcas[0].guid;
+        c.hcas[0].lid = 2;
+        c.hcas[0].subnet_administrator = false;
+        c.links[0].addresses = {*wire::parse_prefix("10.0.0.2/24")};
+      }
+      auto node = SteppedNode::create(c, i == 0 ? limited : plain, &read_test_tsc, i + 1);
+      ASSERT_TRUE(node) << node.error().what;
+      nodes.push_back(std::move(*node));
+      nodes.back()->start();
+    }
+  }
+  void TearDown() override {
+    for (const auto& node : nodes) node->begin_to_leave();
+    for (int i = 0; i < 1000; ++i) step();
+    for (const auto& node : nodes) EXPECT_TRUE(node->has_left());
+  }
+  /// The other end of `cable`.
+  std::string far_cable() {
+    const std::string unique = cable.name + "_far";
+    const int port = rte_eth_from_rings(unique.c_str(), &cable.from_node, 1, &cable.to_node, 1, 0);
+    EXPECT_GE(port, 0);
+    std::array<char, RTE_ETH_NAME_MAX_LEN> text{};
+    rte_eth_dev_get_name_by_port(static_cast<std::uint16_t>(port), text.data());
+    return text.data();
+  }
+  void step() {
+    test_tsc += rte_get_tsc_hz() / 1000;
+    for (const auto& node : nodes) {
+      node->iterate(0);
+      node->turn();
+    }
+  }
+  bool soon(const std::function<bool()>& what) {
+    for (int i = 0; i < 20'000 && !what(); ++i) step();
+    return what();
+  }
+  [[nodiscard]] Node& sender() { return nodes[0]->node(); }
+  [[nodiscard]] bool link_up(unsigned i) { return nodes[i]->node().links()[0].state == "up"; }
+  [[nodiscard]] bool connected() {
+    const auto keys = sender().neighbour_keys("ib0");
+    return std::any_of(keys.begin(), keys.end(), [this](const NeighbourKey& key) {
+      const auto row = sender().neighbour(key);
+      return row && row->addr == *wire::parse_ip("10.0.0.2") &&
+             row->mode == table::NeighbourMode::kRc;
+    });
+  }
+  /// Gives the sender a burst of segments that follow each other. Returns the packets that they
+  /// became.
+  std::uint64_t packets_of(unsigned segments) {
+    const auto sent = [this] { return sender().links()[0].traffic.tx_packets; };
+    const std::uint64_t before = sent();
+    for (unsigned i = 0; i < segments; ++i) {
+      fwd::test::Tcp tcp;
+      tcp.payload = fwd::test::pattern(1460);
+      tcp.seq += i * 1460;
+      tcp.id = static_cast<std::uint16_t>(tcp.id + i);
+      give(ethernet.to_node, ethernet_frame(0x0800, tcp.bytes(), sender().ports()[0].mac));
+    }
+    nodes[0]->iterate(0);
+    return sent() - before;
+  }
+
+  std::uint16_t max_segments = 5;
+  std::vector<std::unique_ptr<SteppedNode>> nodes;
+};
+
+TEST_F(SegmentsTest, MergedTcpIsAsLongAsTheLinksDeviceSends) {
+  ASSERT_TRUE(soon([this] { return link_up(0) && link_up(1); }));
+  packets_of(1);
+  ASSERT_TRUE(soon([this] { return connected(); }));
+  EXPECT_EQ(packets_of(12), 3U) << "5, 5 and 2 mbufs";
+  for (int i = 0; i < 100; ++i) step();
+  max_segments = 3;  // as of another device that takes the place of the first
+  step();
+  EXPECT_EQ(packets_of(12), 4U);
+  for (int i = 0; i < 100; ++i) step();
+  max_segments = fabric::kAnySegments;
+  step();
+  EXPECT_EQ(packets_of(12), 1U);
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
