@@ -2,7 +2,7 @@
 // Whatever connected frames arrive at a port with open connections: every frame ends in a message,
 // as an ACK or under one counter, and every mbuf comes back.
 //
-// Input: steps of one octet each, with arguments behind it; see Step.
+// Input: one octet of options, then steps of one octet each, with arguments behind it; see Step.
 #include <rte_mempool.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using test::require;
 enum class Step : unsigned {
   kFrame,     ///< A frame that the connection checks: options, opcode, PSN, AETH, length.
   kAck,       ///< The same, and it is an ACK.
-  kRaw,       ///< A frame of the next octets as they are: length.
+  kRaw,       ///< A frame of the next octets: length. Bit 3: QPN and ICRC too are as they are.
   kSend,      ///< The port sends a message: length.
   kTake,      ///< The port's messages are taken.
   kTime,      ///< Time passes: power of two.
@@ -33,36 +33,72 @@ enum class Step : unsigned {
   kEnd,       ///< The connection is ended and made anew.
 };
 
-/// Side 0 is the port, side 1 an honest peer that the input speaks for too.
+/// Of the first octet.
+enum Option : unsigned {
+  kUnreliable = 1,
+  kLast = 0xf8,  ///< With all of them the HCAs go at the end, with whatever is open.
+};
+
+/// Side 0 is the port, side 1 an honest peer that the input speaks for too. The HCAs stay for the
+/// next input, because to make two takes far longer than an input; time and counters go on.
 class Harness : public ConnectedWorld {
  public:
-  static void run_once(std::span<const std::byte> octets) {
-    static const unsigned available = [] {
-      require(start_eal("fuzz"));
-      return rte_mempool_avail_count(pool());
-    }();
-    {
-      Harness harness;
-      harness.run_input(Input{octets});
-    }
-    require(rte_mempool_avail_count(pool()) == available);
+  static Harness& instance() {
+    static auto* const harness = new Harness;
+    return *harness;
   }
 
- private:
-  void open(Transport transport) {
-    setup_.transport = transport;
-    setup_.receive = {.depth = 4, .max_message = 10'000};
-    setup_.send_depth = 8;
-    setup_.path_mtu = 1;
-    connect(setup_);
-  }
-  void run_input(Input in) {
-    open((in.octet() & 1) == 0 ? Transport::kRc : Transport::kUc);
+  void run(Input in) {
+    const unsigned options = in.octet();
+    begin((options & kUnreliable) == 0 ? Transport::kRc : Transport::kUc);
     for (unsigned steps = 0; !in.empty() && steps < 256; ++steps) {
       step(in);
       peers[0].poll();
     }
     check_books();
+    close_all((options & kLast) == kLast);
+    require(rte_mempool_avail_count(pool()) == available_);
+  }
+
+ private:
+  Harness() {
+    require(start_eal("fuzz"));
+    available_ = rte_mempool_avail_count(pool());
+    setup_.receive = {.depth = 4, .max_message = 10'000};
+    setup_.send_depth = 8;
+    setup_.path_mtu = 1;
+  }
+
+  /// Each input begins at the same place between two ticks of the timers.
+  void begin(Transport transport) {
+    constexpr std::uint64_t kManyTicks = std::uint64_t{1} << 20;
+    world_tsc = (world_tsc / kManyTicks + 1) * kManyTicks;
+    setup_.transport = transport;
+    connect(setup_);
+    for (int side : {0, 1}) delivered[side] = delivered_acks[side] = 0;
+    frames_in_messages_ = raw_ = 0;
+    losses_before_ = losses();
+  }
+  /// Nothing of this input is left, except HCAs.
+  void close_all(bool hcas_too) {
+    if (hcas_too) return clear();
+    close();
+    for (int side : {0, 1}) (void)receive(side);
+  }
+  void close() {
+    for (int side : {0, 1}) {
+      (void)peers[side].hca->info(*peers[side].queue);
+      peers[side].hca->destroy_connected_queue(*peers[side].queue);
+    }
+    // A full cable keeps a port from its work: what it still sends may fill the cable once more.
+    for (int round = 0; round < 3; ++round) {
+      for (int side : {0, 1}) peers[side].poll();
+      (void)cut(1);
+      (void)cut(0);
+    }
+    for (int side : {0, 1})
+      while (peers[side].hca->next_queue_event()) {
+      }
   }
 
   void step(Input& in) {
@@ -73,7 +109,9 @@ class Harness : public ConnectedWorld {
       case Step::kRaw: {
         const auto octets = in.take(in.octet());
         if (octets.size() < kMinEthFrame) return;
-        put(0, octets);
+        Bytes frame{octets.begin(), octets.end()};
+        if ((code & 8) == 0) address(frame);
+        put(0, frame);
         ++raw_;
         return;
       }
@@ -83,6 +121,14 @@ class Harness : public ConnectedWorld {
       case Step::kPeerSees: return peer_sees();
       case Step::kEnd: return reopen();
     }
+  }
+
+  /// To the port's queue pair, which has another number each time, and with a right ICRC.
+  void address(Bytes& frame) const {
+    wire::IbaFrame sound;
+    if (wire::parse_iba(std::span{frame}.subspan(sizeof(EthHdr)), sound) != wire::FrameError::kNone)
+      return;
+    edit(frame, [this](wire::Bth& bth) { bth.dest_qp.set(peers[0].queue->qpn()); });
   }
 
   /// A frame from the peer's LID and QPN. Options: bit 0: ICRC as it is, 1: a GRH, 2: PSN counts
@@ -148,18 +194,15 @@ class Harness : public ConnectedWorld {
     (void)receive(1);
   }
   void reopen() {
-    for (int side : {0, 1}) {
-      (void)peers[side].hca->info(*peers[side].queue);
-      peers[side].hca->destroy_connected_queue(*peers[side].queue);
-      peers[side].poll();
-      while (peers[side].hca->next_queue_event()) {
-      }
-    }
-    (void)cut(1);
-    (void)cut(0);
+    close();
     connect(setup_);
   }
 
+  /// Frames that side 0 has dropped.
+  [[nodiscard]] std::uint64_t losses() const {
+    return peers[0].all_drops() - peers[0].drops(Drop::kIbTxFlushed) -
+           peers[0].drops(Drop::kIbTxTooLong);
+  }
   /// The books of side 0, when all is told.
   void check_books() {
     for (int i = 0; i < 4; ++i) peers[0].poll();
@@ -167,9 +210,7 @@ class Harness : public ConnectedWorld {
     const auto& q = static_cast<const SoftConnectedQueue&>(*peers[0].queue);
     const rte_mbuf* const message = q.responder.first;
     const std::uint64_t begun = message != nullptr ? (message->pkt_len + 255) / 256 : 0;
-    const std::uint64_t others = peers[0].all_drops() - peers[0].drops(Drop::kIbTxFlushed) -
-                                 peers[0].drops(Drop::kIbTxTooLong);
-    const std::uint64_t ended = frames_in_messages_ + begun + others;
+    const std::uint64_t ended = frames_in_messages_ + begun + losses() - losses_before_;
     // What is missing are good ACKs, and MADs.
     require(ended <= delivered[0] && delivered[0] <= ended + delivered_acks[0] + raw_);
     const auto c = peers[0].info().counters;
@@ -180,12 +221,14 @@ class Harness : public ConnectedWorld {
   Connection setup_;
   std::uint64_t frames_in_messages_ = 0;
   std::uint64_t raw_ = 0;
+  std::uint64_t losses_before_ = 0;
+  unsigned available_ = 0;
 };
 
 }  // namespace
 }  // namespace ipoib::soft
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  ipoib::soft::Harness::run_once(ipoib::test::input(data, size));
+  ipoib::soft::Harness::instance().run(ipoib::test::Input{ipoib::test::input(data, size)});
   return 0;
 }
