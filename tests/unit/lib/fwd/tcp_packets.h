@@ -11,13 +11,17 @@
 
 namespace ipoib::fwd::test {
 
+/// At most 64 KiB; the octets of `from` on, of a sequence that begins anew every 64 KiB.
 inline Bytes pattern(std::size_t len, std::uint32_t from = 0) {
-  Bytes out(len);
-  for (std::size_t i = 0; i < len; ++i) {
-    const std::size_t at = from + i;
-    out[i] = static_cast<std::byte>(at * 31 + (at >> 8));
-  }
-  return out;
+  constexpr std::size_t kPeriod = 65'536;
+  static const Bytes twice = [] {
+    Bytes all;
+    for (std::size_t at = 0; at < 2 * kPeriod; ++at)
+      all.push_back(static_cast<std::byte>(at * 31 + (at >> 8)));
+    return all;
+  }();
+  const auto begin = twice.begin() + from % kPeriod;
+  return {begin, begin + static_cast<std::ptrdiff_t>(len)};
 }
 
 /// Returns 0 if the checksum is correct. Source: RFC 9293 §3.1, RFC 8200 §8.1.
@@ -77,15 +81,15 @@ struct Tcp {
 
  private:
   [[nodiscard]] Bytes ip4(const Bytes& segment) const {
+    const std::size_t len = sizeof(wire::Ipv4Hdr) + ip_options.size() + segment.size();
     Bytes out = Ip4{.ttl = ttl,
-                    .payload_len = segment.size(),
+                    .payload_len = 0,
                     .flags_offset = flags_offset,
                     .protocol = wire::IpProto::kTcp,
                     .options = ip_options,
+                    .total_len = static_cast<std::uint16_t>(len),
                     .id = id}
                     .bytes();
-    const std::size_t header_len = out.size() - segment.size();
-    out.resize(header_len);
     out[1] = std::byte{tos};
     out[10] = out[11] = std::byte{0};
     const wire::Be16 checksum{wire::internet_checksum(out)};
