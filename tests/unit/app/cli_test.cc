@@ -296,7 +296,8 @@ TEST_F(CliTest, TestPacketsThatCannotBeAreRefused) {
 
 TEST_F(CliTest, NumberOfWorkersStays) {
   EXPECT_EQ(text("set nbcore 1"), "");
-  EXPECT_TRUE(text("set nbcore 2").starts_with("error: the number of worker lcores is 1 until the program ends"));
+  EXPECT_TRUE(text("set nbcore 2")
+                  .starts_with("error: the number of worker lcores is 1 until the program ends"));
 }
 
 TEST_F(CliTest, StatisticsHaveTestpmdsNames) {
