@@ -50,4 +50,9 @@ ping_all a "$(host_address b)" >/dev/null
 wait_for 10 "node a to reach b by RC again" reached a 10.0.0.2 RC
 row "a to b, after its restart" ping_all a "$(host_address b)"
 
+# ibping asks a class for which nodes have no agent. Without umad2sim_guard, libumad2sim ends the node that is
+# asked, and a node that stops is in the same place after it has unregistered its agents.
+ask ibping -c 1 -L "$(link_field b lid)" >/dev/null 2>&1
+link_up b || fail "node b is gone after a MAD that it has no agent for"
+
 for host in b c a; do node_stop "$host" || fail "node $host ended with status $?"; done

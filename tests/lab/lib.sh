@@ -19,7 +19,8 @@
 LAB_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/scenario/lib.sh
 source "$LAB_SOURCE/../scenario/lib.sh"
-UMAD2SIM=/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so
+# The guard keeps libumad2sim from ending a process by a MAD that comes while the process stops.
+UMAD2SIM=$IPOIB_BUILD/tests/lab/umad2sim_guard.so:/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so
 
 # The place and the names of a node: nodes a, b, c are at H2, H3, H4.
 ca_of() { echo "H$(($(number_of "$1") + 1))"; }
@@ -65,6 +66,8 @@ ask_each() {
 
 # subnet_begin [TOPOLOGY]: starts the switches without a subnet manager.
 subnet_begin() {
+  # The loader goes on without a library that is missing.
+  [[ -e ${UMAD2SIM%%:*} ]] || fail "${UMAD2SIM%%:*} is not built"
   lab_fabric "$CABLE_MTU"
   # ibsim waits for a client whose queue is full; a stopped OpenSM would stop the simulator.
   ip netns exec "$LAB-fabric" sysctl -qw net.unix.max_dgram_qlen=4096
