@@ -94,15 +94,23 @@ Grammar::Grammar(const std::vector<std::string_view>& syntaxes,
       sequences_.push_back(std::move(sequence));
     }
   }
+  for (const Sequence& s : sequences_)
+    for (const std::string& first : s.words.front().literals) by_first_[first].push_back(&s);
 }
 
 std::vector<const Grammar::Sequence*> Grammar::alive(const std::vector<std::string>& words,
                                                      std::size_t n) const {
   std::vector<const Sequence*> result;
-  for (const Sequence& s : sequences_) {
-    bool fits = s.words.size() >= n;
-    for (std::size_t i = 0; fits && i < n; ++i) fits = s.words[i].fits(words[i]);
-    if (fits) result.push_back(&s);
+  if (n == 0) {
+    for (const Sequence& s : sequences_) result.push_back(&s);
+    return result;
+  }
+  const auto begun = by_first_.find(words[0]);
+  if (begun == by_first_.end()) return result;
+  for (const Sequence* s : begun->second) {
+    bool fits = s->words.size() >= n;
+    for (std::size_t i = 1; fits && i < n; ++i) fits = s->words[i].fits(words[i]);
+    if (fits) result.push_back(s);
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,9 +53,11 @@ struct Mismatch {
 
 class Grammar {
  public:
-  /// `syntaxes` use the form described above. Every word in capitals must be one of `parameters`,
-  /// which must outlive the grammar.
+  /// `syntaxes` use the form described above and begin with literals. Every word in capitals must
+  /// be one of `parameters`, which must outlive the grammar.
   Grammar(const std::vector<std::string_view>& syntaxes, const std::vector<Parameter>& parameters);
+  Grammar(const Grammar&) = delete;
+  Grammar& operator=(const Grammar&) = delete;
 
   /// `words` must not be empty. Exactly one of the two results is set.
   [[nodiscard]] std::pair<std::optional<Match>, std::optional<Mismatch>> match(
@@ -76,6 +79,7 @@ class Grammar {
   [[nodiscard]] std::vector<const Sequence*> alive(const std::vector<std::string>& words,
                                                    std::size_t n) const;
   std::vector<Sequence> sequences_;
+  std::map<std::string, std::vector<const Sequence*>> by_first_;  ///< By each first word.
 };
 
 /// Splits a line at blanks, up to `#`. Quotation marks include blanks and # in a word; a backslash
