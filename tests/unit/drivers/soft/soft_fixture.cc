@@ -160,11 +160,11 @@ unsigned SoftHcaTest::mbufs_in_use() {
 Bytes soft_frame(std::span<const std::byte> iba) {
   const auto byte = [&](std::size_t i) { return iba.size() > i ? iba[i] : std::byte{0}; };
   const bool multicast = byte(2) >= std::byte{0xc0};
-  Bytes frame = test::unhex(multicast ? "034942000000" : "024942000000");
+  static const Bytes head = test::unhex("02494200000002494200000088b5");
+  Bytes frame = head;
+  if (multicast) frame[0] = std::byte{3};
   frame[4] = byte(2);
   frame[5] = byte(3);
-  const Bytes source = test::unhex("02494200000088b5");
-  frame.insert(frame.end(), source.begin(), source.end());
   frame[10] = byte(6);
   frame[11] = byte(7);
   frame.insert(frame.end(), iba.begin(), iba.end());
