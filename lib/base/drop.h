@@ -82,7 +82,6 @@ enum class Drop : std::uint8_t {
   kNeighbourTableFull,
   kNeighbourGone,  ///< Entry removed while the packet was in flight.
   kGroupAbsent,    ///< The link has no such multicast group (negative cache).
-  kArpInvalid,
   // Inside the node.
   kForwardingStopped,
   kNoForwardPeer,  ///< io mode, and the interface has no peer.
@@ -91,7 +90,6 @@ enum class Drop : std::uint8_t {
   kPuntRingFull,   ///< Ring to the management lcore full.
   kPuntRateLimited,
   kHandoffRingFull,  ///< Ring to the lcore that owns the egress interface full.
-  kIcmpRateLimited,
   kNoMbuf,
   kTxSegments,  ///< More mbufs than the egress device sends, even after a copy.
   kCount
@@ -165,7 +163,6 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "neighbour_table_full",
                                                                         "neighbour_gone",
                                                                         "group_absent",
-                                                                        "arp_invalid",
                                                                         "forwarding_stopped",
                                                                         "no_forward_peer",
                                                                         "link_down",
@@ -173,7 +170,6 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "punt_ring_full",
                                                                         "punt_rate_limited",
                                                                         "handoff_ring_full",
-                                                                        "icmp_rate_limited",
                                                                         "no_mbuf",
                                                                         "tx_segments"};
 static_assert(!kDropNames.back().empty());

@@ -120,9 +120,9 @@ struct LinkCounters {
   std::uint64_t arp_sent = 0, arp_received = 0, arp_invalid = 0, address_conflicts = 0;
   /// Claims of other hosts' addresses that were not accepted, ARP and ND.
   std::uint64_t contradictions = 0;
-  /// ARP and ND frames not sent: no path to the destination, or too many frames wait for a path.
+  // Frames not sent: no path to the destination, or too many frames wait for a path.
   std::uint64_t arp_unsent = 0;
-  std::uint64_t nd_unsent = 0;  ///< Always 0: see `arp_unsent` and `nd.unsent`.
+  std::uint64_t nd_unsent = 0;  ///< `nd.unsent` counts other reasons.
   NdCounters nd;
   // IP groups.
   std::uint64_t group_queries = 0;       ///< Queries whether a group exists.

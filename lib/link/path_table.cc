@@ -110,7 +110,7 @@ void PathTable::send(const wire::LinkAddr& to, std::span<const std::byte> frame,
     if (p.unused()) p.expires = now + kLinger;
     actions_.send(p.ah, to.qpn.host(), frame);
   } else if (p.state == PathState::kFailed || !room) {
-    ++counters_.arp_unsent;
+    count_unsent(frame);
     if (p.unused() && p.expires == kNever) p.expires = now;
   } else {
     p.waiting.push_back({to.qpn.host(), {frame.begin(), frame.end()}});
@@ -356,8 +356,13 @@ void PathTable::flush_waiting(Path& p) {
 
 void PathTable::drop_waiting(Path& p) {
   frames_waiting_ -= p.waiting.size();
-  counters_.arp_unsent += p.waiting.size();
-  p.waiting.clear();
+  for (const auto& frame : std::exchange(p.waiting, {})) count_unsent(frame.bytes);
+}
+
+void PathTable::count_unsent(std::span<const std::byte> frame) {
+  const auto hdr = wire::read<wire::IpoibHdr>(frame);
+  const bool nd = hdr && hdr->type.host() == static_cast<std::uint16_t>(wire::EtherType::kIpv6);
+  ++(nd ? counters_.nd_unsent : counters_.arp_unsent);
 }
 
 void PathTable::tick(TimePoint now) {

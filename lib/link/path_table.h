@@ -58,7 +58,7 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
   /// Address handle of a ready path; kNoAh otherwise.
   [[nodiscard]] fabric::AhIndex ah(const wire::Gid& gid) const;
   /// Sends a frame from the IPoIB header on, at once or when the path is known. A frame whose path
-  /// fails, or for which too many wait, counts as LinkCounters::arp_unsent.
+  /// fails, or for which too many wait, counts as LinkCounters::arp_unsent or nd_unsent.
   void send(const wire::LinkAddr& to, std::span<const std::byte> frame, TimePoint now);
   /// A packet from the host arrived with this source LID. If the LID has changed, the host may have
   /// moved. Then the SA is queried, because the way back may differ from the way there.
@@ -120,6 +120,7 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
   void notify(const Path& p, TimePoint now);
   void flush_waiting(Path& p);
   void drop_waiting(Path& p);
+  void count_unsent(std::span<const std::byte> frame);
 
   PathConfig config_;
   LinkActions& actions_;

@@ -37,7 +37,7 @@ TEST(DropNames, StandWithTheirReasons) {
                                                    {Drop::kLocalUnsupported, "local_unsupported"},
                                                    {Drop::kLocalFromSelf, "local_from_self"},
                                                    {Drop::kNeighbourPending, "neighbour_pending"},
-                                                   {Drop::kArpInvalid, "arp_invalid"},
+                                                   {Drop::kGroupAbsent, "group_absent"},
                                                    {Drop::kForwardingStopped, "forwarding_stopped"},
                                                    {Drop::kNoMbuf, "no_mbuf"}})
     EXPECT_EQ(drop_name(c.reason), c.name);

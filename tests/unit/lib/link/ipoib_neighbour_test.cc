@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "lib/link/path_table.h"
 #include "lib/wire/iba.h"
 #include "tests/unit/lib/link/link_bench.h"
 
@@ -516,6 +517,32 @@ TEST_F(IpoibNeighbour, OwnAddressClaimedByAnotherIsCountedDefendedAndNotLearned)
   EXPECT_TRUE(b.link.neighbours(b.now).empty());
   ASSERT_EQ(b.actions.frames.size(), 1U);  // one announcement in ten seconds
   EXPECT_TRUE(b.actions.frames[0].broadcast());
+}
+
+TEST_F(IpoibNeighbour, FramesWithoutAPathAreCountedByTheirProtocol) {
+  LinkCounters counters;
+  PathTable paths{{"ib0"}, b.actions, b.client, counters, [](const wire::IpAddr&, TimePoint) {}, 1};
+  paths.resume(0, 2044, b.now);
+  const auto frame_of = [](wire::EtherType type) {
+    const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
+    const auto octets = wire::bytes_of(hdr);
+    return std::vector<std::byte>{octets.begin(), octets.end()};
+  };
+  const auto gone =
+      wire::LinkAddr{0, wire::Be24{0x70}, wire::Gid::of(wire::kDefaultGidPrefix, 0xdead)};
+  const auto send = [&](unsigned arp, unsigned nd) {
+    for (; arp != 0; --arp) paths.send(gone, frame_of(wire::EtherType::kArp), b.now);
+    for (; nd != 0; --nd) paths.send(gone, frame_of(wire::EtherType::kIpv6), b.now);
+  };
+  send(2, 100);  // more than may wait
+  EXPECT_EQ(counters.arp_unsent, 0U);
+  EXPECT_GT(counters.nd_unsent, 50U);
+  b.run_for(10ms);
+  EXPECT_EQ(counters.arp_unsent, 2U);
+  EXPECT_EQ(counters.nd_unsent, 100U);
+  send(3, 5);
+  EXPECT_EQ(counters.arp_unsent, 5U);
+  EXPECT_EQ(counters.nd_unsent, 105U);
 }
 
 TEST_F(IpoibNeighbour, OwnReflectedArpIsIgnored) {
