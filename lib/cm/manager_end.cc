@@ -238,12 +238,12 @@ void Manager::release(Connection& c) {
 
 /// Called when the peer uses the queue pair or communication ID of `c` again. Returns true if `c`
 /// was a connection, which must end before the peer may use them; an unfinished or rejected attempt
-/// is only released. `by`: source of the peer's message. A source at another port does not end an
-/// established connection, because it may be forged.
+/// is only released. `by`: source of the peer's message. A source at another port ends neither a
+/// connection nor an attempt, because it may be forged.
 bool Manager::make_stale(Connection& c, const fabric::MadAddress& by, TimePoint now) {
+  if (c.state != State::kRejSent && !fabric::same_port(by, c.to)) return true;
   switch (c.state) {
     case State::kEstablished:
-      if (!fabric::same_port(by, c.to)) return true;
       close(c, CloseReason::kStale);
       start_dreq(c, now);
       return true;

@@ -172,6 +172,41 @@ TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStale) {
   EXPECT_EQ(b.manager.counters().refused_stale, 2U);
 }
 
+/// The same holds for attempts, on either side and until they are rejected.
+TEST_F(CmManager, C16_OnlyThePortOfAnAttemptEndsIt) {
+  connect();
+  const auto req = wire::cm_message<wire::CmReq>(a.sent.front().mad);
+  pass(a, b);
+  ASSERT_EQ(b.state(), State::kReqRcvd);
+  b.news();
+  auto same_qpn = req;
+  same_qpn.local_id.set(0x1234);
+  auto same_id = req;
+  same_id.local_qpn.set(0x777);
+  std::uint64_t refused = 0;
+  const auto strangers_are_refused = [&] {
+    for (const auto& lie : {same_qpn, same_id}) {
+      b.sent.clear();
+      const State before = b.state();
+      b.feed(wire::make_cm_mad(7, lie), 77);
+      EXPECT_EQ(b.kinds(), "REJ");
+      EXPECT_EQ(rej_of(b.sent.front()).why(), RejReason::kStaleConnection);
+      EXPECT_EQ(b.state(), before);
+      EXPECT_TRUE(b.news().empty());
+      EXPECT_EQ(b.manager.counters().refused_stale, ++refused);
+      EXPECT_EQ(b.manager.counters().closed_by(CloseReason::kStale), 0U);
+    }
+    b.sent.clear();
+  };
+  strangers_are_refused();
+  ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
+  ASSERT_EQ(b.state(), State::kRepSent);
+  strangers_are_refused();
+  // Its own port has forgotten the attempt.
+  b.feed(wire::make_cm_mad(8, same_qpn), a.lid);
+  EXPECT_EQ(b.news(), (News{"closed: forgotten by the peer", "released", "request"}));
+}
+
 /// Many ports behind one router have the same LID. Their GIDs distinguish them.
 TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStaleBehindARouterToo) {
   constexpr std::uint16_t kRouter = 9;
