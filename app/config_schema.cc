@@ -280,7 +280,8 @@ Section<LinkConfigEntry> link_section() {
                  "Join state for sending to a group: nonmember sends only to existing groups (RFC "
                  "4391); fullmember creates them, as Linux does."),
           row<E>("flood-absent", &E::flood_absent, Boolean{},
-                 "Send packets for nonexistent groups to the broadcast group."),
+                 "Send packets for nonexistent groups to the broadcast group, except those with "
+                 "link-local scope."),
           row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
                  "IP addresses of the interface with their prefix lengths."),
           row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},

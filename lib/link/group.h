@@ -60,6 +60,12 @@ enum class GroupWay : std::uint8_t {
   kNone,
 };
 
+/// A frame of the link itself, from the IPoIB header on.
+struct GroupFrame {
+  wire::IpAddr to;
+  std::vector<std::byte> octets;
+};
+
 struct Group {
   wire::Gid mgid;
   bool v4 = true;
@@ -94,7 +100,7 @@ struct Group {
   fabric::AhIndex ah = fabric::kNoAh;
   fabric::AhAttr attr;
   std::uint16_t mtu = 0;  ///< MTU of the group that packets go to, octets of IP; valid with `ah`.
-  std::vector<std::vector<std::byte>> frames;  ///< Waiting frames of the link itself.
+  std::vector<GroupFrame> frames;  ///< Waiting.
   TimePoint frames_expire = kNever;
 
   TimePoint wake = kNever;  ///< Position in the order of timers.

@@ -66,8 +66,7 @@ void GroupSenders::want(Group& g, const wire::IpAddr& addr, HeldPacket packet, T
     it->second.index = *index;
     install(g, addr, it->second, table::NeighbourState::kIncomplete);
     it->second.touched = now;
-    held_.hold(it->second.held, packet, now);
-    return settle(g, addr, it->second);
+    return held_.hold(it->second.held, packet, now);
   }
   GroupSender& s = it->second;
   s.touched = now;
@@ -78,23 +77,26 @@ void GroupSenders::want(Group& g, const wire::IpAddr& addr, HeldPacket packet, T
   }
 }
 
-void GroupSenders::send(Group& g, std::span<const std::byte> frame, TimePoint now) {
+void GroupSenders::send(Group& g, const wire::IpAddr& to, std::span<const std::byte> frame,
+                        TimePoint now) {
   g.own_used = now;
-  if (g.ah != fabric::kNoAh) return actions_.send(g.ah, wire::kMulticastQpn, frame);
-  const bool absent = g.way == GroupWay::kNone;
+  if (usable(g, to)) return actions_.send(g.ah, wire::kMulticastQpn, frame);
+  const bool absent = g.way == GroupWay::kNone || g.ah != fabric::kNoAh;
   if (absent || g.frames.size() >= kMaxFramesPerGroup || frames_ >= kMaxFrames) {
     ++counters_.group_frames_unsent;
     return;
   }
   if (g.frames.empty()) g.frames_expire = now + config_.neighbour.max_held_age;
-  g.frames.emplace_back(frame.begin(), frame.end());
+  g.frames.push_back({to, {frame.begin(), frame.end()}});
   ++frames_;
 }
 
 // --- Ways ---
 
+/// Packets with link-local scope take no detour: all hosts that want them are in the group.
 bool GroupSenders::usable(const Group& g, const wire::IpAddr& addr) const {
-  return g.ah != fabric::kNoAh && (g.way != GroupWay::kRouters || is_beyond_link(addr));
+  const bool detour = g.way == GroupWay::kRouters || g.way == GroupWay::kFlood;
+  return g.ah != fabric::kNoAh && (!detour || is_beyond_link(addr));
 }
 
 void GroupSenders::install(const Group& g, const wire::IpAddr& addr, GroupSender& s,
@@ -146,8 +148,12 @@ void GroupSenders::set_way(Group& g, GroupWay way, const wire::McMemberRecord* t
   if (g.ah == fabric::kNoAh) return drop_frames(g);
   frames_ -= g.frames.size();
   g.frames_expire = kNever;
-  for (const auto& frame : std::exchange(g.frames, {}))
-    actions_.send(g.ah, wire::kMulticastQpn, frame);
+  for (const auto& frame : std::exchange(g.frames, {})) {
+    if (usable(g, frame.to))
+      actions_.send(g.ah, wire::kMulticastQpn, frame.octets);
+    else
+      ++counters_.group_frames_unsent;
+  }
 }
 
 void GroupSenders::forget_way(Group& g) {

@@ -28,10 +28,12 @@ class GroupSenders {
   /// MTU of the link, octets of IP.
   void set_mtu(std::uint16_t mtu) { mtu_ = mtu; }
 
-  /// Takes over `packet`: holds it, releases it or drops it.
+  /// Takes over `packet`: holds it, releases it or drops it. The first packet to `addr` is held
+  /// until the set_way() that must follow, because the way may depend on the senders.
   void want(Group& g, const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
-  /// Sends a frame of the link itself, from the IPoIB header on, at once or when the way is known.
-  void send(Group& g, std::span<const std::byte> frame, TimePoint now);
+  /// Sends a frame of the link itself to the IP group `to`, from the IPoIB header on, at once or
+  /// when the way is known.
+  void send(Group& g, const wire::IpAddr& to, std::span<const std::byte> frame, TimePoint now);
 
   /// Sets the way of packets. `target`: with kDirect the group's record, with kRouters that of the
   /// all-routers group, with kFlood that of the broadcast group; else null. kUnknown changes

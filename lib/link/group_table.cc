@@ -282,7 +282,7 @@ bool GroupTable::send(const wire::IpAddr& group, std::span<const std::byte> fram
     return false;
   }
   if (g == nullptr) g = &find_or_make(mgid_of(group), group.is_v4(), now);
-  senders_.send(*g, frame, now);
+  senders_.send(*g, group, frame, now);
   advance(*g, now);
   g = find(mgid_of(group));
   return g != nullptr && g->frames.empty() && (g->ah != fabric::kNoAh || g->way == GroupWay::kNone);
@@ -389,9 +389,9 @@ void GroupTable::seek(Group& g, TimePoint now) {
 GroupWay GroupTable::way_of(Group& g, TimePoint now) {
   if (is_link_group(g) || g.full.member() || g.send.member()) return GroupWay::kDirect;
   if (g.presence != Presence::kAbsent) return GroupWay::kUnknown;
-  if (config_.group.flood_absent) return GroupWay::kFlood;
   const bool beyond = std::any_of(g.senders.begin(), g.senders.end(),
                                   [](const auto& s) { return is_beyond_link(s.first); });
+  if (config_.group.flood_absent && (beyond || g.senders.empty())) return GroupWay::kFlood;
   if (!beyond || g.mgid == routers_of(g)) return GroupWay::kNone;
   depend_on_routers(g, true, now);
   const Group* routers = find(routers_of(g));

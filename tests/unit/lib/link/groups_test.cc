@@ -281,6 +281,26 @@ TEST_F(Groups, U28_FloodingToTheBroadcastGroupIsASetting) {
   EXPECT_EQ(row(0, kGlobal).state, "broadcast");
 }
 
+/// Whoever wants packets of link-local scope has joined their group, so none need the detour.
+TEST_F(Groups, U28_GroupsOfTheLinkAreNeverFlooded) {
+  f.config.group.flood_absent = true;
+  bring_up(2);
+  for (const char* group : {kLocal, "224.0.0.2", "ff02::5"}) {
+    send(0, group);
+    f.run_for(50ms);
+    EXPECT_EQ(heard(1, group), 0U) << group;
+    EXPECT_EQ(row(0, group).state, "absent") << group;
+  }
+  EXPECT_EQ(node(0).sink->drops[Drop::kGroupAbsent], 3U);
+  // One record serves both scopes (RFC 4391 §4): only packets of the wider one are flooded.
+  send(0, "ff05::5");
+  f.run_for(50ms);
+  EXPECT_EQ(heard(1, "ff05::5"), 1U);
+  send(0, "ff02::5");
+  f.run_for(50ms);
+  EXPECT_EQ(heard(1, "ff02::5"), 0U);
+}
+
 TEST_F(Groups, U27_LinuxsHabitCreatesTheGroupAsSendOnlyFullMember) {
   f.config.group.send_only = SendOnly::kFullMember;
   bring_up(2);
