@@ -75,7 +75,8 @@ inline constexpr TransactionId kNoTransaction = 0;
 ///   kRefused      the SA refused; `status` is the reason (redirect is refused; busy was retried);
 ///   kTimedOut     no attempt was answered, or a table did not end in time (`rmpp_status` is set);
 ///   kUnavailable  no SM was known, no attempt could be sent, or the client was shut down;
-///   kNoResources  too many requests were waiting already, or a table is too big;
+///   kNoResources  too many requests were waiting already, or a table is too big (`rmpp_status` is
+///                 set);
 ///   kProtocol     the answer is invalid, or the SA stopped sending it. `rmpp_status`, if not 0, is
 ///                 the status in the STOP or ABORT of this side or of the SA.
 struct Failure {

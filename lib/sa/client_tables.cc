@@ -138,7 +138,8 @@ Outcome Client::whole_table(TransactionId id, const wire::SaMad& mad,
                             const fabric::ReceivedMad& received) {
   if (received.rest.size() > room_for_table(id)) {
     ++counters_.tables_given_up;
-    return tl::make_unexpected(Failure{Errc::kNoResources, 0});
+    return tl::make_unexpected(
+        Failure{Errc::kNoResources, 0, end_of(wire::RmppStatus::kResourcesExhausted).status});
   }
   if (!received.rest.empty()) ++counters_.segmented;
   return count(read_whole_table(mad, received));

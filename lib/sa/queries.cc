@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/wire/rmpp.h"
+
 namespace ipoib::sa {
 namespace {
 
@@ -110,6 +112,9 @@ Request unsubscribe(wire::Trap trap) {
 }
 
 std::string describe(const Failure& failure) {
+  constexpr auto kTooBig = static_cast<std::uint8_t>(wire::RmppStatus::kResourcesExhausted);
+  if (failure.code == Errc::kNoResources && failure.rmpp_status == kTooBig)
+    return "SA table is too big";
   if (failure.rmpp_status != 0)
     return fmt::format("SA table aborted: RMPP status {}", failure.rmpp_status);
   switch (failure.code) {

@@ -144,6 +144,7 @@ TEST_F(WholeTables, AreBounded) {
   ASSERT_EQ(outcomes_.size(), 1U);
   ASSERT_FALSE(outcomes_[0]);
   EXPECT_EQ(outcomes_[0].error().code, Errc::kNoResources);
+  EXPECT_EQ(describe(outcomes_[0].error()), "SA table is too big");
   EXPECT_EQ(client_->counters().tables_given_up, 1U);
 }
 
