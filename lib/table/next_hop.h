@@ -74,8 +74,8 @@ class NextHopTable {
     expects(i < kMaxNextHops, "the number is a next hop's");
     return slots_[i].load(std::memory_order_relaxed);
   }
-  /// Relaxed is enough: the value is self-contained, and rte_lpm's own release store publishes
-  /// prefixes that name a new number.
+  /// Relaxed is enough: the value is self-contained, and the release stores of the prefix tables
+  /// publish prefixes that name a new number.
   void set(NextHopIndex i, const NextHop& hop) noexcept {
     expects_management();
     expects(i < kMaxNextHops, "the number is a next hop's");

@@ -46,8 +46,8 @@ Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
     return fail(Errc::kInvalidArgument, "invalid next hop {} of {}, allowed: below {}", next_hop,
                 wire::to_string(prefix), kMaxNextHops);
   if (prefix.len == 0) {
-    // Relaxed: each NextHop that a reader may see under this number is one self-contained word.
-    default_.store(next_hop, std::memory_order_relaxed);
+    // Release: pairs with the load in view(). A reader of the number sees its next hop, too.
+    default_.store(next_hop, std::memory_order_release);
     has_default_ = true;
     return {};
   }

@@ -74,7 +74,8 @@ class PrefixTable {
     NextHopIndex miss_;
   };
   [[nodiscard]] View view() const noexcept {
-    return {lpm_, default_.load(std::memory_order_relaxed)};
+    // Acquire: pairs with the release store in add().
+    return {lpm_, default_.load(std::memory_order_acquire)};
   }
 
  private:
