@@ -92,8 +92,6 @@ class LkeyCache {
     lkey = last_.lkey;
     return true;
   }
-  /// Drops the cached lkey, for changed registrations.
-  void forget() noexcept { last_ = {}; }
 
  private:
   MemoryMap::Range last_{};

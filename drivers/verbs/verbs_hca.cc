@@ -128,8 +128,8 @@ void VerbsHca::destroy_ud_queue(fabric::UdQueue& queue) {
   VerbsUdQueue& closing = **found;
   closing.show(nullptr);
   grace_.wait();
+  for (const auto& group : closing.attachments) leave(closing, group);
   closing.end_hardware();
-  for (const auto& group : closing.attachments) groups_.leave(group.mgid);
   ud_queues_.erase(found);
 }
 
@@ -174,8 +174,15 @@ Status VerbsHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint
     return fail(Errc::kNotFound, "{}: QP {:#08x} is not attached to this group on MLID {:#06x}",
                 config_.name, queue.qpn(), mlid);
   if (!own.hardware) return {};
-  if (tables_.ethernet) groups_.leave(mgid);
+  leave(own, {mgid, mlid});
   return own.hardware->detach(mgid, mlid);
+}
+
+/// Reverts the join of attach_now(). An attachment that failed has none, and the group may still be
+/// that of another queue.
+void VerbsHca::leave(const VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group) {
+  if (tables_.ethernet && queue.hardware && queue.hardware->attached(group.mgid, group.mlid))
+    groups_.leave(group.mgid);
 }
 
 Result<fabric::AhIndex> VerbsHca::create_ah(const fabric::AhAttr& attr) {

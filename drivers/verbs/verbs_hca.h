@@ -117,6 +117,7 @@ class VerbsHca final : public fabric::Hca {
   Status restart(VerbsUdQueue& queue, std::uint16_t pkey_index);
   void follow_failures(TimePoint now);
   Status attach_now(VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group);
+  void leave(const VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group);
   void reclaim();
   [[nodiscard]] SendMarks marks(std::uint64_t (SendQueue::*mark)() const noexcept) const;
   [[nodiscard]] VerbsConnectedQueue* find_queue(std::uint32_t qpn) const;

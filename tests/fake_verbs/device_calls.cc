@@ -3,6 +3,7 @@
 // constants come from the library.
 #include <infiniband/verbs.h>
 
+#include <net/if.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -233,6 +234,7 @@ int _ibv_query_gid_ex(ibv_context* context, std::uint32_t number, std::uint32_t 
   entry->port_num = number;
   const bool ib = port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
   entry->gid_type = ib ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
+  if (!ib) entry->ndev_ifindex = if_nametoindex("lo");
   return 0;
 }
 

@@ -141,6 +141,66 @@ TEST_F(VerbsDeviceTest, SegmentsAreThoseOfTheDeviceThatIsThere) {
   EXPECT_EQ(node->hca->capabilities().max_segments, 1) << "nothing is known of the next one";
 }
 
+/// A port of Ethernet link layer, whose network device in these tests is the loopback device.
+class VerbsEthernetTest : public VerbsDeviceTest {
+ protected:
+  struct NoMads final : fabric::MadPort {
+    Status send(const fabric::MadAddress& /*to*/,
+                std::span<const std::byte, wire::kMadLen> /*mad*/) override {
+      return {};
+    }
+    std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
+  };
+  std::unique_ptr<Node> make_ethernet_node() {
+    fake_verbs::Device& device = add_device(0);
+    device.ports[0].attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    return make_node(device, [](VerbsHcaConfig& c) {
+      c.administrator = true;
+      c.mad_port = [](std::uint8_t) { return std::make_unique<NoMads>(); };
+    });
+  }
+  /// True if the network device is in the group.
+  static bool joined(const wire::Gid& mgid) {
+    std::string wanted;
+    for (const std::byte b : mgid.bytes) wanted += fmt::format("{:02x}", b);
+    std::ifstream all{"/proc/net/igmp6"};
+    for (std::string word; all >> word;)
+      if (word == wanted) return true;
+    return false;
+  }
+};
+
+TEST_F(VerbsEthernetTest, AGroupIsLeftWithTheLastQueueThatIsInIt) {
+  const wire::Gid mgid = wire::Gid::of(0xff12'401b'ffff'0000, 0x0bad'cafe);
+  using Leave = std::function<void(Node&, fabric::UdQueue&)>;
+  for (const Leave& leave :
+       {Leave{[&](Node&n, fabric::UdQueue&q) { EXPECT_TRUE(n.hca->detach(q, mgid, kMlid)); }},
+        Leave{[](Node&n, fabric::UdQueue&q) { n.hca->destroy_ud_queue(q); }}}) {
+    fabric_.reset();
+    const auto node = make_ethernet_node();
+    ASSERT_EQ(node->hca->problem(), "");
+    fabric::UdQueue& first = *node->queue;
+    fabric::UdQueue& second = *node->hca->create_ud_queue({}).value();
+    for (fabric::UdQueue* queue : {&first, &second}) {
+      if (const auto attached = node->hca->attach(*queue, mgid, kMlid); !attached)
+        GTEST_SKIP() << "this machine joins no IPv6 groups: " << attached.error().what;
+    }
+    ASSERT_TRUE(joined(mgid));
+    // The device goes and comes back; the first queue cannot be attached again.
+    fabric_.remove(*node->device);
+    pass(*node);
+    EXPECT_FALSE(joined(mgid));
+    fabric_.restore(*node->device);
+    fabric_.fail(Call::kAttachMcast, ENOMEM);
+    pass(*node);
+    ASSERT_TRUE(joined(mgid));
+    leave(*node, first);
+    EXPECT_TRUE(joined(mgid)) << "the second queue is in it";
+    leave(*node, second);
+    EXPECT_FALSE(joined(mgid));
+  }
+}
+
 TEST_F(VerbsDeviceTest, AdministratorOnAnInfinibandPortIsRefused) {
   fake_verbs::Device& device = add_device(0);
   const auto node = make_node(device, [](VerbsHcaConfig& c) { c.administrator = true; });
