@@ -7,6 +7,7 @@
 #include "drivers/soft/ah_table.h"
 #include "drivers/soft/control_mbuf.h"
 #include "drivers/soft/frame.h"
+#include "drivers/soft/rx_table.h"
 #include "lib/base/contract.h"
 #include "lib/wire/icrc.h"
 
@@ -24,15 +25,14 @@ SoftMadPort::~SoftMadPort() {
   while (rte_ring_sc_dequeue(&from_wire_, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
 }
 
-/// Returns the port's own entry for a partition, as it is written into packets.
+/// Returns the port's own entry for a partition, as it is written into packets: full membership
+/// first, because a port with limited membership takes no packet of another one.
 Result<std::uint16_t> SoftMadPort::own_pkey(std::uint16_t pkey) const {
-  const auto found =
-      std::find_if(port_.pkeys.begin(), port_.pkeys.end(),
-                   [pkey](std::uint16_t own) { return ((own ^ pkey) & 0x7fff) == 0; });
-  if (found == port_.pkeys.end())
+  const std::uint16_t own = own_entry(port_, pkey);
+  if (own == 0)
     return fail(Errc::kInvalidArgument,
                 "MAD with P_Key {:#06x}, which is not in the P_Key table of the port", pkey);
-  return *found;
+  return own;
 }
 
 /// Returns the port's own entry that matched a received packet.
