@@ -63,7 +63,7 @@ int answer(const char* command, const char* parameters, rte_tel_data* data) {
 }
 
 /// Replaces characters that keys may not have: all except letters, digits and underscores.
-std::string key_of(std::string_view text) {
+std::string telemetry_key(std::string_view text) {
   std::string key{text};
   for (char& c : key) {
     const bool good =
@@ -101,7 +101,7 @@ void add(rte_tel_data* dict, const std::string& key, const Json& value) {
 
 void fill_dict(const Json& object, rte_tel_data* data) {
   rte_tel_data_start_dict(data);
-  for (const auto& [key, value] : object.items()) add(data, key_of(key), value);
+  for (const auto& [key, value] : object.items()) add(data, telemetry_key(key), value);
 }
 
 /// Items that are all strings or all numbers become an array, any others an object.

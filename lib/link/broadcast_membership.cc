@@ -15,7 +15,6 @@ namespace ipoib::link {
 namespace {
 
 constexpr Duration kLeaveTimeout = std::chrono::seconds(2);
-constexpr unsigned kSpread = 20;
 /// Members that must confirm at once do so within twice this time.
 constexpr Duration kConfirmDelay = std::chrono::milliseconds(50);
 /// Scopes of IPoIB links, in the order of the search (RFC 4391 §4.1, §7).

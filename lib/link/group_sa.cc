@@ -11,7 +11,6 @@
 namespace ipoib::link {
 namespace {
 
-constexpr unsigned kSpread = 20;
 /// Minimum interval of queries for one group.
 constexpr Duration kAskInterval = std::chrono::seconds(1);
 /// Delay of the next attempt while too many requests are open.

@@ -9,6 +9,9 @@
 
 namespace ipoib::link {
 
+/// The usual deviation of retries and refreshes, in per cent in both directions.
+inline constexpr unsigned kSpread = 20;
+
 class Jitter {
  public:
   /// Equal seeds give equal runs.

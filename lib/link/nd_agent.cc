@@ -9,8 +9,8 @@
 namespace ipoib::link {
 namespace {
 
-constexpr Duration kAnnounceInterval = std::chrono::seconds(1);  // RFC 4861 §7.2.6
-constexpr Duration kDefendInterval = std::chrono::seconds(10);   // like RFC 5227 §1.1 for IPv4
+constexpr Duration kNaInterval = std::chrono::seconds(1);  // RFC 4861 §7.2.6
+constexpr Duration kNdDefendInterval = std::chrono::seconds(10);   // like RFC 5227 §1.1 for IPv4
 constexpr Duration kMtuInterval = std::chrono::seconds(1);
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint32_t kValid = 30 * 24 * 3600;     // RFC 4861 §6.2.1
@@ -31,8 +31,8 @@ NdAgent<Hw>::NdAgent(const NdPlace& place, NdTransport<Hw>& transport, Neighbour
                    place_.receiver.default_router(place_.id, router, usable);
                  },
                  seed ^ 13},
-      conflict_log_{kDefendInterval},
-      contradiction_log_{kDefendInterval} {}
+      conflict_log_{kNdDefendInterval},
+      contradiction_log_{kNdDefendInterval} {}
 
 // --- Life ---
 
@@ -60,7 +60,7 @@ void NdAgent<Hw>::up(const std::vector<wire::IpPrefix>& configured, std::uint64_
   if (!running_) return start(configured, interface_id, now);
   addresses_.retry(now);
   announce_all(now);
-  announce_again_ = now + kAnnounceInterval;
+  announce_again_ = now + kNaInterval;
 }
 
 template <class Hw>
@@ -121,7 +121,7 @@ void NdAgent<Hw>::ready(const wire::IpPrefix& address, TimePoint now) {
   }
   place_.receiver.address_ready(place_.id, address);
   announce(address.addr, now);
-  announce_again_ = now + kAnnounceInterval;
+  announce_again_ = now + kNaInterval;
 }
 
 template <class Hw>
@@ -433,7 +433,7 @@ void NdAgent<Hw>::on_conflict(const Message& m, const wire::IpAddr& addr, TimePo
     log(LogArea::kLink, LogLevel::kErr,
         "{}: address conflict: own address {} is also claimed by {} ({} conflicts suppressed)",
         place_.name, wire::to_string(addr), who, *suppressed);
-  if (defended_ && now - *defended_ < kDefendInterval) return;
+  if (defended_ && now - *defended_ < kNdDefendInterval) return;
   defended_ = now;
   announce(addr, now);
 }

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::array kTraps = {wire::Trap::kGroupCreated, wire::Trap::kGroupDeleted};
 constexpr Duration kDelay = std::chrono::milliseconds(20);
-constexpr unsigned kSpread = 20;
 
 }  // namespace
 

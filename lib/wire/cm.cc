@@ -6,10 +6,10 @@
 namespace ipoib::wire {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(CmError::kCount)> kErrorNames = {
+constexpr std::array<std::string_view, static_cast<std::size_t>(CmError::kCount)> kCmErrorNames = {
     "none",   "length",    "base_version", "class",       "class_version",
     "method", "attribute", "info_length",  "message_code"};
-static_assert(!kErrorNames.back().empty());
+static_assert(!kCmErrorNames.back().empty());
 
 constexpr std::array<std::string_view, kCmAttrs> kAttrNames = {
     "REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR"};
@@ -38,7 +38,7 @@ CmError judge(const CmMad& mad) noexcept {
 }  // namespace
 
 std::string_view cm_error_name(CmError error) noexcept {
-  return kErrorNames[static_cast<std::size_t>(error)];
+  return kCmErrorNames[static_cast<std::size_t>(error)];
 }
 
 std::string_view to_string(CmAttr attr) noexcept {

@@ -7,7 +7,7 @@
 namespace ipoib::wire {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(FrameError::kCount)> kErrorNames = {
+constexpr std::array<std::string_view, static_cast<std::size_t>(FrameError::kCount)> kFrameErrorNames = {
     "none",
     "runt",
     "link_version",
@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(FrameError::kCou
     "transport_version",
     "opcode",
     "pad"};
-static_assert(!kErrorNames.back().empty());
+static_assert(!kFrameErrorNames.back().empty());
 
 /// Writes a record at `out`, which has room for it, and returns the end of the record.
 template <WireRecord T>
@@ -31,7 +31,7 @@ std::byte* put(std::byte* out, const T& record) {
 }  // namespace
 
 std::string_view frame_error_name(FrameError error) noexcept {
-  return kErrorNames[static_cast<std::size_t>(error)];
+  return kFrameErrorNames[static_cast<std::size_t>(error)];
 }
 
 std::size_t build_ud_packet(const UdSpec& spec, std::span<const std::byte> payload,

@@ -4,14 +4,14 @@
 namespace ipoib::wire {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(MadError::kCount)> kErrorNames = {
+constexpr std::array<std::string_view, static_cast<std::size_t>(MadError::kCount)> kMadErrorNames = {
     "none", "length", "base_version", "class", "class_version"};
-static_assert(!kErrorNames.back().empty());
+static_assert(!kMadErrorNames.back().empty());
 
 }  // namespace
 
 std::string_view mad_error_name(MadError error) noexcept {
-  return kErrorNames[static_cast<std::size_t>(error)];
+  return kMadErrorNames[static_cast<std::size_t>(error)];
 }
 
 MadError parse_sa_mad(std::span<const std::byte> payload, SaMad& out) noexcept {

@@ -6,9 +6,9 @@
 namespace ipoib::wire {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(RmppError::kCount)> kErrorNames = {
+constexpr std::array<std::string_view, static_cast<std::size_t>(RmppError::kCount)> kRmppErrorNames = {
     "none", "inactive", "version", "type", "status", "segment", "payload_length", "window"};
-static_assert(!kErrorNames.back().empty());
+static_assert(!kRmppErrorNames.back().empty());
 
 constexpr std::uint8_t kFlagsMask = 7;
 constexpr unsigned kFlagsBits = 3;
@@ -29,7 +29,7 @@ bool length_fits(const Rmpp& r) {
 }  // namespace
 
 std::string_view rmpp_error_name(RmppError error) noexcept {
-  return kErrorNames[static_cast<std::size_t>(error)];
+  return kRmppErrorNames[static_cast<std::size_t>(error)];
 }
 
 RmppStatus abort_status(RmppError error) noexcept {
