@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds targets in a meson build folder below the root, and sets the folder up if it is missing.
 #   config/build.sh FOLDER [meson option]... [-- target...]
-# Reconfigures an existing folder if the options differ; without options it keeps its own.
+# Reconfigures an existing folder if an option is new to it or differs; options that are not named stay.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,16 +15,26 @@ while (($#)) && [[ $1 != -- ]]; do
 done
 (($#)) && shift
 
+# All options that the folder was given, one a line.
+known=$folder/.options
 configure() {
-  local log
+  local log option
   log=$(meson "$@" 2>&1) || { echo "$log"; exit 1; }
-  echo "${options[*]}" >"$folder/.options"
+  touch "$known"
+  for option in "${options[@]}"; do
+    sed -i "\\#^${option%%=*}=#d" "$known"
+    echo "$option" >>"$known"
+  done
 }
 
 if [[ ! -f $folder/build.ninja ]]; then
   configure setup "$folder" "${options[@]}"
-elif ((${#options[@]})) && [[ ${options[*]} != "$(cat "$folder/.options" 2>/dev/null)" ]]; then
-  configure configure "$folder" "${options[@]}"
+else
+  for option in "${options[@]}"; do
+    grep -qxF -e "$option" "$known" 2>/dev/null && continue
+    configure configure "$folder" "${options[@]}"
+    break
+  done
 fi
 # ccache may reuse objects of other folders, because only their debug information names the folder.
 export CCACHE_NOHASHDIR=1

@@ -120,7 +120,7 @@ unit_tests() {
   wanted "unit tests $folder" || return 0
   rm -f "$folder"/meson-logs/testlog.junit.xml
   run "$seconds" "$log" env GTEST_SHUFFLE=1 GTEST_RANDOM_SEED="$seed" meson test -C "$folder" \
-    --no-rebuild --print-errorlogs --timeout-multiplier 4 "$@"
+    --suite unit --no-rebuild --print-errorlogs --timeout-multiplier 4 "$@"
   local status=$?
   names=build/tests/cases-$folder.txt
   counts=$(tests/gtest_cases.py "$folder/meson-logs/testlog.junit.xml" "$status" "$names") ||
@@ -150,21 +150,16 @@ step "check includes" 60 tests/check-includes
 step "check citations" 60 tests/check-citations
 step "check headers" 900 tests/check-headers
 step "check scripts" 300 tests/check-scripts
-if command -v clang-format >/dev/null; then
-  step "check formatting" 120 bash -c \
-    "git ls-files '*.cc' '*.h' | xargs clang-format --dry-run -Werror"
-else
-  cannot "check formatting" "no clang-format here"
-fi
+step "check formatting" 120 tests/check-formatting
 
-step "build" 3000 config/build.sh build -Dwerror=true && step "check references" 10 tests/check-references &&
+step "build" 3000 config/build.sh build -Dwerror=true -Dtests=true -Dbenchmarks=true && step "check references" 10 tests/check-references &&
   step "check examples" 60 tests/check-examples &&
   step "check hardening" 120 tests/check-hardening build/app/dpdk-ipoib && unit_tests build 600
 sanitized_targets=()
 ((sanitized)) && sanitized_targets=(-- app/dpdk-ipoib)
 if step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14" \
-  config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 -Dfuzz=true \
-  -Dbenchmarks=false -Db_lundef=false "${sanitized_targets[@]}"; then
+  config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 -Dtests=true -Dfuzz=true \
+  -Db_lundef=false "${sanitized_targets[@]}"; then
   UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 1500
   # clang-tidy reads the compile commands of this build. It also checks every header that the files include.
   if ((long)); then
@@ -188,7 +183,7 @@ fi
 # Only tests with threads that share data need the thread sanitizer.
 if step "build with clang, thread sanitizer" 1800 env CC="ccache clang-14" CXX="ccache clang++-14" \
   config/build.sh build-tsan -Dwerror=true --buildtype=debugoptimized --optimization=1 \
-  -Db_sanitize=thread -Dbenchmarks=false -Db_lundef=false -- \
+  -Db_sanitize=thread -Dtests=true -Db_lundef=false -- \
   tests/unit/lib/base/unit_base tests/threads/threads_test; then
   TSAN_OPTIONS="suppressions=$PWD/tests/threads/tsan.supp" \
     unit_tests build-tsan 600 unit_base threads_test

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 config/setup.sh vm
-[[ -n ${IPOIB_BUILD:-} ]] || config/build.sh build -- app/dpdk-ipoib tests/vm/vm_driver_test
+[[ -n ${IPOIB_BUILD:-} ]] || config/build.sh build -Dtests=true -- app/dpdk-ipoib tests/vm/vm_driver_test
 scripts=("$@")
 ((${#scripts[@]})) || scripts=(driver traffic connected faults)
 for script in "${scripts[@]}"; do
