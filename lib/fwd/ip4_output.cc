@@ -2,7 +2,7 @@
 #include "lib/fwd/ip4_output.h"
 
 #include "lib/fwd/ip4_fragment.h"
-#include "lib/fwd/tcp_output.h"
+#include "lib/fwd/tcp_gso_output.h"
 
 namespace ipoib::fwd {
 
@@ -24,7 +24,7 @@ void Ip4Output::link_down(rte_mbuf* m) const noexcept {
 void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, std::uint16_t mtu) noexcept {
   const InterfaceEntry& entry = link_.entry();
   link_.end();
-  if (tcp_output(c_, to, entry, wire::EtherType::kIpv4, m, mtu, bin_)) return;
+  if (tcp_gso_output(c_, to, entry, wire::EtherType::kIpv4, m, mtu, bin_)) return;
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
   if ((hdr.flags_offset.host() & wire::Ipv4Hdr::kDontFragment) != 0) {
     if (hdr.dst.host() >> 28 == 0xe) return bin_.add(m, Drop::kIpTooBig);  // RFC 1812 §4.3.2.7

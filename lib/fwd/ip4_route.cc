@@ -9,7 +9,7 @@
 #include "lib/fwd/flow_hash.h"
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/ip4_output.h"
-#include "lib/fwd/tcp_merge.h"
+#include "lib/fwd/tcp_gro.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -188,8 +188,8 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
 }
 
 /// A separate function, because its arrays would enlarge the stack frame of every burst.
-[[gnu::noinline]] void route_and_merge(Context& c, const Ingress& in,
-                                       const Ip4Burst& pkts) noexcept {
+[[gnu::noinline]] void route_with_gro(Context& c, const Ingress& in,
+                                      const Ip4Burst& pkts) noexcept {
   Guesses guesses;
   guess(c, pkts, guesses);
   RoutedBurst routed;
@@ -206,7 +206,7 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
       routed.push(m, *to);
     }
   }
-  tcp_merge(c, in, routed);
+  tcp_gro(c, in, routed);
   ip4_output(c, in, routed);
 }
 
@@ -214,8 +214,8 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
 
 void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl) noexcept {
   if (ttl == Ttl::kStays) return route_and_send<Ttl::kStays>(c, in, pkts);
-  if (merges(c, in)) [[unlikely]]
-    return route_and_merge(c, in, pkts);
+  if (gro_enabled(c, in)) [[unlikely]]
+    return route_with_gro(c, in, pkts);
   route_and_send<Ttl::kTakeDown>(c, in, pkts);
 }
 

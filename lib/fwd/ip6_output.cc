@@ -4,14 +4,14 @@
 #include <atomic>
 
 #include "lib/fwd/link_output.h"
-#include "lib/fwd/tcp_output.h"
+#include "lib/fwd/tcp_gso_output.h"
 
 namespace ipoib::fwd {
 namespace {
 
 void too_big(Context& c, const Ingress& in, rte_mbuf* m, const table::Neighbour& to,
              const InterfaceEntry& entry, std::uint16_t mtu, DropBin& bin) noexcept {
-  if (tcp_output(c, to, entry, wire::EtherType::kIpv6, m, mtu, bin)) return;
+  if (tcp_gso_output(c, to, entry, wire::EtherType::kIpv6, m, mtu, bin)) return;
   c.punt.icmp_error(in, m, Drop::kIpTooBig, packet_too_big(mtu));
 }
 

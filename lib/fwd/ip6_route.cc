@@ -10,7 +10,7 @@
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip6_output.h"
-#include "lib/fwd/tcp_merge.h"
+#include "lib/fwd/tcp_gro.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -123,8 +123,8 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noe
       tell_of_better_hop(c, in, m, *neighbour);
     routed.push(m, *neighbour);
   }
-  if (ttl == Ttl::kTakeDown && merges(c, in)) [[unlikely]]
-    tcp_merge(c, in, routed);
+  if (ttl == Ttl::kTakeDown && gro_enabled(c, in)) [[unlikely]]
+    tcp_gro(c, in, routed);
   ip6_output(c, in, routed);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP packets of several connections, with all that may befall them, in bursts: what tcp_merge
-// makes of them TcpCut turns into the same packets again, octet for octet and in order within each
+// TCP packets of several connections, with all that may befall them, in bursts: what tcp_gro
+// makes of them TcpGso turns into the same packets again, octet for octet and in order within each
 // connection. What neither may touch is not touched, and is overtaken by nothing.
 //
 // Input: MTU of the port (2 octets), of the neighbour (2), number of connections, an octet for
@@ -17,8 +17,8 @@
 #include <map>
 #include <optional>
 
-#include "lib/fwd/tcp_cut.h"
-#include "lib/fwd/tcp_merge.h"
+#include "lib/fwd/tcp_gro.h"
+#include "lib/fwd/tcp_gso.h"
 #include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
@@ -168,14 +168,14 @@ class Harness final : public World {
   void burst(std::vector<rte_mbuf*>& pkts) {
     RoutedBurst routed;
     for (rte_mbuf* m : pkts) routed.push(m, to_);
-    tcp_merge(*context_, context_->ingress(kEth0), routed);
+    tcp_gro(*context_, context_->ingress(kEth0), routed);
     std::vector<Bytes> arrived;
     for (std::size_t i = 0; i < routed.n; ++i) {
       require(routed.to[i] == &to_);
       rte_mbuf* const m = routed.pkts[i];
       require(m->pkt_len <= std::max(to_.mtu, mtu_));
       if (m->pkt_len > mtu_)
-        cut(m, arrived);
+        gso(m, arrived);
       else
         arrived.push_back(octets(m));
       rte_pktmbuf_free(m);
@@ -184,12 +184,12 @@ class Harness final : public World {
     pkts.clear();
     sent_.clear();
   }
-  void cut(rte_mbuf* m, std::vector<Bytes>& arrived) {
+  void gso(rte_mbuf* m, std::vector<Bytes>& arrived) {
     require(ip_is_right(octets(m)));
-    TcpCut cut{m, mtu_, pool};
-    require(cut.possible());
-    while (!cut.done()) {
-      rte_mbuf* const segment = cut.next();
+    TcpGso gso{m, mtu_, pool};
+    require(gso.possible());
+    while (!gso.done()) {
+      rte_mbuf* const segment = gso.next();
       require(segment != nullptr);
       arrived.push_back(octets(segment));
       rte_pktmbuf_free(segment);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stage tcp_merge: merges consecutive TCP segments of a burst for one connected neighbour into one
-// packet, as large as that neighbour takes and in no more mbufs than its device sends.
+// Stage tcp_gro: generic receive offload (GRO). It merges consecutive TCP segments of a burst for
+// one connected neighbour into one packet, as large as that neighbour takes and in no more mbufs
+// than its device sends.
 //
 // It follows the routing of each segment: a link that carries no large packets never gets one, so
 // that no packet has to be cut again, and no chain is punted, waits for a neighbour or is copied to
@@ -19,11 +20,12 @@
 namespace ipoib::fwd {
 
 /// True if packets that arrive on `in` are merged.
-[[nodiscard]] inline bool merges(const Context& c, const Ingress& in) noexcept {
+[[nodiscard]] inline bool gro_enabled(const Context& c, const Ingress& in) noexcept {
   return in.iface < c.interfaces.size() && c.interfaces[in.iface].tcp_offload;
 }
 
-/// Takes routed packets that arrived on `in` and merges within this burst. Shape: merges(c, in).
+/// Takes routed packets that arrived on `in` and merges within this burst. Shape:
+/// gro_enabled(c, in).
 /// Packets that became part of another leave the burst; all others keep their order. Payload is not
 /// copied: the mbufs become a chain.
 ///
@@ -32,8 +34,8 @@ namespace ipoib::fwd {
 /// other flag except ACK and ECE. They must fill the MTU of the ingress port, except the last: a
 /// sender of shorter ones knows of a smaller MTU on the path, which the node that cuts the packet
 /// at the other end could not know. PSH or a shorter segment ends a packet. Segments with a wrong
-/// checksum, IP options or extension headers, and fragments, stay unchanged. TcpCut with the same
+/// checksum, IP options or extension headers, and fragments, stay unchanged. TcpGso with the same
 /// MTU turns a merged packet back into the original segments.
-void tcp_merge(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept;
+void tcp_gro(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept;
 
 }  // namespace ipoib::fwd

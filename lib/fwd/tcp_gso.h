@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cuts TCP packets that are larger than a link carries into segments that fit.
+// Generic segmentation offload (GSO) in software: cuts TCP packets that are larger than a link
+// carries into segments that fit.
 //
 // Why not rte_gso: it supports no IPv6 and sets no TCP checksum, so that this program would have to
 // read each segment's payload again; and its indirect mbufs, two per segment, cost more than a copy
@@ -19,10 +20,10 @@ namespace ipoib::fwd {
 /// sequence number and IPv4 identification counted up, FIN and PSH in the last only, CWR in the
 /// first only. If the TCP checksum of the packet is wrong, those of all segments are wrong by the
 /// same amount.
-class TcpCut {
+class TcpGso {
  public:
   /// `m` starts at its IP header, is checked, stays the caller's and outlives this object.
-  TcpCut(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool) noexcept;
+  TcpGso(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool) noexcept;
 
   /// False if the packet is not TCP; for SYN, RST and urgent packets, which must not be cut; for
   /// packets with IP options or extension headers and for fragments; and if an mbuf or the MTU is

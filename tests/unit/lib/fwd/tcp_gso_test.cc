@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/tcp_cut.h"
+#include "lib/fwd/tcp_gso.h"
 
 #include <gtest/gtest.h>
 
@@ -13,18 +13,18 @@ namespace {
 
 using wire::TcpHdr;
 
-class TcpCutTest : public World {
+class TcpGsoTest : public World {
  protected:
   /// Returns the segments as octets, or none if the packet cannot be cut.
-  std::vector<Bytes> cut(const Bytes& packet, std::uint16_t mtu,
+  std::vector<Bytes> gso(const Bytes& packet, std::uint16_t mtu,
                          const std::vector<std::size_t>& segments = {}) {
-    return cut(mbuf(packet, segments), mtu);
+    return gso(mbuf(packet, segments), mtu);
   }
-  std::vector<Bytes> cut(rte_mbuf* m, std::uint16_t mtu) {
+  std::vector<Bytes> gso(rte_mbuf* m, std::uint16_t mtu) {
     std::vector<Bytes> out;
-    TcpCut cut{m, mtu, pool};
-    while (cut.possible() && !cut.done()) {
-      rte_mbuf* const segment = cut.next();
+    TcpGso gso{m, mtu, pool};
+    while (gso.possible() && !gso.done()) {
+      rte_mbuf* const segment = gso.next();
       if (segment == nullptr) break;
       EXPECT_EQ(segment->nb_segs, 1);
       EXPECT_EQ(segment->pkt_len, segment->data_len);
@@ -37,7 +37,7 @@ class TcpCutTest : public World {
   }
 };
 
-TEST_F(TcpCutTest, SegmentsAreWhatItsSenderWouldHaveSent) {
+TEST_F(TcpGsoTest, SegmentsAreWhatItsSenderWouldHaveSent) {
   for (const bool v6 : {false, true}) {
     const std::size_t room = 600U - (v6 ? 40 : 20) - 20 - 12;
     Tcp whole{.v6 = v6,
@@ -48,7 +48,7 @@ TEST_F(TcpCutTest, SegmentsAreWhatItsSenderWouldHaveSent) {
               .tos = 2,
               .id = 0xfffe,
               .flow = 0x2'3456};
-    const auto segments = cut(whole.bytes(), 600);
+    const auto segments = gso(whole.bytes(), 600);
     ASSERT_EQ(segments.size(), 4U);
     for (std::size_t i = 0; i < 4; ++i) {
       Tcp expected = whole;
@@ -65,11 +65,11 @@ TEST_F(TcpCutTest, SegmentsAreWhatItsSenderWouldHaveSent) {
   }
 }
 
-TEST_F(TcpCutTest, IdentificationCountsUnlessNoneIsGiven) {
+TEST_F(TcpGsoTest, IdentificationCountsUnlessNoneIsGiven) {
   const auto ids = [&](std::uint16_t id, std::uint16_t flags_offset) {
     std::vector<std::uint16_t> out;
     const Tcp whole{.payload = pattern(1000), .id = id, .flags_offset = flags_offset};
-    for (const Bytes& segment : cut(whole.bytes(), 540)) out.push_back(view(segment).id);
+    for (const Bytes& segment : gso(whole.bytes(), 540)) out.push_back(view(segment).id);
     return out;
   };
   using Ids = std::vector<std::uint16_t>;
@@ -78,9 +78,9 @@ TEST_F(TcpCutTest, IdentificationCountsUnlessNoneIsGiven) {
   EXPECT_EQ(ids(0, 0), (Ids{0, 1})) << "a fragment's receiver goes by it";
 }
 
-TEST_F(TcpCutTest, RefusesWhatIsNotToBeCut) {
+TEST_F(TcpGsoTest, RefusesWhatIsNotToBeCut) {
   const Bytes data = pattern(1000);
-  EXPECT_EQ(cut(Tcp{.payload = data}.bytes(), 600).size(), 2U);
+  EXPECT_EQ(gso(Tcp{.payload = data}.bytes(), 600).size(), 2U);
   const std::vector<std::pair<const char*, Bytes>> rows = {
       {"SYN", Tcp{.flags = TcpHdr::kSyn, .payload = data}.bytes()},
       {"RST", Tcp{.flags = TcpHdr::kRst, .payload = data}.bytes()},
@@ -93,43 +93,43 @@ TEST_F(TcpCutTest, RefusesWhatIsNotToBeCut) {
       {"UDP of IPv6", Ip6{.body = pattern(1000)}.bytes()},
       {"IPv6 fragment", Ip6{.body = pattern(1000), .next_header = 44}.bytes()},
       {"ports only", Ip4{.payload_len = 4, .protocol = wire::IpProto::kTcp}.bytes()}};
-  for (const auto& [what, packet] : rows) EXPECT_TRUE(cut(packet, 600).empty()) << what;
+  for (const auto& [what, packet] : rows) EXPECT_TRUE(gso(packet, 600).empty()) << what;
 
   Bytes odd = Tcp{.payload = data}.bytes();
   odd[20 + 12] = std::byte{0x40};
-  EXPECT_TRUE(cut(odd, 600).empty()) << "TCP header of 16 octets";
+  EXPECT_TRUE(gso(odd, 600).empty()) << "TCP header of 16 octets";
   const Bytes packet = Tcp{.payload = data}.bytes();
-  EXPECT_TRUE(cut(packet, 40).empty()) << "no room for payload";
-  EXPECT_EQ(cut(packet, 41).size(), 1000U);
-  EXPECT_TRUE(cut(packet, 600, {39, 1001}).empty()) << "headers not in the first segment";
-  EXPECT_EQ(cut(packet, 600, {40, 1000}).size(), 2U);
+  EXPECT_TRUE(gso(packet, 40).empty()) << "no room for payload";
+  EXPECT_EQ(gso(packet, 41).size(), 1000U);
+  EXPECT_TRUE(gso(packet, 600, {39, 1001}).empty()) << "headers not in the first segment";
+  EXPECT_EQ(gso(packet, 600, {40, 1000}).size(), 2U);
 }
 
-TEST_F(TcpCutTest, SegmentsAreNoLargerThanAnMbuf) {
+TEST_F(TcpGsoTest, SegmentsAreNoLargerThanAnMbuf) {
   const Tcp whole{.payload = pattern(9000)};
   const Bytes bytes = whole.bytes();
-  const auto segments = cut(bytes, 9000, {2000, 2000, 2000, 2000, bytes.size() - 8000});
+  const auto segments = gso(bytes, 9000, {2000, 2000, 2000, 2000, bytes.size() - 8000});
   ASSERT_EQ(segments.size(), 5U) << "2,048 octets in an mbuf";
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(segments[i].size(), 2048U);
 }
 
-TEST_F(TcpCutTest, WithoutMbufsItCanGoOnLater) {
+TEST_F(TcpGsoTest, WithoutMbufsItCanGoOnLater) {
   rte_mbuf* const m = mbuf(Tcp{.payload = pattern(1500)}.bytes());
   std::vector<rte_mbuf*> all(rte_mempool_avail_count(pool));
-  TcpCut cut{m, 560, pool};
-  ASSERT_TRUE(cut.possible());
+  TcpGso gso{m, 560, pool};
+  ASSERT_TRUE(gso.possible());
   ASSERT_EQ(rte_pktmbuf_alloc_bulk(pool, all.data(), static_cast<unsigned>(all.size())), 0);
-  EXPECT_EQ(cut.next(), nullptr);
+  EXPECT_EQ(gso.next(), nullptr);
   rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
   std::size_t n = 0;
-  for (; !cut.done(); ++n) rte_pktmbuf_free(cut.next());
+  for (; !gso.done(); ++n) rte_pktmbuf_free(gso.next());
   EXPECT_EQ(n, 3U);
   rte_pktmbuf_free(m);
 }
 
 /// Random packets in random mbufs. The segments contain the same stream; a correct checksum stays
 /// correct, and a wrong one is wrong in every segment.
-TEST_F(TcpCutTest, AnyPacketGivesItsStream) {
+TEST_F(TcpGsoTest, AnyPacketGivesItsStream) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random{seed};
     const auto upto = [&](std::size_t n) { return random() % (n + 1); };
@@ -146,7 +146,7 @@ TEST_F(TcpCutTest, AnyPacketGivesItsStream) {
       pieces.push_back(std::min(left, pieces.empty() ? 100 + upto(1900) : 1 + upto(1999)));
     const auto mtu = static_cast<std::uint16_t>(200 + upto(1800));
     Bytes stream;
-    for (const Bytes& segment : cut(mbuf(bytes, pieces), mtu)) {
+    for (const Bytes& segment : gso(mbuf(bytes, pieces), mtu)) {
       const TcpView v = view(segment);
       ASSERT_LE(segment.size(), mtu) << "seed " << seed;
       ASSERT_TRUE(ip_is_right(segment)) << "seed " << seed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/tcp_cut.h"
+#include "lib/fwd/tcp_gso.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 using wire::TcpHdr;
 
-constexpr std::uint16_t kUncut = TcpHdr::kSyn | TcpHdr::kRst | TcpHdr::kUrg;
+constexpr std::uint16_t kUnsegmentable = TcpHdr::kSyn | TcpHdr::kRst | TcpHdr::kUrg;
 constexpr std::uint16_t kLastOnly = TcpHdr::kFin | TcpHdr::kPsh;
 constexpr std::uint16_t kFirstOnly = TcpHdr::kCwr;
 
@@ -25,9 +25,9 @@ std::uint16_t checksum_error(const TcpPacket& packet) noexcept {
 
 }  // namespace
 
-TcpCut::TcpCut(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool) noexcept
+TcpGso::TcpGso(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool) noexcept
     : packet_{m}, pool_{pool}, from_{m}, from_at_{packet_.header_len} {
-  if (packet_.kind != TcpKind::kTcp || (packet_.tcp().flags() & kUncut) != 0) return;
+  if (packet_.kind != TcpKind::kTcp || (packet_.tcp().flags() & kUnsegmentable) != 0) return;
   const std::uint32_t most =
       std::min<std::uint32_t>(mtu, rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM);
   if (most <= packet_.header_len) return;
@@ -35,7 +35,7 @@ TcpCut::TcpCut(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool) noexcept
   error_ = checksum_error(packet_);
 }
 
-rte_mbuf* TcpCut::next() noexcept {
+rte_mbuf* TcpGso::next() noexcept {
   expects(!done(), "there is more to cut");
   rte_mbuf* const m = rte_pktmbuf_alloc(pool_);
   if (m == nullptr) return nullptr;
@@ -56,7 +56,7 @@ rte_mbuf* TcpCut::next() noexcept {
   return m;
 }
 
-void TcpCut::copy_payload(std::byte* to, std::uint32_t len) noexcept {
+void TcpGso::copy_payload(std::byte* to, std::uint32_t len) noexcept {
   while (len != 0) {
     if (from_at_ >= from_->data_len) {
       from_at_ -= from_->data_len;
@@ -72,7 +72,7 @@ void TcpCut::copy_payload(std::byte* to, std::uint32_t len) noexcept {
 }
 
 /// Turns headers copied from the packet into those of the segment.
-void TcpCut::finish(const TcpPacket& segment, std::uint16_t payload_sum) const noexcept {
+void TcpGso::finish(const TcpPacket& segment, std::uint16_t payload_sum) const noexcept {
   TcpHdr& tcp = segment.tcp();
   const std::uint32_t len = segment.payload_len();
   const bool last = at_ + len == packet_.payload_len();

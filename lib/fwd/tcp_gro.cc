@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/tcp_merge.h"
+#include "lib/fwd/tcp_gro.h"
 
 #include <algorithm>
 #include <array>
@@ -197,8 +197,8 @@ bool may_lead(const TcpPacket& p, std::uint16_t port_mtu) noexcept {
 
 }  // namespace
 
-void tcp_merge(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
-  expects(merges(c, in), "packets that came by there are merged");
+void tcp_gro(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
+  expects(gro_enabled(c, in), "packets that came by there are merged");
   const std::uint16_t port_mtu = c.interfaces[in.iface].mtu.load(std::memory_order_relaxed);
   Flows flows{c.stats};
   std::uint16_t kept = 0;

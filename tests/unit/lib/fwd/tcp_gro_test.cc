@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/tcp_merge.h"
+#include "lib/fwd/tcp_gro.h"
 
 #include <rte_random.h>
 
@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-#include "lib/fwd/tcp_cut.h"
+#include "lib/fwd/tcp_gso.h"
 #include "tests/unit/lib/fwd/tcp_packets.h"
 #include "tests/unit/lib/fwd/world.h"
 
@@ -25,7 +25,7 @@ class NoQueue final : public fabric::ConnectedQueue {
 };
 
 /// The stage without a worker's loop, in a worker's context: segments from eth0 for one neighbour.
-class TcpMerge : public World {
+class TcpGro : public World {
  protected:
   static constexpr std::uint16_t kMtu = 1500;
   static constexpr std::size_t kFull = kMtu - 40;  ///< Payload of a full IPv4 segment.
@@ -46,7 +46,7 @@ class TcpMerge : public World {
   std::vector<rte_mbuf*> merged(const std::vector<rte_mbuf*>& pkts) {
     RoutedBurst burst;
     for (rte_mbuf* m : pkts) burst.push(m, to);
-    tcp_merge(*context, context->ingress(kEth0), burst);
+    tcp_gro(*context, context->ingress(kEth0), burst);
     return {burst.pkts.begin(), burst.pkts.begin() + burst.n};
   }
   static Bytes octets(const rte_mbuf* m) {
@@ -62,7 +62,7 @@ class TcpMerge : public World {
     EXPECT_EQ(out.size(), m->pkt_len);
     return out;
   }
-  std::vector<Bytes> merge(const std::vector<Tcp>& segments) {
+  std::vector<Bytes> gro(const std::vector<Tcp>& segments) {
     std::vector<rte_mbuf*> pkts;
     for (const Tcp& s : segments) pkts.push_back(mbuf(s.bytes()));
     std::vector<Bytes> out;
@@ -90,7 +90,7 @@ class TcpMerge : public World {
   void expect_apart(const char* what, const std::function<void(Tcp&)>& change) {
     std::vector<Tcp> segments = train(3);
     change(segments[1]);
-    const auto out = merge(segments);
+    const auto out = gro(segments);
     ASSERT_GE(out.size(), 2U) << what;
     EXPECT_EQ(out[0], segments[0].bytes()) << what;
   }
@@ -100,13 +100,13 @@ class TcpMerge : public World {
   table::Neighbour to = ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef);
 };
 
-TEST_F(TcpMerge, SegmentsBecomeOnePacket) {
+TEST_F(TcpGro, SegmentsBecomeOnePacket) {
   for (const bool v6 : {false, true}) {
     const std::size_t len = v6 ? kFull - 32 : kFull - 12;  // less 12 octets of options
     auto segments = train(5, {.v6 = v6, .seq = 0xffff'f000, .options = pattern(12)}, len);
     segments[4].flags |= TcpHdr::kPsh;
     segments[4].payload.resize(101);
-    const auto out = merge(segments);
+    const auto out = gro(segments);
     ASSERT_EQ(out.size(), 1U);
     Tcp expected = segments[0];
     expected.flags |= TcpHdr::kPsh;
@@ -119,40 +119,40 @@ TEST_F(TcpMerge, SegmentsBecomeOnePacket) {
 
 // A device that sends at most 30 mbufs per packet limits its length long before the neighbour's MTU
 // of 65,520 octets.
-TEST_F(TcpMerge, InAsManyMbufsAsTheDeviceSends) {
+TEST_F(TcpGro, InAsManyMbufsAsTheDeviceSends) {
   entries[kIb0].max_segments = 30;
   const auto segments = train(45, {.payload = {}}, 1448);
   entries[kEth0].mtu = 1488;
-  const auto out = merge(segments);
+  const auto out = gro(segments);
   ASSERT_EQ(out.size(), 2U);
   EXPECT_EQ(out[0].size(), 40 + 30 * 1448U);
   EXPECT_EQ(out[1].size(), 40 + 15 * 1448U);
   entries[kIb0].max_segments = 1;
-  EXPECT_EQ(merge(segments).size(), 45U);
+  EXPECT_EQ(gro(segments).size(), 45U);
 }
 
-TEST_F(TcpMerge, AsLargeAsTheNeighbourTakes) {
+TEST_F(TcpGro, AsLargeAsTheNeighbourTakes) {
   const std::size_t most = (65'520 - 40) / kFull;
-  auto out = merge(train(most + 3));
+  auto out = gro(train(most + 3));
   ASSERT_EQ(out.size(), 2U);
   EXPECT_EQ(out[0].size(), 40 + most * kFull);
   EXPECT_EQ(out[1].size(), 40 + 3 * kFull);
   to.mtu = 40 + 2 * kFull;
-  EXPECT_EQ(merge(train(4)).size(), 2U);
+  EXPECT_EQ(gro(train(4)).size(), 2U);
   to.mtu = 40 + 2 * kFull - 1;
-  EXPECT_EQ(merge(train(4)).size(), 4U);
+  EXPECT_EQ(gro(train(4)).size(), 4U);
 }
 
-TEST_F(TcpMerge, OnlyForNeighboursWithAConnection) {
-  EXPECT_EQ(merge(train(4)).size(), 1U);
+TEST_F(TcpGro, OnlyForNeighboursWithAConnection) {
+  EXPECT_EQ(gro(train(4)).size(), 1U);
   to.queue = nullptr;
-  EXPECT_EQ(merge(train(4)).size(), 4U);
+  EXPECT_EQ(gro(train(4)).size(), 4U);
 }
 
-TEST_F(TcpMerge, PshAndAShortSegmentEndAPacket) {
+TEST_F(TcpGro, PshAndAShortSegmentEndAPacket) {
   auto segments = train(4);
   segments[1].flags |= TcpHdr::kPsh;
-  auto out = merge(segments);
+  auto out = gro(segments);
   ASSERT_EQ(out.size(), 2U);
   EXPECT_EQ(view(out[0]).hdr.flags(), TcpHdr::kAck | TcpHdr::kPsh);
   EXPECT_EQ(view(out[1]).hdr.flags(), TcpHdr::kAck);
@@ -160,18 +160,18 @@ TEST_F(TcpMerge, PshAndAShortSegmentEndAPacket) {
   segments = train(4);
   segments[1].payload.resize(kFull - 1);
   for (const std::size_t i : {std::size_t{2}, std::size_t{3}}) --segments[i].seq;
-  out = merge(segments);
+  out = gro(segments);
   ASSERT_EQ(out.size(), 2U);
   EXPECT_EQ(out[0].size(), 40 + 2 * kFull - 1);
 }
 
-TEST_F(TcpMerge, SegmentsThatDoNotFillThePortsMtuStayAlone) {
-  EXPECT_EQ(merge(train(4, {}, kFull - 1)).size(), 4U);
+TEST_F(TcpGro, SegmentsThatDoNotFillThePortsMtuStayAlone) {
+  EXPECT_EQ(gro(train(4, {}, kFull - 1)).size(), 4U);
   entries[kEth0].mtu = kMtu - 1;
-  EXPECT_EQ(merge(train(4, {}, kFull - 1)).size(), 1U);
+  EXPECT_EQ(gro(train(4, {}, kFull - 1)).size(), 1U);
 }
 
-TEST_F(TcpMerge, WhatDiffersStaysApart) {
+TEST_F(TcpGro, WhatDiffersStaysApart) {
   for (const std::uint16_t flag : {TcpHdr::kFin, TcpHdr::kSyn, TcpHdr::kRst, TcpHdr::kUrg,
                                    TcpHdr::kEce, TcpHdr::kCwr, std::uint16_t{0x100}})
     expect_apart("flag", [&](Tcp& t) { t.flags |= flag; });
@@ -200,23 +200,23 @@ TEST_F(TcpMerge, WhatDiffersStaysApart) {
   for (const bool v6 : {false, true}) {
     auto segments = train(3, {.v6 = v6, .options = pattern(12)}, v6 ? kFull - 32 : kFull - 12);
     segments[1].options[8] = std::byte{0xee};
-    EXPECT_EQ(merge(segments).size(), 3U) << "another time stamp";
+    EXPECT_EQ(gro(segments).size(), 3U) << "another time stamp";
   }
   auto segments = train(2, {.v6 = true}, kFull - 20);
   segments[1].flow = 1;
-  EXPECT_EQ(merge(segments).size(), 2U) << "flow label";
+  EXPECT_EQ(gro(segments).size(), 2U) << "flow label";
 }
 
-TEST_F(TcpMerge, AWrongChecksumOfTheFirstIsItsOwn) {
+TEST_F(TcpGro, AWrongChecksumOfTheFirstIsItsOwn) {
   auto segments = train(3);
   segments[0].checksum_off = 5;
-  const auto out = merge(segments);
+  const auto out = gro(segments);
   ASSERT_EQ(out.size(), 2U);
   EXPECT_EQ(out[0], segments[0].bytes());
   EXPECT_EQ(tcp_checksum_of(out[1]), 0);
 }
 
-TEST_F(TcpMerge, ADeviceMayHaveVerifiedTheChecksum) {
+TEST_F(TcpGro, ADeviceMayHaveVerifiedTheChecksum) {
   // The stage does not sum up the payload again: it derives the checksum of the merged packet from
   // those of the segments.
   auto segments = train(2);
@@ -232,17 +232,17 @@ TEST_F(TcpMerge, ADeviceMayHaveVerifiedTheChecksum) {
   rte_pktmbuf_free(out[0]);
 }
 
-TEST_F(TcpMerge, IdentificationMayBeNone) {
+TEST_F(TcpGro, IdentificationMayBeNone) {
   auto segments = train(4);
   for (Tcp& t : segments) t.id = 0;
-  EXPECT_EQ(merge(segments).size(), 1U);
+  EXPECT_EQ(gro(segments).size(), 1U);
   for (Tcp& t : segments) t.flags_offset = 0;
-  EXPECT_EQ(merge(segments).size(), 4U) << "may be fragmented, so they must differ";
+  EXPECT_EQ(gro(segments).size(), 4U) << "may be fragmented, so they must differ";
   for (Tcp& t : segments) t.id = 9;
-  EXPECT_EQ(merge(segments).size(), 4U);
+  EXPECT_EQ(gro(segments).size(), 4U);
 }
 
-TEST_F(TcpMerge, ConnectionsMixAndKeepTheirOrder) {
+TEST_F(TcpGro, ConnectionsMixAndKeepTheirOrder) {
   const auto a = train(4, {.src_port = 1}), b = train(4, {.src_port = 2});
   const auto c = train(4, {.v6 = true, .src_port = 1}, kFull - 20);
   std::vector<Tcp> mixed;
@@ -252,7 +252,7 @@ TEST_F(TcpMerge, ConnectionsMixAndKeepTheirOrder) {
     mixed.push_back(c[i]);
   }
   mixed.insert(mixed.begin() + 6, Tcp{.src_port = 2, .seq = 1000 + 2 * kFull, .payload = {}});
-  const auto out = merge(mixed);
+  const auto out = gro(mixed);
   ASSERT_EQ(out.size(), 5U) << "the pure ACK parts b";
   EXPECT_EQ(view(out[0]).payload.size(), 4 * kFull);
   EXPECT_EQ(view(out[1]).payload.size(), 2 * kFull);
@@ -261,19 +261,19 @@ TEST_F(TcpMerge, ConnectionsMixAndKeepTheirOrder) {
   EXPECT_EQ(view(out[4]).payload.size(), 2 * kFull);
 }
 
-TEST_F(TcpMerge, ManyConnectionsLoseNothing) {
+TEST_F(TcpGro, ManyConnectionsLoseNothing) {
   std::vector<Tcp> mixed;
   for (std::size_t i = 0; i < 4; ++i)
     for (std::uint16_t port = 0; port < 16; ++port)
       mixed.push_back(train(4, {.src_port = port})[i]);
   std::map<std::uint16_t, Bytes> streams;
-  for (const Bytes& packet : merge(mixed))
+  for (const Bytes& packet : gro(mixed))
     append(streams[view(packet).hdr.src_port.host()], view(packet).payload);
   ASSERT_EQ(streams.size(), 16U);
   for (const auto& [port, stream] : streams) EXPECT_EQ(stream, pattern(4 * kFull)) << port;
 }
 
-TEST_F(TcpMerge, SegmentsMayLieInPiecesThemselves) {
+TEST_F(TcpGro, SegmentsMayLieInPiecesThemselves) {
   const auto segments = train(3);
   std::vector<rte_mbuf*> pkts;
   for (const Tcp& s : segments) pkts.push_back(mbuf(s.bytes(), {500, 600, 400}));
@@ -288,7 +288,7 @@ TEST_F(TcpMerge, SegmentsMayLieInPiecesThemselves) {
 
 /// Random connections with losses and damage of any kind are merged and cut again. Each has the
 /// same packets in the same order, octet for octet, damaged ones included.
-class TcpMergeLife : public TcpMerge {
+class TcpGroLife : public TcpGro {
  protected:
   void live(unsigned seed) {
     random_.seed(seed);
@@ -365,10 +365,10 @@ class TcpMergeLife : public TcpMerge {
       EXPECT_LE(whole.size(), to.mtu);
       EXPECT_TRUE(ip_is_right(whole));
       EXPECT_EQ(tcp_checksum_of(whole), 0);
-      TcpCut cut{m, port_mtu, pool};
-      EXPECT_TRUE(cut.possible());
-      while (cut.possible() && !cut.done()) {
-        rte_mbuf* const segment = cut.next();
+      TcpGso gso{m, port_mtu, pool};
+      EXPECT_TRUE(gso.possible());
+      while (gso.possible() && !gso.done()) {
+        rte_mbuf* const segment = gso.next();
         packets.push_back(octets(segment));
         rte_pktmbuf_free(segment);
       }
@@ -379,7 +379,7 @@ class TcpMergeLife : public TcpMerge {
   std::mt19937 random_;
 };
 
-TEST_F(TcpMergeLife, CutAgainAreThePacketsThatWere) {
+TEST_F(TcpGroLife, CutAgainAreThePacketsThatWere) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     ASSERT_NO_FATAL_FAILURE(live(seed)) << "seed " << seed;
   }
