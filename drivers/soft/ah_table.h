@@ -30,7 +30,7 @@ struct alignas(2) AhKind {
   static constexpr std::uint8_t kLimited = 4;    ///< The handle has a RateBucket.
 
   /// True: no GRH and no flags.
-  [[nodiscard]] bool is_plain() const noexcept {
+  [[nodiscard]] bool allows_fast_path() const noexcept {
     return std::bit_cast<std::uint16_t>(*this) ==
            std::bit_cast<std::uint16_t>(AhKind{kLocalHeadLen, 0});
   }

@@ -85,7 +85,7 @@ std::uint16_t ConnectedControl::own_pkey(std::uint16_t partition) const {
   return config_.attr.state == fabric::PortState::kActive ? own_entry(config_.attr, partition) : 0;
 }
 
-void ConnectedControl::follow_port() {
+void ConnectedControl::on_port_change() {
   expects_management();
   for (const auto& q : queues_)
     if (q) q->set_pkey(own_pkey(q->partition));

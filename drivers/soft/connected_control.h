@@ -56,7 +56,7 @@ class ConnectedControl {
   [[nodiscard]] bool events_pending() const { return rte_ring_empty(events_.get()) == 0; }
 
   /// Called when the port's P_Keys or its state changed.
-  void follow_port();
+  void on_port_change();
   /// True if a queue has this QPN, or had it and is not freed yet.
   [[nodiscard]] bool uses(std::uint32_t qpn) const;
 

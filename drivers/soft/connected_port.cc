@@ -27,10 +27,10 @@ void ConnectedPort::poll() noexcept {
   expects_worker();
   QueueCommand command;
   while (rte_ring_sc_dequeue_elem(config_.commands, &command, sizeof(command)) == 0)
-    [[unlikely]] obey(command);
+    [[unlikely]] apply_command(command);
   if (nb_local_ != 0) [[unlikely]]
     loop_back();
-  while (oldest_is_over(kMessageMs)) [[unlikely]] give_up(*begun_first_);
+  while (oldest_is_over(kMessageMs)) [[unlikely]] abort_message(*begun_first_);
   timers_.expire(hca_.tsc(), [this](Timed& due) { timer(static_cast<SoftConnectedQueue&>(due)); });
   if (ready_first_ != nullptr) serve_ready();
   flush();
@@ -40,7 +40,7 @@ void ConnectedPort::poll() noexcept {
   if (hca_.doorbell != nullptr) hca_.doorbell->ring();
 }
 
-void ConnectedPort::obey(const QueueCommand& command) noexcept {
+void ConnectedPort::apply_command(const QueueCommand& command) noexcept {
   SoftConnectedQueue& q = *command.queue;
   fail(q, fabric::QueueError::kClosed);
   if (command.op != QueueCommand::Op::kClose) return;
@@ -62,16 +62,16 @@ void ConnectedPort::serve_ready() noexcept {
   SoftConnectedQueue* q = std::exchange(ready_first_, nullptr);
   SoftConnectedQueue* const last = std::exchange(ready_last_, nullptr);
   while (q != nullptr && has_room()) {
-    SoftConnectedQueue& turn = *q;
-    q = turn.next_ready;
-    turn.next_ready = nullptr;
-    turn.in_ready_list = false;
-    if (turn.closing) [[unlikely]] {
-      discard(turn);
+    SoftConnectedQueue& ready = *q;
+    q = ready.next_ready;
+    ready.next_ready = nullptr;
+    ready.in_ready_list = false;
+    if (ready.closing) [[unlikely]] {
+      discard(ready);
       // The last access: management may free the queue from here on.
-      turn.closed.store(true, std::memory_order_release);
-    } else if (!serve(turn)) {
-      mark_ready(turn);
+      ready.closed.store(true, std::memory_order_release);
+    } else if (!serve(ready)) {
+      mark_ready(ready);
     }
   }
   if (q == nullptr) return;
@@ -83,7 +83,7 @@ void ConnectedPort::serve_ready() noexcept {
 
 /// False: more work is left that only the wire, a mempool or the path's rate holds up.
 bool ConnectedPort::serve(SoftConnectedQueue& q) noexcept {
-  bool done = tell(q);
+  bool done = report_events(q);
   if (q.responder.response != Response::kNone && !respond(q)) return false;
   if (q.state() == fabric::QueueState::kReadyToSend) done &= send(q);
   return done;
@@ -97,7 +97,7 @@ void ConnectedPort::mark_ready(SoftConnectedQueue& q) noexcept {
 }
 
 /// Enqueues the queue's events to management. False: the ring is full.
-bool ConnectedPort::tell(SoftConnectedQueue& q) noexcept {
+bool ConnectedPort::report_events(SoftConnectedQueue& q) noexcept {
   using Kind = fabric::QueueEvent::Kind;
   const auto put = [&](bool& wanted, Kind kind) {
     if (!wanted) [[likely]]
@@ -107,7 +107,7 @@ bool ConnectedPort::tell(SoftConnectedQueue& q) noexcept {
     wanted = false;
     return events_came_ = true;
   };
-  return put(q.established_to_tell, Kind::kEstablished) && put(q.error_to_tell, Kind::kError);
+  return put(q.established_unreported, Kind::kEstablished) && put(q.error_unreported, Kind::kError);
 }
 
 /// Ends a connection: only a response that it owes the peer is still sent.
@@ -116,13 +116,13 @@ void ConnectedPort::fail(SoftConnectedQueue& q, fabric::QueueError why) noexcept
   q.set_failed(why);
   discard(q);
   if (why == fabric::QueueError::kClosed) return;
-  q.error_to_tell = true;
-  if (!tell(q)) mark_ready(q);
+  q.error_unreported = true;
+  if (!report_events(q)) mark_ready(q);
 }
 
 void ConnectedPort::discard(SoftConnectedQueue& q) noexcept {
   TimerWheel::disarm(q);
-  if (q.responder.first != nullptr) abandon(q, Drop::kIbQueueState);
+  if (q.responder.first != nullptr) drop_message(q, Drop::kIbQueueState);
   Requester& r = q.requester;
   const std::uint32_t flushed = r.tail - r.head;
   for (; r.head != r.tail; ++r.head) let_go(q, r.slot(r.head).m);

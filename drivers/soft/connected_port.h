@@ -103,12 +103,12 @@ class alignas(64) ConnectedPort {
 
  private:
   // connected_port.cc
-  void obey(const QueueCommand& command) noexcept;
+  void apply_command(const QueueCommand& command) noexcept;
   void loop_back() noexcept;
   void serve_ready() noexcept;
   [[nodiscard]] bool serve(SoftConnectedQueue& q) noexcept;
   void mark_ready(SoftConnectedQueue& q) noexcept;
-  [[nodiscard]] bool tell(SoftConnectedQueue& q) noexcept;
+  [[nodiscard]] bool report_events(SoftConnectedQueue& q) noexcept;
   void fail(SoftConnectedQueue& q, fabric::QueueError why) noexcept;
   void drop(rte_mbuf* m, Drop reason) noexcept;
 
@@ -118,16 +118,16 @@ class alignas(64) ConnectedPort {
   [[nodiscard]] bool begin(SoftConnectedQueue& q, SendPart part) noexcept;
   void append(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
   void deliver(SoftConnectedQueue& q) noexcept;
-  void abandon(SoftConnectedQueue& q, Drop reason) noexcept;
+  void drop_message(SoftConnectedQueue& q, Drop reason) noexcept;
   void end(SoftConnectedQueue& q) noexcept;
-  void give_up(SoftConnectedQueue& q) noexcept;
+  void abort_message(SoftConnectedQueue& q) noexcept;
   [[nodiscard]] bool oldest_is_over(std::uint64_t ms) const noexcept;
 
   // rc_responder.cc
-  void request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
+  void on_rc_request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
   void refuse_request(SoftConnectedQueue& q, rte_mbuf* m, Drop reason,
                       fabric::QueueError why) noexcept;
-  void owe(SoftConnectedQueue& q, Response response) noexcept;
+  void schedule_response(SoftConnectedQueue& q, Response response) noexcept;
   [[nodiscard]] bool respond(SoftConnectedQueue& q) noexcept;
 
   // rc_requester.cc
@@ -140,7 +140,7 @@ class alignas(64) ConnectedPort {
   void timer(SoftConnectedQueue& q) noexcept;
 
   // uc_receiver.cc
-  void unreliable(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
+  void on_uc_packet(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
 
   // connected_tx.cc
   [[nodiscard]] bool may_keep(const SoftConnectedQueue& q, std::uint32_t mbufs) const noexcept;

@@ -143,9 +143,9 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   SoftConnectedQueue* begun_before = nullptr;
   SoftConnectedQueue* begun_after = nullptr;
   bool in_ready_list = false;
-  bool established = false;          ///< A packet arrived in state kReadyToReceive.
-  bool established_to_tell = false;  ///< Event to enqueue to management.
-  bool error_to_tell = false;
+  bool established = false;             ///< A packet arrived in state kReadyToReceive.
+  bool established_unreported = false;  ///< Event to enqueue to management.
+  bool error_unreported = false;
   bool closing = false;
 
   // The worker writes these, any thread reads them.

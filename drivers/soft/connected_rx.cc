@@ -45,12 +45,12 @@ void ConnectedPort::receive(rte_mbuf* m, const ConnectedFrame& f, const RxTable&
   if (const Drop reason = check(*q, f, p); reason != kGood) [[unlikely]]
     return drop(m, reason);
   if (!q->established && q->state() == fabric::QueueState::kReadyToReceive) [[unlikely]] {
-    q->established = q->established_to_tell = true;
-    if (!tell(*q)) mark_ready(*q);
+    q->established = q->established_unreported = true;
+    if (!report_events(*q)) mark_ready(*q);
   }
-  if (!q->reliable()) return unreliable(*q, m, p);
+  if (!q->reliable()) return on_uc_packet(*q, m, p);
   if (p.opcode == kAck) return acknowledgement(*q, m, p);
-  request(*q, m, p);
+  on_rc_request(*q, m, p);
 }
 
 Drop ConnectedPort::check(const SoftConnectedQueue& q, const ConnectedFrame& f,
@@ -96,7 +96,7 @@ bool ConnectedPort::begin(SoftConnectedQueue& q, SendPart part) noexcept {
   };
   while (!fits() || !q.receive_queue.has_buffer()) {
     if (!oldest_is_over(kYieldMs)) return false;
-    give_up(*begun_first_);
+    abort_message(*begun_first_);
   }
   q.receive_queue.take_buffer();
   if (part.ends) return true;
@@ -129,13 +129,13 @@ bool ConnectedPort::oldest_is_over(std::uint64_t ms) const noexcept {
 
 /// Gives up a message that the peer does not complete. RC has acknowledged its packets, so they are
 /// not retransmitted, and the connection fails.
-void ConnectedPort::give_up(SoftConnectedQueue& q) noexcept {
-  abandon(q, Drop::kIbUnfinished);
+void ConnectedPort::abort_message(SoftConnectedQueue& q) noexcept {
+  drop_message(q, Drop::kIbUnfinished);
   if (!q.reliable()) {
     q.responder.skipping = true;
     return;
   }
-  owe(q, Response::kOperationNak);
+  schedule_response(q, Response::kOperationNak);
   fail(q, fabric::QueueError::kUnfinishedMessage);
 }
 
@@ -195,7 +195,7 @@ void ConnectedPort::deliver(SoftConnectedQueue& q) noexcept {
 }
 
 /// Drops the incomplete message and counts each of its packets.
-void ConnectedPort::abandon(SoftConnectedQueue& q, Drop reason) noexcept {
+void ConnectedPort::drop_message(SoftConnectedQueue& q, Drop reason) noexcept {
   datapath_.count_drop(reason, q.responder.packets);
   rte_pktmbuf_free(q.responder.first);
   end(q);

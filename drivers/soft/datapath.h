@@ -23,9 +23,9 @@ namespace ipoib::soft {
 
 class ConnectedPort;
 struct RxFrame;  // soft_rx.cc
-struct UsualBurst;
-struct Detours;  // soft_tx.cc
-struct TxWay;    // soft_tx.cc
+struct UdFastBurst;
+struct TxExceptions;  // soft_tx.cc
+struct TxPath;        // soft_tx.cc
 
 /// Results of an ethdev's receive offloads, which do not hold for the packet inside the frame.
 inline constexpr std::uint64_t kRxOffloadFlags =
@@ -46,7 +46,7 @@ struct DatapathConfig {
   Doorbell* doorbell = nullptr;  ///< Rung for MADs and queue events; null: management polls.
 };
 
-/// Worker lcore only, the same one for its lifetime, except publish(), set_tap() and lose_cable()
+/// Worker lcore only, the same one for its lifetime, except publish(), set_tap() and stop_ethdev()
 /// (management lcore), config(), table() and the counters. The management lcore may also call
 /// drain() and count_drop() for a queue that no worker uses any more.
 ///
@@ -73,7 +73,7 @@ class alignas(64) Datapath {
   }
   std::uint16_t tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
 
-  /// Drops the packets staged for a queue pair that is being destroyed.
+  /// Drops the packets delivered to a queue pair that is being destroyed.
   void drain(SoftUdQueue& queue) noexcept;
 
   /// Management lcore: the worker uses this table from now on, and copies frames to this tap (null:
@@ -87,9 +87,9 @@ class alignas(64) Datapath {
     tap_.store(tap, std::memory_order_release);
   }
   /// Management lcore: the worker stops using the ethdev, at the latest after a grace period.
-  void lose_cable() noexcept {
+  void stop_ethdev() noexcept {
     expects_management();
-    cable_lost_.store(true, std::memory_order_relaxed);
+    ethdev_removed_.store(true, std::memory_order_relaxed);
   }
   /// Management lcore. Called once; `connected` must live as long as the worker runs.
   void publish(ConnectedPort* connected) noexcept {
@@ -130,24 +130,24 @@ class alignas(64) Datapath {
   /// Waiting MADs are dropped after this many consecutive polls in which the ethdev accepts none.
   static constexpr unsigned kMadPatience = 1024;
 
-  void read_cable(std::uint16_t burst) noexcept;
+  void receive_frames(std::uint16_t burst) noexcept;
   void sort(std::span<rte_mbuf* const> frames, const RxTable& table,
             const SoftUdQueue* sender) noexcept;
-  void stage(UsualBurst& usuals) noexcept;
-  void verify(UsualBurst& usuals) noexcept;
-  void stage(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
-  void stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
-  void stage_group(rte_mbuf* m, const RxFrame& f) noexcept;
+  void deliver(UdFastBurst& fast_burst) noexcept;
+  void verify(UdFastBurst& fast_burst) noexcept;
+  void deliver(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
+  void deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
+  void deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept;
   void receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept;
 
   std::uint16_t tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
-  rte_mbuf* make_unusual(SoftUdQueue& queue, const TxWay& way, rte_mbuf* m, std::size_t index,
-                         std::uint64_t& now_tsc, Detours& detours) noexcept;
+  rte_mbuf* make_frame_slow(SoftUdQueue& queue, const TxPath& path, rte_mbuf* m, std::size_t index,
+                            std::uint64_t& now_tsc, TxExceptions& exceptions) noexcept;
   rte_mbuf* copy_with_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len,
                            Drop& reason) noexcept;
   rte_mbuf* group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept;
-  std::uint16_t settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts, std::uint16_t nb_sent,
-                       const Detours& detours) noexcept;
+  std::uint16_t complete_burst(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts,
+                               std::uint16_t nb_sent, const TxExceptions& exceptions) noexcept;
   std::uint16_t refuse(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
   [[nodiscard]] bool take_rate(fabric::AhIndex ah, std::uint32_t octets,
                                std::uint64_t& now_tsc) noexcept;
@@ -172,7 +172,7 @@ class alignas(64) Datapath {
   std::atomic<const RxTable*> table_{nullptr};
   std::atomic<const CaptureTap*> tap_{nullptr};
   std::atomic<ConnectedPort*> connected_{nullptr};  ///< Null: no connected mode yet.
-  std::atomic<bool> cable_lost_{false};
+  std::atomic<bool> ethdev_removed_{false};
   // Written by the worker.
   bool hold_reads_ = false;
   bool mads_came_ = false;     ///< mads_in got frames since the doorbell was last rung.

@@ -40,20 +40,21 @@ RequestKind kind_of(std::uint8_t opcode) noexcept {
 
 }  // namespace
 
-void ConnectedPort::request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept {
+void ConnectedPort::on_rc_request(SoftConnectedQueue& q, rte_mbuf* m,
+                                  const ConnectedPacket& p) noexcept {
   const RequestKind kind = kind_of(p.opcode);
   if (kind == RequestKind::kNoRequest) return drop(m, Drop::kIbOpcode);
   Responder& r = q.responder;
   const std::int32_t ahead = wire::psn_diff(p.psn, r.psn);
   if (ahead > 0) {
     q.counters.rx_out_of_order.add(1);
-    if (!r.nak_sent) owe(q, Response::kSequenceNak);
+    if (!r.nak_sent) schedule_response(q, Response::kSequenceNak);
     r.nak_sent = true;
     return drop(m, Drop::kIbSequence);
   }
   if (ahead < 0) {
     q.counters.rx_duplicates.add(1);
-    owe(q, Response::kAck);
+    schedule_response(q, Response::kAck);
     return drop(m, Drop::kIbDuplicate);
   }
 
@@ -66,7 +67,7 @@ void ConnectedPort::request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedP
   if (before + p.payload_len > q.receive_queue.max_message())
     return refuse_request(q, m, Drop::kIbMessageTooLong, QueueError::kMessageTooLong);
   if (part.begins && !begin(q, part)) {
-    owe(q, Response::kRnrNak);
+    schedule_response(q, Response::kRnrNak);
     r.nak_sent = true;  // no NAK for the packets that follow: the RNR NAK covers them
     return drop(m, Drop::kIbRnr);
   }
@@ -78,20 +79,20 @@ void ConnectedPort::request(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedP
     r.msn = wire::psn_add(r.msn, 1);
     deliver(q);
   }
-  if (p.ack_requested) owe(q, Response::kAck);
+  if (p.ack_requested) schedule_response(q, Response::kAck);
 }
 
 /// The peer violated the protocol: sends a NAK and fails the connection.
 void ConnectedPort::refuse_request(SoftConnectedQueue& q, rte_mbuf* m, Drop reason,
                                    fabric::QueueError why) noexcept {
   drop(m, reason);
-  owe(q, Response::kInvalidNak);
+  schedule_response(q, Response::kInvalidNak);
   fail(q, why);
 }
 
 /// Records a response, which is sent at the end of the loop, so that one response covers all
 /// packets of a burst. A later ACK does not replace a NAK, because a NAK acknowledges as much.
-void ConnectedPort::owe(SoftConnectedQueue& q, Response response) noexcept {
+void ConnectedPort::schedule_response(SoftConnectedQueue& q, Response response) noexcept {
   if (response > q.responder.response) q.responder.response = response;
   mark_ready(q);
 }

@@ -48,7 +48,7 @@ class RxTable {
   [[nodiscard]] bool active() const noexcept { return active_; }
   /// Largest UD payload, octets.
   [[nodiscard]] std::uint32_t mtu() const noexcept { return mtu_; }
-  /// Queue pair whose staged packets the worker must drop; null: none.
+  /// Queue pair whose waiting packets the worker must drop; null: none.
   [[nodiscard]] SoftUdQueue* closing() const noexcept { return closing_; }
 
  private:

@@ -54,7 +54,7 @@ Status check_config(const SoftHcaConfig& config, bool managed) {
   return {};
 }
 
-Status check_cable(const SoftHcaConfig& config) {
+Status check_ethdev(const SoftHcaConfig& config) {
   if (rte_eth_dev_is_valid_port(config.port_id) == 0)
     return fail(Errc::kNotFound, "{}: no ethdev {}", config.name, config.port_id);
   const unsigned ib_mtu = wire::mtu_octets(config.attr.mtu);
@@ -106,7 +106,7 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
                                                  std::unique_ptr<fabric::PortManager> manager) {
   if (Status ok = check_config(config, manager != nullptr); !ok)
     return tl::make_unexpected(ok.error());
-  if (Status ok = check_cable(config); !ok) return tl::make_unexpected(ok.error());
+  if (Status ok = check_ethdev(config); !ok) return tl::make_unexpected(ok.error());
   if (config.pool == nullptr)
     return fail(Errc::kInvalidArgument, "{}: no mempool given", config.name);
   if (config.control_pool != nullptr && rte_pktmbuf_data_room_size(config.control_pool) <
@@ -132,7 +132,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
                  std::unique_ptr<AhTable> ahs, RingPtr mads_out, RingPtr mads_in)
     : config_{with_defaults(config)},
       manager_{std::move(manager)},
-      cable_mtu_{config.attr.mtu},
+      max_mtu_code_{config.attr.mtu},
       grace_{config.qsbr},
       next_qpn_{config.first_qpn.value_or(
           kFirstFreeQpn + static_cast<std::uint32_t>(rte_rand_max(kLastQpn - kFirstFreeQpn + 1)))},
@@ -160,7 +160,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
                 config.doorbell != nullptr},
       admin_up_{manager_ == nullptr} {
   if (manager_) config_.attr = unmanaged_attr(config.attr);
-  look_at_cable();
+  poll_link_status();
   publish();
   events_ = {};  // the initial state is not an event
 }
@@ -185,7 +185,7 @@ void SoftHca::publish(SoftUdQueue* closing) {
   const bool active = config_.attr.state == fabric::PortState::kActive;
   for (const auto& queue : queues_)
     queue->set_pkey(active ? own_entry(config_.attr, queue->partition()) : std::uint16_t{0});
-  if (connected_) connected_->follow_port();
+  if (connected_) connected_->on_port_change();
   std::vector<SoftUdQueue*> open;
   for (const auto& queue : queues_)
     if (queue.get() != closing) open.push_back(queue.get());
@@ -290,36 +290,36 @@ fabric::Capabilities SoftHca::capabilities() const {
           .multicast = fabric::MulticastFilter::kGroups};
 }
 
-void SoftHca::lose_wire() {
+void SoftHca::on_ethdev_removed() {
   expects_management();
-  cable_lost_ = true;
-  cable_up_ = false;
+  ethdev_removed_ = true;
+  link_up_ = false;
   set_active(false);
-  datapath_.lose_cable();
+  datapath_.stop_ethdev();
   grace_.wait();
 }
 
-void SoftHca::look_at_cable() {
-  if (cable_lost_) return;
+void SoftHca::poll_link_status() {
+  if (ethdev_removed_) return;
   const std::uint64_t now_tsc = config_.tsc();
-  if (now_tsc < next_look_tsc_) return;
-  next_look_tsc_ = now_tsc + config_.tsc_hz / 10;  // some drivers query the kernel each time
+  if (now_tsc < next_link_poll_tsc_) return;
+  next_link_poll_tsc_ = now_tsc + config_.tsc_hz / 10;  // some drivers query the kernel each time
   rte_eth_link link{};
   // A device that does not report its link counts as up.
-  cable_up_ =
+  link_up_ =
       rte_eth_link_get_nowait(config_.port_id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP;
-  set_active(admin_up_ && cable_up_);
+  set_active(admin_up_ && link_up_);
 }
 
 std::optional<fabric::PortEvent> SoftHca::next_event() {
   expects_management();
-  look_at_cable();
-  if (manager_) follow_manager();
+  poll_link_status();
+  if (manager_) on_manager_events();
   return events_.next();
 }
 
 /// Takes over the port's attributes if the manager has events.
-void SoftHca::follow_manager() {
+void SoftHca::on_manager_events() {
   using fabric::PortEvent;
   bool news = false;
   while (const auto event = manager_->next_event()) {
@@ -330,18 +330,18 @@ void SoftHca::follow_manager() {
   fabric::PortAttr next = manager_->attr();
   admin_up_ = next.state == fabric::PortState::kActive;
   if (admin_up_) {
-    next.mtu = std::min(next.mtu, cable_mtu_);
-    if (Status taken = take_over(std::move(next)); !taken) {
+    next.mtu = std::min(next.mtu, max_mtu_code_);
+    if (Status taken = apply_attr(std::move(next)); !taken) {
       log(LogArea::kFabric, LogLevel::kErr, "{}; the port stays down", taken.error().what);
       admin_up_ = false;
     }
   }
-  set_active(admin_up_ && cable_up_);
+  set_active(admin_up_ && link_up_);
 }
 
 std::string SoftHca::problem() const {
-  if (cable_lost_) return "the Ethernet device of the cable was removed";
-  if (!cable_up_) return "the cable is down";
+  if (ethdev_removed_) return "the Ethernet device of the cable was removed";
+  if (!link_up_) return "the cable is down";
   return manager_ ? manager_->problem() : std::string{};
 }
 
@@ -355,15 +355,15 @@ Status SoftHca::change_port(const fabric::PortChange& change) {
   next.sm_sl = change.sm_sl.value_or(old.sm_sl);
   next.gid_prefix = change.gid_prefix.value_or(old.gid_prefix);
   if (change.pkeys) next.pkeys = *change.pkeys;
-  if (Status ok = take_over(std::move(next)); !ok) return ok;
+  if (Status ok = apply_attr(std::move(next)); !ok) return ok;
   if (change.reregister) events_.add(fabric::PortEvent::kClientReregister);
   admin_up_ = change.up.value_or(admin_up_);
-  set_active(admin_up_ && cable_up_);
+  set_active(admin_up_ && link_up_);
   return {};
 }
 
 /// Applies `next` to the port, except its state. Nothing changes on failure.
-Status SoftHca::take_over(fabric::PortAttr next) {
+Status SoftHca::apply_attr(fabric::PortAttr next) {
   if (Status ok = check_attr(config_.name, next); !ok) return ok;
   const fabric::PortAttr& old = config_.attr;
   next.state = old.state;

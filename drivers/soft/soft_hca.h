@@ -83,7 +83,7 @@ class SoftHca final : public fabric::Hca {
   [[nodiscard]] fabric::Capabilities capabilities() const override;
 
   Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override;
-  /// Waits for grace periods. Staged packets are counted under Drop::kIbQpn.
+  /// Waits for grace periods. Delivered packets are counted under Drop::kIbQpn.
   void destroy_ud_queue(fabric::UdQueue& queue) override;
   Status set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) override;
   Status attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override;
@@ -117,7 +117,7 @@ class SoftHca final : public fabric::Hca {
   [[nodiscard]] PollFn poll_function() const override;
   [[nodiscard]] const DropCounters& drops() const override { return datapath_.drops(); }
 
-  void lose_wire() override;
+  void on_ethdev_removed() override;
 
   /// Captures the frames that the ethdev accepts or delivers, regardless of later checks. Waits for
   /// a grace period.
@@ -134,15 +134,15 @@ class SoftHca final : public fabric::Hca {
   static void poll(fabric::Hca& hca, std::uint16_t burst) noexcept;
   [[nodiscard]] Result<ConnectedControl*> connected();
   void publish(SoftUdQueue* closing = nullptr);
-  void look_at_cable();
-  void follow_manager();
-  Status take_over(fabric::PortAttr next);
+  void poll_link_status();
+  void on_manager_events();
+  Status apply_attr(fabric::PortAttr next);
   void set_active(bool active);
   [[nodiscard]] Result<std::uint32_t> allocate_qpn();
 
   SoftHcaConfig config_;
   std::unique_ptr<fabric::PortManager> manager_;  ///< Null: this object manages the port.
-  std::uint8_t cable_mtu_;                        ///< MTU code.
+  std::uint8_t max_mtu_code_;                     ///< MTU code.
   fabric::Grace grace_;
   std::uint32_t next_qpn_;
   std::unique_ptr<AhTable> ahs_;
@@ -158,9 +158,9 @@ class SoftHca final : public fabric::Hca {
   std::unique_ptr<const fabric::CaptureTap> tap_;
   fabric::PortEvents events_;
   bool admin_up_ = true;
-  bool cable_up_ = true;
-  bool cable_lost_ = false;          ///< The ethdev was removed.
-  std::uint64_t next_look_tsc_ = 0;  ///< Time of the next link check.
+  bool link_up_ = true;
+  bool ethdev_removed_ = false;           ///< The ethdev was removed.
+  std::uint64_t next_link_poll_tsc_ = 0;  ///< Time of the next link check.
 };
 
 }  // namespace ipoib::soft

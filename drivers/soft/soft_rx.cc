@@ -41,7 +41,7 @@ namespace {
 
 constexpr std::size_t kPrefetchAhead = 4;
 constexpr std::size_t kImmDtLen = 4;
-constexpr std::size_t kUsualPayloadAt = kLocalHeadLen + sizeof(UdWords);
+constexpr std::size_t kFastPayloadAt = kLocalHeadLen + sizeof(UdWords);
 constexpr std::uint32_t kGsiQpn = 1;
 constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly);
 constexpr auto kUdSendOnlyImm = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnlyImm);
@@ -184,17 +184,17 @@ inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, bool icrc,
 
 /// Fast-path classifier: a complete UD SEND without GRH for one of this port's queue pairs with
 /// matching keys. It makes two masked 64-bit comparisons against patterns in memory order.
-class Usual {
+class UdFastPath {
  public:
   static constexpr std::uint32_t kOther = 0xffff'ffff;
 
-  explicit Usual(const RxTable& table) noexcept
+  explicit UdFastPath(const RxTable& table) noexcept
       : table_{table}, link_{table.local()}, mtu_{table.mtu()} {}
 
   /// Returns the payload length, or kOther if the frame needs the full checks. A frame accepted
   /// here would also pass check_path() and check_ud(), except possibly the ICRC.
   [[gnu::always_inline]] std::uint32_t payload_len(std::span<const std::byte> frame) noexcept {
-    if (frame.size() < kUsualPayloadAt + wire::kIcrcLen) return kOther;
+    if (frame.size() < kFastPayloadAt + wire::kIcrcLen) return kOther;
     if (!link_.matches(&frame[offsetof(EthHdr, ether_type)])) return kOther;
     const auto& lrh = *record_at<wire::Lrh>(frame, sizeof(EthHdr));
     if (sizeof(EthHdr) + lrh.packet_len() != frame.size()) return kOther;
@@ -203,7 +203,7 @@ class Usual {
       look_up(ud.dest_qp());
       if (!transport_.matches(&ud)) return kOther;
     }
-    const std::size_t padded_len = frame.size() - kUsualPayloadAt - wire::kIcrcLen;
+    const std::size_t padded_len = frame.size() - kFastPayloadAt - wire::kIcrcLen;
     const std::size_t len = padded_len - ud.pad();
     // A pad longer than the packet makes the length wrap beyond any MTU.
     return ud.qkey == qkey_ && len <= mtu_ ? static_cast<std::uint32_t>(len) : kOther;
@@ -248,23 +248,23 @@ class Usual {
 }  // namespace
 
 /// Consecutive fast-path packets, stripped, whose ICRCs are not verified yet.
-struct UsualBurst {
+struct UdFastBurst {
   /// Consecutive packets for one queue pair.
-  struct Run {
+  struct QpSpan {
     SoftUdQueue* queue;
-    std::size_t end;  ///< One after its last packet; it starts at the end of the run before.
+    std::size_t end;  ///< One after its last packet; it starts at the end of the span before.
   };
   std::array<rte_mbuf*, Datapath::kBurst> pkts;
   std::array<wire::Covered, Datapath::kBurst> covered;
-  std::array<Run, Datapath::kBurst> runs;  ///< All runs except the last.
+  std::array<QpSpan, Datapath::kBurst> spans;  ///< All spans except the last.
   std::size_t n = 0;
-  std::size_t nb_runs = 0;
-  SoftUdQueue* queue = nullptr;  ///< Queue pair of the last run.
+  std::size_t nb_spans = 0;
+  SoftUdQueue* queue = nullptr;  ///< Queue pair of the last span.
 
   void push(rte_mbuf* m, SoftUdQueue* to, std::span<const std::byte> frame) noexcept {
     expects(n < pkts.size(), "the packet fits");
     if (to != queue) [[unlikely]] {
-      if (n != 0) runs[nb_runs++] = {queue, n};
+      if (n != 0) spans[nb_spans++] = {queue, n};
       queue = to;
     }
     pkts[n] = m;
@@ -274,7 +274,7 @@ struct UsualBurst {
 
 void Datapath::poll(std::uint16_t burst) noexcept {
   expects_own_worker();
-  read_cable(std::min(burst, kBurst));
+  receive_frames(std::min(burst, kBurst));
   // Pairs with the release store of publish().
   if (ConnectedPort* connected = connected_.load(std::memory_order_acquire); connected != nullptr)
     connected->poll();
@@ -284,7 +284,7 @@ void Datapath::poll(std::uint16_t burst) noexcept {
   if (config_.doorbell != nullptr) config_.doorbell->ring();
 }
 
-void Datapath::read_cable(std::uint16_t burst) noexcept {
+void Datapath::receive_frames(std::uint16_t burst) noexcept {
   if (nb_mads_ != 0 || rte_ring_empty(config_.mads_out) == 0) [[unlikely]]
     send_mads();
   // Pairs with the release stores of publish() and set_tap().
@@ -295,7 +295,7 @@ void Datapath::read_cable(std::uint16_t burst) noexcept {
     hold_reads_ = false;
     return;
   }
-  if (cable_lost_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (ethdev_removed_.load(std::memory_order_relaxed)) [[unlikely]]
     return;
   std::array<rte_mbuf*, kBurst> frames;
   const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, 0, frames.data(), burst);
@@ -318,8 +318,8 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
 
   const fabric::MetaOf meta_of;
-  Usual usual{table};
-  UsualBurst usuals;
+  UdFastPath fast_path{table};
+  UdFastBurst fast_burst;
   Takers takers;
   for (std::size_t i = 0; i < frames.size(); ++i) {
     if (i + kPrefetchAhead < frames.size())
@@ -330,16 +330,17 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
       continue;
     }
     const std::span frame{rte_pktmbuf_mtod(m, const std::byte*), rte_pktmbuf_data_len(m)};
-    if (const std::uint32_t len = usual.payload_len(frame); len != Usual::kOther) [[likely]] {
+    if (const std::uint32_t len = fast_path.payload_len(frame); len != UdFastPath::kOther)
+        [[likely]] {
       set_arrival(*record_at<wire::Lrh>(frame, sizeof(EthHdr)),
                   *record_at<UdWords>(frame, kLocalHeadLen), meta_of(m).rx);
-      strip(m, kUsualPayloadAt, len);
-      usuals.push(m, usual.queue(), frame);
-      if (usuals.n == kBurst) [[unlikely]]
-        stage(usuals);
+      strip(m, kFastPayloadAt, len);
+      fast_burst.push(m, fast_path.queue(), frame);
+      if (fast_burst.n == kBurst) [[unlikely]]
+        deliver(fast_burst);
       continue;
     }
-    stage(usuals);  // keeps the order of packets
+    deliver(fast_burst);  // keeps the order of packets
     RxFrame f;
     f.bytes = frame;
     f.takers = &takers;
@@ -350,9 +351,9 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     else if (const Drop reason = check_ud(table, sender, config_.icrc, f); reason != kGood)
       drop(m, reason);
     else if (f.queue != nullptr)
-      stage(*f.queue, m, f);
+      deliver(*f.queue, m, f);
     else if (!f.members.empty())
-      stage_group(m, f);
+      deliver_to_group(m, f);
     else if (config_.mads_in == nullptr)
       drop(m, Drop::kIbQpn);  // QP1 is not on this datapath
     else if (rte_ring_sp_enqueue(config_.mads_in, m) != 0)
@@ -360,41 +361,43 @@ void Datapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     else
       mads_came_ = true;
   }
-  stage(usuals);
+  deliver(fast_burst);
 }
 
-/// Stages the packets with their queue pairs, except packets with a wrong ICRC.
-void Datapath::stage(UsualBurst& usuals) noexcept {
-  if (usuals.n == 0) return;
-  if (config_.icrc) verify(usuals);
+/// Delivers the packets to their queue pairs, except packets with a wrong ICRC.
+void Datapath::deliver(UdFastBurst& fast_burst) noexcept {
+  if (fast_burst.n == 0) return;
+  if (config_.icrc) verify(fast_burst);
   std::size_t begin = 0;
-  for (std::size_t i = 0; i < usuals.nb_runs; begin = usuals.runs[i++].end)
-    stage(*usuals.runs[i].queue, {usuals.pkts.data() + begin, usuals.runs[i].end - begin});
-  stage(*usuals.queue, {usuals.pkts.data() + begin, usuals.n - begin});
-  usuals.n = usuals.nb_runs = 0;
+  for (std::size_t i = 0; i < fast_burst.nb_spans; begin = fast_burst.spans[i++].end)
+    deliver(*fast_burst.spans[i].queue,
+            {fast_burst.pkts.data() + begin, fast_burst.spans[i].end - begin});
+  deliver(*fast_burst.queue, {fast_burst.pkts.data() + begin, fast_burst.n - begin});
+  fast_burst.n = fast_burst.nb_spans = 0;
 }
 
 /// Drops packets with a wrong ICRC.
-inline void Datapath::verify(UsualBurst& usuals) noexcept {
+inline void Datapath::verify(UdFastBurst& fast_burst) noexcept {
   std::array<std::uint32_t, kBurst> icrcs;
-  wire::icrc_burst({usuals.covered.data(), usuals.n}, icrcs);
+  wire::icrc_burst({fast_burst.covered.data(), fast_burst.n}, icrcs);
   std::uint32_t differences = 0;
-  for (std::size_t i = 0; i < usuals.n; ++i) {
-    icrcs[i] ^= icrc_behind(usuals.covered[i]);
+  for (std::size_t i = 0; i < fast_burst.n; ++i) {
+    icrcs[i] ^= icrc_behind(fast_burst.covered[i]);
     differences |= icrcs[i];
   }
   if (differences == 0) [[likely]]
     return;
   std::size_t kept = 0;
-  std::size_t run = 0;
-  for (std::size_t i = 0; i < usuals.n; ++i) {
-    if (run < usuals.nb_runs && usuals.runs[run].end == i) usuals.runs[run++].end = kept;
+  std::size_t next_span = 0;
+  for (std::size_t i = 0; i < fast_burst.n; ++i) {
+    if (next_span < fast_burst.nb_spans && fast_burst.spans[next_span].end == i)
+      fast_burst.spans[next_span++].end = kept;
     if (icrcs[i] == 0)
-      usuals.pkts[kept++] = usuals.pkts[i];
+      fast_burst.pkts[kept++] = fast_burst.pkts[i];
     else
-      drop(usuals.pkts[i], Drop::kIbIcrc);
+      drop(fast_burst.pkts[i], Drop::kIbIcrc);
   }
-  usuals.n = kept;
+  fast_burst.n = kept;
 }
 
 /// Passes the frame to the connected port. Without one, drops it for the reason that
@@ -416,23 +419,23 @@ void Datapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
   for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
 }
 
-/// Stages packets with their queue pair; drops packets that do not fit.
-inline void Datapath::stage(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept {
+/// Delivers packets to their queue pair; drops packets that do not fit.
+inline void Datapath::deliver(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept {
   for (rte_mbuf* m : pkts.subspan(queue.push(pkts))) drop(m, Drop::kIbNoBuffer);
 }
 
-void Datapath::stage(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept {
+void Datapath::deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept {
   fabric::PacketMeta::Rx& meta = fabric::meta_of(m).rx;
   set_arrival(*f.lrh, *f.ud, meta);
   if (f.grh != nullptr) meta.grh_offset = static_cast<std::uint8_t>(f.payload_at - kLocalHeadLen);
   meta.multicast = !f.members.empty();
   strip(m, f.payload_at, static_cast<std::uint32_t>(f.payload_len));
-  stage(queue, {&m, 1});
+  deliver(queue, {&m, 1});
 }
 
 /// One queue pair gets the packet itself, the others get copies, headers included. Shape: some
 /// takers.
-void Datapath::stage_group(rte_mbuf* m, const RxFrame& f) noexcept {
+void Datapath::deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept {
   expects(f.takers->last < f.members.size(), "the packet is for one of the group's queue pairs");
   const std::size_t last_word = f.takers->last / 64;
   for (std::size_t word = 0; word <= last_word; ++word) {
@@ -441,12 +444,12 @@ void Datapath::stage_group(rte_mbuf* m, const RxFrame& f) noexcept {
     for (; left != 0; left &= left - 1) {
       SoftUdQueue& queue = *f.members[word * 64 + static_cast<std::size_t>(std::countr_zero(left))];
       if (rte_mbuf* copy = copy_frame(m); copy != nullptr)
-        stage(queue, copy, f);
+        deliver(queue, copy, f);
       else
         drops_.add(Drop::kIbNoBuffer);
     }
   }
-  stage(*f.members[f.takers->last], m, f);
+  deliver(*f.members[f.takers->last], m, f);
 }
 
 void Datapath::drain(SoftUdQueue& queue) noexcept {

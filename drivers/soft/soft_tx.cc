@@ -16,20 +16,20 @@ namespace ipoib::soft {
 /// Packets of a chunk that need more than rte_eth_tx_burst(): dropped, looped back, copied, or
 /// echoed to local queue pairs. In the caller's order. One packet may be listed twice: as kCopy,
 /// then as kEcho.
-struct Detours {
+struct TxExceptions {
   enum class Kind : std::uint8_t {
     kDrop,   ///< The packet cannot be sent.
     kLocal,  ///< The frame goes to this port itself.
     kCopy,   ///< The frame on the wire is a copy.
     kEcho,   ///< Besides the frame on the wire, this copy goes to other queues of this port.
   };
-  struct Detour {
+  struct Entry {
     std::uint16_t index;  ///< Index in the caller's array.
     Kind kind;
     Drop reason;      ///< kDrop only.
     rte_mbuf* frame;  ///< kDrop: null. kLocal: may be the caller's mbuf.
   };
-  std::array<Detour, 2 * std::size_t{Datapath::kBurst}> items;
+  std::array<Entry, 2 * std::size_t{Datapath::kBurst}> items;
   std::size_t n = 0;
 
   void add(std::size_t index, Kind kind, rte_mbuf* frame, Drop reason = Drop::kCount) noexcept {
@@ -38,7 +38,7 @@ struct Detours {
     items[n++] = {static_cast<std::uint16_t>(index), kind, reason, frame};
   }
   /// Returns the entries from `at` on that belong to packet `index`; may be empty.
-  [[nodiscard]] std::span<const Detour> of(std::size_t at, std::size_t index) const noexcept {
+  [[nodiscard]] std::span<const Entry> of(std::size_t at, std::size_t index) const noexcept {
     std::size_t end = at;
     while (end < n && items[end].index == index) ++end;
     return {items.data() + at, end - at};
@@ -60,7 +60,7 @@ struct TxKeys {
 };
 
 /// Inputs of a packet's frame: queue pair and address handle.
-struct TxWay {
+struct TxPath {
   const TxKeys& keys;
   AhKind kind;
   const AhTemplate* ah;
@@ -84,12 +84,12 @@ struct Layout {
     return {head_len, pad, std::max<std::uint32_t>(frame_len, kMinEthFrame) - frame_len};
   }
   /// Fast-path layout: no GRH, and a payload that needs no Ethernet padding.
-  static constexpr std::uint32_t kUsualHeadLen = kLocalHeadLen + sizeof(UdWords);
-  static constexpr std::uint32_t kLeastUsual = kMinEthFrame - kUsualHeadLen - wire::kIcrcLen;
+  static constexpr std::uint32_t kFastHeadLen = kLocalHeadLen + sizeof(UdWords);
+  static constexpr std::uint32_t kMinFastLen = kMinEthFrame - kFastHeadLen - wire::kIcrcLen;
   /// Tailroom that it needs: pad and ICRC are zeroed as one word.
-  static constexpr std::uint32_t kUsualTail = sizeof(std::uint64_t);
-  [[nodiscard]] static Layout usual(std::uint32_t payload_len) noexcept {
-    return {kUsualHeadLen, -payload_len & 3, 0};
+  static constexpr std::uint32_t kFastTailRoom = sizeof(std::uint64_t);
+  [[nodiscard]] static Layout fast(std::uint32_t payload_len) noexcept {
+    return {kFastHeadLen, -payload_len & 3, 0};
   }
   /// Octets from LRH through ICRC.
   [[nodiscard]] std::uint32_t iba_len(std::uint32_t payload_len) const noexcept {
@@ -112,11 +112,11 @@ bool has_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len)
 }
 
 /// True for a fast-path packet, if its path is plain: its mbuf has room, and it needs no Ethernet
-/// padding. Shape: mtu at least Layout::kLeastUsual.
-[[gnu::always_inline]] inline bool is_usual(const rte_mbuf* m, std::uint32_t mtu) noexcept {
-  expects(mtu >= Layout::kLeastUsual, "the MTU is one of InfiniBand's");
-  return m->pkt_len - Layout::kLeastUsual <= mtu - Layout::kLeastUsual &&
-         has_room(m, Layout::kUsualHeadLen, Layout::kUsualTail);
+/// padding. Shape: mtu at least Layout::kMinFastLen.
+[[gnu::always_inline]] inline bool fits_fast_path(const rte_mbuf* m, std::uint32_t mtu) noexcept {
+  expects(mtu >= Layout::kMinFastLen, "the MTU is one of InfiniBand's");
+  return m->pkt_len - Layout::kMinFastLen <= mtu - Layout::kMinFastLen &&
+         has_room(m, Layout::kFastHeadLen, Layout::kFastTailRoom);
 }
 
 /// A frame from its LRH on.
@@ -173,22 +173,22 @@ Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const Tx
   return {iba, iba_len - wire::kIcrcLen};
 }
 
-/// make_frame() for a packet that is_usual().
-[[gnu::always_inline]] inline Iba make_usual_frame(rte_mbuf* m, const AhTemplate& ah,
-                                                   const TxKeys& keys, std::uint32_t qpn,
-                                                   std::uint32_t psn) noexcept {
-  expects([&] { return has_room(m, Layout::kUsualHeadLen, Layout::kUsualTail); },
+/// make_frame() for a packet that fits_fast_path().
+[[gnu::always_inline]] inline Iba make_frame_fast(rte_mbuf* m, const AhTemplate& ah,
+                                                  const TxKeys& keys, std::uint32_t qpn,
+                                                  std::uint32_t psn) noexcept {
+  expects([&] { return has_room(m, Layout::kFastHeadLen, Layout::kFastTailRoom); },
           "head and tail have room around the packet");
-  const Layout layout = Layout::usual(m->pkt_len);
+  const Layout layout = Layout::fast(m->pkt_len);
   const std::uint32_t iba_len = layout.iba_len(m->pkt_len);
   std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
-  std::byte* frame = payload - Layout::kUsualHeadLen;
+  std::byte* frame = payload - Layout::kFastHeadLen;
   std::byte* iba = frame + sizeof(EthHdr);
-  std::memset(payload + m->pkt_len, 0, Layout::kUsualTail);
+  std::memset(payload + m->pkt_len, 0, Layout::kFastTailRoom);
   std::memcpy(frame, ah.head.data(), kLocalHeadLen);
   reinterpret_cast<wire::Lrh*>(iba)->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
   write_ud(frame + kLocalHeadLen, keys, layout.pad, qpn, psn);
-  widen(m, Layout::kUsualHeadLen, layout.tail_len());
+  widen(m, Layout::kFastHeadLen, layout.tail_len());
   return {iba, iba_len - wire::kIcrcLen};
 }
 
@@ -263,7 +263,7 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
   std::size_t nb_frames = 0;
   const AhTable::View ahs = config_.ahs->view();
   std::uint64_t now_tsc = 0;  // read when the first packet with a limit needs it
-  Detours detours;
+  TxExceptions exceptions;
   Unsealed unsealed;
   const fabric::MetaOf meta_of;
   for (std::size_t i = 0; i < n; ++i) {
@@ -272,10 +272,11 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
     const auto& to = meta_of(m).tx;
     const AhTemplate* ah = nullptr;
     const AhKind kind = ahs.find(to.ah, ah);
-    if (kind.is_plain() && is_usual(m, config_.mtu)) [[likely]] {
-      unsealed.set(nb_frames, make_usual_frame(m, *ah, keys, to.qpn, queue.next_psn()));
+    if (kind.allows_fast_path() && fits_fast_path(m, config_.mtu)) [[likely]] {
+      unsealed.set(nb_frames, make_frame_fast(m, *ah, keys, to.qpn, queue.next_psn()));
       frames[nb_frames++] = m;
-    } else if (rte_mbuf* frame = make_unusual(queue, {keys, kind, ah}, m, i, now_tsc, detours);
+    } else if (rte_mbuf* frame =
+                   make_frame_slow(queue, {keys, kind, ah}, m, i, now_tsc, exceptions);
                frame != nullptr) {
       unsealed.set(nb_frames, Iba::of(frame));
       frames[nb_frames++] = frame;
@@ -284,26 +285,26 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
   if (config_.icrc) unsealed.seal(nb_frames);
   const std::uint16_t nb_sent =
       nb_frames == 0 ? std::uint16_t{0} : transmit({frames.data(), nb_frames});
-  if (nb_sent == n && detours.n == 0) [[likely]]
+  if (nb_sent == n && exceptions.n == 0) [[likely]]
     return n;
-  return settle(queue, {pkts, n}, nb_sent, detours);
+  return complete_burst(queue, {pkts, n}, nb_sent, exceptions);
 }
 
-/// Returns the frame of packet `index` for the wire, or null; `detours` records everything else.
-[[gnu::noinline]] rte_mbuf* Datapath::make_unusual(SoftUdQueue& queue, const TxWay& way,
-                                                   rte_mbuf* m, std::size_t index,
-                                                   std::uint64_t& now_tsc,
-                                                   Detours& detours) noexcept {
-  using Kind = Detours::Kind;
+/// Returns the frame of packet `index` for the wire, or null; `exceptions` records everything else.
+[[gnu::noinline]] rte_mbuf* Datapath::make_frame_slow(SoftUdQueue& queue, const TxPath& path,
+                                                      rte_mbuf* m, std::size_t index,
+                                                      std::uint64_t& now_tsc,
+                                                      TxExceptions& exceptions) noexcept {
+  using Kind = TxExceptions::Kind;
   const auto dropped = [&](Drop reason) {
-    detours.add(index, Kind::kDrop, nullptr, reason);
+    exceptions.add(index, Kind::kDrop, nullptr, reason);
     return nullptr;
   };
-  if (way.kind.head_len == 0) return dropped(Drop::kIbTxInvalid);
+  if (path.kind.head_len == 0) return dropped(Drop::kIbTxInvalid);
   if (m->pkt_len > config_.mtu) return dropped(Drop::kIbTxTooLong);
   const auto& to = fabric::meta_of(m).tx;
-  const Layout layout = Layout::of(way.kind.head_len, m->pkt_len);
-  if ((way.kind.route & AhKind::kLimited) != 0 &&
+  const Layout layout = Layout::of(path.kind.head_len, m->pkt_len);
+  if ((path.kind.route & AhKind::kLimited) != 0 &&
       !take_rate(to.ah, layout.iba_len(m->pkt_len), now_tsc))
     return dropped(Drop::kIbRateLimited);
   rte_mbuf* frame = m;
@@ -312,36 +313,37 @@ std::uint16_t Datapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint1
     frame = copy_with_room(m, layout.head_len, layout.tail_len(), reason);
     if (frame == nullptr) return dropped(reason);
   }
-  make_frame(frame, *way.ah, layout, way.keys, to.qpn, queue.next_psn());
-  if ((way.kind.route & AhKind::kLocal) != 0) {
+  make_frame(frame, *path.ah, layout, path.keys, to.qpn, queue.next_psn());
+  if ((path.kind.route & AhKind::kLocal) != 0) {
     if (config_.icrc) seal(frame);
-    detours.add(index, Kind::kLocal, frame);
+    exceptions.add(index, Kind::kLocal, frame);
     return nullptr;
   }
-  if (frame != m) detours.add(index, Kind::kCopy, frame);
-  if ((way.kind.route & AhKind::kMulticast) != 0)
+  if (frame != m) exceptions.add(index, Kind::kCopy, frame);
+  if ((path.kind.route & AhKind::kMulticast) != 0)
     if (rte_mbuf* echo = group_copy(queue, frame); echo != nullptr)
-      detours.add(index, Kind::kEcho, echo);
+      exceptions.add(index, Kind::kEcho, echo);
   return frame;
 }
 
 /// Completes a chunk of which the ethdev accepted `nb_sent` frames. Packets before the first
 /// rejected frame are dropped, looped back or freed as recorded; that packet and all after it are
 /// restored and stay with the caller. Returns the number of packets taken.
-std::uint16_t Datapath::settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts,
-                               std::uint16_t nb_sent, const Detours& detours) noexcept {
-  using Kind = Detours::Kind;
+std::uint16_t Datapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts,
+                                       std::uint16_t nb_sent,
+                                       const TxExceptions& exceptions) noexcept {
+  using Kind = TxExceptions::Kind;
   const RxTable& table = *table_.load(std::memory_order_acquire);
-  const auto stays_off_wire = [](const Detours::Detour& d) {
+  const auto stays_off_wire = [](const TxExceptions::Entry& d) {
     return d.kind == Kind::kDrop || d.kind == Kind::kLocal;
   };
   std::size_t i = 0;
   std::size_t at = 0;
   for (std::size_t nb_done = 0; i < pkts.size(); ++i) {
-    const auto run = detours.of(at, i);
-    if (std::none_of(run.begin(), run.end(), stays_off_wire) && nb_done++ == nb_sent) break;
-    at += run.size();
-    for (const Detours::Detour& d : run) {
+    const auto entries = exceptions.of(at, i);
+    if (std::none_of(entries.begin(), entries.end(), stays_off_wire) && nb_done++ == nb_sent) break;
+    at += entries.size();
+    for (const TxExceptions::Entry& d : entries) {
       rte_mbuf* frame = d.frame;
       if (d.kind == Kind::kDrop) lose(queue, pkts[i], d.reason);
       if (d.kind == Kind::kCopy) rte_pktmbuf_free(pkts[i]);
@@ -351,16 +353,16 @@ std::uint16_t Datapath::settle(SoftUdQueue& queue, std::span<rte_mbuf* const> pk
     }
   }
   for (std::size_t unsent = i; unsent < pkts.size(); ++unsent) {
-    const auto run = detours.of(at, unsent);
-    at += run.size();
+    const auto entries = exceptions.of(at, unsent);
+    at += entries.size();
     bool changed = true;
-    for (const Detours::Detour& d : run) {
+    for (const TxExceptions::Entry& d : entries) {
       if (d.kind == Kind::kDrop || (d.kind != Kind::kEcho && d.frame != pkts[unsent]))
         changed = false;
       if (d.frame != nullptr && d.frame != pkts[unsent]) rte_pktmbuf_free(d.frame);
     }
     if (changed) restore(pkts[unsent]);
-    if (!run.empty() && run.front().kind == Kind::kDrop) continue;
+    if (!entries.empty() && entries.front().kind == Kind::kDrop) continue;
     queue.give_back_psn();
     give_back_rate(*config_.ahs, *pkts[unsent]);
   }
@@ -431,7 +433,7 @@ rte_mbuf* Datapath::copy_frame(const rte_mbuf* frame) noexcept {
 
 std::uint16_t Datapath::transmit(std::span<rte_mbuf*> frames) noexcept {
   expects_own_worker();
-  if (cable_lost_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (ethdev_removed_.load(std::memory_order_relaxed)) [[unlikely]]
     return 0;
   const auto n = static_cast<std::uint16_t>(frames.size());
   const CaptureTap* tap = tap_.load(std::memory_order_acquire);

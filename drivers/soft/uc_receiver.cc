@@ -5,8 +5,8 @@
 
 namespace ipoib::soft {
 
-void ConnectedPort::unreliable(SoftConnectedQueue& q, rte_mbuf* m,
-                               const ConnectedPacket& p) noexcept {
+void ConnectedPort::on_uc_packet(SoftConnectedQueue& q, rte_mbuf* m,
+                                 const ConnectedPacket& p) noexcept {
   constexpr std::uint8_t kOperation = 0x1f;
   constexpr std::uint8_t kSendOnlyImm = 0x05;
   if ((p.opcode & kOperation) > kSendOnlyImm) return drop(m, Drop::kIbOpcode);
@@ -15,11 +15,11 @@ void ConnectedPort::unreliable(SoftConnectedQueue& q, rte_mbuf* m,
   const bool expected = p.psn == r.psn;
   if (!expected) q.counters.rx_out_of_order.add(1);
   // A message is lost if its next packet is missing or if another message begins before its end.
-  if (r.first != nullptr && (!expected || part.begins)) abandon(q, Drop::kIbSequence);
+  if (r.first != nullptr && (!expected || part.begins)) drop_message(q, Drop::kIbSequence);
   r.psn = wire::psn_add(p.psn, 1);
 
   const auto lose = [&](Drop reason) {
-    if (r.first != nullptr) abandon(q, reason);
+    if (r.first != nullptr) drop_message(q, reason);
     r.skipping = !part.ends;
     drop(m, reason);
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A UD queue pair of a software HCA: its keys, and the staged packets that the worker has not taken
-// yet.
+// A UD queue pair of a software HCA: its keys, and the delivered packets that the worker has not
+// taken yet.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -24,7 +24,7 @@ class Datapath;
 class alignas(64) SoftUdQueue final : public fabric::UdQueue {
  public:
   /// Capacity for packets that wait for rx_burst; more are dropped (Drop::kIbNoBuffer).
-  static constexpr std::uint32_t kStaged = 256;
+  static constexpr std::uint32_t kRxRingSize = 256;
 
   SoftUdQueue(Datapath& datapath, std::uint32_t qpn, std::uint16_t partition);
 
@@ -66,21 +66,21 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   [[nodiscard]] std::size_t push(std::span<rte_mbuf* const> pkts) noexcept {
     expects_worker();
     if (empty()) head_ = tail_ = 0;  // slots that are in the cache already
-    const std::size_t n = std::min<std::size_t>(pkts.size(), kStaged - (tail_ - head_));
-    const std::size_t at = tail_ % kStaged;
-    const std::size_t first = std::min(n, kStaged - at);
-    std::copy_n(pkts.data(), first, &staged_[at]);
-    std::copy_n(pkts.data() + first, n - first, staged_.data());
+    const std::size_t n = std::min<std::size_t>(pkts.size(), kRxRingSize - (tail_ - head_));
+    const std::size_t at = tail_ % kRxRingSize;
+    const std::size_t first = std::min(n, kRxRingSize - at);
+    std::copy_n(pkts.data(), first, &rx_ring_[at]);
+    std::copy_n(pkts.data() + first, n - first, rx_ring_.data());
     tail_ += static_cast<std::uint32_t>(n);
     return n;
   }
   /// The management lcore may also call it, for a queue that no worker uses any more.
   [[nodiscard]] std::uint16_t pop(rte_mbuf** pkts, std::uint16_t most) noexcept {
     const std::size_t n = std::min<std::size_t>(most, tail_ - head_);
-    const std::size_t at = head_ % kStaged;
-    const std::size_t first = std::min(n, kStaged - at);
-    std::copy_n(&staged_[at], first, pkts);
-    std::copy_n(staged_.data(), n - first, pkts + first);
+    const std::size_t at = head_ % kRxRingSize;
+    const std::size_t first = std::min(n, kRxRingSize - at);
+    std::copy_n(&rx_ring_[at], first, pkts);
+    std::copy_n(rx_ring_.data(), n - first, pkts + first);
     head_ += static_cast<std::uint32_t>(n);
     return static_cast<std::uint16_t>(n);
   }
@@ -97,7 +97,7 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   std::uint32_t psn_ = 0;  ///< Only the low 24 bits are used.
   std::uint32_t head_ = 0;
   std::uint32_t tail_ = 0;
-  std::array<rte_mbuf*, kStaged> staged_;
+  std::array<rte_mbuf*, kRxRingSize> rx_ring_;
 };
 
 }  // namespace ipoib::soft

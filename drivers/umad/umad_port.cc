@@ -66,7 +66,7 @@ UmadPort::UmadPort(UmadConfig config, std::unique_ptr<Umad> library,
 
 std::optional<fabric::PortEvent> UmadPort::next_event() {
   expects_management();
-  follow_device();
+  check_session();
   take_events();
   sort();
   const TimePoint now = config_.now();
@@ -84,7 +84,7 @@ std::optional<fabric::PortEvent> UmadPort::next_event() {
 
 /// Discards open questions when the device was lost or opened again: they are not answered any
 /// more.
-void UmadPort::follow_device() {
+void UmadPort::check_session() {
   const std::uint64_t session = channel_.session();
   if (std::exchange(session_, session) == session) return;
   port_.lose();

@@ -66,7 +66,7 @@ class UmadPort final : public fabric::PortManager, public fabric::MadPort {
 
  private:
   UmadPort(UmadConfig config, std::unique_ptr<Umad> library, std::unique_ptr<DeviceEvents> events);
-  void follow_device();
+  void check_session();
   void take_events();
   void sort();
   void take(const Arrived& arrived);

@@ -123,7 +123,7 @@ void VerbsReceiveQueue::report_broken() noexcept {
 }
 
 /// Takes over send completion entries and lost packets of destroyed queues.
-void VerbsReceiveQueue::settle(ReceiveHardware& hw) noexcept {
+void VerbsReceiveQueue::reclaim_destroyed(ReceiveHardware& hw) noexcept {
   if (given_back_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     hw.send_room += given_back_.exchange(0, std::memory_order_relaxed);
   shared_.count_lost();
@@ -132,9 +132,9 @@ void VerbsReceiveQueue::settle(ReceiveHardware& hw) noexcept {
 std::uint16_t VerbsReceiveQueue::rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts,
                                     std::uint16_t n) noexcept {
   auto& self = static_cast<VerbsReceiveQueue&>(queue);
-  ReceiveHardware* const hw = self.shown();
+  ReceiveHardware* const hw = self.published();
   if (hw == nullptr) return 0;
-  self.settle(*hw);
+  self.reclaim_destroyed(*hw);
   self.reap(*hw);
   return self.receive(*hw, pkts, n);
 }
@@ -376,7 +376,7 @@ bool VerbsConnectedQueue::complete(const ibv_wc& wc, ReceiveHardware& hw,
 std::uint16_t VerbsConnectedQueue::tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts,
                                       std::uint16_t n) noexcept {
   auto& self = static_cast<VerbsConnectedQueue&>(queue);
-  ReceiveHardware* const hw = self.receive_queue.shown();
+  ReceiveHardware* const hw = self.receive_queue.published();
   if (hw != nullptr && self.state_.load(std::memory_order_acquire) == QueueState::kReadyToSend)
       [[likely]]
     return self.send(*hw, pkts, n);

@@ -63,14 +63,14 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
 
   /// Publishes `hw` to the worker. The caller must wait a grace period before it destroys the old
   /// one.
-  void show(ReceiveHardware* hw) noexcept {
+  void publish(ReceiveHardware* hw) noexcept {
     expects_management();
     given_back_.store(0, std::memory_order_relaxed);
-    shown_.store(hw, std::memory_order_release);
+    published_.store(hw, std::memory_order_release);
   }
   /// Any lcore.
-  [[nodiscard]] ReceiveHardware* shown() const noexcept {
-    return shown_.load(std::memory_order_acquire);
+  [[nodiscard]] ReceiveHardware* published() const noexcept {
+    return published_.load(std::memory_order_acquire);
   }
   /// True if one of its connected queues has failed since the last call.
   [[nodiscard]] bool take_failure() noexcept {
@@ -110,10 +110,10 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   std::uint16_t receive(ReceiveHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
   rte_mbuf* take(ReceiveHardware& hw, const ibv_wc& wc) noexcept;
   void fill(ReceiveHardware& hw) noexcept;
-  void settle(ReceiveHardware& hw) noexcept;
+  void reclaim_destroyed(ReceiveHardware& hw) noexcept;
 
   PortShared& shared_;
-  std::atomic<ReceiveHardware*> shown_{nullptr};
+  std::atomic<ReceiveHardware*> published_{nullptr};
   std::atomic<bool> failure_{false};
   std::atomic<bool> broken_{false};
   std::atomic<std::uint32_t> given_back_{0};

@@ -151,9 +151,9 @@ std::optional<DeviceEvent> Device::next_event() {
   expects_management();
   ibv_async_event event{};
   while (ibv_get_async_event(context_.get(), &event) == 0) {
-    const auto told = event_of(event, port_);
+    const auto reported = event_of(event, port_);
     ibv_ack_async_event(&event);
-    if (told) return told;
+    if (reported) return reported;
   }
   return std::nullopt;
 }

@@ -26,10 +26,10 @@ fabric::PortState state_of(ibv_port_state state) {
 /// and FDR-10, which has no field of its own, is 8.
 std::uint8_t rate_of(const ibv_port_attr& port) {
   constexpr std::uint8_t kFdr10 = 8;
-  const std::uint8_t plain = port.active_speed == kFdr10 ? 4 : port.active_speed & 0x7;
+  const std::uint8_t speed = port.active_speed == kFdr10 ? 4 : port.active_speed & 0x7;
   wire::PortInfo info{};
   info.width_active = port.active_width;
-  info.speed_active = static_cast<std::uint8_t>(plain << 4);
+  info.speed_active = static_cast<std::uint8_t>(speed << 4);
   info.speed_ext_active = port.active_speed & 0xf0;
   const std::uint8_t rate = wire::port_rate(info);
   return rate != 0 ? rate : fabric::PortAttr{}.rate;
@@ -78,10 +78,10 @@ std::vector<std::uint16_t> read_pkeys(const Device& device, std::uint8_t port, i
 }  // namespace
 
 Result<PortView> query_port(const Device& device, std::uint8_t port) {
-  ibv_port_attr told{};
-  if (const int error = ibv_query_port(device.context(), port, &told); error != 0)
+  ibv_port_attr reported{};
+  if (const int error = ibv_query_port(device.context(), port, &reported); error != 0)
     return fail(Errc::kUnavailable, "cannot query port {}: {}", port, std::strerror(error));
-  const auto own = find_gid(device, port, told.gid_tbl_len);
+  const auto own = find_gid(device, port, reported.gid_tbl_len);
   if (!own)
     return fail(Errc::kUnavailable, "port {} has no {}", port,
                 device.ethernet()
@@ -91,21 +91,21 @@ Result<PortView> query_port(const Device& device, std::uint8_t port) {
   PortView view;
   view.tables = {.port = port,
                  .gid_index = own->index,
-                 .rate = rate_of(told),
+                 .rate = rate_of(reported),
                  .ethernet = device.ethernet(),
                  .netdev = own->netdev};
   fabric::PortAttr& attr = view.attr;
   if (device.ethernet()) attr.link_layer = fabric::LinkLayer::kEthernet;
   attr.gid_prefix = own->gid.prefix();
   attr.guid = own->gid.guid();
-  attr.lid = device.ethernet() ? fabric::kOwnLid : told.lid;
-  attr.lmc = device.ethernet() ? std::uint8_t{0} : told.lmc;
-  attr.sm_lid = device.ethernet() ? fabric::kOwnLid : told.sm_lid;
-  attr.sm_sl = device.ethernet() ? std::uint8_t{0} : told.sm_sl;
-  attr.mtu = static_cast<std::uint8_t>(told.active_mtu);
+  attr.lid = device.ethernet() ? fabric::kOwnLid : reported.lid;
+  attr.lmc = device.ethernet() ? std::uint8_t{0} : reported.lmc;
+  attr.sm_lid = device.ethernet() ? fabric::kOwnLid : reported.sm_lid;
+  attr.sm_sl = device.ethernet() ? std::uint8_t{0} : reported.sm_sl;
+  attr.mtu = static_cast<std::uint8_t>(reported.active_mtu);
   attr.rate = view.tables.rate;
-  attr.state = state_of(told.state);
-  view.pkeys = read_pkeys(device, port, told.pkey_tbl_len);
+  attr.state = state_of(reported.state);
+  view.pkeys = read_pkeys(device, port, reported.pkey_tbl_len);
   attr.pkeys = view.pkeys;
   // Removes holes, and entries without a partition.
   std::erase_if(attr.pkeys, [](std::uint16_t pkey) { return (pkey & ~wire::kFullMemberBit) == 0; });

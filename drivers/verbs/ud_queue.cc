@@ -172,11 +172,11 @@ Status UdHardware::detach(const wire::Gid& mgid, std::uint16_t mlid) {
 VerbsUdQueue::VerbsUdQueue(PortShared& shared, std::uint16_t partition)
     : UdQueue{0, &VerbsUdQueue::rx, &VerbsUdQueue::tx}, pkey{partition}, shared_{shared} {}
 
-void VerbsUdQueue::show(UdHardware* hw, Drop absent) noexcept {
+void VerbsUdQueue::publish(UdHardware* hw, Drop absent) noexcept {
   expects_management();
   absent_.store(absent, std::memory_order_relaxed);
   // Pairs with the acquire loads of the bursts.
-  shown_.store(hw, std::memory_order_release);
+  published_.store(hw, std::memory_order_release);
 }
 
 void VerbsUdQueue::end_hardware() {
@@ -207,7 +207,7 @@ void VerbsUdQueue::report_broken() noexcept {
 
 std::uint16_t VerbsUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   auto& self = static_cast<VerbsUdQueue&>(queue);
-  UdHardware* const hw = self.shown_.load(std::memory_order_acquire);
+  UdHardware* const hw = self.published_.load(std::memory_order_acquire);
   self.shared_.count_lost();
   return hw != nullptr ? self.receive(*hw, pkts, n) : std::uint16_t{0};
 }
@@ -299,7 +299,7 @@ void VerbsUdQueue::reap(UdHardware& hw) noexcept {
 
 std::uint16_t VerbsUdQueue::tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   auto& self = static_cast<VerbsUdQueue&>(queue);
-  UdHardware* const hw = self.shown_.load(std::memory_order_acquire);
+  UdHardware* const hw = self.published_.load(std::memory_order_acquire);
   if (hw != nullptr) [[likely]]
     return self.send(*hw, pkts, n);
   for (std::uint16_t i = 0; i < n; ++i)

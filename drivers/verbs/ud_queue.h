@@ -107,7 +107,7 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
 
   /// Publishes `hardware` to the worker. The caller must wait a grace period before it destroys the
   /// old one. With null, packets to send are dropped with reason `absent`.
-  void show(UdHardware* hardware, Drop absent = Drop::kIbPortDown) noexcept;
+  void publish(UdHardware* hardware, Drop absent = Drop::kIbPortDown) noexcept;
   /// Returns the cause of a failure of the hardware, once.
   [[nodiscard]] std::optional<ibv_wc_status> take_failure() noexcept {
     expects_management();
@@ -167,7 +167,7 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   void lose(rte_mbuf* m, Drop reason) noexcept;
 
   PortShared& shared_;
-  std::atomic<UdHardware*> shown_{nullptr};
+  std::atomic<UdHardware*> published_{nullptr};
   std::atomic<Drop> absent_{Drop::kIbPortDown};
   std::atomic<ibv_wc_status> failure_{IBV_WC_SUCCESS};
   std::atomic<bool> broken_{false};

@@ -107,7 +107,7 @@ void VerbsHca::reclaim() {
       if (!grace_.over(first.grace)) return;
       first.emptied = receive.emptied();
     }
-    if (receive.shown() != nullptr && receive.emptied() == *first.emptied) return;
+    if (receive.published() != nullptr && receive.emptied() == *first.emptied) return;
     closing_.pop_front();
   }
 }
@@ -126,7 +126,7 @@ void VerbsHca::destroy_ud_queue(fabric::UdQueue& queue) {
   const auto found = find(ud_queues_, &queue);
   if (found == ud_queues_.end()) return;
   VerbsUdQueue& closing = **found;
-  closing.show(nullptr);
+  closing.publish(nullptr);
   grace_.wait();
   for (const auto& group : closing.attachments) leave(closing, group);
   closing.end_hardware();
@@ -209,7 +209,7 @@ void VerbsHca::destroy_receive_queue(fabric::ReceiveQueue& queue) {
   expects_management();
   const auto found = find(receive_queues_, &queue);
   if (found == receive_queues_.end()) return;
-  (*found)->show(nullptr);
+  (*found)->publish(nullptr);
   grace_.wait();
   std::erase_if(closing_, [&](const Closing& c) { return &c.queue->receive_queue == &queue; });
   receive_queues_.erase(found);

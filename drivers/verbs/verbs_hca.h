@@ -106,7 +106,7 @@ class VerbsHca final : public fabric::Hca {
   Status use(std::unique_ptr<Device> device);
   void lose_device(const std::string& why);
   void take_device_events();
-  void follow_manager();
+  void on_manager_events();
   void look_at_port();
   void become(fabric::PortAttr next);
   void warn_of_nodes() const;
@@ -115,7 +115,7 @@ class VerbsHca final : public fabric::Hca {
   Status equip(VerbsUdQueue& queue);
   Status equip(VerbsReceiveQueue& queue);
   Status restart(VerbsUdQueue& queue, std::uint16_t pkey_index);
-  void follow_failures(TimePoint now);
+  void check_failures(TimePoint now);
   Status attach_now(VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group);
   void leave(const VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group);
   void reclaim();

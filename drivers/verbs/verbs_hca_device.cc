@@ -33,7 +33,7 @@ std::optional<fabric::PortEvent> VerbsHca::next_event() {
   expects_management();
   const TimePoint t = now();
   if (device_) take_device_events();
-  if (manager_) follow_manager();
+  if (manager_) on_manager_events();
   if (const bool news = std::exchange(look_now_, false); news || t >= next_look_) {
     if (!device_)
       look_for_device();
@@ -43,7 +43,7 @@ std::optional<fabric::PortEvent> VerbsHca::next_event() {
       look_at_port();
     next_look_ = t + (device_ ? kLookAtPort : kLookForDevice);
   }
-  if (device_) follow_failures(t);
+  if (device_) check_failures(t);
   if (device_ && memory_.take_miss())
     if (auto registered = memory_.register_pools(device_->pd()); !registered)
       log(LogArea::kFabric, LogLevel::kErr, "{}", registered.error().what);
@@ -51,7 +51,7 @@ std::optional<fabric::PortEvent> VerbsHca::next_event() {
   return events_.next();
 }
 
-void VerbsHca::follow_manager() {
+void VerbsHca::on_manager_events() {
   while (const auto event = manager_->next_event()) {
     if (*event == fabric::PortEvent::kClientReregister) events_.add(*event);
     look_now_ = true;
@@ -124,8 +124,8 @@ void VerbsHca::warn_of_nodes() const {
 void VerbsHca::lose_device(const std::string& why) {
   log(LogArea::kFabric, LogLevel::kErr, "{}: device {} lost: {}", config_.name, config_.device,
       why);
-  for (const auto& queue : ud_queues_) queue->show(nullptr);
-  for (const auto& queue : receive_queues_) queue->show(nullptr);
+  for (const auto& queue : ud_queues_) queue->publish(nullptr);
+  for (const auto& queue : receive_queues_) queue->publish(nullptr);
   grace_.wait();
   closing_.clear();
   for (const auto& queue : connected_queues_) {
@@ -188,8 +188,8 @@ void VerbsHca::look_at_port() {
     problem_ = down ? "the port is down" : "";
   } else {
     // A port without an address is down; a port that cannot be queried is gone.
-    ibv_port_attr told{};
-    if (ibv_query_port(device_->context(), config_.port, &told) != 0)
+    ibv_port_attr reported{};
+    if (ibv_query_port(device_->context(), config_.port, &reported) != 0)
       return lose_device(view.error().what);
     problem_ = view.error().what;
     next.state = fabric::PortState::kDown;
@@ -235,14 +235,14 @@ Status VerbsHca::equip(VerbsReceiveQueue& queue) {
   auto made = ReceiveHardware::create(*device_, shared_, queue.config);
   if (!made) return tl::make_unexpected(made.error());
   queue.hardware = std::move(*made);
-  queue.show(queue.hardware.get());
+  queue.publish(queue.hardware.get());
   return {};
 }
 
 Status VerbsHca::equip(VerbsUdQueue& queue) {
   const auto index = find_pkey(pkeys_, queue.pkey);
   if (!index) {
-    queue.show(nullptr, Drop::kIbPkey);
+    queue.publish(nullptr, Drop::kIbPkey);
     return fail(Errc::kUnavailable, "{}: P_Key {:#06x} is not in the P_Key table of the port: {}",
                 config_.name, queue.pkey,
                 tables_.ethernet ? "a port of Ethernet link layer has only 0xffff"
@@ -265,19 +265,19 @@ Status VerbsHca::equip(VerbsUdQueue& queue) {
   queue.hardware->mtu.store(wire::mtu_octets(attr_.mtu), std::memory_order_relaxed);
   // Sends through a port that is down can put a queue pair into error.
   const bool active = attr_.state == fabric::PortState::kActive;
-  queue.show(active ? queue.hardware.get() : nullptr);
+  queue.publish(active ? queue.hardware.get() : nullptr);
   return complete;
 }
 
 /// Restarts the queue pair. Its attachments to multicast groups stay.
 Status VerbsHca::restart(VerbsUdQueue& queue, std::uint16_t pkey_index) {
-  queue.show(nullptr);
+  queue.publish(nullptr);
   grace_.wait();
   queue.pkey_index = pkey_index;
   return queue.hardware->restart({pkey_index, queue.qkey()}, shared_);
 }
 
-void VerbsHca::follow_failures(TimePoint now) {
+void VerbsHca::check_failures(TimePoint now) {
   for (const auto& queue : receive_queues_)
     if (queue->take_broken()) return lose_device(kQueueBroken);
   for (const auto& queue : ud_queues_) {

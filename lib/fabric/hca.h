@@ -198,7 +198,7 @@ class Hca {
 
   /// The ethdev of the wire was removed: on return no lcore uses it any more, and the port is down
   /// for good. Devices without such a wire do nothing.
-  virtual void lose_wire() {}
+  virtual void on_ethdev_removed() {}
 
   /// While a tap is set, every frame on the wire is copied to it; none: no capture. On return the
   /// previous tap is no longer in use. kRefused: this device cannot show its wire.

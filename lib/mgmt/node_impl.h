@@ -149,7 +149,7 @@ class NodeImpl final : public Node {
     DropArray local{};
     std::vector<DeviceStats> ports;
     std::vector<std::vector<Xstat>> port_xstats;
-    std::vector<std::vector<Xstat>> cable_xstats;
+    std::vector<std::vector<Xstat>> ethdev_xstats;
   };
 
   // node_setup.cc

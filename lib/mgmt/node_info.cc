@@ -142,11 +142,11 @@ void NodeImpl::clear_stats() {
   clear_forward_stats();
   clear_latency();
   baseline_.hcas.clear();
-  baseline_.cable_xstats.clear();
+  baseline_.ethdev_xstats.clear();
   for (const auto& h : hcas_) {
     baseline_.hcas.emplace_back();
     add_drops(baseline_.hcas.back(), h->hca->drops());
-    baseline_.cable_xstats.push_back(h->cable_xstats());
+    baseline_.ethdev_xstats.push_back(h->ethdev_xstats());
   }
   baseline_.local = total_local_drops();
 }

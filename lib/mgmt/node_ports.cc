@@ -40,9 +40,9 @@ void NodeImpl::follow_removals() {
         p->config().name, p->device().name());
   }
   for (const auto& h : hcas_) {
-    if (!h->cable || !h->cable->removed()) continue;
-    h->hca->lose_wire();
-    h->cable->give_up();
+    if (!h->ethdev || !h->ethdev->removed()) continue;
+    h->hca->on_ethdev_removed();
+    h->ethdev->give_up();
     log(LogArea::kMgmt, LogLevel::kErr,
         "hca {}: cable {} was removed; the port stays down until the node is restarted",
         h->config.name, h->config.wire);

@@ -31,7 +31,7 @@ namespace {
 /// Octets of an IB packet around its payload: LRH, GRH, BTH, DETH, pad and ICRC.
 constexpr unsigned kIbOverhead = 8 + 40 + 12 + 8 + 3 + 4;
 /// Octets that an ethdev must carry in addition to the IB MTU.
-constexpr unsigned kCableOverhead = 80;
+constexpr unsigned kEthdevOverhead = 80;
 
 std::uint64_t read_tsc() noexcept {
   return rte_rdtsc();
@@ -297,18 +297,18 @@ Status NodeImpl::create_hcas() {
                            .qsbr = rcu_.get(),
                            .retirement = retirement_.get(),
                            .doorbell = &doorbell_};
-    std::optional<EthDevice> cable;
+    std::optional<EthDevice> ethdev;
     if (h.driver == HcaDriver::kSoft) {
-      auto opened = EthDevice::open({h.wire, static_cast<std::uint16_t>(h.mtu + kCableOverhead),
+      auto opened = EthDevice::open({h.wire, static_cast<std::uint16_t>(h.mtu + kEthdevOverhead),
                                      config_.rxd, config_.txd, pool, /*promiscuous=*/true});
       if (!opened) return failed(opened.error());
-      cable.emplace(std::move(*opened));
-      resources.ethdev_port = cable->port();
+      ethdev.emplace(std::move(*opened));
+      resources.ethdev_port = ethdev->port();
     }
     auto hca = make_hca_(h, resources);
     if (!hca) return failed(hca.error());
     hcas_.push_back(
-        std::make_unique<HcaUnit>(h, std::move(cable), std::move(*hca), owner, *retirement_));
+        std::make_unique<HcaUnit>(h, std::move(ethdev), std::move(*hca), owner, *retirement_));
     HcaUnit& unit = *hcas_.back();
     if (h.subnet_administrator)
       if (auto runs = unit.run_administrator(config_.subnet); !runs) return failed(runs.error());

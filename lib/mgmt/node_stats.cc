@@ -87,7 +87,8 @@ std::vector<Xstat> NodeImpl::xstats(std::string_view name) const {
   const auto drops = hcas();
   for (std::size_t i = 0; i < hcas_.size(); ++i)
     if (drops[i].name == name)
-      return hca_xstats(drops[i].drops, since(hcas_[i]->cable_xstats(), baseline_.cable_xstats[i]));
+      return hca_xstats(drops[i].drops,
+                        since(hcas_[i]->ethdev_xstats(), baseline_.ethdev_xstats[i]));
   return {};
 }
 

@@ -39,7 +39,7 @@ HcaUnit::HcaUnit(const HcaConfig& hca_config, std::optional<EthDevice> eth_devic
                  std::unique_ptr<fabric::Hca> device, unsigned owner_worker,
                  fabric::Retirement& retirement)
     : config{hca_config},
-      cable{std::move(eth_device)},
+      ethdev{std::move(eth_device)},
       hca{std::move(device)},
       owner{owner_worker},
       retired{*hca, retirement},
@@ -134,14 +134,14 @@ fabric::NamedCounters HcaUnit::mad_counters() const {
   return counters;
 }
 
-std::vector<Xstat> HcaUnit::cable_xstats() const {
-  return cable ? cable->xstats() : std::vector<Xstat>{};
+std::vector<Xstat> HcaUnit::ethdev_xstats() const {
+  return ethdev ? ethdev->xstats() : std::vector<Xstat>{};
 }
 
 /// The cable of a software HCA reports its removal.
 fabric::Capabilities HcaUnit::capabilities() const {
   fabric::Capabilities able = hca->capabilities();
-  if (cable) able.removal_events = cable->capabilities().removal_events;
+  if (ethdev) able.removal_events = ethdev->capabilities().removal_events;
   return able;
 }
 

@@ -25,9 +25,9 @@ namespace ipoib::mgmt {
 /// on this port.
 class HcaUnit {
  public:
-  /// `cable`: of a software HCA.
-  HcaUnit(const HcaConfig& config, std::optional<EthDevice> cable, std::unique_ptr<fabric::Hca> hca,
-          unsigned owner, fabric::Retirement& retirement);
+  /// `ethdev`: of a software HCA.
+  HcaUnit(const HcaConfig& config, std::optional<EthDevice> ethdev,
+          std::unique_ptr<fabric::Hca> hca, unsigned owner, fabric::Retirement& retirement);
 
   /// Runs the administrator on this port: from now on or, if the device has not reported its
   /// attributes yet, as soon as it does. When the GID of a port of Ethernet link layer changes, its
@@ -46,11 +46,11 @@ class HcaUnit {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] fabric::NamedCounters mad_counters() const;
   /// Statistics of the cable; empty without a cable.
-  [[nodiscard]] std::vector<Xstat> cable_xstats() const;
+  [[nodiscard]] std::vector<Xstat> ethdev_xstats() const;
   [[nodiscard]] fabric::Capabilities capabilities() const;
 
   HcaConfig config;
-  std::optional<EthDevice> cable;  ///< Outlives `hca`, which sends through it.
+  std::optional<EthDevice> ethdev;  ///< Outlives `hca`, which sends through it.
   std::unique_ptr<fabric::Hca> hca;
   unsigned owner;
   RetiredQueues retired;

@@ -85,8 +85,8 @@ std::vector<Xstat> interface_xstats(Place place, const TrafficInfo& traffic,
 }
 
 std::vector<Xstat> hca_xstats(const std::array<std::uint64_t, kDropCount>& drops,
-                              std::span<const Xstat> cable) {
-  std::vector<Xstat> rows{cable.begin(), cable.end()};
+                              std::span<const Xstat> ethdev) {
+  std::vector<Xstat> rows{ethdev.begin(), ethdev.end()};
   add_drops(rows, Place::kHca, drops);
   return rows;
 }

@@ -30,9 +30,9 @@ enum class Place : std::uint8_t { kLink, kPort, kHca, kNode };
 [[nodiscard]] std::vector<Xstat> interface_xstats(Place place, const TrafficInfo& traffic,
                                                   const DeviceStats& errors,
                                                   std::span<const Xstat> device);
-/// `cable`: statistics of the ethdev that an hca sends through: frames.
+/// `ethdev`: statistics of the ethdev that an hca sends through: frames.
 [[nodiscard]] std::vector<Xstat> hca_xstats(const std::array<std::uint64_t, kDropCount>& drops,
-                                            std::span<const Xstat> cable);
+                                            std::span<const Xstat> ethdev);
 
 /// Counts since `from`. A counter that its device has reset counts from the reset.
 [[nodiscard]] std::vector<Xstat> since(std::vector<Xstat> now, std::span<const Xstat> from);

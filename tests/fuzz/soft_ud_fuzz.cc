@@ -355,8 +355,8 @@ class Harness final : public SoftHcaTest {
     return !receivers.empty();
   }
   static void compare_queue(fabric::UdQueue& queue, const std::vector<Arrival>& expected) {
-    std::array<rte_mbuf*, SoftUdQueue::kStaged> pkts;
-    const std::uint16_t n = queue.rx_burst(pkts.data(), SoftUdQueue::kStaged);
+    std::array<rte_mbuf*, SoftUdQueue::kRxRingSize> pkts;
+    const std::uint16_t n = queue.rx_burst(pkts.data(), SoftUdQueue::kRxRingSize);
     require(n == expected.size());
     for (std::size_t i = 0; i < n; ++i) {
       const fabric::PacketMeta::Rx& rx = fabric::meta_of(pkts[i]).rx;

@@ -166,12 +166,12 @@ TEST_F(SoftPort, CableThatLosesItsLinkTakesThePortDown) {
   EXPECT_EQ(node_.hca->attr().state, PortState::kActive);
 }
 
-// The port must not use the ethdev after lose_wire(), because its owner closes it next.
+// The port must not use the ethdev after on_ethdev_removed(), because its owner closes it next.
 TEST_F(SoftPort, CableThatIsTakenAwayIsLeftAlone) {
   const auto ah = ah_to(node_, kLid[1]);
   ASSERT_EQ(arrive(node_, ah, peer_), 1U);
   put_on_cable(0, vector_frame("ud-arp-request"));
-  node_.hca->lose_wire();
+  node_.hca->on_ethdev_removed();
   EXPECT_EQ(events(), Events{PortEvent::kPortDown});
   EXPECT_EQ(node_.hca->problem(), "the Ethernet device of the cable was removed");
   node_.poll();

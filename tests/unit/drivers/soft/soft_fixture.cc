@@ -52,8 +52,8 @@ wire::Gid gid_of(std::string_view hex) {
 }
 
 std::vector<rte_mbuf*> Node::receive(fabric::UdQueue* from) const {
-  std::vector<rte_mbuf*> pkts(SoftUdQueue::kStaged);
-  pkts.resize((from != nullptr ? from : queue)->rx_burst(pkts.data(), SoftUdQueue::kStaged));
+  std::vector<rte_mbuf*> pkts(SoftUdQueue::kRxRingSize);
+  pkts.resize((from != nullptr ? from : queue)->rx_burst(pkts.data(), SoftUdQueue::kRxRingSize));
   return pkts;
 }
 

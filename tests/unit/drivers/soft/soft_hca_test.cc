@@ -209,7 +209,7 @@ TEST_F(WithWorker, ControlCallsWhileAWorkerRuns) {
   EXPECT_GT(node.hca->drops().get(Drop::kIbQpn), 0U) << "staged packets were given up, and counted";
 }
 
-TEST_F(SoftHcaControl, DestroyedQueueCountsItsStagedPackets) {
+TEST_F(SoftHcaControl, DestroyedQueueCountsItsWaitingPackets) {
   const Node from = make_node(0);
   const Node to = make_node(1);
   rte_mbuf* m = packet(counting(8), ah_to(from, kLid[1]), to.queue->qpn());

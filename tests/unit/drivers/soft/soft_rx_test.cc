@@ -414,7 +414,7 @@ TEST_F(SoftRx, QueueNobodyReadsLosesItsOwnPacketsOnly) {
   set(busy_frame.frame, busy_frame.bth + 7, busy->qpn() & 0xff);
   seal(busy_frame.frame);
   std::size_t delivered = 0;
-  for (unsigned i = 0; i < SoftUdQueue::kStaged + 40; ++i) {
+  for (unsigned i = 0; i < SoftUdQueue::kRxRingSize + 40; ++i) {
     put_on_cable(0, idle_frame.frame);
     put_on_cable(0, busy_frame.frame);
     node_.poll();
@@ -423,7 +423,7 @@ TEST_F(SoftRx, QueueNobodyReadsLosesItsOwnPacketsOnly) {
       ++delivered;
     }
   }
-  EXPECT_EQ(delivered, SoftUdQueue::kStaged + 40);
+  EXPECT_EQ(delivered, SoftUdQueue::kRxRingSize + 40);
   EXPECT_EQ(node_.hca->drops().get(Drop::kIbNoBuffer), 40U);
 }
 
