@@ -51,7 +51,7 @@ void addr_swap4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
       swap_ports(m, hdr.header_len(), hdr.protocol);
     swapped.push(m, hdr.dst.host());
   }
-  ip4_route(c, in, swapped, Ttl::kTakeDown);
+  ip4_route(c, in, swapped, Ttl::kDecrement);
 }
 
 void addr_swap6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
@@ -68,7 +68,7 @@ void addr_swap6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
     swap_ports(m, sizeof(hdr), hdr.next_header);
     swapped.push(m, hdr.dst);
   }
-  ip6_route(c, in, swapped, Ttl::kTakeDown);
+  ip6_route(c, in, swapped, Ttl::kDecrement);
 }
 
 }  // namespace ipoib::fwd

@@ -23,10 +23,10 @@ namespace {
 struct Route {
   [[gnu::always_inline]] static void ip4(Context& c, const Ingress& in,
                                          const Ip4Burst& ip) noexcept {
-    ip4_route(c, in, ip, Ttl::kTakeDown);
+    ip4_route(c, in, ip, Ttl::kDecrement);
   }
   static void ip6(Context& c, const Ingress& in, const Ip6Burst& ip) noexcept {
-    ip6_route(c, in, ip, Ttl::kTakeDown);
+    ip6_route(c, in, ip, Ttl::kDecrement);
   }
 };
 
@@ -52,8 +52,8 @@ template <class M>
 }
 
 template <class M>
-void run(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,
-         bool forwarding) noexcept {
+void run_mode(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,
+              bool forwarding) noexcept {
   InputBursts input;
   if (owned.entry->kind == InterfaceKind::kEthernet)
     eth_input(c, in, *owned.entry, rx.span(), input);
@@ -79,14 +79,14 @@ void io(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,
 
 /// Indexed by ForwardMode.
 constexpr std::array<Engine, kForwardModeNames.size()> kEngines = {
-    run<Route>,
+    run_mode<Route>,
     io,
-    run<Mode<rxonly4, rxonly6>>,
-    run<Mode<icmp_echo4, icmp_echo6>>,
-    run<Mode<addr_swap4, addr_swap6>>,
-    run<Mode<rxonly4, rxonly6>>,
-    run<Mode<rxonly4, rxonly6>>,
-    run<Mode<latency4, latency6>>,
+    run_mode<Mode<rxonly4, rxonly6>>,
+    run_mode<Mode<icmp_echo4, icmp_echo6>>,
+    run_mode<Mode<addr_swap4, addr_swap6>>,
+    run_mode<Mode<rxonly4, rxonly6>>,
+    run_mode<Mode<rxonly4, rxonly6>>,
+    run_mode<Mode<latency4, latency6>>,
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ struct V4 {
     out.push(m, flow.dst4);
   }
   static void send(Context& c, const Ingress& in, const Routed& pkts) noexcept {
-    ip4_route(c, in, pkts, Ttl::kStays);
+    ip4_route(c, in, pkts, Ttl::kKeep);
   }
 };
 
@@ -65,7 +65,7 @@ struct V6 {
     out.push(m, dst);
   }
   static void send(Context& c, const Ingress& in, const Routed& pkts) noexcept {
-    ip6_route(c, in, pkts, Ttl::kStays);
+    ip6_route(c, in, pkts, Ttl::kKeep);
   }
 };
 
@@ -94,8 +94,8 @@ void make(rte_mbuf* m, const FlowTemplate& flow, std::uint16_t size, std::uint16
 }  // namespace
 
 template <class V>
-void GeneratorRun::fill_and_send(Context& c, const Generator& g, std::uint64_t tsc,
-                                 const Burst& made) noexcept {
+void GeneratorState::fill_and_send(Context& c, const Generator& g, std::uint64_t tsc,
+                                   const Burst& made) noexcept {
   typename V::Routed out;
   TimeStamp stamp{};
   if (g.stamped()) {
@@ -113,8 +113,8 @@ void GeneratorRun::fill_and_send(Context& c, const Generator& g, std::uint64_t t
   V::send(c, c.ingress(table::kNoInterface), out);
 }
 
-std::uint32_t GeneratorRun::paced(Context& c, const Generator& g, std::uint64_t tsc,
-                                  std::uint16_t burst) noexcept {
+std::uint32_t GeneratorState::paced(Context& c, const Generator& g, std::uint64_t tsc,
+                                    std::uint16_t burst) noexcept {
   if (g.waiting()) return 0;
   if (!g.pace().limited()) return send(c, g, tsc, burst);
   pacer_.refill(g.pace(), tsc);
@@ -127,8 +127,8 @@ std::uint32_t GeneratorRun::paced(Context& c, const Generator& g, std::uint64_t 
   return n != 0 ? send(c, g, tsc, n) : 0;
 }
 
-std::uint32_t GeneratorRun::send(Context& c, const Generator& g, std::uint64_t tsc,
-                                 std::uint16_t n) noexcept {
+std::uint32_t GeneratorState::send(Context& c, const Generator& g, std::uint64_t tsc,
+                                   std::uint16_t n) noexcept {
   expects(n <= kMaxBurst, "the packets are a burst");
   Burst made;
   if (rte_pktmbuf_alloc_bulk(c.fragment_pool, made.pkts.data(), n) != 0) [[unlikely]] {

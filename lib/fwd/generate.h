@@ -13,9 +13,9 @@
 namespace ipoib::fwd {
 
 /// State of one worker's packet generation.
-class GeneratorRun {
+class GeneratorState {
  public:
-  explicit GeneratorRun(unsigned worker) noexcept : worker_{worker} {}
+  explicit GeneratorState(unsigned worker) noexcept : worker_{worker} {}
 
   /// Makes the packets that are due by `tsc`, at most `burst`; once a loop. Returns their number.
   /// They are counted as WorkerStats::generated. Like all packets of this node they leave through

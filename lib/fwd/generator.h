@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Prepared test packets: a template per flow, so that making a packet is a copy and a few
 // additions. Management makes a Generator and never changes it: workers read it under RCU, each
-// with a GeneratorRun.
+// with a GeneratorState.
 #pragma once
 
 #include <array>

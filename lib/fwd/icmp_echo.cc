@@ -68,7 +68,7 @@ void icmp_echo4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
     replies.push(m, hdr.dst.host());
   }
   rxonly4(c, in, rest);
-  ip4_route(c, in, replies, Ttl::kStays);
+  ip4_route(c, in, replies, Ttl::kKeep);
 }
 
 void icmp_echo6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
@@ -89,7 +89,7 @@ void icmp_echo6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
     replies.push(m, hdr.dst);
   }
   rxonly6(c, in, rest);
-  ip6_route(c, in, replies, Ttl::kStays);
+  ip6_route(c, in, replies, Ttl::kKeep);
 }
 
 }  // namespace ipoib::fwd

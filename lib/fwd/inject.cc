@@ -25,14 +25,14 @@ union Messages {
   std::array<Down, kMaxMessages> down;
 };
 
-/// Routes packets in runs with one ingress interface and one IP version, so that a burst of
+/// Routes packets in batches with one ingress interface and one IP version, so that a burst of
 /// released packets is sent as a burst.
-class RoutedRun {
+class RouteBatch {
  public:
-  explicit RoutedRun(Context& c) noexcept : c_{c} {}
-  RoutedRun(const RoutedRun&) = delete;
-  RoutedRun& operator=(const RoutedRun&) = delete;
-  ~RoutedRun() { flush(); }
+  explicit RouteBatch(Context& c) noexcept : c_{c} {}
+  RouteBatch(const RouteBatch&) = delete;
+  RouteBatch& operator=(const RouteBatch&) = delete;
+  ~RouteBatch() { flush(); }
 
   void add(table::InterfaceId iface, rte_mbuf* m) noexcept {
     if (iface != iface_) flush();
@@ -66,13 +66,13 @@ class RoutedRun {
   void flush4() noexcept {
     if (ip4_.n == 0) return;
     const Ingress in = c_.ingress(iface_);
-    ip4_route(c_, in, ip4_, Ttl::kStays);
+    ip4_route(c_, in, ip4_, Ttl::kKeep);
     ip4_.n = 0;
   }
   void flush6() noexcept {
     if (ip6_.n == 0) return;
     const Ingress in = c_.ingress(iface_);
-    ip6_route(c_, in, ip6_, Ttl::kStays);
+    ip6_route(c_, in, ip6_, Ttl::kKeep);
     ip6_.n = 0;
   }
 
@@ -124,7 +124,7 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
                                                          kMaxMessages, nullptr);
   if (n == 0) [[likely]]
     return 0;
-  RoutedRun routed{c};
+  RouteBatch routed{c};
   for (std::uint32_t i = 0; i < n; ++i) {
     const Down& message = messages.down[i];
     // Packets sent before an entry changes use the old entry.

@@ -56,7 +56,7 @@ inline void set_ip4_checksum(wire::Ipv4Hdr& hdr, std::size_t len) noexcept {
 /// the TTL in its high octet, HC' = ~(~HC + ~m + (m - 0x0100)) = HC + 0x0100 with the carry added
 /// in. The formula never gives 0xffff, so that 0 replaces a sum of 0xffff. Source: RFC 1624 §3,
 /// equation 3.
-inline void take_ttl_down(wire::Ipv4Hdr& hdr) noexcept {
+inline void decrement_ttl(wire::Ipv4Hdr& hdr) noexcept {
   expects(hdr.ttl != 0, "the TTL can go down");
   static_assert(std::endian::native == std::endian::little);
   static_assert(offsetof(wire::Ipv4Hdr, ttl) == 8 && offsetof(wire::Ipv4Hdr, checksum) == 10);

@@ -70,7 +70,8 @@ bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) n
   return true;
 }
 
-/// Checks addresses of which one is odd. Link-local addresses are valid for local delivery only.
+/// Checks addresses of which one is special. Link-local addresses are valid for local delivery
+/// only.
 Drop Ip4Input::check_addresses(const Context& c, const Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
   if (dst == 0xffff'ffff) return Drop::kIpBroadcast;
   const std::uint32_t src = hdr.src.host();
@@ -90,7 +91,7 @@ Drop Ip4Input::check_addresses(const Context& c, const Ipv4Hdr& hdr, std::uint32
 }
 
 /// Passes kIpMulticast to `groups`, drops the rest.
-void Ip4Input::odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept {
+void Ip4Input::special_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept {
   if (reason != Drop::kIpMulticast) return bin.add(m, reason);
   const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
   if (total_len != m->pkt_len) trim(m, total_len);
@@ -104,9 +105,9 @@ void Ip4Input::broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& 
   if (reason == kGood) {
     const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();
-    if (is_odd(c, hdr, dst)) reason = check_addresses(c, hdr, dst);
+    if (is_special(c, hdr, dst)) reason = check_addresses(c, hdr, dst);
   }
-  odd_packet(m, reason == kGood ? Drop::kIpBroadcast : reason, groups, bin);
+  special_packet(m, reason == kGood ? Drop::kIpBroadcast : reason, groups, bin);
 }
 
 }  // namespace ipoib::fwd

@@ -31,13 +31,13 @@ class Ip4Input {
   ~Ip4Input() { out_.n = n_; }
 
   [[gnu::always_inline]] void unicast(rte_mbuf* m) noexcept {
-    if (!is_plain(m) && !admit(c_, in_, m, bin_)) [[unlikely]]
+    if (!is_common(m) && !admit(c_, in_, m, bin_)) [[unlikely]]
       return;
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();
-    if (is_odd(c_, hdr, dst)) [[unlikely]]
+    if (is_special(c_, hdr, dst)) [[unlikely]]
       if (const Drop reason = check_addresses(c_, hdr, dst); reason != kGood)
-        return odd_packet(m, reason, groups_, bin_);
+        return special_packet(m, reason, groups_, bin_);
     expects(n_ < kMaxBurst, "there is room for all packets");
     out_.pkts[n_] = m;
     out_.dst[n_++] = dst;
@@ -53,21 +53,21 @@ class Ip4Input {
   static constexpr Drop kGood = Drop::kCount;
 
   /// First octets of addresses that need a closer check, as source or as destination.
-  static constexpr auto kOdd = [] {
-    std::array<bool, 256> odd{};
-    odd[0] = odd[127] = odd[169] = true;
-    for (std::size_t i = 224; i < 256; ++i) odd[i] = true;
-    return odd;
+  static constexpr auto kSpecial = [] {
+    std::array<bool, 256> special{};
+    special[0] = special[127] = special[169] = true;
+    for (std::size_t i = 224; i < 256; ++i) special[i] = true;
+    return special;
   }();
   /// True if either address needs a closer check, by its first octet or because the source may be
   /// this node's.
-  static bool is_odd(const Context& c, const wire::Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
+  static bool is_special(const Context& c, const wire::Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
     const std::uint32_t src = hdr.src.host();
-    return kOdd[src >> 24] + kOdd[dst >> 24] + c.own_addresses.perhaps_v4(src) != 0;
+    return kSpecial[src >> 24] + kSpecial[dst >> 24] + c.own_addresses.perhaps_v4(src) != 0;
   }
 
   /// The common case: well-formed, without options or padding.
-  [[gnu::always_inline]] static bool is_plain(const rte_mbuf* m) noexcept {
+  [[gnu::always_inline]] static bool is_common(const rte_mbuf* m) noexcept {
     if (m->data_len < sizeof(wire::Ipv4Hdr)) [[unlikely]]
       return false;
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
@@ -80,7 +80,7 @@ class Ip4Input {
   static Drop check_header(const rte_mbuf* m) noexcept;
   static Drop check_addresses(const Context& c, const wire::Ipv4Hdr& hdr,
                               std::uint32_t dst) noexcept;
-  static void odd_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept;
+  static void special_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept;
 
   Context& c_;
   const Ingress& in_;

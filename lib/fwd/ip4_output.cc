@@ -7,7 +7,7 @@
 namespace ipoib::fwd {
 
 void Ip4Output::send(rte_mbuf* m, table::Neighbour& to) noexcept {
-  link_.turn_to(to.iface);
+  link_.select_interface(to.iface);
   if (!link_.up()) [[unlikely]]
     return link_down(m);
   table::NeighbourCache::touch(to, now_s_);

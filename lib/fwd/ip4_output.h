@@ -25,20 +25,20 @@ class Ip4Output {
 
   void send(rte_mbuf* m, table::Neighbour& to) noexcept;
 
-  /// True if the neighbour is valid and has the same egress as the previous packet: send_on() is
-  /// enough.
-  [[nodiscard, gnu::always_inline]] bool goes_on_to(const table::Neighbour& to) const noexcept {
-    return link_.goes_on_to(to);
+  /// True if the neighbour is valid and has the same egress as the previous packet:
+  /// send_same_egress() is enough.
+  [[nodiscard, gnu::always_inline]] bool same_egress(const table::Neighbour& to) const noexcept {
+    return link_.same_egress(to);
   }
-  /// Shape: goes_on_to() is true.
+  /// Shape: same_egress() is true.
   [[nodiscard]] table::InterfaceId iface() const noexcept { return link_.iface(); }
-  /// Like send(), for a neighbour with the same egress. Shape: goes_on_to(to).
-  [[gnu::always_inline]] void send_on(rte_mbuf* m, table::Neighbour& to) noexcept {
-    expects(goes_on_to(to), "the run is to the neighbour");
+  /// Like send(), for a neighbour with the same egress. Shape: same_egress(to).
+  [[gnu::always_inline]] void send_same_egress(rte_mbuf* m, table::Neighbour& to) noexcept {
+    expects(same_egress(to), "the packet has the same egress");
     table::NeighbourCache::touch(to, now_s_);
     if (!link_.fits(m, to)) [[unlikely]]
       return too_big(m, to, link_.mtu(to));
-    link_.send_on(to, m, bin_);
+    link_.send_same_egress(to, m, bin_);
   }
 
  private:
@@ -51,7 +51,7 @@ class Ip4Output {
   // Copy from the context: the compiler must assume that any store into a packet changes the
   // context.
   std::uint32_t now_s_;
-  LinkRun<wire::EtherType::kIpv4> link_;
+  LinkTx<wire::EtherType::kIpv4> link_;
 };
 
 void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept;

@@ -49,13 +49,14 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
 }
 
 /// Decrements the TTL. If it has expired, punts the packet for an ICMP error and returns false.
-[[gnu::always_inline]] inline bool take_ttl(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
+[[gnu::always_inline]] inline bool decrement_ttl_or_punt(Context& c, const Ingress& in,
+                                                         rte_mbuf* m) noexcept {
   auto& hdr = *rte_pktmbuf_mtod(m, wire::Ipv4Hdr*);
   if (hdr.ttl <= 1) [[unlikely]] {
     c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, kTtlExceeded);
     return false;
   }
-  take_ttl_down(hdr);
+  decrement_ttl(hdr);
   return true;
 }
 
@@ -64,8 +65,8 @@ constexpr std::uint32_t kQuoted = 576;
 
 /// Requests a redirect for a packet, its TTL already decremented, that leaves on its ingress link:
 /// a sender on that link has a better first hop. Source: RFC 1812 §5.2.7.2.
-[[gnu::noinline]] void tell_of_better_hop(Context& c, const Ingress& in, const rte_mbuf* m,
-                                          const Neighbour& to) noexcept {
+[[gnu::noinline]] void request_redirect(Context& c, const Ingress& in, const rte_mbuf* m,
+                                        const Neighbour& to) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
   if (!c.punt.may_redirect(in, wire::IpAddr::v4(hdr.src.host()), wire::IpAddr::v4(hdr.dst.host())))
     return;
@@ -80,8 +81,8 @@ constexpr std::uint32_t kQuoted = 576;
 }
 
 /// The most likely route and neighbour of a packet.
-struct Guess {
-  Guess() noexcept {}
+struct Candidate {
+  Candidate() noexcept {}
 
   Neighbour* to;       ///< Null, or an entry that must still be compared with the destination.
   std::uint32_t hash;  ///< kConnected: hash of the destination.
@@ -91,10 +92,10 @@ struct Guess {
   /// The next hop, which is never a group.
   [[nodiscard]] NextHop hop() const noexcept { return std::bit_cast<NextHop>(bits); }
 };
-using Guesses = std::array<Guess, kMaxBurst>;
+using Candidates = std::array<Candidate, kMaxBurst>;
 
 /// Neighbours are scattered in memory: this loop over the burst overlaps their cache misses.
-void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
+void prefetch_lookup(const Context& c, const Ip4Burst& pkts, Candidates& out) noexcept {
   const table::PrefixTable::View prefixes = c.prefixes.view();
   const table::NextHopTable& next_hops = c.next_hops;
   table::NeighbourCache& neighbours = *c.neighbours;
@@ -114,16 +115,16 @@ void guess(const Context& c, const Ip4Burst& pkts, Guesses& out) noexcept {
     out[i].key = key;
   }
   for (std::size_t i = 0; i < n; ++i) {
-    Guess& g = out[i];
+    Candidate& g = out[i];
     const NextHop hop = g.hop();
-    g.to =
-        hop.kind == NextHopKind::kGateway ? neighbours.at(hop.neighbour) : neighbours.guess(g.hash);
+    g.to = hop.kind == NextHopKind::kGateway ? neighbours.at(hop.neighbour)
+                                             : neighbours.candidate(g.hash);
     rte_prefetch0(g.to);  // null is harmless
   }
 }
 
 /// True if the entry is the packet's neighbour and is valid.
-bool is_right(const Guess& g) noexcept {
+bool matches(const Candidate& g) noexcept {
   if (g.to == nullptr || g.to->state != NeighbourState::kValid) return false;
   const NextHop hop = g.hop();
   if (hop.kind == NextHopKind::kConnected)
@@ -131,9 +132,11 @@ bool is_right(const Guess& g) noexcept {
   return hop.kind == NextHopKind::kGateway;
 }
 
-/// Finds the neighbour of a packet whose guess was wrong. Null: the packet was dropped or punted.
-[[gnu::noinline]] Neighbour* look_again(Context& c, const Ingress& in, rte_mbuf* m, Ttl ttl,
-                                        const Guess& g, std::uint32_t dst, DropBin& bin) noexcept {
+/// Finds the neighbour of a packet whose candidate does not match. Null: the packet was dropped or
+/// punted.
+[[gnu::noinline]] Neighbour* lookup_slow(Context& c, const Ingress& in, rte_mbuf* m, Ttl ttl,
+                                         const Candidate& g, std::uint32_t dst,
+                                         DropBin& bin) noexcept {
   const NextHop hop = g.hop();
   Neighbour* neighbour = nullptr;
   if (hop.kind == NextHopKind::kConnected) {
@@ -145,13 +148,15 @@ bool is_right(const Guess& g) noexcept {
     return nullptr;
   }
   if (neighbour != nullptr && neighbour->state == NeighbourState::kValid) return neighbour;
-  if (ttl == Ttl::kStays || take_ttl(c, in, m)) unresolved(c, in, m, hop, neighbour, dst, bin);
+  if (ttl == Ttl::kKeep || decrement_ttl_or_punt(c, in, m))
+    unresolved(c, in, m, hop, neighbour, dst, bin);
   return nullptr;
 }
 
-/// is_right(), and the egress is that of the previous packet, so that send_on() applies.
-[[gnu::always_inline]] inline bool goes_on(const Ip4Output& output, const Guess& g) noexcept {
-  if (g.to == nullptr || !output.goes_on_to(*g.to)) return false;
+/// matches(), and the egress is that of the previous packet, so that send_same_egress() applies.
+[[gnu::always_inline]] inline bool same_egress(const Ip4Output& output,
+                                               const Candidate& g) noexcept {
+  if (g.to == nullptr || !output.same_egress(*g.to)) return false;
   const NextHop hop = g.hop();
   if (hop.kind == NextHopKind::kConnected && hop.iface == output.iface())
     return table::NeighbourCache::has_v4(*g.to, g.key);
@@ -160,29 +165,30 @@ bool is_right(const Guess& g) noexcept {
 
 template <Ttl kTtl>
 void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
-  Guesses guesses;
-  guess(c, pkts, guesses);
+  Candidates candidates;
+  prefetch_lookup(c, pkts, candidates);
   DropBin bin{in.counters.drops};
   Ip4Output output{c, in, bin};
   const std::size_t n = pkts.n;
   for (std::size_t i = 0; i < n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
-    const Guess& g = guesses[i];
+    const Candidate& g = candidates[i];
     Neighbour* to = g.to;
-    const bool on = goes_on(output, g);
-    if (!on && !is_right(g)) [[unlikely]] {
-      to = look_again(c, in, m, kTtl, g, pkts.dst[i], bin);
+    const bool same = same_egress(output, g);
+    if (!same && !matches(g)) [[unlikely]] {
+      to = lookup_slow(c, in, m, kTtl, g, pkts.dst[i], bin);
       if (to == nullptr) continue;
     }
-    if (kTtl == Ttl::kTakeDown && !take_ttl(c, in, m)) [[unlikely]]
+    if (kTtl == Ttl::kDecrement && !decrement_ttl_or_punt(c, in, m)) [[unlikely]]
       continue;
-    if (on) [[likely]] {
-      output.send_on(m, *to);
+    if (same) [[likely]] {
+      output.send_same_egress(m, *to);
       continue;
     }
-    // Only the first packet of a run may cause a redirect: once its sender obeys, another is first.
-    if (kTtl == Ttl::kTakeDown && to->iface == in.iface) [[unlikely]]
-      tell_of_better_hop(c, in, m, *to);
+    // Only the first packet to an egress may cause a redirect: once its sender obeys, another is
+    // first.
+    if (kTtl == Ttl::kDecrement && to->iface == in.iface) [[unlikely]]
+      request_redirect(c, in, m, *to);
     output.send(m, *to);
   }
 }
@@ -190,19 +196,19 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
 /// A separate function, because its arrays would enlarge the stack frame of every burst.
 [[gnu::noinline]] void route_with_gro(Context& c, const Ingress& in,
                                       const Ip4Burst& pkts) noexcept {
-  Guesses guesses;
-  guess(c, pkts, guesses);
+  Candidates candidates;
+  prefetch_lookup(c, pkts, candidates);
   RoutedBurst routed;
   {
     DropBin bin{in.counters.drops};
     for (std::size_t i = 0; i < pkts.n; ++i) {
       rte_mbuf* const m = pkts.pkts[i];
-      const Guess& g = guesses[i];
+      const Candidate& g = candidates[i];
       Neighbour* const to =
-          is_right(g) ? g.to : look_again(c, in, m, Ttl::kTakeDown, g, pkts.dst[i], bin);
-      if (to == nullptr || !take_ttl(c, in, m)) continue;
+          matches(g) ? g.to : lookup_slow(c, in, m, Ttl::kDecrement, g, pkts.dst[i], bin);
+      if (to == nullptr || !decrement_ttl_or_punt(c, in, m)) continue;
       if (to->iface == in.iface) [[unlikely]]
-        tell_of_better_hop(c, in, m, *to);
+        request_redirect(c, in, m, *to);
       routed.push(m, *to);
     }
   }
@@ -213,10 +219,10 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
 }  // namespace
 
 void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl) noexcept {
-  if (ttl == Ttl::kStays) return route_and_send<Ttl::kStays>(c, in, pkts);
+  if (ttl == Ttl::kKeep) return route_and_send<Ttl::kKeep>(c, in, pkts);
   if (gro_enabled(c, in)) [[unlikely]]
     return route_with_gro(c, in, pkts);
-  route_and_send<Ttl::kTakeDown>(c, in, pkts);
+  route_and_send<Ttl::kDecrement>(c, in, pkts);
 }
 
 }  // namespace ipoib::fwd

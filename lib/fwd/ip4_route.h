@@ -10,8 +10,8 @@
 namespace ipoib::fwd {
 
 enum class Ttl : std::uint8_t {
-  kTakeDown,  ///< The packet is forwarded. Source: RFC 1812 §5.3.1.
-  kStays,     ///< This node made the packet, or the TTL is already decremented.
+  kDecrement,  ///< The packet is forwarded. Source: RFC 1812 §5.3.1.
+  kKeep,       ///< This node made the packet, or the TTL is already decremented.
 };
 
 /// Takes checked packets. Those whose neighbour is valid leave in order, with the TTL decremented

@@ -30,7 +30,7 @@ Drop check_header(const rte_mbuf* m) noexcept {
 }
 
 /// True if the address is neither global unicast nor a group: link-local, or not allowed on a wire.
-bool is_odd(const IpAddr& addr) noexcept {
+bool is_special(const IpAddr& addr) noexcept {
   return is_reserved6(addr) || wire::is_link_local6(addr);
 }
 
@@ -66,7 +66,8 @@ bool is_own_source(const Context& c, const Ingress& in, const rte_mbuf* m) noexc
 }
 
 /// Handles link-local or unspecified addresses, which are valid for this node only.
-void odd_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out, DropBin& bin) noexcept {
+void special_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out,
+                     DropBin& bin) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
   if (wire::is_link_local6(hdr.dst)) {
     const table::Delivery* const d = c.deliveries->lookup(in.iface, hdr.dst, hdr.src);
@@ -109,8 +110,8 @@ void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, L
       trim(m, len);
     if (group)
       groups.push(m);
-    else if (is_odd(hdr.src) || is_odd(hdr.dst)) [[unlikely]]
-      odd_unicast(c, in, m, out, bin);
+    else if (is_special(hdr.src) || is_special(hdr.dst)) [[unlikely]]
+      special_unicast(c, in, m, out, bin);
     else
       out.push(m, hdr.dst);
   }

@@ -19,11 +19,11 @@ void too_big(Context& c, const Ingress& in, rte_mbuf* m, const table::Neighbour&
 
 void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
   DropBin bin{in.counters.drops};
-  LinkRun<wire::EtherType::kIpv6> link{c};
+  LinkTx<wire::EtherType::kIpv6> link{c};
   for (std::size_t i = 0; i < pkts.n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
     table::Neighbour& to = *pkts.to[i];
-    link.turn_to(to.iface);
+    link.select_interface(to.iface);
     if (!link.up()) [[unlikely]] {
       c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
       continue;

@@ -55,8 +55,8 @@ constexpr std::uint32_t kQuoted = wire::kMinIpv6Mtu;
 
 /// Requests a redirect for a packet, its hop limit already decremented, that leaves on its ingress
 /// link: a sender on that link has a better first hop. Source: RFC 4861 §8.2.
-[[gnu::noinline]] void tell_of_better_hop(Context& c, const Ingress& in, const rte_mbuf* m,
-                                          const Neighbour& to) noexcept {
+[[gnu::noinline]] void request_redirect(Context& c, const Ingress& in, const rte_mbuf* m,
+                                        const Neighbour& to) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
   // Hosts accept no other targets.
   if (!wire::is_link_local6(to.addr) && to.addr != hdr.dst) return;
@@ -107,7 +107,7 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noe
       not_forwarded(c, in, m, hop.kind, bin);
       continue;
     }
-    if (ttl == Ttl::kTakeDown) {
+    if (ttl == Ttl::kDecrement) {
       auto& hdr = *rte_pktmbuf_mtod(m, Ipv6Hdr*);
       if (hdr.hop_limit <= 1) [[unlikely]] {
         c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, kHopLimitExceeded);
@@ -119,11 +119,11 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noe
       unresolved(c, in, m, hop, neighbour, pkts.dst[i], bin);
       continue;
     }
-    if (neighbour->iface == in.iface && ttl == Ttl::kTakeDown) [[unlikely]]
-      tell_of_better_hop(c, in, m, *neighbour);
+    if (neighbour->iface == in.iface && ttl == Ttl::kDecrement) [[unlikely]]
+      request_redirect(c, in, m, *neighbour);
     routed.push(m, *neighbour);
   }
-  if (ttl == Ttl::kTakeDown && gro_enabled(c, in)) [[unlikely]]
+  if (ttl == Ttl::kDecrement && gro_enabled(c, in)) [[unlikely]]
     tcp_gro(c, in, routed);
   ip6_output(c, in, routed);
 }

@@ -46,34 +46,34 @@ namespace ipoib::fwd {
 /// Sends consecutive packets of one EtherType to neighbours on one interface, caching the
 /// interface's state. Call end() before enqueuing through any other path.
 template <wire::EtherType kType>
-class LinkRun {
+class LinkTx {
  public:
-  explicit LinkRun(Context& c) noexcept : c_{c}, run_{c.tx} {}
+  explicit LinkTx(Context& c) noexcept : c_{c}, batch_{c.tx} {}
 
   /// Selects the interface of the following packets.
-  [[gnu::always_inline]] void turn_to(table::InterfaceId iface) noexcept {
+  [[gnu::always_inline]] void select_interface(table::InterfaceId iface) noexcept {
     if (iface != iface_) [[unlikely]]
       begin(iface);
   }
   /// True if `to` is valid and on the selected interface, the interface is up and no connection is
-  /// used. Precondition of send_on().
-  [[nodiscard, gnu::always_inline]] bool goes_on_to(const table::Neighbour& to) const noexcept {
-    return to.way() == way_;
+  /// used. Precondition of send_same_egress().
+  [[nodiscard, gnu::always_inline]] bool same_egress(const table::Neighbour& to) const noexcept {
+    return to.egress_key() == egress_key_;
   }
-  /// Shape: goes_on_to(to).
+  /// Shape: same_egress(to).
   [[nodiscard]] bool fits(const rte_mbuf* m, const table::Neighbour& to) const noexcept {
-    expects(goes_on_to(to), "the run is to the neighbour");
+    expects(same_egress(to), "the packet has the same egress");
     return m->pkt_len <= to.mtu && m->pkt_len <= mtu_;
   }
-  /// Shape: goes_on_to(to), fits(m, to).
-  [[gnu::always_inline]] void send_on(const table::Neighbour& to, rte_mbuf* m,
-                                      DropBin& bin) noexcept {
-    expects(goes_on_to(to) && fits(m, to), "the run is to the neighbour, which takes the packet");
+  /// Shape: same_egress(to), fits(m, to).
+  [[gnu::always_inline]] void send_same_egress(const table::Neighbour& to, rte_mbuf* m,
+                                               DropBin& bin) noexcept {
+    expects(same_egress(to) && fits(m, to), "the packet has the same egress and fits");
     if (!link_header(to, tail_, kType, m)) [[unlikely]]
       return bin.add(m, Drop::kNoMbuf);
-    run_.push(m);
+    batch_.push(m);
   }
-  /// Shape of the following functions: between turn_to() and end().
+  /// Shape of the following functions: between select_interface() and end().
   [[nodiscard]] table::InterfaceId iface() const noexcept {
     expects_begun();
     return iface_;
@@ -95,32 +95,32 @@ class LinkRun {
     expects_begun();
     if (to.queue != nullptr) [[unlikely]]
       return send_connected(to, m, bin);
-    send_on(to, m, bin);
+    send_same_egress(to, m, bin);
   }
   void end() noexcept {
-    run_.end();
+    batch_.end();
     iface_ = table::kNoInterface;
-    way_ = nowhere();
+    egress_key_ = no_egress();
   }
 
  private:
   [[gnu::always_inline]] void expects_begun() const noexcept {
-    expects(iface_ != table::kNoInterface, "the run has begun and not ended");
+    expects(iface_ != table::kNoInterface, "the batch is open");
   }
-  /// A Way that no neighbour can have.
-  static table::Neighbour::Way nowhere() noexcept {
-    return table::Neighbour::way_of(table::kNoInterface, table::NeighbourState::kFailed,
-                                    table::NeighbourMode::kUd);
+  /// An EgressKey that no neighbour can have.
+  static table::Neighbour::EgressKey no_egress() noexcept {
+    return table::Neighbour::egress_key_of(table::kNoInterface, table::NeighbourState::kFailed,
+                                           table::NeighbourMode::kUd);
   }
 
   [[gnu::noinline]] void send_connected(const table::Neighbour& to, rte_mbuf* m,
                                         DropBin& bin) noexcept {
-    if (run_.is_handed_over()) end();  // it uses the same queue
+    if (batch_.is_handed_over()) end();  // it uses the same queue
     link_output(c_, to, *entry_, kType, m, bin);
   }
   void begin(table::InterfaceId iface) noexcept {
     expects(iface < c_.interfaces.size(), "the interface exists");
-    run_.begin(iface);
+    batch_.begin(iface);
     iface_ = iface;
     entry_ = &c_.interfaces[iface];
     tail_ = eth_tail(*entry_, kType);
@@ -128,13 +128,14 @@ class LinkRun {
     mtu_ = entry_->mtu.load(std::memory_order_relaxed);
     const auto mode = entry_->kind == InterfaceKind::kEthernet ? table::NeighbourMode::kEthernet
                                                                : table::NeighbourMode::kUd;
-    way_ = up_ ? table::Neighbour::way_of(iface, table::NeighbourState::kValid, mode) : nowhere();
+    egress_key_ = up_ ? table::Neighbour::egress_key_of(iface, table::NeighbourState::kValid, mode)
+                      : no_egress();
   }
 
   Context& c_;
-  Tx::Run run_;
-  table::Neighbour::Way way_ = nowhere();
-  table::InterfaceId iface_ = table::kNoInterface;  ///< kNoInterface: between runs.
+  Tx::Batch batch_;
+  table::Neighbour::EgressKey egress_key_ = no_egress();
+  table::InterfaceId iface_ = table::kNoInterface;  ///< kNoInterface: between batches.
   const InterfaceEntry* entry_ = nullptr;
   EthTail tail_ = 0;
   bool up_ = false;

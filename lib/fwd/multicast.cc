@@ -40,10 +40,10 @@ struct V4 {
            static_cast<std::uint8_t>(wire::IpProto::kIgmp);
   }
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.ttl; }
-  static table::NextHop way_to_source(const Context& c, const Hdr& hdr) noexcept {
+  static table::NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
     return c.next_hops.get(c.prefixes.lookup(hdr.src.host()));
   }
-  static void take_hop(Hdr& hdr) noexcept { take_ttl_down(hdr); }
+  static void decrement_hops(Hdr& hdr) noexcept { decrement_ttl(hdr); }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     if (is_membership(m)) return c.punt.membership(in, m, true);
     c.punt.local(in, m, true);
@@ -65,10 +65,10 @@ struct V6 {
   }
   static bool is_membership(const rte_mbuf* m) noexcept { return is_listener_discovery(m); }
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }
-  static table::NextHop way_to_source(const Context& c, const Hdr& hdr) noexcept {
+  static table::NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
     return c.next_hops.get(c.prefixes6.lookup(hdr.src));
   }
-  static void take_hop(Hdr& hdr) noexcept { --hdr.hop_limit; }
+  static void decrement_hops(Hdr& hdr) noexcept { --hdr.hop_limit; }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     ip6_deliver(c, in, m, true);
   }
@@ -78,7 +78,7 @@ struct V6 {
 };
 
 /// True if two groups of a link have the same link-layer destination.
-bool same_way(const Neighbour& a, const Neighbour& b) noexcept {
+bool same_destination(const Neighbour& a, const Neighbour& b) noexcept {
   return a.mode == b.mode && a.ah == b.ah && a.mac == b.mac;
 }
 
@@ -131,7 +131,7 @@ class Sender {
   /// Source: draft-ietf-ipoib-link-multicast-00 §9.
   void copy_to_routers(const rte_mbuf* m, InterfaceId iface, const Neighbour& group) noexcept {
     const Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
-    if (group.via_routers || (routers != nullptr && same_way(group, *routers))) return;
+    if (group.via_routers || (routers != nullptr && same_destination(group, *routers))) return;
     if (rte_mbuf* const more = copy(m)) send_to_routers(more, iface);
   }
   void push(rte_mbuf* m, Neighbour* to) noexcept {
@@ -151,8 +151,8 @@ class Sender {
 
 /// Returns the egress interfaces of the packet. If there are none, `reason` is the drop reason.
 template <class V>
-std::uint64_t ways_out(const table::Delivery& d, const typename V::Hdr& hdr, InterfaceId in,
-                       Drop& reason) noexcept {
+std::uint64_t egress_mask(const table::Delivery& d, const typename V::Hdr& hdr, InterfaceId in,
+                          Drop& reason) noexcept {
   std::uint64_t out = d.out;
   if (in < table::kMaxMulticastInterfaces) out &= ~(std::uint64_t{1} << in);
   if (V::link_scope(hdr) || V::source_stays(hdr)) out = 0;
@@ -166,7 +166,7 @@ std::uint64_t ways_out(const table::Delivery& d, const typename V::Hdr& hdr, Int
 /// paths, management has chosen the interface consistently for all routers of a link.
 template <class V>
 bool is_from_its_source(const Context& c, const Ingress& in, const typename V::Hdr& hdr) noexcept {
-  const table::NextHop back = V::way_to_source(c, hdr);
+  const table::NextHop back = V::route_to_source(c, hdr);
   const bool leads_on = back.kind == table::NextHopKind::kConnected ||
                         back.kind == table::NextHopKind::kGateway ||
                         back.kind == table::NextHopKind::kGroup;
@@ -176,8 +176,8 @@ bool is_from_its_source(const Context& c, const Ingress& in, const typename V::H
 /// Reports a source that no delivery names to the multicast router, except for groups that only
 /// this node listens to: those packets are not forwarded from any source.
 template <class V>
-void tell_of_source(Context& c, const Ingress& in, const table::Delivery* d,
-                    const typename V::Hdr& hdr) noexcept {
+void report_source(Context& c, const Ingress& in, const table::Delivery* d,
+                   const typename V::Hdr& hdr) noexcept {
   if (d != nullptr && (d->out == 0 || d->source != IpAddr{})) return;
   if (V::link_scope(hdr) || V::source_stays(hdr) || V::hops(hdr) <= 1) return;
   c.punt.multicast_unknown(in, V::destination(hdr), V::source(hdr));
@@ -193,11 +193,11 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, bool forwarding, Sen
       c.deliveries->lookup(in.iface, V::destination(hdr), V::source(hdr));
   const bool strays =
       d != nullptr && d->from_reverse_path != 0 && !is_from_its_source<V>(c, in, hdr);
-  if (router && forwarding && !strays) tell_of_source<V>(c, in, d, hdr);
+  if (router && forwarding && !strays) report_source<V>(c, in, d, hdr);
   if (d == nullptr) return bin.add(m, Drop::kIpMulticast);
 
   Drop reason = Drop::kForwardingStopped;
-  std::uint64_t out = forwarding ? ways_out<V>(*d, hdr, in.iface, reason) : 0;
+  std::uint64_t out = forwarding ? egress_mask<V>(*d, hdr, in.iface, reason) : 0;
   if (strays && out != 0) {
     out &= ~d->from_reverse_path;
     reason = Drop::kIpMulticastRpf;
@@ -206,7 +206,7 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, bool forwarding, Sen
   if (d->local)
     if (rte_mbuf* const own = sender.copy(m)) V::deliver(c, in, own);
 
-  V::take_hop(hdr);
+  V::decrement_hops(hdr);
   for (; out != 0; out &= out - 1) {
     const auto iface = static_cast<InterfaceId>(std::countr_zero(out));
     rte_mbuf* const one = std::has_single_bit(out) ? m : sender.copy(m);

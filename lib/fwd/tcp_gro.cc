@@ -216,7 +216,7 @@ void tcp_gro(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
     const TcpPacket p{pkts.pkts[i]};
     if (p.kind != TcpKind::kTcp) {
       // It may belong to any connection, and later packets of that must not overtake it.
-      if (p.kind == TcpKind::kOdd) flows.close_all();
+      if (p.kind == TcpKind::kSkip) flows.close_all();
       keep(i);
       continue;
     }

@@ -21,7 +21,7 @@ namespace ipoib::fwd {
 /// Class of a checked packet that starts at its IP header.
 enum class TcpKind : std::uint8_t {
   kOther,  ///< Not TCP.
-  kOdd,    ///< TCP, or possibly TCP: behind IP options or extension headers, in a fragment, or with
+  kSkip,   ///< TCP, or possibly TCP: behind IP options or extension headers, in a fragment, or with
            ///< headers that are not complete in the first segment.
   kTcp,
 };
@@ -43,18 +43,18 @@ struct TcpPacket {
       const std::uint8_t next = rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->next_header;
       ip_len = sizeof(wire::Ipv6Hdr);
       if (next != kProtocol) {
-        if (is_extension(next)) kind = TcpKind::kOdd;
+        if (is_extension(next)) kind = TcpKind::kSkip;
         return;
       }
     } else {
       ip_len = sizeof(wire::Ipv4Hdr);
       if (ip->protocol != kProtocol) return;
       if (ip->header_len() != ip_len || ip->is_fragment()) {
-        kind = TcpKind::kOdd;
+        kind = TcpKind::kSkip;
         return;
       }
     }
-    kind = TcpKind::kOdd;
+    kind = TcpKind::kSkip;
     if (m->data_len < ip_len + sizeof(wire::TcpHdr)) return;
     const std::size_t tcp_len = tcp().header_len();
     if (tcp_len < sizeof(wire::TcpHdr) || m->data_len < ip_len + tcp_len) return;

@@ -73,7 +73,7 @@ void Tx::enqueue_connected(const table::Neighbour& to, table::NeighbourIndex ind
   expects(to.iface < queue_of_.size() && to.queue != nullptr, "the neighbour has a connection");
   Queue& other = *queue_of_[to.iface];
   if (other.kind == Kind::kHandoff) {
-    expects_no_run(to.iface);
+    expects_no_batch(to.iface);
     fabric::PacketMeta& meta = fabric::meta_of(m);
     meta.tx.ah = index;
     meta.tx.iface = to.iface;
@@ -152,10 +152,10 @@ void Tx::flush(Connected& q) noexcept {
   for (std::uint16_t begin = 0, end = 0; begin < q.n; begin = end) {
     fabric::ConnectedQueue* const queue = q.queues[begin];
     while (end < q.n && q.queues[end] == queue) ++end;
-    const std::span<rte_mbuf*> run{&q.pkts[begin], static_cast<std::size_t>(end - begin)};
-    const std::uint64_t octets = octets_of(run);
-    const Outcome outcome = send(*queue, run);
-    const auto unsent = run.subspan(outcome.taken);
+    const std::span<rte_mbuf*> burst{&q.pkts[begin], static_cast<std::size_t>(end - begin)};
+    const std::uint64_t octets = octets_of(burst);
+    const Outcome outcome = send(*queue, burst);
+    const auto unsent = burst.subspan(outcome.taken);
     count_sent(q.iface, sizeof(wire::IpoibHdr), octets, outcome, unsent);
     if (unsent.empty()) [[likely]]
       continue;

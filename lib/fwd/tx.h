@@ -41,7 +41,7 @@ class Tx {
   /// an InfiniBand device takes and then loses is counted as tx_lost here; its drop reason is in
   /// the counters of that device only.
   void enqueue(table::InterfaceId iface, rte_mbuf* m) noexcept {
-    expects_no_run(iface);
+    expects_no_batch(iface);
     Queue& q = *queue_of_[iface];
     if (q.kind == Kind::kHandoff) [[unlikely]]
       name_interface(m, iface);
@@ -50,17 +50,17 @@ class Tx {
 
   /// Enqueues consecutive packets for one interface, which is looked up once. Call end() before any
   /// other enqueue, except enqueue_connected() for an own link.
-  class Run {
+  class Batch {
    public:
-    explicit Run(Tx& tx) noexcept : tx_{tx} {}
-    Run(const Run&) = delete;
-    Run& operator=(const Run&) = delete;
-    ~Run() { end(); }
+    explicit Batch(Tx& tx) noexcept : tx_{tx} {}
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+    ~Batch() { end(); }
 
     void begin(table::InterfaceId iface) noexcept {
       end();
-      tx_.expects_no_run(iface);
-      tx_.run_.set(this);
+      tx_.expects_no_batch(iface);
+      tx_.batch_.set(this);
       iface_ = iface;
       queue_ = tx_.queue_of_[iface];
       n_ = queue_->n;
@@ -68,7 +68,7 @@ class Tx {
     }
     /// Shape: between begin() and end().
     void push(rte_mbuf* m) noexcept {
-      expects(queue_ != nullptr && n_ < kMaxBurst, "the run has begun and not ended");
+      expects(queue_ != nullptr && n_ < kMaxBurst, "the batch is open");
       if (handoff_) [[unlikely]]
         name_interface(m, iface_);
       queue_->pkts[n_++] = m;
@@ -80,7 +80,7 @@ class Tx {
     void end() noexcept {
       if (queue_ != nullptr) {
         queue_->n = n_;
-        tx_.run_.set(nullptr);
+        tx_.batch_.set(nullptr);
       }
       queue_ = nullptr;
     }
@@ -93,7 +93,7 @@ class Tx {
     }
 
     Tx& tx_;
-    Queue* queue_ = nullptr;  ///< Null: between runs.
+    Queue* queue_ = nullptr;  ///< Null: between batches.
     std::uint16_t n_ = 0;     ///< Copy of queue_->n that the compiler can keep in a register.
     bool handoff_ = false;
     table::InterfaceId iface_ = table::kNoInterface;
@@ -106,7 +106,7 @@ class Tx {
 
   /// Sends all waiting packets. Once a loop.
   void flush() noexcept {
-    expects(run_.is(nullptr), "no run is open");
+    expects(batch_.is(nullptr), "no batch is open");
     for (Queue& q : queues_)
       if (q.n != 0) flush(q);
     for (Connected& q : connected_)
@@ -122,10 +122,10 @@ class Tx {
     std::array<fabric::ConnectedQueue*, kMaxBurst> queues;
   };
 
-  /// Shape of every enqueue outside a run.
-  [[gnu::always_inline]] void expects_no_run(table::InterfaceId iface) const noexcept {
+  /// Shape of every enqueue outside a batch.
+  [[gnu::always_inline]] void expects_no_batch(table::InterfaceId iface) const noexcept {
     expects(iface < queue_of_.size(), "the interface exists");
-    expects(run_.is(nullptr), "no run is open");
+    expects(batch_.is(nullptr), "no batch is open");
   }
   void push(Queue& q, rte_mbuf* m) noexcept {
     q.pkts[q.n++] = m;
@@ -154,8 +154,8 @@ class Tx {
   std::vector<Connected> connected_;
   std::vector<Connected*> connected_of_;  ///< Indexed by InterfaceId; into connected_, or null.
   std::span<InterfaceCounters> counters_;
-  rte_mempool* pool_;                                ///< Pool for copies.
-  [[no_unique_address]] ForChecks<const Run*> run_;  ///< The open run.
+  rte_mempool* pool_;                                    ///< Pool for copies.
+  [[no_unique_address]] ForChecks<const Batch*> batch_;  ///< The open batch.
 };
 
 }  // namespace ipoib::fwd

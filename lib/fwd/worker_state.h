@@ -36,7 +36,7 @@ struct Worker::State {
 
   // Written by the worker.
   Idle idle;
-  GeneratorRun generating;
+  GeneratorState generating;
   std::uint64_t tsc_hz;
   std::uint64_t next_second_tsc;
   std::uint64_t loop_tsc = 0;  ///< Start of the loop.

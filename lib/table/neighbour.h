@@ -61,22 +61,23 @@ struct alignas(64) Neighbour {
   }
 
   /// Interface, state and mode packed into 32 bits, so that one compare covers all three.
-  using Way = std::uint32_t;
-  [[nodiscard]] Way way() const noexcept {
-    Way way;
-    std::memcpy(&way, &iface, sizeof(way));
-    return way;
+  using EgressKey = std::uint32_t;
+  [[nodiscard]] EgressKey egress_key() const noexcept {
+    EgressKey egress_key;
+    std::memcpy(&egress_key, &iface, sizeof(egress_key));
+    return egress_key;
   }
-  [[nodiscard]] static Way way_of(InterfaceId iface, NeighbourState state,
-                                  NeighbourMode mode) noexcept {
+  [[nodiscard]] static EgressKey egress_key_of(InterfaceId iface, NeighbourState state,
+                                               NeighbourMode mode) noexcept {
     Neighbour n;
     n.iface = iface;
     n.state = state;
     n.mode = mode;
-    return n.way();
+    return n.egress_key();
   }
 };
-static_assert(offsetof(Neighbour, mode) + 1 == offsetof(Neighbour, iface) + sizeof(Neighbour::Way));
+static_assert(offsetof(Neighbour, mode) + 1 ==
+              offsetof(Neighbour, iface) + sizeof(Neighbour::EgressKey));
 static_assert(sizeof(Neighbour) == 64 && std::is_trivially_copyable_v<Neighbour>);
 
 }  // namespace ipoib::table

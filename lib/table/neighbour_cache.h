@@ -86,13 +86,13 @@ class NeighbourCache {
   void prefetch_slot(std::uint32_t hash) const noexcept { rte_prefetch0(&slots_[home(hash)]); }
   /// Returns the most likely entry, which must be compared (is_v4) before use; null if the home
   /// slot is free or has another hash.
-  [[nodiscard]] Neighbour* guess(std::uint32_t hash) noexcept {
+  [[nodiscard]] Neighbour* candidate(std::uint32_t hash) noexcept {
     lcore_.expects_owner();
     const Slot slot = slots_[home(hash)];
     return slot.hash == hash && slot.index != kNoNeighbour ? &entries_[slot.index] : nullptr;
   }
   void prefetch_entry(std::uint32_t hash) noexcept {
-    if (const Neighbour* n = guess(hash); n != nullptr) rte_prefetch0(n);
+    if (const Neighbour* n = candidate(hash); n != nullptr) rte_prefetch0(n);
   }
   [[nodiscard]] static bool is_v4(const Neighbour& n, InterfaceId iface, V4Key key) noexcept {
     return has_v4(n, key) && n.iface == iface;

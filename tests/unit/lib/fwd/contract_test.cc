@@ -36,7 +36,7 @@ TEST(StageContractDeathTest, InputStagesTakeABurstIntoEmptyOnes) {
 
 TEST(StageContractDeathTest, HeadersAreAskedForWhatTheyHave) {
   wire::Ipv4Hdr hdr{};
-  expect_broken([&] { take_ttl_down(hdr); }, "the TTL can go down");
+  expect_broken([&] { decrement_ttl(hdr); }, "the TTL can go down");
   for (const std::size_t len : {0U, 16U, 64U, 21U})
     expect_caught([&, len] { static_cast<void>(ip4_header_sum(hdr, len)); },
                   "it is a header's length");

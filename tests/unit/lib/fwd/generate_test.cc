@@ -343,7 +343,7 @@ class PacedTest : public GenerateTest {
   /// Returns the packets sent within `seconds`, in loops of up to `longest` cycles.
   Sent run_for(double seconds, std::uint64_t longest) {
     std::mt19937_64 random{42};
-    GeneratorRun run{0};
+    GeneratorState run{0};
     Sent sent;
     std::uint64_t tsc = 123'456'789;
     const auto end = tsc + static_cast<std::uint64_t>(seconds * kHz);
@@ -397,7 +397,7 @@ TEST_F(PacedTest, ALateLoopMakesGoodTenMillisecondsAtMost) {
   GeneratorConfig config = config_to("192.168.1.10", "10.0.0.2");
   config.rate = {6'000, PacketRate::Unit::kPps};
   prepare(config);
-  GeneratorRun run{0};
+  GeneratorState run{0};
   std::uint64_t tsc = kHz;
   EXPECT_EQ(run.paced(*context, *generator, tsc, 64), 0U) << "nothing is saved before the start";
   tsc += 10 * kHz;

@@ -56,7 +56,7 @@ TEST(Ip4Header, P05_TakingTtlDownKeepsTheChecksumRight) {
     if (i % 2 == 0) h.hdr.protocol = 0;
     set_ip4_checksum(h.hdr, 20);
     const std::uint8_t ttl = h.hdr.ttl;
-    take_ttl_down(h.hdr);
+    decrement_ttl(h.hdr);
     ASSERT_EQ(h.hdr.ttl, ttl - 1);
     const wire::Be16 incremental = h.hdr.checksum;
     set_ip4_checksum(h.hdr, 20);
@@ -72,7 +72,7 @@ TEST(Ip4Header, P05_TakingTtlDownIsRightForEveryChecksum) {
     hdr.ttl = 64;
     hdr.id.set(static_cast<std::uint16_t>(id));
     set_ip4_checksum(hdr, 20);
-    take_ttl_down(hdr);
+    decrement_ttl(hdr);
     ASSERT_EQ(ip4_header_sum(hdr, 20), 0xffff) << id;
   }
 }
