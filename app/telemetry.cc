@@ -22,7 +22,7 @@ struct {
   std::shared_mutex mutex;
   const mgmt::Node* node = nullptr;
   QueryRunner run;
-} asked;
+} target;
 
 struct Endpoint {
   const char* command;
@@ -53,12 +53,13 @@ constexpr std::array kEndpoints = {
 };
 
 int answer(const char* command, const char* parameters, rte_tel_data* data) {
-  const std::shared_lock lock{asked.mutex};
-  if (asked.node == nullptr) return -EAGAIN;
-  const Json value = asked.run([node = asked.node, command = std::string{command},
-                                parameters = std::string{parameters != nullptr ? parameters : ""}] {
-    return telemetry_answer(*node, command, parameters);
-  });
+  const std::shared_lock lock{target.mutex};
+  if (target.node == nullptr) return -EAGAIN;
+  const Json value =
+      target.run([node = target.node, command = std::string{command},
+                  parameters = std::string{parameters != nullptr ? parameters : ""}] {
+        return telemetry_answer(*node, command, parameters);
+      });
   return to_telemetry(value, data) ? 0 : -EINVAL;
 }
 
@@ -139,23 +140,23 @@ QueryRunner run_on_management(mgmt::Node& node, std::chrono::milliseconds timeou
 }
 
 Result<std::unique_ptr<Telemetry>> Telemetry::create(const mgmt::Node& node, QueryRunner run) {
-  const std::unique_lock lock{asked.mutex};
-  if (asked.node != nullptr)
+  const std::unique_lock lock{target.mutex};
+  if (target.node != nullptr)
     return fail(Errc::kExists, "telemetry: another node of this process has registered it");
   static const bool registered = std::all_of(kEndpoints.begin(), kEndpoints.end(), [](auto& e) {
     return rte_telemetry_register_cmd(e.command, answer, e.help) == 0;
   });
   if (!registered)
     return fail(Errc::kNoResources, "telemetry: rte_telemetry_register_cmd() failed");
-  asked.node = &node;
-  asked.run = std::move(run);
+  target.node = &node;
+  target.run = std::move(run);
   return std::unique_ptr<Telemetry>{new Telemetry};
 }
 
 Telemetry::~Telemetry() {
-  const std::unique_lock lock{asked.mutex};
-  asked.node = nullptr;
-  asked.run = nullptr;
+  const std::unique_lock lock{target.mutex};
+  target.node = nullptr;
+  target.run = nullptr;
 }
 
 }  // namespace ipoib::app

@@ -30,31 +30,32 @@ fabric::PortState state_of(const wire::PortInfo& port) {
 void PortWatch::tick(TimePoint now, const SmpSender& send) {
   if (now < next_) return;
   next_ = now + kPeriod;
-  if (!asked_.empty() && !silent() && ++missed_ == kMostMissed) {
+  if (!outstanding_.empty() && !silent() && ++missed_ == kMostMissed) {
     fabric::PortAttr down = attr_;
     down.state = fabric::PortState::kDown;
     become(std::move(down));
   }
-  asked_.clear();
+  outstanding_.clear();
   ask(wire::SmpAttr::kNodeInfo, 0, send);
 }
 
 void PortWatch::ask(wire::SmpAttr attr, std::uint32_t modifier, const SmpSender& send) {
   const std::uint32_t tid = ++tid_;
-  asked_.emplace(tid, Question{attr, modifier});
+  outstanding_.emplace(tid, Question{attr, modifier});
   // A question that cannot be sent counts as not answered.
   static_cast<void>(send(kPermissive, 0, question(tid, attr, modifier)));
 }
 
 bool PortWatch::on_answer(const wire::Smp& smp, const SmpSender& send) {
-  const auto it = asked_.find(static_cast<std::uint32_t>(smp.mad.tid.host()));
-  if (it == asked_.end() || smp.mad.attr_id.host() != static_cast<std::uint16_t>(it->second.attr))
+  const auto it = outstanding_.find(static_cast<std::uint32_t>(smp.mad.tid.host()));
+  if (it == outstanding_.end() ||
+      smp.mad.attr_id.host() != static_cast<std::uint16_t>(it->second.attr))
     return false;
   if ((smp.mad.status.host() & ~wire::kSmpReturning) != 0) return true;  // Counts as no answer.
   const std::uint32_t modifier = it->second.modifier;
-  asked_.erase(it);
+  outstanding_.erase(it);
   take(smp, modifier, send);
-  if (asked_.empty()) conclude();
+  if (outstanding_.empty()) conclude();
   return true;
 }
 
@@ -111,7 +112,7 @@ void PortWatch::become(fabric::PortAttr next) {
 }
 
 void PortWatch::lose() {
-  asked_.clear();
+  outstanding_.clear();
   missed_ = 0;
   next_ = {};
   fabric::PortAttr down = attr_;

@@ -63,7 +63,7 @@ class PortWatch {
     wire::SmpAttr attr;
     std::uint32_t modifier;
   };
-  std::map<std::uint32_t, Question> asked_;  ///< Open questions, by the low half of the TID.
+  std::map<std::uint32_t, Question> outstanding_;  ///< Open questions, by the low half of the TID.
   // Answers of this round.
   wire::NodeInfo node_{};
   wire::PortInfo port_{};

@@ -5,7 +5,7 @@
 
 namespace ipoib::umad {
 void SmWatch::forget() {
-  asked_ = false;
+  outstanding_ = false;
   missed_ = 0;
   silent_ = false;
   seen_.reset();
@@ -20,16 +20,16 @@ void SmWatch::tick(const fabric::PortAttr& port, TimePoint now, const SmpSender&
   }
   if (lid_ == 0 || now < next_) return;
   next_ = now + kPeriod;
-  if (asked_ && ++missed_ >= kMostMissed) silent_ = true;
-  asked_ = send(lid_, port.sm_sl,
-                wire::smp_get(wire::MgmtClass::kSubnLid, wire::SmpAttr::kSmInfo, 0, ++tid_));
+  if (outstanding_ && ++missed_ >= kMostMissed) silent_ = true;
+  outstanding_ = send(lid_, port.sm_sl,
+                      wire::smp_get(wire::MgmtClass::kSubnLid, wire::SmpAttr::kSmInfo, 0, ++tid_));
 }
 
 bool SmWatch::on_answer(std::uint16_t from, const wire::Smp& smp) {
-  if (!asked_ || from != lid_ || static_cast<std::uint32_t>(smp.mad.tid.host()) != tid_ ||
+  if (!outstanding_ || from != lid_ || static_cast<std::uint32_t>(smp.mad.tid.host()) != tid_ ||
       smp.mad.attr_id.host() != static_cast<std::uint16_t>(wire::SmpAttr::kSmInfo))
     return false;
-  asked_ = false;
+  outstanding_ = false;
   missed_ = 0;
   if (std::exchange(silent_, false)) reregister_ = true;
   if (smp.mad.status.host() != 0) return true;  // The manager is alive, but gives no SMInfo.
@@ -41,8 +41,8 @@ bool SmWatch::on_answer(std::uint16_t from, const wire::Smp& smp) {
 }
 
 bool SmWatch::on_bounce(std::uint32_t tid) {
-  if (!asked_ || tid != tid_) return false;
-  asked_ = false;
+  if (!outstanding_ || tid != tid_) return false;
+  outstanding_ = false;
   silent_ = true;
   return true;
 }

@@ -37,8 +37,8 @@ class SmWatch {
 
   std::uint32_t tid_;
   TimePoint next_{};
-  std::uint16_t lid_ = 0;  ///< LID of the watched manager; 0: none.
-  bool asked_ = false;     ///< Question tid_ is open.
+  std::uint16_t lid_ = 0;     ///< LID of the watched manager; 0: none.
+  bool outstanding_ = false;  ///< Question tid_ is open.
   unsigned missed_ = 0;
   bool silent_ = false;
   struct Seen {

@@ -175,7 +175,7 @@ void Manager::expire(Connection& c, TimePoint now) {
 
 void Manager::retry(Connection& c, TimePoint now) {
   if (c.retries_left == 0 || now >= c.exchange->latest) {
-    give_up(c, now);
+    abort_connection(c, now);
     return;
   }
   --c.retries_left;
@@ -186,7 +186,7 @@ void Manager::retry(Connection& c, TimePoint now) {
 }
 
 /// Ends an exchange that the peer has not answered.
-void Manager::give_up(Connection& c, TimePoint now) {
+void Manager::abort_connection(Connection& c, TimePoint now) {
   if (c.state == State::kDreqSent) {
     enter_time_wait(c, now);
     return;
@@ -219,7 +219,7 @@ void Manager::flush() {
   flushing_ = false;
 }
 
-void Manager::owe(const Connection& c, decltype(Event::what) what) {
+void Manager::enqueue_event(const Connection& c, decltype(Event::what) what) {
   if (c.consumer != nullptr) events_.push_back({c.consumer, c.id, std::move(what)});
 }
 

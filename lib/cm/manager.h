@@ -135,11 +135,11 @@ class Manager {
   }
   void send(const fabric::MadAddress& to, const wire::CmMad& mad, bool repeated = false);
   void flush();
-  void owe(const Connection& c, decltype(Event::what) what);
+  void enqueue_event(const Connection& c, decltype(Event::what) what);
   void deliver(TimePoint now);
   void expire(Connection& c, TimePoint now);
   void retry(Connection& c, TimePoint now);
-  void give_up(Connection& c, TimePoint now);
+  void abort_connection(Connection& c, TimePoint now);
   [[nodiscard]] Duration lifetime_of(std::uint8_t code) const;
   [[nodiscard]] Duration answer_time(std::uint8_t code) const;
   [[nodiscard]] Duration peer_time(std::uint8_t code, std::uint8_t lifetime) const;

@@ -87,7 +87,7 @@ void Manager::take_rep(Connection& c, const wire::CmRep& rep, TimePoint now) {
   }
   table_.index(c);
   table_.set_due(c, now + answer_time(c.exchange->answer_time) / 2);
-  owe(c, rep);
+  enqueue_event(c, rep);
 }
 
 void Manager::on_repeated_rep(Connection& c, const wire::CmMad& mad, TimePoint now) {

@@ -219,7 +219,7 @@ void Manager::on_lap(const wire::CmMad& mad, const fabric::MadAddress& from) {
 /// Reports the end of the connection to the consumer.
 void Manager::close(const Connection& c, CloseReason reason, const wire::CmRej* rej) {
   ++counters_.closed[static_cast<std::size_t>(reason)];
-  owe(c, Closed{reason, rej == nullptr ? wire::CmRej{} : *rej});
+  enqueue_event(c, Closed{reason, rej == nullptr ? wire::CmRej{} : *rej});
 }
 
 void Manager::enter_time_wait(Connection& c, TimePoint now) {
@@ -232,7 +232,7 @@ void Manager::enter_time_wait(Connection& c, TimePoint now) {
 
 /// Precondition: no packet of the connection is under way any more.
 void Manager::release(Connection& c) {
-  owe(c, Released{});
+  enqueue_event(c, Released{});
   table_.erase(c);
 }
 

@@ -78,7 +78,7 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   table_.set_half_open(c);
   table_.set_due(c, now + answer_time(req.remote_timeout()) / 2);
   ++counters_.incoming;
-  owe(c, Request{req, from});
+  enqueue_event(c, Request{req, from});
 }
 
 /// Answers a repeated REQ as the first one was answered.
@@ -227,7 +227,7 @@ void Manager::establish(Connection& c) {
   c.exchange.reset();
   table_.set_due(c, TimePoint::max());
   ++counters_.established;
-  owe(c, Established{});
+  enqueue_event(c, Established{});
 }
 
 }  // namespace ipoib::cm

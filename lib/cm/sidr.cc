@@ -6,10 +6,10 @@
 namespace ipoib::cm {
 
 Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, TimePoint now) {
-  if (asked_.size() >= max_outstanding_)
+  if (pending_.size() >= max_outstanding_)
     return fail(Errc::kNoResources, "the limit of {} outstanding service ID resolutions is reached",
-                asked_.size());
-  while (asked_.count(next_id_) != 0) ++next_id_;
+                pending_.size());
+  while (pending_.count(next_id_) != 0) ++next_id_;
   const SidrId id = next_id_++;
   wire::CmSidrReq req{};
   req.request_id.set(id);
@@ -18,8 +18,8 @@ Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, Time
   wire::set_private(req.private_data, question.private_data);
   // The request ID is also the transaction ID, which makes it unique.
   const wire::CmMad mad = wire::make_cm_mad(id, req);
-  asked_.emplace(id, Asked{question.to, mad, std::move(handler), question.timeout,
-                           now + question.timeout, question.retries});
+  pending_.emplace(id, Pending{question.to, mad, std::move(handler), question.timeout,
+                               now + question.timeout, question.retries});
   ++counters_.sidr_requests;
   send_(question.to, mad, false);
   return id;
@@ -42,8 +42,8 @@ void Sidr::on_req(const wire::CmMad& mad, const fabric::MadAddress& from) {
 
 void Sidr::on_rep(const wire::CmMad& mad, TimePoint now) {
   const auto rep = wire::cm_message<wire::CmSidrRep>(mad);
-  const auto it = asked_.find(rep.request_id.host());
-  if (it == asked_.end()) {
+  const auto it = pending_.find(rep.request_id.host());
+  if (it == pending_.end()) {
     ++counters_.unknown_id;
     return;
   }
@@ -52,43 +52,43 @@ void Sidr::on_rep(const wire::CmMad& mad, TimePoint now) {
 }
 
 void Sidr::tick(TimePoint now) {
-  for (auto it = asked_.begin(); it != asked_.end();) {
-    auto& [id, asked] = *it;
-    if (asked.due > now) {
+  for (auto it = pending_.begin(); it != pending_.end();) {
+    auto& [id, pending] = *it;
+    if (pending.due > now) {
       ++it;
       continue;
     }
-    if (asked.retries_left > 0) {
-      --asked.retries_left;
-      asked.due = now + asked.timeout;
-      send_(asked.to, asked.mad, true);
+    if (pending.retries_left > 0) {
+      --pending.retries_left;
+      pending.due = now + pending.timeout;
+      send_(pending.to, pending.mad, true);
       ++it;
       continue;
     }
     ++counters_.sidr_timed_out;
     const SidrId over = id;
     finish(over, tl::make_unexpected(Errc::kTimedOut), now);
-    it = asked_.upper_bound(over);  // The handler may have called ask() or cancel().
+    it = pending_.upper_bound(over);  // The handler may have called ask() or cancel().
   }
 }
 
 void Sidr::shutdown(TimePoint now) {
   services_.clear();
   max_outstanding_ = 0;
-  while (!asked_.empty())
-    finish(asked_.begin()->first, tl::make_unexpected(Errc::kUnavailable), now);
+  while (!pending_.empty())
+    finish(pending_.begin()->first, tl::make_unexpected(Errc::kUnavailable), now);
 }
 
 std::optional<TimePoint> Sidr::next_deadline() const {
   std::optional<TimePoint> next;
-  for (const auto& [id, asked] : asked_) next = earlier(next, asked.due);
+  for (const auto& [id, pending] : pending_) next = earlier(next, pending.due);
   return next;
 }
 
 void Sidr::finish(SidrId id, const tl::expected<wire::CmSidrRep, Errc>& outcome, TimePoint now) {
-  const auto it = asked_.find(id);
+  const auto it = pending_.find(id);
   const SidrHandler handler = std::move(it->second.handler);
-  asked_.erase(it);
+  pending_.erase(it);
   if (handler) handler(outcome, now);
 }
 

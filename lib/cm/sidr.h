@@ -44,7 +44,7 @@ class Sidr {
         next_id_{first} {}
 
   Result<SidrId> ask(const SidrQuestion& question, SidrHandler handler, TimePoint now);
-  void cancel(SidrId id) { asked_.erase(id); }
+  void cancel(SidrId id) { pending_.erase(id); }
   void serve(std::uint64_t service_id, SidrService service) {
     services_[service_id] = std::move(service);
   }
@@ -56,10 +56,10 @@ class Sidr {
   void tick(TimePoint now);
   void shutdown(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
-  [[nodiscard]] std::size_t outstanding() const { return asked_.size(); }
+  [[nodiscard]] std::size_t outstanding() const { return pending_.size(); }
 
  private:
-  struct Asked {
+  struct Pending {
     fabric::MadAddress to;
     wire::CmMad mad;
     SidrHandler handler;
@@ -73,7 +73,7 @@ class Sidr {
   ManagerCounters& counters_;
   unsigned max_outstanding_;
   SidrId next_id_;
-  std::map<SidrId, Asked> asked_;
+  std::map<SidrId, Pending> pending_;
   std::map<std::uint64_t, SidrService> services_;
 };
 

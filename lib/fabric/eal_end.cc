@@ -24,11 +24,11 @@ bool halt_interrupt_thread() {
   };
   const int fd = eventfd(1, EFD_CLOEXEC);
   rte_intr_handle* const handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
-  const bool asked =
+  const bool requested =
       fd >= 0 && handle != nullptr && rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) == 0 &&
       rte_intr_fd_set(handle, fd) == 0 && rte_intr_callback_register(handle, halt, nullptr) == 0;
   rte_intr_instance_free(handle);  // EAL has a copy
-  return asked &&
+  return requested &&
          halted.get_future().wait_for(std::chrono::seconds{1}) == std::future_status::ready;
 }
 

@@ -29,8 +29,8 @@ class GeneratorState {
 
   /// For the start command: if more bursts are requested than sent, counts one as sent and returns
   /// true.
-  [[nodiscard]] bool take_first(std::uint32_t asked) noexcept {
-    if (asked == first_bursts_) [[likely]]
+  [[nodiscard]] bool take_first(std::uint32_t requested) noexcept {
+    if (requested == first_bursts_) [[likely]]
       return false;
     ++first_bursts_;
     return true;

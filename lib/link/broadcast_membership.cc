@@ -73,7 +73,7 @@ void BroadcastMembership::stop(TimePoint now) {
   cancel();
   due_.reset();
   reason_.clear();
-  if (!std::exchange(asked_, false)) return left(now);
+  if (!std::exchange(sa_registered_, false)) return left(now);
   state_ = State::kLeaving;
   due_ = now + kLeaveTimeout;
   transaction_ = sa_.submit(
@@ -91,8 +91,8 @@ void BroadcastMembership::stop(TimePoint now) {
 
 /// The SA counts the port as a member under a former GID. An SA that refuses has forgotten it.
 void BroadcastMembership::leave_former(TimePoint now) {
-  if (!asked_ || port_ == actions_.port().gid()) return;
-  asked_ = false;
+  if (!sa_registered_ || port_ == actions_.port().gid()) return;
+  sa_registered_ = false;
   sa_.submit(
       sa::leave_group(mgid(), port_, config_.pkey, wire::join_state::kFullMember),
       [](const auto&, TimePoint) {}, now);
@@ -144,7 +144,7 @@ void BroadcastMembership::search_anew() {
 /// The group does not exist in this scope: tries the next one, and after the last its creation if
 /// that is allowed. Returns false if nothing is left to try.
 bool BroadcastMembership::look_further(TimePoint now) {
-  asked_ = false;
+  sa_registered_ = false;
   if (state_ == State::kMember) {
     if (config_.scope != kScopeAuto && !config_.create_broadcast) return false;
     give_reason(what() + ": the group no longer exists", State::kJoining, now);
@@ -207,7 +207,7 @@ void BroadcastMembership::join(TimePoint now) {
         on_answer(outcome, at);
       },
       now);
-  asked_ = true;
+  sa_registered_ = true;
   port_ = own;
   if (state_ == State::kMember) return;
   if (reason_.empty()) reason_ = what() + ": no answer yet";

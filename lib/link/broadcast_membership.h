@@ -82,10 +82,10 @@ class BroadcastMembership {
   Jitter jitter_;
   State state_ = State::kIdle;
   std::string reason_;
-  std::uint8_t scope_ = 2;  ///< Scope being tried, or joined.
-  bool creating_ = false;   ///< The next request may create the group.
-  bool asked_ = false;      ///< The SA may count this port as a member.
-  wire::Gid port_;          ///< GID of that membership; valid with asked_.
+  std::uint8_t scope_ = 2;      ///< Scope being tried, or joined.
+  bool creating_ = false;       ///< The next request may create the group.
+  bool sa_registered_ = false;  ///< The SA may count this port as a member.
+  wire::Gid port_;              ///< GID of that membership; valid with sa_registered_.
   sa::TransactionId transaction_ = sa::kNoTransaction;
   TimePoint began_{};  ///< Latest attempt.
   Duration backoff_{};

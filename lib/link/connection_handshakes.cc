@@ -152,7 +152,7 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
   }
   if (!manager_.confirm(handle, now)) return;  // Already over: the event is queued.
   if (p.form == ServiceIdForm::kLinux) p.linux_habit = true;
-  went_up(c, now);
+  connection_up(c, now);
 }
 
 /// A peer that does not know the service ID may know the other one.
@@ -309,7 +309,7 @@ void Connections::on_established(cm::Handle handle, TimePoint now) {
   Connection& c = it->second;
   if (!actions_.set_ready_to_send(*c.queue, c.to_send))
     return close(handle, c, ConnectionEnd::kFailed, now);
-  went_up(c, now);
+  connection_up(c, now);
 }
 
 }  // namespace ipoib::link

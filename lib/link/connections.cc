@@ -256,7 +256,7 @@ void Connections::leave_half_open(Connection& c) {
   if (c.serial != 0) half_open_.erase(std::exchange(c.serial, 0));
 }
 
-void Connections::went_up(Connection& c, TimePoint now) {
+void Connections::connection_up(Connection& c, TimePoint now) {
   leave_half_open(c);
   ++counters_.established;
   c.up = true;

@@ -165,7 +165,7 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
 
   Connection& add(cm::Handle handle, const PeerKey& key, fabric::ConnectedQueue& queue, bool active,
                   TimePoint now);
-  void went_up(Connection& c, TimePoint now);
+  void connection_up(Connection& c, TimePoint now);
   void leave_half_open(Connection& c);
   /// Closes it from this side.
   void close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now);

@@ -88,7 +88,7 @@ void EthernetPort::stop(TimePoint now) {
   arp_.stop();
   own_groups_.clear(now);
   for (const auto& own : config_.addresses)
-    if (started && own.addr.is_v4()) receiver_.address_gone(config_.id, own);
+    if (started && own.addr.is_v4()) receiver_.address_removed(config_.id, own);
   if (const auto own = rarp_.own()) std::erase(config_.addresses, *own);
   rarp_.stop();
   cache_.withdraw(Drop::kLinkDown);
@@ -98,14 +98,14 @@ void EthernetPort::set_carrier(bool carrier, TimePoint now) {
   carrier_ = carrier;
   if (carrier && state_ == State::kWaiting) {
     set_state(State::kUp);
-    went_up(now);
+    on_up(now);
   } else if (!carrier && state_ == State::kUp) {
     set_state(State::kWaiting);
   }
 }
 
 /// An address that was ready before the carrier was lost is used at once and announced.
-void EthernetPort::went_up(TimePoint now) {
+void EthernetPort::on_up(TimePoint now) {
   arp_.announce(now);
   rarp_.start(now);
   start_ip6(now);
@@ -136,7 +136,7 @@ void EthernetPort::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket pack
     return sink_.drop(packet, Drop::kNeighbourTableFull, false);
   if (is_broadcast(config_.addresses, addr) && !cache_.add_static(addr, kBroadcastMac, now))
     return sink_.drop(packet, Drop::kNeighbourTableFull, false);
-  cache_.want(addr, packet, now);
+  cache_.request_neighbour(addr, packet, now);
 }
 
 Status EthernetPort::can_be_neighbour(const wire::IpAddr& addr) const {

@@ -142,7 +142,7 @@ class EthernetPort final : public Interface,
   void describe(const wire::MacAddr&, NeighbourInfo&) const override {}
 
   void set_state(State state);
-  void went_up(TimePoint now);
+  void on_up(TimePoint now);
   void start_ip6(TimePoint now);
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   /// Addresses of this node in the family of `addr`.

@@ -27,10 +27,10 @@ struct GroupMembership {
 
   std::uint8_t bit = 0;  ///< wire::join_state.
   State state = State::kNone;
-  bool asked = false;  ///< The SA may count this port.
-  bool plain = false;  ///< The next join names no attributes, because the group has others.
+  bool sa_registered = false;  ///< The SA may count this port.
+  bool no_attributes = false;  ///< The next join names no attributes, because the group has others.
   bool wanted = false;
-  wire::Gid port{};  ///< The GID under which the SA counts the port; valid with `asked`.
+  wire::Gid port{};  ///< The GID under which the SA counts the port; valid with `sa_registered`.
   sa::TransactionId transaction = sa::kNoTransaction;
   TimePoint began{};  ///< Latest attempt.
   /// No request before this; kMember: time of the next confirmation.
@@ -51,8 +51,8 @@ struct GroupSender {
 
 enum class Presence : std::uint8_t { kUnknown, kPresent, kAbsent };
 
-/// The way of packets to a group.
-enum class GroupWay : std::uint8_t {
+/// Delivery of packets to a group.
+enum class GroupDelivery : std::uint8_t {
   kUnknown,  ///< Not known yet.
   kDirect,
   kRouters,  ///< To the all-routers group: the group is absent from the link.
@@ -95,7 +95,7 @@ struct Group {
   std::optional<std::uint16_t> attached;  ///< MLID.
 
   // Sending.
-  GroupWay way = GroupWay::kUnknown;
+  GroupDelivery delivery = GroupDelivery::kUnknown;
   bool depends = false;  ///< Counted as a dependent of the all-routers group.
   fabric::AhIndex ah = fabric::kNoAh;
   fabric::AhAttr attr;
@@ -113,7 +113,9 @@ struct Group {
     return query != sa::kNoTransaction || full.busy() || non.busy() || send.busy();
   }
   [[nodiscard]] bool member() const { return full.member() || non.member() || send.member(); }
-  [[nodiscard]] bool asked() const { return full.asked || non.asked || send.asked; }
+  [[nodiscard]] bool sa_registered() const {
+    return full.sa_registered || non.sa_registered || send.sa_registered;
+  }
 };
 
 }  // namespace ipoib::link

@@ -113,10 +113,10 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
   if (wanted && !m.wanted && gone) m.due = TimePoint::min();
   m.wanted = wanted;
   if (m.busy()) return;
-  if (m.asked && m.port != actions_.port().gid()) leave_former(g, m, now);
+  if (m.sa_registered && m.port != actions_.port().gid()) leave_former(g, m, now);
   if (wanted) {
     if (m.due <= now && may_ask(m.due, now)) request_join(g, m, now);
-  } else if (m.asked) {
+  } else if (m.sa_registered) {
     const bool due = !gone || m.due <= now;  // After a failed leave, only at the retry time.
     if (due && may_ask(m.due, now)) request_leave(g, m, now);
   } else {
@@ -129,7 +129,7 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
 /// The SA counts the port as a member under a former GID. That membership ends at the SA only: this
 /// port stays attached until it joins again. An SA that refuses has forgotten the GID.
 void GroupTable::leave_former(Group& g, GroupMembership& m, TimePoint now) {
-  m.asked = false;
+  m.sa_registered = false;
   ++counters_.group_leaves_sent;
   sa_.submit(
       sa::leave_group(g.mgid, m.port, config_.pkey, m.bit), [](const auto&, TimePoint) {}, now);
@@ -141,13 +141,13 @@ void GroupTable::request_join(Group& g, GroupMembership& m, TimePoint now) {
   const auto own = actions_.port().gid();
   ++queries_;
   ++counters_.group_joins_sent;
-  m.asked = true;
+  m.sa_registered = true;
   m.port = own;
   m.began = now;
   if (m.state == GroupMembership::State::kNone) m.state = GroupMembership::State::kJoining;
   m.transaction = sa_.submit(
-      may_create && !m.plain ? sa::create_group(g.mgid, own, m.bit, broadcast_)
-                             : sa::join_group(g.mgid, own, config_.pkey, m.bit),
+      may_create && !m.no_attributes ? sa::create_group(g.mgid, own, m.bit, broadcast_)
+                                     : sa::join_group(g.mgid, own, config_.pkey, m.bit),
       [this, mgid = g.mgid, which = &m](const sa::Outcome& outcome, TimePoint at) {
         Group* found = find(mgid);
         if (found == nullptr) return;
@@ -196,7 +196,7 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
     if (!g.member()) become_absent(g, config_.group.negative, now);
   } else {
     // The group may exist with other attributes, or may have been deleted since.
-    m.plain = !m.plain && failure.status == kInvalid;
+    m.no_attributes = !m.no_attributes && failure.status == kInvalid;
   }
   if (!g.full.member() && !g.non.member()) detach(g);
 }
@@ -233,7 +233,7 @@ void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
 /// earlier copy was lost.
 void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now) {
   const bool again = !outcome && !sa_says_no(outcome.error()) && operational_;
-  m.asked = again;
+  m.sa_registered = again;
   m.due = TimePoint::min();
   m.backoff = again
                   ? std::clamp(m.backoff * 2, config_.group.backoff_min, config_.group.backoff_max)

@@ -54,7 +54,8 @@ GroupSenders::GroupSenders(const LinkConfig& config, LinkActions& actions, Neigh
 
 // --- Demand ---
 
-void GroupSenders::want(Group& g, const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
+void GroupSenders::request_group(Group& g, const wire::IpAddr& addr, HeldPacket packet,
+                                 TimePoint now) {
   auto it = g.senders.find(addr);
   if (it == g.senders.end()) {
     // If no packet can wait, none is worth a query.
@@ -81,7 +82,7 @@ void GroupSenders::send(Group& g, const wire::IpAddr& to, std::span<const std::b
                         TimePoint now) {
   g.own_used = now;
   if (usable(g, to)) return actions_.send(g.ah, wire::kMulticastQpn, frame);
-  const bool absent = g.way == GroupWay::kNone || g.ah != fabric::kNoAh;
+  const bool absent = g.delivery == GroupDelivery::kNone || g.ah != fabric::kNoAh;
   if (absent || g.frames.size() >= kMaxFramesPerGroup || frames_ >= kMaxFrames) {
     ++counters_.group_frames_unsent;
     return;
@@ -95,7 +96,7 @@ void GroupSenders::send(Group& g, const wire::IpAddr& to, std::span<const std::b
 
 /// Packets with link-local scope take no detour: all hosts that want them are in the group.
 bool GroupSenders::usable(const Group& g, const wire::IpAddr& addr) const {
-  const bool detour = g.way == GroupWay::kRouters || g.way == GroupWay::kFlood;
+  const bool detour = g.delivery == GroupDelivery::kRouters || g.delivery == GroupDelivery::kFlood;
   return g.ah != fabric::kNoAh && (!detour || is_beyond_link(addr));
 }
 
@@ -110,16 +111,16 @@ void GroupSenders::install(const Group& g, const wire::IpAddr& addr, GroupSender
     n.ah = g.ah;
     n.qpn = wire::kMulticastQpn;
     n.mtu = g.mtu;
-    n.via_routers = g.way == GroupWay::kRouters;
+    n.via_routers = g.delivery == GroupDelivery::kRouters;
   }
   if (same_install(n, s.installed)) return;
   s.installed = n;
   sink_.install(s.index, n);
 }
 
-/// Installs the known way on the workers and releases the packets that waited for it.
-void GroupSenders::settle(Group& g, const wire::IpAddr& addr, GroupSender& s) {
-  if (g.way == GroupWay::kUnknown && g.ah == fabric::kNoAh) return;
+/// Installs the known delivery on the workers and releases the packets that waited for it.
+void GroupSenders::apply_delivery(Group& g, const wire::IpAddr& addr, GroupSender& s) {
+  if (g.delivery == GroupDelivery::kUnknown && g.ah == fabric::kNoAh) return;
   const bool good = usable(g, addr);
   const auto packets = held_.take(s.held);
   install(g, addr, s, good ? table::NeighbourState::kValid : table::NeighbourState::kFailed);
@@ -127,9 +128,10 @@ void GroupSenders::settle(Group& g, const wire::IpAddr& addr, GroupSender& s) {
   for (const auto& h : packets) sink_.release(h.packet);
 }
 
-void GroupSenders::set_way(Group& g, GroupWay way, const wire::McMemberRecord* target) {
-  if (way == GroupWay::kUnknown) return;
-  g.way = way;
+void GroupSenders::set_delivery(Group& g, GroupDelivery delivery,
+                                const wire::McMemberRecord* target) {
+  if (delivery == GroupDelivery::kUnknown) return;
+  g.delivery = delivery;
   auto old = fabric::kNoAh;
   if (target == nullptr) {
     old = std::exchange(g.ah, fabric::kNoAh);
@@ -143,7 +145,8 @@ void GroupSenders::set_way(Group& g, GroupWay way, const wire::McMemberRecord* t
   std::vector<wire::IpAddr> addrs;
   for (const auto& [addr, s] : g.senders) addrs.push_back(addr);
   for (const auto& addr : addrs)
-    if (const auto it = g.senders.find(addr); it != g.senders.end()) settle(g, addr, it->second);
+    if (const auto it = g.senders.find(addr); it != g.senders.end())
+      apply_delivery(g, addr, it->second);
   if (old != fabric::kNoAh) actions_.destroy_ah(old);
   if (g.ah == fabric::kNoAh) return drop_frames(g);
   frames_ -= g.frames.size();
@@ -156,8 +159,8 @@ void GroupSenders::set_way(Group& g, GroupWay way, const wire::McMemberRecord* t
   }
 }
 
-void GroupSenders::forget_way(Group& g) {
-  g.way = GroupWay::kUnknown;
+void GroupSenders::forget_delivery(Group& g) {
+  g.delivery = GroupDelivery::kUnknown;
   for (auto& [addr, s] : g.senders) install(g, addr, s, table::NeighbourState::kIncomplete);
   destroy_handle(g);
 }
@@ -175,7 +178,7 @@ void GroupSenders::clear(Group& g, Drop reason) {
   }
   drop_frames(g);
   g.own_used.reset();
-  g.way = GroupWay::kUnknown;
+  g.delivery = GroupDelivery::kUnknown;
   destroy_handle(g);
   drop_all(packets, reason);
 }

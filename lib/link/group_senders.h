@@ -29,8 +29,8 @@ class GroupSenders {
   void set_mtu(std::uint16_t mtu) { mtu_ = mtu; }
 
   /// Takes over `packet`: holds it, releases it or drops it. The first packet to `addr` is held
-  /// until the set_way() that must follow, because the way may depend on the senders.
-  void want(Group& g, const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
+  /// until the set_delivery() that must follow, because the way may depend on the senders.
+  void request_group(Group& g, const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
   /// Sends a frame of the link itself to the IP group `to`, from the IPoIB header on, at once or
   /// when the way is known.
   void send(Group& g, const wire::IpAddr& to, std::span<const std::byte> frame, TimePoint now);
@@ -38,9 +38,9 @@ class GroupSenders {
   /// Sets the way of packets. `target`: with kDirect the group's record, with kRouters that of the
   /// all-routers group, with kFlood that of the broadcast group; else null. kUnknown changes
   /// nothing.
-  void set_way(Group& g, GroupWay way, const wire::McMemberRecord* target);
-  /// Packets are held again until set_way(); the address handle is destroyed.
-  void forget_way(Group& g);
+  void set_delivery(Group& g, GroupDelivery delivery, const wire::McMemberRecord* target);
+  /// Packets are held again until set_delivery(); the address handle is destroyed.
+  void forget_delivery(Group& g);
   /// Forgets senders and waiting frames; held packets are dropped under `reason`.
   void clear(Group& g, Drop reason);
   /// Forgets the senders that failed because the group was absent, so that they may ask again, and
@@ -58,7 +58,7 @@ class GroupSenders {
   [[nodiscard]] bool usable(const Group& g, const wire::IpAddr& addr) const;
   void install(const Group& g, const wire::IpAddr& addr, GroupSender& s,
                table::NeighbourState state);
-  void settle(Group& g, const wire::IpAddr& addr, GroupSender& s);
+  void apply_delivery(Group& g, const wire::IpAddr& addr, GroupSender& s);
   void drop_all(const HeldQueue& packets, Drop reason);
   void drop_frames(Group& g);
   void destroy_handle(Group& g);

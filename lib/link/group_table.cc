@@ -113,12 +113,12 @@ void GroupTable::reconsider(Group& g, TimePoint at) {
 void GroupTable::schedule(Group& g, TimePoint now) {
   auto due = kNever;
   for (const auto* m : {&g.full, &g.non, &g.send})
-    if (!m->busy() && (m->wanted || m->asked)) due = std::min(due, m->due);
+    if (!m->busy() && (m->wanted || m->sa_registered)) due = std::min(due, m->due);
   if (g.sending() && g.query == sa::kNoTransaction) {
     if (g.presence == Presence::kUnknown && g.ask_at > now) due = std::min(due, g.ask_at);
     if (g.presence == Presence::kAbsent) due = std::min(due, g.negative_until);
-    const bool lacks_handle =
-        g.ah == fabric::kNoAh && g.way != GroupWay::kUnknown && g.way != GroupWay::kNone;
+    const bool lacks_handle = g.ah == fabric::kNoAh && g.delivery != GroupDelivery::kUnknown &&
+                              g.delivery != GroupDelivery::kNone;
     if (lacks_handle) due = std::min(due, now + kHandleRetry);
   }
   // All due work has been done: a time in the past only waits for another event.
@@ -178,7 +178,7 @@ void GroupTable::suspend() {
   std::vector<wire::Gid> forgotten;
   for (auto& [mgid, g] : groups_) {
     withdraw(g);
-    if (!g.asked()) forgotten.push_back(mgid);
+    if (!g.sa_registered()) forgotten.push_back(mgid);
   }
   for (const auto& mgid : forgotten) erase(*find(mgid));
 }
@@ -196,7 +196,7 @@ void GroupTable::withdraw(Group& g) {
   for (auto [from, to] :
        {std::pair{&g.full, &bare.full}, {&g.non, &bare.non}, {&g.send, &bare.send}}) {
     to->bit = from->bit;
-    to->asked = from->asked;
+    to->sa_registered = from->sa_registered;
     to->port = from->port;
   }
   g = std::move(bare);
@@ -221,7 +221,7 @@ void GroupTable::stop(TimePoint now) {
   for (const auto& mgid : mgids) advance(*find(mgid), now);
 }
 
-void GroupTable::give_up() {
+void GroupTable::abort_leaves() {
   while (!groups_.empty()) erase(groups_.begin()->second);
 }
 
@@ -264,14 +264,14 @@ Status GroupTable::leave(const wire::IpAddr& group, TimePoint now) {
   return {};
 }
 
-void GroupTable::want(const wire::IpAddr& group, HeldPacket packet, TimePoint now) {
+void GroupTable::request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) {
   Group* g = find(mgid_of(group));
   if (g == nullptr && groups_.size() >= 2 * config_.group.max_groups) {
     ++counters_.group_refused_local;
     return sink_.drop(packet, Drop::kNeighbourTableFull, false);
   }
   if (g == nullptr) g = &find_or_make(mgid_of(group), group.is_v4(), now);
-  senders_.want(*g, group, packet, now);
+  senders_.request_group(*g, group, packet, now);
   advance(*g, now);
 }
 
@@ -285,7 +285,8 @@ bool GroupTable::send(const wire::IpAddr& group, std::span<const std::byte> fram
   senders_.send(*g, group, frame, now);
   advance(*g, now);
   g = find(mgid_of(group));
-  return g != nullptr && g->frames.empty() && (g->ah != fabric::kNoAh || g->way == GroupWay::kNone);
+  return g != nullptr && g->frames.empty() &&
+         (g->ah != fabric::kNoAh || g->delivery == GroupDelivery::kNone);
 }
 
 // --- Reports ---
@@ -334,7 +335,7 @@ void GroupTable::on_deleted(const wire::Gid& mgid, TimePoint now) {
 
 /// Discards the known state of the group, which is out of date.
 void GroupTable::forget(Group& g, TimePoint now) {
-  senders_.forget_way(g);
+  senders_.forget_delivery(g);
   g.presence = Presence::kUnknown;
   g.record = {};
   g.last_ask = TimePoint::min();
@@ -352,16 +353,16 @@ void GroupTable::advance(Group& g, TimePoint now) {
     step(g, g.full, via_sa && !g.listeners.empty(), now);
     step(g, g.non, via_sa && g.routed, now);
     if (operational_)
-      seek(g, now);
+      query_group(g, now);
     else
       step(g, g.send, false, now);
   }
-  if (!g.needed() && !g.busy() && !g.asked()) return erase(g);
+  if (!g.needed() && !g.busy() && !g.sa_registered()) return erase(g);
   schedule(g, now);
 }
 
 /// Obtains the requirements of sending: the group exists, and this port is a member that may send.
-void GroupTable::seek(Group& g, TimePoint now) {
+void GroupTable::query_group(Group& g, TimePoint now) {
   if (g.presence == Presence::kAbsent && g.negative_until <= now) {
     g.presence = Presence::kUnknown;
     senders_.forget_failed(g);
@@ -369,7 +370,7 @@ void GroupTable::seek(Group& g, TimePoint now) {
   if (!g.sending()) {
     depend_on_routers(g, false, now);
     step(g, g.send, false, now);
-    if (g.way != GroupWay::kUnknown) senders_.forget_way(g);
+    if (g.delivery != GroupDelivery::kUnknown) senders_.forget_delivery(g);
     return;
   }
   const bool full = is_link_group(g) || g.full.member();
@@ -382,35 +383,37 @@ void GroupTable::seek(Group& g, TimePoint now) {
     step(g, g.send, !stopping_ && (creates || g.presence == Presence::kPresent), now);
   }
   // No longer a member and not yet a send-only member: packets wait (RFC 4391 §10 B).
-  if (g.way == GroupWay::kDirect && !full && !g.send.member()) senders_.forget_way(g);
-  set_way(g, now);
+  if (g.delivery == GroupDelivery::kDirect && !full && !g.send.member())
+    senders_.forget_delivery(g);
+  set_delivery(g, now);
 }
 
-GroupWay GroupTable::way_of(Group& g, TimePoint now) {
-  if (is_link_group(g) || g.full.member() || g.send.member()) return GroupWay::kDirect;
-  if (g.presence != Presence::kAbsent) return GroupWay::kUnknown;
+GroupDelivery GroupTable::delivery_of(Group& g, TimePoint now) {
+  if (is_link_group(g) || g.full.member() || g.send.member()) return GroupDelivery::kDirect;
+  if (g.presence != Presence::kAbsent) return GroupDelivery::kUnknown;
   const bool beyond = std::any_of(g.senders.begin(), g.senders.end(),
                                   [](const auto& s) { return is_beyond_link(s.first); });
-  if (config_.group.flood_absent && (beyond || g.senders.empty())) return GroupWay::kFlood;
-  if (!beyond || g.mgid == routers_of(g)) return GroupWay::kNone;
+  if (config_.group.flood_absent && (beyond || g.senders.empty())) return GroupDelivery::kFlood;
+  if (!beyond || g.mgid == routers_of(g)) return GroupDelivery::kNone;
   depend_on_routers(g, true, now);
   const Group* routers = find(routers_of(g));
-  if (routers == nullptr || routers->presence == Presence::kAbsent) return GroupWay::kNone;
-  return routers->way == GroupWay::kDirect ? GroupWay::kRouters : GroupWay::kUnknown;
+  if (routers == nullptr || routers->presence == Presence::kAbsent) return GroupDelivery::kNone;
+  return routers->delivery == GroupDelivery::kDirect ? GroupDelivery::kRouters
+                                                     : GroupDelivery::kUnknown;
 }
 
-void GroupTable::set_way(Group& g, TimePoint now) {
-  const auto way = way_of(g, now);
-  if (way == GroupWay::kUnknown) return;
-  const auto before = std::tuple{g.way, g.attr, g.mtu};
+void GroupTable::set_delivery(Group& g, TimePoint now) {
+  const auto delivery = delivery_of(g, now);
+  if (delivery == GroupDelivery::kUnknown) return;
+  const auto before = std::tuple{g.delivery, g.attr, g.mtu};
   const wire::McMemberRecord* target = nullptr;
-  if (way == GroupWay::kDirect) target = is_link_group(g) ? &broadcast_ : &g.record;
-  if (way == GroupWay::kRouters) target = &find(routers_of(g))->record;
-  if (way == GroupWay::kFlood) target = &broadcast_;
-  if (way == GroupWay::kRouters && g.way != way) ++counters_.via_all_routers;
-  senders_.set_way(g, way, target);
-  if (way == GroupWay::kDirect) depend_on_routers(g, false, now);
-  if (g.dependents == 0 || before == std::tuple{g.way, g.attr, g.mtu}) return;
+  if (delivery == GroupDelivery::kDirect) target = is_link_group(g) ? &broadcast_ : &g.record;
+  if (delivery == GroupDelivery::kRouters) target = &find(routers_of(g))->record;
+  if (delivery == GroupDelivery::kFlood) target = &broadcast_;
+  if (delivery == GroupDelivery::kRouters && g.delivery != delivery) ++counters_.via_all_routers;
+  senders_.set_delivery(g, delivery, target);
+  if (delivery == GroupDelivery::kDirect) depend_on_routers(g, false, now);
+  if (g.dependents == 0 || before == std::tuple{g.delivery, g.attr, g.mtu}) return;
   for (auto& [mgid, other] : groups_)
     if (other.depends && routers_of(other) == g.mgid) reconsider(other, now);
 }
@@ -453,12 +456,12 @@ std::string_view state_of(const Group& g, bool listening) {
   if (g.full.member()) return "member";
   if (listening) return g.full.state == GroupMembership::State::kRefused ? "refused" : "joining";
   if (g.sending()) {
-    switch (g.way) {
-      case GroupWay::kDirect: return "send-only";
-      case GroupWay::kRouters: return "all-routers";
-      case GroupWay::kFlood: return "broadcast";
-      case GroupWay::kNone: return "absent";
-      case GroupWay::kUnknown: return "resolving";
+    switch (g.delivery) {
+      case GroupDelivery::kDirect: return "send-only";
+      case GroupDelivery::kRouters: return "all-routers";
+      case GroupDelivery::kFlood: return "broadcast";
+      case GroupDelivery::kNone: return "absent";
+      case GroupDelivery::kUnknown: return "resolving";
     }
   }
   if (g.routed) return g.non.member() ? "non-member" : "joining";

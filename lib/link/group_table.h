@@ -44,13 +44,13 @@ class GroupTable {
   /// that resume() and stop() can leave unneeded ones.
   void suspend();
   /// stop() follows: until then a group that is no longer listened to is not joined as send-only.
-  void wind_down() { stopping_ = true; }
+  void prepare_stop() { stopping_ = true; }
   /// Withdraws like suspend(), and leaves every membership. It is complete when left(), or after a
   /// timeout of the caller.
   void stop(TimePoint now);
   [[nodiscard]] bool left() const { return groups_.empty(); }
   /// Stops waiting for the SA's answers to leaves.
-  void give_up();
+  void abort_leaves();
 
   // --- Receiving ---
   Status join(const wire::IpAddr& group, TimePoint now);
@@ -58,7 +58,7 @@ class GroupTable {
 
   // --- Sending ---
   /// Takes over `packet`.
-  void want(const wire::IpAddr& group, HeldPacket packet, TimePoint now);
+  void request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now);
   /// Sends a frame of the link itself, from the IPoIB header on. Returns true if it was sent, or if
   /// no group exists to send it to.
   bool send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now);
@@ -91,9 +91,9 @@ class GroupTable {
 
   // Steps (group_table.cc).
   void advance(Group& g, TimePoint now);
-  void seek(Group& g, TimePoint now);
-  void set_way(Group& g, TimePoint now);
-  [[nodiscard]] GroupWay way_of(Group& g, TimePoint now);
+  void query_group(Group& g, TimePoint now);
+  void set_delivery(Group& g, TimePoint now);
+  [[nodiscard]] GroupDelivery delivery_of(Group& g, TimePoint now);
   void depend_on_routers(Group& g, bool depends, TimePoint now);
   void forget(Group& g, TimePoint now);
 

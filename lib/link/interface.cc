@@ -12,7 +12,7 @@ class NoAddressSink final : public AddressSink {
   void listen(table::InterfaceId, const wire::IpAddr&) override {}
   void unlisten(table::InterfaceId, const wire::IpAddr&) override {}
   void address_ready(table::InterfaceId, const wire::IpPrefix&) override {}
-  void address_gone(table::InterfaceId, const wire::IpPrefix&) override {}
+  void address_removed(table::InterfaceId, const wire::IpPrefix&) override {}
   void redirect(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}
 };
 

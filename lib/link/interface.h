@@ -65,7 +65,7 @@ class AddressSink {
   /// A unicast address became usable (IPv4: at once; IPv6: after duplicate address detection).
   virtual void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
   /// Reverts address_ready().
-  virtual void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
+  virtual void address_removed(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
   /// Another host has an IPv6 address that was never ready: it is not this node's.
   virtual void address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) {
     static_cast<void>(iface), static_cast<void>(address);

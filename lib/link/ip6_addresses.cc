@@ -42,7 +42,7 @@ void Ip6Addresses::start(const std::vector<wire::IpPrefix>& addresses, TimePoint
 
 void Ip6Addresses::stop(TimePoint now) {
   for (const auto& a : addresses_) {
-    if (a.state == AddressState::kReady) owner_.gone(a.prefix, now);
+    if (a.state == AddressState::kReady) owner_.on_address_removed(a.prefix, now);
     if (a.state != AddressState::kDuplicate) owner_.end(a.prefix, now);
   }
   addresses_.clear();
@@ -64,7 +64,7 @@ void Ip6Addresses::retry(TimePoint now) {
 /// The random delay keeps nodes that start together from soliciting together (RFC 4862 §5.4.2).
 void Ip6Addresses::begin(Address& a, TimePoint now) {
   set_state(a, AddressState::kTentative);
-  a.asked = 0;
+  a.probes_sent = 0;
   new_nonce(a);
   owner_.begin(a.prefix, now);
   if (config_.dad_transmits == 0) return step(a, now);
@@ -78,12 +78,12 @@ void Ip6Addresses::new_nonce(Address& a) {
 /// Sends a solicitation, or takes the address into use if all of them remained unanswered.
 void Ip6Addresses::step(Address& a, TimePoint now) {
   if (a.state == AddressState::kDuplicate) return begin(a, now);
-  if (a.asked < config_.dad_transmits) {
+  if (a.probes_sent < config_.dad_transmits) {
     // The minimum keeps a tick finite under any configuration.
     a.due = now + std::max<Duration>(config_.retransmit, std::chrono::milliseconds(1));
     // Silence is significant only if the solicitation was heard; one that waits keeps its nonce.
-    if (a.asked > 0) new_nonce(a);
-    if (owner_.ask(a.prefix.addr, a.nonce, now)) ++a.asked;
+    if (a.probes_sent > 0) new_nonce(a);
+    if (owner_.ask(a.prefix.addr, a.nonce, now)) ++a.probes_sent;
     return;
   }
   set_state(a, AddressState::kReady);

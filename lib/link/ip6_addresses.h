@@ -26,7 +26,7 @@ class AddressOwner {
   /// Sends a solicitation for `addr`. Returns false if it may not have reached any host yet.
   virtual bool ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) = 0;
   virtual void ready(const wire::IpPrefix& address, TimePoint now) = 0;
-  virtual void gone(const wire::IpPrefix& address, TimePoint now) = 0;
+  virtual void on_address_removed(const wire::IpPrefix& address, TimePoint now) = 0;
   /// Another host has the address; end() was called before.
   virtual void duplicate(const wire::IpPrefix& address) = 0;
 };
@@ -66,7 +66,7 @@ class Ip6Addresses {
   struct Address {
     wire::IpPrefix prefix;
     AddressState state = AddressState::kTentative;
-    unsigned asked = 0;
+    unsigned probes_sent = 0;
     wire::NdNonce nonce{};
     std::string claimed_by;
     std::optional<TimePoint> due;

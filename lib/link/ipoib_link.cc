@@ -88,7 +88,7 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
              [this](const wire::IpAddr& user, TimePoint now) { cache_.on_path(user, now); },
              seed ^ 1},
       connections_{make_connections(connected, seed)},
-      cache_{config_.neighbour, config_.id, sink, solicitor_, ways(), seed ^ 2},
+      cache_{config_.neighbour, config_.id, sink, solicitor_, neighbour_paths(), seed ^ 2},
       membership_{config_, actions, sa, counters_, *this, seed ^ 3},
       groups_{config_, actions, sink, receiver, sa, counters_, seed ^ 5},
       traps_{config_, sa, counters_, seed ^ 6} {}
@@ -238,11 +238,11 @@ void IpoibLink::on_membership_changed(TimePoint now) {
   const bool moved = std::exchange(moved_, false);
   if (state_ == State::kUp && !moved) return;
   set_state(State::kUp);
-  went_up(now);
+  on_up(now);
 }
 
 /// Called the first time, when the membership is restored, and when the port moved.
-void IpoibLink::went_up(TimePoint now) {
+void IpoibLink::on_up(TimePoint now) {
   arp_.announce(now);
   traps_.renew(now);
   rarp_.start(now);
@@ -356,7 +356,7 @@ std::optional<TimePoint> IpoibLink::next_deadline() const {
   if (connections_) next = earlier(next, connections_->next_deadline());
   next = earlier(next, earlier(groups_.next_deadline(), traps_.next_deadline()));
   if (state_ != State::kStopping) return next;
-  const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && nothing_owed();
+  const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && leaves_done();
   return earlier(next, all_left ? TimePoint{} : stop_by_);
 }
 

@@ -147,18 +147,18 @@ class IpoibLink final : public Interface,
   [[nodiscard]] std::unique_ptr<Connections> make_connections(
       const std::optional<Connected>& connected, std::uint64_t seed);
   /// The paths to neighbours: with connected mode Connections, else PathTable.
-  [[nodiscard]] NeighbourPaths<wire::LinkAddr>& ways();
+  [[nodiscard]] NeighbourPaths<wire::LinkAddr>& neighbour_paths();
   Status start_connections(TimePoint now);
   void withdraw(TimePoint now);
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   void suspend(TimePoint now);
   void finish_stop(TimePoint now);
   /// While stopping: the SA has answered everything except the leave of the broadcast group.
-  [[nodiscard]] bool nothing_owed() const { return groups_.left() && traps_.ended(); }
+  [[nodiscard]] bool leaves_done() const { return groups_.left() && traps_.ended(); }
   void forget_broadcast_neighbours();
   Status pin_static(const wire::IpAddr& addr, const StaticNeighbour& entry, TimePoint now);
   void set_state(State state);
-  void went_up(TimePoint now);
+  void on_up(TimePoint now);
   void start_ip6(TimePoint now);
   /// Addresses of this node in the family of `addr`.
   [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {

@@ -82,13 +82,13 @@ void IpoibLink::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
 void IpoibLink::stop(TimePoint now) {
   if (state_ == State::kStopping || state_ == State::kStopped) return;
   stop_by_ = now + kStopTimeout;
-  groups_.wind_down();
+  groups_.prepare_stop();
   nd_.down(now);
   own_groups_.clear(now);
   groups_started_ = false;
   const bool started = std::exchange(started_, false);
   for (const auto& own : config_.addresses)
-    if (started && own.addr.is_v4()) receiver_.address_gone(config_.id, own);
+    if (started && own.addr.is_v4()) receiver_.address_removed(config_.id, own);
   if (const auto own = rarp_.own()) std::erase(config_.addresses, *own);
   rarp_.stop();
   groups_.stop(now);
@@ -101,9 +101,9 @@ void IpoibLink::stop(TimePoint now) {
 /// Completes the stop once all groups are left and no subscription remains, or after the timeout.
 void IpoibLink::finish_stop(TimePoint now) {
   if (membership_.state() != BroadcastMembership::State::kLeft ||
-      (!nothing_owed() && stop_by_ && now < *stop_by_))
+      (!leaves_done() && stop_by_ && now < *stop_by_))
     return set_state(State::kStopping);
-  groups_.give_up();
+  groups_.abort_leaves();
   traps_.stop();
   stop_by_.reset();
   set_state(State::kStopped);

@@ -19,7 +19,7 @@ std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Con
                                        connected->manager, std::move(around), seed ^ 7);
 }
 
-NeighbourPaths<wire::LinkAddr>& IpoibLink::ways() {
+NeighbourPaths<wire::LinkAddr>& IpoibLink::neighbour_paths() {
   if (connections_) return *connections_;
   return paths_;
 }
@@ -31,7 +31,7 @@ Status IpoibLink::start_connections(TimePoint now) {
 void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
   if (wire::is_multicast(addr)) {
     if (!operational_) return sink_.drop(packet, Drop::kLinkDown, false);
-    return groups_.want(addr, packet, now);
+    return groups_.request_group(addr, packet, now);
   }
   if (const auto why = why_no_neighbour(own(addr), addr)) return sink_.drop(packet, *why, false);
   if (!operational_) return sink_.drop(packet, Drop::kLinkDown, true);
@@ -42,7 +42,7 @@ void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet,
     if (!cache_.add_static(addr, group, now))
       return sink_.drop(packet, Drop::kNeighbourTableFull, false);
   }
-  cache_.want(addr, packet, now);
+  cache_.request_neighbour(addr, packet, now);
 }
 
 Result<table::NeighbourIndex> IpoibLink::use_gateway(const wire::IpAddr& addr, TimePoint now) {

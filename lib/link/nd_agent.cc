@@ -9,8 +9,8 @@
 namespace ipoib::link {
 namespace {
 
-constexpr Duration kNaInterval = std::chrono::seconds(1);  // RFC 4861 §7.2.6
-constexpr Duration kNdDefendInterval = std::chrono::seconds(10);   // like RFC 5227 §1.1 for IPv4
+constexpr Duration kNaInterval = std::chrono::seconds(1);         // RFC 4861 §7.2.6
+constexpr Duration kNdDefendInterval = std::chrono::seconds(10);  // like RFC 5227 §1.1 for IPv4
 constexpr Duration kMtuInterval = std::chrono::seconds(1);
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint32_t kValid = 30 * 24 * 3600;     // RFC 4861 §6.2.1
@@ -54,7 +54,7 @@ void NdAgent<Hw>::up(const std::vector<wire::IpPrefix>& configured, std::uint64_
   interface_id_ = interface_id;
   if (link_mtu_ != mtu) {
     link_mtu_ = mtu;
-    take_mtu(mtu);
+    apply_mtu(mtu);
     if (advertiser_.running()) advertiser_.start(now);  // hosts must learn it (RFC 4861 §6.2.4)
   }
   if (!running_) return start(configured, interface_id, now);
@@ -98,7 +98,7 @@ void NdAgent<Hw>::down(TimePoint now) {
 }
 
 template <class Hw>
-void NdAgent<Hw>::take_mtu(std::uint16_t mtu) {
+void NdAgent<Hw>::apply_mtu(std::uint16_t mtu) {
   mtu_ = mtu;
   cache_.limit_mtu6(mtu < link_mtu_ ? mtu : std::uint16_t{0});
 }
@@ -125,9 +125,9 @@ void NdAgent<Hw>::ready(const wire::IpPrefix& address, TimePoint now) {
 }
 
 template <class Hw>
-void NdAgent<Hw>::gone(const wire::IpPrefix& address, TimePoint) {
+void NdAgent<Hw>::on_address_removed(const wire::IpPrefix& address, TimePoint) {
   if (wire::is_link_local6(address.addr)) place_.receiver.unlisten(place_.id, address.addr);
-  place_.receiver.address_gone(place_.id, address);
+  place_.receiver.address_removed(place_.id, address);
 }
 
 template <class Hw>
@@ -265,9 +265,9 @@ std::vector<wire::NdPrefix> NdAgent<Hw>::own_prefixes() const {
   std::vector<wire::NdPrefix> prefixes;
   for (const auto& own : addresses_.ready()) {
     const wire::IpPrefix prefix{wire::network(own), own.len};
-    const bool told = std::any_of(prefixes.begin(), prefixes.end(),
-                                  [&](const auto& p) { return p.prefix == prefix; });
-    if (told || own.len == 128 || wire::is_link_local6(own.addr)) continue;
+    const bool advertised = std::any_of(prefixes.begin(), prefixes.end(),
+                                        [&](const auto& p) { return p.prefix == prefix; });
+    if (advertised || own.len == 128 || wire::is_link_local6(own.addr)) continue;
     prefixes.push_back({prefix, true, own.len == 64, kValid, kPreferred});
   }
   return prefixes;
@@ -384,7 +384,7 @@ void NdAgent<Hw>::on_router_advertisement(const Message& m, TimePoint now) {
   if (m.source_hw) learn(m.src, *m.source_hw, place_.config.accept_ra, now);
   if (m.mtu && is_better_mtu(*m.mtu, now)) {
     mtu_taken_ = now;
-    take_mtu(static_cast<std::uint16_t>(*m.mtu));
+    apply_mtu(static_cast<std::uint16_t>(*m.mtu));
     log(LogArea::kLink, LogLevel::kInfo, "{}: IPv6 MTU set to {} by {}", place_.name, mtu_,
         wire::to_string(m.src));
   }

@@ -79,12 +79,12 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   void end(const wire::IpPrefix& address, TimePoint now) override;
   bool ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) override;
   void ready(const wire::IpPrefix& address, TimePoint now) override;
-  void gone(const wire::IpPrefix& address, TimePoint now) override;
+  void on_address_removed(const wire::IpPrefix& address, TimePoint now) override;
   void duplicate(const wire::IpPrefix& address) override;
 
   void start(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
              TimePoint now);
-  void take_mtu(std::uint16_t mtu);
+  void apply_mtu(std::uint16_t mtu);
   [[nodiscard]] bool is_better_mtu(std::uint32_t mtu, TimePoint now) const;
   void announce_all(TimePoint now);
   void announce(const wire::IpAddr& addr, TimePoint now);

@@ -157,7 +157,8 @@ void NeighbourCache<Hw>::drop_all(const HeldQueue& packets, Drop reason, bool un
 // --- Demand ---
 
 template <class Hw>
-void NeighbourCache<Hw>::want(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
+void NeighbourCache<Hw>::request_neighbour(const wire::IpAddr& addr, HeldPacket packet,
+                                           TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
     // If no packet can wait, none is worth an entry: a scan of the address space causes at most as
@@ -398,7 +399,7 @@ bool NeighbourCache<Hw>::move_if_settled(Entry& e, const Hw& hw, Evidence eviden
 
 /// The flags of the same interface may have changed: passes them to the paths.
 template <class Hw>
-void NeighbourCache<Hw>::follow_flags(Entry& e, const Hw& hw, TimePoint now) {
+void NeighbourCache<Hw>::on_flags_change(Entry& e, const Hw& hw, TimePoint now) {
   if (e.hw == hw) return;
   e.hw = hw;
   if (e.has_path) static_cast<void>(paths_.acquire(e.addr, hw, now));
@@ -417,7 +418,7 @@ bool NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence 
   if (e->is_static || e->is_mapped) return true;
   const bool known = e->has_hw && same_interface(e->hw, hw);
   if (!known) return move_if_settled(*e, hw, evidence, now);
-  follow_flags(*e, hw, now);
+  on_flags_change(*e, hw, now);
   if (evidence != Evidence::kReply) return true;
   e->evidence = evidence;
   if (e->valid()) confirm(*e, now);
@@ -439,7 +440,7 @@ bool NeighbourCache<Hw>::advertised(const wire::IpAddr& addr, const std::optiona
     if (e->phase == NeighbourPhase::kReachable) become_stale(*e, now);
     return true;
   }
-  if (hw) follow_flags(*e, *hw, now);
+  if (hw) on_flags_change(*e, *hw, now);
   if (!solicited) return true;
   e->evidence = evidence;
   if (e->valid()) confirm(*e, now);

@@ -85,7 +85,7 @@ class NeighbourCache {
                  Solicitor<Hw>& solicitor, NeighbourPaths<Hw>& paths, std::uint64_t seed);
 
   /// Takes over `packet`: holds it, releases it or drops it.
-  void want(const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
+  void request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
   /// Errors: kNoResources when the table is full of entries in use.
   Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now);
   void forget_gateway(const wire::IpAddr& addr);
@@ -163,7 +163,7 @@ class NeighbourCache {
   void fail(Entry& e, TimePoint now);
   void leave_path(Entry& e);
   void move(Entry& e, const Hw& hw, Evidence evidence, TimePoint now);
-  void follow_flags(Entry& e, const Hw& hw, TimePoint now);
+  void on_flags_change(Entry& e, const Hw& hw, TimePoint now);
   bool move_if_settled(Entry& e, const Hw& hw, Evidence evidence, TimePoint now);
   void install(Entry& e, table::NeighbourState state);
 

@@ -224,12 +224,13 @@ void PathTable::schedule(Path& p) {
 void PathTable::query(Path& p, TimePoint now) {
   if (p.query != sa::kNoTransaction || p.pinned || !operational_) return;
   p.expires = kNever;
-  const bool soon = p.state == PathState::kReady && now - p.asked < kQueryInterval;
+  const bool soon = p.state == PathState::kReady && now - p.queried_at < kQueryInterval;
   if (soon || queries_ >= kMaxQueries) {
-    p.refresh_at = soon ? p.asked + kQueryInterval : now + jitter_.around(kQueryInterval / 10, 50);
+    p.refresh_at =
+        soon ? p.queried_at + kQueryInterval : now + jitter_.around(kQueryInterval / 10, 50);
     return;
   }
-  p.asked = now;
+  p.queried_at = now;
   p.refresh_at = kNever;
   ++queries_;
   ++counters_.path_queries;

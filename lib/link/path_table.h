@@ -95,7 +95,7 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
     fabric::AhIndex ah = fabric::kNoAh;
     std::uint8_t mtu_code = 0;      ///< 0: not known.
     std::uint16_t heard = 0;        ///< Source LID of the host's latest packet; 0: none yet.
-    TimePoint asked{};              ///< Time of the last query.
+    TimePoint queried_at{};         ///< Time of the last query.
     TimePoint refresh_at = kNever;  ///< Time of the next query.
     TimePoint expires = kNever;     ///< Unused; erased at this time.
     TimePoint wake = kNever;        ///< Position in the order of timers.

@@ -46,7 +46,7 @@ bool RouterAdvertiser::tick(TimePoint now) {
 }
 
 void RouterDiscovery::start(TimePoint now) {
-  asked_ = 0;
+  solicitations_sent_ = 0;
   if (!config_.accept_ra) return;
   std::uniform_int_distribution<Duration::rep> delay{0, kMaxSolicitationDelay.count()};
   ask_ = now + Duration{delay(random_)};
@@ -79,7 +79,7 @@ bool RouterDiscovery::tick(TimePoint now) {
   for (const auto& router : expired) lost(router);
   if (!ask_ || now < *ask_) return false;
   ask_.reset();
-  if (++asked_ < kMaxSolicitations) ask_ = now + kSolicitationInterval;
+  if (++solicitations_sent_ < kMaxSolicitations) ask_ = now + kSolicitationInterval;
   return true;
 }
 

@@ -63,7 +63,7 @@ class RouterDiscovery {
   const Ip6Config& config_;
   Listener listener_;
   std::mt19937_64 random_;
-  unsigned asked_ = 0;
+  unsigned solicitations_sent_ = 0;
   std::optional<TimePoint> ask_;
   std::map<wire::IpAddr, TimePoint> routers_;  ///< With the end of their lifetime.
 };

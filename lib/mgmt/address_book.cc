@@ -20,9 +20,9 @@ void AddressBook::address_ready(table::InterfaceId iface, const wire::IpPrefix& 
   }));
 }
 
-void AddressBook::address_gone(table::InterfaceId iface, const wire::IpPrefix& address) {
+void AddressBook::address_removed(table::InterfaceId iface, const wire::IpPrefix& address) {
   expects_management();
-  multicast_.address_gone(iface, address.addr, now_);
+  multicast_.address_removed(iface, address.addr, now_);
   std::erase(interfaces_.find(iface)->usable, address);
   // An IPv4 address stays this node's while its interface is down (RFC 1122 §3.3.4.2, weak model).
   // An IPv6 address is not in use then. No other host may send from either (RFC 1812 §5.3.7).

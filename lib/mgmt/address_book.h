@@ -37,7 +37,7 @@ class AddressBook final : public link::AddressSink {
     multicast_.table().unlisten(iface, addr, now_);
   }
   void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) override;
-  void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) override;
+  void address_removed(table::InterfaceId iface, const wire::IpPrefix& address) override;
   void address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) override;
   void redirect(table::InterfaceId iface, const wire::IpAddr& to,
                 const wire::IpAddr& via) override {

@@ -28,8 +28,8 @@ bool same(const table::Delivery& a, const table::Delivery& b) {
 
 std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& group) const {
   std::set<IpAddr> named;
-  for (const auto& [iface, wish] : group.wishes)
-    named.insert(wish.sources.begin(), wish.sources.end());
+  for (const auto& [iface, filter] : group.filters)
+    named.insert(filter.sources.begin(), filter.sources.end());
   for (const auto& [source, until] : group.seen) named.insert(source);
   for (const StaticMulticastRoute& route : static_)
     if (route.source != kAnySource && wire::contains(route.groups, addr))
@@ -40,7 +40,7 @@ std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& 
 bool MulticastTable::is_named(const IpAddr& addr, const Group& group, const IpAddr& source) const {
   return group.seen.contains(source) ||
          std::ranges::any_of(
-             group.wishes,
+             group.filters,
              [&](const auto& w) { return std::ranges::binary_search(w.second.sources, source); }) ||
          std::ranges::any_of(static_, [&](const auto& route) {
            return route.source == source && wire::contains(route.groups, addr);
@@ -66,9 +66,9 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
     e.from_static = true;
   }
   if (is_router(in)) {
-    for (const auto& [iface, wish] : group.wishes) {
+    for (const auto& [iface, filter] : group.filters) {
       if (iface == in || !is_router(iface)) continue;
-      if (any ? !wish.exclude : !wish.wants(source)) continue;
+      if (any ? !filter.exclude : !filter.matches(source)) continue;
       // An egress of a static route has no reverse-path check.
       if ((e.delivery.out & bit(iface)) == 0) e.delivery.from_reverse_path |= bit(iface);
       e.delivery.out |= bit(iface);
@@ -84,7 +84,7 @@ std::set<InterfaceId> MulticastTable::incoming_of(const IpAddr& addr, const Grou
   for (const auto& [iface, n] : group.listeners) incoming.insert(iface);
   for (const StaticMulticastRoute& route : static_)
     if (wire::contains(route.groups, addr)) incoming.insert(route.in);
-  if (!group.wishes.empty())
+  if (!group.filters.empty())
     for (InterfaceId i = 0; i < kMaxInterfaces; ++i)
       if (is_router(i)) incoming.insert(i);
   return incoming;

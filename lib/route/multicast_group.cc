@@ -10,13 +10,13 @@ using wire::IpAddr;
 using wire::MembershipVersion;
 using wire::RecordType;
 
-bool GroupWish::wants(const IpAddr& source) const {
+bool GroupFilter::matches(const IpAddr& source) const {
   return std::ranges::binary_search(sources, source) != exclude;
 }
 
 std::size_t MulticastGroup::apply(MembershipVersion version, RecordType type,
                                   const std::vector<IpAddr>& sources, const GroupTimes& times,
-                                  TimePoint now, GroupAsks& asks) {
+                                  TimePoint now, GroupQueries& queries) {
   times_ = times;
   refused_ = 0;
   const bool joins = type == RecordType::kIsExclude || type == RecordType::kToExclude;
@@ -28,15 +28,15 @@ std::size_t MulticastGroup::apply(MembershipVersion version, RecordType type,
   switch (type) {
     case RecordType::kIsInclude:
     case RecordType::kAllow: allow(sources, now); break;
-    case RecordType::kIsExclude: to_exclude(sources, false, now, asks); break;
+    case RecordType::kIsExclude: to_exclude(sources, false, now, queries); break;
     case RecordType::kToExclude:
-      to_exclude(all_sources ? Sources{} : sources, true, now, asks);
+      to_exclude(all_sources ? Sources{} : sources, true, now, queries);
       break;
     case RecordType::kToInclude:
-      if (mode != MembershipVersion::kV1) to_include(sources, now, asks);
+      if (mode != MembershipVersion::kV1) to_include(sources, now, queries);
       break;
     case RecordType::kBlock:
-      if (!all_sources) block(sources, asks);
+      if (!all_sources) block(sources, queries);
       break;
   }
   return refused_;
@@ -60,7 +60,7 @@ void MulticastGroup::allow(const Sources& sources, TimePoint now) {
 
 /// IS_EX and TO_EX.
 void MulticastGroup::to_exclude(const Sources& sources, bool change, TimePoint now,
-                                GroupAsks& asks) {
+                                GroupQueries& queries) {
   const std::set<IpAddr> reported{sources.begin(), sources.end()};
   std::erase_if(sources_, [&](const auto& s) { return !reported.contains(s.first); });
   const bool was_exclude = exclude_;
@@ -70,23 +70,23 @@ void MulticastGroup::to_exclude(const Sources& sources, bool change, TimePoint n
   for (const IpAddr& s : reported) {
     // INCLUDE (A): B-A are excluded at once. EXCLUDE (X,Y): B-X-Y are wanted until they time out.
     if (!sources_.contains(s)) set(s, !was_exclude ? kZero : change ? old_timer : timer_);
-    if (change && wanted(s)) asks.sources.push_back(s);  // A*B, B-Y
+    if (change && wanted(s)) queries.sources.push_back(s);  // A*B, B-Y
   }
 }
 
 /// TO_IN.
-void MulticastGroup::to_include(const Sources& sources, TimePoint now, GroupAsks& asks) {
+void MulticastGroup::to_include(const Sources& sources, TimePoint now, GroupQueries& queries) {
   const std::set<IpAddr> reported{sources.begin(), sources.end()};
   for (const auto& [s, expires] : sources_)
-    if (expires != kZero && !reported.contains(s)) asks.sources.push_back(s);  // A-B, X-B
-  asks.group = exclude_;
+    if (expires != kZero && !reported.contains(s)) queries.sources.push_back(s);  // A-B, X-B
+  queries.group = exclude_;
   allow(sources, now);
 }
 
-void MulticastGroup::block(const Sources& sources, GroupAsks& asks) {
+void MulticastGroup::block(const Sources& sources, GroupQueries& queries) {
   for (const IpAddr& s : sources) {
     if (exclude_ && !sources_.contains(s)) set(s, timer_);  // B-X-Y
-    if (wanted(s)) asks.sources.push_back(s);               // A*B, B-Y
+    if (wanted(s)) queries.sources.push_back(s);            // A*B, B-Y
   }
 }
 
@@ -131,11 +131,11 @@ TimePoint MulticastGroup::next_expiry() const {
   return next;
 }
 
-GroupWish MulticastGroup::wish() const {
-  GroupWish wish{exclude_};
+GroupFilter MulticastGroup::filter() const {
+  GroupFilter filter{exclude_};
   for (const auto& [s, expires] : sources_)
-    if ((expires == kZero) == exclude_) wish.sources.push_back(s);
-  return wish;
+    if ((expires == kZero) == exclude_) filter.sources.push_back(s);
+  return filter;
 }
 
 MembershipVersion MulticastGroup::version(TimePoint now) const {

@@ -14,14 +14,14 @@
 namespace ipoib::route {
 
 /// Sources of a group that a link wants.
-struct GroupWish {
+struct GroupFilter {
   /// true: all sources except `sources`; false: only `sources`.
   bool exclude = false;
   std::vector<wire::IpAddr> sources{};  ///< Ascending.
 
   [[nodiscard]] bool nothing() const { return !exclude && sources.empty(); }
-  [[nodiscard]] bool wants(const wire::IpAddr& source) const;
-  friend bool operator==(const GroupWish&, const GroupWish&) = default;
+  [[nodiscard]] bool matches(const wire::IpAddr& source) const;
+  friend bool operator==(const GroupFilter&, const GroupFilter&) = default;
 };
 
 /// Times and bounds of the link, from its querier.
@@ -31,18 +31,18 @@ struct GroupTimes {
 };
 
 /// Queries that a record calls for. The querier sends them, other routers ignore them.
-struct GroupAsks {
+struct GroupQueries {
   bool group = false;
   std::vector<wire::IpAddr> sources{};
 };
 
 class MulticastGroup {
  public:
-  /// Applies one record. `asks`: queries that the querier must send before it gives anything up.
+  /// Applies one record. `queries`: queries that the querier must send before it gives anything up.
   /// Returns the number of sources for which there was no room.
   std::size_t apply(wire::MembershipVersion version, wire::RecordType type,
                     const std::vector<wire::IpAddr>& sources, const GroupTimes& times,
-                    TimePoint now, GroupAsks& asks);
+                    TimePoint now, GroupQueries& queries);
 
   /// Lowers the group's timer to `when` if it is later.
   void lower_group(TimePoint when);
@@ -59,7 +59,7 @@ class MulticastGroup {
   /// The earliest timer; kForever if there is none.
   [[nodiscard]] TimePoint next_expiry() const;
 
-  [[nodiscard]] GroupWish wish() const;
+  [[nodiscard]] GroupFilter filter() const;
   /// True if nothing is wanted any more.
   [[nodiscard]] bool empty() const { return !exclude_ && sources_.empty(); }
   /// The oldest version that its hosts speak: the group's compatibility mode.
@@ -74,10 +74,10 @@ class MulticastGroup {
   using Sources = std::vector<wire::IpAddr>;
 
   void set(const wire::IpAddr& source, TimePoint expires);
-  void to_exclude(const Sources& sources, bool change, TimePoint now, GroupAsks& asks);
-  void to_include(const Sources& sources, TimePoint now, GroupAsks& asks);
+  void to_exclude(const Sources& sources, bool change, TimePoint now, GroupQueries& queries);
+  void to_include(const Sources& sources, TimePoint now, GroupQueries& queries);
   void allow(const Sources& sources, TimePoint now);
-  void block(const Sources& sources, GroupAsks& asks);
+  void block(const Sources& sources, GroupQueries& queries);
 
   bool exclude_ = false;
   TimePoint timer_ = kZero;  ///< Group timer; meaningful while exclude_.

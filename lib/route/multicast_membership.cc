@@ -75,7 +75,7 @@ void MulticastMembership::stop(TimePoint now) {
   groups_.clear();
   due_.clear();
   for (const auto& [group, entry] : gone)
-    if (!entry.told.nothing()) sink_.on_wish(iface_, group, {}, now);
+    if (!entry.reported.nothing()) sink_.on_filter_change(iface_, group, {}, now);
 }
 
 wire::ParsedMembership MulticastMembership::parse(std::span<const std::byte> packet) const {
@@ -133,7 +133,7 @@ void MulticastMembership::lower_timers(const MembershipQuery& query, TimePoint n
   const TimePoint when = now + Duration{query.max_response} * robustness_;
   if (query.sources.empty()) it->second.state.lower_group(when);
   for (const IpAddr& s : query.sources) it->second.state.lower_source(s, when);
-  settle(it, now);
+  update_entry(it, now);
 }
 
 bool MulticastMembership::believable(MembershipVersion version, const MembershipRecord& record) {
@@ -178,25 +178,25 @@ void MulticastMembership::on_record(MembershipVersion version, const MembershipR
     it = groups_.emplace(record.group, Entry{}).first;
   }
   ++counters_.records;
-  GroupAsks asks;
+  GroupQueries queries;
   counters_.sources_refused +=
-      it->second.state.apply(version, record.type, sources, times(), now, asks);
-  if (querier()) ask(it->second, asks, now);
-  settle(it, now);
+      it->second.state.apply(version, record.type, sources, times(), now, queries);
+  if (querier()) ask(it->second, queries, now);
+  update_entry(it, now);
 }
 
 /// Queries that are already being retransmitted also answer new doubts, so a group is queried once
 /// per interval, however often hosts change their mind.
-void MulticastMembership::ask(Entry& entry, const GroupAsks& asks, TimePoint now) {
-  if (!asks.group && asks.sources.empty()) return;
+void MulticastMembership::ask(Entry& entry, const GroupQueries& queries, TimePoint now) {
+  if (!queries.group && queries.sources.empty()) return;
   Pending& p = entry.pending;
   if (p.none()) p.at = now;
-  if (asks.group) {
+  if (queries.group) {
     p.group_left = robustness_;
     p.lower_group = true;
   }
   const bool by_source = config_.version == MembershipVersion::kV3;
-  for (const IpAddr& s : asks.sources) {
+  for (const IpAddr& s : queries.sources) {
     if (!by_source) break;
     p.sources_left[s] = robustness_;
     p.lower_sources.insert(s);
@@ -204,13 +204,13 @@ void MulticastMembership::ask(Entry& entry, const GroupAsks& asks, TimePoint now
   if (p.none()) p.at = kForever;
 }
 
-void MulticastMembership::settle(Groups::iterator it, TimePoint now) {
+void MulticastMembership::update_entry(Groups::iterator it, TimePoint now) {
   const IpAddr group = it->first;
   Entry& entry = it->second;
   if (entry.pending.at <= now) send_pending(group, entry, now);
   entry.state.expire(now);
-  GroupWish wish = entry.state.wish();
-  const bool changed = wish != entry.told;
+  GroupFilter filter = entry.state.filter();
+  const bool changed = filter != entry.reported;
   const TimePoint next =
       entry.state.empty() ? kForever : std::min(entry.state.next_expiry(), entry.pending.at);
   if (next != entry.due) {
@@ -218,16 +218,16 @@ void MulticastMembership::settle(Groups::iterator it, TimePoint now) {
     if (next != kForever) due_.emplace(next, group);
     entry.due = next;
   }
-  if (changed) entry.told = wish;
+  if (changed) entry.reported = filter;
   if (entry.state.empty()) groups_.erase(it);
-  if (changed) sink_.on_wish(iface_, group, wish, now);
+  if (changed) sink_.on_filter_change(iface_, group, filter, now);
 }
 
 void MulticastMembership::tick(TimePoint now) {
   if (other_querier_ && other_until_ <= now && address_) start_queries(now);
   if (general_at_ && *general_at_ <= now) send_general_query(now);
   while (!due_.empty() && due_.begin()->first <= now)
-    settle(groups_.find(due_.begin()->second), now);
+    update_entry(groups_.find(due_.begin()->second), now);
 }
 
 std::optional<TimePoint> MulticastMembership::next_deadline() const {
@@ -241,7 +241,7 @@ std::vector<MembershipInfo> MulticastMembership::groups(TimePoint now) const {
   std::vector<MembershipInfo> rows;
   rows.reserve(groups_.size());
   for (const auto& [group, entry] : groups_)
-    rows.push_back({group, entry.told, entry.state.version(now),
+    rows.push_back({group, entry.reported, entry.state.version(now),
                     std::max(entry.state.next_expiry() - now, Duration{})});
   return rows;
 }

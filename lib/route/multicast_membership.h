@@ -31,8 +31,8 @@ class MembershipSink {
   /// Sends a whole IP packet on `iface` to its destination, which is a group. The TTL stays.
   virtual void send(table::InterfaceId iface, std::vector<std::byte> packet) = 0;
   /// The link's request for `group` has changed; nothing(): the group has no members any more.
-  virtual void on_wish(table::InterfaceId iface, const wire::IpAddr& group, const GroupWish& wish,
-                       TimePoint now) = 0;
+  virtual void on_filter_change(table::InterfaceId iface, const wire::IpAddr& group,
+                                const GroupFilter& filter, TimePoint now) = 0;
 };
 
 /// Names and defaults of RFC 3376 §8 and RFC 3810 §9. All routers of a link must agree on
@@ -67,7 +67,7 @@ struct MembershipCounters {
 /// One row: the request of the link's members for a group.
 struct MembershipInfo {
   wire::IpAddr group;
-  GroupWish wish;
+  GroupFilter filter;
   wire::MembershipVersion version;  ///< Compatibility mode.
   Duration expires;                 ///< Time until the next timer of the group.
 };
@@ -116,7 +116,7 @@ class MulticastMembership {
   struct Entry {
     MulticastGroup state{};
     Pending pending{};
-    GroupWish told{};                          ///< Wish last reported to the sink.
+    GroupFilter reported{};                    ///< Filter last reported to the sink.
     TimePoint due = MulticastGroup::kForever;  ///< Its place in due_.
   };
   using Groups = std::map<wire::IpAddr, Entry>;
@@ -129,7 +129,7 @@ class MulticastMembership {
                  TimePoint now);
   [[nodiscard]] bool believable(wire::MembershipVersion version,
                                 const wire::MembershipRecord& record);
-  void ask(Entry& entry, const GroupAsks& asks, TimePoint now);
+  void ask(Entry& entry, const GroupQueries& queries, TimePoint now);
   void send_pending(const wire::IpAddr& group, Entry& entry, TimePoint now);
   void send_group_query(const wire::IpAddr& group, Entry& entry, TimePoint now);
   void send_source_queries(const wire::IpAddr& group, Entry& entry, TimePoint now);
@@ -137,7 +137,7 @@ class MulticastMembership {
   void start_queries(TimePoint now);
   void send(wire::MembershipQuery query);
   /// Sends due queries, reports changes, reschedules the entry, and drops it when it is empty.
-  void settle(Groups::iterator it, TimePoint now);
+  void update_entry(Groups::iterator it, TimePoint now);
 
   [[nodiscard]] GroupTimes times() const;
   [[nodiscard]] Duration last_member_time() const;

@@ -89,7 +89,7 @@ void MulticastRouter::address_ready(InterfaceId iface, const IpAddr& addr, TimeP
   use_addresses(it->second, now);
 }
 
-void MulticastRouter::address_gone(InterfaceId iface, const IpAddr& addr, TimePoint now) {
+void MulticastRouter::address_removed(InterfaceId iface, const IpAddr& addr, TimePoint now) {
   const auto it = interfaces_.find(iface);
   if (it == interfaces_.end()) return;
   it->second.addresses[index_of(family_of(addr))].erase(addr);
@@ -142,9 +142,9 @@ void MulticastRouter::send(InterfaceId iface, std::vector<std::byte> packet) {
   sender_.send(iface, std::move(packet));
 }
 
-void MulticastRouter::on_wish(InterfaceId iface, const IpAddr& group, const GroupWish& wish,
-                              TimePoint now) {
-  table_.set_wish(iface, group, wish, now);
+void MulticastRouter::on_filter_change(InterfaceId iface, const IpAddr& group,
+                                       const GroupFilter& filter, TimePoint now) {
+  table_.set_filter(iface, group, filter, now);
 }
 
 }  // namespace ipoib::route

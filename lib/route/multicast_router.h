@@ -51,7 +51,7 @@ class MulticastRouter final : private MembershipSink {
   /// An address of the interface became usable / unusable. Queries are sent from the lowest IPv4
   /// address and the lowest link-local IPv6 address; others are ignored.
   void address_ready(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
-  void address_gone(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
+  void address_removed(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
   /// The link went down: its members are forgotten, and no queries are sent until it is up.
   void link_down(table::InterfaceId iface, TimePoint now);
   void link_up(table::InterfaceId iface, TimePoint now);
@@ -64,7 +64,7 @@ class MulticastRouter final : private MembershipSink {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
   /// Gives access to listeners, static routes, packets seen and rows. Only this class sets the
-  /// roles of interfaces and the wishes.
+  /// roles of interfaces and the filters.
   [[nodiscard]] MulticastTable& table() { return table_; }
   [[nodiscard]] const MulticastTable& table() const { return table_; }
   /// nullptr if the interface is not a multicast router's.
@@ -83,8 +83,8 @@ class MulticastRouter final : private MembershipSink {
   };
 
   void send(table::InterfaceId iface, std::vector<std::byte> packet) override;
-  void on_wish(table::InterfaceId iface, const wire::IpAddr& group, const GroupWish& wish,
-               TimePoint now) override;
+  void on_filter_change(table::InterfaceId iface, const wire::IpAddr& group,
+                        const GroupFilter& filter, TimePoint now) override;
   static void use_addresses(Interface& interface, TimePoint now);
 
   MulticastSender& sender_;

@@ -46,7 +46,7 @@ void MulticastTable::remove_interface(InterfaceId iface, TimePoint now) {
   std::erase_if(static_, [iface](const auto& r) { return r.in == iface || r.out.empty(); });
   for (auto& [addr, group] : groups_) {
     group.listeners.erase(iface);
-    group.wishes.erase(iface);
+    group.filters.erase(iface);
   }
   refresh_all(now);
 }
@@ -123,14 +123,14 @@ Status MulticastTable::remove_static(const StaticMulticastRoute& route, TimePoin
   return {};
 }
 
-void MulticastTable::set_wish(InterfaceId iface, const IpAddr& group, const GroupWish& wish,
-                              TimePoint now) {
+void MulticastTable::set_filter(InterfaceId iface, const IpAddr& group, const GroupFilter& filter,
+                                TimePoint now) {
   if (iface >= kMaxInterfaces) return;
-  if (wish.nothing()) {
+  if (filter.nothing()) {
     const auto it = groups_.find(group);
-    if (it == groups_.end() || it->second.wishes.erase(iface) == 0) return;
+    if (it == groups_.end() || it->second.filters.erase(iface) == 0) return;
   } else {
-    groups_[group].wishes[iface] = wish;
+    groups_[group].filters[iface] = filter;
   }
   refresh(group, now);
 }

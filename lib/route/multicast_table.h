@@ -91,9 +91,9 @@ class MulticastTable {
   Status add_static(const StaticMulticastRoute& route, TimePoint now);
   Status remove_static(const StaticMulticastRoute& route, TimePoint now);
 
-  /// Sets the request of a link's members; MembershipSink::on_wish.
-  void set_wish(table::InterfaceId iface, const wire::IpAddr& group, const GroupWish& wish,
-                TimePoint now);
+  /// Sets the request of a link's members; MembershipSink::on_filter_change.
+  void set_filter(table::InterfaceId iface, const wire::IpAddr& group, const GroupFilter& filter,
+                  TimePoint now);
 
   /// Reports a packet from `source` to `group` that has no entry, or only one for any source.
   void packet_seen(const wire::IpAddr& group, const wire::IpAddr& source, TimePoint now);
@@ -120,12 +120,12 @@ class MulticastTable {
   /// Everything known about one address.
   struct Group {
     std::map<table::InterfaceId, unsigned> listeners{};
-    std::map<table::InterfaceId, GroupWish> wishes{};
+    std::map<table::InterfaceId, GroupFilter> filters{};
     std::map<wire::IpAddr, TimePoint> seen{};  ///< source, forgotten at
     Entries installed{};
 
     [[nodiscard]] bool idle() const {
-      return listeners.empty() && wishes.empty() && seen.empty() && installed.empty();
+      return listeners.empty() && filters.empty() && seen.empty() && installed.empty();
     }
   };
 

@@ -55,11 +55,11 @@ TransactionId Client::submit(const Request& request, Handler handler, TimePoint 
   last_now_ = now;
   const TransactionId id = new_id();
   if (down_) {
-    owe(id, std::move(handler), failed(Errc::kUnavailable));
+    enqueue_outcome(id, std::move(handler), failed(Errc::kUnavailable));
   } else if (outstanding_.size() >= config_.max_outstanding &&
              waiting_.size() >= config_.max_waiting) {
     ++counters_.overflowed;
-    owe(id, std::move(handler), failed(Errc::kNoResources));
+    enqueue_outcome(id, std::move(handler), failed(Errc::kNoResources));
   } else {
     waiting_.push_back({id, request, std::move(handler)});
     waiting_by_id_.emplace(id, std::prev(waiting_.end()));
@@ -81,9 +81,11 @@ void Client::cancel(TransactionId id) {
 void Client::shutdown(TimePoint now) {
   last_now_ = now;
   down_ = true;
-  for (auto& [id, t] : outstanding_) owe(id, std::move(t.handler), failed(Errc::kUnavailable));
+  for (auto& [id, t] : outstanding_)
+    enqueue_outcome(id, std::move(t.handler), failed(Errc::kUnavailable));
   outstanding_.clear();
-  for (Waiting& w : waiting_) owe(w.id, std::move(w.handler), failed(Errc::kUnavailable));
+  for (Waiting& w : waiting_)
+    enqueue_outcome(w.id, std::move(w.handler), failed(Errc::kUnavailable));
   waiting_.clear();
   waiting_by_id_.clear();
   deliver(now);
@@ -204,8 +206,8 @@ void Client::expire(TransactionId id, TimePoint now) {
   if (it == outstanding_.end()) return;
   Transaction& t = it->second;
   if (t.table) {
-    give_up(id, t.table_from, wire::SaHdr{t.table->header()}, wire::RmppStatus::kTimeTooLong,
-            Errc::kTimedOut, now);
+    abort_table(id, t.table_from, wire::SaHdr{t.table->header()}, wire::RmppStatus::kTimeTooLong,
+                Errc::kTimedOut, now);
   } else if (t.retries_left > 0) {
     --t.retries_left;
     t.timeout = std::min(t.timeout * 2, config_.max_timeout);
@@ -223,10 +225,10 @@ void Client::finish(TransactionId id, Outcome outcome) {
   const auto it = outstanding_.find(id);
   Handler handler = std::move(it->second.handler);
   outstanding_.erase(it);
-  owe(id, std::move(handler), std::move(outcome));
+  enqueue_outcome(id, std::move(handler), std::move(outcome));
 }
 
-void Client::owe(TransactionId id, Handler handler, Outcome outcome) {
+void Client::enqueue_outcome(TransactionId id, Handler handler, Outcome outcome) {
   finished_.push_back({id, std::move(handler), std::move(outcome)});
 }
 

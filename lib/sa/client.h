@@ -205,7 +205,7 @@ class Client {
   void start_waiting(TimePoint now);
   void expire(TransactionId id, TimePoint now);
   void finish(TransactionId id, Outcome outcome);
-  void owe(TransactionId id, Handler handler, Outcome outcome);
+  void enqueue_outcome(TransactionId id, Handler handler, Outcome outcome);
   void deliver(TimePoint now);
   Outcome count(const tl::expected<Reply, Fault>& answer);
   void answer_to(const fabric::MadAddress& to, const wire::SaMad& mad);
@@ -217,8 +217,8 @@ class Client {
                const wire::Rmpp& rmpp, TimePoint now);
   bool on_late_segment(const fabric::MadAddress& from, const wire::SaMad& mad, TimePoint now);
   void say(const fabric::MadAddress& to, const wire::SaHdr& about, const wire::Rmpp& rmpp);
-  void give_up(TransactionId id, fabric::MadAddress from, const wire::SaHdr& about,
-               wire::RmppStatus status, Errc code, TimePoint now);
+  void abort_table(TransactionId id, fabric::MadAddress from, const wire::SaHdr& about,
+                   wire::RmppStatus status, Errc code, TimePoint now);
   void finish_table(TransactionId id);
   [[nodiscard]] Outcome whole_table(TransactionId id, const wire::SaMad& mad,
                                     const fabric::ReceivedMad& received);

@@ -21,7 +21,7 @@ bool Client::on_report(const fabric::ReceivedMad& received, const wire::SaMad& m
       const ReportHandler handler = report_handler_;  // It may destroy this client, or be replaced.
       if (handler) handler(notice, at);
     };
-    owe(kNoTransaction, tell, Reply{});
+    enqueue_outcome(kNoTransaction, tell, Reply{});
   }
   wire::SaMad response = mad;
   response.hdr.mad.method = static_cast<std::uint8_t>(wire::Method::kReportResp);

@@ -41,7 +41,7 @@ bool Client::on_segment(TransactionId id, const fabric::ReceivedMad& received,
   }
   if (error != wire::RmppError::kNone) {
     ++counters_.malformed;
-    give_up(id, received.from, mad.hdr, wire::abort_status(error), Errc::kProtocol, now);
+    abort_table(id, received.from, mad.hdr, wire::abort_status(error), Errc::kProtocol, now);
   } else if (rmpp.type == wire::RmppType::kAck) {
     ++counters_.unmatched;  // This side sends nothing in segments.
     return false;
@@ -86,11 +86,12 @@ void Client::on_data(TransactionId id, const fabric::MadAddress& from, const wir
       finish_table(id);
       return say(from, mad.hdr, ack);
     case RmppReceiver::Step::kTooBig:
-      return give_up(id, from, mad.hdr, wire::RmppStatus::kResourcesExhausted, Errc::kNoResources,
-                     now);
+      return abort_table(id, from, mad.hdr, wire::RmppStatus::kResourcesExhausted,
+                         Errc::kNoResources, now);
     case RmppReceiver::Step::kBroken:
       ++counters_.malformed;
-      return give_up(id, from, mad.hdr, wire::RmppStatus::kInconsistentLast, Errc::kProtocol, now);
+      return abort_table(id, from, mad.hdr, wire::RmppStatus::kInconsistentLast, Errc::kProtocol,
+                         now);
   }
   if (t.table->ack_due()) say(from, mad.hdr, ack);
 }
@@ -118,8 +119,8 @@ void Client::say(const fabric::MadAddress& to, const wire::SaHdr& about, const w
   answer_to(to, mad);
 }
 
-void Client::give_up(TransactionId id, fabric::MadAddress from, const wire::SaHdr& about,
-                     wire::RmppStatus status, Errc code, TimePoint now) {
+void Client::abort_table(TransactionId id, fabric::MadAddress from, const wire::SaHdr& about,
+                         wire::RmppStatus status, Errc code, TimePoint now) {
   ++counters_.tables_given_up;
   if (code == Errc::kTimedOut) ++counters_.timed_out;
   const wire::Rmpp end = end_of(status);

@@ -184,7 +184,7 @@ class Harness {
       case Step::kInterface: return option ? reinstate(iface) : remove(iface);
       case Step::kAddress:
         return option ? router_.address_ready(iface, own(iface, family), now_)
-                      : router_.address_gone(iface, own(iface, family), now_);
+                      : router_.address_removed(iface, own(iface, family), now_);
       case Step::kAddRoute: return add_route(in, iface);
       case Step::kDelRoute: return remove_route(in.octet());
       case Step::kStray: return stray(iface, host(in));
@@ -334,7 +334,7 @@ class Harness {
     require(m.group_count() <= kMostGroups);
     for (const MembershipInfo& row : m.groups(now_)) {
       require(wire::is_multicast(row.group) && !wire::is_link_scope_group(row.group));
-      require(row.wish.sources.size() <= kMostSources);
+      require(row.filter.sources.size() <= kMostSources);
     }
   }
 

@@ -90,7 +90,7 @@ bool TableSender::take(const fabric::MadAddress& from, const wire::SaMad& mad, T
   wire::Rmpp rmpp;
   const wire::RmppError error = wire::parse_rmpp(mad.hdr, rmpp);
   if (error != wire::RmppError::kNone) {
-    give_up(it, wire::abort_status(error));
+    abort_table(it, wire::abort_status(error));
   } else if (rmpp.type == wire::RmppType::kData) {
     return false;  // Requests have only one MAD.
   } else if (rmpp.type == wire::RmppType::kAck) {
@@ -104,7 +104,7 @@ bool TableSender::take(const fabric::MadAddress& from, const wire::SaMad& mad, T
 
 void TableSender::on_ack(Iterator it, const wire::Rmpp& ack, TimePoint now) {
   Table& t = it->second;
-  if (ack.segment > t.highest) return give_up(it, wire::RmppStatus::kSegmentTooBig);
+  if (ack.segment > t.highest) return abort_table(it, wire::RmppStatus::kSegmentTooBig);
   if (ack.segment < t.acked) return;  // A later ACK has overtaken it.
   if (ack.segment > t.acked || ack.len > t.window_last) {
     t.retries_left = config_.retries;
@@ -118,7 +118,7 @@ void TableSender::on_ack(Iterator it, const wire::Rmpp& ack, TimePoint now) {
   remove(it);
 }
 
-void TableSender::give_up(Iterator it, wire::RmppStatus status) {
+void TableSender::abort_table(Iterator it, wire::RmppStatus status) {
   ++counters_.given_up;
   wire::Rmpp rmpp;
   rmpp.type = wire::RmppType::kAbort;
@@ -145,9 +145,9 @@ void TableSender::expire(TimePoint now) {
     const auto here = it++;
     Table& t = here->second;
     if (t.end <= now) {
-      give_up(here, wire::RmppStatus::kTimeTooLong);
+      abort_table(here, wire::RmppStatus::kTimeTooLong);
     } else if (t.deadline <= now && t.retries_left == 0) {
-      give_up(here, wire::RmppStatus::kTooManyRetries);
+      abort_table(here, wire::RmppStatus::kTooManyRetries);
     } else if (t.deadline <= now) {
       --t.retries_left;
       t.next = t.acked + 1;

@@ -95,7 +95,7 @@ class TableSender {
 
   [[nodiscard]] static wire::SaMad segment(const Table& table, std::uint32_t number);
   void on_ack(Iterator it, const wire::Rmpp& ack, TimePoint now);
-  void give_up(Iterator it, wire::RmppStatus status);
+  void abort_table(Iterator it, wire::RmppStatus status);
   void remove(Iterator it);
   void expire(TimePoint now);
   [[nodiscard]] bool send_next(Table& table, TimePoint now, const MadSender& send);

@@ -130,7 +130,7 @@ class FakeAddresses final : public AddressSink {
     EXPECT_TRUE(ready.emplace(iface, address).second)
         << "ready twice: " << wire::to_string(address);
   }
-  void address_gone(table::InterfaceId iface, const wire::IpPrefix& address) override {
+  void address_removed(table::InterfaceId iface, const wire::IpPrefix& address) override {
     EXPECT_EQ(ready.erase({iface, address}), 1U) << "gone twice: " << wire::to_string(address);
   }
   void address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) override {

@@ -43,7 +43,7 @@ class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, privat
   void down() { agent.down(world_.now); }
   HeldPacket want(const wire::IpAddr& addr) {
     const auto p = sink.new_packet();
-    cache.want(addr, p, world_.now);
+    cache.request_neighbour(addr, p, world_.now);
     return p;
   }
   /// Records that a packet was just sent through the entry.

@@ -52,7 +52,7 @@ class Bench {
 
   HeldPacket want(const wire::IpAddr& addr) {
     const auto p = sink.new_packet();
-    cache.want(addr, p, now);
+    cache.request_neighbour(addr, p, now);
     return p;
   }
   void answer(const wire::IpAddr& addr) {

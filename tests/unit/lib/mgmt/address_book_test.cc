@@ -117,7 +117,7 @@ TEST_F(AddressBookTest, AnAddressStaysOwnWhileItIsNotInUse) {
   const auto local = *wire::parse_prefix("fe80::1/64"), v4 = *wire::parse_prefix("10.0.0.1/24");
   for (const auto& address : {own, local, v4}) book.address_ready(0, address);
   EXPECT_EQ(kind("fd00::1/128"), NextHopKind::kLocal);
-  for (const auto& address : {own, local, v4}) book.address_gone(0, address);
+  for (const auto& address : {own, local, v4}) book.address_removed(0, address);
   EXPECT_EQ(kind("fd00::1/128"), NextHopKind::kLocalDown);
   EXPECT_EQ(kind("fd00::/128"), NextHopKind::kLocalDown);
   EXPECT_EQ(kind("fe80::1/128"), NextHopKind::kNone);

@@ -27,14 +27,15 @@ struct Sink final : MembershipSink {
     ASSERT_TRUE(parsed);
     sent.push_back(std::get<MembershipQuery>(parsed->message));
   }
-  void on_wish(table::InterfaceId, const IpAddr& group, const GroupWish& wish, TimePoint) override {
-    if (wish.nothing())
-      wishes.erase(group);
+  void on_filter_change(table::InterfaceId, const IpAddr& group, const GroupFilter& filter,
+                        TimePoint) override {
+    if (filter.nothing())
+      filters.erase(group);
     else
-      wishes[group] = wish;
+      filters[group] = filter;
   }
   std::vector<MembershipQuery> sent;
-  std::map<IpAddr, GroupWish> wishes;
+  std::map<IpAddr, GroupFilter> filters;
 };
 
 class MembershipTest : public testing::Test {
@@ -85,8 +86,8 @@ TEST_F(MembershipTest, GeneralQueriesComeFasterAtStartUp) {
   EXPECT_EQ(sink.sent.size(), 3U);
 }
 
-/// A row of the tables of RFC 3376 §6.4: the records of the initial state, the new record, the wish
-/// at once and after the Last Member Query Time, and the number of queries sent.
+/// A row of the tables of RFC 3376 §6.4: the records of the initial state, the new record, the
+/// filter at once and after the Last Member Query Time, and the number of queries sent.
 struct Row {
   const char* name;
   std::vector<std::pair<RecordType, std::string>> before;
@@ -104,11 +105,11 @@ class StateTable : public MembershipTest, public testing::WithParamInterface<Row
     for (const char n : names) list.push_back(n == 'a' ? a : n == 'b' ? b : c);
     return list;
   }
-  /// Returns the wish as text: "I:ab" is only a and b, "E:a" is all sources except a, "" is no
-  /// wish.
-  std::string wish() {
-    const auto it = sink.wishes.find(kGroup);
-    if (it == sink.wishes.end()) return "";
+  /// Returns the filter as text: "I:ab" is only a and b, "E:a" is all sources except a, "" is no
+  /// filter.
+  std::string filter() {
+    const auto it = sink.filters.find(kGroup);
+    if (it == sink.filters.end()) return "";
     std::string text = it->second.exclude ? "E:" : "I:";
     for (const IpAddr& s : it->second.sources) text += s == a ? 'a' : s == b ? 'b' : 'c';
     return text;
@@ -123,10 +124,10 @@ TEST_P(StateTable, HoldsForVersionThree) {
   sink.sent.clear();
   report(row.type, "239.1.1.1", sources(row.sources));
   m->tick(now);
-  EXPECT_EQ(wish(), row.at_once);
+  EXPECT_EQ(filter(), row.at_once);
   EXPECT_EQ(sink.sent.size(), row.queries);
   run(milliseconds(2'100));
-  EXPECT_EQ(wish(), row.later);
+  EXPECT_EQ(filter(), row.later);
 }
 
 constexpr auto kIsIn = RecordType::kIsInclude, kIsEx = RecordType::kIsExclude,
@@ -156,11 +157,11 @@ TEST_F(MembershipTest, SourcesNobodyRepeatsTimeOutOfAnExcludeGroup) {
   report(kAllow, "239.1.1.1", {a});
   run(seconds(200));
   report(kIsEx, "239.1.1.1", {a});
-  EXPECT_TRUE(sink.wishes[kGroup].sources.empty());
+  EXPECT_TRUE(sink.filters[kGroup].sources.empty());
   run(seconds(61));
-  EXPECT_EQ(sink.wishes[kGroup].sources, std::vector{a});
+  EXPECT_EQ(sink.filters[kGroup].sources, std::vector{a});
   run(seconds(200));
-  EXPECT_TRUE(sink.wishes.empty());
+  EXPECT_TRUE(sink.filters.empty());
   EXPECT_EQ(m->group_count(), 0U);
 }
 
@@ -176,9 +177,9 @@ TEST_F(MembershipTest, LeaveIsAskedAboutAsOftenAsRobustnessSays) {
     EXPECT_EQ(q.max_response, seconds(1));
     EXPECT_FALSE(q.suppress);
   }
-  EXPECT_FALSE(sink.wishes.empty());
+  EXPECT_FALSE(sink.filters.empty());
   run(milliseconds(1));
-  EXPECT_TRUE(sink.wishes.empty());
+  EXPECT_TRUE(sink.filters.empty());
 }
 
 TEST_F(MembershipTest, AnAnswerMakesTheNextQuerySuppress) {
@@ -201,7 +202,7 @@ TEST_F(MembershipTest, OlderHostsMakeTheGroupDeafToSources) {
   report(kToEx, "239.1.1.1", {a});
   run(seconds(5));
   EXPECT_TRUE(sink.sent.empty());
-  EXPECT_EQ(sink.wishes[kGroup], (GroupWish{true, {}}));
+  EXPECT_EQ(sink.filters[kGroup], (GroupFilter{true, {}}));
   report(kIsEx, "239.1.1.1", {}, MembershipVersion::kV1);
   report(kToIn, "239.1.1.1", {}, MembershipVersion::kV2);
   run(seconds(5));
@@ -231,7 +232,7 @@ TEST_F(MembershipTest, GroupsAndSourcesAreBounded) {
   EXPECT_EQ(m->group_count(), 2U);
   EXPECT_EQ(m->counters().groups_refused, 1U);
   EXPECT_EQ(m->counters().sources_refused, 1U);
-  EXPECT_EQ(sink.wishes[kGroup].sources.size(), 2U);
+  EXPECT_EQ(sink.filters[kGroup].sources.size(), 2U);
 }
 
 TEST_F(MembershipTest, AForgedOrGarbledPacketIsCountedByName) {
@@ -278,15 +279,15 @@ TEST_F(MembershipTest, TheQueriersQuestionsLowerTimersUnlessSuppressed) {
   MembershipQuery q{.group = kGroup, .max_response = seconds(1), .suppress = true, .robustness = 2};
   query(ip("10.0.0.1"), q);
   run(seconds(3));
-  EXPECT_TRUE(sink.wishes.contains(kGroup));
+  EXPECT_TRUE(sink.filters.contains(kGroup));
   q.suppress = false;
   query(ip("10.0.0.1"), q);
   q.group = ip("239.1.1.2");
   q.sources = {b};
   query(ip("10.0.0.1"), q);
   run(seconds(2));
-  EXPECT_FALSE(sink.wishes.contains(kGroup));
-  EXPECT_EQ(sink.wishes[ip("239.1.1.2")].sources, std::vector{a});
+  EXPECT_FALSE(sink.filters.contains(kGroup));
+  EXPECT_EQ(sink.filters[ip("239.1.1.2")].sources, std::vector{a});
   EXPECT_TRUE(sink.sent.empty());
 }
 
@@ -306,9 +307,9 @@ TEST_F(MembershipTest, NoAddressNoQuestionsAndStopForgetsAll) {
   sink.sent.clear();
   run(seconds(200));
   EXPECT_TRUE(sink.sent.empty());
-  EXPECT_FALSE(sink.wishes.empty());
+  EXPECT_FALSE(sink.filters.empty());
   m->stop(now);
-  EXPECT_TRUE(sink.wishes.empty());
+  EXPECT_TRUE(sink.filters.empty());
   EXPECT_FALSE(m->next_deadline());
 }
 

@@ -26,17 +26,17 @@ void SimHost::send(RecordType type, const IpAddr& group, const std::vector<IpAdd
       link_, addr_.is_v4() ? wire::make_igmp(addr_, report) : wire::make_mld(addr_, report), this);
 }
 
-void SimHost::want(const IpAddr& group, const GroupWish& wish) {
-  if (wish.nothing())
-    wishes_.erase(group);
+void SimHost::want(const IpAddr& group, const GroupFilter& filter) {
+  if (filter.nothing())
+    filters_.erase(group);
   else
-    wishes_[group] = wish;
-  const RecordType type = wish.exclude ? RecordType::kToExclude : RecordType::kToInclude;
-  send(type, group, wish.sources);
-  world_.at(world_.up_to(std::chrono::seconds(1)), [this, group, wish, type] {
-    const auto still = wishes_.find(group);
-    if ((still == wishes_.end() ? GroupWish{} : still->second) == wish)
-      send(type, group, wish.sources);
+    filters_[group] = filter;
+  const RecordType type = filter.exclude ? RecordType::kToExclude : RecordType::kToInclude;
+  send(type, group, filter.sources);
+  world_.at(world_.up_to(std::chrono::seconds(1)), [this, group, filter, type] {
+    const auto still = filters_.find(group);
+    if ((still == filters_.end() ? GroupFilter{} : still->second) == filter)
+      send(type, group, filter.sources);
   });
 }
 
@@ -44,7 +44,7 @@ void SimHost::on_packet(std::span<const std::byte> packet) {
   const auto parsed = addr_.is_v4() ? wire::parse_igmp(packet) : wire::parse_mld(packet);
   const auto* query = parsed ? std::get_if<MembershipQuery>(&parsed->message) : nullptr;
   if (query == nullptr) return;
-  for (const auto& [group, wish] : wishes_) {
+  for (const auto& [group, filter] : filters_) {
     if (!wire::is_any_address(query->group) && query->group != group) continue;
     world_.at(world_.up_to(query->max_response), [this, g = group, q = *query] { answer(g, q); });
   }
@@ -52,8 +52,8 @@ void SimHost::on_packet(std::span<const std::byte> packet) {
 
 /// Source: RFC 3376 §5.2.
 void SimHost::answer(const IpAddr& group, const MembershipQuery& query) {
-  const auto it = wishes_.find(group);
-  if (it == wishes_.end()) return;
+  const auto it = filters_.find(group);
+  if (it == filters_.end()) return;
   if (query.sources.empty() || version_ != MembershipVersion::kV3) {
     send(it->second.exclude ? RecordType::kIsExclude : RecordType::kIsInclude, group,
          it->second.sources);
@@ -61,7 +61,7 @@ void SimHost::answer(const IpAddr& group, const MembershipQuery& query) {
   }
   std::vector<IpAddr> wanted;
   std::ranges::copy_if(query.sources, std::back_inserter(wanted),
-                       [&](const IpAddr& s) { return it->second.wants(s); });
+                       [&](const IpAddr& s) { return it->second.matches(s); });
   if (!wanted.empty()) send(RecordType::kIsInclude, group, wanted);
 }
 

@@ -20,21 +20,21 @@ namespace ipoib::route::test {
 
 class SimWorld;
 
-/// A host that reports its wishes to the routers of its link, in the form of its version.
+/// A host that reports its filters to the routers of its link, in the form of its version.
 class SimHost {
  public:
   SimHost(SimWorld& world, table::InterfaceId link, wire::IpAddr addr,
           wire::MembershipVersion version)
       : world_{world}, link_{link}, addr_{addr}, version_{version} {}
 
-  /// A wish with nothing() leaves the group. Versions before 3 want all sources or none.
-  void want(const wire::IpAddr& group, const GroupWish& wish);
+  /// A filter with nothing() leaves the group. Versions before 3 want all sources or none.
+  void want(const wire::IpAddr& group, const GroupFilter& filter);
   void on_packet(std::span<const std::byte> packet);
 
   [[nodiscard]] table::InterfaceId link() const { return link_; }
   [[nodiscard]] const wire::IpAddr& addr() const { return addr_; }
   [[nodiscard]] wire::MembershipVersion version() const { return version_; }
-  [[nodiscard]] const std::map<wire::IpAddr, GroupWish>& wishes() const { return wishes_; }
+  [[nodiscard]] const std::map<wire::IpAddr, GroupFilter>& filters() const { return filters_; }
 
  private:
   void answer(const wire::IpAddr& group, const wire::MembershipQuery& query);
@@ -45,7 +45,7 @@ class SimHost {
   table::InterfaceId link_;
   wire::IpAddr addr_;
   wire::MembershipVersion version_;
-  std::map<wire::IpAddr, GroupWish> wishes_;
+  std::map<wire::IpAddr, GroupFilter> filters_;
 };
 
 /// The deliveries of one router, with the lookup of a worker.

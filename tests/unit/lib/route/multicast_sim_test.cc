@@ -34,29 +34,29 @@ const std::array<IpAddr, 2> kGroups6 = {ip("ff1e::1"), ip("ff1e::2")};
 const std::array<IpAddr, 3> kSources4 = {ip("10.9.0.1"), ip("10.9.0.2"), ip("10.9.0.3")};
 const std::array<IpAddr, 3> kSources6 = {ip("fd09::1"), ip("fd09::2"), ip("fd09::3")};
 
-GroupWish random_wish(std::mt19937_64& random, bool v4, MembershipVersion version) {
+GroupFilter random_filter(std::mt19937_64& random, bool v4, MembershipVersion version) {
   if (random() % 3 == 0) return {};
   if (version != MembershipVersion::kV3) return {true, {}};
-  GroupWish wish{random() % 2 == 0, {}};
+  GroupFilter filter{random() % 2 == 0, {}};
   for (const IpAddr& s : v4 ? kSources4 : kSources6)
-    if (random() % 2 == 0) wish.sources.push_back(s);
-  return wish;
+    if (random() % 2 == 0) filter.sources.push_back(s);
+  return filter;
 }
 
-/// Returns the outgoing interfaces that a router's delivery must have, from the wishes of the
+/// Returns the outgoing interfaces that a router's delivery must have, from the filters of the
 /// hosts.
 std::uint64_t wanted_out(const SimWorld& world, InterfaceId in, const IpAddr& group,
                          const IpAddr& source) {
   std::uint64_t out = 0;
   for (const auto& host : world.hosts) {
-    const auto wish = host->wishes().find(group);
-    if (host->link() == in || wish == host->wishes().end()) continue;
-    if (wish->second.wants(source)) out |= std::uint64_t{1} << host->link();
+    const auto filter = host->filters().find(group);
+    if (host->link() == in || filter == host->filters().end()) continue;
+    if (filter->second.matches(source)) out |= std::uint64_t{1} << host->link();
   }
   return out;
 }
 
-void expect_wishes_served(const SimWorld& world, const char* when, std::uint64_t seed) {
+void expect_filters_served(const SimWorld& world, const char* when, std::uint64_t seed) {
   for (const auto& router : world.routers) {
     if (!router->alive) continue;
     EXPECT_EQ(router->deliveries.removed_unknown, 0U);
@@ -91,30 +91,30 @@ SimHost& random_host(SimWorld& world) {
   return world.add_host(link, v4 ? IpFamily::kIpv4 : IpFamily::kIpv6, version);
 }
 
-void change_wishes(SimWorld& world, SimHost& host) {
+void change_filters(SimWorld& world, SimHost& host) {
   const bool v4 = host.addr().is_v4();
   for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
-    host.want(group, random_wish(world.random(), v4, host.version()));
+    host.want(group, random_filter(world.random(), v4, host.version()));
 }
 
 class MulticastSimulation : public testing::TestWithParam<std::size_t> {};
 
-// Hosts of all versions change their wishes on links that lose a third of all packets. After the
-// hosts rest and packets arrive, the deliveries of every router are equal to the wishes. After all
+// Hosts of all versions change their filters on links that lose a third of all packets. After the
+// hosts rest and packets arrive, the deliveries of every router are equal to the filters. After all
 // hosts have left, the routers keep nothing.
-TEST_P(MulticastSimulation, DeliveriesAreTheWishesOfTheHosts) {
+TEST_P(MulticastSimulation, DeliveriesAreTheFiltersOfTheHosts) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SimWorld world{seed, GetParam(), kLinks};
     for (int i = 0; i < 8; ++i) random_host(world);
     world.loss_percent = 33;
     for (int round = 0; round < 10; ++round) {
       for (const auto& host : world.hosts)
-        if (world.random()() % 2 == 0) change_wishes(world, *host);
+        if (world.random()() % 2 == 0) change_filters(world, *host);
       world.run(world.up_to(seconds(60)));
     }
     world.loss_percent = 0;
     world.run(kSettled);
-    expect_wishes_served(world, "settled", seed);
+    expect_filters_served(world, "settled", seed);
     for (const auto& host : world.hosts)
       for (const IpAddr& group : host->addr().is_v4() ? kGroups4 : kGroups6) host->want(group, {});
     world.run(kSettled);
@@ -130,11 +130,11 @@ TEST_P(MulticastSimulation, RobustnessSurvivesSteadyLoss) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     SimWorld world{seed, GetParam(), kLinks, config};
     world.loss_percent = 5;
-    for (int i = 0; i < 8; ++i) change_wishes(world, random_host(world));
+    for (int i = 0; i < 8; ++i) change_filters(world, random_host(world));
     world.run(seconds(3 * (7 * 125 + 10)));
     for (int minute = 0; minute < 30; ++minute) {
       world.run(seconds(60));
-      expect_wishes_served(world, "steady", seed);
+      expect_filters_served(world, "steady", seed);
       if (HasFatalFailure()) return;
     }
   }
@@ -242,7 +242,7 @@ TEST(MulticastLife, FlappingMembersMakeNoStorm) {
   SimWorld world{6, 1, kLinks};
   SimHost& host = world.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
   for (int i = 0; i < 10'000; ++i) {
-    host.want(kGroups4[0], i % 2 == 0 ? GroupWish{true, {}} : GroupWish{});
+    host.want(kGroups4[0], i % 2 == 0 ? GroupFilter{true, {}} : GroupFilter{});
     world.run(milliseconds(1));
   }
   // The limit is the first query of each family, and two queries a second.

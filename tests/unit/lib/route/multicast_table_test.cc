@@ -40,7 +40,7 @@ class MulticastTableTest : public testing::Test {
 };
 
 TEST_F(MulticastTableTest, MembersAreServedFromEveryOtherRouterInterface) {
-  t->set_wish(1, kGroup, {true, {}}, now);
+  t->set_filter(1, kGroup, {true, {}}, now);
   EXPECT_EQ(out(0, a), 0b010U);
   EXPECT_EQ(out(1, a), 0U);
   EXPECT_EQ(out(2, a), 0b010U);
@@ -48,13 +48,13 @@ TEST_F(MulticastTableTest, MembersAreServedFromEveryOtherRouterInterface) {
   EXPECT_EQ(out(5, a), 0U);  // not an interface of the multicast router
   ASSERT_TRUE(t->set_router(2, false, now));
   EXPECT_EQ(sink.entries.size(), 1U);
-  t->set_wish(1, kGroup, {}, now);
+  t->set_filter(1, kGroup, {}, now);
   EXPECT_TRUE(sink.entries.empty());
 }
 
 TEST_F(MulticastTableTest, SourceFiltersBecomeEntriesBySource) {
-  t->set_wish(1, kGroup, {true, {a}}, now);
-  t->set_wish(2, kGroup, {false, {a}}, now);
+  t->set_filter(1, kGroup, {true, {a}}, now);
+  t->set_filter(2, kGroup, {false, {a}}, now);
   EXPECT_EQ(out(0, a), 0b100U);
   EXPECT_EQ(out(0, b), 0b010U);
   EXPECT_EQ(out(1, a), 0b100U);
@@ -68,8 +68,8 @@ TEST_F(MulticastTableTest, WhatHostsWantIsTakenFromTheWayBackToTheSourceOnly) {
   const auto checked = [&](InterfaceId in, const IpAddr& source) {
     return sink.lookup(in, kGroup, source).from_reverse_path;
   };
-  t->set_wish(1, kGroup, {true, {}}, now);
-  t->set_wish(2, kGroup, {false, {a}}, now);
+  t->set_filter(1, kGroup, {true, {}}, now);
+  t->set_filter(2, kGroup, {false, {a}}, now);
   EXPECT_EQ(checked(0, b), 0b010U);
   EXPECT_EQ(checked(0, a), 0b110U);
   t->packet_seen(kGroup, b, now);
@@ -84,7 +84,7 @@ TEST_F(MulticastTableTest, WhatHostsWantIsTakenFromTheWayBackToTheSourceOnly) {
 }
 
 TEST_F(MulticastTableTest, SourcesThatAreSeenNeedNoEntriesOfTheirOwn) {
-  t->set_wish(1, kGroup, {true, {}}, now);
+  t->set_filter(1, kGroup, {true, {}}, now);
   t->packet_seen(kGroup, a, now);
   EXPECT_EQ(sink.entries.size(), 2U);
   EXPECT_EQ(out(0, a), 0b010U);
@@ -94,7 +94,7 @@ TEST_F(MulticastTableTest, SourcesThatAreSeenNeedNoEntriesOfTheirOwn) {
 }
 
 TEST_F(MulticastTableTest, LinkScopeAndLinkLocalAddressesStayLocal) {
-  t->set_wish(1, ip("224.0.0.9"), {true, {}}, now);
+  t->set_filter(1, ip("224.0.0.9"), {true, {}}, now);
   EXPECT_TRUE(sink.entries.empty());
   ASSERT_TRUE(t->listen(0, ip("224.0.0.1"), now));
   ASSERT_TRUE(t->listen(0, ip("fe80::1"), now));
@@ -107,7 +107,7 @@ TEST_F(MulticastTableTest, LinkScopeAndLinkLocalAddressesStayLocal) {
 TEST_F(MulticastTableTest, ListenersAreCountedAndKeptBesideForwarding) {
   ASSERT_TRUE(t->listen(0, kGroup, now));
   ASSERT_TRUE(t->listen(0, kGroup, now));
-  t->set_wish(1, kGroup, {true, {a}}, now);
+  t->set_filter(1, kGroup, {true, {a}}, now);
   EXPECT_TRUE(sink.lookup(0, kGroup, a).local);
   EXPECT_EQ(out(0, a), 0U);
   EXPECT_EQ(out(0, b), 0b010U);
@@ -116,7 +116,7 @@ TEST_F(MulticastTableTest, ListenersAreCountedAndKeptBesideForwarding) {
   t->unlisten(0, kGroup, now);
   t->unlisten(0, kGroup, now);
   EXPECT_FALSE(sink.lookup(0, kGroup, b).local);
-  t->set_wish(1, kGroup, {}, now);
+  t->set_filter(1, kGroup, {}, now);
   EXPECT_TRUE(sink.entries.empty());
 }
 
@@ -195,11 +195,11 @@ TEST_F(MulticastTableTest, WrongStaticRoutesAreRefused) {
 
 TEST_F(MulticastTableTest, EntriesAreBoundedAndComeWhenThereIsRoom) {
   make({.max_entries = 2, .max_seen = 1});
-  t->set_wish(1, kGroup, {true, {}}, now);
-  t->set_wish(1, ip("239.1.1.2"), {true, {}}, now);
+  t->set_filter(1, kGroup, {true, {}}, now);
+  t->set_filter(1, ip("239.1.1.2"), {true, {}}, now);
   EXPECT_EQ(sink.entries.size(), 2U);
   EXPECT_EQ(t->counters().entries_refused, 1U);
-  t->set_wish(1, kGroup, {}, now);
+  t->set_filter(1, kGroup, {}, now);
   EXPECT_EQ(sink.entries.size(), 2U);
   EXPECT_EQ(out(0, a, "239.1.1.2"), 0b010U);
   t->packet_seen(kGroup, a, now);
@@ -210,7 +210,7 @@ TEST_F(MulticastTableTest, EntriesAreBoundedAndComeWhenThereIsRoom) {
 TEST_F(MulticastTableTest, AnInterfaceThatGoesTakesAllWithIt) {
   ASSERT_TRUE(add("239.1.1.1/32", kAny, 0, {1}));
   ASSERT_TRUE(t->listen(1, ip("224.0.0.1"), now));
-  t->set_wish(1, kGroup, {true, {}}, now);
+  t->set_filter(1, kGroup, {true, {}}, now);
   t->remove_interface(1, now);
   EXPECT_TRUE(sink.entries.empty());
   EXPECT_TRUE(t->static_routes().empty());
