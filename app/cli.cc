@@ -109,18 +109,18 @@ Status run_command_file(Cli& cli, const std::string& file,
 
 Result<std::string> command_help(std::string_view topic) {
   const bool whole = topic.empty() || topic == "all";
-  std::vector<const Command*> told;
+  std::vector<const Command*> matching;
   std::size_t width = 0;
   for (const Command& c : commands()) {
     if (!whole && c.syntax.substr(0, c.syntax.find(' ')) != topic) continue;
-    told.push_back(&c);
+    matching.push_back(&c);
     width = std::max(width, c.syntax.size());
   }
-  if (told.empty())
+  if (matching.empty())
     return fail(Errc::kNotFound, "no command starts with {}; enter help for a list of commands",
                 quote(topic));
   std::string text;
-  for (const Command* c : told) text += fmt::format("{:<{}}  {}\n", c->syntax, width, c->help);
+  for (const Command* c : matching) text += fmt::format("{:<{}}  {}\n", c->syntax, width, c->help);
   if (whole) {
     text += '\n';
     for (const Parameter& p : parameters()) text += fmt::format("{:<8} {}\n", p.name, p.what);

@@ -67,9 +67,9 @@ void print_error(std::string_view line) {
 /// unit does not restart the node.
 constexpr int kConfigurationFault = EX_CONFIG;
 
-int complain(const Error& e) {
+int report_error(const Error& e) {
   print_error("dpdk-ipoib: " + e.what);
-  tell_service_manager(e.what);
+  notify_service_manager(e.what);
   return e.code == Errc::kInvalidArgument ? kConfigurationFault : EXIT_FAILURE;
 }
 
@@ -77,12 +77,12 @@ int complain(const Error& e) {
 std::optional<mgmt::NodeConfig> configure(const Options& options) {
   auto loaded = load_config(options.config_file, options.overrides);
   if (!loaded) {
-    complain(loaded.error());
+    report_error(loaded.error());
     return std::nullopt;
   }
   for (const Diagnostic& d : loaded->diagnostics) print_error(d.to_string());
   if (!loaded->ok()) {
-    tell_service_manager("invalid configuration");
+    notify_service_manager("invalid configuration");
     return std::nullopt;
   }
   loaded->config.auto_start = options.starts_forwarding();
@@ -128,7 +128,7 @@ void print(std::string_view text) {
 }
 
 /// The user interfaces of a node; null if not requested.
-struct Faces {
+struct Frontends {
   std::unique_ptr<Telemetry> telemetry;
   std::unique_ptr<Prometheus> prometheus;
   std::unique_ptr<CliServer> server;
@@ -137,24 +137,24 @@ struct Faces {
   std::unique_ptr<Service> service;
 };
 
-Status open_faces(const Options& options, mgmt::Node& node, Cli& cli, Faces& faces) {
+Status start_frontends(const Options& options, mgmt::Node& node, Cli& cli, Frontends& frontends) {
   auto telemetry = Telemetry::create(node, run_on_management(node, kTelemetryTimeout));
   if (!telemetry) return tl::make_unexpected(telemetry.error());
-  faces.telemetry = std::move(*telemetry);
+  frontends.telemetry = std::move(*telemetry);
   if (!options.prometheus.empty()) {
     auto prometheus = Prometheus::create(node, {options.prometheus, kVersion, kTelemetryTimeout});
     if (!prometheus) return tl::make_unexpected(prometheus.error());
-    faces.prometheus = std::move(*prometheus);
+    frontends.prometheus = std::move(*prometheus);
   }
   if (!options.cli_socket.empty()) {
     auto server = CliServer::create(cli, node.events(), options.cli_socket);
     if (!server) return tl::make_unexpected(server.error());
-    faces.server = std::move(*server);
+    frontends.server = std::move(*server);
   }
   if (options.stats_period_s != 0) {
     auto stats = print_statistics(cli, node.events(), options.stats_period_s, print);
     if (!stats) return tl::make_unexpected(stats.error());
-    faces.stats = std::move(*stats);
+    frontends.stats = std::move(*stats);
   }
   if (!options.cmdline_file.empty())
     if (auto s = run_command_file(cli, options.cmdline_file, print); !s) return s;
@@ -162,40 +162,40 @@ Status open_faces(const Options& options, mgmt::Node& node, Cli& cli, Faces& fac
     auto terminal = Terminal::create(cli, node.events(), STDIN_FILENO, STDOUT_FILENO,
                                      [&node] { node.request_stop(); });
     if (!terminal) return tl::make_unexpected(terminal.error());
-    faces.terminal = std::move(*terminal);
+    frontends.terminal = std::move(*terminal);
   }
   auto service = Service::create(node);  // Last: reports that all of the above is ready.
   if (!service) return tl::make_unexpected(service.error());
-  faces.service = std::move(*service);
+  frontends.service = std::move(*service);
   return {};
 }
 
 int serve(const Options& options, const mgmt::NodeConfig& config, int signals) {
   const auto created = mgmt::Node::create(config, choose_lcores(), make_hca);
-  if (!created) return complain(created.error());
+  if (!created) return report_error(created.error());
   mgmt::Node& node = **created;
   const auto watched = node.events().watch(signals, EPOLLIN, [&](std::uint32_t) {
     signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info) node.request_stop();
   });
-  if (!watched) return complain(watched.error());
+  if (!watched) return report_error(watched.error());
 
   Cli cli{node};
-  Faces faces;
+  Frontends frontends;
   // The node calls this when it runs, so that a command file finds its interfaces starting.
   Status opened;
   node.post([&] {
-    opened = open_faces(options, node, cli, faces);
+    opened = start_frontends(options, node, cli, frontends);
     if (!opened) node.request_stop();
   });
   node.run();
-  return opened ? EXIT_SUCCESS : complain(opened.error());
+  return opened ? EXIT_SUCCESS : report_error(opened.error());
 }
 
 int run(int argc, char** argv) {
   const Arguments arguments = split(argc, argv);
   const auto options = parse_options(arguments.app);
-  if (!options) return complain(options.error()), kConfigurationFault;
+  if (!options) return report_error(options.error()), kConfigurationFault;
   if (options->help) return fmt::print("{}", options_help()), EXIT_SUCCESS;
   if (options->help_config) return fmt::print("{}", config_reference()), EXIT_SUCCESS;
   if (options->help_cli) return fmt::print("{}", command_reference()), EXIT_SUCCESS;
@@ -206,12 +206,12 @@ int run(int argc, char** argv) {
   if (options->check) return fmt::print("{}", print_config(*config)), EXIT_SUCCESS;
 
   const auto signals = signal_descriptor();
-  if (!signals) return complain(signals.error());
+  if (!signals) return report_error(signals.error());
   std::signal(SIGPIPE, SIG_IGN);
   if (is_journal(STDERR_FILENO))
-    if (auto s = log_to_journal(); !s) return complain(s.error());
-  tell_service_manager("initialising memory and devices");
-  if (auto s = start_eal(arguments.eal, *options); !s) return complain(s.error());
+    if (auto s = log_to_journal(); !s) return report_error(s.error());
+  notify_service_manager("initialising memory and devices");
+  if (auto s = start_eal(arguments.eal, *options); !s) return report_error(s.error());
   const int result = serve(*options, *config, *signals);
   fabric::end_eal();
   close(*signals);

@@ -49,10 +49,10 @@ class Collector final : public prometheus::Collectable {
 };
 
 /// The first error that the HTTP server logged on this thread.
-thread_local std::string complaint;
+thread_local std::string error_text;
 
-int take_complaint(const mg_connection*, const char* message) {
-  if (complaint.empty()) complaint = message;
+int take_error_text(const mg_connection*, const char* message) {
+  if (error_text.empty()) error_text = message;
   log(LogArea::kApp, LogLevel::kDebug, "HTTP: {}", message);
   return 1;
 }
@@ -74,9 +74,9 @@ Result<std::unique_ptr<prometheus::Exposer>> listen(const std::string& address) 
                 "--prometheus {}: the HTTP server, civetweb {}, is built without IPv6", address,
                 mg_version());
   CivetCallbacks callbacks;
-  callbacks.log_message = take_complaint;
+  callbacks.log_message = take_error_text;
   callbacks.begin_request = only_metrics;
-  complaint.clear();
+  error_text.clear();
   try {
     return std::make_unique<prometheus::Exposer>(
         std::vector<std::string>{"listening_ports", address, "num_threads", kThreads,
@@ -84,7 +84,7 @@ Result<std::unique_ptr<prometheus::Exposer>> listen(const std::string& address) 
         &callbacks);
   } catch (const std::exception& e) {
     return fail(Errc::kNoResources, "--prometheus {}: {}", address,
-                complaint.empty() ? e.what() : complaint);
+                error_text.empty() ? e.what() : error_text);
   }
 }
 

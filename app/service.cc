@@ -71,7 +71,7 @@ std::string service_status(const mgmt::Node& node) {
   return one_line(std::move(text));
 }
 
-void tell_service_manager(std::string_view status) {
+void notify_service_manager(std::string_view status) {
   notify("STATUS=" + one_line(std::string{status}));
 }
 
@@ -79,7 +79,7 @@ Result<std::unique_ptr<Service>> Service::create(mgmt::Node& node) {
   if (std::getenv("NOTIFY_SOCKET") == nullptr) return nullptr;
   std::unique_ptr<Service> service{new Service{node}};
   auto status_timer =
-      Periodic::create(node.events(), kStatusPeriod, [s = service.get()] { s->follow_status(); });
+      Periodic::create(node.events(), kStatusPeriod, [s = service.get()] { s->update_status(); });
   if (!status_timer) return tl::make_unexpected(status_timer.error());
   service->status_timer_ = std::move(*status_timer);
 
@@ -101,7 +101,7 @@ Result<std::unique_ptr<Service>> Service::create(mgmt::Node& node) {
   return service;
 }
 
-void Service::follow_status() {
+void Service::update_status() {
   std::string status = service_status(node_);
   if (status == status_) return;
   status_ = std::move(status);

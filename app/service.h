@@ -36,7 +36,7 @@ class Watchdog {
 [[nodiscard]] std::string service_status(const mgmt::Node& node);
 
 /// Sets that line while the node does not exist yet, or no longer.
-void tell_service_manager(std::string_view status);
+void notify_service_manager(std::string_view status);
 
 class Service {
  public:
@@ -49,7 +49,7 @@ class Service {
 
  private:
   explicit Service(const mgmt::Node& node) : node_{node} {}
-  void follow_status();
+  void update_status();
   void keep_alive();
   void stopping();
 

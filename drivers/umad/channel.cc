@@ -176,11 +176,11 @@ void Channel::close(const Device& device) {
 
 void Channel::receive(int fd) {
   while (!stop_.load(std::memory_order_relaxed)) {
-    if (reopen_.load(std::memory_order_relaxed)) return give_up("does not answer");
+    if (reopen_.load(std::memory_order_relaxed)) return fail_session("does not answer");
     config_.umad->wait(fd, kWaitMs);
     Arrived arrived = config_.umad->receive(fd);
     if (arrived.error == EAGAIN) continue;
-    if (arrived.error != 0) return give_up(std::strerror(arrived.error));
+    if (arrived.error != 0) return fail_session(std::strerror(arrived.error));
     {
       const std::lock_guard lock{mutex_};
       if (queue_.size() >= config_.most_queued) {
@@ -194,7 +194,7 @@ void Channel::receive(int fd) {
   }
 }
 
-void Channel::give_up(const std::string& why) {
+void Channel::fail_session(const std::string& why) {
   counters_.lost.add(1);
   report(fmt::format("umad device {}: {}", config_.device, why));
 }

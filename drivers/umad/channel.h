@@ -85,7 +85,7 @@ class Channel {
   void close(const Device& device);
   Duration use(const Device& device);
   void receive(int fd);
-  void give_up(const std::string& why);
+  void fail_session(const std::string& why);
   void report(const std::string& problem);
   void ring();
   [[nodiscard]] bool pause(Duration duration);

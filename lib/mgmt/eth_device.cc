@@ -133,7 +133,7 @@ EthDevice::~EthDevice() {
 }
 
 void EthDevice::close() {
-  if (gone()) return;
+  if (closed()) return;
   watch_.reset();
   groups_.close();
   if (const int r = rte_eth_dev_stop(port_); r != 0)
@@ -143,13 +143,13 @@ void EthDevice::close() {
   port_ = kNoPort;
 }
 
-void EthDevice::give_up() {
+void EthDevice::close_removed() {
   started_ = false;
   close();
 }
 
 Status EthDevice::present() const {
-  if (!gone()) return {};
+  if (!closed()) return {};
   return fail(Errc::kUnavailable, "device {} was removed; restart the node to use it again", name_);
 }
 
@@ -210,29 +210,29 @@ Status EthDevice::set_promiscuous(bool on) {
 }
 
 bool EthDevice::promiscuous() const {
-  return !gone() && rte_eth_promiscuous_get(port_) == 1;
+  return !closed() && rte_eth_promiscuous_get(port_) == 1;
 }
 
 int EthDevice::socket() const {
-  return gone() ? -1 : rte_eth_dev_socket_id(port_);
+  return closed() ? -1 : rte_eth_dev_socket_id(port_);
 }
 
 EthDevice::LinkStatus EthDevice::link_status() const {
   rte_eth_link link{};
-  if (gone() || rte_eth_link_get_nowait(port_, &link) != 0) return {};
+  if (closed() || rte_eth_link_get_nowait(port_, &link) != 0) return {};
   const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
   return {link.link_status == RTE_ETH_LINK_UP, known ? link.link_speed : 0};
 }
 
 DeviceStats EthDevice::stats() const {
   rte_eth_stats stats{};
-  if (gone() || rte_eth_stats_get(port_, &stats) != 0) return {};
+  if (closed() || rte_eth_stats_get(port_, &stats) != 0) return {};
   return {stats.imissed, stats.ierrors, stats.rx_nombuf};
 }
 
 std::vector<Xstat> EthDevice::xstats() const {
   // Without an array this returns the number of statistics.
-  const int n = gone() ? 0 : rte_eth_xstats_get(port_, nullptr, 0);
+  const int n = closed() ? 0 : rte_eth_xstats_get(port_, nullptr, 0);
   if (n <= 0) return {};
   std::vector<rte_eth_xstat> values(static_cast<std::size_t>(n));
   std::vector<rte_eth_xstat_name> names(values.size());

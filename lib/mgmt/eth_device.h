@@ -32,7 +32,7 @@ struct EthDeviceConfig {
 /// Octets of a frame before its IP packet.
 inline constexpr unsigned kEthernetHeader = 14;
 
-/// Started by open(); closed by give_up() or the destructor.
+/// Started by open(); closed by close_removed() or the destructor.
 class EthDevice {
  public:
   /// kNotFound lists the existing devices; kUnavailable: the device does not support the MTU, with
@@ -70,12 +70,12 @@ class EthDevice {
   Status set_promiscuous(bool on);
   [[nodiscard]] bool promiscuous() const;
 
-  /// True if the device was taken away, so that give_up() must be called.
+  /// True if the device was taken away, so that close_removed() must be called.
   [[nodiscard]] bool removed() const { return watch_ != nullptr && watch_->removed(); }
   /// Stops and closes the remains of the device. Precondition: no worker uses the device.
   /// Afterwards its link is down and other operations are refused.
-  void give_up();
-  [[nodiscard]] bool gone() const { return port_ == kNoPort; }
+  void close_removed();
+  [[nodiscard]] bool closed() const { return port_ == kNoPort; }
 
   struct LinkStatus {
     bool up = false;

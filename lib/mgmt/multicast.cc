@@ -41,7 +41,7 @@ Status Multicast::add_router(InterfaceSlot& slot, const IpConfig& config, TimePo
   return {};
 }
 
-void Multicast::follow_state(TimePoint now) {
+void Multicast::update_state(TimePoint now) {
   expects_management();
   for (std::size_t i = 0; i < routers_.size(); ++i) {
     const bool up = interfaces_.find(routers_[i])->control->state() == link::State::kUp;

@@ -34,7 +34,7 @@ class Multicast final : private route::MulticastSender, private route::DeliveryS
   }
 
   /// Forgets the members on links that went down.
-  void follow_state(TimePoint now);
+  void update_state(TimePoint now);
 
   [[nodiscard]] std::vector<MulticastRouteInfo> rows(TimePoint now) const;
   [[nodiscard]] route::MulticastRouter& router() { return router_; }

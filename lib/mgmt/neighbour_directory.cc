@@ -46,14 +46,14 @@ void NeighbourDirectory::remove(table::NeighbourIndex index) {
 void NeighbourDirectory::install(table::NeighbourIndex index, const table::Neighbour& neighbour) {
   expects_management();
   // Flows must leave a gateway before workers learn that it failed.
-  if (neighbour.state == table::NeighbourState::kFailed) tell_routes(neighbour, false);
+  if (neighbour.state == table::NeighbourState::kFailed) notify_routes(neighbour, false);
   msg::Down m = message(msg::Down::Kind::kNeighbourSet, index);
   m.neighbour = neighbour;
   workers_.send_to_all(m);
-  if (neighbour.state == table::NeighbourState::kValid) tell_routes(neighbour, true);
+  if (neighbour.state == table::NeighbourState::kValid) notify_routes(neighbour, true);
 }
 
-void NeighbourDirectory::tell_routes(const table::Neighbour& neighbour, bool answers) {
+void NeighbourDirectory::notify_routes(const table::Neighbour& neighbour, bool answers) {
   if (routes_ != nullptr) routes_->neighbour_heard(neighbour.iface, neighbour.addr, answers);
 }
 

@@ -37,7 +37,7 @@ class NeighbourDirectory final : public link::NeighbourSink {
   [[nodiscard]] std::size_t in_use() const { return capacity_ - free_.size() - retired_.size(); }
 
  private:
-  void tell_routes(const table::Neighbour& neighbour, bool answers);
+  void notify_routes(const table::Neighbour& neighbour, bool answers);
 
   WorkerSet& workers_;
   Punt& punt_;

@@ -37,11 +37,11 @@ void NodeImpl::set_burst(unsigned packets) {
 void NodeImpl::send_first(unsigned bursts) {
   expects_own_lcore();
   first_bursts_ += bursts;
-  follow_exit();
+  update_test_egress();
 }
 
 Status NodeImpl::publish_generator() {
-  const std::uint64_t bps = speed_bps(exit());
+  const std::uint64_t bps = speed_bps(test_egress());
   const unsigned room = buffers_.data_room();
   auto made = fwd::Generator::create(config_.generator,
                                      {.tsc_hz = rte_get_tsc_hz(),
@@ -61,8 +61,8 @@ Status NodeImpl::publish_generator() {
   return {};
 }
 
-void NodeImpl::follow_exit() {
-  const table::InterfaceId id = exit();
+void NodeImpl::update_test_egress() {
+  const table::InterfaceId id = test_egress();
   if (config_.generator.rate.unit == fwd::PacketRate::Unit::kPercent &&
       speed_bps(id) != generator_bps_)
     if (auto s = publish_generator(); !s) log(LogArea::kMgmt, LogLevel::kErr, "{}", s.error().what);
@@ -73,7 +73,7 @@ void NodeImpl::follow_exit() {
 }
 
 /// Interface that leads to the first test destination; of an ECMP group, that of bucket 0.
-table::InterfaceId NodeImpl::exit() const {
+table::InterfaceId NodeImpl::test_egress() const {
   const wire::IpAddr& dst = config_.generator.ip.dst;
   table::NextHop hop =
       next_hops_.get(dst.is_v4() ? prefixes_->lookup(dst.v4_host()) : prefixes6_->lookup(dst));
@@ -99,9 +99,9 @@ ForwardInfo NodeImpl::forward_info() const {
   info.mode = forward_mode();
   info.forwarding = forwarding();
   info.burst = settings_.burst.load(std::memory_order_relaxed);
-  const table::InterfaceId id = exit();
-  info.exit = name_of(id);
-  info.exit_bps = speed_bps(id);
+  const table::InterfaceId id = test_egress();
+  info.egress = name_of(id);
+  info.egress_bps = speed_bps(id);
   info.first_bursts = first_bursts_;
   for (const WorkerInfo& w : workers()) {
     info.generated += w.generated;

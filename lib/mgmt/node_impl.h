@@ -17,6 +17,7 @@
 #include "lib/mgmt/address_book.h"
 #include "lib/mgmt/buffers.h"
 #include "lib/mgmt/capture.h"
+#include "lib/mgmt/instances.h"
 #include "lib/mgmt/interface_table.h"
 #include "lib/mgmt/multicast.h"
 #include "lib/mgmt/neighbour_directory.h"
@@ -27,7 +28,6 @@
 #include "lib/mgmt/retirement.h"
 #include "lib/mgmt/route_writer.h"
 #include "lib/mgmt/stepped_node.h"
-#include "lib/mgmt/units.h"
 #include "lib/mgmt/worker_set.h"
 
 namespace ipoib::mgmt {
@@ -55,7 +55,7 @@ class NodeImpl final : public Node {
   void run() override;
   // Parts of run(), which SteppedNode also uses.
   void start();
-  void turn();
+  void run_once();
   void begin_to_leave();
   /// True if every interface is stopped and every communication manager has settled its
   /// connections.
@@ -173,13 +173,13 @@ class NodeImpl final : public Node {
   [[nodiscard]] std::uint32_t neighbour_capacity() const;
 
   // node_ports.cc
-  [[nodiscard]] PortUnit* port_named(std::string_view name);
-  Status stop_device(PortUnit& port);
-  Status start_device(PortUnit& port);
-  Status raise_port_mtu(PortUnit& port, std::uint16_t mtu);
-  void leave_device_alone(PortUnit& port);
+  [[nodiscard]] PortInstance* port_named(std::string_view name);
+  Status stop_device(PortInstance& port);
+  Status start_device(PortInstance& port);
+  Status raise_port_mtu(PortInstance& port, std::uint16_t mtu);
+  void leave_device_alone(PortInstance& port);
   /// Closes devices that were taken away. Called periodically.
-  void follow_removals();
+  void check_removals();
 
   // node_run.cc
   Status launch_workers();
@@ -209,15 +209,15 @@ class NodeImpl final : public Node {
 
   // node_totals.cc
   [[nodiscard]] InterfaceTotals interface_totals(const InterfaceSlot& slot) const;
-  [[nodiscard]] static HcaTotals hca_totals(const HcaUnit& hca);
+  [[nodiscard]] static HcaTotals hca_totals(const HcaInstance& hca);
   [[nodiscard]] LatencyTotals total_latency() const;
 
   // node_generate.cc
   Status publish_generator();
   /// Adapts the generator to the speed of the exit, and starts waiting first bursts once the exit
   /// is up. Called periodically.
-  void follow_exit();
-  [[nodiscard]] table::InterfaceId exit() const;
+  void update_test_egress();
+  [[nodiscard]] table::InterfaceId test_egress() const;
   [[nodiscard]] std::uint64_t speed_bps(table::InterfaceId id) const;
 
   NodeConfig config_;
@@ -244,9 +244,9 @@ class NodeImpl final : public Node {
   std::unique_ptr<NeighbourDirectory> neighbours_;
   std::unique_ptr<Multicast> multicast_;
   std::unique_ptr<AddressBook> addresses_;
-  std::vector<std::unique_ptr<PortUnit>> ports_;
-  std::vector<std::unique_ptr<HcaUnit>> hcas_;
-  std::vector<std::unique_ptr<LinkUnit>> links_;
+  std::vector<std::unique_ptr<PortInstance>> ports_;
+  std::vector<std::unique_ptr<HcaInstance>> hcas_;
+  std::vector<std::unique_ptr<LinkInstance>> links_;
   std::unique_ptr<RouteWriter> route_writer_;
   std::unique_ptr<route::RouteTable> routes_;
   std::vector<fwd::InterfaceEntry> entries_;  ///< Interface state for workers; sized once.
@@ -261,8 +261,8 @@ class NodeImpl final : public Node {
 
   std::uint32_t run_id_;  ///< Identifies time stamps of this process; its low octet is 0.
   std::unique_ptr<const fwd::Generator> generator_;
-  std::uint64_t generator_bps_ = 0;  ///< Speed of the exit that generator_ was made for.
-  unsigned first_bursts_ = 0;        ///< Bursts that wait until the exit is up.
+  std::uint64_t generator_bps_ = 0;  ///< Speed of the egress that generator_ was made for.
+  unsigned first_bursts_ = 0;        ///< Bursts that wait until the egress is up.
   fabric::Retired<std::unique_ptr<const fwd::Generator>> old_generators_;
 
   [[no_unique_address]] ForChecks<std::thread::id> runner_;  ///< Thread of run(), while that runs.

@@ -42,7 +42,7 @@ Ip6Info ip6_of(const link::Interface& control) {
 }
 
 /// Reason why a link is not up, with the problem of its port, for which it may be waiting.
-std::string reason_of(const LinkUnit& link) {
+std::string reason_of(const LinkInstance& link) {
   std::string reason = link.control().reason();
   const std::string problem = link.hca().hca->problem();
   if (reason.empty() || problem.empty()) return reason;
@@ -197,7 +197,7 @@ std::vector<PortInfo> NodeImpl::ports() const {
   expects_own_lcore();
   std::vector<PortInfo> rows;
   for (std::size_t i = 0; i < ports_.size(); ++i) {
-    const PortUnit& p = *ports_[i];
+    const PortInstance& p = *ports_[i];
     PortInfo row;
     row.name = p.config().name;
     row.device = config_.ports[i].device;
@@ -210,7 +210,8 @@ std::vector<PortInfo> NodeImpl::ports() const {
     row.socket = p.device().socket();
     row.promiscuous = p.device().promiscuous();
     row.capabilities = p.device().capabilities();
-    if (p.device().gone()) row.problem = "its device was removed; restart the node to use it again";
+    if (p.device().closed())
+      row.problem = "its device was removed; restart the node to use it again";
     row.counters = p.control().counters();
     row.addresses = p.config().addresses;
     row.ip6 = ip6_of(p.control());
@@ -224,7 +225,7 @@ std::vector<HcaInfo> NodeImpl::hcas() const {
   expects_own_lcore();
   std::vector<HcaInfo> rows;
   for (std::size_t i = 0; i < hcas_.size(); ++i) {
-    const HcaUnit& h = *hcas_[i];
+    const HcaInstance& h = *hcas_[i];
     HcaInfo row;
     row.name = h.config.name;
     row.driver = kHcaDriverNames[static_cast<std::size_t>(h.config.driver)];

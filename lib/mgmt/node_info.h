@@ -143,9 +143,9 @@ struct ForwardInfo {
   fwd::ForwardMode mode{};
   bool forwarding = false;
   unsigned burst = 0;
-  std::string exit;            ///< Interface that leads to the first test destination, if one does.
-  std::uint64_t exit_bps = 0;  ///< Speed of the exit; 0: not known.
-  unsigned first_bursts = 0;   ///< Bursts of send_first() that wait for the exit.
+  std::string egress;  ///< Interface that leads to the first test destination, if one does.
+  std::uint64_t egress_bps = 0;  ///< Speed of the egress; 0: not known.
+  unsigned first_bursts = 0;     ///< Bursts of send_first() that wait for the egress.
   std::uint64_t generated = 0, consumed = 0, no_mbuf = 0;
 };
 

@@ -10,19 +10,19 @@
 
 namespace ipoib::mgmt {
 
-PortUnit* NodeImpl::port_named(std::string_view name) {
+PortInstance* NodeImpl::port_named(std::string_view name) {
   const auto found = std::find_if(ports_.begin(), ports_.end(),
                                   [name](const auto& p) { return p->config().name == name; });
   return found == ports_.end() ? nullptr : found->get();
 }
 
 /// Returns when no worker uses the device any more: workers check the entry before each use.
-void NodeImpl::leave_device_alone(PortUnit& port) {
+void NodeImpl::leave_device_alone(PortInstance& port) {
   entries_[port.config().id].device_stopped.store(true, std::memory_order_relaxed);
   rte_rcu_qsbr_check(rcu_.get(), rte_rcu_qsbr_start(rcu_.get()), true);
 }
 
-Status NodeImpl::stop_device(PortUnit& port) {
+Status NodeImpl::stop_device(PortInstance& port) {
   if (!port.device().started()) return {};
   leave_device_alone(port);
   auto stopped = port.device().stop(interfaces_.find(port.config().id)->drops);
@@ -30,11 +30,11 @@ Status NodeImpl::stop_device(PortUnit& port) {
   return stopped;
 }
 
-void NodeImpl::follow_removals() {
+void NodeImpl::check_removals() {
   for (const auto& p : ports_) {
     if (!p->device().removed()) continue;
     leave_device_alone(*p);
-    p->device().give_up();
+    p->device().close_removed();
     log(LogArea::kMgmt, LogLevel::kErr,
         "port {}: device {} was removed; the port stays down until the node is restarted",
         p->config().name, p->device().name());
@@ -42,14 +42,14 @@ void NodeImpl::follow_removals() {
   for (const auto& h : hcas_) {
     if (!h->ethdev || !h->ethdev->removed()) continue;
     h->hca->on_ethdev_removed();
-    h->ethdev->give_up();
+    h->ethdev->close_removed();
     log(LogArea::kMgmt, LogLevel::kErr,
         "hca {}: cable {} was removed; the port stays down until the node is restarted",
         h->config.name, h->config.wire);
   }
 }
 
-Status NodeImpl::start_device(PortUnit& port) {
+Status NodeImpl::start_device(PortInstance& port) {
   if (port.device().started()) return {};
   if (auto started = port.device().start(interfaces_.find(port.config().id)->drops); !started)
     return started;
@@ -59,7 +59,7 @@ Status NodeImpl::start_device(PortUnit& port) {
 
 Status NodeImpl::set_port_started(std::string_view name, bool on) {
   expects_own_lcore();
-  PortUnit* port = port_named(name);
+  PortInstance* port = port_named(name);
   if (port != nullptr && on)
     if (auto started = start_device(*port); !started) return started;
   if (auto changed = set_interface_up(name, on); !changed) return changed;
@@ -68,7 +68,7 @@ Status NodeImpl::set_port_started(std::string_view name, bool on) {
 }
 
 /// The device of a port must be stopped for this change.
-Status NodeImpl::raise_port_mtu(PortUnit& port, std::uint16_t mtu) {
+Status NodeImpl::raise_port_mtu(PortInstance& port, std::uint16_t mtu) {
   const unsigned room = buffers_.data_room() - RTE_PKTMBUF_HEADROOM;
   if (mtu + kEthernetHeader > room)
     return fail(Errc::kInvalidArgument,
@@ -87,7 +87,7 @@ Status NodeImpl::set_mtu(std::string_view name, std::uint16_t mtu) {
   expects_own_lcore();
   const InterfaceSlot* slot = interfaces_.find(name);
   if (slot == nullptr) return no_interface(name);
-  PortUnit* port = port_named(name);
+  PortInstance* port = port_named(name);
   if (port != nullptr && mtu > port->device().mtu())
     if (auto raised = raise_port_mtu(*port, mtu); !raised) return raised;
   if (auto set = slot->control->set_mtu(mtu, now()); !set) return set;
@@ -98,7 +98,7 @@ Status NodeImpl::set_mtu(std::string_view name, std::uint16_t mtu) {
 
 Status NodeImpl::set_promiscuous(std::string_view name, bool on) {
   expects_own_lcore();
-  PortUnit* port = port_named(name);
+  PortInstance* port = port_named(name);
   if (port == nullptr) return fail(Errc::kNotFound, "no port {}", name);
   return port->device().set_promiscuous(on);
 }

@@ -94,7 +94,8 @@ Status NodeImpl::set_interface_up(std::string_view name, bool up) {
   expects_own_lcore();
   InterfaceSlot* slot = interfaces_.find(name);
   if (slot == nullptr) return no_interface(name);
-  if (const PortUnit* port = port_named(name); up && port != nullptr && !port->device().started())
+  if (const PortInstance* port = port_named(name);
+      up && port != nullptr && !port->device().started())
     return fail(Errc::kUnavailable, "{} is stopped; start it with: port start {}", name, name);
   const link::State state = slot->control->state();
   const bool stopping = state == link::State::kStopping;
@@ -112,11 +113,11 @@ Status NodeImpl::change_hca(std::string_view name, const fabric::PortChange& cha
   const auto found = std::find_if(hcas_.begin(), hcas_.end(),
                                   [name](const auto& h) { return h->config.name == name; });
   if (found == hcas_.end()) return fail(Errc::kNotFound, "no hca {}", name);
-  HcaUnit& unit = **found;
-  if (unit.administrator && (change.lid || change.gid_prefix))
+  HcaInstance& instance = **found;
+  if (instance.administrator && (change.lid || change.gid_prefix))
     return fail(Errc::kRefused, "{} runs the subnet administrator, whose LID and GID cannot change",
                 name);
-  return unit.hca->change_port(change);
+  return instance.hca->change_port(change);
 }
 
 Status NodeImpl::capture_start(const std::string& path, std::uint64_t limit) {

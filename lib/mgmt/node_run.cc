@@ -69,7 +69,7 @@ void NodeImpl::run() {
   const ActingAs role{LcoreRole::management()};
   start();
   while (!stop_requested_.load(std::memory_order_relaxed)) {
-    turn();
+    run_once();
     sleep();
   }
   shut_down();
@@ -102,7 +102,7 @@ void NodeImpl::bring_up(link::Interface& control) {
   }
 }
 
-void NodeImpl::turn() {
+void NodeImpl::run_once() {
   const ActingAs role{LcoreRole::management()};
   const TimePoint t = now();
   set_time(t);
@@ -124,7 +124,7 @@ void NodeImpl::handle_port_events(TimePoint now) {
       const fabric::PortAttr& port = h->hca->attr();
       log(LogArea::kFabric, LogLevel::kNotice, "{}: {} (LID {}, SM at LID {})", h->config.name,
           fabric::to_string(*event), port.lid, port.sm_lid);
-      h->follow_port(now);
+      h->on_port_change(now);
       for (const auto& l : links_)
         if (&l->hca() == h.get()) l->control().on_port_event(*event, now);
     }
@@ -156,16 +156,16 @@ void NodeImpl::run_timers() {
       bring_up(*slot->control);
     }
   }
-  multicast_->follow_state(t);
+  multicast_->update_state(t);
   if (due(multicast_->router().next_deadline())) multicast_->router().tick(t);
 }
 
 void NodeImpl::publish_interfaces() {
   if (const TimePoint t = now(); t >= next_carrier_check_) {
     next_carrier_check_ = t + kCarrierCheck;  // some drivers ask the kernel each time
-    follow_removals();
+    check_removals();
     for (const auto& p : ports_) p->control().set_carrier(p->device().link_status().up, t);
-    follow_exit();
+    update_test_egress();
   }
   for (const auto& slot : interfaces_) {
     const link::Interface& control = *slot->control;
@@ -239,7 +239,7 @@ void NodeImpl::shut_down() {
   const TimePoint limit = now() + kShutDownLimit;
   begin_to_leave();
   while (!has_left() && now() < limit) {
-    turn();
+    run_once();
     events_->wait(kMadPoll);
   }
   if (!has_left())

@@ -274,8 +274,8 @@ Status NodeImpl::create_ports() {
     config.neighbour = config_.neighbour;
     config.ip6 = p.ip.ip6;
     config.rarp = rarp_config(config_, p, wire::parse_mac);
-    ports_.push_back(
-        std::make_unique<PortUnit>(std::move(*device), *punt_, *neighbours_, *addresses_, config));
+    ports_.push_back(std::make_unique<PortInstance>(std::move(*device), *punt_, *neighbours_,
+                                                    *addresses_, config));
     slot.control = &ports_.back()->control();
   }
   return {};
@@ -308,11 +308,12 @@ Status NodeImpl::create_hcas() {
     auto hca = make_hca_(h, resources);
     if (!hca) return failed(hca.error());
     hcas_.push_back(
-        std::make_unique<HcaUnit>(h, std::move(ethdev), std::move(*hca), owner, *retirement_));
-    HcaUnit& unit = *hcas_.back();
+        std::make_unique<HcaInstance>(h, std::move(ethdev), std::move(*hca), owner, *retirement_));
+    HcaInstance& instance = *hcas_.back();
     if (h.subnet_administrator)
-      if (auto runs = unit.run_administrator(config_.subnet); !runs) return failed(runs.error());
-    unit.follow_port(now());
+      if (auto runs = instance.run_administrator(config_.subnet); !runs)
+        return failed(runs.error());
+    instance.on_port_change(now());
   }
   return {};
 }
@@ -344,7 +345,7 @@ Status NodeImpl::create_links() {
     if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast);
     config.rarp = rarp_config(config_, l, wire::parse_link_addr);
     links_.push_back(
-        std::make_unique<LinkUnit>(**hca, *queues, *punt_, *neighbours_, *addresses_, config));
+        std::make_unique<LinkInstance>(**hca, *queues, *punt_, *neighbours_, *addresses_, config));
     slot.control = &links_.back()->control();
   }
   return {};

@@ -75,7 +75,7 @@ void NodeImpl::clear_port_stats(std::string_view name) {
 std::vector<Xstat> NodeImpl::xstats(std::string_view name) const {
   expects_own_lcore();
   for (std::size_t i = 0; i < ports_.size(); ++i) {
-    const PortUnit& p = *ports_[i];
+    const PortInstance& p = *ports_[i];
     if (p.config().name != name) continue;
     return interface_xstats(Place::kPort, traffic(p.config().id),
                             since(p.device().stats(), baseline_.ports[i]),

@@ -55,7 +55,7 @@ InterfaceTotals NodeImpl::interface_totals(const InterfaceSlot& slot) const {
   return t;
 }
 
-HcaTotals NodeImpl::hca_totals(const HcaUnit& hca) {
+HcaTotals NodeImpl::hca_totals(const HcaInstance& hca) {
   HcaTotals t;
   t.name = hca.config.name;
   add_drops(t.drops, hca.hca->drops());

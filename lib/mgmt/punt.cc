@@ -108,7 +108,7 @@ void Punt::handle(const msg::Up& message) {
     case msg::Up::Kind::kLocal:
     case msg::Up::Kind::kMembership: deliver_local(m, *slot); return;
     case msg::Up::Kind::kIcmpError:
-      tell_sender(m, message.iface, {message.icmp_type, message.icmp_code, message.mtu});
+      send_icmp_error(m, message.iface, {message.icmp_type, message.icmp_code, message.mtu});
       break;
     case msg::Up::Kind::kRedirectWanted:
       ++counters_.redirect_wanted;
@@ -169,10 +169,10 @@ bool Punt::answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) 
   switch (route::answer_local(packet)) {
     case route::LocalVerdict::kEchoReply: send_answer(m, packet, in); return true;
     case route::LocalVerdict::kPortUnreachable:
-      tell_sender(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kPort));
+      send_icmp_error(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kPort));
       break;
     case route::LocalVerdict::kProtocolUnreachable:
-      tell_sender(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kProtocol));
+      send_icmp_error(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kProtocol));
       break;
     case route::LocalVerdict::kIgnore: break;
   }
@@ -190,7 +190,7 @@ bool Punt::answer6(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) 
       if (to_group && !limiter6_.allow(sender, now_)) break;
       send_answer(m, packet, in);
       return true;
-    case route::Local6Verdict::kError: tell_sender6(packet, &in, answer.error); break;
+    case route::Local6Verdict::kError: send_icmp_error6(packet, &in, answer.error); break;
     case route::Local6Verdict::kIgnore: break;
   }
   return false;
@@ -201,21 +201,22 @@ bool Punt::is_own(const wire::IpAddr& addr) const {
                      [&](const auto& slot) { return slot->has(addr); });
 }
 
-void Punt::tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error) {
+void Punt::send_icmp_error(rte_mbuf* offending, table::InterfaceId in,
+                           const route::IcmpError& error) {
   InterfaceSlot* slot = interfaces_.find(in);
   std::array<std::byte, kMinIp6Mtu> scratch;
   const auto len = std::min<std::uint32_t>(rte_pktmbuf_pkt_len(offending), scratch.size());
   const auto* head =
       static_cast<const std::byte*>(rte_pktmbuf_read(offending, 0, len, scratch.data()));
   if (is_v4(offending))
-    tell_sender4({head, len}, slot, error);
+    send_icmp_error4({head, len}, slot, error);
   else
-    tell_sender6({head, len}, slot, {error.type, error.code, error.mtu});
+    send_icmp_error6({head, len}, slot, {error.type, error.code, error.mtu});
 }
 
 // Errors are not sent to own addresses: the packet is this node's own, or its source is forged.
-void Punt::tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
-                        const route::IcmpError& error) {
+void Punt::send_icmp_error4(std::span<const std::byte> offending, InterfaceSlot* in,
+                            const route::IcmpError& error) {
   std::optional<std::uint32_t> source = in != nullptr ? in->address() : std::nullopt;
   for (const auto& s : interfaces_)
     if (!source) source = s->address();
@@ -233,8 +234,8 @@ void Punt::tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
   send_own(m, in);
 }
 
-void Punt::tell_sender6(std::span<const std::byte> offending, InterfaceSlot* in,
-                        const route::Icmp6Error& error) {
+void Punt::send_icmp_error6(std::span<const std::byte> offending, InterfaceSlot* in,
+                            const route::Icmp6Error& error) {
   const auto ip = wire::read<wire::Ipv6Hdr>(offending);
   if (!ip) return;
   std::optional<wire::IpAddr> source = in != nullptr ? in->address6(ip->src) : std::nullopt;
@@ -319,9 +320,9 @@ void Punt::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
   let_go(m).drops.add(reason);
   if (unreachable) {
     if (is_v4(m))
-      tell_sender(m, held.in_iface, unreachable_error(wire::IcmpUnreachable::kHost));
+      send_icmp_error(m, held.in_iface, unreachable_error(wire::IcmpUnreachable::kHost));
     else
-      tell_sender(m, held.in_iface, {route::kIcmp6Unreachable, route::kUnreachable6Address, 0});
+      send_icmp_error(m, held.in_iface, {route::kIcmp6Unreachable, route::kUnreachable6Address, 0});
   }
   rte_pktmbuf_free(m);
 }

@@ -85,11 +85,11 @@ class Punt {
   /// Takes a held packet off the counts. Returns the slot of its interface.
   InterfaceSlot& let_go(rte_mbuf* m);
   [[nodiscard]] bool is_own(const wire::IpAddr& addr) const;
-  void tell_sender(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
-  void tell_sender4(std::span<const std::byte> offending, InterfaceSlot* in,
-                    const route::IcmpError& error);
-  void tell_sender6(std::span<const std::byte> offending, InterfaceSlot* in,
-                    const route::Icmp6Error& error);
+  void send_icmp_error(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
+  void send_icmp_error4(std::span<const std::byte> offending, InterfaceSlot* in,
+                        const route::IcmpError& error);
+  void send_icmp_error6(std::span<const std::byte> offending, InterfaceSlot* in,
+                        const route::Icmp6Error& error);
   void send_own(rte_mbuf* m, const InterfaceSlot* by);
   rte_mbuf* copy(std::span<const std::byte> octets);
 

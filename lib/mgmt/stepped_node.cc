@@ -29,8 +29,8 @@ Node& SteppedNode::node() {
 void SteppedNode::start() {
   node_->start();
 }
-void SteppedNode::turn() {
-  node_->turn();
+void SteppedNode::run_once() {
+  node_->run_once();
 }
 TimePoint SteppedNode::next_wake() const {
   return node_->next_wake(now());

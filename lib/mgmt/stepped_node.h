@@ -39,7 +39,7 @@ class SteppedNode {
   /// Brings the interfaces up. Call once, before the first turn.
   void start();
   /// One turn of the management loop, which does not sleep.
-  void turn();
+  void run_once();
   /// True if work is ready for a turn, so that run() would not sleep.
   [[nodiscard]] bool work_waiting() const;
   /// The end of the sleep that run() would begin now, without earlier events.

@@ -246,7 +246,7 @@ class Harness {
       case Step::kRequest: return request(s, in);
       case Step::kHosts: world_->hosts_answer = (in.octet() & 1) != 0; return;
       case Step::kWorker: s.stepped->iterate(in.octet() % s.workers); return;
-      case Step::kTurn: s.asked = true; return static_cast<void>(s.turn());
+      case Step::kTurn: s.asked = true; return static_cast<void>(s.run_once());
       case Step::kHold: hold_ = in.octet() % 16 + 1; return;
       case Step::kLine: return line(side, in);
       case Step::kCount: return;

@@ -164,10 +164,10 @@ void FarEnd::pull_out() {
   DeviceFaults::remove(port_);
 }
 
-bool Side::turn() {
+bool Side::run_once() {
   if (!asked && stepped->now() < wakes && !stepped->work_waiting()) return false;
   asked = false;
-  stepped->turn();
+  stepped->run_once();
   wakes = stepped->next_wake();
   return true;
 }
@@ -299,7 +299,7 @@ unsigned NodeWorld::round() {
   unsigned done = 0;
   for (unsigned i : {0U, 1U}) {
     for (unsigned w = 0; w < sides[i].workers; ++w) done += sides[i].stepped->iterate(w);
-    done += sides[i].turn() ? 1 : 0;
+    done += sides[i].run_once() ? 1 : 0;
     done += carry(i);
     done += serve_hosts(i);
   }

@@ -90,7 +90,7 @@ struct Side {
   void change(Change what) { changed.set(static_cast<std::size_t>(what)); }
   [[nodiscard]] bool has(Change what) const { return changed[static_cast<std::size_t>(what)]; }
   /// Takes a turn if there is something to do, like Node::run(). False: there was nothing.
-  bool turn();
+  bool run_once();
 };
 
 class NodeWorld {

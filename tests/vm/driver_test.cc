@@ -79,7 +79,7 @@ class RxeTest : public testing::Test {
     ASSERT_TRUE(port.hca->set_qkey(*port.ud, kQkey));
   }
 
-  void turn() {
+  void run_once() {
     for (Port& port : ports_) {
       while (const auto event = port.hca->next_event()) port.events.push_back(*event);
       while (const auto event = port.hca->next_queue_event()) port.queue_events.push_back(*event);
@@ -88,7 +88,7 @@ class RxeTest : public testing::Test {
   [[nodiscard]] bool eventually(const std::function<bool()>& condition) {
     const auto limit = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < limit) {
-      turn();
+      run_once();
       if (condition()) return true;
     }
     return false;

@@ -40,11 +40,11 @@ struct PtyTest : testing::Test {
   void keys(std::string_view text) {
     ASSERT_EQ(write(master, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
-  void turn() { node.events().wait(Duration{0}); }
+  void run_once() { node.events().wait(Duration{0}); }
   /// Runs the node until the condition holds, for at most 20 s.
   void until(const std::function<bool()>& so) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!so() && std::chrono::steady_clock::now() < end) turn();
+    while (!so() && std::chrono::steady_clock::now() < end) run_once();
   }
   /// Returns the output up to the point at which all wanted strings appeared. Line ends become
   /// "\n".
@@ -167,9 +167,9 @@ TEST_F(PtyTest, LongListsComeWhole) {
 TEST_F(PtyTest, TerminalThatIsNotRead) {
   add_neighbours(3000);
   keys("show neigh\nstart\n");
-  for (int i = 0; i < 1000; ++i) turn();
+  for (int i = 0; i < 1000; ++i) run_once();
   keys("stop\n");
-  for (int i = 0; i < 100; ++i) turn();
+  for (int i = 0; i < 100; ++i) run_once();
   EXPECT_TRUE(node.requests_.empty());
   EXPECT_FALSE(node.forwarding());
   const auto text = screen({"forwarding is on", "forwarding is off"});

@@ -170,13 +170,13 @@ struct CliServerTest : testing::Test {
     clients.push_back(fd);
     return fd;
   }
-  void turn() { node.events().wait(Duration{0}); }
+  void run_once() { node.events().wait(Duration{0}); }
   /// Returns the server's output so far, followed by "<closed>" if the server closed the
   /// connection.
   std::string receive(int fd) {
     std::string text;
     for (int i = 0; i < 100; ++i) {
-      turn();
+      run_once();
       char bytes[65536];
       const auto n = recv(fd, bytes, sizeof bytes, 0);
       if (n == 0 || (n < 0 && errno != EAGAIN)) return text + "<closed>";
@@ -226,7 +226,7 @@ TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
   for (int i = 0; i < 500; ++i) lines += "help\n";
   for (int i = 0; i < 300; ++i) {
     send(slow, lines.data(), lines.size(), MSG_NOSIGNAL);
-    turn();
+    run_once();
   }
   const int quick = connect_client();
   send_text(quick, "start\n");
@@ -249,7 +249,7 @@ TEST_F(CliServerTest, LongListsHoldUpNobody) {
   ASSERT_TRUE(server);
   const int slow = connect_client(), gone = connect_client(), quick = connect_client();
   for (const int fd : {slow, gone}) send_text(fd, "show neigh\n");
-  for (int i = 0; i < 100; ++i) turn();
+  for (int i = 0; i < 100; ++i) run_once();
   close(gone);
   std::erase(clients, gone);
   send_text(quick, "start\n");
@@ -267,7 +267,7 @@ TEST_F(CliServerTest, ManyThatAskAtOnce) {
   ASSERT_TRUE(server);
   for (int i = 0; i < 500; ++i) {
     connect_client();
-    turn();
+    run_once();
   }
   std::size_t served = 0;
   for (const int fd : clients) served += receive(fd) == "ipoib> " ? 1 : 0;
@@ -279,12 +279,12 @@ TEST_F(CliServerTest, ClientsThatVanish) {
   ASSERT_TRUE(server);
   for (int i = 0; i < 100; ++i) {  // Exceeds the limit of connected clients.
     const int fd = connect_client();
-    turn();
+    run_once();
     send_text(fd, "help\nhelp\n");
     close(fd);
     clients.clear();
-    turn();
-    turn();
+    run_once();
+    run_once();
   }
   const int a = connect_client();
   EXPECT_EQ(receive(a), "ipoib> ");
@@ -295,7 +295,7 @@ TEST_F(CliServerTest, TooManyClientsAreRefused) {
   ASSERT_TRUE(server);
   for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) {
     connect_client();
-    turn();
+    run_once();
   }
   EXPECT_EQ(receive(connect_client()), "error: the limit of 32 clients is reached\n<closed>");
   EXPECT_EQ(receive(clients[0]), "ipoib> ");
@@ -307,7 +307,7 @@ TEST_F(CliServerTest, ClientsThatLeftTakeNoPlaces) {
   ASSERT_TRUE(server);
   for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) {
     connect_client();
-    turn();
+    run_once();
   }
   const int newcomer = connect_client();
   for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) close(clients[i]);

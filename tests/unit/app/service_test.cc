@@ -143,7 +143,7 @@ TEST(Service, NobodyIsToldWithoutAServiceManager) {
   const auto service = Service::create(node);
   ASSERT_TRUE(service);
   EXPECT_EQ(*service, nullptr);
-  tell_service_manager("nobody hears this");
+  notify_service_manager("nobody hears this");
 }
 
 TEST(Service, TellsReadyStatusAndStop) {

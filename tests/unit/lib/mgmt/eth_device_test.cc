@@ -145,8 +145,8 @@ TEST_F(EthDeviceTest, GoneForGoodWhenItIsPulledOut) {
   EXPECT_FALSE(device.removed());
   DeviceFaults::remove(port);
   ASSERT_TRUE(device.removed());
-  device.give_up();
-  EXPECT_TRUE(device.gone());
+  device.close_removed();
+  EXPECT_TRUE(device.closed());
   EXPECT_FALSE(device.removed()) << "that is done";
   EXPECT_FALSE(rte_eth_dev_is_valid_port(port));
 

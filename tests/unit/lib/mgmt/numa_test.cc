@@ -123,7 +123,7 @@ TEST_F(NumaTest, FragmentsAreOnTheNodeOfTheWorkerThatCuts) {
   node.start();
   const auto pass = [&node] {
     for (int i = 0; i < 10; ++i) {
-      node.turn();
+      node.run_once();
       for (unsigned worker : {0U, 1U}) node.iterate(worker);
     }
   };

@@ -18,7 +18,7 @@ using RetirementTest = RetirementWorld;
 // ring.
 TEST_F(RetirementTest, HandleOfPacketsThatWaitBetweenWorkersIsNotUsedAgain) {
   ASSERT_TRUE(learn(2));
-  turn();
+  run_once();
   step_all();
   for (int i = 0; i < 3; ++i) {
     receive_for(2, fwd::kMaxBurst);
@@ -27,20 +27,20 @@ TEST_F(RetirementTest, HandleOfPacketsThatWaitBetweenWorkersIsNotUsedAgain) {
   ASSERT_EQ(waiting(0, 1), 3U * fwd::kMaxBurst);
   const fabric::AhIndex before = known(2).ah;
   forget(2);
-  turn();
+  run_once();
   step_all();
-  turn();
+  run_once();
   ASSERT_EQ(waiting(0, 1), 2U * fwd::kMaxBurst);
   ASSERT_TRUE(learn(4));
   EXPECT_NE(known(4).ah, before);
   for (int i = 0; i < 4; ++i) {
-    turn();
+    run_once();
     step_all();
   }
   EXPECT_EQ(waiting(0, 1), 0U);
   EXPECT_EQ(arrived, 0U);
   EXPECT_EQ(lost, 3U * fwd::kMaxBurst);
-  turn();
+  run_once();
   ASSERT_TRUE(learn(6));
   EXPECT_EQ(known(6).ah, before) << "it comes back";
 }
@@ -48,7 +48,7 @@ TEST_F(RetirementTest, HandleOfPacketsThatWaitBetweenWorkersIsNotUsedAgain) {
 // A worker applies messages before it takes packets that other workers handed over.
 TEST_F(RetirementTest, NeighbourOfPacketsThatWaitBetweenWorkersIsNotUsedAgain) {
   ASSERT_TRUE(learn(2, true));
-  turn();
+  run_once();
   step_all();
   receive_for(2, 3);
   step(0);
@@ -57,7 +57,7 @@ TEST_F(RetirementTest, NeighbourOfPacketsThatWaitBetweenWorkersIsNotUsedAgain) {
   forget(2);
   ASSERT_TRUE(learn(4, true));
   EXPECT_NE(known(4).number, before);
-  turn();
+  run_once();
   step_all();
   EXPECT_EQ(arrived, 0U);
   EXPECT_EQ(workers.all()[1].worker->counters(fwd::test::kIb0).drops.get(Drop::kNeighbourGone), 3U);
@@ -69,10 +69,10 @@ TEST_F(RetirementTest, OwnPacketsBehindManyMessagesAreWaitedFor) {
   for (int i = 0; i < 100; ++i) send_own(2);
   const fabric::AhIndex before = known(2).ah;
   forget(2);
-  turn();
+  run_once();
   for (int i = 0; i < 3; ++i) {
     step_all();
-    turn();
+    run_once();
     ASSERT_TRUE(learn(4));
     EXPECT_NE(known(4).ah, before);
     forget(4);
@@ -84,7 +84,7 @@ TEST_F(RetirementTest, OwnPacketsBehindManyMessagesAreWaitedFor) {
 
 TEST_F(RetirementTest, NumbersComeBackInBoundedSteps) {
   for (unsigned p = 0; p < kNumbers; ++p) ASSERT_TRUE(learn(p, p % 3 == 0));
-  turn();
+  run_once();
   step_all();
   std::set<table::NeighbourIndex> numbers;
   for (unsigned p = 0; p < kNumbers; ++p) {
@@ -94,10 +94,10 @@ TEST_F(RetirementTest, NumbersComeBackInBoundedSteps) {
   EXPECT_EQ(directory->in_use(), 0U);
   EXPECT_FALSE(learn(20));
   for (int i = 0; i < 2; ++i) {
-    turn();
+    run_once();
     step_all();
   }
-  turn();
+  run_once();
   for (unsigned p = 0; p < kNumbers; ++p) {
     ASSERT_TRUE(learn(p));
     EXPECT_EQ(numbers.count(known(p).number), 1U);
@@ -108,7 +108,7 @@ TEST_F(RetirementTest, WorkerThatHangsOnlyDelaysReuse) {
   unsigned learned = 0;
   for (; learned <= kNumbers && learn(2); ++learned) {
     forget(2);
-    turn();
+    run_once();
     step(0);
     step(1);
   }
@@ -118,10 +118,10 @@ TEST_F(RetirementTest, WorkerThatHangsOnlyDelaysReuse) {
   EXPECT_EQ(refused.error().code, Errc::kNoResources);
   EXPECT_EQ(refused.error().what, "all 12 neighbour entries are in use or not yet reclaimed (12)");
   for (int i = 0; i < 4; ++i) {
-    turn();
+    run_once();
     step_all();
   }
-  turn();
+  run_once();
   EXPECT_TRUE(learn(2));
 }
 
@@ -149,7 +149,7 @@ TEST_F(RetirementTest, NoPacketReachesAPeerThatItWasNotSentTo) {
         case 7:
           if (knows(peer)) send_own(peer);
           break;
-        case 8: turn(); break;
+        case 8: run_once(); break;
         case 9: hangs = below(8) == 0 ? below(kWorkers) : kWorkers; break;
         default:
           if (const unsigned worker = below(kWorkers); worker != hangs) step(worker);
@@ -158,10 +158,10 @@ TEST_F(RetirementTest, NoPacketReachesAPeerThatItWasNotSentTo) {
     for (unsigned p = 0; p < kPeers; ++p)
       if (knows(p)) forget(p);
     for (int i = 0; i < 40; ++i) {
-      turn();
+      run_once();
       step_all();
     }
-    turn();
+    run_once();
     for (unsigned p = 0; p < kNumbers; ++p) ASSERT_TRUE(learn(p)) << "seed " << seed;
     for (unsigned p = 0; p < kNumbers; ++p) forget(p);
   }

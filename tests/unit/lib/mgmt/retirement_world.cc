@@ -183,7 +183,7 @@ void RetirementWorld::forget(unsigned peer) {
   if (gone.queue != nullptr) old_queues_.add(gone.queue, *retirement);
 }
 
-void RetirementWorld::turn() {
+void RetirementWorld::run_once() {
   for (WorkerHandle& w : workers.all()) {
     std::array<msg::Up, 64> messages;
     const std::size_t n = w.channel->receive(messages);

@@ -40,7 +40,7 @@ class RetirementWorld : public fwd::test::World {
   void forget(unsigned peer);
   [[nodiscard]] bool knows(unsigned peer) const { return known_.count(peer) != 0; }
   /// Runs one iteration of the management loop.
-  void turn();
+  void run_once();
   /// Sends a packet of management itself, with the peer's address handle.
   void send_own(unsigned peer);
 

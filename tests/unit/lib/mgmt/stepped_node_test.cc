@@ -34,7 +34,7 @@ struct SteppedNodeTest : NodeTest {
     for (const TimePoint end = node.now() + d; node.now() < end;) {
       test_tsc += rte_get_tsc_hz() / 100;
       node.iterate(0);
-      node.turn();
+      node.run_once();
     }
     node.iterate(0);
   }
@@ -124,7 +124,7 @@ TEST_F(SteppedNodeTest, TimeStandsStillBetweenSteps) {
   EXPECT_GE(before - TimePoint{}, 2s);
   for (int i = 0; i < 1000; ++i) {
     node->iterate(0);
-    node->turn();
+    node->run_once();
   }
   EXPECT_EQ(node->now(), before);
   ASSERT_TRUE(node->next_deadline());

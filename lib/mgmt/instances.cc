@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/mgmt/units.h"
+#include "lib/mgmt/instances.h"
 
 #include <rte_random.h>
 
@@ -35,9 +35,9 @@ sa::AdministratorConfig administrator_config(const SubnetConfig& subnet,
 
 }  // namespace
 
-HcaUnit::HcaUnit(const HcaConfig& hca_config, std::optional<EthDevice> eth_device,
-                 std::unique_ptr<fabric::Hca> device, unsigned owner_worker,
-                 fabric::Retirement& retirement)
+HcaInstance::HcaInstance(const HcaConfig& hca_config, std::optional<EthDevice> eth_device,
+                         std::unique_ptr<fabric::Hca> device, unsigned owner_worker,
+                         fabric::Retirement& retirement)
     : config{hca_config},
       ethdev{std::move(eth_device)},
       hca{std::move(device)},
@@ -57,14 +57,14 @@ HcaUnit::HcaUnit(const HcaConfig& hca_config, std::optional<EthDevice> eth_devic
   });
 }
 
-Status HcaUnit::run_administrator(const SubnetConfig& subnet) {
+Status HcaInstance::run_administrator(const SubnetConfig& subnet) {
   subnet_ = subnet;
   return renew_administrator();
 }
 
 /// Peers on an InfiniBand fabric know the administrator by its LID, so it stays unchanged. The
 /// administrator of a port of Ethernet link layer is known to this node only.
-Status HcaUnit::renew_administrator() {
+Status HcaInstance::renew_administrator() {
   const fabric::PortAttr& port = hca->attr();
   const bool by_gid = port.link_layer == fabric::LinkLayer::kEthernet;
   if (!subnet_ || port.guid == 0 || (config.driver == HcaDriver::kVerbs && !by_gid)) return {};
@@ -75,7 +75,7 @@ Status HcaUnit::renew_administrator() {
   return {};
 }
 
-void HcaUnit::follow_port(TimePoint now) {
+void HcaInstance::on_port_change(TimePoint now) {
   const fabric::PortAttr& port = hca->attr();
   if (auto renewed = renew_administrator(); !renewed)
     log(LogArea::kFabric, LogLevel::kErr, "hca {}: {}", config.name, renewed.error().what);
@@ -83,7 +83,7 @@ void HcaUnit::follow_port(TimePoint now) {
   connections.set_port({.gid = port.gid(), .lid = port.lid, .lmc = port.lmc});
 }
 
-void HcaUnit::receive(TimePoint now) {
+void HcaInstance::receive(TimePoint now) {
   while (const auto mad = hca->mad_port().receive()) {
     const auto header = wire::read<wire::MadHdr>(mad->bytes);
     switch (wire::MgmtClass{header->mgmt_class}) {
@@ -98,8 +98,8 @@ void HcaUnit::receive(TimePoint now) {
   retired.collect();
 }
 
-void HcaUnit::receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& header,
-                         TimePoint now) {
+void HcaInstance::receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& header,
+                             TimePoint now) {
   if (sa::is_for_client(header.method)) {
     client.on_mad(mad, now);
   } else if (!administrator) {
@@ -110,7 +110,7 @@ void HcaUnit::receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& hea
   }
 }
 
-void HcaUnit::tick(TimePoint now) {
+void HcaInstance::tick(TimePoint now) {
   const auto due = [now](std::optional<TimePoint> deadline) {
     return deadline && *deadline <= now;
   };
@@ -123,31 +123,31 @@ void HcaUnit::tick(TimePoint now) {
         });
 }
 
-std::optional<TimePoint> HcaUnit::next_deadline() const {
+std::optional<TimePoint> HcaInstance::next_deadline() const {
   const auto next = earlier(client.next_deadline(), connections.next_deadline());
   return administrator ? earlier(next, administrator->next_deadline()) : next;
 }
 
-fabric::NamedCounters HcaUnit::mad_counters() const {
+fabric::NamedCounters HcaInstance::mad_counters() const {
   fabric::NamedCounters counters = hca->mad_port().counters();
   counters.emplace_back("unknown", unknown_mads);
   return counters;
 }
 
-std::vector<Xstat> HcaUnit::ethdev_xstats() const {
+std::vector<Xstat> HcaInstance::ethdev_xstats() const {
   return ethdev ? ethdev->xstats() : std::vector<Xstat>{};
 }
 
 /// The cable of a software HCA reports its removal.
-fabric::Capabilities HcaUnit::capabilities() const {
+fabric::Capabilities HcaInstance::capabilities() const {
   fabric::Capabilities able = hca->capabilities();
   if (ethdev) able.removal_events = ethdev->capabilities().removal_events;
   return able;
 }
 
-LinkUnit::LinkUnit(HcaUnit& hca, const LinkQueues& queues, Punt& punt,
-                   link::NeighbourSink& neighbours, link::AddressSink& addresses,
-                   const link::LinkConfig& config)
+LinkInstance::LinkInstance(HcaInstance& hca, const LinkQueues& queues, Punt& punt,
+                           link::NeighbourSink& neighbours, link::AddressSink& addresses,
+                           const link::LinkConfig& config)
     : hca_{hca},
       queues_{queues},
       punt_{punt},
@@ -158,7 +158,7 @@ LinkUnit::LinkUnit(HcaUnit& hca, const LinkQueues& queues, Punt& punt,
   hca.add_link(*control_);
 }
 
-LinkUnit::~LinkUnit() {
+LinkInstance::~LinkInstance() {
   hca_.remove_link(*control_);
   control_.reset();
   hca_.retired.destroy_all();
@@ -166,29 +166,29 @@ LinkUnit::~LinkUnit() {
   hca_.hca->destroy_ud_queue(*queues_.ud);
 }
 
-Result<fabric::ConnectedQueue*> LinkUnit::create_connected(fabric::Transport transport) {
+Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport transport) {
   return hca_.hca->create_connected_queue(
       {.transport = transport, .pkey = config_.pkey, .receive_queue = queues_.receive});
 }
 
-void LinkUnit::detach(const wire::Gid& mgid, std::uint16_t mlid) {
+void LinkInstance::detach(const wire::Gid& mgid, std::uint16_t mlid) {
   if (auto s = hca_.hca->detach(*queues_.ud, mgid, mlid); !s)
     log(LogArea::kFabric, LogLevel::kWarning, "link {}: {}", config_.name, s.error().what);
 }
 
-void LinkUnit::state_changed(link::State state) {
+void LinkInstance::state_changed(link::State state) {
   log_state("link", *control_, state);
 }
 
-PortUnit::PortUnit(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
-                   link::AddressSink& addresses, const link::EthernetPortConfig& config)
+PortInstance::PortInstance(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
+                           link::AddressSink& addresses, const link::EthernetPortConfig& config)
     : device_{std::move(device)},
       punt_{punt},
       config_{config},
       control_{
           std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rand(), addresses)} {}
 
-void PortUnit::state_changed(link::State state) {
+void PortInstance::state_changed(link::State state) {
   log_state("port", *control_, state);
 }
 

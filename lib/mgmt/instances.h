@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The HCAs, IPoIB links and Ethernet ports of a node. Each unit owns its control state machine and
-// implements the interface through which that machine drives the device.
+// The HCAs, IPoIB links and Ethernet ports of a node. Each instance owns its control state machine
+// and implements the interface through which that machine drives the device.
 #pragma once
 
 #include <memory>
@@ -23,11 +23,11 @@ namespace ipoib::mgmt {
 
 /// One HCA port: device, SA client, communication manager, and the subnet administrator if it runs
 /// on this port.
-class HcaUnit {
+class HcaInstance {
  public:
   /// `ethdev`: of a software HCA.
-  HcaUnit(const HcaConfig& config, std::optional<EthDevice> ethdev,
-          std::unique_ptr<fabric::Hca> hca, unsigned owner, fabric::Retirement& retirement);
+  HcaInstance(const HcaConfig& config, std::optional<EthDevice> ethdev,
+              std::unique_ptr<fabric::Hca> hca, unsigned owner, fabric::Retirement& retirement);
 
   /// Runs the administrator on this port: from now on or, if the device has not reported its
   /// attributes yet, as soon as it does. When the GID of a port of Ethernet link layer changes, its
@@ -38,7 +38,7 @@ class HcaUnit {
   void add_link(link::IpoibLink& link) { links_.push_back(&link); }
   void remove_link(link::IpoibLink& link) { std::erase(links_, &link); }
   /// Call when the port's address or its subnet manager has changed.
-  void follow_port(TimePoint now);
+  void on_port_change(TimePoint now);
   /// Takes all MADs and all events of connected queues, and passes them on.
   void receive(TimePoint now);
   /// Runs the timers of client, manager and administrator that are due.
@@ -74,12 +74,13 @@ struct LinkQueues {
 };
 
 /// An IPoIB link's queue pairs, and the actions of the link's state machine on them.
-class LinkUnit final : public link::LinkActions, private link::ConnectionActions {
+class LinkInstance final : public link::LinkActions, private link::ConnectionActions {
  public:
   /// Takes over `queues`.
-  LinkUnit(HcaUnit& hca, const LinkQueues& queues, Punt& punt, link::NeighbourSink& neighbours,
-           link::AddressSink& addresses, const link::LinkConfig& config);
-  ~LinkUnit() override;
+  LinkInstance(HcaInstance& hca, const LinkQueues& queues, Punt& punt,
+               link::NeighbourSink& neighbours, link::AddressSink& addresses,
+               const link::LinkConfig& config);
+  ~LinkInstance() override;
 
   [[nodiscard]] const fabric::PortAttr& port() const override { return hca_.hca->attr(); }
   [[nodiscard]] std::uint32_t qpn() const override { return queues_.ud->qpn(); }
@@ -97,7 +98,7 @@ class LinkUnit final : public link::LinkActions, private link::ConnectionActions
   }
   void state_changed(link::State state) override;
 
-  [[nodiscard]] const HcaUnit& hca() const { return hca_; }
+  [[nodiscard]] const HcaInstance& hca() const { return hca_; }
   [[nodiscard]] const LinkQueues& queues() const { return queues_; }
   [[nodiscard]] link::IpoibLink& control() { return *control_; }
   [[nodiscard]] const link::IpoibLink& control() const { return *control_; }
@@ -121,17 +122,17 @@ class LinkUnit final : public link::LinkActions, private link::ConnectionActions
     return hca_.hca->info(queue);
   }
 
-  HcaUnit& hca_;
+  HcaInstance& hca_;
   LinkQueues queues_;
   Punt& punt_;
   link::LinkConfig config_;
   std::unique_ptr<link::IpoibLink> control_;
 };
 
-class PortUnit final : public link::PortActions {
+class PortInstance final : public link::PortActions {
  public:
-  PortUnit(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
-           link::AddressSink& addresses, const link::EthernetPortConfig& config);
+  PortInstance(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
+               link::AddressSink& addresses, const link::EthernetPortConfig& config);
 
   [[nodiscard]] wire::MacAddr mac() const override { return device_.mac(); }
   void send(std::span<const std::byte> frame) override {
