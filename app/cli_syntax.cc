@@ -44,9 +44,8 @@ std::vector<std::string> decide_brackets(const std::string& text) {
 
 /// Truncates a long word.
 std::string shortened(std::string_view word) {
-  constexpr std::size_t kLongest = 80;
-  return word.size() <= kLongest ? std::string{word}
-                                 : fmt::format("{}...", word.substr(0, kLongest));
+  constexpr std::size_t kMaxLen = 80;
+  return word.size() <= kMaxLen ? std::string{word} : fmt::format("{}...", word.substr(0, kMaxLen));
 }
 
 /// Adds the literals or the parameter of a word to `names`, without duplicates.

@@ -14,7 +14,7 @@
 namespace ipoib::app {
 namespace {
 
-constexpr std::size_t kLongestName = 31;
+constexpr std::size_t kMaxNameLen = 31;
 /// Keywords that commands accept in place of a name.
 constexpr std::array<std::string_view, 6> kReservedNames = {"all",   "info",    "json",
                                                             "stats", "summary", "xstats"};
@@ -29,7 +29,7 @@ void check_names(const Draft& draft, Report& report) {
         report.error(
             e.table->source(),
             fmt::format("{}: invalid name {}, allowed: 1-{} letters, digits, _ and -, except {}",
-                        e.path, quote(name), kLongestName, fmt::join(kReservedNames, ", ")));
+                        e.path, quote(name), kMaxNameLen, fmt::join(kReservedNames, ", ")));
       unique.add(name, quote(name), e.path, e.table->source());
     }
   };
@@ -200,7 +200,7 @@ bool is_name(std::string_view name) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
            c == '-';
   };
-  return !name.empty() && name.size() <= kLongestName &&
+  return !name.empty() && name.size() <= kMaxNameLen &&
          std::find(kReservedNames.begin(), kReservedNames.end(), name) == kReservedNames.end() &&
          std::all_of(name.begin(), name.end(), is_name_char);
 }

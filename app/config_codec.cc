@@ -173,14 +173,14 @@ std::string to_string(const mgmt::MadConfig& mad) {
 
 std::optional<mgmt::MadConfig> MadRoute::read(const Field& field) const {
   constexpr std::string_view kUmad = "umad:";
-  constexpr std::size_t kLongestDevice = 19;  // UMAD_CA_NAME_LEN without the terminating zero.
+  constexpr std::size_t kMaxDeviceLen = 19;  // UMAD_CA_NAME_LEN without the terminating zero.
   constexpr unsigned kLastPort = 254;
   const auto* text = text_of(field);
   if (text != nullptr && *text == "wire") return mgmt::MadConfig{};
   if (text != nullptr && text->starts_with(kUmad)) {
     const auto colon = text->find(':', kUmad.size());
     mgmt::MadConfig mad{text->substr(kUmad.size(), colon - kUmad.size()), 0};
-    bool good = !mad.device.empty() && mad.device.size() <= kLongestDevice &&
+    bool good = !mad.device.empty() && mad.device.size() <= kMaxDeviceLen &&
                 mad.device.find_first_of(" /") == std::string::npos;
     if (colon != std::string::npos) {
       const char* end = text->data() + text->size();

@@ -245,12 +245,12 @@ struct Written {
 template <class Codec>
 struct ListOf {
   Codec element;
-  std::size_t fewest = 0;
-  std::size_t most = 128;
+  std::size_t min_size = 0;
+  std::size_t max_size = 128;
 
   [[nodiscard]] std::string type() const { return "list of " + element.type(); }
   [[nodiscard]] std::string allowed() const {
-    return fmt::format("{}-{} of: {}", fewest, most, element.allowed());
+    return fmt::format("{}-{} of: {}", min_size, max_size, element.allowed());
   }
   [[nodiscard]] auto read(const Field& field) const {
     using Element = typename decltype(element.read(field))::value_type;
@@ -265,7 +265,7 @@ struct ListOf {
     const auto* array = field.node().as_array();
     if (array == nullptr) {
       take(field.node());
-    } else if (array->size() < fewest || array->size() > most) {
+    } else if (array->size() < min_size || array->size() > max_size) {
       field.reject(phrase(type(), allowed()));
       result.reset();
     } else {

@@ -68,7 +68,7 @@ std::string quote(std::string_view text) {
 }
 
 std::string describe(const toml::node& node) {
-  constexpr std::size_t kLongest = 80;
+  constexpr std::size_t kMaxLen = 80;
   if (const auto* array = node.as_array()) return fmt::format("a list of {}", array->size());
   if (node.is_table()) return "a table";
   std::string text;
@@ -79,7 +79,7 @@ std::string describe(const toml::node& node) {
     out << toml::toml_formatter{node};
     text = out.str();
   }
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  if (text.size() > kMaxLen) text = text.substr(0, kMaxLen) + "...";
   return text;
 }
 

@@ -18,7 +18,7 @@ using mgmt::RouteConfig;
 
 constexpr std::int64_t kLastUnicastLid = 0xbfff;
 constexpr std::int64_t kLastDevicePort = 254;
-constexpr std::size_t kLongestUmadName = 19;  // UMAD_CA_NAME_LEN without the terminating zero.
+constexpr std::size_t kMaxUmadNameLen = 19;  // UMAD_CA_NAME_LEN without the terminating zero.
 
 /// An enumeration of one supported name, and of planned ones.
 OneOf<int> only(std::string name, std::vector<std::string> later) {
@@ -95,7 +95,7 @@ Section<HcaConfig> hca_section() {
           of_soft(row<E>("wire", &E::wire, Text{},
                          "With soft: name of the DPDK Ethernet device that serves as the cable.",
                          Required::kYes)),
-          of_verbs(row<E>("device", &E::device, Text{kLongestUmadName},
+          of_verbs(row<E>("device", &E::device, Text{kMaxUmadNameLen},
                           "With verbs: name of the RDMA device, as listed by ibv_devices.",
                           Required::kYes)),
           of_verbs(row<E>("port", &E::port, Integer{1, kLastDevicePort},
@@ -510,7 +510,7 @@ Section<NodeConfig> generator_section() {
 
 Section<NodeConfig> neighbour_cache_section() {
   using E = NodeConfig;
-  constexpr std::int64_t kMost = 1 << 20;
+  constexpr std::int64_t kMax = 1 << 20;
   return {
       "neighbour-cache",
       Shape::kSingle,
@@ -544,7 +544,7 @@ Section<NodeConfig> neighbour_cache_section() {
               [](auto& c) -> auto& { return c.neighbour.max_held_per_neighbour; }, Integer{0, 1024},
               "Maximum number of packets held for one unresolved neighbour."),
           row<E>(
-              "max-held", [](auto& c) -> auto& { return c.neighbour.max_held; }, Integer{0, kMost},
+              "max-held", [](auto& c) -> auto& { return c.neighbour.max_held; }, Integer{0, kMax},
               "Maximum number of held packets per interface. All interfaces together hold at most "
               "an eighth of the packet buffers."),
           row<E>(
@@ -552,7 +552,7 @@ Section<NodeConfig> neighbour_cache_section() {
               "Maximum time for which a packet is held."),
           row<E>(
               "max-entries", [](auto& c) -> auto& { return c.neighbour.max_entries; },
-              Integer{1, kMost}, "Maximum number of neighbours per interface."),
+              Integer{1, kMax}, "Maximum number of neighbours per interface."),
       }};
 }
 

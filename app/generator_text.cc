@@ -15,7 +15,7 @@ using fwd::PacketRate;
 /// Indexed by PacketRate::Unit. The smallest value above 0, and the largest.
 struct RateUnit {
   std::string_view name;
-  double least, most;
+  double min, max;
 };
 constexpr std::array kRateUnits = {RateUnit{"pps", 1, 1e10}, RateUnit{"gbps", 0.001, 10'000},
                                    RateUnit{"percent", 0.01, 100}};
@@ -76,7 +76,7 @@ std::optional<PacketRate> parse_rate(std::string_view text) {
     const RateUnit& unit = kRateUnits[i];
     if (text.substr(space + 1) != unit.name) continue;
     if (*value == 0) return PacketRate{};
-    if (*value >= unit.least && *value <= unit.most)
+    if (*value >= unit.min && *value <= unit.max)
       return PacketRate{*value, static_cast<PacketRate::Unit>(i)};
   }
   return std::nullopt;

@@ -11,7 +11,7 @@
 namespace ipoib::soft {
 namespace {
 
-constexpr std::size_t kLeastSlots = 16;
+constexpr std::size_t kMinSlots = 16;
 
 std::size_t hash_of(const wire::Gid& mgid) noexcept {
   return std::hash<wire::Gid>{}(mgid)*0x9e37'79b9'7f4a'7c15ULL >> 32;
@@ -23,7 +23,7 @@ std::size_t hash_of(const wire::Gid& mgid) noexcept {
 const GroupTable::Group GroupTable::kGone{};
 
 GroupTable::GroupTable(const fabric::Grace& grace)
-    : grace_{grace}, owned_{std::make_unique<const Slots>(kLeastSlots)}, slots_{owned_.get()} {}
+    : grace_{grace}, owned_{std::make_unique<const Slots>(kMinSlots)}, slots_{owned_.get()} {}
 
 GroupTable::~GroupTable() {
   for (std::size_t i = 0; i <= owned_->mask; ++i)
@@ -140,7 +140,7 @@ void GroupTable::take_out(Slot& slot, const Group& old, SoftUdQueue& queue) {
 /// Makes at least four slots per group, so that at least as many additions as there are groups
 /// follow before the next call.
 void GroupTable::make_room() {
-  auto fresh = std::make_unique<const Slots>(std::bit_ceil((nb_groups_ + kLeastSlots / 4) * 4));
+  auto fresh = std::make_unique<const Slots>(std::bit_ceil((nb_groups_ + kMinSlots / 4) * 4));
   for (std::size_t i = 0; i <= owned_->mask; ++i) {
     const Group* group = owned_->at[i].load(std::memory_order_relaxed);
     if (group == nullptr || group == &kGone) continue;

@@ -75,8 +75,8 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
     return n;
   }
   /// The management lcore may also call it, for a queue that no worker uses any more.
-  [[nodiscard]] std::uint16_t pop(rte_mbuf** pkts, std::uint16_t most) noexcept {
-    const std::size_t n = std::min<std::size_t>(most, tail_ - head_);
+  [[nodiscard]] std::uint16_t pop(rte_mbuf** pkts, std::uint16_t max) noexcept {
+    const std::size_t n = std::min<std::size_t>(max, tail_ - head_);
     const std::size_t at = head_ % kRxRingSize;
     const std::size_t first = std::min(n, kRxRingSize - at);
     std::copy_n(&rx_ring_[at], first, pkts);

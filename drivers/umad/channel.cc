@@ -106,12 +106,12 @@ void Channel::run() {
   while (!stop_.load(std::memory_order_relaxed)) {
     if (const Result<Device> device = open(); !device) {
       report(device.error().what);
-    } else if (use(*device) > config_.most_retry) {  // The device worked.
+    } else if (use(*device) > config_.max_retry) {  // The device worked.
       retry = config_.first_retry;
       reported_.clear();
     }
     if (!pause(retry)) return;
-    retry = std::min(retry * 2, config_.most_retry);
+    retry = std::min(retry * 2, config_.max_retry);
   }
 }
 
@@ -183,7 +183,7 @@ void Channel::receive(int fd) {
     if (arrived.error != 0) return fail_session(std::strerror(arrived.error));
     {
       const std::lock_guard lock{mutex_};
-      if (queue_.size() >= config_.most_queued) {
+      if (queue_.size() >= config_.max_queued) {
         counters_.overflowed.add(1);
         continue;
       }

@@ -36,8 +36,8 @@ struct ChannelConfig {
   Umad* umad = nullptr;          ///< Must outlive the channel.
   Doorbell* doorbell = nullptr;  ///< Rung on arrivals and changes; null: the caller polls.
   Duration first_retry = std::chrono::milliseconds(500);  ///< Retry of opening; doubles every time.
-  Duration most_retry = std::chrono::seconds(5);          ///< Limit of the retry interval.
-  std::size_t most_queued = 4096;                         ///< Limit of received MADs not taken yet.
+  Duration max_retry = std::chrono::seconds(5);           ///< Limit of the retry interval.
+  std::size_t max_queued = 4096;                          ///< Limit of received MADs not taken yet.
 };
 
 /// Written by the channel's thread.

@@ -30,8 +30,8 @@ GidMadPort::GidMadPort(GidMadConfig config, std::unique_ptr<Umad> library)
                 .umad = library_.get(),
                 .doorbell = config_.doorbell,
                 .first_retry = config_.first_retry,
-                .most_retry = config_.most_retry,
-                .most_queued = config_.most_queued}},
+                .max_retry = config_.max_retry,
+                .max_queued = config_.max_queued}},
       sender_{[this] { run_sender(); }} {}
 
 GidMadPort::~GidMadPort() {
@@ -61,7 +61,7 @@ Status GidMadPort::send(const fabric::MadAddress& to,
 
 Status GidMadPort::send_to_self(const fabric::MadAddress& to,
                                 std::span<const std::byte, wire::kMadLen> mad) {
-  if (received_.size() >= config_.most_queued)
+  if (received_.size() >= config_.max_queued)
     return fail(Errc::kUnavailable, "the queue of MADs of the port to itself is full ({})",
                 received_.size());
   ++counters_.local;
@@ -77,7 +77,7 @@ Status GidMadPort::post(const Peer& to, std::span<const std::byte, wire::kMadLen
     return fail(Errc::kUnavailable, "MAD to {}: {}", wire::to_string(to.gid), channel_.problem());
   {
     const std::lock_guard lock{mutex_};
-    if (outgoing_.size() >= config_.most_queued)
+    if (outgoing_.size() >= config_.max_queued)
       return fail(Errc::kUnavailable, "MAD to {}: the transmit queue is full ({})",
                   wire::to_string(to.gid), outgoing_.size());
     Outgoing& out = outgoing_.emplace_back(Outgoing{to, {}, answer_ms});

@@ -29,8 +29,8 @@ struct GidMadConfig {
   std::uint8_t gid_index = 0;    ///< Index of the port's GID in its table.
   Doorbell* doorbell = nullptr;  ///< Rung on arrivals and changes. Null: the caller polls.
   Duration first_retry = std::chrono::milliseconds(500);  ///< Retry of opening the device; doubles
-  Duration most_retry = std::chrono::seconds(5);          ///< up to this.
-  std::size_t most_queued = 4096;  ///< Limit of each queue: arrived, local, to send.
+  Duration max_retry = std::chrono::seconds(5);           ///< up to this.
+  std::size_t max_queued = 4096;  ///< Limit of each queue: arrived, local, to send.
 };
 
 struct GidMadCounters {

@@ -30,7 +30,7 @@ fabric::PortState state_of(const wire::PortInfo& port) {
 void PortWatch::tick(TimePoint now, const SmpSender& send) {
   if (now < next_) return;
   next_ = now + kPeriod;
-  if (!outstanding_.empty() && !silent() && ++missed_ == kMostMissed) {
+  if (!outstanding_.empty() && !silent() && ++missed_ == kMaxMissed) {
     fabric::PortAttr down = attr_;
     down.state = fabric::PortState::kDown;
     become(std::move(down));

@@ -26,7 +26,7 @@ class PortWatch {
   static constexpr Duration kPeriod = std::chrono::milliseconds(250);
   /// Incomplete rounds until the port counts as down: three seconds, which a machine short of CPUs
   /// may need. The descriptor reports a device that is gone.
-  static constexpr unsigned kMostMissed = 12;
+  static constexpr unsigned kMaxMissed = 12;
 
   explicit PortWatch(std::uint32_t first_tid) : tid_{first_tid} {}
 
@@ -47,8 +47,8 @@ class PortWatch {
   [[nodiscard]] int pkey_index(std::uint16_t pkey) const;
   /// Number of the port on its device; 0: not known yet.
   [[nodiscard]] std::uint8_t number() const { return node_.local_port; }
-  /// True after kMostMissed incomplete rounds.
-  [[nodiscard]] bool silent() const { return missed_ >= kMostMissed; }
+  /// True after kMaxMissed incomplete rounds.
+  [[nodiscard]] bool silent() const { return missed_ >= kMaxMissed; }
 
  private:
   void ask(wire::SmpAttr attr, std::uint32_t modifier, const SmpSender& send);

@@ -20,7 +20,7 @@ void SmWatch::tick(const fabric::PortAttr& port, TimePoint now, const SmpSender&
   }
   if (lid_ == 0 || now < next_) return;
   next_ = now + kPeriod;
-  if (outstanding_ && ++missed_ >= kMostMissed) silent_ = true;
+  if (outstanding_ && ++missed_ >= kMaxMissed) silent_ = true;
   outstanding_ = send(lid_, port.sm_sl,
                       wire::smp_get(wire::MgmtClass::kSubnLid, wire::SmpAttr::kSmInfo, 0, ++tid_));
 }

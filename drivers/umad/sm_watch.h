@@ -17,7 +17,7 @@ class SmWatch {
  public:
   static constexpr Duration kPeriod = std::chrono::seconds(1);
   /// Questions without an answer before the manager counts as silent.
-  static constexpr unsigned kMostMissed = 2;
+  static constexpr unsigned kMaxMissed = 2;
 
   explicit SmWatch(std::uint32_t first_tid) : tid_{first_tid} {}
 

@@ -118,12 +118,12 @@ class LibUmad final : public Umad {
     int len = wire::kMadLen;
     int result = read(fd, buffer, len);
     // A long answer stays queued until there is room for it.
-    if (result == -ENOSPC && len > static_cast<int>(wire::kMadLen) && len <= kLongestMad)
+    if (result == -ENOSPC && len > static_cast<int>(wire::kMadLen) && len <= kMaxMadLen)
       result = read(fd, buffer, len);
     if (result == -EWOULDBLOCK || result == -EINTR) return {EAGAIN};
     if (result < 0) return {-result};
     const auto* umad = reinterpret_cast<const ib_user_mad*>(buffer.data());
-    const auto n = static_cast<std::size_t>(std::clamp(len, 0, static_cast<int>(kLongestMad)));
+    const auto n = static_cast<std::size_t>(std::clamp(len, 0, static_cast<int>(kMaxMadLen)));
     const auto* mad = static_cast<const std::byte*>(umad_get_mad(buffer.data()));
     return {.status = umad_status(buffer.data()),
             .from = {.lid = be16toh(umad->addr.lid),
@@ -136,7 +136,7 @@ class LibUmad final : public Umad {
   }
 
  private:
-  static constexpr int kLongestMad = 32 << 20;
+  static constexpr int kMaxMadLen = 32 << 20;
 
   /// Reads into a buffer of `len` octets behind the library's header. `len` becomes the length
   /// received or, if the buffer is too small, the length that waits.

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kOwnAnswerMs = 200;
 constexpr std::uint32_t kSmAnswerMs = 900;
 /// Octets of an SMP that this side needs.
-constexpr std::size_t kLeastSmp = offsetof(wire::Smp, initial_path);
+constexpr std::size_t kMinSmpLen = offsetof(wire::Smp, initial_path);
 
 TimePoint steady_now() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
@@ -61,8 +61,8 @@ UmadPort::UmadPort(UmadConfig config, std::unique_ptr<Umad> library,
                 .umad = library_.get(),
                 .doorbell = config_.doorbell,
                 .first_retry = config_.first_retry,
-                .most_retry = config_.most_retry,
-                .most_queued = config_.most_queued}} {}
+                .max_retry = config_.max_retry,
+                .max_queued = config_.max_queued}} {}
 
 std::optional<fabric::PortEvent> UmadPort::next_event() {
   expects_management();
@@ -167,7 +167,7 @@ void UmadPort::take(const Arrived& arrived) {
 
   const bool response = is_response(header->method);
   if (is_subnet_management(header->mgmt_class) && response) {
-    if (arrived.bytes.size() < kLeastSmp) {
+    if (arrived.bytes.size() < kMinSmpLen) {
       ++counters_.malformed;
       return;
     }

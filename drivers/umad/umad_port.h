@@ -26,8 +26,8 @@ struct UmadConfig {
   unsigned port = 0;             ///< 0: the first.
   Doorbell* doorbell = nullptr;  ///< Rung on arrivals and changes. Null: the caller polls.
   Duration first_retry = std::chrono::milliseconds(500);  ///< Retry of opening the device; doubles
-  Duration most_retry = std::chrono::seconds(5);          ///< up to this.
-  std::size_t most_queued = 4096;                         ///< Limit of received MADs not taken yet.
+  Duration max_retry = std::chrono::seconds(5);           ///< up to this.
+  std::size_t max_queued = 4096;                          ///< Limit of received MADs not taken yet.
   std::function<TimePoint()> now;                         ///< Empty: the steady clock.
 };
 

@@ -22,9 +22,9 @@ using fabric::QueueState;
 
 /// Pending sends of all queues of a link together.
 constexpr std::uint32_t kSendCompletions = 16'384;
-constexpr std::uint16_t kMostPolled = 64;
+constexpr std::uint16_t kMaxPolled = 64;
 /// Largest number of mbufs of a message to send; enough for 64 KiB in pages.
-constexpr std::uint32_t kMostSegments = 30;
+constexpr std::uint32_t kMaxSegments = 30;
 
 /// Error of a queue by the status of its failed send. Source: ibv_poll_cq(3).
 QueueError error_of_send(ibv_wc_status status) {
@@ -44,8 +44,8 @@ QueueError error_of_receive(ibv_wc_status status) {
 
 }  // namespace
 
-std::uint16_t most_segments(const Device& device) {
-  return static_cast<std::uint16_t>(send_limits(device, 1, kMostSegments).max_sge);
+std::uint16_t max_send_segments(const Device& device) {
+  return static_cast<std::uint16_t>(send_limits(device, 1, kMaxSegments).max_sge);
 }
 
 void QpnTable::set(std::uint32_t qpn, VerbsConnectedQueue* queue) {
@@ -71,14 +71,14 @@ Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
                 shared.name);
   const std::uint32_t room = rte_pktmbuf_data_room_size(shared.pool) - RTE_PKTMBUF_HEADROOM;
   const std::uint32_t segments = (config.max_message + room - 1) / room;
-  const auto most = std::min(static_cast<std::uint32_t>(std::max(1, able.max_srq_sge)),
-                             ReceiveRing::kMostSegments);
-  if (segments > most)
+  const auto max = std::min(static_cast<std::uint32_t>(std::max(1, able.max_srq_sge)),
+                            ReceiveRing::kMaxSegments);
+  if (segments > max)
     return fail(Errc::kInvalidArgument,
                 "{}: a message of {} octets takes {} mbufs of {}, but the device fills at most {}: "
                 "raise --mbuf-size to {} or lower connected-mtu",
-                shared.name, config.max_message, segments, room, most,
-                (config.max_message + most - 1) / most + RTE_PKTMBUF_HEADROOM);
+                shared.name, config.max_message, segments, room, max,
+                (config.max_message + max - 1) / max + RTE_PKTMBUF_HEADROOM);
   const auto depth =
       std::min(config.depth, static_cast<std::uint32_t>(std::min(able.max_srq_wr, able.max_cqe)));
 
@@ -141,9 +141,9 @@ std::uint16_t VerbsReceiveQueue::rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts
 
 std::uint16_t VerbsReceiveQueue::receive(ReceiveHardware& hw, rte_mbuf** pkts,
                                          std::uint16_t n) noexcept {
-  std::array<ibv_wc, kMostPolled> completions;
-  const int most = std::min(n, kMostPolled);
-  const int got = ibv_poll_cq(hw.receive_cq.get(), most, completions.data());
+  std::array<ibv_wc, kMaxPolled> completions;
+  const int max = std::min(n, kMaxPolled);
+  const int got = ibv_poll_cq(hw.receive_cq.get(), max, completions.data());
   if (got < 0) [[unlikely]]
     report_broken();
   std::uint16_t taken = 0;
@@ -151,7 +151,7 @@ std::uint16_t VerbsReceiveQueue::receive(ReceiveHardware& hw, rte_mbuf** pkts,
     if (rte_mbuf* const m = take(hw, completions[static_cast<unsigned>(i)])) pkts[taken++] = m;
   if (hw.receive->posted() != hw.receive->depth()) fill(hw);
   // Pairs with the acquire load of emptied().
-  if (got < most)
+  if (got < max)
     emptied_.store(emptied_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return taken;
 }
@@ -235,7 +235,7 @@ Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
   wanted.recv_cq = receive.hardware->receive_cq.get();
   wanted.srq = receive.hardware->srq.get();
   const PreferNode near{device.numa_node()};
-  auto pair = create_qp(device, wanted, send_limits(device, config.send_depth, kMostSegments));
+  auto pair = create_qp(device, wanted, send_limits(device, config.send_depth, kMaxSegments));
   if (!pair) return fail(pair.error().code, "{}: {}", shared.name, pair.error().what);
   ibv_qp_attr attr{};
   attr.pkey_index = pkey_index;

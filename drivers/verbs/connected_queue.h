@@ -39,7 +39,7 @@ class QpnTable {
 };
 
 /// Largest number of mbufs of a message that connected queues of the device send without a copy.
-[[nodiscard]] std::uint16_t most_segments(const Device& device);
+[[nodiscard]] std::uint16_t max_send_segments(const Device& device);
 
 /// A shared receive queue, and the completion queues of all queue pairs that use it.
 struct ReceiveHardware {

@@ -79,10 +79,10 @@ CqPtr create_cq(const Device& device, std::uint32_t entries) {
 }
 
 SendLimits send_limits(const Device& device, std::uint32_t wanted, std::uint32_t max_sge) {
-  const auto most = static_cast<std::uint32_t>(
+  const auto max = static_cast<std::uint32_t>(
       std::max(1, std::min(device.attr().max_qp_wr, device.attr().max_cqe)));
   SendLimits limits;
-  limits.depth = std::bit_floor(std::min(wanted, most));
+  limits.depth = std::bit_floor(std::min(wanted, max));
   limits.max_sge =
       std::min(static_cast<std::uint32_t>(std::max(1, device.attr().max_sge)), max_sge);
   limits.checksum = device.has(IBV_DEVICE_UD_IP_CSUM);

@@ -28,7 +28,7 @@ ReceiveRing::ReceiveRing(ibv_qp* qp, ibv_srq* srq, const ReceiveRingConfig& conf
       requests_(chain_),
       sges_(std::size_t{chain_} * config.segments) {
   expects((qp == nullptr) != (srq == nullptr), "one of the two is null");
-  expects(config.segments != 0 && config.segments <= kMostSegments, "a buffer has a few mbufs");
+  expects(config.segments != 0 && config.segments <= kMaxSegments, "a buffer has a few mbufs");
   std::iota(free_.rbegin(), free_.rend(), 0U);
   for (std::uint32_t i = 0; i < chain_; ++i) {
     ibv_sge* const sges = &sges_[std::size_t{i} * config.segments];

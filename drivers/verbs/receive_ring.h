@@ -28,7 +28,7 @@ struct ReceiveRingConfig {
 /// ring, fill() (management lcore).
 class ReceiveRing {
  public:
-  static constexpr std::uint32_t kMostSegments = 32;
+  static constexpr std::uint32_t kMaxSegments = 32;
 
   /// Exactly one of `qp` and `srq` is null.
   ReceiveRing(ibv_qp* qp, ibv_srq* srq, const ReceiveRingConfig& config);

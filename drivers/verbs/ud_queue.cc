@@ -22,10 +22,10 @@ namespace {
 
 constexpr std::uint32_t kGrhLen = sizeof(wire::Grh);
 static_assert(kGrhLen <= RTE_PKTMBUF_HEADROOM);
-constexpr std::uint16_t kMostPolled = 64;
+constexpr std::uint16_t kMaxPolled = 64;
 /// Send completions are polled when this many sends are pending, or when no packet was received.
 constexpr std::uint32_t kReapAt = 128;
-constexpr std::uint32_t kMostSegments = 8;  ///< Most mbufs of a packet to send.
+constexpr std::uint32_t kMaxSegments = 8;  ///< Most mbufs of a packet to send.
 
 }  // namespace
 
@@ -33,17 +33,17 @@ constexpr std::uint32_t kMostSegments = 8;  ///< Most mbufs of a packet to send.
 
 Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
                                                        const PortShared& shared, std::uint8_t port,
-                                                       std::uint32_t most_received, UdKeys keys) {
+                                                       std::uint32_t max_received, UdKeys keys) {
   const std::uint32_t room = rte_pktmbuf_data_room_size(shared.pool) - RTE_PKTMBUF_HEADROOM;
-  if (room < most_received)
+  if (room < max_received)
     return fail(
         Errc::kInvalidArgument,
         "{}: packets of {} octets (MTU of the port) do not fit into mbufs of {}: raise --mbuf-size",
-        shared.name, most_received, room);
+        shared.name, max_received, room);
   std::unique_ptr<UdHardware> hw{new UdHardware{shared.name, port}};
   hw->number = next_queue_number();
 
-  const SendLimits limits = send_limits(device, shared.txd, kMostSegments);
+  const SendLimits limits = send_limits(device, shared.txd, kMaxSegments);
   const std::uint32_t rxd = std::min(
       shared.rxd,
       static_cast<std::uint32_t>(std::min(device.attr().max_qp_wr, device.attr().max_cqe)));
@@ -213,8 +213,8 @@ std::uint16_t VerbsUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uin
 }
 
 std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept {
-  std::array<ibv_wc, kMostPolled> completions;
-  const int got = ibv_poll_cq(hw.receive_cq.get(), std::min(n, kMostPolled), completions.data());
+  std::array<ibv_wc, kMaxPolled> completions;
+  const int got = ibv_poll_cq(hw.receive_cq.get(), std::min(n, kMaxPolled), completions.data());
   if (got <= 0) {
     if (got < 0) [[unlikely]]
       report_broken();

@@ -62,11 +62,11 @@ struct UdKeys {
 class UdHardware {
  public:
   /// Creates hardware that is ready to send, with posted receive buffers of at least
-  /// `most_received` octets. kRefused names a missing permission or feature.
+  /// `max_received` octets. kRefused names a missing permission or feature.
   [[nodiscard]] static Result<std::unique_ptr<UdHardware>> create(const Device& device,
                                                                   const PortShared& shared,
                                                                   std::uint8_t port,
-                                                                  std::uint32_t most_received,
+                                                                  std::uint32_t max_received,
                                                                   UdKeys keys);
   ~UdHardware();
 

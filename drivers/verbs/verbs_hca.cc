@@ -94,7 +94,7 @@ fabric::Capabilities VerbsHca::capabilities() const {
   fabric::Capabilities able{.receives_chains = true,
                             .multicast = fabric::MulticastFilter::kGroups,
                             .removal_events = true};
-  if (device_) able.max_segments = most_segments(*device_);
+  if (device_) able.max_segments = max_send_segments(*device_);
   return able;
 }
 

@@ -5,10 +5,10 @@
 
 namespace ipoib::fabric {
 
-rte_mbuf* copy_to_few_segments(rte_mbuf* m, unsigned most, rte_mempool* pool,
+rte_mbuf* copy_to_few_segments(rte_mbuf* m, unsigned max, rte_mempool* pool,
                                Drop& reason) noexcept {
   const std::uint32_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
-  if (room == 0 || (m->pkt_len + room - 1) / room > most) {
+  if (room == 0 || (m->pkt_len + room - 1) / room > max) {
     reason = Drop::kTxSegments;
     return nullptr;
   }

@@ -8,19 +8,19 @@
 
 namespace ipoib::fabric {
 
-/// with_few_segments() for a packet with more than `most` mbufs.
-[[nodiscard]] rte_mbuf* copy_to_few_segments(rte_mbuf* m, unsigned most, rte_mempool* pool,
+/// with_few_segments() for a packet with more than `max` mbufs.
+[[nodiscard]] rte_mbuf* copy_to_few_segments(rte_mbuf* m, unsigned max, rte_mempool* pool,
                                              Drop& reason) noexcept;
 
-/// Returns the packet in at most `most` mbufs: `m` itself, or a copy in as few mbufs of `pool` as
+/// Returns the packet in at most `max` mbufs: `m` itself, or a copy in as few mbufs of `pool` as
 /// possible, with the same flags and PacketMeta; then `m` is freed. Null: the caller keeps `m`, and
 /// `reason` is the drop reason: kNoMbuf, or kTxSegments if a copy would need too many mbufs of this
 /// size. Otherwise `reason` is unchanged.
-[[nodiscard]] inline rte_mbuf* with_few_segments(rte_mbuf* m, unsigned most, rte_mempool* pool,
+[[nodiscard]] inline rte_mbuf* with_few_segments(rte_mbuf* m, unsigned max, rte_mempool* pool,
                                                  Drop& reason) noexcept {
-  if (m->nb_segs <= most) [[likely]]
+  if (m->nb_segs <= max) [[likely]]
     return m;
-  return copy_to_few_segments(m, most, pool, reason);
+  return copy_to_few_segments(m, max, pool, reason);
 }
 
 }  // namespace ipoib::fabric

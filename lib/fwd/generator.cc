@@ -123,16 +123,16 @@ Status Generator::check(const GeneratorConfig& c) {
                 "invalid number of flows {} or neighbours {}, allowed: 1-{}", c.flows, c.neighbours,
                 GeneratorConfig::kMaxFlows);
   if (auto s = check_addresses(c); !s) return s;
-  const std::uint16_t least =
+  const std::uint16_t min =
       c.ip.dst.is_v4() ? GeneratorConfig::kMinSize4 : GeneratorConfig::kMinSize6;
   if (c.sizes.empty() || c.sizes.size() > GeneratorConfig::kMaxSizes)
     return fail(Errc::kInvalidArgument, "invalid number of packet sizes {}, allowed: 1-{}",
                 c.sizes.size(), GeneratorConfig::kMaxSizes);
   for (const std::uint16_t size : c.sizes)
-    if (size < least || size > GeneratorConfig::kMaxSize)
+    if (size < min || size > GeneratorConfig::kMaxSize)
       return fail(Errc::kInvalidArgument,
                   "invalid size {} of test packets to {}, allowed: {}-{} octets", size,
-                  wire::to_string(c.ip.dst), least, GeneratorConfig::kMaxSize);
+                  wire::to_string(c.ip.dst), min, GeneratorConfig::kMaxSize);
   return {};
 }
 

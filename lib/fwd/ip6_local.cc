@@ -74,8 +74,8 @@ void ip6_deliver(Context& c, const Ingress& in, rte_mbuf* m, bool group) noexcep
     return drop(in, m, Drop::kIpMartianSource);
   if (is_listener_discovery(m)) return c.punt.membership(in, m, group);
   if (!icmp || !is_nd(icmp->type)) return c.punt.local(in, m, group);
-  const std::uint8_t least = kNdLen[icmp->type - std::size_t{kFirstNd}];
-  if (hdr.hop_limit != 255 || m->nb_segs != 1 || m->pkt_len < icmp->offset + least)
+  const std::uint8_t min = kNdLen[icmp->type - std::size_t{kFirstNd}];
+  if (hdr.hop_limit != 255 || m->nb_segs != 1 || m->pkt_len < icmp->offset + min)
     return drop(in, m, Drop::kNdInvalid);
   c.punt.nd(in, m, group);
 }

@@ -162,7 +162,7 @@ class Flows {
     return it == end ? nullptr : &*it;
   }
   void open(const TcpPacket& head, const Neighbour* to, const Room& room) noexcept {
-    if (n_ == kMost) close(flows_[next_out_++ % kMost]);
+    if (n_ == kMaxFlows) close(flows_[next_out_++ % kMaxFlows]);
     flows_[n_++] = Flow{head, to, room};
   }
   void close(Flow& flow) noexcept {
@@ -174,7 +174,7 @@ class Flows {
   }
 
  private:
-  static constexpr std::uint8_t kMost = 8;
+  static constexpr std::uint8_t kMaxFlows = 8;
 
   void count(std::uint16_t segments) noexcept {
     if (segments == 0) return;
@@ -183,7 +183,7 @@ class Flows {
   }
 
   WorkerStats& stats_;
-  std::array<Flow, kMost> flows_;
+  std::array<Flow, kMaxFlows> flows_;
   std::uint8_t n_ = 0;
   std::uint8_t next_out_ = 0;
 };

@@ -28,10 +28,10 @@ std::uint16_t checksum_error(const TcpPacket& packet) noexcept {
 TcpGso::TcpGso(rte_mbuf* m, std::uint16_t mtu, rte_mempool* pool) noexcept
     : packet_{m}, pool_{pool}, from_{m}, from_at_{packet_.header_len} {
   if (packet_.kind != TcpKind::kTcp || (packet_.tcp().flags() & kUnsegmentable) != 0) return;
-  const std::uint32_t most =
+  const std::uint32_t max =
       std::min<std::uint32_t>(mtu, rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM);
-  if (most <= packet_.header_len) return;
-  room_ = most - packet_.header_len;
+  if (max <= packet_.header_len) return;
+  room_ = max - packet_.header_len;
   error_ = checksum_error(packet_);
 }
 

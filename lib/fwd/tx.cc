@@ -112,11 +112,11 @@ Tx::Outcome Tx::send(Queue& q) noexcept {
 
 /// Copies chains that are too long for the ethdev; drops those that cannot be copied.
 [[gnu::noinline]] void Tx::shorten_chains(Queue& q) noexcept {
-  const unsigned most = q.interface->max_segments.load(std::memory_order_relaxed);
+  const unsigned max = q.interface->max_segments.load(std::memory_order_relaxed);
   std::uint16_t kept = 0;
   for (std::uint16_t i = 0; i < q.n; ++i) {
     Drop reason = Drop::kCount;
-    if (rte_mbuf* const m = fabric::with_few_segments(q.pkts[i], most, pool_, reason)) {
+    if (rte_mbuf* const m = fabric::with_few_segments(q.pkts[i], max, pool_, reason)) {
       q.pkts[kept++] = m;
     } else {
       counters_[q.iface].drops.add(reason);

@@ -31,7 +31,7 @@ namespace ipoib::fwd {
 inline constexpr std::uint16_t kMaxBurst = 64;
 /// Minimum number of packets to request from a device: the vector receive functions of many drivers
 /// round the number down to a multiple of 4 or 8, and would return no packet for a smaller one.
-inline constexpr std::uint16_t kLeastReceived = 8;
+inline constexpr std::uint16_t kMinReceived = 8;
 
 enum class InterfaceKind : std::uint8_t { kEthernet, kIpoib };
 
@@ -117,7 +117,7 @@ struct alignas(64) Settings {
   std::atomic<ForwardMode> mode{ForwardMode::kRoute};
   std::atomic<IdlePolicy> idle{IdlePolicy::kPoll};
   /// 1 to kMaxBurst; a larger value counts as kMaxBurst. Receive calls request at least
-  /// kLeastReceived packets.
+  /// kMinReceived packets.
   std::atomic<std::uint16_t> burst{32};
   /// Bursts that each worker must have sent in total, before paced packets, while forwarding is on.
   std::atomic<std::uint32_t> first_bursts{0};

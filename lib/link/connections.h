@@ -52,7 +52,7 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   void stop(TimePoint now);
 
   /// Largest IP packet that a connection may carry, from the configuration.
-  [[nodiscard]] unsigned most_mtu() const {
+  [[nodiscard]] unsigned max_mtu() const {
     return config_.receive_mtu - unsigned{sizeof(wire::IpoibHdr)};
   }
   /// Limits the MTU of describe() from here on. Users are not notified.

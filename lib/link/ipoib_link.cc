@@ -198,21 +198,21 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
 
 /// Returns true if the MTU changed.
 bool IpoibLink::update_mtu() {
-  const std::uint16_t most = group_mtu(parameters_);
-  const std::uint16_t mtu = std::min(most, max_mtu_.value_or(most));
+  const std::uint16_t max = group_mtu(parameters_);
+  const std::uint16_t mtu = std::min(max, max_mtu_.value_or(max));
   return std::exchange(mtu_, mtu) != mtu;
 }
 
 Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
   const auto port_mtu = wire::mtu_octets(actions_.port().mtu) - unsigned{sizeof(wire::IpoibHdr)};
   const unsigned datagrams = operational_ ? group_mtu(parameters_) : port_mtu;
-  const unsigned most = connections_ ? std::max(datagrams, connections_->most_mtu()) : datagrams;
-  if (mtu < kMinMtu || mtu > most)
+  const unsigned max = connections_ ? std::max(datagrams, connections_->max_mtu()) : datagrams;
+  if (mtu < kMinMtu || mtu > max)
     return fail(Errc::kInvalidArgument, "invalid MTU {} of {}, allowed: {}-{}, limited by its {}",
-                mtu, config_.name, kMinMtu, most,
-                most > datagrams ? "connections"
-                : operational_   ? "broadcast group"
-                                 : "port");
+                mtu, config_.name, kMinMtu, max,
+                max > datagrams ? "connections"
+                : operational_  ? "broadcast group"
+                                : "port");
   max_mtu_ = mtu;
   if (connections_) connections_->limit_mtu(mtu);
   if (!operational_) return {};

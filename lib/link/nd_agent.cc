@@ -250,10 +250,10 @@ void NdAgent<Hw>::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
   m.source_hw = transport_.own_hw();
   m.mtu = link_mtu_;
   const auto prefixes = own_prefixes();
-  const std::size_t most = (link_mtu_ - wire::build_nd(m).size()) / wire::kPrefixOptionLen;
+  const std::size_t max = (link_mtu_ - wire::build_nd(m).size()) / wire::kPrefixOptionLen;
   // Sends several if needed: each must fit the MTU.
-  for (std::size_t at = 0; at == 0 || at < prefixes.size(); at += most) {
-    const auto part = std::span{prefixes}.subspan(at).first(std::min(most, prefixes.size() - at));
+  for (std::size_t at = 0; at == 0 || at < prefixes.size(); at += max) {
+    const auto part = std::span{prefixes}.subspan(at).first(std::min(max, prefixes.size() - at));
     m.prefixes.assign(part.begin(), part.end());
     to_group(m, now);
   }

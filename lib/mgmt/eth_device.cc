@@ -180,9 +180,9 @@ Status EthDevice::start(DropCounters& drops) {
 }
 
 void EthDevice::drain(DropCounters& drops) {
-  constexpr unsigned kMostBursts = 1024;  // more than any ring holds
+  constexpr unsigned kMaxBursts = 1024;  // more than any ring holds
   std::array<rte_mbuf*, 64> pkts;
-  for (unsigned i = 0; i < kMostBursts; ++i) {
+  for (unsigned i = 0; i < kMaxBursts; ++i) {
     const std::uint16_t n = rte_eth_rx_burst(port_, 0, pkts.data(), pkts.size());
     if (n == 0) return;
     rte_pktmbuf_free_bulk(pkts.data(), n);

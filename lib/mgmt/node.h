@@ -96,9 +96,9 @@ class Node {
   /// None: the neighbour is gone.
   [[nodiscard]] virtual std::optional<link::NeighbourInfo> neighbour(
       const NeighbourKey& key) const = 0;
-  /// Routes in order of their prefixes: the first `most` after `after`, or of all.
+  /// Routes in order of their prefixes: the first `max_rows` after `after`, or of all.
   [[nodiscard]] virtual std::vector<RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
-                                                      std::size_t most) const = 0;
+                                                      std::size_t max_rows) const = 0;
   /// Connections of connected mode; `link` empty: of all links.
   [[nodiscard]] virtual std::vector<link::ConnectionInfo> connections(
       std::string_view link) const = 0;

@@ -96,7 +96,7 @@ class NodeImpl final : public Node {
   std::vector<NeighbourKey> neighbour_keys(std::string_view iface) const override;
   std::optional<link::NeighbourInfo> neighbour(const NeighbourKey& key) const override;
   std::vector<RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
-                                std::size_t most) const override;
+                                std::size_t max_rows) const override;
   std::vector<link::ConnectionInfo> connections(std::string_view link) const override;
   std::vector<link::GroupInfo> groups(std::string_view iface) const override;
   std::vector<MulticastRouteInfo> multicast_routes() const override;

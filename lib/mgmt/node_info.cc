@@ -265,12 +265,12 @@ std::optional<link::NeighbourInfo> NodeImpl::neighbour(const NeighbourKey& key) 
 }
 
 std::vector<RouteInfo> NodeImpl::routes(const std::optional<wire::IpPrefix>& after,
-                                        std::size_t most) const {
+                                        std::size_t max_rows) const {
   expects_own_lcore();
   std::vector<RouteInfo> rows;
   const auto& all = routes_->routes();
   for (auto it = after ? all.upper_bound(*after) : all.begin();
-       it != all.end() && rows.size() < most; ++it)
+       it != all.end() && rows.size() < max_rows; ++it)
     rows.push_back({it->first, std::string{kind_name(it->second.kind)}, name_of(it->second.iface),
                     it->second.via, routes_->dead_gateways(it->second)});
   return rows;

@@ -16,7 +16,7 @@ namespace ipoib::mgmt {
 namespace {
 
 /// Longest sleep: a missed doorbell costs no more than this.
-constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
+constexpr Duration kMaxSleep = std::chrono::milliseconds(100);
 /// Poll interval for MADs of a device that cannot wake the management lcore.
 constexpr Duration kMadPoll = std::chrono::milliseconds(1);
 constexpr Duration kCarrierCheck = std::chrono::milliseconds(100);
@@ -204,7 +204,7 @@ std::optional<TimePoint> NodeImpl::next_deadline() const {
 }
 
 TimePoint NodeImpl::next_wake(TimePoint t) const {
-  std::optional<TimePoint> wake = earlier(t + kLongestSleep, next_deadline());
+  std::optional<TimePoint> wake = earlier(t + kMaxSleep, next_deadline());
   for (const auto& h : hcas_)
     if (h->hca->mad_port().polled()) wake = earlier(wake, t + kMadPoll);
   return *wake;

@@ -63,7 +63,7 @@ link::ConnectionConfig connection_config(const LinkConfigEntry& l) {
 /// its kMessagesUnderWay mbufs.
 std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const LinkConfigEntry& l,
                             unsigned mbuf_size) {
-  constexpr std::uint32_t kLeast = 32;
+  constexpr std::uint32_t kMin = 32;
   const fabric::ReceiveQueueConfig usual;
   if (hca.driver != HcaDriver::kVerbs || l.mode == LinkMode::kDatagram) return usual.depth;
   const auto links = static_cast<std::uint32_t>(
@@ -71,7 +71,7 @@ std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const 
                     [&hca](const auto& other) { return is_connected_on(other, hca); }));
   const std::uint32_t segments =
       connection_config(l).receive_mtu / (mbuf_size - RTE_PKTMBUF_HEADROOM) + 1;
-  return std::clamp(kMessagesUnderWay / 2 / segments / links, kLeast, usual.depth);
+  return std::clamp(kMessagesUnderWay / 2 / segments / links, kMin, usual.depth);
 }
 
 /// mbufs that messages of each hca may hold: all that the mempool was made for or, if the

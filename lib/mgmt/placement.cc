@@ -81,9 +81,9 @@ unsigned owner_of(const NodeConfig& config, const std::string& name, std::size_t
 }
 
 unsigned handoff_depth(unsigned workers) {
-  constexpr unsigned kDeepest = 2048, kLeast = 512, kAll = 8192;
+  constexpr unsigned kDeepest = 2048, kMin = 512, kAll = 8192;
   if (workers < 2) return kDeepest;
-  return std::clamp(std::bit_floor(kAll / (workers - 1)), kLeast, kDeepest);
+  return std::clamp(std::bit_floor(kAll / (workers - 1)), kMin, kDeepest);
 }
 
 std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topology) {

@@ -18,8 +18,8 @@ tl::unexpected<Failure> failed(Errc code, std::uint16_t status = 0) {
   return tl::make_unexpected(Failure{code, status});
 }
 
-constexpr std::size_t kMostEnded = 256;
-constexpr std::size_t kMostReports = 4096;
+constexpr std::size_t kMaxEnded = 256;
+constexpr std::size_t kMaxReports = 4096;
 
 }  // namespace
 
@@ -28,8 +28,8 @@ Client::Client(MadSender send, ClientConfig config, std::uint64_t seed)
       config_{config},
       random_{seed},
       next_id_{static_cast<TransactionId>(random_())},
-      ended_{config.remember, kMostEnded},
-      reports_{config.remember_reports, kMostReports} {
+      ended_{config.remember, kMaxEnded},
+      reports_{config.remember_reports, kMaxReports} {
   config_.max_outstanding = std::max(config_.max_outstanding, 1U);
   config_.window = std::max(config_.window, 1U);
 }
@@ -152,8 +152,8 @@ TransactionId Client::new_id() {
 }
 
 Duration Client::with_jitter(Duration timeout) {
-  const auto most = static_cast<std::uint64_t>(std::max<Duration::rep>(timeout.count() / 4, 0));
-  return timeout + Duration{static_cast<Duration::rep>(random_() % (most + 1))};
+  const auto max = static_cast<std::uint64_t>(std::max<Duration::rep>(timeout.count() / 4, 0));
+  return timeout + Duration{static_cast<Duration::rep>(random_() % (max + 1))};
 }
 
 /// Sends one attempt. The MadSender may call on_mad() with the answer before it returns, so `t` is

@@ -14,14 +14,14 @@ namespace ipoib::sa {
 template <class Key, class Value>
 class Recent {
  public:
-  Recent(Duration keep, std::size_t most) : keep_{keep}, most_{most} {}
+  Recent(Duration keep, std::size_t capacity) : keep_{keep}, capacity_{capacity} {}
 
   /// An existing key gets the new value and keeps its expiry time.
   void add(const Key& key, const Value& value, TimePoint now) {
     forget(now);
     if (!values_.insert_or_assign(key, value).second) return;
     order_.emplace_back(now + keep_, key);
-    if (order_.size() > most_) drop_oldest();
+    if (order_.size() > capacity_) drop_oldest();
   }
   [[nodiscard]] const Value* find(const Key& key, TimePoint now) {
     forget(now);
@@ -43,7 +43,7 @@ class Recent {
   }
 
   Duration keep_;
-  std::size_t most_;
+  std::size_t capacity_;
   std::map<Key, Value> values_;
   std::deque<std::pair<TimePoint, Key>> order_;  ///< Oldest first, with the expiry time.
 };

@@ -11,7 +11,7 @@ namespace ipoib::sa {
 namespace {
 
 /// Smallest distance between records of a table; 8, the unit of AttributeOffset, if not listed.
-constexpr std::size_t least_record_len(std::uint16_t attr) {
+constexpr std::size_t min_record_len(std::uint16_t attr) {
   switch (static_cast<wire::Attr>(attr)) {
     case wire::Attr::kMcMemberRecord: return sizeof(wire::McMemberRecord);
     case wire::Attr::kPathRecord: return sizeof(wire::PathRecord);
@@ -60,7 +60,7 @@ tl::expected<Reply, Fault> read_table(const wire::SaHdr& hdr, std::span<const st
   if (padded ? all_zero(data) : data.empty()) return Reply{};
 
   const std::size_t record_len = std::size_t{hdr.attr_offset.host()} * 8;
-  if (record_len < least_record_len(hdr.mad.attr_id.host()) || record_len > data.size())
+  if (record_len < min_record_len(hdr.mad.attr_id.host()) || record_len > data.size())
     return tl::make_unexpected(Fault{Fault::Kind::kMalformed});
   return table_of(data, record_len, padded);
 }

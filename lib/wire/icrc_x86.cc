@@ -207,8 +207,8 @@ bool has_plan(std::size_t size) noexcept {
 
 /// Shape: has_plan(size).
 Plan plan_of(std::size_t size) noexcept {
-  constexpr std::size_t kMostLeft = kReach * kBlock;
-  const std::size_t folds = size > kMostLeft ? (size - kMostLeft + kFold - 1) / kFold : 0;
+  constexpr std::size_t kMaxLeft = kReach * kBlock;
+  const std::size_t folds = size > kMaxLeft ? (size - kMaxLeft + kFold - 1) / kFold : 0;
   const std::size_t left = size - folds * kFold;
   const std::size_t rest = size / 4 % 16;
   const std::uint32_t half = rest <= 8 ? 0xff00U >> rest & 0xff : 0;

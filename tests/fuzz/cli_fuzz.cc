@@ -22,10 +22,10 @@ namespace {
 using test::require;
 
 /// `help` is the longest.
-constexpr std::size_t kLongestAnswer = 128 * 1024;
+constexpr std::size_t kMaxAnswer = 128 * 1024;
 /// As many fill what a session keeps for a client that does not read.
 constexpr std::size_t kMostLines = 12;
-constexpr std::size_t kLongestInput = 8192;
+constexpr std::size_t kMaxInputLen = 8192;
 
 class Harness {
  public:
@@ -55,7 +55,7 @@ class Harness {
         sent += c;
       else if (!sent.empty() && sent.back() != '\n')
         sent.append(1000, sent.back());
-      if (sent.size() > kLongestInput || (c == '\n' && ++lines == kMostLines)) break;
+      if (sent.size() > kMaxInputLen || (c == '\n' && ++lines == kMostLines)) break;
     }
     return sent;
   }
@@ -77,7 +77,7 @@ class Harness {
     std::string heard;
     const auto read = [&] {
       const std::string_view pending = session.pending();
-      require(pending.size() <= Session::kEnough + kLongestAnswer + 16);
+      require(pending.size() <= Session::kEnough + kMaxAnswer + 16);
       const std::string_view part = pending.substr(0, std::max<std::size_t>(piece, 4096));
       heard += part;
       session.consume(part.size());
@@ -110,7 +110,7 @@ class Harness {
     if (line.size() > Session::kMaxLine)
       return fmt::format("error: line longer than {} octets\n", Session::kMaxLine);
     std::string text = cli_.execute(line);
-    require(text.size() <= kLongestAnswer && (text.empty() || text.back() == '\n'));
+    require(text.size() <= kMaxAnswer && (text.empty() || text.back() == '\n'));
     const bool failed = text.starts_with("error: ");
     const auto words = split_words(line);
     require(words.has_value() || failed);

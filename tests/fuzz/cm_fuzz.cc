@@ -18,7 +18,7 @@ using namespace ipoib;
 using ipoib::test::require;
 
 constexpr std::size_t kRecord = 1 + wire::kMadLen;
-constexpr std::size_t kMostHalfOpen = 4;
+constexpr std::size_t kMaxHalfOpen = 4;
 constexpr std::uint64_t kService = wire::ipoib_service_id(wire::ServiceIdForm::kIetf, 0x49);
 
 struct Does {
@@ -119,7 +119,7 @@ void live(std::span<const std::byte> octets) {
   Consumer consumer;
   cm::ManagerConfig config;
   config.ca_guid = 1;
-  config.max_half_open = kMostHalfOpen;
+  config.max_half_open = kMaxHalfOpen;
   config.max_connections = 16;
   cm::Manager manager{[&](const auto&, std::span<const std::byte, wire::kMadLen> mad) {
                         ++sent;
@@ -146,7 +146,7 @@ void live(std::span<const std::byte> octets) {
     const std::size_t before = sent;
     manager.on_mad(mad, now);
     require(sent <= before + 4);  // 2 DREQs to stale connections, a REJ, an answer.
-    require(manager.half_open() <= kMostHalfOpen && manager.size() <= 16);
+    require(manager.half_open() <= kMaxHalfOpen && manager.size() <= 16);
     if (!consumer.closed.empty()) {
       const cm::Handle first = consumer.closed.begin()->first;
       if ((consumer.does & Does::kTraffic) != 0) manager.on_traffic(first, now);

@@ -17,7 +17,7 @@ namespace {
 
 using test::require;
 
-constexpr std::size_t kMostConnections = 6;
+constexpr std::size_t kMaxConnections = 6;
 /// LIDs of the port, of its honest peer and of the dishonest one.
 constexpr std::uint16_t kPort = 1, kHonest = 2, kOther = 3;
 
@@ -42,7 +42,7 @@ class Harness {
     config.pairs = (options & 2) != 0 ? PairPolicy::kPerDirection : PairPolicy::kOne;
     config.service_id = (options & 4) != 0 ? wire::ServiceIdForm::kLinux : config.service_id;
     config.open = (options & 8) != 0 ? OpenPolicy::kAlways : OpenPolicy::kTraffic;
-    config.max_connections = kMostConnections;
+    config.max_connections = kMaxConnections;
     config.idle = std::chrono::hours{1'000'000};
     for (int i = 0; i < 3; ++i) world_.add(config);
     port().meet(side(kHonest));
@@ -205,8 +205,8 @@ class Harness {
     const auto way = port().way_to(side(kHonest));
     require(way.mode == table::NeighbourMode::kRc && way.queue != nullptr);
     require(way.queue->qpn() == standing_);
-    require(port().connections->size() <= kMostConnections);
-    require(port().queues() <= 2 * kMostConnections);
+    require(port().connections->size() <= kMaxConnections);
+    require(port().queues() <= 2 * kMaxConnections);
     require(port().connections->queues() == port().queues());
     require(port().manager->size() <= 4096);
   }

@@ -26,12 +26,12 @@ using test::require;
 using wire::IpAddr;
 
 constexpr InterfaceId kInterfaces = 3;
-constexpr std::size_t kMostGroups = 6, kMostSources = 4, kMostEntries = 24, kMostSeen = 6,
-                      kMostRoutes = 4;
+constexpr std::size_t kMaxGroups = 6, kMaxSources = 4, kMaxEntries = 24, kMaxSeen = 6,
+                      kMaxRoutes = 4;
 /// Upper limit of the queries that one message causes.
-constexpr std::size_t kMostSent = 64;
+constexpr std::size_t kMaxSent = 64;
 /// Upper limit of the timers that expire within one step of time, which is ten minutes at most.
-constexpr unsigned kMostTurns = 50'000;
+constexpr unsigned kMaxTurns = 50'000;
 
 /// The low 4 bits of a step's octet. The others are the interface (bits 4, 5), the family (bit 6)
 /// and an option (bit 7).
@@ -108,16 +108,16 @@ class Sender final : public MulticastSender {
 
 MembershipConfig membership() {
   MembershipConfig c;
-  c.max_groups = kMostGroups;
-  c.max_sources = kMostSources;
+  c.max_groups = kMaxGroups;
+  c.max_sources = kMaxSources;
   return c;
 }
 
 MulticastTableConfig bounds() {
   MulticastTableConfig c;
-  c.max_entries = kMostEntries;
-  c.max_routes = kMostRoutes;
-  c.max_seen = kMostSeen;
+  c.max_entries = kMaxEntries;
+  c.max_routes = kMaxRoutes;
+  c.max_seen = kMaxSeen;
   return c;
 }
 
@@ -253,7 +253,7 @@ class Harness {
       if (parsed && std::holds_alternative<wire::MembershipQuery>(parsed->message))
         foreign_queries_ = true;
     (void)router_.on_packet(iface, packet, now_);
-    require(sender_.sent <= kMostSent);
+    require(sender_.sent <= kMaxSent);
     last_ = packet;
   }
 
@@ -302,16 +302,16 @@ class Harness {
          next = router_.next_deadline()) {
       now_ = std::max(now_, *next);
       router_.tick(now_);
-      require(++turns < kMostTurns);
+      require(++turns < kMaxTurns);
     }
     now_ = end;
   }
 
   void check() const {
     const auto rows = router_.table().rows(now_);
-    require(rows.size() == deliveries_.entries.size() && rows.size() <= kMostEntries);
+    require(rows.size() == deliveries_.entries.size() && rows.size() <= kMaxEntries);
     require(router_.table().entries() == rows.size());
-    require(router_.table().static_routes().size() <= kMostRoutes);
+    require(router_.table().static_routes().size() <= kMaxRoutes);
     for (const auto& row : rows) check_delivery(row);
     for (InterfaceId i = 0; i < kInterfaces; ++i)
       for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
@@ -331,10 +331,10 @@ class Harness {
     require(d.local == listens_.contains({d.in, d.addr}));
   }
   void check_members(const MulticastMembership& m) const {
-    require(m.group_count() <= kMostGroups);
+    require(m.group_count() <= kMaxGroups);
     for (const MembershipInfo& row : m.groups(now_)) {
       require(wire::is_multicast(row.group) && !wire::is_link_scope_group(row.group));
-      require(row.filter.sources.size() <= kMostSources);
+      require(row.filter.sources.size() <= kMaxSources);
     }
   }
 

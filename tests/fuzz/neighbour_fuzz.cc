@@ -25,14 +25,14 @@ using namespace std::chrono_literals;
 using test::Input;
 using test::require;
 
-constexpr std::size_t kMostEntries = 8;
-constexpr std::size_t kMostHeld = 6;
-constexpr std::size_t kMostHeldByOne = 2;
+constexpr std::size_t kMaxEntries = 8;
+constexpr std::size_t kMaxHeld = 6;
+constexpr std::size_t kMaxHeldByOne = 2;
 constexpr Duration kMaxHeldAge = 3s;
 /// Upper limit of the frames that one message or command causes.
-constexpr std::size_t kMostFrames = 64;
+constexpr std::size_t kMaxFrames = 64;
 /// Upper limit of the timers that expire within one step of time, which is 33 seconds at most.
-constexpr unsigned kMostTurns = 10'000;
+constexpr unsigned kMaxTurns = 10'000;
 
 /// The low 4 bits of a step's octet.
 enum class Step : unsigned {
@@ -88,9 +88,9 @@ EthernetPortConfig config(unsigned options) {
   c.name = "eth0";
   c.id = 1;
   c.addresses = {prefix("192.168.1.1/24"), prefix("fd00:1::1/64")};
-  c.neighbour.max_entries = kMostEntries;
-  c.neighbour.max_held = kMostHeld;
-  c.neighbour.max_held_per_neighbour = kMostHeldByOne;
+  c.neighbour.max_entries = kMaxEntries;
+  c.neighbour.max_held = kMaxHeld;
+  c.neighbour.max_held_per_neighbour = kMaxHeldByOne;
   c.neighbour.max_held_age = kMaxHeldAge;
   c.ip6.routing = (options & 1) == 0;
   c.ip6.accept_ra = (options & 2) != 0;
@@ -303,7 +303,7 @@ class Harness {
     for (auto next = port_.next_deadline(); next && *next <= end; next = port_.next_deadline()) {
       now_ = std::max(now_, *next);
       port_.tick(now_);
-      require(++turns < kMostTurns);
+      require(++turns < kMaxTurns);
     }
     now_ = end;
     actions_.frames.clear();
@@ -317,13 +317,13 @@ class Harness {
   }
 
   void check() {
-    require(actions_.frames.size() <= kMostFrames);
-    require(sink_.indexes.size() <= kMostEntries);
-    require(sink_.open.size() <= kMostHeld);
+    require(actions_.frames.size() <= kMaxFrames);
+    require(sink_.indexes.size() <= kMaxEntries);
+    require(sink_.open.size() <= kMaxHeld);
     for (const HeldPacket packet : sink_.open) require(now_ - waits_since_[packet] <= kMaxHeldAge);
     for (const wire::IpAddr& addr : port_.neighbour_addresses()) {
       const auto row = port_.neighbour(addr, now_);
-      require(row.has_value() && row->held <= kMostHeldByOne);
+      require(row.has_value() && row->held <= kMaxHeldByOne);
     }
     const Established after = established();
     for (const auto& [addr, hw] : statics_) {

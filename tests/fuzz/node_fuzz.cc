@@ -198,7 +198,7 @@ class Harness {
   /// What strangers make the administrator remember, it remembers; so there are new nodes now and
   /// then.
   static constexpr unsigned kInputsPerWorld = 2'000;
-  static constexpr unsigned kMostSteps = 64;
+  static constexpr unsigned kMaxSteps = 64;
   static constexpr unsigned kMany = 40;
   /// This octet of a device step pulls out the node's cable, the next one its Ethernet port.
   static constexpr unsigned kRemoval = 0x7e;
@@ -213,7 +213,7 @@ class Harness {
       for (unsigned side : {0U, 1U}) clis_[side].emplace(world_->sides[side].node());
     }
     hold_ = 0;
-    for (unsigned steps = 0; !in.empty() && steps < kMostSteps; ++steps) {
+    for (unsigned steps = 0; !in.empty() && steps < kMaxSteps; ++steps) {
       step(in);
       if (hold_ == 0)
         world_->round();

@@ -38,11 +38,11 @@ std::uint64_t read_world_tsc() noexcept {
 }
 
 constexpr unsigned kWireMbufs = 4095;
-constexpr std::size_t kLongestFrame = 4096;
+constexpr std::size_t kMaxFrameLen = 4096;
 
 rte_mempool* wire_pool() {
   static rte_mempool* const pool =
-      rte_pktmbuf_pool_create("wire", kWireMbufs, 0, 0, kLongestFrame + 128, SOCKET_ID_ANY);
+      rte_pktmbuf_pool_create("wire", kWireMbufs, 0, 0, kMaxFrameLen + 128, SOCKET_ID_ANY);
   return pool;
 }
 
@@ -115,7 +115,7 @@ FarEnd::~FarEnd() {
 }
 
 bool FarEnd::give(std::span<const std::byte> frame, bool exact) {
-  if (pulled_out_ || frame.empty() || frame.size() > kLongestFrame) return false;
+  if (pulled_out_ || frame.empty() || frame.size() > kMaxFrameLen) return false;
   rte_mbuf* const m = rte_pktmbuf_alloc(wire_pool());
   require(m != nullptr);
   const auto len = static_cast<std::uint16_t>(frame.size());
@@ -484,9 +484,9 @@ bool NodeWorld::come_to_rest() {
   for (unsigned i : {0U, 1U})
     if (sides[i].changed.any()) put_back(i);
   // Nodes without a cable have many timers of short times; packets that wait have a longer one.
-  constexpr int kLeastWaits = 300, kMostWaits = 30'000;
+  constexpr int kMinWaits = 300, kMaxWaits = 30'000;
   const TimePoint end = sides[0].stepped->now() + std::chrono::seconds(30);
-  for (int i = 0; i < kLeastWaits || (i < kMostWaits && sides[0].stepped->now() < end); ++i) {
+  for (int i = 0; i < kMinWaits || (i < kMaxWaits && sides[0].stepped->now() < end); ++i) {
     settle();
     if (mbufs_in_use() == 0 && learned() <= at_rest_) return is_balanced();
     // What packets under way bring about is forgotten too.
@@ -499,8 +499,8 @@ bool NodeWorld::come_to_rest() {
 }
 
 bool NodeWorld::come_to_full_rest() {
-  constexpr int kMostWaits = 300;
-  for (int i = 0; i < kMostWaits; ++i) {
+  constexpr int kMaxWaits = 300;
+  for (int i = 0; i < kMaxWaits; ++i) {
     if (!come_to_rest()) return false;
     if (unfinished() <= unfinished_at_rest_) return true;
     // To forget a gateway makes the node look for it again, which takes some deadlines.
@@ -564,15 +564,15 @@ void NodeWorld::tell_left() const {
 }
 
 void mend_frame(Bytes& frame) {
-  constexpr std::size_t kAt = 14, kLeast = sizeof(wire::Lrh) + sizeof(wire::Bth) + wire::kIcrcLen;
-  if (frame.size() < kAt + kLeast) return;
+  constexpr std::size_t kAt = 14, kMin = sizeof(wire::Lrh) + sizeof(wire::Bth) + wire::kIcrcLen;
+  if (frame.size() < kAt + kMin) return;
   auto lrh = *wire::read<wire::Lrh>(frame, kAt);
-  if (lrh.packet_len() < kLeast || lrh.packet_len() > frame.size() - kAt) {
+  if (lrh.packet_len() < kMin || lrh.packet_len() > frame.size() - kAt) {
     lrh.resv_pktlen.set(static_cast<std::uint16_t>((frame.size() - kAt) / 4));
     std::memcpy(&frame[kAt], &lrh, sizeof lrh);
   }
   const bool global = (lrh.sl_lnh & 3) == static_cast<unsigned>(wire::Lnh::kGlobal);
-  if (global && lrh.packet_len() < kLeast + sizeof(wire::Grh)) return;
+  if (global && lrh.packet_len() < kMin + sizeof(wire::Grh)) return;
   wire::put_icrc({&frame[kAt], lrh.packet_len()});
 }
 

@@ -16,7 +16,7 @@ using ipoib::test::require;
 
 /// Octets of an input for one answer: status, source, data of the attribute.
 constexpr std::size_t kStep = 2 + sizeof(wire::Smp::data);
-constexpr std::size_t kMostQuestions = 64;
+constexpr std::size_t kMaxQuestions = 64;
 
 struct Question {
   std::uint16_t to;
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::deque<Question> asked;
   const umad::SmpSender send = [&](std::uint16_t lid, std::uint8_t sl, const wire::Smp& smp) {
     require(lid != 0 && sl < 16);
-    if (asked.size() < kMostQuestions) asked.push_back({lid, smp});
+    if (asked.size() < kMaxQuestions) asked.push_back({lid, smp});
     return true;
   };
   for (; size >= kStep; data += kStep, size -= kStep, now += std::chrono::milliseconds(100)) {

@@ -28,9 +28,9 @@ using test::Input;
 using test::require;
 
 constexpr unsigned kHosts = 6;
-constexpr std::size_t kMostEntries = 8;
+constexpr std::size_t kMaxEntries = 8;
 /// Groups and paths that the steps below can lead to, and a margin.
-constexpr std::size_t kMostSaObjects = 64;
+constexpr std::size_t kMaxSaObjects = 64;
 
 /// Low 4 bits of a step's octet.
 enum class Step : unsigned {
@@ -60,7 +60,7 @@ LinkConfig config(unsigned options) {
   if ((options & 8) != 0) c.create_broadcast = BroadcastAttributes{};
   if ((options & 16) != 0) c.scope = kScopeAuto;
   c.group.flood_absent = (options & 32) != 0;
-  c.neighbour.max_entries = kMostEntries;
+  c.neighbour.max_entries = kMaxEntries;
   c.neighbour.max_held = 16;
   return c;
 }
@@ -266,8 +266,8 @@ class Harness {
     auto& link = bench_.link;
     const FakeLinkActions& device = bench_.actions;
     require(link.mtu() <= 2044);
-    require(link.sa_objects() <= kMostSaObjects);
-    require(bench_.sink.open.size() <= 64 && bench_.sink.indexes.size() <= kMostEntries);
+    require(link.sa_objects() <= kMaxSaObjects);
+    require(bench_.sink.open.size() <= 64 && bench_.sink.indexes.size() <= kMaxEntries);
     for (const auto& [mgid, mlid] : device.attached)
       require(mgid.is_multicast() && wire::is_multicast_lid(mlid));
     for (const auto& [index, ah] : device.ahs)

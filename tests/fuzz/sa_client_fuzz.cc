@@ -17,14 +17,14 @@ namespace {
 using namespace ipoib;
 using ipoib::test::require;
 
-constexpr std::size_t kMostOctets = 2000;
+constexpr std::size_t kMaxOctets = 2000;
 
 void look_at(const sa::Outcome& outcome) {
   if (!outcome) {
     require(!sa::describe(outcome.error()).empty());
     return;
   }
-  require(outcome->data.size() <= kMostOctets);
+  require(outcome->data.size() <= kMaxOctets);
   require(outcome->record_len == 0 || outcome->data.size() % outcome->record_len == 0);
   for (std::size_t i = 0; i < outcome->count(); ++i) (void)outcome->record<wire::PathRecord>(i);
   require(!outcome->record<wire::McMemberRecord>(outcome->count() + wire::kSaDataLen));
@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::uint64_t sent = 0;
     sa::ClientConfig config;
     config.window = 3;
-    config.max_table_octets = kMostOctets;
+    config.max_table_octets = kMaxOctets;
     sa::Client client{[&sent](const auto&, auto) {
                         ++sent;
                         return Status{};

@@ -160,8 +160,8 @@ bool may_be_copied(unsigned options, std::span<const std::byte> frame) {
 }
 
 void Harness::run(std::span<const std::byte> input) {
-  constexpr std::size_t kLongest = 1800;  // Fits in one mbuf.
-  if (input.size() < 2 || input.size() > kLongest) return;
+  constexpr std::size_t kMaxLen = 1800;  // Fits in one mbuf.
+  if (input.size() < 2 || input.size() > kMaxLen) return;
   const auto options = std::to_integer<unsigned>(input[0]);
   const Bytes frame = adjusted(options, Bytes(input.begin() + 2, input.end()));
   feed(options, std::to_integer<std::size_t>(input[1]), frame);

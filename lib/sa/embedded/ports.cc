@@ -22,7 +22,7 @@ MadStatus PortTable::may_claim(const wire::Gid& gid, std::uint16_t lid, bool hol
   if (port != nullptr && port == holder) return MadStatus::kOk;
   if (port != nullptr && port->own) return MadStatus::kSaRequestInvalid;
   if (holder != nullptr && holder->own) return MadStatus::kSaRequestInvalid;
-  if (port != nullptr && port->former_lid == lid && now - port->moved < kLongestDelay)
+  if (port != nullptr && port->former_lid == lid && now - port->moved < kMaxDelay)
     return MadStatus::kBusy;
   if (holder != nullptr && !holder_idle && now - holder->heard < silence_)
     return MadStatus::kSaRequestInvalid;

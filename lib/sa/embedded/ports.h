@@ -40,7 +40,7 @@ struct PortEvent {
 class PortTable {
  public:
   /// Longest time that a request may be in transit.
-  static constexpr Duration kLongestDelay = std::chrono::seconds(2);
+  static constexpr Duration kMaxDelay = std::chrono::seconds(2);
 
   PortTable(std::size_t max_ports, Duration silence) : max_ports_{max_ports}, silence_{silence} {}
 

@@ -30,12 +30,12 @@ bool code_satisfies(std::uint8_t component, std::uint8_t code, Quantity quantity
 }
 
 template <class Quantity>
-std::optional<std::uint8_t> choose(std::uint8_t component, std::uint8_t most, Quantity quantity) {
+std::optional<std::uint8_t> choose(std::uint8_t component, std::uint8_t max, Quantity quantity) {
   if (quantity(wire::value_of(component)) == 0) return std::nullopt;
   std::optional<std::uint8_t> best;
   for (std::uint8_t code = 1; code <= kLastCode; ++code) {
     const unsigned q = quantity(code);
-    if (q == 0 || q > quantity(most) || !code_satisfies(component, code, quantity)) continue;
+    if (q == 0 || q > quantity(max) || !code_satisfies(component, code, quantity)) continue;
     if (!best || q > quantity(*best)) best = code;
   }
   return best;

@@ -47,7 +47,7 @@ MadStatus SubscriptionTable::subscribe(const fabric::MadAddress& from, const Inf
   for (auto it = by_subscriber_.lower_bound({from.lid, 0});
        it != by_subscriber_.end() && it->first.lid == from.lid; ++it)
     of_port += it->second.wanted.size();
-  if (size_ >= most_ || of_port >= most_per_port_) return MadStatus::kSaNoResources;
+  if (size_ >= max_ || of_port >= max_per_port_) return MadStatus::kSaNoResources;
 
   Subscriptions& s = by_subscriber_[key];
   s.to = {from.lid, from.sl, key.qpn, from.pkey};

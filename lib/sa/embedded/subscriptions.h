@@ -28,8 +28,8 @@ class SubscriptionTable {
     std::vector<wire::InformInfo> wanted;  ///< Not empty; the newest first.
   };
 
-  SubscriptionTable(std::size_t most, std::size_t most_per_port)
-      : most_{most}, most_per_port_{most_per_port} {}
+  SubscriptionTable(std::size_t max, std::size_t max_per_port)
+      : max_{max}, max_per_port_{max_per_port} {}
 
   /// kOk also if the subscription exists already; kSaNoResources: a limit is reached.
   [[nodiscard]] wire::MadStatus subscribe(const fabric::MadAddress& from,
@@ -49,8 +49,8 @@ class SubscriptionTable {
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
-  std::size_t most_;
-  std::size_t most_per_port_;
+  std::size_t max_;
+  std::size_t max_per_port_;
   std::size_t size_ = 0;
   std::map<Subscriber, Subscriptions> by_subscriber_;
 };

@@ -28,7 +28,7 @@
 namespace ipoib::perf {
 namespace {
 
-constexpr std::uint16_t kMostBurst = 64;
+constexpr std::uint16_t kMaxBurst = 64;
 constexpr std::uint32_t kQkey = 0xb1b;
 constexpr std::uint16_t kLid = 4;
 constexpr unsigned kNeighbours = 1024;
@@ -142,7 +142,7 @@ void verbs_receive_send(benchmark::State& state) {
   fabric::UdQueue& queue = *hca->create_ud_queue({}).value();
   if (!hca->set_qkey(queue, kQkey)) throw std::runtime_error("no Q_Key");
   const auto ahs = make_ahs(*hca);
-  std::array<rte_mbuf*, kMostBurst> pkts;
+  std::array<rte_mbuf*, kMaxBurst> pkts;
   measure(state, [&](std::uint16_t n) {
     return queue.rx_burst(pkts.data(), n) == n && send_back(queue, pkts.data(), n, ahs);
   });
@@ -165,8 +165,8 @@ void device_receive_send(benchmark::State& state) {
   attr.qp_type = IBV_QPT_UD;
   ibv_qp* qp = ibv_create_qp(pd, &attr);
 
-  std::array<ibv_recv_wr, kMostBurst> receives{};
-  std::array<ibv_send_wr, kMostBurst> sends{};
+  std::array<ibv_recv_wr, kMaxBurst> receives{};
+  std::array<ibv_send_wr, kMaxBurst> sends{};
   const auto last = static_cast<std::size_t>(state.range(0)) - 1;
   for (std::size_t i = 0; i < last; ++i) {
     receives[i].next = &receives[i + 1];
@@ -176,7 +176,7 @@ void device_receive_send(benchmark::State& state) {
   ibv_recv_wr* bad_receive = nullptr;
   ibv_send_wr* bad_send = nullptr;
   ibv_post_recv(qp, receives.data(), &bad_receive);
-  std::array<ibv_wc, kMostBurst> done;
+  std::array<ibv_wc, kMaxBurst> done;
   measure(state, [&](std::uint16_t n) {
     const bool whole = ibv_poll_cq(receive_cq, n, done.data()) == n;
     ibv_post_recv(qp, receives.data(), &bad_receive);
@@ -246,7 +246,7 @@ void soft_receive_send(benchmark::State& state) {
   const auto poll = hca->poll_function();
   const auto ahs = make_ahs(*hca);
   // The receive queue of verbs has 512 buffers; so many packets load the caches equally.
-  std::array<rte_mbuf*, kMostBurst> pkts;
+  std::array<rte_mbuf*, kMaxBurst> pkts;
   for (int i = 0; i < 512; ++i) {
     pkts[0] = packet(state.range(1));
     if (!send_back(queue, pkts.data(), 1, ahs)) throw std::runtime_error("the cable is full");
@@ -267,7 +267,7 @@ void soft_receive_send(benchmark::State& state) {
 void cable_receive_send(benchmark::State& state) {
   const Loop& loop = Loop::get();
   for (int i = 0; i < 512; ++i) rte_ring_sp_enqueue(loop.ring, packet(state.range(1)));
-  std::array<rte_mbuf*, kMostBurst> pkts;
+  std::array<rte_mbuf*, kMaxBurst> pkts;
   measure(state, [&](std::uint16_t n) {
     return rte_eth_rx_burst(loop.port, 0, pkts.data(), n) == n &&
            rte_eth_tx_burst(loop.port, 0, pkts.data(), n) == n;

@@ -101,7 +101,7 @@ class Batch {
   [[nodiscard]] unsigned answered() const { return answered_; }
   [[nodiscard]] unsigned refused() const { return refused_; }
   /// The largest number of outstanding requests of one port.
-  [[nodiscard]] std::size_t most_outstanding() const { return most_; }
+  [[nodiscard]] std::size_t peak_outstanding() const { return most_; }
   [[nodiscard]] std::uint64_t timed_out() const { return counters().timed_out - before_.timed_out; }
   /// The requests that all ports have sent since the batch began.
   [[nodiscard]] std::uint64_t sent() const { return counters().sent - before_.sent; }
@@ -122,7 +122,7 @@ class Batch {
 void expect_all_answered(const Batch& batch) {
   EXPECT_EQ(batch.answered(), batch.asked());
   EXPECT_EQ(batch.timed_out(), 0U);
-  EXPECT_LE(batch.most_outstanding(), kBound);
+  EXPECT_LE(batch.peak_outstanding(), kBound);
 }
 
 TEST(SaLoad, ThousandGroupsAreCreatedAndLeft) {

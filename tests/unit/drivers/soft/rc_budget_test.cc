@@ -65,8 +65,8 @@ class Budget : public ConnectedTest {
 
 // Two peers of three are gone.
 TEST_F(Budget, C15_SilentPeersHoldABoundedShareAndOthersGoOn) {
-  constexpr std::uint32_t kMost = 300;  // Half of the budget of messages.
-  start(2 * kMost);
+  constexpr std::uint32_t kMax = 300;  // Half of the budget of messages.
+  start(2 * kMax);
   for (int i = 0; i < 3; ++i) more({.send = {.retry_count = 7, .ack_timeout = 8}});
   for (std::size_t gone : {0U, 1U}) peers[1].hca->destroy_connected_queue(*ends_[gone].second);
   peers[1].poll();
@@ -77,8 +77,8 @@ TEST_F(Budget, C15_SilentPeersHoldABoundedShareAndOthersGoOn) {
     (void)cut(1);
   }
   const unsigned held = mbufs_in_use() - before;
-  EXPECT_LE(held, kMost * 3 / 4) << "a half, and a half of the rest";
-  EXPECT_GE(held, kMost / 2);
+  EXPECT_LE(held, kMax * 3 / 4) << "a half, and a half of the rest";
+  EXPECT_GE(held, kMax / 2);
   const std::uint64_t refused = peers[0].drops(Drop::kIbTxBudget);
   EXPECT_EQ(refused * 5 + held, 200U * 5) << "messages of five mbufs: kept, or counted";
   const fabric::TxLost lost[] = {ends_[0].first->tx_lost(), ends_[1].first->tx_lost()};

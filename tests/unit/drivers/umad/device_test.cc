@@ -104,7 +104,7 @@ TEST_F(UmadDevice, GoesDownAndUpWithTheDevice) {
 TEST_F(UmadDevice, IsOpenedAgainWhenThePortIsSilent) {
   start_active();
   fake_.set([](FakeUmad& f) { f.port_.answers = false; });
-  pass(PortWatch::kPeriod * (PortWatch::kMostMissed - 1));
+  pass(PortWatch::kPeriod * (PortWatch::kMaxMissed - 1));
   EXPECT_EQ(port_->attr().state, PortState::kActive) << "one lost answer is none";
   until([this] {
     pass(PortWatch::kPeriod);
@@ -178,7 +178,7 @@ TEST_F(UmadDevice, RingsWhenMadsCame) {
 
 // The queue of MADs that are not taken is bounded.
 TEST_F(UmadDevice, CountsMadsThatFindTheQueueFull) {
-  start({.device = "fake0", .most_queued = 4, .now = {}});
+  start({.device = "fake0", .max_queued = 4, .now = {}});
   until([this] { return port_->attr().state == PortState::kActive; });
   settle();
   for (int i = 0; i < 10; ++i) fake_.arrive(arrived_from(1, fabric::MadBytes{}));

@@ -44,7 +44,7 @@ class GidMads : public testing::Test {
  protected:
   void start(GidMadConfig config = {.device = "fake0"}) {
     config.first_retry = std::chrono::milliseconds(1);
-    config.most_retry = std::chrono::milliseconds(4);
+    config.max_retry = std::chrono::milliseconds(4);
     port_ = std::make_unique<GidMadPort>(std::move(config), std::move(owned_));
   }
   void start_open() {
@@ -139,7 +139,7 @@ TEST_F(GidMads, ComeFromElsewhere) {
 // Queries of the node to its own administrator, and the answers, need no device.
 TEST_F(GidMads, OwnOnesComeBack) {
   fake_.open_error_ = Error{Errc::kUnavailable, "the kernel does not support umad: load ib_umad"};
-  start({.device = "fake0", .most_queued = 2});
+  start({.device = "fake0", .max_queued = 2});
   const auto request = mad(0x03, 0x02);
   ASSERT_TRUE(port_->send({.lid = fabric::kOwnLid, .sl = 1, .answer_ms = 500}, request));
   ASSERT_TRUE(port_->send({.lid = fabric::kOwnLid, .gid = kPeer}, kReq));
@@ -180,7 +180,7 @@ TEST_F(GidMads, AddressesThatCannotBeAreRefused) {
 
 // The kernel resolves a GID over the network, and its caller blocks meanwhile.
 TEST_F(GidMads, NobodyWaitsForOneThatTakesItsTime) {
-  start({.device = "fake0", .most_queued = 2});
+  start({.device = "fake0", .max_queued = 2});
   until([this] { return port_->problem().empty(); });
   const fabric::MadAddress peer{.lid = fabric::kElsewhereLid, .gid = kPeer};
   fake_.hold_sends(true);

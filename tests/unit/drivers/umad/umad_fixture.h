@@ -41,7 +41,7 @@ class UmadFixture : public testing::Test {
   /// Opens the device. `fake_` decides beforehand if that succeeds.
   void start(UmadConfig config = {.device = "fake0", .now = {}}) {
     config.first_retry = std::chrono::milliseconds(1);
-    config.most_retry = std::chrono::milliseconds(4);
+    config.max_retry = std::chrono::milliseconds(4);
     config.now = [this] { return now_; };
     port_ = UmadPort::create(std::move(config), std::move(owned_), std::move(owned_events_));
   }

@@ -11,11 +11,11 @@ namespace {
 
 class Chain : public World {
  protected:
-  static constexpr std::size_t kMost = 65'535;
+  static constexpr std::size_t kMax = 65'535;
 
   void SetUp() override {
     World::SetUp();
-    entries[kIb0].mtu = entries[kIb1].mtu = kMost;
+    entries[kIb0].mtu = entries[kIb1].mtu = kMax;
   }
   void begin() {
     start();
@@ -27,7 +27,7 @@ class Chain : public World {
   static table::Neighbour large(table::InterfaceId iface, std::string_view addr,
                                 fabric::AhIndex ah) {
     table::Neighbour n = ib_neighbour(iface, addr, ah, 0xabcdef);
-    n.mtu = kMost;
+    n.mtu = kMax;
     return n;
   }
   /// Receives a packet in mbufs of up to 2,048 octets, as a link delivers it.
@@ -41,11 +41,11 @@ class Chain : public World {
     if (configs.size() > 1) loop();
   }
   static Bytes udp(std::string_view dst, std::uint16_t flags_offset = 0,
-                   std::size_t len = kMost - 20) {
+                   std::size_t len = kMax - 20) {
     return packet(dst, flags_offset, len).bytes();
   }
   static Ip4 packet(std::string_view dst, std::uint16_t flags_offset = 0,
-                    std::size_t len = kMost - 20) {
+                    std::size_t len = kMax - 20) {
     return {.src = "10.0.0.2", .dst = dst, .payload_len = len, .flags_offset = flags_offset};
   }
   static Bytes payload(const Bytes& ip) { return {ip.begin() + 20, ip.end()}; }
@@ -111,7 +111,7 @@ TEST_F(ChainToPort, HasAsManyMbufsAsTheDeviceSends) {
     for (const Ip4* ip : {&small, &large, &small}) from_link_in_pieces(ip->bytes());
     loop();
     EXPECT_EQ(sent_by_port(kEth1), expected) << most;
-    EXPECT_EQ(most_segments, expected_segments) << most;
+    EXPECT_EQ(max_tx_segments, expected_segments) << most;
   }
   EXPECT_EQ(all_drops(), 0U);
 }
@@ -202,7 +202,7 @@ TEST_F(Chain, IsMirroredAndConsumedByTheTestModes) {
   begin();
   settings.mode = ForwardMode::kAddrswap;
   from_link(udp("10.1.0.2"));
-  EXPECT_EQ(sent_by_link(kIb0).at(0).bytes.size(), 4 + kMost);
+  EXPECT_EQ(sent_by_link(kIb0).at(0).bytes.size(), 4 + kMax);
   for (const auto mode : {ForwardMode::kRxonly, ForwardMode::kLatency, ForwardMode::kIcmpecho}) {
     settings.mode = mode;
     from_link(udp("10.1.0.2"));
@@ -271,7 +271,7 @@ class ChainedTcp : public Chain {
 
 TEST_F(ChainedTcp, LeavesInSegmentsThatFit) {
   begin();
-  const Tcp whole{.options = Bytes(12, std::byte{1}), .payload = pattern(kMost - 52)};
+  const Tcp whole{.options = Bytes(12, std::byte{1}), .payload = pattern(kMax - 52)};
   from_link(to_eth1(whole));
   const Frames frames = sent_by_port(kEth1);
   EXPECT_EQ(frames.size(), 46U);

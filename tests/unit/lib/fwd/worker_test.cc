@@ -251,7 +251,7 @@ TEST_F(WorkerTest, P07_PollsDevicesOncePerLoop) {
   EXPECT_EQ(hca.asked, settings.burst);
   settings.burst = 1;
   loop();
-  EXPECT_EQ(hca.asked, kLeastReceived);
+  EXPECT_EQ(hca.asked, kMinReceived);
 }
 
 /// Frames are good ones cut to every length, and random octets of many lengths. Each packet is

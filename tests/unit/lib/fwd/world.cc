@@ -306,9 +306,9 @@ void World::receive_group(table::InterfaceId iface, const Bytes& frame, const wi
 std::vector<Bytes> World::sent_by_port(table::InterfaceId iface) {
   std::vector<Bytes> out;
   void* m = nullptr;
-  most_segments = 0;
+  max_tx_segments = 0;
   while (rte_ring_sc_dequeue(wire_out_[iface], &m) == 0) {
-    most_segments = std::max<unsigned>(most_segments, static_cast<rte_mbuf*>(m)->nb_segs);
+    max_tx_segments = std::max<unsigned>(max_tx_segments, static_cast<rte_mbuf*>(m)->nb_segs);
     out.push_back(bytes_of(static_cast<rte_mbuf*>(m)));
     rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
   }

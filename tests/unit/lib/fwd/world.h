@@ -89,7 +89,7 @@ class World : public testing::Test {
   void receive_group(table::InterfaceId iface, const Bytes& frame, const wire::Gid& sgid,
                      std::uint32_t src_qpn);
   Frames sent_by_port(table::InterfaceId iface);
-  unsigned most_segments = 0;  ///< Most segments of a packet in the last sent_by_port().
+  unsigned max_tx_segments = 0;  ///< Most segments of a packet in the last sent_by_port().
   std::vector<SentOnLink> sent_by_link(table::InterfaceId iface);
 
   // Management:

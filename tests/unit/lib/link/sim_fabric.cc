@@ -194,8 +194,8 @@ void SimNode::count_request() {
   const auto second = std::chrono::floor<std::chrono::seconds>(fabric_.now.time_since_epoch());
   if (second != request_second_) requests = 0;
   request_second_ = second;
-  most_requests = std::max(most_requests, ++requests);
-  most_objects = std::max<std::uint64_t>(most_objects, link->sa_objects());
+  max_requests = std::max(max_requests, ++requests);
+  max_objects = std::max<std::uint64_t>(max_objects, link->sa_objects());
 }
 
 std::optional<TimePoint> SimNode::next_deadline() const {
@@ -436,9 +436,9 @@ std::optional<TimePoint> SimFabric::next_node() {
 }
 
 void SimFabric::run_until(TimePoint end) {
-  constexpr unsigned kMostAtOnce = 1'000'000;
+  constexpr unsigned kMaxAtOnce = 1'000'000;
   for (const auto& node : nodes) schedule(*node);
-  for (unsigned at_once = 0; at_once < kMostAtOnce; ++at_once) {
+  for (unsigned at_once = 0; at_once < kMaxAtOnce; ++at_once) {
     auto next = next_node();
     if (!events_.empty()) next = earlier(next, events_.top().at);
     if (!administrator_silent) next = earlier(next, administrator_due());

@@ -88,8 +88,8 @@ class SimNode {
   TimePoint crashed{};
   /// Requests to the administrator within the second of the latest request.
   std::uint64_t requests = 0;
-  std::uint64_t most_requests = 0;  ///< The maximum in one second.
-  std::uint64_t most_objects = 0;   ///< The maximum of IpoibLink::sa_objects() at a request.
+  std::uint64_t max_requests = 0;  ///< The maximum in one second.
+  std::uint64_t max_objects = 0;   ///< The maximum of IpoibLink::sa_objects() at a request.
 
  private:
   friend class SimFabric;

@@ -47,16 +47,16 @@ void SimRun::check_requests() {
   for (std::size_t i = 0; i < n_; ++i) {
     auto& node = *f_.nodes[i];
     auto& life = lives_[i];
-    life.things = std::max({life.things, things_of(i), 3 + node.most_objects});
+    life.things = std::max({life.things, things_of(i), 3 + node.max_objects});
     std::uint64_t events = 1;
     for (auto s = std::chrono::floor<std::chrono::seconds>(f_.now.time_since_epoch()).count();
          s-- > 0 && f_.now.time_since_epoch() - std::chrono::seconds(s) < 4s;)
       if (const auto it = life.events.find(s + 1); it != life.events.end()) events += it->second;
     const auto bound = SimBounds::kRequestsPerThing * life.things * events;
-    if (node.most_requests > bound)
-      wrong(fmt::format("{} made {} requests in a second, bound is {}", name(i), node.most_requests,
+    if (node.max_requests > bound)
+      wrong(fmt::format("{} made {} requests in a second, bound is {}", name(i), node.max_requests,
                         bound));
-    node.most_requests = 0;
+    node.max_requests = 0;
   }
 }
 

@@ -17,7 +17,7 @@ std::int64_t second_of(TimePoint t) {
   return std::chrono::floor<std::chrono::seconds>(t.time_since_epoch()).count();
 }
 
-constexpr std::size_t kMostViolations = 20;
+constexpr std::size_t kMaxViolations = 20;
 
 }  // namespace
 
@@ -43,7 +43,7 @@ std::string SimRun::name(std::size_t i) const {
 }
 
 void SimRun::wrong(std::string what) {
-  if (violations_.size() < kMostViolations)
+  if (violations_.size() < kMaxViolations)
     violations_.push_back(
         fmt::format("at {:.3f} s: {}",
                     std::chrono::duration<double>(f_.now.time_since_epoch()).count() - 100, what));

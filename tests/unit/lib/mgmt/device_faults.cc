@@ -65,8 +65,8 @@ int rte_eth_promiscuous_enable(std::uint16_t port) {
 
 int rte_eth_dev_set_mc_addr_list(std::uint16_t, rte_ether_addr* list, std::uint32_t n) {
   DeviceFaults& faults = DeviceFaults::get();
-  if (faults.most_groups == 0) return -ENOTSUP;
-  if (n > faults.most_groups) return -ENOSPC;
+  if (faults.max_groups == 0) return -ENOTSUP;
+  if (n > faults.max_groups) return -ENOSPC;
   faults.groups.resize(n);
   for (std::uint32_t i = 0; i < n; ++i)
     std::memcpy(faults.groups[i].data(), list[i].addr_bytes, sizeof(list[i].addr_bytes));

@@ -19,7 +19,7 @@ namespace ipoib::mgmt {
 struct DeviceFaults {
   bool no_all_multicast = false;
   bool no_promiscuous = false;
-  std::size_t most_groups = 0;  ///< Group addresses that the filter can hold; 0: no filter.
+  std::size_t max_groups = 0;  ///< Group addresses that the filter can hold; 0: no filter.
   /// Changes the rte_eth_dev_info of a device.
   std::function<void(rte_eth_dev_info&)> says{};
   bool secondary = false;  ///< This is a secondary process.

@@ -51,7 +51,7 @@ TEST_F(EthDeviceTest, ReceivesAllMulticastWhereItCan) {
 
 TEST_F(EthDeviceTest, ElseTheAddressesOfJoinedGroups) {
   faults.no_all_multicast = true;
-  faults.most_groups = 2;
+  faults.max_groups = 2;
   EthDevice device = open();
   EXPECT_EQ(filter(device), MulticastFilter::kGroups);
   EXPECT_FALSE(device.promiscuous());
@@ -74,7 +74,7 @@ TEST_F(EthDeviceTest, ElseTheAddressesOfJoinedGroups) {
 
 TEST_F(EthDeviceTest, MoreGroupsThanItsFilterTakesMakeItPromiscuous) {
   faults.no_all_multicast = true;
-  faults.most_groups = 2;
+  faults.max_groups = 2;
   EthDevice device = open();
   for (const wire::MacAddr& group : kGroups) device.groups().join(group);
   EXPECT_EQ(filter(device), MulticastFilter::kPromiscuous);
@@ -88,7 +88,7 @@ TEST_F(EthDeviceTest, MoreGroupsThanItsFilterTakesMakeItPromiscuous) {
 
 TEST_F(EthDeviceTest, RouterOfMulticastNeedsGroupsThatOthersJoined) {
   faults.no_all_multicast = true;
-  faults.most_groups = 2;
+  faults.max_groups = 2;
   EthDevice device = open();
   device.groups().join_all();
   EXPECT_EQ(filter(device), MulticastFilter::kPromiscuous);
@@ -254,7 +254,7 @@ TEST_F(RemovalTest, OtherTrafficGoesOnWithoutTheCable) {
 
 TEST_F(RemovalTest, CapabilitiesAreShownAndGroupsProgrammed) {
   faults.no_all_multicast = true;
-  faults.most_groups = 64;
+  faults.max_groups = 64;
   run(config(), [this](Node& node) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
     EXPECT_EQ(port(node).capabilities.multicast, MulticastFilter::kGroups);
@@ -272,7 +272,7 @@ TEST_F(RemovalTest, CapabilitiesAreShownAndGroupsProgrammed) {
 // The node's own groups do not include the groups that hosts join behind the port.
 TEST_F(RemovalTest, PortOfAMulticastRouterReceivesTheGroupsOfOthers) {
   faults.no_all_multicast = true;
-  faults.most_groups = 64;
+  faults.max_groups = 64;
   NodeConfig c = config();
   c.ports[0].ip.multicast_router = true;
   run(c, [](Node& node) {
