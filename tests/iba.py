@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds InfiniBand packets over Ethernet, for tests and measurements with packets that the program did not build
-itself. Sources: drivers/soft/frame.h; IBA vol 1 (LRH, GRH, BTH, DETH, ICRC)."""
+itself. Sources: drivers/soft/soft_frame.h; IBA vol 1 (LRH, GRH, BTH, DETH, ICRC)."""
 import struct
 import zlib
 

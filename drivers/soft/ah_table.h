@@ -10,13 +10,13 @@
 #include <memory>
 #include <vector>
 
-#include "drivers/soft/frame.h"
-#include "drivers/soft/rate_limiter.h"
+#include "drivers/soft/rate_bucket.h"
+#include "drivers/soft/soft_frame.h"
 #include "lib/base/contract.h"
 #include "lib/base/result.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/retirement.h"
-#include "lib/fabric/types.h"
 
 namespace ipoib::soft {
 

@@ -22,7 +22,7 @@ namespace ipoib::soft {
 struct ConnectedControlConfig {
   const std::string& name;
   const fabric::PortAttr& attr;
-  Datapath& datapath;
+  UdDatapath& datapath;
   AhTable& ahs;
   std::uint64_t tsc_hz;
   std::uint32_t message_mbufs;  ///< See SoftHcaConfig.

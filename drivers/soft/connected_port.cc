@@ -9,7 +9,7 @@
 
 namespace ipoib::soft {
 
-ConnectedPort::ConnectedPort(Datapath& datapath, const DatapathConfig& hca,
+ConnectedPort::ConnectedPort(UdDatapath& datapath, const UdDatapathConfig& hca,
                              const ConnectedPortConfig& config)
     : datapath_{datapath}, hca_{hca}, config_{config}, timers_{config.tsc_hz, hca.tsc()} {}
 

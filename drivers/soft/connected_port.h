@@ -16,8 +16,8 @@
 
 #include "drivers/soft/connected_frame.h"
 #include "drivers/soft/connected_table.h"
-#include "drivers/soft/datapath.h"
 #include "drivers/soft/timer_wheel.h"
+#include "drivers/soft/ud_datapath.h"
 #include "lib/base/drop.h"
 #include "lib/wire/rc.h"
 
@@ -66,7 +66,7 @@ struct ConnectedPortConfig {
 /// under one Drop.
 class alignas(64) ConnectedPort {
  public:
-  static constexpr std::uint16_t kBurst = Datapath::kBurst;
+  static constexpr std::uint16_t kBurst = UdDatapath::kBurst;
   /// Packets in flight per queue: enough for 50 Gb/s over 80 us with an MTU of 2,048, and no more
   /// than cables can queue.
   static constexpr std::int32_t kWindow = 256;
@@ -82,7 +82,8 @@ class alignas(64) ConnectedPort {
   /// otherwise it would occupy a whole mbuf.
   static constexpr std::uint16_t kCopied = 1024;
 
-  ConnectedPort(Datapath& datapath, const DatapathConfig& hca, const ConnectedPortConfig& config);
+  ConnectedPort(UdDatapath& datapath, const UdDatapathConfig& hca,
+                const ConnectedPortConfig& config);
   ~ConnectedPort();
   ConnectedPort(const ConnectedPort&) = delete;
   ConnectedPort& operator=(const ConnectedPort&) = delete;
@@ -152,8 +153,8 @@ class alignas(64) ConnectedPort {
   [[nodiscard]] bool has_room() noexcept;
   void flush() noexcept;
 
-  Datapath& datapath_;
-  const DatapathConfig hca_;
+  UdDatapath& datapath_;
+  const UdDatapathConfig hca_;
   const ConnectedPortConfig config_;
   SoftConnectedQueue* ready_first_ = nullptr;
   SoftConnectedQueue* ready_last_ = nullptr;

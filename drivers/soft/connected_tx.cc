@@ -244,7 +244,7 @@ bool ConnectedPort::has_room() noexcept {
 /// Sends frames_. Frames that the ethdev rejects stay and are sent first next time.
 void ConnectedPort::flush() noexcept {
   if (nb_frames_ == 0) return;
-  // Computed a burst after the headers were written, as in soft_tx.cc.
+  // Computed a burst after the headers were written, as in ud_tx.cc.
   if (hca_.icrc)
     for (std::uint16_t i = nb_sealed_; i < nb_frames_; ++i) seal(frames_[i]);
   const std::uint16_t nb_sent = datapath_.transmit({frames_.data(), nb_frames_});

@@ -6,8 +6,8 @@
 
 #include "drivers/soft/ah_table.h"
 #include "drivers/soft/control_mbuf.h"
-#include "drivers/soft/frame.h"
 #include "drivers/soft/rx_table.h"
+#include "drivers/soft/soft_frame.h"
 #include "lib/base/contract.h"
 #include "lib/wire/icrc.h"
 

@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-#include "drivers/soft/frame.h"
+#include "drivers/soft/soft_frame.h"
 #include "lib/fabric/hca.h"
 #include "lib/wire/icrc.h"
 

@@ -16,7 +16,7 @@ std::uint16_t own_entry(const fabric::PortAttr& attr, std::uint16_t partition) {
 }
 
 RxTable::RxTable(const fabric::PortAttr& port, std::span<SoftUdQueue* const> queues,
-                 const GroupTable& groups, SoftUdQueue* closing)
+                 const SoftGroupTable& groups, SoftUdQueue* closing)
     : local_{local_pattern(port.lid, port.lmc)},
       lid_{port.lid},
       lmc_{port.lmc},

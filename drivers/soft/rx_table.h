@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive table of a port: its addresses, queue pairs and P_Keys, as one value that never changes
-// once a worker can see it. Its groups change independently (group_table.h).
+// once a worker can see it. Its groups change independently (soft_group_table.h).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "drivers/soft/frame.h"
-#include "drivers/soft/group_table.h"
-#include "drivers/soft/ud_queue.h"
-#include "lib/fabric/types.h"
+#include "drivers/soft/soft_frame.h"
+#include "drivers/soft/soft_group_table.h"
+#include "drivers/soft/soft_ud_queue.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::soft {
@@ -23,7 +23,7 @@ class RxTable {
  public:
   /// `groups` must outlive the table.
   RxTable(const fabric::PortAttr& port, std::span<SoftUdQueue* const> queues,
-          const GroupTable& groups, SoftUdQueue* closing = nullptr);
+          const SoftGroupTable& groups, SoftUdQueue* closing = nullptr);
 
   /// Pattern, from the EtherType on, of an IBA packet without GRH to a LID of this port.
   [[nodiscard]] const Pattern& local() const noexcept { return local_; }
@@ -34,7 +34,7 @@ class RxTable {
   [[nodiscard]] bool is_own_gid(const wire::Gid& gid) const noexcept {
     return gid == gid_ || gid == link_local_gid_;
   }
-  [[nodiscard]] const GroupTable& groups() const noexcept { return groups_; }
+  [[nodiscard]] const SoftGroupTable& groups() const noexcept { return groups_; }
   /// Null: no such queue pair.
   [[nodiscard]] SoftUdQueue* queue(std::uint32_t qpn) const noexcept {
     for (std::uint32_t i = qpn & queue_mask_;; i = (i + 1) & queue_mask_) {
@@ -69,7 +69,7 @@ class RxTable {
   wire::Gid link_local_gid_;
   std::vector<std::uint16_t> pkeys_;
   SoftUdQueue* closing_;
-  const GroupTable& groups_;
+  const SoftGroupTable& groups_;
 };
 
 }  // namespace ipoib::soft

@@ -385,7 +385,7 @@ Status SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
   return {};
 }
 
-SoftUdQueue::SoftUdQueue(Datapath& datapath, std::uint32_t qpn, std::uint16_t partition)
+SoftUdQueue::SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, std::uint16_t partition)
     : UdQueue{qpn, &SoftUdQueue::rx, &SoftUdQueue::tx},
       datapath_{datapath},
       partition_{partition} {}

@@ -15,11 +15,11 @@
 
 #include "drivers/soft/ah_table.h"
 #include "drivers/soft/connected_control.h"
-#include "drivers/soft/datapath.h"
-#include "drivers/soft/group_table.h"
 #include "drivers/soft/mad_port.h"
 #include "drivers/soft/rx_table.h"
-#include "drivers/soft/ud_queue.h"
+#include "drivers/soft/soft_group_table.h"
+#include "drivers/soft/soft_ud_queue.h"
+#include "drivers/soft/ud_datapath.h"
 #include "lib/base/doorbell.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/hca.h"
@@ -146,10 +146,10 @@ class SoftHca final : public fabric::Hca {
   fabric::Grace grace_;
   std::uint32_t next_qpn_;
   std::unique_ptr<AhTable> ahs_;
-  GroupTable groups_;
+  SoftGroupTable groups_;
   RingPtr mads_out_;
   RingPtr mads_in_;
-  Datapath datapath_;
+  UdDatapath datapath_;
   SoftMadPort mad_port_;
   std::unique_ptr<ConnectedControl> connected_;  ///< Created on first use.
   std::vector<std::unique_ptr<SoftUdQueue>> queues_;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 
 namespace ipoib::umad {
 

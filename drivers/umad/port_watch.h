@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/fabric/port_events.h"
-#include "lib/fabric/types.h"
 #include "lib/wire/smp.h"
 
 namespace ipoib::umad {

@@ -8,7 +8,7 @@
 
 #include "drivers/umad/port_watch.h"
 #include "lib/base/clock.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/wire/smp.h"
 
 namespace ipoib::umad {

@@ -11,7 +11,7 @@
 
 #include "drivers/verbs/handles.h"
 #include "lib/base/result.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 
 namespace ipoib::verbs {
 

@@ -12,7 +12,7 @@
 
 #include "drivers/verbs/device.h"
 #include "lib/base/result.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 
 namespace ipoib::verbs {
 

@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "drivers/verbs/ah_table.h"
-#include "drivers/verbs/connected_queue.h"
 #include "drivers/verbs/device.h"
 #include "drivers/verbs/ethernet_groups.h"
 #include "drivers/verbs/memory.h"
 #include "drivers/verbs/port.h"
-#include "drivers/verbs/ud_queue.h"
+#include "drivers/verbs/verbs_ah_table.h"
+#include "drivers/verbs/verbs_connected_queue.h"
+#include "drivers/verbs/verbs_ud_queue.h"
 #include "lib/base/clock.h"
 #include "lib/base/doorbell.h"
 #include "lib/fabric/grace.h"
@@ -126,7 +126,7 @@ class VerbsHca final : public fabric::Hca {
   fabric::Grace grace_;
   DropCounters drops_;
   Memory memory_;
-  AhTable ahs_;
+  VerbsAhTable ahs_;
   PortShared shared_;
   std::unique_ptr<Device> device_;  ///< Null: the device is absent.
   PortTables tables_;

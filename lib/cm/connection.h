@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
-#include "lib/cm/types.h"
+#include "lib/cm/manager_types.h"
 
 namespace ipoib::cm {
 

@@ -23,10 +23,10 @@
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/cm/connection.h"
+#include "lib/cm/manager_types.h"
 #include "lib/cm/sidr.h"
-#include "lib/cm/types.h"
-#include "lib/fabric/types.h"
-#include "lib/wire/cm_messages.h"
+#include "lib/fabric/fabric_types.h"
+#include "lib/wire/cm_mads.h"
 
 namespace ipoib::cm {
 

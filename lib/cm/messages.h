@@ -6,8 +6,8 @@
 #include <span>
 
 #include "lib/cm/connection.h"
-#include "lib/cm/types.h"
-#include "lib/wire/cm_messages.h"
+#include "lib/cm/manager_types.h"
+#include "lib/wire/cm_mads.h"
 
 namespace ipoib::cm {
 

@@ -12,9 +12,9 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/cm/types.h"
-#include "lib/fabric/types.h"
-#include "lib/wire/cm_messages.h"
+#include "lib/cm/manager_types.h"
+#include "lib/fabric/fabric_types.h"
+#include "lib/wire/cm_mads.h"
 
 namespace ipoib::cm {
 

@@ -15,8 +15,8 @@
 
 #include "lib/base/contract.h"
 #include "lib/base/counters.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/fabric/tx_lost.h"
-#include "lib/fabric/types.h"
 
 struct rte_mbuf;
 

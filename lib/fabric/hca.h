@@ -18,8 +18,8 @@
 #include "lib/base/result.h"
 #include "lib/fabric/capabilities.h"
 #include "lib/fabric/connected.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/fabric/tx_lost.h"
-#include "lib/fabric/types.h"
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -107,8 +107,8 @@ class MadPort {
   [[nodiscard]] virtual std::string problem() const { return {}; }
 };
 
-/// Destination of copies of the frames on a device's wire (lib/fabric/capture.h). The ring has one
-/// producer, the worker that owns the device; the consumer frees the mbufs.
+/// Destination of copies of the frames on a device's wire (lib/fabric/capture_meta.h). The ring has
+/// one producer, the worker that owns the device; the consumer frees the mbufs.
 struct CaptureTap {
   rte_ring* ring = nullptr;
   rte_mempool* pool = nullptr;

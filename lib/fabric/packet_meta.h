@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "lib/base/result.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 
 namespace ipoib::fabric {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "lib/base/contract.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 
 namespace ipoib::fabric {
 

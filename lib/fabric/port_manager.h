@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "lib/fabric/fabric_types.h"
 #include "lib/fabric/hca.h"
-#include "lib/fabric/types.h"
 
 namespace ipoib::fabric {
 

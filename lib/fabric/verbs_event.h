@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 
 namespace ipoib::fabric {
 

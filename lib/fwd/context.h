@@ -18,7 +18,7 @@
 #include "lib/fwd/tx.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/table/delivery_table.h"
-#include "lib/table/neighbour_cache.h"
+#include "lib/table/neighbour_table.h"
 #include "lib/table/next_hop.h"
 #include "lib/table/prefix6_table.h"
 #include "lib/table/prefix_table.h"
@@ -26,7 +26,7 @@
 namespace ipoib::fwd {
 
 struct Context {
-  Context(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache,
+  Context(const WorkerConfig& config, std::unique_ptr<table::NeighbourTable> cache,
           std::unique_ptr<table::DeliveryTable> delivery_table)
       : interfaces{config.interfaces},
         prefixes{*config.prefixes},
@@ -51,7 +51,7 @@ struct Context {
   const table::Prefix6Table& prefixes6;
   const table::NextHopTable& next_hops;
   const table::OwnAddresses& own_addresses;
-  std::unique_ptr<table::NeighbourCache> neighbours;
+  std::unique_ptr<table::NeighbourTable> neighbours;
   std::unique_ptr<table::DeliveryTable> deliveries;
   rte_mempool* fragment_pool;
   std::unique_ptr<LatencyRecorder> latency;

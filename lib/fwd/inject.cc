@@ -10,7 +10,7 @@
 #include "lib/fwd/ip4_route.h"
 #include "lib/fwd/ip6_route.h"
 #include "lib/fwd/multicast.h"
-#include "lib/msg/messages.h"
+#include "lib/msg/worker_messages.h"
 
 namespace ipoib::fwd {
 namespace {

@@ -10,7 +10,7 @@ void Ip4Output::send(rte_mbuf* m, table::Neighbour& to) noexcept {
   link_.select_interface(to.iface);
   if (!link_.up()) [[unlikely]]
     return link_down(m);
-  table::NeighbourCache::touch(to, now_s_);
+  table::NeighbourTable::touch(to, now_s_);
   if (const std::uint16_t mtu = link_.mtu(to); m->pkt_len > mtu) [[unlikely]]
     too_big(m, to, mtu);
   else

@@ -35,7 +35,7 @@ class Ip4Output {
   /// Like send(), for a neighbour with the same egress. Shape: same_egress(to).
   [[gnu::always_inline]] void send_same_egress(rte_mbuf* m, table::Neighbour& to) noexcept {
     expects(same_egress(to), "the packet has the same egress");
-    table::NeighbourCache::touch(to, now_s_);
+    table::NeighbourTable::touch(to, now_s_);
     if (!link_.fits(m, to)) [[unlikely]]
       return too_big(m, to, link_.mtu(to));
     link_.send_same_egress(to, m, bin_);

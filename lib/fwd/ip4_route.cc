@@ -87,7 +87,7 @@ struct Candidate {
   Neighbour* to;       ///< Null, or an entry that must still be compared with the destination.
   std::uint32_t hash;  ///< kConnected: hash of the destination.
   NextHopTable::Bits bits;
-  table::NeighbourCache::V4Key key;  ///< Key of the destination.
+  table::NeighbourTable::V4Key key;  ///< Key of the destination.
 
   /// The next hop, which is never a group.
   [[nodiscard]] NextHop hop() const noexcept { return std::bit_cast<NextHop>(bits); }
@@ -98,7 +98,7 @@ using Candidates = std::array<Candidate, kMaxBurst>;
 void prefetch_lookup(const Context& c, const Ip4Burst& pkts, Candidates& out) noexcept {
   const table::PrefixTable::View prefixes = c.prefixes.view();
   const table::NextHopTable& next_hops = c.next_hops;
-  table::NeighbourCache& neighbours = *c.neighbours;
+  table::NeighbourTable& neighbours = *c.neighbours;
   const std::size_t n = pkts.n;
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t dst = pkts.dst[i];
@@ -107,7 +107,7 @@ void prefetch_lookup(const Context& c, const Ip4Burst& pkts, Candidates& out) no
     if (const auto hop = std::bit_cast<NextHop>(bits); hop.kind == NextHopKind::kGroup) [[unlikely]]
       bits = std::bit_cast<NextHopTable::Bits>(
           next_hops.member(hop, flow_hash4(pkts.pkts[i], next_hops.flow_seed())));
-    const auto key = table::NeighbourCache::V4Key::of(dst);
+    const auto key = table::NeighbourTable::V4Key::of(dst);
     const std::uint32_t hash = neighbours.hash_v4(std::bit_cast<NextHop>(bits).iface, key);
     neighbours.prefetch_slot(hash);
     out[i].bits = bits;
@@ -128,7 +128,7 @@ bool matches(const Candidate& g) noexcept {
   if (g.to == nullptr || g.to->state != NeighbourState::kValid) return false;
   const NextHop hop = g.hop();
   if (hop.kind == NextHopKind::kConnected)
-    return table::NeighbourCache::is_v4(*g.to, hop.iface, g.key);
+    return table::NeighbourTable::is_v4(*g.to, hop.iface, g.key);
   return hop.kind == NextHopKind::kGateway;
 }
 
@@ -159,7 +159,7 @@ bool matches(const Candidate& g) noexcept {
   if (g.to == nullptr || !output.same_egress(*g.to)) return false;
   const NextHop hop = g.hop();
   if (hop.kind == NextHopKind::kConnected && hop.iface == output.iface())
-    return table::NeighbourCache::has_v4(*g.to, g.key);
+    return table::NeighbourTable::has_v4(*g.to, g.key);
   return hop.kind == NextHopKind::kGateway;
 }
 

@@ -5,7 +5,7 @@
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip_trim.h"
-#include "lib/wire/icmp6.h"
+#include "lib/wire/icmpv6.h"
 
 namespace ipoib::fwd {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "lib/fwd/ip6_header.h"
-#include "lib/wire/icmp6.h"
+#include "lib/wire/icmpv6.h"
 
 namespace ipoib::fwd {
 namespace {

@@ -28,7 +28,7 @@ void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept
       c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
       continue;
     }
-    table::NeighbourCache::touch(to, c.now_s);
+    table::NeighbourTable::touch(to, c.now_s);
     const std::uint16_t mtu = link.mtu(to);
     if (mtu < wire::kMinIpv6Mtu) [[unlikely]] {
       bin.add(m, Drop::kIp6LinkMtu);

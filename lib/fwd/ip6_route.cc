@@ -73,7 +73,7 @@ constexpr std::uint32_t kQuoted = wire::kMinIpv6Mtu;
 /// packet i's neighbour, if its route is kConnected.
 void prefetch_neighbours(const Context& c, std::span<const table::NextHopIndex> index,
                          const Ip6Burst& pkts, std::span<std::uint32_t> out) noexcept {
-  table::NeighbourCache& neighbours = *c.neighbours;
+  table::NeighbourTable& neighbours = *c.neighbours;
   for (std::size_t i = 0; i < index.size(); ++i) {
     out[i] = neighbours.hash(c.next_hops.get(index[i]).iface, pkts.dst[i]);
     neighbours.prefetch_slot(out[i]);

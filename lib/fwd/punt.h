@@ -18,7 +18,7 @@
 #include "lib/base/counters.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/worker_config.h"
-#include "lib/msg/messages.h"
+#include "lib/msg/worker_messages.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::fwd {

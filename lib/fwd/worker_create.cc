@@ -46,7 +46,7 @@ Status check_interface(const WorkerConfig& c, std::size_t id) {
 
 }  // namespace
 
-Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache,
+Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::NeighbourTable> cache,
                      std::unique_ptr<table::DeliveryTable> deliveries)
     : handoff_in{config.handoff_in},
       down{config.down},
@@ -81,7 +81,7 @@ Result<std::unique_ptr<Worker>> Worker::create(const WorkerConfig& config) {
     if (auto status = check_interface(config, i); !status)
       return tl::make_unexpected(status.error());
 
-  auto cache = table::NeighbourCache::create(config.neighbour_capacity, rte_rand(), config.socket);
+  auto cache = table::NeighbourTable::create(config.neighbour_capacity, rte_rand(), config.socket);
   if (!cache) return tl::make_unexpected(cache.error());
   auto deliveries =
       table::DeliveryTable::create(config.delivery_capacity, rte_rand(), config.socket);

@@ -22,7 +22,7 @@ struct Worker::State {
     fabric::Hca::PollFn poll;
   };
 
-  State(const WorkerConfig& config, std::unique_ptr<table::NeighbourCache> cache,
+  State(const WorkerConfig& config, std::unique_ptr<table::NeighbourTable> cache,
         std::unique_ptr<table::DeliveryTable> deliveries);
 
   // Set up once, read every loop.

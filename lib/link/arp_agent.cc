@@ -2,7 +2,7 @@
 #include "lib/link/arp_agent.h"
 
 #include "lib/base/log.h"
-#include "lib/link/own_addresses.h"
+#include "lib/link/address_class.h"
 
 namespace ipoib::link {
 namespace {

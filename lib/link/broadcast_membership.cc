@@ -8,7 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/sa/queries.h"
 #include "lib/wire/iba.h"
-#include "lib/wire/icmp6.h"
+#include "lib/wire/icmpv6.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::link {

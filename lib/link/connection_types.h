@@ -12,9 +12,9 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/cm/types.h"
+#include "lib/cm/manager_types.h"
 #include "lib/fabric/connected.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/wire/ip.h"
 #include "lib/wire/ipoib_cm.h"
 

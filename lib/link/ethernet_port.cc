@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
-#include "lib/link/own_addresses.h"
+#include "lib/link/address_class.h"
 #include "lib/wire/be.h"
 
 namespace ipoib::link {

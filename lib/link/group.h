@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/link/held_packets.h"
 #include "lib/link/time_order.h"
 #include "lib/sa/client.h"

@@ -16,7 +16,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/drop.h"
 #include "lib/base/result.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/link/ip6_types.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/ipoib.h"

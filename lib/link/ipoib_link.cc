@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "lib/base/log.h"
-#include "lib/link/own_addresses.h"
+#include "lib/link/address_class.h"
 #include "lib/wire/iba.h"
-#include "lib/wire/icmp6.h"
+#include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
 
 namespace ipoib::link {

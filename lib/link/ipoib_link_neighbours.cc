@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/link/address_class.h"
 #include "lib/link/ipoib_link.h"
-#include "lib/link/own_addresses.h"
 
 namespace ipoib::link {
 

@@ -11,7 +11,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/link/connection_types.h"
 #include "lib/link/interface.h"
 #include "lib/link/neighbour_cache.h"

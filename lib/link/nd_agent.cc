@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/link/own_addresses.h"
+#include "lib/link/address_class.h"
 
 namespace ipoib::link {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/link/ipoib_types.h"
 #include "lib/link/jitter.h"
 #include "lib/link/medium.h"

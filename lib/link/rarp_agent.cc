@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lib/link/own_addresses.h"
+#include "lib/link/address_class.h"
 
 namespace ipoib::link {
 namespace {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "lib/base/contract.h"
-#include "lib/fabric/capture.h"
+#include "lib/fabric/capture_meta.h"
 
 namespace ipoib::mgmt {
 namespace {

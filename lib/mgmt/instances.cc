@@ -145,7 +145,7 @@ fabric::Capabilities HcaInstance::capabilities() const {
   return able;
 }
 
-LinkInstance::LinkInstance(HcaInstance& hca, const LinkQueues& queues, Punt& punt,
+LinkInstance::LinkInstance(HcaInstance& hca, const LinkQueues& queues, PuntHandler& punt,
                            link::NeighbourSink& neighbours, link::AddressSink& addresses,
                            const link::LinkConfig& config)
     : hca_{hca},
@@ -180,7 +180,7 @@ void LinkInstance::state_changed(link::State state) {
   log_state("link", *control_, state);
 }
 
-PortInstance::PortInstance(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
+PortInstance::PortInstance(EthDevice device, PuntHandler& punt, link::NeighbourSink& neighbours,
                            link::AddressSink& addresses, const link::EthernetPortConfig& config)
     : device_{std::move(device)},
       punt_{punt},

@@ -14,7 +14,7 @@
 #include "lib/link/ipoib_link.h"
 #include "lib/mgmt/eth_device.h"
 #include "lib/mgmt/node_config.h"
-#include "lib/mgmt/punt.h"
+#include "lib/mgmt/punt_handler.h"
 #include "lib/mgmt/retired_queues.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/administrator.h"
@@ -77,7 +77,7 @@ struct LinkQueues {
 class LinkInstance final : public link::LinkActions, private link::ConnectionActions {
  public:
   /// Takes over `queues`.
-  LinkInstance(HcaInstance& hca, const LinkQueues& queues, Punt& punt,
+  LinkInstance(HcaInstance& hca, const LinkQueues& queues, PuntHandler& punt,
                link::NeighbourSink& neighbours, link::AddressSink& addresses,
                const link::LinkConfig& config);
   ~LinkInstance() override;
@@ -124,14 +124,14 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
 
   HcaInstance& hca_;
   LinkQueues queues_;
-  Punt& punt_;
+  PuntHandler& punt_;
   link::LinkConfig config_;
   std::unique_ptr<link::IpoibLink> control_;
 };
 
 class PortInstance final : public link::PortActions {
  public:
-  PortInstance(EthDevice device, Punt& punt, link::NeighbourSink& neighbours,
+  PortInstance(EthDevice device, PuntHandler& punt, link::NeighbourSink& neighbours,
                link::AddressSink& addresses, const link::EthernetPortConfig& config);
 
   [[nodiscard]] wire::MacAddr mac() const override { return device_.mac(); }
@@ -150,7 +150,7 @@ class PortInstance final : public link::PortActions {
 
  private:
   EthDevice device_;
-  Punt& punt_;
+  PuntHandler& punt_;
   link::EthernetPortConfig config_;
   std::unique_ptr<link::EthernetPort> control_;
 };

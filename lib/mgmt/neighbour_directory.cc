@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lib/base/contract.h"
-#include "lib/mgmt/punt.h"
+#include "lib/mgmt/punt_handler.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -19,7 +19,7 @@ msg::Down message(msg::Down::Kind kind, table::NeighbourIndex index) {
 
 }  // namespace
 
-NeighbourDirectory::NeighbourDirectory(WorkerSet& workers, Punt& punt,
+NeighbourDirectory::NeighbourDirectory(WorkerSet& workers, PuntHandler& punt,
                                        fabric::Retirement& retirement, std::uint32_t capacity)
     : workers_{workers}, punt_{punt}, retirement_{retirement}, capacity_{capacity} {
   free_.reserve(capacity);

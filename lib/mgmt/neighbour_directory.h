@@ -12,13 +12,13 @@
 
 namespace ipoib::mgmt {
 
-class Punt;
+class PuntHandler;
 
 /// Management lcore only.
 class NeighbourDirectory final : public link::NeighbourSink {
  public:
   /// `capacity`: total of numbers, including those that wait for their retirement.
-  NeighbourDirectory(WorkerSet& workers, Punt& punt, fabric::Retirement& retirement,
+  NeighbourDirectory(WorkerSet& workers, PuntHandler& punt, fabric::Retirement& retirement,
                      std::uint32_t capacity);
 
   /// Sets the route table, which learns which neighbours answer. It outlives the last call of
@@ -40,7 +40,7 @@ class NeighbourDirectory final : public link::NeighbourSink {
   void notify_routes(const table::Neighbour& neighbour, bool answers);
 
   WorkerSet& workers_;
-  Punt& punt_;
+  PuntHandler& punt_;
   route::RouteTable* routes_ = nullptr;
   fabric::Retirement& retirement_;
   std::uint32_t capacity_;

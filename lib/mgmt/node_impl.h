@@ -19,15 +19,15 @@
 #include "lib/mgmt/capture.h"
 #include "lib/mgmt/instances.h"
 #include "lib/mgmt/interface_table.h"
-#include "lib/mgmt/multicast.h"
+#include "lib/mgmt/multicast_wiring.h"
 #include "lib/mgmt/neighbour_directory.h"
 #include "lib/mgmt/node.h"
 #include "lib/mgmt/node_totals.h"
 #include "lib/mgmt/packet_balance.h"
-#include "lib/mgmt/punt.h"
-#include "lib/mgmt/retirement.h"
+#include "lib/mgmt/punt_handler.h"
 #include "lib/mgmt/route_writer.h"
 #include "lib/mgmt/stepped_node.h"
+#include "lib/mgmt/worker_retirement.h"
 #include "lib/mgmt/worker_set.h"
 
 namespace ipoib::mgmt {
@@ -240,9 +240,9 @@ class NodeImpl final : public Node {
   InterfaceTable interfaces_;
   WorkerSet workers_;
   std::unique_ptr<WorkerRetirement> retirement_;
-  std::unique_ptr<Punt> punt_;
+  std::unique_ptr<PuntHandler> punt_;
   std::unique_ptr<NeighbourDirectory> neighbours_;
-  std::unique_ptr<Multicast> multicast_;
+  std::unique_ptr<MulticastWiring> multicast_;
   std::unique_ptr<AddressBook> addresses_;
   std::vector<std::unique_ptr<PortInstance>> ports_;
   std::vector<std::unique_ptr<HcaInstance>> hcas_;

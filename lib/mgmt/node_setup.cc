@@ -237,9 +237,10 @@ Status NodeImpl::create_buffers() {
                                  topology.management, object_name(""));
   if (!buffers) return tl::make_unexpected(buffers.error());
   buffers_ = std::move(*buffers);
-  punt_ = std::make_unique<Punt>(interfaces_, workers_,
-                                 PuntBuffers{buffers_.on(topology.management), buffers_.reserve(),
-                                             buffers_.size() / kHeldShare});
+  punt_ =
+      std::make_unique<PuntHandler>(interfaces_, workers_,
+                                    PuntBuffers{buffers_.on(topology.management),
+                                                buffers_.reserve(), buffers_.size() / kHeldShare});
   neighbours_ =
       std::make_unique<NeighbourDirectory>(workers_, *punt_, *retirement_, neighbour_capacity());
   create_routing();
@@ -252,7 +253,7 @@ void NodeImpl::create_routing() {
                                                 own_addresses_, *rcu_);
   routes_ = std::make_unique<route::RouteTable>(*route_writer_);
   neighbours_->set_routes(*routes_);
-  multicast_ = std::make_unique<Multicast>(interfaces_, workers_, *punt_);
+  multicast_ = std::make_unique<MulticastWiring>(interfaces_, workers_, *punt_);
   addresses_ = std::make_unique<AddressBook>(interfaces_, *routes_, multicast_->router());
   punt_->set_multicast(multicast_->router());
   set_time(now());

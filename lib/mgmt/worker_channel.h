@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "lib/base/result.h"
-#include "lib/msg/messages.h"
+#include "lib/msg/worker_messages.h"
 
 struct rte_ring;
 

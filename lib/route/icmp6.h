@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/wire/icmp6.h"
+#include "lib/wire/icmpv6.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::route {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/route/multicast_table.h"
-#include "lib/wire/membership.h"
+#include "lib/wire/igmp_mld.h"
 
 namespace ipoib::route {
 

@@ -18,7 +18,7 @@
 #include "lib/base/rate_limiter.h"
 #include "lib/route/multicast_group.h"
 #include "lib/table/neighbour.h"
-#include "lib/wire/membership.h"
+#include "lib/wire/igmp_mld.h"
 
 namespace ipoib::route {
 

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "lib/wire/icmp6.h"
+#include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
 #include "lib/wire/mld.h"
 

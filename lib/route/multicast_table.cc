@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/wire/membership.h"
+#include "lib/wire/igmp_mld.h"
 
 namespace ipoib::route {
 

@@ -22,7 +22,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/sa/recent.h"
 #include "lib/sa/rmpp_receiver.h"
 #include "lib/wire/mad.h"

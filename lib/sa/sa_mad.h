@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/sa/client.h"
 #include "lib/wire/mad.h"
 #include "lib/wire/rmpp.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::fabric {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "lib/wire/membership_codec.h"
+#include "lib/wire/igmp_mld_codec.h"
 
 namespace ipoib::wire {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/wire/be.h"
-#include "lib/wire/membership.h"
+#include "lib/wire/igmp_mld.h"
 
 namespace ipoib::wire {
 

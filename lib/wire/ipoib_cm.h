@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "lib/wire/cm_messages.h"
+#include "lib/wire/cm_mads.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::wire {

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "lib/wire/icmp6.h"
-#include "lib/wire/membership_codec.h"
+#include "lib/wire/icmpv6.h"
+#include "lib/wire/igmp_mld_codec.h"
 
 namespace ipoib::wire {
 namespace {

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "lib/wire/be.h"
-#include "lib/wire/membership.h"
+#include "lib/wire/igmp_mld.h"
 
 namespace ipoib::wire {
 
 /// ICMPv6 types.
 enum class MldType : std::uint8_t { kQuery = 130, kReportV1 = 131, kDone = 132, kReportV2 = 143 };
 
-/// ff02::16. The other groups of routers and nodes are all_routers() and all_nodes() of icmp6.h.
+/// ff02::16. The other groups of routers and nodes are all_routers() and all_nodes() of icmpv6.h.
 inline constexpr IpAddr kMldV2Routers = [] {
   IpAddr a;
   a.bytes[0] = std::byte{0xff};

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/wire/icmp6.h"
+#include "lib/wire/icmpv6.h"
 #include "lib/wire/ip.h"
 #include "lib/wire/ipoib.h"
 

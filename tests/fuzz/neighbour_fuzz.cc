@@ -12,7 +12,7 @@
 #include <set>
 
 #include "lib/base/log_level.h"
-#include "lib/wire/icmp6.h"
+#include "lib/wire/icmpv6.h"
 #include "lib/wire/nd.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"

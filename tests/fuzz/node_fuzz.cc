@@ -13,9 +13,9 @@
 #include <string_view>
 
 #include "app/cli.h"
-#include "drivers/soft/frame.h"
+#include "drivers/soft/soft_frame.h"
 #include "lib/wire/frame.h"
-#include "lib/wire/icmp6.h"
+#include "lib/wire/icmpv6.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/node_world.h"

@@ -335,12 +335,12 @@ class Harness final : public SoftHcaTest {
     while (!on_cable_.empty()) {
       Arrivals expected;
       std::uint64_t lost = 0;
-      for (std::size_t n = 0; n < Datapath::kBurst && !on_cable_.empty(); ++n) {
+      for (std::size_t n = 0; n < UdDatapath::kBurst && !on_cable_.empty(); ++n) {
         if (!expect(on_cable_.front(), expected)) ++lost;
         on_cable_.pop_front();
       }
       const std::uint64_t before = drops();
-      hca_->poll_function()(*hca_, Datapath::kBurst);
+      hca_->poll_function()(*hca_, UdDatapath::kBurst);
       for (std::size_t q = 0; q < kQueues; ++q) compare_queue(*queues_[q], expected[q]);
       compare_mads(expected[kQueues]);
       require(drops() - before == lost);

@@ -81,7 +81,7 @@ class Harness final : public World {
     World::SetUp();
     entries[kEth0].tcp_offload = true;
     start();
-    auto cache = table::NeighbourCache::create(16, rte_rand());
+    auto cache = table::NeighbourTable::create(16, rte_rand());
     auto deliveries = table::DeliveryTable::create(16, rte_rand());
     context_ = std::make_unique<Context>(configs[0], std::move(*cache), std::move(*deliveries));
     to_.mode = table::NeighbourMode::kRc;

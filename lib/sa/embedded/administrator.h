@@ -12,7 +12,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/subnet.h"
 #include "lib/wire/mad.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/wire/mad.h"
 #include "lib/wire/notice.h"
 

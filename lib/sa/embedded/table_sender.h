@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
-#include "lib/fabric/types.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/sa/client.h"
 #include "lib/wire/mad.h"
 #include "lib/wire/rmpp.h"

@@ -34,7 +34,7 @@ struct End {
   fabric::ReceiveQueue* rx = nullptr;
   std::vector<fabric::ConnectedQueue*> queues;
 
-  void poll() const { hca->poll_function()(*hca, soft::Datapath::kBurst); }
+  void poll() const { hca->poll_function()(*hca, soft::UdDatapath::kBurst); }
 };
 
 class Pair {

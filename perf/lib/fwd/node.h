@@ -19,7 +19,7 @@
 #include "lib/fwd/generator.h"
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/worker.h"
-#include "lib/msg/messages.h"
+#include "lib/msg/worker_messages.h"
 #include "perf/lib/fwd/fake_devices.h"
 
 namespace ipoib::fwd {

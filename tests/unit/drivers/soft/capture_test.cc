@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/soft/capture.h"
-
 #include <rte_cycles.h>
 
 #include <optional>
 
+#include "drivers/soft/capture_copy.h"
 #include "tests/unit/drivers/soft/soft_fixture.h"
 
 namespace ipoib::soft {

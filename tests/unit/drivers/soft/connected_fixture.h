@@ -37,7 +37,7 @@ struct Peer {
   fabric::ReceiveQueue* rx = nullptr;
   fabric::ConnectedQueue* queue = nullptr;
 
-  void poll() const { hca->poll_function()(*hca, soft::Datapath::kBurst); }
+  void poll() const { hca->poll_function()(*hca, soft::UdDatapath::kBurst); }
   [[nodiscard]] fabric::ConnectedQueueInfo info() const { return hca->info(*queue); }
   [[nodiscard]] std::uint64_t drops(Drop reason) const { return hca->drops().get(reason); }
   [[nodiscard]] std::uint64_t all_drops() const;

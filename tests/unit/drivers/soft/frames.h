@@ -2,7 +2,7 @@
 // Functions that change frames of the soft wire format.
 #pragma once
 
-#include "drivers/soft/frame.h"
+#include "drivers/soft/soft_frame.h"
 #include "lib/wire/frame.h"
 #include "tests/vectors/vectors.h"
 

@@ -166,7 +166,7 @@ TEST_F(Budget, C15_MessageThatCouldNeverBeSentFailsInTime) {
 
 TEST_F(Budget, C15_WireThatTakesNothingFailsTheConnectionInTime) {
   more({.send = {.retry_count = 3, .ack_timeout = 8}});
-  for (unsigned i = 0; i < kCableLen + Datapath::kBurst; ++i)
+  for (unsigned i = 0; i < kCableLen + UdDatapath::kBurst; ++i)
     if (!send(0, pattern(1, 2048))) break;
   const auto stuck = [&] {  // The cable accepts no frames.
     peers[0].poll();

@@ -53,7 +53,7 @@ struct Node {
   std::unique_ptr<SoftHca> hca;
   fabric::UdQueue* queue = nullptr;
 
-  void poll() const { hca->poll_function()(*hca, soft::Datapath::kBurst); }
+  void poll() const { hca->poll_function()(*hca, soft::UdDatapath::kBurst); }
   [[nodiscard]] std::vector<rte_mbuf*> receive(fabric::UdQueue* from = nullptr) const;
   /// Sum of the drops of all reasons.
   [[nodiscard]] std::uint64_t all_drops() const;

@@ -331,7 +331,7 @@ class PacedTest : public GenerateTest {
     World::SetUp();
     links[0].room = ~std::size_t{0};
     start();
-    auto cache = table::NeighbourCache::create(64, 1);
+    auto cache = table::NeighbourTable::create(64, 1);
     auto deliveries = table::DeliveryTable::create(64, 1);
     ASSERT_TRUE(cache && deliveries);
     context = std::make_unique<Context>(configs[0], std::move(*cache), std::move(*deliveries));

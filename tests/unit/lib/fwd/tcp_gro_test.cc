@@ -34,7 +34,7 @@ class TcpGro : public World {
     World::SetUp();
     entries[kEth0].tcp_offload = true;
     start();
-    auto cache = table::NeighbourCache::create(16, rte_rand());
+    auto cache = table::NeighbourTable::create(16, rte_rand());
     auto deliveries = table::DeliveryTable::create(16, rte_rand());
     context = std::make_unique<Context>(configs[0], std::move(*cache), std::move(*deliveries));
     to.mode = table::NeighbourMode::kRc;

@@ -23,7 +23,7 @@
 #include "lib/fabric/hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fwd/worker.h"
-#include "lib/msg/messages.h"
+#include "lib/msg/worker_messages.h"
 #include "tests/unit/lib/fwd/packets.h"
 
 namespace ipoib::fwd::test {

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/fabric/capture.h"
+#include "lib/fabric/capture_meta.h"
 
 namespace ipoib::mgmt {
 namespace {

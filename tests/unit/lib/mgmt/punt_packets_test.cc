@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "lib/fabric/packet_meta.h"
-#include "lib/mgmt/punt.h"
-#include "lib/wire/icmp6.h"
+#include "lib/mgmt/punt_handler.h"
+#include "lib/wire/icmpv6.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
 
 namespace ipoib::mgmt {
@@ -175,7 +175,7 @@ class PuntPackets : public testing::Test,
   std::array<FakeInterface, 3> controls_;
   WorkerSet workers_;
   route::MulticastRouter router_{{}, *this, *this};
-  std::optional<Punt> punt_;
+  std::optional<PuntHandler> punt_;
 };
 
 /// The requests are segmented like packets of a connection, and no segment has room for more

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/mgmt/punt.h"
-
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
@@ -12,6 +10,7 @@
 #include <string>
 
 #include "lib/fabric/packet_meta.h"
+#include "lib/mgmt/punt_handler.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
 
 namespace ipoib::mgmt {
@@ -116,7 +115,7 @@ class PuntTest : public testing::Test,
   FakeInterface control_;
   WorkerSet workers_;
   route::MulticastRouter router_{{}, *this, *this};
-  std::optional<Punt> punt_;
+  std::optional<PuntHandler> punt_;
 };
 
 // A message of any kind that names no interface, or one that does not exist, is counted, and its

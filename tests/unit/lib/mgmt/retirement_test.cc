@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Numbers and pointers that workers use as references are used again only after no packet or
 // message refers to their former meaning.
-#include "lib/mgmt/retirement.h"
-
 #include <random>
 #include <set>
 
+#include "lib/mgmt/worker_retirement.h"
 #include "tests/unit/lib/mgmt/retirement_world.h"
 
 namespace ipoib::mgmt {

@@ -112,7 +112,7 @@ void RetirementWorld::SetUp() {
   port_.guid = 0x0002'c903'000a'0b01;
   port_.lid = 1;
   handles = *soft::AhTable::create(SOCKET_ID_ANY, rte_get_tsc_hz(), *retirement);
-  punt_ = std::make_unique<Punt>(interfaces_, workers, PuntBuffers{pool, pool, 64});
+  punt_ = std::make_unique<PuntHandler>(interfaces_, workers, PuntBuffers{pool, pool, 64});
   directory = std::make_unique<NeighbourDirectory>(workers, *punt_, *retirement, kNumbers);
 }
 

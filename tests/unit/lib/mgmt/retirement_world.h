@@ -15,8 +15,8 @@
 
 #include "drivers/soft/ah_table.h"
 #include "lib/mgmt/neighbour_directory.h"
-#include "lib/mgmt/punt.h"
-#include "lib/mgmt/retirement.h"
+#include "lib/mgmt/punt_handler.h"
+#include "lib/mgmt/worker_retirement.h"
 #include "tests/unit/lib/fwd/world.h"
 
 namespace ipoib::mgmt {
@@ -76,7 +76,7 @@ class RetirementWorld : public fwd::test::World {
   void leaves(const fwd::test::Bytes& frame, unsigned peer);
 
   InterfaceTable interfaces_;
-  std::unique_ptr<Punt> punt_;
+  std::unique_ptr<PuntHandler> punt_;
   fabric::PortAttr port_;
   std::array<rte_ring*, kWorkers * kWorkers> between_{};
   unsigned on_wire_ = 0;  ///< Packets that wait on eth0's wire.

@@ -9,7 +9,7 @@
 
 #include <array>
 
-#include "lib/table/neighbour_cache.h"
+#include "lib/table/neighbour_table.h"
 #include "lib/table/own_addresses.h"
 #include "lib/table/prefix6_table.h"
 #include "lib/table/prefix_table.h"
@@ -71,7 +71,7 @@ TEST_F(TableContractDeathTest, NumbersAreInRange) {
 }
 
 TEST_F(TableContractDeathTest, AWorkersTableHasOneOwner) {
-  const auto cache = *NeighbourCache::create(4, 1);
+  const auto cache = *NeighbourTable::create(4, 1);
   Neighbour valid;
   valid.state = NeighbourState::kValid;
   {

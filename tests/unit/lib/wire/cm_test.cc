@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/wire/cm.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
-#include "lib/wire/cm_messages.h"
+#include "lib/wire/cm_mads.h"
+#include "lib/wire/cm_types.h"
 #include "lib/wire/ipoib.h"
 #include "tests/unit/lib/wire/frames.h"
 

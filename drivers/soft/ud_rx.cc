@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receive side of the software HCA: checks each frame from the cable, in the order of iba-wire.md
+// §1.9 and IBA vol 1 §9.6, and sorts it to its queue pair.
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "drivers/soft/connected_port.h"
+#include "lib/base/contract.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/wire/icrc.h"
+
+namespace ipoib::soft {
+
+/// Members of a group whose keys match a packet: a bit per queue pair, and the index of the last
+/// one. Keys may change at any time, so one check of them holds for the whole packet. Words beyond
+/// the number of members are not initialized.
+struct Takers {
+  std::array<std::uint64_t, SoftGroupTable::kMaxMembers / 64> words;
+  std::size_t last;
+};
+
+/// Results of the checks of one frame.
+struct RxFrame {
+  std::span<const std::byte> bytes;  ///< From the Ethernet header to the end of padding.
+  const wire::Lrh* lrh;
+  const wire::Grh* grh;  ///< Null: none.
+  const UdWords* ud;
+  std::size_t end;         ///< End of the ICRC, from the Ethernet header.
+  std::size_t payload_at;  ///< From the Ethernet header.
+  std::size_t payload_len;
+  SoftUdQueue* queue;                     ///< Unicast; null: QP1.
+  std::span<SoftUdQueue* const> members;  ///< Multicast; empty: unicast.
+  Takers* takers;                         ///< Takers among `members`; shared by the burst.
+};
+
+namespace {
+
+constexpr std::size_t kPrefetchAhead = 4;
+constexpr std::size_t kImmDtLen = 4;
+constexpr std::size_t kFastPayloadAt = kLocalHeadLen + sizeof(UdWords);
+constexpr std::uint32_t kGsiQpn = 1;
+constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly);
+constexpr auto kUdSendOnlyImm = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnlyImm);
+/// RC and UC opcodes are below this one.
+constexpr std::uint8_t kFirstOtherOpcode = 0x40;
+/// Result of a check that finds no reason to drop.
+constexpr Drop kGood = Drop::kCount;
+
+template <class T>
+const T* record_at(std::span<const std::byte> bytes, std::size_t offset) noexcept {
+  return reinterpret_cast<const T*>(bytes.data() + offset);
+}
+
+/// Checks the Ethernet header and the LRH: a complete IBA packet for this port. Sets lrh, ud, end.
+inline Drop check_link(const RxTable& table, RxFrame& f) noexcept {
+  const std::size_t size = f.bytes.size();
+  if (size < sizeof(EthHdr)) return Drop::kIbRunt;
+  if (record_at<EthHdr>(f.bytes, 0)->ether_type.host() != kEtherTypeIba) return Drop::kIbNotIba;
+  if (size < kLocalHeadLen) return Drop::kIbRunt;
+  f.lrh = record_at<wire::Lrh>(f.bytes, sizeof(EthHdr));
+  if (f.lrh->lver() != 0) return Drop::kIbVersion;
+  f.end = sizeof(EthHdr) + f.lrh->packet_len();
+  if (f.end > size || (f.end < size && size > kMinEthFrame)) return Drop::kIbLength;
+  if (f.lrh->lnh() < wire::Lnh::kLocal) return Drop::kIbNotIba;
+  const std::size_t head_len = f.lrh->lnh() == wire::Lnh::kGlobal ? kGlobalHeadLen : kLocalHeadLen;
+  if (f.end < head_len + sizeof(wire::Bth) + wire::kIcrcLen) return Drop::kIbRunt;
+  f.ud = record_at<UdWords>(f.bytes, head_len);
+  const std::uint16_t dlid = f.lrh->dlid.host();
+  const bool ours =
+      wire::is_multicast_lid(dlid) ? table.groups().has_mlid(dlid) : table.is_own_lid(dlid);
+  return ours ? kGood : Drop::kIbLid;
+}
+
+/// Checks the GRH if there is one or must be one. Sets grh, members.
+inline Drop check_network(const RxTable& table, RxFrame& f) noexcept {
+  const std::uint16_t dlid = f.lrh->dlid.host();
+  const bool multicast = wire::is_multicast_lid(dlid);
+  f.grh = nullptr;
+  f.members = {};
+  if (f.lrh->lnh() != wire::Lnh::kGlobal) return multicast ? Drop::kIbGid : kGood;
+
+  f.grh = record_at<wire::Grh>(f.bytes, kLocalHeadLen);
+  if (f.grh->ip_version() != 6 || f.grh->next_header != wire::Grh::kNextHeaderIba)
+    return Drop::kIbVersion;
+  if (f.grh->pay_len.host() != f.end - kGlobalHeadLen) return Drop::kIbLength;
+  if (!multicast) return table.is_own_gid(f.grh->dgid) ? kGood : Drop::kIbGid;
+  if (!f.grh->dgid.is_multicast()) return Drop::kIbGid;
+  f.members = table.groups().members(f.grh->dgid, dlid);
+  return f.members.empty() ? Drop::kIbMgid : kGood;
+}
+
+/// Checks the BTH: a queue pair of this port, its transport, and a length that fits. Sets queue,
+/// payload.
+inline Drop check_transport(const RxTable& table, RxFrame& f) noexcept {
+  if (f.ud->tver() != 0) return Drop::kIbVersion;
+  const std::uint32_t qpn = f.ud->dest_qp();
+  f.queue = table.queue(qpn);
+  const bool mad = qpn == kGsiQpn;
+  if (f.members.empty() ? f.queue == nullptr && !mad : qpn != wire::kMulticastQpn)
+    return Drop::kIbQpn;
+  const std::uint8_t opcode = f.ud->opcode();
+  if (opcode != kUdSendOnly && opcode != kUdSendOnlyImm) return Drop::kIbOpcode;
+
+  const auto* bytes = reinterpret_cast<const std::byte*>(f.ud);
+  f.payload_at = static_cast<std::size_t>(bytes - f.bytes.data()) + sizeof(UdWords) +
+                 (opcode == kUdSendOnlyImm ? kImmDtLen : 0);
+  if (f.payload_at + wire::kIcrcLen > f.end) return Drop::kIbRunt;
+  const std::size_t padded_len = f.end - f.payload_at - wire::kIcrcLen;
+  if (f.ud->pad() > padded_len) return Drop::kIbLength;
+  f.payload_len = padded_len - f.ud->pad();
+  return (mad ? f.payload_len == wire::kMadLen : f.payload_len <= table.mtu()) ? kGood
+                                                                               : Drop::kIbLength;
+}
+
+inline Drop check_queue_keys(const SoftUdQueue& queue, const UdWords& ud) noexcept {
+  if (!wire::pkeys_match(queue.pkey(), ud.pkey())) return Drop::kIbPkey;
+  return queue.qkey() == ud.qkey.host() ? kGood : Drop::kIbQkey;
+}
+
+/// A multicast packet is good if the keys of at least one queue pair match. Sets takers.
+Drop check_group_keys(RxFrame& f, const SoftUdQueue* sender) noexcept {
+  const std::size_t n = f.members.size();
+  Drop reason = Drop::kIbMgid;
+  bool taken = false;
+  std::fill_n(f.takers->words.begin(), (n + 63) / 64, 0);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (f.members[i] == sender) continue;
+    const Drop fault = check_queue_keys(*f.members[i], *f.ud);
+    if (fault == kGood) {
+      f.takers->words[i / 64] |= std::uint64_t{1} << i % 64;
+      f.takers->last = i;
+      taken = true;
+    } else {
+      reason = fault;
+    }
+  }
+  return taken ? kGood : reason;
+}
+
+inline Drop check_keys(const RxTable& table, RxFrame& f, const SoftUdQueue* sender) noexcept {
+  if (f.queue != nullptr) return check_queue_keys(*f.queue, *f.ud);
+  if (!f.members.empty()) return check_group_keys(f, sender);
+  if (!table.matches_any_pkey(f.ud->pkey())) return Drop::kIbPkey;
+  return f.ud->qkey.host() == wire::kGsiQkey ? kGood : Drop::kIbQkey;
+}
+
+/// Reads the received ICRC. Shape: `packet` without it.
+inline std::uint32_t icrc_behind(const wire::Covered& packet) noexcept {
+  std::uint32_t sent;  // least significant octet first on the wire
+  std::memcpy(&sent, packet.octets + packet.size, sizeof(sent));
+  return sent;
+}
+
+inline bool icrc_holds(std::span<const std::byte> packet) noexcept {
+  const wire::Covered covered{packet.data(), packet.size() - wire::kIcrcLen};
+  return wire::icrc(covered.span()) == icrc_behind(covered);
+}
+
+/// Checks that all transports share.
+inline Drop check_path(const RxTable& table, RxFrame& f) noexcept {
+  const Drop reason = check_link(table, f);
+  return reason == kGood ? check_network(table, f) : reason;
+}
+
+/// True for a unicast packet with an RC or UC opcode. Shape: f after check_path().
+inline bool is_connected(const RxFrame& f) noexcept {
+  return f.ud->opcode() < kFirstOtherOpcode && f.members.empty();
+}
+
+/// Checks of a UD packet after check_path().
+inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, bool icrc,
+                     RxFrame& f) noexcept {
+  Drop reason = check_transport(table, f);
+  if (reason == kGood) [[likely]]
+    reason = check_keys(table, f, sender);
+  if (reason == kGood && icrc && !icrc_holds(f.bytes.first(f.end).subspan(sizeof(EthHdr))))
+    return Drop::kIbIcrc;
+  return reason;
+}
+
+/// Fast-path classifier: a complete UD SEND without GRH for one of this port's queue pairs with
+/// matching keys. It makes two masked 64-bit comparisons against patterns in memory order.
+class UdFastPath {
+ public:
+  static constexpr std::uint32_t kOther = 0xffff'ffff;
+
+  explicit UdFastPath(const RxTable& table) noexcept
+      : table_{table}, link_{table.local()}, mtu_{table.mtu()} {}
+
+  /// Returns the payload length, or kOther if the frame needs the full checks. A frame accepted
+  /// here would also pass check_path() and check_ud(), except possibly the ICRC.
+  [[gnu::always_inline]] std::uint32_t payload_len(std::span<const std::byte> frame) noexcept {
+    if (frame.size() < kFastPayloadAt + wire::kIcrcLen) return kOther;
+    if (!link_.matches(&frame[offsetof(EthHdr, ether_type)])) return kOther;
+    const auto& lrh = *record_at<wire::Lrh>(frame, sizeof(EthHdr));
+    if (sizeof(EthHdr) + lrh.packet_len() != frame.size()) return kOther;
+    const auto& ud = *record_at<UdWords>(frame, kLocalHeadLen);
+    if (!transport_.matches(&ud)) [[unlikely]] {
+      look_up(ud.dest_qp());
+      if (!transport_.matches(&ud)) return kOther;
+    }
+    const std::size_t padded_len = frame.size() - kFastPayloadAt - wire::kIcrcLen;
+    const std::size_t len = padded_len - ud.pad();
+    // A pad longer than the packet makes the length wrap beyond any MTU.
+    return ud.qkey == qkey_ && len <= mtu_ ? static_cast<std::uint32_t>(len) : kOther;
+  }
+  /// Queue pair of the last packet that was not kOther.
+  [[nodiscard]] SoftUdQueue* queue() const noexcept { return queue_; }
+
+ private:
+  [[gnu::noinline]] void look_up(std::uint32_t qpn) noexcept {
+    queue_ = table_.queue(qpn);
+    transport_ = queue_ != nullptr ? send_pattern(queue_->pkey(), qpn) : Pattern{};
+    if (queue_ != nullptr) qkey_ = wire::Be32{queue_->qkey()};
+  }
+
+  const RxTable& table_;
+  Pattern link_;
+  Pattern transport_;
+  wire::Be32 qkey_;
+  std::uint32_t mtu_;
+  SoftUdQueue* queue_ = nullptr;
+};
+
+/// Fills the metadata of a unicast packet without GRH.
+[[gnu::always_inline]] inline void set_arrival(const wire::Lrh& lrh, const UdWords& ud,
+                                               fabric::PacketMeta::Rx& out) noexcept {
+  static_assert(fabric::Transport{} == fabric::Transport::kUd);
+  out = {};
+  out.src_qpn = ud.src_qp();
+  out.slid = lrh.slid.host();
+  out.sl = lrh.sl();
+}
+
+/// Strips headers and trailer, leaving the payload.
+[[gnu::always_inline]] inline void strip(rte_mbuf* m, std::size_t payload_at,
+                                         std::uint32_t payload_len) noexcept {
+  m->ol_flags &= ~kRxOffloadFlags;
+  m->data_off = static_cast<std::uint16_t>(m->data_off + payload_at);
+  m->data_len = static_cast<std::uint16_t>(payload_len);
+  m->pkt_len = payload_len;
+}
+
+}  // namespace
+
+/// Consecutive fast-path packets, stripped, whose ICRCs are not verified yet.
+struct UdFastBurst {
+  /// Consecutive packets for one queue pair.
+  struct QpSpan {
+    SoftUdQueue* queue;
+    std::size_t end;  ///< One after its last packet; it starts at the end of the span before.
+  };
+  std::array<rte_mbuf*, UdDatapath::kBurst> pkts;
+  std::array<wire::Covered, UdDatapath::kBurst> covered;
+  std::array<QpSpan, UdDatapath::kBurst> spans;  ///< All spans except the last.
+  std::size_t n = 0;
+  std::size_t nb_spans = 0;
+  SoftUdQueue* queue = nullptr;  ///< Queue pair of the last span.
+
+  void push(rte_mbuf* m, SoftUdQueue* to, std::span<const std::byte> frame) noexcept {
+    expects(n < pkts.size(), "the packet fits");
+    if (to != queue) [[unlikely]] {
+      if (n != 0) spans[nb_spans++] = {queue, n};
+      queue = to;
+    }
+    pkts[n] = m;
+    covered[n++] = {frame.data() + sizeof(EthHdr), frame.size() - sizeof(EthHdr) - wire::kIcrcLen};
+  }
+};
+
+void UdDatapath::poll(std::uint16_t burst) noexcept {
+  expects_own_worker();
+  receive_frames(std::min(burst, kBurst));
+  // Pairs with the release store of publish().
+  if (ConnectedPort* connected = connected_.load(std::memory_order_acquire); connected != nullptr)
+    connected->poll();
+  if (!mads_came_) [[likely]]
+    return;
+  mads_came_ = false;
+  if (config_.doorbell != nullptr) config_.doorbell->ring();
+}
+
+void UdDatapath::receive_frames(std::uint16_t burst) noexcept {
+  if (nb_mads_ != 0 || rte_ring_empty(config_.mads_out) == 0) [[unlikely]]
+    send_mads();
+  // Pairs with the release stores of publish() and set_tap().
+  const RxTable* table = table_.load(std::memory_order_acquire);
+  if (table->closing() != nullptr) [[unlikely]]
+    drain(*table->closing());
+  if (hold_reads_) {
+    hold_reads_ = false;
+    return;
+  }
+  if (ethdev_removed_.load(std::memory_order_relaxed)) [[unlikely]]
+    return;
+  std::array<rte_mbuf*, kBurst> frames;
+  const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, 0, frames.data(), burst);
+  if (nb_rx == 0) return;
+  const std::span<rte_mbuf* const> received{frames.data(), nb_rx};
+  if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
+    for (const rte_mbuf* m : received)
+      hand_to(*tap, copy_for(*tap, m, CaptureDirection::kReceived));
+  if (!table->active()) [[unlikely]] {
+    drops_.add(Drop::kIbPortDown, nb_rx);
+    rte_pktmbuf_free_bulk(frames.data(), nb_rx);
+    return;
+  }
+  sort(received, *table, nullptr);
+}
+
+void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
+                      const SoftUdQueue* sender) noexcept {
+  for (std::size_t i = 0; i < frames.size() && i < kPrefetchAhead; ++i)
+    rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
+
+  const fabric::MetaOf meta_of;
+  UdFastPath fast_path{table};
+  UdFastBurst fast_burst;
+  Takers takers;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    if (i + kPrefetchAhead < frames.size())
+      rte_prefetch0(rte_pktmbuf_mtod(frames[i + kPrefetchAhead], void*));
+    rte_mbuf* m = frames[i];
+    if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) [[unlikely]] {
+      drop(m, Drop::kIbNoBuffer);
+      continue;
+    }
+    const std::span frame{rte_pktmbuf_mtod(m, const std::byte*), rte_pktmbuf_data_len(m)};
+    if (const std::uint32_t len = fast_path.payload_len(frame); len != UdFastPath::kOther)
+        [[likely]] {
+      set_arrival(*record_at<wire::Lrh>(frame, sizeof(EthHdr)),
+                  *record_at<UdWords>(frame, kLocalHeadLen), meta_of(m).rx);
+      strip(m, kFastPayloadAt, len);
+      fast_burst.push(m, fast_path.queue(), frame);
+      if (fast_burst.n == kBurst) [[unlikely]]
+        deliver(fast_burst);
+      continue;
+    }
+    deliver(fast_burst);  // keeps the order of packets
+    RxFrame f;
+    f.bytes = frame;
+    f.takers = &takers;
+    if (const Drop fault = check_path(table, f); fault != kGood)
+      drop(m, fault);
+    else if (is_connected(f))
+      receive_connected(m, f, table);
+    else if (const Drop reason = check_ud(table, sender, config_.icrc, f); reason != kGood)
+      drop(m, reason);
+    else if (f.queue != nullptr)
+      deliver(*f.queue, m, f);
+    else if (!f.members.empty())
+      deliver_to_group(m, f);
+    else if (config_.mads_in == nullptr)
+      drop(m, Drop::kIbQpn);  // QP1 is not on this datapath
+    else if (rte_ring_sp_enqueue(config_.mads_in, m) != 0)
+      drop(m, Drop::kIbMadOverflow);
+    else
+      mads_came_ = true;
+  }
+  deliver(fast_burst);
+}
+
+/// Delivers the packets to their queue pairs, except packets with a wrong ICRC.
+void UdDatapath::deliver(UdFastBurst& fast_burst) noexcept {
+  if (fast_burst.n == 0) return;
+  if (config_.icrc) verify(fast_burst);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < fast_burst.nb_spans; begin = fast_burst.spans[i++].end)
+    deliver(*fast_burst.spans[i].queue,
+            {fast_burst.pkts.data() + begin, fast_burst.spans[i].end - begin});
+  deliver(*fast_burst.queue, {fast_burst.pkts.data() + begin, fast_burst.n - begin});
+  fast_burst.n = fast_burst.nb_spans = 0;
+}
+
+/// Drops packets with a wrong ICRC.
+inline void UdDatapath::verify(UdFastBurst& fast_burst) noexcept {
+  std::array<std::uint32_t, kBurst> icrcs;
+  wire::icrc_burst({fast_burst.covered.data(), fast_burst.n}, icrcs);
+  std::uint32_t differences = 0;
+  for (std::size_t i = 0; i < fast_burst.n; ++i) {
+    icrcs[i] ^= icrc_behind(fast_burst.covered[i]);
+    differences |= icrcs[i];
+  }
+  if (differences == 0) [[likely]]
+    return;
+  std::size_t kept = 0;
+  std::size_t next_span = 0;
+  for (std::size_t i = 0; i < fast_burst.n; ++i) {
+    if (next_span < fast_burst.nb_spans && fast_burst.spans[next_span].end == i)
+      fast_burst.spans[next_span++].end = kept;
+    if (icrcs[i] == 0)
+      fast_burst.pkts[kept++] = fast_burst.pkts[i];
+    else
+      drop(fast_burst.pkts[i], Drop::kIbIcrc);
+  }
+  fast_burst.n = kept;
+}
+
+/// Passes the frame to the connected port. Without one, drops it for the reason that
+/// check_transport() returns.
+void UdDatapath::receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept {
+  ConnectedPort* const connected = connected_.load(std::memory_order_acquire);
+  const auto bth_at =
+      static_cast<std::size_t>(reinterpret_cast<const std::byte*>(f.ud) - f.bytes.data());
+  if (connected != nullptr)
+    return connected->receive(
+        m, {.bytes = f.bytes, .lrh = f.lrh, .grh = f.grh, .bth_at = bth_at, .end = f.end}, table);
+  RxFrame rest = f;
+  drop(m, check_transport(table, rest));
+}
+
+void UdDatapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
+  expects_own_worker();
+  if (const RxTable& now = table(); now.active()) return sort(frames, now, nullptr);
+  for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
+}
+
+/// Delivers packets to their queue pair; drops packets that do not fit.
+inline void UdDatapath::deliver(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept {
+  for (rte_mbuf* m : pkts.subspan(queue.push(pkts))) drop(m, Drop::kIbNoBuffer);
+}
+
+void UdDatapath::deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept {
+  fabric::PacketMeta::Rx& meta = fabric::meta_of(m).rx;
+  set_arrival(*f.lrh, *f.ud, meta);
+  if (f.grh != nullptr) meta.grh_offset = static_cast<std::uint8_t>(f.payload_at - kLocalHeadLen);
+  meta.multicast = !f.members.empty();
+  strip(m, f.payload_at, static_cast<std::uint32_t>(f.payload_len));
+  deliver(queue, {&m, 1});
+}
+
+/// One queue pair gets the packet itself, the others get copies, headers included. Shape: some
+/// takers.
+void UdDatapath::deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept {
+  expects(f.takers->last < f.members.size(), "the packet is for one of the group's queue pairs");
+  const std::size_t last_word = f.takers->last / 64;
+  for (std::size_t word = 0; word <= last_word; ++word) {
+    std::uint64_t left = f.takers->words[word];
+    if (word == last_word) left &= ~(std::uint64_t{1} << f.takers->last % 64);
+    for (; left != 0; left &= left - 1) {
+      SoftUdQueue& queue = *f.members[word * 64 + static_cast<std::size_t>(std::countr_zero(left))];
+      if (rte_mbuf* copy = copy_frame(m); copy != nullptr)
+        deliver(queue, copy, f);
+      else
+        drops_.add(Drop::kIbNoBuffer);
+    }
+  }
+  deliver(*f.members[f.takers->last], m, f);
+}
+
+void UdDatapath::drain(SoftUdQueue& queue) noexcept {
+  rte_mbuf* m = nullptr;
+  while (queue.pop(&m, 1) != 0) drop(m, Drop::kIbQpn);
+}
+
+}  // namespace ipoib::soft

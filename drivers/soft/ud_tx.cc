@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send side of the software HCA: turns packets of queue pairs into frames, in their own mbufs if
+// these have room.
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "drivers/soft/ud_datapath.h"
+#include "lib/base/contract.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/wire/icrc.h"
+
+namespace ipoib::soft {
+
+/// Packets of a chunk that need more than rte_eth_tx_burst(): dropped, looped back, copied, or
+/// echoed to local queue pairs. In the caller's order. One packet may be listed twice: as kCopy,
+/// then as kEcho.
+struct TxExceptions {
+  enum class Kind : std::uint8_t {
+    kDrop,   ///< The packet cannot be sent.
+    kLocal,  ///< The frame goes to this port itself.
+    kCopy,   ///< The frame on the wire is a copy.
+    kEcho,   ///< Besides the frame on the wire, this copy goes to other queues of this port.
+  };
+  struct Entry {
+    std::uint16_t index;  ///< Index in the caller's array.
+    Kind kind;
+    Drop reason;      ///< kDrop only.
+    rte_mbuf* frame;  ///< kDrop: null. kLocal: may be the caller's mbuf.
+  };
+  std::array<Entry, 2 * std::size_t{UdDatapath::kBurst}> items;
+  std::size_t n = 0;
+
+  void add(std::size_t index, Kind kind, rte_mbuf* frame, Drop reason = Drop::kCount) noexcept {
+    expects(n < items.size() && (n == 0 || items[n - 1].index <= index),
+            "the packets come in the caller's order, each twice at most");
+    items[n++] = {static_cast<std::uint16_t>(index), kind, reason, frame};
+  }
+  /// Returns the entries from `at` on that belong to packet `index`; may be empty.
+  [[nodiscard]] std::span<const Entry> of(std::size_t at, std::size_t index) const noexcept {
+    std::size_t end = at;
+    while (end < n && items[end].index == index) ++end;
+    return {items.data() + at, end - at};
+  }
+};
+
+/// Header fields that the frames of one burst take from their queue pair.
+struct TxKeys {
+  std::array<wire::Be32, 4> op_flags_pkey;  ///< Indexed by octets of padding.
+  wire::Deth deth;
+
+  [[nodiscard]] static TxKeys of(const SoftUdQueue& queue, std::uint16_t pkey) noexcept {
+    TxKeys keys{.op_flags_pkey = {},
+                .deth = {wire::Be32{queue.qkey()}, 0, wire::Be24{queue.qpn()}}};
+    for (unsigned pad = 0; pad < keys.op_flags_pkey.size(); ++pad)
+      keys.op_flags_pkey[pad] = UdWords::send_only(wire::Bth::kMigReq, pad, pkey);
+    return keys;
+  }
+};
+
+/// Inputs of a packet's frame: queue pair and address handle.
+struct TxPath {
+  const TxKeys& keys;
+  AhKind kind;
+  const AhTemplate* ah;
+};
+
+namespace {
+
+constexpr std::size_t kPrefetchAhead = 4;
+
+/// Octets around a payload.
+struct Layout {
+  std::uint32_t head_len;  ///< Ethernet through DETH.
+  std::uint32_t pad;       ///< IBA padding, before the ICRC.
+  std::uint32_t eth_pad;   ///< Ethernet padding, after the ICRC of a very short frame.
+
+  [[nodiscard]] static Layout of(std::uint32_t template_len, std::uint32_t payload_len) noexcept {
+    const auto head_len = template_len + static_cast<std::uint32_t>(sizeof(UdWords));
+    const std::uint32_t pad = -payload_len & 3;
+    const auto frame_len =
+        head_len + payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
+    return {head_len, pad, std::max<std::uint32_t>(frame_len, kMinEthFrame) - frame_len};
+  }
+  /// Fast-path layout: no GRH, and a payload that needs no Ethernet padding.
+  static constexpr std::uint32_t kFastHeadLen = kLocalHeadLen + sizeof(UdWords);
+  static constexpr std::uint32_t kMinFastLen = kMinEthFrame - kFastHeadLen - wire::kIcrcLen;
+  /// Tailroom that it needs: pad and ICRC are zeroed as one word.
+  static constexpr std::uint32_t kFastTailRoom = sizeof(std::uint64_t);
+  [[nodiscard]] static Layout fast(std::uint32_t payload_len) noexcept {
+    return {kFastHeadLen, -payload_len & 3, 0};
+  }
+  /// Octets from LRH through ICRC.
+  [[nodiscard]] std::uint32_t iba_len(std::uint32_t payload_len) const noexcept {
+    return head_len - static_cast<std::uint32_t>(sizeof(EthHdr)) + payload_len + pad +
+           static_cast<std::uint32_t>(wire::kIcrcLen);
+  }
+  [[nodiscard]] std::uint32_t tail_len() const noexcept {
+    return pad + static_cast<std::uint32_t>(wire::kIcrcLen) + eth_pad;
+  }
+};
+
+/// True if head and tail can be written around the packet in its own mbuf.
+bool has_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len) noexcept {
+  static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, refcnt) + sizeof(m->refcnt));
+  constexpr std::uint32_t kSingle = 1U << 16 | 1;  // one segment, one reference
+  std::uint32_t segs_refs;
+  std::memcpy(&segs_refs, &m->refcnt, sizeof(segs_refs));
+  return segs_refs == kSingle && RTE_MBUF_DIRECT(m) && m->data_off >= head_len &&
+         std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + tail_len;
+}
+
+/// True for a fast-path packet, if its path is plain: its mbuf has room, and it needs no Ethernet
+/// padding. Shape: mtu at least Layout::kMinFastLen.
+[[gnu::always_inline]] inline bool fits_fast_path(const rte_mbuf* m, std::uint32_t mtu) noexcept {
+  expects(mtu >= Layout::kMinFastLen, "the MTU is one of InfiniBand's");
+  return m->pkt_len - Layout::kMinFastLen <= mtu - Layout::kMinFastLen &&
+         has_room(m, Layout::kFastHeadLen, Layout::kFastTailRoom);
+}
+
+/// A frame from its LRH on.
+struct Iba {
+  std::byte* lrh;
+  std::size_t covered;  ///< Octets covered by the ICRC, which follows.
+
+  [[nodiscard]] static Iba of(rte_mbuf* frame) noexcept {
+    auto* lrh = rte_pktmbuf_mtod_offset(frame, std::byte*, sizeof(EthHdr));
+    return {lrh, reinterpret_cast<const wire::Lrh*>(lrh)->packet_len() - wire::kIcrcLen};
+  }
+};
+
+/// Writes BTH and DETH word by word: if they were built elsewhere and copied, the wide load of the
+/// copy would wait for the stores.
+[[gnu::always_inline]] inline void write_ud(std::byte* at, const TxKeys& keys, std::uint32_t pad,
+                                            std::uint32_t qpn, std::uint32_t psn) noexcept {
+  auto* ud = reinterpret_cast<UdWords*>(at);
+  ud->op_flags_pkey = keys.op_flags_pkey[pad];
+  ud->resv_dest_qp = wire::Be32{qpn & 0xff'ffff};
+  ud->ack_psn = wire::Be32{psn & 0xff'ffff};
+  static_assert(offsetof(UdWords, qkey) + sizeof(keys.deth) == sizeof(UdWords));
+  std::memcpy(at + offsetof(UdWords, qkey), &keys.deth, sizeof(keys.deth));
+}
+
+/// Extends the packet to its whole frame.
+[[gnu::always_inline]] inline void widen(rte_mbuf* m, std::uint32_t head_len,
+                                         std::uint32_t tail_len) noexcept {
+  m->data_off = static_cast<std::uint16_t>(m->data_off - head_len);
+  m->pkt_len += head_len + tail_len;
+  m->data_len = static_cast<std::uint16_t>(m->pkt_len);
+}
+
+/// Writes head and tail around the packet, except the ICRC. Shape: has_room() for both.
+Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const TxKeys& keys,
+               std::uint32_t qpn, std::uint32_t psn) noexcept {
+  expects([&] { return has_room(m, layout.head_len, layout.tail_len()); },
+          "head and tail have room around the packet");
+  const std::uint32_t payload_len = m->pkt_len;
+  const std::uint32_t template_len = layout.head_len - std::uint32_t{sizeof(UdWords)};
+  std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
+  std::byte* frame = payload - layout.head_len;
+  std::byte* iba = frame + sizeof(EthHdr);
+  const std::uint32_t iba_len = layout.iba_len(payload_len);
+
+  std::memcpy(frame, ah.head.data(), template_len);
+  if (template_len == kGlobalHeadLen)
+    reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen)
+        ->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
+  reinterpret_cast<wire::Lrh*>(iba)->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
+  write_ud(frame + template_len, keys, layout.pad, qpn, psn);
+  std::memset(payload + payload_len, 0, layout.tail_len());
+  widen(m, layout.head_len, layout.tail_len());
+  return {iba, iba_len - wire::kIcrcLen};
+}
+
+/// make_frame() for a packet that fits_fast_path().
+[[gnu::always_inline]] inline Iba make_frame_fast(rte_mbuf* m, const AhTemplate& ah,
+                                                  const TxKeys& keys, std::uint32_t qpn,
+                                                  std::uint32_t psn) noexcept {
+  expects([&] { return has_room(m, Layout::kFastHeadLen, Layout::kFastTailRoom); },
+          "head and tail have room around the packet");
+  const Layout layout = Layout::fast(m->pkt_len);
+  const std::uint32_t iba_len = layout.iba_len(m->pkt_len);
+  std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
+  std::byte* frame = payload - Layout::kFastHeadLen;
+  std::byte* iba = frame + sizeof(EthHdr);
+  std::memset(payload + m->pkt_len, 0, Layout::kFastTailRoom);
+  std::memcpy(frame, ah.head.data(), kLocalHeadLen);
+  reinterpret_cast<wire::Lrh*>(iba)->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
+  write_ud(frame + kLocalHeadLen, keys, layout.pad, qpn, psn);
+  widen(m, Layout::kFastHeadLen, layout.tail_len());
+  return {iba, iba_len - wire::kIcrcLen};
+}
+
+/// Frames without their ICRCs. The ICRCs are computed for the whole burst: directly after
+/// make_frame(), their wide loads would wait for the narrow stores of the headers, 15 ns per
+/// packet; a burst later they do not.
+struct Unsealed {
+  std::array<wire::Covered, UdDatapath::kBurst> covered;
+  std::array<std::byte*, UdDatapath::kBurst> icrcs;  ///< Places of the ICRCs.
+
+  void set(std::size_t i, const Iba& frame) noexcept {
+    covered[i] = {frame.lrh, frame.covered};
+    icrcs[i] = frame.lrh + frame.covered;
+  }
+  void seal(std::size_t n) const noexcept {
+    std::array<std::uint32_t, UdDatapath::kBurst> values;
+    wire::icrc_burst({covered.data(), n}, values);
+    for (std::size_t i = 0; i < n; ++i)  // least significant octet first
+      std::memcpy(icrcs[i], &values[i], wire::kIcrcLen);
+  }
+};
+
+void seal(rte_mbuf* frame) noexcept {
+  Unsealed one;
+  one.set(0, Iba::of(frame));
+  one.seal(1);
+}
+
+/// Refunds a packet that was charged to its path's rate but not sent.
+void give_back_rate(const AhTable& ahs, rte_mbuf& m) noexcept {
+  const fabric::AhIndex index = fabric::meta_of(&m).tx.ah;
+  const AhTemplate* ah = nullptr;
+  const AhKind kind = ahs.view().find(index, ah);
+  if (kind.head_len == 0 || (kind.route & AhKind::kLimited) == 0) return;
+  ahs.bucket(index).give_back(Layout::of(kind.head_len, m.pkt_len).iba_len(m.pkt_len));
+}
+
+/// Strips head and tail again.
+void restore(rte_mbuf* m) noexcept {
+  const auto* lrh = rte_pktmbuf_mtod_offset(m, const wire::Lrh*, sizeof(EthHdr));
+  const std::size_t template_len =
+      lrh->lnh() == wire::Lnh::kGlobal ? kGlobalHeadLen : kLocalHeadLen;
+  const auto* ud = rte_pktmbuf_mtod_offset(m, const UdWords*, template_len);
+  const std::size_t head_len = template_len + sizeof(UdWords);
+  const std::size_t len =
+      sizeof(EthHdr) + lrh->packet_len() - head_len - ud->pad() - wire::kIcrcLen;
+  m->data_off = static_cast<std::uint16_t>(m->data_off + head_len);
+  m->data_len = static_cast<std::uint16_t>(len);
+  m->pkt_len = static_cast<std::uint32_t>(len);
+}
+
+}  // namespace
+
+std::uint16_t UdDatapath::tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  expects_own_worker();
+  std::uint16_t taken = 0;
+  while (taken < n) {
+    const auto chunk = std::min<std::uint16_t>(static_cast<std::uint16_t>(n - taken), kBurst);
+    const std::uint16_t now = tx_chunk(queue, pkts + taken, chunk);
+    taken = static_cast<std::uint16_t>(taken + now);
+    if (now < chunk) break;
+  }
+  return taken;
+}
+
+std::uint16_t UdDatapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  const std::uint16_t pkey = queue.pkey();
+  if (pkey == 0) [[unlikely]]
+    return refuse(queue, {pkts, n});
+  const TxKeys keys = TxKeys::of(queue, pkey);
+  std::array<rte_mbuf*, kBurst> frames;
+  std::size_t nb_frames = 0;
+  const AhTable::View ahs = config_.ahs->view();
+  std::uint64_t now_tsc = 0;  // read when the first packet with a limit needs it
+  TxExceptions exceptions;
+  Unsealed unsealed;
+  const fabric::MetaOf meta_of;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i + kPrefetchAhead < n) ahs.prefetch(meta_of(pkts[i + kPrefetchAhead]).tx.ah);
+    rte_mbuf* m = pkts[i];
+    const auto& to = meta_of(m).tx;
+    const AhTemplate* ah = nullptr;
+    const AhKind kind = ahs.find(to.ah, ah);
+    if (kind.allows_fast_path() && fits_fast_path(m, config_.mtu)) [[likely]] {
+      unsealed.set(nb_frames, make_frame_fast(m, *ah, keys, to.qpn, queue.next_psn()));
+      frames[nb_frames++] = m;
+    } else if (rte_mbuf* frame =
+                   make_frame_slow(queue, {keys, kind, ah}, m, i, now_tsc, exceptions);
+               frame != nullptr) {
+      unsealed.set(nb_frames, Iba::of(frame));
+      frames[nb_frames++] = frame;
+    }
+  }
+  if (config_.icrc) unsealed.seal(nb_frames);
+  const std::uint16_t nb_sent =
+      nb_frames == 0 ? std::uint16_t{0} : transmit({frames.data(), nb_frames});
+  if (nb_sent == n && exceptions.n == 0) [[likely]]
+    return n;
+  return complete_burst(queue, {pkts, n}, nb_sent, exceptions);
+}
+
+/// Returns the frame of packet `index` for the wire, or null; `exceptions` records everything else.
+[[gnu::noinline]] rte_mbuf* UdDatapath::make_frame_slow(SoftUdQueue& queue, const TxPath& path,
+                                                        rte_mbuf* m, std::size_t index,
+                                                        std::uint64_t& now_tsc,
+                                                        TxExceptions& exceptions) noexcept {
+  using Kind = TxExceptions::Kind;
+  const auto dropped = [&](Drop reason) {
+    exceptions.add(index, Kind::kDrop, nullptr, reason);
+    return nullptr;
+  };
+  if (path.kind.head_len == 0) return dropped(Drop::kIbTxInvalid);
+  if (m->pkt_len > config_.mtu) return dropped(Drop::kIbTxTooLong);
+  const auto& to = fabric::meta_of(m).tx;
+  const Layout layout = Layout::of(path.kind.head_len, m->pkt_len);
+  if ((path.kind.route & AhKind::kLimited) != 0 &&
+      !take_rate(to.ah, layout.iba_len(m->pkt_len), now_tsc))
+    return dropped(Drop::kIbRateLimited);
+  rte_mbuf* frame = m;
+  if (!has_room(m, layout.head_len, layout.tail_len())) {
+    Drop reason = Drop::kCount;
+    frame = copy_with_room(m, layout.head_len, layout.tail_len(), reason);
+    if (frame == nullptr) return dropped(reason);
+  }
+  make_frame(frame, *path.ah, layout, path.keys, to.qpn, queue.next_psn());
+  if ((path.kind.route & AhKind::kLocal) != 0) {
+    if (config_.icrc) seal(frame);
+    exceptions.add(index, Kind::kLocal, frame);
+    return nullptr;
+  }
+  if (frame != m) exceptions.add(index, Kind::kCopy, frame);
+  if ((path.kind.route & AhKind::kMulticast) != 0)
+    if (rte_mbuf* echo = group_copy(queue, frame); echo != nullptr)
+      exceptions.add(index, Kind::kEcho, echo);
+  return frame;
+}
+
+/// Completes a chunk of which the ethdev accepted `nb_sent` frames. Packets before the first
+/// rejected frame are dropped, looped back or freed as recorded; that packet and all after it are
+/// restored and stay with the caller. Returns the number of packets taken.
+std::uint16_t UdDatapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts,
+                                         std::uint16_t nb_sent,
+                                         const TxExceptions& exceptions) noexcept {
+  using Kind = TxExceptions::Kind;
+  const RxTable& table = *table_.load(std::memory_order_acquire);
+  const auto stays_off_wire = [](const TxExceptions::Entry& d) {
+    return d.kind == Kind::kDrop || d.kind == Kind::kLocal;
+  };
+  std::size_t i = 0;
+  std::size_t at = 0;
+  for (std::size_t nb_done = 0; i < pkts.size(); ++i) {
+    const auto entries = exceptions.of(at, i);
+    if (std::none_of(entries.begin(), entries.end(), stays_off_wire) && nb_done++ == nb_sent) break;
+    at += entries.size();
+    for (const TxExceptions::Entry& d : entries) {
+      rte_mbuf* frame = d.frame;
+      if (d.kind == Kind::kDrop) lose(queue, pkts[i], d.reason);
+      if (d.kind == Kind::kCopy) rte_pktmbuf_free(pkts[i]);
+      if (d.kind == Kind::kLocal && frame != pkts[i]) rte_pktmbuf_free(pkts[i]);
+      if (d.kind == Kind::kLocal) sort({&frame, 1}, table, nullptr);
+      if (d.kind == Kind::kEcho) sort({&frame, 1}, table, &queue);
+    }
+  }
+  for (std::size_t unsent = i; unsent < pkts.size(); ++unsent) {
+    const auto entries = exceptions.of(at, unsent);
+    at += entries.size();
+    bool changed = true;
+    for (const TxExceptions::Entry& d : entries) {
+      if (d.kind == Kind::kDrop || (d.kind != Kind::kEcho && d.frame != pkts[unsent]))
+        changed = false;
+      if (d.frame != nullptr && d.frame != pkts[unsent]) rte_pktmbuf_free(d.frame);
+    }
+    if (changed) restore(pkts[unsent]);
+    if (!entries.empty() && entries.front().kind == Kind::kDrop) continue;
+    queue.give_back_psn();
+    give_back_rate(*config_.ahs, *pkts[unsent]);
+  }
+  return static_cast<std::uint16_t>(i);
+}
+
+/// Takes and drops a burst of a queue pair that may not send now.
+std::uint16_t UdDatapath::refuse(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept {
+  const bool active = table_.load(std::memory_order_acquire)->active();
+  for (rte_mbuf* m : pkts) lose(queue, m, active ? Drop::kIbPkey : Drop::kIbPortDown);
+  return static_cast<std::uint16_t>(pkts.size());
+}
+
+bool UdDatapath::take_rate(fabric::AhIndex ah, std::uint32_t octets,
+                           std::uint64_t& now_tsc) noexcept {
+  if (now_tsc == 0) now_tsc = config_.tsc();
+  return config_.ahs->bucket(ah).take(octets, now_tsc, config_.rate_burst_tsc);
+}
+
+/// Null with a reason if there is no mbuf, or if it is smaller than the frame.
+rte_mbuf* UdDatapath::copy_with_room(const rte_mbuf* m, std::uint32_t head_len,
+                                     std::uint32_t tail_len, Drop& reason) noexcept {
+  rte_mbuf* copy = rte_pktmbuf_alloc(config_.pool);
+  if (copy == nullptr) {
+    reason = Drop::kIbNoBuffer;
+    return nullptr;
+  }
+  if (head_len + m->pkt_len + tail_len > copy->buf_len) {
+    rte_pktmbuf_free(copy);
+    reason = Drop::kIbTxTooLong;
+    return nullptr;
+  }
+  copy->data_off = static_cast<std::uint16_t>(head_len);
+  copy->data_len = static_cast<std::uint16_t>(m->pkt_len);
+  copy->pkt_len = m->pkt_len;
+  auto* to = rte_pktmbuf_mtod(copy, std::byte*);
+  const void* from = rte_pktmbuf_read(m, 0, m->pkt_len, to);
+  if (from != to) std::memcpy(to, from, m->pkt_len);
+  tx_copies_.add(1);
+  return copy;
+}
+
+/// Copies a multicast frame if queues of this port other than the sender need it; null: none does,
+/// or there is no mbuf.
+rte_mbuf* UdDatapath::group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept {
+  const auto* lrh = rte_pktmbuf_mtod_offset(frame, const wire::Lrh*, sizeof(EthHdr));
+  const auto* grh = rte_pktmbuf_mtod_offset(frame, const wire::Grh*, kLocalHeadLen);
+  const RxTable& table = *table_.load(std::memory_order_acquire);
+  const auto members = table.groups().members(grh->dgid, lrh->dlid.host());
+  if (std::all_of(members.begin(), members.end(),
+                  [&](const SoftUdQueue* queue) { return queue == &sender; }))
+    return nullptr;
+  rte_mbuf* copy = copy_frame(frame);
+  if (copy == nullptr)
+    drops_.add(Drop::kIbNoBuffer);
+  else if (config_.icrc)
+    seal(copy);
+  return copy;
+}
+
+/// Copies a frame into one contiguous mbuf; null: there is none.
+rte_mbuf* UdDatapath::copy_frame(const rte_mbuf* frame) noexcept {
+  rte_mbuf* copy = rte_pktmbuf_copy(frame, config_.pool, 0, UINT32_MAX);
+  if (copy == nullptr || copy->nb_segs == 1) return copy;
+  rte_pktmbuf_free(copy);
+  return nullptr;
+}
+
+std::uint16_t UdDatapath::transmit(std::span<rte_mbuf*> frames) noexcept {
+  expects_own_worker();
+  if (ethdev_removed_.load(std::memory_order_relaxed)) [[unlikely]]
+    return 0;
+  const auto n = static_cast<std::uint16_t>(frames.size());
+  const CaptureTap* tap = tap_.load(std::memory_order_acquire);
+  if (tap == nullptr) [[likely]]
+    return rte_eth_tx_burst(config_.port_id, 0, frames.data(), n);
+
+  expects(frames.size() <= kBurst, "the frames are a burst");
+  // Copied before the send, because a sent frame belongs to the ethdev.
+  std::array<rte_mbuf*, kBurst> copies;
+  for (std::size_t i = 0; i < n; ++i)
+    copies[i] = copy_for(*tap, frames[i], CaptureDirection::kSent);
+  const std::uint16_t nb_sent = rte_eth_tx_burst(config_.port_id, 0, frames.data(), n);
+  for (std::size_t i = 0; i < nb_sent; ++i) hand_to(*tap, copies[i]);
+  for (std::size_t i = nb_sent; i < n; ++i) rte_pktmbuf_free(copies[i]);
+  return nb_sent;
+}
+
+rte_mbuf* UdDatapath::copy_for(const CaptureTap& tap, const rte_mbuf* frame,
+                               CaptureDirection direction) noexcept {
+  bool lost = false;
+  rte_mbuf* copy = capture_copy(tap, frame, direction, lost);
+  if (lost) capture_lost_.add(1);
+  return copy;
+}
+
+void UdDatapath::hand_to(const CaptureTap& tap, rte_mbuf* copy) noexcept {
+  if (copy == nullptr || rte_ring_sp_enqueue(tap.ring, copy) == 0) return;
+  capture_lost_.add(1);
+  rte_pktmbuf_free(copy);
+}
+
+void UdDatapath::send_mads() noexcept {
+  if (nb_mads_ == 0)
+    nb_mads_ = static_cast<std::uint16_t>(rte_ring_sc_dequeue_burst(
+        config_.mads_out, reinterpret_cast<void**>(mads_.data()), kBurst, nullptr));
+  const std::uint16_t nb_sent = transmit({mads_.data(), nb_mads_});
+  std::copy(mads_.begin() + nb_sent, mads_.begin() + nb_mads_, mads_.begin());
+  nb_mads_ = static_cast<std::uint16_t>(nb_mads_ - nb_sent);
+  mad_waits_ = nb_sent == 0 ? mad_waits_ + 1 : 0;
+  if (mad_waits_ < kMadPatience) return;
+  mad_waits_ = 0;
+  drops_.add(Drop::kIbTxFull, nb_mads_);
+  rte_pktmbuf_free_bulk(mads_.data(), nb_mads_);
+  nb_mads_ = 0;
+}
+
+UdDatapath::~UdDatapath() {
+  rte_pktmbuf_free_bulk(mads_.data(), nb_mads_);
+}
+
+}  // namespace ipoib::soft

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Address handles of one port. Packets to send name them by number; equal handles share one.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "drivers/verbs/handles.h"
+#include "drivers/verbs/port.h"
+#include "lib/base/result.h"
+#include "lib/fabric/fabric_types.h"
+#include "lib/fabric/retirement.h"
+
+namespace ipoib::verbs {
+
+/// Send positions by number of the queue's hardware. Work requests that were posted before a moment
+/// are complete when each queue has reached its position of that moment.
+using SendMarks = std::map<std::uint32_t, std::uint64_t>;
+
+struct SendProgress {
+  std::function<SendMarks()> posted;  ///< Work requests posted on each existing queue.
+  std::function<SendMarks()> done;    ///< Work requests completed; a destroyed queue is absent.
+};
+
+/// Management lcore, except find().
+class VerbsAhTable {
+ public:
+  static constexpr std::uint32_t kCapacity = 65'536;
+
+  /// `retirement` must outlive the table.
+  VerbsAhTable(std::string name, fabric::Retirement& retirement, SendProgress progress);
+  VerbsAhTable(const VerbsAhTable&) = delete;
+  VerbsAhTable& operator=(const VerbsAhTable&) = delete;
+
+  /// Each add() must be followed by a remove(). Errors: those of make_ah_attr(), kNoResources.
+  Result<fabric::AhIndex> add(ibv_pd* pd, const PortTables& tables, const fabric::AhAttr& to);
+  /// The last user's remove() invalidates the number, which is reused when no worker can name it
+  /// any more. Unknown numbers are ignored.
+  void remove(fabric::AhIndex ah);
+  /// Destroys removed handles that are no longer in use. Does not block.
+  void reclaim();
+  /// Destroys all handles of a lost device; no worker may use them. Users keep their numbers.
+  void forget_device();
+
+  /// Returns null if there is no such handle.
+  [[nodiscard]] ibv_ah* find(fabric::AhIndex ah) const noexcept {
+    return ah < kCapacity ? slots_[ah].load(std::memory_order_relaxed) : nullptr;
+  }
+
+ private:
+  using Key = std::tuple<std::uint16_t, std::uint8_t, std::uint8_t, bool, std::uint8_t,
+                         std::uint8_t, std::uint32_t, wire::Gid>;
+  struct Entry {
+    Key key;
+    AhPtr handle;
+    unsigned users = 0;
+  };
+  /// A removed handle that pending work requests may still use.
+  struct Doomed {
+    AhPtr handle;
+    std::optional<SendMarks> waits_for;  ///< Empty: still waits for the workers.
+    std::uint64_t retirement;
+    fabric::AhIndex ah;
+  };
+  [[nodiscard]] static Key key_of(const fabric::AhAttr& to);
+
+  std::string name_;
+  fabric::Retirement& retirement_;
+  SendProgress progress_;
+  std::unique_ptr<std::atomic<ibv_ah*>[]> slots_;
+  std::vector<Entry> entries_;  ///< Index: number of the handle.
+  std::map<Key, fabric::AhIndex> by_key_;
+  std::vector<fabric::AhIndex> free_;
+  std::deque<Doomed> doomed_;
+};
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/verbs/verbs_connected_queue.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "drivers/verbs/queue_pair.h"
+#include "lib/base/contract.h"
+#include "lib/base/log.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::verbs {
+namespace {
+
+using fabric::QueueError;
+using fabric::QueueState;
+
+/// Pending sends of all queues of a link together.
+constexpr std::uint32_t kSendCompletions = 16'384;
+constexpr std::uint16_t kMaxPolled = 64;
+/// Largest number of mbufs of a message to send; enough for 64 KiB in pages.
+constexpr std::uint32_t kMaxSegments = 30;
+
+/// Error of a queue by the status of its failed send. Source: ibv_poll_cq(3).
+QueueError error_of_send(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_RETRY_EXC_ERR: return QueueError::kRetryExceeded;
+    case IBV_WC_RNR_RETRY_EXC_ERR: return QueueError::kRnrRetryExceeded;
+    case IBV_WC_REM_INV_REQ_ERR: return QueueError::kRemoteInvalidRequest;
+    case IBV_WC_REM_ACCESS_ERR: return QueueError::kRemoteAccess;
+    case IBV_WC_REM_OP_ERR: return QueueError::kRemoteOperation;
+    default: return QueueError::kInvalidRequest;
+  }
+}
+
+QueueError error_of_receive(ibv_wc_status status) {
+  return status == IBV_WC_LOC_LEN_ERR ? QueueError::kMessageTooLong : QueueError::kInvalidRequest;
+}
+
+}  // namespace
+
+std::uint16_t max_send_segments(const Device& device) {
+  return static_cast<std::uint16_t>(send_limits(device, 1, kMaxSegments).max_sge);
+}
+
+void QpnTable::set(std::uint32_t qpn, VerbsConnectedQueue* queue) {
+  expects_management();
+  auto& slot = pages_[qpn >> kBits & kMask];
+  Page* page = slot.load(std::memory_order_relaxed);
+  if (page == nullptr) {
+    page = owned_.emplace_back(std::make_unique<Page>()).get();
+    slot.store(page, std::memory_order_release);
+  }
+  (*page)[qpn & kMask].store(queue, std::memory_order_release);
+}
+
+// --- Receive queue ---
+
+Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
+    const Device& device, const PortShared& shared, const fabric::ReceiveQueueConfig& config) {
+  const ibv_device_attr& able = device.attr();
+  if (able.max_srq <= 0)
+    return fail(Errc::kRefused,
+                "{}: the device does not support shared receive queues, which connected mode "
+                "requires: set mode = \"datagram\"",
+                shared.name);
+  const std::uint32_t room = rte_pktmbuf_data_room_size(shared.pool) - RTE_PKTMBUF_HEADROOM;
+  const std::uint32_t segments = (config.max_message + room - 1) / room;
+  const auto max = std::min(static_cast<std::uint32_t>(std::max(1, able.max_srq_sge)),
+                            ReceiveRing::kMaxSegments);
+  if (segments > max)
+    return fail(Errc::kInvalidArgument,
+                "{}: a message of {} octets takes {} mbufs of {}, but the device fills at most {}: "
+                "raise --mbuf-size to {} or lower connected-mtu",
+                shared.name, config.max_message, segments, room, max,
+                (config.max_message + max - 1) / max + RTE_PKTMBUF_HEADROOM);
+  const auto depth =
+      std::min(config.depth, static_cast<std::uint32_t>(std::min(able.max_srq_wr, able.max_cqe)));
+
+  auto hw = std::make_unique<ReceiveHardware>();
+  hw->send_room = std::min(kSendCompletions, static_cast<std::uint32_t>(able.max_cqe));
+  const PreferNode near{device.numa_node()};
+  hw->send_cq = create_cq(device, hw->send_room);
+  hw->receive_cq = create_cq(device, depth);
+  if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
+    return fail(Errc::kNoResources, "{}: cannot create a completion queue of {} entries: {}",
+                shared.name, std::max(hw->send_room, depth), std::strerror(errno));
+  ibv_srq_init_attr attr{};
+  attr.attr.max_wr = depth;
+  attr.attr.max_sge = segments;
+  hw->srq.reset(ibv_create_srq(device.queue_pd(), &attr));
+  if (hw->srq == nullptr)
+    return fail(Errc::kNoResources, "{}: cannot create a shared receive queue of {} buffers: {}",
+                shared.name, depth, std::strerror(errno));
+  hw->receive = std::make_unique<ReceiveRing>(
+      nullptr, hw->srq.get(),
+      ReceiveRingConfig{.pool = shared.pool, .depth = depth, .segments = segments});
+  if (hw->receive->fill(shared.memory.map(), true) != ReceiveRing::Fill::kDone)
+    log(LogArea::kFabric, LogLevel::kWarning,
+        "{}: the shared receive queue starts with {} of {} buffers of {} mbufs: raise "
+        "--total-num-mbufs",
+        shared.name, hw->receive->posted(), depth, segments);
+  return hw;
+}
+
+VerbsReceiveQueue::VerbsReceiveQueue(PortShared& shared, const fabric::ReceiveQueueConfig& wanted)
+    : ReceiveQueue{&VerbsReceiveQueue::rx}, config{wanted}, shared_{shared} {}
+
+void VerbsReceiveQueue::report_failure() noexcept {
+  failure_.store(true, std::memory_order_release);
+  if (shared_.doorbell != nullptr) shared_.doorbell->ring();
+}
+
+void VerbsReceiveQueue::report_broken() noexcept {
+  expects_worker();
+  broken_.store(true, std::memory_order_release);
+  report_failure();
+}
+
+/// Takes over send completion entries and lost packets of destroyed queues.
+void VerbsReceiveQueue::reclaim_destroyed(ReceiveHardware& hw) noexcept {
+  if (given_back_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    hw.send_room += given_back_.exchange(0, std::memory_order_relaxed);
+  shared_.count_lost();
+}
+
+std::uint16_t VerbsReceiveQueue::rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts,
+                                    std::uint16_t n) noexcept {
+  auto& self = static_cast<VerbsReceiveQueue&>(queue);
+  ReceiveHardware* const hw = self.published();
+  if (hw == nullptr) return 0;
+  self.reclaim_destroyed(*hw);
+  self.reap(*hw);
+  return self.receive(*hw, pkts, n);
+}
+
+std::uint16_t VerbsReceiveQueue::receive(ReceiveHardware& hw, rte_mbuf** pkts,
+                                         std::uint16_t n) noexcept {
+  std::array<ibv_wc, kMaxPolled> completions;
+  const int max = std::min(n, kMaxPolled);
+  const int got = ibv_poll_cq(hw.receive_cq.get(), max, completions.data());
+  if (got < 0) [[unlikely]]
+    report_broken();
+  std::uint16_t taken = 0;
+  for (int i = 0; i < got; ++i)
+    if (rte_mbuf* const m = take(hw, completions[static_cast<unsigned>(i)])) pkts[taken++] = m;
+  if (hw.receive->posted() != hw.receive->depth()) fill(hw);
+  // Pairs with the acquire load of emptied().
+  if (got < max)
+    emptied_.store(emptied_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  return taken;
+}
+
+/// Returns null if the completion delivers no packet. Drops are counted, flushed buffers are not.
+rte_mbuf* VerbsReceiveQueue::take(ReceiveHardware& hw, const ibv_wc& wc) noexcept {
+  VerbsConnectedQueue* const queue = queues.find(wc.qp_num);
+  const auto discard = [&](Drop reason) {
+    shared_.drops.add(reason);
+    hw.receive->recycle(wc.wr_id);
+    return nullptr;
+  };
+  if (failed(wc)) [[unlikely]] {
+    if (queue != nullptr && wc.status != IBV_WC_WR_FLUSH_ERR) {
+      queue->set_error(error_of_receive(wc.status));
+      return discard(wc.status == IBV_WC_LOC_LEN_ERR ? Drop::kIbMessageTooLong : Drop::kIbMessage);
+    }
+    hw.receive->recycle(wc.wr_id);
+    return nullptr;
+  }
+  if (queue == nullptr) [[unlikely]]
+    return discard(Drop::kIbQpn);
+  if (wc.byte_len < sizeof(wire::IpoibHdr)) [[unlikely]]
+    return discard(Drop::kIbRunt);
+  if (starving_) [[unlikely]]
+    return discard(Drop::kIbNoBuffer);
+  rte_mbuf* const m = hw.receive->take(wc.wr_id, wc.byte_len);
+  queue->count_received(wc.byte_len);
+  fabric::PacketMeta& meta = fabric::meta_of(m);
+  meta.rx = {.src_qpn = wc.src_qp,
+             .slid = wc.slid,
+             .iface = 0,
+             .sl = wc.sl,
+             .grh_offset = 0,
+             .multicast = false,
+             .transport = queue->transport()};
+  meta.queue = wc.qp_num;
+  return m;
+}
+
+void VerbsReceiveQueue::fill(ReceiveHardware& hw) noexcept {
+  using Fill = ReceiveRing::Fill;
+  const Fill filled = hw.receive->fill(shared_.memory.map());
+  starving_ = filled == Fill::kNoMbufs && hw.receive->posted() < hw.receive->depth() / 4;
+  if (filled == Fill::kUnregistered) [[unlikely]]
+    shared_.memory.miss();
+  if (filled == Fill::kRefused) [[unlikely]]
+    report_broken();
+}
+
+void VerbsReceiveQueue::reap(ReceiveHardware& hw) noexcept {
+  expects_worker();
+  std::array<ibv_wc, 16> completions;
+  int n = 0;
+  do {
+    n = ibv_poll_cq(hw.send_cq.get(), static_cast<int>(completions.size()), completions.data());
+    for (int i = 0; i < n; ++i) {
+      const ibv_wc& wc = completions[static_cast<unsigned>(i)];
+      // A destroyed queue is not found; its destruction has counted the pending packets.
+      if (VerbsConnectedQueue* const queue = queues.find(wc.qp_num))
+        static_cast<void>(queue->complete(wc, hw, shared_.drops));
+    }
+    if (n < 0) [[unlikely]]
+      report_broken();
+  } while (n == static_cast<int>(completions.size()));
+}
+
+// --- Connected queue ---
+
+Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
+    const Device& device, PortShared& shared, std::uint8_t port, std::uint16_t pkey_index,
+    const fabric::ConnectedQueueConfig& config) {
+  expects_management();
+  expects(
+      [&] { return static_cast<VerbsReceiveQueue*>(config.receive_queue)->hardware != nullptr; },
+      "the receive queue has its hardware");
+  auto& receive = static_cast<VerbsReceiveQueue&>(*config.receive_queue);
+  ibv_qp_init_attr_ex wanted{};
+  wanted.qp_type = config.transport == fabric::Transport::kRc ? IBV_QPT_RC : IBV_QPT_UC;
+  wanted.send_cq = receive.hardware->send_cq.get();
+  wanted.recv_cq = receive.hardware->receive_cq.get();
+  wanted.srq = receive.hardware->srq.get();
+  const PreferNode near{device.numa_node()};
+  auto pair = create_qp(device, wanted, send_limits(device, config.send_depth, kMaxSegments));
+  if (!pair) return fail(pair.error().code, "{}: {}", shared.name, pair.error().what);
+  ibv_qp_attr attr{};
+  attr.pkey_index = pkey_index;
+  attr.port_num = port;
+  if (const int error = modify(*pair->qp, IBV_QPS_INIT, attr,
+                               IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+      error != 0)
+    return fail(Errc::kUnavailable, "{}: cannot initialise queue pair {:#x}: {}", shared.name,
+                pair->qp->qp_num, std::strerror(error));
+  std::unique_ptr<VerbsConnectedQueue> queue{
+      new VerbsConnectedQueue{std::move(*pair), shared, next_queue_number(), config}};
+  receive.queues.set(queue->qpn(), queue.get());
+  return queue;
+}
+
+VerbsConnectedQueue::VerbsConnectedQueue(QueuePair pair, PortShared& shared, std::uint32_t tag,
+                                         const fabric::ConnectedQueueConfig& config)
+    : ConnectedQueue{pair.qp->qp_num, config.transport, &VerbsConnectedQueue::tx},
+      receive_queue{static_cast<VerbsReceiveQueue&>(*config.receive_queue)},
+      shared_{shared},
+      qp_{std::move(pair.qp)},
+      send_{qp_.get(), pair.extended, pair.limits, tag} {}
+
+VerbsConnectedQueue::~VerbsConnectedQueue() {
+  forget_device();
+}
+
+void VerbsConnectedQueue::forget_device() {
+  expects_management();
+  qp_.reset();
+  const std::uint32_t n = send_.flush();
+  shared_.unsent.fetch_add(n, std::memory_order_relaxed);
+  receive_queue.give_back(n);
+}
+
+Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
+                                                 const fabric::ReadyToReceive& attr) {
+  expects_management();
+  if (qp_ == nullptr || state_.load(std::memory_order_relaxed) != QueueState::kInit)
+    return fail(Errc::kRefused, "queue pair {:#x} is in state {}", qpn(), to_string(info().state));
+  auto path = make_ah_attr(tables, attr.path);
+  if (!path) return tl::make_unexpected(path.error());
+  if (attr.peer_qpn > 0xff'ffff || attr.rx_psn > 0xff'ffff || attr.min_rnr_timer > 31 ||
+      wire::mtu_octets(attr.path_mtu) == 0)
+    return fail(
+        Errc::kInvalidArgument,
+        "queue pair {:#x}: peer QPN {:#x}, PSN {:#x}, RNR timer {} or MTU code {} is out of range",
+        qpn(), attr.peer_qpn, attr.rx_psn, attr.min_rnr_timer, attr.path_mtu);
+  ibv_qp_attr to{};
+  to.ah_attr = *path;
+  to.path_mtu = static_cast<ibv_mtu>(attr.path_mtu);
+  to.dest_qp_num = attr.peer_qpn;
+  to.rq_psn = attr.rx_psn;
+  to.min_rnr_timer = attr.min_rnr_timer;
+  int mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  if (transport() == fabric::Transport::kRc)
+    mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  if (const int error = modify(*qp_, IBV_QPS_RTR, to, mask); error != 0)
+    return fail(Errc::kInvalidArgument, "cannot set queue pair {:#x} ready to receive: {}", qpn(),
+                std::strerror(error));
+  peer_qpn_ = attr.peer_qpn;
+  state_.store(QueueState::kReadyToReceive, std::memory_order_relaxed);
+  return {};
+}
+
+Status VerbsConnectedQueue::set_ready_to_send(const fabric::ReadyToSend& attr) {
+  expects_management();
+  if (qp_ == nullptr || state_.load(std::memory_order_relaxed) != QueueState::kReadyToReceive)
+    return fail(Errc::kRefused, "queue pair {:#x} is in state {}", qpn(), to_string(info().state));
+  if (attr.tx_psn > 0xff'ffff || attr.retry_count > 7 || attr.rnr_retry > 7 ||
+      attr.ack_timeout > 31)
+    return fail(Errc::kInvalidArgument,
+                "queue pair {:#x}: PSN {:#x}, retry count {}, RNR retry {} or ACK timeout {} is "
+                "out of range",
+                qpn(), attr.tx_psn, attr.retry_count, attr.rnr_retry, attr.ack_timeout);
+  ibv_qp_attr to{};
+  to.sq_psn = attr.tx_psn;
+  to.timeout = attr.ack_timeout;
+  to.retry_cnt = attr.retry_count;
+  to.rnr_retry = attr.rnr_retry;
+  int mask = IBV_QP_SQ_PSN;
+  if (transport() == fabric::Transport::kRc)
+    mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+  if (const int error = modify(*qp_, IBV_QPS_RTS, to, mask); error != 0)
+    return fail(Errc::kInvalidArgument, "cannot set queue pair {:#x} ready to send: {}", qpn(),
+                std::strerror(error));
+  max_message_.store(attr.max_message, std::memory_order_relaxed);
+  // Pairs with the acquire load of tx().
+  auto expected = QueueState::kReadyToReceive;
+  if (!state_.compare_exchange_strong(expected, QueueState::kReadyToSend,
+                                      std::memory_order_release))
+    return fail(Errc::kRefused, "queue pair {:#x} has failed: {}", qpn(), to_string(error()));
+  return {};
+}
+
+void VerbsConnectedQueue::set_error(QueueError error) noexcept {
+  auto expected = QueueError::kNone;
+  if (!error_.compare_exchange_strong(expected, error, std::memory_order_relaxed)) return;
+  state_.store(QueueState::kError, std::memory_order_release);
+  if (error != QueueError::kClosed) receive_queue.report_failure();
+}
+
+void VerbsConnectedQueue::close() noexcept {
+  expects_management();
+  set_error(QueueError::kClosed);
+  if (qp_ != nullptr) static_cast<void>(modify(*qp_, IBV_QPS_ERR, {}, 0));
+}
+
+fabric::ConnectedQueueInfo VerbsConnectedQueue::info() const {
+  fabric::ConnectedQueueInfo out;
+  out.state = state_.load(std::memory_order_relaxed);
+  out.error = error();
+  out.peer_qpn = peer_qpn_;
+  out.counters.tx_messages = counters_.tx_messages.get();
+  out.counters.tx_octets = counters_.tx_octets.get();
+  out.counters.rx_messages = counters_.rx_messages.get();
+  out.counters.rx_octets = counters_.rx_octets.get();
+  out.counters.tx_flushed = counters_.tx_flushed.get();
+  out.counters.tx_done = send_.done() - out.counters.tx_flushed;
+  return out;
+}
+
+bool VerbsConnectedQueue::complete(const ibv_wc& wc, ReceiveHardware& hw,
+                                   DropCounters& drops) noexcept {
+  expects_worker();
+  const std::uint32_t before = send_.used();
+  if (!send_.complete(wc.wr_id)) return false;
+  hw.send_room += before - send_.used();
+  if (!failed(wc)) [[likely]]
+    return true;
+  drops.add(Drop::kIbTxFlushed);
+  counters_.tx_flushed.add(1);
+  // Flush errors only follow the first failure.
+  if (wc.status != IBV_WC_WR_FLUSH_ERR) set_error(error_of_send(wc.status));
+  return true;
+}
+
+std::uint16_t VerbsConnectedQueue::tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts,
+                                      std::uint16_t n) noexcept {
+  auto& self = static_cast<VerbsConnectedQueue&>(queue);
+  ReceiveHardware* const hw = self.receive_queue.published();
+  if (hw != nullptr && self.state_.load(std::memory_order_acquire) == QueueState::kReadyToSend)
+      [[likely]]
+    return self.send(*hw, pkts, n);
+  for (std::uint16_t i = 0; i < n; ++i) self.lose(pkts[i], Drop::kIbTxFlushed);
+  return n;
+}
+
+std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
+                                        std::uint16_t n) noexcept {
+  if (std::min(send_.room(), hw.send_room) < n) receive_queue.reap(hw);
+  const auto taken =
+      static_cast<std::uint16_t>(std::min<std::uint32_t>({n, send_.room(), hw.send_room}));
+  const MemoryMap& map = shared_.memory.map();
+  const std::uint64_t before = send_.posted();
+  std::uint64_t octets = 0;
+  bool posted = true;
+  for (std::uint16_t i = 0; i < taken; ++i) {
+    rte_mbuf* const m = sendable(pkts[i]);
+    if (m == nullptr) [[unlikely]]
+      continue;
+    if (send_.chain_full(m)) posted &= send_.post(shared_.drops, tx_lost_);
+    const std::uint32_t length = m->pkt_len;
+    if (add(map, m)) octets += length;
+  }
+  posted &= send_.post(shared_.drops, tx_lost_);
+  const std::uint64_t sent = send_.posted() - before;
+  hw.send_room -= static_cast<std::uint32_t>(sent);
+  counters_.tx_messages.add(sent);
+  // If a chain is refused, the number of octets that the device took is not known.
+  if (posted) [[likely]]
+    counters_.tx_octets.add(octets);
+  else
+    set_error(QueueError::kInvalidRequest);
+  return taken;
+}
+
+void VerbsConnectedQueue::lose(rte_mbuf* m, Drop reason) noexcept {
+  shared_.drops.add(reason);
+  tx_lost_.add(m->pkt_len);
+  rte_pktmbuf_free(m);
+}
+
+/// Returns the packet in as many mbufs as the device can send; null: it was dropped.
+rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m) noexcept {
+  Drop reason = Drop::kIbTxTooLong;
+  rte_mbuf* fits = nullptr;
+  if (m->pkt_len <= max_message_.load(std::memory_order_relaxed)) [[likely]]
+    fits = fabric::with_few_segments(m, send_.limits().max_sge, shared_.pool, reason);
+  if (fits == nullptr) [[unlikely]]
+    lose(m, reason == Drop::kNoMbuf ? Drop::kIbNoBuffer : Drop::kIbTxTooLong);
+  return fits;
+}
+
+bool VerbsConnectedQueue::add(const MemoryMap& map, rte_mbuf* m) noexcept {
+  if (send_.add(m, map, nullptr, 0, 0)) [[likely]]
+    return true;
+  shared_.memory.miss();
+  lose(m, Drop::kIbTxInvalid);
+  return false;
+}
+
+}  // namespace ipoib::verbs

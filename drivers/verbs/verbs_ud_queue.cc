@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drivers/verbs/verbs_ud_queue.h"
+
+#include <rte_mempool.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "drivers/verbs/queue_pair.h"
+#include "lib/base/contract.h"
+#include "lib/base/log.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::verbs {
+namespace {
+
+constexpr std::uint32_t kGrhLen = sizeof(wire::Grh);
+static_assert(kGrhLen <= RTE_PKTMBUF_HEADROOM);
+constexpr std::uint16_t kMaxPolled = 64;
+/// Send completions are polled when this many sends are pending, or when no packet was received.
+constexpr std::uint32_t kReapAt = 128;
+constexpr std::uint32_t kMaxSegments = 8;  ///< Most mbufs of a packet to send.
+
+}  // namespace
+
+// --- Hardware ---
+
+Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
+                                                       const PortShared& shared, std::uint8_t port,
+                                                       std::uint32_t max_received, UdKeys keys) {
+  const std::uint32_t room = rte_pktmbuf_data_room_size(shared.pool) - RTE_PKTMBUF_HEADROOM;
+  if (room < max_received)
+    return fail(
+        Errc::kInvalidArgument,
+        "{}: packets of {} octets (MTU of the port) do not fit into mbufs of {}: raise --mbuf-size",
+        shared.name, max_received, room);
+  std::unique_ptr<UdHardware> hw{new UdHardware{shared.name, port}};
+  hw->number = next_queue_number();
+
+  const SendLimits limits = send_limits(device, shared.txd, kMaxSegments);
+  const std::uint32_t rxd = std::min(
+      shared.rxd,
+      static_cast<std::uint32_t>(std::min(device.attr().max_qp_wr, device.attr().max_cqe)));
+  const PreferNode near{device.numa_node()};
+  hw->send_cq = create_cq(device, limits.depth);
+  hw->receive_cq = create_cq(device, rxd);
+  if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
+    return fail(Errc::kNoResources, "{}: cannot create a completion queue of {} entries: {}",
+                shared.name, std::max(limits.depth, rxd), std::strerror(errno));
+
+  ibv_qp_init_attr_ex wanted{};
+  wanted.qp_type = IBV_QPT_UD;
+  wanted.send_cq = hw->send_cq.get();
+  wanted.recv_cq = hw->receive_cq.get();
+  wanted.cap.max_recv_wr = rxd;
+  wanted.cap.max_recv_sge = 1;
+  auto made = create_qp(device, wanted, limits);
+  if (!made) return fail(made.error().code, "{}: {}", shared.name, made.error().what);
+  hw->qp = std::move(made->qp);
+  hw->send = std::make_unique<SendQueue>(hw->qp.get(), made->extended, made->limits, hw->number);
+  hw->receive = std::make_unique<ReceiveRing>(
+      hw->qp.get(), nullptr,
+      ReceiveRingConfig{.pool = shared.pool, .depth = rxd, .segments = 1, .head = kGrhLen});
+  if (auto started = hw->start(keys); !started) return tl::make_unexpected(started.error());
+  if (hw->receive->fill(shared.memory.map(), true) != ReceiveRing::Fill::kDone)
+    log(LogArea::kFabric, LogLevel::kWarning,
+        "{}: the receive queue starts with {} of {} buffers: raise --total-num-mbufs", shared.name,
+        hw->receive->posted(), rxd);
+  return hw;
+}
+
+/// Detaches all groups, because the kernel keeps a queue pair that is attached to one, and the
+/// device could still write into its buffers.
+UdHardware::~UdHardware() {
+  while (!groups_.empty()) {
+    const auto [mgid, mlid] = *groups_.begin();
+    static_cast<void>(detach(mgid, mlid));
+  }
+}
+
+/// Moves the queue pair from RESET to RTS.
+Status UdHardware::start(UdKeys keys) {
+  const auto step = [&](ibv_qp_state state, const ibv_qp_attr& attr, int mask) -> Status {
+    const int error = modify(*qp, state, attr, mask);
+    if (error == 0) return {};
+    if (error == EPERM || error == EACCES)
+      return fail(Errc::kRefused,
+                  "{}: controlled Q_Key {:#010x} requires CAP_NET_RAW: run as root, or give the "
+                  "program that capability",
+                  name_, keys.qkey);
+    return fail(Errc::kUnavailable, "{}: cannot set queue pair {:#x} ready (state {}): {}", name_,
+                qp->qp_num, static_cast<int>(state), std::strerror(error));
+  };
+  ibv_qp_attr attr{};
+  attr.pkey_index = keys.pkey_index;
+  attr.port_num = port_;
+  attr.qkey = keys.qkey;
+  if (auto s = step(IBV_QPS_INIT, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY); !s)
+    return s;
+  if (auto s = step(IBV_QPS_RTR, {}, 0); !s) return s;
+  return step(IBV_QPS_RTS, {}, IBV_QP_SQ_PSN);
+}
+
+Status UdHardware::restart(UdKeys keys, PortShared& shared) {
+  expects_management();
+  // May fail if the queue pair is in error already.
+  static_cast<void>(modify(*qp, IBV_QPS_ERR, {}, 0));
+  if (const int error = modify(*qp, IBV_QPS_RESET, {}, 0); error != 0)
+    return fail(Errc::kUnavailable, "{}: cannot reset queue pair {:#x}: {}", name_, qp->qp_num,
+                std::strerror(error));
+  // Drains the completion queues: old completions only free and count their packets.
+  const auto drain = [](ibv_cq* cq, const auto& succeeded) {
+    std::array<ibv_wc, 16> stale;
+    for (int n = 1; n > 0;) {
+      n = ibv_poll_cq(cq, static_cast<int>(stale.size()), stale.data());
+      for (int i = 0; i < n; ++i)
+        if (const ibv_wc& wc = stale[static_cast<unsigned>(i)]; !failed(wc)) succeeded(wc);
+    }
+  };
+  drain(send_cq.get(), [&](const ibv_wc& wc) { send->complete(wc.wr_id); });
+  drain(receive_cq.get(),
+        [&](const ibv_wc& /*wc*/) { shared.untaken.fetch_add(1, std::memory_order_relaxed); });
+  shared.unsent.fetch_add(send->flush(), std::memory_order_relaxed);
+  receive->forget();
+  if (auto started = start(keys); !started) return started;
+  receive->fill(shared.memory.map(), true);
+  return {};
+}
+
+Status UdHardware::set_qkey(std::uint32_t qkey) {
+  expects_management();
+  ibv_qp_attr attr{};
+  attr.qkey = qkey;
+  const int error = ibv_modify_qp(qp.get(), &attr, IBV_QP_QKEY);
+  if (error == 0) return {};
+  if (error == EPERM || error == EACCES)
+    return fail(Errc::kRefused, "{}: controlled Q_Key {:#010x} requires CAP_NET_RAW", name_, qkey);
+  return fail(Errc::kUnavailable, "{}: queue pair {:#x}: cannot set Q_Key {:#010x}: {}", name_,
+              qp->qp_num, qkey, std::strerror(error));
+}
+
+Status UdHardware::attach(const wire::Gid& mgid, std::uint16_t mlid) {
+  expects_management();
+  const ibv_gid raw = raw_of(mgid);
+  const int error = ibv_attach_mcast(qp.get(), &raw, mlid);
+  if (error == 0) {
+    groups_.insert({mgid, mlid});
+    return {};
+  }
+  return fail(Errc::kNoResources, "{}: cannot attach queue pair {:#x} to {}: {}", name_, qp->qp_num,
+              wire::to_string(mgid), std::strerror(error));
+}
+
+Status UdHardware::detach(const wire::Gid& mgid, std::uint16_t mlid) {
+  expects_management();
+  if (groups_.erase({mgid, mlid}) == 0) return {};
+  const ibv_gid raw = raw_of(mgid);
+  const int error = ibv_detach_mcast(qp.get(), &raw, mlid);
+  if (error == 0) return {};
+  return fail(Errc::kUnavailable, "{}: cannot detach queue pair {:#x} from {}: {}", name_,
+              qp->qp_num, wire::to_string(mgid), std::strerror(error));
+}
+
+// --- Queue ---
+
+VerbsUdQueue::VerbsUdQueue(PortShared& shared, std::uint16_t partition)
+    : UdQueue{0, &VerbsUdQueue::rx, &VerbsUdQueue::tx}, pkey{partition}, shared_{shared} {}
+
+void VerbsUdQueue::publish(UdHardware* hw, Drop absent) noexcept {
+  expects_management();
+  absent_.store(absent, std::memory_order_relaxed);
+  // Pairs with the acquire loads of the bursts.
+  published_.store(hw, std::memory_order_release);
+}
+
+void VerbsUdQueue::end_hardware() {
+  expects_management();
+  if (hardware) shared_.unsent.fetch_add(hardware->send->used(), std::memory_order_relaxed);
+  hardware.reset();
+  failure_.store(IBV_WC_SUCCESS, std::memory_order_relaxed);
+  broken_.store(false, std::memory_order_relaxed);
+  set_qpn(0);
+}
+
+/// Drops a packet that was accepted from the caller.
+void VerbsUdQueue::lose(rte_mbuf* m, Drop reason) noexcept {
+  shared_.drops.add(reason);
+  tx_lost_.add(m->pkt_len);
+  rte_pktmbuf_free(m);
+}
+
+void VerbsUdQueue::report_failure(ibv_wc_status why) noexcept {
+  fail(why);
+  if (shared_.doorbell != nullptr) shared_.doorbell->ring();
+}
+
+void VerbsUdQueue::report_broken() noexcept {
+  broken_.store(true, std::memory_order_release);
+  if (shared_.doorbell != nullptr) shared_.doorbell->ring();
+}
+
+std::uint16_t VerbsUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<VerbsUdQueue&>(queue);
+  UdHardware* const hw = self.published_.load(std::memory_order_acquire);
+  self.shared_.count_lost();
+  return hw != nullptr ? self.receive(*hw, pkts, n) : std::uint16_t{0};
+}
+
+std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  std::array<ibv_wc, kMaxPolled> completions;
+  const int got = ibv_poll_cq(hw.receive_cq.get(), std::min(n, kMaxPolled), completions.data());
+  if (got <= 0) {
+    if (got < 0) [[unlikely]]
+      report_broken();
+    idle(hw);
+    return 0;
+  }
+  std::uint16_t taken = 0;
+  for (int i = 0; i < got; ++i) {
+    const ibv_wc& wc = completions[static_cast<unsigned>(i)];
+    if (!hw.receive->is_current(wc.wr_id)) [[unlikely]] {
+      // Late: the queue pair has been restarted since.
+      if (!failed(wc)) shared_.drops.add(Drop::kIbQueueState);
+      continue;
+    }
+    if (failed(wc)) [[unlikely]] {
+      hw.receive->recycle(wc.wr_id);
+      report_failure(wc.status);
+      continue;
+    }
+    const bool runt = wc.byte_len < kGrhLen + sizeof(wire::IpoibHdr);
+    if (starving_ || runt) [[unlikely]] {
+      hw.receive->recycle(wc.wr_id);
+      shared_.drops.add(runt ? Drop::kIbRunt : Drop::kIbNoBuffer);
+      continue;
+    }
+    rte_mbuf* const m = hw.receive->take(wc.wr_id, wc.byte_len - kGrhLen);
+    const bool global = (wc.wc_flags & IBV_WC_GRH) != 0;
+    const auto* const grh = rte_pktmbuf_mtod(m, const std::byte*) - kGrhLen;
+    fabric::PacketMeta& meta = fabric::meta_of(m);
+    meta.rx = {.src_qpn = wc.src_qp,
+               .slid = wc.slid,
+               .iface = 0,
+               .sl = wc.sl,
+               .grh_offset = static_cast<std::uint8_t>(global ? kGrhLen : 0),
+               .multicast = global && grh[offsetof(wire::Grh, dgid)] == std::byte{0xff},
+               .transport = fabric::Transport::kUd};
+    if ((wc.wc_flags & IBV_WC_IP_CSUM_OK) != 0)
+      m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+    pkts[taken++] = m;
+  }
+  fill(hw);
+  return taken;
+}
+
+void VerbsUdQueue::fill(UdHardware& hw) noexcept {
+  using Fill = ReceiveRing::Fill;
+  const Fill filled = hw.receive->fill(shared_.memory.map());
+  if (filled == Fill::kDone) [[likely]] {
+    starving_ = false;
+    return;
+  }
+  // While there are no mbufs, dropping packets is better than not receiving.
+  starving_ = filled == Fill::kNoMbufs && hw.receive->posted() < hw.receive->depth() / 4;
+  if (filled == Fill::kUnregistered) shared_.memory.miss();
+  if (filled == Fill::kRefused) report_failure(IBV_WC_GENERAL_ERR);
+}
+
+/// Called if no packet was received: takes send completions and refills the receive ring.
+void VerbsUdQueue::idle(UdHardware& hw) noexcept {
+  if (hw.send->used() != 0) reap(hw);
+  if (hw.receive->posted() != hw.receive->depth()) [[unlikely]]
+    fill(hw);
+}
+
+void VerbsUdQueue::reap(UdHardware& hw) noexcept {
+  std::array<ibv_wc, 16> completions;
+  int n = 0;
+  do {
+    n = ibv_poll_cq(hw.send_cq.get(), static_cast<int>(completions.size()), completions.data());
+    for (int i = 0; i < n; ++i) {
+      const ibv_wc& wc = completions[static_cast<unsigned>(i)];
+      // Late completions are from before a restart, which has counted them.
+      if (!hw.send->complete(wc.wr_id) || !failed(wc)) [[likely]]
+        continue;
+      shared_.drops.add(Drop::kIbTxFlushed);
+      report_failure(wc.status);
+    }
+    if (n < 0) [[unlikely]]
+      report_broken();
+  } while (n == static_cast<int>(completions.size()));
+}
+
+std::uint16_t VerbsUdQueue::tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<VerbsUdQueue&>(queue);
+  UdHardware* const hw = self.published_.load(std::memory_order_acquire);
+  if (hw != nullptr) [[likely]]
+    return self.send(*hw, pkts, n);
+  for (std::uint16_t i = 0; i < n; ++i)
+    self.lose(pkts[i], self.absent_.load(std::memory_order_relaxed));
+  return n;
+}
+
+std::uint16_t VerbsUdQueue::send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  if (hw.send->used() >= kReapAt || hw.send->room() < n) reap(hw);
+  const auto taken = static_cast<std::uint16_t>(std::min<std::uint32_t>(n, hw.send->room()));
+  const MemoryMap& map = shared_.memory.map();
+  bool posted = true;
+  for (std::uint16_t i = 0; i < taken; ++i) {
+    rte_mbuf* const m = sendable(hw, pkts[i]);
+    if (m == nullptr) [[unlikely]]
+      continue;
+    if (hw.send->chain_full(m)) posted &= hw.send->post(shared_.drops, tx_lost_);
+    add(hw, map, m);
+  }
+  posted &= hw.send->post(shared_.drops, tx_lost_);
+  if (!posted) [[unlikely]]
+    report_failure(IBV_WC_GENERAL_ERR);
+  return taken;
+}
+
+/// Returns the packet in as many mbufs as the device can send; null: it was dropped.
+rte_mbuf* VerbsUdQueue::sendable(const UdHardware& hw, rte_mbuf* m) noexcept {
+  Drop reason = Drop::kIbTxTooLong;
+  rte_mbuf* fits = nullptr;
+  if (m->pkt_len <= hw.mtu.load(std::memory_order_relaxed)) [[likely]]
+    fits = fabric::with_few_segments(m, hw.send->limits().max_sge, shared_.pool, reason);
+  if (fits == nullptr) [[unlikely]]
+    lose(m, reason == Drop::kNoMbuf ? Drop::kIbNoBuffer : Drop::kIbTxTooLong);
+  return fits;
+}
+
+void VerbsUdQueue::add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexcept {
+  const fabric::PacketMeta& meta = fabric::meta_of(m);
+  ibv_ah* const ah = shared_.ahs.find(meta.tx.ah);
+  if (ah == nullptr) [[unlikely]]
+    return lose(m, Drop::kIbTxInvalid);
+  if (hw.send->add(m, map, ah, meta.tx.qpn, qkey())) [[likely]]
+    return;
+  shared_.memory.miss();
+  lose(m, Drop::kIbTxInvalid);
+}
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A UD queue of a real HCA. The queue outlives its hardware: the queue pair is destroyed when the
+// device goes away, and another one is created when it comes back.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "drivers/verbs/device.h"
+#include "drivers/verbs/memory.h"
+#include "drivers/verbs/queue_pair.h"
+#include "drivers/verbs/receive_ring.h"
+#include "drivers/verbs/send_queue.h"
+#include "drivers/verbs/verbs_ah_table.h"
+#include "lib/base/clock.h"
+#include "lib/base/contract.h"
+#include "lib/base/doorbell.h"
+#include "lib/fabric/hca.h"
+
+namespace ipoib::verbs {
+
+/// State that all queues of a port share. It outlives them.
+struct PortShared {
+  std::string name;
+  rte_mempool* pool = nullptr;
+  Doorbell* doorbell = nullptr;  ///< Rung when a queue has failed; null: no lcore sleeps.
+  Memory& memory;
+  VerbsAhTable& ahs;
+  DropCounters& drops;  ///< Writer: the worker that owns the port's queues.
+  std::uint32_t rxd = 512;
+  std::uint32_t txd = 512;
+  // Packets lost with their hardware; the worker that next polls a queue counts them.
+  std::atomic<std::uint32_t> unsent{0};   ///< Packets to send: Drop::kIbTxFlushed.
+  std::atomic<std::uint32_t> untaken{0};  ///< Received packets: Drop::kIbQueueState.
+
+  /// Worker lcore.
+  void count_lost() noexcept {
+    expects_worker();
+    if ((unsent.load(std::memory_order_relaxed) | untaken.load(std::memory_order_relaxed)) == 0)
+        [[likely]]
+      return;
+    drops.add(Drop::kIbTxFlushed, unsent.exchange(0, std::memory_order_relaxed));
+    drops.add(Drop::kIbQueueState, untaken.exchange(0, std::memory_order_relaxed));
+  }
+};
+
+/// The keys of a queue pair.
+struct UdKeys {
+  std::uint16_t pkey_index = 0;
+  std::uint32_t qkey = 0;
+};
+
+/// Queue pair, completion queues and the packets in them.
+class UdHardware {
+ public:
+  /// Creates hardware that is ready to send, with posted receive buffers of at least
+  /// `max_received` octets. kRefused names a missing permission or feature.
+  [[nodiscard]] static Result<std::unique_ptr<UdHardware>> create(const Device& device,
+                                                                  const PortShared& shared,
+                                                                  std::uint8_t port,
+                                                                  std::uint32_t max_received,
+                                                                  UdKeys keys);
+  ~UdHardware();
+
+  /// Resets the queue pair and starts it with `keys`, which may be new. Pending packets are lost.
+  /// No worker may use it.
+  Status restart(UdKeys keys, PortShared& shared);
+  Status set_qkey(std::uint32_t qkey);
+  Status attach(const wire::Gid& mgid, std::uint16_t mlid);
+  /// Does nothing if the queue pair is not attached.
+  Status detach(const wire::Gid& mgid, std::uint16_t mlid);
+  [[nodiscard]] bool attached(const wire::Gid& mgid, std::uint16_t mlid) const {
+    return groups_.contains({mgid, mlid});
+  }
+
+  // The queue pair is destroyed first: until then the device may use the others' buffers.
+  std::unique_ptr<ReceiveRing> receive;
+  std::unique_ptr<SendQueue> send;
+  CqPtr send_cq;
+  CqPtr receive_cq;
+  QpPtr qp;
+  std::uint32_t number = 0;  ///< Unique among all queues ever created.
+  /// Octets of the longest packet to send, IPoIB header included.
+  std::atomic<std::uint32_t> mtu{0};
+
+ private:
+  explicit UdHardware(std::string name, std::uint8_t port) : name_{std::move(name)}, port_{port} {}
+  Status start(UdKeys keys);
+
+  std::set<std::pair<wire::Gid, std::uint16_t>> groups_;
+  std::string name_;
+  std::uint8_t port_;
+};
+
+/// Worker lcore: bursts. Management lcore: the rest, except where stated.
+class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
+ public:
+  VerbsUdQueue(PortShared& shared, std::uint16_t pkey);
+
+  /// Publishes `hardware` to the worker. The caller must wait a grace period before it destroys the
+  /// old one. With null, packets to send are dropped with reason `absent`.
+  void publish(UdHardware* hardware, Drop absent = Drop::kIbPortDown) noexcept;
+  /// Returns the cause of a failure of the hardware, once.
+  [[nodiscard]] std::optional<ibv_wc_status> take_failure() noexcept {
+    expects_management();
+    if (failure_.load(std::memory_order_relaxed) == IBV_WC_SUCCESS) return std::nullopt;
+    return failure_.exchange(IBV_WC_SUCCESS, std::memory_order_acquire);
+  }
+  /// Any lcore. Flush errors are secondary: another cause replaces them.
+  void fail(ibv_wc_status why) noexcept {
+    auto expected = IBV_WC_SUCCESS;
+    if (!failure_.compare_exchange_strong(expected, why, std::memory_order_release) &&
+        expected == IBV_WC_WR_FLUSH_ERR)
+      failure_.store(why, std::memory_order_release);
+  }
+  /// True once after a completion queue has failed, which a restart cannot repair.
+  [[nodiscard]] bool take_broken() noexcept {
+    expects_management();
+    return broken_.load(std::memory_order_relaxed) &&
+           broken_.exchange(false, std::memory_order_acquire);
+  }
+  /// Destroys the hardware, which no worker may use any more.
+  void end_hardware();
+  void set_qkey(std::uint32_t qkey) noexcept {
+    expects_management();
+    qkey_.store(qkey, std::memory_order_relaxed);
+  }
+  /// Any lcore.
+  [[nodiscard]] std::uint32_t qkey() const noexcept {
+    return qkey_.load(std::memory_order_relaxed);
+  }
+
+  struct Attachment {
+    wire::Gid mgid;
+    std::uint16_t mlid;
+    friend bool operator==(const Attachment&, const Attachment&) = default;
+  };
+
+  // Management lcore only.
+  const std::uint16_t pkey;
+  std::unique_ptr<UdHardware> hardware;  ///< Null while the device is away.
+  std::vector<Attachment> attachments;
+  std::uint16_t pkey_index = 0;
+  TimePoint next_restart{};  ///< Earliest time of the next restart.
+  using UdQueue::set_qpn;
+
+ private:
+  static std::uint16_t rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  static std::uint16_t tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  std::uint16_t receive(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  void idle(UdHardware& hw) noexcept;
+  void fill(UdHardware& hw) noexcept;
+  std::uint16_t send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  void add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexcept;
+  void reap(UdHardware& hw) noexcept;
+  void report_failure(ibv_wc_status why) noexcept;
+  void report_broken() noexcept;
+  rte_mbuf* sendable(const UdHardware& hw, rte_mbuf* m) noexcept;
+  void lose(rte_mbuf* m, Drop reason) noexcept;
+
+  PortShared& shared_;
+  std::atomic<UdHardware*> published_{nullptr};
+  std::atomic<Drop> absent_{Drop::kIbPortDown};
+  std::atomic<ibv_wc_status> failure_{IBV_WC_SUCCESS};
+  std::atomic<bool> broken_{false};
+  std::atomic<std::uint32_t> qkey_{0};
+  // Worker lcore only.
+  bool starving_ = false;  ///< No mbufs: received packets are dropped to reuse theirs.
+};
+
+}  // namespace ipoib::verbs

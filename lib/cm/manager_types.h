@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Types of the communication manager's interface: parameters, the Consumer class, configuration and
+// counters.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/fabric/fabric_types.h"
+#include "lib/wire/cm_mads.h"
+
+namespace ipoib::cm {
+
+/// Sends a MAD: through MadPort in the program, over a simulated wire in tests. It may call
+/// Manager::on_mad() with the answer before it returns. Losing MADs is allowed.
+using MadSender =
+    std::function<Status(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen>)>;
+
+/// The local communication ID of a connection or of an attempt. It is reused only after all other
+/// IDs have been used.
+using Handle = std::uint32_t;
+inline constexpr Handle kNoHandle = 0;
+
+/// Source: IBA vol 1 §12.9.5-§12.9.7; iba-wire.md §5.6.
+enum class State : std::uint8_t {
+  // Active side.
+  kReqSent,
+  kRepWait,  ///< MRA for the REQ received: the peer needs more time.
+  kRepRcvd,  ///< The consumer must confirm or reject.
+  kMraRepSent,
+  // Passive side.
+  kReqRcvd,  ///< The consumer must accept or reject.
+  kMraReqSent,
+  kRepSent,
+  kRtuWait,  ///< MRA for the REP received.
+  // Both sides.
+  kRejSent,  ///< Over; the REJ is repeated for each repetition of the rejected message.
+  kEstablished,
+  kDreqSent,
+  kTimeWait,  ///< Packets of the connection may still be under way.
+};
+[[nodiscard]] std::string_view to_string(State state);
+
+/// The reason why a connection ended or was not set up.
+enum class CloseReason : std::uint8_t {
+  kRejected,  ///< The peer sent a REJ.
+  kTimedOut,  ///< The peer answered no attempt, or the consumer did not answer in time.
+  kPeer,      ///< The peer sent a DREQ.
+  /// The peer uses the queue pair or communication ID again: it has forgotten the connection.
+  kStale,
+  kProtocol,  ///< The peer's REP is invalid.
+  kDropped,   ///< It was the oldest of too many half-open connections.
+  kShutdown,
+  kCount
+};
+[[nodiscard]] std::string_view to_string(CloseReason reason);
+
+struct Closed {
+  CloseReason reason = CloseReason::kTimedOut;
+  /// kRejected: the peer's REJ, including private data.
+  wire::CmRej rej{};
+};
+
+/// User of connections: an IPoIB link, or a test. The manager calls it only from on_mad, tick and
+/// shutdown, never from a function that the consumer calls itself. A consumer may call any function
+/// of the manager from here, but must not destroy it.
+///
+/// A handle is valid from connect() or on_request() until on_released(), which comes exactly once
+/// for each handle. on_closed() comes before it, at most once, and not if the consumer itself ended
+/// the connection by reject() or disconnect(), unless both sides ended it at once.
+class Consumer {
+ public:
+  virtual ~Consumer() = default;
+  /// A REQ for a service with a listener. accept() or reject() it, now or soon: the manager sends
+  /// an MRA after half of the peer's timeout. `from`: source of the MAD according to its headers.
+  virtual void on_request(Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
+                          TimePoint now) = 0;
+  /// The REP to a connect(). confirm() or reject() it, with the same rule for the MRA. The queue
+  /// pair must send and receive before confirm().
+  virtual void on_reply(Handle handle, const wire::CmRep& rep, TimePoint now) = 0;
+  /// Passive side: the peer is ready, because its RTU or its first packet has arrived. (The active
+  /// side calls confirm() instead.)
+  virtual void on_established(Handle handle, TimePoint now) = 0;
+  /// The connection is over: the queue pair must enter its error state.
+  virtual void on_closed(Handle handle, const Closed& closed, TimePoint now) = 0;
+  /// No packet of the connection is under way any more: its QPN may be used again.
+  virtual void on_released(Handle handle, TimePoint now) = 0;
+};
+
+/// Parameters of the active side. Times are codes: 4.096 us << code.
+struct ConnectParams {
+  fabric::MadAddress to{};  ///< The peer's communication manager; with the P_Key of the path.
+  std::uint64_t service_id = 0;
+  wire::CmTransport transport = wire::CmTransport::kRc;
+  std::uint32_t qpn = 0;
+  std::uint32_t starting_psn = 0;  ///< The first PSN that this side expects to receive.
+  bool srq = false;
+  std::uint8_t retry_count = 7;
+  std::uint8_t rnr_retry = 7;
+  std::uint8_t mtu = 4;  ///< Path MTU as code.
+  wire::CmPath primary{};
+  std::uint8_t lifetime = 16;        ///< Packet lifetime of the path.
+  std::uint8_t remote_timeout = 18;  ///< The peer must answer the REQ in this time.
+  std::uint8_t local_timeout = 18;   ///< This side answers a REP in this time.
+  std::uint8_t max_retries = 4;      ///< Retransmits of a message, 0-15.
+  /// Sent in REQ, MRA, RTU and REJ; truncated to the size of the field.
+  std::vector<std::byte> private_data{};
+};
+
+/// Parameters of the passive side's REP.
+struct AcceptParams {
+  std::uint32_t qpn = 0;
+  std::uint32_t starting_psn = 0;
+  bool srq = false;
+  std::uint8_t rnr_retry = 7;  ///< For the peer's sends.
+  std::uint8_t target_ack_delay = 15;
+  /// Sent in REP, in later REJs and in the RTU of probe().
+  std::vector<std::byte> private_data{};
+};
+
+struct ManagerConfig {
+  std::uint64_t ca_guid = 0;  ///< Node GUID; 0: the GUID of the port is used.
+  /// Limit of passive connections between REQ and RTU plus remembered rejected ones. The oldest is
+  /// dropped for a new one.
+  std::size_t max_half_open = 1024;
+  std::size_t max_connections = 65'536;  ///< Limit in all states; further ones are refused.
+  // Bounds of times that peers choose.
+  Duration min_timeout = std::chrono::milliseconds(10);
+  Duration max_timeout = std::chrono::seconds(10);   ///< Limit of one attempt or one MRA.
+  Duration max_handshake = std::chrono::minutes(2);  ///< Limit from the first message on.
+  std::uint8_t max_lifetime = 19;                    ///< Time code; 2.1 s.
+  /// Time code sent in MRAs: the consumer must answer in this time, or the manager rejects.
+  std::uint8_t service_timeout = 20;
+  unsigned max_sidr = 256;  ///< Limit of outstanding requests.
+};
+
+struct ManagerCounters {
+  /// Indexed by kind of message (wire::index_of).
+  std::array<std::uint64_t, wire::kCmAttrs> sent{};      ///< Including retransmits.
+  std::array<std::uint64_t, wire::kCmAttrs> repeated{};  ///< Retransmits only.
+  std::array<std::uint64_t, wire::kCmAttrs> received{};
+  std::array<std::uint64_t, wire::kCmAttrs> duplicates{};  ///< Messages that had arrived before.
+  std::uint64_t send_failed = 0;                           ///< MadSender returned an error.
+  /// Malformed messages by fault. They are dropped (a REQ of another class version is rejected).
+  std::array<std::uint64_t, static_cast<std::size_t>(wire::CmError::kCount)> malformed{};
+  // Well-formed messages that are dropped.
+  std::uint64_t unknown_id = 0;  ///< The connection does not exist on this node.
+  std::uint64_t wrong_peer = 0;  ///< The peer's ID or QPN is not that of the connection.
+  std::uint64_t unexpected = 0;  ///< Not possible in the state of the connection.
+  // REQs that the manager itself refuses, with a REJ of that reason.
+  std::uint64_t refused_service = 0;    ///< No consumer listens.
+  std::uint64_t refused_transport = 0;  ///< Neither RC nor UC.
+  std::uint64_t refused_fields = 0;     ///< Invalid QPN, path MTU, GID or LID.
+  std::uint64_t refused_full = 0;       ///< max_connections is reached.
+  std::uint64_t refused_stale = 0;      ///< QPN or ID of an existing connection.
+  // Attempts and connections.
+  std::uint64_t requests = 0;  ///< Calls of connect() that sent a REQ.
+  std::uint64_t incoming = 0;  ///< REQs passed to consumers.
+  std::uint64_t established = 0;
+  /// Established by a packet before the RTU; included in `established`.
+  std::uint64_t by_traffic = 0;
+  std::uint64_t rejected_here = 0;
+  std::uint64_t disconnected = 0;  ///< Calls of disconnect().
+  std::uint64_t laps_refused = 0;
+  /// Indexed by CloseReason.
+  std::array<std::uint64_t, static_cast<std::size_t>(CloseReason::kCount)> closed{};
+  std::uint64_t sidr_requests = 0, sidr_answered = 0, sidr_timed_out = 0;
+  std::uint64_t sidr_served = 0, sidr_refused = 0;
+
+  [[nodiscard]] std::uint64_t closed_by(CloseReason reason) const {
+    return closed[static_cast<std::size_t>(reason)];
+  }
+};
+
+/// Duration of a time code. Source: iba-wire.md §2.
+[[nodiscard]] constexpr Duration time_of(std::uint8_t code) noexcept {
+  return Duration{4096} * (std::int64_t{1} << (code & 0x1f));
+}
+
+}  // namespace ipoib::cm

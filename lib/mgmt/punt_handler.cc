@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/punt_handler.h"
+
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lib/base/contract.h"
+#include "lib/fabric/packet_meta.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+std::span<std::byte> data_of(rte_mbuf* m) {
+  return {rte_pktmbuf_mtod(m, std::byte*), rte_pktmbuf_data_len(m)};
+}
+
+/// `iface`: egress, `in`: ingress interface.
+msg::Down send_message(msg::Down::Kind kind, table::InterfaceId iface, rte_mbuf* m,
+                       table::InterfaceId in = table::kNoInterface) {
+  msg::Down down;
+  down.kind = kind;
+  down.iface = iface;
+  down.in = in;
+  down.index = table::kNoNeighbour;
+  down.mbuf = m;
+  return down;
+}
+
+/// Upper bound of the octets that an ICMPv6 error quotes (RFC 4443 §3.1).
+constexpr std::size_t kMinIp6Mtu = 1280;
+
+// IP packets that workers punt have a whole header of either version.
+bool is_v4(const rte_mbuf* m) {
+  return rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->version() == 4;
+}
+wire::IpAddr source_of(const rte_mbuf* m) {
+  return is_v4(m) ? wire::IpAddr::v4(rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->src.host())
+                  : rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->src;
+}
+wire::IpAddr destination_of(const rte_mbuf* m) {
+  return is_v4(m) ? wire::IpAddr::v4(rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->dst.host())
+                  : rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->dst;
+}
+/// True if the interface, not a route, determines the way to the address.
+bool is_of_link(const wire::IpAddr& to) {
+  return wire::is_multicast(to) || wire::is_link_local6(to);
+}
+
+/// Octets that an mbuf of the pool has after its headroom.
+std::size_t room_of(rte_mempool* pool) {
+  return rte_pktmbuf_data_room_size(pool) - std::size_t{RTE_PKTMBUF_HEADROOM};
+}
+
+/// Copies to a chain of mbufs. Returns null if the pool has not enough.
+rte_mbuf* copy_into(rte_mempool* pool, std::span<const std::byte> octets) {
+  rte_mbuf* const head = rte_pktmbuf_alloc(pool);
+  for (rte_mbuf* last = head; last != nullptr;) {
+    const std::size_t len = std::min(octets.size(), room_of(pool));
+    std::memcpy(rte_pktmbuf_mtod(last, void*), octets.data(), len);
+    last->data_len = static_cast<std::uint16_t>(len);
+    head->pkt_len += static_cast<std::uint32_t>(len);
+    octets = octets.subspan(len);
+    if (octets.empty()) return head;
+    last->next = rte_pktmbuf_alloc(pool);
+    if (last->next != nullptr) ++head->nb_segs;
+    last = last->next;
+  }
+  rte_pktmbuf_free(head);
+  return nullptr;
+}
+
+constexpr route::IcmpError unreachable_error(wire::IcmpUnreachable code) {
+  return {static_cast<std::uint8_t>(wire::IcmpType::kUnreachable), static_cast<std::uint8_t>(code),
+          0};
+}
+
+}  // namespace
+
+void PuntHandler::handle(const msg::Up& message) {
+  expects_management();
+  rte_mbuf* m = message.mbuf;
+  InterfaceSlot* slot = interfaces_.find(message.iface);
+  if (slot == nullptr) {
+    if (m != nullptr) drops_.add(Drop::kLocalFromSelf);
+    return rte_pktmbuf_free(m);
+  }
+  switch (message.kind) {
+    case msg::Up::Kind::kNeighbourWanted:
+      ++counters_.neighbour_wanted;
+      fabric::meta_of(m).held.out_iface = message.iface;
+      slot->held += m->nb_segs;
+      held_ += m->nb_segs;
+      slot->control->on_neighbour_wanted(message.addr, reinterpret_cast<link::HeldPacket>(m), now_);
+      return;  // held now
+    case msg::Up::Kind::kArp: {
+      ++counters_.arp;
+      const auto& rx = fabric::meta_of(m).rx;
+      slot->control->on_arp(data_of(m), rx.slid, rx.src_qpn, now_);
+      break;
+    }
+    case msg::Up::Kind::kNd:
+      ++counters_.nd;
+      slot->control->on_nd(data_of(m), now_);
+      break;
+    case msg::Up::Kind::kLocal:
+    case msg::Up::Kind::kMembership: deliver_local(m, *slot); return;
+    case msg::Up::Kind::kIcmpError:
+      send_icmp_error(m, message.iface, {message.icmp_type, message.icmp_code, message.mtu});
+      break;
+    case msg::Up::Kind::kRedirectWanted:
+      ++counters_.redirect_wanted;
+      redirect(m, message.addr, *slot);
+      break;
+    case msg::Up::Kind::kMulticastUnknown:
+      ++counters_.multicast_unknown;
+      multicast_->table().packet_seen(message.addr, message.source, now_);
+      return;  // no mbuf
+  }
+  rte_pktmbuf_free(m);
+}
+
+/// Returns the packet's octets in place if they are in one segment without other references; else a
+/// copy of them, valid until the next call.
+std::span<std::byte> PuntHandler::in_one_piece(rte_mbuf* m) {
+  if (m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1) return data_of(m);
+  whole_.resize(rte_pktmbuf_pkt_len(m));
+  const auto len = static_cast<std::uint32_t>(whole_.size());
+  const void* const from = rte_pktmbuf_read(m, 0, len, whole_.data());
+  if (from != whole_.data()) std::memcpy(whole_.data(), from, len);
+  return whole_;
+}
+
+void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
+  const std::span<std::byte> packet = in_one_piece(m);
+  if (multicast_->on_packet(in.control->id(), packet, now_)) {
+    ++counters_.membership;
+    rte_pktmbuf_free(m);
+    return;
+  }
+  // A link-local address of another interface passes the fast path, which knows those of its own.
+  if (is_own(source_of(m))) {
+    in.drops.add(Drop::kIpMartianSource);
+    return rte_pktmbuf_free(m);
+  }
+  ++counters_.local;
+  if (is_v4(m) ? answer4(m, packet, in) : answer6(m, packet, in)) return;
+  in.drops.add(Drop::kLocalUnsupported);
+  rte_pktmbuf_free(m);
+}
+
+/// `m`: the packet that is answered.
+void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in) {
+  rte_mbuf* reply = m;
+  if (answer.data() != rte_pktmbuf_mtod(m, const std::byte*)) {
+    reply = copy(answer);
+    rte_pktmbuf_free(m);
+  }
+  if (reply == nullptr) return in.drops.add(Drop::kNoMbuf);
+  ++counters_.answered;
+  send_own(reply, &in);
+}
+
+/// Returns true if it took `m` to answer it.
+bool PuntHandler::answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
+  if (wire::is_multicast(destination_of(m))) return false;
+  switch (route::answer_local(packet)) {
+    case route::LocalVerdict::kEchoReply: send_answer(m, packet, in); return true;
+    case route::LocalVerdict::kPortUnreachable:
+      send_icmp_error(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kPort));
+      break;
+    case route::LocalVerdict::kProtocolUnreachable:
+      send_icmp_error(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kProtocol));
+      break;
+    case route::LocalVerdict::kIgnore: break;
+  }
+  return false;
+}
+
+bool PuntHandler::answer6(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
+  const wire::IpAddr sender = source_of(m);
+  const bool to_group = wire::is_multicast(destination_of(m));
+  const auto own = to_group ? in.address6(sender) : destination_of(m);
+  if (!own) return false;
+  const route::Local6Answer answer = route::answer_local6(packet, *own);
+  switch (answer.verdict) {
+    case route::Local6Verdict::kEchoReply:
+      if (to_group && !limiter6_.allow(sender, now_)) break;
+      send_answer(m, packet, in);
+      return true;
+    case route::Local6Verdict::kError: send_icmp_error6(packet, &in, answer.error); break;
+    case route::Local6Verdict::kIgnore: break;
+  }
+  return false;
+}
+
+bool PuntHandler::is_own(const wire::IpAddr& addr) const {
+  return std::any_of(interfaces_.begin(), interfaces_.end(),
+                     [&](const auto& slot) { return slot->has(addr); });
+}
+
+void PuntHandler::send_icmp_error(rte_mbuf* offending, table::InterfaceId in,
+                                  const route::IcmpError& error) {
+  InterfaceSlot* slot = interfaces_.find(in);
+  std::array<std::byte, kMinIp6Mtu> scratch;
+  const auto len = std::min<std::uint32_t>(rte_pktmbuf_pkt_len(offending), scratch.size());
+  const auto* head =
+      static_cast<const std::byte*>(rte_pktmbuf_read(offending, 0, len, scratch.data()));
+  if (is_v4(offending))
+    send_icmp_error4({head, len}, slot, error);
+  else
+    send_icmp_error6({head, len}, slot, {error.type, error.code, error.mtu});
+}
+
+// Errors are not sent to own addresses: the packet is this node's own, or its source is forged.
+void PuntHandler::send_icmp_error4(std::span<const std::byte> offending, InterfaceSlot* in,
+                                   const route::IcmpError& error) {
+  std::optional<std::uint32_t> source = in != nullptr ? in->address() : std::nullopt;
+  for (const auto& s : interfaces_)
+    if (!source) source = s->address();
+  if (!source) return;
+  const auto packet = route::icmp_error(offending, error, *source);
+  const auto ip = wire::read<wire::Ipv4Hdr>(offending);
+  if (!packet || is_own(wire::IpAddr::v4(ip->src.host())) ||
+      !limiter_.allow(ip->src.host(), now_)) {
+    ++counters_.icmp_suppressed;
+    return;
+  }
+  rte_mbuf* m = copy(*packet);
+  if (m == nullptr) return;
+  ++counters_.icmp_sent;
+  send_own(m, in);
+}
+
+void PuntHandler::send_icmp_error6(std::span<const std::byte> offending, InterfaceSlot* in,
+                                   const route::Icmp6Error& error) {
+  const auto ip = wire::read<wire::Ipv6Hdr>(offending);
+  if (!ip) return;
+  std::optional<wire::IpAddr> source = in != nullptr ? in->address6(ip->src) : std::nullopt;
+  for (const auto& s : interfaces_)
+    if (!source && !wire::is_link_local6(ip->src)) source = s->address6(ip->src);
+  const auto packet = source ? route::icmp6_error(offending, error, *source) : std::nullopt;
+  if (!packet || is_own(ip->src) || !limiter6_.allow(ip->src, now_)) {
+    ++counters_.icmp_suppressed;
+    return;
+  }
+  rte_mbuf* m = copy(*packet);
+  if (m == nullptr) return;
+  ++counters_.icmp_sent;
+  send_own(m, in);
+}
+
+/// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
+/// RFC 4861 §8.2.
+void PuntHandler::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in) {
+  if (is_v4(m)) return redirect4(data_of(m), next_hop, in);
+  if (limiter6_.allow(source_of(m), now_)) in.control->send_redirect(data_of(m), next_hop, now_);
+}
+
+/// Only if sender and next hop share a subnet in which this node is too.
+void PuntHandler::redirect4(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
+                            InterfaceSlot& in) {
+  const auto ip = wire::read<wire::Ipv4Hdr>(packet);
+  const auto& own = in.control->addresses();
+  const auto subnet = std::find_if(own.begin(), own.end(), [&](const wire::IpPrefix& p) {
+    return p.addr.is_v4() && wire::contains(p, wire::IpAddr::v4(ip->src.host())) &&
+           wire::contains(p, next_hop);
+  });
+  const auto told = subnet == own.end()
+                        ? std::nullopt
+                        : route::icmp_redirect(packet, next_hop.v4_host(), subnet->addr.v4_host());
+  if (!told || !limiter_.allow(ip->src.host(), now_)) {
+    ++counters_.icmp_suppressed;
+    return;
+  }
+  rte_mbuf* m = copy(*told);
+  if (m == nullptr) return;
+  ++counters_.icmp_sent;
+  send_own(m, &in);
+}
+
+/// A packet to a group or link-local address is sent on `by`, the interface of the packet that it
+/// answers.
+void PuntHandler::send_own(rte_mbuf* m, const InterfaceSlot* by) {
+  ++counters_.originated;
+  const unsigned worker = by != nullptr ? by->owner : 0;
+  if (by != nullptr && is_of_link(destination_of(m)))
+    workers_.send(worker, send_message(msg::Down::Kind::kSendOn, by->control->id(), m));
+  else
+    workers_.send(worker, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
+}
+
+bool PuntHandler::crowded(rte_mbuf* m) const {
+  const InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
+  return slot.held + held_ > buffers_.max_held;
+}
+
+InterfaceSlot& PuntHandler::let_go(rte_mbuf* m) {
+  InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
+  slot.held -= m->nb_segs;
+  held_ -= m->nb_segs;
+  return slot;
+}
+
+void PuntHandler::send_routed(rte_mbuf* m) {
+  expects_management();
+  using Kind = msg::Down::Kind;
+  const auto held = fabric::meta_of(m).held;
+  const Kind kind = held.to_routers                 ? Kind::kSendToRouters
+                    : is_of_link(destination_of(m)) ? Kind::kSendOn
+                                                    : Kind::kSendRouted;
+  workers_.send(let_go(m).owner, send_message(kind, held.out_iface, m, held.in_iface));
+}
+
+void PuntHandler::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
+  expects_management();
+  const auto held = fabric::meta_of(m).held;
+  let_go(m).drops.add(reason);
+  if (unreachable) {
+    if (is_v4(m))
+      send_icmp_error(m, held.in_iface, unreachable_error(wire::IcmpUnreachable::kHost));
+    else
+      send_icmp_error(m, held.in_iface, {route::kIcmp6Unreachable, route::kUnreachable6Address, 0});
+  }
+  rte_pktmbuf_free(m);
+}
+
+void PuntHandler::send_on(table::InterfaceId iface, std::span<const std::byte> packet) {
+  expects_management();
+  rte_mbuf* m = copy(packet);
+  if (m == nullptr) return;
+  ++counters_.originated;
+  workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendOn, iface, m));
+}
+
+void PuntHandler::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
+                           std::span<const std::byte> frame) {
+  expects_management();
+  rte_mbuf* m = copy(frame);
+  if (m == nullptr) return;
+  ++counters_.originated;
+  auto& tx = fabric::meta_of(m).tx;
+  tx.ah = ah;
+  tx.qpn = qpn;
+  tx.iface = iface;
+  workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendRaw, iface, m));
+}
+
+/// Returns null and counts if there are no mbufs.
+rte_mbuf* PuntHandler::copy(std::span<const std::byte> octets) {
+  rte_mbuf* m = copy_into(buffers_.pool, octets);
+  if (m == nullptr && octets.size() <= room_of(buffers_.reserve))
+    m = copy_into(buffers_.reserve, octets);
+  if (m == nullptr) ++counters_.no_mbuf;
+  return m;
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Packets that workers punt and packets that management sends: ARP, local delivery, ICMP errors,
+// packets that wait for their neighbour.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/counters.h"
+#include "lib/mgmt/interface_table.h"
+#include "lib/mgmt/worker_set.h"
+#include "lib/route/icmp.h"
+#include "lib/route/icmp6.h"
+#include "lib/route/multicast_router.h"
+
+struct rte_mbuf;
+struct rte_mempool;
+
+namespace ipoib::mgmt {
+
+struct PuntCounters {
+  std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
+  std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
+  std::uint64_t answered = 0;    ///< Echo requests among the local packets, sent back as replies.
+  std::uint64_t originated = 0;  ///< Packets of this node given to workers, these replies included.
+  std::uint64_t icmp_sent = 0;
+  std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, forbidden, or to this node.
+  std::uint64_t no_mbuf = 0;          ///< Own packets for which no mbuf was available.
+};
+
+/// Pools of Punt, and its limit of held packets.
+struct PuntBuffers {
+  rte_mempool* pool = nullptr;
+  rte_mempool* reserve = nullptr;  ///< For short packets of this node when `pool` is empty.
+  std::size_t max_held = 0;        ///< mbufs of packets that wait for their neighbours, in all.
+};
+
+/// Management lcore only.
+class PuntHandler {
+ public:
+  PuntHandler(InterfaceTable& interfaces, WorkerSet& workers, const PuntBuffers& buffers)
+      : interfaces_{interfaces}, workers_{workers}, buffers_{buffers} {}
+
+  /// Sets the receiver of IGMP and MLD, which outlives the last call of handle().
+  void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
+  /// Sets the time for everything that is handled until the next call.
+  void set_now(TimePoint now) { now_ = now; }
+
+  /// Takes over the message's mbuf. A packet of no interface is dropped: kLocalFromSelf.
+  void handle(const msg::Up& message);
+
+  /// True if the packets held for the interface of `m`, including `m`, have more mbufs than the
+  /// limit leaves for others. So one interface never takes all of them.
+  [[nodiscard]] bool crowded(rte_mbuf* m) const;
+  /// Sends a held packet, whose neighbour is now known.
+  void send_routed(rte_mbuf* m);
+  /// Drops a held packet. `unreachable`: its sender gets an ICMP error.
+  void drop_held(rte_mbuf* m, Drop reason, bool unreachable);
+
+  /// Sends a whole IP packet of this node on the interface, to a neighbour or group there.
+  void send_on(table::InterfaceId iface, std::span<const std::byte> packet);
+  /// Sends octets unchanged on an interface: on a link from the IPoIB header on, to `ah` and `qpn`;
+  /// on a port from the Ethernet header on.
+  void send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
+                std::span<const std::byte> frame);
+
+  [[nodiscard]] const PuntCounters& counters() const { return counters_; }
+  /// mbufs of packets that wait for their neighbours.
+  [[nodiscard]] std::size_t held() const { return held_; }
+  /// Drops on this lcore of packets that arrived on no interface.
+  [[nodiscard]] const DropCounters& drops() const { return drops_; }
+
+ private:
+  void deliver_local(rte_mbuf* m, InterfaceSlot& in);
+  std::span<std::byte> in_one_piece(rte_mbuf* m);
+  bool answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
+  bool answer6(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
+  void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in);
+  void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in);
+  void redirect4(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
+                 InterfaceSlot& in);
+  /// Takes a held packet off the counts. Returns the slot of its interface.
+  InterfaceSlot& let_go(rte_mbuf* m);
+  [[nodiscard]] bool is_own(const wire::IpAddr& addr) const;
+  void send_icmp_error(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
+  void send_icmp_error4(std::span<const std::byte> offending, InterfaceSlot* in,
+                        const route::IcmpError& error);
+  void send_icmp_error6(std::span<const std::byte> offending, InterfaceSlot* in,
+                        const route::Icmp6Error& error);
+  void send_own(rte_mbuf* m, const InterfaceSlot* by);
+  rte_mbuf* copy(std::span<const std::byte> octets);
+
+  InterfaceTable& interfaces_;
+  WorkerSet& workers_;
+  PuntBuffers buffers_;
+  std::size_t held_ = 0;          ///< mbufs; sum over all interfaces.
+  std::vector<std::byte> whole_;  ///< Scratch memory of in_one_piece().
+  route::MulticastRouter* multicast_ = nullptr;
+  route::IcmpLimiter limiter_;
+  route::IcmpLimiter limiter6_;
+  PuntCounters counters_;
+  DropCounters drops_;
+  TimePoint now_{};
+};
+
+}  // namespace ipoib::mgmt
