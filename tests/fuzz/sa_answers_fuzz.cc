@@ -18,7 +18,7 @@
 #include "lib/wire/notice.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/link_fixture.h"
 
 namespace ipoib::link {
 namespace {
@@ -53,7 +53,7 @@ enum class Step : unsigned {
 };
 
 LinkConfig config(unsigned options) {
-  LinkConfig c = LinkBench::default_config();
+  LinkConfig c = LinkFixture::default_config();
   c.ip6.enabled = (options & 1) != 0;
   c.group.multicast_router = (options & 2) != 0;
   if ((options & 4) != 0) c.group.send_only = SendOnly::kFullMember;
@@ -70,13 +70,13 @@ class Harness {
   /// Of one input in four the link is watched for ten minutes after it could come up, and for as
   /// long after it could stop; of others only until it has, and ten seconds more.
   explicit Harness(unsigned options)
-      : bench_{config(options), options + 1U}, patient_{(options & 0xc0) == 0xc0} {
+      : fixture_{config(options), options + 1U}, patient_{(options & 0xc0) == 0xc0} {
     for (unsigned i = 0; i < kHosts; ++i)
-      hosts_[i] =
-          bench_.add_host(0x0002'c903'0000'0100 + i, 0x100 + i, static_cast<std::uint16_t>(16 + i));
-    bench_.sa.only_scope = 2;  // An honest administrator has no group of another scope.
-    bench_.meddle = [this](fabric::ReceivedMad& mad) { return meddle(mad); };
-    bench_.start();
+      hosts_[i] = fixture_.add_host(0x0002'c903'0000'0100 + i, 0x100 + i,
+                                    static_cast<std::uint16_t>(16 + i));
+    fixture_.sa.only_scope = 2;  // An honest administrator has no group of another scope.
+    fixture_.meddle = [this](fabric::ReceivedMad& mad) { return meddle(mad); };
+    fixture_.start();
   }
 
   void run(Input in) {
@@ -85,12 +85,13 @@ class Harness {
       check();
     }
     become_honest();
-    run_until([this] { return bench_.link.state() == State::kUp && bench_.link.mtu() == 2044; });
+    run_until(
+        [this] { return fixture_.link.state() == State::kUp && fixture_.link.mtu() == 2044; });
     for (const auto& [addr, n] : gateways_)
-      for (unsigned i = 0; i < n; ++i) bench_.link.forget_gateway(addr);
-    bench_.link.stop(bench_.now);
-    run_until([this] { return bench_.link.state() == State::kStopped; });
-    bench_.expect_nothing_left();
+      for (unsigned i = 0; i < n; ++i) fixture_.link.forget_gateway(addr);
+    fixture_.link.stop(fixture_.now);
+    run_until([this] { return fixture_.link.state() == State::kStopped; });
+    fixture_.expect_nothing_left();
   }
 
  private:
@@ -155,9 +156,9 @@ class Harness {
   void step(Input& in) {
     const unsigned code = in.octet();
     const unsigned option = code >> 4;
-    const TimePoint now = bench_.now;
+    const TimePoint now = fixture_.now;
     switch (static_cast<Step>(code & 15)) {
-      case Step::kTime: return bench_.run_for(std::chrono::milliseconds{1U << in.octet() % 17});
+      case Step::kTime: return fixture_.run_for(std::chrono::milliseconds{1U << in.octet() % 17});
       case Step::kChange: {
         const unsigned at = in.octet();
         changes_.emplace_back(at, in.octet());
@@ -171,21 +172,23 @@ class Harness {
       case Step::kStatus: status_ = in.number(2); return;
       case Step::kLose: lost_ = in.octet() % 8; return;
       case Step::kAgain:
-        if (!given_.empty()) bench_.client.on_mad(given_[in.octet() % given_.size()], now);
+        if (!given_.empty()) fixture_.client.on_mad(given_[in.octet() % given_.size()], now);
         return;
       case Step::kMade: return make_answer(in);
-      case Step::kSilence: bench_.sa.silent = (option & 1) != 0; return;
+      case Step::kSilence: fixture_.sa.silent = (option & 1) != 0; return;
       case Step::kWant:
-        (void)bench_.want((option & 1) != 0 ? group_address(in.octet()) : host_address(in.octet()));
+        (void)fixture_.want((option & 1) != 0 ? group_address(in.octet())
+                                              : host_address(in.octet()));
         return;
       case Step::kHear: return hear(option, in.octet() % kHosts);
       case Step::kGroup: return group(option, group_address(in.octet()));
       case Step::kNotice: return notice(in, option);
       case Step::kPort: return port_event(in.octet(), option);
       case Step::kStatic: return change_neighbour(option, in.octet() % kHosts);
-      case Step::kLife: return (option & 1) != 0 ? bench_.link.start(now) : bench_.link.stop(now);
+      case Step::kLife:
+        return (option & 1) != 0 ? fixture_.link.start(now) : fixture_.link.stop(now);
       case Step::kMtu:
-        (void)bench_.link.set_mtu(static_cast<std::uint16_t>(in.number(2)), now);
+        (void)fixture_.link.set_mtu(static_cast<std::uint16_t>(in.number(2)), now);
         return;
     }
   }
@@ -198,23 +201,23 @@ class Harness {
     const std::size_t at = in.octet();
     const auto octets = in.take(in.octet());
     for (std::size_t i = 0; i < octets.size(); ++i) mad.bytes[(at + i) % wire::kMadLen] = octets[i];
-    bench_.client.on_mad(mad, bench_.now);
+    fixture_.client.on_mad(mad, fixture_.now);
   }
   void hear(unsigned option, unsigned i) {
     const auto op = (option & 1) != 0 ? wire::ArpOp::kReply : wire::ArpOp::kRequest;
     wire::LinkAddr from = hosts_[(option & 2) != 0 ? (i + 1) % kHosts : i];
     if ((option & 4) != 0) from.qpn.set(0x200 + i);
-    bench_.hear(op, from, wire::to_string(host_address(i)), {}, "10.0.0.1");
+    fixture_.hear(op, from, wire::to_string(host_address(i)), {}, "10.0.0.1");
   }
   void group(unsigned option, const wire::IpAddr& addr) {
-    auto& link = bench_.link;
+    auto& link = fixture_.link;
     if (option % 4 == 0) {
-      (void)link.join_group(addr, bench_.now);
+      (void)link.join_group(addr, fixture_.now);
     } else if (option % 4 == 1) {
-      (void)link.leave_group(addr, bench_.now);
+      (void)link.leave_group(addr, fixture_.now);
     } else {
       const std::array<std::byte, 40> packet{};
-      (void)link.send_to_group(addr, packet, bench_.now);
+      (void)link.send_to_group(addr, packet, fixture_.now);
     }
   }
   void notice(Input& in, unsigned option) {
@@ -231,29 +234,29 @@ class Harness {
       octets[at] ^= static_cast<std::byte>(in.octet());
     }
     if (wire::parse_notice(octets, n) == wire::NoticeError::kNone)
-      bench_.link.on_report(n, bench_.now);
+      fixture_.link.on_report(n, fixture_.now);
   }
   void port_event(unsigned what, unsigned option) {
     using Event = fabric::PortEvent;
-    fabric::PortAttr& port = bench_.actions.attr;
+    fabric::PortAttr& port = fixture_.actions.attr;
     const auto event = static_cast<Event>(what % 8);
     if (event == Event::kPortActive) port.state = fabric::PortState::kActive;
     if (event == Event::kPortDown) port.state = fabric::PortState::kDown;
     if (event == Event::kLidChange) port.lid = static_cast<std::uint16_t>(2 + (option & 1));
     if (event == Event::kPkeyChange)
       port.pkeys = {(option & 1) != 0 ? std::uint16_t{0x8001} : wire::kDefaultPkey};
-    bench_.link.on_port_event(event, bench_.now);
+    fixture_.link.on_port_event(event, fixture_.now);
   }
   void change_neighbour(unsigned option, unsigned i) {
-    auto& link = bench_.link;
+    auto& link = fixture_.link;
     const wire::IpAddr addr = host_address(i);
     const auto lid = static_cast<std::uint16_t>((option & 4) != 0 ? 40 : 0);
     const auto gateway = gateways_.find(addr);
     switch (option % 4) {
-      case 0: (void)link.add_static(addr, wire::to_string(hosts_[i]), lid, 0, bench_.now); return;
+      case 0: (void)link.add_static(addr, wire::to_string(hosts_[i]), lid, 0, fixture_.now); return;
       case 1: (void)link.remove_neighbour(addr); return;
       case 2:
-        if (link.use_gateway(addr, bench_.now)) ++gateways_[addr];
+        if (link.use_gateway(addr, fixture_.now)) ++gateways_[addr];
         return;
       default:
         if (gateway == gateways_.end()) return;
@@ -263,48 +266,48 @@ class Harness {
   }
 
   void check() {
-    auto& link = bench_.link;
-    const FakeLinkActions& device = bench_.actions;
+    auto& link = fixture_.link;
+    const FakeLinkActions& device = fixture_.actions;
     require(link.mtu() <= 2044);
     require(link.sa_objects() <= kMaxSaObjects);
-    require(bench_.sink.open.size() <= 64 && bench_.sink.indexes.size() <= kMaxEntries);
+    require(fixture_.sink.open.size() <= 64 && fixture_.sink.indexes.size() <= kMaxEntries);
     for (const auto& [mgid, mlid] : device.attached)
       require(mgid.is_multicast() && wire::is_multicast_lid(mlid));
     for (const auto& [index, ah] : device.ahs)
       require(ah.sl <= 15 &&
               (wire::is_unicast_lid(ah.dlid) || (wire::is_multicast_lid(ah.dlid) && ah.global)));
-    for (const auto& [index, n] : bench_.sink.installed)
+    for (const auto& [index, n] : fixture_.sink.installed)
       if (n.state == table::NeighbourState::kValid)
         require(device.ahs.contains(n.ah) && n.mtu >= kMinMtu && n.mtu <= 2044);
     if (link.state() == State::kUp)
       require(device.attached.contains(
           {link.parameters().broadcast_mgid, link.parameters().broadcast_mlid}));
-    bench_.actions.frames.clear();
+    fixture_.actions.frames.clear();
   }
 
   /// It becomes so, and stays for a while.
   void run_until(const std::function<bool()>& holds) {
-    for (int i = 0; i < 60 && (patient_ || !holds()); ++i) bench_.run_for(10s);
+    for (int i = 0; i < 60 && (patient_ || !holds()); ++i) fixture_.run_for(10s);
     require(holds());
-    bench_.run_for(10s);
+    fixture_.run_for(10s);
     check();
     require(holds());
   }
   void become_honest() {
     lost_ = 0;
-    bench_.sa.silent = false;
-    bench_.meddle = nullptr;
-    fabric::PortAttr& port = bench_.actions.attr;
+    fixture_.sa.silent = false;
+    fixture_.meddle = nullptr;
+    fabric::PortAttr& port = fixture_.actions.attr;
     port.state = fabric::PortState::kActive;
     port.pkeys = {wire::kDefaultPkey};
-    bench_.link.on_port_event(fabric::PortEvent::kPkeyChange, bench_.now);
-    bench_.link.on_port_event(fabric::PortEvent::kPortActive, bench_.now);
-    (void)bench_.link.set_mtu(2044, bench_.now);
-    if (bench_.link.state() == State::kStopping) bench_.run_for(300s);
-    if (bench_.link.state() == State::kStopped) bench_.start();
+    fixture_.link.on_port_event(fabric::PortEvent::kPkeyChange, fixture_.now);
+    fixture_.link.on_port_event(fabric::PortEvent::kPortActive, fixture_.now);
+    (void)fixture_.link.set_mtu(2044, fixture_.now);
+    if (fixture_.link.state() == State::kStopping) fixture_.run_for(300s);
+    if (fixture_.link.state() == State::kStopped) fixture_.start();
   }
 
-  LinkBench bench_;
+  LinkFixture fixture_;
   bool patient_;
   std::array<wire::LinkAddr, kHosts> hosts_;
   std::map<wire::IpAddr, unsigned> gateways_;

@@ -312,16 +312,16 @@ class Harness final : public SoftHcaTest {
   }
 
   void put(const Bytes& frame, unsigned code) {
-    if (on_cable_.size() == Bench::kCableLen) poll();
+    if (on_cable_.size() == Fixture::kCableLen) poll();
     rte_mbuf* const m = packet(frame, fabric::kNoAh, 0);
     if ((code & kSegments) != 0) split(m, frame.size() / 3);
-    require(rte_ring_enqueue(Bench::get().towards[0], m) == 0);
+    require(rte_ring_enqueue(Fixture::get().towards[0], m) == 0);
     on_cable_.push_back(frame);
   }
   /// What lies behind the first `at` octets becomes a second segment.
   static void split(rte_mbuf* m, std::size_t at) {
     const std::size_t rest = rte_pktmbuf_data_len(m) - at;
-    rte_mbuf* const tail = rte_pktmbuf_alloc(Bench::get().pool);
+    rte_mbuf* const tail = rte_pktmbuf_alloc(Fixture::get().pool);
     require(tail != nullptr);
     char* const to = rte_pktmbuf_append(tail, static_cast<std::uint16_t>(rest));
     std::copy_n(rte_pktmbuf_mtod_offset(m, const char*, at), rest, to);

@@ -152,8 +152,8 @@ TEST_F(KeysUnderTraffic, M05_BurstBetweenChangesIsJudgedByTheKeysOfThatMoment) {
     const std::uint64_t before = changes.fetch_add(0, std::memory_order_acq_rel);
     const std::uint64_t pkey = lost(node_, Drop::kIbPkey), qkey = lost(node_, Drop::kIbQkey);
     const auto got = receive_samples();
-    // A read-modify-write instead of a load: the burst above cannot have seen changes that the other
-    // thread orders behind it.
+    // A read-modify-write instead of a load: the burst above cannot have seen changes that the
+    // other thread orders behind it.
     const std::uint64_t after = changes.fetch_add(0, std::memory_order_acq_rel);
     if (before != after || before % 2 != 0) return;
     ++exact;
@@ -190,7 +190,7 @@ TEST_F(KeysUnderTraffic, M05_SentPacketsAreDeliveredOrCountedAtOneEnd) {
   std::atomic<std::uint64_t> delivered{0};
   const auto send = [&] {
     const std::lock_guard<std::mutex> lock{cable};
-    if (mbufs_in_use() > Bench::kMbufs / 2) return;  // The other worker must catch up.
+    if (mbufs_in_use() > Fixture::kMbufs / 2) return;  // The other worker must catch up.
     std::array<rte_mbuf*, 8> pkts;
     for (rte_mbuf*& m : pkts) m = packet(counting(100), ah, peer_.queue->qpn());
     const std::uint16_t nb_sent = node_.queue->tx_burst(pkts.data(), pkts.size());

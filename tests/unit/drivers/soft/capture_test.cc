@@ -117,7 +117,7 @@ TEST_F(SoftCapture, FramesThatLieAboutTheirLengthAreShownAsTheyCame) {
 TEST_F(SoftCapture, UnsentPacketsAreNotShown) {
   const Node node = make_node(0);
   ASSERT_TRUE(node.hca->set_capture(tap_));
-  auto* cable = Bench::get().towards[1];
+  auto* cable = Fixture::get().towards[1];
   while (rte_ring_free_count(cable) > 1) put_on_cable(1, counting(60));
   const auto ah = ah_to(node, 9);
   rte_mbuf* pkts[] = {packet(counting(8), ah, 5), packet(counting(9), ah, 5)};

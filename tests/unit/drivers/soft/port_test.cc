@@ -153,7 +153,7 @@ TEST_F(SoftPort, PortTakenDownNeitherSendsNorReceives) {
 }
 
 TEST_F(SoftPort, CableThatLosesItsLinkTakesThePortDown) {
-  const std::uint16_t port = Bench::get().port[0];
+  const std::uint16_t port = Fixture::get().port[0];
   ASSERT_EQ(rte_eth_dev_set_link_down(port), 0);
   EXPECT_EQ(events(), Events{}) << "the cable was looked at a moment ago";
   now_tsc += kHz / 10;
@@ -175,7 +175,7 @@ TEST_F(SoftPort, CableThatIsTakenAwayIsLeftAlone) {
   EXPECT_EQ(events(), Events{PortEvent::kPortDown});
   EXPECT_EQ(node_.hca->problem(), "the Ethernet device of the cable was removed");
   node_.poll();
-  EXPECT_EQ(rte_ring_count(Bench::get().towards[0]), 1U) << "not read";
+  EXPECT_EQ(rte_ring_count(Fixture::get().towards[0]), 1U) << "not read";
   EXPECT_EQ(arrive(node_, ah, peer_), 0U);
   EXPECT_EQ(lost(Drop::kIbPortDown), 1U);
   EXPECT_EQ(node_.queue->tx_lost().packets, 1U);

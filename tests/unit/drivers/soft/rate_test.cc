@@ -131,7 +131,7 @@ TEST_F(SoftRate, U22_SlowPathDoesNotHoldUpTheOthersInItsBurst) {
 
 TEST_F(SoftRate, U22_WhatTheWireDidNotTakeCostsNothing) {
   const auto ah = handle(9, k2_5Gbps);
-  auto* cable = Bench::get().towards[1];
+  auto* cable = Fixture::get().towards[1];
   while (rte_ring_free_count(cable) > 10) put_on_cable(1, counting(60));
   std::vector<rte_mbuf*> pkts;
   for (int i = 0; i < 64; ++i) pkts.push_back(packet(counting(2048), ah, kQpn));

@@ -21,28 +21,28 @@ void start(std::uint16_t port, rte_mempool* pool) {
     throw std::runtime_error("ethdev does not start");
 }
 
-Bench make_bench() {
-  Bench bench{};
-  bench.pool = rte_pktmbuf_pool_create("bench", Bench::kMbufs, 0, 0, 2560 + RTE_PKTMBUF_HEADROOM,
-                                       SOCKET_ID_ANY);
+Fixture make_bench() {
+  Fixture fixture{};
+  fixture.pool = rte_pktmbuf_pool_create("bench", Fixture::kMbufs, 0, 0,
+                                         2560 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
   for (int side : {0, 1})
-    bench.towards[side] = rte_ring_create(side == 0 ? "towards0" : "towards1", Bench::kCableLen,
-                                          SOCKET_ID_ANY, RING_F_EXACT_SZ);
+    fixture.towards[side] = rte_ring_create(side == 0 ? "towards0" : "towards1", Fixture::kCableLen,
+                                            SOCKET_ID_ANY, RING_F_EXACT_SZ);
   for (int side : {0, 1}) {
-    const int port = rte_eth_from_rings(side == 0 ? "cable0" : "cable1", &bench.towards[side], 1,
-                                        &bench.towards[1 - side], 1, 0);
-    if (bench.pool == nullptr || port < 0) throw std::runtime_error("no mempool or no ethdev");
-    bench.port[side] = static_cast<std::uint16_t>(port);
-    start(bench.port[side], bench.pool);
+    const int port = rte_eth_from_rings(side == 0 ? "cable0" : "cable1", &fixture.towards[side], 1,
+                                        &fixture.towards[1 - side], 1, 0);
+    if (fixture.pool == nullptr || port < 0) throw std::runtime_error("no mempool or no ethdev");
+    fixture.port[side] = static_cast<std::uint16_t>(port);
+    start(fixture.port[side], fixture.pool);
   }
-  return bench;
+  return fixture;
 }
 
 }  // namespace
 
-Bench& Bench::get() {
-  static Bench bench = make_bench();
-  return bench;
+Fixture& Fixture::get() {
+  static Fixture fixture = make_bench();
+  return fixture;
 }
 
 wire::Gid gid_of(std::string_view hex) {
@@ -75,8 +75,8 @@ void SoftHcaTest::TearDown() {
 SoftHcaConfig SoftHcaTest::config(int side) {
   SoftHcaConfig config;
   config.name = side == 0 ? "soft0" : "soft1";
-  config.port_id = Bench::get().port[side];
-  config.pool = Bench::get().pool;
+  config.port_id = Fixture::get().port[side];
+  config.pool = Fixture::get().pool;
   config.attr.guid = kGuid[side];
   config.attr.lid = kLid[side];
   config.attr.sm_lid = kLid[1];
@@ -111,7 +111,7 @@ fabric::AhIndex SoftHcaTest::group_ah(const Node& node, const wire::Gid& mgid, s
 
 rte_mbuf* SoftHcaTest::packet(std::span<const std::byte> payload, fabric::AhIndex ah,
                               std::uint32_t qpn) {
-  rte_mbuf* m = rte_pktmbuf_alloc(Bench::get().pool);
+  rte_mbuf* m = rte_pktmbuf_alloc(Fixture::get().pool);
   char* data =
       m == nullptr ? nullptr : rte_pktmbuf_append(m, static_cast<std::uint16_t>(payload.size()));
   if (data == nullptr) throw std::runtime_error("no mbuf for a packet");
@@ -140,7 +140,7 @@ std::size_t SoftHcaTest::arrive(const Node& from, fabric::AhIndex ah, const Node
 std::vector<Bytes> SoftHcaTest::on_cable(int side) {
   std::vector<Bytes> frames;
   void* object = nullptr;
-  while (rte_ring_dequeue(Bench::get().towards[side], &object) == 0) {
+  while (rte_ring_dequeue(Fixture::get().towards[side], &object) == 0) {
     auto* m = static_cast<rte_mbuf*>(object);
     frames.push_back(bytes_of(m));
     rte_pktmbuf_free(m);
@@ -150,11 +150,11 @@ std::vector<Bytes> SoftHcaTest::on_cable(int side) {
 
 void SoftHcaTest::put_on_cable(int side, std::span<const std::byte> frame) {
   rte_mbuf* m = packet(frame, fabric::kNoAh, 0);
-  ASSERT_EQ(rte_ring_enqueue(Bench::get().towards[side], m), 0);
+  ASSERT_EQ(rte_ring_enqueue(Fixture::get().towards[side], m), 0);
 }
 
 unsigned SoftHcaTest::mbufs_in_use() {
-  return rte_mempool_in_use_count(Bench::get().pool);
+  return rte_mempool_in_use_count(Fixture::get().pool);
 }
 
 Bytes soft_frame(std::span<const std::byte> iba) {

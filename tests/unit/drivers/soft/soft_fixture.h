@@ -27,7 +27,7 @@ namespace ipoib::soft {
 using test::Bytes;
 
 /// The cable and the mempool, shared by all tests.
-struct Bench {
+struct Fixture {
   static constexpr unsigned kMbufs = 2047;
   static constexpr unsigned kCableLen = 255;  ///< Frames in each direction.
 
@@ -35,7 +35,7 @@ struct Bench {
   std::uint16_t port[2];
   rte_ring* towards[2];  ///< Frames in flight to port[i].
 
-  static Bench& get();
+  static Fixture& get();
 };
 
 inline constexpr std::uint64_t kGuid[2] = {0x0002'c903'00a1'b204, 0x0002'c903'00a1'b207};

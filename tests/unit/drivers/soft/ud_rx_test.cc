@@ -397,7 +397,7 @@ TEST_F(SoftRx, SegmentedFramesAreJoinedOrCounted) {
     rte_mbuf* m = packet(all.first(20), fabric::kNoAh, 0);
     if (!fits) m->data_off = static_cast<std::uint16_t>(m->buf_len - 20);
     ASSERT_EQ(rte_pktmbuf_chain(m, packet(all.subspan(20), fabric::kNoAh, 0)), 0);
-    ASSERT_EQ(rte_ring_enqueue(Bench::get().towards[0], m), 0);
+    ASSERT_EQ(rte_ring_enqueue(Fixture::get().towards[0], m), 0);
     node_.poll();
     const auto pkts = node_.receive();
     EXPECT_EQ(pkts.size(), fits ? 1U : 0U);
@@ -494,7 +494,7 @@ TEST_F(SoftRx, SmallReceiveBurstsLoseNothing) {
 TEST_F(SoftRx, StaleOffloadFlagsOfTheCableAreGone) {
   rte_mbuf* m = packet(local_shape().frame, fabric::kNoAh, 0);
   m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_L4_CKSUM_BAD;
-  ASSERT_EQ(rte_ring_enqueue(Bench::get().towards[0], m), 0);
+  ASSERT_EQ(rte_ring_enqueue(Fixture::get().towards[0], m), 0);
   node_.poll();
   const auto pkts = node_.receive();
   ASSERT_EQ(pkts.size(), 1U);

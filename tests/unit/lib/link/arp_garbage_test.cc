@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/link_fixture.h"
 
 namespace ipoib::link {
 namespace {
@@ -21,7 +21,7 @@ std::vector<std::byte> random_bytes(std::mt19937_64& random, std::size_t len) {
 }
 
 TEST(ArpGarbage, RandomOctetsOfEveryLengthAreInvalid) {
-  LinkBench b;
+  LinkFixture b;
   b.bring_up();
   EthernetPortConfig config;
   config.addresses = {prefix("192.168.1.1/24")};
@@ -47,7 +47,7 @@ TEST(ArpGarbage, RandomOctetsOfEveryLengthAreInvalid) {
 }
 
 TEST(ArpGarbage, EveryTruncationOfAGoodRecordIsInvalid) {
-  LinkBench b;
+  LinkFixture b;
   b.bring_up();
   const auto hw = b.add_host(0xb, 0x50, 3);
   const auto arp = wire::make_arp(wire::ArpOp::kRequest, hw, ip("10.0.0.2").v4_host(), {},
@@ -68,7 +68,7 @@ TEST(ArpGarbage, EveryTruncationOfAGoodRecordIsInvalid) {
 /// and packets), the link never learns its own address, and nothing is left at the end.
 TEST(ArpGarbage, MutatedRecordsLeaveASoundLink) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    LinkBench b{LinkBench::default_config(), seed};
+    LinkFixture b{LinkFixture::default_config(), seed};
     b.bring_up();
     std::mt19937_64 random{seed};
     std::vector<wire::LinkAddr> hosts;
@@ -103,10 +103,10 @@ TEST(ArpGarbage, MutatedRecordsLeaveASoundLink) {
 }
 
 TEST(ArpGarbage, FloodOfStrangersIsBoundedInQueriesAndEntries) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.addresses = {prefix("10.0.0.1/8")};
   config.neighbour.max_entries = 1000;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.bring_up();
   b.sa_delay = 5ms;
   const auto begin = b.now;

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "tests/unit/lib/link/connections_world.h"
-#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/link_fixture.h"
 
 namespace ipoib::link {
 namespace {
@@ -42,7 +42,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
     EXPECT_TRUE(b.link.connections()->list(b.now).empty());
   }
   static LinkConfig config() {
-    LinkConfig c = LinkBench::default_config();
+    LinkConfig c = LinkFixture::default_config();
     c.connected.rc = true;
     return c;
   }
@@ -109,7 +109,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
   std::vector<std::pair<cm::Manager*, fabric::ReceivedMad>> wire_;
   cm::Manager manager;
   cm::Manager peer;
-  LinkBench b;
+  LinkFixture b;
   wire::LinkAddr hw;
   std::optional<wire::CmReq> req;
   fabric::MadAddress req_from;

@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "lib/wire/iba.h"
-#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/link_fixture.h"
 
 namespace ipoib::link {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(IpoibLink, U08_JoinsBeforeAnythingIsSentAndTakesTheGroupsParameters) {
-  LinkBench b;
+  LinkFixture b;
   b.sa_delay = 50ms;
   b.start();
   EXPECT_EQ(b.link.state(), State::kJoining);
@@ -60,9 +60,9 @@ TEST(IpoibLink, U08_JoinsBeforeAnythingIsSentAndTakesTheGroupsParameters) {
 }
 
 TEST(IpoibLink, U05_JoinCarriesFullMembershipPkeyInMgidAndRecord) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.pkey = 0x0003;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.actions.attr.pkeys = {0xffff, 0x8003};
   b.start();
   ASSERT_EQ(b.sa.joins.size(), 1U);
@@ -76,9 +76,9 @@ TEST(IpoibLink, U05_JoinCarriesFullMembershipPkeyInMgidAndRecord) {
 
 TEST(IpoibLink, U01_U04_ScopeOfTheBroadcastGidIsTheConfiguredOne) {
   for (const unsigned scope : {2U, 5U, 8U, 14U}) {
-    auto config = LinkBench::default_config();
+    auto config = LinkFixture::default_config();
     config.scope = static_cast<std::uint8_t>(scope);
-    LinkBench b{config};
+    LinkFixture b{config};
     b.start();
     ASSERT_EQ(b.sa.joins.size(), 1U);
     const auto r = *wire::read<wire::McMemberRecord>(b.sa.joins[0].data);
@@ -88,7 +88,7 @@ TEST(IpoibLink, U01_U04_ScopeOfTheBroadcastGidIsTheConfiguredOne) {
 }
 
 TEST(IpoibLink, U03_BroadcastAddressesMapToTheBroadcastGroup) {
-  LinkBench b;
+  LinkFixture b;
   b.bring_up();
   for (const auto* addr : {"255.255.255.255", "10.0.0.255"}) {
     const auto packet = b.want(ip(addr));
@@ -102,7 +102,7 @@ TEST(IpoibLink, U03_BroadcastAddressesMapToTheBroadcastGroup) {
 }
 
 TEST(IpoibLink, U09_MtuBeyondThePortKeepsTheLinkDownSayingWhy) {
-  LinkBench b;
+  LinkFixture b;
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 5);
   b.start();
   b.run_for(100ms);
@@ -119,9 +119,9 @@ TEST(IpoibLink, U09_MtuBeyondThePortKeepsTheLinkDownSayingWhy) {
 }
 
 TEST(IpoibLink, U09_PkeyNotInThePortsTableIsNotEvenAskedFor) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.pkey = 0x8001;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.actions.attr.pkeys = {0xffff, 0x0001};
   b.sa.group.mgid = wire::broadcast_mgid(0x8001, 2);
   b.start();
@@ -142,7 +142,7 @@ TEST(IpoibLink, U09_PkeyNotInThePortsTableIsNotEvenAskedFor) {
 }
 
 TEST(IpoibLink, U09_PortThatIsNotActiveIsWaitedFor) {
-  LinkBench b;
+  LinkFixture b;
   b.actions.attr.state = fabric::PortState::kInit;
   b.start();
   b.run_for(1min);
@@ -155,14 +155,14 @@ TEST(IpoibLink, U09_PortThatIsNotActiveIsWaitedFor) {
 }
 
 TEST(IpoibLink, U06_UncontrolledQkeyWorks) {
-  LinkBench b;
+  LinkFixture b;
   b.sa.group.qkey = wire::Be32{0x0b1b};
   b.bring_up();
   EXPECT_EQ(b.actions.qkey, 0x0b1bU);
 }
 
 TEST(IpoibLink, U10_AbsentGroupIsWaitedForWithBackOffNotCreated) {
-  LinkBench b;
+  LinkFixture b;
   b.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaInsufficientComponents);
   b.start();
   const auto begin = b.now;
@@ -203,7 +203,7 @@ TEST(IpoibLink, U08_AnswersThatMakeNoSenseKeepTheLinkDown) {
       {"foreign MGID", [](auto& r) { r.mgid.bytes[15] = std::byte{1}; }},
   };
   for (const auto& c : cases) {
-    LinkBench b;
+    LinkFixture b;
     b.sa.group = good;
     c.spoil(b.sa.group);
     b.start();
@@ -218,7 +218,7 @@ TEST(IpoibLink, U08_AnswersThatMakeNoSenseKeepTheLinkDown) {
 
 TEST(IpoibLink, SilentSaThatComesBackBringsTheLinkUpWithinTheBackOffBound) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    LinkBench b{LinkBench::default_config(), seed};
+    LinkFixture b{LinkFixture::default_config(), seed};
     b.sa.silent = true;
     b.start();
     b.run_for(10min + std::chrono::seconds(seed));
@@ -230,7 +230,7 @@ TEST(IpoibLink, SilentSaThatComesBackBringsTheLinkUpWithinTheBackOffBound) {
 }
 
 TEST(IpoibLink, MembershipIsConfirmedAndSilenceDoesNotEndIt) {
-  LinkBench b;
+  LinkFixture b;
   b.bring_up();
   const auto hw = b.add_host(0xb, 0x50, 3);
   b.want(ip("10.0.0.2"));
@@ -246,7 +246,7 @@ TEST(IpoibLink, MembershipIsConfirmedAndSilenceDoesNotEndIt) {
 }
 
 TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
-  LinkBench b;
+  LinkFixture b;
   b.bring_up();
   const auto hw = b.add_host(0xb, 0x50, 3);
   b.want(ip("10.0.0.2"));
@@ -278,9 +278,9 @@ TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
 
 // The MTU can be set at any time, up to the group's.
 TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.ip6.enabled = true;
-  LinkBench b{config};
+  LinkFixture b{config};
   EXPECT_EQ(b.link.set_mtu(67, b.now).error().what,
             "invalid MTU 67 of ib0, allowed: 68-2044, limited by its port");
   b.bring_up();
@@ -317,7 +317,7 @@ TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
 }
 
 TEST(IpoibLink, StopGivesEverythingBackAndLeavesTheGroup) {
-  LinkBench b;
+  LinkFixture b;
   b.bring_up();
   const auto hw = b.add_host(0xb, 0x50, 3);
   b.want(ip("10.0.0.2"));
@@ -344,7 +344,7 @@ TEST(IpoibLink, StopGivesEverythingBackAndLeavesTheGroup) {
 }
 
 TEST(IpoibLink, StopDoesNotWaitForASilentSa) {
-  LinkBench b;
+  LinkFixture b;
   b.bring_up();
   b.sa.silent = true;
   b.link.stop(b.now);
@@ -356,7 +356,7 @@ TEST(IpoibLink, StopDoesNotWaitForASilentSa) {
 }
 
 TEST(IpoibLink, StopBeforeAnyJoinNeedsNoSa) {
-  LinkBench b;
+  LinkFixture b;
   b.actions.attr.state = fabric::PortState::kDown;
   b.start();
   b.link.stop(b.now);
@@ -365,7 +365,7 @@ TEST(IpoibLink, StopBeforeAnyJoinNeedsNoSa) {
 }
 
 TEST(IpoibLink, StopWhileTheJoinIsUnansweredLeavesAllTheSame) {
-  LinkBench b;
+  LinkFixture b;
   b.sa_delay = 1s;
   b.start();
   b.link.stop(b.now);
@@ -376,9 +376,9 @@ TEST(IpoibLink, StopWhileTheJoinIsUnansweredLeavesAllTheSame) {
 }
 
 TEST(IpoibLink, U07_M02_ScopeIsSearchedFromLinkLocalUpward) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.scope = kScopeAuto;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.sa.only_scope = 8;
   b.sa.group.mgid = wire::broadcast_mgid(wire::kDefaultPkey, 8);
   b.start();
@@ -392,9 +392,9 @@ TEST(IpoibLink, U07_M02_ScopeIsSearchedFromLinkLocalUpward) {
 }
 
 TEST(IpoibLink, U06_U10_AbsentBroadcastGroupIsCreatedWhereConfigured) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.create_broadcast = BroadcastAttributes{};
-  LinkBench b{config};
+  LinkFixture b{config};
   b.sa.only_creation = true;
   b.start();
   b.run_for(50ms);
@@ -407,10 +407,10 @@ TEST(IpoibLink, U06_U10_AbsentBroadcastGroupIsCreatedWhereConfigured) {
 }
 
 TEST(IpoibLink, M07_GroupThatThePortCannotCarryIsNotCreated) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.create_broadcast = BroadcastAttributes{};
   config.create_broadcast->mtu = 5;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.sa.only_creation = true;
   b.start();
   b.run_for(1min);
@@ -419,9 +419,9 @@ TEST(IpoibLink, M07_GroupThatThePortCannotCarryIsNotCreated) {
 }
 
 TEST(IpoibLink, M01_AllNodesGroupMayBeTheLinksGroup) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.all_nodes = AllNodes::kInstead;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.start();
   b.run_for(50ms);
   EXPECT_TRUE(b.sa.joins.empty());
@@ -431,7 +431,7 @@ TEST(IpoibLink, M01_AllNodesGroupMayBeTheLinksGroup) {
 }
 
 TEST(IpoibLink, PkeyThatGoesTakesTheLinkDownAndBringsItBack) {
-  LinkBench b;
+  LinkFixture b;
   b.bring_up();
   const auto hw = b.add_host(0xb, 0x50, 3);
   ASSERT_TRUE(b.link.add_static(ip("10.0.0.9"), wire::to_string(hw), 7, 1, b.now));

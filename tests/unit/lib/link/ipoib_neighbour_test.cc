@@ -6,7 +6,7 @@
 
 #include "lib/link/path_table.h"
 #include "lib/wire/iba.h"
-#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/link_fixture.h"
 
 namespace ipoib::link {
 namespace {
@@ -48,7 +48,7 @@ class IpoibNeighbour : public ::testing::Test {
     b.link.on_arp(wire::bytes_of(arp), slid, hw.qpn.host(), b.now);
   }
 
-  LinkBench b;
+  LinkFixture b;
   wire::LinkAddr hw;
 };
 
@@ -624,7 +624,7 @@ TEST_F(IpoibNeighbour, StaticWithoutLidAsksTheSaAndTriesAgainWhenWanted) {
 }
 
 TEST(IpoibStatic, ConfiguredBeforeTheLinkIsUpWaitsForIt) {
-  LinkBench b;
+  LinkFixture b;
   const auto hw = b.add_host(0xb, 0x50, 3);
   ASSERT_TRUE(b.link.add_static(kPeer, wire::to_string(hw), 0, 0, b.now));
   ASSERT_TRUE(
@@ -697,9 +697,9 @@ TEST_F(IpoibNeighbour, PacketsThatCanHaveNoNeighbourAreDroppedByName) {
 }
 
 TEST(IpoibNeighbourIp6, U16_U18_LinkLocalAddressFromThePortGuid) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.ip6.enabled = true;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.actions.attr.guid = 0x0002'c903'00a1'b204;
   b.bring_up();
   ASSERT_EQ(b.link.addresses6().size(), 1U);
@@ -708,29 +708,29 @@ TEST(IpoibNeighbourIp6, U16_U18_LinkLocalAddressFromThePortGuid) {
 }
 
 TEST(IpoibNeighbourIp6, U16_StrictRuleLeavesAModifiedGuidAlone) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.ip6.enabled = true;
   config.ip6.interface_id = wire::InterfaceIdRule::kModifiedEui64;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.actions.attr.guid = 0x0002'c903'00a1'b204;
   b.bring_up();
   EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::2:c903:a1:b204/64"));
 }
 
 TEST(IpoibNeighbourIp6, U17_LinkLocalAddressFromTheLid) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.ip6.enabled = true;
   config.ip6.interface_id = wire::InterfaceIdRule::kLid;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.actions.attr.lid = 0x1a2;
   b.bring_up();
   EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::1a2/64"));
 }
 
 TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.ip6.enabled = true;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
   b.bring_up();
   EXPECT_EQ(b.link.mtu(), 1020);
@@ -741,9 +741,9 @@ TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
 }
 
 TEST(IpoibNeighbourIp6, WithoutIpv6ItsPacketsAreDroppedByName) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.ip6.enabled = false;
-  LinkBench b{config};
+  LinkFixture b{config};
   b.bring_up();
   b.want(ip("fe80::1"));
   EXPECT_EQ(b.sink.drops[Drop::kIp6Unsupported], 1U);

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/link_fixture.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 
 namespace ipoib::link {
@@ -141,7 +141,7 @@ class OlderAnswer : public ::testing::Test {
     return 0;
   }
 
-  LinkBench b;
+  LinkFixture b;
   std::optional<fabric::ReceivedMad> late;
 };
 

@@ -45,9 +45,9 @@ struct NoPaths final : NeighbourPaths<wire::MacAddr> {
   void describe(const wire::MacAddr&, NeighbourInfo&) const override {}
 };
 
-class Bench {
+class Fixture {
  public:
-  explicit Bench(const NeighbourConfig& config = {}, std::size_t capacity = 1U << 20)
+  explicit Fixture(const NeighbourConfig& config = {}, std::size_t capacity = 1U << 20)
       : sink{capacity}, cache{config, 1, sink, questions, paths, 1} {}
 
   HeldPacket want(const wire::IpAddr& addr) {
@@ -76,7 +76,7 @@ class Bench {
 };
 
 TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
-  Bench b;
+  Fixture b;
   b.want(host(1));
   b.run_for(2900ms);
   // The third request is sent within 3.4 s. The first packet may or may not have expired, because
@@ -97,7 +97,7 @@ TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
 
 /// Routes avoid a failed gateway, so no packet asks for it.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
-  Bench b;
+  Fixture b;
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   b.want(host(1));
   b.run_for(60s);
@@ -111,7 +111,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
 
 /// Routes learn it when they begin to use the gateway.
 TEST(NeighbourCache, ANeighbourThatFailedBeforeItBecameAGatewayIsKnownToHaveFailed) {
-  Bench b;
+  Fixture b;
   EXPECT_FALSE(b.cache.has_failed(host(1)));
   b.want(host(1));
   EXPECT_FALSE(b.cache.has_failed(host(1)));
@@ -128,19 +128,19 @@ TEST(NeighbourCache, ANeighbourThatFailedBeforeItBecameAGatewayIsKnownToHaveFail
 
 /// Routes avoid the gateway after these commands, too.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
-  const auto flush = [](Bench& b) { b.cache.flush(); };
-  const auto remove = [](Bench& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
-  const auto down_and_up = [](Bench& b) {
+  const auto flush = [](Fixture& b) { b.cache.flush(); };
+  const auto remove = [](Fixture& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
+  const auto down_and_up = [](Fixture& b) {
     b.cache.withdraw(Drop::kLinkDown);
     const auto asked = b.questions.asked[host(1)];
     b.run_for(60s);
     EXPECT_EQ(b.questions.asked[host(1)], asked) << "while the interface is down";
     b.cache.request_gateways();
   };
-  for (const std::function<void(Bench&)>& reset :
-       {std::function<void(Bench&)>{flush}, std::function<void(Bench&)>{remove},
-        std::function<void(Bench&)>{down_and_up}}) {
-    Bench b;
+  for (const std::function<void(Fixture&)>& reset :
+       {std::function<void(Fixture&)>{flush}, std::function<void(Fixture&)>{remove},
+        std::function<void(Fixture&)>{down_and_up}}) {
+    Fixture b;
     ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
     b.want(host(1));
     while (b.sink.find(host(1))->state != NeighbourState::kFailed) b.run_for(100ms);
@@ -157,7 +157,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
 
 /// The cache does not ask for a gateway that answered: the first packet does, as for any neighbour.
 TEST(NeighbourCache, AGatewayThatAnsweredIsNotAskedForByAFlush) {
-  Bench b;
+  Fixture b;
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   b.want(host(1));
   b.answer(host(1));
@@ -173,7 +173,7 @@ constexpr wire::MacAddr mac(unsigned last) {
 }
 
 TEST(NeighbourCache, EntryMovesAtMostOnceASecond) {
-  Bench b;
+  Fixture b;
   b.want(host(1));
   ASSERT_TRUE(b.cache.learn(host(1), mac(1), Evidence::kReply, false, b.now));
   unsigned moves = 0, refused = 0;
@@ -193,14 +193,14 @@ TEST(NeighbourCache, EntryMovesAtMostOnceASecond) {
   EXPECT_EQ(b.sink.find(host(1))->mac, mac(9));
 }
 
-NeighbourPhase phase_of(const Bench& b, const wire::IpAddr& addr) {
+NeighbourPhase phase_of(const Fixture& b, const wire::IpAddr& addr) {
   const auto row = b.cache.info(addr, b.now);
   return row ? row->phase : NeighbourPhase::kIncomplete;
 }
 
 TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {
   const auto addr = ip("fd00::7");
-  Bench b;
+  Fixture b;
   EXPECT_TRUE(b.cache.advertised(addr, mac(1), true, true, b.now));
   EXPECT_EQ(b.cache.size(), 0U);  // there was no request
   b.want(addr);
@@ -227,7 +227,7 @@ TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {
 TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
   NeighbourConfig config;
   config.idle = 60s;
-  Bench b{config};
+  Fixture b{config};
   const auto group = ip("239.1.2.3");
   ASSERT_TRUE(b.cache.add_mapped(group, mac(1), b.now));
   EXPECT_TRUE(b.sink.valid(group));
@@ -246,7 +246,7 @@ TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
 TEST(NeighbourCache, MappedEntriesMakeRoomForOthers) {
   NeighbourConfig config;
   config.max_entries = 4;
-  Bench b{config};
+  Fixture b{config};
   for (std::uint32_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(b.cache.add_mapped(wire::IpAddr::v4(0xe100'0000 + i), mac(1), b.now)) << i;
     b.run_for(3s);
@@ -257,7 +257,7 @@ TEST(NeighbourCache, MappedEntriesMakeRoomForOthers) {
 TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
   NeighbourConfig config;
   config.max_held_per_neighbour = 4;
-  Bench b{config};
+  Fixture b{config};
   std::vector<HeldPacket> packets;
   for (int i = 0; i < 10; ++i) packets.push_back(b.want(host(1)));
   EXPECT_EQ(b.cache.held(), 4U);
@@ -271,7 +271,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
 TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
   NeighbourConfig config;
   config.max_held = 100;
-  Bench b{config};
+  Fixture b{config};
   for (std::uint32_t i = 0; i < 1000; ++i) b.want(host(i));
   EXPECT_EQ(b.cache.held(), 100U);
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 900U);
@@ -283,7 +283,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
 /// The limit of the node's buffers applies in addition to the interface's own limit, because
 /// packets of other interfaces may use all buffers.
 TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
-  Bench b;
+  Fixture b;
   b.sink.room = 3;
   std::vector<HeldPacket> packets;
   for (int i = 0; i < 5; ++i) packets.push_back(b.want(host(1)));
@@ -305,7 +305,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
 TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
   NeighbourConfig config;
   config.max_held_age = 500ms;
-  Bench b{config};
+  Fixture b{config};
   b.want(host(1));
   b.run_for(300ms);
   b.want(host(1));
@@ -318,7 +318,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
 }
 
 TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
-  Bench b;
+  Fixture b;
   const auto begin = b.now;
   // Workers drop packets while an entry is failed, and punt them otherwise, twice a second for each
   // destination.
@@ -339,7 +339,7 @@ TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
 }
 
 TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
-  Bench b;
+  Fixture b;
   const auto begin = b.now;
   std::uint32_t next = 0;
   while (b.now < begin + 10s) {
@@ -355,7 +355,7 @@ TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
 }
 
 /// Fills the table with `n` resolved neighbours.
-void fill(Bench& b, std::uint32_t n) {
+void fill(Fixture& b, std::uint32_t n) {
   for (std::uint32_t i = 0; i < n; ++i) {
     b.want(host(i));
     b.answer(host(i));
@@ -366,7 +366,7 @@ void fill(Bench& b, std::uint32_t n) {
 TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
   NeighbourConfig config;
   config.max_entries = 100;
-  Bench b{config};
+  Fixture b{config};
   fill(b, 100);
   b.run_for(10s);
   b.sink.used[*b.sink.index_of(host(0))] = b.now;  // the oldest entry is in use
@@ -381,7 +381,7 @@ TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
 TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
   NeighbourConfig config;
   config.max_entries = 4;
-  Bench b{config};
+  Fixture b{config};
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   ASSERT_TRUE(b.cache.add_static(host(2), wire::MacAddr{std::byte{2}}, b.now));
   b.want(host(3));
@@ -406,7 +406,7 @@ TEST(NeighbourCache, EntryBeingResolvedIsNotEvictedHoweverLongAgoItWasWanted) {
   NeighbourConfig config;
   config.max_entries = 1;
   config.max_held_age = 100ms;
-  Bench b{config};
+  Fixture b{config};
   b.want(host(1));
   b.run_for(2500ms);  // no packet waits any more; the last request is sent
   b.want(host(2));
@@ -416,7 +416,7 @@ TEST(NeighbourCache, EntryBeingResolvedIsNotEvictedHoweverLongAgoItWasWanted) {
 }
 
 TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
-  Bench b{{}, 1};
+  Fixture b{{}, 1};
   b.want(host(1));
   b.want(host(2));
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
@@ -425,7 +425,7 @@ TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
 
 // An index is reusable only long after its entry is removed, so eviction would not provide one.
 TEST(NeighbourCache, NobodyIsForgottenForWantOfAnIndex) {
-  Bench b{{}, 2};
+  Fixture b{{}, 2};
   for (const unsigned i : {1U, 2U}) {
     b.want(host(i));
     b.answer(host(i));
@@ -439,7 +439,7 @@ TEST(NeighbourCache, NobodyIsForgottenForWantOfAnIndex) {
 }
 
 TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
-  Bench b;
+  Fixture b;
   fill(b, 65536);
   EXPECT_EQ(b.cache.size(), 65536U);
   // All entries are confirmed, become stale and are checked within this minute.
@@ -455,7 +455,7 @@ TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
 }
 
 TEST(NeighbourCache, PacketThatArrivesAfterTheAnswerIsLetGo) {
-  Bench b;
+  Fixture b;
   b.want(host(1));
   b.answer(host(1));
   const auto late = b.want(host(1));
@@ -463,7 +463,7 @@ TEST(NeighbourCache, PacketThatArrivesAfterTheAnswerIsLetGo) {
 }
 
 TEST(NeighbourCache, AnswerTooLateRevivesAFailedEntry) {
-  Bench b;
+  Fixture b;
   b.want(host(1));
   b.run_for(3400ms);
   ASSERT_EQ(b.sink.find(host(1))->state, NeighbourState::kFailed);
@@ -472,7 +472,7 @@ TEST(NeighbourCache, AnswerTooLateRevivesAFailedEntry) {
 }
 
 TEST(NeighbourCache, TimersAreJittered) {
-  Bench b;
+  Fixture b;
   for (std::uint32_t i = 0; i < 100; ++i) b.want(host(i));
   b.run_for(1200ms);
   std::map<TimePoint, unsigned> times;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/link_fixture.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 
 namespace ipoib::link {
@@ -212,14 +212,14 @@ TEST_F(PortEvents, SilentSubnetManagerCostsEstablishedFlowsNothing) {
 // --- IPv6 addresses ---
 
 LinkConfig with_ip6(wire::InterfaceIdRule rule) {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.addresses.push_back(prefix("fd00::1/64"));
   config.ip6.enabled = true;
   config.ip6.interface_id = rule;
   return config;
 }
 
-std::vector<wire::IpAddr> ready(const LinkBench& b) {
+std::vector<wire::IpAddr> ready(const LinkFixture& b) {
   std::vector<wire::IpAddr> all;
   for (const auto& a : b.link.addresses6())
     if (a.state == AddressState::kReady) all.push_back(a.address.addr);
@@ -227,7 +227,7 @@ std::vector<wire::IpAddr> ready(const LinkBench& b) {
 }
 
 /// Returns the number of multicast ND frames that carry this link-layer GID.
-std::size_t announcements(const LinkBench& b, const wire::Gid& gid) {
+std::size_t announcements(const LinkFixture& b, const wire::Gid& gid) {
   return static_cast<std::size_t>(
       std::count_if(b.actions.frames.begin(), b.actions.frames.end(), [&](const SentFrame& sent) {
         constexpr std::size_t kIcmpType = 4 + 40;
@@ -241,7 +241,7 @@ std::size_t announcements(const LinkBench& b, const wire::Gid& gid) {
 /// A solicitation that waits for its group is not sent. The link does not use an address before it
 /// has sent one.
 TEST(PortEvents6, U18_NoAddressIsTakenOnAQuestionThatNeverLeft) {
-  LinkBench b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
+  LinkFixture b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
   b.start();
   b.sa.silent = true;  // from after the answer that is under way
   b.run_for(20s);
@@ -253,7 +253,7 @@ TEST(PortEvents6, U18_NoAddressIsTakenOnAQuestionThatNeverLeft) {
 }
 
 TEST(PortEvents6, U17_LidChangeStartsTheAddressOfTheLidAnew) {
-  LinkBench b{with_ip6(wire::InterfaceIdRule::kLid)};
+  LinkFixture b{with_ip6(wire::InterfaceIdRule::kLid)};
   b.bring_up();
   b.run_for(5s);
   const auto before = ready(b);
@@ -272,7 +272,7 @@ TEST(PortEvents6, U17_LidChangeStartsTheAddressOfTheLidAnew) {
 }
 
 TEST(PortEvents6, LidChangeLeavesAddressesOfTheGuidAlone) {
-  LinkBench b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
+  LinkFixture b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
   b.bring_up();
   b.run_for(5s);
   const auto before = ready(b);
@@ -283,7 +283,7 @@ TEST(PortEvents6, LidChangeLeavesAddressesOfTheGuidAlone) {
 }
 
 TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
-  LinkBench b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
+  LinkFixture b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
   b.bring_up();
   const auto hw = b.add_host(0xb, 0x50, 3);
   b.want(ip("10.0.0.2"));

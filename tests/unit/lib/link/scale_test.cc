@@ -8,7 +8,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/link_fixture.h"
 
 namespace ipoib::link {
 namespace {
@@ -20,7 +20,7 @@ wire::IpAddr nth(std::uint32_t i) {
 }
 
 LinkConfig wide() {
-  auto config = LinkBench::default_config();
+  auto config = LinkFixture::default_config();
   config.addresses = {prefix("10.0.0.1/8")};
   return config;
 }
@@ -59,7 +59,7 @@ class Scale : public ::testing::Test {
     return count;
   }
 
-  LinkBench b{wide()};
+  LinkFixture b{wide()};
   std::unordered_map<std::uint32_t, wire::LinkAddr> hosts;
   std::map<std::uint32_t, unsigned> requests;  ///< ARP requests by target.
   std::size_t requests_sent = 0;
@@ -128,7 +128,7 @@ TEST_F(Scale, StormToAHundredThousandUnresolvableAddressesHarmsNobody) {
     }
     most = std::max(most, requests_sent - before);
   }
-  const auto& limits = LinkBench::default_config().neighbour;
+  const auto& limits = LinkFixture::default_config().neighbour;
   // The number of held packets is the bound: each causes at most three requests, a second apart.
   EXPECT_LE(most, limits.max_held * 3 / 2);
   EXPECT_LE(requests_sent, kSeconds * limits.max_held * 11 / 10);

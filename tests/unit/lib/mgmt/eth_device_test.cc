@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tests/unit/lib/mgmt/device_faults.h"
-#include "tests/unit/lib/mgmt/node_bench.h"
+#include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/lib/mgmt/node_bench.h"
+#include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "tests/unit/lib/mgmt/node_bench.h"
+#include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "tests/contract.h"
-#include "tests/unit/lib/mgmt/node_bench.h"
+#include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "lib/mgmt/node_impl.h"
 #include "lib/mgmt/placement.h"
-#include "tests/unit/lib/mgmt/node_bench.h"
+#include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "lib/wire/ip.h"
-#include "tests/unit/lib/mgmt/node_bench.h"
+#include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/lib/link/link_bench.h"
+#include "tests/unit/lib/link/link_fixture.h"
 
 #include <rte_log.h>
 
@@ -90,7 +90,7 @@ fabric::ReceivedMad ScriptedSa::reply(const wire::SaMad& to, const Answer& answe
   return received;
 }
 
-LinkConfig LinkBench::default_config() {
+LinkConfig LinkFixture::default_config() {
   LinkConfig config;
   config.name = "ib0";
   config.id = 3;
@@ -99,8 +99,8 @@ LinkConfig LinkBench::default_config() {
   return config;
 }
 
-LinkBench::LinkBench(LinkConfig config, std::uint64_t seed,
-                     std::optional<IpoibLink::Connected> connected)
+LinkFixture::LinkFixture(LinkConfig config, std::uint64_t seed,
+                         std::optional<IpoibLink::Connected> connected)
     : client{[this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
                const auto request = *wire::read<wire::SaMad>(mad);
                if (const auto a = sa.answer(request)) {
@@ -118,7 +118,7 @@ LinkBench::LinkBench(LinkConfig config, std::uint64_t seed,
   client.set_sm(kSmLid, 0, now);
 }
 
-void LinkBench::step() {
+void LinkFixture::step() {
   while (!coming_.empty() && coming_.begin()->first <= now) {
     const auto mad = coming_.extract(coming_.begin());
     client.on_mad(mad.mapped(), now);
@@ -127,7 +127,7 @@ void LinkBench::step() {
   link.tick(now);
 }
 
-void LinkBench::run_until(TimePoint end) {
+void LinkFixture::run_until(TimePoint end) {
   step();
   for (;;) {
     auto next = earlier(client.next_deadline(), link.next_deadline());
@@ -140,36 +140,36 @@ void LinkBench::run_until(TimePoint end) {
   step();
 }
 
-void LinkBench::bring_up() {
+void LinkFixture::bring_up() {
   start();
   run_for(std::chrono::milliseconds(10));
   ASSERT_EQ(link.state(), State::kUp) << link.reason();
 }
 
-HeldPacket LinkBench::want(const wire::IpAddr& addr) {
+HeldPacket LinkFixture::want(const wire::IpAddr& addr) {
   const auto packet = sink.new_packet();
   link.on_neighbour_wanted(addr, packet, now);
   return packet;
 }
 
-void LinkBench::hear(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
-                     const wire::LinkAddr& target, std::string_view target_ip) {
+void LinkFixture::hear(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
+                       const wire::LinkAddr& target, std::string_view target_ip) {
   const auto arp =
       wire::make_arp(op, sender, ip(sender_ip).v4_host(), target, ip(target_ip).v4_host());
   link.on_arp(wire::bytes_of(arp), 99, sender.qpn.host(), now);
 }
 
-void LinkBench::hear_reply(const wire::LinkAddr& sender, std::string_view sender_ip) {
+void LinkFixture::hear_reply(const wire::LinkAddr& sender, std::string_view sender_ip) {
   const wire::LinkAddr own{0, wire::Be24{actions.own_qpn}, actions.attr.gid()};
   hear(wire::ArpOp::kReply, sender, sender_ip, own, "10.0.0.1");
 }
 
-void LinkBench::hear_request(const wire::LinkAddr& sender, std::string_view sender_ip,
-                             std::string_view target_ip) {
+void LinkFixture::hear_request(const wire::LinkAddr& sender, std::string_view sender_ip,
+                               std::string_view target_ip) {
   hear(wire::ArpOp::kRequest, sender, sender_ip, {}, target_ip);
 }
 
-wire::LinkAddr LinkBench::add_host(std::uint64_t guid, std::uint32_t qpn, std::uint16_t lid) {
+wire::LinkAddr LinkFixture::add_host(std::uint64_t guid, std::uint32_t qpn, std::uint16_t lid) {
   const wire::LinkAddr hw{0, wire::Be24{qpn}, wire::Gid::of(wire::kDefaultGidPrefix, guid)};
   wire::PathRecord path{};
   path.dgid = hw.gid;
@@ -184,14 +184,14 @@ wire::LinkAddr LinkBench::add_host(std::uint64_t guid, std::uint32_t qpn, std::u
   return hw;
 }
 
-NeighbourInfo LinkBench::row(std::string_view addr) const {
+NeighbourInfo LinkFixture::row(std::string_view addr) const {
   for (auto& r : link.neighbours(now))
     if (r.addr == ip(addr)) return r;
   ADD_FAILURE() << "no neighbour " << addr;
   return {};
 }
 
-std::size_t LinkBench::arp_requests_for(std::string_view addr, bool broadcast) const {
+std::size_t LinkFixture::arp_requests_for(std::string_view addr, bool broadcast) const {
   return static_cast<std::size_t>(
       std::count_if(actions.frames.begin(), actions.frames.end(), [&](const SentFrame& f) {
         const auto arp = f.arp();
@@ -200,7 +200,7 @@ std::size_t LinkBench::arp_requests_for(std::string_view addr, bool broadcast) c
       }));
 }
 
-void LinkBench::expect_nothing_left() {
+void LinkFixture::expect_nothing_left() {
   EXPECT_TRUE(sink.indexes.empty());
   EXPECT_TRUE(sink.open.empty());
   EXPECT_TRUE(actions.ahs.empty());

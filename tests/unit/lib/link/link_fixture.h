@@ -46,11 +46,11 @@ class ScriptedSa {
   unsigned members = 0;
 };
 
-class LinkBench {
+class LinkFixture {
  public:
   /// Creates a port with LID 2 and GUID …0a; its link has 10.0.0.1/24 and is not started.
-  explicit LinkBench(LinkConfig config = default_config(), std::uint64_t seed = 1,
-                     std::optional<IpoibLink::Connected> connected = std::nullopt);
+  explicit LinkFixture(LinkConfig config = default_config(), std::uint64_t seed = 1,
+                       std::optional<IpoibLink::Connected> connected = std::nullopt);
 
   [[nodiscard]] static LinkConfig default_config();
 
