@@ -79,7 +79,7 @@ class Grammar {
   [[nodiscard]] std::vector<const Sequence*> alive(const std::vector<std::string>& words,
                                                    std::size_t n) const;
   std::vector<Sequence> sequences_;
-  std::map<std::string, std::vector<const Sequence*>> by_first_;  ///< By each first word.
+  std::map<std::string, std::vector<const Sequence*>> by_first_;  ///< Sequences by first word.
 };
 
 /// Splits a line at blanks, up to `#`. Quotation marks include blanks and # in a word; a backslash

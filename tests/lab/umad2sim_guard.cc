@@ -78,7 +78,7 @@ bool is_receivers(int fd) {
 
 /// Runs before libumad2sim's own handler at exit. That handler cancels and joins the receiver under the lock
 /// that the receiver takes for each MAD, and waiting for a lock is not cancelled: a MAD that arrives in this
-/// moment would block both for ever. So the receiver gets a socket to which nobody sends.
+/// moment would block both for ever. So the receiver gets a socket without a sender.
 void silence_receiver() {
   const int silent = socket(AF_UNIX, SOCK_DGRAM, 0);
   for (int fd = 0; fd < kFirstFd; ++fd)

@@ -172,7 +172,7 @@ TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStale) {
   EXPECT_EQ(b.manager.counters().refused_stale, 2U);
 }
 
-/// The same holds for attempts, on either side and until they are rejected.
+/// An attempt has the same protection, on either side and until it is rejected.
 TEST_F(CmManager, C16_OnlyThePortOfAnAttemptEndsIt) {
   connect();
   const auto req = wire::cm_message<wire::CmReq>(a.sent.front().mad);

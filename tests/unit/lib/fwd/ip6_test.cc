@@ -269,7 +269,7 @@ TEST_F(Ip6Test, P05_OwnAddressesThatAreNotInUseAreMartianSources) {
     expect_dropped({.src = src}, Drop::kIpMartianSource, src);
     expect_dropped({.src = src, .dst = "fd00:1::1"}, Drop::kIpMartianSource, src);
   }
-  // Whoever has the address is management's to judge.
+  // Management decides to which host the address belongs.
   set_delivery(kEth0, "ff02::1", true, 0);
   const Ip6 claim{.src = "fd00:1::d",
                   .dst = "ff02::1",

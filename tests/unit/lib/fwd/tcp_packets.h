@@ -11,7 +11,7 @@
 
 namespace ipoib::fwd::test {
 
-/// At most 64 KiB; the octets of `from` on, of a sequence that begins anew every 64 KiB.
+/// Returns at most 64 KiB: octets of a sequence with a period of 64 KiB, from offset `from` on.
 inline Bytes pattern(std::size_t len, std::uint32_t from = 0) {
   constexpr std::size_t kPeriod = 65'536;
   static const Bytes twice = [] {

@@ -281,7 +281,7 @@ TEST_F(Groups, U28_FloodingToTheBroadcastGroupIsASetting) {
   EXPECT_EQ(row(0, kGlobal).state, "broadcast");
 }
 
-/// Whoever wants packets of link-local scope has joined their group, so none need the detour.
+/// Hosts that want packets of link-local scope have joined their group, so none need the detour.
 TEST_F(Groups, U28_GroupsOfTheLinkAreNeverFlooded) {
   f.config.group.flood_absent = true;
   bring_up(2);

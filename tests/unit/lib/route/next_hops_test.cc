@@ -121,7 +121,7 @@ TEST_F(NextHopsTest, AGatewayThatFailsLeavesEveryGroupItIsIn) {
   EXPECT_EQ(used_by(*next_hops->use({c, b})), std::set{of(c)}) << "a group made meanwhile, too";
 }
 
-// The neighbour was no gateway when it failed, so that nobody reported it.
+// The neighbour was no gateway when it failed, so its failure was not reported.
 TEST_F(NextHopsTest, AGatewayThatHasFailedBeforeIsNotUsedUntilItAnswers) {
   sink.failed = {b};
   const auto ab = *next_hops->use({a, b}), only = *next_hops->use({b});
