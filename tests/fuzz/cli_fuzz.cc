@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Any octets from a client of the CLI socket, in any pieces: every line is answered, in order and
-// as it would be by itself, with text of bounded length that ends with a newline, or with an error;
-// what is shown as JSON is JSON; completion and help of the same words end too.
+// Any octets from a client of the CLI socket, in pieces of any size. Every line is answered in
+// order, as it would be alone, with text of bounded length that ends with a newline, or with an
+// error.
+// Output in JSON is valid JSON. Completion and help for the same words end too.
 //
-// Input: one octet, how many octets come at a time; then what the client sends, of which 0xff
-// stands for 1,000 of the octet before it.
+// Input: one octet with the size of the pieces, then the octets of the client. An octet 0xff stands
+// for 1,000 copies of the octet before it.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -21,9 +22,9 @@ namespace {
 
 using test::require;
 
-/// `help` is the longest.
+/// Upper limit of an answer. That to `help` is the longest.
 constexpr std::size_t kMaxAnswer = 128 * 1024;
-/// As many fill what a session keeps for a client that does not read.
+/// This many lines fill the buffer that a session has for a client that does not read.
 constexpr std::size_t kMostLines = 12;
 constexpr std::size_t kMaxInputLen = 8192;
 
@@ -60,7 +61,7 @@ class Harness {
     return sent;
   }
 
-  /// As the node was before any command.
+  /// Puts the node back into its state before any command.
   void reset() {
     node_.set_forwarding(false);
     node_.set_forward_mode(mgmt::ForwardMode::kRoute);
@@ -71,7 +72,8 @@ class Harness {
       set_log_level(static_cast<LogArea>(i), LogLevel::kNotice);
   }
 
-  /// A client that sends `piece` octets at a time, and reads what is there as slowly.
+  /// Plays a client that sends `piece` octets at a time, and reads as slowly. Returns all that it
+  /// has read.
   std::string converse(std::string_view sent, std::size_t piece) {
     Session session{cli_};
     std::string heard;
@@ -96,7 +98,7 @@ class Harness {
     return heard;
   }
 
-  /// What comes of the lines one by one.
+  /// Returns the answers to the lines when they are executed one by one.
   std::string expected(std::string_view sent) {
     std::string all = kPrompt;
     while (!sent.empty()) {

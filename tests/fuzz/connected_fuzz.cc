@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whatever connected frames arrive at a port with open connections: every frame ends in a message,
-// as an ACK or under one counter, and every mbuf comes back.
+// Any connected frames arrive at a port with open connections. Every frame ends in a message, as an
+// ACK or under one counter, and every mbuf returns to its pool.
 //
-// Input: one octet of options, then steps of one octet each, with arguments behind it; see Step.
+// Input: one octet of options, then steps of one octet each with their arguments; see Step.
 #include <rte_mempool.h>
 
 #include <algorithm>
@@ -21,26 +21,27 @@ using fabric::Transport;
 using test::Input;
 using test::require;
 
-/// Low 3 bits of a step's octet.
+/// The low 3 bits of a step's octet.
 enum class Step : unsigned {
   kFrame,     ///< A frame that the connection checks: options, opcode, PSN, AETH, length.
-  kAck,       ///< The same, and it is an ACK.
-  kRaw,       ///< A frame of the next octets: length. Bit 3: QPN and ICRC too are as they are.
+  kAck,       ///< An ACK that the connection checks: options, PSN, AETH, length.
+  kRaw,       ///< A frame of the next octets: length. Bit 3: QPN and ICRC stay unchanged too.
   kSend,      ///< The port sends a message: length.
-  kTake,      ///< The port's messages are taken.
+  kTake,      ///< The user of the port takes its messages.
   kTime,      ///< Time passes: power of two.
-  kPeerSees,  ///< The peer gets what the port sent, and answers.
-  kEnd,       ///< The connection is ended and made anew.
+  kPeerSees,  ///< The peer receives the port's frames, and answers.
+  kEnd,       ///< The connection is closed and made again.
 };
 
-/// Of the first octet.
+/// Bits of the first octet.
 enum Option : unsigned {
   kUnreliable = 1,
-  kLast = 0xf8,  ///< With all of them the HCAs go at the end, with whatever is open.
+  kLast = 0xf8,  ///< If all are set, the HCAs are destroyed at the end with their open connections.
 };
 
-/// Side 0 is the port, side 1 an honest peer that the input speaks for too. The HCAs stay for the
-/// next input, because to make two takes far longer than an input; time and counters go on.
+/// Side 0 is the port. Side 1 is an honest peer, in whose name the input sends frames too. The HCAs
+/// stay for the next input, because the creation of two takes far longer than an input. Time and
+/// counters go on.
 class Harness : public ConnectedWorld {
  public:
   static Harness& instance() {
@@ -69,7 +70,7 @@ class Harness : public ConnectedWorld {
     setup_.path_mtu = 1;
   }
 
-  /// Each input begins at the same place between two ticks of the timers.
+  /// Begins each input at the same offset between two ticks of the timers.
   void begin(Transport transport) {
     constexpr std::uint64_t kManyTicks = std::uint64_t{1} << 20;
     world_tsc = (world_tsc / kManyTicks + 1) * kManyTicks;
@@ -79,7 +80,7 @@ class Harness : public ConnectedWorld {
     frames_in_messages_ = raw_ = 0;
     losses_before_ = losses();
   }
-  /// Nothing of this input is left, except HCAs.
+  /// Removes everything of this input except the HCAs.
   void close_all(bool hcas_too) {
     if (hcas_too) return clear();
     close();
@@ -90,7 +91,7 @@ class Harness : public ConnectedWorld {
       (void)peers[side].hca->info(*peers[side].queue);
       peers[side].hca->destroy_connected_queue(*peers[side].queue);
     }
-    // A full cable keeps a port from its work: what it still sends may fill the cable once more.
+    // A full cable stops a port, and the frames that it still has to send may fill the cable again.
     for (int round = 0; round < 3; ++round) {
       for (int side : {0, 1}) peers[side].poll();
       (void)cut(1);
@@ -123,7 +124,8 @@ class Harness : public ConnectedWorld {
     }
   }
 
-  /// To the port's queue pair, which has another number each time, and with a right ICRC.
+  /// Addresses the frame to the port's queue pair, whose number differs each time, and corrects the
+  /// ICRC.
   void address(Bytes& frame) const {
     wire::IbaFrame sound;
     if (wire::parse_iba(std::span{frame}.subspan(sizeof(EthHdr)), sound) != wire::FrameError::kNone)
@@ -131,8 +133,9 @@ class Harness : public ConnectedWorld {
     edit(frame, [this](wire::Bth& bth) { bth.dest_qp.set(peers[0].queue->qpn()); });
   }
 
-  /// A frame from the peer's LID and QPN. Options: bit 0: ICRC as it is, 1: a GRH, 2: PSN counts
-  /// from what the port expects or has sent, 3 and 4: pad.
+  /// Gives the port a frame from the peer's LID and QPN. Options: bit 0: the ICRC is not computed,
+  /// 1: a GRH, 2: the PSN is absolute instead of relative to the one that the port expects or has
+  /// sent, 3 and 4: pad.
   void give(Input& in, unsigned options, std::optional<unsigned> opcode) {
     const unsigned operation = opcode.value_or(in.octet());
     const unsigned psn = (options & 4) != 0 ? in.number(3) : base_psn(operation) + in.octet() - 8;
@@ -198,12 +201,12 @@ class Harness : public ConnectedWorld {
     connect(setup_);
   }
 
-  /// Frames that side 0 has dropped.
+  /// Returns how many frames side 0 has dropped.
   [[nodiscard]] std::uint64_t losses() const {
     return peers[0].all_drops() - peers[0].drops(Drop::kIbTxFlushed) -
            peers[0].drops(Drop::kIbTxTooLong);
   }
-  /// The books of side 0, when all is told.
+  /// Checks the counters of side 0 after its last frame.
   void check_books() {
     for (int i = 0; i < 4; ++i) peers[0].poll();
     take();
@@ -211,7 +214,7 @@ class Harness : public ConnectedWorld {
     const rte_mbuf* const message = q.responder.first;
     const std::uint64_t begun = message != nullptr ? (message->pkt_len + 255) / 256 : 0;
     const std::uint64_t ended = frames_in_messages_ + begun + losses() - losses_before_;
-    // What is missing are good ACKs, and MADs.
+    // The frames without a message or counter are good ACKs and MADs.
     require(ended <= delivered[0] && delivered[0] <= ended + delivered_acks[0] + raw_);
     const auto c = peers[0].info().counters;
     const std::uint32_t waiting = q.requester.tail - q.requester.head;

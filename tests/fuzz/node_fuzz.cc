@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whatever happens to a whole node - frames and packets by every way in, MADs, time, devices that
-// come and go, requests of its operator - it lives, and when all is over nothing is left: no mbuf,
-// no neighbour, no connection; and every packet is under exactly one counter (mgmt::PacketBalance).
+// A whole node under frames and packets from every interface, MADs, time, devices that come and go,
+// and requests of its operator. The node never crashes. At the end it has no mbuf, neighbour or
+// connection left, and every packet is under exactly one counter (mgmt::PacketBalance).
 //
-// Input: steps of one octet each, with arguments behind it; see Step. node_seeds.py writes some.
+// Input: steps of one octet each with their arguments; see Step. node_seeds.py writes some inputs.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -27,22 +27,22 @@ using ipoib::test::Input;
 using ipoib::test::require;
 using namespace std::chrono_literals;
 
-/// Of a step's octet modulo kCount; bit 7 says which node it is about.
+/// The low 7 bits of a step's octet, modulo kCount. Bit 7 selects the node.
 enum class Step : unsigned {
   kEthernet,  ///< A frame to a port: options, length, octets.
   kIp,        ///< An IP packet between two of kAddresses; see ip().
   kDatagram,  ///< An IPoIB packet to a link: options, type, length, octets.
-  kMad,       ///< To QP1: sender's LID, class, method, attribute, length, octets behind those.
-  kAgain,     ///< A frame that was on the cable, changed: which, options, places and octets.
+  kMad,       ///< A MAD to QP1: sender's LID, class, method, attribute, length, data.
+  kAgain,     ///< A former frame of the cable with changes: index, options, offsets and octets.
   kTime,      ///< Time passes: power of two, in ns.
   kDeadline,  ///< Time passes until the next timer is due.
-  kCable,     ///< What befalls the next frames between the nodes.
-  kDevice,    ///< Carrier, port, removal, what a subnet manager sets.
-  kRequest,   ///< What an operator asks for.
-  kHosts,     ///< Hosts answer no more, or do again.
+  kCable,     ///< The next frames between the nodes have a fault: kind and count, damage.
+  kDevice,    ///< Carrier, port, removal of a device, settings of a subnet manager.
+  kRequest,   ///< A request of an operator.
+  kHosts,     ///< Hosts stop answering, or start again.
   kWorker,    ///< One loop of one worker alone.
   kTurn,      ///< One turn of management alone.
-  kHold,      ///< The next so many steps follow each other at once, no round between.
+  kHold,      ///< The next steps follow each other without a round in between: count.
   kLine,      ///< A line of the CLI: length, text.
   kCount
 };
@@ -51,12 +51,13 @@ Bytes taken(Input& in, std::size_t n) {
   const auto octets = in.take(n);
   return {octets.begin(), octets.end()};
 }
-/// Two octets, the first the more significant.
+/// Reads two octets, the more significant one first.
 std::uint16_t word(Input& in) {
   return static_cast<std::uint16_t>(in.number(2));
 }
 
-/// Of IPv4 and IPv6 alike: own ones of both nodes, hosts, absent ones, and those that are none.
+/// An IPv4 address and the IPv6 address with the same role. There are addresses of both nodes, of
+/// hosts, absent ones and invalid ones.
 struct Pair {
   std::string_view v4, v6;
 };
@@ -104,7 +105,7 @@ constexpr std::string_view kInterfaces[] = {"ib0", "eth0", "ib1", "ib7"};
 constexpr std::string_view kPrefixes[] = {"10.8.0.0/16", "192.168.2.0/24", "10.6.0.0/15",
                                           "0.0.0.0/0",   "fd00:2::/64",    "fd00:6::/32"};
 
-/// A UD packet as the software fabric carries it.
+/// The fields of a UD packet in the format of the software fabric.
 struct UdFrame {
   std::uint16_t dlid = 0, slid = 0, pkey = 0xffff;
   std::uint32_t qpn = 1, src_qpn = 1, qkey = 0x8001'0000;
@@ -174,7 +175,8 @@ Bytes ip6_packet(const wire::IpAddr& from, const wire::IpAddr& to, unsigned prot
   return packet;
 }
 
-/// Length in units of 8 octets, how many of them the input has; the checksums of ICMP are right.
+/// Reads a payload: its length in units of 8 octets, the number of octets in the input, and these
+/// octets. The rest is zero. Checksums of ICMP and IGMP are correct.
 Bytes ip_payload(unsigned protocol, const wire::IpAddr& from, const wire::IpAddr& to, Input& in) {
   const std::size_t len = std::size_t{in.octet()} * 8;
   Bytes payload = taken(in, in.octet());
@@ -195,15 +197,15 @@ class Harness {
   }
 
  private:
-  /// What strangers make the administrator remember, it remembers; so there are new nodes now and
-  /// then.
+  /// Strangers create state that the administrator never forgets, so new nodes replace the old ones
+  /// after this many inputs.
   static constexpr unsigned kInputsPerWorld = 2'000;
   static constexpr unsigned kMaxSteps = 64;
   static constexpr unsigned kMany = 40;
-  /// This octet of a device step pulls out the node's cable, the next one its Ethernet port.
+  /// This octet of a device step removes the node's cable, the next one its Ethernet port.
   static constexpr unsigned kRemoval = 0x7e;
-  static constexpr unsigned kRemovals = 100;  ///< As many as a replay of seeds has, at once,
-  static constexpr unsigned kInputsPerRemoval = 100;  ///< and then one for so many inputs.
+  static constexpr unsigned kRemovals = 100;  ///< From the start; a replay of seeds needs them.
+  static constexpr unsigned kInputsPerRemoval = 100;  ///< Inputs for each further removal.
 
   void run(Input in) {
     ++inputs_;
@@ -223,8 +225,9 @@ class Harness {
     require(all_rests() ? world_->come_to_full_rest() : world_->come_to_rest());
   }
 
-  /// State that is kept for a while is waited for only after some inputs, and always where an input
-  /// is run alone. Nodes without a cable ask the SA for ever.
+  /// Returns whether run() waits for the expiry of all temporary state. It does so only after some
+  /// inputs, among them each input that is run alone, and never after a removal, because nodes
+  /// without a cable ask the SA forever.
   [[nodiscard]] bool all_rests() const {
     return !world_->spent() && (inputs_ < 16 || inputs_ % 64 == 0);
   }
@@ -253,7 +256,7 @@ class Harness {
     }
   }
 
-  /// Options: bit 0: to the port's own address, 1: from a host, 2: in a block of just its size.
+  /// Options: bit 0: to the port's own address, 1: from a host, 2: in a block of the frame's size.
   void ethernet(unsigned side, Input& in) {
     const unsigned options = in.octet();
     Bytes frame = taken(in, std::size_t{in.octet()} * 8);
@@ -269,7 +272,7 @@ class Harness {
   }
 
   /// Options: bit 0: IPv6, 1 and 2: by eth0, ib0, ib1, or ib0 from a stranger, 3: a word of flags
-  /// and offset follows, 4 and 5: those of put_macs() and to_link(), 6: as many as make a burst.
+  /// and offset follows, 4 and 5: options of to_port() and to_link(), 6: enough copies for a burst.
   void ip(unsigned side, Input& in) {
     const unsigned options = in.octet();
     const bool v6 = (options & 1) != 0;
@@ -297,7 +300,7 @@ class Harness {
     for (unsigned i = 0; i < copies; ++i) world_->sides[side].port->give(frame, (options & 1) != 0);
   }
 
-  /// Options: those of to_link(), and bit 3: by ib1, 4: from a stranger.
+  /// Options: those of to_link(); bit 3: by ib1, 4: from a stranger.
   void datagram(unsigned side, Input& in) {
     const unsigned options = in.octet();
     const auto type = wire::EtherType{word(in)};
@@ -346,8 +349,8 @@ class Harness {
     world_->sides[side].cable->give(ud.octets(payload));
   }
 
-  /// Options: bit 0: the ICRC stays wrong, 2 to 4: how many octets change, 5: one that was kept, as
-  /// it is, 6: in a block of just its size.
+  /// Options: bit 0: the ICRC stays wrong, 2 to 4: number of changed octets, 5: a frame that the
+  /// cable kept, unchanged, 6: in a block of the frame's size.
   void again(unsigned side, Input& in) {
     auto& frames = world_->remembered;
     const std::size_t which = in.octet();
@@ -399,7 +402,7 @@ class Harness {
     }
     static_cast<void>(s.node().change_hca("soft0", change));
   }
-  /// New nodes take as long as thirty inputs.
+  /// The number of removals is limited, because new nodes take as long as thirty inputs.
   void pull_out(FarEnd& device) {
     if (removals_ >= kRemovals + inputs_ / kInputsPerRemoval) return;
     ++removals_;
@@ -520,7 +523,7 @@ class Harness {
     if (!all.empty())
       static_cast<void>(node.close_connection("ib0", all[in.octet() % all.size()].handle));
   }
-  /// What `show` commands and exporters read.
+  /// Reads everything that `show` commands and exporters read.
   static void ask(Node& node) {
     static_cast<void>(node.links());
     static_cast<void>(node.ports());

@@ -65,7 +65,7 @@ wire::IpPrefix prefix(std::string_view text) {
   return *wire::parse_prefix(text);
 }
 
-/// None: nobody is there.
+/// Returns nothing if no host has this address.
 std::optional<unsigned> host_number(const wire::IpAddr& addr) {
   const auto n = std::to_integer<unsigned>(addr.bytes[15]);
   if (n < 2 || n >= NodeWorld::kHosts) return std::nullopt;
@@ -120,7 +120,7 @@ bool FarEnd::give(std::span<const std::byte> frame, bool exact) {
   require(m != nullptr);
   const auto len = static_cast<std::uint16_t>(frame.size());
   if (exact) {
-    // Who shares the octets is counted in front of them; behind them lies nothing that is ours.
+    // The reference count lies before the octets, so the block ends with the last octet.
     constexpr std::size_t kHead = sizeof(rte_mbuf_ext_shared_info);
     auto* const block = static_cast<std::byte*>(std::malloc(kHead + frame.size()));
     require(block != nullptr);
@@ -435,7 +435,7 @@ void NodeWorld::put_back_multicast_routes(Node& node) {
            {}}));
 }
 
-/// Requests that are refused are refused with reason: what counts is what there is in the end.
+/// The node may refuse a request for a good reason. Only the final state matters.
 void NodeWorld::put_back(unsigned i) {
   Side& side = sides[i];
   Node& node = side.node();
@@ -483,13 +483,14 @@ bool NodeWorld::come_to_rest() {
   hosts_answer = true;
   for (unsigned i : {0U, 1U})
     if (sides[i].changed.any()) put_back(i);
-  // Nodes without a cable have many timers of short times; packets that wait have a longer one.
+  // Nodes without a cable have many short timers, and waiting packets have a longer one, so the
+  // loop also goes on until 30 s have passed.
   constexpr int kMinWaits = 300, kMaxWaits = 30'000;
   const TimePoint end = sides[0].stepped->now() + std::chrono::seconds(30);
   for (int i = 0; i < kMinWaits || (i < kMaxWaits && sides[0].stepped->now() < end); ++i) {
     settle();
     if (mbufs_in_use() == 0 && learned() <= at_rest_) return is_balanced();
-    // What packets under way bring about is forgotten too.
+    // Packets in transit may create more entries, which are forgotten too.
     forget();
     settle();
     if (mbufs_in_use() != 0 || learned() > at_rest_) pass_to_deadline(std::chrono::seconds(1));
@@ -503,7 +504,7 @@ bool NodeWorld::come_to_full_rest() {
   for (int i = 0; i < kMaxWaits; ++i) {
     if (!come_to_rest()) return false;
     if (unfinished() <= unfinished_at_rest_) return true;
-    // To forget a gateway makes the node look for it again, which takes some deadlines.
+    // A node resolves a forgotten gateway again, which takes some deadlines.
     if (i % 16 == 0) forget();
     pass_to_deadline(std::chrono::seconds(60));
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two whole nodes in one thread and in virtual time, on a software fabric between them and with
-// hosts on their Ethernet ports: what the fuzz target `node` plays with.
+// The world of the fuzz target `node`: two whole nodes in one thread and in virtual time, with a
+// software fabric between them and hosts on their Ethernet ports.
 //
 //   hosts -- eth0 [node 0: LID 1, the SA] ib0, ib1 == cable == ib0, ib1 [node 1: LID 2] eth0 --
 //   hosts
 //
-// Frames between the nodes are carried by this program, which may lose, repeat, keep or change
+// This program carries the frames between the nodes, and may lose, repeat, keep, change or reverse
 // them.
 #pragma once
 
@@ -31,7 +31,7 @@ namespace ipoib::mgmt::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// An ethdev whose far end is this program's.
+/// An ethdev of a node, with this program at its far end.
 class FarEnd {
  public:
   explicit FarEnd(const std::string& name);
@@ -40,14 +40,15 @@ class FarEnd {
   FarEnd& operator=(const FarEnd&) = delete;
 
   [[nodiscard]] const std::string& device() const { return device_; }
-  /// The node is to receive the frame; false: it has too many waiting. `exact`: its octets lie in a
-  /// block of just their size, so that AddressSanitizer sees one too many.
+  /// Gives the node a frame. Returns false if the device is removed, the frame's length is out of
+  /// range or too many frames wait. With `exact`, the octets lie in a block of their own size, so
+  /// that AddressSanitizer detects an access one octet behind them.
   bool give(std::span<const std::byte> frame, bool exact = false);
-  /// What the node sent; empty: nothing.
+  /// Returns the next frame that the node sent, or an empty one.
   [[nodiscard]] Bytes take();
   [[nodiscard]] bool has_frame() const;
   void set_carrier(bool up);
-  /// The device is taken away from the node, for good, with the frames that wait in it.
+  /// Removes the device from the node for good, with the frames that wait in it.
   void pull_out();
   [[nodiscard]] bool pulled_out() const { return pulled_out_; }
 
@@ -59,14 +60,14 @@ class FarEnd {
   rte_ring* from_node_;
 };
 
-/// What befalls the next frames on the cable.
+/// The fault of the next frames on the cable.
 enum class CableFault : std::uint8_t { kNone, kLose, kRepeat, kKeep, kChange, kReverse, kCount };
 
-/// Parts of a node that requests or devices may have changed, and that are to be put back.
+/// Parts of a node that requests or devices may have changed, and that put_back() restores.
 enum class Change : std::uint8_t {
   kHca,
   kPort,
-  kInterfaces,  ///< Up or down, and how much they carry.
+  kInterfaces,  ///< Administrative state and MTU.
   kForwarding,
   kRoutes,
   kMulticastRoutes,
@@ -79,17 +80,17 @@ struct Side {
   std::unique_ptr<FarEnd> cable;
   std::unique_ptr<FarEnd> port;
   std::unique_ptr<SteppedNode> stepped;
-  wire::MacAddr mac{};  ///< Of the node's port.
+  wire::MacAddr mac{};  ///< MAC address of the node's port.
   unsigned workers = 1;
   std::bitset<static_cast<std::size_t>(Change::kCount)> changed;
-  bool asked = true;  ///< Something was asked of it since its last turn.
-  TimePoint wakes{};  ///< When its management is to have its next turn, whatever comes before.
-  std::vector<std::pair<std::string, wire::IpAddr>> joined;  ///< By request.
+  bool asked = true;  ///< The node got a request since its last turn.
+  TimePoint wakes{};  ///< Latest time of the next turn of management.
+  std::vector<std::pair<std::string, wire::IpAddr>> joined;  ///< Groups joined by request.
 
   [[nodiscard]] Node& node() const { return stepped->node(); }
   void change(Change what) { changed.set(static_cast<std::size_t>(what)); }
   [[nodiscard]] bool has(Change what) const { return changed[static_cast<std::size_t>(what)]; }
-  /// Takes a turn if there is something to do, like Node::run(). False: there was nothing.
+  /// Takes a turn if there is something to do, like Node::run(). Returns false if there is nothing.
   bool run_once();
 };
 
@@ -103,42 +104,42 @@ class NodeWorld {
   NodeWorld(const NodeWorld&) = delete;
   NodeWorld& operator=(const NodeWorld&) = delete;
 
-  /// One loop of each worker, a turn of each node that has something to do, and every frame one hop
-  /// further. Returns how much was done.
+  /// Runs one loop of each worker and a turn of each node that has something to do, and moves every
+  /// frame one hop further. Returns the amount of work done.
   unsigned round();
-  /// Rounds until nothing moves, `most` at most; false: something still moves.
+  /// Runs rounds until nothing moves, at most `most`. Returns false if something still moves.
   bool settle(unsigned most = 64);
   static void pass(Duration d);
-  /// To the next deadline of either node, and `longest` at most.
+  /// Lets time pass to the next deadline of either node, at most `longest`.
   void pass_to_deadline(Duration longest);
 
-  /// Of all pools: mbufs that somebody has.
+  /// Returns the number of mbufs in use, of all pools.
   [[nodiscard]] static std::size_t mbufs_in_use();
-  /// Neighbours and connections: what traffic leaves behind.
+  /// Returns the number of neighbours and connections, which traffic leaves behind.
   [[nodiscard]] std::size_t learned() const;
-  /// What else is there: of the SA's client, the communication managers and the neighbours'
-  /// numbers.
+  /// Returns the number of other temporary objects: those of the SA's client, of the communication
+  /// managers and of the neighbours' numbers, and held packets.
   [[nodiscard]] std::size_t unfinished() const;
-  /// A device was pulled out, which comes back with a new node only.
+  /// Returns whether a device was removed. Such a device comes back only with a new node.
   [[nodiscard]] bool spent() const;
-  /// Takes back whatever requests may have changed, forgets what was learned, and lets time pass
-  /// until no packet is left. False: something stays, or a packet is under no counter or under two
+  /// Reverts the changes of requests, forgets learned entries, and lets time pass until no packet
+  /// is left. Returns false if something stays, or if a packet is under no counter or under two
   /// (mgmt::PacketBalance).
   bool come_to_rest();
-  /// Likewise, until nothing is unfinished that was not so at the start.
+  /// Does the same, and lets time pass until unfinished() is no more than at the start.
   bool come_to_full_rest();
 
-  /// Those with a last octet below this are there, and answer for their addresses.
+  /// Addresses with a last octet from 2 to below this belong to hosts, which answer for them.
   static constexpr unsigned kHosts = 100;
   static wire::MacAddr host_mac(unsigned side, unsigned n);
 
   std::array<Side, 2> sides;
   bool hosts_answer = true;
   CableFault fault = CableFault::kNone;
-  unsigned faulty_frames = 0;    ///< That `fault` is still to befall.
-  std::uint32_t damage = 0;      ///< kChange: where (16 bits) and what (8 bits).
-  std::deque<Bytes> kept;        ///< kKeep.
-  std::deque<Bytes> remembered;  ///< The last frames of the cable, whoever sent them.
+  unsigned faulty_frames = 0;    ///< Number of further frames with `fault`.
+  std::uint32_t damage = 0;      ///< kChange: offset (16 bits) and bits to flip (8 bits).
+  std::deque<Bytes> kept;        ///< Frames that kKeep took from the cable.
+  std::deque<Bytes> remembered;  ///< The last frames of the cable, from both nodes.
 
  private:
   [[nodiscard]] NodeConfig config(unsigned side) const;
@@ -150,16 +151,16 @@ class NodeWorld {
   static void put_back_routes(Node& node, const NodeConfig& original);
   static void put_back_multicast_routes(Node& node);
   void forget();
-  /// Says on stderr what come_to_rest() found.
+  /// Prints on stderr the state that come_to_rest() could not remove.
   void tell_left() const;
 
   [[nodiscard]] bool is_balanced() const;
 
-  std::size_t at_rest_ = 0;             ///< What learned() is then.
-  std::size_t unfinished_at_rest_ = 0;  ///< And unfinished().
+  std::size_t at_rest_ = 0;             ///< learned() at rest.
+  std::size_t unfinished_at_rest_ = 0;  ///< unfinished() at rest.
 };
 
-/// Makes LRH.PktLen one that the frame holds, and its ICRC right.
+/// Corrects LRH.PktLen if the frame cannot have that length, and the ICRC.
 void mend_frame(Bytes& frame);
 
 }  // namespace ipoib::mgmt::test

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The page for Prometheus of a node with any names and numbers: each line is what the text format
-// allows, each family is told of once and before its series, no series is there twice, and what
-// labels say is what was put in. Any address to listen at is one or is refused with a reason.
+// The page for Prometheus of a node with any names and numbers. Each line follows the text format,
+// each family is described once and before its series, no series is there twice, and labels have
+// the values of the node. Any listen address is accepted, or refused with a reason.
 //
-// Input: one octet, which rows the node has; then names and numbers in the order in which they are
-// wanted; see Harness.
+// Input: one octet that selects the node's rows, then names and numbers in the order in which
+// Harness reads them.
 // Source: https://prometheus.io/docs/instrumenting/exposition_formats/
 #include <prometheus/text_serializer.h>
 
@@ -37,7 +37,7 @@ class Line {
     rest_.remove_prefix(text.size());
     return true;
   }
-  /// Of a metric, or of a label, which has no colons.
+  /// Reads the name of a metric, or of a label, which has no colons.
   [[nodiscard]] std::string_view name(bool colons) {
     std::size_t len = 0;
     while (len < rest_.size() && fits(rest_[len], colons, len > 0)) ++len;
@@ -46,7 +46,7 @@ class Line {
     rest_.remove_prefix(len);
     return name;
   }
-  /// Passes over the value of a label, with its quotation marks.
+  /// Skips the value of a label with its quotation marks.
   void value() {
     require(take("\""));
     std::size_t at = 0;
@@ -73,14 +73,14 @@ class Line {
   std::string_view rest_;
 };
 
-/// A set of texts whose memory stays when it is emptied.
+/// A set of texts that keeps its memory when it is cleared.
 class Texts {
  public:
   void clear() {
     slots_.assign(slots_.size(), {});
     used_ = 0;
   }
-  /// False: it is there already.
+  /// Returns false if the set has the text already.
   [[nodiscard]] bool insert(std::string_view text) {
     if (used_ * 2 >= slots_.size()) grow();
     std::string_view& slot = slots_[find(text)];
@@ -92,7 +92,7 @@ class Texts {
   [[nodiscard]] bool contains(std::string_view text) const { return !slots_[find(text)].empty(); }
 
  private:
-  /// Where it is, or where there is room for it.
+  /// Returns the slot of the text, or a free slot for it.
   [[nodiscard]] std::size_t find(std::string_view text) const {
     std::size_t at = std::hash<std::string_view>{}(text) % slots_.size();
     while (!slots_[at].empty() && slots_[at] != text) at = (at + 1) % slots_.size();
@@ -104,12 +104,12 @@ class Texts {
       if (!text.empty()) slots_[find(text)] = text;
   }
 
-  std::vector<std::string_view> slots_{64};  ///< Twice as many as texts, or more.
+  std::vector<std::string_view> slots_{64};  ///< At least twice as many as texts.
   std::size_t used_ = 0;
 };
 
-/// The page that was read last, whose text must live on. A label's value has one spelling, because
-/// only what must be escaped may be: series are compared as they are written.
+/// The page that was read last, whose text must outlive it. Series are compared as text: a label's
+/// value has only one spelling, because only characters that need an escape may have one.
 class Page {
  public:
   void read(std::string_view text) {
@@ -162,7 +162,7 @@ class Page {
   Texts families_, series_;
 };
 
-/// A label as the page is to have it.
+/// Returns a label in the spelling that the page must have.
 std::string label(std::string_view name, std::string_view value) {
   std::string out{name};
   out += "=\"";
@@ -214,8 +214,8 @@ class Harness {
     return high << 32 | in.number(4);
   }
 
-  /// Of most inputs the node has rows of one kind, because a page of all kinds takes six times as
-  /// long.
+  /// Removes the rows of all kinds except one for most inputs, because a page with all kinds takes
+  /// six times as long.
   static void keep(unsigned rows, MetricsSample& s) {
     const unsigned only = rows % 32;
     if (only == 0) return;
@@ -229,7 +229,7 @@ class Harness {
     if (only % 5 != 4) s.totals.workers.clear();
   }
 
-  /// Names of interfaces differ, as the configuration sees to.
+  /// The names of interfaces differ, as the configuration ensures.
   MetricsSample make_sample(Input& in) const {
     MetricsSample s = metrics_sample(node_);
     mgmt::LinkInfo& link = s.links.at(0);

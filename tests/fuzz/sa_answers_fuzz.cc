@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An IPoIB link whose subnet administrator says anything: member records, path records and notices
-// with changed fields, refused, lost, repeated, made up. Whatever it says, what the link gives to
-// the device makes sense; and when it is honest again the link comes up, and can be stopped with
-// nothing left.
+// An IPoIB link whose subnet administrator gives any answers: member records, path records and
+// notices with changed fields, refused, lost, repeated or invented. For every input, the link gives
+// the device only valid values. When the administrator is honest again, the link comes up, and
+// can be stopped with nothing left.
 //
-// Input: one octet of options, then steps of one octet each, with arguments behind it; see Step.
+// Input: one octet of options, then steps of one octet each with their arguments; see Step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,26 +29,26 @@ using test::require;
 
 constexpr unsigned kHosts = 6;
 constexpr std::size_t kMaxEntries = 8;
-/// Groups and paths that the steps below can lead to, and a margin.
+/// Number of groups and paths that the steps below can cause, with a margin.
 constexpr std::size_t kMaxSaObjects = 64;
 
-/// Low 4 bits of a step's octet.
+/// The low 4 bits of a step's octet.
 enum class Step : unsigned {
-  kTime,     ///< Passes: power of two, ms.
-  kChange,   ///< Of the next answer: offset in the record, what is added.
-  kField,    ///< Of the next answer: an octet that links look at: which, value.
-  kStatus,   ///< Of the next answer: MAD status (2 octets).
-  kLose,     ///< The next answers are lost: how many.
-  kAgain,    ///< An answer that was given comes once more: which.
-  kMade,     ///< An answer of the next octets: which it looks like, offset, length.
-  kSilence,  ///< The SA says nothing from now on, or answers again.
-  kWant,     ///< A packet for a host or group.
-  kHear,     ///< ARP of a host: request or reply.
-  kGroup,    ///< The node listens to a group, leaves it or sends to it.
-  kNotice,   ///< A group was created or deleted, with some octets changed.
+  kTime,     ///< Time passes: power of two, ms.
+  kChange,   ///< Changes the next answer: offset in the record, octet to add.
+  kField,    ///< Sets an octet of the next answer that links read: index, value.
+  kStatus,   ///< Sets the MAD status of the next answer: status (2 octets).
+  kLose,     ///< The next answers are lost: count.
+  kAgain,    ///< A former answer arrives again: index.
+  kMade,     ///< An answer with the next octets in a copy of a former one: index, offset, length.
+  kSilence,  ///< The SA stops answering, or starts again.
+  kWant,     ///< The node has a packet for a host or group.
+  kHear,     ///< An ARP request or reply of a host arrives.
+  kGroup,    ///< The node joins a group, leaves it or sends to it.
+  kNotice,   ///< A notice of a new or deleted group, with some octets changed.
   kPort,     ///< An event of the port.
-  kStatic,   ///< A static neighbour comes or goes; a route begins or ceases to use a gateway.
-  kLife,     ///< The link is stopped, or started.
+  kStatic,   ///< A static neighbour comes or goes, or a route starts or stops using a gateway.
+  kLife,     ///< The link stops or starts.
   kMtu,      ///< The operator limits the MTU.
 };
 
@@ -67,8 +67,9 @@ LinkConfig config(unsigned options) {
 
 class Harness {
  public:
-  /// Of one input in four the link is watched for ten minutes after it could come up, and for as
-  /// long after it could stop; of others only until it has, and ten seconds more.
+  /// For one input in four, the harness watches the link for ten minutes after it could come up,
+  /// and for as long after it could stop. For the others, it watches until the link is up or
+  /// stopped, and ten seconds more.
   explicit Harness(unsigned options)
       : fixture_{config(options), options + 1U}, patient_{(options & 0xc0) == 0xc0} {
     for (unsigned i = 0; i < kHosts; ++i)
@@ -124,7 +125,7 @@ class Harness {
     return true;
   }
 
-  /// Of a member record and of a path record.
+  /// Returns the offset of an octet of a member record or path record that links read.
   static std::size_t field(unsigned which) {
     using M = wire::McMemberRecord;
     using P = wire::PathRecord;
@@ -193,7 +194,7 @@ class Harness {
     }
   }
 
-  /// It has the transaction of an answer that was given, or of nobody.
+  /// The invented answer has the transaction ID of a former answer, or of no request.
   void make_answer(Input& in) {
     fabric::ReceivedMad mad{{kSmLid, 0, 1, wire::kDefaultPkey}, {}};
     const unsigned which = in.octet();
@@ -285,7 +286,7 @@ class Harness {
     fixture_.actions.frames.clear();
   }
 
-  /// It becomes so, and stays for a while.
+  /// Lets time pass until the condition holds, and requires that it holds ten seconds later too.
   void run_until(const std::function<bool()>& holds) {
     for (int i = 0; i < 60 && (patient_ || !holds()); ++i) fixture_.run_for(10s);
     require(holds());
@@ -312,7 +313,7 @@ class Harness {
   std::array<wire::LinkAddr, kHosts> hosts_;
   std::map<wire::IpAddr, unsigned> gateways_;
   std::vector<fabric::ReceivedMad> given_;
-  // For the next answer.
+  // Changes to the next answer, and the number of answers to lose:
   std::vector<std::pair<std::size_t, unsigned>> changes_, fields_;
   std::optional<unsigned> status_;
   unsigned lost_ = 0;
@@ -322,7 +323,7 @@ class Harness {
 }  // namespace ipoib::link
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  GTEST_FLAG_SET(break_on_failure, true);  // what the fakes find ends the program too
+  GTEST_FLAG_SET(break_on_failure, true);  // Failures of the fakes end the program too.
   ipoib::test::Input in{ipoib::test::input(data, size)};
   const unsigned options = in.octet();
   ipoib::link::Harness{options}.run(in);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whatever frames arrive at the cable of a software HCA with several UD queue pairs, and whatever
-// is changed of its keys, groups and port between: each packet reaches just the queue pairs that a
-// second reading of its octets (lib/wire/frame.h) says it is for, as it was, or it is under exactly
-// one counter. Every mbuf comes back.
+// Any frames arrive at the cable of a software HCA with several UD queue pairs, while its keys,
+// groups and port change. Each packet reaches, unchanged, exactly the queue pairs that a second
+// reading of its octets (lib/wire/frame.h) finds, or it is under exactly one counter. Every mbuf
+// returns to its pool.
 //
-// Input: steps of one octet each, with arguments behind it; see Step.
+// Input: steps of one octet each with their arguments; see Step.
 #include <rte_mempool.h>
 
 #include <algorithm>
@@ -24,25 +24,25 @@ namespace {
 using test::Input;
 using test::require;
 
-/// Low 3 bits of a step's octet.
+/// The low 3 bits of a step's octet.
 enum class Step : unsigned {
-  kUnicast,  ///< A frame to a queue pair or QP1: LID, queue pair, then as add_frame() says.
-  kGroup,    ///< A frame to a group: which, then the same.
-  kRaw,      ///< A frame of the next octets as they are: length.
-  kAgain,    ///< The last frame, some more times.
-  kPoll,     ///< What is on the cable is read.
-  kKey,      ///< A queue pair gets another Q_Key; the port gets another table of P_Keys.
-  kPort,     ///< Another LID, or down, or up.
-  kMember,   ///< A queue pair is attached to a group, or detached.
+  kUnicast,  ///< A frame to a queue pair or QP1: LID, queue pair, arguments of add_frame().
+  kGroup,    ///< A frame to a group: index, arguments of add_frame().
+  kRaw,      ///< A frame of the next octets unchanged: length.
+  kAgain,    ///< The last frame again: count.
+  kPoll,     ///< The HCA reads all frames of the cable.
+  kKey,      ///< A queue pair gets another Q_Key, or the port another P_Key table.
+  kPort,     ///< The port gets a LID, and goes down or up.
+  kMember,   ///< A queue pair is attached to a group or detached.
 };
 
-/// Other bits of a frame's step.
+/// The other bits of a frame's step.
 enum Option : unsigned {
-  kGlobal = 8,      ///< A GRH in a unicast packet; a wrong MGID in one to a group.
-  kUnsealed = 16,   ///< The ICRC is not made right after the changes.
-  kSegments = 32,   ///< In a chain of mbufs.
-  kImmediate = 64,  ///< SEND with immediate data.
-  kPadded = 128,    ///< With Ethernet's padding behind it, or with more octets than there may be.
+  kGlobal = 8,      ///< A unicast packet has a GRH; a packet to a group has a wrong MGID.
+  kUnsealed = 16,   ///< The ICRC is not corrected after the changes.
+  kSegments = 32,   ///< The frame has two mbufs.
+  kImmediate = 64,  ///< The packet is a SEND with immediate data.
+  kPadded = 128,    ///< The frame has Ethernet padding, or more octets behind it than allowed.
 };
 
 constexpr std::size_t kQueues = 4;
@@ -51,7 +51,7 @@ constexpr std::uint16_t kPartitions[kQueues] = {0xffff, 0xffff, 0x8001, 0x0002};
 constexpr std::uint16_t kPkeys[] = {0xffff, 0x7fff, 0x8001, 0x0001, 0x8002, 0x0002, 0x8003, 0};
 constexpr std::uint32_t kQkeys[] = {kQkey, 0x0b1c, wire::kGsiQkey, 0};
 constexpr std::uint16_t kLids[] = {kLid[0], 9};
-constexpr std::uint16_t kMlids[] = {kMlid, kMlid, 0xc123};  ///< Of the groups.
+constexpr std::uint16_t kMlids[] = {kMlid, kMlid, 0xc123};  ///< MLIDs of the groups.
 constexpr std::size_t kGroups = std::size(kMlids);
 
 wire::Gid group_gid(std::size_t i) {
@@ -64,7 +64,7 @@ wire::Gid port_gid(int side) {
   return wire::Gid::of(wire::kDefaultGidPrefix, kGuid[side]);
 }
 
-/// What one queue pair, or QP1, is to receive of one packet.
+/// The payload and metadata of one packet that a queue pair, or QP1, must receive.
 struct Arrival {
   Bytes payload;
   std::uint32_t src_qpn;
@@ -73,7 +73,7 @@ struct Arrival {
   bool multicast;
   bool global;
 };
-/// By queue pair; the last is QP1.
+/// Expected packets of each queue pair; the last entry is QP1.
 using Arrivals = std::array<std::vector<Arrival>, kQueues + 1>;
 
 /// The headers and the payload of a UD SEND, with or without immediate data.
@@ -82,7 +82,7 @@ struct Packet {
   wire::Gid dgid{};
   Bytes payload;
 
-  /// False: there is a fault in the frame itself.
+  /// Returns false if the frame itself is invalid.
   bool read(const Bytes& frame) {
     const auto eth = wire::read<EthHdr>(frame);
     if (!eth || eth->ether_type.host() != kEtherTypeIba) return false;
@@ -109,7 +109,8 @@ struct Packet {
   }
 };
 
-/// Who receives what, from the rules of the specification and nothing of the driver.
+/// A model of the port: finds the receivers of a packet by the rules of the specification, without
+/// the driver.
 struct Port {
   bool up = true;
   std::uint16_t lid = kLid[0];
@@ -118,7 +119,7 @@ struct Port {
   std::array<std::uint32_t, kQueues> qpns{};
   bool member[kGroups][kQueues]{};
 
-  /// A full member's entry is used where there are both.
+  /// Returns the table's P_Key of the queue pair's partition, a full member's if it has both.
   [[nodiscard]] std::uint16_t pkey(std::size_t queue) const {
     std::uint16_t found = 0;
     for (const std::uint16_t p : pkeys)
@@ -135,7 +136,7 @@ struct Port {
              return wire::pkeys_match(own, p.ud.iba.bth.pkey.host());
            });
   }
-  /// Numbers of the queue pairs that a packet is for; kQueues is QP1.
+  /// Returns the indexes of the queue pairs that receive a packet; kQueues is QP1.
   [[nodiscard]] std::vector<std::size_t> receivers(const Packet& p) const {
     const std::uint16_t dlid = p.ud.iba.lrh.dlid.host();
     const std::uint32_t qpn = p.ud.iba.bth.dest_qp.host();
@@ -185,7 +186,8 @@ class Harness final : public SoftHcaTest {
   }
   void TestBody() override {}
 
-  /// The second queue pair has a Q_Key of its own; all are in the first group, one in each other.
+  /// Puts everything back: the second queue pair has its own Q_Key, all are members of the first
+  /// group, and one is a member of each other group.
   void reset() {
     fabric::PortChange change;
     change.lid = kLid[0];
@@ -232,7 +234,7 @@ class Harness final : public SoftHcaTest {
       case Step::kKey: return change_key(in, code);
       case Step::kPort: {
         fabric::PortChange change;
-        // Seldom, because each change of the LID makes a table of 4 MiB anew.
+        // The LID changes seldom, because each change builds a new table of 4 MiB.
         change.lid = kLids[(code & 0x68) == 0x68 ? 1 : 0];
         change.up = (code & 16) == 0;
         return set_port(change);
@@ -278,13 +280,13 @@ class Harness final : public SoftHcaTest {
     return spec;
   }
 
-  /// Most payloads are short, because the time of an input goes by octets.
+  /// Most payloads are short, because the time of an input grows with its octets.
   static std::size_t payload_len(unsigned number) {
     return number < 0xe000 ? number % 300 : number % 2100;
   }
 
-  /// Arguments: P_Key, Q_Key, octets of payload (2), number of octets changed; each: where (2) and
-  /// what is added.
+  /// Arguments: P_Key, Q_Key, length of the payload (2), number of changed octets; for each of
+  /// them, the offset (2) and the octet to add.
   void add_frame(Input& in, unsigned code, wire::UdSpec spec) {
     spec.slid = kLid[1];
     spec.src_qp = 0x49;
@@ -294,7 +296,7 @@ class Harness final : public SoftHcaTest {
     Bytes iba(wire::kMaxUdPacketLen);
     iba.resize(wire::build_ud_packet(spec, payload, iba));
     Bytes frame = soft_frame(iba);
-    frame.resize(sizeof(EthHdr) + iba.size());  // without padding
+    frame.resize(sizeof(EthHdr) + iba.size());  // Removes the padding.
     const std::size_t head = spec.grh ? kGlobalHeadLen : kLocalHeadLen;
     if ((code & kImmediate) != 0)
       frame[head] = static_cast<std::byte>(wire::Opcode::kUdSendOnlyImm);
@@ -318,7 +320,7 @@ class Harness final : public SoftHcaTest {
     require(rte_ring_enqueue(Fixture::get().towards[0], m) == 0);
     on_cable_.push_back(frame);
   }
-  /// What lies behind the first `at` octets becomes a second segment.
+  /// Moves the octets behind the first `at` into a second segment.
   static void split(rte_mbuf* m, std::size_t at) {
     const std::size_t rest = rte_pktmbuf_data_len(m) - at;
     rte_mbuf* const tail = rte_pktmbuf_alloc(Fixture::get().pool);
@@ -330,7 +332,7 @@ class Harness final : public SoftHcaTest {
     require(rte_pktmbuf_chain(m, tail) == 0);
   }
 
-  /// Reads the cable empty, and judges what came of each burst of it.
+  /// Reads the cable until it is empty, and checks the result of each burst.
   void poll() {
     while (!on_cable_.empty()) {
       Arrivals expected;
@@ -346,7 +348,7 @@ class Harness final : public SoftHcaTest {
       require(drops() - before == lost);
     }
   }
-  /// False: it is for nobody.
+  /// Adds the packet to those expected. Returns false if it has no receiver.
   bool expect(const Bytes& frame, Arrivals& expected) const {
     Packet p;
     if (!port_.up || !p.read(frame)) return false;

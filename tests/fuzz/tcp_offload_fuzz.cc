@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP packets of several connections, with all that may befall them, in bursts: what tcp_gro
-// makes of them TcpGso turns into the same packets again, octet for octet and in order within each
-// connection. What neither may touch is not touched, and is overtaken by nothing.
+// Bursts of TCP packets of several connections, with unusual fields. TcpGso turns the packets that
+// tcp_gro makes into the original packets again, octet for octet and in order within each
+// connection. Packets that neither may change stay unchanged, and no packet overtakes them.
 //
 // Input: MTU of the port (2 octets), of the neighbour (2), number of connections, an octet for
-// each; then packets, see Harness::packet().
+// each connection, then packets; see Harness::packet().
 #include <rte_mempool.h>
 #include <rte_random.h>
 
@@ -32,26 +32,27 @@ using ipoib::test::Input;
 using ipoib::test::require;
 using wire::TcpHdr;
 
-/// The stage only asks whether there is one.
+/// A queue that does nothing. The stage only checks whether the neighbour has a queue.
 class NoQueue final : public fabric::ConnectedQueue {
  public:
   NoQueue() : ConnectedQueue{0x99, fabric::Transport::kRc, nullptr} {}
 };
 
-/// Most packets are small, because the time of an input goes by octets. Options fit into this.
+/// Most packets are small, because the time of an input grows with its octets. TCP options fit into
+/// this MTU.
 constexpr unsigned kLeastMtu = 128;
 constexpr unsigned kMostPackets = 3 * kMaxBurst;
 
-/// Bits of a packet's first octet; the low three say of which connection.
+/// Bits of a packet's first octet. The low three select the connection.
 enum Option : unsigned {
   kEndOfBurst = 8,
-  kShort = 16,     ///< Its payload is shorter than full: length (2 octets).
-  kOdd = 32,       ///< One field is another: which, what.
-  kPush = 64,      ///< PSH.
-  kSegments = 128  ///< It comes in two mbufs: length of the first (2 octets).
+  kShort = 16,     ///< The payload does not fill the MTU: length (2 octets).
+  kOdd = 32,       ///< One field has another value: field, value.
+  kPush = 64,      ///< The packet has PSH set.
+  kSegments = 128  ///< The packet has two mbufs: length of the first (2 octets).
 };
 
-/// Addresses and ports, as they lie in the packet. Packets with the same are not to change places.
+/// Addresses and ports in the order of the packet. Packets of one connection must stay in order.
 using Connection = std::array<std::byte, 36>;
 
 class Harness final : public World {
@@ -151,7 +152,7 @@ class Harness final : public World {
     }
   }
 
-  /// Of a packet of TCP without IP options and in one fragment; nothing for others.
+  /// Returns the connection of an unfragmented TCP packet without IP options, otherwise nothing.
   static std::optional<Connection> connection_of(const Bytes& packet) {
     const bool v6 = std::to_integer<unsigned>(packet[0]) >> 4 == 6;
     const std::size_t ip_len = v6 ? 40 : 20;
@@ -210,7 +211,7 @@ class Harness final : public World {
   static bool same(const Bytes& a, const Bytes& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
   }
-  /// A packet whose connection cannot be told may be of any: it stays where it was among all.
+  /// A packet without a known connection may belong to any, so it keeps its place among all.
   void compare(const std::vector<Bytes>& arrived) const {
     require(arrived.size() == sent_.size());
     std::map<Connection, std::deque<const Bytes*>> by_connection;
@@ -233,7 +234,7 @@ class Harness final : public World {
   table::Neighbour to_ = ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef);
   std::uint16_t mtu_ = 1500;
   unsigned available_ = 0;
-  std::vector<Bytes> sent_;  ///< In the burst.
+  std::vector<Bytes> sent_;  ///< Packets of the burst.
 };
 
 }  // namespace
