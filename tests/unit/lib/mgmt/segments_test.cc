@@ -133,7 +133,8 @@ struct SegmentsTest : NodeTest {
   }
   /// The other end of `cable`.
   std::string far_cable() {
-    const std::string unique = cable.name + "_far";
+    static int count = 0;
+    const std::string unique = "far" + std::to_string(count++);
     const int port = rte_eth_from_rings(unique.c_str(), &cable.from_node, 1, &cable.to_node, 1, 0);
     EXPECT_GE(port, 0);
     std::array<char, RTE_ETH_NAME_MAX_LEN> text{};
@@ -144,7 +145,7 @@ struct SegmentsTest : NodeTest {
     test_tsc += rte_get_tsc_hz() / 1000;
     for (const auto& node : nodes) {
       node->iterate(0);
-      node->turn();
+      node->run_once();
     }
   }
   bool soon(const std::function<bool()>& what) {
@@ -183,8 +184,11 @@ struct SegmentsTest : NodeTest {
 
 TEST_F(SegmentsTest, MergedTcpIsAsLongAsTheLinksDeviceSends) {
   ASSERT_TRUE(soon([this] { return link_up(0) && link_up(1); }));
-  packets_of(1);
-  ASSERT_TRUE(soon([this] { return connected(); }));
+  // A connection is opened to a neighbour that is in use.
+  ASSERT_TRUE(soon([this, steps = 0]() mutable {
+    if (steps++ % 500 == 0) packets_of(1);
+    return connected();
+  }));
   EXPECT_EQ(packets_of(12), 3U) << "5, 5 and 2 mbufs";
   for (int i = 0; i < 100; ++i) step();
   max_segments = 3;  // as of another device that takes the place of the first
