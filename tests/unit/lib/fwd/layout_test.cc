@@ -171,6 +171,7 @@ class Layout : public World {
     const std::uint64_t before = all_drops();
     const std::size_t header = by_link ? 4 : 14;
     const Bytes frame = by_link ? encapsulated(type, ip) : ethernet(mac(0xa0), mac(0x10), type, ip);
+    links[0].room = 1000;
     receive(by_link ? kIb1 : kEth0, chain(frame, header + first));
     loop();
     Frames out;
