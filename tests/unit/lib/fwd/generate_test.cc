@@ -310,7 +310,7 @@ TEST_F(GenerateTest, RefusesWhatCannotBeSent) {
   large.sizes = {2000};
   const auto made = Generator::create(large, {.tsc_hz = kHz, .max_size = 1999});
   ASSERT_FALSE(made);
-  EXPECT_NE(made.error().what.find("up to 1999"), std::string::npos) << made.error().what;
+  EXPECT_NE(made.error().what.find("at most 1999"), std::string::npos) << made.error().what;
 }
 
 TEST_F(GenerateTest, PercentOfAnUnknownLinkWaits) {

@@ -252,9 +252,9 @@ TEST(AdministratorConfigTest, WhatCannotBeServedIsRefusedWithAReason) {
       {"rate code 1", [](AdministratorConfig& c) { c.rate = 1; }},
       {"SL 16", [](AdministratorConfig& c) { c.sl = 16; }},
       {"lifetime 64", [](AdministratorConfig& c) { c.lifetime = 64; }},
-      {"scope 15", [](AdministratorConfig& c) { c.scope = 15; }},
-      {"0 partitions", [](AdministratorConfig& c) { c.partitions.clear(); }},
-      {"2 partitions", [](AdministratorConfig& c) { c.max_groups = 1; }},
+      {"scope 15,", [](AdministratorConfig& c) { c.scope = 15; }},
+      {"partitions 0,", [](AdministratorConfig& c) { c.partitions.clear(); }},
+      {"partitions 2,", [](AdministratorConfig& c) { c.max_groups = 1; }},
       {"P_Key 0x8000", [](AdministratorConfig& c) { c.partitions.push_back({0x8000}); }},
   };
   EXPECT_TRUE(Administrator::create(recorded_config()));
