@@ -7,18 +7,18 @@
 namespace ipoib::wire {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(FrameError::kCount)> kFrameErrorNames = {
-    "none",
-    "runt",
-    "link_version",
-    "not_iba",
-    "packet_length",
-    "grh_version",
-    "grh_next_header",
-    "grh_length",
-    "transport_version",
-    "opcode",
-    "pad"};
+constexpr std::array<std::string_view, static_cast<std::size_t>(FrameError::kCount)>
+    kFrameErrorNames = {"none",
+                        "runt",
+                        "link_version",
+                        "not_iba",
+                        "packet_length",
+                        "grh_version",
+                        "grh_next_header",
+                        "grh_length",
+                        "transport_version",
+                        "opcode",
+                        "pad"};
 static_assert(!kFrameErrorNames.back().empty());
 
 /// Writes a record at `out`, which has room for it, and returns the end of the record.

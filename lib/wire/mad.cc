@@ -4,8 +4,8 @@
 namespace ipoib::wire {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(MadError::kCount)> kMadErrorNames = {
-    "none", "length", "base_version", "class", "class_version"};
+constexpr std::array<std::string_view, static_cast<std::size_t>(MadError::kCount)> kMadErrorNames =
+    {"none", "length", "base_version", "class", "class_version"};
 static_assert(!kMadErrorNames.back().empty());
 
 }  // namespace

@@ -6,8 +6,9 @@
 namespace ipoib::wire {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(RmppError::kCount)> kRmppErrorNames = {
-    "none", "inactive", "version", "type", "status", "segment", "payload_length", "window"};
+constexpr std::array<std::string_view, static_cast<std::size_t>(RmppError::kCount)>
+    kRmppErrorNames = {"none",   "inactive", "version",        "type",
+                       "status", "segment",  "payload_length", "window"};
 static_assert(!kRmppErrorNames.back().empty());
 
 constexpr std::uint8_t kFlagsMask = 7;
