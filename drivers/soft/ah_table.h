@@ -68,6 +68,10 @@ class AhTable {
   /// Invalidates the handle at once. Its number is reused when nothing can name it any more.
   /// Unknown numbers are ignored.
   void remove(fabric::AhIndex ah);
+  /// Handles that were added and not removed.
+  [[nodiscard]] std::size_t in_use() const {
+    return attrs_.size() - free_.size() - retired_.size();
+  }
 
   /// Rebuilds every template after the port's addresses or rate changed. Waits for a grace period.
   /// kNoResources: no memory for a second table, and nothing changed.

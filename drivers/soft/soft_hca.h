@@ -90,6 +90,8 @@ class SoftHca final : public fabric::Hca {
   Status detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override;
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override;
   void destroy_ah(fabric::AhIndex ah) override;
+  /// Number of address handles in use, with those of connected queues.
+  [[nodiscard]] std::size_t address_handles() const { return ahs_->in_use(); }
 
   /// Connected mode: up to ConnectedTable::kCapacity queues. These calls do not block.
   Result<fabric::ReceiveQueue*> create_receive_queue(

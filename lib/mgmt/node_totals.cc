@@ -120,11 +120,17 @@ PacketBalance NodeImpl::packet_balance() const {
 Unfinished NodeImpl::unfinished() const {
   Unfinished u;
   u.held = punt_->held();
+  const auto count_timer = [&u](const std::optional<TimePoint>& deadline) {
+    u.timers += deadline.has_value();
+  };
   for (const auto& h : hcas_) {
     u.asked += h->client.outstanding() + h->client.waiting();
     u.connections += h->connections.size();
+    count_timer(h->client.next_deadline());
+    count_timer(h->connections.next_deadline());
   }
   u.neighbours = neighbours_->in_use();
+  u.next_hops = routes_->next_hops();
   return u;
 }
 

@@ -37,6 +37,8 @@ struct Unfinished {
   std::size_t asked = 0;        ///< Requests to the SA, outstanding or waiting to be sent.
   std::size_t connections = 0;  ///< Connections of the CMs, including closed ones.
   std::size_t neighbours = 0;   ///< Numbers of neighbours and groups in use.
+  std::size_t timers = 0;       ///< SA clients and CMs that wait for a time.
+  std::size_t next_hops = 0;    ///< Gateways of routes, and groups of gateways.
 };
 
 }  // namespace ipoib::mgmt

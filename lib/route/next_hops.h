@@ -49,6 +49,9 @@ class NextHops {
   /// Dead gateways of the next hop with a number from use(). Empty for other numbers.
   [[nodiscard]] std::vector<wire::IpAddr> dead_gateways(table::NextHopIndex index) const;
 
+  /// Gateways and groups in use.
+  [[nodiscard]] std::size_t size() const { return gateways_.size() + groups_.size(); }
+
   static constexpr std::size_t kMaxPaths = 64;
 
  private:

@@ -71,6 +71,8 @@ class RouteTable {
   Status remove(const wire::IpPrefix& to);
 
   [[nodiscard]] const std::map<wire::IpPrefix, Route>& routes() const { return routes_; }
+  /// Gateways and groups of them that routes use.
+  [[nodiscard]] std::size_t next_hops() const { return next_hops_.size(); }
   /// Interface of the connected network that holds the address.
   [[nodiscard]] table::InterfaceId interface_of(const wire::IpAddr& addr) const;
 

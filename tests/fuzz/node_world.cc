@@ -15,7 +15,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "drivers/soft/soft_hca.h"
@@ -32,6 +34,7 @@ namespace {
 using ipoib::test::require;
 
 std::uint64_t world_tsc = 0;
+const soft::SoftHca* made_last = nullptr;
 
 std::uint64_t read_world_tsc() noexcept {
   return world_tsc;
@@ -58,7 +61,27 @@ void start_once() {
 
 Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
                                                      const HcaResources& r) {
-  return make_soft_by(config, r, &read_world_tsc);
+  auto hca = make_soft_by(config, r, &read_world_tsc);
+  if (hca) made_last = static_cast<const soft::SoftHca*>(hca->get());
+  return hca;
+}
+
+/// In the order of NodeWorld::Counts.
+constexpr std::array kUnfinished = {
+    "mbufs held", "questions to the SA", "connections",    "neighbours' numbers",
+    "timers",     "joins of groups",     "address handles"};
+static_assert(kUnfinished.size() == std::tuple_size_v<NodeWorld::Counts>);
+
+/// Groups that are only sent to, or that a multicast router hears of, come and go by themselves.
+std::size_t joins(const Node& node) {
+  std::size_t n = 0;
+  for (const link::GroupInfo& g : node.groups("")) n += g.joins;
+  return n;
+}
+
+/// None is more than at rest.
+bool all_within(const NodeWorld::Counts& counts, const NodeWorld::Counts& at_rest) {
+  return std::equal(counts.begin(), counts.end(), at_rest.begin(), std::less_equal<>{});
 }
 
 wire::IpPrefix prefix(std::string_view text) {
@@ -249,6 +272,7 @@ NodeWorld::NodeWorld() {
     auto node = SteppedNode::create(config(i), make_timed_soft, &read_world_tsc, i + 1);
     require(node.has_value());
     side.stepped = std::move(*node);
+    side.hca = made_last;
     side.stepped->start();
   }
   for (int i = 0; i < 200; ++i) {
@@ -489,7 +513,7 @@ bool NodeWorld::come_to_rest() {
   const TimePoint end = sides[0].stepped->now() + std::chrono::seconds(30);
   for (int i = 0; i < kMinWaits || (i < kMaxWaits && sides[0].stepped->now() < end); ++i) {
     settle();
-    if (mbufs_in_use() == 0 && learned() <= at_rest_) return is_balanced();
+    if (mbufs_in_use() == 0 && learned() <= at_rest_) return is_balanced() && has_just_next_hops();
     // Packets in transit may create more entries, which are forgotten too.
     forget();
     settle();
@@ -503,7 +527,7 @@ bool NodeWorld::come_to_full_rest() {
   constexpr int kMaxWaits = 300;
   for (int i = 0; i < kMaxWaits; ++i) {
     if (!come_to_rest()) return false;
-    if (unfinished() <= unfinished_at_rest_) return true;
+    if (all_within(unfinished(), unfinished_at_rest_)) return true;
     // A node resolves a forgotten gateway again, which takes some deadlines.
     if (i % 16 == 0) forget();
     pass_to_deadline(std::chrono::seconds(60));
@@ -512,13 +536,39 @@ bool NodeWorld::come_to_full_rest() {
   return false;
 }
 
-std::size_t NodeWorld::unfinished() const {
-  std::size_t n = 0;
+NodeWorld::Counts NodeWorld::unfinished() const {
+  Counts n{};
   for (const Side& side : sides) {
     const Unfinished u = side.stepped->unfinished();
-    n += u.held + u.asked + u.connections + u.neighbours;
+    const Counts more = {u.held,
+                         u.asked,
+                         u.connections,
+                         u.neighbours,
+                         u.timers,
+                         joins(side.node()),
+                         side.hca->address_handles()};
+    for (std::size_t i = 0; i < n.size(); ++i) n[i] += more[i];
   }
   return n;
+}
+
+bool NodeWorld::has_just_next_hops() const {
+  for (const Side& side : sides) {
+    // A link-local address may be a gateway on several interfaces.
+    std::set<std::pair<std::string, wire::IpAddr>> gateways;
+    std::set<std::vector<wire::IpAddr>> groups;
+    for (const RouteInfo& r : side.node().routes({}, 1000)) {
+      for (const wire::IpAddr& via : r.via)
+        gateways.emplace(wire::is_link_local6(via) ? r.iface : "", via);
+      if (r.via.size() > 1) groups.insert(r.via);
+    }
+    const std::size_t in_use = side.stepped->unfinished().next_hops;
+    if (in_use == gateways.size() + groups.size()) continue;
+    std::fprintf(stderr, "node of LID %u: %zu next hops, of %zu gateways and %zu groups\n",
+                 side.node().config().hcas[0].lid, in_use, gateways.size(), groups.size());
+    return false;
+  }
+  return true;
 }
 
 bool NodeWorld::is_balanced() const {
@@ -544,20 +594,24 @@ bool NodeWorld::is_balanced() const {
 void NodeWorld::tell_left() const {
   std::fprintf(stderr, "left: %u mbufs of the wire, %zu learned, %zu at rest\n",
                rte_mempool_in_use_count(wire_pool()), learned(), at_rest_);
+  const Counts counts = unfinished();
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    std::fprintf(stderr, "  %s: %zu, at rest %zu\n", kUnfinished[i], counts[i],
+                 unfinished_at_rest_[i]);
   for (const Side& side : sides) {
     const Node& node = side.node();
     const NodeTotals t = node.totals();
-    const Unfinished u = side.stepped->unfinished();
-    std::fprintf(stderr,
-                 "node of LID %u: %zu mbufs, %zu held, asked the SA %zu, %zu connections, "
-                 "%zu neighbours' numbers\n",
-                 node.config().hcas[0].lid, t.mbufs - t.mbufs_free, u.held, u.asked, u.connections,
-                 u.neighbours);
+    std::fprintf(stderr, "node of LID %u: %zu mbufs\n", node.config().hcas[0].lid,
+                 t.mbufs - t.mbufs_free);
     for (const NeighbourKey& key : node.neighbour_keys(""))
       std::fprintf(stderr, "  neighbour %s on %u\n", wire::to_string(key.addr).c_str(), key.iface);
     for (const link::ConnectionInfo& c : node.connections(""))
       std::fprintf(stderr, "  connection to %s: %s\n", c.peer.c_str(),
                    std::string{c.state}.c_str());
+    for (const link::GroupInfo& g : node.groups(""))
+      std::fprintf(stderr, "  group %s on %s: %s, joins %u%s\n", wire::to_string(g.group).c_str(),
+                   g.iface.c_str(), std::string{g.state}.c_str(), g.joins,
+                   g.routed ? ", routed" : "");
     for (const LinkInfo& l : node.links())
       std::fprintf(stderr, "  link %s: %s: %s\n", l.name.c_str(), l.state.c_str(),
                    l.reason.c_str());

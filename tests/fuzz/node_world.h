@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "drivers/soft/soft_hca.h"
 #include "lib/mgmt/stepped_node.h"
 #include "lib/wire/ip.h"
 #include "lib/wire/ipoib.h"
@@ -81,6 +82,7 @@ struct Side {
   std::unique_ptr<FarEnd> port;
   std::unique_ptr<SteppedNode> stepped;
   wire::MacAddr mac{};  ///< MAC address of the node's port.
+  const soft::SoftHca* hca = nullptr;
   unsigned workers = 1;
   std::bitset<static_cast<std::size_t>(Change::kCount)> changed;
   bool asked = true;  ///< The node got a request since its last turn.
@@ -117,9 +119,11 @@ class NodeWorld {
   [[nodiscard]] static std::size_t mbufs_in_use();
   /// Returns the number of neighbours and connections, which traffic leaves behind.
   [[nodiscard]] std::size_t learned() const;
-  /// Returns the number of other temporary objects: those of the SA's client, of the communication
-  /// managers and of the neighbours' numbers, and held packets.
-  [[nodiscard]] std::size_t unfinished() const;
+  /// Numbers of other temporary objects of both nodes together, one of each kind (kUnfinished).
+  using Counts = std::array<std::size_t, 7>;
+  [[nodiscard]] Counts unfinished() const;
+  /// Returns whether the nodes have no more gateways and groups of gateways than their routes name.
+  [[nodiscard]] bool has_just_next_hops() const;
   /// Returns whether a device was removed. Such a device comes back only with a new node.
   [[nodiscard]] bool spent() const;
   /// Reverts the changes of requests, forgets learned entries, and lets time pass until no packet
@@ -156,8 +160,8 @@ class NodeWorld {
 
   [[nodiscard]] bool is_balanced() const;
 
-  std::size_t at_rest_ = 0;             ///< learned() at rest.
-  std::size_t unfinished_at_rest_ = 0;  ///< unfinished() at rest.
+  std::size_t at_rest_ = 0;      ///< learned() at rest.
+  Counts unfinished_at_rest_{};  ///< unfinished() at rest.
 };
 
 /// Corrects LRH.PktLen if the frame cannot have that length, and the ICRC.
