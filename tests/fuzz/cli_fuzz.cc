@@ -25,7 +25,7 @@ using test::require;
 /// Upper limit of an answer. That to `help` is the longest.
 constexpr std::size_t kMaxAnswer = 128 * 1024;
 /// This many lines fill the buffer that a session has for a client that does not read.
-constexpr std::size_t kMostLines = 12;
+constexpr std::size_t kMaxLines = 12;
 constexpr std::size_t kMaxInputLen = 8192;
 
 class Harness {
@@ -56,7 +56,7 @@ class Harness {
         sent += c;
       else if (!sent.empty() && sent.back() != '\n')
         sent.append(1000, sent.back());
-      if (sent.size() > kMaxInputLen || (c == '\n' && ++lines == kMostLines)) break;
+      if (sent.size() > kMaxInputLen || (c == '\n' && ++lines == kMaxLines)) break;
     }
     return sent;
   }

@@ -40,8 +40,8 @@ class NoQueue final : public fabric::ConnectedQueue {
 
 /// Most packets are small, because the time of an input grows with its octets. TCP options fit into
 /// this MTU.
-constexpr unsigned kLeastMtu = 128;
-constexpr unsigned kMostPackets = 3 * kMaxBurst;
+constexpr unsigned kMinMtu = 128;
+constexpr unsigned kMaxPackets = 3 * kMaxBurst;
 
 /// Bits of a packet's first octet. The low three select the connection.
 enum Option : unsigned {
@@ -67,7 +67,7 @@ class Harness final : public World {
     std::vector<Tcp> flows(1 + in.octet() % 8);
     for (std::size_t i = 0; i < flows.size(); ++i) flows[i] = flow(in.octet(), i);
     std::vector<rte_mbuf*> pkts;
-    for (unsigned n = 0; !in.empty() && n < kMostPackets; ++n) {
+    for (unsigned n = 0; !in.empty() && n < kMaxPackets; ++n) {
       const unsigned code = in.octet();
       pkts.push_back(packet(in, code, flows[(code & 7) % flows.size()]));
       if (pkts.size() == kMaxBurst || (code & kEndOfBurst) != 0) burst(pkts);
@@ -94,7 +94,7 @@ class Harness final : public World {
   void set_mtus(Input& in) {
     const unsigned number = in.number(2);
     mtu_ =
-        static_cast<std::uint16_t>(number < 0xf000 ? kLeastMtu + number % 256 : 576 + number % 925);
+        static_cast<std::uint16_t>(number < 0xf000 ? kMinMtu + number % 256 : 576 + number % 925);
     entries[kEth0].mtu = mtu_;
     to_.mtu = static_cast<std::uint16_t>(std::min<std::uint32_t>(mtu_ + in.number(2), 65'535U));
   }
