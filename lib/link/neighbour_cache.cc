@@ -191,6 +191,7 @@ Result<table::NeighbourIndex> NeighbourCache<Hw>::use_gateway(const wire::IpAddr
     e = *created;
   }
   ++e->gateways;
+  request_gateway(*e);
   schedule(*e);
   return e->index;
 }

@@ -623,6 +623,20 @@ TEST_F(IpoibNeighbour, StaticWithoutLidAsksTheSaAndTriesAgainWhenWanted) {
   EXPECT_EQ(b.arp_requests_for("10.0.0.2", true), 0U);
 }
 
+TEST_F(IpoibNeighbour, StaticGatewayThatFailedBeforeIsRequestedWhenARouteUsesIt) {
+  const auto path = b.sa.paths[hw.gid];
+  b.sa.paths.clear();
+  ASSERT_TRUE(b.link.add_static(kPeer, wire::to_string(hw), 0, 0, b.now));
+  b.run_for(1min);
+  b.sa.paths[hw.gid] = path;
+  b.run_for(1min);
+  EXPECT_FALSE(b.sink.valid(kPeer));
+  ASSERT_TRUE(b.link.use_gateway(kPeer, b.now));
+  b.run_for(1min);
+  EXPECT_TRUE(b.sink.valid(kPeer));
+  b.link.forget_gateway(kPeer);
+}
+
 TEST(IpoibStatic, ConfiguredBeforeTheLinkIsUpWaitsForIt) {
   LinkFixture b;
   const auto hw = b.add_host(0xb, 0x50, 3);
