@@ -87,8 +87,14 @@ Status RouteTable::set_local(table::InterfaceId iface, const IpPrefix& address, 
   if (const auto it = routes_.find(locals.front());
       it != routes_.end() && it->second.kind == RouteKind::kLocal && it->second.iface != iface)
     return fail(Errc::kExists, "address {} is in use twice", wire::to_string(address.addr));
-  for (const IpPrefix& host : locals)
+  for (const IpPrefix& host : locals) {
+    // The address of any router on a network may be that of another interface, too.
+    const auto it = routes_.find(host);
+    const bool shared =
+        it != routes_.end() && it->second.kind == RouteKind::kLocal && it->second.iface != iface;
+    if (shared) continue;
     if (auto s = insert_shared(host, RouteKind::kLocal, hop, iface); !s) return s;
+  }
   return {};
 }
 

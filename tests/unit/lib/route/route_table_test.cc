@@ -209,6 +209,17 @@ TEST_F(RouteTableTest, ASuspendedAddressStaysOwn) {
   EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kNone);
 }
 
+TEST_F(RouteTableTest, ASuspendedAddressLeavesThoseOfOtherInterfaces) {
+  ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
+  ASSERT_TRUE(table.add_local(1, net("fd00::2/48")));
+  ASSERT_TRUE(table.suspend_local(1, net("fd00::2/48")));
+  EXPECT_EQ(sink.lookup("fd00::2/128").kind, NextHopKind::kLocalDown);
+  EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocal);
+  EXPECT_EQ(sink.lookup("fd00::/128").iface, 0);
+  table.remove_local(1, net("fd00::2/48"));
+  EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocal);
+}
+
 TEST_F(RouteTableTest, ARouterThatAdvertisesItselfIsTheDefaultUnlessOneIsConfigured) {
   ASSERT_TRUE(table.add_advertised(1, ip("fe80::1")));
   EXPECT_EQ(sink.lookup("::/0").kind, NextHopKind::kGateway);
