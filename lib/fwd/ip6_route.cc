@@ -22,11 +22,13 @@ using table::NextHopKind;
 using wire::Ipv6Hdr;
 
 /// Handles a route that leads to no neighbour.
-void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
+void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
                    DropBin& bin) noexcept {
-  switch (kind) {
+  switch (hop.kind) {
     case NextHopKind::kLocal: return ip6_deliver(c, in, m, false);
     case NextHopKind::kLocalDown:
+      // While the address is tentative, packets to it are discarded (RFC 4862 §5.4).
+      if (c.interfaces[hop.iface].is_up()) return bin.add(m, Drop::kLocalUnsupported);
       return c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
     case NextHopKind::kBlackhole: return bin.add(m, Drop::kIpBlackhole);
     case NextHopKind::kUnreachable:
@@ -104,7 +106,7 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noe
     } else if (hop.kind == NextHopKind::kGateway) {
       neighbour = c.neighbours->at(hop.neighbour);
     } else {
-      not_forwarded(c, in, m, hop.kind, bin);
+      not_forwarded(c, in, m, hop, bin);
       continue;
     }
     if (ttl == Ttl::kDecrement) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Stage unshare: the stages behind it write headers into the first mbuf of a packet and change the
-// lengths and links of all its mbufs. An ethdev may deliver mbufs that another owner reads too, for
-// example copies of one packet from a bonding or ring device: such a packet is copied first.
+// lengths and links of all its mbufs. An Ethernet port may deliver mbufs that another owner reads too,
+// for example copies of one packet from a bonding or ring device: such a packet is copied first. The
+// cable of a software HCA must deliver mbufs of its own, because its driver strips headers before.
 #pragma once
 
 #include <rte_mbuf.h>

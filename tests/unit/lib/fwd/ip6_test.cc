@@ -279,6 +279,10 @@ TEST_F(Ip6Test, P05_OwnAddressesThatAreNotInUseAreMartianSources) {
   receive(kEth0, group_frame6(claim));
   loop();
   expect_up(Up::Kind::kNd, claim, "a claim of the address");
+  // A tentative address: its interface is up.
+  expect_dropped({.dst = "fd00:a::d"}, Drop::kLocalUnsupported, "tentative");
+  EXPECT_TRUE(punted().empty());
+  entries[kIb0].up = false;
   feed({.dst = "fd00:a::d"});
   const auto messages = punted();
   ASSERT_EQ(messages.size(), 1U);
