@@ -28,6 +28,7 @@ configure() {
 }
 
 if [[ ! -f $folder/build.ninja ]]; then
+  rm -f "$known"
   configure setup "$folder" "${options[@]}"
 else
   for option in "${options[@]}"; do

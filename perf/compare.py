@@ -36,7 +36,8 @@ def built(revision, folder):
     print(f"building {revision} ({commit})", flush=True)
     command("git", "worktree", "add", "--detach", tree, commit)
     try:
-        command(tree / "config/build.sh", "build", "--", "app/dpdk-ipoib", folder=tree)
+        command(tree / "config/build.sh", "build", "-Dtests=false", "-Dbenchmarks=false", "--",
+                "app/dpdk-ipoib", folder=tree)
         yield tree / "build/app/dpdk-ipoib", commit
     finally:
         command("git", "worktree", "remove", "--force", tree)

@@ -4,6 +4,11 @@
 #   tests/lab/run.sh [NAME]...     e.g. tests/lab/run.sh bring-up
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
+root=$(cd ../.. && pwd)
+
+"$root/config/setup.sh" test || exit 1
+[[ -n ${IPOIB_BUILD:-} ]] || "$root/config/build.sh" build -Dtests=true -- app/dpdk-ipoib \
+  tests/lab/umad2sim_guard.so tests/lab/conformance/conformance tests/lab/conformance/sa_load || exit 1
 
 pid=
 interrupted() {

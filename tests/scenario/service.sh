@@ -53,7 +53,7 @@ export JOURNAL_STREAM
 scenario_start a
 wait_for 60 "READY" heard path 'READY=1\|STATUS=[01] of 1 links up, [01] of 1 ports up'
 cli a "show link json" >/dev/null || fail "the node is ready and does not answer"
-heard path 'STATUS=starting' || fail "nothing was said while it started"
+heard path 'STATUS=initialising' || fail "nothing was said while it started"
 wait_for 20 "the status to tell of the link" heard path '.*STATUS=1 of 1 links up, 1 of 1 ports up$'
 
 # The watchdog is notified once a second. The first and the sixth notification are at least five periods apart.
