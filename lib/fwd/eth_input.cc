@@ -9,6 +9,7 @@
 #include "lib/fabric/packet_meta.h"
 #include "lib/fwd/ip4_input.h"
 #include "lib/fwd/mac_number.h"
+#include "lib/fwd/unshare.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -58,6 +59,10 @@ void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
     if (m->data_len < RTE_ETHER_HDR_LEN) [[unlikely]] {
       bin.add(m, Drop::kEthRunt);
       continue;
+    }
+    if (may_be_shared(m)) [[unlikely]] {
+      m = unshare(c, m, bin);
+      if (m == nullptr) continue;
     }
     const auto* const frame = rte_pktmbuf_mtod(m, const std::byte*);
     const std::uint64_t dst = mac_at(frame);

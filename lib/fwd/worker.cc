@@ -12,7 +12,6 @@
 #include "lib/fwd/engine.h"
 #include "lib/fwd/handoff.h"
 #include "lib/fwd/inject.h"
-#include "lib/fwd/unshare.h"
 #include "lib/fwd/worker_state.h"
 
 namespace ipoib::fwd {
@@ -62,13 +61,10 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
     work += rx.n;
     const Ingress in = c.ingress(owned.id);
     in.counters.rx_packets.add(rx.n);
-    if (owned.entry->admin_down.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (owned.entry->admin_down.load(std::memory_order_relaxed)) [[unlikely]]
       DropBin{in.counters.drops}.add(rx.span(), Drop::kInterfaceDown);
-      continue;
-    }
-    if (may_be_shared(rx.span())) [[unlikely]]
-      unshare(c, in, rx);
-    engine(c, in, owned, rx, forwarding);
+    else
+      engine(c, in, owned, rx, forwarding);
   }
 
   if (forwarding) work += generate(mode, tsc, burst);

@@ -102,9 +102,9 @@ class Layout : public World {
     return attached;
   }
   /// The octets in a first mbuf of `first` and in up to 63 others, some of them empty.
-  rte_mbuf* chain(const Bytes& bytes, std::size_t first) {
+  rte_mbuf* chain(const Bytes& bytes, std::size_t first, bool own = false) {
     std::span<const std::byte> rest{bytes};
-    const bool plain = once_in(4);
+    const bool plain = own || once_in(4);
     copied_ = false;
     const auto take = [&](std::size_t len) {
       const bool is_head = rest.size() == bytes.size();
@@ -172,7 +172,7 @@ class Layout : public World {
     const std::size_t header = by_link ? 4 : 14;
     const Bytes frame = by_link ? encapsulated(type, ip) : ethernet(mac(0xa0), mac(0x10), type, ip);
     links[0].room = 1000;
-    receive(by_link ? kIb1 : kEth0, chain(frame, header + first));
+    receive(by_link ? kIb1 : kEth0, chain(frame, header + first, by_link));
     loop();
     Frames out;
     for (const SentOnLink& sent : sent_by_link(kIb0))
