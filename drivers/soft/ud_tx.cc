@@ -9,6 +9,7 @@
 #include "drivers/soft/ud_datapath.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
 #include "lib/wire/icrc.h"
 
 namespace ipoib::soft {
@@ -103,11 +104,7 @@ struct Layout {
 
 /// True if head and tail can be written around the packet in its own mbuf.
 bool has_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len) noexcept {
-  static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, refcnt) + sizeof(m->refcnt));
-  constexpr std::uint32_t kSingle = 1U << 16 | 1;  // one segment, one reference
-  std::uint32_t segs_refs;
-  std::memcpy(&segs_refs, &m->refcnt, sizeof(segs_refs));
-  return segs_refs == kSingle && RTE_MBUF_DIRECT(m) && m->data_off >= head_len &&
+  return fabric::is_sole_mbuf(m) && m->data_off >= head_len &&
          std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + tail_len;
 }
 

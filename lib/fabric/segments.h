@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shortens chains of mbufs for devices that do not send long chains.
+// The mbufs of a packet: recognises packets in one mbuf without other owners, and shortens chains
+// for devices that do not send long ones.
 #pragma once
 
 #include <rte_mbuf.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
 #include "lib/base/drop.h"
 
 namespace ipoib::fabric {
+
+/// True if the packet is one direct mbuf with one reference, which is the common case: no other owner
+/// reads its data.
+[[nodiscard]] inline bool is_sole_mbuf(const rte_mbuf* m) noexcept {
+  constexpr std::uint64_t kForeign = RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
+  static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, refcnt) + sizeof(m->refcnt));
+  constexpr std::uint32_t kSingle = 1U << 16 | 1;  // one segment, one reference
+  std::uint32_t segs_refs;
+  std::memcpy(&segs_refs, &m->refcnt, sizeof(segs_refs));
+  return segs_refs == kSingle && (m->ol_flags & kForeign) == 0;
+}
 
 /// with_few_segments() for a packet with more than `max` mbufs.
 [[nodiscard]] rte_mbuf* copy_to_few_segments(rte_mbuf* m, unsigned max, rte_mempool* pool,

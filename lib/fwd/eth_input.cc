@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
 #include "lib/fwd/ip4_input.h"
 #include "lib/fwd/mac_number.h"
 #include "lib/fwd/unshare.h"
@@ -60,7 +61,7 @@ void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
       bin.add(m, Drop::kEthRunt);
       continue;
     }
-    if (may_be_shared(m)) [[unlikely]] {
+    if (!fabric::is_sole_mbuf(m)) [[unlikely]] {
       m = unshare(c, m, bin);
       if (m == nullptr) continue;
     }

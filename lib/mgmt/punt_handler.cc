@@ -9,6 +9,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -125,7 +126,7 @@ void PuntHandler::handle(const msg::Up& message) {
 /// Returns the packet's octets in place if they are in one segment without other references; else a
 /// copy of them, valid until the next call.
 std::span<std::byte> PuntHandler::in_one_piece(rte_mbuf* m) {
-  if (m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1) return data_of(m);
+  if (fabric::is_sole_mbuf(m)) return data_of(m);
   whole_.resize(rte_pktmbuf_pkt_len(m));
   const auto len = static_cast<std::uint32_t>(whole_.size());
   const void* const from = rte_pktmbuf_read(m, 0, len, whole_.data());
