@@ -55,8 +55,7 @@ bool is_own_source(const Context& c, const Ingress& in, const rte_mbuf* m) noexc
   } else {
     if (!c.own_addresses.perhaps(hdr.src)) return false;
     const table::NextHop own = c.next_hops.get(c.prefixes6.lookup(hdr.src));
-    if (own.kind != table::NextHopKind::kLocal && own.kind != table::NextHopKind::kLocalDown)
-      return false;
+    if (!table::is_own(own.kind)) return false;
     if (own.iface != in.iface) return true;
   }
   if (!is_neighbour_discovery(m)) return true;

@@ -37,7 +37,7 @@ class RouteWriter final : public route::RouteSink {
     auto set =
         prefix.addr.is_v4() ? prefixes_.add(prefix, next_hop) : prefixes6_.add(prefix, next_hop);
     if (!set) return set;
-    if (kind == table::NextHopKind::kLocal || kind == table::NextHopKind::kLocalDown)
+    if (table::is_own(kind))
       own_.add(prefix.addr);
     else
       forget_own(prefix);

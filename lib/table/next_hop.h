@@ -29,6 +29,11 @@ enum class NextHopKind : std::uint8_t {
                  ///< bucket, so that a flow keeps its path until its bucket is rewritten.
 };
 
+/// True for an address of this node, also for one that is not in use.
+[[nodiscard]] constexpr bool is_own(NextHopKind kind) noexcept {
+  return kind == NextHopKind::kLocal || kind == NextHopKind::kLocalDown;
+}
+
 /// 8 octets, so that one load reads a whole next hop.
 struct NextHop {
   NextHopKind kind = NextHopKind::kNone;

@@ -211,8 +211,7 @@ void World::add_route(std::string_view prefix, const table::NextHop& hop) {
   const wire::IpPrefix parsed = *wire::parse_prefix(prefix);
   ASSERT_TRUE(parsed.addr.is_v4() ? prefixes->add(parsed, next_hop_)
                                   : prefixes6->add(parsed, next_hop_));
-  if (hop.kind == table::NextHopKind::kLocal || hop.kind == table::NextHopKind::kLocalDown)
-    own_addresses.add(parsed.addr);
+  if (table::is_own(hop.kind)) own_addresses.add(parsed.addr);
   ++next_hop_;
 }
 
