@@ -169,12 +169,14 @@ if step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14"
     long_step "clang-tidy, all files, with the analyzer"
   fi
   # Unit tests replay the corpus; here the fuzzers search for new inputs.
+  . tests/fuzz/options.sh
   for target in build-clang/tests/fuzz/fuzz_*; do
     [[ -f $target && -x $target ]] || continue
     name=${target##*/fuzz_}
     found=build/tests/corpus/$name
     mkdir -p "$found"
-    step "fuzz $name" 60 "$target" -max_total_time=5 -max_len=4200 \
+    read -ra own <<<"${fuzz_options[$name]-}"
+    step "fuzz $name" 60 "$target" -max_total_time=5 "${fuzz_limits[@]}" "${own[@]}" \
       -artifact_prefix="build/tests/$name-" "$found" "tests/fuzz/corpus/$name"
   done
   long_step "tests/fuzz/run, half an hour" 3600 tests/fuzz/run 0.5
