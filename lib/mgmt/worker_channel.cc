@@ -7,10 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cstring>
-#include <optional>
-
 #include "lib/base/contract.h"
 
 namespace ipoib::mgmt {
@@ -21,17 +17,6 @@ constexpr unsigned kRingSize = 4096;
 rte_ring* make_ring(const std::string& name, unsigned elem_size, int socket) {
   return rte_ring_create_elem(name.c_str(), elem_size, kRingSize, socket,
                               RING_F_SP_ENQ | RING_F_SC_DEQ);
-}
-
-/// Takes one message. DPDK writes it as 32-bit words, and by the rules of aliasing a compiler need
-/// not see those as a change of a message (clang does not): the words have a place of their own.
-template <class Message>
-std::optional<Message> take(rte_ring* ring) {
-  std::array<std::uint32_t, sizeof(Message) / sizeof(std::uint32_t)> words;
-  if (rte_ring_sc_dequeue_elem(ring, words.data(), sizeof(words)) != 0) return std::nullopt;
-  Message message;
-  std::memcpy(static_cast<void*>(&message), words.data(), sizeof(message));
-  return message;
 }
 
 }  // namespace
@@ -84,8 +69,10 @@ bool WorkerChannel::has_messages() const {
 
 void WorkerChannel::drain() {
   expects_management();
-  while (const auto up = take<msg::Up>(up_)) rte_pktmbuf_free(up->mbuf);
-  while (const auto down = take<msg::Down>(down_)) rte_pktmbuf_free(down->mbuf);
+  msg::Up up{};
+  while (rte_ring_sc_dequeue_elem(up_, &up, sizeof up) == 0) rte_pktmbuf_free(up.mbuf);
+  msg::Down down{};
+  while (rte_ring_sc_dequeue_elem(down_, &down, sizeof down) == 0) rte_pktmbuf_free(down.mbuf);
   for (const msg::Down& d : backlog_) rte_pktmbuf_free(d.mbuf);
   backlog_.clear();
 }
