@@ -7,8 +7,8 @@
 #include <array>
 #include <string_view>
 
-#include "app/config_schema.h"
-#include "app/prometheus.h"
+#include "app/config/config_schema.h"
+#include "app/export/prometheus.h"
 
 namespace ipoib::app {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "app/cli.h"
-#include "app/cli_server.h"
-#include "app/json.h"
+#include "app/cli/cli.h"
+#include "app/cli/cli_server.h"
+#include "app/export/json.h"
 #include "lib/base/log_level.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/app/fake_node.h"

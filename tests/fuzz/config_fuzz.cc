@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/config.h"
+#include "app/config/config.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "app/cli.h"
+#include "app/cli/cli.h"
 #include "drivers/soft/soft_frame.h"
 #include "lib/wire/frame.h"
 #include "lib/wire/icmpv6.h"

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "app/metrics.h"
-#include "app/prometheus.h"
+#include "app/export/metrics.h"
+#include "app/export/prometheus.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/app/fake_node.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/cli.h"
-#include "app/cli_rows.h"
-#include "app/json.h"
+#include "app/cli/cli.h"
+#include "app/cli/cli_rows.h"
+#include "app/export/json.h"
 #include "tests/unit/app/fake_node.h"
 
 namespace ipoib::app {

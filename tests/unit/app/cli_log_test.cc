@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
-#include "app/cli.h"
-#include "app/json.h"
+#include "app/cli/cli.h"
+#include "app/export/json.h"
 #include "lib/base/log_level.h"
 #include "tests/unit/app/fake_node.h"
 

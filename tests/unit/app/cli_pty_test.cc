@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "app/cli_terminal.h"
+#include "app/cli/cli_terminal.h"
 #include "tests/unit/app/fake_node.h"
 
 namespace ipoib::app {

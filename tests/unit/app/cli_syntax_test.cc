@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/cli_syntax.h"
+#include "app/cli/cli_syntax.h"
 
 #include <gtest/gtest.h>
 

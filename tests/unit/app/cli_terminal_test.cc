@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/cli_terminal.h"
+#include "app/cli/cli_terminal.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

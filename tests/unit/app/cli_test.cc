@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/cli.h"
+#include "app/cli/cli.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "app/json.h"
+#include "app/export/json.h"
 #include "tests/unit/app/fake_node.h"
 
 namespace ipoib::app {

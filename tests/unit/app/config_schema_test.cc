@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/config_schema.h"
+#include "app/config/config_schema.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
-#include "app/config.h"
+#include "app/config/config.h"
 #include "tests/unit/app/config_text.h"
 
 namespace ipoib::app {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/config.h"
+#include "app/config/config.h"
 
 #include <gtest/gtest.h>
 

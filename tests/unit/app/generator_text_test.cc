@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/generator_text.h"
+#include "app/config/generator_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/journal.h"
+#include "app/service/journal.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

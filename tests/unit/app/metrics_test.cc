@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/metrics.h"
+#include "app/export/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

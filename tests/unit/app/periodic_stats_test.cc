@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/periodic_stats.h"
+#include "app/service/periodic_stats.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/prometheus.h"
+#include "app/export/prometheus.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

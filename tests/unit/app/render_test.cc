@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/render.h"
+#include "app/export/render.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "app/text_table.h"
+#include "app/cli/text_table.h"
 #include "tests/unit/app/fake_node.h"
 
 namespace ipoib::app {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/service.h"
+#include "app/service/service.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

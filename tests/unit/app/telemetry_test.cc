@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/telemetry.h"
+#include "app/export/telemetry.h"
 
 #include <rte_eal.h>
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Commands that change the node.
+#include <charconv>
+
+#include "app/cli/cli_commands.h"
+#include "app/cli/cli_rows.h"
+
+namespace ipoib::app {
+namespace {
+
+wire::IpAddr address(const Match& match) {
+  return wire::parse_ip(match.get("ADDR").value_or("")).value_or(wire::IpAddr{});
+}
+
+wire::IpAddr group(const Match& match) {
+  return wire::parse_ip(match.get("GROUP").value_or("")).value_or(wire::IpAddr{});
+}
+
+wire::IpPrefix prefix(const Match& match) {
+  return wire::parse_prefix(match.get("PREFIX").value_or("")).value_or(wire::IpPrefix{});
+}
+
+std::vector<wire::IpAddr> addresses(std::string_view list) {
+  std::vector<wire::IpAddr> result;
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    if (const auto addr = wire::parse_ip(list.substr(0, comma))) result.push_back(*addr);
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
+  return result;
+}
+
+std::vector<std::uint16_t> pkeys(std::string_view list) {
+  std::vector<std::uint16_t> result;
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    if (const auto pkey = parse_hex(list.substr(0, comma), 4))
+      result.push_back(static_cast<std::uint16_t>(*pkey));
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
+  return result;
+}
+
+/// A single group is a prefix of full length.
+wire::IpPrefix group_prefix(const Match& match) {
+  const std::string text = match.get("GROUPS").value_or("");
+  if (const auto group = wire::parse_ip(text))
+    return {*group, static_cast<std::uint8_t>(group->is_v4() ? 32 : 128)};
+  return wire::parse_prefix(text).value_or(wire::IpPrefix{});
+}
+
+mgmt::MulticastRouteConfig multicast_route(const Match& match) {
+  mgmt::MulticastRouteConfig route;
+  route.groups = group_prefix(match);
+  route.source = wire::parse_ip(match.get("SOURCE").value_or("")).value_or(wire::IpAddr{});
+  route.in = match.get("IFACE").value_or("");
+  std::string names = match.get("IFACES").value_or("");
+  for (std::string_view rest = names; !rest.empty();) {
+    const auto comma = rest.find(',');
+    route.out.emplace_back(rest.substr(0, comma));
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return route;
+}
+
+/// Prints nothing on success.
+Result<Output> done(const Status& status) {
+  if (!status) return tl::make_unexpected(status.error());
+  return "";
+}
+
+}  // namespace
+
+unsigned number(const Match& match, std::string_view parameter) {
+  const std::string text = match.get(parameter).value_or("0");
+  unsigned value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+Result<Output> quit(mgmt::Node& node, const Match&) {
+  node.request_stop();
+  return "";
+}
+
+Result<Output> clear_stats(mgmt::Node& node, const Match&) {
+  node.clear_stats();
+  return "";
+}
+
+std::optional<std::uint64_t> parse_hex(std::string_view word, std::size_t digits) {
+  if (!word.starts_with("0x")) return std::nullopt;
+  word.remove_prefix(2);
+  if (word.empty() || word.size() > digits) return std::nullopt;
+  std::uint64_t value = 0;
+  const char* end = word.data() + word.size();
+  const auto result = std::from_chars(word.data(), end, value, 16);
+  if (result.ec != std::errc{} || result.ptr != end) return std::nullopt;
+  return value;
+}
+
+Result<Output> set_hca(mgmt::Node& node, const Match& match) {
+  fabric::PortChange change;
+  if (match.has("lid")) change.lid = static_cast<std::uint16_t>(number(match, "PORTLID"));
+  if (match.has("sm-lid")) change.sm_lid = static_cast<std::uint16_t>(number(match, "SMLID"));
+  if (const auto list = match.get("PKEYS")) change.pkeys = pkeys(*list);
+  if (const auto word = match.get("PREFIX64")) change.gid_prefix = parse_hex(*word, 16);
+  if (match.has("state")) change.up = match.has("up");
+  change.reregister = match.has("reregister");
+  return done(node.change_hca(match.get("HCA").value_or(""), change));
+}
+
+Result<Output> link_state(mgmt::Node& node, const Match& match) {
+  return done(node.set_interface_up(match.get("IFACE").value_or(""), match.has("up")));
+}
+
+Result<Output> neigh_add(mgmt::Node& node, const Match& match) {
+  mgmt::NeighbourEntryConfig entry;
+  entry.iface = match.get("IFACE").value_or("");
+  entry.addr = address(match);
+  entry.lladdr = match.get("LLADDR").value_or("");
+  entry.lid = static_cast<std::uint16_t>(number(match, "LID"));
+  entry.sl = static_cast<std::uint8_t>(number(match, "SL"));
+  return done(node.add_neighbour(entry));
+}
+
+Result<Output> neigh_del(mgmt::Node& node, const Match& match) {
+  return done(node.remove_neighbour(match.get("IFACE").value_or(""), address(match)));
+}
+
+Result<Output> neigh_flush(mgmt::Node& node, const Match& match) {
+  return done(node.flush_neighbours(match.get("IFACE").value_or("")));
+}
+
+Result<Output> route_add(mgmt::Node& node, const Match& match) {
+  return done(node.add_route(
+      {prefix(match), addresses(match.get("ADDRS").value_or("")), match.has("blackhole")}));
+}
+
+Result<Output> route_del(mgmt::Node& node, const Match& match) {
+  return done(node.remove_route(prefix(match)));
+}
+
+Result<Output> group_join(mgmt::Node& node, const Match& match) {
+  return done(node.join_group(match.get("IFACE").value_or(""), group(match)));
+}
+
+Result<Output> group_leave(mgmt::Node& node, const Match& match) {
+  return done(node.leave_group(match.get("IFACE").value_or(""), group(match)));
+}
+
+Result<Output> connection_close(mgmt::Node& node, const Match& match) {
+  const std::string link = match.get("LINK").value_or("");
+  if (match.get("CONNECTION"))
+    return done(node.close_connection(link, number(match, "CONNECTION")));
+  if (auto s = require(link, link_names(node)); !s) return done(s);
+  for (const auto& c : node.connections(link)) {
+    // A connection that ended in the meantime is closed.
+    if (auto s = node.close_connection(link, c.handle); !s && s.error().code != Errc::kNotFound)
+      return done(s);
+  }
+  return "";
+}
+
+Result<Output> mroute_add(mgmt::Node& node, const Match& match) {
+  return done(node.add_multicast_route(multicast_route(match)));
+}
+
+Result<Output> mroute_del(mgmt::Node& node, const Match& match) {
+  return done(node.remove_multicast_route(multicast_route(match)));
+}
+
+Result<Output> capture_start(mgmt::Node& node, const Match& match) {
+  constexpr std::uint64_t kMegabyte = 1'000'000;
+  return done(
+      node.capture_start(match.get("FILE").value_or(""), number(match, "MEGABYTES") * kMegabyte));
+}
+
+Result<Output> capture_stop(mgmt::Node& node, const Match&) {
+  const auto frames = node.capture_stop();
+  if (!frames) return tl::make_unexpected(frames.error());
+  return fmt::format("{} frames\n", *frames);
+}
+
+}  // namespace ipoib::app

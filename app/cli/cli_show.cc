@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Commands that show something: as JSON with `json`, otherwise as text made from the same JSON.
+#include "app/cli/cli_commands.h"
+#include "app/cli/cli_rows.h"
+#include "app/config/config.h"
+#include "app/export/render.h"
+
+namespace ipoib::app {
+Result<Output> show_link(mgmt::Node& node, const Match& match) {
+  return list_or_one(match, to_json(node.links()), "name", "LINK",
+                     {{"LINK", "name"},
+                      {"STATE", "state"},
+                      {"HCA", "hca"},
+                      {"LID", "lid"},
+                      {"P_KEY", "pkey"},
+                      {"QPN", "qpn"},
+                      {"MTU", "mtu"},
+                      {"ADDRESSES", "addresses"},
+                      {"RX", "rx_packets"},
+                      {"TX", "tx_packets"},
+                      {"REASON", "reason"}});
+}
+
+Result<Output> show_port(mgmt::Node& node, const Match& match) {
+  return list_or_one(match, to_json(node.ports()), "name", "PORT",
+                     {{"PORT", "name"},
+                      {"STATE", "state"},
+                      {"DEVICE", "device"},
+                      {"DRIVER", "driver"},
+                      {"MAC", "mac"},
+                      {"MTU", "mtu"},
+                      {"ADDRESSES", "addresses"},
+                      {"RX", "rx_packets"},
+                      {"TX", "tx_packets"}});
+}
+
+Result<Output> show_hca(mgmt::Node& node, const Match& match) {
+  return list_or_one(match, to_json(node.hcas()), "name", "HCA",
+                     {{"HCA", "name"},
+                      {"STATE", "state"},
+                      {"DRIVER", "driver"},
+                      {"WIRE", "wire"},
+                      {"MAD", "mad"},
+                      {"GUID", "guid"},
+                      {"LID", "lid"},
+                      {"SM LID", "sm_lid"},
+                      {"MTU", "mtu"},
+                      {"P_KEYS", "pkeys"},
+                      {"ADMINISTRATOR", "subnet_administrator"},
+                      {"PROBLEM", "problem"}});
+}
+
+Result<Output> show_sa(mgmt::Node& node, const Match& match) {
+  const Json rows = to_json(node.subnet_administration());
+  auto shown = list_or_one(match, rows, "hca", "HCA",
+                           {{"HCA", "hca"},
+                            {"SM LID", "sm_lid"},
+                            {"SENT", "client.sent"},
+                            {"RETRIED", "client.retried"},
+                            {"ANSWERED", "client.answered"},
+                            {"REFUSED", "client.refused"},
+                            {"TIMED OUT", "client.timed_out"},
+                            {"ADMINISTRATOR", "administrator"},
+                            {"PROBLEM", "problem"}});
+  if (!shown || match.has("json") || match.get("HCA")) return shown;
+  std::string text = std::move(*shown).all();
+  for (const Json& row : rows) {
+    if (row.at("groups").empty()) continue;
+    text += fmt::format("\ngroups of the administrator on {}\n", row.at("hca").get<std::string>());
+    text += list_text(row.at("groups"), {{"MGID", "mgid"},
+                                         {"MLID", "mlid"},
+                                         {"P_KEY", "pkey"},
+                                         {"Q_KEY", "qkey"},
+                                         {"MTU", "mtu"},
+                                         {"MEMBERS", "members"}});
+  }
+  return text;
+}
+
+Result<Output> show_worker(mgmt::Node& node, const Match& match) {
+  return list_or_one(match, to_json(node.workers()), "worker", "WORKER",
+                     {{"WORKER", "worker"},
+                      {"LCORE", "lcore"},
+                      {"INTERFACES", "interfaces"},
+                      {"NEIGHBOURS", "neighbours"},
+                      {"RX", "rx_packets"},
+                      {"PUNTS", "punts"},
+                      {"LOOPS", "loops"},
+                      {"BUSY LOOPS", "busy_loops"}});
+}
+
+Result<Output> show_drops(mgmt::Node& node, const Match& match) {
+  const auto where = match.get("WHERE");
+  auto known = interface_names(node);
+  for (const auto& h : node.config().hcas) known.push_back(h.name);
+  if (auto s = require(where, known); !s) return tl::make_unexpected(s.error());
+  return list(match, only(to_json(node.drops()), "where", where),
+              {{"REASON", "reason"}, {"WHERE", "where"}, {"PACKETS", "packets"}});
+}
+
+Result<Output> show_config(mgmt::Node& node, const Match& match) {
+  return match.has("json") ? dump(to_json(node.config())) + "\n" : print_config(node.config());
+}
+
+}  // namespace ipoib::app

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The command line at a terminal: librte_cmdline edits, remembers and completes lines. Cli executes
+// them, as for every other client.
+#pragma once
+
+#include <termios.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "app/cli/cli.h"
+
+struct cmdline;
+
+namespace ipoib::app {
+
+class Terminal {
+ public:
+  /// Reads `in` and writes `out`, leaves both open at the end, and prints the prompt. A terminal is
+  /// set to the mode that editing needs until the object is destroyed. `on_end` is called at the
+  /// end of input or on Ctrl-D; create() itself may call it if `in` is a file, which cannot be
+  /// watched.
+  static Result<std::unique_ptr<Terminal>> create(Cli& cli, mgmt::EventLoop& events, int in,
+                                                  int out, std::function<void()> on_end);
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+ private:
+  struct Bindings;
+
+  Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end);
+  /// Reads available input without waiting; returns false at the end of input or on Ctrl-D.
+  bool feed();
+  /// Passes keys to the line editor; keys after a line with a long answer wait. False: Ctrl-D.
+  bool type(std::string_view keys);
+  void execute(std::string_view line);
+  void end_input();
+
+  // A long answer is printed as fast as the terminal takes it, while the node continues. Keys wait;
+  // Ctrl-C ends the answer.
+  void print();
+  void end_printing();
+
+  Cli& cli_;
+  mgmt::EventLoop& events_;
+  int in_;
+  int out_ = -1;
+  std::function<void()> on_end_;
+  bool waits_ = true;   ///< `in` is watched, so printing may take several turns.
+  bool ended_ = false;  ///< The input has ended; an answer may still be in progress.
+  bool printing_ = false;
+  std::optional<Output> answer_;  ///< The part not produced yet; none: all is produced.
+  std::string unprinted_;
+  std::string typed_ahead_;
+  std::optional<termios> saved_;
+  std::unique_ptr<Bindings> bindings_;
+  cmdline* cmdline_ = nullptr;
+};
+
+}  // namespace ipoib::app

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks that concern more than one option: names, references, values that must be unique. A faulty
+// value was reported when it was read and is skipped here, so that one mistake is one line.
+#include "app/config/config_check.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+
+#include "app/config/config_codec.h"
+#include "lib/fwd/generator.h"
+
+namespace ipoib::app {
+namespace {
+
+constexpr std::size_t kMaxNameLen = 31;
+/// Keywords that commands accept in place of a name.
+constexpr std::array<std::string_view, 6> kReservedNames = {"all",   "info",    "json",
+                                                            "stats", "summary", "xstats"};
+
+/// HCAs, links and ports share one name space: that of counters, commands and worker.assign.
+void check_names(const Draft& draft, Report& report) {
+  Unique<std::string> unique{"name"};
+  const auto check = [&](const auto& entries) {
+    for (const auto& e : entries) {
+      const std::string& name = e.value.name;
+      if (!is_name(name))
+        report.error(
+            e.table->source(),
+            fmt::format("{}: invalid name {}, allowed: 1-{} letters, digits, _ and -, except {}",
+                        e.path, quote(name), kMaxNameLen, fmt::join(kReservedNames, ", ")));
+      unique.add(name, quote(name), e.path, e.table->source());
+    }
+  };
+  check(draft.hcas);
+  check(draft.links);
+  check(draft.ports);
+  unique.check(report);
+}
+
+bool is_verbs(const Placed<mgmt::HcaConfig>& hca) {
+  return hca.value.driver == mgmt::HcaDriver::kVerbs;
+}
+
+void check_devices(const Draft& draft, Report& report) {
+  Unique<std::string> unique{"device"};
+  for (const auto& h : draft.hcas)
+    if (h.good("wire") && !is_verbs(h))
+      unique.add(h.value.wire, quote(h.value.wire), h.path + ".wire", h.at("wire"));
+  // A port of the driver verbs also sends its MADs through umad.
+  Unique<std::string> managed{"mad"};
+  Unique<std::string> driven{"device and port"};
+  std::set<std::string> known;
+  for (const auto& h : draft.hcas) {
+    if (is_verbs(h)) {
+      if (!h.good("device") || !h.good("port")) continue;
+      const std::string port = fmt::format("{}:{}", h.value.device, h.value.port);
+      driven.add(port, quote(port), h.path + ".device", h.at("device"));
+      if (known.insert(port).second)
+        managed.add("umad:" + port, quote("umad:" + port), h.path + ".device", h.at("device"));
+    } else if (h.good("mad") && !h.value.mad.device.empty()) {
+      managed.add(to_string(h.value.mad), quote(to_string(h.value.mad)), h.path + ".mad",
+                  h.at("mad"));
+    }
+  }
+  managed.check(report);
+  driven.check(report);
+  for (const auto& p : draft.ports)
+    if (p.good("device"))
+      unique.add(p.value.device, quote(p.value.device), p.path + ".device", p.at("device"));
+  unique.check(report);
+}
+
+void check_pkey_table(const Placed<mgmt::HcaConfig>& hca, Report& report) {
+  std::map<int, std::uint16_t> partitions;
+  for (std::size_t i = 0; hca.good("pkeys") && i < hca.value.pkeys.size(); ++i) {
+    const auto pkey = hca.value.pkeys[i];
+    const auto [first, fresh] = partitions.emplace(pkey & 0x7fff, pkey);
+    if (!fresh)
+      report.error(hca.at("pkeys", i),
+                   fmt::format("{}.pkeys: invalid value {:#06x}: {:#06x} in the same list is the "
+                               "same partition, allowed: each partition once",
+                               hca.path, pkey, first->second));
+  }
+}
+
+void check_hcas(Draft& draft, Report& report) {
+  Unique<std::uint64_t> guids{"guid"};
+  Unique<std::uint16_t> lids{"lid"};
+  for (auto& h : draft.hcas) {
+    if (is_verbs(h) || !h.value.mad.device.empty()) continue;
+    if (h.good("guid"))
+      guids.add(h.value.guid, fmt::format("{:#018x}", h.value.guid), h.path + ".guid",
+                h.at("guid"));
+    if (h.good("lid"))
+      lids.add(h.value.lid, std::to_string(h.value.lid), h.path + ".lid", h.at("lid"));
+    check_pkey_table(h, report);
+    if (!h.good("subnet-administrator") || !h.value.subnet_administrator || !h.good("lid"))
+      continue;
+    if (!h.given("sm-lid")) h.value.sm_lid = h.value.lid;
+    if (h.good("sm-lid") && h.value.sm_lid != h.value.lid)
+      report.error(h.at("sm-lid"),
+                   fmt::format("{}.sm-lid: invalid value {}, allowed: {}, the port's own lid, "
+                               "because it runs the subnet administrator",
+                               h.path, h.value.sm_lid, h.value.lid));
+  }
+  guids.check(report);
+  lids.check(report);
+}
+
+void check_subnet(const Draft& draft, Report& report) {
+  const auto mtu = draft.node.subnet.mtu;
+  bool administrator = false;
+  for (const auto& h : draft.hcas) {
+    if (!h.value.subnet_administrator) continue;
+    administrator = true;
+    if (draft.subnet.good("mtu") && h.good("mtu") && mtu > h.value.mtu)
+      report.error(draft.subnet.given("mtu") ? draft.subnet.at("mtu") : h.at("mtu"),
+                   fmt::format("subnet.mtu: invalid value {}, allowed: at most {}, the mtu of {}",
+                               mtu, h.value.mtu, h.path));
+  }
+  if (draft.subnet.table != nullptr && !administrator)
+    report.warning(draft.subnet.table->source(),
+                   "subnet: section ignored, because no hca has subnet-administrator = true");
+}
+
+/// ARP and RARP need the broadcast group of IPv4.
+void check_all_nodes(const Placed<mgmt::LinkConfigEntry>& link, Report& report) {
+  if (!link.good("all-nodes") || link.value.all_nodes != link::AllNodes::kInstead) return;
+  std::string why;
+  for (const auto& own : link.value.addresses)
+    if (link.good("address") && own.addr.is_v4() && why.empty())
+      why = "address contains " + wire::to_string(own);
+  if (link.good("ask-rarp") && link.value.ip.ask_rarp) why = "ask-rarp requests an IPv4 address";
+  if (!why.empty())
+    report.error(link.at("all-nodes"),
+                 fmt::format("{}.all-nodes: invalid value \"instead\": it disables IPv4 on the "
+                             "link, and {}, allowed: \"auto\" | \"joined\"",
+                             link.path, why));
+}
+
+void check_links(const Draft& draft, Report& report) {
+  for (const auto& link : draft.links) {
+    check_all_nodes(link, report);
+    if (!link.good("hca")) continue;
+    const auto* hca = find(draft.hcas, link.value.hca);
+    if (hca == nullptr) {
+      report.error(link.at("hca"), fmt::format("{}.hca: invalid value {}, allowed: {}", link.path,
+                                               quote(link.value.hca), names_of(draft.hcas)));
+      continue;
+    }
+    if (link.value.create_broadcast && link.good("mtu") && hca->good("mtu") &&
+        link.value.broadcast.mtu > hca->value.mtu)
+      report.error(link.at("mtu"),
+                   fmt::format("{}.mtu: invalid value {}, allowed: at most {}, the mtu of {}",
+                               link.path, link.value.broadcast.mtu, hca->value.mtu, hca->path));
+    // The subnet manager may change the table of P_Keys.
+    if (is_verbs(*hca) || !hca->value.mad.device.empty()) continue;
+    if (!link.good("pkey") || !hca->good("pkeys")) continue;
+    const auto& pkeys = hca->value.pkeys;
+    if (std::find(pkeys.begin(), pkeys.end(), link.value.pkey) == pkeys.end())
+      report.error(link.at("pkey"),
+                   fmt::format("{}.pkey: invalid value {:#06x}, allowed: the pkeys of {}: {:#06x}",
+                               link.path, link.value.pkey, hca->path, fmt::join(pkeys, ", ")));
+  }
+}
+
+void check_workers(const Draft& draft, Report& report) {
+  if (!draft.worker.good("assign") || !draft.worker.given("assign")) return;
+  const auto* table = draft.worker.table->get("assign")->as_table();
+  for (const auto& [name, number] : draft.node.worker.assign) {
+    if (find(draft.hcas, name) == nullptr && find(draft.links, name) == nullptr &&
+        find(draft.ports, name) == nullptr)
+      report.error(
+          table->find(name)->first.source(),
+          fmt::format("worker.assign: unknown name {}, allowed: hcas: {}; links: {}; ports: {}",
+                      quote(name), names_of(draft.hcas), names_of(draft.links),
+                      names_of(draft.ports)));
+    if (draft.worker.good("count") && number >= draft.node.worker.count)
+      report.error(
+          table->get(name)->source(),
+          fmt::format(
+              "worker.assign.{}: invalid value {}, allowed: 0-{}, because worker.count is {}", name,
+              number, draft.node.worker.count - 1, draft.node.worker.count));
+  }
+}
+
+/// Rejects addresses, sizes and counts that are valid one by one, but not together.
+void check_generator(const Draft& draft, Report& report) {
+  if (!draft.generator.faulty.empty()) return;
+  if (auto s = fwd::Generator::check(draft.node.generator); !s)
+    report.error(draft.generator.at("tx-ip"), "generator: " + s.error().what);
+}
+
+}  // namespace
+
+bool is_name(std::string_view name) {
+  const auto is_name_char = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= kMaxNameLen &&
+         std::find(kReservedNames.begin(), kReservedNames.end(), name) == kReservedNames.end() &&
+         std::all_of(name.begin(), name.end(), is_name_char);
+}
+
+void check_draft(Draft& draft, Report& report) {
+  if (draft.hcas.empty() && draft.ports.empty() && draft.links.empty())
+    report.error({}, "neither an hca nor a port is configured, allowed: at least one");
+  check_names(draft, report);
+  check_devices(draft, report);
+  check_hcas(draft, report);
+  check_subnet(draft, report);
+  check_links(draft, report);
+  check_ip(draft, report);
+  check_workers(draft, report);
+  check_generator(draft, report);
+}
+
+}  // namespace ipoib::app

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks addresses, routes and neighbours against each other.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "app/config/config_check.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::app {
+namespace {
+
+/// An address of an interface, with its position in the file.
+struct Own {
+  wire::IpPrefix prefix;
+  const std::string* name;
+  std::string path;
+  const toml::source_region* at;
+};
+
+template <class Entry>
+void collect_addresses(const std::vector<Placed<Entry>>& entries, std::vector<Own>& own) {
+  for (const auto& e : entries) {
+    if (!e.good("address")) continue;
+    for (std::size_t i = 0; i < e.value.addresses.size(); ++i)
+      own.push_back(
+          {e.value.addresses[i], &e.value.name, e.path + ".address", &e.at("address", i)});
+  }
+}
+
+std::vector<Own> own_addresses(const Draft& draft, const Report& report) {
+  std::vector<Own> own;
+  collect_addresses(draft.links, own);
+  collect_addresses(draft.ports, own);
+  std::stable_sort(own.begin(), own.end(), [&](const Own& a, const Own& b) {
+    return order_of(*a.at, report) < order_of(*b.at, report);
+  });
+  return own;
+}
+
+/// An address must be unique, and a prefix must be on one interface only: otherwise its neighbours
+/// could be on either.
+void check_addresses(const std::vector<Own>& own, Report& report) {
+  Unique<wire::IpAddr> unique{"address"};
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const auto& a = own[i];
+    unique.add(a.prefix.addr, quote(wire::to_string(a.prefix)), a.path, *a.at);
+    for (std::size_t k = 0; k < i; ++k) {
+      const auto& b = own[k];
+      if (*a.name == *b.name || a.prefix.addr == b.prefix.addr || a.prefix.len != b.prefix.len ||
+          wire::network(a.prefix) != wire::network(b.prefix))
+        continue;
+      report.error(*a.at, fmt::format("{}: invalid value {}: {} has the same prefix ({}), allowed: "
+                                      "each prefix on one interface",
+                                      a.path, quote(wire::to_string(a.prefix)), b.path,
+                                      line_of(*b.at, report)));
+      break;
+    }
+  }
+  unique.check(report);
+}
+
+bool on_any(const std::vector<Own>& own, const wire::IpAddr& addr) {
+  return std::any_of(own.begin(), own.end(),
+                     [&](const Own& o) { return wire::contains(o.prefix, addr); });
+}
+
+bool is_own(const std::vector<Own>& own, const wire::IpAddr& addr) {
+  return std::any_of(own.begin(), own.end(), [&](const Own& o) { return o.prefix.addr == addr; });
+}
+
+void check_next_hops(const Placed<mgmt::RouteConfig>& route, const std::vector<Own>& own,
+                     Report& report) {
+  std::vector<wire::IpAddr> seen;
+  for (std::size_t i = 0; i < route.value.via.size(); ++i) {
+    const auto& via = route.value.via[i];
+    const char* allowed = nullptr;
+    if (!on_any(own, via)) allowed = "an address within a prefix of a link or port";
+    if (via.is_v4() != route.value.to.addr.is_v4() && route.good("to"))
+      allowed = "an address of the IP version of route.to";
+    if (is_own(own, via)) allowed = "an address of another node";
+    if (std::find(seen.begin(), seen.end(), via) != seen.end()) allowed = "each next hop once";
+    seen.push_back(via);
+    if (allowed != nullptr)
+      report.error(route.at("via", i), fmt::format("route.via: invalid value {}, allowed: {}",
+                                                   quote(wire::to_string(via)), allowed));
+  }
+}
+
+void check_not_connected(const Placed<mgmt::RouteConfig>& route, const std::vector<Own>& own,
+                         Report& report) {
+  const auto same = std::find_if(own.begin(), own.end(), [&](const Own& o) {
+    return o.prefix.len == route.value.to.len && wire::network(o.prefix) == route.value.to.addr;
+  });
+  if (same != own.end())
+    report.error(route.at("to"),
+                 fmt::format("route.to: invalid value {}: it is the connected prefix of {} ({}), "
+                             "allowed: prefixes that are not connected",
+                             quote(wire::to_string(route.value.to)), same->path,
+                             line_of(*same->at, report)));
+}
+
+void check_routes(const Draft& draft, const std::vector<Own>& own, Report& report) {
+  Unique<wire::IpPrefix> unique{"destination"};
+  for (const auto& r : draft.routes) {
+    if (r.good("to")) {
+      const auto shown = quote(wire::to_string(r.value.to));
+      unique.add(r.value.to, shown, "route.to", r.at("to"));
+      check_not_connected(r, own, report);
+    }
+    if (!r.good("via") || !r.good("blackhole")) continue;
+    if (r.value.via.empty() != r.value.blackhole)
+      report.error(
+          r.table->source(),
+          fmt::format("route: {}, allowed: either via or blackhole = true",
+                      r.value.blackhole ? "both via and blackhole" : "neither via nor blackhole"));
+    check_next_hops(r, own, report);
+  }
+  unique.check(report);
+}
+
+bool is_interface(const Draft& draft, const std::string& name) {
+  return find(draft.links, name) != nullptr || find(draft.ports, name) != nullptr;
+}
+
+/// Checks that the link-layer address fits the type of the entry's interface, link or port.
+template <class Entry>
+void check_lladdr(const Placed<Entry>& n, std::string_view section, bool on_link, Report& report) {
+  if (!n.good("lladdr")) return;
+  const auto link_addr = wire::parse_link_addr(n.value.lladdr);
+  const bool usable =
+      on_link ? link_addr && link_addr->qpn.host() != 0 && !link_addr->gid.is_multicast()
+              : wire::parse_mac(n.value.lladdr).has_value();
+  if (!usable)
+    report.error(
+        n.at("lladdr"),
+        fmt::format("{}.lladdr: invalid value {}, allowed on {} {}: {}", section,
+                    quote(n.value.lladdr), on_link ? "link" : "port", n.value.iface,
+                    on_link ? "20 octets with a queue pair and a unicast GID" : "6 octets"));
+}
+
+/// Returns true if the `link` of an entry names a link or port; reports it otherwise.
+template <class Entry>
+bool check_interface(const Placed<Entry>& n, std::string_view section, const Draft& draft,
+                     Report& report) {
+  if (is_interface(draft, n.value.iface)) return true;
+  report.error(n.at("link"),
+               fmt::format("{}.link: unknown interface {}, allowed: links: {}; ports: {}", section,
+                           quote(n.value.iface), names_of(draft.links), names_of(draft.ports)));
+  return false;
+}
+
+/// Checks the entry against the type of its interface.
+void check_neighbour_kind(const Placed<mgmt::NeighbourEntryConfig>& n, bool on_link,
+                          Report& report) {
+  check_lladdr(n, "neighbour", on_link, report);
+  if (!on_link && n.good("lid") && n.value.lid != 0)
+    report.error(n.at("lid"),
+                 fmt::format("neighbour.lid: value {} is not allowed, because {} is a port",
+                             n.value.lid, n.value.iface));
+}
+
+void check_multicast_routes(const Draft& draft, Report& report) {
+  for (const auto& r : draft.multicast_routes) {
+    const auto check = [&](const std::string& name, std::string_view key, std::size_t i) {
+      if (!is_interface(draft, name))
+        report.error(
+            r.at(key, i),
+            fmt::format("multicast-route.{}: unknown interface {}, allowed: links: {}; ports: {}",
+                        key, quote(name), names_of(draft.links), names_of(draft.ports)));
+    };
+    if (r.good("in")) check(r.value.in, "in", 0);
+    for (std::size_t i = 0; r.good("out") && i < r.value.out.size(); ++i) {
+      check(r.value.out[i], "out", i);
+      if (r.good("in") && r.value.out[i] == r.value.in)
+        report.error(
+            r.at("out", i),
+            fmt::format("multicast-route.out: invalid value {}, allowed: interfaces other than in",
+                        quote(r.value.in)));
+    }
+  }
+}
+
+void check_rarp(const Draft& draft, Report& report) {
+  for (const auto& r : draft.rarp) {
+    if (r.good("link") && check_interface(r, "rarp", draft, report))
+      check_lladdr(r, "rarp", find(draft.links, r.value.iface) != nullptr, report);
+    if (r.good("address") && !r.value.addr.is_v4())
+      report.error(r.at("address"),
+                   fmt::format("rarp.address: invalid value {}, allowed: IPv4 addresses",
+                               quote(wire::to_string(r.value.addr))));
+  }
+}
+
+void check_neighbours(const Draft& draft, const std::vector<Own>& own, Report& report) {
+  Unique<std::pair<std::string, wire::IpAddr>> unique{"address"};
+  for (const auto& n : draft.neighbours) {
+    if (!n.good("link") || !check_interface(n, "neighbour", draft, report)) continue;
+    check_neighbour_kind(n, find(draft.links, n.value.iface) != nullptr, report);
+    if (!n.good("address")) continue;
+    const auto shown = quote(wire::to_string(n.value.addr));
+    unique.add({n.value.iface, n.value.addr}, shown, "neighbour.address", n.at("address"));
+    if (is_own(own, n.value.addr))
+      report.error(
+          n.at("address"),
+          fmt::format("neighbour.address: invalid value {}, allowed: an address of another node",
+                      shown));
+    else if (std::none_of(own.begin(), own.end(), [&](const Own& o) {
+               return *o.name == n.value.iface && wire::contains(o.prefix, n.value.addr);
+             }))
+      report.warning(
+          n.at("address"),
+          fmt::format(
+              "neighbour.address: {} is outside the prefixes of {}: no packets will be sent to it",
+              shown, n.value.iface));
+  }
+  unique.check(report);
+}
+
+}  // namespace
+
+void check_ip(const Draft& draft, Report& report) {
+  const auto own = own_addresses(draft, report);
+  check_addresses(own, report);
+  check_routes(draft, own, report);
+  check_multicast_routes(draft, report);
+  check_rarp(draft, report);
+  check_neighbours(draft, own, report);
+}
+
+}  // namespace ipoib::app

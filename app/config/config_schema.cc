@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/config/config_schema.h"
+
+#include "lib/fwd/worker_config.h"
+#include "lib/route/route_table.h"
+
+namespace ipoib::app {
+namespace {
+
+using mgmt::HcaConfig;
+using mgmt::LinkConfigEntry;
+using mgmt::MulticastRouteConfig;
+using mgmt::NeighbourEntryConfig;
+using mgmt::NodeConfig;
+using mgmt::PortConfig;
+using mgmt::RarpEntryConfig;
+using mgmt::RouteConfig;
+
+constexpr std::int64_t kLastUnicastLid = 0xbfff;
+constexpr std::int64_t kLastDevicePort = 254;
+constexpr std::size_t kMaxUmadNameLen = 19;  // UMAD_CA_NAME_LEN without the terminating zero.
+
+/// An enumeration of one supported name, and of planned ones.
+OneOf<int> only(std::string name, std::vector<std::string> later) {
+  return {{{std::move(name), 0}}, std::move(later)};
+}
+
+IntegerOf ib_mtus() {
+  return {{256, 512, 1024, 2048, 4096}};
+}
+
+OneOf<mgmt::LinkMode> link_modes() {
+  OneOf<mgmt::LinkMode> modes;
+  for (std::size_t i = 0; i < mgmt::kLinkModeNames.size(); ++i)
+    modes.values.emplace_back(mgmt::kLinkModeNames[i], static_cast<mgmt::LinkMode>(i));
+  return modes;
+}
+
+/// "auto" or a multicast scope of RFC 4291.
+struct Scope : IntegerOf {
+  Scope() : IntegerOf{{2, 5, 8, 14}} {}
+  [[nodiscard]] std::string allowed() const { return "auto | " + IntegerOf::allowed(); }
+  [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const {
+    if (field.node().value_exact<std::string>() == "auto") return link::kScopeAuto;
+    const auto* value = field.node().as_integer();
+    if (value != nullptr)
+      for (const std::int64_t scope : {2, 5, 8, 14})
+        if (value->get() == scope) return scope;
+    field.reject(phrase(type(), allowed()));
+    return std::nullopt;
+  }
+  [[nodiscard]] std::string write(std::int64_t value) const {
+    return value == link::kScopeAuto ? "\"auto\"" : IntegerOf::write(value);
+  }
+};
+
+OneOf<mgmt::HcaDriver> hca_drivers() {
+  OneOf<mgmt::HcaDriver> drivers;
+  for (std::size_t i = 0; i < mgmt::kHcaDriverNames.size(); ++i)
+    drivers.values.emplace_back(mgmt::kHcaDriverNames[i], static_cast<mgmt::HcaDriver>(i));
+  return drivers;
+}
+
+/// Restricts a row to ports of one driver.
+Row<HcaConfig> of_soft(Row<HcaConfig> row) {
+  row.conditions.push_back(
+      {"driver", [](const HcaConfig& hca) { return hca.driver == mgmt::HcaDriver::kSoft; },
+       "because driver is \"verbs\""});
+  return row;
+}
+Row<HcaConfig> of_verbs(Row<HcaConfig> row) {
+  row.conditions.push_back(
+      {"driver", [](const HcaConfig& hca) { return hca.driver == mgmt::HcaDriver::kVerbs; },
+       "because driver is \"soft\""});
+  return row;
+}
+
+/// Restricts a row to ports that no subnet manager sets up.
+Row<HcaConfig> unmanaged(Row<HcaConfig> row) {
+  row.conditions.push_back({"mad", [](const HcaConfig& hca) { return hca.mad.device.empty(); },
+                            "because the subnet manager behind mad assigns it"});
+  return row;
+}
+
+Section<HcaConfig> hca_section() {
+  using E = HcaConfig;
+  return {
+      "hca",
+      Shape::kNamed,
+      "An InfiniBand port. NAME can be chosen freely.",
+      {
+          row<E>("driver", &E::driver, hca_drivers(),
+                 "Driver of the port: soft is a software HCA over an Ethernet device, verbs an "
+                 "RDMA device of rdma-core."),
+          of_soft(row<E>("wire", &E::wire, Text{},
+                         "With soft: name of the DPDK Ethernet device that serves as the cable.",
+                         Required::kYes)),
+          of_verbs(row<E>("device", &E::device, Text{kMaxUmadNameLen},
+                          "With verbs: name of the RDMA device, as listed by ibv_devices.",
+                          Required::kYes)),
+          of_verbs(row<E>("port", &E::port, Integer{1, kLastDevicePort},
+                          "With verbs: port number of the RDMA device.")),
+          of_soft(row<E>(
+              "mad", &E::mad, MadRoute{},
+              "Transport of management datagrams: the cable, or libibumad for a real subnet "
+              "manager, which then also configures the port. With umad, the options guid, lid, "
+              "sm-lid, pkeys and subnet-administrator are not allowed. With verbs they always go "
+              "through libibumad, and the device provides the attributes of the port.")),
+          of_soft(unmanaged(row<E>(
+              "guid", &E::guid, Guid{},
+              "Port GUID, the worldwide name of the port; unique in the fabric.", Required::kYes))),
+          of_soft(unmanaged(row<E>(
+              "lid", &E::lid, Integer{1, kLastUnicastLid},
+              "Local identifier, the address of the port in its subnet; unique in the subnet.",
+              Required::kYes))),
+          of_soft(unmanaged(row<E>("sm-lid", &E::sm_lid, Integer{1, kLastUnicastLid},
+                                   "LID of the port that runs the subnet administrator. With "
+                                   "subnet-administrator it is the port's own LID."))),
+          of_soft(unmanaged(row<E>("pkeys", &E::pkeys, ListOf<Pkey>{{}, 1, 128},
+                                   "Partition keys of the port. The most significant bit is set "
+                                   "for full membership and clear for limited membership."))),
+          row<E>("mtu", &E::mtu, ib_mtus(), "Largest InfiniBand MTU of the port, in octets."),
+          unmanaged(row<E>("subnet-administrator", &E::subnet_administrator, Boolean{},
+                           "Run the embedded subnet administrator on this port; one per fabric. "
+                           "With verbs: for ports of Ethernet link layer (RoCE), which have no "
+                           "subnet manager; every node then runs its own.")),
+          of_soft(row<E>("icrc", &E::icrc, Switch{},
+                         "Generate and verify the invariant CRC of packets. off: as if hardware "
+                         "did it, for measurements only.")),
+          of_soft(row<E>("first-qpn", &E::first_qpn, Integer{2, 0xff'fffe},
+                         "First queue pair number. Default: a random number.")),
+      }};
+}
+
+/// Adds the options that links and ports share.
+template <class E>
+void add_ip_rows(std::vector<Row<E>>& rows) {
+  using wire::InterfaceIdRule;
+  const auto add = [&](Row<E> r) { rows.push_back(std::move(r)); };
+  add(row<E>(
+      "multicast-router", [](auto& c) -> auto& { return c.ip.multicast_router; }, Boolean{},
+      "Route IP multicast between this and other such interfaces, to the interfaces where hosts "
+      "join groups by IGMP or MLD. A link then receives all groups."));
+  add(row<E>(
+      "last-member-interval", [](auto& c) -> auto& { return c.ip.last_member_interval; },
+      Seconds{0.1, 25.5},
+      "With multicast-router: time between the two queries for other members that follow when a "
+      "host leaves a group. Without an answer, the group is no longer forwarded."));
+  add(row<E>(
+      "groups", [](auto& c) -> auto& { return c.ip.groups; }, ListOf<Group>{},
+      "Multicast groups that this node joins."));
+  add(row<E>(
+      "ask-rarp", [](auto& c) -> auto& { return c.ip.ask_rarp; }, Boolean{},
+      "Request an IPv4 address for this interface by RARP."));
+  add(row<E>(
+      "rarp-prefix-length", [](auto& c) -> auto& { return c.ip.rarp_prefix_len; }, Integer{1, 32},
+      "Prefix length of the address obtained by RARP, which does not carry prefix lengths."));
+  add(row<E>(
+      "ipv6", [](auto& c) -> auto& { return c.ip.ip6.enabled; }, Boolean{},
+      "Enable IPv6, with at least a link-local address."));
+  add(row<E>(
+      "router-advertisement", [](auto& c) -> auto& { return c.ip.ip6.router_advertisement; },
+      Boolean{}, "Send router advertisements with the prefixes and the MTU."));
+  add(row<E>(
+      "accept-ra", [](auto& c) -> auto& { return c.ip.ip6.accept_ra; }, Boolean{},
+      "Accept router advertisements: default routers, MTU, and redirects of these routers."));
+}
+
+/// Adds the options of connected mode.
+void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
+  using E = LinkConfigEntry;
+  using link::OpenPolicy;
+  using link::PairPolicy;
+  using wire::ServiceIdForm;
+  const auto add = [&](Row<E> r) {
+    r.conditions = {{"mode", [](const E& l) { return l.mode != mgmt::LinkMode::kDatagram; },
+                     "because mode is \"datagram\""}};
+    rows.push_back(std::move(r));
+  };
+  add(row<E>("connected-mtu", &E::connected_mtu, Integer{1280, 65'520},
+             "Largest IP packet on a connection, in octets. For each neighbour the smaller value "
+             "of both sides applies."));
+  add(row<E>(
+      "connect", [](auto& c) -> auto& { return c.connection.open; },
+      OneOf<OpenPolicy>{{{"traffic", OpenPolicy::kTraffic},
+                         {"always", OpenPolicy::kAlways},
+                         {"accept", OpenPolicy::kAccept}}},
+      "When to open a connection to a neighbour: traffic: while packets are sent to it; always: as "
+      "soon as it is known; accept: never, only accept its requests."));
+  add(row<E>(
+      "connection-pairs", [](auto& c) -> auto& { return c.connection.pairs; },
+      OneOf<PairPolicy>{{{"one", PairPolicy::kOne}, {"per-direction", PairPolicy::kPerDirection}}},
+      "Connections with a neighbour: one for both directions, or one per direction as in Linux. "
+      "With one, a neighbour that opens connections as Linux does still has one per direction."));
+  add(row<E>(
+      "service-id", [](auto& c) -> auto& { return c.connection.service_id; },
+      OneOf<ServiceIdForm>{{{"ietf", ServiceIdForm::kIetf}, {"linux", ServiceIdForm::kLinux}}},
+      "Service ID of the first request: its first octet is 0x01, or 0x10 as in Linux. If the "
+      "neighbour does not know it, the other one follows. The node listens on both."));
+  add(row<E>(
+      "max-connections", [](auto& c) -> auto& { return c.connection.max_connections; },
+      Integer{1, 65'536},
+      "Maximum number of connections, opened or accepted; other neighbours are reached by UD."));
+  add(row<E>(
+      "connection-idle", [](auto& c) -> auto& { return c.connection.idle; }, Seconds{1, 86'400},
+      "Idle time after which a connection is closed."));
+  add(row<E>(
+      "connection-backoff", [](auto& c) -> auto& { return c.connection.backoff_max; },
+      Seconds{1, 86'400},
+      "Maximum time before a new request to a neighbour that rejected a connection or did not "
+      "answer. The first wait is 1 s and doubles with each failure."));
+  add(row<E>(
+      "cm-timeout", [](auto& c) -> auto& { return c.connection.cm_timeout; }, Integer{8, 23},
+      "Time-out for the answer to a connection request: 4.096 us times 2 to the power of this "
+      "value; 17 is 0.54 s."));
+  add(row<E>(
+      "cm-retries", [](auto& c) -> auto& { return c.connection.cm_retries; }, Integer{0, 15},
+      "Number of retries of a connection request."));
+  add(row<E>(
+      "ack-timeout", [](auto& c) -> auto& { return c.connection.ack_timeout; }, Integer{1, 20},
+      "Time-out for the acknowledgement of an RC packet before it is retransmitted, encoded as in "
+      "cm-timeout; 12 is 17 ms. The time with all retries of retry-count should be below 200 ms, "
+      "the minimum retransmission time-out of TCP."));
+  add(row<E>(
+      "retry-count", [](auto& c) -> auto& { return c.connection.retry_count; }, Integer{0, 7},
+      "Number of retransmissions of an RC packet before the connection fails and packets are sent "
+      "as datagrams."));
+  add(row<E>(
+      "rnr-retry", [](auto& c) -> auto& { return c.connection.rnr_retry; }, Integer{0, 7},
+      "Number of retries of an RC sender when the receiver has no buffers, before the connection "
+      "fails: the value requested from the neighbour, and the maximum it may request; 7: "
+      "unlimited."));
+}
+
+Section<LinkConfigEntry> link_section() {
+  using E = LinkConfigEntry;
+  auto section = Section<LinkConfigEntry>{
+      "link",
+      Shape::kNamed,
+      "An IP over InfiniBand interface.",
+      {
+          row<E>("hca", &E::hca, Text{}, "Name of the hca of the link.", Required::kYes),
+          row<E>("pkey", &E::pkey, Pkey{}, "Partition of the link: one of the pkeys of the hca."),
+          fixed_row<E>("dialect", only("rfc4391", {"ibarp2001"}), 0,
+                       "Encapsulation and address resolution."),
+          row<E>("mode", &E::mode, link_modes(),
+                 "Transport of unicast packets: datagrams (UD) only, or also connections (RC, UC, "
+                 "or both) with neighbours that support them. Without an established connection, "
+                 "packets are sent as datagrams; multicast, ARP and ND always are."),
+          row<E>("scope", &E::scope, Scope{},
+                 "Scope of the link's multicast groups: 2 link, 5 site, 8 organisation, 14 global; "
+                 "auto: the first of these with a broadcast group."),
+          row<E>("create-broadcast", &E::create_broadcast, Boolean{},
+                 "Create the broadcast group with mtu, qkey, rate and sl if the subnet "
+                 "administrator has none."),
+          row<E>(
+              "mtu", [](auto& c) -> auto& { return c.broadcast.mtu; }, ib_mtus(),
+              "With create-broadcast: InfiniBand MTU of the group, in octets. The IP MTU is 4 "
+              "octets less."),
+          row<E>(
+              "qkey", [](auto& c) -> auto& { return c.broadcast.qkey; },
+              Integer{0, 0xffff'ffff, true},
+              "With create-broadcast: queue key of the group. A key whose most significant bit is "
+              "set is controlled."),
+          row<E>(
+              "rate", [](auto& c) -> auto& { return c.broadcast.rate; }, Rate{},
+              "With create-broadcast: rate of the group, in Gb/s."),
+          row<E>(
+              "sl", [](auto& c) -> auto& { return c.broadcast.sl; }, Integer{0, 15},
+              "With create-broadcast: service level of the group."),
+          row<E>("all-nodes", &E::all_nodes,
+                 OneOf<link::AllNodes>{{{"auto", link::AllNodes::kAuto},
+                                        {"joined", link::AllNodes::kJoined},
+                                        {"instead", link::AllNodes::kInstead}}},
+                 "The IPv6 all-nodes group: auto: joined if IPv6 is enabled; joined: always "
+                 "joined; instead: used as the link's broadcast group, without IPv4."),
+          row<E>("send-only", &E::send_only,
+                 OneOf<link::SendOnly>{{{"nonmember", link::SendOnly::kNonMember},
+                                        {"fullmember", link::SendOnly::kFullMember}}},
+                 "Join state for sending to a group: nonmember sends only to existing groups (RFC "
+                 "4391); fullmember creates them, as Linux does."),
+          row<E>("flood-absent", &E::flood_absent, Boolean{},
+                 "Send packets for nonexistent groups to the broadcast group, except those with "
+                 "link-local scope."),
+          row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
+                 "IP addresses of the interface with their prefix lengths."),
+          row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},
+                 "Also send each multicast datagram to the all-routers group, for multicast "
+                 "routers that do not join every group."),
+          row<E>(
+              "interface-id", [](auto& c) -> auto& { return c.ip.ip6.interface_id; },
+              OneOf<wire::InterfaceIdRule>{
+                  {{"auto", wire::InterfaceIdRule::kSetUniversal},
+                   {"eui64", wire::InterfaceIdRule::kEui64},
+                   {"modified-eui64", wire::InterfaceIdRule::kModifiedEui64},
+                   {"lid", wire::InterfaceIdRule::kLid}}},
+              "Source of the IPv6 interface identifier: the port GUID with its universal bit set "
+              "(auto), inverted (eui64) or unchanged (modified-eui64), or the LID, for links "
+              "within one InfiniBand subnet."),
+      }};
+  add_connection_rows(section.rows);
+  add_ip_rows(section.rows);
+  return section;
+}
+
+Section<PortConfig> port_section() {
+  using E = PortConfig;
+  auto section = Section<PortConfig>{
+      "port",
+      Shape::kNamed,
+      "An Ethernet port.",
+      {
+          row<E>("device", &E::device, Text{}, "Name of the DPDK Ethernet device.", Required::kYes),
+          row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
+                 "IP addresses of the interface with their prefix lengths."),
+          row<E>("mtu", &E::mtu, Integer{68, 9600}, "MTU: the largest IP packet, in octets."),
+          row<E>("tcp-offload", &E::tcp_offload, Boolean{},
+                 "Merge consecutive TCP segments of MTU size into larger packets for neighbours in "
+                 "connected mode (GRO), and cut TCP packets larger than the MTU into segments "
+                 "(GSO). Set it, with the same MTU, on every port of every node that such packets "
+                 "can leave by."),
+      }};
+  add_ip_rows(section.rows);
+  return section;
+}
+
+Section<RouteConfig> route_section() {
+  using E = RouteConfig;
+  return {"route",
+          Shape::kList,
+          "A static route.",
+          {
+              row<E>("to", &E::to, Prefix{}, "Destinations.", Required::kYes),
+              row<E>("via", &E::via, ListOf<Address>{{}, 0, route::RouteTable::kMaxPaths},
+                     "Next hops, each within a prefix of a link or port. With several, flows are "
+                     "distributed over the reachable ones. Not allowed with blackhole."),
+              row<E>("blackhole", &E::blackhole, Boolean{}, "Drop packets to this destination."),
+          }};
+}
+
+Section<MulticastRouteConfig> multicast_route_section() {
+  using E = MulticastRouteConfig;
+  return {"multicast-route",
+          Shape::kList,
+          "A static multicast route.",
+          {
+              row<E>("groups", &E::groups, Groups{}, "Multicast group, or a prefix of groups.",
+                     Required::kYes),
+              row<E>("source", &E::source, Source{},
+                     "Source address of the packets; any: all sources."),
+              row<E>("in", &E::in, Text{}, "Incoming link or port.", Required::kYes),
+              row<E>("out", &E::out, ListOf<Text>{{}, 1, 64}, "Outgoing links and ports.",
+                     Required::kYes),
+          }};
+}
+
+Section<NeighbourEntryConfig> neighbour_section() {
+  using E = NeighbourEntryConfig;
+  return {
+      "neighbour",
+      Shape::kList,
+      "A static neighbour.",
+      {
+          row<E>("link", &E::iface, Text{}, "Name of the link or port of the neighbour.",
+                 Required::kYes),
+          row<E>("address", &E::addr, Address{}, "IP address of the neighbour.", Required::kYes),
+          row<E>("lladdr", &E::lladdr, LinkLayerAddress{},
+                 "Link-layer address, in the format of ip neigh.", Required::kYes),
+          row<E>("lid", &E::lid, Integer{0, kLastUnicastLid},
+                 "LID of the neighbour; 0: queried from the subnet administrator."),
+          row<E>("sl", &E::sl, Integer{0, 15},
+                 "Service level of the path to the neighbour; requires lid."),
+      }};
+}
+
+Section<RarpEntryConfig> rarp_section() {
+  using E = RarpEntryConfig;
+  return {"rarp",
+          Shape::kList,
+          "A host that obtains its address from this node by RARP.",
+          {
+              row<E>("link", &E::iface, Text{}, "Name of the link or port of the host.",
+                     Required::kYes),
+              row<E>("lladdr", &E::lladdr, LinkLayerAddress{},
+                     "Link-layer address of the host, in the format of ip neigh.", Required::kYes),
+              row<E>("address", &E::addr, Address{}, "IPv4 address of the host.", Required::kYes),
+          }};
+}
+
+Section<NodeConfig> subnet_section() {
+  using E = NodeConfig;
+  return {
+      "subnet",
+      Shape::kSingle,
+      "Parameters of the embedded subnet administrator, the same for each partition of the fabric.",
+      {
+          row<E>(
+              "mtu", [](auto& c) -> auto& { return c.subnet.mtu; }, ib_mtus(),
+              "InfiniBand MTU of the broadcast groups, in octets. The IP MTU is 4 octets less."),
+          row<E>(
+              "qkey", [](auto& c) -> auto& { return c.subnet.qkey; }, Integer{0, 0xffff'ffff, true},
+              "Queue key of the broadcast groups."),
+          row<E>(
+              "rate", [](auto& c) -> auto& { return c.subnet.rate; }, Rate{},
+              "Rate of the broadcast groups and paths, in Gb/s."),
+          row<E>(
+              "sl", [](auto& c) -> auto& { return c.subnet.sl; }, Integer{0, 15},
+              "Service level of the broadcast groups and paths."),
+      }};
+}
+
+std::vector<std::pair<std::string, mgmt::ForwardMode>> forward_modes() {
+  std::vector<std::pair<std::string, mgmt::ForwardMode>> modes;
+  for (const auto name : fwd::kForwardModeNames)
+    modes.emplace_back(std::string{name}, *fwd::mode_named(name));
+  return modes;
+}
+
+Section<NodeConfig> worker_section() {
+  using E = NodeConfig;
+  using mgmt::ForwardMode;
+  using mgmt::IdlePolicy;
+  return {
+      "worker",
+      Shape::kSingle,
+      "The worker lcores, which forward packets.",
+      {
+          row<E>(
+              "count", [](auto& c) -> auto& { return c.worker.count; }, Integer{1, 127},
+              "Number of worker lcores (--nb-cores)."),
+          row<E>(
+              "burst", [](auto& c) -> auto& { return c.worker.burst; }, Integer{1, fwd::kMaxBurst},
+              "Maximum number of packets per receive burst (--burst), at least 8, because vector "
+              "receive functions return no packets for smaller bursts. Also the burst size of "
+              "generated packets."),
+          row<E>(
+              "idle-policy", [](auto& c) -> auto& { return c.worker.idle; },
+              OneOf<IdlePolicy>{{{"poll", IdlePolicy::kPoll},
+                                 {"pause", IdlePolicy::kPause},
+                                 {"sleep", IdlePolicy::kSleep}}},
+              "Behaviour of an idle worker (--idle-policy): keep polling, pause the processor "
+              "briefly, or sleep, for machines with fewer processors than lcores."),
+          row<E>(
+              "assign", [](auto& c) -> auto& { return c.worker.assign; }, Assignment{},
+              "Assignment of interfaces and hcas to workers; auto distributes them evenly."),
+          row<E>(
+              "forward-mode", [](auto& c) -> auto& { return c.mode; },
+              OneOf<ForwardMode>{forward_modes()},
+              "Forward mode (--forward-mode): route: by destination; io: from each port to its "
+              "partner, unmodified; rxonly: count and free; icmpecho: answer every ping; addrswap: "
+              "send back to the sender; txonly, flowgen: generate packets; latency: generate "
+              "packets with time stamps and measure those that return."),
+          row<E>("redirects", &E::redirects, Boolean{},
+                 "Send ICMP and ICMPv6 redirects to hosts that have a better first hop on their "
+                 "link."),
+          row<E>("rxd", &E::rxd, Integer{32, 32768},
+                 "Number of descriptors of a receive queue (--rxd)."),
+          row<E>("txd", &E::txd, Integer{32, 32768},
+                 "Number of descriptors of a transmit queue (--txd)."),
+          row<E>(
+              "total-num-mbufs", &E::total_num_mbufs, Integer{0, 16'777'216},
+              "Total number of packet buffers (--total-num-mbufs); 0: calculated from the queues."),
+          row<E>("mbuf-size", &E::mbuf_size, Integer{0, 65535},
+                 "Size of a packet buffer with its headroom, in octets (--mbuf-size); 0: "
+                 "calculated from the largest MTU."),
+      }};
+}
+
+Section<NodeConfig> generator_section() {
+  using E = NodeConfig;
+  using fwd::GeneratorConfig;
+  constexpr Integer kFlows{1, GeneratorConfig::kMaxFlows};
+  return {
+      "generator",
+      Shape::kSingle,
+      "UDP test packets, which the forward modes txonly, flowgen and latency generate and route.",
+      {
+          row<E>(
+              "tx-ip", [](auto& c) -> auto& { return c.generator.ip; },
+              Written<GeneratorConfig::Addresses>{tx_ip_form()},
+              "Source and first destination address (--tx-ip)."),
+          row<E>(
+              "tx-udp", [](auto& c) -> auto& { return c.generator.udp; },
+              Written<GeneratorConfig::Ports>{tx_udp_form()},
+              "First source port and destination port (--tx-udp)."),
+          row<E>(
+              "txpkts", [](auto& c) -> auto& { return c.generator.sizes; },
+              Written<std::vector<std::uint16_t>>{packet_sizes_form()},
+              "Packet sizes, used in turn (--txpkts)."),
+          row<E>(
+              "txonly-multi-flow", [](auto& c) -> auto& { return c.generator.multi_flow; },
+              Boolean{},
+              "Send as many flows in txonly and latency as in flowgen (--txonly-multi-flow)."),
+          row<E>(
+              "flows", [](auto& c) -> auto& { return c.generator.flows; }, kFlows,
+              "Number of flowgen flows, distinguished by source port; at least one per neighbour "
+              "(--flowgen-flows)."),
+          row<E>(
+              "neighbours", [](auto& c) -> auto& { return c.generator.neighbours; }, kFlows,
+              "Number of destinations, with consecutive addresses from the first."),
+          row<E>(
+              "rate", [](auto& c) -> auto& { return c.generator.rate; },
+              Written<fwd::PacketRate>{packet_rate_form()},
+              "Rate of all workers together. gbps counts octets of IP packets; percent relates to "
+              "the speed of the interface towards the first destination; 0: as fast as possible."),
+          row<E>("tx-first", &E::tx_first, Integer{0, 1'000'000},
+                 "Number of bursts that each worker sends at start, in any mode (--tx-first: 1)."),
+      }};
+}
+
+Section<NodeConfig> neighbour_cache_section() {
+  using E = NodeConfig;
+  constexpr std::int64_t kMax = 1 << 20;
+  return {
+      "neighbour-cache",
+      Shape::kSingle,
+      "Timers and limits of address resolution.",
+      {
+          row<E>(
+              "retransmit", [](auto& c) -> auto& { return c.neighbour.retransmit; }, Seconds{},
+              "Time between two requests."),
+          row<E>(
+              "max-requests", [](auto& c) -> auto& { return c.neighbour.max_requests; },
+              Integer{1, 100},
+              "Number of broadcast requests before an address is considered unreachable."),
+          row<E>(
+              "max-probes", [](auto& c) -> auto& { return c.neighbour.max_probes; },
+              Integer{0, 100},
+              "Number of unicast probes of a known neighbour before broadcast requests."),
+          row<E>(
+              "reachable", [](auto& c) -> auto& { return c.neighbour.reachable; }, Seconds{},
+              "Time for which a confirmed neighbour is reachable, randomised by half of it."),
+          row<E>(
+              "probe-delay", [](auto& c) -> auto& { return c.neighbour.probe_delay; }, Seconds{},
+              "Time from the first use of a stale entry to its probe."),
+          row<E>(
+              "negative", [](auto& c) -> auto& { return c.neighbour.negative; }, Seconds{},
+              "Time before an unreachable address is requested again."),
+          row<E>(
+              "idle", [](auto& c) -> auto& { return c.neighbour.idle; }, Seconds{},
+              "Idle time after which an entry is removed."),
+          row<E>(
+              "max-held-per-neighbour",
+              [](auto& c) -> auto& { return c.neighbour.max_held_per_neighbour; }, Integer{0, 1024},
+              "Maximum number of packets held for one unresolved neighbour."),
+          row<E>(
+              "max-held", [](auto& c) -> auto& { return c.neighbour.max_held; }, Integer{0, kMax},
+              "Maximum number of held packets per interface. All interfaces together hold at most "
+              "an eighth of the packet buffers."),
+          row<E>(
+              "max-held-age", [](auto& c) -> auto& { return c.neighbour.max_held_age; }, Seconds{},
+              "Maximum time for which a packet is held."),
+          row<E>(
+              "max-entries", [](auto& c) -> auto& { return c.neighbour.max_entries; },
+              Integer{1, kMax}, "Maximum number of neighbours per interface."),
+      }};
+}
+
+}  // namespace
+
+const Schema& schema() {
+  static const Schema kSchema{hca_section(),
+                              link_section(),
+                              port_section(),
+                              route_section(),
+                              multicast_route_section(),
+                              neighbour_section(),
+                              rarp_section(),
+                              subnet_section(),
+                              worker_section(),
+                              generator_section(),
+                              neighbour_cache_section()};
+  return kSchema;
+}
+
+std::string help_of(std::string_view section, std::string_view key) {
+  std::string text;
+  schema().for_each([&](const auto& s) {
+    if (s.name != section) return;
+    for (const auto& r : s.rows)
+      if (r.key == key) text = fmt::format("{}: {}", phrase(r.type, r.allowed), r.help);
+  });
+  return text;
+}
+
+}  // namespace ipoib::app

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Converts a node's rows to JSON, one function per type, for `show ... json` and telemetry. Numbers
+// are JSON numbers in host order; addresses are text.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "app/export/json.h"
+#include "lib/mgmt/device_stats.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_info.h"
+
+namespace ipoib::app {
+
+[[nodiscard]] Json to_json(const mgmt::LinkInfo& link);
+[[nodiscard]] Json to_json(const mgmt::PortInfo& port);
+[[nodiscard]] Json to_json(const mgmt::HcaInfo& hca);
+[[nodiscard]] Json to_json(const mgmt::RouteInfo& route);
+[[nodiscard]] Json to_json(const link::GroupInfo& group);
+[[nodiscard]] Json to_json(const link::ConnectionInfo& connection);
+[[nodiscard]] Json to_json(const mgmt::MulticastRouteInfo& route);
+[[nodiscard]] Json to_json(const mgmt::WorkerInfo& worker);
+[[nodiscard]] Json to_json(const mgmt::DropInfo& drop);
+[[nodiscard]] Json to_json(const mgmt::SaInfo& sa);
+[[nodiscard]] Json to_json(const sa::ClientCounters& counters);
+[[nodiscard]] Json to_json(const link::NeighbourInfo& neighbour);
+/// Messages of the communication manager by kind, and its other events.
+[[nodiscard]] Json to_json(const cm::ManagerCounters& counters);
+/// Counters of an interface's control plane since the start: numbers, and "nd_errors" by error.
+[[nodiscard]] Json counters_json(const mgmt::LinkInfo& link);
+[[nodiscard]] Json counters_json(const mgmt::PortInfo& port);
+[[nodiscard]] std::string_view state_name(fabric::PortState state);
+[[nodiscard]] std::string_view link_layer_name(fabric::LinkLayer layer);
+// render_stats.cc
+[[nodiscard]] Json to_json(const mgmt::ForwardInfo& info);
+[[nodiscard]] Json to_json(const mgmt::LatencyInfo& info);
+/// Name -> value.
+[[nodiscard]] Json xstats_json(const std::vector<mgmt::Xstat>& xstats);
+/// Uses dpdk-testpmd's names of counters, as does fwd_stats_json().
+[[nodiscard]] Json port_stats_json(const mgmt::InterfaceStatsInfo& info);
+/// Returns "ports", "all" and "lcores".
+[[nodiscard]] Json fwd_stats_json(const std::vector<mgmt::InterfaceStatsInfo>& interfaces,
+                                  const std::vector<mgmt::WorkerInfo>& workers);
+/// Returns the load and the burst sizes of each worker.
+[[nodiscard]] Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers);
+
+/// Returns the sections and keys of the configuration file.
+[[nodiscard]] Json to_json(const mgmt::NodeConfig& config);
+
+template <class Row>
+[[nodiscard]] Json to_json(const std::vector<Row>& rows) {
+  Json list = Json::array();
+  for (const Row& row : rows) list.push_back(to_json(row));
+  return list;
+}
+
+/// Returns one line. Octets that are not UTF-8 become the replacement character.
+[[nodiscard]] std::string dump(const Json& json);
+
+}  // namespace ipoib::app
