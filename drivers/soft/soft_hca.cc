@@ -130,7 +130,12 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
 
 SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
                  std::unique_ptr<AhTable> ahs, RingPtr mads_out, RingPtr mads_in)
-    : config_{with_defaults(config)},
+    : Hca{config.name,
+          {.connected = this,
+           .capture = this,
+           .setter = manager == nullptr ? this : nullptr,
+           .poll = &SoftHca::poll}},
+      config_{with_defaults(config)},
       manager_{std::move(manager)},
       max_mtu_code_{config.attr.mtu},
       grace_{config.qsbr},
@@ -170,10 +175,6 @@ SoftHca::~SoftHca() {
   for (const auto& queue : queues_) datapath_.drain(*queue);
   void* m = nullptr;
   while (rte_ring_sc_dequeue(mads_out_.get(), &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
-}
-
-fabric::Hca::PollFn SoftHca::poll_function() const {
-  return &SoftHca::poll;
 }
 
 void SoftHca::poll(fabric::Hca& hca, std::uint16_t burst) noexcept {
@@ -347,7 +348,7 @@ std::string SoftHca::problem() const {
 
 Status SoftHca::change_port(const fabric::PortChange& change) {
   expects_management();
-  if (manager_) return Hca::change_port(change);
+  expects(manager_ == nullptr, "no subnet manager sets the port");
   const fabric::PortAttr& old = config_.attr;
   fabric::PortAttr next = old;
   next.lid = change.lid.value_or(old.lid);
@@ -376,13 +377,12 @@ Status SoftHca::apply_attr(fabric::PortAttr next) {
   return {};
 }
 
-Status SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
+void SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
   expects_management();
   auto fresh = tap ? std::make_unique<const fabric::CaptureTap>(*tap) : nullptr;
   datapath_.set_tap(fresh.get());
   grace_.wait();
   tap_ = std::move(fresh);
-  return {};
 }
 
 SoftUdQueue::SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, std::uint16_t partition)

@@ -63,7 +63,10 @@ struct SoftHcaConfig {
 };
 
 /// Control calls: management lcore. poll_function() and bursts: the one worker that owns the cable.
-class SoftHca final : public fabric::Hca {
+class SoftHca final : public fabric::Hca,
+                      public fabric::ConnectedTransport,
+                      public fabric::WireCapture,
+                      public fabric::PortSetter {
  public:
   /// Errors: kInvalidArgument (attributes, QPN, mempool), kNotFound (no such ethdev), kUnavailable
   /// (the ethdev carries less than the IB MTU + 80), kExists (it is another HCA's cable),
@@ -75,7 +78,6 @@ class SoftHca final : public fabric::Hca {
   /// No worker may use the HCA any more. Packets inside are freed.
   ~SoftHca() override;
 
-  [[nodiscard]] const std::string& name() const override { return config_.name; }
   [[nodiscard]] const fabric::PortAttr& attr() const override { return config_.attr; }
   [[nodiscard]] fabric::MadPort& mad_port() override {
     return manager_ ? manager_->mad_port() : mad_port_;
@@ -112,18 +114,17 @@ class SoftHca final : public fabric::Hca {
   std::optional<fabric::PortEvent> next_event() override;
   /// Waits for a grace period if the port's addresses change. Packets that a queue pair sends or
   /// receives are dropped (Drop::kIbPkey) while its P_Key is not in the table; a port that is not
-  /// active drops all packets (Drop::kIbPortDown).
+  /// active drops all packets (Drop::kIbPortDown). Only without a manager.
   Status change_port(const fabric::PortChange& change) override;
   [[nodiscard]] std::string problem() const override;
 
-  [[nodiscard]] PollFn poll_function() const override;
   [[nodiscard]] const DropCounters& drops() const override { return datapath_.drops(); }
 
   void on_ethdev_removed() override;
 
   /// Captures the frames that the ethdev accepts or delivers, regardless of later checks. Waits for
   /// a grace period.
-  Status set_capture(const std::optional<fabric::CaptureTap>& tap) override;
+  void set_capture(const std::optional<fabric::CaptureTap>& tap) override;
   [[nodiscard]] std::uint64_t capture_lost() const override {
     return datapath_.capture_lost().get();
   }

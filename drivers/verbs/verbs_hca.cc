@@ -52,7 +52,8 @@ Result<std::unique_ptr<VerbsHca>> VerbsHca::create(VerbsHcaConfig config) {
 }
 
 VerbsHca::VerbsHca(VerbsHcaConfig config)
-    : config_{std::move(config)},
+    : Hca{config.name, {.connected = this}},
+      config_{std::move(config)},
       grace_{config_.qsbr},
       memory_{config_.name, grace_},
       ahs_{config_.name,

@@ -58,7 +58,7 @@ struct VerbsHcaConfig {
 };
 
 /// Control calls: management lcore. Bursts: the one worker that owns the port's queues.
-class VerbsHca final : public fabric::Hca {
+class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
  public:
   /// kInvalidArgument: the configuration is wrong. A device that cannot be used is no error: see
   /// problem().
@@ -66,7 +66,6 @@ class VerbsHca final : public fabric::Hca {
   /// No worker may use the HCA any more. Packets inside are freed.
   ~VerbsHca() override;
 
-  [[nodiscard]] const std::string& name() const override { return config_.name; }
   [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
   [[nodiscard]] fabric::MadPort& mad_port() override;
   [[nodiscard]] fabric::Capabilities capabilities() const override;

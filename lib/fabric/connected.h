@@ -11,10 +11,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "lib/base/contract.h"
 #include "lib/base/counters.h"
+#include "lib/base/result.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/fabric/tx_lost.h"
 
@@ -205,6 +207,41 @@ struct ConnectedQueueInfo {
   QueueError error = QueueError::kNone;
   std::uint32_t peer_qpn = 0;
   ConnectedCountersOf<std::uint64_t> counters{};
+};
+
+/// Connected mode of a device. Management lcore only.
+class ConnectedTransport {
+ public:
+  /// The queue lives until it is destroyed, after all connected queues attached to it. Errors:
+  /// kInvalidArgument, kNoResources.
+  virtual Result<ReceiveQueue*> create_receive_queue(const ReceiveQueueConfig& config) = 0;
+  virtual void destroy_receive_queue(ReceiveQueue& queue) = 0;
+
+  /// The new queue is in QueueState::kInit. Errors: kInvalidArgument, kNoResources.
+  virtual Result<ConnectedQueue*> create_connected_queue(const ConnectedQueueConfig& config) = 0;
+  /// Precondition: no worker refers to the queue any more. Does not block: its mbufs are freed
+  /// gradually, and the QPN is not reused soon.
+  virtual void destroy_connected_queue(ConnectedQueue& queue) = 0;
+
+  /// Changes kInit to kReadyToReceive. Errors, which leave the queue unchanged: kInvalidArgument
+  /// for impossible attributes; kRefused in any other state.
+  virtual Status set_ready_to_receive(ConnectedQueue& queue, const ReadyToReceive& attr) = 0;
+  /// Changes kReadyToReceive to kReadyToSend. Errors as of set_ready_to_receive(); kRefused also if
+  /// the queue has failed meanwhile.
+  virtual Status set_ready_to_send(ConnectedQueue& queue, const ReadyToSend& attr) = 0;
+  /// Moves the queue to kError soon: it sends and receives no more packets, and messages that the
+  /// peer has not acknowledged are flushed.
+  virtual void set_error(ConnectedQueue& queue) = 0;
+
+  [[nodiscard]] virtual ConnectedQueueInfo info(const ConnectedQueue& queue) const = 0;
+  /// Oldest event of connected queues; events of destroyed queues are left out.
+  virtual std::optional<QueueEvent> next_queue_event() = 0;
+  /// True if next_queue_event() may return an event. For devices with a doorbell: checked again
+  /// before sleep.
+  [[nodiscard]] virtual bool queue_events_pending() const = 0;
+
+ protected:
+  ~ConnectedTransport() = default;
 };
 
 }  // namespace ipoib::fabric

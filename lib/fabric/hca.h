@@ -114,12 +114,55 @@ struct CaptureTap {
   rte_mempool* pool = nullptr;
 };
 
+/// A device that can show its wire.
+class WireCapture {
+ public:
+  /// While a tap is set, every frame on the wire is copied to it; none: no capture. On return the
+  /// previous tap is no longer in use.
+  virtual void set_capture(const std::optional<CaptureTap>& tap) = 0;
+  /// Frames not captured because the tap's ring was full or its pool was empty.
+  [[nodiscard]] virtual std::uint64_t capture_lost() const = 0;
+
+ protected:
+  ~WireCapture() = default;
+};
+
+/// A port whose attributes this program sets in place of a subnet manager.
+class PortSetter {
+ public:
+  /// Events follow. On failure nothing changes. Errors: kInvalidArgument for an impossible value.
+  virtual Status change_port(const PortChange& change) = 0;
+
+ protected:
+  ~PortSetter() = default;
+};
+
+class Hca;
+/// Work that the lcore that owns the queues does once per loop for a device without hardware of its
+/// own (the software HCA reads its cable here). `burst`: number of packets that the queues are
+/// polled for next; reading more would evict them from the cache.
+using PollFn = void (*)(Hca&, std::uint16_t burst) noexcept;
+
+/// Abilities that only some devices have; null: this device does not. The objects live as long as the device.
+struct HcaAbilities {
+  ConnectedTransport* connected = nullptr;
+  WireCapture* capture = nullptr;
+  PortSetter* setter = nullptr;
+  PollFn poll = nullptr;
+};
+
 /// One port of an InfiniBand device.
 class Hca {
  public:
   virtual ~Hca() = default;
 
-  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] const std::string& name() const { return name_; }
+  // Each is null if the device does not have the ability.
+  [[nodiscard]] ConnectedTransport* connected_transport() const { return abilities_.connected; }
+  [[nodiscard]] WireCapture* wire_capture() const { return abilities_.capture; }
+  [[nodiscard]] PortSetter* port_setter() const { return abilities_.setter; }
+  [[nodiscard]] PollFn poll_function() const { return abilities_.poll; }
+
   [[nodiscard]] virtual const PortAttr& attr() const = 0;
   [[nodiscard]] virtual MadPort& mad_port() = 0;
   /// They may change when a device comes or goes.
@@ -139,77 +182,26 @@ class Hca {
   /// The number is reused only when no packet or message can name it (lib/fabric/retirement.h).
   virtual void destroy_ah(AhIndex ah) = 0;
 
-  // Connected mode (lib/fabric/connected.h). Devices without connected mode refuse all of it.
-
-  /// The queue lives until it is destroyed, after all connected queues attached to it.
-  virtual Result<ReceiveQueue*> create_receive_queue(const ReceiveQueueConfig& /*config*/) {
-    return fail(Errc::kRefused, "{} does not support connected mode", name());
-  }
-  virtual void destroy_receive_queue(ReceiveQueue& /*queue*/) {}
-
-  /// The new queue is in QueueState::kInit. Errors: kInvalidArgument, kNoResources.
-  virtual Result<ConnectedQueue*> create_connected_queue(const ConnectedQueueConfig& /*config*/) {
-    return fail(Errc::kRefused, "{} does not support connected mode", name());
-  }
-  /// Precondition: no worker refers to the queue any more. Does not block: its mbufs are freed
-  /// gradually, and the QPN is not reused soon.
-  virtual void destroy_connected_queue(ConnectedQueue& /*queue*/) {}
-
-  /// Changes kInit to kReadyToReceive. Errors, which leave the queue unchanged: kInvalidArgument
-  /// for impossible attributes; kRefused in any other state.
-  virtual Status set_ready_to_receive(ConnectedQueue& /*queue*/, const ReadyToReceive& /*attr*/) {
-    return fail(Errc::kRefused, "{} does not support connected mode", name());
-  }
-  /// Changes kReadyToReceive to kReadyToSend. Errors as of set_ready_to_receive(); kRefused also if
-  /// the queue has failed meanwhile.
-  virtual Status set_ready_to_send(ConnectedQueue& /*queue*/, const ReadyToSend& /*attr*/) {
-    return fail(Errc::kRefused, "{} does not support connected mode", name());
-  }
-  /// Moves the queue to kError soon: it sends and receives no more packets, and messages that the
-  /// peer has not acknowledged are flushed.
-  virtual void set_error(ConnectedQueue& /*queue*/) {}
-
-  [[nodiscard]] virtual ConnectedQueueInfo info(const ConnectedQueue& /*queue*/) const {
-    return {};
-  }
-  /// Oldest event of connected queues; events of destroyed queues are left out.
-  virtual std::optional<QueueEvent> next_queue_event() { return std::nullopt; }
-  /// True if next_queue_event() may return an event. For devices with a doorbell: checked again
-  /// before sleep.
-  [[nodiscard]] virtual bool queue_events_pending() const { return false; }
-
   /// An event names a part of attr() to read again. Waiting events of one kind are merged.
   virtual std::optional<PortEvent> next_event() { return std::nullopt; }
 
   /// Reason why the port does not work, for operators; empty: the device knows of no problem.
   [[nodiscard]] virtual std::string problem() const { return {}; }
 
-  /// Sets attributes of this port in place of a subnet manager; events follow. On failure nothing
-  /// changes. kInvalidArgument: impossible value; kRefused: a subnet manager sets this port up.
-  virtual Status change_port(const PortChange& /*change*/) {
-    return fail(Errc::kRefused, "{} is configured by its subnet manager", name());
-  }
-
-  /// Work that the lcore that owns the queues does once per loop for a device without hardware of
-  /// its own (the software HCA reads its cable here); null for other devices. `burst`: number of
-  /// packets that the queues are polled for next; reading more would evict them from the cache.
-  using PollFn = void (*)(Hca&, std::uint16_t burst) noexcept;
-  [[nodiscard]] virtual PollFn poll_function() const { return nullptr; }
-
   /// The ethdev of the wire was removed: on return no lcore uses it any more, and the port is down
   /// for good. Devices without such a wire do nothing.
   virtual void on_ethdev_removed() {}
 
-  /// While a tap is set, every frame on the wire is copied to it; none: no capture. On return the
-  /// previous tap is no longer in use. kRefused: this device cannot show its wire.
-  virtual Status set_capture(const std::optional<CaptureTap>& /*tap*/) {
-    return fail(Errc::kRefused, "{} does not support packet capture", name());
-  }
-  /// Frames not captured because the tap's ring was full or its pool was empty.
-  [[nodiscard]] virtual std::uint64_t capture_lost() const { return 0; }
-
   /// Packets discarded before a link saw them. Any thread.
   [[nodiscard]] virtual const DropCounters& drops() const = 0;
+
+ protected:
+  explicit Hca(std::string name, const HcaAbilities& abilities = {})
+      : name_{std::move(name)}, abilities_{abilities} {}
+
+ private:
+  std::string name_;
+  HcaAbilities abilities_;
 };
 
 }  // namespace ipoib::fabric

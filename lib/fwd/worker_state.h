@@ -19,7 +19,7 @@ namespace ipoib::fwd {
 struct Worker::State {
   struct Device {
     fabric::Hca* hca;
-    fabric::Hca::PollFn poll;
+    fabric::PollFn poll;
   };
 
   State(const WorkerConfig& config, std::unique_ptr<table::NeighbourTable> cache,

@@ -32,11 +32,19 @@ Status Capture::start(const std::string& path, std::uint64_t limit,
   auto writer = CaptureWriter::create();
   if (!writer) return tl::make_unexpected(writer.error());
   Status ready;
-  for (fabric::Hca* hca : hcas) {
+  for (const fabric::Hca* hca : hcas) {
+    fabric::WireCapture* const wire = hca->wire_capture();
+    if (wire == nullptr) {
+      ready = fail(Errc::kRefused, "{} does not support packet capture", hca->name());
+      break;
+    }
     const auto tap = writer->add_tap();
-    ready = tap ? hca->set_capture(*tap) : Status{tl::make_unexpected(tap.error())};
-    if (!ready) break;
-    hcas_.push_back(hca);
+    if (!tap) {
+      ready = tl::make_unexpected(tap.error());
+      break;
+    }
+    wire->set_capture(*tap);
+    wires_.push_back(wire);
   }
   if (ready) ready = writer->start(std::make_unique<ErfWriter>(std::move(*file)), limit);
   if (!ready) {
@@ -48,8 +56,8 @@ Status Capture::start(const std::string& path, std::uint64_t limit,
 }
 
 void Capture::take_taps_off() {
-  for (fabric::Hca* hca : hcas_) static_cast<void>(hca->set_capture(std::nullopt));
-  hcas_.clear();
+  for (fabric::WireCapture* wire : wires_) wire->set_capture(std::nullopt);
+  wires_.clear();
 }
 
 void Capture::follow() {

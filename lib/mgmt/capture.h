@@ -36,7 +36,7 @@ class Capture {
   void take_taps_off();
 
   std::optional<CaptureWriter> writer_;
-  std::vector<fabric::Hca*> hcas_;  ///< HCAs that have a tap.
+  std::vector<fabric::WireCapture*> wires_;  ///< Wires with a tap.
 };
 
 }  // namespace ipoib::mgmt

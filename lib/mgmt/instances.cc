@@ -92,9 +92,11 @@ void HcaInstance::receive(TimePoint now) {
       default: ++unknown_mads;
     }
   }
-  while (const auto event = hca->next_queue_event())
-    for (link::IpoibLink* l : links_)
-      if (l->connections() != nullptr) l->connections()->on_queue_event(*event, now);
+  if (fabric::ConnectedTransport* const transport = hca->connected_transport()) {
+    while (const auto event = transport->next_queue_event())
+      for (link::IpoibLink* l : links_)
+        if (l->connections() != nullptr) l->connections()->on_queue_event(*event, now);
+  }
   retired.collect();
 }
 
@@ -162,12 +164,12 @@ LinkInstance::~LinkInstance() {
   hca_.remove_link(*control_);
   control_.reset();
   hca_.retired.destroy_all();
-  if (queues_.receive != nullptr) hca_.hca->destroy_receive_queue(*queues_.receive);
+  if (queues_.receive != nullptr) connected_mode().destroy_receive_queue(*queues_.receive);
   hca_.hca->destroy_ud_queue(*queues_.ud);
 }
 
 Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport transport) {
-  return hca_.hca->create_connected_queue(
+  return connected_mode().create_connected_queue(
       {.transport = transport, .pkey = config_.pkey, .receive_queue = queues_.receive});
 }
 

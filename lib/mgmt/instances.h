@@ -110,16 +110,20 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   void destroy_connected(fabric::ConnectedQueue& queue) override { hca_.retired.add(queue); }
   Status set_ready_to_receive(fabric::ConnectedQueue& queue,
                               const fabric::ReadyToReceive& attr) override {
-    return hca_.hca->set_ready_to_receive(queue, attr);
+    return connected_mode().set_ready_to_receive(queue, attr);
   }
   Status set_ready_to_send(fabric::ConnectedQueue& queue,
                            const fabric::ReadyToSend& attr) override {
-    return hca_.hca->set_ready_to_send(queue, attr);
+    return connected_mode().set_ready_to_send(queue, attr);
   }
-  void set_error(fabric::ConnectedQueue& queue) override { hca_.hca->set_error(queue); }
+  void set_error(fabric::ConnectedQueue& queue) override { connected_mode().set_error(queue); }
   [[nodiscard]] fabric::ConnectedQueueInfo info(
       const fabric::ConnectedQueue& queue) const override {
-    return hca_.hca->info(queue);
+    return connected_mode().info(queue);
+  }
+  /// Shape: the link has a receive queue.
+  [[nodiscard]] fabric::ConnectedTransport& connected_mode() const {
+    return *hca_.hca->connected_transport();
   }
 
   HcaInstance& hca_;

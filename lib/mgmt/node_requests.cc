@@ -117,7 +117,10 @@ Status NodeImpl::change_hca(std::string_view name, const fabric::PortChange& cha
   if (instance.administrator && (change.lid || change.gid_prefix))
     return fail(Errc::kRefused, "{} runs the subnet administrator, whose LID and GID cannot change",
                 name);
-  return instance.hca->change_port(change);
+  fabric::PortSetter* const setter = instance.hca->port_setter();
+  if (setter == nullptr)
+    return fail(Errc::kRefused, "{} is configured by its subnet manager", name);
+  return setter->change_port(change);
 }
 
 Status NodeImpl::capture_start(const std::string& path, std::uint64_t limit) {

@@ -191,8 +191,11 @@ void NodeImpl::publish_interfaces() {
 bool NodeImpl::work_waiting() const {
   for (const WorkerHandle& w : workers_.all())
     if (w.channel->has_messages() || w.channel->waiting() != 0) return true;
-  for (const auto& h : hcas_)
-    if (h->hca->mad_port().pending() || h->hca->queue_events_pending()) return true;
+  for (const auto& h : hcas_) {
+    if (h->hca->mad_port().pending()) return true;
+    const fabric::ConnectedTransport* const transport = h->hca->connected_transport();
+    if (transport != nullptr && transport->queue_events_pending()) return true;
+  }
   return stop_requested_.load(std::memory_order_relaxed);
 }
 

@@ -88,8 +88,11 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std
   if (!ud) return tl::make_unexpected(ud.error());
   queues.ud = *ud;
   if (l.mode == LinkMode::kDatagram) return queues;
-  auto receive =
-      hca.create_receive_queue({.depth = depth, .max_message = connection_config(l).receive_mtu});
+  fabric::ConnectedTransport* const transport = hca.connected_transport();
+  auto receive = transport == nullptr
+                     ? fail(Errc::kRefused, "{} does not support connected mode", hca.name())
+                     : transport->create_receive_queue(
+                           {.depth = depth, .max_message = connection_config(l).receive_mtu});
   if (receive) {
     queues.receive = *receive;
     return queues;

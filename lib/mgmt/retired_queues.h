@@ -20,14 +20,18 @@ class RetiredQueues {
   void add(fabric::ConnectedQueue& queue) { queues_.add(&queue, retirement_); }
   /// Destroys the queues whose retirement is over; call once per turn of the loop.
   void collect() {
-    queues_.reclaim(retirement_, [this](auto* queue) { hca_.destroy_connected_queue(*queue); });
+    queues_.reclaim(retirement_, [this](auto* queue) { destroy(*queue); });
   }
   /// Precondition: no worker runs any more.
   void destroy_all() {
-    queues_.reclaim_all([this](auto* queue) { hca_.destroy_connected_queue(*queue); });
+    queues_.reclaim_all([this](auto* queue) { destroy(*queue); });
   }
 
  private:
+  void destroy(fabric::ConnectedQueue& queue) {
+    hca_.connected_transport()->destroy_connected_queue(queue);
+  }
+
   fabric::Hca& hca_;
   fabric::Retirement& retirement_;
   fabric::Retired<fabric::ConnectedQueue*> queues_;

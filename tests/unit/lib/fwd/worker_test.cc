@@ -214,15 +214,9 @@ TEST_F(WorkerTest, RefusesAConfigurationThatCannotWork) {
 /// A device without hardware of its own, which a worker polls once per loop.
 class PolledHca final : public fabric::Hca {
  public:
+  PolledHca() : Hca{"polled", {.poll = &PolledHca::poll}} {}
   int polls = 0;
   std::uint16_t asked = 0;  ///< Burst size of the last poll.
-  PollFn poll_function() const override {
-    return [](Hca& hca, std::uint16_t burst) noexcept {
-      static_cast<PolledHca&>(hca).asked = burst;
-      ++static_cast<PolledHca&>(hca).polls;
-    };
-  }
-  const std::string& name() const override { return name_; }
   const fabric::PortAttr& attr() const override { return attr_; }
   fabric::MadPort& mad_port() override { std::abort(); }
   Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig&) override { return none(); }
@@ -236,7 +230,10 @@ class PolledHca final : public fabric::Hca {
 
  private:
   static tl::unexpected<Error> none() { return fail(Errc::kUnavailable, "nothing to test here"); }
-  std::string name_ = "polled";
+  static void poll(Hca& hca, std::uint16_t burst) noexcept {
+    static_cast<PolledHca&>(hca).asked = burst;
+    ++static_cast<PolledHca&>(hca).polls;
+  }
   fabric::PortAttr attr_;
   DropCounters drops_;
 };

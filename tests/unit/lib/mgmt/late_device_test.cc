@@ -34,7 +34,7 @@ class FakeUdQueue final : public fabric::UdQueue {
 /// A port that the test's thread removes and restores. MADs to other ports are lost.
 class FakeHca final : public fabric::Hca, public fabric::MadPort {
  public:
-  explicit FakeHca(HcaConfig config) : config_{std::move(config)} { become({}); }
+  explicit FakeHca(const HcaConfig& config) : Hca{config.name} { become({}); }
 
   /// Callable from any thread. 0: there is no device.
   void set_device(std::uint64_t guid) {
@@ -42,7 +42,6 @@ class FakeHca final : public fabric::Hca, public fabric::MadPort {
     wanted_ = guid;
   }
 
-  [[nodiscard]] const std::string& name() const override { return config_.name; }
   [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
   [[nodiscard]] fabric::MadPort& mad_port() override { return *this; }
   std::optional<PortEvent> next_event() override {
@@ -112,7 +111,6 @@ class FakeHca final : public fabric::Hca, public fabric::MadPort {
     attr_.state = guid != 0 ? PortState::kActive : PortState::kDown;
   }
 
-  HcaConfig config_;
   fabric::PortAttr attr_;
   std::deque<PortEvent> events_;
   FakeUdQueue queue_;
@@ -187,6 +185,11 @@ TEST_F(LateDevice, ComesGoesAndComesBackAsAnother) {
     EXPECT_GE(xstat(node, "mlx0", "rx_drop_ib_pkey"), 0) << "its own counters";
     EXPECT_EQ(xstat(node, "mlx0", "rx_good_packets"), -1) << "it has no cable";
     ask<bool>(node, [](Node& n) { return n.clear_stats(), true; });
+    const auto refused =
+        ask<Status>(node, [](Node& n) { return n.change_hca("mlx0", {.lid = std::uint16_t{5}}); });
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::kRefused);
+    EXPECT_EQ(refused.error().what, "mlx0 is configured by its subnet manager");
 
     hca->set_device(kGuid);
     ASSERT_TRUE(eventually([&] { return link(node).state == "up"; }));

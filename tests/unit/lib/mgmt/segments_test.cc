@@ -23,9 +23,10 @@ std::uint64_t read_test_tsc() noexcept {
 class LimitedHca final : public fabric::Hca {
  public:
   LimitedHca(std::unique_ptr<fabric::Hca> hca, const std::uint16_t& max_segments)
-      : hca_{std::move(hca)}, max_segments_{max_segments} {}
+      : Hca{hca->name(), {.connected = hca->connected_transport(), .poll = &LimitedHca::poll}},
+        hca_{std::move(hca)},
+        max_segments_{max_segments} {}
 
-  [[nodiscard]] const std::string& name() const override { return hca_->name(); }
   [[nodiscard]] const fabric::PortAttr& attr() const override { return hca_->attr(); }
   [[nodiscard]] fabric::MadPort& mad_port() override { return hca_->mad_port(); }
   [[nodiscard]] fabric::Capabilities capabilities() const override {
@@ -50,45 +51,15 @@ class LimitedHca final : public fabric::Hca {
     return hca_->create_ah(attr);
   }
   void destroy_ah(fabric::AhIndex ah) override { hca_->destroy_ah(ah); }
-  Result<fabric::ReceiveQueue*> create_receive_queue(
-      const fabric::ReceiveQueueConfig& config) override {
-    return hca_->create_receive_queue(config);
-  }
-  void destroy_receive_queue(fabric::ReceiveQueue& queue) override {
-    hca_->destroy_receive_queue(queue);
-  }
-  Result<fabric::ConnectedQueue*> create_connected_queue(
-      const fabric::ConnectedQueueConfig& config) override {
-    return hca_->create_connected_queue(config);
-  }
-  void destroy_connected_queue(fabric::ConnectedQueue& queue) override {
-    hca_->destroy_connected_queue(queue);
-  }
-  Status set_ready_to_receive(fabric::ConnectedQueue& queue,
-                              const fabric::ReadyToReceive& attr) override {
-    return hca_->set_ready_to_receive(queue, attr);
-  }
-  Status set_ready_to_send(fabric::ConnectedQueue& queue,
-                           const fabric::ReadyToSend& attr) override {
-    return hca_->set_ready_to_send(queue, attr);
-  }
-  void set_error(fabric::ConnectedQueue& queue) override { hca_->set_error(queue); }
-  [[nodiscard]] fabric::ConnectedQueueInfo info(
-      const fabric::ConnectedQueue& queue) const override {
-    return hca_->info(queue);
-  }
-  std::optional<fabric::QueueEvent> next_queue_event() override { return hca_->next_queue_event(); }
-  [[nodiscard]] bool queue_events_pending() const override { return hca_->queue_events_pending(); }
   std::optional<fabric::PortEvent> next_event() override { return hca_->next_event(); }
-  [[nodiscard]] PollFn poll_function() const override {
-    return [](fabric::Hca& self, std::uint16_t burst) noexcept {
-      fabric::Hca& hca = *static_cast<LimitedHca&>(self).hca_;
-      hca.poll_function()(hca, burst);
-    };
-  }
   [[nodiscard]] const DropCounters& drops() const override { return hca_->drops(); }
 
  private:
+  static void poll(fabric::Hca& self, std::uint16_t burst) noexcept {
+    fabric::Hca& hca = *static_cast<LimitedHca&>(self).hca_;
+    hca.poll_function()(hca, burst);
+  }
+
   std::unique_ptr<fabric::Hca> hca_;
   const std::uint16_t& max_segments_;
 };
