@@ -27,7 +27,11 @@ passed=0
 failed=0
 not_run=()
 left_out=
+built=0
+clang_built=0
+tsan_built=0
 step_pid=
+beside_pid=
 
 config/setup.sh test || exit 1
 mkdir -p build/tests
@@ -36,7 +40,8 @@ flock 9
 : >build/tests/passed.txt
 
 interrupted() {
-  [[ -n $step_pid ]] && kill "$step_pid" 2>/dev/null && wait "$step_pid"
+  local pid
+  for pid in $step_pid $beside_pid; do kill "$pid" 2>/dev/null && wait "$pid"; done
   exit 130
 }
 trap interrupted INT TERM HUP
@@ -152,22 +157,87 @@ step "check headers" 900 tests/check-headers
 step "check scripts" 300 tests/check-scripts
 step "check formatting" 120 tests/check-formatting
 
-step "build" 3000 config/build.sh build -Dwerror=true -Dtests=true -Dbenchmarks=true && step "check references" 10 tests/check-references &&
-  step "check examples" 60 tests/check-examples &&
-  step "check hardening" 120 tests/check-hardening build/app/dpdk-ipoib && unit_tests build 600
+step "build" 3000 config/build.sh build -Dwerror=true -Dtests=true -Dbenchmarks=true && built=1
+
+# The builds with clang, and clang-tidy, which reads the compile commands of the first. It also checks every header that
+# the files include.
 sanitized_targets=()
 ((sanitized)) && sanitized_targets=(-- app/dpdk-ipoib)
-if step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14" \
-  config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 -Dtests=true -Dfuzz=true \
-  -Db_lundef=false "${sanitized_targets[@]}"; then
-  UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 1500
-  # clang-tidy reads the compile commands of this build. It also checks every header that the files include.
-  if ((long)); then
-    step "clang-tidy, all files, with the analyzer" 7200 tests/check-tidy --all
+clang_steps() {
+  step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14" \
+    config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 -Dtests=true -Dfuzz=true \
+    -Db_lundef=false "${sanitized_targets[@]}" && {
+    clang_built=1
+    if ((long)); then
+      step "clang-tidy, all files, with the analyzer" 7200 tests/check-tidy --all
+    else
+      step "clang-tidy, the program" 2700 tests/check-tidy
+    fi
+  }
+  # Only tests with threads that share data need the thread sanitizer.
+  step "build with clang, thread sanitizer" 2700 env CC="ccache clang-14" CXX="ccache clang++-14" \
+    config/build.sh build-tsan -Dwerror=true --buildtype=debugoptimized --optimization=1 \
+    -Db_sanitize=thread -Dtests=true -Db_lundef=false -- \
+    tests/unit/lib/base/unit_base tests/threads/threads_test && tsan_built=1
+}
+
+# The tests of the g++ build, which mostly wait.
+built_steps() {
+  step "check references" 10 tests/check-references
+  step "check examples" 60 tests/check-examples
+  step "check hardening" 120 tests/check-hardening build/app/dpdk-ipoib
+  unit_tests build 900
+  local -x IPOIB_BUILD=$PWD/build  # tests/sanitized chooses its own
+  if ((EUID != 0)); then
+    cannot "scenarios and quick start" "network namespaces need root"
   else
-    step "clang-tidy, the program" 1800 tests/check-tidy
-    long_step "clang-tidy, all files, with the analyzer"
+    local script
+    for script in tests/scenario/*.sh tests/lab/*.sh; do
+      [[ $script == */lib.sh || $script == */run.sh ]] || step "$script" 240 "$script"
+    done
+    step "config/quickstart.sh" 240 config/quickstart.sh
+    long_step "tests/scenario/crashes.sh, 100 kills" 900 tests/scenario/crashes.sh 100 2
   fi
+  # The virtual machine needs no root, except to install packages.
+  if ((sanitized)); then
+    return
+  elif config/setup.sh vm >build/tests/setup-vm.log 2>&1; then
+    for script in tests/vm/*.sh; do
+      [[ $script == */lib.sh || $script == */run.sh ]] || step "$script" 900 "$script"
+    done
+  else
+    cannot "tests/vm" "QEMU cannot be installed: $(tail -n 1 build/tests/setup-vm.log)"
+  fi
+}
+
+# Both run side by side. clang has the lower priority, because it would take both processors. Its counts come back in
+# a file.
+rm -f build/tests/beside.counts
+# shellcheck disable=SC2030
+(
+  passed=0 failed=0
+  trap interrupted INT TERM HUP
+  renice -n 10 "$BASHPID" >/dev/null
+  clang_steps
+  echo "$passed $failed $clang_built $tsan_built" >build/tests/beside.counts
+) >build/tests/beside.log 2>&1 &
+beside_pid=$!
+((built)) && built_steps
+wait "$beside_pid"
+beside_pid=
+cat build/tests/beside.log
+if [[ -s build/tests/beside.counts ]]; then
+  read -r beside_passed beside_failed clang_built tsan_built <build/tests/beside.counts
+else
+  echo "FAILED  the builds with clang ended without a result"
+  beside_passed=0 beside_failed=1
+fi
+# shellcheck disable=SC2031
+passed=$((passed + beside_passed)) failed=$((failed + beside_failed))
+((long)) || long_step "clang-tidy, all files, with the analyzer"
+
+if ((clang_built)); then
+  UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 1500
   # Unit tests replay the corpus; here the fuzzers search for new inputs.
   . tests/fuzz/options.sh
   for target in build-clang/tests/fuzz/fuzz_*; do
@@ -182,11 +252,7 @@ if step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14"
   long_step "tests/fuzz/run, half an hour" 3600 tests/fuzz/run 0.5
   ((EUID)) || sanitized_scenarios
 fi
-# Only tests with threads that share data need the thread sanitizer.
-if step "build with clang, thread sanitizer" 1800 env CC="ccache clang-14" CXX="ccache clang++-14" \
-  config/build.sh build-tsan -Dwerror=true --buildtype=debugoptimized --optimization=1 \
-  -Db_sanitize=thread -Dtests=true -Db_lundef=false -- \
-  tests/unit/lib/base/unit_base tests/threads/threads_test; then
+if ((tsan_built)); then
   TSAN_OPTIONS="suppressions=$PWD/tests/threads/tsan.supp" \
     unit_tests build-tsan 600 unit_base threads_test
 fi
@@ -198,26 +264,6 @@ done
 
 step "a short perf/run" 900 tests/check-perf build build/tests/perf
 
-export IPOIB_BUILD=$PWD/build
-if ((EUID != 0)); then
-  cannot "scenarios and quick start" "network namespaces need root"
-else
-  for script in tests/scenario/*.sh tests/lab/*.sh; do
-    [[ $script == */lib.sh || $script == */run.sh ]] || step "$script" 180 "$script"
-  done
-  step "config/quickstart.sh" 180 config/quickstart.sh
-  long_step "tests/scenario/crashes.sh, 100 kills" 900 tests/scenario/crashes.sh 100 2
-fi
-# The virtual machine needs no root, except to install packages.
-if ((sanitized)); then
-  true
-elif config/setup.sh vm >build/tests/setup-vm.log 2>&1; then
-  for script in tests/vm/*.sh; do
-    [[ $script == */lib.sh || $script == */run.sh ]] || step "$script" 600 "$script"
-  done
-else
-  cannot "tests/vm" "QEMU cannot be installed: $(tail -n 1 build/tests/setup-vm.log)"
-fi
 # Every row of IPoIB over UD (U), of the multicast draft (M) and of connected mode (C) must have a passing test. Only
 # a complete run can check that.
 ((${#only[@]})) || step "coverage" 10 tests/coverage --complete UMC
