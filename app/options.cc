@@ -82,7 +82,7 @@ void add_set(CLI::App& app, Options& options) {
       ->trigger_on_parse();
 }
 
-void describe(CLI::App& app, Options& options) {
+void add_options(CLI::App& app, Options& options) {
   app.set_help_flag();
   app.name("dpdk-ipoib [EAL arguments] --");
   app.add_flag("-i,--interactive", options.interactive, "start the interactive command line");
@@ -128,7 +128,7 @@ void describe(CLI::App& app, Options& options) {
 Result<Options> parse_options(const std::vector<std::string>& args) {
   Options options;
   CLI::App app;
-  describe(app, options);
+  add_options(app, options);
   try {
     std::vector<std::string> reversed{args.rbegin(), args.rend()};  // CLI11 expects this order.
     app.parse(std::move(reversed));
@@ -141,7 +141,7 @@ Result<Options> parse_options(const std::vector<std::string>& args) {
 std::string options_help() {
   Options options;
   CLI::App app;
-  describe(app, options);
+  add_options(app, options);
   return app.help();
 }
 

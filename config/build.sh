@@ -33,6 +33,8 @@ if [[ ! -f $folder/build.ninja ]]; then
 else
   for option in "${options[@]}"; do
     grep -qxF -e "$option" "$known" 2>/dev/null && continue
+    # Without it, meson does not know options that the project got after the folder was set up.
+    ninja -C "$folder" --quiet build.ninja >/dev/null
     configure configure "$folder" "${options[@]}"
     break
   done

@@ -55,7 +55,7 @@ Json nd_errors(const link::NdCounters& nd) {
   return object;
 }
 
-Json to_json(const fabric::Capabilities& able) {
+Json capabilities_json(const fabric::Capabilities& able) {
   const bool any = able.max_segments == fabric::kAnySegments;
   return {{"max_segments", any ? Json{} : Json(able.max_segments)},
           {"receives_chains", able.receives_chains},
@@ -63,7 +63,7 @@ Json to_json(const fabric::Capabilities& able) {
           {"removal_events", able.removal_events}};
 }
 
-Json to_json(const mgmt::Ip6Info& ip6) {
+Json ip6_json(const mgmt::Ip6Info& ip6) {
   Json addresses = Json::array();
   for (const auto& a : ip6.addresses)
     addresses.push_back({{"address", wire::to_string(a.address)},
@@ -221,7 +221,7 @@ Json to_json(const mgmt::LinkInfo& link) {
                  {"rate_mbps", wire::rate_mbps(p.rate)},
                  {"sl", p.sl},
                  {"addresses", texts(link.addresses)},
-                 {"ipv6", to_json(link.ip6)}};
+                 {"ipv6", ip6_json(link.ip6)}};
   if (link.connected) {
     object["connected_mtu"] = link.connected->mtu;
     object["connections"] = link.connected->connections;
@@ -242,10 +242,10 @@ Json to_json(const mgmt::PortInfo& port) {
                  {"started", port.started},
                  {"socket", port.socket < 0 ? Json{} : Json(port.socket)},
                  {"promiscuous", port.promiscuous},
-                 {"capabilities", to_json(port.capabilities)},
+                 {"capabilities", capabilities_json(port.capabilities)},
                  {"problem", port.problem},
                  {"addresses", texts(port.addresses)},
-                 {"ipv6", to_json(port.ip6)}};
+                 {"ipv6", ip6_json(port.ip6)}};
   add_traffic(object, port.traffic);
   object["counters"] = counters_json(port);
   return object;
@@ -260,7 +260,7 @@ Json to_json(const mgmt::HcaInfo& hca) {
           {"link_layer", link_layer_name(a.link_layer)},
           {"mad", to_string(hca.mad)},
           {"problem", hca.problem},
-          {"capabilities", to_json(hca.capabilities)},
+          {"capabilities", capabilities_json(hca.capabilities)},
           {"guid", fmt::format("{:#018x}", a.guid)},
           {"gid", wire::to_string(a.gid())},
           {"lid", a.lid},
