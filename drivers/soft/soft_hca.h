@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "drivers/soft/ah_table.h"
-#include "drivers/soft/connected_control.h"
+#include "drivers/soft/connected/connected_control.h"
 #include "drivers/soft/mad_port.h"
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/soft_group_table.h"

@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstring>
 
-#include "drivers/soft/connected_port.h"
+#include "drivers/soft/connected/connected_port.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/soft/timer_wheel.h"
+#include "drivers/soft/connected/timer_wheel.h"
 
 #include <gtest/gtest.h>
 

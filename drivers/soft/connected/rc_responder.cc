@@ -3,7 +3,7 @@
 // IBA vol 1 §9.7.4-§9.7.5; iba-wire.md §6.
 #include <cstring>
 
-#include "drivers/soft/connected_port.h"
+#include "drivers/soft/connected/connected_port.h"
 
 namespace ipoib::soft {
 namespace {

@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <span>
 
-#include "drivers/soft/connected_frame.h"
-#include "drivers/soft/connected_table.h"
-#include "drivers/soft/timer_wheel.h"
+#include "drivers/soft/connected/connected_frame.h"
+#include "drivers/soft/connected/connected_table.h"
+#include "drivers/soft/connected/timer_wheel.h"
 #include "drivers/soft/ud_datapath.h"
 #include "lib/base/drop.h"
 #include "lib/wire/rc.h"

@@ -3,7 +3,7 @@
 // reassembly of packets into messages. Order of checks: iba-wire.md §1.9.
 #include <cstring>
 
-#include "drivers/soft/connected_port.h"
+#include "drivers/soft/connected/connected_port.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/frame.h"

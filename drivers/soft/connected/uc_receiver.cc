@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // UC receiver: delivers whole messages or drops them; the peer gets no response. Source: IBA vol 1
 // §9.8; iba-wire.md §7.
-#include "drivers/soft/connected_port.h"
+#include "drivers/soft/connected/connected_port.h"
 
 namespace ipoib::soft {
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "drivers/soft/receive_queue.h"
-#include "drivers/soft/timer_wheel.h"
+#include "drivers/soft/connected/receive_queue.h"
+#include "drivers/soft/connected/timer_wheel.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/connected.h"
 #include "lib/wire/gid.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "drivers/soft/ah_table.h"
-#include "drivers/soft/connected_port.h"
+#include "drivers/soft/connected/connected_port.h"
 #include "drivers/soft/mad_port.h"
 #include "lib/base/result.h"
 #include "lib/fabric/hca.h"
@@ -31,7 +31,7 @@ struct ConnectedControlConfig {
   std::uint32_t first_generation;  ///< See ConnectedTable.
 };
 
-/// Management lcore only. Errors and states: fabric::Hca.
+/// Management lcore only. Errors and states: fabric::ConnectedTransport.
 class ConnectedControl {
  public:
   /// Capacity of the rings of commands and events; the sender keeps the rest.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "drivers/soft/connected_port.h"
+#include "drivers/soft/connected/connected_port.h"
 #include "drivers/soft/control_mbuf.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"

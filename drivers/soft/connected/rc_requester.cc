@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RC requester: handles ACKs, NAKs and timeouts. Source: IBA vol 1 §9.7.5-§9.7.8; iba-wire.md §6.
-#include "drivers/soft/connected_port.h"
+#include "drivers/soft/connected/connected_port.h"
 
 namespace ipoib::soft {
 namespace {

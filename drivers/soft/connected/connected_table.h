@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "drivers/soft/soft_connected_queue.h"
+#include "drivers/soft/connected/soft_connected_queue.h"
 #include "lib/base/contract.h"
 
 namespace ipoib::soft {

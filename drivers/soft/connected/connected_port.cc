@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "drivers/soft/connected_port.h"
+#include "drivers/soft/connected/connected_port.h"
 
 #include <rte_ring_elem.h>
 
