@@ -13,6 +13,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/cm/info.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/wire/cm_mads.h"
 
@@ -22,11 +23,6 @@ namespace ipoib::cm {
 /// Manager::on_mad() with the answer before it returns. Losing MADs is allowed.
 using MadSender =
     std::function<Status(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen>)>;
-
-/// The local communication ID of a connection or of an attempt. It is reused only after all other
-/// IDs have been used.
-using Handle = std::uint32_t;
-inline constexpr Handle kNoHandle = 0;
 
 /// Source: IBA vol 1 §12.9.5-§12.9.7; iba-wire.md §5.6.
 enum class State : std::uint8_t {
@@ -47,20 +43,6 @@ enum class State : std::uint8_t {
   kTimeWait,  ///< Packets of the connection may still be under way.
 };
 [[nodiscard]] std::string_view to_string(State state);
-
-/// The reason why a connection ended or was not set up.
-enum class CloseReason : std::uint8_t {
-  kRejected,  ///< The peer sent a REJ.
-  kTimedOut,  ///< The peer answered no attempt, or the consumer did not answer in time.
-  kPeer,      ///< The peer sent a DREQ.
-  /// The peer uses the queue pair or communication ID again: it has forgotten the connection.
-  kStale,
-  kProtocol,  ///< The peer's REP is invalid.
-  kDropped,   ///< It was the oldest of too many half-open connections.
-  kShutdown,
-  kCount
-};
-[[nodiscard]] std::string_view to_string(CloseReason reason);
 
 struct Closed {
   CloseReason reason = CloseReason::kTimedOut;
@@ -139,44 +121,6 @@ struct ManagerConfig {
   /// Time code sent in MRAs: the consumer must answer in this time, or the manager rejects.
   std::uint8_t service_timeout = 20;
   unsigned max_sidr = 256;  ///< Limit of outstanding requests.
-};
-
-struct ManagerCounters {
-  /// Indexed by kind of message (wire::index_of).
-  std::array<std::uint64_t, wire::kCmAttrs> sent{};      ///< Including retransmits.
-  std::array<std::uint64_t, wire::kCmAttrs> repeated{};  ///< Retransmits only.
-  std::array<std::uint64_t, wire::kCmAttrs> received{};
-  std::array<std::uint64_t, wire::kCmAttrs> duplicates{};  ///< Messages that had arrived before.
-  std::uint64_t send_failed = 0;                           ///< MadSender returned an error.
-  /// Malformed messages by fault. They are dropped (a REQ of another class version is rejected).
-  std::array<std::uint64_t, static_cast<std::size_t>(wire::CmError::kCount)> malformed{};
-  // Well-formed messages that are dropped.
-  std::uint64_t unknown_id = 0;  ///< The connection does not exist on this node.
-  std::uint64_t wrong_peer = 0;  ///< The peer's ID or QPN is not that of the connection.
-  std::uint64_t unexpected = 0;  ///< Not possible in the state of the connection.
-  // REQs that the manager itself refuses, with a REJ of that reason.
-  std::uint64_t refused_service = 0;    ///< No consumer listens.
-  std::uint64_t refused_transport = 0;  ///< Neither RC nor UC.
-  std::uint64_t refused_fields = 0;     ///< Invalid QPN, path MTU, GID or LID.
-  std::uint64_t refused_full = 0;       ///< max_connections is reached.
-  std::uint64_t refused_stale = 0;      ///< QPN or ID of an existing connection.
-  // Attempts and connections.
-  std::uint64_t requests = 0;  ///< Calls of connect() that sent a REQ.
-  std::uint64_t incoming = 0;  ///< REQs passed to consumers.
-  std::uint64_t established = 0;
-  /// Established by a packet before the RTU; included in `established`.
-  std::uint64_t by_traffic = 0;
-  std::uint64_t rejected_here = 0;
-  std::uint64_t disconnected = 0;  ///< Calls of disconnect().
-  std::uint64_t laps_refused = 0;
-  /// Indexed by CloseReason.
-  std::array<std::uint64_t, static_cast<std::size_t>(CloseReason::kCount)> closed{};
-  std::uint64_t sidr_requests = 0, sidr_answered = 0, sidr_timed_out = 0;
-  std::uint64_t sidr_served = 0, sidr_refused = 0;
-
-  [[nodiscard]] std::uint64_t closed_by(CloseReason reason) const {
-    return closed[static_cast<std::size_t>(reason)];
-  }
 };
 
 /// Duration of a time code. Source: iba-wire.md §2.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/wire/gid.h"
@@ -43,6 +44,9 @@ struct PortAttr {
 
   [[nodiscard]] wire::Gid gid() const { return wire::Gid::of(gid_prefix, guid); }
 };
+
+/// Names and values of a device's counters.
+using NamedCounters = std::vector<std::pair<std::string_view, std::uint64_t>>;
 
 /// Attributes of a port that a subnet manager sets; absent attributes stay unchanged.
 struct PortChange {

@@ -84,9 +84,6 @@ struct UdQueueConfig {
   std::uint16_t pkey = wire::kDefaultPkey;  ///< Must match an entry of the port's table.
 };
 
-/// Names and values of a device's counters.
-using NamedCounters = std::vector<std::pair<std::string_view, std::uint64_t>>;
-
 /// QP1 of a port. Management lcore only.
 class MadPort {
  public:

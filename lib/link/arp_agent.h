@@ -18,15 +18,6 @@
 
 namespace ipoib::link {
 
-struct ArpCounters {
-  std::uint64_t sent = 0;
-  std::uint64_t received = 0;
-  std::uint64_t invalid = 0;
-  std::uint64_t conflicts = 0;
-  /// Claims of an address that another host claimed less than a second before; ignored.
-  std::uint64_t contradictions = 0;
-};
-
 template <class Hw>
 class ArpAgent final : public Solicitor<Hw> {
  public:

@@ -43,13 +43,6 @@ struct EthernetPortConfig {
   RarpConfig<wire::MacAddr> rarp;
 };
 
-struct PortCounters {
-  ArpCounters arp;
-  NdCounters nd;
-  RarpCounters rarp;
-  NeighbourCounters neighbours;
-};
-
 /// Up once it is started and has a carrier. References given to the constructor must outlive the
 /// port. stop() must be called before its end, or held packets leak.
 class EthernetPort final : public Interface,

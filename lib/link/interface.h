@@ -17,7 +17,8 @@
 #include "lib/base/drop.h"
 #include "lib/base/result.h"
 #include "lib/fabric/fabric_types.h"
-#include "lib/link/ip6_types.h"
+#include "lib/link/config.h"
+#include "lib/link/info.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/ipoib.h"
 
@@ -88,71 +89,6 @@ class AddressSink {
 /// A sink that ignores all calls.
 [[nodiscard]] AddressSink& no_address_sink();
 
-enum class State : std::uint8_t { kDown, kWaiting, kJoining, kUp, kStopping, kStopped };
-[[nodiscard]] std::string_view to_string(State state);
-
-enum class NeighbourPhase : std::uint8_t {
-  kIncomplete,  ///< ARP or ND request sent, or idle.
-  kPath,        ///< Address known, PathRecord query sent.
-  kReachable,
-  kStale,   ///< Confirmation due; packets flow.
-  kProbe,   ///< Unicast probe sent; packets still flow.
-  kFailed,  ///< Negative cache.
-  kStatic,
-};
-[[nodiscard]] std::string_view to_string(NeighbourPhase phase);
-/// Number of neighbours in each phase.
-using NeighbourPhases = std::array<std::size_t, 7>;
-static_assert(NeighbourPhases{}.size() == static_cast<std::size_t>(NeighbourPhase::kStatic) + 1);
-
-/// One row of `show neigh`.
-struct NeighbourInfo {
-  wire::IpAddr addr;
-  std::string iface;
-  std::string lladdr;  ///< Empty while unknown.
-  NeighbourPhase phase = NeighbourPhase::kIncomplete;
-  table::NeighbourIndex index = table::kNoNeighbour;
-  std::uint32_t qpn = 0;  ///< IPoIB.
-  std::uint16_t lid = 0;  ///< IPoIB.
-  std::uint8_t sl = 0;
-  std::uint8_t rate = 0;  ///< Code; IPoIB.
-  std::uint16_t mtu = 0;
-  table::NeighbourMode mode = table::NeighbourMode::kUd;  ///< The current way to send.
-  std::size_t held = 0;                                   ///< Packets waiting.
-  Duration age{};                                         ///< Since the last confirmation.
-};
-
-/// One row of `show group`: an IP multicast group on an interface.
-struct GroupInfo {
-  wire::IpAddr group;
-  std::string iface;
-  std::string lladdr;           ///< MGID or MAC.
-  std::uint16_t mlid = 0;       ///< IPoIB; 0: none.
-  unsigned joins = 0;           ///< Number of joins by this node; 0: it only sends.
-  std::string_view state;       ///< "member", "joining", "absent" …; static storage.
-  std::uint8_t join_state = 0;  ///< IPoIB: membership bits of this port (wire::join_state).
-  bool sending = false;         ///< Packets were sent to it recently.
-  bool routed = false;          ///< Received as a multicast router.
-  std::size_t held = 0;         ///< Packets waiting.
-  std::string reason{};         ///< Latest failure; empty when all is well.
-  Duration age{};               ///< Time since this node first used the group.
-};
-
-/// Timers and limits of neighbour resolution (RFC 1122 §2.3.2, RFC 4861 §10 in spirit).
-struct NeighbourConfig {
-  Duration retransmit = std::chrono::seconds(1);  ///< Interval of ARP and ND requests.
-  unsigned max_requests = 3;                      ///< Broadcast requests before failing.
-  unsigned max_probes = 3;  ///< Unicast probes before the next broadcast request.
-  Duration reachable = std::chrono::seconds(30);   ///< A confirmation is valid this long (+-50 %).
-  Duration probe_delay = std::chrono::seconds(1);  ///< A used stale entry is probed after this.
-  Duration negative = std::chrono::seconds(3);     ///< A failed entry drops packets this long.
-  Duration idle = std::chrono::seconds(300);  ///< An entry that is unused this long is forgotten.
-  std::size_t max_held_per_neighbour = 16;
-  std::size_t max_held = 2048;  ///< Limit over all neighbours of the interface.
-  Duration max_held_age = std::chrono::seconds(3);
-  std::size_t max_entries = 65536;
-};
-
 /// Joins IP multicast groups.
 class GroupMember {
  public:
@@ -163,9 +99,6 @@ class GroupMember {
   /// Errors: kNotFound, this node has not joined the group.
   virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;
 };
-
-/// Every IPv4 link carries packets of this size in octets. Source: RFC 791 §3.2.
-inline constexpr std::uint16_t kMinMtu = 68;
 
 /// The functions that links and ports have in common. Management lcore only.
 class Interface : public GroupMember {

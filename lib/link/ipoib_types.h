@@ -36,12 +36,6 @@ class LinkActions {
   virtual void state_changed(State state) = 0;
 };
 
-/// The way in which a sender joins a group that it does not listen to.
-enum class SendOnly : std::uint8_t {
-  kNonMember,   ///< RFC 4391 §10: only groups that exist.
-  kFullMember,  ///< Linux's way: SendOnlyFullMember, which creates the group.
-};
-
 struct GroupConfig {
   SendOnly send_only = SendOnly::kNonMember;
   /// Packets to an absent group are sent to the broadcast group, which RFC 4391 §10 allows for
@@ -71,16 +65,6 @@ struct BroadcastAttributes {
   std::uint32_t flow_label = 0;
 };
 
-/// IPv6 all-nodes group FF1x:601B:pkey::1 (RFC 4391 §5, §8).
-enum class AllNodes : std::uint8_t {
-  kAuto,     ///< Joined if IPv6 runs.
-  kJoined,   ///< In addition to the broadcast group.
-  kInstead,  ///< It is the link's group: a link without ARP.
-};
-
-/// Value of LinkConfig::scope: the scopes are searched from link-local upward.
-inline constexpr std::uint8_t kScopeAuto = 0;
-
 struct LinkConfig {
   std::string name;
   table::InterfaceId id = 0;
@@ -100,45 +84,6 @@ struct LinkConfig {
   /// Interval of confirmations of the broadcast membership at the SA, so that a restarted SA learns
   /// of it again; 0: never.
   Duration membership_refresh = std::chrono::seconds(60);
-};
-
-/// Parameters of the link from the broadcast group. Source: RFC 4391 §5.
-struct LinkParameters {
-  wire::Gid broadcast_mgid;
-  std::uint16_t broadcast_mlid = 0;
-  std::uint32_t qkey = 0;
-  std::uint8_t mtu_code = 0;
-  std::uint8_t rate = 0;
-  std::uint8_t sl = 0;
-  std::uint8_t tclass = 0;
-  std::uint8_t hop_limit = 0;
-  std::uint32_t flow_label = 0;
-};
-
-struct LinkCounters {
-  std::uint64_t joins_sent = 0, joins_failed = 0, path_queries = 0, path_failures = 0;
-  std::uint64_t arp_sent = 0, arp_received = 0, arp_invalid = 0, address_conflicts = 0;
-  /// Claims of other hosts' addresses that were not accepted, ARP and ND.
-  std::uint64_t contradictions = 0;
-  // Frames not sent: no path to the destination, or too many frames wait for a path.
-  std::uint64_t arp_unsent = 0;
-  std::uint64_t nd_unsent = 0;  ///< `nd.unsent` counts other reasons.
-  NdCounters nd;
-  // IP groups.
-  std::uint64_t group_queries = 0;       ///< Queries whether a group exists.
-  std::uint64_t group_absent = 0;        ///< Answers that it does not.
-  std::uint64_t group_joins_sent = 0;    ///< Joins of all kinds.
-  std::uint64_t group_joins_failed = 0;  ///< Not answered, refused, unusable or not attached.
-  std::uint64_t group_leaves_sent = 0;
-  std::uint64_t group_leaves_failed = 0;  ///< Not answered.
-  std::uint64_t group_lists_failed = 0;   ///< Multicast router: failed queries of all groups.
-  std::uint64_t group_refused_local = 0;  ///< The table of groups is full.
-  std::uint64_t subscriptions_failed = 0;
-  RarpCounters rarp;
-  NeighbourCounters neighbours;
-  std::uint64_t group_reports = 0;        ///< Creations and deletions that the SA reported.
-  std::uint64_t group_frames_unsent = 0;  ///< Own packets to groups.
-  std::uint64_t via_all_routers = 0;  ///< Groups whose packets are sent to the all-routers group.
 };
 
 /// True if the SA itself denied the request. False if it was silent, busy or short of resources.

@@ -14,7 +14,6 @@
 #include "lib/base/rate_limiter.h"
 #include "lib/link/interface.h"
 #include "lib/link/ip6_addresses.h"
-#include "lib/link/ip6_types.h"
 #include "lib/link/log_limit.h"
 #include "lib/link/medium.h"
 #include "lib/link/neighbour_cache.h"

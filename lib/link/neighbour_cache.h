@@ -28,11 +28,6 @@
 
 namespace ipoib::link {
 
-struct NeighbourCounters {
-  std::uint64_t evicted = 0;  ///< Unused entries that made room in a full table.
-  std::uint64_t refused = 0;  ///< Entries not created: all are in use, or no number is free.
-};
-
 /// The kind of message that a link-layer address comes from.
 enum class Evidence : std::uint8_t {
   kReply,  ///< A reply to this node, so both directions work.

@@ -24,13 +24,6 @@ struct RarpConfig {
   std::uint8_t prefix_len = 24;  ///< Prefix length of that address: a RARP reply has none.
 };
 
-struct RarpCounters {
-  std::uint64_t requests = 0;  ///< Received.
-  std::uint64_t answered = 0;
-  std::uint64_t asked = 0;    ///< Requests for the own address.
-  std::uint64_t invalid = 0;  ///< Unexpected replies, or replies with an unusable address.
-};
-
 template <class Hw>
 class RarpAgent {
  public:

@@ -10,7 +10,8 @@
 #include <random>
 
 #include "lib/base/clock.h"
-#include "lib/link/ip6_types.h"
+#include "lib/link/config.h"
+#include "lib/link/info.h"
 
 namespace ipoib::link {
 

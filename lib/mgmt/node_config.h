@@ -13,19 +13,11 @@
 
 #include "lib/fwd/generator_config.h"
 #include "lib/fwd/modes.h"
-#include "lib/link/interface.h"
-#include "lib/link/ipoib_types.h"
-#include "lib/wire/gid.h"
+#include "lib/link/config.h"
+#include "lib/mgmt/mad_config.h"
 #include "lib/wire/ip.h"
-#include "lib/wire/ipoib.h"
 
 namespace ipoib::mgmt {
-
-/// Device that carries management datagrams.
-struct MadConfig {
-  std::string device;  ///< Name in libibumad; empty: over the wire.
-  unsigned port = 0;   ///< Port of that device; 0: the first.
-};
 
 enum class HcaDriver : std::uint8_t { kSoft, kVerbs };
 inline constexpr std::array<std::string_view, 2> kHcaDriverNames = {"soft", "verbs"};

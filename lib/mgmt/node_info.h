@@ -10,13 +10,18 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/clock.h"
 #include "lib/base/drop.h"
-#include "lib/fabric/hca.h"
+#include "lib/cm/info.h"
+#include "lib/fabric/capabilities.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/fwd/modes.h"
-#include "lib/link/ethernet_port.h"
-#include "lib/link/interface.h"
-#include "lib/link/ipoib_link.h"
-#include "lib/mgmt/node_config.h"
+#include "lib/link/info.h"
+#include "lib/mgmt/mad_config.h"
+#include "lib/sa/info.h"
+#include "lib/table/neighbour.h"
+#include "lib/wire/gid.h"
+#include "lib/wire/ip.h"
 
 namespace ipoib::mgmt {
 
