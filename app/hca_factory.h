@@ -2,7 +2,9 @@
 // Creates HCAs with the configured driver. The rest of the program does not depend on the drivers.
 #pragma once
 
-#include "lib/mgmt/node.h"
+#include "lib/fabric/hca.h"
+#include "lib/mgmt/hca_resources.h"
+#include "lib/mgmt/node_config.h"
 
 namespace ipoib::app {
 

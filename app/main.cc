@@ -33,6 +33,7 @@
 #include "app/service/service.h"
 #include "lib/base/log.h"
 #include "lib/fabric/eal_end.h"
+#include "lib/mgmt/management_loop.h"
 #include "lib/mgmt/node.h"
 
 namespace ipoib::app {
@@ -137,8 +138,9 @@ struct Frontends {
   std::unique_ptr<Service> service;
 };
 
-Status start_frontends(const Options& options, mgmt::Node& node, Cli& cli, Frontends& frontends) {
-  auto telemetry = Telemetry::create(node, run_on_management(node, kTelemetryTimeout));
+Status start_frontends(const Options& options, const mgmt::NodeFaces& node, Cli& cli,
+                       Frontends& frontends) {
+  auto telemetry = Telemetry::create(node, run_on_management(node.loop, kTelemetryTimeout));
   if (!telemetry) return tl::make_unexpected(telemetry.error());
   frontends.telemetry = std::move(*telemetry);
   if (!options.prometheus.empty()) {
@@ -147,20 +149,20 @@ Status start_frontends(const Options& options, mgmt::Node& node, Cli& cli, Front
     frontends.prometheus = std::move(*prometheus);
   }
   if (!options.cli_socket.empty()) {
-    auto server = CliServer::create(cli, node.events(), options.cli_socket);
+    auto server = CliServer::create(cli, node.loop.events(), options.cli_socket);
     if (!server) return tl::make_unexpected(server.error());
     frontends.server = std::move(*server);
   }
   if (options.stats_period_s != 0) {
-    auto stats = print_statistics(cli, node.events(), options.stats_period_s, print);
+    auto stats = print_statistics(cli, node.loop.events(), options.stats_period_s, print);
     if (!stats) return tl::make_unexpected(stats.error());
     frontends.stats = std::move(*stats);
   }
   if (!options.cmdline_file.empty())
     if (auto s = run_command_file(cli, options.cmdline_file, print); !s) return s;
   if (options.interactive) {
-    auto terminal = Terminal::create(cli, node.events(), STDIN_FILENO, STDOUT_FILENO,
-                                     [&node] { node.request_stop(); });
+    auto terminal = Terminal::create(cli, node.loop.events(), STDIN_FILENO, STDOUT_FILENO,
+                                     [&node] { node.loop.request_stop(); });
     if (!terminal) return tl::make_unexpected(terminal.error());
     frontends.terminal = std::move(*terminal);
   }
@@ -173,10 +175,10 @@ Status start_frontends(const Options& options, mgmt::Node& node, Cli& cli, Front
 int serve(const Options& options, const mgmt::NodeConfig& config, int signals) {
   const auto created = mgmt::Node::create(config, choose_lcores(), make_hca);
   if (!created) return report_error(created.error());
-  mgmt::Node& node = **created;
-  const auto watched = node.events().watch(signals, EPOLLIN, [&](std::uint32_t) {
+  const mgmt::NodeFaces& node = (*created)->faces();
+  const auto watched = node.loop.events().watch(signals, EPOLLIN, [&](std::uint32_t) {
     signalfd_siginfo info;
-    while (read(signals, &info, sizeof info) == sizeof info) node.request_stop();
+    while (read(signals, &info, sizeof info) == sizeof info) node.loop.request_stop();
   });
   if (!watched) return report_error(watched.error());
 
@@ -184,11 +186,11 @@ int serve(const Options& options, const mgmt::NodeConfig& config, int signals) {
   Frontends frontends;
   // The node calls this when it runs, so that a command file finds its interfaces starting.
   Status opened;
-  node.post([&] {
+  node.loop.post([&] {
     opened = start_frontends(options, node, cli, frontends);
-    if (!opened) node.request_stop();
+    if (!opened) node.loop.request_stop();
   });
-  node.run();
+  (*created)->run();
   return opened ? EXIT_SUCCESS : report_error(opened.error());
 }
 

@@ -9,6 +9,8 @@
 #include "app/config/diagnostic.h"
 #include "app/config/markdown.h"
 #include "lib/base/log_level.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_view.h"
 
 namespace ipoib::app {
 namespace {
@@ -49,7 +51,7 @@ std::vector<std::string> names_for(const mgmt::NodeConfig& config, std::string_v
 
 }  // namespace
 
-Cli::Cli(mgmt::Node& node) : node_{node}, grammar_{syntaxes(), parameters()} {}
+Cli::Cli(const mgmt::NodeFaces& node) : node_{node}, grammar_{syntaxes(), parameters()} {}
 
 Result<Output> Cli::run(std::string_view line) {
   const auto words = split_words(line);
@@ -68,8 +70,9 @@ Output Cli::answer(std::string_view line) {
 std::vector<std::string> Cli::complete(const std::vector<std::string>& words) const {
   std::vector<std::string> result;
   for (const Word& word : grammar_.next(words)) {
-    const auto names =
-        word.parameter != nullptr ? names_for(node_.config(), word.parameter->name) : word.literals;
+    const auto names = word.parameter != nullptr
+                           ? names_for(node_.view.config(), word.parameter->name)
+                           : word.literals;
     for (const auto& name : names)
       if (std::find(result.begin(), result.end(), name) == result.end()) result.push_back(name);
   }

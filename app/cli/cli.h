@@ -3,6 +3,7 @@
 // the CLI socket share. Management lcore only.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +11,7 @@
 #include "app/cli/cli_output.h"
 #include "app/cli/cli_syntax.h"
 #include "lib/base/result.h"
-#include "lib/mgmt/node.h"
+#include "lib/mgmt/node_faces.h"
 
 namespace ipoib::app {
 
@@ -20,7 +21,7 @@ struct Command {
   std::string_view syntax;  ///< In the grammar of cli_syntax.h.
   std::string_view help;
   /// Returns the output of the command, or the reason why it failed.
-  Result<Output> (*run)(mgmt::Node& node, const Match& match);
+  Result<Output> (*run)(const mgmt::NodeFaces& node, const Match& match);
 };
 
 /// Returns every command, in the order of `help`.
@@ -29,7 +30,7 @@ struct Command {
 
 class Cli {
  public:
-  explicit Cli(mgmt::Node& node);
+  explicit Cli(const mgmt::NodeFaces& node);
 
   /// Executes a line. Returns its output: empty, or text that ends with a newline. Blank lines and
   /// comments print nothing. Errors: the wrong word and the expected ones, or the error of the
@@ -49,7 +50,7 @@ class Cli {
   [[nodiscard]] std::vector<std::string> hints(const std::vector<std::string>& words) const;
 
  private:
-  mgmt::Node& node_;
+  const mgmt::NodeFaces& node_;
   Grammar grammar_;
 };
 

@@ -4,6 +4,11 @@
 
 #include "app/cli/cli_commands.h"
 #include "app/cli/cli_rows.h"
+#include "lib/mgmt/management_loop.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_control.h"
+#include "lib/mgmt/node_stats.h"
+#include "lib/mgmt/node_view.h"
 
 namespace ipoib::app {
 namespace {
@@ -78,13 +83,13 @@ unsigned number(const Match& match, std::string_view parameter) {
   return value;
 }
 
-Result<Output> quit(mgmt::Node& node, const Match&) {
-  node.request_stop();
+Result<Output> quit(const mgmt::NodeFaces& node, const Match&) {
+  node.loop.request_stop();
   return "";
 }
 
-Result<Output> clear_stats(mgmt::Node& node, const Match&) {
-  node.clear_stats();
+Result<Output> clear_stats(const mgmt::NodeFaces& node, const Match&) {
+  node.stats.clear_stats();
   return "";
 }
 
@@ -99,7 +104,7 @@ std::optional<std::uint64_t> parse_hex(std::string_view word, std::size_t digits
   return value;
 }
 
-Result<Output> set_hca(mgmt::Node& node, const Match& match) {
+Result<Output> set_hca(const mgmt::NodeFaces& node, const Match& match) {
   fabric::PortChange change;
   if (match.has("lid")) change.lid = static_cast<std::uint16_t>(number(match, "PORTLID"));
   if (match.has("sm-lid")) change.sm_lid = static_cast<std::uint16_t>(number(match, "SMLID"));
@@ -107,77 +112,78 @@ Result<Output> set_hca(mgmt::Node& node, const Match& match) {
   if (const auto word = match.get("PREFIX64")) change.gid_prefix = parse_hex(*word, 16);
   if (match.has("state")) change.up = match.has("up");
   change.reregister = match.has("reregister");
-  return done(node.change_hca(match.get("HCA").value_or(""), change));
+  return done(node.control.change_hca(match.get("HCA").value_or(""), change));
 }
 
-Result<Output> link_state(mgmt::Node& node, const Match& match) {
-  return done(node.set_interface_up(match.get("IFACE").value_or(""), match.has("up")));
+Result<Output> link_state(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.set_interface_up(match.get("IFACE").value_or(""), match.has("up")));
 }
 
-Result<Output> neigh_add(mgmt::Node& node, const Match& match) {
+Result<Output> neigh_add(const mgmt::NodeFaces& node, const Match& match) {
   mgmt::NeighbourEntryConfig entry;
   entry.iface = match.get("IFACE").value_or("");
   entry.addr = address(match);
   entry.lladdr = match.get("LLADDR").value_or("");
   entry.lid = static_cast<std::uint16_t>(number(match, "LID"));
   entry.sl = static_cast<std::uint8_t>(number(match, "SL"));
-  return done(node.add_neighbour(entry));
+  return done(node.control.add_neighbour(entry));
 }
 
-Result<Output> neigh_del(mgmt::Node& node, const Match& match) {
-  return done(node.remove_neighbour(match.get("IFACE").value_or(""), address(match)));
+Result<Output> neigh_del(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.remove_neighbour(match.get("IFACE").value_or(""), address(match)));
 }
 
-Result<Output> neigh_flush(mgmt::Node& node, const Match& match) {
-  return done(node.flush_neighbours(match.get("IFACE").value_or("")));
+Result<Output> neigh_flush(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.flush_neighbours(match.get("IFACE").value_or("")));
 }
 
-Result<Output> route_add(mgmt::Node& node, const Match& match) {
-  return done(node.add_route(
+Result<Output> route_add(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.add_route(
       {prefix(match), addresses(match.get("ADDRS").value_or("")), match.has("blackhole")}));
 }
 
-Result<Output> route_del(mgmt::Node& node, const Match& match) {
-  return done(node.remove_route(prefix(match)));
+Result<Output> route_del(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.remove_route(prefix(match)));
 }
 
-Result<Output> group_join(mgmt::Node& node, const Match& match) {
-  return done(node.join_group(match.get("IFACE").value_or(""), group(match)));
+Result<Output> group_join(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.join_group(match.get("IFACE").value_or(""), group(match)));
 }
 
-Result<Output> group_leave(mgmt::Node& node, const Match& match) {
-  return done(node.leave_group(match.get("IFACE").value_or(""), group(match)));
+Result<Output> group_leave(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.leave_group(match.get("IFACE").value_or(""), group(match)));
 }
 
-Result<Output> connection_close(mgmt::Node& node, const Match& match) {
+Result<Output> connection_close(const mgmt::NodeFaces& node, const Match& match) {
   const std::string link = match.get("LINK").value_or("");
   if (match.get("CONNECTION"))
-    return done(node.close_connection(link, number(match, "CONNECTION")));
-  if (auto s = require(link, link_names(node)); !s) return done(s);
-  for (const auto& c : node.connections(link)) {
+    return done(node.control.close_connection(link, number(match, "CONNECTION")));
+  if (auto s = require(link, link_names(node.view)); !s) return done(s);
+  for (const auto& c : node.view.connections(link)) {
     // A connection that ended in the meantime is closed.
-    if (auto s = node.close_connection(link, c.handle); !s && s.error().code != Errc::kNotFound)
+    if (auto s = node.control.close_connection(link, c.handle);
+        !s && s.error().code != Errc::kNotFound)
       return done(s);
   }
   return "";
 }
 
-Result<Output> mroute_add(mgmt::Node& node, const Match& match) {
-  return done(node.add_multicast_route(multicast_route(match)));
+Result<Output> mroute_add(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.add_multicast_route(multicast_route(match)));
 }
 
-Result<Output> mroute_del(mgmt::Node& node, const Match& match) {
-  return done(node.remove_multicast_route(multicast_route(match)));
+Result<Output> mroute_del(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.remove_multicast_route(multicast_route(match)));
 }
 
-Result<Output> capture_start(mgmt::Node& node, const Match& match) {
+Result<Output> capture_start(const mgmt::NodeFaces& node, const Match& match) {
   constexpr std::uint64_t kMegabyte = 1'000'000;
-  return done(
-      node.capture_start(match.get("FILE").value_or(""), number(match, "MEGABYTES") * kMegabyte));
+  return done(node.control.capture_start(match.get("FILE").value_or(""),
+                                         number(match, "MEGABYTES") * kMegabyte));
 }
 
-Result<Output> capture_stop(mgmt::Node& node, const Match&) {
-  const auto frames = node.capture_stop();
+Result<Output> capture_stop(const mgmt::NodeFaces& node, const Match&) {
+  const auto frames = node.control.capture_stop();
   if (!frames) return tl::make_unexpected(frames.error());
   return fmt::format("{} frames\n", *frames);
 }

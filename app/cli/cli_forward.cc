@@ -7,13 +7,18 @@
 #include "app/cli/cli_rows.h"
 #include "app/config/generator_text.h"
 #include "app/export/render.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_control.h"
+#include "lib/mgmt/node_stats.h"
+#include "lib/mgmt/node_view.h"
+#include "lib/mgmt/test_traffic.h"
 
 namespace ipoib::app {
 namespace {
 
-Result<Output> forward(mgmt::Node& node, bool on) {
-  const bool already = node.forwarding() == on;
-  node.set_forwarding(on);
+Result<Output> forward(const mgmt::NodeFaces& node, bool on) {
+  const bool already = node.view.forward_info().forwarding == on;
+  node.control.set_forwarding(on);
   return fmt::format("forwarding {} {}\n", already ? "was" : "is", on ? "on" : "off");
 }
 
@@ -39,28 +44,29 @@ const std::array<Part, 4> kParts = {
 
 }  // namespace
 
-Result<Output> start(mgmt::Node& node, const Match& match) {
-  if (match.has("tx_first")) node.send_first(match.get("BURSTS") ? number(match, "BURSTS") : 1);
+Result<Output> start(const mgmt::NodeFaces& node, const Match& match) {
+  if (match.has("tx_first"))
+    node.traffic.send_first(match.get("BURSTS") ? number(match, "BURSTS") : 1);
   return forward(node, true);
 }
 
-Result<Output> stop(mgmt::Node& node, const Match&) {
+Result<Output> stop(const mgmt::NodeFaces& node, const Match&) {
   return forward(node, false);
 }
 
-Result<Output> set_fwd(mgmt::Node& node, const Match& match) {
+Result<Output> set_fwd(const mgmt::NodeFaces& node, const Match& match) {
   const auto mode = fwd::mode_named(match.get("MODE").value_or(""));
-  node.set_forward_mode(mode.value_or(mgmt::ForwardMode::kRoute));
+  node.traffic.set_forward_mode(mode.value_or(mgmt::ForwardMode::kRoute));
   return "";
 }
 
-Result<Output> set_burst(mgmt::Node& node, const Match& match) {
-  node.set_burst(number(match, "PACKETS"));
+Result<Output> set_burst(const mgmt::NodeFaces& node, const Match& match) {
+  node.traffic.set_burst(number(match, "PACKETS"));
   return "";
 }
 
-Result<Output> set_nbcore(mgmt::Node& node, const Match& match) {
-  const unsigned count = node.config().worker.count;
+Result<Output> set_nbcore(const mgmt::NodeFaces& node, const Match& match) {
+  const unsigned count = node.view.config().worker.count;
   if (number(match, "CORES") == count) return "";
   return fail(Errc::kUnavailable,
               "the number of worker lcores is {} until the program ends, because interfaces are "
@@ -68,8 +74,8 @@ Result<Output> set_nbcore(mgmt::Node& node, const Match& match) {
               count, number(match, "CORES"));
 }
 
-Result<Output> set_generator(mgmt::Node& node, const Match& match) {
-  mgmt::GeneratorConfig g = node.config().generator;
+Result<Output> set_generator(const mgmt::NodeFaces& node, const Match& match) {
+  mgmt::GeneratorConfig g = node.view.config().generator;
   take(match, "SIZES", packet_sizes_form(), g.sizes);
   take(match, "ADDRPAIR", tx_ip_form(), g.ip);
   take(match, "UDPPORTS", tx_udp_form(), g.udp);
@@ -83,18 +89,18 @@ Result<Output> set_generator(mgmt::Node& node, const Match& match) {
                     match.get("RATE").value_or(""), unit, packet_rate_form().allowed);
       g.rate = *rate;
     }
-  if (auto set = node.set_generator(g); !set) return tl::make_unexpected(set.error());
+  if (auto set = node.traffic.set_generator(g); !set) return tl::make_unexpected(set.error());
   return "";
 }
 
-Result<Output> show_fwd(mgmt::Node& node, const Match& match) {
-  Json json = to_json(node.forward_info());
-  json["generator"] = to_json(node.config()).at("generator");
+Result<Output> show_fwd(const mgmt::NodeFaces& node, const Match& match) {
+  Json json = to_json(node.view.forward_info());
+  json["generator"] = to_json(node.view.config()).at("generator");
   return object(match, json);
 }
 
-Result<Output> show_config_part(mgmt::Node& node, const Match& match) {
-  const Json config = to_json(node.config());
+Result<Output> show_config_part(const mgmt::NodeFaces& node, const Match& match) {
+  const Json config = to_json(node.view.config());
   Json shown = Json::object();
   for (const Part& part : kParts) {
     if (!match.has(part.name)) continue;
@@ -102,7 +108,7 @@ Result<Output> show_config_part(mgmt::Node& node, const Match& match) {
     if (part.keys.empty()) shown[std::string{part.section}] = section;
     for (const auto key : part.keys) shown[std::string{key}] = section.at(std::string{key});
   }
-  if (match.has("cores")) shown["lcores"] = lcores_json(node.workers());
+  if (match.has("cores")) shown["lcores"] = lcores_json(node.stats.workers());
   return object(match, shown);
 }
 

@@ -6,6 +6,7 @@
 #include "app/cli/cli_commands.h"
 #include "app/cli/cli_rows.h"
 #include "app/export/render.h"
+#include "lib/mgmt/node_view.h"
 
 namespace ipoib::app {
 namespace {
@@ -29,14 +30,15 @@ void keep_only(std::vector<Row>& rows, std::string Row::*key,
 
 }  // namespace
 
-Result<Output> show_neigh(mgmt::Node& node, const Match& match) {
+Result<Output> show_neigh(const mgmt::NodeFaces& node, const Match& match) {
   const auto iface = match.get("IFACE");
-  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
-  auto next = [&node, keys = node.neighbour_keys(iface.value_or("")),
+  if (auto s = require(iface, interface_names(node.view)); !s)
+    return tl::make_unexpected(s.error());
+  auto next = [&node, keys = node.view.neighbour_keys(iface.value_or("")),
                at = std::size_t{0}]() mutable {
     Json piece = Json::array();
     for (; at < keys.size() && piece.size() < kRowsInPiece; ++at)
-      if (const auto row = node.neighbour(keys[at])) piece.push_back(to_json(*row));
+      if (const auto row = node.view.neighbour(keys[at])) piece.push_back(to_json(*row));
     return piece;
   };
   return list_in_pieces(match,
@@ -53,13 +55,14 @@ Result<Output> show_neigh(mgmt::Node& node, const Match& match) {
                         std::move(next));
 }
 
-Result<Output> show_route(mgmt::Node& node, const Match& match) {
+Result<Output> show_route(const mgmt::NodeFaces& node, const Match& match) {
   const auto iface = match.get("IFACE");
-  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
+  if (auto s = require(iface, interface_names(node.view)); !s)
+    return tl::make_unexpected(s.error());
   auto next = [&node, iface, after = std::optional<wire::IpPrefix>{}]() mutable {
     std::vector<mgmt::RouteInfo> rows;
     do {
-      rows = node.routes(after, kRowsInPiece);
+      rows = node.view.routes(after, kRowsInPiece);
       if (rows.empty()) break;
       after = rows.back().to;
       keep_only(rows, &mgmt::RouteInfo::iface, iface);
@@ -71,9 +74,10 @@ Result<Output> show_route(mgmt::Node& node, const Match& match) {
       std::move(next));
 }
 
-Result<Output> show_group(mgmt::Node& node, const Match& match) {
+Result<Output> show_group(const mgmt::NodeFaces& node, const Match& match) {
   const auto iface = match.get("IFACE");
-  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
+  if (auto s = require(iface, interface_names(node.view)); !s)
+    return tl::make_unexpected(s.error());
   return list_in_pieces(match,
                         {{"GROUP", "group"},
                          {"IFACE", "iface"},
@@ -83,12 +87,12 @@ Result<Output> show_group(mgmt::Node& node, const Match& match) {
                          {"MLID", "mlid"},
                          {"LINK-LAYER ADDRESS", "lladdr"},
                          {"REASON", "reason"}},
-                        pieces_of(node.groups(iface.value_or(""))));
+                        pieces_of(node.view.groups(iface.value_or(""))));
 }
 
-Result<Output> show_connection(mgmt::Node& node, const Match& match) {
+Result<Output> show_connection(const mgmt::NodeFaces& node, const Match& match) {
   const auto link = match.get("LINK");
-  if (auto s = require(link, link_names(node)); !s) return tl::make_unexpected(s.error());
+  if (auto s = require(link, link_names(node.view)); !s) return tl::make_unexpected(s.error());
   return list_in_pieces(match,
                         {{"ID", "id"},
                          {"LINK", "iface"},
@@ -103,13 +107,14 @@ Result<Output> show_connection(mgmt::Node& node, const Match& match) {
                          {"TX PACKETS", "tx_packets"},
                          {"RX PACKETS", "rx_packets"},
                          {"AGE MS", "age_ms"}},
-                        pieces_of(node.connections(link.value_or(""))));
+                        pieces_of(node.view.connections(link.value_or(""))));
 }
 
-Result<Output> show_mroute(mgmt::Node& node, const Match& match) {
+Result<Output> show_mroute(const mgmt::NodeFaces& node, const Match& match) {
   const auto iface = match.get("IFACE");
-  if (auto s = require(iface, interface_names(node)); !s) return tl::make_unexpected(s.error());
-  auto rows = node.multicast_routes();
+  if (auto s = require(iface, interface_names(node.view)); !s)
+    return tl::make_unexpected(s.error());
+  auto rows = node.view.multicast_routes();
   keep_only(rows, &mgmt::MulticastRouteInfo::in, iface);
   return list_in_pieces(match,
                         {{"GROUP", "group"},

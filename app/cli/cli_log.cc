@@ -36,7 +36,7 @@ bool is_log_area(std::string_view word) {
   return std::find(kLogAreaNames.begin(), kLogAreaNames.end(), word) != kLogAreaNames.end();
 }
 
-Result<Output> set_log(mgmt::Node&, const Match& match) {
+Result<Output> set_log(const mgmt::NodeFaces&, const Match& match) {
   const auto level = level_named(match.get("LEVEL").value_or(""));
   const auto area = match.get("AREA");
   for (std::size_t i = 0; i < kLogAreaNames.size(); ++i)
@@ -44,13 +44,13 @@ Result<Output> set_log(mgmt::Node&, const Match& match) {
   return "";
 }
 
-Result<Output> set_verbose(mgmt::Node&, const Match& match) {
+Result<Output> set_verbose(const mgmt::NodeFaces&, const Match& match) {
   set_all(
       static_cast<LogLevel>(static_cast<unsigned>(LogLevel::kNotice) + number(match, "VERBOSITY")));
   return "";
 }
 
-Result<Output> show_log(mgmt::Node&, const Match& match) {
+Result<Output> show_log(const mgmt::NodeFaces&, const Match& match) {
   Json rows = Json::array();
   for (std::size_t i = 0; i < kLogAreaNames.size(); ++i) {
     const auto level = log_level(static_cast<LogArea>(i));

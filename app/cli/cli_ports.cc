@@ -3,6 +3,9 @@
 #include "app/cli/cli_commands.h"
 #include "app/cli/cli_rows.h"
 #include "app/export/render.h"
+#include "lib/mgmt/node_control.h"
+#include "lib/mgmt/node_stats.h"
+#include "lib/mgmt/node_view.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::app {
@@ -33,32 +36,33 @@ Result<Output> for_each(const Result<std::vector<std::string>>& names, Change ch
 
 }  // namespace
 
-Result<Output> port_state(mgmt::Node& node, const Match& match) {
-  return for_each(meant(match, interface_names(node)), [&](const std::string& name) {
-    return node.set_port_started(name, match.has("start"));
+Result<Output> port_state(const mgmt::NodeFaces& node, const Match& match) {
+  return for_each(meant(match, interface_names(node.view)), [&](const std::string& name) {
+    return node.control.set_port_started(name, match.has("start"));
   });
 }
 
-Result<Output> set_promisc(mgmt::Node& node, const Match& match) {
-  return for_each(meant(match, port_names(node)), [&](const std::string& name) {
-    return node.set_promiscuous(name, match.has("on"));
+Result<Output> set_promisc(const mgmt::NodeFaces& node, const Match& match) {
+  return for_each(meant(match, port_names(node.view)), [&](const std::string& name) {
+    return node.control.set_promiscuous(name, match.has("on"));
   });
 }
 
-Result<Output> set_mtu(mgmt::Node& node, const Match& match) {
-  auto known = interface_names(node);
-  if (match.get("LINK")) known = link_names(node);
-  if (match.get("PORT")) known = port_names(node);
+Result<Output> set_mtu(const mgmt::NodeFaces& node, const Match& match) {
+  auto known = interface_names(node.view);
+  if (match.get("LINK")) known = link_names(node.view);
+  if (match.get("PORT")) known = port_names(node.view);
   return for_each(meant(match, std::move(known)), [&](const std::string& name) {
-    return node.set_mtu(name, static_cast<std::uint16_t>(number(match, "MTU")));
+    return node.control.set_mtu(name, static_cast<std::uint16_t>(number(match, "MTU")));
   });
 }
 
-Result<Output> show_port_info(mgmt::Node& node, const Match& match) {
+Result<Output> show_port_info(const mgmt::NodeFaces& node, const Match& match) {
   const auto wanted = match.get("IFACE");
-  if (auto s = require(wanted, interface_names(node)); !s) return tl::make_unexpected(s.error());
-  Json rows = to_json(node.ports());
-  for (Json& row : to_json(node.links())) rows.push_back(std::move(row));
+  if (auto s = require(wanted, interface_names(node.view)); !s)
+    return tl::make_unexpected(s.error());
+  Json rows = to_json(node.view.ports());
+  for (Json& row : to_json(node.view.links())) rows.push_back(std::move(row));
   rows = only(rows, "name", wanted);
   if (match.has("json")) return dump(rows) + "\n";
   std::string text;
@@ -67,9 +71,9 @@ Result<Output> show_port_info(mgmt::Node& node, const Match& match) {
   return text;
 }
 
-Result<Output> show_port_summary(mgmt::Node& node, const Match& match) {
+Result<Output> show_port_summary(const mgmt::NodeFaces& node, const Match& match) {
   Json rows = Json::array();
-  for (const auto& p : node.ports())
+  for (const auto& p : node.view.ports())
     rows.push_back({{"name", p.name},
                     {"lladdr", wire::to_string(p.mac)},
                     {"device", p.device},
@@ -77,7 +81,7 @@ Result<Output> show_port_summary(mgmt::Node& node, const Match& match) {
                     {"state", p.state},
                     {"mtu", p.mtu},
                     {"speed_mbps", p.link_speed_mbps}});
-  for (const auto& l : node.links())
+  for (const auto& l : node.view.links())
     rows.push_back({{"name", l.name},
                     {"lladdr", wire::to_string(l.gid)},
                     {"device", l.hca},
@@ -95,13 +99,13 @@ Result<Output> show_port_summary(mgmt::Node& node, const Match& match) {
                {"MBPS", "speed_mbps"}});
 }
 
-Result<Output> show_port_xstats(mgmt::Node& node, const Match& match) {
-  const auto names = meant(match, interface_names(node));
+Result<Output> show_port_xstats(const mgmt::NodeFaces& node, const Match& match) {
+  const auto names = meant(match, interface_names(node.view));
   if (!names) return tl::make_unexpected(names.error());
   Json rows = Json::array();
   std::string text;
   for (const std::string& name : *names) {
-    const auto counters = node.xstats(name);
+    const auto counters = node.stats.xstats(name);
     rows.push_back({{"name", name}, {"xstats", xstats_json(counters)}});
     text += ruler('#', "NIC extended statistics for " + name);
     for (const mgmt::Xstat& x : counters) text += fmt::format("{}: {}\n", x.name, x.value);
@@ -109,10 +113,10 @@ Result<Output> show_port_xstats(mgmt::Node& node, const Match& match) {
   return match.has("json") ? dump(rows) + "\n" : text;
 }
 
-Result<Output> clear_port_stats(mgmt::Node& node, const Match& match) {
+Result<Output> clear_port_stats(const mgmt::NodeFaces& node, const Match& match) {
   const auto name = match.get("IFACE");
-  if (auto s = require(name, interface_names(node)); !s) return tl::make_unexpected(s.error());
-  node.clear_port_stats(name.value_or(""));
+  if (auto s = require(name, interface_names(node.view)); !s) return tl::make_unexpected(s.error());
+  node.stats.clear_port_stats(name.value_or(""));
   return "";
 }
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "app/export/render.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_view.h"
 
 namespace ipoib::app {
 namespace {
@@ -99,18 +101,18 @@ Json only(const Json& rows, const char* key, const std::optional<std::string>& n
   return result;
 }
 
-std::vector<std::string> interface_names(const mgmt::Node& node) {
-  std::vector<std::string> names = link_names(node);
-  for (std::string& port : port_names(node)) names.push_back(std::move(port));
+std::vector<std::string> interface_names(const mgmt::NodeView& view) {
+  std::vector<std::string> names = link_names(view);
+  for (std::string& port : port_names(view)) names.push_back(std::move(port));
   return names;
 }
 
-std::vector<std::string> link_names(const mgmt::Node& node) {
-  return names_of(node.config().links);
+std::vector<std::string> link_names(const mgmt::NodeView& view) {
+  return names_of(view.config().links);
 }
 
-std::vector<std::string> port_names(const mgmt::Node& node) {
-  return names_of(node.config().ports);
+std::vector<std::string> port_names(const mgmt::NodeView& view) {
+  return names_of(view.config().ports);
 }
 
 Status require(const std::optional<std::string>& name, const std::vector<std::string>& known) {

@@ -14,7 +14,10 @@
 #include "app/cli/text_table.h"
 #include "app/export/json.h"
 #include "lib/base/result.h"
-#include "lib/mgmt/node.h"
+
+namespace ipoib::mgmt {
+class NodeView;
+}
 
 namespace ipoib::app {
 
@@ -42,9 +45,9 @@ inline constexpr std::size_t kRowsInPiece = 64;
 [[nodiscard]] Json only(const Json& rows, const char* key, const std::optional<std::string>& name);
 
 /// Links first, then ports.
-[[nodiscard]] std::vector<std::string> interface_names(const mgmt::Node& node);
-[[nodiscard]] std::vector<std::string> link_names(const mgmt::Node& node);
-[[nodiscard]] std::vector<std::string> port_names(const mgmt::Node& node);
+[[nodiscard]] std::vector<std::string> interface_names(const mgmt::NodeView& view);
+[[nodiscard]] std::vector<std::string> link_names(const mgmt::NodeView& view);
+[[nodiscard]] std::vector<std::string> port_names(const mgmt::NodeView& view);
 
 /// Fails with kNotFound if a name is given and is not in `known`.
 [[nodiscard]] Status require(const std::optional<std::string>& name,

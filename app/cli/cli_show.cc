@@ -4,10 +4,13 @@
 #include "app/cli/cli_rows.h"
 #include "app/config/config.h"
 #include "app/export/render.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_stats.h"
+#include "lib/mgmt/node_view.h"
 
 namespace ipoib::app {
-Result<Output> show_link(mgmt::Node& node, const Match& match) {
-  return list_or_one(match, to_json(node.links()), "name", "LINK",
+Result<Output> show_link(const mgmt::NodeFaces& node, const Match& match) {
+  return list_or_one(match, to_json(node.view.links()), "name", "LINK",
                      {{"LINK", "name"},
                       {"STATE", "state"},
                       {"HCA", "hca"},
@@ -21,8 +24,8 @@ Result<Output> show_link(mgmt::Node& node, const Match& match) {
                       {"REASON", "reason"}});
 }
 
-Result<Output> show_port(mgmt::Node& node, const Match& match) {
-  return list_or_one(match, to_json(node.ports()), "name", "PORT",
+Result<Output> show_port(const mgmt::NodeFaces& node, const Match& match) {
+  return list_or_one(match, to_json(node.view.ports()), "name", "PORT",
                      {{"PORT", "name"},
                       {"STATE", "state"},
                       {"DEVICE", "device"},
@@ -34,8 +37,8 @@ Result<Output> show_port(mgmt::Node& node, const Match& match) {
                       {"TX", "tx_packets"}});
 }
 
-Result<Output> show_hca(mgmt::Node& node, const Match& match) {
-  return list_or_one(match, to_json(node.hcas()), "name", "HCA",
+Result<Output> show_hca(const mgmt::NodeFaces& node, const Match& match) {
+  return list_or_one(match, to_json(node.view.hcas()), "name", "HCA",
                      {{"HCA", "name"},
                       {"STATE", "state"},
                       {"DRIVER", "driver"},
@@ -50,8 +53,8 @@ Result<Output> show_hca(mgmt::Node& node, const Match& match) {
                       {"PROBLEM", "problem"}});
 }
 
-Result<Output> show_sa(mgmt::Node& node, const Match& match) {
-  const Json rows = to_json(node.subnet_administration());
+Result<Output> show_sa(const mgmt::NodeFaces& node, const Match& match) {
+  const Json rows = to_json(node.view.subnet_administration());
   auto shown = list_or_one(match, rows, "hca", "HCA",
                            {{"HCA", "hca"},
                             {"SM LID", "sm_lid"},
@@ -77,8 +80,8 @@ Result<Output> show_sa(mgmt::Node& node, const Match& match) {
   return text;
 }
 
-Result<Output> show_worker(mgmt::Node& node, const Match& match) {
-  return list_or_one(match, to_json(node.workers()), "worker", "WORKER",
+Result<Output> show_worker(const mgmt::NodeFaces& node, const Match& match) {
+  return list_or_one(match, to_json(node.stats.workers()), "worker", "WORKER",
                      {{"WORKER", "worker"},
                       {"LCORE", "lcore"},
                       {"INTERFACES", "interfaces"},
@@ -89,17 +92,18 @@ Result<Output> show_worker(mgmt::Node& node, const Match& match) {
                       {"BUSY LOOPS", "busy_loops"}});
 }
 
-Result<Output> show_drops(mgmt::Node& node, const Match& match) {
+Result<Output> show_drops(const mgmt::NodeFaces& node, const Match& match) {
   const auto where = match.get("WHERE");
-  auto known = interface_names(node);
-  for (const auto& h : node.config().hcas) known.push_back(h.name);
+  auto known = interface_names(node.view);
+  for (const auto& h : node.view.config().hcas) known.push_back(h.name);
   if (auto s = require(where, known); !s) return tl::make_unexpected(s.error());
-  return list(match, only(to_json(node.drops()), "where", where),
+  return list(match, only(to_json(node.stats.drops()), "where", where),
               {{"REASON", "reason"}, {"WHERE", "where"}, {"PACKETS", "packets"}});
 }
 
-Result<Output> show_config(mgmt::Node& node, const Match& match) {
-  return match.has("json") ? dump(to_json(node.config())) + "\n" : print_config(node.config());
+Result<Output> show_config(const mgmt::NodeFaces& node, const Match& match) {
+  return match.has("json") ? dump(to_json(node.view.config())) + "\n"
+                           : print_config(node.view.config());
 }
 
 }  // namespace ipoib::app

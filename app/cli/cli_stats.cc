@@ -5,6 +5,7 @@
 #include "app/cli/cli_commands.h"
 #include "app/cli/cli_rows.h"
 #include "app/export/render.h"
+#include "lib/mgmt/node_stats.h"
 
 namespace ipoib::app {
 namespace {
@@ -27,11 +28,11 @@ std::string fwd_numbers(const Json& row) {
 
 }  // namespace
 
-Result<Output> show_port_stats(mgmt::Node& node, const Match& match) {
+Result<Output> show_port_stats(const mgmt::NodeFaces& node, const Match& match) {
   const auto wanted = match.get("IFACE");
   Json rows = Json::array();
   std::string known;
-  for (const mgmt::InterfaceStatsInfo& info : node.port_stats()) {
+  for (const mgmt::InterfaceStatsInfo& info : node.stats.port_stats()) {
     known += (known.empty() ? "" : ", ") + info.name;
     if (!wanted || info.name == *wanted) rows.push_back(port_stats_json(info));
   }
@@ -51,8 +52,8 @@ Result<Output> show_port_stats(mgmt::Node& node, const Match& match) {
   return text;
 }
 
-Result<Output> show_fwd_stats(mgmt::Node& node, const Match& match) {
-  const Json report = fwd_stats_json(node.forward_stats(), node.workers());
+Result<Output> show_fwd_stats(const mgmt::NodeFaces& node, const Match& match) {
+  const Json report = fwd_stats_json(node.stats.forward_stats(), node.stats.workers());
   if (match.has("json")) return dump(report) + "\n";
   std::string text;
   for (const Json& row : report.at("ports"))
@@ -80,17 +81,17 @@ Result<Output> show_fwd_stats(mgmt::Node& node, const Match& match) {
                                                 {"64", "bursts.64"}});
 }
 
-Result<Output> show_latency(mgmt::Node& node, const Match& match) {
-  return object(match, to_json(node.latency()));
+Result<Output> show_latency(const mgmt::NodeFaces& node, const Match& match) {
+  return object(match, to_json(node.stats.latency()));
 }
 
-Result<Output> clear_fwd_stats(mgmt::Node& node, const Match&) {
-  node.clear_forward_stats();
+Result<Output> clear_fwd_stats(const mgmt::NodeFaces& node, const Match&) {
+  node.stats.clear_forward_stats();
   return "";
 }
 
-Result<Output> clear_latency(mgmt::Node& node, const Match&) {
-  node.clear_latency();
+Result<Output> clear_latency(const mgmt::NodeFaces& node, const Match&) {
+  node.stats.clear_latency();
   return "";
 }
 

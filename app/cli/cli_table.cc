@@ -95,7 +95,7 @@ bool is_anything(std::string_view) {
   return true;
 }
 
-Result<Output> help(mgmt::Node&, const Match& match) {
+Result<Output> help(const mgmt::NodeFaces&, const Match& match) {
   auto text = command_help(match.get("TOPIC").value_or(""));
   if (!text) return tl::make_unexpected(text.error());
   return std::move(*text);

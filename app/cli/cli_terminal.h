@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "app/cli/cli.h"
+#include "lib/mgmt/event_loop.h"
 
 struct cmdline;
 

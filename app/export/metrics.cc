@@ -276,8 +276,8 @@ void add_hcas(Metrics& metrics, const MetricsSample& s) {
 
 }  // namespace
 
-MetricsSample metrics_sample(const mgmt::Node& node) {
-  return {node.totals(), node.forward_info(), node.links(), node.ports(), node.hcas()};
+MetricsSample metrics_sample(const mgmt::NodeView& view, const mgmt::NodeStats& stats) {
+  return {stats.totals(), view.forward_info(), view.links(), view.ports(), view.hcas()};
 }
 
 Metrics metrics_of(const MetricsSample& sample, std::string_view version) {

@@ -10,7 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/mgmt/node.h"
+#include "lib/mgmt/node_info.h"
+#include "lib/mgmt/node_stats.h"
+#include "lib/mgmt/node_totals.h"
+#include "lib/mgmt/node_view.h"
 
 namespace ipoib::app {
 
@@ -23,7 +26,8 @@ struct MetricsSample {
 };
 
 /// Management lcore only.
-[[nodiscard]] MetricsSample metrics_sample(const mgmt::Node& node);
+[[nodiscard]] MetricsSample metrics_sample(const mgmt::NodeView& view,
+                                           const mgmt::NodeStats& stats);
 
 using Metrics = std::vector<prometheus::MetricFamily>;
 

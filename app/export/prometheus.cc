@@ -28,22 +28,24 @@ constexpr const char* kClientTimeoutMs = "2000";
 
 class Collector final : public prometheus::Collectable {
  public:
-  Collector(mgmt::Node& node, Prometheus::Config config)
+  Collector(const mgmt::NodeFaces& node, Prometheus::Config config)
       : node_{node}, config_{std::move(config)} {}
 
   [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override {
     // Not on the stack: threads of Debian's civetweb have 100 KiB of it.
     using Sample = std::unique_ptr<const MetricsSample>;
     const auto sample = ask<Sample>(
-        node_,
-        [&node = node_] { return std::make_unique<const MetricsSample>(metrics_sample(node)); },
+        node_.loop,
+        [&node = node_] {
+          return std::make_unique<const MetricsSample>(metrics_sample(node.view, node.stats));
+        },
         config_.timeout, &ended_);
     return sample ? metrics_of(**sample, config_.version) : metrics_of_silence();
   }
   void end() { ended_ = true; }
 
  private:
-  mgmt::Node& node_;
+  const mgmt::NodeFaces& node_;
   Prometheus::Config config_;
   std::atomic<bool> ended_{false};
 };
@@ -118,7 +120,8 @@ Prometheus::~Prometheus() {
   server_->collector->end();
 }
 
-Result<std::unique_ptr<Prometheus>> Prometheus::create(mgmt::Node& node, const Config& config) {
+Result<std::unique_ptr<Prometheus>> Prometheus::create(const mgmt::NodeFaces& node,
+                                                       const Config& config) {
   // Threads inherit the affinity of the thread that creates them.
   struct Start {
     const Config& config;

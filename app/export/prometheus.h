@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "lib/base/result.h"
-#include "lib/mgmt/node.h"
+#include "lib/mgmt/node_faces.h"
 
 namespace ipoib::app {
 
@@ -31,7 +31,8 @@ class Prometheus {
 
   /// Starts to listen. Errors: kNoResources with the reason if the address is not available;
   /// kUnavailable if IPv6 is not.
-  static Result<std::unique_ptr<Prometheus>> create(mgmt::Node& node, const Config& config);
+  static Result<std::unique_ptr<Prometheus>> create(const mgmt::NodeFaces& node,
+                                                    const Config& config);
   /// Aborts scrapes that wait for the management lcore, which may have ended its loop.
   ~Prometheus();
   Prometheus(const Prometheus&) = delete;

@@ -20,7 +20,7 @@ namespace {
 /// application to them. Handlers, on telemetry's threads, hold the lock shared during a query.
 struct {
   std::shared_mutex mutex;
-  const mgmt::Node* node = nullptr;
+  const mgmt::NodeFaces* node = nullptr;
   QueryRunner run;
 } target;
 
@@ -133,13 +133,13 @@ Status to_telemetry(const Json& value, rte_tel_data* data) {
   return {};
 }
 
-QueryRunner run_on_management(mgmt::Node& node, std::chrono::milliseconds timeout) {
-  return [&node, timeout](const Query& query) {
-    return ask<Json>(node, query, timeout).value_or(Json{});
+QueryRunner run_on_management(mgmt::ManagementLoop& loop, std::chrono::milliseconds timeout) {
+  return [&loop, timeout](const Query& query) {
+    return ask<Json>(loop, query, timeout).value_or(Json{});
   };
 }
 
-Result<std::unique_ptr<Telemetry>> Telemetry::create(const mgmt::Node& node, QueryRunner run) {
+Result<std::unique_ptr<Telemetry>> Telemetry::create(const mgmt::NodeFaces& node, QueryRunner run) {
   const std::unique_lock lock{target.mutex};
   if (target.node != nullptr)
     return fail(Errc::kExists, "telemetry: another node of this process has registered it");

@@ -13,7 +13,7 @@
 
 #include "app/export/json.h"
 #include "lib/base/result.h"
-#include "lib/mgmt/node.h"
+#include "lib/mgmt/node_faces.h"
 
 struct rte_tel_data;
 
@@ -23,15 +23,16 @@ using Query = std::function<Json()>;
 /// Runs a query where the node may be queried, and waits for its answer; returns null on timeout.
 using QueryRunner = std::function<Json(const Query&)>;
 
-/// Returns a runner that uses the node's management lcore. Any thread except that lcore may call
+/// Returns a runner that uses the management lcore of `loop`. Any thread except that lcore may call
 /// it.
-[[nodiscard]] QueryRunner run_on_management(mgmt::Node& node, std::chrono::milliseconds timeout);
+[[nodiscard]] QueryRunner run_on_management(mgmt::ManagementLoop& loop,
+                                            std::chrono::milliseconds timeout);
 
 /// The node answers while this object exists. Only one object may exist: DPDK does not pass its
 /// handlers an argument that could identify a node.
 class Telemetry {
  public:
-  static Result<std::unique_ptr<Telemetry>> create(const mgmt::Node& node, QueryRunner run);
+  static Result<std::unique_ptr<Telemetry>> create(const mgmt::NodeFaces& node, QueryRunner run);
   /// Waits for answers in progress.
   ~Telemetry();
   Telemetry(const Telemetry&) = delete;
@@ -43,7 +44,7 @@ class Telemetry {
 
 /// Returns the answer of a command such as "/ipoib/links" to the parameters after its comma; empty:
 /// none given. Returns null for objects that do not exist. Management lcore only.
-[[nodiscard]] Json telemetry_answer(const mgmt::Node& node, std::string_view command,
+[[nodiscard]] Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
                                     std::string_view parameters);
 
 /// Fills the answer of a handler. Errors: kInvalidArgument if the value is neither an object nor a

@@ -9,6 +9,9 @@
 
 #include "app/export/render.h"
 #include "app/export/telemetry.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_stats.h"
+#include "lib/mgmt/node_view.h"
 
 namespace ipoib::app {
 namespace {
@@ -72,37 +75,37 @@ Json named(const std::vector<Row>& rows, std::string_view name) {
   return nullptr;
 }
 
-Json xstats(const mgmt::Node& node, std::string_view name) {
-  const auto rows = node.xstats(name);
+Json xstats(const mgmt::NodeFaces& node, std::string_view name) {
+  const auto rows = node.stats.xstats(name);
   return rows.empty() ? Json{} : xstats_json(rows);
 }
 
 /// True for a link, a port, or an empty name, which stands for all.
-bool is_interface(const mgmt::Node& node, std::string_view name) {
-  const auto& config = node.config();
+bool is_interface(const mgmt::NodeFaces& node, std::string_view name) {
+  const auto& config = node.view.config();
   const auto named = [name](const auto& entry) { return entry.name == name; };
   return name.empty() || std::any_of(config.links.begin(), config.links.end(), named) ||
          std::any_of(config.ports.begin(), config.ports.end(), named);
 }
 
-Json neighbours(const mgmt::Node& node, std::string_view parameters) {
+Json neighbours(const mgmt::NodeFaces& node, std::string_view parameters) {
   const auto [name, first] = split(parameters);
   if (!is_interface(node, name)) return nullptr;
-  const auto keys = node.neighbour_keys(name);
+  const auto keys = node.view.neighbour_keys(name);
   return piece_of(keys.size(), first,
-                  [&](std::size_t i) { return to_json(node.neighbour(keys[i]).value()); });
+                  [&](std::size_t i) { return to_json(node.view.neighbour(keys[i]).value()); });
 }
 
-Json groups(const mgmt::Node& node, std::string_view parameters) {
+Json groups(const mgmt::NodeFaces& node, std::string_view parameters) {
   const auto [name, first] = split(parameters);
   if (!is_interface(node, name)) return nullptr;
-  return piece(node.groups(name), first);
+  return piece(node.view.groups(name), first);
 }
 
-Json connections(const mgmt::Node& node, std::string_view parameters) {
+Json connections(const mgmt::NodeFaces& node, std::string_view parameters) {
   const auto [name, first] = split(parameters);
   if (!is_interface(node, name)) return nullptr;
-  return piece(node.connections(name), first);
+  return piece(node.view.connections(name), first);
 }
 
 /// Returns the rows keyed by their names.
@@ -113,16 +116,16 @@ Json by_name(const Json& rows, const char* key) {
 }
 
 /// Returns the "groups" or "ports" of the administrator on an hca, which may be long.
-Json kept(const mgmt::Node& node, const char* what, std::string_view parameters) {
+Json kept(const mgmt::NodeFaces& node, const char* what, std::string_view parameters) {
   const auto [name, first] = split(parameters);
-  for (const Json& row : to_json(node.subnet_administration()))
+  for (const Json& row : to_json(node.view.subnet_administration()))
     if (row.at("hca") == name) return piece(row.at(what), first);
   return nullptr;
 }
 
 /// Returns the rows without groups and ports.
-Json sa_of(const mgmt::Node& node) {
-  Json rows = to_json(node.subnet_administration());
+Json sa_of(const mgmt::NodeFaces& node) {
+  Json rows = to_json(node.view.subnet_administration());
   for (Json& row : rows) {
     row.erase("groups");
     row.erase("ports");
@@ -131,8 +134,8 @@ Json sa_of(const mgmt::Node& node) {
 }
 
 /// Returns the names of the sections, or one section; lists of tables come in pieces.
-Json config(const mgmt::Node& node, std::string_view parameters) {
-  const Json all = to_json(node.config());
+Json config(const mgmt::NodeFaces& node, std::string_view parameters) {
+  const Json all = to_json(node.view.config());
   if (parameters.empty()) {
     Json names = Json::array();
     for (const auto& [name, section] : all.items()) names.push_back(name);
@@ -145,37 +148,38 @@ Json config(const mgmt::Node& node, std::string_view parameters) {
 }
 
 /// Returns interface or hca -> reason -> packets.
-Json drops(const mgmt::Node& node) {
+Json drops(const mgmt::NodeFaces& node) {
   Json object = Json::object();
-  for (const auto& d : node.drops()) object[d.where][std::string{drop_name(d.reason)}] = d.packets;
+  for (const auto& d : node.stats.drops())
+    object[d.where][std::string{drop_name(d.reason)}] = d.packets;
   return object;
 }
 
 }  // namespace
 
-Json telemetry_answer(const mgmt::Node& node, std::string_view command,
+Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
                       std::string_view parameters) {
-  if (command == "/ipoib/links") return names_of(node.links());
-  if (command == "/ipoib/link") return named(node.links(), parameters);
-  if (command == "/ipoib/ports") return names_of(node.ports());
-  if (command == "/ipoib/port") return named(node.ports(), parameters);
+  if (command == "/ipoib/links") return names_of(node.view.links());
+  if (command == "/ipoib/link") return named(node.view.links(), parameters);
+  if (command == "/ipoib/ports") return names_of(node.view.ports());
+  if (command == "/ipoib/port") return named(node.view.ports(), parameters);
   if (command == "/ipoib/xstats") return xstats(node, parameters);
   if (command == "/ipoib/neighbours") return neighbours(node, parameters);
   if (command == "/ipoib/groups") return groups(node, parameters);
   if (command == "/ipoib/connections") return connections(node, parameters);
   if (command == "/ipoib/routes")
-    return piece(node.routes(std::nullopt, kAll), number_of(parameters));
+    return piece(node.view.routes(std::nullopt, kAll), number_of(parameters));
   if (command == "/ipoib/multicast_routes")
-    return piece(node.multicast_routes(), number_of(parameters));
-  if (command == "/ipoib/hcas") return by_name(to_json(node.hcas()), "name");
+    return piece(node.view.multicast_routes(), number_of(parameters));
+  if (command == "/ipoib/hcas") return by_name(to_json(node.view.hcas()), "name");
   if (command == "/ipoib/sa") return by_name(sa_of(node), "hca");
   if (command == "/ipoib/sa_groups") return kept(node, "groups", parameters);
   if (command == "/ipoib/sa_ports") return kept(node, "ports", parameters);
-  if (command == "/ipoib/workers") return to_json(node.workers());
-  if (command == "/ipoib/forward") return to_json(node.forward_info());
+  if (command == "/ipoib/workers") return to_json(node.stats.workers());
+  if (command == "/ipoib/forward") return to_json(node.view.forward_info());
   if (command == "/ipoib/forward_stats")
-    return fwd_stats_json(node.forward_stats(), node.workers());
-  if (command == "/ipoib/latency") return to_json(node.latency());
+    return fwd_stats_json(node.stats.forward_stats(), node.stats.workers());
+  if (command == "/ipoib/latency") return to_json(node.stats.latency());
   if (command == "/ipoib/drops") return drops(node);
   if (command == "/ipoib/config") return config(node, parameters);
   return nullptr;

@@ -10,6 +10,8 @@
 #include <iterator>
 
 #include "lib/base/log.h"
+#include "lib/mgmt/management_loop.h"
+#include "lib/mgmt/node_stats.h"
 
 namespace ipoib::app {
 namespace {
@@ -61,11 +63,11 @@ bool Watchdog::due(const std::vector<std::uint64_t>& loops) {
   return true;
 }
 
-std::string service_status(const mgmt::Node& node) {
+std::string service_status(const mgmt::NodeView& view) {
   std::vector<std::string> down;
-  std::string text = count_up(node.links(), "links", down);
-  text += ", " + count_up(node.ports(), "ports", down);
-  if (!node.forwarding()) text += ", forwarding stopped";
+  std::string text = count_up(view.links(), "links", down);
+  text += ", " + count_up(view.ports(), "ports", down);
+  if (!view.forward_info().forwarding) text += ", forwarding stopped";
   for (std::size_t i = 0; i < std::min(down.size(), kNamedDown); ++i) text += "; " + down[i];
   if (down.size() > kNamedDown) text += fmt::format("; and {} more", down.size() - kNamedDown);
   return one_line(std::move(text));
@@ -75,11 +77,11 @@ void notify_service_manager(std::string_view status) {
   notify("STATUS=" + one_line(std::string{status}));
 }
 
-Result<std::unique_ptr<Service>> Service::create(mgmt::Node& node) {
+Result<std::unique_ptr<Service>> Service::create(const mgmt::NodeFaces& node) {
   if (std::getenv("NOTIFY_SOCKET") == nullptr) return nullptr;
   std::unique_ptr<Service> service{new Service{node}};
-  auto status_timer =
-      Periodic::create(node.events(), kStatusPeriod, [s = service.get()] { s->update_status(); });
+  auto status_timer = Periodic::create(node.loop.events(), kStatusPeriod,
+                                       [s = service.get()] { s->update_status(); });
   if (!status_timer) return tl::make_unexpected(status_timer.error());
   service->status_timer_ = std::move(*status_timer);
 
@@ -90,26 +92,26 @@ Result<std::unique_ptr<Service>> Service::create(mgmt::Node& node) {
   else if (wanted > 0) {
     const std::chrono::microseconds limit{limit_us};
     auto timer =
-        Periodic::create(node.events(), std::chrono::nanoseconds{limit} / Watchdog::kChecks,
+        Periodic::create(node.loop.events(), std::chrono::nanoseconds{limit} / Watchdog::kChecks,
                          [s = service.get()] { s->keep_alive(); });
     if (!timer) return tl::make_unexpected(timer.error());
     service->watchdog_timer_ = std::move(*timer);
   }
-  node.on_stop([s = service.get()] { s->stopping(); });
-  service->status_ = service_status(node);
+  node.loop.on_stop([s = service.get()] { s->stopping(); });
+  service->status_ = service_status(node.view);
   notify("READY=1\nSTATUS=" + service->status_);
   return service;
 }
 
 void Service::update_status() {
-  std::string status = service_status(node_);
+  std::string status = service_status(node_.view);
   if (status == status_) return;
   status_ = std::move(status);
   notify("STATUS=" + status_);
 }
 
 void Service::keep_alive() {
-  if (watchdog_.due(node_.worker_loops())) notify("WATCHDOG=1");
+  if (watchdog_.due(node_.stats.worker_loops())) notify("WATCHDOG=1");
 }
 
 void Service::stopping() {

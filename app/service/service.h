@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "app/service/periodic.h"
-#include "lib/mgmt/node.h"
+#include "lib/mgmt/node_faces.h"
+#include "lib/mgmt/node_view.h"
 
 namespace ipoib::app {
 
@@ -22,7 +23,7 @@ class Watchdog {
   /// Calls of due() per timeout of the watchdog.
   static constexpr unsigned kChecks = 4;
 
-  /// `loops` is the loop count of each worker, never decreasing: Node::worker_loops(). Returns true
+  /// `loops` is the loop count of each worker, never decreasing: NodeStats::worker_loops(). Returns true
   /// at every second check. If a worker has not looped since the last true, it returns true at the
   /// first check after that worker has.
   [[nodiscard]] bool due(const std::vector<std::uint64_t>& loops);
@@ -33,7 +34,7 @@ class Watchdog {
 };
 
 /// Returns the status line of a running node for `systemctl status`.
-[[nodiscard]] std::string service_status(const mgmt::Node& node);
+[[nodiscard]] std::string service_status(const mgmt::NodeView& view);
 
 /// Sets that line while the node does not exist yet, or no longer.
 void notify_service_manager(std::string_view status);
@@ -43,17 +44,17 @@ class Service {
   /// Reports that the node is ready: its workers run and its user interfaces are open; links may
   /// still be joining. Returns null without a service manager (NOTIFY_SOCKET). Node::run() must
   /// have returned before the object is destroyed.
-  static Result<std::unique_ptr<Service>> create(mgmt::Node& node);
+  static Result<std::unique_ptr<Service>> create(const mgmt::NodeFaces& node);
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
  private:
-  explicit Service(const mgmt::Node& node) : node_{node} {}
+  explicit Service(const mgmt::NodeFaces& node) : node_{node} {}
   void update_status();
   void keep_alive();
   void stopping();
 
-  const mgmt::Node& node_;
+  const mgmt::NodeFaces& node_;
   std::string status_;  ///< Last reported status.
   Watchdog watchdog_;
   std::unique_ptr<Periodic> status_timer_;

@@ -67,6 +67,11 @@ class InterfaceTable {
       if (s->control->name() == name) return s.get();
     return nullptr;
   }
+  /// Empty for ids that do not exist.
+  [[nodiscard]] std::string name_of(table::InterfaceId id) const {
+    const InterfaceSlot* slot = find(id);
+    return slot == nullptr ? std::string{} : slot->control->name();
+  }
   [[nodiscard]] auto begin() const { return slots_.begin(); }
   [[nodiscard]] auto end() const { return slots_.end(); }
 

@@ -94,11 +94,6 @@ void MulticastWiring::note_incoming() {
     incoming_ |= std::uint64_t{1} << route.in;
 }
 
-std::string MulticastWiring::name_of(table::InterfaceId iface) const {
-  const InterfaceSlot* slot = interfaces_.find(iface);
-  return slot != nullptr ? slot->control->name() : std::string{};
-}
-
 std::vector<MulticastRouteInfo> MulticastWiring::rows(TimePoint now) const {
   std::vector<MulticastRouteInfo> rows;
   for (const route::MulticastRouteInfo& r : router_.table().rows(now)) {
@@ -107,7 +102,7 @@ std::vector<MulticastRouteInfo> MulticastWiring::rows(TimePoint now) const {
     MulticastRouteInfo row;
     row.group = d.addr;
     if (d.source != wire::IpAddr{}) row.source = d.source;
-    row.in = name_of(d.in);
+    row.in = interfaces_.name_of(d.in);
     for (const auto& slot : interfaces_) {
       const table::InterfaceId id = slot->control->id();
       if (id < table::kMaxMulticastInterfaces && (d.out >> id & 1) != 0)

@@ -50,7 +50,6 @@ class MulticastWiring final : private route::MulticastSender, private route::Del
   [[nodiscard]] Result<route::StaticMulticastRoute> resolve(
       const MulticastRouteConfig& route) const;
   void note_incoming();
-  [[nodiscard]] std::string name_of(table::InterfaceId iface) const;
 
   InterfaceTable& interfaces_;
   WorkerSet& workers_;

@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/mgmt/node_impl.h"
+#include "lib/mgmt/node_assembly.h"
+#include "lib/mgmt/node_builder.h"
 
 namespace ipoib::mgmt {
 
@@ -15,49 +16,49 @@ Result<std::unique_ptr<SteppedNode>> SteppedNode::create(const NodeConfig& confi
                                                          unsigned instance) {
   const unsigned here = rte_lcore_id();
   const NodeLcores lcores{here, std::vector<unsigned>(config.worker.count, here)};
-  auto node = std::make_unique<NodeImpl>(config, lcores, make_hca, tsc, instance);
-  if (auto s = node->set_up(); !s) return tl::make_unexpected(s.error());
-  return std::unique_ptr<SteppedNode>{new SteppedNode{std::move(node)}};
+  auto built = build_node(config, lcores, make_hca, tsc, instance);
+  if (!built) return tl::make_unexpected(built.error());
+  return std::unique_ptr<SteppedNode>{new SteppedNode{std::move(*built)}};
 }
 
-SteppedNode::SteppedNode(std::unique_ptr<NodeImpl> node) : node_{std::move(node)} {}
+SteppedNode::SteppedNode(std::unique_ptr<NodeAssembly> node) : node_{std::move(node)} {}
 SteppedNode::~SteppedNode() = default;
 
-Node& SteppedNode::node() {
-  return *node_;
+const NodeFaces& SteppedNode::faces() const {
+  return node_->faces;
 }
 void SteppedNode::start() {
-  node_->start();
+  node_->runner.start();
 }
 void SteppedNode::run_once() {
-  node_->run_once();
+  node_->runner.run_once();
 }
 TimePoint SteppedNode::next_wake() const {
-  return node_->next_wake(now());
+  return node_->runner.next_wake(now());
 }
 bool SteppedNode::work_waiting() const {
-  return node_->work_waiting();
+  return node_->runner.work_waiting();
 }
 std::uint32_t SteppedNode::iterate(unsigned worker) {
-  return node_->iterate(worker);
+  return node_->parts->workers.all()[worker].worker->iterate(node_->parts->clock.tsc());
 }
 TimePoint SteppedNode::now() const {
-  return node_->now();
+  return node_->parts->now();
 }
 std::optional<TimePoint> SteppedNode::next_deadline() const {
-  return node_->next_deadline();
+  return node_->runner.next_deadline();
 }
 void SteppedNode::begin_to_leave() {
-  node_->begin_to_leave();
+  node_->runner.begin_to_leave();
 }
 bool SteppedNode::has_left() const {
-  return node_->has_left();
+  return node_->runner.has_left();
 }
 PacketBalance SteppedNode::packet_balance() const {
-  return node_->packet_balance();
+  return NodeCounters{*node_->parts}.packet_balance();
 }
 Unfinished SteppedNode::unfinished() const {
-  return node_->unfinished();
+  return NodeCounters{*node_->parts}.unfinished();
 }
 
 }  // namespace ipoib::mgmt

@@ -10,15 +10,15 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/mgmt/node.h"
+#include "lib/mgmt/hca_resources.h"
+#include "lib/mgmt/node_clock.h"
+#include "lib/mgmt/node_faces.h"
 #include "lib/mgmt/packet_balance.h"
 
 namespace ipoib::mgmt {
 
-class NodeImpl;
-
-/// Reads a counter of rte_get_tsc_hz() that never goes back.
-using TscClock = std::uint64_t (*)() noexcept;
+struct NodeAssembly;
+struct NodeConfig;
 
 /// No worker is registered with the node's RCU variable, because it is quiescent outside iterate():
 /// every grace period ends at once.
@@ -34,8 +34,7 @@ class SteppedNode {
   SteppedNode(const SteppedNode&) = delete;
   SteppedNode& operator=(const SteppedNode&) = delete;
 
-  /// Do not call its run().
-  [[nodiscard]] Node& node();
+  [[nodiscard]] const NodeFaces& faces() const;
   /// Brings the interfaces up. Call once, before the first turn.
   void start();
   /// One turn of the management loop, which does not sleep.
@@ -57,8 +56,8 @@ class SteppedNode {
   [[nodiscard]] Unfinished unfinished() const;
 
  private:
-  explicit SteppedNode(std::unique_ptr<NodeImpl> node);
-  std::unique_ptr<NodeImpl> node_;
+  explicit SteppedNode(std::unique_ptr<NodeAssembly> node);
+  std::unique_ptr<NodeAssembly> node_;
 };
 
 }  // namespace ipoib::mgmt

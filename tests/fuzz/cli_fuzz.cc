@@ -46,7 +46,7 @@ class Harness {
   }
 
  private:
-  Harness() { fill(node_); }
+  Harness() { fill(node_.rows); }
 
   static std::string stretched(std::string_view input) {
     std::string sent;
@@ -63,11 +63,11 @@ class Harness {
 
   /// Puts the node back into its state before any command.
   void reset() {
-    node_.set_forwarding(false);
-    node_.set_forward_mode(mgmt::ForwardMode::kRoute);
-    node_.set_burst(32);
-    require(node_.set_generator({}).has_value());
-    node_.requests_.clear();
+    node_.rows.forward.forwarding = false;
+    node_.traffic.set_forward_mode(mgmt::ForwardMode::kRoute);
+    node_.traffic.set_burst(32);
+    require(node_.traffic.set_generator({}).has_value());
+    node_.requests.lines.clear();
     for (std::size_t i = 0; i < kLogAreaNames.size(); ++i)
       set_log_level(static_cast<LogArea>(i), LogLevel::kNotice);
   }
@@ -126,7 +126,7 @@ class Harness {
   }
 
   FakeNode node_;
-  Cli cli_{node_};
+  Cli cli_{node_.faces};
 };
 
 }  // namespace

@@ -314,7 +314,7 @@ class Harness {
     Bytes payload(sizeof header + packet.size());
     std::memcpy(payload.data(), &header, sizeof header);
     std::copy(packet.begin(), packet.end(), payload.begin() + sizeof header);
-    const LinkInfo link = world_->sides[side].node().links()[second ? 1 : 0];
+    const LinkInfo link = world_->sides[side].node().view.links()[second ? 1 : 0];
     UdFrame ud;
     ud.slid = stranger ? std::uint16_t{9} : NodeWorld::kLid[1 - side];
     ud.dlid = NodeWorld::kLid[side];
@@ -391,7 +391,7 @@ class Harness {
     switch (what & 7) {
       case 0: return s.cable->set_carrier(on);
       case 1: return s.port->set_carrier(on);
-      case 2: static_cast<void>(s.node().set_port_started("eth0", on)); return;
+      case 2: static_cast<void>(s.node().control.set_port_started("eth0", on)); return;
       case 3: change.up = on; break;
       case 4: change.reregister = true; break;
       case 5: change.sm_lid = static_cast<std::uint16_t>(in.octet() % 4); break;
@@ -400,7 +400,7 @@ class Harness {
         change.lid = static_cast<std::uint16_t>(in.octet() % 16);
         if (on) change.gid_prefix = 0xfec0'0000'0000'0000 + in.octet();
     }
-    static_cast<void>(s.node().change_hca("soft0", change));
+    static_cast<void>(s.node().control.change_hca("soft0", change));
   }
   /// The number of removals is limited, because new nodes take as long as thirty inputs.
   void pull_out(FarEnd& device) {
@@ -434,7 +434,7 @@ class Harness {
     }
   }
   static void request(Side& s, Input& in) {
-    Node& node = s.node();
+    const NodeFaces& node = s.node();
     s.asked = true;
     const unsigned what = in.octet();
     const bool v6 = (what & 0x40) != 0;
@@ -442,29 +442,29 @@ class Harness {
     const std::string iface{in.one_of(kInterfaces)};
     if (const auto change = changed_by(what & 15)) s.change(*change);
     switch (what & 15) {
-      case 0: static_cast<void>(node.set_interface_up(iface, on)); return;
+      case 0: static_cast<void>(node.control.set_interface_up(iface, on)); return;
       case 1:
-        static_cast<void>(node.set_mtu(iface, static_cast<std::uint16_t>(in.octet() * 16)));
+        static_cast<void>(node.control.set_mtu(iface, static_cast<std::uint16_t>(in.octet() * 16)));
         return;
-      case 2: return node.set_forwarding(on);
-      case 3: return node.set_burst(in.octet() % 64 + 1);
+      case 2: return node.control.set_forwarding(on);
+      case 3: return node.traffic.set_burst(in.octet() % 64 + 1);
       case 4:
-        return node.set_forward_mode(
+        return node.traffic.set_forward_mode(
             static_cast<ForwardMode>(in.octet() % fwd::kForwardModeNames.size()));
       case 5: return route(node, on, v6, in);
       case 6: return static_neighbour(node, iface, on, address(in.octet(), v6), in);
       case 7: return group(s, iface, on, address(in.octet(), v6));
       case 8: return multicast_route(node, iface, on, v6, in);
-      case 9: static_cast<void>(node.flush_neighbours(on ? iface : "")); return;
+      case 9: static_cast<void>(node.control.flush_neighbours(on ? iface : "")); return;
       case 10: return close_connection(node, in);
-      case 11: return node.clear_stats();
-      case 12: static_cast<void>(node.set_promiscuous("eth0", on)); return;
+      case 11: return node.stats.clear_stats();
+      case 12: static_cast<void>(node.control.set_promiscuous("eth0", on)); return;
       case 13: return ask(node);
       case 14: return generator(node, v6, in);
-      default: return node.send_first(in.octet() % 4);
+      default: return node.traffic.send_first(in.octet() % 4);
     }
   }
-  static void generator(Node& node, bool v6, Input& in) {
+  static void generator(const NodeFaces& node, bool v6, Input& in) {
     GeneratorConfig g;
     g.ip = {address(in.octet(), v6), address(in.octet(), v6)};
     const unsigned options = in.octet();
@@ -474,19 +474,19 @@ class Harness {
     g.neighbours = options >> 4;
     g.rate = {static_cast<double>(in.octet()),
               fwd::PacketRate::Unit{static_cast<std::uint8_t>(options >> 1 & 1)}};
-    static_cast<void>(node.set_generator(g));
+    static_cast<void>(node.traffic.set_generator(g));
   }
-  static void route(Node& node, bool on, bool v6, Input& in) {
+  static void route(const NodeFaces& node, bool on, bool v6, Input& in) {
     const auto to = *wire::parse_prefix(in.one_of(kPrefixes));
     RouteConfig r{to, {}};
     const unsigned n = on ? in.octet() % 4 : 0;
     for (unsigned i = 0; i < n; ++i) r.via.push_back(address(in.octet(), v6));
     r.blackhole = n == 0;
-    static_cast<void>(on ? node.add_route(r) : node.remove_route(to));
+    static_cast<void>(on ? node.control.add_route(r) : node.control.remove_route(to));
   }
-  static void static_neighbour(Node& node, const std::string& iface, bool on,
+  static void static_neighbour(const NodeFaces& node, const std::string& iface, bool on,
                                const wire::IpAddr& addr, Input& in) {
-    if (!on) return static_cast<void>(node.remove_neighbour(iface, addr));
+    if (!on) return static_cast<void>(node.control.remove_neighbour(iface, addr));
     NeighbourEntryConfig entry{iface, addr, {}};
     if (iface == "eth0") {
       entry.lladdr = wire::to_string(NodeWorld::host_mac(0, in.octet()));
@@ -497,47 +497,49 @@ class Harness {
       entry.lladdr = wire::to_string(wire::LinkAddr{
           flags, qpn, wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'000a'0b00 + entry.lid)});
     }
-    static_cast<void>(node.add_neighbour(entry));
+    static_cast<void>(node.control.add_neighbour(entry));
   }
   static void group(Side& s, const std::string& iface, bool on, const wire::IpAddr& group) {
     const std::pair entry{iface, group};
     if (on) {
-      if (s.node().join_group(iface, group)) s.joined.push_back(entry);
+      if (s.node().control.join_group(iface, group)) s.joined.push_back(entry);
       return;
     }
     const auto found = std::find(s.joined.begin(), s.joined.end(), entry);
     if (found == s.joined.end()) return;
-    require(s.node().leave_group(iface, group).has_value());
+    require(s.node().control.leave_group(iface, group).has_value());
     s.joined.erase(found);
   }
-  static void multicast_route(Node& node, const std::string& iface, bool on, bool v6, Input& in) {
+  static void multicast_route(const NodeFaces& node, const std::string& iface, bool on, bool v6,
+                              Input& in) {
     MulticastRouteConfig r{
         {address(in.octet(), v6), static_cast<std::uint8_t>(v6 ? 128 : 32)}, {}, iface, {}};
     if (const unsigned source = in.octet(); source < kAddresses.size())
       r.source = address(source, v6);
     r.out = {std::string{in.one_of(kInterfaces)}};
-    static_cast<void>(on ? node.add_multicast_route(r) : node.remove_multicast_route(r));
+    static_cast<void>(on ? node.control.add_multicast_route(r)
+                         : node.control.remove_multicast_route(r));
   }
-  static void close_connection(Node& node, Input& in) {
-    const auto all = node.connections("");
+  static void close_connection(const NodeFaces& node, Input& in) {
+    const auto all = node.view.connections("");
     if (!all.empty())
-      static_cast<void>(node.close_connection("ib0", all[in.octet() % all.size()].handle));
+      static_cast<void>(node.control.close_connection("ib0", all[in.octet() % all.size()].handle));
   }
   /// Reads everything that `show` commands and exporters read.
-  static void ask(Node& node) {
-    static_cast<void>(node.links());
-    static_cast<void>(node.ports());
-    static_cast<void>(node.hcas());
-    for (const NeighbourKey& key : node.neighbour_keys(""))
-      require(node.neighbour(key).has_value());
-    static_cast<void>(node.routes({}, 1000));
-    static_cast<void>(node.groups(""));
-    static_cast<void>(node.multicast_routes());
-    static_cast<void>(node.subnet_administration());
-    static_cast<void>(node.port_stats());
-    static_cast<void>(node.forward_stats());
-    static_cast<void>(node.xstats("soft0"));
-    static_cast<void>(node.drops());
+  static void ask(const NodeFaces& node) {
+    static_cast<void>(node.view.links());
+    static_cast<void>(node.view.ports());
+    static_cast<void>(node.view.hcas());
+    for (const NeighbourKey& key : node.view.neighbour_keys(""))
+      require(node.view.neighbour(key).has_value());
+    static_cast<void>(node.view.routes({}, 1000));
+    static_cast<void>(node.view.groups(""));
+    static_cast<void>(node.view.multicast_routes());
+    static_cast<void>(node.view.subnet_administration());
+    static_cast<void>(node.stats.port_stats());
+    static_cast<void>(node.stats.forward_stats());
+    static_cast<void>(node.stats.xstats("soft0"));
+    static_cast<void>(node.stats.drops());
   }
 
   /// The node gets a line like those of a client of the CLI socket, except commands that end the

@@ -73,9 +73,9 @@ constexpr std::array kUnfinished = {
 static_assert(kUnfinished.size() == std::tuple_size_v<NodeWorld::Counts>);
 
 /// Groups that are only sent to, or that a multicast router hears of, come and go by themselves.
-std::size_t joins(const Node& node) {
+std::size_t joins(const NodeFaces& node) {
   std::size_t n = 0;
-  for (const link::GroupInfo& g : node.groups("")) n += g.joins;
+  for (const link::GroupInfo& g : node.view.groups("")) n += g.joins;
   return n;
 }
 
@@ -280,9 +280,9 @@ NodeWorld::NodeWorld() {
     pass(std::chrono::milliseconds(50));
   }
   for (Side& side : sides) {
-    for (const LinkInfo& l : side.node().links()) require(l.state == "up");
-    for (const PortInfo& p : side.node().ports()) require(p.state == "up");
-    side.mac = side.node().ports()[0].mac;
+    for (const LinkInfo& l : side.node().view.links()) require(l.state == "up");
+    for (const PortInfo& p : side.node().view.ports()) require(p.state == "up");
+    side.mac = side.node().view.ports()[0].mac;
   }
   at_rest_ = learned();
   require(come_to_rest());
@@ -415,7 +415,7 @@ std::size_t NodeWorld::mbufs_in_use() {
 std::size_t NodeWorld::learned() const {
   std::size_t n = 0;
   for (const Side& side : sides)
-    n += side.node().neighbour_keys("").size() + side.node().connections("").size();
+    n += side.node().view.neighbour_keys("").size() + side.node().view.connections("").size();
   return n;
 }
 
@@ -435,24 +435,25 @@ void NodeWorld::put_back_devices(unsigned i, const NodeConfig& original) {
     if (i != 0) change.gid_prefix = wire::kDefaultGidPrefix;
     change.pkeys = hca.pkeys;
     change.up = true;
-    require(side.node().change_hca(hca.name, change).has_value());
+    require(side.node().control.change_hca(hca.name, change).has_value());
   }
   if (side.has(Change::kPort)) {
     side.port->set_carrier(true);
-    static_cast<void>(side.node().set_port_started("eth0", true));
+    static_cast<void>(side.node().control.set_port_started("eth0", true));
   }
 }
 
-void NodeWorld::put_back_routes(Node& node, const NodeConfig& original) {
-  for (const RouteInfo& r : node.routes({}, 1000))
-    if (r.kind == "static" || r.kind == "blackhole") require(node.remove_route(r.to).has_value());
-  for (const RouteConfig& r : original.routes) require(node.add_route(r).has_value());
+void NodeWorld::put_back_routes(const NodeFaces& node, const NodeConfig& original) {
+  for (const RouteInfo& r : node.view.routes({}, 1000))
+    if (r.kind == "static" || r.kind == "blackhole")
+      require(node.control.remove_route(r.to).has_value());
+  for (const RouteConfig& r : original.routes) require(node.control.add_route(r).has_value());
 }
 
-void NodeWorld::put_back_multicast_routes(Node& node) {
-  for (const MulticastRouteInfo& r : node.multicast_routes())
+void NodeWorld::put_back_multicast_routes(const NodeFaces& node) {
+  for (const MulticastRouteInfo& r : node.view.multicast_routes())
     if (r.origin.starts_with("static"))
-      static_cast<void>(node.remove_multicast_route(
+      static_cast<void>(node.control.remove_multicast_route(
           {{r.group, static_cast<std::uint8_t>(r.group.is_v4() ? 32 : 128)},
            r.source.value_or(wire::IpAddr{}),
            r.in,
@@ -462,41 +463,41 @@ void NodeWorld::put_back_multicast_routes(Node& node) {
 /// The node may refuse a request for a good reason. Only the final state matters.
 void NodeWorld::put_back(unsigned i) {
   Side& side = sides[i];
-  Node& node = side.node();
+  const NodeFaces& node = side.node();
   side.asked = true;
   const NodeConfig original = config(i);
   put_back_devices(i, original);
   if (side.has(Change::kPort) || side.has(Change::kInterfaces)) {
     for (const char* name : {"ib0", "ib1", "eth0"})
-      static_cast<void>(node.set_interface_up(name, true));
-    static_cast<void>(node.set_mtu("eth0", original.ports[0].mtu));
-    for (const char* name : {"ib0", "ib1"}) static_cast<void>(node.set_mtu(name, 2044));
+      static_cast<void>(node.control.set_interface_up(name, true));
+    static_cast<void>(node.control.set_mtu("eth0", original.ports[0].mtu));
+    for (const char* name : {"ib0", "ib1"}) static_cast<void>(node.control.set_mtu(name, 2044));
   }
   if (side.has(Change::kForwarding)) {
-    node.set_forward_mode(ForwardMode::kRoute);
-    node.set_forwarding(true);
-    node.set_burst(original.worker.burst);
-    require(node.set_generator(original.generator).has_value());
+    node.traffic.set_forward_mode(ForwardMode::kRoute);
+    node.control.set_forwarding(true);
+    node.traffic.set_burst(original.worker.burst);
+    require(node.traffic.set_generator(original.generator).has_value());
   }
   if (side.has(Change::kRoutes)) put_back_routes(node, original);
   if (side.has(Change::kMulticastRoutes)) put_back_multicast_routes(node);
   if (side.has(Change::kNeighbours)) {
     const std::array<const char*, 3> names = {"eth0", "ib0", "ib1"};
-    for (const NeighbourKey& key : node.neighbour_keys(""))
-      static_cast<void>(node.remove_neighbour(names.at(key.iface), key.addr));
+    for (const NeighbourKey& key : node.view.neighbour_keys(""))
+      static_cast<void>(node.control.remove_neighbour(names.at(key.iface), key.addr));
   }
   for (const auto& [iface, group] : std::exchange(side.joined, {}))
-    require(node.leave_group(iface, group).has_value());
+    require(node.control.leave_group(iface, group).has_value());
   side.changed.reset();
 }
 
 void NodeWorld::forget() {
   for (Side& side : sides) {
-    Node& node = side.node();
+    const NodeFaces& node = side.node();
     side.asked = true;
-    for (const link::ConnectionInfo& c : node.connections(""))
-      static_cast<void>(node.close_connection("ib0", c.handle));
-    require(node.flush_neighbours("").has_value());
+    for (const link::ConnectionInfo& c : node.view.connections(""))
+      static_cast<void>(node.control.close_connection("ib0", c.handle));
+    require(node.control.flush_neighbours("").has_value());
   }
 }
 
@@ -557,7 +558,7 @@ bool NodeWorld::has_just_next_hops() const {
     // A link-local address may be a gateway on several interfaces.
     std::set<std::pair<std::string, wire::IpAddr>> gateways;
     std::set<std::vector<wire::IpAddr>> groups;
-    for (const RouteInfo& r : side.node().routes({}, 1000)) {
+    for (const RouteInfo& r : side.node().view.routes({}, 1000)) {
       for (const wire::IpAddr& via : r.via)
         gateways.emplace(wire::is_link_local6(via) ? r.iface : "", via);
       if (r.via.size() > 1) groups.insert(r.via);
@@ -565,7 +566,7 @@ bool NodeWorld::has_just_next_hops() const {
     const std::size_t in_use = side.stepped->unfinished().next_hops;
     if (in_use == gateways.size() + groups.size()) continue;
     std::fprintf(stderr, "node of LID %u: %zu next hops, of %zu gateways and %zu groups\n",
-                 side.node().config().hcas[0].lid, in_use, gateways.size(), groups.size());
+                 side.node().view.config().hcas[0].lid, in_use, gateways.size(), groups.size());
     return false;
   }
   return true;
@@ -582,9 +583,9 @@ bool NodeWorld::is_balanced() const {
         "node of LID %u: came %lu: received %lu, originated %lu, generated %lu, copies %lu;"
         " went %lu: sent %lu, lost %lu, dropped %lu, joined %lu, consumed %lu, delivered "
         "%lu\n",
-        side.node().config().hcas[0].lid, b.came(), b.received, b.originated, b.generated, b.copies,
-        b.went(), b.sent, b.lost, b.dropped, b.joined, b.consumed, b.delivered);
-    for (const DropInfo& d : side.node().drops())
+        side.node().view.config().hcas[0].lid, b.came(), b.received, b.originated, b.generated,
+        b.copies, b.went(), b.sent, b.lost, b.dropped, b.joined, b.consumed, b.delivered);
+    for (const DropInfo& d : side.node().stats.drops())
       std::fprintf(stderr, "  %s %s: %lu\n", d.where.c_str(),
                    std::string{drop_name(d.reason)}.c_str(), d.packets);
   }
@@ -599,20 +600,20 @@ void NodeWorld::tell_left() const {
     std::fprintf(stderr, "  %s: %zu, at rest %zu\n", kUnfinished[i], counts[i],
                  unfinished_at_rest_[i]);
   for (const Side& side : sides) {
-    const Node& node = side.node();
-    const NodeTotals t = node.totals();
-    std::fprintf(stderr, "node of LID %u: %zu mbufs\n", node.config().hcas[0].lid,
+    const NodeFaces& node = side.node();
+    const NodeTotals t = node.stats.totals();
+    std::fprintf(stderr, "node of LID %u: %zu mbufs\n", node.view.config().hcas[0].lid,
                  t.mbufs - t.mbufs_free);
-    for (const NeighbourKey& key : node.neighbour_keys(""))
+    for (const NeighbourKey& key : node.view.neighbour_keys(""))
       std::fprintf(stderr, "  neighbour %s on %u\n", wire::to_string(key.addr).c_str(), key.iface);
-    for (const link::ConnectionInfo& c : node.connections(""))
+    for (const link::ConnectionInfo& c : node.view.connections(""))
       std::fprintf(stderr, "  connection to %s: %s\n", c.peer.c_str(),
                    std::string{c.state}.c_str());
-    for (const link::GroupInfo& g : node.groups(""))
+    for (const link::GroupInfo& g : node.view.groups(""))
       std::fprintf(stderr, "  group %s on %s: %s, joins %u%s\n", wire::to_string(g.group).c_str(),
                    g.iface.c_str(), std::string{g.state}.c_str(), g.joins,
                    g.routed ? ", routed" : "");
-    for (const LinkInfo& l : node.links())
+    for (const LinkInfo& l : node.view.links())
       std::fprintf(stderr, "  link %s: %s: %s\n", l.name.c_str(), l.state.c_str(),
                    l.reason.c_str());
   }

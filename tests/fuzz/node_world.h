@@ -21,7 +21,14 @@
 #include <vector>
 
 #include "drivers/soft/soft_hca.h"
+#include "lib/mgmt/management_loop.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_control.h"
+#include "lib/mgmt/node_stats.h"
+#include "lib/mgmt/node_totals.h"
+#include "lib/mgmt/node_view.h"
 #include "lib/mgmt/stepped_node.h"
+#include "lib/mgmt/test_traffic.h"
 #include "lib/wire/ip.h"
 #include "lib/wire/ipoib.h"
 
@@ -89,7 +96,7 @@ struct Side {
   TimePoint wakes{};  ///< Latest time of the next turn of management.
   std::vector<std::pair<std::string, wire::IpAddr>> joined;  ///< Groups joined by request.
 
-  [[nodiscard]] Node& node() const { return stepped->node(); }
+  [[nodiscard]] const NodeFaces& node() const { return stepped->faces(); }
   void change(Change what) { changed.set(static_cast<std::size_t>(what)); }
   [[nodiscard]] bool has(Change what) const { return changed[static_cast<std::size_t>(what)]; }
   /// Takes a turn if there is something to do, like Node::run(). Returns false if there is nothing.
@@ -152,8 +159,8 @@ class NodeWorld {
   void answer(unsigned side, std::span<const std::byte> frame);
   void put_back(unsigned side);
   void put_back_devices(unsigned side, const NodeConfig& original);
-  static void put_back_routes(Node& node, const NodeConfig& original);
-  static void put_back_multicast_routes(Node& node);
+  static void put_back_routes(const NodeFaces& node, const NodeConfig& original);
+  static void put_back_multicast_routes(const NodeFaces& node);
   void forget();
   /// Prints on stderr the state that come_to_rest() could not remove.
   void tell_left() const;

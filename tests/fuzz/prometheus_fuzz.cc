@@ -203,7 +203,7 @@ class Harness {
   }
 
  private:
-  Harness() { fill(node_); }
+  Harness() { fill(node_.rows); }
 
   static std::string text(Input& in) {
     const auto octets = in.take(in.octet() % 32);
@@ -231,7 +231,7 @@ class Harness {
 
   /// The names of interfaces differ, as the configuration ensures.
   MetricsSample make_sample(Input& in) const {
-    MetricsSample s = metrics_sample(node_);
+    MetricsSample s = metrics_sample(node_.view, node_.stats);
     mgmt::LinkInfo& link = s.links.at(0);
     link.name = "l" + text(in);
     link.hca = text(in);

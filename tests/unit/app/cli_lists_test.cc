@@ -21,24 +21,24 @@ struct CliListsTest : testing::Test {
       link::NeighbourInfo n;
       n.addr = wire::IpAddr::v4(0x0a00'0001 + i);
       n.iface = i % 2 == 0 ? "ib0" : "eth0";
-      node.neighbours_.push_back(n);
-      node.routes_.push_back({{wire::IpAddr::v4(0x0b00'0000 + (i << 8)), 24},
-                              "static",
-                              i % 100 == 0 ? "eth0" : "ib0",
-                              {}});
+      node.rows.neighbours.push_back(n);
+      node.rows.routes.push_back({{wire::IpAddr::v4(0x0b00'0000 + (i << 8)), 24},
+                                  "static",
+                                  i % 100 == 0 ? "eth0" : "ib0",
+                                  {}});
       link::GroupInfo g;
       g.group = wire::IpAddr::v4(0xef00'0000 + i);
       g.iface = "ib0";
-      node.groups_.push_back(g);
+      node.rows.groups.push_back(g);
       mgmt::MulticastRouteInfo r;
       r.group = g.group;
       r.in = i % 2 == 0 ? "ib0" : "eth0";
-      node.multicast_routes_.push_back(r);
+      node.rows.mroutes.push_back(r);
     }
   }
 
   FakeNode node;
-  Cli cli{node};
+  Cli cli{node.faces};
 };
 
 std::vector<std::string> pieces_of(Output output) {
@@ -80,7 +80,7 @@ TEST_F(CliListsTest, PiecesMakeOneJsonList) {
 }
 
 TEST_F(CliListsTest, NothingIsSaidOnce) {
-  node.neighbours_.clear();
+  node.rows.neighbours.clear();
   EXPECT_EQ(cli.execute("show neigh"), "none\n");
   EXPECT_EQ(cli.execute("show neigh json"), "[]\n");
 }
@@ -90,13 +90,13 @@ TEST_F(CliListsTest, WhatWentMeanwhileIsLeftOut) {
   Output neighbours = cli.answer("show neigh json");
   std::string text;
   EXPECT_TRUE(neighbours.append_piece(text));
-  node.neighbours_.resize(kMany / 2);
+  node.rows.neighbours.resize(kMany / 2);
   EXPECT_EQ(Json::parse(text + std::move(neighbours).all()).size(), kMany / 2);
 
   Output routes = cli.answer("show route json");
   text.clear();
   EXPECT_TRUE(routes.append_piece(text));
-  node.routes_.clear();
+  node.rows.routes.clear();
   EXPECT_EQ(Json::parse(text + std::move(routes).all()).size(), kRowsInPiece);
 }
 

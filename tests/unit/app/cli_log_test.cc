@@ -11,7 +11,7 @@ namespace {
 
 TEST(CliLog, LevelsAreSetByArea) {
   FakeNode node;
-  Cli cli{node};
+  Cli cli{node.faces};
   const auto text = [&](const char* line) { return cli.execute(line); };
   const auto json = [&](const char* line) { return Json::parse(cli.execute(line)); };
   EXPECT_EQ(text("set log all error"), "");
@@ -39,7 +39,7 @@ TEST(CliLog, LevelsAreSetByArea) {
 
 TEST(CliLog, AreasAndLevelsComplete) {
   FakeNode node;
-  const Cli cli{node};
+  const Cli cli{node.faces};
   const auto areas = cli.complete({"set", "log"});
   EXPECT_EQ(areas.size(), kLogAreaNames.size() + 1);
   EXPECT_EQ(areas.front(), "all");

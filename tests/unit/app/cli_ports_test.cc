@@ -9,21 +9,21 @@ namespace ipoib::app {
 namespace {
 
 struct CliPortsTest : testing::Test {
-  CliPortsTest() { fill(node); }
+  CliPortsTest() { fill(node.rows); }
   std::string text(const std::string& line) { return cli.execute(line); }
 
   FakeNode node;
-  Cli cli{node};
+  Cli cli{node.faces};
 };
 
 using Lines = std::vector<std::string>;
 
 TEST_F(CliPortsTest, StopAndStart) {
   EXPECT_EQ(text("port stop all"), "");
-  EXPECT_EQ(node.requests_, (Lines{"ib0 stopped", "eth0 stopped"}));
-  node.requests_.clear();
+  EXPECT_EQ(node.requests.lines, (Lines{"ib0 stopped", "eth0 stopped"}));
+  node.requests.lines.clear();
   EXPECT_EQ(text("port start eth0"), "");
-  EXPECT_EQ(node.requests_, Lines{"eth0 started"});
+  EXPECT_EQ(node.requests.lines, Lines{"eth0 started"});
   EXPECT_EQ(text("port halt all"),
             "error: at word 2 \"halt\": expected one of stop, start, config\n");
   EXPECT_EQ(text("port stop"),
@@ -32,9 +32,9 @@ TEST_F(CliPortsTest, StopAndStart) {
 
 // A port that fails does not stop the requests to the others. The error names it.
 TEST_F(CliPortsTest, OneThatFails) {
-  node.refuse_ = true;
+  node.requests.refuse = true;
   EXPECT_EQ(text("port stop all"), "error: ib0: refused by the test\n");
-  EXPECT_EQ(node.requests_, (Lines{"ib0 stopped", "eth0 stopped"}));
+  EXPECT_EQ(node.requests.lines, (Lines{"ib0 stopped", "eth0 stopped"}));
   EXPECT_EQ(text("port stop eth0"), "error: refused by the test\n");
 }
 
@@ -42,7 +42,7 @@ TEST_F(CliPortsTest, MtuOfLinksAndPorts) {
   EXPECT_EQ(text("set link ib0 mtu 1500"), "");
   EXPECT_EQ(text("set port eth0 mtu 9000"), "");
   EXPECT_EQ(text("port config mtu ib0 68"), "");
-  EXPECT_EQ(node.requests_, (Lines{"ib0 mtu 1500", "eth0 mtu 9000", "ib0 mtu 68"}));
+  EXPECT_EQ(node.requests.lines, (Lines{"ib0 mtu 1500", "eth0 mtu 9000", "ib0 mtu 68"}));
   for (const char* mtu : {"0", "67", "65521", "x", "1500x", "-1", "4294968796"})
     EXPECT_EQ(text(fmt::format("set link ib0 mtu {}", mtu)),
               fmt::format("error: at word 5 \"{}\": expected MTU (68-65520)\n", mtu));
@@ -56,13 +56,13 @@ TEST_F(CliPortsTest, UnknownNames) {
   EXPECT_EQ(text("set promisc ib0 on"), "error: no ib0; available: eth0\n");
   EXPECT_EQ(text("set link eth0 mtu 1500"), "error: no eth0; available: ib0\n");
   EXPECT_EQ(text("set port ib0 mtu 1500"), "error: no ib0; available: eth0\n");
-  EXPECT_EQ(node.requests_, Lines{});
+  EXPECT_EQ(node.requests.lines, Lines{});
 }
 
 TEST_F(CliPortsTest, Promiscuous) {
   EXPECT_EQ(text("set promisc all on"), "");
   EXPECT_EQ(text("set promisc eth0 off"), "");
-  EXPECT_EQ(node.requests_, (Lines{"eth0 promiscuous", "eth0 particular"}));
+  EXPECT_EQ(node.requests.lines, (Lines{"eth0 promiscuous true", "eth0 promiscuous false"}));
 }
 
 TEST_F(CliPortsTest, InfoOfPortsAndLinks) {
@@ -87,8 +87,8 @@ TEST_F(CliPortsTest, SummaryOfPortsAndLinks) {
 }
 
 TEST_F(CliPortsTest, ExtendedStatistics) {
-  node.xstats_["ib0"] = {{"rx_good_packets", 7}, {"rx_drop_ip_no_route", 5}};
-  node.xstats_["eth0"] = {{"rx_good_packets", 9}};
+  node.rows.xstats["ib0"] = {{"rx_good_packets", 7}, {"rx_drop_ip_no_route", 5}};
+  node.rows.xstats["eth0"] = {{"rx_good_packets", 9}};
   const auto both = text("show port xstats all");
   EXPECT_NE(both.find("# NIC extended statistics for ib0 #"), std::string::npos) << both;
   EXPECT_NE(both.find("\nrx_good_packets: 7\nrx_drop_ip_no_route: 5\n"), std::string::npos) << both;
@@ -98,7 +98,7 @@ TEST_F(CliPortsTest, ExtendedStatistics) {
             "\n");
   EXPECT_EQ(text("clear port xstats eth0"), "");
   EXPECT_EQ(text("clear port xstats all"), "");
-  EXPECT_EQ(node.requests_, (Lines{"clear port [eth0]", "clear port []"}));
+  EXPECT_EQ(node.requests.lines, (Lines{"clear port [eth0]", "clear port []"}));
 }
 
 // Commands of dpdk-testpmd that this program lacks: the error names the word and the alternatives.

@@ -22,11 +22,11 @@ namespace {
 
 struct PtyTest : testing::Test {
   PtyTest() {
-    fill(node);
+    fill(node.rows);
     master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
     EXPECT_TRUE(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
     slave = open(ptsname(master), O_RDWR | O_NOCTTY);
-    auto made = Terminal::create(cli, node.events(), slave, slave, [this] { ++ends; });
+    auto made = Terminal::create(cli, node.loop.events(), slave, slave, [this] { ++ends; });
     EXPECT_TRUE(made);
     if (made) terminal = std::move(*made);
     EXPECT_EQ(screen(), "ipoib> ");
@@ -40,7 +40,7 @@ struct PtyTest : testing::Test {
   void keys(std::string_view text) {
     ASSERT_EQ(write(master, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
-  void run_once() { node.events().wait(Duration{0}); }
+  void run_once() { node.loop.events().wait(Duration{0}); }
   /// Runs the node until the condition holds, for at most 20 s.
   void until(const std::function<bool()>& so) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -73,12 +73,12 @@ struct PtyTest : testing::Test {
       link::NeighbourInfo n;
       n.addr = wire::IpAddr::v4(0x0b00'0001 + i);
       n.iface = "ib0";
-      node.neighbours_.push_back(n);
+      node.rows.neighbours.push_back(n);
     }
   }
 
   FakeNode node;
-  Cli cli{node};
+  Cli cli{node.faces};
   int master = -1, slave = -1;
   int ends = 0;
   std::unique_ptr<Terminal> terminal;
@@ -102,35 +102,35 @@ TEST_F(PtyTest, QuestionMarkHelps) {
   EXPECT_TRUE(has(text, "up")) << text;
   EXPECT_TRUE(has(text, "down")) << text;
   EXPECT_TRUE(has(text, "ipoib> link ")) << text;
-  EXPECT_TRUE(node.requests_.empty());
+  EXPECT_TRUE(node.requests.lines.empty());
   constexpr std::string_view kHint = "PREFIX (IP prefix without host bits)";
   const auto value = type("down ib0\nroute del ?", {kHint});
   EXPECT_TRUE(has(value, kHint)) << value;
-  EXPECT_EQ(node.requests_, std::vector<std::string>{"ib0 down"});
+  EXPECT_EQ(node.requests.lines, std::vector<std::string>{"ib0 down"});
 }
 
 TEST_F(PtyTest, ArrowsRecallAndEditLines) {
   type("start\n");
   type("route del 10.9.0.0/16\n");
-  node.requests_.clear();
-  node.set_forwarding(false);
+  node.requests.lines.clear();
+  node.rows.forward.forwarding = false;
   constexpr std::string_view kLatest = "route del 10.9.0.0/16", kAnswer = "forwarding is on";
   EXPECT_TRUE(has(type("\x1b[A", {kLatest}), kLatest));
   EXPECT_TRUE(has(type("\x1b[A\n", {kAnswer}), kAnswer));
-  EXPECT_TRUE(node.requests_.empty());
+  EXPECT_TRUE(node.requests.lines.empty());
   keys(
       "route del 10.9.0.0/1\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x7f"
       "8\x05"
       "6\n");
-  until([&] { return !node.requests_.empty(); });
-  EXPECT_EQ(node.requests_, std::vector<std::string>{"route del 10.8.0.0/16"});
+  until([&] { return !node.requests.lines.empty(); });
+  EXPECT_EQ(node.requests.lines, std::vector<std::string>{"route del 10.8.0.0/16"});
 }
 
 TEST_F(PtyTest, CtrlCForgetsTheLine) {
   type("quit", {"quit"});
   EXPECT_TRUE(type("\x03").ends_with("ipoib> "));
   EXPECT_TRUE(has(type("start\n", {"forwarding is on"}), "forwarding is on"));
-  EXPECT_FALSE(node.stopped());
+  EXPECT_FALSE(node.loop.stop_requested());
   EXPECT_EQ(ends, 0);
 }
 
@@ -138,20 +138,20 @@ TEST_F(PtyTest, CtrlCForgetsTheLine) {
 TEST_F(PtyTest, LongLinesAreRefused) {
   const std::string fits = "route del 10.9.0.0/16" + std::string(490, ' ');
   EXPECT_FALSE(has(type(fits + "\n"), "error"));
-  EXPECT_EQ(node.requests_.size(), 1U);
+  EXPECT_EQ(node.requests.lines.size(), 1U);
   constexpr std::string_view kError = "error: line longer than 511 octets";
   for (const std::size_t more : {1U, 2U, 50U, 3000U}) {
     const auto text =
         type("route del 10.9.0.0/16" + std::string(490 + more, ' ') + "\n", {kError, kPrompt});
     EXPECT_TRUE(has(text, kError)) << more << text;
   }
-  EXPECT_EQ(node.requests_.size(), 1U);
+  EXPECT_EQ(node.requests.lines.size(), 1U);
 }
 
 TEST_F(PtyTest, WideInputIsLeftOutAloud) {
   const auto text = type("sta\xc3\xa9rt\n", {"\a", "forwarding is on"});
   EXPECT_TRUE(has(text, "\a")) << text;
-  EXPECT_TRUE(node.forwarding());
+  EXPECT_TRUE(node.rows.forward.forwarding);
 }
 
 TEST_F(PtyTest, LongListsComeWhole) {
@@ -170,8 +170,8 @@ TEST_F(PtyTest, TerminalThatIsNotRead) {
   for (int i = 0; i < 1000; ++i) run_once();
   keys("stop\n");
   for (int i = 0; i < 100; ++i) run_once();
-  EXPECT_TRUE(node.requests_.empty());
-  EXPECT_FALSE(node.forwarding());
+  EXPECT_TRUE(node.requests.lines.empty());
+  EXPECT_FALSE(node.rows.forward.forwarding);
   const auto text = screen({"forwarding is on", "forwarding is off"});
   EXPECT_TRUE(has(text, "\n11.0.11.184  "));
   const auto on = text.find("forwarding is on"), off = text.find("forwarding is off");
@@ -187,7 +187,7 @@ TEST_F(PtyTest, CtrlCEndsALongList) {
   EXPECT_TRUE(has(text, "^C")) << text.substr(0, 1000);
   EXPECT_TRUE(text.ends_with("ipoib> "));
   EXPECT_FALSE(has(text, "11.0.11.184"));
-  EXPECT_FALSE(node.forwarding()) << "typed before Ctrl-C";
+  EXPECT_FALSE(node.rows.forward.forwarding) << "typed before Ctrl-C";
   EXPECT_TRUE(has(type("start\n", {"forwarding is on"}), "forwarding is on"));
 }
 

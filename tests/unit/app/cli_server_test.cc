@@ -19,7 +19,7 @@ namespace ipoib::app {
 namespace {
 
 struct SessionTest : testing::Test {
-  SessionTest() { fill(node); }
+  SessionTest() { fill(node.rows); }
   /// Returns the pending output of the session.
   std::string take() {
     session.work();
@@ -29,7 +29,7 @@ struct SessionTest : testing::Test {
   }
 
   FakeNode node;
-  Cli cli{node};
+  Cli cli{node.faces};
   Session session{cli};
 };
 
@@ -115,7 +115,7 @@ void add_neighbours(FakeNode& node, unsigned count) {
     link::NeighbourInfo n;
     n.addr = wire::IpAddr::v4(0x0b00'0001 + i);
     n.iface = "ib0";
-    node.neighbours_.push_back(n);
+    node.rows.neighbours.push_back(n);
   }
 }
 
@@ -128,7 +128,7 @@ TEST_F(SessionTest, LongListsAreMadeAsTheyAreRead) {
   session.work();
   EXPECT_GE(session.pending().size(), Session::kEnough);
   EXPECT_LT(session.pending().size(), 2 * Session::kEnough);
-  EXPECT_FALSE(node.forwarding());
+  EXPECT_FALSE(node.rows.forward.forwarding);
   session.consume(session.pending().size());
   session.work(Session::Clock::time_point::min());
   EXPECT_GT(session.pending().size(), 0U);
@@ -155,7 +155,7 @@ TEST_F(SessionTest, PartlySentAnswersContinue) {
 // --- Over real sockets ---
 
 struct CliServerTest : testing::Test {
-  CliServerTest() { fill(node); }
+  CliServerTest() { fill(node.rows); }
   ~CliServerTest() override {
     for (const int fd : clients) close(fd);
   }
@@ -170,7 +170,7 @@ struct CliServerTest : testing::Test {
     clients.push_back(fd);
     return fd;
   }
-  void run_once() { node.events().wait(Duration{0}); }
+  void run_once() { node.loop.events().wait(Duration{0}); }
   /// Returns the server's output so far, followed by "<closed>" if the server closed the
   /// connection.
   std::string receive(int fd) {
@@ -189,13 +189,13 @@ struct CliServerTest : testing::Test {
   }
 
   FakeNode node;
-  Cli cli{node};
+  Cli cli{node.faces};
   std::string path = testing::TempDir() + fmt::format("cli_server_test.{}", getpid());
   std::vector<int> clients;
 };
 
 TEST_F(CliServerTest, SeveralClientsEachItsOwnAnswers) {
-  auto server = CliServer::create(cli, node.events(), path);
+  auto server = CliServer::create(cli, node.loop.events(), path);
   ASSERT_TRUE(server) << server.error().what;
   const int a = connect_client(), b = connect_client();
   EXPECT_EQ(receive(a), "ipoib> ");
@@ -209,7 +209,7 @@ TEST_F(CliServerTest, SeveralClientsEachItsOwnAnswers) {
 }
 
 TEST_F(CliServerTest, ClientThatShutsDownGetsItsAnswer) {
-  auto server = CliServer::create(cli, node.events(), path);
+  auto server = CliServer::create(cli, node.loop.events(), path);
   ASSERT_TRUE(server);
   const int a = connect_client();
   send_text(a, "start\nstop");
@@ -219,7 +219,7 @@ TEST_F(CliServerTest, ClientThatShutsDownGetsItsAnswer) {
 
 // A client that sends commands and never reads costs a bounded amount and blocks no other client.
 TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
-  auto server = CliServer::create(cli, node.events(), path);
+  auto server = CliServer::create(cli, node.loop.events(), path);
   ASSERT_TRUE(server);
   const int slow = connect_client();
   std::string lines;
@@ -245,7 +245,7 @@ TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
 // middle of the list.
 TEST_F(CliServerTest, LongListsHoldUpNobody) {
   add_neighbours(node, 3000);
-  auto server = CliServer::create(cli, node.events(), path);
+  auto server = CliServer::create(cli, node.loop.events(), path);
   ASSERT_TRUE(server);
   const int slow = connect_client(), gone = connect_client(), quick = connect_client();
   for (const int fd : {slow, gone}) send_text(fd, "show neigh\n");
@@ -263,7 +263,7 @@ TEST_F(CliServerTest, LongListsHoldUpNobody) {
 }
 
 TEST_F(CliServerTest, ManyThatAskAtOnce) {
-  auto server = CliServer::create(cli, node.events(), path);
+  auto server = CliServer::create(cli, node.loop.events(), path);
   ASSERT_TRUE(server);
   for (int i = 0; i < 500; ++i) {
     connect_client();
@@ -275,7 +275,7 @@ TEST_F(CliServerTest, ManyThatAskAtOnce) {
 }
 
 TEST_F(CliServerTest, ClientsThatVanish) {
-  auto server = CliServer::create(cli, node.events(), path);
+  auto server = CliServer::create(cli, node.loop.events(), path);
   ASSERT_TRUE(server);
   for (int i = 0; i < 100; ++i) {  // Exceeds the limit of connected clients.
     const int fd = connect_client();
@@ -291,7 +291,7 @@ TEST_F(CliServerTest, ClientsThatVanish) {
 }
 
 TEST_F(CliServerTest, TooManyClientsAreRefused) {
-  auto server = CliServer::create(cli, node.events(), path);
+  auto server = CliServer::create(cli, node.loop.events(), path);
   ASSERT_TRUE(server);
   for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) {
     connect_client();
@@ -303,7 +303,7 @@ TEST_F(CliServerTest, TooManyClientsAreRefused) {
 
 // Disconnected clients make room for new ones, even if the server hears of both at once.
 TEST_F(CliServerTest, ClientsThatLeftTakeNoPlaces) {
-  auto server = CliServer::create(cli, node.events(), path);
+  auto server = CliServer::create(cli, node.loop.events(), path);
   ASSERT_TRUE(server);
   for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) {
     connect_client();
@@ -317,12 +317,12 @@ TEST_F(CliServerTest, ClientsThatLeftTakeNoPlaces) {
 
 TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
   {
-    auto server = CliServer::create(cli, node.events(), path);
+    auto server = CliServer::create(cli, node.loop.events(), path);
     ASSERT_TRUE(server);
     struct stat st {};
     ASSERT_EQ(stat(path.c_str(), &st), 0);
     EXPECT_EQ(st.st_mode & 0777U, 0660U);
-    const auto second = CliServer::create(cli, node.events(), path);
+    const auto second = CliServer::create(cli, node.loop.events(), path);
     ASSERT_FALSE(second);
     EXPECT_NE(second.error().what.find("another process is listening on it"), std::string::npos);
   }
@@ -337,10 +337,10 @@ TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
   const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
   ASSERT_EQ(bind(dead, generic, sizeof address), 0);
   close(dead);
-  EXPECT_TRUE(CliServer::create(cli, node.events(), path));
+  EXPECT_TRUE(CliServer::create(cli, node.loop.events(), path));
 
   std::ofstream{path} << "precious";
-  const auto over_file = CliServer::create(cli, node.events(), path);
+  const auto over_file = CliServer::create(cli, node.loop.events(), path);
   ASSERT_FALSE(over_file);
   EXPECT_NE(over_file.error().what.find("exists and is not a socket"), std::string::npos);
   unlink(path.c_str());
@@ -348,7 +348,7 @@ TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
 
 TEST_F(CliServerTest, PathsThatCannotBe) {
   for (const std::string& bad : {std::string{}, std::string(200, 'x'), std::string{"/nix/dir/s"}})
-    EXPECT_FALSE(CliServer::create(cli, node.events(), bad)) << bad;
+    EXPECT_FALSE(CliServer::create(cli, node.loop.events(), bad)) << bad;
 }
 
 }  // namespace

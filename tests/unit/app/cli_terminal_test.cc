@@ -16,7 +16,7 @@ namespace {
 
 struct TerminalTest : testing::Test {
   TerminalTest() {
-    fill(node);
+    fill(node.rows);
     EXPECT_EQ(pipe2(in, O_NONBLOCK), 0);
     EXPECT_EQ(pipe2(out, O_NONBLOCK), 0);
   }
@@ -24,12 +24,12 @@ struct TerminalTest : testing::Test {
     for (const int fd : {in[0], in[1], out[0], out[1]}) close(fd);
   }
   Result<std::unique_ptr<Terminal>> open(int fd) {
-    return Terminal::create(cli, node.events(), fd, out[1], [this] { ++ends; });
+    return Terminal::create(cli, node.loop.events(), fd, out[1], [this] { ++ends; });
   }
   /// Types the keys, runs the loop once, and returns the output without cursor movements.
   std::string type(std::string_view keys) {
     EXPECT_EQ(write(in[1], keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
-    node.events().wait(Duration{0});
+    node.loop.events().wait(Duration{0});
     return screen();
   }
   std::string screen() {
@@ -43,7 +43,7 @@ struct TerminalTest : testing::Test {
   }
 
   FakeNode node;
-  Cli cli{node};
+  Cli cli{node.faces};
   int in[2]{}, out[2]{};
   int ends = 0;
 };
@@ -59,9 +59,9 @@ TEST_F(TerminalTest, ExecutesLines) {
   auto text = type("start\n");
   EXPECT_TRUE(has(text, "forwarding is on\n")) << text;
   EXPECT_TRUE(text.ends_with("ipoib> ")) << text;
-  EXPECT_TRUE(node.forwarding());
+  EXPECT_TRUE(node.rows.forward.forwarding);
   EXPECT_TRUE(has(type("set fwd io # quick\n"), "ipoib> "));
-  EXPECT_EQ(node.forward_mode(), mgmt::ForwardMode::kIo);
+  EXPECT_EQ(node.rows.forward.mode, mgmt::ForwardMode::kIo);
   text = type("show lnik\n");
   EXPECT_TRUE(has(text, "error: at word 2 \"lnik\": expected one of link, ")) << text;
   EXPECT_FALSE(has(text, "Command not found") || has(text, "Bad arguments")) << text;
@@ -80,7 +80,7 @@ TEST_F(TerminalTest, CompletesWordsAndNames) {
   EXPECT_TRUE(has(type("\n"), "\"state\":\"up\""));
   type("sta\t");
   type("\n");
-  EXPECT_TRUE(node.forwarding());
+  EXPECT_TRUE(node.rows.forward.forwarding);
 }
 
 TEST_F(TerminalTest, ListsChoicesOnce) {
@@ -107,9 +107,9 @@ TEST_F(TerminalTest, RemembersLines) {
   const auto terminal = open(in[0]);
   ASSERT_TRUE(terminal);
   type("start\n");
-  node.set_forwarding(false);
+  node.rows.forward.forwarding = false;
   type("\x1b[A\n");  // Key "up"
-  EXPECT_TRUE(node.forwarding());
+  EXPECT_TRUE(node.rows.forward.forwarding);
 }
 
 TEST_F(TerminalTest, GarbageDoesNoHarm) {
@@ -131,7 +131,7 @@ TEST_F(TerminalTest, EndsOnCtrlDAndAtTheEndOfInput) {
   const auto terminal = open(in[0]);
   close(in[1]);
   in[1] = dup(in[0]);
-  node.events().wait(Duration{0});
+  node.loop.events().wait(Duration{0});
   EXPECT_EQ(ends, 2);
 }
 
@@ -144,8 +144,8 @@ TEST_F(TerminalTest, FileAsInput) {
   std::remove(file.c_str());
   ASSERT_TRUE(terminal);
   EXPECT_EQ(ends, 1);
-  EXPECT_TRUE(node.forwarding());
-  EXPECT_EQ(node.requests_, std::vector<std::string>{"route del 10.9.0.0/16"});
+  EXPECT_TRUE(node.rows.forward.forwarding);
+  EXPECT_EQ(node.requests.lines, std::vector<std::string>{"route del 10.9.0.0/16"});
 }
 
 // The terminal enters raw mode, and gets its former mode back at the end.

@@ -15,12 +15,12 @@ namespace ipoib::app {
 namespace {
 
 struct CliTest : testing::Test {
-  CliTest() { fill(node); }
+  CliTest() { fill(node.rows); }
   Json json(const std::string& line) { return Json::parse(cli.execute(line)); }
   std::string text(const std::string& line) { return cli.execute(line); }
 
   FakeNode node;
-  Cli cli{node};
+  Cli cli{node.faces};
 };
 
 /// A valid value of each parameter.
@@ -148,7 +148,7 @@ TEST_F(CliTest, NamesThatAreNotThere) {
   EXPECT_EQ(text("show worker 3"), "error: no worker 3; available: 0\n");
   EXPECT_EQ(text("show neigh x"), "error: no x; available: ib0, eth0\n");
   EXPECT_EQ(text("show drops x"), "error: no x; available: ib0, eth0, soft0\n");
-  node.links_.clear();
+  node.rows.links.clear();
   EXPECT_EQ(text("show link ib0"), "error: no link ib0; available: none\n");
 }
 
@@ -178,8 +178,8 @@ TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
             "error: at word 4 \"colour\": expected one of lid, sm-lid, pkeys, gid-prefix, state, "
             "reregister\n");
   EXPECT_EQ(text("quit now"), "error: at word 2 \"now\": expected end of line\n");
-  EXPECT_TRUE(node.requests_.empty());
-  EXPECT_FALSE(node.stopped());
+  EXPECT_TRUE(node.requests.lines.empty());
+  EXPECT_FALSE(node.loop.stop_requested());
 }
 
 TEST_F(CliTest, Changes) {
@@ -217,46 +217,46 @@ TEST_F(CliTest, Changes) {
       {"mroute del ff15::9 in ib0", "mroute del ff15::9/128 from :: ib0"},
       {"mroute add 10.0.0.0/8 in ib0 out eth0", ""},
       {"capture start /tmp/x y", ""},
-      {"capture start dir/x.pcap", "capture dir/x.pcap"},
+      {"capture start dir/x.pcap", "capture dir/x.pcap limit 0"},
       {"capture start x.pcap limit 2", "capture x.pcap limit 2000000"},
       {"capture start x.pcap limit 0", ""},
-      {"capture start \"a dir/x.pcap\"", "capture a dir/x.pcap"}};
+      {"capture start \"a dir/x.pcap\"", "capture a dir/x.pcap limit 0"}};
   for (const auto& [line, request] : cases) {
-    node.requests_.clear();
+    node.requests.lines.clear();
     const auto answer = text(line);
     if (request.empty()) {
       EXPECT_TRUE(answer.starts_with("error: ")) << line;
       continue;
     }
     EXPECT_EQ(answer, "") << line;
-    EXPECT_EQ(node.requests_, std::vector{request});
-    node.refuse_ = true;
+    EXPECT_EQ(node.requests.lines, std::vector{request});
+    node.requests.refuse = true;
     EXPECT_EQ(text(line), request == "clear" ? "" : "error: refused by the test\n") << line;
-    node.refuse_ = false;
+    node.requests.refuse = false;
   }
 }
 
 TEST_F(CliTest, StartStopModeCaptureQuit) {
   EXPECT_EQ(text("start"), "forwarding is on\n");
   EXPECT_EQ(text("start"), "forwarding was on\n");
-  EXPECT_TRUE(node.forwarding());
+  EXPECT_TRUE(node.rows.forward.forwarding);
   EXPECT_EQ(text("stop"), "forwarding is off\n");
-  EXPECT_FALSE(node.forwarding());
+  EXPECT_FALSE(node.rows.forward.forwarding);
   for (const auto name : fwd::kForwardModeNames) {
     EXPECT_EQ(text(fmt::format("set fwd {}", name)), "");
-    EXPECT_EQ(fwd::mode_name(node.forward_mode()), name);
+    EXPECT_EQ(fwd::mode_name(node.rows.forward.mode), name);
   }
   EXPECT_EQ(text("capture stop"), "42 frames\n");
-  node.refuse_ = true;
+  node.requests.refuse = true;
   EXPECT_EQ(text("capture stop"), "error: no capture is running\n");
   EXPECT_EQ(text("quit"), "");
-  EXPECT_TRUE(node.stopped());
+  EXPECT_TRUE(node.loop.stop_requested());
 }
 
 TEST_F(CliTest, StartSendsFirstBursts) {
   EXPECT_EQ(text("start tx_first"), "forwarding is on\n");
   EXPECT_EQ(text("start tx_first 5"), "forwarding was on\n");
-  EXPECT_EQ(node.requests_, (std::vector<std::string>{"first 1", "first 5"}));
+  EXPECT_EQ(node.requests.lines, (std::vector<std::string>{"first 1", "first 5"}));
 }
 
 TEST_F(CliTest, TestPacketsAreDescribedOneByOne) {
@@ -264,14 +264,14 @@ TEST_F(CliTest, TestPacketsAreDescribedOneByOne) {
        {"set tx-ip 10.0.0.1,10.0.0.2", "set tx-udp 1000,2000", "set txpkts 64,1500", "set flows 77",
         "set neighbours 3", "set rate 2.5 gbps", "set burst 16", "set fwd flowgen"})
     EXPECT_EQ(text(line), "") << line;
-  const auto& g = node.config().generator;
+  const auto& g = node.rows.config.generator;
   EXPECT_EQ(wire::to_string(g.ip.dst), "10.0.0.2");
   EXPECT_EQ(g.udp, (fwd::GeneratorConfig::Ports{1000, 2000}));
   EXPECT_EQ(g.sizes, (std::vector<std::uint16_t>{64, 1500}));
   EXPECT_EQ(g.flows, 77U);
   EXPECT_EQ(g.neighbours, 3U);
   EXPECT_EQ(g.rate, (fwd::PacketRate{2.5, fwd::PacketRate::Unit::kGbps}));
-  EXPECT_EQ(node.config().worker.burst, 16U);
+  EXPECT_EQ(node.rows.config.worker.burst, 16U);
 
   const Json shown = Json::parse(text("show fwd json"));
   EXPECT_EQ(shown.at("mode"), "flowgen");
@@ -287,7 +287,7 @@ TEST_F(CliTest, TestPacketsThatCannotBeAreRefused) {
             "0.01-100 percent\n");
   EXPECT_EQ(text("set neighbours 65535"), "");
   EXPECT_TRUE(text("set tx-ip 10.0.0.1,223.255.255.255").starts_with("error: test packets"));
-  EXPECT_EQ(wire::to_string(node.config().generator.ip.dst), "198.18.0.2") << "as it was";
+  EXPECT_EQ(wire::to_string(node.rows.config.generator.ip.dst), "198.18.0.2") << "as it was";
   for (const char* line : {"set txpkts 43", "set txpkts 64,", "set flows 0", "set flows 65536",
                            "set burst 65", "set burst 0", "set tx-ip 10.0.0.1", "set rate -1 pps",
                            "set fwd nonsense", "start tx_first 0"})
@@ -301,14 +301,14 @@ TEST_F(CliTest, NumberOfWorkersStays) {
 }
 
 TEST_F(CliTest, StatisticsHaveTestpmdsNames) {
-  auto& eth0 = node.stats_[0];
+  auto& eth0 = node.rows.stats[0];
   eth0.traffic.rx_packets = 100;
   eth0.traffic.tx_packets = 60;
   eth0.traffic.drops[static_cast<std::size_t>(Drop::kIpNoRoute)] = 7;
   eth0.traffic.drops[static_cast<std::size_t>(Drop::kEthTxFull)] = 5;
   eth0.rx_missed = 3;
   eth0.tx_pps = 11;
-  node.stats_[1].traffic.rx_packets = 50;
+  node.rows.stats[1].traffic.rx_packets = 50;
   const Json all = Json::parse(text("show fwd stats all json"));
   EXPECT_EQ(all.at("ports")[0].at("RX-packets"), 93);
   EXPECT_EQ(all.at("ports")[0].at("RX-dropped"), 7);
@@ -325,8 +325,8 @@ TEST_F(CliTest, StatisticsHaveTestpmdsNames) {
 }
 
 TEST_F(CliTest, BusyLcoresAndTheirBursts) {
-  node.workers_.resize(1);
-  auto& w = node.workers_[0];
+  node.rows.workers.resize(1);
+  auto& w = node.rows.workers[0];
   w.rx_packets = 300;
   w.generated = 100;
   w.busy_cycles = 40'000;
@@ -343,7 +343,7 @@ TEST_F(CliTest, BusyLcoresAndTheirBursts) {
 TEST_F(CliTest, ReportsAreClearedOneByOne) {
   for (const char* line : {"clear port stats all", "clear fwd stats all", "clear latency"})
     EXPECT_EQ(text(line), "") << line;
-  EXPECT_EQ(node.requests_,
+  EXPECT_EQ(node.requests.lines,
             (std::vector<std::string>{"clear port []", "clear fwd", "clear latency"}));
 }
 
@@ -396,7 +396,7 @@ TEST_F(CliTest, CommandFile) {
       fmt::format("forwarding is on\n{}:4: error: at word 1 \"bogus\": expected one of ", file)))
       << printed;
   EXPECT_TRUE(printed.ends_with("\"packets\":12}]\n")) << printed;
-  EXPECT_EQ(node.requests_, std::vector<std::string>{"route del 10.9.0.0/16"});
+  EXPECT_EQ(node.requests.lines, std::vector<std::string>{"route del 10.9.0.0/16"});
   for (const char* bad : {"/nonexistent", "/"}) {
     const auto status = run_command_file(cli, bad, print);
     ASSERT_FALSE(status);
@@ -413,7 +413,7 @@ TEST_F(CliTest, ConnectionsAreShownAndClosed) {
   EXPECT_TRUE(text("show connection ib7").starts_with("error"));
   EXPECT_EQ(text("connection close ib0 2147483655"), "");
   EXPECT_EQ(text("connection close ib0 all"), "");
-  EXPECT_EQ(node.requests_,
+  EXPECT_EQ(node.requests.lines,
             (std::vector<std::string>{"close ib0 2147483655", "close ib0 2147483655"}));
   EXPECT_TRUE(text("connection close ib7 all").starts_with("error: no ib7"));
   EXPECT_TRUE(text("connection close ib0 4294967296").starts_with("error"));

@@ -18,8 +18,10 @@ namespace {
 using testing::HasSubstr;
 
 struct MetricsTest : testing::Test {
-  MetricsTest() { fill(node); }
-  [[nodiscard]] Metrics metrics() const { return metrics_of(metrics_sample(node), "dpdk-ipoib 1"); }
+  MetricsTest() { fill(node.rows); }
+  [[nodiscard]] Metrics metrics() const {
+    return metrics_of(metrics_sample(node.view, node.stats), "dpdk-ipoib 1");
+  }
   /// The text that is sent.
   [[nodiscard]] std::string text() const {
     return prometheus::TextSerializer{}.Serialize(metrics());
@@ -98,13 +100,13 @@ TEST_F(MetricsTest, WorkersAndTheirBursts) {
 // A fine histogram in nanoseconds becomes a coarse one in seconds. Each count lands in the right
 // bucket.
 TEST_F(MetricsTest, LatencyInSeconds) {
-  auto& ns = node.totals_.latency.ns;
+  auto& ns = node.rows.totals.latency.ns;
   ns[fwd::Histogram::bucket_of(900)] = 1;
   ns[fwd::Histogram::bucket_of(1'500)] = 2;
   ns[fwd::Histogram::bucket_of(40'000'000)] = 4;
   ns[fwd::Histogram::bucket_of(30'000'000'000)] = 8;
-  node.totals_.latency.sent = 20;
-  node.totals_.latency.streams[0] = {15, 18};
+  node.rows.totals.latency.sent = 20;
+  node.rows.totals.latency.streams[0] = {15, 18};
   const std::string all = text();
   for (const char* line :
        {"ipoib_latency_seconds_bucket{le=\"1e-06\"} 1\n",
@@ -143,10 +145,10 @@ TEST_F(MetricsTest, NamesAndSeriesAreInOrder) {
 // Traffic and neighbours add no series.
 TEST_F(MetricsTest, HowManySeriesThereAreDependsOnTheConfiguration) {
   const std::size_t before = series();
-  node.neighbours_.assign(1000, node.neighbours_[0]);
-  node.totals_.interfaces[0].neighbours.fill(1000);
-  for (auto& n : node.totals_.latency.ns) n = 1;
-  node.totals_.interfaces[0].traffic.rx_packets = 1'000'000;
+  node.rows.neighbours.assign(1000, node.rows.neighbours[0]);
+  node.rows.totals.interfaces[0].neighbours.fill(1000);
+  for (auto& n : node.rows.totals.latency.ns) n = 1;
+  node.rows.totals.interfaces[0].traffic.rx_packets = 1'000'000;
   EXPECT_EQ(series(), before);
   EXPECT_LT(before, 600U);
 }

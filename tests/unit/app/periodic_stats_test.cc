@@ -14,8 +14,8 @@ namespace {
 // Prints links and ports at the given interval, until the timer is destroyed.
 TEST(PeriodicStats, PrintsAgainAndAgain) {
   FakeNode node;
-  fill(node);
-  Cli cli{node};
+  fill(node.rows);
+  Cli cli{node.faces};
   auto events = mgmt::EventLoop::create();
   ASSERT_TRUE(events);
   std::string printed;
@@ -31,9 +31,9 @@ TEST(PeriodicStats, PrintsAgainAndAgain) {
       (*events)->wait(std::chrono::seconds(1));
   }
   EXPECT_EQ(times, 2U);
-  for (const auto& s : node.stats_)
+  for (const auto& s : node.rows.stats)
     EXPECT_NE(printed.find("# NIC statistics for " + s.name + " #"), std::string::npos) << printed;
-  EXPECT_FALSE(node.stats_.empty());
+  EXPECT_FALSE(node.rows.stats.empty());
 }
 
 }  // namespace

@@ -41,14 +41,14 @@ TEST(ListenAddress, WhatIsOne) {
 struct PrometheusTest : testing::Test {
   void SetUp() override {
     ASSERT_TRUE(Eal::start());
-    fill(node);
+    fill(node.rows);
   }
   void TearDown() override {
-    node.request_stop();
+    node.loop.request_stop();
     if (management.joinable()) management.join();
   }
   void serve(std::chrono::milliseconds timeout = std::chrono::seconds(5)) {
-    auto created = Prometheus::create(node, {"127.0.0.1:0", "test", timeout});
+    auto created = Prometheus::create(node.faces, {"127.0.0.1:0", "test", timeout});
     ASSERT_TRUE(created) << created.error().what;
     server = std::move(*created);
   }
@@ -128,9 +128,9 @@ TEST_F(PrometheusTest, EndsWhileAScrapeWaits) {
   std::string answer;
   std::thread scraper{[&] { answer = answer_to(kGet); }};
   // The scrape waits once it has queried the node.
-  for (int i = 0; i < 1000 && !node.asked(); ++i)
+  for (int i = 0; i < 1000 && !node.loop.has_tasks(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_TRUE(node.asked());
+  EXPECT_TRUE(node.loop.has_tasks());
   const auto begin = std::chrono::steady_clock::now();
   server.reset();
   scraper.join();
@@ -157,18 +157,18 @@ TEST_F(PrometheusTest, ManyAtOnceBesideSilentOnes) {
 TEST_F(PrometheusTest, AnAddressThatIsTaken) {
   serve();
   const std::string address = fmt::format("127.0.0.1:{}", server->port());
-  const auto second = Prometheus::create(node, {address, "test"});
+  const auto second = Prometheus::create(node.faces, {address, "test"});
   ASSERT_FALSE(second);
   EXPECT_THAT(second.error().what, HasSubstr("--prometheus " + address));
   EXPECT_THAT(second.error().what, HasSubstr("Address already in use"));
-  const auto elsewhere = Prometheus::create(node, {"192.0.2.1:9400", "test"});
+  const auto elsewhere = Prometheus::create(node.faces, {"192.0.2.1:9400", "test"});
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().what, HasSubstr("Cannot assign requested address"));
 }
 
 // Debian's HTTP server is built without IPv6, and the error says so. Other builds may support it.
 TEST_F(PrometheusTest, Ip6) {
-  const auto created = Prometheus::create(node, {"[::1]:0", "test"});
+  const auto created = Prometheus::create(node.faces, {"[::1]:0", "test"});
   if (created)
     EXPECT_NE((*created)->port(), 0);
   else

@@ -21,8 +21,8 @@ std::vector<std::string> keys(const Json& object) {
 // All keys that telemetry promises are present, in that order.
 TEST(Render, Link) {
   FakeNode node;
-  fill(node);
-  const Json link = to_json(node.links())[0];
+  fill(node.rows);
+  const Json link = to_json(node.view.links())[0];
   std::vector<std::string> known;
   const std::vector<std::string> promised = {"name",
                                              "state",
@@ -61,9 +61,9 @@ TEST(Render, Link) {
 
 TEST(Render, OtherObjects) {
   FakeNode node;
-  fill(node);
+  fill(node.rows);
   EXPECT_EQ(
-      dump(to_json(node.ports())),
+      dump(to_json(node.view.ports())),
       R"([{"name":"eth0","state":"up","device":"net_tap0","driver":"net_tap",)"
       R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"started":true,"socket":null,"promiscuous":false,)"
       R"("capabilities":{"max_segments":8,"receives_chains":false,"multicast":"joined groups","removal_events":true},)"
@@ -75,7 +75,7 @@ TEST(Render, OtherObjects) {
       R"("address_conflicts":0,"contradictions":0,"nd_sent":0,"nd_received":0,)"
       R"("nd_invalid":0,"nd_errors":{},"rarp_requests":0,"rarp_answered":0,"rarp_asked":0,)"
       R"("rarp_invalid":0,"neighbours_evicted":0,"neighbours_refused":0}}])");
-  Json hcas = to_json(node.hcas());
+  Json hcas = to_json(node.view.hcas());
   EXPECT_EQ(hcas[0]["cm"]["sent_req"], 3) << "of messages and faults only what there was";
   EXPECT_FALSE(hcas[0]["cm"].contains("sent_rep"));
   EXPECT_EQ(hcas[0]["cm"]["closed_too_many_half_open"], 0);
@@ -87,19 +87,20 @@ TEST(Render, OtherObjects) {
       R"("multicast":"joined groups","removal_events":false},"guid":"0x0002c903000a0b01","gid":"fe80::2:c903:a:b01","lid":1,"sm_lid":1,)"
       R"("mtu":2048,"rate_mbps":10000,"pkeys":[65535,32769],"subnet_administrator":true,)"
       R"("drops":{}}])");
-  EXPECT_EQ(dump(to_json(node.neighbours_)),
+  EXPECT_EQ(dump(to_json(node.rows.neighbours)),
             R"([{"address":"10.0.0.2","iface":"ib0","state":"reachable",)"
             R"("lladdr":"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:02","lid":2,)"
             R"("qpn":1191,"sl":0,"mode":"UD","rate_mbps":0,"mtu":2044,"held":0,"age_ms":1500}])");
-  EXPECT_EQ(dump(to_json(node.routes_[2])),
+  EXPECT_EQ(dump(to_json(node.rows.routes[2])),
             R"({"to":"192.168.2.0/24","kind":"static","iface":"ib0","via":["10.0.0.2","10.0.0.3"],)"
             R"("dead":["10.0.0.3"]})");
-  EXPECT_EQ(dump(to_json(node.workers())),
+  EXPECT_EQ(dump(to_json(node.stats.workers())),
             R"([{"worker":0,"lcore":1,"interfaces":["ib0","eth0"],"neighbours":0,"rx_packets":0,)"
             R"("punts":0,"loops":100,"busy_loops":0,"busy_cycles":0}])");
-  EXPECT_EQ(dump(to_json(node.drops()[1])), R"({"reason":"ib_pkey","where":"soft0","packets":12})");
+  EXPECT_EQ(dump(to_json(node.stats.drops()[1])),
+            R"({"reason":"ib_pkey","where":"soft0","packets":12})");
   EXPECT_EQ(
-      dump(to_json(node.subnet_administration()[0])),
+      dump(to_json(node.view.subnet_administration()[0])),
       R"({"hca":"soft0","sm_lid":1,"problem":"","administrator":true,"client":{"sent":9,"retried":0,)"
       R"("answered":0,"refused":0,"timed_out":0,"unmatched":0,"malformed":0,)"
       R"("busy":0,"send_failed":0,"overflowed":0,"segments":0,"tables_stopped":0,)"
@@ -112,7 +113,7 @@ TEST(Render, OtherObjects) {
 
 TEST(Render, ConfigHasSectionsAndKeysOfTheFile) {
   const FakeNode node;
-  const Json config = to_json(node.config());
+  const Json config = to_json(node.rows.config);
   EXPECT_EQ(config["hca"]["soft0"]["guid"], "0x0002c903000a0b01");
   EXPECT_EQ(config["hca"]["soft0"]["pkeys"], Json::array({0xffff}));
   EXPECT_EQ(config["link"]["ib0"]["address"], Json::array({"10.0.0.1/24"}));

@@ -78,7 +78,7 @@ bool eventually(FakeNode& node, const std::function<bool()>& what) {
   const auto limit = std::chrono::steady_clock::now() + 20s;
   while (!what()) {
     if (std::chrono::steady_clock::now() > limit) return false;
-    node.events().wait(1ms);
+    node.loop.events().wait(1ms);
   }
   return true;
 }
@@ -120,19 +120,20 @@ TEST(Watchdog, IsNotFedBeforeEveryWorkerHasBegun) {
 
 TEST(ServiceStatus, CountsWhatIsUpAndNamesWhatIsNot) {
   FakeNode node;
-  node.set_forwarding(true);
-  EXPECT_EQ(service_status(node), "0 of 0 links up, 0 of 0 ports up");
-  node.links_ = {link("ib0", "up"), link("ib1", "joining", "no answer\nREADY=1")};
+  node.rows.forward.forwarding = true;
+  EXPECT_EQ(service_status(node.view), "0 of 0 links up, 0 of 0 ports up");
+  node.rows.links = {link("ib0", "up"), link("ib1", "joining", "no answer\nREADY=1")};
   mgmt::PortInfo port;
   port.name = "eth0";
   port.state = "down";
-  node.ports_ = {port};
+  node.rows.ports = {port};
   // A reason with a line break must not create another field.
-  EXPECT_EQ(service_status(node),
+  EXPECT_EQ(service_status(node.view),
             "1 of 2 links up, 0 of 1 ports up; ib1 joining: no answer READY=1; eth0 down");
-  node.set_forwarding(false);
-  node.links_ = {link("ib0", "down"), link("ib1", "down"), link("ib2", "down"), link("ib3", "up")};
-  EXPECT_EQ(service_status(node),
+  node.rows.forward.forwarding = false;
+  node.rows.links = {link("ib0", "down"), link("ib1", "down"), link("ib2", "down"),
+                     link("ib3", "up")};
+  EXPECT_EQ(service_status(node.view),
             "1 of 4 links up, 0 of 1 ports up, forwarding stopped; ib0 down; ib1 down; ib2 down; "
             "and 1 more");
 }
@@ -140,7 +141,7 @@ TEST(ServiceStatus, CountsWhatIsUpAndNamesWhatIsNot) {
 TEST(Service, NobodyIsToldWithoutAServiceManager) {
   FakeNode node;
   unsetenv("NOTIFY_SOCKET");
-  const auto service = Service::create(node);
+  const auto service = Service::create(node.faces);
   ASSERT_TRUE(service);
   EXPECT_EQ(*service, nullptr);
   notify_service_manager("nobody hears this");
@@ -151,22 +152,22 @@ TEST(Service, TellsReadyStatusAndStop) {
   for (const std::string& name : {path, abstract_name()}) {
     Manager manager{name};
     FakeNode node;
-    node.set_forwarding(true);
-    node.links_ = {link("ib0", "joining")};
-    const auto service = Service::create(node);
+    node.rows.forward.forwarding = true;
+    node.rows.links = {link("ib0", "joining")};
+    const auto service = Service::create(node.faces);
     ASSERT_TRUE(service && *service);
     EXPECT_EQ(
         manager.heard(),
         std::vector<std::string>{"READY=1\nSTATUS=0 of 1 links up, 0 of 0 ports up; ib0 joining"});
 
-    node.links_[0].state = "up";
+    node.rows.links[0].state = "up";
     std::vector<std::string> heard;
     EXPECT_TRUE(eventually(node, [&] { return !(heard = manager.heard()).empty(); }));
     EXPECT_EQ(heard, std::vector<std::string>{"STATUS=1 of 1 links up, 0 of 0 ports up"});
 
     // The status describes the current activity, independently of the links.
-    node.begin_to_leave();
-    node.links_[0].state = "stopped";
+    node.loop.announce_stop();
+    node.rows.links[0].state = "stopped";
     EXPECT_EQ(manager.heard(),
               std::vector<std::string>{"STOPPING=1\nSTATUS=leaving every multicast group"});
   }
@@ -176,23 +177,23 @@ TEST(Service, FeedsTheWatchdogOnlyWhileWorkersLoop) {
   Manager manager{abstract_name()};
   setenv("WATCHDOG_USEC", "20000", 1);
   FakeNode node;
-  node.worker_loops_ = {1, 1};
-  const auto service = Service::create(node);
+  node.rows.worker_loops = {1, 1};
+  const auto service = Service::create(node.faces);
   ASSERT_TRUE(service && *service);
   const auto fed = [&] {
     const auto heard = manager.heard();
     return std::find(heard.begin(), heard.end(), "WATCHDOG=1") != heard.end();
   };
   for (unsigned i = 0; i < 3; ++i) {
-    for (auto& n : node.worker_loops_) ++n;
+    for (auto& n : node.rows.worker_loops) ++n;
     EXPECT_TRUE(eventually(node, fed)) << i;
   }
   // Worker 1 hangs: the node queries the loops repeatedly, and does not feed the watchdog.
-  ++node.worker_loops_[0];
-  node.loops_asked_ = 0;
-  EXPECT_TRUE(eventually(node, [&] { return node.loops_asked_ >= 20; }));
+  ++node.rows.worker_loops[0];
+  node.rows.loops_asked = 0;
+  EXPECT_TRUE(eventually(node, [&] { return node.rows.loops_asked >= 20; }));
   EXPECT_FALSE(fed());
-  ++node.worker_loops_[1];
+  ++node.rows.worker_loops[1];
   EXPECT_TRUE(eventually(node, fed));
 }
 
@@ -200,7 +201,7 @@ TEST(Service, RefusesAWatchdogTimeThatIsNone) {
   Manager manager{abstract_name()};
   setenv("WATCHDOG_USEC", "soon", 1);
   FakeNode node;
-  const auto service = Service::create(node);
+  const auto service = Service::create(node.faces);
   ASSERT_FALSE(service);
   EXPECT_NE(service.error().what.find("WATCHDOG_USEC"), std::string::npos);
 }

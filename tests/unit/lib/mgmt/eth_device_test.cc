@@ -166,19 +166,20 @@ TEST_F(EthDeviceTest, GoneForGoodWhenItIsPulledOut) {
 
 class RemovalTest : public EthDeviceTest {
  protected:
-  static PortInfo port(Node& node) {
-    return ask<PortInfo>(node, [](Node& n) { return n.ports()[0]; });
+  static PortInfo port(const NodeFaces& node) {
+    return ask<PortInfo>(node, [](const NodeFaces& n) { return n.view.ports()[0]; });
   }
-  static HcaInfo hca(Node& node) {
-    return ask<HcaInfo>(node, [](Node& n) { return n.hcas()[0]; });
+  static HcaInfo hca(const NodeFaces& node) {
+    return ask<HcaInfo>(node, [](const NodeFaces& n) { return n.view.hcas()[0]; });
   }
   /// Runs a node that cannot announce its departure to the fabric.
-  static void run_without_farewell(const NodeConfig& c, const std::function<void(Node&)>& outside) {
+  static void run_without_farewell(const NodeConfig& c,
+                                   const std::function<void(const NodeFaces&)>& outside) {
     auto node = Node::create(c, {0, {1}}, make_soft);
     ASSERT_TRUE(node) << node.error().what;
     std::thread world{[&] {
-      outside(**node);
-      (*node)->request_stop();
+      outside((*node)->faces());
+      (*node)->faces().loop.request_stop();
     }};
     (*node)->run();
     world.join();
@@ -215,7 +216,7 @@ class RemovalTest : public EthDeviceTest {
 // The port is down and reports the reason, workers no longer poll its device, and the link keeps
 // working.
 TEST_F(RemovalTest, OtherTrafficGoesOnWithoutThePort) {
-  run(config(), [this](Node& node) {
+  run(config(), [this](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node) && port(node).state == "up"; }));
     EXPECT_EQ(port(node).problem, "");
     DeviceFaults::remove(port_id(ethernet.name));
@@ -223,14 +224,14 @@ TEST_F(RemovalTest, OtherTrafficGoesOnWithoutThePort) {
     EXPECT_EQ(port(node).problem, "its device was removed; restart the node to use it again");
     give(ethernet.to_node, ethernet_frame(0x9999, echo_request(), kPeerMac));
     const auto loops = [&] {
-      return ask<std::uint64_t>(node, [](Node& n) { return n.worker_loops()[0]; });
+      return ask<std::uint64_t>(node, [](const NodeFaces& n) { return n.stats.worker_loops()[0]; });
     };
     const auto before = loops();
     EXPECT_TRUE(eventually([&] { return loops() > before + 10; }));
     EXPECT_EQ(rte_ring_count(ethernet.to_node), 1U);
     EXPECT_TRUE(link_is_up(node));
-    const auto start = ask<std::string>(node, [](Node& n) -> std::string {
-      const auto started = n.set_port_started("eth0", true);
+    const auto start = ask<std::string>(node, [](const NodeFaces& n) -> std::string {
+      const auto started = n.control.set_port_started("eth0", true);
       return started ? "" : started.error().what;
     });
     EXPECT_TRUE(start.ends_with("was removed; restart the node to use it again")) << start;
@@ -239,7 +240,7 @@ TEST_F(RemovalTest, OtherTrafficGoesOnWithoutThePort) {
 }
 
 TEST_F(RemovalTest, OtherTrafficGoesOnWithoutTheCable) {
-  run_without_farewell(config(), [this](Node& node) {
+  run_without_farewell(config(), [this](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node) && port(node).state == "up"; }));
     DeviceFaults::remove(port_id(cable.name));
     EXPECT_TRUE(eventually([&] { return !link_is_up(node); }));
@@ -255,13 +256,13 @@ TEST_F(RemovalTest, OtherTrafficGoesOnWithoutTheCable) {
 TEST_F(RemovalTest, CapabilitiesAreShownAndGroupsProgrammed) {
   faults.no_all_multicast = true;
   faults.max_groups = 64;
-  run(config(), [this](Node& node) {
+  run(config(), [this](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
     EXPECT_EQ(port(node).capabilities.multicast, MulticastFilter::kGroups);
     EXPECT_EQ(hca(node).capabilities.max_segments, fabric::kAnySegments);
     // The all-nodes group is in the list exactly once.
     EXPECT_TRUE(eventually([&] {
-      return ask<bool>(node, [this](Node&) {
+      return ask<bool>(node, [this](const NodeFaces&) {
         const auto all_nodes = wire::group_mac(*wire::parse_ip("ff02::1"));
         return std::count(faults.groups.begin(), faults.groups.end(), all_nodes) == 1;
       });
@@ -275,7 +276,7 @@ TEST_F(RemovalTest, PortOfAMulticastRouterReceivesTheGroupsOfOthers) {
   faults.max_groups = 64;
   NodeConfig c = config();
   c.ports[0].ip.multicast_router = true;
-  run(c, [](Node& node) {
+  run(c, [](const NodeFaces& node) {
     EXPECT_TRUE(eventually(
         [&] { return port(node).capabilities.multicast == MulticastFilter::kPromiscuous; }));
   });
@@ -289,7 +290,7 @@ TEST_F(RemovalTest, ChainsLeaveInAsManyMbufsAsTheDeviceSends) {
   NodeConfig c = config();
   c.redirects = false;
   c.neighbours = {{"eth0", wire::IpAddr::v4(kPeerIp), "02:00:00:00:00:09"}};
-  run(c, [this](Node& node) {
+  run(c, [this](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
     const auto packet = transit_packet();
     const auto frame = ethernet_frame(0x0800, packet, port(node).mac);

@@ -135,7 +135,7 @@ class LateDevice : public NodeTest {
     c.links[0].hca = "mlx0";
     return c;
   }
-  void run_with(const NodeConfig& c, const std::function<void(Node&)>& outside) {
+  void run_with(const NodeConfig& c, const std::function<void(const NodeFaces&)>& outside) {
     const HcaFactory make = [this](const HcaConfig& h,
                                    const HcaResources&) -> Result<std::unique_ptr<fabric::Hca>> {
       auto made = std::make_unique<FakeHca>(h);
@@ -145,22 +145,23 @@ class LateDevice : public NodeTest {
     auto node = Node::create(c, {0, {1}}, make);
     ASSERT_TRUE(node) << node.error().what;
     std::thread world{[&] {
-      outside(**node);
-      (*node)->request_stop();
+      outside((*node)->faces());
+      (*node)->faces().loop.request_stop();
     }};
     (*node)->run();
     world.join();
   }
-  static LinkInfo link(Node& node) {
-    return ask<LinkInfo>(node, [](Node& n) { return n.links().at(0); });
+  static LinkInfo link(const NodeFaces& node) {
+    return ask<LinkInfo>(node, [](const NodeFaces& n) { return n.view.links().at(0); });
   }
-  static HcaInfo port(Node& node) {
-    return ask<HcaInfo>(node, [](Node& n) { return n.hcas().at(0); });
+  static HcaInfo port(const NodeFaces& node) {
+    return ask<HcaInfo>(node, [](const NodeFaces& n) { return n.view.hcas().at(0); });
   }
-  static SaInfo sa(Node& node) {
-    return ask<SaInfo>(node, [](Node& n) { return n.subnet_administration().at(0); });
+  static SaInfo sa(const NodeFaces& node) {
+    return ask<SaInfo>(node,
+                       [](const NodeFaces& n) { return n.view.subnet_administration().at(0); });
   }
-  static std::vector<wire::Gid> members(Node& node) {
+  static std::vector<wire::Gid> members(const NodeFaces& node) {
     std::vector<wire::Gid> all;
     for (const auto& group : sa(node).groups)
       for (const auto& member : group.members) all.push_back(member.port_gid);
@@ -171,7 +172,7 @@ class LateDevice : public NodeTest {
 };
 
 TEST_F(LateDevice, ComesGoesAndComesBackAsAnother) {
-  run_with(verbs_config(), [this](Node& node) {
+  run_with(verbs_config(), [this](const NodeFaces& node) {
     HcaInfo absent = port(node);
     EXPECT_EQ(absent.driver, "verbs");
     EXPECT_EQ(absent.wire, "mlx5_7:2");
@@ -184,9 +185,10 @@ TEST_F(LateDevice, ComesGoesAndComesBackAsAnother) {
     EXPECT_EQ(link(node).state, "waiting");
     EXPECT_GE(xstat(node, "mlx0", "rx_drop_ib_pkey"), 0) << "its own counters";
     EXPECT_EQ(xstat(node, "mlx0", "rx_good_packets"), -1) << "it has no cable";
-    ask<bool>(node, [](Node& n) { return n.clear_stats(), true; });
-    const auto refused =
-        ask<Status>(node, [](Node& n) { return n.change_hca("mlx0", {.lid = std::uint16_t{5}}); });
+    ask<bool>(node, [](const NodeFaces& n) { return n.stats.clear_stats(), true; });
+    const auto refused = ask<Status>(node, [](const NodeFaces& n) {
+      return n.control.change_hca("mlx0", {.lid = std::uint16_t{5}});
+    });
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Errc::kRefused);
     EXPECT_EQ(refused.error().what, "mlx0 is configured by its subnet manager");
@@ -202,7 +204,7 @@ TEST_F(LateDevice, ComesGoesAndComesBackAsAnother) {
     hca->set_device(0);
     ASSERT_TRUE(eventually([&] { return link(node).state == "waiting"; }));
     EXPECT_EQ(port(node).attr.guid, 0U);
-    EXPECT_EQ(ask<std::size_t>(node, [](Node& n) { return n.ports().size(); }), 1U);
+    EXPECT_EQ(ask<std::size_t>(node, [](const NodeFaces& n) { return n.view.ports().size(); }), 1U);
 
     hca->set_device(kOtherGuid);
     ASSERT_TRUE(eventually([&] { return link(node).state == "up"; }));

@@ -88,9 +88,9 @@ class NodeEcmpTest : public NodeTest {
   }
 
   /// Returns the dead gateways of the route with two gateways, as `show route` lists them.
-  static std::vector<wire::IpAddr> dead_gateways(Node& node) {
-    return ask<std::vector<wire::IpAddr>>(node, [](Node& n) {
-      for (const RouteInfo& r : n.routes({}, 1000))
+  static std::vector<wire::IpAddr> dead_gateways(const NodeFaces& node) {
+    return ask<std::vector<wire::IpAddr>>(node, [](const NodeFaces& n) {
+      for (const RouteInfo& r : n.view.routes({}, 1000))
         if (r.via.size() == 2) return r.dead;
       return std::vector<wire::IpAddr>{};
     });
@@ -105,10 +105,12 @@ class NodeEcmpTest : public NodeTest {
 // The node detects by itself that one of two gateways is dead. No flow is interrupted for long, and
 // the node uses the gateway again when it answers.
 TEST_F(NodeEcmpTest, P05_FlowsLeaveADeadGatewayAndComeBackWithIt) {
-  run(ecmp_config(), [this](Node& node) {
-    EXPECT_TRUE(eventually(
-        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
-    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+  run(ecmp_config(), [this](const NodeFaces& node) {
+    EXPECT_TRUE(eventually([&] {
+      return ask<bool>(node, [](const NodeFaces& n) { return n.view.ports()[0].state == "up"; });
+    }));
+    const auto mac =
+        ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
     EXPECT_TRUE(all_flows_go_by(mac, {0, 1}));
     EXPECT_EQ(dead_gateways(node), std::vector<wire::IpAddr>{});
     lives[0] = false;
@@ -126,10 +128,12 @@ TEST_F(NodeEcmpTest, P05_ANewRouteAvoidsAGatewayThatIsKnownToBeDead) {
   c.neighbour.negative = 60s;
   const std::vector<RouteConfig> routes = std::exchange(c.routes, {});
   lives[0] = false;
-  run(c, [&](Node& node) {
-    EXPECT_TRUE(eventually(
-        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
-    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+  run(c, [&](const NodeFaces& node) {
+    EXPECT_TRUE(eventually([&] {
+      return ask<bool>(node, [](const NodeFaces& n) { return n.view.ports()[0].state == "up"; });
+    }));
+    const auto mac =
+        ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
     auto to_gateway = flow_packet(0);
     wire::Ipv4Hdr ip;
     std::memcpy(&ip, to_gateway.data(), sizeof ip);
@@ -139,17 +143,17 @@ TEST_F(NodeEcmpTest, P05_ANewRouteAvoidsAGatewayThatIsKnownToBeDead) {
     std::memcpy(to_gateway.data(), &ip, sizeof ip);
     give(ethernet.to_node, ethernet_frame(0x0800, to_gateway, mac));
     EXPECT_TRUE(eventually([&] {
-      return ask<bool>(node, [](Node& n) {
-        const auto keys = n.neighbour_keys("eth0");
+      return ask<bool>(node, [](const NodeFaces& n) {
+        const auto keys = n.view.neighbour_keys("eth0");
         return std::any_of(keys.begin(), keys.end(), [&n](const NeighbourKey& key) {
-          const auto row = n.neighbour(key);
+          const auto row = n.view.neighbour(key);
           return row && row->addr == wire::IpAddr::v4(kGateways[0]) &&
                  row->phase == link::NeighbourPhase::kFailed;
         });
       });
     }));
-    ask<int>(node, [&](Node& n) {
-      EXPECT_TRUE(n.add_route(routes[0]));
+    ask<int>(node, [&](const NodeFaces& n) {
+      EXPECT_TRUE(n.control.add_route(routes[0]));
       return 0;
     });
     EXPECT_EQ(dead_gateways(node), std::vector{wire::IpAddr::v4(kGateways[0])});
@@ -171,8 +175,10 @@ class NodeEcmpPortsTest : public NodeTest {
     c.redirects = false;
     return c;
   }
-  static void set_up(Node& node, const char* port, bool up) {
-    EXPECT_TRUE(ask<bool>(node, [=](Node& n) { return n.set_interface_up(port, up).has_value(); }));
+  static void set_up(const NodeFaces& node, const char* port, bool up) {
+    EXPECT_TRUE(ask<bool>(node, [=](const NodeFaces& n) {
+      return n.control.set_interface_up(port, up).has_value();
+    }));
   }
   /// Returns the number of IPv4 packets that the node has sent on this ring.
   static unsigned taken(rte_ring* ring) {
@@ -206,10 +212,12 @@ class NodeEcmpPortsTest : public NodeTest {
 
 // No neighbour stops answering: the port to one of them is taken down.
 TEST_F(NodeEcmpPortsTest, P05_FlowsLeaveAPortThatGoesDownAndComeBackWithIt) {
-  run(ports_config(), [this](Node& node) {
-    EXPECT_TRUE(eventually(
-        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[1].state == "up"; }); }));
-    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+  run(ports_config(), [this](const NodeFaces& node) {
+    EXPECT_TRUE(eventually([&] {
+      return ask<bool>(node, [](const NodeFaces& n) { return n.view.ports()[1].state == "up"; });
+    }));
+    const auto mac =
+        ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
     EXPECT_TRUE(all_flows_go_by(mac, true, true));
     set_up(node, "eth1", false);
     EXPECT_TRUE(all_flows_go_by(mac, true, false));

@@ -21,7 +21,14 @@
 #include <thread>
 #include <vector>
 
+#include "lib/mgmt/management_loop.h"
 #include "lib/mgmt/node.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/node_control.h"
+#include "lib/mgmt/node_stats.h"
+#include "lib/mgmt/node_totals.h"
+#include "lib/mgmt/node_view.h"
+#include "lib/mgmt/test_traffic.h"
 #include "lib/wire/iba.h"
 #include "tests/unit/lib/mgmt/make_soft.h"
 
@@ -71,25 +78,25 @@ struct NodeTest : testing::Test {
 
   /// Runs the node on this thread and `outside` on another one; stops the node when `outside`
   /// returns.
-  void run(const NodeConfig& c, const std::function<void(Node&)>& outside) {
+  void run(const NodeConfig& c, const std::function<void(const NodeFaces&)>& outside) {
     auto node = Node::create(c, {0, {1}}, make_soft);
     ASSERT_TRUE(node) << node.error().what;
     std::thread world{[&] {
-      outside(**node);
-      (*node)->request_stop();
+      outside((*node)->faces());
+      (*node)->faces().loop.request_stop();
     }};
     (*node)->run();
     world.join();
-    for (const LinkInfo& l : (*node)->links()) EXPECT_EQ(l.state, "stopped");
-    for (const SaInfo& sa : (*node)->subnet_administration())
+    for (const LinkInfo& l : (*node)->faces().view.links()) EXPECT_EQ(l.state, "stopped");
+    for (const SaInfo& sa : (*node)->faces().view.subnet_administration())
       for (const auto& g : sa.groups) EXPECT_TRUE(g.members.empty());
   }
 
   /// Returns the answer to a question that the management lcore evaluates.
   template <class T>
-  static T ask(Node& node, std::function<T(Node&)> question) {
+  static T ask(const NodeFaces& node, std::function<T(const NodeFaces&)> question) {
     std::promise<T> answer;
-    node.post([&] { answer.set_value(question(node)); });
+    node.loop.post([&] { answer.set_value(question(node)); });
     return answer.get_future().get();
   }
   static bool eventually(const std::function<bool()>& what) {
@@ -101,14 +108,15 @@ struct NodeTest : testing::Test {
     return true;
   }
   /// Returns -1 if there is no such name.
-  static std::int64_t xstat(Node& node, std::string_view of, std::string_view name) {
-    const auto rows = ask<std::vector<Xstat>>(node, [of](Node& n) { return n.xstats(of); });
+  static std::int64_t xstat(const NodeFaces& node, std::string_view of, std::string_view name) {
+    const auto rows =
+        ask<std::vector<Xstat>>(node, [of](const NodeFaces& n) { return n.stats.xstats(of); });
     for (const Xstat& x : rows)
       if (x.name == name) return static_cast<std::int64_t>(x.value);
     return -1;
   }
-  static bool link_is_up(Node& node) {
-    return ask<bool>(node, [](Node& n) { return n.links()[0].state == "up"; });
+  static bool link_is_up(const NodeFaces& node) {
+    return ask<bool>(node, [](const NodeFaces& n) { return n.view.links()[0].state == "up"; });
   }
 
   void give(rte_ring* ring, std::span<const std::byte> octets) {

@@ -11,29 +11,30 @@ std::string outcome(const Status& done) {
 }
 
 struct NodePortsTest : NodeTest {
-  static std::string request(Node& node, const std::function<Status(Node&)>& change) {
-    return ask<std::string>(node, [&](Node& n) { return outcome(change(n)); });
+  static std::string request(const NodeFaces& node,
+                             const std::function<Status(const NodeFaces&)>& change) {
+    return ask<std::string>(node, [&](const NodeFaces& n) { return outcome(change(n)); });
   }
-  static PortInfo port(Node& node) {
-    return ask<PortInfo>(node, [](Node& n) { return n.ports()[0]; });
+  static PortInfo port(const NodeFaces& node) {
+    return ask<PortInfo>(node, [](const NodeFaces& n) { return n.view.ports()[0]; });
   }
-  static LinkInfo link(Node& node) {
-    return ask<LinkInfo>(node, [](Node& n) { return n.links()[0]; });
+  static LinkInfo link(const NodeFaces& node) {
+    return ask<LinkInfo>(node, [](const NodeFaces& n) { return n.view.links()[0]; });
   }
-  static std::string start(Node& node, const char* name, bool on) {
-    return request(node, [=](Node& n) { return n.set_port_started(name, on); });
+  static std::string start(const NodeFaces& node, const char* name, bool on) {
+    return request(node, [=](const NodeFaces& n) { return n.control.set_port_started(name, on); });
   }
 };
 
 // A link that is still leaving its groups comes up again after it has left them.
 TEST_F(NodePortsTest, LinkDownAndUpAtOnce) {
-  run(config(), [](Node& node) {
+  run(config(), [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
-    const auto states = ask<std::vector<std::string>>(node, [](Node& n) {
+    const auto states = ask<std::vector<std::string>>(node, [](const NodeFaces& n) {
       std::vector<std::string> seen;
       for (const bool up : {false, true}) {
-        seen.push_back(outcome(n.set_port_started("ib0", up)));
-        seen.push_back(n.links()[0].state);
+        seen.push_back(outcome(n.control.set_port_started("ib0", up)));
+        seen.push_back(n.view.links()[0].state);
       }
       return seen;
     });
@@ -44,10 +45,11 @@ TEST_F(NodePortsTest, LinkDownAndUpAtOnce) {
 
 // `link down` also stops receiving: packets that still arrive are neither delivered nor answered.
 TEST_F(NodePortsTest, WhatIsDownReceivesNothing) {
-  run(config(), [this](Node& node) {
+  run(config(), [this](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
     const auto set_up = [&](bool up) {
-      return request(node, [=](Node& n) { return n.set_interface_up("eth0", up); });
+      return request(node,
+                     [=](const NodeFaces& n) { return n.control.set_interface_up("eth0", up); });
     };
     const auto lost = [&] {
       return port(node).traffic.drops[static_cast<std::size_t>(Drop::kInterfaceDown)];
@@ -70,7 +72,7 @@ TEST_F(NodePortsTest, WhatIsDownReceivesNothing) {
 
 // Workers do not use a stopped device; the packets that it had already received are counted.
 TEST_F(NodePortsTest, PortStopsAndStartsItsDevice) {
-  run(config(), [this](Node& node) {
+  run(config(), [this](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
     const auto frame = ethernet_frame(0x9999, echo_request(), port(node).mac);
     give(ethernet.to_node, frame);
@@ -81,14 +83,15 @@ TEST_F(NodePortsTest, PortStopsAndStartsItsDevice) {
     EXPECT_FALSE(port(node).started);
     give(ethernet.to_node, frame);
     const auto loops = [&] {
-      return ask<std::uint64_t>(node, [](Node& n) { return n.worker_loops()[0]; });
+      return ask<std::uint64_t>(node, [](const NodeFaces& n) { return n.stats.worker_loops()[0]; });
     };
     const auto before = loops();
     EXPECT_TRUE(eventually([&] { return loops() > before + 10; }));
     EXPECT_EQ(port(node).traffic.rx_packets, 1U);
     EXPECT_EQ(rte_ring_count(ethernet.to_node), 1U);
-    EXPECT_EQ(request(node, [](Node& n) { return n.set_interface_up("eth0", true); }),
-              "eth0 is stopped; start it with: port start eth0");
+    EXPECT_EQ(
+        request(node, [](const NodeFaces& n) { return n.control.set_interface_up("eth0", true); }),
+        "eth0 is stopped; start it with: port start eth0");
 
     for (int i = 0; i < 2; ++i) EXPECT_EQ(start(node, "eth0", true), "");
     EXPECT_TRUE(port(node).started);
@@ -103,7 +106,7 @@ TEST_F(NodePortsTest, NothingIsLostUncounted) {
   NodeConfig c = config();
   c.ports[0].addresses.clear();  // the port sends no packets of its own either
   c.ports[0].ip.ip6.enabled = false;
-  run(c, [this](Node& node) {
+  run(c, [this](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return port(node).state == "up"; }));
     const auto frame = ethernet_frame(0x9999, echo_request(), port(node).mac);
     constexpr unsigned kRounds = 20, kFrames = 50;
@@ -120,10 +123,10 @@ TEST_F(NodePortsTest, NothingIsLostUncounted) {
 }
 
 TEST_F(NodePortsTest, MtuAndPromiscuousModeAreSet) {
-  run(config(), [](Node& node) {
+  run(config(), [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
     const auto set = [&](const char* name, std::uint16_t mtu) {
-      return request(node, [=](Node& n) { return n.set_mtu(name, mtu); });
+      return request(node, [=](const NodeFaces& n) { return n.control.set_mtu(name, mtu); });
     };
     EXPECT_EQ(set("ib0", 1500), "");
     EXPECT_EQ(link(node).mtu, 1500);
@@ -137,25 +140,31 @@ TEST_F(NodePortsTest, MtuAndPromiscuousModeAreSet) {
         set("eth0", 4083)
             .starts_with("invalid MTU 4083 of eth0, allowed: 68-4082, limited by the mbuf size"));
     EXPECT_EQ(set("eth7", 1500), "no link or port eth7");
-    EXPECT_EQ(ask<std::uint16_t>(node, [](Node& n) { return n.config().ports[0].mtu; }), 4082);
+    EXPECT_EQ(
+        ask<std::uint16_t>(node, [](const NodeFaces& n) { return n.view.config().ports[0].mtu; }),
+        4082);
 
     for (const bool on : {true, false}) {
-      EXPECT_EQ(request(node, [on](Node& n) { return n.set_promiscuous("eth0", on); }), "");
+      EXPECT_EQ(
+          request(node, [on](const NodeFaces& n) { return n.control.set_promiscuous("eth0", on); }),
+          "");
       EXPECT_EQ(port(node).promiscuous, on);
     }
-    EXPECT_EQ(request(node, [](Node& n) { return n.set_promiscuous("ib0", true); }), "no port ib0");
+    EXPECT_EQ(
+        request(node, [](const NodeFaces& n) { return n.control.set_promiscuous("ib0", true); }),
+        "no port ib0");
   });
 }
 
 TEST_F(NodePortsTest, CountersOfOneAreCleared) {
-  run(config(), [](Node& node) {
+  run(config(), [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
     EXPECT_TRUE(eventually([&] { return xstat(node, "eth0", "tx_good_packets") > 0; }));
-    const auto sent = ask<std::uint64_t>(node, [](Node& n) {
-      EXPECT_EQ(n.port_stats().size(), 2U);  // starts the interval of the rates
-      n.clear_port_stats("ib0");
-      EXPECT_EQ(n.links()[0].traffic.tx_packets, 0U);
-      return n.ports()[0].traffic.tx_packets;
+    const auto sent = ask<std::uint64_t>(node, [](const NodeFaces& n) {
+      EXPECT_EQ(n.stats.port_stats().size(), 2U);  // starts the interval of the rates
+      n.stats.clear_port_stats("ib0");
+      EXPECT_EQ(n.view.links()[0].traffic.tx_packets, 0U);
+      return n.view.ports()[0].traffic.tx_packets;
     });
     EXPECT_GT(sent, 0U);
   });

@@ -11,14 +11,14 @@ namespace ipoib::mgmt {
 namespace {
 
 TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
-  run(config(), [](Node& node) {
+  run(config(), [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
-    const auto link = ask<LinkInfo>(node, [](Node& n) { return n.links()[0]; });
+    const auto link = ask<LinkInfo>(node, [](const NodeFaces& n) { return n.view.links()[0]; });
     EXPECT_EQ(link.mtu, 2044);
     EXPECT_EQ(link.parameters.qkey, 0x8001'0b1bU);
     EXPECT_EQ(link.parameters.broadcast_mlid, 0xc000);
-    const auto sa =
-        ask<std::vector<SaInfo>>(node, [](Node& n) { return n.subnet_administration(); });
+    const auto sa = ask<std::vector<SaInfo>>(
+        node, [](const NodeFaces& n) { return n.view.subnet_administration(); });
     // These are the broadcast group and the groups of the node's own addresses.
     ASSERT_GE(sa[0].groups.size(), 1U);
     for (const auto& group : sa[0].groups) EXPECT_EQ(group.members.size(), 1U);
@@ -26,10 +26,12 @@ TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
 }
 
 TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
-  run(config(), [this](Node& node) {
-    EXPECT_TRUE(eventually(
-        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
-    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+  run(config(), [this](const NodeFaces& node) {
+    EXPECT_TRUE(eventually([&] {
+      return ask<bool>(node, [](const NodeFaces& n) { return n.view.ports()[0].state == "up"; });
+    }));
+    const auto mac =
+        ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
     give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), mac));
     // The node has to resolve the sender before it can answer.
     std::optional<wire::EthArp> question;
@@ -54,12 +56,13 @@ TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
 /// Neighbours can find a node that has no packet buffers left, because its own messages use a
 /// reserve.
 TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
-  run(config(), [this](Node& node) {
-    EXPECT_TRUE(eventually(
-        [&] { return ask<bool>(node, [](Node& n) { return n.ports()[0].state == "up"; }); }));
+  run(config(), [this](const NodeFaces& node) {
+    EXPECT_TRUE(eventually([&] {
+      return ask<bool>(node, [](const NodeFaces& n) { return n.view.ports()[0].state == "up"; });
+    }));
     // The mbufs are taken on the management lcore, because its mempool cache holds some of them.
     std::vector<rte_mbuf*> taken;
-    ask<int>(node, [&taken](Node&) {
+    ask<int>(node, [&taken](const NodeFaces&) {
       rte_mempool* const pool = rte_mempool_lookup("ipoib_mbufs_0");
       while (rte_mbuf* m = rte_pktmbuf_alloc(pool)) taken.push_back(m);
       return 0;
@@ -77,7 +80,7 @@ TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
     } while (answer && answer->target_ip.host() != kPeerIp);
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->sender_ip.host(), kPortIp);
-    ask<int>(node, [&taken](Node&) {
+    ask<int>(node, [&taken](const NodeFaces&) {
       rte_pktmbuf_free_bulk(taken.data(), static_cast<unsigned>(taken.size()));
       return 0;
     });
@@ -99,12 +102,12 @@ std::vector<std::byte> group_packet() {
 TEST_F(NodeTest, P06_StreamsOfAStaticRouteBecomeKnown) {
   NodeConfig c = config();
   c.multicast_routes = {{*wire::parse_prefix("239.0.0.0/8"), {}, "eth0", {"ib0"}}};
-  run(c, [this](Node& node) {
+  run(c, [this](const NodeFaces& node) {
     std::optional<MulticastRouteInfo> row;
     EXPECT_TRUE(eventually([&] {
       give(ethernet.to_node, group_packet());
-      const auto rows =
-          ask<std::vector<MulticastRouteInfo>>(node, [](Node& n) { return n.multicast_routes(); });
+      const auto rows = ask<std::vector<MulticastRouteInfo>>(
+          node, [](const NodeFaces& n) { return n.view.multicast_routes(); });
       for (const MulticastRouteInfo& r : rows)
         if (r.source == wire::IpAddr::v4(kPeerIp)) row = r;
       return row.has_value();
@@ -117,24 +120,29 @@ TEST_F(NodeTest, P06_StreamsOfAStaticRouteBecomeKnown) {
 }
 
 TEST_F(NodeTest, StatisticsCountFromTheLastClear) {
-  run(config(), [this](Node& node) {
+  run(config(), [this](const NodeFaces& node) {
     const auto received = [&] {
-      return ask<std::uint64_t>(node, [](Node& n) {
-        return n.ports()[0].traffic.drops[static_cast<std::size_t>(Drop::kEthUnknownType)];
+      return ask<std::uint64_t>(node, [](const NodeFaces& n) {
+        return n.view.ports()[0].traffic.drops[static_cast<std::size_t>(Drop::kEthUnknownType)];
       });
     };
-    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+    const auto mac =
+        ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
     const auto unknown = ethernet_frame(0x9999, echo_request(), mac);
     give(ethernet.to_node, unknown);
     EXPECT_TRUE(eventually([&] { return received() == 1; }));
-    EXPECT_EQ(ask<std::vector<DropInfo>>(node, [](Node& n) { return n.drops(); }).size(), 1U);
+    EXPECT_EQ(
+        ask<std::vector<DropInfo>>(node, [](const NodeFaces& n) { return n.stats.drops(); }).size(),
+        1U);
     EXPECT_EQ(xstat(node, "eth0", "rx_drop_eth_unknown_type"), 1);
     EXPECT_EQ(xstat(node, "eth0", "rx_good_packets"), 1);
-    ask<int>(node, [](Node& n) { return n.clear_stats(), 0; });
+    ask<int>(node, [](const NodeFaces& n) { return n.stats.clear_stats(), 0; });
     EXPECT_EQ(xstat(node, "eth0", "rx_drop_eth_unknown_type"), 0);
     EXPECT_EQ(xstat(node, "eth0", "rx_good_packets"), 0);
     EXPECT_EQ(received(), 0U);
-    EXPECT_TRUE(ask<std::vector<DropInfo>>(node, [](Node& n) { return n.drops(); }).empty());
+    EXPECT_TRUE(ask<std::vector<DropInfo>>(node, [](const NodeFaces& n) {
+                  return n.stats.drops();
+                }).empty());
     give(ethernet.to_node, unknown);
     EXPECT_TRUE(eventually([&] { return received() == 1; }));
   });
@@ -142,53 +150,62 @@ TEST_F(NodeTest, StatisticsCountFromTheLastClear) {
 
 // The ethdev of the HCA counts frames, in addition to the HCA's drop reasons.
 TEST_F(NodeTest, ExtendedStatisticsOfEveryInterfaceAndHca) {
-  run(config(), [](Node& node) {
+  run(config(), [](const NodeFaces& node) {
     ASSERT_TRUE(eventually([&] { return link_is_up(node); }));
     // The link sends at least neighbour discovery, soon after the worker starts.
     EXPECT_TRUE(eventually([&] { return xstat(node, "ib0", "tx_good_packets") > 0; }));
     EXPECT_EQ(xstat(node, "ib0", "rx_drop_ip_no_route"), 0);
     EXPECT_TRUE(eventually([&] { return xstat(node, "soft0", "tx_good_packets") > 0; }));
     EXPECT_EQ(xstat(node, "soft0", "rx_drop_ib_icrc"), 0);
-    EXPECT_TRUE(ask<std::vector<Xstat>>(node, [](Node& n) { return n.xstats("ib7"); }).empty());
+    EXPECT_TRUE(ask<std::vector<Xstat>>(node, [](const NodeFaces& n) {
+                  return n.stats.xstats("ib7");
+                }).empty());
   });
 }
 
 TEST_F(NodeTest, InterfacesGoDownAndUpByRequest) {
-  run(config(), [](Node& node) {
+  run(config(), [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
-    EXPECT_TRUE(
-        ask<bool>(node, [](Node& n) { return n.set_interface_up("ib0", false).has_value(); }));
-    EXPECT_TRUE(eventually(
-        [&] { return ask<bool>(node, [](Node& n) { return n.links()[0].state == "stopped"; }); }));
-    EXPECT_TRUE(
-        ask<bool>(node, [](Node& n) { return n.set_interface_up("ib0", true).has_value(); }));
+    EXPECT_TRUE(ask<bool>(node, [](const NodeFaces& n) {
+      return n.control.set_interface_up("ib0", false).has_value();
+    }));
+    EXPECT_TRUE(eventually([&] {
+      return ask<bool>(node,
+                       [](const NodeFaces& n) { return n.view.links()[0].state == "stopped"; });
+    }));
+    EXPECT_TRUE(ask<bool>(node, [](const NodeFaces& n) {
+      return n.control.set_interface_up("ib0", true).has_value();
+    }));
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
-    EXPECT_EQ(ask<Errc>(node, [](Node& n) { return n.set_interface_up("ib7", true).error().code; }),
+    EXPECT_EQ(ask<Errc>(node,
+                        [](const NodeFaces& n) {
+                          return n.control.set_interface_up("ib7", true).error().code;
+                        }),
               Errc::kNotFound);
   });
 }
 
 // Neighbours and routes are listed by key, in order.
 TEST_F(NodeTest, NeighboursAndRoutesByKey) {
-  run(config(), [](Node& node) {
+  run(config(), [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
-    ask<int>(node, [](Node& n) {
+    ask<int>(node, [](const NodeFaces& n) {
       for (const char* addr : {"192.168.1.9", "192.168.1.3", "192.168.1.200"})
-        EXPECT_TRUE(n.add_neighbour({"eth0", *wire::parse_ip(addr), "02:00:00:00:00:09"}));
-      const auto keys = n.neighbour_keys("eth0");
+        EXPECT_TRUE(n.control.add_neighbour({"eth0", *wire::parse_ip(addr), "02:00:00:00:00:09"}));
+      const auto keys = n.view.neighbour_keys("eth0");
       EXPECT_EQ(keys.size(), 3U);
-      const auto first = n.neighbour(keys[0]);
+      const auto first = n.view.neighbour(keys[0]);
       EXPECT_EQ(first->addr, *wire::parse_ip("192.168.1.3"));
       EXPECT_EQ(first->iface, "eth0");
-      EXPECT_TRUE(n.remove_neighbour("eth0", first->addr));
-      EXPECT_FALSE(n.neighbour(keys[0]));
-      EXPECT_FALSE(n.neighbour({}));
+      EXPECT_TRUE(n.control.remove_neighbour("eth0", first->addr));
+      EXPECT_FALSE(n.view.neighbour(keys[0]));
+      EXPECT_FALSE(n.view.neighbour({}));
 
-      const auto all = n.routes(std::nullopt, 1000);
+      const auto all = n.view.routes(std::nullopt, 1000);
       EXPECT_GT(all.size(), 2U);
       std::vector<wire::IpPrefix> pieces;
       for (std::optional<wire::IpPrefix> after;;) {
-        const auto piece = n.routes(after, 2);
+        const auto piece = n.view.routes(after, 2);
         if (piece.empty()) break;
         EXPECT_LE(piece.size(), 2U);
         after = piece.back().to;
@@ -202,18 +219,19 @@ TEST_F(NodeTest, NeighboursAndRoutesByKey) {
 }
 
 TEST_F(NodeTest, PortEventsReachTheLinksOfTheirHca) {
-  run(config(), [](Node& node) {
+  run(config(), [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
     const auto change = [&](const fabric::PortChange& c) {
-      return ask<Errc>(node, [&c](Node& n) {
-        const Status done = n.change_hca("soft0", c);
+      return ask<Errc>(node, [&c](const NodeFaces& n) {
+        const Status done = n.control.change_hca("soft0", c);
         return done ? Errc{} : done.error().code;
       });
     };
     const auto reason_says = [&](const char* what) {
       return eventually([&] {
-        return ask<bool>(node, [what](Node& n) {
-          return n.links()[0].state != "up" && n.links()[0].reason.find(what) != std::string::npos;
+        return ask<bool>(node, [what](const NodeFaces& n) {
+          return n.view.links()[0].state != "up" &&
+                 n.view.links()[0].reason.find(what) != std::string::npos;
         });
       });
     };
@@ -228,7 +246,8 @@ TEST_F(NodeTest, PortEventsReachTheLinksOfTheirHca) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
 
     const auto joins = [&] {
-      return ask<std::uint64_t>(node, [](Node& n) { return n.links()[0].counters.joins_sent; });
+      return ask<std::uint64_t>(
+          node, [](const NodeFaces& n) { return n.view.links()[0].counters.joins_sent; });
     };
     const auto before = joins();
     EXPECT_EQ(change({.reregister = true}), Errc{});
@@ -236,7 +255,10 @@ TEST_F(NodeTest, PortEventsReachTheLinksOfTheirHca) {
 
     EXPECT_EQ(change({.lid = 9}), Errc::kRefused) << "others know the administrator by its LID";
     EXPECT_EQ(change({.sm_lid = 0xffff}), Errc::kInvalidArgument);
-    EXPECT_EQ(ask<Errc>(node, [](Node& n) { return n.change_hca("soft7", {}).error().code; }),
+    EXPECT_EQ(ask<Errc>(node,
+                        [](const NodeFaces& n) {
+                          return n.control.change_hca("soft7", {}).error().code;
+                        }),
               Errc::kNotFound);
   });
 }
@@ -271,9 +293,10 @@ struct NodeContractDeathTest : NodeTest {};
 // Other threads post() a task. Without this check an answer might be made of rows that change
 // meanwhile.
 TEST_F(NodeContractDeathTest, OnlyItsOwnThreadAsksARunningNode) {
-  run(config(), [](Node& node) {
+  run(config(), [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
-    expect_caught([&] { static_cast<void>(node.links()); }, "the node is asked by its own thread");
+    expect_caught([&] { static_cast<void>(node.view.links()); },
+                  "the node is asked by its own thread");
   });
 }
 

@@ -15,7 +15,8 @@
 #include <numeric>
 #include <set>
 
-#include "lib/mgmt/node_impl.h"
+#include "lib/mgmt/node_assembly.h"
+#include "lib/mgmt/node_builder.h"
 #include "lib/mgmt/placement.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
@@ -118,13 +119,15 @@ TEST_F(NumaTest, FragmentsAreOnTheNodeOfTheWorkerThatCuts) {
                   {"eth1", *wire::parse_ip("192.168.2.2"), "02:00:00:00:00:09"}};
   c.worker.count = 2;
   c.worker.assign = {{"eth0", 0}, {"eth1", 1}};
-  NodeImpl node{c, {0, {3, 5}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1};
-  ASSERT_TRUE(node.set_up());
-  node.start();
+  const auto built = build_node(
+      c, {0, {3, 5}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+  ASSERT_TRUE(built);
+  NodeAssembly& node = **built;
+  node.runner.start();
   const auto pass = [&node] {
     for (int i = 0; i < 10; ++i) {
-      node.run_once();
-      for (unsigned worker : {0U, 1U}) node.iterate(worker);
+      node.runner.run_once();
+      for (WorkerHandle& w : node.parts->workers.all()) w.worker->iterate(node.parts->clock.tsc());
     }
   };
   pass();
@@ -150,7 +153,7 @@ TEST_F(NumaTest, FragmentsAreOnTheNodeOfTheWorkerThatCuts) {
                      wire::Be32{wire::parse_ip(way.dst)->v4_host()}};
     ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
     std::memcpy(packet.data(), &ip, sizeof ip);
-    give(way.in.to_node, ethernet_frame(0x0800, packet, node.ports()[way.port].mac));
+    give(way.in.to_node, ethernet_frame(0x0800, packet, node.faces.view.ports()[way.port].mac));
     pass();
     unsigned fragments = 0;
     void* raw = nullptr;
@@ -164,9 +167,9 @@ TEST_F(NumaTest, FragmentsAreOnTheNodeOfTheWorkerThatCuts) {
     }
     EXPECT_EQ(fragments, 3U) << way.dst;
   }
-  node.begin_to_leave();
+  node.runner.begin_to_leave();
   pass();
-  EXPECT_TRUE(node.has_left());
+  EXPECT_TRUE(node.runner.has_left());
 }
 
 }  // namespace

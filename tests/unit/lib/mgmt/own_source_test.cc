@@ -68,30 +68,34 @@ struct OwnSourceTest : NodeTest {
     c.neighbour.max_requests = 1;
     return c;
   }
-  void give(Node& node, const Packet& packet) {
-    const auto mac = ask<wire::MacAddr>(node, [](Node& n) { return n.ports()[0].mac; });
+  void give(const NodeFaces& node, const Packet& packet) {
+    const auto mac =
+        ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
     NodeTest::give(ethernet.to_node,
                    ethernet_frame(wire::parse_ip(packet.src)->is_v4() ? 0x0800 : 0x86dd,
                                   bytes_of(packet), mac));
   }
   /// The node uses its own IPv6 addresses only after duplicate address detection.
-  static bool is_ready(Node& node) {
+  static bool is_ready(const NodeFaces& node) {
     const auto ready = [](const auto& iface) {
       const auto& addresses = iface.ip6.addresses;
       return iface.state == "up" && !addresses.empty() &&
              std::all_of(addresses.begin(), addresses.end(),
                          [](const auto& a) { return a.state == link::AddressState::kReady; });
     };
-    return ask<bool>(node, [&](Node& n) { return ready(n.ports()[0]) && ready(n.links()[0]); });
-  }
-  static std::uint64_t drops(Node& node, Drop reason) {
-    return ask<std::uint64_t>(node, [reason](Node& n) {
-      return n.ports()[0].traffic.drops[static_cast<std::size_t>(reason)];
+    return ask<bool>(node, [&](const NodeFaces& n) {
+      return ready(n.view.ports()[0]) && ready(n.view.links()[0]);
     });
   }
-  static std::uint64_t node_drops(Node& node, Drop reason) {
-    return ask<std::uint64_t>(
-        node, [reason](Node& n) { return n.totals().drops[static_cast<std::size_t>(reason)]; });
+  static std::uint64_t drops(const NodeFaces& node, Drop reason) {
+    return ask<std::uint64_t>(node, [reason](const NodeFaces& n) {
+      return n.view.ports()[0].traffic.drops[static_cast<std::size_t>(reason)];
+    });
+  }
+  static std::uint64_t node_drops(const NodeFaces& node, Drop reason) {
+    return ask<std::uint64_t>(node, [reason](const NodeFaces& n) {
+      return n.stats.totals().drops[static_cast<std::size_t>(reason)];
+    });
   }
 };
 
@@ -114,7 +118,7 @@ TEST_F(OwnSourceTest, PacketsFromOwnAddressesAreMartian) {
       {"no route 6", "fd00:a::1", "2001:db8::1"},
       {"the subnet's router", "fd00:1::", "fd00:1::1", kIcmp6},
   };
-  run(c, [&](Node& node) {
+  run(c, [&](const NodeFaces& node) {
     ASSERT_TRUE(eventually([&] { return is_ready(node); }));
     std::uint64_t martians = 0;
     for (const Packet& packet : packets) {
@@ -138,7 +142,7 @@ TEST_F(OwnSourceTest, AddressesOfAnInterfaceThatIsDownAreMartianSources) {
       {"own 6, no route", "fd00:a::1", "2001:db8::1"},
       {"the subnet's router", "fd00:a::", "fd00:1::2"},
   };
-  run(c, [&](Node& node) {
+  run(c, [&](const NodeFaces& node) {
     std::uint64_t martians = 0;
     for (const Packet& packet : packets) {
       give(node, packet);
@@ -155,7 +159,7 @@ TEST_F(OwnSourceTest, AddressesOfAnInterfaceThatIsDownAreMartianSources) {
 // The answer to a ping from an absent host waits for its neighbour and is dropped. It causes no
 // ICMP error, because its sender is the node itself.
 TEST_F(OwnSourceTest, AnswersToAbsentHostsAreGivenUp) {
-  run(config(), [this](Node& node) {
+  run(config(), [this](const NodeFaces& node) {
     ASSERT_TRUE(eventually([&] { return is_ready(node); }));
     give(node, {"ping", "192.168.1.77", "192.168.1.1", kIcmp});
     EXPECT_TRUE(eventually([&] { return drops(node, Drop::kNeighbourFailed) == 1; }));
@@ -166,10 +170,11 @@ TEST_F(OwnSourceTest, AnswersToAbsentHostsAreGivenUp) {
 }
 
 TEST_F(OwnSourceTest, SendersOfForwardedPacketsAreStillTold) {
-  run(config(), [this](Node& node) {
+  run(config(), [this](const NodeFaces& node) {
     ASSERT_TRUE(eventually([&] { return is_ready(node); }));
-    ask<int>(node, [](Node& n) {
-      EXPECT_TRUE(n.add_neighbour({"eth0", *wire::parse_ip("192.168.1.2"), "02:00:00:00:00:09"}));
+    ask<int>(node, [](const NodeFaces& n) {
+      EXPECT_TRUE(
+          n.control.add_neighbour({"eth0", *wire::parse_ip("192.168.1.2"), "02:00:00:00:00:09"}));
       return 0;
     });
     give(node, {"to an absent host", "192.168.1.2", "192.168.1.66"});
@@ -187,12 +192,12 @@ TEST_F(OwnSourceTest, GeneratedPacketsFromAnOwnAddress) {
   c.mode = ForwardMode::kTxonly;
   c.generator.ip = {*wire::parse_ip("192.168.1.1"), *wire::parse_ip("192.168.1.77")};
   c.generator.rate.value = 100;
-  run(c, [](Node& node) {
+  run(c, [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return drops(node, Drop::kNeighbourFailed) != 0; }));
-    ask<int>(node, [](Node& n) {
-      GeneratorConfig to_self = n.config().generator;
+    ask<int>(node, [](const NodeFaces& n) {
+      GeneratorConfig to_self = n.view.config().generator;
       to_self.ip.dst = *wire::parse_ip("10.0.0.1");
-      EXPECT_TRUE(n.set_generator(to_self));
+      EXPECT_TRUE(n.traffic.set_generator(to_self));
       return 0;
     });
     EXPECT_TRUE(eventually([&] { return node_drops(node, Drop::kLocalFromSelf) != 0; }));

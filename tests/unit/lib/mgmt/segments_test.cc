@@ -123,12 +123,12 @@ struct SegmentsTest : NodeTest {
     for (int i = 0; i < 20'000 && !what(); ++i) step();
     return what();
   }
-  [[nodiscard]] Node& sender() { return nodes[0]->node(); }
-  [[nodiscard]] bool link_up(unsigned i) { return nodes[i]->node().links()[0].state == "up"; }
+  [[nodiscard]] const NodeFaces& sender() { return nodes[0]->faces(); }
+  [[nodiscard]] bool link_up(unsigned i) { return nodes[i]->faces().view.links()[0].state == "up"; }
   [[nodiscard]] bool connected() {
-    const auto keys = sender().neighbour_keys("ib0");
+    const auto keys = sender().view.neighbour_keys("ib0");
     return std::any_of(keys.begin(), keys.end(), [this](const NeighbourKey& key) {
-      const auto row = sender().neighbour(key);
+      const auto row = sender().view.neighbour(key);
       return row && row->addr == *wire::parse_ip("10.0.0.2") &&
              row->mode == table::NeighbourMode::kRc;
     });
@@ -136,14 +136,14 @@ struct SegmentsTest : NodeTest {
   /// Gives the sender a burst of segments that follow each other. Returns the packets that they
   /// became.
   std::uint64_t packets_of(unsigned segments) {
-    const auto sent = [this] { return sender().links()[0].traffic.tx_packets; };
+    const auto sent = [this] { return sender().view.links()[0].traffic.tx_packets; };
     const std::uint64_t before = sent();
     for (unsigned i = 0; i < segments; ++i) {
       fwd::test::Tcp tcp;
       tcp.payload = fwd::test::pattern(1460);
       tcp.seq += i * 1460;
       tcp.id = static_cast<std::uint16_t>(tcp.id + i);
-      give(ethernet.to_node, ethernet_frame(0x0800, tcp.bytes(), sender().ports()[0].mac));
+      give(ethernet.to_node, ethernet_frame(0x0800, tcp.bytes(), sender().view.ports()[0].mac));
     }
     nodes[0]->iterate(0);
     return sent() - before;

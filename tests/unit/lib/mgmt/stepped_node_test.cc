@@ -60,8 +60,8 @@ struct SteppedNodeTest : NodeTest {
 TEST_F(SteppedNodeTest, AnswersAPingAndForgetsWhoAskedWhenMinutesHavePassed) {
   const auto node = make(config());
   pass(*node, 2s);
-  EXPECT_EQ(node->node().links()[0].state, "up");
-  const wire::MacAddr own = node->node().ports()[0].mac;
+  EXPECT_EQ(node->faces().view.links()[0].state, "up");
+  const wire::MacAddr own = node->faces().view.ports()[0].mac;
   give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), own));
   pass(*node, 50ms);
   ASSERT_FALSE(sent(ethernet.from_node, 0x0806).empty());
@@ -69,9 +69,9 @@ TEST_F(SteppedNodeTest, AnswersAPingAndForgetsWhoAskedWhenMinutesHavePassed) {
   give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(arp), own));
   pass(*node, 50ms);
   EXPECT_FALSE(sent(ethernet.from_node, 0x0800).empty());
-  EXPECT_EQ(node->node().neighbour_keys("eth0").size(), 1U);
+  EXPECT_EQ(node->faces().view.neighbour_keys("eth0").size(), 1U);
   pass(*node, 600s);  // the entry ends after 300 s without use
-  EXPECT_TRUE(node->node().neighbour_keys("eth0").empty());
+  EXPECT_TRUE(node->faces().view.neighbour_keys("eth0").empty());
   leave(*node);
 }
 
@@ -86,7 +86,7 @@ TEST_F(SteppedNodeTest, EveryPacketIsUnderOneCounter) {
   };
   const PacketBalance before = balance();
   EXPECT_GT(before.sent, 0U);
-  const wire::MacAddr own = node->node().ports()[0].mac;
+  const wire::MacAddr own = node->faces().view.ports()[0].mac;
 
   // The reply waits for its neighbour, so its packet has arrived and not yet left.
   give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), own));
@@ -108,11 +108,11 @@ TEST_F(SteppedNodeTest, EveryPacketIsUnderOneCounter) {
   b = balance();
   EXPECT_EQ(b.dropped, before.dropped + 1);
   give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), own));
-  ASSERT_TRUE(node->node().set_port_started("eth0", false));
+  ASSERT_TRUE(node->faces().control.set_port_started("eth0", false));
   b = balance();
   EXPECT_EQ(b.received, before.received + 4);
   EXPECT_EQ(b.dropped, before.dropped + 2);
-  ASSERT_TRUE(node->node().set_port_started("eth0", true));
+  ASSERT_TRUE(node->faces().control.set_port_started("eth0", true));
   pass(*node, 1s);
   leave(*node);
 }
@@ -136,13 +136,13 @@ TEST_F(SteppedNodeTest, TimeStandsStillBetweenSteps) {
 TEST_F(SteppedNodeTest, EachStepIsMadeInItsRole) {
   const auto node = make(config());
   LcoreRole in_turn;
-  node->node().post([&] { in_turn = lcore_role; });
+  node->faces().loop.post([&] { in_turn = lcore_role; });
   pass(*node, 20ms);
   EXPECT_EQ(in_turn.kind, kContractsChecked ? LcoreRole::Kind::kManagement : LcoreRole::Kind::kAny);
   EXPECT_EQ(lcore_role.kind, LcoreRole::Kind::kAny);
   {
     const ActingAs role{LcoreRole::worker_number(0)};
-    expect_broken([&] { node->node().set_burst(32); }, "wrong lcore: a worker called");
+    expect_broken([&] { node->faces().traffic.set_burst(32); }, "wrong lcore: a worker called");
   }
   leave(*node);
 }
@@ -158,7 +158,7 @@ TEST_F(SteppedNodeTest, TwoInstancesLiveInOneProcess) {
   const auto b = make(second, 1);
   for (SteppedNode* node : {a.get(), b.get()}) {
     pass(*node, 2s);
-    EXPECT_EQ(node->node().links()[0].state, "up");
+    EXPECT_EQ(node->faces().view.links()[0].state, "up");
     leave(*node);
   }
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The interface between a node and the drivers that make its HCAs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "lib/base/result.h"
+
+struct rte_mempool;
+struct rte_rcu_qsbr;
+
+namespace ipoib {
+struct Doorbell;
+}
+namespace ipoib::fabric {
+class Hca;
+class Retirement;
+}  // namespace ipoib::fabric
+
+namespace ipoib::mgmt {
+
+struct HcaConfig;
+
+/// Resources from which a driver makes an Hca. All of them outlive the Hca.
+struct HcaResources {
+  std::uint16_t ethdev_port = 0;  ///< Cable of a software HCA: configured and started.
+  rte_mempool* pool = nullptr;
+  rte_mempool* control_pool = nullptr;  ///< For ACKs and MADs when `pool` is empty; null: none.
+  std::uint32_t message_mbufs = 0;      ///< Limit of mbufs of `pool` in messages of connections.
+  std::uint16_t rxd = 512, txd = 512;   ///< Descriptors of a queue.
+  int worker_node = -1;                 ///< NUMA node of the worker that serves the Hca.
+  rte_rcu_qsbr* qsbr = nullptr;         ///< Workers report quiescent states to it.
+  fabric::Retirement* retirement = nullptr;  ///< Says when a name may be used again.
+  Doorbell* doorbell = nullptr;              ///< Rung when MADs or events arrive.
+};
+/// Makes an Hca. Implemented by app/, which knows the drivers.
+using HcaFactory = std::function<Result<std::unique_ptr<fabric::Hca>>(
+    const HcaConfig& config, const HcaResources& resources)>;
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A node put together: its parts, its faces, and the loop that runs it.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "lib/mgmt/capture.h"
+#include "lib/mgmt/node_control_impl.h"
+#include "lib/mgmt/node_faces.h"
+#include "lib/mgmt/node_parts.h"
+#include "lib/mgmt/node_runner.h"
+#include "lib/mgmt/node_stats_impl.h"
+#include "lib/mgmt/node_view_impl.h"
+#include "lib/mgmt/port_devices.h"
+#include "lib/mgmt/test_traffic_impl.h"
+
+namespace ipoib::mgmt {
+
+struct NodeAssembly {
+  explicit NodeAssembly(std::unique_ptr<NodeParts> made) : parts{std::move(made)} {}
+
+  std::unique_ptr<NodeParts> parts;
+  NodeStatsImpl stats{*parts};
+  TestTrafficImpl traffic{*parts};
+  NodeViewImpl view{*parts, stats, traffic};
+  Capture capture;
+  PortDevices devices{*parts};
+  NodeControlImpl control{*parts, devices, capture};
+  NodeRunner runner{*parts, control, devices, traffic, capture};
+  NodeFaces faces{*parts->loop, view, stats, control, traffic};
+};
+
+}  // namespace ipoib::mgmt

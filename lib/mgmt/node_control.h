@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The commands to a node: interfaces, devices, neighbours, groups, routes, captures.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+#include "lib/cm/info.h"
+#include "lib/fabric/fabric_types.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::mgmt {
+
+struct MulticastRouteConfig;
+struct NeighbourEntryConfig;
+struct RouteConfig;
+
+/// Management lcore only. Implemented by NodeControlImpl, and by a fake in the tests of app/.
+class NodeControl {
+ public:
+  virtual ~NodeControl() = default;
+
+  virtual void set_forwarding(bool on) = 0;
+  /// Brings an interface up, or takes it down in order. An interface that is still going down comes
+  /// up again afterwards. kNotFound; kUnavailable: its device is stopped.
+  virtual Status set_interface_up(std::string_view name, bool up) = 0;
+  /// Takes a port down and stops its device, or starts the device and brings the port up. Packets
+  /// that the device had received and no worker had taken are dropped: Drop::kLinkDown. A link has
+  /// no device of its own: this acts like set_interface_up().
+  virtual Status set_port_started(std::string_view name, bool on) = 0;
+  /// Sets the largest IP packet of a link or port, octets; NodeView::config() has the value of a
+  /// port. kInvalidArgument and kUnavailable say what is allowed.
+  virtual Status set_mtu(std::string_view name, std::uint16_t mtu) = 0;
+  /// Ports only. kNotFound; kRefused: the device does not support it.
+  virtual Status set_promiscuous(std::string_view port, bool on) = 0;
+  /// Changes the port `name` like a subnet manager would. kNotFound; kRefused: the port has a
+  /// subnet manager of its own, or runs the subnet administrator, which peers know by these
+  /// addresses.
+  virtual Status change_hca(std::string_view name, const fabric::PortChange& change) = 0;
+
+  virtual Status add_neighbour(const NeighbourEntryConfig& entry) = 0;
+  virtual Status remove_neighbour(std::string_view iface, const wire::IpAddr& addr) = 0;
+  /// Forgets neighbours that are not static; `iface` empty: of all interfaces.
+  virtual Status flush_neighbours(std::string_view iface) = 0;
+  /// Listens to the group on the interface. Each join needs its leave.
+  virtual Status join_group(std::string_view iface, const wire::IpAddr& group) = 0;
+  virtual Status leave_group(std::string_view iface, const wire::IpAddr& group) = 0;
+  /// kNotFound: no such link or connection; kRefused: the link has no connected mode.
+  virtual Status close_connection(std::string_view link, cm::Handle connection) = 0;
+
+  virtual Status add_route(const RouteConfig& route) = 0;
+  virtual Status remove_route(const wire::IpPrefix& to) = 0;
+  virtual Status add_multicast_route(const MulticastRouteConfig& route) = 0;
+  /// Groups, source and `in` identify the route.
+  virtual Status remove_multicast_route(const MulticastRouteConfig& route) = 0;
+
+  /// Writes every frame on every HCA's wire to `path` (pcap of ERF records) until capture_stop(),
+  /// or until the file would be longer than `limit` octets (0: no limit).
+  virtual Status capture_start(const std::string& path, std::uint64_t limit) = 0;
+  /// Returns the number of frames written.
+  virtual Result<std::uint64_t> capture_stop() = 0;
+};
+
+}  // namespace ipoib::mgmt

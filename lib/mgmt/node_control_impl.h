@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Passes commands on to the parts of a node.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/link/interface.h"
+#include "lib/mgmt/node_control.h"
+
+namespace ipoib::mgmt {
+
+class Capture;
+struct NodeParts;
+class PortDevices;
+
+class NodeControlImpl final : public NodeControl {
+ public:
+  NodeControlImpl(NodeParts& parts, PortDevices& devices, Capture& capture)
+      : parts_{parts}, devices_{devices}, capture_{capture} {}
+
+  void set_forwarding(bool on) override;
+  Status set_interface_up(std::string_view name, bool up) override;
+  Status set_port_started(std::string_view name, bool on) override;
+  Status set_mtu(std::string_view name, std::uint16_t mtu) override;
+  Status set_promiscuous(std::string_view port, bool on) override;
+  Status change_hca(std::string_view name, const fabric::PortChange& change) override;
+  Status add_neighbour(const NeighbourEntryConfig& entry) override;
+  Status remove_neighbour(std::string_view iface, const wire::IpAddr& addr) override;
+  Status flush_neighbours(std::string_view iface) override;
+  Status join_group(std::string_view iface, const wire::IpAddr& group) override;
+  Status leave_group(std::string_view iface, const wire::IpAddr& group) override;
+  Status close_connection(std::string_view link, cm::Handle connection) override;
+  Status add_route(const RouteConfig& route) override;
+  Status remove_route(const wire::IpPrefix& to) override;
+  Status add_multicast_route(const MulticastRouteConfig& route) override;
+  Status remove_multicast_route(const MulticastRouteConfig& route) override;
+  Status capture_start(const std::string& path, std::uint64_t limit) override;
+  Result<std::uint64_t> capture_stop() override;
+
+  /// Starts an interface and adds its configured neighbours.
+  void bring_up(link::Interface& control);
+
+ private:
+  NodeParts& parts_;
+  PortDevices& devices_;
+  Capture& capture_;
+};
+
+}  // namespace ipoib::mgmt

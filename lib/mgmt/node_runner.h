@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The management lcore's loop, from the launch of the workers to their end.
+#pragma once
+
+#include <optional>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+
+namespace ipoib::mgmt {
+
+class Capture;
+class ManagementLoop;
+class NodeControlImpl;
+struct NodeParts;
+class PortDevices;
+class TestTrafficImpl;
+
+class NodeRunner {
+ public:
+  NodeRunner(NodeParts& parts, NodeControlImpl& control, PortDevices& devices,
+             TestTrafficImpl& traffic, Capture& capture);
+
+  /// Node::run().
+  void run();
+
+  // Parts of run(), which SteppedNode also uses.
+
+  /// Brings the interfaces up.
+  void start();
+  /// One turn of the loop, which does not sleep.
+  void run_once();
+  void begin_to_leave();
+  /// True if every interface is stopped and every communication manager has settled its
+  /// connections.
+  [[nodiscard]] bool has_left() const;
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  /// The end of a sleep that begins at `t`, without earlier events.
+  [[nodiscard]] TimePoint next_wake(TimePoint t) const;
+  [[nodiscard]] bool work_waiting() const;
+
+ private:
+  Status launch_workers();
+  void handle_port_events(TimePoint now);
+  void handle_punts();
+  void run_timers();
+  void publish_interfaces();
+  void sleep();
+  void shut_down();
+  void stop_workers();
+
+  NodeParts& parts_;
+  ManagementLoop& loop_;
+  NodeControlImpl& control_;
+  PortDevices& devices_;
+  TestTrafficImpl& traffic_;
+  Capture& capture_;
+  TimePoint next_carrier_check_{};
+};
+
+}  // namespace ipoib::mgmt

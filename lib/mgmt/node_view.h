@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The state of a node: configuration, devices, interfaces, neighbours, routes, groups.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lib/mgmt/node_info.h"
+
+namespace ipoib::mgmt {
+
+struct NodeConfig;
+
+/// Management lcore only. Implemented by NodeViewImpl, and by a fake in the tests of app/.
+class NodeView {
+ public:
+  virtual ~NodeView() = default;
+
+  /// The configuration, with the changes that commands have made since the start.
+  [[nodiscard]] virtual const NodeConfig& config() const = 0;
+  [[nodiscard]] virtual ForwardInfo forward_info() const = 0;
+  [[nodiscard]] virtual std::vector<LinkInfo> links() const = 0;
+  [[nodiscard]] virtual std::vector<PortInfo> ports() const = 0;
+  [[nodiscard]] virtual std::vector<HcaInfo> hcas() const = 0;
+  /// Neighbours in order of interface and address; `iface` empty: of all interfaces. There may be
+  /// many thousands, so readers ask for the rows one by one with neighbour(), over as many turns of
+  /// the loop as that takes.
+  [[nodiscard]] virtual std::vector<NeighbourKey> neighbour_keys(std::string_view iface) const = 0;
+  /// None: the neighbour is gone.
+  [[nodiscard]] virtual std::optional<link::NeighbourInfo> neighbour(
+      const NeighbourKey& key) const = 0;
+  /// Routes in order of their prefixes: the first `max_rows` after `after`, or of all.
+  [[nodiscard]] virtual std::vector<RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
+                                                      std::size_t max_rows) const = 0;
+  /// Connections of connected mode; `link` empty: of all links.
+  [[nodiscard]] virtual std::vector<link::ConnectionInfo> connections(
+      std::string_view link) const = 0;
+  /// Multicast groups; `iface` empty: of all interfaces.
+  [[nodiscard]] virtual std::vector<link::GroupInfo> groups(std::string_view iface) const = 0;
+  [[nodiscard]] virtual std::vector<MulticastRouteInfo> multicast_routes() const = 0;
+  [[nodiscard]] virtual std::vector<SaInfo> subnet_administration() const = 0;
+};
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes the rows of NodeView from the parts of a node.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lib/mgmt/node_view.h"
+
+namespace ipoib::mgmt {
+
+class NodeStatsImpl;
+struct NodeParts;
+class TestTrafficImpl;
+
+class NodeViewImpl final : public NodeView {
+ public:
+  /// `stats`: counters in the rows are those that it shows.
+  NodeViewImpl(const NodeParts& parts, const NodeStatsImpl& stats, const TestTrafficImpl& traffic)
+      : parts_{parts}, stats_{stats}, traffic_{traffic} {}
+
+  const NodeConfig& config() const override;
+  ForwardInfo forward_info() const override;
+  std::vector<LinkInfo> links() const override;
+  std::vector<PortInfo> ports() const override;
+  std::vector<HcaInfo> hcas() const override;
+  std::vector<NeighbourKey> neighbour_keys(std::string_view iface) const override;
+  std::optional<link::NeighbourInfo> neighbour(const NeighbourKey& key) const override;
+  std::vector<RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
+                                std::size_t max_rows) const override;
+  std::vector<link::ConnectionInfo> connections(std::string_view link) const override;
+  std::vector<link::GroupInfo> groups(std::string_view iface) const override;
+  std::vector<MulticastRouteInfo> multicast_routes() const override;
+  std::vector<SaInfo> subnet_administration() const override;
+
+ private:
+  const NodeParts& parts_;
+  const NodeStatsImpl& stats_;
+  const TestTrafficImpl& traffic_;
+};
+
+}  // namespace ipoib::mgmt
