@@ -12,20 +12,18 @@ constexpr Duration kDefendInterval = std::chrono::seconds(10);   // RFC 5227 §1
 
 }  // namespace
 
-template <class Hw>
-ArpAgent<Hw>::ArpAgent(const std::string& name, const std::vector<wire::IpPrefix>& addresses,
-                       ArpTransport<Hw>& transport, NeighbourCache<Hw>& cache)
+ArpAgent::ArpAgent(const std::string& name, const std::vector<wire::IpPrefix>& addresses,
+                   Medium& medium, NeighbourCache& cache)
     : name_{name},
       addresses_{addresses},
-      transport_{transport},
+      medium_{medium},
       cache_{cache},
       conflict_log_{kDefendInterval},
       contradiction_log_{kDefendInterval} {}
 
 /// Returns the own address in the target's prefix, else the first one; 0 if the interface has none,
 /// so that hosts learn nothing from the request.
-template <class Hw>
-std::uint32_t ArpAgent<Hw>::source_for(const wire::IpAddr& target) const {
+std::uint32_t ArpAgent::source_for(const wire::IpAddr& target) const {
   std::uint32_t first = 0;
   for (const auto& own : addresses_) {
     if (!own.addr.is_v4()) continue;
@@ -35,66 +33,57 @@ std::uint32_t ArpAgent<Hw>::source_for(const wire::IpAddr& target) const {
   return first;
 }
 
-template <class Hw>
-void ArpAgent<Hw>::request(const wire::IpAddr& addr, TimePoint) {
-  const auto arp = wire::make_arp<Hw>(wire::ArpOp::kRequest, transport_.own_hw(), source_for(addr),
-                                      Hw{}, addr.v4_host());
+void ArpAgent::broadcast_request(std::uint32_t sender_ip, std::uint32_t target_ip) {
+  const auto own_hw = medium_.own_hw();
   ++counters_.sent;
-  transport_.broadcast_arp(wire::bytes_of(arp));
+  medium_.broadcast(wire::EtherType::kArp,
+                    wire::build_arp({wire::ArpOp::kRequest, own_hw, sender_ip,
+                                     wire::HwAddr::zero(own_hw.kind()), target_ip}));
 }
 
-template <class Hw>
-void ArpAgent<Hw>::probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
-  const auto arp = wire::make_arp<Hw>(wire::ArpOp::kRequest, transport_.own_hw(), source_for(addr),
-                                      hw, addr.v4_host());
+void ArpAgent::unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAddr& to,
+                       std::uint32_t target_ip, TimePoint now) {
   ++counters_.sent;
-  transport_.unicast_arp(hw, wire::bytes_of(arp), now);
+  medium_.send(to, wire::EtherType::kArp,
+               wire::build_arp({op, medium_.own_hw(), sender_ip, to, target_ip}), now);
 }
 
-template <class Hw>
-void ArpAgent<Hw>::announce_once(std::uint32_t own_ip) {
-  const auto arp =
-      wire::make_arp<Hw>(wire::ArpOp::kRequest, transport_.own_hw(), own_ip, Hw{}, own_ip);
-  ++counters_.sent;
-  transport_.broadcast_arp(wire::bytes_of(arp));
+void ArpAgent::request(const wire::IpAddr& addr) {
+  broadcast_request(source_for(addr), addr.v4_host());
 }
 
-template <class Hw>
-void ArpAgent<Hw>::announce_all() {
+void ArpAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
+  unicast(wire::ArpOp::kRequest, source_for(addr), hw, addr.v4_host(), now);
+}
+
+void ArpAgent::announce_all() {
   for (const auto& own : addresses_)
     if (own.addr.is_v4()) announce_once(own.addr.v4_host());
 }
 
-template <class Hw>
-void ArpAgent<Hw>::announce(TimePoint now) {
+void ArpAgent::announce(TimePoint now) {
   announce_all();
   announce_again_ = now + kAnnounceInterval;
 }
 
-template <class Hw>
-void ArpAgent<Hw>::tick(TimePoint now) {
+void ArpAgent::tick(TimePoint now) {
   if (!announce_again_ || now < *announce_again_) return;
   announce_again_.reset();
   announce_all();
 }
 
-template <class Hw>
-void ArpAgent<Hw>::on_arp(std::span<const std::byte> bytes, TimePoint now) {
+void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
   ++counters_.received;
-  const auto arp = wire::parse_arp<Hw>(bytes);
   if (!arp) {
     ++counters_.invalid;
     return;
   }
-  const Hw own_hw = transport_.own_hw();
-  if (same_interface(arp->sender_hw, own_hw)) return;  // Reflected by the fabric.
+  if (arp->sender_hw.same_interface(medium_.own_hw())) return;  // Reflected by the fabric.
 
-  const auto sender = wire::IpAddr::v4(arp->sender_ip.host());
-  const auto target = wire::IpAddr::v4(arp->target_ip.host());
-  const auto op = static_cast<wire::ArpOp>(arp->op.host());
-  const bool probing = arp->sender_ip.host() == 0 && op == wire::ArpOp::kRequest;
-  const bool rarp = op == wire::ArpOp::kRarpRequest || op == wire::ArpOp::kRarpReply;
-  if (rarp || !is_plausible(arp->sender_hw)) {
+  const auto sender = wire::IpAddr::v4(arp->sender_ip);
+  const auto target = wire::IpAddr::v4(arp->target_ip);
+  const bool probing = arp->sender_ip == 0 && arp->op == wire::ArpOp::kRequest;
+  if (!arp->sender_hw.is_plausible()) {
     ++counters_.invalid;
     return;
   }
@@ -106,47 +95,39 @@ void ArpAgent<Hw>::on_arp(std::span<const std::byte> bytes, TimePoint now) {
 
   const bool for_us = is_own(addresses_, target);
   if (!probing) {
-    const auto evidence = op == wire::ArpOp::kReply && for_us ? Evidence::kReply : Evidence::kOther;
+    const bool answers = arp->op == wire::ArpOp::kReply && for_us;
+    const auto evidence = answers ? Evidence::kReply : Evidence::kOther;
     // An entry is useful only for addresses that packets are sent to directly.
     const bool create = for_us && is_on_link(addresses_, sender);
     if (!cache_.learn(sender, arp->sender_hw, evidence, create, now)) on_contradiction(*arp, now);
   }
-  if (op == wire::ArpOp::kRequest && for_us) {
-    const auto reply = wire::make_arp<Hw>(wire::ArpOp::kReply, own_hw, arp->target_ip.host(),
-                                          arp->sender_hw, arp->sender_ip.host());
-    ++counters_.sent;
-    transport_.unicast_arp(arp->sender_hw, wire::bytes_of(reply), now);
-  }
+  if (arp->op == wire::ArpOp::kRequest && for_us)
+    unicast(wire::ArpOp::kReply, arp->target_ip, arp->sender_hw, arp->sender_ip, now);
 }
 
 /// Another host claims an own address. The claim is never learned, and one announcement per
 /// interval answers it, so that two hosts that insist do not flood the link (RFC 5227 §2.4 b).
-template <class Hw>
-void ArpAgent<Hw>::on_conflict(const wire::Arp<Hw>& arp, TimePoint now) {
+void ArpAgent::on_conflict(const wire::Arp& arp, TimePoint now) {
   ++counters_.conflicts;
   if (const auto suppressed = conflict_log_.allow(now))
     log(LogArea::kLink, LogLevel::kErr,
         "{}: address conflict: own address {} is also claimed by {} ({} conflicts suppressed)",
-        name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip.host())),
-        wire::to_string(arp.sender_hw), *suppressed);
+        name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip)), wire::to_string(arp.sender_hw),
+        *suppressed);
   if (defended_ && now - *defended_ < kDefendInterval) return;
   defended_ = now;
-  announce_once(arp.sender_ip.host());
+  announce_once(arp.sender_ip);
 }
 
 /// Two hosts claim one address.
-template <class Hw>
-void ArpAgent<Hw>::on_contradiction(const wire::Arp<Hw>& arp, TimePoint now) {
+void ArpAgent::on_contradiction(const wire::Arp& arp, TimePoint now) {
   ++counters_.contradictions;
   const auto suppressed = contradiction_log_.allow(now);
   if (!suppressed) return;
   log(LogArea::kLink, LogLevel::kWarning,
       "{}: address conflict: {} is claimed by {} and by another host ({} conflicts suppressed)",
-      name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip.host())),
-      wire::to_string(arp.sender_hw), *suppressed);
+      name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip)), wire::to_string(arp.sender_hw),
+      *suppressed);
 }
-
-template class ArpAgent<wire::LinkAddr>;
-template class ArpAgent<wire::MacAddr>;
 
 }  // namespace ipoib::link

@@ -9,7 +9,7 @@
 
 namespace ipoib::link {
 
-/// The HCA functions that connected mode uses: lib/fabric/hca.h. Management lcore only.
+/// The HCA functions that connected mode uses: lib/fabric/connected.h. Management lcore only.
 class ConnectionActions {
  public:
   virtual ~ConnectionActions() = default;

@@ -61,9 +61,9 @@ std::string_view to_string(ConnectionEnd end) {
   return kNames[static_cast<std::size_t>(end)];
 }
 
-Connections::Connections(ConnectionConfig config, std::uint16_t pkey,
-                         NeighbourPaths<wire::LinkAddr>& ud, ConnectionActions& actions,
-                         cm::Manager& manager, ConnectionSurroundings around, std::uint64_t seed)
+Connections::Connections(ConnectionConfig config, std::uint16_t pkey, NeighbourPaths& ud,
+                         ConnectionActions& actions, cm::Manager& manager,
+                         ConnectionSurroundings around, std::uint64_t seed)
     : config_{config},
       pkey_{pkey},
       ud_{ud},
@@ -134,36 +134,36 @@ void Connections::on_queue_event(const fabric::QueueEvent& event, TimePoint now)
 
 // --- Peers ---
 
-PathState Connections::acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) {
+PathState Connections::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) {
   now_ = now;
   add_user(user, hw, now);
   return ud_.acquire(user, hw, now);
 }
 
-void Connections::moved(const wire::IpAddr& user, const wire::LinkAddr& from,
-                        const wire::LinkAddr& to, TimePoint now) {
+void Connections::moved(const wire::IpAddr& user, const wire::HwAddr& from, const wire::HwAddr& to,
+                        TimePoint now) {
   now_ = now;
   remove_user(user, from);
   add_user(user, to, now);
 }
 
-void Connections::release(const wire::IpAddr& user, const wire::LinkAddr& hw) {
+void Connections::release(const wire::IpAddr& user, const wire::HwAddr& hw) {
   remove_user(user, hw);
   ud_.release(user, hw);
 }
 
-void Connections::add_user(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) {
+void Connections::add_user(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) {
   if (flags() == 0) return;
   const auto key = key_of(hw);
   Peer& p = peer(key);
-  p.flags = hw.flags;
+  p.flags = hw.link_addr().flags;
   p.lost_users = false;
   p.users.insert(user);
   // The neighbour is installed after this: traffic to it shows later.
   schedule(key, config_.open == OpenPolicy::kAlways ? now : now + kLook);
 }
 
-void Connections::remove_user(const wire::IpAddr& user, const wire::LinkAddr& hw) {
+void Connections::remove_user(const wire::IpAddr& user, const wire::HwAddr& hw) {
   const auto key = key_of(hw);
   const auto it = peers_.find(key);
   if (it == peers_.end()) return;
@@ -173,7 +173,7 @@ void Connections::remove_user(const wire::IpAddr& user, const wire::LinkAddr& hw
   if (p.lost_users) schedule(key, now_);
 }
 
-void Connections::describe(const wire::LinkAddr& hw, table::Neighbour& out) const {
+void Connections::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
   ud_.describe(hw, out);
   const auto it = peers_.find(key_of(hw));
   if (it == peers_.end() || it->second.sending == cm::kNoHandle) return;
@@ -183,7 +183,7 @@ void Connections::describe(const wire::LinkAddr& hw, table::Neighbour& out) cons
   out.queue = c.queue;
 }
 
-void Connections::describe(const wire::LinkAddr& hw, NeighbourInfo& out) const {
+void Connections::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
   ud_.describe(hw, out);
 }
 

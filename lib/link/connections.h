@@ -36,9 +36,9 @@ struct ConnectionSurroundings {
 };
 
 /// Management lcore only. `ud`, `actions` and `manager` must outlive it.
-class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Consumer {
+class Connections final : public NeighbourPaths, private cm::Consumer {
  public:
-  Connections(ConnectionConfig config, std::uint16_t pkey, NeighbourPaths<wire::LinkAddr>& ud,
+  Connections(ConnectionConfig config, std::uint16_t pkey, NeighbourPaths& ud,
               ConnectionActions& actions, cm::Manager& manager, ConnectionSurroundings around,
               std::uint64_t seed);
   ~Connections() override;
@@ -73,15 +73,15 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   [[nodiscard]] const ConnectionCounters& counters() const { return counters_; }
 
   // NeighbourPaths: passed to those of UD; also records the users of each peer.
-  PathState acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) override;
-  void moved(const wire::IpAddr& user, const wire::LinkAddr& from, const wire::LinkAddr& to,
+  PathState acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) override;
+  void moved(const wire::IpAddr& user, const wire::HwAddr& from, const wire::HwAddr& to,
              TimePoint now) override;
-  void release(const wire::IpAddr& user, const wire::LinkAddr& hw) override;
-  void refresh(const wire::LinkAddr& hw, TimePoint now) override { ud_.refresh(hw, now); }
-  [[nodiscard]] PathState state(const wire::LinkAddr& hw) const override { return ud_.state(hw); }
+  void release(const wire::IpAddr& user, const wire::HwAddr& hw) override;
+  void refresh(const wire::HwAddr& hw, TimePoint now) override { ud_.refresh(hw, now); }
+  [[nodiscard]] PathState state(const wire::HwAddr& hw) const override { return ud_.state(hw); }
   [[nodiscard]] table::NeighbourMode mode() const override { return ud_.mode(); }
-  void describe(const wire::LinkAddr& hw, table::Neighbour& out) const override;
-  void describe(const wire::LinkAddr& hw, NeighbourInfo& out) const override;
+  void describe(const wire::HwAddr& hw, table::Neighbour& out) const override;
+  void describe(const wire::HwAddr& hw, NeighbourInfo& out) const override;
 
  private:
   /// Interval of checks whether packets are sent to a peer without a connection.
@@ -135,7 +135,10 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   void on_closed(cm::Handle handle, const cm::Closed& closed, TimePoint now) override;
   void on_released(cm::Handle handle, TimePoint now) override;
 
-  [[nodiscard]] static PeerKey key_of(const wire::LinkAddr& hw) { return {hw.gid, hw.qpn.host()}; }
+  [[nodiscard]] static PeerKey key_of(const wire::HwAddr& hw) {
+    const auto addr = hw.link_addr();
+    return {addr.gid, addr.qpn.host()};
+  }
   [[nodiscard]] static wire::LinkAddr address_of(const PeerKey& key);
   Peer& peer(const PeerKey& key);
   void forget_if_idle(const PeerKey& key);
@@ -143,8 +146,8 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
   [[nodiscard]] std::optional<fabric::Transport> transport_with(const Peer& p) const;
   [[nodiscard]] bool per_direction(const Peer& p) const;
 
-  void add_user(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now);
-  void remove_user(const wire::IpAddr& user, const wire::LinkAddr& hw);
+  void add_user(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now);
+  void remove_user(const wire::IpAddr& user, const wire::HwAddr& hw);
 
   // Requesting.
   void look_at(const PeerKey& key, TimePoint now);
@@ -184,7 +187,7 @@ class Connections final : public NeighbourPaths<wire::LinkAddr>, private cm::Con
 
   ConnectionConfig config_;
   std::uint16_t pkey_;
-  NeighbourPaths<wire::LinkAddr>& ud_;
+  NeighbourPaths& ud_;
   ConnectionActions& actions_;
   cm::Manager& manager_;
   ConnectionSurroundings around_;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "lib/base/log.h"
-#include "lib/link/address_class.h"
 #include "lib/wire/be.h"
 
 namespace ipoib::link {
@@ -38,17 +37,11 @@ std::vector<std::byte> encapsulate(const wire::MacAddr& dst, const wire::MacAddr
 
 EthernetPort::EthernetPort(EthernetPortConfig config, PortActions& actions, NeighbourSink& sink,
                            std::uint64_t seed, AddressSink& receiver)
-    : config_{std::move(config)},
+    : Interface{stack_},
+      config_{std::move(config)},
       actions_{actions},
-      sink_{sink},
       receiver_{receiver},
-      arp_{config_.name, config_.addresses, *this, cache_},
-      rarp_{config_.rarp, config_.addresses, *this,
-            [this](const wire::IpPrefix& own, TimePoint now) { on_rarp_address(own, now); }},
-      own_groups_{*this},
-      nd_{{config_.name, config_.id, config_.ip6, own_groups_, receiver}, *this, cache_, seed},
-      solicitor_{arp_, nd_},
-      cache_{config_.neighbour, config_.id, sink, solicitor_, *this, seed} {}
+      stack_{config_, *this, *this, sink, receiver, seed} {}
 
 std::string EthernetPort::reason() const {
   return state_ == State::kWaiting ? "no carrier" : "";
@@ -66,112 +59,62 @@ Status EthernetPort::set_mtu(std::uint16_t mtu, TimePoint now) {
     return fail(Errc::kInvalidArgument, "invalid MTU {} of {}, allowed: at least {}", mtu,
                 config_.name, kMinMtu);
   if (std::exchange(config_.mtu, mtu) == mtu) return {};
-  cache_.reinstall();
-  if (state_ == State::kUp) start_ip6(now);
+  ip_.neighbours().reinstall();
+  if (state_ == State::kUp) ip_.start_ip6(interface_id(), config_.mtu, now);
   return {};
+}
+
+std::uint64_t EthernetPort::interface_id() const {
+  return wire::interface_id(actions_.mac());
 }
 
 void EthernetPort::start(TimePoint now) {
   if (state_ != State::kDown && state_ != State::kStopped) return;
   set_state(State::kWaiting);
-  own_groups_.start(config_.addresses, config_.ip6.routing, now);
-  for (const auto& own : config_.addresses)
-    if (own.addr.is_v4()) receiver_.address_ready(config_.id, own);
+  ip_.join_groups(now);
+  ip_.start(now);
   set_carrier(carrier_, now);
 }
 
 void EthernetPort::stop(TimePoint now) {
   if (state_ == State::kStopped) return;
-  const bool started = state_ != State::kDown;
-  nd_.down(now);
+  ip_.stop(now);
   set_state(State::kStopped);
-  arp_.stop();
-  own_groups_.clear(now);
-  for (const auto& own : config_.addresses)
-    if (started && own.addr.is_v4()) receiver_.address_removed(config_.id, own);
-  if (const auto own = rarp_.own()) std::erase(config_.addresses, *own);
-  rarp_.stop();
-  cache_.withdraw(Drop::kLinkDown);
+  ip_.withdraw();
 }
 
+/// An IPv6 address that was ready before the carrier was lost is used at once and announced.
 void EthernetPort::set_carrier(bool carrier, TimePoint now) {
   carrier_ = carrier;
   if (carrier && state_ == State::kWaiting) {
+    ip_.resume();
     set_state(State::kUp);
-    on_up(now);
+    ip_.announce(now);
+    ip_.up(interface_id(), config_.mtu, now);
   } else if (!carrier && state_ == State::kUp) {
     set_state(State::kWaiting);
+    ip_.suspend();
   }
 }
 
-/// An address that was ready before the carrier was lost is used at once and announced.
-void EthernetPort::on_up(TimePoint now) {
-  arp_.announce(now);
-  rarp_.start(now);
-  start_ip6(now);
-  cache_.request_gateways();
-}
-
-void EthernetPort::start_ip6(TimePoint now) {
-  nd_.up(config_.addresses, wire::interface_id(actions_.mac()), config_.mtu, now);
-}
-
-/// A RARP reply assigned this node its address (RFC 903).
-void EthernetPort::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
-  config_.addresses.push_back(own);
-  own_groups_.start(config_.addresses, config_.ip6.routing, now);
-  receiver_.address_ready(config_.id, own);
-  log(LogArea::kLink, LogLevel::kNotice, "{}: obtained address {} by RARP", config_.name,
-      wire::to_string(own));
-  arp_.announce(now);
-}
-
 void EthernetPort::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
-  const bool group = wire::is_multicast(addr);
-  if (const auto why = why_no_neighbour(own(addr), addr); why && !group)
-    return sink_.drop(packet, *why, false);
-  if (state_ != State::kUp) return sink_.drop(packet, Drop::kLinkDown, true);
-  if (!addr.is_v4() && !nd_.running()) return sink_.drop(packet, Drop::kIp6Unsupported, false);
-  if (group && !cache_.add_mapped(addr, wire::group_mac(addr), now))
-    return sink_.drop(packet, Drop::kNeighbourTableFull, false);
-  if (is_broadcast(config_.addresses, addr) && !cache_.add_static(addr, kBroadcastMac, now))
-    return sink_.drop(packet, Drop::kNeighbourTableFull, false);
-  cache_.request_neighbour(addr, packet, now);
-}
-
-Status EthernetPort::can_be_neighbour(const wire::IpAddr& addr) const {
-  if (!is_neighbour_address(own(addr), addr))
-    return fail(Errc::kInvalidArgument, "invalid neighbour address {} on {}", wire::to_string(addr),
-                config_.name);
-  return {};
-}
-
-Result<table::NeighbourIndex> EthernetPort::use_gateway(const wire::IpAddr& addr, TimePoint now) {
-  if (const auto can = can_be_neighbour(addr); !can) return tl::make_unexpected(can.error());
-  return cache_.use_gateway(addr, now);
+  if (wire::is_multicast(addr)) return ip_.request_group(addr, wire::group_mac(addr), packet, now);
+  ip_.request_neighbour(addr, packet, now);
 }
 
 Status EthernetPort::add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t,
                                 std::uint8_t, TimePoint now) {
-  if (auto can = can_be_neighbour(addr); !can) return can;
+  if (auto can = ip_.can_be_neighbour(addr); !can) return can;
   const auto mac = wire::parse_mac(lladdr);
-  if (!mac || !is_plausible(*mac))
+  if (!mac || !wire::HwAddr{*mac}.is_plausible())
     return fail(Errc::kInvalidArgument,
                 "'{}' is not a unicast MAC address of 6 octets in hexadecimal", lladdr);
-  return cache_.add_static(addr, *mac, now);
+  return ip_.neighbours().add_static(addr, *mac, now);
 }
 
 void EthernetPort::on_arp(std::span<const std::byte> arp, std::uint16_t, std::uint32_t,
                           TimePoint now) {
-  if (state_ != State::kUp) return;
-  const auto record = wire::parse_arp<wire::MacAddr>(arp);
-  if (record && record->op.host() >= static_cast<std::uint16_t>(wire::ArpOp::kRarpRequest))
-    return rarp_.on_rarp(*record, now);
-  arp_.on_arp(arp, now);
-}
-
-void EthernetPort::on_nd(std::span<const std::byte> packet, TimePoint now) {
-  if (state_ == State::kUp) nd_.on_nd(packet, now);
+  ip_.on_arp(arp, now);
 }
 
 // --- Groups ---
@@ -205,42 +148,30 @@ std::vector<GroupInfo> EthernetPort::groups(TimePoint) const {
   return rows;
 }
 
-void EthernetPort::broadcast_arp(std::span<const std::byte> arp) {
-  actions_.send(encapsulate(kBroadcastMac, actions_.mac(), wire::ether_type_of_arp(arp), arp));
+// --- Medium ---
+
+wire::HwAddr EthernetPort::broadcast_hw() const {
+  return kBroadcastMac;
 }
 
-void EthernetPort::unicast_arp(const wire::MacAddr& to, std::span<const std::byte> arp, TimePoint) {
-  actions_.send(encapsulate(to, actions_.mac(), wire::ether_type_of_arp(arp), arp));
+void EthernetPort::broadcast(wire::EtherType type, std::span<const std::byte> payload) {
+  actions_.send(encapsulate(kBroadcastMac, actions_.mac(), type, payload));
+}
+
+void EthernetPort::send(const wire::HwAddr& to, wire::EtherType type,
+                        std::span<const std::byte> payload, TimePoint) {
+  actions_.send(encapsulate(to.mac(), actions_.mac(), type, payload));
 }
 
 bool EthernetPort::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                                  TimePoint now) {
-  send_to(wire::group_mac(group), packet, now);
+  send(wire::group_mac(group), wire::EtherType::kIpv6, packet, now);
   return true;
 }
 
-void EthernetPort::send_to(const wire::MacAddr& to, std::span<const std::byte> packet, TimePoint) {
-  actions_.send(encapsulate(to, actions_.mac(), wire::EtherType::kIpv6, packet));
-}
-
-void EthernetPort::describe(const wire::MacAddr& hw, table::Neighbour& out) const {
-  out.mac = hw;
+void EthernetPort::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
+  out.mac = hw.mac();
   out.mtu = config_.mtu;
-}
-
-void EthernetPort::tick(TimePoint now) {
-  cache_.tick(now);
-  arp_.tick(now);
-  if (state_ == State::kUp) rarp_.tick(now);
-  own_groups_.tick(now);
-  if (state_ == State::kUp) nd_.tick(now);
-}
-
-std::optional<TimePoint> EthernetPort::next_deadline() const {
-  const auto v4 = earlier(cache_.next_deadline(), arp_.next_deadline());
-  const auto both = earlier(v4, own_groups_.next_deadline());
-  if (state_ != State::kUp) return both;
-  return earlier(both, earlier(rarp_.next_deadline(), nd_.next_deadline()));
 }
 
 }  // namespace ipoib::link

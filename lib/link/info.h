@@ -207,7 +207,7 @@ struct LinkCounters {
   std::uint64_t via_all_routers = 0;  ///< Groups whose packets are sent to the all-routers group.
 };
 
-struct PortCounters {
+struct IpCounters {
   ArpCounters arp;
   NdCounters nd;
   RarpCounters rarp;

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "lib/link/ip_stack.h"
+
 namespace ipoib::link {
 
 namespace {
@@ -23,11 +25,76 @@ AddressSink& no_address_sink() {
   return sink;
 }
 
+const std::string& Interface::name() const {
+  return ip_.config().name;
+}
+
+table::InterfaceId Interface::id() const {
+  return ip_.config().id;
+}
+
+const std::vector<wire::IpPrefix>& Interface::addresses() const {
+  return ip_.addresses();
+}
+
+std::vector<AddressInfo> Interface::addresses6() const {
+  return ip_.nd().list();
+}
+
+std::uint16_t Interface::mtu6() const {
+  return ip_.nd().mtu();
+}
+
+const std::string& Interface::reason6() const {
+  return ip_.nd().reason();
+}
+
+Result<table::NeighbourIndex> Interface::use_gateway(const wire::IpAddr& addr, TimePoint now) {
+  return ip_.use_gateway(addr, now);
+}
+
+void Interface::forget_gateway(const wire::IpAddr& addr) {
+  ip_.neighbours().forget_gateway(addr);
+}
+
+bool Interface::has_failed(const wire::IpAddr& addr) const {
+  return ip_.neighbours().has_failed(addr);
+}
+
+void Interface::on_nd(std::span<const std::byte> packet, TimePoint now) {
+  ip_.on_nd(packet, now);
+}
+
+void Interface::send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
+                              TimePoint now) {
+  ip_.nd().send_redirect(packet, next_hop, now);
+}
+
+std::vector<wire::IpAddr> Interface::neighbour_addresses() const {
+  return ip_.neighbours().addresses();
+}
+
+std::optional<NeighbourInfo> Interface::neighbour(const wire::IpAddr& addr, TimePoint now) const {
+  return ip_.neighbours().info(addr, now);
+}
+
 std::vector<NeighbourInfo> Interface::neighbours(TimePoint now) const {
   std::vector<NeighbourInfo> rows;
   for (const wire::IpAddr& addr : neighbour_addresses())
     if (auto row = neighbour(addr, now)) rows.push_back(std::move(*row));
   return rows;
+}
+
+NeighbourPhases Interface::neighbour_phases() const {
+  return ip_.neighbours().phases();
+}
+
+Status Interface::remove_neighbour(const wire::IpAddr& addr) {
+  return ip_.neighbours().remove(addr);
+}
+
+void Interface::flush(TimePoint) {
+  ip_.neighbours().flush();
 }
 
 std::string_view to_string(State state) {

@@ -89,34 +89,27 @@ class AddressSink {
 /// A sink that ignores all calls.
 [[nodiscard]] AddressSink& no_address_sink();
 
-/// Joins IP multicast groups.
-class GroupMember {
- public:
-  virtual ~GroupMember() = default;
-  /// Joins the group. Joins are counted: each needs its leave. Errors: kInvalidArgument, `group` is
-  /// no group or cannot be mapped.
-  virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;
-  /// Errors: kNotFound, this node has not joined the group.
-  virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;
-};
+class IpStack;
 
-/// The functions that links and ports have in common. Management lcore only.
-class Interface : public GroupMember {
+/// The functions that links and ports have in common. Those of the IP stack are the same for both.
+/// Management lcore only.
+class Interface {
  public:
-  [[nodiscard]] virtual const std::string& name() const = 0;
-  [[nodiscard]] virtual table::InterfaceId id() const = 0;
+  virtual ~Interface() = default;
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] table::InterfaceId id() const;
   [[nodiscard]] virtual State state() const = 0;
   /// The reason why it is not up, in one line; empty when it is up.
   [[nodiscard]] virtual std::string reason() const = 0;
   /// Largest IP packet; 0 while unknown.
   [[nodiscard]] virtual std::uint16_t mtu() const = 0;
-  /// The configured addresses.
-  [[nodiscard]] virtual const std::vector<wire::IpPrefix>& addresses() const = 0;
+  /// The configured addresses, and one obtained by RARP.
+  [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const;
   /// IPv6 addresses with their state, including the link-local one.
-  [[nodiscard]] virtual std::vector<AddressInfo> addresses6() const = 0;
+  [[nodiscard]] std::vector<AddressInfo> addresses6() const;
   /// Largest IPv6 packet; 0 if IPv6 does not run (see reason6()).
-  [[nodiscard]] virtual std::uint16_t mtu6() const = 0;
-  [[nodiscard]] virtual const std::string& reason6() const = 0;
+  [[nodiscard]] std::uint16_t mtu6() const;
+  [[nodiscard]] const std::string& reason6() const;
 
   /// Limits IP packets to `mtu` octets and announces that to neighbours and hosts. Errors:
   /// kInvalidArgument, less than IPv4 needs or more than the interface carries.
@@ -130,10 +123,10 @@ class Interface : public GroupMember {
   /// A worker has a packet for an unknown neighbour or group. Takes over `packet`.
   virtual void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) = 0;
   /// Returns the neighbour of a gateway route; it exists until forget_gateway().
-  virtual Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now) = 0;
-  virtual void forget_gateway(const wire::IpAddr& addr) = 0;
+  Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now);
+  void forget_gateway(const wire::IpAddr& addr);
   /// True if `addr` did not answer the last requests, or has no path.
-  [[nodiscard]] virtual bool has_failed(const wire::IpAddr& addr) const = 0;
+  [[nodiscard]] bool has_failed(const wire::IpAddr& addr) const;
 
   /// ARP octets from the ARP header on. `slid`, `src_qpn`: from the packet's headers (0 on
   /// Ethernet).
@@ -141,31 +134,42 @@ class Interface : public GroupMember {
                       TimePoint now) = 0;
   /// ICMPv6 neighbour discovery octets from the IPv6 header on. Length and hop limit 255 are
   /// checked already; the ICMPv6 checksum is checked here.
-  virtual void on_nd(std::span<const std::byte> packet, TimePoint now) = 0;
+  void on_nd(std::span<const std::byte> packet, TimePoint now);
   /// The packet (octets from the IPv6 header on) was sent on its ingress interface, towards
   /// `next_hop`. Sends a redirect to its sender if that is allowed. The caller limits the rate.
-  virtual void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
-                             TimePoint now) = 0;
+  void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
+                     TimePoint now);
 
+  /// Joins an IP multicast group. Joins are counted: each needs its leave. Errors: kInvalidArgument,
+  /// `group` is no group or cannot be mapped.
+  virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;
+  /// Errors: kNotFound, this node has not joined the group.
+  virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;
   [[nodiscard]] virtual std::vector<GroupInfo> groups(TimePoint now) const = 0;
 
   virtual void tick(TimePoint now) = 0;
   [[nodiscard]] virtual std::optional<TimePoint> next_deadline() const = 0;
 
   /// In order of address. The CLI shows many thousands in portions.
-  [[nodiscard]] virtual std::vector<wire::IpAddr> neighbour_addresses() const = 0;
-  [[nodiscard]] virtual std::optional<NeighbourInfo> neighbour(const wire::IpAddr& addr,
-                                                               TimePoint now) const = 0;
+  [[nodiscard]] std::vector<wire::IpAddr> neighbour_addresses() const;
+  [[nodiscard]] std::optional<NeighbourInfo> neighbour(const wire::IpAddr& addr,
+                                                       TimePoint now) const;
   /// All neighbours in the order of their addresses.
   [[nodiscard]] std::vector<NeighbourInfo> neighbours(TimePoint now) const;
-  [[nodiscard]] virtual NeighbourPhases neighbour_phases() const = 0;
+  [[nodiscard]] NeighbourPhases neighbour_phases() const;
   /// Adds an entry that never changes by itself. `lladdr`: 20 octets (IPoIB) or 6 (Ethernet) as
   /// text; `lid`, `sl`: the IPoIB path if it is known, else (lid 0) the SA is queried.
   virtual Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
                             std::uint8_t sl, TimePoint now) = 0;
-  virtual Status remove_neighbour(const wire::IpAddr& addr) = 0;
+  virtual Status remove_neighbour(const wire::IpAddr& addr);
   /// Forgets all entries except static ones.
-  virtual void flush(TimePoint now) = 0;
+  void flush(TimePoint now);
+
+ protected:
+  /// `ip`: the stack of this interface, which the derived class owns. It is only kept here.
+  explicit Interface(IpStack& ip) : ip_{ip} {}
+
+  IpStack& ip_;
 };
 
 }  // namespace ipoib::link

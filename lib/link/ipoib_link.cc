@@ -2,12 +2,9 @@
 #include "lib/link/ipoib_link.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "lib/base/log.h"
-#include "lib/link/address_class.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
@@ -15,22 +12,11 @@
 namespace ipoib::link {
 namespace {
 
-using ArpFrame = std::array<std::byte, sizeof(wire::IpoibHdr) + sizeof(wire::IpoibArp)>;
-
-std::vector<std::byte> encapsulate_ip6(std::span<const std::byte> packet) {
-  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(wire::EtherType::kIpv6)}, {}};
+std::vector<std::byte> encapsulate(wire::EtherType type, std::span<const std::byte> payload) {
+  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
   const auto head = wire::bytes_of(hdr);
-  std::vector<std::byte> frame{head.begin(), head.end()};
-  frame.insert(frame.end(), packet.begin(), packet.end());
-  return frame;
-}
-
-ArpFrame encapsulate(std::span<const std::byte> arp) {
-  ArpFrame frame{};
-  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(wire::ether_type_of_arp(arp))},
-                           {}};
-  std::memcpy(frame.data(), &hdr, sizeof hdr);
-  std::memcpy(frame.data() + sizeof hdr, arp.data(), std::min(arp.size(), sizeof(wire::IpoibArp)));
+  std::vector<std::byte> frame(head.size() + payload.size());
+  std::copy(payload.begin(), payload.end(), std::copy(head.begin(), head.end(), frame.begin()));
   return frame;
 }
 
@@ -71,24 +57,19 @@ fabric::AhAttr broadcast_ah(const LinkParameters& p) {
 
 IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
                      std::uint64_t seed, AddressSink& receiver, std::optional<Connected> connected)
-    : config_{std::move(config)},
+    : Interface{stack_},
+      config_{std::move(config)},
       actions_{actions},
       sink_{sink},
-      receiver_{receiver},
-      arp_{config_.name, config_.addresses, *this, cache_},
-      rarp_{config_.rarp, config_.addresses, *this,
-            [this](const wire::IpPrefix& own, TimePoint now) { on_rarp_address(own, now); }},
-      own_groups_{*this},
-      nd_{{config_.name, config_.id, config_.ip6, own_groups_, receiver}, *this, cache_, seed ^ 4},
-      solicitor_{arp_, nd_},
-      paths_{{config_.name, config_.pkey, config_.neighbour.negative},
-             actions,
-             sa,
-             counters_,
-             [this](const wire::IpAddr& user, TimePoint now) { cache_.on_path(user, now); },
-             seed ^ 1},
+      paths_{
+          {config_.name, config_.pkey, config_.neighbour.negative},
+          actions,
+          sa,
+          counters_,
+          [this](const wire::IpAddr& user, TimePoint now) { ip_.neighbours().on_path(user, now); },
+          seed ^ 1},
       connections_{make_connections(connected, seed)},
-      cache_{config_.neighbour, config_.id, sink, solicitor_, neighbour_paths(), seed ^ 2},
+      stack_{config_, *this, neighbour_paths(), sink, receiver, seed},
       membership_{config_, actions, sa, counters_, *this, seed ^ 3},
       groups_{config_, actions, sink, receiver, sa, counters_, seed ^ 5},
       traps_{config_, sa, counters_, seed ^ 6} {}
@@ -99,23 +80,22 @@ std::string IpoibLink::reason() const {
 }
 
 LinkCounters IpoibLink::counters() const {
+  const IpCounters ip = ip_.counters();
   LinkCounters c = counters_;
-  c.arp_sent = arp_.counters().sent;
-  c.arp_received = arp_.counters().received;
-  c.arp_invalid = arp_.counters().invalid;
-  c.nd = nd_.counters();
-  c.rarp = rarp_.counters();
-  c.neighbours = cache_.counters();
-  c.address_conflicts = arp_.counters().conflicts + c.nd.conflicts;
-  c.contradictions = arp_.counters().contradictions + c.nd.contradictions;
+  c.arp_sent = ip.arp.sent;
+  c.arp_received = ip.arp.received;
+  c.arp_invalid = ip.arp.invalid;
+  c.nd = ip.nd;
+  c.rarp = ip.rarp;
+  c.neighbours = ip.neighbours;
+  c.address_conflicts = ip.arp.conflicts + ip.nd.conflicts;
+  c.contradictions = ip.arp.contradictions + ip.nd.contradictions;
   return c;
 }
 
 void IpoibLink::start(TimePoint now) {
   if (state_ != State::kDown && state_ != State::kStopped) return;
-  started_ = true;
-  for (const auto& own : config_.addresses)
-    if (own.addr.is_v4()) receiver_.address_ready(config_.id, own);
+  ip_.start(now);
   membership_.start(now);
 }
 
@@ -169,7 +149,7 @@ Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
 
 /// Applies the group's parameters, the first time and after each change.
 Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
-  const bool first = !operational_;
+  const bool first = !ip_.ready();
   const bool moved = first || next.broadcast_mlid != parameters_.broadcast_mlid ||
                      next.broadcast_mgid != parameters_.broadcast_mgid;
   if (first || next.qkey != parameters_.qkey) {
@@ -181,18 +161,18 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
     if (!first) actions_.detach(parameters_.broadcast_mgid, parameters_.broadcast_mlid);
   }
   if (!first && next.broadcast_mgid != parameters_.broadcast_mgid) {
-    forget_broadcast_neighbours();
+    ip_.forget_broadcast_neighbours();
     paths_.unpin(parameters_.broadcast_mgid);
   }
   parameters_ = next;
   const bool mtu_changed = update_mtu();
-  operational_ = true;
+  ip_.resume();
   paths_.resume(next.tclass, mtu_, now);
   paths_.pin(next.broadcast_mgid, broadcast_ah(next), now);
   if (paths_.ah(next.broadcast_mgid) == fabric::kNoAh)
     return fail(Errc::kNoResources, "cannot create an address handle for the broadcast group");
   if (auto listens = start_connections(now); !listens) return listens;
-  if (mtu_changed && !first) cache_.reinstall();
+  if (mtu_changed && !first) ip_.neighbours().reinstall();
   return {};
 }
 
@@ -205,21 +185,21 @@ bool IpoibLink::update_mtu() {
 
 Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
   const auto port_mtu = wire::mtu_octets(actions_.port().mtu) - unsigned{sizeof(wire::IpoibHdr)};
-  const unsigned datagrams = operational_ ? group_mtu(parameters_) : port_mtu;
+  const unsigned datagrams = ip_.ready() ? group_mtu(parameters_) : port_mtu;
   const unsigned max = connections_ ? std::max(datagrams, connections_->max_mtu()) : datagrams;
   if (mtu < kMinMtu || mtu > max)
     return fail(Errc::kInvalidArgument, "invalid MTU {} of {}, allowed: {}-{}, limited by its {}",
                 mtu, config_.name, kMinMtu, max,
                 max > datagrams ? "connections"
-                : operational_  ? "broadcast group"
+                : ip_.ready()   ? "broadcast group"
                                 : "port");
   max_mtu_ = mtu;
   if (connections_) connections_->limit_mtu(mtu);
-  if (!operational_) return {};
+  if (!ip_.ready()) return {};
   const bool changed = update_mtu();
   if (changed) paths_.resume(parameters_.tclass, mtu_, now);
-  cache_.reinstall();
-  if (changed && state_ == State::kUp) start_ip6(now);
+  ip_.neighbours().reinstall();
+  if (changed && state_ == State::kUp) ip_.start_ip6(interface_id(), mtu_, now);
   return {};
 }
 
@@ -243,27 +223,24 @@ void IpoibLink::on_membership_changed(TimePoint now) {
 
 /// Called the first time, when the membership is restored, and when the port moved.
 void IpoibLink::on_up(TimePoint now) {
-  arp_.announce(now);
+  ip_.announce(now);
   traps_.renew(now);
-  rarp_.start(now);
-  if (!std::exchange(groups_started_, true)) join_own_groups(now);
-  start_ip6(now);
-  cache_.request_gateways();
+  join_own_groups(now);
+  ip_.up(interface_id(), mtu_, now);
 }
 
-void IpoibLink::start_ip6(TimePoint now) {
+std::uint64_t IpoibLink::interface_id() const {
   const auto& port = actions_.port();
-  nd_.up(config_.addresses, wire::interface_id(port.guid, config_.ip6.interface_id, port.lid), mtu_,
-         now);
+  return wire::interface_id(port.guid, config_.ip6.interface_id, port.lid);
 }
 
-/// Joins the groups that follow from the configuration (RFC 4391 §5, §11).
+/// Joins the groups that follow from the configuration (RFC 4391 §5, §11), once until stop().
 void IpoibLink::join_own_groups(TimePoint now) {
-  own_groups_.start(config_.addresses, config_.ip6.routing, now);
-  if (config_.all_nodes != AllNodes::kAuto) own_groups_.add(wire::all_nodes(), now);
+  if (!ip_.join_groups(now)) return;
+  if (config_.all_nodes != AllNodes::kAuto) ip_.add_group(wire::all_nodes(), now);
   if (!config_.group.multicast_router) return;
-  own_groups_.add(wire::kIgmpAllRouters, now);
-  own_groups_.add(wire::all_routers(), now);
+  ip_.add_group(wire::kIgmpAllRouters, now);
+  ip_.add_group(wire::all_routers(), now);
 }
 
 void IpoibLink::set_state(State state) {
@@ -278,16 +255,8 @@ void IpoibLink::set_state(State state) {
 void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t,
                        TimePoint now) {
   // Replies use the SA's path: the SLID of a request need not lead back (RFC 4391 §9.1.2).
-  if (!operational_) return;
-  const auto record = wire::parse_arp<wire::LinkAddr>(arp);
-  if (record && record->op.host() >= static_cast<std::uint16_t>(wire::ArpOp::kRarpRequest))
-    return rarp_.on_rarp(*record, now);
-  arp_.on_arp(arp, now);
-  if (record) paths_.heard(record->sender_hw, slid, now);
-}
-
-void IpoibLink::on_nd(std::span<const std::byte> packet, TimePoint now) {
-  if (operational_) nd_.on_nd(packet, now);
+  if (const auto record = ip_.on_arp(arp, now))
+    paths_.heard(record->sender_hw.link_addr(), slid, now);
 }
 
 Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint now) {
@@ -298,38 +267,36 @@ Status IpoibLink::leave_group(const wire::IpAddr& group, TimePoint now) {
   return groups_.leave(group, now);
 }
 
-wire::LinkAddr IpoibLink::own_hw() const {
+// --- Medium ---
+
+wire::LinkAddr IpoibLink::own_address() const {
   return {connections_ ? connections_->flags() : std::uint8_t{0}, wire::Be24{actions_.qpn()},
           actions_.port().gid()};
 }
 
-void IpoibLink::broadcast_arp(std::span<const std::byte> arp) {
+/// All broadcast addresses map to the broadcast group (RFC 4391 §4, §5).
+wire::HwAddr IpoibLink::broadcast_hw() const {
+  return wire::LinkAddr{0, wire::Be24{wire::kMulticastQpn}, parameters_.broadcast_mgid};
+}
+
+void IpoibLink::broadcast(wire::EtherType type, std::span<const std::byte> payload) {
   const auto ah = paths_.ah(parameters_.broadcast_mgid);
   if (ah == fabric::kNoAh) {
     ++counters_.arp_unsent;
     return;
   }
-  actions_.send(ah, wire::kMulticastQpn, encapsulate(arp));
+  actions_.send(ah, wire::kMulticastQpn, encapsulate(type, payload));
 }
 
-void IpoibLink::unicast_arp(const wire::LinkAddr& to, std::span<const std::byte> arp,
-                            TimePoint now) {
-  paths_.send(to, encapsulate(arp), now);
+void IpoibLink::send(const wire::HwAddr& to, wire::EtherType type,
+                     std::span<const std::byte> payload, TimePoint now) {
+  paths_.send(to.link_addr(), encapsulate(type, payload), now);
 }
 
 bool IpoibLink::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                               TimePoint now) {
   const auto type = group.is_v4() ? wire::EtherType::kIpv4 : wire::EtherType::kIpv6;
-  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
-  const auto head = wire::bytes_of(hdr);
-  std::vector<std::byte> frame{head.begin(), head.end()};
-  frame.insert(frame.end(), packet.begin(), packet.end());
-  return groups_.send(group, frame, now);
-}
-
-void IpoibLink::send_to(const wire::LinkAddr& to, std::span<const std::byte> packet,
-                        TimePoint now) {
-  paths_.send(to, encapsulate_ip6(packet), now);
+  return groups_.send(group, encapsulate(type, packet), now);
 }
 
 // --- Time ---
@@ -338,21 +305,15 @@ void IpoibLink::tick(TimePoint now) {
   membership_.tick(now);
   paths_.tick(now);
   if (connections_) connections_->tick(now);
-  cache_.tick(now);
-  arp_.tick(now);
-  rarp_.tick(now);
-  own_groups_.tick(now);
-  nd_.tick(now);
+  ip_.tick(now);
   groups_.tick(now);
   traps_.tick(now);
   if (state_ == State::kStopping) finish_stop(now);
 }
 
 std::optional<TimePoint> IpoibLink::next_deadline() const {
-  auto next = earlier(earlier(membership_.next_deadline(), paths_.next_deadline()),
-                      earlier(cache_.next_deadline(), arp_.next_deadline()));
-  next = earlier(next, earlier(own_groups_.next_deadline(), nd_.next_deadline()));
-  next = earlier(next, rarp_.next_deadline());
+  auto next =
+      earlier(earlier(membership_.next_deadline(), paths_.next_deadline()), ip_.next_deadline());
   if (connections_) next = earlier(next, connections_->next_deadline());
   next = earlier(next, earlier(groups_.next_deadline(), traps_.next_deadline()));
   if (state_ != State::kStopping) return next;

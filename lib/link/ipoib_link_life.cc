@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Port events and the end of an IPoIB link.
-#include <utility>
-
 #include "lib/base/log.h"
 #include "lib/link/ipoib_link.h"
 
@@ -28,13 +26,13 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
   // The SA may have lost this port, or know it by another address.
   membership_.ask_again(now);
   groups_.rejoin(now);
-  if (operational_) traps_.renew(now);
+  if (ip_.ready()) traps_.renew(now);
   paths_.refresh_all(now);
   // The link-layer address has changed, or leads elsewhere. It is announced when the SA knows it,
   // because the hosts will query the SA. Addresses that depend on it restart.
   const bool moved = event == PortEvent::kGidChange || event == PortEvent::kLidChange;
   moved_ = moved_ || moved;
-  if (!moved || !operational_ || !connections_) return;
+  if (!moved || !ip_.ready() || !connections_) return;
   // Peers know the connections by the old address.
   connections_->stop(now);
   if (auto listens = start_connections(now); !listens)
@@ -50,9 +48,8 @@ void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
 void IpoibLink::withdraw(TimePoint now) {
   traps_.stop();
   if (connections_) connections_->stop(now);
-  const bool attached = std::exchange(operational_, false);
-  arp_.stop();
-  cache_.withdraw(Drop::kLinkDown);
+  const bool attached = ip_.ready();
+  ip_.withdraw();
   paths_.clear();
   if (attached) actions_.detach(parameters_.broadcast_mgid, parameters_.broadcast_mlid);
   parameters_ = {};
@@ -62,35 +59,18 @@ void IpoibLink::withdraw(TimePoint now) {
 /// The link cannot be used. Nothing is sent; static entries and joined groups are kept until
 /// it recovers.
 void IpoibLink::suspend(TimePoint now) {
-  if (!operational_) return;
+  if (!ip_.ready()) return;
   groups_.suspend();  // First, so that nothing is sent to the SA.
-  nd_.down(now);
+  ip_.stop_ip6(now);
   withdraw(now);
   for (const auto& [addr, entry] : statics_) static_cast<void>(pin_static(addr, entry, now));
-}
-
-/// A RARP reply assigned this node its address (RFC 903).
-void IpoibLink::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
-  config_.addresses.push_back(own);
-  if (groups_started_) own_groups_.start(config_.addresses, config_.ip6.routing, now);
-  receiver_.address_ready(config_.id, own);
-  log(LogArea::kLink, LogLevel::kNotice, "{}: obtained address {} by RARP", config_.name,
-      wire::to_string(own));
-  arp_.announce(now);
 }
 
 void IpoibLink::stop(TimePoint now) {
   if (state_ == State::kStopping || state_ == State::kStopped) return;
   stop_by_ = now + kStopTimeout;
   groups_.prepare_stop();
-  nd_.down(now);
-  own_groups_.clear(now);
-  groups_started_ = false;
-  const bool started = std::exchange(started_, false);
-  for (const auto& own : config_.addresses)
-    if (started && own.addr.is_v4()) receiver_.address_removed(config_.id, own);
-  if (const auto own = rarp_.own()) std::erase(config_.addresses, *own);
-  rarp_.stop();
+  ip_.stop(now);
   groups_.stop(now);
   statics_.clear();
   withdraw(now);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/link/address_class.h"
 #include "lib/link/ipoib_link.h"
 
 namespace ipoib::link {
@@ -13,60 +12,34 @@ std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Con
   if (!connected || (!config_.connected.rc && !config_.connected.uc)) return nullptr;
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) { return paths_.known(gid); };
-  around.last_used = [this](const wire::IpAddr& addr) { return cache_.last_used(addr); };
-  around.changed = [this](const wire::IpAddr& user, TimePoint now) { cache_.on_path(user, now); };
+  around.last_used = [this](const wire::IpAddr& addr) { return ip_.neighbours().last_used(addr); };
+  around.changed = [this](const wire::IpAddr& user, TimePoint now) {
+    ip_.neighbours().on_path(user, now);
+  };
   return std::make_unique<Connections>(config_.connected, config_.pkey, paths_, connected->actions,
                                        connected->manager, std::move(around), seed ^ 7);
 }
 
-NeighbourPaths<wire::LinkAddr>& IpoibLink::neighbour_paths() {
+NeighbourPaths& IpoibLink::neighbour_paths() {
   if (connections_) return *connections_;
   return paths_;
 }
 
 Status IpoibLink::start_connections(TimePoint now) {
-  return connections_ ? connections_->start(own_hw(), actions_.port(), now) : Status{};
+  return connections_ ? connections_->start(own_address(), actions_.port(), now) : Status{};
 }
 
 void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
-  if (wire::is_multicast(addr)) {
-    if (!operational_) return sink_.drop(packet, Drop::kLinkDown, false);
-    return groups_.request_group(addr, packet, now);
-  }
-  if (const auto why = why_no_neighbour(own(addr), addr)) return sink_.drop(packet, *why, false);
-  if (!operational_) return sink_.drop(packet, Drop::kLinkDown, true);
-  if (!addr.is_v4() && !nd_.running()) return sink_.drop(packet, Drop::kIp6Unsupported, false);
-  if (is_broadcast(config_.addresses, addr)) {
-    // All broadcast addresses map to the broadcast group (RFC 4391 §4, §5).
-    const wire::LinkAddr group{0, wire::Be24{wire::kMulticastQpn}, parameters_.broadcast_mgid};
-    if (!cache_.add_static(addr, group, now))
-      return sink_.drop(packet, Drop::kNeighbourTableFull, false);
-  }
-  cache_.request_neighbour(addr, packet, now);
-}
-
-Result<table::NeighbourIndex> IpoibLink::use_gateway(const wire::IpAddr& addr, TimePoint now) {
-  if (!is_neighbour_address(own(addr), addr))
-    return fail(Errc::kInvalidArgument, "invalid neighbour address {} on {}", wire::to_string(addr),
-                config_.name);
-  return cache_.use_gateway(addr, now);
-}
-
-/// Forgets all broadcast addresses, because their entries lead to the link's former group.
-void IpoibLink::forget_broadcast_neighbours() {
-  std::vector<wire::IpAddr> addrs{wire::IpAddr::v4(0xffff'ffff)};
-  for (const auto& own : config_.addresses)
-    if (const auto addr = wire::directed_broadcast(own)) addrs.push_back(*addr);
-  for (const auto& addr : addrs) static_cast<void>(cache_.remove(addr));
+  if (!wire::is_multicast(addr)) return ip_.request_neighbour(addr, packet, now);
+  if (!ip_.ready()) return sink_.drop(packet, Drop::kLinkDown, false);
+  groups_.request_group(addr, packet, now);
 }
 
 Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
                              std::uint8_t sl, TimePoint now) {
-  if (!is_neighbour_address(own(addr), addr))
-    return fail(Errc::kInvalidArgument, "invalid neighbour address {} on {}", wire::to_string(addr),
-                config_.name);
+  if (auto can = ip_.can_be_neighbour(addr); !can) return can;
   const auto hw = wire::parse_link_addr(lladdr);
-  if (!hw || !is_plausible(*hw))
+  if (!hw || !wire::HwAddr{*hw}.is_plausible())
     return fail(
         Errc::kInvalidArgument,
         "'{}' is not a link-layer address of 20 octets in hexadecimal with a unicast QPN and GID",
@@ -96,11 +69,11 @@ Status IpoibLink::pin_static(const wire::IpAddr& addr, const StaticNeighbour& en
     attr.sl = entry.sl;
     paths_.pin(entry.hw.gid, attr, now);
   }
-  return cache_.add_static(addr, entry.hw, now);
+  return ip_.neighbours().add_static(addr, entry.hw, now);
 }
 
 Status IpoibLink::remove_neighbour(const wire::IpAddr& addr) {
-  auto removed = cache_.remove(addr);
+  auto removed = ip_.neighbours().remove(addr);
   if (!removed) return removed;
   const auto it = statics_.find(addr);
   if (it == statics_.end()) return removed;

@@ -14,8 +14,7 @@
 #include "lib/fabric/fabric_types.h"
 #include "lib/link/connection_types.h"
 #include "lib/link/interface.h"
-#include "lib/link/neighbour_cache.h"
-#include "lib/link/rarp_agent.h"
+#include "lib/link/ip_stack.h"
 #include "lib/sa/client.h"
 
 namespace ipoib::link {
@@ -65,20 +64,14 @@ struct BroadcastAttributes {
   std::uint32_t flow_label = 0;
 };
 
-struct LinkConfig {
-  std::string name;
-  table::InterfaceId id = 0;
+struct LinkConfig : IpConfig {
   std::uint16_t pkey = wire::kDefaultPkey;
   std::uint8_t scope = 2;  ///< Scope of the broadcast-GID; kScopeAuto.
   /// The broadcast group is created with these attributes if it is absent; empty: never.
   std::optional<BroadcastAttributes> create_broadcast;
   AllNodes all_nodes = AllNodes::kAuto;
   GroupConfig group;
-  std::vector<wire::IpPrefix> addresses;
-  NeighbourConfig neighbour;
   ConnectionConfig connected;
-  Ip6Config ip6;
-  RarpConfig<wire::LinkAddr> rarp;
   Duration join_backoff_min = std::chrono::seconds(1);
   Duration join_backoff_max = std::chrono::seconds(16);
   /// Interval of confirmations of the broadcast membership at the SA, so that a restarted SA learns

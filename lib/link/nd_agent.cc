@@ -18,11 +18,9 @@ constexpr std::uint32_t kPreferred = 7 * 24 * 3600;  // RFC 4861 §6.2.1
 
 }  // namespace
 
-template <class Hw>
-NdAgent<Hw>::NdAgent(const NdPlace& place, NdTransport<Hw>& transport, NeighbourCache<Hw>& cache,
-                     std::uint64_t seed)
+NdAgent::NdAgent(const NdPlace& place, Medium& medium, NeighbourCache& cache, std::uint64_t seed)
     : place_{place},
-      transport_{transport},
+      medium_{medium},
       cache_{cache},
       addresses_{place.name, place.config, *this, seed ^ 11},
       advertiser_{place.config, seed ^ 12},
@@ -36,9 +34,8 @@ NdAgent<Hw>::NdAgent(const NdPlace& place, NdTransport<Hw>& transport, Neighbour
 
 // --- Life ---
 
-template <class Hw>
-void NdAgent<Hw>::up(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
-                     std::uint16_t mtu, TimePoint now) {
+void NdAgent::up(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
+                 std::uint16_t mtu, TimePoint now) {
   if (!place_.config.enabled) {
     reason_ = "not configured";
     return;
@@ -63,9 +60,8 @@ void NdAgent<Hw>::up(const std::vector<wire::IpPrefix>& configured, std::uint64_
   announce_again_ = now + kNaInterval;
 }
 
-template <class Hw>
-void NdAgent<Hw>::start(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
-                        TimePoint now) {
+void NdAgent::start(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
+                    TimePoint now) {
   running_ = true;
   reason_.clear();
   place_.groups.add(wire::all_nodes(), now);
@@ -82,8 +78,7 @@ void NdAgent<Hw>::start(const std::vector<wire::IpPrefix>& configured, std::uint
   discovery_.start(now);
 }
 
-template <class Hw>
-void NdAgent<Hw>::down(TimePoint now) {
+void NdAgent::down(TimePoint now) {
   if (!running_) return;
   if (advertiser_.running()) advertise_router(0, now);
   advertiser_.stop();
@@ -97,24 +92,20 @@ void NdAgent<Hw>::down(TimePoint now) {
   link_mtu_ = 0;
 }
 
-template <class Hw>
-void NdAgent<Hw>::apply_mtu(std::uint16_t mtu) {
+void NdAgent::apply_mtu(std::uint16_t mtu) {
   mtu_ = mtu;
   cache_.limit_mtu6(mtu < link_mtu_ ? mtu : std::uint16_t{0});
 }
 
-template <class Hw>
-void NdAgent<Hw>::begin(const wire::IpPrefix& address, TimePoint now) {
+void NdAgent::begin(const wire::IpPrefix& address, TimePoint now) {
   place_.groups.add(wire::solicited_node(address.addr), now);
 }
 
-template <class Hw>
-void NdAgent<Hw>::end(const wire::IpPrefix& address, TimePoint now) {
+void NdAgent::end(const wire::IpPrefix& address, TimePoint now) {
   place_.groups.remove(wire::solicited_node(address.addr), now);
 }
 
-template <class Hw>
-void NdAgent<Hw>::ready(const wire::IpPrefix& address, TimePoint now) {
+void NdAgent::ready(const wire::IpPrefix& address, TimePoint now) {
   if (wire::is_link_local6(address.addr)) {
     place_.receiver.listen(place_.id, address.addr);
     if (place_.config.routing && place_.config.router_advertisement) advertiser_.start(now);
@@ -124,27 +115,23 @@ void NdAgent<Hw>::ready(const wire::IpPrefix& address, TimePoint now) {
   announce_again_ = now + kNaInterval;
 }
 
-template <class Hw>
-void NdAgent<Hw>::on_address_removed(const wire::IpPrefix& address, TimePoint) {
+void NdAgent::on_address_removed(const wire::IpPrefix& address, TimePoint) {
   if (wire::is_link_local6(address.addr)) place_.receiver.unlisten(place_.id, address.addr);
   place_.receiver.address_removed(place_.id, address);
 }
 
-template <class Hw>
-void NdAgent<Hw>::duplicate(const wire::IpPrefix& address) {
+void NdAgent::duplicate(const wire::IpPrefix& address) {
   place_.receiver.address_duplicate(place_.id, address);
 }
 
 // --- Sending ---
 
-template <class Hw>
-bool NdAgent<Hw>::to_group(const Message& message, TimePoint now) {
+bool NdAgent::to_group(const Message& message, TimePoint now) {
   ++counters_.sent;
-  return transport_.send_to_group(message.dst, wire::build_nd(message), now);
+  return medium_.send_to_group(message.dst, wire::build_nd(message), now);
 }
 
-template <class Hw>
-bool NdAgent<Hw>::ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) {
+bool NdAgent::ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) {
   Message m;
   m.dst = wire::solicited_node(addr);
   m.target = addr;
@@ -152,8 +139,7 @@ bool NdAgent<Hw>::ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, Time
   return to_group(m, now);
 }
 
-template <class Hw>
-void NdAgent<Hw>::request(const wire::IpAddr& addr, TimePoint now) {
+void NdAgent::request(const wire::IpAddr& addr, TimePoint now) {
   const auto source = addresses_.source_for(addr);
   if (!running_ || !source) {
     ++counters_.unsent;
@@ -163,12 +149,11 @@ void NdAgent<Hw>::request(const wire::IpAddr& addr, TimePoint now) {
   m.src = *source;
   m.dst = wire::solicited_node(addr);
   m.target = addr;
-  m.source_hw = transport_.own_hw();
+  m.source_hw = medium_.own_hw();
   to_group(m, now);
 }
 
-template <class Hw>
-void NdAgent<Hw>::probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
+void NdAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
   const auto source = addresses_.source_for(addr);
   if (!running_ || !source) {
     ++counters_.unsent;
@@ -178,19 +163,17 @@ void NdAgent<Hw>::probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
   m.src = *source;
   m.dst = addr;
   m.target = addr;
-  m.source_hw = transport_.own_hw();
+  m.source_hw = medium_.own_hw();
   ++counters_.sent;
-  transport_.send_to(hw, wire::build_nd(m), now);
+  medium_.send(hw, wire::EtherType::kIpv6, wire::build_nd(m), now);
 }
 
 /// Other next hops must be found for packets through the neighbour (RFC 4861 §7.3.3).
-template <class Hw>
-void NdAgent<Hw>::failed(const wire::IpAddr& addr, TimePoint) {
+void NdAgent::failed(const wire::IpAddr& addr) {
   if (place_.config.accept_ra) place_.receiver.neighbour_failed(place_.id, addr);
 }
 
-template <class Hw>
-void NdAgent<Hw>::announce(const wire::IpAddr& addr, TimePoint now) {
+void NdAgent::announce(const wire::IpAddr& addr, TimePoint now) {
   Message m;
   m.type = wire::Icmp6Type::kNeighbourAdvertisement;
   m.src = addr;
@@ -198,18 +181,16 @@ void NdAgent<Hw>::announce(const wire::IpAddr& addr, TimePoint now) {
   m.target = addr;
   m.router = place_.config.routing;
   m.override_it = true;
-  m.target_hw = transport_.own_hw();
+  m.target_hw = medium_.own_hw();
   to_group(m, now);
 }
 
-template <class Hw>
-void NdAgent<Hw>::announce_all(TimePoint now) {
+void NdAgent::announce_all(TimePoint now) {
   for (const auto& own : addresses_.ready()) announce(own.addr, now);
 }
 
 /// RFC 4861 §7.2.4.
-template <class Hw>
-void NdAgent<Hw>::answer(const Message& question, TimePoint now) {
+void NdAgent::answer(const Message& question, TimePoint now) {
   const bool anonymous = wire::is_unspecified(question.src);
   Message m;
   m.type = wire::Icmp6Type::kNeighbourAdvertisement;
@@ -219,7 +200,7 @@ void NdAgent<Hw>::answer(const Message& question, TimePoint now) {
   m.router = place_.config.routing;
   m.solicited = !anonymous;
   m.override_it = true;
-  m.target_hw = transport_.own_hw();
+  m.target_hw = medium_.own_hw();
   if (anonymous) {
     to_group(m, now);
     return;
@@ -230,12 +211,11 @@ void NdAgent<Hw>::answer(const Message& question, TimePoint now) {
     return;
   }
   ++counters_.sent;
-  transport_.send_to(*to, wire::build_nd(m), now);
+  medium_.send(*to, wire::EtherType::kIpv6, wire::build_nd(m), now);
 }
 
 /// RFC 4861 §6.2.3. Lifetime 0: not a default router, or no longer.
-template <class Hw>
-void NdAgent<Hw>::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
+void NdAgent::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
   const auto source = addresses_.link_local();
   if (!source) {
     ++counters_.unsent;
@@ -247,7 +227,7 @@ void NdAgent<Hw>::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
   m.dst = wire::all_nodes();
   m.hop_limit = kHopLimit;
   m.lifetime_s = lifetime_s;
-  m.source_hw = transport_.own_hw();
+  m.source_hw = medium_.own_hw();
   m.mtu = link_mtu_;
   const auto prefixes = own_prefixes();
   const std::size_t max = (link_mtu_ - wire::build_nd(m).size()) / wire::kPrefixOptionLen;
@@ -260,8 +240,7 @@ void NdAgent<Hw>::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
 }
 
 /// The prefixes of the router's own addresses, for its advertisements.
-template <class Hw>
-std::vector<wire::NdPrefix> NdAgent<Hw>::own_prefixes() const {
+std::vector<wire::NdPrefix> NdAgent::own_prefixes() const {
   std::vector<wire::NdPrefix> prefixes;
   for (const auto& own : addresses_.ready()) {
     const wire::IpPrefix prefix{wire::network(own), own.len};
@@ -273,40 +252,38 @@ std::vector<wire::NdPrefix> NdAgent<Hw>::own_prefixes() const {
   return prefixes;
 }
 
-template <class Hw>
-void NdAgent<Hw>::solicit_routers(TimePoint now) {
+void NdAgent::solicit_routers(TimePoint now) {
   Message m;
   m.type = wire::Icmp6Type::kRouterSolicitation;
   m.dst = wire::all_routers();
   if (const auto source = addresses_.link_local()) {
     m.src = *source;
-    m.source_hw = transport_.own_hw();
+    m.source_hw = medium_.own_hw();
   }
   to_group(m, now);
 }
 
-template <class Hw>
-void NdAgent<Hw>::send_redirect(std::span<const std::byte> offending, const wire::IpAddr& next_hop,
-                                TimePoint now) {
+void NdAgent::send_redirect(std::span<const std::byte> offending, const wire::IpAddr& next_hop,
+                            TimePoint now) {
   const auto source = addresses_.link_local();
   const auto ip = wire::read<wire::Ipv6Hdr>(offending);
   if (!running_ || !source || !ip || !on_link(ip->src)) return;
   const auto to = cache_.hw_of(ip->src);
-  const auto packet = wire::make_redirect(*source, offending, next_hop, cache_.hw_of(next_hop));
+  const auto packet = wire::make_redirect(medium_.own_hw().kind(), *source, offending, next_hop,
+                                          cache_.hw_of(next_hop));
   if (!packet || !to) {
     ++counters_.unsent;
     return;
   }
   ++counters_.sent;
-  transport_.send_to(*to, *packet, now);
+  medium_.send(*to, wire::EtherType::kIpv6, *packet, now);
 }
 
 // --- Receiving ---
 
-template <class Hw>
-void NdAgent<Hw>::on_nd(std::span<const std::byte> packet, TimePoint now) {
+void NdAgent::on_nd(std::span<const std::byte> packet, TimePoint now) {
   ++counters_.received;
-  const auto m = wire::parse_nd<Hw>(packet);
+  const auto m = wire::parse_nd(medium_.own_hw().kind(), packet);
   if (!m) {
     ++counters_.invalid;
     ++counters_.errors[static_cast<std::size_t>(m.error())];
@@ -325,13 +302,12 @@ void NdAgent<Hw>::on_nd(std::span<const std::byte> packet, TimePoint now) {
 
 /// Returns false for own messages that the fabric reflected, for implausible link-layer addresses,
 /// and for messages from own addresses, which are conflicts.
-template <class Hw>
-bool NdAgent<Hw>::may_handle(const Message& m, TimePoint now) {
+bool NdAgent::may_handle(const Message& m, TimePoint now) {
   const bool target_is_sender = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
   const auto& sender_hw = target_is_sender ? m.target_hw : m.source_hw;
-  if (sender_hw && same_interface(*sender_hw, transport_.own_hw())) return false;
+  if (sender_hw && sender_hw->same_interface(medium_.own_hw())) return false;
   for (const auto& hw : {m.source_hw, m.target_hw}) {
-    if (!hw || is_plausible(*hw)) continue;
+    if (!hw || hw->is_plausible()) continue;
     ++counters_.invalid;
     ++counters_.errors[static_cast<std::size_t>(wire::NdError::kLinkAddr)];
     return false;
@@ -344,8 +320,7 @@ bool NdAgent<Hw>::may_handle(const Message& m, TimePoint now) {
 }
 
 /// RFC 4861 §7.2.3; for a tentative address RFC 4862 §5.4.3.
-template <class Hw>
-void NdAgent<Hw>::on_solicitation(const Message& m, TimePoint now) {
+void NdAgent::on_solicitation(const Message& m, TimePoint now) {
   const auto state = addresses_.state(m.target);
   const bool anonymous = wire::is_unspecified(m.src);
   if (state == AddressState::kTentative && anonymous) return on_conflict(m, m.target, now);
@@ -355,32 +330,28 @@ void NdAgent<Hw>::on_solicitation(const Message& m, TimePoint now) {
 }
 
 /// RFC 4861 §7.2.5.
-template <class Hw>
-void NdAgent<Hw>::on_advertisement(const Message& m, TimePoint now) {
+void NdAgent::on_advertisement(const Message& m, TimePoint now) {
   if (addresses_.state(m.target)) return on_conflict(m, m.target, now);
   if (!cache_.advertised(m.target, m.target_hw, m.solicited, m.override_it, now))
     on_contradiction(m.target, m.target_hw, now);
   if (!m.router) discovery_.lost(m.target);
 }
 
-template <class Hw>
-void NdAgent<Hw>::on_router_solicitation(const Message& m, TimePoint now) {
+void NdAgent::on_router_solicitation(const Message& m, TimePoint now) {
   if (!place_.config.routing) return;
   if (m.source_hw) learn(m.src, *m.source_hw, on_link(m.src), now);
   advertiser_.on_solicitation(now);
 }
 
 /// Each change updates every neighbour on the workers, so the rate of changes is limited.
-template <class Hw>
-bool NdAgent<Hw>::is_better_mtu(std::uint32_t mtu, TimePoint now) const {
+bool NdAgent::is_better_mtu(std::uint32_t mtu, TimePoint now) const {
   const bool fits = mtu >= wire::kMinIpv6Mtu && mtu <= link_mtu_ && mtu != mtu_;
   return fits && (!mtu_taken_ || now - *mtu_taken_ >= kMtuInterval);
 }
 
 /// All nodes accept a smaller MTU (draft-ietf-ipoib-link-multicast-00 §3: "MUST accept"); the rest
 /// is for nodes that solicit routers.
-template <class Hw>
-void NdAgent<Hw>::on_router_advertisement(const Message& m, TimePoint now) {
+void NdAgent::on_router_advertisement(const Message& m, TimePoint now) {
   if (m.source_hw) learn(m.src, *m.source_hw, place_.config.accept_ra, now);
   if (m.mtu && is_better_mtu(*m.mtu, now)) {
     mtu_taken_ = now;
@@ -392,8 +363,7 @@ void NdAgent<Hw>::on_router_advertisement(const Message& m, TimePoint now) {
 }
 
 /// Accepted from the router in use only (RFC 4861 §8.1): a default router, or a gateway of a route.
-template <class Hw>
-void NdAgent<Hw>::on_redirect(const Message& m, TimePoint now) {
+void NdAgent::on_redirect(const Message& m, TimePoint now) {
   const bool from_router = discovery_.knows(m.src) || cache_.is_gateway(m.src);
   const bool own = addresses_.state(m.destination) || addresses_.state(m.target);
   if (!place_.config.accept_ra || !from_router || own || !redirects_.allow(now)) {
@@ -405,21 +375,18 @@ void NdAgent<Hw>::on_redirect(const Message& m, TimePoint now) {
   place_.receiver.redirect(place_.id, m.destination, m.target);
 }
 
-template <class Hw>
-bool NdAgent<Hw>::on_link(const wire::IpAddr& addr) const {
+bool NdAgent::on_link(const wire::IpAddr& addr) const {
   return wire::is_link_local6(addr) || is_on_link(addresses_.prefixes(), addr);
 }
 
-template <class Hw>
-void NdAgent<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, bool create, TimePoint now) {
+void NdAgent::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, bool create, TimePoint now) {
   if (wire::is_unspecified(addr)) return;
   if (!cache_.learn(addr, hw, Evidence::kOther, create, now)) on_contradiction(addr, hw, now);
 }
 
 /// Another host claims an own address. A tentative address is given up. One in use is defended once
 /// per interval, so that two hosts that insist do not flood the link.
-template <class Hw>
-void NdAgent<Hw>::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint now) {
+void NdAgent::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint now) {
   const bool by_target = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
   const auto& hw = by_target ? m.target_hw : m.source_hw;
   const auto who = hw ? wire::to_string(*hw) : std::string{"another node"};
@@ -438,9 +405,8 @@ void NdAgent<Hw>::on_conflict(const Message& m, const wire::IpAddr& addr, TimePo
   announce(addr, now);
 }
 
-template <class Hw>
-void NdAgent<Hw>::on_contradiction(const wire::IpAddr& addr, const std::optional<Hw>& hw,
-                                   TimePoint now) {
+void NdAgent::on_contradiction(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,
+                               TimePoint now) {
   ++counters_.contradictions;
   const auto suppressed = contradiction_log_.allow(now);
   if (!suppressed) return;
@@ -452,8 +418,7 @@ void NdAgent<Hw>::on_contradiction(const wire::IpAddr& addr, const std::optional
 
 // --- Time ---
 
-template <class Hw>
-void NdAgent<Hw>::tick(TimePoint now) {
+void NdAgent::tick(TimePoint now) {
   if (!running_) return;
   addresses_.tick(now);
   if (announce_again_ && *announce_again_ <= now) {
@@ -469,14 +434,10 @@ void NdAgent<Hw>::tick(TimePoint now) {
   if (discovery_.tick(now)) solicit_routers(now);
 }
 
-template <class Hw>
-std::optional<TimePoint> NdAgent<Hw>::next_deadline() const {
+std::optional<TimePoint> NdAgent::next_deadline() const {
   if (!running_) return std::nullopt;
   return earlier(earlier(addresses_.next_deadline(), announce_again_),
                  earlier(advertiser_.next_deadline(), discovery_.next_deadline()));
 }
-
-template class NdAgent<wire::LinkAddr>;
-template class NdAgent<wire::MacAddr>;
 
 }  // namespace ipoib::link

@@ -19,6 +19,7 @@
 #include "lib/link/neighbour_cache.h"
 #include "lib/link/own_groups.h"
 #include "lib/link/router_timers.h"
+#include "lib/wire/nd.h"
 
 namespace ipoib::link {
 
@@ -31,11 +32,9 @@ struct NdPlace {
   AddressSink& receiver;
 };
 
-template <class Hw>
-class NdAgent final : public Solicitor<Hw>, private AddressOwner {
+class NdAgent final : private AddressOwner {
  public:
-  NdAgent(const NdPlace& place, NdTransport<Hw>& transport, NeighbourCache<Hw>& cache,
-          std::uint64_t seed);
+  NdAgent(const NdPlace& place, Medium& medium, NeighbourCache& cache, std::uint64_t seed);
 
   /// The interface carries packets of `mtu` octets. IPv6 starts; if it runs it continues and
   /// announces its addresses; with another identifier it restarts. `configured`: all addresses of
@@ -56,9 +55,12 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   }
   [[nodiscard]] std::vector<AddressInfo> list() const { return addresses_.list(); }
 
-  void request(const wire::IpAddr& addr, TimePoint now) override;
-  void probe(const wire::IpAddr& addr, const Hw& hw, TimePoint now) override;
-  void failed(const wire::IpAddr& addr, TimePoint now) override;
+  /// Sends a solicitation to the solicited-node group of `addr`.
+  void request(const wire::IpAddr& addr, TimePoint now);
+  /// Sends a solicitation to the neighbour only, at its last known address.
+  void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now);
+  /// The neighbour did not answer, or has no path.
+  void failed(const wire::IpAddr& addr);
   void on_nd(std::span<const std::byte> packet, TimePoint now);
 
   /// Sends the better next hop to the sender of `offending` (octets from its IPv6 header on), if
@@ -71,7 +73,7 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   [[nodiscard]] const NdCounters& counters() const { return counters_; }
 
  private:
-  using Message = wire::NdMessage<Hw>;
+  using Message = wire::NdMessage;
 
   // AddressOwner.
   void begin(const wire::IpPrefix& address, TimePoint now) override;
@@ -101,13 +103,14 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   void on_router_advertisement(const Message& m, TimePoint now);
   void on_redirect(const Message& m, TimePoint now);
   void on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint now);
-  void learn(const wire::IpAddr& addr, const Hw& hw, bool create, TimePoint now);
-  void on_contradiction(const wire::IpAddr& addr, const std::optional<Hw>& hw, TimePoint now);
+  void learn(const wire::IpAddr& addr, const wire::HwAddr& hw, bool create, TimePoint now);
+  void on_contradiction(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,
+                        TimePoint now);
   [[nodiscard]] bool on_link(const wire::IpAddr& addr) const;
 
   NdPlace place_;
-  NdTransport<Hw>& transport_;
-  NeighbourCache<Hw>& cache_;
+  Medium& medium_;
+  NeighbourCache& cache_;
   Ip6Addresses addresses_;
   RouterAdvertiser advertiser_;
   RouterDiscovery discovery_;
@@ -124,8 +127,5 @@ class NdAgent final : public Solicitor<Hw>, private AddressOwner {
   LogLimit contradiction_log_;
   NdCounters counters_;
 };
-
-extern template class NdAgent<wire::LinkAddr>;
-extern template class NdAgent<wire::MacAddr>;
 
 }  // namespace ipoib::link

@@ -30,10 +30,9 @@ bool same_install(const table::Neighbour& a, const table::Neighbour& b) {
 
 }  // namespace
 
-template <class Hw>
-NeighbourCache<Hw>::NeighbourCache(const NeighbourConfig& config, table::InterfaceId iface,
-                                   NeighbourSink& sink, Solicitor<Hw>& solicitor,
-                                   NeighbourPaths<Hw>& paths, std::uint64_t seed)
+NeighbourCache::NeighbourCache(const NeighbourConfig& config, table::InterfaceId iface,
+                               NeighbourSink& sink, Solicitor& solicitor, NeighbourPaths& paths,
+                               std::uint64_t seed)
     : config_{config},
       iface_{iface},
       sink_{sink},
@@ -44,14 +43,12 @@ NeighbourCache<Hw>::NeighbourCache(const NeighbourConfig& config, table::Interfa
 
 // --- Entries ---
 
-template <class Hw>
-auto NeighbourCache<Hw>::find(const wire::IpAddr& addr) -> Entry* {
+auto NeighbourCache::find(const wire::IpAddr& addr) -> Entry* {
   const auto it = entries_.find(addr);
   return it == entries_.end() ? nullptr : &it->second;
 }
 
-template <class Hw>
-auto NeighbourCache<Hw>::create(const wire::IpAddr& addr, TimePoint now) -> Result<Entry*> {
+auto NeighbourCache::create(const wire::IpAddr& addr, TimePoint now) -> Result<Entry*> {
   if (entries_.size() >= config_.max_entries && !evict_one(now)) {
     ++counters_.refused;
     return ipoib::fail(Errc::kNoResources, "the limit of {} neighbours of the interface is reached",
@@ -77,8 +74,7 @@ auto NeighbourCache<Hw>::create(const wire::IpAddr& addr, TimePoint now) -> Resu
 /// Forgets the least recently used entry. The order has the last known use of each entry, which may
 /// be out of date but is never too late. So the first entry whose position is confirmed is the one.
 /// The check moves other entries back, at most once per use and entry.
-template <class Hw>
-bool NeighbourCache<Hw>::evict_one(TimePoint now) {
+bool NeighbourCache::evict_one(TimePoint now) {
   while (const auto addr = quiet_.first()) {
     Entry& e = *find(*addr);
     const auto use = last_use(e);
@@ -95,8 +91,7 @@ bool NeighbourCache<Hw>::evict_one(TimePoint now) {
   return false;
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::forget(Entry& e, Drop reason) {
+void NeighbourCache::forget(Entry& e, Drop reason) {
   sink_.remove(e.index);  // Before the path: workers must not use a destroyed handle.
   leave_path(e);
   const auto packets = held_.take(e.held);
@@ -107,58 +102,50 @@ void NeighbourCache<Hw>::forget(Entry& e, Drop reason) {
 }
 
 /// Makes the entry idle: without data, until it is wanted.
-template <class Hw>
-void NeighbourCache<Hw>::to_sleep(Entry& e) {
+void NeighbourCache::to_sleep(Entry& e) {
   e.phase = NeighbourPhase::kIncomplete;
   e.attempts = 0;
   e.phase_due = kNever;
   install(e, table::NeighbourState::kIncomplete);
   leave_path(e);
-  if (!e.is_static) e.has_hw = false;
+  if (!e.is_static) e.hw.reset();
   schedule(e);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::schedule(Entry& e) {
+void NeighbourCache::schedule(Entry& e) {
   const auto oldest = e.held.empty() ? kNever : e.held.front().expires;
   timers_.set(e.addr, e.wake, std::min(e.phase_due, oldest));
   quiet_.set(e.addr, e.quiet, e.kept() || e.busy() ? kNever : e.touched);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::install(Entry& e, table::NeighbourState state) {
+void NeighbourCache::install(Entry& e, table::NeighbourState state) {
   table::Neighbour n;
   n.addr = e.addr;
   n.iface = iface_;
   n.state = state;
   n.mode = paths_.mode();
-  if (state == table::NeighbourState::kValid) paths_.describe(e.hw, n);
+  if (state == table::NeighbourState::kValid) paths_.describe(*e.hw, n);
   if (mtu6_ != 0 && !e.addr.is_v4()) n.mtu = std::min(n.mtu, mtu6_);
   if (e.installed.iface == iface_ && same_install(n, e.installed)) return;
   e.installed = n;
   sink_.install(e.index, n);
 }
 
-template <class Hw>
-TimePoint NeighbourCache<Hw>::last_use(const Entry& e) const {
+TimePoint NeighbourCache::last_use(const Entry& e) const {
   return std::max(e.touched, sink_.last_used(e.index));
 }
 
-template <class Hw>
-bool NeighbourCache<Hw>::used_since(const Entry& e, TimePoint when) const {
+bool NeighbourCache::used_since(const Entry& e, TimePoint when) const {
   return e.gateways > 0 || e.wanted > when || sink_.last_used(e.index) + kStampGrain > when;
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::drop_all(const HeldQueue& packets, Drop reason, bool unreachable) {
+void NeighbourCache::drop_all(const HeldQueue& packets, Drop reason, bool unreachable) {
   for (const auto& h : packets) sink_.drop(h.packet, reason, unreachable);
 }
 
 // --- Demand ---
 
-template <class Hw>
-void NeighbourCache<Hw>::request_neighbour(const wire::IpAddr& addr, HeldPacket packet,
-                                           TimePoint now) {
+void NeighbourCache::request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
     // If no packet can wait, none is worth an entry: a scan of the address space causes at most as
@@ -181,9 +168,7 @@ void NeighbourCache<Hw>::request_neighbour(const wire::IpAddr& addr, HeldPacket 
   if (e->phase == NeighbourPhase::kIncomplete && e->attempts == 0) resolve(*e, now);
 }
 
-template <class Hw>
-Result<table::NeighbourIndex> NeighbourCache<Hw>::use_gateway(const wire::IpAddr& addr,
-                                                              TimePoint now) {
+Result<table::NeighbourIndex> NeighbourCache::use_gateway(const wire::IpAddr& addr, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
     const auto created = create(addr, now);
@@ -196,8 +181,7 @@ Result<table::NeighbourIndex> NeighbourCache<Hw>::use_gateway(const wire::IpAddr
   return e->index;
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::forget_gateway(const wire::IpAddr& addr) {
+void NeighbourCache::forget_gateway(const wire::IpAddr& addr) {
   Entry* e = find(addr);
   if (e == nullptr || e->gateways == 0) return;
   --e->gateways;
@@ -206,8 +190,7 @@ void NeighbourCache<Hw>::forget_gateway(const wire::IpAddr& addr) {
   schedule(*e);
 }
 
-template <class Hw>
-Status NeighbourCache<Hw>::add_static(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
+Status NeighbourCache::add_static(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
     const auto created = create(addr, now);
@@ -219,8 +202,7 @@ Status NeighbourCache<Hw>::add_static(const wire::IpAddr& addr, const Hw& hw, Ti
   return {};
 }
 
-template <class Hw>
-Status NeighbourCache<Hw>::add_mapped(const wire::IpAddr& addr, const Hw& hw, TimePoint now) {
+Status NeighbourCache::add_mapped(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
   if (find(addr) != nullptr) return {};
   const auto created = create(addr, now);
   if (!created) return tl::make_unexpected(created.error());
@@ -230,8 +212,7 @@ Status NeighbourCache<Hw>::add_mapped(const wire::IpAddr& addr, const Hw& hw, Ti
 }
 
 /// Forgets the entry, or only its data if routes go through it.
-template <class Hw>
-void NeighbourCache<Hw>::reset(Entry& e, Drop reason) {
+void NeighbourCache::reset(Entry& e, Drop reason) {
   e.is_static = false;
   if (e.gateways == 0) return forget(e, reason);
   const auto packets = held_.take(e.held);
@@ -239,8 +220,7 @@ void NeighbourCache<Hw>::reset(Entry& e, Drop reason) {
   drop_all(packets, reason, false);
 }
 
-template <class Hw>
-Status NeighbourCache<Hw>::remove(const wire::IpAddr& addr) {
+Status NeighbourCache::remove(const wire::IpAddr& addr) {
   Entry* e = find(addr);
   if (e == nullptr) return ipoib::fail(Errc::kNotFound, "no neighbour {}", wire::to_string(addr));
   reset(*e, Drop::kNeighbourGone);
@@ -249,21 +229,18 @@ Status NeighbourCache<Hw>::remove(const wire::IpAddr& addr) {
 }
 
 /// Requests a gateway at the next tick if it had failed and nothing else requests it.
-template <class Hw>
-void NeighbourCache<Hw>::request_gateway(Entry& e) {
+void NeighbourCache::request_gateway(Entry& e) {
   const bool idle = e.phase == NeighbourPhase::kIncomplete && e.phase_due == kNever;
   if (e.gateways == 0 || !e.failed || !idle) return;
   e.phase_due = TimePoint{};
   schedule(e);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::request_gateways() {
+void NeighbourCache::request_gateways() {
   for (auto& [addr, e] : entries_) request_gateway(e);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::reset_all(Drop reason, bool statics_too) {
+void NeighbourCache::reset_all(Drop reason, bool statics_too) {
   std::vector<wire::IpAddr> addrs;
   for (const auto& [addr, e] : entries_)
     if (statics_too || !e.is_static) addrs.push_back(addr);
@@ -275,8 +252,7 @@ void NeighbourCache<Hw>::reset_all(Drop reason, bool statics_too) {
 // --- Phases ---
 
 /// Starts to resolve the address, or the path to a configured one.
-template <class Hw>
-void NeighbourCache<Hw>::resolve(Entry& e, TimePoint now) {
+void NeighbourCache::resolve(Entry& e, TimePoint now) {
   if (e.is_static) return use_path(e, now);
   e.phase = NeighbourPhase::kIncomplete;
   e.attempts = 1;
@@ -286,10 +262,9 @@ void NeighbourCache<Hw>::resolve(Entry& e, TimePoint now) {
 }
 
 /// The address is known: the entry becomes valid, waits for the path or fails.
-template <class Hw>
-void NeighbourCache<Hw>::use_path(Entry& e, TimePoint now) {
+void NeighbourCache::use_path(Entry& e, TimePoint now) {
   e.has_path = true;
-  switch (paths_.acquire(e.addr, e.hw, now)) {
+  switch (paths_.acquire(e.addr, *e.hw, now)) {
     case PathState::kReady: return become_valid(e, now);
     case PathState::kFailed: return fail(e, now);
     case PathState::kPending: break;
@@ -301,8 +276,7 @@ void NeighbourCache<Hw>::use_path(Entry& e, TimePoint now) {
   schedule(e);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::become_valid(Entry& e, TimePoint now) {
+void NeighbourCache::become_valid(Entry& e, TimePoint now) {
   const auto packets = held_.take(e.held);
   install(e, table::NeighbourState::kValid);
   e.failed = false;
@@ -322,8 +296,7 @@ void NeighbourCache<Hw>::become_valid(Entry& e, TimePoint now) {
   for (const auto& h : packets) sink_.release(h.packet);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::confirm(Entry& e, TimePoint now) {
+void NeighbourCache::confirm(Entry& e, TimePoint now) {
   e.phase = NeighbourPhase::kReachable;
   e.attempts = 0;
   e.confirmed = now;
@@ -332,8 +305,7 @@ void NeighbourCache<Hw>::confirm(Entry& e, TimePoint now) {
 }
 
 /// If the entry was used since the last confirmation, a probe follows soon.
-template <class Hw>
-void NeighbourCache<Hw>::become_stale(Entry& e, TimePoint now) {
+void NeighbourCache::become_stale(Entry& e, TimePoint now) {
   const bool used = used_since(e, e.confirmed);
   e.phase = NeighbourPhase::kStale;
   e.attempts = 0;
@@ -343,8 +315,7 @@ void NeighbourCache<Hw>::become_stale(Entry& e, TimePoint now) {
   schedule(e);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::fail(Entry& e, TimePoint now) {
+void NeighbourCache::fail(Entry& e, TimePoint now) {
   const auto packets = held_.take(e.held);
   e.phase = NeighbourPhase::kFailed;
   e.failed = true;
@@ -352,29 +323,26 @@ void NeighbourCache<Hw>::fail(Entry& e, TimePoint now) {
   e.phase_due = now + config_.negative;
   install(e, table::NeighbourState::kFailed);
   leave_path(e);
-  if (!e.is_static) e.has_hw = false;
+  if (!e.is_static) e.hw.reset();
   schedule(e);
   const auto addr = e.addr;
   drop_all(packets, Drop::kNeighbourFailed, true);
-  solicitor_.failed(addr, now);
+  solicitor_.failed(addr);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::leave_path(Entry& e) {
-  if (std::exchange(e.has_path, false)) paths_.release(e.addr, e.hw);
+void NeighbourCache::leave_path(Entry& e) {
+  if (std::exchange(e.has_path, false)) paths_.release(e.addr, *e.hw);
 }
 
 /// Sets a new link-layer address. The old path is released once no installed entry uses it.
-template <class Hw>
-void NeighbourCache<Hw>::move(Entry& e, const Hw& hw, Evidence evidence, TimePoint now) {
-  const Hw old = std::exchange(e.hw, hw);
-  const bool stays = e.has_path && same_path(old, hw);
+void NeighbourCache::move(Entry& e, const wire::HwAddr& hw, Evidence evidence, TimePoint now) {
+  const auto old = std::exchange(e.hw, hw);
+  const bool stays = e.has_path && old->same_port(hw);
   const bool leaves = e.has_path && !stays;
   const auto addr = e.addr;
-  e.has_hw = true;
   e.evidence = evidence;
   // Same port, other queue pair.
-  if (stays) paths_.moved(addr, old, hw, now);
+  if (stays) paths_.moved(addr, *old, hw, now);
   if (stays && !e.valid()) {
     schedule(e);  // The path is being queried already.
   } else if (stays) {
@@ -384,13 +352,13 @@ void NeighbourCache<Hw>::move(Entry& e, const Hw& hw, Evidence evidence, TimePoi
   } else {
     use_path(e, now);
   }
-  if (leaves) paths_.release(addr, old);
+  if (leaves) paths_.release(addr, *old);
 }
 
 /// Calls move(), but changes a known address at most once per kSettled.
-template <class Hw>
-bool NeighbourCache<Hw>::move_if_settled(Entry& e, const Hw& hw, Evidence evidence, TimePoint now) {
-  if (e.has_hw) {
+bool NeighbourCache::move_if_settled(Entry& e, const wire::HwAddr& hw, Evidence evidence,
+                                     TimePoint now) {
+  if (e.hw) {
     if (e.moved != TimePoint::min() && now - e.moved < kSettled) return false;
     e.moved = now;
   }
@@ -399,16 +367,14 @@ bool NeighbourCache<Hw>::move_if_settled(Entry& e, const Hw& hw, Evidence eviden
 }
 
 /// The flags of the same interface may have changed: passes them to the paths.
-template <class Hw>
-void NeighbourCache<Hw>::on_flags_change(Entry& e, const Hw& hw, TimePoint now) {
+void NeighbourCache::on_flags_change(Entry& e, const wire::HwAddr& hw, TimePoint now) {
   if (e.hw == hw) return;
   e.hw = hw;
   if (e.has_path) static_cast<void>(paths_.acquire(e.addr, hw, now));
 }
 
-template <class Hw>
-bool NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence evidence,
-                               bool create_it, TimePoint now) {
+bool NeighbourCache::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, Evidence evidence,
+                           bool create_it, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
     if (!create_it) return true;
@@ -417,7 +383,7 @@ bool NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence 
     e = *created;
   }
   if (e->is_static || e->is_mapped) return true;
-  const bool known = e->has_hw && same_interface(e->hw, hw);
+  const bool known = e->hw && e->hw->same_interface(hw);
   if (!known) return move_if_settled(*e, hw, evidence, now);
   on_flags_change(*e, hw, now);
   if (evidence != Evidence::kReply) return true;
@@ -426,17 +392,16 @@ bool NeighbourCache<Hw>::learn(const wire::IpAddr& addr, const Hw& hw, Evidence 
   return true;
 }
 
-template <class Hw>
-bool NeighbourCache<Hw>::advertised(const wire::IpAddr& addr, const std::optional<Hw>& hw,
-                                    bool solicited, bool override_it, TimePoint now) {
+bool NeighbourCache::advertised(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,
+                                bool solicited, bool override_it, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr || e->is_static || e->is_mapped) return true;
   const auto evidence = solicited ? Evidence::kReply : Evidence::kOther;
-  if (!e->has_hw) {
+  if (!e->hw) {
     if (hw) move(*e, *hw, evidence, now);
     return true;
   }
-  if (hw && !same_interface(e->hw, *hw)) {
+  if (hw && !e->hw->same_interface(*hw)) {
     if (override_it) return move_if_settled(*e, *hw, evidence, now);
     if (e->phase == NeighbourPhase::kReachable) become_stale(*e, now);
     return true;
@@ -448,61 +413,52 @@ bool NeighbourCache<Hw>::advertised(const wire::IpAddr& addr, const std::optiona
   return true;
 }
 
-template <class Hw>
-std::optional<Hw> NeighbourCache<Hw>::hw_of(const wire::IpAddr& addr) const {
+std::optional<wire::HwAddr> NeighbourCache::hw_of(const wire::IpAddr& addr) const {
   const auto it = entries_.find(addr);
-  if (it == entries_.end() || !it->second.has_hw) return std::nullopt;
-  return it->second.hw;
+  return it == entries_.end() ? std::nullopt : it->second.hw;
 }
 
-template <class Hw>
-TimePoint NeighbourCache<Hw>::last_used(const wire::IpAddr& addr) const {
+TimePoint NeighbourCache::last_used(const wire::IpAddr& addr) const {
   const auto it = entries_.find(addr);
   return it == entries_.end() ? TimePoint::min() : sink_.last_used(it->second.index);
 }
 
-template <class Hw>
-bool NeighbourCache<Hw>::has_failed(const wire::IpAddr& addr) const {
+bool NeighbourCache::has_failed(const wire::IpAddr& addr) const {
   const auto it = entries_.find(addr);
   return it != entries_.end() && it->second.failed;
 }
 
-template <class Hw>
-bool NeighbourCache<Hw>::is_gateway(const wire::IpAddr& addr) const {
+bool NeighbourCache::is_gateway(const wire::IpAddr& addr) const {
   const auto it = entries_.find(addr);
   return it != entries_.end() && it->second.gateways > 0;
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::limit_mtu6(std::uint16_t mtu) {
+void NeighbourCache::limit_mtu6(std::uint16_t mtu) {
   if (mtu6_ == mtu) return;
   mtu6_ = mtu;
   reinstall();
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::on_path(const wire::IpAddr& addr, TimePoint now) {
+void NeighbourCache::on_path(const wire::IpAddr& addr, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr || !e->has_path) return;
-  const auto state = paths_.state(e->hw);
+  const auto state = paths_.state(*e->hw);
   if (state == PathState::kFailed) return fail(*e, now);
   if (state != PathState::kReady) return;
   if (!e->valid()) return become_valid(*e, now);
   install(*e, table::NeighbourState::kValid);
   // If the path changed while probing, it is probed once before the next broadcast request.
-  if (e->phase == NeighbourPhase::kProbe) solicitor_.probe(addr, e->hw, now);
+  if (e->phase == NeighbourPhase::kProbe) solicitor_.probe(addr, *e->hw, now);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::reinstall() {
+void NeighbourCache::reinstall() {
   for (auto& [addr, e] : entries_)
     if (e.valid()) install(e, table::NeighbourState::kValid);
 }
 
 // --- Time ---
 
-template <class Hw>
-void NeighbourCache<Hw>::tick(TimePoint now) {
+void NeighbourCache::tick(TimePoint now) {
   while (const auto addr = timers_.due(now)) {
     Entry& e = *find(*addr);
     const auto expired = held_.take_expired(e.held, now);
@@ -514,8 +470,7 @@ void NeighbourCache<Hw>::tick(TimePoint now) {
   }
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::on_due(Entry& e, TimePoint now) {
+void NeighbourCache::on_due(Entry& e, TimePoint now) {
   switch (e.phase) {
     case NeighbourPhase::kIncomplete: return ask_again(e, now);
     case NeighbourPhase::kReachable: return become_stale(e, now);
@@ -533,15 +488,13 @@ void NeighbourCache<Hw>::on_due(Entry& e, TimePoint now) {
 
 /// The time of a failure is over. Routes avoid a failed gateway, so no packet will ever punt for
 /// it: it is resolved from here, so that it is used again once it answers.
-template <class Hw>
-void NeighbourCache<Hw>::try_again(Entry& e, TimePoint now) {
+void NeighbourCache::try_again(Entry& e, TimePoint now) {
   if (!e.kept()) return forget(e, Drop::kNeighbourGone);
   to_sleep(e);
   if (e.gateways > 0) resolve(e, now);
 }
 
-template <class Hw>
-void NeighbourCache<Hw>::ask_again(Entry& e, TimePoint now) {
+void NeighbourCache::ask_again(Entry& e, TimePoint now) {
   if (e.attempts >= config_.max_requests) return fail(e, now);
   ++e.attempts;
   e.phase_due = now + jitter_.around(config_.retransmit, kRetransmitSpread);
@@ -550,8 +503,7 @@ void NeighbourCache<Hw>::ask_again(Entry& e, TimePoint now) {
 }
 
 /// Stale: probes a used entry, and forgets one that is unused for long.
-template <class Hw>
-void NeighbourCache<Hw>::check_use(Entry& e, TimePoint now) {
+void NeighbourCache::check_use(Entry& e, TimePoint now) {
   if (used_since(e, e.looked)) {
     e.phase = NeighbourPhase::kProbe;
     e.attempts = 0;
@@ -566,8 +518,7 @@ void NeighbourCache<Hw>::check_use(Entry& e, TimePoint now) {
 }
 
 /// Mapped: forgets an entry that is unused for long.
-template <class Hw>
-void NeighbourCache<Hw>::check_mapped(Entry& e, TimePoint now) {
+void NeighbourCache::check_mapped(Entry& e, TimePoint now) {
   const auto use = last_use(e);
   if (now - use >= config_.idle) return forget(e, Drop::kNeighbourGone);
   e.touched = use;
@@ -577,21 +528,19 @@ void NeighbourCache<Hw>::check_mapped(Entry& e, TimePoint now) {
 
 /// Asks the neighbour by unicast first. After max_probes it queries the path again and asks all
 /// hosts.
-template <class Hw>
-void NeighbourCache<Hw>::probe_again(Entry& e, TimePoint now) {
+void NeighbourCache::probe_again(Entry& e, TimePoint now) {
   const auto attempt = e.attempts++;
   if (attempt >= config_.max_probes + config_.max_requests) return fail(e, now);
   e.phase_due = now + jitter_.around(config_.retransmit, kRetransmitSpread);
   schedule(e);
-  if (attempt < config_.max_probes) return solicitor_.probe(e.addr, e.hw, now);
-  if (attempt == config_.max_probes) paths_.refresh(e.hw, now);
+  if (attempt < config_.max_probes) return solicitor_.probe(e.addr, *e.hw, now);
+  if (attempt == config_.max_probes) paths_.refresh(*e.hw, now);
   solicitor_.request(e.addr, now);
 }
 
 // --- Show ---
 
-template <class Hw>
-std::vector<wire::IpAddr> NeighbourCache<Hw>::addresses() const {
+std::vector<wire::IpAddr> NeighbourCache::addresses() const {
   std::vector<wire::IpAddr> list;
   list.reserve(entries_.size());
   for (const auto& [addr, e] : entries_) list.push_back(addr);
@@ -599,9 +548,7 @@ std::vector<wire::IpAddr> NeighbourCache<Hw>::addresses() const {
   return list;
 }
 
-template <class Hw>
-std::optional<NeighbourInfo> NeighbourCache<Hw>::info(const wire::IpAddr& addr,
-                                                      TimePoint now) const {
+std::optional<NeighbourInfo> NeighbourCache::info(const wire::IpAddr& addr, TimePoint now) const {
   const auto it = entries_.find(addr);
   if (it == entries_.end()) return std::nullopt;
   const Entry& e = it->second;
@@ -611,23 +558,19 @@ std::optional<NeighbourInfo> NeighbourCache<Hw>::info(const wire::IpAddr& addr,
   row.index = e.index;
   row.held = e.held.size();
   row.age = now - e.confirmed;
-  if (e.has_hw) row.lladdr = wire::to_string(e.hw);
+  if (e.hw) row.lladdr = wire::to_string(*e.hw);
   if (e.valid()) {
     row.mtu = e.installed.mtu;
     row.mode = e.installed.mode;
-    paths_.describe(e.hw, row);
+    paths_.describe(*e.hw, row);
   }
   return row;
 }
 
-template <class Hw>
-NeighbourPhases NeighbourCache<Hw>::phases() const {
+NeighbourPhases NeighbourCache::phases() const {
   NeighbourPhases n{};
   for (const auto& [addr, e] : entries_) ++n[static_cast<std::size_t>(e.phase)];
   return n;
 }
-
-template class NeighbourCache<wire::LinkAddr>;
-template class NeighbourCache<wire::MacAddr>;
 
 }  // namespace ipoib::link

@@ -34,7 +34,18 @@ enum class Evidence : std::uint8_t {
   kOther,  ///< Any other message: a request, an announcement.
 };
 
-template <class Hw>
+/// Sends requests for the link-layer address of a neighbour.
+class Solicitor {
+ public:
+  virtual ~Solicitor() = default;
+  /// Sends a request to all hosts.
+  virtual void request(const wire::IpAddr& addr, TimePoint now) = 0;
+  /// Sends a request to the neighbour only, at its last known address.
+  virtual void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) = 0;
+  /// The neighbour did not answer, or has no path: it is assumed to be gone.
+  virtual void failed(const wire::IpAddr& addr) = 0;
+};
+
 struct NeighbourEntry {
   wire::IpAddr addr;
   table::NeighbourIndex index = table::kNoNeighbour;
@@ -42,12 +53,11 @@ struct NeighbourEntry {
   Evidence evidence = Evidence::kOther;  ///< Source of `hw`.
   bool is_static = false;
   bool is_mapped = false;  ///< `hw` follows from the address: never requested, never learned.
-  bool has_hw = false;
-  bool has_path = false;  ///< Registered as a user of the path to `hw`.
-  unsigned gateways = 0;  ///< Number of routes through it.
-  bool failed = false;    ///< The last resolution had no answer: routes avoid the gateway.
-  unsigned attempts = 0;  ///< Requests or probes in this phase; 0 in kIncomplete: idle.
-  Hw hw{};
+  bool has_path = false;   ///< Registered as a user of the path to `hw`.
+  unsigned gateways = 0;   ///< Number of routes through it.
+  bool failed = false;     ///< The last resolution had no answer: routes avoid the gateway.
+  unsigned attempts = 0;   ///< Requests or probes in this phase; 0 in kIncomplete: idle.
+  std::optional<wire::HwAddr> hw;  ///< Empty while unknown.
   table::Neighbour installed;
   TimePoint phase_due = kNever;
   TimePoint wake = kNever;   ///< Position in the order of timers: phase or oldest held packet.
@@ -71,13 +81,12 @@ struct NeighbourEntry {
   }
 };
 
-/// `Hw`: wire::LinkAddr or wire::MacAddr. Management lcore only. Passes packets to the sink only
-/// when its own state is consistent.
-template <class Hw>
+/// The neighbours of one interface of either kind. Management lcore only. Passes packets to the
+/// sink only when its own state is consistent.
 class NeighbourCache {
  public:
   NeighbourCache(const NeighbourConfig& config, table::InterfaceId iface, NeighbourSink& sink,
-                 Solicitor<Hw>& solicitor, NeighbourPaths<Hw>& paths, std::uint64_t seed);
+                 Solicitor& solicitor, NeighbourPaths& paths, std::uint64_t seed);
 
   /// Takes over `packet`: holds it, releases it or drops it.
   void request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
@@ -87,10 +96,10 @@ class NeighbourCache {
   /// True if the last resolution failed. False for addresses without an entry.
   [[nodiscard]] bool has_failed(const wire::IpAddr& addr) const;
   /// Adds an entry that neither ages nor learns, and requests its path at once.
-  Status add_static(const wire::IpAddr& addr, const Hw& hw, TimePoint now);
+  Status add_static(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now);
   /// Adds an entry whose link-layer address follows from its own (a multicast group on Ethernet).
   /// It is valid at once, and forgotten when unused, like learned ones. Errors: kNoResources.
-  Status add_mapped(const wire::IpAddr& addr, const Hw& hw, TimePoint now);
+  Status add_mapped(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now);
   /// Removes the entry. A gateway's entry stays, but loses its data. A gateway that had failed is
   /// requested again, because routes avoid it and no packet would. Errors: kNotFound.
   Status remove(const wire::IpAddr& addr);
@@ -108,13 +117,14 @@ class NeighbourCache {
   /// `addr` claims to be at `hw`. `create`: also without an existing entry. Returns false if the
   /// entry was moved less than a second ago and this contradicts it. The entry then stays, so that
   /// two hosts that claim one address do not make it flap.
-  bool learn(const wire::IpAddr& addr, const Hw& hw, Evidence evidence, bool create, TimePoint now);
+  bool learn(const wire::IpAddr& addr, const wire::HwAddr& hw, Evidence evidence, bool create,
+             TimePoint now);
   /// A neighbour advertisement for `addr` with these flags (RFC 4861 §7.2.5); `hw` may be missing.
   /// Returns false in the same case as learn().
-  bool advertised(const wire::IpAddr& addr, const std::optional<Hw>& hw, bool solicited,
+  bool advertised(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw, bool solicited,
                   bool override_it, TimePoint now);
   /// The link-layer address, if known.
-  [[nodiscard]] std::optional<Hw> hw_of(const wire::IpAddr& addr) const;
+  [[nodiscard]] std::optional<wire::HwAddr> hw_of(const wire::IpAddr& addr) const;
   /// The last time a packet was sent to it; TimePoint::min(): never, or no such neighbour.
   [[nodiscard]] TimePoint last_used(const wire::IpAddr& addr) const;
   /// True if routes go through it.
@@ -138,7 +148,7 @@ class NeighbourCache {
   [[nodiscard]] const NeighbourCounters& counters() const { return counters_; }
 
  private:
-  using Entry = NeighbourEntry<Hw>;
+  using Entry = NeighbourEntry;
 
   Entry* find(const wire::IpAddr& addr);
   Result<Entry*> create(const wire::IpAddr& addr, TimePoint now);
@@ -157,9 +167,9 @@ class NeighbourCache {
   void confirm(Entry& e, TimePoint now);
   void fail(Entry& e, TimePoint now);
   void leave_path(Entry& e);
-  void move(Entry& e, const Hw& hw, Evidence evidence, TimePoint now);
-  void on_flags_change(Entry& e, const Hw& hw, TimePoint now);
-  bool move_if_settled(Entry& e, const Hw& hw, Evidence evidence, TimePoint now);
+  void move(Entry& e, const wire::HwAddr& hw, Evidence evidence, TimePoint now);
+  void on_flags_change(Entry& e, const wire::HwAddr& hw, TimePoint now);
+  bool move_if_settled(Entry& e, const wire::HwAddr& hw, Evidence evidence, TimePoint now);
   void install(Entry& e, table::NeighbourState state);
 
   void on_due(Entry& e, TimePoint now);
@@ -176,8 +186,8 @@ class NeighbourCache {
   NeighbourConfig config_;
   table::InterfaceId iface_;
   NeighbourSink& sink_;
-  Solicitor<Hw>& solicitor_;
-  NeighbourPaths<Hw>& paths_;
+  Solicitor& solicitor_;
+  NeighbourPaths& paths_;
   Jitter jitter_;
   std::uint16_t mtu6_ = 0;
   HeldPackets held_;
@@ -186,8 +196,5 @@ class NeighbourCache {
   TimeOrder<wire::IpAddr> quiet_;  ///< Entries that may be evicted, least recently used first.
   NeighbourCounters counters_;
 };
-
-extern template class NeighbourCache<wire::LinkAddr>;
-extern template class NeighbourCache<wire::MacAddr>;
 
 }  // namespace ipoib::link

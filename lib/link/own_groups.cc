@@ -15,7 +15,7 @@ constexpr Duration kRetry = std::chrono::seconds(5);
 }  // namespace
 
 void OwnGroups::join(const wire::IpAddr& group, Use& use, TimePoint now) {
-  const auto joined = member_.join_group(group, now);
+  const auto joined = medium_.join_group(group, now);
   use.joined = joined.has_value();
   if (use.joined) return;
   log(LogArea::kLink, LogLevel::kDebug, "group {} not joined yet: {}", wire::to_string(group),
@@ -39,14 +39,14 @@ void OwnGroups::add(const wire::IpAddr& group, TimePoint now) {
 void OwnGroups::remove(const wire::IpAddr& group, TimePoint now) {
   const auto it = groups_.find(group);
   if (it == groups_.end() || --it->second.users > 0) return;
-  if (it->second.joined) static_cast<void>(member_.leave_group(group, now));
+  if (it->second.joined) static_cast<void>(medium_.leave_group(group, now));
   groups_.erase(it);
   if (groups_.empty()) retry_.reset();
 }
 
 void OwnGroups::clear(TimePoint now) {
   for (const auto& [group, use] : groups_)
-    if (use.joined) static_cast<void>(member_.leave_group(group, now));
+    if (use.joined) static_cast<void>(medium_.leave_group(group, now));
   groups_.clear();
   v4_ = false;
   retry_.reset();

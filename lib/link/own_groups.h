@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "lib/base/clock.h"
-#include "lib/link/interface.h"
+#include "lib/link/medium.h"
 
 namespace ipoib::link {
 
 class OwnGroups {
  public:
-  /// `member` is kept, and not used before the first add().
-  explicit OwnGroups(GroupMember& member) : member_{member} {}
+  /// `medium` is kept, and not used before the first add().
+  explicit OwnGroups(Medium& medium) : medium_{medium} {}
 
   /// Adds 224.0.0.1, and 224.0.0.2 on a router, if `addresses` has IPv4 (RFC 1112 §7.2); once until
   /// clear().
@@ -34,7 +34,7 @@ class OwnGroups {
   };
   void join(const wire::IpAddr& group, Use& use, TimePoint now);
 
-  GroupMember& member_;
+  Medium& medium_;
   std::map<wire::IpAddr, Use> groups_;
   std::optional<TimePoint> retry_;
   bool v4_ = false;  ///< The IPv4 groups are included.

@@ -42,9 +42,9 @@ PathTable::~PathTable() {
 
 // --- Users ---
 
-PathState PathTable::acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) {
+PathState PathTable::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) {
   now_ = now;
-  Path& p = find_or_make(hw.gid);
+  Path& p = find_or_make(hw.link_addr().gid);
   const bool rested = p.unused();
   p.users.insert(user);
   if (p.state == PathState::kReady) p.expires = kNever;
@@ -54,24 +54,24 @@ PathState PathTable::acquire(const wire::IpAddr& user, const wire::LinkAddr& hw,
   return p.state;
 }
 
-void PathTable::release(const wire::IpAddr& user, const wire::LinkAddr& hw) {
-  Path* p = find(hw.gid);
+void PathTable::release(const wire::IpAddr& user, const wire::HwAddr& hw) {
+  Path* p = find(hw.link_addr().gid);
   if (p == nullptr || p->users.erase(user) == 0) return;
   if (p->unused() && p->state == PathState::kReady) p->expires = now_ + kLinger;
   if (p->unused() && p->state == PathState::kPending) p->expires = now_;
   schedule(*p);
 }
 
-void PathTable::refresh(const wire::LinkAddr& hw, TimePoint now) {
+void PathTable::refresh(const wire::HwAddr& hw, TimePoint now) {
   now_ = now;
-  Path* p = find(hw.gid);
+  Path* p = find(hw.link_addr().gid);
   if (p == nullptr || p->pinned || p->state != PathState::kReady) return;
   query(*p, now);
   schedule(*p);
 }
 
-PathState PathTable::state(const wire::LinkAddr& hw) const {
-  const Path* p = find(hw.gid);
+PathState PathTable::state(const wire::HwAddr& hw) const {
+  const Path* p = find(hw.link_addr().gid);
   return p == nullptr ? PathState::kFailed : p->state;
 }
 
@@ -81,22 +81,22 @@ std::optional<PathTable::Known> PathTable::known(const wire::Gid& gid) const {
   return Known{p->attr, p->mtu_code};
 }
 
-void PathTable::describe(const wire::LinkAddr& hw, table::Neighbour& out) const {
-  const Path* p = find(hw.gid);
+void PathTable::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
+  const Path* p = find(hw.link_addr().gid);
   if (p == nullptr) return;
   const unsigned path_mtu = wire::mtu_octets(p->mtu_code);
   out.ah = p->ah;
-  out.qpn = hw.qpn.host();
+  out.qpn = hw.link_addr().qpn.host();
   out.mtu = link_mtu_;
   if (path_mtu != 0)
     out.mtu = static_cast<std::uint16_t>(
         std::min<unsigned>(link_mtu_, path_mtu - unsigned{sizeof(wire::IpoibHdr)}));
 }
 
-void PathTable::describe(const wire::LinkAddr& hw, NeighbourInfo& out) const {
-  const Path* p = find(hw.gid);
+void PathTable::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
+  const Path* p = find(hw.link_addr().gid);
   if (p == nullptr) return;
-  out.qpn = hw.qpn.host();
+  out.qpn = hw.link_addr().qpn.host();
   out.lid = p->attr.dlid;
   out.sl = p->attr.sl;
   out.rate = p->attr.rate;

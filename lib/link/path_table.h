@@ -31,7 +31,7 @@ struct PathConfig {
   Duration negative = std::chrono::seconds(3);
 };
 
-class PathTable final : public NeighbourPaths<wire::LinkAddr> {
+class PathTable final : public NeighbourPaths {
  public:
   /// Called for every user of a path that became ready, changed or failed. May call back.
   using Listener = std::function<void(const wire::IpAddr& user, TimePoint now)>;
@@ -73,13 +73,13 @@ class PathTable final : public NeighbourPaths<wire::LinkAddr> {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return timers_.next(); }
   [[nodiscard]] std::size_t size() const { return paths_.size(); }
 
-  PathState acquire(const wire::IpAddr& user, const wire::LinkAddr& hw, TimePoint now) override;
-  void release(const wire::IpAddr& user, const wire::LinkAddr& hw) override;
-  void refresh(const wire::LinkAddr& hw, TimePoint now) override;
-  [[nodiscard]] PathState state(const wire::LinkAddr& hw) const override;
+  PathState acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) override;
+  void release(const wire::IpAddr& user, const wire::HwAddr& hw) override;
+  void refresh(const wire::HwAddr& hw, TimePoint now) override;
+  [[nodiscard]] PathState state(const wire::HwAddr& hw) const override;
   [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
-  void describe(const wire::LinkAddr& hw, table::Neighbour& out) const override;
-  void describe(const wire::LinkAddr& hw, NeighbourInfo& out) const override;
+  void describe(const wire::HwAddr& hw, table::Neighbour& out) const override;
+  void describe(const wire::HwAddr& hw, NeighbourInfo& out) const override;
 
  private:
   struct Frame {

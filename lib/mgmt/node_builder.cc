@@ -90,8 +90,8 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std
 
 /// RARP on a link or port; `parse` reads its kind of link-layer address.
 template <class Entry, class Parse>
-auto rarp_config(const NodeConfig& node, const Entry& iface, const Parse& parse) {
-  link::RarpConfig<std::decay_t<decltype(*parse(""))>> config;
+link::RarpConfig rarp_config(const NodeConfig& node, const Entry& iface, const Parse& parse) {
+  link::RarpConfig config;
   config.ask = iface.ip.ask_rarp;
   config.prefix_len = static_cast<std::uint8_t>(iface.ip.rarp_prefix_len);
   for (const RarpEntryConfig& r : node.rarp)

@@ -76,7 +76,7 @@ struct PortInfo {
   bool promiscuous = false;
   fabric::Capabilities capabilities;
   std::string problem;  ///< Reason why the device does not work; empty: none.
-  link::PortCounters counters;
+  link::IpCounters counters;
   std::vector<wire::IpPrefix> addresses;
   Ip6Info ip6;
   TrafficInfo traffic;

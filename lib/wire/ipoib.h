@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Wire formats of RFC 4391: the encapsulation header, the 20-octet link-layer address, ARP over
-// InfiniBand, and the mapping of IP groups to MGIDs.
+// Wire formats of RFC 4391: the encapsulation header, the 20-octet link-layer address, and the
+// mapping of IP groups to MGIDs.
 #pragma once
 
 #include <array>
@@ -56,67 +56,6 @@ using MacAddr = std::array<std::byte, 6>;
 /// Ethernet address of a multicast group: 01:00:5e and 23 bits (RFC 1112 §6.4), 33:33 and 32 bits
 /// (RFC 2464 §7).
 [[nodiscard]] MacAddr group_mac(const IpAddr& group);
-
-enum class ArpOp : std::uint16_t { kRequest = 1, kReply = 2, kRarpRequest = 3, kRarpReply = 4 };
-
-inline constexpr std::uint16_t kArpHardwareEthernet = 1;
-inline constexpr std::uint16_t kArpHardwareInfiniband = 32;
-
-/// ARP for IPv4 over a link whose addresses have type `Hw`. Source: RFC 826; RFC 4391 §9.2.
-template <class Hw>
-struct Arp {
-  Be16 hardware_type;
-  Be16 protocol_type;
-  std::uint8_t hardware_len;
-  std::uint8_t protocol_len;
-  Be16 op;
-  Hw sender_hw;
-  Be32 sender_ip;
-  Hw target_hw;
-  Be32 target_ip;
-};
-using IpoibArp = Arp<LinkAddr>;
-using EthArp = Arp<MacAddr>;
-static_assert(WireRecord<IpoibArp> && sizeof(IpoibArp) == 56 &&
-              offsetof(IpoibArp, target_hw) == 32);
-static_assert(WireRecord<EthArp> && sizeof(EthArp) == 28);
-
-template <class Hw>
-inline constexpr std::uint16_t kArpHardwareType = sizeof(Hw) == 20 ? kArpHardwareInfiniband
-                                                                   : kArpHardwareEthernet;
-
-template <class Hw>
-[[nodiscard]] constexpr Arp<Hw> make_arp(ArpOp op, const Hw& sender_hw, std::uint32_t sender_ip,
-                                         const Hw& target_hw, std::uint32_t target_ip) {
-  return {Be16{kArpHardwareType<Hw>},
-          Be16{0x0800},
-          sizeof(Hw),
-          4,
-          Be16{static_cast<std::uint16_t>(op)},
-          sender_hw,
-          Be32{sender_ip},
-          target_hw,
-          Be32{target_ip}};
-}
-
-/// EtherType of an ARP record; RARP has its own type. `arp`: octets from the ARP header on.
-[[nodiscard]] inline EtherType ether_type_of_arp(std::span<const std::byte> arp) {
-  const auto op = read<Be16>(arp, 6);
-  return op && op->host() >= static_cast<std::uint16_t>(ArpOp::kRarpRequest) ? EtherType::kRarp
-                                                                             : EtherType::kArp;
-}
-
-/// Copies an ARP record out of the octets behind the link header. Empty if there are too few
-/// octets, if hardware type, protocol type or lengths do not match this link, or if op is not 1-4.
-template <class Hw>
-[[nodiscard]] std::optional<Arp<Hw>> parse_arp(std::span<const std::byte> bytes) {
-  const auto arp = read<Arp<Hw>>(bytes);
-  if (!arp) return std::nullopt;
-  const bool good = arp->hardware_type.host() == kArpHardwareType<Hw> &&
-                    arp->protocol_type.host() == 0x0800 && arp->hardware_len == sizeof(Hw) &&
-                    arp->protocol_len == 4 && arp->op.host() >= 1 && arp->op.host() <= 4;
-  return good ? arp : std::nullopt;
-}
 
 /// MGID of an IPv4 or IPv6 multicast address, or of 255.255.255.255, on a link.
 /// `scope`: 4 bits of the link's broadcast-GID. `pkey`: the function sets the full-membership bit.

@@ -52,8 +52,7 @@ std::size_t fixed_len(std::uint8_t type) {
   }
 }
 
-template <class Hw>
-void read_fixed(NdMessage<Hw>& m, Octets icmp, const IcmpHdr& hdr) {
+void read_fixed(NdMessage& m, Octets icmp, const IcmpHdr& hdr) {
   const std::uint32_t rest = hdr.rest.host();
   switch (m.type) {
     case Icmp6Type::kRouterAdvertisement: {
@@ -79,27 +78,18 @@ void read_fixed(NdMessage<Hw>& m, Octets icmp, const IcmpHdr& hdr) {
   }
 }
 
-/// Returns the address of a link-layer option; empty if its length is not that of this medium.
-template <class Hw>
-std::optional<Hw> read_link_addr(Octets option) {
-  if (option.size() != kLinkAddrOptionLen<Hw>) return std::nullopt;
-  return read<Hw>(option, option.size() - sizeof(Hw));
-}
-
-template <class Hw>
-bool read_link_addr(std::optional<Hw>& into, Octets option) {
-  const auto hw = read_link_addr<Hw>(option);
-  if (!hw) return false;
-  if (!into) into = hw;
+/// Returns false if the length is not that of this kind of link. The first address counts.
+bool read_hw(std::optional<HwAddr>& into, LinkKind kind, Octets option) {
+  if (option.size() != hw_option_len(kind)) return false;
+  if (!into) into = HwAddr::read(kind, option.last(hw_len(kind)));
   return true;
 }
 
 /// Returns false if the message must be ignored. `option` has at least one unit, and whole units.
-template <class Hw>
-bool read_option(NdMessage<Hw>& m, Octets option) {
+bool read_option(NdMessage& m, LinkKind kind, Octets option) {
   switch (static_cast<NdOption>(std::to_integer<std::uint8_t>(option[0]))) {
-    case NdOption::kSourceLinkAddr: return read_link_addr(m.source_hw, option);
-    case NdOption::kTargetLinkAddr: return read_link_addr(m.target_hw, option);
+    case NdOption::kSourceLinkAddr: return read_hw(m.source_hw, kind, option);
+    case NdOption::kTargetLinkAddr: return read_hw(m.target_hw, kind, option);
     case NdOption::kPrefix:
       if (const auto p = read<PrefixOption>(option); p && option.size() == sizeof(PrefixOption) &&
                                                      p->prefix_len <= 128 &&
@@ -125,13 +115,12 @@ bool read_option(NdMessage<Hw>& m, Octets option) {
   return true;
 }
 
-template <class Hw>
-std::optional<NdError> read_options(NdMessage<Hw>& m, Octets options) {
+std::optional<NdError> read_options(NdMessage& m, LinkKind kind, Octets options) {
   while (!options.empty()) {
     if (options.size() < 2) return NdError::kOptionLength;
     const std::size_t len = std::to_integer<std::size_t>(options[1]) * kUnit;
     if (len == 0 || len > options.size()) return NdError::kOptionLength;
-    if (!read_option(m, options.first(len))) return NdError::kLinkAddr;
+    if (!read_option(m, kind, options.first(len))) return NdError::kLinkAddr;
     options = options.subspan(len);
   }
   return std::nullopt;
@@ -141,8 +130,7 @@ bool is_solicited_node(const IpAddr& a) {
   return a == solicited_node(a);
 }
 
-template <class Hw>
-std::optional<NdError> check(const NdMessage<Hw>& m) {
+std::optional<NdError> check(const NdMessage& m) {
   const bool anonymous = is_unspecified(m.src);
   const bool solicits =
       m.type == Icmp6Type::kRouterSolicitation || m.type == Icmp6Type::kNeighbourSolicitation;
@@ -173,20 +161,21 @@ std::optional<NdError> check(const NdMessage<Hw>& m) {
 // --- Building ---
 
 void append(std::vector<std::byte>& out, Octets octets) {
-  out.insert(out.end(), octets.begin(), octets.end());
+  const std::size_t at = out.size();
+  out.resize(at + octets.size());  // g++ 12 takes insert() for a write past the end
+  std::copy(octets.begin(), octets.end(), out.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-template <class Hw>
-void append_link_addr(std::vector<std::byte>& out, NdOption type, const std::optional<Hw>& hw) {
+void append_hw(std::vector<std::byte>& out, NdOption type, const std::optional<HwAddr>& hw) {
   if (!hw) return;
+  const std::size_t len = hw_option_len(hw->kind());
   out.push_back(static_cast<std::byte>(type));
-  out.push_back(static_cast<std::byte>(kLinkAddrOptionLen<Hw> / kUnit));
-  out.resize(out.size() + kLinkAddrOptionLen<Hw> - 2 - sizeof(Hw));
-  append(out, bytes_of(*hw));
+  out.push_back(static_cast<std::byte>(len / kUnit));
+  out.resize(out.size() + len - 2 - hw_len(hw->kind()));
+  append(out, hw->octets());
 }
 
-template <class Hw>
-std::uint32_t rest_of(const NdMessage<Hw>& m) {
+std::uint32_t rest_of(const NdMessage& m) {
   if (m.type == Icmp6Type::kRouterAdvertisement)
     return std::uint32_t{m.hop_limit} << 24 | std::uint32_t{m.flags} << 16 | m.lifetime_s;
   if (m.type == Icmp6Type::kNeighbourAdvertisement)
@@ -195,8 +184,7 @@ std::uint32_t rest_of(const NdMessage<Hw>& m) {
   return 0;
 }
 
-template <class Hw>
-void append_fixed(std::vector<std::byte>& out, const NdMessage<Hw>& m) {
+void append_fixed(std::vector<std::byte>& out, const NdMessage& m) {
   append(out, bytes_of(IcmpHdr{static_cast<std::uint8_t>(m.type), 0, Be16{}, Be32{rest_of(m)}}));
   switch (m.type) {
     case Icmp6Type::kRouterAdvertisement:
@@ -212,10 +200,9 @@ void append_fixed(std::vector<std::byte>& out, const NdMessage<Hw>& m) {
   }
 }
 
-template <class Hw>
-void append_options(std::vector<std::byte>& out, const NdMessage<Hw>& m) {
-  append_link_addr(out, NdOption::kSourceLinkAddr, m.source_hw);
-  append_link_addr(out, NdOption::kTargetLinkAddr, m.target_hw);
+void append_options(std::vector<std::byte>& out, const NdMessage& m) {
+  append_hw(out, NdOption::kSourceLinkAddr, m.source_hw);
+  append_hw(out, NdOption::kTargetLinkAddr, m.target_hw);
   if (m.mtu)
     append(out,
            bytes_of(MtuOption{static_cast<std::uint8_t>(NdOption::kMtu), 1, {}, Be32{*m.mtu}}));
@@ -263,8 +250,7 @@ std::string_view to_string(NdError error) {
   return "unknown";
 }
 
-template <class Hw>
-tl::expected<NdMessage<Hw>, NdError> parse_nd(std::span<const std::byte> packet) {
+tl::expected<NdMessage, NdError> parse_nd(LinkKind kind, std::span<const std::byte> packet) {
   const auto error = [](NdError e) { return tl::make_unexpected(e); };
   const auto ip = read<Ipv6Hdr>(packet);
   if (!ip || packet.size() - sizeof(Ipv6Hdr) < ip->payload_len.host())
@@ -281,18 +267,17 @@ tl::expected<NdMessage<Hw>, NdError> parse_nd(std::span<const std::byte> packet)
   if (icmp6_checksum(ip->src, ip->dst, icmp) != 0) return error(NdError::kChecksum);
   if (hdr->code != 0) return error(NdError::kCode);
 
-  NdMessage<Hw> m;
+  NdMessage m;
   m.type = static_cast<Icmp6Type>(hdr->type);
   m.src = ip->src;
   m.dst = ip->dst;
   read_fixed(m, icmp, *hdr);
-  if (const auto wrong = read_options(m, icmp.subspan(fixed))) return error(*wrong);
+  if (const auto wrong = read_options(m, kind, icmp.subspan(fixed))) return error(*wrong);
   if (const auto wrong = check(m)) return error(*wrong);
   return m;
 }
 
-template <class Hw>
-std::vector<std::byte> build_nd(const NdMessage<Hw>& m) {
+std::vector<std::byte> build_nd(const NdMessage& m) {
   std::vector<std::byte> packet(sizeof(Ipv6Hdr));
   append_fixed(packet, m);
   append_options(packet, m);
@@ -309,39 +294,25 @@ std::vector<std::byte> build_nd(const NdMessage<Hw>& m) {
   return packet;
 }
 
-template <class Hw>
-std::optional<std::vector<std::byte>> make_redirect(const IpAddr& source,
+std::optional<std::vector<std::byte>> make_redirect(LinkKind kind, const IpAddr& source,
                                                     std::span<const std::byte> offending,
                                                     const IpAddr& next_hop,
-                                                    const std::optional<Hw>& next_hop_hw) {
+                                                    const std::optional<HwAddr>& next_hop_hw) {
   const auto ip = read<Ipv6Hdr>(offending);
   if (!ip || ip->version() != 6) return std::nullopt;
   if (is_unspecified(ip->src) || is_multicast(ip->src) || is_multicast(ip->dst))
     return std::nullopt;
-  NdMessage<Hw> m;
+  NdMessage m;
   m.type = Icmp6Type::kRedirect;
   m.src = source;
   m.dst = ip->src;
   m.target = next_hop;
   m.destination = ip->dst;
   m.target_hw = next_hop_hw;
-  constexpr std::size_t kBefore = sizeof(Ipv6Hdr) + 40 + kLinkAddrOptionLen<Hw> + kUnit;
-  const auto quoted = std::min(offending.size(), kMinIpv6Mtu - kBefore) / kUnit * kUnit;
+  const std::size_t before = sizeof(Ipv6Hdr) + 40 + hw_option_len(kind) + kUnit;
+  const auto quoted = std::min(offending.size(), kMinIpv6Mtu - before) / kUnit * kUnit;
   m.redirected.assign(offending.begin(), offending.begin() + static_cast<std::ptrdiff_t>(quoted));
   return build_nd(m);
 }
-
-template tl::expected<NdMessage<LinkAddr>, NdError> parse_nd(std::span<const std::byte>);
-template tl::expected<NdMessage<MacAddr>, NdError> parse_nd(std::span<const std::byte>);
-template std::vector<std::byte> build_nd(const NdMessage<LinkAddr>&);
-template std::vector<std::byte> build_nd(const NdMessage<MacAddr>&);
-template std::optional<std::vector<std::byte>> make_redirect(const IpAddr&,
-                                                             std::span<const std::byte>,
-                                                             const IpAddr&,
-                                                             const std::optional<LinkAddr>&);
-template std::optional<std::vector<std::byte>> make_redirect(const IpAddr&,
-                                                             std::span<const std::byte>,
-                                                             const IpAddr&,
-                                                             const std::optional<MacAddr>&);
 
 }  // namespace ipoib::wire

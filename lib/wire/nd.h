@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/wire/hw_addr.h"
 #include "lib/wire/icmpv6.h"
 #include "lib/wire/ip.h"
-#include "lib/wire/ipoib.h"
 
 namespace ipoib::wire {
 
@@ -28,8 +28,9 @@ enum class NdOption : std::uint8_t {
 };
 
 /// Octets of a source or target link-layer option: IPoIB has two zero octets before the address.
-template <class Hw>
-inline constexpr std::size_t kLinkAddrOptionLen = sizeof(Hw) == 20 ? 24 : 8;
+[[nodiscard]] constexpr std::size_t hw_option_len(LinkKind kind) noexcept {
+  return kind == LinkKind::kInfiniband ? 24 : 8;
+}
 
 /// Octets of a prefix option.
 inline constexpr std::size_t kPrefixOptionLen = 32;
@@ -47,7 +48,6 @@ struct NdPrefix {
 using NdNonce = std::array<std::byte, 6>;
 
 /// Any of the five messages. Fields that a type does not have keep their default.
-template <class Hw>
 struct NdMessage {
   Icmp6Type type = Icmp6Type::kNeighbourSolicitation;
   IpAddr src;
@@ -67,8 +67,8 @@ struct NdMessage {
   std::vector<NdPrefix> prefixes;
   std::optional<std::uint32_t> mtu;
   // Options.
-  std::optional<Hw> source_hw;
-  std::optional<Hw> target_hw;
+  std::optional<HwAddr> source_hw;
+  std::optional<HwAddr> target_hw;
   std::optional<NdNonce> nonce;
   /// Redirect: start of the packet that caused it, whole units of 8 octets.
   std::vector<std::byte> redirected;
@@ -93,22 +93,20 @@ enum class NdError : std::uint8_t {
 inline constexpr std::size_t kNdErrorCount = static_cast<std::size_t>(NdError::kCount);
 [[nodiscard]] std::string_view to_string(NdError error);
 
-/// Does the checks of RFC 4861 §6.1, §7.1, §8.1. Unknown options are ignored.
-template <class Hw>
-[[nodiscard]] tl::expected<NdMessage<Hw>, NdError> parse_nd(std::span<const std::byte> packet);
+/// Does the checks of RFC 4861 §6.1, §7.1, §8.1 for a link of this kind. Unknown options are ignored.
+[[nodiscard]] tl::expected<NdMessage, NdError> parse_nd(LinkKind kind,
+                                                        std::span<const std::byte> packet);
 
 /// Builds the packet with hop limit 255 and checksum.
-template <class Hw>
-[[nodiscard]] std::vector<std::byte> build_nd(const NdMessage<Hw>& message);
+[[nodiscard]] std::vector<std::byte> build_nd(const NdMessage& message);
 
 /// Builds a redirect to the sender of `offending` (octets from its IPv6 header on): its destination
 /// is better reached through `next_hop`, whose link-layer address may be known. A `next_hop` equal
 /// to the destination means that the destination is a neighbour. `source`: link-local address of
-/// this router. The packet has at most 1280 octets. Empty if no redirect may be sent: the sender is
-/// not a unicast address, or the destination is a group (RFC 4861 §8.2).
-template <class Hw>
+/// this router. The packet has at most 1280 octets on a link of this kind. Empty if no redirect may
+/// be sent: the sender is not a unicast address, or the destination is a group (RFC 4861 §8.2).
 [[nodiscard]] std::optional<std::vector<std::byte>> make_redirect(
-    const IpAddr& source, std::span<const std::byte> offending, const IpAddr& next_hop,
-    const std::optional<Hw>& next_hop_hw);
+    LinkKind kind, const IpAddr& source, std::span<const std::byte> offending,
+    const IpAddr& next_hop, const std::optional<HwAddr>& next_hop_hw);
 
 }  // namespace ipoib::wire

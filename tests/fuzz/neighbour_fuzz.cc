@@ -124,7 +124,7 @@ class Harness {
 
  private:
   using Established = std::map<wire::IpAddr, wire::MacAddr>;
-  using Message = wire::NdMessage<wire::MacAddr>;
+  using Message = wire::NdMessage;
 
   static const wire::IpAddr& address(Input& in) {
     return addresses()[in.octet() % addresses().size()];
@@ -168,9 +168,7 @@ class Harness {
     const auto op = static_cast<wire::ArpOp>(in.octet() % 5);
     const wire::MacAddr from = mac(in.octet());
     const std::uint32_t sender = address(in).v4_host();
-    const auto record = wire::make_arp(op, from, sender, mac(option), address(in).v4_host());
-    const auto octets = wire::bytes_of(record);
-    hear_arp({octets.begin(), octets.end()});
+    hear_arp(wire::build_arp({op, from, sender, mac(option), address(in).v4_host()}));
   }
   void neighbour_message(Input& in, unsigned code) {
     const bool solicits = static_cast<Step>(code & 15) == Step::kSolicit;
@@ -251,14 +249,14 @@ class Harness {
   }
 
   void hear_arp(const std::vector<std::byte>& octets) {
-    if (const auto record = wire::parse_arp<wire::MacAddr>(octets))
-      named_.insert(wire::IpAddr::v4(record->sender_ip.host()));
+    if (const auto record = wire::parse_arp(wire::LinkKind::kEthernet, octets))
+      named_.insert(wire::IpAddr::v4(record->sender_ip));
     last_ = octets;
     last_is_arp_ = true;
     port_.on_arp(octets, 0, 0, now_);
   }
   void hear_nd(const std::vector<std::byte>& packet) {
-    if (const auto m = wire::parse_nd<wire::MacAddr>(packet))
+    if (const auto m = wire::parse_nd(wire::LinkKind::kEthernet, packet))
       named_.insert({m->src, m->target, m->destination});
     last_ = packet;
     last_is_arp_ = false;

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "drivers/soft/soft_hca.h"
+#include "lib/wire/arp.h"
 #include "lib/wire/frame.h"
 #include "lib/wire/nd.h"
 #include "tests/eal.h"
@@ -380,26 +381,27 @@ void NodeWorld::answer(unsigned side, std::span<const std::byte> frame) {
   const auto type = wire::EtherType{wire::read<wire::Be16>(frame, 12)->host()};
   const auto body = frame.subspan(14);
   if (type == wire::EtherType::kArp) {
-    const auto arp = wire::parse_arp<wire::MacAddr>(body);
-    if (!arp || arp->op.host() != 1 || arp->sender_ip == arp->target_ip) return;
-    const auto n = host_number(wire::IpAddr::v4(arp->target_ip.host()));
+    const auto arp = wire::parse_arp(wire::LinkKind::kEthernet, body);
+    if (!arp || arp->op != wire::ArpOp::kRequest || arp->sender_ip == arp->target_ip) return;
+    const auto n = host_number(wire::IpAddr::v4(arp->target_ip));
     if (!n) return;
     const auto mac = host_mac(side, *n);
-    const auto reply = wire::make_arp(wire::ArpOp::kReply, mac, arp->target_ip.host(),
-                                      arp->sender_hw, arp->sender_ip.host());
-    sides[side].port->give(ethernet(arp->sender_hw, mac, type, wire::bytes_of(reply)));
+    const auto reply =
+        wire::build_arp({wire::ArpOp::kReply, mac, arp->target_ip, arp->sender_hw, arp->sender_ip});
+    sides[side].port->give(ethernet(arp->sender_hw.mac(), mac, type, reply));
   } else if (type == wire::EtherType::kIpv6) {
-    const auto nd = wire::parse_nd<wire::MacAddr>(body);
+    const auto nd = wire::parse_nd(wire::LinkKind::kEthernet, body);
     if (!nd || nd->type != wire::Icmp6Type::kNeighbourSolicitation || !nd->source_hw) return;
     const auto n = host_number(nd->target);
     if (!n || wire::is_link_local6(nd->target)) return;
-    wire::NdMessage<wire::MacAddr> na;
+    wire::NdMessage na;
     na.type = wire::Icmp6Type::kNeighbourAdvertisement;
     na.src = na.target = nd->target;
     na.dst = nd->src;
     na.solicited = na.override_it = true;
     na.target_hw = host_mac(side, *n);
-    sides[side].port->give(ethernet(*nd->source_hw, *na.target_hw, type, wire::build_nd(na)));
+    sides[side].port->give(
+        ethernet(nd->source_hw->mac(), na.target_hw->mac(), type, wire::build_nd(na)));
   }
 }
 

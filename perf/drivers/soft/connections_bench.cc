@@ -28,7 +28,7 @@ using link::Connections;
 constexpr std::size_t kAtOnce = 256;
 
 /// One end: the connected mode of a link over its HCA.
-class Side final : link::NeighbourPaths<wire::LinkAddr>, link::ConnectionActions {
+class Side final : link::NeighbourPaths, link::ConnectionActions {
  public:
   explicit Side(int side) : side_{side} {
     soft::SoftHcaConfig config;
@@ -57,7 +57,7 @@ class Side final : link::NeighbourPaths<wire::LinkAddr>, link::ConnectionActions
     around.last_used = [](const wire::IpAddr&) { return TimePoint::min(); };
     around.changed = [](const wire::IpAddr&, TimePoint) {};
     connections_ = std::make_unique<Connections>(
-        mode, wire::kDefaultPkey, static_cast<link::NeighbourPaths<wire::LinkAddr>&>(*this),
+        mode, wire::kDefaultPkey, static_cast<link::NeighbourPaths&>(*this),
         static_cast<link::ConnectionActions&>(*this), *manager_, around, guid());
     if (!connections_->start(address(guid()), hca_->attr(), now_))
       throw std::runtime_error("the link does not start");
@@ -122,17 +122,17 @@ class Side final : link::NeighbourPaths<wire::LinkAddr>, link::ConnectionActions
     return hca_->info(q);
   }
 
-  link::PathState acquire(const wire::IpAddr&, const wire::LinkAddr&, TimePoint) override {
+  link::PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
     return link::PathState::kReady;
   }
-  void release(const wire::IpAddr&, const wire::LinkAddr&) override {}
-  void refresh(const wire::LinkAddr&, TimePoint) override {}
-  [[nodiscard]] link::PathState state(const wire::LinkAddr&) const override {
+  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
+  void refresh(const wire::HwAddr&, TimePoint) override {}
+  [[nodiscard]] link::PathState state(const wire::HwAddr&) const override {
     return link::PathState::kReady;
   }
   [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
-  void describe(const wire::LinkAddr&, table::Neighbour&) const override {}
-  void describe(const wire::LinkAddr&, link::NeighbourInfo&) const override {}
+  void describe(const wire::HwAddr&, table::Neighbour&) const override {}
+  void describe(const wire::HwAddr&, link::NeighbourInfo&) const override {}
 
   int side_;
   TimePoint now_{std::chrono::seconds(1)};

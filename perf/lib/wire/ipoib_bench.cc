@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parsing of ARP over InfiniBand, and the Internet checksum of an IPv4 header and of 1,500 octets.
-#include <algorithm>
-#include <array>
 #include <vector>
 
-#include "lib/wire/ipoib.h"
+#include "lib/wire/arp.h"
 #include "perf/bench.h"
 
 namespace ipoib::perf {
 namespace {
 
 void parse_arp(benchmark::State& state) {
-  const auto arp = wire::make_arp(wire::ArpOp::kReply, wire::LinkAddr{0, wire::Be24{0x48}, {}}, 1,
-                                  wire::LinkAddr{0, wire::Be24{0x49}, {}}, 2);
-  std::array<std::byte, sizeof(arp)> octets;
-  std::copy_n(wire::bytes_of(arp).begin(), octets.size(), octets.begin());
+  const auto octets = wire::build_arp({wire::ArpOp::kReply, wire::LinkAddr{0, wire::Be24{0x48}, {}},
+                                       1, wire::LinkAddr{0, wire::Be24{0x49}, {}}, 2});
   const PerPacket counters{state, 1};
   for (auto _ : state) {
     benchmark::DoNotOptimize(octets.data());
     benchmark::ClobberMemory();
-    benchmark::DoNotOptimize(wire::parse_arp<wire::LinkAddr>(octets));
+    benchmark::DoNotOptimize(wire::parse_arp(wire::LinkKind::kInfiniband, octets));
   }
 }
 

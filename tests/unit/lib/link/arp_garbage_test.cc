@@ -2,8 +2,8 @@
 // ARP packets of every length and content change only counters, or create sound entries.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <random>
 #include <vector>
 
@@ -50,15 +50,15 @@ TEST(ArpGarbage, EveryTruncationOfAGoodRecordIsInvalid) {
   LinkFixture b;
   b.bring_up();
   const auto hw = b.add_host(0xb, 0x50, 3);
-  const auto arp = wire::make_arp(wire::ArpOp::kRequest, hw, ip("10.0.0.2").v4_host(), {},
-                                  ip("10.0.0.1").v4_host());
-  for (std::size_t len = 0; len < sizeof arp; ++len)
-    b.link.on_arp(std::span<const std::byte>{wire::bytes_of(arp)}.first(len), 0, 0, b.now);
-  EXPECT_EQ(b.link.counters().arp_invalid, sizeof arp);
+  const auto arp = wire::build_arp({wire::ArpOp::kRequest, hw, ip("10.0.0.2").v4_host(),
+                                    wire::LinkAddr{}, ip("10.0.0.1").v4_host()});
+  for (std::size_t len = 0; len < arp.size(); ++len)
+    b.link.on_arp(std::span<const std::byte>{arp}.first(len), 0, 0, b.now);
+  EXPECT_EQ(b.link.counters().arp_invalid, arp.size());
   EXPECT_TRUE(b.sink.indexes.empty());
   // Octets after the record are padding.
   std::vector<std::byte> padded(100, std::byte{0xee});
-  std::memcpy(padded.data(), &arp, sizeof arp);
+  std::copy(arp.begin(), arp.end(), padded.begin());
   b.link.on_arp(padded, 0, 0, b.now);
   b.run_for(10ms);
   EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
@@ -76,11 +76,10 @@ TEST(ArpGarbage, MutatedRecordsLeaveASoundLink) {
       hosts.push_back(b.add_host(0x10 + i, 0x50 + i, static_cast<std::uint16_t>(3 + i)));
     for (int i = 0; i < 2000; ++i) {
       const auto& hw = hosts[random() % hosts.size()];
-      auto arp = wire::make_arp(random() % 2 == 0 ? wire::ArpOp::kRequest : wire::ArpOp::kReply, hw,
-                                ip("10.0.0.2").v4_host() + static_cast<std::uint32_t>(random() % 3),
-                                {}, ip("10.0.0.1").v4_host());
-      std::vector<std::byte> bytes(sizeof arp);
-      std::memcpy(bytes.data(), &arp, sizeof arp);
+      auto bytes =
+          wire::build_arp({random() % 2 == 0 ? wire::ArpOp::kRequest : wire::ArpOp::kReply, hw,
+                           ip("10.0.0.2").v4_host() + static_cast<std::uint32_t>(random() % 3),
+                           wire::LinkAddr{}, ip("10.0.0.1").v4_host()});
       for (auto changes = random() % 4; changes > 0; --changes)
         bytes[random() % bytes.size()] = static_cast<std::byte>(random());
       b.link.on_arp(bytes, static_cast<std::uint16_t>(random()),

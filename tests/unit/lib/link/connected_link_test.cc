@@ -123,8 +123,8 @@ TEST_F(ConnectedLink, C01_FlagsAreInArp) {
   b.want(kPeer);
   const auto arp = b.actions.frames.at(0).arp();
   ASSERT_TRUE(arp);
-  EXPECT_EQ(arp->sender_hw.flags, wire::LinkAddr::kFlagRc);
-  EXPECT_EQ(arp->sender_hw.qpn.host(), 0x48U);
+  EXPECT_EQ(arp->sender_hw.link_addr().flags, wire::LinkAddr::kFlagRc);
+  EXPECT_EQ(arp->sender_hw.link_addr().qpn.host(), 0x48U);
 }
 
 TEST_F(ConnectedLink, C12_NeighbourGoesByUdThenByItsConnection) {
@@ -201,7 +201,7 @@ TEST_F(ConnectedLink, C10_ArpIsSentByUdWhileTheConnectionStands) {
   const SentFrame& reply = b.actions.frames[0];
   EXPECT_EQ(reply.qpn, kPeerQpn);
   EXPECT_EQ(reply.to.dlid, 3);
-  EXPECT_EQ(reply.arp()->op.host(), static_cast<std::uint16_t>(wire::ArpOp::kReply));
+  EXPECT_EQ(reply.arp()->op, wire::ArpOp::kReply);
   EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
 }
 

@@ -93,9 +93,9 @@ void Side::start() {
     return talks_to_.contains(to) ? world_.now : TimePoint::min();
   };
   around.changed = [this](const wire::IpAddr& user, TimePoint) { told.push_back(user); };
-  connections = std::make_unique<Connections>(config, wire::kDefaultPkey,
-                                              static_cast<NeighbourPaths<wire::LinkAddr>&>(*this),
-                                              hca, *manager, around, world_.next_seed());
+  connections =
+      std::make_unique<Connections>(config, wire::kDefaultPkey, static_cast<NeighbourPaths&>(*this),
+                                    hca, *manager, around, world_.next_seed());
   static_cast<void>(connections->start(address(), port, world_.now));
 }
 
@@ -130,7 +130,7 @@ void Side::talk(const Side& other, bool on) {
 
 table::Neighbour Side::way_to(const Side& other) const {
   table::Neighbour n;
-  static_cast<const NeighbourPaths<wire::LinkAddr>&>(*connections).describe(other.address(), n);
+  static_cast<const NeighbourPaths&>(*connections).describe(other.address(), n);
   return n;
 }
 

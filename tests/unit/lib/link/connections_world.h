@@ -54,7 +54,7 @@ class World;
 
 /// An interface of the fabric; its GUID and LID follow from its number. Without LIDs on the link
 /// layer, the number is only the test's name for the interface.
-class Side final : NeighbourPaths<wire::LinkAddr> {
+class Side final : NeighbourPaths {
  public:
   Side(World& world, std::uint16_t lid, ConnectionConfig config);
   ~Side() override;
@@ -91,18 +91,18 @@ class Side final : NeighbourPaths<wire::LinkAddr> {
   std::vector<wire::IpAddr> told;  ///< Calls of `changed`.
 
  private:
-  PathState acquire(const wire::IpAddr&, const wire::LinkAddr&, TimePoint) override {
+  PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
     return PathState::kReady;
   }
-  void release(const wire::IpAddr&, const wire::LinkAddr&) override {}
-  void refresh(const wire::LinkAddr&, TimePoint) override {}
-  [[nodiscard]] PathState state(const wire::LinkAddr&) const override { return PathState::kReady; }
+  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
+  void refresh(const wire::HwAddr&, TimePoint) override {}
+  [[nodiscard]] PathState state(const wire::HwAddr&) const override { return PathState::kReady; }
   [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
-  void describe(const wire::LinkAddr& hw, table::Neighbour& out) const override {
-    out.qpn = hw.qpn.host();
+  void describe(const wire::HwAddr& hw, table::Neighbour& out) const override {
+    out.qpn = hw.link_addr().qpn.host();
     out.mtu = 2044;
   }
-  void describe(const wire::LinkAddr&, NeighbourInfo&) const override {}
+  void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 
   World& world_;
   std::uint16_t lid_;

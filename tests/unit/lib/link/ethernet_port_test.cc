@@ -42,8 +42,8 @@ class EthernetPortTest : public ::testing::Test {
   void hear(wire::ArpOp op, const wire::MacAddr& from, std::string_view sender,
             std::string_view target) {
     const auto arp =
-        wire::make_arp(op, from, ip(sender).v4_host(), wire::MacAddr{}, ip(target).v4_host());
-    port.on_arp(wire::bytes_of(arp), 0, 0, now);
+        wire::build_arp({op, from, ip(sender).v4_host(), wire::MacAddr{}, ip(target).v4_host()});
+    port.on_arp(arp, 0, 0, now);
   }
   HeldPacket want(std::string_view addr) {
     const auto p = sink.new_packet();
@@ -71,7 +71,7 @@ TEST_F(EthernetPortTest, UpAtStartAndAnnouncesEveryAddress) {
     EXPECT_EQ(actions.frames[i][13], std::byte{0x06});
     const auto arp = actions.arp(i);
     ASSERT_TRUE(arp);
-    EXPECT_EQ(arp->hardware_type.host(), 1);
+    EXPECT_EQ(wire::read<wire::Be16>(actions.frames[i], 14)->host(), wire::kArpHardwareEthernet);
     EXPECT_EQ(arp->sender_ip, arp->target_ip);
     EXPECT_EQ(arp->sender_hw, actions.own_mac);
   }
@@ -82,7 +82,7 @@ TEST_F(EthernetPortTest, ResolvesFromTheAddressInTheTargetsPrefix) {
   actions.frames.clear();
   const auto packet = want("172.16.5.5");
   ASSERT_EQ(actions.frames.size(), 1U);
-  EXPECT_EQ(actions.arp(0)->sender_ip.host(), ip("172.16.0.1").v4_host());
+  EXPECT_EQ(actions.arp(0)->sender_ip, ip("172.16.0.1").v4_host());
   hear(wire::ArpOp::kReply, mac(9), "172.16.5.5", "172.16.0.1");
   const auto* n = sink.find(ip("172.16.5.5"));
   ASSERT_NE(n, nullptr);
@@ -100,7 +100,7 @@ TEST_F(EthernetPortTest, AnswersRequestsAndLearnsWhoAsked) {
   hear(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
   ASSERT_EQ(actions.frames.size(), 1U);
   EXPECT_EQ(actions.destination(0), mac(7));
-  EXPECT_EQ(actions.arp(0)->op.host(), 2);
+  EXPECT_EQ(actions.arp(0)->op, wire::ArpOp::kReply);
   EXPECT_TRUE(sink.valid(ip("192.168.1.7")));
   hear(wire::ArpOp::kRequest, mac(8), "192.168.1.7", "192.168.1.99");  // the host has moved
   EXPECT_EQ(sink.find(ip("192.168.1.7"))->mac, mac(8));
@@ -355,8 +355,8 @@ class EthernetRarp : public EthernetPortTest {
   }
   void rarp_arrives(EthernetPort& p, wire::ArpOp op, const wire::MacAddr& from,
                     const wire::MacAddr& target, std::string_view target_ip) {
-    const auto arp = wire::make_arp(op, from, 0, target, ip(target_ip).v4_host());
-    p.on_arp(wire::bytes_of(arp), 0, 0, now);
+    const auto arp = wire::build_arp({op, from, 0, target, ip(target_ip).v4_host()});
+    p.on_arp(arp, 0, 0, now);
   }
 };
 
@@ -371,9 +371,9 @@ TEST_F(EthernetRarp, U24_PortTellsAHostItsAddress) {
   EXPECT_EQ(type_of(actions.frames[0]), 0x8035U);
   EXPECT_EQ(actions.destination(0), mac(7));
   const auto reply = *actions.arp(0);
-  EXPECT_EQ(reply.op.host(), 4);
-  EXPECT_EQ(reply.target_ip.host(), ip("192.168.1.7").v4_host());
-  EXPECT_EQ(reply.sender_ip.host(), ip("192.168.1.1").v4_host());
+  EXPECT_EQ(reply.op, wire::ArpOp::kRarpReply);
+  EXPECT_EQ(reply.target_ip, ip("192.168.1.7").v4_host());
+  EXPECT_EQ(reply.sender_ip, ip("192.168.1.1").v4_host());
   EXPECT_EQ(p.counters().rarp.requests, 2U);
   EXPECT_EQ(p.counters().rarp.answered, 1U);
   EXPECT_EQ(p.counters().arp.invalid, 0U);
@@ -391,7 +391,7 @@ TEST_F(EthernetRarp, U24_PortAsksForItsAddressAndUsesIt) {
   run(p, 100ms);
   ASSERT_EQ(actions.frames.size(), 1U);
   EXPECT_EQ(type_of(actions.frames[0]), 0x8035U);
-  EXPECT_EQ(actions.arp(0)->op.host(), 3);
+  EXPECT_EQ(actions.arp(0)->op, wire::ArpOp::kRarpRequest);
   EXPECT_EQ(actions.arp(0)->target_hw, actions.own_mac);
   EXPECT_TRUE(addresses.ready.empty());
   // The port does not ask without carrier, and asks again when the carrier returns.
@@ -406,14 +406,14 @@ TEST_F(EthernetRarp, U24_PortAsksForItsAddressAndUsesIt) {
   EXPECT_EQ(addresses.listening.count({1, ip("224.0.0.1")}), 1U);
   ASSERT_EQ(p.addresses().size(), 1U);
   // The port uses the address: it announces it and answers for it.
-  EXPECT_EQ(actions.arp(2)->sender_ip.host(), ip("192.168.1.44").v4_host());
+  EXPECT_EQ(actions.arp(2)->sender_ip, ip("192.168.1.44").v4_host());
   run(p, 5min);
   const auto sent = actions.frames.size();
-  const auto request = wire::make_arp(wire::ArpOp::kRequest, mac(9), ip("192.168.1.9").v4_host(),
-                                      wire::MacAddr{}, ip("192.168.1.44").v4_host());
-  p.on_arp(wire::bytes_of(request), 0, 0, now);
+  const auto request = wire::build_arp({wire::ArpOp::kRequest, mac(9), ip("192.168.1.9").v4_host(),
+                                        wire::MacAddr{}, ip("192.168.1.44").v4_host()});
+  p.on_arp(request, 0, 0, now);
   ASSERT_EQ(actions.frames.size(), sent + 1);
-  EXPECT_EQ(actions.arp(sent)->op.host(), 2);
+  EXPECT_EQ(actions.arp(sent)->op, wire::ArpOp::kReply);
   p.stop(now);
   EXPECT_TRUE(addresses.ready.empty());
   EXPECT_TRUE(addresses.listening.empty());

@@ -19,6 +19,7 @@
 #include "lib/link/ethernet_port.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib_types.h"
+#include "lib/wire/arp.h"
 
 namespace ipoib::link {
 
@@ -171,8 +172,8 @@ struct SentFrame {
   std::uint32_t qpn;
   std::vector<std::byte> bytes;
 
-  [[nodiscard]] std::optional<wire::IpoibArp> arp() const {
-    return wire::parse_arp<wire::LinkAddr>(std::span{bytes}.subspan(4));
+  [[nodiscard]] std::optional<wire::Arp> arp() const {
+    return wire::parse_arp(wire::LinkKind::kInfiniband, std::span{bytes}.subspan(4));
   }
   [[nodiscard]] bool broadcast() const { return qpn == wire::kMulticastQpn; }
 };
@@ -245,8 +246,8 @@ class FakePortActions final : public PortActions {
   }
   void state_changed(State state) override { states.push_back(state); }
 
-  [[nodiscard]] std::optional<wire::EthArp> arp(std::size_t i) const {
-    return wire::parse_arp<wire::MacAddr>(std::span{frames.at(i)}.subspan(14));
+  [[nodiscard]] std::optional<wire::Arp> arp(std::size_t i) const {
+    return wire::parse_arp(wire::LinkKind::kEthernet, std::span{frames.at(i)}.subspan(14));
   }
   [[nodiscard]] wire::MacAddr destination(std::size_t i) const {
     return *wire::read<wire::MacAddr>(frames.at(i));

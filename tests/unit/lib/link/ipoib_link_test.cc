@@ -56,7 +56,7 @@ TEST(IpoibLink, U08_JoinsBeforeAnythingIsSentAndTakesTheGroupsParameters) {
   const auto arp = f.arp();
   ASSERT_TRUE(arp);
   EXPECT_EQ(arp->sender_ip, arp->target_ip);
-  EXPECT_EQ(arp->sender_ip.host(), ip("10.0.0.1").v4_host());
+  EXPECT_EQ(arp->sender_ip, ip("10.0.0.1").v4_host());
 }
 
 TEST(IpoibLink, U05_JoinCarriesFullMembershipPkeyInMgidAndRecord) {
@@ -447,6 +447,25 @@ TEST(IpoibLink, PkeyThatGoesTakesTheLinkDownAndBringsItBack) {
   b.run_for(200ms);
   EXPECT_EQ(b.link.state(), State::kUp);
   EXPECT_TRUE(b.sink.valid(ip("10.0.0.9")));
+}
+
+TEST(IpoibLink, U24_RarpWaitsWhileTheLinkIsWithdrawn) {
+  auto config = LinkFixture::default_config();
+  config.addresses.clear();
+  config.rarp.ask = true;
+  LinkFixture b{config};
+  b.bring_up();
+  EXPECT_EQ(b.link.counters().rarp.asked, 1U);
+  b.actions.attr.pkeys = {0x8001};
+  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
+  b.run_for(5s);
+  EXPECT_EQ(b.link.counters().rarp.asked, 1U);
+  EXPECT_EQ(b.link.counters().arp_unsent, 0U);
+  b.actions.attr.pkeys = {0xffff};
+  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
+  b.run_for(5min);
+  EXPECT_EQ(b.link.counters().rarp.asked, 1U + 6U);
+  EXPECT_EQ(b.link.counters().arp_unsent, 0U);
 }
 
 }  // namespace

@@ -44,8 +44,8 @@ class IpoibNeighbour : public ::testing::Test {
   /// Receives an announcement of the peer with this source LID.
   void hear_from(std::uint16_t slid) {
     const auto addr = kPeer.v4_host();
-    const auto arp = wire::make_arp(wire::ArpOp::kRequest, hw, addr, wire::LinkAddr{}, addr);
-    b.link.on_arp(wire::bytes_of(arp), slid, hw.qpn.host(), b.now);
+    const auto arp = wire::build_arp({wire::ArpOp::kRequest, hw, addr, wire::LinkAddr{}, addr});
+    b.link.on_arp(arp, slid, hw.qpn.host(), b.now);
   }
 
   LinkFixture b;
@@ -65,10 +65,10 @@ TEST_F(IpoibNeighbour, U23_RequestGoesToTheBroadcastGroup) {
   EXPECT_EQ(f.bytes[3], std::byte{0});
   const auto arp = f.arp();
   ASSERT_TRUE(arp);
-  EXPECT_EQ(arp->hardware_type.host(), 32);
-  EXPECT_EQ(arp->hardware_len, 20);
-  EXPECT_EQ(arp->target_ip.host(), kPeer.v4_host());
-  EXPECT_EQ(arp->target_hw, wire::LinkAddr{});
+  EXPECT_EQ(wire::read<wire::Be16>(f.bytes, 4)->host(), wire::kArpHardwareInfiniband);
+  EXPECT_EQ(f.bytes[8], std::byte{20});
+  EXPECT_EQ(arp->target_ip, kPeer.v4_host());
+  EXPECT_EQ(arp->target_hw, wire::HwAddr::zero(wire::LinkKind::kInfiniband));
   EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kIncomplete);
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
   EXPECT_EQ(b.sink.open.count(packet), 1U);
@@ -78,9 +78,10 @@ TEST_F(IpoibNeighbour, U19_OwnLinkLayerAddressHasZeroFlagsQpnAndPortGid) {
   b.want(kPeer);
   const auto arp = b.actions.frames.at(0).arp();
   ASSERT_TRUE(arp);
-  EXPECT_EQ(arp->sender_hw.flags, 0);
-  EXPECT_EQ(arp->sender_hw.qpn.host(), 0x48U);
-  EXPECT_EQ(arp->sender_hw.gid, wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'0000'000a));
+  EXPECT_EQ(arp->sender_hw.link_addr().flags, 0);
+  EXPECT_EQ(arp->sender_hw.link_addr().qpn.host(), 0x48U);
+  EXPECT_EQ(arp->sender_hw.link_addr().gid,
+            wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'0000'000a));
 }
 
 TEST_F(IpoibNeighbour, U19_FlagsOctetOfOthersIsIgnored) {
@@ -274,10 +275,10 @@ TEST_F(IpoibNeighbour, U23_ReplyGoesToTheRequestersQpnOverThePathOfTheSa) {
   EXPECT_EQ(f.to.dlid, 3);
   const auto arp = f.arp();
   ASSERT_TRUE(arp);
-  EXPECT_EQ(arp->op.host(), 2);
-  EXPECT_EQ(arp->sender_ip.host(), ip("10.0.0.1").v4_host());
+  EXPECT_EQ(arp->op, wire::ArpOp::kReply);
+  EXPECT_EQ(arp->sender_ip, ip("10.0.0.1").v4_host());
   EXPECT_EQ(arp->target_hw, hw);
-  EXPECT_EQ(arp->target_ip.host(), kPeer.v4_host());
+  EXPECT_EQ(arp->target_ip, kPeer.v4_host());
   // RFC 826: this node was the target, so it learned the sender.
   EXPECT_TRUE(b.sink.valid(kPeer));
   EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kStale);
@@ -485,7 +486,7 @@ TEST_F(IpoibNeighbour, U26_PeerRestartedSilentlyIsFoundByTheBroadcastAfterProbin
     run_using(100ms);
     for (; seen < b.actions.frames.size(); ++seen)  // the peer hears broadcasts and its new QPN
       if (const auto& f = b.actions.frames[seen];
-          f.broadcast() && f.arp()->target_ip == wire::Be32{kPeer.v4_host()})
+          f.broadcast() && f.arp()->target_ip == kPeer.v4_host())
         b.hear_reply(restarted, "10.0.0.2");
   }
   b.run_for(100ms);

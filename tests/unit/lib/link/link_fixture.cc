@@ -155,8 +155,8 @@ HeldPacket LinkFixture::want(const wire::IpAddr& addr) {
 void LinkFixture::hear(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
                        const wire::LinkAddr& target, std::string_view target_ip) {
   const auto arp =
-      wire::make_arp(op, sender, ip(sender_ip).v4_host(), target, ip(target_ip).v4_host());
-  link.on_arp(wire::bytes_of(arp), 99, sender.qpn.host(), now);
+      wire::build_arp({op, sender, ip(sender_ip).v4_host(), target, ip(target_ip).v4_host()});
+  link.on_arp(arp, 99, sender.qpn.host(), now);
 }
 
 void LinkFixture::hear_reply(const wire::LinkAddr& sender, std::string_view sender_ip) {
@@ -195,8 +195,8 @@ std::size_t LinkFixture::arp_requests_for(std::string_view addr, bool broadcast)
   return static_cast<std::size_t>(
       std::count_if(actions.frames.begin(), actions.frames.end(), [&](const SentFrame& f) {
         const auto arp = f.arp();
-        return arp && arp->op.host() == 1 && f.broadcast() == broadcast &&
-               arp->target_ip.host() == ip(addr).v4_host() && arp->sender_ip != arp->target_ip;
+        return arp && arp->op == wire::ArpOp::kRequest && f.broadcast() == broadcast &&
+               arp->target_ip == ip(addr).v4_host() && arp->sender_ip != arp->target_ip;
       }));
 }
 

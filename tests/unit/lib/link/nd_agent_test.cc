@@ -17,22 +17,17 @@ namespace {
 using namespace std::chrono_literals;
 using wire::Icmp6Type;
 
-template <class Hw>
-class Nd : public ::testing::Test {};
-using Media = ::testing::Types<wire::LinkAddr, wire::MacAddr>;
+class Nd : public ::testing::TestWithParam<wire::LinkKind> {};
+INSTANTIATE_TEST_SUITE_P(Media, Nd,
+                         ::testing::Values(wire::LinkKind::kInfiniband, wire::LinkKind::kEthernet),
+                         [](const auto& test) {
+                           return test.param == wire::LinkKind::kInfiniband ? "InfiniBand"
+                                                                            : "Ethernet";
+                         });
 
-struct MediumName {
-  template <class Hw>
-  static std::string GetName(int) {
-    return sizeof(Hw) == 20 ? "InfiniBand" : "Ethernet";
-  }
-};
-TYPED_TEST_SUITE(Nd, Media, MediumName);
-
-template <class Hw>
-wire::NdMessage<Hw> advertisement(const wire::IpAddr& target, const Hw& hw, bool solicited,
-                                  const wire::IpAddr& dst) {
-  wire::NdMessage<Hw> m;
+wire::NdMessage advertisement(const wire::IpAddr& target, const wire::HwAddr& hw, bool solicited,
+                              const wire::IpAddr& dst) {
+  wire::NdMessage m;
   m.type = Icmp6Type::kNeighbourAdvertisement;
   m.src = m.target = target;
   m.dst = dst;
@@ -42,10 +37,9 @@ wire::NdMessage<Hw> advertisement(const wire::IpAddr& target, const Hw& hw, bool
   return m;
 }
 
-template <class Hw>
-wire::NdMessage<Hw> router_advertisement(const wire::IpAddr& src, const Hw& hw,
-                                         std::optional<std::uint32_t> mtu) {
-  wire::NdMessage<Hw> m;
+wire::NdMessage router_advertisement(const wire::IpAddr& src, const wire::HwAddr& hw,
+                                     std::optional<std::uint32_t> mtu) {
+  wire::NdMessage m;
   m.type = Icmp6Type::kRouterAdvertisement;
   m.src = src;
   m.dst = wire::all_nodes();
@@ -55,8 +49,8 @@ wire::NdMessage<Hw> router_advertisement(const wire::IpAddr& src, const Hw& hw,
   return m;
 }
 
-TYPED_TEST(Nd, U18_LinkLocalAddressIsUsedOnceNobodyObjected) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, U18_LinkLocalAddressIsUsedOnceNobodyObjected) {
+  NdWorld w{GetParam()};
   auto& a = w.add();
   a.up();
   EXPECT_EQ(a.joined.count(wire::all_nodes()), 1U);
@@ -93,8 +87,8 @@ TYPED_TEST(Nd, U18_LinkLocalAddressIsUsedOnceNobodyObjected) {
   EXPECT_FALSE(a.agent.next_deadline());
 }
 
-TYPED_TEST(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
+  NdWorld w{GetParam()};
   auto& a = w.add({prefix("fd00::7/64")});
   auto& b = w.add({prefix("fd00::7/64")});
   a.up();
@@ -127,10 +121,10 @@ TYPED_TEST(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
   EXPECT_TRUE(b.is_ready(ip("fd00::7")));
 }
 
-TYPED_TEST(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
+TEST_P(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
   unsigned used = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    NdWorld<TypeParam> w{seed};
+    NdWorld w{GetParam(), seed};
     auto& a = w.add({prefix("fd00::7/64")});
     auto& b = w.add({prefix("fd00::7/64")});
     a.up();
@@ -145,8 +139,8 @@ TYPED_TEST(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
   EXPECT_GE(used, 190U);  // the first to ask; none if both questions crossed
 }
 
-TYPED_TEST(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
+  NdWorld w{GetParam()};
   w.reflects = true;
   auto& a = w.add({prefix("fd00::7/64")});
   a.up();
@@ -156,8 +150,8 @@ TYPED_TEST(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
   EXPECT_EQ(a.agent.counters().conflicts, 0U);
 }
 
-TYPED_TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, ResolvesThroughTheSolicitedNodeGroup) {
+  NdWorld w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   auto& other = w.add({prefix("fd00::3/64")});
@@ -186,8 +180,8 @@ TYPED_TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
   EXPECT_EQ(other.agent.counters().received, heard);
 }
 
-TYPED_TEST(Nd, U26_UsedNeighbourIsProbedAloneAndFailsWhenSilent) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, U26_UsedNeighbourIsProbedAloneAndFailsWhenSilent) {
+  NdWorld w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   a.up(), b.up();
@@ -211,24 +205,24 @@ TYPED_TEST(Nd, U26_UsedNeighbourIsProbedAloneAndFailsWhenSilent) {
   EXPECT_FALSE(a.sink.valid(ip("fd00::2")));
 }
 
-TYPED_TEST(Nd, U26_NeighbourWithAnotherAddressIsFollowedAtItsAnnouncement) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, U26_NeighbourWithAnotherAddressIsFollowedAtItsAnnouncement) {
+  NdWorld w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   a.up(), b.up();
   w.run_for(5s);
   a.want(ip("fd00::2"));
   w.run_for(10ms);
-  b.hw = nd_hw<TypeParam>(77);
+  b.hw = nd_hw(GetParam(), 77);
   b.up();  // as after a change of the port
   w.run_for(10ms);
   EXPECT_EQ(a.cache.hw_of(ip("fd00::2")), b.hw);
   EXPECT_TRUE(a.sink.valid(ip("fd00::2")));
 }
 
-TYPED_TEST(Nd, EveryNeighbourIsFoundUnderLoss) {
+TEST_P(Nd, EveryNeighbourIsFoundUnderLoss) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    NdWorld<TypeParam> w{seed, 0.3};
+    NdWorld w{GetParam(), seed, 0.3};
     for (int i = 1; i <= 4; ++i) w.add({prefix("fd00::" + std::to_string(i) + "/64")}).up();
     w.run_for(5s);
     const auto all_valid = [&] {
@@ -253,15 +247,15 @@ TYPED_TEST(Nd, EveryNeighbourIsFoundUnderLoss) {
   }
 }
 
-TYPED_TEST(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
+  NdWorld w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   a.up(), b.up();
   w.run_for(5s);
   a.want(ip("fd00::2"));
   w.run_for(10ms);
-  const auto liar = nd_hw<TypeParam>(66);
+  const auto liar = nd_hw(GetParam(), 66);
   unsigned moves = 0;
   auto at = a.cache.hw_of(ip("fd00::2"));
   for (int i = 0; i < 1000; ++i) {
@@ -275,14 +269,14 @@ TYPED_TEST(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
   EXPECT_GT(a.agent.counters().contradictions, 400U);
 }
 
-TYPED_TEST(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
+  NdWorld w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   a.up();
   w.run_for(5s);
   w.sent.clear();
   for (int i = 0; i < 500; ++i) {
-    a.hear(advertisement(ip("fd00::1"), nd_hw<TypeParam>(66), false, wire::all_nodes()));
+    a.hear(advertisement(ip("fd00::1"), nd_hw(GetParam(), 66), false, wire::all_nodes()));
     w.run_for(10ms);
   }
   EXPECT_EQ(a.agent.counters().conflicts, 500U);
@@ -291,17 +285,17 @@ TYPED_TEST(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
   EXPECT_EQ(a.cache.size(), 0U);
 }
 
-TYPED_TEST(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
+  NdWorld w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   a.up();
   w.run_for(5s);
   w.sent.clear();
-  wire::NdMessage<TypeParam> m;
+  wire::NdMessage m;
   m.src = ip("fd00::9");
   m.dst = wire::solicited_node(ip("fd00::1"));
   m.target = ip("fd00::1");
-  m.source_hw = nd_hw<TypeParam>(9);
+  m.source_hw = nd_hw(GetParam(), 9);
   const auto good = wire::build_nd(m);
   const auto hear = [&](std::size_t at, int value) {
     auto packet = good;
@@ -329,7 +323,7 @@ TYPED_TEST(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
   for (std::size_t len = 0; len < good.size(); ++len)
     a.agent.on_nd(std::span{good}.first(len), w.now);
   EXPECT_EQ(errors(wire::NdError::kTruncated), good.size());
-  m.source_hw = TypeParam{};  // no interface can have this address
+  m.source_hw = wire::HwAddr::zero(GetParam());  // no interface can have this address
   a.hear(m);
   EXPECT_EQ(errors(wire::NdError::kLinkAddr), 1U);
   EXPECT_EQ(a.agent.counters().invalid, good.size() + 6);
@@ -339,10 +333,9 @@ TYPED_TEST(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
   EXPECT_EQ(a.cache.size(), 1U);
 }
 
-template <class Hw>
 class Routers {
  public:
-  Routers() {
+  explicit Routers(wire::LinkKind kind) : w{kind} {
     Ip6Config r;
     r.router_advertisement = true;
     Ip6Config h;
@@ -359,13 +352,13 @@ class Routers {
     return all;
   }
 
-  NdWorld<Hw> w;
-  NdHost<Hw>* router;
-  NdHost<Hw>* host;
+  NdWorld w;
+  NdHost* router;
+  NdHost* host;
 };
 
-TYPED_TEST(Nd, GarbledMessagesLeaveBoundedStateAndValidEntriesTrue) {
-  Routers<TypeParam> t;
+TEST_P(Nd, GarbledMessagesLeaveBoundedStateAndValidEntriesTrue) {
+  Routers t{GetParam()};
   auto& h = *t.host;
   t.router->up();
   h.up();
@@ -397,8 +390,8 @@ TYPED_TEST(Nd, GarbledMessagesLeaveBoundedStateAndValidEntriesTrue) {
   EXPECT_TRUE(h.sink.indexes.empty());
 }
 
-TYPED_TEST(Nd, U17_AnotherIdentifierMakesAnotherLinkLocalAddress) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, U17_AnotherIdentifierMakesAnotherLinkLocalAddress) {
+  NdWorld w{GetParam()};
   auto& a = w.add();
   a.agent.up({}, 0x12, 2044, w.now);
   w.run_for(3s);
@@ -410,8 +403,8 @@ TYPED_TEST(Nd, U17_AnotherIdentifierMakesAnotherLinkLocalAddress) {
   EXPECT_EQ(a.addresses.ready.size(), 1U);
 }
 
-TYPED_TEST(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
+  NdWorld w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   a.up(), b.up();
@@ -419,7 +412,7 @@ TYPED_TEST(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
   a.want(ip("fd00::2"));
   w.run_for(10ms);
   ASSERT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
-  const auto router = nd_hw<TypeParam>(99);
+  const auto router = nd_hw(GetParam(), 99);
   const auto hear = [&](std::optional<std::uint32_t> mtu) {
     a.hear(router_advertisement(ip("fe80::99"), router, mtu));
   };
@@ -447,8 +440,8 @@ TYPED_TEST(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
   EXPECT_TRUE(a.addresses.routers.empty());  // accept_ra is off
 }
 
-TYPED_TEST(Nd, U15_Ipv6NeedsAnMtuOf1280) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, U15_Ipv6NeedsAnMtuOf1280) {
+  NdWorld w{GetParam()};
   auto& a = w.add();
   a.up(1279);
   EXPECT_FALSE(a.agent.running());
@@ -462,8 +455,8 @@ TYPED_TEST(Nd, U15_Ipv6NeedsAnMtuOf1280) {
   EXPECT_TRUE(a.addresses.ready.empty());
 }
 
-TYPED_TEST(Nd, RouterIsFoundWhenAskedForAndGoesWithItsGoodBye) {
-  Routers<TypeParam> t;
+TEST_P(Nd, RouterIsFoundWhenAskedForAndGoesWithItsGoodBye) {
+  Routers t{GetParam()};
   t.router->up(4092);
   t.w.run_for(60s);
   t.host->up(4092);
@@ -490,11 +483,11 @@ TYPED_TEST(Nd, RouterIsFoundWhenAskedForAndGoesWithItsGoodBye) {
   EXPECT_TRUE(t.host->addresses.routers.empty());
 }
 
-TYPED_TEST(Nd, SilentRouterIsForgottenAfterItsLifetime) {
-  Routers<TypeParam> t;
+TEST_P(Nd, SilentRouterIsForgottenAfterItsLifetime) {
+  Routers t{GetParam()};
   t.host->up();
   t.w.run_for(3s);
-  t.host->hear(router_advertisement(ip("fe80::99"), nd_hw<TypeParam>(99), std::nullopt));
+  t.host->hear(router_advertisement(ip("fe80::99"), nd_hw(GetParam(), 99), std::nullopt));
   EXPECT_EQ(t.host->addresses.routers.size(), 1U);
   t.w.run_for(59s);
   EXPECT_EQ(t.host->addresses.routers.size(), 1U);
@@ -502,8 +495,8 @@ TYPED_TEST(Nd, SilentRouterIsForgottenAfterItsLifetime) {
   EXPECT_TRUE(t.host->addresses.routers.empty());
 }
 
-TYPED_TEST(Nd, AdvertisementsKeepThePaceOfRfc4861) {
-  Routers<TypeParam> t;
+TEST_P(Nd, AdvertisementsKeepThePaceOfRfc4861) {
+  Routers t{GetParam()};
   t.router->up();
   t.w.run_for(1h);
   auto times = t.times();
@@ -519,7 +512,7 @@ TYPED_TEST(Nd, AdvertisementsKeepThePaceOfRfc4861) {
   }
   // The router answers at most once in 3 s, for any number of requests from any sender.
   t.w.sent.clear();
-  wire::NdMessage<TypeParam> rs;
+  wire::NdMessage rs;
   rs.type = Icmp6Type::kRouterSolicitation;
   rs.dst = wire::all_routers();
   for (int i = 0; i < 3000; ++i) {
@@ -532,19 +525,19 @@ TYPED_TEST(Nd, AdvertisementsKeepThePaceOfRfc4861) {
   for (std::size_t i = 1; i < times.size(); ++i) EXPECT_GE(times[i] - times[i - 1], 3s);
 }
 
-TYPED_TEST(Nd, RedirectCountsFromTheRouterInUseAlone) {
-  Routers<TypeParam> t;
+TEST_P(Nd, RedirectCountsFromTheRouterInUseAlone) {
+  Routers t{GetParam()};
   auto& h = *t.host;
   t.router->up();
   h.up();
   t.w.run_for(10s);
-  wire::NdMessage<TypeParam> m;
+  wire::NdMessage m;
   m.type = Icmp6Type::kRedirect;
   m.src = ip("fe80::66");
   m.dst = h.local();
   m.target = ip("fe80::9");
   m.destination = ip("fd00:9::1");
-  m.target_hw = nd_hw<TypeParam>(9);
+  m.target_hw = nd_hw(GetParam(), 9);
   h.hear(m);
   EXPECT_TRUE(h.addresses.redirects.empty());
   EXPECT_EQ(h.agent.counters().redirects_ignored, 1U);
@@ -552,15 +545,15 @@ TYPED_TEST(Nd, RedirectCountsFromTheRouterInUseAlone) {
   h.hear(m);
   EXPECT_EQ(h.addresses.redirects,
             (std::vector{FakeAddresses::Redirect{1, ip("fd00:9::1"), ip("fe80::9")}}));
-  EXPECT_EQ(h.cache.hw_of(ip("fe80::9")), nd_hw<TypeParam>(9));
+  EXPECT_EQ(h.cache.hw_of(ip("fe80::9")), nd_hw(GetParam(), 9));
   // A node that ignores router advertisements ignores redirects, too.
   t.router->hear(m);
   EXPECT_TRUE(t.router->addresses.redirects.empty());
 }
 
 /// Only a host reports that a next hop does not answer; it may have learned it from a redirect.
-TYPED_TEST(Nd, NextHopThatDoesNotAnswerIsTold) {
-  Routers<TypeParam> t;
+TEST_P(Nd, NextHopThatDoesNotAnswerIsTold) {
+  Routers t{GetParam()};
   t.router->up();
   t.host->up();
   t.w.run_for(10s);
@@ -571,8 +564,8 @@ TYPED_TEST(Nd, NextHopThatDoesNotAnswerIsTold) {
   EXPECT_TRUE(t.router->addresses.failed.empty());
 }
 
-TYPED_TEST(Nd, AdvertisementsOfManyPrefixesFitTheMtu) {
-  NdWorld<TypeParam> w;
+TEST_P(Nd, AdvertisementsOfManyPrefixesFitTheMtu) {
+  NdWorld w{GetParam()};
   Ip6Config config;
   config.router_advertisement = true;
   std::vector<wire::IpPrefix> own;
@@ -593,8 +586,8 @@ TYPED_TEST(Nd, AdvertisementsOfManyPrefixesFitTheMtu) {
   EXPECT_EQ(withdrawn.size(), 100U);
 }
 
-TYPED_TEST(Nd, RedirectIsSentToTheNeighbourWhosePacketTurnedBack) {
-  Routers<TypeParam> t;
+TEST_P(Nd, RedirectIsSentToTheNeighbourWhosePacketTurnedBack) {
+  Routers t{GetParam()};
   t.router->up();
   t.host->up();
   t.w.run_for(10s);

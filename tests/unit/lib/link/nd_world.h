@@ -17,50 +17,37 @@
 
 namespace ipoib::link {
 
-template <class Hw>
-Hw nd_hw(unsigned n) {
-  if constexpr (sizeof(Hw) == 20)
-    return {0, wire::Be24{0x40 + n},
-            wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'0000'0000 + n)};
-  else
-    return {std::byte{2}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte(n)};
+inline wire::HwAddr nd_hw(wire::LinkKind kind, unsigned n) {
+  if (kind == wire::LinkKind::kInfiniband)
+    return wire::LinkAddr{0, wire::Be24{0x40 + n},
+                          wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'0000'0000 + n)};
+  return wire::MacAddr{std::byte{2}, {}, {}, {}, {}, std::byte(n)};
 }
 
-template <class Hw>
 class NdWorld;
 
-template <class Hw>
-class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, private GroupMember {
-  NdWorld<Hw>& world_;
+class NdHost final : private Medium, private NeighbourPaths, private Solicitor {
+  NdWorld& world_;
   unsigned n_;  ///< Seed of the following members.
 
  public:
-  NdHost(NdWorld<Hw>& world, unsigned n, const Ip6Config& config,
-         std::vector<wire::IpPrefix> prefixes)
-      : world_{world}, n_{n}, hw{nd_hw<Hw>(n)}, ip6{config}, configured{std::move(prefixes)} {}
+  NdHost(NdWorld& world, unsigned n, const Ip6Config& config, std::vector<wire::IpPrefix> prefixes);
 
-  void up(std::uint16_t mtu = 2044) { agent.up(configured, n_, mtu, world_.now); }
-  void down() { agent.down(world_.now); }
-  HeldPacket want(const wire::IpAddr& addr) {
-    const auto p = sink.new_packet();
-    cache.request_neighbour(addr, p, world_.now);
-    return p;
-  }
+  void up(std::uint16_t mtu = 2044);
+  void down();
+  HeldPacket want(const wire::IpAddr& addr);
   /// Records that a packet was just sent through the entry.
-  void use(const wire::IpAddr& addr) { sink.used[sink.index_of(addr).value()] = world_.now; }
-  void hear(const wire::NdMessage<Hw>& m) { agent.on_nd(wire::build_nd(m), world_.now); }
+  void use(const wire::IpAddr& addr);
+  void hear(const wire::NdMessage& m);
   [[nodiscard]] wire::IpAddr local() const { return wire::link_local(n_); }
-  [[nodiscard]] NeighbourPhase phase(const wire::IpAddr& addr) const {
-    const auto row = cache.info(addr, world_.now);
-    return row ? row->phase : NeighbourPhase::kFailed;
-  }
+  [[nodiscard]] NeighbourPhase phase(const wire::IpAddr& addr) const;
   [[nodiscard]] bool is_ready(const wire::IpAddr& addr) const {
     for (const auto& row : agent.list())
       if (row.address.addr == addr) return row.state == AddressState::kReady;
     return false;
   }
 
-  Hw hw;
+  wire::HwAddr hw;
   bool plugged = true;  ///< If false, it receives nothing.
   Ip6Config ip6;
   std::vector<wire::IpPrefix> configured;
@@ -69,19 +56,20 @@ class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, privat
   FakeSink sink;
   FakeAddresses addresses;
   OwnGroups groups{*this};
-  NdAgent<Hw> agent{{name, 1, ip6, groups, addresses}, *this, cache, n_};
-  NeighbourCache<Hw> cache{NeighbourConfig{}, 1, sink, agent, *this, n_};
+  NdAgent agent{{name, 1, ip6, groups, addresses}, *this, cache, n_};
+  NeighbourCache cache{NeighbourConfig{}, 1, sink, *this, *this, n_};
 
  private:
-  [[nodiscard]] Hw own_hw() const override { return hw; }
+  // Medium.
+  [[nodiscard]] wire::HwAddr own_hw() const override { return hw; }
+  [[nodiscard]] wire::HwAddr broadcast_hw() const override { return hw; }
+  void broadcast(wire::EtherType, std::span<const std::byte>) override {
+    ADD_FAILURE() << "neighbour discovery does not broadcast";
+  }
+  void send(const wire::HwAddr& to, wire::EtherType type, std::span<const std::byte> packet,
+            TimePoint now) override;
   bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
-                     TimePoint) override {
-    world_.send(*this, &group, nullptr, packet);
-    return true;
-  }
-  void send_to(const Hw& to, std::span<const std::byte> packet, TimePoint) override {
-    world_.send(*this, nullptr, &to, packet);
-  }
+                     TimePoint now) override;
   Status join_group(const wire::IpAddr& group, TimePoint) override {
     ++joined[group];
     return {};
@@ -91,34 +79,41 @@ class NdHost final : private NdTransport<Hw>, private NeighbourPaths<Hw>, privat
     if (--joined[group] == 0) joined.erase(group);
     return {};
   }
-  PathState acquire(const wire::IpAddr&, const Hw&, TimePoint) override {
+  // Solicitor.
+  void request(const wire::IpAddr& addr, TimePoint now) override { agent.request(addr, now); }
+  void probe(const wire::IpAddr& addr, const wire::HwAddr& to, TimePoint now) override {
+    agent.probe(addr, to, now);
+  }
+  void failed(const wire::IpAddr& addr) override { agent.failed(addr); }
+  // NeighbourPaths.
+  PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
     return PathState::kReady;
   }
-  void release(const wire::IpAddr&, const Hw&) override {}
-  void refresh(const Hw&, TimePoint) override {}
-  [[nodiscard]] PathState state(const Hw&) const override { return PathState::kReady; }
+  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
+  void refresh(const wire::HwAddr&, TimePoint) override {}
+  [[nodiscard]] PathState state(const wire::HwAddr&) const override { return PathState::kReady; }
   [[nodiscard]] table::NeighbourMode mode() const override {
     return table::NeighbourMode::kEthernet;
   }
-  void describe(const Hw&, table::Neighbour& out) const override { out.mtu = 2044; }
-  void describe(const Hw&, NeighbourInfo&) const override {}
+  void describe(const wire::HwAddr&, table::Neighbour& out) const override { out.mtu = 2044; }
+  void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 };
 
-template <class Hw>
 class NdWorld {
  public:
   struct Sent {
     TimePoint at;
-    const NdHost<Hw>* by;
+    const NdHost* by;
     bool group;
-    wire::NdMessage<Hw> message;
+    wire::NdMessage message;
   };
 
-  explicit NdWorld(std::uint64_t seed = 1, double lost = 0) : loss{lost}, random_{seed} {}
+  explicit NdWorld(wire::LinkKind medium, std::uint64_t seed = 1, double lost = 0)
+      : kind{medium}, loss{lost}, random_{seed} {}
 
-  NdHost<Hw>& add(std::vector<wire::IpPrefix> prefixes = {}, const Ip6Config& config = {}) {
-    hosts.push_back(std::make_unique<NdHost<Hw>>(*this, static_cast<unsigned>(hosts.size() + 1),
-                                                 config, std::move(prefixes)));
+  NdHost& add(std::vector<wire::IpPrefix> prefixes = {}, const Ip6Config& config = {}) {
+    hosts.push_back(std::make_unique<NdHost>(*this, static_cast<unsigned>(hosts.size() + 1), config,
+                                             std::move(prefixes)));
     return *hosts.back();
   }
 
@@ -141,15 +136,15 @@ class NdWorld {
     now = end;
   }
 
-  void send(const NdHost<Hw>& from, const wire::IpAddr* group, const Hw* to,
+  void send(const NdHost& from, const wire::IpAddr* group, const wire::HwAddr* to,
             std::span<const std::byte> packet) {
-    const auto m = wire::parse_nd<Hw>(packet);
+    const auto m = wire::parse_nd(kind, packet);
     ASSERT_TRUE(m) << to_string(m.error());
     sent.push_back({now, &from, group != nullptr, *m});
     for (const auto& h : hosts) {
       if (group != nullptr && (h->joined.count(*group) == 0 || (h.get() == &from && !reflects)))
         continue;
-      if (to != nullptr && !same_interface(h->hw, *to)) continue;
+      if (to != nullptr && !h->hw.same_interface(*to)) continue;
       if (std::uniform_real_distribution<double>{0, 1}(random_) < loss) continue;
       const auto delay = std::chrono::microseconds(5 + random_() % 2000);
       events_.emplace(now + delay,
@@ -159,21 +154,62 @@ class NdWorld {
     }
   }
 
-  [[nodiscard]] std::size_t count(wire::Icmp6Type type, const NdHost<Hw>* by = nullptr) const {
+  [[nodiscard]] std::size_t count(wire::Icmp6Type type, const NdHost* by = nullptr) const {
     return static_cast<std::size_t>(std::count_if(sent.begin(), sent.end(), [&](const Sent& s) {
       return s.message.type == type && (by == nullptr || s.by == by);
     }));
   }
 
+  wire::LinkKind kind;
   TimePoint now{std::chrono::seconds(100)};
   double loss;
   bool reflects = false;  ///< Senders receive their own packets to groups.
-  std::vector<std::unique_ptr<NdHost<Hw>>> hosts;
+  std::vector<std::unique_ptr<NdHost>> hosts;
   std::vector<Sent> sent;
 
  private:
   std::multimap<TimePoint, std::function<void()>> events_;
   std::mt19937_64 random_;
 };
+
+inline NdHost::NdHost(NdWorld& world, unsigned n, const Ip6Config& config,
+                      std::vector<wire::IpPrefix> prefixes)
+    : world_{world},
+      n_{n},
+      hw{nd_hw(world.kind, n)},
+      ip6{config},
+      configured{std::move(prefixes)} {}
+
+inline void NdHost::up(std::uint16_t mtu) {
+  agent.up(configured, n_, mtu, world_.now);
+}
+inline void NdHost::down() {
+  agent.down(world_.now);
+}
+inline HeldPacket NdHost::want(const wire::IpAddr& addr) {
+  const auto p = sink.new_packet();
+  cache.request_neighbour(addr, p, world_.now);
+  return p;
+}
+inline void NdHost::use(const wire::IpAddr& addr) {
+  sink.used[sink.index_of(addr).value()] = world_.now;
+}
+inline void NdHost::hear(const wire::NdMessage& m) {
+  agent.on_nd(wire::build_nd(m), world_.now);
+}
+inline NeighbourPhase NdHost::phase(const wire::IpAddr& addr) const {
+  const auto row = cache.info(addr, world_.now);
+  return row ? row->phase : NeighbourPhase::kFailed;
+}
+inline void NdHost::send(const wire::HwAddr& to, wire::EtherType type,
+                         std::span<const std::byte> packet, TimePoint) {
+  EXPECT_EQ(type, wire::EtherType::kIpv6);
+  world_.send(*this, nullptr, &to, packet);
+}
+inline bool NdHost::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                                  TimePoint) {
+  world_.send(*this, &group, nullptr, packet);
+  return true;
+}
 
 }  // namespace ipoib::link

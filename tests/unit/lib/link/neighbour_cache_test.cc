@@ -21,28 +21,31 @@ wire::IpAddr host(std::uint32_t n) {
   return wire::IpAddr::v4(0x0a00'0000U + n);
 }
 
-struct Questions final : Solicitor<wire::MacAddr> {
+struct Questions final : Solicitor {
   void request(const wire::IpAddr& addr, TimePoint now) override {
     ++asked[addr];
     times.push_back(now);
   }
-  void probe(const wire::IpAddr& addr, const wire::MacAddr&, TimePoint) override { ++probed[addr]; }
+  void probe(const wire::IpAddr& addr, const wire::HwAddr&, TimePoint) override { ++probed[addr]; }
+  void failed(const wire::IpAddr&) override {}
   std::map<wire::IpAddr, unsigned> asked, probed;
   std::vector<TimePoint> times;
 };
 
-struct NoPaths final : NeighbourPaths<wire::MacAddr> {
-  PathState acquire(const wire::IpAddr&, const wire::MacAddr&, TimePoint) override {
+struct NoPaths final : NeighbourPaths {
+  PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
     return PathState::kReady;
   }
-  void release(const wire::IpAddr&, const wire::MacAddr&) override {}
-  void refresh(const wire::MacAddr&, TimePoint) override {}
-  [[nodiscard]] PathState state(const wire::MacAddr&) const override { return PathState::kReady; }
+  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
+  void refresh(const wire::HwAddr&, TimePoint) override {}
+  [[nodiscard]] PathState state(const wire::HwAddr&) const override { return PathState::kReady; }
   [[nodiscard]] table::NeighbourMode mode() const override {
     return table::NeighbourMode::kEthernet;
   }
-  void describe(const wire::MacAddr& hw, table::Neighbour& out) const override { out.mac = hw; }
-  void describe(const wire::MacAddr&, NeighbourInfo&) const override {}
+  void describe(const wire::HwAddr& hw, table::Neighbour& out) const override {
+    out.mac = hw.mac();
+  }
+  void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 };
 
 class Fixture {
@@ -72,7 +75,7 @@ class Fixture {
   FakeSink sink;
   Questions questions;
   NoPaths paths;
-  NeighbourCache<wire::MacAddr> cache;
+  NeighbourCache cache;
 };
 
 TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {

@@ -308,7 +308,7 @@ TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
       std::count_if(b.actions.frames.begin(), b.actions.frames.end(), [&](const SentFrame& sent) {
         const auto arp = sent.arp();
         return arp && sent.broadcast() && arp->sender_ip == arp->target_ip &&
-               arp->sender_hw.gid == own;
+               arp->sender_hw.link_addr().gid == own;
       });
   EXPECT_GE(arps, 1);
   // The SA learns of the old and the new port GID, for the broadcast group and all others.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RARP on both media, with a transport that records frames.
+// RARP on both kinds of link, with a medium that records frames.
 #include "lib/link/rarp_agent.h"
 
 #include <gtest/gtest.h>
@@ -13,27 +13,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-template <class Hw>
-Hw host(unsigned n);
-template <>
-wire::MacAddr host<wire::MacAddr>(unsigned n) {
-  return {std::byte{2}, {}, {}, {}, {}, static_cast<std::byte>(n)};
-}
-template <>
-wire::LinkAddr host<wire::LinkAddr>(unsigned n) {
-  return {0, wire::Be24{0x40 + n}, wire::Gid::of(wire::kDefaultGidPrefix, n)};
+wire::HwAddr host(wire::LinkKind kind, unsigned n) {
+  if (kind == wire::LinkKind::kInfiniband)
+    return wire::LinkAddr{0, wire::Be24{0x40 + n}, wire::Gid::of(wire::kDefaultGidPrefix, n)};
+  return wire::MacAddr{std::byte{2}, {}, {}, {}, {}, static_cast<std::byte>(n)};
 }
 
-template <class Hw>
-class Rarp : public ::testing::Test, public ArpTransport<Hw> {
+class Rarp : public ::testing::TestWithParam<wire::LinkKind>, private Medium {
  protected:
-  [[nodiscard]] Hw own_hw() const override { return host<Hw>(1); }
-  void broadcast_arp(std::span<const std::byte> arp) override {
-    broadcasts.push_back(*wire::parse_arp<Hw>(arp));
-  }
-  void unicast_arp(const Hw& to, std::span<const std::byte> arp, TimePoint) override {
-    last_to = to;
-    unicasts.push_back(*wire::parse_arp<Hw>(arp));
+  [[nodiscard]] static wire::HwAddr hw(unsigned n) { return host(GetParam(), n); }
+  void hear(wire::ArpOp op, const wire::HwAddr& sender, const wire::HwAddr& target,
+            std::uint32_t target_ip = 0) {
+    agent.on_rarp({op, sender, 0, target, target_ip}, now);
   }
   void run_for(Duration d) {
     const auto end = now + d;
@@ -45,60 +36,77 @@ class Rarp : public ::testing::Test, public ArpTransport<Hw> {
   }
 
   TimePoint now{100s};
-  RarpConfig<Hw> config{{{host<Hw>(7), ip("10.0.0.7")}}, true, 24};
+  RarpConfig config{{{hw(7), ip("10.0.0.7")}}, true, 24};
   std::vector<wire::IpPrefix> addresses{prefix("10.0.0.1/24")};
-  std::vector<wire::Arp<Hw>> broadcasts, unicasts;
-  Hw last_to{};
+  std::vector<wire::Arp> broadcasts, unicasts;
+  std::vector<wire::HwAddr> receivers;  ///< The receivers of `unicasts`.
   std::vector<wire::IpPrefix> told;
-  RarpAgent<Hw> agent{config, addresses, *this,
-                      [this](const wire::IpPrefix& own, TimePoint) { told.push_back(own); }};
+  RarpAgent agent{config, addresses, *this,
+                  [this](const wire::IpPrefix& own, TimePoint) { told.push_back(own); }};
+
+ private:
+  static wire::Arp parsed(wire::EtherType type, std::span<const std::byte> octets) {
+    EXPECT_EQ(type, wire::EtherType::kRarp);
+    return wire::parse_arp(GetParam(), octets).value();
+  }
+  [[nodiscard]] wire::HwAddr own_hw() const override { return hw(1); }
+  [[nodiscard]] wire::HwAddr broadcast_hw() const override { return hw(255); }
+  void broadcast(wire::EtherType type, std::span<const std::byte> arp) override {
+    broadcasts.push_back(parsed(type, arp));
+  }
+  void send(const wire::HwAddr& to, wire::EtherType type, std::span<const std::byte> arp,
+            TimePoint) override {
+    receivers.push_back(to);
+    unicasts.push_back(parsed(type, arp));
+  }
+  bool send_to_group(const wire::IpAddr&, std::span<const std::byte>, TimePoint) override {
+    ADD_FAILURE() << "RARP sends to no group";
+    return false;
+  }
+  Status join_group(const wire::IpAddr&, TimePoint) override { return {}; }
+  Status leave_group(const wire::IpAddr&, TimePoint) override { return {}; }
 };
-using Media = ::testing::Types<wire::LinkAddr, wire::MacAddr>;
-TYPED_TEST_SUITE(Rarp, Media);
+INSTANTIATE_TEST_SUITE_P(Media, Rarp,
+                         ::testing::Values(wire::LinkKind::kInfiniband, wire::LinkKind::kEthernet));
 
-TYPED_TEST(Rarp, U24_ServedHostsLearnTheirAddressOthersNothing) {
-  const auto asker = host<TypeParam>(9);
-  for (const unsigned n : {7U, 8U})
-    this->agent.on_rarp(
-        wire::make_arp<TypeParam>(wire::ArpOp::kRarpRequest, asker, 0, host<TypeParam>(n), 0),
-        this->now);
-  ASSERT_EQ(this->unicasts.size(), 1U);
-  const auto& reply = this->unicasts[0];
-  EXPECT_EQ(this->last_to, asker);
-  EXPECT_EQ(reply.op.host(), 4);
-  EXPECT_EQ(reply.target_hw, host<TypeParam>(7));
-  EXPECT_EQ(reply.target_ip.host(), ip("10.0.0.7").v4_host());
-  EXPECT_EQ(reply.sender_ip.host(), ip("10.0.0.1").v4_host());
-  EXPECT_EQ(this->agent.counters().requests, 2U);
-  EXPECT_EQ(this->agent.counters().answered, 1U);
+TEST_P(Rarp, U24_ServedHostsLearnTheirAddressOthersNothing) {
+  const auto asker = hw(9);
+  for (const unsigned n : {7U, 8U}) hear(wire::ArpOp::kRarpRequest, asker, hw(n));
+  ASSERT_EQ(unicasts.size(), 1U);
+  const auto& reply = unicasts[0];
+  EXPECT_EQ(receivers[0], asker);
+  EXPECT_EQ(reply.op, wire::ArpOp::kRarpReply);
+  EXPECT_EQ(reply.target_hw, hw(7));
+  EXPECT_EQ(reply.target_ip, ip("10.0.0.7").v4_host());
+  EXPECT_EQ(reply.sender_ip, ip("10.0.0.1").v4_host());
+  EXPECT_EQ(agent.counters().requests, 2U);
+  EXPECT_EQ(agent.counters().answered, 1U);
 }
 
-TYPED_TEST(Rarp, U24_OwnAddressIsAskedForABoundedNumberOfTimes) {
-  this->agent.start(this->now);
-  this->run_for(10min);
-  EXPECT_EQ(this->broadcasts.size(), 6U);
-  EXPECT_FALSE(this->agent.next_deadline());
-  EXPECT_EQ(this->broadcasts[0].op.host(), 3);
-  EXPECT_EQ(this->broadcasts[0].target_hw, host<TypeParam>(1));
+TEST_P(Rarp, U24_OwnAddressIsAskedForABoundedNumberOfTimes) {
+  agent.start(now);
+  run_for(10min);
+  EXPECT_EQ(broadcasts.size(), 6U);
+  EXPECT_FALSE(agent.next_deadline());
+  EXPECT_EQ(broadcasts[0].op, wire::ArpOp::kRarpRequest);
+  EXPECT_EQ(broadcasts[0].target_hw, hw(1));
 }
 
-TYPED_TEST(Rarp, U24_OnlyAGoodReplyIsTaken) {
-  this->agent.start(this->now);
-  this->run_for(1ms);
-  const auto hear = [&](unsigned from, unsigned to, std::string_view addr) {
-    this->agent.on_rarp(wire::make_arp<TypeParam>(wire::ArpOp::kRarpReply, host<TypeParam>(from), 0,
-                                                  host<TypeParam>(to), ip(addr).v4_host()),
-                        this->now);
+TEST_P(Rarp, U24_OnlyAGoodReplyIsTaken) {
+  agent.start(now);
+  run_for(1ms);
+  const auto reply = [&](unsigned from, unsigned to, std::string_view addr) {
+    hear(wire::ArpOp::kRarpReply, hw(from), hw(to), ip(addr).v4_host());
   };
-  hear(9, 2, "10.0.0.5");  // a reply for another host
-  hear(9, 1, "224.0.0.1");
-  hear(9, 1, "0.0.0.0");
-  EXPECT_TRUE(this->told.empty());
-  hear(9, 1, "10.0.0.5");
-  hear(9, 1, "10.0.0.6");  // the host has its address already
-  ASSERT_EQ(this->told.size(), 1U);
-  EXPECT_EQ(this->told[0], prefix("10.0.0.5/24"));
-  EXPECT_EQ(this->agent.counters().invalid, 4U);
+  reply(9, 2, "10.0.0.5");  // a reply for another host
+  reply(9, 1, "224.0.0.1");
+  reply(9, 1, "0.0.0.0");
+  EXPECT_TRUE(told.empty());
+  reply(9, 1, "10.0.0.5");
+  reply(9, 1, "10.0.0.6");  // the host has its address already
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0], prefix("10.0.0.5/24"));
+  EXPECT_EQ(agent.counters().invalid, 4U);
 }
 
 }  // namespace

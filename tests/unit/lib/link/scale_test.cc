@@ -33,11 +33,11 @@ class Scale : public ::testing::Test {
     b.run_for(3s);
     b.actions.on_send = [this](const SentFrame& frame) {
       const auto arp = frame.arp();
-      if (!arp || arp->op.host() != 1) return;
+      if (!arp || arp->op != wire::ArpOp::kRequest) return;
       if (!frame.broadcast()) ++probes;
-      ++requests[arp->target_ip.host()];
+      ++requests[arp->target_ip];
       ++requests_sent;
-      if (hosts.count(arp->target_ip.host()) != 0) answers.push_back(arp->target_ip.host());
+      if (hosts.count(arp->target_ip) != 0) answers.push_back(arp->target_ip);
     };
   }
   void add_hosts(std::uint32_t n) {

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "lib/wire/arp.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
@@ -64,11 +65,11 @@ class NodeEcmpTest : public NodeTest {
           ++arrived;
         }
         if (type != 0x0806 || !lives[g]) continue;
-        const auto arp = wire::parse_arp<wire::MacAddr>(std::span{frame}.subspan(14));
-        if (!arp || arp->target_ip.host() != kGateways[g]) continue;
-        const auto reply = wire::make_arp(wire::ArpOp::kReply, mac_of(g), kGateways[g], node,
-                                          arp->sender_ip.host());
-        give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(reply), node));
+        const auto arp = wire::parse_arp(wire::LinkKind::kEthernet, std::span{frame}.subspan(14));
+        if (!arp || arp->target_ip != kGateways[g]) continue;
+        const auto reply =
+            wire::build_arp({wire::ArpOp::kReply, mac_of(g), kGateways[g], node, arp->sender_ip});
+        give(ethernet.to_node, ethernet_frame(0x0806, reply, node));
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "lib/wire/arp.h"
 #include "tests/contract.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
@@ -34,15 +35,15 @@ TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
         ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
     give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), mac));
     // The node has to resolve the sender before it can answer.
-    std::optional<wire::EthArp> question;
+    std::optional<wire::Arp> question;
     do {
       const auto frame = take(ethernet.from_node, 0x0806);
-      question = wire::parse_arp<wire::MacAddr>(std::span{frame}.subspan(14));
-    } while (question && question->target_ip.host() != kPeerIp);
+      question = wire::parse_arp(wire::LinkKind::kEthernet, std::span{frame}.subspan(14));
+    } while (question && question->target_ip != kPeerIp);
     ASSERT_TRUE(question);
-    EXPECT_EQ(question->sender_ip.host(), kPortIp);
-    const auto reply = wire::make_arp(wire::ArpOp::kReply, kPeerMac, kPeerIp, mac, kPortIp);
-    give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(reply), mac));
+    EXPECT_EQ(question->sender_ip, kPortIp);
+    const auto reply = wire::build_arp({wire::ArpOp::kReply, kPeerMac, kPeerIp, mac, kPortIp});
+    give(ethernet.to_node, ethernet_frame(0x0806, reply, mac));
 
     const auto frame = take(ethernet.from_node, 0x0800);
     EXPECT_EQ(std::memcmp(frame.data(), kPeerMac.data(), 6), 0);
@@ -69,17 +70,17 @@ TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
     });
     EXPECT_GT(taken.size(), 1000U);
     const auto question =
-        wire::make_arp(wire::ArpOp::kRequest, kPeerMac, kPeerIp, wire::MacAddr{}, kPortIp);
+        wire::build_arp({wire::ArpOp::kRequest, kPeerMac, kPeerIp, wire::MacAddr{}, kPortIp});
     constexpr wire::MacAddr kEverybody{std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
                                        std::byte{0xff}, std::byte{0xff}, std::byte{0xff}};
-    give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(question), kEverybody));
-    std::optional<wire::EthArp> answer;
+    give(ethernet.to_node, ethernet_frame(0x0806, question, kEverybody));
+    std::optional<wire::Arp> answer;
     do {
       const auto frame = take(ethernet.from_node, 0x0806);
-      answer = wire::parse_arp<wire::MacAddr>(std::span{frame}.subspan(14));
-    } while (answer && answer->target_ip.host() != kPeerIp);
+      answer = wire::parse_arp(wire::LinkKind::kEthernet, std::span{frame}.subspan(14));
+    } while (answer && answer->target_ip != kPeerIp);
     ASSERT_TRUE(answer);
-    EXPECT_EQ(answer->sender_ip.host(), kPortIp);
+    EXPECT_EQ(answer->sender_ip, kPortIp);
     ask<int>(node, [&taken](const NodeFaces&) {
       rte_pktmbuf_free_bulk(taken.data(), static_cast<unsigned>(taken.size()));
       return 0;

@@ -49,7 +49,6 @@ class PuntPackets : public testing::Test,
     ASSERT_TRUE(channel);
     workers_.all().push_back({std::move(*channel), nullptr, 0});
     for (FakeInterface& control : controls_) {
-      control.own = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("10.9.0.1/16")};
       InterfaceSlot& slot = interfaces_.add(0);
       slot.control = &control;
       slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
@@ -172,7 +171,10 @@ class PuntPackets : public testing::Test,
   rte_mempool* pool_ = nullptr;
   rte_mempool* reserve_ = nullptr;
   InterfaceTable interfaces_;
-  std::array<FakeInterface, 3> controls_;
+  const std::vector<wire::IpPrefix> own_{*wire::parse_prefix("192.168.1.1/24"),
+                                         *wire::parse_prefix("10.9.0.1/16")};
+  std::array<FakeInterface, 3> controls_{FakeInterface{own_}, FakeInterface{own_},
+                                         FakeInterface{own_}};
   WorkerSet workers_;
   route::MulticastRouter router_{{}, *this, *this};
   std::optional<PuntHandler> punt_;

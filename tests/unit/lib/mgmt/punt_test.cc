@@ -38,7 +38,6 @@ class PuntTest : public testing::Test,
     auto channel = WorkerChannel::create(77, -1);
     ASSERT_TRUE(channel);
     workers_.all().push_back({std::move(*channel), nullptr, 0});
-    control_.own = {*wire::parse_prefix("192.168.1.1/24")};
     InterfaceSlot& slot = interfaces_.add(0);
     slot.control = &control_;
     slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
@@ -112,7 +111,7 @@ class PuntTest : public testing::Test,
 
   rte_mempool* pool_ = nullptr;
   InterfaceTable interfaces_;
-  FakeInterface control_;
+  FakeInterface control_{{*wire::parse_prefix("192.168.1.1/24")}};
   WorkerSet workers_;
   route::MulticastRouter router_{{}, *this, *this};
   std::optional<PuntHandler> punt_;

@@ -5,6 +5,7 @@
 
 #include <rte_cycles.h>
 
+#include "lib/wire/arp.h"
 #include "tests/contract.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
@@ -65,8 +66,8 @@ TEST_F(SteppedNodeTest, AnswersAPingAndForgetsWhoAskedWhenMinutesHavePassed) {
   give(ethernet.to_node, ethernet_frame(0x0800, echo_request(), own));
   pass(*node, 50ms);
   ASSERT_FALSE(sent(ethernet.from_node, 0x0806).empty());
-  const auto arp = wire::make_arp(wire::ArpOp::kReply, kPeerMac, kPeerIp, own, kPortIp);
-  give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(arp), own));
+  const auto arp = wire::build_arp({wire::ArpOp::kReply, kPeerMac, kPeerIp, own, kPortIp});
+  give(ethernet.to_node, ethernet_frame(0x0806, arp, own));
   pass(*node, 50ms);
   EXPECT_FALSE(sent(ethernet.from_node, 0x0800).empty());
   EXPECT_EQ(node->faces().view.neighbour_keys("eth0").size(), 1U);
@@ -95,8 +96,8 @@ TEST_F(SteppedNodeTest, EveryPacketIsUnderOneCounter) {
   EXPECT_EQ(b.came() - b.went(), 1U);
   EXPECT_EQ(node->unfinished().held, 1U);
 
-  const auto arp = wire::make_arp(wire::ArpOp::kReply, kPeerMac, kPeerIp, own, kPortIp);
-  give(ethernet.to_node, ethernet_frame(0x0806, wire::bytes_of(arp), own));
+  const auto arp = wire::build_arp({wire::ArpOp::kReply, kPeerMac, kPeerIp, own, kPortIp});
+  give(ethernet.to_node, ethernet_frame(0x0806, arp, own));
   b = balance();
   EXPECT_EQ(b.received, before.received + 2);
   EXPECT_EQ(b.delivered, before.delivered + 2);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "lib/wire/arp.h"
 #include "lib/wire/frame.h"
 #include "lib/wire/ipoib.h"
 #include "tests/unit/lib/wire/frames.h"
@@ -136,7 +137,7 @@ TEST(FrameVectors, U11_EncapsulationHeaderAndArp) {
 
     if (!decode.contains("arp.opcode")) continue;
     ++arps;
-    const auto arp = parse_arp<LinkAddr>(payload.subspan(sizeof(IpoibHdr)));
+    const auto arp = parse_arp(LinkKind::kInfiniband, payload.subspan(sizeof(IpoibHdr)));
     ASSERT_TRUE(arp);
     const auto ip = [&](const char* name) {
       return parse_ip(decode.at(name).get<std::string>()).value().v4_host();
@@ -144,11 +145,10 @@ TEST(FrameVectors, U11_EncapsulationHeaderAndArp) {
     const auto hw = [&](const char* name) {
       return parse_link_addr(decode.at(name).get<std::string>()).value();
     };
-    const auto built =
-        make_arp(static_cast<ArpOp>(number(decode.at("arp.opcode"))), hw("arp.src.hw"),
-                 ip("arp.src.proto_ipv4"), hw("arp.dst.hw"), ip("arp.dst.proto_ipv4"));
-    EXPECT_EQ(to_hex(bytes_of(built)), to_hex(payload.subspan(sizeof(IpoibHdr))));
-    EXPECT_EQ(to_hex(bytes_of(*arp)), to_hex(bytes_of(built)));
+    const Arp expected{static_cast<ArpOp>(number(decode.at("arp.opcode"))), hw("arp.src.hw"),
+                       ip("arp.src.proto_ipv4"), hw("arp.dst.hw"), ip("arp.dst.proto_ipv4")};
+    EXPECT_EQ(*arp, expected);
+    EXPECT_EQ(to_hex(build_arp(expected)), to_hex(payload.subspan(sizeof(IpoibHdr))));
   }
   EXPECT_EQ(encapsulated, 9U);
   EXPECT_EQ(arps, 2U);

@@ -150,52 +150,5 @@ TEST(Gid, TextForm) {
     EXPECT_FALSE(parse_gid(bad)) << bad;
 }
 
-template <class Hw>
-void expect_arp_checks(const Hw& sender, const Hw& target) {
-  const auto good = make_arp(ArpOp::kRequest, sender, 0x0a000001, target, 0x0a000002);
-  const auto octets = bytes_of(good);
-  const auto parsed = parse_arp<Hw>(octets);
-  ASSERT_TRUE(parsed);
-  EXPECT_EQ(to_hex(bytes_of(*parsed)), to_hex(octets));
-  EXPECT_EQ(parsed->sender_hw, sender);
-  EXPECT_EQ(parsed->target_hw, target);
-  EXPECT_EQ(parsed->sender_ip.host(), 0x0a000001U);
-  EXPECT_EQ(parsed->target_ip.host(), 0x0a000002U);
-
-  for (std::size_t len = 0; len < octets.size(); ++len)
-    EXPECT_FALSE(parse_arp<Hw>(octets.first(len))) << len;
-  // Each of the eight fixed octets, in turn, has a wrong value. Only the op field has more than one
-  // valid value, 1 to 4.
-  for (std::size_t i = 0; i < 8; ++i) {
-    test::Bytes bad{octets.begin(), octets.end()};
-    bad[i] ^= std::byte{0x80};
-    EXPECT_FALSE(parse_arp<Hw>(bad)) << i;
-  }
-  for (const std::uint16_t op : std::initializer_list<std::uint16_t>{0, 1, 2, 3, 4, 5, 8, 9}) {
-    auto arp = good;
-    arp.op.set(op);
-    EXPECT_EQ(parse_arp<Hw>(bytes_of(arp)).has_value(), op >= 1 && op <= 4) << op;
-  }
-}
-
-TEST(Arp, InfinibandChecks) {
-  expect_arp_checks(LinkAddr{0x80, Be24{0x48}, Gid::of(kDefaultGidPrefix, 1)}, LinkAddr{});
-}
-
-TEST(Arp, EthernetChecks) {
-  expect_arp_checks(parse_mac("02:00:00:00:00:01").value(), MacAddr{});
-}
-
-TEST(Arp, HardwareTypeTellsTheLinksApart) {
-  // The buffer is long enough for both kinds; each parser accepts only its own.
-  test::Bytes octets(64);
-  ASSERT_TRUE(write(std::span{octets}, 0, make_arp(ArpOp::kReply, LinkAddr{}, 1, LinkAddr{}, 2)));
-  EXPECT_TRUE(parse_arp<LinkAddr>(octets));
-  EXPECT_FALSE(parse_arp<MacAddr>(octets));
-  ASSERT_TRUE(write(std::span{octets}, 0, make_arp(ArpOp::kReply, MacAddr{}, 1, MacAddr{}, 2)));
-  EXPECT_FALSE(parse_arp<LinkAddr>(octets));
-  EXPECT_TRUE(parse_arp<MacAddr>(octets));
-}
-
 }  // namespace
 }  // namespace ipoib::wire

@@ -19,8 +19,8 @@ IpAddr ip(std::string_view text) {
 constexpr std::uint64_t kGuid = 0x0002'c903'00a1'b204;
 const LinkAddr kHw{0, Be24{0x48}, Gid::of(kDefaultGidPrefix, kGuid)};
 
-NdMessage<LinkAddr> solicitation() {
-  NdMessage<LinkAddr> m;
+NdMessage solicitation() {
+  NdMessage m;
   m.src = ip("fe80::1");
   m.dst = ip("ff02::1:ff00:2");
   m.target = ip("fe80::2");
@@ -28,8 +28,8 @@ NdMessage<LinkAddr> solicitation() {
   return m;
 }
 
-NdMessage<LinkAddr> advertisement() {
-  NdMessage<LinkAddr> m;
+NdMessage advertisement() {
+  NdMessage m;
   m.type = Icmp6Type::kNeighbourAdvertisement;
   m.src = m.target = ip("fd00::1");
   m.dst = ip("fd00::2");
@@ -38,8 +38,8 @@ NdMessage<LinkAddr> advertisement() {
   return m;
 }
 
-NdMessage<LinkAddr> router_advertisement() {
-  NdMessage<LinkAddr> m;
+NdMessage router_advertisement() {
+  NdMessage m;
   m.type = Icmp6Type::kRouterAdvertisement;
   m.src = ip("fe80::1");
   m.dst = all_nodes();
@@ -55,8 +55,8 @@ NdMessage<LinkAddr> router_advertisement() {
   return m;
 }
 
-NdMessage<LinkAddr> redirect() {
-  NdMessage<LinkAddr> m;
+NdMessage redirect() {
+  NdMessage m;
   m.type = Icmp6Type::kRedirect;
   m.src = ip("fe80::1");
   m.dst = ip("fd00::7");
@@ -76,10 +76,10 @@ void sum_again(Bytes& packet) {
 }
 
 NdError error_of(const Bytes& packet) {
-  const auto m = parse_nd<LinkAddr>(packet);
+  const auto m = parse_nd(LinkKind::kInfiniband, packet);
   return m ? NdError::kCount : m.error();
 }
-NdError error_of(const NdMessage<LinkAddr>& m) {
+NdError error_of(const NdMessage& m) {
   return error_of(build_nd(m));
 }
 
@@ -89,15 +89,15 @@ TEST(Nd, U25_SolicitationOfTheVector) {
     if (frame.at("name") != "ud-ipv6-ns") continue;
     const auto whole = test::octets(frame.at("hex"));
     const Bytes packet{whole.begin() + 72, whole.end() - 6};  // LRH GRH BTH DETH IPoIB; CRCs
-    const auto m = parse_nd<LinkAddr>(packet);
+    const auto m = parse_nd(LinkKind::kInfiniband, packet);
     ASSERT_TRUE(m) << to_string(m.error());
     EXPECT_EQ(m->type, Icmp6Type::kNeighbourSolicitation);
     EXPECT_EQ(to_string(m->src), "fe80::202:c903:a1:b204");
     EXPECT_EQ(to_string(m->target), "fe80::202:c903:a1:b207");
     EXPECT_EQ(m->dst, solicited_node(m->target));
     ASSERT_TRUE(m->source_hw);
-    EXPECT_EQ(m->source_hw->qpn.host(), 0x48U);
-    EXPECT_EQ(m->source_hw->flags, 0xc0);
+    EXPECT_EQ(m->source_hw->link_addr().qpn.host(), 0x48U);
+    EXPECT_EQ(m->source_hw->link_addr().flags, 0xc0);
     EXPECT_EQ(build_nd(*m), packet);
     return;
   }
@@ -108,29 +108,29 @@ TEST(Nd, U25_LinkLayerOptionOfThreeUnitsMatchesTheVectors) {
   const auto addressing = test::load_vectors("addressing.json");
   for (const auto& c : addressing.at("lladdr")) {
     auto m = solicitation();
-    m.source_hw = read<LinkAddr>(test::octets(c.at("hex")));
+    m.source_hw = HwAddr::read(LinkKind::kInfiniband, test::octets(c.at("hex")));
     const auto packet = build_nd(m);
     ASSERT_EQ(packet.size(), 40U + 24 + 24);
     EXPECT_EQ(test::to_hex(std::span{packet}.subspan(64)), c.at("nd_option_source"));
-    EXPECT_EQ(parse_nd<LinkAddr>(packet)->source_hw, m.source_hw);
+    EXPECT_EQ(parse_nd(LinkKind::kInfiniband, packet)->source_hw, m.source_hw);
   }
 }
 
 TEST(Nd, EthernetOptionIsOneUnit) {
-  NdMessage<MacAddr> m;
+  NdMessage m;
   m.src = ip("fe80::1");
   m.dst = m.target = ip("fe80::2");
   m.source_hw = MacAddr{std::byte{2}, {}, {}, {}, {}, std::byte{9}};
   const auto packet = build_nd(m);
   ASSERT_EQ(packet.size(), 40U + 24 + 8);
   EXPECT_EQ(test::to_hex(std::span{packet}.subspan(64)), "0101020000000009");
-  EXPECT_EQ(*parse_nd<MacAddr>(packet), m);
-  EXPECT_EQ(parse_nd<LinkAddr>(packet).error(), NdError::kLinkAddr);
+  EXPECT_EQ(*parse_nd(LinkKind::kEthernet, packet), m);
+  EXPECT_EQ(parse_nd(LinkKind::kInfiniband, packet).error(), NdError::kLinkAddr);
 }
 
 TEST(Nd, U25_EveryMessageComesBackAsItWent) {
   for (const auto& m : {solicitation(), advertisement(), router_advertisement(), redirect()}) {
-    const auto back = parse_nd<LinkAddr>(build_nd(m));
+    const auto back = parse_nd(LinkKind::kInfiniband, build_nd(m));
     ASSERT_TRUE(back) << to_string(back.error());
     EXPECT_EQ(*back, m);
   }
@@ -138,13 +138,13 @@ TEST(Nd, U25_EveryMessageComesBackAsItWent) {
   dad.src = {};
   dad.source_hw.reset();
   dad.nonce = NdNonce{std::byte{1}, std::byte{2}, std::byte{3}};
-  EXPECT_EQ(*parse_nd<LinkAddr>(build_nd(dad)), dad);
-  NdMessage<LinkAddr> rs;
+  EXPECT_EQ(*parse_nd(LinkKind::kInfiniband, build_nd(dad)), dad);
+  NdMessage rs;
   rs.type = Icmp6Type::kRouterSolicitation;
   rs.src = ip("fe80::1");
   rs.dst = all_routers();
   rs.source_hw = kHw;
-  EXPECT_EQ(*parse_nd<LinkAddr>(build_nd(rs)), rs);
+  EXPECT_EQ(*parse_nd(LinkKind::kInfiniband, build_nd(rs)), rs);
 }
 
 TEST(Nd, EveryShorterBeginningIsRefused) {
@@ -156,7 +156,7 @@ TEST(Nd, EveryShorterBeginningIsRefused) {
     }
     auto padded = whole;  // as short Ethernet frames are
     padded.resize(padded.size() + 17);
-    EXPECT_TRUE(parse_nd<LinkAddr>(padded));
+    EXPECT_TRUE(parse_nd(LinkKind::kInfiniband, padded));
   }
 }
 
@@ -201,7 +201,7 @@ TEST(Nd, WrongOptionsAreNamed) {
   packet = build_nd(solicitation());
   packet[64] = std::byte{200};
   sum_again(packet);
-  const auto m = parse_nd<LinkAddr>(packet);
+  const auto m = parse_nd(LinkKind::kInfiniband, packet);
   ASSERT_TRUE(m);
   EXPECT_FALSE(m->source_hw);
 }
@@ -248,11 +248,11 @@ TEST(Nd, RedirectQuotesWhatFitsTheSmallestMtu) {
   const Ipv6Hdr hdr{Be32{Ipv6Hdr::kVersion6}, Be16{1960}, 17, 64, ip("fd00::7"), ip("fd00:9::1")};
   std::memcpy(offending.data(), &hdr, sizeof hdr);
   const auto packet =
-      make_redirect<LinkAddr>(ip("fe80::1"), offending, ip("fe80::9"), std::optional{kHw});
+      make_redirect(LinkKind::kInfiniband, ip("fe80::1"), offending, ip("fe80::9"), HwAddr{kHw});
   ASSERT_TRUE(packet);
   EXPECT_LE(packet->size(), 1280U);
   EXPECT_GT(packet->size(), 1272U);
-  const auto m = parse_nd<LinkAddr>(*packet);
+  const auto m = parse_nd(LinkKind::kInfiniband, *packet);
   ASSERT_TRUE(m) << to_string(m.error());
   EXPECT_EQ(m->dst, hdr.src);
   EXPECT_EQ(m->destination, hdr.dst);
@@ -261,9 +261,10 @@ TEST(Nd, RedirectQuotesWhatFitsTheSmallestMtu) {
 
   auto multicast = offending;
   std::memcpy(multicast.data() + 24, all_nodes().bytes.data(), 16);
-  EXPECT_FALSE(make_redirect<LinkAddr>(ip("fe80::1"), multicast, ip("fe80::9"), std::nullopt));
-  EXPECT_FALSE(make_redirect<LinkAddr>(ip("fe80::1"), std::span{offending}.first(39), ip("fe80::9"),
-                                       std::nullopt));
+  EXPECT_FALSE(
+      make_redirect(LinkKind::kInfiniband, ip("fe80::1"), multicast, ip("fe80::9"), std::nullopt));
+  EXPECT_FALSE(make_redirect(LinkKind::kInfiniband, ip("fe80::1"), std::span{offending}.first(39),
+                             ip("fe80::9"), std::nullopt));
 }
 
 TEST(Icmp6, GroupsOfAnAddress) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ARP and RARP records for IPv4 on both kinds of link. Source: RFC 826, RFC 903; RFC 4391 §9.2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/wire/hw_addr.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::wire {
+
+enum class ArpOp : std::uint16_t { kRequest = 1, kReply = 2, kRarpRequest = 3, kRarpReply = 4 };
+
+inline constexpr std::uint16_t kArpHardwareEthernet = 1;
+inline constexpr std::uint16_t kArpHardwareInfiniband = 32;
+
+/// One record; both link-layer addresses are of the same kind.
+struct Arp {
+  ArpOp op = ArpOp::kRequest;
+  HwAddr sender_hw;
+  std::uint32_t sender_ip = 0;  ///< Host order.
+  HwAddr target_hw;
+  std::uint32_t target_ip = 0;  ///< Host order.
+
+  [[nodiscard]] bool is_rarp() const noexcept {
+    return op == ArpOp::kRarpRequest || op == ArpOp::kRarpReply;
+  }
+  friend bool operator==(const Arp&, const Arp&) = default;
+};
+
+/// Octets of a record on a link of this kind.
+[[nodiscard]] constexpr std::size_t arp_len(LinkKind kind) noexcept {
+  return 8 + 2 * (hw_len(kind) + sizeof(Be32));
+}
+
+/// Builds the octets from the ARP header on.
+[[nodiscard]] std::vector<std::byte> build_arp(const Arp& arp);
+
+/// Copies an ARP record out of the octets behind the link header; octets behind the record are
+/// ignored. Empty if there are too few octets, if hardware type, protocol type or lengths do not
+/// match this kind of link, or if op is not 1-4.
+[[nodiscard]] std::optional<Arp> parse_arp(LinkKind kind, std::span<const std::byte> octets);
+
+}  // namespace ipoib::wire
