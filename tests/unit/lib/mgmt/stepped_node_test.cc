@@ -138,6 +138,7 @@ TEST_F(SteppedNodeTest, EachStepIsMadeInItsRole) {
   const auto node = make(config());
   LcoreRole in_turn;
   node->faces().loop.post([&] { in_turn = lcore_role; });
+  EXPECT_TRUE(node->work_waiting());
   pass(*node, 20ms);
   EXPECT_EQ(in_turn.kind, kContractsChecked ? LcoreRole::Kind::kManagement : LcoreRole::Kind::kAny);
   EXPECT_EQ(lcore_role.kind, LcoreRole::Kind::kAny);
