@@ -86,8 +86,12 @@ class Harness {
       check();
     }
     become_honest();
-    run_until(
-        [this] { return fixture_.link.state() == State::kUp && fixture_.link.mtu() == 2044; });
+    // The MTU that the input set is a setting, which stays; a larger one is refused until the group
+    // allows it again.
+    run_until([this] {
+      return fixture_.link.state() == State::kUp && fixture_.link.set_mtu(2044, fixture_.now) &&
+             fixture_.link.mtu() == 2044;
+    });
     for (const auto& [addr, n] : gateways_)
       for (unsigned i = 0; i < n; ++i) fixture_.link.forget_gateway(addr);
     fixture_.link.stop(fixture_.now);
@@ -303,7 +307,6 @@ class Harness {
     port.pkeys = {wire::kDefaultPkey};
     fixture_.link.on_port_event(fabric::PortEvent::kPkeyChange, fixture_.now);
     fixture_.link.on_port_event(fabric::PortEvent::kPortActive, fixture_.now);
-    (void)fixture_.link.set_mtu(2044, fixture_.now);
     if (fixture_.link.state() == State::kStopping) fixture_.run_for(300s);
     if (fixture_.link.state() == State::kStopped) fixture_.start();
   }
