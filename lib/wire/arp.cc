@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/wire/arp.h"
 
-#include <algorithm>
+#include "lib/wire/append.h"
 
 namespace ipoib::wire {
 namespace {
@@ -23,12 +23,6 @@ ArpHdr header(LinkKind kind, ArpOp op) {
           Be16{static_cast<std::uint16_t>(EtherType::kIpv4)},
           static_cast<std::uint8_t>(hw_len(kind)), sizeof(Be32),
           Be16{static_cast<std::uint16_t>(op)}};
-}
-
-void append(std::vector<std::byte>& out, std::span<const std::byte> octets) {
-  const std::size_t at = out.size();
-  out.resize(at + octets.size());  // g++ 12 takes insert() for a write past the end
-  std::copy(octets.begin(), octets.end(), out.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 }  // namespace

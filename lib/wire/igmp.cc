@@ -71,11 +71,11 @@ std::vector<std::byte> wrap(const IpAddr& src, const IpAddr& dst, std::vector<st
                    Be32{dst.v4_host()}};
   std::vector<std::byte> packet;
   packet.reserve(header_len + body.size());
-  codec::append(packet, ip);
-  codec::append(packet, kRouterAlertOption);
+  append(packet, bytes_of(ip));
+  append(packet, bytes_of(kRouterAlertOption));
   const Be16 ip_sum{internet_checksum(packet)};
   (void)write(std::span{packet}, offsetof(Ipv4Hdr, checksum), ip_sum);
-  packet.insert(packet.end(), body.begin(), body.end());
+  append(packet, body);
   return packet;
 }
 
@@ -108,7 +108,7 @@ std::vector<std::byte> make_igmp(const IpAddr& src, const MembershipQuery& query
     header.max_resp_code = static_cast<std::uint8_t>(std::clamp(tenths, 1U, 255U));
   if (query.version == MembershipVersion::kV3) header.max_resp_code = encode_float8(tenths);
   std::vector<std::byte> body;
-  codec::append(body, header);
+  append(body, bytes_of(header));
   if (query.version == MembershipVersion::kV3) codec::append_query_tail<Be32>(body, query);
   return wrap(src, is_any_address(query.group) ? kIgmpAllSystems : query.group, std::move(body));
 }
@@ -124,8 +124,8 @@ std::vector<std::byte> make_igmp(const IpAddr& src, const MembershipReport& repo
   const IgmpType type = leave                                      ? IgmpType::kLeave
                         : report.version == MembershipVersion::kV1 ? IgmpType::kReportV1
                                                                    : IgmpType::kReportV2;
-  codec::append(body,
-                IgmpHdr{static_cast<std::uint8_t>(type), 0, Be16{}, Be32{record.group.v4_host()}});
+  append(body, bytes_of(IgmpHdr{static_cast<std::uint8_t>(type), 0, Be16{},
+                                Be32{record.group.v4_host()}}));
   return wrap(src, leave ? kIgmpAllRouters : record.group, std::move(body));
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/wire/append.h"
 #include "lib/wire/igmp_mld.h"
 
 namespace ipoib::wire::codec {
@@ -31,13 +32,6 @@ inline void store(IpAddr& to, const IpAddr& a) {
   return tl::make_unexpected(f);
 }
 
-template <WireRecord T>
-void append(std::vector<std::byte>& to, const T& record) {
-  const std::size_t at = to.size();
-  to.resize(at + sizeof(T));
-  std::memcpy(to.data() + at, &record, sizeof(T));
-}
-
 /// Returns the first `n` addresses of `bytes`; empty if there are fewer.
 template <WireRecord Address>
 [[nodiscard]] std::optional<std::vector<IpAddr>> read_addresses(std::span<const std::byte> bytes,
@@ -55,7 +49,7 @@ void append_addresses(std::vector<std::byte>& to, const std::vector<IpAddr>& add
   for (const IpAddr& a : addresses) {
     Address octets{};
     store(octets, a);
-    append(to, octets);
+    append(to, bytes_of(octets));
   }
 }
 
@@ -79,9 +73,10 @@ template <WireRecord Address>
 void append_query_tail(std::vector<std::byte>& to, const MembershipQuery& query) {
   const unsigned flags = (query.suppress ? MembershipQueryTail::kSuppress : 0U) |
                          (query.robustness > 7 ? 0U : query.robustness);  // RFC 3376 §4.1.6
-  append(to, MembershipQueryTail{static_cast<std::uint8_t>(flags),
-                                 encode_float8(static_cast<std::uint32_t>(query.interval.count())),
-                                 Be16{static_cast<std::uint16_t>(query.sources.size())}});
+  append(to, bytes_of(MembershipQueryTail{
+                 static_cast<std::uint8_t>(flags),
+                 encode_float8(static_cast<std::uint32_t>(query.interval.count())),
+                 Be16{static_cast<std::uint16_t>(query.sources.size())}}));
   append_addresses<Address>(to, query.sources);
 }
 
@@ -114,15 +109,16 @@ template <WireRecord Address>
 
 template <WireRecord Address>
 void append_report(std::vector<std::byte>& to, std::uint8_t type, const MembershipReport& report) {
-  append(to, MembershipReportHdr{type, 0, Be16{}, Be16{},
-                                 Be16{static_cast<std::uint16_t>(report.records.size())}});
+  append(to,
+         bytes_of(MembershipReportHdr{type, 0, Be16{}, Be16{},
+                                      Be16{static_cast<std::uint16_t>(report.records.size())}}));
   for (const MembershipRecord& r : report.records) {
     MembershipRecordHdr<Address> header{static_cast<std::uint8_t>(r.type),
                                         0,
                                         Be16{static_cast<std::uint16_t>(r.sources.size())},
                                         {}};
     store(header.group, r.group);
-    append(to, header);
+    append(to, bytes_of(header));
     append_addresses<Address>(to, r.sources);
   }
 }

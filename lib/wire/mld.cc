@@ -80,11 +80,11 @@ std::vector<std::byte> wrap(const IpAddr& src, const IpAddr& dst, std::vector<st
   const auto options = hop_by_hop_router_alert(IpProto::kIcmpv6);
   std::vector<std::byte> packet;
   packet.reserve(sizeof(Ipv6Hdr) + options.size() + body.size());
-  codec::append(packet, Ipv6Hdr{Be32{Ipv6Hdr::kVersion6},
-                                Be16{static_cast<std::uint16_t>(options.size() + body.size())},
-                                kHopByHop, 1, src, dst});
-  codec::append(packet, options);
-  packet.insert(packet.end(), body.begin(), body.end());
+  append(packet, bytes_of(Ipv6Hdr{Be32{Ipv6Hdr::kVersion6},
+                                  Be16{static_cast<std::uint16_t>(options.size() + body.size())},
+                                  kHopByHop, 1, src, dst}));
+  append(packet, bytes_of(options));
+  append(packet, body);
   return packet;
 }
 
@@ -106,8 +106,8 @@ std::vector<std::byte> make_mld(const IpAddr& src, const MembershipQuery& query)
   const auto ms = static_cast<std::uint32_t>(query.max_response.count());
   const auto code = v1 ? static_cast<std::uint16_t>(std::min(ms, 0xffffU)) : encode_float16(ms);
   std::vector<std::byte> body;
-  codec::append(body, MldHdr{static_cast<std::uint8_t>(MldType::kQuery), 0, Be16{}, Be16{code},
-                             Be16{}, query.group});
+  append(body, bytes_of(MldHdr{static_cast<std::uint8_t>(MldType::kQuery), 0, Be16{}, Be16{code},
+                               Be16{}, query.group}));
   if (!v1) codec::append_query_tail<IpAddr>(body, query);
   return wrap(src, query.group == IpAddr{} ? all_nodes() : query.group, std::move(body));
 }
@@ -120,8 +120,9 @@ std::vector<std::byte> make_mld(const IpAddr& src, const MembershipReport& repor
   }
   const MembershipRecord& record = report.records.front();
   const bool done = record.type == RecordType::kToInclude;
-  codec::append(body, MldHdr{static_cast<std::uint8_t>(done ? MldType::kDone : MldType::kReportV1),
-                             0, Be16{}, Be16{}, Be16{}, record.group});
+  append(body,
+         bytes_of(MldHdr{static_cast<std::uint8_t>(done ? MldType::kDone : MldType::kReportV1), 0,
+                         Be16{}, Be16{}, Be16{}, record.group}));
   return wrap(src, done ? all_routers() : record.group, std::move(body));
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/wire/append.h"
+
 namespace ipoib::wire {
 namespace {
 
@@ -159,12 +161,6 @@ std::optional<NdError> check(const NdMessage& m) {
 }
 
 // --- Building ---
-
-void append(std::vector<std::byte>& out, Octets octets) {
-  const std::size_t at = out.size();
-  out.resize(at + octets.size());  // g++ 12 takes insert() for a write past the end
-  std::copy(octets.begin(), octets.end(), out.begin() + static_cast<std::ptrdiff_t>(at));
-}
 
 void append_hw(std::vector<std::byte>& out, NdOption type, const std::optional<HwAddr>& hw) {
   if (!hw) return;
