@@ -72,7 +72,7 @@ void EthernetPort::start(TimePoint now) {
   if (state_ != State::kDown && state_ != State::kStopped) return;
   set_state(State::kWaiting);
   ip_.join_groups(now);
-  ip_.start(now);
+  ip_.start();
   set_carrier(carrier_, now);
 }
 

@@ -93,7 +93,7 @@ Status Interface::remove_neighbour(const wire::IpAddr& addr) {
   return ip_.neighbours().remove(addr);
 }
 
-void Interface::flush(TimePoint) {
+void Interface::flush() {
   ip_.neighbours().flush();
 }
 

@@ -163,7 +163,7 @@ class Interface {
                             std::uint8_t sl, TimePoint now) = 0;
   virtual Status remove_neighbour(const wire::IpAddr& addr);
   /// Forgets all entries except static ones.
-  void flush(TimePoint now);
+  void flush();
 
  protected:
   /// `ip`: the stack of this interface, which the derived class owns. It is only kept here.

@@ -24,7 +24,7 @@ IpStack::IpStack(const IpConfig& config, Medium& medium, NeighbourPaths& paths, 
 
 // --- Life ---
 
-void IpStack::start(TimePoint) {
+void IpStack::start() {
   started_ = true;
   for (const auto& own : addresses_)
     if (own.addr.is_v4()) receiver_.address_ready(config_.id, own);

@@ -47,7 +47,7 @@ class IpStack final : private Solicitor {
 
   // The life of an interface.
   /// Reports the IPv4 addresses as ready.
-  void start(TimePoint now);
+  void start();
   /// The medium carries packets.
   void resume() { ready_ = true; }
   [[nodiscard]] bool ready() const { return ready_; }
@@ -63,7 +63,7 @@ class IpStack final : private Solicitor {
   /// Starts IPv6, or applies a new MTU or identifier to it: see NdAgent::up().
   void start_ip6(std::uint64_t interface_id, std::uint16_t mtu, TimePoint now);
   void stop_ip6(TimePoint now) { nd_.down(now); }
-  /// The medium carries no packets for now. Neighbours and addresses are kept.
+  /// The medium carries no packets until resume(). Neighbours and addresses are kept.
   void suspend() { ready_ = false; }
   /// Withdraws addresses and groups.
   void stop(TimePoint now);

@@ -95,7 +95,7 @@ LinkCounters IpoibLink::counters() const {
 
 void IpoibLink::start(TimePoint now) {
   if (state_ != State::kDown && state_ != State::kStopped) return;
-  ip_.start(now);
+  ip_.start();
   membership_.start(now);
 }
 

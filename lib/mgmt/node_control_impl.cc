@@ -41,7 +41,7 @@ Status NodeControlImpl::flush_neighbours(std::string_view iface) {
   parts_.loop->expects_own_lcore();
   if (!iface.empty() && parts_.interfaces.find(iface) == nullptr) return no_interface(iface);
   for (const auto& slot : parts_.interfaces)
-    if (iface.empty() || slot->control->name() == iface) slot->control->flush(parts_.now());
+    if (iface.empty() || slot->control->name() == iface) slot->control->flush();
   return {};
 }
 

@@ -3,9 +3,7 @@
 // use it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <vector>

@@ -281,7 +281,7 @@ class Harness {
   }
   void remove(unsigned option, const wire::IpAddr& addr) {
     changes_anything_ = true;
-    if ((option & 1) != 0) return port_.flush(now_);
+    if ((option & 1) != 0) return port_.flush();
     if (port_.remove_neighbour(addr)) statics_.erase(addr);
   }
   void gateway(unsigned option, const wire::IpAddr& addr) {

@@ -765,7 +765,7 @@ TEST_F(Groups, LossOfAFifthEndsWell) {
           n.actions->attr.pkeys = {pick(2) == 0 ? std::uint16_t{0xffff} : std::uint16_t{0x8001}};
           n.link->on_port_event(fabric::PortEvent::kPkeyChange, g.now);
           break;
-        case 8: n.link->flush(g.now); break;
+        case 8: n.link->flush(); break;
         case 9: n.link->on_port_event(fabric::PortEvent::kFatal, g.now); break;
         default: n.send_ip(group);
       }

@@ -597,7 +597,7 @@ TEST_F(IpoibNeighbour, StaticWithLidNeedsNoSaAndDoesNotLearn) {
   other.qpn.set(0x66);
   b.hear_request(other, "10.0.0.2");
   EXPECT_EQ(b.sink.find(kPeer)->qpn, 0x50U);
-  b.link.flush(b.now);
+  b.link.flush();
   b.run_for(20min);
   EXPECT_TRUE(b.sink.valid(kPeer));
   EXPECT_EQ(b.arp_requests_for("10.0.0.2", false), 0U);
@@ -693,7 +693,7 @@ TEST_F(IpoibNeighbour, GatewayStaysWhateverHappens) {
   }
   EXPECT_GE(probes, 10U);
   EXPECT_TRUE(b.sink.valid(kPeer));
-  b.link.flush(b.now);
+  b.link.flush();
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
   b.link.forget_gateway(kPeer);
   EXPECT_EQ(b.sink.indexes.count(*index), 1U);

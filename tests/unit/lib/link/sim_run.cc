@@ -191,7 +191,7 @@ void SimRun::trouble(std::size_t i) {
       life.stopped = !life.stopped;
       break;
     default:
-      if (node.alive() && chance(0.3)) node.link->flush(f_.now);
+      if (node.alive() && chance(0.3)) node.link->flush();
   }
 }
 

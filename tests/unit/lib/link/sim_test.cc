@@ -221,7 +221,7 @@ void run_chaos(std::uint64_t seed) {
       case 2: f.administrator_silent = pick(2) == 0; break;
       case 3: node.link->stop(f.now); break;
       case 4: node.link->start(f.now); break;
-      case 5: node.link->flush(f.now); break;
+      case 5: node.link->flush(); break;
       case 6: node.link->on_port_event(fabric::PortEvent::kClientReregister, f.now); break;
       case 7: static_cast<void>(node.link->remove_neighbour(f.nodes[pick(3)]->address())); break;
       case 8: {
