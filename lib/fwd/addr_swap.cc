@@ -33,7 +33,7 @@ void swap_ports(rte_mbuf* m, std::size_t header_len, std::uint8_t protocol) noex
 
 void addr_swap4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
   Ip4Burst swapped;
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   for (std::size_t i = 0; i < pkts.n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
     auto& hdr = *rte_pktmbuf_mtod(m, Ipv4Hdr*);

@@ -11,6 +11,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/base/counters.h"
+#include "lib/fwd/tracer.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/table/neighbour.h"
 
@@ -80,13 +81,14 @@ struct RoutedBurst {
 /// Takes dropped packets: counts each at once, frees them together.
 class DropBin {
  public:
-  explicit DropBin(DropCounters& counters) noexcept : counters_{counters} {}
+  DropBin(Tracer& trace, DropCounters& counters) noexcept : trace_{trace}, counters_{counters} {}
   DropBin(const DropBin&) = delete;
   DropBin& operator=(const DropBin&) = delete;
   ~DropBin() { flush(); }
 
-  void add(rte_mbuf* m, Drop reason) noexcept {
+  [[gnu::noinline]] void add(rte_mbuf* m, Drop reason) noexcept {
     counters_.add(reason);
+    trace_.dropped(m, reason);
     if (burst_.n == kMaxBurst) flush();
     burst_.push(m);
   }
@@ -100,6 +102,7 @@ class DropBin {
     burst_.n = 0;
   }
 
+  Tracer& trace_;
   DropCounters& counters_;
   Burst burst_;
 };

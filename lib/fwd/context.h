@@ -15,6 +15,7 @@
 #include "lib/fwd/latency_recorder.h"
 #include "lib/fwd/punt.h"
 #include "lib/fwd/stats.h"
+#include "lib/fwd/tracer.h"
 #include "lib/fwd/tx.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/table/delivery_table.h"
@@ -41,8 +42,9 @@ struct Context {
         tsc{config.tsc},
         ns_per_cycle{1e9 / static_cast<double>(rte_get_tsc_hz())},
         counters(config.interfaces.size() + 1),
-        tx{config, counters},
-        punt{config, stats.punts} {}
+        trace{config},
+        tx{config, counters, trace},
+        punt{config, stats.punts, trace} {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -63,6 +65,7 @@ struct Context {
   /// Indexed by InterfaceId; the last element is for packets without an ingress interface.
   std::vector<InterfaceCounters> counters;
   WorkerStats stats;
+  Tracer trace;
   Tx tx;
   Punt punt;
 

@@ -18,6 +18,8 @@
 namespace ipoib::fwd {
 namespace {
 
+using msg::trace::Stage;
+
 // Handlers of checked unicast packets, one per mode.
 
 struct Route {
@@ -37,6 +39,13 @@ struct Mode {
 };
 
 /// A separate function, because its arrays would enlarge the stack frame of every burst.
+[[gnu::cold]] void trace_input(Context& c, const InputBursts& input) noexcept {
+  c.trace.entered(input.ip4.span(), Stage::kIp4Input);
+  c.trace.entered(input.ip4_groups.span(), Stage::kIp4Input);
+  c.trace.entered(input.ip6.span(), Stage::kIp6Input);
+  c.trace.entered(input.ip6_multicast.span(), Stage::kIp6Input);
+}
+
 template <class M>
 [[gnu::noinline]] void input6(Context& c, const Ingress& in, const InputBursts& input,
                               bool forwarding) noexcept {
@@ -59,10 +68,12 @@ void run_mode(Context& c, const Ingress& in, const Owned& owned, const Burst& rx
     eth_input(c, in, *owned.entry, rx.span(), input);
   else
     ipoib_input(c, in, *owned.entry, rx.span(), input);
+  if (c.trace.active()) [[unlikely]]
+    trace_input(c, input);
 
   if (input.ip6.n + input.ip6_multicast.n != 0) input6<M>(c, in, input, forwarding);
   if (!forwarding) [[unlikely]] {
-    DropBin bin{in.counters.drops};
+    DropBin bin{c.trace, in.counters.drops};
     bin.add(input.ip4.span(), Drop::kForwardingStopped);
     bin.add(input.ip4_groups.span(), Drop::kForwardingStopped);
     return;

@@ -53,7 +53,7 @@ void eth_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
   expects_input_shape(pkts, out);
   const std::uint64_t own = mac_of(entry.mac);
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   Ip4Input ip4{c, in, out.ip4, out.ip4_groups, bin};
   std::uint64_t octets = 0;
   for (rte_mbuf* m : pkts) {

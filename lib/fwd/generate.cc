@@ -110,6 +110,8 @@ void GeneratorState::fill_and_send(Context& c, const Generator& g, std::uint64_t
     make<V>(m, flow, g.sizes()[size_++], ip_id_++, stamp);
     V::push(out, m, flow);
   }
+  c.trace.begin(made.span(), table::kNoInterface, Tracer::StartsAt::kIp);
+  c.trace.entered(made.span(), msg::trace::Stage::kGenerate);
   V::send(c, c.ingress(table::kNoInterface), out);
 }
 

@@ -13,7 +13,7 @@ namespace {
 void send_connected(Context& c, table::NeighbourIndex index, rte_mbuf* m) noexcept {
   auto& meta = fabric::meta_of(m).tx;
   const table::Neighbour* const to = c.neighbours->at(index);
-  DropBin bin{c.ingress(meta.iface).counters.drops};
+  DropBin bin{c.trace, c.ingress(meta.iface).counters.drops};
   if (to == nullptr || to->iface != meta.iface || to->state != table::NeighbourState::kValid)
     return bin.add(m, Drop::kNeighbourGone);
   if (m->pkt_len > to->mtu + sizeof(wire::IpoibHdr)) return bin.add(m, Drop::kIpTooBig);
@@ -21,6 +21,15 @@ void send_connected(Context& c, table::NeighbourIndex index, rte_mbuf* m) noexce
   meta.ah = to->ah;
   meta.qpn = to->qpn;
   c.tx.enqueue(to->iface, m);
+}
+
+/// The trace does not know the ingress interface.
+[[gnu::cold]] void trace_arrival(Context& c, const Burst& pkts) noexcept {
+  for (rte_mbuf* const& m : pkts.span()) {
+    const InterfaceEntry& to = c.interfaces[fabric::meta_of(m).tx.iface];
+    c.trace.begin({&m, 1}, table::kNoInterface, Tracer::link_header(to.kind));
+  }
+  c.trace.entered(pkts.span(), msg::trace::Stage::kHandoffInput);
 }
 
 }  // namespace
@@ -32,6 +41,8 @@ std::uint32_t handoff_input(Context& c, std::span<rte_ring* const> rings) noexce
     void** const objects = reinterpret_cast<void**>(burst.pkts.data());
     burst.n =
         static_cast<std::uint16_t>(rte_ring_sc_dequeue_burst(ring, objects, kMaxBurst, nullptr));
+    if (c.trace.armed()) [[unlikely]]
+      trace_arrival(c, burst);
     for (rte_mbuf* m : burst.span()) {
       const auto& meta = fabric::meta_of(m).tx;
       meta.connected ? send_connected(c, meta.ah, m) : c.tx.enqueue(meta.iface, m);

@@ -25,6 +25,12 @@ union Messages {
   std::array<Down, kMaxMessages> down;
 };
 
+void trace_arrival(Context& c, rte_mbuf* m, table::InterfaceId in,
+                   Tracer::StartsAt header) noexcept {
+  c.trace.begin({&m, 1}, in, header);
+  c.trace.entered({&m, 1}, msg::trace::Stage::kInject);
+}
+
 /// Routes packets in batches with one ingress interface and one IP version, so that a burst of
 /// released packets is sent as a burst.
 class RouteBatch {
@@ -37,6 +43,7 @@ class RouteBatch {
   void add(table::InterfaceId iface, rte_mbuf* m) noexcept {
     if (iface != iface_) flush();
     iface_ = iface;
+    trace_arrival(c_, m, iface, Tracer::StartsAt::kIp);
     const auto* const hdr = rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
     if (m->data_len < sizeof(wire::Ipv4Hdr)) return lost(m, Drop::kIpRunt);
     if (hdr->version() != 6) return add4(m, hdr->dst.host());
@@ -51,7 +58,7 @@ class RouteBatch {
 
  private:
   void lost(rte_mbuf* m, Drop reason) noexcept {
-    DropBin{c_.ingress(iface_).counters.drops}.add(m, reason);
+    DropBin{c_.trace, c_.ingress(iface_).counters.drops}.add(m, reason);
   }
   void add4(rte_mbuf* m, std::uint32_t dst) noexcept {
     flush6();
@@ -107,13 +114,24 @@ bool usable(const Context& c, const table::Delivery& d) noexcept {
 void send(Context& c, const Down& message) noexcept {
   if (message.iface >= c.interfaces.size()) {
     c.stats.bad_messages.add(1);
-    DropBin{c.ingress(table::kNoInterface).counters.drops}.add(message.mbuf, Drop::kIbTxInvalid);
+    DropBin{c.trace, c.ingress(table::kNoInterface).counters.drops}.add(message.mbuf,
+                                                                        Drop::kIbTxInvalid);
   } else if (message.kind == Down::Kind::kSendRaw) {
+    trace_arrival(c, message.mbuf, table::kNoInterface,
+                  Tracer::link_header(c.interfaces[message.iface].kind));
     c.tx.enqueue(message.iface, message.mbuf);
   } else {
+    trace_arrival(c, message.mbuf, message.in, Tracer::StartsAt::kIp);
     send_on(c, c.ingress(message.in), message.mbuf, message.iface,
             message.kind == Down::Kind::kSendToRouters);
   }
+}
+
+/// Ends the records of the trace before: its packets leave first.
+void set_trace(Context& c, msg::trace::Session* session) noexcept {
+  c.tx.flush();
+  c.trace.end_loop();
+  c.trace.set(session);
 }
 
 }  // namespace
@@ -143,6 +161,7 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
       case Down::Kind::kSendOn:
       case Down::Kind::kSendToRouters:
       case Down::Kind::kSendRaw: send(c, message); break;
+      case Down::Kind::kTrace: set_trace(c, message.trace); break;
     }
     if (!good) c.stats.bad_messages.add(1);
   }

@@ -50,7 +50,7 @@ void io_forward(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
   in.counters.rx_bytes.add(octets);
 
   if (const Drop reason = obstacle(c, peer, forwarding); reason != Drop::kCount) {
-    DropBin{in.counters.drops}.add(pkts, reason);
+    DropBin{c.trace, in.counters.drops}.add(pkts, reason);
     return;
   }
   for (rte_mbuf* m : pkts) c.tx.enqueue(peer, m);

@@ -37,14 +37,16 @@ void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, std::uint16_t m
     if (!fragmenter.next(fragments)) return bin_.add(m, Drop::kIpFragmentFailed);
     // The last fragment stands for the packet itself.
     c_.stats.copies.add(fragments.n - (fragmenter.done() ? 1U : 0U));
+    c_.trace.cut(m, fragments.span(), false, mtu);
     for (rte_mbuf* fragment : fragments.span())
       link_output(c_, to, entry, wire::EtherType::kIpv4, fragment, bin_);
   }
+  c_.trace.discarded(m);
   rte_pktmbuf_free(m);
 }
 
 void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   Ip4Output output{c, in, bin};
   for (std::size_t i = 0; i < pkts.n; ++i) output.send(pkts.pkts[i], *pkts.to[i]);
 }

@@ -74,6 +74,7 @@ constexpr std::uint32_t kQuoted = 576;
   if (back.kind != NextHopKind::kConnected || back.iface != in.iface) return;
   rte_mbuf* const copy = rte_pktmbuf_copy(m, c.fragment_pool, 0, kQuoted);
   if (copy == nullptr) return;
+  c.trace.copied(m, copy);
   auto& came = *rte_pktmbuf_mtod(copy, wire::Ipv4Hdr*);
   ++came.ttl;
   set_ip4_checksum(came, came.header_len());
@@ -163,11 +164,28 @@ bool matches(const Candidate& g) noexcept {
   return hop.kind == NextHopKind::kGateway;
 }
 
+/// Tells the trace which route and neighbour the packets have.
+[[gnu::cold]] void trace_routes(Context& c, const Ip4Burst& pkts,
+                                const Candidates& candidates) noexcept {
+  for (std::size_t i = 0; i < pkts.n; ++i) {
+    const Candidate& g = candidates[i];
+    const NextHop hop = g.hop();
+    const Neighbour* to = nullptr;
+    if (hop.kind == NextHopKind::kConnected)
+      to = c.neighbours->find_v4(g.hash, hop.iface, pkts.dst[i]);
+    else if (hop.kind == NextHopKind::kGateway)
+      to = c.neighbours->at(hop.neighbour);
+    c.trace.routed(pkts.pkts[i], wire::IpAddr::v4(pkts.dst[i]), hop, to);
+  }
+}
+
 template <Ttl kTtl>
 void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
   Candidates candidates;
   prefetch_lookup(c, pkts, candidates);
-  DropBin bin{in.counters.drops};
+  if (c.trace.active()) [[unlikely]]
+    trace_routes(c, pkts, candidates);
+  DropBin bin{c.trace, in.counters.drops};
   Ip4Output output{c, in, bin};
   const std::size_t n = pkts.n;
   for (std::size_t i = 0; i < n; ++i) {
@@ -198,9 +216,11 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
                                       const Ip4Burst& pkts) noexcept {
   Candidates candidates;
   prefetch_lookup(c, pkts, candidates);
+  if (c.trace.active()) [[unlikely]]
+    trace_routes(c, pkts, candidates);
   RoutedBurst routed;
   {
-    DropBin bin{in.counters.drops};
+    DropBin bin{c.trace, in.counters.drops};
     for (std::size_t i = 0; i < pkts.n; ++i) {
       rte_mbuf* const m = pkts.pkts[i];
       const Candidate& g = candidates[i];

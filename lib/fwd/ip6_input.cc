@@ -85,7 +85,7 @@ void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, L
                bool forwarding, Ip6Burst& out, Burst& groups) noexcept {
   expects(out.n + pkts.size() <= kMaxBurst && groups.n + pkts.size() <= kMaxBurst,
           "there is room for all packets");
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   for (rte_mbuf* m : pkts) {
     Drop reason = check_header(m);
     if (reason != kGood) [[unlikely]] {

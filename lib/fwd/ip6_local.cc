@@ -45,8 +45,9 @@ std::optional<Icmp6> icmp6_of(const rte_mbuf* m) noexcept {
   return Icmp6{data[at], at};
 }
 
-void drop(const Ingress& in, rte_mbuf* m, Drop reason) noexcept {
+void drop(Context& c, const Ingress& in, rte_mbuf* m, Drop reason) noexcept {
   in.counters.drops.add(reason);
+  c.trace.dropped(m, reason);
   rte_pktmbuf_free(m);
 }
 
@@ -64,19 +65,19 @@ bool is_listener_discovery(const rte_mbuf* m) noexcept {
 }
 
 void ip6_deliver(Context& c, const Ingress& in, rte_mbuf* m, bool group) noexcept {
-  if (in.iface == table::kNoInterface) return drop(in, m, Drop::kLocalFromSelf);
+  if (in.iface == table::kNoInterface) return drop(c, in, m, Drop::kLocalFromSelf);
   // If linearization fails, the packet stays a chain.
   if (m->nb_segs != 1) [[unlikely]]
     static_cast<void>(rte_pktmbuf_linearize(m));
   const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*);
   const auto icmp = icmp6_of(m);
   if (wire::is_unspecified(hdr.src) && !(icmp && (is_nd(icmp->type) || is_mld(icmp->type))))
-    return drop(in, m, Drop::kIpMartianSource);
+    return drop(c, in, m, Drop::kIpMartianSource);
   if (is_listener_discovery(m)) return c.punt.membership(in, m, group);
   if (!icmp || !is_nd(icmp->type)) return c.punt.local(in, m, group);
   const std::uint8_t min = kNdLen[icmp->type - std::size_t{kFirstNd}];
   if (hdr.hop_limit != 255 || m->nb_segs != 1 || m->pkt_len < icmp->offset + min)
-    return drop(in, m, Drop::kNdInvalid);
+    return drop(c, in, m, Drop::kNdInvalid);
   c.punt.nd(in, m, group);
 }
 

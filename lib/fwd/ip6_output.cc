@@ -18,7 +18,7 @@ void too_big(Context& c, const Ingress& in, rte_mbuf* m, const table::Neighbour&
 }  // namespace
 
 void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   LinkTx<wire::EtherType::kIpv6> link{c};
   for (std::size_t i = 0; i < pkts.n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];

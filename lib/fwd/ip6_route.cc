@@ -67,6 +67,7 @@ constexpr std::uint32_t kQuoted = wire::kMinIpv6Mtu;
   if (back.kind != NextHopKind::kConnected || back.iface != in.iface) return;
   rte_mbuf* const copy = rte_pktmbuf_copy(m, c.fragment_pool, 0, kQuoted);
   if (copy == nullptr) return;
+  c.trace.copied(m, copy);
   ++rte_pktmbuf_mtod(copy, Ipv6Hdr*)->hop_limit;
   c.punt.redirect_wanted(in, copy, to.addr);
 }
@@ -83,6 +84,23 @@ void prefetch_neighbours(const Context& c, std::span<const table::NextHopIndex> 
   for (std::size_t i = 0; i < index.size(); ++i) neighbours.prefetch_entry(out[i]);
 }
 
+/// Tells the trace which route and neighbour the packets have.
+[[gnu::cold]] void trace_routes(Context& c, const Ip6Burst& pkts,
+                                std::span<const table::NextHopIndex> index) noexcept {
+  for (std::size_t i = 0; i < pkts.n; ++i) {
+    rte_mbuf* const m = pkts.pkts[i];
+    NextHop hop = c.next_hops.get(index[i]);
+    if (hop.kind == NextHopKind::kGroup)
+      hop = c.next_hops.member(hop, flow_hash6(m, c.next_hops.flow_seed()));
+    const Neighbour* to = nullptr;
+    if (hop.kind == NextHopKind::kConnected)
+      to = c.neighbours->lookup(hop.iface, pkts.dst[i]);
+    else if (hop.kind == NextHopKind::kGateway)
+      to = c.neighbours->at(hop.neighbour);
+    c.trace.routed(m, pkts.dst[i], hop, to);
+  }
+}
+
 }  // namespace
 
 void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noexcept {
@@ -90,8 +108,10 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noe
   c.prefixes6.lookup(std::span{pkts.dst}.first(pkts.n), index);
   std::array<std::uint32_t, kMaxBurst> hash;
   prefetch_neighbours(c, std::span{index}.first(pkts.n), pkts, hash);
+  if (c.trace.active()) [[unlikely]]
+    trace_routes(c, pkts, index);
 
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   RoutedBurst routed;
   for (std::size_t i = 0; i < pkts.n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
@@ -131,7 +151,7 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noe
 }
 
 void ip6_local_only(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   for (std::size_t i = 0; i < pkts.n; ++i) {
     if (c.next_hops.get(c.prefixes6.lookup(pkts.dst[i])).kind == NextHopKind::kLocal)
       ip6_deliver(c, in, pkts.pkts[i], false);

@@ -56,7 +56,7 @@ bool is_own_multicast(const InterfaceEntry& entry, rte_mbuf* m) {
 void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
                  std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
   expects_input_shape(pkts, out);
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   Ip4Input ip4{c, in, out.ip4, out.ip4_groups, bin};
   const fabric::MetaOf meta_of;
   std::uint64_t octets = 0;

@@ -120,7 +120,12 @@ class Sender {
   rte_mbuf* copy(const rte_mbuf* m) noexcept {
     c_.stats.copies.add(1);
     rte_mbuf* const copy = rte_pktmbuf_copy(m, c_.fragment_pool, 0, UINT32_MAX);
-    if (copy == nullptr) in_.counters.drops.add(Drop::kNoMbuf);
+    if (copy != nullptr) {
+      c_.trace.copied(m, copy);
+    } else {
+      in_.counters.drops.add(Drop::kNoMbuf);
+      c_.trace.counted_as(m, Drop::kNoMbuf);
+    }
     return copy;
   }
 
@@ -139,7 +144,9 @@ class Sender {
     burst_.push(m, *to);
   }
   void flush() noexcept {
-    if (burst_.n != 0) V::output(c_, in_, burst_);
+    if (burst_.n == 0) return;
+    c_.trace.resolved(burst_);
+    V::output(c_, in_, burst_);
     burst_.n = 0;
   }
 
@@ -214,16 +221,29 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, bool forwarding, Sen
   }
 }
 
+/// Tells the trace which deliveries the packets have.
+template <class V>
+[[gnu::cold]] void trace_deliveries(Context& c, const Ingress& in, const Burst& pkts) noexcept {
+  for (rte_mbuf* m : pkts.span()) {
+    const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
+    const table::Delivery* const d =
+        c.deliveries->lookup(in.iface, V::destination(hdr), V::source(hdr));
+    c.trace.delivered(m, d != nullptr && d->local, d != nullptr ? d->out : 0);
+  }
+}
+
 template <class V>
 void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) noexcept {
   expects(in.iface < c.interfaces.size(), "the packets came by an interface");
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   Sender<V> sender{c, in, bin};
   for (rte_mbuf* m : pkts.span()) {
     const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
     expects([&] { return wire::is_multicast(V::destination(hdr)); }, "the packet is to a group");
     c.deliveries->prefetch(in.iface, V::destination(hdr));
   }
+  if (c.trace.active()) [[unlikely]]
+    trace_deliveries<V>(c, in, pkts);
   for (rte_mbuf* m : pkts.span()) one_packet<V>(c, in, m, forwarding, sender, bin);
 }
 
@@ -250,7 +270,7 @@ void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion
 void send_on(Context& c, const Ingress& in, rte_mbuf* m, InterfaceId iface,
              bool to_routers) noexcept {
   expects(iface < c.interfaces.size(), "the interface exists");
-  DropBin bin{in.counters.drops};
+  DropBin bin{c.trace, in.counters.drops};
   if (m->data_len < sizeof(Ipv4Hdr)) return bin.add(m, Drop::kIpRunt);
   const std::uint8_t version = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->version();
   if (version == 4) {

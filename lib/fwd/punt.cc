@@ -14,11 +14,6 @@
 namespace ipoib::fwd {
 namespace {
 
-void drop(const Ingress& in, rte_mbuf* m, Drop reason) noexcept {
-  in.counters.drops.add(reason);
-  rte_pktmbuf_free(m);
-}
-
 msg::Up message(msg::Up::Kind kind, table::InterfaceId iface, rte_mbuf* m) noexcept {
   msg::Up up{};
   up.kind = kind;
@@ -38,12 +33,13 @@ std::uint64_t mix(std::uint64_t seed, const wire::IpAddr& addr) noexcept {
 
 }  // namespace
 
-Punt::Punt(const WorkerConfig& config, Counter& punts)
+Punt::Punt(const WorkerConfig& config, Counter& punts, Tracer& trace)
     : ring_{config.up},
       interfaces_{config.interfaces},
       settings_{*config.settings},
       doorbell_{*config.doorbell},
       punts_{punts},
+      trace_{trace},
       per_key_{config.punt.neighbour_per_key},
       multicast_again_{config.punt.multicast_again},
       redirect_again_{config.punt.redirect_again},
@@ -114,12 +110,14 @@ void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId o
 void Punt::icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
                       const IcmpError& error) noexcept {
   in.counters.drops.add(reason);
-  if (in.iface == table::kNoInterface) return rte_pktmbuf_free(m);  // its sender is this node
+  trace_.counted_as(m, reason);
+  // A packet without an ingress interface has this node as its sender.
+  if (in.iface == table::kNoInterface) return discard(m);
   msg::Up up = message(Kind::kIcmpError, in.iface, m);
   up.icmp_type = error.type;
   up.icmp_code = error.code;
   up.mtu = error.mtu;
-  if (spent(Kind::kIcmpError) || !push(up)) rte_pktmbuf_free(m);
+  if (spent(Kind::kIcmpError) || !push(up)) discard(m);
 }
 
 void Punt::multicast_unknown(const Ingress& in, const wire::IpAddr& group,
@@ -146,7 +144,7 @@ void Punt::redirect_wanted(const Ingress& in, rte_mbuf* copy,
                            const wire::IpAddr& next_hop) noexcept {
   msg::Up up = message(Kind::kRedirectWanted, in.iface, copy);
   up.addr = next_hop;
-  if (!push(up)) rte_pktmbuf_free(copy);
+  if (!push(up)) discard(copy);
 }
 
 /// Returns the uses of the key in the latest `intervals`, counted from its first use.
@@ -170,7 +168,20 @@ bool Punt::push(const msg::Up& message) noexcept {
   --left_[static_cast<std::size_t>(message.kind)];
   pushed_ = true;
   punts_.add(1);
+  trace_.punted(message);
   return true;
+}
+
+void Punt::drop(const Ingress& in, rte_mbuf* m, Drop reason) noexcept {
+  in.counters.drops.add(reason);
+  trace_.dropped(m, reason);
+  rte_pktmbuf_free(m);
+}
+
+/// Frees a packet whose drop is counted, or a copy.
+void Punt::discard(rte_mbuf* m) noexcept {
+  trace_.discarded(m);
+  rte_pktmbuf_free(m);
 }
 
 void Punt::push_or_drop(const Ingress& in, const msg::Up& message) noexcept {

@@ -52,7 +52,7 @@ inline constexpr IcmpError kHopLimitExceeded{3};
 /// Functions that are given a packet take ownership of it.
 class Punt {
  public:
-  Punt(const WorkerConfig& config, Counter& punts);
+  Punt(const WorkerConfig& config, Counter& punts, Tracer& trace);
 
   /// Starts a new interval when one is due.
   void begin_loop(std::uint64_t tsc) noexcept {
@@ -113,6 +113,8 @@ class Punt {
   }
   [[nodiscard]] bool leaves_room(Kind kind) const noexcept;
   bool push(const msg::Up& message) noexcept;
+  void drop(const Ingress& in, rte_mbuf* m, Drop reason) noexcept;
+  void discard(rte_mbuf* m) noexcept;
   void fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept;
   void push_or_drop(const Ingress& in, const msg::Up& message) noexcept;
 
@@ -121,6 +123,7 @@ class Punt {
   const Settings& settings_;
   Doorbell& doorbell_;
   Counter& punts_;
+  Tracer& trace_;
   bool pushed_ = false;
   std::uint32_t interval_ = 0;  ///< Number of the current one; keys start at 0, intervals at 1.
   std::uint32_t per_key_;

@@ -10,6 +10,7 @@ constexpr auto kUdp = static_cast<std::uint8_t>(wire::IpProto::kUdp);
 
 void consume(Context& c, Burst& pkts) noexcept {
   if (pkts.n == 0) return;
+  c.trace.consumed(pkts.span());
   rte_pktmbuf_free_bulk(pkts.pkts.data(), pkts.n);
   c.stats.consumed.add(pkts.n);
 }

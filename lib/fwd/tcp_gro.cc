@@ -195,10 +195,7 @@ bool may_lead(const TcpPacket& p, std::uint16_t port_mtu) noexcept {
          (flags == TcpHdr::kAck || flags == (TcpHdr::kAck | TcpHdr::kEce));
 }
 
-}  // namespace
-
-void tcp_gro(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
-  expects(gro_enabled(c, in), "packets that came by there are merged");
+void merge(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
   const std::uint16_t port_mtu = c.interfaces[in.iface].mtu.load(std::memory_order_relaxed);
   Flows flows{c.stats};
   std::uint16_t kept = 0;
@@ -230,6 +227,17 @@ void tcp_gro(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
     if (may_lead(p, port_mtu)) flows.open(p, to, room);
   }
   pkts.n = kept;
+}
+
+}  // namespace
+
+void tcp_gro(Context& c, const Ingress& in, RoutedBurst& pkts) noexcept {
+  expects(gro_enabled(c, in), "packets that came by there are merged");
+  if (!c.trace.active()) [[likely]]
+    return merge(c, in, pkts);
+  const RoutedBurst before = pkts;
+  merge(c, in, pkts);
+  c.trace.merged(before, pkts);
 }
 
 }  // namespace ipoib::fwd

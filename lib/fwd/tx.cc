@@ -33,8 +33,8 @@ std::uint32_t bound_of_segments(std::span<rte_mbuf* const> pkts) {
 
 }  // namespace
 
-Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters)
-    : counters_{counters}, pool_{config.fragment_pool} {
+Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters, Tracer& trace)
+    : counters_{counters}, pool_{config.fragment_pool}, trace_{trace} {
   queues_.reserve(config.interfaces.size());
   connected_.reserve(config.interfaces.size());
   connected_of_.resize(config.interfaces.size());
@@ -116,11 +116,17 @@ Tx::Outcome Tx::send(Queue& q) noexcept {
   std::uint16_t kept = 0;
   for (std::uint16_t i = 0; i < q.n; ++i) {
     Drop reason = Drop::kCount;
-    if (rte_mbuf* const m = fabric::with_few_segments(q.pkts[i], max, pool_, reason)) {
+    rte_mbuf* const before = q.pkts[i];
+    if (rte_mbuf* const m = fabric::with_few_segments(before, max, pool_, reason)) {
+      if (m != before) {
+        trace_.copied(before, m);
+        trace_.discarded(before);
+      }
       q.pkts[kept++] = m;
     } else {
       counters_[q.iface].drops.add(reason);
-      rte_pktmbuf_free(q.pkts[i]);
+      trace_.dropped(before, reason);
+      rte_pktmbuf_free(before);
     }
   }
   q.n = kept;
@@ -134,12 +140,15 @@ void Tx::flush(Queue& q) noexcept {
   // Lengths are read before the device owns the packets.
   const bool own = q.kind != Kind::kHandoff;
   const std::uint64_t octets = own ? octets_of({q.pkts.data(), q.n}) : 0;
+  trace_.leaving({q.pkts.data(), q.n}, !own);
 
   const Outcome outcome = send(q);
 
   const std::span<rte_mbuf*> unsent{q.pkts.data() + outcome.taken,
                                     static_cast<std::size_t>(q.n - outcome.taken)};
   if (own) count_sent(q.iface, link_header_len(q.interface->kind), octets, outcome, unsent);
+  if (trace_.active()) [[unlikely]]
+    trace_departure(q, outcome);
   if (!unsent.empty()) [[unlikely]] {
     count_unsent(q, outcome.taken);
     rte_pktmbuf_free_bulk(unsent.data(), static_cast<unsigned>(unsent.size()));
@@ -148,15 +157,33 @@ void Tx::flush(Queue& q) noexcept {
 }
 
 /// Consecutive packets to one peer are one burst.
+void Tx::trace_departure(const Queue& q, const Outcome& outcome) noexcept {
+  trace_.left({.iface = q.iface,
+               .mode = q.kind == Kind::kEthernet ? table::NeighbourMode::kEthernet
+                                                 : table::NeighbourMode::kUd,
+               .handoff = q.kind == Kind::kHandoff,
+               .taken = outcome.taken,
+               .lost = static_cast<std::uint16_t>(outcome.lost.packets),
+               .unsent = unsent_reason(q)});
+}
+
 void Tx::flush(Connected& q) noexcept {
   for (std::uint16_t begin = 0, end = 0; begin < q.n; begin = end) {
     fabric::ConnectedQueue* const queue = q.queues[begin];
     while (end < q.n && q.queues[end] == queue) ++end;
     const std::span<rte_mbuf*> burst{&q.pkts[begin], static_cast<std::size_t>(end - begin)};
     const std::uint64_t octets = octets_of(burst);
+    trace_.leaving(burst, false);
     const Outcome outcome = send(*queue, burst);
     const auto unsent = burst.subspan(outcome.taken);
     count_sent(q.iface, sizeof(wire::IpoibHdr), octets, outcome, unsent);
+    if (trace_.active()) [[unlikely]]
+      trace_.left({.iface = q.iface,
+                   .mode = queue->transport() == fabric::Transport::kUc ? table::NeighbourMode::kUc
+                                                                        : table::NeighbourMode::kRc,
+                   .taken = outcome.taken,
+                   .lost = static_cast<std::uint16_t>(outcome.lost.packets),
+                   .unsent = Drop::kIbTxFull});
     if (unsent.empty()) [[likely]]
       continue;
     counters_[q.iface].drops.add(Drop::kIbTxFull, unsent.size());
@@ -175,19 +202,21 @@ void Tx::count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_
   counters_[iface].tx_bytes.add(octets - octets_of(unsent) - outcome.lost.octets - sent * header);
 }
 
-void Tx::count_unsent(const Queue& q, std::uint16_t sent) noexcept {
-  const auto unsent = static_cast<std::uint64_t>(q.n - sent);
+Drop Tx::unsent_reason(const Queue& q) noexcept {
   switch (q.kind) {
-    case Kind::kEthernet:
-      counters_[q.iface].drops.add(q.interface->is_stopped() ? Drop::kLinkDown : Drop::kEthTxFull,
-                                   unsent);
-      break;
-    case Kind::kIpoib: counters_[q.iface].drops.add(Drop::kIbTxFull, unsent); break;
-    case Kind::kHandoff:
-      for (std::uint16_t i = sent; i < q.n; ++i)
-        counters_[fabric::meta_of(q.pkts[i]).tx.iface].drops.add(Drop::kHandoffRingFull);
-      break;
+    case Kind::kEthernet: return q.interface->is_stopped() ? Drop::kLinkDown : Drop::kEthTxFull;
+    case Kind::kIpoib: return Drop::kIbTxFull;
+    case Kind::kHandoff: break;
   }
+  return Drop::kHandoffRingFull;
+}
+
+void Tx::count_unsent(const Queue& q, std::uint16_t sent) noexcept {
+  const Drop reason = unsent_reason(q);
+  if (q.kind != Kind::kHandoff)
+    return counters_[q.iface].drops.add(reason, static_cast<std::uint64_t>(q.n - sent));
+  for (std::uint16_t i = sent; i < q.n; ++i)
+    counters_[fabric::meta_of(q.pkts[i]).tx.iface].drops.add(reason);
 }
 
 }  // namespace ipoib::fwd

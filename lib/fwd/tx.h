@@ -12,6 +12,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/base/counters.h"
+#include "lib/fwd/tracer.h"
 #include "lib/fwd/worker_config.h"
 
 namespace ipoib::fwd {
@@ -31,7 +32,7 @@ class Tx {
 
  public:
   /// `counters`: those of this worker, indexed by InterfaceId.
-  Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters);
+  Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters, Tracer& trace);
 
   /// Takes a packet with its link header, and with PacketMeta::tx if the interface is IPoIB. A
   /// packet for an interface of another worker is handed over. Packets that the device or the other
@@ -147,6 +148,8 @@ class Tx {
   void flush(Connected& q) noexcept;
   void count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_t octets,
                   const Outcome& outcome, std::span<rte_mbuf* const> unsent) noexcept;
+  [[gnu::cold]] void trace_departure(const Queue& q, const Outcome& outcome) noexcept;
+  static Drop unsent_reason(const Queue& q) noexcept;
   void count_unsent(const Queue& q, std::uint16_t sent) noexcept;
 
   std::vector<Queue> queues_;
@@ -154,7 +157,8 @@ class Tx {
   std::vector<Connected> connected_;
   std::vector<Connected*> connected_of_;  ///< Indexed by InterfaceId; into connected_, or null.
   std::span<InterfaceCounters> counters_;
-  rte_mempool* pool_;                                    ///< Pool for copies.
+  rte_mempool* pool_;  ///< Pool for copies.
+  Tracer& trace_;
   [[no_unique_address]] ForChecks<const Batch*> batch_;  ///< The open batch.
 };
 

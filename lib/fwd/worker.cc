@@ -31,6 +31,19 @@ std::uint16_t rx_burst(const Owned& owned, rte_mbuf** pkts, std::uint16_t n) noe
   return rte_eth_rx_burst(entry.ethdev_port, entry.ethdev_queue, pkts, n);
 }
 
+msg::trace::Stage first_stage(const Owned& owned, ForwardMode mode) noexcept {
+  using msg::trace::Stage;
+  if (mode == ForwardMode::kIo) return Stage::kIoForward;
+  return owned.entry->kind == InterfaceKind::kEthernet ? Stage::kEthInput : Stage::kIpoibInput;
+}
+
+/// Follows the packets that match. Those of an interface that is down enter no stage.
+[[gnu::cold]] void trace_arrival(Context& c, const Owned& owned, const Burst& rx, ForwardMode mode,
+                                 bool down) noexcept {
+  c.trace.begin(rx.span(), owned.id, Tracer::link_header(owned.entry->kind));
+  if (!down) c.trace.entered(rx.span(), first_stage(owned, mode), owned.receive_queue != nullptr);
+}
+
 }  // namespace
 
 std::uint32_t Worker::iterate() noexcept {
@@ -61,8 +74,11 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
     work += rx.n;
     const Ingress in = c.ingress(owned.id);
     in.counters.rx_packets.add(rx.n);
-    if (owned.entry->admin_down.load(std::memory_order_relaxed)) [[unlikely]]
-      DropBin{in.counters.drops}.add(rx.span(), Drop::kInterfaceDown);
+    const bool down = get(owned.entry->admin_down);
+    if (c.trace.armed()) [[unlikely]]
+      trace_arrival(c, owned, rx, mode, down);
+    if (down) [[unlikely]]
+      DropBin{c.trace, in.counters.drops}.add(rx.span(), Drop::kInterfaceDown);
     else
       engine(c, in, owned, rx, forwarding);
   }
@@ -70,6 +86,7 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
   if (forwarding) work += generate(mode, tsc, burst);
 
   c.tx.flush();
+  c.trace.end_loop();
   if (messages != 0) [[unlikely]]
     s.applied.store(s.applied.load(std::memory_order_relaxed) + messages,
                     std::memory_order_release);

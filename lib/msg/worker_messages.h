@@ -56,6 +56,10 @@ struct Up {
 };
 static_assert(std::is_trivially_copyable_v<Up> && sizeof(Up) == 48);
 
+namespace trace {
+class Session;
+}
+
 /// Management -> worker; applied between bursts.
 struct Down {
   enum class Kind : std::uint8_t {
@@ -69,6 +73,7 @@ struct Down {
     kSendToRouters,    ///< Like kSendOn, but to the all-routers group of the packet's version.
     kSendRaw,          ///< mbuf starts at the IPoIB header with PacketMeta::tx set, or at the
                        ///< Ethernet header: send it unchanged on `iface`, whether up or not.
+    kTrace,            ///< Record packets in `trace` (lib/msg/trace.h) from now on; null: in none.
   };
   Down() noexcept : neighbour{} {}
 
@@ -82,6 +87,7 @@ struct Down {
   union alignas(64) {
     table::Neighbour neighbour;
     table::Delivery delivery;
+    trace::Session* trace;
   };
 };
 static_assert(std::is_trivially_copyable_v<Down> && sizeof(Down) == 128);

@@ -34,7 +34,8 @@ class PuntTest : public World {
     make();
   }
   void make() {
-    punt_.emplace(configs[0], punts_);
+    trace_.emplace(configs[0]);
+    punt_.emplace(configs[0], punts_, *trace_);
     punt_->begin_loop(now_);
   }
   void wanted(std::string_view address, table::InterfaceId iface = kIb0) {
@@ -47,6 +48,7 @@ class PuntTest : public World {
   Ingress in_{kEth0, counters_};
   Counter punts_;
   std::uint64_t now_ = 1'000'000;
+  std::optional<Tracer> trace_;
   std::optional<Punt> punt_;
 };
 
