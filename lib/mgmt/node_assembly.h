@@ -12,6 +12,7 @@
 #include "lib/mgmt/node_runner.h"
 #include "lib/mgmt/node_stats_impl.h"
 #include "lib/mgmt/node_view_impl.h"
+#include "lib/mgmt/packet_trace.h"
 #include "lib/mgmt/port_devices.h"
 #include "lib/mgmt/test_traffic_impl.h"
 
@@ -25,10 +26,12 @@ struct NodeAssembly {
   TestTrafficImpl traffic{*parts};
   NodeViewImpl view{*parts, stats, traffic};
   Capture capture;
+  PacketTrace trace{parts->workers, parts->interfaces, *parts->routes, *parts->retirement,
+                    parts->clock.tsc};
   PortDevices devices{*parts};
   NodeControlImpl control{*parts, devices, capture};
-  NodeRunner runner{*parts, control, devices, traffic, capture};
-  NodeFaces faces{*parts->loop, view, stats, control, traffic};
+  NodeRunner runner{*parts, control, devices, traffic, capture, trace};
+  NodeFaces faces{*parts->loop, view, stats, control, traffic, trace};
 };
 
 }  // namespace ipoib::mgmt

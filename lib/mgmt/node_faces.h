@@ -10,6 +10,7 @@ class NodeControl;
 class NodeStats;
 class NodeView;
 class TestTraffic;
+class Trace;
 
 /// References to objects that live as long as the node.
 struct NodeFaces {
@@ -18,6 +19,7 @@ struct NodeFaces {
   NodeStats& stats;      ///< Counters, and their clear functions.
   NodeControl& control;  ///< Commands.
   TestTraffic& traffic;  ///< Forward modes and test packets.
+  Trace& trace;          ///< Packet trace.
 };
 
 }  // namespace ipoib::mgmt

@@ -13,6 +13,7 @@
 #include "lib/mgmt/capture.h"
 #include "lib/mgmt/node_control_impl.h"
 #include "lib/mgmt/node_parts.h"
+#include "lib/mgmt/packet_trace.h"
 #include "lib/mgmt/port_devices.h"
 #include "lib/mgmt/test_traffic_impl.h"
 
@@ -36,13 +37,14 @@ void publish(std::atomic<T>& to, T value) {
 }  // namespace
 
 NodeRunner::NodeRunner(NodeParts& parts, NodeControlImpl& control, PortDevices& devices,
-                       TestTrafficImpl& traffic, Capture& capture)
+                       TestTrafficImpl& traffic, Capture& capture, PacketTrace& trace)
     : parts_{parts},
       loop_{*parts.loop},
       control_{control},
       devices_{devices},
       traffic_{traffic},
-      capture_{capture} {}
+      capture_{capture},
+      trace_{trace} {}
 
 void NodeRunner::run() {
   if (auto s = launch_workers(); !s) {
@@ -89,6 +91,7 @@ void NodeRunner::run_once() {
   capture_.follow();
   for (WorkerHandle& w : parts_.workers.all()) w.channel->flush();
   parts_.retirement->advance();
+  trace_.advance(t);
   traffic_.collect();
 }
 

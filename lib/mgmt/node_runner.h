@@ -13,13 +13,14 @@ class Capture;
 class ManagementLoop;
 class NodeControlImpl;
 struct NodeParts;
+class PacketTrace;
 class PortDevices;
 class TestTrafficImpl;
 
 class NodeRunner {
  public:
   NodeRunner(NodeParts& parts, NodeControlImpl& control, PortDevices& devices,
-             TestTrafficImpl& traffic, Capture& capture);
+             TestTrafficImpl& traffic, Capture& capture, PacketTrace& trace);
 
   /// Node::run().
   void run();
@@ -55,6 +56,7 @@ class NodeRunner {
   PortDevices& devices_;
   TestTrafficImpl& traffic_;
   Capture& capture_;
+  PacketTrace& trace_;
   TimePoint next_carrier_check_{};
 };
 

@@ -248,7 +248,7 @@ TEST_F(CliTest, StartStopModeCaptureQuit) {
   }
   EXPECT_EQ(text("capture stop"), "42 frames\n");
   node.requests.refuse = true;
-  EXPECT_EQ(text("capture stop"), "error: no capture is running\n");
+  EXPECT_EQ(text("capture stop"), "error: refused by the test\n");
   EXPECT_EQ(text("quit"), "");
   EXPECT_TRUE(node.loop.stop_requested());
 }

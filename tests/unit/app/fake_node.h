@@ -9,7 +9,7 @@
 #include "lib/mgmt/node_stats.h"
 #include "lib/mgmt/node_view.h"
 #include "lib/mgmt/test_traffic.h"
-#include "tests/unit/app/node_rows.h"
+#include "tests/unit/app/fake_trace.h"
 #include "tests/unit/app/requests.h"
 
 namespace ipoib::app {
@@ -84,8 +84,7 @@ struct FakeControl final : mgmt::NodeControl, Fake {
     return note("capture", path, "limit", limit);
   }
   Result<std::uint64_t> capture_stop() override {
-    if (requests.refuse) return fail(Errc::kUnavailable, "no capture is running");
-    return 42;
+    return note("capture stop").map([] { return std::uint64_t{42}; });
   }
 };
 
@@ -114,7 +113,8 @@ struct FakeNode {
   FakeStats stats{rows, requests};
   FakeControl control{rows, requests};
   FakeTraffic traffic{rows, requests};
-  const mgmt::NodeFaces faces{loop, view, stats, control, traffic};
+  FakeTrace trace;
+  const mgmt::NodeFaces faces{loop, view, stats, control, traffic, trace};
 };
 
 }  // namespace ipoib::app
