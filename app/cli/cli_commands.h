@@ -68,6 +68,17 @@ Result<Output> set_log(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> set_verbose(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_log(const mgmt::NodeFaces& node, const Match& match);
 
+// cli_trace.cc
+/// An IP prefix without host bits, or an address.
+[[nodiscard]] bool is_trace_prefix(std::string_view word);
+[[nodiscard]] bool is_trace_protocol(std::string_view word);
+/// Returns the names of the protocols for error texts: "icmp, igmp, ...".
+[[nodiscard]] std::string trace_protocols_allowed();
+Result<Output> trace_start(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> trace_stop(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> show_trace(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> clear_trace(const mgmt::NodeFaces& node, const Match& match);
+
 // cli_change.cc
 /// Returns the value of a numeric parameter, 0 if the line lacks it. The grammar has checked it.
 [[nodiscard]] unsigned number(const Match& match, std::string_view parameter);

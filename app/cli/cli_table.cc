@@ -10,6 +10,7 @@
 #include "lib/base/log_level.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/link/interface.h"
+#include "lib/msg/trace.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::app {
@@ -108,6 +109,8 @@ const std::vector<Parameter>& parameters() {
   static const std::string kAreas = fmt::format("{}", fmt::join(kLogAreaNames, ", "));
   static const std::string kMtus = fmt::format("{}-{}", link::kMinMtu, kMaxMtu);
   static const std::string kLevels = log_levels_allowed();
+  static const std::string kRecords = fmt::format("1-{}", msg::trace::Session::kMaxRecords);
+  static const std::string kProtocols = trace_protocols_allowed();
   static const std::vector<Parameter> kParameters = {
       {"LINK", "name of a link", is_name},
       {"PORT", "name of a port", is_name},
@@ -118,6 +121,11 @@ const std::vector<Parameter>& parameters() {
       {"ADDR", "IP address", is_address},
       {"ADDRS", "IP addresses, separated by commas", is_address_list},
       {"PREFIX", "IP prefix without host bits", is_prefix},
+      {"SRC", "IP prefix without host bits, or IP address", is_trace_prefix},
+      {"DST", "IP prefix without host bits, or IP address", is_trace_prefix},
+      {"PROTO", kProtocols, is_trace_protocol},
+      {"RECORDS", kRecords,
+       [](std::string_view w) { return is_within(w, 1, msg::trace::Session::kMaxRecords); }},
       {"GROUP", "IP multicast address", is_group},
       {"GROUPS", "IP multicast address or prefix", is_groups},
       {"SOURCE", "IP address", is_address},
@@ -189,6 +197,7 @@ const std::vector<Command>& commands() {
       {"show mroute [IFACE] [json]", "multicast routes, all or those from one interface",
        show_mroute},
       {"show drops [WHERE] [json]", "dropped packets by reason", show_drops},
+      {"show trace [json]", "packets of the trace, with the path of each", show_trace},
       {"show worker [WORKER] [json]", "worker lcores", show_worker},
       {"show hca [HCA] [json]", "InfiniBand ports", show_hca},
       {"show sa [HCA] [json]",
@@ -204,6 +213,7 @@ const std::vector<Command>& commands() {
        clear_port_stats},
       {"clear fwd stats all", "reset forwarding statistics", clear_fwd_stats},
       {"clear latency", "reset latency statistics", clear_latency},
+      {"clear trace", "end the trace and discard its packets", clear_trace},
       {"set verbose VERBOSITY", "verbosity of the log, for all areas", set_verbose},
       {"set log all LEVEL", "most detailed level to log, for all areas", set_log},
       {"set log AREA LEVEL", "most detailed level to log, for one area", set_log},
@@ -259,6 +269,11 @@ const std::vector<Command>& commands() {
        "write all frames of all InfiniBand cables to a pcap file, at most MEGABYTES",
        capture_start},
       {"capture stop", "stop the capture", capture_stop},
+      {"trace start RECORDS [in IFACE] [src SRC] [dst DST] [proto PROTO] [port COUNT] [drop]",
+       "record the path of so many packets, of all or of those that match; drop: of those that are "
+       "dropped",
+       trace_start},
+      {"trace stop", "end the trace; show trace still has its packets", trace_stop},
   };
   return kCommands;
 }

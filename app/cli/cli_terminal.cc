@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For cmdline_get_rdline().
-#define ALLOW_EXPERIMENTAL_API
-
 #include "app/cli/cli_terminal.h"
 
 #include <cmdline.h>

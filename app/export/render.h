@@ -3,13 +3,18 @@
 // are JSON numbers in host order; addresses are text.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/export/json.h"
 #include "lib/mgmt/device_stats.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_info.h"
+#include "lib/mgmt/trace.h"
 
 namespace ipoib::app {
 
@@ -44,6 +49,18 @@ namespace ipoib::app {
                                   const std::vector<mgmt::WorkerInfo>& workers);
 /// Returns the load and the burst sizes of each worker.
 [[nodiscard]] Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers);
+
+// render_trace.cc
+/// IP protocols that the packet trace knows by name.
+inline constexpr std::array<std::pair<std::string_view, std::uint8_t>, 5> kTraceProtocols = {
+    {{"icmp", 1}, {"igmp", 2}, {"tcp", 6}, {"udp", 17}, {"icmpv6", 58}}};
+/// The verdict lists each end once: packets that were copied or cut have several.
+[[nodiscard]] Json to_json(const mgmt::TracedPacket& packet);
+[[nodiscard]] Json to_json(const mgmt::TraceInfo& info, std::size_t recorded);
+/// Returns a line or two on the trace.
+[[nodiscard]] std::string trace_text(const mgmt::TraceInfo& info, std::size_t recorded);
+/// Returns a line on the packet and one for each step.
+[[nodiscard]] std::string trace_text(const mgmt::TracedPacket& packet, std::size_t number);
 
 /// Returns the sections and keys of the configuration file.
 [[nodiscard]] Json to_json(const mgmt::NodeConfig& config);

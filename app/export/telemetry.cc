@@ -48,6 +48,7 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/forward", "Forward mode. No parameters"},
     Endpoint{"/ipoib/forward_stats", "Statistics by interface, total and by lcore. No parameters"},
     Endpoint{"/ipoib/latency", "Latency of packets with time stamps. No parameters"},
+    Endpoint{"/ipoib/trace", "Packets of the trace. Parameters: none or int first"},
     Endpoint{"/ipoib/drops", "Dropped packets by place and reason. No parameters"},
     Endpoint{"/ipoib/config", "Configuration. Parameters: none or string section[, int first]"},
 };

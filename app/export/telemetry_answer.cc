@@ -12,6 +12,7 @@
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_stats.h"
 #include "lib/mgmt/node_view.h"
+#include "lib/mgmt/trace.h"
 
 namespace ipoib::app {
 namespace {
@@ -155,6 +156,14 @@ Json drops(const mgmt::NodeFaces& node) {
   return object;
 }
 
+/// Returns the state of the trace and a piece of its packets.
+Json trace(const mgmt::NodeFaces& node, std::string_view parameters) {
+  const auto& packets = node.trace.packets();
+  Json object = to_json(node.trace.info(), packets.size());
+  object.update(piece(packets, number_of(parameters)));
+  return object;
+}
+
 }  // namespace
 
 Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
@@ -180,6 +189,7 @@ Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
   if (command == "/ipoib/forward_stats")
     return fwd_stats_json(node.stats.forward_stats(), node.stats.workers());
   if (command == "/ipoib/latency") return to_json(node.stats.latency());
+  if (command == "/ipoib/trace") return trace(node, parameters);
   if (command == "/ipoib/drops") return drops(node);
   if (command == "/ipoib/config") return config(node, parameters);
   return nullptr;

@@ -33,6 +33,10 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"ADDR", "10.0.0.9"},
                                                                  {"ADDRS", "10.0.0.2,10.0.0.3"},
                                                                  {"PREFIX", "10.9.0.0/16"},
+                                                                 {"SRC", "10.9.0.0/16"},
+                                                                 {"DST", "10.9.0.1"},
+                                                                 {"PROTO", "udp"},
+                                                                 {"RECORDS", "10"},
                                                                  {"LLADDR", "02:00:00:00:00:01"},
                                                                  {"LID", "9"},
                                                                  {"PORTLID", "9"},
@@ -96,6 +100,7 @@ TEST_F(CliTest, EveryCommandIsReached) {
       const auto [match, mismatch] = grammar.match(*split_words(line));
       ASSERT_TRUE(match) << line << mismatch->to_string();
       EXPECT_EQ(match->command, i) << line;
+      node.trace.shown.state = mgmt::TraceInfo::State::kRunning;  // trace stop needs one
       const auto answer = text(line);
       EXPECT_FALSE(answer.starts_with("error")) << line << answer;
       EXPECT_TRUE(answer.empty() || answer.back() == '\n') << line;
@@ -155,7 +160,7 @@ TEST_F(CliTest, NamesThatAreNotThere) {
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
   EXPECT_EQ(text("show lnik"),
             "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
-            "group, connection, mroute, drops, worker, hca, sa, config, log\n");
+            "group, connection, mroute, drops, trace, worker, hca, sa, config, log\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
             "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");
   EXPECT_EQ(text("route add 10.9.0.0/16"),
