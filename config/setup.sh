@@ -10,7 +10,7 @@ build=(g++ meson ninja-build pkg-config libdpdk-dev libnuma-dev libisal-dev libp
   libexpected-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libibumad-dev libibverbs-dev libsystemd-dev prometheus-cpp-dev)
 run=(iproute2 iputils-ping procps iperf3 ethtool python3)
-test=(libgtest-dev libgmock-dev libbenchmark-dev tshark arping clang-14 libclang-rt-14-dev clang-format clang-tidy-14 shellcheck ccache git opensm ibsim-utils
+test=(gdb libgtest-dev libgmock-dev libbenchmark-dev tshark arping clang-14 libclang-rt-14-dev clang-format clang-tidy-14 shellcheck ccache git opensm ibsim-utils
   libumad2sim0 infiniband-diags systemd dpdk-dev python3-prometheus-client)
 vm=(libgtest-dev libgmock-dev qemu-system-x86 busybox-static cpio kmod ibverbs-providers python3-pyverbs)
 perf=(libbenchmark-dev dpdk-dev iproute2 iputils-ping procps ethtool python3)

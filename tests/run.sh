@@ -185,6 +185,7 @@ clang_steps() {
 built_steps() {
   step "check references" 10 tests/check-references
   step "check examples" 60 tests/check-examples
+  step "check gdb" 60 tests/check-gdb
   step "check hardening" 120 tests/check-hardening build/app/dpdk-ipoib
   unit_tests build 900
   local -x IPOIB_BUILD=$PWD/build  # tests/sanitized chooses its own
