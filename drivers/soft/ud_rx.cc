@@ -47,8 +47,6 @@ constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly
 constexpr auto kUdSendOnlyImm = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnlyImm);
 /// RC and UC opcodes are below this one.
 constexpr std::uint8_t kFirstOtherOpcode = 0x40;
-/// Result of a check that finds no reason to drop.
-constexpr Drop kGood = Drop::kCount;
 
 template <class T>
 const T* record_at(std::span<const std::byte> bytes, std::size_t offset) noexcept {
@@ -72,7 +70,7 @@ inline Drop check_link(const RxTable& table, RxFrame& f) noexcept {
   const std::uint16_t dlid = f.lrh->dlid.host();
   const bool ours =
       wire::is_multicast_lid(dlid) ? table.groups().has_mlid(dlid) : table.is_own_lid(dlid);
-  return ours ? kGood : Drop::kIbLid;
+  return ours ? Drop::kNone : Drop::kIbLid;
 }
 
 /// Checks the GRH if there is one or must be one. Sets grh, members.
@@ -81,16 +79,16 @@ inline Drop check_network(const RxTable& table, RxFrame& f) noexcept {
   const bool multicast = wire::is_multicast_lid(dlid);
   f.grh = nullptr;
   f.members = {};
-  if (f.lrh->lnh() != wire::Lnh::kGlobal) return multicast ? Drop::kIbGid : kGood;
+  if (f.lrh->lnh() != wire::Lnh::kGlobal) return multicast ? Drop::kIbGid : Drop::kNone;
 
   f.grh = record_at<wire::Grh>(f.bytes, kLocalHeadLen);
   if (f.grh->ip_version() != 6 || f.grh->next_header != wire::Grh::kNextHeaderIba)
     return Drop::kIbVersion;
   if (f.grh->pay_len.host() != f.end - kGlobalHeadLen) return Drop::kIbLength;
-  if (!multicast) return table.is_own_gid(f.grh->dgid) ? kGood : Drop::kIbGid;
+  if (!multicast) return table.is_own_gid(f.grh->dgid) ? Drop::kNone : Drop::kIbGid;
   if (!f.grh->dgid.is_multicast()) return Drop::kIbGid;
   f.members = table.groups().members(f.grh->dgid, dlid);
-  return f.members.empty() ? Drop::kIbMgid : kGood;
+  return f.members.empty() ? Drop::kIbMgid : Drop::kNone;
 }
 
 /// Checks the BTH: a queue pair of this port, its transport, and a length that fits. Sets queue,
@@ -112,13 +110,13 @@ inline Drop check_transport(const RxTable& table, RxFrame& f) noexcept {
   const std::size_t padded_len = f.end - f.payload_at - wire::kIcrcLen;
   if (f.ud->pad() > padded_len) return Drop::kIbLength;
   f.payload_len = padded_len - f.ud->pad();
-  return (mad ? f.payload_len == wire::kMadLen : f.payload_len <= table.mtu()) ? kGood
+  return (mad ? f.payload_len == wire::kMadLen : f.payload_len <= table.mtu()) ? Drop::kNone
                                                                                : Drop::kIbLength;
 }
 
 inline Drop check_queue_keys(const SoftUdQueue& queue, const UdWords& ud) noexcept {
   if (!wire::pkeys_match(queue.pkey(), ud.pkey())) return Drop::kIbPkey;
-  return queue.qkey() == ud.qkey.host() ? kGood : Drop::kIbQkey;
+  return queue.qkey() == ud.qkey.host() ? Drop::kNone : Drop::kIbQkey;
 }
 
 /// A multicast packet is good if the keys of at least one queue pair match. Sets takers.
@@ -130,7 +128,7 @@ Drop check_group_keys(RxFrame& f, const SoftUdQueue* sender) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
     if (f.members[i] == sender) continue;
     const Drop fault = check_queue_keys(*f.members[i], *f.ud);
-    if (fault == kGood) {
+    if (fault == Drop::kNone) {
       f.takers->words[i / 64] |= std::uint64_t{1} << i % 64;
       f.takers->last = i;
       taken = true;
@@ -138,14 +136,14 @@ Drop check_group_keys(RxFrame& f, const SoftUdQueue* sender) noexcept {
       reason = fault;
     }
   }
-  return taken ? kGood : reason;
+  return taken ? Drop::kNone : reason;
 }
 
 inline Drop check_keys(const RxTable& table, RxFrame& f, const SoftUdQueue* sender) noexcept {
   if (f.queue != nullptr) return check_queue_keys(*f.queue, *f.ud);
   if (!f.members.empty()) return check_group_keys(f, sender);
   if (!table.matches_any_pkey(f.ud->pkey())) return Drop::kIbPkey;
-  return f.ud->qkey.host() == wire::kGsiQkey ? kGood : Drop::kIbQkey;
+  return f.ud->qkey.host() == wire::kGsiQkey ? Drop::kNone : Drop::kIbQkey;
 }
 
 /// Reads the received ICRC. Shape: `packet` without it.
@@ -163,7 +161,7 @@ inline bool icrc_holds(std::span<const std::byte> packet) noexcept {
 /// Checks that all transports share.
 inline Drop check_path(const RxTable& table, RxFrame& f) noexcept {
   const Drop reason = check_link(table, f);
-  return reason == kGood ? check_network(table, f) : reason;
+  return reason == Drop::kNone ? check_network(table, f) : reason;
 }
 
 /// True for a unicast packet with an RC or UC opcode. Shape: f after check_path().
@@ -175,9 +173,9 @@ inline bool is_connected(const RxFrame& f) noexcept {
 inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, bool icrc,
                      RxFrame& f) noexcept {
   Drop reason = check_transport(table, f);
-  if (reason == kGood) [[likely]]
+  if (reason == Drop::kNone) [[likely]]
     reason = check_keys(table, f, sender);
-  if (reason == kGood && icrc && !icrc_holds(f.bytes.first(f.end).subspan(sizeof(EthHdr))))
+  if (reason == Drop::kNone && icrc && !icrc_holds(f.bytes.first(f.end).subspan(sizeof(EthHdr))))
     return Drop::kIbIcrc;
   return reason;
 }
@@ -344,11 +342,11 @@ void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     RxFrame f;
     f.bytes = frame;
     f.takers = &takers;
-    if (const Drop fault = check_path(table, f); fault != kGood)
+    if (const Drop fault = check_path(table, f); fault != Drop::kNone)
       drop(m, fault);
     else if (is_connected(f))
       receive_connected(m, f, table);
-    else if (const Drop reason = check_ud(table, sender, config_.icrc, f); reason != kGood)
+    else if (const Drop reason = check_ud(table, sender, config_.icrc, f); reason != Drop::kNone)
       drop(m, reason);
     else if (f.queue != nullptr)
       deliver(*f.queue, m, f);

@@ -33,7 +33,7 @@ struct TxExceptions {
   std::array<Entry, 2 * std::size_t{UdDatapath::kBurst}> items;
   std::size_t n = 0;
 
-  void add(std::size_t index, Kind kind, rte_mbuf* frame, Drop reason = Drop::kCount) noexcept {
+  void add(std::size_t index, Kind kind, rte_mbuf* frame, Drop reason = Drop::kNone) noexcept {
     expects(n < items.size() && (n == 0 || items[n - 1].index <= index),
             "the packets come in the caller's order, each twice at most");
     items[n++] = {static_cast<std::uint16_t>(index), kind, reason, frame};
@@ -306,7 +306,7 @@ std::uint16_t UdDatapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uin
     return dropped(Drop::kIbRateLimited);
   rte_mbuf* frame = m;
   if (!has_room(m, layout.head_len, layout.tail_len())) {
-    Drop reason = Drop::kCount;
+    Drop reason = Drop::kNone;
     frame = copy_with_room(m, layout.head_len, layout.tail_len(), reason);
     if (frame == nullptr) return dropped(reason);
   }

@@ -92,10 +92,10 @@ enum class Drop : std::uint8_t {
   kHandoffRingFull,  ///< Ring to the lcore that owns the egress interface full.
   kNoMbuf,
   kTxSegments,  ///< More mbufs than the egress device sends, even after a copy.
-  kCount
+  kNone,        ///< No drop. The number of reasons, too.
 };
 
-inline constexpr std::size_t kDropCount = static_cast<std::size_t>(Drop::kCount);
+inline constexpr std::size_t kDropCount = static_cast<std::size_t>(Drop::kNone);
 
 inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt",
                                                                         "ib_version",

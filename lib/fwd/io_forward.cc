@@ -11,12 +11,12 @@
 namespace ipoib::fwd {
 namespace {
 
-/// Returns the reason to drop the whole burst, or kCount.
+/// Returns the reason to drop the whole burst, or kNone.
 Drop obstacle(const Context& c, table::InterfaceId peer, bool forwarding) noexcept {
   if (!forwarding) return Drop::kForwardingStopped;
   if (peer == table::kNoInterface) return Drop::kNoForwardPeer;
   if (!c.interfaces[peer].is_up()) return Drop::kLinkDown;
-  return Drop::kCount;
+  return Drop::kNone;
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ void io_forward(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts,
   for (const rte_mbuf* m : pkts) octets += m->pkt_len - std::min(header, m->pkt_len);
   in.counters.rx_bytes.add(octets);
 
-  if (const Drop reason = obstacle(c, peer, forwarding); reason != Drop::kCount) {
+  if (const Drop reason = obstacle(c, peer, forwarding); reason != Drop::kNone) {
     DropBin{c.trace, in.counters.drops}.add(pkts, reason);
     return;
   }

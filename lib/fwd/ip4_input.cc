@@ -52,11 +52,11 @@ Drop Ip4Input::check_header(const rte_mbuf* m) noexcept {
     return Drop::kIpHeaderLength;  // (4)
   const std::size_t total_len = hdr.total_len.host();
   if (total_len < header_len || total_len > m->pkt_len) return Drop::kIpTotalLength;  // (5)
-  return ip4_checksum_is_right(hdr, header_len) ? kGood : Drop::kIpChecksum;          // (2)
+  return ip4_checksum_is_right(hdr, header_len) ? Drop::kNone : Drop::kIpChecksum;    // (2)
 }
 
 bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) noexcept {
-  if (const Drop reason = check_header(m); reason != kGood) {
+  if (const Drop reason = check_header(m); reason != Drop::kNone) {
     bin.add(m, reason);
     return false;
   }
@@ -84,10 +84,10 @@ Drop Ip4Input::check_addresses(const Context& c, const Ipv4Hdr& hdr, std::uint32
   if (dst_net == 0 || dst_net == 127 || dst_net >= 240) return Drop::kIpMartianDestination;
   if (is_link_local(src) || is_link_local(dst)) {
     const table::NextHop hop = c.next_hops.get(c.prefixes.lookup(dst));
-    if (hop.kind == table::NextHopKind::kLocal) return kGood;
+    if (hop.kind == table::NextHopKind::kLocal) return Drop::kNone;
     return is_link_local(src) ? Drop::kIpMartianSource : Drop::kIpMartianDestination;
   }
-  return kGood;
+  return Drop::kNone;
 }
 
 /// Passes kIpMulticast to `groups`, drops the rest.
@@ -100,14 +100,14 @@ void Ip4Input::special_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& 
 
 void Ip4Input::broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& bin) noexcept {
   Drop reason = check_header(m);
-  if (reason == kGood && has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*)))
+  if (reason == Drop::kNone && has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*)))
     reason = Drop::kIpSourceRoute;
-  if (reason == kGood) {
+  if (reason == Drop::kNone) {
     const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();
     if (is_special(c, hdr, dst)) reason = check_addresses(c, hdr, dst);
   }
-  special_packet(m, reason == kGood ? Drop::kIpBroadcast : reason, groups, bin);
+  special_packet(m, reason == Drop::kNone ? Drop::kIpBroadcast : reason, groups, bin);
 }
 
 }  // namespace ipoib::fwd

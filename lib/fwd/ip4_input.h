@@ -36,7 +36,7 @@ class Ip4Input {
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();
     if (is_special(c_, hdr, dst)) [[unlikely]]
-      if (const Drop reason = check_addresses(c_, hdr, dst); reason != kGood)
+      if (const Drop reason = check_addresses(c_, hdr, dst); reason != Drop::kNone)
         return special_packet(m, reason, groups_, bin_);
     expects(n_ < kMaxBurst, "there is room for all packets");
     out_.pkts[n_] = m;
@@ -49,9 +49,6 @@ class Ip4Input {
   static void broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& bin) noexcept;
 
  private:
-  /// Stands for no drop reason.
-  static constexpr Drop kGood = Drop::kCount;
-
   /// First octets of addresses that need a closer check, as source or as destination.
   static constexpr auto kSpecial = [] {
     std::array<bool, 256> special{};

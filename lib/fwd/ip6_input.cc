@@ -13,9 +13,6 @@ namespace {
 using wire::IpAddr;
 using wire::Ipv6Hdr;
 
-/// Stands for no drop reason.
-constexpr Drop kGood = Drop::kCount;
-
 Drop check_header(const rte_mbuf* m) noexcept {
   if (m->data_len < sizeof(Ipv6Hdr)) [[unlikely]]
     return Drop::kIpRunt;
@@ -26,7 +23,7 @@ Drop check_header(const rte_mbuf* m) noexcept {
   if (sizeof(Ipv6Hdr) + payload_len > m->pkt_len ||
       (payload_len == 0 && hdr.next_header == kHopByHop)) [[unlikely]]
     return Drop::kIp6PayloadLength;
-  return kGood;
+  return Drop::kNone;
 }
 
 /// True if the address is neither global unicast nor a group: link-local, or not allowed on a wire.
@@ -41,7 +38,7 @@ Drop check_addresses(const Ipv6Hdr& hdr) noexcept {
   if (is_reserved6(hdr.dst)) return Drop::kIpMartianDestination;
   if (wire::is_multicast(hdr.dst) && scope_of(hdr.dst) <= kInterfaceScope)
     return Drop::kIpMartianDestination;
-  return kGood;
+  return Drop::kNone;
 }
 
 /// No other host may send from an address of this node, except that neighbour discovery from an own
@@ -88,20 +85,20 @@ void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, L
   DropBin bin{c.trace, in.counters.drops};
   for (rte_mbuf* m : pkts) {
     Drop reason = check_header(m);
-    if (reason != kGood) [[unlikely]] {
+    if (reason != Drop::kNone) [[unlikely]] {
       bin.add(m, reason);
       continue;
     }
     const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
     reason = check_addresses(hdr);
-    if (reason == kGood && is_own_source(c, in, m)) [[unlikely]]
+    if (reason == Drop::kNone && is_own_source(c, in, m)) [[unlikely]]
       reason = Drop::kIpMartianSource;
-    if (reason == kGood && !forwarding && !is_neighbour_discovery(m)) [[unlikely]]
+    if (reason == Drop::kNone && !forwarding && !is_neighbour_discovery(m)) [[unlikely]]
       reason = Drop::kForwardingStopped;
     const bool group = wire::is_multicast(hdr.dst);
-    if (reason == kGood && cast == LinkCast::kMulticast && !group) [[unlikely]]
+    if (reason == Drop::kNone && cast == LinkCast::kMulticast && !group) [[unlikely]]
       reason = Drop::kIpBroadcast;
-    if (reason != kGood) [[unlikely]] {
+    if (reason != Drop::kNone) [[unlikely]] {
       bin.add(m, reason);
       continue;
     }

@@ -115,7 +115,7 @@ Tx::Outcome Tx::send(Queue& q) noexcept {
   const unsigned max = q.interface->max_segments.load(std::memory_order_relaxed);
   std::uint16_t kept = 0;
   for (std::uint16_t i = 0; i < q.n; ++i) {
-    Drop reason = Drop::kCount;
+    Drop reason = Drop::kNone;
     rte_mbuf* const before = q.pkts[i];
     if (rte_mbuf* const m = fabric::with_few_segments(before, max, pool_, reason)) {
       if (m != before) {

@@ -38,11 +38,11 @@ constexpr std::array<Keys, 6> kStates{{{kQkey, kFull},
 /// kFull, or kCount if it is delivered.
 Drop end_of(const Keys& packet, const Keys& port) {
   if (port.pkey == kNoPkey || !wire::pkeys_match(packet.pkey, port.pkey)) return Drop::kIbPkey;
-  return packet.qkey == port.qkey ? Drop::kCount : Drop::kIbQkey;
+  return packet.qkey == port.qkey ? Drop::kNone : Drop::kIbQkey;
 }
 bool ever_valid(const Keys& packet) {
   return std::any_of(kStates.begin(), kStates.end(),
-                     [&](const Keys& port) { return end_of(packet, port) == Drop::kCount; });
+                     [&](const Keys& port) { return end_of(packet, port) == Drop::kNone; });
 }
 
 /// A frame for each pair of keys, unicast and multicast. Its payload begins with its number.
@@ -161,7 +161,7 @@ TEST_F(KeysUnderTraffic, M05_BurstBetweenChangesIsJudgedByTheKeysOfThatMoment) {
     std::uint64_t no_pkey = 0, no_qkey = 0;
     for (std::size_t i = 0; i < samples_.size(); ++i) {
       const Drop end = end_of(samples_[i].keys, port);
-      EXPECT_EQ(got[i], end == Drop::kCount ? 1U : 0U) << "sample " << i << ", change " << before;
+      EXPECT_EQ(got[i], end == Drop::kNone ? 1U : 0U) << "sample " << i << ", change " << before;
       no_pkey += end == Drop::kIbPkey;
       no_qkey += end == Drop::kIbQkey;
     }

@@ -11,7 +11,6 @@
 namespace ipoib::soft {
 namespace {
 
-constexpr Drop kGood = Drop::kCount;
 constexpr std::size_t kImmDtLen = 4;
 constexpr std::uint8_t kTransportMask = 0xe0;
 constexpr auto kUcClass = static_cast<std::uint8_t>(wire::Opcode::kUcSendFirst);
@@ -42,7 +41,7 @@ void ConnectedPort::receive(rte_mbuf* m, const ConnectedFrame& f, const RxTable&
     return drop(m, ud ? Drop::kIbOpcode : Drop::kIbQpn);
   }
   ConnectedPacket p;
-  if (const Drop reason = check(*q, f, p); reason != kGood) [[unlikely]]
+  if (const Drop reason = check(*q, f, p); reason != Drop::kNone) [[unlikely]]
     return drop(m, reason);
   if (!q->established && q->state() == fabric::QueueState::kReadyToReceive) [[unlikely]] {
     q->established = q->established_unreported = true;
@@ -82,7 +81,7 @@ Drop ConnectedPort::check(const SoftConnectedQueue& q, const ConnectedFrame& f,
   p.slid = f.lrh->slid.host();
   if (bth.opcode == kAck)
     std::memcpy(&p.aeth, f.bytes.data() + f.bth_at + sizeof(bth), sizeof(p.aeth));
-  return kGood;
+  return Drop::kNone;
 }
 
 /// Takes a receive buffer for a message and, if more packets follow, reserves all mbufs that they
