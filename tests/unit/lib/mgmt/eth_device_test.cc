@@ -173,16 +173,8 @@ class RemovalTest : public EthDeviceTest {
     return ask<HcaInfo>(node, [](const NodeFaces& n) { return n.view.hcas()[0]; });
   }
   /// Runs a node that cannot announce its departure to the fabric.
-  static void run_without_farewell(const NodeConfig& c,
-                                   const std::function<void(const NodeFaces&)>& outside) {
-    auto node = Node::create(c, {0, {1}}, make_soft);
-    ASSERT_TRUE(node) << node.error().what;
-    std::thread world{[&] {
-      outside((*node)->faces());
-      (*node)->faces().loop.request_stop();
-    }};
-    (*node)->run();
-    world.join();
+  static void run_without_farewell(const NodeConfig& c, const Outside& outside) {
+    ASSERT_TRUE(run_node(c, make_soft, outside));
   }
   /// Returns a packet from another host of the port's network to the peer.
   static std::vector<std::byte> transit_packet() {

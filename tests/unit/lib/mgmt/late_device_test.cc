@@ -135,21 +135,14 @@ class LateDevice : public NodeTest {
     c.links[0].hca = "mlx0";
     return c;
   }
-  void run_with(const NodeConfig& c, const std::function<void(const NodeFaces&)>& outside) {
+  void run_with(const NodeConfig& c, const Outside& outside) {
     const HcaFactory make = [this](const HcaConfig& h,
                                    const HcaResources&) -> Result<std::unique_ptr<fabric::Hca>> {
       auto made = std::make_unique<FakeHca>(h);
       hca = made.get();
       return made;
     };
-    auto node = Node::create(c, {0, {1}}, make);
-    ASSERT_TRUE(node) << node.error().what;
-    std::thread world{[&] {
-      outside((*node)->faces());
-      (*node)->faces().loop.request_stop();
-    }};
-    (*node)->run();
-    world.join();
+    ASSERT_TRUE(run_node(c, make, outside));
   }
   static LinkInfo link(const NodeFaces& node) {
     return ask<LinkInfo>(node, [](const NodeFaces& n) { return n.view.links().at(0); });

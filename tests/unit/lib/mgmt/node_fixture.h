@@ -76,19 +76,30 @@ struct NodeTest : testing::Test {
     return c;
   }
 
-  /// Runs the node on this thread and `outside` on another one; stops the node when `outside`
-  /// returns.
-  void run(const NodeConfig& c, const std::function<void(const NodeFaces&)>& outside) {
-    auto node = Node::create(c, {0, {1}}, make_soft);
-    ASSERT_TRUE(node) << node.error().what;
+  using Outside = std::function<void(const NodeFaces&)>;
+  /// Runs a node on this thread and `outside` on another one; stops the node when `outside`
+  /// returns. Null: there is no node, and the test has failed.
+  static std::unique_ptr<Node> run_node(const NodeConfig& c, const HcaFactory& make_hca,
+                                        const Outside& outside) {
+    auto node = Node::create(c, {0, {1}}, make_hca);
+    if (!node) {
+      ADD_FAILURE() << node.error().what;
+      return nullptr;
+    }
     std::thread world{[&] {
       outside((*node)->faces());
       (*node)->faces().loop.request_stop();
     }};
     (*node)->run();
     world.join();
-    for (const LinkInfo& l : (*node)->faces().view.links()) EXPECT_EQ(l.state, "stopped");
-    for (const SaInfo& sa : (*node)->faces().view.subnet_administration())
+    return std::move(*node);
+  }
+  /// Runs a node that announces its departure to the fabric.
+  static void run(const NodeConfig& c, const Outside& outside) {
+    const auto node = run_node(c, make_soft, outside);
+    ASSERT_TRUE(node);
+    for (const LinkInfo& l : node->faces().view.links()) EXPECT_EQ(l.state, "stopped");
+    for (const SaInfo& sa : node->faces().view.subnet_administration())
       for (const auto& g : sa.groups) EXPECT_TRUE(g.members.empty());
   }
 
