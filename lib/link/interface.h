@@ -4,7 +4,6 @@
 // time in tests.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,7 +15,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/drop.h"
 #include "lib/base/result.h"
-#include "lib/fabric/fabric_types.h"
 #include "lib/link/config.h"
 #include "lib/link/info.h"
 #include "lib/table/neighbour.h"
@@ -46,10 +44,7 @@ class NeighbourSink {
   virtual void release(HeldPacket packet) = 0;
   /// True if the node holds more packets than it has buffers for, including this one, which was
   /// just handed over. The caller must then drop some held packets, or this one.
-  [[nodiscard]] virtual bool crowded(HeldPacket packet) const {
-    static_cast<void>(packet);
-    return false;
-  }
+  [[nodiscard]] virtual bool crowded(HeldPacket /*packet*/) const { return false; }
   /// Drops a held packet. `unreachable`: its sender gets an ICMP host unreachable.
   virtual void drop(HeldPacket packet, Drop reason, bool unreachable) = 0;
 };
@@ -68,23 +63,18 @@ class AddressSink {
   /// Reverts address_ready().
   virtual void address_removed(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
   /// Another host has an IPv6 address that was never ready: it is not this node's.
-  virtual void address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) {
-    static_cast<void>(iface), static_cast<void>(address);
-  }
+  virtual void address_duplicate(table::InterfaceId /*iface*/, const wire::IpPrefix& /*address*/) {}
   /// A router reported a better next hop (ICMPv6 Redirect): `to` is reached through `via` on
   /// `iface`; `via` == `to`: it is on the link.
   virtual void redirect(table::InterfaceId iface, const wire::IpAddr& to,
                         const wire::IpAddr& via) = 0;
   /// A default router advertised itself (only if router advertisements are accepted), or no longer
   /// is one.
-  virtual void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) {
-    static_cast<void>(iface), static_cast<void>(router), static_cast<void>(usable);
-  }
+  virtual void default_router(table::InterfaceId /*iface*/, const wire::IpAddr& /*router*/,
+                              bool /*usable*/) {}
   /// A neighbour does not answer: information of routers about paths through it is no longer valid
   /// (only if router advertisements are accepted).
-  virtual void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) {
-    static_cast<void>(iface), static_cast<void>(addr);
-  }
+  virtual void neighbour_failed(table::InterfaceId /*iface*/, const wire::IpAddr& /*addr*/) {}
 };
 /// A sink that ignores all calls.
 [[nodiscard]] AddressSink& no_address_sink();
@@ -96,6 +86,8 @@ class IpStack;
 class Interface {
  public:
   virtual ~Interface() = default;
+  Interface(const Interface&) = delete;
+  Interface& operator=(const Interface&) = delete;
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] table::InterfaceId id() const;
   [[nodiscard]] virtual State state() const = 0;

@@ -40,6 +40,8 @@ class IpStack final : private Solicitor {
   /// jitter of its timers.
   IpStack(const IpConfig& config, Medium& medium, NeighbourPaths& paths, NeighbourSink& sink,
           AddressSink& receiver, std::uint64_t seed);
+  IpStack(const IpStack&) = delete;
+  IpStack& operator=(const IpStack&) = delete;
 
   [[nodiscard]] const IpConfig& config() const { return config_; }
   /// The configured addresses, and one obtained by RARP.

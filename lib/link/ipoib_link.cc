@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/wire/append.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
@@ -14,9 +15,10 @@ namespace {
 
 std::vector<std::byte> encapsulate(wire::EtherType type, std::span<const std::byte> payload) {
   const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
-  const auto head = wire::bytes_of(hdr);
-  std::vector<std::byte> frame(head.size() + payload.size());
-  std::copy(payload.begin(), payload.end(), std::copy(head.begin(), head.end(), frame.begin()));
+  std::vector<std::byte> frame;
+  frame.reserve(sizeof hdr + payload.size());
+  wire::append(frame, wire::bytes_of(hdr));
+  wire::append(frame, payload);
   return frame;
 }
 
