@@ -38,7 +38,6 @@ struct Mode {
   static void ip6(Context& c, const Ingress& in, const Ip6Burst& ip) noexcept { kIp6(c, in, ip); }
 };
 
-/// A separate function, because its arrays would enlarge the stack frame of every burst.
 [[gnu::cold]] void trace_input(Context& c, const InputBursts& input) noexcept {
   c.trace.entered(input.ip4.span(), Stage::kIp4Input);
   c.trace.entered(input.ip4_groups.span(), Stage::kIp4Input);
@@ -46,6 +45,7 @@ struct Mode {
   c.trace.entered(input.ip6_multicast.span(), Stage::kIp6Input);
 }
 
+/// A separate function, because its arrays would enlarge the stack frame of every burst.
 template <class M>
 [[gnu::noinline]] void input6(Context& c, const Ingress& in, const InputBursts& input,
                               bool forwarding) noexcept {

@@ -156,7 +156,6 @@ void Tx::flush(Queue& q) noexcept {
   q.n = 0;
 }
 
-/// Consecutive packets to one peer are one burst.
 void Tx::trace_departure(const Queue& q, const Outcome& outcome) noexcept {
   trace_.left({.iface = q.iface,
                .mode = q.kind == Kind::kEthernet ? table::NeighbourMode::kEthernet
@@ -167,6 +166,7 @@ void Tx::trace_departure(const Queue& q, const Outcome& outcome) noexcept {
                .unsent = unsent_reason(q)});
 }
 
+/// Consecutive packets to one peer are one burst.
 void Tx::flush(Connected& q) noexcept {
   for (std::uint16_t begin = 0, end = 0; begin < q.n; begin = end) {
     fabric::ConnectedQueue* const queue = q.queues[begin];
