@@ -273,9 +273,7 @@ void Tracer::add_entered(std::span<rte_mbuf* const> pkts, trace::Stage stage,
   for (rte_mbuf* m : pkts) {
     trace::Entered step{stage};
     if (stage == trace::Stage::kIpoibInput) step.mode = NeighbourMode::kUd;
-    if (over_connection)
-      step.mode = fabric::meta_of(m).rx.transport == fabric::Transport::kUc ? NeighbourMode::kUc
-                                                                            : NeighbourMode::kRc;
+    if (over_connection) step.mode = table::mode_of(fabric::meta_of(m).rx.transport);
     add(m, step);
   }
 }

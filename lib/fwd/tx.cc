@@ -179,8 +179,7 @@ void Tx::flush(Connected& q) noexcept {
     count_sent(q.iface, sizeof(wire::IpoibHdr), octets, outcome, unsent);
     if (trace_.active()) [[unlikely]]
       trace_.left({.iface = q.iface,
-                   .mode = queue->transport() == fabric::Transport::kUc ? table::NeighbourMode::kUc
-                                                                        : table::NeighbourMode::kRc,
+                   .mode = table::mode_of(queue->transport()),
                    .taken = outcome.taken,
                    .lost = static_cast<std::uint16_t>(outcome.lost.packets),
                    .unsent = Drop::kIbTxFull});

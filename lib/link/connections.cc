@@ -14,11 +14,6 @@ constexpr int kUseChecks = 4;
 /// A connection that was up this long did not fail at once.
 constexpr Duration kLasted = std::chrono::seconds(10);
 
-constexpr table::NeighbourMode mode_of(fabric::Transport transport) {
-  return transport == fabric::Transport::kRc ? table::NeighbourMode::kRc
-                                             : table::NeighbourMode::kUc;
-}
-
 ConnectionEnd end_by(cm::CloseReason reason) {
   switch (reason) {
     case cm::CloseReason::kRejected: return ConnectionEnd::kRejected;
@@ -178,7 +173,7 @@ void Connections::describe(const wire::HwAddr& hw, table::Neighbour& out) const 
   const auto it = peers_.find(key_of(hw));
   if (it == peers_.end() || it->second.sending == cm::kNoHandle) return;
   const Connection& c = all_.at(it->second.sending);
-  out.mode = mode_of(c.queue->transport());
+  out.mode = table::mode_of(c.queue->transport());
   out.mtu = static_cast<std::uint16_t>(std::min<std::uint32_t>(connection_mtu(c), max_mtu_));
   out.queue = c.queue;
 }

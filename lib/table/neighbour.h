@@ -34,6 +34,15 @@ enum class NeighbourState : std::uint8_t {
 
 enum class NeighbourMode : std::uint8_t { kEthernet, kUd, kRc, kUc };
 
+[[nodiscard]] constexpr NeighbourMode mode_of(fabric::Transport transport) noexcept {
+  switch (transport) {
+    case fabric::Transport::kUd: break;
+    case fabric::Transport::kRc: return NeighbourMode::kRc;
+    case fabric::Transport::kUc: return NeighbourMode::kUc;
+  }
+  return NeighbourMode::kUd;
+}
+
 [[nodiscard]] constexpr std::string_view to_string(NeighbourMode mode) noexcept {
   constexpr std::array<std::string_view, 4> kNames = {"ethernet", "UD", "RC", "UC"};
   return kNames[static_cast<std::size_t>(mode)];
