@@ -9,9 +9,9 @@
 #include <span>
 #include <string_view>
 
+#include "drivers/common/verbs_event.h"
 #include "lib/base/contract.h"
 #include "lib/base/log.h"
-#include "lib/fabric/verbs_event.h"
 
 namespace ipoib::umad {
 namespace {
@@ -57,7 +57,7 @@ class VerbsEvents final : public DeviceEvents {
     expects_management();
     ibv_async_event event{};
     while (context_ != nullptr && ibv_get_async_event(context_.get(), &event) == 0) {
-      const auto kind = fabric::port_event_of(event.event_type);
+      const auto kind = drivers::port_event_of(event.event_type);
       const int port = event.element.port_num;
       ibv_ack_async_event(&event);
       if (!kind) continue;

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "drivers/common/verbs_event.h"
 #include "lib/base/contract.h"
-#include "lib/fabric/verbs_event.h"
 
 namespace ipoib::verbs {
 namespace {
@@ -80,7 +80,7 @@ std::optional<DeviceEvent> event_of(const ibv_async_event& event, std::uint8_t p
     case IBV_EVENT_SRQ_ERR: return DeviceEvent{.kind = Kind::kQueueFailed};
     default: break;
   }
-  const auto kind = fabric::port_event_of(event.event_type);
+  const auto kind = drivers::port_event_of(event.event_type);
   if (!kind || (*kind != fabric::PortEvent::kFatal && event.element.port_num != port))
     return std::nullopt;
   return DeviceEvent{.kind = Kind::kPort, .port_event = *kind};

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/link/interface.h"
-#include "lib/link/ip_stack.h"
+#include "lib/link/ip/ip_stack.h"
 #include "lib/link/medium.h"
 
 namespace ipoib::link {

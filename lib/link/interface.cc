@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "lib/link/ip_stack.h"
+#include "lib/link/ip/ip_stack.h"
 
 namespace ipoib::link {
 

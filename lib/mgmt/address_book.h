@@ -13,7 +13,7 @@
 #include "lib/link/interface.h"
 #include "lib/link/log_limit.h"
 #include "lib/mgmt/interface_table.h"
-#include "lib/route/multicast_router.h"
+#include "lib/route/multicast/multicast_router.h"
 #include "lib/route/route_table.h"
 
 namespace ipoib::mgmt {

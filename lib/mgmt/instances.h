@@ -11,7 +11,7 @@
 #include "lib/cm/manager.h"
 #include "lib/fabric/hca.h"
 #include "lib/link/ethernet_port.h"
-#include "lib/link/ipoib_link.h"
+#include "lib/link/ipoib/ipoib_link.h"
 #include "lib/mgmt/eth_device.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/punt_handler.h"

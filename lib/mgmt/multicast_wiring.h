@@ -10,7 +10,7 @@
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_info.h"
 #include "lib/mgmt/worker_set.h"
-#include "lib/route/multicast_router.h"
+#include "lib/route/multicast/multicast_router.h"
 
 namespace ipoib::mgmt {
 

@@ -14,7 +14,7 @@
 #include "lib/mgmt/worker_set.h"
 #include "lib/route/icmp.h"
 #include "lib/route/icmp6.h"
-#include "lib/route/multicast_router.h"
+#include "lib/route/multicast/multicast_router.h"
 
 struct rte_mbuf;
 struct rte_mempool;

@@ -10,7 +10,7 @@
 #include <set>
 #include <tuple>
 
-#include "lib/route/multicast_router.h"
+#include "lib/route/multicast/multicast_router.h"
 #include "lib/wire/igmp.h"
 #include "lib/wire/mld.h"
 #include "tests/fuzz/fuzz.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/link/connections.h"
+#include "lib/link/ipoib/connections.h"
 
 namespace ipoib::link {
 

@@ -18,7 +18,7 @@
 
 #include "lib/link/ethernet_port.h"
 #include "lib/link/interface.h"
-#include "lib/link/ipoib_types.h"
+#include "lib/link/ipoib/ipoib_types.h"
 #include "lib/wire/arp.h"
 
 namespace ipoib::link {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/cm/manager.h"
-#include "lib/link/ipoib_link.h"
+#include "lib/link/ipoib/ipoib_link.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/administrator.h"
 #include "lib/sa/sa_mad.h"

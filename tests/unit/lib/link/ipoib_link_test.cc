@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bring-up, membership and shutdown of one link against a scripted SA.
-#include "lib/link/ipoib_link.h"
+#include "lib/link/ipoib/ipoib_link.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "lib/link/path_table.h"
+#include "lib/link/ipoib/path_table.h"
 #include "lib/wire/iba.h"
 #include "tests/unit/lib/link/link_fixture.h"
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/link/ipoib_link.h"
+#include "lib/link/ipoib/ipoib_link.h"
 #include "lib/sa/client.h"
 #include "tests/unit/lib/link/fakes.h"
 

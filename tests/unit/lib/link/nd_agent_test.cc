@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Neighbour discovery between agents on one wire, on both media.
-#include "lib/link/nd_agent.h"
+#include "lib/link/ip/nd_agent.h"
 
 #include <gtest/gtest.h>
 

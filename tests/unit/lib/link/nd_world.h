@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "lib/link/nd_agent.h"
+#include "lib/link/ip/nd_agent.h"
 #include "tests/unit/lib/link/fakes.h"
 
 namespace ipoib::link {

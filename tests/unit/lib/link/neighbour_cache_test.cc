@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bounds and timing of the state machine that both kinds of interface share, on a medium without
 // paths.
-#include "lib/link/neighbour_cache.h"
+#include "lib/link/ip/neighbour_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RARP on both kinds of link, with a medium that records frames.
-#include "lib/link/rarp_agent.h"
+#include "lib/link/ip/rarp_agent.h"
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/link/ipoib_link.h"
+#include "lib/link/ipoib/ipoib_link.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/administrator.h"
 #include "tests/unit/lib/link/fakes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/link/trap_subscription.h"
+#include "lib/link/ipoib/trap_subscription.h"
 
 #include <gtest/gtest.h>
 

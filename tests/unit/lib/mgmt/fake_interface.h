@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/link/ip_stack.h"
+#include "lib/link/ip/ip_stack.h"
 #include "tests/unit/lib/link/fakes.h"
 
 namespace ipoib::mgmt {

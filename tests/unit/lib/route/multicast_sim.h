@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/route/multicast_router.h"
+#include "lib/route/multicast/multicast_router.h"
 
 namespace ipoib::route::test {
 

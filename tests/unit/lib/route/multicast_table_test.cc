@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/route/multicast_table.h"
+#include "lib/route/multicast/multicast_table.h"
 
 #include <gtest/gtest.h>
 

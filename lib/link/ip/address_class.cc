@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ip/address_class.h"
+
+#include <algorithm>
+
+#include "lib/wire/icmpv6.h"
+
+namespace ipoib::link {
+namespace {
+
+/// ::1.
+bool is_loopback6(const wire::IpAddr& addr) {
+  wire::IpAddr loopback;
+  loopback.bytes[15] = std::byte{1};
+  return addr == loopback;
+}
+
+}  // namespace
+
+bool is_own(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const auto& own) { return own.addr == addr; });
+}
+
+bool is_on_link(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const auto& own) { return wire::contains(own, addr); });
+}
+
+bool is_broadcast(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
+  return addr == wire::IpAddr::v4(0xffff'ffff) ||
+         std::any_of(addresses.begin(), addresses.end(),
+                     [&](const auto& own) { return wire::directed_broadcast(own) == addr; });
+}
+
+bool is_neighbour_address(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
+  if (!addr.is_v4())
+    return !wire::is_multicast(addr) && !wire::is_unspecified(addr) && !is_loopback6(addr) &&
+           !is_own(addresses, addr);
+  const auto first = addr.v4_host() >> 24;
+  return first != 0 && first != 127 && first < 224 && !is_broadcast(addresses, addr) &&
+         !is_own(addresses, addr);
+}
+
+std::optional<Drop> why_no_neighbour(const std::vector<wire::IpPrefix>& addresses,
+                                     const wire::IpAddr& addr) {
+  if (is_own(addresses, addr)) return Drop::kLocalUnsupported;
+  if (is_broadcast(addresses, addr) || is_neighbour_address(addresses, addr)) return std::nullopt;
+  return wire::is_multicast(addr) ? Drop::kIpMulticast : Drop::kIpMartianDestination;
+}
+
+}  // namespace ipoib::link

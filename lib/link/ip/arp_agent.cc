@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ip/arp_agent.h"
+
+#include "lib/base/log.h"
+#include "lib/link/ip/address_class.h"
+
+namespace ipoib::link {
+namespace {
+
+constexpr Duration kAnnounceInterval = std::chrono::seconds(2);  // RFC 5227 §1.1
+constexpr Duration kDefendInterval = std::chrono::seconds(10);   // RFC 5227 §1.1
+
+}  // namespace
+
+ArpAgent::ArpAgent(const std::string& name, const std::vector<wire::IpPrefix>& addresses,
+                   Medium& medium, NeighbourCache& cache)
+    : name_{name},
+      addresses_{addresses},
+      medium_{medium},
+      cache_{cache},
+      conflict_log_{kDefendInterval},
+      contradiction_log_{kDefendInterval} {}
+
+/// Returns the own address in the target's prefix, else the first one; 0 if the interface has none,
+/// so that hosts learn nothing from the request.
+std::uint32_t ArpAgent::source_for(const wire::IpAddr& target) const {
+  std::uint32_t first = 0;
+  for (const auto& own : addresses_) {
+    if (!own.addr.is_v4()) continue;
+    if (wire::contains(own, target)) return own.addr.v4_host();
+    if (first == 0) first = own.addr.v4_host();
+  }
+  return first;
+}
+
+void ArpAgent::broadcast_request(std::uint32_t sender_ip, std::uint32_t target_ip) {
+  const auto own_hw = medium_.own_hw();
+  ++counters_.sent;
+  medium_.broadcast(wire::EtherType::kArp,
+                    wire::build_arp({wire::ArpOp::kRequest, own_hw, sender_ip,
+                                     wire::HwAddr::zero(own_hw.kind()), target_ip}));
+}
+
+void ArpAgent::unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAddr& to,
+                       std::uint32_t target_ip, TimePoint now) {
+  ++counters_.sent;
+  medium_.send(to, wire::EtherType::kArp,
+               wire::build_arp({op, medium_.own_hw(), sender_ip, to, target_ip}), now);
+}
+
+void ArpAgent::request(const wire::IpAddr& addr) {
+  broadcast_request(source_for(addr), addr.v4_host());
+}
+
+void ArpAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
+  unicast(wire::ArpOp::kRequest, source_for(addr), hw, addr.v4_host(), now);
+}
+
+void ArpAgent::announce_all() {
+  for (const auto& own : addresses_)
+    if (own.addr.is_v4()) announce_once(own.addr.v4_host());
+}
+
+void ArpAgent::announce(TimePoint now) {
+  announce_all();
+  announce_again_ = now + kAnnounceInterval;
+}
+
+void ArpAgent::tick(TimePoint now) {
+  if (!announce_again_ || now < *announce_again_) return;
+  announce_again_.reset();
+  announce_all();
+}
+
+void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
+  ++counters_.received;
+  if (!arp) {
+    ++counters_.invalid;
+    return;
+  }
+  if (arp->sender_hw.same_interface(medium_.own_hw())) return;  // Reflected by the fabric.
+
+  const auto sender = wire::IpAddr::v4(arp->sender_ip);
+  const auto target = wire::IpAddr::v4(arp->target_ip);
+  const bool probing = arp->sender_ip == 0 && arp->op == wire::ArpOp::kRequest;
+  if (!arp->sender_hw.is_plausible()) {
+    ++counters_.invalid;
+    return;
+  }
+  if (is_own(addresses_, sender)) return on_conflict(*arp, now);
+  if (!probing && !is_neighbour_address(addresses_, sender)) {
+    ++counters_.invalid;
+    return;
+  }
+
+  const bool for_us = is_own(addresses_, target);
+  if (!probing) {
+    const bool answers = arp->op == wire::ArpOp::kReply && for_us;
+    const auto evidence = answers ? Evidence::kReply : Evidence::kOther;
+    // An entry is useful only for addresses that packets are sent to directly.
+    const bool create = for_us && is_on_link(addresses_, sender);
+    if (!cache_.learn(sender, arp->sender_hw, evidence, create, now)) on_contradiction(*arp, now);
+  }
+  if (arp->op == wire::ArpOp::kRequest && for_us)
+    unicast(wire::ArpOp::kReply, arp->target_ip, arp->sender_hw, arp->sender_ip, now);
+}
+
+/// Another host claims an own address. The claim is never learned, and one announcement per
+/// interval answers it, so that two hosts that insist do not flood the link (RFC 5227 §2.4 b).
+void ArpAgent::on_conflict(const wire::Arp& arp, TimePoint now) {
+  ++counters_.conflicts;
+  if (const auto suppressed = conflict_log_.allow(now))
+    log(LogArea::kLink, LogLevel::kErr,
+        "{}: address conflict: own address {} is also claimed by {} ({} conflicts suppressed)",
+        name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip)), wire::to_string(arp.sender_hw),
+        *suppressed);
+  if (defended_ && now - *defended_ < kDefendInterval) return;
+  defended_ = now;
+  announce_once(arp.sender_ip);
+}
+
+/// Two hosts claim one address.
+void ArpAgent::on_contradiction(const wire::Arp& arp, TimePoint now) {
+  ++counters_.contradictions;
+  const auto suppressed = contradiction_log_.allow(now);
+  if (!suppressed) return;
+  log(LogArea::kLink, LogLevel::kWarning,
+      "{}: address conflict: {} is claimed by {} and by another host ({} conflicts suppressed)",
+      name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip)), wire::to_string(arp.sender_hw),
+      *suppressed);
+}
+
+}  // namespace ipoib::link

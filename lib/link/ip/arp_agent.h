@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ARP for the addresses of one interface: requests neighbours, answers for own addresses, learns
+// from received records, announces itself and detects other hosts that claim its addresses. Source:
+// RFC 826, RFC 5227 (announcements, defence); RFC 4391 §9.2.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/link/ip/neighbour_cache.h"
+#include "lib/link/log_limit.h"
+#include "lib/link/medium.h"
+#include "lib/wire/arp.h"
+
+namespace ipoib::link {
+
+class ArpAgent {
+ public:
+  /// References are kept. `name`: name of the interface, for the log.
+  ArpAgent(const std::string& name, const std::vector<wire::IpPrefix>& addresses, Medium& medium,
+           NeighbourCache& cache);
+
+  /// Sends a request to all hosts.
+  void request(const wire::IpAddr& addr);
+  /// Sends a request to the neighbour only, at its last known address.
+  void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now);
+
+  /// Announces this node's IPv4 addresses to all hosts, twice.
+  void announce(TimePoint now);
+  void stop() { announce_again_.reset(); }
+
+  /// Handles a received record, which is not one of RARP. Empty: the octets are no record of this
+  /// kind of link, which is counted.
+  void on_arp(const std::optional<wire::Arp>& arp, TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return announce_again_; }
+
+  [[nodiscard]] const ArpCounters& counters() const { return counters_; }
+
+ private:
+  void broadcast_request(std::uint32_t sender_ip, std::uint32_t target_ip);
+  void announce_once(std::uint32_t own_ip) { broadcast_request(own_ip, own_ip); }
+  void unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAddr& to,
+               std::uint32_t target_ip, TimePoint now);
+  void announce_all();
+  void on_conflict(const wire::Arp& arp, TimePoint now);
+  void on_contradiction(const wire::Arp& arp, TimePoint now);
+  [[nodiscard]] std::uint32_t source_for(const wire::IpAddr& target) const;
+
+  const std::string& name_;
+  const std::vector<wire::IpPrefix>& addresses_;
+  Medium& medium_;
+  NeighbourCache& cache_;
+  std::optional<TimePoint> announce_again_;
+  std::optional<TimePoint> defended_;
+  LogLimit conflict_log_;
+  LogLimit contradiction_log_;
+  ArpCounters counters_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ip/held_packets.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace ipoib::link {
+
+void HeldPackets::hold(HeldQueue& queue, HeldPacket packet, TimePoint now) {
+  while (queue.size() >= config_.max_held_per_neighbour || full(packet)) {
+    if (queue.empty()) {
+      sink_.drop(packet, Drop::kNeighbourPending, false);
+      return;
+    }
+    const auto oldest = queue.front().packet;
+    queue.erase(queue.begin());
+    --total_;
+    sink_.drop(oldest, Drop::kNeighbourPending, false);
+  }
+  queue.push_back({packet, now + config_.max_held_age});
+  ++total_;
+}
+
+HeldQueue HeldPackets::take(HeldQueue& queue) {
+  total_ -= queue.size();
+  return std::exchange(queue, {});
+}
+
+HeldQueue HeldPackets::take_expired(HeldQueue& queue, TimePoint now) {
+  const auto fresh =
+      std::find_if(queue.begin(), queue.end(), [now](const Held& h) { return h.expires > now; });
+  HeldQueue expired{queue.begin(), fresh};
+  queue.erase(queue.begin(), fresh);
+  total_ -= expired.size();
+  return expired;
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// IPv4 and IPv6 of one interface above its medium: addresses, ARP, RARP, neighbour discovery,
+// neighbours, and the groups that these need.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/link/interface.h"
+#include "lib/link/ip/arp_agent.h"
+#include "lib/link/ip/nd_agent.h"
+#include "lib/link/ip/neighbour_cache.h"
+#include "lib/link/ip/own_groups.h"
+#include "lib/link/ip/rarp_agent.h"
+#include "lib/link/medium.h"
+#include "lib/wire/arp.h"
+
+namespace ipoib::link {
+
+/// Configuration that links and ports have in common.
+struct IpConfig {
+  std::string name;
+  table::InterfaceId id = 0;
+  std::vector<wire::IpPrefix> addresses;
+  NeighbourConfig neighbour;
+  Ip6Config ip6;
+  RarpConfig rarp;
+};
+
+/// Management lcore only. Nothing is received or sent before the first resume(). stop() and
+/// withdraw() must be called before its end, or held packets leak.
+class IpStack final : private Solicitor {
+ public:
+  /// References are kept; the constructor does not use `medium` and `paths`. `seed`: seed of the
+  /// jitter of its timers.
+  IpStack(const IpConfig& config, Medium& medium, NeighbourPaths& paths, NeighbourSink& sink,
+          AddressSink& receiver, std::uint64_t seed);
+  IpStack(const IpStack&) = delete;
+  IpStack& operator=(const IpStack&) = delete;
+
+  [[nodiscard]] const IpConfig& config() const { return config_; }
+  /// The configured addresses, and one obtained by RARP.
+  [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const { return addresses_; }
+
+  // The life of an interface.
+  /// Reports the IPv4 addresses as ready.
+  void start();
+  /// The medium carries packets.
+  void resume() { ready_ = true; }
+  [[nodiscard]] bool ready() const { return ready_; }
+  /// Joins the groups that IPv4 needs. Returns false if they were joined since the last stop().
+  bool join_groups(TimePoint now);
+  /// Joins a further group until stop().
+  void add_group(const wire::IpAddr& group, TimePoint now) { groups_.add(group, now); }
+  /// Announces the IPv4 addresses to all hosts, twice.
+  void announce(TimePoint now) { arp_.announce(now); }
+  /// The interface is up, maybe again: requests an address by RARP if configured, starts IPv6, and
+  /// requests gateways that had failed.
+  void up(std::uint64_t interface_id, std::uint16_t mtu, TimePoint now);
+  /// Starts IPv6, or applies a new MTU or identifier to it: see NdAgent::up().
+  void start_ip6(std::uint64_t interface_id, std::uint16_t mtu, TimePoint now);
+  void stop_ip6(TimePoint now) { nd_.down(now); }
+  /// The medium carries no packets until resume(). Neighbours and addresses are kept.
+  void suspend() { ready_ = false; }
+  /// Withdraws addresses and groups.
+  void stop(TimePoint now);
+  /// Forgets all neighbours, static ones too; gateways stay until forgotten, but lose their data.
+  void withdraw();
+
+  /// A worker has a packet for an unknown neighbour. Takes over `packet`.
+  void request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
+  /// Does this for a group whose link-layer address follows from its own.
+  void request_group(const wire::IpAddr& group, const wire::HwAddr& hw, HeldPacket packet,
+                     TimePoint now);
+  /// Errors: kInvalidArgument, `addr` cannot be a neighbour; kNoResources.
+  Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now);
+  /// Errors: kInvalidArgument, `addr` cannot be a neighbour.
+  [[nodiscard]] Status can_be_neighbour(const wire::IpAddr& addr) const;
+  /// Forgets all broadcast addresses: Medium::broadcast_hw() has changed.
+  void forget_broadcast_neighbours();
+
+  /// Octets from the ARP header on; padding behind the record is ignored. Returns the record if it
+  /// is one of ARP, not of RARP.
+  std::optional<wire::Arp> on_arp(std::span<const std::byte> octets, TimePoint now);
+  void on_nd(std::span<const std::byte> packet, TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  [[nodiscard]] NeighbourCache& neighbours() { return neighbours_; }
+  [[nodiscard]] const NeighbourCache& neighbours() const { return neighbours_; }
+  [[nodiscard]] NdAgent& nd() { return nd_; }
+  [[nodiscard]] const NdAgent& nd() const { return nd_; }
+  [[nodiscard]] IpCounters counters() const {
+    return {arp_.counters(), nd_.counters(), rarp_.counters(), neighbours_.counters()};
+  }
+
+ private:
+  // Solicitor: ARP for IPv4, neighbour discovery for IPv6.
+  void request(const wire::IpAddr& addr, TimePoint now) override;
+  void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
+  void failed(const wire::IpAddr& addr) override;
+
+  void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
+  [[nodiscard]] bool refuses(const wire::IpAddr& addr, HeldPacket packet);
+  /// Addresses of this node in the family of `addr`.
+  [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {
+    return addr.is_v4() ? addresses_ : nd_.prefixes();
+  }
+
+  const IpConfig& config_;
+  Medium& medium_;
+  NeighbourSink& sink_;
+  AddressSink& receiver_;
+  std::vector<wire::IpPrefix> addresses_;
+  bool started_ = false;        ///< IPv4 addresses were reported as ready.
+  bool ready_ = false;          ///< The medium carries packets.
+  bool groups_joined_ = false;  ///< The groups of IPv4 are.
+  ArpAgent arp_;
+  RarpAgent rarp_;
+  OwnGroups groups_;
+  NdAgent nd_;
+  NeighbourCache neighbours_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ip/nd_agent.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/link/ip/address_class.h"
+
+namespace ipoib::link {
+namespace {
+
+constexpr Duration kNaInterval = std::chrono::seconds(1);         // RFC 4861 §7.2.6
+constexpr Duration kNdDefendInterval = std::chrono::seconds(10);  // like RFC 5227 §1.1 for IPv4
+constexpr Duration kMtuInterval = std::chrono::seconds(1);
+constexpr std::uint8_t kHopLimit = 64;
+constexpr std::uint32_t kValid = 30 * 24 * 3600;     // RFC 4861 §6.2.1
+constexpr std::uint32_t kPreferred = 7 * 24 * 3600;  // RFC 4861 §6.2.1
+
+}  // namespace
+
+NdAgent::NdAgent(const NdPlace& place, Medium& medium, NeighbourCache& cache, std::uint64_t seed)
+    : place_{place},
+      medium_{medium},
+      cache_{cache},
+      addresses_{place.name, place.config, *this, seed ^ 11},
+      advertiser_{place.config, seed ^ 12},
+      discovery_{place.config,
+                 [this](const wire::IpAddr& router, bool usable) {
+                   place_.receiver.default_router(place_.id, router, usable);
+                 },
+                 seed ^ 13},
+      conflict_log_{kNdDefendInterval},
+      contradiction_log_{kNdDefendInterval} {}
+
+// --- Life ---
+
+void NdAgent::up(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
+                 std::uint16_t mtu, TimePoint now) {
+  if (!place_.config.enabled) {
+    reason_ = "not configured";
+    return;
+  }
+  if (mtu < wire::kMinIpv6Mtu) {
+    down(now);
+    reason_ = fmt::format("the MTU {} is less than {} octets, the minimum of IPv6", mtu,
+                          wire::kMinIpv6Mtu);
+    log(LogArea::kLink, LogLevel::kWarning, "{}: IPv6 disabled: {}", place_.name, reason_);
+    return;
+  }
+  if (running_ && interface_id != interface_id_) down(now);
+  interface_id_ = interface_id;
+  if (link_mtu_ != mtu) {
+    link_mtu_ = mtu;
+    apply_mtu(mtu);
+    if (advertiser_.running()) advertiser_.start(now);  // hosts must learn it (RFC 4861 §6.2.4)
+  }
+  if (!running_) return start(configured, interface_id, now);
+  addresses_.retry(now);
+  announce_all(now);
+  announce_again_ = now + kNaInterval;
+}
+
+void NdAgent::start(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
+                    TimePoint now) {
+  running_ = true;
+  reason_.clear();
+  place_.groups.add(wire::all_nodes(), now);
+  if (place_.config.routing) place_.groups.add(wire::all_routers(), now);
+  std::vector<wire::IpPrefix> addresses;
+  std::copy_if(configured.begin(), configured.end(), std::back_inserter(addresses),
+               [](const auto& own) { return !own.addr.is_v4(); });
+  const bool has_local = std::any_of(addresses.begin(), addresses.end(), [](const auto& own) {
+    return wire::is_link_local6(own.addr);
+  });
+  // First, because the other addresses need it to send.
+  if (!has_local) addresses.insert(addresses.begin(), {wire::link_local(interface_id), 64});
+  addresses_.start(addresses, now);
+  discovery_.start(now);
+}
+
+void NdAgent::down(TimePoint now) {
+  if (!running_) return;
+  if (advertiser_.running()) advertise_router(0, now);
+  advertiser_.stop();
+  discovery_.stop();
+  announce_again_.reset();
+  addresses_.stop(now);
+  place_.groups.remove(wire::all_nodes(), now);
+  if (place_.config.routing) place_.groups.remove(wire::all_routers(), now);
+  running_ = false;
+  reason_ = "the interface is down";
+  link_mtu_ = 0;
+}
+
+void NdAgent::apply_mtu(std::uint16_t mtu) {
+  mtu_ = mtu;
+  cache_.limit_mtu6(mtu < link_mtu_ ? mtu : std::uint16_t{0});
+}
+
+void NdAgent::begin(const wire::IpPrefix& address, TimePoint now) {
+  place_.groups.add(wire::solicited_node(address.addr), now);
+}
+
+void NdAgent::end(const wire::IpPrefix& address, TimePoint now) {
+  place_.groups.remove(wire::solicited_node(address.addr), now);
+}
+
+void NdAgent::ready(const wire::IpPrefix& address, TimePoint now) {
+  if (wire::is_link_local6(address.addr)) {
+    place_.receiver.listen(place_.id, address.addr);
+    if (place_.config.routing && place_.config.router_advertisement) advertiser_.start(now);
+  }
+  place_.receiver.address_ready(place_.id, address);
+  announce(address.addr, now);
+  announce_again_ = now + kNaInterval;
+}
+
+void NdAgent::on_address_removed(const wire::IpPrefix& address, TimePoint) {
+  if (wire::is_link_local6(address.addr)) place_.receiver.unlisten(place_.id, address.addr);
+  place_.receiver.address_removed(place_.id, address);
+}
+
+void NdAgent::duplicate(const wire::IpPrefix& address) {
+  place_.receiver.address_duplicate(place_.id, address);
+}
+
+// --- Sending ---
+
+bool NdAgent::to_group(const Message& message, TimePoint now) {
+  ++counters_.sent;
+  return medium_.send_to_group(message.dst, wire::build_nd(message), now);
+}
+
+bool NdAgent::ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) {
+  Message m;
+  m.dst = wire::solicited_node(addr);
+  m.target = addr;
+  m.nonce = nonce;
+  return to_group(m, now);
+}
+
+void NdAgent::request(const wire::IpAddr& addr, TimePoint now) {
+  const auto source = addresses_.source_for(addr);
+  if (!running_ || !source) {
+    ++counters_.unsent;
+    return;
+  }
+  Message m;
+  m.src = *source;
+  m.dst = wire::solicited_node(addr);
+  m.target = addr;
+  m.source_hw = medium_.own_hw();
+  to_group(m, now);
+}
+
+void NdAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
+  const auto source = addresses_.source_for(addr);
+  if (!running_ || !source) {
+    ++counters_.unsent;
+    return;
+  }
+  Message m;
+  m.src = *source;
+  m.dst = addr;
+  m.target = addr;
+  m.source_hw = medium_.own_hw();
+  ++counters_.sent;
+  medium_.send(hw, wire::EtherType::kIpv6, wire::build_nd(m), now);
+}
+
+/// Other next hops must be found for packets through the neighbour (RFC 4861 §7.3.3).
+void NdAgent::failed(const wire::IpAddr& addr) {
+  if (place_.config.accept_ra) place_.receiver.neighbour_failed(place_.id, addr);
+}
+
+void NdAgent::announce(const wire::IpAddr& addr, TimePoint now) {
+  Message m;
+  m.type = wire::Icmp6Type::kNeighbourAdvertisement;
+  m.src = addr;
+  m.dst = wire::all_nodes();
+  m.target = addr;
+  m.router = place_.config.routing;
+  m.override_it = true;
+  m.target_hw = medium_.own_hw();
+  to_group(m, now);
+}
+
+void NdAgent::announce_all(TimePoint now) {
+  for (const auto& own : addresses_.ready()) announce(own.addr, now);
+}
+
+/// RFC 4861 §7.2.4.
+void NdAgent::answer(const Message& question, TimePoint now) {
+  const bool anonymous = wire::is_unspecified(question.src);
+  Message m;
+  m.type = wire::Icmp6Type::kNeighbourAdvertisement;
+  m.src = question.target;
+  m.dst = anonymous ? wire::all_nodes() : question.src;
+  m.target = question.target;
+  m.router = place_.config.routing;
+  m.solicited = !anonymous;
+  m.override_it = true;
+  m.target_hw = medium_.own_hw();
+  if (anonymous) {
+    to_group(m, now);
+    return;
+  }
+  const auto to = question.source_hw ? question.source_hw : cache_.hw_of(question.src);
+  if (!to) {
+    ++counters_.unsent;
+    return;
+  }
+  ++counters_.sent;
+  medium_.send(*to, wire::EtherType::kIpv6, wire::build_nd(m), now);
+}
+
+/// RFC 4861 §6.2.3. Lifetime 0: not a default router, or no longer.
+void NdAgent::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
+  const auto source = addresses_.link_local();
+  if (!source) {
+    ++counters_.unsent;
+    return;
+  }
+  Message m;
+  m.type = wire::Icmp6Type::kRouterAdvertisement;
+  m.src = *source;
+  m.dst = wire::all_nodes();
+  m.hop_limit = kHopLimit;
+  m.lifetime_s = lifetime_s;
+  m.source_hw = medium_.own_hw();
+  m.mtu = link_mtu_;
+  const auto prefixes = own_prefixes();
+  const std::size_t max = (link_mtu_ - wire::build_nd(m).size()) / wire::kPrefixOptionLen;
+  // Sends several if needed: each must fit the MTU.
+  for (std::size_t at = 0; at == 0 || at < prefixes.size(); at += max) {
+    const auto part = std::span{prefixes}.subspan(at).first(std::min(max, prefixes.size() - at));
+    m.prefixes.assign(part.begin(), part.end());
+    to_group(m, now);
+  }
+}
+
+/// The prefixes of the router's own addresses, for its advertisements.
+std::vector<wire::NdPrefix> NdAgent::own_prefixes() const {
+  std::vector<wire::NdPrefix> prefixes;
+  for (const auto& own : addresses_.ready()) {
+    const wire::IpPrefix prefix{wire::network(own), own.len};
+    const bool advertised = std::any_of(prefixes.begin(), prefixes.end(),
+                                        [&](const auto& p) { return p.prefix == prefix; });
+    if (advertised || own.len == 128 || wire::is_link_local6(own.addr)) continue;
+    prefixes.push_back({prefix, true, own.len == 64, kValid, kPreferred});
+  }
+  return prefixes;
+}
+
+void NdAgent::solicit_routers(TimePoint now) {
+  Message m;
+  m.type = wire::Icmp6Type::kRouterSolicitation;
+  m.dst = wire::all_routers();
+  if (const auto source = addresses_.link_local()) {
+    m.src = *source;
+    m.source_hw = medium_.own_hw();
+  }
+  to_group(m, now);
+}
+
+void NdAgent::send_redirect(std::span<const std::byte> offending, const wire::IpAddr& next_hop,
+                            TimePoint now) {
+  const auto source = addresses_.link_local();
+  const auto ip = wire::read<wire::Ipv6Hdr>(offending);
+  if (!running_ || !source || !ip || !on_link(ip->src)) return;
+  const auto to = cache_.hw_of(ip->src);
+  const auto packet = wire::make_redirect(medium_.own_hw().kind(), *source, offending, next_hop,
+                                          cache_.hw_of(next_hop));
+  if (!packet || !to) {
+    ++counters_.unsent;
+    return;
+  }
+  ++counters_.sent;
+  medium_.send(*to, wire::EtherType::kIpv6, *packet, now);
+}
+
+// --- Receiving ---
+
+void NdAgent::on_nd(std::span<const std::byte> packet, TimePoint now) {
+  ++counters_.received;
+  const auto m = wire::parse_nd(medium_.own_hw().kind(), packet);
+  if (!m) {
+    ++counters_.invalid;
+    ++counters_.errors[static_cast<std::size_t>(m.error())];
+    return;
+  }
+  if (!running_ || !may_handle(*m, now)) return;
+  switch (m->type) {
+    case wire::Icmp6Type::kNeighbourSolicitation: return on_solicitation(*m, now);
+    case wire::Icmp6Type::kNeighbourAdvertisement: return on_advertisement(*m, now);
+    case wire::Icmp6Type::kRouterSolicitation: return on_router_solicitation(*m, now);
+    case wire::Icmp6Type::kRouterAdvertisement: return on_router_advertisement(*m, now);
+    case wire::Icmp6Type::kRedirect: return on_redirect(*m, now);
+    default: return;
+  }
+}
+
+/// Returns false for own messages that the fabric reflected, for implausible link-layer addresses,
+/// and for messages from own addresses, which are conflicts.
+bool NdAgent::may_handle(const Message& m, TimePoint now) {
+  const bool target_is_sender = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
+  const auto& sender_hw = target_is_sender ? m.target_hw : m.source_hw;
+  if (sender_hw && sender_hw->same_interface(medium_.own_hw())) return false;
+  for (const auto& hw : {m.source_hw, m.target_hw}) {
+    if (!hw || hw->is_plausible()) continue;
+    ++counters_.invalid;
+    ++counters_.errors[static_cast<std::size_t>(wire::NdError::kLinkAddr)];
+    return false;
+  }
+  if (addresses_.state(m.src)) {
+    on_conflict(m, m.src, now);
+    return false;
+  }
+  return true;
+}
+
+/// RFC 4861 §7.2.3; for a tentative address RFC 4862 §5.4.3.
+void NdAgent::on_solicitation(const Message& m, TimePoint now) {
+  const auto state = addresses_.state(m.target);
+  const bool anonymous = wire::is_unspecified(m.src);
+  if (state == AddressState::kTentative && anonymous) return on_conflict(m, m.target, now);
+  const bool for_us = state == AddressState::kReady;
+  if (!anonymous && m.source_hw) learn(m.src, *m.source_hw, for_us && on_link(m.src), now);
+  if (for_us) answer(m, now);
+}
+
+/// RFC 4861 §7.2.5.
+void NdAgent::on_advertisement(const Message& m, TimePoint now) {
+  if (addresses_.state(m.target)) return on_conflict(m, m.target, now);
+  if (!cache_.advertised(m.target, m.target_hw, m.solicited, m.override_it, now))
+    on_contradiction(m.target, m.target_hw, now);
+  if (!m.router) discovery_.lost(m.target);
+}
+
+void NdAgent::on_router_solicitation(const Message& m, TimePoint now) {
+  if (!place_.config.routing) return;
+  if (m.source_hw) learn(m.src, *m.source_hw, on_link(m.src), now);
+  advertiser_.on_solicitation(now);
+}
+
+/// Each change updates every neighbour on the workers, so the rate of changes is limited.
+bool NdAgent::is_better_mtu(std::uint32_t mtu, TimePoint now) const {
+  const bool fits = mtu >= wire::kMinIpv6Mtu && mtu <= link_mtu_ && mtu != mtu_;
+  return fits && (!mtu_taken_ || now - *mtu_taken_ >= kMtuInterval);
+}
+
+/// All nodes accept a smaller MTU (draft-ietf-ipoib-link-multicast-00 §3: "MUST accept"); the rest
+/// is for nodes that solicit routers.
+void NdAgent::on_router_advertisement(const Message& m, TimePoint now) {
+  if (m.source_hw) learn(m.src, *m.source_hw, place_.config.accept_ra, now);
+  if (m.mtu && is_better_mtu(*m.mtu, now)) {
+    mtu_taken_ = now;
+    apply_mtu(static_cast<std::uint16_t>(*m.mtu));
+    log(LogArea::kLink, LogLevel::kInfo, "{}: IPv6 MTU set to {} by {}", place_.name, mtu_,
+        wire::to_string(m.src));
+  }
+  discovery_.on_advertisement(m.src, m.lifetime_s, now);
+}
+
+/// Accepted from the router in use only (RFC 4861 §8.1): a default router, or a gateway of a route.
+void NdAgent::on_redirect(const Message& m, TimePoint now) {
+  const bool from_router = discovery_.knows(m.src) || cache_.is_gateway(m.src);
+  const bool own = addresses_.state(m.destination) || addresses_.state(m.target);
+  if (!place_.config.accept_ra || !from_router || own || !redirects_.allow(now)) {
+    ++counters_.redirects_ignored;
+    return;
+  }
+  ++counters_.redirects;
+  if (m.target_hw) learn(m.target, *m.target_hw, true, now);
+  place_.receiver.redirect(place_.id, m.destination, m.target);
+}
+
+bool NdAgent::on_link(const wire::IpAddr& addr) const {
+  return wire::is_link_local6(addr) || is_on_link(addresses_.prefixes(), addr);
+}
+
+void NdAgent::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, bool create, TimePoint now) {
+  if (wire::is_unspecified(addr)) return;
+  if (!cache_.learn(addr, hw, Evidence::kOther, create, now)) on_contradiction(addr, hw, now);
+}
+
+/// Another host claims an own address. A tentative address is given up. One in use is defended once
+/// per interval, so that two hosts that insist do not flood the link.
+void NdAgent::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint now) {
+  const bool by_target = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
+  const auto& hw = by_target ? m.target_hw : m.source_hw;
+  const auto who = hw ? wire::to_string(*hw) : std::string{"another node"};
+  const auto state = addresses_.state(addr);
+  if (state == AddressState::kTentative) {
+    if (addresses_.on_claim(addr, m.nonce, who, now)) ++counters_.conflicts;
+    return;
+  }
+  ++counters_.conflicts;
+  if (const auto suppressed = conflict_log_.allow(now))
+    log(LogArea::kLink, LogLevel::kErr,
+        "{}: address conflict: own address {} is also claimed by {} ({} conflicts suppressed)",
+        place_.name, wire::to_string(addr), who, *suppressed);
+  if (defended_ && now - *defended_ < kNdDefendInterval) return;
+  defended_ = now;
+  announce(addr, now);
+}
+
+void NdAgent::on_contradiction(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,
+                               TimePoint now) {
+  ++counters_.contradictions;
+  const auto suppressed = contradiction_log_.allow(now);
+  if (!suppressed) return;
+  log(LogArea::kLink, LogLevel::kWarning,
+      "{}: address conflict: {} is claimed by {} and by another host ({} conflicts suppressed)",
+      place_.name, wire::to_string(addr), hw ? wire::to_string(*hw) : "an unknown host",
+      *suppressed);
+}
+
+// --- Time ---
+
+void NdAgent::tick(TimePoint now) {
+  if (!running_) return;
+  addresses_.tick(now);
+  if (announce_again_ && *announce_again_ <= now) {
+    announce_again_.reset();
+    announce_all(now);
+  }
+  if (advertiser_.tick(now)) {
+    const auto lifetime = std::chrono::floor<std::chrono::seconds>(place_.config.ra_lifetime);
+    advertise_router(static_cast<std::uint16_t>(
+                         std::clamp<std::chrono::seconds::rep>(lifetime.count(), 0, 9000)),
+                     now);
+  }
+  if (discovery_.tick(now)) solicit_routers(now);
+}
+
+std::optional<TimePoint> NdAgent::next_deadline() const {
+  if (!running_) return std::nullopt;
+  return earlier(earlier(addresses_.next_deadline(), announce_again_),
+                 earlier(advertiser_.next_deadline(), discovery_.next_deadline()));
+}
+
+}  // namespace ipoib::link

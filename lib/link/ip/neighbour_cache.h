@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The neighbours of one interface: the state machine of address resolution, which InfiniBand and
+// Ethernet share.
+//
+// Incomplete --reply--> [Path] --> Reachable --time--> Stale --in use--> Probe --reply--> Reachable
+//     |                    |                             |                 |
+//     +---- no answer -----+--> Failed <-----------------|-----------------+
+//                                 |                      +-- idle --> forgotten
+//                                 +-- negative time over: forgotten (gateways: requested again)
+//
+// Both families follow RFC 4861 §7.3; IPv4 uses ARP messages. A link-layer address from any message
+// except a reply to this node is Stale: packets use it, and it is confirmed once it is used.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/link/interface.h"
+#include "lib/link/ip/held_packets.h"
+#include "lib/link/jitter.h"
+#include "lib/link/medium.h"
+#include "lib/link/time_order.h"
+
+namespace ipoib::link {
+
+/// The kind of message that a link-layer address comes from.
+enum class Evidence : std::uint8_t {
+  kReply,  ///< A reply to this node, so both directions work.
+  kOther,  ///< Any other message: a request, an announcement.
+};
+
+/// Sends requests for the link-layer address of a neighbour.
+class Solicitor {
+ public:
+  virtual ~Solicitor() = default;
+  /// Sends a request to all hosts.
+  virtual void request(const wire::IpAddr& addr, TimePoint now) = 0;
+  /// Sends a request to the neighbour only, at its last known address.
+  virtual void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) = 0;
+  /// The neighbour did not answer, or has no path: it is assumed to be gone.
+  virtual void failed(const wire::IpAddr& addr) = 0;
+};
+
+struct NeighbourEntry {
+  wire::IpAddr addr;
+  table::NeighbourIndex index = table::kNoNeighbour;
+  NeighbourPhase phase = NeighbourPhase::kIncomplete;
+  Evidence evidence = Evidence::kOther;  ///< Source of `hw`.
+  bool is_static = false;
+  bool is_mapped = false;  ///< `hw` follows from the address: never requested, never learned.
+  bool has_path = false;   ///< Registered as a user of the path to `hw`.
+  unsigned gateways = 0;   ///< Number of routes through it.
+  bool failed = false;     ///< The last resolution had no answer: routes avoid the gateway.
+  unsigned attempts = 0;   ///< Requests or probes in this phase; 0 in kIncomplete: idle.
+  std::optional<wire::HwAddr> hw;  ///< Empty while unknown.
+  table::Neighbour installed;
+  TimePoint phase_due = kNever;
+  TimePoint wake = kNever;   ///< Position in the order of timers: phase or oldest held packet.
+  TimePoint quiet = kNever;  ///< Position in the order of eviction.
+  TimePoint touched{};       ///< Creation or last use known to management.
+  TimePoint wanted = TimePoint::min();  ///< Last packet that was punted for it.
+  TimePoint confirmed{};
+  TimePoint moved = TimePoint::min();  ///< Last change to another address.
+  TimePoint looked{};  ///< Use after this time means that the stale entry is in use.
+  HeldQueue held;
+
+  /// Being resolved, so not evicted.
+  [[nodiscard]] bool busy() const {
+    return !held.empty() || phase == NeighbourPhase::kPath ||
+           (phase == NeighbourPhase::kIncomplete && attempts > 0);
+  }
+  [[nodiscard]] bool kept() const { return is_static || gateways > 0; }
+  [[nodiscard]] bool valid() const {
+    return phase == NeighbourPhase::kReachable || phase == NeighbourPhase::kStale ||
+           phase == NeighbourPhase::kProbe || phase == NeighbourPhase::kStatic;
+  }
+};
+
+/// The neighbours of one interface of either kind. Management lcore only. Passes packets to the
+/// sink only when its own state is consistent.
+class NeighbourCache {
+ public:
+  NeighbourCache(const NeighbourConfig& config, table::InterfaceId iface, NeighbourSink& sink,
+                 Solicitor& solicitor, NeighbourPaths& paths, std::uint64_t seed);
+
+  /// Takes over `packet`: holds it, releases it or drops it.
+  void request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
+  /// Errors: kNoResources when the table is full of entries in use.
+  Result<table::NeighbourIndex> use_gateway(const wire::IpAddr& addr, TimePoint now);
+  void forget_gateway(const wire::IpAddr& addr);
+  /// True if the last resolution failed. False for addresses without an entry.
+  [[nodiscard]] bool has_failed(const wire::IpAddr& addr) const;
+  /// Adds an entry that neither ages nor learns, and requests its path at once.
+  Status add_static(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now);
+  /// Adds an entry whose link-layer address follows from its own (a multicast group on Ethernet).
+  /// It is valid at once, and forgotten when unused, like learned ones. Errors: kNoResources.
+  Status add_mapped(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now);
+  /// Removes the entry. A gateway's entry stays, but loses its data. A gateway that had failed is
+  /// requested again, because routes avoid it and no packet would. Errors: kNotFound.
+  Status remove(const wire::IpAddr& addr);
+  /// Does the same with all entries except static ones.
+  void flush() {
+    reset_all(Drop::kNeighbourGone, false);
+    request_gateways();
+  }
+  /// Forgets all entries, static ones too. Gateways stay but lose their data. Held packets are
+  /// dropped under `reason`.
+  void withdraw(Drop reason) { reset_all(reason, true); }
+  /// The interface is up again: requests the gateways that had failed before withdraw().
+  void request_gateways();
+
+  /// `addr` claims to be at `hw`. `create`: also without an existing entry. Returns false if the
+  /// entry was moved less than a second ago and this contradicts it. The entry then stays, so that
+  /// two hosts that claim one address do not make it flap.
+  bool learn(const wire::IpAddr& addr, const wire::HwAddr& hw, Evidence evidence, bool create,
+             TimePoint now);
+  /// A neighbour advertisement for `addr` with these flags (RFC 4861 §7.2.5); `hw` may be missing.
+  /// Returns false in the same case as learn().
+  bool advertised(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw, bool solicited,
+                  bool override_it, TimePoint now);
+  /// The link-layer address, if known.
+  [[nodiscard]] std::optional<wire::HwAddr> hw_of(const wire::IpAddr& addr) const;
+  /// The last time a packet was sent to it; TimePoint::min(): never, or no such neighbour.
+  [[nodiscard]] TimePoint last_used(const wire::IpAddr& addr) const;
+  /// True if routes go through it.
+  [[nodiscard]] bool is_gateway(const wire::IpAddr& addr) const;
+  /// Limits IPv6 packets to this length, even if the path carries more; 0: no additional limit.
+  void limit_mtu6(std::uint16_t mtu);
+  /// The path of `addr` became ready, changed or failed.
+  void on_path(const wire::IpAddr& addr, TimePoint now);
+  /// A value that all entries depend on has changed (the MTU of the link).
+  void reinstall();
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return timers_.next(); }
+
+  /// Addresses of all entries, in order.
+  [[nodiscard]] std::vector<wire::IpAddr> addresses() const;
+  [[nodiscard]] std::optional<NeighbourInfo> info(const wire::IpAddr& addr, TimePoint now) const;
+  [[nodiscard]] NeighbourPhases phases() const;
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] std::size_t held() const { return held_.total(); }
+  [[nodiscard]] const NeighbourCounters& counters() const { return counters_; }
+
+ private:
+  using Entry = NeighbourEntry;
+
+  Entry* find(const wire::IpAddr& addr);
+  Result<Entry*> create(const wire::IpAddr& addr, TimePoint now);
+  bool evict_one(TimePoint now);
+  void forget(Entry& e, Drop reason);
+  void to_sleep(Entry& e);
+  void reset(Entry& e, Drop reason);
+  void request_gateway(Entry& e);
+  void reset_all(Drop reason, bool statics_too);
+  void schedule(Entry& e);
+
+  void resolve(Entry& e, TimePoint now);
+  void use_path(Entry& e, TimePoint now);
+  void become_valid(Entry& e, TimePoint now);
+  void become_stale(Entry& e, TimePoint now);
+  void confirm(Entry& e, TimePoint now);
+  void fail(Entry& e, TimePoint now);
+  void leave_path(Entry& e);
+  void move(Entry& e, const wire::HwAddr& hw, Evidence evidence, TimePoint now);
+  void on_flags_change(Entry& e, const wire::HwAddr& hw, TimePoint now);
+  bool move_if_settled(Entry& e, const wire::HwAddr& hw, Evidence evidence, TimePoint now);
+  void install(Entry& e, table::NeighbourState state);
+
+  void on_due(Entry& e, TimePoint now);
+  void try_again(Entry& e, TimePoint now);
+  void ask_again(Entry& e, TimePoint now);
+  void check_use(Entry& e, TimePoint now);
+  void check_mapped(Entry& e, TimePoint now);
+  void probe_again(Entry& e, TimePoint now);
+
+  [[nodiscard]] TimePoint last_use(const Entry& e) const;
+  [[nodiscard]] bool used_since(const Entry& e, TimePoint when) const;
+  void drop_all(const HeldQueue& packets, Drop reason, bool unreachable);
+
+  NeighbourConfig config_;
+  table::InterfaceId iface_;
+  NeighbourSink& sink_;
+  Solicitor& solicitor_;
+  NeighbourPaths& paths_;
+  Jitter jitter_;
+  std::uint16_t mtu6_ = 0;
+  HeldPackets held_;
+  std::unordered_map<wire::IpAddr, Entry> entries_;
+  TimeOrder<wire::IpAddr> timers_;
+  TimeOrder<wire::IpAddr> quiet_;  ///< Entries that may be evicted, least recently used first.
+  NeighbourCounters counters_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Membership of the broadcast group: searches the group, joins or creates it, retries for ever with
+// backoff, confirms the membership periodically, leaves it. Source: RFC 4391 §4.1, §5; IBA vol 1
+// §15.2.5.17.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/link/ipoib/ipoib_types.h"
+#include "lib/link/jitter.h"
+#include "lib/sa/client.h"
+#include "lib/wire/mad.h"
+
+namespace ipoib::link {
+
+/// The link that owns the membership.
+class MembershipOwner {
+ public:
+  virtual ~MembershipOwner() = default;
+  /// Called before each join. The text of an error becomes the reason.
+  virtual Status may_join() const = 0;
+  /// Called for the first answer and for every confirmation. An error keeps the link down and
+  /// retrying.
+  virtual Status on_joined(const wire::McMemberRecord& record, TimePoint now) = 0;
+  /// state() or reason() may have changed.
+  virtual void on_membership_changed(TimePoint now) = 0;
+};
+
+class BroadcastMembership {
+ public:
+  enum class State : std::uint8_t { kIdle, kWaiting, kJoining, kMember, kLeaving, kLeft };
+
+  /// References are kept.
+  BroadcastMembership(const LinkConfig& config, LinkActions& actions, sa::Client& sa,
+                      LinkCounters& counters, MembershipOwner& owner, std::uint64_t seed);
+  ~BroadcastMembership();
+  BroadcastMembership(const BroadcastMembership&) = delete;
+  BroadcastMembership& operator=(const BroadcastMembership&) = delete;
+
+  void start(TimePoint now);
+  /// Leaves; ends in kLeft when the SA has answered, or after a timeout.
+  void stop(TimePoint now);
+  /// The SA may answer differently now. A member asks soon, with a delay so that not all members
+  /// ask at once.
+  void ask_again(TimePoint now);
+  /// The port cannot be a member any more; joins again later.
+  void lose(std::string reason, TimePoint now);
+
+  [[nodiscard]] State state() const { return state_; }
+  /// The reason why it is not a member; empty when it is.
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return due_; }
+
+ private:
+  [[nodiscard]] wire::Gid mgid() const;
+  [[nodiscard]] std::string what() const;
+  [[nodiscard]] std::uint8_t first_scope() const;
+  [[nodiscard]] Status may_ask() const;
+  void join(TimePoint now);
+  bool look_further(TimePoint now);
+  void search_anew();
+  void on_answer(const sa::Outcome& outcome, TimePoint now);
+  Status accept(const sa::Reply& reply, TimePoint now);
+  void on_failure(const sa::Failure& failure, TimePoint now);
+  void try_later(TimePoint now);
+  void give_reason(std::string reason, State state, TimePoint now);
+  void left(TimePoint now);
+  void leave_former(TimePoint now);
+  void cancel();
+
+  const LinkConfig& config_;
+  LinkActions& actions_;
+  sa::Client& sa_;
+  LinkCounters& counters_;
+  MembershipOwner& owner_;
+  Jitter jitter_;
+  State state_ = State::kIdle;
+  std::string reason_;
+  std::uint8_t scope_ = 2;      ///< Scope being tried, or joined.
+  bool creating_ = false;       ///< The next request may create the group.
+  bool sa_registered_ = false;  ///< The SA may count this port as a member.
+  wire::Gid port_;              ///< GID of that membership; valid with sa_registered_.
+  sa::TransactionId transaction_ = sa::kNoTransaction;
+  TimePoint began_{};  ///< Latest attempt.
+  Duration backoff_{};
+  std::optional<TimePoint> due_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Connected mode: requests of this side, and answers to requests of peers. Source:
+// draft-ietf-ipoib-connected-mode-03 §3.
+#include <algorithm>
+#include <utility>
+
+#include "lib/link/ipoib/connections.h"
+#include "lib/wire/smp.h"
+
+namespace ipoib::link {
+namespace {
+
+using wire::RejReason;
+using wire::ServiceIdForm;
+
+/// A request that arrives this soon after the own connection was established may have crossed it.
+constexpr Duration kCrossing = std::chrono::seconds(3);
+constexpr ServiceIdForm other(ServiceIdForm form) {
+  return form == ServiceIdForm::kIetf ? ServiceIdForm::kLinux : ServiceIdForm::kIetf;
+}
+
+constexpr wire::CmTransport cm_transport(fabric::Transport transport) {
+  return transport == fabric::Transport::kRc ? wire::CmTransport::kRc : wire::CmTransport::kUc;
+}
+
+/// The path back to the requester. A requester in another subnet does not know the LIDs and SLs of
+/// this one: those of the router are in the headers.
+fabric::AhAttr path_back(const wire::CmReq& req, const fabric::MadAddress& from) {
+  const wire::CmPath& path = req.primary;
+  const bool by_headers = path.local_lid.host() == wire::kPermissiveLid;
+  return {.dlid = by_headers ? from.lid : path.local_lid.host(),
+          .sl = by_headers ? from.sl : path.sl(),
+          .rate = path.rate(),
+          .global = !path.subnet_local(),
+          .tclass = path.tclass,
+          .hop_limit = path.hop_limit,
+          .flow_label = path.flow_label(),
+          .dgid = path.local_gid};
+}
+
+wire::CmPath path_there(const fabric::AhAttr& to, const wire::Gid& peer,
+                        const fabric::PortAttr& port, std::uint8_t ack_timeout) {
+  wire::CmPath path{};
+  // LIDs of this subnet are not valid in another one.
+  path.local_lid.set(to.global ? wire::kPermissiveLid : port.lid);
+  path.remote_lid.set(to.global ? wire::kPermissiveLid : to.dlid);
+  path.local_gid = port.gid();
+  path.remote_gid = peer;
+  path.flow_rate = wire::CmPath::pack_flow_rate(to.flow_label, to.rate);
+  path.tclass = to.tclass;
+  path.hop_limit = to.hop_limit;
+  path.set_sl(to.sl);
+  path.set_subnet_local(!to.global);
+  path.set_ack_timeout(ack_timeout);
+  return path;
+}
+
+}  // namespace
+
+// --- Requests of this side ---
+
+void Connections::look_at(const PeerKey& key, TimePoint now) {
+  schedule(key, kNever);
+  Peer& p = peers_.at(key);
+  if (std::exchange(p.lost_users, false)) {
+    for (const cm::Handle handle : std::vector{p.handles}) {
+      Connection& c = all_.at(handle);
+      if (c.active || !per_direction(p)) close(handle, c, ConnectionEnd::kUnwanted, now);
+    }
+    return forget_if_idle(key);
+  }
+  const auto transport = transport_with(p);
+  if (!started_ || config_.open == OpenPolicy::kAccept || p.users.empty() || !transport ||
+      has_one_to_send(p))
+    return;
+  if (now < p.retry_at) return schedule(key, p.retry_at);
+  if (wanted(p, now))
+    if (const auto asked = ask(key, p, *transport, now); !asked) {
+      if (asked.error().code != Errc::kUnavailable) return back_off(key, now);
+    }
+  if (!has_one_to_send(p)) schedule(key, now + kLook);
+}
+
+/// Errors: kUnavailable, may succeed a second later; others last longer.
+Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport, TimePoint now) {
+  const auto path = around_.path_to(key.gid);
+  if (!path) return fail(Errc::kUnavailable, "no path");
+  if (!has_room(now)) {
+    ++counters_.limited;
+    return fail(Errc::kNoResources, "the limit of {} connections is reached",
+                config_.max_connections);
+  }
+  const auto queue = actions_.create_connected(transport);
+  if (!queue) {
+    ++counters_.no_queue;
+    return tl::make_unexpected(queue.error());
+  }
+  cm::ConnectParams params;
+  params.to = {.lid = path->attr.dlid, .sl = path->attr.sl, .pkey = pkey_};
+  if (path->attr.global) params.to.gid = path->attr.dgid;
+  params.service_id = wire::ipoib_service_id(p.form, key.qpn);
+  params.transport = cm_transport(transport);
+  params.qpn = (*queue)->qpn();
+  params.starting_psn = random_psn();
+  params.srq = true;
+  params.retry_count = config_.retry_count;
+  params.rnr_retry = config_.rnr_retry;
+  params.mtu = path_mtu(path->mtu_code);
+  params.primary = path_there(path->attr, key.gid, port_, config_.ack_timeout);
+  params.remote_timeout = params.local_timeout = config_.cm_timeout;
+  params.max_retries = config_.cm_retries;
+  params.private_data = private_data();
+  const auto handle = manager_.connect(params, *this, now);
+  if (!handle) {
+    actions_.destroy_connected(**queue);
+    return tl::make_unexpected(handle.error());
+  }
+  ++counters_.asked;
+  add(*handle, key, **queue, true, now).psn = params.starting_psn;
+  return {};
+}
+
+void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return;
+  Connection& c = it->second;
+  Peer& p = peers_.at(c.peer);
+  const auto said = wire::read<wire::IpoibCmPrivate>(rep.private_data).value();
+  const auto path = around_.path_to(c.peer.gid);
+  c.peer_qpn = rep.local_qpn.host();
+  c.peer_mtu = said.receive_mtu.host();
+  const auto ready = [&]() -> Status {
+    if (said.ud_qpn.host() != c.peer.qpn || connection_mtu(c) == 0)
+      return fail(Errc::kInvalidArgument, "private data");
+    if (!path) return fail(Errc::kUnavailable, "no path");
+    const fabric::ReadyToReceive receive{.peer_qpn = c.peer_qpn,
+                                         .path = path->attr,
+                                         .path_mtu = path_mtu(path->mtu_code),
+                                         .rx_psn = c.psn};
+    if (auto status = actions_.set_ready_to_receive(*c.queue, receive); !status) return status;
+    return actions_.set_ready_to_send(*c.queue,
+                                      {.tx_psn = rep.starting_psn.host(),
+                                       .max_message = c.peer_mtu,
+                                       .retry_count = config_.retry_count,
+                                       .rnr_retry = std::min(rep.rnr_retry(), config_.rnr_retry),
+                                       .ack_timeout = config_.ack_timeout});
+  }();
+  if (!ready) {
+    static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
+    return finish(c, ConnectionEnd::kRefused, now);
+  }
+  if (!manager_.confirm(handle, now)) return;  // Already over: the event is queued.
+  if (p.form == ServiceIdForm::kLinux) p.linux_habit = true;
+  connection_up(c, now);
+}
+
+/// A peer that does not know the service ID may know the other one.
+bool Connections::try_other_service(Peer& p, const cm::Closed& closed) {
+  if (closed.reason != cm::CloseReason::kRejected ||
+      closed.rej.why() != RejReason::kInvalidServiceId || p.other_form_tried)
+    return false;
+  p.other_form_tried = true;
+  p.form = other(p.form);
+  return true;
+}
+
+void Connections::back_off(const PeerKey& key, TimePoint now) {
+  Peer& p = peers_.at(key);
+  const auto doubled = config_.backoff_min * (std::int64_t{1} << std::min(p.failures, 20U));
+  ++p.failures;
+  p.retry_at = now + jitter_.around(std::min<Duration>(doubled, config_.backoff_max), 25);
+  schedule(key, p.retry_at);
+}
+
+// --- Requests of peers ---
+
+void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
+                             const fabric::MadAddress& from, TimePoint now) {
+  now_ = now;
+  ++counters_.incoming;
+  if (const RejReason fault = fault_of(req, from, now); fault != RejReason::kNone) {
+    static_cast<void>(manager_.reject(handle, fault, now));
+    return;
+  }
+  const auto key = key_of(wire::requester(req));
+  Peer& p = peer(key);
+  const auto service = wire::ipoib_service_of(req.service_id.host());
+  if (service && service->form == ServiceIdForm::kLinux) p.linux_habit = true;
+  if (!give_way(handle, key, now)) {
+    ++counters_.crossed;
+    static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
+    return;
+  }
+  if (auto taken = take(handle, req, from, now); !taken) {
+    ++counters_.no_queue;
+    static_cast<void>(manager_.reject(handle, RejReason::kNoResources, now));
+    forget_if_idle(key);
+  }
+}
+
+/// Returns the reason to refuse a request, and counts it. kNone: accepted so far.
+RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress& from,
+                                TimePoint now) {
+  const bool rc = req.transport() == wire::CmTransport::kRc;
+  if (rc ? !config_.rc : !config_.uc) {
+    ++counters_.bad_transport;
+    return RejReason::kInvalidTransport;
+  }
+  const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
+  const auto mtu = wire::connection_ip_mtu(config_.receive_mtu, said.receive_mtu.host());
+  if (said.ud_qpn.host() <= 1 || mtu == 0 || wire::requester(req).same_interface(own_)) {
+    ++counters_.bad_private_data;
+    return RejReason::kConsumer;
+  }
+  if (is_elsewhere(key_of(wire::requester(req)), from)) {
+    ++counters_.elsewhere;
+    return RejReason::kConsumer;
+  }
+  if (!has_room(now)) {
+    ++counters_.limited;
+    return RejReason::kNoResources;
+  }
+  return RejReason::kNone;
+}
+
+/// True if that interface has a connection through another port. Then the requester is another one,
+/// or it has moved and ends the old connection itself.
+bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const {
+  const auto it = peers_.find(key);
+  if (it == peers_.end()) return false;
+  return std::ranges::any_of(it->second.handles, [&](cm::Handle handle) {
+    const Connection& c = all_.at(handle);
+    const cm::Connection* const known = manager_.find(handle);
+    return c.up && !c.over && known != nullptr && !fabric::same_port(known->to, from);
+  });
+}
+
+/// True if there is room for one more connection. At the limit, the oldest connection whose peer
+/// never became ready is dropped for it. Ended connections keep their queue pairs for a while, and
+/// are limited too.
+bool Connections::has_room(TimePoint now) {
+  if (open_ >= config_.max_connections && !half_open_.empty()) {
+    const cm::Handle oldest = half_open_.begin()->second;
+    static_cast<void>(manager_.drop(oldest, now));  // It may be over, with the event still queued.
+    finish(all_.at(oldest), ConnectionEnd::kDropped, now);
+  }
+  return open_ < config_.max_connections && all_.size() < 2 * config_.max_connections;
+}
+
+/// Closes existing connections with the peer in favour of its request. Returns false if the request
+/// crossed one of this side, which has priority. A late request crosses a young connection; with an
+/// older one it means that the peer has restarted. Source: §3.3.
+bool Connections::give_way(cm::Handle handle, const PeerKey& key, TimePoint now) {
+  const Peer& p = peers_.at(key);
+  for (const cm::Handle older : std::vector{p.handles}) {
+    Connection& c = all_.at(older);
+    if (older == handle || c.over || (c.active && per_direction(p))) continue;
+    const bool crosses = c.active && (!c.up || now - c.since < kCrossing);
+    if (crosses && !wire::accepts_crossing(own_, address_of(key))) return false;
+    if (crosses) ++counters_.crossed;
+    close(older, c, ConnectionEnd::kReplaced, now);
+  }
+  return true;
+}
+
+Status Connections::take(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
+                         TimePoint now) {
+  const bool rc = req.transport() == wire::CmTransport::kRc;
+  const auto queue =
+      actions_.create_connected(rc ? fabric::Transport::kRc : fabric::Transport::kUc);
+  if (!queue) return tl::make_unexpected(queue.error());
+  const std::uint32_t psn = random_psn();
+  const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
+                                       .path = path_back(req, from),
+                                       .path_mtu = path_mtu(req.mtu()),
+                                       .rx_psn = psn};
+  auto status = actions_.set_ready_to_receive(**queue, receive);
+  if (status)
+    status = manager_.accept(handle,
+                             {.qpn = (*queue)->qpn(),
+                              .starting_psn = psn,
+                              .srq = true,
+                              .rnr_retry = config_.rnr_retry,
+                              .private_data = private_data()},
+                             now);
+  if (!status) {
+    actions_.destroy_connected(**queue);
+    return status;
+  }
+  const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
+  Connection& c = add(handle, key_of(wire::requester(req)), **queue, false, now);
+  half_open_.emplace(c.serial = next_serial_++, handle);
+  c.psn = psn;
+  c.peer_qpn = receive.peer_qpn;
+  c.peer_mtu = said.receive_mtu.host();
+  c.to_send = {.tx_psn = req.starting_psn.host(),
+               .max_message = c.peer_mtu,
+               .retry_count = config_.retry_count,
+               .rnr_retry = std::min(req.rnr_retry(), config_.rnr_retry),
+               .ack_timeout = config_.ack_timeout};
+  return {};
+}
+
+void Connections::on_established(cm::Handle handle, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return;
+  Connection& c = it->second;
+  if (!actions_.set_ready_to_send(*c.queue, c.to_send))
+    return close(handle, c, ConnectionEnd::kFailed, now);
+  connection_up(c, now);
+}
+
+}  // namespace ipoib::link

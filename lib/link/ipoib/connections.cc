@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ipoib/connections.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ipoib::link {
+namespace {
+
+using wire::ServiceIdForm;
+
+/// Idle connections are detected late by at most the idle time divided by this.
+constexpr int kUseChecks = 4;
+/// A connection that was up this long did not fail at once.
+constexpr Duration kLasted = std::chrono::seconds(10);
+
+ConnectionEnd end_by(cm::CloseReason reason) {
+  switch (reason) {
+    case cm::CloseReason::kRejected: return ConnectionEnd::kRejected;
+    case cm::CloseReason::kTimedOut: return ConnectionEnd::kTimedOut;
+    case cm::CloseReason::kDropped: return ConnectionEnd::kDropped;
+    case cm::CloseReason::kPeer: return ConnectionEnd::kPeer;
+    case cm::CloseReason::kStale: return ConnectionEnd::kStale;
+    case cm::CloseReason::kShutdown: return ConnectionEnd::kClosed;
+    default: return ConnectionEnd::kRefused;
+  }
+}
+
+/// True if the peer or its path caused the end, so that an immediate request would fail again.
+bool is_failure(ConnectionEnd why) {
+  switch (why) {
+    case ConnectionEnd::kRejected:
+    case ConnectionEnd::kTimedOut:
+    case ConnectionEnd::kStale:
+    case ConnectionEnd::kFailed:
+    case ConnectionEnd::kRefused: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(ConnectionEnd end) {
+  constexpr std::array<std::string_view, static_cast<std::size_t>(ConnectionEnd::kCount)> kNames = {
+      "rejected by the peer",
+      "no answer",
+      "closed by the peer",
+      "forgotten by the peer",
+      "idle",
+      "unwanted",
+      "replaced",
+      "never ready",
+      "queue pair failed",
+      "closed",
+      "refused"};
+  return kNames[static_cast<std::size_t>(end)];
+}
+
+Connections::Connections(ConnectionConfig config, std::uint16_t pkey, NeighbourPaths& ud,
+                         ConnectionActions& actions, cm::Manager& manager,
+                         ConnectionSurroundings around, std::uint64_t seed)
+    : config_{config},
+      pkey_{pkey},
+      ud_{ud},
+      actions_{actions},
+      manager_{manager},
+      around_{std::move(around)},
+      random_{seed},
+      jitter_{random_()} {}
+
+Connections::~Connections() {
+  manager_.detach(*this, now_);
+  for (const auto& [handle, c] : all_) actions_.destroy_connected(*c.queue);
+}
+
+std::uint8_t Connections::flags() const {
+  return static_cast<std::uint8_t>((config_.rc ? wire::LinkAddr::kFlagRc : 0) |
+                                   (config_.uc ? wire::LinkAddr::kFlagUc : 0));
+}
+
+Status Connections::start(const wire::LinkAddr& own, const fabric::PortAttr& port, TimePoint now) {
+  now_ = now;
+  if (!config_.rc && !config_.uc) return {};
+  own_ = {0, own.qpn, own.gid};
+  port_ = port;
+  if (started_) return {};
+  for (const auto form : {ServiceIdForm::kIetf, ServiceIdForm::kLinux}) {
+    const auto id = wire::ipoib_service_id(form, own_.qpn.host());
+    if (auto listens = manager_.listen(id, *this, private_data()); !listens) {
+      if (form == ServiceIdForm::kLinux)
+        manager_.unlisten(wire::ipoib_service_id(ServiceIdForm::kIetf, own_.qpn.host()));
+      return listens;
+    }
+  }
+  started_ = true;
+  use_check_ = now + use_period();
+  for (const auto& [key, p] : peers_) schedule(key, now);
+  return {};
+}
+
+void Connections::stop(TimePoint now) {
+  now_ = now;
+  if (!std::exchange(started_, false)) return;
+  for (const auto form : {ServiceIdForm::kIetf, ServiceIdForm::kLinux})
+    manager_.unlisten(wire::ipoib_service_id(form, own_.qpn.host()));
+  for (auto& [handle, c] : all_) close(handle, c, ConnectionEnd::kClosed, now);
+  use_check_ = kNever;
+}
+
+Status Connections::close(cm::Handle handle, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return fail(Errc::kNotFound, "no connection {}", handle);
+  close(handle, it->second, ConnectionEnd::kClosed, now);
+  return {};
+}
+
+void Connections::on_queue_event(const fabric::QueueEvent& event, TimePoint now) {
+  now_ = now;
+  const auto it = by_qpn_.find(event.qpn);
+  if (it == by_qpn_.end()) return;
+  Connection& c = all_.at(it->second);
+  if (c.over) return;
+  if (event.kind == fabric::QueueEvent::Kind::kEstablished)
+    manager_.on_traffic(it->second, now);
+  else
+    close(it->second, c, ConnectionEnd::kFailed, now);
+}
+
+// --- Peers ---
+
+PathState Connections::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) {
+  now_ = now;
+  add_user(user, hw, now);
+  return ud_.acquire(user, hw, now);
+}
+
+void Connections::moved(const wire::IpAddr& user, const wire::HwAddr& from, const wire::HwAddr& to,
+                        TimePoint now) {
+  now_ = now;
+  remove_user(user, from);
+  add_user(user, to, now);
+}
+
+void Connections::release(const wire::IpAddr& user, const wire::HwAddr& hw) {
+  remove_user(user, hw);
+  ud_.release(user, hw);
+}
+
+void Connections::add_user(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) {
+  if (flags() == 0) return;
+  const auto key = key_of(hw);
+  Peer& p = peer(key);
+  p.flags = hw.link_addr().flags;
+  p.lost_users = false;
+  p.users.insert(user);
+  // The neighbour is installed after this: traffic to it shows later.
+  schedule(key, config_.open == OpenPolicy::kAlways ? now : now + kLook);
+}
+
+void Connections::remove_user(const wire::IpAddr& user, const wire::HwAddr& hw) {
+  const auto key = key_of(hw);
+  const auto it = peers_.find(key);
+  if (it == peers_.end()) return;
+  Peer& p = it->second;
+  p.users.erase(user);
+  p.lost_users = p.users.empty();
+  if (p.lost_users) schedule(key, now_);
+}
+
+void Connections::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
+  ud_.describe(hw, out);
+  const auto it = peers_.find(key_of(hw));
+  if (it == peers_.end() || it->second.sending == cm::kNoHandle) return;
+  const Connection& c = all_.at(it->second.sending);
+  out.mode = table::mode_of(c.queue->transport());
+  out.mtu = static_cast<std::uint16_t>(std::min<std::uint32_t>(connection_mtu(c), max_mtu_));
+  out.queue = c.queue;
+}
+
+void Connections::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
+  ud_.describe(hw, out);
+}
+
+Connections::Peer& Connections::peer(const PeerKey& key) {
+  return peers_.try_emplace(key, Peer{.form = config_.service_id}).first->second;
+}
+
+wire::LinkAddr Connections::address_of(const PeerKey& key) {
+  return {0, wire::Be24{key.qpn}, key.gid};
+}
+
+void Connections::schedule(const PeerKey& key, TimePoint when) {
+  peer_timers_.set(key, peers_.at(key).wake, when);
+}
+
+void Connections::forget_if_idle(const PeerKey& key) {
+  const auto it = peers_.find(key);
+  if (it == peers_.end() || !it->second.users.empty() || !it->second.handles.empty()) return;
+  schedule(key, kNever);
+  peers_.erase(it);
+}
+
+std::optional<fabric::Transport> Connections::transport_with(const Peer& p) const {
+  if (config_.rc && (p.flags & wire::LinkAddr::kFlagRc) != 0) return fabric::Transport::kRc;
+  if (config_.uc && (p.flags & wire::LinkAddr::kFlagUc) != 0) return fabric::Transport::kUc;
+  return std::nullopt;
+}
+
+bool Connections::per_direction(const Peer& p) const {
+  return config_.pairs == PairPolicy::kPerDirection || p.linux_habit;
+}
+
+bool Connections::has_one_to_send(const Peer& p) const {
+  return std::ranges::any_of(p.handles, [&](cm::Handle handle) {
+    const Connection& c = all_.at(handle);
+    return !c.over && (c.active || !per_direction(p));
+  });
+}
+
+bool Connections::wanted(const Peer& p, TimePoint now) const {
+  if (config_.open == OpenPolicy::kAlways) return true;
+  return std::ranges::any_of(p.users, [&](const wire::IpAddr& user) {
+    const TimePoint used = around_.last_used(user);
+    // The stamp has a resolution of one second.
+    return used != TimePoint::min() && used + 2 * kLook >= now;
+  });
+}
+
+// --- Life and end ---
+
+Connections::Connection& Connections::add(cm::Handle handle, const PeerKey& key,
+                                          fabric::ConnectedQueue& queue, bool active,
+                                          TimePoint now) {
+  Connection& c = all_[handle];
+  c.peer = key;
+  c.queue = &queue;
+  c.active = active;
+  c.since = c.active_at = now;
+  by_qpn_[queue.qpn()] = handle;
+  peer(key).handles.push_back(handle);
+  ++open_;
+  return c;
+}
+
+std::uint32_t Connections::connection_mtu(const Connection& c) const {
+  return wire::connection_ip_mtu(config_.receive_mtu, c.peer_mtu);
+}
+
+void Connections::leave_half_open(Connection& c) {
+  if (c.serial != 0) half_open_.erase(std::exchange(c.serial, 0));
+}
+
+void Connections::connection_up(Connection& c, TimePoint now) {
+  leave_half_open(c);
+  ++counters_.established;
+  c.up = true;
+  c.since = c.active_at = now;
+  choose(c.peer, now);
+}
+
+void Connections::choose(const PeerKey& key, TimePoint now) {
+  Peer& p = peers_.at(key);
+  cm::Handle best = cm::kNoHandle;
+  for (const cm::Handle handle : p.handles) {
+    const Connection& c = all_.at(handle);
+    if (!c.up || c.over || (!c.active && per_direction(p))) continue;
+    best = handle;
+    if (c.active) break;
+  }
+  if (std::exchange(p.sending, best) == best) return;
+  for (const wire::IpAddr& user : std::vector(p.users.begin(), p.users.end()))
+    around_.changed(user, now);
+}
+
+void Connections::close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now) {
+  if (c.over) return;
+  // It may have ended already, with the event still queued.
+  static_cast<void>(manager_.disconnect(handle, now));
+  finish(c, why, now);
+}
+
+void Connections::finish(Connection& c, ConnectionEnd why, TimePoint now) {
+  if (std::exchange(c.over, true)) return;
+  --open_;
+  leave_half_open(c);
+  ++counters_.ended[static_cast<std::size_t>(why)];
+  const bool lasted = std::exchange(c.up, false) && now - c.since >= kLasted;
+  choose(c.peer, now);  // Before the queue fails, so that packets still being sent use UD.
+  actions_.set_error(*c.queue);
+  Peer& p = peers_.at(c.peer);
+  if (lasted) p.failures = 0;
+  if (is_failure(why) && !has_one_to_send(p)) return back_off(c.peer, now);
+  p.retry_at = now + config_.backoff_min;
+  schedule(c.peer, p.lost_users ? now : p.retry_at);
+}
+
+void Connections::on_closed(cm::Handle handle, const cm::Closed& closed, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end() || it->second.over) return;
+  Connection& c = it->second;
+  Peer& p = peers_.at(c.peer);
+  const bool again = c.active && try_other_service(p, closed);
+  finish(c, end_by(closed.reason), now);
+  if (!again) return;
+  p.failures = 0;
+  p.retry_at = now;
+  schedule(c.peer, now);
+}
+
+void Connections::on_released(cm::Handle handle, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it == all_.end()) return;
+  finish(it->second, ConnectionEnd::kClosed, now);
+  const PeerKey key = it->second.peer;
+  fabric::ConnectedQueue& queue = *it->second.queue;
+  by_qpn_.erase(queue.qpn());
+  std::erase(peers_.at(key).handles, handle);
+  all_.erase(it);
+  actions_.destroy_connected(queue);
+  forget_if_idle(key);
+}
+
+void Connections::tick(TimePoint now) {
+  now_ = now;
+  while (const auto key = peer_timers_.due(now)) look_at(*key, now);
+  if (now >= use_check_) check_use(now);
+}
+
+std::optional<TimePoint> Connections::next_deadline() const {
+  const auto peers = peer_timers_.next();
+  if (use_check_ == kNever) return peers;
+  return peers ? std::min(*peers, use_check_) : use_check_;
+}
+
+Duration Connections::use_period() const {
+  const Duration idle = config_.idle / kUseChecks;
+  return config_.uc ? std::min(idle, kSilence) : idle;
+}
+
+void Connections::check_use(TimePoint now) {
+  use_check_ = now + use_period();
+  for (auto& [handle, c] : all_) {
+    if (!c.up || c.over) continue;
+    const auto counters = actions_.info(*c.queue).counters;
+    const bool sent = std::exchange(c.tx_messages, counters.tx_messages) != counters.tx_messages;
+    const bool heard = std::exchange(c.rx_messages, counters.rx_messages) != counters.rx_messages;
+    if (sent || heard) c.active_at = now;
+    if (now - c.active_at >= config_.idle)
+      close(handle, c, ConnectionEnd::kIdle, now);
+    else if (sent && !heard && c.queue->transport() == fabric::Transport::kUc)
+      // It may have ended, with the event still queued.
+      static_cast<void>(manager_.probe(handle, now));
+  }
+}
+
+std::vector<std::byte> Connections::private_data() const {
+  const auto said = wire::IpoibCmPrivate::of(own_.qpn.host(), config_.receive_mtu);
+  const auto octets = wire::bytes_of(said);
+  return {octets.begin(), octets.end()};
+}
+
+std::uint8_t Connections::path_mtu(std::uint8_t code) const {
+  return code == 0 ? port_.mtu : std::min(code, port_.mtu);
+}
+
+std::vector<ConnectionInfo> Connections::list(TimePoint now) const {
+  std::vector<ConnectionInfo> rows;
+  for (const auto& [handle, c] : all_) {
+    if (c.over) continue;
+    const Peer& p = peers_.at(c.peer);
+    auto peer = address_of(c.peer);
+    peer.flags = p.flags;
+    const cm::Connection* handshake = manager_.find(handle);
+    rows.push_back({.handle = handle,
+                    .iface = {},
+                    .peer = wire::to_string(peer),
+                    .neighbours = {p.users.begin(), p.users.end()},
+                    .transport = c.queue->transport(),
+                    .active = c.active,
+                    .sending = p.sending == handle,
+                    .state = handshake != nullptr ? to_string(handshake->state) : "closed",
+                    .qpn = c.queue->qpn(),
+                    .peer_qpn = c.peer_qpn,
+                    .mtu = c.peer_mtu == 0 ? 0 : connection_mtu(c),
+                    .age = now - c.since,
+                    .idle = now - c.active_at,
+                    .queue = actions_.info(*c.queue)});
+  }
+  return rows;
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Connected mode of one IPoIB link: keeps its connections, and decides when to request, accept and
+// close them. It stands between the neighbour cache and the UD paths: a neighbour is described as
+// reached by its connection while one may be sent on, by UD otherwise. Source:
+// draft-ietf-ipoib-connected-mode-03 §3, §7; linux-interop.md §4.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/cm/manager.h"
+#include "lib/link/interface.h"
+#include "lib/link/ipoib/connection_types.h"
+#include "lib/link/ipoib/path_table.h"
+#include "lib/link/jitter.h"
+#include "lib/link/medium.h"
+#include "lib/link/time_order.h"
+
+namespace ipoib::link {
+
+/// The functions of the link that its connections call.
+struct ConnectionSurroundings {
+  /// Path to a peer's port; empty: not known (yet).
+  std::function<std::optional<PathTable::Known>(const wire::Gid&)> path_to;
+  /// The last time a packet was sent to the neighbour.
+  std::function<TimePoint(const wire::IpAddr&)> last_used;
+  /// The result of describe() for the neighbour has changed.
+  std::function<void(const wire::IpAddr&, TimePoint)> changed;
+};
+
+/// Management lcore only. `ud`, `actions` and `manager` must outlive it.
+class Connections final : public NeighbourPaths, private cm::Consumer {
+ public:
+  Connections(ConnectionConfig config, std::uint16_t pkey, NeighbourPaths& ud,
+              ConnectionActions& actions, cm::Manager& manager, ConnectionSurroundings around,
+              std::uint64_t seed);
+  ~Connections() override;
+
+  /// Flags octet of the link's address (draft §3.1).
+  [[nodiscard]] std::uint8_t flags() const;
+  /// The link is up with address `own`: listens, and requests connections from here on. Errors:
+  /// kExists, another link of the port has this queue pair number.
+  Status start(const wire::LinkAddr& own, const fabric::PortAttr& port, TimePoint now);
+  /// The link is down: closes every connection and accepts none.
+  void stop(TimePoint now);
+
+  /// Largest IP packet that a connection may carry, from the configuration.
+  [[nodiscard]] unsigned max_mtu() const {
+    return config_.receive_mtu - unsigned{sizeof(wire::IpoibHdr)};
+  }
+  /// Limits the MTU of describe() from here on. Users are not notified.
+  void limit_mtu(std::uint16_t mtu) { max_mtu_ = mtu; }
+  /// Errors: kNotFound.
+  Status close(cm::Handle handle, TimePoint now);
+  /// An event of one of the link's queues.
+  void on_queue_event(const fabric::QueueEvent& event, TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  /// Connections of any state, except ended ones that are still remembered.
+  [[nodiscard]] std::vector<ConnectionInfo> list(TimePoint now) const;
+  [[nodiscard]] std::size_t size() const { return open_; }
+  /// Queues that the device still has, including those of ended connections.
+  [[nodiscard]] std::size_t queues() const { return by_qpn_.size(); }
+  [[nodiscard]] const ConnectionCounters& counters() const { return counters_; }
+
+  // NeighbourPaths: passed to those of UD; also records the users of each peer.
+  PathState acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) override;
+  void moved(const wire::IpAddr& user, const wire::HwAddr& from, const wire::HwAddr& to,
+             TimePoint now) override;
+  void release(const wire::IpAddr& user, const wire::HwAddr& hw) override;
+  void refresh(const wire::HwAddr& hw, TimePoint now) override { ud_.refresh(hw, now); }
+  [[nodiscard]] PathState state(const wire::HwAddr& hw) const override { return ud_.state(hw); }
+  [[nodiscard]] table::NeighbourMode mode() const override { return ud_.mode(); }
+  void describe(const wire::HwAddr& hw, table::Neighbour& out) const override;
+  void describe(const wire::HwAddr& hw, NeighbourInfo& out) const override;
+
+ private:
+  /// Interval of checks whether packets are sent to a peer without a connection.
+  static constexpr Duration kLook = std::chrono::seconds(1);
+  /// Interval of checks whether a silent UC peer still knows its connection: packets to a peer that
+  /// has restarted are lost without notice.
+  static constexpr Duration kSilence = std::chrono::seconds(3);
+
+  /// An interface of the fabric. Its flags octet may change and is not part of the key.
+  struct PeerKey {
+    wire::Gid gid;
+    std::uint32_t qpn = 0;
+    friend auto operator<=>(const PeerKey&, const PeerKey&) = default;
+  };
+  struct Peer {
+    std::uint8_t flags = 0;
+    wire::ServiceIdForm form;  ///< Form of the service ID in the next request.
+    bool linux_habit = false;  ///< It requested with Linux's service ID, or answered to it.
+    bool other_form_tried = false;
+    bool lost_users = false;  ///< Its last user is gone; its connections will be closed.
+    unsigned failures = 0;    ///< Consecutive failures.
+    TimePoint retry_at{};
+    cm::Handle sending = cm::kNoHandle;  ///< Established, and may be sent on.
+    std::set<wire::IpAddr> users{};
+    std::vector<cm::Handle> handles{};  ///< Its connections, in any state.
+    TimePoint wake = kNever;            ///< Position in the order of timers.
+  };
+  struct Connection {
+    PeerKey peer;
+    fabric::ConnectedQueue* queue = nullptr;
+    bool active = false;
+    bool up = false;
+    bool over = false;
+    std::uint32_t psn = 0;  ///< The first PSN that this side expects.
+    std::uint32_t peer_qpn = 0;
+    std::uint32_t peer_mtu = 0;  ///< The largest message that the peer accepts.
+    TimePoint since{};
+    TimePoint active_at{};  ///< The last time a packet was seen on it.
+    // Message counts at the last check.
+    std::uint64_t tx_messages = 0;
+    std::uint64_t rx_messages = 0;
+    std::uint64_t serial = 0;       ///< Key in half_open_; 0: not there.
+    fabric::ReadyToSend to_send{};  ///< Passive side: applied when it is established.
+  };
+
+  // cm::Consumer.
+  void on_request(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
+                  TimePoint now) override;
+  void on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint now) override;
+  void on_established(cm::Handle handle, TimePoint now) override;
+  void on_closed(cm::Handle handle, const cm::Closed& closed, TimePoint now) override;
+  void on_released(cm::Handle handle, TimePoint now) override;
+
+  [[nodiscard]] static PeerKey key_of(const wire::HwAddr& hw) {
+    const auto addr = hw.link_addr();
+    return {addr.gid, addr.qpn.host()};
+  }
+  [[nodiscard]] static wire::LinkAddr address_of(const PeerKey& key);
+  Peer& peer(const PeerKey& key);
+  void forget_if_idle(const PeerKey& key);
+  void schedule(const PeerKey& key, TimePoint when);
+  [[nodiscard]] std::optional<fabric::Transport> transport_with(const Peer& p) const;
+  [[nodiscard]] bool per_direction(const Peer& p) const;
+
+  void add_user(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now);
+  void remove_user(const wire::IpAddr& user, const wire::HwAddr& hw);
+
+  // Requesting.
+  void look_at(const PeerKey& key, TimePoint now);
+  [[nodiscard]] bool wanted(const Peer& p, TimePoint now) const;
+  [[nodiscard]] bool has_one_to_send(const Peer& p) const;
+  Status ask(const PeerKey& key, Peer& p, fabric::Transport transport, TimePoint now);
+  void back_off(const PeerKey& key, TimePoint now);
+  [[nodiscard]] bool try_other_service(Peer& p, const cm::Closed& closed);
+
+  // Answering.
+  [[nodiscard]] wire::RejReason fault_of(const wire::CmReq& req, const fabric::MadAddress& from,
+                                         TimePoint now);
+  [[nodiscard]] bool is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const;
+  [[nodiscard]] bool has_room(TimePoint now);
+  [[nodiscard]] bool give_way(cm::Handle handle, const PeerKey& key, TimePoint now);
+  Status take(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
+              TimePoint now);
+
+  Connection& add(cm::Handle handle, const PeerKey& key, fabric::ConnectedQueue& queue, bool active,
+                  TimePoint now);
+  void connection_up(Connection& c, TimePoint now);
+  void leave_half_open(Connection& c);
+  /// Closes it from this side.
+  void close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now);
+  /// Handles its end.
+  void finish(Connection& c, ConnectionEnd why, TimePoint now);
+  /// Selects the connection for packets to the peer again, and notifies its users of a change.
+  void choose(const PeerKey& key, TimePoint now);
+  void check_use(TimePoint now);
+  [[nodiscard]] Duration use_period() const;
+  [[nodiscard]] std::uint32_t connection_mtu(const Connection& c) const;
+  [[nodiscard]] std::uint32_t random_psn() {
+    return static_cast<std::uint32_t>(random_()) & 0xff'ffff;
+  }
+  [[nodiscard]] std::vector<std::byte> private_data() const;
+  [[nodiscard]] std::uint8_t path_mtu(std::uint8_t code) const;
+
+  ConnectionConfig config_;
+  std::uint16_t pkey_;
+  NeighbourPaths& ud_;
+  ConnectionActions& actions_;
+  cm::Manager& manager_;
+  ConnectionSurroundings around_;
+  std::mt19937_64 random_;
+  Jitter jitter_;
+  bool started_ = false;
+  std::uint16_t max_mtu_ = 65'535;
+  wire::LinkAddr own_{};
+  fabric::PortAttr port_{};
+  std::map<PeerKey, Peer> peers_;
+  std::map<cm::Handle, Connection> all_;
+  std::map<std::uint32_t, cm::Handle> by_qpn_;
+  std::map<std::uint64_t, cm::Handle> half_open_;  ///< Accepted, but the peer is not ready; by age.
+  std::uint64_t next_serial_ = 1;
+  std::size_t open_ = 0;  ///< Number of connections that are not over.
+  TimeOrder<PeerKey> peer_timers_;
+  TimePoint use_check_ = kNever;
+  TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
+  ConnectionCounters counters_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SA requests of a link's groups, and their answers.
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/link/ipoib/group_table.h"
+#include "lib/sa/queries.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::link {
+namespace {
+
+/// Minimum interval of queries for one group.
+constexpr Duration kAskInterval = std::chrono::seconds(1);
+/// Delay of the next attempt while too many requests are open.
+constexpr Duration kTurn = std::chrono::milliseconds(100);
+
+constexpr std::uint16_t kInvalid = static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid);
+
+}  // namespace
+
+/// True if one more request may be open; otherwise sets `due` to the time of the next attempt.
+bool GroupTable::may_ask(TimePoint& due, TimePoint now) {
+  if (queries_ < config_.group.max_queries) return true;
+  due = now + jitter_.around(kTurn, 50);
+  return false;
+}
+
+// --- Queries for groups ---
+
+void GroupTable::ask(Group& g, TimePoint now) {
+  if (g.query != sa::kNoTransaction || (g.ask_at != kNever && g.ask_at > now)) return;
+  if (g.last_ask != TimePoint::min() && now - g.last_ask < kAskInterval) {
+    g.ask_at = g.last_ask + kAskInterval;
+    return;
+  }
+  if (!may_ask(g.ask_at, now)) return;
+  g.ask_at = kNever;
+  g.last_ask = now;
+  ++queries_;
+  ++counters_.group_queries;
+  g.query = sa_.submit(
+      sa::find_group(g.mgid),
+      [this, mgid = g.mgid](const sa::Outcome& outcome, TimePoint at) {
+        Group* found = find(mgid);
+        if (found == nullptr) return;
+        found->query = sa::kNoTransaction;
+        --queries_;
+        on_found(*found, outcome, at);
+        advance(*found, at);
+      },
+      now);
+}
+
+void GroupTable::on_found(Group& g, const sa::Outcome& outcome, TimePoint now) {
+  if (!outcome && !sa_says_no(outcome.error())) {
+    report(g, sa::describe(outcome.error()), now);
+    g.ask_backoff =
+        std::clamp(g.ask_backoff * 2, config_.group.backoff_min, config_.group.backoff_max);
+    g.ask_at = std::max(now, g.last_ask + jitter_.around(g.ask_backoff, kSpread));
+    return;
+  }
+  g.ask_backoff = Duration::zero();
+  // The query is older than the membership, whose record is the later one.
+  if (g.member()) {
+    g.presence = Presence::kPresent;
+    return;
+  }
+  g.presence = Presence::kUnknown;
+  if (!outcome) return become_absent(g, config_.group.negative, now);
+  const auto record = accept(g, *outcome);
+  if (!record) {
+    report(g, record.error().what, now);
+    return become_absent(g, config_.group.negative, now);
+  }
+  g.record = *record;
+  g.presence = Presence::kPresent;
+}
+
+void GroupTable::become_absent(Group& g, Duration how_long, TimePoint now) {
+  ++counters_.group_absent;
+  g.presence = Presence::kAbsent;
+  g.record = {};
+  g.negative_until = now + jitter_.around(how_long, kSpread);
+}
+
+/// Returns the record of an answer if the link can use it. All traffic of the link carries the
+/// Q_Key of the broadcast group (RFC 4391 §9.1.2).
+Result<wire::McMemberRecord> GroupTable::accept(const Group& g, const sa::Reply& reply) const {
+  const auto r = reply.record<wire::McMemberRecord>();
+  if (!r) return fail(Errc::kProtocol, "the response of the SA is too short");
+  if (r->mgid != g.mgid)
+    return fail(Errc::kProtocol, "the SA returned MGID {}", wire::to_string(r->mgid));
+  if (!wire::is_multicast_lid(r->mlid.host()))
+    return fail(Errc::kProtocol, "the SA returned invalid MLID 0x{:04x}", r->mlid.host());
+  if (r->qkey != broadcast_.qkey)
+    return fail(Errc::kUnavailable, "the group has Q_Key 0x{:08x}, the link has 0x{:08x}",
+                r->qkey.host(), broadcast_.qkey.host());
+  if (((r->pkey.host() ^ config_.pkey) & 0x7fff) != 0)
+    return fail(Errc::kProtocol, "the group has a different P_Key 0x{:04x}", r->pkey.host());
+  const unsigned mtu = wire::value_of(r->mtu);
+  if (wire::mtu_octets(static_cast<std::uint8_t>(mtu)) == 0 || mtu > actions_.port().mtu)
+    return fail(Errc::kUnavailable, "the group has MTU code {}, the port has {}", mtu,
+                actions_.port().mtu);
+  return *r;
+}
+
+// --- Memberships ---
+
+void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) {
+  const bool gone = m.state == GroupMembership::State::kNone;
+  if (wanted && !m.wanted && gone) m.due = TimePoint::min();
+  m.wanted = wanted;
+  if (m.busy()) return;
+  if (m.sa_registered && m.port != actions_.port().gid()) leave_former(g, m, now);
+  if (wanted) {
+    if (m.due <= now && may_ask(m.due, now)) request_join(g, m, now);
+  } else if (m.sa_registered) {
+    const bool due = !gone || m.due <= now;  // After a failed leave, only at the retry time.
+    if (due && may_ask(m.due, now)) request_leave(g, m, now);
+  } else {
+    m.state = GroupMembership::State::kNone;
+    m.due = TimePoint::min();
+    if (!g.full.member() && !g.non.member()) detach(g);
+  }
+}
+
+/// The SA counts the port as a member under a former GID. That membership ends at the SA only: this
+/// port stays attached until it joins again. An SA that refuses has forgotten the GID.
+void GroupTable::leave_former(Group& g, GroupMembership& m, TimePoint now) {
+  m.sa_registered = false;
+  ++counters_.group_leaves_sent;
+  sa_.submit(
+      sa::leave_group(g.mgid, m.port, config_.pkey, m.bit), [](const auto&, TimePoint) {}, now);
+}
+
+void GroupTable::request_join(Group& g, GroupMembership& m, TimePoint now) {
+  const bool may_create =
+      m.bit == wire::join_state::kFullMember || m.bit == wire::join_state::kSendOnlyFullMember;
+  const auto own = actions_.port().gid();
+  ++queries_;
+  ++counters_.group_joins_sent;
+  m.sa_registered = true;
+  m.port = own;
+  m.began = now;
+  if (m.state == GroupMembership::State::kNone) m.state = GroupMembership::State::kJoining;
+  m.transaction = sa_.submit(
+      may_create && !m.no_attributes ? sa::create_group(g.mgid, own, m.bit, broadcast_)
+                                     : sa::join_group(g.mgid, own, config_.pkey, m.bit),
+      [this, mgid = g.mgid, which = &m](const sa::Outcome& outcome, TimePoint at) {
+        Group* found = find(mgid);
+        if (found == nullptr) return;
+        which->transaction = sa::kNoTransaction;
+        --queries_;
+        on_joined(*found, *which, outcome, at);
+        advance(*found, at);
+      },
+      now);
+}
+
+void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outcome,
+                           TimePoint now) {
+  if (!outcome) return on_refused(g, m, outcome.error(), now);
+  const auto record = accept(g, *outcome);
+  if (!record) return fail_join(g, m, record.error().what, now);
+  g.record = *record;
+  g.presence = Presence::kPresent;
+  m.state = GroupMembership::State::kMember;
+  if (!stopping_ && (g.full.member() || g.non.member())) {
+    if (const auto attached = attach(g); !attached)
+      return fail_join(g, m, attached.error().what, now);
+  }
+  m.backoff = Duration::zero();
+  m.due = m.port != actions_.port().gid() ? now
+          : config_.membership_refresh > Duration::zero()
+              ? now + jitter_.around(config_.membership_refresh, kSpread)
+              : kNever;
+  g.reason.clear();
+}
+
+/// An SA that is silent or busy may recover soon: a member stays one. An SA that refuses may have
+/// granted another copy of the request, so there may be a membership to leave.
+void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& failure,
+                            TimePoint now) {
+  if (!sa_says_no(failure)) {
+    const bool member = m.member();
+    fail_join(g, m, sa::describe(failure), now);
+    if (member) m.state = GroupMembership::State::kMember;
+    return;
+  }
+  fail_join(g, m, sa::describe(failure), now);
+  if (m.bit == wire::join_state::kNonMember) {
+    g.routed = false;  // The group does not exist; the next list or report shows its creation.
+  } else if (m.bit == wire::join_state::kSendOnlyNonMember) {
+    if (!g.member()) become_absent(g, config_.group.negative, now);
+  } else {
+    // The group may exist with other attributes, or may have been deleted since.
+    m.no_attributes = !m.no_attributes && failure.status == kInvalid;
+  }
+  if (!g.full.member() && !g.non.member()) detach(g);
+}
+
+void GroupTable::fail_join(Group& g, GroupMembership& m, const std::string& why, TimePoint now) {
+  ++counters_.group_joins_failed;
+  m.state = GroupMembership::State::kRefused;
+  m.backoff = std::clamp(m.backoff * 2, config_.group.backoff_min, config_.group.backoff_max);
+  m.due = std::max(now, m.began + jitter_.around(m.backoff, kSpread));
+  report(g, why, now);
+}
+
+void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
+  ++queries_;
+  ++counters_.group_leaves_sent;
+  m.began = now;
+  m.state = GroupMembership::State::kNone;
+  if (!g.full.member() && !g.non.member()) detach(g);
+  m.transaction = sa_.submit(
+      sa::leave_group(g.mgid, m.port, config_.pkey, m.bit),
+      [this, mgid = g.mgid, which = &m](const sa::Outcome& outcome, TimePoint at) {
+        Group* found = find(mgid);
+        if (found == nullptr) return;
+        which->transaction = sa::kNoTransaction;
+        --queries_;
+        on_left(*found, *which, outcome, at);
+        advance(*found, at);
+      },
+      now);
+}
+
+/// An SA that is silent or busy may still count this port: the leave is repeated, except at the end
+/// of the link. An SA that refuses has no membership to end: it lost it, or its answer to an
+/// earlier copy was lost.
+void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now) {
+  const bool again = !outcome && !sa_says_no(outcome.error()) && operational_;
+  m.sa_registered = again;
+  m.due = TimePoint::min();
+  m.backoff = again
+                  ? std::clamp(m.backoff * 2, config_.group.backoff_min, config_.group.backoff_max)
+                  : Duration::zero();
+  if (again) m.due = std::max(now, m.began + jitter_.around(m.backoff, kSpread));
+  if (outcome || sa_says_no(outcome.error())) return;
+  ++counters_.group_leaves_failed;
+  report(g, "leave: " + sa::describe(outcome.error()), now);
+}
+
+// --- The HCA ---
+
+Status GroupTable::attach(Group& g) {
+  const auto mlid = g.record.mlid.host();
+  if (g.attached == mlid) return {};
+  if (auto attached = actions_.attach(g.mgid, mlid); !attached) return attached;
+  detach(g);
+  g.attached = mlid;
+  return {};
+}
+
+void GroupTable::detach(Group& g) {
+  if (!g.attached) return;
+  actions_.detach(g.mgid, *g.attached);
+  g.attached.reset();
+}
+
+void GroupTable::report(Group& g, const std::string& why, TimePoint now) {
+  g.reason = why;
+  if (const auto suppressed = log_limit_.allow(now))
+    log(LogArea::kLink, LogLevel::kWarning, "{}: group {}: {} ({} failures suppressed)",
+        config_.name, wire::to_string(g.mgid), why, *suppressed);
+}
+
+// --- Multicast router ---
+
+/// Lists all groups of the partition: once, then reports keep the list up to date. It is repeated
+/// periodically because a report may be lost.
+void GroupTable::list_groups(TimePoint now) {
+  list_at_ = kNever;
+  if (listing_ != sa::kNoTransaction) return;
+  listing_ = sa_.submit(
+      sa::list_groups(config_.pkey),
+      [this](const sa::Outcome& outcome, TimePoint at) {
+        listing_ = sa::kNoTransaction;
+        on_listed(outcome, at);
+      },
+      now);
+}
+
+void GroupTable::on_listed(const sa::Outcome& outcome, TimePoint now) {
+  if (!outcome) {
+    ++counters_.group_lists_failed;
+    if (const auto suppressed = log_limit_.allow(now))
+      log(LogArea::kLink, LogLevel::kWarning, "{}: cannot query the groups: {}", config_.name,
+          sa::describe(outcome.error()));
+    list_at_ = now + jitter_.around(list_backoff_, kSpread);
+    list_backoff_ = std::min(list_backoff_ * 2, config_.group.backoff_max);
+    return;
+  }
+  list_backoff_ = config_.group.backoff_min;
+  if (config_.membership_refresh > Duration::zero())
+    list_at_ = now + jitter_.around(config_.membership_refresh, kSpread);
+  for (std::size_t i = 0; i < outcome->count(); ++i) {
+    const auto r = outcome->record<wire::McMemberRecord>(i);
+    if (!r || !is_of_link(r->mgid)) continue;
+    if (groups_.size() >= 2 * config_.group.max_groups) {
+      ++counters_.group_refused_local;
+      return;
+    }
+    const bool v4 = (r->mgid.prefix() >> 32 & 0xffff) == 0x401b;
+    Group& g = find_or_make(r->mgid, v4, now);
+    if (!std::exchange(g.routed, true)) advance(g, now);
+  }
+}
+
+}  // namespace ipoib::link

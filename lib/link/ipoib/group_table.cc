@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ipoib/group_table.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/sa/queries.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/icmpv6.h"
+#include "lib/wire/igmp.h"
+
+namespace ipoib::link {
+namespace {
+
+constexpr Duration kLogInterval = std::chrono::seconds(1);
+/// Spacing of memberships that are confirmed after an event.
+constexpr Duration kRejoinSpacing = std::chrono::milliseconds(2);
+/// Random delay, so that nodes that receive a report of a deleted group do not all ask at once.
+constexpr Duration kReportSpread = std::chrono::milliseconds(50);
+/// After an SA lost its state, members that create groups join before those that only send to them.
+constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
+/// Time for the last leave to reach the SA.
+constexpr Duration kRenameDelay = std::chrono::milliseconds(20);
+constexpr Duration kHandleRetry = std::chrono::seconds(1);
+
+std::uint16_t signature_of(const wire::Gid& mgid) {
+  return static_cast<std::uint16_t>(mgid.prefix() >> 32);
+}
+
+}  // namespace
+
+GroupTable::GroupTable(const LinkConfig& config, LinkActions& actions, NeighbourSink& sink,
+                       AddressSink& receiver, sa::Client& sa, LinkCounters& counters,
+                       std::uint64_t seed)
+    : config_{config},
+      actions_{actions},
+      sink_{sink},
+      receiver_{receiver},
+      sa_{sa},
+      counters_{counters},
+      senders_{config, actions, sink, counters},
+      jitter_{seed},
+      log_limit_{kLogInterval} {}
+
+GroupTable::~GroupTable() {
+  for (auto& [mgid, g] : groups_) drop_requests(g);
+  sa_.cancel(listing_);
+}
+
+// --- Records ---
+
+wire::Gid GroupTable::mgid_of(const wire::IpAddr& group) const {
+  return wire::mgid_of(group, config_.pkey,
+                       static_cast<std::uint8_t>(broadcast_.mgid.prefix() >> 48 & 0x0f));
+}
+
+wire::Gid GroupTable::routers_of(const Group& g) const {
+  return mgid_of(g.v4 ? wire::kIgmpAllRouters : wire::all_routers());
+}
+
+/// True if signature, P_Key and scope are the link's (RFC 4391 §4, §11).
+bool GroupTable::is_of_link(const wire::Gid& mgid) const {
+  const auto signature = signature_of(mgid);
+  const std::uint64_t own = broadcast_.mgid.prefix();
+  constexpr std::uint64_t kScopeAndPkey = 0xffff'0000'ffff'0000ULL;
+  return (signature == 0x401b || signature == 0x601b) &&
+         ((mgid.prefix() ^ own) & kScopeAndPkey) == 0 && mgid != broadcast_.mgid &&
+         mgid != mgid_of(wire::IpAddr::v4(0xffff'ffff));
+}
+
+Group* GroupTable::find(const wire::Gid& mgid) {
+  const auto it = groups_.find(mgid);
+  return it == groups_.end() ? nullptr : &it->second;
+}
+
+Group& GroupTable::find_or_make(const wire::Gid& mgid, bool v4, TimePoint now) {
+  const auto [it, made] = groups_.try_emplace(mgid);
+  if (!made) return it->second;
+  Group& g = it->second;
+  g.mgid = mgid;
+  g.v4 = v4;
+  g.created = now;
+  if (config_.group.send_only == SendOnly::kFullMember)
+    g.send.bit = wire::join_state::kSendOnlyFullMember;
+  return g;
+}
+
+void GroupTable::drop_request(sa::TransactionId& id) {
+  if (id == sa::kNoTransaction) return;
+  sa_.cancel(std::exchange(id, sa::kNoTransaction));
+  --queries_;
+}
+
+void GroupTable::drop_requests(Group& g) {
+  for (auto* id : {&g.query, &g.full.transaction, &g.non.transaction, &g.send.transaction})
+    drop_request(*id);
+}
+
+void GroupTable::erase(Group& g) {
+  drop_requests(g);
+  detach(g);
+  senders_.clear(g, Drop::kLinkDown);
+  timers_.set(g.mgid, g.wake, kNever);
+  groups_.erase(wire::Gid{g.mgid});
+}
+
+void GroupTable::reconsider(Group& g, TimePoint at) {
+  if (at < g.wake) timers_.set(g.mgid, g.wake, at);
+}
+
+void GroupTable::schedule(Group& g, TimePoint now) {
+  auto due = kNever;
+  for (const auto* m : {&g.full, &g.non, &g.send})
+    if (!m->busy() && (m->wanted || m->sa_registered)) due = std::min(due, m->due);
+  if (g.sending() && g.query == sa::kNoTransaction) {
+    if (g.presence == Presence::kUnknown && g.ask_at > now) due = std::min(due, g.ask_at);
+    if (g.presence == Presence::kAbsent) due = std::min(due, g.negative_until);
+    const bool lacks_handle = g.ah == fabric::kNoAh && g.delivery != GroupDelivery::kUnknown &&
+                              g.delivery != GroupDelivery::kNone;
+    if (lacks_handle) due = std::min(due, now + kHandleRetry);
+  }
+  // All due work has been done: a time in the past only waits for another event.
+  if (due <= now) due = now + kRejoinSpacing;
+  timers_.set(g.mgid, g.wake, std::min(due, senders_.due(g)));
+}
+
+// --- The link ---
+
+void GroupTable::resume(const wire::McMemberRecord& broadcast, TimePoint now) {
+  if (operational_ && broadcast.mgid != broadcast_.mgid) suspend();
+  const bool first = !std::exchange(operational_, true);
+  stopping_ = false;
+  const auto old = std::exchange(broadcast_, broadcast);
+  const auto octets = wire::mtu_octets(wire::value_of(broadcast.mtu));
+  senders_.set_mtu(static_cast<std::uint16_t>(octets - sizeof(wire::IpoibHdr)));
+  if (first) {
+    port_ = actions_.port().gid();
+    for (const auto& [addr, count] : joins_)
+      find_or_make(mgid_of(addr), addr.is_v4(), now).listeners.insert(addr);
+    list_backoff_ = config_.group.backoff_min;
+  } else if (old.qkey == broadcast.qkey && old.mtu == broadcast.mtu && old.mlid == broadcast.mlid &&
+             old.rate == broadcast.rate && old.sl_flow_hop == broadcast.sl_flow_hop &&
+             old.tclass == broadcast.tclass) {
+    return;
+  }
+  rejoin(now);
+  if (first && config_.group.multicast_router) list_at_ = now;
+}
+
+void GroupTable::rejoin(TimePoint now) {
+  if (!operational_) return;
+  std::vector<wire::Gid> mgids;
+  for (const auto& [mgid, g] : groups_) mgids.push_back(mgid);
+  std::sort(mgids.begin(), mgids.end());
+  // An SA may accept one GID of the port at a time: under a new one the port joins after all
+  // memberships under the old one are left.
+  const bool renamed = std::exchange(port_, actions_.port().gid()) != actions_.port().gid();
+  const auto first_join =
+      renamed ? kRenameDelay + 2 * kRejoinSpacing * static_cast<int>(mgids.size()) : Duration{};
+  auto at = now;
+  for (const auto& mgid : mgids) {
+    Group& g = *find(mgid);
+    at += jitter_.around(kRejoinSpacing, 50);
+    for (auto* m : {&g.full, &g.non, &g.send})
+      if (!m->busy()) m->due = at + first_join + (m == &g.send ? kSendersDelay : Duration{});
+    if (g.presence == Presence::kAbsent) g.negative_until = at;
+    reconsider(g, at);
+  }
+  if (config_.group.multicast_router) list_at_ = at + jitter_.around(kReportSpread, 100);
+}
+
+void GroupTable::suspend() {
+  operational_ = false;
+  sa_.cancel(std::exchange(listing_, sa::kNoTransaction));
+  list_at_ = kNever;
+  std::vector<wire::Gid> forgotten;
+  for (auto& [mgid, g] : groups_) {
+    withdraw(g);
+    if (!g.sa_registered()) forgotten.push_back(mgid);
+  }
+  for (const auto& mgid : forgotten) erase(*find(mgid));
+}
+
+/// Removes everything of the group except the memberships that the SA may still count.
+void GroupTable::withdraw(Group& g) {
+  drop_requests(g);
+  detach(g);
+  senders_.clear(g, Drop::kLinkDown);
+  timers_.set(g.mgid, g.wake, kNever);
+  Group bare;
+  bare.mgid = g.mgid;
+  bare.v4 = g.v4;
+  bare.created = g.created;
+  for (auto [from, to] :
+       {std::pair{&g.full, &bare.full}, {&g.non, &bare.non}, {&g.send, &bare.send}}) {
+    to->bit = from->bit;
+    to->sa_registered = from->sa_registered;
+    to->port = from->port;
+  }
+  g = std::move(bare);
+}
+
+void GroupTable::stop(TimePoint now) {
+  operational_ = false;
+  stopping_ = true;
+  sa_.cancel(std::exchange(listing_, sa::kNoTransaction));
+  list_at_ = kNever;
+  std::vector<wire::Gid> mgids;
+  for (auto& [mgid, g] : groups_) {
+    mgids.push_back(mgid);
+    drop_request(g.query);  // Joins and leaves continue: one that overtakes another would undo it.
+    for (auto* m : {&g.full, &g.non, &g.send}) m->due = TimePoint::min();
+    g.listeners.clear();
+    g.routed = g.depends = false;
+    g.dependents = 0;
+    senders_.clear(g, Drop::kLinkDown);
+  }
+  std::sort(mgids.begin(), mgids.end());
+  for (const auto& mgid : mgids) advance(*find(mgid), now);
+}
+
+void GroupTable::abort_leaves() {
+  while (!groups_.empty()) erase(groups_.begin()->second);
+}
+
+// --- Uses ---
+
+Status GroupTable::join(const wire::IpAddr& group, TimePoint now) {
+  if (!wire::is_multicast(group))
+    return fail(Errc::kInvalidArgument, "{} is not a multicast group", wire::to_string(group));
+  const auto it = joins_.find(group);
+  if (it != joins_.end()) {
+    ++it->second;
+    return {};
+  }
+  if (joins_.size() >= config_.group.max_groups) {
+    ++counters_.group_refused_local;
+    return fail(Errc::kNoResources, "{}: the limit of {} joined groups is reached", config_.name,
+                joins_.size());
+  }
+  joins_.emplace(group, 1);
+  receiver_.listen(config_.id, group);
+  if (!operational_) return {};
+  Group& g = find_or_make(mgid_of(group), group.is_v4(), now);
+  g.listeners.insert(group);
+  advance(g, now);
+  return {};
+}
+
+Status GroupTable::leave(const wire::IpAddr& group, TimePoint now) {
+  const auto it = joins_.find(group);
+  if (it == joins_.end())
+    return fail(Errc::kNotFound, "{} is not joined on {}", wire::to_string(group), config_.name);
+  if (--it->second > 0) return {};
+  joins_.erase(it);
+  receiver_.unlisten(config_.id, group);
+  if (!operational_) return {};
+  if (Group* g = find(mgid_of(group))) {
+    g->listeners.erase(group);
+    advance(*g, now);
+  }
+  return {};
+}
+
+void GroupTable::request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) {
+  Group* g = find(mgid_of(group));
+  if (g == nullptr && groups_.size() >= 2 * config_.group.max_groups) {
+    ++counters_.group_refused_local;
+    return sink_.drop(packet, Drop::kNeighbourTableFull, false);
+  }
+  if (g == nullptr) g = &find_or_make(mgid_of(group), group.is_v4(), now);
+  senders_.request_group(*g, group, packet, now);
+  advance(*g, now);
+}
+
+bool GroupTable::send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now) {
+  Group* g = operational_ ? find(mgid_of(group)) : nullptr;
+  if (!operational_ || (g == nullptr && groups_.size() >= 2 * config_.group.max_groups)) {
+    ++counters_.group_frames_unsent;
+    return false;
+  }
+  if (g == nullptr) g = &find_or_make(mgid_of(group), group.is_v4(), now);
+  senders_.send(*g, group, frame, now);
+  advance(*g, now);
+  g = find(mgid_of(group));
+  return g != nullptr && g->frames.empty() &&
+         (g->ah != fabric::kNoAh || g->delivery == GroupDelivery::kNone);
+}
+
+// --- Reports ---
+
+void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
+  if (!operational_) return;
+  ++counters_.group_reports;
+  Group* g = find(mgid);
+  if (config_.group.multicast_router && is_of_link(mgid)) {
+    if (g == nullptr && groups_.size() < 2 * config_.group.max_groups)
+      g = &find_or_make(mgid, signature_of(mgid) == 0x401b, now);
+    if (g != nullptr)
+      g->routed = true;
+    else
+      ++counters_.group_refused_local;
+  }
+  if (g == nullptr) return;
+  if (g->presence != Presence::kPresent && g->query == sa::kNoTransaction) {
+    g->presence = Presence::kUnknown;
+    g->last_ask = TimePoint::min();
+    g->ask_at = kNever;
+  }
+  advance(*g, now);
+}
+
+/// The SA counts no members any more, so each membership must be granted again, including one that
+/// is just being confirmed. The group may have been created again, so its users query it. The
+/// report may be older than a membership, so unneeded ones are left.
+void GroupTable::on_deleted(const wire::Gid& mgid, TimePoint now) {
+  Group* g = operational_ ? find(mgid) : nullptr;
+  if (g == nullptr) return;
+  ++counters_.group_reports;
+  for (auto* m : {&g->full, &g->non, &g->send}) {
+    if (m->busy()) {
+      if (m->member()) m->state = GroupMembership::State::kJoining;
+      continue;
+    }
+    m->state = GroupMembership::State::kNone;
+    m->due = now + jitter_.around(kReportSpread, 100);
+  }
+  g->routed = false;
+  detach(*g);
+  forget(*g, now);
+  advance(*g, now);
+}
+
+/// Discards the known state of the group, which is out of date.
+void GroupTable::forget(Group& g, TimePoint now) {
+  senders_.forget_delivery(g);
+  g.presence = Presence::kUnknown;
+  g.record = {};
+  g.last_ask = TimePoint::min();
+  g.ask_at = now + jitter_.around(kReportSpread, 100);
+}
+
+// --- Steps ---
+
+/// Advances the group from its present state to the needed one. Afterwards its timer is set, or the
+/// group is erased.
+void GroupTable::advance(Group& g, TimePoint now) {
+  senders_.expire(g, now);
+  const bool via_sa = operational_ && !is_link_group(g);
+  if (operational_ || stopping_) {
+    step(g, g.full, via_sa && !g.listeners.empty(), now);
+    step(g, g.non, via_sa && g.routed, now);
+    if (operational_)
+      query_group(g, now);
+    else
+      step(g, g.send, false, now);
+  }
+  if (!g.needed() && !g.busy() && !g.sa_registered()) return erase(g);
+  schedule(g, now);
+}
+
+/// Obtains the requirements of sending: the group exists, and this port is a member that may send.
+void GroupTable::query_group(Group& g, TimePoint now) {
+  if (g.presence == Presence::kAbsent && g.negative_until <= now) {
+    g.presence = Presence::kUnknown;
+    senders_.forget_failed(g);
+  }
+  if (!g.sending()) {
+    depend_on_routers(g, false, now);
+    step(g, g.send, false, now);
+    if (g.delivery != GroupDelivery::kUnknown) senders_.forget_delivery(g);
+    return;
+  }
+  const bool full = is_link_group(g) || g.full.member();
+  const bool full_comes = g.full.wanted && g.full.state != GroupMembership::State::kRefused;
+  if (full) {
+    step(g, g.send, false, now);  // A FullMember sends without a second join.
+  } else if (!full_comes) {
+    const bool creates = config_.group.send_only == SendOnly::kFullMember;
+    if (g.presence == Presence::kUnknown && !creates) ask(g, now);
+    step(g, g.send, !stopping_ && (creates || g.presence == Presence::kPresent), now);
+  }
+  // No longer a member and not yet a send-only member: packets wait (RFC 4391 §10 B).
+  if (g.delivery == GroupDelivery::kDirect && !full && !g.send.member())
+    senders_.forget_delivery(g);
+  set_delivery(g, now);
+}
+
+GroupDelivery GroupTable::delivery_of(Group& g, TimePoint now) {
+  if (is_link_group(g) || g.full.member() || g.send.member()) return GroupDelivery::kDirect;
+  if (g.presence != Presence::kAbsent) return GroupDelivery::kUnknown;
+  const bool beyond = std::any_of(g.senders.begin(), g.senders.end(),
+                                  [](const auto& s) { return is_beyond_link(s.first); });
+  if (config_.group.flood_absent && (beyond || g.senders.empty())) return GroupDelivery::kFlood;
+  if (!beyond || g.mgid == routers_of(g)) return GroupDelivery::kNone;
+  depend_on_routers(g, true, now);
+  const Group* routers = find(routers_of(g));
+  if (routers == nullptr || routers->presence == Presence::kAbsent) return GroupDelivery::kNone;
+  return routers->delivery == GroupDelivery::kDirect ? GroupDelivery::kRouters
+                                                     : GroupDelivery::kUnknown;
+}
+
+void GroupTable::set_delivery(Group& g, TimePoint now) {
+  const auto delivery = delivery_of(g, now);
+  if (delivery == GroupDelivery::kUnknown) return;
+  const auto before = std::tuple{g.delivery, g.attr, g.mtu};
+  const wire::McMemberRecord* target = nullptr;
+  if (delivery == GroupDelivery::kDirect) target = is_link_group(g) ? &broadcast_ : &g.record;
+  if (delivery == GroupDelivery::kRouters) target = &find(routers_of(g))->record;
+  if (delivery == GroupDelivery::kFlood) target = &broadcast_;
+  if (delivery == GroupDelivery::kRouters && g.delivery != delivery) ++counters_.via_all_routers;
+  senders_.set_delivery(g, delivery, target);
+  if (delivery == GroupDelivery::kDirect) depend_on_routers(g, false, now);
+  if (g.dependents == 0 || before == std::tuple{g.delivery, g.attr, g.mtu}) return;
+  for (auto& [mgid, other] : groups_)
+    if (other.depends && routers_of(other) == g.mgid) reconsider(other, now);
+}
+
+void GroupTable::depend_on_routers(Group& g, bool depends, TimePoint now) {
+  if (std::exchange(g.depends, depends) == depends) return;
+  Group& routers = find_or_make(routers_of(g), g.v4, now);
+  if (depends)
+    ++routers.dependents;
+  else
+    --routers.dependents;
+  reconsider(routers, now);
+}
+
+// --- Time ---
+
+void GroupTable::tick(TimePoint now) {
+  if (list_at_ <= now) list_groups(now);
+  while (const auto mgid = timers_.due(now)) advance(*find(*mgid), now);
+}
+
+std::optional<TimePoint> GroupTable::next_deadline() const {
+  const auto next = timers_.next();
+  return list_at_ == kNever ? next : earlier(next, list_at_);
+}
+
+// --- Show ---
+
+namespace {
+
+/// Returns an address that maps to the MGID. The scope of an IPv6 address is not part of the MGID.
+wire::IpAddr address_of(const Group& g) {
+  if (g.v4) return wire::IpAddr::v4(0xe000'0000U | (g.mgid.guid() & 0x0fff'ffff));
+  wire::IpAddr a{g.mgid.bytes};
+  for (std::size_t i = 2; i < 6; ++i) a.bytes[i] = std::byte{0};
+  return a;
+}
+
+std::string_view state_of(const Group& g, bool listening) {
+  if (g.full.member()) return "member";
+  if (listening) return g.full.state == GroupMembership::State::kRefused ? "refused" : "joining";
+  if (g.sending()) {
+    switch (g.delivery) {
+      case GroupDelivery::kDirect: return "send-only";
+      case GroupDelivery::kRouters: return "all-routers";
+      case GroupDelivery::kFlood: return "broadcast";
+      case GroupDelivery::kNone: return "absent";
+      case GroupDelivery::kUnknown: return "resolving";
+    }
+  }
+  if (g.routed) return g.non.member() ? "non-member" : "joining";
+  return "leaving";
+}
+
+std::uint8_t join_state_of(const Group& g) {
+  std::uint8_t bits = 0;
+  for (const auto* m : {&g.full, &g.non, &g.send})
+    if (m->member()) bits = static_cast<std::uint8_t>(bits | m->bit);
+  return bits;
+}
+
+}  // namespace
+
+std::vector<GroupInfo> GroupTable::list(TimePoint now) const {
+  std::vector<GroupInfo> rows;
+  const auto add = [&](const wire::IpAddr& addr, const Group* g) {
+    GroupInfo row;
+    row.group = addr;
+    row.iface = config_.name;
+    const auto joins = joins_.find(addr);
+    row.joins = joins == joins_.end() ? 0 : joins->second;
+    row.state = "waiting";
+    if (g != nullptr) {
+      const bool own = is_link_group(*g);
+      row.lladdr = wire::to_string(g->mgid);
+      row.mlid = own ? broadcast_.mlid.host() : g->record.mlid.host();
+      row.state = own ? "member" : state_of(*g, row.joins > 0);
+      row.join_state = own ? wire::join_state::kFullMember : join_state_of(*g);
+      const auto sender = g->senders.find(addr);
+      row.sending = sender != g->senders.end();
+      row.routed = g->routed;
+      row.held = row.sending ? sender->second.held.size() : 0;
+      row.reason = g->reason;
+      row.age = now - g->created;
+    }
+    rows.push_back(std::move(row));
+  };
+  for (const auto& [addr, count] : joins_) {
+    const auto it = operational_ ? groups_.find(mgid_of(addr)) : groups_.end();
+    add(addr, it == groups_.end() ? nullptr : &it->second);
+  }
+  for (const auto& [mgid, g] : groups_) {
+    for (const auto& [addr, s] : g.senders)
+      if (joins_.count(addr) == 0) add(addr, &g);
+    const bool shown = operational_ || stopping_;
+    if (shown && g.listeners.empty() && g.senders.empty()) add(address_of(g), &g);
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.group < b.group; });
+  return rows;
+}
+
+}  // namespace ipoib::link

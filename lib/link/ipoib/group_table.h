@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The multicast groups of one IPoIB link: the memberships of this port, and the way of packets to
+// each group. Each group advances step by step from its present state to the needed one, after any
+// event. Only a few SA requests are open at a time. Source: RFC 4391 §10-§12.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/link/ipoib/group.h"
+#include "lib/link/ipoib/group_senders.h"
+#include "lib/link/ipoib/ipoib_types.h"
+#include "lib/link/jitter.h"
+#include "lib/link/log_limit.h"
+#include "lib/link/time_order.h"
+#include "lib/sa/client.h"
+
+namespace ipoib::link {
+
+/// Management lcore only. IPv4 broadcast is a neighbour (ipoib_link.h), not a group of this table.
+class GroupTable {
+ public:
+  /// References are kept.
+  GroupTable(const LinkConfig& config, LinkActions& actions, NeighbourSink& sink,
+             AddressSink& receiver, sa::Client& sa, LinkCounters& counters, std::uint64_t seed);
+  ~GroupTable();
+  GroupTable(const GroupTable&) = delete;
+  GroupTable& operator=(const GroupTable&) = delete;
+
+  // --- The link ---
+  /// The link is up with the attributes of `broadcast`; called again when they change.
+  void resume(const wire::McMemberRecord& broadcast, TimePoint now);
+  /// Confirms every membership with the SA, spread in time; senders stay usable.
+  void rejoin(TimePoint now);
+  /// The link lost its partition or device: withdraws everything and sends nothing to the SA. The
+  /// joined groups are kept for resume(). Memberships that the SA may still count are kept too, so
+  /// that resume() and stop() can leave unneeded ones.
+  void suspend();
+  /// stop() follows: until then a group that is no longer listened to is not joined as send-only.
+  void prepare_stop() { stopping_ = true; }
+  /// Withdraws like suspend(), and leaves every membership. It is complete when left(), or after a
+  /// timeout of the caller.
+  void stop(TimePoint now);
+  [[nodiscard]] bool left() const { return groups_.empty(); }
+  /// Stops waiting for the SA's answers to leaves.
+  void abort_leaves();
+
+  // --- Receiving ---
+  Status join(const wire::IpAddr& group, TimePoint now);
+  Status leave(const wire::IpAddr& group, TimePoint now);
+
+  // --- Sending ---
+  /// Takes over `packet`.
+  void request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now);
+  /// Sends a frame of the link itself, from the IPoIB header on. Returns true if it was sent, or if
+  /// no group exists to send it to.
+  bool send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now);
+
+  // --- Reports of the SA (traps 66, 67) ---
+  void on_created(const wire::Gid& mgid, TimePoint now);
+  void on_deleted(const wire::Gid& mgid, TimePoint now);
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  [[nodiscard]] std::vector<GroupInfo> list(TimePoint now) const;
+  [[nodiscard]] std::size_t size() const { return groups_.size(); }
+  [[nodiscard]] std::size_t queries() const { return queries_; }
+
+ private:
+  // Records.
+  [[nodiscard]] wire::Gid mgid_of(const wire::IpAddr& group) const;
+  [[nodiscard]] wire::Gid routers_of(const Group& g) const;
+  [[nodiscard]] bool is_of_link(const wire::Gid& mgid) const;
+  [[nodiscard]] bool is_link_group(const Group& g) const { return g.mgid == broadcast_.mgid; }
+  Group* find(const wire::Gid& mgid);
+  Group& find_or_make(const wire::Gid& mgid, bool v4, TimePoint now);
+  void erase(Group& g);
+  void schedule(Group& g, TimePoint now);
+  void reconsider(Group& g, TimePoint at);
+  void drop_request(sa::TransactionId& id);
+  void drop_requests(Group& g);
+  void withdraw(Group& g);
+
+  // Steps (group_table.cc).
+  void advance(Group& g, TimePoint now);
+  void query_group(Group& g, TimePoint now);
+  void set_delivery(Group& g, TimePoint now);
+  [[nodiscard]] GroupDelivery delivery_of(Group& g, TimePoint now);
+  void depend_on_routers(Group& g, bool depends, TimePoint now);
+  void forget(Group& g, TimePoint now);
+
+  // Requests to the SA (group_sa.cc).
+  [[nodiscard]] bool may_ask(TimePoint& due, TimePoint now);
+  void ask(Group& g, TimePoint now);
+  void on_found(Group& g, const sa::Outcome& outcome, TimePoint now);
+  void become_absent(Group& g, Duration how_long, TimePoint now);
+  void step(Group& g, GroupMembership& m, bool wanted, TimePoint now);
+  void request_join(Group& g, GroupMembership& m, TimePoint now);
+  void request_leave(Group& g, GroupMembership& m, TimePoint now);
+  void on_joined(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now);
+  void on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now);
+  void leave_former(Group& g, GroupMembership& m, TimePoint now);
+  void on_refused(Group& g, GroupMembership& m, const sa::Failure& failure, TimePoint now);
+  void fail_join(Group& g, GroupMembership& m, const std::string& why, TimePoint now);
+  Result<wire::McMemberRecord> accept(const Group& g, const sa::Reply& reply) const;
+  Status attach(Group& g);
+  void detach(Group& g);
+  void report(Group& g, const std::string& why, TimePoint now);
+  void list_groups(TimePoint now);
+  void on_listed(const sa::Outcome& outcome, TimePoint now);
+
+  const LinkConfig& config_;
+  LinkActions& actions_;
+  NeighbourSink& sink_;
+  AddressSink& receiver_;
+  sa::Client& sa_;
+  LinkCounters& counters_;
+  GroupSenders senders_;
+  Jitter jitter_;
+  LogLimit log_limit_;
+  bool operational_ = false;
+  bool stopping_ = false;
+  wire::McMemberRecord broadcast_{};  ///< The link's broadcast group; valid while operational.
+  wire::Gid port_;                    ///< Own GID when memberships were last confirmed.
+  std::map<wire::IpAddr, unsigned> joins_;
+  std::unordered_map<wire::Gid, Group> groups_;
+  TimeOrder<wire::Gid> timers_;
+  std::size_t queries_ = 0;
+  // Multicast router.
+  sa::TransactionId listing_ = sa::kNoTransaction;
+  TimePoint list_at_ = kNever;
+  Duration list_backoff_{};
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ipoib/ipoib_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/wire/append.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/icmpv6.h"
+#include "lib/wire/igmp.h"
+
+namespace ipoib::link {
+namespace {
+
+std::vector<std::byte> encapsulate(wire::EtherType type, std::span<const std::byte> payload) {
+  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
+  std::vector<std::byte> frame;
+  frame.reserve(sizeof hdr + payload.size());
+  wire::append(frame, wire::bytes_of(hdr));
+  wire::append(frame, payload);
+  return frame;
+}
+
+LinkParameters parameters_of(const wire::McMemberRecord& r) {
+  LinkParameters p;
+  p.broadcast_mgid = r.mgid;
+  p.broadcast_mlid = r.mlid.host();
+  p.qkey = r.qkey.host();
+  p.mtu_code = wire::value_of(r.mtu);
+  p.rate = wire::value_of(r.rate);
+  p.sl = r.sl();
+  p.tclass = r.tclass;
+  p.hop_limit = r.hop_limit();
+  p.flow_label = r.flow_label();
+  return p;
+}
+
+/// Largest IP packet that fits the group's MTU.
+std::uint16_t group_mtu(const LinkParameters& p) {
+  return static_cast<std::uint16_t>(wire::mtu_octets(p.mtu_code) - sizeof(wire::IpoibHdr));
+}
+
+/// Multicast always carries a GRH with the MGID (RFC 4391 §6).
+fabric::AhAttr broadcast_ah(const LinkParameters& p) {
+  fabric::AhAttr attr;
+  attr.dlid = p.broadcast_mlid;
+  attr.sl = p.sl;
+  attr.rate = p.rate;
+  attr.global = true;
+  attr.tclass = p.tclass;
+  attr.hop_limit = p.hop_limit;
+  attr.flow_label = p.flow_label;
+  attr.dgid = p.broadcast_mgid;
+  return attr;
+}
+
+}  // namespace
+
+IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
+                     std::uint64_t seed, AddressSink& receiver, std::optional<Connected> connected)
+    : Interface{stack_},
+      config_{std::move(config)},
+      actions_{actions},
+      sink_{sink},
+      paths_{
+          {config_.name, config_.pkey, config_.neighbour.negative},
+          actions,
+          sa,
+          counters_,
+          [this](const wire::IpAddr& user, TimePoint now) { ip_.neighbours().on_path(user, now); },
+          seed ^ 1},
+      connections_{make_connections(connected, seed)},
+      stack_{config_, *this, neighbour_paths(), sink, receiver, seed},
+      membership_{config_, actions, sa, counters_, *this, seed ^ 3},
+      groups_{config_, actions, sink, receiver, sa, counters_, seed ^ 5},
+      traps_{config_, sa, counters_, seed ^ 6} {}
+
+std::string IpoibLink::reason() const {
+  if (state_ == State::kUp) return {};
+  return membership_.reason();
+}
+
+LinkCounters IpoibLink::counters() const {
+  const IpCounters ip = ip_.counters();
+  LinkCounters c = counters_;
+  c.arp_sent = ip.arp.sent;
+  c.arp_received = ip.arp.received;
+  c.arp_invalid = ip.arp.invalid;
+  c.nd = ip.nd;
+  c.rarp = ip.rarp;
+  c.neighbours = ip.neighbours;
+  c.address_conflicts = ip.arp.conflicts + ip.nd.conflicts;
+  c.contradictions = ip.arp.contradictions + ip.nd.contradictions;
+  return c;
+}
+
+void IpoibLink::start(TimePoint now) {
+  if (state_ != State::kDown && state_ != State::kStopped) return;
+  ip_.start();
+  membership_.start(now);
+}
+
+// --- Bring-up ---
+
+Status IpoibLink::may_join() const {
+  const auto& port = actions_.port();
+  if (port.state != fabric::PortState::kActive)
+    return fail(Errc::kUnavailable, "the port is not active (state {})",
+                static_cast<unsigned>(port.state));
+  if (has_pkey()) return {};
+  const auto full = static_cast<std::uint16_t>(config_.pkey | wire::kFullMemberBit);
+  const auto limited = static_cast<std::uint16_t>(full ^ wire::kFullMemberBit);
+  if (std::find(port.pkeys.begin(), port.pkeys.end(), limited) != port.pkeys.end())
+    return fail(Errc::kUnavailable,
+                "the port is a limited member of partition 0x{:04x} (P_Key 0x{:04x}), full "
+                "membership is required",
+                full, limited);
+  std::string table;
+  for (const auto pkey : port.pkeys)
+    if (pkey != 0) table += fmt::format("{}0x{:04x}", table.empty() ? "" : " ", pkey);
+  return fail(Errc::kUnavailable, "P_Key 0x{:04x} is not in the P_Key table of the port ({})", full,
+              table.empty() ? "empty" : table);
+}
+
+bool IpoibLink::has_pkey() const {
+  const auto& pkeys = actions_.port().pkeys;
+  const auto full = static_cast<std::uint16_t>(config_.pkey | wire::kFullMemberBit);
+  return std::find(pkeys.begin(), pkeys.end(), full) != pkeys.end();
+}
+
+Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
+  const auto next = parameters_of(record);
+  const auto& port = actions_.port();
+  const unsigned octets = wire::mtu_octets(next.mtu_code);
+  if (octets == 0)
+    return fail(Errc::kProtocol, "the broadcast group has invalid MTU code {}", next.mtu_code);
+  if (next.mtu_code > port.mtu)
+    return fail(Errc::kUnavailable,
+                "the broadcast group's MTU {} (code {}) is larger than the port's {} (code {})",
+                octets, next.mtu_code, wire::mtu_octets(port.mtu), port.mtu);
+  if ((next.qkey & 0x8000'0000U) == 0 && reported_qkey_ != next.qkey) {
+    reported_qkey_ = next.qkey;
+    log(LogArea::kLink, LogLevel::kWarning,
+        "{}: the broadcast group has uncontrolled Q_Key 0x{:08x}", config_.name, next.qkey);
+  }
+  if (auto applied = apply(next, now); !applied) return applied;
+  groups_.resume(record, now);
+  return {};
+}
+
+/// Applies the group's parameters, the first time and after each change.
+Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
+  const bool first = !ip_.ready();
+  const bool moved = first || next.broadcast_mlid != parameters_.broadcast_mlid ||
+                     next.broadcast_mgid != parameters_.broadcast_mgid;
+  if (first || next.qkey != parameters_.qkey) {
+    if (auto set = actions_.set_qkey(next.qkey); !set) return set;
+  }
+  if (moved) {
+    if (auto attached = actions_.attach(next.broadcast_mgid, next.broadcast_mlid); !attached)
+      return attached;
+    if (!first) actions_.detach(parameters_.broadcast_mgid, parameters_.broadcast_mlid);
+  }
+  if (!first && next.broadcast_mgid != parameters_.broadcast_mgid) {
+    ip_.forget_broadcast_neighbours();
+    paths_.unpin(parameters_.broadcast_mgid);
+  }
+  parameters_ = next;
+  const bool mtu_changed = update_mtu();
+  ip_.resume();
+  paths_.resume(next.tclass, mtu_, now);
+  paths_.pin(next.broadcast_mgid, broadcast_ah(next), now);
+  if (paths_.ah(next.broadcast_mgid) == fabric::kNoAh)
+    return fail(Errc::kNoResources, "cannot create an address handle for the broadcast group");
+  if (auto listens = start_connections(now); !listens) return listens;
+  if (mtu_changed && !first) ip_.neighbours().reinstall();
+  return {};
+}
+
+/// Returns true if the MTU changed.
+bool IpoibLink::update_mtu() {
+  const std::uint16_t max = group_mtu(parameters_);
+  const std::uint16_t mtu = std::min(max, max_mtu_.value_or(max));
+  return std::exchange(mtu_, mtu) != mtu;
+}
+
+Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
+  const auto port_mtu = wire::mtu_octets(actions_.port().mtu) - unsigned{sizeof(wire::IpoibHdr)};
+  const unsigned datagrams = ip_.ready() ? group_mtu(parameters_) : port_mtu;
+  const unsigned max = connections_ ? std::max(datagrams, connections_->max_mtu()) : datagrams;
+  if (mtu < kMinMtu || mtu > max)
+    return fail(Errc::kInvalidArgument, "invalid MTU {} of {}, allowed: {}-{}, limited by its {}",
+                mtu, config_.name, kMinMtu, max,
+                max > datagrams ? "connections"
+                : ip_.ready()   ? "broadcast group"
+                                : "port");
+  max_mtu_ = mtu;
+  if (connections_) connections_->limit_mtu(mtu);
+  if (!ip_.ready()) return {};
+  const bool changed = update_mtu();
+  if (changed) paths_.resume(parameters_.tclass, mtu_, now);
+  ip_.neighbours().reinstall();
+  if (changed && state_ == State::kUp) ip_.start_ip6(interface_id(), mtu_, now);
+  return {};
+}
+
+void IpoibLink::on_membership_changed(TimePoint now) {
+  using Broadcast = BroadcastMembership::State;
+  switch (membership_.state()) {
+    case Broadcast::kIdle: return set_state(State::kDown);
+    case Broadcast::kWaiting:
+      if (!has_pkey()) suspend(now);
+      return set_state(State::kWaiting);
+    case Broadcast::kJoining: return set_state(State::kJoining);
+    case Broadcast::kLeaving: return set_state(State::kStopping);
+    case Broadcast::kLeft: return finish_stop(now);
+    case Broadcast::kMember: break;
+  }
+  const bool moved = std::exchange(moved_, false);
+  if (state_ == State::kUp && !moved) return;
+  set_state(State::kUp);
+  on_up(now);
+}
+
+/// Called the first time, when the membership is restored, and when the port moved.
+void IpoibLink::on_up(TimePoint now) {
+  ip_.announce(now);
+  traps_.renew(now);
+  join_own_groups(now);
+  ip_.up(interface_id(), mtu_, now);
+}
+
+std::uint64_t IpoibLink::interface_id() const {
+  const auto& port = actions_.port();
+  return wire::interface_id(port.guid, config_.ip6.interface_id, port.lid);
+}
+
+/// Joins the groups that follow from the configuration (RFC 4391 §5, §11), once until stop().
+void IpoibLink::join_own_groups(TimePoint now) {
+  if (!ip_.join_groups(now)) return;
+  if (config_.all_nodes != AllNodes::kAuto) ip_.add_group(wire::all_nodes(), now);
+  if (!config_.group.multicast_router) return;
+  ip_.add_group(wire::kIgmpAllRouters, now);
+  ip_.add_group(wire::all_routers(), now);
+}
+
+void IpoibLink::set_state(State state) {
+  if (state == state_) return;
+  state_ = state;
+  if (state == State::kUp)
+    log(LogArea::kLink, LogLevel::kNotice, "{}: up, MTU {}, broadcast MLID 0x{:04x}", config_.name,
+        mtu_, parameters_.broadcast_mlid);
+  actions_.state_changed(state);
+}
+
+void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t,
+                       TimePoint now) {
+  // Replies use the SA's path: the SLID of a request need not lead back (RFC 4391 §9.1.2).
+  if (const auto record = ip_.on_arp(arp, now))
+    paths_.heard(record->sender_hw.link_addr(), slid, now);
+}
+
+Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint now) {
+  return groups_.join(group, now);
+}
+
+Status IpoibLink::leave_group(const wire::IpAddr& group, TimePoint now) {
+  return groups_.leave(group, now);
+}
+
+// --- Medium ---
+
+wire::LinkAddr IpoibLink::own_address() const {
+  return {connections_ ? connections_->flags() : std::uint8_t{0}, wire::Be24{actions_.qpn()},
+          actions_.port().gid()};
+}
+
+/// All broadcast addresses map to the broadcast group (RFC 4391 §4, §5).
+wire::HwAddr IpoibLink::broadcast_hw() const {
+  return wire::LinkAddr{0, wire::Be24{wire::kMulticastQpn}, parameters_.broadcast_mgid};
+}
+
+void IpoibLink::broadcast(wire::EtherType type, std::span<const std::byte> payload) {
+  const auto ah = paths_.ah(parameters_.broadcast_mgid);
+  if (ah == fabric::kNoAh) {
+    ++counters_.arp_unsent;
+    return;
+  }
+  actions_.send(ah, wire::kMulticastQpn, encapsulate(type, payload));
+}
+
+void IpoibLink::send(const wire::HwAddr& to, wire::EtherType type,
+                     std::span<const std::byte> payload, TimePoint now) {
+  paths_.send(to.link_addr(), encapsulate(type, payload), now);
+}
+
+bool IpoibLink::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                              TimePoint now) {
+  const auto type = group.is_v4() ? wire::EtherType::kIpv4 : wire::EtherType::kIpv6;
+  return groups_.send(group, encapsulate(type, packet), now);
+}
+
+// --- Time ---
+
+void IpoibLink::tick(TimePoint now) {
+  membership_.tick(now);
+  paths_.tick(now);
+  if (connections_) connections_->tick(now);
+  ip_.tick(now);
+  groups_.tick(now);
+  traps_.tick(now);
+  if (state_ == State::kStopping) finish_stop(now);
+}
+
+std::optional<TimePoint> IpoibLink::next_deadline() const {
+  auto next =
+      earlier(earlier(membership_.next_deadline(), paths_.next_deadline()), ip_.next_deadline());
+  if (connections_) next = earlier(next, connections_->next_deadline());
+  next = earlier(next, earlier(groups_.next_deadline(), traps_.next_deadline()));
+  if (state_ != State::kStopping) return next;
+  const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && leaves_done();
+  return earlier(next, all_left ? TimePoint{} : stop_by_);
+}
+
+}  // namespace ipoib::link

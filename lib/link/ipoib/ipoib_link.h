@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One IPoIB link: bring-up through the SA, ARP, ND, groups, paths, neighbours. Source: RFC 4391.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/link/interface.h"
+#include "lib/link/ip/ip_stack.h"
+#include "lib/link/ipoib/broadcast_membership.h"
+#include "lib/link/ipoib/connections.h"
+#include "lib/link/ipoib/group_table.h"
+#include "lib/link/ipoib/ipoib_types.h"
+#include "lib/link/ipoib/path_table.h"
+#include "lib/link/ipoib/trap_subscription.h"
+#include "lib/link/medium.h"
+#include "lib/sa/client.h"
+#include "lib/wire/notice.h"
+
+namespace ipoib::link {
+
+/// Down until the broadcast group is joined and its parameters suit the port. Once up, resolved
+/// neighbours stay usable while a membership that the SA lost is joined again (kJoining).
+/// References given to the constructor must outlive the link. stop() must be called before its end,
+/// or held packets and address handles leak.
+class IpoibLink final : public Interface, private Medium, private MembershipOwner {
+ public:
+  /// Additional references for connected mode.
+  struct Connected {
+    ConnectionActions& actions;
+    cm::Manager& manager;
+  };
+
+  /// `seed`: seed of the jitter of its timers. Without `connected` the link is UD only, regardless
+  /// of LinkConfig::connected.
+  IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
+            std::uint64_t seed, AddressSink& receiver = no_address_sink(),
+            std::optional<Connected> connected = std::nullopt);
+
+  [[nodiscard]] State state() const override { return state_; }
+  [[nodiscard]] std::string reason() const override;
+  [[nodiscard]] std::uint16_t mtu() const override { return mtu_; }
+  Status set_mtu(std::uint16_t mtu, TimePoint now) override;
+
+  void start(TimePoint now) override;
+  /// Withdraws everything at once, including static entries; gateways stay until forgotten, but
+  /// lose their data. Then leaves the groups.
+  void stop(TimePoint now) override;
+
+  void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) override;
+  void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
+              TimePoint now) override;
+  Status join_group(const wire::IpAddr& group, TimePoint now) override;
+  Status leave_group(const wire::IpAddr& group, TimePoint now) override;
+  [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override {
+    return groups_.list(now);
+  }
+  /// Handles a report of the SA to the port (sa::Client::set_report_handler): creation and deletion
+  /// of groups.
+  void on_report(const wire::Notice& notice, TimePoint now);
+  /// Sends a packet of the link itself, from its IPv4 or IPv6 header on. It waits, bounded, for the
+  /// lookup of the group, and is lost while the link is down. Returns true if it was sent, or if
+  /// the group does not exist.
+  bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                     TimePoint now) override;
+  /// The port changed. Memberships and paths are confirmed, spread in time, while neighbours stay
+  /// usable. A link that waits tries at once; a link that lost its P_Key is withdrawn.
+  void on_port_event(fabric::PortEvent event, TimePoint now);
+
+  void tick(TimePoint now) override;
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const override;
+
+  Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
+                    std::uint8_t sl, TimePoint now) override;
+  Status remove_neighbour(const wire::IpAddr& addr) override;
+
+  /// Null: the link is UD only.
+  [[nodiscard]] Connections* connections() { return connections_.get(); }
+  [[nodiscard]] const Connections* connections() const { return connections_.get(); }
+
+  [[nodiscard]] const LinkParameters& parameters() const { return parameters_; }
+  [[nodiscard]] LinkCounters counters() const;
+  /// Number of objects that the SA is queried for: groups, and paths to neighbours and answered
+  /// hosts.
+  [[nodiscard]] std::size_t sa_objects() const { return groups_.size() + paths_.size(); }
+
+ private:
+  struct StaticNeighbour {
+    wire::LinkAddr hw;
+    std::uint16_t lid;  ///< 0: query the SA.
+    std::uint8_t sl;
+  };
+
+  // Medium.
+  [[nodiscard]] wire::HwAddr own_hw() const override { return own_address(); }
+  [[nodiscard]] wire::HwAddr broadcast_hw() const override;
+  void broadcast(wire::EtherType type, std::span<const std::byte> payload) override;
+  void send(const wire::HwAddr& to, wire::EtherType type, std::span<const std::byte> payload,
+            TimePoint now) override;
+  // MembershipOwner.
+  [[nodiscard]] Status may_join() const override;
+  Status on_joined(const wire::McMemberRecord& record, TimePoint now) override;
+  void on_membership_changed(TimePoint now) override;
+
+  Status apply(const LinkParameters& next, TimePoint now);
+  bool update_mtu();
+  [[nodiscard]] bool has_pkey() const;
+  void join_own_groups(TimePoint now);
+  [[nodiscard]] wire::LinkAddr own_address() const;
+  [[nodiscard]] std::uint64_t interface_id() const;
+  [[nodiscard]] std::unique_ptr<Connections> make_connections(
+      const std::optional<Connected>& connected, std::uint64_t seed);
+  /// The paths to neighbours: with connected mode Connections, else PathTable.
+  [[nodiscard]] NeighbourPaths& neighbour_paths();
+  Status start_connections(TimePoint now);
+  void withdraw(TimePoint now);
+  void suspend(TimePoint now);
+  void finish_stop(TimePoint now);
+  /// While stopping: the SA has answered everything except the leave of the broadcast group.
+  [[nodiscard]] bool leaves_done() const { return groups_.left() && traps_.ended(); }
+  Status pin_static(const wire::IpAddr& addr, const StaticNeighbour& entry, TimePoint now);
+  void set_state(State state);
+  void on_up(TimePoint now);
+  void unpin_unless_used(const wire::Gid& gid);
+
+  LinkConfig config_;
+  LinkActions& actions_;
+  NeighbourSink& sink_;
+  LinkCounters counters_;
+  LinkParameters parameters_;
+  State state_ = State::kDown;
+  std::uint16_t mtu_ = 0;
+  /// Set by set_mtu(); empty: limited by the broadcast group only.
+  std::optional<std::uint16_t> max_mtu_;
+  std::optional<std::uint32_t> reported_qkey_;
+  std::map<wire::IpAddr, StaticNeighbour> statics_;
+  std::optional<TimePoint> stop_by_;
+  bool moved_ = false;  ///< The port has a new LID or GID, which is not announced yet.
+  PathTable paths_;
+  std::unique_ptr<Connections> connections_;
+  IpStack stack_;  ///< Ready while the parameters are applied.
+  BroadcastMembership membership_;
+  GroupTable groups_;
+  TrapSubscription traps_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Port events and the end of an IPoIB link.
+#include "lib/base/log.h"
+#include "lib/link/ipoib/ipoib_link.h"
+
+namespace ipoib::link {
+namespace {
+
+/// Limit of the wait for leaves of groups.
+constexpr Duration kStopTimeout = std::chrono::seconds(2);
+
+}  // namespace
+
+void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
+  using fabric::PortEvent;
+  switch (event) {
+    case PortEvent::kFatal: suspend(now); return membership_.lose("device failure", now);
+    case PortEvent::kPortDown:
+    case PortEvent::kPkeyChange: return membership_.ask_again(now);
+    case PortEvent::kPortActive:
+    case PortEvent::kLidChange:
+    case PortEvent::kSmChange:
+    case PortEvent::kClientReregister:
+    case PortEvent::kGidChange: break;
+  }
+  // The SA may have lost this port, or know it by another address.
+  membership_.ask_again(now);
+  groups_.rejoin(now);
+  if (ip_.ready()) traps_.renew(now);
+  paths_.refresh_all(now);
+  // The link-layer address has changed, or leads elsewhere. It is announced when the SA knows it,
+  // because the hosts will query the SA. Addresses that depend on it restart.
+  const bool moved = event == PortEvent::kGidChange || event == PortEvent::kLidChange;
+  moved_ = moved_ || moved;
+  if (!moved || !ip_.ready() || !connections_) return;
+  // Peers know the connections by the old address.
+  connections_->stop(now);
+  if (auto listens = start_connections(now); !listens)
+    log(LogArea::kLink, LogLevel::kErr, "{}: {}", config_.name, listens.error().what);
+}
+
+void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
+  if (notice.is(wire::Trap::kGroupCreated)) groups_.on_created(notice.data_gid, now);
+  if (notice.is(wire::Trap::kGroupDeleted)) groups_.on_deleted(notice.data_gid, now);
+}
+
+/// Removes neighbours, paths, and the attachment to the broadcast group at the HCA.
+void IpoibLink::withdraw(TimePoint now) {
+  traps_.stop();
+  if (connections_) connections_->stop(now);
+  const bool attached = ip_.ready();
+  ip_.withdraw();
+  paths_.clear();
+  if (attached) actions_.detach(parameters_.broadcast_mgid, parameters_.broadcast_mlid);
+  parameters_ = {};
+  mtu_ = 0;
+}
+
+/// The link cannot be used. Nothing is sent; static entries and joined groups are kept until
+/// it recovers.
+void IpoibLink::suspend(TimePoint now) {
+  if (!ip_.ready()) return;
+  groups_.suspend();  // First, so that nothing is sent to the SA.
+  ip_.stop_ip6(now);
+  withdraw(now);
+  for (const auto& [addr, entry] : statics_) static_cast<void>(pin_static(addr, entry, now));
+}
+
+void IpoibLink::stop(TimePoint now) {
+  if (state_ == State::kStopping || state_ == State::kStopped) return;
+  stop_by_ = now + kStopTimeout;
+  groups_.prepare_stop();
+  ip_.stop(now);
+  groups_.stop(now);
+  statics_.clear();
+  withdraw(now);
+  traps_.end(now);
+  membership_.stop(now);
+}
+
+/// Completes the stop once all groups are left and no subscription remains, or after the timeout.
+void IpoibLink::finish_stop(TimePoint now) {
+  if (membership_.state() != BroadcastMembership::State::kLeft ||
+      (!leaves_done() && stop_by_ && now < *stop_by_))
+    return set_state(State::kStopping);
+  groups_.abort_leaves();
+  traps_.stop();
+  stop_by_.reset();
+  set_state(State::kStopped);
+}
+
+}  // namespace ipoib::link

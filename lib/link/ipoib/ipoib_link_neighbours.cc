@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Neighbours of an IPoIB link: valid addresses, broadcast, static entries.
+#include <algorithm>
+#include <utility>
+
+#include "lib/link/ipoib/ipoib_link.h"
+
+namespace ipoib::link {
+
+std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Connected>& connected,
+                                                         std::uint64_t seed) {
+  if (!connected || (!config_.connected.rc && !config_.connected.uc)) return nullptr;
+  ConnectionSurroundings around;
+  around.path_to = [this](const wire::Gid& gid) { return paths_.known(gid); };
+  around.last_used = [this](const wire::IpAddr& addr) { return ip_.neighbours().last_used(addr); };
+  around.changed = [this](const wire::IpAddr& user, TimePoint now) {
+    ip_.neighbours().on_path(user, now);
+  };
+  return std::make_unique<Connections>(config_.connected, config_.pkey, paths_, connected->actions,
+                                       connected->manager, std::move(around), seed ^ 7);
+}
+
+NeighbourPaths& IpoibLink::neighbour_paths() {
+  if (connections_) return *connections_;
+  return paths_;
+}
+
+Status IpoibLink::start_connections(TimePoint now) {
+  return connections_ ? connections_->start(own_address(), actions_.port(), now) : Status{};
+}
+
+void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
+  if (!wire::is_multicast(addr)) return ip_.request_neighbour(addr, packet, now);
+  if (!ip_.ready()) return sink_.drop(packet, Drop::kLinkDown, false);
+  groups_.request_group(addr, packet, now);
+}
+
+Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
+                             std::uint8_t sl, TimePoint now) {
+  if (auto can = ip_.can_be_neighbour(addr); !can) return can;
+  const auto hw = wire::parse_link_addr(lladdr);
+  if (!hw || !wire::HwAddr{*hw}.is_plausible())
+    return fail(
+        Errc::kInvalidArgument,
+        "'{}' is not a link-layer address of 20 octets in hexadecimal with a unicast QPN and GID",
+        lladdr);
+  if ((lid != 0 && !wire::is_unicast_lid(lid)) || sl > 15)
+    return fail(Errc::kInvalidArgument,
+                "invalid LID {} or SL {}, allowed: LID 1-49151 (0: query the SA), SL 0-15", lid,
+                sl);
+  const StaticNeighbour entry{*hw, lid, sl};
+  const auto before = statics_.find(addr);
+  const bool replaces = before != statics_.end();
+  const auto old = replaces ? before->second.hw.gid : wire::Gid{};
+  statics_.insert_or_assign(addr, entry);
+  auto added = pin_static(addr, entry, now);
+  if (!added) statics_.erase(addr);
+  // A new entry removes no pin; a scan of all others for each would take quadratic time.
+  if (replaces) unpin_unless_used(old);
+  if (!added) unpin_unless_used(hw->gid);
+  return added;
+}
+
+Status IpoibLink::pin_static(const wire::IpAddr& addr, const StaticNeighbour& entry,
+                             TimePoint now) {
+  if (entry.lid != 0) {
+    fabric::AhAttr attr;
+    attr.dlid = entry.lid;
+    attr.sl = entry.sl;
+    paths_.pin(entry.hw.gid, attr, now);
+  }
+  return ip_.neighbours().add_static(addr, entry.hw, now);
+}
+
+Status IpoibLink::remove_neighbour(const wire::IpAddr& addr) {
+  auto removed = ip_.neighbours().remove(addr);
+  if (!removed) return removed;
+  const auto it = statics_.find(addr);
+  if (it == statics_.end()) return removed;
+  const auto gid = it->second.hw.gid;
+  statics_.erase(it);
+  unpin_unless_used(gid);
+  return removed;
+}
+
+/// Unpins the path that a static entry defined, unless another entry defines it too.
+void IpoibLink::unpin_unless_used(const wire::Gid& gid) {
+  const bool used = std::any_of(statics_.begin(), statics_.end(), [&](const auto& entry) {
+    return entry.second.lid != 0 && entry.second.hw.gid == gid;
+  });
+  if (!used && gid != parameters_.broadcast_mgid) paths_.unpin(gid);
+}
+
+}  // namespace ipoib::link

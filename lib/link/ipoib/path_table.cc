@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ipoib/path_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/sa/queries.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::link {
+namespace {
+
+/// An unused path is kept this long: its user may return, and replies to hosts that are not
+/// neighbours need it again.
+constexpr Duration kLinger = std::chrono::seconds(30);
+/// Delay of the query for a host that moved: all others notice at once, perhaps before the SA does.
+constexpr Duration kMovedDelay = std::chrono::seconds(1);
+/// Minimum interval of queries for one path.
+constexpr Duration kQueryInterval = std::chrono::seconds(1);
+/// Further queries wait here, not in the SA client, so that those of its other users get through.
+constexpr std::size_t kMaxQueries = 256;
+constexpr std::size_t kMaxWaitingFrames = 256;
+constexpr std::size_t kMaxWaitingPerPath = 8;
+/// Spacing of paths that are queried again after an event.
+constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
+
+}  // namespace
+
+PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
+                     LinkCounters& counters, Listener listener, std::uint64_t seed)
+    : config_{std::move(config)},
+      actions_{actions},
+      sa_{sa},
+      counters_{counters},
+      listener_{std::move(listener)},
+      jitter_{seed} {}
+
+PathTable::~PathTable() {
+  for (auto& [gid, p] : paths_) sa_.cancel(p.query);
+}
+
+// --- Users ---
+
+PathState PathTable::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) {
+  now_ = now;
+  Path& p = find_or_make(hw.link_addr().gid);
+  const bool rested = p.unused();
+  p.users.insert(user);
+  if (p.state == PathState::kReady) p.expires = kNever;
+  // A path that was unused is queried again: its last user may have left because it changed.
+  if (p.state == PathState::kPending || (p.state == PathState::kReady && rested)) query(p, now);
+  schedule(p);
+  return p.state;
+}
+
+void PathTable::release(const wire::IpAddr& user, const wire::HwAddr& hw) {
+  Path* p = find(hw.link_addr().gid);
+  if (p == nullptr || p->users.erase(user) == 0) return;
+  if (p->unused() && p->state == PathState::kReady) p->expires = now_ + kLinger;
+  if (p->unused() && p->state == PathState::kPending) p->expires = now_;
+  schedule(*p);
+}
+
+void PathTable::refresh(const wire::HwAddr& hw, TimePoint now) {
+  now_ = now;
+  Path* p = find(hw.link_addr().gid);
+  if (p == nullptr || p->pinned || p->state != PathState::kReady) return;
+  query(*p, now);
+  schedule(*p);
+}
+
+PathState PathTable::state(const wire::HwAddr& hw) const {
+  const Path* p = find(hw.link_addr().gid);
+  return p == nullptr ? PathState::kFailed : p->state;
+}
+
+std::optional<PathTable::Known> PathTable::known(const wire::Gid& gid) const {
+  const Path* p = find(gid);
+  if (p == nullptr || p->state != PathState::kReady) return std::nullopt;
+  return Known{p->attr, p->mtu_code};
+}
+
+void PathTable::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
+  const Path* p = find(hw.link_addr().gid);
+  if (p == nullptr) return;
+  const unsigned path_mtu = wire::mtu_octets(p->mtu_code);
+  out.ah = p->ah;
+  out.qpn = hw.link_addr().qpn.host();
+  out.mtu = link_mtu_;
+  if (path_mtu != 0)
+    out.mtu = static_cast<std::uint16_t>(
+        std::min<unsigned>(link_mtu_, path_mtu - unsigned{sizeof(wire::IpoibHdr)}));
+}
+
+void PathTable::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
+  const Path* p = find(hw.link_addr().gid);
+  if (p == nullptr) return;
+  out.qpn = hw.link_addr().qpn.host();
+  out.lid = p->attr.dlid;
+  out.sl = p->attr.sl;
+  out.rate = p->attr.rate;
+}
+
+void PathTable::send(const wire::LinkAddr& to, std::span<const std::byte> frame, TimePoint now) {
+  now_ = now;
+  Path& p = find_or_make(to.gid);
+  const bool room = frames_waiting_ < kMaxWaitingFrames && p.waiting.size() < kMaxWaitingPerPath;
+  if (p.state == PathState::kReady) {
+    if (p.unused()) p.expires = now + kLinger;
+    actions_.send(p.ah, to.qpn.host(), frame);
+  } else if (p.state == PathState::kFailed || !room) {
+    count_unsent(frame);
+    if (p.unused() && p.expires == kNever) p.expires = now;
+  } else {
+    p.waiting.push_back({to.qpn.host(), {frame.begin(), frame.end()}});
+    ++frames_waiting_;
+    query(p, now);
+  }
+  schedule(p);
+}
+
+void PathTable::heard(const wire::LinkAddr& from, std::uint16_t slid, TimePoint now) {
+  Path* p = find(from.gid);
+  if (p == nullptr || slid == 0) return;
+  const auto before = std::exchange(p->heard, slid);
+  const bool moved = before != 0 && before != slid && slid != p->attr.dlid;
+  if (!moved || p->unused() || p->pinned || p->state != PathState::kReady) return;
+  p->refresh_at = std::min(p->refresh_at, now + jitter_.around(kMovedDelay, 50));
+  schedule(*p);
+}
+
+// --- The link ---
+
+void PathTable::resume(std::uint8_t tclass, std::uint16_t mtu, TimePoint now) {
+  now_ = now;
+  tclass_ = tclass;
+  link_mtu_ = mtu;
+  if (std::exchange(operational_, true)) return;
+  for (auto& [gid, p] : paths_) {
+    if (p.state != PathState::kPending) continue;
+    p.refresh_at = now;
+    schedule(p);
+  }
+}
+
+void PathTable::pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint now) {
+  now_ = now;
+  Path& p = find_or_make(gid);
+  sa_.cancel(p.query);
+  if (std::exchange(p.query, sa::kNoTransaction) != sa::kNoTransaction) --queries_;
+  p.pinned = true;
+  p.expires = kNever;
+  p.refresh_at = kNever;
+  if (operational_)
+    apply_pinned(p, attr, now);
+  else
+    p.attr = attr;
+  schedule(p);
+}
+
+void PathTable::unpin(const wire::Gid& gid) {
+  Path* p = find(gid);
+  if (p == nullptr || !std::exchange(p->pinned, false)) return;
+  if (p->unused())
+    p->expires = now_;
+  else
+    p->refresh_at = now_;
+  schedule(*p);
+}
+
+fabric::AhIndex PathTable::ah(const wire::Gid& gid) const {
+  const Path* p = find(gid);
+  return p == nullptr || p->state != PathState::kReady ? fabric::kNoAh : p->ah;
+}
+
+void PathTable::refresh_all(TimePoint now) {
+  auto at = now;
+  for (auto& [gid, p] : paths_) {
+    if (p.pinned || p.unused() || p.state != PathState::kReady) continue;
+    p.refresh_at = at = at + jitter_.around(kRefreshSpacing, 50);
+    schedule(p);
+  }
+}
+
+void PathTable::clear() {
+  operational_ = false;
+  for (auto& [gid, p] : paths_) p.users.clear();
+  while (!paths_.empty()) erase(paths_.begin()->second);
+}
+
+// --- Paths ---
+
+const PathTable::Path* PathTable::find(const wire::Gid& gid) const {
+  const auto it = paths_.find(gid);
+  return it == paths_.end() ? nullptr : &it->second;
+}
+
+PathTable::Path* PathTable::find(const wire::Gid& gid) {
+  return const_cast<Path*>(std::as_const(*this).find(gid));
+}
+
+PathTable::Path& PathTable::find_or_make(const wire::Gid& gid) {
+  Path& p = paths_[gid];
+  p.gid = gid;
+  return p;
+}
+
+void PathTable::erase(Path& p) {
+  sa_.cancel(p.query);
+  if (p.query != sa::kNoTransaction) --queries_;
+  drop_waiting(p);
+  if (p.ah != fabric::kNoAh) actions_.destroy_ah(p.ah);
+  timers_.set(p.gid, p.wake, kNever);
+  paths_.erase(wire::Gid{p.gid});
+}
+
+void PathTable::schedule(Path& p) {
+  timers_.set(p.gid, p.wake, std::min(p.refresh_at, p.expires));
+}
+
+/// Queries the SA unless a query is open. Queries later if the last one was a moment ago or too
+/// many are open.
+void PathTable::query(Path& p, TimePoint now) {
+  if (p.query != sa::kNoTransaction || p.pinned || !operational_) return;
+  p.expires = kNever;
+  const bool soon = p.state == PathState::kReady && now - p.queried_at < kQueryInterval;
+  if (soon || queries_ >= kMaxQueries) {
+    p.refresh_at =
+        soon ? p.queried_at + kQueryInterval : now + jitter_.around(kQueryInterval / 10, 50);
+    return;
+  }
+  p.queried_at = now;
+  p.refresh_at = kNever;
+  ++queries_;
+  ++counters_.path_queries;
+  p.query = sa_.submit(
+      sa::find_path(actions_.port().gid(), p.gid, config_.pkey, tclass_),
+      [this, gid = p.gid](const sa::Outcome& outcome, TimePoint at) {
+        on_answer(gid, outcome, at);
+      },
+      now);
+}
+
+/// Returns the record of an answer if it is usable.
+Result<wire::PathRecord> PathTable::accept(const wire::Gid& gid, const sa::Reply& reply) const {
+  const auto record = reply.record<wire::PathRecord>();
+  if (!record) return ipoib::fail(Errc::kProtocol, "the PathRecord of the SA is too short");
+  if (record->dgid != gid)
+    return ipoib::fail(Errc::kProtocol, "the path of the SA has destination GID {}",
+                       wire::to_string(record->dgid));
+  if (!wire::is_unicast_lid(record->dlid.host()))
+    return ipoib::fail(Errc::kProtocol, "the path of the SA has invalid destination LID 0x{:04x}",
+                       record->dlid.host());
+  const std::uint16_t pkey = record->pkey.host();
+  if (pkey != 0 && ((pkey ^ config_.pkey) & 0x7fff) != 0)
+    return ipoib::fail(Errc::kProtocol,
+                       "the path of the SA has P_Key 0x{:04x}, the link has 0x{:04x}", pkey,
+                       config_.pkey);
+  return *record;
+}
+
+void PathTable::on_answer(const wire::Gid& gid, const sa::Outcome& outcome, TimePoint now) {
+  now_ = now;
+  Path* p = find(gid);
+  if (p == nullptr) return;
+  p->query = sa::kNoTransaction;
+  --queries_;
+  if (!outcome) {
+    on_failure(*p, sa::describe(outcome.error()), now);
+  } else if (const auto record = accept(gid, *outcome); !record) {
+    on_failure(*p, record.error().what, now);
+  } else {
+    fabric::AhAttr attr;
+    attr.dlid = record->dlid.host();
+    attr.sl = record->sl();
+    attr.rate = wire::value_of(record->rate);
+    if (record->hop_limit() > 1) {
+      attr.global = true;
+      attr.dgid = gid;
+      attr.hop_limit = record->hop_limit();
+      attr.tclass = record->tclass;
+      attr.flow_label = record->flow_label();
+    }
+    if (const auto done = apply(*p, attr, wire::value_of(record->mtu), now); !done)
+      on_failure(*p, done.error().what, now);
+  }
+  if (p->unused() && p->expires == kNever) p->expires = now + kLinger;
+  schedule(*p);
+}
+
+/// The path is ready with these attributes. Users are notified before the old handle is destroyed.
+Status PathTable::apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_code, TimePoint now) {
+  const bool same = p.state == PathState::kReady && p.attr == attr;
+  const bool same_mtu = p.mtu_code == mtu_code;
+  if (same && same_mtu) return {};
+  auto old = fabric::kNoAh;
+  if (!same) {
+    const auto made = actions_.create_ah(attr);
+    if (!made) return tl::make_unexpected(made.error());
+    old = std::exchange(p.ah, *made);
+  }
+  p.attr = attr;
+  p.mtu_code = mtu_code;
+  p.state = PathState::kReady;
+  p.expires = kNever;
+  flush_waiting(p);
+  notify(p, now);
+  if (old != fabric::kNoAh) actions_.destroy_ah(old);
+  return {};
+}
+
+/// A path that worked stays in use, even if the SA denies it: a restarted SA has little data for a
+/// while. Probes find out if the neighbour is gone.
+void PathTable::on_failure(Path& p, const std::string& why, TimePoint now) {
+  ++counters_.path_failures;
+  log(LogArea::kLink, LogLevel::kInfo, "{}: no path to {}: {}", config_.name,
+      wire::to_string(p.gid), why);
+  if (p.ah == fabric::kNoAh) fail(p, now);
+}
+
+/// Applies the attributes of a pinned path. If that fails, a handle with other attributes is
+/// useless.
+void PathTable::apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now) {
+  const auto done = apply(p, attr, 0, now);
+  p.attr = attr;
+  if (done) return;
+  ++counters_.path_failures;
+  log(LogArea::kLink, LogLevel::kWarning, "{}: no path to {}: {}", config_.name,
+      wire::to_string(p.gid), done.error().what);
+  fail(p, now);
+}
+
+void PathTable::fail(Path& p, TimePoint now) {
+  p.state = PathState::kFailed;
+  p.refresh_at = kNever;
+  drop_waiting(p);
+  notify(p, now);
+  if (p.ah != fabric::kNoAh) actions_.destroy_ah(std::exchange(p.ah, fabric::kNoAh));
+  if (p.pinned)
+    // Resources may be available again.
+    p.refresh_at = now + std::max(config_.negative, kQueryInterval);
+  else
+    p.expires = now + config_.negative;
+}
+
+void PathTable::notify(const Path& p, TimePoint now) {
+  const std::vector<wire::IpAddr> users{p.users.begin(), p.users.end()};
+  for (const auto& user : users) listener_(user, now);
+}
+
+void PathTable::flush_waiting(Path& p) {
+  frames_waiting_ -= p.waiting.size();
+  for (const auto& frame : std::exchange(p.waiting, {}))
+    actions_.send(p.ah, frame.qpn, frame.bytes);
+}
+
+void PathTable::drop_waiting(Path& p) {
+  frames_waiting_ -= p.waiting.size();
+  for (const auto& frame : std::exchange(p.waiting, {})) count_unsent(frame.bytes);
+}
+
+void PathTable::count_unsent(std::span<const std::byte> frame) {
+  const auto hdr = wire::read<wire::IpoibHdr>(frame);
+  const bool nd = hdr && hdr->type.host() == static_cast<std::uint16_t>(wire::EtherType::kIpv6);
+  ++(nd ? counters_.nd_unsent : counters_.arp_unsent);
+}
+
+void PathTable::tick(TimePoint now) {
+  now_ = now;
+  while (const auto gid = timers_.due(now)) {
+    Path& p = *find(*gid);
+    if (p.expires <= now) {
+      erase(p);
+      continue;
+    }
+    p.refresh_at = kNever;
+    if (p.pinned)
+      apply_pinned(p, p.attr, now);
+    else
+      query(p, now);
+    schedule(p);
+  }
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Unicast paths of one IPoIB link: GID -> address handle, by PathRecord queries to the SA. One
+// query per GID serves all its users; answers are cached, negative ones too. Source: RFC 4391
+// §9.1.2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/fabric/fabric_types.h"
+#include "lib/link/ipoib/ipoib_types.h"
+#include "lib/link/jitter.h"
+#include "lib/link/medium.h"
+#include "lib/link/time_order.h"
+#include "lib/sa/client.h"
+
+namespace ipoib::link {
+
+struct PathConfig {
+  std::string name;  ///< Name of the link, for the log.
+  std::uint16_t pkey = wire::kDefaultPkey;
+  Duration negative = std::chrono::seconds(3);
+};
+
+class PathTable final : public NeighbourPaths {
+ public:
+  /// Called for every user of a path that became ready, changed or failed. May call back.
+  using Listener = std::function<void(const wire::IpAddr& user, TimePoint now)>;
+
+  PathTable(PathConfig config, LinkActions& actions, sa::Client& sa, LinkCounters& counters,
+            Listener listener, std::uint64_t seed);
+  ~PathTable() override;
+  PathTable(const PathTable&) = delete;
+  PathTable& operator=(const PathTable&) = delete;
+
+  /// From here on the SA is queried and handles are made; until then every path is pending. Called
+  /// again when the parameters change. `tclass`: from the broadcast group; `mtu`: MTU of the link,
+  /// octets of IP.
+  void resume(std::uint8_t tclass, std::uint16_t mtu, TimePoint now);
+  /// Sets the path to `gid` without the SA, until unpin().
+  void pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint now);
+  void unpin(const wire::Gid& gid);
+  struct Known {
+    fabric::AhAttr attr;
+    std::uint8_t mtu_code = 0;  ///< 0: not known.
+  };
+  /// The path if it is ready, else empty.
+  [[nodiscard]] std::optional<Known> known(const wire::Gid& gid) const;
+  /// Address handle of a ready path; kNoAh otherwise.
+  [[nodiscard]] fabric::AhIndex ah(const wire::Gid& gid) const;
+  /// Sends a frame from the IPoIB header on, at once or when the path is known. A frame whose path
+  /// fails, or for which too many wait, counts as LinkCounters::arp_unsent or nd_unsent.
+  void send(const wire::LinkAddr& to, std::span<const std::byte> frame, TimePoint now);
+  /// A packet from the host arrived with this source LID. If the LID has changed, the host may have
+  /// moved. Then the SA is queried, because the way back may differ from the way there.
+  void heard(const wire::LinkAddr& from, std::uint16_t slid, TimePoint now);
+  /// Queries every path in use again, a few at a time: the fabric may have changed.
+  void refresh_all(TimePoint now);
+  /// Destroys every handle and returns to the state before resume(). Precondition: no handle is in
+  /// use.
+  void clear();
+
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return timers_.next(); }
+  [[nodiscard]] std::size_t size() const { return paths_.size(); }
+
+  PathState acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) override;
+  void release(const wire::IpAddr& user, const wire::HwAddr& hw) override;
+  void refresh(const wire::HwAddr& hw, TimePoint now) override;
+  [[nodiscard]] PathState state(const wire::HwAddr& hw) const override;
+  [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
+  void describe(const wire::HwAddr& hw, table::Neighbour& out) const override;
+  void describe(const wire::HwAddr& hw, NeighbourInfo& out) const override;
+
+ private:
+  struct Frame {
+    std::uint32_t qpn;
+    std::vector<std::byte> bytes;
+  };
+  struct Path {
+    wire::Gid gid;
+    PathState state = PathState::kPending;
+    bool pinned = false;
+    sa::TransactionId query = sa::kNoTransaction;
+    fabric::AhAttr attr;
+    fabric::AhIndex ah = fabric::kNoAh;
+    std::uint8_t mtu_code = 0;      ///< 0: not known.
+    std::uint16_t heard = 0;        ///< Source LID of the host's latest packet; 0: none yet.
+    TimePoint queried_at{};         ///< Time of the last query.
+    TimePoint refresh_at = kNever;  ///< Time of the next query.
+    TimePoint expires = kNever;     ///< Unused; erased at this time.
+    TimePoint wake = kNever;        ///< Position in the order of timers.
+    std::set<wire::IpAddr> users;
+    std::vector<Frame> waiting;
+
+    [[nodiscard]] bool unused() const { return users.empty() && waiting.empty() && !pinned; }
+  };
+
+  [[nodiscard]] const Path* find(const wire::Gid& gid) const;
+  Path* find(const wire::Gid& gid);
+  Path& find_or_make(const wire::Gid& gid);
+  void erase(Path& p);
+  void schedule(Path& p);
+  void query(Path& p, TimePoint now);
+  void on_answer(const wire::Gid& gid, const sa::Outcome& outcome, TimePoint now);
+  Result<wire::PathRecord> accept(const wire::Gid& gid, const sa::Reply& reply) const;
+  Status apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_code, TimePoint now);
+  void on_failure(Path& p, const std::string& why, TimePoint now);
+  void apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now);
+  void fail(Path& p, TimePoint now);
+  void notify(const Path& p, TimePoint now);
+  void flush_waiting(Path& p);
+  void drop_waiting(Path& p);
+  void count_unsent(std::span<const std::byte> frame);
+
+  PathConfig config_;
+  LinkActions& actions_;
+  sa::Client& sa_;
+  LinkCounters& counters_;
+  Listener listener_;
+  Jitter jitter_;
+  bool operational_ = false;
+  std::uint8_t tclass_ = 0;
+  std::uint16_t link_mtu_ = 0;
+  std::size_t queries_ = 0;
+  std::size_t frames_waiting_ = 0;
+  TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
+  std::unordered_map<wire::Gid, Path> paths_;
+  TimeOrder<wire::Gid> timers_;
+};
+
+}  // namespace ipoib::link
