@@ -19,6 +19,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/fabric/capture_meta.h"
+#include "lib/mgmt/node_clock.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -33,11 +34,6 @@ std::uint64_t unix_now_ns() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                         std::chrono::system_clock::now().time_since_epoch())
                                         .count());
-}
-
-std::uint64_t elapsed_ns(std::uint64_t cycles) {
-  const std::uint64_t hz = rte_get_tsc_hz();
-  return cycles / hz * 1'000'000'000 + cycles % hz * 1'000'000'000 / hz;
 }
 
 /// A slow capture may still have its rings when the next one starts.
@@ -84,7 +80,9 @@ struct CaptureWriter::Shared {
 void CaptureWriter::Shared::write_one(rte_mbuf* m) {
   const std::span frame{rte_pktmbuf_mtod(m, const std::byte*),
                         std::size_t{rte_pktmbuf_data_len(m)}};
-  const auto at = unix_ns_at_start + elapsed_ns(fabric::capture_meta_of(m).tsc - tsc_at_start);
+  const std::chrono::nanoseconds since_start =
+      duration_of(fabric::capture_meta_of(m).tsc - tsc_at_start);
+  const auto at = unix_ns_at_start + static_cast<std::uint64_t>(since_start.count());
   if (const auto written = file->write(frame, at); !written) {
     reason = written.error().what;
     return;

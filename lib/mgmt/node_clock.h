@@ -14,18 +14,20 @@ namespace ipoib::mgmt {
 /// Reads a counter of rte_get_tsc_hz() that never goes back.
 using TscClock = std::uint64_t (*)() noexcept;
 
+/// Time that passes in so many cycles of the counter.
+[[nodiscard]] inline Duration duration_of(std::uint64_t cycles) {
+  const auto hz = rte_get_tsc_hz();
+  return std::chrono::seconds{cycles / hz} +
+         std::chrono::nanoseconds{cycles % hz * 1'000'000'000 / hz};
+}
+
 struct NodeClock {
   TscClock tsc;
   std::uint64_t epoch_tsc = tsc();
 
   /// Cycles since the creation of the node.
   [[nodiscard]] std::uint64_t cycles() const { return tsc() - epoch_tsc; }
-  [[nodiscard]] TimePoint now() const {
-    const auto passed = cycles();
-    const auto hz = rte_get_tsc_hz();
-    return TimePoint{std::chrono::seconds{passed / hz} +
-                     std::chrono::nanoseconds{passed % hz * 1'000'000'000 / hz}};
-  }
+  [[nodiscard]] TimePoint now() const { return TimePoint{duration_of(cycles())}; }
 };
 
 }  // namespace ipoib::mgmt

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/packet_trace.h"
 
-#include <rte_cycles.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "lib/base/contract.h"
+#include "lib/mgmt/node_clock.h"
 
 namespace ipoib::mgmt {
 
@@ -41,7 +40,6 @@ Status PacketTrace::start(const TraceRequest& request) {
   give_to_workers(session.get());
   if (session_ != nullptr) old_sessions_.add(std::exchange(session_, nullptr), retirement_);
   session_ = std::move(session);
-  collected_.assign(request.packets, false);
   packets_.clear();
   info_ = {TraceInfo::State::kRunning, request};
   start_tsc_ = tsc_();
@@ -99,11 +97,9 @@ void PacketTrace::end(TraceInfo::State state) {
 /// After stop(), too: workers publish what they follow until they have the message.
 void PacketTrace::collect() {
   if (session_ == nullptr) return;
-  for (std::size_t i = 0; i < collected_.size(); ++i) {
-    if (collected_[i]) continue;
-    const trace::Record* const record = session_->record(i);
-    if (record == nullptr) continue;
-    collected_[i] = true;
+  while (packets_.size() < session_->limit()) {
+    const trace::Record* const record = session_->record(packets_.size());
+    if (record == nullptr) break;
     packets_.push_back(named(*record));
   }
   info_.missed = session_->missed();
@@ -114,10 +110,7 @@ void PacketTrace::collect() {
 TracedPacket PacketTrace::named(const trace::Record& record) const {
   TracedPacket p;
   p.record = record;
-  const std::uint64_t cycles = record.tsc - std::min(record.tsc, start_tsc_);
-  const std::uint64_t hz = rte_get_tsc_hz();
-  p.since_start = std::chrono::seconds{cycles / hz} +
-                  std::chrono::nanoseconds{cycles % hz * 1'000'000'000 / hz};
+  p.since_start = duration_of(record.tsc - std::min(record.tsc, start_tsc_));
   p.lcore = workers_.all()[record.worker].lcore;
   p.in = name_of(record.in);
   for (const trace::Step& step : record.path()) p.names.push_back(names_of(step));

@@ -56,8 +56,7 @@ class PacketTrace final : public Trace {
   TraceInfo info_;
   std::uint64_t start_tsc_ = 0;
   std::unique_ptr<msg::trace::Session> session_;  ///< Null: no trace since the start or a clear().
-  std::vector<bool> collected_;                   ///< Indexed like the records of session_.
-  std::vector<TracedPacket> packets_;
+  std::vector<TracedPacket> packets_;             ///< Indexed like the records of session_.
   fabric::Retired<std::unique_ptr<msg::trace::Session>> old_sessions_;
 };
 

@@ -92,11 +92,7 @@ class Handoff : public TxTest {
  protected:
   void SetUp() override {
     World::SetUp();
-    configs.resize(2);
-    entries[kEth0].owner = 0;
-    entries[kIb1].owner = 0;
-    entries[kEth1].owner = 1;
-    entries[kIb0].owner = 1;
+    share_between_two_workers();
     start_with_neighbours();
   }
 };

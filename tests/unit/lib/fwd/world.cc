@@ -124,6 +124,14 @@ void World::SetUp() {
   configs.resize(1);
 }
 
+void World::share_between_two_workers() {
+  configs.resize(2);
+  entries[kEth0].owner = 0;
+  entries[kIb1].owner = 0;
+  entries[kEth1].owner = 1;
+  entries[kIb0].owner = 1;
+}
+
 void World::TearDown() {
   workers_.clear();
   for (std::size_t i = 0; i < up.size(); ++i) punted(i);

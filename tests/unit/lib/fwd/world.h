@@ -66,6 +66,8 @@ class World : public testing::Test {
   void SetUp() override;
   void TearDown() override;
 
+  /// Worker 0 owns eth0 and ib1, worker 1 the others. Before start().
+  void share_between_two_workers();
   /// Creates the workers. Before this call the test may change `configs`, `entries` and `settings`.
   void start();
   /// Runs one loop of every worker.
