@@ -14,6 +14,7 @@ fuzz_limits=(-max_len=4200 -timeout=120 -report_slow_units=120 -rss_limit_mb=409
 declare -A fuzz_options=(
   [cli]="-entropic=0 -max_len=160"
   [connected]="-max_len=512"
+  [multicast]="-entropic=0"
   [node]="-entropic=0 -detect_leaks=0"
   [prometheus]="-max_len=512"
   [sa_answers]="-entropic=0 -max_len=256"
