@@ -167,7 +167,7 @@ void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, In
 /// Returns true if it took `m` to answer it.
 bool PuntHandler::answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
   if (wire::is_multicast(destination_of(m))) return false;
-  switch (route::answer_local(packet)) {
+  switch (route::answer_local4(packet)) {
     case route::LocalVerdict::kEchoReply: send_answer(m, packet, in); return true;
     case route::LocalVerdict::kPortUnreachable:
       send_icmp_error(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kPort));
@@ -222,7 +222,7 @@ void PuntHandler::send_icmp_error4(std::span<const std::byte> offending, Interfa
   for (const auto& s : interfaces_)
     if (!source) source = s->address();
   if (!source) return;
-  const auto packet = route::icmp_error(offending, error, *source);
+  const auto packet = route::icmp4_error(offending, error, *source);
   const auto ip = wire::read<wire::Ipv4Hdr>(offending);
   if (!packet || is_own(wire::IpAddr::v4(ip->src.host())) ||
       !limiter_.allow(ip->src.host(), now_)) {
@@ -271,7 +271,7 @@ void PuntHandler::redirect4(std::span<const std::byte> packet, const wire::IpAdd
   });
   const auto told = subnet == own.end()
                         ? std::nullopt
-                        : route::icmp_redirect(packet, next_hop.v4_host(), subnet->addr.v4_host());
+                        : route::icmp4_redirect(packet, next_hop.v4_host(), subnet->addr.v4_host());
   if (!told || !limiter_.allow(ip->src.host(), now_)) {
     ++counters_.icmp_suppressed;
     return;

@@ -12,8 +12,9 @@
 #include "lib/base/counters.h"
 #include "lib/mgmt/interface_table.h"
 #include "lib/mgmt/worker_set.h"
-#include "lib/route/icmp.h"
-#include "lib/route/icmp6.h"
+#include "lib/route/icmp/icmp4.h"
+#include "lib/route/icmp/icmp6.h"
+#include "lib/route/icmp/icmp_limiter.h"
 #include "lib/route/multicast/multicast_router.h"
 
 struct rte_mbuf;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/route/icmp6.h"
+#include "lib/route/icmp/icmp6.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,6 @@
 #include <cstring>
 #include <initializer_list>
 #include <vector>
-
-#include "lib/route/icmp.h"
 
 namespace ipoib::route {
 namespace {
@@ -187,23 +185,6 @@ TEST(AnswerLocal6, P05_WhatNobodyWantsIsTold) {
   EXPECT_EQ(answer_local6(unknown, kRouter).error.value, 6U);
   Bytes nothing = packet(59, {});
   EXPECT_EQ(answer_local6(nothing, kRouter).verdict, Local6Verdict::kIgnore);
-}
-
-TEST(Icmp6Limiter, P05_LimitsOneNodeAndAll) {
-  IcmpLimiter limiter;
-  TimePoint now{std::chrono::seconds(10)};
-  int allowed = 0;
-  for (int i = 0; i < 50; ++i) allowed += limiter.allow(kHost, now) ? 1 : 0;
-  EXPECT_EQ(allowed, 10);
-  IpAddr a = kHost;
-  for (int i = 0; i < 1000; ++i) {
-    a.bytes[15] = static_cast<std::byte>(i);
-    a.bytes[14] = static_cast<std::byte>(i >> 8);
-    allowed += limiter.allow(a, now) ? 1 : 0;
-  }
-  EXPECT_EQ(allowed, 100);
-  now += std::chrono::milliseconds(10);
-  EXPECT_TRUE(limiter.allow(kHost, now));
 }
 
 }  // namespace

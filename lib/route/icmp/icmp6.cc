@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/route/icmp6.h"
+#include "lib/route/icmp/icmp6.h"
 
 #include <algorithm>
 #include <cstring>

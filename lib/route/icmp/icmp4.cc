@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/route/icmp.h"
+#include "lib/route/icmp/icmp4.h"
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
 namespace ipoib::route {
 namespace {
@@ -74,20 +73,20 @@ std::optional<std::vector<std::byte>> tell_sender_of(std::span<const std::byte> 
 
 }  // namespace
 
-std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offending,
-                                                 const IcmpError& error, std::uint32_t source) {
+std::optional<std::vector<std::byte>> icmp4_error(std::span<const std::byte> offending,
+                                                  const IcmpError& error, std::uint32_t source) {
   return tell_sender_of(offending, {error.type, error.code, Be16{}, Be32{error.mtu}}, source);
 }
 
-std::optional<std::vector<std::byte>> icmp_redirect(std::span<const std::byte> offending,
-                                                    std::uint32_t gateway, std::uint32_t source) {
+std::optional<std::vector<std::byte>> icmp4_redirect(std::span<const std::byte> offending,
+                                                     std::uint32_t gateway, std::uint32_t source) {
   constexpr std::uint8_t kForTheHost = 1;
   return tell_sender_of(
       offending,
       {static_cast<std::uint8_t>(IcmpType::kRedirect), kForTheHost, Be16{}, Be32{gateway}}, source);
 }
 
-LocalVerdict answer_local(std::span<std::byte> packet) {
+LocalVerdict answer_local4(std::span<std::byte> packet) {
   auto ip = wire::read<Ipv4Hdr>(packet);
   if (!ip || ip->header_len() < sizeof(Ipv4Hdr) || ip->header_len() > packet.size())
     return LocalVerdict::kIgnore;
@@ -119,20 +118,6 @@ LocalVerdict answer_local(std::span<std::byte> packet) {
   ip->checksum.set(wire::internet_checksum(packet.first(ip->header_len())));
   std::memcpy(packet.data(), &*ip, sizeof *ip);
   return LocalVerdict::kEchoReply;
-}
-
-bool IcmpLimiter::allow(std::uint32_t destination, TimePoint now) {
-  const std::size_t bucket = destination * 0x9e3779b1U >> 22;  // upper 10 bits
-  static_assert(kBuckets == 1U << 10);
-  return allow_bucket(bucket, now);
-}
-
-bool IcmpLimiter::allow(const wire::IpAddr& destination, TimePoint now) {
-  return allow_bucket(std::hash<wire::IpAddr>{}(destination) >> (64 - 10), now);
-}
-
-bool IcmpLimiter::allow_bucket(std::size_t bucket, TimePoint now) {
-  return per_host_[bucket].allow(now) && all_.allow(now);
 }
 
 }  // namespace ipoib::route

@@ -60,7 +60,7 @@ struct Local6Answer {
 /// Decides about a packet (from the IPv6 header on, payload length == packet.size() - 40) for an
 /// address of this node, or for a group that it listens to; turns an echo request into its reply in
 /// place. `own`: unicast source of the answer to a packet for a group. The caller should limit
-/// replies to packets for groups by IcmpLimiter (icmp.h), like errors (RFC 4443 §4.2, §2.4 f).
+/// replies to packets for groups by IcmpLimiter, like errors (RFC 4443 §4.2, §2.4 f).
 /// Fragments, and packets with a routing header that has segments left, are ignored.
 [[nodiscard]] Local6Answer answer_local6(std::span<std::byte> packet, const wire::IpAddr& own);
 

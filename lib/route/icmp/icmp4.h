@@ -4,15 +4,12 @@
 // RFC 1812 §4.3.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "lib/base/clock.h"
-#include "lib/base/rate_limiter.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::route {
@@ -27,14 +24,13 @@ struct IcmpError {
 /// quotes as much of it as fits 576 octets (RFC 1812 §4.3.2.3). Empty if no error may be sent
 /// (RFC 1812 §4.3.2.7): about ICMP errors, later fragments, broadcasts and multicasts, to sources
 /// that are not a single host, and about truncated headers.
-[[nodiscard]] std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offending,
-                                                               const IcmpError& error,
-                                                               std::uint32_t source);
+[[nodiscard]] std::optional<std::vector<std::byte>> icmp4_error(
+    std::span<const std::byte> offending, const IcmpError& error, std::uint32_t source);
 
 /// ICMP redirect for the sender of `offending`: `gateway` is a better next hop to its destination.
-/// `gateway` and `source` are on the sender's link. Empty in the cases of icmp_error(). Source:
+/// `gateway` and `source` are on the sender's link. Empty in the cases of icmp4_error(). Source:
 /// RFC 792, RFC 1812 §5.2.7.2.
-[[nodiscard]] std::optional<std::vector<std::byte>> icmp_redirect(
+[[nodiscard]] std::optional<std::vector<std::byte>> icmp4_redirect(
     std::span<const std::byte> offending, std::uint32_t gateway, std::uint32_t source);
 
 enum class LocalVerdict : std::uint8_t {
@@ -46,21 +42,6 @@ enum class LocalVerdict : std::uint8_t {
 
 /// Decides about a packet (from the IP header on, header checked, total length == packet.size())
 /// for one of this node's own addresses; turns an echo request into its reply in place.
-[[nodiscard]] LocalVerdict answer_local(std::span<std::byte> packet);
-
-/// RFC 1812 §4.3.2.8, RFC 4443 §2.4 f: limits the rate of all errors together, and per host.
-class IcmpLimiter {
- public:
-  [[nodiscard]] bool allow(std::uint32_t destination, TimePoint now);
-  [[nodiscard]] bool allow(const wire::IpAddr& destination, TimePoint now);
-
- private:
-  [[nodiscard]] bool allow_bucket(std::size_t bucket, TimePoint now);
-
-  static constexpr std::size_t kBuckets = 1024;
-  RateLimiter all_{std::chrono::milliseconds(1), 100};
-  // Hosts that share a bucket share its rate.
-  std::vector<RateLimiter> per_host_{kBuckets, RateLimiter{std::chrono::milliseconds(10), 10}};
-};
+[[nodiscard]] LocalVerdict answer_local4(std::span<std::byte> packet);
 
 }  // namespace ipoib::route

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/route/icmp.h"
+#include "lib/route/icmp/icmp4.h"
 
 #include <gtest/gtest.h>
 
@@ -51,9 +51,9 @@ Ipv4Hdr header_of(const std::vector<std::byte>& p) {
   return *wire::read<Ipv4Hdr>(p);
 }
 
-TEST(IcmpError, QuotesThePacketAndIsAddressedToItsSender) {
+TEST(Icmp4Error, QuotesThePacketAndIsAddressedToItsSender) {
   const auto offending = packet(17, std::vector<std::byte>(1000, std::byte{1}));
-  const auto error = icmp_error(offending, {3, 4, 1480}, kRouter);
+  const auto error = icmp4_error(offending, {3, 4, 1480}, kRouter);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->size(), 576U);
   const auto ip = header_of(*error);
@@ -69,7 +69,7 @@ TEST(IcmpError, QuotesThePacketAndIsAddressedToItsSender) {
   EXPECT_EQ(std::memcmp(error->data() + 28, offending.data(), 548), 0);
 }
 
-TEST(IcmpError, IsNotSentWhereRfc1812ForbidsIt) {
+TEST(Icmp4Error, IsNotSentWhereRfc1812ForbidsIt) {
   const struct {
     const char* what;
     std::vector<std::byte> offending;
@@ -86,15 +86,15 @@ TEST(IcmpError, IsNotSentWhereRfc1812ForbidsIt) {
       {"ICMP without a type", packet(1, {})},
   };
   for (const auto& row : rows)
-    EXPECT_FALSE(icmp_error(row.offending, {11, 0, 0}, kRouter)) << row.what;
-  EXPECT_TRUE(icmp_error(packet(1, icmp(8, 0, 8)), {11, 0, 0}, kRouter))
+    EXPECT_FALSE(icmp4_error(row.offending, {11, 0, 0}, kRouter)) << row.what;
+  EXPECT_TRUE(icmp4_error(packet(1, icmp(8, 0, 8)), {11, 0, 0}, kRouter))
       << "echo requests are told";
 }
 
-TEST(AnswerLocal, TurnsAnEchoRequestIntoItsReply) {
+TEST(AnswerLocal4, TurnsAnEchoRequestIntoItsReply) {
   auto p = packet(1, icmp(8, 0, 57));
   const auto asked = p;
-  ASSERT_EQ(answer_local(p), LocalVerdict::kEchoReply);
+  ASSERT_EQ(answer_local4(p), LocalVerdict::kEchoReply);
   const auto ip = header_of(p);
   EXPECT_EQ(ip.src.host(), kRouter);
   EXPECT_EQ(ip.dst.host(), kHost);
@@ -106,7 +106,7 @@ TEST(AnswerLocal, TurnsAnEchoRequestIntoItsReply) {
       << "id, sequence, data";
 }
 
-TEST(AnswerLocal, EverythingElseHasItsVerdict) {
+TEST(AnswerLocal4, EverythingElseHasItsVerdict) {
   auto bad_sum = packet(1, icmp(8, 0, 8));
   bad_sum.back() ^= std::byte{1};
   struct {
@@ -126,29 +126,17 @@ TEST(AnswerLocal, EverythingElseHasItsVerdict) {
   };
   for (auto& row : rows) {
     const auto before = row.p;
-    EXPECT_EQ(answer_local(row.p), row.verdict) << row.what;
+    EXPECT_EQ(answer_local4(row.p), row.verdict) << row.what;
     EXPECT_EQ(row.p, before) << row.what;
   }
 }
 
-TEST(AnswerLocal, TruncatedPacketsOfEveryLengthAreIgnoredOrRefused) {
+TEST(AnswerLocal4, TruncatedPacketsOfEveryLengthAreIgnoredOrRefused) {
   const auto whole = packet(1, icmp(8, 0, 32));
   for (std::size_t len = 0; len < whole.size(); ++len) {
     std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(len));
-    EXPECT_NE(answer_local(cut), LocalVerdict::kEchoReply) << len;
+    EXPECT_NE(answer_local4(cut), LocalVerdict::kEchoReply) << len;
   }
-}
-
-TEST(IcmpLimiter, BoundsErrorsInAllAndPerHost) {
-  IcmpLimiter limiter;
-  const TimePoint start{std::chrono::seconds(1)};
-  int one_host = 0;
-  for (int i = 0; i < 1000; ++i) one_host += limiter.allow(kHost, start) ? 1 : 0;
-  EXPECT_EQ(one_host, 10);
-  int all = 0;
-  for (std::uint32_t i = 0; i < 100'000; ++i) all += limiter.allow(i * 7919, start) ? 1 : 0;
-  EXPECT_EQ(all, 90) << "the burst of all less what the one host took";
-  EXPECT_TRUE(limiter.allow(kHost, start + std::chrono::milliseconds(10)));
 }
 
 }  // namespace
