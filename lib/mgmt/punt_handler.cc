@@ -73,11 +73,6 @@ rte_mbuf* copy_into(rte_mempool* pool, std::span<const std::byte> octets) {
   return nullptr;
 }
 
-constexpr route::IcmpError unreachable_error(wire::IcmpUnreachable code) {
-  return {static_cast<std::uint8_t>(wire::IcmpType::kUnreachable), static_cast<std::uint8_t>(code),
-          0};
-}
-
 }  // namespace
 
 void PuntHandler::handle(const msg::Up& message) {
@@ -166,15 +161,10 @@ void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, In
 
 /// Returns true if it took `m` to answer it.
 bool PuntHandler::answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
-  if (wire::is_multicast(destination_of(m))) return false;
-  switch (route::answer_local4(packet)) {
+  const route::LocalAnswer answer = route::answer_local4(packet, destination_of(m));
+  switch (answer.verdict) {
     case route::LocalVerdict::kEchoReply: send_answer(m, packet, in); return true;
-    case route::LocalVerdict::kPortUnreachable:
-      send_icmp_error(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kPort));
-      break;
-    case route::LocalVerdict::kProtocolUnreachable:
-      send_icmp_error(m, in.control->id(), unreachable_error(wire::IcmpUnreachable::kProtocol));
-      break;
+    case route::LocalVerdict::kError: send_icmp_error4(packet, &in, answer.error); break;
     case route::LocalVerdict::kIgnore: break;
   }
   return false;
@@ -185,14 +175,14 @@ bool PuntHandler::answer6(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlo
   const bool to_group = wire::is_multicast(destination_of(m));
   const auto own = to_group ? in.address6(sender) : destination_of(m);
   if (!own) return false;
-  const route::Local6Answer answer = route::answer_local6(packet, *own);
+  const route::LocalAnswer answer = route::answer_local6(packet, *own);
   switch (answer.verdict) {
-    case route::Local6Verdict::kEchoReply:
+    case route::LocalVerdict::kEchoReply:
       if (to_group && !limiter6_.allow(sender, now_)) break;
       send_answer(m, packet, in);
       return true;
-    case route::Local6Verdict::kError: send_icmp_error6(packet, &in, answer.error); break;
-    case route::Local6Verdict::kIgnore: break;
+    case route::LocalVerdict::kError: send_icmp_error6(packet, &in, answer.error); break;
+    case route::LocalVerdict::kIgnore: break;
   }
   return false;
 }
@@ -212,7 +202,7 @@ void PuntHandler::send_icmp_error(rte_mbuf* offending, table::InterfaceId in,
   if (is_v4(offending))
     send_icmp_error4({head, len}, slot, error);
   else
-    send_icmp_error6({head, len}, slot, {error.type, error.code, error.mtu});
+    send_icmp_error6({head, len}, slot, error);
 }
 
 // Errors are not sent to own addresses: the packet is this node's own, or its source is forged.
@@ -222,7 +212,7 @@ void PuntHandler::send_icmp_error4(std::span<const std::byte> offending, Interfa
   for (const auto& s : interfaces_)
     if (!source) source = s->address();
   if (!source) return;
-  const auto packet = route::icmp4_error(offending, error, *source);
+  const auto packet = route::icmp4_error(offending, error, wire::IpAddr::v4(*source));
   const auto ip = wire::read<wire::Ipv4Hdr>(offending);
   if (!packet || is_own(wire::IpAddr::v4(ip->src.host())) ||
       !limiter_.allow(ip->src.host(), now_)) {
@@ -236,7 +226,7 @@ void PuntHandler::send_icmp_error4(std::span<const std::byte> offending, Interfa
 }
 
 void PuntHandler::send_icmp_error6(std::span<const std::byte> offending, InterfaceSlot* in,
-                                   const route::Icmp6Error& error) {
+                                   const route::IcmpError& error) {
   const auto ip = wire::read<wire::Ipv6Hdr>(offending);
   if (!ip) return;
   std::optional<wire::IpAddr> source = in != nullptr ? in->address6(ip->src) : std::nullopt;
@@ -269,9 +259,8 @@ void PuntHandler::redirect4(std::span<const std::byte> packet, const wire::IpAdd
     return p.addr.is_v4() && wire::contains(p, wire::IpAddr::v4(ip->src.host())) &&
            wire::contains(p, next_hop);
   });
-  const auto told = subnet == own.end()
-                        ? std::nullopt
-                        : route::icmp4_redirect(packet, next_hop.v4_host(), subnet->addr.v4_host());
+  const auto told =
+      subnet == own.end() ? std::nullopt : route::icmp4_redirect(packet, next_hop, subnet->addr);
   if (!told || !limiter_.allow(ip->src.host(), now_)) {
     ++counters_.icmp_suppressed;
     return;
@@ -320,10 +309,9 @@ void PuntHandler::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
   const auto held = fabric::meta_of(m).held;
   let_go(m).drops.add(reason);
   if (unreachable) {
-    if (is_v4(m))
-      send_icmp_error(m, held.in_iface, unreachable_error(wire::IcmpUnreachable::kHost));
-    else
-      send_icmp_error(m, held.in_iface, {route::kIcmp6Unreachable, route::kUnreachable6Address, 0});
+    const auto error = is_v4(m) ? route::unreachable4(wire::IcmpUnreachable::kHost)
+                                : route::unreachable6(route::Icmp6Unreachable::kAddress);
+    send_icmp_error(m, held.in_iface, error);
   }
   rte_pktmbuf_free(m);
 }

@@ -90,7 +90,7 @@ class PuntHandler {
   void send_icmp_error4(std::span<const std::byte> offending, InterfaceSlot* in,
                         const route::IcmpError& error);
   void send_icmp_error6(std::span<const std::byte> offending, InterfaceSlot* in,
-                        const route::Icmp6Error& error);
+                        const route::IcmpError& error);
   void send_own(rte_mbuf* m, const InterfaceSlot* by);
   rte_mbuf* copy(std::span<const std::byte> octets);
 

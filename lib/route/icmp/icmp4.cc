@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/route/icmp/icmp4.h"
 
-#include <algorithm>
 #include <cstring>
+
+#include "lib/route/icmp/icmp_message.h"
 
 namespace ipoib::route {
 namespace {
@@ -11,11 +12,13 @@ using wire::Be16;
 using wire::Be32;
 using wire::IcmpHdr;
 using wire::IcmpType;
+using wire::IcmpUnreachable;
+using wire::IpAddr;
 using wire::IpProto;
 using wire::Ipv4Hdr;
 
 constexpr std::size_t kMaxErrorLen = 576;
-constexpr std::uint8_t kTtl = 64;
+constexpr std::uint8_t kIcmp = static_cast<std::uint8_t>(IpProto::kIcmp);
 
 bool is_icmp_error(std::uint8_t type) {
   switch (static_cast<IcmpType>(type)) {
@@ -35,89 +38,76 @@ bool is_single_host(std::uint32_t addr) {
 bool may_answer(std::span<const std::byte> packet, const Ipv4Hdr& ip) {
   if (!is_single_host(ip.src.host()) || (ip.dst.host() >> 28) >= 0xe) return false;
   if ((ip.flags_offset.host() & Ipv4Hdr::kOffsetMask) != 0) return false;
-  if (ip.protocol != static_cast<std::uint8_t>(IpProto::kIcmp)) return true;
+  if (ip.protocol != kIcmp) return true;
   const auto icmp = wire::read<IcmpHdr>(packet, ip.header_len());
   return icmp && !is_icmp_error(icmp->type);
 }
 
 /// `icmp`: without its checksum.
 std::optional<std::vector<std::byte>> tell_sender_of(std::span<const std::byte> offending,
-                                                     IcmpHdr icmp, std::uint32_t source) {
+                                                     const IcmpHdr& icmp, const IpAddr& source) {
   const auto ip = wire::read<Ipv4Hdr>(offending);
-  if (!ip || ip->header_len() < sizeof(Ipv4Hdr) || !may_answer(offending, *ip)) return std::nullopt;
+  if (!ip || ip->header_len() < sizeof(Ipv4Hdr) || !source.is_v4() || !may_answer(offending, *ip))
+    return std::nullopt;
 
-  constexpr std::size_t kHeaders = sizeof(Ipv4Hdr) + sizeof(IcmpHdr);
-  const std::size_t quoted = std::min(offending.size(), kMaxErrorLen - kHeaders);
-  std::vector<std::byte> packet(kHeaders + quoted);
-  std::memcpy(packet.data() + kHeaders, offending.data(), quoted);
-
-  std::memcpy(packet.data() + sizeof(Ipv4Hdr), &icmp, sizeof icmp);
-  icmp.checksum.set(wire::internet_checksum(std::span{packet}.subspan(sizeof(Ipv4Hdr))));
-  std::memcpy(packet.data() + sizeof(Ipv4Hdr), &icmp, sizeof icmp);
-
+  auto packet = quote(offending, icmp, sizeof(Ipv4Hdr), kMaxErrorLen);
+  set_checksum(std::span{packet}.subspan(sizeof(Ipv4Hdr)), wire::internet_checksum);
   constexpr std::uint8_t kInternetControl = 0xc0;  // precedence of errors, RFC 1812 §4.3.2.5
-  Ipv4Hdr header{0x45,
-                 kInternetControl,
-                 Be16{static_cast<std::uint16_t>(packet.size())},
-                 Be16{},
-                 Be16{},
-                 kTtl,
-                 static_cast<std::uint8_t>(IpProto::kIcmp),
-                 Be16{},
-                 Be32{source},
+  Ipv4Hdr header{0x45,   kInternetControl, Be16{static_cast<std::uint16_t>(packet.size())},
+                 Be16{}, Be16{},           kIcmpHops,
+                 kIcmp,  Be16{},           Be32{source.v4_host()},
                  ip->src};
   header.checksum.set(wire::internet_checksum(wire::bytes_of(header)));
   std::memcpy(packet.data(), &header, sizeof header);
   return packet;
 }
 
+/// Turns an echo request that may be answered into its reply.
+LocalAnswer answer_icmp(std::span<std::byte> packet, Ipv4Hdr ip, const IpAddr& own) {
+  const auto message = packet.subspan(ip.header_len());
+  auto icmp = wire::read<IcmpHdr>(message);
+  if (!icmp || icmp->type != static_cast<std::uint8_t>(IcmpType::kEchoRequest) || icmp->code != 0 ||
+      !is_single_host(ip.src.host()) || wire::internet_checksum(message) != 0)
+    return {};
+  ip.dst = ip.src;
+  ip.src.set(own.v4_host());
+  ip.ttl = kIcmpHops;
+  ip.checksum = Be16{};
+  std::memcpy(packet.data(), &ip, sizeof ip);  // options, if any, stay after it
+  ip.checksum.set(wire::internet_checksum(packet.first(ip.header_len())));
+  std::memcpy(packet.data(), &ip, sizeof ip);
+  icmp->type = static_cast<std::uint8_t>(IcmpType::kEchoReply);
+  std::memcpy(message.data(), &*icmp, sizeof *icmp);
+  set_checksum(message, wire::internet_checksum);
+  return {LocalVerdict::kEchoReply, {}};
+}
+
 }  // namespace
 
 std::optional<std::vector<std::byte>> icmp4_error(std::span<const std::byte> offending,
-                                                  const IcmpError& error, std::uint32_t source) {
-  return tell_sender_of(offending, {error.type, error.code, Be16{}, Be32{error.mtu}}, source);
+                                                  const IcmpError& error, const IpAddr& source) {
+  return tell_sender_of(offending, {error.type, error.code, Be16{}, Be32{error.value}}, source);
 }
 
 std::optional<std::vector<std::byte>> icmp4_redirect(std::span<const std::byte> offending,
-                                                     std::uint32_t gateway, std::uint32_t source) {
+                                                     const IpAddr& gateway, const IpAddr& source) {
   constexpr std::uint8_t kForTheHost = 1;
-  return tell_sender_of(
-      offending,
-      {static_cast<std::uint8_t>(IcmpType::kRedirect), kForTheHost, Be16{}, Be32{gateway}}, source);
+  return tell_sender_of(offending,
+                        {static_cast<std::uint8_t>(IcmpType::kRedirect), kForTheHost, Be16{},
+                         Be32{gateway.v4_host()}},
+                        source);
 }
 
-LocalVerdict answer_local4(std::span<std::byte> packet) {
-  auto ip = wire::read<Ipv4Hdr>(packet);
-  if (!ip || ip->header_len() < sizeof(Ipv4Hdr) || ip->header_len() > packet.size())
-    return LocalVerdict::kIgnore;
-  if (ip->is_fragment()) return LocalVerdict::kIgnore;
-
+LocalAnswer answer_local4(std::span<std::byte> packet, const IpAddr& own) {
+  const auto ip = wire::read<Ipv4Hdr>(packet);
+  if (!ip || ip->header_len() < sizeof(Ipv4Hdr) || ip->header_len() > packet.size()) return {};
+  if (ip->is_fragment() || wire::is_multicast(IpAddr::v4(ip->dst.host()))) return {};
   switch (static_cast<IpProto>(ip->protocol)) {
-    case IpProto::kIcmp: break;
-    case IpProto::kIgmp: return LocalVerdict::kIgnore;
-    case IpProto::kUdp: return LocalVerdict::kPortUnreachable;
-    default: return LocalVerdict::kProtocolUnreachable;
+    case IpProto::kIcmp: return answer_icmp(packet, *ip, own);
+    case IpProto::kIgmp: return {};
+    case IpProto::kUdp: return {LocalVerdict::kError, unreachable4(IcmpUnreachable::kPort)};
+    default: return {LocalVerdict::kError, unreachable4(IcmpUnreachable::kProtocol)};
   }
-
-  const auto body = packet.subspan(ip->header_len());
-  auto icmp = wire::read<IcmpHdr>(body);
-  if (!icmp || icmp->type != static_cast<std::uint8_t>(IcmpType::kEchoRequest) || icmp->code != 0 ||
-      !is_single_host(ip->src.host()) || wire::internet_checksum(body) != 0)
-    return LocalVerdict::kIgnore;
-
-  icmp->type = static_cast<std::uint8_t>(IcmpType::kEchoReply);
-  icmp->checksum = Be16{};
-  std::memcpy(body.data(), &*icmp, sizeof *icmp);
-  icmp->checksum.set(wire::internet_checksum(body));
-  std::memcpy(body.data(), &*icmp, sizeof *icmp);
-
-  std::swap(ip->src, ip->dst);
-  ip->ttl = kTtl;
-  ip->checksum = Be16{};
-  std::memcpy(packet.data(), &*ip, sizeof *ip);  // options, if any, stay after it
-  ip->checksum.set(wire::internet_checksum(packet.first(ip->header_len())));
-  std::memcpy(packet.data(), &*ip, sizeof *ip);
-  return LocalVerdict::kEchoReply;
 }
 
 }  // namespace ipoib::route

@@ -4,20 +4,27 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/route/icmp/icmp_message.h"
+
 namespace ipoib::route {
 namespace {
 
 using wire::Be16;
 using wire::Be32;
+using wire::Icmp6Type;
 using wire::IcmpHdr;
 using wire::IpAddr;
 using wire::IpProto;
 using wire::Ipv6Hdr;
 
-constexpr std::uint8_t kHopLimit = 64;
-constexpr std::uint8_t kRedirect = 137;
+constexpr std::uint8_t kPacketTooBig = static_cast<std::uint8_t>(Icmp6Type::kPacketTooBig);
+constexpr std::uint8_t kParameterProblem = static_cast<std::uint8_t>(Icmp6Type::kParameterProblem);
 constexpr std::uint8_t kFirstInformational = 128;
 constexpr std::uint8_t kIcmpv6 = static_cast<std::uint8_t>(IpProto::kIcmpv6);
+
+/// Codes of parameter problem. Source: RFC 4443 §3.4.
+constexpr std::uint8_t kUnrecognizedNextHeader = 1;
+constexpr std::uint8_t kUnrecognizedOption = 2;
 
 /// Next headers. Source: RFC 8200 §4.
 enum : std::uint8_t {
@@ -66,7 +73,7 @@ std::optional<Upper> upper_of(std::span<const std::byte> packet) {
   }
 }
 
-bool is_single_node(const IpAddr& addr) {
+bool is_single_host(const IpAddr& addr) {
   if (wire::is_multicast(addr) || addr.is_v4()) return false;
   // ::, ::1 and the IPv4-compatible ones.
   return std::any_of(addr.bytes.begin(), addr.bytes.begin() + 12,
@@ -74,10 +81,10 @@ bool is_single_node(const IpAddr& addr) {
 }
 
 /// RFC 4443 §2.4 e.
-bool may_answer(std::span<const std::byte> packet, const Ipv6Hdr& ip, const Icmp6Error& error) {
-  if (!is_single_node(ip.src)) return false;
-  if (wire::is_multicast(ip.dst) && error.type != kIcmp6PacketTooBig &&
-      !(error.type == kIcmp6ParameterProblem && error.code == kUnrecognizedOption))
+bool may_answer(std::span<const std::byte> packet, const Ipv6Hdr& ip, const IcmpError& error) {
+  if (!is_single_host(ip.src)) return false;
+  if (wire::is_multicast(ip.dst) && error.type != kPacketTooBig &&
+      !(error.type == kParameterProblem && error.code == kUnrecognizedOption))
     return false;
   const auto upper = upper_of(packet);
   if (!upper) return false;
@@ -85,68 +92,58 @@ bool may_answer(std::span<const std::byte> packet, const Ipv6Hdr& ip, const Icmp
   // Later fragments of ICMPv6 do not contain the message type.
   if (upper->later_fragment || packet.size() <= upper->offset) return false;
   const auto type = std::to_integer<std::uint8_t>(packet[upper->offset]);
-  return type >= kFirstInformational && type != kRedirect;
+  return type >= kFirstInformational && type != static_cast<std::uint8_t>(Icmp6Type::kRedirect);
 }
 
-void set_checksum(const IpAddr& src, const IpAddr& dst, std::span<std::byte> message) {
-  auto icmp = *wire::read<IcmpHdr>(message);
-  icmp.checksum = Be16{};
-  std::memcpy(message.data(), &icmp, sizeof icmp);
-  icmp.checksum.set(wire::icmp6_checksum(src, dst, message));
-  std::memcpy(message.data(), &icmp, sizeof icmp);
-}
-
-Local6Answer tell(std::uint8_t type, std::uint8_t code, std::size_t value = 0) {
-  return {Local6Verdict::kError, {type, code, static_cast<std::uint32_t>(value)}};
+void set_checksum6(const Ipv6Hdr& ip, std::span<std::byte> message) {
+  set_checksum(message, [&ip](std::span<const std::byte> octets) {
+    return wire::icmp6_checksum(ip.src, ip.dst, octets);
+  });
 }
 
 /// Turns an echo request that may be answered into its reply.
-Local6Answer answer_icmp(std::span<std::byte> packet, Ipv6Hdr ip, const Upper& upper,
-                         const IpAddr& own) {
+LocalAnswer answer_icmp(std::span<std::byte> packet, Ipv6Hdr ip, const Upper& upper,
+                        const IpAddr& own) {
   const auto message = packet.subspan(upper.offset);
   auto icmp = wire::read<IcmpHdr>(message);
-  if (!icmp || icmp->type != kIcmp6EchoRequest || icmp->code != 0 || !is_single_node(ip.src) ||
+  if (!icmp || icmp->type != static_cast<std::uint8_t>(Icmp6Type::kEchoRequest) ||
+      icmp->code != 0 || !is_single_host(ip.src) ||
       wire::icmp6_checksum(ip.src, ip.dst, message) != 0)
     return {};
   // A reply has no extension headers of the request, because their options are for its own path.
   if (upper.offset != sizeof(Ipv6Hdr)) return {};
-  const IpAddr from = wire::is_multicast(ip.dst) ? own : ip.dst;
   ip.dst = ip.src;
-  ip.src = from;
-  ip.hop_limit = kHopLimit;
+  ip.src = own;
+  ip.hop_limit = kIcmpHops;
   std::memcpy(packet.data(), &ip, sizeof ip);
-  icmp->type = kIcmp6EchoReply;
+  icmp->type = static_cast<std::uint8_t>(Icmp6Type::kEchoReply);
   std::memcpy(message.data(), &*icmp, sizeof *icmp);
-  set_checksum(ip.src, ip.dst, message);
-  return {Local6Verdict::kEchoReply, {}};
+  set_checksum6(ip, message);
+  return {LocalVerdict::kEchoReply, {}};
 }
 
 }  // namespace
 
 std::optional<std::vector<std::byte>> icmp6_error(std::span<const std::byte> offending,
-                                                  const Icmp6Error& error, const IpAddr& source) {
+                                                  const IcmpError& error, const IpAddr& source) {
   const auto ip = wire::read<Ipv6Hdr>(offending);
-  if (!ip || ip->version() != 6 || !is_single_node(source) || !may_answer(offending, *ip, error))
+  if (!ip || ip->version() != 6 || !is_single_host(source) || !may_answer(offending, *ip, error))
     return std::nullopt;
 
-  constexpr std::size_t kHeaders = sizeof(Ipv6Hdr) + sizeof(IcmpHdr);
-  const std::size_t quoted = std::min<std::size_t>(offending.size(), wire::kMinIpv6Mtu - kHeaders);
-  std::vector<std::byte> packet(kHeaders + quoted);
+  auto packet = quote(offending, {error.type, error.code, Be16{}, Be32{error.value}},
+                      sizeof(Ipv6Hdr), wire::kMinIpv6Mtu);
   const Ipv6Hdr header{Be32{Ipv6Hdr::kVersion6},
-                       Be16{static_cast<std::uint16_t>(sizeof(IcmpHdr) + quoted)},
+                       Be16{static_cast<std::uint16_t>(packet.size() - sizeof(Ipv6Hdr))},
                        kIcmpv6,
-                       kHopLimit,
+                       kIcmpHops,
                        source,
                        ip->src};
   std::memcpy(packet.data(), &header, sizeof header);
-  const IcmpHdr icmp{error.type, error.code, Be16{}, Be32{error.value}};
-  std::memcpy(packet.data() + sizeof header, &icmp, sizeof icmp);
-  std::memcpy(packet.data() + kHeaders, offending.data(), quoted);
-  set_checksum(header.src, header.dst, std::span{packet}.subspan(sizeof header));
+  set_checksum6(header, std::span{packet}.subspan(sizeof header));
   return packet;
 }
 
-Local6Answer answer_local6(std::span<std::byte> packet, const IpAddr& own) {
+LocalAnswer answer_local6(std::span<std::byte> packet, const IpAddr& own) {
   const auto ip = wire::read<Ipv6Hdr>(packet);
   if (!ip || ip->version() != 6 || ip->payload_len.host() != packet.size() - sizeof(Ipv6Hdr))
     return {};
@@ -156,8 +153,11 @@ Local6Answer answer_local6(std::span<std::byte> packet, const IpAddr& own) {
     case kIcmpv6: return answer_icmp(packet, *ip, *upper, own);
     case kNoNextHeader: return {};
     case static_cast<std::uint8_t>(IpProto::kUdp):
-      return tell(kIcmp6Unreachable, kUnreachable6Port);
-    default: return tell(kIcmp6ParameterProblem, kUnrecognizedNextHeader, upper->next_header_at);
+      return {LocalVerdict::kError, unreachable6(Icmp6Unreachable::kPort)};
+    default:
+      return {LocalVerdict::kError,
+              {kParameterProblem, kUnrecognizedNextHeader,
+               static_cast<std::uint32_t>(upper->next_header_at)}};
   }
 }
 

@@ -13,10 +13,12 @@ namespace {
 using wire::Be16;
 using wire::Be32;
 using wire::IcmpHdr;
+using wire::IpAddr;
 using wire::Ipv4Hdr;
 
 constexpr std::uint32_t kHost = 0xc0a8'0102;    // 192.168.1.2
 constexpr std::uint32_t kRouter = 0xc0a8'0101;  // 192.168.1.1
+constexpr IpAddr kOwn = IpAddr::v4(kRouter);
 
 std::vector<std::byte> packet(std::uint8_t protocol, std::vector<std::byte> body,
                               std::uint16_t flags_offset = 0, std::uint32_t src = kHost,
@@ -53,7 +55,7 @@ Ipv4Hdr header_of(const std::vector<std::byte>& p) {
 
 TEST(Icmp4Error, QuotesThePacketAndIsAddressedToItsSender) {
   const auto offending = packet(17, std::vector<std::byte>(1000, std::byte{1}));
-  const auto error = icmp4_error(offending, {3, 4, 1480}, kRouter);
+  const auto error = icmp4_error(offending, {3, 4, 1480}, kOwn);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->size(), 576U);
   const auto ip = header_of(*error);
@@ -86,15 +88,14 @@ TEST(Icmp4Error, IsNotSentWhereRfc1812ForbidsIt) {
       {"ICMP without a type", packet(1, {})},
   };
   for (const auto& row : rows)
-    EXPECT_FALSE(icmp4_error(row.offending, {11, 0, 0}, kRouter)) << row.what;
-  EXPECT_TRUE(icmp4_error(packet(1, icmp(8, 0, 8)), {11, 0, 0}, kRouter))
-      << "echo requests are told";
+    EXPECT_FALSE(icmp4_error(row.offending, {11, 0, 0}, kOwn)) << row.what;
+  EXPECT_TRUE(icmp4_error(packet(1, icmp(8, 0, 8)), {11, 0, 0}, kOwn)) << "echo requests are told";
 }
 
 TEST(AnswerLocal4, TurnsAnEchoRequestIntoItsReply) {
   auto p = packet(1, icmp(8, 0, 57));
   const auto asked = p;
-  ASSERT_EQ(answer_local4(p), LocalVerdict::kEchoReply);
+  ASSERT_EQ(answer_local4(p, kOwn).verdict, LocalVerdict::kEchoReply);
   const auto ip = header_of(p);
   EXPECT_EQ(ip.src.host(), kRouter);
   EXPECT_EQ(ip.dst.host(), kHost);
@@ -112,21 +113,23 @@ TEST(AnswerLocal4, EverythingElseHasItsVerdict) {
   struct {
     const char* what;
     std::vector<std::byte> p;
-    LocalVerdict verdict;
+    LocalAnswer answer;
   } rows[] = {
-      {"UDP", packet(17, std::vector<std::byte>(8)), LocalVerdict::kPortUnreachable},
-      {"TCP", packet(6, std::vector<std::byte>(20)), LocalVerdict::kProtocolUnreachable},
-      {"IGMP", packet(2, std::vector<std::byte>(8)), LocalVerdict::kIgnore},
-      {"echo reply", packet(1, icmp(0, 0, 8)), LocalVerdict::kIgnore},
-      {"echo of code 1", packet(1, icmp(8, 1, 8)), LocalVerdict::kIgnore},
-      {"first fragment", packet(1, icmp(8, 0, 8), 0x2000), LocalVerdict::kIgnore},
-      {"wrong ICMP checksum", bad_sum, LocalVerdict::kIgnore},
-      {"broadcast source", packet(1, icmp(8, 0, 8), 0, 0xffff'ffff), LocalVerdict::kIgnore},
-      {"ICMP runt", packet(1, std::vector<std::byte>(7)), LocalVerdict::kIgnore},
+      {"UDP", packet(17, std::vector<std::byte>(8)), {LocalVerdict::kError, {3, 3, 0}}},
+      {"TCP", packet(6, std::vector<std::byte>(20)), {LocalVerdict::kError, {3, 2, 0}}},
+      {"IGMP", packet(2, std::vector<std::byte>(8)), {}},
+      {"echo reply", packet(1, icmp(0, 0, 8)), {}},
+      {"echo of code 1", packet(1, icmp(8, 1, 8)), {}},
+      {"first fragment", packet(1, icmp(8, 0, 8), 0x2000), {}},
+      {"wrong ICMP checksum", bad_sum, {}},
+      {"broadcast source", packet(1, icmp(8, 0, 8), 0, 0xffff'ffff), {}},
+      {"ICMP runt", packet(1, std::vector<std::byte>(7)), {}},
+      {"echo to a group", packet(1, icmp(8, 0, 8), 0, kHost, 0xe000'0001), {}},
+      {"UDP to a group", packet(17, std::vector<std::byte>(8), 0, kHost, 0xe000'0001), {}},
   };
   for (auto& row : rows) {
     const auto before = row.p;
-    EXPECT_EQ(answer_local4(row.p), row.verdict) << row.what;
+    EXPECT_EQ(answer_local4(row.p, kOwn), row.answer) << row.what;
     EXPECT_EQ(row.p, before) << row.what;
   }
 }
@@ -135,7 +138,7 @@ TEST(AnswerLocal4, TruncatedPacketsOfEveryLengthAreIgnoredOrRefused) {
   const auto whole = packet(1, icmp(8, 0, 32));
   for (std::size_t len = 0; len < whole.size(); ++len) {
     std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(len));
-    EXPECT_NE(answer_local4(cut), LocalVerdict::kEchoReply) << len;
+    EXPECT_NE(answer_local4(cut, kOwn).verdict, LocalVerdict::kEchoReply) << len;
   }
 }
 

@@ -25,6 +25,8 @@ const IpAddr kHost = ip("fd00::2");
 const IpAddr kRouter = ip("fd00::1");
 const IpAddr kGroup = ip("ff0e::7");
 
+constexpr std::uint8_t kPacketTooBig = 2, kTimeExceeded = 3, kParameterProblem = 4;
+
 Bytes octets(std::initializer_list<int> values) {
   Bytes out;
   for (const int v : values) out.push_back(static_cast<std::byte>(v));
@@ -69,7 +71,7 @@ Bytes echo(const IpAddr& src, const IpAddr& dst, std::size_t data = 9) {
 TEST(Icmp6Error, P05_QuotesUpTo1280OctetsAndIsAddressedToTheSender) {
   for (const std::size_t len : {60U, 1280U, 2044U}) {
     const Bytes offending = packet(17, Bytes(len - 40, std::byte{1}));
-    const auto error = icmp6_error(offending, {kIcmp6PacketTooBig, 0, 1400}, kRouter);
+    const auto error = icmp6_error(offending, {kPacketTooBig, 0, 1400}, kRouter);
     ASSERT_TRUE(error);
     EXPECT_EQ(error->size(), std::min<std::size_t>(48 + len, 1280));
     const auto hdr = *wire::read<Ipv6Hdr>(*error);
@@ -88,8 +90,8 @@ TEST(Icmp6Error, P05_QuotesUpTo1280OctetsAndIsAddressedToTheSender) {
 }
 
 TEST(Icmp6Error, P05_IsNotSentWhereItMayNotBe) {
-  const Icmp6Error expired{kIcmp6TimeExceeded, 0, 0};
-  const auto sent = [](const Bytes& offending, const Icmp6Error& error) {
+  const IcmpError expired{kTimeExceeded, 0, 0};
+  const auto sent = [](const Bytes& offending, const IcmpError& error) {
     return icmp6_error(offending, error, kRouter).has_value();
   };
   const Bytes udp(8);
@@ -101,9 +103,9 @@ TEST(Icmp6Error, P05_IsNotSentWhereItMayNotBe) {
   EXPECT_FALSE(icmp6_error(packet(17, udp), expired, kGroup));
 
   EXPECT_FALSE(sent(packet(17, udp, kHost, kGroup), expired));
-  EXPECT_TRUE(sent(packet(17, udp, kHost, kGroup), {kIcmp6PacketTooBig, 0, 1280}));
-  EXPECT_TRUE(sent(packet(17, udp, kHost, kGroup), {kIcmp6ParameterProblem, 2, 40}));
-  EXPECT_FALSE(sent(packet(17, udp, kHost, kGroup), {kIcmp6ParameterProblem, 1, 40}));
+  EXPECT_TRUE(sent(packet(17, udp, kHost, kGroup), {kPacketTooBig, 0, 1280}));
+  EXPECT_TRUE(sent(packet(17, udp, kHost, kGroup), {kParameterProblem, 2, 40}));
+  EXPECT_FALSE(sent(packet(17, udp, kHost, kGroup), {kParameterProblem, 1, 40}));
 
   for (const int type : {1, 2, 3, 4, 100, 127, 137})
     EXPECT_FALSE(sent(packet(58, octets({type, 0, 0, 0, 0, 0, 0, 0})), expired)) << type;
@@ -112,7 +114,7 @@ TEST(Icmp6Error, P05_IsNotSentWhereItMayNotBe) {
 }
 
 TEST(Icmp6Error, P05_LooksBehindExtensionHeaders) {
-  const Icmp6Error expired{kIcmp6TimeExceeded, 0, 0};
+  const IcmpError expired{kTimeExceeded, 0, 0};
   const Bytes error = octets({1, 0, 0, 0, 0, 0, 0, 0});
   const auto may = [&](std::uint8_t next, const Bytes& body) {
     return icmp6_error(packet(next, body), expired, kRouter).has_value();
@@ -133,7 +135,7 @@ TEST(AnswerLocal6, P05_EchoRequestsAreAnswered) {
   for (const std::size_t data : {0U, 1U, 8U, 1400U}) {
     Bytes p = echo(kHost, kRouter, data);
     const Bytes request = p;
-    ASSERT_EQ(answer_local6(p, kGroup).verdict, Local6Verdict::kEchoReply) << data;
+    ASSERT_EQ(answer_local6(p, kRouter).verdict, LocalVerdict::kEchoReply) << data;
     const auto hdr = *wire::read<Ipv6Hdr>(p);
     EXPECT_EQ(hdr.src, kRouter);
     EXPECT_EQ(hdr.dst, kHost);
@@ -146,7 +148,7 @@ TEST(AnswerLocal6, P05_EchoRequestsAreAnswered) {
 
 TEST(AnswerLocal6, P05_EchoToAGroupIsAnsweredFromAnAddress) {
   Bytes p = echo(kHost, kGroup);
-  ASSERT_EQ(answer_local6(p, kRouter).verdict, Local6Verdict::kEchoReply);
+  ASSERT_EQ(answer_local6(p, kRouter).verdict, LocalVerdict::kEchoReply);
   EXPECT_EQ(wire::read<Ipv6Hdr>(p)->src, kRouter);
   EXPECT_EQ(sum6(p), 0xffffU);
 }
@@ -155,25 +157,25 @@ TEST(AnswerLocal6, P05_BadEchoRequestsAreIgnored) {
   const auto verdict = [](Bytes p) { return answer_local6(p, kRouter).verdict; };
   Bytes wrong = echo(kHost, kRouter);
   wrong.back() ^= std::byte{1};
-  EXPECT_EQ(verdict(wrong), Local6Verdict::kIgnore) << "checksum";
-  EXPECT_EQ(verdict(echo(ip("ff02::1"), kRouter)), Local6Verdict::kIgnore);
-  EXPECT_EQ(verdict(echo(ip("::"), kRouter)), Local6Verdict::kIgnore);
+  EXPECT_EQ(verdict(wrong), LocalVerdict::kIgnore) << "checksum";
+  EXPECT_EQ(verdict(echo(ip("ff02::1"), kRouter)), LocalVerdict::kIgnore);
+  EXPECT_EQ(verdict(echo(ip("::"), kRouter)), LocalVerdict::kIgnore);
   Bytes reply = echo(kHost, kRouter);
   reply[40] = std::byte{129};
-  EXPECT_EQ(verdict(reply), Local6Verdict::kIgnore);
+  EXPECT_EQ(verdict(reply), LocalVerdict::kIgnore);
   Bytes short_one = echo(kHost, kRouter);
   short_one.resize(44);
-  EXPECT_EQ(verdict(short_one), Local6Verdict::kIgnore);
-  EXPECT_EQ(verdict(Bytes(10)), Local6Verdict::kIgnore);
+  EXPECT_EQ(verdict(short_one), LocalVerdict::kIgnore);
+  EXPECT_EQ(verdict(Bytes(10)), LocalVerdict::kIgnore);
   EXPECT_EQ(verdict(packet(44, octets({58, 0, 0, 1, 0, 0, 0, 1}) + Bytes(8))),
-            Local6Verdict::kIgnore)
+            LocalVerdict::kIgnore)
       << "a fragment";
 }
 
 TEST(AnswerLocal6, P05_WhatNobodyWantsIsTold) {
   Bytes udp = packet(17, Bytes(8));
   auto answer = answer_local6(udp, kRouter);
-  EXPECT_EQ(answer.verdict, Local6Verdict::kError);
+  EXPECT_EQ(answer.verdict, LocalVerdict::kError);
   EXPECT_EQ(answer.error.type, 1);
   EXPECT_EQ(answer.error.code, 4);
   Bytes unknown = packet(60, octets({200, 0, 1, 4, 0, 0, 0, 0}) + Bytes(8));
@@ -184,7 +186,7 @@ TEST(AnswerLocal6, P05_WhatNobodyWantsIsTold) {
   unknown = packet(200, Bytes(8));
   EXPECT_EQ(answer_local6(unknown, kRouter).error.value, 6U);
   Bytes nothing = packet(59, {});
-  EXPECT_EQ(answer_local6(nothing, kRouter).verdict, Local6Verdict::kIgnore);
+  EXPECT_EQ(answer_local6(nothing, kRouter).verdict, LocalVerdict::kIgnore);
 }
 
 }  // namespace
