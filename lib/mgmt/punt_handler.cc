@@ -215,7 +215,7 @@ void PuntHandler::send_icmp_error4(std::span<const std::byte> offending, Interfa
   const auto packet = route::icmp4_error(offending, error, wire::IpAddr::v4(*source));
   const auto ip = wire::read<wire::Ipv4Hdr>(offending);
   if (!packet || is_own(wire::IpAddr::v4(ip->src.host())) ||
-      !limiter_.allow(ip->src.host(), now_)) {
+      !limiter_.allow(wire::IpAddr::v4(ip->src.host()), now_)) {
     ++counters_.icmp_suppressed;
     return;
   }
@@ -261,7 +261,7 @@ void PuntHandler::redirect4(std::span<const std::byte> packet, const wire::IpAdd
   });
   const auto told =
       subnet == own.end() ? std::nullopt : route::icmp4_redirect(packet, next_hop, subnet->addr);
-  if (!told || !limiter_.allow(ip->src.host(), now_)) {
+  if (!told || !limiter_.allow(wire::IpAddr::v4(ip->src.host()), now_)) {
     ++counters_.icmp_suppressed;
     return;
   }

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -17,16 +16,14 @@ namespace ipoib::route {
 /// Limits the rate of all errors together, and per host.
 class IcmpLimiter {
  public:
-  [[nodiscard]] bool allow(std::uint32_t destination, TimePoint now);
   [[nodiscard]] bool allow(const wire::IpAddr& destination, TimePoint now);
 
  private:
-  [[nodiscard]] bool allow_bucket(std::size_t bucket, TimePoint now);
-
-  static constexpr std::size_t kBuckets = 1024;
+  static constexpr unsigned kBucketBits = 10;
   RateLimiter all_{std::chrono::milliseconds(1), 100};
   // Hosts that share a bucket share its rate.
-  std::vector<RateLimiter> per_host_{kBuckets, RateLimiter{std::chrono::milliseconds(10), 10}};
+  std::vector<RateLimiter> per_host_{std::size_t{1} << kBucketBits,
+                                     RateLimiter{std::chrono::milliseconds(10), 10}};
 };
 
 }  // namespace ipoib::route

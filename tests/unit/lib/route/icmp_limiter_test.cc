@@ -8,7 +8,7 @@ namespace {
 
 using wire::IpAddr;
 
-constexpr std::uint32_t kHost4 = 0xc0a8'0102;  // 192.168.1.2
+const IpAddr kHost4 = *wire::parse_ip("192.168.1.2");
 const IpAddr kHost6 = *wire::parse_ip("fd00::2");
 
 TEST(IcmpLimiter, BoundsErrorsInAllAndPerHost) {
@@ -18,7 +18,8 @@ TEST(IcmpLimiter, BoundsErrorsInAllAndPerHost) {
   for (int i = 0; i < 1000; ++i) one_host += limiter.allow(kHost4, start) ? 1 : 0;
   EXPECT_EQ(one_host, 10);
   int all = 0;
-  for (std::uint32_t i = 0; i < 100'000; ++i) all += limiter.allow(i * 7919, start) ? 1 : 0;
+  for (std::uint32_t i = 0; i < 100'000; ++i)
+    all += limiter.allow(IpAddr::v4(i * 7919), start) ? 1 : 0;
   EXPECT_EQ(all, 90) << "the burst of all less what the one host took";
   EXPECT_TRUE(limiter.allow(kHost4, start + std::chrono::milliseconds(10)));
 }
