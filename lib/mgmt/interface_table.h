@@ -31,22 +31,17 @@ struct InterfaceSlot {
     };
     return in(usable) || (addr.is_v4() && in(control->addresses()));
   }
-  /// An own IPv6 address as source of packets to `to`: a link-local one if `to` is link-local, else
-  /// one of the prefix of `to`, else any that is not link-local.
-  [[nodiscard]] std::optional<wire::IpAddr> address6(const wire::IpAddr& to) const {
-    const bool local = wire::is_link_local6(to);
+  /// An own address as source of packets to `to`. IPv4: the first one that is configured. IPv6: a
+  /// link-local one if `to` is link-local, else one of the prefix of `to`, else any that is not
+  /// link-local.
+  [[nodiscard]] std::optional<wire::IpAddr> source_for(const wire::IpAddr& to) const {
+    const bool v4 = to.is_v4(), local = wire::is_link_local6(to);
     std::optional<wire::IpAddr> found;
-    for (const wire::IpPrefix& p : usable) {
-      if (p.addr.is_v4() || wire::is_link_local6(p.addr) != local) continue;
-      if (!found || wire::contains(p, to)) found = p.addr;
+    for (const wire::IpPrefix& p : v4 ? control->addresses() : usable) {
+      if (p.addr.is_v4() != v4 || wire::is_link_local6(p.addr) != local) continue;
+      if (!found || (!v4 && wire::contains(p, to))) found = p.addr;
     }
     return found;
-  }
-  /// An own IPv4 address as source of packets.
-  [[nodiscard]] std::optional<std::uint32_t> address() const {
-    for (const wire::IpPrefix& p : control->addresses())
-      if (p.addr.is_v4()) return p.addr.v4_host();
-    return std::nullopt;
   }
 };
 
@@ -71,6 +66,11 @@ class InterfaceTable {
   [[nodiscard]] std::string name_of(table::InterfaceId id) const {
     const InterfaceSlot* slot = find(id);
     return slot == nullptr ? std::string{} : slot->control->name();
+  }
+  /// True if `addr` is an own address on any interface.
+  [[nodiscard]] bool has(const wire::IpAddr& addr) const {
+    return std::any_of(slots_.begin(), slots_.end(),
+                       [&](const auto& slot) { return slot->has(addr); });
   }
   [[nodiscard]] auto begin() const { return slots_.begin(); }
   [[nodiscard]] auto end() const { return slots_.end(); }

@@ -30,9 +30,6 @@ msg::Down send_message(msg::Down::Kind kind, table::InterfaceId iface, rte_mbuf*
   return down;
 }
 
-/// Upper bound of the octets that an ICMPv6 error quotes (RFC 4443 §3.1).
-constexpr std::size_t kMinIp6Mtu = 1280;
-
 // IP packets that workers punt have a whole header of either version.
 bool is_v4(const rte_mbuf* m) {
   return rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->version() == 4;
@@ -71,6 +68,17 @@ rte_mbuf* copy_into(rte_mempool* pool, std::span<const std::byte> octets) {
   }
   rte_pktmbuf_free(head);
   return nullptr;
+}
+
+/// Returns a redirect if sender and next hop share a subnet with this node. `own`: its addresses.
+std::optional<std::vector<std::byte>> redirect4(std::span<const std::byte> packet,
+                                                const wire::IpAddr& sender,
+                                                const wire::IpAddr& next_hop,
+                                                const std::vector<wire::IpPrefix>& own) {
+  const auto subnet = std::find_if(own.begin(), own.end(), [&](const wire::IpPrefix& p) {
+    return wire::contains(p, sender) && wire::contains(p, next_hop);
+  });
+  return subnet == own.end() ? std::nullopt : route::icmp4_redirect(packet, next_hop, subnet->addr);
 }
 
 }  // namespace
@@ -137,12 +145,12 @@ void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
     return;
   }
   // A link-local address of another interface passes the fast path, which knows those of its own.
-  if (is_own(source_of(m))) {
+  if (interfaces_.has(source_of(m))) {
     in.drops.add(Drop::kIpMartianSource);
     return rte_pktmbuf_free(m);
   }
   ++counters_.local;
-  if (is_v4(m) ? answer4(m, packet, in) : answer6(m, packet, in)) return;
+  if (answer(m, packet, in)) return;
   in.drops.add(Drop::kLocalUnsupported);
   rte_pktmbuf_free(m);
 }
@@ -160,84 +168,50 @@ void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, In
 }
 
 /// Returns true if it took `m` to answer it.
-bool PuntHandler::answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
-  const route::LocalAnswer answer = route::answer_local4(packet, destination_of(m));
-  switch (answer.verdict) {
-    case route::LocalVerdict::kEchoReply: send_answer(m, packet, in); return true;
-    case route::LocalVerdict::kError: send_icmp_error4(packet, &in, answer.error); break;
-    case route::LocalVerdict::kIgnore: break;
-  }
-  return false;
-}
-
-bool PuntHandler::answer6(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
+bool PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
   const wire::IpAddr sender = source_of(m);
   const bool to_group = wire::is_multicast(destination_of(m));
-  const auto own = to_group ? in.address6(sender) : destination_of(m);
+  const auto own = to_group ? in.source_for(sender) : destination_of(m);
   if (!own) return false;
-  const route::LocalAnswer answer = route::answer_local6(packet, *own);
+  const route::LocalAnswer answer = route::answer_local(packet, *own);
   switch (answer.verdict) {
     case route::LocalVerdict::kEchoReply:
-      if (to_group && !limiter6_.allow(sender, now_)) break;
+      if (to_group && !limiter_for(sender).allow(sender, now_)) break;
       send_answer(m, packet, in);
       return true;
-    case route::LocalVerdict::kError: send_icmp_error6(packet, &in, answer.error); break;
+    case route::LocalVerdict::kError: send_icmp_error(packet, sender, &in, answer.error); break;
     case route::LocalVerdict::kIgnore: break;
   }
   return false;
-}
-
-bool PuntHandler::is_own(const wire::IpAddr& addr) const {
-  return std::any_of(interfaces_.begin(), interfaces_.end(),
-                     [&](const auto& slot) { return slot->has(addr); });
 }
 
 void PuntHandler::send_icmp_error(rte_mbuf* offending, table::InterfaceId in,
                                   const route::IcmpError& error) {
-  InterfaceSlot* slot = interfaces_.find(in);
-  std::array<std::byte, kMinIp6Mtu> scratch;
+  std::array<std::byte, wire::kMinIpv6Mtu> scratch;  // an error quotes no more
   const auto len = std::min<std::uint32_t>(rte_pktmbuf_pkt_len(offending), scratch.size());
   const auto* head =
       static_cast<const std::byte*>(rte_pktmbuf_read(offending, 0, len, scratch.data()));
-  if (is_v4(offending))
-    send_icmp_error4({head, len}, slot, error);
-  else
-    send_icmp_error6({head, len}, slot, error);
+  send_icmp_error({head, len}, source_of(offending), interfaces_.find(in), error);
 }
 
-// Errors are not sent to own addresses: the packet is this node's own, or its source is forged.
-void PuntHandler::send_icmp_error4(std::span<const std::byte> offending, InterfaceSlot* in,
-                                   const route::IcmpError& error) {
-  std::optional<std::uint32_t> source = in != nullptr ? in->address() : std::nullopt;
+/// Errors are not sent to own addresses: the packet is this node's own, or its source is forged.
+void PuntHandler::send_icmp_error(std::span<const std::byte> offending, const wire::IpAddr& sender,
+                                  InterfaceSlot* in, const route::IcmpError& error) {
+  auto own = in != nullptr ? in->source_for(sender) : std::nullopt;
   for (const auto& s : interfaces_)
-    if (!source) source = s->address();
-  if (!source) return;
-  const auto packet = route::icmp4_error(offending, error, wire::IpAddr::v4(*source));
-  const auto ip = wire::read<wire::Ipv4Hdr>(offending);
-  if (!packet || is_own(wire::IpAddr::v4(ip->src.host())) ||
-      !limiter_.allow(wire::IpAddr::v4(ip->src.host()), now_)) {
+    if (!own && !wire::is_link_local6(sender)) own = s->source_for(sender);
+  const auto packet = own ? route::icmp_error(offending, error, *own) : std::nullopt;
+  tell_sender(packet, sender, in);
+}
+
+/// Sends an ICMP message about a packet from `sender`; none: it is forbidden.
+void PuntHandler::tell_sender(const std::optional<std::vector<std::byte>>& message,
+                              const wire::IpAddr& sender, InterfaceSlot* in) {
+  if (!message || interfaces_.has(sender) || !limiter_for(sender).allow(sender, now_)) {
     ++counters_.icmp_suppressed;
     return;
   }
-  rte_mbuf* m = copy(*packet);
-  if (m == nullptr) return;
-  ++counters_.icmp_sent;
-  send_own(m, in);
-}
-
-void PuntHandler::send_icmp_error6(std::span<const std::byte> offending, InterfaceSlot* in,
-                                   const route::IcmpError& error) {
-  const auto ip = wire::read<wire::Ipv6Hdr>(offending);
-  if (!ip) return;
-  std::optional<wire::IpAddr> source = in != nullptr ? in->address6(ip->src) : std::nullopt;
-  for (const auto& s : interfaces_)
-    if (!source && !wire::is_link_local6(ip->src)) source = s->address6(ip->src);
-  const auto packet = source ? route::icmp6_error(offending, error, *source) : std::nullopt;
-  if (!packet || is_own(ip->src) || !limiter6_.allow(ip->src, now_)) {
-    ++counters_.icmp_suppressed;
-    return;
-  }
-  rte_mbuf* m = copy(*packet);
+  rte_mbuf* m = copy(*message);
   if (m == nullptr) return;
   ++counters_.icmp_sent;
   send_own(m, in);
@@ -246,29 +220,11 @@ void PuntHandler::send_icmp_error6(std::span<const std::byte> offending, Interfa
 /// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
 /// RFC 4861 §8.2.
 void PuntHandler::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in) {
-  if (is_v4(m)) return redirect4(data_of(m), next_hop, in);
-  if (limiter6_.allow(source_of(m), now_)) in.control->send_redirect(data_of(m), next_hop, now_);
-}
-
-/// Only if sender and next hop share a subnet in which this node is too.
-void PuntHandler::redirect4(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
-                            InterfaceSlot& in) {
-  const auto ip = wire::read<wire::Ipv4Hdr>(packet);
-  const auto& own = in.control->addresses();
-  const auto subnet = std::find_if(own.begin(), own.end(), [&](const wire::IpPrefix& p) {
-    return p.addr.is_v4() && wire::contains(p, wire::IpAddr::v4(ip->src.host())) &&
-           wire::contains(p, next_hop);
-  });
-  const auto told =
-      subnet == own.end() ? std::nullopt : route::icmp4_redirect(packet, next_hop, subnet->addr);
-  if (!told || !limiter_.allow(wire::IpAddr::v4(ip->src.host()), now_)) {
-    ++counters_.icmp_suppressed;
-    return;
-  }
-  rte_mbuf* m = copy(*told);
-  if (m == nullptr) return;
-  ++counters_.icmp_sent;
-  send_own(m, &in);
+  const wire::IpAddr sender = source_of(m);
+  if (is_v4(m))
+    tell_sender(redirect4(data_of(m), sender, next_hop, in.control->addresses()), sender, &in);
+  else if (limiter_for(sender).allow(sender, now_))
+    in.control->send_redirect(data_of(m), next_hop, now_);
 }
 
 /// A packet to a group or link-local address is sent on `by`, the interface of the packet that it

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -77,20 +78,19 @@ class PuntHandler {
  private:
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
   std::span<std::byte> in_one_piece(rte_mbuf* m);
-  bool answer4(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
-  bool answer6(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
+  bool answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
   void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in);
   void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in);
-  void redirect4(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
-                 InterfaceSlot& in);
   /// Takes a held packet off the counts. Returns the slot of its interface.
   InterfaceSlot& let_go(rte_mbuf* m);
-  [[nodiscard]] bool is_own(const wire::IpAddr& addr) const;
   void send_icmp_error(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
-  void send_icmp_error4(std::span<const std::byte> offending, InterfaceSlot* in,
-                        const route::IcmpError& error);
-  void send_icmp_error6(std::span<const std::byte> offending, InterfaceSlot* in,
-                        const route::IcmpError& error);
+  void send_icmp_error(std::span<const std::byte> offending, const wire::IpAddr& sender,
+                       InterfaceSlot* in, const route::IcmpError& error);
+  void tell_sender(const std::optional<std::vector<std::byte>>& message, const wire::IpAddr& sender,
+                   InterfaceSlot* in);
+  [[nodiscard]] route::IcmpLimiter& limiter_for(const wire::IpAddr& addr) {
+    return addr.is_v4() ? limiter4_ : limiter6_;
+  }
   void send_own(rte_mbuf* m, const InterfaceSlot* by);
   rte_mbuf* copy(std::span<const std::byte> octets);
 
@@ -100,7 +100,7 @@ class PuntHandler {
   std::size_t held_ = 0;          ///< mbufs; sum over all interfaces.
   std::vector<std::byte> whole_;  ///< Scratch memory of in_one_piece().
   route::MulticastRouter* multicast_ = nullptr;
-  route::IcmpLimiter limiter_;
+  route::IcmpLimiter limiter4_;
   route::IcmpLimiter limiter6_;
   PuntCounters counters_;
   DropCounters drops_;
