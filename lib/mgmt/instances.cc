@@ -147,12 +147,12 @@ fabric::Capabilities HcaInstance::capabilities() const {
   return able;
 }
 
-LinkInstance::LinkInstance(HcaInstance& hca, const LinkQueues& queues, PuntHandler& punt,
+LinkInstance::LinkInstance(HcaInstance& hca, const LinkQueues& queues, Injector& injector,
                            link::NeighbourSink& neighbours, link::AddressSink& addresses,
                            const link::LinkConfig& config)
     : hca_{hca},
       queues_{queues},
-      punt_{punt},
+      injector_{injector},
       config_{config},
       control_{std::make_unique<link::IpoibLink>(
           config, *this, neighbours, hca.client, rte_rand(), addresses,
@@ -182,10 +182,10 @@ void LinkInstance::state_changed(link::State state) {
   log_state("link", *control_, state);
 }
 
-PortInstance::PortInstance(EthDevice device, PuntHandler& punt, link::NeighbourSink& neighbours,
+PortInstance::PortInstance(EthDevice device, Injector& injector, link::NeighbourSink& neighbours,
                            link::AddressSink& addresses, const link::EthernetPortConfig& config)
     : device_{std::move(device)},
-      punt_{punt},
+      injector_{injector},
       config_{config},
       control_{
           std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rand(), addresses)} {}

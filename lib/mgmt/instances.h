@@ -13,8 +13,8 @@
 #include "lib/link/ethernet_port.h"
 #include "lib/link/ipoib/ipoib_link.h"
 #include "lib/mgmt/eth_device.h"
+#include "lib/mgmt/injector.h"
 #include "lib/mgmt/node_config.h"
-#include "lib/mgmt/punt_handler.h"
 #include "lib/mgmt/retired_queues.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/administrator.h"
@@ -77,7 +77,7 @@ struct LinkQueues {
 class LinkInstance final : public link::LinkActions, private link::ConnectionActions {
  public:
   /// Takes over `queues`.
-  LinkInstance(HcaInstance& hca, const LinkQueues& queues, PuntHandler& punt,
+  LinkInstance(HcaInstance& hca, const LinkQueues& queues, Injector& injector,
                link::NeighbourSink& neighbours, link::AddressSink& addresses,
                const link::LinkConfig& config);
   ~LinkInstance() override;
@@ -94,7 +94,7 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   }
   void destroy_ah(fabric::AhIndex ah) override { hca_.hca->destroy_ah(ah); }
   void send(fabric::AhIndex ah, std::uint32_t qpn, std::span<const std::byte> frame) override {
-    punt_.send_raw(config_.id, ah, qpn, frame);
+    injector_.send_raw(config_.id, ah, qpn, frame);
   }
   void state_changed(link::State state) override;
 
@@ -128,19 +128,19 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
 
   HcaInstance& hca_;
   LinkQueues queues_;
-  PuntHandler& punt_;
+  Injector& injector_;
   link::LinkConfig config_;
   std::unique_ptr<link::IpoibLink> control_;
 };
 
 class PortInstance final : public link::PortActions {
  public:
-  PortInstance(EthDevice device, PuntHandler& punt, link::NeighbourSink& neighbours,
+  PortInstance(EthDevice device, Injector& injector, link::NeighbourSink& neighbours,
                link::AddressSink& addresses, const link::EthernetPortConfig& config);
 
   [[nodiscard]] wire::MacAddr mac() const override { return device_.mac(); }
   void send(std::span<const std::byte> frame) override {
-    punt_.send_raw(config_.id, fabric::kNoAh, 0, frame);
+    injector_.send_raw(config_.id, fabric::kNoAh, 0, frame);
   }
   void join(const wire::MacAddr& group) override { device_.groups().join(group); }
   void leave(const wire::MacAddr& group) override { device_.groups().leave(group); }
@@ -154,7 +154,7 @@ class PortInstance final : public link::PortActions {
 
  private:
   EthDevice device_;
-  PuntHandler& punt_;
+  Injector& injector_;
   link::EthernetPortConfig config_;
   std::unique_ptr<link::EthernetPort> control_;
 };

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lib/base/contract.h"
-#include "lib/mgmt/punt_handler.h"
+#include "lib/mgmt/injector.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -23,8 +23,8 @@ msg::Down delivery_message(msg::Down::Kind kind, const table::Delivery& delivery
 
 }  // namespace
 
-MulticastWiring::MulticastWiring(InterfaceTable& interfaces, WorkerSet& workers, PuntHandler& punt)
-    : interfaces_{interfaces}, workers_{workers}, punt_{punt}, router_{{}, *this, *this} {}
+MulticastWiring::MulticastWiring(InterfaceTable& interfaces, WorkerSet& workers, Injector& injector)
+    : interfaces_{interfaces}, workers_{workers}, injector_{injector}, router_{{}, *this, *this} {}
 
 Status MulticastWiring::add_router(InterfaceSlot& slot, const IpConfig& config, TimePoint now) {
   expects_management();
@@ -117,7 +117,7 @@ std::vector<MulticastRouteInfo> MulticastWiring::rows(TimePoint now) const {
 }
 
 void MulticastWiring::send(table::InterfaceId iface, std::vector<std::byte> packet) {
-  punt_.send_on(iface, packet);
+  injector_.send_on(iface, packet);
 }
 
 void MulticastWiring::set(const table::Delivery& delivery) {

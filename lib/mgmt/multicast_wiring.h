@@ -14,12 +14,12 @@
 
 namespace ipoib::mgmt {
 
-class PuntHandler;
+class Injector;
 
 /// Management lcore only.
 class MulticastWiring final : private route::MulticastSender, private route::DeliverySink {
  public:
-  MulticastWiring(InterfaceTable& interfaces, WorkerSet& workers, PuntHandler& punt);
+  MulticastWiring(InterfaceTable& interfaces, WorkerSet& workers, Injector& injector);
 
   /// Makes the interface a multicast router's: it joins the groups of routers and learns from hosts
   /// which groups they want. Call before the interface starts.
@@ -53,7 +53,7 @@ class MulticastWiring final : private route::MulticastSender, private route::Del
 
   InterfaceTable& interfaces_;
   WorkerSet& workers_;
-  PuntHandler& punt_;
+  Injector& injector_;
   route::MulticastRouter router_;
   std::vector<table::InterfaceId> routers_;  ///< Interfaces of add_router().
   std::vector<bool> up_;                     ///< State of routers_[i], as router_ knows it.

@@ -70,7 +70,7 @@ bool NeighbourDirectory::crowded(link::HeldPacket packet) const {
 
 void NeighbourDirectory::release(link::HeldPacket packet) {
   expects_management();
-  punt_.send_routed(reinterpret_cast<rte_mbuf*>(packet));
+  punt_.send_held(reinterpret_cast<rte_mbuf*>(packet));
 }
 
 void NeighbourDirectory::drop(link::HeldPacket packet, Drop reason, bool unreachable) {

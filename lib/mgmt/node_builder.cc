@@ -232,10 +232,11 @@ Status NodeBuilder::create_buffers() {
                                  plan_reserve(parts_.config), topology.management, object_name(""));
   if (!buffers) return tl::make_unexpected(buffers.error());
   parts_.buffers = std::move(*buffers);
-  parts_.punt = std::make_unique<PuntHandler>(
+  parts_.injector = std::make_unique<Injector>(
       parts_.interfaces, parts_.workers,
-      PuntBuffers{parts_.buffers.on(topology.management), parts_.buffers.reserve(),
-                  parts_.buffers.size() / kHeldShare});
+      InjectBuffers{parts_.buffers.on(topology.management), parts_.buffers.reserve()});
+  parts_.punt = std::make_unique<PuntHandler>(parts_.interfaces, *parts_.injector,
+                                              parts_.buffers.size() / kHeldShare);
   parts_.neighbours = std::make_unique<NeighbourDirectory>(
       parts_.workers, *parts_.punt, *parts_.retirement, neighbour_capacity());
   create_routing();
@@ -250,7 +251,7 @@ void NodeBuilder::create_routing() {
   parts_.routes = std::make_unique<route::RouteTable>(*parts_.route_writer);
   parts_.neighbours->set_routes(*parts_.routes);
   parts_.multicast =
-      std::make_unique<MulticastWiring>(parts_.interfaces, parts_.workers, *parts_.punt);
+      std::make_unique<MulticastWiring>(parts_.interfaces, parts_.workers, *parts_.injector);
   parts_.addresses =
       std::make_unique<AddressBook>(parts_.interfaces, *parts_.routes, parts_.multicast->router());
   parts_.punt->set_multicast(parts_.multicast->router());
@@ -274,7 +275,7 @@ Status NodeBuilder::create_ports() {
     config.ip6 = p.ip.ip6;
     config.rarp = rarp_config(parts_.config, p, wire::parse_mac);
     parts_.ports.push_back(std::make_unique<PortInstance>(
-        std::move(*device), *parts_.punt, *parts_.neighbours, *parts_.addresses, config));
+        std::move(*device), *parts_.injector, *parts_.neighbours, *parts_.addresses, config));
     slot.control = &parts_.ports.back()->control();
   }
   return {};
@@ -346,7 +347,7 @@ Status NodeBuilder::create_links() {
     if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast);
     config.rarp = rarp_config(parts_.config, l, wire::parse_link_addr);
     parts_.links.push_back(std::make_unique<LinkInstance>(
-        **hca, *queues, *parts_.punt, *parts_.neighbours, *parts_.addresses, config));
+        **hca, *queues, *parts_.injector, *parts_.neighbours, *parts_.addresses, config));
     slot.control = &parts_.links.back()->control();
   }
   return {};

@@ -173,7 +173,7 @@ PacketBalance NodeCounters::packet_balance() const {
   for (const auto& p : parts_.ports) b.received += p->device().drained();
   add_losses(parts_.punt->drops());
   const PuntCounters& punt = parts_.punt->counters();
-  b.originated = punt.originated;
+  b.originated = parts_.injector->counters().originated;
   b.delivered = punt.arp + punt.nd + punt.membership + punt.answered;
   return b;
 }

@@ -10,6 +10,7 @@
 #include "lib/fwd/worker_config.h"
 #include "lib/mgmt/address_book.h"
 #include "lib/mgmt/buffers.h"
+#include "lib/mgmt/injector.h"
 #include "lib/mgmt/instances.h"
 #include "lib/mgmt/interface_table.h"
 #include "lib/mgmt/management_loop.h"
@@ -65,6 +66,7 @@ struct NodeParts {
   InterfaceTable interfaces;
   WorkerSet workers;
   std::unique_ptr<WorkerRetirement> retirement;
+  std::unique_ptr<Injector> injector;
   std::unique_ptr<PuntHandler> punt;
   std::unique_ptr<NeighbourDirectory> neighbours;
   std::unique_ptr<MulticastWiring> multicast;

@@ -10,65 +10,10 @@
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fabric/segments.h"
+#include "lib/mgmt/ip_mbuf.h"
 
 namespace ipoib::mgmt {
 namespace {
-
-std::span<std::byte> data_of(rte_mbuf* m) {
-  return {rte_pktmbuf_mtod(m, std::byte*), rte_pktmbuf_data_len(m)};
-}
-
-/// `iface`: egress, `in`: ingress interface.
-msg::Down send_message(msg::Down::Kind kind, table::InterfaceId iface, rte_mbuf* m,
-                       table::InterfaceId in = table::kNoInterface) {
-  msg::Down down;
-  down.kind = kind;
-  down.iface = iface;
-  down.in = in;
-  down.index = table::kNoNeighbour;
-  down.mbuf = m;
-  return down;
-}
-
-// IP packets that workers punt have a whole header of either version.
-bool is_v4(const rte_mbuf* m) {
-  return rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->version() == 4;
-}
-wire::IpAddr source_of(const rte_mbuf* m) {
-  return is_v4(m) ? wire::IpAddr::v4(rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->src.host())
-                  : rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->src;
-}
-wire::IpAddr destination_of(const rte_mbuf* m) {
-  return is_v4(m) ? wire::IpAddr::v4(rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*)->dst.host())
-                  : rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->dst;
-}
-/// True if the interface, not a route, determines the way to the address.
-bool is_of_link(const wire::IpAddr& to) {
-  return wire::is_multicast(to) || wire::is_link_local6(to);
-}
-
-/// Octets that an mbuf of the pool has after its headroom.
-std::size_t room_of(rte_mempool* pool) {
-  return rte_pktmbuf_data_room_size(pool) - std::size_t{RTE_PKTMBUF_HEADROOM};
-}
-
-/// Copies to a chain of mbufs. Returns null if the pool has not enough.
-rte_mbuf* copy_into(rte_mempool* pool, std::span<const std::byte> octets) {
-  rte_mbuf* const head = rte_pktmbuf_alloc(pool);
-  for (rte_mbuf* last = head; last != nullptr;) {
-    const std::size_t len = std::min(octets.size(), room_of(pool));
-    std::memcpy(rte_pktmbuf_mtod(last, void*), octets.data(), len);
-    last->data_len = static_cast<std::uint16_t>(len);
-    head->pkt_len += static_cast<std::uint32_t>(len);
-    octets = octets.subspan(len);
-    if (octets.empty()) return head;
-    last->next = rte_pktmbuf_alloc(pool);
-    if (last->next != nullptr) ++head->nb_segs;
-    last = last->next;
-  }
-  rte_pktmbuf_free(head);
-  return nullptr;
-}
 
 /// Returns a redirect if sender and next hop share a subnet with this node. `own`: its addresses.
 std::optional<std::vector<std::byte>> redirect4(std::span<const std::byte> packet,
@@ -157,14 +102,14 @@ void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
 
 /// `m`: the packet that is answered.
 void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in) {
-  rte_mbuf* reply = m;
-  if (answer.data() != rte_pktmbuf_mtod(m, const std::byte*)) {
-    reply = copy(answer);
+  if (answer.data() == rte_pktmbuf_mtod(m, const std::byte*)) {
+    injector_.send_own(m, &in);
+  } else {
+    const bool sent = injector_.send_own(answer, &in);
     rte_pktmbuf_free(m);
+    if (!sent) return in.drops.add(Drop::kNoMbuf);
   }
-  if (reply == nullptr) return in.drops.add(Drop::kNoMbuf);
   ++counters_.answered;
-  send_own(reply, &in);
 }
 
 /// Returns true if it took `m` to answer it.
@@ -211,10 +156,7 @@ void PuntHandler::tell_sender(const std::optional<std::vector<std::byte>>& messa
     ++counters_.icmp_suppressed;
     return;
   }
-  rte_mbuf* m = copy(*message);
-  if (m == nullptr) return;
-  ++counters_.icmp_sent;
-  send_own(m, in);
+  if (injector_.send_own(*message, in)) ++counters_.icmp_sent;
 }
 
 /// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
@@ -227,20 +169,9 @@ void PuntHandler::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceS
     in.control->send_redirect(data_of(m), next_hop, now_);
 }
 
-/// A packet to a group or link-local address is sent on `by`, the interface of the packet that it
-/// answers.
-void PuntHandler::send_own(rte_mbuf* m, const InterfaceSlot* by) {
-  ++counters_.originated;
-  const unsigned worker = by != nullptr ? by->owner : 0;
-  if (by != nullptr && is_of_link(destination_of(m)))
-    workers_.send(worker, send_message(msg::Down::Kind::kSendOn, by->control->id(), m));
-  else
-    workers_.send(worker, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
-}
-
 bool PuntHandler::crowded(rte_mbuf* m) const {
   const InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
-  return slot.held + held_ > buffers_.max_held;
+  return slot.held + held_ > max_held_;
 }
 
 InterfaceSlot& PuntHandler::let_go(rte_mbuf* m) {
@@ -250,14 +181,10 @@ InterfaceSlot& PuntHandler::let_go(rte_mbuf* m) {
   return slot;
 }
 
-void PuntHandler::send_routed(rte_mbuf* m) {
+void PuntHandler::send_held(rte_mbuf* m) {
   expects_management();
-  using Kind = msg::Down::Kind;
-  const auto held = fabric::meta_of(m).held;
-  const Kind kind = held.to_routers                 ? Kind::kSendToRouters
-                    : is_of_link(destination_of(m)) ? Kind::kSendOn
-                                                    : Kind::kSendRouted;
-  workers_.send(let_go(m).owner, send_message(kind, held.out_iface, m, held.in_iface));
+  let_go(m);
+  injector_.send_held(m);
 }
 
 void PuntHandler::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
@@ -270,36 +197,6 @@ void PuntHandler::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
     send_icmp_error(m, held.in_iface, error);
   }
   rte_pktmbuf_free(m);
-}
-
-void PuntHandler::send_on(table::InterfaceId iface, std::span<const std::byte> packet) {
-  expects_management();
-  rte_mbuf* m = copy(packet);
-  if (m == nullptr) return;
-  ++counters_.originated;
-  workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendOn, iface, m));
-}
-
-void PuntHandler::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
-                           std::span<const std::byte> frame) {
-  expects_management();
-  rte_mbuf* m = copy(frame);
-  if (m == nullptr) return;
-  ++counters_.originated;
-  auto& tx = fabric::meta_of(m).tx;
-  tx.ah = ah;
-  tx.qpn = qpn;
-  tx.iface = iface;
-  workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendRaw, iface, m));
-}
-
-/// Returns null and counts if there are no mbufs.
-rte_mbuf* PuntHandler::copy(std::span<const std::byte> octets) {
-  rte_mbuf* m = copy_into(buffers_.pool, octets);
-  if (m == nullptr && octets.size() <= room_of(buffers_.reserve))
-    m = copy_into(buffers_.reserve, octets);
-  if (m == nullptr) ++counters_.no_mbuf;
-  return m;
 }
 
 }  // namespace ipoib::mgmt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that workers punt and packets that management sends: ARP, local delivery, ICMP errors,
-// packets that wait for their neighbour.
+// Packets that workers punt: ARP, local delivery, ICMP errors, packets that wait for their
+// neighbour.
 #pragma once
 
 #include <cstddef>
@@ -11,40 +11,31 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
+#include "lib/mgmt/injector.h"
 #include "lib/mgmt/interface_table.h"
-#include "lib/mgmt/worker_set.h"
 #include "lib/route/icmp/icmp4.h"
 #include "lib/route/icmp/icmp6.h"
 #include "lib/route/icmp/icmp_limiter.h"
 #include "lib/route/multicast/multicast_router.h"
 
 struct rte_mbuf;
-struct rte_mempool;
 
 namespace ipoib::mgmt {
 
 struct PuntCounters {
   std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
   std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
-  std::uint64_t answered = 0;    ///< Echo requests among the local packets, sent back as replies.
-  std::uint64_t originated = 0;  ///< Packets of this node given to workers, these replies included.
+  std::uint64_t answered = 0;  ///< Echo requests among the local packets, sent back as replies.
   std::uint64_t icmp_sent = 0;
   std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, forbidden, or to this node.
-  std::uint64_t no_mbuf = 0;          ///< Own packets for which no mbuf was available.
-};
-
-/// Pools of Punt, and its limit of held packets.
-struct PuntBuffers {
-  rte_mempool* pool = nullptr;
-  rte_mempool* reserve = nullptr;  ///< For short packets of this node when `pool` is empty.
-  std::size_t max_held = 0;        ///< mbufs of packets that wait for their neighbours, in all.
 };
 
 /// Management lcore only.
 class PuntHandler {
  public:
-  PuntHandler(InterfaceTable& interfaces, WorkerSet& workers, const PuntBuffers& buffers)
-      : interfaces_{interfaces}, workers_{workers}, buffers_{buffers} {}
+  /// `max_held`: limit of mbufs of packets that wait for their neighbours, in all.
+  PuntHandler(InterfaceTable& interfaces, Injector& injector, std::size_t max_held)
+      : interfaces_{interfaces}, injector_{injector}, max_held_{max_held} {}
 
   /// Sets the receiver of IGMP and MLD, which outlives the last call of handle().
   void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
@@ -58,16 +49,9 @@ class PuntHandler {
   /// limit leaves for others. So one interface never takes all of them.
   [[nodiscard]] bool crowded(rte_mbuf* m) const;
   /// Sends a held packet, whose neighbour is now known.
-  void send_routed(rte_mbuf* m);
+  void send_held(rte_mbuf* m);
   /// Drops a held packet. `unreachable`: its sender gets an ICMP error.
   void drop_held(rte_mbuf* m, Drop reason, bool unreachable);
-
-  /// Sends a whole IP packet of this node on the interface, to a neighbour or group there.
-  void send_on(table::InterfaceId iface, std::span<const std::byte> packet);
-  /// Sends octets unchanged on an interface: on a link from the IPoIB header on, to `ah` and `qpn`;
-  /// on a port from the Ethernet header on.
-  void send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
-                std::span<const std::byte> frame);
 
   [[nodiscard]] const PuntCounters& counters() const { return counters_; }
   /// mbufs of packets that wait for their neighbours.
@@ -91,12 +75,10 @@ class PuntHandler {
   [[nodiscard]] route::IcmpLimiter& limiter_for(const wire::IpAddr& addr) {
     return addr.is_v4() ? limiter4_ : limiter6_;
   }
-  void send_own(rte_mbuf* m, const InterfaceSlot* by);
-  rte_mbuf* copy(std::span<const std::byte> octets);
 
   InterfaceTable& interfaces_;
-  WorkerSet& workers_;
-  PuntBuffers buffers_;
+  Injector& injector_;
+  std::size_t max_held_;
   std::size_t held_ = 0;          ///< mbufs; sum over all interfaces.
   std::vector<std::byte> whole_;  ///< Scratch memory of in_one_piece().
   route::MulticastRouter* multicast_ = nullptr;

@@ -53,7 +53,8 @@ class PuntPackets : public testing::Test,
       slot.control = &control;
       slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
     }
-    punt_.emplace(interfaces_, workers_, PuntBuffers{pool_, reserve_, kMaxHeld});
+    injector_.emplace(interfaces_, workers_, InjectBuffers{pool_, reserve_});
+    punt_.emplace(interfaces_, *injector_, kMaxHeld);
     punt_->set_multicast(router_);
   }
   void TearDown() override {
@@ -177,6 +178,7 @@ class PuntPackets : public testing::Test,
                                          FakeInterface{own_}};
   WorkerSet workers_;
   route::MulticastRouter router_{{}, *this, *this};
+  std::optional<Injector> injector_;
   std::optional<PuntHandler> punt_;
 };
 
@@ -241,15 +243,15 @@ TEST_F(PuntPackets, ALongAnswerWithoutMbufsIsCounted) {
 /// errors.
 TEST_F(PuntPackets, OwnPacketsHaveAReserve) {
   std::vector<rte_mbuf*> taken = drain();
-  punt_->send_raw(0, 5, 0xffffff, Bytes(60));
-  punt_->send_on(0, echo4(1280));
+  injector_->send_raw(0, 5, 0xffffff, Bytes(60));
+  injector_->send_on(0, echo4(1280));
   EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve - 2);
   EXPECT_EQ(sent().size(), 2U);
-  EXPECT_EQ(punt_->counters().no_mbuf, 0U);
+  EXPECT_EQ(injector_->counters().no_mbuf, 0U);
   // The reserve runs out, too; then losses are counted.
-  for (unsigned i = 0; i < kReserve + 5; ++i) punt_->send_raw(0, 5, 0xffffff, Bytes(60));
+  for (unsigned i = 0; i < kReserve + 5; ++i) injector_->send_raw(0, 5, 0xffffff, Bytes(60));
   EXPECT_EQ(sent().size(), kReserve);
-  EXPECT_EQ(punt_->counters().no_mbuf, 5U);
+  EXPECT_EQ(injector_->counters().no_mbuf, 5U);
   give_back(taken);
 }
 
@@ -264,7 +266,7 @@ TEST_F(PuntPackets, ErrorsAreToldOutOfTheReserve) {
 
 /// The reserve is used only when the pool is empty.
 TEST_F(PuntPackets, TheReserveIsTheLastToGo) {
-  for (unsigned i = 0; i < kPool; ++i) punt_->send_raw(0, 5, 0xffffff, Bytes(60));
+  for (unsigned i = 0; i < kPool; ++i) injector_->send_raw(0, 5, 0xffffff, Bytes(60));
   EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve);
   EXPECT_EQ(sent().size(), kPool);
 }
@@ -273,7 +275,7 @@ TEST_F(PuntPackets, HeldPacketsGoOnByTheirIngress) {
   hold(mbuf(echo4(100)), 1, 2);
   hold(mbuf(echo4(100)), 1);
   for (const link::HeldPacket held : controls_[1].held)
-    punt_->send_routed(reinterpret_cast<rte_mbuf*>(held));
+    punt_->send_held(reinterpret_cast<rte_mbuf*>(held));
   controls_[1].held.clear();
   const auto down = sent();
   ASSERT_EQ(down.size(), 2U);
@@ -304,7 +306,7 @@ TEST_F(PuntPackets, HeldPacketsLeaveRoomForOthers) {
   EXPECT_EQ(drops(Drop::kNeighbourPending), 1U);
   // Released packets make room.
   for (const link::HeldPacket m : controls_[0].held)
-    punt_->send_routed(reinterpret_cast<rte_mbuf*>(m));
+    punt_->send_held(reinterpret_cast<rte_mbuf*>(m));
   controls_[0].held.clear();
   sent();
   EXPECT_GT(fill(2, 100), kMaxHeld / 8);

@@ -41,7 +41,8 @@ class PuntTest : public testing::Test,
     InterfaceSlot& slot = interfaces_.add(0);
     slot.control = &control_;
     slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
-    punt_.emplace(interfaces_, workers_, PuntBuffers{pool_, pool_, 63});
+    injector_.emplace(interfaces_, workers_, InjectBuffers{pool_, pool_});
+    punt_.emplace(interfaces_, *injector_, 63);
     punt_->set_multicast(router_);
   }
   void TearDown() override {
@@ -114,6 +115,7 @@ class PuntTest : public testing::Test,
   FakeInterface control_{{*wire::parse_prefix("192.168.1.1/24")}};
   WorkerSet workers_;
   route::MulticastRouter router_{{}, *this, *this};
+  std::optional<Injector> injector_;
   std::optional<PuntHandler> punt_;
 };
 

@@ -112,7 +112,8 @@ void RetirementWorld::SetUp() {
   port_.guid = 0x0002'c903'000a'0b01;
   port_.lid = 1;
   handles = *soft::AhTable::create(SOCKET_ID_ANY, rte_get_tsc_hz(), *retirement);
-  punt_ = std::make_unique<PuntHandler>(interfaces_, workers, PuntBuffers{pool, pool, 64});
+  injector_ = std::make_unique<Injector>(interfaces_, workers, InjectBuffers{pool, pool});
+  punt_ = std::make_unique<PuntHandler>(interfaces_, *injector_, 64);
   directory = std::make_unique<NeighbourDirectory>(workers, *punt_, *retirement, kNumbers);
 }
 
@@ -197,7 +198,7 @@ void RetirementWorld::run_once() {
 }
 
 void RetirementWorld::send_own(unsigned peer) {
-  punt_->send_raw(link_of(peer), known_.at(peer).ah, qpn_of(peer), to_link(packet_for(peer)));
+  injector_->send_raw(link_of(peer), known_.at(peer).ah, qpn_of(peer), to_link(packet_for(peer)));
 }
 
 void RetirementWorld::step(unsigned worker) {

@@ -76,6 +76,7 @@ class RetirementWorld : public fwd::test::World {
   void leaves(const fwd::test::Bytes& frame, unsigned peer);
 
   InterfaceTable interfaces_;
+  std::unique_ptr<Injector> injector_;
   std::unique_ptr<PuntHandler> punt_;
   fabric::PortAttr port_;
   std::array<rte_ring*, kWorkers * kWorkers> between_{};
