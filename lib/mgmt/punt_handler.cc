@@ -3,30 +3,16 @@
 
 #include <rte_mbuf.h>
 
-#include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fabric/segments.h"
 #include "lib/mgmt/ip_mbuf.h"
+#include "lib/route/icmp/icmp4.h"
+#include "lib/route/icmp/icmp6.h"
 
 namespace ipoib::mgmt {
-namespace {
-
-/// Returns a redirect if sender and next hop share a subnet with this node. `own`: its addresses.
-std::optional<std::vector<std::byte>> redirect4(std::span<const std::byte> packet,
-                                                const wire::IpAddr& sender,
-                                                const wire::IpAddr& next_hop,
-                                                const std::vector<wire::IpPrefix>& own) {
-  const auto subnet = std::find_if(own.begin(), own.end(), [&](const wire::IpPrefix& p) {
-    return wire::contains(p, sender) && wire::contains(p, next_hop);
-  });
-  return subnet == own.end() ? std::nullopt : route::icmp4_redirect(packet, next_hop, subnet->addr);
-}
-
-}  // namespace
 
 void PuntHandler::handle(const msg::Up& message) {
   expects_management();
@@ -57,11 +43,11 @@ void PuntHandler::handle(const msg::Up& message) {
     case msg::Up::Kind::kLocal:
     case msg::Up::Kind::kMembership: deliver_local(m, *slot); return;
     case msg::Up::Kind::kIcmpError:
-      send_icmp_error(m, message.iface, {message.icmp_type, message.icmp_code, message.mtu});
+      errors_.send(m, slot, {message.icmp_type, message.icmp_code, message.mtu}, now_);
       break;
     case msg::Up::Kind::kRedirectWanted:
       ++counters_.redirect_wanted;
-      redirect(m, message.addr, *slot);
+      errors_.redirect(m, message.addr, *slot, now_);
       break;
     case msg::Up::Kind::kMulticastUnknown:
       ++counters_.multicast_unknown;
@@ -121,52 +107,13 @@ bool PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot
   const route::LocalAnswer answer = route::answer_local(packet, *own);
   switch (answer.verdict) {
     case route::LocalVerdict::kEchoReply:
-      if (to_group && !limiter_for(sender).allow(sender, now_)) break;
+      if (to_group && !errors_.allow(sender, now_)) break;
       send_answer(m, packet, in);
       return true;
-    case route::LocalVerdict::kError: send_icmp_error(packet, sender, &in, answer.error); break;
+    case route::LocalVerdict::kError: errors_.send(packet, sender, &in, answer.error, now_); break;
     case route::LocalVerdict::kIgnore: break;
   }
   return false;
-}
-
-void PuntHandler::send_icmp_error(rte_mbuf* offending, table::InterfaceId in,
-                                  const route::IcmpError& error) {
-  std::array<std::byte, wire::kMinIpv6Mtu> scratch;  // an error quotes no more
-  const auto len = std::min<std::uint32_t>(rte_pktmbuf_pkt_len(offending), scratch.size());
-  const auto* head =
-      static_cast<const std::byte*>(rte_pktmbuf_read(offending, 0, len, scratch.data()));
-  send_icmp_error({head, len}, source_of(offending), interfaces_.find(in), error);
-}
-
-/// Errors are not sent to own addresses: the packet is this node's own, or its source is forged.
-void PuntHandler::send_icmp_error(std::span<const std::byte> offending, const wire::IpAddr& sender,
-                                  InterfaceSlot* in, const route::IcmpError& error) {
-  auto own = in != nullptr ? in->source_for(sender) : std::nullopt;
-  for (const auto& s : interfaces_)
-    if (!own && !wire::is_link_local6(sender)) own = s->source_for(sender);
-  const auto packet = own ? route::icmp_error(offending, error, *own) : std::nullopt;
-  tell_sender(packet, sender, in);
-}
-
-/// Sends an ICMP message about a packet from `sender`; none: it is forbidden.
-void PuntHandler::tell_sender(const std::optional<std::vector<std::byte>>& message,
-                              const wire::IpAddr& sender, InterfaceSlot* in) {
-  if (!message || interfaces_.has(sender) || !limiter_for(sender).allow(sender, now_)) {
-    ++counters_.icmp_suppressed;
-    return;
-  }
-  if (injector_.send_own(*message, in)) ++counters_.icmp_sent;
-}
-
-/// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
-/// RFC 4861 §8.2.
-void PuntHandler::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in) {
-  const wire::IpAddr sender = source_of(m);
-  if (is_v4(m))
-    tell_sender(redirect4(data_of(m), sender, next_hop, in.control->addresses()), sender, &in);
-  else if (limiter_for(sender).allow(sender, now_))
-    in.control->send_redirect(data_of(m), next_hop, now_);
 }
 
 bool PuntHandler::crowded(rte_mbuf* m) const {
@@ -194,7 +141,7 @@ void PuntHandler::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
   if (unreachable) {
     const auto error = is_v4(m) ? route::unreachable4(wire::IcmpUnreachable::kHost)
                                 : route::unreachable6(route::Icmp6Unreachable::kAddress);
-    send_icmp_error(m, held.in_iface, error);
+    errors_.send(m, interfaces_.find(held.in_iface), error, now_);
   }
   rte_pktmbuf_free(m);
 }

@@ -5,17 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
+#include "lib/mgmt/icmp_errors.h"
 #include "lib/mgmt/injector.h"
 #include "lib/mgmt/interface_table.h"
-#include "lib/route/icmp/icmp4.h"
-#include "lib/route/icmp/icmp6.h"
-#include "lib/route/icmp/icmp_limiter.h"
 #include "lib/route/multicast/multicast_router.h"
 
 struct rte_mbuf;
@@ -26,8 +23,6 @@ struct PuntCounters {
   std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
   std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
   std::uint64_t answered = 0;  ///< Echo requests among the local packets, sent back as replies.
-  std::uint64_t icmp_sent = 0;
-  std::uint64_t icmp_suppressed = 0;  ///< Errors not sent: limited, forbidden, or to this node.
 };
 
 /// Management lcore only.
@@ -35,7 +30,10 @@ class PuntHandler {
  public:
   /// `max_held`: limit of mbufs of packets that wait for their neighbours, in all.
   PuntHandler(InterfaceTable& interfaces, Injector& injector, std::size_t max_held)
-      : interfaces_{interfaces}, injector_{injector}, max_held_{max_held} {}
+      : interfaces_{interfaces},
+        injector_{injector},
+        errors_{interfaces, injector},
+        max_held_{max_held} {}
 
   /// Sets the receiver of IGMP and MLD, which outlives the last call of handle().
   void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
@@ -54,6 +52,7 @@ class PuntHandler {
   void drop_held(rte_mbuf* m, Drop reason, bool unreachable);
 
   [[nodiscard]] const PuntCounters& counters() const { return counters_; }
+  [[nodiscard]] const IcmpErrorCounters& icmp_counters() const { return errors_.counters(); }
   /// mbufs of packets that wait for their neighbours.
   [[nodiscard]] std::size_t held() const { return held_; }
   /// Drops on this lcore of packets that arrived on no interface.
@@ -64,26 +63,16 @@ class PuntHandler {
   std::span<std::byte> in_one_piece(rte_mbuf* m);
   bool answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
   void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in);
-  void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in);
   /// Takes a held packet off the counts. Returns the slot of its interface.
   InterfaceSlot& let_go(rte_mbuf* m);
-  void send_icmp_error(rte_mbuf* offending, table::InterfaceId in, const route::IcmpError& error);
-  void send_icmp_error(std::span<const std::byte> offending, const wire::IpAddr& sender,
-                       InterfaceSlot* in, const route::IcmpError& error);
-  void tell_sender(const std::optional<std::vector<std::byte>>& message, const wire::IpAddr& sender,
-                   InterfaceSlot* in);
-  [[nodiscard]] route::IcmpLimiter& limiter_for(const wire::IpAddr& addr) {
-    return addr.is_v4() ? limiter4_ : limiter6_;
-  }
 
   InterfaceTable& interfaces_;
   Injector& injector_;
+  IcmpErrors errors_;
   std::size_t max_held_;
   std::size_t held_ = 0;          ///< mbufs; sum over all interfaces.
   std::vector<std::byte> whole_;  ///< Scratch memory of in_one_piece().
   route::MulticastRouter* multicast_ = nullptr;
-  route::IcmpLimiter limiter4_;
-  route::IcmpLimiter limiter6_;
   PuntCounters counters_;
   DropCounters drops_;
   TimePoint now_{};

@@ -259,7 +259,7 @@ TEST_F(PuntPackets, ErrorsAreToldOutOfTheReserve) {
   rte_mbuf* const lost = mbuf(echo4(60));
   std::vector<rte_mbuf*> taken = drain();
   handle(Kind::kIcmpError, lost);
-  EXPECT_EQ(punt_->counters().icmp_sent, 1U);
+  EXPECT_EQ(punt_->icmp_counters().sent, 1U);
   EXPECT_EQ(sent().size(), 1U);
   give_back(taken);
 }
@@ -341,7 +341,7 @@ TEST_F(PuntPackets, RedirectsAreTold) {
   handle(Kind::kRedirectWanted, mbuf(udp(0xc0a8'0105)), 0, "10.9.7.7");
   handle(Kind::kRedirectWanted, mbuf(udp(0xac10'0001)), 0, "192.168.1.9");
   EXPECT_TRUE(sent().empty());
-  EXPECT_EQ(punt_->counters().icmp_suppressed, 2U);
+  EXPECT_EQ(punt_->icmp_counters().suppressed, 2U);
   // Redirects to one host are rate-limited.
   for (int i = 0; i < 100; ++i)
     handle(Kind::kRedirectWanted, mbuf(udp(0xc0a8'0106)), 0, "192.168.1.9");

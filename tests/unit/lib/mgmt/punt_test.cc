@@ -161,9 +161,9 @@ TEST_F(PuntTest, NothingIsToldToAnOwnAddress) {
   handle(Kind::kLocal, 0, packet("192.168.1.1", "192.168.1.1"));
   handle(Kind::kLocal, 0, packet("fd00:1::1", "fd00:1::1"));
   EXPECT_EQ(sent(), 0U);
-  EXPECT_EQ(punt_->counters().icmp_suppressed, 2U);
+  EXPECT_EQ(punt_->icmp_counters().suppressed, 2U);
   EXPECT_EQ(interfaces_.find(table::InterfaceId{0})->drops.get(Drop::kIpMartianSource), 2U);
-  EXPECT_EQ(punt_->counters().icmp_sent, 0U);
+  EXPECT_EQ(punt_->icmp_counters().sent, 0U);
 }
 
 // These packets of this node itself have waited for their neighbour until it failed.
