@@ -131,6 +131,11 @@ bool NdAgent::to_group(const Message& message, TimePoint now) {
   return medium_.send_to_group(message.dst, wire::build_nd(message), now);
 }
 
+void NdAgent::unicast(const wire::HwAddr& to, std::span<const std::byte> packet, TimePoint now) {
+  ++counters_.sent;
+  medium_.send(to, wire::EtherType::kIpv6, packet, now);
+}
+
 bool NdAgent::ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoint now) {
   Message m;
   m.dst = wire::solicited_node(addr);
@@ -139,33 +144,30 @@ bool NdAgent::ask(const wire::IpAddr& addr, const wire::NdNonce& nonce, TimePoin
   return to_group(m, now);
 }
 
-void NdAgent::request(const wire::IpAddr& addr, TimePoint now) {
+/// Returns a solicitation for `addr` to all hosts; empty, and counted, without a source for it.
+std::optional<wire::NdMessage> NdAgent::solicitation(const wire::IpAddr& addr) {
   const auto source = addresses_.source_for(addr);
   if (!running_ || !source) {
     ++counters_.unsent;
-    return;
+    return std::nullopt;
   }
   Message m;
   m.src = *source;
   m.dst = wire::solicited_node(addr);
   m.target = addr;
   m.source_hw = medium_.own_hw();
-  to_group(m, now);
+  return m;
+}
+
+void NdAgent::request(const wire::IpAddr& addr, TimePoint now) {
+  if (const auto m = solicitation(addr)) to_group(*m, now);
 }
 
 void NdAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
-  const auto source = addresses_.source_for(addr);
-  if (!running_ || !source) {
-    ++counters_.unsent;
-    return;
-  }
-  Message m;
-  m.src = *source;
-  m.dst = addr;
-  m.target = addr;
-  m.source_hw = medium_.own_hw();
-  ++counters_.sent;
-  medium_.send(hw, wire::EtherType::kIpv6, wire::build_nd(m), now);
+  auto m = solicitation(addr);
+  if (!m) return;
+  m->dst = addr;
+  unicast(hw, wire::build_nd(*m), now);
 }
 
 /// Other next hops must be found for packets through the neighbour (RFC 4861 §7.3.3).
@@ -210,8 +212,7 @@ void NdAgent::answer(const Message& question, TimePoint now) {
     ++counters_.unsent;
     return;
   }
-  ++counters_.sent;
-  medium_.send(*to, wire::EtherType::kIpv6, wire::build_nd(m), now);
+  unicast(*to, wire::build_nd(m), now);
 }
 
 /// RFC 4861 §6.2.3. Lifetime 0: not a default router, or no longer.
@@ -275,8 +276,7 @@ void NdAgent::send_redirect(std::span<const std::byte> offending, const wire::Ip
     ++counters_.unsent;
     return;
   }
-  ++counters_.sent;
-  medium_.send(*to, wire::EtherType::kIpv6, *packet, now);
+  unicast(*to, *packet, now);
 }
 
 // --- Receiving ---

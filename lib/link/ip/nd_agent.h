@@ -93,7 +93,9 @@ class NdAgent final : private AddressOwner {
   void advertise_router(std::uint16_t lifetime_s, TimePoint now);
   void solicit_routers(TimePoint now);
   void answer(const Message& question, TimePoint now);
+  [[nodiscard]] std::optional<Message> solicitation(const wire::IpAddr& addr);
   bool to_group(const Message& message, TimePoint now);
+  void unicast(const wire::HwAddr& to, std::span<const std::byte> packet, TimePoint now);
 
   /// Returns false if the message must be ignored.
   [[nodiscard]] bool may_handle(const Message& m, TimePoint now);
