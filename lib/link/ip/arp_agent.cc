@@ -48,7 +48,7 @@ void ArpAgent::unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAd
                wire::build_arp({op, medium_.own_hw(), sender_ip, to, target_ip}), now);
 }
 
-void ArpAgent::request(const wire::IpAddr& addr) {
+void ArpAgent::request(const wire::IpAddr& addr, TimePoint) {
   broadcast_request(source_for(addr), addr.v4_host());
 }
 

@@ -17,16 +17,15 @@
 
 namespace ipoib::link {
 
-class ArpAgent {
+class ArpAgent final : public Solicitor {
  public:
   /// References are kept. `name`: name of the interface, for the log.
   ArpAgent(const std::string& name, const std::vector<wire::IpPrefix>& addresses, Medium& medium,
            NeighbourCache& cache);
 
-  /// Sends a request to all hosts.
-  void request(const wire::IpAddr& addr);
-  /// Sends a request to the neighbour only, at its last known address.
-  void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now);
+  void request(const wire::IpAddr& addr, TimePoint now) override;
+  void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
+  void failed(const wire::IpAddr&) override {}
 
   /// Announces this node's IPv4 addresses to all hosts, twice.
   void announce(TimePoint now);

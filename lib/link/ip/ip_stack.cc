@@ -121,24 +121,6 @@ void IpStack::forget_broadcast_neighbours() {
   for (const auto& addr : addrs) static_cast<void>(neighbours_.remove(addr));
 }
 
-void IpStack::request(const wire::IpAddr& addr, TimePoint now) {
-  if (addr.is_v4())
-    arp_.request(addr);
-  else
-    nd_.request(addr, now);
-}
-
-void IpStack::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
-  if (addr.is_v4())
-    arp_.probe(addr, hw, now);
-  else
-    nd_.probe(addr, hw, now);
-}
-
-void IpStack::failed(const wire::IpAddr& addr) {
-  if (!addr.is_v4()) nd_.failed(addr);
-}
-
 // --- Receiving ---
 
 std::optional<wire::Arp> IpStack::on_arp(std::span<const std::byte> octets, TimePoint now) {

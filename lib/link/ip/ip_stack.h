@@ -101,11 +101,20 @@ class IpStack final : private Solicitor {
   }
 
  private:
-  // Solicitor: ARP for IPv4, neighbour discovery for IPv6.
-  void request(const wire::IpAddr& addr, TimePoint now) override;
-  void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
-  void failed(const wire::IpAddr& addr) override;
+  // Solicitor.
+  void request(const wire::IpAddr& addr, TimePoint now) override {
+    agent_of(addr).request(addr, now);
+  }
+  void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override {
+    agent_of(addr).probe(addr, hw, now);
+  }
+  void failed(const wire::IpAddr& addr) override { agent_of(addr).failed(addr); }
 
+  /// ARP for IPv4, neighbour discovery for IPv6.
+  [[nodiscard]] Solicitor& agent_of(const wire::IpAddr& addr) {
+    if (addr.is_v4()) return arp_;
+    return nd_;
+  }
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   [[nodiscard]] bool refuses(const wire::IpAddr& addr, HeldPacket packet);
   /// Addresses of this node in the family of `addr`.

@@ -32,7 +32,7 @@ struct NdPlace {
   AddressSink& receiver;
 };
 
-class NdAgent final : private AddressOwner {
+class NdAgent final : public Solicitor, private AddressOwner {
  public:
   NdAgent(const NdPlace& place, Medium& medium, NeighbourCache& cache, std::uint64_t seed);
 
@@ -56,11 +56,9 @@ class NdAgent final : private AddressOwner {
   [[nodiscard]] std::vector<AddressInfo> list() const { return addresses_.list(); }
 
   /// Sends a solicitation to the solicited-node group of `addr`.
-  void request(const wire::IpAddr& addr, TimePoint now);
-  /// Sends a solicitation to the neighbour only, at its last known address.
-  void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now);
-  /// The neighbour did not answer, or has no path.
-  void failed(const wire::IpAddr& addr);
+  void request(const wire::IpAddr& addr, TimePoint now) override;
+  void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
+  void failed(const wire::IpAddr& addr) override;
   void on_nd(std::span<const std::byte> packet, TimePoint now);
 
   /// Sends the better next hop to the sender of `offending` (octets from its IPv6 header on), if

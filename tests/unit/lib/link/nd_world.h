@@ -26,7 +26,7 @@ inline wire::HwAddr nd_hw(wire::LinkKind kind, unsigned n) {
 
 class NdWorld;
 
-class NdHost final : private Medium, private NeighbourPaths, private Solicitor {
+class NdHost final : private Medium, private NeighbourPaths {
   NdWorld& world_;
   unsigned n_;  ///< Seed of the following members.
 
@@ -57,7 +57,7 @@ class NdHost final : private Medium, private NeighbourPaths, private Solicitor {
   FakeAddresses addresses;
   OwnGroups groups{*this};
   NdAgent agent{{name, 1, ip6, groups, addresses}, *this, cache, n_};
-  NeighbourCache cache{NeighbourConfig{}, 1, sink, *this, *this, n_};
+  NeighbourCache cache{NeighbourConfig{}, 1, sink, agent, *this, n_};
 
  private:
   // Medium.
@@ -79,12 +79,6 @@ class NdHost final : private Medium, private NeighbourPaths, private Solicitor {
     if (--joined[group] == 0) joined.erase(group);
     return {};
   }
-  // Solicitor.
-  void request(const wire::IpAddr& addr, TimePoint now) override { agent.request(addr, now); }
-  void probe(const wire::IpAddr& addr, const wire::HwAddr& to, TimePoint now) override {
-    agent.probe(addr, to, now);
-  }
-  void failed(const wire::IpAddr& addr) override { agent.failed(addr); }
   // NeighbourPaths.
   PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
     return PathState::kReady;
