@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/link/ip/arp_agent.h"
 
-#include "lib/base/log.h"
 #include "lib/link/ip/address_class.h"
 
 namespace ipoib::link {
 namespace {
 
 constexpr Duration kAnnounceInterval = std::chrono::seconds(2);  // RFC 5227 §1.1
-constexpr Duration kDefendInterval = std::chrono::seconds(10);   // RFC 5227 §1.1
 
 }  // namespace
 
 ArpAgent::ArpAgent(const std::string& name, const std::vector<wire::IpPrefix>& addresses,
                    Medium& medium, NeighbourCache& cache)
-    : name_{name},
-      addresses_{addresses},
-      medium_{medium},
-      cache_{cache},
-      conflict_log_{kDefendInterval},
-      contradiction_log_{kDefendInterval} {}
+    : addresses_{addresses}, medium_{medium}, cache_{cache}, conflicts_{name} {}
 
 /// Returns the own address in the target's prefix, else the first one; 0 if the interface has none,
 /// so that hosts learn nothing from the request.
@@ -99,35 +92,20 @@ void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
     const auto evidence = answers ? Evidence::kReply : Evidence::kOther;
     // An entry is useful only for addresses that packets are sent to directly.
     const bool create = for_us && is_on_link(addresses_, sender);
-    if (!cache_.learn(sender, arp->sender_hw, evidence, create, now)) on_contradiction(*arp, now);
+    if (!cache_.learn(sender, arp->sender_hw, evidence, create, now)) {
+      ++counters_.contradictions;
+      conflicts_.on_contradiction(sender, wire::to_string(arp->sender_hw), now);
+    }
   }
   if (arp->op == wire::ArpOp::kRequest && for_us)
     unicast(wire::ArpOp::kReply, arp->target_ip, arp->sender_hw, arp->sender_ip, now);
 }
 
-/// Another host claims an own address. The claim is never learned, and one announcement per
-/// interval answers it, so that two hosts that insist do not flood the link (RFC 5227 §2.4 b).
+/// Another host claims an own address. The claim is never learned.
 void ArpAgent::on_conflict(const wire::Arp& arp, TimePoint now) {
   ++counters_.conflicts;
-  if (const auto suppressed = conflict_log_.allow(now))
-    log(LogArea::kLink, LogLevel::kErr,
-        "{}: address conflict: own address {} is also claimed by {} ({} conflicts suppressed)",
-        name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip)), wire::to_string(arp.sender_hw),
-        *suppressed);
-  if (defended_ && now - *defended_ < kDefendInterval) return;
-  defended_ = now;
-  announce_once(arp.sender_ip);
-}
-
-/// Two hosts claim one address.
-void ArpAgent::on_contradiction(const wire::Arp& arp, TimePoint now) {
-  ++counters_.contradictions;
-  const auto suppressed = contradiction_log_.allow(now);
-  if (!suppressed) return;
-  log(LogArea::kLink, LogLevel::kWarning,
-      "{}: address conflict: {} is claimed by {} and by another host ({} conflicts suppressed)",
-      name_, wire::to_string(wire::IpAddr::v4(arp.sender_ip)), wire::to_string(arp.sender_hw),
-      *suppressed);
+  if (conflicts_.must_defend(wire::IpAddr::v4(arp.sender_ip), wire::to_string(arp.sender_hw), now))
+    announce_once(arp.sender_ip);
 }
 
 }  // namespace ipoib::link

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/link/ip/address_conflicts.h"
 #include "lib/link/ip/neighbour_cache.h"
-#include "lib/link/log_limit.h"
 #include "lib/link/medium.h"
 #include "lib/wire/arp.h"
 
@@ -47,17 +47,13 @@ class ArpAgent final : public Solicitor {
                std::uint32_t target_ip, TimePoint now);
   void announce_all();
   void on_conflict(const wire::Arp& arp, TimePoint now);
-  void on_contradiction(const wire::Arp& arp, TimePoint now);
   [[nodiscard]] std::uint32_t source_for(const wire::IpAddr& target) const;
 
-  const std::string& name_;
   const std::vector<wire::IpPrefix>& addresses_;
   Medium& medium_;
   NeighbourCache& cache_;
   std::optional<TimePoint> announce_again_;
-  std::optional<TimePoint> defended_;
-  LogLimit conflict_log_;
-  LogLimit contradiction_log_;
+  AddressConflicts conflicts_;
   ArpCounters counters_;
 };
 

@@ -9,8 +9,7 @@
 namespace ipoib::link {
 namespace {
 
-constexpr Duration kNaInterval = std::chrono::seconds(1);         // RFC 4861 §7.2.6
-constexpr Duration kNdDefendInterval = std::chrono::seconds(10);  // like RFC 5227 §1.1 for IPv4
+constexpr Duration kNaInterval = std::chrono::seconds(1);  // RFC 4861 §7.2.6
 constexpr Duration kMtuInterval = std::chrono::seconds(1);
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint32_t kValid = 30 * 24 * 3600;     // RFC 4861 §6.2.1
@@ -29,8 +28,7 @@ NdAgent::NdAgent(const NdPlace& place, Medium& medium, NeighbourCache& cache, st
                    place_.receiver.default_router(place_.id, router, usable);
                  },
                  seed ^ 13},
-      conflict_log_{kNdDefendInterval},
-      contradiction_log_{kNdDefendInterval} {}
+      conflicts_{place.name} {}
 
 // --- Life ---
 
@@ -384,8 +382,7 @@ void NdAgent::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, bool creat
   if (!cache_.learn(addr, hw, Evidence::kOther, create, now)) on_contradiction(addr, hw, now);
 }
 
-/// Another host claims an own address. A tentative address is given up. One in use is defended once
-/// per interval, so that two hosts that insist do not flood the link.
+/// Another host claims an own address. A tentative address is given up, one in use is defended.
 void NdAgent::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint now) {
   const bool by_target = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
   const auto& hw = by_target ? m.target_hw : m.source_hw;
@@ -396,24 +393,13 @@ void NdAgent::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint 
     return;
   }
   ++counters_.conflicts;
-  if (const auto suppressed = conflict_log_.allow(now))
-    log(LogArea::kLink, LogLevel::kErr,
-        "{}: address conflict: own address {} is also claimed by {} ({} conflicts suppressed)",
-        place_.name, wire::to_string(addr), who, *suppressed);
-  if (defended_ && now - *defended_ < kNdDefendInterval) return;
-  defended_ = now;
-  announce(addr, now);
+  if (conflicts_.must_defend(addr, who, now)) announce(addr, now);
 }
 
 void NdAgent::on_contradiction(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,
                                TimePoint now) {
   ++counters_.contradictions;
-  const auto suppressed = contradiction_log_.allow(now);
-  if (!suppressed) return;
-  log(LogArea::kLink, LogLevel::kWarning,
-      "{}: address conflict: {} is claimed by {} and by another host ({} conflicts suppressed)",
-      place_.name, wire::to_string(addr), hw ? wire::to_string(*hw) : "an unknown host",
-      *suppressed);
+  conflicts_.on_contradiction(addr, hw ? wire::to_string(*hw) : "an unknown host", now);
 }
 
 // --- Time ---

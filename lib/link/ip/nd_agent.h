@@ -13,11 +13,11 @@
 #include "lib/base/clock.h"
 #include "lib/base/rate_limiter.h"
 #include "lib/link/interface.h"
+#include "lib/link/ip/address_conflicts.h"
 #include "lib/link/ip/ip6_addresses.h"
 #include "lib/link/ip/neighbour_cache.h"
 #include "lib/link/ip/own_groups.h"
 #include "lib/link/ip/router_timers.h"
-#include "lib/link/log_limit.h"
 #include "lib/link/medium.h"
 #include "lib/wire/nd.h"
 
@@ -122,9 +122,7 @@ class NdAgent final : public Solicitor, private AddressOwner {
   std::optional<TimePoint> mtu_taken_;  ///< Time of the last MTU from a router.
   RateLimiter redirects_{std::chrono::milliseconds(10), 10};
   std::optional<TimePoint> announce_again_;
-  std::optional<TimePoint> defended_;
-  LogLimit conflict_log_;
-  LogLimit contradiction_log_;
+  AddressConflicts conflicts_;
   NdCounters counters_;
 };
 
