@@ -51,7 +51,7 @@ void ArpAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint
 
 void ArpAgent::announce_all() {
   for (const auto& own : addresses_)
-    if (own.addr.is_v4()) announce_once(own.addr.v4_host());
+    if (own.addr.is_v4()) announce_once(own.addr);
 }
 
 void ArpAgent::announce(TimePoint now) {
@@ -104,8 +104,8 @@ void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
 /// Another host claims an own address. The claim is never learned.
 void ArpAgent::on_conflict(const wire::Arp& arp, TimePoint now) {
   ++counters_.conflicts;
-  if (conflicts_.must_defend(wire::IpAddr::v4(arp.sender_ip), wire::to_string(arp.sender_hw), now))
-    announce_once(arp.sender_ip);
+  const auto own = wire::IpAddr::v4(arp.sender_ip);
+  if (conflicts_.must_defend(own, wire::to_string(arp.sender_hw), now)) announce_once(own);
 }
 
 }  // namespace ipoib::link

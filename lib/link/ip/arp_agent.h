@@ -42,7 +42,7 @@ class ArpAgent final : public Solicitor {
 
  private:
   void broadcast_request(std::uint32_t sender_ip, std::uint32_t target_ip);
-  void announce_once(std::uint32_t own_ip) { broadcast_request(own_ip, own_ip); }
+  void announce_once(const wire::IpAddr& own) { broadcast_request(own.v4_host(), own.v4_host()); }
   void unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAddr& to,
                std::uint32_t target_ip, TimePoint now);
   void announce_all();

@@ -109,7 +109,7 @@ void NdAgent::ready(const wire::IpPrefix& address, TimePoint now) {
     if (place_.config.routing && place_.config.router_advertisement) advertiser_.start(now);
   }
   place_.receiver.address_ready(place_.id, address);
-  announce(address.addr, now);
+  announce_once(address.addr, now);
   announce_again_ = now + kNaInterval;
 }
 
@@ -173,7 +173,7 @@ void NdAgent::failed(const wire::IpAddr& addr) {
   if (place_.config.accept_ra) place_.receiver.neighbour_failed(place_.id, addr);
 }
 
-void NdAgent::announce(const wire::IpAddr& addr, TimePoint now) {
+void NdAgent::announce_once(const wire::IpAddr& addr, TimePoint now) {
   Message m;
   m.type = wire::Icmp6Type::kNeighbourAdvertisement;
   m.src = addr;
@@ -186,7 +186,7 @@ void NdAgent::announce(const wire::IpAddr& addr, TimePoint now) {
 }
 
 void NdAgent::announce_all(TimePoint now) {
-  for (const auto& own : addresses_.ready()) announce(own.addr, now);
+  for (const auto& own : addresses_.ready()) announce_once(own.addr, now);
 }
 
 /// RFC 4861 §7.2.4.
@@ -393,7 +393,7 @@ void NdAgent::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint 
     return;
   }
   ++counters_.conflicts;
-  if (conflicts_.must_defend(addr, who, now)) announce(addr, now);
+  if (conflicts_.must_defend(addr, who, now)) announce_once(addr, now);
 }
 
 void NdAgent::on_contradiction(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,

@@ -86,7 +86,7 @@ class NdAgent final : public Solicitor, private AddressOwner {
   void apply_mtu(std::uint16_t mtu);
   [[nodiscard]] bool is_better_mtu(std::uint32_t mtu, TimePoint now) const;
   void announce_all(TimePoint now);
-  void announce(const wire::IpAddr& addr, TimePoint now);
+  void announce_once(const wire::IpAddr& addr, TimePoint now);
   [[nodiscard]] std::vector<wire::NdPrefix> own_prefixes() const;
   void advertise_router(std::uint16_t lifetime_s, TimePoint now);
   void solicit_routers(TimePoint now);
