@@ -9,6 +9,7 @@
 #include "lib/mgmt/node_control.h"
 #include "lib/mgmt/node_stats.h"
 #include "lib/mgmt/node_view.h"
+#include "lib/wire/ip_prefix.h"
 
 namespace ipoib::app {
 namespace {
@@ -49,8 +50,7 @@ std::vector<std::uint16_t> pkeys(std::string_view list) {
 /// A single group is a prefix of full length.
 wire::IpPrefix group_prefix(const Match& match) {
   const std::string text = match.get("GROUPS").value_or("");
-  if (const auto group = wire::parse_ip(text))
-    return {*group, static_cast<std::uint8_t>(group->is_v4() ? 32 : 128)};
+  if (const auto group = wire::parse_ip(text)) return wire::host_prefix(*group);
   return wire::parse_prefix(text).value_or(wire::IpPrefix{});
 }
 

@@ -9,6 +9,7 @@
 #include "app/export/render.h"
 #include "lib/mgmt/node_view.h"
 #include "lib/mgmt/trace.h"
+#include "lib/wire/ip_prefix.h"
 
 namespace ipoib::app {
 namespace {
@@ -28,8 +29,7 @@ std::optional<std::uint8_t> protocol_named(std::string_view word) {
 
 /// An address stands for the prefix that holds it alone.
 std::optional<wire::IpPrefix> packets_of(std::string_view word) {
-  if (const auto addr = wire::parse_ip(word))
-    return wire::IpPrefix{*addr, static_cast<std::uint8_t>(addr->is_v4() ? 32 : 128)};
+  if (const auto addr = wire::parse_ip(word)) return wire::host_prefix(*addr);
   const auto prefix = wire::parse_prefix(word);
   if (!prefix || prefix->addr != wire::network(*prefix)) return std::nullopt;
   return prefix;

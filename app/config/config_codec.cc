@@ -7,6 +7,7 @@
 
 #include "lib/wire/gid.h"
 #include "lib/wire/iba.h"
+#include "lib/wire/ip_prefix.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::app {
@@ -231,18 +232,16 @@ std::optional<wire::IpPrefix> Groups::read(const Field& field) const {
   const auto* text = text_of(field);
   if (const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
       addr && wire::is_multicast(*addr))
-    return wire::IpPrefix{*addr, static_cast<std::uint8_t>(addr->is_v4() ? 32 : 128)};
+    return wire::host_prefix(*addr);
   const auto prefix = text != nullptr ? wire::parse_prefix(*text) : std::nullopt;
-  if (prefix && prefix->len >= (prefix->addr.is_v4() ? 4 : 8) && wire::is_multicast(prefix->addr) &&
-      prefix->addr == wire::network(*prefix))
+  if (prefix && wire::is_multicast(*prefix) && prefix->addr == wire::network(*prefix))
     return prefix;
   reject(*this, field);
   return std::nullopt;
 }
 
 std::string Groups::write(const wire::IpPrefix& value) const {
-  const bool one = value.len == (value.addr.is_v4() ? 32 : 128);
-  return quote(one ? wire::to_string(value.addr) : wire::to_string(value));
+  return quote(wire::is_host(value) ? wire::to_string(value.addr) : wire::to_string(value));
 }
 
 std::optional<wire::IpAddr> Source::read(const Field& field) const {

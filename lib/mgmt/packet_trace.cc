@@ -6,6 +6,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/mgmt/node_clock.h"
+#include "lib/wire/ip_prefix.h"
 
 namespace ipoib::mgmt {
 
@@ -142,7 +143,7 @@ std::string PacketTrace::name_of(table::InterfaceId id) const {
 
 std::optional<wire::IpPrefix> PacketTrace::route_to(const trace::Routed& step) const {
   if (step.kind == table::NextHopKind::kNone) return std::nullopt;
-  for (int len = step.to.is_v4() ? 32 : 128; len >= 0; --len) {
+  for (int len = wire::host_len(step.to); len >= 0; --len) {
     wire::IpPrefix prefix{step.to, static_cast<std::uint8_t>(len)};
     prefix.addr = wire::network(prefix);
     if (routes_.routes().contains(prefix)) return prefix;

@@ -14,6 +14,7 @@
 #include "lib/table/own_addresses.h"
 #include "lib/table/prefix6_table.h"
 #include "lib/table/prefix_table.h"
+#include "lib/wire/ip_prefix.h"
 
 namespace ipoib::mgmt {
 
@@ -69,7 +70,7 @@ class RouteWriter final : public route::RouteSink {
  private:
   /// Own addresses are host routes; the address of a network may equal one.
   void forget_own(const wire::IpPrefix& prefix) {
-    if (prefix.len == (prefix.addr.is_v4() ? 32 : 128)) own_.remove(prefix.addr);
+    if (wire::is_host(prefix)) own_.remove(prefix.addr);
   }
 
   InterfaceTable& interfaces_;

@@ -3,21 +3,17 @@
 
 #include <algorithm>
 
+#include "lib/wire/ip_prefix.h"
+
 namespace ipoib::route {
 
 using table::NextHop;
 using table::NextHopKind;
+using wire::host_prefix;
 using wire::IpAddr;
 using wire::IpPrefix;
 
 namespace {
-
-std::uint8_t host_len(const IpAddr& addr) {
-  return addr.is_v4() ? 32 : 128;
-}
-IpPrefix host_prefix(const IpAddr& addr) {
-  return {addr, host_len(addr)};
-}
 
 /// Addresses whose packets this node accepts because it has `address`.
 std::vector<IpPrefix> locals_of(const IpPrefix& address) {
@@ -55,7 +51,7 @@ Status RouteTable::insert_shared(const IpPrefix& prefix, RouteKind kind, NextHop
 }
 
 Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address) {
-  if (address.len >= host_len(address.addr)) return {};
+  if (address.len >= wire::host_len(address.addr)) return {};
   const IpPrefix net{wire::network(address), address.len};
   if (const auto it = routes_.find(net);
       it != routes_.end() && it->second.kind == RouteKind::kConnected && it->second.iface != iface)

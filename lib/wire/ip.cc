@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lib/wire/ip_prefix.h"
+
 namespace ipoib::wire {
 namespace {
 
@@ -72,7 +74,7 @@ std::optional<IpPrefix> parse_prefix(std::string_view text) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), len);
   const bool whole = error == std::errc{} && end == digits.data() + digits.size();
   const bool leading_zero = digits.size() > 1 && digits.front() == '0';
-  if (!whole || leading_zero || len > (addr->is_v4() ? 32 : 128)) return std::nullopt;
+  if (!whole || leading_zero || len > host_len(*addr)) return std::nullopt;
   return IpPrefix{*addr, len};
 }
 

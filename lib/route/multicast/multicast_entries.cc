@@ -6,6 +6,7 @@
 
 #include "lib/route/multicast/multicast_table.h"
 #include "lib/wire/igmp_mld.h"
+#include "lib/wire/ip_prefix.h"
 
 namespace ipoib::route {
 
@@ -59,7 +60,7 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
     const bool source_fits = route.source == kAnySource || route.source == source;
     // A group that this node listens to has an entry for any source. If that has no egress, workers
     // report no sources (lib/fwd/multicast.cc), so routes to prefixes are expanded here.
-    const bool expanded = route.groups.len == (addr.is_v4() ? 32 : 128) || !any || e.delivery.local;
+    const bool expanded = route.groups.len == wire::host_len(addr) || !any || e.delivery.local;
     if (route.in != in || !source_fits || !expanded || !wire::contains(route.groups, addr))
       continue;
     for (const InterfaceId i : route.out) e.delivery.out |= bit(i);
@@ -182,7 +183,7 @@ void MulticastTable::refresh_all(TimePoint now) {
   std::set<IpAddr> all;
   for (const auto& [addr, group] : groups_) all.insert(addr);
   for (const StaticMulticastRoute& route : static_)
-    if (route.groups.len == (route.groups.addr.is_v4() ? 32 : 128)) all.insert(route.groups.addr);
+    if (wire::is_host(route.groups)) all.insert(route.groups.addr);
   for (const IpAddr& addr : all) refresh(addr, now);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/wire/igmp_mld.h"
+#include "lib/wire/ip_prefix.h"
 
 namespace ipoib::route {
 
@@ -21,10 +22,6 @@ constexpr std::uint64_t bit(InterfaceId iface) {
 
 bool same_key(const StaticMulticastRoute& a, const StaticMulticastRoute& b) {
   return a.groups == b.groups && a.source == b.source && a.in == b.in;
-}
-
-unsigned host_bits(const IpAddr& a) {
-  return a.is_v4() ? 32 : 128;
 }
 
 }  // namespace
@@ -71,10 +68,9 @@ void MulticastTable::unlisten(InterfaceId iface, const IpAddr& addr, TimePoint n
 
 Status MulticastTable::check(const StaticMulticastRoute& route) const {
   const IpAddr& group = route.groups.addr;
-  if (!wire::is_multicast(group) || route.groups.len < (group.is_v4() ? 4 : 8) ||
-      route.groups.len > host_bits(group))
+  if (!wire::is_multicast(route.groups) || route.groups.len > wire::host_len(group))
     return fail(Errc::kInvalidArgument, "{} is not a multicast prefix", to_string(route.groups));
-  if (route.groups.len == host_bits(group) && wire::is_link_scope_group(group))
+  if (wire::is_host(route.groups) && wire::is_link_scope_group(group))
     return fail(Errc::kInvalidArgument, "{} has link scope and is never forwarded",
                 to_string(group));
   if (route.source != kAnySource &&
@@ -106,7 +102,7 @@ Status MulticastTable::add_static(const StaticMulticastRoute& route, TimePoint n
     return fail(Errc::kNoResources, "the limit of {} multicast routes is reached",
                 config_.max_routes);
   static_.push_back(kept);
-  if (kept.groups.len == host_bits(kept.groups.addr))
+  if (wire::is_host(kept.groups))
     refresh(kept.groups.addr, now);
   else
     refresh_all(now);
