@@ -17,7 +17,26 @@ namespace {
 using namespace std::chrono_literals;
 using wire::Icmp6Type;
 
-class Nd : public ::testing::TestWithParam<wire::LinkKind> {};
+class Nd : public ::testing::TestWithParam<wire::LinkKind> {
+ protected:
+  /// Adds a host with these addresses and starts it.
+  NdHost& start(std::vector<wire::IpPrefix> addresses = {}) {
+    NdHost& host = w.add(std::move(addresses));
+    host.up();
+    return host;
+  }
+  /// Starts fd00::1 and fd00::2. The first resolves the second, whose address is known then.
+  std::pair<NdHost&, NdHost&> neighbours() {
+    NdHost& a = start({prefix("fd00::1/64")});
+    NdHost& b = start({prefix("fd00::2/64")});
+    w.run_for(5s);
+    a.want(ip("fd00::2"));
+    w.run_for(10ms);
+    return {a, b};
+  }
+
+  NdWorld w{GetParam()};
+};
 INSTANTIATE_TEST_SUITE_P(Media, Nd,
                          ::testing::Values(wire::LinkKind::kInfiniband, wire::LinkKind::kEthernet),
                          [](const auto& test) {
@@ -50,9 +69,7 @@ wire::NdMessage router_advertisement(const wire::IpAddr& src, const wire::HwAddr
 }
 
 TEST_P(Nd, U18_LinkLocalAddressIsUsedOnceNobodyObjected) {
-  NdWorld w{GetParam()};
-  auto& a = w.add();
-  a.up();
+  auto& a = start();
   EXPECT_EQ(a.joined.count(wire::all_nodes()), 1U);
   EXPECT_EQ(a.joined.count(wire::all_routers()), 1U);
   EXPECT_EQ(a.joined.count(wire::solicited_node(a.local())), 1U);
@@ -88,13 +105,10 @@ TEST_P(Nd, U18_LinkLocalAddressIsUsedOnceNobodyObjected) {
 }
 
 TEST_P(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
-  NdWorld w{GetParam()};
-  auto& a = w.add({prefix("fd00::7/64")});
-  auto& b = w.add({prefix("fd00::7/64")});
-  a.up();
+  auto& a = start({prefix("fd00::7/64")});
   w.run_for(3s);
   ASSERT_TRUE(a.is_ready(ip("fd00::7")));
-  b.up();
+  auto& b = start({prefix("fd00::7/64")});
   w.run_for(5s);
   EXPECT_FALSE(b.is_ready(ip("fd00::7")));
   EXPECT_TRUE(b.is_ready(b.local()));
@@ -124,13 +138,13 @@ TEST_P(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
 TEST_P(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
   unsigned used = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    NdWorld w{GetParam(), seed};
-    auto& a = w.add({prefix("fd00::7/64")});
-    auto& b = w.add({prefix("fd00::7/64")});
+    NdWorld world{GetParam(), seed};
+    auto& a = world.add({prefix("fd00::7/64")});
+    auto& b = world.add({prefix("fd00::7/64")});
     a.up();
-    w.run_for(std::chrono::milliseconds(seed));
+    world.run_for(std::chrono::milliseconds(seed));
     b.up();
-    w.run_for(5s);
+    world.run_for(5s);
     const bool first = a.is_ready(ip("fd00::7"));
     const bool second = b.is_ready(ip("fd00::7"));
     ASSERT_FALSE(first && second) << seed;
@@ -140,10 +154,8 @@ TEST_P(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
 }
 
 TEST_P(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
-  NdWorld w{GetParam()};
   w.reflects = true;
-  auto& a = w.add({prefix("fd00::7/64")});
-  a.up();
+  auto& a = start({prefix("fd00::7/64")});
   w.run_for(5s);
   EXPECT_TRUE(a.is_ready(a.local()));
   EXPECT_TRUE(a.is_ready(ip("fd00::7")));
@@ -151,11 +163,9 @@ TEST_P(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
 }
 
 TEST_P(Nd, ResolvesThroughTheSolicitedNodeGroup) {
-  NdWorld w{GetParam()};
-  auto& a = w.add({prefix("fd00::1/64")});
-  auto& b = w.add({prefix("fd00::2/64")});
-  auto& other = w.add({prefix("fd00::3/64")});
-  a.up(), b.up(), other.up();
+  auto& a = start({prefix("fd00::1/64")});
+  auto& b = start({prefix("fd00::2/64")});
+  auto& other = start({prefix("fd00::3/64")});
   w.run_for(5s);
   w.sent.clear();
   const auto heard = other.agent.counters().received;
@@ -181,13 +191,7 @@ TEST_P(Nd, ResolvesThroughTheSolicitedNodeGroup) {
 }
 
 TEST_P(Nd, U26_UsedNeighbourIsProbedAloneAndFailsWhenSilent) {
-  NdWorld w{GetParam()};
-  auto& a = w.add({prefix("fd00::1/64")});
-  auto& b = w.add({prefix("fd00::2/64")});
-  a.up(), b.up();
-  w.run_for(5s);
-  a.want(ip("fd00::2"));
-  w.run_for(10ms);
+  auto [a, b] = neighbours();
   w.sent.clear();
   for (int s = 0; s < 60; ++s) {
     a.use(ip("fd00::2"));
@@ -206,13 +210,7 @@ TEST_P(Nd, U26_UsedNeighbourIsProbedAloneAndFailsWhenSilent) {
 }
 
 TEST_P(Nd, U26_NeighbourWithAnotherAddressIsFollowedAtItsAnnouncement) {
-  NdWorld w{GetParam()};
-  auto& a = w.add({prefix("fd00::1/64")});
-  auto& b = w.add({prefix("fd00::2/64")});
-  a.up(), b.up();
-  w.run_for(5s);
-  a.want(ip("fd00::2"));
-  w.run_for(10ms);
+  auto [a, b] = neighbours();
   b.hw = nd_hw(GetParam(), 77);
   b.up();  // as after a change of the port
   w.run_for(10ms);
@@ -222,13 +220,13 @@ TEST_P(Nd, U26_NeighbourWithAnotherAddressIsFollowedAtItsAnnouncement) {
 
 TEST_P(Nd, EveryNeighbourIsFoundUnderLoss) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    NdWorld w{GetParam(), seed, 0.3};
-    for (int i = 1; i <= 4; ++i) w.add({prefix("fd00::" + std::to_string(i) + "/64")}).up();
-    w.run_for(5s);
+    NdWorld world{GetParam(), seed, 0.3};
+    for (int i = 1; i <= 4; ++i) world.add({prefix("fd00::" + std::to_string(i) + "/64")}).up();
+    world.run_for(5s);
     const auto all_valid = [&] {
       bool all = true;
-      for (const auto& a : w.hosts)
-        for (const auto& b : w.hosts) {
+      for (const auto& a : world.hosts)
+        for (const auto& b : world.hosts) {
           if (a == b) continue;
           const auto to = b->configured[0].addr;
           if (a->sink.valid(to)) continue;
@@ -237,10 +235,10 @@ TEST_P(Nd, EveryNeighbourIsFoundUnderLoss) {
         }
       return all;
     };
-    for (int s = 0; s < 60 && !all_valid(); ++s) w.run_for(1s);
+    for (int s = 0; s < 60 && !all_valid(); ++s) world.run_for(1s);
     ASSERT_TRUE(all_valid()) << seed;
-    for (const auto& a : w.hosts)
-      for (const auto& b : w.hosts)
+    for (const auto& a : world.hosts)
+      for (const auto& b : world.hosts)
         if (a != b) {
           ASSERT_EQ(a->cache.hw_of(b->configured[0].addr), b->hw) << seed;
         }
@@ -248,13 +246,7 @@ TEST_P(Nd, EveryNeighbourIsFoundUnderLoss) {
 }
 
 TEST_P(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
-  NdWorld w{GetParam()};
-  auto& a = w.add({prefix("fd00::1/64")});
-  auto& b = w.add({prefix("fd00::2/64")});
-  a.up(), b.up();
-  w.run_for(5s);
-  a.want(ip("fd00::2"));
-  w.run_for(10ms);
+  auto [a, b] = neighbours();
   const auto liar = nd_hw(GetParam(), 66);
   unsigned moves = 0;
   auto at = a.cache.hw_of(ip("fd00::2"));
@@ -270,9 +262,7 @@ TEST_P(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
 }
 
 TEST_P(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
-  NdWorld w{GetParam()};
-  auto& a = w.add({prefix("fd00::1/64")});
-  a.up();
+  auto& a = start({prefix("fd00::1/64")});
   w.run_for(5s);
   w.sent.clear();
   for (int i = 0; i < 500; ++i) {
@@ -286,9 +276,7 @@ TEST_P(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
 }
 
 TEST_P(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
-  NdWorld w{GetParam()};
-  auto& a = w.add({prefix("fd00::1/64")});
-  a.up();
+  auto& a = start({prefix("fd00::1/64")});
   w.run_for(5s);
   w.sent.clear();
   wire::NdMessage m;
@@ -344,6 +332,12 @@ class Routers {
     router = &w.add({prefix("fd00:1::1/64"), prefix("fd00:2::1/48"), prefix("10.0.0.1/24")}, r);
     host = &w.add({}, h);
   }
+  /// Starts both. The host knows the router then.
+  void start() {
+    router->up();
+    host->up();
+    w.run_for(10s);
+  }
   /// Returns the times of the router's advertisements.
   [[nodiscard]] std::vector<TimePoint> times() const {
     std::vector<TimePoint> all;
@@ -360,9 +354,7 @@ class Routers {
 TEST_P(Nd, GarbledMessagesLeaveBoundedStateAndValidEntriesTrue) {
   Routers t{GetParam()};
   auto& h = *t.host;
-  t.router->up();
-  h.up();
-  t.w.run_for(10s);
+  t.start();
   std::vector<std::vector<std::byte>> good;
   for (const auto& s : t.w.sent) good.push_back(wire::build_nd(s.message));
   std::mt19937_64 random{7};
@@ -391,7 +383,6 @@ TEST_P(Nd, GarbledMessagesLeaveBoundedStateAndValidEntriesTrue) {
 }
 
 TEST_P(Nd, U17_AnotherIdentifierMakesAnotherLinkLocalAddress) {
-  NdWorld w{GetParam()};
   auto& a = w.add();
   a.agent.up({}, 0x12, 2044, w.now);
   w.run_for(3s);
@@ -404,24 +395,16 @@ TEST_P(Nd, U17_AnotherIdentifierMakesAnotherLinkLocalAddress) {
 }
 
 TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
-  NdWorld w{GetParam()};
-  auto& a = w.add({prefix("fd00::1/64")});
-  auto& b = w.add({prefix("fd00::2/64")});
-  a.up(), b.up();
-  w.run_for(5s);
-  a.want(ip("fd00::2"));
-  w.run_for(10ms);
+  auto [a, b] = neighbours();
   ASSERT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
   const auto router = nd_hw(GetParam(), 99);
-  const auto hear = [&](std::optional<std::uint32_t> mtu) {
+  const auto hear = [&router, &a = a](std::optional<std::uint32_t> mtu) {
     a.hear(router_advertisement(ip("fe80::99"), router, mtu));
   };
-  hear(4092);
-  EXPECT_EQ(a.agent.mtu(), 2044);
-  hear(0x1'0000 + 1500);
-  EXPECT_EQ(a.agent.mtu(), 2044);
-  hear(1279);
-  EXPECT_EQ(a.agent.mtu(), 2044);
+  for (const std::uint32_t ignored : {4092U, 0x1'0000U + 1500U, 1279U}) {
+    hear(ignored);
+    EXPECT_EQ(a.agent.mtu(), 2044) << ignored;
+  }
   hear(1500);
   EXPECT_EQ(a.agent.mtu(), 1500);
   EXPECT_EQ(a.sink.find(ip("fd00::2"))->mtu, 1500);
@@ -441,7 +424,6 @@ TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
 }
 
 TEST_P(Nd, U15_Ipv6NeedsAnMtuOf1280) {
-  NdWorld w{GetParam()};
   auto& a = w.add();
   a.up(1279);
   EXPECT_FALSE(a.agent.running());
@@ -528,9 +510,7 @@ TEST_P(Nd, AdvertisementsKeepThePaceOfRfc4861) {
 TEST_P(Nd, RedirectCountsFromTheRouterInUseAlone) {
   Routers t{GetParam()};
   auto& h = *t.host;
-  t.router->up();
-  h.up();
-  t.w.run_for(10s);
+  t.start();
   wire::NdMessage m;
   m.type = Icmp6Type::kRedirect;
   m.src = ip("fe80::66");
@@ -554,9 +534,7 @@ TEST_P(Nd, RedirectCountsFromTheRouterInUseAlone) {
 /// Only a host reports that a next hop does not answer; it may have learned it from a redirect.
 TEST_P(Nd, NextHopThatDoesNotAnswerIsTold) {
   Routers t{GetParam()};
-  t.router->up();
-  t.host->up();
-  t.w.run_for(10s);
+  t.start();
   for (auto* h : {t.host, t.router}) h->want(ip("fe80::9"));
   t.w.run_for(5s);
   EXPECT_EQ(t.host->addresses.failed,
@@ -565,7 +543,6 @@ TEST_P(Nd, NextHopThatDoesNotAnswerIsTold) {
 }
 
 TEST_P(Nd, AdvertisementsOfManyPrefixesFitTheMtu) {
-  NdWorld w{GetParam()};
   Ip6Config config;
   config.router_advertisement = true;
   std::vector<wire::IpPrefix> own;
@@ -588,9 +565,7 @@ TEST_P(Nd, AdvertisementsOfManyPrefixesFitTheMtu) {
 
 TEST_P(Nd, RedirectIsSentToTheNeighbourWhosePacketTurnedBack) {
   Routers t{GetParam()};
-  t.router->up();
-  t.host->up();
-  t.w.run_for(10s);
+  t.start();
   t.router->want(t.host->local());
   t.w.run_for(1s);
   t.w.sent.clear();
