@@ -31,13 +31,28 @@ class Groups : public ::testing::Test {
     f.run_for(20ms);
   }
   SimNode& node(std::size_t i) { return *f.nodes.at(i); }
-  void join(std::size_t i, const char* group) {
+  // Steps of a node. If `then` is given, that time passes after the step.
+  void join(std::size_t i, const char* group, Duration then = {}) {
     ASSERT_TRUE(node(i).link->join_group(ip(group), f.now));
+    pass(then);
   }
-  void leave(std::size_t i, const char* group) {
+  void leave(std::size_t i, const char* group, Duration then = {}) {
     ASSERT_TRUE(node(i).link->leave_group(ip(group), f.now));
+    pass(then);
   }
-  void send(std::size_t i, const char* group) { node(i).send_ip(ip(group)); }
+  void send(std::size_t i, const char* group, Duration then = {}) {
+    node(i).send_ip(ip(group));
+    pass(then);
+  }
+  /// The node asks the SA for something that its link did not want.
+  void ask(std::size_t i, const sa::Request& request, Duration then = {}) {
+    node(i).client->submit(
+        request, [](const auto&, TimePoint) {}, f.now);
+    pass(then);
+  }
+  void pass(Duration d) {
+    if (d != Duration{}) f.run_for(d);
+  }
   std::uint64_t heard(std::size_t i, const char* group) {
     return node(i).group_received[ip(group)];
   }
@@ -88,13 +103,10 @@ TEST_F(Groups, U32_JoinCreatesTheGroupLikeTheBroadcastGroupAndAttachesOnceJoined
 TEST_F(Groups, U33_LastLeaveIsToldToTheSaAndDetaches) {
   bring_up(1);
   join(0, kGlobal);
-  join(0, kGlobal);
-  f.run_for(10ms);
-  leave(0, kGlobal);
-  f.run_for(10ms);
+  join(0, kGlobal, 10ms);
+  leave(0, kGlobal, 10ms);
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);
-  leave(0, kGlobal);
-  f.run_for(10ms);
+  leave(0, kGlobal, 10ms);
   EXPECT_EQ(f.group(kGlobal), nullptr);
   EXPECT_EQ(node(0).actions->attached.size(), 2U);
   EXPECT_EQ(node(0).addresses->listening.size(), 1U);
@@ -107,11 +119,9 @@ TEST_F(Groups, U33_ShutdownLeavesEveryMembership) {
   f.config.group.multicast_router = true;
   bring_up(2);
   join(0, kGlobal);
-  join(1, "ff05::7");
-  f.run_for(100ms);
+  join(1, "ff05::7", 100ms);
   send(0, "ff05::7");
-  send(1, kGlobal);
-  f.run_for(100ms);
+  send(1, kGlobal, 100ms);
   EXPECT_EQ(heard(0, kGlobal), 1U);
   EXPECT_EQ(heard(1, "ff05::7"), 1U);
   stop_all();
@@ -123,8 +133,7 @@ TEST_F(Groups, U33_ShutdownLeavesEveryMembership) {
 TEST_F(Groups, U33_EachMembershipIsLeftOnceAtStop) {
   f.config.ip6.enabled = true;
   bring_up(2);
-  join(0, kGlobal);
-  f.run_for(5s);
+  join(0, kGlobal, 5s);
   leave(0, kGlobal);
   node(0).link->stop(f.now);  // the leave is still under way
   stop_all();
@@ -138,11 +147,9 @@ TEST_F(Groups, U33_EachMembershipIsLeftOnceAtStop) {
 
 TEST_F(Groups, U27_SendOnlyNonMemberJoinBeforeFirstPacket) {
   bring_up(2);
-  join(1, kGlobal);
-  f.run_for(10ms);
+  join(1, kGlobal, 10ms);
   f.administrator_silent = true;
-  send(0, kGlobal);
-  f.run_for(100ms);
+  send(0, kGlobal, 100ms);
   EXPECT_EQ(node(0).sent[ip(kGlobal)], 0U);  // U-29: held until the port is a member
   EXPECT_EQ(row(0, kGlobal).held, 1U);
   f.administrator_silent = false;
@@ -188,10 +195,8 @@ TEST_F(Groups, U38_GroupBeyondTheSubnetKeepsItsHopLimit) {
 TEST_F(Groups, U29_NothingIsSentBetweenListeningAndSendingOnly) {
   bring_up(2);
   join(0, kGlobal);
-  join(1, kGlobal);
-  f.run_for(10ms);
-  send(0, kGlobal);
-  f.run_for(10ms);
+  join(1, kGlobal, 10ms);
+  send(0, kGlobal, 10ms);
   EXPECT_EQ(heard(1, kGlobal), 1U);
   leave(0, kGlobal);
   send(0, kGlobal);
@@ -208,8 +213,7 @@ TEST_F(Groups, U28_AbsentGroupIsDroppedAndNothingIsFlooded) {
   bring_up(2);
   const auto broadcasts = f.broadcasts;
   for (const auto* group : {kGlobal, kLocal, "ff05::9"}) {
-    send(0, group);
-    f.run_for(50ms);
+    send(0, group, 50ms);
     const auto* n = node(0).sink->find(ip(group));
     ASSERT_NE(n, nullptr) << group;
     EXPECT_EQ(n->state, table::NeighbourState::kFailed);
@@ -223,11 +227,9 @@ TEST_F(Groups, U28_AbsentGroupIsDroppedAndNothingIsFlooded) {
 
 TEST_F(Groups, U28_AbsentGroupBeyondTheLinkGoesToAllRouters) {
   bring_up(2);
-  join(1, "224.0.0.2");
-  f.run_for(10ms);
+  join(1, "224.0.0.2", 10ms);
   send(0, kGlobal);
-  send(0, kLocal);
-  f.run_for(50ms);
+  send(0, kLocal, 50ms);
   EXPECT_EQ(heard(1, kGlobal), 1U);
   EXPECT_EQ(row(0, kGlobal).state, "all-routers");
   ASSERT_NE(node(0).sink->find(ip(kGlobal)), nullptr);
@@ -237,8 +239,7 @@ TEST_F(Groups, U28_AbsentGroupBeyondTheLinkGoesToAllRouters) {
   EXPECT_EQ(row(0, kLocal).state, "absent");
   EXPECT_EQ(heard(1, kLocal), 0U);
   // The router leaves its group.
-  leave(1, "224.0.0.2");
-  f.run_for(200ms);
+  leave(1, "224.0.0.2", 200ms);
   send(0, kGlobal);
   EXPECT_EQ(node(0).group_refused[ip(kGlobal)], 1U);
 }
@@ -248,20 +249,13 @@ TEST_F(Groups, U28_PacketsToAllRoutersAreNoLongerThanThatGroupTakes) {
   const auto mgid = wire::mgid_of(ip("224.0.0.2"), f.config.pkey, 2);
   auto small = f.group("255.255.255.255")->record;
   small.mtu = 3;  // 1,024 octets
-  node(1).client->submit(
-      sa::create_group(mgid, node(1).actions->attr.gid(), kFull, small),
-      [](const auto&, TimePoint) {}, f.now);
-  f.run_for(10ms);
-  send(0, kGlobal);
-  f.run_for(50ms);
+  ask(1, sa::create_group(mgid, node(1).actions->attr.gid(), kFull, small), 10ms);
+  send(0, kGlobal, 50ms);
   ASSERT_EQ(row(0, kGlobal).state, "all-routers");
   ASSERT_NE(node(0).sink->find(ip(kGlobal)), nullptr);
   EXPECT_EQ(node(0).sink->find(ip(kGlobal))->mtu, 1020);
   // The group is created again with the MTU of the link, so packets to it may be longer again.
-  node(1).client->submit(
-      sa::leave_group(mgid, node(1).actions->attr.gid(), f.config.pkey, kFull),
-      [](const auto&, TimePoint) {}, f.now);
-  f.run_for(10ms);
+  ask(1, sa::leave_group(mgid, node(1).actions->attr.gid(), f.config.pkey, kFull), 10ms);
   join(1, "224.0.0.2");
   ASSERT_TRUE(f.run_until(
       [&] {
@@ -275,8 +269,7 @@ TEST_F(Groups, U28_PacketsToAllRoutersAreNoLongerThanThatGroupTakes) {
 TEST_F(Groups, U28_FloodingToTheBroadcastGroupIsASetting) {
   f.config.group.flood_absent = true;
   bring_up(2);
-  send(0, kGlobal);
-  f.run_for(50ms);
+  send(0, kGlobal, 50ms);
   EXPECT_EQ(heard(1, kGlobal), 1U);
   EXPECT_EQ(row(0, kGlobal).state, "broadcast");
 }
@@ -286,26 +279,22 @@ TEST_F(Groups, U28_GroupsOfTheLinkAreNeverFlooded) {
   f.config.group.flood_absent = true;
   bring_up(2);
   for (const char* group : {kLocal, "224.0.0.2", "ff02::5"}) {
-    send(0, group);
-    f.run_for(50ms);
+    send(0, group, 50ms);
     EXPECT_EQ(heard(1, group), 0U) << group;
     EXPECT_EQ(row(0, group).state, "absent") << group;
   }
   EXPECT_EQ(node(0).sink->drops[Drop::kGroupAbsent], 3U);
   // One record serves both scopes (RFC 4391 §4): only packets of the wider one are flooded.
-  send(0, "ff05::5");
-  f.run_for(50ms);
+  send(0, "ff05::5", 50ms);
   EXPECT_EQ(heard(1, "ff05::5"), 1U);
-  send(0, "ff02::5");
-  f.run_for(50ms);
+  send(0, "ff02::5", 50ms);
   EXPECT_EQ(heard(1, "ff02::5"), 0U);
 }
 
 TEST_F(Groups, U27_LinuxsHabitCreatesTheGroupAsSendOnlyFullMember) {
   f.config.group.send_only = SendOnly::kFullMember;
   bring_up(2);
-  send(0, kLocal);
-  f.run_for(50ms);
+  send(0, kLocal, 50ms);
   EXPECT_EQ(f.join_state(kLocal, node(0)), kSendOnlyFull);
   EXPECT_EQ(node(0).sent[ip(kLocal)], 1U);
   EXPECT_EQ(node(0).actions->attached.size(), 2U);
@@ -314,19 +303,15 @@ TEST_F(Groups, U27_LinuxsHabitCreatesTheGroupAsSendOnlyFullMember) {
 TEST_F(Groups, U29_FullMemberSendsWithoutASecondJoin) {
   bring_up(2);
   join(0, kGlobal);
-  join(1, kGlobal);
-  f.run_for(10ms);
-  send(0, kGlobal);
-  f.run_for(50ms);
+  join(1, kGlobal, 10ms);
+  send(0, kGlobal, 50ms);
   EXPECT_EQ(heard(1, kGlobal), 1U);
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);
   EXPECT_EQ(node(0).link->counters().group_queries, 0U);
   // The node stops listening and continues to send: each leave clears only its own JoinState bit.
   leave(0, kGlobal);
-  send(0, kGlobal);
-  f.run_for(2s);
-  send(0, kGlobal);
-  f.run_for(50ms);
+  send(0, kGlobal, 2s);
+  send(0, kGlobal, 50ms);
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
   EXPECT_GE(heard(1, kGlobal), 2U);
 }
@@ -347,8 +332,7 @@ TEST_F(Groups, U29_HeldPacketsAreBoundedInNumberAndAge) {
 TEST_F(Groups, U29_HeldPacketEndsInTimeWhateverElseIsDue) {
   bring_up(1);
   f.administrator_silent = true;
-  send(0, kGlobal);
-  f.run_for(f.config.neighbour.max_held_age - 1ms);
+  send(0, kGlobal, f.config.neighbour.max_held_age - 1ms);
   EXPECT_EQ(node(0).sink->open.size(), 1U);
   send(0, kGlobal);
   EXPECT_EQ(node(0).sink->open.size(), 2U);
@@ -358,13 +342,11 @@ TEST_F(Groups, U29_HeldPacketEndsInTimeWhateverElseIsDue) {
 
 TEST_F(Groups, U30_PresenceAndAbsenceAreCached) {
   bring_up(2);
-  join(1, kGlobal);
-  f.run_for(10ms);
+  join(1, kGlobal, 10ms);
   f.reports = false;
   for (int i = 0; i < 50; ++i) {
     send(0, kGlobal);
-    send(0, kLocal);
-    f.run_for(100ms);
+    send(0, kLocal, 100ms);
   }
   EXPECT_EQ(heard(1, kGlobal), 50U);
   EXPECT_EQ(node(0).link->counters().group_queries, 2U);
@@ -381,11 +363,9 @@ TEST_F(Groups, U30_PresenceAndAbsenceAreCached) {
 
 TEST_F(Groups, U30_UnusedSendMembershipIsLeft) {
   bring_up(2);
-  join(1, kGlobal);
-  f.run_for(10ms);
+  join(1, kGlobal, 10ms);
   for (int i = 0; i < 10; ++i) {
-    send(0, kGlobal);
-    f.run_for(60s);
+    send(0, kGlobal, 60s);
   }
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
   f.run_for(301s);
@@ -396,21 +376,14 @@ TEST_F(Groups, U30_UnusedSendMembershipIsLeft) {
 
 TEST_F(Groups, U33_JoinRefusedOnceAndGrantedOnceIsLeft) {
   bring_up(3);
-  join(1, kGlobal);
-  f.run_for(10ms);
+  join(1, kGlobal, 10ms);
   f.reports = false;
   f.faults.min_delay = f.faults.max_delay = 10ms;
-  send(0, kGlobal);  // the query's answer takes 20 ms, the join after it arrives at 30 ms
-  f.run_for(10ms);
-  leave(1, kGlobal);
-  f.run_for(11ms);
-  join(2, kGlobal);
-  f.run_for(1ms);
-  node(0).client->submit(
-      sa::join_group(wire::mgid_of(ip(kGlobal), f.config.pkey, 2), node(0).actions->attr.gid(),
-                     f.config.pkey, kSendOnly),
-      [](const auto&, TimePoint) {}, f.now);
-  f.run_for(15ms);
+  send(0, kGlobal, 10ms);  // the query's answer takes 20 ms, the join after it arrives at 30 ms
+  leave(1, kGlobal, 11ms);
+  join(2, kGlobal, 1ms);
+  const auto mgid = wire::mgid_of(ip(kGlobal), f.config.pkey, 2);
+  ask(0, sa::join_group(mgid, node(0).actions->attr.gid(), f.config.pkey, kSendOnly), 15ms);
   EXPECT_EQ(node(0).link->counters().group_joins_failed, 0U);
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly) << "the second copy";
   f.run_for(30ms);
@@ -420,18 +393,14 @@ TEST_F(Groups, U33_JoinRefusedOnceAndGrantedOnceIsLeft) {
 
 TEST_F(Groups, U31_GroupCreatedAfterTheSenderStartedIsTakenAtOnce) {
   bring_up(3);
-  join(2, "224.0.0.2");
-  f.run_for(10ms);
+  join(2, "224.0.0.2", 10ms);
   send(0, kGlobal);
-  send(0, kLocal);
-  f.run_for(50ms);
+  send(0, kLocal, 50ms);
   EXPECT_EQ(row(0, kGlobal).state, "all-routers");
   join(1, kGlobal);
-  join(1, kLocal);
-  f.run_for(50ms);
+  join(1, kLocal, 50ms);
   send(0, kGlobal);
-  send(0, kLocal);
-  f.run_for(10ms);
+  send(0, kLocal, 10ms);
   EXPECT_EQ(heard(1, kGlobal), 1U);
   EXPECT_EQ(heard(1, kLocal), 1U);
   EXPECT_EQ(heard(2, kGlobal), 1U);                   // only the first packet
@@ -440,13 +409,10 @@ TEST_F(Groups, U31_GroupCreatedAfterTheSenderStartedIsTakenAtOnce) {
 
 TEST_F(Groups, U31_DeletedGroupIsForgotten) {
   bring_up(2);
-  join(1, kGlobal);
-  f.run_for(10ms);
-  send(0, kGlobal);
-  f.run_for(50ms);
+  join(1, kGlobal, 10ms);
+  send(0, kGlobal, 50ms);
   ASSERT_TRUE(node(0).sink->valid(ip(kGlobal)));
-  leave(1, kGlobal);
-  f.run_for(1500ms);
+  leave(1, kGlobal, 1500ms);
   EXPECT_FALSE(node(0).sink->valid(ip(kGlobal)));
   EXPECT_EQ(node(0).actions->ahs.size(), 1U);
 }
@@ -455,57 +421,47 @@ TEST_F(Groups, U31_MembershipThatIsBeingConfirmedEndsWithItsGroup) {
   f.config.membership_refresh = 10s;
   bring_up(2);
   join(0, kGlobal);
-  join(1, kGlobal);
-  f.run_for(10ms);
-  send(0, kGlobal);
-  f.run_for(50ms);
+  join(1, kGlobal, 10ms);
+  send(0, kGlobal, 50ms);
   f.administrator_silent = true;  // it does not confirm the membership
   f.run_for(12s);
   ASSERT_EQ(row(0, kGlobal).state, "member");
   const auto mgid = f.group(kGlobal)->record.mgid;
   node(0).link->on_report(wire::make_notice(wire::Trap::kGroupDeleted, mgid, 1, {}), f.now);
-  send(0, kGlobal);
-  f.run_for(50ms);
+  send(0, kGlobal, 50ms);
   EXPECT_FALSE(node(0).sink->valid(ip(kGlobal)));
 }
 
 TEST_F(Groups, U31_FullMembersCreateADeletedGroupAgain) {
   bring_up(2);
   join(0, kGlobal);
-  join(1, kGlobal);
-  f.run_for(10ms);
-  send(0, kGlobal);
-  f.run_for(50ms);
+  join(1, kGlobal, 10ms);
+  send(0, kGlobal, 50ms);
   const auto mgid = f.group(kGlobal)->record.mgid;
   f.restart_administrator();
   for (const auto& n : f.nodes)
     n->link->on_report(wire::make_notice(wire::Trap::kGroupDeleted, mgid, 1, {}), f.now);
   ASSERT_TRUE(f.run_until([&] { return f.join_state(kGlobal, node(0)) == kFull; }, 30s));
   ASSERT_TRUE(f.run_until([&] { return f.join_state(kGlobal, node(1)) == kFull; }, 30s));
-  send(0, kGlobal);
-  f.run_for(50ms);
+  send(0, kGlobal, 50ms);
   EXPECT_EQ(heard(1, kGlobal), 2U);
 }
 
 TEST_F(Groups, U33_MembershipToSendThatALateReportDeniesIsLeft) {
   bring_up(2);
-  join(1, kGlobal);
-  f.run_for(10ms);
-  send(0, kGlobal);
-  f.run_for(10ms);
+  join(1, kGlobal, 10ms);
+  send(0, kGlobal, 10ms);
   ASSERT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
   const auto mgid = f.group(kGlobal)->record.mgid;
   node(0).link->on_report(wire::make_notice(wire::Trap::kGroupDeleted, mgid, 1, {}), f.now);
-  join(0, kGlobal);  // as a listener it no longer needs a membership to send
-  f.run_for(2s);
+  join(0, kGlobal, 2s);  // as a listener it no longer needs a membership to send
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);
   stop_all();
 }
 
 TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
   bring_up(2);
-  join(0, kGlobal);
-  f.run_for(10ms);
+  join(0, kGlobal, 10ms);
   f.config.group.multicast_router = true;
   bring_up(3);
   f.run_for(500ms);
@@ -513,17 +469,14 @@ TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
   EXPECT_EQ(row(2, kGlobal).state, "non-member");
   // Reports announce later groups.
   join(1, "239.9.9.9");
-  join(1, "ff05::1:3");
-  f.run_for(50ms);
+  join(1, "ff05::1:3", 50ms);
   EXPECT_EQ(f.join_state("ff05::1:3", node(2)), kNon);
   EXPECT_EQ(f.join_state("239.9.9.9", node(2)), kNon);
-  send(1, kGlobal);
-  f.run_for(50ms);
+  send(1, kGlobal, 50ms);
   EXPECT_EQ(heard(2, kGlobal), 1U);
   EXPECT_EQ(heard(0, kGlobal), 1U);
   // A NonMember does not keep the group alive.
-  leave(1, "239.9.9.9");
-  f.run_for(1s);
+  leave(1, "239.9.9.9", 1s);
   EXPECT_EQ(f.group("239.9.9.9"), nullptr);
   EXPECT_EQ(row(2, "239.9.9.9").state, "");
 }
@@ -531,16 +484,14 @@ TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
 TEST_F(Groups, U33_GroupLeftWhileThePartitionIsGoneIsLeftWhenItIsBack) {
   bring_up(1);
   join(0, kGlobal);
-  join(0, kLocal);
-  f.run_for(100ms);
+  join(0, kLocal, 100ms);
   const auto pkey = [&](std::uint16_t value) {
     node(0).actions->attr.pkeys = {value};
     node(0).link->on_port_event(fabric::PortEvent::kPkeyChange, f.now);
   };
   pkey(0x8001);
   EXPECT_EQ(node(0).link->groups(f.now).size(), 3U);
-  leave(0, kGlobal);
-  f.run_for(1s);
+  leave(0, kGlobal, 1s);
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kFull);  // the SA does not know of the leave
   pkey(0xffff);
   f.run_for(1s);
@@ -558,13 +509,11 @@ TEST_F(Groups, U34_ListAskedForAgainFindsWhatReportsMissed) {
   bring_up(2);
   f.run_for(1s);
   f.reports = false;
-  join(0, kGlobal);
-  f.run_for(1s);
+  join(0, kGlobal, 1s);
   EXPECT_EQ(f.join_state(kGlobal, node(1)), 0U);
   f.run_for(24s);
   EXPECT_EQ(f.join_state(kGlobal, node(1)), kNon);
-  send(0, kGlobal);
-  f.run_for(10ms);
+  send(0, kGlobal, 10ms);
   EXPECT_EQ(heard(1, kGlobal), 1U);
 }
 
@@ -588,8 +537,7 @@ TEST_F(Groups, M01_AllNodesGroupIsJoinedBesideTheBroadcastGroup) {
 
 TEST_F(Groups, M06_TwoGroupsOnOneMlidAreToldApartByMgid) {
   bring_up(2);
-  join(1, kGlobal);
-  f.run_for(10ms);
+  join(1, kGlobal, 10ms);
   const auto mlid = f.group(kGlobal)->record.mlid.host();
   const auto other = wire::mgid_of(ip("239.7.7.7"), 0xffff, 2);
   auto& attached = node(1).actions->attached;
@@ -600,8 +548,7 @@ TEST_F(Groups, M06_TwoGroupsOnOneMlidAreToldApartByMgid) {
 TEST_F(Groups, U35_RefusedJoinIsCountedToldAndTriedAgain) {
   bring_up(1);
   f.administrator_silent = true;
-  join(0, kGlobal);
-  f.run_for(3min);
+  join(0, kGlobal, 3min);
   const auto c = node(0).link->counters();
   EXPECT_GE(c.group_joins_failed, 5U);
   EXPECT_LE(c.group_joins_sent, 30U);
@@ -619,24 +566,16 @@ TEST_F(Groups, U35_GroupOfOtherAttributesIsJoinedAsItIsAndCreatedOnceGone) {
   auto other = f.group("255.255.255.255")->record;
   other.mtu = 3;  // an administrator may accept joins without checking other attributes
   const auto mgid = wire::mgid_of(ip(kGlobal), f.config.pkey, 2);
-  const auto ask = [&](const sa::Request& request) {
-    node(1).client->submit(
-        request, [](const auto&, TimePoint) {}, f.now);
-    f.run_for(10ms);
-  };
-  ask(sa::create_group(mgid, node(1).actions->attr.gid(), kFull, other));
-  join(0, kGlobal);
-  f.run_for(10ms);
+  ask(1, sa::create_group(mgid, node(1).actions->attr.gid(), kFull, other), 10ms);
+  join(0, kGlobal, 10ms);
   EXPECT_EQ(row(0, kGlobal).state, "refused");
   f.run_for(2s);
   EXPECT_EQ(row(0, kGlobal).state, "member") << "without naming attributes";
-  leave(0, kGlobal);
-  f.run_for(10ms);
+  leave(0, kGlobal, 10ms);
 
-  join(0, kGlobal);
-  f.run_for(10ms);
+  join(0, kGlobal, 10ms);
   EXPECT_EQ(row(0, kGlobal).state, "refused");
-  ask(sa::leave_group(mgid, node(1).actions->attr.gid(), f.config.pkey, kFull));
+  ask(1, sa::leave_group(mgid, node(1).actions->attr.gid(), f.config.pkey, kFull), 10ms);
   f.run_for(8s);
   EXPECT_EQ(row(0, kGlobal).state, "member") << "created";
   EXPECT_EQ(wire::value_of(f.group(kGlobal)->record.mtu), 4);
@@ -645,18 +584,14 @@ TEST_F(Groups, U35_GroupOfOtherAttributesIsJoinedAsItIsAndCreatedOnceGone) {
 TEST_F(Groups, RestartedAdministratorLearnsOfEveryMembershipAgain) {
   f.config.membership_refresh = 20s;
   bring_up(2);
-  join(1, kGlobal);
-  f.run_for(10ms);
-  send(0, kGlobal);
-  f.run_for(10ms);
+  join(1, kGlobal, 10ms);
+  send(0, kGlobal, 10ms);
   f.restart_administrator();
   f.run_for(60s);
   EXPECT_EQ(f.join_state(kGlobal, node(1)), kFull);
   f.run_for(20s);
-  send(0, kGlobal);
-  f.run_for(2s);
-  send(0, kGlobal);
-  f.run_for(1s);
+  send(0, kGlobal, 2s);
+  send(0, kGlobal, 1s);
   EXPECT_EQ(f.join_state(kGlobal, node(0)), kSendOnly);
   EXPECT_GE(heard(1, kGlobal), 2U);
 }
@@ -700,8 +635,7 @@ TEST_F(Groups, ScanOfGroupsIsBounded) {
 TEST_F(Groups, U30_OwnPacketsToAbsentGroupsKeepNoRoomForLong) {
   f.config.group.max_groups = 64;
   bring_up(2);
-  join(1, "ff02::1:ff00:1");
-  f.run_for(10ms);
+  join(1, "ff02::1:ff00:1", 10ms);
   const std::vector<std::byte> packet(48, std::byte{0x60});
   for (unsigned i = 0; i < 200; ++i)
     node(0).link->send_to_group(ip("ff02::1:ff01:" + std::to_string(i)), packet, f.now);
@@ -719,8 +653,7 @@ TEST_F(Groups, U30_OwnPacketsToAbsentGroupsKeepNoRoomForLong) {
 
 TEST_F(Groups, OwnPacketsWaitForTheirGroupBounded) {
   bring_up(2);
-  join(1, "ff02::1:ff00:1");
-  f.run_for(10ms);
+  join(1, "ff02::1:ff00:1", 10ms);
   std::vector<std::byte> packet(48, std::byte{0x60});
   node(0).link->send_to_group(ip("ff02::1:ff00:1"), packet, f.now);
   std::size_t sent = 0;
