@@ -60,9 +60,7 @@ TEST(IpoibLink, U08_JoinsBeforeAnythingIsSentAndTakesTheGroupsParameters) {
 }
 
 TEST(IpoibLink, U05_JoinCarriesFullMembershipPkeyInMgidAndRecord) {
-  auto config = LinkFixture::default_config();
-  config.pkey = 0x0003;
-  LinkFixture b{config};
+  LinkFixture b{LinkFixture::config_with([](LinkConfig& c) { c.pkey = 0x0003; })};
   b.actions.attr.pkeys = {0xffff, 0x8003};
   b.start();
   ASSERT_EQ(b.sa.joins.size(), 1U);
@@ -76,9 +74,8 @@ TEST(IpoibLink, U05_JoinCarriesFullMembershipPkeyInMgidAndRecord) {
 
 TEST(IpoibLink, U01_U04_ScopeOfTheBroadcastGidIsTheConfiguredOne) {
   for (const unsigned scope : {2U, 5U, 8U, 14U}) {
-    auto config = LinkFixture::default_config();
-    config.scope = static_cast<std::uint8_t>(scope);
-    LinkFixture b{config};
+    LinkFixture b{LinkFixture::config_with(
+        [&](LinkConfig& c) { c.scope = static_cast<std::uint8_t>(scope); })};
     b.start();
     ASSERT_EQ(b.sa.joins.size(), 1U);
     const auto r = *wire::read<wire::McMemberRecord>(b.sa.joins[0].data);
@@ -108,8 +105,8 @@ TEST(IpoibLink, U09_MtuBeyondThePortKeepsTheLinkDownSayingWhy) {
   b.run_for(100ms);
   EXPECT_EQ(b.link.state(), State::kJoining);
   EXPECT_EQ(b.link.mtu(), 0);
-  EXPECT_NE(b.link.reason().find("4096"), std::string::npos) << b.link.reason();
-  EXPECT_NE(b.link.reason().find("2048"), std::string::npos) << b.link.reason();
+  for (const char* mtu : {"4096", "2048"})
+    EXPECT_NE(b.link.reason().find(mtu), std::string::npos) << b.link.reason();
   EXPECT_TRUE(b.actions.frames.empty());
   // The link keeps trying, and comes up when the group fits.
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 2);
@@ -119,9 +116,7 @@ TEST(IpoibLink, U09_MtuBeyondThePortKeepsTheLinkDownSayingWhy) {
 }
 
 TEST(IpoibLink, U09_PkeyNotInThePortsTableIsNotEvenAskedFor) {
-  auto config = LinkFixture::default_config();
-  config.pkey = 0x8001;
-  LinkFixture b{config};
+  LinkFixture b{LinkFixture::config_with([](LinkConfig& c) { c.pkey = 0x8001; })};
   b.actions.attr.pkeys = {0xffff, 0x0001};
   b.sa.group.mgid = wire::broadcast_mgid(0x8001, 2);
   b.start();
@@ -136,8 +131,7 @@ TEST(IpoibLink, U09_PkeyNotInThePortsTableIsNotEvenAskedFor) {
   EXPECT_TRUE(b.sa.joins.empty());
 
   b.actions.attr.pkeys = {0xffff, 0x8001};
-  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
-  b.run_for(100ms);
+  b.on_port_event(fabric::PortEvent::kPkeyChange, 100ms);
   EXPECT_EQ(b.link.state(), State::kUp);
 }
 
@@ -149,8 +143,7 @@ TEST(IpoibLink, U09_PortThatIsNotActiveIsWaitedFor) {
   EXPECT_EQ(b.link.state(), State::kWaiting);
   EXPECT_TRUE(b.sa.joins.empty());
   b.actions.attr.state = fabric::PortState::kActive;
-  b.link.on_port_event(fabric::PortEvent::kPortActive, b.now);
-  b.run_for(10ms);
+  b.on_port_event(fabric::PortEvent::kPortActive, 10ms);
   EXPECT_EQ(b.link.state(), State::kUp);
 }
 
@@ -231,11 +224,7 @@ TEST(IpoibLink, SilentSaThatComesBackBringsTheLinkUpWithinTheBackOffBound) {
 
 TEST(IpoibLink, MembershipIsConfirmedAndSilenceDoesNotEndIt) {
   LinkFixture b;
-  b.bring_up();
-  const auto hw = b.add_host(0xb, 0x50, 3);
-  b.want(ip("10.0.0.2"));
-  b.hear_reply(hw, "10.0.0.2");
-  b.run_for(10ms);
+  b.bring_up_with_peer();
   ASSERT_TRUE(b.sink.valid(ip("10.0.0.2")));
   b.run_for(5min);
   EXPECT_GE(b.sa.joins.size(), 5U);
@@ -247,14 +236,9 @@ TEST(IpoibLink, MembershipIsConfirmedAndSilenceDoesNotEndIt) {
 
 TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
   LinkFixture b;
-  b.bring_up();
-  const auto hw = b.add_host(0xb, 0x50, 3);
-  b.want(ip("10.0.0.2"));
-  b.hear_reply(hw, "10.0.0.2");
-  b.run_for(10ms);
+  b.bring_up_with_peer();
   b.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaInsufficientComponents);
-  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
-  b.run_for(1s);
+  b.on_port_event(fabric::PortEvent::kClientReregister, 1s);
   EXPECT_EQ(b.link.state(), State::kJoining);
   EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
   b.want(ip("10.0.0.2"));
@@ -278,15 +262,10 @@ TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
 
 // The MTU can be set at any time, up to the group's.
 TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
-  auto config = LinkFixture::default_config();
-  config.ip6.enabled = true;
-  LinkFixture b{config};
+  LinkFixture b{LinkFixture::config_with([](LinkConfig& c) { c.ip6.enabled = true; })};
   EXPECT_EQ(b.link.set_mtu(67, b.now).error().what,
             "invalid MTU 67 of ib0, allowed: 68-2044, limited by its port");
-  b.bring_up();
-  const auto host = b.add_host(0xb, 0x50, 3);
-  b.want(ip("10.0.0.2"));
-  b.hear_reply(host, "10.0.0.2");
+  b.bring_up_with_peer();
   b.run_for(1s);
   ASSERT_EQ(b.sink.find(ip("10.0.0.2"))->mtu, 2044);
   EXPECT_TRUE(b.link.set_mtu(1500, b.now));
@@ -307,12 +286,10 @@ TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
   // The setting also applies to the next group.
   EXPECT_TRUE(b.link.set_mtu(1200, b.now));
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
-  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
-  b.run_for(20s);
+  b.on_port_event(fabric::PortEvent::kClientReregister, 20s);
   EXPECT_EQ(b.link.mtu(), 1020);
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 4);
-  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
-  b.run_for(20s);
+  b.on_port_event(fabric::PortEvent::kClientReregister, 20s);
   EXPECT_EQ(b.link.mtu(), 1200);
 }
 
@@ -376,9 +353,7 @@ TEST(IpoibLink, StopWhileTheJoinIsUnansweredLeavesAllTheSame) {
 }
 
 TEST(IpoibLink, U07_M02_ScopeIsSearchedFromLinkLocalUpward) {
-  auto config = LinkFixture::default_config();
-  config.scope = kScopeAuto;
-  LinkFixture b{config};
+  LinkFixture b{LinkFixture::config_with([](LinkConfig& c) { c.scope = kScopeAuto; })};
   b.sa.only_scope = 8;
   b.sa.group.mgid = wire::broadcast_mgid(wire::kDefaultPkey, 8);
   b.start();
@@ -392,9 +367,8 @@ TEST(IpoibLink, U07_M02_ScopeIsSearchedFromLinkLocalUpward) {
 }
 
 TEST(IpoibLink, U06_U10_AbsentBroadcastGroupIsCreatedWhereConfigured) {
-  auto config = LinkFixture::default_config();
-  config.create_broadcast = BroadcastAttributes{};
-  LinkFixture b{config};
+  LinkFixture b{
+      LinkFixture::config_with([](LinkConfig& c) { c.create_broadcast = BroadcastAttributes{}; })};
   b.sa.only_creation = true;
   b.start();
   b.run_for(50ms);
@@ -407,10 +381,10 @@ TEST(IpoibLink, U06_U10_AbsentBroadcastGroupIsCreatedWhereConfigured) {
 }
 
 TEST(IpoibLink, M07_GroupThatThePortCannotCarryIsNotCreated) {
-  auto config = LinkFixture::default_config();
-  config.create_broadcast = BroadcastAttributes{};
-  config.create_broadcast->mtu = 5;
-  LinkFixture b{config};
+  LinkFixture b{LinkFixture::config_with([](LinkConfig& c) {
+    c.create_broadcast = BroadcastAttributes{};
+    c.create_broadcast->mtu = 5;
+  })};
   b.sa.only_creation = true;
   b.start();
   b.run_for(1min);
@@ -419,9 +393,7 @@ TEST(IpoibLink, M07_GroupThatThePortCannotCarryIsNotCreated) {
 }
 
 TEST(IpoibLink, M01_AllNodesGroupMayBeTheLinksGroup) {
-  auto config = LinkFixture::default_config();
-  config.all_nodes = AllNodes::kInstead;
-  LinkFixture b{config};
+  LinkFixture b{LinkFixture::config_with([](LinkConfig& c) { c.all_nodes = AllNodes::kInstead; })};
   b.start();
   b.run_for(50ms);
   EXPECT_TRUE(b.sa.joins.empty());
@@ -443,27 +415,24 @@ TEST(IpoibLink, PkeyThatGoesTakesTheLinkDownAndBringsItBack) {
   EXPECT_TRUE(b.actions.attached.empty());
   EXPECT_TRUE(b.actions.ahs.empty());
   b.actions.attr.pkeys = {0xffff};
-  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
-  b.run_for(200ms);
+  b.on_port_event(fabric::PortEvent::kPkeyChange, 200ms);
   EXPECT_EQ(b.link.state(), State::kUp);
   EXPECT_TRUE(b.sink.valid(ip("10.0.0.9")));
 }
 
 TEST(IpoibLink, U24_RarpWaitsWhileTheLinkIsWithdrawn) {
-  auto config = LinkFixture::default_config();
-  config.addresses.clear();
-  config.rarp.ask = true;
-  LinkFixture b{config};
+  LinkFixture b{LinkFixture::config_with([](LinkConfig& c) {
+    c.addresses.clear();
+    c.rarp.ask = true;
+  })};
   b.bring_up();
   EXPECT_EQ(b.link.counters().rarp.asked, 1U);
   b.actions.attr.pkeys = {0x8001};
-  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
-  b.run_for(5s);
+  b.on_port_event(fabric::PortEvent::kPkeyChange, 5s);
   EXPECT_EQ(b.link.counters().rarp.asked, 1U);
   EXPECT_EQ(b.link.counters().arp_unsent, 0U);
   b.actions.attr.pkeys = {0xffff};
-  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
-  b.run_for(5min);
+  b.on_port_event(fabric::PortEvent::kPkeyChange, 5min);
   EXPECT_EQ(b.link.counters().rarp.asked, 1U + 6U);
   EXPECT_EQ(b.link.counters().arp_unsent, 0U);
 }

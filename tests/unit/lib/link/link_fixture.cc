@@ -99,6 +99,12 @@ LinkConfig LinkFixture::default_config() {
   return config;
 }
 
+LinkConfig LinkFixture::config_with(const std::function<void(LinkConfig&)>& change) {
+  LinkConfig config = default_config();
+  change(config);
+  return config;
+}
+
 LinkFixture::LinkFixture(LinkConfig config, std::uint64_t seed,
                          std::optional<IpoibLink::Connected> connected)
     : client{[this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
@@ -144,6 +150,25 @@ void LinkFixture::bring_up() {
   start();
   run_for(std::chrono::milliseconds(10));
   ASSERT_EQ(link.state(), State::kUp) << link.reason();
+}
+
+wire::LinkAddr LinkFixture::bring_up_with_peer() {
+  bring_up();
+  const auto host = add_host(0xb, 0x50, 3);
+  resolve("10.0.0.2", host);
+  return host;
+}
+
+HeldPacket LinkFixture::resolve(std::string_view addr, const wire::LinkAddr& host) {
+  const auto packet = want(ip(addr));
+  hear_reply(host, addr);
+  run_for(std::chrono::milliseconds(10));
+  return packet;
+}
+
+void LinkFixture::on_port_event(fabric::PortEvent event, Duration then) {
+  link.on_port_event(event, now);
+  run_for(then);
 }
 
 HeldPacket LinkFixture::want(const wire::IpAddr& addr) {

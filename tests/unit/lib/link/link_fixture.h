@@ -53,13 +53,21 @@ class LinkFixture {
                        std::optional<IpoibLink::Connected> connected = std::nullopt);
 
   [[nodiscard]] static LinkConfig default_config();
+  /// Returns the default configuration after `change` was called for it.
+  [[nodiscard]] static LinkConfig config_with(const std::function<void(LinkConfig&)>& change);
 
   void start() { link.start(now); }
   void bring_up();
+  /// Brings the link up, and resolves 10.0.0.2. Returns the address of that host.
+  wire::LinkAddr bring_up_with_peer();
   void run_until(TimePoint end);
   void run_for(Duration d) { run_until(now + d); }
 
   HeldPacket want(const wire::IpAddr& addr);
+  /// A packet wants the address, the host replies, and the SA answers about the path to it.
+  HeldPacket resolve(std::string_view addr, const wire::LinkAddr& host);
+  /// The port has an event. Then time passes.
+  void on_port_event(fabric::PortEvent event, Duration then);
   /// Receives an ARP record from the host with this GUID and QPN.
   void hear(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
             const wire::LinkAddr& target, std::string_view target_ip);
