@@ -32,10 +32,7 @@ class PortEvents : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5s));
     ASSERT_TRUE(node(1).link->join_group(ip(kGroup), f.now));
-    run_with_traffic(2s);
-    forget_counts();
-    run_with_traffic(2s);
-    expect_no_loss();
+    expect_no_loss_after(2s);
   }
   SimNode& node(std::size_t i) { return *f.nodes.at(i); }
   void run_with_traffic(Duration d) {
@@ -55,6 +52,13 @@ class PortEvents : public ::testing::Test {
     EXPECT_EQ(node(1).received[node(0).address()], rounds);
     EXPECT_EQ(node(1).group_received[ip(kGroup)], rounds);
   }
+  /// Traffic works again after a time of this length, and loses nothing from then on.
+  void expect_no_loss_after(Duration recovery, Duration then = 2s) {
+    run_with_traffic(recovery);
+    forget_counts();
+    run_with_traffic(then);
+    expect_no_loss();
+  }
   void expect_members() {
     for (const auto& n : f.nodes) {
       EXPECT_EQ(f.join_state(kBroadcast, *n), kFull);
@@ -63,7 +67,9 @@ class PortEvents : public ::testing::Test {
     EXPECT_EQ(f.join_state(kGroup, node(1)), kFull);
     EXPECT_EQ(f.join_state(kGroup, node(0)), kSendOnly);
   }
-  void expect_orderly_end() {
+  /// All are members, and leave nothing behind when they stop.
+  void expect_members_and_orderly_end() {
+    expect_members();
     for (const auto& n : f.nodes) n->link->stop(f.now);
     f.run_for(10s);
     for (const auto& n : f.nodes) {
@@ -98,8 +104,7 @@ TEST_F(PortEvents, PortDownKeepsWhatIsKnownAndPortUpGoesOn) {
   forget_counts();
   run_with_traffic(5s);
   expect_no_loss();
-  expect_members();
-  expect_orderly_end();
+  expect_members_and_orderly_end();
 }
 
 TEST_F(PortEvents, LidChangeIsToldToTheSaAndNoticedByPeersAtOnce) {
@@ -110,14 +115,10 @@ TEST_F(PortEvents, LidChangeIsToldToTheSaAndNoticedByPeersAtOnce) {
   f.run_for(300ms);
   EXPECT_GT(n.link->counters().joins_sent, joins);
   EXPECT_EQ(n.link->state(), State::kUp);
-  run_with_traffic(2s);
-  forget_counts();
-  run_with_traffic(2s);
-  expect_no_loss();
+  expect_no_loss_after(2s);
   const auto rows = node(0).link->neighbours(f.now);
   EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const auto& r) { return r.lid == 77; }));
-  expect_members();
-  expect_orderly_end();
+  expect_members_and_orderly_end();
 }
 
 TEST_F(PortEvents, NewSubnetManagerAndReregisterCostNoPacket) {
@@ -142,7 +143,7 @@ TEST_F(PortEvents, NewSubnetManagerAndReregisterCostNoPacket) {
     f.run_for(100ms);
     EXPECT_EQ(node(1).group_received[ip(late)], 1U);
   }
-  expect_orderly_end();
+  expect_members_and_orderly_end();
 }
 
 TEST_F(PortEvents, GidChangeLeavesUnderTheOldNameAndIsAnnounced) {
@@ -163,12 +164,8 @@ TEST_F(PortEvents, GidChangeLeavesUnderTheOldNameAndIsAnnounced) {
   EXPECT_TRUE(
       std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.lladdr == lladdr; }));
   EXPECT_TRUE(n.sink->valid(node(0).address()));
-  run_with_traffic(2s);
-  forget_counts();
-  run_with_traffic(2s);
-  expect_no_loss();
-  expect_members();
-  expect_orderly_end();
+  expect_no_loss_after(2s);
+  expect_members_and_orderly_end();
 }
 
 TEST_F(PortEvents, PkeyThatGoesEndsAllAndThatComesBackBringsAllBack) {
@@ -188,12 +185,8 @@ TEST_F(PortEvents, PkeyThatGoesEndsAllAndThatComesBackBringsAllBack) {
   n.link->on_port_event(PortEvent::kPkeyChange, f.now);
   f.run_for(200ms);
   EXPECT_EQ(n.link->state(), State::kUp);
-  run_with_traffic(1s);
-  forget_counts();
-  run_with_traffic(5s);
-  expect_no_loss();
-  expect_members();
-  expect_orderly_end();
+  expect_no_loss_after(1s, 5s);
+  expect_members_and_orderly_end();
 }
 
 TEST_F(PortEvents, SilentSubnetManagerCostsEstablishedFlowsNothing) {
@@ -205,8 +198,7 @@ TEST_F(PortEvents, SilentSubnetManagerCostsEstablishedFlowsNothing) {
   f.administrator_silent = false;
   run_with_traffic(2min);
   expect_no_loss();
-  expect_members();
-  expect_orderly_end();
+  expect_members_and_orderly_end();
 }
 
 // --- IPv6 addresses ---
@@ -259,8 +251,7 @@ TEST(PortEvents6, U17_LidChangeStartsTheAddressOfTheLidAnew) {
   const auto before = ready(b);
   ASSERT_EQ(before.size(), 2U);
   b.actions.attr.lid = 0x1234;
-  b.link.on_port_event(PortEvent::kLidChange, b.now);
-  b.run_for(200ms);
+  b.on_port_event(PortEvent::kLidChange, 200ms);
   EXPECT_TRUE(ready(b).empty());  // duplicate address detection comes first
   b.run_for(5s);
   const auto after = ready(b);
@@ -277,17 +268,13 @@ TEST(PortEvents6, LidChangeLeavesAddressesOfTheGuidAlone) {
   b.run_for(5s);
   const auto before = ready(b);
   b.actions.attr.lid = 0x1234;
-  b.link.on_port_event(PortEvent::kLidChange, b.now);
-  b.run_for(200ms);
+  b.on_port_event(PortEvent::kLidChange, 200ms);
   EXPECT_EQ(ready(b), before);
 }
 
 TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
   LinkFixture b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
-  b.bring_up();
-  const auto hw = b.add_host(0xb, 0x50, 3);
-  b.want(ip("10.0.0.2"));
-  b.hear_reply(hw, "10.0.0.2");
+  b.bring_up_with_peer();
   b.run_for(5s);
   ASSERT_TRUE(b.sink.valid(ip("10.0.0.2")));
   const auto old = b.actions.attr.gid();
