@@ -27,9 +27,7 @@ class IpoibNeighbour : public ::testing::Test {
   }
   /// Makes the peer resolved and reachable.
   void resolve() {
-    b.want(kPeer);
-    b.hear_reply(hw, "10.0.0.2");
-    b.run_for(10ms);
+    b.resolve("10.0.0.2", hw);
     ASSERT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kReachable);
     b.actions.frames.clear();
   }
@@ -193,8 +191,7 @@ TEST_F(IpoibNeighbour, U38_OtherSubnetIsReachedByGrhThroughTheRoutersLid) {
   // A path within the subnet needs no GRH.
   b.sa.paths[far].raw_flow_hop = wire::Be32{1};
   b.run_for(2s);
-  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
-  b.run_for(200ms);
+  b.on_port_event(fabric::PortEvent::kClientReregister, 200ms);
   EXPECT_FALSE(way().global);
 }
 
@@ -206,8 +203,7 @@ TEST_F(IpoibNeighbour, U22_RateOfThePathIsThatOfTheHandleAndFollowsTheSa) {
   b.sa.paths[hw.gid].rate = wire::with_selector(wire::Selector::kExactly, 2);
   b.run_for(2s);
   const auto installs = b.sink.installs;
-  b.link.on_port_event(fabric::PortEvent::kClientReregister, b.now);
-  b.run_for(200ms);
+  b.on_port_event(fabric::PortEvent::kClientReregister, 200ms);
   EXPECT_EQ(rate(), 2);
   EXPECT_EQ(b.row("10.0.0.2").rate, 2);
   EXPECT_EQ(b.sink.installs, installs + 1);
@@ -350,9 +346,7 @@ TEST_F(IpoibNeighbour, FlappingAddressCausesNoStormOfPathQueries) {
 TEST_F(IpoibNeighbour, AbsentPathIsRememberedThenAskedForAgain) {
   const auto gone =
       wire::LinkAddr{0, wire::Be24{0x70}, wire::Gid::of(wire::kDefaultGidPrefix, 0xdead)};
-  b.want(kPeer);
-  b.hear_reply(gone, "10.0.0.2");
-  b.run_for(10ms);
+  b.resolve("10.0.0.2", gone);
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourFailed], 1U);
   EXPECT_EQ(b.sink.unreachables, 1U);
@@ -388,8 +382,7 @@ TEST_F(IpoibNeighbour, PathThatTheSaDeniesWorksOnUntilTheNeighbourIsSilent) {
   resolve();
   b.run_for(2s);
   b.sa.paths.clear();  // the SA restarted
-  b.link.on_port_event(fabric::PortEvent::kSmChange, b.now);
-  b.run_for(100ms);
+  b.on_port_event(fabric::PortEvent::kSmChange, 100ms);
   EXPECT_EQ(b.sa.path_queries.size(), 2U);
   EXPECT_TRUE(b.sink.valid(kPeer));
   run_using(1min);
@@ -398,9 +391,7 @@ TEST_F(IpoibNeighbour, PathThatTheSaDeniesWorksOnUntilTheNeighbourIsSilent) {
   b.add_host(0xb, 0x50, 44);
   b.want(kPeer);
   b.run_for(4s);
-  b.want(kPeer);
-  b.hear_reply(hw, "10.0.0.2");
-  b.run_for(10ms);
+  b.resolve("10.0.0.2", hw);
   ASSERT_TRUE(b.sink.valid(kPeer));
   EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 44);
 }
@@ -430,9 +421,7 @@ TEST_F(IpoibNeighbour, UnusablePathAnswersFail) {
   for (const auto& c : cases) {
     b.sa.paths[hw.gid] = good;
     c.spoil(b.sa.paths[hw.gid]);
-    b.want(kPeer);
-    b.hear_reply(hw, "10.0.0.2");
-    b.run_for(10ms);
+    b.resolve("10.0.0.2", hw);
     EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed) << c.name;
     EXPECT_EQ(b.actions.ahs.size(), 1U) << c.name;
     b.run_for(4s);
@@ -441,9 +430,7 @@ TEST_F(IpoibNeighbour, UnusablePathAnswersFail) {
 
 TEST_F(IpoibNeighbour, NoRoomForAddressHandlesFailsTheNeighbourOnly) {
   b.actions.max_ahs = b.actions.ahs.size();
-  b.want(kPeer);
-  b.hear_reply(hw, "10.0.0.2");
-  b.run_for(10ms);
+  b.resolve("10.0.0.2", hw);
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
   b.actions.max_ahs = 100;
   b.run_for(4s);
@@ -679,9 +666,7 @@ TEST_F(IpoibNeighbour, GatewayStaysWhateverHappens) {
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kFailed);
   b.run_for(4s);
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
-  b.want(kPeer);
-  b.hear_reply(hw, "10.0.0.2");
-  b.run_for(10ms);
+  b.resolve("10.0.0.2", hw);
   EXPECT_TRUE(b.sink.valid(kPeer));
   // An unused gateway is probed and kept.
   std::size_t probes = 0;
@@ -711,10 +696,15 @@ TEST_F(IpoibNeighbour, PacketsThatCanHaveNoNeighbourAreDroppedByName) {
   EXPECT_TRUE(b.sink.indexes.empty());
 }
 
+LinkConfig with_ip6(wire::InterfaceIdRule rule = Ip6Config{}.interface_id) {
+  return LinkFixture::config_with([rule](LinkConfig& c) {
+    c.ip6.enabled = true;
+    c.ip6.interface_id = rule;
+  });
+}
+
 TEST(IpoibNeighbourIp6, U16_U18_LinkLocalAddressFromThePortGuid) {
-  auto config = LinkFixture::default_config();
-  config.ip6.enabled = true;
-  LinkFixture b{config};
+  LinkFixture b{with_ip6()};
   b.actions.attr.guid = 0x0002'c903'00a1'b204;
   b.bring_up();
   ASSERT_EQ(b.link.addresses6().size(), 1U);
@@ -723,29 +713,21 @@ TEST(IpoibNeighbourIp6, U16_U18_LinkLocalAddressFromThePortGuid) {
 }
 
 TEST(IpoibNeighbourIp6, U16_StrictRuleLeavesAModifiedGuidAlone) {
-  auto config = LinkFixture::default_config();
-  config.ip6.enabled = true;
-  config.ip6.interface_id = wire::InterfaceIdRule::kModifiedEui64;
-  LinkFixture b{config};
+  LinkFixture b{with_ip6(wire::InterfaceIdRule::kModifiedEui64)};
   b.actions.attr.guid = 0x0002'c903'00a1'b204;
   b.bring_up();
   EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::2:c903:a1:b204/64"));
 }
 
 TEST(IpoibNeighbourIp6, U17_LinkLocalAddressFromTheLid) {
-  auto config = LinkFixture::default_config();
-  config.ip6.enabled = true;
-  config.ip6.interface_id = wire::InterfaceIdRule::kLid;
-  LinkFixture b{config};
+  LinkFixture b{with_ip6(wire::InterfaceIdRule::kLid)};
   b.actions.attr.lid = 0x1a2;
   b.bring_up();
   EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::1a2/64"));
 }
 
 TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
-  auto config = LinkFixture::default_config();
-  config.ip6.enabled = true;
-  LinkFixture b{config};
+  LinkFixture b{with_ip6()};
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
   b.bring_up();
   EXPECT_EQ(b.link.mtu(), 1020);
@@ -756,9 +738,7 @@ TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
 }
 
 TEST(IpoibNeighbourIp6, WithoutIpv6ItsPacketsAreDroppedByName) {
-  auto config = LinkFixture::default_config();
-  config.ip6.enabled = false;
-  LinkFixture b{config};
+  LinkFixture b;  // whose configuration has no IPv6
   b.bring_up();
   b.want(ip("fe80::1"));
   EXPECT_EQ(b.sink.drops[Drop::kIp6Unsupported], 1U);
