@@ -61,6 +61,10 @@ class Fixture {
   void answer(const wire::IpAddr& addr) {
     cache.learn(addr, wire::MacAddr{std::byte{2}}, Evidence::kReply, false, now);
   }
+  void resolve(const wire::IpAddr& addr) {
+    want(addr);
+    answer(addr);
+  }
   void run_for(Duration d) {
     const auto end = now + d;
     while (const auto next = cache.next_deadline()) {
@@ -131,18 +135,16 @@ TEST(NeighbourCache, ANeighbourThatFailedBeforeItBecameAGatewayIsKnownToHaveFail
 
 /// Routes avoid the gateway after these commands, too.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
-  const auto flush = [](Fixture& b) { b.cache.flush(); };
-  const auto remove = [](Fixture& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
-  const auto down_and_up = [](Fixture& b) {
-    b.cache.withdraw(Drop::kLinkDown);
-    const auto asked = b.questions.asked[host(1)];
-    b.run_for(60s);
-    EXPECT_EQ(b.questions.asked[host(1)], asked) << "while the interface is down";
-    b.cache.request_gateways();
-  };
-  for (const std::function<void(Fixture&)>& reset :
-       {std::function<void(Fixture&)>{flush}, std::function<void(Fixture&)>{remove},
-        std::function<void(Fixture&)>{down_and_up}}) {
+  const std::function<void(Fixture&)> resets[] = {
+      [](Fixture& b) { b.cache.flush(); }, [](Fixture& b) { EXPECT_TRUE(b.cache.remove(host(1))); },
+      [](Fixture& b) {
+        b.cache.withdraw(Drop::kLinkDown);
+        const auto asked = b.questions.asked[host(1)];
+        b.run_for(60s);
+        EXPECT_EQ(b.questions.asked[host(1)], asked) << "while the interface is down";
+        b.cache.request_gateways();
+      }};
+  for (const auto& reset : resets) {
     Fixture b;
     ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
     b.want(host(1));
@@ -162,8 +164,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
 TEST(NeighbourCache, AGatewayThatAnsweredIsNotAskedForByAFlush) {
   Fixture b;
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
-  b.want(host(1));
-  b.answer(host(1));
+  b.resolve(host(1));
   const auto asked = b.questions.asked[host(1)];
   b.cache.flush();
   b.run_for(10s);
@@ -228,9 +229,7 @@ TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {
 }
 
 TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
-  NeighbourConfig config;
-  config.idle = 60s;
-  Fixture b{config};
+  Fixture b{{.idle = 60s}};
   const auto group = ip("239.1.2.3");
   ASSERT_TRUE(b.cache.add_mapped(group, mac(1), b.now));
   EXPECT_TRUE(b.sink.valid(group));
@@ -247,9 +246,7 @@ TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
 }
 
 TEST(NeighbourCache, MappedEntriesMakeRoomForOthers) {
-  NeighbourConfig config;
-  config.max_entries = 4;
-  Fixture b{config};
+  Fixture b{{.max_entries = 4}};
   for (std::uint32_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(b.cache.add_mapped(wire::IpAddr::v4(0xe100'0000 + i), mac(1), b.now)) << i;
     b.run_for(3s);
@@ -258,9 +255,7 @@ TEST(NeighbourCache, MappedEntriesMakeRoomForOthers) {
 }
 
 TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
-  NeighbourConfig config;
-  config.max_held_per_neighbour = 4;
-  Fixture b{config};
+  Fixture b{{.max_held_per_neighbour = 4}};
   std::vector<HeldPacket> packets;
   for (int i = 0; i < 10; ++i) packets.push_back(b.want(host(1)));
   EXPECT_EQ(b.cache.held(), 4U);
@@ -272,9 +267,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
 }
 
 TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
-  NeighbourConfig config;
-  config.max_held = 100;
-  Fixture b{config};
+  Fixture b{{.max_held = 100}};
   for (std::uint32_t i = 0; i < 1000; ++i) b.want(host(i));
   EXPECT_EQ(b.cache.held(), 100U);
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 900U);
@@ -306,9 +299,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
 }
 
 TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
-  NeighbourConfig config;
-  config.max_held_age = 500ms;
-  Fixture b{config};
+  Fixture b{{.max_held_age = 500ms}};
   b.want(host(1));
   b.run_for(300ms);
   b.want(host(1));
@@ -360,16 +351,13 @@ TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
 /// Fills the table with `n` resolved neighbours.
 void fill(Fixture& b, std::uint32_t n) {
   for (std::uint32_t i = 0; i < n; ++i) {
-    b.want(host(i));
-    b.answer(host(i));
+    b.resolve(host(i));
     b.run_for(1ms);
   }
 }
 
 TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
-  NeighbourConfig config;
-  config.max_entries = 100;
-  Fixture b{config};
+  Fixture b{{.max_entries = 100}};
   fill(b, 100);
   b.run_for(10s);
   b.sink.used[*b.sink.index_of(host(0))] = b.now;  // the oldest entry is in use
@@ -382,13 +370,10 @@ TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
 }
 
 TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
-  NeighbourConfig config;
-  config.max_entries = 4;
-  Fixture b{config};
+  Fixture b{{.max_entries = 4}};
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   ASSERT_TRUE(b.cache.add_static(host(2), wire::MacAddr{std::byte{2}}, b.now));
-  b.want(host(3));
-  b.answer(host(3));
+  b.resolve(host(3));
   b.run_for(10s);
   b.sink.used[*b.sink.index_of(host(3))] = b.now;
   b.want(host(4));  // an entry that is being resolved
@@ -406,10 +391,7 @@ TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
 }
 
 TEST(NeighbourCache, EntryBeingResolvedIsNotEvictedHoweverLongAgoItWasWanted) {
-  NeighbourConfig config;
-  config.max_entries = 1;
-  config.max_held_age = 100ms;
-  Fixture b{config};
+  Fixture b{{.max_held_age = 100ms, .max_entries = 1}};
   b.want(host(1));
   b.run_for(2500ms);  // no packet waits any more; the last request is sent
   b.want(host(2));
@@ -429,10 +411,7 @@ TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
 // An index is reusable only long after its entry is removed, so eviction would not provide one.
 TEST(NeighbourCache, NobodyIsForgottenForWantOfAnIndex) {
   Fixture b{{}, 2};
-  for (const unsigned i : {1U, 2U}) {
-    b.want(host(i));
-    b.answer(host(i));
-  }
+  for (const unsigned i : {1U, 2U}) b.resolve(host(i));
   b.run_for(3s);  // both entries could be evicted
   b.want(host(3));
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
@@ -448,10 +427,7 @@ TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
   // All entries are confirmed, become stale and are checked within this minute.
   b.run_for(60s);
   // The table is full, and each new neighbour evicts one.
-  for (std::uint32_t i = 0; i < 20000; ++i) {
-    b.want(host(100000 + i));
-    b.answer(host(100000 + i));
-  }
+  for (std::uint32_t i = 0; i < 20000; ++i) b.resolve(host(100000 + i));
   EXPECT_EQ(b.cache.size(), 65536U);
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 0U);
   EXPECT_TRUE(b.sink.open.empty());
@@ -459,8 +435,7 @@ TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
 
 TEST(NeighbourCache, PacketThatArrivesAfterTheAnswerIsLetGo) {
   Fixture b;
-  b.want(host(1));
-  b.answer(host(1));
+  b.resolve(host(1));
   const auto late = b.want(host(1));
   EXPECT_EQ(b.sink.released.back(), late);
 }
