@@ -30,14 +30,18 @@ class EthernetPortTest : public ::testing::Test {
     c.addresses = {prefix("192.168.1.1/24"), prefix("172.16.0.1/16")};
     return c;
   }
-  void run_for(Duration d) {
+  void run(EthernetPort& p, Duration d) {
     const auto end = now + d;
-    while (const auto next = port.next_deadline()) {
-      if (*next > end) break;
-      now = std::max(now, *next);
-      port.tick(now);
+    for (auto due = p.next_deadline(); due && *due <= end; due = p.next_deadline()) {
+      now = std::max(now, *due);
+      p.tick(now);
     }
     now = end;
+  }
+  /// Starts the port, and forgets its announcements.
+  void start_quietly() {
+    port.start(now);
+    actions.frames.clear();
   }
   void hear(wire::ArpOp op, const wire::MacAddr& from, std::string_view sender,
             std::string_view target) {
@@ -78,8 +82,7 @@ TEST_F(EthernetPortTest, UpAtStartAndAnnouncesEveryAddress) {
 }
 
 TEST_F(EthernetPortTest, ResolvesFromTheAddressInTheTargetsPrefix) {
-  port.start(now);
-  actions.frames.clear();
+  start_quietly();
   const auto packet = want("172.16.5.5");
   ASSERT_EQ(actions.frames.size(), 1U);
   EXPECT_EQ(actions.arp(0)->sender_ip, ip("172.16.0.1").v4_host());
@@ -95,8 +98,7 @@ TEST_F(EthernetPortTest, ResolvesFromTheAddressInTheTargetsPrefix) {
 }
 
 TEST_F(EthernetPortTest, AnswersRequestsAndLearnsWhoAsked) {
-  port.start(now);
-  actions.frames.clear();
+  start_quietly();
   hear(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
   ASSERT_EQ(actions.frames.size(), 1U);
   EXPECT_EQ(actions.destination(0), mac(7));
@@ -126,8 +128,7 @@ TEST_F(EthernetPortTest, WithoutCarrierPacketsAreDroppedAndItComesBack) {
 }
 
 TEST_F(EthernetPortTest, BroadcastNeedsNoResolution) {
-  port.start(now);
-  actions.frames.clear();
+  start_quietly();
   want("192.168.1.255");
   ASSERT_TRUE(sink.valid(ip("192.168.1.255")));
   EXPECT_EQ(sink.find(ip("192.168.1.255"))->mac[0], std::byte{0xff});
@@ -174,15 +175,14 @@ TEST_F(EthernetPortTest, StopGivesEverythingBack) {
 }
 
 TEST_F(EthernetPortTest, GroupsAreMappedToMacAddressesAndNotAskedFor) {
-  port.start(now);
-  actions.frames.clear();
+  start_quietly();
   const auto v4 = want("239.129.2.3");
   const auto v6 = want("ff05::1:2345:6789");
   EXPECT_EQ(sink.released, (std::vector{v4, v6}));
   EXPECT_EQ(wire::to_string(sink.find(ip("239.129.2.3"))->mac), "01:00:5e:01:02:03");
   EXPECT_EQ(wire::to_string(sink.find(ip("ff05::1:2345:6789"))->mac), "33:33:23:45:67:89");
   EXPECT_TRUE(actions.frames.empty());
-  run_for(10min);
+  run(port, 10min);
   EXPECT_EQ(sink.find(ip("239.129.2.3")), nullptr);
   EXPECT_TRUE(sink.indexes.empty());
 }
@@ -344,14 +344,6 @@ class EthernetRarp : public EthernetPortTest {
     c.ip6.enabled = false;
     c.rarp = {{{mac(7), ip("192.168.1.7")}}, ask, 24};
     return c;
-  }
-  void run(EthernetPort& p, Duration d) {
-    const auto end = now + d;
-    for (auto due = p.next_deadline(); due && *due <= end; due = p.next_deadline()) {
-      now = std::max(now, *due);
-      p.tick(now);
-    }
-    now = end;
   }
   void rarp_arrives(EthernetPort& p, wire::ArpOp op, const wire::MacAddr& from,
                     const wire::MacAddr& target, std::string_view target_ip) {
