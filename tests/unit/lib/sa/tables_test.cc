@@ -21,6 +21,14 @@ void create_groups(SaWire& fabric, std::size_t groups) {
     ASSERT_EQ(fabric.tell_sa(kLidB, create_group(ipoib_mgid(1 + i), kB, 1, like_broadcast())), 0);
 }
 
+/// Creates `groups` groups, and adds a node that asks for the list of all.
+SaWire::Node& ask_for_list(SaWire& fabric, std::size_t groups, const ClientConfig& config = {}) {
+  create_groups(fabric, groups);
+  SaWire::Node& node = fabric.add_node(config);
+  fabric.ask(node, list_groups(0xffff));
+  return node;
+}
+
 void expect_all_groups(const Outcome& outcome, std::size_t groups) {
   ASSERT_TRUE(outcome);
   ASSERT_EQ(outcome->count(), groups + 1);
@@ -34,9 +42,7 @@ void expect_all_groups(const Outcome& outcome, std::size_t groups) {
 
 TEST(Tables, U34_ListOfFiveThousandGroupsArrivesWhole) {
   SaWire fabric{1};
-  create_groups(fabric, 5000);
-  auto& node = fabric.add_node();
-  fabric.ask(node, list_groups(0xffff));
+  auto& node = ask_for_list(fabric, 5000);
   fabric.run();
   ASSERT_EQ(node.outcomes.size(), 1U);
   expect_all_groups(node.outcomes[0], 5000);
@@ -53,9 +59,7 @@ TEST(Tables, U34_EverySizeAroundTheSegmentsArrivesWhole) {
   for (std::size_t groups = 0; groups < 30; ++groups) {
     SCOPED_TRACE(groups);
     SaWire fabric{groups};
-    create_groups(fabric, groups);
-    auto& node = fabric.add_node();
-    fabric.ask(node, list_groups(0xffff));
+    auto& node = ask_for_list(fabric, groups);
     fabric.run();
     ASSERT_EQ(node.outcomes.size(), 1U);
     expect_all_groups(node.outcomes[0], groups);
@@ -101,9 +105,7 @@ TEST(Tables, U34_ListsArriveWholeOverAWireThatLosesRepeatsAndReorders) {
 
 TEST(Tables, LostAcknowledgementOfTheEndIsGivenAgain) {
   SaWire fabric{1};
-  create_groups(fabric, 50);
-  auto& node = fabric.add_node();
-  fabric.ask(node, list_groups(0xffff));
+  auto& node = ask_for_list(fabric, 50);
   int lost = 0;
   fabric.lose = [&lost](const wire::SaMad& mad) {
     return mad.hdr.rmpp_segment.host() == 15 && ++lost <= 2;
@@ -134,9 +136,7 @@ TEST(Tables, U35_BusyAdministratorIsAskedAgainUntilAllListsArrived) {
 class BrokenTable : public ::testing::Test {
  protected:
   void list(std::size_t groups, ClientConfig config = {}) {
-    create_groups(fabric, groups);
-    node = &fabric.add_node(config);
-    fabric.ask(*node, list_groups(0xffff));
+    node = &ask_for_list(fabric, groups, config);
   }
   void expect_failure(Errc code, unsigned rmpp_status) {
     ASSERT_EQ(node->outcomes.size(), 1U);
@@ -184,9 +184,7 @@ TEST_F(BrokenTable, StopAndAbortOfTheAdministratorEndItWithTheirStatus) {
   for (const auto& [type, status] :
        {std::pair{wire::RmppType::kStop, 1U}, std::pair{wire::RmppType::kAbort, 126U}}) {
     SaWire one{1};
-    create_groups(one, 50);
-    auto& asker = one.add_node();
-    one.ask(asker, list_groups(0xffff));
+    auto& asker = ask_for_list(one, 50);
     int seen = 0;
     one.meddle = [&, type = type, status = status](std::uint16_t, wire::SaMad& mad) {
       if (++seen != 4) return true;
@@ -226,9 +224,7 @@ TEST_F(BrokenTable, PayloadLengthsThatContradictEachOtherAbortIt) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.what);
     SaWire one{1};
-    create_groups(one, 50);  // 51 records: 2856 octets, 15 segments
-    auto& asker = one.add_node();
-    one.ask(asker, list_groups(0xffff));
+    auto& asker = ask_for_list(one, 50);  // 51 records: 2856 octets, 15 segments
     one.meddle = [&row](std::uint16_t, wire::SaMad& mad) {
       if (mad.hdr.rmpp_segment.host() == row.segment) row.spoil(mad.hdr);
       return true;
@@ -245,9 +241,7 @@ TEST_F(BrokenTable, PayloadLengthsThatContradictEachOtherAbortIt) {
 
 TEST(Tables, FirstSegmentNeedNotTellTheLength) {
   SaWire fabric{1};
-  create_groups(fabric, 50);
-  auto& node = fabric.add_node();
-  fabric.ask(node, list_groups(0xffff));
+  auto& node = ask_for_list(fabric, 50);
   fabric.meddle = [](std::uint16_t, wire::SaMad& mad) {
     if (mad.hdr.rmpp_segment.host() == 1) mad.hdr.rmpp_len.set(0);
     return true;
@@ -303,6 +297,11 @@ class SenderTest : public AdministratorTest {
     for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(status(create(ipoib_mgid(1 + i)), kLidB), 0);
     request = request_mad(list_groups(0xffff), 0x77);  // 21 records: 1176 octets, 6 segments
   }
+  /// The administrator sends the first segment, which the client acknowledges.
+  void begin(std::uint32_t window_last) {
+    ASSERT_TRUE(exchange(request, kLidC));
+    ack(1, window_last);
+  }
   void ack(std::uint32_t segment, std::uint32_t window_last, std::uint8_t status = 0,
            wire::RmppType type = wire::RmppType::kAck) {
     wire::Rmpp rmpp;
@@ -350,8 +349,7 @@ TEST_F(SenderTest, SendsWhatTheWindowAllowsAndNoMore) {
 }
 
 TEST_F(SenderTest, GoesBackAfterATimeOutAndGivesUpAtLast) {
-  ASSERT_TRUE(exchange(request, kLidC));
-  ack(1, 3);
+  begin(3);
   EXPECT_EQ(tick().size(), 2U);
   std::size_t resent = 0;
   std::optional<wire::SaHdr> last;
@@ -370,8 +368,7 @@ TEST_F(SenderTest, GoesBackAfterATimeOutAndGivesUpAtLast) {
 }
 
 TEST_F(SenderTest, LostSegmentIsSentAgainWithThoseBehindIt) {
-  ASSERT_TRUE(exchange(request, kLidC));
-  ack(1, 4);
+  begin(4);
   ASSERT_EQ(tick().size(), 3U);
   now += sa->config().tables.timeout;
   const auto again = tick();
@@ -382,8 +379,7 @@ TEST_F(SenderTest, LostSegmentIsSentAgainWithThoseBehindIt) {
 }
 
 TEST_F(SenderTest, OvertakenAcknowledgementsChangeNothing) {
-  ASSERT_TRUE(exchange(request, kLidC));
-  ack(1, 4);
+  begin(4);
   ASSERT_EQ(tick().size(), 3U);
   ack(4, 6);
   ack(1, 4);  // was sent before
@@ -396,8 +392,7 @@ TEST_F(SenderTest, OvertakenAcknowledgementsChangeNothing) {
 }
 
 TEST_F(SenderTest, AbortOfTheReceiverEndsItWithoutAWord) {
-  ASSERT_TRUE(exchange(request, kLidC));
-  ack(1, 6);
+  begin(6);
   ack(1, 0, 118, wire::RmppType::kAbort);
   EXPECT_EQ(sa->tables().size(), 0U);
   EXPECT_EQ(sa->tables().counters().stopped, 1U);
@@ -458,8 +453,7 @@ TEST_F(SenderTest, OnePortCannotHoldAllTheRoom) {
 }
 
 TEST_F(SenderTest, PortThatTakesNoMoreIsTriedAgain) {
-  ASSERT_TRUE(exchange(request, kLidC));
-  ack(1, 6);
+  begin(6);
   int tries = 0;
   sa->tick(now, [&tries](const auto&, auto) -> Status {
     ++tries;
