@@ -22,6 +22,12 @@ Request delete_one(std::uint64_t group) {
   return leave_group(ipoib_mgid(group), kB, 0xffff, 1);
 }
 
+void create_and_delete(SaWire& fabric, std::uint64_t group) {
+  fabric.tell_sa(kLidB, create_one(group));
+  fabric.tell_sa(kLidB, delete_one(group));
+  fabric.run();
+}
+
 TEST(Reports, U31_CreateAndDeleteTrapsReachTheSubscriberOnceAndInOrder) {
   SaWire fabric{1};
   auto& node = fabric.add_node();
@@ -30,9 +36,7 @@ TEST(Reports, U31_CreateAndDeleteTrapsReachTheSubscriberOnceAndInOrder) {
   fabric.ask(node, subscribe(Trap::kGroupDeleted));
   fabric.run();
   ASSERT_EQ(fabric.sa().subscriptions().size(), 2U);
-  fabric.tell_sa(kLidB, create_one(7));
-  fabric.tell_sa(kLidB, delete_one(7));
-  fabric.run();
+  create_and_delete(fabric, 7);
   ASSERT_EQ(node.notices.size(), 2U);
   EXPECT_TRUE(node.notices[0].is(Trap::kGroupCreated));
   EXPECT_TRUE(node.notices[1].is(Trap::kGroupDeleted));
@@ -48,9 +52,7 @@ TEST(Reports, U31_CreateAndDeleteTrapsReachTheSubscriberOnceAndInOrder) {
 
   fabric.ask(node, unsubscribe(Trap::kGroupCreated));
   fabric.run();
-  fabric.tell_sa(kLidB, create_one(8));
-  fabric.tell_sa(kLidB, delete_one(8));
-  fabric.run();
+  create_and_delete(fabric, 8);
   ASSERT_EQ(node.notices.size(), 3U);
   EXPECT_TRUE(node.notices[2].is(Trap::kGroupDeleted));
 }
@@ -148,11 +150,7 @@ TEST_F(SubscriptionTest, SenselessOnesAreRefused) {
   EXPECT_EQ(inform(kLidB, [](auto& i) { i.gid = port_gid(0xdead); }), 0x0200);
   EXPECT_EQ(inform(kLidB, [](auto& i) { i.qpn.set(0); }), 0x0200);
   EXPECT_EQ(inform(kLidB, [](auto& i) { i.subscribe = 2; }), 0x0200);
-  EXPECT_EQ(inform(kLidB,
-                   [](auto& i) {
-                     i.lid_range_begin.set(5);
-                     i.lid_range_end.set(4);
-                   }),
+  EXPECT_EQ(inform(kLidB, [](auto& i) { i.lid_range_begin.set(5), i.lid_range_end.set(4); }),
             0x0200);
   Request get = subscribe();
   get.method = wire::Method::kGet;
@@ -170,16 +168,8 @@ TEST_F(SubscriptionTest, IssuerIsChosenByGidOrLidRange) {
       {[](auto& i) { i.gid = kSmGid; }, true},
       {[](auto& i) { i.gid = kB; }, false},
       {[](auto& i) { i.lid_range_begin.set(0); }, false},
-      {[](auto& i) {
-         i.lid_range_begin.set(1);
-         i.lid_range_end.set(4);
-       },
-       true},
-      {[](auto& i) {
-         i.lid_range_begin.set(2);
-         i.lid_range_end.set(4);
-       },
-       false},
+      {[](auto& i) { i.lid_range_begin.set(1), i.lid_range_end.set(4); }, true},
+      {[](auto& i) { i.lid_range_begin.set(2), i.lid_range_end.set(4); }, false},
       {[](auto& i) { i.type.set(3); }, true},
       {[](auto& i) { i.type.set(1); }, false},
       {[](auto& i) { i.trap_number.set(wire::kAllTraps); }, true},
