@@ -84,7 +84,10 @@ class VerbsTest : public testing::Test {
   /// A node on the device, with a UD queue that has a Q_Key.
   std::unique_ptr<Node> make_node(fake_verbs::Device& device,
                                   const std::function<void(VerbsHcaConfig&)>& change = {});
-  std::unique_ptr<Node> make_node(int number) { return make_node(add_device(number)); }
+  std::unique_ptr<Node> make_node(int number,
+                                  const std::function<void(VerbsHcaConfig&)>& change = {}) {
+    return make_node(add_device(number), change);
+  }
   /// Lets time pass for the HCA. Returns the port events of that time.
   std::vector<fabric::PortEvent> pass(Node& node, Duration time = std::chrono::seconds(2));
 
@@ -99,6 +102,10 @@ class VerbsTest : public testing::Test {
                    const std::vector<Bytes>& packets);
   static fabric::AhIndex ah_to(Node& node, std::uint16_t dlid, std::uint8_t rate = 0);
   static fabric::AhIndex group_ah(Node& node);
+  static void expect_problem(const Node& node, std::string_view part) {
+    EXPECT_NE(node.hca->problem().find(part), std::string::npos)
+        << part << " is not in: " << node.hca->problem();
+  }
   /// True if a packet arrives.
   bool talk(Node& from, Node& to);
 
