@@ -47,6 +47,16 @@ class VerbsUdTest : public VerbsTest, public testing::WithParamInterface<Provide
   void send(const std::vector<Bytes>& packets) {
     VerbsTest::send(*a_, to_b_, b_->queue->qpn(), packets);
   }
+  /// Addresses a packet to the other node.
+  rte_mbuf* to_b(rte_mbuf* m) {
+    fabric::meta_of(m).tx = {.ah = to_b_, .qpn = b_->queue->qpn(), .iface = 0, .connected = false};
+    return m;
+  }
+  void send_group() { VerbsTest::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)}); }
+  void expect_talk() {
+    EXPECT_TRUE(talk(*a_, *b_));
+    EXPECT_TRUE(talk(*b_, *a_));
+  }
   /// Lets the driver poll the completions of its sends.
   void reap() { ASSERT_TRUE(a_->receive().empty()); }
 
@@ -97,24 +107,18 @@ TEST_P(VerbsUdTest, SmallPacketsGoInline) {
 
 TEST_P(VerbsUdTest, ChainedMbufsAreOnePacket) {
   for (const std::size_t len : {50U, 120U, 700U}) {
-    rte_mbuf* m = chain(payload(len), len / 5);
-    fabric::meta_of(m).tx = {.ah = to_b_, .qpn = b_->queue->qpn(), .iface = 0, .connected = false};
+    rte_mbuf* m = to_b(chain(payload(len), len / 5));
     ASSERT_EQ(a_->queue->tx_burst(&m, 1), 1);
     EXPECT_EQ(take(b_->receive()), std::vector<Bytes>(1, payload(len)));
   }
   // The chain has more mbufs than a work request has room for, so a copy is sent.
-  rte_mbuf* m = chain(payload(900), 100);
-  fabric::meta_of(m).tx = {.ah = to_b_, .qpn = b_->queue->qpn(), .iface = 0, .connected = false};
+  rte_mbuf* m = to_b(chain(payload(900), 100));
   ASSERT_EQ(a_->queue->tx_burst(&m, 1), 1);
   EXPECT_EQ(take(b_->receive()), std::vector<Bytes>(1, payload(900)));
   EXPECT_EQ(a_->all_drops(), 0U);
   // A burst of chains needs more gather elements than one chain has.
   std::array<rte_mbuf*, 30> burst;
-  for (rte_mbuf*& one : burst) {
-    one = chain(payload(800), 100);
-    fabric::meta_of(one).tx = {
-        .ah = to_b_, .qpn = b_->queue->qpn(), .iface = 0, .connected = false};
-  }
+  for (rte_mbuf*& one : burst) one = to_b(chain(payload(800), 100));
   ASSERT_EQ(a_->queue->tx_burst(burst.data(), burst.size()), burst.size());
   EXPECT_EQ(take(b_->receive()), std::vector<Bytes>(30, payload(800)));
   reap();
@@ -135,7 +139,7 @@ TEST_P(VerbsUdTest, ReceivedPacketsSayWhereTheyCameFrom) {
   ASSERT_TRUE(b_->hca->attach(*b_->queue, kMgid, kMlid));
   const auto again = b_->hca->attach(*b_->queue, kMgid, kMlid);
   EXPECT_TRUE(!again && again.error().code == Errc::kExists);
-  VerbsTest::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
+  send_group();
   got = b_->receive();
   ASSERT_EQ(got.size(), 1U);
   const auto& multicast = fabric::meta_of(got[0]).rx;
@@ -150,7 +154,7 @@ TEST_P(VerbsUdTest, ReceivedPacketsSayWhereTheyCameFrom) {
   EXPECT_TRUE(b_->hca->detach(*b_->queue, kMgid, kMlid));
   const auto twice = b_->hca->detach(*b_->queue, kMgid, kMlid);
   EXPECT_TRUE(!twice && twice.error().code == Errc::kNotFound);
-  VerbsTest::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
+  send_group();
   EXPECT_TRUE(b_->receive().empty());
   EXPECT_EQ(fabric_.lost(Lost::kNotAttached), 1U);
 }
@@ -264,12 +268,9 @@ TEST_P(VerbsUdTest, QueuesAreOfOneThread) {
 // --- Refusals ---
 
 TEST_P(VerbsUdTest, WhatCanNeverBeSentIsTakenAndCounted) {
-  rte_mbuf* const long_one = chain(payload(2049), 2000);
-  fabric::meta_of(long_one).tx = {
-      .ah = to_b_, .qpn = b_->queue->qpn(), .iface = 0, .connected = false};
   std::array<rte_mbuf*, 4> pkts = {packet(payload(60), fabric::kNoAh, 1),
-                                   packet(payload(60), to_b_ + 1, 1), long_one,
-                                   packet(payload(60), to_b_, b_->queue->qpn())};
+                                   packet(payload(60), to_b_ + 1, 1),
+                                   to_b(chain(payload(2049), 2000)), to_b(packet(payload(60)))};
   EXPECT_EQ(a_->queue->tx_burst(pkts.data(), pkts.size()), 4);
   EXPECT_EQ(a_->drops(Drop::kIbTxInvalid), 2U);
   EXPECT_EQ(a_->drops(Drop::kIbTxTooLong), 1U);
@@ -321,8 +322,7 @@ TEST_P(VerbsUdTest, FailedSendRestartsTheQueuePair) {
   EXPECT_EQ(a_->queue->qpn(), qpn);
   EXPECT_EQ(fabric_.state_of(qpn), IBV_QPS_RTS);
   EXPECT_EQ(fabric_.posted_receives(qpn), std::size_t{kDepth});
-  EXPECT_TRUE(talk(*a_, *b_));
-  EXPECT_TRUE(talk(*b_, *a_));
+  expect_talk();
   EXPECT_EQ(a_->drops(Drop::kIbTxFlushed), 2U);
 }
 
@@ -336,7 +336,7 @@ TEST_P(VerbsUdTest, FailedReceiveRestartsTheQueuePair) {
   pass(*b_);
   EXPECT_EQ(fabric_.posted_receives(b_->queue->qpn()), std::size_t{kDepth});
   EXPECT_TRUE(talk(*a_, *b_));
-  VerbsTest::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
+  send_group();
   EXPECT_EQ(take(b_->receive()).size(), 1U);
 }
 
@@ -368,8 +368,7 @@ TEST_P(VerbsUdTest, EventOfTheQueuePairRestartsIt) {
     fabric_.break_qp(a_->queue->qpn());
     pass(*a_);
     fabric_.hold_sends(*a_->device, false);
-    EXPECT_TRUE(talk(*a_, *b_));
-    EXPECT_TRUE(talk(*b_, *a_));
+    expect_talk();
     EXPECT_EQ(a_->drops(Drop::kIbTxFlushed) - flushed, 2U);
     EXPECT_EQ(fabric_.posted_receives(a_->queue->qpn()), std::size_t{kDepth} - 1);
   }
@@ -425,8 +424,7 @@ TEST_P(VerbsUdTest, BrokenCompletionQueueIsReplaced) {
     EXPECT_TRUE(take(a_->receive()).empty());
     pass(*a_);
   }
-  EXPECT_TRUE(talk(*a_, *b_));
-  EXPECT_TRUE(talk(*b_, *a_));
+  expect_talk();
 }
 
 // --- Receive buffers ---
@@ -485,12 +483,11 @@ TEST_P(VerbsUdTest, PoolThatIsMadeLaterIsRegisteredAtFirstSight) {
   std::vector<rte_mbuf*> all(4095);
   ASSERT_EQ(rte_pktmbuf_alloc_bulk(late, all.data(), 4095), 0);
   const auto send_one = [&](std::size_t which) {
-    rte_mbuf* m = all[which];
+    rte_mbuf* m = to_b(all[which]);
     rte_mbuf_refcnt_update(m, 1);
     rte_pktmbuf_reset(m);
     const Bytes octets = payload(300);
     std::memcpy(rte_pktmbuf_append(m, 300), octets.data(), 300);
-    fabric::meta_of(m).tx = {.ah = to_b_, .qpn = b_->queue->qpn(), .iface = 0, .connected = false};
     EXPECT_EQ(a_->queue->tx_burst(&m, 1), 1);
     reap();
     return take(b_->receive()).size();
@@ -509,9 +506,8 @@ TEST_P(VerbsUdTest, PoolThatCannotBeRegisteredIsCountedAndSaid) {
   ASSERT_NE(late, nullptr);
   fabric_.fail(Call::kRegMr, ENOMEM);
   for (int i = 0; i < 3; ++i) {
-    rte_mbuf* m = rte_pktmbuf_alloc(late);
+    rte_mbuf* m = to_b(rte_pktmbuf_alloc(late));
     ASSERT_NE(rte_pktmbuf_append(m, 300), nullptr);
-    fabric::meta_of(m).tx = {.ah = to_b_, .qpn = b_->queue->qpn(), .iface = 0, .connected = false};
     EXPECT_EQ(a_->queue->tx_burst(&m, 1), 1);
     reap();
     pass(*a_);
