@@ -71,19 +71,19 @@ class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<
   static fabric::ReadyToSend sending(std::uint8_t rnr_retry = 7) {
     return {.tx_psn = 0x10, .max_message = kMaxMessage, .retry_count = 2, .rnr_retry = rnr_retry};
   }
-  void join(std::uint8_t rnr_retry = 7) {
+  void join(const fabric::ReadyToSend& attr = sending()) {
     for (auto [self, peer] : {std::pair{&a_, &b_}, std::pair{&b_, &a_}}) {
       ASSERT_TRUE(self->node->hca->set_ready_to_receive(*self->queue, towards(*peer)));
-      ASSERT_TRUE(self->node->hca->set_ready_to_send(*self->queue, sending(rnr_retry)));
+      ASSERT_TRUE(self->node->hca->set_ready_to_send(*self->queue, attr));
     }
   }
   /// Gives both ends new queue pairs, as after a reconnect.
-  void rejoin(std::uint8_t rnr_retry = 7) {
+  void rejoin(const fabric::ReadyToSend& attr = sending()) {
     for (End* end : {&a_, &b_}) {
       if (end->queue != nullptr) end->node->hca->destroy_connected_queue(*end->queue);
       end->queue = make_queue(*end);
     }
-    join(rnr_retry);
+    join(attr);
   }
   static rte_mbuf* message(std::size_t len, unsigned number) {
     return chain(payload(len, number), 2000);
@@ -131,6 +131,23 @@ class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<
     EXPECT_EQ(send(b_, lens), lens.size());
     EXPECT_EQ(take(receive(a_)), expected(lens));
     EXPECT_TRUE(receive(b_).empty());
+  }
+  /// New queue pairs work, as after a reconnect.
+  void expect_talk_again() {
+    rejoin();
+    expect_talk();
+  }
+  /// Sends as many messages as the other side has buffers. Its worker does not poll.
+  void fill_buffers() {
+    for (unsigned i = 0; i < kBuffers; i += kSendDepth) {
+      EXPECT_EQ(send(a_, std::vector<std::size_t>(kSendDepth, 60)), kSendDepth);
+      EXPECT_TRUE(receive(a_).empty());
+    }
+  }
+  /// The other side is gone.
+  void destroy_peer() {
+    b_.node->hca->destroy_connected_queue(*b_.queue);
+    b_.queue = nullptr;
   }
 
   End a_;
@@ -319,16 +336,9 @@ TEST_P(VerbsConnectedTest, WhatAnEndedQueueTakesIsLost) {
 TEST_P(VerbsConnectedTest, MessageLongerThanABuffer) {
   // The peer is allowed to send more than the buffers of this side hold. Buffers are whole mbufs,
   // so they hold somewhat more than 9,000 octets.
-  for (End* end : {&a_, &b_}) {
-    end->node->hca->destroy_connected_queue(*end->queue);
-    end->queue = make_queue(*end);
-  }
-  for (auto [self, peer] : {std::pair{&a_, &b_}, std::pair{&b_, &a_}}) {
-    ASSERT_TRUE(self->node->hca->set_ready_to_receive(*self->queue, towards(*peer)));
-    auto attr = sending();
-    attr.max_message = 20'000;
-    ASSERT_TRUE(self->node->hca->set_ready_to_send(*self->queue, attr));
-  }
+  auto attr = sending();
+  attr.max_message = 20'000;
+  rejoin(attr);
   EXPECT_EQ(send(a_, {12'000, 60}), 2);
   const auto got = take(receive(b_));
   EXPECT_TRUE(receive(a_).empty());
@@ -340,21 +350,15 @@ TEST_P(VerbsConnectedTest, MessageLongerThanABuffer) {
     EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 2U);
     EXPECT_EQ(info(a_).counters.tx_flushed, 2U);
     EXPECT_EQ(info(a_).counters.tx_done, 0U);
-    rejoin();
   } else {
     EXPECT_EQ(got.size(), 1U);
     EXPECT_EQ(fabric_.lost(Lost::kTooLong), 1U);
-    rejoin();
   }
-  expect_talk();
+  expect_talk_again();
 }
 
 TEST_P(VerbsConnectedTest, WithoutBuffersReliableWaitsAndUnreliableLoses) {
-  // The receiving worker does not poll, so all its buffers are full.
-  for (unsigned i = 0; i < kBuffers; i += kSendDepth) {
-    EXPECT_EQ(send(a_, std::vector<std::size_t>(kSendDepth, 60)), kSendDepth);
-    EXPECT_TRUE(receive(a_).empty());
-  }
+  fill_buffers();
   EXPECT_EQ(send(a_, {61}), 1);
   fabric_.time_passes(100);
   const auto first = take(receive(b_));
@@ -370,24 +374,19 @@ TEST_P(VerbsConnectedTest, WithoutBuffersReliableWaitsAndUnreliableLoses) {
 class VerbsReliableTest : public VerbsConnectedTest {};
 
 TEST_P(VerbsReliableTest, RetriesForABufferEnd) {
-  rejoin(3);
-  for (unsigned i = 0; i < kBuffers; i += kSendDepth) {
-    EXPECT_EQ(send(a_, std::vector<std::size_t>(kSendDepth, 60)), kSendDepth);
-    EXPECT_TRUE(receive(a_).empty());
-  }
+  rejoin(sending(3));
+  fill_buffers();
   EXPECT_EQ(send(a_, {61, 62, 63}), 3);
   fabric_.time_passes(10);
   EXPECT_TRUE(receive(a_).empty());
   expect_failed(a_, QueueError::kRnrRetryExceeded);
   EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 3U);
   EXPECT_EQ(take(receive(b_)).size(), kBuffers);
-  rejoin();
-  expect_talk();
+  expect_talk_again();
 }
 
 TEST_P(VerbsConnectedTest, PeerThatIsGone) {
-  b_.node->hca->destroy_connected_queue(*b_.queue);
-  b_.queue = nullptr;
+  destroy_peer();
   EXPECT_EQ(send(a_, {60, 61}), 2);
   fabric_.time_passes(10);
   EXPECT_TRUE(receive(a_).empty());
@@ -398,8 +397,7 @@ TEST_P(VerbsConnectedTest, PeerThatIsGone) {
     EXPECT_EQ(fabric_.lost(Lost::kNoQp), 2U);
     EXPECT_EQ(info(a_).counters.tx_done, 2U);
   }
-  rejoin();
-  expect_talk();
+  expect_talk_again();
 }
 
 TEST_P(VerbsConnectedTest, EventOfTheQueuePairIsItsFailure) {
@@ -412,8 +410,7 @@ TEST_P(VerbsConnectedTest, EventOfTheQueuePairIsItsFailure) {
   EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 2U);
   // Only that queue has failed.
   EXPECT_TRUE(talk(*a_.node, *b_.node));
-  rejoin();
-  expect_talk();
+  expect_talk_again();
 }
 
 TEST_P(VerbsConnectedTest, FailedReceiveIsTheQueuesFailure) {
@@ -424,8 +421,7 @@ TEST_P(VerbsConnectedTest, FailedReceiveIsTheQueuesFailure) {
   EXPECT_EQ(b_.node->drops(Drop::kIbMessage), 1U);
   EXPECT_TRUE(receive(a_).empty());
   if (reliable()) expect_failed(a_, QueueError::kRemoteOperation);
-  rejoin();
-  expect_talk();
+  expect_talk_again();
 }
 
 TEST_P(VerbsConnectedTest, RefusedPostIsTheQueuesFailure) {
@@ -479,8 +475,7 @@ TEST_P(VerbsConnectedTest, BuffersOfAClosedQueueComeBack) {
 TEST_P(VerbsConnectedTest, MessagesOfAQueueThatIsNoMoreAreCounted) {
   a_.node->device->cleans_cq = b_.node->device->cleans_cq = false;
   EXPECT_EQ(send(a_, {60, 61}), 2);
-  b_.node->hca->destroy_connected_queue(*b_.queue);
-  b_.queue = nullptr;
+  destroy_peer();
   EXPECT_TRUE(receive(b_).empty());
   EXPECT_EQ(b_.node->drops(Drop::kIbQpn), 2U);
   EXPECT_TRUE(receive(a_).empty());
@@ -521,8 +516,7 @@ TEST_P(VerbsConnectedTest, BrokenCompletionQueueTakesTheDeviceAnew) {
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events[0], fabric::PortEvent::kFatal);
   pass(*a_.node);
-  rejoin();
-  expect_talk();
+  expect_talk_again();
 }
 
 TEST_P(VerbsConnectedTest, DeviceThatGoesTakesItsQueuesAlong) {
@@ -541,8 +535,7 @@ TEST_P(VerbsConnectedTest, DeviceThatGoesTakesItsQueuesAlong) {
   fabric_.restore(*a_.node->device);
   EXPECT_EQ(pass(*a_.node), std::vector{fabric::PortEvent::kPortActive});
   EXPECT_EQ(info(a_).state, QueueState::kError);
-  rejoin();
-  expect_talk();
+  expect_talk_again();
   EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 3U);
 }
 
@@ -551,8 +544,7 @@ TEST_P(VerbsConnectedTest, DeviceWithoutSharedReceiveQueuesSaysSo) {
   setup.attr.orig_attr.max_srq = 0;
   const auto node = make_node(fabric_.add_device(std::move(setup)));
   auto* receive = node->hca->create_receive_queue({kBuffers, kMaxMessage}).value();
-  EXPECT_NE(node->hca->problem().find("mode = \"datagram\""), std::string::npos)
-      << node->hca->problem();
+  expect_problem(*node, "mode = \"datagram\"");
   const auto none =
       node->hca->create_connected_queue({GetParam().transport, 0xffff, receive, kSendDepth});
   EXPECT_TRUE(!none && none.error().code == Errc::kUnavailable);
@@ -565,7 +557,7 @@ TEST_P(VerbsConnectedTest, BuffersThatTheDeviceCannotFillSaySo) {
   const auto node = make_node(fabric_.add_device(std::move(setup)));
   ASSERT_TRUE(node->hca->create_receive_queue({kBuffers, kMaxMessage}));
   for (const char* part : {"5 mbufs", "at most 4", "--mbuf-size", "connected-mtu"})
-    EXPECT_NE(node->hca->problem().find(part), std::string::npos) << node->hca->problem();
+    expect_problem(*node, part);
 }
 
 TEST_P(VerbsConnectedTest, QueuesThatCannotBe) {
