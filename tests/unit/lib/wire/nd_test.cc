@@ -161,26 +161,22 @@ TEST(Nd, EveryShorterBeginningIsRefused) {
 }
 
 TEST(Nd, WrongHeadersAreNamed) {
+  struct Row {
+    std::size_t at;
+    int value;
+    NdError error;
+  };
+  for (const auto& [at, value, error] :
+       {Row{0, 0x40, NdError::kNotNd}, Row{6, 17, NdError::kNotNd}, Row{7, 254, NdError::kHopLimit},
+        Row{40, 128, NdError::kNotNd}, Row{41, 1, NdError::kCode}}) {
+    auto packet = build_nd(solicitation());
+    packet[at] = static_cast<std::byte>(value);
+    if (at >= 40) sum_again(packet);
+    EXPECT_EQ(error_of(packet), error) << at;
+  }
   auto packet = build_nd(solicitation());
-  packet[7] = std::byte{254};
-  EXPECT_EQ(error_of(packet), NdError::kHopLimit);
-  packet = build_nd(solicitation());
   packet[63] ^= std::byte{1};
   EXPECT_EQ(error_of(packet), NdError::kChecksum);
-  packet = build_nd(solicitation());
-  packet[41] = std::byte{1};
-  sum_again(packet);
-  EXPECT_EQ(error_of(packet), NdError::kCode);
-  packet = build_nd(solicitation());
-  packet[40] = std::byte{128};
-  sum_again(packet);
-  EXPECT_EQ(error_of(packet), NdError::kNotNd);
-  packet = build_nd(solicitation());
-  packet[6] = std::byte{17};
-  EXPECT_EQ(error_of(packet), NdError::kNotNd);
-  packet = build_nd(solicitation());
-  packet[0] = std::byte{0x40};
-  EXPECT_EQ(error_of(packet), NdError::kNotNd);
 }
 
 TEST(Nd, WrongOptionsAreNamed) {
@@ -207,40 +203,41 @@ TEST(Nd, WrongOptionsAreNamed) {
 }
 
 TEST(Nd, WrongAddressesAreNamed) {
-  auto m = solicitation();
-  m.target = ip("ff02::1");
-  EXPECT_EQ(error_of(m), NdError::kTarget);
-  m = solicitation();
-  m.src = {};
-  EXPECT_EQ(error_of(m), NdError::kLinkAddr);  // source option, unspecified source address
-  m.source_hw.reset();
-  EXPECT_EQ(error_of(m), NdError::kCount);
-  m.dst = m.target;
-  EXPECT_EQ(error_of(m), NdError::kDestination);
-  m = solicitation();
-  m.src = all_nodes();
-  EXPECT_EQ(error_of(m), NdError::kSource);
-  m = advertisement();
-  m.dst = all_nodes();
-  EXPECT_EQ(error_of(m), NdError::kDestination);
-  m.solicited = false;
-  EXPECT_EQ(error_of(m), NdError::kCount);
-  m = advertisement();
-  m.target = all_nodes();
-  EXPECT_EQ(error_of(m), NdError::kTarget);
-  m = router_advertisement();
-  m.src = ip("fd00::1");
-  EXPECT_EQ(error_of(m), NdError::kSource);
-  m = redirect();
-  m.src = ip("fd00::1");
-  EXPECT_EQ(error_of(m), NdError::kSource);
-  m = redirect();
-  m.target = ip("fd00::9");
-  EXPECT_EQ(error_of(m), NdError::kTarget);
-  m.destination = m.target;
-  EXPECT_EQ(error_of(m), NdError::kCount);
-  m.destination = all_nodes();
-  EXPECT_EQ(error_of(m), NdError::kDestination);
+  constexpr auto kNone = NdError::kCount;
+  struct Row {
+    const char* what;
+    NdMessage (*message)();
+    void (*change)(NdMessage&);
+    NdError error;
+  };
+  const Row rows[] = {
+      {"group as target", solicitation, [](auto& m) { m.target = ip("ff02::1"); },
+       NdError::kTarget},
+      {"source option without source", solicitation, [](auto& m) { m.src = {}; },
+       NdError::kLinkAddr},
+      {"detection", solicitation, [](auto& m) { m.src = {}, m.source_hw.reset(); }, kNone},
+      {"detection by unicast", solicitation,
+       [](auto& m) { m.src = {}, m.source_hw.reset(), m.dst = m.target; }, NdError::kDestination},
+      {"group as source", solicitation, [](auto& m) { m.src = all_nodes(); }, NdError::kSource},
+      {"solicited, to all", advertisement, [](auto& m) { m.dst = all_nodes(); },
+       NdError::kDestination},
+      {"to all", advertisement, [](auto& m) { m.dst = all_nodes(), m.solicited = false; }, kNone},
+      {"of a group", advertisement, [](auto& m) { m.target = all_nodes(); }, NdError::kTarget},
+      {"router's global source", router_advertisement, [](auto& m) { m.src = ip("fd00::1"); },
+       NdError::kSource},
+      {"redirect's global source", redirect, [](auto& m) { m.src = ip("fd00::1"); },
+       NdError::kSource},
+      {"to a global hop", redirect, [](auto& m) { m.target = ip("fd00::9"); }, NdError::kTarget},
+      {"to itself", redirect, [](auto& m) { m.destination = m.target = ip("fd00::9"); }, kNone},
+      {"of a group", redirect,
+       [](auto& m) { m.target = ip("fd00::9"), m.destination = all_nodes(); },
+       NdError::kDestination},
+  };
+  for (const Row& row : rows) {
+    NdMessage m = row.message();
+    row.change(m);
+    EXPECT_EQ(error_of(m), row.error) << row.what;
+  }
 }
 
 TEST(Nd, RedirectQuotesWhatFitsTheSmallestMtu) {
