@@ -314,21 +314,12 @@ TEST(Cm, FaultsOfAMadAreToldApart) {
   EXPECT_EQ(error_with([](CmMad& m) { m.data[9] = std::byte{73 << 1}; }), CmError::kInfoLength);
   EXPECT_EQ(error_with([](CmMad& m) { m.data[9] = std::byte{72 << 1}; }), CmError::kNone);
   EXPECT_EQ(error_with([](CmMad& m) { m.data[8] = std::byte{0xc0}; }), CmError::kMessageCode);
-  EXPECT_EQ(error_with([](CmMad& m) {
-              m.hdr.attr_id.set(0x11);
-              m.data[8] = std::byte{0xc0};
-            }),
-            CmError::kMessageCode);
-  EXPECT_EQ(error_with([](CmMad& m) {
-              m.hdr.attr_id.set(0x1a);
-              m.data[8] = std::byte{73};
-            }),
-            CmError::kInfoLength);
-  EXPECT_EQ(error_with([](CmMad& m) {
-              m.hdr.attr_id.set(0x18);
-              m.data[5] = std::byte{73};
-            }),
-            CmError::kInfoLength);
+  const auto error_of = [&](std::uint16_t attr, std::size_t at, unsigned octet) {
+    return error_with([=](CmMad& m) { m.hdr.attr_id.set(attr), m.data[at] = std::byte(octet); });
+  };
+  EXPECT_EQ(error_of(0x11, 8, 0xc0), CmError::kMessageCode);
+  EXPECT_EQ(error_of(0x1a, 8, 73), CmError::kInfoLength);
+  EXPECT_EQ(error_of(0x18, 5, 73), CmError::kInfoLength);
   Bytes octets(kMadLen + 1);
   for (const std::size_t len : {std::size_t{0}, std::size_t{24}, kMadLen - 1, kMadLen + 1})
     EXPECT_EQ(parse_cm_mad(std::span{octets}.first(len), out), CmError::kLength) << len;

@@ -132,18 +132,11 @@ TEST(ParseInformInfo, OddOnesAreNamed) {
       {[](InformInfo& i) { i.is_generic = 2; }, InformError::kGeneric},
       {[](InformInfo& i) { i.subscribe = 2; }, InformError::kSubscribe},
       {[](InformInfo& i) { i.gid = kGroup; }, InformError::kGid},
-      {[](InformInfo& i) {
-         i.lid_range_begin.set(9);
-         i.lid_range_end.set(8);
-       },
+      {[](InformInfo& i) { i.lid_range_begin.set(9), i.lid_range_end.set(8); },
        InformError::kLidRange},
       {[](InformInfo& i) { i.lid_range_begin.set(9); }, InformError::kNone},
       {[](InformInfo& i) { i.lid_range_begin.set(0); }, InformError::kNone},
-      {[](InformInfo& i) {
-         i.gid = kPort;
-         i.lid_range_begin.set(9);
-       },
-       InformError::kNone},
+      {[](InformInfo& i) { i.gid = kPort, i.lid_range_begin.set(9); }, InformError::kNone},
   };
   for (const Row& row : rows) {
     InformInfo in = good_inform();
