@@ -102,11 +102,8 @@ TEST_F(EthInput, CutsPaddingOff) {
   const Ip4 small{.payload_len = 1};
   Bytes frame = to_eth0(small.bytes());
   frame.resize(60);
-  receive(kEth0, frame);
-  loop();
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes, to_link(forwarded(small)));
+  feed(kEth0, frame);
+  EXPECT_EQ(only_sent_by_link(kIb0).bytes, to_link(forwarded(small)));
 }
 
 TEST_F(Ip4Input, CutsPaddingOffAcrossSegments) {
@@ -120,11 +117,8 @@ TEST_F(Ip4Input, CutsPaddingOffAcrossSegments) {
   // The IP packet ends within the second segment, at its end, within the third, and at its end.
   for (const auto& segments : std::vector<std::vector<std::size_t>>{
            {80, 64}, {80, 14, 50}, {40, 40, 64}, {34, 30, 30, 25, 25}}) {
-    receive(kEth0, mbuf(frame, segments));
-    loop();
-    const auto sent = sent_by_link(kIb0);
-    ASSERT_EQ(sent.size(), 1U);
-    EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet)));
+    feed(kEth0, mbuf(frame, segments));
+    EXPECT_EQ(only_sent_by_link(kIb0).bytes, to_link(forwarded(packet)));
   }
   EXPECT_EQ(all_drops(), 0U);
 }
@@ -164,14 +158,12 @@ TEST_F(IpoibInput, U12_CarriesIpv4ArpAndRarp) {
 
 TEST_F(IpoibInput, U11_IgnoresReservedOnReceive) {
   const Ip4 packet{.src = "10.0.0.2", .dst = "192.168.1.10"};
-  receive(kIb0, encapsulated(0x0800, packet.bytes(), 0xffff));
-  loop();
+  feed(kIb0, encapsulated(0x0800, packet.bytes(), 0xffff));
   EXPECT_EQ(sent_by_port(kEth0), Frames{ethernet(mac(0x10), mac(0xa0), 0x0800, forwarded(packet))});
 }
 
 TEST_F(IpoibInput, DoesNotForwardWhatCameByMulticast) {
-  receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()), true);
-  loop();
+  feed(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()), true);
   expect_drop(kIb0, Drop::kIpBroadcast);
   EXPECT_TRUE(sent_by_port(kEth0).empty());
 }
@@ -232,8 +224,7 @@ TEST_F(Ip4Input, LinkLocalAddressesServeThisNodeOnly) {
   receive(kEth0, to_eth0(Ip4{.src = "169.254.7.9", .dst = "169.254.7.1"}.bytes()));
   receive(kEth0, to_eth0(Ip4{.src = "169.254.7.9", .dst = "192.168.1.1"}.bytes()));
   // Only 169.254/16 is link-local in 169/8.
-  receive(kEth0, to_eth0(Ip4{.src = "169.253.7.9"}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{.src = "169.253.7.9"}.bytes()));
   EXPECT_EQ(punted().size(), 2U);
   EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
   EXPECT_EQ(all_drops(), 0U);
@@ -250,15 +241,13 @@ TEST_F(Ip4Input, SourceRoutesAreRefusedAndTold) {
         for (const int octet : {type, 7, 4, 10, 0, 0, 9}) options.push_back(std::byte(octet));
         options.resize((options.size() + 3) & ~std::size_t{3});
         const Ip4 packet{.dst = dst, .options = options};
-        receive(kEth0, to_eth0(packet.bytes()));
-        loop();
+        feed(kEth0, to_eth0(packet.bytes()));
         EXPECT_EQ(drops(kEth0, Drop::kIpSourceRoute), ++n);
-        const auto told = punted();
-        ASSERT_EQ(told.size(), 1U);
-        EXPECT_EQ(told[0].message.kind, msg::Up::Kind::kIcmpError);
-        EXPECT_EQ(std::pair(told[0].message.icmp_type, told[0].message.icmp_code),
+        const Punted told = only_punted();
+        EXPECT_EQ(told.message.kind, msg::Up::Kind::kIcmpError);
+        EXPECT_EQ(std::pair(told.message.icmp_type, told.message.icmp_code),
                   std::pair(std::uint8_t{3}, std::uint8_t{5}));
-        EXPECT_EQ(told[0].bytes, packet.bytes());
+        EXPECT_EQ(told.bytes, packet.bytes());
       }
     }
   }
@@ -270,9 +259,8 @@ TEST_F(Ip4Input, SourceRoutesAreRefusedAndTold) {
 TEST_F(Ip4Input, SourceRoutesToGroupsAreDropped) {
   Bytes options;
   for (const int octet : {131, 7, 4, 239, 1, 2, 3, 0}) options.push_back(std::byte(octet));
-  receive(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0800,
-                          Ip4{.dst = "239.1.2.3", .options = options}.bytes()));
-  loop();
+  feed(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0800,
+                       Ip4{.dst = "239.1.2.3", .options = options}.bytes()));
   expect_drop(kEth0, Drop::kIpSourceRoute);
   EXPECT_TRUE(punted().empty());
 }
@@ -289,22 +277,16 @@ TEST_F(Ip4Input, OtherOptionsPassAsTheyCame) {
     Bytes options;
     for (const int octet : list) options.push_back(std::byte(octet));
     const Ip4 packet{.options = options};
-    receive(kEth0, to_eth0(packet.bytes()));
-    loop();
-    const auto sent = sent_by_link(kIb0);
-    ASSERT_EQ(sent.size(), 1U);
-    EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet)));
+    feed(kEth0, to_eth0(packet.bytes()));
+    EXPECT_EQ(only_sent_by_link(kIb0).bytes, to_link(forwarded(packet)));
   }
   EXPECT_EQ(all_drops(), 0U);
 }
 
 TEST_F(Ip4Input, ForwardsOptionsAsTheyAre) {
   const Ip4 packet{.options = Bytes(40, std::byte{1})};
-  receive(kEth0, to_eth0(packet.bytes()));
-  loop();
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet)));
+  feed(kEth0, to_eth0(packet.bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).bytes, to_link(forwarded(packet)));
 }
 
 }  // namespace

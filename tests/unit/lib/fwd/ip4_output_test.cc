@@ -19,24 +19,21 @@ class Ip4Output : public World {
     set_neighbour(1, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
     loop();
   }
-  void feed(const Bytes& packet) {
-    receive(kEth0, to_eth0(packet));
-    loop();
-  }
+  using World::feed;
+  void feed(const Ip4& packet) { feed(kEth0, to_eth0(packet.bytes())); }
   void expect_too_big(const Ip4& packet, std::uint16_t mtu) {
-    const auto messages = punted();
-    ASSERT_EQ(messages.size(), 1U);
-    EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kIcmpError);
-    EXPECT_EQ(messages[0].message.icmp_type, 3);
-    EXPECT_EQ(messages[0].message.icmp_code, 4);
-    EXPECT_EQ(messages[0].message.mtu, mtu);
-    EXPECT_EQ(messages[0].bytes, forwarded(packet));
+    const Punted p = only_punted();
+    EXPECT_EQ(p.message.kind, msg::Up::Kind::kIcmpError);
+    EXPECT_EQ(p.message.icmp_type, 3);
+    EXPECT_EQ(p.message.icmp_code, 4);
+    EXPECT_EQ(p.message.mtu, mtu);
+    EXPECT_EQ(p.bytes, forwarded(packet));
   }
 };
 
 TEST_F(Ip4Output, P05_PacketOfExactlyTheMtuPasses) {
   entries[kIb0].mtu = 500;
-  feed(Ip4{.payload_len = 480, .flags_offset = wire::Ipv4Hdr::kDontFragment}.bytes());
+  feed({.payload_len = 480, .flags_offset = wire::Ipv4Hdr::kDontFragment});
   EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
   EXPECT_EQ(all_drops(), 0U);
 }
@@ -44,7 +41,7 @@ TEST_F(Ip4Output, P05_PacketOfExactlyTheMtuPasses) {
 TEST_F(Ip4Output, P05_TooBigAndNotToBeFragmentedIsToldToTheSender) {
   entries[kIb0].mtu = 500;
   const Ip4 packet{.payload_len = 481, .flags_offset = wire::Ipv4Hdr::kDontFragment};
-  feed(packet.bytes());
+  feed(packet);
   expect_drop(kEth0, Drop::kIpTooBig);
   expect_too_big(packet, 500);
   EXPECT_TRUE(sent_by_link(kIb0).empty());
@@ -55,14 +52,14 @@ TEST_F(Ip4Output, TheSmallerOfLinkAndNeighbourMtuHolds) {
   neighbour.mtu = 400;
   set_neighbour(1, neighbour);
   const Ip4 packet{.payload_len = 400, .flags_offset = wire::Ipv4Hdr::kDontFragment};
-  feed(packet.bytes());
+  feed(packet);
   expect_too_big(packet, 400);
 }
 
 TEST_F(Ip4Output, P05_FragmentsWhereItMay) {
   entries[kIb0].mtu = 500;
   const Ip4 packet{.payload_len = 1000};
-  feed(packet.bytes());
+  feed(packet);
   const auto sent = sent_by_link(kIb0);
   // A fragment carries 480 octets: the most that fits, in multiples of 8.
   const std::vector<std::pair<std::size_t, std::uint16_t>> parts = {
@@ -97,8 +94,7 @@ TEST_F(Ip4Output, TheLongestPacketIsCutForTheSmallestLinks) {
   const Bytes frame = to_eth0(Ip4{.payload_len = 65'500}.bytes());
   std::vector<std::size_t> segments(frame.size() / 2000, 2000);
   segments.push_back(frame.size() % 2000);
-  receive(kEth0, mbuf(frame, segments));
-  loop();
+  feed(kEth0, mbuf(frame, segments));
   EXPECT_EQ(sent_by_link(kIb0).size(), (65'500U + 551) / 552);
   EXPECT_EQ(all_drops(), 0U);
 }
@@ -120,7 +116,7 @@ TEST_F(Ip4Output, WithoutMbufsForTheRestThePacketIsCountedOnce) {
 
 TEST_F(Ip4Output, MtuWithoutRoomIsCounted) {
   entries[kIb0].mtu = 27;
-  feed(Ip4{}.bytes());
+  feed({});
   expect_drop(kEth0, Drop::kIpFragmentFailed);
 }
 
@@ -129,8 +125,7 @@ TEST_F(Ip4Output, NoHeadroomIsCounted) {
   // Removal of the IPoIB header leaves 4 octets of headroom; the Ethernet header needs 14.
   std::memmove(m->buf_addr, rte_pktmbuf_mtod(m, void*), m->data_len);
   m->data_off = 0;
-  receive(kIb0, m);
-  loop();
+  feed(kIb0, m);
   expect_drop(kIb0, Drop::kNoMbuf);
 }
 

@@ -347,6 +347,18 @@ std::vector<Punted> World::punted(std::size_t worker) {
   return out;
 }
 
+Punted World::only_punted(std::string_view what) {
+  const auto all = punted();
+  EXPECT_EQ(all.size(), 1U) << what;
+  return all.size() == 1 ? all[0] : Punted{};
+}
+
+SentOnLink World::only_sent_by_link(table::InterfaceId iface, std::string_view what) {
+  const auto all = sent_by_link(iface);
+  EXPECT_EQ(all.size(), 1U) << what;
+  return all.size() == 1 ? all[0] : SentOnLink{};
+}
+
 void World::send_down(const msg::Down& message, std::size_t worker) {
   msg::Down copy = message;
   ASSERT_EQ(rte_ring_sp_enqueue_elem(down[worker], &copy, sizeof(copy)), 0);

@@ -87,15 +87,25 @@ class World : public testing::Test {
   rte_mbuf* mbuf(const Bytes& bytes, const std::vector<std::size_t>& segments = {});
   void receive(table::InterfaceId iface, const Bytes& frame, bool multicast = false);
   void receive(table::InterfaceId iface, rte_mbuf* m, bool multicast = false);
+  /// Receives a frame and runs one loop of every worker.
+  template <class Frame>
+  void feed(table::InterfaceId iface, const Frame& frame, bool multicast = false) {
+    receive(iface, frame, multicast);
+    loop();
+  }
   /// Receives a packet that was sent to the group's MGID, with a GRH that has this source.
   void receive_group(table::InterfaceId iface, const Bytes& frame, const wire::Gid& sgid,
                      std::uint32_t src_qpn);
   Frames sent_by_port(table::InterfaceId iface);
   unsigned max_tx_segments = 0;  ///< Most segments of a packet in the last sent_by_port().
   std::vector<SentOnLink> sent_by_link(table::InterfaceId iface);
+  /// Expects exactly one packet sent on the link, and returns it.
+  SentOnLink only_sent_by_link(table::InterfaceId iface, std::string_view what = {});
 
   // Management:
   std::vector<Punted> punted(std::size_t worker = 0);
+  /// Expects exactly one message from worker 0, and returns it.
+  Punted only_punted(std::string_view what = {});
   void send_down(const msg::Down& message, std::size_t worker = 0);
   void set_delivery(table::InterfaceId in, std::string_view addr, bool local, std::uint64_t out,
                     std::string_view source = "::", std::uint64_t from_reverse_path = 0);
