@@ -28,29 +28,25 @@ class Ip4Route : public World {
   }
   /// Expects one message to management: an ICMP error about `packet`.
   void expect_error(const Ip4& packet, int type, int code, bool ttl_taken_down = false) {
-    const auto messages = punted();
-    ASSERT_EQ(messages.size(), 1U);
-    EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kIcmpError);
-    EXPECT_EQ(messages[0].message.iface, kEth0);
-    EXPECT_EQ(messages[0].message.icmp_type, type);
-    EXPECT_EQ(messages[0].message.icmp_code, code);
-    EXPECT_EQ(messages[0].bytes, ttl_taken_down ? forwarded(packet) : packet.bytes());
+    const Punted p = only_punted();
+    EXPECT_EQ(p.message.kind, msg::Up::Kind::kIcmpError);
+    EXPECT_EQ(p.message.iface, kEth0);
+    EXPECT_EQ(p.message.icmp_type, type);
+    EXPECT_EQ(p.message.icmp_code, code);
+    EXPECT_EQ(p.bytes, ttl_taken_down ? forwarded(packet) : packet.bytes());
   }
   /// Expects one message to management: `packet`, with its TTL decremented, waits for `wanted` on
   /// ib0.
   void expect_wanted(const Ip4& packet, std::string_view wanted) {
-    const auto messages = punted();
-    ASSERT_EQ(messages.size(), 1U);
-    EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kNeighbourWanted);
-    EXPECT_EQ(messages[0].message.iface, kIb0);
-    EXPECT_EQ(messages[0].message.addr, wire::IpAddr::v4(addr(wanted)));
-    EXPECT_EQ(messages[0].bytes, forwarded(packet));
+    const Punted p = only_punted();
+    EXPECT_EQ(p.message.kind, msg::Up::Kind::kNeighbourWanted);
+    EXPECT_EQ(p.message.iface, kIb0);
+    EXPECT_EQ(p.message.addr, wire::IpAddr::v4(addr(wanted)));
+    EXPECT_EQ(p.bytes, forwarded(packet));
     EXPECT_EQ(all_drops(), 0U);
   }
-  void feed(const Ip4& packet) {
-    receive(kEth0, to_eth0(packet.bytes()));
-    loop();
-  }
+  using World::feed;
+  void feed(const Ip4& packet) { feed(kEth0, to_eth0(packet.bytes())); }
 };
 
 TEST_F(Ip4Route, P05_PassesLocalPacketsUp) {
@@ -58,13 +54,11 @@ TEST_F(Ip4Route, P05_PassesLocalPacketsUp) {
   const Ip4 packet{.dst = "10.0.0.1", .ttl = 1};
   Bytes frame = to_eth0(packet.bytes());
   frame.resize(frame.size() + 7);
-  receive(kEth0, frame);
-  loop();
-  const auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kLocal);
-  EXPECT_EQ(messages[0].message.iface, kEth0);
-  EXPECT_EQ(messages[0].bytes, packet.bytes());
+  feed(kEth0, frame);
+  const Punted p = only_punted();
+  EXPECT_EQ(p.message.kind, msg::Up::Kind::kLocal);
+  EXPECT_EQ(p.message.iface, kEth0);
+  EXPECT_EQ(p.bytes, packet.bytes());
   EXPECT_EQ(all_drops(), 0U);
 }
 
@@ -80,11 +74,10 @@ TEST_F(Ip4Route, P05_DefaultRouteLeadsToItsGateway) {
   set_neighbour(5, ib_neighbour(kIb0, "10.0.0.254", 42, 99));
   const Ip4 packet{.dst = "8.8.8.8"};
   feed(packet);
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet)));
-  EXPECT_EQ(sent[0].to.ah, 42U);
-  EXPECT_EQ(sent[0].to.qpn, 99U);
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.bytes, to_link(forwarded(packet)));
+  EXPECT_EQ(sent.to.ah, 42U);
+  EXPECT_EQ(sent.to.qpn, 99U);
 }
 
 TEST_F(Ip4Route, BlackholeIsSilentUnreachableIsNot) {
@@ -142,9 +135,7 @@ TEST_F(Ip4Route, NeighbourGoesThroughItsStates) {
   neighbour.ah = 70;  // the path of the neighbour has changed
   set_neighbour(3, neighbour);
   feed(packet);
-  auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].to.ah, 70U);
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, 70U);
 
   msg::Down remove{};
   remove.kind = msg::Down::Kind::kNeighbourRemove;
@@ -171,10 +162,9 @@ TEST_F(Ip4Route, UnresolvedGatewayIsWantedByItsOwnAddress) {
   gateway.state = NeighbourState::kIncomplete;
   set_neighbour(5, gateway);
   feed(packet);
-  auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kNeighbourWanted);
-  EXPECT_EQ(messages[0].message.addr, wire::IpAddr::v4(addr("10.0.0.254")));
+  const Punted p = only_punted();
+  EXPECT_EQ(p.message.kind, msg::Up::Kind::kNeighbourWanted);
+  EXPECT_EQ(p.message.addr, wire::IpAddr::v4(addr("10.0.0.254")));
 
   gateway.state = NeighbourState::kFailed;
   set_neighbour(5, gateway);
@@ -367,25 +357,19 @@ TEST_F(Ip4Route, SendersOnTheLinkAreToldOfABetterHop) {
   set_neighbour(5, eth_neighbour(kEth0, "192.168.1.99", mac(0x99)));
   set_neighbour(6, eth_neighbour(kEth0, "192.168.1.11", mac(0x11)));
   const Ip4 far{.dst = "172.16.0.1", .payload_len = 700};
-  for (int i = 0; i < 3; ++i) {
-    receive(kEth0, to_eth0(far.bytes()));
-    loop();
-  }
+  for (int i = 0; i < 3; ++i) feed(far);
   EXPECT_EQ(sent_by_port(kEth0).size(), 3U) << "forwarded none the less";
-  auto told = punted();
-  ASSERT_EQ(told.size(), 1U) << "once in a while";
-  EXPECT_EQ(told[0].message.kind, msg::Up::Kind::kRedirectWanted);
-  EXPECT_EQ(told[0].message.iface, kEth0);
-  EXPECT_EQ(told[0].message.addr, *wire::parse_ip("192.168.1.99"));
+  Punted told = only_punted("once in a while");
+  EXPECT_EQ(told.message.kind, msg::Up::Kind::kRedirectWanted);
+  EXPECT_EQ(told.message.iface, kEth0);
+  EXPECT_EQ(told.message.addr, *wire::parse_ip("192.168.1.99"));
   Bytes quoted = far.bytes();
   quoted.resize(576);
-  EXPECT_EQ(told[0].bytes, quoted) << "as it came, its checksum right";
+  EXPECT_EQ(told.bytes, quoted) << "as it came, its checksum right";
 
-  receive(kEth0, to_eth0(Ip4{.dst = "192.168.1.11"}.bytes()));
-  loop();
-  told = punted();
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].message.addr, *wire::parse_ip("192.168.1.11"));
+  feed({.dst = "192.168.1.11"});
+  told = only_punted();
+  EXPECT_EQ(told.message.addr, *wire::parse_ip("192.168.1.11"));
   EXPECT_EQ(all_drops(), 0U);
 }
 
@@ -400,8 +384,7 @@ TEST_F(Ip4Route, OthersAreNotToldOfABetterHop) {
   loop();
   EXPECT_TRUE(punted().empty()) << "was held, or is this node's own";
   settings.redirects = false;
-  receive(kEth0, to_eth0(Ip4{.dst = "192.168.1.11"}.bytes()));
-  loop();
+  feed({.dst = "192.168.1.11"});
   EXPECT_TRUE(punted().empty()) << "switched off";
   EXPECT_EQ(all_drops(), 0U);
 }

@@ -46,10 +46,8 @@ class Ip6Test : public World {
     set_delivery(kIb0, "fe80::b0", true, 0);
     loop();
   }
-  void feed(const Ip6& packet) {
-    receive(kEth0, frame6(packet));
-    loop();
-  }
+  using World::feed;
+  void feed(const Ip6& packet) { feed(kEth0, frame6(packet)); }
   /// Expects exactly one drop, under `reason`, and no packet sent or punted.
   void expect_dropped(const Ip6& packet, Drop reason, std::string_view what) {
     const auto before = drops(kEth0, reason);
@@ -62,12 +60,10 @@ class Ip6Test : public World {
   }
   /// Expects one message to management, and returns it.
   Punted expect_up(Up::Kind kind, const Ip6& packet, std::string_view what = {}) {
-    const auto messages = punted();
-    EXPECT_EQ(messages.size(), 1U) << what;
-    if (messages.size() != 1) return {};
-    EXPECT_EQ(messages[0].message.kind, kind) << what;
-    EXPECT_EQ(messages[0].bytes, packet.bytes()) << what;
-    return messages[0];
+    Punted p = only_punted(what);
+    EXPECT_EQ(p.message.kind, kind) << what;
+    EXPECT_EQ(p.bytes, packet.bytes()) << what;
+    return p;
   }
 };
 
@@ -75,13 +71,11 @@ TEST_F(Ip6Test, P05_U12_ForwardsBetweenEthernetAndIpoib) {
   const Ip6 there{.flow = 0xabcde};
   receive(kEth0, frame6(there));
   const Ip6 back{.src = "fd00:a::2", .dst = "fd00:1::10"};
-  receive(kIb0, link6(back.bytes()));
-  loop();
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes, link6(forwarded(there)));
-  EXPECT_EQ(sent[0].to.ah, 7U);
-  EXPECT_EQ(sent[0].to.qpn, 0xabcdefU);
+  feed(kIb0, link6(back.bytes()));
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.bytes, link6(forwarded(there)));
+  EXPECT_EQ(sent.to.ah, 7U);
+  EXPECT_EQ(sent.to.qpn, 0xabcdefU);
   EXPECT_EQ(sent_by_port(kEth0), Frames{ethernet(mac(0x10), mac(0xa0), 0x86dd, forwarded(back))});
   EXPECT_EQ(all_drops(), 0U);
 }
@@ -144,8 +138,7 @@ TEST_F(Ip6Test, P05_MappedAddressesAreNotForwarded) {
     const wire::IpAddr mapped = wire::IpAddr::v4(0x0a00'0002);
     std::memcpy(&bytes[source ? offsetof(wire::Ipv6Hdr, src) : offsetof(wire::Ipv6Hdr, dst)],
                 &mapped, sizeof(mapped));
-    receive(kEth0, frame6(bytes));
-    loop();
+    feed(kEth0, frame6(bytes));
     EXPECT_EQ(drops(kEth0, source ? Drop::kIpMartianSource : Drop::kIpMartianDestination), 1U);
   }
   EXPECT_TRUE(sent_by_link(kIb0).empty());
@@ -174,11 +167,8 @@ TEST_F(Ip6Test, P05_OwnAddressesGoUp) {
     EXPECT_FALSE(p.rx.multicast);
   }
   expect_dropped({.dst = "fe80::b0"}, Drop::kIp6Scope, "link-local of another link");
-  receive(kIb0, link6(Ip6{.src = "fe80::2", .dst = "fe80::b0"}.bytes()));
-  loop();
-  const auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(messages[0].rx.slid, 9) << "as the device wrote it";
+  feed(kIb0, link6(Ip6{.src = "fe80::2", .dst = "fe80::b0"}.bytes()));
+  EXPECT_EQ(only_punted().rx.slid, 9) << "as the device wrote it";
 }
 
 TEST_F(Ip6Test, U18_NeighbourDiscoveryGoesUpApart) {
@@ -209,8 +199,7 @@ TEST_F(Ip6Test, U18_NeighbourDiscoveryGoesUpApart) {
   set_delivery(kEth0, "ff02::1:ff00:a0", true, 0);
   Ip6 duplicate = nd(135);
   duplicate.src = "::", duplicate.dst = "ff02::1:ff00:a0";
-  receive(kEth0, group_frame6(duplicate));
-  loop();
+  feed(kEth0, group_frame6(duplicate));
   EXPECT_TRUE(expect_up(Up::Kind::kNd, duplicate).rx.multicast);
   EXPECT_EQ(all_drops(), 0U);
 }
@@ -254,8 +243,7 @@ TEST_F(Ip6Test, P05_OwnSourcesAreMartianButForClaimsOfTheAddress) {
         .hop_limit = 255,
         .body = claim,
         .next_header = 58}}) {
-    receive(kEth0, ethernet(mac(0xa0), mac(0x10), 0x86dd, ip.bytes()));
-    loop();
+    feed(ip);
     EXPECT_EQ(drops(kEth0, Drop::kIpMartianSource), ++martians) << ip.src << " to " << ip.dst;
   }
   EXPECT_TRUE(punted().empty());
@@ -276,17 +264,14 @@ TEST_F(Ip6Test, P05_OwnAddressesThatAreNotInUseAreMartianSources) {
                   .hop_limit = 255,
                   .body = icmp6(136),
                   .next_header = 58};
-  receive(kEth0, group_frame6(claim));
-  loop();
+  feed(kEth0, group_frame6(claim));
   expect_up(Up::Kind::kNd, claim, "a claim of the address");
   // A tentative address: its interface is up.
   expect_dropped({.dst = "fd00:a::d"}, Drop::kLocalUnsupported, "tentative");
   EXPECT_TRUE(punted().empty());
   entries[kIb0].up = false;
   feed({.dst = "fd00:a::d"});
-  const auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(messages[0].message.kind, Up::Kind::kIcmpError);
+  EXPECT_EQ(only_punted().message.kind, Up::Kind::kIcmpError);
   EXPECT_EQ(drops(kEth0, Drop::kLinkDown), 1U);
 }
 
@@ -308,8 +293,7 @@ TEST_F(Ip6Test, U18_NeighbourDiscoveryFromElsewhereIsDropped) {
 
 TEST_F(Ip6Test, U18_SegmentedNeighbourDiscoveryBecomesOneSegment) {
   const Bytes frame = frame6(nd(135));
-  receive(kEth0, mbuf(frame, {14 + 40 + 2, frame.size() - 56}));
-  loop();
+  feed(kEth0, mbuf(frame, {14 + 40 + 2, frame.size() - 56}));
   expect_up(Up::Kind::kNd, nd(135));
 }
 
@@ -325,8 +309,7 @@ TEST_F(Ip6Test, P08_StoppedForwardingLeavesNeighbourDiscoveryAlone) {
 }
 
 TEST_F(Ip6Test, P05_UnicastByMulticastIsNotForwarded) {
-  receive(kIb0, link6(Ip6{.src = "fd00:a::2", .dst = "fd00:1::10"}.bytes()), true);
-  loop();
+  feed(kIb0, link6(Ip6{.src = "fd00:a::2", .dst = "fd00:1::10"}.bytes()), true);
   expect_drop(kIb0, Drop::kIpBroadcast);
 }
 
@@ -348,14 +331,12 @@ TEST_F(Ip6Test, P05_RoutesThatLeadNowhereAreTold) {
   add_route("fd00:c::/64", {NextHopKind::kUnreachable, 0, 0, 0});
   add_route("fd00:d::/64", {NextHopKind::kBlackhole, 0, 0, 0});
   feed({.dst = "fd00:e::1"});
-  auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(std::pair(messages[0].message.icmp_type, messages[0].message.icmp_code),
+  Punted p = only_punted();
+  EXPECT_EQ(std::pair(p.message.icmp_type, p.message.icmp_code),
             std::pair(std::uint8_t{1}, std::uint8_t{0}));
   feed({.dst = "fd00:c::1"});
-  messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(messages[0].message.icmp_code, 3);
+  p = only_punted();
+  EXPECT_EQ(p.message.icmp_code, 3);
   EXPECT_EQ(drops(kEth0, Drop::kIpNoRoute), 2U);
   expect_dropped({.dst = "fd00:d::1"}, Drop::kIpBlackhole, "black hole");
 }
@@ -367,21 +348,19 @@ TEST_F(Ip6Test, U18_SendersOnTheLinkAreToldOfABetterHop) {
   const Ip6 far{.dst = "fd00:e::1", .body = Bytes(1300)};
   for (int i = 0; i < 3; ++i) feed(far);
   EXPECT_EQ(sent_by_port(kEth0).size(), 3U) << "forwarded none the less";
-  auto told = punted();
-  ASSERT_EQ(told.size(), 1U) << "once in a while";
-  EXPECT_EQ(told[0].message.kind, Up::Kind::kRedirectWanted);
-  EXPECT_EQ(told[0].message.iface, kEth0);
-  EXPECT_EQ(told[0].message.addr, *wire::parse_ip("fe80::99"));
+  Punted told = only_punted("once in a while");
+  EXPECT_EQ(told.message.kind, Up::Kind::kRedirectWanted);
+  EXPECT_EQ(told.message.iface, kEth0);
+  EXPECT_EQ(told.message.addr, *wire::parse_ip("fe80::99"));
   Bytes quoted = far.bytes();
   quoted.resize(1280);
-  EXPECT_EQ(told[0].bytes, quoted) << "as it came";
+  EXPECT_EQ(told.bytes, quoted) << "as it came";
 
   const Ip6 next_to{.dst = "fd00:1::11"};
   feed(next_to);
-  told = punted();
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].message.addr, *wire::parse_ip("fd00:1::11"));
-  EXPECT_EQ(told[0].bytes, next_to.bytes());
+  told = only_punted();
+  EXPECT_EQ(told.message.addr, *wire::parse_ip("fd00:1::11"));
+  EXPECT_EQ(told.bytes, next_to.bytes());
   EXPECT_EQ(all_drops(), 0U);
 }
 
@@ -403,22 +382,19 @@ TEST_F(Ip6Test, U18_OthersAreNotToldOfABetterHop) {
 TEST_F(Ip6Test, P05_UnknownNeighboursAreWanted) {
   const Ip6 packet{.dst = "fd00:a::9"};
   feed(packet);
-  const auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(messages[0].message.kind, Up::Kind::kNeighbourWanted);
-  EXPECT_EQ(messages[0].message.iface, kIb0);
-  EXPECT_EQ(messages[0].message.addr, *wire::parse_ip("fd00:a::9"));
-  EXPECT_EQ(messages[0].bytes, forwarded(packet));
-  EXPECT_EQ(messages[0].held.in_iface, kEth0);
+  const Punted p = only_punted();
+  EXPECT_EQ(p.message.kind, Up::Kind::kNeighbourWanted);
+  EXPECT_EQ(p.message.iface, kIb0);
+  EXPECT_EQ(p.message.addr, *wire::parse_ip("fd00:a::9"));
+  EXPECT_EQ(p.bytes, forwarded(packet));
+  EXPECT_EQ(p.held.in_iface, kEth0);
 
   table::Neighbour failed = ib_neighbour(kIb0, "fd00:a::9", 0, 0);
   failed.state = table::NeighbourState::kFailed;
   set_neighbour(5, failed);
   loop();
   feed(packet);
-  const auto told = punted();
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].message.icmp_code, 3);
+  EXPECT_EQ(only_punted().message.icmp_code, 3);
   expect_drop(kEth0, Drop::kNeighbourFailed);
 }
 
@@ -447,19 +423,14 @@ TEST_F(Ip6Test, U15_TooBigIsToldAndNeverCut) {
     n.mtu = static_cast<std::uint16_t>(len);
     set_neighbour(2, n);
     loop();
-    const Ip6 fits{.body = Bytes(len - 40)};
-    receive(kEth0, mbuf(frame6(fits)));
-    loop();
+    feed({.body = Bytes(len - 40)});
     EXPECT_EQ(sent_by_link(kIb0).size(), 1U) << len;
-    const Ip6 packet{.body = Bytes(len - 39)};
-    receive(kEth0, mbuf(frame6(packet)));
-    loop();
+    feed({.body = Bytes(len - 39)});
     EXPECT_TRUE(sent_by_link(kIb0).empty());
-    const auto messages = punted();
-    ASSERT_EQ(messages.size(), 1U);
-    EXPECT_EQ(messages[0].message.icmp_type, 2);
-    EXPECT_EQ(messages[0].message.icmp_code, 0);
-    EXPECT_EQ(messages[0].message.mtu, len);
+    const Punted p = only_punted();
+    EXPECT_EQ(p.message.icmp_type, 2);
+    EXPECT_EQ(p.message.icmp_code, 0);
+    EXPECT_EQ(p.message.mtu, len);
   }
   EXPECT_EQ(drops(kEth0, Drop::kIpTooBig), 3U);
 }
@@ -468,8 +439,7 @@ TEST_F(Ip6Test, U15_LinksBelow1280CarryNoIpv6) {
   entries[kIb0].mtu = 1279;
   expect_dropped({}, Drop::kIp6LinkMtu, "however small the packet");
   set_neighbour(9, ib_neighbour(kIb0, "10.0.0.2", 7, 1));
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_EQ(sent_by_link(kIb0).size(), 1U) << "IPv4 does not mind";
 }
 
