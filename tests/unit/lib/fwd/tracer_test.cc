@@ -60,6 +60,15 @@ class Trace : public World {
     set_neighbour(3, ib_neighbour(kIb0, "fd00:a::2", 7, 0xabcdef));
     loop();
   }
+  /// Sets a neighbour of ib0 to which packets go by a connection.
+  void set_connected(table::NeighbourIndex index, const char* address, SinkQueue& queue,
+                     std::uint16_t mtu = 2044) {
+    table::Neighbour peer = ib_neighbour(kIb0, address, 7, 0xabcdef);
+    peer.mode = table::NeighbourMode::kRc;
+    peer.mtu = mtu;
+    peer.queue = &queue;
+    set_neighbour(index, peer);
+  }
   void trace(const Filter& filter = {}, std::size_t limit = 100) {
     sessions_.push_back(std::make_unique<Session>(filter, limit));
     set_session(sessions_.back().get());
@@ -75,17 +84,17 @@ class Trace : public World {
   std::vector<Path> paths() { return paths_of(session()); }
 
   static Bytes to_eth0_6(const Bytes& ip) { return ethernet(mac(0xa0), mac(0x10), 0x86dd, ip); }
-  /// Path of the only record after eth0 has received the frame.
-  Path path(const Bytes& frame) {
+  /// Path of the only record of a new trace after the interface has received the frame.
+  Path path(const Bytes& frame, table::InterfaceId in = kEth0, bool multicast = false) {
     trace();
-    receive(kEth0, frame);
-    loop();
+    feed(in, frame, multicast);
     const auto all = paths();
     EXPECT_EQ(all.size(), 1U);
     return all.empty() ? Path{} : all.front();
   }
   Path path4(const Ip4& ip) { return path(to_eth0(ip.bytes())); }
   Path path6(const Ip6& ip) { return path(to_eth0_6(ip.bytes())); }
+  Path path_from_ib0(const Ip4& ip) { return path(to_link(ip.bytes()), kIb0); }
 
  private:
   std::vector<std::unique_ptr<Session>> sessions_;
@@ -93,6 +102,13 @@ class Trace : public World {
 
 const std::string kTo2 = "route 10.0.0.2 kind 4 to 2";
 const std::string kValid2 = "neighbour 10.0.0.2 on 2 state 2 UD abcdef";
+const std::string kValid2v6 = "neighbour fd00:a::2 on 2 state 2 UD abcdef";
+const std::string kTo1 = "route 192.168.2.20 kind 4 to 1";
+const std::string kValid1 = "neighbour 192.168.2.20 on 1 state 2 ethernet 02:00:00:00:00:20";
+
+std::string punted_as(msg::Up::Kind kind) {
+  return fmt::format("punted kind {}", static_cast<int>(kind));
+}
 
 TEST_F(Trace, ForwardedPacket) {
   start_with_neighbours();
@@ -113,8 +129,8 @@ TEST_F(Trace, ForwardedPacket) {
 
 TEST_F(Trace, ForwardedPacketOfIpv6) {
   start_with_neighbours();
-  EXPECT_EQ(path6({}), (Path{"eth_input", "ip6_input", "route fd00:a::2 kind 4 to 2",
-                             "neighbour fd00:a::2 on 2 state 2 UD abcdef", "sent 2 UD"}));
+  EXPECT_EQ(path6({}), (Path{"eth_input", "ip6_input", "route fd00:a::2 kind 4 to 2", kValid2v6,
+                             "sent 2 UD"}));
   const msg::trace::Packet& p = session().record(0)->packet;
   EXPECT_EQ(wire::to_string(p.src), "fd00:1::10");
   EXPECT_EQ(p.hops, 64);
@@ -123,14 +139,8 @@ TEST_F(Trace, ForwardedPacketOfIpv6) {
 
 TEST_F(Trace, FromALinkToAPort) {
   start_with_neighbours();
-  trace();
-  receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.2.20"}.bytes()));
-  loop();
-  EXPECT_EQ(paths(),
-            (std::vector<Path>{{"ipoib_input UD", "ip4_input", "route 192.168.2.20 kind 4 to 1",
-                                "neighbour 192.168.2.20 on 1 state 2 ethernet "
-                                "02:00:00:00:00:20",
-                                "sent 1 ethernet"}}));
+  EXPECT_EQ(path_from_ib0({.src = "10.0.0.2", .dst = "192.168.2.20"}),
+            (Path{"ipoib_input UD", "ip4_input", kTo1, kValid1, "sent 1 ethernet"}));
 }
 
 TEST_F(Trace, ThroughAGateway) {
@@ -140,9 +150,9 @@ TEST_F(Trace, ThroughAGateway) {
   start_with_neighbours();
   EXPECT_EQ(path4({.dst = "172.16.0.5"}),
             (Path{"eth_input", "ip4_input", "route 172.16.0.5 kind 5 to 2", kValid2, "sent 2 UD"}));
-  EXPECT_EQ(path6({.dst = "fd00:99::5"}),
-            (Path{"eth_input", "ip6_input", "route fd00:99::5 kind 5 to 2",
-                  "neighbour fd00:a::2 on 2 state 2 UD abcdef", "sent 2 UD"}));
+  EXPECT_EQ(
+      path6({.dst = "fd00:99::5"}),
+      (Path{"eth_input", "ip6_input", "route fd00:99::5 kind 5 to 2", kValid2v6, "sent 2 UD"}));
   EXPECT_EQ(
       path4({.dst = "172.17.0.5"}),
       (Path{"eth_input", "ip4_input", "route 172.17.0.5 kind 5 to 2", "dropped neighbour_gone"}));
@@ -154,8 +164,7 @@ TEST_F(Trace, DropsWithAndWithoutAnError) {
   EXPECT_EQ(path4({.ttl = 1}), (Path{"eth_input", "ip4_input", kTo2, kValid2,
                                      "dropped ip_ttl_exceeded", "error 11/0"}));
   EXPECT_EQ(path6({.hop_limit = 1}), (Path{"eth_input", "ip6_input", "route fd00:a::2 kind 4 to 2",
-                                           "neighbour fd00:a::2 on 2 state 2 UD abcdef",
-                                           "dropped ip_ttl_exceeded", "error 3/0"}));
+                                           kValid2v6, "dropped ip_ttl_exceeded", "error 3/0"}));
   EXPECT_EQ(path4({.dst = "8.8.8.8"}),
             (Path{"eth_input", "ip4_input", "route 8.8.8.8 kind 0 to 65535", "dropped ip_no_route",
                   "error 3/0"}));
@@ -212,9 +221,6 @@ TEST_F(Trace, HeldPacketAndItsRelease) {
 
 TEST_F(Trace, PuntedPackets) {
   start_with_neighbours();
-  const auto punted_as = [](msg::Up::Kind kind) {
-    return fmt::format("punted kind {}", static_cast<int>(kind));
-  };
   EXPECT_EQ(path4({.dst = "192.168.1.1"}),
             (Path{"eth_input", "ip4_input", "route 192.168.1.1 kind 1 to 0",
                   punted_as(msg::Up::Kind::kLocal)}));
@@ -245,28 +251,21 @@ TEST_F(Trace, MulticastCopies) {
   for (const bool v6 : {false, true}) {
     const char* const group = v6 ? "ff0e::123" : "239.1.2.3";
     set_delivery(kEth0, group, true, 1U << kEth1 | 1U << kIb0 | 1U << kIb1);
-    table::Neighbour on_eth1 = eth_neighbour(kEth1, group, mac(0x77));
-    set_neighbour(10, on_eth1);
+    set_neighbour(10, eth_neighbour(kEth1, group, mac(0x77)));
     set_neighbour(11, ib_neighbour(kIb0, group, 50, 0xff'ffff));
     loop();
-    trace();
     const Bytes ip = v6 ? Ip6{.dst = group}.bytes() : Ip4{.dst = group}.bytes();
-    receive(kEth0,
-            ethernet(wire::group_mac(*wire::parse_ip(group)), mac(0x10), v6 ? 0x86dd : 0x0800, ip));
-    loop();
-    EXPECT_EQ(paths(),
-              (std::vector<Path>{
-                  {"eth_input", v6 ? "ip6_input" : "ip4_input", "delivery local true out e",
-                   fmt::format("punted kind {}", static_cast<int>(msg::Up::Kind::kLocal)),
-                   fmt::format("held for {} on 3", group),
-                   fmt::format("neighbour {} on 1 state 2 ethernet 02:00:00:00:00:77", group),
-                   fmt::format("neighbour {} on 2 state 2 UD ffffff", group), "sent 1 ethernet",
-                   "sent 2 UD"}}));
-    trace();
-    receive(kIb0, encapsulated(v6 ? 0x86dd : 0x0800, ip), true);
-    loop();
-    EXPECT_EQ(paths(), (std::vector<Path>{{"ipoib_input UD", v6 ? "ip6_input" : "ip4_input",
-                                           "delivery local false out 0", "dropped ip_multicast"}}));
+    const std::uint16_t type = v6 ? 0x86dd : 0x0800;
+    const std::string input = v6 ? "ip6_input" : "ip4_input";
+    EXPECT_EQ(path(ethernet(wire::group_mac(*wire::parse_ip(group)), mac(0x10), type, ip)),
+              (Path{"eth_input", input, "delivery local true out e",
+                    punted_as(msg::Up::Kind::kLocal), fmt::format("held for {} on 3", group),
+                    fmt::format("neighbour {} on 1 state 2 ethernet 02:00:00:00:00:77", group),
+                    fmt::format("neighbour {} on 2 state 2 UD ffffff", group), "sent 1 ethernet",
+                    "sent 2 UD"}));
+    EXPECT_EQ(
+        path(encapsulated(type, ip), kIb0, true),
+        (Path{"ipoib_input UD", input, "delivery local false out 0", "dropped ip_multicast"}));
   }
 }
 
@@ -294,10 +293,7 @@ TEST_F(Trace, OverAConnection) {
   SourceQueue source;
   entries[kIb0].receive_queue = &source;
   start_with_neighbours();
-  table::Neighbour peer = ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef);
-  peer.mode = table::NeighbourMode::kRc;
-  peer.queue = &queue;
-  set_neighbour(2, peer);
+  set_connected(2, "10.0.0.2", queue);
   loop();
   const std::string neighbour = "neighbour 10.0.0.2 on 2 state 2 RC 101";
   EXPECT_EQ(path4({}), (Path{"eth_input", "ip4_input", kTo2, neighbour, "sent 2 RC"}));
@@ -322,13 +318,8 @@ TEST_F(Trace, SegmentsThatGroMerges) {
   entries[kIb0].receive_queue = &source;
   entries[kEth0].tcp_offload = true;
   start_with_neighbours();
-  for (const char* address : {"10.0.0.2", "fd00:a::2"}) {
-    table::Neighbour peer = ib_neighbour(kIb0, address, 7, 0xabcdef);
-    peer.mode = table::NeighbourMode::kRc;
-    peer.mtu = 65'520;
-    peer.queue = &queue;
-    set_neighbour(address[0] == '1' ? 2 : 3, peer);
-  }
+  set_connected(2, "10.0.0.2", queue, 65'520);
+  set_connected(3, "fd00:a::2", queue, 65'520);
   loop();
   for (const bool v6 : {false, true}) {
     trace();
@@ -356,24 +347,12 @@ TEST_F(Trace, SegmentsThatGroMerges) {
 TEST_F(Trace, FragmentsAndSegments) {
   entries[kEth0].mtu = 9000;
   start_with_neighbours();
-  const auto route = [](const char* to) { return fmt::format("route {} kind 4 to 1", to); };
-  const std::string neighbour = "neighbour 192.168.2.20 on 1 state 2 ethernet 02:00:00:00:00:20";
-  trace();
-  receive(kIb0,
-          to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.2.20", .payload_len = 2000}.bytes()));
-  loop();
-  EXPECT_EQ(paths(),
-            (std::vector<Path>{{"ipoib_input UD", "ip4_input", route("192.168.2.20"), neighbour,
-                                "fragments mtu 1500 pieces 2", "sent 1 ethernet x2"}}));
-  trace();
-  receive(kIb0, to_link(Ip4{.src = "10.0.0.2",
-                            .dst = "192.168.2.20",
-                            .payload_len = 2000,
-                            .flags_offset = wire::Ipv4Hdr::kDontFragment}
-                            .bytes()));
-  loop();
-  EXPECT_EQ(paths(), (std::vector<Path>{{"ipoib_input UD", "ip4_input", route("192.168.2.20"),
-                                         neighbour, "dropped ip_too_big", "error 3/4"}}));
+  Ip4 packet{.src = "10.0.0.2", .dst = "192.168.2.20", .payload_len = 2000};
+  EXPECT_EQ(path_from_ib0(packet), (Path{"ipoib_input UD", "ip4_input", kTo1, kValid1,
+                                         "fragments mtu 1500 pieces 2", "sent 1 ethernet x2"}));
+  packet.flags_offset = wire::Ipv4Hdr::kDontFragment;
+  EXPECT_EQ(path_from_ib0(packet), (Path{"ipoib_input UD", "ip4_input", kTo1, kValid1,
+                                         "dropped ip_too_big", "error 3/4"}));
 }
 
 TEST_F(Trace, SegmentsThatGsoCuts) {
@@ -381,7 +360,6 @@ TEST_F(Trace, SegmentsThatGsoCuts) {
   entries[kIb0].receive_queue = &source;
   entries[kEth0].tcp_offload = true;
   start_with_neighbours();
-  trace();
   // The packet's addresses are those of a host on eth0 and a host on ib0.
   Tcp tcp{.payload = pattern(1960)};
   Bytes ip = tcp.bytes();
@@ -394,13 +372,10 @@ TEST_F(Trace, SegmentsThatGsoCuts) {
   std::memcpy(&ip[10], &none, sizeof(none));
   const wire::Be16 sum{wire::internet_checksum(std::span{ip}.first(20))};
   std::memcpy(&ip[10], &sum, sizeof(sum));
-  receive(kIb0, to_link(ip));
-  loop();
-  EXPECT_EQ(paths(),
-            (std::vector<Path>{{"ipoib_input UD", "ip4_input", "route 192.168.1.10 kind 4 to 0",
-                                "neighbour 192.168.1.10 on 0 state 2 ethernet "
-                                "02:00:00:00:00:10",
-                                "segments mtu 1500 pieces 2", "sent 0 ethernet x2"}}));
+  EXPECT_EQ(path(to_link(ip), kIb0),
+            (Path{"ipoib_input UD", "ip4_input", "route 192.168.1.10 kind 4 to 0",
+                  "neighbour 192.168.1.10 on 0 state 2 ethernet 02:00:00:00:00:10",
+                  "segments mtu 1500 pieces 2", "sent 0 ethernet x2"}));
 }
 
 TEST_F(Trace, WhatADeviceDoesNotTakeOrLoses) {
@@ -439,16 +414,11 @@ TEST_F(Trace, TestModes) {
 
 TEST_F(Trace, RedirectWanted) {
   start_with_neighbours();
-  trace();
   set_neighbour(5, eth_neighbour(kEth0, "192.168.1.20", mac(0x30)));
-  receive(kEth0, to_eth0(Ip4{.dst = "192.168.1.20"}.bytes()));
-  loop();
-  ASSERT_EQ(paths().size(), 1U);
-  EXPECT_EQ(paths()[0],
+  EXPECT_EQ(path4({.dst = "192.168.1.20"}),
             (Path{"eth_input", "ip4_input", "route 192.168.1.20 kind 4 to 0",
                   "neighbour 192.168.1.20 on 0 state 2 ethernet 02:00:00:00:00:30",
-                  fmt::format("punted kind {}", static_cast<int>(msg::Up::Kind::kRedirectWanted)),
-                  "sent 0 ethernet"}));
+                  punted_as(msg::Up::Kind::kRedirectWanted), "sent 0 ethernet"}));
 }
 
 // Chains for a device that sends none are copied, and packets that another owner reads too.
@@ -460,8 +430,7 @@ TEST_F(Trace, CopiesInAnMbufOfItsOwn) {
   rte_mbuf* const shared = mbuf(frame, {100, frame.size() - 100});
   rte_mbuf_refcnt_update(shared, 1);
   receive(kEth0, mbuf(frame, {100, frame.size() - 100}));
-  receive(kEth0, shared);
-  loop();
+  feed(kEth0, shared);
   rte_pktmbuf_free(shared);
   ASSERT_EQ(paths().size(), 2U);
   EXPECT_EQ(paths()[0].back(), "sent 1 ethernet");
@@ -479,8 +448,7 @@ class TraceHandoff : public Trace {
 
 TEST_F(TraceHandoff, BothWorkersRecord) {
   trace();
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_EQ(paths(), (std::vector<Path>{
                          {"eth_input", "ip4_input", kTo2, kValid2, "handed to worker 1 for 2"},
                          {"handoff_input", "sent 2 UD"}}));
@@ -552,12 +520,10 @@ TEST_F(Trace, FilterChoosesPackets) {
     receive(kEth0, to_eth0_6(Ip6{.hop_limit = 13}.bytes()));
     receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.2.20", .ttl = 14}.bytes()));
     // A later fragment has no ports.
-    receive(
-        kEth0,
-        to_eth0(Ip4{
-            .dst = "172.16.0.1", .ttl = 15, .flags_offset = 100, .protocol = wire::IpProto::kTcp}
-                    .bytes()));
-    loop();
+    feed(kEth0,
+         to_eth0(Ip4{
+             .dst = "172.16.0.1", .ttl = 15, .flags_offset = 100, .protocol = wire::IpProto::kTcp}
+                     .bytes()));
     std::vector<std::uint8_t> ttls;
     for (std::size_t i = 0; i < paths().size(); ++i)
       ttls.push_back(session().record(i)->packet.hops);
@@ -571,8 +537,7 @@ TEST_F(Trace, TheLimitEndsIt) {
   trace({}, 3);
   for (int i = 0; i < 5; ++i) receive(kEth0, to_eth0(Ip4{.ttl = 10}.bytes()));
   loop();
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_EQ(paths().size(), 3U);
   EXPECT_TRUE(session().full());
   EXPECT_EQ(session().missed(), 0U);
@@ -586,13 +551,11 @@ TEST_F(Trace, AnotherOneReplacesIt) {
   receive(kEth0, to_eth0(Ip4{}.bytes()));
   send_routed(Ip4{}.bytes());
   trace();  // in the same loop, behind the packet that waits in the queue
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_EQ(paths_of(first), (std::vector<Path>{{"inject", kTo2, kValid2, "sent 2 UD"}}));
   EXPECT_EQ(paths().size(), 2U);
   set_session(nullptr);
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_EQ(paths().size(), 2U);
   EXPECT_EQ(sent_by_link(kIb0).size(), 4U);
 }
@@ -712,11 +675,7 @@ TEST_F(TraceOrNot, PacketsFareAlike) {
   entries[kEth0].tcp_offload = true;
   configs[0].punt.interval_us = 1;  // every loop has new budgets
   start_with_neighbours();
-  table::Neighbour peer = ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef);
-  peer.mode = table::NeighbourMode::kRc;
-  peer.mtu = 65'520;
-  peer.queue = &queue;
-  set_neighbour(2, peer);
+  set_connected(2, "10.0.0.2", queue, 65'520);
   set_delivery(kEth0, "239.1.2.3", true, 1U << kEth1 | 1U << kIb1);
   set_neighbour(10, eth_neighbour(kEth1, "239.1.2.3", mac(0x77)));
   set_neighbour(11, ib_neighbour(kIb1, "239.1.2.3", 50, 0xff'ffff));
