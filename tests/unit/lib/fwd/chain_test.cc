@@ -54,9 +54,7 @@ class Chain : public World {
 TEST_F(Chain, IsForwarded) {
   begin();
   from_link(udp("10.1.0.2"));
-  const auto sent = sent_by_link(kIb1);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet("10.1.0.2"))));
+  EXPECT_EQ(only_sent_by_link(kIb1).bytes, to_link(forwarded(packet("10.1.0.2"))));
   from_link(Ip6{.src = "fd00:a::2", .dst = "fd00:b::2", .body = pattern(65'000)}.bytes());
   EXPECT_EQ(punted().at(0).bytes.size(), 65'040U) << "waits for its neighbour";
 }
@@ -141,32 +139,28 @@ TEST_F(ChainToPort, IsCountedWhenThereAreNoMbufs) {
 TEST_F(Chain, GoesUpWholeWhenItsSenderIsToldOrItIsForThisNode) {
   begin();
   from_link(udp("192.168.2.20", wire::Ipv4Hdr::kDontFragment));
-  auto up_messages = punted();
-  ASSERT_EQ(up_messages.size(), 1U);
-  EXPECT_EQ(up_messages[0].message.kind, msg::Up::Kind::kIcmpError);
-  EXPECT_EQ(up_messages[0].message.mtu, 1500);
-  EXPECT_EQ(up_messages[0].bytes, forwarded(packet("192.168.2.20", wire::Ipv4Hdr::kDontFragment)));
+  Punted p = only_punted();
+  EXPECT_EQ(p.message.kind, msg::Up::Kind::kIcmpError);
+  EXPECT_EQ(p.message.mtu, 1500);
+  EXPECT_EQ(p.bytes, forwarded(packet("192.168.2.20", wire::Ipv4Hdr::kDontFragment)));
 
   from_link(udp("10.0.0.1"));
-  up_messages = punted();
-  ASSERT_EQ(up_messages.size(), 1U);
-  EXPECT_EQ(up_messages[0].message.kind, msg::Up::Kind::kLocal);
-  EXPECT_EQ(up_messages[0].bytes, udp("10.0.0.1"));
+  p = only_punted();
+  EXPECT_EQ(p.message.kind, msg::Up::Kind::kLocal);
+  EXPECT_EQ(p.bytes, udp("10.0.0.1"));
 
   const Bytes local6 = Ip6{.src = "fd00:a::2", .dst = "fd00:a::1", .body = pattern(65'000)}.bytes();
   from_link(local6);
-  up_messages = punted();
-  ASSERT_EQ(up_messages.size(), 1U);
-  EXPECT_EQ(up_messages[0].bytes, local6);
+  p = only_punted();
+  EXPECT_EQ(p.bytes, local6);
 }
 
 TEST_F(Chain, WaitsForItsNeighbourAndIsSentOn) {
   begin();
   from_link(udp("10.1.0.9"));
-  const auto up_messages = punted();
-  ASSERT_EQ(up_messages.size(), 1U);
-  EXPECT_EQ(up_messages[0].message.kind, msg::Up::Kind::kNeighbourWanted);
-  EXPECT_EQ(up_messages[0].bytes, forwarded(packet("10.1.0.9")));
+  const Punted p = only_punted();
+  EXPECT_EQ(p.message.kind, msg::Up::Kind::kNeighbourWanted);
+  EXPECT_EQ(p.bytes, forwarded(packet("10.1.0.9")));
 
   msg::Down down_message{};
   down_message.kind = msg::Down::Kind::kSendRouted;
@@ -192,9 +186,7 @@ TEST_F(Chain, IsCopiedToGroups) {
   set_neighbour(3, large(kIb1, "239.1.1.1", 9));
   loop();
   from_link(udp("239.1.1.1", 0, 9000), kIb0, true);
-  const auto up_messages = punted();
-  ASSERT_EQ(up_messages.size(), 1U);
-  EXPECT_EQ(up_messages[0].bytes, udp("239.1.1.1", 0, 9000));
+  EXPECT_EQ(only_punted().bytes, udp("239.1.1.1", 0, 9000));
   EXPECT_EQ(sent_by_link(kIb1).at(0).bytes, to_link(forwarded(packet("239.1.1.1", 0, 9000))));
 }
 
@@ -222,10 +214,9 @@ TEST_F(Chain, EchoIsAnswered) {
   const wire::Be16 checksum{wire::internet_checksum(std::span{bytes}.subspan(20))};
   std::memcpy(&bytes[22], &checksum, sizeof(checksum));
   from_link(bytes);
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes[24], std::byte{0}) << "echo reply";
-  EXPECT_EQ(wire::internet_checksum(std::span{sent[0].bytes}.subspan(24)), 0);
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.bytes.at(24), std::byte{0}) << "echo reply";
+  EXPECT_EQ(wire::internet_checksum(std::span{sent.bytes}.subspan(24)), 0);
 }
 
 /// TCP packets are forwarded to an Ethernet port that offers segmentation.
@@ -313,8 +304,7 @@ TEST_F(ChainedTcp, WithoutMbufsItIsLostByName) {
   for (rte_mbuf* taken; (taken = rte_pktmbuf_alloc(pool)) != nullptr;) all.push_back(taken);
   rte_pktmbuf_free(all.back());
   all.pop_back();
-  receive(kIb0, m);
-  loop();
+  feed(kIb0, m);
   rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
   expect_drop(kIb0, Drop::kNoMbuf);
   EXPECT_EQ(sent_by_port(kEth1).size(), 1U) << "the first of two segments found one";

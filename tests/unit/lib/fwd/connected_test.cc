@@ -146,8 +146,7 @@ TEST_F(ConnectedTest, FullQueueIsCountedAndFreed) {
   start_with_neighbours();
   queues[0].room = 3;
   for (int i = 0; i < 10; ++i) receive(kEth0, to_eth0(Ip4{.dst = "10.0.0.2"}.bytes()));
-  receive(kEth0, to_eth0(Ip4{.dst = "10.0.0.3"}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{.dst = "10.0.0.3"}.bytes()));
   EXPECT_EQ(queues[0].sent.size(), 3U);
   EXPECT_EQ(queues[1].sent.size(), 1U) << "one full queue holds up no other";
   EXPECT_EQ(drops(kIb0, Drop::kIbTxFull), 7U);
@@ -172,12 +171,10 @@ TEST_F(ConnectedTest, C09_TheMtuIsThatOfTheDestination) {
 
   const Bytes whole =
       to_eth0(Ip4{.dst = "10.0.0.4", .payload_len = 2100, .flags_offset = 0x4000}.bytes());
-  receive(kEth0, mbuf(whole, {1500, whole.size() - 1500}));
-  loop();
-  const auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kIcmpError);
-  EXPECT_EQ(messages[0].message.mtu, 2044);
+  feed(kEth0, mbuf(whole, {1500, whole.size() - 1500}));
+  const Punted p = only_punted();
+  EXPECT_EQ(p.message.kind, msg::Up::Kind::kIcmpError);
+  EXPECT_EQ(p.message.mtu, 2044);
   expect_drop(kEth0, Drop::kIpTooBig);
 }
 
@@ -190,9 +187,7 @@ TEST_F(ConnectedTest, C10_PacketsAreTakenByEveryModeAtAnyTime) {
   loop();
   EXPECT_EQ(sent_by_port(kEth0).size(), 2U);
   EXPECT_EQ(worker().counters(kIb0).rx_packets.get(), 3U);
-  const auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(messages[0].message.kind, msg::Up::Kind::kArp);
+  EXPECT_EQ(only_punted().message.kind, msg::Up::Kind::kArp);
   EXPECT_EQ(all_drops(), 0U);
 }
 
@@ -262,10 +257,9 @@ TEST_F(ConnectedHandoff, WithoutItsConnectionByUd) {
   feed();
   change(ib_neighbour(kIb0, "10.0.0.2", 8, 0x77));
   worker(1).iterate();
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].to.ah, 8U);
-  EXPECT_EQ(sent[0].to.qpn, 0x77U);
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.to.ah, 8U);
+  EXPECT_EQ(sent.to.qpn, 0x77U);
   EXPECT_EQ(all_drops(), 0U);
 }
 
