@@ -255,12 +255,9 @@ TEST_F(GenerateTest, ReceivedPacketsAreConsumedAndArpGoesUp) {
   prepare(config_to("192.168.1.10", "10.0.0.2"), true);
   start_with_neighbours();
   receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "10.0.0.1"}.bytes()));
-  receive(kIb0, encapsulated(0x0806, Bytes(56)));
-  loop();
+  feed(kIb0, encapsulated(0x0806, Bytes(56)));
   EXPECT_EQ(worker().stats().consumed.get(), 1U);
-  const auto up_messages = punted();
-  ASSERT_EQ(up_messages.size(), 1U);
-  EXPECT_EQ(up_messages[0].message.kind, msg::Up::Kind::kArp);
+  EXPECT_EQ(only_punted().message.kind, msg::Up::Kind::kArp);
 }
 
 TEST_F(GenerateTest, GeneratorIsExchangedBetweenLoops) {
