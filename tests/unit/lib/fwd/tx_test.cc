@@ -39,8 +39,7 @@ TEST_F(TxTest, FullPortIsCountedAndFreed) {
   start_with_neighbours();
   std::uint64_t fed = 0;
   while (drops(kEth1, Drop::kEthTxFull) == 0 && fed < 1000) {
-    receive(kEth0, to_eth0(Ip4{.dst = "192.168.2.10"}.bytes()));
-    loop();
+    feed(kEth0, to_eth0(Ip4{.dst = "192.168.2.10"}.bytes()));
     ++fed;
   }
   EXPECT_EQ(drops(kEth1, Drop::kEthTxFull), 1U);
@@ -52,14 +51,14 @@ TEST_F(TxTest, FullPortIsCountedAndFreed) {
 // The device has counted the lost packets, so they do not count as sent.
 TEST_F(TxTest, WhatADeviceTakesAndLosesIsNotCountedAsSent) {
   start_with_neighbours();
-  const auto feed = [&] {
+  const auto feed_five = [&] {
     for (int i = 0; i < 5; ++i) receive(kEth0, to_eth0(Ip4{}.bytes()));
     loop();
   };
-  feed();
+  feed_five();
   links[0].loses = true;
   links[0].room = 3;
-  feed();
+  feed_five();
   const InterfaceCounters& ib0 = worker().counters(kIb0);
   EXPECT_EQ(ib0.tx_packets.get(), 5U);
   EXPECT_EQ(ib0.tx_bytes.get(), 5 * Ip4{}.bytes().size());
@@ -69,15 +68,12 @@ TEST_F(TxTest, WhatADeviceTakesAndLosesIsNotCountedAsSent) {
 
 TEST_F(TxTest, StoppedDeviceIsLeftAlone) {
   start_with_neighbours();
-  const auto feed = [&] {
-    receive(kEth0, to_eth0(Ip4{.dst = "192.168.2.10"}.bytes()));
-    loop();
-  };
+  const auto feed_one = [&] { feed(kEth0, to_eth0(Ip4{.dst = "192.168.2.10"}.bytes())); };
   entries[kEth1].device_stopped = true;
-  feed();
+  feed_one();
   EXPECT_EQ(drops(kEth1, Drop::kLinkDown), 1U) << "under the outgoing interface";
   entries[kEth0].device_stopped = true;
-  feed();
+  feed_one();
   EXPECT_EQ(worker().counters(kEth0).rx_packets.get(), 1U);
   EXPECT_EQ(all_drops(), 1U);
   EXPECT_TRUE(sent_by_port(kEth1).empty());
@@ -105,11 +101,10 @@ TEST_F(Handoff, P07_PacketsLeaveByTheWorkerThatOwnsTheInterface) {
   worker(0).iterate();
   EXPECT_TRUE(sent_by_link(kIb0).empty()) << "not by worker 0";
   EXPECT_EQ(worker(1).iterate(), 2U);
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes, World::to_link(forwarded(to_link0)));
-  EXPECT_EQ(sent[0].to.ah, 7U);
-  EXPECT_EQ(sent[0].to.qpn, 0xabcdefU);
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.bytes, World::to_link(forwarded(to_link0)));
+  EXPECT_EQ(sent.to.ah, 7U);
+  EXPECT_EQ(sent.to.qpn, 0xabcdefU);
   EXPECT_EQ(sent_by_port(kEth1),
             Frames{ethernet(mac(0x20), mac(0xa1), 0x0800, forwarded(to_eth1))});
   EXPECT_EQ(worker(0).counters(kEth0).rx_packets.get(), 2U);
@@ -150,8 +145,7 @@ TEST_F(Handoff, RawFramesFromManagementFindTheirWorker) {
 TEST_F(Handoff, IoModeCrossesWorkers) {
   settings.mode = ForwardMode::kIo;
   const Bytes frame = ethernet(mac(1), mac(2), 0x1234, Bytes(46));
-  receive(kEth0, frame);
-  loop();
+  feed(kEth0, frame);
   EXPECT_EQ(sent_by_port(kEth1), Frames{frame});
 }
 
@@ -190,16 +184,13 @@ TEST_F(IoForward, FramesCrossUntouched) {
 
 TEST_F(IoForward, DropsByNamedReason) {
   start();
-  receive(kIb0, World::to_link(Ip4{}.bytes()));
-  loop();
+  feed(kIb0, World::to_link(Ip4{}.bytes()));
   EXPECT_EQ(drops(kIb0, Drop::kNoForwardPeer), 1U);
   entries[kEth1].up = false;
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_EQ(drops(kEth0, Drop::kLinkDown), 1U);
   settings.forwarding = false;
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_EQ(drops(kEth0, Drop::kForwardingStopped), 1U);
   EXPECT_EQ(all_drops(), 3U);
 }

@@ -32,14 +32,12 @@ class WorkerTest : public World {
 TEST_F(WorkerTest, P05_U11_ForwardsFromEthernetToLink) {
   start_with_neighbours();
   const Ip4 packet;
-  receive(kEth0, to_eth0(packet.bytes()));
-  loop();
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
+  feed(kEth0, to_eth0(packet.bytes()));
+  const SentOnLink sent = only_sent_by_link(kIb0);
   // The IPoIB header has type 0x0800 and reserved zero; the packet's TTL is decremented.
-  EXPECT_EQ(sent[0].bytes, encapsulated(0x0800, forwarded(packet), 0));
-  EXPECT_EQ(sent[0].to.ah, 7U);
-  EXPECT_EQ(sent[0].to.qpn, 0xabcdefU);
+  EXPECT_EQ(sent.bytes, encapsulated(0x0800, forwarded(packet), 0));
+  EXPECT_EQ(sent.to.ah, 7U);
+  EXPECT_EQ(sent.to.qpn, 0xabcdefU);
   EXPECT_EQ(all_drops(), 0U);
 
   EXPECT_EQ(worker().counters(kEth0).rx_packets.get(), 1U);
@@ -51,8 +49,7 @@ TEST_F(WorkerTest, P05_U11_ForwardsFromEthernetToLink) {
 TEST_F(WorkerTest, P05_ForwardsFromLinkToEthernet) {
   start_with_neighbours();
   const Ip4 packet{.src = "10.0.0.2", .dst = "192.168.2.10"};
-  receive(kIb0, to_link(packet.bytes()));
-  loop();
+  feed(kIb0, to_link(packet.bytes()));
   EXPECT_EQ(sent_by_port(kEth1), Frames{ethernet(mac(0x20), mac(0xa1), 0x0800, forwarded(packet))});
   EXPECT_EQ(worker().counters(kIb0).rx_packets.get(), 1U);
   EXPECT_EQ(worker().counters(kIb0).rx_bytes.get(), packet.bytes().size());
@@ -66,12 +63,10 @@ TEST_F(WorkerTest, P05_ForwardsBetweenLinksAndBetweenPorts) {
   const Ip4 link_packet{.src = "10.0.0.2", .dst = "10.1.0.2", .payload_len = 2024};
   receive(kIb0, to_link(link_packet.bytes()));
   const Ip4 port_packet{.src = "192.168.1.10", .dst = "192.168.2.10"};
-  receive(kEth0, to_eth0(port_packet.bytes()));
-  loop();
-  const auto by_link = sent_by_link(kIb1);
-  ASSERT_EQ(by_link.size(), 1U);
-  EXPECT_EQ(by_link[0].bytes, to_link(forwarded(link_packet)));
-  EXPECT_EQ(by_link[0].to.ah, 8U);
+  feed(kEth0, to_eth0(port_packet.bytes()));
+  const SentOnLink by_link = only_sent_by_link(kIb1);
+  EXPECT_EQ(by_link.bytes, to_link(forwarded(link_packet)));
+  EXPECT_EQ(by_link.to.ah, 8U);
   EXPECT_EQ(sent_by_port(kEth1),
             Frames{ethernet(mac(0x20), mac(0xa1), 0x0800, forwarded(port_packet))});
 }
@@ -119,13 +114,10 @@ TEST_F(WorkerTest, StoppedDropsIpAndStillPassesArpUp) {
   EXPECT_EQ(drops(kEth0, Drop::kIpBroadcast), 1U);
   EXPECT_EQ(drops(kIb0, Drop::kForwardingStopped), 1U);
   EXPECT_EQ(all_drops(), 3U);
-  const auto up_messages = punted();
-  ASSERT_EQ(up_messages.size(), 1U);
-  EXPECT_EQ(up_messages[0].message.kind, msg::Up::Kind::kArp);
+  EXPECT_EQ(only_punted().message.kind, msg::Up::Kind::kArp);
 
   settings.forwarding = true;
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
 }
 
@@ -159,8 +151,7 @@ TEST_F(WorkerTest, P07_StampsNeighboursItSendsTo) {
   configs[0].epoch_tsc = rte_rdtsc() - 100 * rte_get_tsc_hz();
   start_with_neighbours();
   EXPECT_EQ(worker().last_used_s(2), 0U) << "never used";
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_GE(worker().last_used_s(2), 100U);
   EXPECT_LE(worker().last_used_s(2), 110U);
   EXPECT_EQ(worker().last_used_s(3), 0U);
@@ -259,7 +250,7 @@ TEST_F(WorkerTest, BadInputIsAlwaysAccountedFor) {
   std::independent_bits_engine<std::mt19937, 8, unsigned> random{7};
   const Ip4 good{.payload_len = 100, .options = Bytes(8, std::byte{1})};
   std::uint64_t fed = 0, gone_up = 0, sent = 0;
-  const auto feed = [&](table::InterfaceId iface, const Bytes& bytes) {
+  const auto receive_and_count = [&](table::InterfaceId iface, const Bytes& bytes) {
     receive(iface, bytes, random() % 4 == 0);
     ++fed;
     if (fed % 50 != 0) return;
@@ -276,16 +267,16 @@ TEST_F(WorkerTest, BadInputIsAlwaysAccountedFor) {
         // The first round only cuts frames; later ones also change octets among the first 40.
         for (int spoiled = 0; spoiled < round && !cut.empty(); ++spoiled)
           cut[random() % std::min<std::size_t>(cut.size(), 40)] = static_cast<std::byte>(random());
-        feed(iface, cut);
+        receive_and_count(iface, cut);
       }
       for (std::size_t len = 0; len < 64; ++len) {
         Bytes noise(len);
         for (std::byte& b : noise) b = static_cast<std::byte>(random());
-        feed(iface, noise);
+        receive_and_count(iface, noise);
       }
     }
   }
-  while (fed % 50 != 0) feed(kEth0, {});
+  while (fed % 50 != 0) receive_and_count(kEth0, {});
   // A packet that causes an ICMP error is both counted and punted.
   std::uint64_t errors = 0;
   for (const Drop reason : {Drop::kIpNoRoute, Drop::kIpTtlExceeded})
