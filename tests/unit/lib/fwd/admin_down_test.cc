@@ -85,8 +85,7 @@ TEST_F(AdminDown, WhatComesIsDroppedAndCountedInEveryMode) {
 TEST_F(AdminDown, OtherInterfacesGoOn) {
   entries[kEth0].up = false;
   entries[kEth0].admin_down = true;
-  receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.2.10"}.bytes()));
-  loop();
+  feed(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.2.10"}.bytes()));
   EXPECT_EQ(sent_by_port(kEth1).size(), 1U);
   EXPECT_EQ(all_drops(), 0U);
 }

@@ -31,10 +31,9 @@ TEST_F(Inject, RoutesPacketsWithTheirTtlAsItIs) {
   const Ip4 packet{.src = "10.0.0.1", .ttl = 1};
   send_routed(packet.bytes());
   loop();
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes, to_link(packet.bytes()));
-  EXPECT_EQ(sent[0].to.ah, 7U);
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.bytes, to_link(packet.bytes()));
+  EXPECT_EQ(sent.to.ah, 7U);
   EXPECT_EQ(all_drops(), 0U);
 }
 
@@ -58,9 +57,7 @@ TEST_F(Inject, MessagesTakeEffectInOrder) {
   EXPECT_EQ(sent[0].to.ah, 1U);
   EXPECT_EQ(sent[1].to.ah, 1U);
   EXPECT_EQ(sent[2].to.ah, 2U);
-  const auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U);
-  EXPECT_EQ(messages[0].bytes, Ip4{.id = 4}.bytes()) << "wanted again, its TTL as it was";
+  EXPECT_EQ(only_punted().bytes, Ip4{.id = 4}.bytes()) << "wanted again, its TTL as it was";
 }
 
 TEST_F(Inject, LossesCountWhereThePacketCameFrom) {
@@ -74,9 +71,8 @@ TEST_F(Inject, LossesCountWhereThePacketCameFrom) {
   EXPECT_EQ(drops(kEth1, Drop::kIpRunt), 1U);
   EXPECT_EQ(drops(table::kNoInterface, Drop::kIpRunt), 1U);
   EXPECT_EQ(all_drops(), 4U);
-  const auto messages = punted();
-  ASSERT_EQ(messages.size(), 1U) << "nobody is told of what this node itself sent";
-  EXPECT_EQ(messages[0].message.iface, kEth1) << "so that the error can be sent from there";
+  EXPECT_EQ(only_punted("nobody is told of what this node itself sent").message.iface, kEth1)
+      << "so that the error can be sent from there";
 }
 
 /// ICMP errors about a packet that waited for its neighbour go to the sender of the packet.
@@ -135,11 +131,10 @@ TEST_F(Inject, SendsRawAsItIsEvenWhenDown) {
   const Bytes frame = ethernet(kBroadcastMac, mac(0xa0), 0x0806, Bytes(28));
   send_raw(kEth0, frame);
   loop();
-  const auto sent = sent_by_link(kIb0);
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes, arp);
-  EXPECT_EQ(sent[0].to.ah, 5U);
-  EXPECT_EQ(sent[0].to.qpn, 0xffffffU);
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.bytes, arp);
+  EXPECT_EQ(sent.to.ah, 5U);
+  EXPECT_EQ(sent.to.qpn, 0xffffffU);
   EXPECT_EQ(sent_by_port(kEth0), Frames{frame});
   EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), 56U);
   EXPECT_EQ(worker().counters(kEth0).tx_bytes.get(), 28U);
@@ -172,8 +167,7 @@ TEST_F(Inject, BadMessagesChangeNothing) {
   EXPECT_EQ(worker().stats().bad_messages.get(), 9U);
   EXPECT_EQ(drops(table::kNoInterface, Drop::kIbTxInvalid), 2U);
   EXPECT_EQ(all_drops(), 2U);
-  receive(kEth0, to_eth0(Ip4{}.bytes()));
-  loop();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
   EXPECT_EQ(punted().size(), 1U) << "10.0.0.2 is still unknown";
 }
 
