@@ -28,6 +28,12 @@ struct SessionTest : testing::Test {
     return text;
   }
 
+  /// Returns the output after this input.
+  std::string answer(std::string_view input) {
+    session.receive(input);
+    return take();
+  }
+
   FakeNode node;
   Cli cli{node.faces};
   Session session{cli};
@@ -35,23 +41,19 @@ struct SessionTest : testing::Test {
 
 TEST_F(SessionTest, PromptThenAnswersThenPrompts) {
   EXPECT_EQ(take(), "ipoib> ");
-  session.receive("start\n");
-  EXPECT_EQ(take(), "forwarding is on\nipoib> ");
-  session.receive("clear stats\n# nothing\n\r\nstop\r\n");
-  EXPECT_EQ(take(), "ipoib> ipoib> ipoib> forwarding is off\nipoib> ");
+  EXPECT_EQ(answer("start\n"), "forwarding is on\nipoib> ");
+  EXPECT_EQ(answer("clear stats\n# nothing\n\r\nstop\r\n"),
+            "ipoib> ipoib> ipoib> forwarding is off\nipoib> ");
   EXPECT_EQ(take(), "");
 }
 
 TEST_F(SessionTest, LinesInPieces) {
   take();
   for (const char c : std::string{"start"}) {
-    session.receive({&c, 1});
-    EXPECT_EQ(take(), "");
+    EXPECT_EQ(answer({&c, 1}), "");
   }
-  session.receive("\nst");
-  EXPECT_EQ(take(), "forwarding is on\nipoib> ");
-  session.receive("op\n");
-  EXPECT_EQ(take(), "forwarding is off\nipoib> ");
+  EXPECT_EQ(answer("\nst"), "forwarding is on\nipoib> ");
+  EXPECT_EQ(answer("op\n"), "forwarding is off\nipoib> ");
 }
 
 TEST_F(SessionTest, LastLineNeedsNoEnd) {
@@ -67,8 +69,7 @@ TEST_F(SessionTest, LastLineNeedsNoEnd) {
 // are read.
 TEST_F(SessionTest, LongLines) {
   take();
-  session.receive(std::string(Session::kMaxLine, '#') + "\n");
-  EXPECT_EQ(take(), "ipoib> ");
+  EXPECT_EQ(answer(std::string(Session::kMaxLine, '#') + "\n"), "ipoib> ");
   session.receive("start\n");
   for (int i = 0; i < 1000; ++i) session.receive(std::string(1000, 'x'));
   session.receive("\nstop\n");
@@ -160,6 +161,17 @@ struct CliServerTest : testing::Test {
     for (const int fd : clients) close(fd);
   }
 
+  void serve() {
+    server = CliServer::create(cli, node.loop.events(), path);
+    ASSERT_TRUE(server) << server.error().what;
+  }
+  /// Connects so many clients, and lets the server accept each.
+  void connect_clients(std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      connect_client();
+      run_once();
+    }
+  }
   int connect_client() {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -184,6 +196,16 @@ struct CliServerTest : testing::Test {
     }
     return text;
   }
+  std::string answer(int fd, std::string_view input) {
+    send_text(fd, input);
+    return receive(fd);
+  }
+  /// Returns the server's output until it sends no more.
+  std::string receive_all(int fd) {
+    std::string text;
+    for (std::string more = receive(fd); !more.empty(); more = receive(fd)) text += more;
+    return text;
+  }
   static void send_text(int fd, std::string_view text) {
     ASSERT_EQ(send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
@@ -191,26 +213,23 @@ struct CliServerTest : testing::Test {
   FakeNode node;
   Cli cli{node.faces};
   std::string path = testing::TempDir() + fmt::format("cli_server_test.{}", getpid());
+  Result<std::unique_ptr<CliServer>> server = fail(Errc::kUnavailable, "not started");
   std::vector<int> clients;
 };
 
 TEST_F(CliServerTest, SeveralClientsEachItsOwnAnswers) {
-  auto server = CliServer::create(cli, node.loop.events(), path);
-  ASSERT_TRUE(server) << server.error().what;
+  serve();
   const int a = connect_client(), b = connect_client();
   EXPECT_EQ(receive(a), "ipoib> ");
   EXPECT_EQ(receive(b), "ipoib> ");
   send_text(a, "star");
-  send_text(b, "stop\n");
-  EXPECT_EQ(receive(b), "forwarding was off\nipoib> ");
-  send_text(a, "t\n");
-  EXPECT_EQ(receive(a), "forwarding is on\nipoib> ");
+  EXPECT_EQ(answer(b, "stop\n"), "forwarding was off\nipoib> ");
+  EXPECT_EQ(answer(a, "t\n"), "forwarding is on\nipoib> ");
   EXPECT_EQ(receive(b), "");
 }
 
 TEST_F(CliServerTest, ClientThatShutsDownGetsItsAnswer) {
-  auto server = CliServer::create(cli, node.loop.events(), path);
-  ASSERT_TRUE(server);
+  serve();
   const int a = connect_client();
   send_text(a, "start\nstop");
   shutdown(a, SHUT_WR);
@@ -219,8 +238,7 @@ TEST_F(CliServerTest, ClientThatShutsDownGetsItsAnswer) {
 
 // A client that sends commands and never reads costs a bounded amount and blocks no other client.
 TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
-  auto server = CliServer::create(cli, node.loop.events(), path);
-  ASSERT_TRUE(server);
+  serve();
   const int slow = connect_client();
   std::string lines;
   for (int i = 0; i < 500; ++i) lines += "help\n";
@@ -229,14 +247,9 @@ TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
     run_once();
   }
   const int quick = connect_client();
-  send_text(quick, "start\n");
-  EXPECT_EQ(receive(quick), "ipoib> forwarding is on\nipoib> ");
+  EXPECT_EQ(answer(quick, "start\n"), "ipoib> forwarding is on\nipoib> ");
   // All answers are there when the client finally reads.
-  std::string text, more;
-  do {
-    more = receive(slow);
-    text += more;
-  } while (!more.empty());
+  const std::string text = receive_all(slow);
   EXPECT_TRUE(text.ends_with("\nipoib> "));
   EXPECT_EQ(text.find("<closed>"), std::string::npos);
 }
@@ -245,38 +258,27 @@ TEST_F(CliServerTest, SlowClientHoldsUpNobody) {
 // middle of the list.
 TEST_F(CliServerTest, LongListsHoldUpNobody) {
   add_neighbours(node, 3000);
-  auto server = CliServer::create(cli, node.loop.events(), path);
-  ASSERT_TRUE(server);
+  serve();
   const int slow = connect_client(), gone = connect_client(), quick = connect_client();
   for (const int fd : {slow, gone}) send_text(fd, "show neigh\n");
   for (int i = 0; i < 100; ++i) run_once();
   close(gone);
   std::erase(clients, gone);
-  send_text(quick, "start\n");
-  EXPECT_EQ(receive(quick), "ipoib> forwarding is on\nipoib> ");
-  std::string text, more;
-  do {
-    more = receive(slow);
-    text += more;
-  } while (!more.empty());
+  EXPECT_EQ(answer(quick, "start\n"), "ipoib> forwarding is on\nipoib> ");
+  const std::string text = receive_all(slow);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3002);
 }
 
 TEST_F(CliServerTest, ManyThatAskAtOnce) {
-  auto server = CliServer::create(cli, node.loop.events(), path);
-  ASSERT_TRUE(server);
-  for (int i = 0; i < 500; ++i) {
-    connect_client();
-    run_once();
-  }
+  serve();
+  connect_clients(500);
   std::size_t served = 0;
   for (const int fd : clients) served += receive(fd) == "ipoib> " ? 1 : 0;
   EXPECT_EQ(served, CliServer::kMaxClients);
 }
 
 TEST_F(CliServerTest, ClientsThatVanish) {
-  auto server = CliServer::create(cli, node.loop.events(), path);
-  ASSERT_TRUE(server);
+  serve();
   for (int i = 0; i < 100; ++i) {  // Exceeds the limit of connected clients.
     const int fd = connect_client();
     run_once();
@@ -291,24 +293,16 @@ TEST_F(CliServerTest, ClientsThatVanish) {
 }
 
 TEST_F(CliServerTest, TooManyClientsAreRefused) {
-  auto server = CliServer::create(cli, node.loop.events(), path);
-  ASSERT_TRUE(server);
-  for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) {
-    connect_client();
-    run_once();
-  }
+  serve();
+  connect_clients(CliServer::kMaxClients);
   EXPECT_EQ(receive(connect_client()), "error: the limit of 32 clients is reached\n<closed>");
   EXPECT_EQ(receive(clients[0]), "ipoib> ");
 }
 
 // Disconnected clients make room for new ones, even if the server hears of both at once.
 TEST_F(CliServerTest, ClientsThatLeftTakeNoPlaces) {
-  auto server = CliServer::create(cli, node.loop.events(), path);
-  ASSERT_TRUE(server);
-  for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) {
-    connect_client();
-    run_once();
-  }
+  serve();
+  connect_clients(CliServer::kMaxClients);
   const int newcomer = connect_client();
   for (std::size_t i = 0; i < CliServer::kMaxClients; ++i) close(clients[i]);
   clients = {newcomer};
@@ -317,8 +311,8 @@ TEST_F(CliServerTest, ClientsThatLeftTakeNoPlaces) {
 
 TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
   {
-    auto server = CliServer::create(cli, node.loop.events(), path);
-    ASSERT_TRUE(server);
+    const auto first = CliServer::create(cli, node.loop.events(), path);
+    ASSERT_TRUE(first);
     struct stat st {};
     ASSERT_EQ(stat(path.c_str(), &st), 0);
     EXPECT_EQ(st.st_mode & 0777U, 0660U);
