@@ -132,27 +132,19 @@ void set_pktlen(Bytes& f, std::size_t words) {
 void set(Bytes& f, std::size_t at, unsigned value) {
   f[at] = static_cast<std::byte>(value);
 }
+/// Makes the frame this long, and its packet length so many words.
+void resize(Shape& s, std::size_t octets, std::size_t words) {
+  s.frame.resize(octets);
+  set_pktlen(s.frame, words);
+}
 
 const SpoilCase kSpoilCases[] = {
     {"half an Ethernet header", kLocal, Drop::kIbRunt, [](Shape& s) { s.frame.resize(13); }, false},
     {"no whole LRH", kLocal, Drop::kIbRunt, [](Shape& s) { s.frame.resize(kEth + 7); }, false},
-    {"ends before the BTH", kLocal, Drop::kIbRunt,
-     [](Shape& s) {
-       s.frame.resize(60);
-       set_pktlen(s.frame, 5);
-     },
-     false},
+    {"ends before the BTH", kLocal, Drop::kIbRunt, [](Shape& s) { resize(s, 60, 5); }, false},
     {"GRH but ends before the BTH", kGlobal, Drop::kIbRunt,
-     [](Shape& s) {
-       s.frame.resize(kEth + 60);
-       set_pktlen(s.frame, 15);
-     },
-     false},
-    {"ends before the DETH", kLocal, Drop::kIbRunt,
-     [](Shape& s) {
-       s.frame.resize(60);
-       set_pktlen(s.frame, 7);
-     }},
+     [](Shape& s) { resize(s, kEth + 60, 15); }, false},
+    {"ends before the DETH", kLocal, Drop::kIbRunt, [](Shape& s) { resize(s, 60, 7); }},
     {"LVer 1", kLocal, Drop::kIbVersion, [](Shape& s) { set(s.frame, kLrh, 0x01); }},
     {"IPVer 4", kGlobal, Drop::kIbVersion, [](Shape& s) { set(s.frame, kGrh, 0x4a); }},
     {"NxtHdr 17", kGlobal, Drop::kIbVersion, [](Shape& s) { set(s.frame, kGrh + 6, 17); }},
@@ -164,35 +156,22 @@ const SpoilCase kSpoilCases[] = {
     {"PayLen wrong", kGlobal, Drop::kIbLength, [](Shape& s) { set(s.frame, kGrh + 5, 0x54); }},
     {"pad beyond the payload", kLocal, Drop::kIbLength,
      [](Shape& s) {
-       s.frame.resize(60);
-       set_pktlen(s.frame, 8);
+       resize(s, 60, 8);
        s.frame[s.bth + 1] |= std::byte{0x30};
      }},
     {"MAD of 252 octets", kMad, Drop::kIbLength,
-     [](Shape& s) {
-       s.frame.resize(s.frame.size() - 4);
-       set_pktlen(s.frame, 71);
-     }},
+     [](Shape& s) { resize(s, s.frame.size() - 4, 71); }},
     {"payload above the MTU", kLocal, Drop::kIbLength,
-     [](Shape& s) {
-       s.frame.resize(kEth + 8 + 20 + 2052 + 4);
-       set_pktlen(s.frame, 521);
-     }},
+     [](Shape& s) { resize(s, kEth + 8 + 20 + 2052 + 4, 521); }},
     {"EtherType IPv4", kLocal, Drop::kIbNotIba,
-     [](Shape& s) {
-       set(s.frame, 12, 0x08);
-       set(s.frame, 13, 0);
-     }},
+     [](Shape& s) { set(s.frame, 12, 0x08), set(s.frame, 13, 0); }},
     {"raw packet", kLocal, Drop::kIbNotIba, [](Shape& s) { s.frame[kLrh + 1] &= std::byte{0xfc}; }},
     {"IP without transport", kLocal, Drop::kIbNotIba,
      [](Shape& s) { s.frame[kLrh + 1] = (s.frame[kLrh + 1] & std::byte{0xfc}) | std::byte{1}; }},
     {"another port's LID", kLocal, Drop::kIbLid, [](Shape& s) { set(s.frame, kLrh + 3, 5); }},
     {"LID 0", kLocal, Drop::kIbLid, [](Shape& s) { set(s.frame, kLrh + 3, 0); }},
     {"permissive LID", kLocal, Drop::kIbLid,
-     [](Shape& s) {
-       set(s.frame, kLrh + 2, 0xff);
-       set(s.frame, kLrh + 3, 0xff);
-     }},
+     [](Shape& s) { set(s.frame, kLrh + 2, 0xff), set(s.frame, kLrh + 3, 0xff); }},
     {"MLID of no group of ours", kGroup, Drop::kIbLid, [](Shape& s) { set(s.frame, kLrh + 3, 1); }},
     {"another port's GID", kGlobal, Drop::kIbGid, [](Shape& s) { set(s.frame, kGrh + 39, 0); }},
     {"MGID to a unicast LID", kGlobal, Drop::kIbGid,
@@ -200,18 +179,14 @@ const SpoilCase kSpoilCases[] = {
     {"unicast GID to an MLID", kGroup, Drop::kIbGid,
      [](Shape& s) { set(s.frame, kGrh + 24, 0xfe); }},
     {"MLID without GRH", kLocal, Drop::kIbGid,
-     [](Shape& s) {
-       set(s.frame, kLrh + 2, 0xc0);
-       set(s.frame, kLrh + 3, 0);
-     }},
+     [](Shape& s) { set(s.frame, kLrh + 2, 0xc0), set(s.frame, kLrh + 3, 0); }},
     {"MGID that shares our MLID", kGroup, Drop::kIbMgid,
      [](Shape& s) { set(s.frame, kGrh + 39, 0xfe); }},
     {"RC SEND", kLocal, Drop::kIbOpcode, [](Shape& s) { set(s.frame, s.bth, 0x04); }},
     {"UC SEND", kGlobal, Drop::kIbOpcode, [](Shape& s) { set(s.frame, s.bth, 0x24); }},
     {"RC ACK, shorter than UD headers", kLocal, Drop::kIbOpcode,
      [](Shape& s) {
-       s.frame.resize(60);
-       set_pktlen(s.frame, 7);
+       resize(s, 60, 7);
        set(s.frame, s.bth, 0x11);
      }},
     {"no such QP", kLocal, Drop::kIbQpn, [](Shape& s) { set(s.frame, s.bth + 7, 0x47); }},
@@ -229,10 +204,7 @@ const SpoilCase kSpoilCases[] = {
     {"P_Key of another partition", kLocal, Drop::kIbPkey,
      [](Shape& s) { set(s.frame, s.bth + 3, 0xfe); }},
     {"P_Key base 0", kLocal, Drop::kIbPkey,
-     [](Shape& s) {
-       set(s.frame, s.bth + 2, 0x80);
-       set(s.frame, s.bth + 3, 0);
-     }},
+     [](Shape& s) { set(s.frame, s.bth + 2, 0x80), set(s.frame, s.bth + 3, 0); }},
     {"P_Key of another partition, group", kGroup, Drop::kIbPkey,
      [](Shape& s) { set(s.frame, s.bth + 3, 1); }},
     {"P_Key of another partition, MAD", kMad, Drop::kIbPkey,
