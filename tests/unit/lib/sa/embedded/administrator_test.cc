@@ -65,10 +65,7 @@ TEST_F(DispatchTest, WhatIsNoRequestGetsNoAnswer) {
       {"answer", [](SaMad& m) { m.hdr.mad.method = 0x81; },
        &AdministratorCounters::ignored_no_request},
       {"bad version of an answer",
-       [](SaMad& m) {
-         m.hdr.mad.method = 0x81;
-         m.hdr.mad.class_version = 1;
-       },
+       [](SaMad& m) { m.hdr.mad.method = 0x81, m.hdr.mad.class_version = 1; },
        &AdministratorCounters::ignored_no_request},
       {"send", [](SaMad& m) { m.hdr.mad.method = 0x03; },
        &AdministratorCounters::ignored_no_request},
@@ -126,24 +123,12 @@ TEST_F(DispatchTest, RefusalsOfTheHeader) {
       {"GetMulti", [](SaMad& m) { m.hdr.mad.method = 0x14; }, 0x0008, 0x94},
       {"attribute", [](SaMad& m) { m.hdr.mad.attr_id.set(0x99); }, 0x000c, 0x81},
       {"attribute not served", [](SaMad& m) { m.hdr.mad.attr_id.set(0x31); }, 0x000c, 0x81},
-      {"set of a path",
-       [](SaMad& m) {
-         m.hdr.mad.attr_id.set(0x35);
-         m.hdr.mad.method = 0x02;
-       },
+      {"set of a path", [](SaMad& m) { m.hdr.mad.attr_id.set(0x35), m.hdr.mad.method = 0x02; },
        0x000c, 0x81},
-      {"delete of a path",
-       [](SaMad& m) {
-         m.hdr.mad.attr_id.set(0x35);
-         m.hdr.mad.method = 0x15;
-       },
+      {"delete of a path", [](SaMad& m) { m.hdr.mad.attr_id.set(0x35), m.hdr.mad.method = 0x15; },
        0x000c, 0x95},
       {"table of ClassPortInfo",
-       [](SaMad& m) {
-         m.hdr.mad.attr_id.set(0x01);
-         m.hdr.mad.method = 0x12;
-       },
-       0x000c, 0x92},
+       [](SaMad& m) { m.hdr.mad.attr_id.set(0x01), m.hdr.mad.method = 0x12; }, 0x000c, 0x92},
       {"wrong SM_Key", [](SaMad& m) { m.hdr.sm_key.set(2); }, 0x0700, 0x81},
   };
   for (const Row& row : rows) {
