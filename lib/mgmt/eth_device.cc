@@ -217,32 +217,4 @@ int EthDevice::socket() const {
   return closed() ? -1 : rte_eth_dev_socket_id(port_);
 }
 
-EthDevice::LinkStatus EthDevice::link_status() const {
-  rte_eth_link link{};
-  if (closed() || rte_eth_link_get_nowait(port_, &link) != 0) return {};
-  const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
-  return {link.link_status == RTE_ETH_LINK_UP, known ? link.link_speed : 0};
-}
-
-DeviceStats EthDevice::stats() const {
-  rte_eth_stats stats{};
-  if (closed() || rte_eth_stats_get(port_, &stats) != 0) return {};
-  return {stats.imissed, stats.ierrors, stats.rx_nombuf};
-}
-
-std::vector<Xstat> EthDevice::xstats() const {
-  // Without an array this returns the number of statistics.
-  const int n = closed() ? 0 : rte_eth_xstats_get(port_, nullptr, 0);
-  if (n <= 0) return {};
-  std::vector<rte_eth_xstat> values(static_cast<std::size_t>(n));
-  std::vector<rte_eth_xstat_name> names(values.size());
-  const auto size = static_cast<unsigned>(n);
-  if (rte_eth_xstats_get(port_, values.data(), size) != n ||
-      rte_eth_xstats_get_names(port_, names.data(), size) != n)
-    return {};
-  std::vector<Xstat> rows;
-  for (const rte_eth_xstat& v : values) rows.push_back({names[v.id].name, v.value});
-  return rows;
-}
-
 }  // namespace ipoib::mgmt

@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "lib/base/counters.h"
 #include "lib/base/result.h"
 #include "lib/fabric/capabilities.h"
-#include "lib/mgmt/device_stats.h"
 #include "lib/mgmt/port_groups.h"
 #include "lib/mgmt/removal_watch.h"
 #include "lib/wire/ipoib.h"
@@ -76,17 +74,6 @@ class EthDevice {
   /// Afterwards its link is down and other operations are refused.
   void close_removed();
   [[nodiscard]] bool closed() const { return port_ == kNoPort; }
-
-  struct LinkStatus {
-    bool up = false;
-    std::uint32_t speed_mbps = 0;  ///< 0: unknown.
-  };
-  /// Does not wait for negotiation.
-  [[nodiscard]] LinkStatus link_status() const;
-
-  /// For a device without statistics: zeros, and an empty list.
-  [[nodiscard]] DeviceStats stats() const;
-  [[nodiscard]] std::vector<Xstat> xstats() const;
 
  private:
   EthDevice(std::uint16_t port, std::string device, std::string driver);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/mgmt/device_readings.h"
 #include "lib/sa/sa_mad.h"
 #include "lib/wire/iba.h"
 
@@ -137,7 +138,7 @@ fabric::NamedCounters HcaInstance::mad_counters() const {
 }
 
 std::vector<Xstat> HcaInstance::ethdev_xstats() const {
-  return ethdev ? ethdev->xstats() : std::vector<Xstat>{};
+  return ethdev ? device_xstats(*ethdev) : std::vector<Xstat>{};
 }
 
 /// The cable of a software HCA reports its removal.

@@ -12,6 +12,7 @@
 #include "lib/fabric/hca.h"
 #include "lib/link/ethernet_port.h"
 #include "lib/link/ipoib/ipoib_link.h"
+#include "lib/mgmt/device_stats.h"
 #include "lib/mgmt/eth_device.h"
 #include "lib/mgmt/injector.h"
 #include "lib/mgmt/node_config.h"

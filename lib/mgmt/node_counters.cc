@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "lib/mgmt/device_readings.h"
 #include "lib/mgmt/node_parts.h"
 
 namespace ipoib::mgmt {
@@ -139,7 +140,8 @@ NodeTotals NodeCounters::totals() const {
   t.reserve_mbufs = parts_.buffers.reserve()->size;
   t.reserve_mbufs_free = rte_mempool_avail_count(parts_.buffers.reserve());
   for (const auto& slot : parts_.interfaces) t.interfaces.push_back(interface_totals(*slot));
-  for (const auto& p : parts_.ports) t.interfaces[p->config().id].errors = p->device().stats();
+  for (const auto& p : parts_.ports)
+    t.interfaces[p->config().id].errors = device_stats(p->device());
   for (const auto& h : parts_.hcas) t.hcas.push_back(hca_totals(*h));
   for (std::size_t i = 0; i < parts_.workers.all().size(); ++i) t.workers.push_back(work(i));
   t.drops = local_drops();

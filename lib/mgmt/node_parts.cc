@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "lib/mgmt/device_readings.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::mgmt {
@@ -39,7 +40,7 @@ PortInstance* NodeParts::port_named(std::string_view name) const {
 std::uint64_t NodeParts::speed_bps(table::InterfaceId id) const {
   constexpr std::uint64_t kMega = 1'000'000;
   for (const auto& p : ports)
-    if (p->config().id == id) return p->device().link_status().speed_mbps * kMega;
+    if (p->config().id == id) return link_status(p->device()).speed_mbps * kMega;
   for (const auto& l : links)
     if (l->config().id == id && l->control().state() == link::State::kUp)
       return wire::rate_mbps(l->control().parameters().rate) * kMega;

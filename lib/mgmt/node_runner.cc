@@ -11,6 +11,7 @@
 #include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/mgmt/capture.h"
+#include "lib/mgmt/device_readings.h"
 #include "lib/mgmt/node_control_impl.h"
 #include "lib/mgmt/node_parts.h"
 #include "lib/mgmt/packet_trace.h"
@@ -135,7 +136,7 @@ void NodeRunner::publish_interfaces() {
   if (const TimePoint t = parts_.now(); t >= next_carrier_check_) {
     next_carrier_check_ = t + kCarrierCheck;  // some drivers ask the kernel each time
     devices_.check_removals();
-    for (const auto& p : parts_.ports) p->control().set_carrier(p->device().link_status().up, t);
+    for (const auto& p : parts_.ports) p->control().set_carrier(link_status(p->device()).up, t);
     traffic_.update();
   }
   for (const auto& slot : parts_.interfaces) {

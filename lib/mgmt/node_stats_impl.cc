@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 
+#include "lib/mgmt/device_readings.h"
 #include "lib/mgmt/node_parts.h"
 #include "lib/mgmt/xstats.h"
 
@@ -130,7 +131,7 @@ std::vector<InterfaceStatsInfo> NodeStatsImpl::port_stats() {
 /// losses are among the drops of the hca. A device without counters has zeros.
 void NodeStatsImpl::add_device_stats(std::vector<InterfaceStatsInfo>& rows) const {
   for (std::size_t i = 0; i < parts_.ports.size(); ++i) {
-    const DeviceStats stats = since(parts_.ports[i]->device().stats(), baseline_.ports[i]);
+    const DeviceStats stats = since(device_stats(parts_.ports[i]->device()), baseline_.ports[i]);
     InterfaceStatsInfo& row = rows[parts_.ports[i]->config().id];
     row.rx_missed = stats.rx_missed;
     row.rx_errors = stats.rx_errors;
@@ -144,8 +145,8 @@ std::vector<Xstat> NodeStatsImpl::xstats(std::string_view name) const {
     const PortInstance& p = *parts_.ports[i];
     if (p.config().name != name) continue;
     return interface_xstats(Place::kPort, traffic(p.config().id),
-                            since(p.device().stats(), baseline_.ports[i]),
-                            since(p.device().xstats(), baseline_.port_xstats[i]));
+                            since(device_stats(p.device()), baseline_.ports[i]),
+                            since(device_xstats(p.device()), baseline_.port_xstats[i]));
   }
   for (const auto& l : parts_.links)
     if (l->config().name == name)
@@ -221,8 +222,8 @@ void NodeStatsImpl::clear_port_stats(std::string_view name) {
   baseline_.port_xstats.resize(parts_.ports.size());
   for (std::size_t i = 0; i < parts_.ports.size(); ++i) {
     if (!name.empty() && parts_.ports[i]->config().name != name) continue;
-    baseline_.ports[i] = parts_.ports[i]->device().stats();
-    baseline_.port_xstats[i] = parts_.ports[i]->device().xstats();
+    baseline_.ports[i] = device_stats(parts_.ports[i]->device());
+    baseline_.port_xstats[i] = device_xstats(parts_.ports[i]->device());
   }
 }
 

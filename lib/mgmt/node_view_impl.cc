@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/mgmt/device_readings.h"
 #include "lib/mgmt/node_counters.h"
 #include "lib/mgmt/node_parts.h"
 #include "lib/mgmt/node_stats_impl.h"
@@ -90,7 +91,7 @@ std::vector<PortInfo> NodeViewImpl::ports() const {
     row.started = p.device().started();
     row.mac = p.device().mac();
     row.mtu = p.control().mtu();
-    row.link_speed_mbps = p.device().link_status().speed_mbps;
+    row.link_speed_mbps = link_status(p.device()).speed_mbps;
     row.socket = p.device().socket();
     row.promiscuous = p.device().promiscuous();
     row.capabilities = p.device().capabilities();

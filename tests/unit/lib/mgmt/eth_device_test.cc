@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/mgmt/device_readings.h"
 #include "tests/unit/lib/mgmt/device_faults.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
@@ -158,9 +159,9 @@ TEST_F(EthDeviceTest, GoneForGoodWhenItIsPulledOut) {
   EXPECT_EQ(device.set_mtu(1500).error().what, what);
   EXPECT_EQ(device.set_promiscuous(true).error().what, what);
   EXPECT_FALSE(device.promiscuous());
-  EXPECT_FALSE(device.link_status().up);
-  EXPECT_TRUE(device.xstats().empty());
-  EXPECT_EQ(device.stats().rx_missed, 0U);
+  EXPECT_FALSE(link_status(device).up);
+  EXPECT_TRUE(device_xstats(device).empty());
+  EXPECT_EQ(device_stats(device).rx_missed, 0U);
   device.groups().join(kGroups[0]);
 }
 
