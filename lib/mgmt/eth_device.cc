@@ -45,19 +45,6 @@ bool tells_of_removal(const rte_eth_dev_info& info) {
   return (*info.dev_flags & RTE_ETH_DEV_INTR_RMV) != 0;
 }
 
-fabric::Capabilities capabilities_of(const rte_eth_dev_info& info) {
-  fabric::Capabilities able;
-  if ((info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0) {
-    // A limit of 0 means that the driver states none.
-    const auto stated = [](std::uint16_t n) { return n == 0 ? fabric::kAnySegments : n; };
-    able.max_segments =
-        std::min(stated(info.tx_desc_lim.nb_seg_max), stated(info.tx_desc_lim.nb_mtu_seg_max));
-  }
-  able.receives_chains = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
-  able.removal_events = tells_of_removal(info);
-  return able;
-}
-
 Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
                      const EthDeviceConfig& config) {
   const auto step = [&](int result, const char* what) -> Status {
@@ -86,8 +73,17 @@ Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
 
 }  // namespace
 
-Result<fabric::Capabilities> EthDevice::probe(const std::string& device) {
-  return find(device).map([](const Found& found) { return capabilities_of(found.info); });
+fabric::Capabilities capabilities_of(const rte_eth_dev_info& info) {
+  fabric::Capabilities able;
+  if ((info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0) {
+    // A limit of 0 means that the driver states none.
+    const auto stated = [](std::uint16_t n) { return n == 0 ? fabric::kAnySegments : n; };
+    able.max_segments =
+        std::min(stated(info.tx_desc_lim.nb_seg_max), stated(info.tx_desc_lim.nb_mtu_seg_max));
+  }
+  able.receives_chains = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
+  able.removal_events = tells_of_removal(info);
+  return able;
 }
 
 Result<EthDevice> EthDevice::open(const EthDeviceConfig& config) {

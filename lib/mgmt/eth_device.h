@@ -14,6 +14,7 @@
 #include "lib/mgmt/removal_watch.h"
 #include "lib/wire/ipoib.h"
 
+struct rte_eth_dev_info;
 struct rte_mempool;
 
 namespace ipoib::mgmt {
@@ -30,15 +31,15 @@ struct EthDeviceConfig {
 /// Octets of a frame before its IP packet.
 inline constexpr unsigned kEthernetHeader = 14;
 
+/// Capabilities that a driver states, without the multicast filter, which EthDevice::open() chooses.
+[[nodiscard]] fabric::Capabilities capabilities_of(const rte_eth_dev_info& info);
+
 /// Started by open(); closed by close_removed() or the destructor.
 class EthDevice {
  public:
   /// kNotFound lists the existing devices; kUnavailable: the device does not support the MTU, with
   /// both numbers.
   static Result<EthDevice> open(const EthDeviceConfig& config);
-  /// Capabilities of a device, without the multicast filter, which open() chooses. kNotFound,
-  /// kRefused.
-  static Result<fabric::Capabilities> probe(const std::string& device);
 
   EthDevice(EthDevice&& other) noexcept;
   EthDevice& operator=(EthDevice&&) = delete;

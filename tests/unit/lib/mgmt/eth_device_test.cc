@@ -108,21 +108,15 @@ TEST_F(EthDeviceTest, DeviceThatRefusesAllOfItIsUsedAsItIs) {
   EXPECT_EQ(filter(device), MulticastFilter::kUnknown);
 }
 
-TEST_F(EthDeviceTest, CapabilitiesAreWhatTheDriverStates) {
+TEST(EthDeviceCapabilities, AreWhatTheDriverStates) {
   std::uint32_t flags = 0;
   rte_eth_dev_info info{};
-  faults.says = [&](rte_eth_dev_info& real) {
-    real.tx_offload_capa = info.tx_offload_capa;
-    real.rx_offload_capa = info.rx_offload_capa;
-    real.tx_desc_lim.nb_seg_max = info.tx_desc_lim.nb_seg_max;
-    real.tx_desc_lim.nb_mtu_seg_max = info.tx_desc_lim.nb_mtu_seg_max;
-    real.dev_flags = &flags;
-  };
+  info.dev_flags = &flags;
   const auto most = [&](std::uint64_t offloads, std::uint16_t packet, std::uint16_t frame) {
     info.tx_offload_capa = offloads;
     info.tx_desc_lim.nb_seg_max = packet;
     info.tx_desc_lim.nb_mtu_seg_max = frame;
-    return EthDevice::probe(ethernet.name)->max_segments;
+    return capabilities_of(info).max_segments;
   };
   constexpr auto kChains = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   EXPECT_EQ(most(0, 40, 40), 1) << "the offload is not offered";
@@ -130,12 +124,17 @@ TEST_F(EthDeviceTest, CapabilitiesAreWhatTheDriverStates) {
   EXPECT_EQ(most(kChains, 5, 8), 5);
   EXPECT_EQ(most(kChains, 0, 8), 8) << "not stated";
   EXPECT_EQ(most(kChains, 0, 0), fabric::kAnySegments);
-  EXPECT_FALSE(EthDevice::probe(ethernet.name)->removal_events);
-  EXPECT_FALSE(EthDevice::probe(ethernet.name)->receives_chains);
+  EXPECT_FALSE(capabilities_of(info).removal_events);
+  EXPECT_FALSE(capabilities_of(info).receives_chains);
   flags = RTE_ETH_DEV_INTR_RMV;
   info.rx_offload_capa = RTE_ETH_RX_OFFLOAD_SCATTER;
-  EXPECT_TRUE(EthDevice::probe(ethernet.name)->removal_events);
-  EXPECT_TRUE(EthDevice::probe(ethernet.name)->receives_chains);
+  EXPECT_TRUE(capabilities_of(info).removal_events);
+  EXPECT_TRUE(capabilities_of(info).receives_chains);
+}
+
+TEST_F(EthDeviceTest, AsksForRemovalEventsWhereTheDriverHasThem) {
+  std::uint32_t flags = RTE_ETH_DEV_INTR_RMV;
+  faults.says = [&](rte_eth_dev_info& info) { info.dev_flags = &flags; };
   const EthDevice device = open();
   EXPECT_TRUE(faults.removal_interrupt);
 }
