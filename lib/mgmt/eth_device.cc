@@ -45,6 +45,12 @@ bool tells_of_removal(const rte_eth_dev_info& info) {
   return (*info.dev_flags & RTE_ETH_DEV_INTR_RMV) != 0;
 }
 
+/// False: the driver cannot start a device again after a stop, so EthDevice::stop() leaves it
+/// running.
+bool restarts(const std::string& driver) {
+  return driver != "net_af_packet";
+}
+
 Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
                      const EthDeviceConfig& config) {
   const auto step = [&](int result, const char* what) -> Status {
@@ -130,6 +136,7 @@ EthDevice::~EthDevice() {
 
 void EthDevice::close() {
   if (closed()) return;
+  started_ = false;
   watch_.reset();
   groups_.close();
   if (const int r = rte_eth_dev_stop(port_); r != 0)
@@ -137,11 +144,6 @@ void EthDevice::close() {
         std::strerror(-r));
   rte_eth_dev_close(port_);
   port_ = kNoPort;
-}
-
-void EthDevice::close_removed() {
-  started_ = false;
-  close();
 }
 
 Status EthDevice::present() const {
@@ -158,7 +160,7 @@ fabric::Capabilities EthDevice::capabilities() const {
 Status EthDevice::stop(DropCounters& drops) {
   if (!started_) return {};
   drain(drops);
-  if (const int r = restarts() ? rte_eth_dev_stop(port_) : 0; r != 0)
+  if (const int r = restarts(driver_) ? rte_eth_dev_stop(port_) : 0; r != 0)
     return fail(Errc::kRefused, "cannot stop the device: {}", std::strerror(-r));
   started_ = false;
   return {};
@@ -167,9 +169,9 @@ Status EthDevice::stop(DropCounters& drops) {
 Status EthDevice::start(DropCounters& drops) {
   if (started_) return {};
   if (auto there = present(); !there) return there;
-  if (const int r = restarts() ? rte_eth_dev_start(port_) : 0; r != 0)
+  if (const int r = restarts(driver_) ? rte_eth_dev_start(port_) : 0; r != 0)
     return fail(Errc::kRefused, "cannot start the device: {}", std::strerror(-r));
-  if (!restarts()) drain(drops);
+  if (!restarts(driver_)) drain(drops);
   groups_.restore();
   started_ = true;
   return {};

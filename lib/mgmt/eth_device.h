@@ -34,7 +34,7 @@ inline constexpr unsigned kEthernetHeader = 14;
 /// Capabilities that a driver states, without the multicast filter, which EthDevice::open() chooses.
 [[nodiscard]] fabric::Capabilities capabilities_of(const rte_eth_dev_info& info);
 
-/// Started by open(); closed by close_removed() or the destructor.
+/// Started by open(); closed by close() or the destructor.
 class EthDevice {
  public:
   /// kNotFound lists the existing devices; kUnavailable: the device does not support the MTU, with
@@ -69,20 +69,17 @@ class EthDevice {
   Status set_promiscuous(bool on);
   [[nodiscard]] bool promiscuous() const;
 
-  /// True if the device was taken away, so that close_removed() must be called.
+  /// True if the device was taken away, so that close() must be called.
   [[nodiscard]] bool removed() const { return watch_ != nullptr && watch_->removed(); }
-  /// Stops and closes the remains of the device. Precondition: no worker uses the device.
+  /// Stops and closes the device, or what remains of it. Precondition: no worker uses the device.
   /// Afterwards its link is down and other operations are refused.
-  void close_removed();
+  void close();
   [[nodiscard]] bool closed() const { return port_ == kNoPort; }
 
  private:
   EthDevice(std::uint16_t port, std::string device, std::string driver);
 
-  /// False: the driver cannot start the device again after a stop, so stop() leaves it running.
-  [[nodiscard]] bool restarts() const { return driver_ != "net_af_packet"; }
   [[nodiscard]] Status present() const;
-  void close();
   void drain(DropCounters& drops);
 
   static constexpr std::uint16_t kNoPort = 0xffff;

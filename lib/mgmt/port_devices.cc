@@ -30,7 +30,7 @@ void PortDevices::check_removals() {
   for (const auto& p : parts_.ports) {
     if (!p->device().removed()) continue;
     leave_alone(*p);
-    p->device().close_removed();
+    p->device().close();
     log(LogArea::kMgmt, LogLevel::kErr,
         "port {}: device {} was removed; the port stays down until the node is restarted",
         p->config().name, p->device().name());
@@ -38,7 +38,7 @@ void PortDevices::check_removals() {
   for (const auto& h : parts_.hcas) {
     if (!h->ethdev || !h->ethdev->removed()) continue;
     h->hca->on_ethdev_removed();
-    h->ethdev->close_removed();
+    h->ethdev->close();
     log(LogArea::kMgmt, LogLevel::kErr,
         "hca {}: cable {} was removed; the port stays down until the node is restarted",
         h->config.name, h->config.wire);

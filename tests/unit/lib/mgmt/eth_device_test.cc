@@ -145,7 +145,7 @@ TEST_F(EthDeviceTest, GoneForGoodWhenItIsPulledOut) {
   EXPECT_FALSE(device.removed());
   DeviceFaults::remove(port);
   ASSERT_TRUE(device.removed());
-  device.close_removed();
+  device.close();
   EXPECT_TRUE(device.closed());
   EXPECT_FALSE(device.removed()) << "that is done";
   EXPECT_FALSE(rte_eth_dev_is_valid_port(port));
