@@ -472,7 +472,7 @@ void NeighbourCache::tick(TimePoint now) {
 
 void NeighbourCache::on_due(Entry& e, TimePoint now) {
   switch (e.phase) {
-    case NeighbourPhase::kIncomplete: return ask_again(e, now);
+    case NeighbourPhase::kIncomplete: return e.attempts == 0 ? resolve(e, now) : ask_again(e, now);
     case NeighbourPhase::kReachable: return become_stale(e, now);
     case NeighbourPhase::kStale: return check_use(e, now);
     case NeighbourPhase::kProbe: return probe_again(e, now);

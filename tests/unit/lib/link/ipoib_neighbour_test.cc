@@ -620,8 +620,9 @@ TEST_F(IpoibNeighbour, StaticGatewayThatFailedBeforeIsRequestedWhenARouteUsesIt)
   b.run_for(1min);
   EXPECT_FALSE(b.sink.valid(kPeer));
   ASSERT_TRUE(b.link.use_gateway(kPeer, b.now));
-  b.run_for(1min);
+  b.run_for(10ms);
   EXPECT_TRUE(b.sink.valid(kPeer));
+  EXPECT_EQ(b.arp_requests_for("10.0.0.2", true), 0U);
   b.link.forget_gateway(kPeer);
 }
 
