@@ -52,7 +52,7 @@ class IpStack final : private Solicitor {
   void start();
   /// The medium carries packets.
   void resume() { ready_ = true; }
-  [[nodiscard]] bool ready() const { return ready_; }
+  [[nodiscard]] bool ready() const override { return ready_; }
   /// Joins the groups that IPv4 needs. Returns false if they were joined since the last stop().
   bool join_groups(TimePoint now);
   /// Joins a further group until stop().

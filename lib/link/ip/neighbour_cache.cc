@@ -228,10 +228,11 @@ Status NeighbourCache::remove(const wire::IpAddr& addr) {
   return {};
 }
 
-/// Requests a gateway at the next tick if it had failed and nothing else requests it.
+/// Requests a gateway at the next tick if it had failed and nothing else requests it. While the
+/// interface is down, the request waits for request_gateways().
 void NeighbourCache::request_gateway(Entry& e) {
   const bool idle = e.phase == NeighbourPhase::kIncomplete && e.phase_due == kNever;
-  if (e.gateways == 0 || !e.failed || !idle) return;
+  if (e.gateways == 0 || !e.failed || !idle || !solicitor_.ready()) return;
   e.phase_due = TimePoint{};
   schedule(e);
 }
@@ -476,7 +477,7 @@ void NeighbourCache::on_due(Entry& e, TimePoint now) {
     case NeighbourPhase::kReachable: return become_stale(e, now);
     case NeighbourPhase::kStale: return check_use(e, now);
     case NeighbourPhase::kProbe: return probe_again(e, now);
-    case NeighbourPhase::kFailed: return try_again(e, now);
+    case NeighbourPhase::kFailed: return try_again(e);
     case NeighbourPhase::kStatic:
       if (e.is_mapped) return check_mapped(e, now);
       break;
@@ -488,10 +489,10 @@ void NeighbourCache::on_due(Entry& e, TimePoint now) {
 
 /// The time of a failure is over. Routes avoid a failed gateway, so no packet will ever punt for
 /// it: it is resolved from here, so that it is used again once it answers.
-void NeighbourCache::try_again(Entry& e, TimePoint now) {
+void NeighbourCache::try_again(Entry& e) {
   if (!e.kept()) return forget(e, Drop::kNeighbourGone);
   to_sleep(e);
-  if (e.gateways > 0) resolve(e, now);
+  request_gateway(e);
 }
 
 void NeighbourCache::ask_again(Entry& e, TimePoint now) {

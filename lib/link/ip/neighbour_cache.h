@@ -44,6 +44,8 @@ class Solicitor {
   virtual void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) = 0;
   /// The neighbour did not answer, or has no path: it is assumed to be gone.
   virtual void failed(const wire::IpAddr& addr) = 0;
+  /// False while no request can be sent. NeighbourCache::request_gateways() follows once one can.
+  [[nodiscard]] virtual bool ready() const { return true; }
 };
 
 struct NeighbourEntry {
@@ -111,7 +113,7 @@ class NeighbourCache {
   /// Forgets all entries, static ones too. Gateways stay but lose their data. Held packets are
   /// dropped under `reason`.
   void withdraw(Drop reason) { reset_all(reason, true); }
-  /// The interface is up again: requests the gateways that had failed before withdraw().
+  /// The interface is up again: requests the gateways that had failed before.
   void request_gateways();
 
   /// `addr` claims to be at `hw`. `create`: also without an existing entry. Returns false if the
@@ -173,7 +175,7 @@ class NeighbourCache {
   void install(Entry& e, table::NeighbourState state);
 
   void on_due(Entry& e, TimePoint now);
-  void try_again(Entry& e, TimePoint now);
+  void try_again(Entry& e);
   void ask_again(Entry& e, TimePoint now);
   void check_use(Entry& e, TimePoint now);
   void check_mapped(Entry& e, TimePoint now);

@@ -174,6 +174,38 @@ TEST_F(EthernetPortTest, StopGivesEverythingBack) {
   EXPECT_FALSE(port.next_deadline());
 }
 
+/// Routes avoid the gateway, so the port asks for it without a packet.
+TEST_F(EthernetPortTest, FailedGatewayIsAskedForOnlyWhileThePortIsUp) {
+  const auto gateway = ip("192.168.1.8");
+  const auto asks = [&] {
+    actions.frames.clear();
+    run(port, 1min);
+    for (std::size_t i = 0; i < actions.frames.size(); ++i)
+      if (const auto arp = actions.arp(i); arp && arp->target_ip == gateway.v4_host()) return true;
+    return false;
+  };
+  port.start(now);
+  want("192.168.1.8");
+  run(port, 4s);
+  ASSERT_TRUE(port.has_failed(gateway));
+  ASSERT_TRUE(port.use_gateway(gateway, now));
+  EXPECT_TRUE(asks());
+  port.stop(now);
+  ASSERT_TRUE(port.use_gateway(gateway, now));
+  EXPECT_FALSE(asks()) << "while the port is stopped";
+  port.start(now);
+  EXPECT_TRUE(asks());
+  while (sink.find(gateway)->state != NeighbourState::kFailed) run(port, 100ms);
+  port.set_carrier(false, now);
+  EXPECT_FALSE(asks()) << "without a carrier";
+  port.set_carrier(true, now);
+  EXPECT_TRUE(asks());
+  port.stop(now);
+  port.forget_gateway(gateway);
+  port.forget_gateway(gateway);
+  EXPECT_TRUE(sink.indexes.empty());
+}
+
 TEST_F(EthernetPortTest, GroupsAreMappedToMacAddressesAndNotAskedFor) {
   start_quietly();
   const auto v4 = want("239.129.2.3");

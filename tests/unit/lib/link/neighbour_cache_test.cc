@@ -28,6 +28,8 @@ struct Questions final : Solicitor {
   }
   void probe(const wire::IpAddr& addr, const wire::HwAddr&, TimePoint) override { ++probed[addr]; }
   void failed(const wire::IpAddr&) override {}
+  [[nodiscard]] bool ready() const override { return is_ready; }
+  bool is_ready = true;
   std::map<wire::IpAddr, unsigned> asked, probed;
   std::vector<TimePoint> times;
 };
@@ -135,16 +137,24 @@ TEST(NeighbourCache, ANeighbourThatFailedBeforeItBecameAGatewayIsKnownToHaveFail
 
 /// Routes avoid the gateway after these commands, too.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
-  const std::function<void(Fixture&)> resets[] = {
-      [](Fixture& b) { b.cache.flush(); }, [](Fixture& b) { EXPECT_TRUE(b.cache.remove(host(1))); },
-      [](Fixture& b) {
-        b.cache.withdraw(Drop::kLinkDown);
-        const auto asked = b.questions.asked[host(1)];
-        b.run_for(60s);
-        EXPECT_EQ(b.questions.asked[host(1)], asked) << "while the interface is down";
-        b.cache.request_gateways();
-      }};
-  for (const auto& reset : resets) {
+  const auto flush = [](Fixture& b) { b.cache.flush(); };
+  const auto remove = [](Fixture& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
+  const auto down_and_up = [](Fixture& b) {
+    b.questions.is_ready = false;
+    b.cache.withdraw(Drop::kLinkDown);
+    const auto asked = b.questions.asked[host(1)];
+    ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
+    b.cache.forget_gateway(host(1));
+    b.cache.flush();
+    EXPECT_TRUE(b.cache.remove(host(1)));
+    b.run_for(60s);
+    EXPECT_EQ(b.questions.asked[host(1)], asked) << "while the interface is down";
+    b.questions.is_ready = true;
+    b.cache.request_gateways();
+  };
+  for (const std::function<void(Fixture&)>& reset :
+       {std::function<void(Fixture&)>{flush}, std::function<void(Fixture&)>{remove},
+        std::function<void(Fixture&)>{down_and_up}}) {
     Fixture b;
     ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
     b.want(host(1));
