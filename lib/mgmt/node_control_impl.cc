@@ -120,7 +120,8 @@ Status NodeControlImpl::change_hca(std::string_view name, const fabric::PortChan
                 name);
   fabric::PortSetter* const setter = instance.hca->port_setter();
   if (setter == nullptr)
-    return fail(Errc::kRefused, "{} is configured by its subnet manager", name);
+    return fail(Errc::kRefused,
+                "cannot set {}: its subnet manager or its device configures the port", name);
   return setter->change_port(change);
 }
 

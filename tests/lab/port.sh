@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The cable of a node's port is unplugged and plugged in again; then the port gets another LID. The node takes its link
 # down with the reason, and up, and joins again; the others find it. Two other nodes lose nothing. A running OpenSM
-# would restore the LID, so the simulator changes it while OpenSM does not run.
+# would restore the LID, so the simulator changes it while OpenSM does not run. The operator of the node cannot change
+# what the subnet manager configures.
 # shows: U-20, U-26
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -38,6 +39,12 @@ expect "subscriptions of node b" "$(subscriptions b)" "66 67"
 
 lid() { link_field "$1" lid; }
 old=$(lid b)
+for change in "lid $NEW_LID" "sm-lid 1" "pkeys 0x8001" "gid-prefix 0xfec0000000000001" "state down" reregister; do
+  expect "set hca $change" "$(cli b "set hca $HCA $change")" \
+    "error: cannot set $HCA: its subnet manager or its device configures the port"
+done
+expect "LID of node b" "$(lid b)" "$old"
+links_up b || fail "the link of node b is not up"
 sm_kill
 simulator "Baselid \"H3\"[1] $NEW_LID"
 sm_start

@@ -184,7 +184,8 @@ TEST_F(LateDevice, ComesGoesAndComesBackAsAnother) {
     });
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Errc::kRefused);
-    EXPECT_EQ(refused.error().what, "mlx0 is configured by its subnet manager");
+    EXPECT_EQ(refused.error().what,
+              "cannot set mlx0: its subnet manager or its device configures the port");
 
     hca->set_device(kGuid);
     ASSERT_TRUE(eventually([&] { return link(node).state == "up"; }));
