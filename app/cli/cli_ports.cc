@@ -49,10 +49,10 @@ Result<Output> set_promisc(const mgmt::NodeFaces& node, const Match& match) {
 }
 
 Result<Output> set_mtu(const mgmt::NodeFaces& node, const Match& match) {
-  auto known = interface_names(node.view);
-  if (match.get("LINK")) known = link_names(node.view);
-  if (match.get("PORT")) known = port_names(node.view);
-  return for_each(meant(match, std::move(known)), [&](const std::string& name) {
+  auto names = interface_names(node.view);
+  if (match.get("LINK")) names = link_names(node.view);
+  if (match.get("PORT")) names = port_names(node.view);
+  return for_each(meant(match, std::move(names)), [&](const std::string& name) {
     return node.control.set_mtu(name, static_cast<std::uint16_t>(number(match, "MTU")));
   });
 }

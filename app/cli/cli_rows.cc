@@ -83,14 +83,14 @@ Result<Output> list_or_one(const Match& match, const Json& rows, const char* key
                            std::string_view parameter, const std::vector<Column>& columns) {
   const auto wanted = match.get(parameter);
   if (!wanted) return list(match, rows, columns);
-  std::vector<std::string> known;
+  std::vector<std::string> available;
   for (const Json& row : rows) {
     const Json& value = row.at(key);
-    known.push_back(value.is_string() ? value.get<std::string>() : value.dump());
-    if (known.back() == *wanted) return object(match, row);
+    available.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    if (available.back() == *wanted) return object(match, row);
   }
   return fail(Errc::kNotFound, "no {} {}; available: {}", lower(parameter), *wanted,
-              names_text(known));
+              names_text(available));
 }
 
 Json only(const Json& rows, const char* key, const std::optional<std::string>& name) {
@@ -115,9 +115,9 @@ std::vector<std::string> port_names(const mgmt::NodeView& view) {
   return names_of(view.config().ports);
 }
 
-Status require(const std::optional<std::string>& name, const std::vector<std::string>& known) {
-  if (!name || std::find(known.begin(), known.end(), *name) != known.end()) return {};
-  return fail(Errc::kNotFound, "no {}; available: {}", *name, names_text(known));
+Status require(const std::optional<std::string>& name, const std::vector<std::string>& available) {
+  if (!name || std::find(available.begin(), available.end(), *name) != available.end()) return {};
+  return fail(Errc::kNotFound, "no {}; available: {}", *name, names_text(available));
 }
 
 }  // namespace ipoib::app

@@ -49,8 +49,8 @@ inline constexpr std::size_t kRowsInPiece = 64;
 [[nodiscard]] std::vector<std::string> link_names(const mgmt::NodeView& view);
 [[nodiscard]] std::vector<std::string> port_names(const mgmt::NodeView& view);
 
-/// Fails with kNotFound if a name is given and is not in `known`.
+/// Fails with kNotFound if a name is given and is not in `available`.
 [[nodiscard]] Status require(const std::optional<std::string>& name,
-                             const std::vector<std::string>& known);
+                             const std::vector<std::string>& available);
 
 }  // namespace ipoib::app

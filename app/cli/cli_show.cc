@@ -94,9 +94,9 @@ Result<Output> show_worker(const mgmt::NodeFaces& node, const Match& match) {
 
 Result<Output> show_drops(const mgmt::NodeFaces& node, const Match& match) {
   const auto where = match.get("WHERE");
-  auto known = interface_names(node.view);
-  for (const auto& h : node.view.config().hcas) known.push_back(h.name);
-  if (auto s = require(where, known); !s) return tl::make_unexpected(s.error());
+  auto available = interface_names(node.view);
+  for (const auto& h : node.view.config().hcas) available.push_back(h.name);
+  if (auto s = require(where, available); !s) return tl::make_unexpected(s.error());
   return list(match, only(to_json(node.stats.drops()), "where", where),
               {{"REASON", "reason"}, {"WHERE", "where"}, {"PACKETS", "packets"}});
 }

@@ -31,13 +31,14 @@ std::string fwd_numbers(const Json& row) {
 Result<Output> show_port_stats(const mgmt::NodeFaces& node, const Match& match) {
   const auto wanted = match.get("IFACE");
   Json rows = Json::array();
-  std::string known;
+  std::string available;
   for (const mgmt::InterfaceStatsInfo& info : node.stats.port_stats()) {
-    known += (known.empty() ? "" : ", ") + info.name;
+    available += (available.empty() ? "" : ", ") + info.name;
     if (!wanted || info.name == *wanted) rows.push_back(port_stats_json(info));
   }
   if (wanted && rows.empty())
-    return fail(Errc::kNotFound, "no {}; available: {}", *wanted, known.empty() ? "none" : known);
+    return fail(Errc::kNotFound, "no {}; available: {}", *wanted,
+                available.empty() ? "none" : available);
   if (match.has("json")) return dump(rows) + "\n";
   std::string text;
   for (const Json& row : rows) {

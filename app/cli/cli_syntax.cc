@@ -144,10 +144,10 @@ std::vector<Word> Grammar::next(const std::vector<std::string>& words) const {
   for (const Sequence* s : alive(words, words.size())) {
     if (s->words.size() == words.size()) continue;
     const Word& word = s->words[words.size()];
-    const bool known = std::any_of(result.begin(), result.end(), [&](const Word& w) {
+    const bool listed = std::any_of(result.begin(), result.end(), [&](const Word& w) {
       return w.parameter == word.parameter && w.literals == word.literals;
     });
-    if (!known) result.push_back(word);
+    if (!listed) result.push_back(word);
   }
   return result;
 }

@@ -91,8 +91,8 @@ int word_parse(cmdline_parse_token_hdr_t* hdr, const char* buf, void* result, un
   words.resize(token.index);
   words.emplace_back(buf, len);
   const auto& cli = *token.context->cli;
-  const bool known = !cli.complete(words).empty() || !cli.hints(words).empty();
-  return known ? static_cast<int>(len) : -1;
+  const bool valid = !cli.complete(words).empty() || !cli.hints(words).empty();
+  return valid ? static_cast<int>(len) : -1;
 }
 
 int word_choices(cmdline_parse_token_hdr_t* hdr) {

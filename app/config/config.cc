@@ -103,14 +103,14 @@ void read_entry(const Section<Entry>& section, const toml::table& table, const s
       place.faulty.insert(std::string{row->key});
   }
   for (const auto& row : section.rows) {
-    const bool known = std::all_of(row.conditions.begin(), row.conditions.end(),
-                                   [&place](const auto& c) { return place.good(c.key); });
+    const bool decidable = std::all_of(row.conditions.begin(), row.conditions.end(),
+                                       [&place](const auto& c) { return place.good(c.key); });
     const auto* const obstacle = row.obstacle(entry);
-    if (table.contains(row.key) && known && obstacle != nullptr)
+    if (table.contains(row.key) && decidable && obstacle != nullptr)
       report.error(table.get(row.key)->source(),
                    fmt::format("{}.{}: value {} is not allowed, {}", path, row.key,
                                describe(*table.get(row.key)), obstacle->why_not));
-    if (!row.required || !known || obstacle != nullptr || table.contains(row.key)) continue;
+    if (!row.required || !decidable || obstacle != nullptr || table.contains(row.key)) continue;
     report.error(table.source(), fmt::format("{}: missing key {}, allowed: {}", path, row.key,
                                              phrase(row.type, row.allowed)));
     place.faulty.insert(std::string{row.key});

@@ -51,13 +51,13 @@ void check_devices(const Draft& draft, Report& report) {
   // A port of the driver verbs also sends its MADs through umad.
   Unique<std::string> managed{"mad"};
   Unique<std::string> driven{"device and port"};
-  std::set<std::string> known;
+  std::set<std::string> seen;
   for (const auto& h : draft.hcas) {
     if (is_verbs(h)) {
       if (!h.good("device") || !h.good("port")) continue;
       const std::string port = fmt::format("{}:{}", h.value.device, h.value.port);
       driven.add(port, quote(port), h.path + ".device", h.at("device"));
-      if (known.insert(port).second)
+      if (seen.insert(port).second)
         managed.add("umad:" + port, quote("umad:" + port), h.path + ".device", h.at("device"));
     } else if (h.good("mad") && !h.value.mad.device.empty()) {
       managed.add(to_string(h.value.mad), quote(to_string(h.value.mad)), h.path + ".mad",

@@ -11,7 +11,7 @@ namespace ipoib::app {
 namespace {
 
 /// An address of an interface, with its position in the file.
-struct Own {
+struct OwnAddress {
   wire::IpPrefix prefix;
   const std::string* name;
   std::string path;
@@ -19,7 +19,7 @@ struct Own {
 };
 
 template <class Entry>
-void collect_addresses(const std::vector<Placed<Entry>>& entries, std::vector<Own>& own) {
+void collect_addresses(const std::vector<Placed<Entry>>& entries, std::vector<OwnAddress>& own) {
   for (const auto& e : entries) {
     if (!e.good("address")) continue;
     for (std::size_t i = 0; i < e.value.addresses.size(); ++i)
@@ -28,11 +28,11 @@ void collect_addresses(const std::vector<Placed<Entry>>& entries, std::vector<Ow
   }
 }
 
-std::vector<Own> own_addresses(const Draft& draft, const Report& report) {
-  std::vector<Own> own;
+std::vector<OwnAddress> own_addresses(const Draft& draft, const Report& report) {
+  std::vector<OwnAddress> own;
   collect_addresses(draft.links, own);
   collect_addresses(draft.ports, own);
-  std::stable_sort(own.begin(), own.end(), [&](const Own& a, const Own& b) {
+  std::stable_sort(own.begin(), own.end(), [&](const OwnAddress& a, const OwnAddress& b) {
     return order_of(*a.at, report) < order_of(*b.at, report);
   });
   return own;
@@ -40,7 +40,7 @@ std::vector<Own> own_addresses(const Draft& draft, const Report& report) {
 
 /// An address must be unique, and a prefix must be on one interface only: otherwise its neighbours
 /// could be on either.
-void check_addresses(const std::vector<Own>& own, Report& report) {
+void check_addresses(const std::vector<OwnAddress>& own, Report& report) {
   Unique<wire::IpAddr> unique{"address"};
   for (std::size_t i = 0; i < own.size(); ++i) {
     const auto& a = own[i];
@@ -60,16 +60,17 @@ void check_addresses(const std::vector<Own>& own, Report& report) {
   unique.check(report);
 }
 
-bool on_any(const std::vector<Own>& own, const wire::IpAddr& addr) {
+bool on_any(const std::vector<OwnAddress>& own, const wire::IpAddr& addr) {
   return std::any_of(own.begin(), own.end(),
-                     [&](const Own& o) { return wire::contains(o.prefix, addr); });
+                     [&](const OwnAddress& o) { return wire::contains(o.prefix, addr); });
 }
 
-bool is_own(const std::vector<Own>& own, const wire::IpAddr& addr) {
-  return std::any_of(own.begin(), own.end(), [&](const Own& o) { return o.prefix.addr == addr; });
+bool is_own(const std::vector<OwnAddress>& own, const wire::IpAddr& addr) {
+  return std::any_of(own.begin(), own.end(),
+                     [&](const OwnAddress& o) { return o.prefix.addr == addr; });
 }
 
-void check_next_hops(const Placed<mgmt::RouteConfig>& route, const std::vector<Own>& own,
+void check_next_hops(const Placed<mgmt::RouteConfig>& route, const std::vector<OwnAddress>& own,
                      Report& report) {
   std::vector<wire::IpAddr> seen;
   for (std::size_t i = 0; i < route.value.via.size(); ++i) {
@@ -87,9 +88,9 @@ void check_next_hops(const Placed<mgmt::RouteConfig>& route, const std::vector<O
   }
 }
 
-void check_not_connected(const Placed<mgmt::RouteConfig>& route, const std::vector<Own>& own,
+void check_not_connected(const Placed<mgmt::RouteConfig>& route, const std::vector<OwnAddress>& own,
                          Report& report) {
-  const auto same = std::find_if(own.begin(), own.end(), [&](const Own& o) {
+  const auto same = std::find_if(own.begin(), own.end(), [&](const OwnAddress& o) {
     return o.prefix.len == route.value.to.len && wire::network(o.prefix) == route.value.to.addr;
   });
   if (same != own.end())
@@ -100,7 +101,7 @@ void check_not_connected(const Placed<mgmt::RouteConfig>& route, const std::vect
                              line_of(*same->at, report)));
 }
 
-void check_routes(const Draft& draft, const std::vector<Own>& own, Report& report) {
+void check_routes(const Draft& draft, const std::vector<OwnAddress>& own, Report& report) {
   Unique<wire::IpPrefix> unique{"destination"};
   for (const auto& r : draft.routes) {
     if (r.good("to")) {
@@ -192,7 +193,7 @@ void check_rarp(const Draft& draft, Report& report) {
   }
 }
 
-void check_neighbours(const Draft& draft, const std::vector<Own>& own, Report& report) {
+void check_neighbours(const Draft& draft, const std::vector<OwnAddress>& own, Report& report) {
   Unique<std::pair<std::string, wire::IpAddr>> unique{"address"};
   for (const auto& n : draft.neighbours) {
     if (!n.good("link") || !check_interface(n, "neighbour", draft, report)) continue;
@@ -205,7 +206,7 @@ void check_neighbours(const Draft& draft, const std::vector<Own>& own, Report& r
           n.at("address"),
           fmt::format("neighbour.address: invalid value {}, allowed: an address of another node",
                       shown));
-    else if (std::none_of(own.begin(), own.end(), [&](const Own& o) {
+    else if (std::none_of(own.begin(), own.end(), [&](const OwnAddress& o) {
                return *o.name == n.value.iface && wire::contains(o.prefix, n.value.addr);
              }))
       report.warning(

@@ -54,11 +54,11 @@ std::string count_up(const std::vector<Row>& rows, std::string_view kind,
 }  // namespace
 
 bool Watchdog::due(const std::vector<std::uint64_t>& loops) {
-  told_.resize(loops.size());
+  reported_.resize(loops.size());
   if (++checks_ < kChecks / 2) return false;
   for (std::size_t i = 0; i < loops.size(); ++i)
-    if (loops[i] == told_[i]) return false;
-  told_ = loops;
+    if (loops[i] == reported_[i]) return false;
+  reported_ = loops;
   checks_ = 0;
   return true;
 }

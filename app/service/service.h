@@ -29,8 +29,8 @@ class Watchdog {
   [[nodiscard]] bool due(const std::vector<std::uint64_t>& loops);
 
  private:
-  unsigned checks_ = 0;  ///< Checks since the last true.
-  std::vector<std::uint64_t> told_;
+  unsigned checks_ = 0;                  ///< Checks since the last true.
+  std::vector<std::uint64_t> reported_;  ///< `loops` at the last true.
 };
 
 /// Returns the status line of a running node for `systemctl status`.
