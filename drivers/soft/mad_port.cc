@@ -28,18 +28,18 @@ SoftMadPort::~SoftMadPort() {
 /// Returns the port's own entry for a partition, as it is written into packets: full membership
 /// first, because a port with limited membership takes no packet of another one.
 Result<std::uint16_t> SoftMadPort::own_pkey(std::uint16_t pkey) const {
-  const std::uint16_t own = own_entry(port_, pkey);
-  if (own == 0)
+  const std::uint16_t entry = own_entry(port_, pkey);
+  if (entry == 0)
     return fail(Errc::kInvalidArgument,
                 "MAD with P_Key {:#06x}, which is not in the P_Key table of the port", pkey);
-  return own;
+  return entry;
 }
 
 /// Returns the port's own entry that matched a received packet.
 std::uint16_t SoftMadPort::matching_pkey(std::uint16_t pkey) const {
   const auto found =
       std::find_if(port_.pkeys.begin(), port_.pkeys.end(),
-                   [pkey](std::uint16_t own) { return wire::pkeys_match(own, pkey); });
+                   [pkey](std::uint16_t entry) { return wire::pkeys_match(entry, pkey); });
   return found == port_.pkeys.end() ? pkey : *found;
 }
 
@@ -58,9 +58,9 @@ Status SoftMadPort::send(const fabric::MadAddress& to,
     if (local_.size() >= kRingSize)
       return fail(Errc::kUnavailable, "the queue of MADs of the port to itself is full ({})",
                   local_.size());
-    fabric::ReceivedMad& own = local_.emplace_back();
-    own.from = {.lid = port_.lid, .sl = to.sl, .qpn = kGsiQpn, .pkey = *pkey};
-    std::copy(mad.begin(), mad.end(), own.bytes.begin());
+    fabric::ReceivedMad& local = local_.emplace_back();
+    local.from = {.lid = port_.lid, .sl = to.sl, .qpn = kGsiQpn, .pkey = *pkey};
+    std::copy(mad.begin(), mad.end(), local.bytes.begin());
     return {};
   }
   rte_mbuf* m = alloc_control(pool_, reserve_);
@@ -106,9 +106,9 @@ void SoftMadPort::fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t 
 std::optional<fabric::ReceivedMad> SoftMadPort::receive() {
   expects_management();
   if (!local_.empty()) {
-    const fabric::ReceivedMad own = local_.front();
+    const fabric::ReceivedMad local = local_.front();
     local_.pop_front();
-    return own;
+    return local;
   }
   void* object = nullptr;
   if (rte_ring_sc_dequeue(&from_wire_, &object) != 0) return std::nullopt;

@@ -224,7 +224,7 @@ Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& c
 void SoftHca::destroy_ud_queue(fabric::UdQueue& queue) {
   expects_management();
   const auto found = std::find_if(queues_.begin(), queues_.end(),
-                                  [&](const auto& own) { return own.get() == &queue; });
+                                  [&](const auto& q) { return q.get() == &queue; });
   if (found == queues_.end()) return;
   SoftUdQueue& closing = **found;
   groups_.detach_all(closing);

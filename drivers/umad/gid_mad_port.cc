@@ -65,9 +65,9 @@ Status GidMadPort::send_to_self(const fabric::MadAddress& to,
     return fail(Errc::kUnavailable, "the queue of MADs of the port to itself is full ({})",
                 received_.size());
   ++counters_.local;
-  fabric::ReceivedMad& own = received_.emplace_back();
-  own.from = {.lid = fabric::kOwnLid, .sl = to.sl, .qpn = kGsiQpn, .pkey = kPkey};
-  std::copy(mad.begin(), mad.end(), own.bytes.begin());
+  fabric::ReceivedMad& local = received_.emplace_back();
+  local.from = {.lid = fabric::kOwnLid, .sl = to.sl, .qpn = kGsiQpn, .pkey = kPkey};
+  std::copy(mad.begin(), mad.end(), local.bytes.begin());
   return {};
 }
 

@@ -76,7 +76,7 @@ class LibUmad final : public Umad {
   Result<int> register_agent(int fd, const AgentClass& agent) override {
     const std::lock_guard lock{mutex_};
     std::array<long, 16 / sizeof(long)> methods{};
-    methods[0] = static_cast<long>(agent.methods_asked);
+    methods[0] = static_cast<long>(agent.request_methods);
     errno = 0;
     const int id =
         umad_register(fd, agent.mgmt_class, agent.version, agent.rmpp_version, methods.data());

@@ -18,8 +18,8 @@ namespace ipoib::umad {
 struct AgentClass {
   std::uint8_t mgmt_class;
   std::uint8_t version;
-  std::uint8_t rmpp_version;    ///< 1: the kernel segments and reassembles.
-  std::uint32_t methods_asked;  ///< Bit m: requests of method m are wanted.
+  std::uint8_t rmpp_version;      ///< 1: the kernel segments and reassembles.
+  std::uint32_t request_methods;  ///< Bit m: requests of method m are wanted.
 };
 
 /// Other end of a datagram, as the kernel names it.

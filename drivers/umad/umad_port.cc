@@ -16,7 +16,7 @@ namespace ipoib::umad {
 namespace {
 
 /// Timeouts of subnet management answers, within the period of the questions.
-constexpr std::uint32_t kOwnAnswerMs = 200;
+constexpr std::uint32_t kLocalAnswerMs = 200;
 constexpr std::uint32_t kSmAnswerMs = 900;
 /// Octets of an SMP that this side needs.
 constexpr std::size_t kMinSmpLen = offsetof(wire::Smp, initial_path);
@@ -108,8 +108,8 @@ void UmadPort::take_events() {
 
 SmpSender UmadPort::smp_sender() {
   return [this](std::uint16_t lid, std::uint8_t sl, const wire::Smp& smp) {
-    const bool own = is(smp.mad.mgmt_class, wire::MgmtClass::kSubnDr);
-    return post({.lid = lid, .sl = sl}, wire::bytes_of(smp), own ? kOwnAnswerMs : kSmAnswerMs)
+    const bool local = is(smp.mad.mgmt_class, wire::MgmtClass::kSubnDr);
+    return post({.lid = lid, .sl = sl}, wire::bytes_of(smp), local ? kLocalAnswerMs : kSmAnswerMs)
         .has_value();
   };
 }
@@ -197,8 +197,8 @@ void UmadPort::on_undeliverable(const wire::MadHdr& header) {
 }
 
 void UmadPort::on_smp(const Peer& from, const wire::Smp& smp) {
-  const bool own = is(smp.mad.mgmt_class, wire::MgmtClass::kSubnDr);
-  if (!(own ? port_.on_answer(smp, smp_sender()) : sm_.on_answer(from.lid, smp)))
+  const bool local = is(smp.mad.mgmt_class, wire::MgmtClass::kSubnDr);
+  if (!(local ? port_.on_answer(smp, smp_sender()) : sm_.on_answer(from.lid, smp)))
     ++counters_.unasked;
 }
 

@@ -15,8 +15,8 @@ namespace ipoib::verbs {
 
 Status EthernetGroups::join(unsigned netdev, const wire::Gid& mgid) {
   expects_management();
-  if (const auto known = joined_.find(mgid); known != joined_.end()) {
-    ++known->second.users;
+  if (const auto it = joined_.find(mgid); it != joined_.end()) {
+    ++it->second.users;
     return {};
   }
   // One socket per group, because a socket can join only a few groups.
@@ -36,10 +36,10 @@ Status EthernetGroups::join(unsigned netdev, const wire::Gid& mgid) {
 
 void EthernetGroups::leave(const wire::Gid& mgid) {
   expects_management();
-  const auto known = joined_.find(mgid);
-  if (known == joined_.end() || --known->second.users != 0) return;
-  ::close(known->second.socket);
-  joined_.erase(known);
+  const auto it = joined_.find(mgid);
+  if (it == joined_.end() || --it->second.users != 0) return;
+  ::close(it->second.socket);
+  joined_.erase(it);
 }
 
 void EthernetGroups::clear() {

@@ -64,10 +64,10 @@ Status Memory::register_pools(ibv_pd* pd) {
   bool news = false;
   Status status;
   for (Range range : mempool_memory()) {
-    const bool known = std::any_of(ranges_.begin(), ranges_.end(), [&](const Range& r) {
+    const bool registered = std::any_of(ranges_.begin(), ranges_.end(), [&](const Range& r) {
       return r.begin <= range.begin && range.end <= r.end;
     });
-    if (known) continue;
+    if (registered) continue;
     auto* const address = reinterpret_cast<void*>(range.begin);
     const std::size_t octets = range.end - range.begin;
     const int access = IBV_ACCESS_LOCAL_WRITE;

@@ -81,8 +81,8 @@ Result<PortView> query_port(const Device& device, std::uint8_t port) {
   ibv_port_attr reported{};
   if (const int error = ibv_query_port(device.context(), port, &reported); error != 0)
     return fail(Errc::kUnavailable, "cannot query port {}: {}", port, std::strerror(error));
-  const auto own = find_gid(device, port, reported.gid_tbl_len);
-  if (!own)
+  const auto found = find_gid(device, port, reported.gid_tbl_len);
+  if (!found)
     return fail(Errc::kUnavailable, "port {} has no {}", port,
                 device.ethernet()
                     ? "link-local GID of RoCE version 2: configure the IPv6 link-local address "
@@ -90,14 +90,14 @@ Result<PortView> query_port(const Device& device, std::uint8_t port) {
                     : "GID");
   PortView view;
   view.tables = {.port = port,
-                 .gid_index = own->index,
+                 .gid_index = found->index,
                  .rate = rate_of(reported),
                  .ethernet = device.ethernet(),
-                 .netdev = own->netdev};
+                 .netdev = found->netdev};
   fabric::PortAttr& attr = view.attr;
   if (device.ethernet()) attr.link_layer = fabric::LinkLayer::kEthernet;
-  attr.gid_prefix = own->gid.prefix();
-  attr.guid = own->gid.guid();
+  attr.gid_prefix = found->gid.prefix();
+  attr.guid = found->gid.guid();
   attr.lid = device.ethernet() ? fabric::kOwnLid : reported.lid;
   attr.lmc = device.ethernet() ? std::uint8_t{0} : reported.lmc;
   attr.sm_lid = device.ethernet() ? fabric::kOwnLid : reported.sm_lid;

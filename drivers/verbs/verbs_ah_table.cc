@@ -25,9 +25,9 @@ Result<fabric::AhIndex> VerbsAhTable::add(ibv_pd* pd, const PortTables& tables,
                                           const fabric::AhAttr& to) {
   expects_management();
   const Key key = key_of(to);
-  if (const auto known = by_key_.find(key); known != by_key_.end()) {
-    ++entries_[known->second].users;
-    return known->second;
+  if (const auto it = by_key_.find(key); it != by_key_.end()) {
+    ++entries_[it->second].users;
+    return it->second;
   }
   auto attr = make_ah_attr(tables, to);
   if (!attr) return tl::make_unexpected(attr.error());
@@ -60,8 +60,8 @@ void VerbsAhTable::remove(fabric::AhIndex ah) {
   if (ah >= entries_.size() || entries_[ah].users == 0 || --entries_[ah].users != 0) return;
   Entry& entry = entries_[ah];
   slots_[ah].store(nullptr, std::memory_order_relaxed);
-  if (const auto known = by_key_.find(entry.key); known != by_key_.end() && known->second == ah)
-    by_key_.erase(known);
+  if (const auto it = by_key_.find(entry.key); it != by_key_.end() && it->second == ah)
+    by_key_.erase(it);
   doomed_.push_back({std::move(entry.handle), std::nullopt, retirement_.start(), ah});
 }
 

@@ -31,7 +31,7 @@ NoMadPort no_mad_port;
 template <class T>
 auto find(std::vector<std::unique_ptr<T>>& all, const void* wanted) {
   return std::find_if(all.begin(), all.end(),
-                      [wanted](const auto& own) { return own.get() == wanted; });
+                      [wanted](const auto& q) { return q.get() == wanted; });
 }
 
 }  // namespace
@@ -136,10 +136,10 @@ void VerbsHca::destroy_ud_queue(fabric::UdQueue& queue) {
 
 Status VerbsHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
   expects_management();
-  auto& own = static_cast<VerbsUdQueue&>(queue);
-  if (own.hardware)
-    if (auto set = own.hardware->set_qkey(qkey); !set) return set;
-  own.set_qkey(qkey);
+  auto& verbs_queue = static_cast<VerbsUdQueue&>(queue);
+  if (verbs_queue.hardware)
+    if (auto set = verbs_queue.hardware->set_qkey(qkey); !set) return set;
+  verbs_queue.set_qkey(qkey);
   return {};
 }
 
@@ -149,14 +149,15 @@ Status VerbsHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint
     return fail(Errc::kInvalidArgument,
                 "{}: cannot attach to MLID {:#06x}: not a multicast GID and LID", config_.name,
                 mlid);
-  auto& own = static_cast<VerbsUdQueue&>(queue);
+  auto& verbs_queue = static_cast<VerbsUdQueue&>(queue);
   const VerbsUdQueue::Attachment wanted{mgid, mlid};
-  if (std::find(own.attachments.begin(), own.attachments.end(), wanted) != own.attachments.end())
+  if (std::find(verbs_queue.attachments.begin(), verbs_queue.attachments.end(), wanted) !=
+      verbs_queue.attachments.end())
     return fail(Errc::kExists, "{}: QP {:#08x} is already attached to this group on MLID {:#06x}",
                 config_.name, queue.qpn(), mlid);
-  if (own.hardware)
-    if (auto attached = attach_now(own, wanted); !attached) return attached;
-  own.attachments.push_back(wanted);
+  if (verbs_queue.hardware)
+    if (auto attached = attach_now(verbs_queue, wanted); !attached) return attached;
+  verbs_queue.attachments.push_back(wanted);
   return {};
 }
 
@@ -170,13 +171,13 @@ Status VerbsHca::attach_now(VerbsUdQueue& queue, const VerbsUdQueue::Attachment&
 
 Status VerbsHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) {
   expects_management();
-  auto& own = static_cast<VerbsUdQueue&>(queue);
-  if (std::erase(own.attachments, VerbsUdQueue::Attachment{mgid, mlid}) == 0)
+  auto& verbs_queue = static_cast<VerbsUdQueue&>(queue);
+  if (std::erase(verbs_queue.attachments, VerbsUdQueue::Attachment{mgid, mlid}) == 0)
     return fail(Errc::kNotFound, "{}: QP {:#08x} is not attached to this group on MLID {:#06x}",
                 config_.name, queue.qpn(), mlid);
-  if (!own.hardware) return {};
-  leave(own, {mgid, mlid});
-  return own.hardware->detach(mgid, mlid);
+  if (!verbs_queue.hardware) return {};
+  leave(verbs_queue, {mgid, mlid});
+  return verbs_queue.hardware->detach(mgid, mlid);
 }
 
 /// Reverts the join of attach_now(). An attachment that failed has none, and the group may still be

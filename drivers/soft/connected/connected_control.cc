@@ -259,7 +259,7 @@ void ConnectedControl::reclaim() {
   }
   std::erase_if(closing_receive_queues_, [this](SoftReceiveQueue* queue) {
     if (queue->users != 0) return false;
-    std::erase_if(receive_queues_, [queue](const auto& own) { return own.get() == queue; });
+    std::erase_if(receive_queues_, [queue](const auto& q) { return q.get() == queue; });
     return true;
   });
 }

@@ -28,14 +28,14 @@ void ConnectedPort::acknowledgement(SoftConnectedQueue& q, rte_mbuf* m,
   const Kind kind = p.aeth.kind();
   const bool sequence = p.aeth.syndrome == wire::Aeth::kNakSequence;
   const fabric::QueueError error = error_of(p.aeth.syndrome);
-  const bool known =
+  const bool defined =
       kind == Kind::kAck || kind == Kind::kRnrNak || sequence || error != fabric::QueueError::kNone;
   // First PSN that is not acknowledged: an ACK includes its own packet, a NAK does not.
   const std::uint32_t una = kind == Kind::kAck ? wire::psn_add(p.psn, 1) : p.psn;
   // An RNR NAK or a fatal NAK must name a packet that was sent; a sequence NAK may name the next
   // one.
   const std::int32_t beyond = kind == Kind::kAck || sequence ? 0 : -1;
-  if (!known || wire::psn_diff(una, r.max) > beyond) return drop(m, Drop::kIbAck);
+  if (!defined || wire::psn_diff(una, r.max) > beyond) return drop(m, Drop::kIbAck);
   rte_pktmbuf_free(m);
   if (wire::psn_diff(una, r.una) < 0) return;  // late: a newer response overtook it
 

@@ -72,11 +72,11 @@ TEST_F(UmadDevice, RegistersWhatMayCome) {
     ASSERT_EQ(f.registered_.size(), 4U);
     EXPECT_EQ(f.registered_.at(0x03).rmpp_version, 1);
     EXPECT_EQ(f.registered_.at(0x03).version, 2);
-    EXPECT_EQ(f.registered_.at(0x03).methods_asked, 1U << 6) << "Reports";
-    EXPECT_EQ(f.registered_.at(0x01).methods_asked, 0U);
+    EXPECT_EQ(f.registered_.at(0x03).request_methods, 1U << 6) << "Reports";
+    EXPECT_EQ(f.registered_.at(0x01).request_methods, 0U);
     EXPECT_EQ(f.registered_.at(0x81).version, 1);
     EXPECT_EQ(f.registered_.at(0x07).version, 2);
-    EXPECT_EQ(f.registered_.at(0x07).methods_asked, 1U << 3) << "Send";
+    EXPECT_EQ(f.registered_.at(0x07).request_methods, 1U << 3) << "Send";
   });
 }
 

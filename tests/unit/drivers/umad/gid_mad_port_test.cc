@@ -94,7 +94,7 @@ TEST_F(GidMads, RegistersForConnectionsAlone) {
   start_open();
   fake_.set([](FakeUmad& f) {
     ASSERT_EQ(f.registered_.size(), 1U);
-    EXPECT_EQ(f.registered_.at(0x07).methods_asked, 1U << 3) << "Send";
+    EXPECT_EQ(f.registered_.at(0x07).request_methods, 1U << 3) << "Send";
   });
 }
 
