@@ -53,7 +53,7 @@ void IpStack::stop(TimePoint now) {
   const bool started = std::exchange(started_, false);
   for (const auto& own : addresses_)
     if (started && own.addr.is_v4()) receiver_.address_removed(config_.id, own);
-  if (const auto own = rarp_.own()) std::erase(addresses_, *own);
+  if (const auto learned = rarp_.learned()) std::erase(addresses_, *learned);
   rarp_.stop();
 }
 
@@ -87,7 +87,8 @@ bool IpStack::refuses(const wire::IpAddr& addr, HeldPacket packet) {
 }
 
 void IpStack::request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
-  if (const auto why = why_no_neighbour(own(addr), addr)) return sink_.drop(packet, *why, false);
+  if (const auto why = why_no_neighbour(own_addresses(addr), addr))
+    return sink_.drop(packet, *why, false);
   if (refuses(addr, packet)) return;
   if (is_broadcast(addresses_, addr) && !neighbours_.add_static(addr, medium_.broadcast_hw(), now))
     return sink_.drop(packet, Drop::kNeighbourTableFull, false);
@@ -108,7 +109,7 @@ Result<table::NeighbourIndex> IpStack::use_gateway(const wire::IpAddr& addr, Tim
 }
 
 Status IpStack::can_be_neighbour(const wire::IpAddr& addr) const {
-  if (!is_neighbour_address(own(addr), addr))
+  if (!is_neighbour_address(own_addresses(addr), addr))
     return fail(Errc::kInvalidArgument, "invalid neighbour address {} on {}", wire::to_string(addr),
                 config_.name);
   return {};

@@ -118,7 +118,7 @@ class IpStack final : private Solicitor {
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
   [[nodiscard]] bool refuses(const wire::IpAddr& addr, HeldPacket packet);
   /// Addresses of this node in the family of `addr`.
-  [[nodiscard]] const std::vector<wire::IpPrefix>& own(const wire::IpAddr& addr) const {
+  [[nodiscard]] const std::vector<wire::IpPrefix>& own_addresses(const wire::IpAddr& addr) const {
     return addr.is_v4() ? addresses_ : nd_.prefixes();
   }
 

@@ -384,8 +384,8 @@ bool NeighbourCache::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, Evi
     e = *created;
   }
   if (e->is_static || e->is_mapped) return true;
-  const bool known = e->hw && e->hw->same_interface(hw);
-  if (!known) return move_if_settled(*e, hw, evidence, now);
+  const bool same = e->hw && e->hw->same_interface(hw);
+  if (!same) return move_if_settled(*e, hw, evidence, now);
   on_flags_change(*e, hw, now);
   if (evidence != Evidence::kReply) return true;
   e->evidence = evidence;

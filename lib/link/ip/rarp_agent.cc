@@ -17,14 +17,14 @@ RarpAgent::RarpAgent(const RarpConfig& config, const std::vector<wire::IpPrefix>
     : config_{config}, addresses_{addresses}, medium_{medium}, listener_{std::move(listener)} {}
 
 void RarpAgent::start(TimePoint now) {
-  if (!config_.ask || own_) return;
+  if (!config_.ask || learned_) return;
   attempts_ = 0;
   due_ = now;
 }
 
 void RarpAgent::stop() {
   due_.reset();
-  own_.reset();
+  learned_.reset();
 }
 
 void RarpAgent::tick(TimePoint now) {
@@ -49,8 +49,8 @@ void RarpAgent::on_rarp(const wire::Arp& arp, TimePoint now) {
     return;
   }
   due_.reset();
-  own_ = wire::IpPrefix{addr, config_.prefix_len};
-  listener_(*own_, now);
+  learned_ = wire::IpPrefix{addr, config_.prefix_len};
+  listener_(*learned_, now);
 }
 
 void RarpAgent::on_request(const wire::Arp& arp, TimePoint now) {

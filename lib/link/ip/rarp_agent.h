@@ -39,7 +39,7 @@ class RarpAgent {
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return due_; }
   [[nodiscard]] const RarpCounters& counters() const { return counters_; }
-  [[nodiscard]] const std::optional<wire::IpPrefix>& own() const { return own_; }
+  [[nodiscard]] const std::optional<wire::IpPrefix>& learned() const { return learned_; }
 
  private:
   void on_request(const wire::Arp& arp, TimePoint now);
@@ -50,7 +50,7 @@ class RarpAgent {
   Listener listener_;
   std::optional<TimePoint> due_;
   unsigned attempts_ = 0;
-  std::optional<wire::IpPrefix> own_;
+  std::optional<wire::IpPrefix> learned_;
   RarpCounters counters_;
 };
 

@@ -195,20 +195,20 @@ void BroadcastMembership::join(TimePoint now) {
   ++counters_.joins_sent;
   constexpr auto kFull = wire::join_state::kFullMember;
   leave_former(now);
-  const auto own = actions_.port().gid();
+  const auto port = actions_.port().gid();
   transaction_ = sa_.submit(
-      creating_ ? sa::create_group(mgid(), own, kFull,
+      creating_ ? sa::create_group(mgid(), port, kFull,
                                    attributes_of(*config_.create_broadcast, config_.pkey))
                 // Only the components that joining an existing group needs, so that none is created
                 // by accident.
-                : sa::join_group(mgid(), own, config_.pkey, kFull),
+                : sa::join_group(mgid(), port, config_.pkey, kFull),
       [this](const sa::Outcome& outcome, TimePoint at) {
         transaction_ = sa::kNoTransaction;
         on_answer(outcome, at);
       },
       now);
   sa_registered_ = true;
-  port_ = own;
+  port_ = port;
   if (state_ == State::kMember) return;
   if (reason_.empty()) reason_ = what() + ": no answer yet";
   state_ = State::kJoining;

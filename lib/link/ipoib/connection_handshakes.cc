@@ -209,7 +209,7 @@ RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress
   }
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
   const auto mtu = wire::connection_ip_mtu(config_.receive_mtu, said.receive_mtu.host());
-  if (said.ud_qpn.host() <= 1 || mtu == 0 || wire::requester(req).same_interface(own_)) {
+  if (said.ud_qpn.host() <= 1 || mtu == 0 || wire::requester(req).same_interface(own_address_)) {
     ++counters_.bad_private_data;
     return RejReason::kConsumer;
   }
@@ -231,8 +231,8 @@ bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& fro
   if (it == peers_.end()) return false;
   return std::ranges::any_of(it->second.handles, [&](cm::Handle handle) {
     const Connection& c = all_.at(handle);
-    const cm::Connection* const known = manager_.find(handle);
-    return c.up && !c.over && known != nullptr && !fabric::same_port(known->to, from);
+    const cm::Connection* const connection = manager_.find(handle);
+    return c.up && !c.over && connection != nullptr && !fabric::same_port(connection->to, from);
   });
 }
 
@@ -257,7 +257,7 @@ bool Connections::give_way(cm::Handle handle, const PeerKey& key, TimePoint now)
     Connection& c = all_.at(older);
     if (older == handle || c.over || (c.active && per_direction(p))) continue;
     const bool crosses = c.active && (!c.up || now - c.since < kCrossing);
-    if (crosses && !wire::accepts_crossing(own_, address_of(key))) return false;
+    if (crosses && !wire::accepts_crossing(own_address_, address_of(key))) return false;
     if (crosses) ++counters_.crossed;
     close(older, c, ConnectionEnd::kReplaced, now);
   }

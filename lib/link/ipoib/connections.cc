@@ -81,14 +81,14 @@ std::uint8_t Connections::flags() const {
 Status Connections::start(const wire::LinkAddr& own, const fabric::PortAttr& port, TimePoint now) {
   now_ = now;
   if (!config_.rc && !config_.uc) return {};
-  own_ = {0, own.qpn, own.gid};
+  own_address_ = {0, own.qpn, own.gid};
   port_ = port;
   if (started_) return {};
   for (const auto form : {ServiceIdForm::kIetf, ServiceIdForm::kLinux}) {
-    const auto id = wire::ipoib_service_id(form, own_.qpn.host());
+    const auto id = wire::ipoib_service_id(form, own_address_.qpn.host());
     if (auto listens = manager_.listen(id, *this, private_data()); !listens) {
       if (form == ServiceIdForm::kLinux)
-        manager_.unlisten(wire::ipoib_service_id(ServiceIdForm::kIetf, own_.qpn.host()));
+        manager_.unlisten(wire::ipoib_service_id(ServiceIdForm::kIetf, own_address_.qpn.host()));
       return listens;
     }
   }
@@ -102,7 +102,7 @@ void Connections::stop(TimePoint now) {
   now_ = now;
   if (!std::exchange(started_, false)) return;
   for (const auto form : {ServiceIdForm::kIetf, ServiceIdForm::kLinux})
-    manager_.unlisten(wire::ipoib_service_id(form, own_.qpn.host()));
+    manager_.unlisten(wire::ipoib_service_id(form, own_address_.qpn.host()));
   for (auto& [handle, c] : all_) close(handle, c, ConnectionEnd::kClosed, now);
   use_check_ = kNever;
 }
@@ -357,7 +357,7 @@ void Connections::check_use(TimePoint now) {
 }
 
 std::vector<std::byte> Connections::private_data() const {
-  const auto said = wire::IpoibCmPrivate::of(own_.qpn.host(), config_.receive_mtu);
+  const auto said = wire::IpoibCmPrivate::of(own_address_.qpn.host(), config_.receive_mtu);
   const auto octets = wire::bytes_of(said);
   return {octets.begin(), octets.end()};
 }

@@ -28,7 +28,7 @@ namespace ipoib::link {
 /// The functions of the link that its connections call.
 struct ConnectionSurroundings {
   /// Path to a peer's port; empty: not known (yet).
-  std::function<std::optional<PathTable::Known>(const wire::Gid&)> path_to;
+  std::function<std::optional<PathTable::ReadyPath>(const wire::Gid&)> path_to;
   /// The last time a packet was sent to the neighbour.
   std::function<TimePoint(const wire::IpAddr&)> last_used;
   /// The result of describe() for the neighbour has changed.
@@ -195,7 +195,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   Jitter jitter_;
   bool started_ = false;
   std::uint16_t max_mtu_ = 65'535;
-  wire::LinkAddr own_{};
+  wire::LinkAddr own_address_{};
   fabric::PortAttr port_{};
   std::map<PeerKey, Peer> peers_;
   std::map<cm::Handle, Connection> all_;

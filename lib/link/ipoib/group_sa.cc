@@ -138,16 +138,16 @@ void GroupTable::leave_former(Group& g, GroupMembership& m, TimePoint now) {
 void GroupTable::request_join(Group& g, GroupMembership& m, TimePoint now) {
   const bool may_create =
       m.bit == wire::join_state::kFullMember || m.bit == wire::join_state::kSendOnlyFullMember;
-  const auto own = actions_.port().gid();
+  const auto port = actions_.port().gid();
   ++queries_;
   ++counters_.group_joins_sent;
   m.sa_registered = true;
-  m.port = own;
+  m.port = port;
   m.began = now;
   if (m.state == GroupMembership::State::kNone) m.state = GroupMembership::State::kJoining;
   m.transaction = sa_.submit(
-      may_create && !m.no_attributes ? sa::create_group(g.mgid, own, m.bit, broadcast_)
-                                     : sa::join_group(g.mgid, own, config_.pkey, m.bit),
+      may_create && !m.no_attributes ? sa::create_group(g.mgid, port, m.bit, broadcast_)
+                                     : sa::join_group(g.mgid, port, config_.pkey, m.bit),
       [this, mgid = g.mgid, which = &m](const sa::Outcome& outcome, TimePoint at) {
         Group* found = find(mgid);
         if (found == nullptr) return;

@@ -63,10 +63,10 @@ wire::Gid GroupTable::routers_of(const Group& g) const {
 /// True if signature, P_Key and scope are the link's (RFC 4391 §4, §11).
 bool GroupTable::is_of_link(const wire::Gid& mgid) const {
   const auto signature = signature_of(mgid);
-  const std::uint64_t own = broadcast_.mgid.prefix();
+  const std::uint64_t link_prefix = broadcast_.mgid.prefix();
   constexpr std::uint64_t kScopeAndPkey = 0xffff'0000'ffff'0000ULL;
   return (signature == 0x401b || signature == 0x601b) &&
-         ((mgid.prefix() ^ own) & kScopeAndPkey) == 0 && mgid != broadcast_.mgid &&
+         ((mgid.prefix() ^ link_prefix) & kScopeAndPkey) == 0 && mgid != broadcast_.mgid &&
          mgid != mgid_of(wire::IpAddr::v4(0xffff'ffff));
 }
 
@@ -487,11 +487,11 @@ std::vector<GroupInfo> GroupTable::list(TimePoint now) const {
     row.joins = joins == joins_.end() ? 0 : joins->second;
     row.state = "waiting";
     if (g != nullptr) {
-      const bool own = is_link_group(*g);
+      const bool link_group = is_link_group(*g);
       row.lladdr = wire::to_string(g->mgid);
-      row.mlid = own ? broadcast_.mlid.host() : g->record.mlid.host();
-      row.state = own ? "member" : state_of(*g, row.joins > 0);
-      row.join_state = own ? wire::join_state::kFullMember : join_state_of(*g);
+      row.mlid = link_group ? broadcast_.mlid.host() : g->record.mlid.host();
+      row.state = link_group ? "member" : state_of(*g, row.joins > 0);
+      row.join_state = link_group ? wire::join_state::kFullMember : join_state_of(*g);
       const auto sender = g->senders.find(addr);
       row.sending = sender != g->senders.end();
       row.routed = g->routed;

@@ -11,7 +11,7 @@ std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Con
                                                          std::uint64_t seed) {
   if (!connected || (!config_.connected.rc && !config_.connected.uc)) return nullptr;
   ConnectionSurroundings around;
-  around.path_to = [this](const wire::Gid& gid) { return paths_.known(gid); };
+  around.path_to = [this](const wire::Gid& gid) { return paths_.ready_path(gid); };
   around.last_used = [this](const wire::IpAddr& addr) { return ip_.neighbours().last_used(addr); };
   around.changed = [this](const wire::IpAddr& user, TimePoint now) {
     ip_.neighbours().on_path(user, now);

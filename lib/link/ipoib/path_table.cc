@@ -75,10 +75,10 @@ PathState PathTable::state(const wire::HwAddr& hw) const {
   return p == nullptr ? PathState::kFailed : p->state;
 }
 
-std::optional<PathTable::Known> PathTable::known(const wire::Gid& gid) const {
+std::optional<PathTable::ReadyPath> PathTable::ready_path(const wire::Gid& gid) const {
   const Path* p = find(gid);
   if (p == nullptr || p->state != PathState::kReady) return std::nullopt;
-  return Known{p->attr, p->mtu_code};
+  return ReadyPath{p->attr, p->mtu_code};
 }
 
 void PathTable::describe(const wire::HwAddr& hw, table::Neighbour& out) const {

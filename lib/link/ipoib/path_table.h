@@ -49,12 +49,12 @@ class PathTable final : public NeighbourPaths {
   /// Sets the path to `gid` without the SA, until unpin().
   void pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint now);
   void unpin(const wire::Gid& gid);
-  struct Known {
+  struct ReadyPath {
     fabric::AhAttr attr;
     std::uint8_t mtu_code = 0;  ///< 0: not known.
   };
   /// The path if it is ready, else empty.
-  [[nodiscard]] std::optional<Known> known(const wire::Gid& gid) const;
+  [[nodiscard]] std::optional<ReadyPath> ready_path(const wire::Gid& gid) const;
   /// Address handle of a ready path; kNoAh otherwise.
   [[nodiscard]] fabric::AhIndex ah(const wire::Gid& gid) const;
   /// Sends a frame from the IPoIB header on, at once or when the path is known. A frame whose path

@@ -52,7 +52,7 @@ class Side final : link::NeighbourPaths, link::ConnectionActions {
     mode.max_connections = 10'000;
     link::ConnectionSurroundings around;
     around.path_to = [this](const wire::Gid& gid) {
-      return link::PathTable::Known{{.dlid = Cable::kLid[1 - side_], .dgid = gid}, 4};
+      return link::PathTable::ReadyPath{{.dlid = Cable::kLid[1 - side_], .dgid = gid}, 4};
     };
     around.last_used = [](const wire::IpAddr&) { return TimePoint::min(); };
     around.changed = [](const wire::IpAddr&, TimePoint) {};

@@ -80,13 +80,13 @@ void Side::start() {
   port.lid = world_.by_gid ? fabric::kOwnLid : lid_;
   manager->set_port({address().gid, port.lid, 0});
   ConnectionSurroundings around;
-  around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::Known> {
+  around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::ReadyPath> {
     if (!has_path) return std::nullopt;
     if (world_.by_gid)
-      return PathTable::Known{
+      return PathTable::ReadyPath{
           {.dlid = fabric::kElsewhereLid, .sl = 1, .global = true, .hop_limit = 64, .dgid = gid},
           4};
-    return PathTable::Known{
+    return PathTable::ReadyPath{
         {.dlid = static_cast<std::uint16_t>(gid.guid() - kGuid), .sl = 1, .dgid = gid}, 4};
   };
   around.last_used = [this](const wire::IpAddr& to) {
