@@ -50,14 +50,14 @@ void AddressBook::default_router(table::InterfaceId iface, const wire::IpAddr& r
     const bool in_use = it == routers_.begin();
     routers_.erase(it);
     if (!in_use) return;
-    report_told(iface, routes_.remove_advertised(iface, router));
+    report_unapplied(iface, routes_.remove_advertised(iface, router));
   } else {
     routers_.push_back(entry);
     if (routers_.size() > 1) return;
   }
   if (!routers_.empty())
-    report_told(routers_.front().first,
-                routes_.add_advertised(routers_.front().first, routers_.front().second));
+    report_unapplied(routers_.front().first,
+                     routes_.add_advertised(routers_.front().first, routers_.front().second));
 }
 
 std::string AddressBook::name_of(table::InterfaceId iface) const {
@@ -65,7 +65,7 @@ std::string AddressBook::name_of(table::InterfaceId iface) const {
   return slot != nullptr ? slot->control->name() : fmt::format("interface {}", iface);
 }
 
-void AddressBook::report_told(table::InterfaceId iface, const Status& status) {
+void AddressBook::report_unapplied(table::InterfaceId iface, const Status& status) {
   if (status) return;
   if (const auto suppressed = log_limit_.allow(now_))
     log(LogArea::kMgmt, LogLevel::kWarning,

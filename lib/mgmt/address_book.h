@@ -42,7 +42,7 @@ class AddressBook final : public link::AddressSink {
   void redirect(table::InterfaceId iface, const wire::IpAddr& to,
                 const wire::IpAddr& via) override {
     expects_management();
-    report_told(iface, routes_.add_redirect(iface, to, via));
+    report_unapplied(iface, routes_.add_redirect(iface, to, via));
   }
   void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) override;
   void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) override;
@@ -55,7 +55,7 @@ class AddressBook final : public link::AddressSink {
 
   /// Logs a failure to apply a router's message. Rate-limited, because routers may repeat
   /// themselves at will.
-  void report_told(table::InterfaceId iface, const Status& status);
+  void report_unapplied(table::InterfaceId iface, const Status& status);
 
   InterfaceTable& interfaces_;
   route::RouteTable& routes_;

@@ -15,7 +15,7 @@
 namespace ipoib::mgmt {
 namespace {
 
-std::string known_devices() {
+std::string device_names() {
   std::string names;
   for (auto p = rte_eth_find_next(0); p < RTE_MAX_ETHPORTS;
        p = rte_eth_find_next(static_cast<std::uint16_t>(p + 1))) {
@@ -35,7 +35,7 @@ struct Found {
 Result<Found> find(const std::string& device) {
   Found found;
   if (rte_eth_dev_get_port_by_name(device.c_str(), &found.port) != 0)
-    return fail(Errc::kNotFound, "no device {}; available: {}", device, known_devices());
+    return fail(Errc::kNotFound, "no device {}; available: {}", device, device_names());
   if (const int r = rte_eth_dev_info_get(found.port, &found.info); r != 0)
     return fail(Errc::kRefused, "device {}: {}", device, std::strerror(-r));
   return found;

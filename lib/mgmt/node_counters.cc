@@ -187,7 +187,7 @@ Unfinished NodeCounters::unfinished() const {
     u.timers += deadline.has_value();
   };
   for (const auto& h : parts_.hcas) {
-    u.asked += h->client.outstanding() + h->client.waiting();
+    u.sa_requests += h->client.outstanding() + h->client.waiting();
     u.connections += h->connections.size();
     count_timer(h->client.next_deadline());
     count_timer(h->connections.next_deadline());

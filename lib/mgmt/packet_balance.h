@@ -34,7 +34,7 @@ struct PacketBalance {
 /// Unfinished work of a node, and state that it keeps for a while.
 struct Unfinished {
   std::size_t held = 0;         ///< mbufs of packets that wait for their neighbours.
-  std::size_t asked = 0;        ///< Requests to the SA, outstanding or waiting to be sent.
+  std::size_t sa_requests = 0;  ///< Requests to the SA, outstanding or waiting to be sent.
   std::size_t connections = 0;  ///< Connections of the CMs, including closed ones.
   std::size_t neighbours = 0;   ///< Numbers of neighbours and groups in use.
   std::size_t timers = 0;       ///< SA clients and CMs that wait for a time.

@@ -25,10 +25,10 @@ class Needs {
   }
   void add(unsigned worker, unsigned mbufs) { at(topology_.workers[worker]).mbufs += mbufs; }
   void add_management(unsigned mbufs) {
-    const auto own = std::find_if(pools_.begin(), pools_.end(), [this](const PoolPlan& p) {
+    const auto pool = std::find_if(pools_.begin(), pools_.end(), [this](const PoolPlan& p) {
       return p.socket == topology_.management;
     });
-    (own != pools_.end() ? *own : pools_.front()).mbufs += mbufs;
+    (pool != pools_.end() ? *pool : pools_.front()).mbufs += mbufs;
   }
   [[nodiscard]] std::vector<PoolPlan>& pools() { return pools_; }
 

@@ -69,8 +69,9 @@ void TestTrafficImpl::update() {
     if (auto s = publish(); !s) log(LogArea::kMgmt, LogLevel::kErr, "{}", s.error().what);
   const InterfaceSlot* const slot = parts_.interfaces.find(id);
   if (first_bursts_ == 0 || slot == nullptr || slot->control->state() != link::State::kUp) return;
-  const std::uint32_t asked = parts_.tables.settings.first_bursts.load(std::memory_order_relaxed);
-  parts_.tables.settings.first_bursts.store(asked + std::exchange(first_bursts_, 0),
+  const std::uint32_t requested =
+      parts_.tables.settings.first_bursts.load(std::memory_order_relaxed);
+  parts_.tables.settings.first_bursts.store(requested + std::exchange(first_bursts_, 0),
                                             std::memory_order_relaxed);
 }
 

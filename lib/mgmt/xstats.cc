@@ -74,12 +74,12 @@ std::vector<Xstat> interface_xstats(Place place, const TrafficInfo& traffic,
       {"rx_q0_packets", traffic.rx_packets},   {"rx_q0_bytes", traffic.rx_bytes},
       {"tx_q0_packets", traffic.tx_packets},   {"tx_q0_bytes", traffic.tx_bytes}};
   add_drops(rows, place, traffic.drops);
-  const std::size_t own = rows.size();
+  const std::size_t n = rows.size();
   for (const Xstat& x : device) {
-    const auto end = rows.begin() + static_cast<std::ptrdiff_t>(own);
-    const bool known =
+    const auto end = rows.begin() + static_cast<std::ptrdiff_t>(n);
+    const bool listed =
         std::any_of(rows.begin(), end, [&](const Xstat& r) { return r.name == x.name; });
-    if (!known) rows.push_back(x);
+    if (!listed) rows.push_back(x);
   }
   return rows;
 }

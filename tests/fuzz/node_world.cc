@@ -544,7 +544,7 @@ NodeWorld::Counts NodeWorld::unfinished() const {
   for (const Side& side : sides) {
     const Unfinished u = side.stepped->unfinished();
     const Counts more = {u.held,
-                         u.asked,
+                         u.sa_requests,
                          u.connections,
                          u.neighbours,
                          u.timers,
