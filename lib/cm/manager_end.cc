@@ -13,9 +13,9 @@ Status Manager::reject(Handle handle, wire::RejReason reason, TimePoint now,
   last_now_ = now;
   Connection* c = table_.find(handle);
   if (c == nullptr) return fail(Errc::kNotFound, "no connection {:#x}", handle);
-  const bool asked = c->state == State::kReqRcvd || c->state == State::kMraReqSent ||
-                     c->state == State::kRepRcvd || c->state == State::kMraRepSent;
-  if (!asked)
+  const bool awaits_answer = c->state == State::kReqRcvd || c->state == State::kMraReqSent ||
+                             c->state == State::kRepRcvd || c->state == State::kMraRepSent;
+  if (!awaits_answer)
     return fail(Errc::kUnavailable, "connection {:#x} has nothing to reject: {}", handle,
                 to_string(c->state));
   ++counters_.rejected_here;
@@ -207,11 +207,11 @@ void Manager::on_drep(const wire::CmMad& mad, TimePoint now) {
 void Manager::on_lap(const wire::CmMad& mad, const fabric::MadAddress& from) {
   const auto lap = wire::cm_message<wire::CmLap>(mad);
   const Connection* c = table_.find(lap.remote_id.host());
-  const bool known =
+  const bool established =
       c != nullptr && c->remote_id == lap.local_id.host() && c->state == State::kEstablished;
-  ++(known ? counters_.laps_refused : counters_.unknown_id);
+  ++(established ? counters_.laps_refused : counters_.unknown_id);
   send(from, apr_mad(mad.hdr.tid.host(), lap,
-                     known ? wire::ApStatus::kNotSupported : wire::ApStatus::kInvalidCommId));
+                     established ? wire::ApStatus::kNotSupported : wire::ApStatus::kInvalidCommId));
 }
 
 // --- End ---

@@ -41,9 +41,9 @@ std::uint32_t kernel_mtu(unsigned if_index) {
   if (!if_indextoname(if_index, request.ifr_name)) return 0;
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return 0;
-  const bool known = ioctl(fd, SIOCGIFMTU, &request) == 0;
+  const int r = ioctl(fd, SIOCGIFMTU, &request);
   close(fd);
-  return known ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
+  return r == 0 ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
 }
 
 /// Largest MTU that the device carries without a change of its MTU setting.

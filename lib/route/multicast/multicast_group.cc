@@ -43,9 +43,9 @@ std::size_t MulticastGroup::apply(MembershipVersion version, RecordType type,
 }
 
 void MulticastGroup::set(const IpAddr& source, TimePoint expires) {
-  const auto known = sources_.find(source);
-  if (known != sources_.end())
-    known->second = expires;
+  const auto it = sources_.find(source);
+  if (it != sources_.end())
+    it->second = expires;
   else if (sources_.size() < times_.max_sources)
     sources_.emplace(source, expires);
   else
@@ -101,13 +101,13 @@ bool MulticastGroup::lower_source(const IpAddr& source, TimePoint when) {
 }
 
 bool MulticastGroup::source_later(const IpAddr& source, TimePoint when) const {
-  const auto known = sources_.find(source);
-  return known != sources_.end() && known->second > when;
+  const auto it = sources_.find(source);
+  return it != sources_.end() && it->second > when;
 }
 
 bool MulticastGroup::wanted(const IpAddr& source) const {
-  const auto known = sources_.find(source);
-  return known != sources_.end() && known->second != kZero;
+  const auto it = sources_.find(source);
+  return it != sources_.end() && it->second != kZero;
 }
 
 void MulticastGroup::expire(TimePoint now) {

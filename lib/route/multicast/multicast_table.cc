@@ -135,8 +135,8 @@ void MulticastTable::packet_seen(const IpAddr& group, const IpAddr& source, Time
   if (!wire::is_multicast(group) || wire::is_link_scope_group(group) ||
       wire::is_multicast(source) || wire::is_any_address(source))
     return;
-  const auto known = groups_.find(group);
-  const bool renewed = known != groups_.end() && known->second.seen.contains(source);
+  const auto it = groups_.find(group);
+  const bool renewed = it != groups_.end() && it->second.seen.contains(source);
   if (!renewed && forget_.size() >= config_.max_seen) {
     ++counters_.seen_refused;
     return;

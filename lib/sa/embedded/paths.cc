@@ -152,8 +152,8 @@ std::optional<PathRecord> multicast_path(const Group& group, const PathQuery& q)
 Answer<std::vector<PathRecord>> find_paths(Subnet& subnet, const PathQuery& q, std::size_t limit) {
   const PathRecord& r = q.record;
   if (!codes_exist(q)) return refuse(MadStatus::kSaRequestInvalid);
-  const bool known_pkey = !q.has(R::kPkey) || subnet.has_partition(r.pkey.host());
-  if (q.has(R::kSgid) && subnet.on_subnet(r.sgid) && known_pkey &&
+  const bool pkey_exists = !q.has(R::kPkey) || subnet.has_partition(r.pkey.host());
+  if (q.has(R::kSgid) && subnet.on_subnet(r.sgid) && pkey_exists &&
       subnet.ports.hear(r.sgid, q.from_lid, q.now) && q.has(R::kPkey))
     subnet.ports.add_partition(r.sgid, r.pkey.host());
 
@@ -167,9 +167,9 @@ Answer<std::vector<PathRecord>> find_paths(Subnet& subnet, const PathQuery& q, s
   }
   const End destination{q.has(R::kDgid), q.has(R::kDlid), r.dgid, r.dlid.host()};
   // All paths of the subnet would be too many to search: only the requester's are.
-  const bool own = destination.is_any() && !q.has(R::kSgid) && !q.has(R::kSlid);
-  const End source{q.has(R::kSgid), own || q.has(R::kSlid), r.sgid,
-                   own ? q.from_lid : r.slid.host()};
+  const bool from_requester = destination.is_any() && !q.has(R::kSgid) && !q.has(R::kSlid);
+  const End source{q.has(R::kSgid), from_requester || q.has(R::kSlid), r.sgid,
+                   from_requester ? q.from_lid : r.slid.host()};
   if (source.contradicts_itself(subnet.ports) || destination.contradicts_itself(subnet.ports))
     return refuse(MadStatus::kSaRequestInvalid);
   const auto elsewhere = q.has(R::kDgid) ? port_elsewhere(subnet, r.dgid) : std::nullopt;
