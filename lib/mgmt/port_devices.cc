@@ -2,11 +2,11 @@
 #include "lib/mgmt/port_devices.h"
 
 #include <rte_mbuf.h>
-#include <rte_rcu_qsbr.h>
 
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/fabric/grace.h"
 #include "lib/mgmt/node_parts.h"
 
 namespace ipoib::mgmt {
@@ -14,7 +14,7 @@ namespace ipoib::mgmt {
 /// Returns when no worker uses the device any more: workers check the entry before each use.
 void PortDevices::leave_alone(PortInstance& port) {
   parts_.tables.entries[port.config().id].device_stopped.store(true, std::memory_order_relaxed);
-  rte_rcu_qsbr_check(parts_.tables.rcu.get(), rte_rcu_qsbr_start(parts_.tables.rcu.get()), true);
+  fabric::Grace{parts_.tables.rcu.get()}.wait();
 }
 
 Status PortDevices::stop(PortInstance& port) {
