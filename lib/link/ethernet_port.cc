@@ -41,7 +41,7 @@ EthernetPort::EthernetPort(EthernetPortConfig config, PortActions& actions, Neig
       config_{std::move(config)},
       actions_{actions},
       receiver_{receiver},
-      stack_{config_, *this, *this, sink, receiver, seed} {}
+      stack_{config_, *this, paths_, sink, receiver, seed} {}
 
 std::string EthernetPort::reason() const {
   return state_ == State::kWaiting ? "no carrier" : "";
@@ -167,11 +167,6 @@ bool EthernetPort::send_to_group(const wire::IpAddr& group, std::span<const std:
                                  TimePoint now) {
   send(wire::group_mac(group), wire::EtherType::kIpv6, packet, now);
   return true;
-}
-
-void EthernetPort::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
-  out.mac = hw.mac();
-  out.mtu = config_.mtu;
 }
 
 }  // namespace ipoib::link

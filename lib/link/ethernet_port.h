@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/link/ethernet_paths.h"
 #include "lib/link/interface.h"
 #include "lib/link/ip/ip_stack.h"
 #include "lib/link/medium.h"
@@ -36,7 +37,7 @@ struct EthernetPortConfig : IpConfig {
 
 /// Up once it is started and has a carrier. References given to the constructor must outlive the
 /// port. stop() must be called before its end, or held packets leak.
-class EthernetPort final : public Interface, private Medium, private NeighbourPaths {
+class EthernetPort final : public Interface, private Medium {
  public:
   EthernetPort(EthernetPortConfig config, PortActions& actions, NeighbourSink& sink,
                std::uint64_t seed, AddressSink& receiver = no_address_sink());
@@ -81,23 +82,12 @@ class EthernetPort final : public Interface, private Medium, private NeighbourPa
             TimePoint now) override;
   bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                      TimePoint now) override;
-  // NeighbourPaths: on Ethernet, sending needs the address only.
-  PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
-    return PathState::kReady;
-  }
-  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
-  void refresh(const wire::HwAddr&, TimePoint) override {}
-  [[nodiscard]] PathState state(const wire::HwAddr&) const override { return PathState::kReady; }
-  [[nodiscard]] table::NeighbourMode mode() const override {
-    return table::NeighbourMode::kEthernet;
-  }
-  void describe(const wire::HwAddr& hw, table::Neighbour& out) const override;
-  void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 
   void set_state(State state);
   [[nodiscard]] std::uint64_t interface_id() const;
 
   EthernetPortConfig config_;
+  EthernetPaths paths_{config_.mtu};
   PortActions& actions_;
   AddressSink& receiver_;
   std::map<wire::IpAddr, unsigned> joins_;  ///< Groups listened to, with the number of joins.
