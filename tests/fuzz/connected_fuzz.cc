@@ -9,9 +9,9 @@
 #include <cstring>
 #include <optional>
 
-#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
+#include "tests/support/eal.h"
 #include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {

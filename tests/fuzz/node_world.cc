@@ -24,8 +24,8 @@
 #include "lib/wire/arp.h"
 #include "lib/wire/frame.h"
 #include "lib/wire/nd.h"
-#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/eal.h"
 #include "tests/unit/lib/mgmt/device_faults.h"
 #include "tests/unit/lib/mgmt/make_soft.h"
 

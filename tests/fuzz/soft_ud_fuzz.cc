@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "lib/wire/frame.h"
-#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
+#include "tests/support/eal.h"
 #include "tests/unit/drivers/soft/soft_fixture.h"
 
 namespace ipoib::soft {

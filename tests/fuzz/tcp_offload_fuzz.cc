@@ -19,9 +19,9 @@
 
 #include "lib/fwd/tcp_gro.h"
 #include "lib/fwd/tcp_gso.h"
-#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
+#include "tests/support/eal.h"
 #include "tests/unit/lib/fwd/tcp_packets.h"
 #include "tests/unit/lib/fwd/world.h"
 

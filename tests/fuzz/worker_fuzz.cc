@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "lib/fwd/ip4_header.h"
-#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/eal.h"
 #include "tests/unit/lib/fwd/world.h"
 
 namespace ipoib::fwd::test {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/vectors.h"
 #include "tests/unit/drivers/soft/connected_test.h"
-#include "tests/vectors/vectors.h"
 
 namespace ipoib::soft {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "drivers/soft/soft_frame.h"
 #include "lib/wire/frame.h"
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::soft {
 

@@ -19,8 +19,8 @@
 #include "drivers/soft/soft_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"
+#include "tests/support/vectors.h"
 #include "tests/unit/drivers/soft/frames.h"
-#include "tests/vectors/vectors.h"
 
 namespace ipoib::soft {
 

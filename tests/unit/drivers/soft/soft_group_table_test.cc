@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "tests/contract.h"
+#include "tests/support/contract.h"
 #include "tests/unit/drivers/soft/soft_fixture.h"
 
 namespace {

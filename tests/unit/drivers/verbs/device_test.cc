@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/logged.h"
+#include "tests/support/logged.h"
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
 
 namespace ipoib::verbs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Callers that break the preconditions of the stages, and the lcore role of a worker in its loop.
-#include "tests/contract.h"
+#include "tests/support/contract.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "lib/wire/iba.h"
-#include "tests/seeds.h"
+#include "tests/support/seeds.h"
 #include "tests/unit/lib/fwd/tcp_packets.h"
 #include "tests/unit/lib/fwd/world.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "tests/seeds.h"
+#include "tests/support/seeds.h"
 #include "tests/unit/lib/link/connections_world.h"
 
 namespace ipoib::link {

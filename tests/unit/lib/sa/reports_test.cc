@@ -6,8 +6,8 @@
 #include <string>
 
 #include "lib/sa/sa_mad.h"
+#include "tests/support/vectors.h"
 #include "tests/unit/lib/sa/sa_wire.h"
-#include "tests/vectors/vectors.h"
 
 namespace ipoib::sa::test {
 namespace {

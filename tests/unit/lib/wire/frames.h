@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/wire/iba.h"
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::test {
 

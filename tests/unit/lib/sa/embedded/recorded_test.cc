@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "tests/support/vectors.h"
 #include "tests/unit/lib/sa/embedded/fabric_of_test.h"
-#include "tests/vectors/vectors.h"
 
 namespace ipoib::sa::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/fabric/eal_end.h"
-#include "tests/eal.h"
+#include "tests/support/eal.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
