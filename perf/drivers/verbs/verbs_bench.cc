@@ -23,7 +23,7 @@
 #include "drivers/verbs/verbs_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/ipoib.h"
-#include "tests/fake_verbs/fabric.h"
+#include "tests/support/fake_verbs/fabric.h"
 
 namespace ipoib::perf {
 namespace {

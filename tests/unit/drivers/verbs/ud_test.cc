@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "lib/wire/iba.h"
-#include "tests/fake_verbs/objects.h"
+#include "tests/support/fake_verbs/objects.h"
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
 
 namespace ipoib::verbs {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "lib/wire/iba.h"
-#include "tests/fake_verbs/objects.h"
+#include "tests/support/fake_verbs/objects.h"
 
 namespace ipoib::fake_verbs {
 namespace {

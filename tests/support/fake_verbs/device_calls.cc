@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "lib/wire/be.h"
-#include "tests/fake_verbs/objects.h"
+#include "tests/support/fake_verbs/objects.h"
 
 namespace ipoib::fake_verbs {
 namespace {

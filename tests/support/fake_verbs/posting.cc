@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <numeric>
 
-#include "tests/fake_verbs/objects.h"
+#include "tests/support/fake_verbs/objects.h"
 
 namespace ipoib::fake_verbs {
 namespace {

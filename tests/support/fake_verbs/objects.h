@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/fake_verbs/fabric.h"
+#include "tests/support/fake_verbs/fabric.h"
 
 namespace ipoib::fake_verbs {
 

@@ -5,7 +5,7 @@
 
 #include "lib/wire/ip.h"
 #include "lib/wire/ipoib.h"
-#include "tests/fake_verbs/objects.h"
+#include "tests/support/fake_verbs/objects.h"
 
 namespace ipoib::fake_verbs {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/fake_verbs/fabric.h"
+#include "tests/support/fake_verbs/fabric.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "lib/wire/be.h"
-#include "tests/fake_verbs/objects.h"
+#include "tests/support/fake_verbs/objects.h"
 
 namespace ipoib::fake_verbs {
 namespace {
