@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -59,15 +59,15 @@ class FakeConnectedQueue final : public fabric::ConnectedQueue {
   }
 };
 
-class ConnectedTest : public World {
+class ConnectedTest : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     entries[kIb0].receive_queue = &received;
   }
   void TearDown() override {
     for (rte_mbuf* m : received.incoming) rte_pktmbuf_free(m);
-    World::TearDown();
+    WorkerFixture::TearDown();
   }
   void start_with_neighbours() {
     start();

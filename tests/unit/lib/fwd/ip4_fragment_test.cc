@@ -8,7 +8,7 @@
 #include <random>
 
 #include "lib/fwd/ip4_header.h"
-#include "tests/unit/lib/fwd/packets.h"
+#include "tests/support/packets.h"
 
 namespace ipoib::fwd::test {
 namespace {

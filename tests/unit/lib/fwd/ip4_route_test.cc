@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -20,10 +20,10 @@ using table::Neighbour;
 using table::NeighbourState;
 using table::NextHopKind;
 
-class Ip4Route : public World {
+class Ip4Route : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     start();
   }
   /// Expects one message to management: an ICMP error about `packet`.

@@ -5,14 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "lib/fwd/io_forward.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
 
 using table::kNoInterface;
 
-class TxTest : public World {
+class TxTest : public WorkerFixture {
  protected:
   void start_with_neighbours() {
     start();
@@ -91,7 +91,7 @@ TEST_F(TxTest, StoppedDeviceIsLeftAlone) {
 class Handoff : public TxTest {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     share_between_two_workers();
     start_with_neighbours();
   }
@@ -107,7 +107,7 @@ TEST_F(Handoff, P07_PacketsLeaveByTheWorkerThatOwnsTheInterface) {
   EXPECT_EQ(worker(1).iterate(), 2U);
   const auto sent = sent_by_link(kIb0);
   ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].bytes, World::to_link(forwarded(to_link0)));
+  EXPECT_EQ(sent[0].bytes, WorkerFixture::to_link(forwarded(to_link0)));
   EXPECT_EQ(sent[0].to.ah, 7U);
   EXPECT_EQ(sent[0].to.qpn, 0xabcdefU);
   EXPECT_EQ(sent_by_port(kEth1),
@@ -120,7 +120,7 @@ TEST_F(Handoff, P07_PacketsLeaveByTheWorkerThatOwnsTheInterface) {
 }
 
 TEST_F(Handoff, P07_BothDirections) {
-  receive(kIb0, World::to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
+  receive(kIb0, WorkerFixture::to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
   worker(1).iterate();
   worker(0).iterate();
   EXPECT_EQ(sent_by_port(kEth0).size(), 1U);
@@ -158,7 +158,7 @@ TEST_F(Handoff, IoModeCrossesWorkers) {
 class IoForward : public TxTest {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     settings.mode = ForwardMode::kIo;
   }
 };
@@ -190,7 +190,7 @@ TEST_F(IoForward, FramesCrossUntouched) {
 
 TEST_F(IoForward, DropsByNamedReason) {
   start();
-  receive(kIb0, World::to_link(Ip4{}.bytes()));
+  receive(kIb0, WorkerFixture::to_link(Ip4{}.bytes()));
   loop();
   EXPECT_EQ(drops(kIb0, Drop::kNoForwardPeer), 1U);
   entries[kEth1].up = false;

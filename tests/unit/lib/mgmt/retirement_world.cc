@@ -86,7 +86,7 @@ RetirementWorld::RetirementWorld() = default;
 RetirementWorld::~RetirementWorld() = default;
 
 void RetirementWorld::SetUp() {
-  World::SetUp();
+  WorkerFixture::SetUp();
   retirement = std::make_unique<WorkerRetirement>(workers, *rcu);
   for (const table::InterfaceId i : {kEth0, kEth1, kIb0, kIb1}) {
     entries[i].owner = i < kIb0 ? 0 : static_cast<std::uint8_t>(i - kIb0 + 1);
@@ -154,7 +154,7 @@ void RetirementWorld::TearDown() {
       rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
     rte_ring_free(ring);
   }
-  World::TearDown();
+  WorkerFixture::TearDown();
 }
 
 bool RetirementWorld::learn(unsigned peer, bool connected) {

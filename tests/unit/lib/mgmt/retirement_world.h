@@ -17,11 +17,11 @@
 #include "lib/mgmt/neighbour_directory.h"
 #include "lib/mgmt/punt_handler.h"
 #include "lib/mgmt/worker_retirement.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::mgmt {
 
-class RetirementWorld : public fwd::test::World {
+class RetirementWorld : public fwd::test::WorkerFixture {
  protected:
   static constexpr unsigned kWorkers = 3;
   static constexpr unsigned kPeers = 24;

@@ -8,7 +8,7 @@
 
 #include "lib/fabric/capabilities.h"
 #include "lib/mgmt/stepped_node.h"
-#include "tests/unit/lib/fwd/tcp_packets.h"
+#include "tests/support/tcp_packets.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {

@@ -24,7 +24,7 @@
 #include "lib/fabric/packet_meta.h"
 #include "lib/fwd/worker.h"
 #include "lib/msg/worker_messages.h"
-#include "tests/unit/lib/fwd/packets.h"
+#include "tests/support/packets.h"
 
 namespace ipoib::fwd::test {
 
@@ -61,7 +61,7 @@ struct Punted {
   fabric::PacketMeta::Held held;
 };
 
-class World : public testing::Test {
+class WorkerFixture : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;

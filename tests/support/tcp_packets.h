@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "lib/wire/tcp.h"
-#include "tests/unit/lib/fwd/packets.h"
+#include "tests/support/packets.h"
 
 namespace ipoib::fwd::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 #include <rte_bus_vdev.h>
 #include <rte_cycles.h>
@@ -72,16 +72,16 @@ std::uint16_t FakeUdQueue::send(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n
   return taken;
 }
 
-void World::SetUp() {
+void WorkerFixture::SetUp() {
   pool =
-      rte_pktmbuf_pool_create("world", kPoolSize, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+      rte_pktmbuf_pool_create("fixture", kPoolSize, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
   ASSERT_NE(pool, nullptr);
   pool_size_ = rte_mempool_avail_count(pool);
   rcu = static_cast<rte_rcu_qsbr*>(
       rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(4), RTE_CACHE_LINE_SIZE));
   ASSERT_EQ(rte_rcu_qsbr_init(rcu, 4), 0);
   auto table =
-      table::PrefixTable::create({.name = "world", .max_prefixes = 1024, .max_groups = 64}, rcu);
+      table::PrefixTable::create({.name = "fixture", .max_prefixes = 1024, .max_groups = 64}, rcu);
   ASSERT_TRUE(table) << table.error().what;
   prefixes = std::move(*table);
   auto table6 = table::Prefix6Table::create({.max_prefixes = 64}, rcu);
@@ -124,7 +124,7 @@ void World::SetUp() {
   configs.resize(1);
 }
 
-void World::share_between_two_workers() {
+void WorkerFixture::share_between_two_workers() {
   configs.resize(2);
   entries[kEth0].owner = 0;
   entries[kIb1].owner = 0;
@@ -132,7 +132,7 @@ void World::share_between_two_workers() {
   entries[kIb0].owner = 1;
 }
 
-void World::TearDown() {
+void WorkerFixture::TearDown() {
   workers_.clear();
   for (std::size_t i = 0; i < up.size(); ++i) punted(i);
   for (const table::InterfaceId i : {kEth0, kEth1}) {
@@ -151,7 +151,7 @@ void World::TearDown() {
   close(doorbell.eventfd);
 }
 
-rte_ring* World::make_ring(std::string_view name, unsigned element_size, unsigned n) {
+rte_ring* WorkerFixture::make_ring(std::string_view name, unsigned element_size, unsigned n) {
   const std::string unique = std::string{name} + std::to_string(made_++);
   rte_ring* const ring = rte_ring_create_elem(unique.c_str(), element_size, n, SOCKET_ID_ANY,
                                               RING_F_SP_ENQ | RING_F_SC_DEQ);
@@ -160,7 +160,7 @@ rte_ring* World::make_ring(std::string_view name, unsigned element_size, unsigne
   return ring;
 }
 
-void World::make_port(table::InterfaceId iface) {
+void WorkerFixture::make_port(table::InterfaceId iface) {
   wire_in_[iface] = make_ring("in", sizeof(void*), kWireSize);
   wire_out_[iface] = make_ring("out", sizeof(void*), kWireSize);
   const int port = rte_eth_from_rings(wire_name(iface).c_str(), &wire_in_[iface], 1,
@@ -175,7 +175,7 @@ void World::make_port(table::InterfaceId iface) {
   ASSERT_EQ(rte_eth_dev_start(id), 0);
 }
 
-void World::start() {
+void WorkerFixture::start() {
   const std::size_t n = configs.size();
   std::vector<std::vector<rte_ring*>> between(n, std::vector<rte_ring*>(n, nullptr));
   for (std::size_t a = 0; a < n; ++a)
@@ -210,11 +210,11 @@ void World::start() {
   }
 }
 
-void World::loop() {
+void WorkerFixture::loop() {
   for (auto& w : workers_) w->iterate();
 }
 
-void World::add_route(std::string_view prefix, const table::NextHop& hop) {
+void WorkerFixture::add_route(std::string_view prefix, const table::NextHop& hop) {
   hops.set(next_hop_, hop);
   const wire::IpPrefix parsed = *wire::parse_prefix(prefix);
   ASSERT_TRUE(parsed.addr.is_v4() ? prefixes->add(parsed, next_hop_)
@@ -223,7 +223,7 @@ void World::add_route(std::string_view prefix, const table::NextHop& hop) {
   ++next_hop_;
 }
 
-void World::set_neighbour(table::NeighbourIndex index, const table::Neighbour& neighbour) {
+void WorkerFixture::set_neighbour(table::NeighbourIndex index, const table::Neighbour& neighbour) {
   msg::Down message{};
   message.kind = msg::Down::Kind::kNeighbourSet;
   message.index = index;
@@ -231,8 +231,8 @@ void World::set_neighbour(table::NeighbourIndex index, const table::Neighbour& n
   for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
 }
 
-table::Neighbour World::eth_neighbour(table::InterfaceId iface, std::string_view address,
-                                      const wire::MacAddr& mac) {
+table::Neighbour WorkerFixture::eth_neighbour(table::InterfaceId iface, std::string_view address,
+                                              const wire::MacAddr& mac) {
   table::Neighbour n;
   n.addr = *wire::parse_ip(address);
   n.iface = iface;
@@ -243,8 +243,8 @@ table::Neighbour World::eth_neighbour(table::InterfaceId iface, std::string_view
   return n;
 }
 
-table::Neighbour World::ib_neighbour(table::InterfaceId iface, std::string_view address,
-                                     fabric::AhIndex ah, std::uint32_t qpn) {
+table::Neighbour WorkerFixture::ib_neighbour(table::InterfaceId iface, std::string_view address,
+                                             fabric::AhIndex ah, std::uint32_t qpn) {
   table::Neighbour n;
   n.addr = *wire::parse_ip(address);
   n.iface = iface;
@@ -256,7 +256,7 @@ table::Neighbour World::ib_neighbour(table::InterfaceId iface, std::string_view 
   return n;
 }
 
-rte_mbuf* World::mbuf(const Bytes& bytes, const std::vector<std::size_t>& segments) {
+rte_mbuf* WorkerFixture::mbuf(const Bytes& bytes, const std::vector<std::size_t>& segments) {
   const auto one = [this](std::span<const std::byte> part) {
     rte_mbuf* const m = rte_pktmbuf_alloc(pool);
     char* const data = rte_pktmbuf_append(m, static_cast<std::uint16_t>(part.size()));
@@ -278,11 +278,11 @@ rte_mbuf* World::mbuf(const Bytes& bytes, const std::vector<std::size_t>& segmen
   return head;
 }
 
-void World::receive(table::InterfaceId iface, const Bytes& frame, bool multicast) {
+void WorkerFixture::receive(table::InterfaceId iface, const Bytes& frame, bool multicast) {
   receive(iface, mbuf(frame), multicast);
 }
 
-void World::receive(table::InterfaceId iface, rte_mbuf* m, bool multicast) {
+void WorkerFixture::receive(table::InterfaceId iface, rte_mbuf* m, bool multicast) {
   if (iface < kIb0) {
     // A device may leave any contents in this field of an Ethernet frame.
     std::memset(static_cast<void*>(&fabric::meta_of(m)), 0xee, sizeof(fabric::PacketMeta));
@@ -299,8 +299,8 @@ void World::receive(table::InterfaceId iface, rte_mbuf* m, bool multicast) {
   links[iface - kIb0].incoming.push_back(m);
 }
 
-void World::receive_group(table::InterfaceId iface, const Bytes& frame, const wire::Gid& sgid,
-                          std::uint32_t src_qpn) {
+void WorkerFixture::receive_group(table::InterfaceId iface, const Bytes& frame,
+                                  const wire::Gid& sgid, std::uint32_t src_qpn) {
   rte_mbuf* const m = mbuf(frame);
   wire::Grh grh{};
   grh.sgid = sgid;
@@ -310,7 +310,7 @@ void World::receive_group(table::InterfaceId iface, const Bytes& frame, const wi
   fabric::meta_of(m).rx.src_qpn = src_qpn;
 }
 
-std::vector<Bytes> World::sent_by_port(table::InterfaceId iface) {
+std::vector<Bytes> WorkerFixture::sent_by_port(table::InterfaceId iface) {
   std::vector<Bytes> out;
   void* m = nullptr;
   max_tx_segments = 0;
@@ -322,7 +322,7 @@ std::vector<Bytes> World::sent_by_port(table::InterfaceId iface) {
   return out;
 }
 
-std::vector<SentOnLink> World::sent_by_link(table::InterfaceId iface) {
+std::vector<SentOnLink> WorkerFixture::sent_by_link(table::InterfaceId iface) {
   std::vector<SentOnLink> out;
   for (rte_mbuf* m : links[iface - kIb0].sent) {
     out.push_back({bytes_of(m), fabric::meta_of(m).tx});
@@ -332,7 +332,7 @@ std::vector<SentOnLink> World::sent_by_link(table::InterfaceId iface) {
   return out;
 }
 
-std::vector<Punted> World::punted(std::size_t worker) {
+std::vector<Punted> WorkerFixture::punted(std::size_t worker) {
   std::vector<Punted> out;
   msg::Up message;
   while (rte_ring_sc_dequeue_elem(up[worker], &message, sizeof(message)) == 0) {
@@ -347,14 +347,14 @@ std::vector<Punted> World::punted(std::size_t worker) {
   return out;
 }
 
-void World::send_down(const msg::Down& message, std::size_t worker) {
+void WorkerFixture::send_down(const msg::Down& message, std::size_t worker) {
   msg::Down copy = message;
   ASSERT_EQ(rte_ring_sp_enqueue_elem(down[worker], &copy, sizeof(copy)), 0);
 }
 
-void World::set_delivery(table::InterfaceId in, std::string_view address, bool local,
-                         std::uint64_t out, std::string_view source,
-                         std::uint64_t from_reverse_path) {
+void WorkerFixture::set_delivery(table::InterfaceId in, std::string_view address, bool local,
+                                 std::uint64_t out, std::string_view source,
+                                 std::uint64_t from_reverse_path) {
   msg::Down message{};
   message.kind = msg::Down::Kind::kDeliverySet;
   message.delivery = {*wire::parse_ip(address), *wire::parse_ip(source), in, local, out,
@@ -362,7 +362,7 @@ void World::set_delivery(table::InterfaceId in, std::string_view address, bool l
   for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
 }
 
-void World::send_on(const Bytes& packet, table::InterfaceId iface) {
+void WorkerFixture::send_on(const Bytes& packet, table::InterfaceId iface) {
   msg::Down message{};
   message.kind = msg::Down::Kind::kSendOn;
   message.iface = iface;
@@ -370,7 +370,7 @@ void World::send_on(const Bytes& packet, table::InterfaceId iface) {
   send_down(message);
 }
 
-void World::send_routed(const Bytes& packet, table::InterfaceId iface) {
+void WorkerFixture::send_routed(const Bytes& packet, table::InterfaceId iface) {
   msg::Down message{};
   message.kind = msg::Down::Kind::kSendRouted;
   message.in = iface;
@@ -378,7 +378,7 @@ void World::send_routed(const Bytes& packet, table::InterfaceId iface) {
   send_down(message);
 }
 
-std::uint64_t World::drops(table::InterfaceId iface, Drop reason) {
+std::uint64_t WorkerFixture::drops(table::InterfaceId iface, Drop reason) {
   std::uint64_t sum = 0;
   for (const auto& w : workers_)
     sum +=
@@ -386,7 +386,7 @@ std::uint64_t World::drops(table::InterfaceId iface, Drop reason) {
   return sum;
 }
 
-std::uint64_t World::all_drops() {
+std::uint64_t WorkerFixture::all_drops() {
   std::uint64_t sum = 0;
   for (std::size_t r = 0; r < kDropCount; ++r) {
     for (std::size_t i = 0; i < entries.size(); ++i)
@@ -396,7 +396,7 @@ std::uint64_t World::all_drops() {
   return sum;
 }
 
-void World::expect_drop(table::InterfaceId iface, Drop reason, std::string_view what) {
+void WorkerFixture::expect_drop(table::InterfaceId iface, Drop reason, std::string_view what) {
   EXPECT_EQ(drops(iface, reason), 1U) << what << ": " << drop_name(reason);
   EXPECT_EQ(all_drops(), 1U) << what;
 }
