@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/support/vectors.h"
-#include "tests/unit/drivers/soft/connected_test.h"
+#include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -39,7 +39,7 @@ Bytes iba_of(const Bytes& frame) {
   return {begin, begin + len};
 }
 
-class ConnectedVectors : public ConnectedTest {
+class ConnectedVectors : public ConnectedFixture {
  protected:
   /// Makes side 0 the sender of the frame, with this path MTU code. Side 0 expects `rx_psn` and
   /// sends from the frame's PSN.

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "lib/fabric/port_manager.h"
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -44,7 +44,7 @@ class FakeManager final : public fabric::PortManager, public fabric::MadPort {
   std::vector<std::uint16_t> sent_to_;
 };
 
-class ManagedPort : public SoftHcaTest {
+class ManagedPort : public SoftFixture {
  protected:
   ManagedPort() {
     SoftHcaConfig managed = config(0);

@@ -19,15 +19,15 @@
 #include "drivers/soft/soft_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"
+#include "tests/support/soft_frames.h"
 #include "tests/support/vectors.h"
-#include "tests/unit/drivers/soft/frames.h"
 
 namespace ipoib::soft {
 
 using test::Bytes;
 
 /// The cable and the mempool, shared by all tests.
-struct Fixture {
+struct Cable {
   static constexpr unsigned kMbufs = 2047;
   static constexpr unsigned kCableLen = 255;  ///< Frames in each direction.
 
@@ -35,7 +35,7 @@ struct Fixture {
   std::uint16_t port[2];
   rte_ring* towards[2];  ///< Frames in flight to port[i].
 
-  static Fixture& get();
+  static Cable& get();
 };
 
 inline constexpr std::uint64_t kGuid[2] = {0x0002'c903'00a1'b204, 0x0002'c903'00a1'b207};
@@ -59,7 +59,7 @@ struct Node {
   [[nodiscard]] std::uint64_t all_drops() const;
 };
 
-class SoftHcaTest : public testing::Test {
+class SoftFixture : public testing::Test {
  protected:
   void SetUp() override;
   /// Expects that every mbuf is back in the pool.

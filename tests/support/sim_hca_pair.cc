@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/drivers/soft/connected_fixture.h"
+#include "tests/support/sim_hca_pair.h"
 
 #include <rte_eth_ring.h>
 
@@ -11,12 +11,12 @@
 
 namespace ipoib::soft {
 
-std::uint64_t world_tsc;
+std::uint64_t sim_tsc;
 
 namespace {
 
-std::uint64_t read_world_tsc() noexcept {
-  return world_tsc;
+std::uint64_t read_sim_tsc() noexcept {
+  return sim_tsc;
 }
 
 /// Shared by all tests. sent[i] holds the frames that side i sent, towards[i] those that it will
@@ -34,12 +34,12 @@ struct Cable {
 
  private:
   static rte_ring* ring(const char* name) {
-    return rte_ring_create(name, ConnectedWorld::kCableLen, SOCKET_ID_ANY, RING_F_EXACT_SZ);
+    return rte_ring_create(name, SimHcaPair::kCableLen, SOCKET_ID_ANY, RING_F_EXACT_SZ);
   }
   static Cable make() {
     constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
     Cable c{};
-    c.pool = rte_pktmbuf_pool_create("connected", ConnectedWorld::kMbufs, 0, 0,
+    c.pool = rte_pktmbuf_pool_create("connected", SimHcaPair::kMbufs, 0, 0,
                                      2560 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
     for (int side : {0, 1}) {
       c.sent[side] = ring(side == 0 ? "wire_sent0" : "wire_sent1");
@@ -79,24 +79,24 @@ std::uint64_t Peer::all_drops() const {
   return sum;
 }
 
-ConnectedWorld::ConnectedWorld(std::uint64_t seed) : random{seed} {
-  world_tsc = 1000 * kHz;
+SimHcaPair::SimHcaPair(std::uint64_t seed) : random{seed} {
+  sim_tsc = 1000 * kHz;
 }
 
-ConnectedWorld::~ConnectedWorld() {
+SimHcaPair::~SimHcaPair() {
   clear();
 }
 
-void ConnectedWorld::clear() {
+void SimHcaPair::clear() {
   for (int side : {0, 1}) peers[side] = Peer{};
   for (int side : {0, 1}) (void)cut(side);
 }
 
-rte_mempool* ConnectedWorld::pool() {
+rte_mempool* SimHcaPair::pool() {
   return Cable::get().pool;
 }
 
-SoftHcaConfig ConnectedWorld::config(int side) {
+SoftHcaConfig SimHcaPair::config(int side) {
   SoftHcaConfig config;
   config.name = side == 0 ? "soft0" : "soft1";
   config.port_id = Cable::get().port[side];
@@ -104,17 +104,17 @@ SoftHcaConfig ConnectedWorld::config(int side) {
   config.attr.guid = kPeerGuid[side];
   config.attr.lid = kPeerLid[side];
   config.first_qpn = side == 0 ? 0x48 : 0x49;
-  config.tsc = &read_world_tsc;
+  config.tsc = &read_sim_tsc;
   config.tsc_hz = kHz;
   return config;
 }
 
-void ConnectedWorld::make_hcas() {
+void SimHcaPair::make_hcas() {
   for (int side : {0, 1})
     if (!peers[side].hca) peers[side].hca = SoftHca::create(config(side)).value();
 }
 
-fabric::ConnectedQueue* ConnectedWorld::make_queue(int side, const Connection& setup) {
+fabric::ConnectedQueue* SimHcaPair::make_queue(int side, const Connection& setup) {
   Peer& peer = peers[side];
   if (peer.rx == nullptr) peer.rx = peer.hca->create_receive_queue(setup.receive).value();
   return peer.hca
@@ -123,7 +123,7 @@ fabric::ConnectedQueue* ConnectedWorld::make_queue(int side, const Connection& s
       .value();
 }
 
-fabric::ReadyToReceive ConnectedWorld::receive_attr(int side, const Connection& setup) const {
+fabric::ReadyToReceive SimHcaPair::receive_attr(int side, const Connection& setup) const {
   fabric::ReadyToReceive attr{.peer_qpn = peers[1 - side].queue->qpn(),
                               .path_mtu = setup.path_mtu,
                               .rx_psn = setup.first_psn[1 - side],
@@ -134,7 +134,7 @@ fabric::ReadyToReceive ConnectedWorld::receive_attr(int side, const Connection& 
   return attr;
 }
 
-void ConnectedWorld::connect(const Connection& setup) {
+void SimHcaPair::connect(const Connection& setup) {
   make_hcas();
   for (int side : {0, 1}) peers[side].queue = make_queue(side, setup);
   for (int side : {0, 1}) {
@@ -147,18 +147,18 @@ void ConnectedWorld::connect(const Connection& setup) {
   }
 }
 
-bool ConnectedWorld::happens(double probability) {
+bool SimHcaPair::happens(double probability) {
   return probability != 0 && std::uniform_real_distribution<>{}(random) < probability;
 }
 
-void ConnectedWorld::deliver(int to, rte_mbuf* frame) {
+void SimHcaPair::deliver(int to, rte_mbuf* frame) {
   const bool ack = is_ack({rte_pktmbuf_mtod(frame, const std::byte*), frame->data_len});
   if (rte_ring_enqueue(Cable::get().towards[to], frame) != 0) return rte_pktmbuf_free(frame);
   ++delivered[to];
   if (ack) ++delivered_acks[to];
 }
 
-void ConnectedWorld::carry(int from) {
+void SimHcaPair::carry(int from) {
   const int to = 1 - from;
   for (std::size_t n = late_[to].size(); n-- > 0;) {
     const Late late = late_[to].front();
@@ -183,15 +183,15 @@ void ConnectedWorld::carry(int from) {
   }
 }
 
-void ConnectedWorld::step() {
+void SimHcaPair::step() {
   for (int side : {0, 1}) {
     peers[side].poll();
     carry(side);
   }
-  world_tsc += kStepTsc;
+  sim_tsc += kStepTsc;
 }
 
-bool ConnectedWorld::run(const std::function<bool()>& until, unsigned steps) {
+bool SimHcaPair::run(const std::function<bool()>& until, unsigned steps) {
   for (unsigned i = 0; i < steps; ++i) {
     if (until()) return true;
     step();
@@ -199,7 +199,7 @@ bool ConnectedWorld::run(const std::function<bool()>& until, unsigned steps) {
   return until();
 }
 
-std::vector<Bytes> ConnectedWorld::cut(int to) {
+std::vector<Bytes> SimHcaPair::cut(int to) {
   std::vector<Bytes> frames;
   const auto take = [&](rte_mbuf* m) {
     frames.push_back(bytes_of(m));
@@ -215,11 +215,11 @@ std::vector<Bytes> ConnectedWorld::cut(int to) {
   return frames;
 }
 
-void ConnectedWorld::put(int to, std::span<const std::byte> frame) {
+void SimHcaPair::put(int to, std::span<const std::byte> frame) {
   deliver(to, message(frame, 2560));
 }
 
-rte_mbuf* ConnectedWorld::message(std::span<const std::byte> octets, std::size_t segment) {
+rte_mbuf* SimHcaPair::message(std::span<const std::byte> octets, std::size_t segment) {
   rte_mbuf* first = nullptr;
   do {
     const auto part = octets.first(std::min(segment, octets.size()));
@@ -236,7 +236,7 @@ rte_mbuf* ConnectedWorld::message(std::span<const std::byte> octets, std::size_t
   return first;
 }
 
-Bytes ConnectedWorld::bytes_of(const rte_mbuf* m) {
+Bytes SimHcaPair::bytes_of(const rte_mbuf* m) {
   Bytes bytes(rte_pktmbuf_pkt_len(m));
   const auto* data =
       static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), bytes.data()));
@@ -244,14 +244,14 @@ Bytes ConnectedWorld::bytes_of(const rte_mbuf* m) {
   return bytes;
 }
 
-bool ConnectedWorld::send(int side, std::span<const std::byte> octets, std::size_t segment) {
+bool SimHcaPair::send(int side, std::span<const std::byte> octets, std::size_t segment) {
   rte_mbuf* m = message(octets, segment);
   if (peers[side].queue->tx_burst(&m, 1) == 1) return true;
   rte_pktmbuf_free(m);
   return false;
 }
 
-std::vector<Bytes> ConnectedWorld::receive(int side) {
+std::vector<Bytes> SimHcaPair::receive(int side) {
   std::vector<Bytes> messages;
   rte_mbuf* m = nullptr;
   while (peers[side].rx->rx_burst(&m, 1) == 1) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 #include <rte_eth_ring.h>
 
@@ -21,28 +21,28 @@ void start(std::uint16_t port, rte_mempool* pool) {
     throw std::runtime_error("ethdev does not start");
 }
 
-Fixture make_bench() {
-  Fixture fixture{};
-  fixture.pool = rte_pktmbuf_pool_create("bench", Fixture::kMbufs, 0, 0,
-                                         2560 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
+Cable make_cable() {
+  Cable cable{};
+  cable.pool = rte_pktmbuf_pool_create("soft", Cable::kMbufs, 0, 0, 2560 + RTE_PKTMBUF_HEADROOM,
+                                       SOCKET_ID_ANY);
   for (int side : {0, 1})
-    fixture.towards[side] = rte_ring_create(side == 0 ? "towards0" : "towards1", Fixture::kCableLen,
-                                            SOCKET_ID_ANY, RING_F_EXACT_SZ);
+    cable.towards[side] = rte_ring_create(side == 0 ? "towards0" : "towards1", Cable::kCableLen,
+                                          SOCKET_ID_ANY, RING_F_EXACT_SZ);
   for (int side : {0, 1}) {
-    const int port = rte_eth_from_rings(side == 0 ? "cable0" : "cable1", &fixture.towards[side], 1,
-                                        &fixture.towards[1 - side], 1, 0);
-    if (fixture.pool == nullptr || port < 0) throw std::runtime_error("no mempool or no ethdev");
-    fixture.port[side] = static_cast<std::uint16_t>(port);
-    start(fixture.port[side], fixture.pool);
+    const int port = rte_eth_from_rings(side == 0 ? "cable0" : "cable1", &cable.towards[side], 1,
+                                        &cable.towards[1 - side], 1, 0);
+    if (cable.pool == nullptr || port < 0) throw std::runtime_error("no mempool or no ethdev");
+    cable.port[side] = static_cast<std::uint16_t>(port);
+    start(cable.port[side], cable.pool);
   }
-  return fixture;
+  return cable;
 }
 
 }  // namespace
 
-Fixture& Fixture::get() {
-  static Fixture fixture = make_bench();
-  return fixture;
+Cable& Cable::get() {
+  static Cable cable = make_cable();
+  return cable;
 }
 
 wire::Gid gid_of(std::string_view hex) {
@@ -63,20 +63,20 @@ std::uint64_t Node::all_drops() const {
   return sum;
 }
 
-void SoftHcaTest::SetUp() {
+void SoftFixture::SetUp() {
   ASSERT_EQ(mbufs_in_use(), 0U);
 }
 
-void SoftHcaTest::TearDown() {
+void SoftFixture::TearDown() {
   for (int side : {0, 1}) (void)on_cable(side);
   EXPECT_EQ(mbufs_in_use(), 0U);
 }
 
-SoftHcaConfig SoftHcaTest::config(int side) {
+SoftHcaConfig SoftFixture::config(int side) {
   SoftHcaConfig config;
   config.name = side == 0 ? "soft0" : "soft1";
-  config.port_id = Fixture::get().port[side];
-  config.pool = Fixture::get().pool;
+  config.port_id = Cable::get().port[side];
+  config.pool = Cable::get().pool;
   config.attr.guid = kGuid[side];
   config.attr.lid = kLid[side];
   config.attr.sm_lid = kLid[1];
@@ -84,7 +84,7 @@ SoftHcaConfig SoftHcaTest::config(int side) {
   return config;
 }
 
-Node SoftHcaTest::make_node(const SoftHcaConfig& config) {
+Node SoftFixture::make_node(const SoftHcaConfig& config) {
   auto hca = SoftHca::create(config);
   if (!hca) throw std::runtime_error(hca.error().what);
   Node node{std::move(*hca)};
@@ -95,13 +95,13 @@ Node SoftHcaTest::make_node(const SoftHcaConfig& config) {
   return node;
 }
 
-fabric::AhIndex SoftHcaTest::ah_to(const Node& node, std::uint16_t dlid) {
+fabric::AhIndex SoftFixture::ah_to(const Node& node, std::uint16_t dlid) {
   fabric::AhAttr attr;
   attr.dlid = dlid;
   return node.hca->create_ah(attr).value();
 }
 
-fabric::AhIndex SoftHcaTest::group_ah(const Node& node, const wire::Gid& mgid, std::uint16_t mlid) {
+fabric::AhIndex SoftFixture::group_ah(const Node& node, const wire::Gid& mgid, std::uint16_t mlid) {
   fabric::AhAttr attr;
   attr.dlid = mlid;
   attr.global = true;
@@ -109,9 +109,9 @@ fabric::AhIndex SoftHcaTest::group_ah(const Node& node, const wire::Gid& mgid, s
   return node.hca->create_ah(attr).value();
 }
 
-rte_mbuf* SoftHcaTest::packet(std::span<const std::byte> payload, fabric::AhIndex ah,
+rte_mbuf* SoftFixture::packet(std::span<const std::byte> payload, fabric::AhIndex ah,
                               std::uint32_t qpn) {
-  rte_mbuf* m = rte_pktmbuf_alloc(Fixture::get().pool);
+  rte_mbuf* m = rte_pktmbuf_alloc(Cable::get().pool);
   char* data =
       m == nullptr ? nullptr : rte_pktmbuf_append(m, static_cast<std::uint16_t>(payload.size()));
   if (data == nullptr) throw std::runtime_error("no mbuf for a packet");
@@ -120,7 +120,7 @@ rte_mbuf* SoftHcaTest::packet(std::span<const std::byte> payload, fabric::AhInde
   return m;
 }
 
-Bytes SoftHcaTest::bytes_of(const rte_mbuf* m) {
+Bytes SoftFixture::bytes_of(const rte_mbuf* m) {
   Bytes bytes(rte_pktmbuf_pkt_len(m));
   const auto* data =
       static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), bytes.data()));
@@ -128,7 +128,7 @@ Bytes SoftHcaTest::bytes_of(const rte_mbuf* m) {
   return bytes;
 }
 
-std::size_t SoftHcaTest::arrive(const Node& from, fabric::AhIndex ah, const Node& to) {
+std::size_t SoftFixture::arrive(const Node& from, fabric::AhIndex ah, const Node& to) {
   rte_mbuf* m = packet(counting(24), ah, to.queue->qpn());
   EXPECT_EQ(from.queue->tx_burst(&m, 1), 1);
   to.poll();
@@ -137,10 +137,10 @@ std::size_t SoftHcaTest::arrive(const Node& from, fabric::AhIndex ah, const Node
   return got.size();
 }
 
-std::vector<Bytes> SoftHcaTest::on_cable(int side) {
+std::vector<Bytes> SoftFixture::on_cable(int side) {
   std::vector<Bytes> frames;
   void* object = nullptr;
-  while (rte_ring_dequeue(Fixture::get().towards[side], &object) == 0) {
+  while (rte_ring_dequeue(Cable::get().towards[side], &object) == 0) {
     auto* m = static_cast<rte_mbuf*>(object);
     frames.push_back(bytes_of(m));
     rte_pktmbuf_free(m);
@@ -148,13 +148,13 @@ std::vector<Bytes> SoftHcaTest::on_cable(int side) {
   return frames;
 }
 
-void SoftHcaTest::put_on_cable(int side, std::span<const std::byte> frame) {
+void SoftFixture::put_on_cable(int side, std::span<const std::byte> frame) {
   rte_mbuf* m = packet(frame, fabric::kNoAh, 0);
-  ASSERT_EQ(rte_ring_enqueue(Fixture::get().towards[side], m), 0);
+  ASSERT_EQ(rte_ring_enqueue(Cable::get().towards[side], m), 0);
 }
 
-unsigned SoftHcaTest::mbufs_in_use() {
-  return rte_mempool_in_use_count(Fixture::get().pool);
+unsigned SoftFixture::mbufs_in_use() {
+  return rte_mempool_in_use_count(Cable::get().pool);
 }
 
 Bytes soft_frame(std::span<const std::byte> iba) {
