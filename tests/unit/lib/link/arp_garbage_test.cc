@@ -25,7 +25,7 @@ TEST(ArpGarbage, RandomOctetsOfEveryLengthAreInvalid) {
   b.bring_up();
   EthernetPortConfig config;
   config.addresses = {prefix("192.168.1.1/24")};
-  FakeSink eth_sink;
+  FakeNeighbourSink eth_sink;
   FakePortActions eth_actions;
   EthernetPort eth{config, eth_actions, eth_sink, 1};
   eth.start(b.now);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
 namespace {
@@ -52,9 +52,9 @@ class EthernetPortTest : public ::testing::Test {
   }
 
   TimePoint now{100s};
-  FakeSink sink;
+  FakeNeighbourSink sink;
   FakePortActions actions;
-  FakeAddresses addresses;
+  FakeAddressSink addresses;
   EthernetPort port{config(), actions, sink, 1, addresses};
 };
 
@@ -243,9 +243,9 @@ TEST_F(EthernetPortTest, ArpThatContradictsItselfIsCountedAndDoesNotFlap) {
 class TwoPorts : public ::testing::Test {
  protected:
   struct Node {
-    FakeSink sink;
+    FakeNeighbourSink sink;
     FakePortActions actions;
-    FakeAddresses addresses;
+    FakeAddressSink addresses;
     std::unique_ptr<EthernetPort> port;
     std::size_t seen = 0;
   };

@@ -12,7 +12,7 @@
 
 #include "lib/link/ipoib/ipoib_link.h"
 #include "lib/sa/client.h"
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
 
@@ -73,7 +73,7 @@ class LinkFixture {
   void expect_nothing_left();
 
   TimePoint now{std::chrono::seconds(100)};
-  FakeSink sink;
+  FakeNeighbourSink sink;
   FakeLinkActions actions{sink};
   ScriptedSa sa;
   Duration sa_delay = std::chrono::milliseconds(1);

@@ -544,7 +544,7 @@ TEST_P(Nd, RedirectCountsFromTheRouterInUseAlone) {
   m.src = t.router->local();
   h.hear(m);
   EXPECT_EQ(h.addresses.redirects,
-            (std::vector{FakeAddresses::Redirect{1, ip("fd00:9::1"), ip("fe80::9")}}));
+            (std::vector{FakeAddressSink::Redirect{1, ip("fd00:9::1"), ip("fe80::9")}}));
   EXPECT_EQ(h.cache.hw_of(ip("fe80::9")), nd_hw(GetParam(), 9));
   // A node that ignores router advertisements ignores redirects, too.
   t.router->hear(m);

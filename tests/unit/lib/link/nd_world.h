@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/link/ip/nd_agent.h"
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
 
@@ -53,8 +53,8 @@ class NdHost final : private Medium, private NeighbourPaths, private Solicitor {
   std::vector<wire::IpPrefix> configured;
   std::string name = "if0";
   std::map<wire::IpAddr, unsigned> joined;
-  FakeSink sink;
-  FakeAddresses addresses;
+  FakeNeighbourSink sink;
+  FakeAddressSink addresses;
   OwnGroups groups{*this};
   NdAgent agent{{name, 1, ip6, groups, addresses}, *this, cache, n_};
   NeighbourCache cache{NeighbourConfig{}, 1, sink, *this, *this, n_};

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
 namespace {

@@ -43,8 +43,8 @@ void SimNode::make() {
   link.reset();
   client.reset();
   waiting_.clear();
-  sink = std::make_unique<FakeSink>();
-  addresses = std::make_unique<FakeAddresses>();
+  sink = std::make_unique<FakeNeighbourSink>();
+  addresses = std::make_unique<FakeAddressSink>();
   sink->on_release = [this](HeldPacket p) {
     const auto to = waiting_.at(p).to;
     waiting_.erase(p);

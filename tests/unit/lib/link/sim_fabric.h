@@ -21,7 +21,7 @@
 #include "lib/link/ipoib/ipoib_link.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/administrator.h"
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
 
@@ -72,8 +72,8 @@ class SimNode {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   void tick();
 
-  std::unique_ptr<FakeAddresses> addresses;
-  std::unique_ptr<FakeSink> sink;
+  std::unique_ptr<FakeAddressSink> addresses;
+  std::unique_ptr<FakeNeighbourSink> sink;
   std::unique_ptr<FakeLinkActions> actions;
   std::unique_ptr<sa::Client> client;
   std::unique_ptr<IpoibLink> link;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/link/ip/ip_stack.h"
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::mgmt {
 
@@ -60,7 +60,7 @@ class FakeInterface final : public link::Interface,
   void describe(const wire::HwAddr&, link::NeighbourInfo&) const override {}
 
   link::IpConfig config_;
-  link::FakeSink sink_;
+  link::FakeNeighbourSink sink_;
   link::IpStack stack_{config_, *this, *this, sink_, link::no_address_sink(), 1};
 };
 

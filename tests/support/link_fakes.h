@@ -24,9 +24,9 @@
 namespace ipoib::link {
 
 /// The neighbour tables of one node, and its held packets.
-class FakeSink final : public NeighbourSink {
+class FakeNeighbourSink final : public NeighbourSink {
  public:
-  explicit FakeSink(std::size_t capacity = 1U << 20) : capacity_{capacity} {}
+  explicit FakeNeighbourSink(std::size_t capacity = 1U << 20) : capacity_{capacity} {}
 
   Result<table::NeighbourIndex> allocate_index() override {
     if (indexes.size() >= capacity_) return fail(Errc::kNoResources, "tables full");
@@ -118,7 +118,7 @@ class FakeSink final : public NeighbourSink {
 };
 
 /// Records the reports of a node's interfaces about their addresses.
-class FakeAddresses final : public AddressSink {
+class FakeAddressSink final : public AddressSink {
  public:
   void listen(table::InterfaceId iface, const wire::IpAddr& addr) override {
     EXPECT_TRUE(listening.emplace(iface, addr).second)
@@ -180,7 +180,7 @@ struct SentFrame {
 
 class FakeLinkActions final : public LinkActions {
  public:
-  explicit FakeLinkActions(const FakeSink& sink) : sink_{sink} {}
+  explicit FakeLinkActions(const FakeNeighbourSink& sink) : sink_{sink} {}
 
   [[nodiscard]] const fabric::PortAttr& port() const override { return attr; }
   [[nodiscard]] std::uint32_t qpn() const override { return own_qpn; }
@@ -228,7 +228,7 @@ class FakeLinkActions final : public LinkActions {
   std::function<void(const SentFrame&)> on_send;
 
  private:
-  const FakeSink& sink_;
+  const FakeNeighbourSink& sink_;
   fabric::AhIndex next_ah_ = 0;
 };
 
