@@ -18,7 +18,7 @@
 #include "lib/sa/embedded/administrator.h"
 #include "lib/sa/sa_mad.h"
 #include "tests/support/link_fakes.h"
-#include "tests/unit/lib/link/connections_world.h"
+#include "tests/support/sim_connections.h"
 
 namespace ipoib::link {
 namespace {
@@ -59,7 +59,7 @@ struct GidNode {
   FakeAddressSink addresses;
   FakeNeighbourSink sink;
   FakeLinkActions actions{sink};
-  FakeConnectedHca hca;
+  FakeConnectionActions hca;
   std::optional<sa::Administrator> administrator;
   sa::MadSender send_mad;
   sa::Client client;

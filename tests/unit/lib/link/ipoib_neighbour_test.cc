@@ -6,7 +6,7 @@
 
 #include "lib/link/ipoib/path_table.h"
 #include "lib/wire/iba.h"
-#include "tests/unit/lib/link/link_fixture.h"
+#include "tests/support/sim_ipoib_link.h"
 
 namespace ipoib::link {
 namespace {
@@ -48,7 +48,7 @@ class IpoibNeighbour : public ::testing::Test {
     b.link.on_arp(arp, slid, hw.qpn.host(), b.now);
   }
 
-  LinkFixture b;
+  SimIpoibLink b;
   wire::LinkAddr hw;
 };
 
@@ -639,7 +639,7 @@ TEST_F(IpoibNeighbour, StaticGatewayThatFailedBeforeIsRequestedWhenARouteUsesIt)
 }
 
 TEST(IpoibStatic, ConfiguredBeforeTheLinkIsUpWaitsForIt) {
-  LinkFixture b;
+  SimIpoibLink b;
   const auto hw = b.add_host(0xb, 0x50, 3);
   ASSERT_TRUE(b.link.add_static(kPeer, wire::to_string(hw), 0, 0, b.now));
   ASSERT_TRUE(
@@ -712,9 +712,9 @@ TEST_F(IpoibNeighbour, PacketsThatCanHaveNoNeighbourAreDroppedByName) {
 }
 
 TEST(IpoibNeighbourIp6, U16_U18_LinkLocalAddressFromThePortGuid) {
-  auto config = LinkFixture::default_config();
+  auto config = SimIpoibLink::default_config();
   config.ip6.enabled = true;
-  LinkFixture b{config};
+  SimIpoibLink b{config};
   b.actions.attr.guid = 0x0002'c903'00a1'b204;
   b.bring_up();
   ASSERT_EQ(b.link.addresses6().size(), 1U);
@@ -723,29 +723,29 @@ TEST(IpoibNeighbourIp6, U16_U18_LinkLocalAddressFromThePortGuid) {
 }
 
 TEST(IpoibNeighbourIp6, U16_StrictRuleLeavesAModifiedGuidAlone) {
-  auto config = LinkFixture::default_config();
+  auto config = SimIpoibLink::default_config();
   config.ip6.enabled = true;
   config.ip6.interface_id = wire::InterfaceIdRule::kModifiedEui64;
-  LinkFixture b{config};
+  SimIpoibLink b{config};
   b.actions.attr.guid = 0x0002'c903'00a1'b204;
   b.bring_up();
   EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::2:c903:a1:b204/64"));
 }
 
 TEST(IpoibNeighbourIp6, U17_LinkLocalAddressFromTheLid) {
-  auto config = LinkFixture::default_config();
+  auto config = SimIpoibLink::default_config();
   config.ip6.enabled = true;
   config.ip6.interface_id = wire::InterfaceIdRule::kLid;
-  LinkFixture b{config};
+  SimIpoibLink b{config};
   b.actions.attr.lid = 0x1a2;
   b.bring_up();
   EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::1a2/64"));
 }
 
 TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
-  auto config = LinkFixture::default_config();
+  auto config = SimIpoibLink::default_config();
   config.ip6.enabled = true;
-  LinkFixture b{config};
+  SimIpoibLink b{config};
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
   b.bring_up();
   EXPECT_EQ(b.link.mtu(), 1020);
@@ -756,9 +756,9 @@ TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
 }
 
 TEST(IpoibNeighbourIp6, WithoutIpv6ItsPacketsAreDroppedByName) {
-  auto config = LinkFixture::default_config();
+  auto config = SimIpoibLink::default_config();
   config.ip6.enabled = false;
-  LinkFixture b{config};
+  SimIpoibLink b{config};
   b.bring_up();
   b.want(ip("fe80::1"));
   EXPECT_EQ(b.sink.drops[Drop::kIp6Unsupported], 1U);

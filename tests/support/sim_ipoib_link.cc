@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/lib/link/link_fixture.h"
+#include "tests/support/sim_ipoib_link.h"
 
 #include <rte_log.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 }  // namespace
 
-ScriptedSa::ScriptedSa() {
+FakeSa::FakeSa() {
   group.mgid = wire::broadcast_mgid(wire::kDefaultPkey, 2);
   group.qkey = wire::Be32{0x8001'0b1b};
   group.mlid = wire::Be16{0xc000};
@@ -32,7 +32,7 @@ ScriptedSa::ScriptedSa() {
   group.scope_join = 0x21;
 }
 
-std::optional<ScriptedSa::Answer> ScriptedSa::answer(const wire::SaMad& mad) {
+std::optional<FakeSa::Answer> FakeSa::answer(const wire::SaMad& mad) {
   const auto attr = static_cast<wire::Attr>(mad.hdr.mad.attr_id.host());
   const auto method = static_cast<wire::Method>(mad.hdr.mad.method);
   const auto bytes = [](const auto& record) {
@@ -80,7 +80,7 @@ std::optional<ScriptedSa::Answer> ScriptedSa::answer(const wire::SaMad& mad) {
   return Answer{0, bytes(it->second)};
 }
 
-fabric::ReceivedMad ScriptedSa::reply(const wire::SaMad& to, const Answer& answer) {
+fabric::ReceivedMad FakeSa::reply(const wire::SaMad& to, const Answer& answer) {
   wire::SaMad mad = to;
   mad.hdr.mad.method = sa::response_of(to.hdr.mad.method);
   mad.hdr.mad.status.set(answer.status);
@@ -90,7 +90,7 @@ fabric::ReceivedMad ScriptedSa::reply(const wire::SaMad& to, const Answer& answe
   return received;
 }
 
-LinkConfig LinkFixture::default_config() {
+LinkConfig SimIpoibLink::default_config() {
   LinkConfig config;
   config.name = "ib0";
   config.id = 3;
@@ -99,12 +99,12 @@ LinkConfig LinkFixture::default_config() {
   return config;
 }
 
-LinkFixture::LinkFixture(LinkConfig config, std::uint64_t seed,
-                         std::optional<IpoibLink::Connected> connected)
+SimIpoibLink::SimIpoibLink(LinkConfig config, std::uint64_t seed,
+                           std::optional<IpoibLink::Connected> connected)
     : client{[this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
                const auto request = *wire::read<wire::SaMad>(mad);
                if (const auto a = sa.answer(request)) {
-                 auto reply = ScriptedSa::reply(request, *a);
+                 auto reply = FakeSa::reply(request, *a);
                  if (!meddle || meddle(reply)) coming_.emplace(now + sa_delay, reply);
                }
                return Status{};
@@ -118,7 +118,7 @@ LinkFixture::LinkFixture(LinkConfig config, std::uint64_t seed,
   client.set_sm(kSmLid, 0, now);
 }
 
-void LinkFixture::step() {
+void SimIpoibLink::step() {
   while (!coming_.empty() && coming_.begin()->first <= now) {
     const auto mad = coming_.extract(coming_.begin());
     client.on_mad(mad.mapped(), now);
@@ -127,7 +127,7 @@ void LinkFixture::step() {
   link.tick(now);
 }
 
-void LinkFixture::run_until(TimePoint end) {
+void SimIpoibLink::run_until(TimePoint end) {
   step();
   for (;;) {
     auto next = earlier(client.next_deadline(), link.next_deadline());
@@ -140,36 +140,36 @@ void LinkFixture::run_until(TimePoint end) {
   step();
 }
 
-void LinkFixture::bring_up() {
+void SimIpoibLink::bring_up() {
   start();
   run_for(std::chrono::milliseconds(10));
   ASSERT_EQ(link.state(), State::kUp) << link.reason();
 }
 
-HeldPacket LinkFixture::want(const wire::IpAddr& addr) {
+HeldPacket SimIpoibLink::want(const wire::IpAddr& addr) {
   const auto packet = sink.new_packet();
   link.on_neighbour_wanted(addr, packet, now);
   return packet;
 }
 
-void LinkFixture::hear(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
-                       const wire::LinkAddr& target, std::string_view target_ip) {
+void SimIpoibLink::hear(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
+                        const wire::LinkAddr& target, std::string_view target_ip) {
   const auto arp =
       wire::build_arp({op, sender, ip(sender_ip).v4_host(), target, ip(target_ip).v4_host()});
   link.on_arp(arp, 99, sender.qpn.host(), now);
 }
 
-void LinkFixture::hear_reply(const wire::LinkAddr& sender, std::string_view sender_ip) {
+void SimIpoibLink::hear_reply(const wire::LinkAddr& sender, std::string_view sender_ip) {
   const wire::LinkAddr own{0, wire::Be24{actions.own_qpn}, actions.attr.gid()};
   hear(wire::ArpOp::kReply, sender, sender_ip, own, "10.0.0.1");
 }
 
-void LinkFixture::hear_request(const wire::LinkAddr& sender, std::string_view sender_ip,
-                               std::string_view target_ip) {
+void SimIpoibLink::hear_request(const wire::LinkAddr& sender, std::string_view sender_ip,
+                                std::string_view target_ip) {
   hear(wire::ArpOp::kRequest, sender, sender_ip, {}, target_ip);
 }
 
-wire::LinkAddr LinkFixture::add_host(std::uint64_t guid, std::uint32_t qpn, std::uint16_t lid) {
+wire::LinkAddr SimIpoibLink::add_host(std::uint64_t guid, std::uint32_t qpn, std::uint16_t lid) {
   const wire::LinkAddr hw{0, wire::Be24{qpn}, wire::Gid::of(wire::kDefaultGidPrefix, guid)};
   wire::PathRecord path{};
   path.dgid = hw.gid;
@@ -184,14 +184,14 @@ wire::LinkAddr LinkFixture::add_host(std::uint64_t guid, std::uint32_t qpn, std:
   return hw;
 }
 
-NeighbourInfo LinkFixture::row(std::string_view addr) const {
+NeighbourInfo SimIpoibLink::row(std::string_view addr) const {
   for (auto& r : link.neighbours(now))
     if (r.addr == ip(addr)) return r;
   ADD_FAILURE() << "no neighbour " << addr;
   return {};
 }
 
-std::size_t LinkFixture::arp_requests_for(std::string_view addr, bool broadcast) const {
+std::size_t SimIpoibLink::arp_requests_for(std::string_view addr, bool broadcast) const {
   return static_cast<std::size_t>(
       std::count_if(actions.frames.begin(), actions.frames.end(), [&](const SentFrame& f) {
         const auto arp = f.arp();
@@ -200,7 +200,7 @@ std::size_t LinkFixture::arp_requests_for(std::string_view addr, bool broadcast)
       }));
 }
 
-void LinkFixture::expect_nothing_left() {
+void SimIpoibLink::expect_nothing_left() {
   EXPECT_TRUE(sink.indexes.empty());
   EXPECT_TRUE(sink.open.empty());
   EXPECT_TRUE(actions.ahs.empty());

@@ -21,8 +21,8 @@ namespace ipoib::link {
 
 using namespace std::chrono_literals;
 
-struct FakeQueue final : fabric::ConnectedQueue {
-  FakeQueue(std::uint32_t qpn, fabric::Transport transport)
+struct FakeConnectedQueue final : fabric::ConnectedQueue {
+  FakeConnectedQueue(std::uint32_t qpn, fabric::Transport transport)
       : ConnectedQueue{qpn, transport,
                        [](fabric::ConnectedQueue&, rte_mbuf**, std::uint16_t) noexcept {
                          return std::uint16_t{0};
@@ -33,7 +33,7 @@ struct FakeQueue final : fabric::ConnectedQueue {
 };
 
 /// An HCA whose queue pairs are only records.
-class FakeConnectedHca final : public ConnectionActions {
+class FakeConnectionActions final : public ConnectionActions {
  public:
   Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override;
   void destroy_connected(fabric::ConnectedQueue& queue) override;
@@ -44,20 +44,20 @@ class FakeConnectedHca final : public ConnectionActions {
   [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
 
   bool has_room = true;
-  std::map<std::uint32_t, std::unique_ptr<FakeQueue>> queues;
+  std::map<std::uint32_t, std::unique_ptr<FakeConnectedQueue>> queues;
 
  private:
   std::uint32_t next_qpn_ = 0x100;
 };
 
-class World;
+class SimConnections;
 
 /// An interface of the fabric; its GUID and LID follow from its number. Without LIDs on the link
 /// layer, the number is only the test's name for the interface.
-class Side final : NeighbourPaths {
+class SimSide final : NeighbourPaths {
  public:
-  Side(World& world, std::uint16_t lid, ConnectionConfig config);
-  ~Side() override;
+  SimSide(SimConnections& sim, std::uint16_t lid, ConnectionConfig config);
+  ~SimSide() override;
 
   /// Starts the process, without any state of an earlier one.
   void start();
@@ -71,21 +71,21 @@ class Side final : NeighbourPaths {
   [[nodiscard]] fabric::MadAddress mad_address() const;
 
   /// Makes the other side a neighbour, with these flags in its address.
-  void meet(const Side& other, std::uint8_t flags);
-  void meet(const Side& other) { meet(other, other.connections->flags()); }
-  void lose(const Side& other);
+  void meet(const SimSide& other, std::uint8_t flags);
+  void meet(const SimSide& other) { meet(other, other.connections->flags()); }
+  void lose(const SimSide& other);
   /// Starts packets to the other side, or stops them.
-  void talk(const Side& other, bool on = true);
+  void talk(const SimSide& other, bool on = true);
   /// Returns the neighbour entry for packets to the other side.
-  [[nodiscard]] table::Neighbour way_to(const Side& other) const;
-  [[nodiscard]] FakeQueue& queue(std::uint32_t qpn) { return *hca.queues.at(qpn); }
+  [[nodiscard]] table::Neighbour way_to(const SimSide& other) const;
+  [[nodiscard]] FakeConnectedQueue& queue(std::uint32_t qpn) { return *hca.queues.at(qpn); }
   /// Returns the number of queue pairs of the device.
   [[nodiscard]] std::size_t queues() const { return hca.queues.size(); }
   [[nodiscard]] std::vector<ConnectionInfo> up() const;
 
   ConnectionConfig config;
   bool has_path = true;
-  FakeConnectedHca hca;
+  FakeConnectionActions hca;
   std::unique_ptr<cm::Manager> manager;
   std::unique_ptr<Connections> connections;
   std::vector<wire::IpAddr> told;  ///< Calls of `changed`.
@@ -104,7 +104,7 @@ class Side final : NeighbourPaths {
   }
   void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 
-  World& world_;
+  SimConnections& sim_;
   std::uint16_t lid_;
   std::map<wire::IpAddr, wire::LinkAddr> neighbours_;
   std::set<wire::IpAddr> talks_to_;
@@ -123,13 +123,13 @@ inline ConnectionConfig uc() {
   return c;
 }
 
-class World {
+class SimConnections {
  public:
-  explicit World(std::uint64_t seed = 1) : random_{seed} {}
+  explicit SimConnections(std::uint64_t seed = 1) : random_{seed} {}
 
-  Side& add(ConnectionConfig config);
+  SimSide& add(ConnectionConfig config);
   /// Adds two interfaces that are neighbours, of which the first sends to the second.
-  std::pair<Side&, Side&> two(const ConnectionConfig& a, const ConnectionConfig& b);
+  std::pair<SimSide&, SimSide&> two(const ConnectionConfig& a, const ConnectionConfig& b);
   void run_for(Duration d);
   void send(std::uint16_t from, const fabric::MadAddress& to,
             std::span<const std::byte, wire::kMadLen> octets);
@@ -165,7 +165,7 @@ class World {
   std::uint64_t order_ = 0;
 
  public:
-  std::vector<std::unique_ptr<Side>> sides;
+  std::vector<std::unique_ptr<SimSide>> sides;
 };
 
 }  // namespace ipoib::link

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/lib/link/connections_world.h"
+#include "tests/support/sim_connections.h"
 
 #include <algorithm>
 
@@ -10,28 +10,29 @@ constexpr std::uint64_t kGuid = 0x0002'c903'0000'0000;
 
 }  // namespace
 
-Result<fabric::ConnectedQueue*> FakeConnectedHca::create_connected(fabric::Transport transport) {
+Result<fabric::ConnectedQueue*> FakeConnectionActions::create_connected(
+    fabric::Transport transport) {
   if (!has_room) return fail(Errc::kNoResources, "no queue pairs");
-  auto queue = std::make_unique<FakeQueue>(next_qpn_++, transport);
+  auto queue = std::make_unique<FakeConnectedQueue>(next_qpn_++, transport);
   return queues.emplace(queue->qpn(), std::move(queue)).first->second.get();
 }
 
-void FakeConnectedHca::destroy_connected(fabric::ConnectedQueue& queue) {
+void FakeConnectionActions::destroy_connected(fabric::ConnectedQueue& queue) {
   queues.erase(queue.qpn());
 }
 
-Status FakeConnectedHca::set_ready_to_receive(fabric::ConnectedQueue& queue,
-                                              const fabric::ReadyToReceive& attr) {
-  FakeQueue& q = *queues.at(queue.qpn());
+Status FakeConnectionActions::set_ready_to_receive(fabric::ConnectedQueue& queue,
+                                                   const fabric::ReadyToReceive& attr) {
+  FakeConnectedQueue& q = *queues.at(queue.qpn());
   if (q.info.state != fabric::QueueState::kInit) return fail(Errc::kRefused, "not in init");
   q.receive = attr;
   q.info.state = fabric::QueueState::kReadyToReceive;
   return {};
 }
 
-Status FakeConnectedHca::set_ready_to_send(fabric::ConnectedQueue& queue,
-                                           const fabric::ReadyToSend& attr) {
-  FakeQueue& q = *queues.at(queue.qpn());
+Status FakeConnectionActions::set_ready_to_send(fabric::ConnectedQueue& queue,
+                                                const fabric::ReadyToSend& attr) {
+  FakeConnectedQueue& q = *queues.at(queue.qpn());
   if (q.info.state != fabric::QueueState::kReadyToReceive)
     return fail(Errc::kRefused, "not in RTR");
   q.send = attr;
@@ -39,50 +40,50 @@ Status FakeConnectedHca::set_ready_to_send(fabric::ConnectedQueue& queue,
   return {};
 }
 
-void FakeConnectedHca::set_error(fabric::ConnectedQueue& queue) {
+void FakeConnectionActions::set_error(fabric::ConnectedQueue& queue) {
   queues.at(queue.qpn())->info.state = fabric::QueueState::kError;
 }
 
-fabric::ConnectedQueueInfo FakeConnectedHca::info(const fabric::ConnectedQueue& queue) const {
+fabric::ConnectedQueueInfo FakeConnectionActions::info(const fabric::ConnectedQueue& queue) const {
   return queues.at(queue.qpn())->info;
 }
 
-Side::Side(World& world, std::uint16_t lid, ConnectionConfig c)
-    : config{c}, world_{world}, lid_{lid} {
+SimSide::SimSide(SimConnections& sim, std::uint16_t lid, ConnectionConfig c)
+    : config{c}, sim_{sim}, lid_{lid} {
   start();
 }
 
-Side::~Side() {
+SimSide::~SimSide() {
   kill();
 }
 
-wire::LinkAddr Side::address() const {
+wire::LinkAddr SimSide::address() const {
   return {0, wire::Be24{0x40U + lid_}, wire::Gid::of(wire::kDefaultGidPrefix, kGuid + lid_)};
 }
 
-fabric::MadAddress Side::mad_address() const {
-  if (world_.by_gid) return {.lid = fabric::kElsewhereLid, .gid = address().gid};
+fabric::MadAddress SimSide::mad_address() const {
+  if (sim_.by_gid) return {.lid = fabric::kElsewhereLid, .gid = address().gid};
   return {.lid = lid_};
 }
 
-void Side::start() {
+void SimSide::start() {
   killed_ = false;
   cm::ManagerConfig cm;
   cm.ca_guid = kGuid + 0x100 + lid_;
   const auto send = [this](const fabric::MadAddress& to,
                            std::span<const std::byte, wire::kMadLen> octets) -> Status {
-    if (!killed_) world_.send(lid_, to, octets);
+    if (!killed_) sim_.send(lid_, to, octets);
     return {};
   };
-  manager = std::make_unique<cm::Manager>(send, cm, world_.next_seed());
+  manager = std::make_unique<cm::Manager>(send, cm, sim_.next_seed());
   fabric::PortAttr port;
   port.guid = kGuid + lid_;
-  port.lid = world_.by_gid ? fabric::kOwnLid : lid_;
+  port.lid = sim_.by_gid ? fabric::kOwnLid : lid_;
   manager->set_port({address().gid, port.lid, 0});
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::Known> {
     if (!has_path) return std::nullopt;
-    if (world_.by_gid)
+    if (sim_.by_gid)
       return PathTable::Known{
           {.dlid = fabric::kElsewhereLid, .sl = 1, .global = true, .hop_limit = 64, .dgid = gid},
           4};
@@ -90,16 +91,16 @@ void Side::start() {
         {.dlid = static_cast<std::uint16_t>(gid.guid() - kGuid), .sl = 1, .dgid = gid}, 4};
   };
   around.last_used = [this](const wire::IpAddr& to) {
-    return talks_to_.contains(to) ? world_.now : TimePoint::min();
+    return talks_to_.contains(to) ? sim_.now : TimePoint::min();
   };
   around.changed = [this](const wire::IpAddr& user, TimePoint) { told.push_back(user); };
   connections =
       std::make_unique<Connections>(config, wire::kDefaultPkey, static_cast<NeighbourPaths&>(*this),
-                                    hca, *manager, around, world_.next_seed());
-  static_cast<void>(connections->start(address(), port, world_.now));
+                                    hca, *manager, around, sim_.next_seed());
+  static_cast<void>(connections->start(address(), port, sim_.now));
 }
 
-void Side::kill() {
+void SimSide::kill() {
   killed_ = true;
   connections.reset();
   manager.reset();
@@ -108,55 +109,56 @@ void Side::kill() {
   talks_to_.clear();
 }
 
-void Side::meet(const Side& other, std::uint8_t flags) {
+void SimSide::meet(const SimSide& other, std::uint8_t flags) {
   auto hw = other.address();
   hw.flags = flags;
   neighbours_[other.ip()] = hw;
-  connections->acquire(other.ip(), hw, world_.now);
+  connections->acquire(other.ip(), hw, sim_.now);
 }
 
-void Side::lose(const Side& other) {
+void SimSide::lose(const SimSide& other) {
   const auto it = neighbours_.find(other.ip());
   connections->release(other.ip(), it->second);
   neighbours_.erase(it);
 }
 
-void Side::talk(const Side& other, bool on) {
+void SimSide::talk(const SimSide& other, bool on) {
   if (on)
     talks_to_.insert(other.ip());
   else
     talks_to_.erase(other.ip());
 }
 
-table::Neighbour Side::way_to(const Side& other) const {
+table::Neighbour SimSide::way_to(const SimSide& other) const {
   table::Neighbour n;
   static_cast<const NeighbourPaths&>(*connections).describe(other.address(), n);
   return n;
 }
 
-std::vector<ConnectionInfo> Side::up() const {
-  auto rows = connections->list(world_.now);
+std::vector<ConnectionInfo> SimSide::up() const {
+  auto rows = connections->list(sim_.now);
   std::erase_if(rows, [](const ConnectionInfo& row) { return row.state != "established"; });
   return rows;
 }
 
-Side& World::add(ConnectionConfig config) {
+SimSide& SimConnections::add(ConnectionConfig config) {
   sides.push_back(
-      std::make_unique<Side>(*this, static_cast<std::uint16_t>(sides.size() + 1), config));
+      std::make_unique<SimSide>(*this, static_cast<std::uint16_t>(sides.size() + 1), config));
   return *sides.back();
 }
 
-std::pair<Side&, Side&> World::two(const ConnectionConfig& a, const ConnectionConfig& b) {
-  Side& first = add(a);
-  Side& second = add(b);
+std::pair<SimSide&, SimSide&> SimConnections::two(const ConnectionConfig& a,
+                                                  const ConnectionConfig& b) {
+  SimSide& first = add(a);
+  SimSide& second = add(b);
   first.meet(second);
   second.meet(first);
   first.talk(second);
   return {first, second};
 }
 
-void World::send(std::uint16_t from, const fabric::MadAddress& to,
-                 std::span<const std::byte, wire::kMadLen> octets) {
+void SimConnections::send(std::uint16_t from, const fabric::MadAddress& to,
+                          std::span<const std::byte, wire::kMadLen> octets) {
   auto cm = wire::read<wire::CmMad>(octets).value();
   sent.push_back(cm);
   const auto lid = by_gid ? static_cast<std::uint16_t>(to.gid.guid() - kGuid) : to.lid;
@@ -170,7 +172,7 @@ void World::send(std::uint16_t from, const fabric::MadAddress& to,
   events_.push({now + delay + Duration{more}, order_++, lid, mad});
 }
 
-void World::run_for(Duration d) {
+void SimConnections::run_for(Duration d) {
   const TimePoint end = now + d;
   for (;;) {
     auto next = events_.empty() ? TimePoint::max() : events_.top().when;
@@ -184,7 +186,7 @@ void World::run_for(Duration d) {
     while (!events_.empty() && events_.top().when <= now) {
       const Event e = events_.top();
       events_.pop();
-      Side& side = *sides.at(e.lid - 1U);
+      SimSide& side = *sides.at(e.lid - 1U);
       if (side.alive()) side.manager->on_mad(e.mad, now);
     }
     for (const auto& side : sides) {

@@ -20,9 +20,9 @@ inline constexpr std::uint16_t kSmLid = 1;
 
 /// Answers joins with `group` and path queries from `paths`, except where a member below changes
 /// its behaviour.
-class ScriptedSa {
+class FakeSa {
  public:
-  ScriptedSa();
+  FakeSa();
 
   struct Answer {
     std::uint16_t status = 0;
@@ -46,11 +46,11 @@ class ScriptedSa {
   unsigned members = 0;
 };
 
-class LinkFixture {
+class SimIpoibLink {
  public:
   /// Creates a port with LID 2 and GUID …0a; its link has 10.0.0.1/24 and is not started.
-  explicit LinkFixture(LinkConfig config = default_config(), std::uint64_t seed = 1,
-                       std::optional<IpoibLink::Connected> connected = std::nullopt);
+  explicit SimIpoibLink(LinkConfig config = default_config(), std::uint64_t seed = 1,
+                        std::optional<IpoibLink::Connected> connected = std::nullopt);
 
   [[nodiscard]] static LinkConfig default_config();
 
@@ -75,7 +75,7 @@ class LinkFixture {
   TimePoint now{std::chrono::seconds(100)};
   FakeNeighbourSink sink;
   FakeLinkActions actions{sink};
-  ScriptedSa sa;
+  FakeSa sa;
   Duration sa_delay = std::chrono::milliseconds(1);
   /// Called with each answer of the SA before it is sent, and may change it. Returns false if the
   /// answer is lost.
