@@ -9,7 +9,7 @@
 #include <cstring>
 #include <random>
 
-#include "tests/unit/lib/link/nd_world.h"
+#include "tests/unit/lib/link/sim_nd.h"
 
 namespace ipoib::link {
 namespace {
@@ -50,7 +50,7 @@ wire::NdMessage router_advertisement(const wire::IpAddr& src, const wire::HwAddr
 }
 
 TEST_P(Nd, U18_LinkLocalAddressIsUsedOnceNobodyObjected) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add();
   a.up();
   EXPECT_EQ(a.joined.count(wire::all_nodes()), 1U);
@@ -88,7 +88,7 @@ TEST_P(Nd, U18_LinkLocalAddressIsUsedOnceNobodyObjected) {
 }
 
 TEST_P(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add({prefix("fd00::7/64")});
   auto& b = w.add({prefix("fd00::7/64")});
   a.up();
@@ -124,7 +124,7 @@ TEST_P(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
 TEST_P(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
   unsigned used = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    NdWorld w{GetParam(), seed};
+    SimNd w{GetParam(), seed};
     auto& a = w.add({prefix("fd00::7/64")});
     auto& b = w.add({prefix("fd00::7/64")});
     a.up();
@@ -140,7 +140,7 @@ TEST_P(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
 }
 
 TEST_P(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   w.reflects = true;
   auto& a = w.add({prefix("fd00::7/64")});
   a.up();
@@ -151,7 +151,7 @@ TEST_P(Nd, U18_OwnQuestionThatComesBackIsNoConflict) {
 }
 
 TEST_P(Nd, ResolvesThroughTheSolicitedNodeGroup) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   auto& other = w.add({prefix("fd00::3/64")});
@@ -181,7 +181,7 @@ TEST_P(Nd, ResolvesThroughTheSolicitedNodeGroup) {
 }
 
 TEST_P(Nd, U26_UsedNeighbourIsProbedAloneAndFailsWhenSilent) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   a.up(), b.up();
@@ -206,7 +206,7 @@ TEST_P(Nd, U26_UsedNeighbourIsProbedAloneAndFailsWhenSilent) {
 }
 
 TEST_P(Nd, U26_NeighbourWithAnotherAddressIsFollowedAtItsAnnouncement) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   a.up(), b.up();
@@ -222,7 +222,7 @@ TEST_P(Nd, U26_NeighbourWithAnotherAddressIsFollowedAtItsAnnouncement) {
 
 TEST_P(Nd, EveryNeighbourIsFoundUnderLoss) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    NdWorld w{GetParam(), seed, 0.3};
+    SimNd w{GetParam(), seed, 0.3};
     for (int i = 1; i <= 4; ++i) w.add({prefix("fd00::" + std::to_string(i) + "/64")}).up();
     w.run_for(5s);
     const auto all_valid = [&] {
@@ -248,7 +248,7 @@ TEST_P(Nd, EveryNeighbourIsFoundUnderLoss) {
 }
 
 TEST_P(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   a.up(), b.up();
@@ -259,7 +259,7 @@ TEST_P(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
   unsigned moves = 0;
   auto at = a.cache.hw_of(ip("fd00::2"));
   for (int i = 0; i < 1000; ++i) {
-    a.hear(advertisement(ip("fd00::2"), i % 2 ? b.hw : liar, true, ip("fd00::1")));
+    a.receive(advertisement(ip("fd00::2"), i % 2 ? b.hw : liar, true, ip("fd00::1")));
     if (a.cache.hw_of(ip("fd00::2")) != at) ++moves;
     at = a.cache.hw_of(ip("fd00::2"));
     w.run_for(5ms);
@@ -270,13 +270,13 @@ TEST_P(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
 }
 
 TEST_P(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   a.up();
   w.run_for(5s);
   w.sent.clear();
   for (int i = 0; i < 500; ++i) {
-    a.hear(advertisement(ip("fd00::1"), nd_hw(GetParam(), 66), false, wire::all_nodes()));
+    a.receive(advertisement(ip("fd00::1"), nd_hw(GetParam(), 66), false, wire::all_nodes()));
     w.run_for(10ms);
   }
   EXPECT_EQ(a.agent.counters().conflicts, 500U);
@@ -286,7 +286,7 @@ TEST_P(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
 }
 
 TEST_P(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   a.up();
   w.run_for(5s);
@@ -324,7 +324,7 @@ TEST_P(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
     a.agent.on_nd(std::span{good}.first(len), w.now);
   EXPECT_EQ(errors(wire::NdError::kTruncated), good.size());
   m.source_hw = wire::HwAddr::zero(GetParam());  // no interface can have this address
-  a.hear(m);
+  a.receive(m);
   EXPECT_EQ(errors(wire::NdError::kLinkAddr), 1U);
   EXPECT_EQ(a.agent.counters().invalid, good.size() + 6);
   EXPECT_EQ(a.cache.size(), 0U);
@@ -352,9 +352,9 @@ class Routers {
     return all;
   }
 
-  NdWorld w;
-  NdHost* router;
-  NdHost* host;
+  SimNd w;
+  SimNdHost* router;
+  SimNdHost* host;
 };
 
 TEST_P(Nd, GarbledMessagesLeaveBoundedStateAndValidEntriesTrue) {
@@ -391,7 +391,7 @@ TEST_P(Nd, GarbledMessagesLeaveBoundedStateAndValidEntriesTrue) {
 }
 
 TEST_P(Nd, U17_AnotherIdentifierMakesAnotherLinkLocalAddress) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add();
   a.agent.up({}, 0x12, 2044, w.now);
   w.run_for(3s);
@@ -404,7 +404,7 @@ TEST_P(Nd, U17_AnotherIdentifierMakesAnotherLinkLocalAddress) {
 }
 
 TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add({prefix("fd00::1/64")});
   auto& b = w.add({prefix("fd00::2/64")});
   a.up(), b.up();
@@ -414,7 +414,7 @@ TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
   ASSERT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
   const auto router = nd_hw(GetParam(), 99);
   const auto hear = [&](std::optional<std::uint32_t> mtu) {
-    a.hear(router_advertisement(ip("fe80::99"), router, mtu));
+    a.receive(router_advertisement(ip("fe80::99"), router, mtu));
   };
   hear(4092);
   EXPECT_EQ(a.agent.mtu(), 2044);
@@ -441,7 +441,7 @@ TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
 }
 
 TEST_P(Nd, U15_Ipv6NeedsAnMtuOf1280) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   auto& a = w.add();
   a.up(1279);
   EXPECT_FALSE(a.agent.running());
@@ -487,7 +487,7 @@ TEST_P(Nd, SilentRouterIsForgottenAfterItsLifetime) {
   Routers t{GetParam()};
   t.host->up();
   t.w.run_for(3s);
-  t.host->hear(router_advertisement(ip("fe80::99"), nd_hw(GetParam(), 99), std::nullopt));
+  t.host->receive(router_advertisement(ip("fe80::99"), nd_hw(GetParam(), 99), std::nullopt));
   EXPECT_EQ(t.host->addresses.routers.size(), 1U);
   t.w.run_for(59s);
   EXPECT_EQ(t.host->addresses.routers.size(), 1U);
@@ -516,7 +516,7 @@ TEST_P(Nd, AdvertisementsKeepThePaceOfRfc4861) {
   rs.type = Icmp6Type::kRouterSolicitation;
   rs.dst = wire::all_routers();
   for (int i = 0; i < 3000; ++i) {
-    t.router->hear(rs);
+    t.router->receive(rs);
     t.w.run_for(10ms);
   }
   times = t.times();
@@ -538,16 +538,16 @@ TEST_P(Nd, RedirectCountsFromTheRouterInUseAlone) {
   m.target = ip("fe80::9");
   m.destination = ip("fd00:9::1");
   m.target_hw = nd_hw(GetParam(), 9);
-  h.hear(m);
+  h.receive(m);
   EXPECT_TRUE(h.addresses.redirects.empty());
   EXPECT_EQ(h.agent.counters().redirects_ignored, 1U);
   m.src = t.router->local();
-  h.hear(m);
+  h.receive(m);
   EXPECT_EQ(h.addresses.redirects,
             (std::vector{FakeAddressSink::Redirect{1, ip("fd00:9::1"), ip("fe80::9")}}));
   EXPECT_EQ(h.cache.hw_of(ip("fe80::9")), nd_hw(GetParam(), 9));
   // A node that ignores router advertisements ignores redirects, too.
-  t.router->hear(m);
+  t.router->receive(m);
   EXPECT_TRUE(t.router->addresses.redirects.empty());
 }
 
@@ -565,7 +565,7 @@ TEST_P(Nd, NextHopThatDoesNotAnswerIsTold) {
 }
 
 TEST_P(Nd, AdvertisementsOfManyPrefixesFitTheMtu) {
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
   Ip6Config config;
   config.router_advertisement = true;
   std::vector<wire::IpPrefix> own;

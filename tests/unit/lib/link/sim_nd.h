@@ -24,21 +24,21 @@ inline wire::HwAddr nd_hw(wire::LinkKind kind, unsigned n) {
   return wire::MacAddr{std::byte{2}, {}, {}, {}, {}, std::byte(n)};
 }
 
-class NdWorld;
+class SimNd;
 
-class NdHost final : private Medium, private NeighbourPaths, private Solicitor {
-  NdWorld& world_;
+class SimNdHost final : private Medium, private NeighbourPaths, private Solicitor {
+  SimNd& sim_;
   unsigned n_;  ///< Seed of the following members.
 
  public:
-  NdHost(NdWorld& world, unsigned n, const Ip6Config& config, std::vector<wire::IpPrefix> prefixes);
+  SimNdHost(SimNd& sim, unsigned n, const Ip6Config& config, std::vector<wire::IpPrefix> prefixes);
 
   void up(std::uint16_t mtu = 2044);
   void down();
   HeldPacket want(const wire::IpAddr& addr);
   /// Records that a packet was just sent through the entry.
   void use(const wire::IpAddr& addr);
-  void hear(const wire::NdMessage& m);
+  void receive(const wire::NdMessage& m);
   [[nodiscard]] wire::IpAddr local() const { return wire::link_local(n_); }
   [[nodiscard]] NeighbourPhase phase(const wire::IpAddr& addr) const;
   [[nodiscard]] bool is_ready(const wire::IpAddr& addr) const {
@@ -99,21 +99,21 @@ class NdHost final : private Medium, private NeighbourPaths, private Solicitor {
   void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 };
 
-class NdWorld {
+class SimNd {
  public:
   struct Sent {
     TimePoint at;
-    const NdHost* by;
+    const SimNdHost* by;
     bool group;
     wire::NdMessage message;
   };
 
-  explicit NdWorld(wire::LinkKind medium, std::uint64_t seed = 1, double lost = 0)
+  explicit SimNd(wire::LinkKind medium, std::uint64_t seed = 1, double lost = 0)
       : kind{medium}, loss{lost}, random_{seed} {}
 
-  NdHost& add(std::vector<wire::IpPrefix> prefixes = {}, const Ip6Config& config = {}) {
-    hosts.push_back(std::make_unique<NdHost>(*this, static_cast<unsigned>(hosts.size() + 1), config,
-                                             std::move(prefixes)));
+  SimNdHost& add(std::vector<wire::IpPrefix> prefixes = {}, const Ip6Config& config = {}) {
+    hosts.push_back(std::make_unique<SimNdHost>(*this, static_cast<unsigned>(hosts.size() + 1),
+                                                config, std::move(prefixes)));
     return *hosts.back();
   }
 
@@ -136,7 +136,7 @@ class NdWorld {
     now = end;
   }
 
-  void send(const NdHost& from, const wire::IpAddr* group, const wire::HwAddr* to,
+  void send(const SimNdHost& from, const wire::IpAddr* group, const wire::HwAddr* to,
             std::span<const std::byte> packet) {
     const auto m = wire::parse_nd(kind, packet);
     ASSERT_TRUE(m) << to_string(m.error());
@@ -154,7 +154,7 @@ class NdWorld {
     }
   }
 
-  [[nodiscard]] std::size_t count(wire::Icmp6Type type, const NdHost* by = nullptr) const {
+  [[nodiscard]] std::size_t count(wire::Icmp6Type type, const SimNdHost* by = nullptr) const {
     return static_cast<std::size_t>(std::count_if(sent.begin(), sent.end(), [&](const Sent& s) {
       return s.message.type == type && (by == nullptr || s.by == by);
     }));
@@ -164,7 +164,7 @@ class NdWorld {
   TimePoint now{std::chrono::seconds(100)};
   double loss;
   bool reflects = false;  ///< Senders receive their own packets to groups.
-  std::vector<std::unique_ptr<NdHost>> hosts;
+  std::vector<std::unique_ptr<SimNdHost>> hosts;
   std::vector<Sent> sent;
 
  private:
@@ -172,43 +172,39 @@ class NdWorld {
   std::mt19937_64 random_;
 };
 
-inline NdHost::NdHost(NdWorld& world, unsigned n, const Ip6Config& config,
-                      std::vector<wire::IpPrefix> prefixes)
-    : world_{world},
-      n_{n},
-      hw{nd_hw(world.kind, n)},
-      ip6{config},
-      configured{std::move(prefixes)} {}
+inline SimNdHost::SimNdHost(SimNd& sim, unsigned n, const Ip6Config& config,
+                            std::vector<wire::IpPrefix> prefixes)
+    : sim_{sim}, n_{n}, hw{nd_hw(sim.kind, n)}, ip6{config}, configured{std::move(prefixes)} {}
 
-inline void NdHost::up(std::uint16_t mtu) {
-  agent.up(configured, n_, mtu, world_.now);
+inline void SimNdHost::up(std::uint16_t mtu) {
+  agent.up(configured, n_, mtu, sim_.now);
 }
-inline void NdHost::down() {
-  agent.down(world_.now);
+inline void SimNdHost::down() {
+  agent.down(sim_.now);
 }
-inline HeldPacket NdHost::want(const wire::IpAddr& addr) {
+inline HeldPacket SimNdHost::want(const wire::IpAddr& addr) {
   const auto p = sink.new_packet();
-  cache.request_neighbour(addr, p, world_.now);
+  cache.request_neighbour(addr, p, sim_.now);
   return p;
 }
-inline void NdHost::use(const wire::IpAddr& addr) {
-  sink.used[sink.index_of(addr).value()] = world_.now;
+inline void SimNdHost::use(const wire::IpAddr& addr) {
+  sink.used[sink.index_of(addr).value()] = sim_.now;
 }
-inline void NdHost::hear(const wire::NdMessage& m) {
-  agent.on_nd(wire::build_nd(m), world_.now);
+inline void SimNdHost::receive(const wire::NdMessage& m) {
+  agent.on_nd(wire::build_nd(m), sim_.now);
 }
-inline NeighbourPhase NdHost::phase(const wire::IpAddr& addr) const {
-  const auto row = cache.info(addr, world_.now);
+inline NeighbourPhase SimNdHost::phase(const wire::IpAddr& addr) const {
+  const auto row = cache.info(addr, sim_.now);
   return row ? row->phase : NeighbourPhase::kFailed;
 }
-inline void NdHost::send(const wire::HwAddr& to, wire::EtherType type,
-                         std::span<const std::byte> packet, TimePoint) {
+inline void SimNdHost::send(const wire::HwAddr& to, wire::EtherType type,
+                            std::span<const std::byte> packet, TimePoint) {
   EXPECT_EQ(type, wire::EtherType::kIpv6);
-  world_.send(*this, nullptr, &to, packet);
+  sim_.send(*this, nullptr, &to, packet);
 }
-inline bool NdHost::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
-                                  TimePoint) {
-  world_.send(*this, &group, nullptr, packet);
+inline bool SimNdHost::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
+                                     TimePoint) {
+  sim_.send(*this, &group, nullptr, packet);
   return true;
 }
 
