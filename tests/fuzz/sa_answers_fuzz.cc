@@ -211,7 +211,7 @@ class Harness {
     const auto op = (option & 1) != 0 ? wire::ArpOp::kReply : wire::ArpOp::kRequest;
     wire::LinkAddr from = hosts_[(option & 2) != 0 ? (i + 1) % kHosts : i];
     if ((option & 4) != 0) from.qpn.set(0x200 + i);
-    sim_.hear(op, from, wire::to_string(host_address(i)), {}, "10.0.0.1");
+    sim_.receive_arp(op, from, wire::to_string(host_address(i)), {}, "10.0.0.1");
   }
   void group(unsigned option, const wire::IpAddr& addr) {
     auto& link = sim_.link;

@@ -152,21 +152,22 @@ HeldPacket SimIpoibLink::want(const wire::IpAddr& addr) {
   return packet;
 }
 
-void SimIpoibLink::hear(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
-                        const wire::LinkAddr& target, std::string_view target_ip) {
+void SimIpoibLink::receive_arp(wire::ArpOp op, const wire::LinkAddr& sender,
+                               std::string_view sender_ip, const wire::LinkAddr& target,
+                               std::string_view target_ip) {
   const auto arp =
       wire::build_arp({op, sender, ip(sender_ip).v4_host(), target, ip(target_ip).v4_host()});
   link.on_arp(arp, 99, sender.qpn.host(), now);
 }
 
-void SimIpoibLink::hear_reply(const wire::LinkAddr& sender, std::string_view sender_ip) {
+void SimIpoibLink::receive_arp_reply(const wire::LinkAddr& sender, std::string_view sender_ip) {
   const wire::LinkAddr own{0, wire::Be24{actions.own_qpn}, actions.attr.gid()};
-  hear(wire::ArpOp::kReply, sender, sender_ip, own, "10.0.0.1");
+  receive_arp(wire::ArpOp::kReply, sender, sender_ip, own, "10.0.0.1");
 }
 
-void SimIpoibLink::hear_request(const wire::LinkAddr& sender, std::string_view sender_ip,
-                                std::string_view target_ip) {
-  hear(wire::ArpOp::kRequest, sender, sender_ip, {}, target_ip);
+void SimIpoibLink::receive_arp_request(const wire::LinkAddr& sender, std::string_view sender_ip,
+                                       std::string_view target_ip) {
+  receive_arp(wire::ArpOp::kRequest, sender, sender_ip, {}, target_ip);
 }
 
 wire::LinkAddr SimIpoibLink::add_host(std::uint64_t guid, std::uint32_t qpn, std::uint16_t lid) {

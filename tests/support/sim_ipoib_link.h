@@ -61,11 +61,11 @@ class SimIpoibLink {
 
   HeldPacket want(const wire::IpAddr& addr);
   /// Receives an ARP record from the host with this GUID and QPN.
-  void hear(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
-            const wire::LinkAddr& target, std::string_view target_ip);
-  void hear_reply(const wire::LinkAddr& sender, std::string_view sender_ip);
-  void hear_request(const wire::LinkAddr& sender, std::string_view sender_ip,
-                    std::string_view target_ip = "10.0.0.1");
+  void receive_arp(wire::ArpOp op, const wire::LinkAddr& sender, std::string_view sender_ip,
+                   const wire::LinkAddr& target, std::string_view target_ip);
+  void receive_arp_reply(const wire::LinkAddr& sender, std::string_view sender_ip);
+  void receive_arp_request(const wire::LinkAddr& sender, std::string_view sender_ip,
+                           std::string_view target_ip = "10.0.0.1");
   /// Adds a host with a path in the SA.
   wire::LinkAddr add_host(std::uint64_t guid, std::uint32_t qpn, std::uint16_t lid);
   [[nodiscard]] NeighbourInfo row(std::string_view addr) const;

@@ -112,7 +112,7 @@ TEST(ArpGarbage, FloodOfStrangersIsBoundedInQueriesAndEntries) {
   for (std::uint32_t i = 0; i < 20'000; ++i) {
     const wire::LinkAddr stranger{0, wire::Be24{0x100 + i},
                                   wire::Gid::of(wire::kDefaultGidPrefix, 0x1000 + i)};
-    sim.hear_request(stranger, wire::to_string(wire::IpAddr::v4(0x0a01'0000 + i)));
+    sim.receive_arp_request(stranger, wire::to_string(wire::IpAddr::v4(0x0a01'0000 + i)));
     EXPECT_LE(sim.sink.indexes.size(), 1000U);
     if (i % 100 == 0) sim.run_for(10ms);
   }

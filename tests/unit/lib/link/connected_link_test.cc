@@ -82,7 +82,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
   void talk(Duration d) {
     if (!sim.sink.valid(kPeer)) {
       sim.want(kPeer);
-      sim.hear_reply(hw, "10.0.0.2");
+      sim.receive_arp_reply(hw, "10.0.0.2");
     }
     for (const auto end = sim.now + d; sim.now < end;) {
       if (const auto index = sim.sink.index_of(kPeer)) sim.sink.used[*index] = sim.now;
@@ -129,7 +129,7 @@ TEST_F(ConnectedLink, C01_FlagsAreInArp) {
 
 TEST_F(ConnectedLink, C12_NeighbourGoesByUdThenByItsConnection) {
   sim.want(kPeer);
-  sim.hear_reply(hw, "10.0.0.2");
+  sim.receive_arp_reply(hw, "10.0.0.2");
   run_for(30ms);
   ASSERT_TRUE(sim.sink.valid(kPeer));
   EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kUd);
@@ -163,7 +163,7 @@ TEST_F(ConnectedLink, C16_RestartedPeerIsAskedByItsNewName) {
   hw.qpn = wire::Be24{kPeerQpn + 1};
   listen(kPeerQpn + 1);
   run_for(2s);  // an address that has just changed does not change again at once
-  sim.hear_reply(hw, "10.0.0.2");
+  sim.receive_arp_reply(hw, "10.0.0.2");
   EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kUd) << "at once";
   EXPECT_EQ(sim.sink.find(kPeer)->qpn, kPeerQpn + 1);
   talk(3s);
@@ -196,7 +196,7 @@ TEST_F(ConnectedLink, C10_ArpIsSentByUdWhileTheConnectionStands) {
   talk(3s);
   ASSERT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kRc);
   sim.actions.frames.clear();
-  sim.hear_request(hw, "10.0.0.2");
+  sim.receive_arp_request(hw, "10.0.0.2");
   ASSERT_EQ(sim.actions.frames.size(), 1U);
   const SentFrame& reply = sim.actions.frames[0];
   EXPECT_EQ(reply.qpn, kPeerQpn);
@@ -234,7 +234,7 @@ TEST_F(ConnectedLink, C01_FlagsThatAppearLaterAreFollowed) {
   talk(5s);
   EXPECT_FALSE(req);
   hw.flags = wire::LinkAddr::kFlagRc;
-  sim.hear_request(hw, "10.0.0.2");
+  sim.receive_arp_request(hw, "10.0.0.2");
   talk(3s);
   EXPECT_TRUE(established);
 }

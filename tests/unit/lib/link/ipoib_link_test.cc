@@ -22,7 +22,7 @@ TEST(IpoibLink, U08_JoinsBeforeAnythingIsSentAndTakesTheGroupsParameters) {
   EXPECT_FALSE(sim.link.reason().empty());
   // A packet and an ARP request arrive before the link is up, and cause no packet on the wire.
   sim.want(ip("10.0.0.2"));
-  sim.hear_request(sim.add_host(0xb, 0x50, 3), "10.0.0.2");
+  sim.receive_arp_request(sim.add_host(0xb, 0x50, 3), "10.0.0.2");
   sim.run_for(40ms);
   EXPECT_TRUE(sim.actions.frames.empty());
   EXPECT_EQ(sim.sink.drops[Drop::kLinkDown], 1U);
@@ -234,7 +234,7 @@ TEST(IpoibLink, MembershipIsConfirmedAndSilenceDoesNotEndIt) {
   sim.bring_up();
   const auto hw = sim.add_host(0xb, 0x50, 3);
   sim.want(ip("10.0.0.2"));
-  sim.hear_reply(hw, "10.0.0.2");
+  sim.receive_arp_reply(hw, "10.0.0.2");
   sim.run_for(10ms);
   ASSERT_TRUE(sim.sink.valid(ip("10.0.0.2")));
   sim.run_for(5min);
@@ -250,7 +250,7 @@ TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
   sim.bring_up();
   const auto hw = sim.add_host(0xb, 0x50, 3);
   sim.want(ip("10.0.0.2"));
-  sim.hear_reply(hw, "10.0.0.2");
+  sim.receive_arp_reply(hw, "10.0.0.2");
   sim.run_for(10ms);
   sim.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaInsufficientComponents);
   sim.link.on_port_event(fabric::PortEvent::kClientReregister, sim.now);
@@ -286,7 +286,7 @@ TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
   sim.bring_up();
   const auto host = sim.add_host(0xb, 0x50, 3);
   sim.want(ip("10.0.0.2"));
-  sim.hear_reply(host, "10.0.0.2");
+  sim.receive_arp_reply(host, "10.0.0.2");
   sim.run_for(1s);
   ASSERT_EQ(sim.sink.find(ip("10.0.0.2"))->mtu, 2044);
   EXPECT_TRUE(sim.link.set_mtu(1500, sim.now));
@@ -321,7 +321,7 @@ TEST(IpoibLink, StopGivesEverythingBackAndLeavesTheGroup) {
   sim.bring_up();
   const auto hw = sim.add_host(0xb, 0x50, 3);
   sim.want(ip("10.0.0.2"));
-  sim.hear_reply(hw, "10.0.0.2");
+  sim.receive_arp_reply(hw, "10.0.0.2");
   sim.want(ip("10.0.0.3"));  // remains unresolved
   ASSERT_TRUE(sim.link.add_static(ip("10.0.0.9"), wire::to_string(hw), 7, 1, sim.now));
   ASSERT_TRUE(sim.link.use_gateway(ip("10.0.0.4"), sim.now));

@@ -287,7 +287,7 @@ TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
   sim.bring_up();
   const auto hw = sim.add_host(0xb, 0x50, 3);
   sim.want(ip("10.0.0.2"));
-  sim.hear_reply(hw, "10.0.0.2");
+  sim.receive_arp_reply(hw, "10.0.0.2");
   sim.run_for(5s);
   ASSERT_TRUE(sim.sink.valid(ip("10.0.0.2")));
   const auto old = sim.actions.attr.gid();

@@ -50,7 +50,7 @@ class Scale : public ::testing::Test {
     while (sim.now < end) {
       sim.run_for(1ms);
       for (const auto addr : std::exchange(answers, {}))
-        sim.hear_reply(hosts.at(addr), wire::to_string(wire::IpAddr::v4(addr)));
+        sim.receive_arp_reply(hosts.at(addr), wire::to_string(wire::IpAddr::v4(addr)));
     }
   }
   std::size_t valid(std::uint32_t n) const {
