@@ -105,7 +105,7 @@ struct End final : Consumer {
 };
 using News = std::vector<std::string>;
 
-class CmManager : public testing::Test {
+class ManagerFixture : public testing::Test {
  protected:
   TimePoint now{10s};
   End a{0, now}, b{1, now};
@@ -189,5 +189,8 @@ class CmManager : public testing::Test {
     return std::ranges::equal(wire::bytes_of(x), wire::bytes_of(y));
   }
 };
+
+/// The suite to which the cases of three files belong.
+using CmManager = ManagerFixture;
 
 }  // namespace ipoib::cm
