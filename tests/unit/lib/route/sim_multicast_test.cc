@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Properties of the multicast router over many seeds, and the life of members and queriers in
 // virtual time.
-#include "tests/unit/lib/route/multicast_sim.h"
+#include "tests/unit/lib/route/sim_multicast.h"
 
 #include <gtest/gtest.h>
 
@@ -45,10 +45,10 @@ GroupFilter random_filter(std::mt19937_64& random, bool v4, MembershipVersion ve
 
 /// Returns the outgoing interfaces that a router's delivery must have, from the filters of the
 /// hosts.
-std::uint64_t wanted_out(const SimWorld& world, InterfaceId in, const IpAddr& group,
+std::uint64_t wanted_out(const SimMulticast& sim, InterfaceId in, const IpAddr& group,
                          const IpAddr& source) {
   std::uint64_t out = 0;
-  for (const auto& host : world.hosts) {
+  for (const auto& host : sim.hosts) {
     const auto filter = host->filters().find(group);
     if (host->link() == in || filter == host->filters().end()) continue;
     if (filter->second.matches(source)) out |= std::uint64_t{1} << host->link();
@@ -56,8 +56,8 @@ std::uint64_t wanted_out(const SimWorld& world, InterfaceId in, const IpAddr& gr
   return out;
 }
 
-void expect_filters_served(const SimWorld& world, const char* when, std::uint64_t seed) {
-  for (const auto& router : world.routers) {
+void expect_filters_served(const SimMulticast& sim, const char* when, std::uint64_t seed) {
+  for (const auto& router : sim.routers) {
     if (!router->alive) continue;
     EXPECT_EQ(router->deliveries.removed_unknown, 0U);
     EXPECT_EQ(router->deliveries.entries.size(), router->control.table().entries());
@@ -66,15 +66,15 @@ void expect_filters_served(const SimWorld& world, const char* when, std::uint64_
         for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
           for (const IpAddr& source : v4 ? kSources4 : kSources6)
             ASSERT_EQ(router->deliveries.lookup(in, group, source).out,
-                      wanted_out(world, in, group, source))
+                      wanted_out(sim, in, group, source))
                 << when << ": seed " << seed << " in " << in << " " << to_string(group) << " from "
                 << to_string(source);
     }
   }
 }
 
-void expect_empty(const SimWorld& world, std::uint64_t seed) {
-  for (const auto& router : world.routers) {
+void expect_empty(const SimMulticast& sim, std::uint64_t seed) {
+  for (const auto& router : sim.routers) {
     EXPECT_TRUE(router->deliveries.entries.empty()) << seed;
     for (InterfaceId link = 0; link < kLinks; ++link)
       for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
@@ -82,19 +82,19 @@ void expect_empty(const SimWorld& world, std::uint64_t seed) {
   }
 }
 
-SimHost& random_host(SimWorld& world) {
-  const auto link = static_cast<InterfaceId>(world.random()() % kLinks);
-  const bool v4 = world.random()() % 2 == 0;
+SimHost& random_host(SimMulticast& sim) {
+  const auto link = static_cast<InterfaceId>(sim.random()() % kLinks);
+  const bool v4 = sim.random()() % 2 == 0;
   // MLD has no equivalent of IGMP version 1.
   const auto version =
-      static_cast<MembershipVersion>(v4 ? 1 + world.random()() % 3 : 2 + world.random()() % 2);
-  return world.add_host(link, v4 ? IpFamily::kIpv4 : IpFamily::kIpv6, version);
+      static_cast<MembershipVersion>(v4 ? 1 + sim.random()() % 3 : 2 + sim.random()() % 2);
+  return sim.add_host(link, v4 ? IpFamily::kIpv4 : IpFamily::kIpv6, version);
 }
 
-void change_filters(SimWorld& world, SimHost& host) {
+void change_filters(SimMulticast& sim, SimHost& host) {
   const bool v4 = host.addr().is_v4();
   for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
-    host.want(group, random_filter(world.random(), v4, host.version()));
+    host.want(group, random_filter(sim.random(), v4, host.version()));
 }
 
 class MulticastSimulation : public testing::TestWithParam<std::size_t> {};
@@ -104,21 +104,21 @@ class MulticastSimulation : public testing::TestWithParam<std::size_t> {};
 // hosts have left, the routers keep nothing.
 TEST_P(MulticastSimulation, DeliveriesAreTheFiltersOfTheHosts) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    SimWorld world{seed, GetParam(), kLinks};
-    for (int i = 0; i < 8; ++i) random_host(world);
-    world.loss_percent = 33;
+    SimMulticast sim{seed, GetParam(), kLinks};
+    for (int i = 0; i < 8; ++i) random_host(sim);
+    sim.loss_percent = 33;
     for (int round = 0; round < 10; ++round) {
-      for (const auto& host : world.hosts)
-        if (world.random()() % 2 == 0) change_filters(world, *host);
-      world.run(world.up_to(seconds(60)));
+      for (const auto& host : sim.hosts)
+        if (sim.random()() % 2 == 0) change_filters(sim, *host);
+      sim.run(sim.up_to(seconds(60)));
     }
-    world.loss_percent = 0;
-    world.run(kSettled);
-    expect_filters_served(world, "settled", seed);
-    for (const auto& host : world.hosts)
+    sim.loss_percent = 0;
+    sim.run(kSettled);
+    expect_filters_served(sim, "settled", seed);
+    for (const auto& host : sim.hosts)
       for (const IpAddr& group : host->addr().is_v4() ? kGroups4 : kGroups6) host->want(group, {});
-    world.run(kSettled);
-    expect_empty(world, seed);
+    sim.run(kSettled);
+    expect_empty(sim, seed);
     if (HasFatalFailure() || HasFailure()) return;
   }
 }
@@ -128,13 +128,13 @@ TEST_P(MulticastSimulation, RobustnessSurvivesSteadyLoss) {
   MembershipConfig config;
   config.robustness = 7;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-    SimWorld world{seed, GetParam(), kLinks, config};
-    world.loss_percent = 5;
-    for (int i = 0; i < 8; ++i) change_filters(world, random_host(world));
-    world.run(seconds(3 * (7 * 125 + 10)));
+    SimMulticast sim{seed, GetParam(), kLinks, config};
+    sim.loss_percent = 5;
+    for (int i = 0; i < 8; ++i) change_filters(sim, random_host(sim));
+    sim.run(seconds(3 * (7 * 125 + 10)));
     for (int minute = 0; minute < 30; ++minute) {
-      world.run(seconds(60));
-      expect_filters_served(world, "steady", seed);
+      sim.run(seconds(60));
+      expect_filters_served(sim, "steady", seed);
       if (HasFatalFailure()) return;
     }
   }
@@ -145,123 +145,123 @@ INSTANTIATE_TEST_SUITE_P(Routers, MulticastSimulation, testing::Values(1, 2));
 TEST(MulticastLife, AJoinIsServedAtOnceAndALeaveWithinTheLastMemberTime) {
   for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
     for (const auto version : {MembershipVersion::kV2, MembershipVersion::kV3}) {
-      SimWorld world{1, 1, kLinks};
+      SimMulticast sim{1, 1, kLinks};
       const IpAddr group = family == IpFamily::kIpv4 ? kGroups4[0] : kGroups6[0];
       const IpAddr source = family == IpFamily::kIpv4 ? kSources4[0] : kSources6[0];
-      SimHost& host = world.add_host(1, family, version);
+      SimHost& host = sim.add_host(1, family, version);
       host.want(group, {true, {}});
-      world.run(milliseconds(1));
-      EXPECT_EQ(world.routers[0]->deliveries.lookup(0, group, source).out, 2U);
-      EXPECT_EQ(world.routers[0]->deliveries.lookup(1, group, source).out, 0U);
-      EXPECT_EQ(world.routers[0]->deliveries.lookup(2, group, source).out, 2U);
-      world.run(seconds(300));
-      EXPECT_EQ(world.routers[0]->deliveries.lookup(0, group, source).out, 2U);
+      sim.run(milliseconds(1));
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(0, group, source).out, 2U);
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(1, group, source).out, 0U);
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(2, group, source).out, 2U);
+      sim.run(seconds(300));
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(0, group, source).out, 2U);
       host.want(group, {});
-      world.run(milliseconds(1'900));
-      EXPECT_EQ(world.routers[0]->deliveries.lookup(0, group, source).out, 2U);
-      world.run(milliseconds(1'300));
-      EXPECT_TRUE(world.routers[0]->deliveries.entries.empty());
+      sim.run(milliseconds(1'900));
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(0, group, source).out, 2U);
+      sim.run(milliseconds(1'300));
+      EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
     }
   }
 }
 
 TEST(MulticastLife, ALeaveDoesNotCutOffTheMembersThatStay) {
-  SimWorld world{2, 1, kLinks};
+  SimMulticast sim{2, 1, kLinks};
   std::vector<SimHost*> hosts;
   for (const auto version : {MembershipVersion::kV2, MembershipVersion::kV2})
-    hosts.push_back(&world.add_host(1, IpFamily::kIpv4, version));
+    hosts.push_back(&sim.add_host(1, IpFamily::kIpv4, version));
   for (SimHost* host : hosts) host->want(kGroups4[0], {true, {}});
-  world.run(seconds(5));
+  sim.run(seconds(5));
   hosts[0]->want(kGroups4[0], {});
   for (int i = 0; i < 600; ++i) {
-    world.run(seconds(1));
-    ASSERT_EQ(world.routers[0]->deliveries.lookup(0, kGroups4[0], kSources4[0]).out, 2U) << i;
+    sim.run(seconds(1));
+    ASSERT_EQ(sim.routers[0]->deliveries.lookup(0, kGroups4[0], kSources4[0]).out, 2U) << i;
   }
 }
 
 TEST(MulticastLife, AHostOfVersionOneIsNotLeftByOthers) {
-  SimWorld world{3, 1, kLinks};
-  SimHost& v1 = world.add_host(1, IpFamily::kIpv4, MembershipVersion::kV1);
-  SimHost& v3 = world.add_host(1, IpFamily::kIpv4, MembershipVersion::kV3);
+  SimMulticast sim{3, 1, kLinks};
+  SimHost& v1 = sim.add_host(1, IpFamily::kIpv4, MembershipVersion::kV1);
+  SimHost& v3 = sim.add_host(1, IpFamily::kIpv4, MembershipVersion::kV3);
   v1.want(kGroups4[0], {true, {}});
   v3.want(kGroups4[0], {true, {}});
-  world.run(seconds(5));
-  const auto rows = world.routers[0]->control.membership(1, IpFamily::kIpv4)->groups(world.now());
+  sim.run(seconds(5));
+  const auto rows = sim.routers[0]->control.membership(1, IpFamily::kIpv4)->groups(sim.now());
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].version, MembershipVersion::kV1);
   v3.want(kGroups4[0], {});
-  world.run(seconds(20));
-  EXPECT_EQ(world.routers[0]->deliveries.lookup(0, kGroups4[0], kSources4[0]).out, 2U);
+  sim.run(seconds(20));
+  EXPECT_EQ(sim.routers[0]->deliveries.lookup(0, kGroups4[0], kSources4[0]).out, 2U);
   v1.want(kGroups4[0], {});  // leaves silently
-  world.run(seconds(270));
-  EXPECT_TRUE(world.routers[0]->deliveries.entries.empty());
+  sim.run(seconds(270));
+  EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
 }
 
 TEST(MulticastLife, TheLowestAddressAsksAndAnotherTakesOver) {
-  SimWorld world{4, 2, kLinks};
-  const auto querier = [&world](std::size_t r) {
-    return world.routers[r]->control.membership(0, IpFamily::kIpv4)->querier() &&
-           world.routers[r]->control.membership(0, IpFamily::kIpv6)->querier();
+  SimMulticast sim{4, 2, kLinks};
+  const auto querier = [&sim](std::size_t r) {
+    return sim.routers[r]->control.membership(0, IpFamily::kIpv4)->querier() &&
+           sim.routers[r]->control.membership(0, IpFamily::kIpv6)->querier();
   };
-  SimHost& host = world.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
+  SimHost& host = sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
   host.want(kGroups4[0], {true, {}});
-  world.run(seconds(200));
+  sim.run(seconds(200));
   EXPECT_TRUE(querier(0));
   EXPECT_FALSE(querier(1));
-  EXPECT_EQ(world.routers[1]->control.membership(0, IpFamily::kIpv4)->other_querier(),
-            SimWorld::router_address(0, 0, IpFamily::kIpv4));
-  const std::uint64_t sent = world.routers[1]->sent[0];
-  world.run(seconds(1'000));
-  EXPECT_EQ(world.routers[1]->sent[0], sent);
+  EXPECT_EQ(sim.routers[1]->control.membership(0, IpFamily::kIpv4)->other_querier(),
+            SimMulticast::router_address(0, 0, IpFamily::kIpv4));
+  const std::uint64_t sent = sim.routers[1]->sent[0];
+  sim.run(seconds(1'000));
+  EXPECT_EQ(sim.routers[1]->sent[0], sent);
 
-  world.routers[0]->alive = false;
-  world.run(seconds(256));  // Other Querier Present Interval: 255 s.
+  sim.routers[0]->alive = false;
+  sim.run(seconds(256));  // Other Querier Present Interval: 255 s.
   EXPECT_TRUE(querier(1));
-  EXPECT_EQ(world.routers[1]->deliveries.lookup(1, kGroups4[0], kSources4[0]).out, 1U);
-  world.run(seconds(1'000));
-  EXPECT_EQ(world.routers[1]->deliveries.lookup(1, kGroups4[0], kSources4[0]).out, 1U);
-  world.routers[0]->alive = true;
-  world.run(seconds(300));
+  EXPECT_EQ(sim.routers[1]->deliveries.lookup(1, kGroups4[0], kSources4[0]).out, 1U);
+  sim.run(seconds(1'000));
+  EXPECT_EQ(sim.routers[1]->deliveries.lookup(1, kGroups4[0], kSources4[0]).out, 1U);
+  sim.routers[0]->alive = true;
+  sim.run(seconds(300));
   EXPECT_FALSE(querier(1));
 }
 
 TEST(MulticastLife, ARouterThatDoesNotAskGivesUpWhatTheQuerierGivesUp) {
-  SimWorld world{5, 2, kLinks};
-  SimHost& host = world.add_host(0, IpFamily::kIpv6, MembershipVersion::kV3);
+  SimMulticast sim{5, 2, kLinks};
+  SimHost& host = sim.add_host(0, IpFamily::kIpv6, MembershipVersion::kV3);
   host.want(kGroups6[0], {false, {kSources6[0]}});
-  world.run(seconds(300));
-  EXPECT_EQ(world.routers[1]->deliveries.lookup(1, kGroups6[0], kSources6[0]).out, 1U);
-  EXPECT_EQ(world.routers[1]->deliveries.lookup(1, kGroups6[0], kSources6[1]).out, 0U);
+  sim.run(seconds(300));
+  EXPECT_EQ(sim.routers[1]->deliveries.lookup(1, kGroups6[0], kSources6[0]).out, 1U);
+  EXPECT_EQ(sim.routers[1]->deliveries.lookup(1, kGroups6[0], kSources6[1]).out, 0U);
   host.want(kGroups6[0], {});
-  world.run(milliseconds(3'500));
-  for (const auto& router : world.routers) EXPECT_TRUE(router->deliveries.entries.empty());
+  sim.run(milliseconds(3'500));
+  for (const auto& router : sim.routers) EXPECT_TRUE(router->deliveries.entries.empty());
 }
 
 // A host that joins and leaves continually does not cause more queries than one group may cause.
 TEST(MulticastLife, FlappingMembersMakeNoStorm) {
-  SimWorld world{6, 1, kLinks};
-  SimHost& host = world.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
+  SimMulticast sim{6, 1, kLinks};
+  SimHost& host = sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
   for (int i = 0; i < 10'000; ++i) {
     host.want(kGroups4[0], i % 2 == 0 ? GroupFilter{true, {}} : GroupFilter{});
-    world.run(milliseconds(1));
+    sim.run(milliseconds(1));
   }
   // The limit is the first query of each family, and two queries a second.
-  EXPECT_LE(world.routers[0]->sent[0], 2U + 2U * 11U);
+  EXPECT_LE(sim.routers[0]->sent[0], 2U + 2U * 11U);
 }
 
 TEST(MulticastLife, ALinkThatGoesDownForgetsItsMembersAndAsksAgain) {
-  SimWorld world{7, 1, kLinks};
-  world.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3).want(kGroups4[0], {true, {}});
-  world.run(seconds(5));
-  MulticastRouter& control = world.routers[0]->control;
-  EXPECT_EQ(world.routers[0]->deliveries.entries.size(), 2U);
-  control.link_down(0, world.now());
-  EXPECT_TRUE(world.routers[0]->deliveries.entries.empty());
-  world.run(seconds(500));
-  EXPECT_TRUE(world.routers[0]->deliveries.entries.empty());
-  control.link_up(0, world.now());
-  world.run(seconds(11));
-  EXPECT_EQ(world.routers[0]->deliveries.entries.size(), 2U);
+  SimMulticast sim{7, 1, kLinks};
+  sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3).want(kGroups4[0], {true, {}});
+  sim.run(seconds(5));
+  MulticastRouter& control = sim.routers[0]->control;
+  EXPECT_EQ(sim.routers[0]->deliveries.entries.size(), 2U);
+  control.link_down(0, sim.now());
+  EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
+  sim.run(seconds(500));
+  EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
+  control.link_up(0, sim.now());
+  sim.run(seconds(11));
+  EXPECT_EQ(sim.routers[0]->deliveries.entries.size(), 2U);
 }
 
 }  // namespace

@@ -18,14 +18,14 @@
 
 namespace ipoib::route::test {
 
-class SimWorld;
+class SimMulticast;
 
 /// A host that reports its filters to the routers of its link, in the form of its version.
 class SimHost {
  public:
-  SimHost(SimWorld& world, table::InterfaceId link, wire::IpAddr addr,
+  SimHost(SimMulticast& sim, table::InterfaceId link, wire::IpAddr addr,
           wire::MembershipVersion version)
-      : world_{world}, link_{link}, addr_{addr}, version_{version} {}
+      : sim_{sim}, link_{link}, addr_{addr}, version_{version} {}
 
   /// A filter with nothing() leaves the group. Versions before 3 want all sources or none.
   void want(const wire::IpAddr& group, const GroupFilter& filter);
@@ -41,7 +41,7 @@ class SimHost {
   void send(wire::RecordType type, const wire::IpAddr& group,
             const std::vector<wire::IpAddr>& sources);
 
-  SimWorld& world_;
+  SimMulticast& sim_;
   table::InterfaceId link_;
   wire::IpAddr addr_;
   wire::MembershipVersion version_;
@@ -49,7 +49,7 @@ class SimHost {
 };
 
 /// The deliveries of one router, with the lookup of a worker.
-class SimDeliveries final : public DeliverySink {
+class FakeDeliverySink final : public DeliverySink {
  public:
   void set(const table::Delivery& d) override {
     ++writes;
@@ -64,10 +64,10 @@ class SimDeliveries final : public DeliverySink {
   std::size_t writes = 0;  ///< Number of entries set and removed.
 };
 
-class SimWorld {
+class SimMulticast {
  public:
-  SimWorld(std::uint64_t seed, std::size_t routers, table::InterfaceId links,
-           const MembershipConfig& config = {});
+  SimMulticast(std::uint64_t seed, std::size_t routers, table::InterfaceId links,
+               const MembershipConfig& config = {});
 
   SimHost& add_host(table::InterfaceId link, IpFamily family, wire::MembershipVersion version);
   void run(Duration time);
@@ -80,11 +80,11 @@ class SimWorld {
   std::mt19937_64& random() { return random_; }
 
   struct Router final : MulticastSender {
-    explicit Router(SimWorld& w) : world{w}, control{{}, *this, deliveries} {}
+    explicit Router(SimMulticast& w) : sim{w}, control{{}, *this, deliveries} {}
     void send(table::InterfaceId iface, std::vector<std::byte> packet) override;
 
-    SimWorld& world;
-    SimDeliveries deliveries;
+    SimMulticast& sim;
+    FakeDeliverySink deliveries;
     MulticastRouter control;
     std::vector<std::uint64_t> sent = std::vector<std::uint64_t>(64);
     bool alive = true;

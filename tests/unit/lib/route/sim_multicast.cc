@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/lib/route/multicast_sim.h"
+#include "tests/unit/lib/route/sim_multicast.h"
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ void SimHost::send(RecordType type, const IpAddr& group, const std::vector<IpAdd
     if (leave && version_ == MembershipVersion::kV1) return;  // leaves silently
     report.records[0] = {leave ? type : RecordType::kIsExclude, group, {}};
   }
-  world_.transmit(
+  sim_.transmit(
       link_, addr_.is_v4() ? wire::make_igmp(addr_, report) : wire::make_mld(addr_, report), this);
 }
 
@@ -33,7 +33,7 @@ void SimHost::want(const IpAddr& group, const GroupFilter& filter) {
     filters_[group] = filter;
   const RecordType type = filter.exclude ? RecordType::kToExclude : RecordType::kToInclude;
   send(type, group, filter.sources);
-  world_.at(world_.up_to(std::chrono::seconds(1)), [this, group, filter, type] {
+  sim_.at(sim_.up_to(std::chrono::seconds(1)), [this, group, filter, type] {
     const auto still = filters_.find(group);
     if ((still == filters_.end() ? GroupFilter{} : still->second) == filter)
       send(type, group, filter.sources);
@@ -46,7 +46,7 @@ void SimHost::on_packet(std::span<const std::byte> packet) {
   if (query == nullptr) return;
   for (const auto& [group, filter] : filters_) {
     if (!wire::is_any_address(query->group) && query->group != group) continue;
-    world_.at(world_.up_to(query->max_response), [this, g = group, q = *query] { answer(g, q); });
+    sim_.at(sim_.up_to(query->max_response), [this, g = group, q = *query] { answer(g, q); });
   }
 }
 
@@ -65,13 +65,13 @@ void SimHost::answer(const IpAddr& group, const MembershipQuery& query) {
   if (!wanted.empty()) send(RecordType::kIsInclude, group, wanted);
 }
 
-void SimDeliveries::remove(InterfaceId in, const IpAddr& addr, const IpAddr& source) {
+void FakeDeliverySink::remove(InterfaceId in, const IpAddr& addr, const IpAddr& source) {
   ++writes;
   if (entries.erase({in, addr, source}) == 0) ++removed_unknown;
 }
 
-table::Delivery SimDeliveries::lookup(InterfaceId in, const IpAddr& addr,
-                                      const IpAddr& source) const {
+table::Delivery FakeDeliverySink::lookup(InterfaceId in, const IpAddr& addr,
+                                         const IpAddr& source) const {
   for (const IpAddr& s : {source, IpAddr{}}) {
     const auto it = entries.find({in, addr, s});
     if (it != entries.end()) return it->second;
@@ -79,7 +79,7 @@ table::Delivery SimDeliveries::lookup(InterfaceId in, const IpAddr& addr,
   return {addr, source, in, false, 0};
 }
 
-IpAddr SimWorld::router_address(std::size_t router, InterfaceId link, IpFamily family) {
+IpAddr SimMulticast::router_address(std::size_t router, InterfaceId link, IpFamily family) {
   if (family == IpFamily::kIpv4)
     return IpAddr::v4(0x0a00'0001U + (std::uint32_t{link} << 8) +
                       static_cast<std::uint32_t>(router));
@@ -90,8 +90,8 @@ IpAddr SimWorld::router_address(std::size_t router, InterfaceId link, IpFamily f
   return a;
 }
 
-SimWorld::SimWorld(std::uint64_t seed, std::size_t n, InterfaceId links,
-                   const MembershipConfig& config)
+SimMulticast::SimMulticast(std::uint64_t seed, std::size_t n, InterfaceId links,
+                           const MembershipConfig& config)
     : random_{seed} {
   for (std::size_t r = 0; r < n; ++r) routers.push_back(std::make_unique<Router>(*this));
   for (std::size_t r = 0; r < n; ++r) {
@@ -104,26 +104,26 @@ SimWorld::SimWorld(std::uint64_t seed, std::size_t n, InterfaceId links,
   }
 }
 
-SimHost& SimWorld::add_host(InterfaceId link, IpFamily family, MembershipVersion version) {
+SimHost& SimMulticast::add_host(InterfaceId link, IpFamily family, MembershipVersion version) {
   hosts.push_back(std::make_unique<SimHost>(
       *this, link, router_address(100 + hosts.size(), link, family), version));
   return *hosts.back();
 }
 
-void SimWorld::Router::send(InterfaceId iface, std::vector<std::byte> packet) {
+void SimMulticast::Router::send(InterfaceId iface, std::vector<std::byte> packet) {
   ++sent[iface];
-  if (alive) world.transmit(iface, std::move(packet), this);
+  if (alive) sim.transmit(iface, std::move(packet), this);
 }
 
-void SimWorld::at(Duration delay, std::function<void()> action) {
+void SimMulticast::at(Duration delay, std::function<void()> action) {
   events_.emplace(std::pair{now_ + delay, sequence_++}, std::move(action));
 }
 
-Duration SimWorld::up_to(Duration d) {
+Duration SimMulticast::up_to(Duration d) {
   return Duration{std::uniform_int_distribution<Duration::rep>{0, d.count()}(random_)};
 }
 
-void SimWorld::transmit(InterfaceId link, std::vector<std::byte> packet, const void* sender) {
+void SimMulticast::transmit(InterfaceId link, std::vector<std::byte> packet, const void* sender) {
   const auto shared = std::make_shared<std::vector<std::byte>>(std::move(packet));
   const auto lost = [this] {
     return std::uniform_int_distribution<unsigned>{0, 99}(random_) < loss_percent;
@@ -138,7 +138,7 @@ void SimWorld::transmit(InterfaceId link, std::vector<std::byte> packet, const v
       at(std::chrono::microseconds(10), [h = host.get(), shared] { h->on_packet(*shared); });
 }
 
-void SimWorld::run(Duration time) {
+void SimMulticast::run(Duration time) {
   const TimePoint end = now_ + time;
   for (;;) {
     std::optional<TimePoint> next;
