@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/unit/lib/sa/embedded/fabric_of_test.h"
+#include "tests/unit/lib/sa/embedded/administrator_fixture.h"
 
 namespace ipoib::sa::test {
 namespace {

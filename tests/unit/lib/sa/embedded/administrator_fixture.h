@@ -58,9 +58,9 @@ inline wire::McMemberRecord like_broadcast() {
   return like;
 }
 
-class AdministratorTest : public ::testing::Test {
+class AdministratorFixture : public ::testing::Test {
  protected:
-  AdministratorTest() { restart(recorded_config()); }
+  AdministratorFixture() { restart(recorded_config()); }
 
   void restart(const AdministratorConfig& config) { sa.emplace(*Administrator::create(config)); }
 

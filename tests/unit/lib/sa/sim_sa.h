@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "lib/sa/client.h"
-#include "tests/unit/lib/sa/embedded/fabric_of_test.h"
+#include "tests/unit/lib/sa/embedded/administrator_fixture.h"
 
 namespace ipoib::sa::test {
 
@@ -23,7 +23,7 @@ struct WireFaults {
   Duration delay = std::chrono::milliseconds(5);
 };
 
-class SaWire {
+class SimSa {
  public:
   /// A node with its client, and the answers and notices that it received.
   struct Node {
@@ -35,8 +35,8 @@ class SaWire {
     std::vector<wire::Notice> notices;
   };
 
-  explicit SaWire(std::uint64_t seed, WireFaults wire_faults = {},
-                  const AdministratorConfig& config = recorded_config())
+  explicit SimSa(std::uint64_t seed, WireFaults wire_faults = {},
+                 const AdministratorConfig& config = recorded_config())
       : faults{wire_faults}, random_{seed}, sa_{*Administrator::create(config)} {}
 
   Node& add_node(ClientConfig config = {}) {
