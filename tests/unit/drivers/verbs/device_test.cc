@@ -21,7 +21,7 @@ using fake_verbs::Fabric;
 using fake_verbs::Lost;
 using testing::Test;
 
-class VerbsDeviceTest : public VerbsTest {};
+class VerbsDeviceTest : public VerbsFixture {};
 
 /// A fault of the device at the start, the message about it, and the repair.
 struct Fault {
@@ -371,7 +371,7 @@ TEST_F(VerbsDeviceTest, PkeyThatMovesTakesTheQueueAlong) {
 
 // --- Removal ---
 
-class VerbsRemovalTest : public VerbsTest,
+class VerbsRemovalTest : public VerbsFixture,
                          public testing::WithParamInterface<fake_verbs::Removal> {};
 
 TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {

@@ -27,10 +27,10 @@ struct Provider {
   std::uint32_t max_inline;
 };
 
-class VerbsUdTest : public VerbsTest, public testing::WithParamInterface<Provider> {
+class VerbsUdTest : public VerbsFixture, public testing::WithParamInterface<Provider> {
  protected:
   void SetUp() override {
-    VerbsTest::SetUp();
+    VerbsFixture::SetUp();
     for (int i : {0, 1}) {
       fake_verbs::Device& device = add_device(i);
       device.extended_qp = GetParam().extended;
@@ -42,10 +42,10 @@ class VerbsUdTest : public VerbsTest, public testing::WithParamInterface<Provide
   void TearDown() override {
     a_.reset();
     b_.reset();
-    VerbsTest::TearDown();
+    VerbsFixture::TearDown();
   }
   void send(const std::vector<Bytes>& packets) {
-    VerbsTest::send(*a_, to_b_, b_->queue->qpn(), packets);
+    VerbsFixture::send(*a_, to_b_, b_->queue->qpn(), packets);
   }
   /// Lets the driver poll the completions of its sends.
   void reap() { ASSERT_TRUE(a_->receive().empty()); }
@@ -135,7 +135,7 @@ TEST_P(VerbsUdTest, ReceivedPacketsSayWhereTheyCameFrom) {
   ASSERT_TRUE(b_->hca->attach(*b_->queue, kMgid, kMlid));
   const auto again = b_->hca->attach(*b_->queue, kMgid, kMlid);
   EXPECT_TRUE(!again && again.error().code == Errc::kExists);
-  VerbsTest::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
+  VerbsFixture::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
   got = b_->receive();
   ASSERT_EQ(got.size(), 1U);
   const auto& multicast = fabric::meta_of(got[0]).rx;
@@ -150,7 +150,7 @@ TEST_P(VerbsUdTest, ReceivedPacketsSayWhereTheyCameFrom) {
   EXPECT_TRUE(b_->hca->detach(*b_->queue, kMgid, kMlid));
   const auto twice = b_->hca->detach(*b_->queue, kMgid, kMlid);
   EXPECT_TRUE(!twice && twice.error().code == Errc::kNotFound);
-  VerbsTest::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
+  VerbsFixture::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
   EXPECT_TRUE(b_->receive().empty());
   EXPECT_EQ(fabric_.lost(Lost::kNotAttached), 1U);
 }
@@ -169,8 +169,8 @@ TEST_P(VerbsUdTest, PacketsTravelAsTheirHandleSays) {
   const auto slow = a_->hca->create_ah(path).value();
   path.rate = 16;  // 100 Gb/s, as fast as the port
   const auto fast = a_->hca->create_ah(path).value();
-  VerbsTest::send(*a_, slow, b_->queue->qpn(), {payload(60)});
-  VerbsTest::send(*a_, fast, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, slow, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, fast, b_->queue->qpn(), {payload(60)});
   EXPECT_EQ(take(b_->receive()).size(), 2U);
   const auto sent = fabric_.take_sent();
   ASSERT_EQ(sent.size(), 2U);
@@ -336,7 +336,7 @@ TEST_P(VerbsUdTest, FailedReceiveRestartsTheQueuePair) {
   pass(*b_);
   EXPECT_EQ(fabric_.posted_receives(b_->queue->qpn()), std::size_t{kDepth});
   EXPECT_TRUE(talk(*a_, *b_));
-  VerbsTest::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
+  VerbsFixture::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)});
   EXPECT_EQ(take(b_->receive()).size(), 1U);
 }
 
@@ -562,12 +562,12 @@ TEST_P(VerbsUdTest, HandleCanBeMadeAnewWhileTheOldOneIsEnding) {
   const auto again = ah_to(*a_, 5);
   EXPECT_NE(again, to_b_);
   a_->hca->destroy_ah(to_b_);  // No effect: the index is unknown by now.
-  VerbsTest::send(*a_, again, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, again, b_->queue->qpn(), {payload(60)});
   fabric_.hold_sends(*a_->device, false);
   EXPECT_EQ(take(b_->receive()).size(), 2U);
   reap();
   pass(*a_);
-  VerbsTest::send(*a_, again, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, again, b_->queue->qpn(), {payload(60)});
   EXPECT_EQ(take(b_->receive()).size(), 1U);
 }
 

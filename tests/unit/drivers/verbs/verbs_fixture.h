@@ -32,9 +32,9 @@ inline constexpr std::uint16_t kDepth = 64;  ///< Depth of all queues.
 inline const wire::Gid kMgid = wire::Gid::of(0xff12'401b'ffff'0000, 0xffff'ffff);
 
 /// Plays the port manager, with the attributes of the device's port.
-class FakeManager final : public fabric::PortManager {
+class FakePortManager final : public fabric::PortManager {
  public:
-  explicit FakeManager(const fake_verbs::Device& device) : device_{device} {}
+  explicit FakePortManager(const fake_verbs::Device& device) : device_{device} {}
 
   [[nodiscard]] fabric::MadPort& mad_port() override { return mads_; }
   [[nodiscard]] const fabric::PortAttr& attr() const override;
@@ -65,11 +65,11 @@ struct Node {
 
   fake_verbs::Device* device = nullptr;
   std::unique_ptr<VerbsHca> hca;
-  FakeManager* manager = nullptr;  ///< Belongs to `hca`. Null until `hca` asks for it.
+  FakePortManager* manager = nullptr;  ///< Belongs to `hca`. Null until `hca` asks for it.
   fabric::UdQueue* queue = nullptr;
 };
 
-class VerbsTest : public testing::Test {
+class VerbsFixture : public testing::Test {
  protected:
   void SetUp() override;
   /// Checks that nothing leaked and that there was no violation.
