@@ -17,7 +17,7 @@ constexpr wire::MacAddr kGroups[] = {
     {std::byte{0x33}, std::byte{0x33}, std::byte{0xff}, {}, {}, std::byte{2}},
     {std::byte{0x33}, std::byte{0x33}, std::byte{0xff}, {}, {}, std::byte{3}}};
 
-class EthDeviceTest : public NodeTest {
+class EthDeviceTest : public NodeFixture {
  protected:
   void SetUp() override { DeviceFaults::reset(); }
   void TearDown() override {

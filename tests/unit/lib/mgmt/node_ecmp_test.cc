@@ -37,7 +37,7 @@ std::vector<std::byte> flow_packet(std::uint16_t flow) {
   return p;
 }
 
-class NodeEcmpTest : public NodeTest {
+class NodeEcmpTest : public NodeFixture {
  protected:
   NodeConfig ecmp_config() {
     NodeConfig c = config();
@@ -163,7 +163,7 @@ TEST_F(NodeEcmpTest, P05_ANewRouteAvoidsAGatewayThatIsKnownToBeDead) {
 }
 
 /// There is one gateway behind each of two ports; their MAC addresses are configured.
-class NodeEcmpPortsTest : public NodeTest {
+class NodeEcmpPortsTest : public NodeFixture {
  protected:
   NodeConfig ports_config() {
     NodeConfig c = config();

@@ -57,7 +57,7 @@ struct RingDevice {
   rte_ring* from_node;
 };
 
-struct NodeTest : testing::Test {
+struct NodeFixture : testing::Test {
   NodeConfig config() {
     NodeConfig c;
     HcaConfig hca;
@@ -86,12 +86,12 @@ struct NodeTest : testing::Test {
       ADD_FAILURE() << node.error().what;
       return nullptr;
     }
-    std::thread world{[&] {
+    std::thread hosts{[&] {
       outside((*node)->faces());
       (*node)->faces().loop.request_stop();
     }};
     (*node)->run();
-    world.join();
+    hosts.join();
     return std::move(*node);
   }
   /// Runs a node that announces its departure to the fabric.

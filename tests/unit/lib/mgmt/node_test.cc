@@ -11,6 +11,8 @@
 namespace ipoib::mgmt {
 namespace {
 
+using NodeTest = NodeFixture;
+
 TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
   run(config(), [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return link_is_up(node); }));

@@ -60,7 +60,7 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-struct NumaTest : NodeTest {
+struct NumaTest : NodeFixture {
   void SetUp() override { Machine::get().set_up(true); }
   void TearDown() override { Machine::get().set_up(false); }
   static std::set<int> nodes_of(const std::string& what) { return Machine::get().nodes_of(what); }

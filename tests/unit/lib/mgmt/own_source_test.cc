@@ -58,9 +58,9 @@ std::vector<std::byte> bytes_of(const Packet& packet) {
   return bytes;
 }
 
-struct OwnSourceTest : NodeTest {
+struct OwnSourceTest : NodeFixture {
   NodeConfig config() {
-    NodeConfig c = NodeTest::config();
+    NodeConfig c = NodeFixture::config();
     c.ports[0].addresses.push_back(*wire::parse_prefix("fd00:1::1/64"));
     c.links[0].addresses.push_back(*wire::parse_prefix("fd00:a::1/64"));
     // The node gives up an absent host after a tenth of a second.
@@ -71,9 +71,9 @@ struct OwnSourceTest : NodeTest {
   void give(const NodeFaces& node, const Packet& packet) {
     const auto mac =
         ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
-    NodeTest::give(ethernet.to_node,
-                   ethernet_frame(wire::parse_ip(packet.src)->is_v4() ? 0x0800 : 0x86dd,
-                                  bytes_of(packet), mac));
+    NodeFixture::give(ethernet.to_node,
+                      ethernet_frame(wire::parse_ip(packet.src)->is_v4() ? 0x0800 : 0x86dd,
+                                     bytes_of(packet), mac));
   }
   /// The node uses its own IPv6 addresses only after duplicate address detection.
   static bool is_ready(const NodeFaces& node) {

@@ -19,7 +19,7 @@ std::uint64_t read_test_tsc() noexcept {
   return test_tsc;
 }
 
-struct PacketTraceTest : NodeTest {
+struct PacketTraceTest : NodeFixture {
   PacketTraceTest() {
     test_tsc = 77 * rte_get_tsc_hz();
     const auto timed = [](const HcaConfig& config, const HcaResources& r) {

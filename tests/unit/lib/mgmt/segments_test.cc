@@ -64,7 +64,7 @@ class LimitedHca final : public fabric::Hca {
   const std::uint16_t& max_segments_;
 };
 
-struct SegmentsTest : NodeTest {
+struct SegmentsTest : NodeFixture {
   void SetUp() override {
     test_tsc = 77 * rte_get_tsc_hz();
     const HcaFactory limited =

@@ -22,7 +22,7 @@ Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
   return make_soft_by(config, r, &read_test_tsc);
 }
 
-struct SteppedNodeTest : NodeTest {
+struct SteppedNodeTest : NodeFixture {
   static std::unique_ptr<SteppedNode> make(const NodeConfig& c, unsigned instance = 0) {
     test_tsc = 77 * rte_get_tsc_hz();
     auto node = SteppedNode::create(c, make_timed_soft, &read_test_tsc, instance);

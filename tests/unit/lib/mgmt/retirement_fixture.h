@@ -21,15 +21,15 @@
 
 namespace ipoib::mgmt {
 
-class RetirementWorld : public fwd::test::WorkerFixture {
+class RetirementFixture : public fwd::test::WorkerFixture {
  protected:
   static constexpr unsigned kWorkers = 3;
   static constexpr unsigned kPeers = 24;
   static constexpr std::uint32_t kNumbers = 12;  ///< Neighbour numbers.
   static constexpr unsigned kRingSize = 256;     ///< Places of a ring between workers.
 
-  RetirementWorld();
-  ~RetirementWorld() override;
+  RetirementFixture();
+  ~RetirementFixture() override;
   void SetUp() override;
   void TearDown() override;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/lib/mgmt/retirement_world.h"
+#include "tests/unit/lib/mgmt/retirement_fixture.h"
 
 #include <rte_cycles.h>
 
@@ -59,10 +59,12 @@ unsigned destination(const soft::AhTable& handles, fabric::AhIndex ah) {
 }  // namespace
 
 /// The connection to one peer. Its memory is kept after its end, so that later use is detected.
-class RetirementWorld::Queue final : public fabric::ConnectedQueue {
+class RetirementFixture::Queue final : public fabric::ConnectedQueue {
  public:
-  Queue(RetirementWorld& world, unsigned peer)
-      : ConnectedQueue{qpn_of(peer), fabric::Transport::kRc, &send}, world_{world}, peer_{peer} {}
+  Queue(RetirementFixture& fixture, unsigned peer)
+      : ConnectedQueue{qpn_of(peer), fabric::Transport::kRc, &send},
+        fixture_{fixture},
+        peer_{peer} {}
 
   bool destroyed = false;
 
@@ -72,20 +74,20 @@ class RetirementWorld::Queue final : public fabric::ConnectedQueue {
     EXPECT_FALSE(self.destroyed) << "packets by a queue that is gone";
     for (std::uint16_t i = 0; i < n; ++i) {
       const auto* const data = rte_pktmbuf_mtod(pkts[i], const std::byte*);
-      self.world_.leaves({data, data + pkts[i]->data_len}, self.peer_);
+      self.fixture_.leaves({data, data + pkts[i]->data_len}, self.peer_);
       rte_pktmbuf_free(pkts[i]);
     }
     return n;
   }
 
-  RetirementWorld& world_;
+  RetirementFixture& fixture_;
   unsigned peer_;
 };
 
-RetirementWorld::RetirementWorld() = default;
-RetirementWorld::~RetirementWorld() = default;
+RetirementFixture::RetirementFixture() = default;
+RetirementFixture::~RetirementFixture() = default;
 
-void RetirementWorld::SetUp() {
+void RetirementFixture::SetUp() {
   WorkerFixture::SetUp();
   retirement = std::make_unique<WorkerRetirement>(workers, *rcu);
   for (const table::InterfaceId i : {kEth0, kEth1, kIb0, kIb1}) {
@@ -116,7 +118,7 @@ void RetirementWorld::SetUp() {
   directory = std::make_unique<NeighbourDirectory>(workers, *punt_, *retirement, kNumbers);
 }
 
-void RetirementWorld::make_worker(unsigned number) {
+void RetirementFixture::make_worker(unsigned number) {
   auto channel = WorkerChannel::create(number, SOCKET_ID_ANY);
   ASSERT_TRUE(channel) << channel.error().what;
   fwd::WorkerConfig c;
@@ -146,7 +148,7 @@ void RetirementWorld::make_worker(unsigned number) {
   rte_rcu_qsbr_thread_online(rcu, number);
 }
 
-void RetirementWorld::TearDown() {
+void RetirementFixture::TearDown() {
   workers.all().clear();
   for (rte_ring* ring : between_) {
     void* m = nullptr;
@@ -157,7 +159,7 @@ void RetirementWorld::TearDown() {
   WorkerFixture::TearDown();
 }
 
-bool RetirementWorld::learn(unsigned peer, bool connected) {
+bool RetirementFixture::learn(unsigned peer, bool connected) {
   const auto number = directory->allocate_index();
   if (!number) return false;
   fabric::AhAttr path;
@@ -175,7 +177,7 @@ bool RetirementWorld::learn(unsigned peer, bool connected) {
   return true;
 }
 
-void RetirementWorld::forget(unsigned peer) {
+void RetirementFixture::forget(unsigned peer) {
   const Known gone = known_.at(peer);
   known_.erase(peer);
   directory->remove(gone.number);
@@ -183,7 +185,7 @@ void RetirementWorld::forget(unsigned peer) {
   if (gone.queue != nullptr) old_queues_.add(gone.queue, *retirement);
 }
 
-void RetirementWorld::run_once() {
+void RetirementFixture::run_once() {
   for (WorkerHandle& w : workers.all()) {
     std::array<msg::Up, 64> messages;
     const std::size_t n = w.channel->receive(messages);
@@ -196,21 +198,21 @@ void RetirementWorld::run_once() {
   });
 }
 
-void RetirementWorld::send_own(unsigned peer) {
+void RetirementFixture::send_own(unsigned peer) {
   punt_->send_raw(link_of(peer), known_.at(peer).ah, qpn_of(peer), to_link(packet_for(peer)));
 }
 
-void RetirementWorld::step(unsigned worker) {
+void RetirementFixture::step(unsigned worker) {
   workers.all()[worker].worker->iterate();
   if (worker == 0) on_wire_ -= std::min<unsigned>(on_wire_, fwd::kMaxBurst);
   look_at_links();
 }
 
-void RetirementWorld::step_all() {
+void RetirementFixture::step_all() {
   for (unsigned i = 0; i < kWorkers; ++i) step(i);
 }
 
-void RetirementWorld::receive_for(unsigned peer, unsigned packets, table::InterfaceId by) {
+void RetirementFixture::receive_for(unsigned peer, unsigned packets, table::InterfaceId by) {
   if (rte_mempool_avail_count(pool) < 512) return;
   if (by == kEth0) {
     packets = std::min(packets, kRingSize - 1 - on_wire_);
@@ -221,7 +223,7 @@ void RetirementWorld::receive_for(unsigned peer, unsigned packets, table::Interf
     receive(by, by == kEth0 ? to_eth0(packet) : to_link(packet));
 }
 
-void RetirementWorld::look_at_links() {
+void RetirementFixture::look_at_links() {
   for (const table::InterfaceId link : {kIb0, kIb1}) {
     links[link - kIb0].room = 1000;
     for (const fwd::test::SentOnLink& sent : sent_by_link(link)) {
@@ -234,7 +236,7 @@ void RetirementWorld::look_at_links() {
   }
 }
 
-void RetirementWorld::leaves(const Bytes& frame, unsigned peer) {
+void RetirementFixture::leaves(const Bytes& frame, unsigned peer) {
   ASSERT_GE(frame.size(), sizeof(wire::IpoibHdr) + sizeof(wire::Ipv4Hdr));
   const auto ip = wire::read<wire::Ipv4Hdr>(std::span{frame}.subspan(sizeof(wire::IpoibHdr)));
   ASSERT_EQ(wire::to_string(wire::IpAddr::v4(ip->dst.host())), address_of(peer))
