@@ -25,9 +25,9 @@
 #include "lib/wire/frame.h"
 #include "lib/wire/nd.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/device_faults.h"
 #include "tests/support/eal.h"
-#include "tests/unit/lib/mgmt/device_faults.h"
-#include "tests/unit/lib/mgmt/make_soft.h"
+#include "tests/support/soft_hcas.h"
 
 namespace ipoib::mgmt::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/unit/lib/mgmt/device_faults.h"
+#include "tests/support/device_faults.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {

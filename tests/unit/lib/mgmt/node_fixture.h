@@ -30,7 +30,7 @@
 #include "lib/mgmt/node_view.h"
 #include "lib/mgmt/test_traffic.h"
 #include "lib/wire/iba.h"
-#include "tests/unit/lib/mgmt/make_soft.h"
+#include "tests/support/soft_hcas.h"
 
 namespace ipoib::mgmt {
 

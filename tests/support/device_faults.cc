@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/lib/mgmt/device_faults.h"
+#include "tests/support/device_faults.h"
 
 #include <dlfcn.h>
 
