@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The world of the fuzz target `node`: two whole nodes in one thread and in virtual time, with a
+// The surroundings of the fuzz target `node`: two whole nodes in one thread and in virtual time, with a
 // software fabric between them and hosts on their Ethernet ports.
 //
 //   hosts -- eth0 [node 0: LID 1, the SA] ib0, ib1 == cable == ib0, ib1 [node 1: LID 2] eth0 --
@@ -84,7 +84,7 @@ enum class Change : std::uint8_t {
   kCount
 };
 
-struct Side {
+struct SimNode {
   std::unique_ptr<FarEnd> cable;
   std::unique_ptr<FarEnd> port;
   std::unique_ptr<SteppedNode> stepped;
@@ -103,15 +103,15 @@ struct Side {
   bool run_once();
 };
 
-class NodeWorld {
+class SimNodes {
  public:
   static constexpr std::array<std::uint16_t, 2> kLid = {1, 2};
   static constexpr std::size_t kRemembered = 32;
 
-  NodeWorld();
-  ~NodeWorld();
-  NodeWorld(const NodeWorld&) = delete;
-  NodeWorld& operator=(const NodeWorld&) = delete;
+  SimNodes();
+  ~SimNodes();
+  SimNodes(const SimNodes&) = delete;
+  SimNodes& operator=(const SimNodes&) = delete;
 
   /// Runs one loop of each worker and a turn of each node that has something to do, and moves every
   /// frame one hop further. Returns the amount of work done.
@@ -144,7 +144,7 @@ class NodeWorld {
   static constexpr unsigned kHosts = 100;
   static wire::MacAddr host_mac(unsigned side, unsigned n);
 
-  std::array<Side, 2> sides;
+  std::array<SimNode, 2> sides;
   bool hosts_answer = true;
   CableFault fault = CableFault::kNone;
   unsigned faulty_frames = 0;    ///< Number of further frames with `fault`.

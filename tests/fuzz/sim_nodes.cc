@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/fuzz/node_world.h"
+#include "tests/fuzz/sim_nodes.h"
 
 #include <rte_bus_vdev.h>
 #include <rte_cycles.h>
@@ -34,11 +34,11 @@ namespace {
 
 using ipoib::test::require;
 
-std::uint64_t world_tsc = 0;
+std::uint64_t sim_tsc = 0;
 const soft::SoftHca* made_last = nullptr;
 
-std::uint64_t read_world_tsc() noexcept {
-  return world_tsc;
+std::uint64_t read_sim_tsc() noexcept {
+  return sim_tsc;
 }
 
 constexpr unsigned kWireMbufs = 4095;
@@ -62,16 +62,16 @@ void start_once() {
 
 Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
                                                      const HcaResources& r) {
-  auto hca = make_soft_by(config, r, &read_world_tsc);
+  auto hca = make_soft_by(config, r, &read_sim_tsc);
   if (hca) made_last = static_cast<const soft::SoftHca*>(hca->get());
   return hca;
 }
 
-/// In the order of NodeWorld::Counts.
+/// In the order of SimNodes::Counts.
 constexpr std::array kUnfinished = {
     "mbufs held", "questions to the SA", "connections",    "neighbours' numbers",
     "timers",     "joins of groups",     "address handles"};
-static_assert(kUnfinished.size() == std::tuple_size_v<NodeWorld::Counts>);
+static_assert(kUnfinished.size() == std::tuple_size_v<SimNodes::Counts>);
 
 /// Groups that are only sent to, or that a multicast router hears of, come and go by themselves.
 std::size_t joins(const NodeFaces& node) {
@@ -81,7 +81,7 @@ std::size_t joins(const NodeFaces& node) {
 }
 
 /// None is more than at rest.
-bool all_within(const NodeWorld::Counts& counts, const NodeWorld::Counts& at_rest) {
+bool all_within(const SimNodes::Counts& counts, const SimNodes::Counts& at_rest) {
   return std::equal(counts.begin(), counts.end(), at_rest.begin(), std::less_equal<>{});
 }
 
@@ -92,7 +92,7 @@ wire::IpPrefix prefix(std::string_view text) {
 /// Returns nothing if no host has this address.
 std::optional<unsigned> host_number(const wire::IpAddr& addr) {
   const auto n = std::to_integer<unsigned>(addr.bytes[15]);
-  if (n < 2 || n >= NodeWorld::kHosts) return std::nullopt;
+  if (n < 2 || n >= SimNodes::kHosts) return std::nullopt;
   return n;
 }
 
@@ -188,7 +188,7 @@ void FarEnd::pull_out() {
   DeviceFaults::remove(port_);
 }
 
-bool Side::run_once() {
+bool SimNode::run_once() {
   if (!asked && stepped->now() < wakes && !stepped->work_waiting()) return false;
   asked = false;
   stepped->run_once();
@@ -196,7 +196,7 @@ bool Side::run_once() {
   return true;
 }
 
-wire::MacAddr NodeWorld::host_mac(unsigned side, unsigned n) {
+wire::MacAddr SimNodes::host_mac(unsigned side, unsigned n) {
   return {std::byte{2},
           {},
           {},
@@ -205,7 +205,7 @@ wire::MacAddr NodeWorld::host_mac(unsigned side, unsigned n) {
           static_cast<std::byte>(n)};
 }
 
-NodeConfig NodeWorld::config(unsigned side) const {
+NodeConfig SimNodes::config(unsigned side) const {
   const std::string n = std::to_string(side + 1);
   const std::string other = std::to_string(2 - side);
   const auto addr = [](const std::string& text) { return *wire::parse_ip(text); };
@@ -260,17 +260,17 @@ NodeConfig NodeWorld::config(unsigned side) const {
   return c;
 }
 
-NodeWorld::NodeWorld() {
+SimNodes::SimNodes() {
   start_once();
-  world_tsc = 1000 * rte_get_tsc_hz();
+  sim_tsc = 1000 * rte_get_tsc_hz();
   static unsigned made = 0;
   const std::string number = std::to_string(made++);
   for (unsigned i : {0U, 1U}) {
-    Side& side = sides[i];
+    SimNode& side = sides[i];
     side.workers = 2 - i;
     side.cable = std::make_unique<FarEnd>("c" + std::to_string(i) + "_" + number);
     side.port = std::make_unique<FarEnd>("e" + std::to_string(i) + "_" + number);
-    auto node = SteppedNode::create(config(i), make_timed_soft, &read_world_tsc, i + 1);
+    auto node = SteppedNode::create(config(i), make_timed_soft, &read_sim_tsc, i + 1);
     require(node.has_value());
     side.stepped = std::move(*node);
     side.hca = made_last;
@@ -280,7 +280,7 @@ NodeWorld::NodeWorld() {
     settle();
     pass(std::chrono::milliseconds(50));
   }
-  for (Side& side : sides) {
+  for (SimNode& side : sides) {
     for (const LinkInfo& l : side.node().view.links()) require(l.state == "up");
     for (const PortInfo& p : side.node().view.ports()) require(p.state == "up");
     side.mac = side.node().view.ports()[0].mac;
@@ -291,8 +291,8 @@ NodeWorld::NodeWorld() {
   unfinished_at_rest_ = unfinished();
 }
 
-NodeWorld::~NodeWorld() {
-  for (Side& side : sides) {
+SimNodes::~SimNodes() {
+  for (SimNode& side : sides) {
     side.stepped->begin_to_leave();
     side.asked = true;
   }
@@ -300,27 +300,27 @@ NodeWorld::~NodeWorld() {
     settle();
     pass(std::chrono::milliseconds(100));
   }
-  for (Side& side : sides) {
+  for (SimNode& side : sides) {
     require(side.stepped->has_left());
     side.stepped.reset();
   }
 }
 
-void NodeWorld::pass(Duration d) {
+void SimNodes::pass(Duration d) {
   const auto ns = static_cast<std::uint64_t>(d.count());
   const std::uint64_t hz = rte_get_tsc_hz();
-  world_tsc += ns / 1'000'000'000 * hz + ns % 1'000'000'000 * hz / 1'000'000'000 + 1;
+  sim_tsc += ns / 1'000'000'000 * hz + ns % 1'000'000'000 * hz / 1'000'000'000 + 1;
 }
 
-void NodeWorld::pass_to_deadline(Duration longest) {
+void SimNodes::pass_to_deadline(Duration longest) {
   Duration least = longest;
-  for (const Side& side : sides)
+  for (const SimNode& side : sides)
     if (const auto due = side.stepped->next_deadline())
       least = std::min(least, *due - side.stepped->now());
   pass(std::max(least, Duration{0}));
 }
 
-unsigned NodeWorld::round() {
+unsigned SimNodes::round() {
   unsigned done = 0;
   for (unsigned i : {0U, 1U}) {
     for (unsigned w = 0; w < sides[i].workers; ++w) done += sides[i].stepped->iterate(w);
@@ -332,13 +332,13 @@ unsigned NodeWorld::round() {
   return done;
 }
 
-bool NodeWorld::settle(unsigned most) {
+bool SimNodes::settle(unsigned most) {
   while (round() != 0)
     if (--most == 0) return false;
   return true;
 }
 
-unsigned NodeWorld::carry(unsigned from) {
+unsigned SimNodes::carry(unsigned from) {
   unsigned n = 0;
   FarEnd& to = *sides[1 - from].cable;
   while (sides[from].cable->has_frame()) {
@@ -367,7 +367,7 @@ unsigned NodeWorld::carry(unsigned from) {
   return n;
 }
 
-unsigned NodeWorld::serve_hosts(unsigned side) {
+unsigned SimNodes::serve_hosts(unsigned side) {
   unsigned n = 0;
   for (; sides[side].port->has_frame(); ++n) {
     const Bytes frame = sides[side].port->take();
@@ -376,7 +376,7 @@ unsigned NodeWorld::serve_hosts(unsigned side) {
   return n;
 }
 
-void NodeWorld::answer(unsigned side, std::span<const std::byte> frame) {
+void SimNodes::answer(unsigned side, std::span<const std::byte> frame) {
   if (frame.size() < 14) return;
   const auto type = wire::EtherType{wire::read<wire::Be16>(frame, 12)->host()};
   const auto body = frame.subspan(14);
@@ -405,7 +405,7 @@ void NodeWorld::answer(unsigned side, std::span<const std::byte> frame) {
   }
 }
 
-std::size_t NodeWorld::mbufs_in_use() {
+std::size_t SimNodes::mbufs_in_use() {
   std::size_t n = 0;
   const auto add = [](rte_mempool* pool, void* sum) {
     *static_cast<std::size_t*>(sum) += rte_mempool_in_use_count(pool);
@@ -414,20 +414,21 @@ std::size_t NodeWorld::mbufs_in_use() {
   return n;
 }
 
-std::size_t NodeWorld::learned() const {
+std::size_t SimNodes::learned() const {
   std::size_t n = 0;
-  for (const Side& side : sides)
+  for (const SimNode& side : sides)
     n += side.node().view.neighbour_keys("").size() + side.node().view.connections("").size();
   return n;
 }
 
-bool NodeWorld::spent() const {
-  return std::any_of(sides.begin(), sides.end(),
-                     [](const Side& s) { return s.cable->pulled_out() || s.port->pulled_out(); });
+bool SimNodes::spent() const {
+  return std::any_of(sides.begin(), sides.end(), [](const SimNode& s) {
+    return s.cable->pulled_out() || s.port->pulled_out();
+  });
 }
 
-void NodeWorld::put_back_devices(unsigned i, const NodeConfig& original) {
-  Side& side = sides[i];
+void SimNodes::put_back_devices(unsigned i, const NodeConfig& original) {
+  SimNode& side = sides[i];
   if (side.has(Change::kHca)) {
     side.cable->set_carrier(true);
     const HcaConfig& hca = original.hcas[0];
@@ -445,14 +446,14 @@ void NodeWorld::put_back_devices(unsigned i, const NodeConfig& original) {
   }
 }
 
-void NodeWorld::put_back_routes(const NodeFaces& node, const NodeConfig& original) {
+void SimNodes::put_back_routes(const NodeFaces& node, const NodeConfig& original) {
   for (const RouteInfo& r : node.view.routes({}, 1000))
     if (r.kind == "static" || r.kind == "blackhole")
       require(node.control.remove_route(r.to).has_value());
   for (const RouteConfig& r : original.routes) require(node.control.add_route(r).has_value());
 }
 
-void NodeWorld::put_back_multicast_routes(const NodeFaces& node) {
+void SimNodes::put_back_multicast_routes(const NodeFaces& node) {
   for (const MulticastRouteInfo& r : node.view.multicast_routes())
     if (r.origin.starts_with("static"))
       static_cast<void>(node.control.remove_multicast_route(
@@ -463,8 +464,8 @@ void NodeWorld::put_back_multicast_routes(const NodeFaces& node) {
 }
 
 /// The node may refuse a request for a good reason. Only the final state matters.
-void NodeWorld::put_back(unsigned i) {
-  Side& side = sides[i];
+void SimNodes::put_back(unsigned i) {
+  SimNode& side = sides[i];
   const NodeFaces& node = side.node();
   side.asked = true;
   const NodeConfig original = config(i);
@@ -493,8 +494,8 @@ void NodeWorld::put_back(unsigned i) {
   side.changed.reset();
 }
 
-void NodeWorld::forget() {
-  for (Side& side : sides) {
+void SimNodes::forget() {
+  for (SimNode& side : sides) {
     const NodeFaces& node = side.node();
     side.asked = true;
     for (const link::ConnectionInfo& c : node.view.connections(""))
@@ -503,7 +504,7 @@ void NodeWorld::forget() {
   }
 }
 
-bool NodeWorld::come_to_rest() {
+bool SimNodes::come_to_rest() {
   fault = CableFault::kNone;
   faulty_frames = 0;
   kept.clear();
@@ -526,7 +527,7 @@ bool NodeWorld::come_to_rest() {
   return false;
 }
 
-bool NodeWorld::come_to_full_rest() {
+bool SimNodes::come_to_full_rest() {
   constexpr int kMaxWaits = 300;
   for (int i = 0; i < kMaxWaits; ++i) {
     if (!come_to_rest()) return false;
@@ -539,9 +540,9 @@ bool NodeWorld::come_to_full_rest() {
   return false;
 }
 
-NodeWorld::Counts NodeWorld::unfinished() const {
+SimNodes::Counts SimNodes::unfinished() const {
   Counts n{};
-  for (const Side& side : sides) {
+  for (const SimNode& side : sides) {
     const Unfinished u = side.stepped->unfinished();
     const Counts more = {u.held,
                          u.asked,
@@ -555,8 +556,8 @@ NodeWorld::Counts NodeWorld::unfinished() const {
   return n;
 }
 
-bool NodeWorld::has_just_next_hops() const {
-  for (const Side& side : sides) {
+bool SimNodes::has_just_next_hops() const {
+  for (const SimNode& side : sides) {
     // A link-local address may be a gateway on several interfaces.
     std::set<std::pair<std::string, wire::IpAddr>> gateways;
     std::set<std::vector<wire::IpAddr>> groups;
@@ -574,9 +575,9 @@ bool NodeWorld::has_just_next_hops() const {
   return true;
 }
 
-bool NodeWorld::is_balanced() const {
+bool SimNodes::is_balanced() const {
   bool all = true;
-  for (const Side& side : sides) {
+  for (const SimNode& side : sides) {
     const PacketBalance b = side.stepped->packet_balance();
     if (b.came() == b.went()) continue;
     all = false;
@@ -594,14 +595,14 @@ bool NodeWorld::is_balanced() const {
   return all;
 }
 
-void NodeWorld::tell_left() const {
+void SimNodes::tell_left() const {
   std::fprintf(stderr, "left: %u mbufs of the wire, %zu learned, %zu at rest\n",
                rte_mempool_in_use_count(wire_pool()), learned(), at_rest_);
   const Counts counts = unfinished();
   for (std::size_t i = 0; i < counts.size(); ++i)
     std::fprintf(stderr, "  %s: %zu, at rest %zu\n", kUnfinished[i], counts[i],
                  unfinished_at_rest_[i]);
-  for (const Side& side : sides) {
+  for (const SimNode& side : sides) {
     const NodeFaces& node = side.node();
     const NodeTotals t = node.stats.totals();
     std::fprintf(stderr, "node of LID %u: %zu mbufs\n", node.view.config().hcas[0].lid,
