@@ -9,8 +9,8 @@
 #include "lib/mgmt/node_stats.h"
 #include "lib/mgmt/node_view.h"
 #include "lib/mgmt/test_traffic.h"
-#include "tests/unit/app/fake_trace.h"
-#include "tests/unit/app/requests.h"
+#include "tests/support/fake_trace.h"
+#include "tests/support/requests.h"
 
 namespace ipoib::app {
 

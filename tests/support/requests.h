@@ -12,7 +12,7 @@
 #include "lib/fabric/fabric_types.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/wire/ip.h"
-#include "tests/unit/app/node_rows.h"
+#include "tests/support/node_rows.h"
 
 namespace ipoib::app {
 
