@@ -3,7 +3,6 @@
 
 #include <rte_bus_vdev.h>
 #include <rte_cycles.h>
-#include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -27,6 +26,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/device_faults.h"
 #include "tests/support/eal.h"
+#include "tests/support/packets.h"
 #include "tests/support/soft_hcas.h"
 
 namespace ipoib::mgmt::test {
@@ -98,42 +98,20 @@ std::optional<unsigned> host_number(const wire::IpAddr& addr) {
 
 Bytes ethernet(const wire::MacAddr& to, const wire::MacAddr& from, wire::EtherType type,
                std::span<const std::byte> payload) {
-  Bytes frame(14 + payload.size());
-  std::copy(to.begin(), to.end(), frame.begin());
-  std::copy(from.begin(), from.end(), frame.begin() + 6);
-  const wire::Be16 ether_type{static_cast<std::uint16_t>(type)};
-  std::memcpy(&frame[12], &ether_type, 2);
-  std::copy(payload.begin(), payload.end(), frame.begin() + 14);
-  return frame;
+  return fwd::test::ethernet(to, from, static_cast<std::uint16_t>(type),
+                             {payload.begin(), payload.end()});
 }
 
 void free_block(void*, void* block) {
   std::free(block);
 }
 
-void empty(rte_ring* ring) {
-  void* m = nullptr;
-  while (rte_ring_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
-}
-
 }  // namespace
 
-FarEnd::FarEnd(const std::string& name)
-    : to_node_{rte_ring_create((name + "_in").c_str(), 256, SOCKET_ID_ANY, 0)},
-      from_node_{rte_ring_create((name + "_out").c_str(), 1024, SOCKET_ID_ANY, 0)} {
-  require(to_node_ != nullptr && from_node_ != nullptr);
-  const int port = rte_eth_from_rings(name.c_str(), &to_node_, 1, &from_node_, 1, 0);
-  require(port >= 0);
-  port_ = static_cast<std::uint16_t>(port);
-  std::array<char, RTE_ETH_NAME_MAX_LEN> text{};
-  require(rte_eth_dev_get_name_by_port(port_, text.data()) == 0);
-  device_ = text.data();
-}
-
 FarEnd::~FarEnd() {
-  static_cast<void>(rte_vdev_uninit(device_.c_str()));
-  for (rte_ring* ring : {to_node_, from_node_}) {
-    empty(ring);
+  static_cast<void>(rte_vdev_uninit(ends_.name.c_str()));
+  for (rte_ring* ring : {ends_.to_node, ends_.from_node}) {
+    ipoib::test::empty(ring);
     rte_ring_free(ring);
   }
 }
@@ -157,35 +135,29 @@ bool FarEnd::give(std::span<const std::byte> frame, bool exact) {
   char* const to = rte_pktmbuf_append(m, len);
   require(to != nullptr);
   std::copy(frame.begin(), frame.end(), reinterpret_cast<std::byte*>(to));
-  if (rte_ring_enqueue(to_node_, m) == 0) return true;
+  if (rte_ring_enqueue(ends_.to_node, m) == 0) return true;
   rte_pktmbuf_free(m);
   return false;
 }
 
 Bytes FarEnd::take() {
-  void* object = nullptr;
-  if (rte_ring_dequeue(from_node_, &object) != 0) return {};
-  auto* const m = static_cast<rte_mbuf*>(object);
-  Bytes frame(rte_pktmbuf_pkt_len(m));
-  const void* data = rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), frame.data());
-  require(data != nullptr);
-  if (data != frame.data()) std::memcpy(frame.data(), data, frame.size());
-  rte_pktmbuf_free(m);
-  return frame;
+  rte_mbuf* const m = ipoib::test::next_of(ends_.from_node);
+  return m == nullptr ? Bytes{} : ipoib::test::take(m);
 }
 
 bool FarEnd::has_frame() const {
-  return rte_ring_empty(from_node_) == 0;
+  return rte_ring_empty(ends_.from_node) == 0;
 }
 
 void FarEnd::set_carrier(bool up) {
-  static_cast<void>(up ? rte_eth_dev_set_link_up(port_) : rte_eth_dev_set_link_down(port_));
+  static_cast<void>(up ? rte_eth_dev_set_link_up(ends_.port)
+                       : rte_eth_dev_set_link_down(ends_.port));
 }
 
 void FarEnd::pull_out() {
   pulled_out_ = true;
-  empty(to_node_);
-  DeviceFaults::remove(port_);
+  ipoib::test::empty(ends_.to_node);
+  DeviceFaults::remove(ends_.port);
 }
 
 bool SimNode::run_once() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The surroundings of the fuzz target `node`: two whole nodes in one thread and in virtual time, with a
-// software fabric between them and hosts on their Ethernet ports.
+// The surroundings of the fuzz target `node`: two whole nodes in one thread and in virtual time,
+// with a software fabric between them and hosts on their Ethernet ports.
 //
 //   hosts -- eth0 [node 0: LID 1, the SA] ib0, ib1 == cable == ib0, ib1 [node 1: LID 2] eth0 --
 //   hosts
@@ -31,9 +31,7 @@
 #include "lib/mgmt/test_traffic.h"
 #include "lib/wire/ip.h"
 #include "lib/wire/ipoib.h"
-
-struct rte_mbuf;
-struct rte_ring;
+#include "tests/support/ring_device.h"
 
 namespace ipoib::mgmt::test {
 
@@ -42,12 +40,12 @@ using Bytes = std::vector<std::byte>;
 /// An ethdev of a node, with this program at its far end.
 class FarEnd {
  public:
-  explicit FarEnd(const std::string& name);
+  explicit FarEnd(const std::string& name) : ends_{name, 256} {}
   ~FarEnd();
   FarEnd(const FarEnd&) = delete;
   FarEnd& operator=(const FarEnd&) = delete;
 
-  [[nodiscard]] const std::string& device() const { return device_; }
+  [[nodiscard]] const std::string& device() const { return ends_.name; }
   /// Gives the node a frame. Returns false if the device is removed, the frame's length is out of
   /// range or too many frames wait. With `exact`, the octets lie in a block of their own size, so
   /// that AddressSanitizer detects an access one octet behind them.
@@ -61,11 +59,8 @@ class FarEnd {
   [[nodiscard]] bool pulled_out() const { return pulled_out_; }
 
  private:
-  std::string device_;
-  std::uint16_t port_ = 0;
+  ipoib::test::RingDevice ends_;
   bool pulled_out_ = false;
-  rte_ring* to_node_;
-  rte_ring* from_node_;
 };
 
 /// The fault of the next frames on the cable.

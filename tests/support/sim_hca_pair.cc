@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/support/sim_hca_pair.h"
 
-#include <rte_eth_ring.h>
-
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
 #include "lib/wire/frame.h"
+#include "tests/support/ring_device.h"
 
 namespace ipoib::soft {
 
@@ -37,24 +36,14 @@ struct Cable {
     return rte_ring_create(name, SimHcaPair::kCableLen, SOCKET_ID_ANY, RING_F_EXACT_SZ);
   }
   static Cable make() {
-    constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
     Cable c{};
     c.pool = rte_pktmbuf_pool_create("connected", SimHcaPair::kMbufs, 0, 0,
                                      2560 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
     for (int side : {0, 1}) {
       c.sent[side] = ring(side == 0 ? "wire_sent0" : "wire_sent1");
       c.towards[side] = ring(side == 0 ? "wire_to0" : "wire_to1");
-      if (c.pool == nullptr || c.sent[side] == nullptr || c.towards[side] == nullptr)
-        throw std::runtime_error("no memory for the cable");
-      const int port = rte_eth_from_rings(side == 0 ? "wire0" : "wire1", &c.towards[side], 1,
-                                          &c.sent[side], 1, 0);
-      c.port[side] = static_cast<std::uint16_t>(port);
-      const rte_eth_conf conf{};
-      if (port < 0 || rte_eth_dev_configure(c.port[side], 1, 1, &conf) != 0 ||
-          rte_eth_rx_queue_setup(c.port[side], 0, 256, kAnySocket, nullptr, c.pool) != 0 ||
-          rte_eth_tx_queue_setup(c.port[side], 0, 256, kAnySocket, nullptr) != 0 ||
-          rte_eth_dev_start(c.port[side]) != 0)
-        throw std::runtime_error("the cable does not start");
+      c.port[side] = test::start_ring_port(side == 0 ? "wire0" : "wire1", c.towards[side],
+                                           c.sent[side], c.pool);
     }
     return c;
   }
@@ -168,12 +157,11 @@ void SimHcaPair::carry(int from) {
     else
       late_[to].push_back({late.frame, late.steps - 1});
   }
-  void* object = nullptr;
-  while (rte_ring_dequeue(Cable::get().sent[from], &object) == 0) {
-    auto* frame = static_cast<rte_mbuf*>(object);
+  while (rte_mbuf* const frame = test::next_of(Cable::get().sent[from])) {
     if (seen != nullptr) seen->push_back(bytes_of(frame));
     if (happens(faults.repetition))
-      late_[to].push_back({message(bytes_of(frame), 2560), static_cast<unsigned>(random() % 3)});
+      late_[to].push_back(
+          {test::mbuf_of(pool(), bytes_of(frame)), static_cast<unsigned>(random() % 3)});
     if (happens(faults.loss))
       rte_pktmbuf_free(frame);
     else if (happens(faults.reordering))
@@ -200,48 +188,15 @@ bool SimHcaPair::run(const std::function<bool()>& until, unsigned steps) {
 }
 
 std::vector<Bytes> SimHcaPair::cut(int to) {
-  std::vector<Bytes> frames;
-  const auto take = [&](rte_mbuf* m) {
-    frames.push_back(bytes_of(m));
-    rte_pktmbuf_free(m);
-  };
-  void* object = nullptr;
-  while (rte_ring_dequeue(Cable::get().towards[to], &object) == 0)
-    take(static_cast<rte_mbuf*>(object));
-  for (const Late& late : late_[to]) take(late.frame);
+  std::vector<Bytes> frames = test::take_all(Cable::get().towards[to]);
+  for (const Late& late : late_[to]) frames.push_back(test::take(late.frame));
   late_[to].clear();
-  while (rte_ring_dequeue(Cable::get().sent[1 - to], &object) == 0)
-    take(static_cast<rte_mbuf*>(object));
+  for (Bytes& frame : test::take_all(Cable::get().sent[1 - to])) frames.push_back(std::move(frame));
   return frames;
 }
 
 void SimHcaPair::put(int to, std::span<const std::byte> frame) {
-  deliver(to, message(frame, 2560));
-}
-
-rte_mbuf* SimHcaPair::message(std::span<const std::byte> octets, std::size_t segment) {
-  rte_mbuf* first = nullptr;
-  do {
-    const auto part = octets.first(std::min(segment, octets.size()));
-    octets = octets.subspan(part.size());
-    rte_mbuf* m = rte_pktmbuf_alloc(pool());
-    if (m == nullptr) throw std::runtime_error("no mbuf");
-    char* const to = rte_pktmbuf_append(m, static_cast<std::uint16_t>(part.size()));
-    std::ranges::copy(part, reinterpret_cast<std::byte*>(to));
-    if (first == nullptr)
-      first = m;
-    else if (rte_pktmbuf_chain(first, m) != 0)
-      throw std::runtime_error("too many segments");
-  } while (!octets.empty());
-  return first;
-}
-
-Bytes SimHcaPair::bytes_of(const rte_mbuf* m) {
-  Bytes bytes(rte_pktmbuf_pkt_len(m));
-  const auto* data =
-      static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), bytes.data()));
-  if (data != bytes.data()) std::copy_n(data, bytes.size(), bytes.begin());
-  return bytes;
+  deliver(to, test::mbuf_of(pool(), frame));
 }
 
 bool SimHcaPair::send(int side, std::span<const std::byte> octets, std::size_t segment) {
@@ -254,10 +209,7 @@ bool SimHcaPair::send(int side, std::span<const std::byte> octets, std::size_t s
 std::vector<Bytes> SimHcaPair::receive(int side) {
   std::vector<Bytes> messages;
   rte_mbuf* m = nullptr;
-  while (peers[side].rx->rx_burst(&m, 1) == 1) {
-    messages.push_back(bytes_of(m));
-    rte_pktmbuf_free(m);
-  }
+  while (peers[side].rx->rx_burst(&m, 1) == 1) messages.push_back(test::take(m));
   return messages;
 }
 

@@ -18,11 +18,13 @@
 #include "drivers/soft/soft_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/rc.h"
+#include "tests/support/mbufs.h"
 #include "tests/support/soft_frames.h"
 
 namespace ipoib::soft {
 
 using test::Bytes;
+using test::bytes_of;
 
 /// Faults of the cable in both directions, as probabilities.
 struct Faults {
@@ -94,9 +96,9 @@ class SimHcaPair {
   /// Puts a frame on the cable towards a side. It passes no fault.
   void put(int to, std::span<const std::byte> frame);
 
-  /// A message in mbufs of at most `segment` octets.
-  static rte_mbuf* message(std::span<const std::byte> octets, std::size_t segment = 2048);
-  static Bytes bytes_of(const rte_mbuf* m);
+  static rte_mbuf* message(std::span<const std::byte> octets, std::size_t segment = 2048) {
+    return test::mbuf_of(pool(), octets, segment);
+  }
   bool send(int side, std::span<const std::byte> octets, std::size_t segment = 2048);
   /// Returns the messages that rx_burst delivers, and frees their mbufs.
   std::vector<Bytes> receive(int side);

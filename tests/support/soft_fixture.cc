@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/support/soft_fixture.h"
 
-#include <rte_eth_ring.h>
-
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
+#include "tests/support/ring_device.h"
+
 namespace ipoib::soft {
 namespace {
-
-constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
-
-void start(std::uint16_t port, rte_mempool* pool) {
-  const rte_eth_conf conf{};
-  if (rte_eth_dev_configure(port, 1, 1, &conf) != 0 ||
-      rte_eth_rx_queue_setup(port, 0, 256, kAnySocket, nullptr, pool) != 0 ||
-      rte_eth_tx_queue_setup(port, 0, 256, kAnySocket, nullptr) != 0 ||
-      rte_eth_dev_start(port) != 0)
-    throw std::runtime_error("ethdev does not start");
-}
 
 Cable make_cable() {
   Cable cable{};
@@ -28,13 +17,9 @@ Cable make_cable() {
   for (int side : {0, 1})
     cable.towards[side] = rte_ring_create(side == 0 ? "towards0" : "towards1", Cable::kCableLen,
                                           SOCKET_ID_ANY, RING_F_EXACT_SZ);
-  for (int side : {0, 1}) {
-    const int port = rte_eth_from_rings(side == 0 ? "cable0" : "cable1", &cable.towards[side], 1,
-                                        &cable.towards[1 - side], 1, 0);
-    if (cable.pool == nullptr || port < 0) throw std::runtime_error("no mempool or no ethdev");
-    cable.port[side] = static_cast<std::uint16_t>(port);
-    start(cable.port[side], cable.pool);
-  }
+  for (int side : {0, 1})
+    cable.port[side] = test::start_ring_port(side == 0 ? "cable0" : "cable1", cable.towards[side],
+                                             cable.towards[1 - side], cable.pool);
   return cable;
 }
 
@@ -111,21 +96,9 @@ fabric::AhIndex SoftFixture::group_ah(const Node& node, const wire::Gid& mgid, s
 
 rte_mbuf* SoftFixture::packet(std::span<const std::byte> payload, fabric::AhIndex ah,
                               std::uint32_t qpn) {
-  rte_mbuf* m = rte_pktmbuf_alloc(Cable::get().pool);
-  char* data =
-      m == nullptr ? nullptr : rte_pktmbuf_append(m, static_cast<std::uint16_t>(payload.size()));
-  if (data == nullptr) throw std::runtime_error("no mbuf for a packet");
-  std::copy(payload.begin(), payload.end(), reinterpret_cast<std::byte*>(data));
+  rte_mbuf* m = test::mbuf_of(Cable::get().pool, payload);
   fabric::meta_of(m).tx = {.ah = ah, .qpn = qpn, .iface = 7, .connected = false};
   return m;
-}
-
-Bytes SoftFixture::bytes_of(const rte_mbuf* m) {
-  Bytes bytes(rte_pktmbuf_pkt_len(m));
-  const auto* data =
-      static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), bytes.data()));
-  if (data != bytes.data()) std::copy_n(data, bytes.size(), bytes.begin());
-  return bytes;
 }
 
 std::size_t SoftFixture::arrive(const Node& from, fabric::AhIndex ah, const Node& to) {
@@ -138,14 +111,7 @@ std::size_t SoftFixture::arrive(const Node& from, fabric::AhIndex ah, const Node
 }
 
 std::vector<Bytes> SoftFixture::on_cable(int side) {
-  std::vector<Bytes> frames;
-  void* object = nullptr;
-  while (rte_ring_dequeue(Cable::get().towards[side], &object) == 0) {
-    auto* m = static_cast<rte_mbuf*>(object);
-    frames.push_back(bytes_of(m));
-    rte_pktmbuf_free(m);
-  }
-  return frames;
+  return test::take_all(Cable::get().towards[side]);
 }
 
 void SoftFixture::put_on_cable(int side, std::span<const std::byte> frame) {

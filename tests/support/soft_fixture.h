@@ -19,12 +19,14 @@
 #include "drivers/soft/soft_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"
+#include "tests/support/mbufs.h"
 #include "tests/support/soft_frames.h"
 #include "tests/support/vectors.h"
 
 namespace ipoib::soft {
 
 using test::Bytes;
+using test::bytes_of;
 
 /// The cable and the mempool, shared by all tests.
 struct Cable {
@@ -75,7 +77,6 @@ class SoftFixture : public testing::Test {
   static std::size_t arrive(const Node& from, fabric::AhIndex ah, const Node& to);
   static rte_mbuf* packet(std::span<const std::byte> payload, fabric::AhIndex ah,
                           std::uint32_t qpn);
-  static Bytes bytes_of(const rte_mbuf* m);
   /// Removes and returns the frames on the cable towards a side, with Ethernet header.
   static std::vector<Bytes> on_cable(int side);
   static void put_on_cable(int side, std::span<const std::byte> frame);

@@ -3,7 +3,6 @@
 
 #include <rte_bus_vdev.h>
 #include <rte_cycles.h>
-#include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_malloc.h>
 #include <rte_ring.h>
@@ -16,6 +15,7 @@
 #include <string>
 
 #include "lib/wire/iba.h"
+#include "tests/support/ring_device.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -24,19 +24,9 @@ constexpr unsigned kPoolSize = 2047;
 constexpr unsigned kWireSize = 256;
 constexpr unsigned kUpSize = 512;
 constexpr unsigned kDownSize = 256;
-constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
 
 std::string wire_name(table::InterfaceId iface) {
   return "wire" + std::to_string(iface);
-}
-
-Bytes bytes_of(const rte_mbuf* m) {
-  Bytes out;
-  for (; m != nullptr; m = m->next) {
-    const auto* const data = rte_pktmbuf_mtod(m, const std::byte*);
-    out.insert(out.end(), data, data + m->data_len);
-  }
-  return out;
 }
 
 }  // namespace
@@ -163,16 +153,8 @@ rte_ring* WorkerFixture::make_ring(std::string_view name, unsigned element_size,
 void WorkerFixture::make_port(table::InterfaceId iface) {
   wire_in_[iface] = make_ring("in", sizeof(void*), kWireSize);
   wire_out_[iface] = make_ring("out", sizeof(void*), kWireSize);
-  const int port = rte_eth_from_rings(wire_name(iface).c_str(), &wire_in_[iface], 1,
-                                      &wire_out_[iface], 1, kAnySocket);
-  ASSERT_GE(port, 0);
-  const auto id = static_cast<std::uint16_t>(port);
-  entries[iface].ethdev_port = id;
-  const rte_eth_conf conf{};
-  ASSERT_EQ(rte_eth_dev_configure(id, 1, 1, &conf), 0);
-  ASSERT_EQ(rte_eth_rx_queue_setup(id, 0, kWireSize, kAnySocket, nullptr, pool), 0);
-  ASSERT_EQ(rte_eth_tx_queue_setup(id, 0, kWireSize, kAnySocket, nullptr), 0);
-  ASSERT_EQ(rte_eth_dev_start(id), 0);
+  entries[iface].ethdev_port = ipoib::test::start_ring_port(wire_name(iface), wire_in_[iface],
+                                                            wire_out_[iface], pool, kWireSize);
 }
 
 void WorkerFixture::start() {
@@ -257,17 +239,11 @@ table::Neighbour WorkerFixture::ib_neighbour(table::InterfaceId iface, std::stri
 }
 
 rte_mbuf* WorkerFixture::mbuf(const Bytes& bytes, const std::vector<std::size_t>& segments) {
-  const auto one = [this](std::span<const std::byte> part) {
-    rte_mbuf* const m = rte_pktmbuf_alloc(pool);
-    char* const data = rte_pktmbuf_append(m, static_cast<std::uint16_t>(part.size()));
-    if (!part.empty()) std::memcpy(data, part.data(), part.size());
-    return m;
-  };
-  if (segments.empty()) return one(bytes);
+  if (segments.empty()) return ipoib::test::mbuf_of(pool, bytes);
   std::span<const std::byte> rest{bytes};
   rte_mbuf* head = nullptr;
   for (const std::size_t len : segments) {
-    rte_mbuf* const m = one(rest.first(len));
+    rte_mbuf* const m = ipoib::test::mbuf_of(pool, rest.first(len));
     rest = rest.subspan(len);
     if (head == nullptr)
       head = m;
@@ -312,12 +288,10 @@ void WorkerFixture::receive_group(table::InterfaceId iface, const Bytes& frame,
 
 std::vector<Bytes> WorkerFixture::sent_by_port(table::InterfaceId iface) {
   std::vector<Bytes> out;
-  void* m = nullptr;
   max_tx_segments = 0;
-  while (rte_ring_sc_dequeue(wire_out_[iface], &m) == 0) {
-    max_tx_segments = std::max<unsigned>(max_tx_segments, static_cast<rte_mbuf*>(m)->nb_segs);
-    out.push_back(bytes_of(static_cast<rte_mbuf*>(m)));
-    rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+  while (rte_mbuf* const m = ipoib::test::next_of(wire_out_[iface])) {
+    max_tx_segments = std::max<unsigned>(max_tx_segments, m->nb_segs);
+    out.push_back(ipoib::test::take(m));
   }
   return out;
 }
@@ -325,8 +299,8 @@ std::vector<Bytes> WorkerFixture::sent_by_port(table::InterfaceId iface) {
 std::vector<SentOnLink> WorkerFixture::sent_by_link(table::InterfaceId iface) {
   std::vector<SentOnLink> out;
   for (rte_mbuf* m : links[iface - kIb0].sent) {
-    out.push_back({bytes_of(m), fabric::meta_of(m).tx});
-    rte_pktmbuf_free(m);
+    const fabric::PacketMeta::Tx to = fabric::meta_of(m).tx;
+    out.push_back({ipoib::test::take(m), to});
   }
   links[iface - kIb0].sent.clear();
   return out;
@@ -340,7 +314,7 @@ std::vector<Punted> WorkerFixture::punted(std::size_t worker) {
       out.push_back({message, {}, {}, {}});
       continue;
     }
-    out.push_back({message, bytes_of(message.mbuf), fabric::meta_of(message.mbuf).rx,
+    out.push_back({message, ipoib::test::bytes_of(message.mbuf), fabric::meta_of(message.mbuf).rx,
                    fabric::meta_of(message.mbuf).held});
     rte_pktmbuf_free(message.mbuf);
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lib/mgmt/worker_channel.h"
+#include "tests/support/mbufs.h"
 #include "tests/support/worker_fixture.h"
 #include "tests/threads/worker_thread.h"
 
@@ -38,10 +39,7 @@ class WayBack {
 
   /// It has room for all mbufs of a WorkerFixture.
   void put(rte_mbuf* m) { EXPECT_EQ(rte_ring_sp_enqueue(ring_, m), 0); }
-  void free_all() {
-    void* m = nullptr;
-    while (rte_ring_sc_dequeue(ring_, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
-  }
+  void free_all() { ipoib::test::empty(ring_); }
 
  private:
   rte_ring* ring_;

@@ -35,9 +35,7 @@ class SoftCapture : public SoftFixture {
   };
   std::vector<Captured> captured() {
     std::vector<Captured> frames;
-    void* object = nullptr;
-    while (rte_ring_sc_dequeue(tap_.ring, &object) == 0) {
-      auto* m = static_cast<rte_mbuf*>(object);
+    while (rte_mbuf* const m = test::next_of(tap_.ring)) {
       const auto& meta = fabric::capture_meta_of(m);
       frames.push_back({bytes_of(m), meta.direction, meta.tsc});
       rte_pktmbuf_free(m);

@@ -101,38 +101,14 @@ std::vector<fabric::PortEvent> VerbsFixture::pass(Node& node, Duration time) {
 
 rte_mbuf* VerbsFixture::packet(std::span<const std::byte> octets, fabric::AhIndex ah,
                                std::uint32_t qpn) {
-  rte_mbuf* m = rte_pktmbuf_alloc(pool());
-  char* data =
-      m == nullptr ? nullptr : rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size()));
-  if (data == nullptr) throw std::runtime_error("no mbuf for a packet");
-  std::copy(octets.begin(), octets.end(), reinterpret_cast<std::byte*>(data));
+  rte_mbuf* m = test::mbuf_of(pool(), octets);
   fabric::meta_of(m).tx = {.ah = ah, .qpn = qpn, .iface = 7, .connected = false};
   return m;
 }
 
-rte_mbuf* VerbsFixture::chain(std::span<const std::byte> octets, std::size_t part) {
-  rte_mbuf* first = packet(octets.first(std::min(part, octets.size())));
-  for (std::size_t at = part; at < octets.size(); at += part)
-    if (rte_pktmbuf_chain(first, packet(octets.subspan(at, std::min(part, octets.size() - at)))) !=
-        0)
-      throw std::runtime_error("the chain is too long");
-  return first;
-}
-
-Bytes VerbsFixture::bytes_of(const rte_mbuf* m) {
-  Bytes bytes(rte_pktmbuf_pkt_len(m));
-  const auto* data =
-      static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), bytes.data()));
-  if (data != bytes.data()) std::copy_n(data, bytes.size(), bytes.begin());
-  return bytes;
-}
-
 std::vector<Bytes> VerbsFixture::take(const std::vector<rte_mbuf*>& pkts) {
   std::vector<Bytes> all;
-  for (rte_mbuf* m : pkts) {
-    all.push_back(bytes_of(m));
-    rte_pktmbuf_free(m);
-  }
+  for (rte_mbuf* m : pkts) all.push_back(test::take(m));
   return all;
 }
 

@@ -21,10 +21,11 @@
 #include "drivers/verbs/verbs_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "tests/support/fake_verbs/fabric.h"
+#include "tests/support/mbufs.h"
 
 namespace ipoib::verbs {
 
-using Bytes = std::vector<std::byte>;
+using test::Bytes;
 
 inline constexpr std::uint32_t kQkey = 0xb1b;
 inline constexpr std::uint16_t kMlid = 0xc001;
@@ -91,8 +92,9 @@ class VerbsFixture : public testing::Test {
   static rte_mbuf* packet(std::span<const std::byte> octets, fabric::AhIndex ah = fabric::kNoAh,
                           std::uint32_t qpn = 0);
   /// A packet in several mbufs of at most `part` octets each.
-  static rte_mbuf* chain(std::span<const std::byte> octets, std::size_t part);
-  static Bytes bytes_of(const rte_mbuf* m);
+  static rte_mbuf* chain(std::span<const std::byte> octets, std::size_t part) {
+    return test::mbuf_of(pool(), octets, part);
+  }
   static std::vector<Bytes> take(const std::vector<rte_mbuf*>& pkts);
   /// Sends packets with these octets, and expects that all are taken.
   static void send(Node& from, fabric::AhIndex ah, std::uint32_t qpn,

@@ -6,6 +6,7 @@
 #include <deque>
 #include <vector>
 
+#include "tests/support/mbufs.h"
 #include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
@@ -49,11 +50,7 @@ class FakeConnectedQueue final : public fabric::ConnectedQueue {
         rte_pktmbuf_free(pkts[taken]);
         continue;
       }
-      Bytes& bytes = self.sent.emplace_back(pkts[taken]->pkt_len);
-      for (std::size_t i = 0; i < bytes.size(); ++i)
-        bytes[i] = *static_cast<const std::byte*>(
-            rte_pktmbuf_read(pkts[taken], static_cast<std::uint32_t>(i), 1, bytes.data()));
-      rte_pktmbuf_free(pkts[taken]);
+      self.sent.push_back(ipoib::test::take(pkts[taken]));
     }
     return taken;
   }

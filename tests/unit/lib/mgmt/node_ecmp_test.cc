@@ -52,12 +52,7 @@ class NodeEcmpTest : public NodeFixture {
   /// Takes all frames that the node sends: answers ARP requests for the live gateways, and records
   /// which gateways the flows use.
   void look(const wire::MacAddr& node) {
-    void* raw = nullptr;
-    while (rte_ring_dequeue(ethernet.from_node, &raw) == 0) {
-      auto* m = static_cast<rte_mbuf*>(raw);
-      const auto* data = rte_pktmbuf_mtod(m, const std::byte*);
-      const std::vector<std::byte> frame(data, data + rte_pktmbuf_data_len(m));
-      rte_pktmbuf_free(m);
+    for (const auto& frame : test::take_all(ethernet.from_node)) {
       const auto type = wire::read<wire::Be16>(frame, 12)->host();
       for (std::size_t g = 0; g < 2; ++g) {
         if (type == 0x0800 && std::memcmp(frame.data(), mac_of(g).data(), 6) == 0) {
@@ -184,12 +179,8 @@ class NodeEcmpPortsTest : public NodeFixture {
   /// Returns the number of IPv4 packets that the node has sent on this ring.
   static unsigned taken(rte_ring* ring) {
     unsigned n = 0;
-    void* raw = nullptr;
-    while (rte_ring_dequeue(ring, &raw) == 0) {
-      auto* const m = static_cast<rte_mbuf*>(raw);
-      n += *rte_pktmbuf_mtod_offset(m, const wire::Be16*, 12) == wire::Be16{0x0800};
-      rte_pktmbuf_free(m);
-    }
+    for (const auto& frame : test::take_all(ring))
+      n += wire::read<wire::Be16>(frame, 12)->host() == 0x0800;
     return n;
   }
   /// Sends a packet of each flow repeatedly, until all of them leave through exactly these ports.

@@ -17,6 +17,7 @@
 #include "lib/fabric/packet_meta.h"
 #include "lib/mgmt/punt_handler.h"
 #include "lib/wire/icmpv6.h"
+#include "tests/support/mbufs.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
 
 namespace ipoib::mgmt {
@@ -147,10 +148,7 @@ class PuntPackets : public testing::Test,
     std::vector<Sent> all;
     msg::Down down;
     while (rte_ring_dequeue_elem(workers_.all().front().channel->down(), &down, sizeof down) == 0) {
-      Sent& s = all.emplace_back(Sent{down, Bytes(down.mbuf->pkt_len)});
-      const void* const from = rte_pktmbuf_read(down.mbuf, 0, down.mbuf->pkt_len, s.bytes.data());
-      if (from != s.bytes.data()) std::memcpy(s.bytes.data(), from, s.bytes.size());
-      rte_pktmbuf_free(down.mbuf);
+      all.push_back({down, test::take(down.mbuf)});
     }
     return all;
   }

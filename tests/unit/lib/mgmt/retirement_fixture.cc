@@ -9,6 +9,7 @@
 #include <array>
 
 #include "lib/wire/iba.h"
+#include "tests/support/mbufs.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -151,9 +152,7 @@ void RetirementFixture::make_worker(unsigned number) {
 void RetirementFixture::TearDown() {
   workers.all().clear();
   for (rte_ring* ring : between_) {
-    void* m = nullptr;
-    while (ring != nullptr && rte_ring_sc_dequeue(ring, &m) == 0)
-      rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+    if (ring != nullptr) test::empty(ring);
     rte_ring_free(ring);
   }
   WorkerFixture::TearDown();

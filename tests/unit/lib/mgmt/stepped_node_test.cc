@@ -46,12 +46,8 @@ struct SteppedNodeTest : NodeFixture {
   }
   /// Returns the next frame of the type, or an empty one if there is none.
   static std::vector<std::byte> sent(rte_ring* ring, std::uint16_t ether_type) {
-    void* m = nullptr;
-    while (rte_ring_dequeue(ring, &m) == 0) {
-      auto* const mbuf = static_cast<rte_mbuf*>(m);
-      const auto* data = rte_pktmbuf_mtod(mbuf, const std::byte*);
-      std::vector<std::byte> frame(data, data + rte_pktmbuf_data_len(mbuf));
-      rte_pktmbuf_free(mbuf);
+    while (rte_mbuf* const m = test::next_of(ring)) {
+      std::vector<std::byte> frame = test::take(m);
       if (wire::read<wire::Be16>(frame, 12)->host() == ether_type) return frame;
     }
     return {};
