@@ -19,8 +19,9 @@
 namespace ipoib::sa::test {
 
 struct WireFaults {
-  unsigned loss = 0, repeat = 0;  ///< Per cent.
-  Duration delay = std::chrono::milliseconds(5);
+  unsigned loss = 0, repeat = 0;                  ///< Per cent.
+  Duration delay = std::chrono::milliseconds(5);  ///< Maximum; each MAD has its own.
+  unsigned busy = 0;  ///< Requests that the administrator answers with "busy", in per cent.
 };
 
 class SimSa {
@@ -31,6 +32,7 @@ class SimSa {
     wire::Gid gid;
     std::unique_ptr<Client> client;
     bool dead = false;
+    unsigned max_outstanding = 0;
     std::vector<Outcome> outcomes;
     std::vector<wire::Notice> notices;
   };
@@ -45,8 +47,10 @@ class SimSa {
     Node& node = *nodes_.back();
     node.lid = lid;
     node.gid = port_gid(0x1000U + lid);
+    node.max_outstanding = config.max_outstanding;
     node.client = std::make_unique<Client>(
         [this, lid](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
+          if (!is_rmpp(*wire::read<wire::SaHdr>(mad))) ++requests;
           put(lid, true, mad);
           return Status{};
         },
@@ -69,9 +73,10 @@ class SimSa {
   }
 
   /// Runs until no event is left, or until `end`.
-  void run(TimePoint end = TimePoint{std::chrono::hours(1)}) {
+  void run(std::optional<TimePoint> end = {}) {
     while (const auto next = next_event()) {
-      if (*next > end) break;
+      if (end && *next > *end) break;
+      ASSERT_LT(*next, TimePoint{std::chrono::hours(1)}) << "does not come to an end";
       now = std::max(now, *next);
       while (!wire_.empty() && wire_.begin()->first <= now) {
         const Packet packet = wire_.begin()->second;
@@ -82,16 +87,19 @@ class SimSa {
         put(to.lid, false, mad);
         return Status{};
       });
-      for (const auto& node : nodes_) node->client->tick(now);
+      for (const auto& node : nodes_) {
+        node->client->tick(now);
+        ASSERT_LE(node->client->outstanding(), node->max_outstanding);
+      }
     }
-    ASSERT_LT(now, TimePoint{std::chrono::hours(1)}) << "does not come to an end";
   }
 
   [[nodiscard]] Administrator& sa() { return sa_; }
 
   WireFaults faults;
   TimePoint now{std::chrono::seconds(1)};
-  std::uint64_t mads = 0;  ///< Number of MADs put on the wire.
+  std::uint64_t mads = 0;      ///< Number of MADs put on the wire.
+  std::uint64_t requests = 0;  ///< Number of those from nodes that are no part of a table.
   /// May change a MAD on its way to a node. Returns false to drop it.
   std::function<bool(std::uint16_t lid, wire::SaMad&)> meddle;
   /// Returns true to drop a MAD of a node.
@@ -129,7 +137,15 @@ class SimSa {
       return;
     }
     if (lose && lose(mad)) return;
-    const auto answer = sa_.answer({packet.lid, 0, 1, wire::kDefaultPkey}, packet.bytes, now);
+    const bool request = !is_rmpp(mad.hdr) && !is_for_client(mad.hdr.mad.method) &&
+                         (mad.hdr.mad.method & wire::kMethodResponse) == 0;
+    auto answer = std::optional{mad};
+    if (request && faults.busy != 0 && chance(faults.busy)) {
+      answer->hdr.mad.method = response_of(mad.hdr.mad.method);
+      answer->hdr.mad.status.set(1);
+    } else {
+      answer = sa_.answer({packet.lid, 0, 1, wire::kDefaultPkey}, packet.bytes, now);
+    }
     if (answer) put(packet.lid, false, wire::bytes_of(*answer));
   }
 
