@@ -75,7 +75,7 @@ void SimSide::start() {
     if (!killed_) sim_.send(lid_, to, octets);
     return {};
   };
-  manager = std::make_unique<cm::Manager>(send, cm, sim_.next_seed());
+  manager = std::make_unique<cm::Manager>(send, cm, sim_.random());
   fabric::PortAttr port;
   port.guid = kGuid + lid_;
   port.lid = sim_.by_gid ? fabric::kOwnLid : lid_;
@@ -96,7 +96,7 @@ void SimSide::start() {
   around.changed = [this](const wire::IpAddr& user, TimePoint) { told.push_back(user); };
   connections =
       std::make_unique<Connections>(config, wire::kDefaultPkey, static_cast<NeighbourPaths&>(*this),
-                                    hca, *manager, around, sim_.next_seed());
+                                    hca, *manager, around, sim_.random());
   static_cast<void>(connections->start(address(), port, sim_.now));
 }
 
@@ -168,34 +168,29 @@ void SimConnections::send(std::uint16_t from, const fabric::MadAddress& to,
   mad.from.pkey = to.pkey;
   std::ranges::copy(wire::bytes_of(cm), mad.bytes.begin());
   const auto more =
-      static_cast<Duration::rep>(random_() % (static_cast<std::uint64_t>(spread.count()) + 1));
-  events_.push({now + delay + Duration{more}, order_++, lid, mad});
+      static_cast<Duration::rep>(random() % (static_cast<std::uint64_t>(spread.count()) + 1));
+  at(now + delay + Duration{more}, [this, lid, mad] {
+    SimSide& side = *sides.at(lid - 1U);
+    if (side.alive()) side.manager->on_mad(mad, now);
+  });
 }
 
 void SimConnections::run_for(Duration d) {
-  const TimePoint end = now + d;
-  for (;;) {
-    auto next = events_.empty() ? TimePoint::max() : events_.top().when;
-    for (const auto& side : sides) {
-      if (!side->alive()) continue;
-      next = std::min(next, side->manager->next_deadline().value_or(TimePoint::max()));
-      next = std::min(next, side->connections->next_deadline().value_or(TimePoint::max()));
-    }
-    if (next > end) break;
-    now = std::max(now, next);
-    while (!events_.empty() && events_.top().when <= now) {
-      const Event e = events_.top();
-      events_.pop();
-      SimSide& side = *sides.at(e.lid - 1U);
-      if (side.alive()) side.manager->on_mad(e.mad, now);
-    }
+  const auto next_deadline = [this] {
+    std::optional<TimePoint> next;
+    for (const auto& side : sides)
+      if (side->alive())
+        next = earlier(next,
+                       earlier(side->manager->next_deadline(), side->connections->next_deadline()));
+    return next;
+  };
+  run_to(now + d, next_deadline, [this] {
     for (const auto& side : sides) {
       if (!side->alive()) continue;
       side->manager->tick(now);
       side->connections->tick(now);
     }
-  }
-  now = end;
+  });
 }
 
 }  // namespace ipoib::link

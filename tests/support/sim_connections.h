@@ -8,14 +8,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <queue>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/link/ipoib/connections.h"
+#include "tests/support/sim_time.h"
 
 namespace ipoib::link {
 
@@ -123,9 +122,9 @@ inline ConnectionConfig uc() {
   return c;
 }
 
-class SimConnections {
+class SimConnections : public test::SimTime {
  public:
-  explicit SimConnections(std::uint64_t seed = 1) : random_{seed} {}
+  explicit SimConnections(std::uint64_t seed = 1) : SimTime{TimePoint{1000s}, seed} {}
 
   SimSide& add(ConnectionConfig config);
   /// Adds two interfaces that are neighbours, of which the first sends to the second.
@@ -133,13 +132,7 @@ class SimConnections {
   void run_for(Duration d);
   void send(std::uint16_t from, const fabric::MadAddress& to,
             std::span<const std::byte, wire::kMadLen> octets);
-  [[nodiscard]] std::uint64_t next_seed() { return random_(); }
-  [[nodiscard]] bool chance(double p) {
-    return std::uniform_real_distribution<double>{0, 1}(random_) < p;
-  }
-  [[nodiscard]] std::size_t pick(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
 
-  TimePoint now{1000s};
   /// The link layer has no LIDs, and GIDs distinguish the ports. Set it before sides are added.
   bool by_gid = false;
   double loss = 0;
@@ -149,22 +142,6 @@ class SimConnections {
   std::vector<wire::CmMad> sent;
   /// May change a MAD between two LIDs on its way. Returns false if the MAD is lost.
   std::function<bool(std::uint16_t from, std::uint16_t to, wire::CmMad& mad)> meddle;
-
- private:
-  struct Event {
-    TimePoint when;
-    std::uint64_t order;
-    std::uint16_t lid;
-    fabric::ReceivedMad mad;
-    bool operator>(const Event& o) const {
-      return when != o.when ? when > o.when : order > o.order;
-    }
-  };
-  std::mt19937_64 random_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::uint64_t order_ = 0;
-
- public:
   std::vector<std::unique_ptr<SimSide>> sides;
 };
 

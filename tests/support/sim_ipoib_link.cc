@@ -101,11 +101,13 @@ LinkConfig SimIpoibLink::default_config() {
 
 SimIpoibLink::SimIpoibLink(LinkConfig config, std::uint64_t seed,
                            std::optional<IpoibLink::Connected> connected)
-    : client{[this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
+    : SimTime{TimePoint{std::chrono::seconds(100)}, seed},
+      client{[this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
                const auto request = *wire::read<wire::SaMad>(mad);
                if (const auto a = sa.answer(request)) {
                  auto reply = FakeSa::reply(request, *a);
-                 if (!meddle || meddle(reply)) coming_.emplace(now + sa_delay, reply);
+                 if (!meddle || meddle(reply))
+                   at(now + sa_delay, [this, reply] { client.on_mad(reply, now); });
                }
                return Status{};
              },
@@ -118,26 +120,18 @@ SimIpoibLink::SimIpoibLink(LinkConfig config, std::uint64_t seed,
   client.set_sm(kSmLid, 0, now);
 }
 
-void SimIpoibLink::step() {
-  while (!coming_.empty() && coming_.begin()->first <= now) {
-    const auto mad = coming_.extract(coming_.begin());
-    client.on_mad(mad.mapped(), now);
-  }
-  client.tick(now);
-  link.tick(now);
-}
-
 void SimIpoibLink::run_until(TimePoint end) {
-  step();
-  for (;;) {
-    auto next = earlier(client.next_deadline(), link.next_deadline());
-    if (!coming_.empty()) next = earlier(next, coming_.begin()->first);
-    if (!next || *next > end) break;
-    now = std::max(now, *next);
-    step();
-  }
-  now = end;
-  step();
+  const auto next_deadline = [this] {
+    return earlier(client.next_deadline(), link.next_deadline());
+  };
+  const auto tick = [this] {
+    client.tick(now);
+    link.tick(now);
+  };
+  advance(now);
+  tick();
+  run_to(end, next_deadline, tick);
+  tick();
 }
 
 void SimIpoibLink::bring_up() {

@@ -13,6 +13,7 @@
 #include "lib/link/ipoib/ipoib_link.h"
 #include "lib/sa/client.h"
 #include "tests/support/link_fakes.h"
+#include "tests/support/sim_time.h"
 
 namespace ipoib::link {
 
@@ -46,7 +47,7 @@ class FakeSa {
   unsigned members = 0;
 };
 
-class SimIpoibLink {
+class SimIpoibLink : public test::SimTime {
  public:
   /// Creates a port with LID 2 and GUID …0a; its link has 10.0.0.1/24 and is not started.
   explicit SimIpoibLink(LinkConfig config = default_config(), std::uint64_t seed = 1,
@@ -72,7 +73,6 @@ class SimIpoibLink {
   [[nodiscard]] std::size_t arp_requests_for(std::string_view addr, bool broadcast) const;
   void expect_nothing_left();
 
-  TimePoint now{std::chrono::seconds(100)};
   FakeNeighbourSink sink;
   FakeLinkActions actions{sink};
   FakeSa sa;
@@ -82,10 +82,6 @@ class SimIpoibLink {
   std::function<bool(fabric::ReceivedMad&)> meddle;
   sa::Client client;
   IpoibLink link;
-
- private:
-  void step();
-  std::multimap<TimePoint, fabric::ReceivedMad> coming_;
 };
 
 }  // namespace ipoib::link

@@ -6,14 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <vector>
 
 #include "lib/link/ip/nd_agent.h"
 #include "tests/support/link_fakes.h"
+#include "tests/support/sim_time.h"
 
 namespace ipoib::link {
 
@@ -99,7 +98,7 @@ class SimNdHost final : private Medium, private NeighbourPaths, private Solicito
   void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 };
 
-class SimNd {
+class SimNd : public test::SimTime {
  public:
   struct Sent {
     TimePoint at;
@@ -109,7 +108,7 @@ class SimNd {
   };
 
   explicit SimNd(wire::LinkKind medium, std::uint64_t seed = 1, double lost = 0)
-      : kind{medium}, loss{lost}, random_{seed} {}
+      : SimTime{TimePoint{std::chrono::seconds(100)}, seed}, kind{medium}, loss{lost} {}
 
   SimNdHost& add(std::vector<wire::IpPrefix> prefixes = {}, const Ip6Config& config = {}) {
     hosts.push_back(std::make_unique<SimNdHost>(*this, static_cast<unsigned>(hosts.size() + 1),
@@ -118,22 +117,18 @@ class SimNd {
   }
 
   void run_for(Duration d) {
-    const auto end = now + d;
-    for (;;) {
+    const auto next_deadline = [this] {
       std::optional<TimePoint> next;
-      if (!events_.empty()) next = events_.begin()->first;
       for (const auto& h : hosts)
         next = earlier(next, earlier(h->agent.next_deadline(), h->cache.next_deadline()));
-      if (!next || *next > end) break;
-      now = std::max(now, *next);
-      while (!events_.empty() && events_.begin()->first <= now)
-        events_.extract(events_.begin()).mapped()();
+      return next;
+    };
+    run_to(now + d, next_deadline, [this] {
       for (const auto& h : hosts) {
         h->agent.tick(now);
         h->cache.tick(now);
       }
-    }
-    now = end;
+    });
   }
 
   void send(const SimNdHost& from, const wire::IpAddr* group, const wire::HwAddr* to,
@@ -145,12 +140,11 @@ class SimNd {
       if (group != nullptr && (h->joined.count(*group) == 0 || (h.get() == &from && !reflects)))
         continue;
       if (to != nullptr && !h->hw.same_interface(*to)) continue;
-      if (std::uniform_real_distribution<double>{0, 1}(random_) < loss) continue;
-      const auto delay = std::chrono::microseconds(5 + random_() % 2000);
-      events_.emplace(now + delay,
-                      [h = h.get(), this, copy = std::vector(packet.begin(), packet.end())] {
-                        if (h->plugged) h->agent.on_nd(copy, now);
-                      });
+      if (chance(loss)) continue;
+      const auto delay = std::chrono::microseconds(5 + pick(2000));
+      at(now + delay, [h = h.get(), this, copy = std::vector(packet.begin(), packet.end())] {
+        if (h->plugged) h->agent.on_nd(copy, now);
+      });
     }
   }
 
@@ -161,15 +155,10 @@ class SimNd {
   }
 
   wire::LinkKind kind;
-  TimePoint now{std::chrono::seconds(100)};
   double loss;
   bool reflects = false;  ///< Senders receive their own packets to groups.
   std::vector<std::unique_ptr<SimNdHost>> hosts;
   std::vector<Sent> sent;
-
- private:
-  std::multimap<TimePoint, std::function<void()>> events_;
-  std::mt19937_64 random_;
 };
 
 inline SimNdHost::SimNdHost(SimNd& sim, unsigned n, const Ip6Config& config,

@@ -33,7 +33,7 @@ void SimHost::want(const IpAddr& group, const GroupFilter& filter) {
     filters_[group] = filter;
   const RecordType type = filter.exclude ? RecordType::kToExclude : RecordType::kToInclude;
   send(type, group, filter.sources);
-  sim_.at(sim_.up_to(std::chrono::seconds(1)), [this, group, filter, type] {
+  sim_.after(sim_.up_to(std::chrono::seconds(1)), [this, group, filter, type] {
     const auto still = filters_.find(group);
     if ((still == filters_.end() ? GroupFilter{} : still->second) == filter)
       send(type, group, filter.sources);
@@ -46,7 +46,7 @@ void SimHost::on_packet(std::span<const std::byte> packet) {
   if (query == nullptr) return;
   for (const auto& [group, filter] : filters_) {
     if (!wire::is_any_address(query->group) && query->group != group) continue;
-    sim_.at(sim_.up_to(query->max_response), [this, g = group, q = *query] { answer(g, q); });
+    sim_.after(sim_.up_to(query->max_response), [this, g = group, q = *query] { answer(g, q); });
   }
 }
 
@@ -92,14 +92,14 @@ IpAddr SimMulticast::router_address(std::size_t router, InterfaceId link, IpFami
 
 SimMulticast::SimMulticast(std::uint64_t seed, std::size_t n, InterfaceId links,
                            const MembershipConfig& config)
-    : random_{seed} {
+    : SimTime{TimePoint{std::chrono::hours(1)}, seed} {
   for (std::size_t r = 0; r < n; ++r) routers.push_back(std::make_unique<Router>(*this));
   for (std::size_t r = 0; r < n; ++r) {
     for (InterfaceId link = 0; link < links; ++link) {
       MulticastRouter& control = routers[r]->control;
-      if (!control.add_interface(link, config, now_)) std::abort();
+      if (!control.add_interface(link, config, now)) std::abort();
       for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
-        control.address_ready(link, router_address(r, link, family), now_);
+        control.address_ready(link, router_address(r, link, family), now);
     }
   }
 }
@@ -115,47 +115,36 @@ void SimMulticast::Router::send(InterfaceId iface, std::vector<std::byte> packet
   if (alive) sim.transmit(iface, std::move(packet), this);
 }
 
-void SimMulticast::at(Duration delay, std::function<void()> action) {
-  events_.emplace(std::pair{now_ + delay, sequence_++}, std::move(action));
-}
-
 Duration SimMulticast::up_to(Duration d) {
-  return Duration{std::uniform_int_distribution<Duration::rep>{0, d.count()}(random_)};
+  return Duration{std::uniform_int_distribution<Duration::rep>{0, d.count()}(random)};
 }
 
 void SimMulticast::transmit(InterfaceId link, std::vector<std::byte> packet, const void* sender) {
   const auto shared = std::make_shared<std::vector<std::byte>>(std::move(packet));
   const auto lost = [this] {
-    return std::uniform_int_distribution<unsigned>{0, 99}(random_) < loss_percent;
+    return std::uniform_int_distribution<unsigned>{0, 99}(random) < loss_percent;
   };
   for (const auto& router : routers)
     if (router.get() != sender && router->alive && !lost())
-      at(std::chrono::microseconds(10), [this, r = router.get(), link, shared] {
-        if (r->alive) r->control.on_packet(link, *shared, now_);
+      after(std::chrono::microseconds(10), [this, r = router.get(), link, shared] {
+        if (r->alive) r->control.on_packet(link, *shared, now);
       });
   for (const auto& host : hosts)
     if (host.get() != sender && host->link() == link && !lost())
-      at(std::chrono::microseconds(10), [h = host.get(), shared] { h->on_packet(*shared); });
+      after(std::chrono::microseconds(10), [h = host.get(), shared] { h->on_packet(*shared); });
 }
 
 void SimMulticast::run(Duration time) {
-  const TimePoint end = now_ + time;
-  for (;;) {
+  const auto next_deadline = [this] {
     std::optional<TimePoint> next;
-    if (!events_.empty()) next = events_.begin()->first.first;
     for (const auto& router : routers)
       if (router->alive) next = earlier(next, router->control.next_deadline());
-    if (!next || *next > end) break;
-    now_ = std::max(now_, *next);
-    if (!events_.empty() && events_.begin()->first.first <= now_) {
-      const auto action = std::move(events_.begin()->second);
-      events_.erase(events_.begin());
-      action();
-    }
+    return next;
+  };
+  run_to(now + time, next_deadline, [this] {
     for (const auto& router : routers)
-      if (router->alive) router->control.tick(now_);
-  }
-  now_ = end;
+      if (router->alive) router->control.tick(now);
+  });
 }
 
 }  // namespace ipoib::route::test

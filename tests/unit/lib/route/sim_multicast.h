@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <tuple>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "lib/route/multicast/multicast_router.h"
+#include "tests/support/sim_time.h"
 
 namespace ipoib::route::test {
 
@@ -64,20 +64,18 @@ class FakeDeliverySink final : public DeliverySink {
   std::size_t writes = 0;  ///< Number of entries set and removed.
 };
 
-class SimMulticast {
+class SimMulticast : public ipoib::test::SimTime {
  public:
   SimMulticast(std::uint64_t seed, std::size_t routers, table::InterfaceId links,
                const MembershipConfig& config = {});
 
   SimHost& add_host(table::InterfaceId link, IpFamily family, wire::MembershipVersion version);
   void run(Duration time);
-  void at(Duration delay, std::function<void()> action);
+  void after(Duration delay, std::function<void()> action) { at(now + delay, std::move(action)); }
   /// Sends a packet to all nodes on the link except the sender. Each receiver may lose it.
   void transmit(table::InterfaceId link, std::vector<std::byte> packet, const void* sender);
 
-  [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] Duration up_to(Duration d);
-  std::mt19937_64& random() { return random_; }
 
   struct Router final : MulticastSender {
     explicit Router(SimMulticast& w) : sim{w}, control{{}, *this, deliveries} {}
@@ -95,12 +93,6 @@ class SimMulticast {
   std::vector<std::unique_ptr<Router>> routers;
   std::vector<std::unique_ptr<SimHost>> hosts;
   unsigned loss_percent = 0;
-
- private:
-  std::mt19937_64 random_;
-  TimePoint now_{std::chrono::hours(1)};
-  std::map<std::pair<TimePoint, std::uint64_t>, std::function<void()>> events_;
-  std::uint64_t sequence_ = 0;
 };
 
 }  // namespace ipoib::route::test

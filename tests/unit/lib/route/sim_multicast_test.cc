@@ -83,18 +83,18 @@ void expect_empty(const SimMulticast& sim, std::uint64_t seed) {
 }
 
 SimHost& random_host(SimMulticast& sim) {
-  const auto link = static_cast<InterfaceId>(sim.random()() % kLinks);
-  const bool v4 = sim.random()() % 2 == 0;
+  const auto link = static_cast<InterfaceId>(sim.random() % kLinks);
+  const bool v4 = sim.random() % 2 == 0;
   // MLD has no equivalent of IGMP version 1.
   const auto version =
-      static_cast<MembershipVersion>(v4 ? 1 + sim.random()() % 3 : 2 + sim.random()() % 2);
+      static_cast<MembershipVersion>(v4 ? 1 + sim.random() % 3 : 2 + sim.random() % 2);
   return sim.add_host(link, v4 ? IpFamily::kIpv4 : IpFamily::kIpv6, version);
 }
 
 void change_filters(SimMulticast& sim, SimHost& host) {
   const bool v4 = host.addr().is_v4();
   for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
-    host.want(group, random_filter(sim.random(), v4, host.version()));
+    host.want(group, random_filter(sim.random, v4, host.version()));
 }
 
 class MulticastSimulation : public testing::TestWithParam<std::size_t> {};
@@ -109,7 +109,7 @@ TEST_P(MulticastSimulation, DeliveriesAreTheFiltersOfTheHosts) {
     sim.loss_percent = 33;
     for (int round = 0; round < 10; ++round) {
       for (const auto& host : sim.hosts)
-        if (sim.random()() % 2 == 0) change_filters(sim, *host);
+        if (sim.random() % 2 == 0) change_filters(sim, *host);
       sim.run(sim.up_to(seconds(60)));
     }
     sim.loss_percent = 0;
@@ -186,7 +186,7 @@ TEST(MulticastLife, AHostOfVersionOneIsNotLeftByOthers) {
   v1.want(kGroups4[0], {true, {}});
   v3.want(kGroups4[0], {true, {}});
   sim.run(seconds(5));
-  const auto rows = sim.routers[0]->control.membership(1, IpFamily::kIpv4)->groups(sim.now());
+  const auto rows = sim.routers[0]->control.membership(1, IpFamily::kIpv4)->groups(sim.now);
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].version, MembershipVersion::kV1);
   v3.want(kGroups4[0], {});
@@ -255,11 +255,11 @@ TEST(MulticastLife, ALinkThatGoesDownForgetsItsMembersAndAsksAgain) {
   sim.run(seconds(5));
   MulticastRouter& control = sim.routers[0]->control;
   EXPECT_EQ(sim.routers[0]->deliveries.entries.size(), 2U);
-  control.link_down(0, sim.now());
+  control.link_down(0, sim.now);
   EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
   sim.run(seconds(500));
   EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
-  control.link_up(0, sim.now());
+  control.link_up(0, sim.now);
   sim.run(seconds(11));
   EXPECT_EQ(sim.routers[0]->deliveries.entries.size(), 2U);
 }

@@ -7,13 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <random>
 #include <utility>
 #include <vector>
 
 #include "lib/sa/client.h"
+#include "tests/support/sim_time.h"
 #include "tests/unit/lib/sa/embedded/administrator_fixture.h"
 
 namespace ipoib::sa::test {
@@ -24,7 +23,7 @@ struct WireFaults {
   unsigned busy = 0;  ///< Requests that the administrator answers with "busy", in per cent.
 };
 
-class SimSa {
+class SimSa : public ipoib::test::SimTime {
  public:
   /// A node with its client, and the answers and notices that it received.
   struct Node {
@@ -39,7 +38,9 @@ class SimSa {
 
   explicit SimSa(std::uint64_t seed, WireFaults wire_faults = {},
                  const AdministratorConfig& config = recorded_config())
-      : faults{wire_faults}, random_{seed}, sa_{*Administrator::create(config)} {}
+      : SimTime{TimePoint{std::chrono::seconds(1)}, seed},
+        faults{wire_faults},
+        sa_{*Administrator::create(config)} {}
 
   Node& add_node(ClientConfig config = {}) {
     const auto lid = static_cast<std::uint16_t>(10 + nodes_.size());
@@ -54,7 +55,7 @@ class SimSa {
           put(lid, true, mad);
           return Status{};
         },
-        config, random_());
+        config, random());
     node.client->set_sm(kSmLid, 0, now);
     node.client->set_report_handler(
         [&node](const wire::Notice& n, TimePoint) { node.notices.push_back(n); });
@@ -74,15 +75,10 @@ class SimSa {
 
   /// Runs until no event is left, or until `end`.
   void run(std::optional<TimePoint> end = {}) {
-    while (const auto next = next_event()) {
+    while (const auto next = next_due()) {
       if (end && *next > *end) break;
       ASSERT_LT(*next, TimePoint{std::chrono::hours(1)}) << "does not come to an end";
-      now = std::max(now, *next);
-      while (!wire_.empty() && wire_.begin()->first <= now) {
-        const Packet packet = wire_.begin()->second;
-        wire_.erase(wire_.begin());
-        deliver(packet);
-      }
+      advance(*next);
       sa_.tick(now, [this](const fabric::MadAddress& to, auto mad) {
         put(to.lid, false, mad);
         return Status{};
@@ -97,7 +93,6 @@ class SimSa {
   [[nodiscard]] Administrator& sa() { return sa_; }
 
   WireFaults faults;
-  TimePoint now{std::chrono::seconds(1)};
   std::uint64_t mads = 0;      ///< Number of MADs put on the wire.
   std::uint64_t requests = 0;  ///< Number of those from nodes that are no part of a table.
   /// May change a MAD on its way to a node. Returns false to drop it.
@@ -112,16 +107,16 @@ class SimSa {
     fabric::MadBytes bytes;
   };
 
-  bool chance(unsigned per_cent) { return random_() % 100 < per_cent; }
+  bool happens(unsigned per_cent) { return random() % 100 < per_cent; }
 
   void put(std::uint16_t lid, bool to_sa, std::span<const std::byte, wire::kMadLen> mad) {
     ++mads;
-    if (chance(faults.loss)) return;
-    for (int copies = chance(faults.repeat) ? 2 : 1; copies > 0; --copies) {
+    if (happens(faults.loss)) return;
+    for (int copies = happens(faults.repeat) ? 2 : 1; copies > 0; --copies) {
       Packet packet{lid, to_sa, {}};
       std::copy(mad.begin(), mad.end(), packet.bytes.begin());
-      const auto delay = random_() % static_cast<std::uint64_t>(faults.delay.count());
-      wire_.emplace(now + Duration{static_cast<Duration::rep>(delay)}, packet);
+      const auto delay = random() % static_cast<std::uint64_t>(faults.delay.count());
+      at(now + Duration{static_cast<Duration::rep>(delay)}, [this, packet] { deliver(packet); });
     }
   }
 
@@ -140,7 +135,7 @@ class SimSa {
     const bool request = !is_rmpp(mad.hdr) && !is_for_client(mad.hdr.mad.method) &&
                          (mad.hdr.mad.method & wire::kMethodResponse) == 0;
     auto answer = std::optional{mad};
-    if (request && faults.busy != 0 && chance(faults.busy)) {
+    if (request && faults.busy != 0 && happens(faults.busy)) {
       answer->hdr.mad.method = response_of(mad.hdr.mad.method);
       answer->hdr.mad.status.set(1);
     } else {
@@ -149,17 +144,14 @@ class SimSa {
     if (answer) put(packet.lid, false, wire::bytes_of(*answer));
   }
 
-  [[nodiscard]] std::optional<TimePoint> next_event() const {
-    std::optional<TimePoint> next = sa_.next_deadline();
-    if (!wire_.empty()) next = earlier(next, wire_.begin()->first);
+  [[nodiscard]] std::optional<TimePoint> next_due() const {
+    std::optional<TimePoint> next = earlier(next_event(), sa_.next_deadline());
     for (const auto& node : nodes_) next = earlier(next, node->client->next_deadline());
     return next;
   }
 
-  std::mt19937_64 random_;
   Administrator sa_;
   std::uint64_t tid_ = 0x7000'0000;
-  std::multimap<TimePoint, Packet> wire_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };
 
