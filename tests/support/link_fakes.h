@@ -260,6 +260,22 @@ class FakePortActions final : public PortActions {
   std::multiset<wire::MacAddr> joined;
 };
 
+/// Paths that are always ready, as those of an Ethernet port.
+class FakeNeighbourPaths : public NeighbourPaths {
+ protected:
+  PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
+    return PathState::kReady;
+  }
+  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
+  void refresh(const wire::HwAddr&, TimePoint) override {}
+  [[nodiscard]] PathState state(const wire::HwAddr&) const override { return PathState::kReady; }
+  [[nodiscard]] table::NeighbourMode mode() const override {
+    return table::NeighbourMode::kEthernet;
+  }
+  void describe(const wire::HwAddr&, table::Neighbour& out) const override { out.mtu = 2044; }
+  void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
+};
+
 inline wire::IpAddr ip(std::string_view text) {
   return wire::parse_ip(text).value();
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/link/ipoib/connections.h"
+#include "tests/support/link_fakes.h"
 #include "tests/support/sim_time.h"
 
 namespace ipoib::link {
@@ -53,7 +54,7 @@ class SimConnections;
 
 /// An interface of the fabric; its GUID and LID follow from its number. Without LIDs on the link
 /// layer, the number is only the test's name for the interface.
-class SimSide final : NeighbourPaths {
+class SimSide final : FakeNeighbourPaths {
  public:
   SimSide(SimConnections& sim, std::uint16_t lid, ConnectionConfig config);
   ~SimSide() override;
@@ -90,18 +91,12 @@ class SimSide final : NeighbourPaths {
   std::vector<wire::IpAddr> told;  ///< Calls of `changed`.
 
  private:
-  PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
-    return PathState::kReady;
-  }
-  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
-  void refresh(const wire::HwAddr&, TimePoint) override {}
-  [[nodiscard]] PathState state(const wire::HwAddr&) const override { return PathState::kReady; }
   [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
   void describe(const wire::HwAddr& hw, table::Neighbour& out) const override {
     out.qpn = hw.link_addr().qpn.host();
     out.mtu = 2044;
   }
-  void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
+  using FakeNeighbourPaths::describe;
 
   SimConnections& sim_;
   std::uint16_t lid_;

@@ -25,7 +25,7 @@ inline wire::HwAddr nd_hw(wire::LinkKind kind, unsigned n) {
 
 class SimNd;
 
-class SimNdHost final : private Medium, private NeighbourPaths, private Solicitor {
+class SimNdHost final : private Medium, private FakeNeighbourPaths, private Solicitor {
   SimNd& sim_;
   unsigned n_;  ///< Seed of the following members.
 
@@ -84,18 +84,6 @@ class SimNdHost final : private Medium, private NeighbourPaths, private Solicito
     agent.probe(addr, to, now);
   }
   void failed(const wire::IpAddr& addr) override { agent.failed(addr); }
-  // NeighbourPaths.
-  PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
-    return PathState::kReady;
-  }
-  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
-  void refresh(const wire::HwAddr&, TimePoint) override {}
-  [[nodiscard]] PathState state(const wire::HwAddr&) const override { return PathState::kReady; }
-  [[nodiscard]] table::NeighbourMode mode() const override {
-    return table::NeighbourMode::kEthernet;
-  }
-  void describe(const wire::HwAddr&, table::Neighbour& out) const override { out.mtu = 2044; }
-  void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 };
 
 class SimNd : public test::SimTime {
