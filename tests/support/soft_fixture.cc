@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "tests/support/ring_device.h"
+#include "tests/support/vector_frames.h"
 
 namespace ipoib::soft {
 namespace {
@@ -139,14 +140,7 @@ Bytes soft_frame(std::span<const std::byte> iba) {
 }
 
 Bytes vector_frame(std::string_view name) {
-  static const nlohmann::json kVectors = test::load_vectors("frames-generated.json");
-  for (const auto& frame : kVectors.at("frames"))
-    if (frame.at("name") == name) {
-      Bytes iba = test::octets(frame.at("hex"));
-      iba.resize(iba.size() - wire::kVcrcLen);
-      return soft_frame(iba);
-    }
-  throw std::runtime_error("no vector " + std::string{name});
+  return soft_frame(test::packet_named(std::string{name}));
 }
 
 Bytes counting(std::size_t len) {

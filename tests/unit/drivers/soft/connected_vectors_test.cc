@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/vectors.h"
+#include "tests/support/vector_frames.h"
 #include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
@@ -20,16 +20,10 @@ struct Recorded {
 };
 
 Recorded recorded(const std::string& name) {
-  static const nlohmann::json vectors = test::load_vectors("frames-generated.json");
-  for (const auto& v : vectors.at("frames")) {
-    if (v.at("name") != name) continue;
-    Recorded r{.octets = test::octets(v.at("hex")), .f = {}};
-    r.octets.resize(r.octets.size() - wire::kVcrcLen);
-    EXPECT_EQ(wire::parse_iba(r.octets, r.f), wire::FrameError::kNone) << name;
-    EXPECT_FALSE(r.f.global) << name;
-    return r;
-  }
-  throw std::runtime_error("no vector " + name);
+  Recorded r{.octets = test::packet_named(name), .f = {}};
+  EXPECT_EQ(wire::parse_iba(r.octets, r.f), wire::FrameError::kNone) << name;
+  EXPECT_FALSE(r.f.global) << name;
+  return r;
 }
 
 /// The IBA packet of a soft frame.
