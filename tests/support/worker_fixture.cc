@@ -168,20 +168,9 @@ void WorkerFixture::start() {
     down.push_back(make_ring("down", sizeof(msg::Down), kDownSize));
     WorkerConfig& c = configs[i];
     c.number = static_cast<unsigned>(i);
-    c.interfaces = entries;
-    c.settings = &settings;
     c.up = up[i];
     c.down = down[i];
-    c.doorbell = &doorbell;
-    c.next_hops = &hops;
-    c.prefixes = prefixes.get();
-    c.prefixes6 = prefixes6.get();
-    c.own_addresses = &own_addresses;
-    c.rcu = rcu;
-    if (c.fragment_pool == nullptr) c.fragment_pool = pool;
-    c.neighbour_capacity = neighbour_capacity;
-    c.delivery_capacity = 64;
-    if (c.epoch_tsc == 0) c.epoch_tsc = rte_rdtsc();
+    use_tables(c);
     for (std::size_t other = 0; other < n; ++other) {
       c.handoff_out.push_back(between[i][other]);
       c.handoff_in.push_back(between[other][i]);
@@ -190,6 +179,21 @@ void WorkerFixture::start() {
     ASSERT_TRUE(worker) << worker.error().what;
     workers_.push_back(std::move(*worker));
   }
+}
+
+void WorkerFixture::use_tables(WorkerConfig& c) {
+  c.interfaces = entries;
+  c.settings = &settings;
+  c.doorbell = &doorbell;
+  c.next_hops = &hops;
+  c.prefixes = prefixes.get();
+  c.prefixes6 = prefixes6.get();
+  c.own_addresses = &own_addresses;
+  c.rcu = rcu;
+  if (c.fragment_pool == nullptr) c.fragment_pool = pool;
+  c.neighbour_capacity = neighbour_capacity;
+  c.delivery_capacity = 64;
+  if (c.epoch_tsc == 0) c.epoch_tsc = rte_rdtsc();
 }
 
 void WorkerFixture::loop() {

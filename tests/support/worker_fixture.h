@@ -70,6 +70,8 @@ class WorkerFixture : public testing::Test {
   void share_between_two_workers();
   /// Creates the workers. Before this call the test may change `configs`, `entries` and `settings`.
   void start();
+  /// Makes a worker with this configuration use the tables of the fixture.
+  void use_tables(WorkerConfig& c);
   /// Runs one loop of every worker.
   void loop();
   Worker& worker(std::size_t i = 0) { return *workers_.at(i); }

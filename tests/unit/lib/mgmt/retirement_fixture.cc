@@ -97,6 +97,7 @@ void RetirementFixture::SetUp() {
     interfaces_.add(entries[i].owner);
   }
   settings.burst = fwd::kMaxBurst;
+  neighbour_capacity = kNumbers;
   for (unsigned i = 0; i < kWorkers * kWorkers; ++i) {
     if (i / kWorkers == i % kWorkers) continue;
     rte_ring* const ring = rte_ring_create(fmt::format("retirement{}", i).c_str(), kRingSize,
@@ -124,20 +125,9 @@ void RetirementFixture::make_worker(unsigned number) {
   ASSERT_TRUE(channel) << channel.error().what;
   fwd::WorkerConfig c;
   c.number = number;
-  c.interfaces = entries;
-  c.settings = &settings;
   c.up = (*channel)->up();
   c.down = (*channel)->down();
-  c.doorbell = &doorbell;
-  c.next_hops = &hops;
-  c.prefixes = prefixes.get();
-  c.prefixes6 = prefixes6.get();
-  c.own_addresses = &own_addresses;
-  c.rcu = rcu;
-  c.fragment_pool = pool;
-  c.neighbour_capacity = kNumbers;
-  c.delivery_capacity = 64;
-  c.epoch_tsc = rte_rdtsc();
+  use_tables(c);
   for (unsigned other = 0; other < kWorkers; ++other) {
     c.handoff_out.push_back(between_[number * kWorkers + other]);
     c.handoff_in.push_back(between_[other * kWorkers + number]);
