@@ -379,11 +379,7 @@ class Harness final : public SoftFixture {
     }
     require(!hca_->mad_port().receive().has_value());
   }
-  [[nodiscard]] std::uint64_t drops() const {
-    std::uint64_t sum = 0;
-    for (const Counter& counter : hca_->drops().by_reason) sum += counter.get();
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t drops() const { return test::sum_of(hca_->drops()); }
 
   std::unique_ptr<SoftHca> hca_;
   std::array<fabric::UdQueue*, kQueues> queues_{};

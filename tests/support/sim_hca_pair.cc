@@ -62,12 +62,6 @@ bool is_ack(std::span<const std::byte> frame) {
 
 }  // namespace
 
-std::uint64_t Peer::all_drops() const {
-  std::uint64_t sum = 0;
-  for (const Counter& counter : hca->drops().by_reason) sum += counter.get();
-  return sum;
-}
-
 SimHcaPair::SimHcaPair(std::uint64_t seed) : random{seed} {
   sim_tsc = 1000 * kHz;
 }

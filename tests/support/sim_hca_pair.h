@@ -18,6 +18,7 @@
 #include "drivers/soft/soft_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/rc.h"
+#include "tests/support/drops.h"
 #include "tests/support/mbufs.h"
 #include "tests/support/soft_frames.h"
 
@@ -42,7 +43,7 @@ struct Peer {
   void poll() const { hca->poll_function()(*hca, soft::UdDatapath::kBurst); }
   [[nodiscard]] fabric::ConnectedQueueInfo info() const { return hca->info(*queue); }
   [[nodiscard]] std::uint64_t drops(Drop reason) const { return hca->drops().get(reason); }
-  [[nodiscard]] std::uint64_t all_drops() const;
+  [[nodiscard]] std::uint64_t all_drops() const { return test::sum_of(hca->drops()); }
 };
 
 /// Parameters of a connection. Both ends have the same, except the PSNs.

@@ -43,12 +43,6 @@ std::vector<rte_mbuf*> Node::receive(fabric::UdQueue* from) const {
   return pkts;
 }
 
-std::uint64_t Node::all_drops() const {
-  std::uint64_t sum = 0;
-  for (const Counter& counter : hca->drops().by_reason) sum += counter.get();
-  return sum;
-}
-
 void SoftFixture::SetUp() {
   ASSERT_EQ(mbufs_in_use(), 0U);
 }

@@ -19,6 +19,7 @@
 #include "drivers/soft/soft_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"
+#include "tests/support/drops.h"
 #include "tests/support/mbufs.h"
 #include "tests/support/soft_frames.h"
 #include "tests/support/vectors.h"
@@ -58,7 +59,7 @@ struct Node {
   void poll() const { hca->poll_function()(*hca, soft::UdDatapath::kBurst); }
   [[nodiscard]] std::vector<rte_mbuf*> receive(fabric::UdQueue* from = nullptr) const;
   /// Sum of the drops of all reasons.
-  [[nodiscard]] std::uint64_t all_drops() const;
+  [[nodiscard]] std::uint64_t all_drops() const { return test::sum_of(hca->drops()); }
 };
 
 class SoftFixture : public testing::Test {

@@ -2,7 +2,6 @@
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 
 namespace ipoib::verbs {
@@ -31,12 +30,6 @@ std::vector<rte_mbuf*> Node::receive(std::uint16_t most) const {
   std::vector<rte_mbuf*> pkts(most);
   pkts.resize(queue->rx_burst(pkts.data(), most));
   return pkts;
-}
-
-std::uint64_t Node::all_drops() const {
-  const auto& counters = hca->drops().by_reason;
-  return std::accumulate(counters.begin(), counters.end(), std::uint64_t{0},
-                         [](std::uint64_t sum, const Counter& c) { return sum + c.get(); });
 }
 
 void VerbsFixture::SetUp() {

@@ -20,6 +20,7 @@
 
 #include "drivers/verbs/verbs_hca.h"
 #include "lib/fabric/packet_meta.h"
+#include "tests/support/drops.h"
 #include "tests/support/fake_verbs/fabric.h"
 #include "tests/support/mbufs.h"
 
@@ -62,7 +63,7 @@ class FakePortManager final : public fabric::PortManager {
 struct Node {
   [[nodiscard]] std::vector<rte_mbuf*> receive(std::uint16_t most = 64) const;
   [[nodiscard]] std::uint64_t drops(Drop reason) const { return hca->drops().get(reason); }
-  [[nodiscard]] std::uint64_t all_drops() const;
+  [[nodiscard]] std::uint64_t all_drops() const { return test::sum_of(hca->drops()); }
 
   fake_verbs::Device* device = nullptr;
   std::unique_ptr<VerbsHca> hca;
