@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "lib/wire/icmpv6.h"
 #include "lib/wire/ip.h"
 #include "lib/wire/ipoib.h"
 
@@ -144,6 +146,44 @@ inline Bytes encapsulated(std::uint16_t type, const Bytes& payload, std::uint16_
   append(out, wire::IpoibHdr{wire::Be16{type}, wire::Be16{reserved}});
   append(out, payload);
   return out;
+}
+
+/// Returns an IPv4 or IPv6 packet with this message behind its header.
+inline Bytes ip_packet(const wire::IpAddr& src, const wire::IpAddr& dst, std::uint8_t protocol,
+                       std::span<const std::byte> message, std::uint8_t ttl = 64) {
+  Bytes out;
+  if (src.is_v4()) {
+    wire::Ipv4Hdr hdr{};
+    hdr.version_ihl = 0x45;
+    hdr.total_len.set(static_cast<std::uint16_t>(sizeof(hdr) + message.size()));
+    hdr.ttl = ttl;
+    hdr.protocol = protocol;
+    hdr.src.set(src.v4_host());
+    hdr.dst.set(dst.v4_host());
+    hdr.checksum.set(wire::internet_checksum(wire::bytes_of(hdr)));
+    append(out, hdr);
+  } else {
+    const auto len = static_cast<std::uint16_t>(message.size());
+    append(out, wire::Ipv6Hdr{wire::Be32{wire::Ipv6Hdr::kVersion6}, wire::Be16{len}, protocol, ttl,
+                              src, dst});
+  }
+  append(out, message);
+  return out;
+}
+
+/// Returns an echo request with `data_len` octets of data, or the reply to it.
+inline Bytes echo_packet(const wire::IpAddr& src, const wire::IpAddr& dst, std::size_t data_len,
+                         bool reply = false) {
+  const bool v4 = src.is_v4();
+  const int type = v4 ? (reply ? 0 : 8) : (reply ? 129 : 128);
+  wire::IcmpHdr icmp{static_cast<std::uint8_t>(type), 0, {}, wire::Be32{7}};
+  Bytes message;
+  append(message, icmp);
+  message.resize(sizeof(icmp) + data_len, std::byte{0x42});
+  icmp.checksum.set(v4 ? wire::internet_checksum(message)
+                       : wire::icmp6_checksum(src, dst, message));
+  std::memcpy(message.data(), &icmp, sizeof(icmp));
+  return ip_packet(src, dst, v4 ? 1 : 58, message);
 }
 
 }  // namespace ipoib::fwd::test

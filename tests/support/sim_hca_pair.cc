@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/support/sim_hca_pair.h"
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 

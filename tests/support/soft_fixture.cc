@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/support/soft_fixture.h"
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 

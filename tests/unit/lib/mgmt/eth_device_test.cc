@@ -178,14 +178,7 @@ class RemovalTest : public EthDeviceTest {
   }
   /// Returns a packet from another host of the port's network to the peer.
   static std::vector<std::byte> transit_packet() {
-    auto packet = echo_request();
-    auto ip = *wire::read<wire::Ipv4Hdr>(packet);
-    ip.src.set(0xc0a8'0142);
-    ip.dst.set(kPeerIp);
-    ip.checksum = {};
-    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-    std::memcpy(packet.data(), &ip, sizeof ip);
-    return packet;
+    return fwd::test::echo_packet(wire::IpAddr::v4(0xc0a8'0142), wire::IpAddr::v4(kPeerIp), 32);
   }
   /// Sends a packet to the node in two mbufs, of which the first has `first` octets.
   static void give_chain(rte_ring* ring, std::span<const std::byte> octets, std::size_t first) {

@@ -19,22 +19,11 @@ wire::MacAddr mac_of(std::size_t gateway) {
 /// Returns a UDP packet from a host of the port's network to 10.9.0.1; its source port is the
 /// number of the flow.
 std::vector<std::byte> flow_packet(std::uint16_t flow) {
-  std::vector<std::byte> p(60, std::byte{0x42});
-  wire::Ipv4Hdr ip{0x45,
-                   0,
-                   wire::Be16{60},
-                   {},
-                   {},
-                   64,
-                   17,
-                   {},
-                   wire::Be32{0xc0a8'0142},
-                   wire::Be32{0x0a09'0001}};
-  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-  std::memcpy(p.data(), &ip, sizeof ip);
+  std::vector<std::byte> message(40, std::byte{0x42});
   const wire::Be16 port{flow};
-  std::memcpy(p.data() + sizeof ip, &port, sizeof port);
-  return p;
+  std::memcpy(message.data(), &port, sizeof port);
+  return fwd::test::ip_packet(wire::IpAddr::v4(0xc0a8'0142), wire::IpAddr::v4(0x0a09'0001), 17,
+                              message);
 }
 
 class NodeEcmpTest : public NodeFixture {

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <future>
 #include <memory>
@@ -144,16 +143,7 @@ inline std::vector<std::byte> ethernet_frame(std::uint16_t ether_type,
 }
 
 inline std::vector<std::byte> echo_request() {
-  std::vector<std::byte> p(28 + 32, std::byte{0x42});
-  wire::IcmpHdr icmp{8, 0, {}, wire::Be32{1}};
-  std::memcpy(p.data() + 20, &icmp, sizeof icmp);
-  icmp.checksum.set(wire::internet_checksum(std::span{p}.subspan(20)));
-  std::memcpy(p.data() + 20, &icmp, sizeof icmp);
-  wire::Ipv4Hdr ip{
-      0x45, 0, wire::Be16{60}, {}, {}, 64, 1, {}, wire::Be32{kPeerIp}, wire::Be32{kPortIp}};
-  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-  std::memcpy(p.data(), &ip, sizeof ip);
-  return p;
+  return fwd::test::echo_packet(wire::IpAddr::v4(kPeerIp), wire::IpAddr::v4(kPortIp), 32);
 }
 
 }  // namespace ipoib::mgmt

@@ -24,38 +24,8 @@ struct Packet {
 
 std::vector<std::byte> bytes_of(const Packet& packet) {
   const IpAddr src = *wire::parse_ip(packet.src), dst = *wire::parse_ip(packet.dst);
-  std::vector<std::byte> message(40, std::byte{0x42});
-  if (packet.protocol != kUdp) {
-    wire::IcmpHdr icmp{packet.protocol == kIcmp ? std::uint8_t{8} : std::uint8_t{128}, 0, {}, {}};
-    std::memcpy(message.data(), &icmp, sizeof icmp);
-    icmp.checksum.set(src.is_v4() ? wire::internet_checksum(message)
-                                  : wire::icmp6_checksum(src, dst, message));
-    std::memcpy(message.data(), &icmp, sizeof icmp);
-  }
-  std::vector<std::byte> bytes;
-  const auto append = [&bytes](std::span<const std::byte> more) {
-    bytes.insert(bytes.end(), more.begin(), more.end());
-  };
-  const auto len = static_cast<std::uint16_t>(message.size());
-  if (src.is_v4()) {
-    wire::Ipv4Hdr ip{0x45,
-                     0,
-                     wire::Be16{static_cast<std::uint16_t>(len + sizeof(wire::Ipv4Hdr))},
-                     {},
-                     {},
-                     packet.hops,
-                     packet.protocol,
-                     {},
-                     wire::Be32{src.v4_host()},
-                     wire::Be32{dst.v4_host()}};
-    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-    append(wire::bytes_of(ip));
-  } else {
-    append(wire::bytes_of(wire::Ipv6Hdr{wire::Be32{wire::Ipv6Hdr::kVersion6}, wire::Be16{len},
-                                        packet.protocol, packet.hops, src, dst}));
-  }
-  append(message);
-  return bytes;
+  if (packet.protocol != kUdp) return fwd::test::echo_packet(src, dst, 32);
+  return fwd::test::ip_packet(src, dst, kUdp, std::vector(40, std::byte{0x42}), packet.hops);
 }
 
 struct OwnSourceTest : NodeFixture {
