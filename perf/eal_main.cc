@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "lib/fabric/eal_end.h"
-#include "tests/eal.h"
+#include "tests/support/eal.h"
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <optional>
 
-#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/drivers/soft/connected_fixture.h"
+#include "tests/support/eal.h"
+#include "tests/support/sim_hca_pair.h"
 
 namespace ipoib::soft {
 namespace {
@@ -42,7 +42,7 @@ enum Option : unsigned {
 /// Side 0 is the port. Side 1 is an honest peer, in whose name the input sends frames too. The HCAs
 /// stay for the next input, because the creation of two takes far longer than an input. Time and
 /// counters go on.
-class Harness : public ConnectedWorld {
+class Harness : public SimHcaPair {
  public:
   static Harness& instance() {
     static auto* const harness = new Harness;
@@ -73,7 +73,7 @@ class Harness : public ConnectedWorld {
   /// Begins each input at the same offset between two ticks of the timers.
   void begin(Transport transport) {
     constexpr std::uint64_t kManyTicks = std::uint64_t{1} << 20;
-    world_tsc = (world_tsc / kManyTicks + 1) * kManyTicks;
+    sim_tsc = (sim_tsc / kManyTicks + 1) * kManyTicks;
     setup_.transport = transport;
     connect(setup_);
     for (int side : {0, 1}) delivered[side] = delivered_acks[side] = 0;
@@ -118,7 +118,7 @@ class Harness : public ConnectedWorld {
       }
       case Step::kSend: (void)send(0, pattern(code, in.number(2) % 12'000)); return;
       case Step::kTake: return take();
-      case Step::kTime: world_tsc += std::uint64_t{1} << (in.octet() & 31); return;
+      case Step::kTime: sim_tsc += std::uint64_t{1} << (in.octet() & 31); return;
       case Step::kPeerSees: return peer_sees();
       case Step::kEnd: return reopen();
     }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/lib/link/connections_world.h"
+#include "tests/support/sim_connections.h"
 
 namespace ipoib::link {
 namespace {
@@ -44,16 +44,16 @@ class Harness {
     config.open = (options & 8) != 0 ? OpenPolicy::kAlways : OpenPolicy::kTraffic;
     config.max_connections = kMaxConnections;
     config.idle = std::chrono::hours{1'000'000};
-    for (int i = 0; i < 3; ++i) world_.add(config);
+    for (int i = 0; i < 3; ++i) sim_.add(config);
     port().meet(side(kHonest));
     side(kHonest).meet(port());
     port().talk(side(kHonest));
-    world_.run_for(5s);
+    sim_.run_for(5s);
     require(port().way_to(side(kHonest)).queue != nullptr);
     standing_ = port().way_to(side(kHonest)).queue->qpn();
     side(kOther).meet(port());
     port().meet(side(kOther));
-    world_.meddle = [this](std::uint16_t from, std::uint16_t to, wire::CmMad& mad) {
+    sim_.meddle = [this](std::uint16_t from, std::uint16_t to, wire::CmMad& mad) {
       if (from == kOther || to == kOther) change(from, to, mad);
       return true;
     };
@@ -64,9 +64,9 @@ class Harness {
       step();
       check();
     }
-    for (const auto& s : world_.sides) s->connections->stop(world_.now);
-    world_.run_for(300s);
-    for (const auto& s : world_.sides)
+    for (const auto& s : sim_.sides) s->connections->stop(sim_.now);
+    sim_.run_for(300s);
+    for (const auto& s : sim_.sides)
       require(s->queues() == 0 && s->manager->size() == 0 && s->manager->half_open() == 0);
   }
 
@@ -81,8 +81,8 @@ class Harness {
     std::size_t len;
   };
 
-  Side& side(std::uint16_t lid) { return *world_.sides.at(lid - 1U); }
-  Side& port() { return side(kPort); }
+  SimSide& side(std::uint16_t lid) { return *sim_.sides.at(lid - 1U); }
+  SimSide& port() { return side(kPort); }
   unsigned octet() {
     if (rest_.empty()) return 0;
     const auto value = std::to_integer<unsigned>(rest_.front());
@@ -100,7 +100,7 @@ class Harness {
                                    std::to_integer<unsigned>(e.add[i]));
       }
   }
-  void send(const Message& m) { world_.send(m.from, {.lid = m.to}, wire::bytes_of(m.mad)); }
+  void send(const Message& m) { sim_.send(m.from, {.lid = m.to}, wire::bytes_of(m.mad)); }
 
   /// Numbers that belong to an object of this node or a peer. In another place they are wrong. They
   /// replace a field, instead of being added to it.
@@ -122,7 +122,7 @@ class Harness {
   void step() {
     const unsigned code = octet();
     switch (static_cast<Step>(code & 7)) {
-      case Step::kTime: world_.run_for(std::chrono::milliseconds{1U << (octet() & 15)}); return;
+      case Step::kTime: sim_.run_for(std::chrono::milliseconds{1U << (octet() & 15)}); return;
       case Step::kChange: edits_.push_back({octet(), {static_cast<std::byte>(octet())}, 1}); return;
       case Step::kWord: return lie();
       case Step::kAgain:
@@ -134,12 +134,12 @@ class Harness {
         return;
       case Step::kFlood: return flood(octet() & 31);
       case Step::kEvent: {
-        const auto rows = port().connections->list(world_.now);
+        const auto rows = port().connections->list(sim_.now);
         const auto& row = rows.at(octet() % rows.size());
         using Kind = fabric::QueueEvent::Kind;
         if (row.qpn == standing_) return;
         port().connections->on_queue_event(
-            {row.qpn, (code & 8) != 0 ? Kind::kError : Kind::kEstablished}, world_.now);
+            {row.qpn, (code & 8) != 0 ? Kind::kError : Kind::kEstablished}, sim_.now);
         return;
       }
       case Step::kRestart: return restart(code >> 3);
@@ -177,27 +177,27 @@ class Harness {
       req.primary.local_gid = wire::Gid::of(wire::kDefaultGidPrefix, number);
       m.mad = wire::make_cm_mad(number, req);
       send(m);
-      world_.run_for(50us);
+      sim_.run_for(50us);
       check();
     }
   }
 
   void restart(unsigned what) {
-    Side& other = side(kOther);
+    SimSide& other = side(kOther);
     if (what % 4 == 0) {
       if (other.alive()) other.kill();
       other.start();
       other.meet(port());
     } else if (what % 4 == 1) {
-      other.connections->stop(world_.now);
+      other.connections->stop(sim_.now);
     } else if (what % 4 == 2) {
       fabric::PortAttr attr;
       attr.guid = other.address().gid.guid();
       attr.lid = kOther;
-      (void)other.connections->start(other.address(), attr, world_.now);
+      (void)other.connections->start(other.address(), attr, sim_.now);
     } else {
-      for (const auto& row : port().connections->list(world_.now))
-        if (row.qpn != standing_) (void)port().connections->close(row.handle, world_.now);
+      for (const auto& row : port().connections->list(sim_.now))
+        if (row.qpn != standing_) (void)port().connections->close(row.handle, sim_.now);
     }
   }
 
@@ -212,7 +212,7 @@ class Harness {
   }
 
   std::span<const std::byte> rest_;
-  World world_;
+  SimConnections sim_;
   std::uint32_t standing_ = 0;
   std::uint32_t flooded_ = 0;
   std::vector<Message> kept_;

@@ -16,7 +16,7 @@
 #include "lib/wire/nd.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
 namespace {
@@ -350,9 +350,9 @@ class Harness {
   }
 
   TimePoint now_{100s};
-  FakeSink sink_;
+  FakeNeighbourSink sink_;
   FakePortActions actions_;
-  FakeAddresses receiver_;
+  FakeAddressSink receiver_;
   EthernetPort port_;
   std::map<HeldPacket, TimePoint> waits_since_;
   std::map<wire::IpAddr, wire::MacAddr> statics_;

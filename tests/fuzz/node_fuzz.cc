@@ -18,7 +18,7 @@
 #include "lib/wire/icmpv6.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/fuzz/node_world.h"
+#include "tests/fuzz/sim_nodes.h"
 
 namespace ipoib::mgmt::test {
 namespace {
@@ -199,7 +199,7 @@ class Harness {
  private:
   /// Strangers create state that the administrator never forgets, so new nodes replace the old ones
   /// after this many inputs.
-  static constexpr unsigned kInputsPerWorld = 2'000;
+  static constexpr unsigned kInputsPerSim = 2'000;
   static constexpr unsigned kMaxSteps = 64;
   static constexpr unsigned kMany = 40;
   /// This octet of a device step removes the node's cable, the next one its Ethernet port.
@@ -209,45 +209,45 @@ class Harness {
 
   void run(Input in) {
     ++inputs_;
-    if (world_ == nullptr || world_->spent() || inputs_ % kInputsPerWorld == 0) {
-      world_.reset();
-      world_ = std::make_unique<NodeWorld>();
-      for (unsigned side : {0U, 1U}) clis_[side].emplace(world_->sides[side].node());
+    if (sim_ == nullptr || sim_->spent() || inputs_ % kInputsPerSim == 0) {
+      sim_.reset();
+      sim_ = std::make_unique<SimNodes>();
+      for (unsigned side : {0U, 1U}) clis_[side].emplace(sim_->sides[side].node());
     }
     hold_ = 0;
     for (unsigned steps = 0; !in.empty() && steps < kMaxSteps; ++steps) {
       step(in);
       if (hold_ == 0)
-        world_->round();
+        sim_->round();
       else
         --hold_;
     }
-    require(all_rests() ? world_->come_to_full_rest() : world_->come_to_rest());
+    require(all_rests() ? sim_->come_to_full_rest() : sim_->come_to_rest());
   }
 
   /// Returns whether run() waits for the expiry of all temporary state. It does so only after some
   /// inputs, among them each input that is run alone, and never after a removal, because nodes
   /// without a cable ask the SA forever.
   [[nodiscard]] bool all_rests() const {
-    return !world_->spent() && (inputs_ < 16 || inputs_ % 64 == 0);
+    return !sim_->spent() && (inputs_ < 16 || inputs_ % 64 == 0);
   }
 
   void step(Input& in) {
     const unsigned code = in.octet();
     const unsigned side = code >> 7;
-    Side& s = world_->sides[side];
+    SimNode& s = sim_->sides[side];
     switch (static_cast<Step>((code & 0x7f) % static_cast<unsigned>(Step::kCount))) {
       case Step::kEthernet: return ethernet(side, in);
       case Step::kIp: return ip(side, in);
       case Step::kDatagram: return datagram(side, in);
       case Step::kMad: return mad(side, in);
       case Step::kAgain: return again(side, in);
-      case Step::kTime: return NodeWorld::pass(Duration{std::int64_t{1} << in.octet() % 42});
-      case Step::kDeadline: return world_->pass_to_deadline(10s);
+      case Step::kTime: return SimNodes::pass(Duration{std::int64_t{1} << in.octet() % 42});
+      case Step::kDeadline: return sim_->pass_to_deadline(10s);
       case Step::kCable: return cable(in);
       case Step::kDevice: return device(s, in);
       case Step::kRequest: return request(s, in);
-      case Step::kHosts: world_->hosts_answer = (in.octet() & 1) != 0; return;
+      case Step::kHosts: sim_->hosts_answer = (in.octet() & 1) != 0; return;
       case Step::kWorker: s.stepped->iterate(in.octet() % s.workers); return;
       case Step::kTurn: s.asked = true; return static_cast<void>(s.run_once());
       case Step::kHold: hold_ = in.octet() % 16 + 1; return;
@@ -262,11 +262,11 @@ class Harness {
     Bytes frame = taken(in, std::size_t{in.octet()} * 8);
     if (frame.size() < 14) frame.resize(14);
     put_macs(side, options, frame);
-    world_->sides[side].port->give(frame, (options & 4) != 0);
+    sim_->sides[side].port->give(frame, (options & 4) != 0);
   }
   void put_macs(unsigned side, unsigned options, Bytes& frame) const {
-    const wire::MacAddr& own = world_->sides[side].mac;
-    const wire::MacAddr host = NodeWorld::host_mac(side, 10);
+    const wire::MacAddr& own = sim_->sides[side].mac;
+    const wire::MacAddr host = SimNodes::host_mac(side, 10);
     if ((options & 1) != 0) std::copy(own.begin(), own.end(), frame.begin());
     if ((options & 2) != 0) std::copy(host.begin(), host.end(), frame.begin() + 6);
   }
@@ -297,7 +297,7 @@ class Harness {
     const wire::Be16 ether_type{static_cast<std::uint16_t>(type)};
     std::memcpy(&frame[12], &ether_type, 2);
     std::copy(packet.begin(), packet.end(), frame.begin() + 14);
-    for (unsigned i = 0; i < copies; ++i) world_->sides[side].port->give(frame, (options & 1) != 0);
+    for (unsigned i = 0; i < copies; ++i) sim_->sides[side].port->give(frame, (options & 1) != 0);
   }
 
   /// Options: those of to_link(); bit 3: by ib1, 4: from a stranger.
@@ -314,10 +314,10 @@ class Harness {
     Bytes payload(sizeof header + packet.size());
     std::memcpy(payload.data(), &header, sizeof header);
     std::copy(packet.begin(), packet.end(), payload.begin() + sizeof header);
-    const LinkInfo link = world_->sides[side].node().view.links()[second ? 1 : 0];
+    const LinkInfo link = sim_->sides[side].node().view.links()[second ? 1 : 0];
     UdFrame ud;
-    ud.slid = stranger ? std::uint16_t{9} : NodeWorld::kLid[1 - side];
-    ud.dlid = NodeWorld::kLid[side];
+    ud.slid = stranger ? std::uint16_t{9} : SimNodes::kLid[1 - side];
+    ud.dlid = SimNodes::kLid[side];
     ud.pkey = second ? 0x8001 : 0xffff;
     ud.qpn = link.qpn;
     ud.src_qpn = 0x48;
@@ -331,13 +331,13 @@ class Harness {
       ud.dgid = link.gid;
     }
     const Bytes frame = ud.octets(payload);
-    for (unsigned i = 0; i < copies; ++i) world_->sides[side].cable->give(frame);
+    for (unsigned i = 0; i < copies; ++i) sim_->sides[side].cable->give(frame);
   }
 
   void mad(unsigned side, Input& in) {
     UdFrame ud;
     ud.slid = static_cast<std::uint16_t>(in.octet() % 12);
-    ud.dlid = NodeWorld::kLid[side];
+    ud.dlid = SimNodes::kLid[side];
     Bytes payload(256);
     payload[0] = std::byte{1};
     payload[1] = static_cast<std::byte>(in.octet());
@@ -346,19 +346,19 @@ class Harness {
     payload[17] = static_cast<std::byte>(in.octet());
     const auto rest = in.take(std::min(in.octet(), 232U));
     std::copy(rest.begin(), rest.end(), payload.begin() + 24);
-    world_->sides[side].cable->give(ud.octets(payload));
+    sim_->sides[side].cable->give(ud.octets(payload));
   }
 
   /// Options: bit 0: the ICRC stays wrong, 2 to 4: number of changed octets, 5: a frame that the
   /// cable kept, unchanged, 6: in a block of the frame's size.
   void again(unsigned side, Input& in) {
-    auto& frames = world_->remembered;
+    auto& frames = sim_->remembered;
     const std::size_t which = in.octet();
     const unsigned options = in.octet();
-    FarEnd& cable = *world_->sides[side].cable;
-    if (!world_->kept.empty() && (options & 0x20) != 0) {
-      cable.give(world_->kept.front());
-      world_->kept.pop_front();
+    FarEnd& cable = *sim_->sides[side].cable;
+    if (!sim_->kept.empty() && (options & 0x20) != 0) {
+      cable.give(sim_->kept.front());
+      sim_->kept.pop_front();
       return;
     }
     if (frames.empty()) return;
@@ -373,15 +373,15 @@ class Harness {
 
   void cable(Input& in) {
     const unsigned what = in.octet();
-    world_->fault = CableFault{
+    sim_->fault = CableFault{
         static_cast<std::uint8_t>((what & 15) % static_cast<unsigned>(CableFault::kCount))};
-    world_->faulty_frames = (what >> 4) + 1;
-    if (world_->fault != CableFault::kChange) return;
+    sim_->faulty_frames = (what >> 4) + 1;
+    if (sim_->fault != CableFault::kChange) return;
     const std::uint32_t where = word(in);
-    world_->damage = where << 8 | in.octet();
+    sim_->damage = where << 8 | in.octet();
   }
 
-  void device(Side& s, Input& in) {
+  void device(SimNode& s, Input& in) {
     s.asked = true;
     const unsigned what = in.octet();
     const bool on = (what & 0x80) != 0;
@@ -433,7 +433,7 @@ class Harness {
       default: return std::nullopt;
     }
   }
-  static void request(Side& s, Input& in) {
+  static void request(SimNode& s, Input& in) {
     const NodeFaces& node = s.node();
     s.asked = true;
     const unsigned what = in.octet();
@@ -489,7 +489,7 @@ class Harness {
     if (!on) return static_cast<void>(node.control.remove_neighbour(iface, addr));
     NeighbourEntryConfig entry{iface, addr, {}};
     if (iface == "eth0") {
-      entry.lladdr = wire::to_string(NodeWorld::host_mac(0, in.octet()));
+      entry.lladdr = wire::to_string(SimNodes::host_mac(0, in.octet()));
     } else {
       const auto flags = static_cast<std::uint8_t>(in.octet());
       const wire::Be24 qpn{word(in)};
@@ -499,7 +499,7 @@ class Harness {
     }
     static_cast<void>(node.control.add_neighbour(entry));
   }
-  static void group(Side& s, const std::string& iface, bool on, const wire::IpAddr& group) {
+  static void group(SimNode& s, const std::string& iface, bool on, const wire::IpAddr& group) {
     const std::pair entry{iface, group};
     if (on) {
       if (s.node().control.join_group(iface, group)) s.joined.push_back(entry);
@@ -553,7 +553,7 @@ class Harness {
       if (words->front() != "show" &&
           std::find(words->begin(), words->end(), not_here) != words->end())
         return;
-    Side& s = world_->sides[side];
+    SimNode& s = sim_->sides[side];
     if (words->front() != "show") {
       s.asked = true;
       s.changed.set();
@@ -562,7 +562,7 @@ class Harness {
     require(answer.empty() || answer.back() == '\n');
   }
 
-  std::unique_ptr<NodeWorld> world_;
+  std::unique_ptr<SimNodes> sim_;
   std::array<std::optional<app::Cli>, 2> clis_;
   unsigned inputs_ = 0;
   unsigned removals_ = 0;

@@ -19,7 +19,7 @@
 #include "app/export/prometheus.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

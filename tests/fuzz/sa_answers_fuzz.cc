@@ -18,7 +18,7 @@
 #include "lib/wire/notice.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/lib/link/link_fixture.h"
+#include "tests/support/sim_ipoib_link.h"
 
 namespace ipoib::link {
 namespace {
@@ -54,7 +54,7 @@ enum class Step : unsigned {
 };
 
 LinkConfig config(unsigned options) {
-  LinkConfig c = LinkFixture::default_config();
+  LinkConfig c = SimIpoibLink::default_config();
   c.ip6.enabled = (options & 1) != 0;
   c.group.multicast_router = (options & 2) != 0;
   if ((options & 4) != 0) c.group.send_only = SendOnly::kFullMember;
@@ -72,13 +72,13 @@ class Harness {
   /// and for as long after it could stop. For the others, it watches until the link is up or
   /// stopped, and ten seconds more.
   explicit Harness(unsigned options)
-      : fixture_{config(options), options + 1U}, patient_{(options & 0xc0) == 0xc0} {
+      : sim_{config(options), options + 1U}, patient_{(options & 0xc0) == 0xc0} {
     for (unsigned i = 0; i < kHosts; ++i)
-      hosts_[i] = fixture_.add_host(0x0002'c903'0000'0100 + i, 0x100 + i,
-                                    static_cast<std::uint16_t>(16 + i));
-    fixture_.sa.only_scope = 2;  // An honest administrator has no group of another scope.
-    fixture_.meddle = [this](fabric::ReceivedMad& mad) { return meddle(mad); };
-    fixture_.start();
+      hosts_[i] =
+          sim_.add_host(0x0002'c903'0000'0100 + i, 0x100 + i, static_cast<std::uint16_t>(16 + i));
+    sim_.sa.only_scope = 2;  // An honest administrator has no group of another scope.
+    sim_.meddle = [this](fabric::ReceivedMad& mad) { return meddle(mad); };
+    sim_.start();
   }
 
   void run(Input in) {
@@ -90,14 +90,14 @@ class Harness {
     // The MTU that the input set is a setting, which stays; a larger one is refused until the group
     // allows it again.
     run_until([this] {
-      return fixture_.link.state() == State::kUp && fixture_.link.set_mtu(2044, fixture_.now) &&
-             fixture_.link.mtu() == 2044;
+      return sim_.link.state() == State::kUp && sim_.link.set_mtu(2044, sim_.now) &&
+             sim_.link.mtu() == 2044;
     });
     for (const auto& [addr, n] : gateways_)
-      for (unsigned i = 0; i < n; ++i) fixture_.link.forget_gateway(addr);
-    fixture_.link.stop(fixture_.now);
-    run_until([this] { return fixture_.link.state() == State::kStopped; });
-    fixture_.expect_nothing_left();
+      for (unsigned i = 0; i < n; ++i) sim_.link.forget_gateway(addr);
+    sim_.link.stop(sim_.now);
+    run_until([this] { return sim_.link.state() == State::kStopped; });
+    sim_.expect_nothing_left();
   }
 
  private:
@@ -162,9 +162,9 @@ class Harness {
   void step(Input& in) {
     const unsigned code = in.octet();
     const unsigned option = code >> 4;
-    const TimePoint now = fixture_.now;
+    const TimePoint now = sim_.now;
     switch (static_cast<Step>(code & 15)) {
-      case Step::kTime: return fixture_.run_for(std::chrono::milliseconds{1U << in.octet() % 17});
+      case Step::kTime: return sim_.run_for(std::chrono::milliseconds{1U << in.octet() % 17});
       case Step::kChange: {
         const unsigned at = in.octet();
         changes_.emplace_back(at, in.octet());
@@ -178,23 +178,21 @@ class Harness {
       case Step::kStatus: status_ = in.number(2); return;
       case Step::kLose: lost_ = in.octet() % 8; return;
       case Step::kAgain:
-        if (!given_.empty()) fixture_.client.on_mad(given_[in.octet() % given_.size()], now);
+        if (!given_.empty()) sim_.client.on_mad(given_[in.octet() % given_.size()], now);
         return;
       case Step::kMade: return make_answer(in);
-      case Step::kSilence: fixture_.sa.silent = (option & 1) != 0; return;
+      case Step::kSilence: sim_.sa.silent = (option & 1) != 0; return;
       case Step::kWant:
-        (void)fixture_.want((option & 1) != 0 ? group_address(in.octet())
-                                              : host_address(in.octet()));
+        (void)sim_.want((option & 1) != 0 ? group_address(in.octet()) : host_address(in.octet()));
         return;
       case Step::kHear: return hear(option, in.octet() % kHosts);
       case Step::kGroup: return group(option, group_address(in.octet()));
       case Step::kNotice: return notice(in, option);
       case Step::kPort: return port_event(in.octet(), option);
       case Step::kStatic: return change_neighbour(option, in.octet() % kHosts);
-      case Step::kLife:
-        return (option & 1) != 0 ? fixture_.link.start(now) : fixture_.link.stop(now);
+      case Step::kLife: return (option & 1) != 0 ? sim_.link.start(now) : sim_.link.stop(now);
       case Step::kMtu:
-        (void)fixture_.link.set_mtu(static_cast<std::uint16_t>(in.number(2)), now);
+        (void)sim_.link.set_mtu(static_cast<std::uint16_t>(in.number(2)), now);
         return;
     }
   }
@@ -207,23 +205,23 @@ class Harness {
     const std::size_t at = in.octet();
     const auto octets = in.take(in.octet());
     for (std::size_t i = 0; i < octets.size(); ++i) mad.bytes[(at + i) % wire::kMadLen] = octets[i];
-    fixture_.client.on_mad(mad, fixture_.now);
+    sim_.client.on_mad(mad, sim_.now);
   }
   void hear(unsigned option, unsigned i) {
     const auto op = (option & 1) != 0 ? wire::ArpOp::kReply : wire::ArpOp::kRequest;
     wire::LinkAddr from = hosts_[(option & 2) != 0 ? (i + 1) % kHosts : i];
     if ((option & 4) != 0) from.qpn.set(0x200 + i);
-    fixture_.hear(op, from, wire::to_string(host_address(i)), {}, "10.0.0.1");
+    sim_.receive_arp(op, from, wire::to_string(host_address(i)), {}, "10.0.0.1");
   }
   void group(unsigned option, const wire::IpAddr& addr) {
-    auto& link = fixture_.link;
+    auto& link = sim_.link;
     if (option % 4 == 0) {
-      (void)link.join_group(addr, fixture_.now);
+      (void)link.join_group(addr, sim_.now);
     } else if (option % 4 == 1) {
-      (void)link.leave_group(addr, fixture_.now);
+      (void)link.leave_group(addr, sim_.now);
     } else {
       const std::array<std::byte, 40> packet{};
-      (void)link.send_to_group(addr, packet, fixture_.now);
+      (void)link.send_to_group(addr, packet, sim_.now);
     }
   }
   void notice(Input& in, unsigned option) {
@@ -239,30 +237,29 @@ class Harness {
       const std::size_t at = in.octet() % octets.size();
       octets[at] ^= static_cast<std::byte>(in.octet());
     }
-    if (wire::parse_notice(octets, n) == wire::NoticeError::kNone)
-      fixture_.link.on_report(n, fixture_.now);
+    if (wire::parse_notice(octets, n) == wire::NoticeError::kNone) sim_.link.on_report(n, sim_.now);
   }
   void port_event(unsigned what, unsigned option) {
     using Event = fabric::PortEvent;
-    fabric::PortAttr& port = fixture_.actions.attr;
+    fabric::PortAttr& port = sim_.actions.attr;
     const auto event = static_cast<Event>(what % 8);
     if (event == Event::kPortActive) port.state = fabric::PortState::kActive;
     if (event == Event::kPortDown) port.state = fabric::PortState::kDown;
     if (event == Event::kLidChange) port.lid = static_cast<std::uint16_t>(2 + (option & 1));
     if (event == Event::kPkeyChange)
       port.pkeys = {(option & 1) != 0 ? std::uint16_t{0x8001} : wire::kDefaultPkey};
-    fixture_.link.on_port_event(event, fixture_.now);
+    sim_.link.on_port_event(event, sim_.now);
   }
   void change_neighbour(unsigned option, unsigned i) {
-    auto& link = fixture_.link;
+    auto& link = sim_.link;
     const wire::IpAddr addr = host_address(i);
     const auto lid = static_cast<std::uint16_t>((option & 4) != 0 ? 40 : 0);
     const auto gateway = gateways_.find(addr);
     switch (option % 4) {
-      case 0: (void)link.add_static(addr, wire::to_string(hosts_[i]), lid, 0, fixture_.now); return;
+      case 0: (void)link.add_static(addr, wire::to_string(hosts_[i]), lid, 0, sim_.now); return;
       case 1: (void)link.remove_neighbour(addr); return;
       case 2:
-        if (link.use_gateway(addr, fixture_.now)) ++gateways_[addr];
+        if (link.use_gateway(addr, sim_.now)) ++gateways_[addr];
         return;
       default:
         if (gateway == gateways_.end()) return;
@@ -272,49 +269,48 @@ class Harness {
   }
 
   void check() {
-    auto& link = fixture_.link;
-    const FakeLinkActions& device = fixture_.actions;
+    auto& link = sim_.link;
+    const FakeLinkActions& device = sim_.actions;
     require(link.mtu() <= 2044);
     require(link.sa_objects() <= kMaxSaObjects);
     // max_entries does not limit groups; each group that is sent to has a number too.
-    require(fixture_.sink.open.size() <= 64 &&
-            fixture_.sink.indexes.size() <= kMaxEntries + kGroups);
+    require(sim_.sink.open.size() <= 64 && sim_.sink.indexes.size() <= kMaxEntries + kGroups);
     for (const auto& [mgid, mlid] : device.attached)
       require(mgid.is_multicast() && wire::is_multicast_lid(mlid));
     for (const auto& [index, ah] : device.ahs)
       require(ah.sl <= 15 &&
               (wire::is_unicast_lid(ah.dlid) || (wire::is_multicast_lid(ah.dlid) && ah.global)));
-    for (const auto& [index, n] : fixture_.sink.installed)
+    for (const auto& [index, n] : sim_.sink.installed)
       if (n.state == table::NeighbourState::kValid)
         require(device.ahs.contains(n.ah) && n.mtu >= kMinMtu && n.mtu <= 2044);
     if (link.state() == State::kUp)
       require(device.attached.contains(
           {link.parameters().broadcast_mgid, link.parameters().broadcast_mlid}));
-    fixture_.actions.frames.clear();
+    sim_.actions.frames.clear();
   }
 
   /// Lets time pass until the condition holds, and requires that it holds ten seconds later too.
   void run_until(const std::function<bool()>& holds) {
-    for (int i = 0; i < 60 && (patient_ || !holds()); ++i) fixture_.run_for(10s);
+    for (int i = 0; i < 60 && (patient_ || !holds()); ++i) sim_.run_for(10s);
     require(holds());
-    fixture_.run_for(10s);
+    sim_.run_for(10s);
     check();
     require(holds());
   }
   void become_honest() {
     lost_ = 0;
-    fixture_.sa.silent = false;
-    fixture_.meddle = nullptr;
-    fabric::PortAttr& port = fixture_.actions.attr;
+    sim_.sa.silent = false;
+    sim_.meddle = nullptr;
+    fabric::PortAttr& port = sim_.actions.attr;
     port.state = fabric::PortState::kActive;
     port.pkeys = {wire::kDefaultPkey};
-    fixture_.link.on_port_event(fabric::PortEvent::kPkeyChange, fixture_.now);
-    fixture_.link.on_port_event(fabric::PortEvent::kPortActive, fixture_.now);
-    if (fixture_.link.state() == State::kStopping) fixture_.run_for(300s);
-    if (fixture_.link.state() == State::kStopped) fixture_.start();
+    sim_.link.on_port_event(fabric::PortEvent::kPkeyChange, sim_.now);
+    sim_.link.on_port_event(fabric::PortEvent::kPortActive, sim_.now);
+    if (sim_.link.state() == State::kStopping) sim_.run_for(300s);
+    if (sim_.link.state() == State::kStopped) sim_.start();
   }
 
-  LinkFixture fixture_;
+  SimIpoibLink sim_;
   bool patient_;
   std::array<wire::LinkAddr, kHosts> hosts_;
   std::map<wire::IpAddr, unsigned> gateways_;

@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "lib/wire/frame.h"
-#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/eal.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -157,7 +157,7 @@ struct Port {
   }
 };
 
-class Harness final : public SoftHcaTest {
+class Harness final : public SoftFixture {
  public:
   static Harness& instance() {
     static auto* const harness = new Harness;
@@ -314,16 +314,16 @@ class Harness final : public SoftHcaTest {
   }
 
   void put(const Bytes& frame, unsigned code) {
-    if (on_cable_.size() == Fixture::kCableLen) poll();
+    if (on_cable_.size() == Cable::kCableLen) poll();
     rte_mbuf* const m = packet(frame, fabric::kNoAh, 0);
     if ((code & kSegments) != 0) split(m, frame.size() / 3);
-    require(rte_ring_enqueue(Fixture::get().towards[0], m) == 0);
+    require(rte_ring_enqueue(Cable::get().towards[0], m) == 0);
     on_cable_.push_back(frame);
   }
   /// Moves the octets behind the first `at` into a second segment.
   static void split(rte_mbuf* m, std::size_t at) {
     const std::size_t rest = rte_pktmbuf_data_len(m) - at;
-    rte_mbuf* const tail = rte_pktmbuf_alloc(Fixture::get().pool);
+    rte_mbuf* const tail = rte_pktmbuf_alloc(Cable::get().pool);
     require(tail != nullptr);
     char* const to = rte_pktmbuf_append(tail, static_cast<std::uint16_t>(rest));
     std::copy_n(rte_pktmbuf_mtod_offset(m, const char*, at), rest, to);
@@ -379,11 +379,7 @@ class Harness final : public SoftHcaTest {
     }
     require(!hca_->mad_port().receive().has_value());
   }
-  [[nodiscard]] std::uint64_t drops() const {
-    std::uint64_t sum = 0;
-    for (const Counter& counter : hca_->drops().by_reason) sum += counter.get();
-    return sum;
-  }
+  [[nodiscard]] std::uint64_t drops() const { return test::sum_of(hca_->drops()); }
 
   std::unique_ptr<SoftHca> hca_;
   std::array<fabric::UdQueue*, kQueues> queues_{};

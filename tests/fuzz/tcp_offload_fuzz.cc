@@ -19,11 +19,11 @@
 
 #include "lib/fwd/tcp_gro.h"
 #include "lib/fwd/tcp_gso.h"
-#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/lib/fwd/tcp_packets.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/eal.h"
+#include "tests/support/tcp_packets.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -55,7 +55,7 @@ enum Option : unsigned {
 /// Addresses and ports in the order of the packet. Packets of one connection must stay in order.
 using Connection = std::array<std::byte, 36>;
 
-class Harness final : public World {
+class Harness final : public WorkerFixture {
  public:
   static Harness& instance() {
     static auto* const harness = new Harness;
@@ -79,7 +79,7 @@ class Harness final : public World {
  private:
   Harness() {
     require(start_eal("fuzz"));
-    World::SetUp();
+    WorkerFixture::SetUp();
     entries[kEth0].tcp_offload = true;
     start();
     auto cache = table::NeighbourTable::create(16, rte_rand());

@@ -10,9 +10,9 @@
 #include <cstring>
 
 #include "lib/fwd/ip4_header.h"
-#include "tests/eal.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/eal.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -38,7 +38,7 @@ struct Outcome {
   std::size_t up = 0;
 };
 
-class Harness final : public World {
+class Harness final : public WorkerFixture {
  public:
   static Harness& instance() {
     static auto* const harness = new Harness;
@@ -64,7 +64,7 @@ constexpr std::size_t header_len(unsigned options) {
 
 Harness::Harness() {
   require(start_eal("fuzz"));
-  World::SetUp();
+  WorkerFixture::SetUp();
   configs[0].punt.interval_us = 1;  // Each packet renews all limits.
   for (InterfaceEntry& entry : entries) entry.copy_to_routers = true;
   start();

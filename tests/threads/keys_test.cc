@@ -12,8 +12,8 @@
 #include <mutex>
 #include <vector>
 
+#include "tests/support/soft_fixture.h"
 #include "tests/threads/worker_thread.h"
-#include "tests/unit/drivers/soft/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -51,10 +51,10 @@ struct Sample {
   Bytes frame;
 };
 
-class KeysUnderTraffic : public SoftHcaTest {
+class KeysUnderTraffic : public SoftFixture {
  protected:
   void SetUp() override {
-    SoftHcaTest::SetUp();
+    SoftFixture::SetUp();
     ASSERT_EQ(rte_rcu_qsbr_init(rcu_.get(), 2), 0);
     const auto node = [&](int side) {
       SoftHcaConfig shared = config(side);
@@ -190,7 +190,7 @@ TEST_F(KeysUnderTraffic, M05_SentPacketsAreDeliveredOrCountedAtOneEnd) {
   std::atomic<std::uint64_t> delivered{0};
   const auto send = [&] {
     const std::lock_guard<std::mutex> lock{cable};
-    if (mbufs_in_use() > Fixture::kMbufs / 2) return;  // The other worker must catch up.
+    if (mbufs_in_use() > Cable::kMbufs / 2) return;  // The other worker must catch up.
     std::array<rte_mbuf*, 8> pkts;
     for (rte_mbuf*& m : pkts) m = packet(counting(100), ah, peer_.queue->qpn());
     const std::uint16_t nb_sent = node_.queue->tx_burst(pkts.data(), pkts.size());

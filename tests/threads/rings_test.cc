@@ -16,8 +16,9 @@
 #include <vector>
 
 #include "lib/mgmt/worker_channel.h"
+#include "tests/support/mbufs.h"
+#include "tests/support/worker_fixture.h"
 #include "tests/threads/worker_thread.h"
-#include "tests/unit/lib/fwd/world.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -36,18 +37,15 @@ class WayBack {
   WayBack(const WayBack&) = delete;
   WayBack& operator=(const WayBack&) = delete;
 
-  /// It has room for all mbufs of a World.
+  /// It has room for all mbufs of a WorkerFixture.
   void put(rte_mbuf* m) { EXPECT_EQ(rte_ring_sp_enqueue(ring_, m), 0); }
-  void free_all() {
-    void* m = nullptr;
-    while (rte_ring_sc_dequeue(ring_, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
-  }
+  void free_all() { ipoib::test::empty(ring_); }
 
  private:
   rte_ring* ring_;
 };
 
-class Rings : public World {
+class Rings : public WorkerFixture {
  protected:
   using WorkerThread = ::ipoib::test::WorkerThread;
 
@@ -112,7 +110,7 @@ class Rings : public World {
   }
   void TearDown() override {
     back_.free_all();
-    World::TearDown();
+    WorkerFixture::TearDown();
   }
 
   const Bytes arp_ = Bytes(28, std::byte{0x5a});
@@ -176,17 +174,17 @@ TEST_F(Rings, WorkerStopsWhileAnotherHandsOver) {
   expect_all_accounted(sent_);
 }
 
-class Channel : public World {
+class Channel : public WorkerFixture {
  protected:
   using WorkerThread = ::ipoib::test::WorkerThread;
 
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     channel_ = std::move(*mgmt::WorkerChannel::create(0, SOCKET_ID_ANY, "threads_"));
   }
   void TearDown() override {
     channel_.reset();
-    World::TearDown();
+    WorkerFixture::TearDown();
   }
 
   /// The worker's side: answers each message that it takes, or counts the answer as lost.

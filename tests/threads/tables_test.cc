@@ -6,8 +6,8 @@
 
 #include <thread>
 
+#include "tests/support/worker_fixture.h"
 #include "tests/threads/worker_thread.h"
-#include "tests/unit/lib/fwd/world.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -16,10 +16,10 @@ constexpr std::uint32_t kLoops = 3'000;
 constexpr table::NextHopIndex kVia = 100, kVia6 = 101, kOther = 102;
 constexpr table::NeighbourIndex kGateway = 7;
 
-class TablesUnderTraffic : public World {
+class TablesUnderTraffic : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     hops.set(kVia, kLives);
     hops.set(kVia6, kLives);
     hops.set(kOther, {table::NextHopKind::kBlackhole, 0, kIb0, table::kNoNeighbour});

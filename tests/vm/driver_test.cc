@@ -18,7 +18,7 @@
 #include "drivers/verbs/verbs_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/ipoib.h"
-#include "tests/eal.h"
+#include "tests/support/eal.h"
 
 namespace ipoib::verbs {
 namespace {

@@ -2,12 +2,7 @@
 // The software HCA on a cable of rings, with packets of 64 octets of IP: it receives a burst and
 // delivers it to its queue pair, or it sends a burst. cable_* measure the cost of the rings and of
 // the benchmark itself, to be subtracted.
-#include <rte_eth_ring.h>
-#include <rte_ethdev.h>
-#include <rte_ring.h>
-
 #include <array>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -18,6 +13,7 @@
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/frame.h"
 #include "perf/bench.h"
+#include "tests/support/ring_device.h"
 
 namespace ipoib::perf {
 namespace {
@@ -50,21 +46,11 @@ struct Cable {
     return rte_ring_create(name, 2 * kCold, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
   }
   static Cable make() {
-    constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
     Cable cable{.pool = rte_pktmbuf_pool_create("bench", kCold + kBurst, 0, 0, 512, SOCKET_ID_ANY),
                 .in = ring("bench_in"),
                 .out = ring("bench_out"),
                 .port = 0};
-    if (cable.pool == nullptr || cable.in == nullptr || cable.out == nullptr)
-      throw std::runtime_error("no memory for the cable");
-    const int port = rte_eth_from_rings("cable", &cable.in, 1, &cable.out, 1, 0);
-    cable.port = static_cast<std::uint16_t>(port);
-    const rte_eth_conf conf{};
-    if (port < 0 || rte_eth_dev_configure(cable.port, 1, 1, &conf) != 0 ||
-        rte_eth_rx_queue_setup(cable.port, 0, 512, kAnySocket, nullptr, cable.pool) != 0 ||
-        rte_eth_tx_queue_setup(cable.port, 0, 512, kAnySocket, nullptr) != 0 ||
-        rte_eth_dev_start(cable.port) != 0)
-      throw std::runtime_error("the cable does not start");
+    cable.port = test::start_ring_port("cable", cable.in, cable.out, cable.pool, 512);
     return cable;
   }
 };
@@ -91,20 +77,13 @@ class Bench {
     }
   }
   ~Bench() {
-    for (rte_ring* ring : {cable_.in, cable_.out}) {
-      void* m = nullptr;
-      while (rte_ring_sc_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
-    }
+    for (rte_ring* ring : {cable_.in, cable_.out}) test::empty(ring);
   }
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
   [[nodiscard]] rte_mbuf* packet(std::span<const std::byte> octets) {
-    rte_mbuf* m = rte_pktmbuf_alloc(cable_.pool);
-    if (m == nullptr) throw std::runtime_error("no mbuf");
-    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size())), octets.data(),
-                octets.size());
-    return m;
+    return test::mbuf_of(cable_.pool, octets);
   }
 
   Cable& cable_ = Cable::get();

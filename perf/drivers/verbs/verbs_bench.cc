@@ -4,10 +4,7 @@
 // alone, cable_* the ring behind the software HCA, to be subtracted.
 #include <infiniband/verbs.h>
 #include <rte_cycles.h>
-#include <rte_eth_ring.h>
-#include <rte_ethdev.h>
 #include <rte_mempool.h>
-#include <rte_ring.h>
 
 #include <benchmark/benchmark.h>
 
@@ -23,7 +20,8 @@
 #include "drivers/verbs/verbs_hca.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/ipoib.h"
-#include "tests/fake_verbs/fabric.h"
+#include "tests/support/fake_verbs/fabric.h"
+#include "tests/support/ring_device.h"
 
 namespace ipoib::perf {
 namespace {
@@ -201,24 +199,12 @@ struct Loop {
     static const Loop loop = make();
     return loop;
   }
-  void empty() const {
-    void* m = nullptr;
-    while (rte_ring_sc_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
-  }
+  void empty() const { test::empty(ring); }
 
  private:
   static Loop make() {
-    constexpr auto kAnySocket = static_cast<unsigned>(SOCKET_ID_ANY);
     Loop loop{rte_ring_create("loop", 1024, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ), 0};
-    const int port =
-        loop.ring == nullptr ? -1 : rte_eth_from_rings("loop", &loop.ring, 1, &loop.ring, 1, 0);
-    loop.port = static_cast<std::uint16_t>(port);
-    const rte_eth_conf conf{};
-    if (port < 0 || rte_eth_dev_configure(loop.port, 1, 1, &conf) != 0 ||
-        rte_eth_rx_queue_setup(loop.port, 0, 512, kAnySocket, nullptr, pool()) != 0 ||
-        rte_eth_tx_queue_setup(loop.port, 0, 512, kAnySocket, nullptr) != 0 ||
-        rte_eth_dev_start(loop.port) != 0)
-      throw std::runtime_error("the cable does not start");
+    loop.port = test::start_ring_port("loop", loop.ring, loop.ring, pool(), 512);
     return loop;
   }
 };

@@ -8,7 +8,7 @@
 namespace ipoib::conformance {
 namespace {
 
-class Create : public Conformance {};
+class Create : public ConformanceFixture {};
 
 constexpr std::uint64_t kMtu = R::kMtuSel | R::kMtu, kRate = R::kRateSel | R::kRate,
                         kLife = R::kLifeSel | R::kLife;

@@ -50,7 +50,7 @@ struct Expected {
 /// The session of this run; main() makes it.
 [[nodiscard]] Session& session();
 
-class Conformance : public ::testing::Test {
+class ConformanceFixture : public ::testing::Test {
  protected:
   void TearDown() override { session().clean_up(); }
 

@@ -11,7 +11,7 @@ namespace {
 using wire::InformInfo;
 using wire::Trap;
 
-class Inform : public Conformance {
+class Inform : public ConformanceFixture {
  protected:
   static bool told(PortId port, Trap trap, const wire::Gid& about) {
     const auto& notices = session().notices(port);

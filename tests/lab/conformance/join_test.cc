@@ -10,7 +10,7 @@ namespace {
 
 using wire::Selector;
 
-class Join : public Conformance {};
+class Join : public ConformanceFixture {};
 
 wire::Gid broadcast_of(std::uint16_t pkey) {
   return wire::broadcast_mgid(pkey, 2);

@@ -5,7 +5,7 @@
 namespace ipoib::conformance {
 namespace {
 
-class Leave : public Conformance {};
+class Leave : public ConformanceFixture {};
 
 TEST_F(Leave, IsAnsweredByTheRequestWithTheStateLeft) {
   const wire::Gid group = fresh();

@@ -9,7 +9,7 @@ namespace {
 
 /// Every port has joined the broadcast groups of its partitions, as links do before they query
 /// paths, because the embedded administrator learns ports from their requests.
-class Path : public Conformance {
+class Path : public ConformanceFixture {
  protected:
   void SetUp() override {
     const std::pair<PortId, std::uint16_t> links[] = {

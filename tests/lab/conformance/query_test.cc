@@ -9,7 +9,7 @@
 namespace ipoib::conformance {
 namespace {
 
-class Query : public Conformance {};
+class Query : public ConformanceFixture {};
 
 sa::Request groups(wire::Method method, std::uint64_t mask, const R& record) {
   return sa::Request::of(method, wire::Attr::kMcMemberRecord, mask, record);

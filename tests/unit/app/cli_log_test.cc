@@ -4,7 +4,7 @@
 #include "app/cli/cli.h"
 #include "app/export/json.h"
 #include "lib/base/log_level.h"
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "app/cli/cli_terminal.h"
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

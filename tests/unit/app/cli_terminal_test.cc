@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "app/export/json.h"
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

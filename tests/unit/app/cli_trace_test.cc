@@ -5,7 +5,7 @@
 #include "app/cli/cli.h"
 #include "app/export/json.h"
 #include "app/export/telemetry.h"
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

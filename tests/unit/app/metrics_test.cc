@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

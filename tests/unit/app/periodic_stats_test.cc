@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

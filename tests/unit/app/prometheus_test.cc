@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/fake_node.h"
 #include "tests/unit/app/eal.h"
-#include "tests/unit/app/fake_node.h"
 
 namespace ipoib::app {
 namespace {

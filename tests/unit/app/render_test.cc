@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/cli/text_table.h"
-#include "tests/unit/app/fake_node.h"
+#include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/fake_node.h"
 #include "tests/unit/app/eal.h"
-#include "tests/unit/app/fake_node.h"
 
 namespace ipoib::app {
 namespace {

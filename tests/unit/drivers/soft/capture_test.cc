@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "drivers/soft/capture_copy.h"
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -12,17 +12,17 @@ namespace {
 using fabric::CaptureDirection;
 
 /// The test reads the ring in place of the lcore that writes captures.
-class SoftCapture : public SoftHcaTest {
+class SoftCapture : public SoftFixture {
  protected:
   void SetUp() override {
-    SoftHcaTest::SetUp();
+    SoftFixture::SetUp();
     tap_.ring = rte_ring_create("tap", 64, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
     tap_.pool =
         rte_pktmbuf_pool_create("tap", 127, 0, 0, RTE_PKTMBUF_HEADROOM + 600, SOCKET_ID_ANY);
     ASSERT_TRUE(tap_.ring != nullptr && tap_.pool != nullptr);
   }
   void TearDown() override {
-    SoftHcaTest::TearDown();
+    SoftFixture::TearDown();
     (void)captured();
     EXPECT_EQ(rte_mempool_in_use_count(tap_.pool), 0U);
     rte_mempool_free(tap_.pool);
@@ -35,9 +35,7 @@ class SoftCapture : public SoftHcaTest {
   };
   std::vector<Captured> captured() {
     std::vector<Captured> frames;
-    void* object = nullptr;
-    while (rte_ring_sc_dequeue(tap_.ring, &object) == 0) {
-      auto* m = static_cast<rte_mbuf*>(object);
+    while (rte_mbuf* const m = test::next_of(tap_.ring)) {
       const auto& meta = fabric::capture_meta_of(m);
       frames.push_back({bytes_of(m), meta.direction, meta.tsc});
       rte_pktmbuf_free(m);
@@ -117,7 +115,7 @@ TEST_F(SoftCapture, FramesThatLieAboutTheirLengthAreShownAsTheyCame) {
 TEST_F(SoftCapture, UnsentPacketsAreNotShown) {
   const Node node = make_node(0);
   node.hca->set_capture(tap_);
-  auto* cable = Fixture::get().towards[1];
+  auto* cable = Cable::get().towards[1];
   while (rte_ring_free_count(cable) > 1) put_on_cable(1, counting(60));
   const auto ah = ah_to(node, 9);
   rte_mbuf* pkts[] = {packet(counting(8), ah, 5), packet(counting(9), ah, 5)};

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/drivers/soft/connected_test.h"
-#include "tests/vectors/vectors.h"
+#include "tests/support/vector_frames.h"
+#include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -20,16 +20,10 @@ struct Recorded {
 };
 
 Recorded recorded(const std::string& name) {
-  static const nlohmann::json vectors = test::load_vectors("frames-generated.json");
-  for (const auto& v : vectors.at("frames")) {
-    if (v.at("name") != name) continue;
-    Recorded r{.octets = test::octets(v.at("hex")), .f = {}};
-    r.octets.resize(r.octets.size() - wire::kVcrcLen);
-    EXPECT_EQ(wire::parse_iba(r.octets, r.f), wire::FrameError::kNone) << name;
-    EXPECT_FALSE(r.f.global) << name;
-    return r;
-  }
-  throw std::runtime_error("no vector " + name);
+  Recorded r{.octets = test::packet_named(name), .f = {}};
+  EXPECT_EQ(wire::parse_iba(r.octets, r.f), wire::FrameError::kNone) << name;
+  EXPECT_FALSE(r.f.global) << name;
+  return r;
 }
 
 /// The IBA packet of a soft frame.
@@ -39,7 +33,7 @@ Bytes iba_of(const Bytes& frame) {
   return {begin, begin + len};
 }
 
-class ConnectedVectors : public ConnectedTest {
+class ConnectedVectors : public ConnectedFixture {
  protected:
   /// Makes side 0 the sender of the frame, with this path MTU code. Side 0 expects `rx_psn` and
   /// sends from the frame's PSN.

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -29,7 +29,7 @@ class Tripwire {
         mmap(nullptr, 3 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     std::byte* const begin = memory_ + page_ - headers;
     std::memcpy(begin, frame.data(), frame.size());
-    mbuf_ = rte_pktmbuf_alloc(Fixture::get().pool);
+    mbuf_ = rte_pktmbuf_alloc(Cable::get().pool);
     auto length = static_cast<std::uint16_t>(3 * page_);
     // The shared information occupies the end of the memory, in the last page.
     auto* const info = rte_pktmbuf_ext_shinfo_init_helper(
@@ -81,7 +81,7 @@ class Tripwire {
   struct sigaction before_ {};
 };
 
-class KeyFlip : public SoftHcaTest {
+class KeyFlip : public SoftFixture {
  protected:
   void start(const SoftHcaConfig& config) {
     node_ = make_node(config);
@@ -100,7 +100,7 @@ class KeyFlip : public SoftHcaTest {
   /// Polls the frame. `change` happens while its ICRC is computed.
   void poll_with(const std::function<void()>& change) {
     Tripwire wire{frame_, kGlobalHeadLen + sizeof(UdWords), change};
-    ASSERT_EQ(rte_ring_enqueue(Fixture::get().towards[0], wire.arm()), 0);
+    ASSERT_EQ(rte_ring_enqueue(Cable::get().towards[0], wire.arm()), 0);
     node_.poll();
     touches_ += wire.touches();
     for (fabric::UdQueue* queue : {node_.queue, second_}) got_.push_back(take(queue));

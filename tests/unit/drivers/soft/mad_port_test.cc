@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
 
-class SoftMad : public SoftHcaTest {};
+class SoftMad : public SoftFixture {};
 
 fabric::MadBytes mad_bytes(std::uint8_t seed) {
   fabric::MadBytes mad;
@@ -131,7 +131,7 @@ TEST_F(SoftMad, RingFullOfOutgoingMadsIsUnavailable) {
 
 TEST_F(SoftMad, MadsWaitForTheWireAndThenAreLost) {
   const Node node = make_node(0);
-  auto* cable = Fixture::get().towards[1];
+  auto* cable = Cable::get().towards[1];
   while (rte_ring_free_count(cable) > 0) put_on_cable(1, counting(60));
   ASSERT_TRUE(node.hca->mad_port().send({.lid = 9}, mad_bytes(7)));
   for (int i = 0; i < 1000; ++i) node.poll();

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "lib/fabric/port_manager.h"
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -20,7 +20,7 @@ std::uint64_t virtual_tsc() noexcept {
 }
 
 /// Reports the attributes and events that the test sets.
-class FakeManager final : public fabric::PortManager, public fabric::MadPort {
+class FakePortManager final : public fabric::PortManager, public fabric::MadPort {
  public:
   fabric::MadPort& mad_port() override { return *this; }
   [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
@@ -44,7 +44,7 @@ class FakeManager final : public fabric::PortManager, public fabric::MadPort {
   std::vector<std::uint16_t> sent_to_;
 };
 
-class ManagedPort : public SoftHcaTest {
+class ManagedPort : public SoftFixture {
  protected:
   ManagedPort() {
     SoftHcaConfig managed = config(0);
@@ -52,7 +52,7 @@ class ManagedPort : public SoftHcaTest {
     managed.tsc = &virtual_tsc;
     managed.tsc_hz = kHz;
     now_tsc = 5 * kHz;
-    auto manager = std::make_unique<FakeManager>();
+    auto manager = std::make_unique<FakePortManager>();
     manager_ = manager.get();
     auto hca = SoftHca::create(managed, std::move(manager));
     EXPECT_TRUE(hca) << hca.error().what;
@@ -98,7 +98,7 @@ class ManagedPort : public SoftHcaTest {
     return octets;
   }
 
-  FakeManager* manager_;
+  FakePortManager* manager_;
   Node node_;
   Node peer_;
 };

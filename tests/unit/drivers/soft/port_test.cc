@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -22,7 +22,7 @@ std::uint64_t virtual_tsc() noexcept {
 }
 constexpr std::uint64_t kHz = 1'000'000;
 
-class SoftPort : public SoftHcaTest {
+class SoftPort : public SoftFixture {
  protected:
   SoftPort() {
     now_tsc = kHz;
@@ -153,7 +153,7 @@ TEST_F(SoftPort, PortTakenDownNeitherSendsNorReceives) {
 }
 
 TEST_F(SoftPort, CableThatLosesItsLinkTakesThePortDown) {
-  const std::uint16_t port = Fixture::get().port[0];
+  const std::uint16_t port = Cable::get().port[0];
   ASSERT_EQ(rte_eth_dev_set_link_down(port), 0);
   EXPECT_EQ(events(), Events{}) << "the cable was looked at a moment ago";
   now_tsc += kHz / 10;
@@ -175,7 +175,7 @@ TEST_F(SoftPort, CableThatIsTakenAwayIsLeftAlone) {
   EXPECT_EQ(events(), Events{PortEvent::kPortDown});
   EXPECT_EQ(node_.hca->problem(), "the Ethernet device of the cable was removed");
   node_.poll();
-  EXPECT_EQ(rte_ring_count(Fixture::get().towards[0]), 1U) << "not read";
+  EXPECT_EQ(rte_ring_count(Cable::get().towards[0]), 1U) << "not read";
   EXPECT_EQ(arrive(node_, ah, peer_), 0U);
   EXPECT_EQ(lost(Drop::kIbPortDown), 1U);
   EXPECT_EQ(node_.queue->tx_lost().packets, 1U);

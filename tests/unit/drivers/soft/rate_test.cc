@@ -3,7 +3,7 @@
 // other packets.
 #include <map>
 
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -20,7 +20,7 @@ std::uint64_t virtual_tsc() noexcept {
   return now_tsc;
 }
 
-class SoftRate : public SoftHcaTest {
+class SoftRate : public SoftFixture {
  protected:
   SoftRate() {
     now_tsc = 5 * kHz;
@@ -131,7 +131,7 @@ TEST_F(SoftRate, U22_SlowPathDoesNotHoldUpTheOthersInItsBurst) {
 
 TEST_F(SoftRate, U22_WhatTheWireDidNotTakeCostsNothing) {
   const auto ah = handle(9, k2_5Gbps);
-  auto* cable = Fixture::get().towards[1];
+  auto* cable = Cable::get().towards[1];
   while (rte_ring_free_count(cable) > 10) put_on_cable(1, counting(60));
   std::vector<rte_mbuf*> pkts;
   for (int i = 0; i < 64; ++i) pkts.push_back(packet(counting(2048), ah, kQpn));

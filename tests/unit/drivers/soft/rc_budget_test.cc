@@ -3,7 +3,7 @@
 // never acknowledge, messages that never end, an empty mempool.
 #include <utility>
 
-#include "tests/unit/drivers/soft/connected_test.h"
+#include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::uint64_t kMs = kHz / 1000;
 /// Timeout of an ACK with the code that the tests use: 4.096 us << 8.
 constexpr std::uint64_t kAckTimeoutTsc = 4096 << 8;
 
-class Budget : public ConnectedTest {
+class Budget : public ConnectedFixture {
  protected:
   /// Creates two HCAs, in each of which messages may hold `message_mbufs`.
   void start(std::uint32_t message_mbufs, rte_mempool* control_pool = nullptr) {
@@ -56,7 +56,7 @@ class Budget : public ConnectedTest {
   }
   void TearDown() override {
     fill_pool();
-    ConnectedTest::TearDown();
+    ConnectedFixture::TearDown();
   }
 
   std::vector<std::pair<fabric::ConnectedQueue*, fabric::ConnectedQueue*>> ends_;
@@ -129,7 +129,7 @@ TEST_F(Budget, C15_DryPoolStopsNoAckAndTheConnectionFailsInTime) {
   (void)cut(1);
   put(0, towards_0.at(0));
   drain_pool();
-  const std::uint64_t begin = world_tsc;
+  const std::uint64_t begin = sim_tsc;
 
   peers[0].poll();
   const auto acks = cut(1);
@@ -141,8 +141,8 @@ TEST_F(Budget, C15_DryPoolStopsNoAckAndTheConnectionFailsInTime) {
 
   EXPECT_TRUE(run([&] { return info(0, 0).state == QueueState::kError; }, 10'000));
   EXPECT_EQ(info(0, 0).error, QueueError::kRetryExceeded);
-  EXPECT_GE(world_tsc - begin, kRetries * kAckTimeoutTsc);
-  EXPECT_LE(world_tsc - begin, (kRetries + 2) * kAckTimeoutTsc);
+  EXPECT_GE(sim_tsc - begin, kRetries * kAckTimeoutTsc);
+  EXPECT_LE(sim_tsc - begin, (kRetries + 2) * kAckTimeoutTsc);
   EXPECT_EQ(info(0, 0).counters.tx_flushed, 10U);
   EXPECT_EQ(receive(0).size(), 1U);
   fill_pool();
@@ -158,9 +158,9 @@ TEST_F(Budget, C15_MessageThatCouldNeverBeSentFailsInTime) {
   rte_mbuf* m = message(pattern(1, 2048));
   drain_pool();
   ASSERT_EQ(peers[0].queue->tx_burst(&m, 1), 1);
-  const std::uint64_t begin = world_tsc;
+  const std::uint64_t begin = sim_tsc;
   EXPECT_TRUE(run([&] { return info(0, 0).state == QueueState::kError; }, 10'000));
-  EXPECT_LE(world_tsc - begin, 5 * kAckTimeoutTsc);
+  EXPECT_LE(sim_tsc - begin, 5 * kAckTimeoutTsc);
   EXPECT_EQ(peers[0].drops(Drop::kIbTxFlushed), 1U);
 }
 
@@ -170,7 +170,7 @@ TEST_F(Budget, C15_WireThatTakesNothingFailsTheConnectionInTime) {
     if (!send(0, pattern(1, 2048))) break;
   const auto stuck = [&] {  // The cable accepts no frames.
     peers[0].poll();
-    world_tsc += kStepTsc;
+    sim_tsc += kStepTsc;
     return info(0, 0).state == QueueState::kError;
   };
   bool failed = false;
@@ -188,10 +188,10 @@ TEST_F(Budget, C15_HalfMessageHasATimeLimit) {
     const std::size_t last = ends_.size() - 1;
     begin(last);
     EXPECT_GT(mbufs_in_use(), before);
-    world_tsc += 990 * kMs;
+    sim_tsc += 990 * kMs;
     peers[1].poll();
     EXPECT_EQ(peers[1].drops(Drop::kIbUnfinished), lost);
-    world_tsc += 20 * kMs;
+    sim_tsc += 20 * kMs;
     peers[1].poll();
     EXPECT_EQ(peers[1].drops(Drop::kIbUnfinished), lost + 1) << "a packet of it was there";
     if (transport == fabric::Transport::kUc) {
@@ -216,15 +216,15 @@ TEST_F(Budget, C15_OldestHalfMessageMakesRoom) {
   start(2 * 2 * kOfAMessage);
   for (int i = 0; i < 4; ++i) more({.send = {.ack_timeout = 0}});
   begin(0);
-  world_tsc += 3 * kMs;
+  sim_tsc += 3 * kMs;
   begin(1);
-  world_tsc += 3 * kMs;
+  sim_tsc += 3 * kMs;
   begin(2);
   EXPECT_EQ(peers[1].drops(Drop::kIbRnr), 1U) << "no room for a third";
   EXPECT_EQ(peers[1].drops(Drop::kIbUnfinished), 0U) << "and nobody is slow";
   EXPECT_EQ(info(1, 2).counters.rnr_sent, 1U);
 
-  world_tsc += 5 * kMs;  // The first is 11 ms old, the second 8 ms.
+  sim_tsc += 5 * kMs;  // The first is 11 ms old, the second 8 ms.
   begin(3);
   EXPECT_EQ(peers[1].drops(Drop::kIbUnfinished), 1U);
   EXPECT_EQ(info(1, 0).error, QueueError::kUnfinishedMessage);
@@ -237,7 +237,7 @@ TEST_F(Budget, C15_OldestHalfMessageMakesRoomForABuffer) {
   for (int i = 0; i < 3; ++i) more({.receive = {.depth = 2}, .send = {.ack_timeout = 0}});
   begin(0);
   begin(1);
-  world_tsc += 11 * kMs;
+  sim_tsc += 11 * kMs;
   use(2);
   ASSERT_TRUE(send(0, pattern(1, 68)));  // One packet.
   EXPECT_TRUE(run([&] { return info(1, 2).counters.rx_messages == 1; }, 100));

@@ -2,7 +2,7 @@
 // RC and UC over a cable that loses, repeats and reorders frames by a seed, in virtual time.
 #include <set>
 
-#include "tests/unit/drivers/soft/connected_test.h"
+#include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -20,7 +20,7 @@ std::size_t length_of(std::uint32_t number) {
   return kLengths[number % std::size(kLengths)];
 }
 
-class FaultyCable : public ConnectedTest {
+class FaultyCable : public ConnectedFixture {
  protected:
   void start(fabric::Transport transport, double probability, std::uint64_t seed) {
     clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RC step by step: frames that are sent, acknowledged, refused and repeated, one by one.
-#include "tests/unit/drivers/soft/connected_test.h"
+#include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
 namespace {
@@ -11,7 +11,7 @@ using wire::Aeth;
 
 constexpr std::uint8_t kFirst = 0x00, kMiddle = 0x01, kLast = 0x02, kOnly = 0x04;
 
-class Rc : public ConnectedTest {
+class Rc : public ConnectedFixture {
  protected:
   /// Runs one loop of a worker, and returns the frames that it sent.
   std::vector<Bytes> loop(int side) {
@@ -146,14 +146,14 @@ TEST_F(Rc, C13_SilenceEndsInErrorAfterTheRetries) {
   connect({.send = {.retry_count = 3, .ack_timeout = 8}});
   for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(send(0, pattern(i, 3000)));
   unsigned rounds = 0;
-  const std::uint64_t begin = world_tsc;
-  while (peers[0].info().state != QueueState::kError && world_tsc < begin + kHz) {
+  const std::uint64_t begin = sim_tsc;
+  while (peers[0].info().state != QueueState::kError && sim_tsc < begin + kHz) {
     rounds += !cut(1).empty();
     peers[0].poll();
-    world_tsc += kStepTsc;
+    sim_tsc += kStepTsc;
   }
   EXPECT_EQ(rounds, 4U) << "once, and three times again";
-  const std::uint64_t took = world_tsc - begin;
+  const std::uint64_t took = sim_tsc - begin;
   EXPECT_GE(took, 4 * wire::ack_timeout_ns(8));
   EXPECT_LE(took, 5 * wire::ack_timeout_ns(8)) << "bounded: C-15";
   expect_failed(0, QueueError::kRetryExceeded);
@@ -182,7 +182,7 @@ TEST_F(Rc, C11_PeerWithoutABufferIsWaitedFor) {
   put(0, naks[0]);
   EXPECT_TRUE(loop(0).empty()) << "not before the time is over";
   for (Bytes& m : receive(1)) got.push_back(std::move(m));
-  const std::uint64_t begin = world_tsc;
+  const std::uint64_t begin = sim_tsc;
   while (true) {
     const auto frames = loop(0);
     if (!frames.empty()) {
@@ -190,9 +190,9 @@ TEST_F(Rc, C11_PeerWithoutABufferIsWaitedFor) {
       for (const Bytes& f : frames) put(1, f);
       break;
     }
-    ASSERT_LT(world_tsc += kStepTsc, begin + kHz);
+    ASSERT_LT(sim_tsc += kStepTsc, begin + kHz);
   }
-  EXPECT_GE(world_tsc - begin, wire::rnr_timer_ns(14));
+  EXPECT_GE(sim_tsc - begin, wire::rnr_timer_ns(14));
   EXPECT_TRUE(run([&] {
     for (Bytes& m : receive(1)) got.push_back(std::move(m));
     return got.size() == 6;

@@ -9,8 +9,8 @@
 #include <random>
 #include <set>
 
-#include "tests/contract.h"
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/contract.h"
+#include "tests/support/soft_fixture.h"
 
 namespace {
 
@@ -59,10 +59,10 @@ std::uint16_t mlid(unsigned number) {
   return static_cast<std::uint16_t>(0xc000 + number % 0x3fff);
 }
 
-class Groups : public SoftHcaTest {
+class Groups : public SoftFixture {
  protected:
   void SetUp() override {
-    SoftHcaTest::SetUp();
+    SoftFixture::SetUp();
     node_ = make_node(0);
     peer_ = make_node(1);
   }

@@ -10,12 +10,12 @@
 #include <set>
 #include <thread>
 
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
 
-class SoftHcaControl : public SoftHcaTest {};
+class SoftHcaControl : public SoftFixture {};
 
 TEST_F(SoftHcaControl, CableTooSmallIsRefusedWithBothNumbers) {
   ASSERT_EQ(rte_eal_hotplug_add("vdev", "net_memif0",
@@ -153,10 +153,10 @@ TEST_F(SoftHcaControl, HandleIsUsedAgainOnlyWhenNothingCanNameIt) {
 }
 
 /// An RCU variable with one worker, which the test plays.
-class WithWorker : public SoftHcaTest {
+class WithWorker : public SoftFixture {
  protected:
   void SetUp() override {
-    SoftHcaTest::SetUp();
+    SoftFixture::SetUp();
     qsbr_.resize(rte_rcu_qsbr_get_memsize(1) + RTE_CACHE_LINE_SIZE);
     void* at = qsbr_.data();
     std::size_t space = qsbr_.size();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rules of UC for lost packets, frame by frame. Source: iba-wire.md §7.
-#include "tests/unit/drivers/soft/connected_test.h"
+#include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
 namespace {
 
-class Uc : public ConnectedTest {
+class Uc : public ConnectedFixture {
  protected:
   /// Returns the packets of messages of 5000 octets, three each.
   std::vector<Bytes> packets(std::uint32_t messages,

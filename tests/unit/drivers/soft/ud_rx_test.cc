@@ -3,22 +3,22 @@
 #include <array>
 #include <random>
 
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
 
 /// Frames arrive at side 0: LID 3, GID of kGuid[0], QPN 0x48, Q_Key 0x0b1b, P_Key 0xffff.
-class SoftRx : public SoftHcaTest {
+class SoftRx : public SoftFixture {
  protected:
   void SetUp() override {
-    SoftHcaTest::SetUp();
+    SoftFixture::SetUp();
     node_ = make_node(0);
     ASSERT_TRUE(node_.hca->attach(*node_.queue, broadcast_mgid(), kMlid));
   }
   void TearDown() override {
     node_ = {};
-    SoftHcaTest::TearDown();
+    SoftFixture::TearDown();
   }
   /// Puts the frame on the cable, polls, and frees the received packets. Returns their number.
   std::size_t feed(const Bytes& frame) {
@@ -369,7 +369,7 @@ TEST_F(SoftRx, SegmentedFramesAreJoinedOrCounted) {
     rte_mbuf* m = packet(all.first(20), fabric::kNoAh, 0);
     if (!fits) m->data_off = static_cast<std::uint16_t>(m->buf_len - 20);
     ASSERT_EQ(rte_pktmbuf_chain(m, packet(all.subspan(20), fabric::kNoAh, 0)), 0);
-    ASSERT_EQ(rte_ring_enqueue(Fixture::get().towards[0], m), 0);
+    ASSERT_EQ(rte_ring_enqueue(Cable::get().towards[0], m), 0);
     node_.poll();
     const auto pkts = node_.receive();
     EXPECT_EQ(pkts.size(), fits ? 1U : 0U);
@@ -466,7 +466,7 @@ TEST_F(SoftRx, SmallReceiveBurstsLoseNothing) {
 TEST_F(SoftRx, StaleOffloadFlagsOfTheCableAreGone) {
   rte_mbuf* m = packet(local_shape().frame, fabric::kNoAh, 0);
   m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_L4_CKSUM_BAD;
-  ASSERT_EQ(rte_ring_enqueue(Fixture::get().towards[0], m), 0);
+  ASSERT_EQ(rte_ring_enqueue(Cable::get().towards[0], m), 0);
   node_.poll();
   const auto pkts = node_.receive();
   ASSERT_EQ(pkts.size(), 1U);

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/unit/drivers/soft/soft_fixture.h"
+#include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
 
-class SoftTx : public SoftHcaTest {};
+class SoftTx : public SoftFixture {};
 
 /// The headers of a vector, as the parameters of a node that sends the same frame.
 struct Sender {
@@ -177,7 +177,7 @@ TEST_F(SoftTx, UnsentPacketsComeBackAsTheyWere) {
     squeeze(pkts[3], 8);
     std::vector<Bytes> before;
     for (const rte_mbuf* m : pkts) before.push_back(bytes_of(m));
-    auto* cable = Fixture::get().towards[1];
+    auto* cable = Cable::get().towards[1];
     while (rte_ring_free_count(cable) > c.room) put_on_cable(1, counting(60));
 
     const std::uint16_t taken = node.queue->tx_burst(pkts.data(), 8);
@@ -212,7 +212,7 @@ TEST_F(SoftTx, SharedSegmentedAndCrampedPacketsAreCopied) {
   const Node from = make_node(0);
   const Node to = make_node(1);
   const auto ah = ah_to(from, kLid[1]);
-  rte_mempool* pool = Fixture::get().pool;
+  rte_mempool* pool = Cable::get().pool;
 
   rte_mbuf* shared = packet(counting(50), ah, to.queue->qpn());
   rte_mbuf_refcnt_update(shared, 1);

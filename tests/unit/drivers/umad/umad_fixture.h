@@ -19,7 +19,7 @@
 
 namespace ipoib::umad {
 
-class FakeEvents final : public DeviceEvents {
+class FakeDeviceEvents final : public DeviceEvents {
  public:
   void open(const std::string& device) override { opened_ = device; }
   void close() override { opened_.clear(); }
@@ -89,9 +89,9 @@ class UmadFixture : public testing::Test {
 
   TimePoint now_{std::chrono::seconds(1000)};
   std::unique_ptr<FakeUmad> owned_ = std::make_unique<FakeUmad>();
-  std::unique_ptr<FakeEvents> owned_events_ = std::make_unique<FakeEvents>();
+  std::unique_ptr<FakeDeviceEvents> owned_events_ = std::make_unique<FakeDeviceEvents>();
   FakeUmad& fake_ = *owned_;
-  FakeEvents& device_ = *owned_events_;
+  FakeDeviceEvents& device_ = *owned_events_;
   std::unique_ptr<UmadPort> port_;
   Events events_;
   std::vector<fabric::ReceivedMad> mads_;

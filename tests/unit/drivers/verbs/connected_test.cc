@@ -28,7 +28,7 @@ struct Way {
   bool extended;
 };
 
-class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<Way> {
+class VerbsConnectedTest : public VerbsFixture, public testing::WithParamInterface<Way> {
  protected:
   struct End {
     std::unique_ptr<Node> node;
@@ -37,7 +37,7 @@ class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<
   };
 
   void SetUp() override {
-    VerbsTest::SetUp();
+    VerbsFixture::SetUp();
     for (End* end : {&a_, &b_}) {
       fake_verbs::Device& device = add_device(end == &a_ ? 0 : 1);
       device.extended_qp = GetParam().extended;
@@ -52,7 +52,7 @@ class VerbsConnectedTest : public VerbsTest, public testing::WithParamInterface<
   void TearDown() override {
     a_.node.reset();
     b_.node.reset();
-    VerbsTest::TearDown();
+    VerbsFixture::TearDown();
   }
 
   [[nodiscard]] bool reliable() const { return GetParam().transport == Transport::kRc; }

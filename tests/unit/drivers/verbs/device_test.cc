@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/logged.h"
+#include "tests/support/logged.h"
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
 
 namespace ipoib::verbs {
@@ -21,7 +21,7 @@ using fake_verbs::Fabric;
 using fake_verbs::Lost;
 using testing::Test;
 
-class VerbsDeviceTest : public VerbsTest {};
+class VerbsDeviceTest : public VerbsFixture {};
 
 using Change = std::function<void(Fabric&, fake_verbs::Device&)>;
 
@@ -361,7 +361,7 @@ TEST_F(VerbsDeviceTest, PkeyThatMovesTakesTheQueueAlong) {
 
 // --- Removal ---
 
-class VerbsRemovalTest : public VerbsTest,
+class VerbsRemovalTest : public VerbsFixture,
                          public testing::WithParamInterface<fake_verbs::Removal> {};
 
 TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <optional>
 
-#include "tests/fake_verbs/fabric.h"
+#include "tests/support/fake_verbs/fabric.h"
 
 namespace ipoib::fake_verbs {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "lib/wire/iba.h"
-#include "tests/fake_verbs/objects.h"
+#include "tests/support/fake_verbs/objects.h"
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
 
 namespace ipoib::verbs {
@@ -27,10 +27,10 @@ struct Provider {
   std::uint32_t max_inline;
 };
 
-class VerbsUdTest : public VerbsTest, public testing::WithParamInterface<Provider> {
+class VerbsUdTest : public VerbsFixture, public testing::WithParamInterface<Provider> {
  protected:
   void SetUp() override {
-    VerbsTest::SetUp();
+    VerbsFixture::SetUp();
     for (int i : {0, 1}) {
       fake_verbs::Device& device = add_device(i);
       device.extended_qp = GetParam().extended;
@@ -42,17 +42,17 @@ class VerbsUdTest : public VerbsTest, public testing::WithParamInterface<Provide
   void TearDown() override {
     a_.reset();
     b_.reset();
-    VerbsTest::TearDown();
+    VerbsFixture::TearDown();
   }
   void send(const std::vector<Bytes>& packets) {
-    VerbsTest::send(*a_, to_b_, b_->queue->qpn(), packets);
+    VerbsFixture::send(*a_, to_b_, b_->queue->qpn(), packets);
   }
   /// Addresses a packet to the other node.
   rte_mbuf* to_b(rte_mbuf* m) {
     fabric::meta_of(m).tx = {.ah = to_b_, .qpn = b_->queue->qpn(), .iface = 0, .connected = false};
     return m;
   }
-  void send_group() { VerbsTest::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)}); }
+  void send_group() { VerbsFixture::send(*a_, group_ah(*a_), wire::kMulticastQpn, {payload(60)}); }
   void expect_talk() {
     EXPECT_TRUE(talk(*a_, *b_));
     EXPECT_TRUE(talk(*b_, *a_));
@@ -173,8 +173,8 @@ TEST_P(VerbsUdTest, PacketsTravelAsTheirHandleSays) {
   const auto slow = a_->hca->create_ah(path).value();
   path.rate = 16;  // 100 Gb/s, as fast as the port
   const auto fast = a_->hca->create_ah(path).value();
-  VerbsTest::send(*a_, slow, b_->queue->qpn(), {payload(60)});
-  VerbsTest::send(*a_, fast, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, slow, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, fast, b_->queue->qpn(), {payload(60)});
   EXPECT_EQ(take(b_->receive()).size(), 2U);
   const auto sent = fabric_.take_sent();
   ASSERT_EQ(sent.size(), 2U);
@@ -558,12 +558,12 @@ TEST_P(VerbsUdTest, HandleCanBeMadeAnewWhileTheOldOneIsEnding) {
   const auto again = ah_to(*a_, 5);
   EXPECT_NE(again, to_b_);
   a_->hca->destroy_ah(to_b_);  // No effect: the index is unknown by now.
-  VerbsTest::send(*a_, again, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, again, b_->queue->qpn(), {payload(60)});
   fabric_.hold_sends(*a_->device, false);
   EXPECT_EQ(take(b_->receive()).size(), 2U);
   reap();
   pass(*a_);
-  VerbsTest::send(*a_, again, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, again, b_->queue->qpn(), {payload(60)});
   EXPECT_EQ(take(b_->receive()).size(), 1U);
 }
 

@@ -2,12 +2,11 @@
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 
 namespace ipoib::verbs {
 
-const fabric::PortAttr& FakeManager::attr() const {
+const fabric::PortAttr& FakePortManager::attr() const {
   const fake_verbs::Port& port = device_.ports[0];
   attr_.guid = port.gids.at(0).guid();
   attr_.gid_prefix = port.gids.at(0).prefix();
@@ -20,7 +19,7 @@ const fabric::PortAttr& FakeManager::attr() const {
   return attr_;
 }
 
-std::optional<fabric::PortEvent> FakeManager::next_event() {
+std::optional<fabric::PortEvent> FakePortManager::next_event() {
   if (events.empty()) return std::nullopt;
   const fabric::PortEvent first = events.front();
   events.pop_front();
@@ -33,37 +32,31 @@ std::vector<rte_mbuf*> Node::receive(std::uint16_t most) const {
   return pkts;
 }
 
-std::uint64_t Node::all_drops() const {
-  const auto& counters = hca->drops().by_reason;
-  return std::accumulate(counters.begin(), counters.end(), std::uint64_t{0},
-                         [](std::uint64_t sum, const Counter& c) { return sum + c.get(); });
-}
-
-void VerbsTest::SetUp() {
+void VerbsFixture::SetUp() {
   fabric_.reset();
   mbufs_before_ = mbufs_in_use();
 }
 
-void VerbsTest::TearDown() {
+void VerbsFixture::TearDown() {
   EXPECT_EQ(fabric_.take_violations(), std::vector<std::string>{});
   EXPECT_EQ(fabric_.live(), fake_verbs::Live{});
   EXPECT_EQ(mbufs_in_use(), mbufs_before_);
 }
 
-rte_mempool* VerbsTest::pool() {
+rte_mempool* VerbsFixture::pool() {
   static rte_mempool* const pool =
       rte_pktmbuf_pool_create("verbs", 1023, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
   if (pool == nullptr) throw std::runtime_error("no mempool");
   return pool;
 }
 
-fake_verbs::Device& VerbsTest::add_device(int number) {
+fake_verbs::Device& VerbsFixture::add_device(int number) {
   return fabric_.add_device(
       fake_verbs::make_setup("hca" + std::to_string(number), static_cast<std::uint16_t>(4 + number),
                              0x0002'c903'000a'0b00ULL + static_cast<unsigned>(number)));
 }
 
-VerbsHcaConfig VerbsTest::config(Node& node) {
+VerbsHcaConfig VerbsFixture::config(Node& node) {
   VerbsHcaConfig config;
   config.name = "link" + node.device->name;
   config.device = node.device->name;
@@ -71,15 +64,15 @@ VerbsHcaConfig VerbsTest::config(Node& node) {
   config.rxd = config.txd = kDepth;
   config.now = [this] { return now_; };
   config.manager = [&node] {
-    auto manager = std::make_unique<FakeManager>(*node.device);
+    auto manager = std::make_unique<FakePortManager>(*node.device);
     node.manager = manager.get();
     return manager;
   };
   return config;
 }
 
-std::unique_ptr<Node> VerbsTest::make_node(fake_verbs::Device& device,
-                                           const std::function<void(VerbsHcaConfig&)>& change) {
+std::unique_ptr<Node> VerbsFixture::make_node(fake_verbs::Device& device,
+                                              const std::function<void(VerbsHcaConfig&)>& change) {
   auto node = std::make_unique<Node>();
   node->device = &device;
   VerbsHcaConfig with = config(*node);
@@ -92,66 +85,42 @@ std::unique_ptr<Node> VerbsTest::make_node(fake_verbs::Device& device,
   return node;
 }
 
-std::vector<fabric::PortEvent> VerbsTest::pass(Node& node, Duration time) {
+std::vector<fabric::PortEvent> VerbsFixture::pass(Node& node, Duration time) {
   now_ += time;
   std::vector<fabric::PortEvent> events;
   while (const auto event = node.hca->next_event()) events.push_back(*event);
   return events;
 }
 
-rte_mbuf* VerbsTest::packet(std::span<const std::byte> octets, fabric::AhIndex ah,
-                            std::uint32_t qpn) {
-  rte_mbuf* m = rte_pktmbuf_alloc(pool());
-  char* data =
-      m == nullptr ? nullptr : rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size()));
-  if (data == nullptr) throw std::runtime_error("no mbuf for a packet");
-  std::copy(octets.begin(), octets.end(), reinterpret_cast<std::byte*>(data));
+rte_mbuf* VerbsFixture::packet(std::span<const std::byte> octets, fabric::AhIndex ah,
+                               std::uint32_t qpn) {
+  rte_mbuf* m = test::mbuf_of(pool(), octets);
   fabric::meta_of(m).tx = {.ah = ah, .qpn = qpn, .iface = 7, .connected = false};
   return m;
 }
 
-rte_mbuf* VerbsTest::chain(std::span<const std::byte> octets, std::size_t part) {
-  rte_mbuf* first = packet(octets.first(std::min(part, octets.size())));
-  for (std::size_t at = part; at < octets.size(); at += part)
-    if (rte_pktmbuf_chain(first, packet(octets.subspan(at, std::min(part, octets.size() - at)))) !=
-        0)
-      throw std::runtime_error("the chain is too long");
-  return first;
-}
-
-Bytes VerbsTest::bytes_of(const rte_mbuf* m) {
-  Bytes bytes(rte_pktmbuf_pkt_len(m));
-  const auto* data =
-      static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, rte_pktmbuf_pkt_len(m), bytes.data()));
-  if (data != bytes.data()) std::copy_n(data, bytes.size(), bytes.begin());
-  return bytes;
-}
-
-std::vector<Bytes> VerbsTest::take(const std::vector<rte_mbuf*>& pkts) {
+std::vector<Bytes> VerbsFixture::take(const std::vector<rte_mbuf*>& pkts) {
   std::vector<Bytes> all;
-  for (rte_mbuf* m : pkts) {
-    all.push_back(bytes_of(m));
-    rte_pktmbuf_free(m);
-  }
+  for (rte_mbuf* m : pkts) all.push_back(test::take(m));
   return all;
 }
 
-void VerbsTest::send(Node& from, fabric::AhIndex ah, std::uint32_t qpn,
-                     const std::vector<Bytes>& packets) {
+void VerbsFixture::send(Node& from, fabric::AhIndex ah, std::uint32_t qpn,
+                        const std::vector<Bytes>& packets) {
   std::vector<rte_mbuf*> pkts;
   for (const Bytes& octets : packets) pkts.push_back(packet(octets, ah, qpn));
   const auto n = static_cast<std::uint16_t>(pkts.size());
   ASSERT_EQ(from.queue->tx_burst(pkts.data(), n), n);
 }
 
-fabric::AhIndex VerbsTest::ah_to(Node& node, std::uint16_t dlid, std::uint8_t rate) {
+fabric::AhIndex VerbsFixture::ah_to(Node& node, std::uint16_t dlid, std::uint8_t rate) {
   fabric::AhAttr attr;
   attr.dlid = dlid;
   attr.rate = rate;
   return node.hca->create_ah(attr).value();
 }
 
-fabric::AhIndex VerbsTest::group_ah(Node& node) {
+fabric::AhIndex VerbsFixture::group_ah(Node& node) {
   fabric::AhAttr attr;
   attr.dlid = kMlid;
   attr.global = true;
@@ -160,7 +129,7 @@ fabric::AhIndex VerbsTest::group_ah(Node& node) {
   return node.hca->create_ah(attr).value();
 }
 
-bool VerbsTest::talk(Node& from, Node& to) {
+bool VerbsFixture::talk(Node& from, Node& to) {
   static unsigned number = 0;
   const Bytes octets = payload(60, ++number);
   const fabric::AhIndex ah = ah_to(from, to.device->ports[0].attr.lid);

@@ -20,11 +20,13 @@
 
 #include "drivers/verbs/verbs_hca.h"
 #include "lib/fabric/packet_meta.h"
-#include "tests/fake_verbs/fabric.h"
+#include "tests/support/drops.h"
+#include "tests/support/fake_verbs/fabric.h"
+#include "tests/support/mbufs.h"
 
 namespace ipoib::verbs {
 
-using Bytes = std::vector<std::byte>;
+using test::Bytes;
 
 inline constexpr std::uint32_t kQkey = 0xb1b;
 inline constexpr std::uint16_t kMlid = 0xc001;
@@ -32,9 +34,9 @@ inline constexpr std::uint16_t kDepth = 64;  ///< Depth of all queues.
 inline const wire::Gid kMgid = wire::Gid::of(0xff12'401b'ffff'0000, 0xffff'ffff);
 
 /// Plays the port manager, with the attributes of the device's port.
-class FakeManager final : public fabric::PortManager {
+class FakePortManager final : public fabric::PortManager {
  public:
-  explicit FakeManager(const fake_verbs::Device& device) : device_{device} {}
+  explicit FakePortManager(const fake_verbs::Device& device) : device_{device} {}
 
   [[nodiscard]] fabric::MadPort& mad_port() override { return mads_; }
   [[nodiscard]] const fabric::PortAttr& attr() const override;
@@ -61,15 +63,15 @@ class FakeManager final : public fabric::PortManager {
 struct Node {
   [[nodiscard]] std::vector<rte_mbuf*> receive(std::uint16_t most = 64) const;
   [[nodiscard]] std::uint64_t drops(Drop reason) const { return hca->drops().get(reason); }
-  [[nodiscard]] std::uint64_t all_drops() const;
+  [[nodiscard]] std::uint64_t all_drops() const { return test::sum_of(hca->drops()); }
 
   fake_verbs::Device* device = nullptr;
   std::unique_ptr<VerbsHca> hca;
-  FakeManager* manager = nullptr;  ///< Belongs to `hca`. Null until `hca` asks for it.
+  FakePortManager* manager = nullptr;  ///< Belongs to `hca`. Null until `hca` asks for it.
   fabric::UdQueue* queue = nullptr;
 };
 
-class VerbsTest : public testing::Test {
+class VerbsFixture : public testing::Test {
  protected:
   void SetUp() override;
   /// Checks that nothing leaked and that there was no violation.
@@ -94,8 +96,9 @@ class VerbsTest : public testing::Test {
   static rte_mbuf* packet(std::span<const std::byte> octets, fabric::AhIndex ah = fabric::kNoAh,
                           std::uint32_t qpn = 0);
   /// A packet in several mbufs of at most `part` octets each.
-  static rte_mbuf* chain(std::span<const std::byte> octets, std::size_t part);
-  static Bytes bytes_of(const rte_mbuf* m);
+  static rte_mbuf* chain(std::span<const std::byte> octets, std::size_t part) {
+    return test::mbuf_of(pool(), octets, part);
+  }
   static std::vector<Bytes> take(const std::vector<rte_mbuf*>& pkts);
   /// Sends packets with these octets, and expects that all are taken.
   static void send(Node& from, fabric::AhIndex ah, std::uint32_t qpn,

@@ -6,7 +6,7 @@
 #include <thread>
 #include <type_traits>
 
-#include "tests/contract.h"
+#include "tests/support/contract.h"
 
 namespace ipoib {
 namespace {

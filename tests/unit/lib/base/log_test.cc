@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lib/base/log_level.h"
-#include "tests/logged.h"
+#include "tests/support/logged.h"
 
 namespace ipoib {
 namespace {

@@ -2,7 +2,7 @@
 // Ends of connections: disconnection, rejection, silence, and a peer that has forgotten.
 #include <gtest/gtest.h>
 
-#include "tests/unit/lib/cm/two_ends.h"
+#include "tests/unit/lib/cm/manager_fixture.h"
 
 namespace ipoib::cm {
 namespace {

@@ -2,7 +2,7 @@
 // Messages that are invalid, come too often, or ask for too much.
 #include <gtest/gtest.h>
 
-#include "tests/unit/lib/cm/two_ends.h"
+#include "tests/unit/lib/cm/manager_fixture.h"
 
 namespace ipoib::cm {
 namespace {

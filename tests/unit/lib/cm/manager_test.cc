@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/lib/cm/two_ends.h"
+#include "tests/unit/lib/cm/manager_fixture.h"
 
 namespace ipoib::cm {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Simulated lives of nodes, from seeds (tests/seeds.h). The nodes connect, disconnect, restart and
-// decide late, while the wire loses, repeats and delays MADs. Then all faults end, and the nodes
-// must settle.
+// Simulated lives of nodes, from seeds (tests/support/seeds.h). The nodes connect, disconnect,
+// restart and decide late, while the wire loses, repeats and delays MADs. Then all faults end, and
+// the nodes must settle.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <tuple>
 
-#include "tests/seeds.h"
+#include "tests/support/seeds.h"
 #include "tests/unit/lib/cm/sim_wire.h"
 
 namespace ipoib::cm {

@@ -43,7 +43,7 @@ void SimNode::start() {
         wire_.send(lid_, to, octets);
         return Status{};
       },
-      config, wire_.next_seed());
+      config, wire_.random());
   manager_->set_port({gid_of(lid_), lid_, 0});
   if (!manager_->listen(service_id(), *this, private_data())) wire_.wrong("cannot listen");
 }
@@ -273,10 +273,6 @@ SimNode* SimWire::node(std::uint16_t lid) {
   return nodes.at(lid - 1U).get();
 }
 
-void SimWire::at(TimePoint when, std::function<void()> what) {
-  events_.push({when, order_++, std::move(what)});
-}
-
 void SimWire::send(std::uint16_t from, const fabric::MadAddress& to,
                    std::span<const std::byte, wire::kMadLen> octets) {
   fabric::ReceivedMad mad;
@@ -286,7 +282,7 @@ void SimWire::send(std::uint16_t from, const fabric::MadAddress& to,
   for (int i = 0; i < copies; ++i) {
     const auto spread = static_cast<std::uint64_t>((faults.max_delay - faults.min_delay).count());
     const Duration delay =
-        faults.min_delay + Duration{static_cast<Duration::rep>(random_() % (spread + 1))};
+        faults.min_delay + Duration{static_cast<Duration::rep>(random() % (spread + 1))};
     ++mads;
     at(now + delay, [this, mad, lid = to.lid] {
       SimNode* receiver = node(lid);
@@ -298,25 +294,19 @@ void SimWire::send(std::uint16_t from, const fabric::MadAddress& to,
 }
 
 void SimWire::run_until(TimePoint end) {
-  for (;;) {
+  const auto next_deadline = [this] {
     std::optional<TimePoint> next;
-    if (!events_.empty()) next = events_.top().when;
     for (const auto& n : nodes)
       if (n->alive()) next = earlier(next, n->manager().next_deadline());
-    if (!next || *next > end) break;
-    now = std::max(now, *next);
-    while (!events_.empty() && events_.top().when <= now) {
-      const auto what = events_.top().what;
-      events_.pop();
-      what();
-    }
+    return next;
+  };
+  run_to(end, next_deadline, [this] {
     for (const auto& n : nodes) {
       if (!n->alive()) continue;
       const auto due = n->manager().next_deadline();
       if (due && *due <= now) n->manager().tick(now);
     }
-  }
-  now = end;
+  });
 }
 
 void SimWire::wrong(std::string what) {

@@ -5,17 +5,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <queue>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "lib/cm/manager.h"
 #include "lib/wire/ipoib_cm.h"
+#include "tests/support/sim_time.h"
 
 namespace ipoib::cm {
 
@@ -101,44 +98,24 @@ class SimNode final : public Consumer {
   std::uint64_t incarnation_ = 0;
 };
 
-class SimWire {
+class SimWire : public test::SimTime {
  public:
-  explicit SimWire(std::uint64_t seed) : random_{seed} {}
+  explicit SimWire(std::uint64_t seed) : SimTime{TimePoint{std::chrono::seconds(1)}, seed} {}
 
   SimNode& add_node();
   [[nodiscard]] SimNode* node(std::uint16_t lid);
   void run_until(TimePoint end);
   void run_for(Duration d) { run_until(now + d); }
-  void at(TimePoint when, std::function<void()> what);
   void send(std::uint16_t from, const fabric::MadAddress& to,
             std::span<const std::byte, wire::kMadLen> octets);
   void wrong(std::string what);
 
-  TimePoint now{std::chrono::seconds(1)};
   SimFaults faults;
   SimPolicy policy = SimPolicy::kOnePerPair;
   ManagerConfig config;
   std::vector<std::unique_ptr<SimNode>> nodes;
   std::vector<std::string> violations;
   std::uint64_t mads = 0;
-  std::uint64_t next_seed() { return random_(); }
-  [[nodiscard]] bool chance(double p) {
-    return std::uniform_real_distribution<double>{0, 1}(random_) < p;
-  }
-  [[nodiscard]] std::size_t pick(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
-
- private:
-  struct Event {
-    TimePoint when;
-    std::uint64_t order;
-    std::function<void()> what;
-    bool operator>(const Event& o) const {
-      return when != o.when ? when > o.when : order > o.order;
-    }
-  };
-  std::mt19937_64 random_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::uint64_t order_ = 0;
 };
 
 }  // namespace ipoib::cm

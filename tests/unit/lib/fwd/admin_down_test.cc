@@ -8,7 +8,7 @@
 #include <new>
 #include <thread>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -31,10 +31,10 @@ class Messages final : public fabric::ReceiveQueue {
   }
 };
 
-class AdminDown : public World {
+class AdminDown : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     entries[kIb0].receive_queue = &messages;
     start();
     set_neighbour(0, eth_neighbour(kEth1, "192.168.2.10", mac(0x20)));

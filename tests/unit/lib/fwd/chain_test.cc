@@ -3,18 +3,18 @@
 // TCP segments are. Each path through a worker takes all of their mbufs.
 #include <gtest/gtest.h>
 
-#include "tests/unit/lib/fwd/tcp_packets.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/tcp_packets.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
 
-class Chain : public World {
+class Chain : public WorkerFixture {
  protected:
   static constexpr std::size_t kMax = 65'535;
 
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     entries[kIb0].mtu = entries[kIb1].mtu = kMax;
   }
   void begin() {
@@ -226,7 +226,7 @@ class ChainedTcp : public Chain {
     Chain::SetUp();
     entries[kEth1].tcp_offload = true;
   }
-  /// Gives a packet of `Tcp` addresses of this test's world, and correct checksums.
+  /// Gives a packet of `Tcp` addresses of this fixture, and correct checksums.
   static Bytes to_eth1(const Tcp& tcp) {
     Bytes bytes = tcp.bytes();
     if (tcp.v6) {

@@ -6,7 +6,8 @@
 #include <deque>
 #include <vector>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/mbufs.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -49,25 +50,21 @@ class FakeConnectedQueue final : public fabric::ConnectedQueue {
         rte_pktmbuf_free(pkts[taken]);
         continue;
       }
-      Bytes& bytes = self.sent.emplace_back(pkts[taken]->pkt_len);
-      for (std::size_t i = 0; i < bytes.size(); ++i)
-        bytes[i] = *static_cast<const std::byte*>(
-            rte_pktmbuf_read(pkts[taken], static_cast<std::uint32_t>(i), 1, bytes.data()));
-      rte_pktmbuf_free(pkts[taken]);
+      self.sent.push_back(ipoib::test::take(pkts[taken]));
     }
     return taken;
   }
 };
 
-class ConnectedTest : public World {
+class ConnectedTest : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     entries[kIb0].receive_queue = &received;
   }
   void TearDown() override {
     for (rte_mbuf* m : received.incoming) rte_pktmbuf_free(m);
-    World::TearDown();
+    WorkerFixture::TearDown();
   }
   void start_with_neighbours() {
     start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Callers that break the preconditions of the stages, and the lcore role of a worker in its loop.
-#include "tests/contract.h"
+#include "tests/support/contract.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/ip_trim.h"
 #include "lib/fwd/ones_sum.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -75,7 +75,7 @@ class RoleQueue final : public fabric::UdQueue {
   static std::uint16_t send(UdQueue&, rte_mbuf**, std::uint16_t) noexcept { return 0; }
 };
 
-class WorkerContractDeathTest : public World {};
+class WorkerContractDeathTest : public WorkerFixture {};
 
 TEST_F(WorkerContractDeathTest, ALoopIsMadeInTheRoleOfItsWorker) {
   RoleQueue queue;

@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -33,7 +33,7 @@ std::uint16_t word_at(const Bytes& b, std::size_t at) {
                                     std::to_integer<unsigned>(b[at + 1]));
 }
 
-class GenerateTest : public World {
+class GenerateTest : public WorkerFixture {
  protected:
   static GeneratorConfig config_to(std::string_view src, std::string_view dst) {
     GeneratorConfig config;
@@ -325,7 +325,7 @@ TEST_F(GenerateTest, PercentOfAnUnknownLinkWaits) {
 class PacedTest : public GenerateTest {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     links[0].room = ~std::size_t{0};
     start();
     auto cache = table::NeighbourTable::create(64, 1);

@@ -3,17 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
 
 using msg::Down;
 
-class Inject : public World {
+class Inject : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     start();
   }
   void send_raw(table::InterfaceId iface, const Bytes& frame, fabric::PacketMeta::Tx to = {}) {

@@ -3,15 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "lib/fwd/ip4_header.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
 
-class InputTest : public World {
+class InputTest : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     start();
     set_neighbour(0, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
     set_neighbour(2, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));

@@ -8,7 +8,8 @@
 #include <random>
 
 #include "lib/fwd/ip4_header.h"
-#include "tests/unit/lib/fwd/packets.h"
+#include "tests/support/mbufs.h"
+#include "tests/support/packets.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -28,12 +29,10 @@ class Ip4Fragment : public testing::Test {
 
   rte_mbuf* packet(const Bytes& bytes, std::size_t first_segment = 0) {
     const std::size_t split = first_segment == 0 ? bytes.size() : first_segment;
-    rte_mbuf* const head = rte_pktmbuf_alloc(pool_);
-    std::memcpy(rte_pktmbuf_append(head, static_cast<std::uint16_t>(split)), bytes.data(), split);
-    if (const std::size_t rest = bytes.size() - split; rest != 0) {
-      rte_mbuf* const tail = rte_pktmbuf_alloc(pool_);
-      std::memcpy(rte_pktmbuf_append(tail, static_cast<std::uint16_t>(rest)), &bytes[split], rest);
-      EXPECT_EQ(rte_pktmbuf_chain(head, tail), 0);
+    const std::span<const std::byte> octets{bytes};
+    rte_mbuf* const head = ipoib::test::mbuf_of(pool_, octets.first(split));
+    if (split != octets.size()) {
+      EXPECT_EQ(rte_pktmbuf_chain(head, ipoib::test::mbuf_of(pool_, octets.subspan(split))), 0);
     }
     return head;
   }

@@ -6,7 +6,7 @@
 #include <random>
 #include <span>
 
-#include "tests/unit/lib/fwd/packets.h"
+#include "tests/support/packets.h"
 
 namespace ipoib::fwd::test {
 namespace {

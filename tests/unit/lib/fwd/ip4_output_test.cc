@@ -5,21 +5,21 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
 
-class Ip4Output : public World {
+class Ip4Output : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     start();
     set_neighbour(0, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
     set_neighbour(1, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
     loop();
   }
-  using World::feed;
+  using WorkerFixture::feed;
   void feed(const Ip4& packet) { feed(kEth0, to_eth0(packet.bytes())); }
   void expect_too_big(const Ip4& packet, std::uint16_t mtu) {
     const Punted p = only_punted();

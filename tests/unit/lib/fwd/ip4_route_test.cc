@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -20,10 +20,10 @@ using table::Neighbour;
 using table::NeighbourState;
 using table::NextHopKind;
 
-class Ip4Route : public World {
+class Ip4Route : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     start();
   }
   /// Expects one message to management: an ICMP error about `packet`.
@@ -45,7 +45,7 @@ class Ip4Route : public World {
     EXPECT_EQ(p.bytes, forwarded(packet));
     EXPECT_EQ(all_drops(), 0U);
   }
-  using World::feed;
+  using WorkerFixture::feed;
   void feed(const Ip4& packet) { feed(kEth0, to_eth0(packet.bytes())); }
 };
 

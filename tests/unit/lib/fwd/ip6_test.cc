@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -35,10 +35,10 @@ Ip6 nd(std::uint8_t type, std::size_t len = 40) {
           .next_header = 58};
 }
 
-class Ip6Test : public World {
+class Ip6Test : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     start();
     set_neighbour(0, eth_neighbour(kEth0, "fd00:1::10", mac(0x10)));
     set_neighbour(2, ib_neighbour(kIb0, "fd00:a::2", 7, 0xabcdef));
@@ -46,7 +46,7 @@ class Ip6Test : public World {
     set_delivery(kIb0, "fe80::b0", true, 0);
     loop();
   }
-  using World::feed;
+  using WorkerFixture::feed;
   void feed(const Ip6& packet) { feed(kEth0, frame6(packet)); }
   /// Expects exactly one drop, under `reason`, and no packet sent or punted.
   void expect_dropped(const Ip6& packet, Drop reason, std::string_view what) {

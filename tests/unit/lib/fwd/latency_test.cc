@@ -10,7 +10,7 @@
 #include <random>
 
 #include "lib/fwd/generator.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -108,7 +108,7 @@ TEST_F(RecorderTest, GoesOnWhereThirtyTwoBitsEnd) {
   expect(4, 0, 1, 0x1'0000'0001);
 }
 
-class LatencyTest : public World {
+class LatencyTest : public WorkerFixture {
  protected:
   static constexpr std::uint32_t kRun = 0xabcdef00;
 

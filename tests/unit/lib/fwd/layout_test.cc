@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "lib/wire/iba.h"
-#include "tests/seeds.h"
-#include "tests/unit/lib/fwd/tcp_packets.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/seeds.h"
+#include "tests/support/tcp_packets.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -25,14 +25,14 @@ enum class Kind : std::uint8_t { kDirect, kShared, kExternal, kSharedExternal, k
 constexpr std::array kKinds = {Kind::kDirect, Kind::kShared, Kind::kExternal, Kind::kSharedExternal,
                                Kind::kAttached};
 
-class Layout : public World {
+class Layout : public WorkerFixture {
  protected:
   static constexpr std::size_t kHeadroom = 128;
   static constexpr std::size_t kRoom = 1900;  ///< Octets of an mbuf.
   static constexpr std::uint16_t kMtu = 9000;
 
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     entries[kIb0].mtu = entries[kIb1].mtu = kMtu;
     entries[kEth1].tcp_offload = true;
     add_route("fd00:2::/64", {table::NextHopKind::kConnected, 0, kEth1, table::kNoNeighbour});

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -42,7 +42,7 @@ std::uint16_t icmp6_fault(const Bytes& packet) {
   return wire::internet_checksum(sum);
 }
 
-class ModesTest : public World {
+class ModesTest : public WorkerFixture {
  protected:
   void start_in(ForwardMode mode) {
     settings.mode = mode;

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -44,10 +44,10 @@ struct Stream {
   [[nodiscard]] std::uint16_t type() const { return v6 ? 0x86dd : 0x0800; }
 };
 
-class Multicast : public World, public testing::WithParamInterface<Stream> {
+class Multicast : public WorkerFixture, public testing::WithParamInterface<Stream> {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     entries[kIb0].set_gid(kOwnGid);
     start();
   }
@@ -102,7 +102,8 @@ class SourceLimits : public Multicast {
  protected:
   static constexpr std::uint32_t kSourcesPerInterval = 7;
   void SetUp() override {
-    World::SetUp();  // NOLINT(bugprone-parent-virtual-call): Multicast::SetUp() starts the worker
+    // NOLINTNEXTLINE(bugprone-parent-virtual-call): Multicast::SetUp() starts the worker
+    WorkerFixture::SetUp();
     configs[0].punt.interval_us = 3'600'000'000;
     configs[0].punt.multicast = kSourcesPerInterval;
     start();

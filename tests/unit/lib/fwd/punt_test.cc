@@ -12,16 +12,16 @@
 #include <optional>
 
 #include "lib/fwd/ip4_header.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
 
 /// The stage without a worker's loop; the test supplies the time.
-class PuntTest : public World {
+class PuntTest : public WorkerFixture {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     start();
     configs[0].punt = {.interval_us = 1000,
                        .neighbour_per_key = 3,

@@ -10,8 +10,8 @@
 #include <random>
 
 #include "lib/fwd/tcp_gso.h"
-#include "tests/unit/lib/fwd/tcp_packets.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/tcp_packets.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -25,13 +25,13 @@ class NoQueue final : public fabric::ConnectedQueue {
 };
 
 /// The stage without a worker's loop, in a worker's context: segments from eth0 for one neighbour.
-class TcpGro : public World {
+class TcpGro : public WorkerFixture {
  protected:
   static constexpr std::uint16_t kMtu = 1500;
   static constexpr std::size_t kFull = kMtu - 40;  ///< Payload of a full IPv4 segment.
 
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     entries[kEth0].tcp_offload = true;
     start();
     auto cache = table::NeighbourTable::create(16, rte_rand());

@@ -5,15 +5,15 @@
 
 #include <random>
 
-#include "tests/unit/lib/fwd/tcp_packets.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/tcp_packets.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
 
 using wire::TcpHdr;
 
-class TcpGsoTest : public World {
+class TcpGsoTest : public WorkerFixture {
  protected:
   /// Returns the segments as octets, or none if the packet cannot be cut.
   std::vector<Bytes> gso(const Bytes& packet, std::uint16_t mtu,

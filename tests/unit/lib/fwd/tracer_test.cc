@@ -7,9 +7,9 @@
 
 #include <memory>
 
-#include "tests/unit/lib/fwd/tcp_packets.h"
+#include "tests/support/tcp_packets.h"
+#include "tests/support/worker_fixture.h"
 #include "tests/unit/lib/fwd/traces.h"
-#include "tests/unit/lib/fwd/world.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -50,7 +50,7 @@ class SourceQueue final : public fabric::ReceiveQueue {
   }
 };
 
-class Trace : public World {
+class Trace : public WorkerFixture {
  protected:
   void start_with_neighbours() {
     start();
@@ -440,7 +440,7 @@ TEST_F(Trace, CopiesInAnMbufOfItsOwn) {
 class TraceHandoff : public Trace {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     share_between_two_workers();
     start_with_neighbours();
   }

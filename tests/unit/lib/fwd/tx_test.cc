@@ -5,14 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "lib/fwd/io_forward.h"
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
 
 using table::kNoInterface;
 
-class TxTest : public World {
+class TxTest : public WorkerFixture {
  protected:
   void start_with_neighbours() {
     start();
@@ -87,7 +87,7 @@ TEST_F(TxTest, StoppedDeviceIsLeftAlone) {
 class Handoff : public TxTest {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     share_between_two_workers();
     start_with_neighbours();
   }
@@ -102,7 +102,7 @@ TEST_F(Handoff, P07_PacketsLeaveByTheWorkerThatOwnsTheInterface) {
   EXPECT_TRUE(sent_by_link(kIb0).empty()) << "not by worker 0";
   EXPECT_EQ(worker(1).iterate(), 2U);
   const SentOnLink sent = only_sent_by_link(kIb0);
-  EXPECT_EQ(sent.bytes, World::to_link(forwarded(to_link0)));
+  EXPECT_EQ(sent.bytes, WorkerFixture::to_link(forwarded(to_link0)));
   EXPECT_EQ(sent.to.ah, 7U);
   EXPECT_EQ(sent.to.qpn, 0xabcdefU);
   EXPECT_EQ(sent_by_port(kEth1),
@@ -115,7 +115,7 @@ TEST_F(Handoff, P07_PacketsLeaveByTheWorkerThatOwnsTheInterface) {
 }
 
 TEST_F(Handoff, P07_BothDirections) {
-  receive(kIb0, World::to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
+  receive(kIb0, WorkerFixture::to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
   worker(1).iterate();
   worker(0).iterate();
   EXPECT_EQ(sent_by_port(kEth0).size(), 1U);
@@ -152,7 +152,7 @@ TEST_F(Handoff, IoModeCrossesWorkers) {
 class IoForward : public TxTest {
  protected:
   void SetUp() override {
-    World::SetUp();
+    WorkerFixture::SetUp();
     settings.mode = ForwardMode::kIo;
   }
 };
@@ -184,7 +184,7 @@ TEST_F(IoForward, FramesCrossUntouched) {
 
 TEST_F(IoForward, DropsByNamedReason) {
   start();
-  feed(kIb0, World::to_link(Ip4{}.bytes()));
+  feed(kIb0, WorkerFixture::to_link(Ip4{}.bytes()));
   EXPECT_EQ(drops(kIb0, Drop::kNoForwardPeer), 1U);
   entries[kEth1].up = false;
   feed(kEth0, to_eth0(Ip4{}.bytes()));

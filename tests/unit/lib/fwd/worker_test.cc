@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/unit/lib/fwd/world.h"
+#include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 using table::NextHop;
 using table::NextHopKind;
 
-class WorkerTest : public World {
+class WorkerTest : public WorkerFixture {
  protected:
   void start_with_neighbours() {
     start();

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/logged.h"
+#include "tests/support/logged.h"
 
 namespace ipoib::link {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "tests/unit/lib/link/connections_world.h"
-#include "tests/unit/lib/link/link_fixture.h"
+#include "tests/support/sim_connections.h"
+#include "tests/support/sim_ipoib_link.h"
 
 namespace ipoib::link {
 namespace {
@@ -29,20 +29,20 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
         peer{[this](const auto& to, const auto& mad) { return carry(to, mad, manager, 3); },
              {.ca_guid = 2},
              2},
-        b{config(), 1, IpoibLink::Connected{hca, manager}} {
-    b.bring_up();
-    b.run_for(3s);
-    hw = b.add_host(0xb, kPeerQpn, 3);
+        sim{config(), 1, IpoibLink::Connected{hca, manager}} {
+    sim.bring_up();
+    sim.run_for(3s);
+    hw = sim.add_host(0xb, kPeerQpn, 3);
     hw.flags = wire::LinkAddr::kFlagRc;
     listen(kPeerQpn);
   }
   ~ConnectedLink() override {
-    b.link.stop(b.now);
+    sim.link.stop(sim.now);
     run_for(1s);
-    EXPECT_TRUE(b.link.connections()->list(b.now).empty());
+    EXPECT_TRUE(sim.link.connections()->list(sim.now).empty());
   }
   static LinkConfig config() {
-    LinkConfig c = LinkFixture::default_config();
+    LinkConfig c = SimIpoibLink::default_config();
     c.connected.rc = true;
     return c;
   }
@@ -67,25 +67,25 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
     while (!wire_.empty()) {
       auto [receiver, mad] = wire_.front();
       wire_.erase(wire_.begin());
-      receiver->on_mad(mad, b.now);
+      receiver->on_mad(mad, sim.now);
     }
   }
   void run_for(Duration d) {
-    for (const auto end = b.now + d; b.now < end;) {
-      b.run_for(10ms);
-      manager.tick(b.now);
-      peer.tick(b.now);
+    for (const auto end = sim.now + d; sim.now < end;) {
+      sim.run_for(10ms);
+      manager.tick(sim.now);
+      peer.tick(sim.now);
       deliver();
     }
   }
   /// Resolves the peer if necessary, and keeps its entry in use.
   void talk(Duration d) {
-    if (!b.sink.valid(kPeer)) {
-      b.want(kPeer);
-      b.hear_reply(hw, "10.0.0.2");
+    if (!sim.sink.valid(kPeer)) {
+      sim.want(kPeer);
+      sim.receive_arp_reply(hw, "10.0.0.2");
     }
-    for (const auto end = b.now + d; b.now < end;) {
-      if (const auto index = b.sink.index_of(kPeer)) b.sink.used[*index] = b.now;
+    for (const auto end = sim.now + d; sim.now < end;) {
+      if (const auto index = sim.sink.index_of(kPeer)) sim.sink.used[*index] = sim.now;
       run_for(250ms);
     }
   }
@@ -105,11 +105,11 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
   void on_closed(cm::Handle, const cm::Closed& c, TimePoint) override { closed = c.reason; }
   void on_released(cm::Handle, TimePoint) override {}
 
-  FakeConnectedHca hca;
+  FakeConnectionActions hca;
   std::vector<std::pair<cm::Manager*, fabric::ReceivedMad>> wire_;
   cm::Manager manager;
   cm::Manager peer;
-  LinkFixture b;
+  SimIpoibLink sim;
   wire::LinkAddr hw;
   std::optional<wire::CmReq> req;
   fabric::MadAddress req_from;
@@ -119,40 +119,40 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
 };
 
 TEST_F(ConnectedLink, C01_FlagsAreInArp) {
-  b.actions.frames.clear();
-  b.want(kPeer);
-  const auto arp = b.actions.frames.at(0).arp();
+  sim.actions.frames.clear();
+  sim.want(kPeer);
+  const auto arp = sim.actions.frames.at(0).arp();
   ASSERT_TRUE(arp);
   EXPECT_EQ(arp->sender_hw.link_addr().flags, wire::LinkAddr::kFlagRc);
   EXPECT_EQ(arp->sender_hw.link_addr().qpn.host(), 0x48U);
 }
 
 TEST_F(ConnectedLink, C12_NeighbourGoesByUdThenByItsConnection) {
-  b.want(kPeer);
-  b.hear_reply(hw, "10.0.0.2");
+  sim.want(kPeer);
+  sim.receive_arp_reply(hw, "10.0.0.2");
   run_for(30ms);
-  ASSERT_TRUE(b.sink.valid(kPeer));
-  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kUd);
-  const auto ud_mtu = b.sink.find(kPeer)->mtu;
+  ASSERT_TRUE(sim.sink.valid(kPeer));
+  EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kUd);
+  const auto ud_mtu = sim.sink.find(kPeer)->mtu;
   talk(3s);
   ASSERT_TRUE(established);
-  const auto* n = b.sink.find(kPeer);
+  const auto* n = sim.sink.find(kPeer);
   EXPECT_EQ(n->mode, NeighbourMode::kRc);
   EXPECT_EQ(n->mtu, 32'768);
   EXPECT_NE(n->queue, nullptr);
   EXPECT_EQ(req->primary.remote_lid.host(), 3);
   EXPECT_EQ(req->primary.remote_gid, hw.gid);
-  EXPECT_EQ(req->primary.local_gid, b.actions.attr.gid());
+  EXPECT_EQ(req->primary.local_gid, sim.actions.attr.gid());
   EXPECT_EQ(req->pkey.host(), 0xffff);
 
   // C-15: the queue pair fails. Packets use UD at once, and later a new queue pair.
   const auto qpn = n->queue->qpn();
-  b.link.connections()->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, b.now);
-  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kUd);
-  EXPECT_EQ(b.sink.find(kPeer)->mtu, ud_mtu);
-  EXPECT_EQ(b.sink.find(kPeer)->queue, nullptr);
+  sim.link.connections()->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, sim.now);
+  EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kUd);
+  EXPECT_EQ(sim.sink.find(kPeer)->mtu, ud_mtu);
+  EXPECT_EQ(sim.sink.find(kPeer)->queue, nullptr);
   talk(5s);
-  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
+  EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kRc);
 }
 
 // The peer returns with another queue pair on the same port, and does not send a request itself.
@@ -163,59 +163,59 @@ TEST_F(ConnectedLink, C16_RestartedPeerIsAskedByItsNewName) {
   hw.qpn = wire::Be24{kPeerQpn + 1};
   listen(kPeerQpn + 1);
   run_for(2s);  // an address that has just changed does not change again at once
-  b.hear_reply(hw, "10.0.0.2");
-  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kUd) << "at once";
-  EXPECT_EQ(b.sink.find(kPeer)->qpn, kPeerQpn + 1);
+  sim.receive_arp_reply(hw, "10.0.0.2");
+  EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kUd) << "at once";
+  EXPECT_EQ(sim.sink.find(kPeer)->qpn, kPeerQpn + 1);
   talk(3s);
   EXPECT_TRUE(established);
   EXPECT_EQ(req->service_id.host(),
             wire::ipoib_service_id(wire::ServiceIdForm::kIetf, kPeerQpn + 1));
-  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
-  EXPECT_EQ(b.link.connections()->list(b.now).size(), 1U) << "the old one is gone";
+  EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kRc);
+  EXPECT_EQ(sim.link.connections()->list(sim.now).size(), 1U) << "the old one is gone";
 }
 
 TEST_F(ConnectedLink, MtuOfTheLinkBoundsItsConnectionsToo) {
   talk(3s);
   ASSERT_TRUE(established);
-  ASSERT_EQ(b.sink.find(kPeer)->mtu, 32'768);
-  EXPECT_EQ(b.link.set_mtu(65'521, b.now).error().what,
+  ASSERT_EQ(sim.sink.find(kPeer)->mtu, 32'768);
+  EXPECT_EQ(sim.link.set_mtu(65'521, sim.now).error().what,
             "invalid MTU 65521 of ib0, allowed: 68-65520, limited by its connections");
-  ASSERT_TRUE(b.link.set_mtu(4000, b.now));
-  EXPECT_EQ(b.sink.find(kPeer)->mtu, 4000);
-  EXPECT_EQ(b.link.mtu(), 2044) << "of datagrams";
-  ASSERT_TRUE(b.link.set_mtu(1500, b.now));
-  EXPECT_EQ(b.sink.find(kPeer)->mtu, 1500);
-  EXPECT_EQ(b.link.mtu(), 1500);
-  ASSERT_TRUE(b.link.set_mtu(65'520, b.now));
-  EXPECT_EQ(b.sink.find(kPeer)->mtu, 32'768) << "what the neighbour takes";
-  EXPECT_EQ(b.link.mtu(), 2044);
+  ASSERT_TRUE(sim.link.set_mtu(4000, sim.now));
+  EXPECT_EQ(sim.sink.find(kPeer)->mtu, 4000);
+  EXPECT_EQ(sim.link.mtu(), 2044) << "of datagrams";
+  ASSERT_TRUE(sim.link.set_mtu(1500, sim.now));
+  EXPECT_EQ(sim.sink.find(kPeer)->mtu, 1500);
+  EXPECT_EQ(sim.link.mtu(), 1500);
+  ASSERT_TRUE(sim.link.set_mtu(65'520, sim.now));
+  EXPECT_EQ(sim.sink.find(kPeer)->mtu, 32'768) << "what the neighbour takes";
+  EXPECT_EQ(sim.link.mtu(), 2044);
 }
 
 /// ARP goes to the peer's UD queue pair, even while unicast IP uses a connection.
 TEST_F(ConnectedLink, C10_ArpIsSentByUdWhileTheConnectionStands) {
   talk(3s);
-  ASSERT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
-  b.actions.frames.clear();
-  b.hear_request(hw, "10.0.0.2");
-  ASSERT_EQ(b.actions.frames.size(), 1U);
-  const SentFrame& reply = b.actions.frames[0];
+  ASSERT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kRc);
+  sim.actions.frames.clear();
+  sim.receive_arp_request(hw, "10.0.0.2");
+  ASSERT_EQ(sim.actions.frames.size(), 1U);
+  const SentFrame& reply = sim.actions.frames[0];
   EXPECT_EQ(reply.qpn, kPeerQpn);
   EXPECT_EQ(reply.to.dlid, 3);
   EXPECT_EQ(reply.arp()->op, wire::ArpOp::kReply);
-  EXPECT_EQ(b.sink.find(kPeer)->mode, NeighbourMode::kRc);
+  EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kRc);
 }
 
 TEST_F(ConnectedLink, C07_LinkDownEndsConnectionsAndTheyComeBackWithIt) {
   talk(3s);
   ASSERT_TRUE(established);
-  b.actions.attr.pkeys.clear();
-  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
+  sim.actions.attr.pkeys.clear();
+  sim.link.on_port_event(fabric::PortEvent::kPkeyChange, sim.now);
   run_for(1s);
   EXPECT_EQ(closed, cm::CloseReason::kPeer);
-  EXPECT_TRUE(b.link.connections()->list(b.now).empty());
+  EXPECT_TRUE(sim.link.connections()->list(sim.now).empty());
   established = false;
-  b.actions.attr.pkeys = {wire::kDefaultPkey};
-  b.link.on_port_event(fabric::PortEvent::kPkeyChange, b.now);
+  sim.actions.attr.pkeys = {wire::kDefaultPkey};
+  sim.link.on_port_event(fabric::PortEvent::kPkeyChange, sim.now);
   run_for(2s);
   talk(5s);
   EXPECT_TRUE(established);
@@ -224,7 +224,7 @@ TEST_F(ConnectedLink, C07_LinkDownEndsConnectionsAndTheyComeBackWithIt) {
 TEST_F(ConnectedLink, C07_ExpiredNeighbourEndsItsConnection) {
   talk(3s);
   ASSERT_TRUE(established);
-  EXPECT_TRUE(b.link.remove_neighbour(kPeer));
+  EXPECT_TRUE(sim.link.remove_neighbour(kPeer));
   run_for(1s);
   EXPECT_EQ(closed, cm::CloseReason::kPeer);
 }
@@ -234,7 +234,7 @@ TEST_F(ConnectedLink, C01_FlagsThatAppearLaterAreFollowed) {
   talk(5s);
   EXPECT_FALSE(req);
   hw.flags = wire::LinkAddr::kFlagRc;
-  b.hear_request(hw, "10.0.0.2");
+  sim.receive_arp_request(hw, "10.0.0.2");
   talk(3s);
   EXPECT_TRUE(established);
 }
@@ -242,8 +242,8 @@ TEST_F(ConnectedLink, C01_FlagsThatAppearLaterAreFollowed) {
 TEST_F(ConnectedLink, C07_AnotherLidEndsConnectionsThatPeersKnowByTheOld) {
   talk(3s);
   ASSERT_TRUE(established);
-  b.actions.attr.lid = 12;
-  b.link.on_port_event(fabric::PortEvent::kLidChange, b.now);
+  sim.actions.attr.lid = 12;
+  sim.link.on_port_event(fabric::PortEvent::kLidChange, sim.now);
   run_for(100ms);
   EXPECT_EQ(closed, cm::CloseReason::kPeer);
   established = false;

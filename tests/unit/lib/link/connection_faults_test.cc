@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "tests/seeds.h"
-#include "tests/unit/lib/link/connections_world.h"
+#include "tests/support/seeds.h"
+#include "tests/support/sim_connections.h"
 
 namespace ipoib::link {
 namespace {
@@ -14,21 +14,21 @@ namespace {
 using table::NeighbourMode;
 using wire::CmAttr;
 
-std::size_t requests(const World& world) {
+std::size_t requests(const SimConnections& sim) {
   return static_cast<std::size_t>(
-      std::ranges::count(world.sent, CmAttr::kReq, [](const wire::CmMad& m) { return m.attr(); }));
+      std::ranges::count(sim.sent, CmAttr::kReq, [](const wire::CmMad& m) { return m.attr(); }));
 }
 
 TEST(ConnectionFaults, C14_FalseFlagsCostFewerAndFewerAttempts) {
-  World world;
-  Side& a = world.add(rc());
-  Side& liar = world.add({});
+  SimConnections sim;
+  SimSide& a = sim.add(rc());
+  SimSide& liar = sim.add({});
   a.meet(liar, wire::LinkAddr::kFlagRc);
   a.talk(liar);
-  world.run_for(60s);
-  const auto first = requests(world);
-  world.run_for(600s);
-  const auto later = requests(world) - first;
+  sim.run_for(60s);
+  const auto first = requests(sim);
+  sim.run_for(600s);
+  const auto later = requests(sim) - first;
   EXPECT_GT(first, 2U);
   EXPECT_LE(first, 12U);
   EXPECT_GE(later, 5U) << "it may have been mended";
@@ -38,81 +38,80 @@ TEST(ConnectionFaults, C14_FalseFlagsCostFewerAndFewerAttempts) {
 }
 
 TEST(ConnectionFaults, C14_SilentPeerIsAskedFewerAndFewerTimes) {
-  World world;
-  Side& a = world.add(rc());
-  Side& dead = world.add(rc());
+  SimConnections sim;
+  SimSide& a = sim.add(rc());
+  SimSide& dead = sim.add(rc());
   a.meet(dead);
   a.talk(dead);
   dead.kill();
-  world.run_for(600s);
+  sim.run_for(600s);
   // Each attempt sends its request again cm_retries times.
-  EXPECT_LE(requests(world), 5U * 20U);
-  EXPECT_GE(requests(world), 5U * 8U);
+  EXPECT_LE(requests(sim), 5U * 20U);
+  EXPECT_GE(requests(sim), 5U * 8U);
   EXPECT_LE(a.queues(), 1U);
 }
 
 TEST(ConnectionFaults, C14_RefusedWithoutQueuePairsOrPath) {
-  World world;
-  auto [a, b] = world.two(rc(), rc());
+  SimConnections sim;
+  auto [a, b] = sim.two(rc(), rc());
   b.hca.has_room = false;
-  world.run_for(5s);
+  sim.run_for(5s);
   EXPECT_GT(b.connections->counters().no_queue, 0U);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kUd);
   a.has_path = false;
-  const auto before = requests(world);
-  world.run_for(120s);
-  EXPECT_EQ(requests(world), before);
+  const auto before = requests(sim);
+  sim.run_for(120s);
+  EXPECT_EQ(requests(sim), before);
   b.hca.has_room = a.has_path = true;
-  world.run_for(70s);
+  sim.run_for(70s);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
 }
 
 TEST(ConnectionFaults, C15_FailedQueueFallsBackToUdAtOnceAndIsReplaced) {
-  World world;
-  auto [a, b] = world.two(rc(), rc());
-  world.run_for(2s);
+  SimConnections sim;
+  auto [a, b] = sim.two(rc(), rc());
+  sim.run_for(2s);
   const auto qpn = a.up().at(0).qpn;
   a.queue(qpn).info.error = fabric::QueueError::kRetryExceeded;
-  a.connections->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, world.now);
+  a.connections->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, sim.now);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kUd);
   EXPECT_EQ(a.queue(qpn).info.state, fabric::QueueState::kError);
-  world.run_for(3s);
+  sim.run_for(3s);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
   EXPECT_NE(a.up().at(0).qpn, qpn);
   EXPECT_EQ(b.up().size(), 1U);
-  a.connections->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, world.now);
+  a.connections->on_queue_event({qpn, fabric::QueueEvent::Kind::kError}, sim.now);
   EXPECT_EQ(a.up().size(), 1U) << "late news";
 }
 
 TEST(ConnectionFaults, C16_FirstPacketStandsForALostRtu) {
-  World world;
-  auto [a, b] = world.two(rc(), rc());
-  while (a.up().empty()) world.run_for(5us);
-  world.loss = 1;
+  SimConnections sim;
+  auto [a, b] = sim.two(rc(), rc());
+  while (a.up().empty()) sim.run_for(5us);
+  sim.loss = 1;
   ASSERT_TRUE(b.up().empty());
-  const auto waiting = b.connections->list(world.now).at(0);
-  b.connections->on_queue_event({waiting.qpn, fabric::QueueEvent::Kind::kEstablished}, world.now);
-  world.run_for(1ms);
+  const auto waiting = b.connections->list(sim.now).at(0);
+  b.connections->on_queue_event({waiting.qpn, fabric::QueueEvent::Kind::kEstablished}, sim.now);
+  sim.run_for(1ms);
   EXPECT_EQ(b.up().size(), 1U);
   EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
 }
 
 TEST(ConnectionFaults, C16_RestartedPeerReplacesWhatItForgot) {
   for (const bool restarted_asks : {false, true}) {
-    World world;
-    auto [a, b] = world.two(rc(), rc());
-    world.run_for(60s);
+    SimConnections sim;
+    auto [a, b] = sim.two(rc(), rc());
+    sim.run_for(60s);
     ASSERT_EQ(a.up().size(), 1U);
     b.kill();
-    world.run_for(2s);
+    sim.run_for(2s);
     b.start();
     b.meet(a);
     if (restarted_asks)
       b.talk(a);
     else  // the RC queue pair reports that its peer does not answer
-      a.connections->on_queue_event({a.up().at(0).qpn, fabric::QueueEvent::Kind::kError},
-                                    world.now);
-    world.run_for(5s);
+      a.connections->on_queue_event({a.up().at(0).qpn, fabric::QueueEvent::Kind::kError}, sim.now);
+    sim.run_for(5s);
     ASSERT_EQ(a.up().size(), 1U) << restarted_asks;
     ASSERT_EQ(b.up().size(), 1U) << restarted_asks;
     EXPECT_EQ(a.up()[0].peer_qpn, b.up()[0].qpn);
@@ -125,16 +124,16 @@ TEST(ConnectionFaults, C16_RestartedPeerReplacesWhatItForgot) {
 TEST(ConnectionFaults, C15_C16_RestartedPeerOfOneWayUcIsNoticed) {
   for (const bool passive : {false, true}) {
     SCOPED_TRACE(passive);
-    World world;
-    auto [a, b] = world.two(uc(), uc());
-    world.run_for(2s);
-    Side& sends = passive ? b : a;
-    Side& silent = passive ? a : b;
+    SimConnections sim;
+    auto [a, b] = sim.two(uc(), uc());
+    sim.run_for(2s);
+    SimSide& sends = passive ? b : a;
+    SimSide& silent = passive ? a : b;
     if (passive) b.talk(a);
     const auto send_for = [&](int seconds) {
       for (int i = 0; i < seconds * 2; ++i) {
         for (const auto& row : sends.up()) ++sends.queue(row.qpn).info.counters.tx_messages;
-        world.run_for(500ms);
+        sim.run_for(500ms);
       }
     };
     const auto qpn = sends.up().at(0).qpn;
@@ -154,9 +153,9 @@ TEST(ConnectionFaults, C15_C16_RestartedPeerOfOneWayUcIsNoticed) {
 }
 
 TEST(ConnectionFaults, RequestsOfNobody) {
-  World world;
-  Side& a = world.add(rc());
-  Side& b = world.add(rc());
+  SimConnections sim;
+  SimSide& a = sim.add(rc());
+  SimSide& b = sim.add(rc());
   const auto ask = [&](std::uint32_t ud_qpn, std::uint32_t receive_mtu) {
     struct Nobody final : cm::Consumer {
       void on_request(cm::Handle, const wire::CmReq&, const fabric::MadAddress&,
@@ -179,10 +178,10 @@ TEST(ConnectionFaults, RequestsOfNobody) {
     params.primary.remote_gid = b.address().gid;
     params.primary.set_subnet_local(true);
     params.private_data = {octets.begin(), octets.end()};
-    EXPECT_TRUE(a.manager->connect(params, nobody, world.now));
-    world.run_for(1s);
+    EXPECT_TRUE(a.manager->connect(params, nobody, sim.now));
+    sim.run_for(1s);
     EXPECT_EQ(nobody.closed.rej.why(), wire::RejReason::kConsumer) << ud_qpn << " " << receive_mtu;
-    a.manager->detach(nobody, world.now);
+    a.manager->detach(nobody, sim.now);
   };
   ask(0, 65'524);
   ask(1, 65'524);
@@ -194,9 +193,9 @@ TEST(ConnectionFaults, RequestsOfNobody) {
 
 /// Loss, delay, disorder and restarts occur at random, and end. Source: C-02, C-05, C-06, C-16.
 void live(std::uint64_t seed) {
-  World world{seed};
-  world.loss = static_cast<double>(seed % 5) * 0.08;
-  world.spread = std::chrono::milliseconds(seed % 3 * 40);
+  SimConnections sim{seed};
+  sim.loss = static_cast<double>(seed % 5) * 0.08;
+  sim.spread = std::chrono::milliseconds(seed % 3 * 40);
   const auto pairs = seed % 2 == 0 ? PairPolicy::kOne : PairPolicy::kPerDirection;
   const std::size_t n = 2 + seed % 3;
   for (std::size_t i = 0; i < n; ++i) {
@@ -204,66 +203,65 @@ void live(std::uint64_t seed) {
     config.pairs = pairs;
     config.idle = 40s;
     config.backoff_max = 8s;
-    world.add(config);
+    sim.add(config);
   }
-  const auto meet_all = [&](Side& side) {
-    for (const auto& other : world.sides)
+  const auto meet_all = [&](SimSide& side) {
+    for (const auto& other : sim.sides)
       if (other.get() != &side) side.meet(*other, wire::LinkAddr::kFlagRc);
   };
-  for (const auto& side : world.sides) meet_all(*side);
+  for (const auto& side : sim.sides) meet_all(*side);
   for (int step = 0; step < 60; ++step) {
-    Side& side = *world.sides[world.pick(n)];
-    const Side& other = *world.sides[world.pick(n)];
+    SimSide& side = *sim.sides[sim.pick(n)];
+    const SimSide& other = *sim.sides[sim.pick(n)];
     if (!side.alive()) {
       side.start();
       meet_all(side);
-    } else if (world.chance(0.1)) {
+    } else if (sim.chance(0.1)) {
       side.kill();
     } else if (&side != &other) {
-      side.talk(other, world.chance(0.7));
+      side.talk(other, sim.chance(0.7));
       const auto rows = side.up();
-      if (!rows.empty() && world.chance(0.3))
-        side.connections->on_queue_event({rows[0].qpn, fabric::QueueEvent::Kind::kError},
-                                         world.now);
+      if (!rows.empty() && sim.chance(0.3))
+        side.connections->on_queue_event({rows[0].qpn, fabric::QueueEvent::Kind::kError}, sim.now);
     }
-    world.run_for(std::chrono::milliseconds(world.pick(3000)));
+    sim.run_for(std::chrono::milliseconds(sim.pick(3000)));
   }
   // All faults have ended. A queue pair whose peer no longer exists fails, as it would after its
   // retries.
-  world.loss = 0;
-  for (const auto& side : world.sides) {
+  sim.loss = 0;
+  for (const auto& side : sim.sides) {
     if (side->alive()) continue;
     side->start();
     meet_all(*side);
   }
-  for (const auto& side : world.sides)
-    for (const auto& other : world.sides)
+  for (const auto& side : sim.sides)
+    for (const auto& other : sim.sides)
       if (side != other) side->talk(*other);
   for (int i = 0; i < 40; ++i) {
-    for (const auto& side : world.sides)
+    for (const auto& side : sim.sides)
       for (const auto& row : side->up()) {
-        FakeQueue& q = side->queue(row.qpn);
-        const Side& peer = *world.sides.at(q.receive.path.dlid - 1U);
+        FakeConnectedQueue& q = side->queue(row.qpn);
+        const SimSide& peer = *sim.sides.at(q.receive.path.dlid - 1U);
         const auto rows = peer.up();
         const auto end = std::ranges::find(rows, row.peer_qpn, &ConnectionInfo::qpn);
         if (end == rows.end() || end->peer_qpn != row.qpn)
-          side->connections->on_queue_event({row.qpn, fabric::QueueEvent::Kind::kError}, world.now);
+          side->connections->on_queue_event({row.qpn, fabric::QueueEvent::Kind::kError}, sim.now);
         else
           ++q.info.counters.tx_messages;
       }
-    world.run_for(1s);
+    sim.run_for(1s);
   }
-  for (const auto& side : world.sides) {
+  for (const auto& side : sim.sides) {
     const std::size_t each = pairs == PairPolicy::kOne ? 1 : 2;
     ASSERT_EQ(side->up().size(), each * (n - 1)) << "lid " << side->lid();
-    for (const auto& other : world.sides)
+    for (const auto& other : sim.sides)
       if (side != other) {
         ASSERT_EQ(side->way_to(*other).mode, NeighbourMode::kRc);
       }
   }
-  for (const auto& side : world.sides) side->connections->stop(world.now);
-  world.run_for(120s);
-  for (const auto& side : world.sides) {
+  for (const auto& side : sim.sides) side->connections->stop(sim.now);
+  sim.run_for(120s);
+  for (const auto& side : sim.sides) {
     ASSERT_EQ(side->queues(), 0U);
     ASSERT_EQ(side->manager->size(), 0U);
   }

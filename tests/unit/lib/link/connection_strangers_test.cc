@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/unit/lib/link/connections_world.h"
+#include "tests/support/sim_connections.h"
 
 namespace ipoib::link {
 namespace {
@@ -17,17 +17,17 @@ using wire::RejReason;
 
 /// Returns the sent messages of one kind.
 template <class Message>
-std::vector<Message> all_sent(const World& world) {
+std::vector<Message> all_sent(const SimConnections& sim) {
   std::vector<Message> found;
-  for (const wire::CmMad& mad : world.sent)
+  for (const wire::CmMad& mad : sim.sent)
     if (mad.attr() == Message::kAttr) found.push_back(wire::cm_message<Message>(mad));
   return found;
 }
 
 /// Changes all messages of this kind on their way, from now on.
 template <class Message, class Change>
-void change_each(World& world, Change change) {
-  world.meddle = [change](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
+void change_each(SimConnections& sim, Change change) {
+  sim.meddle = [change](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
     if (mad.attr() != Message::kAttr) return true;
     auto message = wire::cm_message<Message>(mad);
     change(message);
@@ -50,10 +50,10 @@ ConnectionConfig never_idle() {
 
 /// Side `a` has an established connection with side `b`; side `m` is the attacker.
 struct Strangers : testing::Test {
-  World world;
-  Side& a = world.add(never_idle());
-  Side& b = world.add(never_idle());
-  Side& m = world.add(never_idle());
+  SimConnections sim;
+  SimSide& a = sim.add(never_idle());
+  SimSide& b = sim.add(never_idle());
+  SimSide& m = sim.add(never_idle());
   std::uint32_t qpn = 0;  ///< QPN of the connection at `a`.
 
   void SetUp() override {
@@ -61,16 +61,16 @@ struct Strangers : testing::Test {
     b.meet(a);
     a.talk(b);
     m.meet(a);
-    world.run_for(10s);
+    sim.run_for(10s);
     qpn = a.up().at(0).qpn;
   }
   /// Checks that the connection still exists, and that everything else is released in the end.
   void TearDown() override {
     expect_untouched();
-    world.meddle = nullptr;
-    for (const auto& side : world.sides) side->connections->stop(world.now);
-    world.run_for(180s);
-    for (const auto& side : world.sides) {
+    sim.meddle = nullptr;
+    for (const auto& side : sim.sides) side->connections->stop(sim.now);
+    sim.run_for(180s);
+    for (const auto& side : sim.sides) {
       EXPECT_EQ(side->queues(), 0U) << side->lid();
       EXPECT_EQ(side->manager->size(), 0U) << side->lid();
     }
@@ -82,18 +82,18 @@ struct Strangers : testing::Test {
     EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
   }
   [[nodiscard]] RejReason last_reason() const {
-    const auto rejs = all_sent<wire::CmRej>(world);
+    const auto rejs = all_sent<wire::CmRej>(sim);
     return rejs.empty() ? RejReason::kNone : rejs.back().why();
   }
   /// Returns the reason with which `a` rejects a request of `m` that was changed in this way.
   template <class Change>
   RejReason reason_for(Change change) {
-    change_each<wire::CmReq>(world, change);
-    world.sent.clear();
+    change_each<wire::CmReq>(sim, change);
+    sim.sent.clear();
     m.talk(a);
-    world.run_for(70s);  // longer than any back-off
+    sim.run_for(70s);  // longer than any back-off
     m.talk(a, false);
-    world.run_for(70s);
+    sim.run_for(70s);
     return last_reason();
   }
 };
@@ -128,16 +128,16 @@ TEST_F(Strangers, C04_PrivateDataThatCannotBe) {
 /// An invalid reply is rejected, its queue is destroyed, and traffic continues to use UD.
 TEST_F(Strangers, C04_RepliesThatCannotBe) {
   const auto reply = [this](RejReason expected, auto change) {
-    change_each<wire::CmRep>(world, change);
-    world.sent.clear();
+    change_each<wire::CmRep>(sim, change);
+    sim.sent.clear();
     const auto refused = m.connections->counters().ended_by(ConnectionEnd::kRefused);
     m.talk(a);
-    world.run_for(70s);
+    sim.run_for(70s);
     EXPECT_EQ(m.way_to(a).mode, NeighbourMode::kUd);
     EXPECT_EQ(last_reason(), expected);
     EXPECT_GT(m.connections->counters().ended_by(ConnectionEnd::kRefused), refused);
     m.talk(a, false);
-    world.run_for(70s);
+    sim.run_for(70s);
     EXPECT_EQ(m.queues(), 0U);
     expect_untouched();
   };
@@ -148,22 +148,22 @@ TEST_F(Strangers, C04_RepliesThatCannotBe) {
 }
 
 TEST_F(Strangers, C02_C14_ARejectionWithAnyReasonLeavesUd) {
-  m.connections->stop(world.now);
+  m.connections->stop(sim.now);
   for (std::uint16_t reason = 0; reason <= 36; ++reason) {
     SCOPED_TRACE(reason);
     // Requests are rejected because no service listens; the reason is changed on its way.
-    change_each<wire::CmRej>(world, [reason](wire::CmRej& rej) { rej.reason.set(reason); });
-    world.sent.clear();
+    change_each<wire::CmRej>(sim, [reason](wire::CmRej& rej) { rej.reason.set(reason); });
+    sim.sent.clear();
     a.meet(m, wire::LinkAddr::kFlagRc);
     a.talk(m);
-    world.run_for(130s);
-    const auto asked = all_sent<wire::CmReq>(world).size();
+    sim.run_for(130s);
+    const auto asked = all_sent<wire::CmReq>(sim).size();
     EXPECT_GE(asked, 3U) << "it may have been mended";
     EXPECT_LE(asked, 12U);
     EXPECT_EQ(a.way_to(m).mode, NeighbourMode::kUd);
     a.talk(m, false);
     a.lose(m);
-    world.run_for(1s);
+    sim.run_for(1s);
     EXPECT_EQ(a.queues(), 1U);
   }
 }
@@ -194,11 +194,11 @@ TEST_F(Strangers, C16_NobodyElseEndsAConnection) {
 TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
   ConnectionConfig few = rc();
   few.max_connections = 8;
-  Side& d = world.add(few);
+  SimSide& d = sim.add(few);
   d.meet(b);
   b.meet(d);
   b.talk(d);
-  world.run_for(5s);
+  sim.run_for(5s);
   ASSERT_EQ(d.up().size(), 1U);
   const std::uint32_t standing = d.up()[0].qpn;
 
@@ -206,11 +206,11 @@ TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
   m.talk(d);
   // The flooding side sends only requests: it never completes a handshake, nor rejects the replies
   // to forged requests.
-  world.meddle = [this](std::uint16_t from, std::uint16_t, wire::CmMad& mad) {
+  sim.meddle = [this](std::uint16_t from, std::uint16_t, wire::CmMad& mad) {
     return from != m.lid() || mad.attr() == CmAttr::kReq;
   };
-  world.run_for(2s);
-  auto requests = all_sent<wire::CmReq>(world);
+  sim.run_for(2s);
+  auto requests = all_sent<wire::CmReq>(sim);
   wire::CmReq req = requests.back();
   for (std::uint32_t i = 0; i < 2000; ++i) {
     req.local_id.set(0x1000 + i);
@@ -218,8 +218,8 @@ TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
     req.local_ca_guid.set(0xbad0'0000 + i);
     req.primary.local_gid = wire::Gid::of(wire::kDefaultGidPrefix, 0xbad0'0000 + i);
     const auto mad = wire::make_cm_mad(i, req);
-    world.send(m.lid(), {.lid = d.lid()}, wire::bytes_of(mad));
-    world.run_for(1ms);
+    sim.send(m.lid(), {.lid = d.lid()}, wire::bytes_of(mad));
+    sim.run_for(1ms);
     ASSERT_LE(d.connections->size(), 8U);
     ASSERT_LE(d.queues(), 16U) << "those that are over included";
   }
@@ -227,12 +227,12 @@ TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
   ASSERT_EQ(d.up().size(), 1U);
   EXPECT_EQ(d.up()[0].qpn, standing);
   // After the flood an honest peer connects at once.
-  world.meddle = nullptr;
-  world.run_for(10s);
-  Side& honest = world.add(rc());
+  sim.meddle = nullptr;
+  sim.run_for(10s);
+  SimSide& honest = sim.add(rc());
   honest.meet(d);
   honest.talk(d);
-  world.run_for(5s);
+  sim.run_for(5s);
   EXPECT_EQ(honest.way_to(d).mode, NeighbourMode::kRc);
 }
 

@@ -8,7 +8,7 @@
 
 #include "lib/wire/ipoib_cm.h"
 #include "lib/wire/smp.h"
-#include "tests/unit/lib/link/connections_world.h"
+#include "tests/support/sim_connections.h"
 
 namespace ipoib::link {
 namespace {
@@ -19,24 +19,24 @@ using wire::RejReason;
 
 class ConnectionsByGid : public testing::Test {
  protected:
-  ConnectionsByGid() { world.by_gid = true; }
+  ConnectionsByGid() { sim.by_gid = true; }
 
   template <class Message>
   [[nodiscard]] std::vector<Message> all_sent() const {
     std::vector<Message> found;
-    for (const wire::CmMad& mad : world.sent)
+    for (const wire::CmMad& mad : sim.sent)
       if (mad.attr() == Message::kAttr) found.push_back(wire::cm_message<Message>(mad));
     return found;
   }
 
-  World world;
+  SimConnections sim;
 };
 
 /// LIDs of one subnet are meaningless in another one, so the request refers to those of the
 /// headers.
 TEST_F(ConnectionsByGid, AreSetUpByWhatTheHeadersSay) {
-  auto [a, b] = world.two(rc(), rc());
-  world.run_for(2s);
+  auto [a, b] = sim.two(rc(), rc());
+  sim.run_for(2s);
   ASSERT_EQ(a.up().size(), 1U);
   ASSERT_EQ(b.up().size(), 1U);
   const auto requests = all_sent<wire::CmReq>();
@@ -63,18 +63,18 @@ TEST_F(ConnectionsByGid, AreSetUpByWhatTheHeadersSay) {
 }
 
 TEST_F(ConnectionsByGid, AreToldApart) {
-  Side& a = world.add(rc());
-  std::vector<Side*> others;
-  for (int i = 0; i < 5; ++i) others.push_back(&world.add(rc()));
-  for (Side* other : others) {
+  SimSide& a = sim.add(rc());
+  std::vector<SimSide*> others;
+  for (int i = 0; i < 5; ++i) others.push_back(&sim.add(rc()));
+  for (SimSide* other : others) {
     a.meet(*other);
     other->meet(a);
     a.talk(*other);
     other->talk(a);
   }
-  world.run_for(10s);
+  sim.run_for(10s);
   EXPECT_EQ(a.up().size(), others.size());
-  for (Side* other : others) {
+  for (SimSide* other : others) {
     EXPECT_EQ(other->up().size(), 1U);
     EXPECT_EQ(a.way_to(*other).mode, NeighbourMode::kRc);
   }
@@ -83,18 +83,18 @@ TEST_F(ConnectionsByGid, AreToldApart) {
   others[2]->start();
   others[2]->meet(a);
   others[2]->talk(a);
-  world.run_for(20s);
+  sim.run_for(20s);
   EXPECT_EQ(a.up().size(), others.size());
   EXPECT_EQ(others[2]->up().size(), 1U);
 }
 
 /// All other ports have the same LID; only the GID in the headers identifies the sender.
 TEST_F(ConnectionsByGid, C16_NobodyElseEndsAConnection) {
-  const auto sides = world.two(rc(), rc());
-  Side& a = sides.first;
-  Side& b = sides.second;
-  Side& m = world.add(rc());
-  world.run_for(2s);
+  const auto sides = sim.two(rc(), rc());
+  SimSide& a = sides.first;
+  SimSide& b = sides.second;
+  SimSide& m = sim.add(rc());
+  sim.run_for(2s);
   ASSERT_EQ(a.up().size(), 1U);
   const std::uint32_t standing = a.up()[0].qpn;
   const std::uint32_t theirs = b.up().at(0).qpn;
@@ -106,20 +106,20 @@ TEST_F(ConnectionsByGid, C16_NobodyElseEndsAConnection) {
     wire::set_private(req.private_data, wire::bytes_of(said));
   };
   const auto ask = [&](const auto& change) {
-    world.meddle = [&](std::uint16_t from, std::uint16_t, wire::CmMad& mad) {
+    sim.meddle = [&](std::uint16_t from, std::uint16_t, wire::CmMad& mad) {
       if (from != m.lid() || mad.attr() != CmAttr::kReq) return true;
       auto req = wire::cm_message<wire::CmReq>(mad);
       change(req);
       mad = wire::make_cm_mad(mad.hdr.tid.host(), req);
       return true;
     };
-    world.sent.clear();
+    sim.sent.clear();
     m.meet(a);
     m.talk(a);
-    world.run_for(70s);  // longer than any back-off
+    sim.run_for(70s);  // longer than any back-off
     m.talk(a, false);
     m.lose(a);
-    world.run_for(70s);
+    sim.run_for(70s);
     const auto rejections = all_sent<wire::CmRej>();
     EXPECT_FALSE(rejections.empty());
     return rejections.empty() ? RejReason::kNone : rejections.front().why();

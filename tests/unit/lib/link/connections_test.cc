@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "lib/wire/rc.h"
-#include "tests/unit/lib/link/connections_world.h"
+#include "tests/support/sim_connections.h"
 
 namespace ipoib::link {
 namespace {
@@ -26,52 +26,52 @@ ConnectionConfig both() {
 }
 
 struct ConnectionsTest : testing::Test {
-  World world;
+  SimConnections sim;
 
-  std::pair<Side&, Side&> two(const ConnectionConfig& a, const ConnectionConfig& b) {
-    return world.two(a, b);
+  std::pair<SimSide&, SimSide&> two(const ConnectionConfig& a, const ConnectionConfig& b) {
+    return sim.two(a, b);
   }
   [[nodiscard]] std::size_t sent(CmAttr attr) const {
     return static_cast<std::size_t>(
-        std::ranges::count(world.sent, attr, [](const wire::CmMad& m) { return m.attr(); }));
+        std::ranges::count(sim.sent, attr, [](const wire::CmMad& m) { return m.attr(); }));
   }
   template <class Message>
   [[nodiscard]] std::vector<Message> all_sent() const {
     std::vector<Message> found;
-    for (const wire::CmMad& mad : world.sent)
+    for (const wire::CmMad& mad : sim.sent)
       if (mad.attr() == Message::kAttr) found.push_back(wire::cm_message<Message>(mad));
     return found;
   }
 };
 
 TEST_F(ConnectionsTest, C01_FlagsSayWhatIsConfigured) {
-  EXPECT_EQ(world.add({}).connections->flags(), 0);
-  EXPECT_EQ(world.add(rc()).connections->flags(), LinkAddr::kFlagRc);
-  EXPECT_EQ(world.add(uc()).connections->flags(), LinkAddr::kFlagUc);
-  EXPECT_EQ(world.add(both()).connections->flags(), 0xc0);
+  EXPECT_EQ(sim.add({}).connections->flags(), 0);
+  EXPECT_EQ(sim.add(rc()).connections->flags(), LinkAddr::kFlagRc);
+  EXPECT_EQ(sim.add(uc()).connections->flags(), LinkAddr::kFlagUc);
+  EXPECT_EQ(sim.add(both()).connections->flags(), 0xc0);
 }
 
 TEST_F(ConnectionsTest, C01_OtherBitsAreIgnoredAndDatagramLinksIgnoreAll) {
-  Side& datagram = world.add({});
-  Side& connected = world.add(rc());
+  SimSide& datagram = sim.add({});
+  SimSide& connected = sim.add(rc());
   datagram.meet(connected, 0xff);
   datagram.talk(connected);
   connected.meet(datagram, 0x3f);
   connected.talk(datagram);
-  world.run_for(60s);
-  EXPECT_TRUE(world.sent.empty());
+  sim.run_for(60s);
+  EXPECT_TRUE(sim.sent.empty());
 }
 
 TEST_F(ConnectionsTest, C02_C12_TrafficOpensAndUdCarriesUntilThen) {
   auto [a, b] = two(rc(), rc());
   a.talk(b, false);
-  world.run_for(60s);
-  EXPECT_TRUE(world.sent.empty()) << "opened merely because the peer could";
+  sim.run_for(60s);
+  EXPECT_TRUE(sim.sent.empty()) << "opened merely because the peer could";
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kUd);
   EXPECT_EQ(a.way_to(b).mtu, 2044);
 
   a.talk(b);
-  world.run_for(2s);
+  sim.run_for(2s);
   ASSERT_EQ(a.up().size(), 1U);
   ASSERT_EQ(b.up().size(), 1U);
   const auto& mine = a.queue(a.up()[0].qpn);
@@ -98,14 +98,14 @@ TEST_F(ConnectionsTest, C12_PolicyAlwaysAndNever) {
   never.open = OpenPolicy::kAccept;
   ConnectionConfig always = rc();
   always.open = OpenPolicy::kAlways;
-  Side& a = world.add(never);
-  Side& b = world.add(always);
+  SimSide& a = sim.add(never);
+  SimSide& b = sim.add(always);
   a.meet(b);
   a.talk(b);
-  world.run_for(30s);
-  EXPECT_TRUE(world.sent.empty());
+  sim.run_for(30s);
+  EXPECT_TRUE(sim.sent.empty());
   b.meet(a);
-  world.run_for(1s);
+  sim.run_for(1s);
   EXPECT_EQ(b.up().size(), 1U) << "no packet is needed";
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc) << "who never asks accepts";
 }
@@ -113,28 +113,28 @@ TEST_F(ConnectionsTest, C12_PolicyAlwaysAndNever) {
 TEST_F(ConnectionsTest, C12_LimitLeavesOthersWithUd) {
   ConnectionConfig few = rc();
   few.max_connections = 2;
-  Side& a = world.add(few);
+  SimSide& a = sim.add(few);
   for (int i = 0; i < 4; ++i) {
-    Side& peer = world.add(rc());
+    SimSide& peer = sim.add(rc());
     a.meet(peer);
     a.talk(peer);
     peer.meet(a);
   }
-  world.run_for(30s);
+  sim.run_for(30s);
   EXPECT_EQ(a.up().size(), 2U);
   EXPECT_GT(a.connections->counters().limited, 0U);
-  world.sides[3]->talk(a);
-  world.run_for(30s);
+  sim.sides[3]->talk(a);
+  sim.run_for(30s);
   EXPECT_EQ(a.up().size(), 2U);
   const auto rejs = all_sent<wire::CmRej>();
   ASSERT_FALSE(rejs.empty());
   EXPECT_EQ(rejs[0].why(), RejReason::kNoResources);
-  EXPECT_EQ(world.sides[3]->way_to(a).mode, NeighbourMode::kUd);
+  EXPECT_EQ(sim.sides[3]->way_to(a).mode, NeighbourMode::kUd);
 }
 
 TEST_F(ConnectionsTest, C03_ServiceIdNamesThePeersUdQueuePair) {
   two(rc(), rc());
-  world.run_for(2s);
+  sim.run_for(2s);
   ASSERT_EQ(all_sent<wire::CmReq>().size(), 1U);
   EXPECT_EQ(all_sent<wire::CmReq>()[0].service_id.host(), 0x0100'0000'0000'0042ULL);
 }
@@ -143,7 +143,7 @@ TEST_F(ConnectionsTest, C03_FirstOctetIsConfigurableAndBothAreListenedOn) {
   ConnectionConfig linux_id = rc();
   linux_id.service_id = ServiceIdForm::kLinux;
   auto [a, b] = two(linux_id, rc());
-  world.run_for(2s);
+  sim.run_for(2s);
   EXPECT_EQ(all_sent<wire::CmReq>()[0].service_id.host(), 0x1000'0000'0000'0042ULL);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
 }
@@ -151,7 +151,7 @@ TEST_F(ConnectionsTest, C03_FirstOctetIsConfigurableAndBothAreListenedOn) {
 TEST_F(ConnectionsTest, C03_TheOtherOctetIsTriedWhereThePeerKnowsNoSuchService) {
   auto [a, b] = two(rc(), rc());
   b.manager->unlisten(wire::ipoib_service_id(ServiceIdForm::kIetf, 0x42));
-  world.run_for(2s);
+  sim.run_for(2s);
   ASSERT_EQ(a.up().size(), 1U);
   EXPECT_EQ(all_sent<wire::CmReq>().back().service_id.host(), 0x1000'0000'0000'0042ULL);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
@@ -161,11 +161,11 @@ TEST_F(ConnectionsTest, C03_TheOtherOctetIsTriedWhereThePeerKnowsNoSuchService) 
 
 TEST_F(ConnectionsTest, C04_EveryMessageSaysUdQpnAndReceiveMtu) {
   auto [a, b] = two(rc(), rc());
-  world.run_for(2s);
-  Side& c = world.add(uc());
+  sim.run_for(2s);
+  SimSide& c = sim.add(uc());
   c.meet(a, LinkAddr::kFlagUc);
   c.talk(a);
-  world.run_for(2s);
+  sim.run_for(2s);
   const auto check = [](const auto& message, std::uint32_t ud_qpn) {
     const auto said = wire::read<wire::IpoibCmPrivate>(message.private_data).value();
     EXPECT_EQ(said.reserved, 0);
@@ -183,10 +183,10 @@ TEST_F(ConnectionsTest, C05_OneOfCrossingRequestsRemains) {
   // Requests cross with different delays; with the least delay of 10 us they are under way at the
   // same time.
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    World w{seed};
+    SimConnections w{seed};
     w.spread = std::chrono::milliseconds(seed % 7);
-    Side& a = w.add(rc());
-    Side& b = w.add(rc());
+    SimSide& a = w.add(rc());
+    SimSide& b = w.add(rc());
     a.meet(b);
     b.meet(a);
     a.talk(b);
@@ -205,7 +205,7 @@ TEST_F(ConnectionsTest, C05_OneOfCrossingRequestsRemains) {
 TEST_F(ConnectionsTest, C05_TheSmallerAddressAccepts) {
   auto [a, b] = two(rc(), rc());
   b.talk(a);
-  world.run_for(5s);
+  sim.run_for(5s);
   // Both sides sent a request at the same time: the request of the side with the larger address is
   // accepted.
   ASSERT_EQ(b.up().size(), 1U);
@@ -221,20 +221,20 @@ TEST_F(ConnectionsTest, C06_OnePerDirectionAsLinuxHasIt) {
   per_direction.pairs = PairPolicy::kPerDirection;
   auto [a, b] = two(per_direction, per_direction);
   b.talk(a);
-  world.run_for(5s);
+  sim.run_for(5s);
   ASSERT_EQ(a.up().size(), 2U);
   ASSERT_EQ(b.up().size(), 2U);
-  for (const Side* side : {&a, &b})
+  for (const SimSide* side : {&a, &b})
     for (const auto& row : side->up()) EXPECT_EQ(row.sending, row.active);
   EXPECT_EQ(sent(CmAttr::kRej), 0U);
 }
 
 TEST_F(ConnectionsTest, C07_NeighbourGoneLinkDownAndIdle) {
   auto [a, b] = two(rc(), rc());
-  world.run_for(2s);
+  sim.run_for(2s);
   ASSERT_EQ(a.up().size(), 1U);
   a.lose(b);
-  world.run_for(1s);
+  sim.run_for(1s);
   EXPECT_EQ(a.up().size() + b.up().size(), 0U);
   EXPECT_EQ(sent(CmAttr::kDreq), 1U);
   EXPECT_EQ(sent(CmAttr::kDrep), 1U);
@@ -242,33 +242,33 @@ TEST_F(ConnectionsTest, C07_NeighbourGoneLinkDownAndIdle) {
   EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kUd);
 
   a.meet(b);
-  world.run_for(3s);
+  sim.run_for(3s);
   ASSERT_EQ(a.up().size(), 1U);
   a.talk(b, false);
-  world.run_for(600s);
+  sim.run_for(600s);
   EXPECT_EQ(a.up().size() + b.up().size(), 0U);
   EXPECT_GE(a.connections->counters().ended_by(ConnectionEnd::kIdle) +
                 b.connections->counters().ended_by(ConnectionEnd::kIdle),
             1U);
 
   a.talk(b);
-  world.run_for(5s);
+  sim.run_for(5s);
   ASSERT_EQ(a.up().size(), 1U);
-  b.connections->stop(world.now);
-  world.run_for(1s);
+  b.connections->stop(sim.now);
+  sim.run_for(1s);
   EXPECT_EQ(a.up().size() + b.up().size(), 0U);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kUd);
-  world.run_for(60s);
+  sim.run_for(60s);
   EXPECT_EQ(a.queues() + b.queues(), 0U) << "queue pairs are given back";
 }
 
 TEST_F(ConnectionsTest, C07_ConnectionsInUseAreNotIdle) {
   auto [a, b] = two(rc(), rc());
-  world.run_for(2s);
+  sim.run_for(2s);
   for (int i = 0; i < 20; ++i) {
     ++b.queue(b.up().at(0).qpn).info.counters.rx_messages;
     ++a.queue(a.up().at(0).qpn).info.counters.tx_messages;
-    world.run_for(100s);
+    sim.run_for(100s);
   }
   EXPECT_EQ(a.up().size(), 1U);
 }
@@ -277,7 +277,7 @@ TEST_F(ConnectionsTest, C08_MtuIsTheSmallerReceiveMtuLess4) {
   ConnectionConfig small = rc();
   small.receive_mtu = 9004;
   auto [a, b] = two(rc(), small);
-  world.run_for(2s);
+  sim.run_for(2s);
   EXPECT_EQ(a.way_to(b).mtu, 9000);
   EXPECT_EQ(b.way_to(a).mtu, 9000);
   EXPECT_EQ(a.queue(a.up().at(0).qpn).send.max_message, 9004U);
@@ -290,8 +290,8 @@ TEST_F(ConnectionsTest, C13_RetriesAreShortAgainstTcpAndConfigurable) {
     return (send.retry_count + 1U) * wire::ack_timeout_ns(send.ack_timeout);
   };
   auto [a, b] = two(rc(), rc());
-  world.run_for(2s);
-  for (Side* side : {&a, &b}) {
+  sim.run_for(2s);
+  for (SimSide* side : {&a, &b}) {
     const auto& send = side->queue(side->up().at(0).qpn).send;
     EXPECT_GT(silence_ns(send), 0U);
     EXPECT_LT(silence_ns(send), 200'000'000U);
@@ -300,10 +300,10 @@ TEST_F(ConnectionsTest, C13_RetriesAreShortAgainstTcpAndConfigurable) {
   own.retry_count = 2;
   own.rnr_retry = 3;
   own.ack_timeout = 9;
-  Side& c = world.add(own);
+  SimSide& c = sim.add(own);
   c.meet(a);
   c.talk(a);
-  world.run_for(2s);
+  sim.run_for(2s);
   const auto& send = c.queue(c.up().at(0).qpn).send;
   EXPECT_EQ(send.retry_count, 2);
   EXPECT_EQ(send.ack_timeout, 9);
@@ -321,22 +321,22 @@ TEST_F(ConnectionsTest, C15_NoPeerIsWaitedForForEver) {
   ConnectionConfig greedy = rc();
   greedy.rnr_retry = 7;
   auto [a, b] = two(greedy, rc());
-  world.run_for(2s);
+  sim.run_for(2s);
   EXPECT_EQ(all_sent<wire::CmReq>().back().rnr_retry(), 7);
   EXPECT_EQ(b.queue(b.up().at(0).qpn).send.rnr_retry, ConnectionConfig{}.rnr_retry);
   EXPECT_EQ(a.queue(a.up().at(0).qpn).send.rnr_retry, ConnectionConfig{}.rnr_retry);
-  Side& c = world.add(greedy);
+  SimSide& c = sim.add(greedy);
   c.meet(a);
   c.talk(a);
-  world.run_for(2s);
+  sim.run_for(2s);
   EXPECT_EQ(a.queue(a.up().at(1).qpn).send.rnr_retry, 7) << "unless both are set to";
 }
 
 TEST_F(ConnectionsTest, C11_ModeFollowsBothEnds) {
   const auto mode = [](const ConnectionConfig& x, const ConnectionConfig& y) {
-    World w;
-    Side& a = w.add(x);
-    Side& b = w.add(y);
+    SimConnections w;
+    SimSide& a = w.add(x);
+    SimSide& b = w.add(y);
     a.meet(b);
     b.meet(a);
     a.talk(b);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
 namespace {
@@ -43,8 +43,8 @@ class EthernetPortTest : public ::testing::Test {
     port.start(now);
     actions.frames.clear();
   }
-  void hear(wire::ArpOp op, const wire::MacAddr& from, std::string_view sender,
-            std::string_view target) {
+  void receive_arp(wire::ArpOp op, const wire::MacAddr& from, std::string_view sender,
+                   std::string_view target) {
     const auto arp =
         wire::build_arp({op, from, ip(sender).v4_host(), wire::MacAddr{}, ip(target).v4_host()});
     port.on_arp(arp, 0, 0, now);
@@ -56,9 +56,9 @@ class EthernetPortTest : public ::testing::Test {
   }
 
   TimePoint now{100s};
-  FakeSink sink;
+  FakeNeighbourSink sink;
   FakePortActions actions;
-  FakeAddresses addresses;
+  FakeAddressSink addresses;
   EthernetPort port{config(), actions, sink, 1, addresses};
 };
 
@@ -86,7 +86,7 @@ TEST_F(EthernetPortTest, ResolvesFromTheAddressInTheTargetsPrefix) {
   const auto packet = want("172.16.5.5");
   ASSERT_EQ(actions.frames.size(), 1U);
   EXPECT_EQ(actions.arp(0)->sender_ip, ip("172.16.0.1").v4_host());
-  hear(wire::ArpOp::kReply, mac(9), "172.16.5.5", "172.16.0.1");
+  receive_arp(wire::ArpOp::kReply, mac(9), "172.16.5.5", "172.16.0.1");
   const auto* n = sink.find(ip("172.16.5.5"));
   ASSERT_NE(n, nullptr);
   EXPECT_EQ(n->state, NeighbourState::kValid);
@@ -99,15 +99,15 @@ TEST_F(EthernetPortTest, ResolvesFromTheAddressInTheTargetsPrefix) {
 
 TEST_F(EthernetPortTest, AnswersRequestsAndLearnsWhoAsked) {
   start_quietly();
-  hear(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
+  receive_arp(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
   ASSERT_EQ(actions.frames.size(), 1U);
   EXPECT_EQ(actions.destination(0), mac(7));
   EXPECT_EQ(actions.arp(0)->op, wire::ArpOp::kReply);
   EXPECT_TRUE(sink.valid(ip("192.168.1.7")));
-  hear(wire::ArpOp::kRequest, mac(8), "192.168.1.7", "192.168.1.99");  // the host has moved
+  receive_arp(wire::ArpOp::kRequest, mac(8), "192.168.1.7", "192.168.1.99");  // the host has moved
   EXPECT_EQ(sink.find(ip("192.168.1.7"))->mac, mac(8));
   // A host of another subnet gets an answer, and no direct neighbour entry.
-  hear(wire::ArpOp::kRequest, mac(9), "10.9.9.9", "192.168.1.1");
+  receive_arp(wire::ArpOp::kRequest, mac(9), "10.9.9.9", "192.168.1.1");
   EXPECT_EQ(actions.frames.size(), 2U);
   EXPECT_EQ(sink.find(ip("10.9.9.9")), nullptr);
 }
@@ -139,7 +139,7 @@ TEST_F(EthernetPortTest, StaticEntry) {
   port.start(now);
   ASSERT_TRUE(port.add_static(ip("192.168.1.5"), "02:00:00:00:00:33", 0, 0, now));
   EXPECT_EQ(sink.find(ip("192.168.1.5"))->mac, mac(0x33));
-  hear(wire::ArpOp::kReply, mac(1), "192.168.1.5", "192.168.1.1");
+  receive_arp(wire::ArpOp::kReply, mac(1), "192.168.1.5", "192.168.1.1");
   EXPECT_EQ(sink.find(ip("192.168.1.5"))->mac, mac(0x33));
   EXPECT_FALSE(port.add_static(ip("192.168.1.6"), "03:00:00:00:00:33", 0, 0, now));
   EXPECT_FALSE(port.add_static(ip("192.168.1.6"), "nonsense", 0, 0, now));
@@ -148,7 +148,7 @@ TEST_F(EthernetPortTest, StaticEntry) {
 TEST_F(EthernetPortTest, MtuIsSetWhileItRuns) {
   port.start(now);
   want("172.16.5.5");
-  hear(wire::ArpOp::kReply, mac(9), "172.16.5.5", "172.16.0.1");
+  receive_arp(wire::ArpOp::kReply, mac(9), "172.16.5.5", "172.16.0.1");
   ASSERT_EQ(sink.find(ip("172.16.5.5"))->mtu, 1500);
   EXPECT_TRUE(port.set_mtu(9000, now));
   EXPECT_EQ(port.mtu(), 9000);
@@ -164,7 +164,7 @@ TEST_F(EthernetPortTest, MtuIsSetWhileItRuns) {
 TEST_F(EthernetPortTest, StopGivesEverythingBack) {
   port.start(now);
   want("192.168.1.5");
-  hear(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
+  receive_arp(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
   ASSERT_TRUE(port.use_gateway(ip("192.168.1.8"), now));
   port.stop(now);
   EXPECT_EQ(port.state(), State::kStopped);
@@ -260,10 +260,10 @@ TEST_F(EthernetPortTest, DeviceIsToldTheAddressOfEachGroup) {
 
 TEST_F(EthernetPortTest, ArpThatContradictsItselfIsCountedAndDoesNotFlap) {
   port.start(now);
-  hear(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
+  receive_arp(wire::ArpOp::kRequest, mac(7), "192.168.1.7", "192.168.1.1");
   const auto before = sink.installs;
   for (unsigned i = 0; i < 100; ++i) {
-    hear(wire::ArpOp::kReply, mac(8 - i % 2), "192.168.1.7", "192.168.1.1");
+    receive_arp(wire::ArpOp::kReply, mac(8 - i % 2), "192.168.1.7", "192.168.1.1");
     now += 9ms;
   }
   EXPECT_LE(sink.installs, before + 1);
@@ -275,9 +275,9 @@ TEST_F(EthernetPortTest, ArpThatContradictsItselfIsCountedAndDoesNotFlap) {
 class TwoPorts : public ::testing::Test {
  protected:
   struct Node {
-    FakeSink sink;
+    FakeNeighbourSink sink;
     FakePortActions actions;
-    FakeAddresses addresses;
+    FakeAddressSink addresses;
     std::unique_ptr<EthernetPort> port;
     std::size_t seen = 0;
   };
@@ -446,9 +446,9 @@ TEST_F(EthernetRarp, U24_PortAsksForItsAddressAndUsesIt) {
 
 TEST_F(EthernetPortTest, ConflictIsCounted) {
   port.start(now);
-  hear(wire::ArpOp::kRequest, mac(7), "192.168.1.1", "192.168.1.1");
+  receive_arp(wire::ArpOp::kRequest, mac(7), "192.168.1.1", "192.168.1.1");
   EXPECT_EQ(port.counters().arp.conflicts, 1U);
-  hear(wire::ArpOp::kRequest, actions.own_mac, "192.168.1.1", "192.168.1.1");
+  receive_arp(wire::ArpOp::kRequest, actions.own_mac, "192.168.1.1", "192.168.1.1");
   EXPECT_EQ(port.counters().arp.conflicts, 1U);
 }
 

@@ -17,8 +17,8 @@
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/administrator.h"
 #include "lib/sa/sa_mad.h"
-#include "tests/unit/lib/link/connections_world.h"
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
+#include "tests/support/sim_connections.h"
 
 namespace ipoib::link {
 namespace {
@@ -56,10 +56,10 @@ struct GidNode {
 
   GidFabric& fabric;
   wire::IpAddr address;
-  FakeAddresses addresses;
-  FakeSink sink;
+  FakeAddressSink addresses;
+  FakeNeighbourSink sink;
   FakeLinkActions actions{sink};
-  FakeConnectedHca hca;
+  FakeConnectionActions hca;
   std::optional<sa::Administrator> administrator;
   sa::MadSender send_mad;
   sa::Client client;

@@ -6,7 +6,7 @@
 
 #include "lib/link/ipoib/path_table.h"
 #include "lib/wire/iba.h"
-#include "tests/unit/lib/link/link_fixture.h"
+#include "tests/support/sim_ipoib_link.h"
 
 namespace ipoib::link {
 namespace {
@@ -46,7 +46,7 @@ class IpoibNeighbour : public ::testing::Test {
     b.link.on_arp(arp, slid, hw.qpn.host(), b.now);
   }
 
-  LinkFixture b;
+  SimIpoibLink b;
   wire::LinkAddr hw;
 };
 
@@ -87,7 +87,7 @@ TEST_F(IpoibNeighbour, U19_FlagsOctetOfOthersIsIgnored) {
   const auto installs = b.sink.installs;
   auto flagged = hw;
   flagged.flags = 0xff;
-  b.hear_reply(flagged, "10.0.0.2");
+  b.receive_arp_reply(flagged, "10.0.0.2");
   b.run_for(10ms);
   EXPECT_EQ(b.sink.installs, installs);
   EXPECT_EQ(b.sa.path_queries.size(), 1U);
@@ -95,7 +95,7 @@ TEST_F(IpoibNeighbour, U19_FlagsOctetOfOthersIsIgnored) {
 
 TEST_F(IpoibNeighbour, U20_PathComesFromTheSaAndIsCached) {
   const auto packet = b.want(kPeer);
-  b.hear_reply(hw, "10.0.0.2");
+  b.receive_arp_reply(hw, "10.0.0.2");
   EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kPath);
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
   ASSERT_EQ(b.sa.path_queries.size(), 1U);
@@ -123,7 +123,7 @@ TEST_F(IpoibNeighbour, U20_PathComesFromTheSaAndIsCached) {
 
   // A second address of the same port shares the path and the handle.
   b.want(ip("10.0.0.3"));
-  b.hear_reply(hw, "10.0.0.3");
+  b.receive_arp_reply(hw, "10.0.0.3");
   EXPECT_EQ(b.sink.find(ip("10.0.0.3"))->ah, n->ah);
   EXPECT_EQ(b.sa.path_queries.size(), 1U);
 }
@@ -131,8 +131,8 @@ TEST_F(IpoibNeighbour, U20_PathComesFromTheSaAndIsCached) {
 TEST_F(IpoibNeighbour, U20_OneQueryServesAllWhoWaitForTheSameGid) {
   for (const auto* addr : {"10.0.0.2", "10.0.0.3", "10.0.0.4"}) {
     b.want(ip(addr));
-    b.hear_reply(hw, addr);
-    b.hear_request(hw, addr);
+    b.receive_arp_reply(hw, addr);
+    b.receive_arp_request(hw, addr);
   }
   EXPECT_EQ(b.sa.path_queries.size(), 1U);
   b.run_for(10ms);
@@ -175,7 +175,7 @@ TEST_F(IpoibNeighbour, U38_OtherSubnetIsReachedByGrhThroughTheRoutersLid) {
   EXPECT_EQ(b.row("10.0.0.2").lid, 0x30);
   // The link's own messages to the host use the same path.
   b.actions.frames.clear();
-  b.hear_request(hw, "10.0.0.2");
+  b.receive_arp_request(hw, "10.0.0.2");
   ASSERT_EQ(b.actions.frames.size(), 1U);
   EXPECT_EQ(b.actions.frames[0].to, way());
   // Another router takes over; the neighbour stays valid throughout.
@@ -262,7 +262,7 @@ TEST_F(IpoibNeighbour, M06_GroupsOnOneMlidAreAttachedAndLeftEachForItself) {
 }
 
 TEST_F(IpoibNeighbour, U23_ReplyGoesToTheRequestersQpnOverThePathOfTheSa) {
-  b.hear_request(hw, "10.0.0.2");  // arrives with SLID 99, not the LID of the SA's path
+  b.receive_arp_request(hw, "10.0.0.2");  // arrives with SLID 99, not the LID of the SA's path
   EXPECT_TRUE(b.actions.frames.empty());
   b.run_for(10ms);
   ASSERT_EQ(b.actions.frames.size(), 1U);
@@ -281,7 +281,7 @@ TEST_F(IpoibNeighbour, U23_ReplyGoesToTheRequestersQpnOverThePathOfTheSa) {
 }
 
 TEST_F(IpoibNeighbour, ProbeIsAnsweredButNotLearned) {
-  b.hear_request(hw, "0.0.0.0");
+  b.receive_arp_request(hw, "0.0.0.0");
   b.run_for(10ms);
   ASSERT_EQ(b.actions.frames.size(), 1U);
   EXPECT_EQ(b.actions.frames[0].qpn, 0x50U);
@@ -291,14 +291,14 @@ TEST_F(IpoibNeighbour, ProbeIsAnsweredButNotLearned) {
 }
 
 TEST_F(IpoibNeighbour, RequestsForOthersUpdateButDoNotCreate) {
-  b.hear_request(hw, "10.0.0.2", "10.0.0.77");
-  b.hear_request(hw, "10.0.0.2", "10.0.0.2");
+  b.receive_arp_request(hw, "10.0.0.2", "10.0.0.77");
+  b.receive_arp_request(hw, "10.0.0.2", "10.0.0.2");
   EXPECT_TRUE(b.link.neighbours(b.now).empty());
   EXPECT_TRUE(b.sa.path_queries.empty());
   resolve();
   auto moved = hw;
   moved.qpn.set(0x99);
-  b.hear_request(moved, "10.0.0.2", "10.0.0.77");
+  b.receive_arp_request(moved, "10.0.0.2", "10.0.0.77");
   EXPECT_EQ(b.sink.find(kPeer)->qpn, 0x99U);
 }
 
@@ -308,7 +308,7 @@ TEST_F(IpoibNeighbour, GratuitousArpWithNewQpnHealsAtOnceAndAsksForThePathAgain)
   b.sa.paths[hw.gid].dlid.set(44);
   auto restarted = hw;
   restarted.qpn.set(0x51);
-  b.hear_request(restarted, "10.0.0.2", "10.0.0.2");
+  b.receive_arp_request(restarted, "10.0.0.2", "10.0.0.2");
   EXPECT_EQ(b.sink.find(kPeer)->qpn, 0x51U);
   EXPECT_TRUE(b.sink.valid(kPeer));
   EXPECT_EQ(b.sa.path_queries.size(), 2U);
@@ -320,7 +320,7 @@ TEST_F(IpoibNeighbour, GratuitousArpWithNewQpnHealsAtOnceAndAsksForThePathAgain)
 TEST_F(IpoibNeighbour, ChangedGidWaitsForItsOwnPath) {
   resolve();
   const auto other = b.add_host(0xc, 0x60, 5);
-  b.hear_request(other, "10.0.0.2", "10.0.0.2");
+  b.receive_arp_request(other, "10.0.0.2", "10.0.0.2");
   EXPECT_EQ(b.sink.find(kPeer)->state, NeighbourState::kIncomplete);
   const auto packet = b.want(kPeer);
   b.run_for(10ms);
@@ -337,7 +337,7 @@ TEST_F(IpoibNeighbour, FlappingAddressCausesNoStormOfPathQueries) {
   auto a = hw;
   for (unsigned i = 0; i < 10'000; ++i) {
     a.qpn.set(0x100 + i % 2);
-    b.hear_request(a, "10.0.0.2", "10.0.0.2");
+    b.receive_arp_request(a, "10.0.0.2", "10.0.0.2");
     b.run_for(1ms);
   }
   EXPECT_LE(b.sa.path_queries.size(), 13U);
@@ -351,14 +351,14 @@ TEST_F(IpoibNeighbour, AbsentPathIsRememberedThenAskedForAgain) {
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourFailed], 1U);
   EXPECT_EQ(b.sink.unreachables, 1U);
   for (int i = 0; i < 20; ++i) {
-    b.hear_request(gone, "10.0.0.2");
+    b.receive_arp_request(gone, "10.0.0.2");
     b.run_for(100ms);
   }
   EXPECT_EQ(b.sa.path_queries.size(), 1U);
   EXPECT_GE(b.link.counters().arp_unsent, 20U);
   b.run_for(4s);
   b.add_host(0xdead, 0x70, 8);
-  b.hear_request(gone, "10.0.0.2");
+  b.receive_arp_request(gone, "10.0.0.2");
   b.run_for(10ms);
   EXPECT_TRUE(b.sink.valid(kPeer));
 }
@@ -369,10 +369,10 @@ TEST_F(IpoibNeighbour, SilentSaDoesNotEndAPathThatWorks) {
   auto restarted = hw;
   restarted.qpn.set(0x51);
   b.run_for(2s);
-  b.hear_request(restarted, "10.0.0.2", "10.0.0.2");
+  b.receive_arp_request(restarted, "10.0.0.2", "10.0.0.2");
   for (int i = 0; i < 40; ++i) {
     b.run_for(500ms);
-    b.hear_reply(restarted, "10.0.0.2");
+    b.receive_arp_reply(restarted, "10.0.0.2");
   }
   EXPECT_TRUE(b.sink.valid(kPeer));
   EXPECT_EQ(b.link.counters().path_failures, 1U);
@@ -403,7 +403,7 @@ TEST_F(IpoibNeighbour, PathThatRestedIsAskedForAgainWhenUsedAgain) {
   ASSERT_EQ(b.actions.ahs.size(), 2U);
   b.sa.paths[hw.gid].dlid.set(44);
   b.want(kPeer);
-  b.hear_reply(hw, "10.0.0.2");
+  b.receive_arp_reply(hw, "10.0.0.2");
   EXPECT_TRUE(b.sink.valid(kPeer));  // valid at once, with the known path
   b.run_for(10ms);
   EXPECT_EQ(b.actions.ahs.at(b.sink.find(kPeer)->ah).dlid, 44);
@@ -444,7 +444,7 @@ TEST_F(IpoibNeighbour, U26_UsedEntryIsProbedAloneAndConfirmed) {
   EXPECT_EQ(b.actions.frames.back().qpn, 0x50U);
   EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kProbe);
   EXPECT_TRUE(b.sink.valid(kPeer));
-  b.hear_reply(hw, "10.0.0.2");
+  b.receive_arp_reply(hw, "10.0.0.2");
   EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kReachable);
   EXPECT_EQ(b.arp_requests_for("10.0.0.2", true), 0U);
 }
@@ -474,7 +474,7 @@ TEST_F(IpoibNeighbour, U26_PeerRestartedSilentlyIsFoundByTheBroadcastAfterProbin
     for (; seen < b.actions.frames.size(); ++seen)  // the peer hears broadcasts and its new QPN
       if (const auto& f = b.actions.frames[seen];
           f.broadcast() && f.arp()->target_ip == kPeer.v4_host())
-        b.hear_reply(restarted, "10.0.0.2");
+        b.receive_arp_reply(restarted, "10.0.0.2");
   }
   b.run_for(100ms);
   EXPECT_LE(b.now - begin, 50s);
@@ -497,8 +497,8 @@ TEST_F(IpoibNeighbour, UnusedEntryIsForgottenWithoutBeingProbed) {
 
 TEST_F(IpoibNeighbour, OwnAddressClaimedByAnotherIsCountedDefendedAndNotLearned) {
   for (int i = 0; i < 100; ++i) {
-    b.hear_request(hw, "10.0.0.1", "10.0.0.1");
-    b.hear_request(hw, "10.0.0.1", "10.0.0.5");
+    b.receive_arp_request(hw, "10.0.0.1", "10.0.0.1");
+    b.receive_arp_request(hw, "10.0.0.1", "10.0.0.5");
     b.run_for(10ms);
   }
   EXPECT_EQ(b.link.counters().address_conflicts, 200U);
@@ -535,8 +535,8 @@ TEST_F(IpoibNeighbour, FramesWithoutAPathAreCountedByTheirProtocol) {
 
 TEST_F(IpoibNeighbour, OwnReflectedArpIsIgnored) {
   const wire::LinkAddr own{0x80, wire::Be24{0x48}, b.actions.attr.gid()};
-  b.hear_request(own, "10.0.0.1", "10.0.0.1");
-  b.hear_request(own, "10.0.0.5", "10.0.0.1");
+  b.receive_arp_request(own, "10.0.0.1", "10.0.0.1");
+  b.receive_arp_request(own, "10.0.0.5", "10.0.0.1");
   EXPECT_EQ(b.link.counters().address_conflicts, 0U);
   EXPECT_TRUE(b.actions.frames.empty());
   EXPECT_TRUE(b.link.neighbours(b.now).empty());
@@ -547,23 +547,24 @@ TEST_F(IpoibNeighbour, ImplausibleSendersAreInvalid) {
   std::uint64_t n = 0;
   for (const auto* sender :
        {"255.255.255.255", "10.0.0.255", "224.0.0.1", "127.0.0.1", "0.1.2.3", "240.0.0.1"}) {
-    b.hear_request(hw, sender);
+    b.receive_arp_request(hw, sender);
     ++n;
   }
   auto bad = hw;
   for (const std::uint32_t qpn : {0U, 1U, 0xff'ffffU}) {
     bad.qpn.set(qpn);
-    b.hear_request(bad, "10.0.0.2");
+    b.receive_arp_request(bad, "10.0.0.2");
     ++n;
   }
   bad = hw;
   bad.gid = b.sa.group.mgid;
-  b.hear_request(bad, "10.0.0.2");
+  b.receive_arp_request(bad, "10.0.0.2");
   bad.gid = {};
-  b.hear_request(bad, "10.0.0.2");
-  b.hear(wire::ArpOp::kReply, hw, "0.0.0.0", {}, "10.0.0.1");
+  b.receive_arp_request(bad, "10.0.0.2");
+  b.receive_arp(wire::ArpOp::kReply, hw, "0.0.0.0", {}, "10.0.0.1");
   n += 3;
-  b.hear(wire::ArpOp::kRarpReply, hw, "10.0.0.2", {}, "10.0.0.1");  // the node did not ask for it
+  b.receive_arp(wire::ArpOp::kRarpReply, hw, "10.0.0.2", {},
+                "10.0.0.1");  // the node did not ask for it
   b.run_for(1s);
   EXPECT_EQ(b.link.counters().rarp.invalid, 1U);
   EXPECT_EQ(b.link.counters().arp_invalid - before, n);
@@ -582,7 +583,7 @@ TEST_F(IpoibNeighbour, StaticWithLidNeedsNoSaAndDoesNotLearn) {
   EXPECT_EQ(b.row("10.0.0.2").phase, NeighbourPhase::kStatic);
   auto other = hw;
   other.qpn.set(0x66);
-  b.hear_request(other, "10.0.0.2");
+  b.receive_arp_request(other, "10.0.0.2");
   EXPECT_EQ(b.sink.find(kPeer)->qpn, 0x50U);
   b.link.flush();
   b.run_for(20min);
@@ -627,7 +628,7 @@ TEST_F(IpoibNeighbour, StaticGatewayThatFailedBeforeIsRequestedWhenARouteUsesIt)
 }
 
 TEST(IpoibStatic, ConfiguredBeforeTheLinkIsUpWaitsForIt) {
-  LinkFixture b;
+  SimIpoibLink b;
   const auto hw = b.add_host(0xb, 0x50, 3);
   ASSERT_TRUE(b.link.add_static(kPeer, wire::to_string(hw), 0, 0, b.now));
   ASSERT_TRUE(
@@ -674,7 +675,7 @@ TEST_F(IpoibNeighbour, GatewayStaysWhateverHappens) {
   for (int i = 0; i < 600; ++i) {
     b.run_for(1s);
     const auto now_sent = b.arp_requests_for("10.0.0.2", false);
-    if (now_sent != probes) b.hear_reply(hw, "10.0.0.2");
+    if (now_sent != probes) b.receive_arp_reply(hw, "10.0.0.2");
     probes = now_sent;
   }
   EXPECT_GE(probes, 10U);
@@ -698,14 +699,14 @@ TEST_F(IpoibNeighbour, PacketsThatCanHaveNoNeighbourAreDroppedByName) {
 }
 
 LinkConfig with_ip6(wire::InterfaceIdRule rule = Ip6Config{}.interface_id) {
-  return LinkFixture::config_with([rule](LinkConfig& c) {
+  return SimIpoibLink::config_with([rule](LinkConfig& c) {
     c.ip6.enabled = true;
     c.ip6.interface_id = rule;
   });
 }
 
 TEST(IpoibNeighbourIp6, U16_U18_LinkLocalAddressFromThePortGuid) {
-  LinkFixture b{with_ip6()};
+  SimIpoibLink b{with_ip6()};
   b.actions.attr.guid = 0x0002'c903'00a1'b204;
   b.bring_up();
   ASSERT_EQ(b.link.addresses6().size(), 1U);
@@ -714,21 +715,21 @@ TEST(IpoibNeighbourIp6, U16_U18_LinkLocalAddressFromThePortGuid) {
 }
 
 TEST(IpoibNeighbourIp6, U16_StrictRuleLeavesAModifiedGuidAlone) {
-  LinkFixture b{with_ip6(wire::InterfaceIdRule::kModifiedEui64)};
+  SimIpoibLink b{with_ip6(wire::InterfaceIdRule::kModifiedEui64)};
   b.actions.attr.guid = 0x0002'c903'00a1'b204;
   b.bring_up();
   EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::2:c903:a1:b204/64"));
 }
 
 TEST(IpoibNeighbourIp6, U17_LinkLocalAddressFromTheLid) {
-  LinkFixture b{with_ip6(wire::InterfaceIdRule::kLid)};
+  SimIpoibLink b{with_ip6(wire::InterfaceIdRule::kLid)};
   b.actions.attr.lid = 0x1a2;
   b.bring_up();
   EXPECT_EQ(b.link.addresses6().at(0).address, prefix("fe80::1a2/64"));
 }
 
 TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
-  LinkFixture b{with_ip6()};
+  SimIpoibLink b{with_ip6()};
   b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
   b.bring_up();
   EXPECT_EQ(b.link.mtu(), 1020);
@@ -739,7 +740,7 @@ TEST(IpoibNeighbourIp6, U15_SmallGroupCarriesIpv4Alone) {
 }
 
 TEST(IpoibNeighbourIp6, WithoutIpv6ItsPacketsAreDroppedByName) {
-  LinkFixture b;  // whose configuration has no IPv6
+  SimIpoibLink b;  // whose configuration has no IPv6
   b.bring_up();
   b.want(ip("fe80::1"));
   EXPECT_EQ(b.sink.drops[Drop::kIp6Unsupported], 1U);

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "tests/unit/lib/link/link_fixture.h"
+#include "tests/support/sim_ipoib_link.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 
 namespace ipoib::link {
@@ -117,38 +117,38 @@ TEST(SaAnswers, U20_PathOfAnotherPortIsNotBelieved) {
 class OlderAnswer : public ::testing::Test {
  protected:
   void SetUp() override {
-    b.bring_up();
-    b.meddle = [this](const fabric::ReceivedMad& answer) {
+    sim.bring_up();
+    sim.meddle = [this](const fabric::ReceivedMad& answer) {
       const auto status = wire::read<wire::SaMad>(answer.bytes)->hdr.mad.status.host();
       if (late || status != static_cast<std::uint16_t>(wire::MadStatus::kSaNoRecords)) return true;
       late = answer;
       return false;
     };
-    b.want(ip(kGroup));
-    b.run_for(5ms);
+    sim.want(ip(kGroup));
+    sim.run_for(5ms);
     ASSERT_TRUE(late);
-    ASSERT_TRUE(b.link.join_group(ip(kGroup), b.now));
-    b.run_for(50ms);
-    ASSERT_TRUE(b.sink.valid(ip(kGroup)));
+    ASSERT_TRUE(sim.link.join_group(ip(kGroup), sim.now));
+    sim.run_for(50ms);
+    ASSERT_TRUE(sim.sink.valid(ip(kGroup)));
   }
   void deliver() {
-    b.client.on_mad(*late, b.now);
-    b.run_for(50ms);
+    sim.client.on_mad(*late, sim.now);
+    sim.run_for(50ms);
   }
   [[nodiscard]] std::uint16_t mlid() const {
-    for (const auto& row : b.link.groups(b.now))
+    for (const auto& row : sim.link.groups(sim.now))
       if (row.group == ip(kGroup)) return row.mlid;
     return 0;
   }
 
-  LinkFixture b;
+  SimIpoibLink sim;
   std::optional<fabric::ReceivedMad> late;
 };
 
 TEST_F(OlderAnswer, U31_DoesNotDenyTheGroup) {
   deliver();
-  EXPECT_TRUE(b.sink.valid(ip(kGroup)));
-  EXPECT_EQ(b.link.counters().group_absent, 0U);
+  EXPECT_TRUE(sim.sink.valid(ip(kGroup)));
+  EXPECT_EQ(sim.link.counters().group_absent, 0U);
 }
 
 // The SA deleted the group and created it again between the query and the membership.
@@ -156,16 +156,16 @@ TEST_F(OlderAnswer, U31_DoesNotMoveTheGroup) {
   auto mad = *wire::read<wire::SaMad>(late->bytes);
   auto record = *wire::read<wire::McMemberRecord>(mad.data);
   record.mlid.set(0xc0aa);
-  record.qkey = b.sa.group.qkey;
-  record.mtu = b.sa.group.mtu;
-  record.pkey = b.sa.group.pkey;
+  record.qkey = sim.sa.group.qkey;
+  record.mtu = sim.sa.group.mtu;
+  record.pkey = sim.sa.group.pkey;
   mad.hdr.mad.status.set(0);
   ASSERT_TRUE(wire::write(std::span{mad.data}, 0, record));
   ASSERT_TRUE(wire::write(std::span{late->bytes}, 0, mad));
   const auto joined = mlid();
   deliver();
   EXPECT_EQ(mlid(), joined);
-  for (const auto& [index, ah] : b.actions.ahs) EXPECT_NE(ah.dlid, 0xc0aa);
+  for (const auto& [index, ah] : sim.actions.ahs) EXPECT_NE(ah.dlid, 0xc0aa);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <random>
 
-#include "tests/unit/lib/link/nd_world.h"
+#include "tests/unit/lib/link/sim_nd.h"
 
 namespace ipoib::link {
 namespace {
@@ -20,22 +20,22 @@ using wire::Icmp6Type;
 class Nd : public ::testing::TestWithParam<wire::LinkKind> {
  protected:
   /// Adds a host with these addresses and starts it.
-  NdHost& start(std::vector<wire::IpPrefix> addresses = {}) {
-    NdHost& host = w.add(std::move(addresses));
+  SimNdHost& start(std::vector<wire::IpPrefix> addresses = {}) {
+    SimNdHost& host = w.add(std::move(addresses));
     host.up();
     return host;
   }
   /// Starts fd00::1 and fd00::2. The first resolves the second, whose address is known then.
-  std::pair<NdHost&, NdHost&> neighbours() {
-    NdHost& a = start({prefix("fd00::1/64")});
-    NdHost& b = start({prefix("fd00::2/64")});
+  std::pair<SimNdHost&, SimNdHost&> neighbours() {
+    SimNdHost& a = start({prefix("fd00::1/64")});
+    SimNdHost& b = start({prefix("fd00::2/64")});
     w.run_for(5s);
     a.want(ip("fd00::2"));
     w.run_for(10ms);
     return {a, b};
   }
 
-  NdWorld w{GetParam()};
+  SimNd w{GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(Media, Nd,
                          ::testing::Values(wire::LinkKind::kInfiniband, wire::LinkKind::kEthernet),
@@ -138,7 +138,7 @@ TEST_P(Nd, U18_AddressInUseIsNotTakenAndTriedAgain) {
 TEST_P(Nd, U18_TwoThatStartTogetherNeverBothUseTheAddress) {
   unsigned used = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    NdWorld world{GetParam(), seed};
+    SimNd world{GetParam(), seed};
     auto& a = world.add({prefix("fd00::7/64")});
     auto& b = world.add({prefix("fd00::7/64")});
     a.up();
@@ -220,7 +220,7 @@ TEST_P(Nd, U26_NeighbourWithAnotherAddressIsFollowedAtItsAnnouncement) {
 
 TEST_P(Nd, EveryNeighbourIsFoundUnderLoss) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    NdWorld world{GetParam(), seed, 0.3};
+    SimNd world{GetParam(), seed, 0.3};
     for (int i = 1; i <= 4; ++i) world.add({prefix("fd00::" + std::to_string(i) + "/64")}).up();
     world.run_for(5s);
     const auto all_valid = [&] {
@@ -251,7 +251,7 @@ TEST_P(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
   unsigned moves = 0;
   auto at = a.cache.hw_of(ip("fd00::2"));
   for (int i = 0; i < 1000; ++i) {
-    a.hear(advertisement(ip("fd00::2"), i % 2 ? b.hw : liar, true, ip("fd00::1")));
+    a.receive(advertisement(ip("fd00::2"), i % 2 ? b.hw : liar, true, ip("fd00::1")));
     if (a.cache.hw_of(ip("fd00::2")) != at) ++moves;
     at = a.cache.hw_of(ip("fd00::2"));
     w.run_for(5ms);
@@ -266,7 +266,7 @@ TEST_P(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
   w.run_for(5s);
   w.sent.clear();
   for (int i = 0; i < 500; ++i) {
-    a.hear(advertisement(ip("fd00::1"), nd_hw(GetParam(), 66), false, wire::all_nodes()));
+    a.receive(advertisement(ip("fd00::1"), nd_hw(GetParam(), 66), false, wire::all_nodes()));
     w.run_for(10ms);
   }
   EXPECT_EQ(a.agent.counters().conflicts, 500U);
@@ -312,7 +312,7 @@ TEST_P(Nd, BadMessagesAreCountedByNameAndTeachNothing) {
     a.agent.on_nd(std::span{good}.first(len), w.now);
   EXPECT_EQ(errors(wire::NdError::kTruncated), good.size());
   m.source_hw = wire::HwAddr::zero(GetParam());  // no interface can have this address
-  a.hear(m);
+  a.receive(m);
   EXPECT_EQ(errors(wire::NdError::kLinkAddr), 1U);
   EXPECT_EQ(a.agent.counters().invalid, good.size() + 6);
   EXPECT_EQ(a.cache.size(), 0U);
@@ -346,9 +346,9 @@ class Routers {
     return all;
   }
 
-  NdWorld w;
-  NdHost* router;
-  NdHost* host;
+  SimNd w;
+  SimNdHost* router;
+  SimNdHost* host;
 };
 
 TEST_P(Nd, GarbledMessagesLeaveBoundedStateAndValidEntriesTrue) {
@@ -399,7 +399,7 @@ TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
   ASSERT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
   const auto router = nd_hw(GetParam(), 99);
   const auto hear = [&router, &a = a](std::optional<std::uint32_t> mtu) {
-    a.hear(router_advertisement(ip("fe80::99"), router, mtu));
+    a.receive(router_advertisement(ip("fe80::99"), router, mtu));
   };
   for (const std::uint32_t ignored : {4092U, 0x1'0000U + 1500U, 1279U}) {
     hear(ignored);
@@ -469,7 +469,7 @@ TEST_P(Nd, SilentRouterIsForgottenAfterItsLifetime) {
   Routers t{GetParam()};
   t.host->up();
   t.w.run_for(3s);
-  t.host->hear(router_advertisement(ip("fe80::99"), nd_hw(GetParam(), 99), std::nullopt));
+  t.host->receive(router_advertisement(ip("fe80::99"), nd_hw(GetParam(), 99), std::nullopt));
   EXPECT_EQ(t.host->addresses.routers.size(), 1U);
   t.w.run_for(59s);
   EXPECT_EQ(t.host->addresses.routers.size(), 1U);
@@ -498,7 +498,7 @@ TEST_P(Nd, AdvertisementsKeepThePaceOfRfc4861) {
   rs.type = Icmp6Type::kRouterSolicitation;
   rs.dst = wire::all_routers();
   for (int i = 0; i < 3000; ++i) {
-    t.router->hear(rs);
+    t.router->receive(rs);
     t.w.run_for(10ms);
   }
   times = t.times();
@@ -518,16 +518,16 @@ TEST_P(Nd, RedirectCountsFromTheRouterInUseAlone) {
   m.target = ip("fe80::9");
   m.destination = ip("fd00:9::1");
   m.target_hw = nd_hw(GetParam(), 9);
-  h.hear(m);
+  h.receive(m);
   EXPECT_TRUE(h.addresses.redirects.empty());
   EXPECT_EQ(h.agent.counters().redirects_ignored, 1U);
   m.src = t.router->local();
-  h.hear(m);
+  h.receive(m);
   EXPECT_EQ(h.addresses.redirects,
-            (std::vector{FakeAddresses::Redirect{1, ip("fd00:9::1"), ip("fe80::9")}}));
+            (std::vector{FakeAddressSink::Redirect{1, ip("fd00:9::1"), ip("fe80::9")}}));
   EXPECT_EQ(h.cache.hw_of(ip("fe80::9")), nd_hw(GetParam(), 9));
   // A node that ignores router advertisements ignores redirects, too.
-  t.router->hear(m);
+  t.router->receive(m);
   EXPECT_TRUE(t.router->addresses.redirects.empty());
 }
 

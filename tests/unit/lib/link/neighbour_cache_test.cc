@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
 namespace {
@@ -78,7 +78,7 @@ class Fixture {
   }
 
   TimePoint now{100s};
-  FakeSink sink;
+  FakeNeighbourSink sink;
   Questions questions;
   NoPaths paths;
   NeighbourCache cache;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tests/unit/lib/link/link_fixture.h"
+#include "tests/support/sim_ipoib_link.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 
 namespace ipoib::link {
@@ -204,24 +204,24 @@ TEST_F(PortEvents, SilentSubnetManagerCostsEstablishedFlowsNothing) {
 // --- IPv6 addresses ---
 
 LinkConfig with_ip6(wire::InterfaceIdRule rule) {
-  auto config = LinkFixture::default_config();
+  auto config = SimIpoibLink::default_config();
   config.addresses.push_back(prefix("fd00::1/64"));
   config.ip6.enabled = true;
   config.ip6.interface_id = rule;
   return config;
 }
 
-std::vector<wire::IpAddr> ready(const LinkFixture& b) {
+std::vector<wire::IpAddr> ready(const SimIpoibLink& sim) {
   std::vector<wire::IpAddr> all;
-  for (const auto& a : b.link.addresses6())
+  for (const auto& a : sim.link.addresses6())
     if (a.state == AddressState::kReady) all.push_back(a.address.addr);
   return all;
 }
 
 /// Returns the number of multicast ND frames that carry this link-layer GID.
-std::size_t announcements(const LinkFixture& b, const wire::Gid& gid) {
-  return static_cast<std::size_t>(
-      std::count_if(b.actions.frames.begin(), b.actions.frames.end(), [&](const SentFrame& sent) {
+std::size_t announcements(const SimIpoibLink& sim, const wire::Gid& gid) {
+  return static_cast<std::size_t>(std::count_if(
+      sim.actions.frames.begin(), sim.actions.frames.end(), [&](const SentFrame& sent) {
         constexpr std::size_t kIcmpType = 4 + 40;
         return sent.bytes.size() > kIcmpType && sent.bytes[0] == std::byte{0x86} &&
                sent.bytes[kIcmpType] == std::byte{136} && sent.broadcast() &&
@@ -233,77 +233,77 @@ std::size_t announcements(const LinkFixture& b, const wire::Gid& gid) {
 /// A solicitation that waits for its group is not sent. The link does not use an address before it
 /// has sent one.
 TEST(PortEvents6, U18_NoAddressIsTakenOnAQuestionThatNeverLeft) {
-  LinkFixture b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
-  b.start();
-  b.sa.silent = true;  // from after the answer that is under way
-  b.run_for(20s);
-  ASSERT_EQ(b.link.state(), State::kUp);
-  EXPECT_TRUE(ready(b).empty());
-  b.sa.silent = false;
-  b.run_for(40s);
-  EXPECT_EQ(ready(b).size(), 2U);
+  SimIpoibLink sim{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
+  sim.start();
+  sim.sa.silent = true;  // from after the answer that is under way
+  sim.run_for(20s);
+  ASSERT_EQ(sim.link.state(), State::kUp);
+  EXPECT_TRUE(ready(sim).empty());
+  sim.sa.silent = false;
+  sim.run_for(40s);
+  EXPECT_EQ(ready(sim).size(), 2U);
 }
 
 TEST(PortEvents6, U17_LidChangeStartsTheAddressOfTheLidAnew) {
-  LinkFixture b{with_ip6(wire::InterfaceIdRule::kLid)};
-  b.bring_up();
-  b.run_for(5s);
-  const auto before = ready(b);
+  SimIpoibLink sim{with_ip6(wire::InterfaceIdRule::kLid)};
+  sim.bring_up();
+  sim.run_for(5s);
+  const auto before = ready(sim);
   ASSERT_EQ(before.size(), 2U);
-  b.actions.attr.lid = 0x1234;
-  b.on_port_event(PortEvent::kLidChange, 200ms);
-  EXPECT_TRUE(ready(b).empty());  // duplicate address detection comes first
-  b.run_for(5s);
-  const auto after = ready(b);
+  sim.actions.attr.lid = 0x1234;
+  sim.on_port_event(PortEvent::kLidChange, 200ms);
+  EXPECT_TRUE(ready(sim).empty());  // duplicate address detection comes first
+  sim.run_for(5s);
+  const auto after = ready(sim);
   ASSERT_EQ(after.size(), 2U);
   EXPECT_NE(after[0], before[0]);
-  EXPECT_EQ(after[0], wire::link_local(wire::interface_id(b.actions.attr.guid,
+  EXPECT_EQ(after[0], wire::link_local(wire::interface_id(sim.actions.attr.guid,
                                                           wire::InterfaceIdRule::kLid, 0x1234)));
   EXPECT_EQ(after[1], ip("fd00::1"));
 }
 
 TEST(PortEvents6, LidChangeLeavesAddressesOfTheGuidAlone) {
-  LinkFixture b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
-  b.bring_up();
-  b.run_for(5s);
-  const auto before = ready(b);
-  b.actions.attr.lid = 0x1234;
-  b.on_port_event(PortEvent::kLidChange, 200ms);
-  EXPECT_EQ(ready(b), before);
+  SimIpoibLink sim{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
+  sim.bring_up();
+  sim.run_for(5s);
+  const auto before = ready(sim);
+  sim.actions.attr.lid = 0x1234;
+  sim.on_port_event(PortEvent::kLidChange, 200ms);
+  EXPECT_EQ(ready(sim), before);
 }
 
 TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
-  LinkFixture b{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
-  b.bring_up_with_peer();
-  b.run_for(5s);
-  ASSERT_TRUE(b.sink.valid(ip("10.0.0.2")));
-  const auto old = b.actions.attr.gid();
-  const auto before = ready(b);
-  b.actions.frames.clear();
-  b.sa.leaves.clear();
-  b.sa.group_requests.clear();
-  b.actions.attr.gid_prefix = 0xfe80'0000'0000'0009ULL;
-  b.link.on_port_event(PortEvent::kGidChange, b.now);
-  EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
-  b.run_for(2s);
-  const auto own = b.actions.attr.gid();
-  EXPECT_TRUE(b.sink.valid(ip("10.0.0.2")));
-  EXPECT_EQ(ready(b), before);
-  EXPECT_GE(announcements(b, own), 2U);  // at least one for each address
-  EXPECT_EQ(announcements(b, old), 0U);
-  const auto arps =
-      std::count_if(b.actions.frames.begin(), b.actions.frames.end(), [&](const SentFrame& sent) {
+  SimIpoibLink sim{with_ip6(wire::InterfaceIdRule::kSetUniversal)};
+  sim.bring_up_with_peer();
+  sim.run_for(5s);
+  ASSERT_TRUE(sim.sink.valid(ip("10.0.0.2")));
+  const auto old = sim.actions.attr.gid();
+  const auto before = ready(sim);
+  sim.actions.frames.clear();
+  sim.sa.leaves.clear();
+  sim.sa.group_requests.clear();
+  sim.actions.attr.gid_prefix = 0xfe80'0000'0000'0009ULL;
+  sim.link.on_port_event(PortEvent::kGidChange, sim.now);
+  EXPECT_TRUE(sim.sink.valid(ip("10.0.0.2")));
+  sim.run_for(2s);
+  const auto own = sim.actions.attr.gid();
+  EXPECT_TRUE(sim.sink.valid(ip("10.0.0.2")));
+  EXPECT_EQ(ready(sim), before);
+  EXPECT_GE(announcements(sim, own), 2U);  // at least one for each address
+  EXPECT_EQ(announcements(sim, old), 0U);
+  const auto arps = std::count_if(
+      sim.actions.frames.begin(), sim.actions.frames.end(), [&](const SentFrame& sent) {
         const auto arp = sent.arp();
         return arp && sent.broadcast() && arp->sender_ip == arp->target_ip &&
                arp->sender_hw.link_addr().gid == own;
       });
   EXPECT_GE(arps, 1);
   // The SA learns of the old and the new port GID, for the broadcast group and all others.
-  ASSERT_EQ(b.sa.leaves.size(), 1U);
-  EXPECT_EQ(wire::read<wire::McMemberRecord>(b.sa.leaves[0].data)->port_gid, old);
-  EXPECT_EQ(wire::read<wire::McMemberRecord>(b.sa.joins.back().data)->port_gid, own);
+  ASSERT_EQ(sim.sa.leaves.size(), 1U);
+  EXPECT_EQ(wire::read<wire::McMemberRecord>(sim.sa.leaves[0].data)->port_gid, old);
+  EXPECT_EQ(wire::read<wire::McMemberRecord>(sim.sa.joins.back().data)->port_gid, own);
   std::size_t left = 0, joined = 0;
-  for (const auto& mad : b.sa.group_requests) {
+  for (const auto& mad : sim.sa.group_requests) {
     const auto r = *wire::read<wire::McMemberRecord>(mad.data);
     const bool leaves = static_cast<wire::Method>(mad.hdr.mad.method) == wire::Method::kDelete;
     EXPECT_EQ(r.port_gid, leaves ? old : own);
@@ -312,9 +312,9 @@ TEST(PortEvents6, GidChangeIsAnnouncedByArpAndNd) {
   }
   EXPECT_GE(left, 4U);  // 224.0.0.1, ff02::1, ff02::2 and solicited-node
   EXPECT_EQ(joined, left);
-  b.link.stop(b.now);
-  b.run_for(5s);
-  b.expect_nothing_left();
+  sim.link.stop(sim.now);
+  sim.run_for(5s);
+  sim.expect_nothing_left();
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
 namespace {
@@ -22,8 +22,8 @@ wire::HwAddr host(wire::LinkKind kind, unsigned n) {
 class Rarp : public ::testing::TestWithParam<wire::LinkKind>, private Medium {
  protected:
   [[nodiscard]] static wire::HwAddr hw(unsigned n) { return host(GetParam(), n); }
-  void hear(wire::ArpOp op, const wire::HwAddr& sender, const wire::HwAddr& target,
-            std::uint32_t target_ip = 0) {
+  void receive_arp(wire::ArpOp op, const wire::HwAddr& sender, const wire::HwAddr& target,
+                   std::uint32_t target_ip = 0) {
     agent.on_rarp({op, sender, 0, target, target_ip}, now);
   }
   void run_for(Duration d) {
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Media, Rarp,
 
 TEST_P(Rarp, U24_ServedHostsLearnTheirAddressOthersNothing) {
   const auto asker = hw(9);
-  for (const unsigned n : {7U, 8U}) hear(wire::ArpOp::kRarpRequest, asker, hw(n));
+  for (const unsigned n : {7U, 8U}) receive_arp(wire::ArpOp::kRarpRequest, asker, hw(n));
   ASSERT_EQ(unicasts.size(), 1U);
   const auto& reply = unicasts[0];
   EXPECT_EQ(receivers[0], asker);
@@ -96,7 +96,7 @@ TEST_P(Rarp, U24_OnlyAGoodReplyIsTaken) {
   agent.start(now);
   run_for(1ms);
   const auto reply = [&](unsigned from, unsigned to, std::string_view addr) {
-    hear(wire::ArpOp::kRarpReply, hw(from), hw(to), ip(addr).v4_host());
+    receive_arp(wire::ArpOp::kRarpReply, hw(from), hw(to), ip(addr).v4_host());
   };
   reply(9, 2, "10.0.0.5");  // a reply for another host
   reply(9, 1, "224.0.0.1");

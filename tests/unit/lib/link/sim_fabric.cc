@@ -43,8 +43,8 @@ void SimNode::make() {
   link.reset();
   client.reset();
   waiting_.clear();
-  sink = std::make_unique<FakeSink>();
-  addresses = std::make_unique<FakeAddresses>();
+  sink = std::make_unique<FakeNeighbourSink>();
+  addresses = std::make_unique<FakeAddressSink>();
   sink->on_release = [this](HeldPacket p) {
     const auto to = waiting_.at(p).to;
     waiting_.erase(p);
@@ -209,7 +209,8 @@ void SimNode::tick() {
 
 // The fabric:
 
-SimFabric::SimFabric(std::uint64_t seed, SimFaults f) : faults{f}, random{seed} {
+SimFabric::SimFabric(std::uint64_t seed, SimFaults f)
+    : SimTime{TimePoint{std::chrono::seconds(100)}, seed}, faults{f} {
   config.name = "ib0";
   make_administrator();
 }
@@ -271,13 +272,11 @@ bool SimFabric::all_up() const {
 }
 
 void SimFabric::transmit(const std::function<void()>& what, Duration later) {
-  std::uniform_real_distribution<double> chance{0, 1};
   std::uniform_int_distribution<Duration::rep> delay{faults.min_delay.count(),
                                                      faults.max_delay.count()};
-  if (chance(random) < faults.loss) return;
-  events_.push({now + later + Duration{delay(random)}, ++order_, what});
-  if (chance(random) < faults.duplication)
-    events_.push({now + later + Duration{delay(random)}, ++order_, what});
+  if (chance(faults.loss)) return;
+  at(now + later + Duration{delay(random)}, what);
+  if (chance(faults.duplication)) at(now + later + Duration{delay(random)}, what);
 }
 
 /// Records joins and subscriptions that a later leave overtook on the wire.
@@ -320,18 +319,16 @@ void SimFabric::to_administrator(SimNode& from, const fabric::MadAddress& to,
 }
 
 void SimFabric::from_administrator(SimNode& to, const wire::SaMad& mad) {
-  std::uniform_real_distribution<double> chance{0, 1};
   auto sent = mad;
   Duration later{};
   const bool report = mad.hdr.mad.method == static_cast<std::uint8_t>(wire::Method::kReport);
-  if (!report && chance(random) < faults.late)
-    later = std::chrono::milliseconds(400 + random() % 4600);
-  if (!report && chance(random) < faults.wrong_transaction)
+  if (!report && chance(faults.late)) later = std::chrono::milliseconds(400 + random() % 4600);
+  if (!report && chance(faults.wrong_transaction))
     sent.hdr.mad.tid.set(mad.hdr.mad.tid.host() ^ (1 + random() % 255));
   if (!report && mad.hdr.mad.status.host() == 0) {
     auto& earlier = earlier_answers_[{mad.hdr.mad.attr_id.host(), mad.hdr.mad.method}];
     const bool any = earlier.hdr.mad.base_version != 0;
-    if (any && chance(random) < faults.wrong_record) sent.data = earlier.data;
+    if (any && chance(faults.wrong_record)) sent.data = earlier.data;
     earlier = mad;
   }
   transmit(
@@ -439,20 +436,14 @@ void SimFabric::run_until(TimePoint end) {
   constexpr unsigned kMaxAtOnce = 1'000'000;
   for (const auto& node : nodes) schedule(*node);
   for (unsigned at_once = 0; at_once < kMaxAtOnce; ++at_once) {
-    auto next = next_node();
-    if (!events_.empty()) next = earlier(next, events_.top().at);
+    auto next = earlier(next_node(), next_event());
     if (!administrator_silent) next = earlier(next, administrator_due());
     if (!next || *next > end) {
       now = std::max(now, end);
       return;
     }
     if (*next > now) at_once = 0;
-    now = std::max(now, *next);
-    while (!events_.empty() && events_.top().at <= now) {
-      const auto what = events_.top().what;
-      events_.pop();
-      what();
-    }
+    advance(*next);
     tick_administrator();
     if (const auto due = next_node(); due && *due <= now) {
       auto& node = *nodes[due_.top().second];

@@ -21,7 +21,8 @@
 #include "lib/link/ipoib/ipoib_link.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/administrator.h"
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
+#include "tests/support/sim_time.h"
 
 namespace ipoib::link {
 
@@ -72,8 +73,8 @@ class SimNode {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   void tick();
 
-  std::unique_ptr<FakeAddresses> addresses;
-  std::unique_ptr<FakeSink> sink;
+  std::unique_ptr<FakeAddressSink> addresses;
+  std::unique_ptr<FakeNeighbourSink> sink;
   std::unique_ptr<FakeLinkActions> actions;
   std::unique_ptr<sa::Client> client;
   std::unique_ptr<IpoibLink> link;
@@ -115,7 +116,7 @@ class SimNode {
   std::unordered_set<std::uint64_t> seen_;
 };
 
-class SimFabric {
+class SimFabric : public test::SimTime {
  public:
   explicit SimFabric(std::uint64_t seed, SimFaults faults = {});
 
@@ -141,7 +142,6 @@ class SimFabric {
   [[nodiscard]] unsigned join_state(std::string_view addr, const SimNode& node) const;
   [[nodiscard]] bool all_up() const;
 
-  TimePoint now{std::chrono::seconds(100)};
   SimFaults faults;
   bool administrator_silent = false;
   /// Multicast packets reach only ports that are members at the administrator, as with switches
@@ -153,7 +153,6 @@ class SimFabric {
   std::uint64_t mads = 0;  ///< Requests to the administrator.
   std::uint64_t broadcasts = 0;
   std::map<std::string, std::uint64_t> lost;  ///< Packets without a receiver, by reason.
-  std::mt19937_64 random;
 
  private:
   friend class SimNode;
@@ -167,13 +166,6 @@ class SimFabric {
     std::uint32_t qpn;
     std::vector<std::byte> bytes;
   };
-  struct Event {
-    TimePoint at;
-    std::uint64_t order;
-    std::function<void()> what;
-    bool operator<(const Event& o) const { return at != o.at ? at > o.at : order > o.order; }
-  };
-
   /// Carries out `what` never, once or twice, after a random delay of the wire.
   void transmit(const std::function<void()>& what, Duration later = {});
   void to_administrator(SimNode& from, const fabric::MadAddress& to, const wire::SaMad& mad);
@@ -201,8 +193,6 @@ class SimFabric {
   std::set<std::uint16_t> late_;
   using Due = std::pair<TimePoint, std::size_t>;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
-  std::priority_queue<Event> events_;
-  std::uint64_t order_ = 0;
   std::uint64_t packet_id_ = 0;
 };
 

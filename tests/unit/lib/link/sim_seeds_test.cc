@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many simulated runs, each from its seed (tests/seeds.h).
+// Many simulated runs, each from its seed (tests/support/seeds.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
 #include <tuple>
 
-#include "tests/seeds.h"
+#include "tests/support/seeds.h"
 #include "tests/unit/lib/link/sim_run.h"
 
 namespace ipoib::link {

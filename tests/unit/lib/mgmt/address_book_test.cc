@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "tests/logged.h"
+#include "tests/support/logged.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
 
 namespace ipoib::mgmt {

@@ -15,7 +15,7 @@
 #include <iterator>
 #include <vector>
 
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::mgmt {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "lib/mgmt/device_readings.h"
-#include "tests/unit/lib/mgmt/device_faults.h"
+#include "tests/support/device_faults.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
@@ -18,7 +18,7 @@ constexpr wire::MacAddr kGroups[] = {
     {std::byte{0x33}, std::byte{0x33}, std::byte{0xff}, {}, {}, std::byte{2}},
     {std::byte{0x33}, std::byte{0x33}, std::byte{0xff}, {}, {}, std::byte{3}}};
 
-class EthDeviceTest : public NodeTest {
+class EthDeviceTest : public NodeFixture {
  protected:
   void SetUp() override { DeviceFaults::reset(); }
   void TearDown() override {
@@ -178,14 +178,7 @@ class RemovalTest : public EthDeviceTest {
   }
   /// Returns a packet from another host of the port's network to the peer.
   static std::vector<std::byte> transit_packet() {
-    auto packet = echo_request();
-    auto ip = *wire::read<wire::Ipv4Hdr>(packet);
-    ip.src.set(0xc0a8'0142);
-    ip.dst.set(kPeerIp);
-    ip.checksum = {};
-    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-    std::memcpy(packet.data(), &ip, sizeof ip);
-    return packet;
+    return fwd::test::echo_packet(wire::IpAddr::v4(0xc0a8'0142), wire::IpAddr::v4(kPeerIp), 32);
   }
   /// Sends a packet to the node in two mbufs, of which the first has `first` octets.
   static void give_chain(rte_ring* ring, std::span<const std::byte> octets, std::size_t first) {

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "lib/link/ip/ip_stack.h"
-#include "tests/unit/lib/link/fakes.h"
+#include "tests/support/link_fakes.h"
 
 namespace ipoib::mgmt {
 
 class FakeInterface final : public link::Interface,
                             private link::Medium,
-                            private link::NeighbourPaths {
+                            private link::FakeNeighbourPaths {
  public:
   explicit FakeInterface(std::vector<wire::IpPrefix> own = {})
       : Interface{stack_}, config_{"fake0", 0, std::move(own), {}, {}, {}} {}
@@ -49,18 +49,10 @@ class FakeInterface final : public link::Interface,
   bool send_to_group(const wire::IpAddr&, std::span<const std::byte>, TimePoint) override {
     return true;
   }
-  link::PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
-    return link::PathState::kReady;
-  }
-  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
-  void refresh(const wire::HwAddr&, TimePoint) override {}
-  link::PathState state(const wire::HwAddr&) const override { return link::PathState::kReady; }
-  table::NeighbourMode mode() const override { return table::NeighbourMode::kEthernet; }
-  void describe(const wire::HwAddr&, table::Neighbour&) const override {}
-  void describe(const wire::HwAddr&, link::NeighbourInfo&) const override {}
+  using link::FakeNeighbourPaths::state;
 
   link::IpConfig config_;
-  link::FakeSink sink_;
+  link::FakeNeighbourSink sink_;
   link::IpStack stack_{config_, *this, *this, sink_, link::no_address_sink(), 1};
 };
 

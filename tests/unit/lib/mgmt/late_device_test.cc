@@ -121,7 +121,7 @@ class FakeHca final : public fabric::Hca, public fabric::MadPort {
   std::uint64_t wanted_ = 0;
 };
 
-class LateDevice : public NodeTest {
+class LateDevice : public NodeFixture {
  protected:
   NodeConfig verbs_config() {
     NodeConfig c = config();

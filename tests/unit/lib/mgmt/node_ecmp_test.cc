@@ -19,25 +19,14 @@ wire::MacAddr mac_of(std::size_t gateway) {
 /// Returns a UDP packet from a host of the port's network to 10.9.0.1; its source port is the
 /// number of the flow.
 std::vector<std::byte> flow_packet(std::uint16_t flow) {
-  std::vector<std::byte> p(60, std::byte{0x42});
-  wire::Ipv4Hdr ip{0x45,
-                   0,
-                   wire::Be16{60},
-                   {},
-                   {},
-                   64,
-                   17,
-                   {},
-                   wire::Be32{0xc0a8'0142},
-                   wire::Be32{0x0a09'0001}};
-  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-  std::memcpy(p.data(), &ip, sizeof ip);
+  std::vector<std::byte> message(40, std::byte{0x42});
   const wire::Be16 port{flow};
-  std::memcpy(p.data() + sizeof ip, &port, sizeof port);
-  return p;
+  std::memcpy(message.data(), &port, sizeof port);
+  return fwd::test::ip_packet(wire::IpAddr::v4(0xc0a8'0142), wire::IpAddr::v4(0x0a09'0001), 17,
+                              message);
 }
 
-class NodeEcmpTest : public NodeTest {
+class NodeEcmpTest : public NodeFixture {
  protected:
   NodeConfig ecmp_config() {
     NodeConfig c = config();
@@ -52,12 +41,7 @@ class NodeEcmpTest : public NodeTest {
   /// Takes all frames that the node sends: answers ARP requests for the live gateways, and records
   /// which gateways the flows use.
   void look(const wire::MacAddr& node) {
-    void* raw = nullptr;
-    while (rte_ring_dequeue(ethernet.from_node, &raw) == 0) {
-      auto* m = static_cast<rte_mbuf*>(raw);
-      const auto* data = rte_pktmbuf_mtod(m, const std::byte*);
-      const std::vector<std::byte> frame(data, data + rte_pktmbuf_data_len(m));
-      rte_pktmbuf_free(m);
+    for (const auto& frame : test::take_all(ethernet.from_node)) {
       const auto type = wire::read<wire::Be16>(frame, 12)->host();
       for (std::size_t g = 0; g < 2; ++g) {
         if (type == 0x0800 && std::memcmp(frame.data(), mac_of(g).data(), 6) == 0) {
@@ -163,7 +147,7 @@ TEST_F(NodeEcmpTest, P05_ANewRouteAvoidsAGatewayThatIsKnownToBeDead) {
 }
 
 /// There is one gateway behind each of two ports; their MAC addresses are configured.
-class NodeEcmpPortsTest : public NodeTest {
+class NodeEcmpPortsTest : public NodeFixture {
  protected:
   NodeConfig ports_config() {
     NodeConfig c = config();
@@ -184,12 +168,8 @@ class NodeEcmpPortsTest : public NodeTest {
   /// Returns the number of IPv4 packets that the node has sent on this ring.
   static unsigned taken(rte_ring* ring) {
     unsigned n = 0;
-    void* raw = nullptr;
-    while (rte_ring_dequeue(ring, &raw) == 0) {
-      auto* const m = static_cast<rte_mbuf*>(raw);
-      n += *rte_pktmbuf_mtod_offset(m, const wire::Be16*, 12) == wire::Be16{0x0800};
-      rte_pktmbuf_free(m);
-    }
+    for (const auto& frame : test::take_all(ring))
+      n += wire::read<wire::Be16>(frame, 12)->host() == 0x0800;
     return n;
   }
   /// Sends a packet of each flow repeatedly, until all of them leave through exactly these ports.

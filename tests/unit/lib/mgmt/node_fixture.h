@@ -3,16 +3,12 @@
 // and another thread acts as the hosts outside.
 #pragma once
 
-#include <rte_eth_ring.h>
-#include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <future>
 #include <memory>
@@ -30,7 +26,9 @@
 #include "lib/mgmt/node_view.h"
 #include "lib/mgmt/test_traffic.h"
 #include "lib/wire/iba.h"
-#include "tests/unit/lib/mgmt/make_soft.h"
+#include "tests/support/packets.h"
+#include "tests/support/ring_device.h"
+#include "tests/support/soft_hcas.h"
 
 namespace ipoib::mgmt {
 
@@ -39,25 +37,9 @@ using namespace std::chrono_literals;
 inline constexpr wire::MacAddr kPeerMac{std::byte{2}, {}, {}, {}, {}, std::byte{9}};
 inline constexpr std::uint32_t kPortIp = 0xc0a8'0101, kPeerIp = 0xc0a8'0102;
 
-/// An ethdev with both rings accessible to the test.
-struct RingDevice {
-  explicit RingDevice(const std::string& base) {
-    static int count = 0;
-    const std::string unique = base + std::to_string(count++);
-    to_node = rte_ring_create((unique + "_in").c_str(), 1024, SOCKET_ID_ANY, 0);
-    from_node = rte_ring_create((unique + "_out").c_str(), 1024, SOCKET_ID_ANY, 0);
-    const int port = rte_eth_from_rings(unique.c_str(), &to_node, 1, &from_node, 1, 0);
-    EXPECT_GE(port, 0);
-    std::array<char, RTE_ETH_NAME_MAX_LEN> text{};
-    rte_eth_dev_get_name_by_port(static_cast<std::uint16_t>(port), text.data());
-    name = text.data();
-  }
-  std::string name;
-  rte_ring* to_node;
-  rte_ring* from_node;
-};
+using test::RingDevice;
 
-struct NodeTest : testing::Test {
+struct NodeFixture : testing::Test {
   NodeConfig config() {
     NodeConfig c;
     HcaConfig hca;
@@ -86,12 +68,12 @@ struct NodeTest : testing::Test {
       ADD_FAILURE() << node.error().what;
       return nullptr;
     }
-    std::thread world{[&] {
+    std::thread hosts{[&] {
       outside((*node)->faces());
       (*node)->faces().loop.request_stop();
     }};
     (*node)->run();
-    world.join();
+    hosts.join();
     return std::move(*node);
   }
   /// Runs a node that announces its departure to the fabric.
@@ -131,22 +113,15 @@ struct NodeTest : testing::Test {
   }
 
   void give(rte_ring* ring, std::span<const std::byte> octets) {
-    rte_mbuf* m = rte_pktmbuf_alloc(outside_pool);
-    ASSERT_NE(m, nullptr);
-    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size())), octets.data(),
-                octets.size());
-    ASSERT_EQ(rte_ring_enqueue(ring, m), 0);
+    ASSERT_EQ(rte_ring_enqueue(ring, test::mbuf_of(outside_pool, octets)), 0);
   }
   /// Returns the next frame of the EtherType; discards others.
   std::vector<std::byte> take(rte_ring* ring, std::uint16_t ether_type) {
     std::vector<std::byte> frame;
     EXPECT_TRUE(eventually([&] {
-      void* m = nullptr;
-      if (rte_ring_dequeue(ring, &m) != 0) return false;
-      auto* mbuf = static_cast<rte_mbuf*>(m);
-      const auto* data = rte_pktmbuf_mtod(mbuf, const std::byte*);
-      frame.assign(data, data + rte_pktmbuf_data_len(mbuf));
-      rte_pktmbuf_free(mbuf);
+      rte_mbuf* const m = test::next_of(ring);
+      if (m == nullptr) return false;
+      frame = test::take(m);
       return wire::read<wire::Be16>(frame, 12)->host() == ether_type;
     }));
     return frame;
@@ -164,26 +139,11 @@ struct NodeTest : testing::Test {
 inline std::vector<std::byte> ethernet_frame(std::uint16_t ether_type,
                                              std::span<const std::byte> payload,
                                              const wire::MacAddr& to) {
-  std::vector<std::byte> f(14 + payload.size());
-  std::memcpy(f.data(), to.data(), 6);
-  std::memcpy(f.data() + 6, kPeerMac.data(), 6);
-  const wire::Be16 type{ether_type};
-  std::memcpy(f.data() + 12, &type, 2);
-  std::memcpy(f.data() + 14, payload.data(), payload.size());
-  return f;
+  return fwd::test::ethernet(to, kPeerMac, ether_type, {payload.begin(), payload.end()});
 }
 
 inline std::vector<std::byte> echo_request() {
-  std::vector<std::byte> p(28 + 32, std::byte{0x42});
-  wire::IcmpHdr icmp{8, 0, {}, wire::Be32{1}};
-  std::memcpy(p.data() + 20, &icmp, sizeof icmp);
-  icmp.checksum.set(wire::internet_checksum(std::span{p}.subspan(20)));
-  std::memcpy(p.data() + 20, &icmp, sizeof icmp);
-  wire::Ipv4Hdr ip{
-      0x45, 0, wire::Be16{60}, {}, {}, 64, 1, {}, wire::Be32{kPeerIp}, wire::Be32{kPortIp}};
-  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-  std::memcpy(p.data(), &ip, sizeof ip);
-  return p;
+  return fwd::test::echo_packet(wire::IpAddr::v4(kPeerIp), wire::IpAddr::v4(kPortIp), 32);
 }
 
 }  // namespace ipoib::mgmt

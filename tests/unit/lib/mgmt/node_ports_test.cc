@@ -10,7 +10,7 @@ std::string outcome(const Status& done) {
   return done ? "" : done.error().what;
 }
 
-struct NodePortsTest : NodeTest {
+struct NodePortsTest : NodeFixture {
   static std::string request(const NodeFaces& node,
                              const std::function<Status(const NodeFaces&)>& change) {
     return ask<std::string>(node, [&](const NodeFaces& n) { return outcome(change(n)); });

@@ -5,11 +5,13 @@
 #include <optional>
 
 #include "lib/wire/arp.h"
-#include "tests/contract.h"
+#include "tests/support/contract.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {
+
+using NodeTest = NodeFixture;
 
 TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
   run(config(), [](const NodeFaces& node) {
@@ -90,12 +92,10 @@ TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
 
 /// Returns a frame with a packet to 239.1.2.3.
 std::vector<std::byte> group_packet() {
-  std::vector<std::byte> p(60, std::byte{0x42});
-  wire::Ipv4Hdr ip{
-      0x45, 0, wire::Be16{60}, {}, {}, 9, 17, {}, wire::Be32{kPeerIp}, wire::Be32{0xef01'0203}};
-  ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-  std::memcpy(p.data(), &ip, sizeof ip);
-  return ethernet_frame(0x0800, p, wire::group_mac(wire::IpAddr::v4(0xef01'0203)));
+  const auto group = wire::IpAddr::v4(0xef01'0203);
+  const auto packet = fwd::test::ip_packet(wire::IpAddr::v4(kPeerIp), group, 17,
+                                           std::vector(40, std::byte{0x42}), 9);
+  return ethernet_frame(0x0800, packet, wire::group_mac(group));
 }
 
 /// A route for many groups forwards each stream from its first packet on; the worker reports the

@@ -60,7 +60,7 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-struct NumaTest : NodeTest {
+struct NumaTest : NodeFixture {
   void SetUp() override { Machine::get().set_up(true); }
   void TearDown() override { Machine::get().set_up(false); }
   static std::set<int> nodes_of(const std::string& what) { return Machine::get().nodes_of(what); }
@@ -140,25 +140,12 @@ TEST_F(NumaTest, FragmentsAreOnTheNodeOfTheWorkerThatCuts) {
   };
   for (const Way& way :
        {Way{ethernet, other, "192.168.2.2", 0, 3}, Way{other, ethernet, "192.168.1.2", 1, 5}}) {
-    std::vector<std::byte> packet(1500, std::byte{0x42});
-    wire::Ipv4Hdr ip{0x45,
-                     0,
-                     wire::Be16{1500},
-                     {},
-                     {},
-                     64,
-                     17,
-                     {},
-                     wire::Be32{0xac10'0001},
-                     wire::Be32{wire::parse_ip(way.dst)->v4_host()}};
-    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-    std::memcpy(packet.data(), &ip, sizeof ip);
+    const auto packet =
+        fwd::test::Ip4{.src = "172.16.0.1", .dst = way.dst, .payload_len = 1480}.bytes();
     give(way.in.to_node, ethernet_frame(0x0800, packet, node.faces.view.ports()[way.port].mac));
     pass();
     unsigned fragments = 0;
-    void* raw = nullptr;
-    while (rte_ring_dequeue(way.out.from_node, &raw) == 0) {
-      auto* const m = static_cast<rte_mbuf*>(raw);
+    while (rte_mbuf* const m = test::next_of(way.out.from_node)) {
       if (*rte_pktmbuf_mtod_offset(m, const wire::Be16*, 12) == wire::Be16{0x0800}) {
         ++fragments;
         EXPECT_EQ(m->pool->socket_id, way.numa_node) << way.dst;

@@ -24,43 +24,13 @@ struct Packet {
 
 std::vector<std::byte> bytes_of(const Packet& packet) {
   const IpAddr src = *wire::parse_ip(packet.src), dst = *wire::parse_ip(packet.dst);
-  std::vector<std::byte> message(40, std::byte{0x42});
-  if (packet.protocol != kUdp) {
-    wire::IcmpHdr icmp{packet.protocol == kIcmp ? std::uint8_t{8} : std::uint8_t{128}, 0, {}, {}};
-    std::memcpy(message.data(), &icmp, sizeof icmp);
-    icmp.checksum.set(src.is_v4() ? wire::internet_checksum(message)
-                                  : wire::icmp6_checksum(src, dst, message));
-    std::memcpy(message.data(), &icmp, sizeof icmp);
-  }
-  std::vector<std::byte> bytes;
-  const auto append = [&bytes](std::span<const std::byte> more) {
-    bytes.insert(bytes.end(), more.begin(), more.end());
-  };
-  const auto len = static_cast<std::uint16_t>(message.size());
-  if (src.is_v4()) {
-    wire::Ipv4Hdr ip{0x45,
-                     0,
-                     wire::Be16{static_cast<std::uint16_t>(len + sizeof(wire::Ipv4Hdr))},
-                     {},
-                     {},
-                     packet.hops,
-                     packet.protocol,
-                     {},
-                     wire::Be32{src.v4_host()},
-                     wire::Be32{dst.v4_host()}};
-    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-    append(wire::bytes_of(ip));
-  } else {
-    append(wire::bytes_of(wire::Ipv6Hdr{wire::Be32{wire::Ipv6Hdr::kVersion6}, wire::Be16{len},
-                                        packet.protocol, packet.hops, src, dst}));
-  }
-  append(message);
-  return bytes;
+  if (packet.protocol != kUdp) return fwd::test::echo_packet(src, dst, 32);
+  return fwd::test::ip_packet(src, dst, kUdp, std::vector(40, std::byte{0x42}), packet.hops);
 }
 
-struct OwnSourceTest : NodeTest {
+struct OwnSourceTest : NodeFixture {
   NodeConfig config() {
-    NodeConfig c = NodeTest::config();
+    NodeConfig c = NodeFixture::config();
     c.ports[0].addresses.push_back(*wire::parse_prefix("fd00:1::1/64"));
     c.links[0].addresses.push_back(*wire::parse_prefix("fd00:a::1/64"));
     // The node gives up an absent host after a tenth of a second.
@@ -71,9 +41,9 @@ struct OwnSourceTest : NodeTest {
   void give(const NodeFaces& node, const Packet& packet) {
     const auto mac =
         ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
-    NodeTest::give(ethernet.to_node,
-                   ethernet_frame(wire::parse_ip(packet.src)->is_v4() ? 0x0800 : 0x86dd,
-                                  bytes_of(packet), mac));
+    NodeFixture::give(ethernet.to_node,
+                      ethernet_frame(wire::parse_ip(packet.src)->is_v4() ? 0x0800 : 0x86dd,
+                                     bytes_of(packet), mac));
   }
   /// The node uses its own IPv6 addresses only after duplicate address detection.
   static bool is_ready(const NodeFaces& node) {

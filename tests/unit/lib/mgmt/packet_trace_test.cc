@@ -19,7 +19,7 @@ std::uint64_t read_test_tsc() noexcept {
   return test_tsc;
 }
 
-struct PacketTraceTest : NodeTest {
+struct PacketTraceTest : NodeFixture {
   PacketTraceTest() {
     test_tsc = 77 * rte_get_tsc_hz();
     const auto timed = [](const HcaConfig& config, const HcaResources& r) {
@@ -56,11 +56,8 @@ struct PacketTraceTest : NodeTest {
   }
   /// A UDP packet of a host behind eth0.
   void arrive(std::uint32_t dst, std::uint8_t ttl = 64) {
-    wire::Ipv4Hdr ip{0x45,           0, wire::Be16{48}, {}, {}, ttl, 17, {}, wire::Be32{kPeerIp},
-                     wire::Be32{dst}};
-    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-    std::vector<std::byte> packet(48);
-    std::memcpy(packet.data(), &ip, sizeof(ip));
+    const auto packet = fwd::test::ip_packet(wire::IpAddr::v4(kPeerIp), wire::IpAddr::v4(dst), 17,
+                                             std::vector<std::byte>(28), ttl);
     give(ethernet.to_node, ethernet_frame(0x0800, packet, own));
     pass(20ms);
   }
@@ -182,12 +179,8 @@ TEST_F(PacketTraceTest, AWrongRequestChangesNothing) {
 
 TEST_F(PacketTraceTest, RoutesAndGroupsOfIpv6) {
   start({.packets = 10, .dst = wire::parse_prefix("fd00:a::/64")});
-  const std::vector<std::byte> body(8);
-  std::vector<std::byte> packet(48);
-  const wire::Ipv6Hdr ip{
-      wire::Be32{wire::Ipv6Hdr::kVersion6}, wire::Be16{8}, 17, 64, *wire::parse_ip("fd00:1::9"),
-      *wire::parse_ip("fd00:a::9")};
-  std::memcpy(packet.data(), &ip, sizeof(ip));
+  const auto packet = fwd::test::ip_packet(
+      *wire::parse_ip("fd00:1::9"), *wire::parse_ip("fd00:a::9"), 17, std::vector<std::byte>(8));
   give(ethernet.to_node, ethernet_frame(0x86dd, packet, own));
   pass(20ms);
   ASSERT_EQ(tracer().packets().size(), 1U);

@@ -17,6 +17,8 @@
 #include "lib/fabric/packet_meta.h"
 #include "lib/mgmt/punt_handler.h"
 #include "lib/wire/icmpv6.h"
+#include "tests/support/mbufs.h"
+#include "tests/support/packets.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
 
 namespace ipoib::mgmt {
@@ -94,41 +96,12 @@ class PuntPackets : public testing::Test,
   }
   /// Returns an echo request of `octets` octets in total, or the reply to it.
   static Bytes echo4(std::size_t octets, bool reply = false) {
-    Bytes out(octets, std::byte{0x42});
-    const std::uint32_t here = 0xc0a8'0101, there = 0xc0a8'0105;
-    wire::Ipv4Hdr ip{0x45,
-                     0,
-                     wire::Be16{static_cast<std::uint16_t>(octets)},
-                     {},
-                     {},
-                     64,
-                     1,
-                     {},
-                     wire::Be32{reply ? here : there},
-                     wire::Be32{reply ? there : here}};
-    ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-    std::memcpy(out.data(), &ip, sizeof ip);
-    wire::IcmpHdr icmp{reply ? std::uint8_t{0} : std::uint8_t{8}, 0, {}, wire::Be32{7}};
-    std::memcpy(&out[20], &icmp, sizeof icmp);
-    icmp.checksum.set(wire::internet_checksum(std::span{out}.subspan(20)));
-    std::memcpy(&out[20], &icmp, sizeof icmp);
-    return out;
+    const auto here = wire::IpAddr::v4(0xc0a8'0101), there = wire::IpAddr::v4(0xc0a8'0105);
+    return fwd::test::echo_packet(reply ? here : there, reply ? there : here, octets - 28, reply);
   }
   static Bytes echo6(std::size_t octets, bool reply = false) {
-    Bytes out(octets, std::byte{0x43});
     const wire::IpAddr here = *wire::parse_ip("fd00:1::1"), there = *wire::parse_ip("fd00:1::5");
-    const wire::Ipv6Hdr ip{wire::Be32{wire::Ipv6Hdr::kVersion6},
-                           wire::Be16{static_cast<std::uint16_t>(octets - 40)},
-                           58,
-                           64,
-                           reply ? here : there,
-                           reply ? there : here};
-    std::memcpy(out.data(), &ip, sizeof ip);
-    wire::IcmpHdr icmp{reply ? std::uint8_t{129} : std::uint8_t{128}, 0, {}, wire::Be32{7}};
-    std::memcpy(&out[40], &icmp, sizeof icmp);
-    icmp.checksum.set(wire::icmp6_checksum(ip.src, ip.dst, std::span{out}.subspan(40)));
-    std::memcpy(&out[40], &icmp, sizeof icmp);
-    return out;
+    return fwd::test::echo_packet(reply ? here : there, reply ? there : here, octets - 48, reply);
   }
   void handle(Kind kind, rte_mbuf* m, table::InterfaceId iface = 0,
               const char* addr = "192.168.1.9") {
@@ -148,10 +121,7 @@ class PuntPackets : public testing::Test,
     std::vector<Sent> all;
     msg::Down down;
     while (rte_ring_dequeue_elem(workers_.all().front().channel->down(), &down, sizeof down) == 0) {
-      Sent& s = all.emplace_back(Sent{down, Bytes(down.mbuf->pkt_len)});
-      const void* const from = rte_pktmbuf_read(down.mbuf, 0, down.mbuf->pkt_len, s.bytes.data());
-      if (from != s.bytes.data()) std::memcpy(s.bytes.data(), from, s.bytes.size());
-      rte_pktmbuf_free(down.mbuf);
+      all.push_back({down, test::take(down.mbuf)});
     }
     return all;
   }

@@ -6,11 +6,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <array>
 #include <string>
 
 #include "lib/fabric/packet_meta.h"
 #include "lib/mgmt/punt_handler.h"
+#include "tests/support/mbufs.h"
+#include "tests/support/packets.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
 
 namespace ipoib::mgmt {
@@ -60,31 +62,8 @@ class PuntTest : public testing::Test,
 
   /// Returns a UDP packet.
   rte_mbuf* packet(const char* from, const char* to) {
-    const wire::IpAddr src = *wire::parse_ip(from), dst = *wire::parse_ip(to);
-    rte_mbuf* const m = rte_pktmbuf_alloc(pool_);
-    if (src.is_v4()) {
-      wire::Ipv4Hdr ip{0x45,
-                       0,
-                       wire::Be16{28},
-                       {},
-                       {},
-                       64,
-                       17,
-                       {},
-                       wire::Be32{src.v4_host()},
-                       wire::Be32{dst.v4_host()}};
-      ip.checksum.set(wire::internet_checksum(wire::bytes_of(ip)));
-      append(m, wire::bytes_of(ip));
-    } else {
-      append(m, wire::bytes_of(wire::Ipv6Hdr{wire::Be32{wire::Ipv6Hdr::kVersion6}, wire::Be16{8},
-                                             17, 64, src, dst}));
-    }
-    append(m, std::array<std::byte, 8>{});
-    return m;
-  }
-  static void append(rte_mbuf* m, std::span<const std::byte> octets) {
-    std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(octets.size())), octets.data(),
-                octets.size());
+    return test::mbuf_of(pool_, fwd::test::ip_packet(*wire::parse_ip(from), *wire::parse_ip(to), 17,
+                                                     std::array<std::byte, 8>{}));
   }
   void handle(Kind kind, table::InterfaceId iface, rte_mbuf* m) {
     msg::Up up{};

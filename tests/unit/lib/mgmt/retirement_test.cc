@@ -5,12 +5,12 @@
 #include <set>
 
 #include "lib/mgmt/worker_retirement.h"
-#include "tests/unit/lib/mgmt/retirement_world.h"
+#include "tests/unit/lib/mgmt/retirement_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {
 
-using RetirementTest = RetirementWorld;
+using RetirementTest = RetirementFixture;
 
 // The ring between two workers holds more packets than a worker takes in one loop. Although all
 // workers have been quiescent since the handle was freed, packets with its number still wait in the

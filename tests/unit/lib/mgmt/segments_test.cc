@@ -8,7 +8,7 @@
 
 #include "lib/fabric/capabilities.h"
 #include "lib/mgmt/stepped_node.h"
-#include "tests/unit/lib/fwd/tcp_packets.h"
+#include "tests/support/tcp_packets.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
@@ -64,7 +64,7 @@ class LimitedHca final : public fabric::Hca {
   const std::uint16_t& max_segments_;
 };
 
-struct SegmentsTest : NodeTest {
+struct SegmentsTest : NodeFixture {
   void SetUp() override {
     test_tsc = 77 * rte_get_tsc_hz();
     const HcaFactory limited =
@@ -105,12 +105,8 @@ struct SegmentsTest : NodeTest {
   /// The other end of `cable`.
   std::string far_cable() {
     static int count = 0;
-    const std::string unique = "far" + std::to_string(count++);
-    const int port = rte_eth_from_rings(unique.c_str(), &cable.from_node, 1, &cable.to_node, 1, 0);
-    EXPECT_GE(port, 0);
-    std::array<char, RTE_ETH_NAME_MAX_LEN> text{};
-    rte_eth_dev_get_name_by_port(static_cast<std::uint16_t>(port), text.data());
-    return text.data();
+    return test::name_of_port(
+        test::add_ring_port("far" + std::to_string(count++), cable.from_node, cable.to_node));
   }
   void step() {
     test_tsc += rte_get_tsc_hz() / 1000;

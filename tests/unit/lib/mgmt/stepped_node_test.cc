@@ -6,7 +6,7 @@
 #include <rte_cycles.h>
 
 #include "lib/wire/arp.h"
-#include "tests/contract.h"
+#include "tests/support/contract.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
@@ -22,7 +22,7 @@ Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
   return make_soft_by(config, r, &read_test_tsc);
 }
 
-struct SteppedNodeTest : NodeTest {
+struct SteppedNodeTest : NodeFixture {
   static std::unique_ptr<SteppedNode> make(const NodeConfig& c, unsigned instance = 0) {
     test_tsc = 77 * rte_get_tsc_hz();
     auto node = SteppedNode::create(c, make_timed_soft, &read_test_tsc, instance);
@@ -46,12 +46,8 @@ struct SteppedNodeTest : NodeTest {
   }
   /// Returns the next frame of the type, or an empty one if there is none.
   static std::vector<std::byte> sent(rte_ring* ring, std::uint16_t ether_type) {
-    void* m = nullptr;
-    while (rte_ring_dequeue(ring, &m) == 0) {
-      auto* const mbuf = static_cast<rte_mbuf*>(m);
-      const auto* data = rte_pktmbuf_mtod(mbuf, const std::byte*);
-      std::vector<std::byte> frame(data, data + rte_pktmbuf_data_len(mbuf));
-      rte_pktmbuf_free(mbuf);
+    while (rte_mbuf* const m = test::next_of(ring)) {
+      std::vector<std::byte> frame = test::take(m);
       if (wire::read<wire::Be16>(frame, 12)->host() == ether_type) return frame;
     }
     return {};

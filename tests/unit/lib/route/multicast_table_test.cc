@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/lib/route/multicast_sim.h"
+#include "tests/unit/lib/route/sim_multicast.h"
 
 namespace ipoib::route {
 namespace {
@@ -34,7 +34,7 @@ class MulticastTableTest : public testing::Test {
   const IpAddr kGroup = ip("239.1.1.1");
   const IpAddr kAny{};
   const IpAddr a = ip("10.9.0.1"), b = ip("10.9.0.2");
-  test::SimDeliveries sink;
+  test::FakeDeliverySink sink;
   std::optional<MulticastTable> t;
   TimePoint now{seconds(1'000)};
 };

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lib/sa/sa_mad.h"
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::sa {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "lib/sa/sa_mad.h"
-#include "tests/unit/lib/sa/sa_wire.h"
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
+#include "tests/unit/lib/sa/sim_sa.h"
 
 namespace ipoib::sa::test {
 namespace {
@@ -22,14 +22,14 @@ Request delete_one(std::uint64_t group) {
   return leave_group(ipoib_mgid(group), kB, 0xffff, 1);
 }
 
-void create_and_delete(SaWire& fabric, std::uint64_t group) {
+void create_and_delete(SimSa& fabric, std::uint64_t group) {
   fabric.tell_sa(kLidB, create_one(group));
   fabric.tell_sa(kLidB, delete_one(group));
   fabric.run();
 }
 
 TEST(Reports, U31_CreateAndDeleteTrapsReachTheSubscriberOnceAndInOrder) {
-  SaWire fabric{1};
+  SimSa fabric{1};
   auto& node = fabric.add_node();
   auto& other = fabric.add_node();
   fabric.ask(node, subscribe(Trap::kGroupCreated));
@@ -61,8 +61,8 @@ TEST(Reports, U31_ToldOnceAndInOrderWhateverTheWireDoes) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random{seed};
-    SaWire fabric{seed};
-    std::vector<SaWire::Node*> nodes;
+    SimSa fabric{seed};
+    std::vector<SimSa::Node*> nodes;
     for (int i = 0; i < 4; ++i) {
       nodes.push_back(&fabric.add_node());
       fabric.ask(*nodes.back(), subscribe());  // all traps
@@ -94,7 +94,7 @@ TEST(Reports, U31_ToldOnceAndInOrderWhateverTheWireDoes) {
 TEST(Reports, DeadSubscriberIsForgottenWithoutAStorm) {
   AdministratorConfig config = recorded_config();
   config.reports.max_outstanding = 4;
-  SaWire fabric{1, {}, config};
+  SimSa fabric{1, {}, config};
   for (int i = 0; i < 20; ++i) fabric.ask(fabric.add_node(), subscribe(Trap::kGroupCreated));
   auto& alive = fabric.add_node();
   fabric.ask(alive, subscribe(Trap::kGroupCreated));
@@ -111,7 +111,7 @@ TEST(Reports, DeadSubscriberIsForgottenWithoutAStorm) {
   EXPECT_LE(fabric.mads - before, 20U * 6 + 50U * 2);
 }
 
-class SubscriptionTest : public AdministratorTest {
+class SubscriptionTest : public AdministratorFixture {
  protected:
   std::uint16_t inform(std::uint16_t from, void (*change)(wire::InformInfo&),
                        const Request& like = subscribe(Trap::kGroupCreated)) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lib/sa/sa_mad.h"
-#include "tests/unit/lib/sa/sa_wire.h"
+#include "tests/unit/lib/sa/sim_sa.h"
 
 namespace ipoib::sa::test {
 namespace {
@@ -16,15 +16,15 @@ using wire::McMemberRecord;
 using wire::RmppStatus;
 
 /// Creates `groups` IPv4 groups besides the broadcast group.
-void create_groups(SaWire& fabric, std::size_t groups) {
+void create_groups(SimSa& fabric, std::size_t groups) {
   for (std::size_t i = 0; i < groups; ++i)
     ASSERT_EQ(fabric.tell_sa(kLidB, create_group(ipoib_mgid(1 + i), kB, 1, like_broadcast())), 0);
 }
 
 /// Creates `groups` groups, and adds a node that asks for the list of all.
-SaWire::Node& ask_for_list(SaWire& fabric, std::size_t groups, const ClientConfig& config = {}) {
+SimSa::Node& ask_for_list(SimSa& fabric, std::size_t groups, const ClientConfig& config = {}) {
   create_groups(fabric, groups);
-  SaWire::Node& node = fabric.add_node(config);
+  SimSa::Node& node = fabric.add_node(config);
   fabric.ask(node, list_groups(0xffff));
   return node;
 }
@@ -41,7 +41,7 @@ void expect_all_groups(const Outcome& outcome, std::size_t groups) {
 }
 
 TEST(Tables, U34_ListOfFiveThousandGroupsArrivesWhole) {
-  SaWire fabric{1};
+  SimSa fabric{1};
   auto& node = ask_for_list(fabric, 5000);
   fabric.run();
   ASSERT_EQ(node.outcomes.size(), 1U);
@@ -58,7 +58,7 @@ TEST(Tables, U34_ListOfFiveThousandGroupsArrivesWhole) {
 TEST(Tables, U34_EverySizeAroundTheSegmentsArrivesWhole) {
   for (std::size_t groups = 0; groups < 30; ++groups) {
     SCOPED_TRACE(groups);
-    SaWire fabric{groups};
+    SimSa fabric{groups};
     auto& node = ask_for_list(fabric, groups);
     fabric.run();
     ASSERT_EQ(node.outcomes.size(), 1U);
@@ -73,11 +73,11 @@ TEST(Tables, U34_ListsArriveWholeOverAWireThatLosesRepeatsAndReorders) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random{seed};
     const std::size_t groups = random() % 400;
-    SaWire fabric{seed,
-                  {static_cast<unsigned>(random() % 25), static_cast<unsigned>(random() % 30),
-                   1ms * static_cast<int>(1 + random() % 200)}};
+    SimSa fabric{seed,
+                 {static_cast<unsigned>(random() % 25), static_cast<unsigned>(random() % 30),
+                  1ms * static_cast<int>(1 + random() % 200)}};
     create_groups(fabric, groups);
-    std::vector<SaWire::Node*> nodes;
+    std::vector<SimSa::Node*> nodes;
     for (int i = 0; i < 3; ++i)
       nodes.push_back(&fabric.add_node({.window = 1 + static_cast<unsigned>(random() % 40)}));
     for (auto* node : nodes)
@@ -104,7 +104,7 @@ TEST(Tables, U34_ListsArriveWholeOverAWireThatLosesRepeatsAndReorders) {
 }
 
 TEST(Tables, LostAcknowledgementOfTheEndIsGivenAgain) {
-  SaWire fabric{1};
+  SimSa fabric{1};
   auto& node = ask_for_list(fabric, 50);
   int lost = 0;
   fabric.lose = [&lost](const wire::SaMad& mad) {
@@ -121,7 +121,7 @@ TEST(Tables, LostAcknowledgementOfTheEndIsGivenAgain) {
 TEST(Tables, U35_BusyAdministratorIsAskedAgainUntilAllListsArrived) {
   AdministratorConfig config = recorded_config();
   config.tables.max_tables_per_port = 2;
-  SaWire fabric{1, {}, config};
+  SimSa fabric{1, {}, config};
   create_groups(fabric, 300);
   auto& node = fabric.add_node();
   for (int i = 0; i < 4; ++i) fabric.ask(node, list_groups(0xffff));
@@ -146,8 +146,8 @@ class BrokenTable : public ::testing::Test {
     EXPECT_EQ(node->client->outstanding(), 0U);
     EXPECT_EQ(fabric.sa().tables().size(), 0U);
   }
-  SaWire fabric{1};
-  SaWire::Node* node = nullptr;
+  SimSa fabric{1};
+  SimSa::Node* node = nullptr;
 };
 
 TEST_F(BrokenTable, TooBigForTheClientIsStopped) {
@@ -183,7 +183,7 @@ TEST_F(BrokenTable, SilentReceiverIsGivenUpByTheAdministrator) {
 TEST_F(BrokenTable, StopAndAbortOfTheAdministratorEndItWithTheirStatus) {
   for (const auto& [type, status] :
        {std::pair{wire::RmppType::kStop, 1U}, std::pair{wire::RmppType::kAbort, 126U}}) {
-    SaWire one{1};
+    SimSa one{1};
     auto& asker = ask_for_list(one, 50);
     int seen = 0;
     one.meddle = [&, type = type, status = status](std::uint16_t, wire::SaMad& mad) {
@@ -223,7 +223,7 @@ TEST_F(BrokenTable, PayloadLengthsThatContradictEachOtherAbortIt) {
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.what);
-    SaWire one{1};
+    SimSa one{1};
     auto& asker = ask_for_list(one, 50);  // 51 records: 2856 octets, 15 segments
     one.meddle = [&row](std::uint16_t, wire::SaMad& mad) {
       if (mad.hdr.rmpp_segment.host() == row.segment) row.spoil(mad.hdr);
@@ -240,7 +240,7 @@ TEST_F(BrokenTable, PayloadLengthsThatContradictEachOtherAbortIt) {
 }
 
 TEST(Tables, FirstSegmentNeedNotTellTheLength) {
-  SaWire fabric{1};
+  SimSa fabric{1};
   auto& node = ask_for_list(fabric, 50);
   fabric.meddle = [](std::uint16_t, wire::SaMad& mad) {
     if (mad.hdr.rmpp_segment.host() == 1) mad.hdr.rmpp_len.set(0);
@@ -291,7 +291,7 @@ TEST(Receiver, TakesWhatItsWindowAllowsAndAcknowledgesAtItsEnd) {
 }
 
 /// The test acknowledges the administrator's segments by hand.
-class SenderTest : public AdministratorTest {
+class SenderTest : public AdministratorFixture {
  protected:
   void SetUp() override {
     for (std::uint64_t i = 0; i < 20; ++i) ASSERT_EQ(status(create(ipoib_mgid(1 + i)), kLidB), 0);

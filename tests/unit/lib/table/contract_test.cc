@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls that break the contracts of the tables.
-#include "tests/contract.h"
+#include "tests/support/contract.h"
 
 #include <rte_malloc.h>
 #include <rte_rcu_qsbr.h>

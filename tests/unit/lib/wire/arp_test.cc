@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::wire {
 namespace {

@@ -7,7 +7,7 @@
 #include "lib/wire/cm_mads.h"
 #include "lib/wire/cm_types.h"
 #include "lib/wire/ipoib.h"
-#include "tests/unit/lib/wire/frames.h"
+#include "tests/support/vector_frames.h"
 
 namespace ipoib::wire {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "lib/wire/frame.h"
-#include "tests/unit/lib/wire/frames.h"
+#include "tests/support/vector_frames.h"
 
 namespace ipoib::wire {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-#include "tests/unit/lib/wire/frames.h"
+#include "tests/support/vector_frames.h"
 
 namespace ipoib::wire {
 namespace {

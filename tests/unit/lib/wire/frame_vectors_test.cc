@@ -6,7 +6,7 @@
 #include "lib/wire/arp.h"
 #include "lib/wire/frame.h"
 #include "lib/wire/ipoib.h"
-#include "tests/unit/lib/wire/frames.h"
+#include "tests/support/vector_frames.h"
 
 namespace ipoib::wire {
 namespace {

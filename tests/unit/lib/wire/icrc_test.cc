@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/wire/iba.h"
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::wire {
 namespace {

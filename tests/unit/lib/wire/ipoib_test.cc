@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::wire {
 namespace {

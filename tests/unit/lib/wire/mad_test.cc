@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "lib/wire/ipoib.h"
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::wire {
 namespace {

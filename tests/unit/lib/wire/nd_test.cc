@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::wire {
 namespace {

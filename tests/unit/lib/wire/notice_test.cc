@@ -8,7 +8,7 @@
 
 #include "lib/wire/ipoib.h"
 #include "lib/wire/mad.h"
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::wire {
 namespace {

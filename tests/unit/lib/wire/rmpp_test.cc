@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "tests/unit/lib/wire/frames.h"
+#include "tests/support/vector_frames.h"
 
 namespace ipoib::wire {
 namespace {

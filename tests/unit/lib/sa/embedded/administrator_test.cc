@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/wire/iba.h"
-#include "tests/unit/lib/sa/embedded/fabric_of_test.h"
+#include "tests/unit/lib/sa/embedded/administrator_fixture.h"
 
 namespace ipoib::sa::test {
 namespace {
@@ -38,7 +38,7 @@ std::string state_of(const Administrator& sa) {
   return text;
 }
 
-class DispatchTest : public AdministratorTest {
+class DispatchTest : public AdministratorFixture {
  protected:
   static SaMad good() { return request_mad(find_group(kBroadcast), 0x1234'5678'9abc'def0); }
 };

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "tests/unit/lib/sa/embedded/fabric_of_test.h"
+#include "tests/unit/lib/sa/embedded/administrator_fixture.h"
 
 namespace ipoib::sa::test {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::uint16_t kOk = 0, kBusy = 1, kNoResources = 0x0100, kInvalid = 0x
                         kNoRecords = 0x0300, kTooMany = 0x0400, kBadGid = 0x0500,
                         kInsufficient = 0x0600;
 
-class MembershipTest : public AdministratorTest {
+class MembershipTest : public AdministratorFixture {
  protected:
   [[nodiscard]] std::size_t group_count() const { return sa->groups().size(); }
 };

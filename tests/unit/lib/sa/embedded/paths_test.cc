@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/lib/sa/embedded/fabric_of_test.h"
+#include "tests/unit/lib/sa/embedded/administrator_fixture.h"
 
 namespace ipoib::sa::test {
 namespace {
@@ -12,7 +12,7 @@ using R = wire::PathRecord;
 
 constexpr std::uint16_t kOk = 0, kInvalid = 0x0200, kNoRecords = 0x0300;
 
-class PathsTest : public AdministratorTest {
+class PathsTest : public AdministratorFixture {
  protected:
   void both_join(std::uint16_t pkey = 0xffff) {
     EXPECT_EQ(status(join_group(ipoib_mgid(0xffff'ffff, pkey), kB, pkey, 1), kLidB), kOk);

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "tests/unit/lib/sa/embedded/fabric_of_test.h"
-#include "tests/vectors/vectors.h"
+#include "tests/support/vectors.h"
+#include "tests/unit/lib/sa/embedded/administrator_fixture.h"
 
 namespace ipoib::sa::test {
 namespace {
@@ -99,7 +99,7 @@ void expect_answer(const wire::SaMad& got, wire::SaMad want, const wire::SaMad& 
   EXPECT_EQ(got.hdr.rmpp_len.host(), 20 + len);
 }
 
-class RecordedTest : public AdministratorTest {};
+class RecordedTest : public AdministratorFixture {};
 
 TEST_F(RecordedTest, P03_AnswersAreThoseOfARealSubnetManager) {
   const auto file = ipoib::test::load_vectors("opensm-sa.json");

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fakes of a node's faces: they show rows, which tests change at will, and record requests.
+#pragma once
+
+#include "lib/fwd/generator.h"
+#include "lib/mgmt/management_loop.h"
+#include "lib/mgmt/node_control.h"
+#include "lib/mgmt/node_faces.h"
+#include "lib/mgmt/node_stats.h"
+#include "lib/mgmt/node_view.h"
+#include "lib/mgmt/test_traffic.h"
+#include "tests/support/fake_trace.h"
+#include "tests/support/requests.h"
+
+namespace ipoib::app {
+
+struct FakeView final : mgmt::NodeView, Fake {
+  using Fake::Fake;
+  const mgmt::NodeConfig& config() const override { return rows.config; }
+  mgmt::ForwardInfo forward_info() const override { return rows.forward; }
+  std::vector<mgmt::LinkInfo> links() const override { return rows.links; }
+  std::vector<mgmt::PortInfo> ports() const override { return rows.ports; }
+  std::vector<mgmt::HcaInfo> hcas() const override { return rows.hcas; }
+  std::vector<mgmt::NeighbourKey> neighbour_keys(Text iface) const override {
+    std::vector<mgmt::NeighbourKey> keys;
+    for (const auto& n : rows_of(iface, rows.neighbours)) keys.push_back({0, n.addr});
+    return keys;
+  }
+  std::optional<link::NeighbourInfo> neighbour(const mgmt::NeighbourKey& key) const override {
+    return rows.neighbour(key.addr);
+  }
+  std::vector<mgmt::RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
+                                      std::size_t most) const override {
+    return rows.routes_after(after, most);
+  }
+  std::vector<link::ConnectionInfo> connections(Text iface) const override {
+    return rows_of(iface, rows.connections);
+  }
+  std::vector<link::GroupInfo> groups(Text i) const override { return rows_of(i, rows.groups); }
+  std::vector<mgmt::MulticastRouteInfo> multicast_routes() const override { return rows.mroutes; }
+  std::vector<mgmt::SaInfo> subnet_administration() const override { return rows.sa; }
+};
+
+struct FakeStats final : mgmt::NodeStats, Fake {
+  using Fake::Fake;
+  std::vector<mgmt::WorkerInfo> workers() const override { return rows.workers; }
+  std::vector<std::uint64_t> worker_loops() const override {
+    return ++rows.loops_asked, rows.worker_loops;
+  }
+  std::vector<mgmt::DropInfo> drops() const override { return rows.drops; }
+  mgmt::LatencyInfo latency() const override { return rows.latency; }
+  std::vector<mgmt::InterfaceStatsInfo> port_stats() override { return rows.stats; }
+  std::vector<mgmt::InterfaceStatsInfo> forward_stats() const override { return rows.stats; }
+  mgmt::NodeTotals totals() const override { return rows.totals; }
+  std::vector<mgmt::Xstat> xstats(Text name) const override { return rows.xstats_of(name); }
+  void clear_stats() override { note("clear"); }
+  void clear_forward_stats() override { note("clear fwd"); }
+  void clear_port_stats(Text name) override { note("clear port", Name{name}); }
+  void clear_latency() override { note("clear latency"); }
+};
+
+struct FakeControl final : mgmt::NodeControl, Fake {
+  using Fake::Fake;
+  using Addr = wire::IpAddr;
+  using Entry = mgmt::NeighbourEntryConfig;
+  using Mroute = mgmt::MulticastRouteConfig;
+  void set_forwarding(bool on) override { rows.forward.forwarding = on; }
+  Status set_interface_up(Text n, bool up) override { return note(n, up ? "up" : "down"); }
+  Status set_port_started(Text n, bool on) override { return note(n, on ? "started" : "stopped"); }
+  Status set_mtu(Text name, std::uint16_t mtu) override { return note(name, "mtu", mtu); }
+  Status set_promiscuous(Text n, bool on) override { return note(n, "promiscuous", on); }
+  Status change_hca(Text n, const fabric::PortChange& c) override { return note("hca", n, c); }
+  Status add_neighbour(const Entry& e) override { return note("neigh add", e); }
+  Status remove_neighbour(Text i, const Addr& a) override { return note("neigh del", i, a); }
+  Status flush_neighbours(Text i) override { return note("neigh flush", Name{i}); }
+  Status join_group(Text iface, const Addr& group) override { return note("join", iface, group); }
+  Status leave_group(Text iface, const Addr& group) override { return note("leave", iface, group); }
+  Status close_connection(Text l, cm::Handle c) override { return note("close", l, c); }
+  Status add_route(const mgmt::RouteConfig& r) override { return note("route add", r); }
+  Status remove_route(const wire::IpPrefix& to) override { return note("route del", to); }
+  Status add_multicast_route(const Mroute& r) override { return note("mroute add", r); }
+  Status remove_multicast_route(const Mroute& r) override { return note("mroute del", r); }
+  Status capture_start(const std::string& path, std::uint64_t limit) override {
+    return note("capture", path, "limit", limit);
+  }
+  Result<std::uint64_t> capture_stop() override {
+    return note("capture stop").map([] { return std::uint64_t{42}; });
+  }
+};
+
+struct FakeTraffic final : mgmt::TestTraffic, Fake {
+  using Fake::Fake;
+  void set_forward_mode(mgmt::ForwardMode m) override { rows.config.mode = rows.forward.mode = m; }
+  Status set_generator(const mgmt::GeneratorConfig& g) override {
+    auto checked = fwd::Generator::check(g);
+    if (checked) rows.config.generator = g;
+    return checked;
+  }
+  void send_first(unsigned bursts) override { note("first", bursts); }
+  void set_burst(unsigned n) override { rows.config.worker.burst = rows.forward.burst = n; }
+};
+
+struct FakeNode {
+  void run() {
+    for (; !loop.stop_requested(); loop.events().wait(std::chrono::milliseconds(1)))
+      loop.run_tasks();
+  }
+  NodeRows rows;
+  Requests requests;
+  std::unique_ptr<mgmt::ManagementLoop> own_loop = std::move(*mgmt::ManagementLoop::create());
+  mgmt::ManagementLoop& loop = *own_loop;
+  FakeView view{rows, requests};
+  FakeStats stats{rows, requests};
+  FakeControl control{rows, requests};
+  FakeTraffic traffic{rows, requests};
+  FakeTrace trace;
+  const mgmt::NodeFaces faces{loop, view, stats, control, traffic, trace};
+};
+
+}  // namespace ipoib::app

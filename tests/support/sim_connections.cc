@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/support/sim_connections.h"
+
+#include <algorithm>
+
+namespace ipoib::link {
+namespace {
+
+constexpr std::uint64_t kGuid = 0x0002'c903'0000'0000;
+
+}  // namespace
+
+Result<fabric::ConnectedQueue*> FakeConnectionActions::create_connected(
+    fabric::Transport transport) {
+  if (!has_room) return fail(Errc::kNoResources, "no queue pairs");
+  auto queue = std::make_unique<FakeConnectedQueue>(next_qpn_++, transport);
+  return queues.emplace(queue->qpn(), std::move(queue)).first->second.get();
+}
+
+void FakeConnectionActions::destroy_connected(fabric::ConnectedQueue& queue) {
+  queues.erase(queue.qpn());
+}
+
+Status FakeConnectionActions::set_ready_to_receive(fabric::ConnectedQueue& queue,
+                                                   const fabric::ReadyToReceive& attr) {
+  FakeConnectedQueue& q = *queues.at(queue.qpn());
+  if (q.info.state != fabric::QueueState::kInit) return fail(Errc::kRefused, "not in init");
+  q.receive = attr;
+  q.info.state = fabric::QueueState::kReadyToReceive;
+  return {};
+}
+
+Status FakeConnectionActions::set_ready_to_send(fabric::ConnectedQueue& queue,
+                                                const fabric::ReadyToSend& attr) {
+  FakeConnectedQueue& q = *queues.at(queue.qpn());
+  if (q.info.state != fabric::QueueState::kReadyToReceive)
+    return fail(Errc::kRefused, "not in RTR");
+  q.send = attr;
+  q.info.state = fabric::QueueState::kReadyToSend;
+  return {};
+}
+
+void FakeConnectionActions::set_error(fabric::ConnectedQueue& queue) {
+  queues.at(queue.qpn())->info.state = fabric::QueueState::kError;
+}
+
+fabric::ConnectedQueueInfo FakeConnectionActions::info(const fabric::ConnectedQueue& queue) const {
+  return queues.at(queue.qpn())->info;
+}
+
+SimSide::SimSide(SimConnections& sim, std::uint16_t lid, ConnectionConfig c)
+    : config{c}, sim_{sim}, lid_{lid} {
+  start();
+}
+
+SimSide::~SimSide() {
+  kill();
+}
+
+wire::LinkAddr SimSide::address() const {
+  return {0, wire::Be24{0x40U + lid_}, wire::Gid::of(wire::kDefaultGidPrefix, kGuid + lid_)};
+}
+
+fabric::MadAddress SimSide::mad_address() const {
+  if (sim_.by_gid) return {.lid = fabric::kElsewhereLid, .gid = address().gid};
+  return {.lid = lid_};
+}
+
+void SimSide::start() {
+  killed_ = false;
+  cm::ManagerConfig cm;
+  cm.ca_guid = kGuid + 0x100 + lid_;
+  const auto send = [this](const fabric::MadAddress& to,
+                           std::span<const std::byte, wire::kMadLen> octets) -> Status {
+    if (!killed_) sim_.send(lid_, to, octets);
+    return {};
+  };
+  manager = std::make_unique<cm::Manager>(send, cm, sim_.random());
+  fabric::PortAttr port;
+  port.guid = kGuid + lid_;
+  port.lid = sim_.by_gid ? fabric::kOwnLid : lid_;
+  manager->set_port({address().gid, port.lid, 0});
+  ConnectionSurroundings around;
+  around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::ReadyPath> {
+    if (!has_path) return std::nullopt;
+    if (sim_.by_gid)
+      return PathTable::ReadyPath{
+          {.dlid = fabric::kElsewhereLid, .sl = 1, .global = true, .hop_limit = 64, .dgid = gid},
+          4};
+    return PathTable::ReadyPath{
+        {.dlid = static_cast<std::uint16_t>(gid.guid() - kGuid), .sl = 1, .dgid = gid}, 4};
+  };
+  around.last_used = [this](const wire::IpAddr& to) {
+    return talks_to_.contains(to) ? sim_.now : TimePoint::min();
+  };
+  around.changed = [this](const wire::IpAddr& user, TimePoint) { told.push_back(user); };
+  connections =
+      std::make_unique<Connections>(config, wire::kDefaultPkey, static_cast<NeighbourPaths&>(*this),
+                                    hca, *manager, around, sim_.random());
+  static_cast<void>(connections->start(address(), port, sim_.now));
+}
+
+void SimSide::kill() {
+  killed_ = true;
+  connections.reset();
+  manager.reset();
+  hca.queues.clear();
+  neighbours_.clear();
+  talks_to_.clear();
+}
+
+void SimSide::meet(const SimSide& other, std::uint8_t flags) {
+  auto hw = other.address();
+  hw.flags = flags;
+  neighbours_[other.ip()] = hw;
+  connections->acquire(other.ip(), hw, sim_.now);
+}
+
+void SimSide::lose(const SimSide& other) {
+  const auto it = neighbours_.find(other.ip());
+  connections->release(other.ip(), it->second);
+  neighbours_.erase(it);
+}
+
+void SimSide::talk(const SimSide& other, bool on) {
+  if (on)
+    talks_to_.insert(other.ip());
+  else
+    talks_to_.erase(other.ip());
+}
+
+table::Neighbour SimSide::way_to(const SimSide& other) const {
+  table::Neighbour n;
+  static_cast<const NeighbourPaths&>(*connections).describe(other.address(), n);
+  return n;
+}
+
+std::vector<ConnectionInfo> SimSide::up() const {
+  auto rows = connections->list(sim_.now);
+  std::erase_if(rows, [](const ConnectionInfo& row) { return row.state != "established"; });
+  return rows;
+}
+
+SimSide& SimConnections::add(ConnectionConfig config) {
+  sides.push_back(
+      std::make_unique<SimSide>(*this, static_cast<std::uint16_t>(sides.size() + 1), config));
+  return *sides.back();
+}
+
+std::pair<SimSide&, SimSide&> SimConnections::two(const ConnectionConfig& a,
+                                                  const ConnectionConfig& b) {
+  SimSide& first = add(a);
+  SimSide& second = add(b);
+  first.meet(second);
+  second.meet(first);
+  first.talk(second);
+  return {first, second};
+}
+
+void SimConnections::send(std::uint16_t from, const fabric::MadAddress& to,
+                          std::span<const std::byte, wire::kMadLen> octets) {
+  auto cm = wire::read<wire::CmMad>(octets).value();
+  sent.push_back(cm);
+  const auto lid = by_gid ? static_cast<std::uint16_t>(to.gid.guid() - kGuid) : to.lid;
+  if (lid == 0 || lid > sides.size() || chance(loss) || (meddle && !meddle(from, lid, cm))) return;
+  fabric::ReceivedMad mad;
+  mad.from = sides.at(from - 1U)->mad_address();
+  mad.from.pkey = to.pkey;
+  std::ranges::copy(wire::bytes_of(cm), mad.bytes.begin());
+  const auto more =
+      static_cast<Duration::rep>(random() % (static_cast<std::uint64_t>(spread.count()) + 1));
+  at(now + delay + Duration{more}, [this, lid, mad] {
+    SimSide& side = *sides.at(lid - 1U);
+    if (side.alive()) side.manager->on_mad(mad, now);
+  });
+}
+
+void SimConnections::run_for(Duration d) {
+  const auto next_deadline = [this] {
+    std::optional<TimePoint> next;
+    for (const auto& side : sides)
+      if (side->alive())
+        next = earlier(next,
+                       earlier(side->manager->next_deadline(), side->connections->next_deadline()));
+    return next;
+  };
+  run_to(now + d, next_deadline, [this] {
+    for (const auto& side : sides) {
+      if (!side->alive()) continue;
+      side->manager->tick(now);
+      side->connections->tick(now);
+    }
+  });
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// IPoIB interfaces with connected mode in virtual time. Their connections and communication
+// managers are real, the wire between them loses and delays MADs, and queue pairs record their
+// calls.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/link/ipoib/connections.h"
+#include "tests/support/link_fakes.h"
+#include "tests/support/sim_time.h"
+
+namespace ipoib::link {
+
+using namespace std::chrono_literals;
+
+struct FakeConnectedQueue final : fabric::ConnectedQueue {
+  FakeConnectedQueue(std::uint32_t qpn, fabric::Transport transport)
+      : ConnectedQueue{qpn, transport,
+                       [](fabric::ConnectedQueue&, rte_mbuf**, std::uint16_t) noexcept {
+                         return std::uint16_t{0};
+                       }} {}
+  fabric::ReadyToReceive receive{};
+  fabric::ReadyToSend send{};
+  fabric::ConnectedQueueInfo info{};
+};
+
+/// An HCA whose queue pairs are only records.
+class FakeConnectionActions final : public ConnectionActions {
+ public:
+  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override;
+  void destroy_connected(fabric::ConnectedQueue& queue) override;
+  Status set_ready_to_receive(fabric::ConnectedQueue& queue,
+                              const fabric::ReadyToReceive& attr) override;
+  Status set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) override;
+  void set_error(fabric::ConnectedQueue& queue) override;
+  [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
+
+  bool has_room = true;
+  std::map<std::uint32_t, std::unique_ptr<FakeConnectedQueue>> queues;
+
+ private:
+  std::uint32_t next_qpn_ = 0x100;
+};
+
+class SimConnections;
+
+/// An interface of the fabric; its GUID and LID follow from its number. Without LIDs on the link
+/// layer, the number is only the test's name for the interface.
+class SimSide final : FakeNeighbourPaths {
+ public:
+  SimSide(SimConnections& sim, std::uint16_t lid, ConnectionConfig config);
+  ~SimSide() override;
+
+  /// Starts the process, without any state of an earlier one.
+  void start();
+  /// Ends the process at once.
+  void kill();
+  [[nodiscard]] bool alive() const { return connections != nullptr; }
+  [[nodiscard]] wire::LinkAddr address() const;
+  [[nodiscard]] wire::IpAddr ip() const { return wire::IpAddr::v4(0x0a00'0000U + lid_); }
+  [[nodiscard]] std::uint16_t lid() const { return lid_; }
+  /// Returns the address of the port as other ports see it.
+  [[nodiscard]] fabric::MadAddress mad_address() const;
+
+  /// Makes the other side a neighbour, with these flags in its address.
+  void meet(const SimSide& other, std::uint8_t flags);
+  void meet(const SimSide& other) { meet(other, other.connections->flags()); }
+  void lose(const SimSide& other);
+  /// Starts packets to the other side, or stops them.
+  void talk(const SimSide& other, bool on = true);
+  /// Returns the neighbour entry for packets to the other side.
+  [[nodiscard]] table::Neighbour way_to(const SimSide& other) const;
+  [[nodiscard]] FakeConnectedQueue& queue(std::uint32_t qpn) { return *hca.queues.at(qpn); }
+  /// Returns the number of queue pairs of the device.
+  [[nodiscard]] std::size_t queues() const { return hca.queues.size(); }
+  [[nodiscard]] std::vector<ConnectionInfo> up() const;
+
+  ConnectionConfig config;
+  bool has_path = true;
+  FakeConnectionActions hca;
+  std::unique_ptr<cm::Manager> manager;
+  std::unique_ptr<Connections> connections;
+  std::vector<wire::IpAddr> told;  ///< Calls of `changed`.
+
+ private:
+  [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
+  void describe(const wire::HwAddr& hw, table::Neighbour& out) const override {
+    out.qpn = hw.link_addr().qpn.host();
+    out.mtu = 2044;
+  }
+  using FakeNeighbourPaths::describe;
+
+  SimConnections& sim_;
+  std::uint16_t lid_;
+  std::map<wire::IpAddr, wire::LinkAddr> neighbours_;
+  std::set<wire::IpAddr> talks_to_;
+  bool killed_ = false;
+};
+
+/// Configurations with RC only and with UC only; the other values are the defaults.
+inline ConnectionConfig rc() {
+  ConnectionConfig c;
+  c.rc = true;
+  return c;
+}
+inline ConnectionConfig uc() {
+  ConnectionConfig c;
+  c.uc = true;
+  return c;
+}
+
+class SimConnections : public test::SimTime {
+ public:
+  explicit SimConnections(std::uint64_t seed = 1) : SimTime{TimePoint{1000s}, seed} {}
+
+  SimSide& add(ConnectionConfig config);
+  /// Adds two interfaces that are neighbours, of which the first sends to the second.
+  std::pair<SimSide&, SimSide&> two(const ConnectionConfig& a, const ConnectionConfig& b);
+  void run_for(Duration d);
+  void send(std::uint16_t from, const fabric::MadAddress& to,
+            std::span<const std::byte, wire::kMadLen> octets);
+
+  /// The link layer has no LIDs, and GIDs distinguish the ports. Set it before sides are added.
+  bool by_gid = false;
+  double loss = 0;
+  Duration delay = 10us;  ///< Least delay of a MAD.
+  Duration spread{};      ///< Most additional delay.
+  /// All MADs sent.
+  std::vector<wire::CmMad> sent;
+  /// May change a MAD between two LIDs on its way. Returns false if the MAD is lost.
+  std::function<bool(std::uint16_t from, std::uint16_t to, wire::CmMad& mad)> meddle;
+  std::vector<std::unique_ptr<SimSide>> sides;
+};
+
+}  // namespace ipoib::link

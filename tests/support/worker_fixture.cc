@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/support/worker_fixture.h"
+
+#include <rte_bus_vdev.h>
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <rte_malloc.h>
+#include <rte_ring.h>
+#include <rte_ring_elem.h>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "lib/wire/iba.h"
+#include "tests/support/ring_device.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+constexpr unsigned kPoolSize = 2047;
+constexpr unsigned kWireSize = 256;
+constexpr unsigned kUpSize = 512;
+constexpr unsigned kDownSize = 256;
+
+std::string wire_name(table::InterfaceId iface) {
+  return "wire" + std::to_string(iface);
+}
+
+}  // namespace
+
+FakeUdQueue::~FakeUdQueue() {
+  for (rte_mbuf* m : incoming) rte_pktmbuf_free(m);
+  for (rte_mbuf* m : sent) rte_pktmbuf_free(m);
+}
+
+std::uint16_t FakeUdQueue::receive(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<FakeUdQueue&>(queue);
+  std::uint16_t got = 0;
+  for (; got < n && !self.incoming.empty(); ++got) {
+    pkts[got] = self.incoming.front();
+    self.incoming.pop_front();
+  }
+  return got;
+}
+
+std::uint16_t FakeUdQueue::send(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
+  auto& self = static_cast<FakeUdQueue&>(queue);
+  const auto taken = static_cast<std::uint16_t>(std::min<std::size_t>(n, self.room));
+  for (std::uint16_t i = 0; i < taken; ++i) {
+    if (!self.loses) {
+      self.sent.push_back(pkts[i]);
+      continue;
+    }
+    self.tx_lost_.add(pkts[i]->pkt_len);
+    rte_pktmbuf_free(pkts[i]);
+  }
+  self.room -= taken;
+  self.tx_bursts.push_back(n);
+  return taken;
+}
+
+void WorkerFixture::SetUp() {
+  pool =
+      rte_pktmbuf_pool_create("fixture", kPoolSize, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+  ASSERT_NE(pool, nullptr);
+  pool_size_ = rte_mempool_avail_count(pool);
+  rcu = static_cast<rte_rcu_qsbr*>(
+      rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(4), RTE_CACHE_LINE_SIZE));
+  ASSERT_EQ(rte_rcu_qsbr_init(rcu, 4), 0);
+  auto table =
+      table::PrefixTable::create({.name = "fixture", .max_prefixes = 1024, .max_groups = 64}, rcu);
+  ASSERT_TRUE(table) << table.error().what;
+  prefixes = std::move(*table);
+  auto table6 = table::Prefix6Table::create({.max_prefixes = 64}, rcu);
+  ASSERT_TRUE(table6) << table6.error().what;
+  prefixes6 = std::move(*table6);
+  doorbell.eventfd = eventfd(0, EFD_NONBLOCK);
+
+  entries = std::vector<InterfaceEntry>(4);
+  for (const table::InterfaceId i : {kEth0, kEth1}) {
+    make_port(i);
+    entries[i].mac = mac(static_cast<std::uint8_t>(0xa0 + i));
+    entries[i].mtu = 1500;
+  }
+  for (const table::InterfaceId i : {kIb0, kIb1}) {
+    entries[i].kind = InterfaceKind::kIpoib;
+    entries[i].ud_queue = &links[i - kIb0];
+    entries[i].mtu = 2044;
+  }
+  for (InterfaceEntry& entry : entries) {
+    entry.up = true;
+    entry.max_segments = fabric::kAnySegments;
+  }
+  settings.forwarding = true;
+
+  using table::NextHopKind;
+  add_route("192.168.1.0/24", {NextHopKind::kConnected, 0, kEth0, table::kNoNeighbour});
+  add_route("192.168.2.0/24", {NextHopKind::kConnected, 0, kEth1, table::kNoNeighbour});
+  add_route("10.0.0.0/16", {NextHopKind::kConnected, 0, kIb0, table::kNoNeighbour});
+  add_route("10.1.0.0/16", {NextHopKind::kConnected, 0, kIb1, table::kNoNeighbour});
+  add_route("192.168.1.1/32", {NextHopKind::kLocal, 0, kEth0, table::kNoNeighbour});
+  add_route("10.0.0.1/32", {NextHopKind::kLocal, 0, kIb0, table::kNoNeighbour});
+  add_route("10.0.255.255/32", {NextHopKind::kBroadcast, 0, kIb0, table::kNoNeighbour});
+
+  add_route("fd00:1::/64", {NextHopKind::kConnected, 0, kEth0, table::kNoNeighbour});
+  add_route("fd00:a::/64", {NextHopKind::kConnected, 0, kIb0, table::kNoNeighbour});
+  add_route("fd00:b::/64", {NextHopKind::kConnected, 0, kIb1, table::kNoNeighbour});
+  add_route("fd00:1::1/128", {NextHopKind::kLocal, 0, kEth0, table::kNoNeighbour});
+  add_route("fd00:a::1/128", {NextHopKind::kLocal, 0, kIb0, table::kNoNeighbour});
+
+  configs.resize(1);
+}
+
+void WorkerFixture::share_between_two_workers() {
+  configs.resize(2);
+  entries[kEth0].owner = 0;
+  entries[kIb1].owner = 0;
+  entries[kEth1].owner = 1;
+  entries[kIb0].owner = 1;
+}
+
+void WorkerFixture::TearDown() {
+  workers_.clear();
+  for (std::size_t i = 0; i < up.size(); ++i) punted(i);
+  for (const table::InterfaceId i : {kEth0, kEth1}) {
+    sent_by_port(i);
+    EXPECT_EQ(rte_eth_dev_stop(entries[i].ethdev_port), 0);
+    // rte_eth_from_rings() gives its device this name.
+    EXPECT_EQ(rte_vdev_uninit(("net_ring_" + wire_name(i)).c_str()), 0);
+  }
+  for (const table::InterfaceId i : {kIb0, kIb1}) sent_by_link(i);
+  EXPECT_EQ(rte_mempool_avail_count(pool), pool_size_) << "packets leaked";
+  for (rte_ring* ring : rings_) rte_ring_free(ring);
+  prefixes.reset();
+  prefixes6.reset();
+  rte_mempool_free(pool);
+  rte_free(rcu);
+  close(doorbell.eventfd);
+}
+
+rte_ring* WorkerFixture::make_ring(std::string_view name, unsigned element_size, unsigned n) {
+  const std::string unique = std::string{name} + std::to_string(made_++);
+  rte_ring* const ring = rte_ring_create_elem(unique.c_str(), element_size, n, SOCKET_ID_ANY,
+                                              RING_F_SP_ENQ | RING_F_SC_DEQ);
+  EXPECT_NE(ring, nullptr);
+  rings_.push_back(ring);
+  return ring;
+}
+
+void WorkerFixture::make_port(table::InterfaceId iface) {
+  wire_in_[iface] = make_ring("in", sizeof(void*), kWireSize);
+  wire_out_[iface] = make_ring("out", sizeof(void*), kWireSize);
+  entries[iface].ethdev_port = ipoib::test::start_ring_port(wire_name(iface), wire_in_[iface],
+                                                            wire_out_[iface], pool, kWireSize);
+}
+
+void WorkerFixture::start() {
+  const std::size_t n = configs.size();
+  std::vector<std::vector<rte_ring*>> between(n, std::vector<rte_ring*>(n, nullptr));
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b)
+      if (a != b) between[a][b] = make_ring("between", sizeof(void*), 64);
+  for (std::size_t i = 0; i < n; ++i) {
+    up.push_back(make_ring("up", sizeof(msg::Up), kUpSize));
+    down.push_back(make_ring("down", sizeof(msg::Down), kDownSize));
+    WorkerConfig& c = configs[i];
+    c.number = static_cast<unsigned>(i);
+    c.up = up[i];
+    c.down = down[i];
+    use_tables(c);
+    for (std::size_t other = 0; other < n; ++other) {
+      c.handoff_out.push_back(between[i][other]);
+      c.handoff_in.push_back(between[other][i]);
+    }
+    auto worker = Worker::create(c);
+    ASSERT_TRUE(worker) << worker.error().what;
+    workers_.push_back(std::move(*worker));
+  }
+}
+
+void WorkerFixture::use_tables(WorkerConfig& c) {
+  c.interfaces = entries;
+  c.settings = &settings;
+  c.doorbell = &doorbell;
+  c.next_hops = &hops;
+  c.prefixes = prefixes.get();
+  c.prefixes6 = prefixes6.get();
+  c.own_addresses = &own_addresses;
+  c.rcu = rcu;
+  if (c.fragment_pool == nullptr) c.fragment_pool = pool;
+  c.neighbour_capacity = neighbour_capacity;
+  c.delivery_capacity = 64;
+  if (c.epoch_tsc == 0) c.epoch_tsc = rte_rdtsc();
+}
+
+void WorkerFixture::loop() {
+  for (auto& w : workers_) w->iterate();
+}
+
+void WorkerFixture::add_route(std::string_view prefix, const table::NextHop& hop) {
+  hops.set(next_hop_, hop);
+  const wire::IpPrefix parsed = *wire::parse_prefix(prefix);
+  ASSERT_TRUE(parsed.addr.is_v4() ? prefixes->add(parsed, next_hop_)
+                                  : prefixes6->add(parsed, next_hop_));
+  if (table::is_own(hop.kind)) own_addresses.add(parsed.addr);
+  ++next_hop_;
+}
+
+void WorkerFixture::set_neighbour(table::NeighbourIndex index, const table::Neighbour& neighbour) {
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kNeighbourSet;
+  message.index = index;
+  message.neighbour = neighbour;
+  for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
+}
+
+table::Neighbour WorkerFixture::eth_neighbour(table::InterfaceId iface, std::string_view address,
+                                              const wire::MacAddr& mac) {
+  table::Neighbour n;
+  n.addr = *wire::parse_ip(address);
+  n.iface = iface;
+  n.state = table::NeighbourState::kValid;
+  n.mode = table::NeighbourMode::kEthernet;
+  n.mtu = 1500;
+  n.mac = mac;
+  return n;
+}
+
+table::Neighbour WorkerFixture::ib_neighbour(table::InterfaceId iface, std::string_view address,
+                                             fabric::AhIndex ah, std::uint32_t qpn) {
+  table::Neighbour n;
+  n.addr = *wire::parse_ip(address);
+  n.iface = iface;
+  n.state = table::NeighbourState::kValid;
+  n.mode = table::NeighbourMode::kUd;
+  n.mtu = 2044;
+  n.ah = ah;
+  n.qpn = qpn;
+  return n;
+}
+
+rte_mbuf* WorkerFixture::mbuf(const Bytes& bytes, const std::vector<std::size_t>& segments) {
+  if (segments.empty()) return ipoib::test::mbuf_of(pool, bytes);
+  std::span<const std::byte> rest{bytes};
+  rte_mbuf* head = nullptr;
+  for (const std::size_t len : segments) {
+    rte_mbuf* const m = ipoib::test::mbuf_of(pool, rest.first(len));
+    rest = rest.subspan(len);
+    if (head == nullptr)
+      head = m;
+    else
+      EXPECT_EQ(rte_pktmbuf_chain(head, m), 0);
+  }
+  EXPECT_TRUE(rest.empty());
+  return head;
+}
+
+void WorkerFixture::receive(table::InterfaceId iface, const Bytes& frame, bool multicast) {
+  receive(iface, mbuf(frame), multicast);
+}
+
+void WorkerFixture::receive(table::InterfaceId iface, rte_mbuf* m, bool multicast) {
+  if (iface < kIb0) {
+    // A device may leave any contents in this field of an Ethernet frame.
+    std::memset(static_cast<void*>(&fabric::meta_of(m)), 0xee, sizeof(fabric::PacketMeta));
+    ASSERT_EQ(rte_ring_sp_enqueue(wire_in_[iface], m), 0);
+    return;
+  }
+  fabric::meta_of(m).rx = {.src_qpn = 0x77,
+                           .slid = 9,
+                           .iface = 0xeeee,
+                           .sl = 1,
+                           .grh_offset = 0,
+                           .multicast = multicast,
+                           .transport = fabric::Transport::kUd};
+  links[iface - kIb0].incoming.push_back(m);
+}
+
+void WorkerFixture::receive_group(table::InterfaceId iface, const Bytes& frame,
+                                  const wire::Gid& sgid, std::uint32_t src_qpn) {
+  rte_mbuf* const m = mbuf(frame);
+  wire::Grh grh{};
+  grh.sgid = sgid;
+  std::memcpy(rte_pktmbuf_mtod(m, std::byte*) - 60, &grh, sizeof(grh));
+  receive(iface, m, true);
+  fabric::meta_of(m).rx.grh_offset = 60;
+  fabric::meta_of(m).rx.src_qpn = src_qpn;
+}
+
+std::vector<Bytes> WorkerFixture::sent_by_port(table::InterfaceId iface) {
+  std::vector<Bytes> out;
+  max_tx_segments = 0;
+  while (rte_mbuf* const m = ipoib::test::next_of(wire_out_[iface])) {
+    max_tx_segments = std::max<unsigned>(max_tx_segments, m->nb_segs);
+    out.push_back(ipoib::test::take(m));
+  }
+  return out;
+}
+
+std::vector<SentOnLink> WorkerFixture::sent_by_link(table::InterfaceId iface) {
+  std::vector<SentOnLink> out;
+  for (rte_mbuf* m : links[iface - kIb0].sent) {
+    const fabric::PacketMeta::Tx to = fabric::meta_of(m).tx;
+    out.push_back({ipoib::test::take(m), to});
+  }
+  links[iface - kIb0].sent.clear();
+  return out;
+}
+
+std::vector<Punted> WorkerFixture::punted(std::size_t worker) {
+  std::vector<Punted> out;
+  msg::Up message;
+  while (rte_ring_sc_dequeue_elem(up[worker], &message, sizeof(message)) == 0) {
+    if (message.mbuf == nullptr) {
+      out.push_back({message, {}, {}, {}});
+      continue;
+    }
+    out.push_back({message, ipoib::test::bytes_of(message.mbuf), fabric::meta_of(message.mbuf).rx,
+                   fabric::meta_of(message.mbuf).held});
+    rte_pktmbuf_free(message.mbuf);
+  }
+  return out;
+}
+
+Punted WorkerFixture::only_punted(std::string_view what) {
+  const auto all = punted();
+  EXPECT_EQ(all.size(), 1U) << what;
+  return all.size() == 1 ? all[0] : Punted{};
+}
+
+SentOnLink WorkerFixture::only_sent_by_link(table::InterfaceId iface, std::string_view what) {
+  const auto all = sent_by_link(iface);
+  EXPECT_EQ(all.size(), 1U) << what;
+  return all.size() == 1 ? all[0] : SentOnLink{};
+}
+
+void WorkerFixture::send_down(const msg::Down& message, std::size_t worker) {
+  msg::Down copy = message;
+  ASSERT_EQ(rte_ring_sp_enqueue_elem(down[worker], &copy, sizeof(copy)), 0);
+}
+
+void WorkerFixture::set_delivery(table::InterfaceId in, std::string_view address, bool local,
+                                 std::uint64_t out, std::string_view source,
+                                 std::uint64_t from_reverse_path) {
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kDeliverySet;
+  message.delivery = {*wire::parse_ip(address), *wire::parse_ip(source), in, local, out,
+                      from_reverse_path};
+  for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
+}
+
+void WorkerFixture::send_on(const Bytes& packet, table::InterfaceId iface) {
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kSendOn;
+  message.iface = iface;
+  message.mbuf = mbuf(packet);
+  send_down(message);
+}
+
+void WorkerFixture::send_routed(const Bytes& packet, table::InterfaceId iface) {
+  msg::Down message{};
+  message.kind = msg::Down::Kind::kSendRouted;
+  message.in = iface;
+  message.mbuf = mbuf(packet);
+  send_down(message);
+}
+
+std::uint64_t WorkerFixture::drops(table::InterfaceId iface, Drop reason) {
+  std::uint64_t sum = 0;
+  for (const auto& w : workers_)
+    sum +=
+        (iface == table::kNoInterface ? w->local_counters() : w->counters(iface)).drops.get(reason);
+  return sum;
+}
+
+std::uint64_t WorkerFixture::all_drops() {
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < kDropCount; ++r) {
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      sum += drops(static_cast<table::InterfaceId>(i), static_cast<Drop>(r));
+    sum += drops(table::kNoInterface, static_cast<Drop>(r));
+  }
+  return sum;
+}
+
+void WorkerFixture::expect_drop(table::InterfaceId iface, Drop reason, std::string_view what) {
+  EXPECT_EQ(drops(iface, reason), 1U) << what << ": " << drop_name(reason);
+  EXPECT_EQ(all_drops(), 1U) << what;
+}
+
+}  // namespace ipoib::fwd::test

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Properties of the multicast router over many seeds, and the life of members and queriers in
+// virtual time.
+#include "tests/unit/lib/route/sim_multicast.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "lib/wire/igmp.h"
+
+namespace ipoib::route::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using table::InterfaceId;
+using wire::IpAddr;
+using wire::MembershipVersion;
+
+IpAddr ip(const char* text) {
+  return *wire::parse_ip(text);
+}
+
+constexpr InterfaceId kLinks = 3;
+/// More than twice the Group Membership Interval of 260 s, so that the effects of lost packets have
+/// ended.
+constexpr Duration kSettled = seconds(3 * 260);
+
+const std::array<IpAddr, 2> kGroups4 = {ip("239.1.1.1"), ip("239.1.1.2")};
+const std::array<IpAddr, 2> kGroups6 = {ip("ff1e::1"), ip("ff1e::2")};
+const std::array<IpAddr, 3> kSources4 = {ip("10.9.0.1"), ip("10.9.0.2"), ip("10.9.0.3")};
+const std::array<IpAddr, 3> kSources6 = {ip("fd09::1"), ip("fd09::2"), ip("fd09::3")};
+
+GroupFilter random_filter(std::mt19937_64& random, bool v4, MembershipVersion version) {
+  if (random() % 3 == 0) return {};
+  if (version != MembershipVersion::kV3) return {true, {}};
+  GroupFilter filter{random() % 2 == 0, {}};
+  for (const IpAddr& s : v4 ? kSources4 : kSources6)
+    if (random() % 2 == 0) filter.sources.push_back(s);
+  return filter;
+}
+
+/// Returns the outgoing interfaces that a router's delivery must have, from the filters of the
+/// hosts.
+std::uint64_t wanted_out(const SimMulticast& sim, InterfaceId in, const IpAddr& group,
+                         const IpAddr& source) {
+  std::uint64_t out = 0;
+  for (const auto& host : sim.hosts) {
+    const auto filter = host->filters().find(group);
+    if (host->link() == in || filter == host->filters().end()) continue;
+    if (filter->second.matches(source)) out |= std::uint64_t{1} << host->link();
+  }
+  return out;
+}
+
+void expect_filters_served(const SimMulticast& sim, const char* when, std::uint64_t seed) {
+  for (const auto& router : sim.routers) {
+    if (!router->alive) continue;
+    EXPECT_EQ(router->deliveries.removed_unknown, 0U);
+    EXPECT_EQ(router->deliveries.entries.size(), router->control.table().entries());
+    for (InterfaceId in = 0; in < kLinks; ++in) {
+      for (const bool v4 : {true, false})
+        for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
+          for (const IpAddr& source : v4 ? kSources4 : kSources6)
+            ASSERT_EQ(router->deliveries.lookup(in, group, source).out,
+                      wanted_out(sim, in, group, source))
+                << when << ": seed " << seed << " in " << in << " " << to_string(group) << " from "
+                << to_string(source);
+    }
+  }
+}
+
+void expect_empty(const SimMulticast& sim, std::uint64_t seed) {
+  for (const auto& router : sim.routers) {
+    EXPECT_TRUE(router->deliveries.entries.empty()) << seed;
+    for (InterfaceId link = 0; link < kLinks; ++link)
+      for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
+        EXPECT_EQ(router->control.membership(link, family)->group_count(), 0U) << seed;
+  }
+}
+
+SimHost& random_host(SimMulticast& sim) {
+  const auto link = static_cast<InterfaceId>(sim.random() % kLinks);
+  const bool v4 = sim.random() % 2 == 0;
+  // MLD has no equivalent of IGMP version 1.
+  const auto version =
+      static_cast<MembershipVersion>(v4 ? 1 + sim.random() % 3 : 2 + sim.random() % 2);
+  return sim.add_host(link, v4 ? IpFamily::kIpv4 : IpFamily::kIpv6, version);
+}
+
+void change_filters(SimMulticast& sim, SimHost& host) {
+  const bool v4 = host.addr().is_v4();
+  for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
+    host.want(group, random_filter(sim.random, v4, host.version()));
+}
+
+class MulticastSimulation : public testing::TestWithParam<std::size_t> {};
+
+// Hosts of all versions change their filters on links that lose a third of all packets. After the
+// hosts rest and packets arrive, the deliveries of every router are equal to the filters. After all
+// hosts have left, the routers keep nothing.
+TEST_P(MulticastSimulation, DeliveriesAreTheFiltersOfTheHosts) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SimMulticast sim{seed, GetParam(), kLinks};
+    for (int i = 0; i < 8; ++i) random_host(sim);
+    sim.loss_percent = 33;
+    for (int round = 0; round < 10; ++round) {
+      for (const auto& host : sim.hosts)
+        if (sim.random() % 2 == 0) change_filters(sim, *host);
+      sim.run(sim.up_to(seconds(60)));
+    }
+    sim.loss_percent = 0;
+    sim.run(kSettled);
+    expect_filters_served(sim, "settled", seed);
+    for (const auto& host : sim.hosts)
+      for (const IpAddr& group : host->addr().is_v4() ? kGroups4 : kGroups6) host->want(group, {});
+    sim.run(kSettled);
+    expect_empty(sim, seed);
+    if (HasFatalFailure() || HasFailure()) return;
+  }
+}
+
+// The robustness variable compensates for loss that never ends.
+TEST_P(MulticastSimulation, RobustnessSurvivesSteadyLoss) {
+  MembershipConfig config;
+  config.robustness = 7;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SimMulticast sim{seed, GetParam(), kLinks, config};
+    sim.loss_percent = 5;
+    for (int i = 0; i < 8; ++i) change_filters(sim, random_host(sim));
+    sim.run(seconds(3 * (7 * 125 + 10)));
+    for (int minute = 0; minute < 30; ++minute) {
+      sim.run(seconds(60));
+      expect_filters_served(sim, "steady", seed);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Routers, MulticastSimulation, testing::Values(1, 2));
+
+TEST(MulticastLife, AJoinIsServedAtOnceAndALeaveWithinTheLastMemberTime) {
+  for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
+    for (const auto version : {MembershipVersion::kV2, MembershipVersion::kV3}) {
+      SimMulticast sim{1, 1, kLinks};
+      const IpAddr group = family == IpFamily::kIpv4 ? kGroups4[0] : kGroups6[0];
+      const IpAddr source = family == IpFamily::kIpv4 ? kSources4[0] : kSources6[0];
+      SimHost& host = sim.add_host(1, family, version);
+      host.want(group, {true, {}});
+      sim.run(milliseconds(1));
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(0, group, source).out, 2U);
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(1, group, source).out, 0U);
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(2, group, source).out, 2U);
+      sim.run(seconds(300));
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(0, group, source).out, 2U);
+      host.want(group, {});
+      sim.run(milliseconds(1'900));
+      EXPECT_EQ(sim.routers[0]->deliveries.lookup(0, group, source).out, 2U);
+      sim.run(milliseconds(1'300));
+      EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
+    }
+  }
+}
+
+TEST(MulticastLife, ALeaveDoesNotCutOffTheMembersThatStay) {
+  SimMulticast sim{2, 1, kLinks};
+  std::vector<SimHost*> hosts;
+  for (const auto version : {MembershipVersion::kV2, MembershipVersion::kV2})
+    hosts.push_back(&sim.add_host(1, IpFamily::kIpv4, version));
+  for (SimHost* host : hosts) host->want(kGroups4[0], {true, {}});
+  sim.run(seconds(5));
+  hosts[0]->want(kGroups4[0], {});
+  for (int i = 0; i < 600; ++i) {
+    sim.run(seconds(1));
+    ASSERT_EQ(sim.routers[0]->deliveries.lookup(0, kGroups4[0], kSources4[0]).out, 2U) << i;
+  }
+}
+
+TEST(MulticastLife, AHostOfVersionOneIsNotLeftByOthers) {
+  SimMulticast sim{3, 1, kLinks};
+  SimHost& v1 = sim.add_host(1, IpFamily::kIpv4, MembershipVersion::kV1);
+  SimHost& v3 = sim.add_host(1, IpFamily::kIpv4, MembershipVersion::kV3);
+  v1.want(kGroups4[0], {true, {}});
+  v3.want(kGroups4[0], {true, {}});
+  sim.run(seconds(5));
+  const auto rows = sim.routers[0]->control.membership(1, IpFamily::kIpv4)->groups(sim.now);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].version, MembershipVersion::kV1);
+  v3.want(kGroups4[0], {});
+  sim.run(seconds(20));
+  EXPECT_EQ(sim.routers[0]->deliveries.lookup(0, kGroups4[0], kSources4[0]).out, 2U);
+  v1.want(kGroups4[0], {});  // leaves silently
+  sim.run(seconds(270));
+  EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
+}
+
+TEST(MulticastLife, TheLowestAddressAsksAndAnotherTakesOver) {
+  SimMulticast sim{4, 2, kLinks};
+  const auto querier = [&sim](std::size_t r) {
+    return sim.routers[r]->control.membership(0, IpFamily::kIpv4)->querier() &&
+           sim.routers[r]->control.membership(0, IpFamily::kIpv6)->querier();
+  };
+  SimHost& host = sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
+  host.want(kGroups4[0], {true, {}});
+  sim.run(seconds(200));
+  EXPECT_TRUE(querier(0));
+  EXPECT_FALSE(querier(1));
+  EXPECT_EQ(sim.routers[1]->control.membership(0, IpFamily::kIpv4)->other_querier(),
+            SimMulticast::router_address(0, 0, IpFamily::kIpv4));
+  const std::uint64_t sent = sim.routers[1]->sent[0];
+  sim.run(seconds(1'000));
+  EXPECT_EQ(sim.routers[1]->sent[0], sent);
+
+  sim.routers[0]->alive = false;
+  sim.run(seconds(256));  // Other Querier Present Interval: 255 s.
+  EXPECT_TRUE(querier(1));
+  EXPECT_EQ(sim.routers[1]->deliveries.lookup(1, kGroups4[0], kSources4[0]).out, 1U);
+  sim.run(seconds(1'000));
+  EXPECT_EQ(sim.routers[1]->deliveries.lookup(1, kGroups4[0], kSources4[0]).out, 1U);
+  sim.routers[0]->alive = true;
+  sim.run(seconds(300));
+  EXPECT_FALSE(querier(1));
+}
+
+TEST(MulticastLife, ARouterThatDoesNotAskGivesUpWhatTheQuerierGivesUp) {
+  SimMulticast sim{5, 2, kLinks};
+  SimHost& host = sim.add_host(0, IpFamily::kIpv6, MembershipVersion::kV3);
+  host.want(kGroups6[0], {false, {kSources6[0]}});
+  sim.run(seconds(300));
+  EXPECT_EQ(sim.routers[1]->deliveries.lookup(1, kGroups6[0], kSources6[0]).out, 1U);
+  EXPECT_EQ(sim.routers[1]->deliveries.lookup(1, kGroups6[0], kSources6[1]).out, 0U);
+  host.want(kGroups6[0], {});
+  sim.run(milliseconds(3'500));
+  for (const auto& router : sim.routers) EXPECT_TRUE(router->deliveries.entries.empty());
+}
+
+// A host that joins and leaves continually does not cause more queries than one group may cause.
+TEST(MulticastLife, FlappingMembersMakeNoStorm) {
+  SimMulticast sim{6, 1, kLinks};
+  SimHost& host = sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
+  for (int i = 0; i < 10'000; ++i) {
+    host.want(kGroups4[0], i % 2 == 0 ? GroupFilter{true, {}} : GroupFilter{});
+    sim.run(milliseconds(1));
+  }
+  // The limit is the first query of each family, and two queries a second.
+  EXPECT_LE(sim.routers[0]->sent[0], 2U + 2U * 11U);
+}
+
+TEST(MulticastLife, ALinkThatGoesDownForgetsItsMembersAndAsksAgain) {
+  SimMulticast sim{7, 1, kLinks};
+  sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3).want(kGroups4[0], {true, {}});
+  sim.run(seconds(5));
+  MulticastRouter& control = sim.routers[0]->control;
+  EXPECT_EQ(sim.routers[0]->deliveries.entries.size(), 2U);
+  control.link_down(0, sim.now);
+  EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
+  sim.run(seconds(500));
+  EXPECT_TRUE(sim.routers[0]->deliveries.entries.empty());
+  control.link_up(0, sim.now);
+  sim.run(seconds(11));
+  EXPECT_EQ(sim.routers[0]->deliveries.entries.size(), 2U);
+}
+
+}  // namespace
+}  // namespace ipoib::route::test
