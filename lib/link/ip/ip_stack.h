@@ -52,7 +52,7 @@ class IpStack final : private Solicitor {
   void start();
   /// The medium carries packets.
   void resume() { ready_ = true; }
-  [[nodiscard]] bool ready() const override { return ready_; }
+  [[nodiscard]] bool ready() const { return ready_; }
   /// Joins the groups that IPv4 needs. Returns false if they were joined since the last stop().
   bool join_groups(TimePoint now);
   /// Joins a further group until stop().
@@ -109,6 +109,7 @@ class IpStack final : private Solicitor {
     agent_of(addr).probe(addr, hw, now);
   }
   void failed(const wire::IpAddr& addr) override { agent_of(addr).failed(addr); }
+  [[nodiscard]] bool can_ask() const override { return ready_; }
 
   /// ARP for IPv4, neighbour discovery for IPv6.
   [[nodiscard]] Solicitor& agent_of(const wire::IpAddr& addr) {

@@ -232,7 +232,7 @@ Status NeighbourCache::remove(const wire::IpAddr& addr) {
 /// interface is down, the request waits for request_gateways().
 void NeighbourCache::request_gateway(Entry& e) {
   const bool idle = e.phase == NeighbourPhase::kIncomplete && e.phase_due == kNever;
-  if (e.gateways == 0 || !e.failed || !idle || !solicitor_.ready()) return;
+  if (e.gateways == 0 || !e.failed || !idle || !solicitor_.can_ask()) return;
   e.phase_due = TimePoint{};
   schedule(e);
 }

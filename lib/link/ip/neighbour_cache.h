@@ -45,7 +45,7 @@ class Solicitor {
   /// The neighbour did not answer, or has no path: it is assumed to be gone.
   virtual void failed(const wire::IpAddr& addr) = 0;
   /// False while no request can be sent. NeighbourCache::request_gateways() follows once one can.
-  [[nodiscard]] virtual bool ready() const { return true; }
+  [[nodiscard]] virtual bool can_ask() const { return true; }
 };
 
 struct NeighbourEntry {

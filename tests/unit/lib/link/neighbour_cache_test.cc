@@ -28,8 +28,8 @@ struct Questions final : Solicitor {
   }
   void probe(const wire::IpAddr& addr, const wire::HwAddr&, TimePoint) override { ++probed[addr]; }
   void failed(const wire::IpAddr&) override {}
-  [[nodiscard]] bool ready() const override { return is_ready; }
-  bool is_ready = true;
+  [[nodiscard]] bool can_ask() const override { return is_up; }
+  bool is_up = true;
   std::map<wire::IpAddr, unsigned> asked, probed;
   std::vector<TimePoint> times;
 };
@@ -140,7 +140,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
   const auto flush = [](Fixture& b) { b.cache.flush(); };
   const auto remove = [](Fixture& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
   const auto down_and_up = [](Fixture& b) {
-    b.questions.is_ready = false;
+    b.questions.is_up = false;
     b.cache.withdraw(Drop::kLinkDown);
     const auto asked = b.questions.asked[host(1)];
     ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
@@ -149,7 +149,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
     EXPECT_TRUE(b.cache.remove(host(1)));
     b.run_for(60s);
     EXPECT_EQ(b.questions.asked[host(1)], asked) << "while the interface is down";
-    b.questions.is_ready = true;
+    b.questions.is_up = true;
     b.cache.request_gateways();
   };
   for (const std::function<void(Fixture&)>& reset :
