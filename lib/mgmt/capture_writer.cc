@@ -60,7 +60,7 @@ struct CaptureWriter::Shared {
   void write_one(rte_mbuf* m);
   void write_until_the_end();
 
-  // Set before the thread starts.
+  // Set before the thread starts. The times are those of the creation: no frame is older.
   rte_mempool* pool = nullptr;
   std::vector<rte_ring*> rings;  ///< One per HCA: each has one producer.
   std::uint64_t limit = 0;
@@ -131,6 +131,8 @@ Result<CaptureWriter> CaptureWriter::create() {
                                          SOCKET_ID_ANY);
   if (shared->pool == nullptr)
     return fail(Errc::kNoResources, "no memory for captured frames: {}", rte_strerror(rte_errno));
+  shared->tsc_at_start = rte_rdtsc();
+  shared->unix_ns_at_start = unix_now_ns();
   return CaptureWriter{std::move(shared)};
 }
 
@@ -147,8 +149,6 @@ Status CaptureWriter::start(std::unique_ptr<FrameFile> file, std::uint64_t limit
   expects_management();
   shared_->file = std::move(file);
   shared_->limit = limit;
-  shared_->tsc_at_start = rte_rdtsc();
-  shared_->unix_ns_at_start = unix_now_ns();
   auto own = std::make_unique<std::shared_ptr<Shared>>(shared_);
   // A control thread runs on the CPUs that EAL does not use for lcores.
   pthread_t thread{};

@@ -30,6 +30,7 @@ struct Disk {
   bool stands_still = false;
   std::size_t room = SIZE_MAX;  ///< Frames that it can hold.
   std::vector<std::size_t> frames;
+  std::vector<std::uint64_t> times;  ///< Nanoseconds since 1970, by frame.
   bool closed = false;
 
   void stand_still(bool on) {
@@ -46,11 +47,12 @@ class FakeFile final : public FrameFile {
     const std::lock_guard lock{disk_.mutex};
     disk_.closed = true;
   }
-  Status write(std::span<const std::byte> frame, std::uint64_t) override {
+  Status write(std::span<const std::byte> frame, std::uint64_t time) override {
     std::unique_lock lock{disk_.mutex};
     disk_.moved.wait(lock, [this] { return !disk_.stands_still; });
     if (disk_.frames.size() == disk_.room) return fail(Errc::kNoResources, "no room");
     disk_.frames.push_back(frame.size());
+    disk_.times.push_back(time);
     size_ += frame.size();
     return {};
   }
@@ -98,6 +100,24 @@ TEST_F(CaptureWriterTest, AllThatWaitsIsWrittenBeforeTheEnd) {
   EXPECT_EQ(disk.frames.size(), 3000U);
   EXPECT_TRUE(disk.closed);
   EXPECT_EQ(rte_mempool_avail_count(taps[0].pool), taps[0].pool->size) << "mbufs left over";
+}
+
+/// Workers capture from the moment that they have a tap, before the file is open.
+TEST_F(CaptureWriterTest, FramesFromBeforeTheStartKeepTheirTime) {
+  const auto unix_s = [] {
+    return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now())
+        .time_since_epoch();
+  };
+  const auto before = unix_s();
+  ASSERT_TRUE(capture(taps[0], 100));
+  start();
+  writer->end();
+  ASSERT_TRUE(writer->wait(20s));
+  ASSERT_EQ(disk.times.size(), 1U);
+  const auto time = std::chrono::floor<std::chrono::seconds>(
+      std::chrono::nanoseconds{static_cast<std::int64_t>(disk.times[0])});
+  EXPECT_GE(time, before - 1s);
+  EXPECT_LE(time, unix_s() + 1s);
 }
 
 /// The capturing worker and the caller of end() do not wait for the disk. Frames that do not fit
