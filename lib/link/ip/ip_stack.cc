@@ -39,11 +39,11 @@ bool IpStack::join_groups(TimePoint now) {
 void IpStack::up(std::uint64_t interface_id, std::uint16_t mtu, TimePoint now) {
   rarp_.start(now);
   start_ip6(interface_id, mtu, now);
-  neighbours_.request_gateways();
 }
 
 void IpStack::start_ip6(std::uint64_t interface_id, std::uint16_t mtu, TimePoint now) {
   nd_.up(addresses_, interface_id, mtu, now);
+  neighbours_.request_gateways();
 }
 
 void IpStack::stop(TimePoint now) {

@@ -109,7 +109,9 @@ class IpStack final : private Solicitor {
     agent_of(addr).probe(addr, hw, now);
   }
   void failed(const wire::IpAddr& addr) override { agent_of(addr).failed(addr); }
-  [[nodiscard]] bool can_ask() const override { return ready_; }
+  [[nodiscard]] bool can_ask(const wire::IpAddr& addr) const override {
+    return ready_ && (addr.is_v4() || nd_.running());
+  }
 
   /// ARP for IPv4, neighbour discovery for IPv6.
   [[nodiscard]] Solicitor& agent_of(const wire::IpAddr& addr) {

@@ -229,16 +229,20 @@ Status NeighbourCache::remove(const wire::IpAddr& addr) {
 }
 
 /// Requests a gateway at the next tick if it had failed and nothing else requests it. While the
-/// interface is down, the request waits for request_gateways().
+/// solicitor cannot ask, the request waits for request_gateways().
 void NeighbourCache::request_gateway(Entry& e) {
   const bool idle = e.phase == NeighbourPhase::kIncomplete && e.phase_due == kNever;
-  if (e.gateways == 0 || !e.failed || !idle || !solicitor_.can_ask()) return;
+  if (e.gateways == 0 || !e.failed || !idle || !solicitor_.can_ask(e.addr)) return;
   e.phase_due = TimePoint{};
   schedule(e);
 }
 
 void NeighbourCache::request_gateways() {
-  for (auto& [addr, e] : entries_) request_gateway(e);
+  for (auto& [addr, e] : entries_) {
+    if (e.gateways == 0) continue;
+    if (e.phase == NeighbourPhase::kFailed) to_sleep(e);
+    request_gateway(e);
+  }
 }
 
 void NeighbourCache::reset_all(Drop reason, bool statics_too) {

@@ -44,8 +44,9 @@ class Solicitor {
   virtual void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) = 0;
   /// The neighbour did not answer, or has no path: it is assumed to be gone.
   virtual void failed(const wire::IpAddr& addr) = 0;
-  /// False while no request can be sent. NeighbourCache::request_gateways() follows once one can.
-  [[nodiscard]] virtual bool can_ask() const { return true; }
+  /// False while the interface is stopped or suspended, or the family of `addr` does not run.
+  /// NeighbourCache::request_gateways() follows.
+  [[nodiscard]] virtual bool can_ask(const wire::IpAddr& /*addr*/) const { return true; }
 };
 
 struct NeighbourEntry {
@@ -113,7 +114,7 @@ class NeighbourCache {
   /// Forgets all entries, static ones too. Gateways stay but lose their data. Held packets are
   /// dropped under `reason`.
   void withdraw(Drop reason) { reset_all(reason, true); }
-  /// The interface is up again: requests the gateways that had failed before.
+  /// The interface is up again, or IPv6 runs: requests all failed gateways now.
   void request_gateways();
 
   /// `addr` claims to be at `hw`. `create`: also without an existing entry. Returns false if the

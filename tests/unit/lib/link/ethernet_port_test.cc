@@ -177,9 +177,9 @@ TEST_F(EthernetPortTest, StopGivesEverythingBack) {
 /// Routes avoid the gateway, so the port asks for it without a packet.
 TEST_F(EthernetPortTest, FailedGatewayIsAskedForOnlyWhileThePortIsUp) {
   const auto gateway = ip("192.168.1.8");
-  const auto asks = [&] {
+  const auto asks = [&](Duration within = 1min) {
     actions.frames.clear();
-    run(port, 1min);
+    run(port, within);
     for (std::size_t i = 0; i < actions.frames.size(); ++i)
       if (const auto arp = actions.arp(i); arp && arp->target_ip == gateway.v4_host()) return true;
     return false;
@@ -195,15 +195,49 @@ TEST_F(EthernetPortTest, FailedGatewayIsAskedForOnlyWhileThePortIsUp) {
   EXPECT_FALSE(asks()) << "while the port is stopped";
   port.start(now);
   EXPECT_TRUE(asks());
-  while (sink.find(gateway)->state != NeighbourState::kFailed) run(port, 100ms);
+  const auto run_until_it_failed = [&] {
+    while (sink.find(gateway)->state != NeighbourState::kFailed) run(port, 100ms);
+  };
+  run_until_it_failed();
   port.set_carrier(false, now);
   EXPECT_FALSE(asks()) << "without a carrier";
   port.set_carrier(true, now);
-  EXPECT_TRUE(asks());
+  EXPECT_TRUE(asks(10ms)) << "at once";
+  run_until_it_failed();
+  port.set_carrier(false, now);
+  port.set_carrier(true, now);
+  EXPECT_TRUE(asks(10ms)) << "the time of the failure does not go on";
   port.stop(now);
   port.forget_gateway(gateway);
   port.forget_gateway(gateway);
   EXPECT_TRUE(sink.indexes.empty());
+}
+
+/// IPv6 does not run with an MTU below 1280 octets (RFC 8200 §5).
+TEST_F(EthernetPortTest, FailedIp6GatewayIsAskedForOnlyWhileIp6Runs) {
+  const auto gateway = ip("fe80::9");
+  const auto asks = [&](Duration within) {
+    actions.frames.clear();
+    run(port, within);
+    return std::any_of(actions.frames.begin(), actions.frames.end(), [&](const auto& frame) {
+      const auto target = wire::read<wire::IpAddr>(frame, 14 + 40 + 8);  // of a solicitation
+      return target && *target == gateway;
+    });
+  };
+  port.start(now);
+  run(port, 5s);
+  want("fe80::9");
+  EXPECT_TRUE(asks(4s));
+  ASSERT_TRUE(port.has_failed(gateway));
+  ASSERT_TRUE(port.use_gateway(gateway, now));
+  ASSERT_TRUE(port.set_mtu(1000, now));
+  const auto unsent = port.counters().nd.unsent;
+  EXPECT_FALSE(asks(10min));
+  EXPECT_EQ(port.counters().nd.unsent, unsent);
+  ASSERT_TRUE(port.set_mtu(1500, now));
+  EXPECT_TRUE(asks(5s));
+  port.stop(now);
+  port.forget_gateway(gateway);
 }
 
 TEST_F(EthernetPortTest, GroupsAreMappedToMacAddressesAndNotAskedFor) {

@@ -28,7 +28,7 @@ struct Questions final : Solicitor {
   }
   void probe(const wire::IpAddr& addr, const wire::HwAddr&, TimePoint) override { ++probed[addr]; }
   void failed(const wire::IpAddr&) override {}
-  [[nodiscard]] bool can_ask() const override { return is_up; }
+  [[nodiscard]] bool can_ask(const wire::IpAddr&) const override { return is_up; }
   bool is_up = true;
   std::map<wire::IpAddr, unsigned> asked, probed;
   std::vector<TimePoint> times;
