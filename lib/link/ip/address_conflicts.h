@@ -8,10 +8,12 @@
 
 #include "lib/base/clock.h"
 #include "lib/link/log_limit.h"
+#include "lib/wire/hw_addr.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::link {
 
+/// A claimant without an address is one that neighbour discovery does not name.
 class AddressConflicts {
  public:
   /// The reference is kept. `name`: name of the interface, for the log.
@@ -19,10 +21,11 @@ class AddressConflicts {
 
   /// `claimant` claims an own address. Returns true if the address must be announced: once per
   /// interval, so that two hosts that insist do not flood the link.
-  [[nodiscard]] bool must_defend(const wire::IpAddr& own, const std::string& claimant,
-                                 TimePoint now);
+  [[nodiscard]] bool on_conflict(const wire::IpAddr& own,
+                                 const std::optional<wire::HwAddr>& claimant, TimePoint now);
   /// `claimant` claims the address of another host.
-  void on_contradiction(const wire::IpAddr& addr, const std::string& claimant, TimePoint now);
+  void on_contradiction(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& claimant,
+                        TimePoint now);
 
  private:
   static constexpr Duration kDefendInterval = std::chrono::seconds(10);  // RFC 5227 §1.1

@@ -94,7 +94,7 @@ void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
     const bool create = for_us && is_on_link(addresses_, sender);
     if (!cache_.learn(sender, arp->sender_hw, evidence, create, now)) {
       ++counters_.contradictions;
-      conflicts_.on_contradiction(sender, wire::to_string(arp->sender_hw), now);
+      conflicts_.on_contradiction(sender, arp->sender_hw, now);
     }
   }
   if (arp->op == wire::ArpOp::kRequest && for_us)
@@ -105,7 +105,7 @@ void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
 void ArpAgent::on_conflict(const wire::Arp& arp, TimePoint now) {
   ++counters_.conflicts;
   const auto own = wire::IpAddr::v4(arp.sender_ip);
-  if (conflicts_.must_defend(own, wire::to_string(arp.sender_hw), now)) announce_once(own);
+  if (conflicts_.on_conflict(own, arp.sender_hw, now)) announce_once(own);
 }
 
 }  // namespace ipoib::link

@@ -386,20 +386,19 @@ void NdAgent::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, bool creat
 void NdAgent::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint now) {
   const bool by_target = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
   const auto& hw = by_target ? m.target_hw : m.source_hw;
-  const auto who = hw ? wire::to_string(*hw) : std::string{"another node"};
-  const auto state = addresses_.state(addr);
-  if (state == AddressState::kTentative) {
+  if (addresses_.state(addr) == AddressState::kTentative) {
+    const auto who = hw ? wire::to_string(*hw) : std::string{"another node"};
     if (addresses_.on_claim(addr, m.nonce, who, now)) ++counters_.conflicts;
     return;
   }
   ++counters_.conflicts;
-  if (conflicts_.must_defend(addr, who, now)) announce_once(addr, now);
+  if (conflicts_.on_conflict(addr, hw, now)) announce_once(addr, now);
 }
 
 void NdAgent::on_contradiction(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,
                                TimePoint now) {
   ++counters_.contradictions;
-  conflicts_.on_contradiction(addr, hw ? wire::to_string(*hw) : "an unknown host", now);
+  conflicts_.on_contradiction(addr, hw, now);
 }
 
 // --- Time ---

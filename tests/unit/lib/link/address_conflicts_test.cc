@@ -17,6 +17,9 @@ namespace {
 
 using std::chrono::seconds;
 
+constexpr wire::MacAddr kClaimant = {std::byte{2}, std::byte{0}, std::byte{0},
+                                     std::byte{0}, std::byte{0}, std::byte{5}};
+
 /// The other tests of this program suppress their logs; these read them.
 class AddressConflictsTest : public testing::Test {
  protected:
@@ -37,7 +40,7 @@ TEST_F(AddressConflictsTest, AreDefendedAndLoggedOncePerInterval) {
       int defended = 0;
       const std::string log = logged([&] {
         for (int i = 0; i < n; ++i)
-          defended += conflicts.must_defend(addr, "02:00:00:00:00:05", TimePoint{} + at) ? 1 : 0;
+          defended += conflicts.on_conflict(addr, kClaimant, TimePoint{} + at) ? 1 : 0;
       });
       return std::pair{defended, log};
     };
@@ -59,16 +62,14 @@ TEST_F(AddressConflictsTest, OfOtherHostsAreOnlyLogged) {
   AddressConflicts conflicts{name};
   const wire::IpAddr addr = *wire::parse_ip("10.0.0.7");
   const std::string log = logged([&] {
-    for (int i = 0; i < 100; ++i) conflicts.on_contradiction(addr, "02:00:00:00:00:05", {});
+    for (int i = 0; i < 100; ++i) conflicts.on_contradiction(addr, kClaimant, {});
   });
   EXPECT_EQ(log.find('\n'), log.size() - 1) << log;
   EXPECT_NE(log.find("eth0: address conflict: 10.0.0.7 is claimed by 02:00:00:00:00:05 and by"
                      " another host (0 conflicts suppressed)"),
             std::string::npos)
       << log;
-  logged([&] {
-    EXPECT_TRUE(conflicts.must_defend(addr, "02:00:00:00:00:05", {})) << "a limit of its own";
-  });
+  logged([&] { EXPECT_TRUE(conflicts.on_conflict(addr, kClaimant, {})) << "a limit of its own"; });
 }
 
 }  // namespace
