@@ -172,6 +172,18 @@ TEST_F(PuntPackets, LongPingsAreAnswered) {
   EXPECT_EQ(drops(Drop::kLocalUnsupported), 0U);
 }
 
+TEST_F(PuntPackets, PingsAreAnsweredFromTheAddressThatWasPinged) {
+  auto& usable = interfaces_.find(table::InterfaceId{0})->usable;
+  usable.insert(usable.begin(),
+                {*wire::parse_prefix("192.168.1.2/24"), *wire::parse_prefix("fd00:1::2/64")});
+  handle(Kind::kLocal, mbuf(echo4(84)));
+  handle(Kind::kLocal, mbuf(echo6(104)));
+  const auto answers = sent();
+  ASSERT_EQ(answers.size(), 2U);
+  EXPECT_EQ(answers[0].bytes, echo4(84, true));
+  EXPECT_EQ(answers[1].bytes, echo6(104, true));
+}
+
 TEST_F(PuntPackets, NothingIsAnsweredToAnOwnAddress) {
   Bytes ping = echo6(60);
   std::copy_n(&ping[24], 16, &ping[8]);  // the source is the destination
