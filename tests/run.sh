@@ -262,7 +262,8 @@ done
 
 step "a short perf/run" 900 tests/check-perf build build/tests/perf
 
-# Every row of IPoIB over UD (U), of the multicast draft (M) and of connected mode (C) must have a passing test. Only
+# Every row of tests/requirements.txt of IPoIB over UD (U), the multicast draft (M) and connected mode (C) must have a
+# passing test. Only
 # a complete run can check that.
 ((${#only[@]})) || step "coverage" 10 tests/coverage --complete UMC
 ((sanitized)) ||

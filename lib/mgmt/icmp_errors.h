@@ -18,9 +18,11 @@ struct rte_mbuf;
 
 namespace ipoib::mgmt {
 
+/// IPv6 redirects are messages of neighbour discovery and count in neither.
 struct IcmpErrorCounters {
   std::uint64_t sent = 0;
-  std::uint64_t suppressed = 0;  ///< Not sent: limited, forbidden, or to this node.
+  /// Not sent: limited, forbidden, to this node, or without an own address as the source.
+  std::uint64_t suppressed = 0;
 };
 
 /// Management lcore only. Packets stay the caller's and start at their IP header. `in`: the

@@ -19,7 +19,7 @@ struct InterfaceSlot {
   link::Interface* control = nullptr;
   unsigned owner = 0;     ///< Worker that receives and sends.
   DropCounters drops;     ///< Packets lost on the management lcore. Writer: that lcore.
-  std::size_t held = 0;   ///< mbufs of packets held for a neighbour here. Writer: Punt.
+  std::size_t held = 0;   ///< mbufs of packets held for a neighbour here. Writer: PuntHandler.
   bool up_again = false;  ///< The interface is going down and must come up again after that.
 
   std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready. Writer: AddressBook.

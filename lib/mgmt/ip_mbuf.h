@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Octets and addresses of mbufs that start at an IP header. IP packets that workers punt have a
-// whole header of either version.
+// Octets and addresses of mbufs that start at a whole IP header, of either version, in their first
+// segment.
 #pragma once
 
 #include <rte_mbuf.h>

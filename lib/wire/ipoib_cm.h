@@ -21,7 +21,7 @@ enum class ServiceIdForm : std::uint8_t {
 };
 
 /// Service ID of the interface whose UD queue pair is `ud_qpn`: first octet, type 0, 3 octets 0,
-/// QPN. Source: §3.5.
+/// QPN. Source: draft-ietf-ipoib-connected-mode-03 §3.5.
 [[nodiscard]] constexpr std::uint64_t ipoib_service_id(ServiceIdForm form,
                                                        std::uint32_t ud_qpn) noexcept {
   return std::uint64_t{static_cast<std::uint8_t>(form)} << 56 | (ud_qpn & 0xff'ffffU);
@@ -61,7 +61,8 @@ static_assert(WireRecord<IpoibCmPrivate> && sizeof(IpoibCmPrivate) == 8);
   return smaller > sizeof(IpoibHdr) ? smaller - static_cast<std::uint32_t>(sizeof(IpoibHdr)) : 0;
 }
 
-/// Link-layer address of the interface that sent a REQ, flags 0. Source: §3.3.
+/// Link-layer address of the interface that sent a REQ, flags 0. Source: draft-ietf-ipoib-connected-mode-03
+/// §3.3.
 [[nodiscard]] inline LinkAddr requester(const CmReq& req) noexcept {
   const auto said = read<IpoibCmPrivate>(req.private_data);
   return {0, said->ud_qpn, req.primary.local_gid};
@@ -69,7 +70,8 @@ static_assert(WireRecord<IpoibCmPrivate> && sizeof(IpoibCmPrivate) == 8);
 
 /// True if an interface that has sent a REQ to `peer` accepts the REQ that it receives from `peer`.
 /// The interface with the smaller address accepts (compared octet by octet without the flags), the
-/// other one rejects with RejReason::kConsumer. Source: §3.3.
+/// other one rejects with RejReason::kConsumer. Source: draft-ietf-ipoib-connected-mode-03
+/// §3.3.
 [[nodiscard]] constexpr bool accepts_crossing(const LinkAddr& own, const LinkAddr& peer) noexcept {
   if (own.qpn != peer.qpn) return own.qpn.host() < peer.qpn.host();
   return own.gid < peer.gid;

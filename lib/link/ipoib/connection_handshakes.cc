@@ -250,7 +250,8 @@ bool Connections::has_room(TimePoint now) {
 
 /// Closes existing connections with the peer in favour of its request. Returns false if the request
 /// crossed one of this side, which has priority. A late request crosses a young connection; with an
-/// older one it means that the peer has restarted. Source: §3.3.
+/// older one it means that the peer has restarted. Source:
+/// draft-ietf-ipoib-connected-mode-03 §3.3.
 bool Connections::give_way(cm::Handle handle, const PeerKey& key, TimePoint now) {
   const Peer& p = peers_.at(key);
   for (const cm::Handle older : std::vector{p.handles}) {
