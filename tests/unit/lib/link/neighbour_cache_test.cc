@@ -9,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "lib/link/ethernet_paths.h"
 #include "tests/support/link_fakes.h"
 
 namespace ipoib::link {
@@ -32,22 +33,6 @@ struct Questions final : Solicitor {
   bool is_up = true;
   std::map<wire::IpAddr, unsigned> asked, probed;
   std::vector<TimePoint> times;
-};
-
-struct NoPaths final : NeighbourPaths {
-  PathState acquire(const wire::IpAddr&, const wire::HwAddr&, TimePoint) override {
-    return PathState::kReady;
-  }
-  void release(const wire::IpAddr&, const wire::HwAddr&) override {}
-  void refresh(const wire::HwAddr&, TimePoint) override {}
-  [[nodiscard]] PathState state(const wire::HwAddr&) const override { return PathState::kReady; }
-  [[nodiscard]] table::NeighbourMode mode() const override {
-    return table::NeighbourMode::kEthernet;
-  }
-  void describe(const wire::HwAddr& hw, table::Neighbour& out) const override {
-    out.mac = hw.mac();
-  }
-  void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 };
 
 class Fixture {
@@ -80,7 +65,8 @@ class Fixture {
   TimePoint now{100s};
   FakeNeighbourSink sink;
   Questions questions;
-  NoPaths paths;
+  static constexpr std::uint16_t kMtu = 1500;
+  EthernetPaths paths{kMtu};
   NeighbourCache cache;
 };
 
