@@ -82,29 +82,31 @@ no_complaints
 # held_of NODE: prints OpenSM's memberships of a node. It does not ask the nodes.
 held_of() { held | grep -F " $(port_gid "$(ca_of "$1")") " || true; }
 status=0
-node_stop b || status=$?
-expect "exit status of node b" "$status" 0
-expect "memberships of node b after SIGTERM" "$(held_of b)" ""
-expect "subscriptions of node b after SIGTERM" "$(subscriptions b)" ""
-expect "left-overs of node b" "$(ls "$LAB_DIR/at-$(ca_of b)")" ""
-agreed_within 2 a c
-say "node b ended: OpenSM holds nothing of it"
+node_stop c || status=$?
+expect "exit status of node c" "$status" 0
+expect "memberships of node c after SIGTERM" "$(held_of c)" ""
+expect "subscriptions of node c after SIGTERM" "$(subscriptions c)" ""
+expect "left-overs of node c" "$(ls "$LAB_DIR/at-$(ca_of c)")" ""
+agreed_within 2 a b
+say "node c ended: OpenSM holds nothing of it"
 
-before=$(held_of c)
-node_kill c
-expect "memberships of node c after SIGKILL" "$(held_of c)" "$before"
+# Node b is no multicast router. A router lists all groups when it starts, and the simulator shows it three of them: it
+# would not know the other NonMember memberships that OpenSM keeps.
+before=$(held_of b)
+node_kill b
+expect "memberships of node b after SIGKILL" "$(held_of b)" "$before"
 begin=$(now_ms)
-scenario_node c
-wait_for 20 "the link of node c to come up" links_up c
-say "node c killed and started again, link up after $(took "$begin")"
-agreed_within 10 a c
+scenario_node b
+wait_for 20 "the link of node b to come up" links_up b
+say "node b killed and started again, link up after $(took "$begin")"
+agreed_within 10 a b
 # Node a still has the queue pair of the killed process. It learns the new one after reachable 4 s + 50 %, probe-delay
 # 1 s, and six probes.
-reaches() { in_host a ping -q -c 1 -W 0.3 "$(host_address c)"; }
-timed 14 "node a reaches node c" reaches
+reaches() { in_host a ping -q -c 1 -W 0.3 "$(host_address b)"; }
+timed 14 "node a reaches node b" reaches
 
 begin=$(now_ms)
-for node in a c; do node_stop "$node"; done
-say "nodes a and c ended: $(took "$begin")"
+for node in a b; do node_stop "$node"; done
+say "nodes a and b ended: $(took "$begin")"
 expect "memberships after all nodes ended" "$(held)" ""
 no_complaints
