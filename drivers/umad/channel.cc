@@ -13,7 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/ipoib.h"
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::umad {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/wire/sa_records.h"
 #include "lib/wire/smp.h"
 
 namespace ipoib::umad {

@@ -10,7 +10,7 @@
 #include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/wire/gid.h"
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::umad {
 namespace {

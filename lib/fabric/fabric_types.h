@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "lib/wire/gid.h"
-#include "lib/wire/mad.h"
 
 namespace ipoib::fabric {
 
@@ -82,38 +81,6 @@ inline constexpr AhIndex kNoAh = 0xffff'ffff;
 /// GID identifies.
 inline constexpr std::uint16_t kOwnLid = 1;
 inline constexpr std::uint16_t kElsewhereLid = 2;
-
-/// Other end of a MAD on QP1.
-struct MadAddress {
-  std::uint16_t lid = 0;
-  std::uint8_t sl = 0;
-  std::uint32_t qpn = 1;
-  std::uint16_t pkey = wire::kDefaultPkey;
-  /// Request: time that the sender waits for the answer, ms; 0: no answer is expected. Some
-  /// transports accept an answer only while they remember its request.
-  std::uint32_t answer_ms = 0;
-  /// GID of the port: destination or source in the GRH. Zero: no GRH.
-  wire::Gid gid{};
-};
-
-/// True if both are on the same port. Ports behind a router share its LID, and a link layer without
-/// LIDs gives one LID to many ports: then the GIDs decide. A packet without a GRH never left its
-/// subnet.
-[[nodiscard]] constexpr bool same_port(const MadAddress& a, const MadAddress& b) noexcept {
-  return a.lid == b.lid && (a.gid.is_zero() || b.gid.is_zero() || a.gid == b.gid);
-}
-
-using MadBytes = std::array<std::byte, wire::kMadLen>;
-
-struct ReceivedMad {
-  MadAddress from;
-  MadBytes bytes;
-  /// The transport has completed RMPP: this is the whole answer, `len` is its length in octets, and
-  /// `rest` holds its octets beyond 256. Octets of `bytes` beyond `len` are 0.
-  bool whole = false;
-  std::size_t len = wire::kMadLen;
-  std::vector<std::byte> rest{};
-};
 
 enum class PortEvent : std::uint8_t {
   kPortActive,

@@ -19,6 +19,7 @@
 #include "lib/fabric/capabilities.h"
 #include "lib/fabric/connected.h"
 #include "lib/fabric/fabric_types.h"
+#include "lib/fabric/mad.h"
 #include "lib/fabric/tx_lost.h"
 
 struct rte_mbuf;
@@ -26,6 +27,8 @@ struct rte_mempool;
 struct rte_ring;
 
 namespace ipoib::fabric {
+
+class MadPort;  // lib/fabric/mad.h
 
 /// Queue pair of type UD. rx_burst and tx_burst belong to one worker lcore.
 class UdQueue {
@@ -82,26 +85,6 @@ class UdQueue {
 
 struct UdQueueConfig {
   std::uint16_t pkey = wire::kDefaultPkey;  ///< Must match an entry of the port's table.
-};
-
-/// QP1 of a port. Management lcore only.
-class MadPort {
- public:
-  virtual ~MadPort() = default;
-  /// Sends a copy of one MAD. Errors: kUnavailable if the queue to the wire is full or the port is
-  /// not active; kInvalidArgument for an address that the port cannot send to; kNoResources.
-  virtual Status send(const MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) = 0;
-  virtual std::optional<ReceivedMad> receive() = 0;
-  /// Descriptor that becomes readable when receive() may have something; -1: poll.
-  [[nodiscard]] virtual int descriptor() const { return -1; }
-  /// False: receive() need not be called before the descriptor is readable or the doorbell that the
-  /// device was made with rings.
-  [[nodiscard]] virtual bool polled() const { return descriptor() < 0; }
-  /// True if receive() would return a MAD. For devices with a doorbell: checked again before sleep.
-  [[nodiscard]] virtual bool pending() const { return false; }
-  [[nodiscard]] virtual NamedCounters counters() const { return {}; }
-  /// Reason why MADs to other ports are not sent, for operators; empty: no known problem.
-  [[nodiscard]] virtual std::string problem() const { return {}; }
 };
 
 /// Destination of copies of the frames on a device's wire (lib/fabric/capture_meta.h). The ring has

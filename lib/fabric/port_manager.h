@@ -8,6 +8,7 @@
 
 #include "lib/fabric/fabric_types.h"
 #include "lib/fabric/hca.h"
+#include "lib/fabric/mad.h"
 
 namespace ipoib::fabric {
 

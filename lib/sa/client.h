@@ -22,13 +22,13 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/fabric/fabric_types.h"
+#include "lib/fabric/mad.h"
 #include "lib/sa/info.h"
 #include "lib/sa/recent.h"
 #include "lib/sa/rmpp_receiver.h"
-#include "lib/wire/mad.h"
 #include "lib/wire/notice.h"
 #include "lib/wire/rmpp.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

@@ -7,8 +7,8 @@
 
 #include "lib/sa/client.h"
 #include "lib/wire/gid.h"
-#include "lib/wire/mad.h"
 #include "lib/wire/notice.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

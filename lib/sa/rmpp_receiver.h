@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "lib/wire/mad.h"
 #include "lib/wire/rmpp.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/fabric/fabric_types.h"
+#include "lib/fabric/mad.h"
 #include "lib/sa/client.h"
-#include "lib/wire/mad.h"
 #include "lib/wire/rmpp.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

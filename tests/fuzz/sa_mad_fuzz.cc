@@ -2,9 +2,9 @@
 // SA MADs and their records, at every distance between records that a sender may claim.
 #include <algorithm>
 
-#include "lib/wire/mad.h"
 #include "lib/wire/notice.h"
 #include "lib/wire/rmpp.h"
+#include "lib/wire/sa_records.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

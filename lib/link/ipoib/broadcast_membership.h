@@ -13,7 +13,7 @@
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/link/jitter.h"
 #include "lib/sa/client.h"
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::link {
 

@@ -17,7 +17,7 @@
 #include "lib/link/time_order.h"
 #include "lib/sa/client.h"
 #include "lib/table/neighbour.h"
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::link {
 

@@ -12,10 +12,10 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/fabric/fabric_types.h"
+#include "lib/fabric/mad.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/subnet.h"
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lib/wire/gid.h"
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

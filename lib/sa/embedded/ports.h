@@ -13,7 +13,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/wire/gid.h"
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

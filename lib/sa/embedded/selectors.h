@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

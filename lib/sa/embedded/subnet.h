@@ -16,7 +16,7 @@
 #include "lib/sa/embedded/subscriptions.h"
 #include "lib/sa/embedded/table_sender.h"
 #include "lib/wire/gid.h"
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

@@ -8,9 +8,9 @@
 #include <map>
 #include <vector>
 
-#include "lib/fabric/fabric_types.h"
-#include "lib/wire/mad.h"
+#include "lib/fabric/mad.h"
 #include "lib/wire/notice.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 

@@ -3,7 +3,7 @@
 // the reasons. Any other difference is a fault.
 #pragma once
 
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::conformance {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "lib/fabric/fabric_types.h"
+#include "lib/fabric/mad.h"
 #include "lib/wire/gid.h"
 
 namespace ipoib::conformance {

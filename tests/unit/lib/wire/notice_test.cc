@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/wire/ipoib.h"
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 #include "tests/support/vectors.h"
 
 namespace ipoib::wire {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/wire/mad.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::wire {
 namespace {
