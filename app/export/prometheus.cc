@@ -70,7 +70,7 @@ int only_metrics(mg_connection* connection) {
 }
 
 Result<std::unique_ptr<prometheus::Exposer>> listen(const std::string& address) {
-  constexpr unsigned kIp6Feature = 8;  // from civetweb.h
+  constexpr unsigned kIp6Feature = 8;  // from <civetweb.h>
   if (address.front() == '[' && mg_check_feature(kIp6Feature) == 0)
     return fail(Errc::kUnavailable,
                 "--prometheus {}: the HTTP server, civetweb {}, is built without IPv6", address,

@@ -57,9 +57,9 @@ enum class OpenPolicy : std::uint8_t {
 
 /// Number of connections between two interfaces.
 enum class PairPolicy : std::uint8_t {
-  /// One for both directions; crossing requests are resolved by address (draft §3.3). Peers that
-  /// request with Linux's service ID have one in each direction, because Linux must not be sent to
-  /// on a connection that it opened.
+  /// One for both directions; crossing requests are resolved by address
+  /// (draft-ietf-ipoib-connected-mode-03 §3.3). Peers that request with Linux's service ID have one
+  /// in each direction, because Linux must not be sent to on a connection that it opened.
   kOne,
   /// Linux's way, with every peer: all requests are accepted, each side sends on its own.
   kPerDirection,
@@ -84,8 +84,9 @@ struct ConnectionConfig {
   /// Retries of a request, and the peer's time to answer: 4.096 us << code.
   std::uint8_t cm_retries = 4;
   std::uint8_t cm_timeout = 17;
-  // RC only. Short in comparison with TCP's shortest retransmission timeout of 200 ms (draft §7.1):
-  // 7 retries of 17 ms, after which the connection has failed and packets use UD.
+  // RC only. Short in comparison with TCP's shortest retransmission timeout of 200 ms
+  // (draft-ietf-ipoib-connected-mode-03 §7.1): 7 retries of 17 ms, after which the connection has
+  // failed and packets use UD.
   std::uint8_t retry_count = 7;
   /// The value requested from peers, and the upper limit of the value that a peer may request from
   /// this side. 7 means for ever: a peer that never has a buffer would then hold all messages sent

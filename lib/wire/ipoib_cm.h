@@ -16,7 +16,7 @@ namespace ipoib::wire {
 
 /// First octet of a service ID. Both forms are in use, so a listener must accept both.
 enum class ServiceIdForm : std::uint8_t {
-  kIetf = 0x01,   ///< §3.5 of the draft; illumos.
+  kIetf = 0x01,   ///< draft-ietf-ipoib-connected-mode-03 §3.5; illumos.
   kLinux = 0x10,  ///< Linux.
 };
 
@@ -40,7 +40,8 @@ struct IpoibService {
   return IpoibService{form, static_cast<std::uint32_t>(id & 0xff'ffffU)};
 }
 
-/// Private data of every message that sets up a connection. Source: §6.
+/// Private data of every message that sets up a connection. Source:
+/// draft-ietf-ipoib-connected-mode-03 §6.
 struct IpoibCmPrivate {
   std::uint8_t reserved;  ///< Zero on send, ignored on receive.
   Be24 ud_qpn;            ///< UD QPN of the sender.
@@ -54,7 +55,7 @@ struct IpoibCmPrivate {
 static_assert(WireRecord<IpoibCmPrivate> && sizeof(IpoibCmPrivate) == 8);
 
 /// Largest IP packet of a connection between ends with these receive MTUs; 0 if one end takes none.
-/// Source: §5.1.
+/// Source: draft-ietf-ipoib-connected-mode-03 §5.1.
 [[nodiscard]] constexpr std::uint32_t connection_ip_mtu(std::uint32_t receive_mtu,
                                                         std::uint32_t peer_receive_mtu) noexcept {
   const std::uint32_t smaller = std::min(receive_mtu, peer_receive_mtu);

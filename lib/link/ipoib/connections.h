@@ -43,7 +43,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
               std::uint64_t seed);
   ~Connections() override;
 
-  /// Flags octet of the link's address (draft §3.1).
+  /// Flags octet of the link's address (draft-ietf-ipoib-connected-mode-03 §3.1).
   [[nodiscard]] std::uint8_t flags() const;
   /// The link is up with address `own`: listens, and requests connections from here on. Errors:
   /// kExists, another link of the port has this queue pair number.

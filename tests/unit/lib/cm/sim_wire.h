@@ -25,7 +25,9 @@ struct SimFaults {
 
 /// The nodes' policy for requests: that of the draft, or that of Linux.
 enum class SimPolicy {
-  kOnePerPair,       ///< Addresses settle crossing requests (draft §3.3); one connection a pair.
+  /// One connection a pair; addresses settle crossing requests. Source:
+  /// draft-ietf-ipoib-connected-mode-03 §3.3.
+  kOnePerPair,
   kOnePerDirection,  ///< Every request is accepted; one connection for each direction.
 };
 
