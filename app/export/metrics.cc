@@ -160,6 +160,11 @@ void add_node(Metrics& metrics, const MetricsSample& s, std::string_view version
       static_cast<double>(s.totals.reserve_mbufs));
   add(kGauge, "ipoib_reserve_mbufs_free", "Free packet buffers of the reserve.",
       static_cast<double>(s.totals.reserve_mbufs_free));
+  add(kCounter, "ipoib_icmp_errors_sent_total", "ICMP errors and redirects sent to other nodes.",
+      static_cast<double>(s.forward.icmp_errors.sent));
+  add(kCounter, "ipoib_icmp_errors_suppressed_total",
+      "ICMP errors and redirects not sent, because of the rate limit or a rule of the protocol.",
+      static_cast<double>(s.forward.icmp_errors.suppressed));
   auto& routes = add_family(metrics, kGauge, "ipoib_routes", "Routes by kind.");
   for (const auto& [kind, n] : s.totals.routes)
     add_series(routes, {{"kind", std::string{kind}}}, n);

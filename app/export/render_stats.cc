@@ -49,7 +49,9 @@ Json to_json(const mgmt::ForwardInfo& info) {
           {"first_bursts_waiting", info.first_bursts},
           {"generated", info.generated},
           {"consumed", info.consumed},
-          {"no_mbuf", info.no_mbuf}};
+          {"no_mbuf", info.no_mbuf},
+          {"icmp_errors_sent", info.icmp_errors.sent},
+          {"icmp_errors_suppressed", info.icmp_errors.suppressed}};
 }
 
 Json to_json(const mgmt::LatencyInfo& info) {

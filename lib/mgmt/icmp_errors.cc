@@ -31,15 +31,11 @@ void IcmpErrors::send(rte_mbuf* offending, const InterfaceSlot* in, const route:
   const auto len = std::min<std::uint32_t>(rte_pktmbuf_pkt_len(offending), scratch.size());
   const auto* head =
       static_cast<const std::byte*>(rte_pktmbuf_read(offending, 0, len, scratch.data()));
-  send({head, len}, source_of(offending), in, error, now);
-}
-
-void IcmpErrors::send(std::span<const std::byte> offending, const wire::IpAddr& sender,
-                      const InterfaceSlot* in, const route::IcmpError& error, TimePoint now) {
+  const wire::IpAddr sender = source_of(offending);
   auto own = in != nullptr ? in->source_for(sender) : std::nullopt;
   for (const auto& slot : interfaces_)
     if (!own && !wire::is_link_local6(sender)) own = slot->source_for(sender);
-  tell(sender, own ? route::icmp_error(offending, error, *own) : std::nullopt, in, now);
+  tell(sender, own ? route::icmp_error({head, len}, error, *own) : std::nullopt, in, now);
 }
 
 void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, const InterfaceSlot& in,
@@ -49,6 +45,8 @@ void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, const Inter
     tell(sender, redirect4(data_of(m), sender, next_hop, in.control->addresses()), &in, now);
   else if (allow(sender, now))
     in.control->send_redirect(data_of(m), next_hop, now);
+  else
+    ++counters_.suppressed;
 }
 
 /// Sends a message, if there is one, about a packet of `sender`. None goes to an own address: the

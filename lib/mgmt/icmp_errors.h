@@ -11,19 +11,13 @@
 #include "lib/base/clock.h"
 #include "lib/mgmt/injector.h"
 #include "lib/mgmt/interface_table.h"
+#include "lib/mgmt/node_info.h"
 #include "lib/route/icmp/icmp.h"
 #include "lib/route/icmp/icmp_limiter.h"
 
 struct rte_mbuf;
 
 namespace ipoib::mgmt {
-
-/// IPv6 redirects are messages of neighbour discovery and count in neither.
-struct IcmpErrorCounters {
-  std::uint64_t sent = 0;
-  /// Not sent: limited, forbidden, to this node, or without an own address as the source.
-  std::uint64_t suppressed = 0;
-};
 
 /// Management lcore only. Packets stay the caller's and start at their IP header. `in`: the
 /// interface on which the packet arrived.
@@ -35,9 +29,6 @@ class IcmpErrors {
   /// Sends the error to the sender of `offending`. `in`: null for a packet of this node.
   void send(rte_mbuf* offending, const InterfaceSlot* in, const route::IcmpError& error,
             TimePoint now);
-  /// Sends the error to `sender`, the source of `offending`.
-  void send(std::span<const std::byte> offending, const wire::IpAddr& sender,
-            const InterfaceSlot* in, const route::IcmpError& error, TimePoint now);
   /// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
   /// RFC 4861 §8.2.
   void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, const InterfaceSlot& in, TimePoint now);

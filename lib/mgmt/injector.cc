@@ -59,7 +59,6 @@ void Injector::send_on(table::InterfaceId iface, std::span<const std::byte> pack
   expects_management();
   rte_mbuf* m = copy(packet);
   if (m == nullptr) return;
-  ++counters_.originated;
   workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendOn, iface, m));
 }
 
@@ -68,7 +67,6 @@ void Injector::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint3
   expects_management();
   rte_mbuf* m = copy(frame);
   if (m == nullptr) return;
-  ++counters_.originated;
   auto& tx = fabric::meta_of(m).tx;
   tx.ah = ah;
   tx.qpn = qpn;
@@ -78,18 +76,23 @@ void Injector::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint3
 
 void Injector::send_own(rte_mbuf* m, const InterfaceSlot* by) {
   expects_management();
-  ++counters_.originated;
+  ++originated_;
+  give_to_worker(m, by);
+}
+
+bool Injector::send_own(std::span<const std::byte> packet, const InterfaceSlot* by) {
+  expects_management();
+  rte_mbuf* m = copy(packet);
+  if (m != nullptr) give_to_worker(m, by);
+  return m != nullptr;
+}
+
+void Injector::give_to_worker(rte_mbuf* m, const InterfaceSlot* by) {
   const unsigned worker = by != nullptr ? by->owner : 0;
   if (by != nullptr && is_of_link(destination_of(m)))
     workers_.send(worker, send_message(msg::Down::Kind::kSendOn, by->control->id(), m));
   else
     workers_.send(worker, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
-}
-
-bool Injector::send_own(std::span<const std::byte> packet, const InterfaceSlot* by) {
-  rte_mbuf* m = copy(packet);
-  if (m != nullptr) send_own(m, by);
-  return m != nullptr;
 }
 
 void Injector::send_held(rte_mbuf* m) {
@@ -103,12 +106,13 @@ void Injector::send_held(rte_mbuf* m) {
                 send_message(kind, held.out_iface, m, held.in_iface));
 }
 
-/// Returns null and counts if there are no mbufs.
+/// Returns null and counts a drop if there are no mbufs.
 rte_mbuf* Injector::copy(std::span<const std::byte> octets) {
+  ++originated_;
   rte_mbuf* m = copy_into(buffers_.pool, octets);
   if (m == nullptr && octets.size() <= room_of(buffers_.reserve))
     m = copy_into(buffers_.reserve, octets);
-  if (m == nullptr) ++counters_.no_mbuf;
+  if (m == nullptr) drops_.add(Drop::kNoMbuf);
   return m;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/base/counters.h"
 #include "lib/mgmt/interface_table.h"
 #include "lib/mgmt/worker_set.h"
 
@@ -14,11 +15,6 @@ struct rte_mbuf;
 struct rte_mempool;
 
 namespace ipoib::mgmt {
-
-struct InjectCounters {
-  std::uint64_t originated = 0;  ///< Packets of this node given to workers, echo replies included.
-  std::uint64_t no_mbuf = 0;     ///< Own packets for which no mbuf was available.
-};
 
 /// Pools for packets of this node.
 struct InjectBuffers {
@@ -46,15 +42,20 @@ class Injector {
   /// Sends a packet that has waited for its neighbour.
   void send_held(rte_mbuf* m);
 
-  [[nodiscard]] const InjectCounters& counters() const { return counters_; }
+  /// Packets of this node, echo replies included: given to workers, or among drops().
+  [[nodiscard]] std::uint64_t originated() const { return originated_; }
+  /// Packets of this node for which no mbuf was available.
+  [[nodiscard]] const DropCounters& drops() const { return drops_; }
 
  private:
+  void give_to_worker(rte_mbuf* m, const InterfaceSlot* by);
   rte_mbuf* copy(std::span<const std::byte> octets);
 
   InterfaceTable& interfaces_;
   WorkerSet& workers_;
   InjectBuffers buffers_;
-  InjectCounters counters_;
+  std::uint64_t originated_ = 0;
+  DropCounters drops_;
 };
 
 }  // namespace ipoib::mgmt

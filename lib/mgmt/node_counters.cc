@@ -69,6 +69,7 @@ DropArray NodeCounters::local_drops() const {
   for (const WorkerHandle& w : parts_.workers.all())
     add_drops(sum, w.worker->local_counters().drops);
   add_drops(sum, parts_.punt->drops());
+  add_drops(sum, parts_.injector->drops());
   return sum;
 }
 
@@ -174,8 +175,9 @@ PacketBalance NodeCounters::packet_balance() const {
   for (const auto& slot : parts_.interfaces) add_losses(slot->drops);
   for (const auto& p : parts_.ports) b.received += p->device().drained();
   add_losses(parts_.punt->drops());
+  add_losses(parts_.injector->drops());
   const PuntCounters& punt = parts_.punt->counters();
-  b.originated = parts_.injector->counters().originated;
+  b.originated = parts_.injector->originated();
   b.delivered = punt.arp + punt.nd + punt.membership + punt.answered;
   return b;
 }

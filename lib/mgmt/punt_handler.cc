@@ -81,8 +81,9 @@ void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
     return rte_pktmbuf_free(m);
   }
   ++counters_.local;
-  if (answer(m, packet, in)) return;
-  in.drops.add(Drop::kLocalUnsupported);
+  const Drop verdict = answer(m, packet, in);
+  if (verdict == Drop::kNone) return;
+  in.drops.add(verdict);
   rte_pktmbuf_free(m);
 }
 
@@ -91,29 +92,28 @@ void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, In
   if (answer.data() == rte_pktmbuf_mtod(m, const std::byte*)) {
     injector_.send_own(m, &in);
   } else {
-    const bool sent = injector_.send_own(answer, &in);
+    injector_.send_own(answer, &in);
     rte_pktmbuf_free(m);
-    if (!sent) return in.drops.add(Drop::kNoMbuf);
   }
   ++counters_.answered;
 }
 
-/// Returns true if it took `m` to answer it.
-bool PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
+/// Returns kNone if it took `m` to answer it.
+Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
   const wire::IpAddr sender = source_of(m);
   const bool to_group = wire::is_multicast(destination_of(m));
   const auto own = to_group ? in.source_for(sender) : destination_of(m);
-  if (!own) return false;
+  if (!own) return Drop::kLocalUnsupported;
   const route::LocalAnswer answer = route::answer_local(packet, *own);
   switch (answer.verdict) {
     case route::LocalVerdict::kEchoReply:
-      if (to_group && !errors_.allow(sender, now_)) break;
+      if (to_group && !errors_.allow(sender, now_)) return Drop::kPuntRateLimited;
       send_answer(m, packet, in);
-      return true;
-    case route::LocalVerdict::kError: errors_.send(packet, sender, &in, answer.error, now_); break;
+      return Drop::kNone;
+    case route::LocalVerdict::kError: errors_.send(m, &in, answer.error, now_); break;
     case route::LocalVerdict::kIgnore: break;
   }
-  return false;
+  return Drop::kLocalUnsupported;
 }
 
 bool PuntHandler::crowded(rte_mbuf* m) const {

@@ -22,7 +22,7 @@ namespace ipoib::mgmt {
 struct PuntCounters {
   std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
   std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
-  std::uint64_t answered = 0;  ///< Echo requests among the local packets, sent back as replies.
+  std::uint64_t answered = 0;  ///< Echo requests among the local packets, each with a reply.
 };
 
 /// Management lcore only.
@@ -61,7 +61,7 @@ class PuntHandler {
  private:
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
   std::span<std::byte> in_one_piece(rte_mbuf* m);
-  bool answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
+  Drop answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
   void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in);
   /// Takes a held packet off the counts. Returns the slot of its interface.
   InterfaceSlot& let_go(rte_mbuf* m);

@@ -18,7 +18,10 @@ namespace {
 using testing::HasSubstr;
 
 struct MetricsTest : testing::Test {
-  MetricsTest() { fill(node.rows); }
+  MetricsTest() {
+    fill(node.rows);
+    node.rows.forward.icmp_errors = {7, 3};
+  }
   [[nodiscard]] Metrics metrics() const {
     return metrics_of(metrics_sample(node.view, node.stats), "dpdk-ipoib 1");
   }
@@ -69,6 +72,7 @@ TEST_F(MetricsTest, NodeHcasAndSubnetAdministration) {
        {"ipoib_up 1\n", "version=\"dpdk-ipoib 1\"", "ipoib_uptime_seconds 90\n",
         "ipoib_forward_mode{mode=\"route\"} 1\n", "ipoib_forward_mode{mode=\"io\"} 0\n",
         "ipoib_forwarding 0\n", "ipoib_routes{kind=\"static\"} 1\n", "ipoib_multicast_routes 1\n",
+        "ipoib_icmp_errors_sent_total 7\n", "ipoib_icmp_errors_suppressed_total 3\n",
         "ipoib_hca_state{hca=\"soft0\",state=\"active\"} 1\n", "ipoib_hca_lid{hca=\"soft0\"} 1\n",
         "ipoib_hca_drops_total{hca=\"soft0\",direction=\"receive\",reason=\"ib_"
         "pkey\"} 12\n",

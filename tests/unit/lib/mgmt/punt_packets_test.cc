@@ -216,7 +216,7 @@ TEST_F(PuntPackets, ALongAnswerWithoutMbufsIsCounted) {
   auto taken = drain();
   handle(Kind::kLocal, m);
   EXPECT_TRUE(sent().empty());
-  EXPECT_EQ(drops(Drop::kNoMbuf), 1U);
+  EXPECT_EQ(injector_->drops().get(Drop::kNoMbuf), 1U);
   EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve) << "which is for short packets";
   give_back(taken);
 }
@@ -229,11 +229,11 @@ TEST_F(PuntPackets, OwnPacketsHaveAReserve) {
   injector_->send_on(0, echo4(1280));
   EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve - 2);
   EXPECT_EQ(sent().size(), 2U);
-  EXPECT_EQ(injector_->counters().no_mbuf, 0U);
+  EXPECT_EQ(injector_->drops().get(Drop::kNoMbuf), 0U);
   // The reserve runs out, too; then losses are counted.
   for (unsigned i = 0; i < kReserve + 5; ++i) injector_->send_raw(0, 5, 0xffffff, Bytes(60));
   EXPECT_EQ(sent().size(), kReserve);
-  EXPECT_EQ(injector_->counters().no_mbuf, 5U);
+  EXPECT_EQ(injector_->drops().get(Drop::kNoMbuf), 5U);
   give_back(taken);
 }
 
@@ -328,6 +328,27 @@ TEST_F(PuntPackets, RedirectsAreTold) {
   for (int i = 0; i < 100; ++i)
     handle(Kind::kRedirectWanted, mbuf(udp(0xc0a8'0106)), 0, "192.168.1.9");
   EXPECT_LE(sent().size(), 10U);
+}
+
+/// Redirects of IPv6 are neighbour discovery's, which the fake interface has not.
+TEST_F(PuntPackets, LimitedRedirectsOfIpv6AreCounted) {
+  for (int i = 0; i < 50; ++i)
+    handle(Kind::kRedirectWanted, mbuf(echo6(100, true)), 0, "fd00:1::9");
+  const auto [told, suppressed] = punt_->icmp_counters();
+  EXPECT_EQ(told, 0U);
+  EXPECT_GE(suppressed, 40U);
+  EXPECT_LT(suppressed, 50U);
+}
+
+TEST_F(PuntPackets, EchoesToAGroupAreLimitedAndCounted) {
+  const wire::IpAddr group = wire::all_nodes(), host = *wire::parse_ip("fd00:1::5");
+  for (int i = 0; i < 50; ++i)
+    handle(Kind::kLocal, mbuf(fwd::test::echo_packet(host, group, 52, false)));
+  const auto answers = sent().size();
+  EXPECT_GE(answers, 1U);
+  EXPECT_LE(answers, 10U);
+  EXPECT_EQ(answers + drops(Drop::kPuntRateLimited), 50U);
+  EXPECT_EQ(drops(Drop::kLocalUnsupported), 0U);
 }
 
 }  // namespace
