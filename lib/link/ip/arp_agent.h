@@ -26,6 +26,7 @@ class ArpAgent final : public Solicitor {
   void request(const wire::IpAddr& addr, TimePoint now) override;
   void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
   void failed(const wire::IpAddr&) override {}
+  [[nodiscard]] bool can_ask(const wire::IpAddr&) const override { return true; }
 
   /// Announces this node's IPv4 addresses to all hosts, twice.
   void announce(TimePoint now);

@@ -110,7 +110,7 @@ class IpStack final : private Solicitor {
   }
   void failed(const wire::IpAddr& addr) override { agent_of(addr).failed(addr); }
   [[nodiscard]] bool can_ask(const wire::IpAddr& addr) const override {
-    return ready_ && (addr.is_v4() || nd_.running());
+    return ready_ && (addr.is_v4() ? arp_.can_ask(addr) : nd_.can_ask(addr));
   }
 
   /// ARP for IPv4, neighbour discovery for IPv6.

@@ -59,6 +59,7 @@ class NdAgent final : public Solicitor, private AddressOwner {
   void request(const wire::IpAddr& addr, TimePoint now) override;
   void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
   void failed(const wire::IpAddr& addr) override;
+  [[nodiscard]] bool can_ask(const wire::IpAddr&) const override { return running_; }
   void on_nd(std::span<const std::byte> packet, TimePoint now);
 
   /// Sends the better next hop to the sender of `offending` (octets from its IPv6 header on), if

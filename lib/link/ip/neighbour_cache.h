@@ -46,7 +46,7 @@ class Solicitor {
   virtual void failed(const wire::IpAddr& addr) = 0;
   /// False while the interface is stopped or suspended, or the family of `addr` does not run.
   /// NeighbourCache::request_gateways() follows.
-  [[nodiscard]] virtual bool can_ask(const wire::IpAddr& /*addr*/) const { return true; }
+  [[nodiscard]] virtual bool can_ask(const wire::IpAddr& addr) const = 0;
 };
 
 struct NeighbourEntry {
