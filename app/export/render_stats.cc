@@ -109,8 +109,8 @@ Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers) {
                     {"generated", w.generated},
                     {"consumed", w.consumed},
                     {"no_mbuf", w.no_mbuf},
-                    {"tcp_merged", w.tcp_merged},
-                    {"tcp_cut", w.tcp_cut},
+                    {"gro_segments", w.gro_segments},
+                    {"gso_packets", w.gso_packets},
                     {"cycles_per_packet", rounded(busy / packets)},
                     {"busy_percent", rounded(std::min(100.0, busy / cycles * 100))},
                     {"bursts", std::move(bursts)}});

@@ -20,8 +20,8 @@ struct alignas(64) WorkerStats {
   Counter generated;     ///< Test packets made.
   Counter stamped;       ///< Part of `generated`: with a time stamp.
   Counter no_mbuf;       ///< Packets that were not made for lack of an mbuf.
-  Counter tcp_merged;    ///< TCP segments that were sent as part of larger packets.
-  Counter tcp_cut;       ///< TCP packets that were sent in smaller segments.
+  Counter gro_segments;  ///< TCP segments that were sent as part of larger packets.
+  Counter gso_packets;   ///< TCP packets that were sent in smaller segments.
   Counter copies;        ///< Packets made from others: for more egresses, fragments, segments.
   Counter joined;        ///< Packets that became part of others: merged segments except the first.
   Counter punts;         ///< Messages sent to management.

@@ -178,7 +178,7 @@ class Flows {
 
   void count(std::uint16_t segments) noexcept {
     if (segments == 0) return;
-    stats_.tcp_merged.add(segments);
+    stats_.gro_segments.add(segments);
     stats_.joined.add(segments - 1U);
   }
 

@@ -23,7 +23,7 @@ bool tcp_gso_output(Context& c, const table::Neighbour& to, const InterfaceEntry
     if (!gso.done()) c.stats.copies.add(1);  // the last one stands for the packet
     link_output(c, to, entry, type, segment, bin);
   }
-  c.stats.tcp_cut.add(1);
+  c.stats.gso_packets.add(1);
   c.trace.discarded(m);
   rte_pktmbuf_free(m);
   return true;

@@ -89,8 +89,8 @@ WorkerInfo NodeCounters::work(std::size_t worker) const {
   info.stamped = s.stamped.get();
   info.consumed = s.consumed.get();
   info.no_mbuf = s.no_mbuf.get();
-  info.tcp_merged = s.tcp_merged.get();
-  info.tcp_cut = s.tcp_cut.get();
+  info.gro_segments = s.gro_segments.get();
+  info.gso_packets = s.gso_packets.get();
   for (std::size_t i = 0; i < info.bursts.size(); ++i) info.bursts[i] = s.bursts[i].get();
   info.neighbours = parts_.neighbours->in_use();
   for (const auto& slot : parts_.interfaces)

@@ -128,7 +128,7 @@ struct WorkerInfo {
   std::uint64_t loops = 0, busy_loops = 0, rx_packets = 0, punts = 0;
   std::uint64_t busy_cycles = 0, cycles = 0;  ///< Cycles in busy loops, and in all loops.
   std::uint64_t generated = 0, stamped = 0, consumed = 0, no_mbuf = 0;
-  std::uint64_t tcp_merged = 0, tcp_cut = 0;
+  std::uint64_t gro_segments = 0, gso_packets = 0;
   /// Receive calls by packets: 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.
   std::array<std::uint64_t, 8> bursts{};
   std::size_t neighbours = 0;

@@ -63,8 +63,8 @@ std::vector<WorkerInfo> NodeStatsImpl::workers() const {
     row.stamped -= from.stamped;
     row.consumed -= from.consumed;
     row.no_mbuf -= from.no_mbuf;
-    row.tcp_merged -= from.tcp_merged;
-    row.tcp_cut -= from.tcp_cut;
+    row.gro_segments -= from.gro_segments;
+    row.gso_packets -= from.gso_packets;
     row.bursts = difference(row.bursts, from.bursts);
     rows.push_back(std::move(row));
   }

@@ -62,8 +62,8 @@ for mode in rc uc; do
   iperf_server b
   row "$mode: iperf3 TCP, host MTU $HOST_MTU" tcp_rate a "$(host_address b)" 3
   whole=$([[ $mode == rc ]] && echo True || echo False)
-  expect "segments merged by node a" "$(segments a tcp_merged)" "$whole"
-  expect "packets cut by node b" "$(segments b tcp_cut)" "$whole"
+  expect "segments merged by node a" "$(segments a gro_segments)" "$whole"
+  expect "packets cut by node b" "$(segments b gso_packets)" "$whole"
   iperf_server c
   row "$mode: iperf3 TCP to the node without" tcp_rate a "$(host_address c)" 3
   row "$mode: iperf3 UDP, 50 Mbit/s offered" udp_rate a "$(host_address b)" 3 50

@@ -267,7 +267,7 @@ TEST_F(ChainedTcp, LeavesInSegmentsThatFit) {
   const Frames frames = sent_by_port(kEth1);
   EXPECT_EQ(frames.size(), 46U);
   expect_stream(frames, whole.payload);
-  EXPECT_EQ(worker().stats().tcp_cut.get(), 1U);
+  EXPECT_EQ(worker().stats().gso_packets.get(), 1U);
   EXPECT_EQ(worker().stats().copies.get(), 45U) << "one of them is the packet";
   EXPECT_EQ(all_drops(), 0U);
   EXPECT_TRUE(punted().empty());
@@ -308,7 +308,7 @@ TEST_F(ChainedTcp, WithoutMbufsItIsLostByName) {
   rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
   expect_drop(kIb0, Drop::kNoMbuf);
   EXPECT_EQ(sent_by_port(kEth1).size(), 1U) << "the first of two segments found one";
-  EXPECT_EQ(worker().stats().tcp_cut.get(), 0U);
+  EXPECT_EQ(worker().stats().gso_packets.get(), 0U);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST_F(TcpGro, SegmentsBecomeOnePacket) {
     expected.payload = pattern(4 * len + 101);
     EXPECT_EQ(out[0], expected.bytes());
   }
-  EXPECT_EQ(context->stats.tcp_merged.get(), 10U);
+  EXPECT_EQ(context->stats.gro_segments.get(), 10U);
   EXPECT_EQ(context->stats.joined.get(), 8U) << "two of them are the packets";
 }
 
@@ -383,7 +383,7 @@ TEST_F(TcpGroLife, CutAgainAreThePacketsThatWere) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     ASSERT_NO_FATAL_FAILURE(live(seed)) << "seed " << seed;
   }
-  EXPECT_GT(context->stats.tcp_merged.get(), 5000U);
+  EXPECT_GT(context->stats.gro_segments.get(), 5000U);
 }
 
 }  // namespace

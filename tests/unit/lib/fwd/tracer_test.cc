@@ -635,7 +635,8 @@ class TraceOrNot : public Trace {
       for (const Counter& one : c.drops.by_reason) o.counters.push_back(one.get());
     }
     const WorkerStats& s = worker().stats();
-    for (const Counter* one : {&s.rx_packets, &s.tcp_merged, &s.tcp_cut, &s.copies, &s.joined})
+    for (const Counter* one :
+         {&s.rx_packets, &s.gro_segments, &s.gso_packets, &s.copies, &s.joined})
       o.counters.push_back(one->get());
     return o;
   }
