@@ -292,8 +292,8 @@ void Terminal::end_printing() {
   unprinted_.clear();
   cmdline_set_prompt(cmdline_, kPrompt);
   rdline_newline(cmdline_get_rdline(cmdline_), kPrompt);
-  const bool goes_on = type(std::exchange(typed_ahead_, {}));
-  if (!goes_on || (ended_ && !printing_)) end_input();
+  const bool keep_open = type(std::exchange(typed_ahead_, {}));
+  if (!keep_open || (ended_ && !printing_)) end_input();
 }
 
 void Terminal::end_input() {

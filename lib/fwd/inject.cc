@@ -110,7 +110,7 @@ bool usable(const Context& c, const table::Delivery& d) noexcept {
   return d.in < n && (n >= table::kMaxMulticastInterfaces || d.out >> n == 0);
 }
 
-/// kSendOn, kSendToRouters and kSendRaw.
+/// kSendOnInterface, kSendToRouters and kSendRaw.
 void send(Context& c, const Down& message) noexcept {
   if (message.iface >= c.interfaces.size()) {
     c.stats.bad_messages.add(1);
@@ -122,8 +122,8 @@ void send(Context& c, const Down& message) noexcept {
     c.tx.enqueue(message.iface, message.mbuf);
   } else {
     trace_arrival(c, message.mbuf, message.in, Tracer::StartsAt::kIp);
-    send_on(c, c.ingress(message.in), message.mbuf, message.iface,
-            message.kind == Down::Kind::kSendToRouters);
+    send_on_interface(c, c.ingress(message.in), message.mbuf, message.iface,
+                      message.kind == Down::Kind::kSendToRouters);
   }
 }
 
@@ -158,7 +158,7 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
         good = usable(c, message.delivery) && c.deliveries->set(message.delivery);
         break;
       case Down::Kind::kDeliveryRemove: good = c.deliveries->remove(message.delivery); break;
-      case Down::Kind::kSendOn:
+      case Down::Kind::kSendOnInterface:
       case Down::Kind::kSendToRouters:
       case Down::Kind::kSendRaw: send(c, message); break;
       case Down::Kind::kTrace: set_trace(c, message.trace); break;

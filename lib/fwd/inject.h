@@ -15,7 +15,7 @@ namespace ipoib::fwd {
 /// Errors: messages that name missing numbers or interfaces count as WorkerStats::bad_messages and
 ///         change nothing; their packets count as kIbTxInvalid under local counters. Packets that
 ///         are too short for an IP header count as kIpRunt. Otherwise those of the route and output
-///         stages and of send_on.
+///         stages and of send_on_interface.
 std::uint32_t inject(Context& c, rte_ring* ring) noexcept;
 
 }  // namespace ipoib::fwd

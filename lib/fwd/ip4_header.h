@@ -40,7 +40,7 @@ inline std::uint16_t ip4_header_sum(const wire::Ipv4Hdr& hdr, std::size_t len) n
 
 /// True if the checksum of a header is right: its 16-bit words add up to a multiple of 0xffff, and
 /// so do longer words, because 0x10000 leaves 1. `len`: a multiple of 4, 20 to 60.
-[[gnu::always_inline]] inline bool ip4_checksum_is_right(const wire::Ipv4Hdr& hdr,
+[[gnu::always_inline]] inline bool ip4_checksum_is_valid(const wire::Ipv4Hdr& hdr,
                                                          std::size_t len) noexcept {
   return ip4_header_words(hdr, len) % 0xffff == 0;  // never 0, because the version is not 0
 }

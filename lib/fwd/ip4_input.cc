@@ -52,7 +52,7 @@ Drop Ip4Input::check_header(const rte_mbuf* m) noexcept {
     return Drop::kIpHeaderLength;  // (4)
   const std::size_t total_len = hdr.total_len.host();
   if (total_len < header_len || total_len > m->pkt_len) return Drop::kIpTotalLength;  // (5)
-  return ip4_checksum_is_right(hdr, header_len) ? Drop::kNone : Drop::kIpChecksum;    // (2)
+  return ip4_checksum_is_valid(hdr, header_len) ? Drop::kNone : Drop::kIpChecksum;    // (2)
 }
 
 bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) noexcept {

@@ -69,7 +69,7 @@ class Ip4Input {
       return false;
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
     return hdr.version_ihl == 0x45 && hdr.total_len.host() == m->pkt_len &&
-           ip4_checksum_is_right(hdr, sizeof(hdr));
+           ip4_checksum_is_valid(hdr, sizeof(hdr));
   }
   /// Checks any other packet and trims its padding. Returns false if it is dropped.
   static bool admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) noexcept;

@@ -267,8 +267,8 @@ void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion
     input<V6>(c, in, pkts, forwarding);
 }
 
-void send_on(Context& c, const Ingress& in, rte_mbuf* m, InterfaceId iface,
-             bool to_routers) noexcept {
+void send_on_interface(Context& c, const Ingress& in, rte_mbuf* m, InterfaceId iface,
+                       bool to_routers) noexcept {
   expects(iface < c.interfaces.size(), "the interface exists");
   DropBin bin{c.trace, in.counters.drops};
   if (m->data_len < sizeof(Ipv4Hdr)) return bin.add(m, Drop::kIpRunt);

@@ -34,7 +34,7 @@ void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion
 ///
 /// Errors: kIpRunt, kIpVersion, kLinkDown, kGroupAbsent, kNeighbourFailed, and those of the output
 ///         stages and Punt.
-void send_on(Context& c, const Ingress& in, rte_mbuf* m, table::InterfaceId iface,
-             bool to_routers) noexcept;
+void send_on_interface(Context& c, const Ingress& in, rte_mbuf* m, table::InterfaceId iface,
+                       bool to_routers) noexcept;
 
 }  // namespace ipoib::fwd

@@ -64,7 +64,7 @@ std::uint16_t claimed_payload_sum(const TcpPacket& p) noexcept {
   return static_cast<std::uint16_t>(~p.header_sum().folded());
 }
 
-bool checksum_is_right(const TcpPacket& p) noexcept {
+bool checksum_is_valid(const TcpPacket& p) noexcept {
   if ((p.m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD) return true;
   OnesSum sum = p.header_sum();
   sum.add(p.m, p.header_len, p.payload_len());
@@ -91,7 +91,7 @@ class Flow {
       return false;
     if (!head_.v6 && p.ip4().id.host() != ip4_id_after(head_.ip4(), n_)) return false;
     if (n_ == 1 && !begin()) return false;
-    if (!checksum_is_right(p)) return false;
+    if (!checksum_is_valid(p)) return false;
     payload_.add(claimed_payload_sum(p), len);
     ended_ = len != segment_len() || (p.tcp().flags() & TcpHdr::kPsh) != 0;
     pushed_ = (p.tcp().flags() & TcpHdr::kPsh) != 0;
@@ -120,7 +120,7 @@ class Flow {
   bool begin() noexcept {
     last_ = rte_pktmbuf_lastseg(head_.m);
     segment_len_ = head_.payload_len();
-    if (!checksum_is_right(head_)) return false;
+    if (!checksum_is_valid(head_)) return false;
     payload_.add(claimed_payload_sum(head_), segment_len_);
     return true;
   }

@@ -55,11 +55,12 @@ rte_mbuf* copy_into(rte_mempool* pool, std::span<const std::byte> octets) {
 
 }  // namespace
 
-void Injector::send_on(table::InterfaceId iface, std::span<const std::byte> packet) {
+void Injector::send_on_interface(table::InterfaceId iface, std::span<const std::byte> packet) {
   expects_management();
   rte_mbuf* m = copy(packet);
   if (m == nullptr) return;
-  workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendOn, iface, m));
+  workers_.send(interfaces_.find(iface)->owner,
+                send_message(msg::Down::Kind::kSendOnInterface, iface, m));
 }
 
 void Injector::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
@@ -90,7 +91,7 @@ bool Injector::send_own(std::span<const std::byte> packet, const InterfaceSlot* 
 void Injector::give_to_worker(rte_mbuf* m, const InterfaceSlot* by) {
   const unsigned worker = by != nullptr ? by->owner : 0;
   if (by != nullptr && is_of_link(destination_of(m)))
-    workers_.send(worker, send_message(msg::Down::Kind::kSendOn, by->control->id(), m));
+    workers_.send(worker, send_message(msg::Down::Kind::kSendOnInterface, by->control->id(), m));
   else
     workers_.send(worker, send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m));
 }
@@ -100,7 +101,7 @@ void Injector::send_held(rte_mbuf* m) {
   using Kind = msg::Down::Kind;
   const auto held = fabric::meta_of(m).held;
   const Kind kind = held.to_routers                 ? Kind::kSendToRouters
-                    : is_of_link(destination_of(m)) ? Kind::kSendOn
+                    : is_of_link(destination_of(m)) ? Kind::kSendOnInterface
                                                     : Kind::kSendRouted;
   workers_.send(interfaces_.find(held.out_iface)->owner,
                 send_message(kind, held.out_iface, m, held.in_iface));

@@ -29,7 +29,7 @@ class Injector {
       : interfaces_{interfaces}, workers_{workers}, buffers_{buffers} {}
 
   /// Sends a whole IP packet of this node on the interface, to a neighbour or group there.
-  void send_on(table::InterfaceId iface, std::span<const std::byte> packet);
+  void send_on_interface(table::InterfaceId iface, std::span<const std::byte> packet);
   /// Sends octets unchanged on an interface: on a link from the IPoIB header on, to `ah` and `qpn`;
   /// on a port from the Ethernet header on.
   void send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,

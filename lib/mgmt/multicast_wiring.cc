@@ -117,7 +117,7 @@ std::vector<MulticastRouteInfo> MulticastWiring::rows(TimePoint now) const {
 }
 
 void MulticastWiring::send(table::InterfaceId iface, std::vector<std::byte> packet) {
-  injector_.send_on(iface, packet);
+  injector_.send_on_interface(iface, packet);
 }
 
 void MulticastWiring::set(const table::Delivery& delivery) {

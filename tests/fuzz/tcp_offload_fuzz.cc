@@ -186,7 +186,7 @@ class Harness final : public WorkerFixture {
     sent_.clear();
   }
   void gso(rte_mbuf* m, std::vector<Bytes>& arrived) {
-    require(ip_is_right(octets(m)));
+    require(ip_is_valid(octets(m)));
     TcpGso gso{m, mtu_, pool};
     require(gso.possible());
     while (!gso.done()) {

@@ -117,7 +117,7 @@ inline TcpView view(const Bytes& packet) {
 }
 
 /// Returns true if the lengths and, in IPv4, the header checksum are correct.
-inline bool ip_is_right(const Bytes& packet) {
+inline bool ip_is_valid(const Bytes& packet) {
   if (std::to_integer<unsigned>(packet[0]) >> 4 == 6)
     return wire::read<wire::Ipv6Hdr>(packet)->payload_len.host() + 40U == packet.size();
   const auto hdr = *wire::read<wire::Ipv4Hdr>(packet);

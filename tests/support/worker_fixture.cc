@@ -352,9 +352,9 @@ void WorkerFixture::set_delivery(table::InterfaceId in, std::string_view address
   for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
 }
 
-void WorkerFixture::send_on(const Bytes& packet, table::InterfaceId iface) {
+void WorkerFixture::send_on_interface(const Bytes& packet, table::InterfaceId iface) {
   msg::Down message{};
-  message.kind = msg::Down::Kind::kSendOn;
+  message.kind = msg::Down::Kind::kSendOnInterface;
   message.iface = iface;
   message.mbuf = mbuf(packet);
   send_down(message);

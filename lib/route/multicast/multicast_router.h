@@ -22,7 +22,7 @@
 
 namespace ipoib::route {
 
-/// Sends packets on links. Implemented by lib/mgmt (msg::Down kSendOn) and by tests.
+/// Sends packets on links. Implemented by lib/mgmt (msg::Down kSendOnInterface) and by tests.
 class MulticastSender {
  public:
   virtual ~MulticastSender() = default;

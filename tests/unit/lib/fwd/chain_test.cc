@@ -252,7 +252,7 @@ class ChainedTcp : public Chain {
     for (const Bytes& frame : frames) {
       const Bytes ip{frame.begin() + 14, frame.end()};
       EXPECT_LE(ip.size(), 1500U);
-      EXPECT_TRUE(ip_is_right(ip));
+      EXPECT_TRUE(ip_is_valid(ip));
       EXPECT_EQ(tcp_checksum_of(ip), 0);
       append(got, view(ip).payload);
     }

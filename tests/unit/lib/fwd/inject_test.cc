@@ -107,7 +107,7 @@ TEST_F(Inject, HeldPacketsKeepWhereTheyCameFrom) {
 TEST_F(Inject, HeldPacketsOfALinkKeepWhereTheyCameFrom) {
   entries[kIb0].up = false;
   for (const auto in : {table::InterfaceId{kEth1}, table::kNoInterface}) {
-    for (const auto kind : {Down::Kind::kSendOn, Down::Kind::kSendToRouters}) {
+    for (const auto kind : {Down::Kind::kSendOnInterface, Down::Kind::kSendToRouters}) {
       Down message{};
       message.kind = kind;
       message.iface = kIb0;

@@ -37,12 +37,12 @@ TEST(Ip4Header, P05_SumTellsRightChecksumsFromWrongOnes) {
     set_ip4_checksum(h.hdr, len);
     ASSERT_EQ(wire::internet_checksum(h.bytes(len)), 0);
     ASSERT_EQ(ip4_header_sum(h.hdr, len), 0xffff);
-    ASSERT_TRUE(ip4_checksum_is_right(h.hdr, len));
+    ASSERT_TRUE(ip4_checksum_is_valid(h.hdr, len));
     // The checksum finds any single wrong bit.
     auto* const bytes = reinterpret_cast<std::byte*>(&h);
     bytes[random() % len] ^= static_cast<std::byte>(1U << random() % 8);
     ASSERT_NE(ip4_header_sum(h.hdr, len), 0xffff);
-    ASSERT_FALSE(ip4_checksum_is_right(h.hdr, len));
+    ASSERT_FALSE(ip4_checksum_is_valid(h.hdr, len));
   }
 }
 

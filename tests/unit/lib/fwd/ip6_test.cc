@@ -455,7 +455,7 @@ TEST_F(Ip6Test, P05_InjectedPacketsKeepTheirHopLimit) {
   send_routed(own.bytes());
   send_routed(Ip4{.dst = "10.0.0.2"}.bytes());
   send_routed(own.bytes());
-  send_on(Ip6{.src = "fe80::b0", .dst = "fd00:a::2", .hop_limit = 255}.bytes(), kIb0);
+  send_on_interface(Ip6{.src = "fe80::b0", .dst = "fd00:a::2", .hop_limit = 255}.bytes(), kIb0);
   send_routed(Bytes(39, std::byte{0x60}));
   loop();
   const auto sent = sent_by_link(kIb0);

@@ -243,7 +243,7 @@ TEST_F(Layout, FragmentsMakeUpThePacket) {
       Bytes payload;
       for (const Bytes& fragment : out) {
         ASSERT_LE(fragment.size(), 1500U);
-        ASSERT_TRUE(ip_is_right(fragment));
+        ASSERT_TRUE(ip_is_valid(fragment));
         const auto hdr = *wire::read<wire::Ipv4Hdr>(fragment);
         ASSERT_EQ(hdr.ttl, 63);
         ASSERT_EQ(hdr.id.host(), ip.id);
@@ -275,7 +275,7 @@ TEST_F(Layout, TcpSegmentsMakeUpTheStream) {
       Bytes stream;
       for (const Bytes& segment : out) {
         ASSERT_LE(segment.size(), 1500U);
-        ASSERT_TRUE(ip_is_right(segment));
+        ASSERT_TRUE(ip_is_valid(segment));
         ASSERT_EQ(tcp_checksum_of(segment), 0);
         const TcpView v = view(segment);
         ASSERT_EQ(v.hdr.seq.host(), tcp.seq + stream.size());

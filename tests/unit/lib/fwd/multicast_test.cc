@@ -89,7 +89,7 @@ class Multicast : public WorkerFixture, public testing::WithParamInterface<Strea
 
   /// This node sends a packet on ib0.
   void send_own(const Bytes& ip) {
-    send_on(ip, kIb0);
+    send_on_interface(ip, kIb0);
     loop();
   }
 
@@ -474,7 +474,7 @@ TEST_P(Multicast, M05_CopiesToTheAllRoutersGroup) {
   EXPECT_EQ(sent_by_link(kIb0).size(), 2U) << "what this node sends, too";
   const char* const near = s.v6 ? "ff02::77" : "224.0.0.77";
   join(kIb0, near, 70);
-  send_on(s.packet_to(s.routers), kIb0);
+  send_on_interface(s.packet_to(s.routers), kIb0);
   send_own(s.packet_to(near));
   sent = sent_by_link(kIb0);
   ASSERT_EQ(sent.size(), 2U) << "not to itself, and link scope stays as it is";
@@ -527,10 +527,10 @@ TEST_P(Multicast, P06_NonsenseFromManagementChangesNothing) {
   set_delivery(17, s.group, true, 0);
   remove_delivery(kEth0);
   EXPECT_EQ(worker().stats().bad_messages.get(), 3U);
-  send_on(s.packet(), 99);
+  send_on_interface(s.packet(), 99);
   loop();
   expect_drop(table::kNoInterface, Drop::kIbTxInvalid);
-  send_on(Bytes(40, std::byte{0x50}), kIb0);
+  send_on_interface(Bytes(40, std::byte{0x50}), kIb0);
   send_own(Bytes(10, std::byte{0x40}));
   EXPECT_EQ(drops(table::kNoInterface, Drop::kIpVersion), 1U);
   EXPECT_EQ(drops(table::kNoInterface, Drop::kIpRunt), 1U);

@@ -363,7 +363,7 @@ class TcpGroLife : public TcpGro {
       packets.push_back(whole);
     } else {
       EXPECT_LE(whole.size(), to.mtu);
-      EXPECT_TRUE(ip_is_right(whole));
+      EXPECT_TRUE(ip_is_valid(whole));
       EXPECT_EQ(tcp_checksum_of(whole), 0);
       TcpGso gso{m, port_mtu, pool};
       EXPECT_TRUE(gso.possible());

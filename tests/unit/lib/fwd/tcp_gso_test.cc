@@ -149,7 +149,7 @@ TEST_F(TcpGsoTest, AnyPacketGivesItsStream) {
     for (const Bytes& segment : gso(mbuf(bytes, pieces), mtu)) {
       const TcpView v = view(segment);
       ASSERT_LE(segment.size(), mtu) << "seed " << seed;
-      ASSERT_TRUE(ip_is_right(segment)) << "seed " << seed;
+      ASSERT_TRUE(ip_is_valid(segment)) << "seed " << seed;
       ASSERT_EQ(tcp_checksum_of(segment) == 0, right) << "seed " << seed;
       ASSERT_EQ(v.hdr.seq.host(), whole.seq + static_cast<std::uint32_t>(stream.size()));
       append(stream, v.payload);

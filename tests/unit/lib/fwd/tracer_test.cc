@@ -397,7 +397,7 @@ TEST_F(Trace, RawPacketsOfManagement) {
   message.iface = kEth1;
   message.mbuf = mbuf(ethernet(mac(0x20), mac(0xa1), 0x0800, Ip4{}.bytes()));
   send_down(message);
-  send_on(Ip4{}.bytes(), kIb0);
+  send_on_interface(Ip4{}.bytes(), kIb0);
   loop();
   EXPECT_EQ(paths(),
             (std::vector<Path>{{"inject", "sent 1 ethernet"}, {"inject", kValid2, "sent 2 UD"}}));

@@ -226,7 +226,7 @@ TEST_F(PuntPackets, ALongAnswerWithoutMbufsIsCounted) {
 TEST_F(PuntPackets, OwnPacketsHaveAReserve) {
   std::vector<rte_mbuf*> taken = drain();
   injector_->send_raw(0, 5, 0xffffff, Bytes(60));
-  injector_->send_on(0, echo4(1280));
+  injector_->send_on_interface(0, echo4(1280));
   EXPECT_EQ(rte_mempool_avail_count(reserve_), kReserve - 2);
   EXPECT_EQ(sent().size(), 2U);
   EXPECT_EQ(injector_->drops().get(Drop::kNoMbuf), 0U);
