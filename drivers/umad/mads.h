@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "drivers/umad/umad.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/wire/mad.h"
 
 namespace ipoib::umad {

@@ -25,7 +25,7 @@
 #include "lib/cm/connection.h"
 #include "lib/cm/manager_types.h"
 #include "lib/cm/sidr.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/wire/cm_mads.h"
 
 namespace ipoib::cm {

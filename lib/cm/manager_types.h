@@ -13,8 +13,8 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/cm/info.h"
-#include "lib/fabric/mad.h"
+#include "lib/cm/cm_info.h"
+#include "lib/fabric/qp1.h"
 #include "lib/wire/cm_mads.h"
 
 namespace ipoib::cm {

@@ -13,7 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/cm/manager_types.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/wire/cm_mads.h"
 
 namespace ipoib::cm {

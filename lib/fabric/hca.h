@@ -19,7 +19,7 @@
 #include "lib/fabric/capabilities.h"
 #include "lib/fabric/connected.h"
 #include "lib/fabric/fabric_types.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/fabric/tx_lost.h"
 
 struct rte_mbuf;
@@ -28,7 +28,7 @@ struct rte_ring;
 
 namespace ipoib::fabric {
 
-class MadPort;  // lib/fabric/mad.h
+class MadPort;  // lib/fabric/qp1.h
 
 /// Queue pair of type UD. rx_burst and tx_burst belong to one worker lcore.
 class UdQueue {

@@ -8,7 +8,7 @@
 
 #include "lib/fabric/fabric_types.h"
 #include "lib/fabric/hca.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 
 namespace ipoib::fabric {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "lib/base/result.h"
-#include "lib/cm/info.h"
+#include "lib/cm/cm_info.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/wire/ip.h"
 

@@ -22,10 +22,10 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/fabric/mad.h"
-#include "lib/sa/info.h"
+#include "lib/fabric/qp1.h"
 #include "lib/sa/recent.h"
 #include "lib/sa/rmpp_receiver.h"
+#include "lib/sa/sa_info.h"
 #include "lib/wire/notice.h"
 #include "lib/wire/rmpp.h"
 #include "lib/wire/sa_records.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/sa/client.h"
 #include "lib/wire/rmpp.h"
 #include "lib/wire/sa_records.h"

@@ -8,7 +8,7 @@ source "$(dirname "$0")/lib.sh"
 
 lab_begin labconformance
 subnet_begin
-# The suite's ports A, B, limited and outside are the ports of H2 to H5 (conformance/subnet.h).
+# The suite's ports A, B, limited and outside are the ports of H2 to H5 (conformance/subnet_under_test.h).
 partitions \
   "Lab=0x0001, ipoib, Q_Key=0x80010b1c, mtu=4, rate=3, defmember=full : $(port_guid H2)=full, $(port_guid H3)=full, $(port_guid H4)=limited ;" \
   "Other=0x0002, ipoib, Q_Key=0x80010b1d, mtu=4, rate=3, defmember=full : $(port_guid H5)=full ;" \

@@ -12,7 +12,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/subnet.h"
 #include "lib/wire/sa_records.h"

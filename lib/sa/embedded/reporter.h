@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/sa/client.h"
 #include "lib/sa/embedded/subscriptions.h"
 #include "lib/wire/mad.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/wire/notice.h"
 #include "lib/wire/sa_records.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/sa/client.h"
 #include "lib/wire/rmpp.h"
 #include "lib/wire/sa_records.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "perf/bench.h"
-#include "perf/lib/fwd/node.h"
+#include "perf/lib/fwd/bench_node.h"
 
 namespace ipoib::fwd {
 namespace {

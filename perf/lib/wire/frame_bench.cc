@@ -5,7 +5,7 @@
 
 #include "lib/wire/frame.h"
 #include "perf/bench.h"
-#include "perf/lib/wire/packets.h"
+#include "perf/lib/wire/bench_packets.h"
 
 namespace ipoib::perf {
 namespace {

@@ -6,7 +6,7 @@
 #include "lib/wire/iba.h"
 #include "lib/wire/icrc.h"
 #include "perf/bench.h"
-#include "perf/lib/wire/packets.h"
+#include "perf/lib/wire/bench_packets.h"
 
 namespace ipoib::perf {
 namespace {

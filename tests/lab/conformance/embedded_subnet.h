@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lib/sa/embedded/administrator.h"
-#include "tests/lab/conformance/subnet.h"
+#include "tests/lab/conformance/subnet_under_test.h"
 
 namespace ipoib::conformance {
 

@@ -13,7 +13,7 @@
 
 #include "lib/base/result.h"
 #include "tests/lab/conformance/port_process.h"
-#include "tests/lab/conformance/subnet.h"
+#include "tests/lab/conformance/subnet_under_test.h"
 
 namespace ipoib::conformance {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/wire/gid.h"
 
 namespace ipoib::conformance {

@@ -13,7 +13,7 @@
 
 #include "lib/sa/client.h"
 #include "lib/wire/notice.h"
-#include "tests/lab/conformance/subnet.h"
+#include "tests/lab/conformance/subnet_under_test.h"
 
 namespace ipoib::conformance {
 

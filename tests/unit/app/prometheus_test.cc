@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "tests/support/fake_node.h"
-#include "tests/unit/app/eal.h"
+#include "tests/unit/app/app_eal.h"
 
 namespace ipoib::app {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "tests/support/fake_node.h"
-#include "tests/unit/app/eal.h"
+#include "tests/unit/app/app_eal.h"
 
 namespace ipoib::app {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "tests/support/contract.h"
+#include "tests/support/contract_checks.h"
 #include "tests/support/soft_fixture.h"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "drivers/umad/umad.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/wire/smp.h"
 
 namespace ipoib::umad {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <type_traits>
 
-#include "tests/support/contract.h"
+#include "tests/support/contract_checks.h"
 
 namespace ipoib {
 namespace {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Callers that break the preconditions of the stages, and the lcore role of a worker in its loop.
-#include "tests/support/contract.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,6 +9,7 @@
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/ip_trim.h"
 #include "lib/fwd/ones_sum.h"
+#include "tests/support/contract_checks.h"
 #include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {

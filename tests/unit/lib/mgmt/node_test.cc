@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "lib/wire/arp.h"
-#include "tests/support/contract.h"
+#include "tests/support/contract_checks.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {

@@ -6,7 +6,7 @@
 #include <rte_cycles.h>
 
 #include "lib/wire/arp.h"
-#include "tests/support/contract.h"
+#include "tests/support/contract_checks.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {

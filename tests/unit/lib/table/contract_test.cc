@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls that break the contracts of the tables.
-#include "tests/support/contract.h"
-
 #include <rte_malloc.h>
 #include <rte_rcu_qsbr.h>
 
@@ -13,6 +11,7 @@
 #include "lib/table/own_addresses.h"
 #include "lib/table/prefix6_table.h"
 #include "lib/table/prefix_table.h"
+#include "tests/support/contract_checks.h"
 
 namespace ipoib::table {
 namespace {

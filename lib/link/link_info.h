@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
-#include "lib/cm/info.h"
+#include "lib/cm/cm_info.h"
 #include "lib/fabric/queue_info.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/gid.h"

@@ -12,7 +12,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/fabric/mad.h"
+#include "lib/fabric/qp1.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/mad.h"
 
