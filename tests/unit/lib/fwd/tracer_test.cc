@@ -18,15 +18,15 @@ using msg::trace::Filter;
 using msg::trace::Session;
 using table::NextHopKind;
 
-class SinkQueue final : public fabric::ConnectedQueue {
+class FakeConnectedQueue final : public fabric::ConnectedQueue {
  public:
-  SinkQueue() : ConnectedQueue{0x101, fabric::Transport::kRc, &send} {}
+  FakeConnectedQueue() : ConnectedQueue{0x101, fabric::Transport::kRc, &send} {}
 
   std::uint16_t room = 1000;  ///< Packets that it still accepts.
 
  private:
   static std::uint16_t send(ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
-    auto& room = static_cast<SinkQueue&>(queue).room;
+    auto& room = static_cast<FakeConnectedQueue&>(queue).room;
     const std::uint16_t taken = std::min(n, room);
     rte_pktmbuf_free_bulk(pkts, taken);
     room = static_cast<std::uint16_t>(room - taken);
@@ -61,7 +61,7 @@ class Trace : public WorkerFixture {
     loop();
   }
   /// Sets a neighbour of ib0 to which packets go by a connection.
-  void set_connected(table::NeighbourIndex index, const char* address, SinkQueue& queue,
+  void set_connected(table::NeighbourIndex index, const char* address, FakeConnectedQueue& queue,
                      std::uint16_t mtu = 2044) {
     table::Neighbour peer = ib_neighbour(kIb0, address, 7, 0xabcdef);
     peer.mode = table::NeighbourMode::kRc;
@@ -289,7 +289,7 @@ TEST_F(Trace, MulticastCopyWithoutAnMbuf) {
 }
 
 TEST_F(Trace, OverAConnection) {
-  SinkQueue queue;
+  FakeConnectedQueue queue;
   SourceQueue source;
   entries[kIb0].receive_queue = &source;
   start_with_neighbours();
@@ -313,7 +313,7 @@ TEST_F(Trace, OverAConnection) {
 }
 
 TEST_F(Trace, SegmentsThatGroMerges) {
-  SinkQueue queue;
+  FakeConnectedQueue queue;
   SourceQueue source;
   entries[kIb0].receive_queue = &source;
   entries[kEth0].tcp_offload = true;
@@ -670,7 +670,7 @@ class TraceOrNot : public Trace {
 };
 
 TEST_F(TraceOrNot, PacketsFareAlike) {
-  SinkQueue queue;
+  FakeConnectedQueue queue;
   SourceQueue source;
   entries[kIb0].receive_queue = &source;
   entries[kEth0].tcp_offload = true;

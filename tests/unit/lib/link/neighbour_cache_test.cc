@@ -35,9 +35,10 @@ struct Questions final : Solicitor {
   std::vector<TimePoint> times;
 };
 
-class Fixture {
+class NeighbourCacheFixture {
  public:
-  explicit Fixture(const NeighbourConfig& config = {}, std::size_t capacity = 1U << 20)
+  explicit NeighbourCacheFixture(const NeighbourConfig& config = {},
+                                 std::size_t capacity = 1U << 20)
       : sink{capacity}, cache{config, 1, sink, questions, paths, 1} {}
 
   HeldPacket want(const wire::IpAddr& addr) {
@@ -71,7 +72,7 @@ class Fixture {
 };
 
 TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
-  Fixture b;
+  NeighbourCacheFixture b;
   b.want(host(1));
   b.run_for(2900ms);
   // The third request is sent within 3.4 s. The first packet may or may not have expired, because
@@ -92,7 +93,7 @@ TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
 
 /// Routes avoid a failed gateway, so no packet asks for it.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
-  Fixture b;
+  NeighbourCacheFixture b;
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   b.want(host(1));
   b.run_for(60s);
@@ -106,7 +107,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
 
 /// Routes learn it when they begin to use the gateway.
 TEST(NeighbourCache, ANeighbourThatFailedBeforeItBecameAGatewayIsKnownToHaveFailed) {
-  Fixture b;
+  NeighbourCacheFixture b;
   EXPECT_FALSE(b.cache.has_failed(host(1)));
   b.want(host(1));
   EXPECT_FALSE(b.cache.has_failed(host(1)));
@@ -123,9 +124,9 @@ TEST(NeighbourCache, ANeighbourThatFailedBeforeItBecameAGatewayIsKnownToHaveFail
 
 /// Routes avoid the gateway after these commands, too.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
-  const auto flush = [](Fixture& b) { b.cache.flush(); };
-  const auto remove = [](Fixture& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
-  const auto down_and_up = [](Fixture& b) {
+  const auto flush = [](NeighbourCacheFixture& b) { b.cache.flush(); };
+  const auto remove = [](NeighbourCacheFixture& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
+  const auto down_and_up = [](NeighbourCacheFixture& b) {
     b.questions.is_up = false;
     b.cache.withdraw(Drop::kLinkDown);
     const auto asked = b.questions.asked[host(1)];
@@ -138,10 +139,11 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
     b.questions.is_up = true;
     b.cache.request_gateways();
   };
-  for (const std::function<void(Fixture&)>& reset :
-       {std::function<void(Fixture&)>{flush}, std::function<void(Fixture&)>{remove},
-        std::function<void(Fixture&)>{down_and_up}}) {
-    Fixture b;
+  for (const std::function<void(NeighbourCacheFixture&)>& reset :
+       {std::function<void(NeighbourCacheFixture&)>{flush},
+        std::function<void(NeighbourCacheFixture&)>{remove},
+        std::function<void(NeighbourCacheFixture&)>{down_and_up}}) {
+    NeighbourCacheFixture b;
     ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
     b.want(host(1));
     while (b.sink.find(host(1))->state != NeighbourState::kFailed) b.run_for(100ms);
@@ -158,7 +160,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
 
 /// The cache does not ask for a gateway that answered: the first packet does, as for any neighbour.
 TEST(NeighbourCache, AGatewayThatAnsweredIsNotAskedForByAFlush) {
-  Fixture b;
+  NeighbourCacheFixture b;
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   b.resolve(host(1));
   const auto asked = b.questions.asked[host(1)];
@@ -173,7 +175,7 @@ constexpr wire::MacAddr mac(unsigned last) {
 }
 
 TEST(NeighbourCache, EntryMovesAtMostOnceASecond) {
-  Fixture b;
+  NeighbourCacheFixture b;
   b.want(host(1));
   ASSERT_TRUE(b.cache.learn(host(1), mac(1), Evidence::kReply, false, b.now));
   unsigned moves = 0, refused = 0;
@@ -193,14 +195,14 @@ TEST(NeighbourCache, EntryMovesAtMostOnceASecond) {
   EXPECT_EQ(b.sink.find(host(1))->mac, mac(9));
 }
 
-NeighbourPhase phase_of(const Fixture& b, const wire::IpAddr& addr) {
+NeighbourPhase phase_of(const NeighbourCacheFixture& b, const wire::IpAddr& addr) {
   const auto row = b.cache.info(addr, b.now);
   return row ? row->phase : NeighbourPhase::kIncomplete;
 }
 
 TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {
   const auto addr = ip("fd00::7");
-  Fixture b;
+  NeighbourCacheFixture b;
   EXPECT_TRUE(b.cache.advertised(addr, mac(1), true, true, b.now));
   EXPECT_EQ(b.cache.size(), 0U);  // there was no request
   b.want(addr);
@@ -225,7 +227,7 @@ TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {
 }
 
 TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
-  Fixture b{{.idle = 60s}};
+  NeighbourCacheFixture b{{.idle = 60s}};
   const auto group = ip("239.1.2.3");
   ASSERT_TRUE(b.cache.add_mapped(group, mac(1), b.now));
   EXPECT_TRUE(b.sink.valid(group));
@@ -242,7 +244,7 @@ TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
 }
 
 TEST(NeighbourCache, MappedEntriesMakeRoomForOthers) {
-  Fixture b{{.max_entries = 4}};
+  NeighbourCacheFixture b{{.max_entries = 4}};
   for (std::uint32_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(b.cache.add_mapped(wire::IpAddr::v4(0xe100'0000 + i), mac(1), b.now)) << i;
     b.run_for(3s);
@@ -251,7 +253,7 @@ TEST(NeighbourCache, MappedEntriesMakeRoomForOthers) {
 }
 
 TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
-  Fixture b{{.max_held_per_neighbour = 4}};
+  NeighbourCacheFixture b{{.max_held_per_neighbour = 4}};
   std::vector<HeldPacket> packets;
   for (int i = 0; i < 10; ++i) packets.push_back(b.want(host(1)));
   EXPECT_EQ(b.cache.held(), 4U);
@@ -263,7 +265,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
 }
 
 TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
-  Fixture b{{.max_held = 100}};
+  NeighbourCacheFixture b{{.max_held = 100}};
   for (std::uint32_t i = 0; i < 1000; ++i) b.want(host(i));
   EXPECT_EQ(b.cache.held(), 100U);
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 900U);
@@ -275,7 +277,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
 /// The limit of the node's buffers applies in addition to the interface's own limit, because
 /// packets of other interfaces may use all buffers.
 TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
-  Fixture b;
+  NeighbourCacheFixture b;
   b.sink.room = 3;
   std::vector<HeldPacket> packets;
   for (int i = 0; i < 5; ++i) packets.push_back(b.want(host(1)));
@@ -295,7 +297,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
 }
 
 TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
-  Fixture b{{.max_held_age = 500ms}};
+  NeighbourCacheFixture b{{.max_held_age = 500ms}};
   b.want(host(1));
   b.run_for(300ms);
   b.want(host(1));
@@ -308,7 +310,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
 }
 
 TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
-  Fixture b;
+  NeighbourCacheFixture b;
   const auto begin = b.now;
   // Workers drop packets while an entry is failed, and punt them otherwise, twice a second for each
   // destination.
@@ -329,7 +331,7 @@ TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
 }
 
 TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
-  Fixture b;
+  NeighbourCacheFixture b;
   const auto begin = b.now;
   std::uint32_t next = 0;
   while (b.now < begin + 10s) {
@@ -345,7 +347,7 @@ TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
 }
 
 /// Fills the table with `n` resolved neighbours.
-void fill(Fixture& b, std::uint32_t n) {
+void fill(NeighbourCacheFixture& b, std::uint32_t n) {
   for (std::uint32_t i = 0; i < n; ++i) {
     b.resolve(host(i));
     b.run_for(1ms);
@@ -353,7 +355,7 @@ void fill(Fixture& b, std::uint32_t n) {
 }
 
 TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
-  Fixture b{{.max_entries = 100}};
+  NeighbourCacheFixture b{{.max_entries = 100}};
   fill(b, 100);
   b.run_for(10s);
   b.sink.used[*b.sink.index_of(host(0))] = b.now;  // the oldest entry is in use
@@ -366,7 +368,7 @@ TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
 }
 
 TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
-  Fixture b{{.max_entries = 4}};
+  NeighbourCacheFixture b{{.max_entries = 4}};
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   ASSERT_TRUE(b.cache.add_static(host(2), wire::MacAddr{std::byte{2}}, b.now));
   b.resolve(host(3));
@@ -387,7 +389,7 @@ TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
 }
 
 TEST(NeighbourCache, EntryBeingResolvedIsNotEvictedHoweverLongAgoItWasWanted) {
-  Fixture b{{.max_held_age = 100ms, .max_entries = 1}};
+  NeighbourCacheFixture b{{.max_held_age = 100ms, .max_entries = 1}};
   b.want(host(1));
   b.run_for(2500ms);  // no packet waits any more; the last request is sent
   b.want(host(2));
@@ -397,7 +399,7 @@ TEST(NeighbourCache, EntryBeingResolvedIsNotEvictedHoweverLongAgoItWasWanted) {
 }
 
 TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
-  Fixture b{{}, 1};
+  NeighbourCacheFixture b{{}, 1};
   b.want(host(1));
   b.want(host(2));
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
@@ -406,7 +408,7 @@ TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
 
 // An index is reusable only long after its entry is removed, so eviction would not provide one.
 TEST(NeighbourCache, NobodyIsForgottenForWantOfAnIndex) {
-  Fixture b{{}, 2};
+  NeighbourCacheFixture b{{}, 2};
   for (const unsigned i : {1U, 2U}) b.resolve(host(i));
   b.run_for(3s);  // both entries could be evicted
   b.want(host(3));
@@ -417,7 +419,7 @@ TEST(NeighbourCache, NobodyIsForgottenForWantOfAnIndex) {
 }
 
 TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
-  Fixture b;
+  NeighbourCacheFixture b;
   fill(b, 65536);
   EXPECT_EQ(b.cache.size(), 65536U);
   // All entries are confirmed, become stale and are checked within this minute.
@@ -430,14 +432,14 @@ TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
 }
 
 TEST(NeighbourCache, PacketThatArrivesAfterTheAnswerIsLetGo) {
-  Fixture b;
+  NeighbourCacheFixture b;
   b.resolve(host(1));
   const auto late = b.want(host(1));
   EXPECT_EQ(b.sink.released.back(), late);
 }
 
 TEST(NeighbourCache, AnswerTooLateRevivesAFailedEntry) {
-  Fixture b;
+  NeighbourCacheFixture b;
   b.want(host(1));
   b.run_for(3400ms);
   ASSERT_EQ(b.sink.find(host(1))->state, NeighbourState::kFailed);
@@ -446,7 +448,7 @@ TEST(NeighbourCache, AnswerTooLateRevivesAFailedEntry) {
 }
 
 TEST(NeighbourCache, TimersAreJittered) {
-  Fixture b;
+  NeighbourCacheFixture b;
   for (std::uint32_t i = 0; i < 100; ++i) b.want(host(i));
   b.run_for(1200ms);
   std::map<TimePoint, unsigned> times;

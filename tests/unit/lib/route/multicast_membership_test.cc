@@ -21,7 +21,7 @@ IpAddr ip(const char* text) {
   return *wire::parse_ip(text);
 }
 
-struct Sink final : MembershipSink {
+struct FakeMembershipSink final : MembershipSink {
   void send(table::InterfaceId, std::vector<std::byte> packet) override {
     const auto parsed = wire::parse_igmp(packet);
     ASSERT_TRUE(parsed);
@@ -66,7 +66,7 @@ class MembershipTest : public testing::Test {
   const IpAddr kHost = ip("10.0.0.77");
   const IpAddr kGroup = ip("239.1.1.1");
   const IpAddr a = ip("10.9.0.1"), b = ip("10.9.0.2"), c = ip("10.9.0.3");
-  Sink sink;
+  FakeMembershipSink sink;
   std::optional<MulticastMembership> m;
   TimePoint now{seconds(1'000)};
 };
