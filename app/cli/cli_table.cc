@@ -10,7 +10,7 @@
 #include "lib/base/log_level.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/link/interface.h"
-#include "lib/msg/trace.h"
+#include "lib/msg/trace_records.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::app {

@@ -8,7 +8,7 @@
 #include "app/cli/cli_rows.h"
 #include "app/export/render.h"
 #include "lib/mgmt/node_view.h"
-#include "lib/mgmt/trace_view.h"
+#include "lib/mgmt/trace.h"
 #include "lib/wire/ip_prefix.h"
 
 namespace ipoib::app {

@@ -14,7 +14,7 @@
 #include "lib/mgmt/device_stats.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_info.h"
-#include "lib/mgmt/trace_view.h"
+#include "lib/mgmt/trace.h"
 
 namespace ipoib::app {
 

@@ -12,7 +12,7 @@
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_stats.h"
 #include "lib/mgmt/node_view.h"
-#include "lib/mgmt/trace_view.h"
+#include "lib/mgmt/trace.h"
 
 namespace ipoib::app {
 namespace {

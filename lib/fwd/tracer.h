@@ -15,7 +15,7 @@
 #include <span>
 
 #include "lib/fwd/worker_config.h"
-#include "lib/msg/trace.h"
+#include "lib/msg/trace_records.h"
 
 namespace ipoib::fwd {
 

@@ -15,8 +15,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/drop.h"
 #include "lib/base/result.h"
+#include "lib/link/interface_config.h"
 #include "lib/link/link_info.h"
-#include "lib/link/settings.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/ipoib.h"
 

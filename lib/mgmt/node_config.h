@@ -13,7 +13,7 @@
 
 #include "lib/fwd/generator_config.h"
 #include "lib/fwd/modes.h"
-#include "lib/link/settings.h"
+#include "lib/link/interface_config.h"
 #include "lib/mgmt/mad_config.h"
 #include "lib/wire/ip.h"
 

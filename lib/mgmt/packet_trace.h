@@ -9,7 +9,7 @@
 
 #include "lib/fabric/retirement.h"
 #include "lib/mgmt/interface_table.h"
-#include "lib/mgmt/trace_view.h"
+#include "lib/mgmt/trace.h"
 #include "lib/mgmt/worker_set.h"
 #include "lib/route/route_table.h"
 

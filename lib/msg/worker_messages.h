@@ -73,7 +73,7 @@ struct Down {
     kSendToRouters,  ///< Like kSendOnInterface, but to the all-routers group of the packet's version.
     kSendRaw,        ///< mbuf starts at the IPoIB header with PacketMeta::tx set, or at the
                      ///< Ethernet header: send it unchanged on `iface`, whether up or not.
-    kTrace,          ///< Record packets in `trace` (lib/msg/trace.h) from now on; null: in none.
+    kTrace,  ///< Record packets in `trace` (lib/msg/trace_records.h) from now on; null: in none.
   };
   Down() noexcept : neighbour{} {}
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "lib/mgmt/trace_view.h"
+#include "lib/mgmt/trace.h"
 
 namespace ipoib::app {
 

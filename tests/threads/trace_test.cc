@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Several workers publish records of one trace while management reads them: each record arrives
 // whole, none twice, and no more than the limit.
-#include "lib/msg/trace.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,8 @@
 #include <atomic>
 #include <thread>
 #include <vector>
+
+#include "lib/msg/trace_records.h"
 
 namespace ipoib::msg::trace {
 namespace {

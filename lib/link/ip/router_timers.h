@@ -10,8 +10,8 @@
 #include <random>
 
 #include "lib/base/clock.h"
+#include "lib/link/interface_config.h"
 #include "lib/link/link_info.h"
-#include "lib/link/settings.h"
 
 namespace ipoib::link {
 

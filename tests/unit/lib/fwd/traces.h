@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/msg/trace.h"
+#include "lib/msg/trace_records.h"
 
 namespace ipoib::fwd::test {
 

@@ -9,7 +9,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/msg/trace.h"
+#include "lib/msg/trace_records.h"
 
 namespace ipoib::mgmt {
 
