@@ -266,11 +266,12 @@ void NdAgent::send_redirect(std::span<const std::byte> offending, const wire::Ip
                             TimePoint now) {
   const auto source = addresses_.link_local();
   const auto ip = wire::read<wire::Ipv6Hdr>(offending);
-  if (!running_ || !source || !ip || !on_link(ip->src)) return;
-  const auto to = cache_.hw_of(ip->src);
-  const auto packet = wire::make_redirect(medium_.own_hw().kind(), *source, offending, next_hop,
-                                          cache_.hw_of(next_hop));
-  if (!packet || !to) {
+  const bool may_send = running_ && source && ip && on_link(ip->src);
+  const auto to = may_send ? cache_.hw_of(ip->src) : std::nullopt;
+  const auto packet = to ? wire::make_redirect(medium_.own_hw().kind(), *source, offending,
+                                               next_hop, cache_.hw_of(next_hop))
+                         : std::nullopt;
+  if (!packet) {
     ++counters_.unsent;
     return;
   }

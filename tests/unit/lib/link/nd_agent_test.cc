@@ -583,8 +583,10 @@ TEST_P(Nd, RedirectIsSentToTheNeighbourWhosePacketTurnedBack) {
   EXPECT_EQ(t.host->addresses.redirects.size(), 1U);
   // No redirect goes to a sender whose address is not on the link.
   std::memcpy(packet.data() + 8, ip("fd00:77::1").bytes.data(), 16);
+  const auto unsent = t.router->agent.counters().unsent;
   t.router->agent.send_redirect(packet, ip("fe80::9"), t.w.now);
   EXPECT_EQ(t.w.count(Icmp6Type::kRedirect), 1U);
+  EXPECT_EQ(t.router->agent.counters().unsent, unsent + 1);
 }
 
 }  // namespace
