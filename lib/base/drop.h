@@ -86,9 +86,9 @@ enum class Drop : std::uint8_t {
   kForwardingStopped,
   kNoForwardPeer,  ///< io mode, and the interface has no peer.
   kLinkDown,
-  kInterfaceDown,  ///< Received on an interface that was taken down (`link down`).
-  kPuntRingFull,   ///< Ring to the management lcore full.
-  kPuntRateLimited,
+  kInterfaceDown,    ///< Received on an interface that was taken down (`link down`).
+  kPuntRingFull,     ///< Ring to the management lcore full.
+  kPuntRateLimited,  ///< Limit of a kind of punts, or of echo replies to groups.
   kHandoffRingFull,  ///< Ring to the lcore that owns the egress interface full.
   kNoMbuf,
   kTxSegments,  ///< More mbufs than the egress device sends, even after a copy.

@@ -25,20 +25,24 @@ std::optional<std::vector<std::byte>> redirect4(std::span<const std::byte> packe
 
 }  // namespace
 
-void IcmpErrors::send(rte_mbuf* offending, const InterfaceSlot* in, const route::IcmpError& error,
+void IcmpErrors::send(rte_mbuf* offending, InterfaceSlot* in, const route::IcmpError& error,
                       TimePoint now) {
   std::array<std::byte, wire::kMinIpv6Mtu> scratch;  // an error quotes no more
   const auto len = std::min<std::uint32_t>(rte_pktmbuf_pkt_len(offending), scratch.size());
   const auto* head =
       static_cast<const std::byte*>(rte_pktmbuf_read(offending, 0, len, scratch.data()));
-  const wire::IpAddr sender = source_of(offending);
+  send({head, len}, source_of(offending), in, error, now);
+}
+
+void IcmpErrors::send(std::span<const std::byte> offending, const wire::IpAddr& sender,
+                      InterfaceSlot* in, const route::IcmpError& error, TimePoint now) {
   auto own = in != nullptr ? in->source_for(sender) : std::nullopt;
   for (const auto& slot : interfaces_)
     if (!own && !wire::is_link_local6(sender)) own = slot->source_for(sender);
-  tell(sender, own ? route::icmp_error({head, len}, error, *own) : std::nullopt, in, now);
+  tell(sender, own ? route::icmp_error(offending, error, *own) : std::nullopt, in, now);
 }
 
-void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, const InterfaceSlot& in,
+void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in,
                           TimePoint now) {
   const wire::IpAddr sender = source_of(m);
   if (is_v4(m))
@@ -52,7 +56,7 @@ void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, const Inter
 /// Sends a message, if there is one, about a packet of `sender`. None goes to an own address: the
 /// packet is this node's own, or its source is forged.
 void IcmpErrors::tell(const wire::IpAddr& sender,
-                      const std::optional<std::vector<std::byte>>& message, const InterfaceSlot* in,
+                      const std::optional<std::vector<std::byte>>& message, InterfaceSlot* in,
                       TimePoint now) {
   if (!message || interfaces_.has(sender) || !allow(sender, now)) {
     ++counters_.suppressed;

@@ -27,11 +27,13 @@ class IcmpErrors {
       : interfaces_{interfaces}, injector_{injector} {}
 
   /// Sends the error to the sender of `offending`. `in`: null for a packet of this node.
-  void send(rte_mbuf* offending, const InterfaceSlot* in, const route::IcmpError& error,
-            TimePoint now);
+  void send(rte_mbuf* offending, InterfaceSlot* in, const route::IcmpError& error, TimePoint now);
+  /// Sends the error to `sender`, the source of `offending`.
+  void send(std::span<const std::byte> offending, const wire::IpAddr& sender, InterfaceSlot* in,
+            const route::IcmpError& error, TimePoint now);
   /// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
   /// RFC 4861 §8.2.
-  void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, const InterfaceSlot& in, TimePoint now);
+  void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in, TimePoint now);
 
   /// True if the rate limit lets a message to `addr` pass. Echo replies to groups share the limit.
   [[nodiscard]] bool allow(const wire::IpAddr& addr, TimePoint now) {
@@ -41,7 +43,7 @@ class IcmpErrors {
 
  private:
   void tell(const wire::IpAddr& sender, const std::optional<std::vector<std::byte>>& message,
-            const InterfaceSlot* in, TimePoint now);
+            InterfaceSlot* in, TimePoint now);
 
   const InterfaceTable& interfaces_;
   Injector& injector_;

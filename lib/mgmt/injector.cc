@@ -57,22 +57,23 @@ rte_mbuf* copy_into(rte_mempool* pool, std::span<const std::byte> octets) {
 
 void Injector::send_on_interface(table::InterfaceId iface, std::span<const std::byte> packet) {
   expects_management();
-  rte_mbuf* m = copy(packet);
+  InterfaceSlot& egress = *interfaces_.find(iface);
+  rte_mbuf* m = copy(packet, egress.drops);
   if (m == nullptr) return;
-  workers_.send(interfaces_.find(iface)->owner,
-                send_message(msg::Down::Kind::kSendOnInterface, iface, m));
+  workers_.send(egress.owner, send_message(msg::Down::Kind::kSendOnInterface, iface, m));
 }
 
 void Injector::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
                         std::span<const std::byte> frame) {
   expects_management();
-  rte_mbuf* m = copy(frame);
+  InterfaceSlot& egress = *interfaces_.find(iface);
+  rte_mbuf* m = copy(frame, egress.drops);
   if (m == nullptr) return;
   auto& tx = fabric::meta_of(m).tx;
   tx.ah = ah;
   tx.qpn = qpn;
   tx.iface = iface;
-  workers_.send(interfaces_.find(iface)->owner, send_message(msg::Down::Kind::kSendRaw, iface, m));
+  workers_.send(egress.owner, send_message(msg::Down::Kind::kSendRaw, iface, m));
 }
 
 void Injector::send_own(rte_mbuf* m, const InterfaceSlot* by) {
@@ -81,9 +82,9 @@ void Injector::send_own(rte_mbuf* m, const InterfaceSlot* by) {
   give_to_worker(m, by);
 }
 
-bool Injector::send_own(std::span<const std::byte> packet, const InterfaceSlot* by) {
+bool Injector::send_own(std::span<const std::byte> packet, InterfaceSlot* by) {
   expects_management();
-  rte_mbuf* m = copy(packet);
+  rte_mbuf* m = copy(packet, by != nullptr ? by->drops : drops_);
   if (m != nullptr) give_to_worker(m, by);
   return m != nullptr;
 }
@@ -108,12 +109,12 @@ void Injector::send_held(rte_mbuf* m) {
 }
 
 /// Returns null and counts a drop if there are no mbufs.
-rte_mbuf* Injector::copy(std::span<const std::byte> octets) {
+rte_mbuf* Injector::copy(std::span<const std::byte> octets, DropCounters& drops) {
   ++originated_;
   rte_mbuf* m = copy_into(buffers_.pool, octets);
   if (m == nullptr && octets.size() <= room_of(buffers_.reserve))
     m = copy_into(buffers_.reserve, octets);
-  if (m == nullptr) drops_.add(Drop::kNoMbuf);
+  if (m == nullptr) drops.add(Drop::kNoMbuf);
   return m;
 }
 

@@ -37,19 +37,20 @@ class Injector {
   /// Sends an IP packet of this node by its route, or on the interface `by` if it is to a group or
   /// a link-local address. `by`: ingress of the packet that it answers; null: none.
   void send_own(rte_mbuf* m, const InterfaceSlot* by);
-  /// Sends a copy of the packet like that. Returns false if there are no mbufs.
-  bool send_own(std::span<const std::byte> packet, const InterfaceSlot* by);
+  /// Sends a copy of the packet like that. Returns false if there are no mbufs, which it counts.
+  bool send_own(std::span<const std::byte> packet, InterfaceSlot* by);
   /// Sends a packet that has waited for its neighbour.
   void send_held(rte_mbuf* m);
 
-  /// Packets of this node, echo replies included: given to workers, or among drops().
+  /// Packets of this node, echo replies included: given to workers, or dropped for lack of mbufs.
   [[nodiscard]] std::uint64_t originated() const { return originated_; }
-  /// Packets of this node for which no mbuf was available.
+  /// Packets without an mbuf that belong to no interface. Others are among the drops of their
+  /// interface: the one of their egress, or of the packet that they answer.
   [[nodiscard]] const DropCounters& drops() const { return drops_; }
 
  private:
   void give_to_worker(rte_mbuf* m, const InterfaceSlot* by);
-  rte_mbuf* copy(std::span<const std::byte> octets);
+  rte_mbuf* copy(std::span<const std::byte> octets, DropCounters& drops);
 
   InterfaceTable& interfaces_;
   WorkerSet& workers_;

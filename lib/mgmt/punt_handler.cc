@@ -98,7 +98,7 @@ void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, In
   ++counters_.answered;
 }
 
-/// Returns kNone if it took `m` to answer it.
+/// Returns kNone if it took `m` to answer it; else the reason of its drop, and `m` stays the caller's.
 Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
   const wire::IpAddr sender = source_of(m);
   const bool to_group = wire::is_multicast(destination_of(m));
@@ -110,7 +110,7 @@ Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot
       if (to_group && !errors_.allow(sender, now_)) return Drop::kPuntRateLimited;
       send_answer(m, packet, in);
       return Drop::kNone;
-    case route::LocalVerdict::kError: errors_.send(m, &in, answer.error, now_); break;
+    case route::LocalVerdict::kError: errors_.send(packet, sender, &in, answer.error, now_); break;
     case route::LocalVerdict::kIgnore: break;
   }
   return Drop::kLocalUnsupported;

@@ -21,6 +21,7 @@ class FakeInterface final : public link::Interface,
   std::vector<link::HeldPacket> held;  ///< The test frees them.
   link::State now_state = link::State::kUp;
 
+  link::IpCounters ip_counters() const { return stack_.counters(); }
   link::State state() const override { return now_state; }
   std::string reason() const override { return {}; }
   std::uint16_t mtu() const override { return 1500; }
