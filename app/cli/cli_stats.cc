@@ -54,7 +54,7 @@ Result<Output> show_port_stats(const mgmt::NodeFaces& node, const Match& match) 
 }
 
 Result<Output> show_fwd_stats(const mgmt::NodeFaces& node, const Match& match) {
-  const Json report = fwd_stats_json(node.stats.forward_stats(), node.stats.workers());
+  const Json report = fwd_stats_json(node.stats);
   if (match.has("json")) return dump(report) + "\n";
   std::string text;
   for (const Json& row : report.at("ports"))
@@ -62,6 +62,8 @@ Result<Output> show_fwd_stats(const mgmt::NodeFaces& node, const Match& match) {
             fwd_numbers(row) + ruler('-') + '\n';
   text += ruler('+', "Accumulated forward statistics for all ports") +
           fwd_numbers(report.at("all")) + ruler('+') + '\n';
+  text += ruler('+', "ICMP errors") + numbers(report.at("icmp_errors"), {"sent", "suppressed"}) +
+          ruler('+') + '\n';
   return text + list_text(report.at("lcores"), {{"WORKER", "worker"},
                                                 {"LCORE", "lcore"},
                                                 {"RX", "rx_packets"},

@@ -160,11 +160,12 @@ void add_node(Metrics& metrics, const MetricsSample& s, std::string_view version
       static_cast<double>(s.totals.reserve_mbufs));
   add(kGauge, "ipoib_reserve_mbufs_free", "Free packet buffers of the reserve.",
       static_cast<double>(s.totals.reserve_mbufs_free));
-  add(kCounter, "ipoib_icmp_errors_sent_total", "ICMP errors and redirects sent to other nodes.",
-      static_cast<double>(s.forward.icmp_errors.sent));
+  add(kCounter, "ipoib_icmp_errors_sent_total", "ICMP errors, and redirects of IPv4, sent.",
+      static_cast<double>(s.totals.icmp_errors.sent));
   add(kCounter, "ipoib_icmp_errors_suppressed_total",
-      "ICMP errors and redirects not sent, because of the rate limit or a rule of the protocol.",
-      static_cast<double>(s.forward.icmp_errors.suppressed));
+      "ICMP errors and redirects not sent: beyond the rate limit, forbidden, to this node, or "
+      "without an own address as the source.",
+      static_cast<double>(s.totals.icmp_errors.suppressed));
   auto& routes = add_family(metrics, kGauge, "ipoib_routes", "Routes by kind.");
   for (const auto& [kind, n] : s.totals.routes)
     add_series(routes, {{"kind", std::string{kind}}}, n);
@@ -173,7 +174,7 @@ void add_node(Metrics& metrics, const MetricsSample& s, std::string_view version
   add_drops(
       add_family(
           metrics, kCounter, "ipoib_node_drops_total",
-          "Packets of the node itself dropped before an egress interface was selected, by reason."),
+          "Packets of the node itself dropped without an ingress or egress interface, by reason."),
       {}, mgmt::Place::kNode, s.totals.drops);
 }
 

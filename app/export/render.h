@@ -16,6 +16,10 @@
 #include "lib/mgmt/node_info.h"
 #include "lib/mgmt/trace.h"
 
+namespace ipoib::mgmt {
+class NodeStats;
+}
+
 namespace ipoib::app {
 
 [[nodiscard]] Json to_json(const mgmt::LinkInfo& link);
@@ -45,8 +49,7 @@ namespace ipoib::app {
 /// Uses dpdk-testpmd's names of counters, as does fwd_stats_json().
 [[nodiscard]] Json port_stats_json(const mgmt::InterfaceStatsInfo& info);
 /// Returns "ports", "all" and "lcores".
-[[nodiscard]] Json fwd_stats_json(const std::vector<mgmt::InterfaceStatsInfo>& interfaces,
-                                  const std::vector<mgmt::WorkerInfo>& workers);
+[[nodiscard]] Json fwd_stats_json(const mgmt::NodeStats& stats);
 /// Returns the load and the burst sizes of each worker.
 [[nodiscard]] Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "app/export/render.h"
+#include "lib/mgmt/node_stats.h"
 #include "lib/mgmt/xstats.h"
 
 namespace ipoib::app {
@@ -49,9 +50,7 @@ Json to_json(const mgmt::ForwardInfo& info) {
           {"first_bursts_waiting", info.first_bursts},
           {"generated", info.generated},
           {"consumed", info.consumed},
-          {"no_mbuf", info.no_mbuf},
-          {"icmp_errors_sent", info.icmp_errors.sent},
-          {"icmp_errors_suppressed", info.icmp_errors.suppressed}};
+          {"no_mbuf", info.no_mbuf}};
 }
 
 Json to_json(const mgmt::LatencyInfo& info) {
@@ -78,11 +77,10 @@ Json port_stats_json(const mgmt::InterfaceStatsInfo& info) {
           {"Tx-bps", info.tx_bps}};
 }
 
-Json fwd_stats_json(const std::vector<mgmt::InterfaceStatsInfo>& interfaces,
-                    const std::vector<mgmt::WorkerInfo>& workers) {
+Json fwd_stats_json(const mgmt::NodeStats& stats) {
   Json ports = Json::array();
   Sums all;
-  for (const auto& i : interfaces) {
+  for (const auto& i : stats.forward_stats()) {
     const Sums s = sums_of(i.traffic);
     all = {all.rx + s.rx, all.rx_dropped + s.rx_dropped, all.tx + s.tx,
            all.tx_dropped + s.tx_dropped};
@@ -90,7 +88,11 @@ Json fwd_stats_json(const std::vector<mgmt::InterfaceStatsInfo>& interfaces,
     row["name"] = i.name;
     ports.push_back(std::move(row));
   }
-  return {{"ports", std::move(ports)}, {"all", fwd_numbers(all)}, {"lcores", lcores_json(workers)}};
+  const auto [sent, suppressed] = stats.icmp_errors();
+  return {{"ports", std::move(ports)},
+          {"all", fwd_numbers(all)},
+          {"icmp_errors", {{"sent", sent}, {"suppressed", suppressed}}},
+          {"lcores", lcores_json(stats.workers())}};
 }
 
 Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers) {

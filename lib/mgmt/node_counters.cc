@@ -148,6 +148,7 @@ NodeTotals NodeCounters::totals() const {
   t.drops = local_drops();
   for (const auto& [prefix, route] : parts_.routes->routes()) ++t.routes[kind_name(route.kind)];
   t.multicast_routes = parts_.multicast->rows(parts_.now()).size();
+  t.icmp_errors = parts_.punt->icmp_counters();
   t.latency = latency();
   return t;
 }

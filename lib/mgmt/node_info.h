@@ -143,14 +143,14 @@ struct InterfaceStatsInfo {
   std::uint64_t rx_pps = 0, tx_pps = 0, rx_bps = 0, tx_bps = 0;  ///< Since the last call.
 };
 
-/// ICMP errors and redirects about packets of other nodes, since the start.
+/// ICMP errors and redirects. Neighbour discovery sends the redirects of IPv6 and counts them.
 struct IcmpErrorCounters {
-  std::uint64_t sent = 0;  ///< Without IPv6 redirects, which neighbour discovery sends and counts.
+  std::uint64_t sent = 0;
   /// Not sent: limited, forbidden, to this node, or without an own address as the source.
   std::uint64_t suppressed = 0;
 };
 
-/// Forwarding state, and counts of test packets and of ICMP errors.
+/// Forwarding state, and counts of test packets.
 struct ForwardInfo {
   fwd::ForwardMode mode{};
   bool forwarding = false;
@@ -159,7 +159,6 @@ struct ForwardInfo {
   std::uint64_t egress_bps = 0;  ///< Speed of the egress; 0: not known.
   unsigned first_bursts = 0;     ///< Bursts of send_first() that wait for the egress.
   std::uint64_t generated = 0, consumed = 0, no_mbuf = 0;
-  IcmpErrorCounters icmp_errors;
 };
 
 struct LatencyInfo {

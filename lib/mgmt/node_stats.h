@@ -32,6 +32,8 @@ class NodeStats {
   [[nodiscard]] virtual std::vector<InterfaceStatsInfo> port_stats() = 0;
   /// Traffic of ports and links since clear_forward_stats().
   [[nodiscard]] virtual std::vector<InterfaceStatsInfo> forward_stats() const = 0;
+  /// Since clear_forward_stats().
+  [[nodiscard]] virtual IcmpErrorCounters icmp_errors() const = 0;
   /// Totals since the start, which no clear resets.
   [[nodiscard]] virtual NodeTotals totals() const = 0;
   /// Every counter of a link, port or hca (lib/mgmt/xstats.h), also those that are zero: since

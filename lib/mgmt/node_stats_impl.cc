@@ -89,6 +89,12 @@ std::vector<DropInfo> NodeStatsImpl::drops() const {
   return rows;
 }
 
+IcmpErrorCounters NodeStatsImpl::icmp_errors() const {
+  parts_.loop->expects_own_lcore();
+  const IcmpErrorCounters& now = parts_.punt->icmp_counters();
+  return {now.sent - baseline_.icmp_errors.sent, now.suppressed - baseline_.icmp_errors.suppressed};
+}
+
 NodeTotals NodeStatsImpl::totals() const {
   parts_.loop->expects_own_lcore();
   return counters_.totals();
@@ -202,6 +208,7 @@ void NodeStatsImpl::clear_stats() {
 void NodeStatsImpl::clear_forward_stats() {
   parts_.loop->expects_own_lcore();
   baseline_.forward = counters_.traffics();
+  baseline_.icmp_errors = parts_.punt->icmp_counters();
   baseline_.workers.clear();
   for (std::size_t i = 0; i < parts_.workers.all().size(); ++i)
     baseline_.workers.push_back(counters_.work(i));

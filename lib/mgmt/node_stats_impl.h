@@ -25,6 +25,7 @@ class NodeStatsImpl final : public NodeStats {
   LatencyInfo latency() const override;
   std::vector<InterfaceStatsInfo> port_stats() override;
   std::vector<InterfaceStatsInfo> forward_stats() const override;
+  IcmpErrorCounters icmp_errors() const override;
   NodeTotals totals() const override;
   std::vector<Xstat> xstats(std::string_view name) const override;
   void clear_stats() override;
@@ -48,6 +49,7 @@ class NodeStatsImpl final : public NodeStats {
     std::vector<std::vector<Xstat>> port_xstats;
     std::vector<std::vector<Xstat>> ethdev_xstats;
     std::vector<TrafficInfo> forward;  ///< Indexed by InterfaceId.
+    IcmpErrorCounters icmp_errors;
     LatencyTotals latency;
   };
 

@@ -68,6 +68,7 @@ struct NodeTotals {
   std::array<std::uint64_t, kDropCount> drops{};   ///< Drops of packets from no interface.
   std::map<std::string_view, std::size_t> routes;  ///< Number of routes by RouteInfo::kind.
   std::size_t multicast_routes = 0;
+  IcmpErrorCounters icmp_errors;
   LatencyTotals latency;
 };
 

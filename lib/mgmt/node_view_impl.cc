@@ -224,7 +224,6 @@ ForwardInfo NodeViewImpl::forward_info() const {
     info.consumed += w.consumed;
     info.no_mbuf += w.no_mbuf;
   }
-  info.icmp_errors = parts_.punt->icmp_counters();
   return info;
 }
 

@@ -51,6 +51,7 @@ struct FakeStats final : mgmt::NodeStats, Fake {
   mgmt::LatencyInfo latency() const override { return rows.latency; }
   std::vector<mgmt::InterfaceStatsInfo> port_stats() override { return rows.stats; }
   std::vector<mgmt::InterfaceStatsInfo> forward_stats() const override { return rows.stats; }
+  mgmt::IcmpErrorCounters icmp_errors() const override { return rows.totals.icmp_errors; }
   mgmt::NodeTotals totals() const override { return rows.totals; }
   std::vector<mgmt::Xstat> xstats(Text name) const override { return rows.xstats_of(name); }
   void clear_stats() override { note("clear"); }

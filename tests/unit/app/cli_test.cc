@@ -314,6 +314,7 @@ TEST_F(CliTest, StatisticsHaveTestpmdsNames) {
   eth0.rx_missed = 3;
   eth0.tx_pps = 11;
   node.rows.stats[1].traffic.rx_packets = 50;
+  node.rows.totals.icmp_errors = {7, 3};
   const Json all = Json::parse(text("show fwd stats all json"));
   EXPECT_EQ(all.at("ports")[0].at("RX-packets"), 93);
   EXPECT_EQ(all.at("ports")[0].at("RX-dropped"), 7);
@@ -321,6 +322,10 @@ TEST_F(CliTest, StatisticsHaveTestpmdsNames) {
   EXPECT_EQ(all.at("ports")[0].at("TX-dropped"), 5);
   EXPECT_EQ(all.at("ports")[0].at("TX-total"), 65);
   EXPECT_EQ(all.at("all").at("RX-total"), 150);
+  EXPECT_EQ(all.at("icmp_errors"), (Json{{"sent", 7}, {"suppressed", 3}}));
+  const auto fwd = text("show fwd stats all");
+  for (const char* part : {"sent: 7", "suppressed: 3", "GRO SEGMENTS", "GSO PACKETS"})
+    EXPECT_NE(fwd.find(part), std::string::npos) << part << fwd;
   const auto port = text("show port stats eth0");
   for (const char* part :
        {"NIC statistics for eth0", "RX-packets: 100", "RX-missed: 3", "TX-errors: 5", "Tx-pps: 11"})

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 struct MetricsTest : testing::Test {
   MetricsTest() {
     fill(node.rows);
-    node.rows.forward.icmp_errors = {7, 3};
+    node.rows.totals.icmp_errors = {7, 3};
   }
   [[nodiscard]] Metrics metrics() const {
     return metrics_of(metrics_sample(node.view, node.stats), "dpdk-ipoib 1");
@@ -88,6 +88,8 @@ TEST_F(MetricsTest, WorkersAndTheirBursts) {
   const std::string all = text();
   for (const char* line :
        {"ipoib_worker_info{worker=\"0\",lcore=\"1\"} 1\n",
+        "ipoib_worker_gro_segments_total{worker=\"0\"} ",
+        "ipoib_worker_gso_packets_total{worker=\"0\"} ",
         "ipoib_worker_busy_cycles_total{worker=\"0\"} 3000000000\n",
         "ipoib_worker_busy_seconds_total{worker=\"0\"} 1.5\n",
         "ipoib_worker_receive_packets_total{worker=\"0\"} 70\n",

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/node.h"
 
+#include <rte_cycles.h>
+
 #include <algorithm>
 #include <optional>
 
+#include "lib/mgmt/node_assembly.h"
+#include "lib/mgmt/node_builder.h"
 #include "lib/wire/arp.h"
 #include "tests/support/contract_checks.h"
+#include "tests/support/mbufs.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
@@ -88,6 +93,39 @@ TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
       return 0;
     });
   });
+}
+
+TEST_F(NodeTest, IcmpErrorsAndOwnPacketsWithoutMbufsAreInTheStatistics) {
+  const auto built = build_node(
+      config(), {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+  ASSERT_TRUE(built) << built.error().what;
+  NodeParts& parts = *(*built)->parts;
+  NodeStats& stats = (*built)->faces.stats;
+  (*built)->runner.start();
+  const auto to_closed_port = fwd::test::ip_packet(
+      wire::IpAddr::v4(kPeerIp), wire::IpAddr::v4(kPortIp), 17, std::vector(40, std::byte{0x42}));
+  rte_mempool* const pool = parts.buffers.on(0);
+  msg::Up up{};
+  up.kind = msg::Up::Kind::kLocal;
+  up.iface = parts.interfaces.find("eth0")->control->id();
+  up.mbuf = test::mbuf_of(pool, to_closed_port);
+  parts.punt->handle(up);
+  EXPECT_EQ(stats.icmp_errors().sent, 1U);
+  stats.clear_forward_stats();
+  EXPECT_EQ(stats.icmp_errors().sent, 0U);
+  EXPECT_EQ(stats.totals().icmp_errors.sent, 1U);
+
+  std::vector<rte_mbuf*> taken;
+  for (rte_mempool* const each : {pool, parts.buffers.reserve()})
+    while (rte_mbuf* m = rte_pktmbuf_alloc(each)) taken.push_back(m);
+  stats.clear_stats();
+  parts.injector->send_own(to_closed_port, nullptr);
+  const auto drops = stats.drops();
+  ASSERT_EQ(drops.size(), 1U);
+  EXPECT_EQ(drops[0].reason, Drop::kNoMbuf);
+  EXPECT_EQ(drops[0].where, "node");
+  EXPECT_EQ(drops[0].packets, 1U);
+  for (rte_mbuf* m : taken) rte_pktmbuf_free(m);
 }
 
 /// Returns a frame with a packet to 239.1.2.3.
