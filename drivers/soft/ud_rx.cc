@@ -12,6 +12,7 @@
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/icrc.h"
+#include "lib/wire/mad.h"
 
 namespace ipoib::soft {
 

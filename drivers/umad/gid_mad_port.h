@@ -20,6 +20,7 @@
 #include "lib/base/counters.h"
 #include "lib/base/doorbell.h"
 #include "lib/fabric/hca.h"
+#include "lib/fabric/qp1.h"
 
 namespace ipoib::umad {
 

@@ -19,7 +19,6 @@
 #include "lib/fabric/capabilities.h"
 #include "lib/fabric/connected.h"
 #include "lib/fabric/fabric_types.h"
-#include "lib/fabric/qp1.h"
 #include "lib/fabric/tx_lost.h"
 
 struct rte_mbuf;
