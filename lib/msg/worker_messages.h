@@ -20,22 +20,22 @@ struct Up {
   enum class Kind : std::uint8_t {
     kNeighbourWanted,  ///< addr (unicast or group) on iface must be resolved. mbuf starts at the IP
                        ///< header and waits; its TTL is already decremented. Send it with
-    ///< Down::kSendRouted, or with kSendOnInterface if its destination is a group or
-    ///< link-local. PacketMeta::held is filled except out_iface; if its
-    ///< to_routers is set, send with kSendToRouters.
-    kArp,         ///< mbuf starts at the ARP or RARP header (distinguished by opcode);
-                  ///< PacketMeta::rx is filled; iface is the ingress.
-    kLocal,       ///< mbuf starts at the IP header of either version, checked and trimmed to
-                  ///< its total length. It is for this node, or for a group that this node
-                  ///< listens to. PacketMeta::rx is filled.
-    kMembership,  ///< Like kLocal: IGMP to a group, or MLD behind hop-by-hop options.
-    kNd,          ///< mbuf starts at an IPv6 header and is one segment: ICMPv6 type 133 to
-                  ///< 137, hop limit 255, at least the minimum length of its type. The ICMPv6
-                  ///< checksum is not checked. PacketMeta::rx is filled; iface is the ingress.
-    kIcmpError,   ///< mbuf starts at the IP header of the packet that could not be forwarded.
-                  ///< icmp_type, icmp_code and mtu are for the error to its sender, in ICMP or
-                  ///< ICMPv6 by the packet's version. The drop is already counted: the
-                  ///< receiver frees the mbuf without counting it again.
+                       ///< Down::kSendRouted, or with kSendOnInterface if its destination is a
+                       ///< group or link-local. PacketMeta::held is filled except out_iface; if
+                       ///< its to_routers is set, send with kSendToRouters.
+    kArp,              ///< mbuf starts at the ARP or RARP header (distinguished by opcode);
+                       ///< PacketMeta::rx is filled; iface is the ingress.
+    kLocal,            ///< mbuf starts at the IP header of either version, checked and trimmed to
+                       ///< its total length. It is for this node, or for a group that this node
+                       ///< listens to. PacketMeta::rx is filled.
+    kMembership,       ///< Like kLocal: IGMP to a group, or MLD behind hop-by-hop options.
+    kNd,               ///< mbuf starts at an IPv6 header and is one segment: ICMPv6 type 133 to
+                       ///< 137, hop limit 255, at least the minimum length of its type. The ICMPv6
+                       ///< checksum is not checked. PacketMeta::rx is filled; iface is the ingress.
+    kIcmpError,        ///< mbuf starts at the IP header of the packet that could not be forwarded.
+                       ///< icmp_type, icmp_code and mtu are for the error to its sender, in ICMP or
+                       ///< ICMPv6 by the packet's version. The drop is already counted: the
+                       ///< receiver frees the mbuf without counting it again.
     kMulticastUnknown,  ///< Packets from source to addr, a group, arrived on iface, which has
                         ///< multicast routing enabled, and no delivery names both. No mbuf; the
                         ///< worker handles and counts the packets itself.
@@ -70,17 +70,18 @@ struct Down {
     kDeliveryRemove,   ///< Remove the delivery with delivery's addr, source and in.
     kSendOnInterface,  ///< mbuf starts at an IP header: send it on `iface` to its destination, a
                        ///< unicast or group neighbour there. No route lookup; the TTL stays.
-    kSendToRouters,  ///< Like kSendOnInterface, but to the all-routers group of the packet's version.
-    kSendRaw,        ///< mbuf starts at the IPoIB header with PacketMeta::tx set, or at the
-                     ///< Ethernet header: send it unchanged on `iface`, whether up or not.
+    kSendToRouters,    ///< Like kSendOnInterface, but to the all-routers group of the packet's
+                       ///< version.
+    kSendRaw,          ///< mbuf starts at the IPoIB header with PacketMeta::tx set, or at the
+                       ///< Ethernet header: send it unchanged on `iface`, whether up or not.
     kTrace,  ///< Record packets in `trace` (lib/msg/trace_records.h) from now on; null: in none.
   };
   Down() noexcept : neighbour{} {}
 
   Kind kind = Kind::kNeighbourSet;
   table::InterfaceId iface = 0;  ///< kSendOnInterface, kSendToRouters, kSendRaw: egress.
-  /// kSendRouted, kSendOnInterface, kSendToRouters: ingress of the packet. Its drops count there, and its
-  /// sender gets ICMP errors. kNoInterface: this node made the packet.
+  /// kSendRouted, kSendOnInterface, kSendToRouters: ingress of the packet. Its drops count there,
+  /// and its sender gets ICMP errors. kNoInterface: this node made the packet.
   table::InterfaceId in = table::kNoInterface;
   table::NeighbourIndex index = 0;
   rte_mbuf* mbuf = nullptr;

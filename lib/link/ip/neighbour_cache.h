@@ -44,8 +44,9 @@ class Solicitor {
   virtual void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) = 0;
   /// The neighbour did not answer, or has no path: it is assumed to be gone.
   virtual void failed(const wire::IpAddr& addr) = 0;
-  /// False while the interface is stopped or suspended, or the family of `addr` does not run.
-  /// NeighbourCache::request_gateways() follows.
+  /// False while requests for `addr` would be lost: the interface is stopped or suspended, or the
+  /// family of `addr` does not run. Once that ends, the owner of the cache calls
+  /// NeighbourCache::request_gateways().
   [[nodiscard]] virtual bool can_ask(const wire::IpAddr& addr) const = 0;
 };
 
