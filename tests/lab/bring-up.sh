@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Three nodes are on a subnet that OpenSM manages. Their links have the attributes of the broadcast group from
 # partitions.conf. At each step saquery and ibroute show the memberships and multicast trees that the nodes report:
-# after the start, after SIGTERM (the node has left everything) and after SIGKILL (OpenSM keeps the memberships, and the
-# restarted node takes them over). Hosts reach each other, and multicast between them flows.
+# after the start, after SIGTERM of a multicast router (it has left everything) and after SIGKILL of a node that is none
+# (OpenSM keeps the memberships, and the restarted node takes them over). Hosts reach each other, and multicast between
+# them flows.
 # shows: U-08, U-33
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -90,8 +91,9 @@ expect "left-overs of node c" "$(ls "$LAB_DIR/at-$(ca_of c)")" ""
 agreed_within 2 a b
 say "node c ended: OpenSM holds nothing of it"
 
-# Node b is no multicast router. A router lists all groups when it starts, and the simulator shows it three of them: it
-# would not know the other NonMember memberships that OpenSM keeps.
+# Node b is no multicast router. A restarted router lists the groups of the subnet and joins those again. The simulator
+# carries no RMPP: the answer is one MAD, which holds three records. A router would therefore not know of the
+# memberships in other groups that OpenSM keeps from before the kill.
 before=$(held_of b)
 node_kill b
 expect "memberships of node b after SIGKILL" "$(held_of b)" "$before"

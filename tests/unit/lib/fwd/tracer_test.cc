@@ -34,15 +34,15 @@ class FakeConnectedQueue final : public fabric::ConnectedQueue {
   }
 };
 
-class SourceQueue final : public fabric::ReceiveQueue {
+class FakeReceiveQueue final : public fabric::ReceiveQueue {
  public:
-  SourceQueue() : ReceiveQueue{&receive} {}
+  FakeReceiveQueue() : ReceiveQueue{&receive} {}
 
   std::vector<rte_mbuf*> incoming;
 
  private:
   static std::uint16_t receive(ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
-    auto& incoming = static_cast<SourceQueue&>(queue).incoming;
+    auto& incoming = static_cast<FakeReceiveQueue&>(queue).incoming;
     const auto taken = static_cast<std::uint16_t>(std::min<std::size_t>(n, incoming.size()));
     std::copy_n(incoming.begin(), taken, pkts);
     incoming.erase(incoming.begin(), incoming.begin() + taken);
@@ -290,7 +290,7 @@ TEST_F(Trace, MulticastCopyWithoutAnMbuf) {
 
 TEST_F(Trace, OverAConnection) {
   FakeConnectedQueue queue;
-  SourceQueue source;
+  FakeReceiveQueue source;
   entries[kIb0].receive_queue = &source;
   start_with_neighbours();
   set_connected(2, "10.0.0.2", queue);
@@ -314,7 +314,7 @@ TEST_F(Trace, OverAConnection) {
 
 TEST_F(Trace, SegmentsThatGroMerges) {
   FakeConnectedQueue queue;
-  SourceQueue source;
+  FakeReceiveQueue source;
   entries[kIb0].receive_queue = &source;
   entries[kEth0].tcp_offload = true;
   start_with_neighbours();
@@ -356,7 +356,7 @@ TEST_F(Trace, FragmentsAndSegments) {
 }
 
 TEST_F(Trace, SegmentsThatGsoCuts) {
-  SourceQueue source;
+  FakeReceiveQueue source;
   entries[kIb0].receive_queue = &source;
   entries[kEth0].tcp_offload = true;
   start_with_neighbours();
@@ -671,7 +671,7 @@ class TraceOrNot : public Trace {
 
 TEST_F(TraceOrNot, PacketsFareAlike) {
   FakeConnectedQueue queue;
-  SourceQueue source;
+  FakeReceiveQueue source;
   entries[kIb0].receive_queue = &source;
   entries[kEth0].tcp_offload = true;
   configs[0].punt.interval_us = 1;  // every loop has new budgets

@@ -22,7 +22,7 @@ wire::IpAddr host(std::uint32_t n) {
   return wire::IpAddr::v4(0x0a00'0000U + n);
 }
 
-struct Questions final : Solicitor {
+struct FakeSolicitor final : Solicitor {
   void request(const wire::IpAddr& addr, TimePoint now) override {
     ++asked[addr];
     times.push_back(now);
@@ -35,10 +35,9 @@ struct Questions final : Solicitor {
   std::vector<TimePoint> times;
 };
 
-class NeighbourCacheFixture {
+class SimNeighbourCache {
  public:
-  explicit NeighbourCacheFixture(const NeighbourConfig& config = {},
-                                 std::size_t capacity = 1U << 20)
+  explicit SimNeighbourCache(const NeighbourConfig& config = {}, std::size_t capacity = 1U << 20)
       : sink{capacity}, cache{config, 1, sink, questions, paths, 1} {}
 
   HeldPacket want(const wire::IpAddr& addr) {
@@ -65,14 +64,14 @@ class NeighbourCacheFixture {
 
   TimePoint now{100s};
   FakeNeighbourSink sink;
-  Questions questions;
+  FakeSolicitor questions;
   static constexpr std::uint16_t kMtu = 1500;
   EthernetPaths paths{kMtu};
   NeighbourCache cache;
 };
 
 TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   b.want(host(1));
   b.run_for(2900ms);
   // The third request is sent within 3.4 s. The first packet may or may not have expired, because
@@ -93,7 +92,7 @@ TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
 
 /// Routes avoid a failed gateway, so no packet asks for it.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   b.want(host(1));
   b.run_for(60s);
@@ -107,7 +106,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
 
 /// Routes learn it when they begin to use the gateway.
 TEST(NeighbourCache, ANeighbourThatFailedBeforeItBecameAGatewayIsKnownToHaveFailed) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   EXPECT_FALSE(b.cache.has_failed(host(1)));
   b.want(host(1));
   EXPECT_FALSE(b.cache.has_failed(host(1)));
@@ -124,9 +123,9 @@ TEST(NeighbourCache, ANeighbourThatFailedBeforeItBecameAGatewayIsKnownToHaveFail
 
 /// Routes avoid the gateway after these commands, too.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
-  const auto flush = [](NeighbourCacheFixture& b) { b.cache.flush(); };
-  const auto remove = [](NeighbourCacheFixture& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
-  const auto down_and_up = [](NeighbourCacheFixture& b) {
+  const auto flush = [](SimNeighbourCache& b) { b.cache.flush(); };
+  const auto remove = [](SimNeighbourCache& b) { EXPECT_TRUE(b.cache.remove(host(1))); };
+  const auto down_and_up = [](SimNeighbourCache& b) {
     b.questions.is_up = false;
     b.cache.withdraw(Drop::kLinkDown);
     const auto asked = b.questions.asked[host(1)];
@@ -139,11 +138,11 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
     b.questions.is_up = true;
     b.cache.request_gateways();
   };
-  for (const std::function<void(NeighbourCacheFixture&)>& reset :
-       {std::function<void(NeighbourCacheFixture&)>{flush},
-        std::function<void(NeighbourCacheFixture&)>{remove},
-        std::function<void(NeighbourCacheFixture&)>{down_and_up}}) {
-    NeighbourCacheFixture b;
+  for (const std::function<void(SimNeighbourCache&)>& reset :
+       {std::function<void(SimNeighbourCache&)>{flush},
+        std::function<void(SimNeighbourCache&)>{remove},
+        std::function<void(SimNeighbourCache&)>{down_and_up}}) {
+    SimNeighbourCache b;
     ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
     b.want(host(1));
     while (b.sink.find(host(1))->state != NeighbourState::kFailed) b.run_for(100ms);
@@ -160,7 +159,7 @@ TEST(NeighbourCache, AGatewayThatFailedIsAskedForAfterItsEntryIsReset) {
 
 /// The cache does not ask for a gateway that answered: the first packet does, as for any neighbour.
 TEST(NeighbourCache, AGatewayThatAnsweredIsNotAskedForByAFlush) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   b.resolve(host(1));
   const auto asked = b.questions.asked[host(1)];
@@ -175,7 +174,7 @@ constexpr wire::MacAddr mac(unsigned last) {
 }
 
 TEST(NeighbourCache, EntryMovesAtMostOnceASecond) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   b.want(host(1));
   ASSERT_TRUE(b.cache.learn(host(1), mac(1), Evidence::kReply, false, b.now));
   unsigned moves = 0, refused = 0;
@@ -195,14 +194,14 @@ TEST(NeighbourCache, EntryMovesAtMostOnceASecond) {
   EXPECT_EQ(b.sink.find(host(1))->mac, mac(9));
 }
 
-NeighbourPhase phase_of(const NeighbourCacheFixture& b, const wire::IpAddr& addr) {
+NeighbourPhase phase_of(const SimNeighbourCache& b, const wire::IpAddr& addr) {
   const auto row = b.cache.info(addr, b.now);
   return row ? row->phase : NeighbourPhase::kIncomplete;
 }
 
 TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {
   const auto addr = ip("fd00::7");
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   EXPECT_TRUE(b.cache.advertised(addr, mac(1), true, true, b.now));
   EXPECT_EQ(b.cache.size(), 0U);  // there was no request
   b.want(addr);
@@ -227,7 +226,7 @@ TEST(NeighbourCache, AdvertisementsAreTakenAsRfc4861Says) {
 }
 
 TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
-  NeighbourCacheFixture b{{.idle = 60s}};
+  SimNeighbourCache b{{.idle = 60s}};
   const auto group = ip("239.1.2.3");
   ASSERT_TRUE(b.cache.add_mapped(group, mac(1), b.now));
   EXPECT_TRUE(b.sink.valid(group));
@@ -244,7 +243,7 @@ TEST(NeighbourCache, MappedEntryIsValidAtOnceAndGoesWhenUnused) {
 }
 
 TEST(NeighbourCache, MappedEntriesMakeRoomForOthers) {
-  NeighbourCacheFixture b{{.max_entries = 4}};
+  SimNeighbourCache b{{.max_entries = 4}};
   for (std::uint32_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(b.cache.add_mapped(wire::IpAddr::v4(0xe100'0000 + i), mac(1), b.now)) << i;
     b.run_for(3s);
@@ -253,7 +252,7 @@ TEST(NeighbourCache, MappedEntriesMakeRoomForOthers) {
 }
 
 TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
-  NeighbourCacheFixture b{{.max_held_per_neighbour = 4}};
+  SimNeighbourCache b{{.max_held_per_neighbour = 4}};
   std::vector<HeldPacket> packets;
   for (int i = 0; i < 10; ++i) packets.push_back(b.want(host(1)));
   EXPECT_EQ(b.cache.held(), 4U);
@@ -265,7 +264,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
 }
 
 TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
-  NeighbourCacheFixture b{{.max_held = 100}};
+  SimNeighbourCache b{{.max_held = 100}};
   for (std::uint32_t i = 0; i < 1000; ++i) b.want(host(i));
   EXPECT_EQ(b.cache.held(), 100U);
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 900U);
@@ -277,7 +276,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
 /// The limit of the node's buffers applies in addition to the interface's own limit, because
 /// packets of other interfaces may use all buffers.
 TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   b.sink.room = 3;
   std::vector<HeldPacket> packets;
   for (int i = 0; i < 5; ++i) packets.push_back(b.want(host(1)));
@@ -297,7 +296,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
 }
 
 TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
-  NeighbourCacheFixture b{{.max_held_age = 500ms}};
+  SimNeighbourCache b{{.max_held_age = 500ms}};
   b.want(host(1));
   b.run_for(300ms);
   b.want(host(1));
@@ -310,7 +309,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
 }
 
 TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   const auto begin = b.now;
   // Workers drop packets while an entry is failed, and punt them otherwise, twice a second for each
   // destination.
@@ -331,7 +330,7 @@ TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
 }
 
 TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   const auto begin = b.now;
   std::uint32_t next = 0;
   while (b.now < begin + 10s) {
@@ -347,7 +346,7 @@ TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
 }
 
 /// Fills the table with `n` resolved neighbours.
-void fill(NeighbourCacheFixture& b, std::uint32_t n) {
+void fill(SimNeighbourCache& b, std::uint32_t n) {
   for (std::uint32_t i = 0; i < n; ++i) {
     b.resolve(host(i));
     b.run_for(1ms);
@@ -355,7 +354,7 @@ void fill(NeighbourCacheFixture& b, std::uint32_t n) {
 }
 
 TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
-  NeighbourCacheFixture b{{.max_entries = 100}};
+  SimNeighbourCache b{{.max_entries = 100}};
   fill(b, 100);
   b.run_for(10s);
   b.sink.used[*b.sink.index_of(host(0))] = b.now;  // the oldest entry is in use
@@ -368,7 +367,7 @@ TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
 }
 
 TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
-  NeighbourCacheFixture b{{.max_entries = 4}};
+  SimNeighbourCache b{{.max_entries = 4}};
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
   ASSERT_TRUE(b.cache.add_static(host(2), wire::MacAddr{std::byte{2}}, b.now));
   b.resolve(host(3));
@@ -389,7 +388,7 @@ TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
 }
 
 TEST(NeighbourCache, EntryBeingResolvedIsNotEvictedHoweverLongAgoItWasWanted) {
-  NeighbourCacheFixture b{{.max_held_age = 100ms, .max_entries = 1}};
+  SimNeighbourCache b{{.max_held_age = 100ms, .max_entries = 1}};
   b.want(host(1));
   b.run_for(2500ms);  // no packet waits any more; the last request is sent
   b.want(host(2));
@@ -399,7 +398,7 @@ TEST(NeighbourCache, EntryBeingResolvedIsNotEvictedHoweverLongAgoItWasWanted) {
 }
 
 TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
-  NeighbourCacheFixture b{{}, 1};
+  SimNeighbourCache b{{}, 1};
   b.want(host(1));
   b.want(host(2));
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourTableFull], 1U);
@@ -408,7 +407,7 @@ TEST(NeighbourCache, NoIndexLeftCountsAsTableFull) {
 
 // An index is reusable only long after its entry is removed, so eviction would not provide one.
 TEST(NeighbourCache, NobodyIsForgottenForWantOfAnIndex) {
-  NeighbourCacheFixture b{{}, 2};
+  SimNeighbourCache b{{}, 2};
   for (const unsigned i : {1U, 2U}) b.resolve(host(i));
   b.run_for(3s);  // both entries could be evicted
   b.want(host(3));
@@ -419,7 +418,7 @@ TEST(NeighbourCache, NobodyIsForgottenForWantOfAnIndex) {
 }
 
 TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   fill(b, 65536);
   EXPECT_EQ(b.cache.size(), 65536U);
   // All entries are confirmed, become stale and are checked within this minute.
@@ -432,14 +431,14 @@ TEST(NeighbourCache, SixtyFourThousandEntriesAreServedQuickly) {
 }
 
 TEST(NeighbourCache, PacketThatArrivesAfterTheAnswerIsLetGo) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   b.resolve(host(1));
   const auto late = b.want(host(1));
   EXPECT_EQ(b.sink.released.back(), late);
 }
 
 TEST(NeighbourCache, AnswerTooLateRevivesAFailedEntry) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   b.want(host(1));
   b.run_for(3400ms);
   ASSERT_EQ(b.sink.find(host(1))->state, NeighbourState::kFailed);
@@ -448,7 +447,7 @@ TEST(NeighbourCache, AnswerTooLateRevivesAFailedEntry) {
 }
 
 TEST(NeighbourCache, TimersAreJittered) {
-  NeighbourCacheFixture b;
+  SimNeighbourCache b;
   for (std::uint32_t i = 0; i < 100; ++i) b.want(host(i));
   b.run_for(1200ms);
   std::map<TimePoint, unsigned> times;

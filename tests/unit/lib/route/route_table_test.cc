@@ -22,7 +22,7 @@ wire::IpPrefix net(const char* text) {
 }
 
 /// The tables as a worker sees them.
-struct FakeSink : RouteSink {
+struct FakeRouteSink : RouteSink {
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
     if (full) return fail(Errc::kNoResources, "full");
     prefixes[prefix] = next_hop;
@@ -64,7 +64,7 @@ struct RouteTableTest : testing::Test {
     ASSERT_TRUE(table.add_address(0, net("10.0.0.1/24")));
     ASSERT_TRUE(table.add_address(1, net("192.168.1.1/24")));
   }
-  FakeSink sink;
+  FakeRouteSink sink;
   RouteTable table{sink};
 };
 
