@@ -8,7 +8,7 @@
 #   leak sanitizers. Without the option a few of these scripts run so too. tests/lab never does, because libumad2sim,
 #   which shows its programs a simulated subnet, overflows its own buffers; nor does tests/vm, because its machine
 #   is slow already.
-# --long: also runs the steps that take too long for CI. Without the option, the last line but one lists them.
+# --long: also runs the steps that take too long for CI. Without the option, a line at the end lists them.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -38,6 +38,8 @@ mkdir -p build/tests
 exec 9>build/tests/.lock
 flock 9
 : >build/tests/passed.txt
+export CCACHE_STATSLOG=$PWD/build/tests/ccache.log
+: >"$CCACHE_STATSLOG"
 
 interrupted() {
   local pid
@@ -271,5 +273,8 @@ step "a short perf/run" 900 tests/check-perf build build/tests/perf
 
 ((${#not_run[@]})) && printf 'not run %s\n' "${not_run[@]}"
 [[ -n $left_out ]] && echo "left out, to be run with --long: $left_out"
+# The time says something only together with the state of the compiler cache.
+echo "took $((SECONDS / 60)) min; $(grep -cE '^(direct|preprocessed)_cache_hit' "$CCACHE_STATSLOG") objects from the \
+compiler cache, $(grep -c '^cache_miss' "$CCACHE_STATSLOG") compiled"
 echo "$passed passed, $failed failed"
 ((failed == 0))
