@@ -48,7 +48,7 @@ namespace ipoib::app {
 [[nodiscard]] Json xstats_json(const std::vector<mgmt::Xstat>& xstats);
 /// Uses dpdk-testpmd's names of counters, as does fwd_stats_json().
 [[nodiscard]] Json port_stats_json(const mgmt::InterfaceStatsInfo& info);
-/// Returns "ports", "all" and "lcores".
+/// Returns "ports", "all", "icmp_errors" and "lcores".
 [[nodiscard]] Json fwd_stats_json(const mgmt::NodeStats& stats);
 /// Returns the load and the burst sizes of each worker.
 [[nodiscard]] Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers);

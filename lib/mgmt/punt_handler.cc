@@ -98,7 +98,8 @@ void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, In
   ++counters_.answered;
 }
 
-/// Returns kNone if it took `m` to answer it; else the reason of its drop, and `m` stays the caller's.
+/// Returns kNone if it took `m` to answer it; else the reason of its drop, and `m` stays the
+/// caller's.
 Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
   const wire::IpAddr sender = source_of(m);
   const bool to_group = wire::is_multicast(destination_of(m));
