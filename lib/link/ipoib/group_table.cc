@@ -60,14 +60,16 @@ wire::Gid GroupTable::routers_of(const Group& g) const {
   return mgid_of(g.v4 ? wire::kIgmpAllRouters : wire::all_routers());
 }
 
-/// True if signature, P_Key and scope are the link's (RFC 4391 §4, §11).
+/// True if signature, P_Key and scope are the link's (RFC 4391 §4, §11), and packets to some IP
+/// address go to this MGID. It is false for the broadcast group.
 bool GroupTable::is_of_link(const wire::Gid& mgid) const {
-  const auto signature = signature_of(mgid);
   const std::uint64_t link_prefix = broadcast_.mgid.prefix();
   constexpr std::uint64_t kScopeAndPkey = 0xffff'0000'ffff'0000ULL;
-  return (signature == 0x401b || signature == 0x601b) &&
-         ((mgid.prefix() ^ link_prefix) & kScopeAndPkey) == 0 && mgid != broadcast_.mgid &&
-         mgid != mgid_of(wire::IpAddr::v4(0xffff'ffff));
+  if (((mgid.prefix() ^ link_prefix) & kScopeAndPkey) != 0 || mgid == broadcast_.mgid) return false;
+  if (signature_of(mgid) == 0x601b) return true;
+  constexpr std::uint64_t kAddressBits = 0x0fff'ffff;
+  return signature_of(mgid) == 0x401b && (mgid.prefix() & 0xffff) == 0 &&
+         mgid.guid() <= kAddressBits;
 }
 
 Group* GroupTable::find(const wire::Gid& mgid) {

@@ -481,6 +481,28 @@ TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
   EXPECT_EQ(row(2, "239.9.9.9").state, "");
 }
 
+// Every port may create a group with the link's signature, P_Key and scope.
+TEST_F(Groups, U34_MulticastRouterIgnoresMgidsOfNoAddress) {
+  f.config.group.multicast_router = true;
+  bring_up(2);
+  f.run_for(500ms);
+  const std::size_t before = node(0).link->groups(f.now).size();
+  for (const auto& [octet, right] :
+       {std::pair{6U, false}, {11U, false}, {12U, false}, {15U, true}}) {
+    SCOPED_TRACE(octet);
+    wire::Gid mgid = wire::mgid_of(ip(kGlobal), 0xffff, 2);
+    mgid.bytes[octet] |= std::byte{0x10};
+    bool created = false;
+    node(1).client->submit(
+        sa::create_group(mgid, node(1).actions->attr.gid(), wire::join_state::kFullMember,
+                         f.group("255.255.255.255")->record),
+        [&](const auto& answer, TimePoint) { created = answer.has_value(); }, f.now);
+    f.run_for(500ms);
+    EXPECT_TRUE(created);
+    EXPECT_EQ(node(0).link->groups(f.now).size(), before + (right ? 1 : 0));
+  }
+}
+
 TEST_F(Groups, U33_GroupLeftWhileThePartitionIsGoneIsLeftWhenItIsBack) {
   bring_up(1);
   join(0, kGlobal);
