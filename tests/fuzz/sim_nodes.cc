@@ -500,8 +500,10 @@ bool SimNodes::come_to_rest() {
 }
 
 bool SimNodes::come_to_full_rest() {
-  constexpr int kMaxWaits = 300;
-  for (int i = 0; i < kMaxWaits; ++i) {
+  // Senders to groups last longest. Deadlines may be frequent, so their number alone is no measure.
+  constexpr int kMinWaits = 300, kMaxWaits = 30'000;
+  const TimePoint end = sides[0].stepped->now() + std::chrono::hours(1);
+  for (int i = 0; i < kMinWaits || (i < kMaxWaits && sides[0].stepped->now() < end); ++i) {
     if (!come_to_rest()) return false;
     if (all_within(unfinished(), unfinished_at_rest_)) return true;
     // A node resolves a forgotten gateway again, which takes some deadlines.
@@ -585,9 +587,10 @@ void SimNodes::tell_left() const {
       std::fprintf(stderr, "  connection to %s: %s\n", c.peer.c_str(),
                    std::string{c.state}.c_str());
     for (const link::GroupInfo& g : node.view.groups(""))
-      std::fprintf(stderr, "  group %s on %s: %s, joins %u%s\n", wire::to_string(g.group).c_str(),
-                   g.iface.c_str(), std::string{g.state}.c_str(), g.joins,
-                   g.routed ? ", routed" : "");
+      std::fprintf(stderr, "  group %s (%s) on %s: %s, joins %u%s%s %s\n",
+                   wire::to_string(g.group).c_str(), g.lladdr.c_str(), g.iface.c_str(),
+                   std::string{g.state}.c_str(), g.joins, g.routed ? ", routed" : "",
+                   g.sending ? ", sending" : "", g.reason.c_str());
     for (const LinkInfo& l : node.view.links())
       std::fprintf(stderr, "  link %s: %s: %s\n", l.name.c_str(), l.state.c_str(),
                    l.reason.c_str());
