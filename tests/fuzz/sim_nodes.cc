@@ -24,22 +24,22 @@
 #include "lib/wire/frame.h"
 #include "lib/wire/nd.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/addresses.h"
 #include "tests/support/device_faults.h"
 #include "tests/support/eal.h"
 #include "tests/support/packets.h"
+#include "tests/support/sim_tsc.h"
 #include "tests/support/soft_hcas.h"
 
 namespace ipoib::mgmt::test {
 namespace {
 
+using ipoib::test::prefix;
+using ipoib::test::read_sim_tsc;
 using ipoib::test::require;
+using ipoib::test::sim_tsc;
 
-std::uint64_t sim_tsc = 0;
 const soft::SoftHca* made_last = nullptr;
-
-std::uint64_t read_sim_tsc() noexcept {
-  return sim_tsc;
-}
 
 constexpr unsigned kWireMbufs = 4095;
 constexpr std::size_t kMaxFrameLen = 4096;
@@ -83,10 +83,6 @@ std::size_t joins(const NodeFaces& node) {
 /// None is more than at rest.
 bool all_within(const SimNodes::Counts& counts, const SimNodes::Counts& at_rest) {
   return std::equal(counts.begin(), counts.end(), at_rest.begin(), std::less_equal<>{});
-}
-
-wire::IpPrefix prefix(std::string_view text) {
-  return *wire::parse_prefix(text);
 }
 
 /// Returns nothing if no host has this address.

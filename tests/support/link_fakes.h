@@ -20,6 +20,7 @@
 #include "lib/link/interface.h"
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/wire/arp.h"
+#include "tests/support/addresses.h"
 
 namespace ipoib::link {
 
@@ -276,11 +277,7 @@ class FakeNeighbourPaths : public NeighbourPaths {
   void describe(const wire::HwAddr&, NeighbourInfo&) const override {}
 };
 
-inline wire::IpAddr ip(std::string_view text) {
-  return wire::parse_ip(text).value();
-}
-inline wire::IpPrefix prefix(std::string_view text) {
-  return wire::parse_prefix(text).value();
-}
+using ipoib::test::ip;
+using ipoib::test::prefix;
 
 }  // namespace ipoib::link

@@ -9,13 +9,7 @@
 
 namespace ipoib::soft {
 
-std::uint64_t sim_tsc;
-
 namespace {
-
-std::uint64_t read_sim_tsc() noexcept {
-  return sim_tsc;
-}
 
 /// Shared by all tests. sent[i] holds the frames that side i sent, towards[i] those that it will
 /// read.
@@ -86,7 +80,7 @@ SoftHcaConfig SimHcaPair::config(int side) {
   config.attr.guid = kPeerGuid[side];
   config.attr.lid = kPeerLid[side];
   config.first_qpn = side == 0 ? 0x48 : 0x49;
-  config.tsc = &read_sim_tsc;
+  config.tsc = &ipoib::test::read_sim_tsc;
   config.tsc_hz = kHz;
   return config;
 }

@@ -20,9 +20,12 @@
 #include "lib/wire/rc.h"
 #include "tests/support/drops.h"
 #include "tests/support/mbufs.h"
+#include "tests/support/sim_tsc.h"
 #include "tests/support/soft_frames.h"
 
 namespace ipoib::soft {
+
+using ipoib::test::sim_tsc;
 
 using test::Bytes;
 using test::bytes_of;
@@ -123,9 +126,6 @@ class SimHcaPair {
 
   std::deque<Late> late_[2];
 };
-
-/// The current time in cycles.
-extern std::uint64_t sim_tsc;
 
 /// `len` octets that differ for each `number`.
 [[nodiscard]] Bytes pattern(std::uint32_t number, std::size_t len);

@@ -14,4 +14,11 @@ inline void seal(test::Bytes& frame) {
   wire::put_icrc({frame.data() + sizeof(EthHdr), lrh.packet_len()});
 }
 
+/// Returns the IBA packet of a soft frame, LRH to ICRC.
+inline test::Bytes iba_of(const test::Bytes& frame) {
+  const std::size_t len = wire::read<wire::Lrh>(frame, sizeof(EthHdr)).value().packet_len();
+  const auto begin = frame.begin() + sizeof(EthHdr);
+  return {begin, begin + static_cast<std::ptrdiff_t>(len)};
+}
+
 }  // namespace ipoib::soft

@@ -23,8 +23,6 @@
 namespace ipoib::fwd::test {
 namespace {
 
-constexpr std::uint32_t kLoops = 3'000;
-
 /// Carries mbufs back to the thread that frees them.
 class WayBack {
  public:
@@ -104,7 +102,7 @@ class Rings : public WorkerFixture {
 
   /// Each packet arrived or is counted.
   void expect_all_accounted(std::uint64_t arrived) {
-    EXPECT_GE(received_, 4U * kLoops);
+    EXPECT_GE(received_, 4U * WorkerThread::kLoops);
     EXPECT_GT(arrived, 0U);
     EXPECT_EQ(arrived + all_drops(), received_);
   }
@@ -121,7 +119,7 @@ class Rings : public WorkerFixture {
 
 TEST_F(Rings, WorkerPuntsWhileManagementTakes) {
   start();
-  WorkerThread worker{rcu, kLoops, [this] { punt(); }};
+  WorkerThread worker{rcu, WorkerThread::kLoops, [this] { punt(); }};
   worker.tell_of_change();
   while (!worker.is_over()) take_punted();
   worker.join();
@@ -135,7 +133,7 @@ TEST_F(Rings, WorkerPuntsWhileManagementTakes) {
 // Management takes nothing any more while the worker goes on; the ring is full when both are done.
 TEST_F(Rings, ManagementStopsWhileWorkerPunts) {
   start();
-  WorkerThread worker{rcu, kLoops, [this] { punt(); }};
+  WorkerThread worker{rcu, WorkerThread::kLoops, [this] { punt(); }};
   while (punted_ < 100) take_punted();
   worker.tell_of_change();
   worker.join();
@@ -147,8 +145,8 @@ TEST_F(Rings, ManagementStopsWhileWorkerPunts) {
 
 TEST_F(Rings, WorkersHandOver) {
   start_two();
-  WorkerThread second{rcu, kLoops, [this] { take_over(); }, 1};
-  WorkerThread first{rcu, kLoops, [this] { hand_over(); }};
+  WorkerThread second{rcu, WorkerThread::kLoops, [this] { take_over(); }, 1};
+  WorkerThread first{rcu, WorkerThread::kLoops, [this] { hand_over(); }};
   first.tell_of_change();
   first.join();
   second.tell_of_change();
@@ -160,7 +158,7 @@ TEST_F(Rings, WorkersHandOver) {
 // The worker that takes ends first; the other's packets are counted, and those under way are left.
 TEST_F(Rings, WorkerStopsWhileAnotherHandsOver) {
   start_two();
-  WorkerThread first{rcu, kLoops, [this] { hand_over(); }};
+  WorkerThread first{rcu, WorkerThread::kLoops, [this] { hand_over(); }};
   {
     WorkerThread second{rcu, 20, [this] { take_over(); }, 1};
     second.tell_of_change();
@@ -229,7 +227,7 @@ class Channel : public WorkerFixture {
 
 // None is lost on the way down, through a backlog too; on the way up it is counted.
 TEST_F(Channel, CarriesMessagesBothWays) {
-  WorkerThread worker{rcu, kLoops, [this] { echo(); }};
+  WorkerThread worker{rcu, WorkerThread::kLoops, [this] { echo(); }};
   while (!worker.is_over()) {
     for (unsigned i = 0; i < 64 && channel_->waiting() < 256; ++i) send();
     channel_->flush();

@@ -12,7 +12,6 @@
 namespace ipoib::fwd::test {
 namespace {
 
-constexpr std::uint32_t kLoops = 3'000;
 constexpr table::NextHopIndex kVia = 100, kVia6 = 101, kOther = 102;
 constexpr table::NeighbourIndex kGateway = 7;
 
@@ -50,7 +49,8 @@ class TablesUnderTraffic : public WorkerFixture {
   /// Changes tables in parallel to the worker until its loops are done.
   template <class Change>
   void run(Change change) {
-    ::ipoib::test::WorkerThread worker{rcu, kLoops, [this] { forward(); }};
+    ::ipoib::test::WorkerThread worker{rcu, ::ipoib::test::WorkerThread::kLoops,
+                                       [this] { forward(); }};
     worker_ = &worker;
     std::uint32_t changes = 0;
     while (!worker.is_over()) {
@@ -59,7 +59,7 @@ class TablesUnderTraffic : public WorkerFixture {
     }
     worker.join();
     EXPECT_GT(changes, 0U);
-    EXPECT_GE(received_, 4U * kLoops);
+    EXPECT_GE(received_, 4U * ::ipoib::test::WorkerThread::kLoops);
     EXPECT_EQ(sent_ + waiting_ + all_drops(), received_);
   }
 

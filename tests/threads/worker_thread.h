@@ -14,6 +14,8 @@ namespace ipoib::test {
 
 class WorkerThread {
  public:
+  static constexpr std::uint32_t kLoops = 3'000;  ///< Enough for changes between loops.
+
   /// Runs `loop` at least `loops` times and until a change is reported, because the other thread
   /// may not have had a CPU before. `rcu` has room for a thread of that number.
   template <class Loop>

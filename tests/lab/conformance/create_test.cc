@@ -112,7 +112,7 @@ TEST_F(Create, LifetimeIsThatAskedFor) {
       << "not asked for: OpenSM takes what stands there";
 }
 
-struct Row {
+struct CreateRow {
   const char* what;
   std::uint64_t mask;
   void (*change)(R&);
@@ -120,7 +120,7 @@ struct Row {
 };
 
 TEST_F(Create, GroupsThatCannotBe) {
-  const Row rows[] = {
+  const CreateRow rows[] = {
       {"MTU beyond the subnet's", kMtu, [](R& r) { r.mtu = 0x85; }, kInvalid},
       {"MTU > 2048", kMtu, [](R& r) { r.mtu = 0x04; }, kInvalid},
       {"MTU < 256", kMtu, [](R& r) { r.mtu = 0x41; }, kInvalid},
@@ -157,7 +157,7 @@ TEST_F(Create, GroupsThatCannotBe) {
        [](R& r) { r.mgid = wire::Gid::of(0xff15'a01b'fe80'0000, 0x5555); }, kOk},
       {"scope component, not looked at", R::kScope, [](R& r) { r.scope_join = 0x51; }, kOk},
   };
-  for (const Row& row : rows) {
+  for (const CreateRow& row : rows) {
     SCOPED_TRACE(row.what);
     const sa::Request request = with(create(fresh()), row.mask, row.change);
     EXPECT_EQ(status(kA, request), answer(row.status));

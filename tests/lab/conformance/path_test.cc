@@ -106,7 +106,7 @@ TEST_F(Path, ToAGroupIsItsMlid) {
   EXPECT_EQ(status(kA, sa::find_path(gid(kA), group, kLab)), kNoRecords) << "other partition";
 }
 
-struct Row {
+struct PathRow {
   const char* what;
   std::uint64_t mask;
   void (*change)(PathRecord&);
@@ -117,7 +117,7 @@ TEST_F(Path, LimitsAreKeptOrThereIsNoPath) {
   using P = PathRecord;
   const std::uint64_t mtu = P::kMtuSel | P::kMtu, rate = P::kRateSel | P::kRate,
                       life = P::kLifeSel | P::kLife;
-  const Row rows[] = {
+  const PathRow rows[] = {
       {"MTU exactly 2048", mtu, [](P& p) { p.mtu = 0x84; }, kOk},
       {"MTU > 1024", mtu, [](P& p) { p.mtu = 0x03; }, kOk},
       {"MTU > 2048", mtu, [](P& p) { p.mtu = 0x04; }, kNoRecords},
@@ -141,7 +141,7 @@ TEST_F(Path, LimitsAreKeptOrThereIsNoPath) {
        kInvalid},
       {"reversible", P::kReversible, [](P& p) { p.reversible_numb = 0x81; }, kOk},
   };
-  for (const Row& row : rows) {
+  for (const PathRow& row : rows) {
     SCOPED_TRACE(row.what);
     EXPECT_EQ(status(kA, paths(row.mask, row.change)), answer(row.status));
   }

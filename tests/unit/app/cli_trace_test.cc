@@ -5,17 +5,16 @@
 #include "app/cli/cli.h"
 #include "app/export/json.h"
 #include "app/export/telemetry.h"
+#include "tests/support/addresses.h"
 #include "tests/support/fake_node.h"
 
 namespace ipoib::app {
 namespace {
 
+using ipoib::test::ip;
+
 namespace trace = msg::trace;
 using State = mgmt::TraceInfo::State;
-
-wire::IpAddr ip(std::string_view text) {
-  return *wire::parse_ip(text);
-}
 
 /// A packet with one step after another.
 struct Traced {

@@ -48,12 +48,6 @@ class SoftCapture : public SoftFixture {
   CaptureTap tap_;
 };
 
-Bytes iba_of(const Bytes& frame) {
-  const auto lrh = wire::read<wire::Lrh>(frame, sizeof(EthHdr)).value();
-  return Bytes(frame.begin() + sizeof(EthHdr),
-               frame.begin() + static_cast<std::ptrdiff_t>(sizeof(EthHdr) + lrh.packet_len()));
-}
-
 TEST_F(SoftCapture, P10_EveryFrameOfTheWireIsCopiedFromLrhThroughIcrc) {
   const Node from = make_node(0);
   const Node to = make_node(1);

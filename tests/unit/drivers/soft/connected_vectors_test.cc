@@ -26,13 +26,6 @@ Recorded recorded(const std::string& name) {
   return r;
 }
 
-/// The IBA packet of a soft frame.
-Bytes iba_of(const Bytes& frame) {
-  const auto len = wire::read<wire::Lrh>(frame, sizeof(EthHdr))->packet_len();
-  const auto* const begin = frame.data() + sizeof(EthHdr);
-  return {begin, begin + len};
-}
-
 class ConnectedVectors : public ConnectedFixture {
  protected:
   /// Makes side 0 the sender of the frame, with this path MTU code. Side 0 expects `rx_psn` and

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "lib/fabric/port_manager.h"
+#include "tests/support/sim_tsc.h"
 #include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
@@ -12,12 +13,8 @@ namespace {
 using fabric::PortEvent;
 using fabric::PortState;
 using Events = std::vector<PortEvent>;
-
-constexpr std::uint64_t kHz = 2'000'000'000;
-std::uint64_t now_tsc;
-std::uint64_t virtual_tsc() noexcept {
-  return now_tsc;
-}
+using ipoib::test::read_sim_tsc;
+using ipoib::test::sim_tsc;
 
 /// Reports the attributes and events that the test sets.
 class FakePortManager final : public fabric::PortManager, public fabric::MadPort {
@@ -46,12 +43,14 @@ class FakePortManager final : public fabric::PortManager, public fabric::MadPort
 
 class ManagedPort : public SoftFixture {
  protected:
+  static constexpr std::uint64_t kHz = 2'000'000'000;
+
   ManagedPort() {
     SoftHcaConfig managed = config(0);
     managed.attr = {.guid = 0x77, .lid = 77, .mtu = 4};
-    managed.tsc = &virtual_tsc;
+    managed.tsc = &read_sim_tsc;
     managed.tsc_hz = kHz;
-    now_tsc = 5 * kHz;
+    sim_tsc = 5 * kHz;
     auto manager = std::make_unique<FakePortManager>();
     manager_ = manager.get();
     auto hca = SoftHca::create(managed, std::move(manager));
@@ -197,7 +196,7 @@ TEST_F(ManagedPort, U22_PathRateHoldsOnAPortThatGotFaster) {
   const std::uint64_t burst = let_through(as_the_port);
   EXPECT_LE(burst, 1'250'000U) << "one millisecond of its rate";
   EXPECT_GT(burst, 1'200'000U);
-  now_tsc += kHz / 1000;
+  sim_tsc += kHz / 1000;
   EXPECT_GT(let_through(as_the_port), 1'200'000U);
 
   retrain(k10Gbps);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/support/sim_tsc.h"
 #include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
@@ -15,19 +16,17 @@ namespace {
 using fabric::PortEvent;
 using fabric::PortState;
 using Events = std::vector<PortEvent>;
-
-std::uint64_t now_tsc;
-std::uint64_t virtual_tsc() noexcept {
-  return now_tsc;
-}
-constexpr std::uint64_t kHz = 1'000'000;
+using ipoib::test::read_sim_tsc;
+using ipoib::test::sim_tsc;
 
 class SoftPort : public SoftFixture {
  protected:
+  static constexpr std::uint64_t kHz = 1'000'000;
+
   SoftPort() {
-    now_tsc = kHz;
+    sim_tsc = kHz;
     SoftHcaConfig timed = config(0);
-    timed.tsc = &virtual_tsc;
+    timed.tsc = &read_sim_tsc;
     timed.tsc_hz = kHz;
     node_ = make_node(timed);
     peer_ = make_node(1);
@@ -156,12 +155,12 @@ TEST_F(SoftPort, CableThatLosesItsLinkTakesThePortDown) {
   const std::uint16_t port = Cable::get().port[0];
   ASSERT_EQ(rte_eth_dev_set_link_down(port), 0);
   EXPECT_EQ(events(), Events{}) << "the cable was looked at a moment ago";
-  now_tsc += kHz / 10;
+  sim_tsc += kHz / 10;
   EXPECT_EQ(events(), Events{PortEvent::kPortDown});
   ASSERT_TRUE(node_.hca->change_port({.up = true}));
   EXPECT_EQ(node_.hca->attr().state, PortState::kDown) << "no cable, no port";
   ASSERT_EQ(rte_eth_dev_set_link_up(port), 0);
-  now_tsc += kHz / 10;
+  sim_tsc += kHz / 10;
   EXPECT_EQ(events(), Events{PortEvent::kPortActive});
   EXPECT_EQ(node_.hca->attr().state, PortState::kActive);
 }
@@ -180,7 +179,7 @@ TEST_F(SoftPort, CableThatIsTakenAwayIsLeftAlone) {
   EXPECT_EQ(lost(Drop::kIbPortDown), 1U);
   EXPECT_EQ(node_.queue->tx_lost().packets, 1U);
   EXPECT_EQ(on_cable(1).size(), 0U);
-  now_tsc += kHz;
+  sim_tsc += kHz;
   EXPECT_EQ(events(), Events{}) << "for good";
   on_cable(0);
 }

@@ -3,30 +3,33 @@
 // other packets.
 #include <map>
 
+#include "tests/support/sim_tsc.h"
 #include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
 namespace {
 
-constexpr std::uint64_t kHz = 2'000'000'000;
-constexpr std::uint64_t kMs = kHz / 1000;
+using ipoib::test::sim_tsc;
+
 constexpr std::uint8_t k2_5Gbps = 2, k10Gbps = 3, k5Gbps = 5, kNoSuchRate = 63;
 constexpr std::uint32_t kQpn = 0x99;
 
-std::uint64_t now_tsc;
 unsigned clock_reads;
-std::uint64_t virtual_tsc() noexcept {
+std::uint64_t read_counted() noexcept {
   ++clock_reads;
-  return now_tsc;
+  return sim_tsc;
 }
 
 class SoftRate : public SoftFixture {
  protected:
+  static constexpr std::uint64_t kHz = 2'000'000'000;
+  static constexpr std::uint64_t kMs = kHz / 1000;
+
   SoftRate() {
-    now_tsc = 5 * kHz;
+    sim_tsc = 5 * kHz;
     SoftHcaConfig slow_clock = config(0);
     slow_clock.attr.rate = k10Gbps;
-    slow_clock.tsc = &virtual_tsc;
+    slow_clock.tsc = &read_counted;
     slow_clock.tsc_hz = kHz;
     node_ = make_node(slow_clock);
   }
@@ -74,11 +77,11 @@ TEST_F(SoftRate, U22_PathSlowerThanThePortIsNeverExceeded) {
     EXPECT_LE(octets, c.octets_per_ms) << "a burst is one millisecond of the rate";
     EXPECT_GT(octets, c.octets_per_ms - 3000);
     // At odd moments: the limit of burst and rate holds at each of them, and is reached.
-    const std::uint64_t begin = now_tsc;
+    const std::uint64_t begin = sim_tsc;
     for (int step = 1; step <= 40; ++step) {
-      now_tsc += kMs * static_cast<unsigned>(step % 7) / 8;
+      sim_tsc += kMs * static_cast<unsigned>(step % 7) / 8;
       octets += saturate(ah, c.payload);
-      const std::uint64_t may = c.octets_per_ms + (now_tsc - begin) * c.octets_per_ms / kMs;
+      const std::uint64_t may = c.octets_per_ms + (sim_tsc - begin) * c.octets_per_ms / kMs;
       ASSERT_LE(octets, may) << step;
       ASSERT_GT(octets + 3000, may) << step;
     }
@@ -90,7 +93,7 @@ TEST_F(SoftRate, U22_PathSlowerThanThePortIsNeverExceeded) {
 
 TEST_F(SoftRate, U22_RestGivesNoMoreThanOneBurst) {
   const auto ah = handle(9, k2_5Gbps);
-  now_tsc += 100 * kHz;
+  sim_tsc += 100 * kHz;
   EXPECT_LE(saturate(ah, 2048), 312'500U);
 }
 
@@ -113,7 +116,7 @@ TEST_F(SoftRate, U22_SlowPathDoesNotHoldUpTheOthersInItsBurst) {
   const auto slow = handle(9, k2_5Gbps);
   const auto fast = handle(10, 0);
   saturate(slow, 2048);
-  now_tsc += kMs / 60;  // Time for two packets.
+  sim_tsc += kMs / 60;  // Time for two packets.
   const auto before = limited();
   std::vector<rte_mbuf*> pkts;
   for (int i = 0; i < 32; ++i)

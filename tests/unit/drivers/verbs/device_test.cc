@@ -403,7 +403,7 @@ TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {
   a->hca->destroy_ah(old);
 }
 
-std::string name_of(const testing::TestParamInfo<fake_verbs::Removal>& way) {
+std::string removal_name(const testing::TestParamInfo<fake_verbs::Removal>& way) {
   return std::string{way.param.fatal_event ? "Event" : "Silent"} +
          (way.param.path_gone ? "Gone" : "Listed") +
          (way.param.posts_fail ? "Refusing" : "Swallowing");
@@ -415,7 +415,7 @@ INSTANTIATE_TEST_SUITE_P(
                     fake_verbs::Removal{.fatal_event = false, .path_gone = false},
                     fake_verbs::Removal{.posts_fail = false},
                     fake_verbs::Removal{.fatal_event = false, .posts_fail = false}),
-    name_of);
+    removal_name);
 
 TEST_F(VerbsDeviceTest, AnotherNumaNodeIsWarnedOf) {
   fake_verbs::Device& device = add_device(0);

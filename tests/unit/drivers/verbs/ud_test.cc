@@ -606,7 +606,7 @@ TEST_P(VerbsUdTest, DestroyedQueueLeavesNothing) {
   EXPECT_EQ(a_->hca->drops().get(Drop::kIbTxFlushed), 2U);
 }
 
-std::string name_of(const testing::TestParamInfo<Provider>& provider) {
+std::string provider_name(const testing::TestParamInfo<Provider>& provider) {
   return std::string{provider.param.extended ? "Extended" : "Plain"} + "Inline" +
          std::to_string(provider.param.max_inline);
 }
@@ -614,7 +614,7 @@ std::string name_of(const testing::TestParamInfo<Provider>& provider) {
 INSTANTIATE_TEST_SUITE_P(Providers, VerbsUdTest,
                          testing::Values(Provider{true, 512}, Provider{false, 512},
                                          Provider{true, 100}, Provider{false, 0}),
-                         name_of);
+                         provider_name);
 
 }  // namespace
 }  // namespace ipoib::verbs

@@ -15,7 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 using fabric::PortEvent;
 
-constexpr auto* kGroup = "239.1.2.3";
 constexpr auto* kBroadcast = "255.255.255.255";
 constexpr unsigned kFull = wire::join_state::kFullMember;
 constexpr unsigned kSendOnly = wire::join_state::kSendOnlyNonMember;
@@ -24,6 +23,8 @@ constexpr unsigned kSendOnly = wire::join_state::kSendOnlyNonMember;
 /// which node 0 sends.
 class PortEvents : public ::testing::Test {
  protected:
+  static constexpr auto* kGroup = "239.1.2.3";
+
   PortEvents() {
     f.config.ip6.enabled = f.config.ip6.routing = false;
     f.add_node("10.0.0.1/24").start();

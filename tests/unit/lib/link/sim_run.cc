@@ -22,7 +22,7 @@ constexpr std::size_t kMaxViolations = 20;
 }  // namespace
 
 SimRun::SimRun(std::uint64_t seed, unsigned kinds)
-    : seed_{seed}, kinds_{kinds}, random_{seed ^ 0x5eed'0000}, f_{seed} {
+    : kinds_{kinds}, random_{seed ^ 0x5eed'0000}, f_{seed} {
   // A run usually has a few nodes, and sometimes some hundreds.
   const bool large = chance(0.01);
   n_ = large ? 100 + pick(201) : 3 + pick(10);

@@ -108,7 +108,6 @@ class SimRun {
   [[nodiscard]] std::string neighbours_wrong(std::size_t i) const;
   [[nodiscard]] std::uint64_t things_of(std::size_t i) const;
 
-  std::uint64_t seed_;
   unsigned kinds_;
   std::mt19937_64 random_;
   SimFabric f_;

@@ -9,15 +9,14 @@
 #include <map>
 #include <string>
 
+#include "tests/support/addresses.h"
 #include "tests/support/logged.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
 
 namespace ipoib::mgmt {
 namespace {
 
-wire::IpAddr ip(const char* text) {
-  return *wire::parse_ip(text);
-}
+using ipoib::test::ip;
 
 class AddressBookTest : public testing::Test,
                         protected route::RouteSink,

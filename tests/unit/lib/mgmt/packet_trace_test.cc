@@ -6,28 +6,27 @@
 #include <rte_cycles.h>
 
 #include "lib/mgmt/stepped_node.h"
+#include "tests/support/sim_tsc.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {
 
 using State = TraceInfo::State;
-namespace trace = msg::trace;
+using ipoib::test::read_sim_tsc;
+using ipoib::test::sim_tsc;
 
-std::uint64_t test_tsc = 0;
-std::uint64_t read_test_tsc() noexcept {
-  return test_tsc;
-}
+namespace trace = msg::trace;
 
 struct PacketTraceTest : NodeFixture {
   PacketTraceTest() {
-    test_tsc = 77 * rte_get_tsc_hz();
+    sim_tsc = 77 * rte_get_tsc_hz();
     const auto timed = [](const HcaConfig& config, const HcaResources& r) {
-      return make_soft_by(config, r, &read_test_tsc);
+      return make_soft_by(config, r, &read_sim_tsc);
     };
     NodeConfig c = config();
     c.links[0].addresses.push_back(*wire::parse_prefix("fd00:a::1/64"));
-    auto made = SteppedNode::create(c, timed, &read_test_tsc);
+    auto made = SteppedNode::create(c, timed, &read_sim_tsc);
     EXPECT_TRUE(made) << made.error().what;
     node = std::move(*made);
     node->start();
@@ -42,7 +41,7 @@ struct PacketTraceTest : NodeFixture {
   /// Runs the loops of management and worker every 10 ms.
   void pass(Duration d) {
     for (const TimePoint end = node->now() + d; node->now() < end;) {
-      test_tsc += rte_get_tsc_hz() / 100;
+      sim_tsc += rte_get_tsc_hz() / 100;
       node->iterate(0);
       node->run_once();
     }

@@ -8,16 +8,15 @@
 
 #include "lib/fabric/capabilities.h"
 #include "lib/mgmt/stepped_node.h"
+#include "tests/support/sim_tsc.h"
 #include "tests/support/tcp_packets.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {
 
-std::uint64_t test_tsc = 0;
-std::uint64_t read_test_tsc() noexcept {
-  return test_tsc;
-}
+using ipoib::test::read_sim_tsc;
+using ipoib::test::sim_tsc;
 
 /// A software HCA that states another number of segments.
 class LimitedHca final : public fabric::Hca {
@@ -66,15 +65,15 @@ class LimitedHca final : public fabric::Hca {
 
 struct SegmentsTest : NodeFixture {
   void SetUp() override {
-    test_tsc = 77 * rte_get_tsc_hz();
+    sim_tsc = 77 * rte_get_tsc_hz();
     const HcaFactory limited =
         [this](const HcaConfig& h, const HcaResources& r) -> Result<std::unique_ptr<fabric::Hca>> {
-      auto soft = make_soft_by(h, r, &read_test_tsc);
+      auto soft = make_soft_by(h, r, &read_sim_tsc);
       if (!soft) return soft;
       return std::make_unique<LimitedHca>(std::move(*soft), max_segments);
     };
     const HcaFactory plain = [](const HcaConfig& h, const HcaResources& r) {
-      return make_soft_by(h, r, &read_test_tsc);
+      return make_soft_by(h, r, &read_sim_tsc);
     };
     const std::string far = far_cable();
     for (unsigned i : {0U, 1U}) {
@@ -91,7 +90,7 @@ struct SegmentsTest : NodeFixture {
         c.hcas[0].subnet_administrator = false;
         c.links[0].addresses = {*wire::parse_prefix("10.0.0.2/24")};
       }
-      auto node = SteppedNode::create(c, i == 0 ? limited : plain, &read_test_tsc, i + 1);
+      auto node = SteppedNode::create(c, i == 0 ? limited : plain, &read_sim_tsc, i + 1);
       ASSERT_TRUE(node) << node.error().what;
       nodes.push_back(std::move(*node));
       nodes.back()->start();
@@ -109,7 +108,7 @@ struct SegmentsTest : NodeFixture {
         test::add_ring_port("far" + std::to_string(count++), cable.from_node, cable.to_node));
   }
   void step() {
-    test_tsc += rte_get_tsc_hz() / 1000;
+    sim_tsc += rte_get_tsc_hz() / 1000;
     for (const auto& node : nodes) {
       node->iterate(0);
       node->run_once();

@@ -7,25 +7,24 @@
 
 #include "lib/wire/arp.h"
 #include "tests/support/contract_checks.h"
+#include "tests/support/sim_tsc.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
 namespace {
 
-std::uint64_t test_tsc = 0;
-std::uint64_t read_test_tsc() noexcept {
-  return test_tsc;
-}
+using ipoib::test::read_sim_tsc;
+using ipoib::test::sim_tsc;
 
 Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
                                                      const HcaResources& r) {
-  return make_soft_by(config, r, &read_test_tsc);
+  return make_soft_by(config, r, &read_sim_tsc);
 }
 
 struct SteppedNodeTest : NodeFixture {
   static std::unique_ptr<SteppedNode> make(const NodeConfig& c, unsigned instance = 0) {
-    test_tsc = 77 * rte_get_tsc_hz();
-    auto node = SteppedNode::create(c, make_timed_soft, &read_test_tsc, instance);
+    sim_tsc = 77 * rte_get_tsc_hz();
+    auto node = SteppedNode::create(c, make_timed_soft, &read_sim_tsc, instance);
     EXPECT_TRUE(node) << node.error().what;
     (*node)->start();
     return std::move(*node);
@@ -33,7 +32,7 @@ struct SteppedNodeTest : NodeFixture {
   /// Runs the loops of management and worker every 10 ms.
   static void pass(SteppedNode& node, Duration d) {
     for (const TimePoint end = node.now() + d; node.now() < end;) {
-      test_tsc += rte_get_tsc_hz() / 100;
+      sim_tsc += rte_get_tsc_hz() / 100;
       node.iterate(0);
       node.run_once();
     }
@@ -151,7 +150,7 @@ TEST_F(SteppedNodeTest, TwoInstancesLiveInOneProcess) {
   second.hcas[0].wire = cable2.name;
   second.ports[0].device = ethernet2.name;
   const auto a = make(config());
-  EXPECT_EQ(SteppedNode::create(second, make_timed_soft, &read_test_tsc).error().code,
+  EXPECT_EQ(SteppedNode::create(second, make_timed_soft, &read_sim_tsc).error().code,
             Errc::kNoResources);
   const auto b = make(second, 1);
   for (SteppedNode* node : {a.get(), b.get()}) {

@@ -5,10 +5,12 @@
 
 #include "lib/wire/igmp.h"
 #include "lib/wire/mld.h"
+#include "tests/support/addresses.h"
 
 namespace ipoib::route {
 namespace {
 
+using ipoib::test::ip;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using wire::IpAddr;
@@ -16,10 +18,6 @@ using wire::MembershipQuery;
 using wire::MembershipReport;
 using wire::MembershipVersion;
 using wire::RecordType;
-
-IpAddr ip(const char* text) {
-  return *wire::parse_ip(text);
-}
 
 struct FakeMembershipSink final : MembershipSink {
   void send(table::InterfaceId, std::vector<std::byte> packet) override {

@@ -3,18 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/addresses.h"
 #include "tests/unit/lib/route/sim_multicast.h"
 
 namespace ipoib::route {
 namespace {
 
+using ipoib::test::ip;
 using std::chrono::seconds;
 using table::InterfaceId;
 using wire::IpAddr;
-
-IpAddr ip(const char* text) {
-  return *wire::parse_ip(text);
-}
 
 class MulticastTableTest : public testing::Test {
  protected:

@@ -20,7 +20,7 @@ NextHops::Gateway gateway(table::InterfaceId iface, const char* addr) {
 }
 
 /// The next hops as workers see them, and a clock that the test advances.
-class FakeRouteSink : public RouteSink {
+class FakeNextHopSink : public RouteSink {
  public:
   Status set_prefix(const wire::IpPrefix&, NextHopIndex) override { return {}; }
   void remove_prefix(const wire::IpPrefix&) override {}
@@ -78,7 +78,7 @@ class NextHopsTest : public testing::Test {
   }
   table::NeighbourIndex of(const NextHops::Gateway& g) { return sink.neighbours.at(g); }
 
-  FakeRouteSink sink;
+  FakeNextHopSink sink;
   std::optional<NextHops> next_hops{std::in_place, sink};
   const NextHops::Gateway a = gateway(0, "10.0.0.2"), b = gateway(1, "10.1.0.2"),
                           c = gateway(1, "10.1.0.3");

@@ -8,21 +8,18 @@
 #include <set>
 #include <vector>
 
+#include "tests/support/addresses.h"
+
 namespace ipoib::route {
 namespace {
 
+using ipoib::test::ip;
+using ipoib::test::prefix;
 using table::NextHop;
 using table::NextHopKind;
 
-wire::IpAddr ip(const char* text) {
-  return *wire::parse_ip(text);
-}
-wire::IpPrefix net(const char* text) {
-  return *wire::parse_prefix(text);
-}
-
 /// The tables as a worker sees them.
-struct FakeRouteSink : RouteSink {
+struct FakePrefixSink : RouteSink {
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
     if (full) return fail(Errc::kNoResources, "full");
     prefixes[prefix] = next_hop;
@@ -47,8 +44,8 @@ struct FakeRouteSink : RouteSink {
     return moment > when;
   }
 
-  NextHop lookup(const char* prefix) const {
-    const auto it = prefixes.find(net(prefix));
+  NextHop lookup(std::string_view to) const {
+    const auto it = prefixes.find(prefix(to));
     return it == prefixes.end() ? NextHop{} : hops.at(it->second);
   }
 
@@ -61,10 +58,10 @@ struct FakeRouteSink : RouteSink {
 
 struct RouteTableTest : testing::Test {
   void SetUp() override {
-    ASSERT_TRUE(table.add_address(0, net("10.0.0.1/24")));
-    ASSERT_TRUE(table.add_address(1, net("192.168.1.1/24")));
+    ASSERT_TRUE(table.add_address(0, prefix("10.0.0.1/24")));
+    ASSERT_TRUE(table.add_address(1, prefix("192.168.1.1/24")));
   }
-  FakeRouteSink sink;
+  FakePrefixSink sink;
   RouteTable table{sink};
 };
 
@@ -79,37 +76,37 @@ TEST_F(RouteTableTest, AnAddressBringsItsNetworkAndBroadcasts) {
 }
 
 TEST_F(RouteTableTest, PointToPointPrefixesHaveNoBroadcast) {
-  ASSERT_TRUE(table.add_address(2, net("10.9.0.0/31")));
+  ASSERT_TRUE(table.add_address(2, prefix("10.9.0.0/31")));
   EXPECT_EQ(sink.lookup("10.9.0.0/32").kind, NextHopKind::kLocal);
   EXPECT_EQ(sink.lookup("10.9.0.1/32").kind, NextHopKind::kNone);
-  ASSERT_TRUE(table.add_address(2, net("10.9.1.1/32")));
+  ASSERT_TRUE(table.add_address(2, prefix("10.9.1.1/32")));
   EXPECT_EQ(sink.lookup("10.9.1.1/32").kind, NextHopKind::kLocal);
 }
 
 TEST_F(RouteTableTest, AddressesAndNetworksAreNotUsedTwice) {
-  EXPECT_EQ(table.add_address(1, net("10.0.0.1/16")).error().code, Errc::kExists);
-  EXPECT_EQ(table.add_address(1, net("10.0.0.9/24")).error().code, Errc::kExists);
+  EXPECT_EQ(table.add_address(1, prefix("10.0.0.1/16")).error().code, Errc::kExists);
+  EXPECT_EQ(table.add_address(1, prefix("10.0.0.9/24")).error().code, Errc::kExists);
 }
 
 TEST_F(RouteTableTest, StaticRouteLeadsToItsGateway) {
-  ASSERT_TRUE(table.add_static(net("172.16.5.5/16"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.add_static(prefix("172.16.5.5/16"), {ip("10.0.0.2")}));
   EXPECT_EQ(sink.lookup("172.16.0.0/16"), (NextHop{NextHopKind::kGateway, 0, 0, 2}));
-  ASSERT_TRUE(table.remove(net("172.16.0.0/16")));
+  ASSERT_TRUE(table.remove(prefix("172.16.0.0/16")));
   EXPECT_EQ(sink.lookup("172.16.0.0/16").kind, NextHopKind::kNone);
   EXPECT_TRUE(sink.gateways.empty());
 }
 
 TEST_F(RouteTableTest, AGatewayIsForgottenWithItsLastRoute) {
-  ASSERT_TRUE(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2")}));
-  ASSERT_TRUE(table.add_static(net("0.0.0.0/0"), {ip("10.0.0.2")}));
-  ASSERT_TRUE(table.remove(net("172.16.0.0/16")));
+  ASSERT_TRUE(table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.add_static(prefix("0.0.0.0/0"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.remove(prefix("172.16.0.0/16")));
   EXPECT_EQ(sink.gateways.size(), 1U);
-  ASSERT_TRUE(table.remove(net("0.0.0.0/0")));
+  ASSERT_TRUE(table.remove(prefix("0.0.0.0/0")));
   EXPECT_TRUE(sink.gateways.empty());
 }
 
 TEST_F(RouteTableTest, SeveralGatewaysShareTheBucketsOfAGroup) {
-  ASSERT_TRUE(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2"), ip("192.168.1.3")}));
+  ASSERT_TRUE(table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2"), ip("192.168.1.3")}));
   const NextHop group = sink.lookup("172.16.0.0/16");
   ASSERT_EQ(group.kind, NextHopKind::kGroup);
   std::map<table::NeighbourIndex, int> shares;
@@ -123,8 +120,8 @@ TEST_F(RouteTableTest, SeveralGatewaysShareTheBucketsOfAGroup) {
 }
 
 TEST_F(RouteTableTest, RoutesThroughTheSameGatewaysShareTheirNextHop) {
-  ASSERT_TRUE(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2")}));
-  ASSERT_TRUE(table.add_static(net("172.17.0.0/16"), {ip("10.0.0.2"), ip("10.0.0.3")}));
+  ASSERT_TRUE(table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.add_static(prefix("172.17.0.0/16"), {ip("10.0.0.2"), ip("10.0.0.3")}));
   const std::size_t hops = sink.hops.size();
   for (std::uint32_t i = 0; i < 100'000; ++i) {
     const wire::IpAddr to = wire::IpAddr::v4(0x6400'0000 + (i << 4));
@@ -132,30 +129,31 @@ TEST_F(RouteTableTest, RoutesThroughTheSameGatewaysShareTheirNextHop) {
     ASSERT_TRUE(table.add_static(
         {to, 28}, one ? std::vector{ip("10.0.0.2")} : std::vector{ip("10.0.0.2"), ip("10.0.0.3")}));
     ASSERT_EQ(sink.prefixes.at({to, 28}),
-              sink.prefixes.at(net(one ? "172.16.0.0/16" : "172.17.0.0/16")));
+              sink.prefixes.at(prefix(one ? "172.16.0.0/16" : "172.17.0.0/16")));
   }
   EXPECT_EQ(sink.hops.size(), hops);
 }
 
 TEST_F(RouteTableTest, AConnectedNetworkTakesThePlaceOfARouteAndOfItsGateway) {
-  ASSERT_TRUE(table.add_static(net("10.9.0.0/24"), {ip("10.0.0.2")}));
-  ASSERT_TRUE(table.add_address(1, net("10.9.0.1/24")));
+  ASSERT_TRUE(table.add_static(prefix("10.9.0.0/24"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.add_address(1, prefix("10.9.0.1/24")));
   EXPECT_EQ(sink.lookup("10.9.0.0/24").kind, NextHopKind::kConnected);
   EXPECT_TRUE(sink.gateways.empty());
 }
 
 TEST_F(RouteTableTest, RefusalsNameTheFaultAndLeaveNothingBehind) {
   const auto hops_before = sink.prefixes.size();
-  EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {ip("10.1.0.2")}).error().what,
+  EXPECT_EQ(table.add_static(prefix("172.16.0.0/16"), {ip("10.1.0.2")}).error().what,
             "gateway 10.1.0.2 is not in a connected network");
-  EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2"), ip("10.0.0.1")}).error().what,
-            "gateway 10.0.0.1 is an address of this node or a broadcast address");
-  EXPECT_EQ(table.add_static(net("10.0.0.0/24"), {ip("10.0.0.2")}).error().code, Errc::kExists);
-  EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {}).error().code, Errc::kInvalidArgument);
-  EXPECT_EQ(table.remove(net("10.0.0.0/24")).error().code, Errc::kRefused);
-  EXPECT_EQ(table.remove(net("10.7.0.0/24")).error().code, Errc::kNotFound);
+  EXPECT_EQ(
+      table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2"), ip("10.0.0.1")}).error().what,
+      "gateway 10.0.0.1 is an address of this node or a broadcast address");
+  EXPECT_EQ(table.add_static(prefix("10.0.0.0/24"), {ip("10.0.0.2")}).error().code, Errc::kExists);
+  EXPECT_EQ(table.add_static(prefix("172.16.0.0/16"), {}).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ(table.remove(prefix("10.0.0.0/24")).error().code, Errc::kRefused);
+  EXPECT_EQ(table.remove(prefix("10.7.0.0/24")).error().code, Errc::kNotFound);
   sink.full = true;
-  EXPECT_EQ(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2")}).error().code,
+  EXPECT_EQ(table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2")}).error().code,
             Errc::kNoResources);
   EXPECT_TRUE(sink.gateways.empty());
   EXPECT_EQ(sink.prefixes.size(), hops_before);
@@ -163,60 +161,60 @@ TEST_F(RouteTableTest, RefusalsNameTheFaultAndLeaveNothingBehind) {
 
 TEST_F(RouteTableTest, NextHopsAreUsedAgain) {
   for (int i = 0; i < 200'000; ++i) {
-    ASSERT_TRUE(table.add_static(net("172.16.0.0/16"), {ip("10.0.0.2")}));
-    ASSERT_TRUE(table.remove(net("172.16.0.0/16")));
+    ASSERT_TRUE(table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2")}));
+    ASSERT_TRUE(table.remove(prefix("172.16.0.0/16")));
   }
 }
 
 TEST_F(RouteTableTest, Blackhole) {
-  ASSERT_TRUE(table.add_blackhole(net("203.0.113.0/24")));
+  ASSERT_TRUE(table.add_blackhole(prefix("203.0.113.0/24")));
   EXPECT_EQ(sink.lookup("203.0.113.0/24").kind, NextHopKind::kBlackhole);
-  ASSERT_TRUE(table.remove(net("203.0.113.0/24")));
+  ASSERT_TRUE(table.remove(prefix("203.0.113.0/24")));
 }
 
 TEST_F(RouteTableTest, AnIpv6AddressIsLocalOnlyWhileItIsReady) {
-  ASSERT_TRUE(table.add_network(0, net("fd00::1/64")));
+  ASSERT_TRUE(table.add_network(0, prefix("fd00::1/64")));
   EXPECT_EQ(sink.lookup("fd00::/64").kind, NextHopKind::kConnected);
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kNone);
-  ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
-  ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
+  ASSERT_TRUE(table.add_local(0, prefix("fd00::1/64")));
+  ASSERT_TRUE(table.add_local(0, prefix("fd00::1/64")));
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocal);
   EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocal);  // subnet-router anycast
-  EXPECT_EQ(table.add_local(1, net("fd00::1/64")).error().code, Errc::kExists);
-  table.remove_local(1, net("fd00::1/64"));
+  EXPECT_EQ(table.add_local(1, prefix("fd00::1/64")).error().code, Errc::kExists);
+  table.remove_local(1, prefix("fd00::1/64"));
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocal);
-  table.remove_local(0, net("fd00::1/64"));
+  table.remove_local(0, prefix("fd00::1/64"));
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kNone);
   EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kNone);
   EXPECT_EQ(sink.lookup("fd00::/64").kind, NextHopKind::kConnected);
 }
 
 TEST_F(RouteTableTest, ASuspendedAddressStaysOwn) {
-  ASSERT_TRUE(table.add_network(0, net("fd00::1/64")));
-  ASSERT_TRUE(table.suspend_local(0, net("fd00::1/64")));
+  ASSERT_TRUE(table.add_network(0, prefix("fd00::1/64")));
+  ASSERT_TRUE(table.suspend_local(0, prefix("fd00::1/64")));
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocalDown);
   EXPECT_EQ(sink.lookup("fd00::1/128").iface, 0);
   EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocalDown);
-  EXPECT_EQ(table.suspend_local(1, net("fd00::1/64")).error().code, Errc::kExists);
-  EXPECT_EQ(table.add_static(net("fd00::1/128"), {ip("fd00::2")}).error().code, Errc::kExists);
-  EXPECT_FALSE(table.add_static(net("fd00:9::/64"), {ip("fd00::1")})) << "the gateway is own";
-  ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
+  EXPECT_EQ(table.suspend_local(1, prefix("fd00::1/64")).error().code, Errc::kExists);
+  EXPECT_EQ(table.add_static(prefix("fd00::1/128"), {ip("fd00::2")}).error().code, Errc::kExists);
+  EXPECT_FALSE(table.add_static(prefix("fd00:9::/64"), {ip("fd00::1")})) << "the gateway is own";
+  ASSERT_TRUE(table.add_local(0, prefix("fd00::1/64")));
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocal);
-  ASSERT_TRUE(table.suspend_local(0, net("fd00::1/64")));
+  ASSERT_TRUE(table.suspend_local(0, prefix("fd00::1/64")));
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kLocalDown);
-  table.remove_local(0, net("fd00::1/64"));
+  table.remove_local(0, prefix("fd00::1/64"));
   EXPECT_EQ(sink.lookup("fd00::1/128").kind, NextHopKind::kNone);
   EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kNone);
 }
 
 TEST_F(RouteTableTest, ASuspendedAddressLeavesThoseOfOtherInterfaces) {
-  ASSERT_TRUE(table.add_local(0, net("fd00::1/64")));
-  ASSERT_TRUE(table.add_local(1, net("fd00::2/48")));
-  ASSERT_TRUE(table.suspend_local(1, net("fd00::2/48")));
+  ASSERT_TRUE(table.add_local(0, prefix("fd00::1/64")));
+  ASSERT_TRUE(table.add_local(1, prefix("fd00::2/48")));
+  ASSERT_TRUE(table.suspend_local(1, prefix("fd00::2/48")));
   EXPECT_EQ(sink.lookup("fd00::2/128").kind, NextHopKind::kLocalDown);
   EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocal);
   EXPECT_EQ(sink.lookup("fd00::/128").iface, 0);
-  table.remove_local(1, net("fd00::2/48"));
+  table.remove_local(1, prefix("fd00::2/48"));
   EXPECT_EQ(sink.lookup("fd00::/128").kind, NextHopKind::kLocal);
 }
 
@@ -225,7 +223,7 @@ TEST_F(RouteTableTest, ARouterThatAdvertisesItselfIsTheDefaultUnlessOneIsConfigu
   EXPECT_EQ(sink.lookup("::/0").kind, NextHopKind::kGateway);
   EXPECT_EQ(sink.lookup("::/0").iface, 1);
   EXPECT_EQ(table.add_advertised(1, ip("fe80::2")).error().code, Errc::kExists);
-  ASSERT_TRUE(table.remove(net("::/0")));
+  ASSERT_TRUE(table.remove(prefix("::/0")));
   EXPECT_TRUE(sink.gateways.empty());
   EXPECT_EQ(sink.lookup("::/0").kind, NextHopKind::kNone);
 }

@@ -10,19 +10,17 @@
 #include <set>
 
 #include "lib/wire/igmp.h"
+#include "tests/support/addresses.h"
 
 namespace ipoib::route::test {
 namespace {
 
+using ipoib::test::ip;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using table::InterfaceId;
 using wire::IpAddr;
 using wire::MembershipVersion;
-
-IpAddr ip(const char* text) {
-  return *wire::parse_ip(text);
-}
 
 constexpr InterfaceId kLinks = 3;
 /// More than twice the Group Membership Interval of 260 s, so that the effects of lost packets have

@@ -20,15 +20,15 @@ using wire::McMemberRecord;
 /// accepted.
 void expect_recorded(const char* name, const Request& request) {
   SCOPED_TRACE(name);
-  const auto file = test::load_vectors("opensm-sa.json");
+  const auto file = ipoib::test::load_vectors("opensm-sa.json");
   for (const auto& exchange : file.at("exchanges")) {
     if (exchange.at("name") != name) continue;
-    const auto mad = wire::read<wire::SaMad>(test::octets(exchange.at("request")));
+    const auto mad = wire::read<wire::SaMad>(ipoib::test::octets(exchange.at("request")));
     ASSERT_TRUE(mad);
     EXPECT_EQ(static_cast<std::uint8_t>(request.method), mad->hdr.mad.method);
     EXPECT_EQ(static_cast<std::uint16_t>(request.attr), mad->hdr.mad.attr_id.host());
     EXPECT_EQ(request.comp_mask, mad->hdr.comp_mask.host());
-    EXPECT_EQ(test::to_hex(request.data), test::to_hex(mad->data));
+    EXPECT_EQ(ipoib::test::to_hex(request.data), ipoib::test::to_hex(mad->data));
     return;
   }
   FAIL() << "no such exchange";

@@ -7,14 +7,14 @@
 #include <random>
 #include <tuple>
 
+#include "tests/support/addresses.h"
+
 namespace ipoib::table {
 namespace {
 
+using ipoib::test::ip;
 using wire::IpAddr;
 
-IpAddr ip(const char* text) {
-  return *wire::parse_ip(text);
-}
 const IpAddr kAny{};
 
 Delivery delivery(InterfaceId in, const IpAddr& addr, const IpAddr& source, std::uint64_t out,
@@ -22,14 +22,14 @@ Delivery delivery(InterfaceId in, const IpAddr& addr, const IpAddr& source, std:
   return {addr, source, in, local, out};
 }
 
-std::unique_ptr<DeliveryTable> make(std::size_t capacity, std::uint64_t seed = 1) {
+std::unique_ptr<DeliveryTable> make_deliveries(std::size_t capacity, std::uint64_t seed = 1) {
   auto table = DeliveryTable::create(capacity, seed);
   EXPECT_TRUE(table) << table.error().what;
   return std::move(*table);
 }
 
 TEST(DeliveryTable, P06_FindsByInterfaceGroupAndSource) {
-  const auto table = make(16);
+  const auto table = make_deliveries(16);
   const IpAddr group = ip("239.1.2.3");
   ASSERT_TRUE(table->set(delivery(1, group, kAny, 0x4, true)));
   const Delivery* const found = table->lookup(1, group, ip("10.0.0.9"));
@@ -50,14 +50,14 @@ TEST(DeliveryTable, P06_FindsByInterfaceGroupAndSource) {
 }
 
 TEST(DeliveryTable, ASourceWithoutAnEntryForAnyIsItselfOnly) {
-  const auto table = make(16);
+  const auto table = make_deliveries(16);
   ASSERT_TRUE(table->set(delivery(1, ip("ff0e::5"), ip("fd00::9"), 0x2)));
   EXPECT_NE(table->lookup(1, ip("ff0e::5"), ip("fd00::9")), nullptr);
   EXPECT_EQ(table->lookup(1, ip("ff0e::5"), ip("fd00::8")), nullptr);
 }
 
 TEST(DeliveryTable, SettingAgainReplaces) {
-  const auto table = make(1);
+  const auto table = make_deliveries(1);
   ASSERT_TRUE(table->set(delivery(1, ip("ff0e::5"), kAny, 0x2)));
   ASSERT_TRUE(table->set(delivery(1, ip("ff0e::5"), kAny, 0x6)));
   EXPECT_EQ(table->size(), 1U);
@@ -65,7 +65,7 @@ TEST(DeliveryTable, SettingAgainReplaces) {
 }
 
 TEST(DeliveryTable, RefusesWhatDoesNotFit) {
-  const auto table = make(2);
+  const auto table = make_deliveries(2);
   EXPECT_FALSE(table->set(delivery(kNoInterface, ip("ff0e::5"), kAny, 1)));
   EXPECT_FALSE(table->remove(delivery(kNoInterface, ip("ff0e::5"), kAny, 1)));
   EXPECT_FALSE(table->remove(delivery(1, ip("ff0e::5"), kAny, 1)));
@@ -80,7 +80,7 @@ TEST(DeliveryTable, RefusesWhatDoesNotFit) {
 }
 
 TEST(DeliveryTable, MemoryIsFixed) {
-  const auto table = make(16'384);
+  const auto table = make_deliveries(16'384);
   EXPECT_EQ(table->memory_size(), std::size_t{16'384} * 2 * 64);
 }
 
@@ -89,7 +89,7 @@ TEST(DeliveryTable, MemoryIsFixed) {
 TEST(DeliveryTable, AgreesWithAMapUnderRandomChanges) {
   std::independent_bits_engine<std::mt19937, 32, std::uint32_t> random{7};
   for (const std::uint64_t seed : {1ULL, 2ULL, 3ULL}) {
-    const auto table = make(64, seed);
+    const auto table = make_deliveries(64, seed);
     using Key = std::tuple<InterfaceId, IpAddr, IpAddr>;
     std::map<Key, std::uint64_t> model;
     const auto group = [&] {

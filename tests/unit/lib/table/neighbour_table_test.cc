@@ -24,14 +24,14 @@ Neighbour neighbour(std::uint32_t addr, InterfaceId iface, std::uint32_t qpn = 1
   return neighbour(IpAddr::v4(addr), iface, qpn);
 }
 
-std::unique_ptr<NeighbourTable> make(std::size_t capacity, std::uint64_t seed = 1) {
+std::unique_ptr<NeighbourTable> make_neighbours(std::size_t capacity, std::uint64_t seed = 1) {
   auto cache = NeighbourTable::create(capacity, seed);
   EXPECT_TRUE(cache) << cache.error().what;
   return std::move(*cache);
 }
 
 TEST(NeighbourTable, FindsWhatWasSetByAddressAndByNumber) {
-  const auto cache = make(16);
+  const auto cache = make_neighbours(16);
   EXPECT_EQ(cache->lookup_v4(1, 0x0a000001), nullptr);
   ASSERT_TRUE(cache->set(3, neighbour(0x0a000001, 1, 77)));
 
@@ -45,7 +45,7 @@ TEST(NeighbourTable, FindsWhatWasSetByAddressAndByNumber) {
 }
 
 TEST(NeighbourTable, StepsOfABurstFindTheSame) {
-  const auto cache = make(16);
+  const auto cache = make_neighbours(16);
   ASSERT_TRUE(cache->set(3, neighbour(0x0a000001, 1)));
   const std::uint32_t hash = cache->hash_v4(1, 0x0a000001);
   cache->prefetch_slot(hash);
@@ -54,7 +54,7 @@ TEST(NeighbourTable, StepsOfABurstFindTheSame) {
 }
 
 TEST(NeighbourTable, SameAddressOnTwoInterfacesIsTwoNeighbours) {
-  const auto cache = make(16);
+  const auto cache = make_neighbours(16);
   ASSERT_TRUE(cache->set(0, neighbour(0x0a000001, 1, 10)));
   ASSERT_TRUE(cache->set(1, neighbour(0x0a000001, 2, 20)));
   EXPECT_EQ(cache->lookup_v4(1, 0x0a000001)->qpn, 10U);
@@ -62,7 +62,7 @@ TEST(NeighbourTable, SameAddressOnTwoInterfacesIsTwoNeighbours) {
 }
 
 TEST(NeighbourTable, KeepsIpv6ApartFromIpv4) {
-  const auto cache = make(16);
+  const auto cache = make_neighbours(16);
   IpAddr v6 = IpAddr::v4(0x0a000001);
   v6.bytes[0] = std::byte{0xfd};
   ASSERT_TRUE(cache->set(0, neighbour(v6, 1)));
@@ -72,7 +72,7 @@ TEST(NeighbourTable, KeepsIpv6ApartFromIpv4) {
 }
 
 TEST(NeighbourTable, ReplacingTheKeyOfANumberForgetsTheOldKey) {
-  const auto cache = make(16);
+  const auto cache = make_neighbours(16);
   ASSERT_TRUE(cache->set(0, neighbour(0x0a000001, 1)));
   NeighbourTable::touch(*cache->at(0), 42);
   ASSERT_TRUE(cache->set(0, neighbour(0x0a000001, 1, 5)));
@@ -85,7 +85,7 @@ TEST(NeighbourTable, ReplacingTheKeyOfANumberForgetsTheOldKey) {
 }
 
 TEST(NeighbourTable, NewerNumberOfAKeyWinsAndOutlivesTheOlder) {
-  const auto cache = make(16);
+  const auto cache = make_neighbours(16);
   ASSERT_TRUE(cache->set(0, neighbour(0x0a000001, 1)));
   ASSERT_TRUE(cache->set(1, neighbour(0x0a000001, 1)));
   EXPECT_EQ(cache->lookup_v4(1, 0x0a000001), cache->at(1));
@@ -94,7 +94,7 @@ TEST(NeighbourTable, NewerNumberOfAKeyWinsAndOutlivesTheOlder) {
 }
 
 TEST(NeighbourTable, RefusesWhatItCannotHold) {
-  const auto cache = make(10);
+  const auto cache = make_neighbours(10);
   EXPECT_FALSE(cache->set(10, neighbour(0x0a000001, 1))) << "number out of range";
   EXPECT_FALSE(cache->set(kNoNeighbour, neighbour(0x0a000001, 1)));
   EXPECT_FALSE(cache->set(0, Neighbour{})) << "state kFree";
@@ -108,7 +108,7 @@ TEST(NeighbourTable, RefusesWhatItCannotHold) {
 }
 
 TEST(NeighbourTable, FullToTheLastNumber) {
-  const auto cache = make(1000);
+  const auto cache = make_neighbours(1000);
   for (std::uint32_t i = 0; i < 1000; ++i) ASSERT_TRUE(cache->set(i, neighbour(i, 1, i)));
   EXPECT_EQ(cache->size(), 1000U);
   for (std::uint32_t i = 0; i < 1000; ++i) ASSERT_EQ(cache->lookup_v4(1, i), cache->at(i));
@@ -116,7 +116,7 @@ TEST(NeighbourTable, FullToTheLastNumber) {
 }
 
 TEST(NeighbourTable, StampIsStoredOnlyWhenTheSecondChanges) {
-  const auto cache = make(4);
+  const auto cache = make_neighbours(4);
   ASSERT_TRUE(cache->set(0, neighbour(1, 1)));
   NeighbourTable::touch(*cache->at(0), 7);
   NeighbourTable::touch(*cache->at(0), 7);
@@ -127,7 +127,7 @@ TEST(NeighbourTable, StampIsStoredOnlyWhenTheSecondChanges) {
 
 TEST(NeighbourTable, P07_NeedsAtMost128OctetsANeighbour) {
   for (const std::size_t capacity : {1UL, 2UL, 3UL, 10UL, 1025UL, 40'000UL, 65'535UL, 65'536UL}) {
-    const auto cache = make(capacity);
+    const auto cache = make_neighbours(capacity);
     EXPECT_EQ(cache->capacity(), capacity);
     EXPECT_LE(cache->memory_size(), 128 * capacity) << capacity;
   }
@@ -139,7 +139,7 @@ TEST(NeighbourTable, AgreesWithAMapUnderRandomChange) {
   constexpr std::size_t kCapacity = 48;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     std::mt19937_64 random{seed};
-    const auto cache = make(kCapacity, seed);
+    const auto cache = make_neighbours(kCapacity, seed);
     std::map<NeighbourIndex, std::pair<InterfaceId, std::uint32_t>> model;
     for (int step = 0; step < 2000; ++step) {
       const auto index = static_cast<NeighbourIndex>(random() % kCapacity);

@@ -5,12 +5,12 @@
 
 #include <random>
 
+#include "tests/support/addresses.h"
+
 namespace ipoib::table {
 namespace {
 
-wire::IpAddr ip(const char* text) {
-  return *wire::parse_ip(text);
-}
+using ipoib::test::ip;
 
 TEST(OwnAddresses, FindsWhatWasAddedInBothFamilies) {
   OwnAddresses own;

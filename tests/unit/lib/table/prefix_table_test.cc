@@ -9,12 +9,13 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/addresses.h"
+
 namespace ipoib::table {
 namespace {
 
-wire::IpPrefix prefix(const char* text) {
-  return *wire::parse_prefix(text);
-}
+using ipoib::test::prefix;
+
 std::uint32_t addr(const char* text) {
   return wire::parse_ip(text)->v4_host();
 }

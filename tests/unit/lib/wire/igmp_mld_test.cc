@@ -7,16 +7,14 @@
 
 #include "lib/wire/igmp.h"
 #include "lib/wire/mld.h"
+#include "tests/support/addresses.h"
 
 namespace ipoib::wire {
 namespace {
 
+using ipoib::test::ip;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-IpAddr ip(const char* text) {
-  return *parse_ip(text);
-}
 
 const IpAddr kHost4 = ip("10.0.0.7");
 const IpAddr kHost6 = ip("fe80::7");

@@ -5,16 +5,14 @@
 
 #include <cstring>
 
+#include "tests/support/addresses.h"
 #include "tests/support/vectors.h"
 
 namespace ipoib::wire {
 namespace {
 
+using ipoib::test::ip;
 using test::Bytes;
-
-IpAddr ip(std::string_view text) {
-  return parse_ip(text).value();
-}
 
 constexpr std::uint64_t kGuid = 0x0002'c903'00a1'b204;
 const LinkAddr kHw{0, Be24{0x48}, Gid::of(kDefaultGidPrefix, kGuid)};

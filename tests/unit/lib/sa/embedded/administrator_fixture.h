@@ -30,6 +30,11 @@ inline wire::Gid ipoib_mgid(std::uint64_t group, std::uint16_t pkey = 0xffff,
 inline const wire::Gid kBroadcast = ipoib_mgid(0xffff'ffff);
 inline const wire::Gid kGroup = ipoib_mgid(0x0101'0203);
 
+/// Status fields of answers (wire::MadStatus).
+inline constexpr std::uint16_t kOk = 0, kBusy = 1, kNoResources = 0x0100, kInvalid = 0x0200,
+                               kNoRecords = 0x0300, kTooMany = 0x0400, kBadGid = 0x0500,
+                               kInsufficient = 0x0600;
+
 inline AdministratorConfig recorded_config() {
   AdministratorConfig config;
   config.gid = kSmGid;

@@ -11,15 +11,11 @@ namespace ipoib::sa::test {
 namespace {
 
 using namespace std::chrono_literals;
-using R = wire::McMemberRecord;
 using wire::Selector;
-
-constexpr std::uint16_t kOk = 0, kBusy = 1, kNoResources = 0x0100, kInvalid = 0x0200,
-                        kNoRecords = 0x0300, kTooMany = 0x0400, kBadGid = 0x0500,
-                        kInsufficient = 0x0600;
 
 class MembershipTest : public AdministratorFixture {
  protected:
+  using R = wire::McMemberRecord;
   [[nodiscard]] std::size_t group_count() const { return sa->groups().size(); }
 };
 

@@ -8,12 +8,10 @@
 namespace ipoib::sa::test {
 namespace {
 
-using R = wire::PathRecord;
-
-constexpr std::uint16_t kOk = 0, kInvalid = 0x0200, kNoRecords = 0x0300;
-
 class PathsTest : public AdministratorFixture {
  protected:
+  using R = wire::PathRecord;
+
   void both_join(std::uint16_t pkey = 0xffff) {
     EXPECT_EQ(status(join_group(ipoib_mgid(0xffff'ffff, pkey), kB, pkey, 1), kLidB), kOk);
     EXPECT_EQ(status(join_group(ipoib_mgid(0xffff'ffff, pkey), kC, pkey, 1), kLidC), kOk);
