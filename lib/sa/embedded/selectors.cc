@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/wire/iba.h"
+#include "lib/wire/sa_records.h"
 
 namespace ipoib::sa {
 namespace {

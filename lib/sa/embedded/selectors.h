@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/wire/sa_records.h"
-
 namespace ipoib::sa {
 
 /// True if the MTU or rate code of `component` exists, with any selector.

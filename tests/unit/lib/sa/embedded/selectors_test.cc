@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "lib/wire/sa_records.h"
+
 namespace ipoib::sa {
 namespace {
 
