@@ -28,8 +28,6 @@ failed=0
 not_run=()
 left_out=
 built=0
-clang_built=0
-tsan_built=0
 step_pid=
 beside_pid=
 
@@ -38,6 +36,7 @@ mkdir -p build/tests
 exec 9>build/tests/.lock
 flock 9
 : >build/tests/passed.txt
+rm -f build/tests/{clang,tsan}-built
 export CCACHE_STATSLOG=$PWD/build/tests/ccache.log
 : >"$CCACHE_STATSLOG"
 
@@ -116,6 +115,34 @@ sanitized_scenarios() {
   done
 }
 
+# beside FUNCTION: runs the steps of the function side by side with those that follow, up to join_beside.
+beside() {
+  rm -f build/tests/beside.counts
+  # shellcheck disable=SC2030
+  (
+    passed=0 failed=0
+    trap interrupted INT TERM HUP
+    "$1"
+    echo "$passed $failed" >build/tests/beside.counts
+  ) >build/tests/beside.log 2>&1 &
+  beside_pid=$!
+}
+
+# Prints the results of the steps that ran beside, and counts them.
+join_beside() {
+  local more_passed=0 more_failed=1
+  wait "$beside_pid"
+  beside_pid=
+  cat build/tests/beside.log
+  if [[ -s build/tests/beside.counts ]]; then
+    read -r more_passed more_failed <build/tests/beside.counts
+  else
+    echo "FAILED  the steps beside these ended without a result"
+  fi
+  # shellcheck disable=SC2031
+  passed=$((passed + more_passed)) failed=$((failed + more_failed))
+}
+
 # The order of the cases of each program is random. GTEST_RANDOM_SEED repeats an order.
 seed=${GTEST_RANDOM_SEED:-$((RANDOM + 1))}
 
@@ -165,9 +192,11 @@ step "build" 3000 config/build.sh build -Dwerror=true -Dtests=true -Dbenchmarks=
 sanitized_targets=()
 ((sanitized)) && sanitized_targets=(-- app/dpdk-ipoib)
 clang_steps() {
+  # Compilers would take both processors from the tests.
+  renice -n 10 "$BASHPID" >/dev/null
   step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14" \
     config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 -Dtests=true -Dfuzz=true \
-    -Db_lundef=false "${sanitized_targets[@]}" && clang_built=1
+    -Db_lundef=false "${sanitized_targets[@]}" && touch build/tests/clang-built
   if ((long)); then
     step "clang-tidy, all files, with the analyzer" 7200 tests/check-tidy --all
   else
@@ -177,7 +206,22 @@ clang_steps() {
   step "build with clang, thread sanitizer" 2700 env CC="ccache clang-14" CXX="ccache clang++-14" \
     config/build.sh build-tsan -Dwerror=true --buildtype=debugoptimized --optimization=1 \
     -Db_sanitize=thread -Dtests=true -Db_lundef=false -- \
-    tests/unit/lib/base/unit_base tests/threads/threads_test && tsan_built=1
+    tests/unit/lib/base/unit_base tests/threads/threads_test && touch build/tests/tsan-built
+}
+
+# Unit tests replay the corpus; here the fuzzers search for new inputs.
+fuzz_steps() {
+  local target name found own
+  . tests/fuzz/options.sh
+  for target in build-clang/tests/fuzz/fuzz_*; do
+    [[ -f $target && -x $target ]] || continue
+    name=${target##*/fuzz_}
+    found=build/tests/corpus/$name
+    mkdir -p "$found"
+    read -ra own <<<"${fuzz_options[$name]-}"
+    step "fuzz $name" 60 "$target" -max_total_time=5 "${fuzz_limits[@]}" "${own[@]}" \
+      -artifact_prefix="build/tests/$name-" "$found" "tests/fuzz/corpus/$name"
+  done
 }
 
 # The tests of the g++ build, which mostly wait.
@@ -210,49 +254,19 @@ built_steps() {
   fi
 }
 
-# Both run side by side. clang has the lower priority, because it would take both processors. Its counts come back in
-# a file.
-rm -f build/tests/beside.counts
-# shellcheck disable=SC2030
-(
-  passed=0 failed=0
-  trap interrupted INT TERM HUP
-  renice -n 10 "$BASHPID" >/dev/null
-  clang_steps
-  echo "$passed $failed $clang_built $tsan_built" >build/tests/beside.counts
-) >build/tests/beside.log 2>&1 &
-beside_pid=$!
+beside clang_steps
 ((built)) && built_steps
-wait "$beside_pid"
-beside_pid=
-cat build/tests/beside.log
-if [[ -s build/tests/beside.counts ]]; then
-  read -r beside_passed beside_failed clang_built tsan_built <build/tests/beside.counts
-else
-  echo "FAILED  the builds with clang ended without a result"
-  beside_passed=0 beside_failed=1
-fi
-# shellcheck disable=SC2031
-passed=$((passed + beside_passed)) failed=$((failed + beside_failed))
+join_beside
 ((long)) || long_step "clang-tidy, all files, with the analyzer"
 
-if ((clang_built)); then
+if [[ -e build/tests/clang-built ]]; then
+  beside fuzz_steps
   UBSAN_OPTIONS=print_stacktrace=1 unit_tests build-clang 1500
-  # Unit tests replay the corpus; here the fuzzers search for new inputs.
-  . tests/fuzz/options.sh
-  for target in build-clang/tests/fuzz/fuzz_*; do
-    [[ -f $target && -x $target ]] || continue
-    name=${target##*/fuzz_}
-    found=build/tests/corpus/$name
-    mkdir -p "$found"
-    read -ra own <<<"${fuzz_options[$name]-}"
-    step "fuzz $name" 60 "$target" -max_total_time=5 "${fuzz_limits[@]}" "${own[@]}" \
-      -artifact_prefix="build/tests/$name-" "$found" "tests/fuzz/corpus/$name"
-  done
-  long_step "tests/fuzz/run, half an hour" 3600 tests/fuzz/run 0.5
   ((EUID)) || sanitized_scenarios
+  join_beside
+  long_step "tests/fuzz/run, half an hour" 3600 tests/fuzz/run 0.5
 fi
-if ((tsan_built)); then
+if [[ -e build/tests/tsan-built ]]; then
   TSAN_OPTIONS="suppressions=$PWD/tests/threads/tsan.supp" \
     unit_tests build-tsan 600 unit_base threads_test
 fi
