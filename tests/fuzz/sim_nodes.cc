@@ -497,9 +497,9 @@ bool SimNodes::come_to_rest() {
 
 bool SimNodes::come_to_full_rest() {
   // Senders to groups last longest. Deadlines may be frequent, so their number alone is no measure.
-  constexpr int kMinWaits = 300, kMaxWaits = 30'000;
+  constexpr int kMaxWaits = 30'000;
   const TimePoint end = sides[0].stepped->now() + std::chrono::hours(1);
-  for (int i = 0; i < kMinWaits || (i < kMaxWaits && sides[0].stepped->now() < end); ++i) {
+  for (int i = 0; i < kMaxWaits && sides[0].stepped->now() < end; ++i) {
     if (!come_to_rest()) return false;
     if (all_within(unfinished(), unfinished_at_rest_)) return true;
     // A node resolves a forgotten gateway again, which takes some deadlines.

@@ -25,8 +25,19 @@ constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
 constexpr Duration kRenameDelay = std::chrono::milliseconds(20);
 constexpr Duration kHandleRetry = std::chrono::seconds(1);
 
+constexpr std::uint16_t kSignature4 = 0x401b, kSignature6 = 0x601b;
+
 std::uint16_t signature_of(const wire::Gid& mgid) {
   return static_cast<std::uint16_t>(mgid.prefix() >> 32);
+}
+
+/// Returns an address that maps to the MGID. The scope of an IPv6 address is not part of the MGID.
+wire::IpAddr address_of(const wire::Gid& mgid) {
+  if (signature_of(mgid) == kSignature4)
+    return wire::IpAddr::v4(0xe000'0000U | (mgid.guid() & 0x0fff'ffff));
+  wire::IpAddr a{mgid.bytes};
+  for (std::size_t i = 2; i < 6; ++i) a.bytes[i] = std::byte{0};
+  return a;
 }
 
 }  // namespace
@@ -61,15 +72,13 @@ wire::Gid GroupTable::routers_of(const Group& g) const {
 }
 
 /// True if signature, P_Key and scope are the link's (RFC 4391 §4, §11), and packets to some IP
-/// address go to this MGID. It is false for the broadcast group.
+/// group go to this MGID. False for the broadcast group.
 bool GroupTable::is_of_link(const wire::Gid& mgid) const {
-  const std::uint64_t link_prefix = broadcast_.mgid.prefix();
   constexpr std::uint64_t kScopeAndPkey = 0xffff'0000'ffff'0000ULL;
-  if (((mgid.prefix() ^ link_prefix) & kScopeAndPkey) != 0 || mgid == broadcast_.mgid) return false;
-  if (signature_of(mgid) == 0x601b) return true;
-  constexpr std::uint64_t kAddressBits = 0x0fff'ffff;
-  return signature_of(mgid) == 0x401b && (mgid.prefix() & 0xffff) == 0 &&
-         mgid.guid() <= kAddressBits;
+  if (((mgid.prefix() ^ broadcast_.mgid.prefix()) & kScopeAndPkey) != 0) return false;
+  if (mgid == broadcast_.mgid) return false;
+  return signature_of(mgid) == kSignature6 ||
+         (signature_of(mgid) == kSignature4 && mgid == mgid_of(address_of(mgid)));
 }
 
 Group* GroupTable::find(const wire::Gid& mgid) {
@@ -299,7 +308,7 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
   Group* g = find(mgid);
   if (config_.group.multicast_router && is_of_link(mgid)) {
     if (g == nullptr && groups_.size() < 2 * config_.group.max_groups)
-      g = &find_or_make(mgid, signature_of(mgid) == 0x401b, now);
+      g = &find_or_make(mgid, signature_of(mgid) == kSignature4, now);
     if (g != nullptr)
       g->routed = true;
     else
@@ -446,14 +455,6 @@ std::optional<TimePoint> GroupTable::next_deadline() const {
 
 namespace {
 
-/// Returns an address that maps to the MGID. The scope of an IPv6 address is not part of the MGID.
-wire::IpAddr address_of(const Group& g) {
-  if (g.v4) return wire::IpAddr::v4(0xe000'0000U | (g.mgid.guid() & 0x0fff'ffff));
-  wire::IpAddr a{g.mgid.bytes};
-  for (std::size_t i = 2; i < 6; ++i) a.bytes[i] = std::byte{0};
-  return a;
-}
-
 std::string_view state_of(const Group& g, bool listening) {
   if (g.full.member()) return "member";
   if (listening) return g.full.state == GroupMembership::State::kRefused ? "refused" : "joining";
@@ -511,7 +512,7 @@ std::vector<GroupInfo> GroupTable::list(TimePoint now) const {
     for (const auto& [addr, s] : g.senders)
       if (joins_.count(addr) == 0) add(addr, &g);
     const bool shown = operational_ || stopping_;
-    if (shown && g.listeners.empty() && g.senders.empty()) add(address_of(g), &g);
+    if (shown && g.listeners.empty() && g.senders.empty()) add(address_of(mgid), &g);
   }
   std::sort(rows.begin(), rows.end(),
             [](const auto& a, const auto& b) { return a.group < b.group; });
