@@ -195,8 +195,8 @@ clang_steps() {
   # Compilers would take both processors from the tests.
   renice -n 10 "$BASHPID" >/dev/null
   step "$sanitized_build" 3600 env CC="ccache clang-14" CXX="ccache clang++-14" \
-    config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 -Dtests=true -Dfuzz=true \
-    -Db_lundef=false "${sanitized_targets[@]}" && touch build/tests/clang-built
+    config/build.sh build-clang -Dwerror=true --buildtype=debugoptimized --optimization=1 --unity=on -Dtests=true \
+    -Dfuzz=true -Db_lundef=false "${sanitized_targets[@]}" && touch build/tests/clang-built
   if ((long)); then
     step "clang-tidy, all files, with the analyzer" 7200 tests/check-tidy --all
   else
@@ -279,8 +279,7 @@ done
 step "a short perf/run" 900 tests/check-perf build build/tests/perf
 
 # Every row of tests/requirements.txt of IPoIB over UD (U), the multicast draft (M) and connected mode (C) must have a
-# passing test. Only
-# a complete run can check that.
+# passing test. Only a complete run can check that.
 ((${#only[@]})) || step "coverage" 10 tests/coverage --complete UMC
 ((sanitized)) ||
   cannot "drivers/verbs on a host channel adapter" "tests have none; tests/vm runs it on the kernel's rdma_rxe"

@@ -40,7 +40,7 @@ struct RxFrame {
 
 namespace {
 
-constexpr std::size_t kPrefetchAhead = 4;
+constexpr std::size_t kRxPrefetchAhead = 4;
 constexpr std::size_t kImmDtLen = 4;
 constexpr std::size_t kFastPayloadAt = kLocalHeadLen + sizeof(UdWords);
 constexpr std::uint32_t kGsiQpn = 1;
@@ -313,7 +313,7 @@ void UdDatapath::receive_frames(std::uint16_t burst) noexcept {
 
 void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
                       const SoftUdQueue* sender) noexcept {
-  for (std::size_t i = 0; i < frames.size() && i < kPrefetchAhead; ++i)
+  for (std::size_t i = 0; i < frames.size() && i < kRxPrefetchAhead; ++i)
     rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
 
   const fabric::MetaOf meta_of;
@@ -321,8 +321,8 @@ void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
   UdFastBurst fast_burst;
   Takers takers;
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (i + kPrefetchAhead < frames.size())
-      rte_prefetch0(rte_pktmbuf_mtod(frames[i + kPrefetchAhead], void*));
+    if (i + kRxPrefetchAhead < frames.size())
+      rte_prefetch0(rte_pktmbuf_mtod(frames[i + kRxPrefetchAhead], void*));
     rte_mbuf* m = frames[i];
     if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) [[unlikely]] {
       drop(m, Drop::kIbNoBuffer);

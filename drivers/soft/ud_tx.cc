@@ -69,7 +69,7 @@ struct TxPath {
 
 namespace {
 
-constexpr std::size_t kPrefetchAhead = 4;
+constexpr std::size_t kTxPrefetchAhead = 4;
 
 /// Octets around a payload.
 struct Layout {
@@ -264,7 +264,7 @@ std::uint16_t UdDatapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uin
   Unsealed unsealed;
   const fabric::MetaOf meta_of;
   for (std::size_t i = 0; i < n; ++i) {
-    if (i + kPrefetchAhead < n) ahs.prefetch(meta_of(pkts[i + kPrefetchAhead]).tx.ah);
+    if (i + kTxPrefetchAhead < n) ahs.prefetch(meta_of(pkts[i + kTxPrefetchAhead]).tx.ah);
     rte_mbuf* m = pkts[i];
     const auto& to = meta_of(m).tx;
     const AhTemplate* ah = nullptr;

@@ -22,9 +22,9 @@ using fabric::QueueState;
 
 /// Pending sends of all queues of a link together.
 constexpr std::uint32_t kSendCompletions = 16'384;
-constexpr std::uint16_t kMaxPolled = 64;
+constexpr std::uint16_t kMaxConnectedPolled = 64;
 /// Largest number of mbufs of a message to send; enough for 64 KiB in pages.
-constexpr std::uint32_t kMaxSegments = 30;
+constexpr std::uint32_t kMaxConnectedSegments = 30;
 
 /// Error of a queue by the status of its failed send. Source: ibv_poll_cq(3).
 QueueError error_of_send(ibv_wc_status status) {
@@ -45,7 +45,7 @@ QueueError error_of_receive(ibv_wc_status status) {
 }  // namespace
 
 std::uint16_t max_send_segments(const Device& device) {
-  return static_cast<std::uint16_t>(send_limits(device, 1, kMaxSegments).max_sge);
+  return static_cast<std::uint16_t>(send_limits(device, 1, kMaxConnectedSegments).max_sge);
 }
 
 void QpnTable::set(std::uint32_t qpn, VerbsConnectedQueue* queue) {
@@ -141,8 +141,8 @@ std::uint16_t VerbsReceiveQueue::rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts
 
 std::uint16_t VerbsReceiveQueue::receive(ReceiveHardware& hw, rte_mbuf** pkts,
                                          std::uint16_t n) noexcept {
-  std::array<ibv_wc, kMaxPolled> completions;
-  const int max = std::min(n, kMaxPolled);
+  std::array<ibv_wc, kMaxConnectedPolled> completions;
+  const int max = std::min(n, kMaxConnectedPolled);
   const int got = ibv_poll_cq(hw.receive_cq.get(), max, completions.data());
   if (got < 0) [[unlikely]]
     report_broken();
@@ -235,7 +235,8 @@ Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
   wanted.recv_cq = receive.hardware->receive_cq.get();
   wanted.srq = receive.hardware->srq.get();
   const PreferNode near{device.numa_node()};
-  auto pair = create_qp(device, wanted, send_limits(device, config.send_depth, kMaxSegments));
+  auto pair =
+      create_qp(device, wanted, send_limits(device, config.send_depth, kMaxConnectedSegments));
   if (!pair) return fail(pair.error().code, "{}: {}", shared.name, pair.error().what);
   ibv_qp_attr attr{};
   attr.pkey_index = pkey_index;

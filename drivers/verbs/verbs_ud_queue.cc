@@ -22,10 +22,10 @@ namespace {
 
 constexpr std::uint32_t kGrhLen = sizeof(wire::Grh);
 static_assert(kGrhLen <= RTE_PKTMBUF_HEADROOM);
-constexpr std::uint16_t kMaxPolled = 64;
+constexpr std::uint16_t kMaxUdPolled = 64;
 /// Send completions are polled when this many sends are pending, or when no packet was received.
 constexpr std::uint32_t kReapAt = 128;
-constexpr std::uint32_t kMaxSegments = 8;  ///< Most mbufs of a packet to send.
+constexpr std::uint32_t kMaxUdSegments = 8;  ///< Most mbufs of a packet to send.
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
   std::unique_ptr<UdHardware> hw{new UdHardware{shared.name, port}};
   hw->number = next_queue_number();
 
-  const SendLimits limits = send_limits(device, shared.txd, kMaxSegments);
+  const SendLimits limits = send_limits(device, shared.txd, kMaxUdSegments);
   const std::uint32_t rxd = std::min(
       shared.rxd,
       static_cast<std::uint32_t>(std::min(device.attr().max_qp_wr, device.attr().max_cqe)));
@@ -213,8 +213,8 @@ std::uint16_t VerbsUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uin
 }
 
 std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept {
-  std::array<ibv_wc, kMaxPolled> completions;
-  const int got = ibv_poll_cq(hw.receive_cq.get(), std::min(n, kMaxPolled), completions.data());
+  std::array<ibv_wc, kMaxUdPolled> completions;
+  const int got = ibv_poll_cq(hw.receive_cq.get(), std::min(n, kMaxUdPolled), completions.data());
   if (got <= 0) {
     if (got < 0) [[unlikely]]
       report_broken();

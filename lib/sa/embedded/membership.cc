@@ -26,10 +26,6 @@ constexpr std::uint8_t kCreators =
 constexpr std::uint16_t kSaAssigned = 0xa01b;  ///< Signature of MGIDs that the SA assigns.
 constexpr std::uint8_t kLinkLocal = 2;         ///< MGID scope.
 
-std::uint8_t exactly(std::uint8_t value) {
-  return wire::with_selector(Selector::kExactly, value);
-}
-
 /// Parts of an MGID: ff, flags:4, scope:4, signature:16, P_Key:16 (IPoIB), remainder.
 std::uint8_t flags_of(const Gid& mgid) {
   return (mgid.prefix() >> 52) & 0x0f;

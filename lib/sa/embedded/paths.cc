@@ -13,18 +13,13 @@ using wire::MadStatus;
 using wire::PathRecord;
 using wire::Selector;
 
-using R = PathRecord;
-constexpr std::uint64_t kMtuMask = R::kMtuSel | R::kMtu;
-constexpr std::uint64_t kRateMask = R::kRateSel | R::kRate;
-constexpr std::uint64_t kLifeMask = R::kLifeSel | R::kLife;
+constexpr std::uint64_t kPathMtuMask = PathRecord::kMtuSel | PathRecord::kMtu;
+constexpr std::uint64_t kPathRateMask = PathRecord::kRateSel | PathRecord::kRate;
+constexpr std::uint64_t kPathLifeMask = PathRecord::kLifeSel | PathRecord::kLife;
 constexpr std::uint8_t kReversible = 0x80;
 constexpr std::uint32_t kRawTraffic = 1U << 31;
 /// HopLimit of paths with a GRH.
 constexpr std::uint8_t kHopLimit = 64;
-
-std::uint8_t exactly(std::uint8_t value) {
-  return wire::with_selector(Selector::kExactly, value);
-}
 
 /// One end of a path, named by GID, LID, both or neither.
 struct End {
@@ -55,14 +50,15 @@ void for_each(const PortTable& ports, const End& end, Visit visit) {
 }
 
 bool codes_exist(const PathQuery& q) {
-  return (!q.has(kMtuMask) || is_mtu(q.record.mtu)) &&
-         (!q.has(kRateMask) || is_rate(q.record.rate));
+  return (!q.has(kPathMtuMask) || is_mtu(q.record.mtu)) &&
+         (!q.has(kPathRateMask) || is_rate(q.record.rate));
 }
 
 /// True if no path can match: raw packets, or a HopLimit above 1 (above 64 if paths have a GRH).
 bool asks_the_impossible(const AdministratorConfig& config, const PathQuery& q) {
-  if (q.has(R::kRaw) && (q.record.raw_flow_hop.host() & kRawTraffic) != 0) return true;
-  return q.has(R::kHop) && q.record.hop_limit() > (config.elsewhere_lid != 0 ? kHopLimit : 1);
+  if (q.has(PathRecord::kRaw) && (q.record.raw_flow_hop.host() & kRawTraffic) != 0) return true;
+  return q.has(PathRecord::kHop) &&
+         q.record.hop_limit() > (config.elsewhere_lid != 0 ? kHopLimit : 1);
 }
 
 /// Returns the assumed port of an unknown GID; none unless ports are addressed by GID.
@@ -77,14 +73,14 @@ std::optional<Port> port_elsewhere(const Subnet& subnet, const Gid& gid) {
 
 /// Returns the subnet's rate, or a lower one on request; none if exactly another rate is requested.
 std::optional<std::uint8_t> path_rate(const PathQuery& q, std::uint8_t rate) {
-  if (!q.has(kRateMask)) return rate;
+  if (!q.has(kPathRateMask)) return rate;
   const bool exactly_other = wire::selector_of(q.record.rate) == Selector::kExactly &&
                              !rate_satisfies(q.record.rate, rate);
   return exactly_other ? std::nullopt : choose_rate(q.record.rate, rate);
 }
 
 std::optional<std::uint16_t> pkey_between(const PathQuery& q, const Port& from, const Port& to) {
-  if (!q.has(R::kPkey)) {
+  if (!q.has(PathRecord::kPkey)) {
     const auto partition = shared_partition(from, to);
     if (!partition) return std::nullopt;
     return static_cast<std::uint16_t>(*partition | wire::kFullMemberBit);
@@ -99,9 +95,9 @@ std::optional<PathRecord> unicast_path(const AdministratorConfig& config, const 
   const PathRecord& r = q.record;
   const std::uint8_t longest = from.gid == to.gid ? std::uint8_t{0} : config.lifetime;
   const auto pkey = pkey_between(q, from, to);
-  const auto mtu = q.has(kMtuMask) ? choose_mtu(r.mtu, config.mtu) : config.mtu;
+  const auto mtu = q.has(kPathMtuMask) ? choose_mtu(r.mtu, config.mtu) : config.mtu;
   const auto rate = path_rate(q, config.rate);
-  const auto life = q.has(kLifeMask) ? choose_lifetime(r.lifetime, longest) : longest;
+  const auto life = q.has(kPathLifeMask) ? choose_lifetime(r.lifetime, longest) : longest;
   if (!pkey || !mtu || !rate || !life || asks_the_impossible(config, q)) return std::nullopt;
 
   PathRecord path{};
@@ -112,7 +108,7 @@ std::optional<PathRecord> unicast_path(const AdministratorConfig& config, const 
   if (config.elsewhere_lid != 0) path.raw_flow_hop.set(kHopLimit);
   path.reversible_numb = kReversible;
   path.pkey.set(*pkey);
-  path.qos_sl.set(q.has(R::kSl) ? r.sl() : config.sl);
+  path.qos_sl.set(q.has(PathRecord::kSl) ? r.sl() : config.sl);
   path.mtu = exactly(*mtu);
   path.rate = exactly(*rate);
   path.lifetime = exactly(*life);
@@ -124,13 +120,13 @@ std::optional<PathRecord> unicast_path(const AdministratorConfig& config, const 
 std::optional<PathRecord> multicast_path(const Group& group, const PathQuery& q) {
   const wire::McMemberRecord& g = group.record;
   const PathRecord& r = q.record;
-  if (q.has(R::kSgid) && group.members.count(r.sgid) == 0) return std::nullopt;
-  if (q.has(R::kPkey) && r.pkey != g.pkey) return std::nullopt;
-  if (q.has(R::kDlid) && r.dlid != g.mlid) return std::nullopt;
-  if (q.has(R::kSl) && r.sl() != g.sl()) return std::nullopt;
-  if (q.has(R::kFlow) && r.flow_label() != g.flow_label()) return std::nullopt;
-  if (q.has(R::kHop) && r.hop_limit() != g.hop_limit()) return std::nullopt;
-  if (q.has(R::kTclass) && r.tclass != g.tclass) return std::nullopt;
+  if (q.has(PathRecord::kSgid) && group.members.count(r.sgid) == 0) return std::nullopt;
+  if (q.has(PathRecord::kPkey) && r.pkey != g.pkey) return std::nullopt;
+  if (q.has(PathRecord::kDlid) && r.dlid != g.mlid) return std::nullopt;
+  if (q.has(PathRecord::kSl) && r.sl() != g.sl()) return std::nullopt;
+  if (q.has(PathRecord::kFlow) && r.flow_label() != g.flow_label()) return std::nullopt;
+  if (q.has(PathRecord::kHop) && r.hop_limit() != g.hop_limit()) return std::nullopt;
+  if (q.has(PathRecord::kTclass) && r.tclass != g.tclass) return std::nullopt;
 
   PathRecord path{};
   path.dgid = g.mgid;
@@ -152,27 +148,28 @@ std::optional<PathRecord> multicast_path(const Group& group, const PathQuery& q)
 Answer<std::vector<PathRecord>> find_paths(Subnet& subnet, const PathQuery& q, std::size_t limit) {
   const PathRecord& r = q.record;
   if (!codes_exist(q)) return refuse(MadStatus::kSaRequestInvalid);
-  const bool pkey_exists = !q.has(R::kPkey) || subnet.has_partition(r.pkey.host());
-  if (q.has(R::kSgid) && subnet.on_subnet(r.sgid) && pkey_exists &&
-      subnet.ports.hear(r.sgid, q.from_lid, q.now) && q.has(R::kPkey))
+  const bool pkey_exists = !q.has(PathRecord::kPkey) || subnet.has_partition(r.pkey.host());
+  if (q.has(PathRecord::kSgid) && subnet.on_subnet(r.sgid) && pkey_exists &&
+      subnet.ports.hear(r.sgid, q.from_lid, q.now) && q.has(PathRecord::kPkey))
     subnet.ports.add_partition(r.sgid, r.pkey.host());
 
   std::vector<PathRecord> paths;
   const auto add = [&](const std::optional<PathRecord>& path) {
     if (path && paths.size() < limit) paths.push_back(*path);
   };
-  if (q.has(R::kDgid) && r.dgid.is_multicast()) {
+  if (q.has(PathRecord::kDgid) && r.dgid.is_multicast()) {
     if (const Group* group = subnet.groups.find(r.dgid)) add(multicast_path(*group, q));
     return paths;
   }
-  const End destination{q.has(R::kDgid), q.has(R::kDlid), r.dgid, r.dlid.host()};
+  const End destination{q.has(PathRecord::kDgid), q.has(PathRecord::kDlid), r.dgid, r.dlid.host()};
   // All paths of the subnet would be too many to search: only the requester's are.
-  const bool from_requester = destination.is_any() && !q.has(R::kSgid) && !q.has(R::kSlid);
-  const End source{q.has(R::kSgid), from_requester || q.has(R::kSlid), r.sgid,
+  const bool from_requester =
+      destination.is_any() && !q.has(PathRecord::kSgid) && !q.has(PathRecord::kSlid);
+  const End source{q.has(PathRecord::kSgid), from_requester || q.has(PathRecord::kSlid), r.sgid,
                    from_requester ? q.from_lid : r.slid.host()};
   if (source.contradicts_itself(subnet.ports) || destination.contradicts_itself(subnet.ports))
     return refuse(MadStatus::kSaRequestInvalid);
-  const auto elsewhere = q.has(R::kDgid) ? port_elsewhere(subnet, r.dgid) : std::nullopt;
+  const auto elsewhere = q.has(PathRecord::kDgid) ? port_elsewhere(subnet, r.dgid) : std::nullopt;
   for_each(subnet.ports, source, [&](const Port& from) {
     if (elsewhere && destination.is(*elsewhere))
       add(unicast_path(subnet.config, q, from, *elsewhere));

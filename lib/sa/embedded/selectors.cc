@@ -44,6 +44,10 @@ std::optional<std::uint8_t> choose(std::uint8_t component, std::uint8_t max, Qua
 
 }  // namespace
 
+std::uint8_t exactly(std::uint8_t value) {
+  return wire::with_selector(wire::Selector::kExactly, value);
+}
+
 bool is_mtu(std::uint8_t component) {
   return wire::mtu_octets(wire::value_of(component)) != 0;
 }

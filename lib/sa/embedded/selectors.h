@@ -9,6 +9,9 @@
 
 namespace ipoib::sa {
 
+/// Returns the component with this value and the selector "exactly".
+[[nodiscard]] std::uint8_t exactly(std::uint8_t value);
+
 /// True if the MTU or rate code of `component` exists, with any selector.
 [[nodiscard]] bool is_mtu(std::uint8_t component);
 [[nodiscard]] bool is_rate(std::uint8_t component);
