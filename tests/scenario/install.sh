@@ -14,8 +14,11 @@ expect "the program" "$("$prefix/bin/dpdk-ipoib" -- --version | cut -d' ' -f1)" 
 "$prefix/bin/ipoib-cli" "$LAB_DIR/nobody" 2>"$LAB_DIR/said" && fail "ipoib-cli talks to nobody"
 expect_text "ipoib-cli" "$(cat "$LAB_DIR/said")" '^ipoib-cli: .*nobody'
 doc=$prefix/share/doc/dpdk-ipoib
-for file in README.md app/manual.md app/configuration.md app/cli.md; do
+for file in README.md CONTRIBUTING.md LICENSE app/manual.md app/configuration.md app/cli.md {lib,perf}/README.md; do
   cmp "$IPOIB_ROOT/$file" "$doc/$file"
+done
+grep -oP '\]\(\K(?!https?:)[^)#]+' "$doc/README.md" | while read -r link; do
+  [[ -e $doc/$link ]] || fail "README.md links to $link, which is not installed"
 done
 cmp "$IPOIB_ROOT/config/grafana-ipoib.json" "$doc/grafana-ipoib.json"
 diff -r "$IPOIB_ROOT/config/examples" "$doc/examples"
