@@ -82,7 +82,7 @@ expect "READY" "$(count path READY=1)" 1
 expect "STOPPING" "$(count path 'STOPPING=1\|STATUS=')" 1
 expect "what came last" "$(tail -n 1 "$LAB_DIR/path" | cut -d' ' -f2- | grep -c -e STOPPING -e WATCHDOG)" 1
 
-expect_text "the log" "$(cat "$LAB_DIR/a.log")" '^<5>ipoib\.mgmt: leaving every multicast group'
+expect_text "the log" "$(cat "$LAB_DIR/a.log")" '^<5>ipoib\.mgmt: the node is leaving its multicast groups'
 expect_text "the log" "$(cat "$LAB_DIR/a.log")" '^<6>EAL: '
 grep -qvE '^<[0-7]>' "$LAB_DIR/a.log" && fail "lines without priority: $(grep -vE '^<[0-7]>' "$LAB_DIR/a.log")"
 expect "lines in syslog beside the journal" "$(wc -l <"$LAB_DIR/syslog.txt")" 0
@@ -125,6 +125,6 @@ unset 'NODE_PID[a]'
 expect "exit status after quit" "$status" 0
 expect "STOPPING" "$(count abstract 'STOPPING=1\|STATUS=')" 1
 expect "the watchdog nobody asked for" "$(count abstract WATCHDOG=1)" 0
-expect_text "the log" "$(cat "$LAB_DIR/a.log")" '^ipoib\.mgmt: leaving every multicast group'
+expect_text "the log" "$(cat "$LAB_DIR/a.log")" '^ipoib\.mgmt: the node is leaving its multicast groups'
 # This proves that syslog lines reach this script, so that their absence above means something.
 (($(wc -l <"$LAB_DIR/syslog.txt") > 0)) || fail "syslog got nothing from a node without a journal"

@@ -21,7 +21,7 @@ struct FakeView final : mgmt::NodeView, Fake {
   std::vector<mgmt::LinkInfo> links() const override { return rows.links; }
   std::vector<mgmt::PortInfo> ports() const override { return rows.ports; }
   std::vector<mgmt::HcaInfo> hcas() const override { return rows.hcas; }
-  std::vector<mgmt::NeighbourKey> neighbour_keys(View iface) const override {
+  std::vector<mgmt::NeighbourKey> neighbour_keys(Text iface) const override {
     std::vector<mgmt::NeighbourKey> keys;
     for (const auto& n : rows_of(iface, rows.neighbours)) keys.push_back({0, n.addr});
     return keys;
@@ -33,10 +33,10 @@ struct FakeView final : mgmt::NodeView, Fake {
                                       std::size_t most) const override {
     return rows.routes_after(after, most);
   }
-  std::vector<link::ConnectionInfo> connections(View iface) const override {
+  std::vector<link::ConnectionInfo> connections(Text iface) const override {
     return rows_of(iface, rows.connections);
   }
-  std::vector<link::GroupInfo> groups(View i) const override { return rows_of(i, rows.groups); }
+  std::vector<link::GroupInfo> groups(Text i) const override { return rows_of(i, rows.groups); }
   std::vector<mgmt::MulticastRouteInfo> multicast_routes() const override { return rows.mroutes; }
   std::vector<mgmt::SaInfo> subnet_administration() const override { return rows.sa; }
 };
@@ -53,30 +53,29 @@ struct FakeStats final : mgmt::NodeStats, Fake {
   std::vector<mgmt::InterfaceStatsInfo> forward_stats() const override { return rows.stats; }
   mgmt::IcmpErrorCounters icmp_errors() const override { return rows.totals.icmp_errors; }
   mgmt::NodeTotals totals() const override { return rows.totals; }
-  std::vector<mgmt::Xstat> xstats(View name) const override { return rows.xstats_of(name); }
+  std::vector<mgmt::Xstat> xstats(Text name) const override { return rows.xstats_of(name); }
   void clear_stats() override { note("clear"); }
   void clear_forward_stats() override { note("clear fwd"); }
-  void clear_port_stats(View name) override { note("clear port", Name{name}); }
+  void clear_port_stats(Text name) override { note("clear port", Name{name}); }
   void clear_latency() override { note("clear latency"); }
 };
 
 struct FakeControl final : mgmt::NodeControl, Fake {
   using Fake::Fake;
-  using Addr = wire::IpAddr;
   using Entry = mgmt::NeighbourEntryConfig;
   using Mroute = mgmt::MulticastRouteConfig;
   void set_forwarding(bool on) override { rows.forward.forwarding = on; }
-  Status set_interface_up(View n, bool up) override { return note(n, up ? "up" : "down"); }
-  Status set_port_started(View n, bool on) override { return note(n, on ? "started" : "stopped"); }
-  Status set_mtu(View name, std::uint16_t mtu) override { return note(name, "mtu", mtu); }
-  Status set_promiscuous(View n, bool on) override { return note(n, "promiscuous", on); }
-  Status change_hca(View n, const fabric::PortChange& c) override { return note("hca", n, c); }
+  Status set_interface_up(Text n, bool up) override { return note(n, up ? "up" : "down"); }
+  Status set_port_started(Text n, bool on) override { return note(n, on ? "started" : "stopped"); }
+  Status set_mtu(Text name, std::uint16_t mtu) override { return note(name, "mtu", mtu); }
+  Status set_promiscuous(Text n, bool on) override { return note(n, "promiscuous", on); }
+  Status change_hca(Text n, const fabric::PortChange& c) override { return note("hca", n, c); }
   Status add_neighbour(const Entry& e) override { return note("neigh add", e); }
-  Status remove_neighbour(View i, const Addr& a) override { return note("neigh del", i, a); }
-  Status flush_neighbours(View i) override { return note("neigh flush", Name{i}); }
-  Status join_group(View iface, const Addr& group) override { return note("join", iface, group); }
-  Status leave_group(View iface, const Addr& group) override { return note("leave", iface, group); }
-  Status close_connection(View l, cm::Handle c) override { return note("close", l, c); }
+  Status remove_neighbour(Text i, const Addr& a) override { return note("neigh del", i, a); }
+  Status flush_neighbours(Text i) override { return note("neigh flush", Name{i}); }
+  Status join_group(Text iface, const Addr& group) override { return note("join", iface, group); }
+  Status leave_group(Text iface, const Addr& group) override { return note("leave", iface, group); }
+  Status close_connection(Text l, cm::Handle c) override { return note("close", l, c); }
   Status add_route(const mgmt::RouteConfig& r) override { return note("route add", r); }
   Status remove_route(const wire::IpPrefix& to) override { return note("route del", to); }
   Status add_multicast_route(const Mroute& r) override { return note("mroute add", r); }

@@ -17,11 +17,9 @@
 
 namespace ipoib::app {
 
-using View = std::string_view;
-
 /// Rows of the interface; `iface` empty: all.
 template <class Row>
-std::vector<Row> rows_of(View iface, std::vector<Row> rows) {
+std::vector<Row> rows_of(std::string_view iface, std::vector<Row> rows) {
   std::erase_if(rows, [iface](const Row& row) { return !iface.empty() && row.iface != iface; });
   return rows;
 }
@@ -61,7 +59,7 @@ struct NodeRows {
     left.resize(std::min(left.size(), most));
     return left;
   }
-  [[nodiscard]] std::vector<mgmt::Xstat> xstats_of(View name) const {
+  [[nodiscard]] std::vector<mgmt::Xstat> xstats_of(std::string_view name) const {
     const auto found = xstats.find(name);
     return found == xstats.end() ? std::vector<mgmt::Xstat>{} : found->second;
   }

@@ -63,6 +63,9 @@ struct Requests {
 
 /// Base of the fakes of one node.
 struct Fake {
+  using Text = std::string_view;
+  using Addr = wire::IpAddr;
+
   Fake(NodeRows& node_rows, Requests& node_requests) : rows{node_rows}, requests{node_requests} {}
 
   template <class... Words>

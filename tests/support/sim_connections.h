@@ -131,6 +131,15 @@ class SimConnections : public test::SimTime {
   /// The link layer has no LIDs, and GIDs distinguish the ports. Set it before sides are added.
   bool by_gid = false;
   double loss = 0;
+  /// Returns the messages of this kind in `sent`.
+  template <class Message>
+  [[nodiscard]] std::vector<Message> all_sent() const {
+    std::vector<Message> found;
+    for (const wire::CmMad& mad : sent)
+      if (mad.attr() == Message::kAttr) found.push_back(wire::cm_message<Message>(mad));
+    return found;
+  }
+
   Duration delay = 10us;  ///< Least delay of a MAD.
   Duration spread{};      ///< Most additional delay.
   /// All MADs sent.

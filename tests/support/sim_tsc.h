@@ -6,6 +6,7 @@
 
 namespace ipoib::test {
 
+/// The current time, in cycles. Each test sets it, because all tests of a program share it.
 inline std::uint64_t sim_tsc = 0;
 
 inline std::uint64_t read_sim_tsc() noexcept {

@@ -122,6 +122,7 @@ class WorkerFixture : public testing::Test {
 
   /// A frame to eth0's own address, and a packet to a link.
   static Bytes to_eth0(const Bytes& ip) { return ethernet(mac(0xa0), mac(0x10), 0x0800, ip); }
+  static Bytes to_eth0_6(const Bytes& ip) { return ethernet(mac(0xa0), mac(0x10), 0x86dd, ip); }
   static Bytes to_link(const Bytes& ip) { return encapsulated(0x0800, ip); }
 
   std::vector<WorkerConfig> configs;

@@ -12,6 +12,8 @@
 namespace ipoib::fwd::test {
 namespace {
 
+using ::ipoib::test::WorkerThread;
+
 constexpr table::NextHopIndex kVia = 100, kVia6 = 101, kOther = 102;
 constexpr table::NeighbourIndex kGateway = 7;
 
@@ -49,8 +51,7 @@ class TablesUnderTraffic : public WorkerFixture {
   /// Changes tables in parallel to the worker until its loops are done.
   template <class Change>
   void run(Change change) {
-    ::ipoib::test::WorkerThread worker{rcu, ::ipoib::test::WorkerThread::kLoops,
-                                       [this] { forward(); }};
+    WorkerThread worker{rcu, WorkerThread::kLoops, [this] { forward(); }};
     worker_ = &worker;
     std::uint32_t changes = 0;
     while (!worker.is_over()) {
@@ -59,7 +60,7 @@ class TablesUnderTraffic : public WorkerFixture {
     }
     worker.join();
     EXPECT_GT(changes, 0U);
-    EXPECT_GE(received_, 4U * ::ipoib::test::WorkerThread::kLoops);
+    EXPECT_GE(received_, 4U * WorkerThread::kLoops);
     EXPECT_EQ(sent_ + waiting_ + all_drops(), received_);
   }
 
@@ -72,7 +73,7 @@ class TablesUnderTraffic : public WorkerFixture {
 
   static constexpr table::NextHop kLives{table::NextHopKind::kGateway, 0, kIb0, kGateway};
   std::uint64_t received_ = 0, sent_ = 0, waiting_ = 0;
-  const ::ipoib::test::WorkerThread* worker_ = nullptr;  ///< Set while run() lasts.
+  const WorkerThread* worker_ = nullptr;  ///< Set while run() lasts.
 };
 
 TEST_F(TablesUnderTraffic, NextHopsChange) {

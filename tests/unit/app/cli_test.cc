@@ -57,6 +57,7 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"PACKETS", "16"},
                                                                  {"CORES", "1"},
                                                                  {"COUNT", "7"},
+                                                                 {"L4PORT", "53"},
                                                                  {"RATE", "10"},
                                                                  {"SIZES", "64,128"},
                                                                  {"ADDRPAIR", "10.0.0.1,10.0.0.2"},

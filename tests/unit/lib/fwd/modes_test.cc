@@ -54,7 +54,6 @@ class ModesTest : public WorkerFixture {
     loop();
   }
   std::uint64_t consumed() { return worker().stats().consumed.get(); }
-  static Bytes to_eth0_6(const Bytes& ip) { return ethernet(mac(0xa0), mac(0x10), 0x86dd, ip); }
   static Bytes from_eth0(const Bytes& ip, std::uint16_t type = 0x0800) {
     return ethernet(mac(0x10), mac(0xa0), type, ip);
   }

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "tests/support/fake_connected_queues.h"
 #include "tests/support/tcp_packets.h"
 #include "tests/support/worker_fixture.h"
 #include "tests/unit/lib/fwd/traces.h"
@@ -17,38 +18,6 @@ namespace {
 using msg::trace::Filter;
 using msg::trace::Session;
 using table::NextHopKind;
-
-class FakeConnectedQueue final : public fabric::ConnectedQueue {
- public:
-  FakeConnectedQueue() : ConnectedQueue{0x101, fabric::Transport::kRc, &send} {}
-
-  std::uint16_t room = 1000;  ///< Packets that it still accepts.
-
- private:
-  static std::uint16_t send(ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
-    auto& room = static_cast<FakeConnectedQueue&>(queue).room;
-    const std::uint16_t taken = std::min(n, room);
-    rte_pktmbuf_free_bulk(pkts, taken);
-    room = static_cast<std::uint16_t>(room - taken);
-    return taken;
-  }
-};
-
-class FakeReceiveQueue final : public fabric::ReceiveQueue {
- public:
-  FakeReceiveQueue() : ReceiveQueue{&receive} {}
-
-  std::vector<rte_mbuf*> incoming;
-
- private:
-  static std::uint16_t receive(ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
-    auto& incoming = static_cast<FakeReceiveQueue&>(queue).incoming;
-    const auto taken = static_cast<std::uint16_t>(std::min<std::size_t>(n, incoming.size()));
-    std::copy_n(incoming.begin(), taken, pkts);
-    incoming.erase(incoming.begin(), incoming.begin() + taken);
-    return taken;
-  }
-};
 
 class Trace : public WorkerFixture {
  protected:
@@ -83,7 +52,6 @@ class Trace : public WorkerFixture {
   Session& session() { return *sessions_.back(); }
   std::vector<Path> paths() { return paths_of(session()); }
 
-  static Bytes to_eth0_6(const Bytes& ip) { return ethernet(mac(0xa0), mac(0x10), 0x86dd, ip); }
   /// Path of the only record of a new trace after the interface has received the frame.
   Path path(const Bytes& frame, table::InterfaceId in = kEth0, bool multicast = false) {
     trace();
@@ -289,7 +257,7 @@ TEST_F(Trace, MulticastCopyWithoutAnMbuf) {
 }
 
 TEST_F(Trace, OverAConnection) {
-  FakeConnectedQueue queue;
+  FakeConnectedQueue queue{0x101};
   FakeReceiveQueue source;
   entries[kIb0].receive_queue = &source;
   start_with_neighbours();
@@ -313,7 +281,7 @@ TEST_F(Trace, OverAConnection) {
 }
 
 TEST_F(Trace, SegmentsThatGroMerges) {
-  FakeConnectedQueue queue;
+  FakeConnectedQueue queue{0x101};
   FakeReceiveQueue source;
   entries[kIb0].receive_queue = &source;
   entries[kEth0].tcp_offload = true;
@@ -670,7 +638,7 @@ class TraceOrNot : public Trace {
 };
 
 TEST_F(TraceOrNot, PacketsFareAlike) {
-  FakeConnectedQueue queue;
+  FakeConnectedQueue queue{0x101};
   FakeReceiveQueue source;
   entries[kIb0].receive_queue = &source;
   entries[kEth0].tcp_offload = true;

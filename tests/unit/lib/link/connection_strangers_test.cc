@@ -15,15 +15,6 @@ using table::NeighbourMode;
 using wire::CmAttr;
 using wire::RejReason;
 
-/// Returns the sent messages of one kind.
-template <class Message>
-std::vector<Message> all_sent(const SimConnections& sim) {
-  std::vector<Message> found;
-  for (const wire::CmMad& mad : sim.sent)
-    if (mad.attr() == Message::kAttr) found.push_back(wire::cm_message<Message>(mad));
-  return found;
-}
-
 /// Changes all messages of this kind on their way, from now on.
 template <class Message, class Change>
 void change_each(SimConnections& sim, Change change) {
@@ -82,7 +73,7 @@ struct Strangers : testing::Test {
     EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
   }
   [[nodiscard]] RejReason last_reason() const {
-    const auto rejs = all_sent<wire::CmRej>(sim);
+    const auto rejs = sim.all_sent<wire::CmRej>();
     return rejs.empty() ? RejReason::kNone : rejs.back().why();
   }
   /// Returns the reason with which `a` rejects a request of `m` that was changed in this way.
@@ -157,7 +148,7 @@ TEST_F(Strangers, C02_C14_ARejectionWithAnyReasonLeavesUd) {
     a.meet(m, wire::LinkAddr::kFlagRc);
     a.talk(m);
     sim.run_for(130s);
-    const auto asked = all_sent<wire::CmReq>(sim).size();
+    const auto asked = sim.all_sent<wire::CmReq>().size();
     EXPECT_GE(asked, 3U) << "it may have been mended";
     EXPECT_LE(asked, 12U);
     EXPECT_EQ(a.way_to(m).mode, NeighbourMode::kUd);
@@ -210,7 +201,7 @@ TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
     return from != m.lid() || mad.attr() == CmAttr::kReq;
   };
   sim.run_for(2s);
-  auto requests = all_sent<wire::CmReq>(sim);
+  auto requests = sim.all_sent<wire::CmReq>();
   wire::CmReq req = requests.back();
   for (std::uint32_t i = 0; i < 2000; ++i) {
     req.local_id.set(0x1000 + i);

@@ -21,14 +21,6 @@ class ConnectionsByGid : public testing::Test {
  protected:
   ConnectionsByGid() { sim.by_gid = true; }
 
-  template <class Message>
-  [[nodiscard]] std::vector<Message> all_sent() const {
-    std::vector<Message> found;
-    for (const wire::CmMad& mad : sim.sent)
-      if (mad.attr() == Message::kAttr) found.push_back(wire::cm_message<Message>(mad));
-    return found;
-  }
-
   SimConnections sim;
 };
 
@@ -39,7 +31,7 @@ TEST_F(ConnectionsByGid, AreSetUpByWhatTheHeadersSay) {
   sim.run_for(2s);
   ASSERT_EQ(a.up().size(), 1U);
   ASSERT_EQ(b.up().size(), 1U);
-  const auto requests = all_sent<wire::CmReq>();
+  const auto requests = sim.all_sent<wire::CmReq>();
   ASSERT_FALSE(requests.empty());
   const wire::CmPath& path = requests.front().primary;
   EXPECT_FALSE(path.subnet_local());
@@ -120,7 +112,7 @@ TEST_F(ConnectionsByGid, C16_NobodyElseEndsAConnection) {
     m.talk(a, false);
     m.lose(a);
     sim.run_for(70s);
-    const auto rejections = all_sent<wire::CmRej>();
+    const auto rejections = sim.all_sent<wire::CmRej>();
     EXPECT_FALSE(rejections.empty());
     return rejections.empty() ? RejReason::kNone : rejections.front().why();
   };

@@ -35,13 +35,6 @@ struct ConnectionsTest : testing::Test {
     return static_cast<std::size_t>(
         std::ranges::count(sim.sent, attr, [](const wire::CmMad& m) { return m.attr(); }));
   }
-  template <class Message>
-  [[nodiscard]] std::vector<Message> all_sent() const {
-    std::vector<Message> found;
-    for (const wire::CmMad& mad : sim.sent)
-      if (mad.attr() == Message::kAttr) found.push_back(wire::cm_message<Message>(mad));
-    return found;
-  }
 };
 
 TEST_F(ConnectionsTest, C01_FlagsSayWhatIsConfigured) {
@@ -126,7 +119,7 @@ TEST_F(ConnectionsTest, C12_LimitLeavesOthersWithUd) {
   sim.sides[3]->talk(a);
   sim.run_for(30s);
   EXPECT_EQ(a.up().size(), 2U);
-  const auto rejs = all_sent<wire::CmRej>();
+  const auto rejs = sim.all_sent<wire::CmRej>();
   ASSERT_FALSE(rejs.empty());
   EXPECT_EQ(rejs[0].why(), RejReason::kNoResources);
   EXPECT_EQ(sim.sides[3]->way_to(a).mode, NeighbourMode::kUd);
@@ -135,8 +128,8 @@ TEST_F(ConnectionsTest, C12_LimitLeavesOthersWithUd) {
 TEST_F(ConnectionsTest, C03_ServiceIdNamesThePeersUdQueuePair) {
   two(rc(), rc());
   sim.run_for(2s);
-  ASSERT_EQ(all_sent<wire::CmReq>().size(), 1U);
-  EXPECT_EQ(all_sent<wire::CmReq>()[0].service_id.host(), 0x0100'0000'0000'0042ULL);
+  ASSERT_EQ(sim.all_sent<wire::CmReq>().size(), 1U);
+  EXPECT_EQ(sim.all_sent<wire::CmReq>()[0].service_id.host(), 0x0100'0000'0000'0042ULL);
 }
 
 TEST_F(ConnectionsTest, C03_FirstOctetIsConfigurableAndBothAreListenedOn) {
@@ -144,7 +137,7 @@ TEST_F(ConnectionsTest, C03_FirstOctetIsConfigurableAndBothAreListenedOn) {
   linux_id.service_id = ServiceIdForm::kLinux;
   auto [a, b] = two(linux_id, rc());
   sim.run_for(2s);
-  EXPECT_EQ(all_sent<wire::CmReq>()[0].service_id.host(), 0x1000'0000'0000'0042ULL);
+  EXPECT_EQ(sim.all_sent<wire::CmReq>()[0].service_id.host(), 0x1000'0000'0000'0042ULL);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
 }
 
@@ -153,7 +146,7 @@ TEST_F(ConnectionsTest, C03_TheOtherOctetIsTriedWhereThePeerKnowsNoSuchService) 
   b.manager->unlisten(wire::ipoib_service_id(ServiceIdForm::kIetf, 0x42));
   sim.run_for(2s);
   ASSERT_EQ(a.up().size(), 1U);
-  EXPECT_EQ(all_sent<wire::CmReq>().back().service_id.host(), 0x1000'0000'0000'0042ULL);
+  EXPECT_EQ(sim.all_sent<wire::CmReq>().back().service_id.host(), 0x1000'0000'0000'0042ULL);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
   EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kUd)
       << "a peer with Linux's habit is not sent to on the connection that it opened";
@@ -172,11 +165,11 @@ TEST_F(ConnectionsTest, C04_EveryMessageSaysUdQpnAndReceiveMtu) {
     EXPECT_EQ(said.ud_qpn.host(), ud_qpn);
     EXPECT_EQ(said.receive_mtu.host(), 65'524U);
   };
-  check(all_sent<wire::CmReq>().at(0), 0x41);
-  check(all_sent<wire::CmRep>().at(0), 0x42);
-  check(all_sent<wire::CmRtu>().at(0), 0x41);
-  check(all_sent<wire::CmRej>().at(0), 0x41);
-  EXPECT_EQ(all_sent<wire::CmRej>().at(0).why(), RejReason::kInvalidTransport);
+  check(sim.all_sent<wire::CmReq>().at(0), 0x41);
+  check(sim.all_sent<wire::CmRep>().at(0), 0x42);
+  check(sim.all_sent<wire::CmRtu>().at(0), 0x41);
+  check(sim.all_sent<wire::CmRej>().at(0), 0x41);
+  EXPECT_EQ(sim.all_sent<wire::CmRej>().at(0).why(), RejReason::kInvalidTransport);
 }
 
 TEST_F(ConnectionsTest, C05_OneOfCrossingRequestsRemains) {
@@ -211,7 +204,7 @@ TEST_F(ConnectionsTest, C05_TheSmallerAddressAccepts) {
   ASSERT_EQ(b.up().size(), 1U);
   EXPECT_TRUE(b.up()[0].active);
   EXPECT_FALSE(a.up().at(0).active);
-  const auto rejs = all_sent<wire::CmRej>();
+  const auto rejs = sim.all_sent<wire::CmRej>();
   ASSERT_FALSE(rejs.empty());
   EXPECT_EQ(rejs[0].why(), RejReason::kConsumer);
 }
@@ -307,7 +300,7 @@ TEST_F(ConnectionsTest, C13_RetriesAreShortAgainstTcpAndConfigurable) {
   const auto& send = c.queue(c.up().at(0).qpn).send;
   EXPECT_EQ(send.retry_count, 2);
   EXPECT_EQ(send.ack_timeout, 9);
-  const auto req = all_sent<wire::CmReq>().back();
+  const auto req = sim.all_sent<wire::CmReq>().back();
   EXPECT_EQ(req.retry_count(), 2);
   EXPECT_EQ(req.rnr_retry(), 3) << "how often the peer is to send again";
   EXPECT_EQ(req.primary.ack_timeout(), 9);
@@ -322,7 +315,7 @@ TEST_F(ConnectionsTest, C15_NoPeerIsWaitedForForEver) {
   greedy.rnr_retry = 7;
   auto [a, b] = two(greedy, rc());
   sim.run_for(2s);
-  EXPECT_EQ(all_sent<wire::CmReq>().back().rnr_retry(), 7);
+  EXPECT_EQ(sim.all_sent<wire::CmReq>().back().rnr_retry(), 7);
   EXPECT_EQ(b.queue(b.up().at(0).qpn).send.rnr_retry, ConnectionConfig{}.rnr_retry);
   EXPECT_EQ(a.queue(a.up().at(0).qpn).send.rnr_retry, ConnectionConfig{}.rnr_retry);
   SimSide& c = sim.add(greedy);
