@@ -126,6 +126,8 @@ const std::vector<Parameter>& parameters() {
       {"PROTO", kProtocols, is_trace_protocol},
       {"RECORDS", kRecords,
        [](std::string_view w) { return is_within(w, 1, msg::trace::Session::kMaxRecords); }},
+      {"L4PORT", "TCP or UDP port, 1-65535",
+       [](std::string_view w) { return is_within(w, 1, 65'535); }},
       {"GROUP", "IP multicast address", is_group},
       {"GROUPS", "IP multicast address or prefix", is_groups},
       {"SOURCE", "IP address", is_address},
@@ -134,7 +136,8 @@ const std::vector<Parameter>& parameters() {
       {"LID", "0-49151; 0: ask the subnet administrator",
        [](std::string_view w) { return is_up_to(w, 0xbfff); }},
       {"PORTLID", "1-49151", [](std::string_view w) { return is_up_to(w, 0xbfff) && w != "0"; }},
-      {"SMLID", "0-49151; 0: nowhere", [](std::string_view w) { return is_up_to(w, 0xbfff); }},
+      {"SMLID", "0-49151; 0: no subnet manager",
+       [](std::string_view w) { return is_up_to(w, 0xbfff); }},
       {"SL", "0-15", [](std::string_view w) { return is_up_to(w, 15); }},
       {"PKEYS", "P_Keys, 0x and hexadecimal digits, separated by commas", is_pkey_list},
       {"PREFIX64", "GID prefix, 0x and up to 16 hexadecimal digits",
@@ -269,10 +272,8 @@ const std::vector<Command>& commands() {
        "write all frames of all InfiniBand cables to a pcap file, at most MEGABYTES",
        capture_start},
       {"capture stop", "stop the capture", capture_stop},
-      {"trace start RECORDS [in IFACE] [src SRC] [dst DST] [proto PROTO] [port COUNT] [drop]",
-       "record the path of so many packets, of all or of those that match; drop: of those that are "
-       "dropped",
-       trace_start},
+      {"trace start RECORDS [in IFACE] [src SRC] [dst DST] [proto PROTO] [port L4PORT] [drop]",
+       "record the paths of the next matching packets; drop: of dropped packets only", trace_start},
       {"trace stop", "end the trace; show trace still has its packets", trace_stop},
   };
   return kCommands;

@@ -60,7 +60,7 @@ Result<Output> trace_start(const mgmt::NodeFaces& node, const Match& match) {
   if (const auto src = match.get("SRC")) request.src = packets_of(*src);
   if (const auto dst = match.get("DST")) request.dst = packets_of(*dst);
   if (const auto proto = match.get("PROTO")) request.protocol = protocol_named(*proto);
-  if (match.has("port")) request.port = static_cast<std::uint16_t>(number(match, "COUNT"));
+  if (match.has("port")) request.port = static_cast<std::uint16_t>(number(match, "L4PORT"));
   request.dropped_only = match.has("drop");
   if (auto s = node.trace.start(request); !s) return tl::make_unexpected(s.error());
   return "";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The packet trace of one worker. While a trace runs, the worker follows the packets that match its
-// filter from the receive call to the end of the loop, and the stages say what happens to them.
+// filter from the receive call to the end of the loop, and each stage records its result.
 // Packets keep their bursts, order and treatment.
 //
 // A stage asks active() once per burst, or where a packet leaves the common path; the functions that
@@ -21,7 +21,7 @@ namespace ipoib::fwd {
 
 struct RoutedBurst;
 
-/// Functions without a condition of their own may be called at any time, and do nothing for packets
+/// Functions without a stated precondition may be called at any time, and do nothing for packets
 /// that are not followed. `m` starts where the stage has it; its octets are read only by begin() and
 /// entered().
 class Tracer {
@@ -72,7 +72,7 @@ class Tracer {
     if (active()) [[unlikely]]
       add(m, msg::trace::Delivered{local, out});
   }
-  /// GRO made `after` of `before`.
+  /// GRO merged packets of `before`; `after` has the results.
   void merged(const RoutedBurst& before, const RoutedBurst& after) noexcept {
     if (active()) [[unlikely]]
       add_merged(before, after);
@@ -83,12 +83,12 @@ class Tracer {
     if (active()) [[unlikely]]
       add_cut(m, pieces, tcp, mtu);
   }
-  /// `copy` has its own way from here on; both share a record.
+  /// From here on, `copy` is followed separately; both share a record.
   void copied(const rte_mbuf* m, const rte_mbuf* copy) noexcept {
     if (active()) [[unlikely]]
       follow_copy(m, copy);
   }
-  /// The mbuf is freed, and its packet lives on in copies or pieces.
+  /// The mbuf is freed. Copies or pieces of its packet are still followed.
   void discarded(const rte_mbuf* m) noexcept {
     if (active()) [[unlikely]]
       forget(m);

@@ -14,7 +14,7 @@ namespace ipoib::mgmt {
 /// Reads a counter of rte_get_tsc_hz() that never goes back.
 using TscClock = std::uint64_t (*)() noexcept;
 
-/// Time that passes in so many cycles of the counter.
+/// Converts cycles of the counter to a duration.
 [[nodiscard]] inline Duration duration_of(std::uint64_t cycles) {
   const auto hz = rte_get_tsc_hz();
   return std::chrono::seconds{cycles / hz} +

@@ -196,7 +196,7 @@ void NodeRunner::sleep() {
 
 void NodeRunner::begin_to_leave() {
   const ActingAs role{LcoreRole::management()};
-  log(LogArea::kMgmt, LogLevel::kNotice, "leaving every multicast group and stopping");
+  log(LogArea::kMgmt, LogLevel::kNotice, "the node is leaving its multicast groups and stopping");
   loop_.announce_stop();
   for (const auto& slot : parts_.interfaces) {
     slot->up_again = false;

@@ -18,8 +18,8 @@ struct PacketBalance {
   std::uint64_t generated = 0;   ///< Packets of a generating forward mode.
   std::uint64_t copies = 0;      ///< Additional packets: egress copies, fragments, segments.
 
-  std::uint64_t sent = 0;       ///< Packets that a device accepted and did not lose at once.
-  std::uint64_t lost = 0;       ///< Packets that a device lost at once, under a reason of its own.
+  std::uint64_t sent = 0;       ///< Packets that a device accepted and did not discard at once.
+  std::uint64_t lost = 0;       ///< Packets that a device discarded at once, and counted.
   std::uint64_t dropped = 0;    ///< Drops under any reason, on an interface or on none.
   std::uint64_t joined = 0;     ///< Packets that became part of others: merged TCP segments.
   std::uint64_t consumed = 0;   ///< Packets that a test forward mode consumed.

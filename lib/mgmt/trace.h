@@ -57,8 +57,8 @@ class Trace {
  public:
   virtual ~Trace() = default;
 
-  /// Starts a trace. A trace before it ends, and its records are gone. kInvalidArgument, kNotFound:
-  /// that of the request which is wrong; the trace before goes on.
+  /// Starts a trace in place of the previous one and its records. Errors: kInvalidArgument and
+  /// kNotFound name the faulty part of the request; the previous trace then continues.
   virtual Status start(const TraceRequest& request) = 0;
   /// Ends the trace; its records stay. kUnavailable: no trace runs.
   virtual Status stop() = 0;

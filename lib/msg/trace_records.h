@@ -85,8 +85,8 @@ struct Cut {
 
 /// GRO made it part of another packet.
 struct Joined {};
-/// The device took it. `lost`: so many of the burst's packets were lost there at once; the device
-/// counts the reason.
+/// The device took it. `lost`: number of packets of the burst that the device discarded at once and
+/// counted under a reason.
 struct Sent {
   table::InterfaceId iface;
   table::NeighbourMode mode;

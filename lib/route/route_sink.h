@@ -25,10 +25,10 @@ class RouteSink {
   [[nodiscard]] virtual bool has_failed(table::InterfaceId iface,
                                         const wire::IpAddr& addr) const = 0;
 
-  /// Names the moment for is_past().
+  /// Returns a token of the current moment.
   virtual std::uint64_t mark_time() = 0;
-  /// True if no worker is still at a packet for which it looked up a prefix before the moment.
-  /// `wait`: blocks until then.
+  /// True if every worker has finished the packets whose route it looked up before the token's
+  /// moment. `wait`: blocks until then.
   virtual bool is_past(std::uint64_t moment, bool wait) = 0;
 };
 

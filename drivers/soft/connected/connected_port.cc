@@ -110,7 +110,7 @@ bool ConnectedPort::report_events(SoftConnectedQueue& q) noexcept {
   return put(q.established_unreported, Kind::kEstablished) && put(q.error_unreported, Kind::kError);
 }
 
-/// Ends a connection: only a response that it owes the peer is still sent.
+/// Ends a connection. Only its pending response is still sent.
 void ConnectedPort::fail(SoftConnectedQueue& q, fabric::QueueError why) noexcept {
   if (q.state() == fabric::QueueState::kError) return;
   q.set_failed(why);

@@ -70,7 +70,7 @@ class alignas(64) ConnectedPort {
   /// Packets in flight per queue: enough for 50 Gb/s over 80 us with an MTU of 2,048, and no more
   /// than cables can queue.
   static constexpr std::int32_t kWindow = 256;
-  /// A long message requests an ACK after every so many packets; a power of two.
+  /// Number of packets between two ACK requests of a long message; a power of two.
   static constexpr std::uint32_t kAckEvery = 16;
   /// A message that is incomplete after this time is given up: retransmits of its packets take
   /// about 140 ms. RC: its connection fails.

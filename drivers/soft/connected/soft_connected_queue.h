@@ -49,7 +49,7 @@ struct Requester {
   [[nodiscard]] bool empty() const noexcept { return head == tail; }
 };
 
-/// Response that the responder owes the peer, in ascending order of precedence.
+/// Pending response of the responder, in ascending order of precedence.
 enum class Response : std::uint8_t {
   kNone,
   kAck,

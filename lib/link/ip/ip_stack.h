@@ -74,7 +74,7 @@ class IpStack final : private Solicitor {
 
   /// A worker has a packet for an unknown neighbour. Takes over `packet`.
   void request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
-  /// Does this for a group whose link-layer address follows from its own.
+  /// Like request_neighbour(), for a group. Its link-layer address is computed from its IP address.
   void request_group(const wire::IpAddr& group, const wire::HwAddr& hw, HeldPacket packet,
                      TimePoint now);
   /// Errors: kInvalidArgument, `addr` cannot be a neighbour; kNoResources.
@@ -85,7 +85,7 @@ class IpStack final : private Solicitor {
   void forget_broadcast_neighbours();
 
   /// Octets from the ARP header on; padding behind the record is ignored. Returns the record if it
-  /// is one of ARP, not of RARP.
+  /// is ARP, not RARP.
   std::optional<wire::Arp> on_arp(std::span<const std::byte> octets, TimePoint now);
   void on_nd(std::span<const std::byte> packet, TimePoint now);
 
@@ -132,7 +132,7 @@ class IpStack final : private Solicitor {
   std::vector<wire::IpPrefix> addresses_;
   bool started_ = false;        ///< IPv4 addresses were reported as ready.
   bool ready_ = false;          ///< The medium carries packets.
-  bool groups_joined_ = false;  ///< The groups of IPv4 are.
+  bool groups_joined_ = false;  ///< The groups of IPv4 are joined.
   ArpAgent arp_;
   RarpAgent rarp_;
   OwnGroups groups_;
