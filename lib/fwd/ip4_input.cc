@@ -23,12 +23,12 @@ constexpr bool may_lack_source(const Ipv4Hdr& hdr, std::uint32_t dst) {
 
 /// True if a checked header has a source route option.
 bool has_source_route(const Ipv4Hdr& hdr) noexcept {
-  constexpr std::uint8_t kEnd = 0, kNoOperation = 1, kLoose = 131, kStrict = 137;
+  constexpr std::uint8_t kEndOfList = 0, kNop = 1, kLoose = 131, kStrict = 137;
   const auto* const octets = reinterpret_cast<const std::uint8_t*>(&hdr);
   const std::size_t end = hdr.header_len();
-  for (std::size_t at = sizeof(Ipv4Hdr); at < end && octets[at] != kEnd;) {
+  for (std::size_t at = sizeof(Ipv4Hdr); at < end && octets[at] != kEndOfList;) {
     if (octets[at] == kLoose || octets[at] == kStrict) return true;
-    if (octets[at] == kNoOperation) {
+    if (octets[at] == kNop) {
       ++at;
       continue;
     }
