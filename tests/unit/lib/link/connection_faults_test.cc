@@ -130,8 +130,8 @@ TEST(ConnectionFaults, C15_C16_RestartedPeerOfOneWayUcIsNoticed) {
     SimSide& sends = passive ? b : a;
     SimSide& silent = passive ? a : b;
     if (passive) b.talk(a);
-    const auto send_for = [&](int halves) {
-      for (int i = 0; i < halves; ++i) {
+    const auto send_for = [&](int whole_seconds) {
+      for (int i = 0; i < whole_seconds * 2; ++i) {
         for (const auto& row : sends.up()) ++sends.queue(row.qpn).info.counters.tx_messages;
         sim.run_for(500ms);
       }
