@@ -112,15 +112,8 @@ TEST_F(Create, LifetimeIsThatAskedFor) {
       << "not asked for: OpenSM takes what stands there";
 }
 
-struct CreateRow {
-  const char* what;
-  std::uint64_t mask;
-  void (*change)(R&);
-  Expected status;
-};
-
 TEST_F(Create, GroupsThatCannotBe) {
-  const CreateRow rows[] = {
+  const Row<R> rows[] = {
       {"MTU beyond the subnet's", kMtu, [](R& r) { r.mtu = 0x85; }, kInvalid},
       {"MTU > 2048", kMtu, [](R& r) { r.mtu = 0x04; }, kInvalid},
       {"MTU < 256", kMtu, [](R& r) { r.mtu = 0x41; }, kInvalid},
@@ -157,7 +150,7 @@ TEST_F(Create, GroupsThatCannotBe) {
        [](R& r) { r.mgid = wire::Gid::of(0xff15'a01b'fe80'0000, 0x5555); }, kOk},
       {"scope component, not looked at", R::kScope, [](R& r) { r.scope_join = 0x51; }, kOk},
   };
-  for (const CreateRow& row : rows) {
+  for (const Row<R>& row : rows) {
     SCOPED_TRACE(row.what);
     const sa::Request request = with(create(fresh()), row.mask, row.change);
     EXPECT_EQ(status(kA, request), answer(row.status));

@@ -47,6 +47,15 @@ struct Expected {
   Expected(const Difference& d) : opensm{d.opensm}, embedded{d.embedded} {}
 };
 
+/// A request with changed components, and its answer.
+template <class Record>
+struct Row {
+  const char* what;
+  std::uint64_t mask;
+  void (*change)(Record&);
+  Expected status;
+};
+
 /// The session of this run; main() makes it.
 [[nodiscard]] Session& session();
 

@@ -133,13 +133,6 @@ TEST_F(Join, OnBehalfOfAnotherPort) {
   EXPECT_EQ(status(kA, join(group, kB)), answer(kProxyJoin));
 }
 
-struct JoinRow {
-  const char* what;
-  std::uint64_t mask;
-  void (*change)(R&);
-  Expected status;
-};
-
 constexpr std::uint64_t kMtu = R::kMtuSel | R::kMtu, kRate = R::kRateSel | R::kRate,
                         kLife = R::kLifeSel | R::kLife;
 
@@ -147,7 +140,7 @@ constexpr std::uint64_t kMtu = R::kMtuSel | R::kMtu, kRate = R::kRateSel | R::kR
 TEST_F(Join, AttributesMustMatch) {
   const wire::Gid group = fresh();
   ASSERT_EQ(status(kA, create(group)), kOk);
-  const JoinRow rows[] = {
+  const Row<R> rows[] = {
       {"MTU exactly 2048", kMtu, [](R& r) { r.mtu = 0x84; }, kOk},
       {"MTU exactly 4096", kMtu, [](R& r) { r.mtu = 0x85; }, kInvalid},
       {"MTU exactly 1024", kMtu, [](R& r) { r.mtu = 0x83; }, kInvalid},
@@ -181,7 +174,7 @@ TEST_F(Join, AttributesMustMatch) {
       {"other MLID, not looked at", R::kMlid, [](R& r) { r.mlid.set(0xc777); }, kOk},
       {"other scope, not looked at", R::kScope, [](R& r) { r.scope_join = 0x51; }, kOk},
   };
-  for (const JoinRow& row : rows) {
+  for (const Row<R>& row : rows) {
     SCOPED_TRACE(row.what);
     EXPECT_EQ(status(kB, with(join(group, kB), row.mask, row.change)), answer(row.status));
     static_cast<void>(session().ask(kB, leave(group, kB)));

@@ -106,18 +106,11 @@ TEST_F(Path, ToAGroupIsItsMlid) {
   EXPECT_EQ(status(kA, sa::find_path(gid(kA), group, kLab)), kNoRecords) << "other partition";
 }
 
-struct PathRow {
-  const char* what;
-  std::uint64_t mask;
-  void (*change)(PathRecord&);
-  Expected status;
-};
-
 TEST_F(Path, LimitsAreKeptOrThereIsNoPath) {
   using P = PathRecord;
   const std::uint64_t mtu = P::kMtuSel | P::kMtu, rate = P::kRateSel | P::kRate,
                       life = P::kLifeSel | P::kLife;
-  const PathRow rows[] = {
+  const Row<PathRecord> rows[] = {
       {"MTU exactly 2048", mtu, [](P& p) { p.mtu = 0x84; }, kOk},
       {"MTU > 1024", mtu, [](P& p) { p.mtu = 0x03; }, kOk},
       {"MTU > 2048", mtu, [](P& p) { p.mtu = 0x04; }, kNoRecords},
@@ -141,7 +134,7 @@ TEST_F(Path, LimitsAreKeptOrThereIsNoPath) {
        kInvalid},
       {"reversible", P::kReversible, [](P& p) { p.reversible_numb = 0x81; }, kOk},
   };
-  for (const PathRow& row : rows) {
+  for (const Row<PathRecord>& row : rows) {
     SCOPED_TRACE(row.what);
     EXPECT_EQ(status(kA, paths(row.mask, row.change)), answer(row.status));
   }

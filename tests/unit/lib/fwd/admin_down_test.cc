@@ -8,28 +8,11 @@
 #include <new>
 #include <thread>
 
+#include "tests/support/fake_connected_queues.h"
 #include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
-
-/// Receive queue of a link's connections; the test supplies its packets.
-class Messages final : public fabric::ReceiveQueue {
- public:
-  Messages() : ReceiveQueue{&receive} {}
-  std::deque<rte_mbuf*> incoming;
-
- private:
-  static std::uint16_t receive(ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
-    auto& self = static_cast<Messages&>(queue);
-    std::uint16_t got = 0;
-    for (; got < n && !self.incoming.empty(); ++got) {
-      pkts[got] = self.incoming.front();
-      self.incoming.pop_front();
-    }
-    return got;
-  }
-};
 
 class AdminDown : public WorkerFixture {
  protected:
@@ -55,7 +38,7 @@ class AdminDown : public WorkerFixture {
     receive(kIb0, encapsulated(0x0806, Bytes(56)), true);
   }
 
-  Messages messages;
+  FakeReceiveQueue messages;
 };
 
 TEST_F(AdminDown, WhatComesIsDroppedAndCountedInEveryMode) {
