@@ -88,7 +88,7 @@ MacAddr group_mac(const IpAddr& group) {
 
 Gid mgid_of(const IpAddr& group, std::uint16_t pkey, std::uint8_t scope) {
   const bool v4 = group.is_v4();
-  const std::uint64_t signature = v4 ? 0x401b : 0x601b;
+  const std::uint64_t signature = v4 ? kSignature4 : kSignature6;
   const std::uint64_t full_pkey = pkey | kFullMemberBit;
   // ff, flags 0001 (transient), scope, signature, P_Key, and room for 16 bits of the group.
   const std::uint64_t head =

@@ -57,6 +57,12 @@ using MacAddr = std::array<std::byte, 6>;
 /// (RFC 2464 §7).
 [[nodiscard]] MacAddr group_mac(const IpAddr& group);
 
+/// Signatures of MGIDs of IPv4 and IPv6 groups, octets 2 and 3 of the MGID. Source: RFC 4391 §4.
+inline constexpr std::uint16_t kSignature4 = 0x401b, kSignature6 = 0x601b;
+[[nodiscard]] inline std::uint16_t signature_of(const Gid& mgid) {
+  return static_cast<std::uint16_t>(mgid.prefix() >> 32);
+}
+
 /// MGID of an IPv4 or IPv6 multicast address, or of 255.255.255.255, on a link.
 /// `scope`: 4 bits of the link's broadcast-GID. `pkey`: the function sets the full-membership bit.
 /// Source: RFC 4391 §4.

@@ -304,8 +304,7 @@ void GroupTable::on_listed(const sa::Outcome& outcome, TimePoint now) {
       ++counters_.group_refused_local;
       return;
     }
-    const bool v4 = (r->mgid.prefix() >> 32 & 0xffff) == 0x401b;
-    Group& g = find_or_make(r->mgid, v4, now);
+    Group& g = find_or_make(r->mgid, now);
     if (!std::exchange(g.routed, true)) advance(g, now);
   }
 }

@@ -25,15 +25,9 @@ constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
 constexpr Duration kRenameDelay = std::chrono::milliseconds(20);
 constexpr Duration kHandleRetry = std::chrono::seconds(1);
 
-constexpr std::uint16_t kSignature4 = 0x401b, kSignature6 = 0x601b;
-
-std::uint16_t signature_of(const wire::Gid& mgid) {
-  return static_cast<std::uint16_t>(mgid.prefix() >> 32);
-}
-
 /// Returns an address that maps to the MGID. The scope of an IPv6 address is not part of the MGID.
 wire::IpAddr address_of(const wire::Gid& mgid) {
-  if (signature_of(mgid) == kSignature4)
+  if (wire::signature_of(mgid) == wire::kSignature4)
     return wire::IpAddr::v4(0xe000'0000U | (mgid.guid() & 0x0fff'ffff));
   wire::IpAddr a{mgid.bytes};
   for (std::size_t i = 2; i < 6; ++i) a.bytes[i] = std::byte{0};
@@ -77,8 +71,8 @@ bool GroupTable::is_of_link(const wire::Gid& mgid) const {
   constexpr std::uint64_t kScopeAndPkey = 0xffff'0000'ffff'0000ULL;
   if (((mgid.prefix() ^ broadcast_.mgid.prefix()) & kScopeAndPkey) != 0) return false;
   if (mgid == broadcast_.mgid) return false;
-  return signature_of(mgid) == kSignature6 ||
-         (signature_of(mgid) == kSignature4 && mgid == mgid_of(address_of(mgid)));
+  return wire::signature_of(mgid) == wire::kSignature6 ||
+         (wire::signature_of(mgid) == wire::kSignature4 && mgid == mgid_of(address_of(mgid)));
 }
 
 Group* GroupTable::find(const wire::Gid& mgid) {
@@ -86,12 +80,12 @@ Group* GroupTable::find(const wire::Gid& mgid) {
   return it == groups_.end() ? nullptr : &it->second;
 }
 
-Group& GroupTable::find_or_make(const wire::Gid& mgid, bool v4, TimePoint now) {
+Group& GroupTable::find_or_make(const wire::Gid& mgid, TimePoint now) {
   const auto [it, made] = groups_.try_emplace(mgid);
   if (!made) return it->second;
   Group& g = it->second;
   g.mgid = mgid;
-  g.v4 = v4;
+  g.v4 = wire::signature_of(mgid) == wire::kSignature4;
   g.created = now;
   if (config_.group.send_only == SendOnly::kFullMember)
     g.send.bit = wire::join_state::kSendOnlyFullMember;
@@ -149,7 +143,7 @@ void GroupTable::resume(const wire::McMemberRecord& broadcast, TimePoint now) {
   if (first) {
     port_ = actions_.port().gid();
     for (const auto& [addr, count] : joins_)
-      find_or_make(mgid_of(addr), addr.is_v4(), now).listeners.insert(addr);
+      find_or_make(mgid_of(addr), now).listeners.insert(addr);
     list_backoff_ = config_.group.backoff_min;
   } else if (old.qkey == broadcast.qkey && old.mtu == broadcast.mtu && old.mlid == broadcast.mlid &&
              old.rate == broadcast.rate && old.sl_flow_hop == broadcast.sl_flow_hop &&
@@ -254,7 +248,7 @@ Status GroupTable::join(const wire::IpAddr& group, TimePoint now) {
   joins_.emplace(group, 1);
   receiver_.listen(config_.id, group);
   if (!operational_) return {};
-  Group& g = find_or_make(mgid_of(group), group.is_v4(), now);
+  Group& g = find_or_make(mgid_of(group), now);
   g.listeners.insert(group);
   advance(g, now);
   return {};
@@ -281,7 +275,7 @@ void GroupTable::request_group(const wire::IpAddr& group, HeldPacket packet, Tim
     ++counters_.group_refused_local;
     return sink_.drop(packet, Drop::kNeighbourTableFull, false);
   }
-  if (g == nullptr) g = &find_or_make(mgid_of(group), group.is_v4(), now);
+  if (g == nullptr) g = &find_or_make(mgid_of(group), now);
   senders_.request_group(*g, group, packet, now);
   advance(*g, now);
 }
@@ -292,7 +286,7 @@ bool GroupTable::send(const wire::IpAddr& group, std::span<const std::byte> fram
     ++counters_.group_frames_unsent;
     return false;
   }
-  if (g == nullptr) g = &find_or_make(mgid_of(group), group.is_v4(), now);
+  if (g == nullptr) g = &find_or_make(mgid_of(group), now);
   senders_.send(*g, group, frame, now);
   advance(*g, now);
   g = find(mgid_of(group));
@@ -307,8 +301,7 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
   ++counters_.group_reports;
   Group* g = find(mgid);
   if (config_.group.multicast_router && is_of_link(mgid)) {
-    if (g == nullptr && groups_.size() < 2 * config_.group.max_groups)
-      g = &find_or_make(mgid, signature_of(mgid) == kSignature4, now);
+    if (g == nullptr && groups_.size() < 2 * config_.group.max_groups) g = &find_or_make(mgid, now);
     if (g != nullptr)
       g->routed = true;
     else
@@ -431,7 +424,7 @@ void GroupTable::set_delivery(Group& g, TimePoint now) {
 
 void GroupTable::depend_on_routers(Group& g, bool depends, TimePoint now) {
   if (std::exchange(g.depends, depends) == depends) return;
-  Group& routers = find_or_make(routers_of(g), g.v4, now);
+  Group& routers = find_or_make(routers_of(g), now);
   if (depends)
     ++routers.dependents;
   else

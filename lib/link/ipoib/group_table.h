@@ -81,7 +81,7 @@ class GroupTable {
   [[nodiscard]] bool is_of_link(const wire::Gid& mgid) const;
   [[nodiscard]] bool is_link_group(const Group& g) const { return g.mgid == broadcast_.mgid; }
   Group* find(const wire::Gid& mgid);
-  Group& find_or_make(const wire::Gid& mgid, bool v4, TimePoint now);
+  Group& find_or_make(const wire::Gid& mgid, TimePoint now);
   void erase(Group& g);
   void schedule(Group& g, TimePoint now);
   void reconsider(Group& g, TimePoint at);

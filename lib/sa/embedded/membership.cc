@@ -13,6 +13,7 @@ using wire::Gid;
 using wire::MadStatus;
 using wire::McMemberRecord;
 using wire::Selector;
+using wire::signature_of;
 
 using R = McMemberRecord;
 constexpr std::uint64_t kWho = R::kMgid | R::kPortGid | R::kJoin;
@@ -33,14 +34,11 @@ std::uint8_t flags_of(const Gid& mgid) {
 std::uint8_t scope_of(const Gid& mgid) {
   return (mgid.prefix() >> 48) & 0x0f;
 }
-std::uint16_t signature_of(const Gid& mgid) {
-  return static_cast<std::uint16_t>(mgid.prefix() >> 32);
-}
 std::uint16_t pkey_of(const Gid& mgid) {
   return static_cast<std::uint16_t>(mgid.prefix() >> 16);
 }
 bool is_ipoib(const Gid& mgid) {
-  return signature_of(mgid) == 0x401b || signature_of(mgid) == 0x601b;
+  return signature_of(mgid) == wire::kSignature4 || signature_of(mgid) == wire::kSignature6;
 }
 
 /// Default attributes of a group of the subnet.
