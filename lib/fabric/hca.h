@@ -57,9 +57,9 @@ class UdQueue {
 
   [[nodiscard]] const TxLost& tx_lost() const noexcept { return tx_lost_; }
 
-  /// The number changes only when the port's device is removed and restored (PortEvent::kFatal); 0 until
-  /// the device is there. Management lcore, and the worker while it has a packet from this queue,
-  /// because the number does not change meanwhile.
+  /// The number changes only when the port's device is removed and restored (PortEvent::kFatal); 0
+  /// until the device is there. Management lcore, and the worker while it has a packet from this
+  /// queue, because the number does not change meanwhile.
   [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_; }
 
  protected:

@@ -203,8 +203,8 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
       output.send_same_egress(m, *to);
       continue;
     }
-    // Only the first packet to an egress may cause a redirect. When its sender follows the redirect,
-    // the packet of another sender is first.
+    // Only the first packet to an egress may cause a redirect. When its sender follows that, the
+    // packet of another sender is first.
     if (kTtl == Ttl::kDecrement && to->iface == in.iface) [[unlikely]]
       request_redirect(c, in, m, *to);
     output.send(m, *to);

@@ -14,8 +14,8 @@
 
 namespace ipoib::link {
 
-/// Sends for the IP stack, and joins its groups. Payloads are octets behind the link header; they may
-/// be lost.
+/// Sends for the IP stack, and joins its groups. Payloads are octets behind the link header; they
+/// may be lost.
 class Medium {
  public:
   virtual ~Medium() = default;
