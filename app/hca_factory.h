@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lib/fabric/hca.h"
-#include "lib/mgmt/hca_resources.h"
+#include "lib/mgmt/device/hca_resources.h"
 #include "lib/mgmt/node_config.h"
 
 namespace ipoib::app {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "app/cli/cli.h"
-#include "lib/mgmt/event_loop.h"
+#include "lib/mgmt/node/event_loop.h"
 
 struct cmdline;
 

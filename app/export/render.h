@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "app/export/json.h"
-#include "lib/mgmt/device_stats.h"
+#include "lib/mgmt/device/device_stats.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_info.h"
 #include "lib/mgmt/trace.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "app/export/render.h"
+#include "lib/mgmt/device/xstats.h"
 #include "lib/mgmt/node_stats.h"
-#include "lib/mgmt/xstats.h"
 
 namespace ipoib::app {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "lib/mgmt/event_loop.h"
+#include "lib/mgmt/node/event_loop.h"
 
 namespace ipoib::app {
 

@@ -13,7 +13,7 @@
 #include "lib/base/contract.h"
 #include "lib/base/doorbell.h"
 #include "lib/base/result.h"
-#include "lib/mgmt/event_loop.h"
+#include "lib/mgmt/node/event_loop.h"
 
 namespace ipoib::mgmt {
 

@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "lib/mgmt/node_assembly.h"
-#include "lib/mgmt/node_builder.h"
+#include "lib/mgmt/node/node_assembly.h"
+#include "lib/mgmt/node/node_builder.h"
 
 namespace ipoib::mgmt {
 namespace {

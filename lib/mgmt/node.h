@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/mgmt/hca_resources.h"
+#include "lib/mgmt/device/hca_resources.h"
 #include "lib/mgmt/node_faces.h"
 
 namespace ipoib::mgmt {

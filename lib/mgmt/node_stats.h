@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/mgmt/device_stats.h"
+#include "lib/mgmt/device/device_stats.h"
 #include "lib/mgmt/node_info.h"
 
 namespace ipoib::mgmt {
@@ -36,7 +36,7 @@ class NodeStats {
   [[nodiscard]] virtual IcmpErrorCounters icmp_errors() const = 0;
   /// Totals since the start, which no clear resets.
   [[nodiscard]] virtual NodeTotals totals() const = 0;
-  /// Every counter of a link, port or hca (lib/mgmt/xstats.h), also those that are zero: since
+  /// Every counter of a link, port or hca (lib/mgmt/device/xstats.h), also those that are zero: since
   /// clear_port_stats() or, for an hca, since clear_stats(). Names and order are the same at every
   /// call. Empty: nothing has that name.
   [[nodiscard]] virtual std::vector<Xstat> xstats(std::string_view name) const = 0;

@@ -15,9 +15,9 @@
 #include "lib/base/clock.h"
 #include "lib/fwd/histogram.h"
 #include "lib/fwd/latency_recorder.h"
-#include "lib/mgmt/device_stats.h"
+#include "lib/mgmt/device/device_stats.h"
+#include "lib/mgmt/device/xstats.h"
 #include "lib/mgmt/node_info.h"
-#include "lib/mgmt/xstats.h"
 
 namespace ipoib::mgmt {
 

@@ -10,10 +10,10 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/mgmt/hca_resources.h"
-#include "lib/mgmt/node_clock.h"
+#include "lib/mgmt/device/hca_resources.h"
+#include "lib/mgmt/node/node_clock.h"
 #include "lib/mgmt/node_faces.h"
-#include "lib/mgmt/packet_balance.h"
+#include "lib/mgmt/worker/packet_balance.h"
 
 namespace ipoib::mgmt {
 

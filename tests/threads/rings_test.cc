@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/mgmt/worker_channel.h"
+#include "lib/mgmt/worker/worker_channel.h"
 #include "tests/support/mbufs.h"
 #include "tests/support/worker_fixture.h"
 #include "tests/threads/worker_thread.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Routes that come from router advertisements and redirects.
-#include "lib/mgmt/address_book.h"
+#include "lib/mgmt/slow_path/address_book.h"
 
 #include <gtest/gtest.h>
 

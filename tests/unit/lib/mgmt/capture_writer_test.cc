@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Captures with a file that is slow, full or limited in length.
-#include "lib/mgmt/capture_writer.h"
+#include "lib/mgmt/capture/capture_writer.h"
 
 #include <rte_cycles.h>
 #include <rte_mbuf.h>

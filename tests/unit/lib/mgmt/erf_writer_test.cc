@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/mgmt/erf_writer.h"
+#include "lib/mgmt/capture/erf_writer.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

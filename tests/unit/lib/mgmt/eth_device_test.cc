@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Capabilities of ethdevs, the settings of their multicast filters, and the removal of a device.
-#include "lib/mgmt/eth_device.h"
+#include "lib/mgmt/device/eth_device.h"
 
 #include <algorithm>
 
-#include "lib/mgmt/device_readings.h"
+#include "lib/mgmt/device/device_readings.h"
 #include "tests/support/device_faults.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 

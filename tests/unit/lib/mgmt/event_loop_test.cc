@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/mgmt/event_loop.h"
+#include "lib/mgmt/node/event_loop.h"
 
 #include <gtest/gtest.h>
 #include <sys/epoll.h>

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "lib/mgmt/node_assembly.h"
-#include "lib/mgmt/node_builder.h"
+#include "lib/mgmt/node/node_assembly.h"
+#include "lib/mgmt/node/node_builder.h"
 #include "lib/wire/arp.h"
 #include "tests/support/contract_checks.h"
 #include "tests/support/mbufs.h"

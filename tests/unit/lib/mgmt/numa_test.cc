@@ -15,9 +15,9 @@
 #include <numeric>
 #include <set>
 
-#include "lib/mgmt/node_assembly.h"
-#include "lib/mgmt/node_builder.h"
-#include "lib/mgmt/placement.h"
+#include "lib/mgmt/node/node_assembly.h"
+#include "lib/mgmt/node/node_builder.h"
+#include "lib/mgmt/worker/placement.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {

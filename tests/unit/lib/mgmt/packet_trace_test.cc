@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The packet trace of a whole node in virtual time: requests, the names in its records, and its
 // end.
-#include "lib/mgmt/packet_trace.h"
+#include "lib/mgmt/node/packet_trace.h"
 
 #include <rte_cycles.h>
 

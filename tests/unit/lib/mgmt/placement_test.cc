@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Assignment of interfaces to workers, and of mbufs to NUMA nodes, on machines that the test
 // invents.
-#include "lib/mgmt/placement.h"
+#include "lib/mgmt/worker/placement.h"
 
 #include <gtest/gtest.h>
 

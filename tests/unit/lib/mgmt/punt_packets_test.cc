@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "lib/fabric/packet_meta.h"
-#include "lib/mgmt/punt_handler.h"
+#include "lib/mgmt/slow_path/punt_handler.h"
 #include "lib/wire/icmpv6.h"
 #include "tests/support/mbufs.h"
 #include "tests/support/packets.h"

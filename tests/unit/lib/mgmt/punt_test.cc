@@ -10,7 +10,7 @@
 #include <string>
 
 #include "lib/fabric/packet_meta.h"
-#include "lib/mgmt/punt_handler.h"
+#include "lib/mgmt/slow_path/punt_handler.h"
 #include "tests/support/mbufs.h"
 #include "tests/support/packets.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"

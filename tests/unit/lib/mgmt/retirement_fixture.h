@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "drivers/soft/ah_table.h"
-#include "lib/mgmt/neighbour_directory.h"
-#include "lib/mgmt/punt_handler.h"
-#include "lib/mgmt/worker_retirement.h"
+#include "lib/mgmt/slow_path/neighbour_directory.h"
+#include "lib/mgmt/slow_path/punt_handler.h"
+#include "lib/mgmt/worker/worker_retirement.h"
 #include "tests/support/worker_fixture.h"
 
 namespace ipoib::mgmt {

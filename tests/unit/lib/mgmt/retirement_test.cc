@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "lib/mgmt/worker_retirement.h"
+#include "lib/mgmt/worker/worker_retirement.h"
 #include "tests/unit/lib/mgmt/retirement_fixture.h"
 
 namespace ipoib::mgmt {

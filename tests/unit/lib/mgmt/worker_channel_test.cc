@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/mgmt/worker_channel.h"
+#include "lib/mgmt/worker/worker_channel.h"
 
 #include <rte_ring_elem.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/mgmt/xstats.h"
+#include "lib/mgmt/device/xstats.h"
 
 #include <gtest/gtest.h>
 

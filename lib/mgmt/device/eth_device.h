@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An ethdev, either an Ethernet port or the cable of a software HCA: one receive and one transmit
+// queue, owned by one worker.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lib/base/counters.h"
+#include "lib/base/result.h"
+#include "lib/fabric/capabilities.h"
+#include "lib/mgmt/device/port_groups.h"
+#include "lib/mgmt/device/removal_watch.h"
+#include "lib/wire/ipoib.h"
+
+struct rte_eth_dev_info;
+struct rte_mempool;
+
+namespace ipoib::mgmt {
+
+struct EthDeviceConfig {
+  std::string device;        ///< EAL's name of the device.
+  std::uint16_t mtu = 1500;  ///< Octets after the Ethernet header that must pass.
+  unsigned rxd = 512;        ///< Adjusted to the limits of the device.
+  unsigned txd = 512;
+  rte_mempool* pool = nullptr;
+  bool promiscuous = false;  ///< A cable: frames go to LIDs, not to the device's MAC.
+};
+
+/// Octets of a frame before its IP packet.
+inline constexpr unsigned kEthernetHeader = 14;
+
+/// Capabilities that a driver states, without the multicast filter, which EthDevice::open() chooses.
+[[nodiscard]] fabric::Capabilities capabilities_of(const rte_eth_dev_info& info);
+
+/// Started by open(); closed by close() or the destructor.
+class EthDevice {
+ public:
+  /// kNotFound lists the existing devices; kUnavailable: the device does not support the MTU, with
+  /// both numbers.
+  static Result<EthDevice> open(const EthDeviceConfig& config);
+
+  EthDevice(EthDevice&& other) noexcept;
+  EthDevice& operator=(EthDevice&&) = delete;
+  ~EthDevice();
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] fabric::Capabilities capabilities() const;
+  /// Groups whose frames the device receives.
+  [[nodiscard]] PortGroups& groups() { return groups_; }
+  [[nodiscard]] const wire::MacAddr& mac() const { return mac_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& driver() const { return driver_; }
+  [[nodiscard]] std::uint16_t mtu() const { return mtu_; }
+  [[nodiscard]] int socket() const;
+
+  /// Stops receiving and sending; start() may follow. Precondition: no worker uses the device.
+  /// Packets that the device had received and no worker had taken are dropped: Drop::kLinkDown.
+  Status stop(DropCounters& drops);
+  Status start(DropCounters& drops);
+  [[nodiscard]] bool started() const { return started_; }
+  /// Packets dropped by stop() and start().
+  [[nodiscard]] std::uint64_t drained() const { return drained_; }
+  /// Makes frames with `mtu` octets after the Ethernet header pass; stopped devices only.
+  /// kUnavailable: the device does not carry them, with both numbers.
+  Status set_mtu(std::uint16_t mtu);
+  /// Switches reception of frames to foreign addresses on or off.
+  Status set_promiscuous(bool on);
+  [[nodiscard]] bool promiscuous() const;
+
+  /// True if the device was taken away, so that close() must be called.
+  [[nodiscard]] bool removed() const { return watch_ != nullptr && watch_->removed(); }
+  /// Stops and closes the device, or what remains of it. Precondition: no worker uses the device.
+  /// Afterwards its link is down and other operations are refused.
+  void close();
+  [[nodiscard]] bool closed() const { return port_ == kNoPort; }
+
+ private:
+  EthDevice(std::uint16_t port, std::string device, std::string driver);
+
+  [[nodiscard]] Status present() const;
+  void drain(DropCounters& drops);
+
+  static constexpr std::uint16_t kNoPort = 0xffff;
+  std::uint16_t port_;
+  std::string name_;
+  std::string driver_;
+  fabric::Capabilities capabilities_;  ///< Without the multicast filter, which groups_ has.
+  PortGroups groups_;
+  std::unique_ptr<RemovalWatch> watch_;
+  wire::MacAddr mac_{};
+  std::uint16_t mtu_ = 0;
+  bool started_ = true;
+  std::uint64_t drained_ = 0;
+};
+
+}  // namespace ipoib::mgmt

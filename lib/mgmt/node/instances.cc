@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/node/instances.h"
+
+#include <rte_random.h>
+
+#include <utility>
+
+#include "lib/base/log.h"
+#include "lib/mgmt/device/device_readings.h"
+#include "lib/sa/sa_mad.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+void log_state(std::string_view kind, const link::Interface& control, link::State state) {
+  const std::string reason = control.reason();
+  log(LogArea::kLink, LogLevel::kInfo, "{} {} is {}{}{}", kind, control.name(),
+      link::to_string(state), reason.empty() ? "" : ": ", reason);
+}
+
+sa::AdministratorConfig administrator_config(const SubnetConfig& subnet,
+                                             const fabric::PortAttr& port) {
+  sa::AdministratorConfig config;
+  config.gid = port.gid();
+  config.lid = port.lid;
+  if (port.link_layer == fabric::LinkLayer::kEthernet) config.elsewhere_lid = fabric::kElsewhereLid;
+  config.mtu = wire::mtu_code(subnet.mtu);
+  config.rate = wire::rate_code(subnet.rate);
+  config.qkey = subnet.qkey;
+  config.sl = subnet.sl;
+  config.partitions.clear();
+  for (const std::uint16_t pkey : port.pkeys) config.partitions.push_back({pkey});
+  return config;
+}
+
+}  // namespace
+
+HcaInstance::HcaInstance(const HcaConfig& hca_config, std::optional<EthDevice> eth_device,
+                         std::unique_ptr<fabric::Hca> device, unsigned owner_worker,
+                         fabric::Retirement& retirement)
+    : config{hca_config},
+      ethdev{std::move(eth_device)},
+      hca{std::move(device)},
+      owner{owner_worker},
+      retired{*hca, retirement},
+      client{[this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
+               return hca->mad_port().send(to, mad);
+             },
+             sa::ClientConfig{}, rte_rand() ^ hca_config.guid},
+      connections{
+          [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
+            return hca->mad_port().send(to, mad);
+          },
+          cm::ManagerConfig{}, rte_rand() ^ hca_config.guid ^ 1} {
+  client.set_report_handler([this](const wire::Notice& notice, TimePoint now) {
+    for (link::IpoibLink* l : links_) l->on_report(notice, now);
+  });
+}
+
+Status HcaInstance::run_administrator(const SubnetConfig& subnet) {
+  subnet_ = subnet;
+  return renew_administrator();
+}
+
+/// Peers on an InfiniBand fabric know the administrator by its LID, so it stays unchanged. The
+/// administrator of a port of Ethernet link layer is known to this node only.
+Status HcaInstance::renew_administrator() {
+  const fabric::PortAttr& port = hca->attr();
+  const bool by_gid = port.link_layer == fabric::LinkLayer::kEthernet;
+  if (!subnet_ || port.guid == 0 || (config.driver == HcaDriver::kVerbs && !by_gid)) return {};
+  if (administrator && (!by_gid || administrator->config().gid == port.gid())) return {};
+  auto made = sa::Administrator::create(administrator_config(*subnet_, port));
+  if (!made) return tl::make_unexpected(made.error());
+  administrator.emplace(std::move(*made));
+  return {};
+}
+
+void HcaInstance::on_port_change(TimePoint now) {
+  const fabric::PortAttr& port = hca->attr();
+  if (auto renewed = renew_administrator(); !renewed)
+    log(LogArea::kFabric, LogLevel::kErr, "hca {}: {}", config.name, renewed.error().what);
+  client.set_sm(port.sm_lid, port.sm_sl, now);
+  connections.set_port({.gid = port.gid(), .lid = port.lid, .lmc = port.lmc});
+}
+
+void HcaInstance::receive(TimePoint now) {
+  while (const auto mad = hca->mad_port().receive()) {
+    const auto header = wire::read<wire::MadHdr>(mad->bytes);
+    switch (wire::MgmtClass{header->mgmt_class}) {
+      case wire::MgmtClass::kSubnAdm: receive_sa(*mad, *header, now); break;
+      case wire::MgmtClass::kComMgt: connections.on_mad(*mad, now); break;
+      default: ++unknown_mads;
+    }
+  }
+  if (fabric::ConnectedTransport* const transport = hca->connected_transport()) {
+    while (const auto event = transport->next_queue_event())
+      for (link::IpoibLink* l : links_)
+        if (l->connections() != nullptr) l->connections()->on_queue_event(*event, now);
+  }
+  retired.collect();
+}
+
+void HcaInstance::receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& header,
+                             TimePoint now) {
+  if (sa::is_for_client(header.method)) {
+    client.on_mad(mad, now);
+  } else if (!administrator) {
+    ++unknown_mads;
+  } else if (const auto answer = administrator->answer(mad, now)) {
+    // A full queue loses the answer; the client retries.
+    static_cast<void>(hca->mad_port().send(mad.from, wire::bytes_of(*answer)));
+  }
+}
+
+void HcaInstance::tick(TimePoint now) {
+  const auto due = [now](std::optional<TimePoint> deadline) {
+    return deadline && *deadline <= now;
+  };
+  if (due(client.next_deadline())) client.tick(now);
+  if (due(connections.next_deadline())) connections.tick(now);
+  if (administrator && due(administrator->next_deadline()))
+    administrator->tick(
+        now, [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
+          return hca->mad_port().send(to, mad);
+        });
+}
+
+std::optional<TimePoint> HcaInstance::next_deadline() const {
+  const auto next = earlier(client.next_deadline(), connections.next_deadline());
+  return administrator ? earlier(next, administrator->next_deadline()) : next;
+}
+
+fabric::NamedCounters HcaInstance::mad_counters() const {
+  fabric::NamedCounters counters = hca->mad_port().counters();
+  counters.emplace_back("unknown", unknown_mads);
+  return counters;
+}
+
+std::vector<Xstat> HcaInstance::ethdev_xstats() const {
+  return ethdev ? device_xstats(*ethdev) : std::vector<Xstat>{};
+}
+
+/// The cable of a software HCA reports its removal.
+fabric::Capabilities HcaInstance::capabilities() const {
+  fabric::Capabilities able = hca->capabilities();
+  if (ethdev) able.removal_events = ethdev->capabilities().removal_events;
+  return able;
+}
+
+LinkInstance::LinkInstance(HcaInstance& hca, const LinkQueues& queues, Injector& injector,
+                           link::NeighbourSink& neighbours, link::AddressSink& addresses,
+                           const link::LinkConfig& config)
+    : hca_{hca},
+      queues_{queues},
+      injector_{injector},
+      config_{config},
+      control_{std::make_unique<link::IpoibLink>(
+          config, *this, neighbours, hca.client, rte_rand(), addresses,
+          link::IpoibLink::Connected{*this, hca.connections})} {
+  hca.add_link(*control_);
+}
+
+LinkInstance::~LinkInstance() {
+  hca_.remove_link(*control_);
+  control_.reset();
+  hca_.retired.destroy_all();
+  if (queues_.receive != nullptr) connected_mode().destroy_receive_queue(*queues_.receive);
+  hca_.hca->destroy_ud_queue(*queues_.ud);
+}
+
+Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport transport) {
+  return connected_mode().create_connected_queue(
+      {.transport = transport, .pkey = config_.pkey, .receive_queue = queues_.receive});
+}
+
+void LinkInstance::detach(const wire::Gid& mgid, std::uint16_t mlid) {
+  if (auto s = hca_.hca->detach(*queues_.ud, mgid, mlid); !s)
+    log(LogArea::kFabric, LogLevel::kWarning, "link {}: {}", config_.name, s.error().what);
+}
+
+void LinkInstance::state_changed(link::State state) {
+  log_state("link", *control_, state);
+}
+
+PortInstance::PortInstance(EthDevice device, Injector& injector, link::NeighbourSink& neighbours,
+                           link::AddressSink& addresses, const link::EthernetPortConfig& config)
+    : device_{std::move(device)},
+      injector_{injector},
+      config_{config},
+      control_{
+          std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rand(), addresses)} {}
+
+void PortInstance::state_changed(link::State state) {
+  log_state("port", *control_, state);
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The HCAs, IPoIB links and Ethernet ports of a node. Each instance owns its control state machine
+// and implements the interface through which that machine drives the device.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/cm/manager.h"
+#include "lib/fabric/hca.h"
+#include "lib/link/ethernet_port.h"
+#include "lib/link/ipoib/ipoib_link.h"
+#include "lib/mgmt/device/device_stats.h"
+#include "lib/mgmt/device/eth_device.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/worker/injector.h"
+#include "lib/mgmt/worker/retired_queues.h"
+#include "lib/sa/client.h"
+#include "lib/sa/embedded/administrator.h"
+
+namespace ipoib::mgmt {
+
+/// One HCA port: device, SA client, communication manager, and the subnet administrator if it runs
+/// on this port.
+class HcaInstance {
+ public:
+  /// `ethdev`: of a software HCA.
+  HcaInstance(const HcaConfig& config, std::optional<EthDevice> ethdev,
+              std::unique_ptr<fabric::Hca> hca, unsigned owner, fabric::Retirement& retirement);
+
+  /// Runs the administrator on this port: from now on or, if the device has not reported its
+  /// attributes yet, as soon as it does. When the GID of a port of Ethernet link layer changes, its
+  /// administrator is replaced. Errors: those of sa::Administrator::create.
+  Status run_administrator(const SubnetConfig& subnet);
+
+  /// Adds a link, which receives the reports of the SA to the port.
+  void add_link(link::IpoibLink& link) { links_.push_back(&link); }
+  void remove_link(link::IpoibLink& link) { std::erase(links_, &link); }
+  /// Call when the port's address or its subnet manager has changed.
+  void on_port_change(TimePoint now);
+  /// Takes all MADs and all events of connected queues, and passes them on.
+  void receive(TimePoint now);
+  /// Runs the timers of client, manager and administrator that are due.
+  void tick(TimePoint now);
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] fabric::NamedCounters mad_counters() const;
+  /// Statistics of the cable; empty without a cable.
+  [[nodiscard]] std::vector<Xstat> ethdev_xstats() const;
+  [[nodiscard]] fabric::Capabilities capabilities() const;
+
+  HcaConfig config;
+  std::optional<EthDevice> ethdev;  ///< Outlives `hca`, which sends through it.
+  std::unique_ptr<fabric::Hca> hca;
+  unsigned owner;
+  RetiredQueues retired;
+  sa::Client client;
+  cm::Manager connections;
+  std::optional<sa::Administrator> administrator;
+  std::uint64_t unknown_mads = 0;  ///< MADs that no component here serves.
+
+ private:
+  void receive_sa(const fabric::ReceivedMad& mad, const wire::MadHdr& header, TimePoint now);
+  Status renew_administrator();
+
+  std::optional<SubnetConfig> subnet_;  ///< Subnet of the administrator; none: it is not here.
+  std::vector<link::IpoibLink*> links_;
+};
+
+/// The queues of an IPoIB link. Only connected mode has a receive queue.
+struct LinkQueues {
+  fabric::UdQueue* ud = nullptr;
+  fabric::ReceiveQueue* receive = nullptr;
+};
+
+/// An IPoIB link's queue pairs, and the actions of the link's state machine on them.
+class LinkInstance final : public link::LinkActions, private link::ConnectionActions {
+ public:
+  /// Takes over `queues`.
+  LinkInstance(HcaInstance& hca, const LinkQueues& queues, Injector& injector,
+               link::NeighbourSink& neighbours, link::AddressSink& addresses,
+               const link::LinkConfig& config);
+  ~LinkInstance() override;
+
+  [[nodiscard]] const fabric::PortAttr& port() const override { return hca_.hca->attr(); }
+  [[nodiscard]] std::uint32_t qpn() const override { return queues_.ud->qpn(); }
+  Status set_qkey(std::uint32_t qkey) override { return hca_.hca->set_qkey(*queues_.ud, qkey); }
+  Status attach(const wire::Gid& mgid, std::uint16_t mlid) override {
+    return hca_.hca->attach(*queues_.ud, mgid, mlid);
+  }
+  void detach(const wire::Gid& mgid, std::uint16_t mlid) override;
+  Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override {
+    return hca_.hca->create_ah(attr);
+  }
+  void destroy_ah(fabric::AhIndex ah) override { hca_.hca->destroy_ah(ah); }
+  void send(fabric::AhIndex ah, std::uint32_t qpn, std::span<const std::byte> frame) override {
+    injector_.send_raw(config_.id, ah, qpn, frame);
+  }
+  void state_changed(link::State state) override;
+
+  [[nodiscard]] const HcaInstance& hca() const { return hca_; }
+  [[nodiscard]] const LinkQueues& queues() const { return queues_; }
+  [[nodiscard]] link::IpoibLink& control() { return *control_; }
+  [[nodiscard]] const link::IpoibLink& control() const { return *control_; }
+  [[nodiscard]] const link::LinkConfig& config() const { return config_; }
+
+ private:
+  // ConnectionActions.
+  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override;
+  void destroy_connected(fabric::ConnectedQueue& queue) override { hca_.retired.add(queue); }
+  Status set_ready_to_receive(fabric::ConnectedQueue& queue,
+                              const fabric::ReadyToReceive& attr) override {
+    return connected_mode().set_ready_to_receive(queue, attr);
+  }
+  Status set_ready_to_send(fabric::ConnectedQueue& queue,
+                           const fabric::ReadyToSend& attr) override {
+    return connected_mode().set_ready_to_send(queue, attr);
+  }
+  void set_error(fabric::ConnectedQueue& queue) override { connected_mode().set_error(queue); }
+  [[nodiscard]] fabric::ConnectedQueueInfo info(
+      const fabric::ConnectedQueue& queue) const override {
+    return connected_mode().info(queue);
+  }
+  /// Shape: the link has a receive queue.
+  [[nodiscard]] fabric::ConnectedTransport& connected_mode() const {
+    return *hca_.hca->connected_transport();
+  }
+
+  HcaInstance& hca_;
+  LinkQueues queues_;
+  Injector& injector_;
+  link::LinkConfig config_;
+  std::unique_ptr<link::IpoibLink> control_;
+};
+
+class PortInstance final : public link::PortActions {
+ public:
+  PortInstance(EthDevice device, Injector& injector, link::NeighbourSink& neighbours,
+               link::AddressSink& addresses, const link::EthernetPortConfig& config);
+
+  [[nodiscard]] wire::MacAddr mac() const override { return device_.mac(); }
+  void send(std::span<const std::byte> frame) override {
+    injector_.send_raw(config_.id, fabric::kNoAh, 0, frame);
+  }
+  void join(const wire::MacAddr& group) override { device_.groups().join(group); }
+  void leave(const wire::MacAddr& group) override { device_.groups().leave(group); }
+  void state_changed(link::State state) override;
+
+  [[nodiscard]] EthDevice& device() { return device_; }
+  [[nodiscard]] const EthDevice& device() const { return device_; }
+  [[nodiscard]] link::EthernetPort& control() { return *control_; }
+  [[nodiscard]] const link::EthernetPort& control() const { return *control_; }
+  [[nodiscard]] const link::EthernetPortConfig& config() const { return config_; }
+
+ private:
+  EthDevice device_;
+  Injector& injector_;
+  link::EthernetPortConfig config_;
+  std::unique_ptr<link::EthernetPort> control_;
+};
+
+}  // namespace ipoib::mgmt

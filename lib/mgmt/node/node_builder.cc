@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Each step needs the steps before it.
+#include "lib/mgmt/node/node_builder.h"
+
+#include <rte_eal.h>
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+#include <rte_mbuf.h>
+#include <rte_rcu_qsbr.h>
+#include <rte_ring.h>
+
+#include <algorithm>
+
+#include "lib/fabric/packet_meta.h"
+#include "lib/mgmt/node/node_assembly.h"
+#include "lib/mgmt/worker/placement.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+/// Octets of an IB packet around its payload: LRH, GRH, BTH, DETH, pad and ICRC.
+constexpr unsigned kIbOverhead = 8 + 40 + 12 + 8 + 3 + 4;
+/// Octets that an ethdev must carry in addition to the IB MTU.
+constexpr unsigned kEthdevOverhead = 80;
+
+std::string interface_error(const std::string& kind, const std::string& name, const Error& e) {
+  return fmt::format("{} {}: {}", kind, name, e.what);
+}
+
+link::BroadcastAttributes broadcast_attributes(const SubnetConfig& group) {
+  link::BroadcastAttributes attributes;
+  attributes.mtu = wire::mtu_code(group.mtu);
+  attributes.rate = wire::rate_code(group.rate);
+  attributes.qkey = group.qkey;
+  attributes.sl = group.sl;
+  return attributes;
+}
+
+link::ConnectionConfig connection_config(const LinkConfigEntry& l) {
+  link::ConnectionConfig config = l.connection;
+  config.rc = l.mode == LinkMode::kConnectedRc || l.mode == LinkMode::kConnected;
+  config.uc = l.mode == LinkMode::kConnectedUc || l.mode == LinkMode::kConnected;
+  config.receive_mtu = static_cast<std::uint32_t>(l.connected_mtu + sizeof(wire::IpoibHdr));
+  return config;
+}
+
+/// Number of receive buffers for the messages of one link. A buffer of a real HCA consists of the
+/// mbufs for the longest message and waits at the device. All links of an HCA together get half of
+/// its kMessagesUnderWay mbufs.
+std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const LinkConfigEntry& l,
+                            unsigned mbuf_size) {
+  constexpr std::uint32_t kMin = 32;
+  const fabric::ReceiveQueueConfig usual;
+  if (hca.driver != HcaDriver::kVerbs || l.mode == LinkMode::kDatagram) return usual.depth;
+  const auto links = static_cast<std::uint32_t>(
+      std::count_if(node.links.begin(), node.links.end(),
+                    [&hca](const auto& other) { return is_connected_on(other, hca); }));
+  const std::uint32_t segments =
+      connection_config(l).receive_mtu / (mbuf_size - RTE_PKTMBUF_HEADROOM) + 1;
+  return std::clamp(kMessagesUnderWay / 2 / segments / links, kMin, usual.depth);
+}
+
+/// mbufs that messages of each hca may hold: all that the mempool was made for or, if the
+/// configuration sets its size, an equal share of half of it.
+std::uint32_t message_mbufs(const NodeConfig& node) {
+  if (node.total_num_mbufs == 0) return kMessagesUnderWay;
+  const auto hcas = std::max<unsigned>(static_cast<unsigned>(node.hcas.size()), 1);
+  return std::min(kMessagesUnderWay, node.total_num_mbufs / 2 / hcas);
+}
+
+Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std::uint32_t depth) {
+  LinkQueues queues;
+  auto ud = hca.create_ud_queue({l.pkey});
+  if (!ud) return tl::make_unexpected(ud.error());
+  queues.ud = *ud;
+  if (l.mode == LinkMode::kDatagram) return queues;
+  fabric::ConnectedTransport* const transport = hca.connected_transport();
+  auto receive = transport == nullptr
+                     ? fail(Errc::kRefused, "{} does not support connected mode", hca.name())
+                     : transport->create_receive_queue(
+                           {.depth = depth, .max_message = connection_config(l).receive_mtu});
+  if (receive) {
+    queues.receive = *receive;
+    return queues;
+  }
+  hca.destroy_ud_queue(**ud);
+  return tl::make_unexpected(receive.error());
+}
+
+/// RARP on a link or port; `parse` reads its kind of link-layer address.
+template <class Entry, class Parse>
+link::RarpConfig rarp_config(const NodeConfig& node, const Entry& iface, const Parse& parse) {
+  link::RarpConfig config;
+  config.ask = iface.ip.ask_rarp;
+  config.prefix_len = static_cast<std::uint8_t>(iface.ip.rarp_prefix_len);
+  for (const RarpEntryConfig& r : node.rarp)
+    if (const auto hw = parse(r.lladdr); hw && r.iface == iface.name)
+      config.served.emplace_back(*hw, r.addr);
+  return config;
+}
+
+Status add_groups(NodeParts& parts) {
+  const auto add = [&parts](const std::string& name, const IpConfig& ip) -> Status {
+    InterfaceSlot& slot = *parts.interfaces.find(name);
+    if (ip.multicast_router)
+      if (auto s = parts.multicast->add_router(slot, ip, parts.now()); !s) return s;
+    for (const wire::IpAddr& group : ip.groups)
+      if (auto s = slot.control->join_group(group, parts.now()); !s) return s;
+    return {};
+  };
+  for (const PortConfig& p : parts.config.ports)
+    if (auto s = add(p.name, p.ip); !s) return s;
+  for (const LinkConfigEntry& l : parts.config.links)
+    if (auto s = add(l.name, l.ip); !s) return s;
+  return {};
+}
+
+/// IPv6 addresses are in use only after duplicate address detection.
+Status add_address(route::RouteTable& routes, table::InterfaceId iface, const wire::IpPrefix& a) {
+  if (a.addr.is_v4()) return routes.add_address(iface, a);
+  if (auto s = routes.add_network(iface, a); !s || wire::is_link_local6(a.addr)) return s;
+  return routes.suspend_local(iface, a);
+}
+
+Status add_routes(NodeParts& parts, NodeControl& control) {
+  for (const auto& slot : parts.interfaces)
+    for (const wire::IpPrefix& a : slot->control->addresses())
+      if (auto s = add_address(*parts.routes, slot->control->id(), a); !s) return s;
+  for (const RouteConfig& r : parts.config.routes)
+    if (auto s = control.add_route(r); !s) return s;
+  for (const MulticastRouteConfig& r : parts.config.multicast_routes)
+    if (auto s = control.add_multicast_route(r); !s) return s;
+  return {};
+}
+
+/// Brings a new node into its configured state.
+Status configure(NodeAssembly& node) {
+  NodeParts& parts = *node.parts;
+  if (auto s = add_groups(parts); !s) return s;
+  if (auto s = add_routes(parts, node.control); !s) return s;
+  fwd::Settings& settings = parts.tables.settings;
+  settings.burst.store(static_cast<std::uint16_t>(parts.config.worker.burst));
+  settings.idle.store(parts.config.worker.idle);
+  settings.redirects.store(parts.config.redirects);
+  settings.mode.store(parts.config.mode);
+  if (auto s = node.traffic.publish(); !s) return s;
+  if (parts.config.auto_start) node.traffic.send_first(parts.config.tx_first);
+  settings.forwarding.store(parts.config.auto_start);
+  node.stats.clear_stats();
+  return {};
+}
+
+}  // namespace
+
+NodeBuilder::NodeBuilder(NodeParts& parts, const NodeLcores& lcores, const HcaFactory& make_hca,
+                         unsigned instance)
+    : parts_{parts}, lcores_{lcores}, make_hca_{make_hca}, instance_{instance} {}
+
+Status NodeBuilder::build() {
+  auto loop = ManagementLoop::create();
+  if (!loop) return tl::make_unexpected(loop.error());
+  parts_.loop = std::move(*loop);
+  for (auto step :
+       {&NodeBuilder::create_tables, &NodeBuilder::create_buffers, &NodeBuilder::create_ports,
+        &NodeBuilder::create_hcas, &NodeBuilder::create_links, &NodeBuilder::create_workers})
+    if (auto s = (this->*step)(); !s) return s;
+  return {};
+}
+
+Status NodeBuilder::create_tables() {
+  if (lcores_.workers.size() < parts_.config.worker.count)
+    return fail(Errc::kInvalidArgument,
+                "{} workers require as many lcores in addition to the management lcore; EAL has {} "
+                "(option -l)",
+                parts_.config.worker.count, lcores_.workers.size());
+
+  auto* rcu = static_cast<rte_rcu_qsbr*>(rte_zmalloc(
+      "ipoib_rcu", rte_rcu_qsbr_get_memsize(parts_.config.worker.count), RTE_CACHE_LINE_SIZE));
+  if (rcu == nullptr || rte_rcu_qsbr_init(rcu, parts_.config.worker.count) != 0) {
+    rte_free(rcu);
+    return fail(Errc::kNoResources, "no memory for the RCU variable");
+  }
+  parts_.tables.rcu.reset(rcu);
+  parts_.retirement = std::make_unique<WorkerRetirement>(parts_.workers, *rcu);
+  auto prefixes =
+      table::PrefixTable::create({.name = object_name("ipv4"), .socket = socket_of(0)}, rcu);
+  if (!prefixes) return tl::make_unexpected(prefixes.error());
+  parts_.tables.prefixes = std::move(*prefixes);
+  auto prefixes6 = table::Prefix6Table::create({.socket = socket_of(0)}, rcu);
+  if (!prefixes6) return tl::make_unexpected(prefixes6.error());
+  parts_.tables.prefixes6 = std::move(*prefixes6);
+  return {};
+}
+
+std::string NodeBuilder::object_name(std::string_view what) const {
+  return instance_ == 0 ? fmt::format("ipoib_{}", what)
+                        : fmt::format("ipoib{}_{}", instance_, what);
+}
+
+unsigned NodeBuilder::mbuf_size() const {
+  if (parts_.config.mbuf_size != 0) return parts_.config.mbuf_size;
+  unsigned longest = 4096;  // a page: the usual size of memif buffers and AF_PACKET slots
+  for (const PortConfig& p : parts_.config.ports)
+    longest = std::max(longest, p.mtu + kEthernetHeader);
+  for (const HcaConfig& h : parts_.config.hcas)
+    longest = std::max(longest, h.mtu + kIbOverhead + kEthernetHeader);
+  return RTE_ALIGN_CEIL(longest, 64U) + RTE_PKTMBUF_HEADROOM;
+}
+
+std::uint32_t NodeBuilder::neighbour_capacity() const {
+  const std::size_t interfaces =
+      std::max<std::size_t>(parts_.config.ports.size() + parts_.config.links.size(), 1);
+  // Groups that packets are sent to have numbers too. When a full table replaces one neighbour by
+  // another, the number of the first is free again only a few turns of the loop later.
+  const std::size_t groups = 2 * link::GroupConfig{}.max_groups * parts_.config.links.size();
+  constexpr std::size_t kRetired = 1024;
+  return static_cast<std::uint32_t>(parts_.config.neighbour.max_entries * interfaces + groups +
+                                    kRetired);
+}
+
+int NodeBuilder::socket_of(unsigned worker) const {
+  return static_cast<int>(rte_lcore_to_socket_id(lcores_.workers[worker]));
+}
+
+Status NodeBuilder::create_buffers() {
+  Topology topology;
+  topology.management = static_cast<int>(rte_socket_id());
+  for (unsigned i = 0; i < parts_.config.worker.count; ++i)
+    topology.workers.push_back(socket_of(i));
+  auto buffers = Buffers::create(plan_pools(parts_.config, topology), mbuf_size(),
+                                 plan_reserve(parts_.config), topology.management, object_name(""));
+  if (!buffers) return tl::make_unexpected(buffers.error());
+  parts_.buffers = std::move(*buffers);
+  parts_.injector = std::make_unique<Injector>(
+      parts_.interfaces, parts_.workers,
+      InjectBuffers{parts_.buffers.on(topology.management), parts_.buffers.reserve()});
+  parts_.punt = std::make_unique<PuntHandler>(parts_.interfaces, *parts_.injector,
+                                              parts_.buffers.size() / kHeldShare);
+  parts_.neighbours = std::make_unique<NeighbourDirectory>(
+      parts_.workers, *parts_.punt, *parts_.retirement, neighbour_capacity());
+  create_routing();
+  return {};
+}
+
+/// Called before interfaces are created, because they report their addresses to routing.
+void NodeBuilder::create_routing() {
+  parts_.route_writer = std::make_unique<RouteWriter>(
+      parts_.interfaces, *parts_.tables.prefixes, *parts_.tables.prefixes6, parts_.tables.next_hops,
+      parts_.tables.own_addresses, *parts_.tables.rcu);
+  parts_.routes = std::make_unique<route::RouteTable>(*parts_.route_writer);
+  parts_.neighbours->set_routes(*parts_.routes);
+  parts_.multicast =
+      std::make_unique<MulticastWiring>(parts_.interfaces, parts_.workers, *parts_.injector);
+  parts_.addresses =
+      std::make_unique<AddressBook>(parts_.interfaces, *parts_.routes, parts_.multicast->router());
+  parts_.punt->set_multicast(parts_.multicast->router());
+  parts_.set_time(parts_.now());
+}
+
+Status NodeBuilder::create_ports() {
+  for (const PortConfig& p : parts_.config.ports) {
+    const unsigned owner = owner_of(parts_.config, p.name, parts_.ports.size());
+    auto device = EthDevice::open({p.device, p.mtu, parts_.config.rxd, parts_.config.txd,
+                                   parts_.buffers.on(socket_of(owner)), /*promiscuous=*/false});
+    if (!device)
+      return fail(device.error().code, "{}", interface_error("port", p.name, device.error()));
+    InterfaceSlot& slot = parts_.interfaces.add(owner);
+    link::EthernetPortConfig config;
+    config.name = p.name;
+    config.id = static_cast<table::InterfaceId>(parts_.interfaces.size() - 1);
+    config.mtu = p.mtu;
+    config.addresses = p.addresses;
+    config.neighbour = parts_.config.neighbour;
+    config.ip6 = p.ip.ip6;
+    config.rarp = rarp_config(parts_.config, p, wire::parse_mac);
+    parts_.ports.push_back(std::make_unique<PortInstance>(
+        std::move(*device), *parts_.injector, *parts_.neighbours, *parts_.addresses, config));
+    slot.control = &parts_.ports.back()->control();
+  }
+  return {};
+}
+
+Status NodeBuilder::create_hcas() {
+  for (const HcaConfig& h : parts_.config.hcas) {
+    const auto failed = [&h](const Error& e) {
+      return fail(e.code, "{}", interface_error("hca", h.name, e));
+    };
+    const unsigned owner =
+        owner_of(parts_.config, h.name, parts_.ports.size() + parts_.hcas.size());
+    rte_mempool* const pool = parts_.buffers.on(socket_of(owner));
+    HcaResources resources{.pool = pool,
+                           .control_pool = parts_.buffers.reserve(),
+                           .message_mbufs = message_mbufs(parts_.config),
+                           .rxd = static_cast<std::uint16_t>(parts_.config.rxd),
+                           .txd = static_cast<std::uint16_t>(parts_.config.txd),
+                           .worker_node = socket_of(owner),
+                           .qsbr = parts_.tables.rcu.get(),
+                           .retirement = parts_.retirement.get(),
+                           .doorbell = &parts_.loop->doorbell()};
+    std::optional<EthDevice> ethdev;
+    if (h.driver == HcaDriver::kSoft) {
+      auto opened =
+          EthDevice::open({h.wire, static_cast<std::uint16_t>(h.mtu + kEthdevOverhead),
+                           parts_.config.rxd, parts_.config.txd, pool, /*promiscuous=*/true});
+      if (!opened) return failed(opened.error());
+      ethdev.emplace(std::move(*opened));
+      resources.ethdev_port = ethdev->port();
+    }
+    auto hca = make_hca_(h, resources);
+    if (!hca) return failed(hca.error());
+    parts_.hcas.push_back(std::make_unique<HcaInstance>(h, std::move(ethdev), std::move(*hca),
+                                                        owner, *parts_.retirement));
+    HcaInstance& instance = *parts_.hcas.back();
+    if (h.subnet_administrator)
+      if (auto runs = instance.run_administrator(parts_.config.subnet); !runs)
+        return failed(runs.error());
+    instance.on_port_change(parts_.now());
+  }
+  return {};
+}
+
+Status NodeBuilder::create_links() {
+  for (const LinkConfigEntry& l : parts_.config.links) {
+    const auto hca = std::find_if(parts_.hcas.begin(), parts_.hcas.end(),
+                                  [&](const auto& h) { return h->config.name == l.hca; });
+    if (hca == parts_.hcas.end())
+      return fail(Errc::kInvalidArgument, "link {}: no hca {}", l.name, l.hca);
+    const auto queues = create_queues(*(*hca)->hca, l,
+                                      receive_depth(parts_.config, (*hca)->config, l, mbuf_size()));
+    if (!queues)
+      return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));
+    InterfaceSlot& slot = parts_.interfaces.add((*hca)->owner);
+    link::LinkConfig config;
+    config.name = l.name;
+    config.id = static_cast<table::InterfaceId>(parts_.interfaces.size() - 1);
+    config.pkey = l.pkey;
+    config.scope = l.scope;
+    config.addresses = l.addresses;
+    config.neighbour = parts_.config.neighbour;
+    config.ip6 = l.ip.ip6;
+    config.all_nodes = l.all_nodes;
+    config.connected = connection_config(l);
+    config.group.send_only = l.send_only;
+    config.group.flood_absent = l.flood_absent;
+    config.group.multicast_router = l.ip.multicast_router;
+    if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast);
+    config.rarp = rarp_config(parts_.config, l, wire::parse_link_addr);
+    parts_.links.push_back(std::make_unique<LinkInstance>(
+        **hca, *queues, *parts_.injector, *parts_.neighbours, *parts_.addresses, config));
+    slot.control = &parts_.links.back()->control();
+  }
+  return {};
+}
+
+Status NodeBuilder::create_workers() {
+  parts_.tables.entries = std::vector<fwd::InterfaceEntry>(parts_.interfaces.size());
+  for (std::size_t i = 0; i < parts_.ports.size(); ++i) {
+    const auto& p = parts_.ports[i];
+    fwd::InterfaceEntry& e = parts_.tables.entries[p->config().id];
+    e.kind = fwd::InterfaceKind::kEthernet;
+    e.owner = static_cast<std::uint8_t>(parts_.interfaces.find(p->config().id)->owner);
+    e.ethdev_port = p->device().port();
+    e.mac = p->device().mac();
+    e.max_segments = p->device().capabilities().max_segments;
+    e.tcp_offload = parts_.config.ports[i].tcp_offload;
+  }
+  for (std::size_t i = 0; i < parts_.links.size(); ++i) {
+    const auto& l = parts_.links[i];
+    fwd::InterfaceEntry& e = parts_.tables.entries[l->config().id];
+    e.kind = fwd::InterfaceKind::kIpoib;
+    e.owner = static_cast<std::uint8_t>(l->hca().owner);
+    e.ud_queue = l->queues().ud;
+    e.receive_queue = l->queues().receive;
+    e.max_segments = l->hca().hca->capabilities().max_segments;
+    e.set_gid(l->port().gid());
+    e.copy_to_routers = parts_.config.links[i].copy_to_routers;
+  }
+  for (unsigned i = 0; i < parts_.config.worker.count; ++i) {
+    auto channel = WorkerChannel::create(i, socket_of(i), object_name(""));
+    if (!channel) return tl::make_unexpected(channel.error());
+    parts_.workers.all().push_back({std::move(*channel), nullptr, lcores_.workers[i]});
+  }
+  return connect_workers();
+}
+
+Status NodeBuilder::connect_workers() {
+  const unsigned n = parts_.config.worker.count;
+  std::vector<rte_ring*> handoff(std::size_t{n} * n, nullptr);  // [from * n + to]
+  for (unsigned from = 0; from < n; ++from) {
+    for (unsigned to = 0; to < n; ++to) {
+      if (from == to) continue;
+      rte_ring* ring =
+          rte_ring_create(object_name(fmt::format("handoff_{}_{}", from, to)).c_str(),
+                          handoff_depth(n), socket_of(to), RING_F_SP_ENQ | RING_F_SC_DEQ);
+      if (ring == nullptr)
+        return fail(Errc::kNoResources, "no memory for the rings between workers");
+      parts_.handoff_rings.emplace_back(ring);
+      parts_.retirement->watch(*ring);
+      handoff[from * n + to] = ring;
+    }
+  }
+  for (unsigned i = 0; i < n; ++i) {
+    WorkerHandle& handle = parts_.workers.all()[i];
+    fwd::WorkerConfig config;
+    config.number = i;
+    config.socket = socket_of(i);
+    config.interfaces = parts_.tables.entries;
+    for (const auto& h : parts_.hcas)
+      if (h->owner == i && h->hca->poll_function() != nullptr) config.hcas.push_back(h->hca.get());
+    config.settings = &parts_.tables.settings;
+    config.up = handle.channel->up();
+    config.down = handle.channel->down();
+    config.doorbell = &parts_.loop->doorbell();
+    if (n > 1) {
+      for (unsigned other = 0; other < n; ++other) {
+        config.handoff_out.push_back(handoff[i * n + other]);
+        config.handoff_in.push_back(handoff[other * n + i]);
+      }
+    }
+    config.next_hops = &parts_.tables.next_hops;
+    config.prefixes = parts_.tables.prefixes.get();
+    config.prefixes6 = parts_.tables.prefixes6.get();
+    config.own_addresses = &parts_.tables.own_addresses;
+    config.rcu = parts_.tables.rcu.get();
+    config.fragment_pool = parts_.buffers.on(config.socket);
+    config.neighbour_capacity = neighbour_capacity();
+    config.epoch_tsc = parts_.clock.epoch_tsc;
+    config.tsc = parts_.clock.tsc;
+    config.run_id = parts_.run_id;
+    auto worker = fwd::Worker::create(config);
+    if (!worker) return tl::make_unexpected(worker.error());
+    handle.worker = std::move(*worker);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<NodeAssembly>> build_node(const NodeConfig& config, const NodeLcores& lcores,
+                                                 const HcaFactory& make_hca, TscClock tsc,
+                                                 unsigned instance) {
+  if (rte_eal_process_type() != RTE_PROC_PRIMARY)
+    return fail(Errc::kRefused,
+                "this process is a DPDK secondary process, and a node must be a primary one: "
+                "remove --proc-type and use a unique --file-prefix");
+  if (auto s = fabric::register_packet_meta(); !s) return tl::make_unexpected(s.error());
+  auto parts = std::make_unique<NodeParts>(config, tsc);
+  if (auto s = NodeBuilder{*parts, lcores, make_hca, instance}.build(); !s)
+    return tl::make_unexpected(s.error());
+  auto node = std::make_unique<NodeAssembly>(std::move(parts));
+  if (auto s = configure(*node); !s) return tl::make_unexpected(s.error());
+  return node;
+}
+
+}  // namespace ipoib::mgmt

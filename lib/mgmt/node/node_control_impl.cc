@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/node/node_control_impl.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "lib/base/log.h"
+#include "lib/mgmt/capture/capture.h"
+#include "lib/mgmt/device/port_devices.h"
+#include "lib/mgmt/node/node_parts.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+tl::unexpected<Error> no_interface(std::string_view name) {
+  return fail(Errc::kNotFound, "no link or port {}", name);
+}
+
+}  // namespace
+
+void NodeControlImpl::set_forwarding(bool on) {
+  parts_.loop->expects_own_lcore();
+  parts_.tables.settings.forwarding.store(on, std::memory_order_relaxed);
+}
+
+Status NodeControlImpl::add_neighbour(const NeighbourEntryConfig& entry) {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(entry.iface);
+  if (slot == nullptr) return no_interface(entry.iface);
+  return slot->control->add_static(entry.addr, entry.lladdr, entry.lid, entry.sl, parts_.now());
+}
+
+Status NodeControlImpl::remove_neighbour(std::string_view iface, const wire::IpAddr& addr) {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(iface);
+  if (slot == nullptr) return no_interface(iface);
+  return slot->control->remove_neighbour(addr);
+}
+
+Status NodeControlImpl::flush_neighbours(std::string_view iface) {
+  parts_.loop->expects_own_lcore();
+  if (!iface.empty() && parts_.interfaces.find(iface) == nullptr) return no_interface(iface);
+  for (const auto& slot : parts_.interfaces)
+    if (iface.empty() || slot->control->name() == iface) slot->control->flush();
+  return {};
+}
+
+Status NodeControlImpl::add_route(const RouteConfig& route) {
+  parts_.loop->expects_own_lcore();
+  return route.blackhole ? parts_.routes->add_blackhole(route.to)
+                         : parts_.routes->add_static(route.to, route.via);
+}
+
+Status NodeControlImpl::remove_route(const wire::IpPrefix& to) {
+  parts_.loop->expects_own_lcore();
+  return parts_.routes->remove(to);
+}
+
+Status NodeControlImpl::join_group(std::string_view iface, const wire::IpAddr& group) {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(iface);
+  if (slot == nullptr) return no_interface(iface);
+  return slot->control->join_group(group, parts_.now());
+}
+
+Status NodeControlImpl::leave_group(std::string_view iface, const wire::IpAddr& group) {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(iface);
+  if (slot == nullptr) return no_interface(iface);
+  return slot->control->leave_group(group, parts_.now());
+}
+
+Status NodeControlImpl::close_connection(std::string_view link, cm::Handle connection) {
+  parts_.loop->expects_own_lcore();
+  for (const auto& l : parts_.links) {
+    if (l->config().name != link) continue;
+    if (link::Connections* c = l->control().connections())
+      return c->close(connection, parts_.now());
+    return fail(Errc::kRefused, "{} does not support connected mode", link);
+  }
+  return no_interface(link);
+}
+
+Status NodeControlImpl::add_multicast_route(const MulticastRouteConfig& route) {
+  parts_.loop->expects_own_lcore();
+  return parts_.multicast->add_route(route, parts_.now());
+}
+
+Status NodeControlImpl::remove_multicast_route(const MulticastRouteConfig& route) {
+  parts_.loop->expects_own_lcore();
+  return parts_.multicast->remove_route(route, parts_.now());
+}
+
+Status NodeControlImpl::set_interface_up(std::string_view name, bool up) {
+  parts_.loop->expects_own_lcore();
+  InterfaceSlot* slot = parts_.interfaces.find(name);
+  if (slot == nullptr) return no_interface(name);
+  if (const PortInstance* port = parts_.port_named(name);
+      up && port != nullptr && !port->device().started())
+    return fail(Errc::kUnavailable, "{} is stopped; start it with: port start {}", name, name);
+  const link::State state = slot->control->state();
+  const bool stopping = state == link::State::kStopping;
+  slot->up_again = up && stopping;
+  if (stopping || up == (state != link::State::kStopped)) return {};
+  if (up)
+    bring_up(*slot->control);
+  else
+    slot->control->stop(parts_.now());
+  return {};
+}
+
+Status NodeControlImpl::change_hca(std::string_view name, const fabric::PortChange& change) {
+  parts_.loop->expects_own_lcore();
+  const auto found = std::find_if(parts_.hcas.begin(), parts_.hcas.end(),
+                                  [name](const auto& h) { return h->config.name == name; });
+  if (found == parts_.hcas.end()) return fail(Errc::kNotFound, "no hca {}", name);
+  HcaInstance& instance = **found;
+  if (instance.administrator && (change.lid || change.gid_prefix))
+    return fail(Errc::kRefused, "{} runs the subnet administrator, whose LID and GID cannot change",
+                name);
+  fabric::PortSetter* const setter = instance.hca->port_setter();
+  if (setter == nullptr)
+    return fail(Errc::kRefused,
+                "cannot set {}: its subnet manager or its device configures the port", name);
+  return setter->change_port(change);
+}
+
+Status NodeControlImpl::capture_start(const std::string& path, std::uint64_t limit) {
+  parts_.loop->expects_own_lcore();
+  std::vector<fabric::Hca*> hcas;
+  for (const auto& h : parts_.hcas) hcas.push_back(h->hca.get());
+  return capture_.start(path, limit, hcas);
+}
+
+Result<std::uint64_t> NodeControlImpl::capture_stop() {
+  parts_.loop->expects_own_lcore();
+  return capture_.stop();
+}
+
+Status NodeControlImpl::set_port_started(std::string_view name, bool on) {
+  parts_.loop->expects_own_lcore();
+  PortInstance* port = parts_.port_named(name);
+  if (port != nullptr && on)
+    if (auto started = devices_.start(*port); !started) return started;
+  if (auto changed = set_interface_up(name, on); !changed) return changed;
+  if (port != nullptr && !on) return devices_.stop(*port);
+  return {};
+}
+
+Status NodeControlImpl::set_mtu(std::string_view name, std::uint16_t mtu) {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(name);
+  if (slot == nullptr) return no_interface(name);
+  PortInstance* port = parts_.port_named(name);
+  if (port != nullptr && mtu > port->device().mtu())
+    if (auto raised = devices_.raise_mtu(*port, mtu); !raised) return raised;
+  if (auto set = slot->control->set_mtu(mtu, parts_.now()); !set) return set;
+  for (PortConfig& p : parts_.config.ports)
+    if (p.name == name) p.mtu = mtu;
+  return {};
+}
+
+Status NodeControlImpl::set_promiscuous(std::string_view name, bool on) {
+  parts_.loop->expects_own_lcore();
+  PortInstance* port = parts_.port_named(name);
+  if (port == nullptr) return fail(Errc::kNotFound, "no port {}", name);
+  return port->device().set_promiscuous(on);
+}
+
+void NodeControlImpl::bring_up(link::Interface& control) {
+  control.start(parts_.now());
+  for (const NeighbourEntryConfig& entry : parts_.config.neighbours) {
+    if (entry.iface != control.name()) continue;
+    if (auto s = add_neighbour(entry); !s)
+      log(LogArea::kMgmt, LogLevel::kErr, "cannot add neighbour {} on {}: {}",
+          wire::to_string(entry.addr), entry.iface, s.error().what);
+  }
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/node/node_counters.h"
+
+#include <rte_cycles.h>
+#include <rte_mempool.h>
+
+#include <algorithm>
+
+#include "lib/mgmt/device/device_readings.h"
+#include "lib/mgmt/node/node_parts.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+HcaTotals hca_totals(const HcaInstance& hca) {
+  HcaTotals t;
+  t.name = hca.config.name;
+  add_drops(t.drops, hca.hca->drops());
+  t.client = hca.client.counters();
+  t.mads = hca.mad_counters();
+  t.administrator = hca.administrator.has_value();
+  if (!hca.administrator) return t;
+  t.groups = hca.administrator->groups().size();
+  t.ports = hca.administrator->ports().size();
+  return t;
+}
+
+}  // namespace
+
+void add_drops(DropArray& sum, const DropCounters& drops) {
+  for (std::size_t i = 0; i < kDropCount; ++i) sum[i] += drops.by_reason[i].get();
+}
+
+std::string_view kind_name(route::RouteKind kind) {
+  switch (kind) {
+    case route::RouteKind::kLocal: return "local";
+    case route::RouteKind::kBroadcast: return "broadcast";
+    case route::RouteKind::kConnected: return "connected";
+    case route::RouteKind::kStatic: return "static";
+    case route::RouteKind::kBlackhole: return "blackhole";
+    case route::RouteKind::kRedirect: return "redirect";
+    case route::RouteKind::kAdvertised: return "advertised";
+  }
+  return "";
+}
+
+TrafficInfo NodeCounters::traffic(table::InterfaceId id) const {
+  TrafficInfo t;
+  for (const WorkerHandle& w : parts_.workers.all()) {
+    const InterfaceCounters& c = w.worker->counters(id);
+    t.rx_packets += c.rx_packets.get();
+    t.tx_packets += c.tx_packets.get();
+    t.rx_bytes += c.rx_bytes.get();
+    t.tx_bytes += c.tx_bytes.get();
+    add_drops(t.drops, c.drops);
+  }
+  add_drops(t.drops, parts_.interfaces.find(id)->drops);
+  return t;
+}
+
+std::vector<TrafficInfo> NodeCounters::traffics() const {
+  std::vector<TrafficInfo> rows;
+  for (const auto& slot : parts_.interfaces) rows.push_back(traffic(slot->control->id()));
+  return rows;
+}
+
+DropArray NodeCounters::local_drops() const {
+  DropArray sum{};
+  for (const WorkerHandle& w : parts_.workers.all())
+    add_drops(sum, w.worker->local_counters().drops);
+  add_drops(sum, parts_.punt->drops());
+  add_drops(sum, parts_.injector->drops());
+  return sum;
+}
+
+WorkerInfo NodeCounters::work(std::size_t worker) const {
+  const WorkerHandle& w = parts_.workers.all()[worker];
+  const fwd::WorkerStats& s = w.worker->stats();
+  WorkerInfo info;
+  info.number = static_cast<unsigned>(worker);
+  info.lcore = w.lcore;
+  info.loops = s.loops.get();
+  info.busy_loops = s.busy_loops.get();
+  info.busy_cycles = s.busy_cycles.get();
+  info.rx_packets = s.rx_packets.get();
+  info.punts = s.punts.get();
+  info.cycles = parts_.clock.cycles();
+  info.generated = s.generated.get();
+  info.stamped = s.stamped.get();
+  info.consumed = s.consumed.get();
+  info.no_mbuf = s.no_mbuf.get();
+  info.gro_segments = s.gro_segments.get();
+  info.gso_packets = s.gso_packets.get();
+  for (std::size_t i = 0; i < info.bursts.size(); ++i) info.bursts[i] = s.bursts[i].get();
+  info.neighbours = parts_.neighbours->in_use();
+  for (const auto& slot : parts_.interfaces)
+    if (slot->owner == worker) info.interfaces.push_back(slot->control->name());
+  return info;
+}
+
+LatencyTotals NodeCounters::latency() const {
+  LatencyTotals totals;
+  for (const WorkerHandle& w : parts_.workers.all()) {
+    totals.sent += w.worker->stats().stamped.get();
+    const fwd::LatencyRecorder& recorder = w.worker->latency();
+    recorder.histogram().add_to(totals.ns);
+    for (std::size_t i = 0; i < totals.streams.size(); ++i) {
+      const auto& stream = recorder.stream(i);
+      totals.streams[i].received += stream.received.get();
+      totals.streams[i].next = std::max(totals.streams[i].next, stream.next.get());
+      totals.late += stream.late.get();
+      totals.duplicates += stream.duplicates.get();
+    }
+  }
+  return totals;
+}
+
+InterfaceTotals NodeCounters::interface_totals(const InterfaceSlot& slot) const {
+  const link::Interface& control = *slot.control;
+  InterfaceTotals t;
+  t.name = control.name();
+  t.place = parts_.tables.entries[control.id()].kind == fwd::InterfaceKind::kEthernet
+                ? Place::kPort
+                : Place::kLink;
+  t.state = control.state();
+  t.worker = slot.owner;
+  t.mtu = control.mtu();
+  t.speed_bps = parts_.speed_bps(control.id());
+  t.traffic = traffic(control.id());
+  t.neighbours = control.neighbour_phases();
+  for (const link::GroupInfo& g : control.groups(parts_.now())) ++t.groups[g.state];
+  return t;
+}
+
+NodeTotals NodeCounters::totals() const {
+  NodeTotals t;
+  t.uptime = parts_.now() - TimePoint{};
+  t.tsc_hz = rte_get_tsc_hz();
+  t.mbufs = parts_.buffers.size();
+  t.mbufs_free = parts_.buffers.available();
+  t.reserve_mbufs = parts_.buffers.reserve()->size;
+  t.reserve_mbufs_free = rte_mempool_avail_count(parts_.buffers.reserve());
+  for (const auto& slot : parts_.interfaces) t.interfaces.push_back(interface_totals(*slot));
+  for (const auto& p : parts_.ports)
+    t.interfaces[p->config().id].errors = device_stats(p->device());
+  for (const auto& h : parts_.hcas) t.hcas.push_back(hca_totals(*h));
+  for (std::size_t i = 0; i < parts_.workers.all().size(); ++i) t.workers.push_back(work(i));
+  t.drops = local_drops();
+  for (const auto& [prefix, route] : parts_.routes->routes()) ++t.routes[kind_name(route.kind)];
+  t.multicast_routes = parts_.multicast->rows(parts_.now()).size();
+  t.icmp_errors = parts_.punt->icmp_counters();
+  t.latency = latency();
+  return t;
+}
+
+PacketBalance NodeCounters::packet_balance() const {
+  PacketBalance b;
+  const auto add_losses = [&b](const DropCounters& drops) {
+    for (const Counter& reason : drops.by_reason) b.dropped += reason.get();
+  };
+  for (const WorkerHandle& w : parts_.workers.all()) {
+    const fwd::WorkerStats& s = w.worker->stats();
+    b.generated += s.generated.get();
+    b.copies += s.copies.get();
+    b.joined += s.joined.get();
+    b.consumed += s.consumed.get();
+    add_losses(w.worker->local_counters().drops);
+    for (const auto& slot : parts_.interfaces) {
+      const InterfaceCounters& c = w.worker->counters(slot->control->id());
+      b.received += c.rx_packets.get();
+      b.sent += c.tx_packets.get();
+      b.lost += c.tx_lost.get();
+      add_losses(c.drops);
+    }
+  }
+  for (const auto& slot : parts_.interfaces) add_losses(slot->drops);
+  for (const auto& p : parts_.ports) b.received += p->device().drained();
+  add_losses(parts_.punt->drops());
+  add_losses(parts_.injector->drops());
+  const PuntCounters& punt = parts_.punt->counters();
+  b.originated = parts_.injector->originated();
+  b.delivered = punt.arp + punt.nd + punt.membership + punt.answered;
+  return b;
+}
+
+Unfinished NodeCounters::unfinished() const {
+  Unfinished u;
+  u.held = parts_.punt->held();
+  const auto count_timer = [&u](const std::optional<TimePoint>& deadline) {
+    u.timers += deadline.has_value();
+  };
+  for (const auto& h : parts_.hcas) {
+    u.sa_requests += h->client.outstanding() + h->client.waiting();
+    u.connections += h->connections.size();
+    count_timer(h->client.next_deadline());
+    count_timer(h->connections.next_deadline());
+  }
+  u.neighbours = parts_.neighbours->in_use();
+  u.next_hops = parts_.routes->next_hops();
+  return u;
+}
+
+}  // namespace ipoib::mgmt

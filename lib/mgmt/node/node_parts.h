@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The parts of a node. NodeBuilder makes them; the faces and the runner of the node share them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "lib/fwd/worker_config.h"
+#include "lib/mgmt/management_loop.h"
+#include "lib/mgmt/node/instances.h"
+#include "lib/mgmt/node/node_clock.h"
+#include "lib/mgmt/node_config.h"
+#include "lib/mgmt/slow_path/address_book.h"
+#include "lib/mgmt/slow_path/interface_table.h"
+#include "lib/mgmt/slow_path/multicast_wiring.h"
+#include "lib/mgmt/slow_path/neighbour_directory.h"
+#include "lib/mgmt/slow_path/punt_handler.h"
+#include "lib/mgmt/slow_path/route_writer.h"
+#include "lib/mgmt/worker/buffers.h"
+#include "lib/mgmt/worker/injector.h"
+#include "lib/mgmt/worker/worker_retirement.h"
+#include "lib/mgmt/worker/worker_set.h"
+
+namespace ipoib::mgmt {
+
+struct RingDeleter {
+  void operator()(rte_ring* ring) const;
+};
+struct QsbrDeleter {
+  void operator()(rte_rcu_qsbr* rcu) const;
+};
+
+/// Tables and settings that workers read while management writes them.
+struct SharedTables {
+  explicit SharedTables(std::uint64_t seed) : next_hops{seed} {}
+
+  std::unique_ptr<rte_rcu_qsbr, QsbrDeleter> rcu;
+  table::NextHopTable next_hops;
+  table::OwnAddresses own_addresses;
+  std::unique_ptr<table::PrefixTable> prefixes;
+  std::unique_ptr<table::Prefix6Table> prefixes6;
+  fwd::Settings settings;
+  std::vector<fwd::InterfaceEntry> entries;  ///< Interface state, by InterfaceId; sized once.
+};
+
+/// Destroyed in reverse order: no destructor uses a later member.
+struct NodeParts {
+  NodeParts(const NodeConfig& node_config, TscClock tsc);
+
+  [[nodiscard]] TimePoint now() const { return clock.now(); }
+  /// Sets the time for everything that is handled until the next call.
+  void set_time(TimePoint t);
+  /// Null: no port has that name.
+  [[nodiscard]] PortInstance* port_named(std::string_view name) const;
+  /// Speed of a port's device or of an active link; 0: not known.
+  [[nodiscard]] std::uint64_t speed_bps(table::InterfaceId id) const;
+
+  NodeConfig config;
+  NodeClock clock;
+  std::uint32_t run_id;  ///< Identifies time stamps of this process; its low octet is 0.
+  std::unique_ptr<ManagementLoop> loop;
+  Buffers buffers;
+  SharedTables tables;
+  InterfaceTable interfaces;
+  WorkerSet workers;
+  std::unique_ptr<WorkerRetirement> retirement;
+  std::unique_ptr<Injector> injector;
+  std::unique_ptr<PuntHandler> punt;
+  std::unique_ptr<NeighbourDirectory> neighbours;
+  std::unique_ptr<MulticastWiring> multicast;
+  std::unique_ptr<AddressBook> addresses;
+  std::vector<std::unique_ptr<PortInstance>> ports;
+  std::vector<std::unique_ptr<HcaInstance>> hcas;
+  std::vector<std::unique_ptr<LinkInstance>> links;
+  std::unique_ptr<RouteWriter> route_writer;
+  std::unique_ptr<route::RouteTable> routes;
+  std::vector<std::unique_ptr<rte_ring, RingDeleter>> handoff_rings;
+};
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/node/node_view_impl.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "lib/mgmt/device/device_readings.h"
+#include "lib/mgmt/node/node_counters.h"
+#include "lib/mgmt/node/node_parts.h"
+#include "lib/mgmt/node/node_stats_impl.h"
+#include "lib/mgmt/node/test_traffic_impl.h"
+#include "lib/wire/iba.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+void describe(const sa::Administrator& administrator, SaInfo& row) {
+  for (const auto& [mgid, group] : administrator.groups()) {
+    SaInfo::Group g{mgid,
+                    group.record.mlid.host(),
+                    group.record.pkey.host(),
+                    group.record.qkey.host(),
+                    static_cast<std::uint16_t>(wire::mtu_octets(wire::value_of(group.record.mtu))),
+                    {}};
+    for (const auto& [port, join_state] : group.members) g.members.push_back({port, join_state});
+    row.groups.push_back(std::move(g));
+  }
+  for (const auto& [gid, port] : administrator.ports()) row.ports.push_back({gid, port.lid});
+}
+
+Ip6Info ip6_of(const link::Interface& control) {
+  return {control.addresses6(), control.mtu6(), control.reason6()};
+}
+
+/// Reason why a link is not up, with the problem of its port, for which it may be waiting.
+std::string reason_of(const LinkInstance& link) {
+  std::string reason = link.control().reason();
+  const std::string problem = link.hca().hca->problem();
+  if (reason.empty() || problem.empty()) return reason;
+  return fmt::format("{} ({}: {})", reason, link.hca().config.name, problem);
+}
+
+}  // namespace
+
+const NodeConfig& NodeViewImpl::config() const {
+  parts_.loop->expects_own_lcore();
+  return parts_.config;
+}
+
+std::vector<LinkInfo> NodeViewImpl::links() const {
+  parts_.loop->expects_own_lcore();
+  std::vector<LinkInfo> rows;
+  for (std::size_t i = 0; i < parts_.links.size(); ++i) {
+    const auto& l = parts_.links[i];
+    LinkInfo row;
+    row.name = l->config().name;
+    row.state = link::to_string(l->control().state());
+    row.reason = reason_of(*l);
+    row.hca = l->hca().config.name;
+    row.lid = l->port().lid;
+    row.gid = l->port().gid();
+    row.qpn = l->qpn();
+    row.pkey = l->config().pkey;
+    row.mtu = l->control().mtu();
+    row.mode = kLinkModeNames[static_cast<std::size_t>(parts_.config.links[i].mode)];
+    row.dialect = "rfc4391";
+    row.parameters = l->control().parameters();
+    row.counters = l->control().counters();
+    if (const link::Connections* c = l->control().connections())
+      row.connected = {parts_.config.links[i].connected_mtu, c->size(), c->counters()};
+    row.addresses = l->config().addresses;
+    row.ip6 = ip6_of(l->control());
+    row.traffic = stats_.traffic(l->config().id);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<PortInfo> NodeViewImpl::ports() const {
+  parts_.loop->expects_own_lcore();
+  std::vector<PortInfo> rows;
+  for (std::size_t i = 0; i < parts_.ports.size(); ++i) {
+    const PortInstance& p = *parts_.ports[i];
+    PortInfo row;
+    row.name = p.config().name;
+    row.device = parts_.config.ports[i].device;
+    row.driver = p.device().driver();
+    row.state = link::to_string(p.control().state());
+    row.started = p.device().started();
+    row.mac = p.device().mac();
+    row.mtu = p.control().mtu();
+    row.link_speed_mbps = link_status(p.device()).speed_mbps;
+    row.socket = p.device().socket();
+    row.promiscuous = p.device().promiscuous();
+    row.capabilities = p.device().capabilities();
+    if (p.device().closed())
+      row.problem = "its device was removed; restart the node to use it again";
+    row.counters = p.control().counters();
+    row.addresses = p.config().addresses;
+    row.ip6 = ip6_of(p.control());
+    row.traffic = stats_.traffic(p.config().id);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<HcaInfo> NodeViewImpl::hcas() const {
+  parts_.loop->expects_own_lcore();
+  std::vector<HcaInfo> rows;
+  for (std::size_t i = 0; i < parts_.hcas.size(); ++i) {
+    const HcaInstance& h = *parts_.hcas[i];
+    HcaInfo row;
+    row.name = h.config.name;
+    row.driver = kHcaDriverNames[static_cast<std::size_t>(h.config.driver)];
+    const bool soft = h.config.driver == HcaDriver::kSoft;
+    row.wire = soft ? h.config.wire : fmt::format("{}:{}", h.config.device, h.config.port);
+    row.mad = soft ? h.config.mad : MadConfig{h.config.device, h.config.port};
+    row.attr = h.hca->attr();
+    row.capabilities = h.capabilities();
+    row.problem = h.hca->problem();
+    row.subnet_administrator = h.administrator.has_value();
+    row.cm = h.connections.counters();
+    row.drops = stats_.hca_drops(i);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<NeighbourKey> NodeViewImpl::neighbour_keys(std::string_view iface) const {
+  parts_.loop->expects_own_lcore();
+  std::vector<NeighbourKey> keys;
+  for (const auto& slot : parts_.interfaces) {
+    if (!iface.empty() && slot->control->name() != iface) continue;
+    for (const wire::IpAddr& addr : slot->control->neighbour_addresses())
+      keys.push_back({slot->control->id(), addr});
+  }
+  return keys;
+}
+
+std::optional<link::NeighbourInfo> NodeViewImpl::neighbour(const NeighbourKey& key) const {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(key.iface);
+  if (slot == nullptr) return std::nullopt;
+  auto row = slot->control->neighbour(key.addr, parts_.now());
+  if (row) row->iface = slot->control->name();
+  return row;
+}
+
+std::vector<RouteInfo> NodeViewImpl::routes(const std::optional<wire::IpPrefix>& after,
+                                            std::size_t max_rows) const {
+  parts_.loop->expects_own_lcore();
+  std::vector<RouteInfo> rows;
+  const auto& all = parts_.routes->routes();
+  for (auto it = after ? all.upper_bound(*after) : all.begin();
+       it != all.end() && rows.size() < max_rows; ++it)
+    rows.push_back({it->first, std::string{kind_name(it->second.kind)},
+                    parts_.interfaces.name_of(it->second.iface), it->second.via,
+                    parts_.routes->dead_gateways(it->second)});
+  return rows;
+}
+
+std::vector<link::ConnectionInfo> NodeViewImpl::connections(std::string_view link) const {
+  parts_.loop->expects_own_lcore();
+  std::vector<link::ConnectionInfo> rows;
+  for (const auto& l : parts_.links) {
+    const link::Connections* const connections = l->control().connections();
+    if (connections == nullptr || (!link.empty() && l->config().name != link)) continue;
+    for (link::ConnectionInfo& row : connections->list(parts_.now())) {
+      row.iface = l->config().name;
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+std::vector<link::GroupInfo> NodeViewImpl::groups(std::string_view iface) const {
+  parts_.loop->expects_own_lcore();
+  std::vector<link::GroupInfo> rows;
+  for (const auto& slot : parts_.interfaces) {
+    if (!iface.empty() && slot->control->name() != iface) continue;
+    auto of_one = slot->control->groups(parts_.now());
+    std::move(of_one.begin(), of_one.end(), std::back_inserter(rows));
+  }
+  return rows;
+}
+
+std::vector<MulticastRouteInfo> NodeViewImpl::multicast_routes() const {
+  parts_.loop->expects_own_lcore();
+  return parts_.multicast->rows(parts_.now());
+}
+
+std::vector<SaInfo> NodeViewImpl::subnet_administration() const {
+  parts_.loop->expects_own_lcore();
+  std::vector<SaInfo> rows;
+  for (const auto& h : parts_.hcas) {
+    SaInfo row;
+    row.hca = h->config.name;
+    row.sm_lid = h->hca->attr().sm_lid;
+    row.problem = h->hca->problem();
+    row.mads = h->mad_counters();
+    row.client = h->client.counters();
+    row.administrator = h->administrator.has_value();
+    if (h->administrator) describe(*h->administrator, row);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+ForwardInfo NodeViewImpl::forward_info() const {
+  parts_.loop->expects_own_lcore();
+  const fwd::Settings& settings = parts_.tables.settings;
+  ForwardInfo info;
+  info.mode = settings.mode.load(std::memory_order_relaxed);
+  info.forwarding = settings.forwarding.load(std::memory_order_relaxed);
+  info.burst = settings.burst.load(std::memory_order_relaxed);
+  const table::InterfaceId id = traffic_.egress();
+  info.egress = parts_.interfaces.name_of(id);
+  info.egress_bps = parts_.speed_bps(id);
+  info.first_bursts = traffic_.waiting_bursts();
+  for (const WorkerInfo& w : stats_.workers()) {
+    info.generated += w.generated;
+    info.consumed += w.consumed;
+    info.no_mbuf += w.no_mbuf;
+  }
+  return info;
+}
+
+}  // namespace ipoib::mgmt

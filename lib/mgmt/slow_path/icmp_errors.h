@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ICMP errors and redirects that this node sends to the senders of packets, and their rate limit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/mgmt/node_info.h"
+#include "lib/mgmt/slow_path/interface_table.h"
+#include "lib/mgmt/worker/injector.h"
+#include "lib/route/icmp/icmp.h"
+#include "lib/route/icmp/icmp_limiter.h"
+
+struct rte_mbuf;
+
+namespace ipoib::mgmt {
+
+/// Management lcore only. Packets stay the caller's and start at their IP header. `in`: the
+/// interface on which the packet arrived.
+class IcmpErrors {
+ public:
+  IcmpErrors(const InterfaceTable& interfaces, Injector& injector)
+      : interfaces_{interfaces}, injector_{injector} {}
+
+  /// Sends the error to the sender of `offending`. `in`: null for a packet of this node.
+  void send(rte_mbuf* offending, InterfaceSlot* in, const route::IcmpError& error, TimePoint now);
+  /// Sends the error to `sender`, the source of `offending`.
+  void send(std::span<const std::byte> offending, const wire::IpAddr& sender, InterfaceSlot* in,
+            const route::IcmpError& error, TimePoint now);
+  /// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
+  /// RFC 4861 §8.2.
+  void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in, TimePoint now);
+
+  /// True if the rate limit lets a message to `addr` pass. Echo replies to groups share the limit.
+  [[nodiscard]] bool allow(const wire::IpAddr& addr, TimePoint now) {
+    return (addr.is_v4() ? limiter4_ : limiter6_).allow(addr, now);
+  }
+  [[nodiscard]] const IcmpErrorCounters& counters() const { return counters_; }
+
+ private:
+  void tell(const wire::IpAddr& sender, const std::optional<std::vector<std::byte>>& message,
+            InterfaceSlot* in, TimePoint now);
+
+  const InterfaceTable& interfaces_;
+  Injector& injector_;
+  route::IcmpLimiter limiter4_;
+  route::IcmpLimiter limiter6_;
+  IcmpErrorCounters counters_;
+};
+
+}  // namespace ipoib::mgmt

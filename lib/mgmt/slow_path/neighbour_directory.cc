@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/slow_path/neighbour_directory.h"
+
+#include <algorithm>
+
+#include "lib/base/contract.h"
+#include "lib/mgmt/slow_path/punt_handler.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+msg::Down message(msg::Down::Kind kind, table::NeighbourIndex index) {
+  msg::Down m{};
+  m.kind = kind;
+  m.iface = table::kNoInterface;
+  m.index = index;
+  return m;
+}
+
+}  // namespace
+
+NeighbourDirectory::NeighbourDirectory(WorkerSet& workers, PuntHandler& punt,
+                                       fabric::Retirement& retirement, std::uint32_t capacity)
+    : workers_{workers}, punt_{punt}, retirement_{retirement}, capacity_{capacity} {
+  free_.reserve(capacity);
+  for (std::uint32_t i = capacity; i > 0; --i) free_.push_back(i - 1);
+}
+
+Result<table::NeighbourIndex> NeighbourDirectory::allocate_index() {
+  expects_management();
+  retired_.reclaim(retirement_, [this](table::NeighbourIndex index) { free_.push_back(index); });
+  if (free_.empty())
+    return fail(Errc::kNoResources, "all {} neighbour entries are in use or not yet reclaimed ({})",
+                capacity_, retired_.size());
+  const auto index = free_.back();
+  free_.pop_back();
+  return index;
+}
+
+void NeighbourDirectory::remove(table::NeighbourIndex index) {
+  expects_management();
+  workers_.send_to_all(message(msg::Down::Kind::kNeighbourRemove, index));
+  retired_.add(index, retirement_);
+}
+
+void NeighbourDirectory::install(table::NeighbourIndex index, const table::Neighbour& neighbour) {
+  expects_management();
+  // Flows must leave a gateway before workers learn that it failed.
+  if (neighbour.state == table::NeighbourState::kFailed) notify_routes(neighbour, false);
+  msg::Down m = message(msg::Down::Kind::kNeighbourSet, index);
+  m.neighbour = neighbour;
+  workers_.send_to_all(m);
+  if (neighbour.state == table::NeighbourState::kValid) notify_routes(neighbour, true);
+}
+
+void NeighbourDirectory::notify_routes(const table::Neighbour& neighbour, bool answers) {
+  if (routes_ != nullptr) routes_->neighbour_heard(neighbour.iface, neighbour.addr, answers);
+}
+
+TimePoint NeighbourDirectory::last_used(table::NeighbourIndex index) const {
+  std::uint32_t latest = 0;
+  for (const WorkerHandle& w : workers_.all())
+    latest = std::max(latest, w.worker->last_used_s(index));
+  return latest == 0 ? TimePoint::min() : TimePoint{std::chrono::seconds{latest}};
+}
+
+bool NeighbourDirectory::crowded(link::HeldPacket packet) const {
+  return punt_.crowded(reinterpret_cast<rte_mbuf*>(packet));
+}
+
+void NeighbourDirectory::release(link::HeldPacket packet) {
+  expects_management();
+  punt_.send_held(reinterpret_cast<rte_mbuf*>(packet));
+}
+
+void NeighbourDirectory::drop(link::HeldPacket packet, Drop reason, bool unreachable) {
+  expects_management();
+  punt_.drop_held(reinterpret_cast<rte_mbuf*>(packet), reason, unreachable);
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/slow_path/punt_handler.h"
+
+#include <rte_mbuf.h>
+
+#include <cstring>
+
+#include "lib/base/contract.h"
+#include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
+#include "lib/mgmt/slow_path/ip_mbuf.h"
+#include "lib/route/icmp/icmp4.h"
+#include "lib/route/icmp/icmp6.h"
+
+namespace ipoib::mgmt {
+
+void PuntHandler::handle(const msg::Up& message) {
+  expects_management();
+  rte_mbuf* m = message.mbuf;
+  InterfaceSlot* slot = interfaces_.find(message.iface);
+  if (slot == nullptr) {
+    if (m != nullptr) drops_.add(Drop::kLocalFromSelf);
+    return rte_pktmbuf_free(m);
+  }
+  switch (message.kind) {
+    case msg::Up::Kind::kNeighbourWanted:
+      ++counters_.neighbour_wanted;
+      fabric::meta_of(m).held.out_iface = message.iface;
+      slot->held += m->nb_segs;
+      held_ += m->nb_segs;
+      slot->control->on_neighbour_wanted(message.addr, reinterpret_cast<link::HeldPacket>(m), now_);
+      return;  // held now
+    case msg::Up::Kind::kArp: {
+      ++counters_.arp;
+      const auto& rx = fabric::meta_of(m).rx;
+      slot->control->on_arp(data_of(m), rx.slid, rx.src_qpn, now_);
+      break;
+    }
+    case msg::Up::Kind::kNd:
+      ++counters_.nd;
+      slot->control->on_nd(data_of(m), now_);
+      break;
+    case msg::Up::Kind::kLocal:
+    case msg::Up::Kind::kMembership: deliver_local(m, *slot); return;
+    case msg::Up::Kind::kIcmpError:
+      errors_.send(m, slot, {message.icmp_type, message.icmp_code, message.mtu}, now_);
+      break;
+    case msg::Up::Kind::kRedirectWanted:
+      ++counters_.redirect_wanted;
+      errors_.redirect(m, message.addr, *slot, now_);
+      break;
+    case msg::Up::Kind::kMulticastUnknown:
+      ++counters_.multicast_unknown;
+      multicast_->table().packet_seen(message.addr, message.source, now_);
+      return;  // no mbuf
+  }
+  rte_pktmbuf_free(m);
+}
+
+/// Returns the packet's octets in place if they are in one segment without other references; else a
+/// copy of them, valid until the next call.
+std::span<std::byte> PuntHandler::in_one_piece(rte_mbuf* m) {
+  if (fabric::is_sole_mbuf(m)) return data_of(m);
+  whole_.resize(rte_pktmbuf_pkt_len(m));
+  const auto len = static_cast<std::uint32_t>(whole_.size());
+  const void* const from = rte_pktmbuf_read(m, 0, len, whole_.data());
+  if (from != whole_.data()) std::memcpy(whole_.data(), from, len);
+  return whole_;
+}
+
+void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
+  const std::span<std::byte> packet = in_one_piece(m);
+  if (multicast_->on_packet(in.control->id(), packet, now_)) {
+    ++counters_.membership;
+    rte_pktmbuf_free(m);
+    return;
+  }
+  // A link-local address of another interface passes the fast path, which knows those of its own.
+  if (interfaces_.has(source_of(m))) {
+    in.drops.add(Drop::kIpMartianSource);
+    return rte_pktmbuf_free(m);
+  }
+  ++counters_.local;
+  const Drop verdict = answer(m, packet, in);
+  if (verdict == Drop::kNone) return;
+  in.drops.add(verdict);
+  rte_pktmbuf_free(m);
+}
+
+/// `m`: the packet that is answered.
+void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in) {
+  if (answer.data() == rte_pktmbuf_mtod(m, const std::byte*)) {
+    injector_.send_own(m, &in);
+  } else {
+    injector_.send_own(answer, &in);
+    rte_pktmbuf_free(m);
+  }
+  ++counters_.answered;
+}
+
+/// Returns kNone if it took `m` to answer it; else the reason of its drop, and `m` stays the
+/// caller's.
+Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
+  const wire::IpAddr sender = source_of(m);
+  const bool to_group = wire::is_multicast(destination_of(m));
+  const auto own = to_group ? in.source_for(sender) : destination_of(m);
+  if (!own) return Drop::kLocalUnsupported;
+  const route::LocalAnswer answer = route::answer_local(packet, *own);
+  switch (answer.verdict) {
+    case route::LocalVerdict::kEchoReply:
+      if (to_group && !errors_.allow(sender, now_)) return Drop::kPuntRateLimited;
+      send_answer(m, packet, in);
+      return Drop::kNone;
+    case route::LocalVerdict::kError: errors_.send(packet, sender, &in, answer.error, now_); break;
+    case route::LocalVerdict::kIgnore: break;
+  }
+  return Drop::kLocalUnsupported;
+}
+
+bool PuntHandler::crowded(rte_mbuf* m) const {
+  const InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
+  return slot.held + held_ > max_held_;
+}
+
+InterfaceSlot& PuntHandler::let_go(rte_mbuf* m) {
+  InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
+  slot.held -= m->nb_segs;
+  held_ -= m->nb_segs;
+  return slot;
+}
+
+void PuntHandler::send_held(rte_mbuf* m) {
+  expects_management();
+  let_go(m);
+  injector_.send_held(m);
+}
+
+void PuntHandler::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
+  expects_management();
+  const auto held = fabric::meta_of(m).held;
+  let_go(m).drops.add(reason);
+  if (unreachable) {
+    const auto error = is_v4(m) ? route::unreachable4(wire::IcmpUnreachable::kHost)
+                                : route::unreachable6(route::Icmp6Unreachable::kAddress);
+    errors_.send(m, interfaces_.find(held.in_iface), error, now_);
+  }
+  rte_pktmbuf_free(m);
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Packets that workers punt: ARP, local delivery, ICMP errors, packets that wait for their
+// neighbour.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/counters.h"
+#include "lib/mgmt/slow_path/icmp_errors.h"
+#include "lib/mgmt/slow_path/interface_table.h"
+#include "lib/mgmt/worker/injector.h"
+#include "lib/route/multicast/multicast_router.h"
+
+struct rte_mbuf;
+
+namespace ipoib::mgmt {
+
+struct PuntCounters {
+  std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
+  std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
+  /// Echo requests among the local packets, replied to if there were mbufs.
+  std::uint64_t answered = 0;
+};
+
+/// Management lcore only.
+class PuntHandler {
+ public:
+  /// `max_held`: limit of mbufs of packets that wait for their neighbours, in all.
+  PuntHandler(InterfaceTable& interfaces, Injector& injector, std::size_t max_held)
+      : interfaces_{interfaces},
+        injector_{injector},
+        errors_{interfaces, injector},
+        max_held_{max_held} {}
+
+  /// Sets the receiver of IGMP and MLD, which outlives the last call of handle().
+  void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
+  /// Sets the time for everything that is handled until the next call.
+  void set_now(TimePoint now) { now_ = now; }
+
+  /// Takes over the message's mbuf. A packet of no interface is dropped: kLocalFromSelf.
+  void handle(const msg::Up& message);
+
+  /// True if the packets held for the interface of `m`, including `m`, have more mbufs than the
+  /// limit leaves for others. So one interface never takes all of them.
+  [[nodiscard]] bool crowded(rte_mbuf* m) const;
+  /// Sends a held packet, whose neighbour is now known.
+  void send_held(rte_mbuf* m);
+  /// Drops a held packet. `unreachable`: its sender gets an ICMP error.
+  void drop_held(rte_mbuf* m, Drop reason, bool unreachable);
+
+  [[nodiscard]] const PuntCounters& counters() const { return counters_; }
+  [[nodiscard]] const IcmpErrorCounters& icmp_counters() const { return errors_.counters(); }
+  /// mbufs of packets that wait for their neighbours.
+  [[nodiscard]] std::size_t held() const { return held_; }
+  /// Drops on this lcore of packets that arrived on no interface.
+  [[nodiscard]] const DropCounters& drops() const { return drops_; }
+
+ private:
+  void deliver_local(rte_mbuf* m, InterfaceSlot& in);
+  std::span<std::byte> in_one_piece(rte_mbuf* m);
+  Drop answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
+  void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in);
+  /// Takes a held packet off the counts. Returns the slot of its interface.
+  InterfaceSlot& let_go(rte_mbuf* m);
+
+  InterfaceTable& interfaces_;
+  Injector& injector_;
+  IcmpErrors errors_;
+  std::size_t max_held_;
+  std::size_t held_ = 0;          ///< mbufs; sum over all interfaces.
+  std::vector<std::byte> whole_;  ///< Scratch memory of in_one_piece().
+  route::MulticastRouter* multicast_ = nullptr;
+  PuntCounters counters_;
+  DropCounters drops_;
+  TimePoint now_{};
+};
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/worker/placement.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+namespace ipoib::mgmt {
+namespace {
+
+/// Places in the rings between a worker and management.
+constexpr unsigned kWorkerRings = 2 * 4096;
+/// Packets on the management lcore, including those that wait for their neighbour.
+constexpr unsigned kManagement = 4096;
+/// Answers, queries and acknowledgements in flight.
+constexpr unsigned kReserve = 2048;
+constexpr unsigned kReserveCached = 64;  ///< A cache of 32 keeps up to 48 mbufs.
+
+/// Counts by NUMA node, in the order of worker numbers.
+class Needs {
+ public:
+  explicit Needs(const Topology& topology) : topology_{topology} {
+    for (const int socket : topology.workers) at(socket);
+  }
+  void add(unsigned worker, unsigned mbufs) { at(topology_.workers[worker]).mbufs += mbufs; }
+  void add_management(unsigned mbufs) {
+    const auto pool = std::find_if(pools_.begin(), pools_.end(), [this](const PoolPlan& p) {
+      return p.socket == topology_.management;
+    });
+    (pool != pools_.end() ? *pool : pools_.front()).mbufs += mbufs;
+  }
+  [[nodiscard]] std::vector<PoolPlan>& pools() { return pools_; }
+
+ private:
+  PoolPlan& at(int socket) {
+    const auto it = std::find_if(pools_.begin(), pools_.end(),
+                                 [socket](const PoolPlan& p) { return p.socket == socket; });
+    return it != pools_.end() ? *it : pools_.emplace_back(PoolPlan{socket, 0});
+  }
+
+  const Topology& topology_;
+  std::vector<PoolPlan> pools_;
+};
+
+/// A cable has one pair of queues for all links of its hca.
+unsigned queue_pairs(const NodeConfig& config, const HcaConfig& hca) {
+  if (hca.driver == HcaDriver::kSoft) return 1;
+  return static_cast<unsigned>(std::count_if(config.links.begin(), config.links.end(),
+                                             [&hca](const auto& l) { return l.hca == hca.name; }));
+}
+
+unsigned messages_under_way(const NodeConfig& config, const HcaConfig& hca) {
+  const bool connected = std::any_of(config.links.begin(), config.links.end(),
+                                     [&hca](const auto& l) { return is_connected_on(l, hca); });
+  return connected ? kMessagesUnderWay : 0;
+}
+
+/// Scales the pools so that they have `total` mbufs together.
+void scale(std::vector<PoolPlan>& pools, unsigned total) {
+  std::uint64_t wanted = 0;
+  for (const PoolPlan& p : pools) wanted += p.mbufs;
+  unsigned left = total;
+  for (PoolPlan& p : pools) {
+    p.mbufs = static_cast<unsigned>(std::uint64_t{total} * p.mbufs / wanted);
+    left -= p.mbufs;
+  }
+  pools.front().mbufs += left;
+}
+
+}  // namespace
+
+bool is_connected_on(const LinkConfigEntry& l, const HcaConfig& hca) {
+  return l.hca == hca.name && l.mode != LinkMode::kDatagram;
+}
+
+unsigned owner_of(const NodeConfig& config, const std::string& name, std::size_t nth) {
+  const auto it = config.worker.assign.find(name);
+  return it != config.worker.assign.end() ? it->second
+                                          : static_cast<unsigned>(nth % config.worker.count);
+}
+
+unsigned handoff_depth(unsigned workers) {
+  constexpr unsigned kDeepest = 2048, kMin = 512, kAll = 8192;
+  if (workers < 2) return kDeepest;
+  return std::clamp(std::bit_floor(kAll / (workers - 1)), kMin, kDeepest);
+}
+
+std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topology) {
+  Needs needs{topology};
+  const unsigned descriptors = config.rxd + config.txd;
+  std::size_t nth = 0;
+  for (const PortConfig& p : config.ports) needs.add(owner_of(config, p.name, nth++), descriptors);
+  for (const HcaConfig& h : config.hcas)
+    needs.add(owner_of(config, h.name, nth++),
+              queue_pairs(config, h) * descriptors + messages_under_way(config, h));
+  const auto workers = static_cast<unsigned>(topology.workers.size());
+  for (unsigned i = 0; i < workers; ++i)
+    needs.add(i, kWorkerRings + 2 * kMbufCache + (workers - 1) * handoff_depth(workers));
+  needs.add_management(kManagement);
+  if (config.total_num_mbufs != 0) scale(needs.pools(), config.total_num_mbufs);
+  return std::move(needs.pools());
+}
+
+unsigned plan_reserve(const NodeConfig& config) {
+  // Devices free sent mbufs only when they send more.
+  const auto devices = static_cast<unsigned>(config.ports.size() + config.hcas.size());
+  return kReserve + devices * config.txd + (config.worker.count + 1) * kReserveCached;
+}
+
+}  // namespace ipoib::mgmt
