@@ -62,7 +62,7 @@ bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) n
   }
   if (has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*))) {
     c.punt.icmp_error(in, m, Drop::kIpSourceRoute,
-                      unreachable(wire::IcmpUnreachable::kSourceRouteFailed));
+                      wire::unreachable4(wire::IcmpUnreachable::kSourceRouteFailed));
     return false;
   }
   const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();

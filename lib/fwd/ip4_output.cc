@@ -18,7 +18,7 @@ void Ip4Output::send(rte_mbuf* m, table::Neighbour& to) noexcept {
 }
 
 void Ip4Output::link_down(rte_mbuf* m) const noexcept {
-  c_.punt.icmp_error(in_, m, Drop::kLinkDown, unreachable(wire::IcmpUnreachable::kHost));
+  c_.punt.icmp_error(in_, m, Drop::kLinkDown, wire::unreachable4(wire::IcmpUnreachable::kHost));
 }
 
 void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, std::uint16_t mtu) noexcept {
@@ -29,7 +29,7 @@ void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, std::uint16_t m
   if ((hdr.flags_offset.host() & wire::Ipv4Hdr::kDontFragment) != 0) {
     if (hdr.dst.host() >> 28 == 0xe) return bin_.add(m, Drop::kIpTooBig);  // RFC 1812 §4.3.2.7
     return c_.punt.icmp_error(in_, m, Drop::kIpTooBig,
-                              unreachable(wire::IcmpUnreachable::kFragmentationNeeded, mtu));
+                              wire::unreachable4(wire::IcmpUnreachable::kFragmentationNeeded, mtu));
   }
   Ip4Fragmenter fragmenter{m, mtu, c_.fragment_pool};
   while (!fragmenter.done()) {

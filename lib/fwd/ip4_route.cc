@@ -29,8 +29,9 @@ void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, NextHopKind kind,
     case NextHopKind::kBroadcast: return bin.add(m, Drop::kIpBroadcast);
     case NextHopKind::kBlackhole: return bin.add(m, Drop::kIpBlackhole);
     case NextHopKind::kUnreachable:
-      return c.punt.icmp_error(in, m, Drop::kIpNoRoute, unreachable(IcmpUnreachable::kHost));
-    default: return c.punt.icmp_error(in, m, Drop::kIpNoRoute, unreachable(IcmpUnreachable::kNet));
+      return c.punt.icmp_error(in, m, Drop::kIpNoRoute, wire::unreachable4(IcmpUnreachable::kHost));
+    default:
+      return c.punt.icmp_error(in, m, Drop::kIpNoRoute, wire::unreachable4(IcmpUnreachable::kNet));
   }
 }
 
@@ -40,9 +41,10 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
   const table::InterfaceId iface = neighbour != nullptr ? neighbour->iface : hop.iface;
   if (iface >= c.interfaces.size()) return bin.add(m, Drop::kIpNoRoute);
   if (!c.interfaces[iface].is_up())
-    return c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable(IcmpUnreachable::kHost));
+    return c.punt.icmp_error(in, m, Drop::kLinkDown, wire::unreachable4(IcmpUnreachable::kHost));
   if (neighbour != nullptr && neighbour->state == NeighbourState::kFailed)
-    return c.punt.icmp_error(in, m, Drop::kNeighbourFailed, unreachable(IcmpUnreachable::kHost));
+    return c.punt.icmp_error(in, m, Drop::kNeighbourFailed,
+                             wire::unreachable4(IcmpUnreachable::kHost));
   if (neighbour != nullptr) return c.punt.neighbour_wanted(in, m, iface, neighbour->addr);
   if (hop.kind == NextHopKind::kGateway) return bin.add(m, Drop::kNeighbourGone);
   c.punt.neighbour_wanted(in, m, iface, wire::IpAddr::v4(dst));
@@ -53,7 +55,7 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
                                                          rte_mbuf* m) noexcept {
   auto& hdr = *rte_pktmbuf_mtod(m, wire::Ipv4Hdr*);
   if (hdr.ttl <= 1) [[unlikely]] {
-    c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, kTtlExceeded);
+    c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, wire::kTtlExceeded);
     return false;
   }
   decrement_ttl(hdr);

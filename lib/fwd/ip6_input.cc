@@ -73,7 +73,8 @@ void special_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out,
   if (c.next_hops.get(c.prefixes6.lookup(hdr.dst)).kind == table::NextHopKind::kLocal)
     return out.push(m, hdr.dst);
   if (wire::is_unspecified(hdr.src)) return bin.add(m, Drop::kIpMartianSource);
-  c.punt.icmp_error(in, m, Drop::kIp6Scope, unreachable6(Unreachable6::kBeyondScope));
+  c.punt.icmp_error(in, m, Drop::kIp6Scope,
+                    wire::unreachable6(wire::Icmp6Unreachable::kBeyondScope));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 void too_big(Context& c, const Ingress& in, rte_mbuf* m, const table::Neighbour& to,
              const InterfaceEntry& entry, std::uint16_t mtu, DropBin& bin) noexcept {
   if (tcp_gso_output(c, to, entry, wire::EtherType::kIpv6, m, mtu, bin)) return;
-  c.punt.icmp_error(in, m, Drop::kIpTooBig, packet_too_big(mtu));
+  c.punt.icmp_error(in, m, Drop::kIpTooBig, wire::packet_too_big(mtu));
 }
 
 }  // namespace
@@ -25,7 +25,8 @@ void ip6_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept
     table::Neighbour& to = *pkts.to[i];
     link.select_interface(to.iface);
     if (!link.up()) [[unlikely]] {
-      c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
+      c.punt.icmp_error(in, m, Drop::kLinkDown,
+                        wire::unreachable6(wire::Icmp6Unreachable::kAddress));
       continue;
     }
     table::NeighbourTable::touch(to, c.now_s);

@@ -29,12 +29,15 @@ void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& ho
     case NextHopKind::kLocalDown:
       // While the address is tentative, packets to it are discarded (RFC 4862 §5.4).
       if (c.interfaces[hop.iface].is_up()) return bin.add(m, Drop::kLocalUnsupported);
-      return c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
+      return c.punt.icmp_error(in, m, Drop::kLinkDown,
+                               wire::unreachable6(wire::Icmp6Unreachable::kAddress));
     case NextHopKind::kBlackhole: return bin.add(m, Drop::kIpBlackhole);
     case NextHopKind::kUnreachable:
-      return c.punt.icmp_error(in, m, Drop::kIpNoRoute, unreachable6(Unreachable6::kAddress));
+      return c.punt.icmp_error(in, m, Drop::kIpNoRoute,
+                               wire::unreachable6(wire::Icmp6Unreachable::kAddress));
     default:
-      return c.punt.icmp_error(in, m, Drop::kIpNoRoute, unreachable6(Unreachable6::kNoRoute));
+      return c.punt.icmp_error(in, m, Drop::kIpNoRoute,
+                               wire::unreachable6(wire::Icmp6Unreachable::kNoRoute));
   }
 }
 
@@ -44,9 +47,11 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
   const table::InterfaceId iface = neighbour != nullptr ? neighbour->iface : hop.iface;
   if (iface >= c.interfaces.size()) return bin.add(m, Drop::kIpNoRoute);
   if (!c.interfaces[iface].is_up())
-    return c.punt.icmp_error(in, m, Drop::kLinkDown, unreachable6(Unreachable6::kAddress));
+    return c.punt.icmp_error(in, m, Drop::kLinkDown,
+                             wire::unreachable6(wire::Icmp6Unreachable::kAddress));
   if (neighbour != nullptr && neighbour->state == NeighbourState::kFailed)
-    return c.punt.icmp_error(in, m, Drop::kNeighbourFailed, unreachable6(Unreachable6::kAddress));
+    return c.punt.icmp_error(in, m, Drop::kNeighbourFailed,
+                             wire::unreachable6(wire::Icmp6Unreachable::kAddress));
   if (neighbour != nullptr) return c.punt.neighbour_wanted(in, m, iface, neighbour->addr);
   if (hop.kind == NextHopKind::kGateway) return bin.add(m, Drop::kNeighbourGone);
   c.punt.neighbour_wanted(in, m, iface, dst);
@@ -132,7 +137,7 @@ void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noe
     if (ttl == Ttl::kDecrement) {
       auto& hdr = *rte_pktmbuf_mtod(m, Ipv6Hdr*);
       if (hdr.hop_limit <= 1) [[unlikely]] {
-        c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, kHopLimitExceeded);
+        c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, wire::kHopLimitExceeded);
         continue;
       }
       --hdr.hop_limit;

@@ -108,7 +108,7 @@ void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId o
 }
 
 void Punt::icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
-                      const IcmpError& error) noexcept {
+                      const wire::IcmpError& error) noexcept {
   in.counters.drops.add(reason);
   trace_.counted_as(m, reason);
   // A packet without an ingress interface has this node as its sender.
@@ -116,7 +116,7 @@ void Punt::icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
   msg::Up up = message(Kind::kIcmpError, in.iface, m);
   up.icmp_type = error.type;
   up.icmp_code = error.code;
-  up.mtu = error.mtu;
+  up.mtu = static_cast<std::uint16_t>(error.value);
   if (spent(Kind::kIcmpError) || !push(up)) discard(m);
 }
 

@@ -19,35 +19,10 @@
 #include "lib/fwd/burst.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/msg/worker_messages.h"
+#include "lib/wire/icmp_error.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::fwd {
-
-/// The error for the sender of a dropped packet, ICMP or ICMPv6 by its version. Source: RFC 792,
-/// RFC 1191; RFC 4443.
-struct IcmpError {
-  std::uint8_t type;
-  std::uint8_t code = 0;
-  std::uint16_t mtu = 0;  ///< Too big: MTU of the next hop.
-};
-
-inline constexpr IcmpError kTtlExceeded{static_cast<std::uint8_t>(wire::IcmpType::kTimeExceeded)};
-
-constexpr IcmpError unreachable(wire::IcmpUnreachable code, std::uint16_t mtu = 0) {
-  return {static_cast<std::uint8_t>(wire::IcmpType::kUnreachable), static_cast<std::uint8_t>(code),
-          mtu};
-}
-
-/// Codes of ICMPv6 destination unreachable. Source: RFC 4443 §3.1.
-enum class Unreachable6 : std::uint8_t { kNoRoute = 0, kBeyondScope = 2, kAddress = 3 };
-
-constexpr IcmpError unreachable6(Unreachable6 code) {
-  return {1, static_cast<std::uint8_t>(code), 0};
-}
-constexpr IcmpError packet_too_big(std::uint16_t mtu) {
-  return {2, 0, mtu};
-}
-inline constexpr IcmpError kHopLimitExceeded{3};
 
 /// Functions that are given a packet take ownership of it.
 class Punt {
@@ -71,7 +46,9 @@ class Punt {
   void nd(const Ingress& in, rte_mbuf* m, bool group) noexcept;
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                         const wire::IpAddr& addr, bool to_routers = false) noexcept;
-  void icmp_error(const Ingress& in, rte_mbuf* m, Drop reason, const IcmpError& error) noexcept;
+  /// `error`: for the sender of the packet.
+  void icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
+                  const wire::IcmpError& error) noexcept;
   /// Reports a source and group that no delivery names together. The caller keeps the packet. If
   /// the report is rate-limited, a later packet causes it.
   void multicast_unknown(const Ingress& in, const wire::IpAddr& group,

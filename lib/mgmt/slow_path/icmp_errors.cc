@@ -25,7 +25,7 @@ std::optional<std::vector<std::byte>> redirect4(std::span<const std::byte> packe
 
 }  // namespace
 
-void IcmpErrors::send(rte_mbuf* offending, InterfaceSlot* in, const route::IcmpError& error,
+void IcmpErrors::send(rte_mbuf* offending, InterfaceSlot* in, const wire::IcmpError& error,
                       TimePoint now) {
   std::array<std::byte, wire::kMinIpv6Mtu> scratch;  // an error quotes no more
   const auto len = std::min<std::uint32_t>(rte_pktmbuf_pkt_len(offending), scratch.size());
@@ -35,7 +35,7 @@ void IcmpErrors::send(rte_mbuf* offending, InterfaceSlot* in, const route::IcmpE
 }
 
 void IcmpErrors::send(std::span<const std::byte> offending, const wire::IpAddr& sender,
-                      InterfaceSlot* in, const route::IcmpError& error, TimePoint now) {
+                      InterfaceSlot* in, const wire::IcmpError& error, TimePoint now) {
   auto own = in != nullptr ? in->source_for(sender) : std::nullopt;
   for (const auto& slot : interfaces_)
     if (!own && !wire::is_link_local6(sender)) own = slot->source_for(sender);

@@ -27,10 +27,10 @@ class IcmpErrors {
       : interfaces_{interfaces}, injector_{injector} {}
 
   /// Sends the error to the sender of `offending`. `in`: null for a packet of this node.
-  void send(rte_mbuf* offending, InterfaceSlot* in, const route::IcmpError& error, TimePoint now);
+  void send(rte_mbuf* offending, InterfaceSlot* in, const wire::IcmpError& error, TimePoint now);
   /// Sends the error to `sender`, the source of `offending`.
   void send(std::span<const std::byte> offending, const wire::IpAddr& sender, InterfaceSlot* in,
-            const route::IcmpError& error, TimePoint now);
+            const wire::IcmpError& error, TimePoint now);
   /// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
   /// RFC 4861 §8.2.
   void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in, TimePoint now);

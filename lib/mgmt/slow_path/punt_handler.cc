@@ -140,8 +140,8 @@ void PuntHandler::drop_held(rte_mbuf* m, Drop reason, bool unreachable) {
   const auto held = fabric::meta_of(m).held;
   let_go(m).drops.add(reason);
   if (unreachable) {
-    const auto error = is_v4(m) ? route::unreachable4(wire::IcmpUnreachable::kHost)
-                                : route::unreachable6(route::Icmp6Unreachable::kAddress);
+    const auto error = is_v4(m) ? wire::unreachable4(wire::IcmpUnreachable::kHost)
+                                : wire::unreachable6(wire::Icmp6Unreachable::kAddress);
     errors_.send(m, interfaces_.find(held.in_iface), error, now_);
   }
   rte_pktmbuf_free(m);

@@ -15,7 +15,7 @@ bool is_v4(std::span<const std::byte> packet) {
 }  // namespace
 
 std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offending,
-                                                 const IcmpError& error,
+                                                 const wire::IcmpError& error,
                                                  const wire::IpAddr& source) {
   return is_v4(offending) ? icmp4_error(offending, error, source)
                           : icmp6_error(offending, error, source);

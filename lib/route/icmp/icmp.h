@@ -10,24 +10,15 @@
 #include <span>
 #include <vector>
 
+#include "lib/wire/icmp_error.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::route {
 
-/// An error of ICMP or ICMPv6.
-struct IcmpError {
-  std::uint8_t type = 0;
-  std::uint8_t code = 0;
-  /// Too big: MTU of the next hop. Parameter problem of ICMPv6: the octet's offset. Else 0.
-  std::uint32_t value = 0;
-
-  friend bool operator==(const IcmpError&, const IcmpError&) = default;
-};
-
 /// IP packet with the error for the sender of `offending` (octets from its IP header on). `source`:
 /// a unicast address of this node, of the same version. Empty if no error may be sent.
 [[nodiscard]] std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offending,
-                                                               const IcmpError& error,
+                                                               const wire::IcmpError& error,
                                                                const wire::IpAddr& source);
 
 enum class LocalVerdict : std::uint8_t {
@@ -37,7 +28,7 @@ enum class LocalVerdict : std::uint8_t {
 };
 struct LocalAnswer {
   LocalVerdict verdict = LocalVerdict::kIgnore;
-  IcmpError error{};
+  wire::IcmpError error{};
 
   friend bool operator==(const LocalAnswer&, const LocalAnswer&) = default;
 };

@@ -85,7 +85,8 @@ LocalAnswer answer_icmp(std::span<std::byte> packet, Ipv4Hdr ip, const IpAddr& o
 }  // namespace
 
 std::optional<std::vector<std::byte>> icmp4_error(std::span<const std::byte> offending,
-                                                  const IcmpError& error, const IpAddr& source) {
+                                                  const wire::IcmpError& error,
+                                                  const IpAddr& source) {
   return tell_sender_of(offending, {error.type, error.code, Be16{}, Be32{error.value}}, source);
 }
 
@@ -105,8 +106,8 @@ LocalAnswer answer_local4(std::span<std::byte> packet, const IpAddr& own) {
   switch (static_cast<IpProto>(ip->protocol)) {
     case IpProto::kIcmp: return answer_icmp(packet, *ip, own);
     case IpProto::kIgmp: return {};
-    case IpProto::kUdp: return {LocalVerdict::kError, unreachable4(IcmpUnreachable::kPort)};
-    default: return {LocalVerdict::kError, unreachable4(IcmpUnreachable::kProtocol)};
+    case IpProto::kUdp: return {LocalVerdict::kError, wire::unreachable4(IcmpUnreachable::kPort)};
+    default: return {LocalVerdict::kError, wire::unreachable4(IcmpUnreachable::kProtocol)};
   }
 }
 

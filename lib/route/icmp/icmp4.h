@@ -6,15 +6,11 @@
 
 namespace ipoib::route {
 
-constexpr IcmpError unreachable4(wire::IcmpUnreachable code) {
-  return {static_cast<std::uint8_t>(wire::IcmpType::kUnreachable), static_cast<std::uint8_t>(code)};
-}
-
 /// icmp_error() for IPv4. Quotes as much of `offending` as fits 576 octets (RFC 1812 §4.3.2.3).
 /// Empty (RFC 1812 §4.3.2.7): about ICMP errors, later fragments, broadcasts and multicasts, to
 /// sources that are not a single host, and about truncated headers.
 [[nodiscard]] std::optional<std::vector<std::byte>> icmp4_error(
-    std::span<const std::byte> offending, const IcmpError& error, const wire::IpAddr& source);
+    std::span<const std::byte> offending, const wire::IcmpError& error, const wire::IpAddr& source);
 
 /// ICMP redirect for the sender of `offending`: `gateway` is a better next hop to its destination.
 /// `gateway` and `source` are on the sender's link. Empty in the cases of icmp4_error(). For IPv6,

@@ -81,7 +81,8 @@ bool is_single_host(const IpAddr& addr) {
 }
 
 /// RFC 4443 §2.4 e.
-bool may_answer(std::span<const std::byte> packet, const Ipv6Hdr& ip, const IcmpError& error) {
+bool may_answer(std::span<const std::byte> packet, const Ipv6Hdr& ip,
+                const wire::IcmpError& error) {
   if (!is_single_host(ip.src)) return false;
   if (wire::is_multicast(ip.dst) && error.type != kPacketTooBig &&
       !(error.type == kParameterProblem && error.code == kUnrecognizedOption))
@@ -125,7 +126,8 @@ LocalAnswer answer_icmp(std::span<std::byte> packet, Ipv6Hdr ip, const Upper& up
 }  // namespace
 
 std::optional<std::vector<std::byte>> icmp6_error(std::span<const std::byte> offending,
-                                                  const IcmpError& error, const IpAddr& source) {
+                                                  const wire::IcmpError& error,
+                                                  const IpAddr& source) {
   const auto ip = wire::read<Ipv6Hdr>(offending);
   if (!ip || ip->version() != 6 || !is_single_host(source) || !may_answer(offending, *ip, error))
     return std::nullopt;
@@ -153,7 +155,7 @@ LocalAnswer answer_local6(std::span<std::byte> packet, const IpAddr& own) {
     case kIcmpv6: return answer_icmp(packet, *ip, *upper, own);
     case kNoNextHeader: return {};
     case static_cast<std::uint8_t>(IpProto::kUdp):
-      return {LocalVerdict::kError, unreachable6(Icmp6Unreachable::kPort)};
+      return {LocalVerdict::kError, wire::unreachable6(wire::Icmp6Unreachable::kPort)};
     default:
       return {LocalVerdict::kError,
               {kParameterProblem, kUnrecognizedNextHeader,

@@ -3,23 +3,14 @@
 #pragma once
 
 #include "lib/route/icmp/icmp.h"
-#include "lib/wire/icmpv6.h"
 
 namespace ipoib::route {
-
-/// Codes of unreachable. Source: RFC 4443 §3.1.
-enum class Icmp6Unreachable : std::uint8_t { kAddress = 3, kPort = 4 };
-
-constexpr IcmpError unreachable6(Icmp6Unreachable code) {
-  return {static_cast<std::uint8_t>(wire::Icmp6Type::kUnreachable),
-          static_cast<std::uint8_t>(code)};
-}
 
 /// icmp_error() for IPv6. Quotes as much of `offending` as fits 1280 octets. Empty (RFC 4443
 /// §2.4 e): about ICMPv6 errors and redirects, to sources that are not a single host, about packets
 /// to groups except for packet too big and unrecognized options, and about truncated headers.
 [[nodiscard]] std::optional<std::vector<std::byte>> icmp6_error(
-    std::span<const std::byte> offending, const IcmpError& error, const wire::IpAddr& source);
+    std::span<const std::byte> offending, const wire::IcmpError& error, const wire::IpAddr& source);
 
 /// answer_local() for IPv6. The payload length is packet.size() - 40. The caller should limit
 /// replies to packets for groups by IcmpLimiter, like errors (RFC 4443 §4.2, §2.4 f). Fragments,

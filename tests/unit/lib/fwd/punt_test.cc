@@ -88,7 +88,7 @@ TEST_F(PuntTest, P07_KindsHaveLimitsOfTheirOwn) {
     punt_->membership(in_, mbuf(Ip4{}.bytes()), true);
     punt_->nd(in_, mbuf(Ip6{}.bytes()), true);
     punt_->icmp_error(in_, mbuf(Ip4{}.bytes()), Drop::kIpNoRoute,
-                      unreachable(wire::IcmpUnreachable::kNet));
+                      wire::unreachable4(wire::IcmpUnreachable::kNet));
   }
   std::map<msg::Up::Kind, int> kinds;
   for (const Punted& p : punted()) ++kinds[p.message.kind];
@@ -116,7 +116,7 @@ TEST_F(PuntTest, P07_FullRingNeverBlocks) {
   punt_->local(in_, mbuf(Ip4{}.bytes()));
   wanted("10.0.0.2");
   EXPECT_EQ(lost(Drop::kPuntRingFull), 3U);
-  punt_->icmp_error(in_, mbuf(Ip4{}.bytes()), Drop::kIpTtlExceeded, kTtlExceeded);
+  punt_->icmp_error(in_, mbuf(Ip4{}.bytes()), Drop::kIpTtlExceeded, wire::kTtlExceeded);
   EXPECT_EQ(lost(Drop::kPuntRingFull), 3U);
   EXPECT_EQ(lost(Drop::kIpTtlExceeded), 1U) << "its own reason, and no other";
   EXPECT_EQ(punts_.get(), room);

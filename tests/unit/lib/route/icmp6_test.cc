@@ -91,8 +91,8 @@ TEST(Icmp6Error, P05_QuotesUpTo1280OctetsAndIsAddressedToTheSender) {
 }
 
 TEST(Icmp6Error, P05_IsNotSentWhereItMayNotBe) {
-  const IcmpError expired{kTimeExceeded, 0, 0};
-  const auto sent = [](const Bytes& offending, const IcmpError& error) {
+  const wire::IcmpError expired{kTimeExceeded, 0, 0};
+  const auto sent = [](const Bytes& offending, const wire::IcmpError& error) {
     return icmp6_error(offending, error, kRouter6).has_value();
   };
   const Bytes udp(8);
@@ -115,7 +115,7 @@ TEST(Icmp6Error, P05_IsNotSentWhereItMayNotBe) {
 }
 
 TEST(Icmp6Error, P05_LooksBehindExtensionHeaders) {
-  const IcmpError expired{kTimeExceeded, 0, 0};
+  const wire::IcmpError expired{kTimeExceeded, 0, 0};
   const Bytes error = octets({1, 0, 0, 0, 0, 0, 0, 0});
   const auto may = [&](std::uint8_t next, const Bytes& body) {
     return icmp6_error(packet6(next, body), expired, kRouter6).has_value();
