@@ -56,6 +56,9 @@ class SoftMadPort final : public fabric::MadPort {
   [[nodiscard]] bool pending() const override {
     return !local_.empty() || rte_ring_empty(&from_wire_) == 0;
   }
+  /// Empty: the HCA counts the frames and knows the port's problem.
+  [[nodiscard]] fabric::NamedCounters counters() const override { return {}; }
+  [[nodiscard]] std::string problem() const override { return {}; }
 
  private:
   [[nodiscard]] Result<std::uint16_t> own_pkey(std::uint16_t pkey) const;

@@ -134,6 +134,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
           {.connected = this,
            .capture = this,
            .setter = manager == nullptr ? this : nullptr,
+           .wire = this,
            .poll = &SoftHca::poll}},
       config_{with_defaults(config)},
       manager_{std::move(manager)},

@@ -66,7 +66,8 @@ struct SoftHcaConfig {
 class SoftHca final : public fabric::Hca,
                       public fabric::ConnectedTransport,
                       public fabric::WireCapture,
-                      public fabric::PortSetter {
+                      public fabric::PortSetter,
+                      public fabric::EthdevWire {
  public:
   /// Errors: kInvalidArgument (attributes, QPN, mempool), kNotFound (no such ethdev), kUnavailable
   /// (the ethdev carries less than the IB MTU + 80), kExists (it is another HCA's cable),

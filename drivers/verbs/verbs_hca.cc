@@ -24,6 +24,10 @@ class NoMadPort final : public fabric::MadPort {
   }
   std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
   [[nodiscard]] bool polled() const override { return false; }
+  [[nodiscard]] bool pending() const override { return false; }
+  [[nodiscard]] fabric::NamedCounters counters() const override { return {}; }
+  /// Empty: the HCA names the reason.
+  [[nodiscard]] std::string problem() const override { return {}; }
 };
 
 NoMadPort no_mad_port;

@@ -115,17 +115,29 @@ class PortSetter {
   ~PortSetter() = default;
 };
 
+/// A device whose wire is an ethdev.
+class EthdevWire {
+ public:
+  /// The ethdev was removed: on return no lcore uses it any more, and the port is down for good.
+  virtual void on_ethdev_removed() = 0;
+
+ protected:
+  ~EthdevWire() = default;
+};
+
 class Hca;
 /// Work that the lcore that owns the queues does once per loop for a device without hardware of its
 /// own (the software HCA reads its cable here). `burst`: number of packets that the queues are
 /// polled for next; reading more would evict them from the cache.
 using PollFn = void (*)(Hca&, std::uint16_t burst) noexcept;
 
-/// Abilities that only some devices have; null: this device does not. The objects live as long as the device.
+/// Abilities that only some devices have; null: this device does not. The objects live as long as
+/// the device.
 struct HcaAbilities {
   ConnectedTransport* connected = nullptr;
   WireCapture* capture = nullptr;
   PortSetter* setter = nullptr;
+  EthdevWire* wire = nullptr;
   PollFn poll = nullptr;
 };
 
@@ -139,12 +151,13 @@ class Hca {
   [[nodiscard]] ConnectedTransport* connected_transport() const { return abilities_.connected; }
   [[nodiscard]] WireCapture* wire_capture() const { return abilities_.capture; }
   [[nodiscard]] PortSetter* port_setter() const { return abilities_.setter; }
+  [[nodiscard]] EthdevWire* ethdev_wire() const { return abilities_.wire; }
   [[nodiscard]] PollFn poll_function() const { return abilities_.poll; }
 
   [[nodiscard]] virtual const PortAttr& attr() const = 0;
   [[nodiscard]] virtual MadPort& mad_port() = 0;
   /// They may change when a device comes or goes.
-  [[nodiscard]] virtual Capabilities capabilities() const { return {}; }
+  [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
   /// The queue lives until it is destroyed and receives packets from now on. Its Q_Key is 0 at
   /// first, which no packet of a link carries.
@@ -161,14 +174,10 @@ class Hca {
   virtual void destroy_ah(AhIndex ah) = 0;
 
   /// An event names a part of attr() to read again. Waiting events of one kind are merged.
-  virtual std::optional<PortEvent> next_event() { return std::nullopt; }
+  virtual std::optional<PortEvent> next_event() = 0;
 
   /// Reason why the port does not work, for operators; empty: the device knows of no problem.
-  [[nodiscard]] virtual std::string problem() const { return {}; }
-
-  /// The ethdev of the wire was removed: on return no lcore uses it any more, and the port is down
-  /// for good. Devices without such a wire do nothing.
-  virtual void on_ethdev_removed() {}
+  [[nodiscard]] virtual std::string problem() const = 0;
 
   /// Packets discarded before a link saw them. Any thread.
   [[nodiscard]] virtual const DropCounters& drops() const = 0;

@@ -57,16 +57,13 @@ class MadPort {
   /// not active; kInvalidArgument for an address that the port cannot send to; kNoResources.
   virtual Status send(const MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) = 0;
   virtual std::optional<ReceivedMad> receive() = 0;
-  /// Descriptor that becomes readable when receive() may have something; -1: poll.
-  [[nodiscard]] virtual int descriptor() const { return -1; }
-  /// False: receive() need not be called before the descriptor is readable or the doorbell that the
-  /// device was made with rings.
-  [[nodiscard]] virtual bool polled() const { return descriptor() < 0; }
+  /// False: receive() need not be called before the doorbell rings that the device was made with.
+  [[nodiscard]] virtual bool polled() const = 0;
   /// True if receive() would return a MAD. For devices with a doorbell: checked again before sleep.
-  [[nodiscard]] virtual bool pending() const { return false; }
-  [[nodiscard]] virtual NamedCounters counters() const { return {}; }
+  [[nodiscard]] virtual bool pending() const = 0;
+  [[nodiscard]] virtual NamedCounters counters() const = 0;
   /// Reason why MADs to other ports are not sent, for operators; empty: no known problem.
-  [[nodiscard]] virtual std::string problem() const { return {}; }
+  [[nodiscard]] virtual std::string problem() const = 0;
 };
 
 }  // namespace ipoib::fabric

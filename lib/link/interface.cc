@@ -15,7 +15,10 @@ class NoAddressSink final : public AddressSink {
   void unlisten(table::InterfaceId, const wire::IpAddr&) override {}
   void address_ready(table::InterfaceId, const wire::IpPrefix&) override {}
   void address_removed(table::InterfaceId, const wire::IpPrefix&) override {}
+  void address_duplicate(table::InterfaceId, const wire::IpPrefix&) override {}
   void redirect(table::InterfaceId, const wire::IpAddr&, const wire::IpAddr&) override {}
+  void default_router(table::InterfaceId, const wire::IpAddr&, bool) override {}
+  void neighbour_failed(table::InterfaceId, const wire::IpAddr&) override {}
 };
 
 }  // namespace

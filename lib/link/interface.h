@@ -44,7 +44,7 @@ class NeighbourSink {
   virtual void release(HeldPacket packet) = 0;
   /// True if the node holds more packets than it has buffers for, including this one, which was
   /// just handed over. The caller must then drop some held packets, or this one.
-  [[nodiscard]] virtual bool crowded(HeldPacket /*packet*/) const { return false; }
+  [[nodiscard]] virtual bool crowded(HeldPacket packet) const = 0;
   /// Drops a held packet. `unreachable`: its sender gets an ICMP host unreachable.
   virtual void drop(HeldPacket packet, Drop reason, bool unreachable) = 0;
 };
@@ -63,18 +63,18 @@ class AddressSink {
   /// Reverts address_ready().
   virtual void address_removed(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
   /// Another host has an IPv6 address that was never ready: it is not this node's.
-  virtual void address_duplicate(table::InterfaceId /*iface*/, const wire::IpPrefix& /*address*/) {}
+  virtual void address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
   /// A router reported a better next hop (ICMPv6 Redirect): `to` is reached through `via` on
   /// `iface`; `via` == `to`: it is on the link.
   virtual void redirect(table::InterfaceId iface, const wire::IpAddr& to,
                         const wire::IpAddr& via) = 0;
   /// A default router advertised itself (only if router advertisements are accepted), or no longer
   /// is one.
-  virtual void default_router(table::InterfaceId /*iface*/, const wire::IpAddr& /*router*/,
-                              bool /*usable*/) {}
+  virtual void default_router(table::InterfaceId iface, const wire::IpAddr& router,
+                              bool usable) = 0;
   /// A neighbour does not answer: information of routers about paths through it is no longer valid
   /// (only if router advertisements are accepted).
-  virtual void neighbour_failed(table::InterfaceId /*iface*/, const wire::IpAddr& /*addr*/) {}
+  virtual void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
 };
 /// A sink that ignores all calls.
 [[nodiscard]] AddressSink& no_address_sink();

@@ -19,21 +19,13 @@
 #include "lib/fabric/packet_meta.h"
 #include "lib/wire/ipoib.h"
 #include "tests/support/eal.h"
+#include "tests/support/silent_mad_port.h"
 
 namespace ipoib::verbs {
 namespace {
 
 constexpr std::uint32_t kQkey = 0x8001'0b1b;  // a controlled Q_Key
 constexpr Duration kPatience = std::chrono::seconds(20);
-
-class SilentMadPort final : public fabric::MadPort {
- public:
-  Status send(const fabric::MadAddress& /*to*/,
-              std::span<const std::byte, wire::kMadLen> /*mad*/) override {
-    return {};
-  }
-  std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
-};
 
 struct Port {
   std::unique_ptr<VerbsHca> hca;
@@ -68,7 +60,9 @@ class RxeTest : public testing::Test {
     config.mtu = 5;
     config.administrator = true;
     config.pool = pool_;
-    config.mad_port = [](std::uint8_t /*gid_index*/) { return std::make_unique<SilentMadPort>(); };
+    config.mad_port = [](std::uint8_t /*gid_index*/) {
+      return std::make_unique<test::SilentMadPort>();
+    };
     auto hca = VerbsHca::create(config);
     ASSERT_TRUE(hca) << hca.error().what;
     Port& port = ports_[i];

@@ -37,7 +37,7 @@ void PortDevices::check_removals() {
   }
   for (const auto& h : parts_.hcas) {
     if (!h->ethdev || !h->ethdev->removed()) continue;
-    h->hca->on_ethdev_removed();
+    if (auto* const wire = h->hca->ethdev_wire()) wire->on_ethdev_removed();
     h->ethdev->close();
     log(LogArea::kMgmt, LogLevel::kErr,
         "hca {}: cable {} was removed; the port stays down until the node is restarted",

@@ -22,6 +22,7 @@
 #include "lib/wire/ipoib.h"
 #include "tests/support/fake_verbs/fabric.h"
 #include "tests/support/ring_device.h"
+#include "tests/support/silent_mad_port.h"
 
 namespace ipoib::perf {
 namespace {
@@ -109,13 +110,7 @@ class Manager final : public fabric::PortManager {
   [[nodiscard]] std::string problem() const override { return {}; }
 
  private:
-  struct Mads final : fabric::MadPort {
-    Status send(const fabric::MadAddress& /*to*/,
-                std::span<const std::byte, wire::kMadLen> /*mad*/) override {
-      return {};
-    }
-    std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
-  } mads_;
+  test::SilentMadPort mads_;
   fabric::PortAttr attr_;
 };
 

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "lib/fabric/port_manager.h"
+#include "tests/support/silent_mad_port.h"
 #include "tests/support/sim_tsc.h"
 #include "tests/support/soft_fixture.h"
 
@@ -17,7 +18,7 @@ using ipoib::test::read_sim_tsc;
 using ipoib::test::sim_tsc;
 
 /// Reports the attributes and events that the test sets.
-class FakePortManager final : public fabric::PortManager, public fabric::MadPort {
+class FakePortManager final : public fabric::PortManager, public test::SilentMadPort {
  public:
   fabric::MadPort& mad_port() override { return *this; }
   [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
@@ -33,7 +34,6 @@ class FakePortManager final : public fabric::PortManager, public fabric::MadPort
     sent_to_.push_back(to.lid);
     return {};
   }
-  std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
 
   fabric::PortAttr attr_{.state = PortState::kDown, .pkeys = {}};
   std::deque<PortEvent> events_;

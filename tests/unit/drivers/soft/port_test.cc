@@ -170,7 +170,7 @@ TEST_F(SoftPort, CableThatIsTakenAwayIsLeftAlone) {
   const auto ah = ah_to(node_, kLid[1]);
   ASSERT_EQ(arrive(node_, ah, peer_), 1U);
   put_on_cable(0, vector_frame("ud-arp-request"));
-  node_.hca->on_ethdev_removed();
+  node_.hca->ethdev_wire()->on_ethdev_removed();
   EXPECT_EQ(events(), Events{PortEvent::kPortDown});
   EXPECT_EQ(node_.hca->problem(), "the Ethernet device of the cable was removed");
   node_.poll();

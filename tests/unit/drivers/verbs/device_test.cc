@@ -140,19 +140,12 @@ TEST_F(VerbsDeviceTest, SegmentsAreThoseOfTheDeviceThatIsThere) {
 /// A port of Ethernet link layer, whose network device in these tests is the loopback device.
 class VerbsEthernetTest : public VerbsDeviceTest {
  protected:
-  struct NoMads final : fabric::MadPort {
-    Status send(const fabric::MadAddress& /*to*/,
-                std::span<const std::byte, wire::kMadLen> /*mad*/) override {
-      return {};
-    }
-    std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
-  };
   std::unique_ptr<Node> make_ethernet_node() {
     fake_verbs::Device& device = add_device(0);
     device.ports[0].attr.link_layer = IBV_LINK_LAYER_ETHERNET;
     return make_node(device, [](VerbsHcaConfig& c) {
       c.administrator = true;
-      c.mad_port = [](std::uint8_t) { return std::make_unique<NoMads>(); };
+      c.mad_port = [](std::uint8_t) { return std::make_unique<test::SilentMadPort>(); };
     });
   }
   /// True if the network device is in the group.

@@ -23,6 +23,7 @@
 #include "tests/support/drops.h"
 #include "tests/support/fake_verbs/fabric.h"
 #include "tests/support/mbufs.h"
+#include "tests/support/silent_mad_port.h"
 
 namespace ipoib::verbs {
 
@@ -47,15 +48,8 @@ class FakePortManager final : public fabric::PortManager {
   std::string trouble;
 
  private:
-  struct Mads final : fabric::MadPort {
-    Status send(const fabric::MadAddress& /*to*/,
-                std::span<const std::byte, wire::kMadLen> /*mad*/) override {
-      return {};
-    }
-    std::optional<fabric::ReceivedMad> receive() override { return std::nullopt; }
-  };
   const fake_verbs::Device& device_;
-  Mads mads_;
+  test::SilentMadPort mads_;
   mutable fabric::PortAttr attr_;
 };
 

@@ -210,6 +210,7 @@ class PolledHca final : public fabric::Hca {
   std::uint16_t asked = 0;  ///< Burst size of the last poll.
   const fabric::PortAttr& attr() const override { return attr_; }
   fabric::MadPort& mad_port() override { std::abort(); }
+  fabric::Capabilities capabilities() const override { return {}; }
   Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig&) override { return none(); }
   void destroy_ud_queue(fabric::UdQueue&) override {}
   Status set_qkey(fabric::UdQueue&, std::uint32_t) override { return none(); }
@@ -217,6 +218,8 @@ class PolledHca final : public fabric::Hca {
   Status detach(fabric::UdQueue&, const wire::Gid&, std::uint16_t) override { return none(); }
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr&) override { return none(); }
   void destroy_ah(fabric::AhIndex) override {}
+  std::optional<fabric::PortEvent> next_event() override { return std::nullopt; }
+  std::string problem() const override { return {}; }
   const DropCounters& drops() const override { return drops_; }
 
  private:

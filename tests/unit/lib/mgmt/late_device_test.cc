@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/silent_mad_port.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
@@ -32,7 +33,7 @@ class FakeUdQueue final : public fabric::UdQueue {
 };
 
 /// A port that the test's thread removes and restores. MADs to other ports are lost.
-class FakeHca final : public fabric::Hca, public fabric::MadPort {
+class FakeHca final : public fabric::Hca, public test::SilentMadPort {
  public:
   explicit FakeHca(const HcaConfig& config) : Hca{config.name} { become({}); }
 
@@ -44,6 +45,7 @@ class FakeHca final : public fabric::Hca, public fabric::MadPort {
 
   [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
   [[nodiscard]] fabric::MadPort& mad_port() override { return *this; }
+  [[nodiscard]] fabric::Capabilities capabilities() const override { return {}; }
   std::optional<PortEvent> next_event() override {
     std::optional<std::uint64_t> guid;
     {

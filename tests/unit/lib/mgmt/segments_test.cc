@@ -51,6 +51,7 @@ class LimitedHca final : public fabric::Hca {
   }
   void destroy_ah(fabric::AhIndex ah) override { hca_->destroy_ah(ah); }
   std::optional<fabric::PortEvent> next_event() override { return hca_->next_event(); }
+  [[nodiscard]] std::string problem() const override { return hca_->problem(); }
   [[nodiscard]] const DropCounters& drops() const override { return hca_->drops(); }
 
  private:
