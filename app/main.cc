@@ -201,6 +201,8 @@ int run(int argc, char** argv) {
   if (options->help) return fmt::print("{}", options_help()), EXIT_SUCCESS;
   if (options->help_config) return fmt::print("{}", config_reference()), EXIT_SUCCESS;
   if (options->help_cli) return fmt::print("{}", command_reference()), EXIT_SUCCESS;
+  if (options->help_options) return fmt::print("{}", options_reference()), EXIT_SUCCESS;
+  if (options->help_telemetry) return fmt::print("{}", telemetry_reference()), EXIT_SUCCESS;
   if (options->version) return fmt::print("{}\n", kVersion), EXIT_SUCCESS;
 
   const auto config = configure(*options);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "app/config/config_schema.h"
+#include "app/config/markdown.h"
 #include "app/export/prometheus.h"
 
 namespace ipoib::app {
@@ -119,6 +120,8 @@ void add_options(CLI::App& app, Options& options) {
                "check the configuration, print it, and exit with status 0 or 1");
   app.add_flag("--help-config", options.help_config, "print all options of the configuration file");
   app.add_flag("--help-cli", options.help_cli, "print all commands of the command line");
+  app.add_flag("--help-options", options.help_options, "print these options as a table");
+  app.add_flag("--help-telemetry", options.help_telemetry, "print all commands of telemetry");
   app.add_flag("-h,--help", options.help, "print this help");
   app.add_flag("-v,--version", options.version, "print the version");
 }
@@ -143,6 +146,20 @@ std::string options_help() {
   CLI::App app;
   add_options(app, options);
   return app.help();
+}
+
+std::string options_reference() {
+  Options options;
+  CLI::App app;
+  add_options(app, options);
+  std::string out = "| option | meaning |\n| --- | --- |\n";
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string& value = option->get_option_text();
+    out +=
+        fmt::format("| `{}{}{}` | {} |\n", option->get_name(false, true), value.empty() ? "" : " ",
+                    markdown_cell(value), markdown_cell(option->get_description()));
+  }
+  return out;
 }
 
 }  // namespace ipoib::app

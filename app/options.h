@@ -19,6 +19,8 @@ struct Options {
   bool help = false;
   bool help_config = false;
   bool help_cli = false;
+  bool help_options = false;
+  bool help_telemetry = false;
   bool version = false;
   std::string config_file;   ///< Empty: only the overrides apply.
   std::string cmdline_file;  ///< Empty: none, also for cli_socket.
@@ -39,5 +41,8 @@ struct Options {
 
 /// Returns the output of --help.
 [[nodiscard]] std::string options_help();
+
+/// Returns the table in app/options.md.
+[[nodiscard]] std::string options_reference();
 
 }  // namespace ipoib::app

@@ -3,6 +3,8 @@
 
 #include <rte_telemetry.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -26,32 +28,39 @@ struct {
 
 struct Endpoint {
   const char* command;
-  const char* help;  ///< DPDK allows 63 characters.
+  const char* answers;
+  const char* parameters;  ///< After the command and a comma; empty: none.
 };
 
 constexpr std::array kEndpoints = {
-    Endpoint{"/ipoib/links", "Names of the IPoIB links. No parameters"},
-    Endpoint{"/ipoib/link", "State and counters of a link. Parameters: string name"},
-    Endpoint{"/ipoib/ports", "Names of the Ethernet ports. No parameters"},
-    Endpoint{"/ipoib/port", "State and counters of a port. Parameters: string name"},
-    Endpoint{"/ipoib/xstats", "Counters. Parameters: string link, port or hca"},
-    Endpoint{"/ipoib/neighbours", "Neighbours. Parameters: string interface[, int first]"},
-    Endpoint{"/ipoib/groups", "Multicast groups. Parameters: string interface[, int first]"},
-    Endpoint{"/ipoib/connections", "Connections. Parameters: string link[, int first]"},
-    Endpoint{"/ipoib/routes", "Routes. Parameters: none or int first"},
-    Endpoint{"/ipoib/multicast_routes", "Multicast routes. Parameters: none or int first"},
-    Endpoint{"/ipoib/hcas", "InfiniBand ports. No parameters"},
-    Endpoint{"/ipoib/sa", "Subnet administration requests and MADs. No parameters"},
-    Endpoint{"/ipoib/sa_groups", "Groups of the SA. Parameters: string hca[, int first]"},
-    Endpoint{"/ipoib/sa_ports", "Ports known to the SA. Parameters: string hca[, int first]"},
-    Endpoint{"/ipoib/workers", "Worker lcores. No parameters"},
-    Endpoint{"/ipoib/forward", "Forward mode. No parameters"},
-    Endpoint{"/ipoib/forward_stats", "Statistics by interface, total and by lcore. No parameters"},
-    Endpoint{"/ipoib/latency", "Latency of packets with time stamps. No parameters"},
-    Endpoint{"/ipoib/trace", "Packets of the trace. Parameters: none or int first"},
-    Endpoint{"/ipoib/drops", "Dropped packets by place and reason. No parameters"},
-    Endpoint{"/ipoib/config", "Configuration. Parameters: none or string section[, int first]"},
+    Endpoint{"/ipoib/links", "Names of the IPoIB links", ""},
+    Endpoint{"/ipoib/link", "State and counters of a link", "LINK"},
+    Endpoint{"/ipoib/ports", "Names of the Ethernet ports", ""},
+    Endpoint{"/ipoib/port", "State and counters of a port", "PORT"},
+    Endpoint{"/ipoib/xstats", "Counters of a link, port or hca", "NAME"},
+    Endpoint{"/ipoib/neighbours", "Neighbours", "[INTERFACE][,FIRST]"},
+    Endpoint{"/ipoib/groups", "Multicast groups", "[INTERFACE][,FIRST]"},
+    Endpoint{"/ipoib/connections", "Connections", "[LINK][,FIRST]"},
+    Endpoint{"/ipoib/routes", "Routes", "[FIRST]"},
+    Endpoint{"/ipoib/multicast_routes", "Multicast routes", "[FIRST]"},
+    Endpoint{"/ipoib/hcas", "InfiniBand ports", ""},
+    Endpoint{"/ipoib/sa", "Requests to the SA, and MADs", ""},
+    Endpoint{"/ipoib/sa_groups", "Groups of the embedded SA", "HCA[,FIRST]"},
+    Endpoint{"/ipoib/sa_ports", "Ports known to the embedded SA", "HCA[,FIRST]"},
+    Endpoint{"/ipoib/workers", "Worker lcores", ""},
+    Endpoint{"/ipoib/forward", "Forward mode", ""},
+    Endpoint{"/ipoib/forward_stats", "Statistics by interface, total and by lcore", ""},
+    Endpoint{"/ipoib/latency", "Latency of packets with time stamps", ""},
+    Endpoint{"/ipoib/trace", "Packets of the trace", "[FIRST]"},
+    Endpoint{"/ipoib/drops", "Dropped packets by place and reason", ""},
+    Endpoint{"/ipoib/config", "Names of sections, or a section", "[SECTION[,FIRST]]"},
 };
+
+/// DPDK's help of a command: at most 63 characters.
+std::string help_of(const Endpoint& e) {
+  if (*e.parameters == '\0') return fmt::format("{}. No parameters", e.answers);
+  return fmt::format("{}. Parameters: {}", e.answers, e.parameters);
+}
 
 int answer(const char* command, const char* parameters, rte_tel_data* data) {
   const std::shared_lock lock{target.mutex};
@@ -123,6 +132,15 @@ void fill_list(const Json& list, rte_tel_data* data) {
 
 }  // namespace
 
+std::string telemetry_reference() {
+  std::string out = "| command | parameters | answer |\n| --- | --- | --- |\n";
+  for (const Endpoint& e : kEndpoints) {
+    const std::string cell = *e.parameters == '\0' ? "" : fmt::format("`{}`", e.parameters);
+    out += fmt::format("| `{}` | {} | {} |\n", e.command, cell, e.answers);
+  }
+  return out;
+}
+
 Status to_telemetry(const Json& value, rte_tel_data* data) {
   if (value.is_object()) {
     fill_dict(value, data);
@@ -145,7 +163,7 @@ Result<std::unique_ptr<Telemetry>> Telemetry::create(const mgmt::NodeFaces& node
   if (target.node != nullptr)
     return fail(Errc::kExists, "telemetry: another node of this process has registered it");
   static const bool registered = std::all_of(kEndpoints.begin(), kEndpoints.end(), [](auto& e) {
-    return rte_telemetry_register_cmd(e.command, answer, e.help) == 0;
+    return rte_telemetry_register_cmd(e.command, answer, help_of(e).c_str()) == 0;
   });
   if (!registered)
     return fail(Errc::kNoResources, "telemetry: rte_telemetry_register_cmd() failed");

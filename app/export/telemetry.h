@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node on DPDK's telemetry socket: /ipoib/links, /ipoib/link,NAME, /ipoib/neighbours,LINK[,FIRST]
-// and more; telemetry.cc has the list. Answers are the JSON of `show ... json`, in the form that
+// A node on DPDK's telemetry socket: the commands of app/telemetry.md. Answers are the JSON of `show ... json`, in the form that
 // telemetry can carry: numbers are integers; lists hold no objects, so such lists become objects
 // keyed "0", "1", ..., and long lists come in pieces, {total, first, entries}.
 #pragma once
@@ -46,6 +45,9 @@ class Telemetry {
 /// none given. Returns null for objects that do not exist. Management lcore only.
 [[nodiscard]] Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
                                     std::string_view parameters);
+
+/// Returns the table of the commands in app/telemetry.md.
+[[nodiscard]] std::string telemetry_reference();
 
 /// Fills the answer of a handler. Errors: kInvalidArgument if the value is neither an object nor a
 /// list.

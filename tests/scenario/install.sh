@@ -14,7 +14,7 @@ expect "the program" "$("$prefix/bin/dpdk-ipoib" -- --version | cut -d' ' -f1)" 
 "$prefix/bin/ipoib-cli" "$LAB_DIR/nobody" 2>"$LAB_DIR/said" && fail "ipoib-cli talks to nobody"
 expect_text "ipoib-cli" "$(cat "$LAB_DIR/said")" '^ipoib-cli: .*nobody'
 doc=$prefix/share/doc/dpdk-ipoib
-for file in README.md CONTRIBUTING.md LICENSE app/manual.md app/configuration.md app/cli.md {lib,perf}/README.md; do
+for file in README.md CONTRIBUTING.md LICENSE app/{manual,configuration,cli,options,telemetry}.md {lib,perf}/README.md; do
   cmp "$IPOIB_ROOT/$file" "$doc/$file"
 done
 grep -oP '\]\(\K(?!https?:)[^)#]+' "$doc/README.md" | while read -r link; do

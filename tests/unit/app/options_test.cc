@@ -13,7 +13,7 @@ TEST(Options, NoneGiven) {
   const auto o = parse_options({});
   ASSERT_TRUE(o);
   EXPECT_FALSE(o->interactive || o->auto_start || o->check || o->help || o->help_config ||
-               o->help_cli || o->version);
+               o->help_cli || o->help_options || o->help_telemetry || o->version);
   EXPECT_TRUE(o->starts_forwarding());  // A service forwards packets.
   EXPECT_EQ(o->stats_period_s, 0U);
   EXPECT_FALSE(o->mgmt_lcore);
