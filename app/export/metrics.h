@@ -21,7 +21,7 @@ struct MetricsSample {
   mgmt::NodeTotals totals;
   mgmt::ForwardInfo forward;
   std::vector<mgmt::LinkInfo> links;
-  std::vector<mgmt::PortInfo> ports;
+  std::vector<mgmt::EthernetPortInfo> ports;
   std::vector<mgmt::HcaInfo> hcas;
 };
 

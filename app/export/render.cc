@@ -190,7 +190,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
   return counters;
 }
 
-Json counters_json(const mgmt::PortInfo& port) {
+Json counters_json(const mgmt::EthernetPortInfo& port) {
   const auto& c = port.counters;
   Json counters = {{"arp_sent", c.arp.sent},
                    {"arp_received", c.arp.received},
@@ -231,7 +231,7 @@ Json to_json(const mgmt::LinkInfo& link) {
   return object;
 }
 
-Json to_json(const mgmt::PortInfo& port) {
+Json to_json(const mgmt::EthernetPortInfo& port) {
   Json object = {{"name", port.name},
                  {"state", port.state},
                  {"device", port.device},

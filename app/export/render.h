@@ -23,7 +23,7 @@ class NodeStats;
 namespace ipoib::app {
 
 [[nodiscard]] Json to_json(const mgmt::LinkInfo& link);
-[[nodiscard]] Json to_json(const mgmt::PortInfo& port);
+[[nodiscard]] Json to_json(const mgmt::EthernetPortInfo& port);
 [[nodiscard]] Json to_json(const mgmt::HcaInfo& hca);
 [[nodiscard]] Json to_json(const mgmt::RouteInfo& route);
 [[nodiscard]] Json to_json(const link::GroupInfo& group);
@@ -38,7 +38,7 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const cm::ManagerCounters& counters);
 /// Counters of an interface's control plane since the start: numbers, and "nd_errors" by error.
 [[nodiscard]] Json counters_json(const mgmt::LinkInfo& link);
-[[nodiscard]] Json counters_json(const mgmt::PortInfo& port);
+[[nodiscard]] Json counters_json(const mgmt::EthernetPortInfo& port);
 [[nodiscard]] std::string_view state_name(fabric::PortState state);
 [[nodiscard]] std::string_view link_layer_name(fabric::LinkLayer layer);
 // render_stats.cc

@@ -66,24 +66,24 @@ Result<ContextPtr> open_context(const std::string& name) {
 
 /// A failed completion queue or SRQ makes all queue pairs that use it unusable, so it amounts to a
 /// failure of the device. It is reported as kQueueFailed of QPN 0, which no queue pair has.
-std::optional<DeviceEvent> event_of(const ibv_async_event& event, std::uint8_t port) {
-  using Kind = DeviceEvent::Kind;
+std::optional<VerbsEvent> event_of(const ibv_async_event& event, std::uint8_t port) {
+  using Kind = VerbsEvent::Kind;
   switch (event.event_type) {
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_PATH_MIG_ERR:
-      return DeviceEvent{.kind = Kind::kQueueFailed, .qpn = event.element.qp->qp_num};
+      return VerbsEvent{.kind = Kind::kQueueFailed, .qpn = event.element.qp->qp_num};
     case IBV_EVENT_COMM_EST:
-      return DeviceEvent{.kind = Kind::kQueueEstablished, .qpn = event.element.qp->qp_num};
+      return VerbsEvent{.kind = Kind::kQueueEstablished, .qpn = event.element.qp->qp_num};
     case IBV_EVENT_CQ_ERR:
-    case IBV_EVENT_SRQ_ERR: return DeviceEvent{.kind = Kind::kQueueFailed};
+    case IBV_EVENT_SRQ_ERR: return VerbsEvent{.kind = Kind::kQueueFailed};
     default: break;
   }
   const auto kind = drivers::port_event_of(event.event_type);
   if (!kind || (*kind != fabric::PortEvent::kFatal && event.element.port_num != port))
     return std::nullopt;
-  return DeviceEvent{.kind = Kind::kPort, .port_event = *kind};
+  return VerbsEvent{.kind = Kind::kPort, .port_event = *kind};
 }
 
 /// Reads the node from sysfs; a device without a bus has none.
@@ -147,7 +147,7 @@ bool Device::present() const {
   return access(context_->device->dev_path, F_OK) == 0;
 }
 
-std::optional<DeviceEvent> Device::next_event() {
+std::optional<VerbsEvent> Device::next_event() {
   expects_management();
   ibv_async_event event{};
   while (ibv_get_async_event(context_.get(), &event) == 0) {

@@ -16,7 +16,7 @@
 namespace ipoib::verbs {
 
 /// One asynchronous event. Source: ibv_get_async_event(3).
-struct DeviceEvent {
+struct VerbsEvent {
   enum class Kind {
     kPort,              ///< See `port_event`; kFatal concerns the whole device.
     kQueueFailed,       ///< QP `qpn`; 0: a completion queue or SRQ.
@@ -56,7 +56,7 @@ class Device {
   /// (rdma_rxe) do not report as an event.
   [[nodiscard]] bool present() const;
   /// Returns the next event of this port, a queue or the whole device; skips other ports' events.
-  [[nodiscard]] std::optional<DeviceEvent> next_event();
+  [[nodiscard]] std::optional<VerbsEvent> next_event();
 
  private:
   Device(std::string name, std::uint8_t port, ContextPtr context);

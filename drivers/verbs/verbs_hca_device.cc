@@ -150,18 +150,18 @@ void VerbsHca::take_device_events() {
     const auto event = device_->next_event();
     if (!event) return;
     switch (event->kind) {
-      case DeviceEvent::Kind::kPort:
+      case VerbsEvent::Kind::kPort:
         if (event->port_event == fabric::PortEvent::kFatal)
           return lose_device("the device has failed");
         if (event->port_event == fabric::PortEvent::kClientReregister && !manager_)
           events_.add(event->port_event);
         look_now_ = true;
         break;
-      case DeviceEvent::Kind::kQueueEstablished:
+      case VerbsEvent::Kind::kQueueEstablished:
         if (find_queue(event->qpn) != nullptr)
           queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kEstablished});
         break;
-      case DeviceEvent::Kind::kQueueFailed:
+      case VerbsEvent::Kind::kQueueFailed:
         if (event->qpn == 0) return lose_device(kQueueBroken);
         if (VerbsConnectedQueue* const queue = find_queue(event->qpn))
           queue->set_error(fabric::QueueError::kInvalidRequest);

@@ -63,7 +63,7 @@ struct LinkInfo {
   TrafficInfo traffic;
 };
 
-struct PortInfo {
+struct EthernetPortInfo {
   std::string name;
   std::string device;
   std::string driver;

@@ -22,7 +22,7 @@ class NodeView {
   [[nodiscard]] virtual const NodeConfig& config() const = 0;
   [[nodiscard]] virtual ForwardInfo forward_info() const = 0;
   [[nodiscard]] virtual std::vector<LinkInfo> links() const = 0;
-  [[nodiscard]] virtual std::vector<PortInfo> ports() const = 0;
+  [[nodiscard]] virtual std::vector<EthernetPortInfo> ports() const = 0;
   [[nodiscard]] virtual std::vector<HcaInfo> hcas() const = 0;
   /// Neighbours in order of interface and address; `iface` empty: of all interfaces. There may be
   /// many thousands, so readers ask for the rows one by one with neighbour(), over as many turns of

@@ -317,7 +317,7 @@ class Harness {
       for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
         if (const auto* m = router_.membership(i, family)) check_members(*m);
   }
-  void check_delivery(const MulticastRouteInfo& row) const {
+  void check_delivery(const MulticastEntryInfo& row) const {
     const table::Delivery& d = row.delivery;
     const auto told = deliveries_.entries.find({d.in, d.addr, d.source});
     require(told != deliveries_.entries.end());

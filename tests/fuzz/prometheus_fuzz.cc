@@ -195,7 +195,7 @@ class Harness {
           page_.has(fmt::format("ipoib_link_info{{{},{},pkey=\"{:#06x}\",{},{}}}",
                                 label("interface", link.name), label("hca", link.hca), link.pkey,
                                 label("mode", link.mode), label("dialect", link.dialect))));
-    for (const mgmt::PortInfo& port : sample.ports)
+    for (const mgmt::EthernetPortInfo& port : sample.ports)
       require(page_.has(fmt::format("ipoib_port_info{{{},{},{}}}", label("interface", port.name),
                                     label("device", port.device), label("driver", port.driver))));
     for (const mgmt::InterfaceTotals& i : sample.totals.interfaces)
@@ -238,7 +238,7 @@ class Harness {
     link.mode = text(in);
     link.dialect = text(in);
     link.pkey = static_cast<std::uint16_t>(in.number(2));
-    mgmt::PortInfo& port = s.ports.at(0);
+    mgmt::EthernetPortInfo& port = s.ports.at(0);
     port.name = "p" + text(in);
     port.device = text(in);
     port.driver = text(in);

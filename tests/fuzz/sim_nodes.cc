@@ -250,7 +250,7 @@ SimNodes::SimNodes() {
   }
   for (SimNode& side : sides) {
     for (const LinkInfo& l : side.node().view.links()) require(l.state == "up");
-    for (const PortInfo& p : side.node().view.ports()) require(p.state == "up");
+    for (const EthernetPortInfo& p : side.node().view.ports()) require(p.state == "up");
     side.mac = side.node().view.ports()[0].mac;
   }
   at_rest_ = learned();

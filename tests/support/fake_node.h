@@ -19,7 +19,7 @@ struct FakeView final : mgmt::NodeView, Fake {
   const mgmt::NodeConfig& config() const override { return rows.config; }
   mgmt::ForwardInfo forward_info() const override { return rows.forward; }
   std::vector<mgmt::LinkInfo> links() const override { return rows.links; }
-  std::vector<mgmt::PortInfo> ports() const override { return rows.ports; }
+  std::vector<mgmt::EthernetPortInfo> ports() const override { return rows.ports; }
   std::vector<mgmt::HcaInfo> hcas() const override { return rows.hcas; }
   std::vector<mgmt::NeighbourKey> neighbour_keys(Text iface) const override {
     std::vector<mgmt::NeighbourKey> keys;

@@ -67,7 +67,7 @@ struct NodeRows {
   mgmt::NodeConfig config;
   mgmt::ForwardInfo forward;
   std::vector<mgmt::LinkInfo> links;
-  std::vector<mgmt::PortInfo> ports;
+  std::vector<mgmt::EthernetPortInfo> ports;
   std::vector<mgmt::HcaInfo> hcas;
   std::vector<link::NeighbourInfo> neighbours;
   std::vector<mgmt::RouteInfo> routes;
@@ -162,7 +162,7 @@ inline void fill(NodeRows& rows) {
   connection.queue.counters.tx_messages = 12;
   rows.connections = {connection};
 
-  mgmt::PortInfo port;
+  mgmt::EthernetPortInfo port;
   port.name = "eth0";
   port.device = "net_tap0";
   port.driver = "net_tap";

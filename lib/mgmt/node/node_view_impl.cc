@@ -78,12 +78,12 @@ std::vector<LinkInfo> NodeViewImpl::links() const {
   return rows;
 }
 
-std::vector<PortInfo> NodeViewImpl::ports() const {
+std::vector<EthernetPortInfo> NodeViewImpl::ports() const {
   parts_.loop->expects_own_lcore();
-  std::vector<PortInfo> rows;
+  std::vector<EthernetPortInfo> rows;
   for (std::size_t i = 0; i < parts_.ports.size(); ++i) {
     const PortInstance& p = *parts_.ports[i];
-    PortInfo row;
+    EthernetPortInfo row;
     row.name = p.config().name;
     row.device = parts_.config.ports[i].device;
     row.driver = p.device().driver();

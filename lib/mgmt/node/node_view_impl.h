@@ -24,7 +24,7 @@ class NodeViewImpl final : public NodeView {
   const NodeConfig& config() const override;
   ForwardInfo forward_info() const override;
   std::vector<LinkInfo> links() const override;
-  std::vector<PortInfo> ports() const override;
+  std::vector<EthernetPortInfo> ports() const override;
   std::vector<HcaInfo> hcas() const override;
   std::vector<NeighbourKey> neighbour_keys(std::string_view iface) const override;
   std::optional<link::NeighbourInfo> neighbour(const NeighbourKey& key) const override;

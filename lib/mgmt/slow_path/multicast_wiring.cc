@@ -9,7 +9,7 @@
 namespace ipoib::mgmt {
 namespace {
 
-std::string_view origin_of(const route::MulticastRouteInfo& row) {
+std::string_view origin_of(const route::MulticastEntryInfo& row) {
   if (row.from_static) return row.learned ? "static, learned" : "static";
   return row.learned ? "learned" : "";
 }
@@ -96,7 +96,7 @@ void MulticastWiring::note_incoming() {
 
 std::vector<MulticastRouteInfo> MulticastWiring::rows(TimePoint now) const {
   std::vector<MulticastRouteInfo> rows;
-  for (const route::MulticastRouteInfo& r : router_.table().rows(now)) {
+  for (const route::MulticastEntryInfo& r : router_.table().rows(now)) {
     const table::Delivery& d = r.delivery;
     if (!wire::is_multicast(d.addr)) continue;  // a link-local address of this node
     MulticastRouteInfo row;

@@ -162,8 +162,8 @@ std::optional<TimePoint> MulticastTable::next_deadline() const {
   return std::get<0>(*forget_.begin());
 }
 
-std::vector<MulticastRouteInfo> MulticastTable::rows(TimePoint now) const {
-  std::vector<MulticastRouteInfo> rows;
+std::vector<MulticastEntryInfo> MulticastTable::rows(TimePoint now) const {
+  std::vector<MulticastEntryInfo> rows;
   rows.reserve(entries_);
   for (const auto& [addr, group] : groups_)
     for (const auto& [key, e] : group.installed)

@@ -47,7 +47,7 @@ struct StaticMulticastRoute {
 };
 
 /// One row of `show mroute`.
-struct MulticastRouteInfo {
+struct MulticastEntryInfo {
   table::Delivery delivery;
   bool from_static = false;
   bool learned = false;  ///< Members were heard on the outgoing links.
@@ -101,7 +101,7 @@ class MulticastTable {
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  [[nodiscard]] std::vector<MulticastRouteInfo> rows(TimePoint now) const;
+  [[nodiscard]] std::vector<MulticastEntryInfo> rows(TimePoint now) const;
   [[nodiscard]] std::size_t entries() const { return entries_; }
   [[nodiscard]] const std::vector<StaticMulticastRoute>& static_routes() const { return static_; }
   [[nodiscard]] const MulticastTableCounters& counters() const { return counters_; }

@@ -278,13 +278,13 @@ void Administrator::report_events(TimePoint now) {
   const auto notice = [this](wire::Trap trap, const wire::Gid& gid) {
     return wire::make_notice(trap, gid, subnet_.config.lid, subnet_.config.gid);
   };
-  for (const PortEvent& e : subnet_.ports.take_events()) {
-    const bool in = e.kind == PortEvent::Kind::kInService;
+  for (const PortChange& e : subnet_.ports.take_events()) {
+    const bool in = e.kind == PortChange::Kind::kInService;
     if (!in) {  // The next port with this LID has not subscribed.
       subnet_.subscriptions.drop_port(e.lid);
       reporter_.forget_port(e.lid);
     }
-    if (e.kind == PortEvent::Kind::kMoved) continue;
+    if (e.kind == PortChange::Kind::kMoved) continue;
     report(notice(in ? wire::Trap::kGidInService : wire::Trap::kGidOutOfService, e.gid),
            std::nullopt, now);
   }

@@ -80,7 +80,7 @@ class Administrator {
   [[nodiscard]] const Reporter& reporter() const { return reporter_; }
   [[nodiscard]] const SubscriptionTable& subscriptions() const { return subnet_.subscriptions; }
   /// For `show sa`: groups with their members, and learned ports.
-  [[nodiscard]] const std::map<wire::Gid, Group>& groups() const { return subnet_.groups.all(); }
+  [[nodiscard]] const std::map<wire::Gid, McGroup>& groups() const { return subnet_.groups.all(); }
   [[nodiscard]] const std::map<wire::Gid, Port>& ports() const { return subnet_.ports.all(); }
 
  private:

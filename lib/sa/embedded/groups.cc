@@ -14,22 +14,22 @@ constexpr std::uint8_t kKeeps =
 
 }  // namespace
 
-const Group* GroupTable::find(const wire::Gid& mgid) const {
+const McGroup* McGroupTable::find(const wire::Gid& mgid) const {
   const auto it = groups_.find(mgid);
   return it == groups_.end() ? nullptr : &it->second;
 }
 
-bool GroupTable::is_member_somewhere(const wire::Gid& port) const {
+bool McGroupTable::is_member_somewhere(const wire::Gid& port) const {
   return std::any_of(groups_.begin(), groups_.end(),
                      [&port](const auto& group) { return group.second.members.count(port) != 0; });
 }
 
-bool GroupTable::room_for_group() const {
+bool McGroupTable::room_for_group() const {
   return groups_.size() < std::min(max_groups_, used_mlids_.size());
 }
 
-const Group& GroupTable::create(const wire::McMemberRecord& attributes, bool configured) {
-  Group& group = groups_[attributes.mgid];
+const McGroup& McGroupTable::create(const wire::McMemberRecord& attributes, bool configured) {
+  McGroup& group = groups_[attributes.mgid];
   group.record = attributes;
   group.record.mlid.set(take_mlid(attributes.mlid.host()));
   group.configured = configured;
@@ -37,14 +37,14 @@ const Group& GroupTable::create(const wire::McMemberRecord& attributes, bool con
   return group;
 }
 
-std::uint8_t GroupTable::join(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits) {
+std::uint8_t McGroupTable::join(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits) {
   const auto [member, added] = groups_.at(mgid).members.try_emplace(port, std::uint8_t{0});
   if (added) ++members_;
   member->second = static_cast<std::uint8_t>(member->second | bits);
   return member->second;
 }
 
-std::uint8_t GroupTable::leave(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits) {
+std::uint8_t McGroupTable::leave(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits) {
   const auto it = groups_.find(mgid);
   if (it == groups_.end()) return 0;
   const auto member = it->second.members.find(port);
@@ -59,7 +59,7 @@ std::uint8_t GroupTable::leave(const wire::Gid& mgid, const wire::Gid& port, std
   return left;
 }
 
-void GroupTable::remove_port(const wire::Gid& port) {
+void McGroupTable::remove_port(const wire::Gid& port) {
   for (auto it = groups_.begin(); it != groups_.end();) {
     const auto here = it++;
     if (here->second.members.erase(port) == 0) continue;
@@ -68,7 +68,7 @@ void GroupTable::remove_port(const wire::Gid& port) {
   }
 }
 
-std::uint16_t GroupTable::take_mlid(std::uint16_t wanted) {
+std::uint16_t McGroupTable::take_mlid(std::uint16_t wanted) {
   std::size_t n = lowest_free_;
   if (wire::is_multicast_lid(wanted) && !used_mlids_.test(wanted - std::size_t{kFirstMlid}))
     n = wanted - std::size_t{kFirstMlid};
@@ -77,20 +77,20 @@ std::uint16_t GroupTable::take_mlid(std::uint16_t wanted) {
   return static_cast<std::uint16_t>(kFirstMlid + n);
 }
 
-void GroupTable::free_mlid(std::uint16_t mlid) {
+void McGroupTable::free_mlid(std::uint16_t mlid) {
   const std::size_t n = mlid - std::size_t{kFirstMlid};
   used_mlids_.reset(n);
   lowest_free_ = std::min(lowest_free_, n);
 }
 
-bool GroupTable::is_kept(const Group& group) const {
+bool McGroupTable::is_kept(const McGroup& group) const {
   const auto keeps = [this](const auto& member) {
     return kept_by_any_ || (member.second & kKeeps) != 0;
   };
   return group.configured || std::any_of(group.members.begin(), group.members.end(), keeps);
 }
 
-void GroupTable::drop_unless_kept(Iterator it) {
+void McGroupTable::drop_unless_kept(Iterator it) {
   if (is_kept(it->second)) return;
   events_.push_back({false, it->first, it->second.record.pkey.host()});
   members_ -= it->second.members.size();

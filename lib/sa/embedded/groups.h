@@ -16,7 +16,7 @@
 
 namespace ipoib::sa {
 
-struct Group {
+struct McGroup {
   wire::McMemberRecord record{};  ///< Attributes; PortGID zero, JoinState 0, selectors "exactly".
   bool configured = false;        ///< The group exists without members.
   std::map<wire::Gid, std::uint8_t> members;  ///< PortGID -> JoinState bits, never 0.
@@ -29,15 +29,15 @@ struct GroupEvent {
   std::uint16_t pkey = 0;
 };
 
-class GroupTable {
+class McGroupTable {
  public:
   /// `kept_by_any`: members of any kind keep a group; otherwise only keepers do (see leave()).
-  GroupTable(std::size_t max_groups, std::size_t max_members, bool kept_by_any = false)
+  McGroupTable(std::size_t max_groups, std::size_t max_members, bool kept_by_any = false)
       : max_groups_{max_groups}, max_members_{max_members}, kept_by_any_{kept_by_any} {}
 
-  [[nodiscard]] const Group* find(const wire::Gid& mgid) const;
+  [[nodiscard]] const McGroup* find(const wire::Gid& mgid) const;
   /// Ordered by MGID.
-  [[nodiscard]] const std::map<wire::Gid, Group>& all() const { return groups_; }
+  [[nodiscard]] const std::map<wire::Gid, McGroup>& all() const { return groups_; }
 
   [[nodiscard]] bool is_member_somewhere(const wire::Gid& port) const;
   /// True if there is room for one more group and its MLID.
@@ -46,7 +46,7 @@ class GroupTable {
 
   /// Adds a group with a new MGID; room_for_group() must be true. Its MLID is the record's if that
   /// is a free multicast LID, else the lowest free one.
-  const Group& create(const wire::McMemberRecord& attributes, bool configured);
+  const McGroup& create(const wire::McMemberRecord& attributes, bool configured);
 
   /// Adds JoinState bits; the group must exist. Returns all bits that the port now has.
   std::uint8_t join(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits);
@@ -61,17 +61,17 @@ class GroupTable {
   [[nodiscard]] std::vector<GroupEvent> take_events() { return std::exchange(events_, {}); }
 
  private:
-  using Iterator = std::map<wire::Gid, Group>::iterator;
+  using Iterator = std::map<wire::Gid, McGroup>::iterator;
   std::uint16_t take_mlid(std::uint16_t wanted);
   void free_mlid(std::uint16_t mlid);
-  [[nodiscard]] bool is_kept(const Group& group) const;
+  [[nodiscard]] bool is_kept(const McGroup& group) const;
   void drop_unless_kept(Iterator it);
 
   std::size_t max_groups_;
   std::size_t max_members_;
   bool kept_by_any_;
   std::size_t members_ = 0;
-  std::map<wire::Gid, Group> groups_;
+  std::map<wire::Gid, McGroup> groups_;
   std::bitset<0x3fff> used_mlids_;  ///< Bit 0 is MLID 0xC000.
   std::size_t lowest_free_ = 0;     ///< All lower bits are set.
   std::vector<GroupEvent> events_;

@@ -114,7 +114,7 @@ bool follows_broadcast_group(const Subnet& subnet, const Gid& mgid, const McQuer
   if (!is_ipoib(mgid)) return true;
   const Gid broadcast = wire::broadcast_mgid(q.record.pkey.host(), scope_of(mgid));
   if (mgid == broadcast) return true;
-  const Group* group = subnet.groups.find(broadcast);
+  const McGroup* group = subnet.groups.find(broadcast);
   return group != nullptr && headers_match(q, group->record);
 }
 
@@ -123,7 +123,7 @@ bool follows_broadcast_group(const Subnet& subnet, const Gid& mgid, const McQuer
 std::optional<McMemberRecord> group_elsewhere(const Subnet& subnet, const Gid& mgid) {
   if (!subnet.by_gid() || !mgid.is_multicast() || !is_ipoib(mgid)) return std::nullopt;
   const Gid broadcast = wire::broadcast_mgid(pkey_of(mgid), scope_of(mgid));
-  const Group* group = subnet.groups.find(broadcast);
+  const McGroup* group = subnet.groups.find(broadcast);
   if (mgid == broadcast || group == nullptr) return std::nullopt;
   McMemberRecord record = group->record;
   record.mgid = mgid;
@@ -195,7 +195,7 @@ MadStatus check_joiner(const Subnet& subnet, const McQuery& q) {
   return check_sender(subnet, q);
 }
 
-McMemberRecord member_record(const Group& group, const Gid& port, std::uint8_t bits) {
+McMemberRecord member_record(const McGroup& group, const Gid& port, std::uint8_t bits) {
   McMemberRecord r = group.record;
   r.port_gid = port;
   r.scope_join = static_cast<std::uint8_t>(r.scope_join | bits);
@@ -220,7 +220,7 @@ Answer<McMemberRecord> join(Subnet& subnet, const McQuery& q) {
   if (const MadStatus status = check_joiner(subnet, q); status != MadStatus::kOk)
     return refuse(status);
 
-  const Group* group = r.mgid.is_zero() ? nullptr : subnet.groups.find(r.mgid);
+  const McGroup* group = r.mgid.is_zero() ? nullptr : subnet.groups.find(r.mgid);
   if (group != nullptr && !attributes_match(q, group->record))
     return refuse(MadStatus::kSaRequestInvalid);
   const bool member = group != nullptr && group->members.count(r.port_gid) != 0;
@@ -245,7 +245,7 @@ Answer<McMemberRecord> leave(Subnet& subnet, const McQuery& q) {
   const McMemberRecord& r = q.record;
   if (const MadStatus status = check_member(subnet, q); status != MadStatus::kOk)
     return refuse(status);
-  const Group* group = subnet.groups.find(r.mgid);
+  const McGroup* group = subnet.groups.find(r.mgid);
   if (group == nullptr) return refuse(MadStatus::kSaRequestInvalid);
   const auto member = group->members.find(r.port_gid);
   if (member == group->members.end() || r.join() == 0 || (r.join() & ~member->second) != 0)
@@ -279,7 +279,7 @@ Answer<std::vector<McMemberRecord>> find(const Subnet& subnet, const McQuery& q,
   };
 
   std::vector<McMemberRecord> found;
-  const auto look_at = [&](const Group& group) {
+  const auto look_at = [&](const McGroup& group) {
     if (!found_by(q, group.record)) return;
     bool any = false;
     if (q.trusted || by_member) {
@@ -295,7 +295,7 @@ Answer<std::vector<McMemberRecord>> find(const Subnet& subnet, const McQuery& q,
   };
 
   if (q.has(R::kMgid)) {
-    if (const Group* group = subnet.groups.find(q.record.mgid)) {
+    if (const McGroup* group = subnet.groups.find(q.record.mgid)) {
       look_at(*group);
     } else if (const auto other = group_elsewhere(subnet, q.record.mgid);
                other && !by_member && !q.trusted && found_by(q, *other)) {

@@ -117,7 +117,7 @@ std::optional<PathRecord> unicast_path(const AdministratorConfig& config, const 
 
 /// Returns the path to a group; a named SGID must be a member. SLID 0, not reversible, one path, no
 /// check of MTU, rate and lifetime: a real SM answers the same way.
-std::optional<PathRecord> multicast_path(const Group& group, const PathQuery& q) {
+std::optional<PathRecord> multicast_path(const McGroup& group, const PathQuery& q) {
   const wire::McMemberRecord& g = group.record;
   const PathRecord& r = q.record;
   if (q.has(PathRecord::kSgid) && group.members.count(r.sgid) == 0) return std::nullopt;
@@ -158,7 +158,7 @@ Answer<std::vector<PathRecord>> find_paths(Subnet& subnet, const PathQuery& q, s
     if (path && paths.size() < limit) paths.push_back(*path);
   };
   if (q.has(PathRecord::kDgid) && r.dgid.is_multicast()) {
-    if (const Group* group = subnet.groups.find(r.dgid)) add(multicast_path(*group, q));
+    if (const McGroup* group = subnet.groups.find(r.dgid)) add(multicast_path(*group, q));
     return paths;
   }
   const End destination{q.has(PathRecord::kDgid), q.has(PathRecord::kDlid), r.dgid, r.dlid.host()};

@@ -36,15 +36,15 @@ std::optional<wire::Gid> PortTable::claim(const wire::Gid& gid, std::uint16_t li
   if (const Port* holder = at(lid); holder != nullptr && holder->gid != gid) {
     loser = holder->gid;
     by_gid_.erase(*loser);
-    events_.push_back({PortEvent::Kind::kOutOfService, *loser, lid});
+    events_.push_back({PortChange::Kind::kOutOfService, *loser, lid});
   }
   Port& port = by_gid_[gid];
-  if (port.lid == 0) events_.push_back({PortEvent::Kind::kInService, gid, lid});
+  if (port.lid == 0) events_.push_back({PortChange::Kind::kInService, gid, lid});
   if (port.lid != 0 && port.lid != lid) {
     by_lid_.erase(port.lid);
     port.former_lid = port.lid;
     port.moved = now;
-    events_.push_back({PortEvent::Kind::kMoved, gid, port.lid});
+    events_.push_back({PortChange::Kind::kMoved, gid, port.lid});
   }
   port.gid = gid;
   port.lid = lid;

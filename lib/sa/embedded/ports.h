@@ -30,7 +30,7 @@ struct Port {
 };
 
 /// A port was learned, was lost, or moved (`lid`: the former LID if lost or moved).
-struct PortEvent {
+struct PortChange {
   enum class Kind { kInService, kOutOfService, kMoved } kind;
   wire::Gid gid;
   std::uint16_t lid = 0;
@@ -70,14 +70,14 @@ class PortTable {
   [[nodiscard]] const std::map<wire::Gid, Port>& all() const { return by_gid_; }
 
   /// Returns the events since the last call, in order; own ports cause none.
-  [[nodiscard]] std::vector<PortEvent> take_events() { return std::exchange(events_, {}); }
+  [[nodiscard]] std::vector<PortChange> take_events() { return std::exchange(events_, {}); }
 
  private:
   std::size_t max_ports_;
   Duration silence_;
   std::map<wire::Gid, Port> by_gid_;
   std::map<std::uint16_t, wire::Gid> by_lid_;
-  std::vector<PortEvent> events_;
+  std::vector<PortChange> events_;
 };
 
 /// A P_Key without its membership bit.

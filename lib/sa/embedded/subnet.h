@@ -65,7 +65,7 @@ struct Subnet {
 
   AdministratorConfig config;
   PortTable ports;
-  GroupTable groups;
+  McGroupTable groups;
   SubscriptionTable subscriptions;
 
   [[nodiscard]] bool has_partition(std::uint16_t pkey) const {

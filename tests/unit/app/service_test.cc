@@ -123,7 +123,7 @@ TEST(ServiceStatus, CountsWhatIsUpAndNamesWhatIsNot) {
   node.rows.forward.forwarding = true;
   EXPECT_EQ(service_status(node.view), "0 of 0 links up, 0 of 0 ports up");
   node.rows.links = {link("ib0", "up"), link("ib1", "joining", "no answer\nREADY=1")};
-  mgmt::PortInfo port;
+  mgmt::EthernetPortInfo port;
   port.name = "eth0";
   port.state = "down";
   node.rows.ports = {port};

@@ -236,7 +236,7 @@ bool SimFabric::overtaken(const wire::Gid& port, const wire::Gid& mgid) const {
   return it != overtaken_.end() && std::get<0>(*it) == port && std::get<1>(*it) == mgid;
 }
 
-const sa::Group* SimFabric::group(std::string_view addr) const {
+const sa::McGroup* SimFabric::group(std::string_view addr) const {
   const auto it = administrator_->groups().find(wire::mgid_of(ip(addr), config.pkey, 2));
   return it == administrator_->groups().end() ? nullptr : &it->second;
 }
@@ -359,7 +359,7 @@ void SimFabric::send(const SimNode& from, Packet&& made) {
   const bool multicast = made.qpn == wire::kMulticastQpn;
   if (multicast) ++broadcasts;
   if (!from.on_fabric() || !from.has_pkey()) return;
-  const sa::Group* group = nullptr;
+  const sa::McGroup* group = nullptr;
   if (multicast && switches_by_membership) {
     const auto it = administrator_->groups().find(made.to.dgid);
     if (it == administrator_->groups().end()) return;

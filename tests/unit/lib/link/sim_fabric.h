@@ -137,7 +137,7 @@ class SimFabric : public test::SimTime {
   /// Returns the same about a subscription and its end, by the port's LID.
   [[nodiscard]] bool subscribed_late(std::uint16_t lid) const { return late_.count(lid) != 0; }
   /// Returns the administrator's record of an IP group of the link, or null.
-  [[nodiscard]] const sa::Group* group(std::string_view addr) const;
+  [[nodiscard]] const sa::McGroup* group(std::string_view addr) const;
   /// Returns the JoinState of the node in the group.
   [[nodiscard]] unsigned join_state(std::string_view addr, const SimNode& node) const;
   [[nodiscard]] bool all_up() const;

@@ -166,8 +166,8 @@ TEST_F(EthDeviceTest, GoneForGoodWhenItIsPulledOut) {
 
 class RemovalTest : public EthDeviceTest {
  protected:
-  static PortInfo port(const NodeFaces& node) {
-    return ask<PortInfo>(node, [](const NodeFaces& n) { return n.view.ports()[0]; });
+  static EthernetPortInfo port(const NodeFaces& node) {
+    return ask<EthernetPortInfo>(node, [](const NodeFaces& n) { return n.view.ports()[0]; });
   }
   static HcaInfo hca(const NodeFaces& node) {
     return ask<HcaInfo>(node, [](const NodeFaces& n) { return n.view.hcas()[0]; });

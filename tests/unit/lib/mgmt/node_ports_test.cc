@@ -15,8 +15,8 @@ struct NodePortsTest : NodeFixture {
                              const std::function<Status(const NodeFaces&)>& change) {
     return ask<std::string>(node, [&](const NodeFaces& n) { return outcome(change(n)); });
   }
-  static PortInfo port(const NodeFaces& node) {
-    return ask<PortInfo>(node, [](const NodeFaces& n) { return n.view.ports()[0]; });
+  static EthernetPortInfo port(const NodeFaces& node) {
+    return ask<EthernetPortInfo>(node, [](const NodeFaces& n) { return n.view.ports()[0]; });
   }
   static LinkInfo link(const NodeFaces& node) {
     return ask<LinkInfo>(node, [](const NodeFaces& n) { return n.view.links()[0]; });

@@ -22,8 +22,8 @@ wire::McMemberRecord attributes(std::uint64_t n, std::uint16_t mlid = 0) {
   return r;
 }
 
-TEST(GroupTable, MlidsAreTheLowestFreeOrTheOneWanted) {
-  GroupTable t{100, 100};
+TEST(McGroupTable, MlidsAreTheLowestFreeOrTheOneWanted) {
+  McGroupTable t{100, 100};
   const auto mlid = [&](std::uint64_t n, std::uint16_t wanted = 0) {
     const std::uint16_t got = t.create(attributes(n, wanted), false).record.mlid.host();
     t.join(mgid(n), kA, kFullMember);
@@ -40,8 +40,8 @@ TEST(GroupTable, MlidsAreTheLowestFreeOrTheOneWanted) {
   EXPECT_EQ(mlid(8), 0xc001) << "free again";
 }
 
-TEST(GroupTable, EveryMlidCanBeGivenAndNoMore) {
-  GroupTable t{100'000, 100'000};
+TEST(McGroupTable, EveryMlidCanBeGivenAndNoMore) {
+  McGroupTable t{100'000, 100'000};
   std::uint16_t last = 0;
   std::size_t n = 0;
   for (; t.room_for_group(); ++n) last = t.create(attributes(n), true).record.mlid.host();
@@ -49,8 +49,8 @@ TEST(GroupTable, EveryMlidCanBeGivenAndNoMore) {
   EXPECT_EQ(last, 0xfffe);
 }
 
-TEST(GroupTable, StatesOfAPortAreCountedOneByOne) {
-  GroupTable t{10, 10};
+TEST(McGroupTable, StatesOfAPortAreCountedOneByOne) {
+  McGroupTable t{10, 10};
   t.create(attributes(1), false);
   EXPECT_EQ(t.join(mgid(1), kA, kFullMember), 1);
   EXPECT_EQ(t.join(mgid(1), kA, kSendOnlyNonMember), 5);
@@ -59,9 +59,9 @@ TEST(GroupTable, StatesOfAPortAreCountedOneByOne) {
   EXPECT_EQ(t.find(mgid(1)), nullptr) << "nobody left who keeps it";
 }
 
-TEST(GroupTable, LastKeeperTakesTheGroupAndAllItsMembersAlong) {
+TEST(McGroupTable, LastKeeperTakesTheGroupAndAllItsMembersAlong) {
   for (const std::uint8_t keeper : {kFullMember, kSendOnlyFullMember}) {
-    GroupTable t{10, 3};
+    McGroupTable t{10, 3};
     t.create(attributes(1), false);
     t.join(mgid(1), kA, keeper);
     t.join(mgid(1), kB, kSendOnlyNonMember);
@@ -78,8 +78,8 @@ TEST(GroupTable, LastKeeperTakesTheGroupAndAllItsMembersAlong) {
   }
 }
 
-TEST(GroupTable, ConfiguredGroupLivesWithoutMembers) {
-  GroupTable t{10, 10};
+TEST(McGroupTable, ConfiguredGroupLivesWithoutMembers) {
+  McGroupTable t{10, 10};
   t.create(attributes(1), true);
   t.join(mgid(1), kA, kFullMember);
   EXPECT_EQ(t.leave(mgid(1), kA, kFullMember), 0);
@@ -87,8 +87,8 @@ TEST(GroupTable, ConfiguredGroupLivesWithoutMembers) {
   EXPECT_TRUE(t.find(mgid(1))->members.empty());
 }
 
-TEST(GroupTable, PortThatIsGoneLeavesEverything) {
-  GroupTable t{10, 4};
+TEST(McGroupTable, PortThatIsGoneLeavesEverything) {
+  McGroupTable t{10, 4};
   for (std::uint64_t n = 1; n <= 2; ++n) t.create(attributes(n), false);
   t.join(mgid(1), kA, kFullMember);
   t.join(mgid(2), kA, kFullMember);
@@ -101,16 +101,16 @@ TEST(GroupTable, PortThatIsGoneLeavesEverything) {
   EXPECT_EQ(t.find(mgid(2))->members.size(), 1U);
 }
 
-TEST(GroupTable, LeavingWhatIsNotThereDoesNothing) {
-  GroupTable t{10, 10};
+TEST(McGroupTable, LeavingWhatIsNotThereDoesNothing) {
+  McGroupTable t{10, 10};
   EXPECT_EQ(t.leave(mgid(1), kA, kFullMember), 0);
   t.create(attributes(1), true);
   EXPECT_EQ(t.leave(mgid(1), kA, kFullMember), 0);
   EXPECT_NE(t.find(mgid(1)), nullptr);
 }
 
-TEST(GroupTable, MayBeKeptByMembersOfAnyKind) {
-  GroupTable t{100, 100, true};
+TEST(McGroupTable, MayBeKeptByMembersOfAnyKind) {
+  McGroupTable t{100, 100, true};
   t.create(attributes(1), false);
   t.join(mgid(1), kA, kFullMember | kSendOnlyNonMember);
   t.join(mgid(1), kB, kNonMember);
